@@ -1,0 +1,35 @@
+// Owned memory, 64-byte aligned. Model-lifetime memory is Buffers; everything shorter comes from an Arena over one.
+#ifndef KINORA_ENGINE_TENSOR_BUFFER_H_
+#define KINORA_ENGINE_TENSOR_BUFFER_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "engine/tensor/tensor.h"
+
+namespace kinora {
+
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+  ~Buffer();
+
+  // ResourceExhausted, with the size, if the memory cannot be had. Contents are undefined. 64 bytes after the end may be read.
+  static absl::StatusOr<Buffer> Allocate(int64_t bytes);
+  // A buffer that counts but holds nothing: what a dry run owns.
+  static Buffer Dry(int64_t bytes);
+
+  void* data() const { return data_; }
+  int64_t bytes() const { return bytes_; }
+  Tensor View(DType dtype, const Shape& shape) const;  // CHECK-fails if it does not fit
+
+ private:
+  void* data_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_TENSOR_BUFFER_H_

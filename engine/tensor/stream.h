@@ -1,0 +1,40 @@
+// One ordered queue of work on a device, and recorded pieces of it.
+#ifndef KINORA_ENGINE_TENSOR_STREAM_H_
+#define KINORA_ENGINE_TENSOR_STREAM_H_
+
+#include <functional>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/tensor/tensor.h"
+
+namespace kinora {
+
+// A recorded sequence of work. Replay enqueues it again: same addresses, whatever they hold now.
+class Graph {
+ public:
+  virtual ~Graph() = default;
+  virtual void Replay() = 0;
+};
+
+// The first failure sticks: work enqueued after it does nothing until Synchronize has reported it. Not thread-safe.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+
+  // Copies elements, converting between f32 and bf16 if the dtypes differ; shapes must have equal element counts and widths.
+  virtual void Copy(const Tensor& from, Tensor to) = 0;
+  // Runs `body`, which enqueues work on this stream, and keeps that work instead of doing it. FailedPrecondition if body
+  // synchronizes or captures; what it allocated from arenas must stay reserved as long as the graph is replayed.
+  virtual absl::StatusOr<std::unique_ptr<Graph>> Capture(std::function<void()> body) = 0;
+  virtual bool capturing() const = 0;
+  // Waits for all enqueued work; returns and clears the first failure.
+  virtual absl::Status Synchronize() = 0;
+  // Makes `status` the stream's failure unless it has one already.
+  virtual void Fail(absl::Status status) = 0;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_TENSOR_STREAM_H_
