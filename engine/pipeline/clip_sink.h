@@ -1,0 +1,53 @@
+// Where a finished clip goes: a file (Mp4Sink, PngSink, …), a dump for debugging, or several at once.
+// The pipeline calls one sink on rank 0 only, from one thread, in this order:
+//   Begin, then Frames in ascending order without gaps and Audio (each as soon as it is ready, in any relative order),
+//   End.
+// A call may block: that is the back-pressure on the decoder. The first error ends the request; End is then not called
+// and the sink's destructor removes what it had begun. Every Tensor is contiguous, in host memory, and valid during the
+// call only.
+#ifndef KINORA_ENGINE_PIPELINE_CLIP_SINK_H_
+#define KINORA_ENGINE_PIPELINE_CLIP_SINK_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace kinora {
+
+class Tensor;
+
+struct ClipInfo {
+  int64_t width = 0, height = 0;  // pixels; 0: the clip has no picture (text-to-audio) and Frames is never called
+  int64_t num_frames = 0;         // frames that will come
+  double frame_rate = 0;          // frames per second
+  int32_t audio_sample_rate = 0;  // Hz
+  int32_t audio_channels = 0;     // 0: the clip has no sound and Audio is never called
+  int64_t audio_samples = 0;      // per channel
+};
+
+class ClipSink {
+ public:
+  virtual ~ClipSink() = default;
+
+  virtual absl::Status Begin(const ClipInfo& info) = 0;
+  // rgb8: uint8 [n, height, width, 3], sRGB; `first` is the index of its first frame in the clip.
+  virtual absl::Status Frames(int64_t first, const Tensor& rgb8) = 0;
+  // waveform: float32 [channels, samples], -1..1; the whole clip in one call.
+  virtual absl::Status Audio(const Tensor& waveform) = 0;
+  // Nothing more comes. OK means the clip is complete and its file closed.
+  virtual absl::Status End() = 0;
+
+  // For inspection (`kinora-render --dump`). A sink that answers true also gets, besides the calls above, what the
+  // pipeline would otherwise not keep; it runs eagerly and may be slower.
+  virtual bool WantsIntermediates() const { return false; }
+  // The frames before rounding to 8 bits: float32 [n, height, width, 3] in 0..1. Called just before the equal Frames.
+  virtual absl::Status FloatFrames(int64_t /*first*/, const Tensor& /*rgb*/) { return absl::OkStatus(); }
+  // name: as in the contract of --dump: "input_ids", "video_context", "audio_context", both with "_negative", "sigmas",
+  // "sigmas_stage2", "video_latent", "audio_latent". May come before Begin.
+  virtual absl::Status Intermediate(std::string_view /*name*/, const Tensor& /*value*/) { return absl::OkStatus(); }
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_PIPELINE_CLIP_SINK_H_
