@@ -1,0 +1,129 @@
+// Everything of a checkpoint's configuration that changes the maths, as plain structs (the decoders':
+// decoder_config.h). No released size is assumed anywhere: the values come from the Lightricks metadata or from the
+// diffusers config.json files (config_reader.h); the defaults below are those of the reference code for an absent key
+// (ltx_core configurators). Every struct has been validated when the reader hands it out: counts are positive and
+// bounded, widths divide.
+#ifndef KINORA_ENGINE_MODEL_CONFIG_H_
+#define KINORA_ENGINE_MODEL_CONFIG_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/model/decoder_config.h"
+
+namespace kinora {
+
+enum class RopeLayout {
+  kSplit,        // pairs (j, j + head_dim / 2), every head its own slice of the angles
+  kInterleaved,  // pairs (2j, 2j + 1) over the whole width
+};
+
+// One of the two streams of the transformer; both go through the same code.
+struct ModalityConfig {
+  int64_t in_channels = 128;
+  int64_t out_channels = 128;
+  int64_t heads = 32;
+  int64_t head_dim = 128;
+  int64_t context_width = 4096;              // width of the prompt's rows as attn2 reads them
+  bool ff_bias = true;                       // of both linears of the feed-forward
+  std::vector<double> max_positions = {20};  // RoPE divisors; video: t (s), h, w (px); audio: t (s)
+
+  int64_t width() const { return heads * head_dim; }
+  int64_t ff_width() const { return 4 * width(); }
+};
+
+struct TransformerConfig {
+  ModalityConfig video = {.max_positions = {20, 2048, 2048}};
+  ModalityConfig audio = {.head_dim = 64, .context_width = 2048};
+  int64_t layers = 48;
+  bool gated_attention = false;        // to_gate_logits in all six attentions of a block
+  bool cross_attention_adaln = false;  // 2.3: nine modulation rows and prompt tables; 2.0: six
+  bool prompt_adaln = true;            // with cross_attention_adaln: prompt tables also get a timestep part
+  bool caption_projection = true;      // 2.0: [audio_]caption_projection are in the transformer
+  int64_t caption_channels = 3840;     // in-features of the caption projections; unused without them
+  bool keyframes_abs_pos_embedding = false;
+  double norm_eps = 1e-6;
+  double rope_theta = 10000.0;
+  RopeLayout rope_layout = RopeLayout::kSplit;
+  bool rope_double_precision = false;  // frequencies in float64, rounded once (spec 4.3)
+  double timestep_scale = 1000.0;      // sigma times this feeds the timestep embeddings
+  double av_timestep_scale = 1.0;      // the AV gates get sigma · av_timestep_scale (1000 in every released file)
+
+  int64_t modulation_rows() const { return cross_attention_adaln ? 9 : 6; }
+  bool has_prompt_adaln() const { return cross_attention_adaln && prompt_adaln; }
+};
+
+// One connector: a transformer over the 1,024 prompt rows.
+struct ConnectorStreamConfig {
+  int64_t heads = 30;
+  int64_t head_dim = 128;
+  int64_t layers = 2;
+  int64_t registers = 128;  // rows of learnable_registers
+
+  int64_t width() const { return heads * head_dim; }
+};
+
+// From the text encoder's hidden states to the two contexts.
+struct ConnectorConfig {
+  int64_t text_width = 3840;              // hidden size of the text encoder
+  int64_t text_states = 49;               // its layers + 1
+  bool per_modality_projections = false;  // 2.3: {video,audio}_aggregate_embed; 2.0: one aggregate_embed
+  bool projection_bias = false;
+  ConnectorStreamConfig video;
+  ConnectorStreamConfig audio;
+  bool gated_attention = false;
+  bool ff_bias = true;
+  double rope_theta = 10000.0;
+  double rope_max_position = 1.0;  // 4096 in every released file
+  RopeLayout rope_layout = RopeLayout::kSplit;
+  bool rope_double_precision = false;
+
+  int64_t flat_width() const { return text_width * text_states; }  // in-features of the projections
+};
+
+struct GemmaConfig {  // Gemma-3, text part
+  int64_t vocabulary = 262208;
+  int64_t width = 3840;
+  int64_t ff_width = 15360;
+  int64_t layers = 48;
+  int64_t heads = 16;
+  int64_t kv_heads = 8;
+  int64_t head_dim = 256;
+  double norm_eps = 1e-6;
+  double query_scale = 256.0;  // attention logits are q·k / sqrt(query_scale)
+  double global_rope_theta = 1e6;
+  double global_rope_factor = 1.0;  // "linear" scaling: frequencies / factor; 8 in the 12B model
+  double local_rope_theta = 1e4;
+  int64_t sliding_window = 1024;
+  std::vector<bool> sliding;  // [layers]: local attention
+  int64_t bos_token = 2;
+  int64_t pad_token = 0;
+};
+
+struct SchedulerConfig {
+  // What the diffusers scheduler says of the transformer; Lightricks metadata says nothing.
+  enum class Kind { kUnknown, kDev, kDistilled } kind = Kind::kUnknown;
+  double base_shift = 0.95;
+  double max_shift = 2.05;
+  int64_t base_tokens = 1024;
+  int64_t max_tokens = 4096;
+  std::optional<double> terminal = 0.1;
+};
+
+struct ModelConfig {
+  std::string family;   // "ltx-2.0" or "ltx-2.3"
+  std::string version;  // model_version as the file says it; empty in a diffusers folder
+  TransformerConfig transformer;
+  ConnectorConfig connector;
+  VideoDecoderConfig video_decoder;
+  AudioDecoderConfig audio_decoder;
+  VocoderConfig vocoder;
+  std::optional<GemmaConfig> gemma;  // absent: no text encoder was given
+  SchedulerConfig scheduler;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_MODEL_CONFIG_H_
