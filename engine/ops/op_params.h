@@ -1,0 +1,88 @@
+// The parameter structs of Ops. Plain values: an op may keep a copy in a captured graph.
+#ifndef KINORA_ENGINE_OPS_OP_PARAMS_H_
+#define KINORA_ENGINE_OPS_OP_PARAMS_H_
+
+#include <array>
+#include <cstdint>
+
+#include "engine/tensor/tensor.h"
+
+namespace kinora {
+
+enum class Activation : uint8_t { kNone, kSilu, kGeluTanh };
+
+// A table of scales, shifts and gates, all float32. Token i takes table row r = row[i mod tokens] (0 if `row` is undefined, k = 1),
+// so several guidance passes over the same tokens share one `row`; slot s is then base[s] + table[r][s].
+struct Modulation {
+  Tensor table;  // [k, slots, width] f32
+  Tensor base;   // [>= slots, width] f32, or undefined: zeros
+  Tensor row;    // [tokens] i32, or undefined
+};
+struct ScaleShift {  // y = x · (1 + scale) + shift
+  Modulation modulation;
+  int scale_slot = 0;
+  int shift_slot = 0;
+};
+struct Gate {
+  Modulation modulation;
+  int slot = 0;
+};
+
+enum class Accumulate : uint8_t {
+  kNo,     // out = y
+  kAdd,    // out += y
+  kGated,  // out += gate ⊙ y
+};
+struct MatmulOptions {
+  Activation activation = Activation::kNone;  // applied after the bias
+  Accumulate accumulate = Accumulate::kNo;
+  Gate gate;  // read if kGated
+};
+
+// Rotation angles, split layout: within a head of width d the pair is (j, j + d/2).
+struct Rope {
+  Tensor cos, sin;  // [tokens, heads·d/2], or [tokens, d/2] shared by all heads; f32; undefined: no rotation. Token of row i: i mod tokens.
+};
+struct NormRopeParams {
+  Tensor weight;            // [group] f32; undefined: no norm
+  float eps = 1e-6f;
+  int64_t group = 0;        // columns normalised together: the width, or the width of a head
+  int64_t full_group = 0;   // columns that share the mean square when the group is sharded; 0: group
+  int64_t head_width = 0;   // d of the rotation
+  Rope rope;
+};
+
+inline constexpr int kMaxBatch = 8;
+struct AttentionOptions {
+  int heads = 0;
+  int kv_heads = 0;         // 0: heads. Query head h reads key head h / (heads / kv_heads).
+  float scale = 1.0f;       // of the logits
+  int batch = 1;            // sequences stacked in q's rows
+  // Which of the sequences stacked in k's and v's rows query batch b reads; their number is kv_batches.
+  int kv_batches = 1;
+  std::array<int8_t, kMaxBatch> kv_batch{};
+  int64_t key_length = 0;   // keys at and past this position of a sequence are ignored; 0: all count
+  bool causal = false;      // key position <= query position (both from 0)
+  int64_t window = 0;       // with causal: query position - key position < window; 0: no window
+  Tensor bias;              // [queries, keys] f32, added to the scaled logits of every batch and head; undefined: none
+};
+
+enum class Padding : uint8_t { kZeros, kReflect, kReplicate };
+struct ConvAxis {
+  int kernel = 1, stride = 1, dilation = 1;
+  int before = 0, after = 0;  // padding
+  Padding padding = Padding::kZeros;
+};
+struct ConvOptions {
+  ConvAxis time, height, width;
+  Activation activation = Activation::kNone;
+  Accumulate accumulate = Accumulate::kNo;  // kNo or kAdd (a residual block's sum)
+};
+struct SpaceTime {  // a stride or factor per axis
+  int time = 1, height = 1, width = 1;
+  int product() const { return time * height * width; }
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_OPS_OP_PARAMS_H_

@@ -1,0 +1,51 @@
+// One group of ranks. Collectives are enqueued on a stream, so they can be captured; every rank of the group must call the same ones in the
+// same order. Tensors are contiguous. Failures (a lost rank, Abort) are the stream's.
+#ifndef KINORA_ENGINE_PARALLEL_COMMUNICATOR_H_
+#define KINORA_ENGINE_PARALLEL_COMMUNICATOR_H_
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "engine/tensor/stream.h"
+
+namespace kinora {
+
+enum class Collective : uint8_t { kAllReduceSum, kAllGather, kAllToAll, kBroadcast };
+inline constexpr int kCollectives = 4;
+std::string_view CollectiveName(Collective op);  // "all_reduce_sum", …
+
+struct CollectiveCount {
+  int64_t calls = 0;
+  int64_t bytes = 0;  // sent by this rank
+};
+using CollectiveCounts = std::array<CollectiveCount, kCollectives>;
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  virtual void AllReduceSum(Tensor inout, Stream& stream) = 0;  // summed in rank order: the same bits on every rank; f32 or bf16
+  virtual void AllGather(const Tensor& local, Tensor all, Stream& stream) = 0;  // all: size() times local, in rank order
+  virtual void AllToAll(const Tensor& send, Tensor recv, Stream& stream) = 0;   // the i-th of size() equal parts goes to rank i
+  virtual void Broadcast(int root, Tensor inout, Stream& stream) = 0;
+  // Makes every collective of the group, running or later, fail with Aborted on every rank. Thread-safe.
+  virtual void Abort() = 0;
+
+  const CollectiveCounts& counts() const { return counts_; }  // since construction; counted when enqueued or replayed
+
+ protected:
+  void Count(Collective op, int64_t bytes) {
+    ++counts_[static_cast<int>(op)].calls;
+    counts_[static_cast<int>(op)].bytes += bytes;
+  }
+
+ private:
+  CollectiveCounts counts_{};
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_PARALLEL_COMMUNICATOR_H_

@@ -1,0 +1,48 @@
+// How a group of ranks is divided: guidance × tokens × tensor, tensor varying fastest.
+#ifndef KINORA_ENGINE_PARALLEL_MESH_H_
+#define KINORA_ENGINE_PARALLEL_MESH_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "engine/parallel/communicator.h"
+
+namespace kinora {
+
+struct MeshShape {
+  int guidance = 1;  // ranks that share out the guidance passes: 1, 2 or 4
+  int tokens = 1;    // ranks that share out the video tokens: 1, 2, 4 or 8
+  int tensor = 1;    // ranks that share out the heads and feed-forward columns of every layer
+  int ranks() const { return guidance * tokens * tensor; }
+  // "1 rank" or "guidance=2,tokens=2"
+  std::string ToString() const;
+};
+
+// This rank's four communicators. A group of one costs nothing: its collectives copy or do nothing.
+class Mesh {
+ public:
+  Mesh(MeshShape shape, std::unique_ptr<Communicator> tensor, std::unique_ptr<Communicator> tokens,
+       std::unique_ptr<Communicator> guidance, std::unique_ptr<Communicator> world)
+      : shape_(shape),
+        tensor_(std::move(tensor)),
+        tokens_(std::move(tokens)),
+        guidance_(std::move(guidance)),
+        world_(std::move(world)) {}
+
+  const MeshShape& shape() const { return shape_; }
+  Communicator& tensor() const { return *tensor_; }
+  Communicator& tokens() const { return *tokens_; }
+  Communicator& guidance() const { return *guidance_; }
+  Communicator& world() const { return *world_; }
+
+  // One rank alone.
+  static std::unique_ptr<Mesh> Single();
+
+ private:
+  MeshShape shape_;
+  std::unique_ptr<Communicator> tensor_, tokens_, guidance_, world_;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_PARALLEL_MESH_H_

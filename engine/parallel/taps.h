@@ -1,0 +1,25 @@
+// Named copies of intermediate tensors, for comparing with a reference layer by layer. Eager runs only: reading a value on the host
+// while capturing is an error.
+#ifndef KINORA_ENGINE_PARALLEL_TAPS_H_
+#define KINORA_ENGINE_PARALLEL_TAPS_H_
+
+#include <functional>
+#include <string_view>
+
+#include "engine/tensor/tensor.h"
+
+namespace kinora {
+
+class Taps {
+ public:
+  using Sink = std::function<void(std::string_view name, const Tensor& value)>;
+  explicit Taps(Sink sink) : sink_(std::move(sink)) {}
+  void Record(std::string_view name, const Tensor& value) { sink_(name, value); }
+
+ private:
+  Sink sink_;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_PARALLEL_TAPS_H_
