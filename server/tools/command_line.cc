@@ -1,0 +1,129 @@
+#include "server/tools/command_line.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace kinora {
+namespace {
+
+absl::Status BadValue(std::string_view name, std::string_view value, std::string_view expected) {
+  return absl::InvalidArgumentError(absl::StrCat("--", name, " ", value, ": ", expected));
+}
+
+}  // namespace
+
+absl::StatusOr<CommandLine> CommandLine::Parse(absl::Span<const FlagSpec> flags,
+                                               absl::Span<const std::string> arguments) {
+  CommandLine line;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    std::string_view argument = arguments[i];
+    if (argument == "--") {
+      line.operands_.insert(line.operands_.end(), arguments.begin() + i + 1, arguments.end());
+      break;
+    }
+    if (argument == "-o") argument = "--output";
+    if (argument.size() < 2 || argument.substr(0, 2) != "--") {
+      line.operands_.emplace_back(argument);
+      continue;
+    }
+    const size_t equals = argument.find('=');
+    const std::string_view name = argument.substr(2, equals == std::string_view::npos ? equals : equals - 2);
+    const auto spec = std::find_if(flags.begin(), flags.end(), [&](const FlagSpec& f) { return f.name == name; });
+    if (spec == flags.end()) return absl::InvalidArgumentError(absl::StrCat("--", name, ": no such flag"));
+    if (spec->value.empty()) {
+      if (equals != std::string_view::npos) return BadValue(name, argument.substr(equals + 1), "takes no value");
+      line.values_[std::string(name)].emplace_back();
+    } else if (equals != std::string_view::npos) {
+      line.values_[std::string(name)].emplace_back(argument.substr(equals + 1));
+    } else if (i + 1 < arguments.size()) {
+      line.values_[std::string(name)].push_back(arguments[++i]);
+    } else {
+      return absl::InvalidArgumentError(absl::StrCat("--", name, ": needs a value, ", spec->value));
+    }
+  }
+  return line;
+}
+
+std::optional<std::string> CommandLine::Get(std::string_view name) const {
+  const auto it = values_.find(name);
+  return it == values_.end() ? std::nullopt : std::optional(it->second.back());
+}
+
+std::vector<std::string> CommandLine::GetAll(std::string_view name) const {
+  const auto it = values_.find(name);
+  return it == values_.end() ? std::vector<std::string>() : it->second;
+}
+
+absl::StatusOr<std::optional<int64_t>> CommandLine::GetInt(std::string_view name, int64_t minimum,
+                                                           int64_t maximum) const {
+  const std::optional<std::string> text = Get(name);
+  if (!text) return std::optional<int64_t>();
+  int64_t value;
+  if (!absl::SimpleAtoi(*text, &value) || value < minimum || value > maximum) {
+    return BadValue(name, *text, absl::StrCat("a whole number from ", minimum, " to ", maximum, " is needed"));
+  }
+  return std::optional(value);
+}
+
+absl::StatusOr<std::optional<uint64_t>> CommandLine::GetUint64(std::string_view name) const {
+  const std::optional<std::string> text = Get(name);
+  if (!text) return std::optional<uint64_t>();
+  uint64_t value;
+  if (!absl::SimpleAtoi(*text, &value)) {
+    return BadValue(name, *text, "a whole number from 0 to 18446744073709551615 is needed");
+  }
+  return std::optional(value);
+}
+
+absl::StatusOr<std::optional<double>> CommandLine::GetDouble(std::string_view name) const {
+  const std::optional<std::string> text = Get(name);
+  if (!text) return std::optional<double>();
+  double value;
+  if (!absl::SimpleAtod(*text, &value) || !std::isfinite(value)) return BadValue(name, *text, "a number is needed");
+  return std::optional(value);
+}
+
+absl::StatusOr<std::optional<absl::Duration>> CommandLine::GetDuration(std::string_view name) const {
+  const std::optional<std::string> text = Get(name);
+  if (!text) return std::optional<absl::Duration>();
+  absl::Duration duration;
+  double seconds;
+  if (absl::SimpleAtod(*text, &seconds) && std::isfinite(seconds)) {
+    duration = absl::Seconds(seconds);
+  } else if (!absl::ParseDuration(*text, &duration)) {
+    return BadValue(name, *text, "a duration such as 90s or 1h30m is needed");
+  }
+  if (duration < absl::ZeroDuration()) return BadValue(name, *text, "a duration cannot be negative");
+  return std::optional(duration);
+}
+
+std::string FormatFlags(absl::Span<const FlagSpec> flags) {
+  constexpr size_t kColumn = 30;
+  constexpr size_t kWidth = 100;
+  std::string out;
+  for (const FlagSpec& flag : flags) {
+    std::string line = absl::StrCat("  --", flag.name, flag.value.empty() ? "" : " ", flag.value);
+    if (line.size() + 2 > kColumn) {
+      absl::StrAppend(&out, line, "\n");
+      line.clear();
+    }
+    line.resize(kColumn, ' ');
+    for (std::string_view word : absl::StrSplit(flag.help, ' ')) {
+      if (line.size() + word.size() > kWidth) {
+        absl::StrAppend(&out, line, "\n");
+        line.assign(kColumn, ' ');
+      }
+      absl::StrAppend(&line, word, " ");
+    }
+    line.pop_back();
+    absl::StrAppend(&out, line, "\n");
+  }
+  return out;
+}
+
+}  // namespace kinora

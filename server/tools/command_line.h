@@ -1,0 +1,52 @@
+// Flags of one command: declared in a table, parsed once, listed by --help from the same table.
+//   --name VALUE, --name=VALUE, --name (a flag without a value), -- (the rest are operands). A flag may be given again;
+//   Get returns the last, GetAll all of them.
+#ifndef KINORA_SERVER_TOOLS_COMMAND_LINE_H_
+#define KINORA_SERVER_TOOLS_COMMAND_LINE_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+
+namespace kinora {
+
+struct FlagSpec {
+  std::string_view name;   // without dashes
+  std::string_view value;  // how --help names the value, "N"; empty: the flag takes none
+  std::string_view help;
+};
+
+class CommandLine {
+ public:
+  // InvalidArgument names the flag: unknown, without its value, or with one it does not take.
+  static absl::StatusOr<CommandLine> Parse(absl::Span<const FlagSpec> flags, absl::Span<const std::string> arguments);
+
+  bool Has(std::string_view name) const { return values_.contains(name); }
+  std::optional<std::string> Get(std::string_view name) const;
+  std::vector<std::string> GetAll(std::string_view name) const;
+  // Absent flag: nullopt. A value that does not parse, or is not finite: InvalidArgument naming the flag.
+  absl::StatusOr<std::optional<int64_t>> GetInt(std::string_view name, int64_t minimum, int64_t maximum) const;
+  absl::StatusOr<std::optional<uint64_t>> GetUint64(std::string_view name) const;
+  absl::StatusOr<std::optional<double>> GetDouble(std::string_view name) const;
+  absl::StatusOr<std::optional<absl::Duration>> GetDuration(std::string_view name) const;  // "90s", "1h30m"; no unit: seconds
+
+  const std::vector<std::string>& operands() const { return operands_; }
+
+ private:
+  std::map<std::string, std::vector<std::string>, std::less<>> values_;
+  std::vector<std::string> operands_;
+};
+
+// One line a flag, indented, wrapped at 100 columns.
+std::string FormatFlags(absl::Span<const FlagSpec> flags);
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_TOOLS_COMMAND_LINE_H_

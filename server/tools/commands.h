@@ -1,0 +1,32 @@
+// The commands of `kinora`. Each reads its flags, makes its calls and returns the exit status (connection.h).
+#ifndef KINORA_SERVER_TOOLS_COMMANDS_H_
+#define KINORA_SERVER_TOOLS_COMMANDS_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "server/tools/command_line.h"
+#include "server/tools/connection.h"
+
+namespace kinora {
+
+struct Command {
+  std::string_view name;
+  std::string_view operands;  // how --help shows them, "ID"
+  std::string_view help;
+  size_t operand_count;       // exactly so many
+  std::vector<FlagSpec> flags;  // besides ConnectionFlags()
+  ExitStatus (*run)(const CommandLine& line);
+};
+
+absl::Span<const Command> JobCommands();    // create, get, list, cancel, delete, estimate, models
+absl::Span<const Command> ClipCommands();   // generate, watch, download
+absl::Span<const Command> AdminCommands();  // list, drain, restart
+
+ExitStatus ReportLocalError(const absl::Status& status);  // a flag or a file, to stderr; kRefused, or kError for I/O
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_TOOLS_COMMANDS_H_

@@ -1,0 +1,163 @@
+#include "server/tools/connection.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+
+namespace kinora {
+namespace {
+
+constexpr FlagSpec kFlags[] = {
+    {"server", "ADDRESS", "host:port or unix:PATH; absent: $KINORA_SERVER, then 127.0.0.1:8470"},
+    {"tls", "", "TLS with the system's certificate authorities"},
+    {"tls-ca", "FILE", "TLS with these certificate authorities (PEM)"},
+    {"token-file", "FILE", "sends the token in this file; absent: $KINORA_TOKEN_FILE, then none"},
+    {"timeout", "DURATION", "of a call that is not a stream; absent: 30s"},
+    {"json", "", "answers as JSON, one object a line, on standard output"},
+};
+
+absl::StatusOr<std::string> ReadText(std::string_view flag, const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return absl::NotFoundError(absl::StrCat("--", flag, " ", path, ": cannot be read"));
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+const char* CodeName(grpc::StatusCode code) {
+  static constexpr const char* kNames[] = {
+      "OK",           "CANCELLED",         "UNKNOWN",        "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",   "NOT_FOUND",
+      "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE",
+      "UNIMPLEMENTED", "INTERNAL",         "UNAVAILABLE",    "DATA_LOSS",          "UNAUTHENTICATED"};
+  return code >= 0 && static_cast<size_t>(code) < std::size(kNames) ? kNames[code] : "UNKNOWN";
+}
+
+void PrintDetail(const google::protobuf::Any& any) {
+  google::rpc::BadRequest bad_request;
+  google::rpc::RetryInfo retry;
+  google::rpc::ErrorInfo info;
+  google::rpc::PreconditionFailure precondition;
+  google::rpc::QuotaFailure quota;
+  if (any.UnpackTo(&bad_request)) {
+    for (const auto& v : bad_request.field_violations()) {
+      std::fprintf(stderr, "  %s: %s\n", v.field().c_str(), v.description().c_str());
+    }
+  } else if (any.UnpackTo(&retry)) {
+    std::fprintf(stderr, "  try again in %lld s\n", static_cast<long long>(retry.retry_delay().seconds()));
+  } else if (any.UnpackTo(&info)) {
+    std::string line = absl::StrCat("  reason: ", info.reason());
+    for (const auto& [key, value] : info.metadata()) absl::StrAppend(&line, " ", key, "=", value);
+    std::fprintf(stderr, "%s\n", line.c_str());
+  } else if (any.UnpackTo(&precondition)) {
+    for (const auto& v : precondition.violations()) {
+      std::fprintf(stderr, "  %s: %s\n", v.subject().c_str(), v.description().c_str());
+    }
+  } else if (any.UnpackTo(&quota)) {
+    for (const auto& v : quota.violations()) {
+      std::fprintf(stderr, "  %s: %s\n", v.subject().c_str(), v.description().c_str());
+    }
+  }
+}
+
+}  // namespace
+
+absl::Span<const FlagSpec> ConnectionFlags() { return kFlags; }
+
+absl::StatusOr<Connection> Connection::Open(const CommandLine& line, std::string_view address_flag,
+                                            std::string_view environment, std::string_view default_address) {
+  Connection connection;
+  const char* from_environment = std::getenv(std::string(environment).c_str());
+  connection.address_ = line.Get(address_flag).value_or(from_environment ? from_environment : default_address);
+  KINORA_ASSIGN_OR_RETURN(const auto timeout, line.GetDuration("timeout"));
+  connection.timeout_ = timeout.value_or(absl::Seconds(30));
+
+  const char* token_environment = std::getenv("KINORA_TOKEN_FILE");
+  const std::string token_file = line.Get("token-file").value_or(token_environment ? token_environment : "");
+  if (!token_file.empty()) {
+    KINORA_ASSIGN_OR_RETURN(connection.token_, ReadText("token-file", token_file));
+    absl::StripAsciiWhitespace(&connection.token_);
+    if (connection.token_.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("--token-file ", token_file, ": the file is empty"));
+    }
+  }
+
+  std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::InsecureChannelCredentials();
+  if (line.Has("tls") || line.Has("tls-ca")) {
+    grpc::SslCredentialsOptions options;
+    if (const auto path = line.Get("tls-ca")) {
+      KINORA_ASSIGN_OR_RETURN(options.pem_root_certs, ReadText("tls-ca", *path));
+    }
+    credentials = grpc::SslCredentials(options);
+  }
+  grpc::ChannelArguments arguments;
+  // A client that resumes a watch decides itself how long to wait; gRPC's two minutes would keep a returning server unseen.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
+  connection.channel_ = grpc::CreateCustomChannel(connection.address_, credentials, arguments);
+  return connection;
+}
+
+std::unique_ptr<grpc::ClientContext> Connection::StreamContext() const {
+  auto context = std::make_unique<grpc::ClientContext>();
+  if (!token_.empty()) context->AddMetadata("authorization", absl::StrCat("Bearer ", token_));
+  return context;
+}
+
+std::unique_ptr<grpc::ClientContext> Connection::UnaryContext() const {
+  auto context = StreamContext();
+  context->set_deadline(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(timeout_));
+  return context;
+}
+
+bool IsUnreachable(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+         status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
+}
+
+ExitStatus ExitStatusOf(const grpc::Status& status) {
+  if (status.ok()) return kSuccess;
+  if (IsUnreachable(status)) return kUnreachable;
+  switch (status.error_code()) {
+    case grpc::StatusCode::INTERNAL:
+    case grpc::StatusCode::UNKNOWN:
+    case grpc::StatusCode::DATA_LOSS:
+    case grpc::StatusCode::ABORTED:
+    case grpc::StatusCode::CANCELLED:
+      return kError;
+    default:
+      return kRefused;
+  }
+}
+
+ExitStatus ReportError(const grpc::Status& status, bool json) {
+  google::rpc::Status details;
+  details.ParseFromString(status.error_details());
+  details.set_code(status.error_code());
+  details.set_message(status.error_message());
+  if (json) {
+    std::string text;
+    if (!google::protobuf::util::MessageToJsonString(details, &text).ok()) {
+      details.clear_details();  // a detail of a type that this build does not know
+      (void)google::protobuf::util::MessageToJsonString(details, &text);
+    }
+    std::printf("{\"error\":%s}\n", text.c_str());
+    std::fflush(stdout);
+    return ExitStatusOf(status);
+  }
+  const ExitStatus exit_status = ExitStatusOf(status);
+  const char* what = exit_status == kUnreachable ? "unreachable" : exit_status == kRefused ? "refused" : "error";
+  std::fprintf(stderr, "kinora: %s: %s: %s\n", what, CodeName(status.error_code()), status.error_message().c_str());
+  for (const google::protobuf::Any& detail : details.details()) PrintDetail(detail);
+  return exit_status;
+}
+
+}  // namespace kinora

@@ -1,0 +1,58 @@
+// The way from the client to a server: address, TLS, token; and what a status means for the exit status.
+#ifndef KINORA_SERVER_TOOLS_CONNECTION_H_
+#define KINORA_SERVER_TOOLS_CONNECTION_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "server/tools/command_line.h"
+
+namespace kinora {
+
+// Exit statuses of `kinora`, as --help lists them.
+enum ExitStatus : int {
+  kSuccess = 0,
+  kError = 1,        // anything else: a file that cannot be written, an internal error of the server
+  kRefused = 2,      // a bad flag, or the server refused the call; nothing was started
+  kFailed = 3,       // the job ended FAILED
+  kCancelled = 4,    // the job ended CANCELLED
+  kUnreachable = 5,  // no server there, or it is not serving; a started job goes on and can be watched again
+};
+
+absl::Span<const FlagSpec> ConnectionFlags();
+
+class Connection {
+ public:
+  // `address_flag` and its environment variable name the server, e.g. "server" and KINORA_SERVER.
+  // Does not connect yet. NotFound or InvalidArgument: a file of --tls-ca or --token-file.
+  static absl::StatusOr<Connection> Open(const CommandLine& line, std::string_view address_flag,
+                                         std::string_view environment, std::string_view default_address);
+
+  const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
+  const std::string& address() const { return address_; }
+  // With the token, and --timeout as the deadline unless the call is a stream.
+  std::unique_ptr<grpc::ClientContext> UnaryContext() const;
+  std::unique_ptr<grpc::ClientContext> StreamContext() const;
+
+ private:
+  std::string address_;
+  std::string token_;
+  absl::Duration timeout_;
+  std::shared_ptr<grpc::Channel> channel_;
+};
+
+ExitStatus ExitStatusOf(const grpc::Status& status);
+bool IsUnreachable(const grpc::Status& status);
+
+// Prints the error and its google.rpc details, each violation on a line of its own, to stderr; with `json` one
+// {"error": google.rpc.Status} line to stdout. Returns ExitStatusOf(status).
+ExitStatus ReportError(const grpc::Status& status, bool json);
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_TOOLS_CONNECTION_H_

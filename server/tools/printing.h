@@ -1,0 +1,23 @@
+// How `kinora` shows messages: as JSON, one object a line, or as text for people.
+#ifndef KINORA_SERVER_TOOLS_PRINTING_H_
+#define KINORA_SERVER_TOOLS_PRINTING_H_
+
+#include <string>
+
+#include "kinora/v1/video_generation.pb.h"
+
+namespace kinora {
+
+// proto3 JSON with original field names, defaults left out, no line break.
+std::string ToJson(const google::protobuf::Message& message);
+void PrintLine(const std::string& line);  // to standard output, flushed: a reader of a pipe sees it at once
+
+std::string FormatVideo(const v1::Video& video);          // several lines
+std::string FormatVideoRow(const v1::Video& video);       // one line of `kinora list`
+std::string FormatEstimate(const v1::Estimate& estimate);
+std::string FormatModel(const v1::ModelInfo& model);
+std::string FormatGroup(const v1::WorkerGroup& group);
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_TOOLS_PRINTING_H_

@@ -1,0 +1,49 @@
+// Progress of one job for people: on a terminal one bar that redraws itself, otherwise a plain line for each stage and
+// for each whole tenth of its steps. Knows nothing of the protocol, so kinora and kinora-render share it.
+#ifndef KINORA_SERVER_TOOLS_PROGRESS_DISPLAY_H_
+#define KINORA_SERVER_TOOLS_PROGRESS_DISPLAY_H_
+
+#include <string>
+#include <string_view>
+
+namespace kinora {
+
+struct ProgressState {
+  std::string stage;              // "denoise"
+  int step = 0;                   // done, of total_steps; 0 of 0: the stage has no steps
+  int total_steps = 0;
+  double fraction = 0;            // of the whole job, 0..1
+  double remaining_seconds = -1;  // of the whole job; negative: unknown
+};
+
+// "[#####-----]  50%  denoise 4/8  0:12 left", cut to `columns`.
+std::string FormatProgressBar(const ProgressState& state, int columns);
+// "denoise 4/8, 50%, 0:12 left"
+std::string FormatProgressLine(const ProgressState& state);
+
+class ProgressDisplay {  // one thread at a time
+ public:
+  // Writes to `fd`, which stays the caller's. `quiet`: notes only.
+  ProgressDisplay(int fd, bool quiet);
+  ~ProgressDisplay() { Clear(); }
+  ProgressDisplay(const ProgressDisplay&) = delete;
+  ProgressDisplay& operator=(const ProgressDisplay&) = delete;
+
+  void Show(const ProgressState& state);
+  void Note(std::string_view line);  // a whole line, above the bar
+  void Clear();                      // takes the bar away
+
+ private:
+  void Write(std::string_view text);
+
+  const int fd_;
+  const bool terminal_;
+  const bool quiet_;
+  bool bar_shown_ = false;
+  std::string last_stage_;
+  int last_tenth_ = -1;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_TOOLS_PROGRESS_DISPLAY_H_

@@ -1,0 +1,219 @@
+#include "server/tools/request_flags.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <random>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "engine/base/status_macros.h"
+
+namespace kinora {
+namespace {
+
+constexpr FlagSpec kFlags[] = {
+    {"prompt", "TEXT", "what to show and to be heard"},
+    {"prompt-file", "FILE", "the prompt, from a file; - is standard input"},
+    {"negative-prompt", "TEXT", "what to keep away from; absent: the model's default, empty: none"},
+    {"model", "ID", "absent: the server's only or default model"},
+    {"recipe", "NAME", "ONE_STAGE, TWO_STAGE, DISTILLED, DISTILLED_TWO_STAGE or HQ; absent: the model's default"},
+    {"width", "PIXELS", "absent: the model's default; `kinora models` lists limits"},
+    {"height", "PIXELS", "absent: the model's default"},
+    {"frames", "N", "8k + 1; absent: the model's default"},
+    {"frame-rate", "FPS", "absent: the model's default"},
+    {"seed", "N", "absent: the server draws one and returns it"},
+    {"steps", "N", "denoising steps; absent: the recipe's default"},
+    {"sigmas", "A,B,...,0", "explicit noise levels, descending, the last 0"},
+    {"schedule-tokens", "N", "tokens the dev schedule shifts for; -1: the actual number"},
+    {"video-guidance", "JSON", "a Guidance message, {\"cfgScale\": 3}"},
+    {"audio-guidance", "JSON", "a Guidance message"},
+    {"lora", "ID[:STRENGTH]", "may be given again"},
+    {"audio-only", "", "sound without a picture"},
+    {"request", "FILE", "a Generation message as proto3 JSON; other flags override its fields"},
+    {"output-options", "JSON", "an Output message as proto3 JSON; other flags override its fields"},
+    {"container", "NAME", "MP4, WEBM, PNG_FRAMES or WAV"},
+    {"crf", "N", "quality of the video encoder, lower is better"},
+    {"without-audio", "", "leave the sound out of the file"},
+    {"embed-parameters", "", "seed and parameters in the file's metadata"},
+    {"embed-prompt", "", "the prompt in the file's metadata"},
+    {"ttl", "DURATION", "how long the server keeps the file, 24h"},
+    {"priority", "N", "higher runs first"},
+    {"deadline", "DURATION", "from now; a job that is not done by then fails"},
+    {"label", "KEY=VALUE", "may be given again"},
+    {"request-id", "KEY", "idempotency key: the same key and content is the same job; absent: drawn"},
+};
+
+absl::StatusOr<std::string> ReadFile(std::string_view flag, const std::string& path) {
+  std::ifstream file;
+  if (path != "-") file.open(path, std::ios::binary);
+  std::string text;
+  if (path == "-") {
+    int c;
+    while ((c = std::getchar()) != EOF) text.push_back(static_cast<char>(c));
+    return text;
+  }
+  if (!file) return absl::NotFoundError(absl::StrCat("--", flag, " ", path, ": cannot be read"));
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+absl::Status ParseJson(std::string_view flag, const std::string& json, google::protobuf::Message* message) {
+  const auto status = google::protobuf::util::JsonStringToMessage(json, message);
+  if (status.ok()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--", flag, ": not a ", message->GetDescriptor()->name(), ": ", status.message().ToString()));
+}
+
+absl::Status ParseJsonFlag(const CommandLine& line, std::string_view flag, google::protobuf::Message* message) {
+  return ParseJson(flag, *line.Get(flag), message);
+}
+
+template <typename SetInt>
+absl::Status SetInt32(const CommandLine& line, std::string_view flag, SetInt set) {
+  KINORA_ASSIGN_OR_RETURN(const auto value, line.GetInt(flag, std::numeric_limits<int32_t>::min(),
+                                                        std::numeric_limits<int32_t>::max()));
+  if (value) set(static_cast<int32_t>(*value));
+  return absl::OkStatus();
+}
+
+template <typename SetDuration>
+absl::Status SetSeconds(const CommandLine& line, std::string_view flag, SetDuration set) {
+  KINORA_ASSIGN_OR_RETURN(const auto value, line.GetDuration(flag));
+  if (!value) return absl::OkStatus();
+  google::protobuf::Duration* duration = set();
+  duration->set_seconds(absl::ToInt64Seconds(*value));
+  duration->set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(*value - absl::Seconds(duration->seconds()))));
+  return absl::OkStatus();
+}
+
+template <typename Enum, typename Parse, typename Set>
+absl::Status SetEnum(const CommandLine& line, std::string_view flag, Parse parse, Set set) {
+  const std::optional<std::string> name = line.Get(flag);
+  Enum value;
+  if (!name) return absl::OkStatus();
+  if (!parse(absl::AsciiStrToUpper(*name), &value)) {
+    return absl::InvalidArgumentError(absl::StrCat("--", flag, " ", *name, ": no such name; see --help"));
+  }
+  set(value);
+  return absl::OkStatus();
+}
+
+absl::Status SetPrompts(const CommandLine& line, v1::Generation* generation) {
+  if (line.Has("prompt") && line.Has("prompt-file")) {
+    return absl::InvalidArgumentError("--prompt and --prompt-file: give one of them");
+  }
+  if (const auto prompt = line.Get("prompt")) generation->set_prompt(*prompt);
+  if (const auto path = line.Get("prompt-file")) {
+    KINORA_ASSIGN_OR_RETURN(std::string text, ReadFile("prompt-file", *path));
+    absl::StripTrailingAsciiWhitespace(&text);  // an editor's last newline is not meant
+    generation->set_prompt(text);
+  }
+  if (const auto prompt = line.Get("negative-prompt")) generation->set_negative_prompt(*prompt);
+  return absl::OkStatus();
+}
+
+absl::Status SetShape(const CommandLine& line, v1::Generation* g) {
+  KINORA_RETURN_IF_ERROR(SetInt32(line, "width", [g](int32_t v) { g->set_width(v); }));
+  KINORA_RETURN_IF_ERROR(SetInt32(line, "height", [g](int32_t v) { g->set_height(v); }));
+  KINORA_RETURN_IF_ERROR(SetInt32(line, "frames", [g](int32_t v) { g->set_num_frames(v); }));
+  KINORA_RETURN_IF_ERROR(SetInt32(line, "steps", [g](int32_t v) { g->set_num_inference_steps(v); }));
+  KINORA_RETURN_IF_ERROR(SetInt32(line, "schedule-tokens", [g](int32_t v) { g->set_schedule_tokens(v); }));
+  KINORA_ASSIGN_OR_RETURN(const auto rate, line.GetDouble("frame-rate"));
+  if (rate) g->set_frame_rate(*rate);
+  KINORA_ASSIGN_OR_RETURN(const auto seed, line.GetUint64("seed"));
+  if (seed) g->set_seed(*seed);
+  if (line.Has("audio-only")) g->set_audio_only(true);
+  return SetEnum<v1::Generation::Recipe>(
+      line, "recipe", [](const std::string& n, auto* v) { return v1::Generation::Recipe_Parse(n, v); },
+      [g](auto v) { g->set_recipe(v); });
+}
+
+absl::Status SetSampling(const CommandLine& line, v1::Generation* g) {
+  if (const auto sigmas = line.Get("sigmas")) {
+    g->clear_sigmas();
+    for (std::string_view text : absl::StrSplit(*sigmas, ',')) {
+      double sigma;
+      if (!absl::SimpleAtod(text, &sigma)) {
+        return absl::InvalidArgumentError(absl::StrCat("--sigmas ", *sigmas, ": \"", text, "\" is no number"));
+      }
+      g->add_sigmas(sigma);
+    }
+  }
+  if (line.Has("video-guidance")) {
+    KINORA_RETURN_IF_ERROR(ParseJsonFlag(line, "video-guidance", g->mutable_video_guidance()));
+  }
+  if (line.Has("audio-guidance")) {
+    KINORA_RETURN_IF_ERROR(ParseJsonFlag(line, "audio-guidance", g->mutable_audio_guidance()));
+  }
+  for (const std::string& lora : line.GetAll("lora")) {
+    const std::pair<std::string, std::string> parts = absl::StrSplit(lora, absl::MaxSplits(':', 1));
+    v1::LoraRef* ref = g->add_loras();
+    ref->set_id(parts.first);
+    double strength;
+    if (parts.second.empty()) continue;
+    if (!absl::SimpleAtod(parts.second, &strength)) {
+      return absl::InvalidArgumentError(absl::StrCat("--lora ", lora, ": the strength is no number"));
+    }
+    ref->set_strength(strength);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SetOutput(const CommandLine& line, v1::Output* output) {
+  if (line.Has("output-options")) KINORA_RETURN_IF_ERROR(ParseJsonFlag(line, "output-options", output));
+  KINORA_RETURN_IF_ERROR(SetInt32(line, "crf", [output](int32_t v) { output->set_crf(v); }));
+  KINORA_RETURN_IF_ERROR(SetSeconds(line, "ttl", [output] { return output->mutable_ttl(); }));
+  if (line.Has("without-audio")) output->set_without_audio(true);
+  if (line.Has("embed-parameters")) output->set_embed_parameters(true);
+  if (line.Has("embed-prompt")) output->set_embed_prompt(true);
+  return SetEnum<v1::Output::Container>(
+      line, "container", [](const std::string& n, auto* v) { return v1::Output::Container_Parse(n, v); },
+      [output](auto v) { output->set_container(v); });
+}
+
+absl::Status SetScheduling(const CommandLine& line, v1::CreateVideoRequest* request) {
+  KINORA_RETURN_IF_ERROR(
+      SetInt32(line, "priority", [request](int32_t v) { request->mutable_scheduling()->set_priority(v); }));
+  KINORA_RETURN_IF_ERROR(
+      SetSeconds(line, "deadline", [request] { return request->mutable_scheduling()->mutable_deadline(); }));
+  for (const std::string& label : line.GetAll("label")) {
+    const size_t equals = label.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return absl::InvalidArgumentError(absl::StrCat("--label ", label, ": KEY=VALUE is needed"));
+    }
+    (*request->mutable_labels())[label.substr(0, equals)] = label.substr(equals + 1);
+  }
+  return absl::OkStatus();
+}
+
+std::string DrawRequestId() {
+  std::random_device random;
+  return absl::StrFormat("kinora-%08x%08x%08x%08x", random(), random(), random(), random());
+}
+
+}  // namespace
+
+absl::Span<const FlagSpec> RequestFlags() { return kFlags; }
+
+absl::StatusOr<v1::CreateVideoRequest> RequestFromFlags(const CommandLine& line) {
+  v1::CreateVideoRequest request;
+  if (const auto path = line.Get("request")) {
+    KINORA_ASSIGN_OR_RETURN(const std::string json, ReadFile("request", *path));
+    KINORA_RETURN_IF_ERROR(ParseJson("request", json, request.mutable_generation()));
+  }
+  KINORA_RETURN_IF_ERROR(SetPrompts(line, request.mutable_generation()));
+  KINORA_RETURN_IF_ERROR(SetShape(line, request.mutable_generation()));
+  KINORA_RETURN_IF_ERROR(SetSampling(line, request.mutable_generation()));
+  KINORA_RETURN_IF_ERROR(SetOutput(line, request.mutable_output()));
+  KINORA_RETURN_IF_ERROR(SetScheduling(line, &request));
+  request.set_model(line.Get("model").value_or(""));
+  request.set_request_id(line.Has("request-id") ? *line.Get("request-id") : DrawRequestId());
+  return request;
+}
+
+}  // namespace kinora

@@ -1,0 +1,21 @@
+// The flags of `kinora generate`, `create` and `estimate`, and the request they spell.
+// They are sent as given: what is valid for a model only the server knows, and its errors name the field.
+#ifndef KINORA_SERVER_TOOLS_REQUEST_FLAGS_H_
+#define KINORA_SERVER_TOOLS_REQUEST_FLAGS_H_
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "kinora/v1/video_generation.pb.h"
+#include "server/tools/command_line.h"
+
+namespace kinora {
+
+absl::Span<const FlagSpec> RequestFlags();
+
+// --request FILE is read first, the other flags override its fields. InvalidArgument names the flag, NotFound the file.
+// request_id is --request-id, or drawn: with a key of its own a request can be sent again after a broken connection.
+absl::StatusOr<v1::CreateVideoRequest> RequestFromFlags(const CommandLine& line);
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_TOOLS_REQUEST_FLAGS_H_

@@ -1,0 +1,71 @@
+// Follows one job to its end over a connection that may break: after a break it watches again from the last stored event
+// that it saw, so no state is missed and none is shown twice.
+#ifndef KINORA_SERVER_TOOLS_WATCHER_H_
+#define KINORA_SERVER_TOOLS_WATCHER_H_
+
+#include <functional>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "kinora/v1/video_generation.grpc.pb.h"
+#include "server/tools/connection.h"
+#include "server/tools/progress_display.h"
+
+namespace kinora {
+
+struct WatchOptions {
+  absl::Duration reconnect = absl::Minutes(1);  // a server that stays away for longer ends the watch with UNAVAILABLE
+  absl::Duration silence = absl::Seconds(35);   // the server sends a heartbeat every 10 s; longer silence is a dead stream
+  std::function<void(const v1::VideoEvent&)> on_event;  // every event, on the watching thread
+};
+
+class Watcher {
+ public:
+  // Neither is owned. Notes and progress go to `display`.
+  Watcher(const Connection& connection, ProgressDisplay& display, WatchOptions options);
+
+  // Both block until the job ends and fill in `video`, its last state. OK: the outcome is in `video`.
+  // UNAVAILABLE: the server stayed away; video->id() is set if the job was accepted. Otherwise the server's refusal.
+  grpc::Status Generate(v1::CreateVideoRequest request, v1::Video* video);
+  grpc::Status Watch(const std::string& id, int64_t after_sequence, v1::Video* video);
+
+  // From another thread: cancels the job (as soon as its id is known) and says so; the running call ends with the job.
+  void CancelJob();
+  // From another thread: leaves the job alone; the running call returns CANCELLED.
+  void Leave();
+
+ private:
+  using Reader = grpc::ClientReader<v1::VideoEvent>;
+
+  grpc::Status Follow(v1::Video* video);
+  bool WasNeverThere(const grpc::Status& status) const;
+  grpc::Status ReadStream(Reader& reader, v1::Video* video);
+  void Handle(const v1::VideoEvent& event, v1::Video* video);
+  void SendCancel(const std::string& id);
+  bool WaitToReconnect(absl::Duration pause);  // false: told to leave
+  void WatchForSilence();
+
+  const Connection& connection_;
+  ProgressDisplay& display_;
+  const WatchOptions options_;
+  const std::unique_ptr<v1::VideoGeneration::Stub> stub_;
+  v1::CreateVideoRequest request_;  // of Generate
+
+  absl::Mutex mu_;
+  std::string id_ ABSL_GUARDED_BY(mu_);
+  grpc::ClientContext* context_ ABSL_GUARDED_BY(mu_) = nullptr;  // of the open stream
+  absl::Time last_event_ ABSL_GUARDED_BY(mu_);
+  bool cancel_ ABSL_GUARDED_BY(mu_) = false;       // asked for
+  bool cancel_sent_ ABSL_GUARDED_BY(mu_) = false;  // and accepted by the server
+  bool leave_ ABSL_GUARDED_BY(mu_) = false;
+  bool ended_ ABSL_GUARDED_BY(mu_) = false;
+  int64_t events_ = 0;     // received on all streams
+  int64_t sequence_ = 0;   // last stored event seen
+  bool terminal_ = false;  // its outcome is known
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_TOOLS_WATCHER_H_
