@@ -1,5 +1,5 @@
-// One group of ranks. Collectives are enqueued on a stream, so they can be captured; every rank of the group must call the same ones in the
-// same order. Tensors are contiguous. Failures (a lost rank, Abort) are the stream's.
+// One group of ranks. Collectives are enqueued on a stream, so they can be captured; every rank of the group must call
+// the same ones in the same order. Tensors are contiguous. Failures (a lost rank, Abort) are the stream's.
 #ifndef KINORA_ENGINE_PARALLEL_COMMUNICATOR_H_
 #define KINORA_ENGINE_PARALLEL_COMMUNICATOR_H_
 
@@ -21,15 +21,23 @@ struct CollectiveCount {
 };
 using CollectiveCounts = std::array<CollectiveCount, kCollectives>;
 
+// What one rank of `size` sends in a call whose input on that rank is `bytes`: 2(n−1)/n of them to reduce (scatter,
+// then gather), n−1 times them to gather, (n−1)/n of them to exchange; a broadcast's root sends them once. What the
+// links carry at least, whatever the backend.
+int64_t BytesSent(Collective op, int64_t bytes, int size, bool root = false);
+
 class Communicator {
  public:
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  virtual void AllReduceSum(Tensor inout, Stream& stream) = 0;  // summed in rank order: the same bits on every rank; f32 or bf16
-  virtual void AllGather(const Tensor& local, Tensor all, Stream& stream) = 0;  // all: size() times local, in rank order
-  virtual void AllToAll(const Tensor& send, Tensor recv, Stream& stream) = 0;   // the i-th of size() equal parts goes to rank i
+  virtual void AllReduceSum(Tensor inout,
+                            Stream& stream) = 0;  // summed in rank order: the same bits on every rank; f32 or bf16
+  virtual void AllGather(const Tensor& local, Tensor all,
+                         Stream& stream) = 0;  // all: size() times local, in rank order
+  virtual void AllToAll(const Tensor& send, Tensor recv,
+                        Stream& stream) = 0;  // the i-th of size() equal parts goes to rank i
   virtual void Broadcast(int root, Tensor inout, Stream& stream) = 0;
   // Makes every collective of the group, running or later, fail with Aborted on every rank. Thread-safe.
   virtual void Abort() = 0;

@@ -15,6 +15,41 @@ std::string MeshShape::ToString() const {
   return absl::StrJoin(parts, ",");
 }
 
+absl::Status MeshShape::Validate() const {
+  constexpr int kMostTensorRanks = 64;
+  if (guidance != 1 && guidance != 2 && guidance != 4) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("guidance=", guidance, ": the guidance ranks of a group are 1, 2 or 4"));
+  }
+  if (tokens != 1 && tokens != 2 && tokens != 4 && tokens != 8) {
+    return absl::InvalidArgumentError(absl::StrCat("tokens=", tokens, ": the token ranks of a group are 1, 2, 4 or 8"));
+  }
+  if (tensor < 1 || tensor > kMostTensorRanks) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor=", tensor, ": the tensor ranks of a group are 1 to ", kMostTensorRanks));
+  }
+  return absl::OkStatus();
+}
+
+void Mesh::Abort() const {
+  for (Communicator* group : {tensor_.get(), tokens_.get(), guidance_.get(), world_.get()}) group->Abort();
+}
+
+std::unique_ptr<Mesh> MakeMesh(const MeshShape& shape, int rank, const MakeCommunicator& make) {
+  KINORA_CHECK(rank >= 0 && rank < shape.ranks()) << rank << " of " << shape.ToString();
+  const int tensor = rank % shape.tensor;  // rank = (guidance · tokens + token) · tensor + tensor rank
+  const int token = rank / shape.tensor % shape.tokens;
+  const int guidance = rank / (shape.tensor * shape.tokens);
+  const auto group = [&make](MeshAxis axis, int number, int size, int rank_in_group) -> std::unique_ptr<Communicator> {
+    if (size == 1) return std::make_unique<SingleCommunicator>();
+    return make(axis, number, size, rank_in_group);
+  };
+  return std::make_unique<Mesh>(shape, group(MeshAxis::kTensor, guidance * shape.tokens + token, shape.tensor, tensor),
+                                group(MeshAxis::kTokens, guidance * shape.tensor + tensor, shape.tokens, token),
+                                group(MeshAxis::kGuidance, token * shape.tensor + tensor, shape.guidance, guidance),
+                                group(MeshAxis::kWorld, 0, shape.ranks(), rank));
+}
+
 std::unique_ptr<Mesh> Mesh::Single() {
   return std::make_unique<Mesh>(MeshShape{}, std::make_unique<SingleCommunicator>(),
                                 std::make_unique<SingleCommunicator>(), std::make_unique<SingleCommunicator>(),

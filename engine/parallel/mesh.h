@@ -2,7 +2,9 @@
 #ifndef KINORA_ENGINE_PARALLEL_MESH_H_
 #define KINORA_ENGINE_PARALLEL_MESH_H_
 
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "engine/parallel/communicator.h"
@@ -16,6 +18,9 @@ struct MeshShape {
   int ranks() const { return guidance * tokens * tensor; }
   // "1 rank" or "guidance=2,tokens=2"
   std::string ToString() const;
+  // InvalidArgument, naming the axis, for a size that no group can have. Whether a model's heads divide by `tensor` is
+  // the model's to say.
+  absl::Status Validate() const;
 };
 
 // This rank's four communicators. A group of one costs nothing: its collectives copy or do nothing.
@@ -35,6 +40,9 @@ class Mesh {
   Communicator& guidance() const { return *guidance_; }
   Communicator& world() const { return *world_; }
 
+  // Aborts the four groups of this rank. Thread-safe.
+  void Abort() const;
+
   // One rank alone.
   static std::unique_ptr<Mesh> Single();
 
@@ -42,6 +50,12 @@ class Mesh {
   MeshShape shape_;
   std::unique_ptr<Communicator> tensor_, tokens_, guidance_, world_;
 };
+
+// Rank `rank` of a valid shape, its groups made by `make(axis, group, size, rank in the group)`: `group` numbers the
+// groups of an axis, and all ranks of one get the same number. Groups of one are made here.
+enum class MeshAxis { kTensor, kTokens, kGuidance, kWorld };
+using MakeCommunicator = std::function<std::unique_ptr<Communicator>(MeshAxis axis, int group, int size, int rank)>;
+std::unique_ptr<Mesh> MakeMesh(const MeshShape& shape, int rank, const MakeCommunicator& make);
 
 }  // namespace kinora
 

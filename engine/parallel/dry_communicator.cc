@@ -1,0 +1,42 @@
+#include "engine/parallel/dry_communicator.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace kinora {
+
+void DryCommunicator::AllReduceSum(Tensor inout, Stream&) {
+  KINORA_CHECK(inout.contiguous()) << inout.shape().ToString();
+  KINORA_CHECK(inout.dtype() == DType::kF32 || inout.dtype() == DType::kBF16) << DTypeName(inout.dtype());
+  Count(Collective::kAllReduceSum, BytesSent(Collective::kAllReduceSum, inout.bytes(), size_));
+}
+
+void DryCommunicator::AllGather(const Tensor& local, Tensor all, Stream&) {
+  KINORA_CHECK(local.contiguous() && all.contiguous() && all.dtype() == local.dtype()) << all.shape().ToString();
+  KINORA_CHECK_EQ(all.elements(), size_ * local.elements());
+  Count(Collective::kAllGather, BytesSent(Collective::kAllGather, local.bytes(), size_));
+}
+
+void DryCommunicator::AllToAll(const Tensor& send, Tensor recv, Stream&) {
+  KINORA_CHECK(send.contiguous() && recv.contiguous() && recv.dtype() == send.dtype()) << recv.shape().ToString();
+  KINORA_CHECK_EQ(recv.elements(), send.elements());
+  KINORA_CHECK(send.elements() % size_ == 0) << send.shape().ToString() << " among " << size_;
+  Count(Collective::kAllToAll, BytesSent(Collective::kAllToAll, send.bytes(), size_));
+}
+
+void DryCommunicator::Broadcast(int root, Tensor inout, Stream&) {
+  KINORA_CHECK(root >= 0 && root < size_) << root;
+  KINORA_CHECK(inout.contiguous()) << inout.shape().ToString();
+  Count(Collective::kBroadcast, BytesSent(Collective::kBroadcast, inout.bytes(), size_, rank_ == root));
+}
+
+absl::StatusOr<std::unique_ptr<Mesh>> MakeDryMesh(const MeshShape& shape, int rank) {
+  if (absl::Status valid = shape.Validate(); !valid.ok()) return valid;
+  if (rank < 0 || rank >= shape.ranks()) {
+    return absl::InvalidArgumentError(absl::StrCat("rank ", rank, " of a group of ", shape.ranks()));
+  }
+  return MakeMesh(shape, rank, [](MeshAxis, int, int size, int rank_in_group) {
+    return std::make_unique<DryCommunicator>(rank_in_group, size);
+  });
+}
+
+}  // namespace kinora

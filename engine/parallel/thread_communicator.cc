@@ -1,0 +1,187 @@
+#include "engine/parallel/thread_communicator.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+
+namespace kinora {
+
+namespace {
+
+std::string Describe(const ThreadGroup::Call& call) {
+  return absl::StrCat(std::string(CollectiveName(call.op)), " of ", call.elements, " ",
+                      std::string(DTypeName(call.dtype)));
+}
+
+}  // namespace
+
+absl::Status ThreadGroup::CheckCallsAgree() const {
+  const Call& first = calls_[0];
+  for (int i = 1; i < size(); ++i) {
+    const Call& other = calls_[i];
+    if (other.op == first.op && other.dtype == first.dtype && other.elements == first.elements &&
+        other.root == first.root) {
+      continue;
+    }
+    return absl::InternalError(absl::StrCat("the ranks of a group called different collectives: rank 0 ",
+                                            Describe(first), ", rank ", i, " ", Describe(other)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ThreadGroup::Enter(int rank, const Call& call) {
+  std::unique_lock lock(mu_);
+  if (!aborted_) {
+    calls_[rank] = call;
+    const uint64_t entry = entries_;
+    if (++entered_ == size()) {
+      entered_ = 0;
+      ++entries_;
+      changed_.notify_all();
+    } else {
+      changed_.wait(lock, [&] { return aborted_ || entries_ != entry; });
+    }
+    if (entries_ != entry) {  // all came, whatever has happened since
+      absl::Status agreed = CheckCallsAgree();
+      if (!agreed.ok()) aborted_ = true;  // every rank finds the same disagreement, so none of them leaves
+      return agreed;
+    }
+  }
+  return absl::AbortedError("the group of ranks was aborted");
+}
+
+void ThreadGroup::Leave() {
+  // Not ended by Abort: all ranks have entered and only copy, so all come here, and none may free its memory before.
+  std::unique_lock lock(mu_);
+  const uint64_t departure = departures_;
+  if (++left_ == size()) {
+    left_ = 0;
+    ++departures_;
+    changed_.notify_all();
+  } else {
+    changed_.wait(lock, [&] { return departures_ != departure; });
+  }
+}
+
+void ThreadGroup::Abort() {
+  const std::lock_guard lock(mu_);
+  aborted_ = true;
+  changed_.notify_all();
+}
+
+template <typename Move>
+void ThreadCommunicator::Run(Collective op, const Tensor& input, int root, Stream& stream, Move move) {
+  KINORA_CHECK(input.contiguous()) << CollectiveName(op) << " of a strided view " << input.shape().ToString();
+  auto* cpu = dynamic_cast<CpuStream*>(&stream);
+  KINORA_CHECK(cpu != nullptr) << "ranks that are threads need CPU streams";
+  cpu->Enqueue([this, op, input, root, cpu, move] {
+    Count(op, BytesSent(op, input.bytes(), size(), rank_ == root));
+    absl::Status entered = group_->Enter(rank_, {op, input.dtype(), input.elements(), root, input.raw()});
+    if (!entered.ok()) {
+      cpu->Fail(std::move(entered));
+      return;
+    }
+    move();
+    group_->Leave();
+  });
+}
+
+// Rank r adds up the r-th part of everybody's tensor and writes the sum to all of them: no memory of its own, one order
+// of addition.
+template <typename T>
+void ThreadCommunicator::ReduceMyPart(int64_t elements) {
+  constexpr int64_t kLine = 64 / sizeof(T);  // parts end at cache lines, which two ranks must not write in turn
+  const int64_t part = ((elements + size() - 1) / size() + kLine - 1) / kLine * kLine;
+  const int64_t begin = std::min(elements, rank_ * part), end = std::min(elements, begin + part);
+  constexpr int64_t kBlock = 1024;
+  float sum[kBlock];
+  for (int64_t at = begin; at < end; at += kBlock) {
+    const int64_t n = std::min(kBlock, end - at);
+    const T* first = static_cast<const T*>(group_->call(0).data) + at;
+    for (int64_t i = 0; i < n; ++i) sum[i] = static_cast<float>(first[i]);
+    for (int rank = 1; rank < size(); ++rank) {
+      const T* other = static_cast<const T*>(group_->call(rank).data) + at;
+      for (int64_t i = 0; i < n; ++i) sum[i] += static_cast<float>(other[i]);
+    }
+    for (int rank = 0; rank < size(); ++rank) {
+      T* out = static_cast<T*>(group_->call(rank).data) + at;
+      for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(sum[i]);
+    }
+  }
+}
+
+void ThreadCommunicator::AllReduceSum(Tensor inout, Stream& stream) {
+  KINORA_CHECK(inout.dtype() == DType::kF32 || inout.dtype() == DType::kBF16) << DTypeName(inout.dtype());
+  Run(Collective::kAllReduceSum, inout, 0, stream, [this, inout] {
+    inout.dtype() == DType::kF32 ? ReduceMyPart<float>(inout.elements()) : ReduceMyPart<bf16>(inout.elements());
+  });
+}
+
+void ThreadCommunicator::AllGather(const Tensor& local, Tensor all, Stream& stream) {
+  KINORA_CHECK(all.contiguous() && all.dtype() == local.dtype()) << all.shape().ToString();
+  KINORA_CHECK_EQ(all.elements(), size() * local.elements());
+  Run(Collective::kAllGather, local, 0, stream, [this, local, all] {
+    for (int rank = 0; rank < size(); ++rank) {
+      char* to = static_cast<char*>(all.raw()) + rank * local.bytes();
+      const void* from = group_->call(rank).data;
+      if (to != from) std::memcpy(to, from, local.bytes());  // equal: local already is its place in all
+    }
+  });
+}
+
+void ThreadCommunicator::AllToAll(const Tensor& send, Tensor recv, Stream& stream) {
+  KINORA_CHECK(recv.contiguous() && recv.dtype() == send.dtype() && recv.elements() == send.elements())
+      << recv.shape().ToString();
+  KINORA_CHECK(send.elements() % size() == 0) << send.shape().ToString() << " among " << size();
+  Run(Collective::kAllToAll, send, 0, stream, [this, send, recv] {
+    const int64_t part = send.bytes() / size();
+    for (int rank = 0; rank < size(); ++rank) {
+      std::memcpy(static_cast<char*>(recv.raw()) + rank * part,
+                  static_cast<const char*>(group_->call(rank).data) + rank_ * part, part);
+    }
+  });
+}
+
+void ThreadCommunicator::Broadcast(int root, Tensor inout, Stream& stream) {
+  KINORA_CHECK(root >= 0 && root < size()) << root;
+  Run(Collective::kBroadcast, inout, root, stream, [this, root, inout] {
+    if (rank_ != root) std::memcpy(inout.raw(), group_->call(root).data, inout.bytes());
+  });
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<Mesh>>> MakeThreadMeshes(const MeshShape& shape) {
+  if (absl::Status valid = shape.Validate(); !valid.ok()) return valid;
+  std::map<std::pair<MeshAxis, int>, std::shared_ptr<ThreadGroup>> groups;
+  const auto make = [&groups](MeshAxis axis, int number, int size, int rank) {
+    std::shared_ptr<ThreadGroup>& group = groups[{axis, number}];
+    if (group == nullptr) group = std::make_shared<ThreadGroup>(size);
+    return std::make_unique<ThreadCommunicator>(group, rank);
+  };
+  std::vector<std::unique_ptr<Mesh>> meshes;
+  for (int rank = 0; rank < shape.ranks(); ++rank) meshes.push_back(MakeMesh(shape, rank, make));
+  return meshes;
+}
+
+absl::Status RunThreadRanks(const MeshShape& shape, const std::function<absl::Status(const Mesh&)>& body) {
+  auto meshes = MakeThreadMeshes(shape);
+  if (!meshes.ok()) return meshes.status();
+  std::vector<absl::Status> results(meshes->size());
+  std::vector<std::thread> threads;
+  for (size_t rank = 0; rank < meshes->size(); ++rank) {
+    threads.emplace_back([&body, mesh = (*meshes)[rank].get(), &result = results[rank]] {
+      result = body(*mesh);
+      if (!result.ok()) mesh->Abort();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const auto cause = std::find_if(results.begin(), results.end(),
+                                  [](const absl::Status& s) { return !s.ok() && !absl::IsAborted(s); });
+  if (cause != results.end()) return *cause;
+  const auto any = std::find_if(results.begin(), results.end(), [](const absl::Status& s) { return !s.ok(); });
+  return any == results.end() ? absl::OkStatus() : *any;
+}
+
+}  // namespace kinora

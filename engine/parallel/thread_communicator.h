@@ -1,0 +1,84 @@
+// Ranks that are threads of one process: for the CPU, and for tests of everything that is sharded.
+#ifndef KINORA_ENGINE_PARALLEL_THREAD_COMMUNICATOR_H_
+#define KINORA_ENGINE_PARALLEL_THREAD_COMMUNICATOR_H_
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "engine/parallel/mesh.h"
+#include "engine/tensor/cpu_stream.h"
+
+namespace kinora {
+
+// Where the ranks of one group meet. Each leaves the addresses of its tensors, and all read each other's memory between
+// two barriers.
+class ThreadGroup {
+ public:
+  struct Call {  // what a rank asks for; equal on all ranks but for the address
+    Collective op = Collective::kAllReduceSum;
+    DType dtype = DType::kF32;
+    int64_t elements = 0;
+    int root = 0;
+    void* data = nullptr;  // of the input
+  };
+
+  explicit ThreadGroup(int size) : calls_(size) {}
+
+  int size() const { return static_cast<int>(calls_.size()); }
+  // Waits for all ranks' calls. Aborted if the group is or becomes aborted before all have come; Internal, and the
+  // group is aborted, if they ask for different things. After an OK, call(i) may be read until Leave, which must follow
+  // and never fails: the others' memory stays valid until then even if the group is aborted meanwhile.
+  absl::Status Enter(int rank, const Call& call);
+  void Leave();
+  const Call& call(int rank) const { return calls_[rank]; }
+  void Abort();
+
+ private:
+  absl::Status CheckCallsAgree() const;
+
+  // Not absl::Mutex: ThreadSanitizer knows the standard ones without a build of Abseil of its own.
+  std::mutex mu_;
+  std::condition_variable changed_;
+  std::vector<Call> calls_;
+  int entered_ = 0, left_ = 0;             // ranks in the current call
+  uint64_t entries_ = 0, departures_ = 0;  // calls that all ranks have entered, left
+  bool aborted_ = false;
+};
+
+// Runs on CpuStreams only (CHECK). Nothing is allocated in a call that succeeds.
+class ThreadCommunicator : public Communicator {
+ public:
+  ThreadCommunicator(std::shared_ptr<ThreadGroup> group, int rank) : group_(std::move(group)), rank_(rank) {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return group_->size(); }
+  void AllReduceSum(Tensor inout, Stream& stream) override;
+  void AllGather(const Tensor& local, Tensor all, Stream& stream) override;
+  void AllToAll(const Tensor& send, Tensor recv, Stream& stream) override;
+  void Broadcast(int root, Tensor inout, Stream& stream) override;
+  void Abort() override { group_->Abort(); }
+
+ private:
+  template <typename Move>
+  void Run(Collective op, const Tensor& input, int root, Stream& stream, Move move);
+  template <typename T>
+  void ReduceMyPart(int64_t elements);
+
+  const std::shared_ptr<ThreadGroup> group_;
+  const int rank_;
+};
+
+// One mesh a rank, in rank order; each is used by one thread. InvalidArgument as MeshShape::Validate.
+absl::StatusOr<std::vector<std::unique_ptr<Mesh>>> MakeThreadMeshes(const MeshShape& shape);
+
+// Runs `body` on a thread a rank and waits for all. A rank that fails aborts its groups, so no other waits for it.
+// Returns the failure of the lowest rank, but one that is not Aborted before those that followed from it; or
+// InvalidArgument for the shape.
+absl::Status RunThreadRanks(const MeshShape& shape, const std::function<absl::Status(const Mesh&)>& body);
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_PARALLEL_THREAD_COMMUNICATOR_H_

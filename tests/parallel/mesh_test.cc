@@ -1,0 +1,102 @@
+#include "engine/parallel/mesh.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/parallel/dry_communicator.h"
+#include "engine/parallel/thread_communicator.h"
+#include "engine/tensor/cpu_stream.h"
+
+namespace kinora {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(MeshShape, SizesThatNoGroupCanHaveAreRefusedByName) {
+  const std::pair<MeshShape, const char*> wrong[] = {{{.tokens = 3}, "tokens=3"},     {{.tokens = 16}, "tokens=16"},
+                                                     {{.tokens = 0}, "tokens=0"},     {{.guidance = 3}, "guidance=3"},
+                                                     {{.guidance = 8}, "guidance=8"}, {{.tensor = 0}, "tensor=0"},
+                                                     {{.tensor = -2}, "tensor=-2"}};
+  for (const auto& [shape, name] : wrong) {
+    const auto threads = MakeThreadMeshes(shape);
+    ASSERT_FALSE(threads.ok()) << name;
+    EXPECT_TRUE(absl::IsInvalidArgument(threads.status()));
+    EXPECT_THAT(std::string(threads.status().message()), HasSubstr(name));
+    EXPECT_TRUE(absl::IsInvalidArgument(MakeDryMesh(shape).status())) << name;
+    EXPECT_TRUE(absl::IsInvalidArgument(RunThreadRanks(shape, [](const Mesh&) { return absl::OkStatus(); })));
+  }
+  for (int tokens : {1, 2, 4, 8}) EXPECT_TRUE(MakeThreadMeshes({.tokens = tokens}).ok());
+  for (int guidance : {1, 2, 4}) EXPECT_TRUE(MakeThreadMeshes({.guidance = guidance}).ok());
+  EXPECT_TRUE(MakeThreadMeshes({.tensor = 3}).ok());
+}
+
+TEST(Mesh, TensorRanksVaryFastestThenTokensThenGuidance) {
+  const MeshShape shape{.guidance = 2, .tokens = 4, .tensor = 2};
+  const auto meshes = MakeThreadMeshes(shape);
+  ASSERT_TRUE(meshes.ok());
+  ASSERT_EQ(meshes->size(), 16u);
+  for (int rank = 0; rank < 16; ++rank) {
+    const auto dry = MakeDryMesh(shape, rank);
+    ASSERT_TRUE(dry.ok());
+    for (const Mesh* mesh : {(*meshes)[rank].get(), dry->get()}) {
+      EXPECT_EQ(mesh->world().rank(), rank);
+      EXPECT_EQ(mesh->world().size(), 16);
+      EXPECT_EQ(mesh->tensor().rank(), rank % 2);
+      EXPECT_EQ(mesh->tokens().rank(), rank / 2 % 4);
+      EXPECT_EQ(mesh->guidance().rank(), rank / 8);
+      EXPECT_EQ(mesh->tensor().size(), 2);
+      EXPECT_EQ(mesh->tokens().size(), 4);
+      EXPECT_EQ(mesh->guidance().size(), 2);
+    }
+  }
+  EXPECT_TRUE(absl::IsInvalidArgument(MakeDryMesh(shape, 16).status()));
+}
+
+// Each rank contributes a bit of its own, so the sum over a group says who is in it.
+TEST(Mesh, EachGroupHoldsTheRanksThatDifferInItsAxisOnly) {
+  const auto members = [](Communicator& group, int rank) {
+    float bit = static_cast<float>(1 << rank);
+    CpuStream stream;
+    group.AllReduceSum(Tensor(DType::kF32, {1}, &bit), stream);
+    EXPECT_TRUE(stream.Synchronize().ok());
+    return static_cast<int>(bit);
+  };
+  const absl::Status status = RunThreadRanks({.guidance = 2, .tokens = 2, .tensor = 2}, [&](const Mesh& mesh) {
+    const int rank = mesh.world().rank();
+    EXPECT_EQ(members(mesh.tensor(), rank), 1 << rank | 1 << (rank ^ 1));
+    EXPECT_EQ(members(mesh.tokens(), rank), 1 << rank | 1 << (rank ^ 2));
+    EXPECT_EQ(members(mesh.guidance(), rank), 1 << rank | 1 << (rank ^ 4));
+    EXPECT_EQ(members(mesh.world(), rank), 255);
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST(DryCommunicator, CountsWhatThreadsCountAndNeedsNoMemory) {
+  const auto use = [](Communicator& group, void* data, void* other, Stream& stream) {
+    group.AllReduceSum(Tensor(DType::kBF16, {16, 8}, data), stream);
+    group.AllGather(Tensor(DType::kF32, {2, 8}, data), Tensor(DType::kF32, {8, 8}, other), stream);
+    group.AllToAll(Tensor(DType::kF32, {8, 8}, data), Tensor(DType::kF32, {8, 8}, other), stream);
+    group.Broadcast(1, Tensor(DType::kF32, {8, 8}, data), stream);
+  };
+  const absl::Status status = RunThreadRanks({.tokens = 4}, [&](const Mesh& mesh) {
+    const int rank = mesh.tokens().rank();
+    std::vector<float> data(64), other(64);
+    CpuStream stream;
+    use(mesh.tokens(), data.data(), other.data(), stream);
+    const auto dry = MakeDryMesh({.tokens = 4}, rank);
+    use((*dry)->tokens(), nullptr, nullptr, stream);
+    const int64_t bytes[] = {2 * 3 * 16 * 8 * 2 / 4, 3 * 2 * 8 * 4, 3 * 8 * 8 * 4 / 4, rank == 1 ? 8 * 8 * 4 : 0};
+    for (int op = 0; op < kCollectives; ++op) {
+      for (const Communicator* group : {&mesh.tokens(), &(*dry)->tokens()}) {
+        EXPECT_EQ(group->counts()[op].calls, 1) << CollectiveName(static_cast<Collective>(op));
+        EXPECT_EQ(group->counts()[op].bytes, bytes[op]) << CollectiveName(static_cast<Collective>(op));
+      }
+    }
+    return stream.Synchronize();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+}  // namespace
+}  // namespace kinora
