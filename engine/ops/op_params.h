@@ -14,17 +14,17 @@ enum class Activation : uint8_t { kNone, kSilu, kGeluTanh };
 // A table of scales, shifts and gates, all float32. Token i takes table row r = row[i mod tokens] (0 if `row` is undefined, k = 1),
 // so several guidance passes over the same tokens share one `row`; slot s is then base[s] + table[r][s].
 struct Modulation {
-  Tensor table;  // [k, slots, width] f32
-  Tensor base;   // [>= slots, width] f32, or undefined: zeros
-  Tensor row;    // [tokens] i32, or undefined
+  Tensor table{};  // [k, slots, width] f32
+  Tensor base{};   // [>= slots, width] f32, or undefined: zeros
+  Tensor row{};    // [tokens] i32, or undefined
 };
 struct ScaleShift {  // y = x · (1 + scale) + shift
-  Modulation modulation;
+  Modulation modulation{};
   int scale_slot = 0;
   int shift_slot = 0;
 };
 struct Gate {
-  Modulation modulation;
+  Modulation modulation{};
   int slot = 0;
 };
 
@@ -36,20 +36,20 @@ enum class Accumulate : uint8_t {
 struct MatmulOptions {
   Activation activation = Activation::kNone;  // applied after the bias
   Accumulate accumulate = Accumulate::kNo;
-  Gate gate;  // read if kGated
+  Gate gate{};  // read if kGated
 };
 
 // Rotation angles, split layout: within a head of width d the pair is (j, j + d/2).
 struct Rope {
-  Tensor cos, sin;  // [tokens, heads·d/2], or [tokens, d/2] shared by all heads; f32; undefined: no rotation. Token of row i: i mod tokens.
+  Tensor cos{}, sin{};  // [tokens, heads·d/2], or [tokens, d/2] shared by all heads; f32; undefined: no rotation. Token of row i: i mod tokens.
 };
 struct NormRopeParams {
-  Tensor weight;            // [group] f32; undefined: no norm
+  Tensor weight{};          // [group] f32; undefined: no norm
   float eps = 1e-6f;
   int64_t group = 0;        // columns normalised together: the width, or the width of a head
   int64_t full_group = 0;   // columns that share the mean square when the group is sharded; 0: group
   int64_t head_width = 0;   // d of the rotation
-  Rope rope;
+  Rope rope{};
 };
 
 inline constexpr int kMaxBatch = 8;
@@ -64,7 +64,7 @@ struct AttentionOptions {
   int64_t key_length = 0;   // keys at and past this position of a sequence are ignored; 0: all count
   bool causal = false;      // key position <= query position (both from 0)
   int64_t window = 0;       // with causal: query position - key position < window; 0: no window
-  Tensor bias;              // [queries, keys] f32, added to the scaled logits of every batch and head; undefined: none
+  Tensor bias{};            // [queries, keys] f32, added to the scaled logits of every batch and head; undefined: none
 };
 
 enum class Padding : uint8_t { kZeros, kReflect, kReplicate };
@@ -74,7 +74,7 @@ struct ConvAxis {
   Padding padding = Padding::kZeros;
 };
 struct ConvOptions {
-  ConvAxis time, height, width;
+  ConvAxis time{}, height{}, width{};
   Activation activation = Activation::kNone;
   Accumulate accumulate = Accumulate::kNo;  // kNo or kAdd (a residual block's sum)
 };

@@ -1,0 +1,284 @@
+#include "engine/ops/dry_ops.h"
+
+#include <utility>
+
+#include "engine/ops/op_checks.h"
+
+namespace kinora {
+namespace {
+
+int64_t Bytes(const Tensor& t) { return t.defined() ? t.bytes() : 0; }
+int64_t Bytes(const Modulation& m) { return Bytes(m.table) + Bytes(m.base) + Bytes(m.row); }
+
+// A product or sum that is added to its output reads it first.
+int64_t Written(const Tensor& out, Accumulate accumulate) {
+  return accumulate == Accumulate::kNo ? out.bytes() : 2 * out.bytes();
+}
+
+}  // namespace
+
+std::string_view OpKindName(OpKind kind) {
+  static constexpr std::string_view kNames[kOpKinds] = {"matmul",      "attention", "conv", "norm",
+                                                        "elementwise", "lookup",    "copy"};
+  return kNames[static_cast<int>(kind)];
+}
+
+void Cost::Add(OpKind kind, int64_t flops, int64_t bytes) {
+  OpCost& cost = kinds[static_cast<int>(kind)];
+  ++cost.calls;
+  cost.flops += flops;
+  cost.bytes += bytes;
+}
+
+Cost& Cost::operator+=(const Cost& other) {
+  for (int i = 0; i < kOpKinds; ++i) {
+    kinds[i].calls += other.kinds[i].calls;
+    kinds[i].flops += other.kinds[i].flops;
+    kinds[i].bytes += other.kinds[i].bytes;
+  }
+  return *this;
+}
+
+OpCost Cost::total() const {
+  OpCost sum;
+  for (const OpCost& kind : kinds) {
+    sum.calls += kind.calls;
+    sum.flops += kind.flops;
+    sum.bytes += kind.bytes;
+  }
+  return sum;
+}
+
+class DryGraph : public Graph {
+ public:
+  DryGraph(DryStream& stream, const Cost& cost) : stream_(stream), cost_(cost) {}
+  void Replay() override { stream_.cost_ += cost_; }
+
+ private:
+  DryStream& stream_;
+  const Cost cost_;
+};
+
+void DryStream::Count(OpKind kind, int64_t flops, int64_t bytes) {
+  (recording_ != nullptr ? *recording_ : cost_).Add(kind, flops, bytes);
+}
+
+void DryStream::Copy(const Tensor& from, Tensor to) {
+  KINORA_CHECK(from.elements() == to.elements()) << from.shape().ToString() << " to " << to.shape().ToString();
+  KINORA_CHECK(from.width() == to.width() || (from.contiguous() && to.contiguous()))
+      << from.shape().ToString() << " to " << to.shape().ToString();
+  Count(OpKind::kCopy, 0, from.bytes() + to.bytes());
+}
+
+absl::StatusOr<std::unique_ptr<Graph>> DryStream::Capture(std::function<void()> body) {
+  if (capturing()) return absl::FailedPreconditionError("a capture is already in progress on this stream");
+  Cost recorded;
+  recording_ = &recorded;
+  body();
+  recording_ = nullptr;
+  if (!failure_.ok()) return std::exchange(failure_, absl::OkStatus());
+  return std::make_unique<DryGraph>(*this, recorded);
+}
+
+absl::Status DryStream::Synchronize() {
+  if (capturing()) {
+    Fail(absl::FailedPreconditionError("Synchronize inside a capture"));
+    return failure_;
+  }
+  return std::exchange(failure_, absl::OkStatus());
+}
+
+void DryStream::Fail(absl::Status status) {
+  if (failure_.ok()) failure_ = std::move(status);
+}
+
+absl::StatusOr<Weight> DryOps::PrepareWeight(const Tensor& matrix, const Tensor* bias, DType precision) {
+  const int rank = matrix.shape().rank();
+  KINORA_CHECK(rank == 2 || rank == 3) << matrix.shape().ToString();
+  KINORA_CHECK(precision == DType::kF32 || precision == DType::kBF16) << DTypeName(precision);
+  const int64_t out = matrix.dim(0), taps = rank == 3 ? matrix.dim(1) : 1, in = matrix.dim(-1);
+  if (bias != nullptr) KINORA_CHECK_EQ(bias->elements(), out);
+  Weight weight(precision, out, taps, in, Buffer::Dry(out * taps * in * DTypeSize(precision)),
+                Buffer::Dry(bias != nullptr ? out * DTypeSize(DType::kF32) : 0));
+  parameters_ += weight.parameters();
+  weight_bytes_ += weight.bytes();
+  return weight;
+}
+
+void DryOps::Matmul(const Tensor& x, const Weight& w, const MatmulOptions& options, Tensor out) {
+  CheckMatmul(x, w, options, out);
+  const int64_t gate = options.accumulate == Accumulate::kGated ? Bytes(options.gate.modulation) : 0;
+  stream_.Count(OpKind::kMatmul, 2 * x.rows() * w.in() * w.out(),
+                x.bytes() + w.bytes() + gate + Written(out, options.accumulate));
+}
+
+void DryOps::Attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options, Tensor out) {
+  CheckAttention(q, k, v, options);
+  CheckSameShape(q, out);
+  stream_.Count(OpKind::kAttention, 4 * q.elements() * KeysThatCount(k, options),
+                q.bytes() + k.bytes() + v.bytes() + Bytes(options.bias) + out.bytes());
+}
+
+void DryOps::AttentionChunks(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                             Tensor out) {
+  CheckAttention(q, k, v, options);
+  const Shape& s = out.shape();
+  KINORA_CHECK(s.rank() == 4 && out.dtype() == DType::kF32 && s[1] == q.rows() && s[2] == options.heads &&
+               s[3] == q.width() / options.heads + 2)
+      << s.ToString() << " for " << q.shape().ToString();
+  KINORA_CHECK(k.rows() / options.kv_batches % s[0] == 0) << k.shape().ToString() << " in " << s[0] << " chunks";
+  stream_.Count(OpKind::kAttention, 4 * q.elements() * KeysThatCount(k, options),
+                q.bytes() + k.bytes() + v.bytes() + Bytes(options.bias) + out.bytes());
+}
+
+void DryOps::MergeChunks(const Tensor& chunks, Tensor out) {
+  const Shape& s = chunks.shape();
+  KINORA_CHECK(s.rank() == 4 && chunks.dtype() == DType::kF32 && s[1] == out.rows() && s[2] * (s[3] - 2) == out.width())
+      << s.ToString() << " to " << out.shape().ToString();
+  CheckFloat(out);
+  stream_.Count(OpKind::kElementwise, 0, chunks.bytes() + out.bytes());
+}
+
+void DryOps::RmsNorm(const Tensor& x, const Tensor* weight, float /*eps*/, Activation /*activation*/, Tensor out) {
+  CheckSameShape(x, out);
+  if (weight != nullptr) KINORA_CHECK_EQ(weight->elements(), x.width());
+  stream_.Count(OpKind::kNorm, 0, x.bytes() + (weight != nullptr ? weight->bytes() : 0) + out.bytes());
+}
+
+void DryOps::LayerNorm(const Tensor& x, float /*eps*/, Tensor out) {
+  CheckSameShape(x, out);
+  stream_.Count(OpKind::kNorm, 0, x.bytes() + out.bytes());
+}
+
+void DryOps::Modulate(const Tensor& x, const ScaleShift& m, Tensor out) {
+  CheckSameShape(x, out);
+  CheckModulation(m.modulation, m.scale_slot, x);
+  CheckModulation(m.modulation, m.shift_slot, x);
+  stream_.Count(OpKind::kElementwise, 0, x.bytes() + Bytes(m.modulation) + out.bytes());
+}
+
+void DryOps::ModulatedRmsNorm(const Tensor& x, const ScaleShift& m, float /*eps*/, Tensor out) {
+  CheckSameShape(x, out);
+  CheckModulation(m.modulation, m.scale_slot, x);
+  CheckModulation(m.modulation, m.shift_slot, x);
+  stream_.Count(OpKind::kNorm, 0, x.bytes() + Bytes(m.modulation) + out.bytes());
+}
+
+void DryOps::ModulatedLayerNorm(const Tensor& x, const ScaleShift& m, float eps, Tensor out) {
+  DryOps::ModulatedRmsNorm(x, m, eps, out);
+}
+
+void DryOps::GatedAdd(const Tensor& y, const Gate& gate, Tensor x) {
+  CheckSameShape(y, x);
+  CheckModulation(gate.modulation, gate.slot, x);
+  stream_.Count(OpKind::kElementwise, 0, y.bytes() + Bytes(gate.modulation) + 2 * x.bytes());
+}
+
+void DryOps::NormRope(Tensor x, const NormRopeParams& params, const Tensor* sum_of_squares) {
+  CheckNormRope(x, params, sum_of_squares);
+  stream_.Count(OpKind::kNorm, 0,
+                2 * x.bytes() + Bytes(params.weight) + Bytes(params.rope.cos) + Bytes(params.rope.sin) +
+                    (sum_of_squares != nullptr ? sum_of_squares->bytes() : 0));
+}
+
+void DryOps::SumOfSquares(const Tensor& x, Tensor out) {
+  CheckFloat(x);
+  KINORA_CHECK(out.dtype() == DType::kF32 && out.elements() == x.rows())
+      << x.shape().ToString() << " to " << out.shape().ToString();
+  stream_.Count(OpKind::kNorm, 0, x.bytes() + out.bytes());
+}
+
+void DryOps::Activate(const Tensor& x, Activation /*activation*/, Tensor out) {
+  CheckSameShape(x, out);
+  stream_.Count(OpKind::kElementwise, 0, x.bytes() + out.bytes());
+}
+
+void DryOps::Add(const Tensor& y, Tensor x) {
+  CheckSameShape(y, x);
+  stream_.Count(OpKind::kElementwise, 0, y.bytes() + 2 * x.bytes());
+}
+
+void DryOps::GeluTanhMultiply(const Tensor& gate, const Tensor& up, Tensor out) {
+  CheckSameShape(gate, up);
+  CheckSameShape(up, out);
+  stream_.Count(OpKind::kElementwise, 0, gate.bytes() + up.bytes() + out.bytes());
+}
+
+void DryOps::GateHeads(const Tensor& logits, Tensor x) {
+  CheckFloat(logits);
+  CheckFloat(x);
+  KINORA_CHECK(logits.rows() == x.rows() && x.width() % logits.width() == 0)
+      << logits.shape().ToString() << " for " << x.shape().ToString();
+  stream_.Count(OpKind::kElementwise, 0, logits.bytes() + 2 * x.bytes());
+}
+
+void DryOps::Scale(const Tensor& x, float /*factor*/, Tensor out) {
+  CheckSameShape(x, out);
+  stream_.Count(OpKind::kElementwise, 0, x.bytes() + out.bytes());
+}
+
+void DryOps::Affine(const Tensor& x, const Tensor& scale, const Tensor& shift, Tensor out) {
+  CheckSameShape(x, out);
+  KINORA_CHECK(scale.dtype() == DType::kF32 && shift.dtype() == DType::kF32) << "scale and shift are float32";
+  KINORA_CHECK(scale.elements() == x.width() && shift.elements() == x.width())
+      << scale.shape().ToString() << ", " << shift.shape().ToString() << " for " << x.shape().ToString();
+  stream_.Count(OpKind::kElementwise, 0, x.bytes() + scale.bytes() + shift.bytes() + out.bytes());
+}
+
+void DryOps::Fill(float /*value*/, Tensor out) {
+  CheckFloat(out);
+  stream_.Count(OpKind::kElementwise, 0, out.bytes());
+}
+
+void DryOps::GatherRows(const Tensor& table, const Tensor& ids, float /*factor*/, Tensor out) {
+  CheckFloat(table);
+  CheckFloat(out);
+  KINORA_CHECK(ids.dtype() == DType::kI32 && ids.elements() == out.rows() && table.width() == out.width())
+      << ids.shape().ToString() << " of " << table.shape().ToString() << " to " << out.shape().ToString();
+  stream_.Count(OpKind::kLookup, 0, out.rows() * table.width() * DTypeSize(table.dtype()) + ids.bytes() + out.bytes());
+}
+
+void DryOps::TimestepEmbedding(const Tensor& t, Tensor out) {
+  KINORA_CHECK(t.dtype() == DType::kF32 && t.elements() == out.rows() && out.width() % 2 == 0)
+      << t.shape().ToString() << " to " << out.shape().ToString();
+  CheckFloat(out);
+  stream_.Count(OpKind::kLookup, 0, t.bytes() + out.bytes());
+}
+
+void DryOps::Conv(const Tensor& x, const Weight& w, const ConvOptions& options, Tensor out) {
+  CheckConv(x, w, options, out);
+  stream_.Count(OpKind::kConv, 2 * out.rows() * w.taps() * w.in() * w.out(),
+                x.bytes() + w.bytes() + Written(out, options.accumulate));
+}
+
+void DryOps::DepthToSpace(const Tensor& x, const DepthToSpaceOptions& options, Tensor out) {
+  CheckDepthToSpace(x, options, out);
+  stream_.Count(OpKind::kElementwise, 0, x.bytes() + Written(out, options.accumulate));
+}
+
+void DryOps::PredictX0(const Tensor& z, const Tensor& v, const Tensor& sigma, Tensor x0) {
+  CheckSameShape(v, x0);
+  KINORA_CHECK(z.width() == v.width() && z.rows() > 0 && v.rows() % z.rows() == 0)
+      << z.shape().ToString() << ", " << v.shape().ToString();
+  KINORA_CHECK(sigma.dtype() == DType::kF32 && (sigma.elements() == 1 || sigma.elements() == z.rows()))
+      << sigma.shape().ToString() << " for " << z.shape().ToString();
+  stream_.Count(OpKind::kElementwise, 0, z.bytes() + v.bytes() + sigma.bytes() + x0.bytes());
+}
+
+void DryOps::CombineGuidance(const Tensor& x0, const GuidanceWeights& weights, Tensor out) {
+  CheckFloat(x0);
+  CheckFloat(out);
+  KINORA_CHECK(weights.passes >= 1 && weights.passes <= 4 && weights.cond >= 0 && weights.cond < weights.passes)
+      << weights.passes << " passes, condition " << weights.cond;
+  KINORA_CHECK(x0.width() == out.width() && x0.rows() == weights.passes * out.rows())
+      << x0.shape().ToString() << " to " << out.shape().ToString();
+  stream_.Count(OpKind::kElementwise, 0, x0.bytes() + out.bytes());
+}
+
+void DryOps::EulerStep(const Tensor& x0, const Tensor& sigmas, Tensor z) {
+  CheckSameShape(x0, z);
+  KINORA_CHECK(sigmas.dtype() == DType::kF32 && sigmas.elements() == 2) << sigmas.shape().ToString();
+  stream_.Count(OpKind::kElementwise, 0, x0.bytes() + sigmas.bytes() + 2 * z.bytes());
+}
+
+}  // namespace kinora

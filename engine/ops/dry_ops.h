@@ -1,0 +1,121 @@
+// The backend that only counts: shapes are checked, floating-point operations, bytes and parameters are added up,
+// nothing is computed and no tensor has memory. The real model code runs on it to say what a request will cost and how
+// much memory it needs (with Arena::Dry).
+//
+// FLOPs are 2 for each multiply-add of matrix products, attention and convolutions, as the usual accounting has it:
+// every query times every key within key_length (a causal mask or window saves nothing), every tap of a convolution,
+// padding included. Norms, elementwise work and lookups count as bytes only, which is what bounds them. Bytes are those
+// of every operand, read or written once an op: the floor of memory traffic without fusion across ops.
+#ifndef KINORA_ENGINE_OPS_DRY_OPS_H_
+#define KINORA_ENGINE_OPS_DRY_OPS_H_
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "engine/ops/ops.h"
+
+namespace kinora {
+
+enum class OpKind : uint8_t { kMatmul, kAttention, kConv, kNorm, kElementwise, kLookup, kCopy };
+inline constexpr int kOpKinds = 7;
+std::string_view OpKindName(OpKind kind);  // "matmul", …
+
+struct OpCost {
+  int64_t calls = 0;
+  int64_t flops = 0;
+  int64_t bytes = 0;
+  friend bool operator==(const OpCost&, const OpCost&) = default;
+};
+
+struct Cost {
+  std::array<OpCost, kOpKinds> kinds{};
+
+  const OpCost& of(OpKind kind) const { return kinds[static_cast<int>(kind)]; }
+  int64_t calls() const { return total().calls; }
+  int64_t flops() const { return total().flops; }
+  int64_t bytes() const { return total().bytes; }
+  void Add(OpKind kind, int64_t flops, int64_t bytes);
+  Cost& operator+=(const Cost& other);
+  friend bool operator==(const Cost&, const Cost&) = default;
+
+ private:
+  OpCost total() const;
+};
+
+// A stream without work. Copy counts; what is captured is counted at each Replay, not at the capture.
+class DryStream : public Stream {
+ public:
+  void Copy(const Tensor& from, Tensor to) override;
+  absl::StatusOr<std::unique_ptr<Graph>> Capture(std::function<void()> body) override;
+  bool capturing() const override { return recording_ != nullptr; }
+  absl::Status Synchronize() override;
+  void Fail(absl::Status status) override;
+
+  void Count(OpKind kind, int64_t flops, int64_t bytes);
+  const Cost& cost() const { return cost_; }
+  void ResetCost() { cost_ = {}; }
+
+ private:
+  friend class DryGraph;
+  Cost cost_;
+  Cost* recording_ = nullptr;
+  absl::Status failure_;
+};
+
+class DryOps : public Ops {
+ public:
+  Stream& stream() override { return stream_; }
+  bool dry() const override { return true; }
+
+  // Since construction or ResetCost; of the ops alone, loading is counted apart.
+  const Cost& cost() const { return stream_.cost(); }
+  void ResetCost() { stream_.ResetCost(); }
+  int64_t parameters() const { return parameters_; }      // of all prepared weights, biases included, padding not
+  int64_t weight_bytes() const { return weight_bytes_; }  // as the CPU backend stores them
+
+  absl::StatusOr<Weight> PrepareWeight(const Tensor& matrix, const Tensor* bias, DType precision) override;
+
+  void Matmul(const Tensor& x, const Weight& w, const MatmulOptions& options, Tensor out) override;
+  void Attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                 Tensor out) override;
+  void AttentionChunks(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                       Tensor out) override;
+  void MergeChunks(const Tensor& chunks, Tensor out) override;
+
+  void RmsNorm(const Tensor& x, const Tensor* weight, float eps, Activation activation, Tensor out) override;
+  void LayerNorm(const Tensor& x, float eps, Tensor out) override;
+  void Modulate(const Tensor& x, const ScaleShift& m, Tensor out) override;
+  void ModulatedRmsNorm(const Tensor& x, const ScaleShift& m, float eps, Tensor out) override;
+  void ModulatedLayerNorm(const Tensor& x, const ScaleShift& m, float eps, Tensor out) override;
+  void GatedAdd(const Tensor& y, const Gate& gate, Tensor x) override;
+  void NormRope(Tensor x, const NormRopeParams& params, const Tensor* sum_of_squares) override;
+  void SumOfSquares(const Tensor& x, Tensor out) override;
+
+  void Activate(const Tensor& x, Activation activation, Tensor out) override;
+  void Add(const Tensor& y, Tensor x) override;
+  void GeluTanhMultiply(const Tensor& gate, const Tensor& up, Tensor out) override;
+  void GateHeads(const Tensor& logits, Tensor x) override;
+  void Scale(const Tensor& x, float factor, Tensor out) override;
+  void Affine(const Tensor& x, const Tensor& scale, const Tensor& shift, Tensor out) override;
+  void Fill(float value, Tensor out) override;
+
+  void GatherRows(const Tensor& table, const Tensor& ids, float factor, Tensor out) override;
+  void TimestepEmbedding(const Tensor& t, Tensor out) override;
+
+  void Conv(const Tensor& x, const Weight& w, const ConvOptions& options, Tensor out) override;
+  void DepthToSpace(const Tensor& x, const DepthToSpaceOptions& options, Tensor out) override;
+
+  void PredictX0(const Tensor& z, const Tensor& v, const Tensor& sigma, Tensor x0) override;
+  void CombineGuidance(const Tensor& x0, const GuidanceWeights& weights, Tensor out) override;
+  void EulerStep(const Tensor& x0, const Tensor& sigmas, Tensor z) override;
+
+ private:
+  DryStream stream_;
+  int64_t parameters_ = 0;
+  int64_t weight_bytes_ = 0;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_OPS_DRY_OPS_H_

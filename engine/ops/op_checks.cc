@@ -1,0 +1,130 @@
+#include "engine/ops/op_checks.h"
+
+#include <string>
+
+namespace kinora {
+namespace {
+
+std::string Names(const Tensor& a, const Tensor& b) { return a.shape().ToString() + " and " + b.shape().ToString(); }
+
+}  // namespace
+
+void CheckFloat(const Tensor& x) {
+  KINORA_CHECK(x.defined()) << "a tensor is missing";
+  KINORA_CHECK(x.dtype() == DType::kF32 || x.dtype() == DType::kBF16) << DTypeName(x.dtype());
+}
+
+void CheckSameShape(const Tensor& a, const Tensor& b) {
+  CheckFloat(a);
+  CheckFloat(b);
+  KINORA_CHECK(a.rows() == b.rows() && a.width() == b.width()) << Names(a, b);
+}
+
+void CheckModulation(const Modulation& m, int slot, const Tensor& x) {
+  KINORA_CHECK(m.table.shape().rank() == 3 && m.table.dtype() == DType::kF32) << m.table.shape().ToString();
+  KINORA_CHECK(m.table.width() == x.width()) << Names(m.table, x);
+  KINORA_CHECK(slot >= 0 && slot < m.table.dim(1)) << "slot " << slot << " of " << m.table.shape().ToString();
+  if (m.base.defined()) {
+    KINORA_CHECK(m.base.dtype() == DType::kF32 && m.base.width() == x.width() && slot < m.base.rows())
+        << "slot " << slot << " of " << Names(m.base, x);
+  }
+  if (m.row.defined()) {
+    KINORA_CHECK(m.row.dtype() == DType::kI32) << DTypeName(m.row.dtype());
+    KINORA_CHECK(m.row.elements() > 0 && x.rows() % m.row.elements() == 0) << Names(m.row, x);
+  } else {
+    KINORA_CHECK(m.table.dim(0) == 1) << m.table.shape().ToString() << " without rows";
+  }
+}
+
+void CheckMatmul(const Tensor& x, const Weight& w, const MatmulOptions& options, const Tensor& out) {
+  CheckFloat(x);
+  CheckFloat(out);
+  KINORA_CHECK(w.taps() == 1 && x.width() == w.in())
+      << x.shape().ToString() << " times [" << w.out() << ", " << w.in() << "]";
+  KINORA_CHECK(out.width() == w.out() && out.rows() == x.rows()) << Names(x, out) << " with " << w.out() << " columns";
+  if (options.accumulate == Accumulate::kGated) CheckModulation(options.gate.modulation, options.gate.slot, out);
+}
+
+int64_t KeysThatCount(const Tensor& k, const AttentionOptions& options) {
+  const int64_t keys = k.rows() / options.kv_batches;
+  return options.key_length > 0 ? options.key_length : keys;
+}
+
+void CheckAttention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
+  CheckFloat(q);
+  CheckSameShape(k, v);
+  const int kv_heads = options.kv_heads > 0 ? options.kv_heads : options.heads;
+  KINORA_CHECK(options.heads > 0 && options.heads % kv_heads == 0 && q.width() % options.heads == 0)
+      << options.heads << " heads, " << kv_heads << " of keys, " << q.shape().ToString();
+  const int64_t d = q.width() / options.heads;
+  KINORA_CHECK(d % 8 == 0 && k.width() == kv_heads * d) << Names(q, k);
+  KINORA_CHECK(options.batch >= 1 && options.batch <= kMaxBatch && q.rows() % options.batch == 0)
+      << options.batch << " sequences in " << q.shape().ToString();
+  KINORA_CHECK(options.kv_batches >= 1 && k.rows() % options.kv_batches == 0)
+      << options.kv_batches << " sequences in " << k.shape().ToString();
+  for (int b = 0; b < options.batch; ++b) {
+    KINORA_CHECK(options.kv_batch[b] >= 0 && options.kv_batch[b] < options.kv_batches) << "kv_batch of " << b;
+  }
+  const int64_t queries = q.rows() / options.batch;
+  const int64_t keys = k.rows() / options.kv_batches;
+  KINORA_CHECK(options.key_length >= 0 && options.key_length <= keys)
+      << options.key_length << " of " << keys << " keys";
+  if (options.bias.defined()) {
+    KINORA_CHECK(options.bias.dtype() == DType::kF32 && options.bias.rows() == queries && options.bias.width() == keys)
+        << options.bias.shape().ToString() << " for " << queries << " queries, " << keys << " keys";
+  }
+}
+
+void CheckNormRope(const Tensor& x, const NormRopeParams& params, const Tensor* sum_of_squares) {
+  CheckFloat(x);
+  const int64_t group = params.group > 0 ? params.group : x.width();
+  KINORA_CHECK(x.width() % group == 0) << group << " columns in " << x.shape().ToString();
+  if (params.weight.defined()) KINORA_CHECK_EQ(params.weight.elements(), group);
+  if (sum_of_squares != nullptr) {
+    KINORA_CHECK(sum_of_squares->dtype() == DType::kF32) << DTypeName(sum_of_squares->dtype());
+    KINORA_CHECK_EQ(sum_of_squares->elements(), x.rows() * (x.width() / group));
+  }
+  const Rope& rope = params.rope;
+  if (!rope.cos.defined()) return;
+  KINORA_CHECK(params.head_width > 0 && x.width() % params.head_width == 0)
+      << "heads of " << params.head_width << " in " << x.shape().ToString();
+  CheckSameShape(rope.cos, rope.sin);
+  KINORA_CHECK(rope.cos.width() == x.width() / 2 || rope.cos.width() == params.head_width / 2) << Names(rope.cos, x);
+  KINORA_CHECK(rope.cos.rows() > 0 && x.rows() % rope.cos.rows() == 0) << Names(rope.cos, x);
+}
+
+int64_t ConvExtent(int64_t extent, const ConvAxis& axis) {
+  if (axis.padding == Padding::kReflect) {
+    KINORA_CHECK(axis.before < extent && axis.after < extent) << "reflection of an axis of " << extent;
+  }
+  const int64_t span = extent + axis.before + axis.after - static_cast<int64_t>(axis.dilation) * (axis.kernel - 1) - 1;
+  KINORA_CHECK(span >= 0) << "kernel " << axis.kernel << " on an axis of " << extent;
+  return span / axis.stride + 1;
+}
+
+void CheckConv(const Tensor& x, const Weight& w, const ConvOptions& options, const Tensor& out) {
+  CheckFloat(x);
+  CheckFloat(out);
+  KINORA_CHECK(x.shape().rank() == 4 && out.shape().rank() == 4) << Names(x, out);
+  KINORA_CHECK_EQ(w.taps(), int64_t{1} * options.time.kernel * options.height.kernel * options.width.kernel);
+  KINORA_CHECK(x.width() == w.in() && out.width() == w.out()) << Names(x, out) << " by " << w.in() << " to " << w.out();
+  KINORA_CHECK(out.dim(0) == ConvExtent(x.dim(0), options.time) && out.dim(1) == ConvExtent(x.dim(1), options.height) &&
+               out.dim(2) == ConvExtent(x.dim(2), options.width))
+      << Names(x, out);
+  KINORA_CHECK(options.accumulate != Accumulate::kGated) << "a convolution has no gate";
+}
+
+void CheckDepthToSpace(const Tensor& x, const Ops::DepthToSpaceOptions& options, const Tensor& out) {
+  CheckFloat(x);
+  CheckFloat(out);
+  const SpaceTime& s = options.factor;
+  KINORA_CHECK(x.shape().rank() == 4 && out.shape().rank() == 4 && x.width() % s.product() == 0) << Names(x, out);
+  KINORA_CHECK(out.dim(0) == x.dim(0) * s.time - options.drop_first && out.dim(1) == x.dim(1) * s.height &&
+               out.dim(2) == x.dim(2) * s.width)
+      << Names(x, out);
+  const int64_t channels = x.width() / s.product();
+  KINORA_CHECK(out.width() == channels || (options.channels_outer && out.width() % channels == 0)) << Names(x, out);
+  KINORA_CHECK(options.accumulate != Accumulate::kGated) << "depth-to-space has no gate";
+}
+
+}  // namespace kinora

@@ -1,0 +1,28 @@
+// The shape laws of ops.h as code, for backends to call before they compute. Each CHECK-fails on a caller's mistake and
+// names both shapes.
+#ifndef KINORA_ENGINE_OPS_OP_CHECKS_H_
+#define KINORA_ENGINE_OPS_OP_CHECKS_H_
+
+#include "engine/ops/ops.h"
+
+namespace kinora {
+
+void CheckFloat(const Tensor& x);                       // f32 or bf16
+void CheckSameShape(const Tensor& a, const Tensor& b);  // equal rows and widths, both floating point
+void CheckModulation(const Modulation& m, int slot, const Tensor& x);
+void CheckMatmul(const Tensor& x, const Weight& w, const MatmulOptions& options, const Tensor& out);
+void CheckAttention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options);
+void CheckNormRope(const Tensor& x, const NormRopeParams& params, const Tensor* sum_of_squares);
+void CheckConv(const Tensor& x, const Weight& w, const ConvOptions& options, const Tensor& out);
+void CheckDepthToSpace(const Tensor& x, const Ops::DepthToSpaceOptions& options, const Tensor& out);
+
+// Positions a convolution yields along one axis of `extent`; CHECK-fails if there is none or reflection would leave the
+// axis.
+int64_t ConvExtent(int64_t extent, const ConvAxis& axis);
+
+// Keys of one sequence that count: all, or options.key_length.
+int64_t KeysThatCount(const Tensor& k, const AttentionOptions& options);
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_OPS_OP_CHECKS_H_
