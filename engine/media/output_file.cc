@@ -1,0 +1,62 @@
+#include "engine/media/output_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+#include "engine/base/status_macros.h"
+
+namespace kinora {
+namespace {
+
+absl::Status WriteAll(int descriptor, int64_t offset, std::string_view bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t n = pwrite(descriptor, bytes.data(), bytes.size(), offset);
+    if (n < 0) {
+      if (errno == EINTR) continue;
+      return absl::ErrnoToStatus(errno, "writing " + path);
+    }
+    bytes.remove_prefix(static_cast<size_t>(n));
+    offset += n;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+PartFile::~PartFile() {
+  if (!committed_) unlink(part_.c_str());
+}
+
+absl::Status PartFile::Commit() {
+  if (std::rename(part_.c_str(), path_.c_str()) != 0) return absl::ErrnoToStatus(errno, "renaming to " + path_);
+  committed_ = true;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(std::string path) {
+  const int descriptor = open((path + ".part").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (descriptor < 0) return absl::ErrnoToStatus(errno, "creating " + path);
+  return std::unique_ptr<OutputFile>(new OutputFile(std::move(path), descriptor));
+}
+
+OutputFile::~OutputFile() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+absl::Status OutputFile::Write(std::string_view bytes) {
+  KINORA_RETURN_IF_ERROR(WriteAll(descriptor_, size_, bytes, file_.path()));
+  size_ += static_cast<int64_t>(bytes.size());
+  return absl::OkStatus();
+}
+
+absl::Status OutputFile::Commit() {
+  const int failed = close(std::exchange(descriptor_, -1));  // a network file system reports late errors here
+  if (failed != 0) return absl::ErrnoToStatus(errno, "closing " + file_.path());
+  return file_.Commit();
+}
+
+}  // namespace kinora

@@ -1,0 +1,53 @@
+// A file that appears whole or not at all: it is written as PATH.part beside the target and renamed by Commit.
+#ifndef KINORA_ENGINE_MEDIA_OUTPUT_FILE_H_
+#define KINORA_ENGINE_MEDIA_OUTPUT_FILE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace kinora {
+
+// The name of a file being written, removed unless committed. For writers that open the file themselves.
+class PartFile {
+ public:
+  explicit PartFile(std::string path) : path_(std::move(path)), part_(path_ + ".part") {}
+  ~PartFile();
+  PartFile(const PartFile&) = delete;
+  PartFile& operator=(const PartFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  const std::string& part() const { return part_; }
+  absl::Status Commit();  // rename; the file must be closed
+
+ private:
+  const std::string path_, part_;
+  bool committed_ = false;
+};
+
+// Sequential writes to a PartFile. Errors carry the path; a full disk is RESOURCE_EXHAUSTED. Not fsynced: whoever
+// promises durability (the artifact store) does that.
+class OutputFile {
+ public:
+  static absl::StatusOr<std::unique_ptr<OutputFile>> Create(std::string path);
+  ~OutputFile();
+
+  absl::Status Write(std::string_view bytes);
+  int64_t size() const { return size_; }
+  absl::Status Commit();  // close and rename
+
+ private:
+  OutputFile(std::string path, int descriptor) : file_(std::move(path)), descriptor_(descriptor) {}
+
+  PartFile file_;
+  int descriptor_;
+  int64_t size_ = 0;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_MEDIA_OUTPUT_FILE_H_
