@@ -6,6 +6,7 @@ import types
 from pathlib import Path
 
 import torch
+import transformers  # noqa: F401  (looks for torchaudio, so it comes before the stand-in below)
 from safetensors import safe_open
 
 

@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""Writes tests/golden/data: one safetensors file a case (see README.md).
+
+    python tests/golden/export.py [--lightricks CHECKOUT] [--only PATTERN] [--output FOLDER]
+
+Needs torch, diffusers 0.42.1, transformers, sentencepiece, protobuf. The cases where diffusers and Lightricks differ are
+only written with --lightricks, a checkout of Lightricks/LTX-2 (which needs einops).
+"""
+
+import argparse
+import fnmatch
+import json
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+
+from golden import case, transformer_cases, video_vae_cases
+
+GROUPS = [transformer_cases, video_vae_cases]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--output", type=Path, default=Path(__file__).resolve().parent / "data")
+    parser.add_argument("--only", default="*", help="shell pattern of case names")
+    parser.add_argument("--lightricks", type=Path, help="checkout of Lightricks/LTX-2")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.set_grad_enabled(False)
+    versions = {name: version(name) for name in ("torch", "diffusers", "transformers", "sentencepiece")}
+    for group in GROUPS:
+        for item in group.cases():
+            if fnmatch.fnmatch(item.name, args.only):
+                size, shapes = case.write(item, args.output, versions)
+                print(f"{item.name}: {size} bytes")
+                for name, shape in shapes.items():
+                    print(f"    {name} {json.dumps(shape)}")
+
+
+if __name__ == "__main__":
+    main()
