@@ -1,0 +1,86 @@
+// The files of one model as one flat namespace of canonical keys, whatever their layout: a diffusers folder, a
+// Lightricks single file, or split files. Canonical names are those of the Lightricks single file with the component's
+// prefix replaced by "COMPONENT."; the components are transformer, connectors, text_projection, vae, audio_vae,
+// vocoder, text_encoder.
+//   model.diffusion_model.patchify_proj.weight | transformer/ proj_in.weight   ->  transformer.patchify_proj.weight
+// The rename tables are in key_tables.h.
+#ifndef KINORA_ENGINE_WEIGHTS_CHECKPOINT_H_
+#define KINORA_ENGINE_WEIGHTS_CHECKPOINT_H_
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "engine/weights/safetensors.h"
+
+namespace kinora {
+
+// What --model says. `paths` holds diffusers folders, .safetensors files and .index.json files.
+struct ModelFiles {
+  struct Lora {
+    std::string id;
+    std::string path;
+  };
+  std::vector<std::string> paths;
+  std::string text_encoder;  // folder (config.json, weights, tokenizer) or file; wins over a folder's own text_encoder/
+  std::string spatial_upsampler;
+  std::string temporal_upsampler;
+  std::string distilled_lora;
+  std::optional<double> distilled_lora_strength;
+  std::vector<Lora> loras;
+  enum class Kind { kUnknown, kDev, kDistilled } kind = Kind::kUnknown;
+
+  // Each argument is PATH or NAME=VALUE: text_encoder=DIR, spatial_upsampler=FILE, temporal_upsampler=FILE,
+  // distilled_lora=FILE[:STRENGTH], lora=ID:FILE, kind=dev|distilled. InvalidArgument naming the argument.
+  static absl::StatusOr<ModelFiles> Parse(absl::Span<const std::string> arguments);
+};
+
+class Checkpoint {
+ public:
+  // Opens headers only. NotFound, or InvalidArgument naming the file; a key that two files define is refused.
+  static absl::StatusOr<std::shared_ptr<const Checkpoint>> Open(const ModelFiles& files);
+
+  struct Entry {
+    const SafetensorsFile* file = nullptr;
+    const TensorInfo* tensor = nullptr;
+  };
+  const Entry* Find(std::string_view canonical) const;  // null if absent
+  const std::map<std::string, Entry, std::less<>>& tensors() const { return tensors_; }
+  bool HasComponent(std::string_view component) const;
+
+  // Lightricks metadata: the `config` JSON text and `model_version`; empty in a diffusers folder.
+  const std::string& config() const { return config_; }
+  const std::string& model_version() const { return model_version_; }
+  // diffusers folder: component -> text of its config.json ("scheduler": scheduler_config.json). A text encoder's
+  // config.json is here as "text_encoder" whatever the layout.
+  const std::map<std::string, std::string, std::less<>>& component_configs() const { return component_configs_; }
+  // Path of the SentencePiece model; empty if none lies in the text encoder's folder or in tokenizer/ beside it.
+  const std::string& tokenizer_model() const { return tokenizer_model_; }
+  std::vector<std::string> paths() const;  // of all weight files, in the order opened
+  // "FILE: tensor NAME (as it is called in the file)", for messages; the canonical key if nothing holds it.
+  std::string Describe(std::string_view canonical) const;
+
+ private:
+  Checkpoint() = default;
+  absl::Status AddPath(const std::string& path);
+  absl::Status AddFolder(const std::string& folder);
+  absl::Status AddTextEncoder(const std::string& path);
+  absl::Status AddFiles(const std::string& path, std::string_view diffusers_component);
+  absl::Status AddMetadata(const SafetensorsFile& file);
+
+  std::vector<std::shared_ptr<const SafetensorsFile>> files_;
+  std::map<std::string, Entry, std::less<>> tensors_;
+  std::string config_;
+  std::string model_version_;
+  std::map<std::string, std::string, std::less<>> component_configs_;
+  std::string tokenizer_model_;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_WEIGHTS_CHECKPOINT_H_

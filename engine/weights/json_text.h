@@ -1,0 +1,25 @@
+// JSON from foreign files: bounded in size and depth, and no exception leaves. For .cc files of engine/weights and of
+// the configuration reader only; nlohmann's type stays out of every other header.
+#ifndef KINORA_ENGINE_WEIGHTS_JSON_TEXT_H_
+#define KINORA_ENGINE_WEIGHTS_JSON_TEXT_H_
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "nlohmann/json.hpp"
+
+namespace kinora {
+
+inline constexpr int64_t kMaxJsonBytes = int64_t{64} << 20;  // the 48-layer index of a large model is below 1 MiB
+inline constexpr int kMaxJsonDepth = 32;                     // configurations nest to 6
+
+// InvalidArgument, beginning with `what` (a file, "config of FILE"), if the text is too long, too deep or not JSON.
+absl::StatusOr<nlohmann::json> ParseJsonText(std::string_view text, std::string_view what);
+
+// The whole file. NotFound or InvalidArgument naming it.
+absl::StatusOr<std::string> ReadTextFile(const std::string& path, int64_t max_bytes = kMaxJsonBytes);
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_WEIGHTS_JSON_TEXT_H_

@@ -1,0 +1,151 @@
+// From a checkpoint to the weights of layers: read (only this rank's slices) → dequantise → check finite → round →
+// pack.
+//
+//   KINORA_ASSIGN_OR_RETURN(WeightLoader loader, WeightLoader::Open(checkpoint, mesh, ops, DType::kBF16));
+//   WeightLoader block = loader.Under("transformer").Under("transformer_blocks.7");
+//   KINORA_ASSIGN_OR_RETURN(Weight qkv, block.LoadWeight({"attn1.to_q", "attn1.to_k", "attn1.to_v"},
+//                                                        {.out = 4096, .in = 4096, .split = Split::kRows}));
+//   KINORA_ASSIGN_OR_RETURN(Parameter norm, block.LoadTensor("attn1.q_norm.weight", {4096}, {.split = Split::kRows}));
+//   …
+//   KINORA_RETURN_IF_ERROR(loader.Finish());
+//
+// A tensor that is missing, has another shape, a dtype that cannot be read, or a value that is not finite does not stop
+// the run: it is noted, an empty weight is returned in its place, and Finish names all of them. So nothing may be
+// computed before Finish has returned OK. The loads themselves return only the failures that end it: I/O, memory.
+#ifndef KINORA_ENGINE_WEIGHTS_WEIGHT_LOADER_H_
+#define KINORA_ENGINE_WEIGHTS_WEIGHT_LOADER_H_
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/ops/ops.h"
+#include "engine/parallel/mesh.h"
+#include "engine/weights/checkpoint.h"
+
+namespace kinora {
+
+enum class Split : uint8_t {
+  kNone,     // every rank of mesh.tensor() holds the whole
+  kRows,     // by out-features (first dimension); of stacked matrices each one is split, then the slices are stacked
+  kColumns,  // by in-features (last dimension); the products are summed over the ranks, so only rank 0 has the bias
+};
+
+// Owner of one tensor that is not a matrix of Ops: norm weights, tables, registers, embeddings, filters.
+class Parameter {
+ public:
+  Parameter() = default;
+  Parameter(Buffer buffer, Tensor tensor) : buffer_(std::move(buffer)), tensor_(tensor) {}
+  const Tensor& tensor() const { return tensor_; }
+  operator const Tensor&() const { return tensor_; }  // NOLINT: a Parameter is passed wherever its Tensor is
+
+ private:
+  Buffer buffer_;
+  Tensor tensor_;
+};
+
+struct WeightSpec {  // one linear layer, or several of one shape stacked because they read the same input
+  int64_t out = 0;   // of each, before the split
+  int64_t in = 0;
+  bool bias = true;
+  Split split = Split::kNone;
+  std::optional<DType> precision;  // absent: the loader's
+};
+
+// The order in which a convolution's output channels are wanted, when they are to be moved to space-time afterwards.
+struct ChannelOrder {
+  SpaceTime factor;  // file: (c, time, height, width); wanted, as Ops::DepthToSpace reads: (time, height, width, c)
+  bool width_before_height = false;  // file: (c, time, width, height): the patches of the video VAE
+};
+
+struct ConvSpec {
+  int64_t out = 0;
+  int64_t in = 0;
+  Shape kernel;  // {k}, {kh, kw} or {kt, kh, kw}; the file has [out, in, kernel…], Ops gets [out, taps, in]
+  bool bias = true;
+  ChannelOrder order;
+  std::optional<DType> precision;
+};
+
+struct TransposedConvSpec {  // 1-D, [in, out, kernel] in the file, padding (kernel − stride) / 2 on both sides
+  int64_t out = 0;
+  int64_t in = 0;
+  int64_t kernel = 0;
+  int64_t stride = 1;
+  std::optional<DType> precision;
+};
+// A transposed convolution as an ordinary one with stride · out channels in the order (phase, c), to be followed by
+// DepthToSpace by `stride` in time: out[stride·n + p] = Σ_t x[n − before + t] · w[p][t]. `after` makes the row count
+// equal.
+struct TransposedConv {
+  Weight weight;
+  int taps = 0, before = 0, after = 0;
+};
+
+struct TensorSpec {
+  Split split = Split::kNone;
+  DType dtype = DType::kF32;  // kF32 or kBF16
+};
+
+struct RecordedTensor {  // what a dry run asked for
+  std::string name;      // canonical
+  Shape shape;           // whole, as in the file
+};
+
+class WeightLoader {  // a cheap handle; copies share one state. Not thread-safe.
+ public:
+  // precision: kF32 or kBF16, of weights whose spec names none. mesh and ops must outlive the loader. Refuses NVFP4
+  // files.
+  static absl::StatusOr<WeightLoader> Open(std::shared_ptr<const Checkpoint> checkpoint, const Mesh& mesh, Ops& ops,
+                                           DType precision);
+  // No file: everything asked for exists, nothing is read, and recorded() lists it. ops must be dry.
+  static WeightLoader Dry(const Mesh& mesh, Ops& ops, DType precision);
+
+  WeightLoader Under(std::string_view prefix) const;  // names below are relative to `prefix` and a dot
+  bool Has(std::string_view name) const;              // in the file, whatever its shape; dry: false
+
+  // modules: names without ".weight" and ".bias". Result: [modules · out, in], or this rank's part of it.
+  // InvalidArgument if the split dimension is not divisible by mesh.tensor().size().
+  absl::StatusOr<Weight> LoadWeight(std::initializer_list<std::string_view> modules, const WeightSpec& spec);
+  absl::StatusOr<Weight> LoadConv(std::string_view module, const ConvSpec& spec);
+  absl::StatusOr<TransposedConv> LoadTransposedConv(std::string_view module, const TransposedConvSpec& spec);
+  // name: the whole key. full: its shape in the file.
+  absl::StatusOr<Parameter> LoadTensor(std::string_view name, const Shape& full, const TensorSpec& spec = {});
+
+  // InvalidArgument listing the first 20 problems: those noted, and every tensor of a component of which something was
+  // read that nothing asked for and that is not in the table of known unread names (key_tables.h).
+  absl::Status Finish() const;
+
+  DType precision() const;
+  const Mesh& mesh() const;
+  const std::vector<RecordedTensor>& recorded() const;  // dry runs: in the order asked for
+  int64_t recorded_elements() const;                    // their sum: the parameter count
+
+ private:
+  struct State;
+  struct Source;
+  explicit WeightLoader(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  std::string FullName(std::string_view name) const;
+  // The tensor to read, or nothing after noting why it cannot be read (or because the run is dry).
+  std::optional<Source> Locate(const std::string& name, const Shape& full);
+  absl::Status ReadRows(const Source& source, int64_t begin, int64_t end, float* out);
+  absl::Status ReadColumns(const Source& source, int64_t begin, int64_t end, float* out);
+  absl::Status ReadPart(const Source& source, Split split, float* out);
+  absl::StatusOr<int64_t> PartOf(int64_t extent, Split split, Split which, const std::string& name) const;
+  absl::StatusOr<Weight> Prepare(std::vector<float>* matrix, const Shape& shape, std::vector<float>* bias,
+                                 DType precision);
+
+  std::shared_ptr<State> state_;
+  std::string prefix_;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_WEIGHTS_WEIGHT_LOADER_H_
