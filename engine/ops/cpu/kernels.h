@@ -1,0 +1,130 @@
+// The inner loops of the CPU backend, compiled once per instruction set and chosen at start. Raw pointers and sizes only: nothing here
+// may use inline code of other headers, or the linker could pick a copy compiled for another machine.
+#ifndef KINORA_ENGINE_OPS_CPU_KERNELS_H_
+#define KINORA_ENGINE_OPS_CPU_KERNELS_H_
+
+#include <cstdint>
+
+namespace kinora::cpu {
+
+enum Type : int { kFloat32 = 0, kBfloat16 = 1 };
+enum Act : int { kIdentity = 0, kSiluAct = 1, kGeluTanhAct = 2 };
+
+// A view of rows of f32 or bf16; stride in elements.
+struct RowsView {
+  void* data{};
+  int64_t stride{};
+  Type type{};
+};
+
+// See Modulation in op_params.h. Null table: none.
+struct ModulationView {
+  const float* table{};
+  const float* base{};
+  const int32_t* row{};
+  int64_t tokens{};  // extent of row; 1 without it
+  int64_t slots{}, width{};
+};
+
+struct NormArgs {
+  RowsView x{}, out{};
+  int64_t width{};
+  enum Kind : int { kNone, kRms, kLayer } kind{};
+  float eps{};
+  const float* weight{};  // [width] or null
+  Act activation{};       // before the modulation
+  ModulationView modulation{};
+  int scale_slot{}, shift_slot{};
+};
+
+struct GatedAddArgs {
+  RowsView y{}, x{};  // x += gate ⊙ y
+  int64_t width{};
+  ModulationView gate{};
+  int slot{};
+};
+
+struct NormRopeArgs {
+  RowsView x{};  // in place
+  int64_t width{}, group{}, full_group{}, head_width{};
+  const float* weight{};          // null: no norm
+  const float* sum_of_squares{};  // [rows, width / group] or null
+  float eps{};
+  const float *cos{}, *sin{};  // null: no rotation
+  int64_t rope_width{};      // columns of the table: width / 2, or head_width / 2 shared by all heads
+  int64_t rope_tokens{};
+};
+
+enum class Elementwise : int { kSilu, kGeluTanh, kCopy, kAdd, kGeluTanhMultiply, kScale, kAffine, kGateHeads };
+struct ElementwiseArgs {
+  Elementwise op{};
+  RowsView a{}, b{}, out{};  // b: the second operand, or [rows, heads] logits of kGateHeads
+  int64_t width{};
+  float factor{};         // kScale
+  const float *scale{}, *shift{};  // kAffine, [width]
+  int64_t head_width{};   // kGateHeads
+};
+
+// What happens to a finished row of sums. Columns [0, width) of c go to columns [0, width) of out.
+struct EpilogueArgs {
+  const float* c{};
+  int64_t c_stride{};
+  const float* bias{};  // at the first column, or null
+  Act activation{};
+  enum Mode : int { kStore, kAdd, kGated } mode{};
+  ModulationView gate{};
+  int gate_slot{};
+  int64_t gate_column{};  // of the first column
+  int64_t first_row{};    // index of row 0 in the gate's rows
+  RowsView out{};
+  int64_t rows{}, width{};
+};
+
+struct SoftmaxBlockArgs {
+  float* s{};  // [rows, stride]: logits in, exp(logit − maximum) out
+  int64_t stride{};
+  int64_t rows{}, keys{};
+  float scale{};
+  const float* bias{};  // [rows, bias_stride] or null
+  int64_t bias_stride{};
+  const int32_t* first_key{};  // per row: keys before it and
+  const int32_t* last_key{};   // from it on are ignored (relative to this block; last_key is one past the end)
+  float* maximum{};            // [rows] running, in and out
+  float* denominator{};        // [rows] running
+  float* o{};                  // [rows, width] running sums, rescaled when the maximum grows
+  int64_t width{};
+};
+
+struct Kernels {
+  const char* name;
+  int panel_columns;  // of packed weights
+  int tile_rows;      // of packed activations
+
+  // Activations, m rows from k_begin on, `length` elements each, into tiles [m / tile_rows][capacity][tile_rows] at offset k. For bf16,
+  // pairs of k lie together: [capacity / 2][tile_rows][2]. k and capacity are even; an odd length is filled up with a zero.
+  void (*pack_rows)(const void* const* rows, Type from, int64_t m, int64_t k_begin, int64_t length, int64_t k, int64_t capacity,
+                    Type to, void* out);
+  // c[m, panels·panel_columns] (= or +=) packed rows · packed panels, `k` long; panels lie panel_stride bytes apart.
+  void (*multiply)(const void* a, int64_t capacity, const void* panels, int64_t panel_stride, Type type, int64_t m, int64_t k,
+                   int64_t panel_count, float* c, int64_t c_stride, bool first);
+  // Packs [count, width] as panels whose columns are the rows (keys: kᵀ) or the columns (values: v).
+  void (*pack_keys)(const RowsView& keys, int64_t count, int64_t width, Type to, void* out);
+  void (*pack_values)(const RowsView& values, int64_t count, int64_t width, Type to, void* out);
+
+  void (*epilogue)(const EpilogueArgs& args);
+  void (*softmax_block)(const SoftmaxBlockArgs& args);
+  void (*norm)(const NormArgs& args, int64_t row_begin, int64_t row_end);
+  void (*gated_add)(const GatedAddArgs& args, int64_t row_begin, int64_t row_end);
+  void (*norm_rope)(const NormRopeArgs& args, int64_t row_begin, int64_t row_end);
+  void (*elementwise)(const ElementwiseArgs& args, int64_t row_begin, int64_t row_end);
+  void (*sum_of_squares)(const RowsView& x, int64_t width, int64_t row_begin, int64_t row_end, float* out);
+};
+
+inline constexpr int64_t kMaxRowWidth = 1 << 14;  // elements of a row that a kernel keeps in float32 at once
+
+// The widest set this machine has.
+const Kernels& SelectKernels();
+
+}  // namespace kinora::cpu
+
+#endif  // KINORA_ENGINE_OPS_CPU_KERNELS_H_

@@ -1,0 +1,50 @@
+// Compiled once per instruction set: KINORA_ISA names the namespace, the compiler flags choose the vectors.
+#if defined(__AVX512BF16__)
+#include <immintrin.h>
+#endif
+
+#include "engine/ops/cpu/kernels.h"
+#include "engine/ops/cpu/vec.h"
+
+namespace kinora::cpu {
+namespace {
+
+constexpr int64_t kScratch = kMaxRowWidth;
+
+// A vector function on a vector, or on one number.
+template <typename F>
+inline Vec Apply(Vec v, F f) {
+  return f(v);
+}
+template <typename F>
+inline float Apply(float x, F f) {
+  return f(Splat(x))[0];
+}
+
+#include "engine/ops/cpu/kernels_matmul.inc"
+#include "engine/ops/cpu/kernels_rows.inc"
+
+}  // namespace
+
+namespace KINORA_ISA {
+
+extern const Kernels kKernels;
+const Kernels kKernels = {
+    .name = KINORA_ISA_NAME,
+    .panel_columns = kPanelColumns,
+    .tile_rows = kTileRows,
+    .pack_rows = PackRows,
+    .multiply = Multiply,
+    .pack_keys = PackKeys,
+    .pack_values = PackValues,
+    .epilogue = Epilogue,
+    .softmax_block = SoftmaxBlock,
+    .norm = NormRows,
+    .gated_add = GatedAddRows,
+    .norm_rope = NormRopeRows,
+    .elementwise = ElementwiseRows,
+    .sum_of_squares = SumOfSquaresRows,
+};
+
+}  // namespace KINORA_ISA
+}  // namespace kinora::cpu

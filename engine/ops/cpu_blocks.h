@@ -1,0 +1,89 @@
+// How products are cut into blocks and where packed weights lie. Internal to the CPU backend.
+#ifndef KINORA_ENGINE_OPS_CPU_BLOCKS_H_
+#define KINORA_ENGINE_OPS_CPU_BLOCKS_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "engine/ops/cpu/kernels.h"
+#include "engine/ops/cpu_workspace.h"
+#include "engine/ops/op_params.h"
+
+namespace kinora {
+
+// Packed weights: panels of columns, each [taps · padded_in][columns]; bf16 pairs along the depth lie together.
+struct PackedLayout {
+  PackedLayout(const cpu::Kernels& kernels, cpu::Type type, int64_t out, int64_t taps, int64_t in)
+      : type(type),
+        columns(kernels.panel_columns),
+        panels((out + columns - 1) / columns),
+        padded_in((in + 1) / 2 * 2),
+        taps(taps),
+        panel_bytes(taps * padded_in * columns * (type == cpu::kFloat32 ? 4 : 2)) {}
+
+  int64_t bytes() const { return panels * panel_bytes; }
+  int64_t depth() const { return taps * padded_in; }
+  const char* PanelAt(const void* storage, int64_t panel, int64_t k) const {
+    return static_cast<const char*>(storage) + panel * panel_bytes + k * columns * (type == cpu::kFloat32 ? 4 : 2);
+  }
+
+  cpu::Type type;
+  int64_t columns, panels, padded_in, taps, panel_bytes;
+};
+
+// Blocks of rows, and runs of columns when there are too few rows to occupy the threads. A row is always summed the same way.
+class BlockGrid {
+ public:
+  struct Block {
+    int64_t row, rows, column, column_end;
+  };
+
+  BlockGrid(const cpu::Kernels& kernels, int64_t rows, int64_t columns, int64_t depth, int threads)
+      : rows_(rows), columns_(columns) {
+    constexpr int64_t kWorthSharing = 1 << 18;  // multiply-adds: some 10 µs on one core
+    if (rows * columns * depth < kWorthSharing) threads = 1;
+    const int64_t tile = kernels.tile_rows;
+    block_rows_ = std::min(kBlockRows, (std::max<int64_t>(1, (rows + threads - 1) / threads) + tile - 1) / tile * tile);
+    row_blocks_ = (rows + block_rows_ - 1) / block_rows_;
+    const int64_t panels = (columns + kernels.panel_columns - 1) / kernels.panel_columns;
+    const int64_t runs = row_blocks_ >= threads ? 1 : std::min<int64_t>(panels, threads);
+    run_columns_ = (panels + runs - 1) / runs * kernels.panel_columns;
+    column_runs_ = (columns + run_columns_ - 1) / run_columns_;
+  }
+
+  int64_t tasks() const { return row_blocks_ * column_runs_; }
+  Block At(int64_t task) const {
+    const int64_t row = task / column_runs_ * block_rows_, column = task % column_runs_ * run_columns_;
+    return {row, std::min(block_rows_, rows_ - row), column, std::min(columns_, column + run_columns_)};
+  }
+
+ private:
+  int64_t rows_, columns_, block_rows_, row_blocks_, run_columns_, column_runs_;
+};
+
+// One thread's scratch, as matrix products use it.
+struct Workspace {
+  explicit Workspace(void* memory)
+      : packed(static_cast<char*>(memory)),
+        sums(reinterpret_cast<float*>(packed + kPackedBytes)),
+        row_pointers(reinterpret_cast<const void**>(packed + kPackedBytes + kSumBytes)) {}
+  char* packed;
+  float* sums;
+  const void** row_pointers;  // [kBlockRows]
+};
+
+inline cpu::EpilogueArgs::Mode KernelMode(Accumulate accumulate) {
+  switch (accumulate) {
+    case Accumulate::kNo:
+      return cpu::EpilogueArgs::kStore;
+    case Accumulate::kAdd:
+      return cpu::EpilogueArgs::kAdd;
+    case Accumulate::kGated:
+      return cpu::EpilogueArgs::kGated;
+  }
+  return cpu::EpilogueArgs::kStore;
+}
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_OPS_CPU_BLOCKS_H_

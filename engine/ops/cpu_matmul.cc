@@ -1,0 +1,92 @@
+// Linear layers: blocked products with packed weights (Goto & van de Geijn, "Anatomy of high-performance matrix multiplication").
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/ops/cpu_blocks.h"
+#include "engine/ops/cpu_ops.h"
+#include "engine/ops/cpu_views.h"
+#include "engine/ops/cpu_workspace.h"
+
+namespace kinora {
+
+absl::StatusOr<Weight> CpuOps::PrepareWeight(const Tensor& matrix, const Tensor* bias, DType precision) {
+  KINORA_CHECK(matrix.shape().rank() == 2 || matrix.shape().rank() == 3) << matrix.shape().ToString();
+  KINORA_CHECK(matrix.contiguous() && (bias == nullptr || bias->elements() == matrix.dim(0)));
+  const int64_t out = matrix.dim(0), taps = matrix.shape().rank() == 3 ? matrix.dim(1) : 1, in = matrix.dim(-1);
+  const PackedLayout layout(kernels_, KernelType(precision), out, taps, in);
+  KINORA_ASSIGN_OR_RETURN(Buffer storage, Buffer::Allocate(layout.bytes()));
+  Buffer bias_storage;
+  if (bias != nullptr) {
+    KINORA_ASSIGN_OR_RETURN(bias_storage, Buffer::Allocate(out * 4));
+    std::copy_n(bias->data<float>(), out, static_cast<float*>(bias_storage.data()));
+  }
+  const float* from = matrix.data<float>();
+  pool_.Run(layout.panels, [&](int64_t panel, int) {
+    const int64_t columns = kernels_.panel_columns;
+    char* o = static_cast<char*>(storage.data()) + panel * layout.panel_bytes;
+    for (int64_t tap = 0; tap < taps; ++tap) {
+      for (int64_t k = 0; k < layout.padded_in; ++k) {
+        for (int64_t j = 0; j < columns; ++j) {
+          const int64_t row = panel * columns + j;
+          const float value = row < out && k < in ? from[(row * taps + tap) * in + k] : 0.0f;
+          const int64_t depth = tap * layout.padded_in + k;
+          if (precision == DType::kF32) {
+            reinterpret_cast<float*>(o)[depth * columns + j] = value;
+          } else {
+            reinterpret_cast<bf16*>(o)[(depth / 2 * columns + j) * 2 + depth % 2] = bf16(value);
+          }
+        }
+      }
+    }
+  });
+  return Weight(precision, out, taps, in, std::move(storage), std::move(bias_storage));
+}
+
+void CpuOps::Matmul(const Tensor& x, const Weight& w, const MatmulOptions& options, Tensor out) {
+  KINORA_CHECK(w.taps() == 1 && x.width() == w.in()) << x.shape().ToString() << " by [" << w.out() << ", " << w.in() << "]";
+  KINORA_CHECK(out.width() == w.out() && out.rows() == x.rows())
+      << x.shape().ToString() << " by [" << w.out() << ", " << w.in() << "] into " << out.shape().ToString();
+  const Weight* weight = &w;  // outlives the graph: model lifetime
+  stream_.Enqueue([this, x, weight, options, out] { RunMatmul(x, *weight, options, out); });
+}
+
+void CpuOps::RunMatmul(const Tensor& x, const Weight& w, const MatmulOptions& options, const Tensor& out) {
+  const int64_t rows = x.rows();
+  const PackedLayout layout(kernels_, KernelType(w.dtype()), w.out(), 1, w.in());
+  const BlockGrid grid(kernels_, rows, w.out(), layout.depth(), pool_.threads());
+  const cpu::ModulationView gate =
+      options.accumulate == Accumulate::kGated ? View(options.gate.modulation, out.width()) : cpu::ModulationView{};
+  pool_.Run(grid.tasks(), [&](int64_t task, int thread) {
+    const BlockGrid::Block block = grid.At(task);
+    Workspace space(workspace_[thread].data());
+    for (int64_t i = 0; i < block.rows; ++i) space.row_pointers[i] = At(x, block.row + i);
+    const int64_t step = kBlockDepthBytes / (layout.type == cpu::kFloat32 ? 4 : 2);
+    for (int64_t column = block.column; column < block.column_end; column += kBlockColumns) {
+      const int64_t columns = std::min(kBlockColumns, block.column_end - column);
+      const int64_t panels = (columns + kernels_.panel_columns - 1) / kernels_.panel_columns;
+      for (int64_t k = 0; k < w.in(); k += step) {
+        const int64_t depth = std::min(step, w.in() - k);
+        const int64_t padded = (depth + 1) / 2 * 2;
+        kernels_.pack_rows(space.row_pointers, KernelType(x.dtype()), block.rows, k, depth, 0, padded, layout.type, space.packed);
+        kernels_.multiply(space.packed, padded, layout.PanelAt(w.storage(), column / kernels_.panel_columns, k),
+                          layout.panel_bytes, layout.type, block.rows, depth, panels, space.sums, kBlockColumns, k == 0);
+      }
+      kernels_.epilogue({.c = space.sums,
+                         .c_stride = kBlockColumns,
+                         .bias = w.has_bias() ? w.bias() + column : nullptr,
+                         .activation = KernelAct(options.activation),
+                         .mode = KernelMode(options.accumulate),
+                         .gate = gate,
+                         .gate_slot = options.gate.slot,
+                         .gate_column = column,
+                         .first_row = block.row,
+                         .out = {At(out, block.row) + column * DTypeSize(out.dtype()), out.row_stride(), KernelType(out.dtype())},
+                         .rows = block.rows,
+                         .width = columns});
+    }
+  });
+}
+
+}  // namespace kinora

@@ -1,0 +1,73 @@
+// The CPU backend: float32, and bfloat16 with float32 sums. A row's bits depend neither on the other rows nor on the number of threads.
+#ifndef KINORA_ENGINE_OPS_CPU_OPS_H_
+#define KINORA_ENGINE_OPS_CPU_OPS_H_
+
+#include <memory>
+
+#include "engine/ops/cpu/kernels.h"
+#include "engine/ops/ops.h"
+#include "engine/ops/thread_pool.h"
+#include "engine/tensor/cpu_stream.h"
+
+namespace kinora {
+
+class CpuOps : public Ops {
+ public:
+  // `threads` workers; ResourceExhausted if the fixed workspace (about 3 MB a thread) cannot be had.
+  static absl::StatusOr<std::unique_ptr<CpuOps>> Create(int threads);
+
+  CpuStream& stream() override { return stream_; }
+  const char* instruction_set() const { return kernels_.name; }
+
+  absl::StatusOr<Weight> PrepareWeight(const Tensor& matrix, const Tensor* bias, DType precision) override;
+  void Matmul(const Tensor& x, const Weight& w, const MatmulOptions& options, Tensor out) override;
+  void Attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options, Tensor out) override;
+  void AttentionChunks(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                       Tensor out) override;
+  void MergeChunks(const Tensor& chunks, Tensor out) override;
+  void RmsNorm(const Tensor& x, const Tensor* weight, float eps, Activation activation, Tensor out) override;
+  void LayerNorm(const Tensor& x, float eps, Tensor out) override;
+  void Modulate(const Tensor& x, const ScaleShift& m, Tensor out) override;
+  void ModulatedRmsNorm(const Tensor& x, const ScaleShift& m, float eps, Tensor out) override;
+  void ModulatedLayerNorm(const Tensor& x, const ScaleShift& m, float eps, Tensor out) override;
+  void GatedAdd(const Tensor& y, const Gate& gate, Tensor x) override;
+  void NormRope(Tensor x, const NormRopeParams& params, const Tensor* sum_of_squares) override;
+  void SumOfSquares(const Tensor& x, Tensor out) override;
+  void Activate(const Tensor& x, Activation activation, Tensor out) override;
+  void Add(const Tensor& y, Tensor x) override;
+  void GeluTanhMultiply(const Tensor& gate, const Tensor& up, Tensor out) override;
+  void GateHeads(const Tensor& logits, Tensor x) override;
+  void Scale(const Tensor& x, float factor, Tensor out) override;
+  void Affine(const Tensor& x, const Tensor& scale, const Tensor& shift, Tensor out) override;
+  void Fill(float value, Tensor out) override;
+  void GatherRows(const Tensor& table, const Tensor& ids, float factor, Tensor out) override;
+  void TimestepEmbedding(const Tensor& t, Tensor out) override;
+  void Conv(const Tensor& x, const Weight& w, const ConvOptions& options, Tensor out) override;
+  void DepthToSpace(const Tensor& x, const DepthToSpaceOptions& options, Tensor out) override;
+  void PredictX0(const Tensor& z, const Tensor& v, const Tensor& sigma, Tensor x0) override;
+  void CombineGuidance(const Tensor& x0, const GuidanceWeights& weights, Tensor out) override;
+  void EulerStep(const Tensor& x0, const Tensor& sigmas, Tensor z) override;
+
+ private:
+  struct ConvPlan;
+  struct AttentionPlan;
+  CpuOps(int threads, std::vector<Buffer> workspace);
+
+  void Norm(const Tensor& x, const cpu::NormArgs& args, Tensor out);
+  void Elementwise(cpu::ElementwiseArgs args, const Tensor& a, const Tensor* b, Tensor out);
+  // Calls rows(begin, end) on pieces of [0, count), in parallel if the work is worth a wake-up.
+  void ForRows(int64_t count, int64_t bytes_a_row, absl::FunctionRef<void(int64_t begin, int64_t end)> rows);
+  void RunMatmul(const Tensor& x, const Weight& w, const MatmulOptions& options, const Tensor& out);
+  void RunConv(const Tensor& x, const Weight& w, const ConvPlan& plan, const Tensor& out);
+  void RunAttention(const AttentionPlan& plan);
+  void AttentionTask(const AttentionPlan& plan, int64_t task, int thread);
+
+  const cpu::Kernels& kernels_;
+  ThreadPool pool_;
+  std::vector<Buffer> workspace_;  // one a thread
+  CpuStream stream_;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_OPS_CPU_OPS_H_

@@ -1,0 +1,71 @@
+// The denoising loop's arithmetic on whole float32 tensors. Sums run in one fixed order in double, so every rank gets the same bits.
+#include <algorithm>
+#include <cmath>
+
+#include "engine/ops/cpu_ops.h"
+
+namespace kinora {
+
+void CpuOps::PredictX0(const Tensor& z, const Tensor& v, const Tensor& sigma, Tensor x0) {
+  const int64_t tokens = z.rows(), channels = z.width();
+  KINORA_CHECK(v.rows() % tokens == 0 && v.width() == channels && x0.elements() == v.elements()) << v.shape().ToString();
+  KINORA_CHECK(sigma.elements() == 1 || sigma.elements() == tokens) << sigma.shape().ToString();
+  KINORA_CHECK(z.contiguous() && v.contiguous() && x0.contiguous());
+  stream_.Enqueue([this, z, v, sigma, x0, tokens, channels] {
+    const bool per_token = sigma.elements() == tokens;
+    ForRows(v.rows(), channels * 12, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const int64_t token = row % tokens;
+        const float s = sigma.data<float>()[per_token ? token : 0];
+        const float* zr = z.data<float>() + token * channels;
+        const float* vr = v.data<float>() + row * channels;
+        float* o = x0.data<float>() + row * channels;
+        for (int64_t i = 0; i < channels; ++i) o[i] = zr[i] - s * vr[i];
+      }
+    });
+  });
+}
+
+namespace {
+
+double StandardDeviation(const float* x, int64_t n) {  // unbiased
+  double sum = 0, squares = 0;
+  for (int64_t i = 0; i < n; ++i) sum += x[i];
+  const double mean = sum / static_cast<double>(n);
+  for (int64_t i = 0; i < n; ++i) squares += (x[i] - mean) * (x[i] - mean);
+  return std::sqrt(squares / static_cast<double>(n - 1));
+}
+
+}  // namespace
+
+void CpuOps::CombineGuidance(const Tensor& x0, const GuidanceWeights& g, Tensor out) {
+  const int64_t n = out.elements();
+  KINORA_CHECK(x0.elements() == n * g.passes && x0.contiguous() && out.contiguous()) << x0.shape().ToString();
+  KINORA_CHECK(g.passes >= 1 && g.passes <= 4 && g.cond < g.passes);
+  stream_.Enqueue([x0, g, out, n] {
+    const float* in = x0.data<float>();
+    float* o = out.data<float>();
+    for (int64_t i = 0; i < n; ++i) {
+      float sum = g.weight[0] * in[i];
+      for (int p = 1; p < g.passes; ++p) sum += g.weight[p] * in[p * n + i];
+      o[i] = sum;
+    }
+    if (g.rescale != 0.0f && n > 1) {
+      const double ratio = StandardDeviation(in + g.cond * n, n) / StandardDeviation(o, n);
+      const float factor = static_cast<float>(g.rescale * ratio + (1.0 - g.rescale));
+      for (int64_t i = 0; i < n; ++i) o[i] *= factor;
+    }
+  });
+}
+
+void CpuOps::EulerStep(const Tensor& x0, const Tensor& sigmas, Tensor z) {
+  KINORA_CHECK(x0.elements() == z.elements() && x0.contiguous() && z.contiguous() && sigmas.elements() == 2);
+  stream_.Enqueue([x0, sigmas, z] {
+    const float sigma = sigmas.data<float>()[0], next = sigmas.data<float>()[1];
+    const float* x = x0.data<float>();
+    float* o = z.data<float>();
+    for (int64_t i = 0; i < z.elements(); ++i) o[i] += (o[i] - x[i]) / sigma * (next - sigma);
+  });
+}
+
+}  // namespace kinora
