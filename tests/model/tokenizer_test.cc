@@ -1,0 +1,127 @@
+#include "engine/model/tokenizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "engine/model/tokenizer_model.h"
+#include "tests/testing/status_matchers.h"
+
+namespace kinora {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+using Ids = std::vector<int32_t>;
+
+std::string ModelBytes() {
+  std::ifstream file(KINORA_SOURCE_DIR "/models/tiny/gemma/tokenizer.model", std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+const Tokenizer& Tiny() {
+  static const Tokenizer& tokenizer = *Tokenizer::Load(KINORA_SOURCE_DIR "/models/tiny/gemma/tokenizer.model").value().release();
+  return tokenizer;
+}
+
+Ids Encode(std::string_view text) { return Tiny().Encode(text).value(); }
+
+// Ids of the tiny model: 0 <pad>, 1 <eos>, 2 <bos>, 3 <unk>, 10 <start_of_turn>, 12 "\n", 13 "\n\n".
+TEST(Tokenizer, AnEmptyTextIsTheBeginTokenAlone) {
+  EXPECT_THAT(Encode(""), ElementsAre(2));
+  EXPECT_THAT(Encode(" \t\n\v\f\r\x1c\x1f\u0085\u00a0\u2003\u3000"), ElementsAre(2));
+}
+
+TEST(Tokenizer, WhiteSpaceIsStrippedAtTheEndsOnly) {
+  EXPECT_EQ(Encode("\u3000 a red  fox\n"), Encode("a red  fox"));
+  EXPECT_NE(Encode("a red  fox"), Encode("a red fox"));
+  EXPECT_EQ(Encode("\u200bfox"), Encode("\u200bfox "));  // a zero-width space is no white space
+  EXPECT_NE(Encode("\u200bfox"), Encode("fox"));
+}
+
+TEST(Tokenizer, SpecialSymbolsInTheTextAreTheirOneId) {
+  EXPECT_THAT(Encode("<bos>"), ElementsAre(2, 2));
+  EXPECT_THAT(Encode("<pad><eos><unk><start_of_turn>"), ElementsAre(2, 0, 1, 3, 10));
+  EXPECT_THAT(Encode("<bos>\n\n\n<bos>"), ElementsAre(2, 2, 14, 2));  // the longest symbol
+  Ids expected = Encode("fox");
+  expected.push_back(1);
+  for (int32_t id : Encode("bones")) expected.push_back(id == 2 ? 1 : id);
+  expected.erase(expected.begin() + static_cast<int64_t>(Encode("fox").size()));
+  EXPECT_EQ(Encode("fox<eos>bones"), expected);
+  EXPECT_GT(Encode("<bos").size(), 3u);
+}
+
+TEST(Tokenizer, RunsOfSpacesAndOfTheirSymbolAreOneId) {
+  const Ids spaces = Encode("<bos>" + std::string(16, ' ') + "<bos>");
+  EXPECT_THAT(spaces, SizeIs(4));
+  EXPECT_EQ(spaces, Encode("<bos>▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁<bos>"));
+  EXPECT_THAT(Encode("<bos>" + std::string(20, ' ') + "<bos>"), SizeIs(5));  // 16 + 4: the longest piece has 16
+}
+
+TEST(Tokenizer, WhatHasNoPieceBecomesItsBytes) {
+  const Ids nul = Encode(std::string("a\0b", 3)), bell = Encode("a\ab");
+  EXPECT_THAT(nul, SizeIs(4));
+  EXPECT_EQ(nul[2] + 7, bell[2]);  // <0x00> and <0x07>
+  EXPECT_THAT(Encode("𓂀"), SizeIs(5));
+  EXPECT_EQ(Encode("a\tb")[2], nul[2] + 9);
+}
+
+TEST(Tokenizer, LongTextsAreCutAt1024) {
+  std::string text = "fox";
+  for (int i = 0; i < 3000; ++i) text += "<eos>";
+  const Ids ids = Encode(text);
+  EXPECT_THAT(ids, SizeIs(1024));
+  EXPECT_EQ(ids.front(), 2);
+  EXPECT_EQ(ids.back(), 1);
+  EXPECT_THAT(Encode(std::string(5000, 'x')), SizeIs(1024));
+}
+
+TEST(Tokenizer, InvalidUtf8IsRefusedWithItsOffset) {
+  for (const auto& [text, offset] : std::vector<std::pair<std::string, std::string>>{
+           {"ab\xff", "2"}, {"\xc0\xaf", "0"}, {"a\xed\xa0\x80", "1"}, {"é\xe2\x82", "2"}, {"\xf4\x90\x80\x80", "0"}, {"x\x80", "1"}}) {
+    EXPECT_THAT(Tiny().Encode(text), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at byte " + offset)));
+  }
+}
+
+TEST(Tokenizer, AddedTokensBesideTheModelCount) {
+  const auto tokenizer = Tokenizer::FromModel(ModelBytes(), {{"<image_soft_token>", 1030}}).value();
+  EXPECT_THAT(tokenizer->Encode("<image_soft_token>").value(), ElementsAre(2, 1030));
+  EXPECT_EQ(tokenizer->vocabulary(), 1031);
+  EXPECT_EQ(Tiny().vocabulary(), 1024);
+}
+
+TEST(Tokenizer, AMissingFileIsNamed) {
+  EXPECT_THAT(Tokenizer::Load("/nowhere/tokenizer.model"),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("/nowhere/tokenizer.model")));
+}
+
+// Every cut and a sample of changed bytes: an error or a tokenizer, never a crash.
+TEST(Tokenizer, DamagedModelsAreRefused) {
+  const std::string good = ModelBytes();
+  ASSERT_GT(good.size(), 10000u);
+  for (size_t size = 0; size < good.size(); size += 97) {
+    EXPECT_THAT(Tokenizer::FromModel(std::string_view(good).substr(0, size)), StatusIs(absl::StatusCode::kInvalidArgument));
+  }
+  for (size_t i = 0; i < good.size(); i += 211) {
+    std::string bad = good;
+    bad[i] = static_cast<char>(bad[i] ^ 0x55);
+    if (const auto tokenizer = Tokenizer::FromModel(bad); tokenizer.ok()) {
+      EXPECT_TRUE((*tokenizer)->Encode("a red fox 狐").ok());
+    }
+  }
+}
+
+TEST(Tokenizer, AModelOfAnotherKindIsRefusedByField) {
+  // A trainer_spec is field 2, its model_type field 3: a later message would be merged over the first.
+  EXPECT_THAT(Tokenizer::FromModel(ModelBytes() + std::string("\x12\x02\x18\x01", 4)),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("twice")));
+  const std::string unigram = std::string("\x0a\x05\x0a\x03", 4) + "<a>" + std::string("\x12\x02\x18\x01\x1a\x00", 6);
+  EXPECT_THAT(Tokenizer::FromModel(unigram), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("trainer_spec.model_type")));
+}
+
+}  // namespace
+}  // namespace kinora
