@@ -1,6 +1,7 @@
-// Brings jobs and worker groups together: claims a waiting job for an idle group, follows its run, and writes down how it
-// ended. The one owner of running jobs and of groups: whatever happens to them (a worker's message, a lost process, a
-// cancel, a deadline, a commit of the store) is an event on one loop, handled in order on one thread that never blocks.
+// Brings jobs and worker groups together: claims a waiting job for an idle group, follows its run, and writes down how
+// it ended. The one owner of running jobs and of groups: whatever happens to them (a worker's message, a lost process,
+// a cancel, a deadline, a commit of the store) is an event on one loop, handled in order on one thread that never
+// blocks.
 //
 //   group lost (process, heartbeat, watchdog)  → Requeue, counted: the store ends the job at the limit
 //   drain, admin restart, frontend gone        → Requeue, not counted
@@ -35,7 +36,7 @@ namespace kinora {
 struct Metrics;
 
 struct DispatcherOptions {
-  std::string owner;               // of leases; the same after a restart on the same state directory: own leases are void then
+  std::string owner;  // of leases; the same after a restart on the same state directory: own leases are void then
   absl::Duration lease = absl::Seconds(30);
   std::string artifact_directory;  // absolute; told to workers
   GroupLimits limits;              // heartbeats and watchdog
@@ -44,7 +45,8 @@ struct DispatcherOptions {
 class Dispatcher {
  public:
   // None is owned; all outlive the dispatcher. `metrics` may be null (tests).
-  Dispatcher(JobStore& store, JobQueue& queue, EventHub& hub, Clock& clock, Metrics* metrics, DispatcherOptions options);
+  Dispatcher(JobStore& store, JobQueue& queue, EventHub& hub, Clock& clock, Metrics* metrics,
+             DispatcherOptions options);
   ~Dispatcher();  // stops; running jobs keep their leases, as after a crash: Drain first
   Dispatcher(const Dispatcher&) = delete;
   Dispatcher& operator=(const Dispatcher&) = delete;
@@ -60,8 +62,8 @@ class Dispatcher {
   void DrainGroup(const std::string& id, Done<v1::WorkerGroup> done);    // NotFound
   void RestartGroup(const std::string& id, Done<v1::WorkerGroup> done);  // NotFound
 
-  // Blocks. Claims no more; gives running jobs `grace` to end, then requeues them (not counted) and tells all workers to
-  // leave. For the main thread after JobQueue::Close.
+  // Blocks. Claims no more; gives running jobs `grace` to end, then requeues them (not counted) and tells all workers
+  // to leave. For the main thread after JobQueue::Close.
   void Drain(absl::Duration grace);
 
   // What health reports: runs on the dispatcher's thread, first with the present state, at once when it changes.
@@ -69,7 +71,8 @@ class Dispatcher {
   using HealthListener = std::function<void(bool ready, const std::map<std::string, bool>& groups)>;
   void SetHealthListener(HealthListener listener);
   // After an unsupervised loss the ranks' streams are closed and nothing else; a supervisor kills and restarts.
-  using LossListener = std::function<void(const std::string& group, const std::string& incarnation, const std::string& why)>;
+  using LossListener =
+      std::function<void(const std::string& group, const std::string& incarnation, const std::string& why)>;
   void SetLossListener(LossListener listener);  // before the first Join
 
   // From the Join stream of a rank (join_service.h) and from the supervisor.

@@ -1,5 +1,5 @@
-// One thread that runs closures in the order in which they were posted, and timers. State that only one loop touches needs
-// no lock; whoever holds it never waits for it.
+// One thread that runs closures in the order in which they were posted, and timers. State that only one loop touches
+// needs no lock; whoever holds it never waits for it.
 #ifndef KINORA_SERVER_FRONTEND_EVENT_LOOP_H_
 #define KINORA_SERVER_FRONTEND_EVENT_LOOP_H_
 
@@ -22,7 +22,7 @@ class EventLoop {
   explicit EventLoop(Clock& clock);
   ~EventLoop() { Stop(); }
 
-  void Post(Task task);                // any thread; after Stop the task is destroyed without running
+  void Post(Task task);  // any thread; after Stop the task is destroyed without running
   void PostAt(absl::Time time, Task task);
   absl::Time Now() const { return clock_.Now(); }
   // Waits for the running task, drops the others. Not from the loop's own thread. Idempotent.

@@ -1,8 +1,8 @@
 // Embedded mode: starts the worker process of one group, restarts it when it ends, and takes it along when the frontend
 // goes, however it goes: each worker inherits the read end of a pipe and leaves at its end of file.
 //
-// Restarts back off: 0.5 s, doubling to 30 s, from the start again once a worker has been ready. All work is done by a thread
-// of its own (posix_spawn, waiting), none by the caller's.
+// Restarts back off: 0.5 s, doubling to 30 s, from the start again once a worker has been ready. All work is done by a
+// thread of its own (posix_spawn, waiting), none by the caller's.
 #ifndef KINORA_SERVER_FRONTEND_SUPERVISOR_H_
 #define KINORA_SERVER_FRONTEND_SUPERVISOR_H_
 
@@ -33,7 +33,8 @@ struct SupervisorOptions {
 class Supervisor {
  public:
   // A process of `group` ended: "exit status 1", "killed by signal 9 (Killed)". On the supervisor's thread.
-  using EndListener = std::function<void(const std::string& group, const std::string& incarnation, const std::string& why)>;
+  using EndListener =
+      std::function<void(const std::string& group, const std::string& incarnation, const std::string& why)>;
   // A process was started; for metrics and logs. `reason`: "start" or why the one before ended.
   using StartListener = std::function<void(const std::string& group, const std::string& incarnation, pid_t pid)>;
 
@@ -42,7 +43,7 @@ class Supervisor {
   ~Supervisor() { Stop(); }
 
   // Any thread; none blocks. Other incarnations than the present one: ignored.
-  void Kill(const std::string& incarnation);    // SIGKILL; it is started again after the pause
+  void Kill(const std::string& incarnation);       // SIGKILL; it is started again after the pause
   void NoteReady(const std::string& incarnation);  // the pause starts from the shortest again
   // Closes the pipe, waits for the process, kills it after stop_grace. Blocks. Idempotent.
   void Stop();

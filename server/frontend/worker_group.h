@@ -1,8 +1,9 @@
-// One incarnation of a worker group, as the frontend sees it: its ranks' streams, whether it is alive, and the job it runs.
-// A group lives and dies as a unit: the first rank that disconnects, stays silent or makes no progress loses all of it, and
-// a lost group never comes back; its next incarnation is another object.
+// One incarnation of a worker group, as the frontend sees it: its ranks' streams, whether it is alive, and the job it
+// runs. A group lives and dies as a unit: the first rank that disconnects, stays silent or makes no progress loses all
+// of it, and a lost group never comes back; its next incarnation is another object.
 //
-// Used by one thread, the dispatcher's loop. Time is given to it, so that silence and stalls are tested without waiting.
+// Used by one thread, the dispatcher's loop. Time is given to it, so that silence and stalls are tested without
+// waiting.
 //   kJoining (ranks are missing) → kLoading → kIdle ⇄ kBusy;  kDraining: finishes its run, then kDrained;  any → kLost
 #ifndef KINORA_SERVER_FRONTEND_WORKER_GROUP_H_
 #define KINORA_SERVER_FRONTEND_WORKER_GROUP_H_
@@ -35,14 +36,14 @@ struct GroupLimits {
   // Without progress (WorkerMessage marks, Heartbeat.units_done) for longer than max(floor, 10 × the expected time of a
   // step) a group that loads or runs counts as stalled.
   absl::Duration stall_floor = absl::Seconds(60);
-  absl::Duration cancel_floor = absl::Seconds(60);       // the same after a cancel, for the run to end
+  absl::Duration cancel_floor = absl::Seconds(60);  // the same after a cancel, for the run to end
 };
 
 class WorkerGroup {
  public:
   enum class State { kJoining, kLoading, kIdle, kBusy, kDraining, kDrained, kLost };
 
-  struct Run {  // the answers of all ranks
+  struct Run {             // the answers of all ranks
     v1::RunResult result;  // rank 0's; `error` is that of the first rank that has one other than CANCELLED
   };
   class Listener {  // called from within the methods below; may call back

@@ -11,7 +11,7 @@
 namespace kinora {
 namespace {
 
-absl::Status BadValue(std::string_view name, std::string_view value, std::string_view expected) {
+absl::Status BadValue(absl::string_view name, absl::string_view value, absl::string_view expected) {
   return absl::InvalidArgumentError(absl::StrCat("--", name, " ", value, ": ", expected));
 }
 
@@ -21,7 +21,7 @@ absl::StatusOr<CommandLine> CommandLine::Parse(absl::Span<const FlagSpec> flags,
                                                absl::Span<const std::string> arguments) {
   CommandLine line;
   for (size_t i = 0; i < arguments.size(); ++i) {
-    std::string_view argument = arguments[i];
+    absl::string_view argument = arguments[i];
     if (argument == "--") {
       line.operands_.insert(line.operands_.end(), arguments.begin() + i + 1, arguments.end());
       break;
@@ -32,13 +32,13 @@ absl::StatusOr<CommandLine> CommandLine::Parse(absl::Span<const FlagSpec> flags,
       continue;
     }
     const size_t equals = argument.find('=');
-    const std::string_view name = argument.substr(2, equals == std::string_view::npos ? equals : equals - 2);
+    const absl::string_view name = argument.substr(2, equals == absl::string_view::npos ? equals : equals - 2);
     const auto spec = std::find_if(flags.begin(), flags.end(), [&](const FlagSpec& f) { return f.name == name; });
     if (spec == flags.end()) return absl::InvalidArgumentError(absl::StrCat("--", name, ": no such flag"));
     if (spec->value.empty()) {
-      if (equals != std::string_view::npos) return BadValue(name, argument.substr(equals + 1), "takes no value");
+      if (equals != absl::string_view::npos) return BadValue(name, argument.substr(equals + 1), "takes no value");
       line.values_[std::string(name)].emplace_back();
-    } else if (equals != std::string_view::npos) {
+    } else if (equals != absl::string_view::npos) {
       line.values_[std::string(name)].emplace_back(argument.substr(equals + 1));
     } else if (i + 1 < arguments.size()) {
       line.values_[std::string(name)].push_back(arguments[++i]);
@@ -49,17 +49,17 @@ absl::StatusOr<CommandLine> CommandLine::Parse(absl::Span<const FlagSpec> flags,
   return line;
 }
 
-std::optional<std::string> CommandLine::Get(std::string_view name) const {
+std::optional<std::string> CommandLine::Get(absl::string_view name) const {
   const auto it = values_.find(name);
   return it == values_.end() ? std::nullopt : std::optional(it->second.back());
 }
 
-std::vector<std::string> CommandLine::GetAll(std::string_view name) const {
+std::vector<std::string> CommandLine::GetAll(absl::string_view name) const {
   const auto it = values_.find(name);
   return it == values_.end() ? std::vector<std::string>() : it->second;
 }
 
-absl::StatusOr<std::optional<int64_t>> CommandLine::GetInt(std::string_view name, int64_t minimum,
+absl::StatusOr<std::optional<int64_t>> CommandLine::GetInt(absl::string_view name, int64_t minimum,
                                                            int64_t maximum) const {
   const std::optional<std::string> text = Get(name);
   if (!text) return std::optional<int64_t>();
@@ -70,7 +70,7 @@ absl::StatusOr<std::optional<int64_t>> CommandLine::GetInt(std::string_view name
   return std::optional(value);
 }
 
-absl::StatusOr<std::optional<uint64_t>> CommandLine::GetUint64(std::string_view name) const {
+absl::StatusOr<std::optional<uint64_t>> CommandLine::GetUint64(absl::string_view name) const {
   const std::optional<std::string> text = Get(name);
   if (!text) return std::optional<uint64_t>();
   uint64_t value;
@@ -80,7 +80,7 @@ absl::StatusOr<std::optional<uint64_t>> CommandLine::GetUint64(std::string_view 
   return std::optional(value);
 }
 
-absl::StatusOr<std::optional<double>> CommandLine::GetDouble(std::string_view name) const {
+absl::StatusOr<std::optional<double>> CommandLine::GetDouble(absl::string_view name) const {
   const std::optional<std::string> text = Get(name);
   if (!text) return std::optional<double>();
   double value;
@@ -88,7 +88,7 @@ absl::StatusOr<std::optional<double>> CommandLine::GetDouble(std::string_view na
   return std::optional(value);
 }
 
-absl::StatusOr<std::optional<absl::Duration>> CommandLine::GetDuration(std::string_view name) const {
+absl::StatusOr<std::optional<absl::Duration>> CommandLine::GetDuration(absl::string_view name) const {
   const std::optional<std::string> text = Get(name);
   if (!text) return std::optional<absl::Duration>();
   absl::Duration duration;
@@ -108,19 +108,18 @@ std::string FormatFlags(absl::Span<const FlagSpec> flags) {
   std::string out;
   for (const FlagSpec& flag : flags) {
     std::string line = absl::StrCat("  --", flag.name, flag.value.empty() ? "" : " ", flag.value);
-    if (line.size() + 2 > kColumn) {
+    if (line.size() + 1 > kColumn) {
       absl::StrAppend(&out, line, "\n");
       line.clear();
     }
-    line.resize(kColumn, ' ');
-    for (std::string_view word : absl::StrSplit(flag.help, ' ')) {
-      if (line.size() + word.size() > kWidth) {
+    line.resize(kColumn - 1, ' ');
+    for (absl::string_view word : absl::StrSplit(flag.help, ' ')) {
+      if (line.size() + 1 + word.size() > kWidth) {
         absl::StrAppend(&out, line, "\n");
-        line.assign(kColumn, ' ');
+        line.assign(kColumn - 1, ' ');
       }
-      absl::StrAppend(&line, word, " ");
+      absl::StrAppend(&line, " ", word);
     }
-    line.pop_back();
     absl::StrAppend(&out, line, "\n");
   }
   return out;

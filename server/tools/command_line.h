@@ -8,19 +8,19 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 
 namespace kinora {
 
 struct FlagSpec {
-  std::string_view name;   // without dashes
-  std::string_view value;  // how --help names the value, "N"; empty: the flag takes none
-  std::string_view help;
+  absl::string_view name;   // without dashes
+  absl::string_view value;  // how --help names the value, "N"; empty: the flag takes none
+  absl::string_view help;
 };
 
 class CommandLine {
@@ -28,14 +28,15 @@ class CommandLine {
   // InvalidArgument names the flag: unknown, without its value, or with one it does not take.
   static absl::StatusOr<CommandLine> Parse(absl::Span<const FlagSpec> flags, absl::Span<const std::string> arguments);
 
-  bool Has(std::string_view name) const { return values_.contains(name); }
-  std::optional<std::string> Get(std::string_view name) const;
-  std::vector<std::string> GetAll(std::string_view name) const;
+  bool Has(absl::string_view name) const { return values_.contains(name); }
+  std::optional<std::string> Get(absl::string_view name) const;
+  std::vector<std::string> GetAll(absl::string_view name) const;
   // Absent flag: nullopt. A value that does not parse, or is not finite: InvalidArgument naming the flag.
-  absl::StatusOr<std::optional<int64_t>> GetInt(std::string_view name, int64_t minimum, int64_t maximum) const;
-  absl::StatusOr<std::optional<uint64_t>> GetUint64(std::string_view name) const;
-  absl::StatusOr<std::optional<double>> GetDouble(std::string_view name) const;
-  absl::StatusOr<std::optional<absl::Duration>> GetDuration(std::string_view name) const;  // "90s", "1h30m"; no unit: seconds
+  absl::StatusOr<std::optional<int64_t>> GetInt(absl::string_view name, int64_t minimum, int64_t maximum) const;
+  absl::StatusOr<std::optional<uint64_t>> GetUint64(absl::string_view name) const;
+  absl::StatusOr<std::optional<double>> GetDouble(absl::string_view name) const;
+  absl::StatusOr<std::optional<absl::Duration>> GetDuration(
+      absl::string_view name) const;  // "90s", "1h30m"; no unit: seconds
 
   const std::vector<std::string>& operands() const { return operands_; }
 

@@ -3,9 +3,9 @@
 #define KINORA_SERVER_TOOLS_COMMANDS_H_
 
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "server/tools/command_line.h"
 #include "server/tools/connection.h"
@@ -13,10 +13,10 @@
 namespace kinora {
 
 struct Command {
-  std::string_view name;
-  std::string_view operands;  // how --help shows them, "ID"
-  std::string_view help;
-  size_t operand_count;       // exactly so many
+  absl::string_view name;
+  absl::string_view operands;  // how --help shows them, "ID"
+  absl::string_view help;
+  size_t operand_count;         // exactly so many
   std::vector<FlagSpec> flags;  // besides ConnectionFlags()
   ExitStatus (*run)(const CommandLine& line);
 };

@@ -26,7 +26,7 @@ constexpr FlagSpec kFlags[] = {
     {"json", "", "answers as JSON, one object a line, on standard output"},
 };
 
-absl::StatusOr<std::string> ReadText(std::string_view flag, const std::string& path) {
+absl::StatusOr<std::string> ReadText(absl::string_view flag, const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return absl::NotFoundError(absl::StrCat("--", flag, " ", path, ": cannot be read"));
   return std::string(std::istreambuf_iterator<char>(file), {});
@@ -34,9 +34,10 @@ absl::StatusOr<std::string> ReadText(std::string_view flag, const std::string& p
 
 const char* CodeName(grpc::StatusCode code) {
   static constexpr const char* kNames[] = {
-      "OK",           "CANCELLED",         "UNKNOWN",        "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",   "NOT_FOUND",
-      "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE",
-      "UNIMPLEMENTED", "INTERNAL",         "UNAVAILABLE",    "DATA_LOSS",          "UNAUTHENTICATED"};
+      "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
+      "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
+      "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
+      "DATA_LOSS", "UNAUTHENTICATED"};
   return code >= 0 && static_cast<size_t>(code) < std::size(kNames) ? kNames[code] : "UNKNOWN";
 }
 
@@ -71,11 +72,12 @@ void PrintDetail(const google::protobuf::Any& any) {
 
 absl::Span<const FlagSpec> ConnectionFlags() { return kFlags; }
 
-absl::StatusOr<Connection> Connection::Open(const CommandLine& line, std::string_view address_flag,
-                                            std::string_view environment, std::string_view default_address) {
+absl::StatusOr<Connection> Connection::Open(const CommandLine& line, absl::string_view address_flag,
+                                            absl::string_view environment, absl::string_view default_address) {
   Connection connection;
   const char* from_environment = std::getenv(std::string(environment).c_str());
-  connection.address_ = line.Get(address_flag).value_or(from_environment ? from_environment : default_address);
+  connection.address_ =
+      line.Get(address_flag).value_or(from_environment ? from_environment : std::string(default_address));
   KINORA_ASSIGN_OR_RETURN(const auto timeout, line.GetDuration("timeout"));
   connection.timeout_ = timeout.value_or(absl::Seconds(30));
 
@@ -98,7 +100,8 @@ absl::StatusOr<Connection> Connection::Open(const CommandLine& line, std::string
     credentials = grpc::SslCredentials(options);
   }
   grpc::ChannelArguments arguments;
-  // A client that resumes a watch decides itself how long to wait; gRPC's two minutes would keep a returning server unseen.
+  // A client that resumes a watch decides itself how long to wait; gRPC's two minutes would keep a returning server
+  // unseen.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);

@@ -30,8 +30,8 @@ class Connection {
  public:
   // `address_flag` and its environment variable name the server, e.g. "server" and KINORA_SERVER.
   // Does not connect yet. NotFound or InvalidArgument: a file of --tls-ca or --token-file.
-  static absl::StatusOr<Connection> Open(const CommandLine& line, std::string_view address_flag,
-                                         std::string_view environment, std::string_view default_address);
+  static absl::StatusOr<Connection> Open(const CommandLine& line, absl::string_view address_flag,
+                                         absl::string_view environment, absl::string_view default_address);
 
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
   const std::string& address() const { return address_; }

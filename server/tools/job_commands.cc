@@ -47,7 +47,8 @@ ExitStatus Create(const CommandLine& line) {
   const auto request = RequestFromFlags(line);
   if (!request.ok()) return ReportLocalError(request.status());
   v1::Video video;
-  const grpc::Status status = Call(*connection, &v1::VideoGeneration::Stub::CreateVideo, *request, &video);
+  const grpc::Status status =
+      Call<v1::VideoGeneration>(*connection, &v1::VideoGeneration::Stub::CreateVideo, *request, &video);
   return Answer(line, status, video, FormatVideo);
 }
 
@@ -57,7 +58,8 @@ ExitStatus EstimateCost(const CommandLine& line) {
   const auto request = RequestFromFlags(line);
   if (!request.ok()) return ReportLocalError(request.status());
   v1::Estimate estimate;
-  const grpc::Status status = Call(*connection, &v1::VideoGeneration::Stub::EstimateVideo, *request, &estimate);
+  const grpc::Status status =
+      Call<v1::VideoGeneration>(*connection, &v1::VideoGeneration::Stub::EstimateVideo, *request, &estimate);
   return Answer(line, status, estimate, FormatEstimate);
 }
 
@@ -67,7 +69,8 @@ ExitStatus Get(const CommandLine& line) {
   v1::GetVideoRequest request;
   v1::Video video;
   request.set_id(line.operands()[0]);
-  const grpc::Status status = Call(*connection, &v1::VideoGeneration::Stub::GetVideo, request, &video);
+  const grpc::Status status =
+      Call<v1::VideoGeneration>(*connection, &v1::VideoGeneration::Stub::GetVideo, request, &video);
   return Answer(line, status, video, FormatVideo);
 }
 
@@ -77,7 +80,8 @@ ExitStatus Cancel(const CommandLine& line) {
   v1::CancelVideoRequest request;
   v1::Video video;
   request.set_id(line.operands()[0]);
-  const grpc::Status status = Call(*connection, &v1::VideoGeneration::Stub::CancelVideo, request, &video);
+  const grpc::Status status =
+      Call<v1::VideoGeneration>(*connection, &v1::VideoGeneration::Stub::CancelVideo, request, &video);
   return Answer(line, status, video, FormatVideo);
 }
 
@@ -87,7 +91,8 @@ ExitStatus Delete(const CommandLine& line) {
   v1::DeleteVideoRequest request;
   google::protobuf::Empty reply;
   request.set_id(line.operands()[0]);
-  const grpc::Status status = Call(*connection, &v1::VideoGeneration::Stub::DeleteVideo, request, &reply);
+  const grpc::Status status =
+      Call<v1::VideoGeneration>(*connection, &v1::VideoGeneration::Stub::DeleteVideo, request, &reply);
   if (!status.ok()) return ReportError(status, line.Has("json"));
   PrintLine(line.Has("json") ? "{}" : absl::StrCat("deleted ", request.id()));
   return kSuccess;
@@ -116,7 +121,8 @@ ExitStatus List(const CommandLine& line) {
   if (!request.ok()) return ReportLocalError(request.status());
   while (true) {
     v1::ListVideosResponse reply;
-    const grpc::Status status = Call(*connection, &v1::VideoGeneration::Stub::ListVideos, *request, &reply);
+    const grpc::Status status =
+        Call<v1::VideoGeneration>(*connection, &v1::VideoGeneration::Stub::ListVideos, *request, &reply);
     if (!status.ok()) return ReportError(status, line.Has("json"));
     for (const v1::Video& video : reply.videos()) PrintLine(line.Has("json") ? ToJson(video) : FormatVideoRow(video));
     if (reply.next_page_token().empty()) return kSuccess;
@@ -133,7 +139,7 @@ ExitStatus Models(const CommandLine& line) {
   if (!connection.ok()) return ReportLocalError(connection.status());
   v1::ListModelsResponse reply;
   const grpc::Status status =
-      Call(*connection, &v1::Models::Stub::ListModels, google::protobuf::Empty(), &reply);
+      Call<v1::Models>(*connection, &v1::Models::Stub::ListModels, google::protobuf::Empty(), &reply);
   if (!status.ok()) return ReportError(status, line.Has("json"));
   for (const v1::ModelInfo& model : reply.models()) PrintLine(line.Has("json") ? ToJson(model) : FormatModel(model));
   if (reply.models().empty()) std::fprintf(stderr, "no worker has described a model yet\n");
@@ -145,7 +151,7 @@ ExitStatus ListGroups(const CommandLine& line) {
   if (!connection.ok()) return ReportLocalError(connection.status());
   v1::ListWorkerGroupsResponse reply;
   const grpc::Status status =
-      Call(*connection, &v1::Admin::Stub::ListWorkerGroups, google::protobuf::Empty(), &reply);
+      Call<v1::Admin>(*connection, &v1::Admin::Stub::ListWorkerGroups, google::protobuf::Empty(), &reply);
   if (!status.ok()) return ReportError(status, line.Has("json"));
   for (const v1::WorkerGroup& group : reply.groups()) PrintLine(line.Has("json") ? ToJson(group) : FormatGroup(group));
   return kSuccess;
@@ -175,7 +181,10 @@ absl::Span<const Command> JobCommands() {
   static const auto* const kCommands = new std::vector<Command>{
       {"create", "", "accepts a job and returns at once; `kinora watch` follows it", 0, RequestFlagList(), Create},
       {"get", "ID", "shows a job", 1, {}, Get},
-      {"list", "", "shows jobs, newest first", 0,
+      {"list",
+       "",
+       "shows jobs, newest first",
+       0,
        {{"state", "NAME", "only jobs in this state; may be given again"},
         {"page-size", "N", "jobs in one answer, 1 to 1000; absent: the server's default"},
         {"page-token", "TOKEN", "goes on where an answer ended"},

@@ -33,7 +33,7 @@ std::string FormatProgress(const v1::Progress& progress) {
   return text;
 }
 
-void Line(std::string& out, std::string_view name, std::string_view value) {
+void Line(std::string& out, absl::string_view name, absl::string_view value) {
   if (!value.empty()) absl::StrAppend(&out, absl::StrFormat("%-10s %s\n", name, value));
 }
 
@@ -75,9 +75,9 @@ std::string FormatVideo(const v1::Video& video) {
     Line(out, "artifact", absl::StrCat(a.id(), "  ", a.media_type(), "  ", FormatBytes(a.bytes())));
   }
   if (video.usage().device_seconds() > 0) {
-    Line(out, "usage", absl::StrFormat("%.1f device seconds, %.1f s in the queue, peak %s",
-                                       video.usage().device_seconds(), video.usage().queue_seconds(),
-                                       FormatBytes(video.usage().peak_device_bytes())));
+    Line(out, "usage",
+         absl::StrFormat("%.1f device seconds, %.1f s in the queue, peak %s", video.usage().device_seconds(),
+                         video.usage().queue_seconds(), FormatBytes(video.usage().peak_device_bytes())));
   }
   out.pop_back();
   return out;

@@ -12,8 +12,8 @@ namespace kinora {
 std::string ToJson(const google::protobuf::Message& message);
 void PrintLine(const std::string& line);  // to standard output, flushed: a reader of a pipe sees it at once
 
-std::string FormatVideo(const v1::Video& video);          // several lines
-std::string FormatVideoRow(const v1::Video& video);       // one line of `kinora list`
+std::string FormatVideo(const v1::Video& video);     // several lines
+std::string FormatVideoRow(const v1::Video& video);  // one line of `kinora list`
 std::string FormatEstimate(const v1::Estimate& estimate);
 std::string FormatModel(const v1::ModelInfo& model);
 std::string FormatGroup(const v1::WorkerGroup& group);

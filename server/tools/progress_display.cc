@@ -64,7 +64,7 @@ void ProgressDisplay::Show(const ProgressState& state) {
   Write(absl::StrCat(FormatProgressLine(state), "\n"));
 }
 
-void ProgressDisplay::Note(std::string_view line) {
+void ProgressDisplay::Note(absl::string_view line) {
   Clear();
   Write(absl::StrCat(line, "\n"));
 }
@@ -74,7 +74,7 @@ void ProgressDisplay::Clear() {
   bar_shown_ = false;
 }
 
-void ProgressDisplay::Write(std::string_view text) {
+void ProgressDisplay::Write(absl::string_view text) {
   while (!text.empty()) {
     const ssize_t n = write(fd_, text.data(), text.size());
     if (n <= 0) return;  // nobody reads our progress any more: the job goes on

@@ -4,13 +4,14 @@
 #define KINORA_SERVER_TOOLS_PROGRESS_DISPLAY_H_
 
 #include <string>
-#include <string_view>
+
+#include "absl/strings/string_view.h"
 
 namespace kinora {
 
 struct ProgressState {
-  std::string stage;              // "denoise"
-  int step = 0;                   // done, of total_steps; 0 of 0: the stage has no steps
+  std::string stage;  // "denoise"
+  int step = 0;       // done, of total_steps; 0 of 0: the stage has no steps
   int total_steps = 0;
   double fraction = 0;            // of the whole job, 0..1
   double remaining_seconds = -1;  // of the whole job; negative: unknown
@@ -30,11 +31,11 @@ class ProgressDisplay {  // one thread at a time
   ProgressDisplay& operator=(const ProgressDisplay&) = delete;
 
   void Show(const ProgressState& state);
-  void Note(std::string_view line);  // a whole line, above the bar
-  void Clear();                      // takes the bar away
+  void Note(absl::string_view line);  // a whole line, above the bar
+  void Clear();                       // takes the bar away
 
  private:
-  void Write(std::string_view text);
+  void Write(absl::string_view text);
 
   const int fd_;
   const bool terminal_;

@@ -49,7 +49,7 @@ constexpr FlagSpec kFlags[] = {
     {"request-id", "KEY", "idempotency key: the same key and content is the same job; absent: drawn"},
 };
 
-absl::StatusOr<std::string> ReadFile(std::string_view flag, const std::string& path) {
+absl::StatusOr<std::string> ReadFile(absl::string_view flag, const std::string& path) {
   std::ifstream file;
   if (path != "-") file.open(path, std::ios::binary);
   std::string text;
@@ -62,27 +62,27 @@ absl::StatusOr<std::string> ReadFile(std::string_view flag, const std::string& p
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-absl::Status ParseJson(std::string_view flag, const std::string& json, google::protobuf::Message* message) {
+absl::Status ParseJson(absl::string_view flag, const std::string& json, google::protobuf::Message* message) {
   const auto status = google::protobuf::util::JsonStringToMessage(json, message);
   if (status.ok()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("--", flag, ": not a ", message->GetDescriptor()->name(), ": ", status.message().ToString()));
 }
 
-absl::Status ParseJsonFlag(const CommandLine& line, std::string_view flag, google::protobuf::Message* message) {
+absl::Status ParseJsonFlag(const CommandLine& line, absl::string_view flag, google::protobuf::Message* message) {
   return ParseJson(flag, *line.Get(flag), message);
 }
 
 template <typename SetInt>
-absl::Status SetInt32(const CommandLine& line, std::string_view flag, SetInt set) {
-  KINORA_ASSIGN_OR_RETURN(const auto value, line.GetInt(flag, std::numeric_limits<int32_t>::min(),
-                                                        std::numeric_limits<int32_t>::max()));
+absl::Status SetInt32(const CommandLine& line, absl::string_view flag, SetInt set) {
+  KINORA_ASSIGN_OR_RETURN(const auto value,
+                          line.GetInt(flag, std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()));
   if (value) set(static_cast<int32_t>(*value));
   return absl::OkStatus();
 }
 
 template <typename SetDuration>
-absl::Status SetSeconds(const CommandLine& line, std::string_view flag, SetDuration set) {
+absl::Status SetSeconds(const CommandLine& line, absl::string_view flag, SetDuration set) {
   KINORA_ASSIGN_OR_RETURN(const auto value, line.GetDuration(flag));
   if (!value) return absl::OkStatus();
   google::protobuf::Duration* duration = set();
@@ -92,7 +92,7 @@ absl::Status SetSeconds(const CommandLine& line, std::string_view flag, SetDurat
 }
 
 template <typename Enum, typename Parse, typename Set>
-absl::Status SetEnum(const CommandLine& line, std::string_view flag, Parse parse, Set set) {
+absl::Status SetEnum(const CommandLine& line, absl::string_view flag, Parse parse, Set set) {
   const std::optional<std::string> name = line.Get(flag);
   Enum value;
   if (!name) return absl::OkStatus();
@@ -136,7 +136,7 @@ absl::Status SetShape(const CommandLine& line, v1::Generation* g) {
 absl::Status SetSampling(const CommandLine& line, v1::Generation* g) {
   if (const auto sigmas = line.Get("sigmas")) {
     g->clear_sigmas();
-    for (std::string_view text : absl::StrSplit(*sigmas, ',')) {
+    for (absl::string_view text : absl::StrSplit(*sigmas, ',')) {
       double sigma;
       if (!absl::SimpleAtod(text, &sigma)) {
         return absl::InvalidArgumentError(absl::StrCat("--sigmas ", *sigmas, ": \"", text, "\" is no number"));

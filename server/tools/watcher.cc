@@ -18,7 +18,8 @@ ProgressState ToProgressState(const v1::Progress& progress) {
                       .step = progress.step(),
                       .total_steps = progress.total_steps(),
                       .fraction = progress.fraction()};
-  if (progress.has_remaining()) state.remaining_seconds = progress.remaining().seconds() + progress.remaining().nanos() * 1e-9;
+  if (progress.has_remaining())
+    state.remaining_seconds = progress.remaining().seconds() + progress.remaining().nanos() * 1e-9;
   return state;
 }
 
@@ -88,12 +89,12 @@ grpc::Status Watcher::Follow(v1::Video* video) {
     watch.set_id(id);
     watch.set_after_sequence(sequence_);
     // Until the job's id is known the same request goes out again: its request_id makes it the same job.
-    const auto reader = id.empty() ? stub_->GenerateVideo(context.get(), request_)
-                                   : stub_->WatchVideo(context.get(), watch);
+    const auto reader =
+        id.empty() ? stub_->GenerateVideo(context.get(), request_) : stub_->WatchVideo(context.get(), watch);
     const grpc::Status status = ReadStream(*reader, video);
     if (terminal_) return grpc::Status::OK;
     if (!status.ok() && !IsBroken(status)) return status;
-    if (id.empty() && events_ == 0 && WasNeverThere(status)) return status;
+    if (events_ == 0 && WasNeverThere(status)) return status;
     if (events_ != before || away_since == absl::InfiniteFuture()) {  // it had been there
       away_since = absl::Now();
       pause = absl::Milliseconds(250);

@@ -1,5 +1,5 @@
-// Follows one job to its end over a connection that may break: after a break it watches again from the last stored event
-// that it saw, so no state is missed and none is shown twice.
+// Follows one job to its end over a connection that may break: after a break it watches again from the last stored
+// event that it saw, so no state is missed and none is shown twice.
 #ifndef KINORA_SERVER_TOOLS_WATCHER_H_
 #define KINORA_SERVER_TOOLS_WATCHER_H_
 
@@ -17,7 +17,8 @@ namespace kinora {
 
 struct WatchOptions {
   absl::Duration reconnect = absl::Minutes(1);  // a server that stays away for longer ends the watch with UNAVAILABLE
-  absl::Duration silence = absl::Seconds(35);   // the server sends a heartbeat every 10 s; longer silence is a dead stream
+  absl::Duration silence =
+      absl::Seconds(35);  // the server sends a heartbeat every 10 s; longer silence is a dead stream
   std::function<void(const v1::VideoEvent&)> on_event;  // every event, on the watching thread
 };
 
