@@ -18,6 +18,11 @@ struct Exec {
   Taps* taps = nullptr;
 };
 
+// Shows `value` to whoever listens; nothing otherwise.
+inline void Tap(Exec& exec, std::string_view name, const Tensor& value) {
+  if (exec.taps != nullptr) exec.taps->Record(name, value);
+}
+
 }  // namespace kinora
 
 #endif  // KINORA_ENGINE_PARALLEL_EXEC_H_
