@@ -15,9 +15,9 @@ from pathlib import Path
 
 import torch
 
-from golden import case, transformer_cases, video_vae_cases
+from golden import audio_cases, case, text_cases, transformer_cases, video_vae_cases
 
-GROUPS = [transformer_cases, video_vae_cases]
+GROUPS = [transformer_cases, video_vae_cases, text_cases, audio_cases]
 
 
 def main() -> None:

@@ -44,7 +44,7 @@ def redraw(module: nn.Module, seed: int, gain: float = 1.0, gains: dict[str, flo
                 b.copy_(0.3 * torch.randn(b.shape, generator=gen))
             elif name.endswith("latents_std"):
                 b.copy_(0.7 + 0.6 * torch.rand(b.shape, generator=gen))
-        for tensor in list(module.parameters()) + [b for b in module.buffers() if b.is_floating_point()]:
+        for tensor in module.state_dict().values():  # not the buffers that no file holds: they are computed in float32
             if tensor.dtype == torch.float32:
                 tensor.copy_(tensor.bfloat16().float())
     return module
@@ -52,8 +52,9 @@ def redraw(module: nn.Module, seed: int, gain: float = 1.0, gains: dict[str, flo
 
 def redraw_vocoder(module: nn.Module, config: dict, seed: int) -> nn.Module:
     """As redraw; the bandwidth extension's bases are real ones, and amplitudes stay where the final clamp bites a little."""
-    redraw(module, seed, gains={"conv_out.weight": 0.08, "bwe_generator.conv_out.weight": 0.12})
-    if "bwe" in config["vocoder"]:
+    extended = "bwe" in config["vocoder"]
+    redraw(module, seed, gains={"conv_out.weight": 0.08 if extended else 0.6, "bwe_generator.conv_out.weight": 0.12})
+    if extended:
         b = config["vocoder"]["bwe"]
         bases = reference.stft_bases(b["n_fft"], b["num_mels"], b["input_sampling_rate"])
         stft = module.mel_stft
