@@ -1,0 +1,44 @@
+// Configuration: a protobuf text file (proto/kinora/v1/config.proto), every field of which is also a flag. Flags win.
+//   --config FILE      the file; more than one merges in order
+//   --check-config     the caller checks what it can without starting, prints the result and ends
+//   --help
+// Field worker.model is --worker-model; a repeated field's flag may be given many times and replaces the file's list;
+// a bool takes --insecure, --insecure=true or --insecure=false; others --flag VALUE or --flag=VALUE.
+#ifndef KINORA_SERVER_COMMON_CONFIG_H_
+#define KINORA_SERVER_COMMON_CONFIG_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "google/protobuf/message.h"
+#include "kinora/v1/config.pb.h"
+
+namespace kinora {
+
+v1::FrontendConfig DefaultFrontendConfig();
+v1::WorkerConfig DefaultWorkerConfig();
+
+struct ConfigCommand {
+  bool check = false;
+  bool help = false;
+};
+
+// Merges the files and flags of `arguments` (argv without the program) into `config`, which holds the defaults.
+// InvalidArgument names the flag, or the file with line and column.
+absl::StatusOr<ConfigCommand> ParseConfig(const std::vector<std::string>& arguments, google::protobuf::Message& config);
+
+// Flags that make ParseConfig build `config` from its defaults; how a supervisor starts a worker.
+std::vector<std::string> ToFlags(const google::protobuf::Message& config);
+
+// One line a flag with its type and default.
+std::string FlagHelp(const google::protobuf::Message& defaults);
+
+// What can be wrong before anything starts, each error with the field's name: a listener that is neither loopback nor
+// protected, limits that are not positive, unknown words.
+absl::Status CheckFrontendConfig(const v1::FrontendConfig& config);
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_COMMON_CONFIG_H_

@@ -1,0 +1,57 @@
+// Owner of a file descriptor, and errno as a Status that names the path.
+#ifndef KINORA_SERVER_COMMON_FILE_DESCRIPTOR_H_
+#define KINORA_SERVER_COMMON_FILE_DESCRIPTOR_H_
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace kinora {
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd = -1) : fd_(fd) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~FileDescriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int get() const { return fd_; }
+  bool ok() const { return fd_ >= 0; }
+
+ private:
+  int fd_;
+};
+
+// "PATH: cannot VERB: No space left on device" from errno. Full disk or quota: ResourceExhausted.
+inline absl::Status FileError(const std::string& path, const char* verb) {
+  const int error = errno;
+  const std::string message = absl::StrCat(path, ": cannot ", verb, ": ", std::strerror(error));
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+      return absl::ResourceExhaustedError(message);
+    case ENOENT:
+      return absl::NotFoundError(message);
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return absl::PermissionDeniedError(message);
+    default:
+      return absl::UnavailableError(message);
+  }
+}
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_COMMON_FILE_DESCRIPTOR_H_

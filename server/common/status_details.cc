@@ -1,0 +1,108 @@
+#include "server/common/status_details.h"
+
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "google/rpc/error_details.pb.h"
+#include "server/common/timestamps.h"
+
+namespace kinora {
+namespace {
+
+std::string TypeUrl(const google::protobuf::Message& detail) {
+  return absl::StrCat("type.googleapis.com/", detail.GetDescriptor()->full_name());
+}
+
+void SetDetail(absl::Status& status, const google::protobuf::Message& detail) {
+  status.SetPayload(TypeUrl(detail), absl::Cord(detail.SerializeAsString()));
+}
+
+template <typename Detail>
+Detail GetDetail(const absl::Status& status) {  // empty if there is none
+  Detail detail;
+  if (const auto payload = status.GetPayload(TypeUrl(detail)); payload.has_value()) {
+    detail.ParseFromString(std::string(*payload));
+  }
+  return detail;
+}
+
+}  // namespace
+
+absl::Status InvalidFields(const std::vector<FieldViolation>& violations) {
+  google::rpc::BadRequest detail;
+  for (const FieldViolation& violation : violations) {
+    auto* added = detail.add_field_violations();
+    added->set_field(violation.field);
+    added->set_description(violation.description);
+  }
+  absl::Status status = absl::InvalidArgumentError(
+      absl::StrJoin(violations, "; ", [](std::string* out, const FieldViolation& violation) {
+        absl::StrAppend(out, violation.field, ": ", violation.description);
+      }));
+  SetDetail(status, detail);
+  return status;
+}
+
+absl::Status InvalidField(std::string field, std::string description) {
+  return InvalidFields({{std::move(field), std::move(description)}});
+}
+
+absl::Status NotAvailableYet(std::string_view field) {
+  return WithErrorInfo(absl::UnimplementedError(absl::StrCat(std::string(field), ": not available yet")),
+                       "NOT_AVAILABLE_YET", {{"field", std::string(field)}});
+}
+
+absl::Status WithErrorInfo(absl::Status status, std::string_view reason,
+                           const std::map<std::string, std::string>& metadata) {
+  google::rpc::ErrorInfo detail;
+  detail.set_reason(std::string(reason));
+  detail.set_domain("kinora");
+  detail.mutable_metadata()->insert(metadata.begin(), metadata.end());
+  SetDetail(status, detail);
+  return status;
+}
+
+absl::Status WithRetryInfo(absl::Status status, absl::Duration delay) {
+  google::rpc::RetryInfo detail;
+  *detail.mutable_retry_delay() = ToProto(delay);
+  SetDetail(status, detail);
+  return status;
+}
+
+std::string ErrorReason(const absl::Status& status) { return GetDetail<google::rpc::ErrorInfo>(status).reason(); }
+
+std::vector<FieldViolation> Violations(const absl::Status& status) {
+  std::vector<FieldViolation> violations;
+  const auto detail = GetDetail<google::rpc::BadRequest>(status);
+  for (const auto& violation : detail.field_violations()) {
+    violations.push_back({violation.field(), violation.description()});
+  }
+  return violations;
+}
+
+google::rpc::Status ToRpcStatus(const absl::Status& status) {
+  google::rpc::Status out;
+  out.set_code(status.raw_code());
+  out.set_message(std::string(status.message()));
+  std::map<std::string, std::string> sorted;  // payloads have no order; the wire's should not change from run to run
+  status.ForEachPayload([&](absl::string_view type_url, const absl::Cord& payload) {
+    sorted.emplace(std::string(type_url), std::string(payload));
+  });
+  for (const auto& [type_url, payload] : sorted) {
+    auto* detail = out.add_details();
+    detail->set_type_url(type_url);
+    detail->set_value(payload);
+  }
+  return out;
+}
+
+absl::Status FromRpcStatus(const google::rpc::Status& status) {
+  constexpr int kLastCode = static_cast<int>(absl::StatusCode::kUnauthenticated);
+  const bool known = status.code() >= 0 && status.code() <= kLastCode;
+  absl::Status out(known ? static_cast<absl::StatusCode>(status.code()) : absl::StatusCode::kUnknown,
+                   status.message());
+  for (const auto& detail : status.details()) out.SetPayload(detail.type_url(), absl::Cord(detail.value()));
+  return out;
+}
+
+}  // namespace kinora

@@ -1,0 +1,112 @@
+#include "server/common/artifact_store.h"
+
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "server/common/directory_artifact_store.h"
+#include "tests/testing/full_disk.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temporary_directory.h"
+
+namespace kinora {
+namespace {
+
+using testing::HasSubstr;
+
+std::unique_ptr<DirectoryArtifactStore> OpenStore(const std::string& root) {
+  auto store = DirectoryArtifactStore::At(root);
+  KINORA_CHECK(store.ok()) << store.status();
+  return *std::move(store);
+}
+
+TEST(DirectoryArtifactStore, WhatIsPutIsReadBackInPiecesWithItsDigest) {
+  TemporaryDirectory directory;
+  auto store = OpenStore(directory.File("artifacts"));
+  KINORA_ASSERT_OK_AND_ASSIGN(const std::string temporary, store->TemporaryPath("job/1/video.mp4"));
+  WriteFile(temporary, "hello world");
+  KINORA_ASSERT_OK_AND_ASSIGN(const StoredFile stored, store->Put("job/1/video.mp4", temporary));
+  EXPECT_EQ(stored.bytes, 11);
+  EXPECT_EQ(stored.sha256, "b94d27b9934d3e08a52e52d7da7dabfac484efe37a5380ee9088f7ace2efcde9");  // of sha256sum
+  EXPECT_FALSE(std::filesystem::exists(temporary));
+
+  KINORA_ASSERT_OK_AND_ASSIGN(auto reader, store->Open("job/1/video.mp4"));
+  EXPECT_EQ(reader->size(), 11);
+  EXPECT_THAT(reader->Read(0, 5), IsOkAndHolds(std::string("hello")));
+  EXPECT_THAT(reader->Read(6, 100), IsOkAndHolds(std::string("world")));
+  EXPECT_THAT(reader->Read(11, 100), IsOkAndHolds(std::string()));
+  EXPECT_THAT(reader->Read(99, 100), IsOkAndHolds(std::string()));
+}
+
+TEST(DirectoryArtifactStore, AFileFromAnotherFileSystemIsCopied) {
+  if (access("/dev/shm", W_OK) != 0) GTEST_SKIP() << "no /dev/shm";
+  TemporaryDirectory directory;
+  auto store = OpenStore(directory.File("artifacts"));
+  const std::string other = absl::StrCat("/dev/shm/kinora-test-", getpid());
+  WriteFile(other, std::string(3 << 20, 'x'));
+  KINORA_ASSERT_OK_AND_ASSIGN(const StoredFile stored, store->Put("a/b", other));
+  EXPECT_EQ(stored.bytes, 3 << 20);
+  EXPECT_FALSE(std::filesystem::exists(other));
+}
+
+TEST(DirectoryArtifactStore, DeleteTakesAllAttemptsOfAJobAndNothingElse) {
+  TemporaryDirectory directory;
+  auto store = OpenStore(directory.File("artifacts"));
+  for (const char* key : {"job/1/a", "job/2/b", "job2/1/c"}) {
+    const std::string file = directory.File("file");
+    WriteFile(file, key);
+    ASSERT_THAT(store->Put(key, file), IsOk());
+  }
+  EXPECT_THAT(store->Delete("job"), IsOk());
+  EXPECT_THAT(store->Open("job/1/a"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(store->Open("job/2/b"), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(store->Open("job2/1/c"), IsOk());
+  EXPECT_THAT(store->Delete("job"), IsOk());  // again
+}
+
+TEST(DirectoryArtifactStore, KeysCannotLeaveTheDirectory) {
+  TemporaryDirectory directory;
+  auto store = OpenStore(directory.File("artifacts"));
+  WriteFile(directory.File("secret"), "secret");
+  for (const char* key : {"", "/etc/passwd", "../secret", "a/../../secret", "a//b", "a/", ".tmp/x", "a/.b", "a\nb", "ä"}) {
+    EXPECT_THAT(store->Open(key), StatusIs(absl::StatusCode::kInvalidArgument)) << key;
+    EXPECT_THAT(store->Delete(key), StatusIs(absl::StatusCode::kInvalidArgument)) << key;
+    EXPECT_THAT(store->Put(key, directory.File("secret")), StatusIs(absl::StatusCode::kInvalidArgument)) << key;
+  }
+  std::filesystem::create_symlink(directory.File("secret"), directory.File("artifacts/link"));
+  EXPECT_FALSE(store->Open("link").ok());
+  EXPECT_EQ(ReadFile(directory.File("secret")), "secret");
+}
+
+TEST(DirectoryArtifactStore, UnfinishedFilesOfACrashAreRemovedAtTheNextStart) {
+  TemporaryDirectory directory;
+  auto store = OpenStore(directory.File("artifacts"));
+  KINORA_ASSERT_OK_AND_ASSIGN(const std::string temporary, store->TemporaryPath("job/1/video.mp4"));
+  WriteFile(temporary, "half");
+  EXPECT_THAT(store->RemoveUnfinished(), IsOk());
+  EXPECT_FALSE(std::filesystem::exists(temporary));
+}
+
+TEST(DirectoryArtifactStore, AFullDiskIsResourceExhaustedAndLeavesNothingBehind) {
+  TemporaryDirectory disk, elsewhere;
+  WriteFile(elsewhere.File("big"), std::string(1 << 20, 'x'));
+  const auto result = OnSmallDisk(disk.path(), 256 << 10, [&]() -> std::string {
+    auto store = OpenStore(disk.File("artifacts"));
+    const auto put = store->Put("job/1/video.mp4", elsewhere.File("big"));
+    if (put.status().code() != absl::StatusCode::kResourceExhausted) return put.status().ToString();
+    if (store->Open("job/1/video.mp4").ok()) return "the key is readable";
+    if (!std::filesystem::is_empty(disk.File("artifacts/.tmp"))) return "a temporary file is left";
+    WriteFile(disk.File("small"), "x");
+    return store->Put("job/1/small", disk.File("small")).ok() ? "" : "the store is unusable afterwards";
+  });
+  if (result == SmallDiskResult::kNotPermitted) GTEST_SKIP() << "no mount namespaces here";
+  EXPECT_EQ(result, SmallDiskResult::kPassed);
+}
+
+TEST(DirectoryArtifactStore, ARootThatCannotBeWrittenIsNamed) {
+  const auto store = DirectoryArtifactStore::At("/proc/kinora");
+  ASSERT_FALSE(store.ok());
+  EXPECT_THAT(std::string(store.status().message()), HasSubstr("/proc/kinora"));
+}
+
+}  // namespace
+}  // namespace kinora
