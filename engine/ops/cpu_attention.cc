@@ -66,7 +66,7 @@ void FillPlan(const Tensor& q, const Tensor& k, const Tensor& v, const Attention
   KINORA_CHECK(options.kv_batches >= 1 && k.rows() % options.kv_batches == 0) << options.kv_batches;
   plan.queries = q.rows() / options.batch;
   plan.keys = k.rows() / options.kv_batches;
-  plan.key_end = options.key_length > 0 ? std::min(options.key_length, plan.keys) : plan.keys;
+  plan.key_end = options.key_length >= 0 ? std::min(options.key_length, plan.keys) : plan.keys;
   plan.query_blocks = (plan.queries + kQueryRows - 1) / kQueryRows;
   // bf16 products only where everything is bf16; a mixture is computed in float32.
   const bool all_bf16 = q.dtype() == DType::kBF16 && k.dtype() == DType::kBF16 && v.dtype() == DType::kBF16;
@@ -97,7 +97,6 @@ void CpuOps::AttentionChunks(const Tensor& q, const Tensor& k, const Tensor& v, 
       << out.shape().ToString();
   plan.out = out;
   plan.chunk_keys = plan.keys / plan.chunks;
-  if (options.key_length == 0) plan.key_end = plan.keys;
   stream_.Enqueue([this, plan] { RunAttention(plan); });
 }
 

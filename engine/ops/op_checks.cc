@@ -47,7 +47,7 @@ void CheckMatmul(const Tensor& x, const Weight& w, const MatmulOptions& options,
 
 int64_t KeysThatCount(const Tensor& k, const AttentionOptions& options) {
   const int64_t keys = k.rows() / options.kv_batches;
-  return options.key_length > 0 ? options.key_length : keys;
+  return options.key_length >= 0 ? options.key_length : keys;
 }
 
 void CheckAttention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
@@ -67,7 +67,7 @@ void CheckAttention(const Tensor& q, const Tensor& k, const Tensor& v, const Att
   }
   const int64_t queries = q.rows() / options.batch;
   const int64_t keys = k.rows() / options.kv_batches;
-  KINORA_CHECK(options.key_length >= 0 && options.key_length <= keys)
+  KINORA_CHECK(options.key_length <= keys)
       << options.key_length << " of " << keys << " keys";
   if (options.bias.defined()) {
     KINORA_CHECK(options.bias.dtype() == DType::kF32 && options.bias.rows() == queries && options.bias.width() == keys)

@@ -61,7 +61,7 @@ struct AttentionOptions {
   // Which of the sequences stacked in k's and v's rows query batch b reads; their number is kv_batches.
   int kv_batches = 1;
   std::array<int8_t, kMaxBatch> kv_batch{};
-  int64_t key_length = 0;   // keys at and past this position of a sequence are ignored; 0: all count
+  int64_t key_length = -1;  // keys at and past this position of a sequence are ignored; negative: all count
   bool causal = false;      // key position <= query position (both from 0)
   int64_t window = 0;       // with causal: query position - key position < window; 0: no window
   Tensor bias{};            // [queries, keys] f32, added to the scaled logits of every batch and head; undefined: none

@@ -1,0 +1,76 @@
+#include "engine/model/attention.h"
+
+#include <cmath>
+
+#include "absl/container/inlined_vector.h"
+#include "engine/base/status_macros.h"
+#include "engine/parallel/redistribute.h"
+
+namespace kinora {
+
+absl::StatusOr<Attention> Attention::Load(WeightLoader weights, const AttentionShape& shape) {
+  Attention a;
+  const int64_t inner = shape.inner();
+  const WeightSpec from_query{.out = inner, .in = shape.query_width, .split = Split::kRows};
+  const WeightSpec from_context{.out = inner, .in = shape.context_width, .split = Split::kRows};
+  KINORA_ASSIGN_OR_RETURN(a.query_, weights.LoadWeight({"to_q"}, from_query));
+  KINORA_ASSIGN_OR_RETURN(a.key_, weights.LoadWeight({"to_k"}, from_context));
+  KINORA_ASSIGN_OR_RETURN(a.value_, weights.LoadWeight({"to_v"}, from_context));
+  KINORA_ASSIGN_OR_RETURN(
+      a.out_, weights.LoadWeight({"to_out.0"}, {.out = shape.query_width, .in = inner, .split = Split::kColumns}));
+  KINORA_ASSIGN_OR_RETURN(a.q_norm_, weights.LoadTensor("q_norm.weight", {inner}, {.split = Split::kRows}));
+  KINORA_ASSIGN_OR_RETURN(a.k_norm_, weights.LoadTensor("k_norm.weight", {inner}, {.split = Split::kRows}));
+  if (shape.gated) {
+    KINORA_ASSIGN_OR_RETURN(a.gate_, weights.LoadWeight({"to_gate_logits"}, {.out = shape.heads,
+                                                                            .in = shape.query_width,
+                                                                            .split = Split::kRows}));
+  }
+  a.head_dim_ = shape.head_dim;
+  a.heads_ = static_cast<int>(shape.heads / weights.mesh().tensor().size());
+  a.norm_eps_ = shape.norm_eps;
+  return a;
+}
+
+AttentionOptions Attention::options() const {
+  return {.heads = heads_, .scale = 1.0f / std::sqrt(static_cast<float>(head_dim_))};
+}
+
+void Attention::Normalize(Exec& exec, Tensor q, const Rope& q_rope, Tensor k, const Rope& k_rope) const {
+  absl::InlinedVector<NormedTensor, 2> tensors;
+  const auto add = [&](const Tensor& x, const Tensor& weight, const Rope& rope) {
+    if (!x.defined()) return;
+    tensors.push_back({x, {.weight = weight, .eps = norm_eps_, .group = x.width(), .head_width = head_dim_, .rope = rope}});
+  };
+  add(q, q_norm_, q_rope);
+  add(k, k_norm_, k_rope);
+  NormAcrossHeads(exec, tensors);
+}
+
+void Attention::Finish(Exec& exec, const Tensor& x, Tensor attended, const MatmulOptions& result, Tensor out) const {
+  if (gate_.out() > 0) {
+    ArenaScope temp(exec.arena);
+    Tensor logits = temp.Alloc(DType::kF32, {x.rows(), gate_.out()});
+    exec.ops.Matmul(x, gate_, {}, logits);
+    exec.ops.GateHeads(logits, attended);
+  }
+  MatmulReduced(exec, attended, out_, result, out);
+}
+
+void Attention::ForwardSelf(Exec& exec, const Tensor& x, int batch, const Rope& rope, const MatmulOptions& result,
+                            Tensor out) const {
+  ArenaScope temp(exec.arena);
+  const Shape shape{x.rows(), inner()};
+  Tensor q = temp.Alloc(exec.dtype, shape), k = temp.Alloc(exec.dtype, shape), v = temp.Alloc(exec.dtype, shape);
+  Queries(exec, x, q);
+  Keys(exec, x, k);
+  Values(exec, x, v);
+  Normalize(exec, q, rope, k, rope);
+  AttentionOptions attention = options();
+  attention.batch = attention.kv_batches = batch;
+  for (int i = 0; i < batch; ++i) attention.kv_batch[i] = static_cast<int8_t>(i);
+  Tensor attended = temp.Alloc(exec.dtype, shape);
+  exec.ops.Attention(q, k, v, attention, attended);
+  Finish(exec, x, attended, result, out);
+}
+
+}  // namespace kinora

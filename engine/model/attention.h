@@ -1,0 +1,55 @@
+// The attention module of the transformer (six a block) and of the connectors: RMS norm of q and k over all heads together, optional
+// rotation, optional gate a head, 2·sigmoid(logits of the query side) (ltx_core/model/transformer/attention.py; diffusers LTX2Attention).
+// Heads are split over tensor ranks. The pieces are public because self-, prompt and cross-modal attention combine them differently.
+#ifndef KINORA_ENGINE_MODEL_ATTENTION_H_
+#define KINORA_ENGINE_MODEL_ATTENTION_H_
+
+#include "engine/parallel/exec.h"
+#include "engine/weights/weight_loader.h"
+
+namespace kinora {
+
+struct AttentionShape {
+  int64_t query_width = 0;    // of the rows that ask, and of the result
+  int64_t context_width = 0;  // of the rows that are asked
+  int64_t heads = 0;          // of the whole model
+  int64_t head_dim = 0;
+  bool gated = false;
+  float norm_eps = 1e-6f;
+  int64_t inner() const { return heads * head_dim; }
+};
+
+// Widths below are this rank's: inner = heads·head_dim / tensor ranks.
+class Attention {
+ public:
+  // Reads to_q, to_k, to_v, to_out.0, q_norm, k_norm and, if gated, to_gate_logits under `weights`.
+  static absl::StatusOr<Attention> Load(WeightLoader weights, const AttentionShape& shape);
+
+  int64_t inner() const { return value_.out(); }
+  int heads() const { return heads_; }
+  int64_t head_dim() const { return head_dim_; }
+  AttentionOptions options() const;  // heads and scale; one sequence
+
+  // Projections without norm. x: [rows, query_width] -> [rows, inner]; context: [rows, context_width] -> [rows, inner].
+  void Queries(Exec& exec, const Tensor& x, Tensor q) const { exec.ops.Matmul(x, query_, {}, q); }
+  void Keys(Exec& exec, const Tensor& context, Tensor k) const { exec.ops.Matmul(context, key_, {}, k); }
+  void Values(Exec& exec, const Tensor& context, Tensor v) const { exec.ops.Matmul(context, value_, {}, v); }
+  // Norm and rotation in place; undefined tensors are skipped, undefined tables rotate nothing.
+  void Normalize(Exec& exec, Tensor q, const Rope& q_rope, Tensor k, const Rope& k_rope) const;
+  // attended [rows, inner], gated in place by x [rows, query_width]; out (=, += or += gate ⊙) to_out(attended).
+  void Finish(Exec& exec, const Tensor& x, Tensor attended, const MatmulOptions& result, Tensor out) const;
+
+  // All of the above for whole sequences held by this rank: x [batch·rows, width] attends to itself.
+  void ForwardSelf(Exec& exec, const Tensor& x, int batch, const Rope& rope, const MatmulOptions& result, Tensor out) const;
+
+ private:
+  Weight query_, key_, value_, out_, gate_;
+  Parameter q_norm_, k_norm_;
+  int heads_ = 0;
+  int64_t head_dim_ = 0;
+  float norm_eps_ = 0;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_MODEL_ATTENTION_H_

@@ -1,0 +1,151 @@
+#include "engine/parallel/redistribute.h"
+
+namespace kinora {
+namespace {
+
+// True if the parts lie side by side in one tensor, as the columns of one product do.
+bool Adjacent(absl::Span<const Tensor> parts) {
+  for (size_t i = 1; i < parts.size(); ++i) {
+    const int64_t expected = parts[0].width() * static_cast<int64_t>(i) * DTypeSize(parts[0].dtype());
+    if (parts[i].row_stride() != parts[0].row_stride()) return false;
+    if (static_cast<char*>(parts[i].raw()) != static_cast<char*>(parts[0].raw()) + expected) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Tensor GatherTokens(Exec& exec, ArenaScope& temp, absl::Span<const Tensor> parts, int seq) {
+  Communicator& group = exec.mesh.tokens();
+  Stream& stream = exec.ops.stream();
+  const int64_t n = group.size(), count = static_cast<int64_t>(parts.size());
+  const int64_t all_rows = parts[0].rows(), rows = all_rows / seq, width = parts[0].width();
+  if (n == 1 && Adjacent(parts)) {
+    return Tensor(parts[0].dtype(), {all_rows, count * width}, parts[0].raw(), parts[0].row_stride());
+  }
+  KINORA_CHECK(width % n == 0) << width << " columns over " << n << " ranks";
+  const int64_t slice = width / n;
+  Tensor send = temp.Alloc(parts[0].dtype(), {n, all_rows, count * slice});
+  for (int64_t rank = 0; rank < n; ++rank) {
+    const Tensor to = send.Rows(rank, rank + 1).Reshape({all_rows, count * slice});
+    for (int64_t p = 0; p < count; ++p) {
+      stream.Copy(parts[p].As2D().Columns(rank * slice, (rank + 1) * slice), to.Columns(p * slice, (p + 1) * slice));
+    }
+  }
+  if (n == 1) return send.Reshape({all_rows, count * width});
+  Tensor received = temp.Alloc(parts[0].dtype(), {n * seq, rows, count * slice});
+  group.AllToAll(send, received, stream);
+  const Shape gathered_shape{n * all_rows, count * slice};
+  if (seq == 1) return received.Reshape(gathered_shape);
+  Tensor gathered = temp.Alloc(parts[0].dtype(), {seq * n, rows, count * slice});
+  for (int64_t rank = 0; rank < n; ++rank) {
+    for (int64_t s = 0; s < seq; ++s) {
+      stream.Copy(received.Rows(rank * seq + s, rank * seq + s + 1), gathered.Rows(s * n + rank, s * n + rank + 1));
+    }
+  }
+  return gathered.Reshape(gathered_shape);
+}
+
+Tensor GatheredLike(Exec& exec, ArenaScope& temp, const Tensor& local) {
+  const int64_t n = exec.mesh.tokens().size();
+  return n == 1 ? local : temp.Alloc(local.dtype(), {local.rows() * n, local.width() / n});
+}
+
+void ScatterTokens(Exec& exec, const Tensor& gathered, int seq, Tensor local) {
+  Communicator& group = exec.mesh.tokens();
+  Stream& stream = exec.ops.stream();
+  const int64_t n = group.size();
+  if (n == 1) return;
+  const int64_t rows = local.rows() / seq, slice = gathered.width();
+  ArenaScope temp(exec.arena);
+  Tensor send = gathered.Reshape({seq * n, rows, slice});
+  if (seq > 1) {
+    const Tensor whole = send;
+    send = temp.Alloc(gathered.dtype(), {n * seq, rows, slice});
+    for (int64_t rank = 0; rank < n; ++rank) {
+      for (int64_t s = 0; s < seq; ++s) {
+        stream.Copy(whole.Rows(s * n + rank, s * n + rank + 1), send.Rows(rank * seq + s, rank * seq + s + 1));
+      }
+    }
+  }
+  Tensor received = temp.Alloc(gathered.dtype(), {n, local.rows(), slice});
+  group.AllToAll(send, received, stream);
+  for (int64_t rank = 0; rank < n; ++rank) {
+    stream.Copy(received.Rows(rank, rank + 1).As2D(), local.As2D().Columns(rank * slice, (rank + 1) * slice));
+  }
+}
+
+void AllGatherTokens(Exec& exec, const Tensor& local, int seq, Tensor all) {
+  Communicator& group = exec.mesh.tokens();
+  Stream& stream = exec.ops.stream();
+  const int64_t n = group.size(), rows = local.rows() / seq, width = local.width();
+  if (n == 1 || seq == 1) {
+    group.AllGather(local, all, stream);
+    return;
+  }
+  ArenaScope temp(exec.arena);
+  Tensor received = temp.Alloc(local.dtype(), {n * seq, rows, width});
+  group.AllGather(local, received, stream);
+  const Tensor out = all.Reshape({seq * n, rows, width});
+  for (int64_t rank = 0; rank < n; ++rank) {
+    for (int64_t s = 0; s < seq; ++s) {
+      stream.Copy(received.Rows(rank * seq + s, rank * seq + s + 1), out.Rows(s * n + rank, s * n + rank + 1));
+    }
+  }
+}
+
+void MatmulReduced(Exec& exec, const Tensor& x, const Weight& w, const MatmulOptions& options, Tensor out) {
+  Communicator& group = exec.mesh.tensor();
+  KINORA_CHECK(options.activation == Activation::kNone);
+  if (group.size() == 1) {
+    exec.ops.Matmul(x, w, options, out);
+    return;
+  }
+  ArenaScope temp(exec.arena);
+  Tensor sum = temp.Alloc(out.dtype(), {out.rows(), out.width()});
+  exec.ops.Matmul(x, w, {}, sum);
+  group.AllReduceSum(sum, exec.ops.stream());
+  switch (options.accumulate) {
+    case Accumulate::kNo:
+      exec.ops.stream().Copy(sum, out.As2D());
+      break;
+    case Accumulate::kAdd:
+      exec.ops.Add(sum, out);
+      break;
+    case Accumulate::kGated:
+      exec.ops.GatedAdd(sum, options.gate, out);
+      break;
+  }
+}
+
+void NormAcrossHeads(Exec& exec, absl::Span<const NormedTensor> tensors) {
+  Communicator& group = exec.mesh.tensor();
+  if (group.size() == 1) {
+    if (tensors.size() == 2) {
+      exec.ops.QkNormRope(tensors[0].x, tensors[1].x, tensors[0].params, tensors[1].params);
+      return;
+    }
+    for (const NormedTensor& t : tensors) exec.ops.NormRope(t.x, t.params, nullptr);
+    return;
+  }
+  ArenaScope temp(exec.arena);
+  int64_t rows = 0;
+  for (const NormedTensor& t : tensors) rows += t.x.rows();
+  Tensor sums = temp.Alloc(DType::kF32, {rows, 1});
+  int64_t row = 0;
+  for (const NormedTensor& t : tensors) {
+    exec.ops.SumOfSquares(t.x, sums.Rows(row, row + t.x.rows()));
+    row += t.x.rows();
+  }
+  group.AllReduceSum(sums, exec.ops.stream());
+  row = 0;
+  for (const NormedTensor& t : tensors) {
+    NormRopeParams params = t.params;
+    params.full_group = params.group * group.size();
+    const Tensor part = sums.Rows(row, row + t.x.rows());
+    exec.ops.NormRope(t.x, params, &part);
+    row += t.x.rows();
+  }
+}
+
+}  // namespace kinora

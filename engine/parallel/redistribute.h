@@ -1,0 +1,37 @@
+// How activations move between the ranks of a group. Everything here does nothing, or copies nothing, in a group of one, so a layer calls
+// it without asking how the work is split. "seq" is the number of sequences (guidance passes) stacked in the rows.
+#ifndef KINORA_ENGINE_PARALLEL_REDISTRIBUTE_H_
+#define KINORA_ENGINE_PARALLEL_REDISTRIBUTE_H_
+
+#include "absl/types/span.h"
+#include "engine/parallel/exec.h"
+
+namespace kinora {
+
+// From this rank's tokens of all heads to all tokens of this rank's heads: one all-to-all over tokens().
+//   parts: each [seq·rows, width] (queries, keys, values) -> [seq·rows·n, parts·width/n], part after part in the columns.
+// In a group of one with adjacent parts of one tensor the result is that tensor. Memory comes from `temp`.
+Tensor GatherTokens(Exec& exec, ArenaScope& temp, absl::Span<const Tensor> parts, int seq);
+
+// Where the result of attention on gathered tokens goes: [seq·rows·n, width/n], or `local` itself in a group of one.
+Tensor GatheredLike(Exec& exec, ArenaScope& temp, const Tensor& local);
+// The way back, one all-to-all: gathered [seq·rows·n, width/n] -> local [seq·rows, width].
+void ScatterTokens(Exec& exec, const Tensor& gathered, int seq, Tensor local);
+
+// local [seq·rows, width] of each rank of tokens() -> all [seq·rows·n, width] on every one.
+void AllGatherTokens(Exec& exec, const Tensor& local, int seq, Tensor all);
+
+// out (=, +=, += gate ⊙) Σ over tensor() of x · wᵀ, w split by columns. No activation: it would come before the sum.
+void MatmulReduced(Exec& exec, const Tensor& x, const Weight& w, const MatmulOptions& options, Tensor out);
+
+// RMS norm over columns that span the ranks of tensor(), then rotation, in place on each tensor: one all-reduce of the sums of
+// squares of all of them together. Every params.group is the tensor's width.
+struct NormedTensor {
+  Tensor x;
+  NormRopeParams params;
+};
+void NormAcrossHeads(Exec& exec, absl::Span<const NormedTensor> tensors);
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_PARALLEL_REDISTRIBUTE_H_
