@@ -44,6 +44,11 @@ class CpuOps : public Ops {
   void TimestepEmbedding(const Tensor& t, Tensor out) override;
   void Conv(const Tensor& x, const Weight& w, const ConvOptions& options, Tensor out) override;
   void DepthToSpace(const Tensor& x, const DepthToSpaceOptions& options, Tensor out) override;
+  void RepeatNearest(const Tensor& x, const SpaceTime& factor, Tensor out) override;
+
+  void Pointwise(const Tensor& x, const PointwiseFunction& function, Tensor out) override;
+  void Snake(const Tensor& x, const AntiAliasedSnake& snake, Tensor out) override;
+  void Magnitude(const Tensor& x, Tensor out) override;
   void PredictX0(const Tensor& z, const Tensor& v, const Tensor& sigma, Tensor x0) override;
   void CombineGuidance(const Tensor& x0, const GuidanceWeights& weights, Tensor out) override;
   void EulerStep(const Tensor& x0, const Tensor& sigmas, Tensor z) override;

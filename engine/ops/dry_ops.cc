@@ -256,6 +256,26 @@ void DryOps::DepthToSpace(const Tensor& x, const DepthToSpaceOptions& options, T
   stream_.Count(OpKind::kElementwise, 0, x.bytes() + Written(out, options.accumulate));
 }
 
+void DryOps::RepeatNearest(const Tensor& x, const SpaceTime& factor, Tensor out) {
+  CheckRepeatNearest(x, factor, out);
+  stream_.Count(OpKind::kElementwise, 0, x.bytes() + out.bytes());
+}
+
+void DryOps::Pointwise(const Tensor& x, const PointwiseFunction&, Tensor out) {
+  CheckPointwise(x, out);
+  stream_.Count(OpKind::kElementwise, 0, x.bytes() + out.bytes());
+}
+
+void DryOps::Snake(const Tensor& x, const AntiAliasedSnake& snake, Tensor out) {
+  CheckSnake(x, snake, out);
+  stream_.Count(OpKind::kElementwise, 0, x.bytes() + out.bytes());
+}
+
+void DryOps::Magnitude(const Tensor& x, Tensor out) {
+  CheckMagnitude(x, out);
+  stream_.Count(OpKind::kElementwise, 0, x.bytes() + out.bytes());
+}
+
 void DryOps::PredictX0(const Tensor& z, const Tensor& v, const Tensor& sigma, Tensor x0) {
   CheckSameShape(v, x0);
   KINORA_CHECK(z.width() == v.width() && z.rows() > 0 && v.rows() % z.rows() == 0)

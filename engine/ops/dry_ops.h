@@ -105,6 +105,11 @@ class DryOps : public Ops {
 
   void Conv(const Tensor& x, const Weight& w, const ConvOptions& options, Tensor out) override;
   void DepthToSpace(const Tensor& x, const DepthToSpaceOptions& options, Tensor out) override;
+  void RepeatNearest(const Tensor& x, const SpaceTime& factor, Tensor out) override;
+
+  void Pointwise(const Tensor& x, const PointwiseFunction& function, Tensor out) override;
+  void Snake(const Tensor& x, const AntiAliasedSnake& snake, Tensor out) override;
+  void Magnitude(const Tensor& x, Tensor out) override;
 
   void PredictX0(const Tensor& z, const Tensor& v, const Tensor& sigma, Tensor x0) override;
   void CombineGuidance(const Tensor& x0, const GuidanceWeights& weights, Tensor out) override;

@@ -127,4 +127,36 @@ void CheckDepthToSpace(const Tensor& x, const Ops::DepthToSpaceOptions& options,
   KINORA_CHECK(options.accumulate != Accumulate::kGated) << "depth-to-space has no gate";
 }
 
+void CheckRepeatNearest(const Tensor& x, const SpaceTime& factor, const Tensor& out) {
+  CheckFloat(x);
+  KINORA_CHECK(x.shape().rank() == 4 && out.shape().rank() == 4 && x.dtype() == out.dtype()) << Names(x, out);
+  KINORA_CHECK(x.contiguous() && out.contiguous()) << Names(x, out);
+  KINORA_CHECK(out.dim(0) == x.dim(0) * factor.time && out.dim(1) == x.dim(1) * factor.height &&
+               out.dim(2) == x.dim(2) * factor.width && out.width() == x.width())
+      << Names(x, out);
+}
+
+void CheckPointwise(const Tensor& x, const Tensor& out) {
+  CheckSameShape(x, out);
+  KINORA_CHECK(x.dtype() == DType::kF32 && out.dtype() == DType::kF32) << DTypeName(x.dtype());
+}
+
+void CheckSnake(const Tensor& x, const AntiAliasedSnake& snake, const Tensor& out) {
+  CheckPointwise(x, out);
+  KINORA_CHECK(x.contiguous() && out.contiguous()) << Names(x, out);
+  for (const Tensor& channel : {snake.frequency, snake.amplitude}) {
+    KINORA_CHECK(channel.dtype() == DType::kF32 && channel.elements() == x.width()) << Names(x, channel);
+  }
+  for (const Tensor& filter : {snake.up, snake.down}) {
+    KINORA_CHECK(filter.dtype() == DType::kF32 && filter.elements() >= 2 && filter.elements() <= kMaxSnakeTaps)
+        << filter.shape().ToString();
+  }
+  KINORA_CHECK(snake.up.elements() % 2 == 0) << snake.up.shape().ToString();
+}
+
+void CheckMagnitude(const Tensor& x, const Tensor& out) {
+  KINORA_CHECK(x.dtype() == DType::kF32 && out.dtype() == DType::kF32) << DTypeName(x.dtype());
+  KINORA_CHECK(x.width() == 2 * out.width() && x.rows() == out.rows()) << Names(x, out);
+}
+
 }  // namespace kinora

@@ -15,6 +15,10 @@ void CheckAttention(const Tensor& q, const Tensor& k, const Tensor& v, const Att
 void CheckNormRope(const Tensor& x, const NormRopeParams& params, const Tensor* sum_of_squares);
 void CheckConv(const Tensor& x, const Weight& w, const ConvOptions& options, const Tensor& out);
 void CheckDepthToSpace(const Tensor& x, const Ops::DepthToSpaceOptions& options, const Tensor& out);
+void CheckRepeatNearest(const Tensor& x, const SpaceTime& factor, const Tensor& out);
+void CheckPointwise(const Tensor& x, const Tensor& out);
+void CheckSnake(const Tensor& x, const AntiAliasedSnake& snake, const Tensor& out);
+void CheckMagnitude(const Tensor& x, const Tensor& out);
 
 // Positions a convolution yields along one axis of `extent`; CHECK-fails if there is none or reflection would leave the
 // axis.

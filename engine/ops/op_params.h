@@ -83,6 +83,24 @@ struct SpaceTime {  // a stride or factor per axis
   int product() const { return time * height * width; }
 };
 
+struct PointwiseFunction {
+  enum Kind : uint8_t {
+    kLeakyRelu,  // x < 0 ? a·x : x
+    kTanh,
+    kClamp,     // min(max(x, a), b)
+    kLogFloor,  // ln(max(x, a))
+  } kind = kTanh;
+  float a = 0, b = 0;
+};
+
+// x + amplitude · sin²(x · frequency) between a doubling and a halving of the rate, so that the harmonics it makes do not alias (BigVGAN).
+// All f32 and contiguous. Taps are even in number for `up` and at most kMaxSnakeTaps; edges repeat the first and the last row.
+inline constexpr int kMaxSnakeTaps = 64;
+struct AntiAliasedSnake {
+  Tensor frequency, amplitude;  // [width]
+  Tensor up, down;              // filters, [taps]
+};
+
 }  // namespace kinora
 
 #endif  // KINORA_ENGINE_OPS_OP_PARAMS_H_

@@ -71,6 +71,13 @@ class Ops {
   struct DepthToSpaceOptions { SpaceTime factor; bool drop_first = false; bool channels_outer = false; Accumulate accumulate = Accumulate::kNo; };
   virtual void DepthToSpace(const Tensor& x, const DepthToSpaceOptions& options, Tensor out) = 0;
 
+  virtual void RepeatNearest(const Tensor& x, const SpaceTime& factor, Tensor out) = 0;  // [F,H,W,C] -> [f_t·F, f_h·H, f_w·W, C]
+
+  // ---- Sound, f32 only
+  virtual void Pointwise(const Tensor& x, const PointwiseFunction& function, Tensor out) = 0;  // out may be x
+  virtual void Snake(const Tensor& x, const AntiAliasedSnake& snake, Tensor out) = 0;  // x, out: [time, width], contiguous, not overlapping
+  virtual void Magnitude(const Tensor& x, Tensor out) = 0;  // [rows, 2·n]: n real, then n imaginary parts -> [rows, n] absolute values
+
   // ---- Denoising loop, all f32 and whole tensors; scalars that change every step are read from tensors.
   // x0 = z − sigma·v. z, v, x0: [passes·tokens, channels] (z: [tokens, channels]); sigma: [1] or [tokens].
   virtual void PredictX0(const Tensor& z, const Tensor& v, const Tensor& sigma, Tensor x0) = 0;

@@ -95,6 +95,19 @@ struct SoftmaxBlockArgs {
   int64_t width{};
 };
 
+// See PointwiseFunction in op_params.h; the two that need the C library's functions are not here.
+enum class Curve : int { kLeakyRelu, kClamp };
+
+struct SnakeArgs {  // contiguous f32 [rows, width]
+  const float* x;
+  float* out;  // elsewhere than x
+  int64_t rows, width;
+  const float *frequency, *amplitude;  // [width]
+  const float *up, *down;              // filters
+  int up_taps, down_taps;              // at most kMaxSnakeTaps
+};
+inline constexpr int kMaxSnakeTaps = 64;
+
 struct Kernels {
   const char* name;
   int panel_columns;  // of packed weights
@@ -118,6 +131,9 @@ struct Kernels {
   void (*norm_rope)(const NormRopeArgs& args, int64_t row_begin, int64_t row_end);
   void (*elementwise)(const ElementwiseArgs& args, int64_t row_begin, int64_t row_end);
   void (*sum_of_squares)(const RowsView& x, int64_t width, int64_t row_begin, int64_t row_end, float* out);
+  void (*pointwise)(const RowsView& x, const RowsView& out, int64_t width, Curve curve, float a, float b, int64_t row_begin,
+                    int64_t row_end);
+  void (*snake)(const SnakeArgs& args, int64_t row_begin, int64_t row_end);
 };
 
 inline constexpr int64_t kMaxRowWidth = 1 << 14;  // elements of a row that a kernel keeps in float32 at once

@@ -23,6 +23,7 @@ inline float Apply(float x, F f) {
 
 #include "engine/ops/cpu/kernels_matmul.inc"
 #include "engine/ops/cpu/kernels_rows.inc"
+#include "engine/ops/cpu/kernels_audio.inc"
 
 }  // namespace
 
@@ -44,6 +45,8 @@ const Kernels kKernels = {
     .norm_rope = NormRopeRows,
     .elementwise = ElementwiseRows,
     .sum_of_squares = SumOfSquaresRows,
+    .pointwise = PointwiseRows,
+    .snake = SnakeRows,
 };
 
 }  // namespace KINORA_ISA
