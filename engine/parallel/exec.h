@@ -23,11 +23,6 @@ inline void Tap(Exec& exec, std::string_view name, const Tensor& value) {
   if (exec.taps != nullptr) exec.taps->Record(name, value);
 }
 
-// Hands `value` to the taps, if there are any and nothing is being captured.
-inline void Tap(Exec& exec, std::string_view name, const Tensor& value) {
-  if (exec.taps != nullptr && !exec.ops.dry()) exec.taps->Record(name, value);
-}
-
 }  // namespace kinora
 
 #endif  // KINORA_ENGINE_PARALLEL_EXEC_H_
