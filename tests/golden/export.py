@@ -15,9 +15,9 @@ from pathlib import Path
 
 import torch
 
-from golden import audio_cases, case, text_cases, transformer_cases, video_vae_cases
+from golden import audio_cases, case, diffusion_cases, lightricks, lightricks_cases, text_cases, transformer_cases, video_vae_cases
 
-GROUPS = [transformer_cases, video_vae_cases, text_cases, audio_cases]
+GROUPS = [transformer_cases, video_vae_cases, text_cases, audio_cases, diffusion_cases]
 
 
 def main() -> None:
@@ -29,7 +29,11 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
     versions = {name: version(name) for name in ("torch", "diffusers", "transformers", "sentencepiece")}
-    for group in GROUPS:
+    groups = list(GROUPS)
+    if args.lightricks:
+        lightricks.enable(args.lightricks)
+        groups.append(lightricks_cases)
+    for group in groups:
         for item in group.cases():
             if fnmatch.fnmatch(item.name, args.only):
                 size, shapes = case.write(item, args.output, versions)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +15,8 @@ Tensors = dict[str, torch.Tensor]
 
 @dataclasses.dataclass
 class Case:
-    """run(module) -> outputs (names that begin with "tap." are written as taps); it may only read `inputs`, so that the module can be broken and run again."""
+    """run(module) -> outputs; names that begin with "tap." are written as taps. It leaves everything as it was, so that
+    the module can be broken and run again."""
 
     name: str
     module_name: str  # key of layouts.PREFIX, or "" for a case without weights
@@ -28,6 +28,7 @@ class Case:
     parameters: dict = dataclasses.field(default_factory=dict)  # scalars the C++ test needs
     weights_from: str = ""  # name of the case whose file holds the weights
     mistakes: dict[str, Callable] = dataclasses.field(default_factory=dict)  # see sensitivity.py
+    lightricks: bool = False  # the reference is Lightricks' code
     weights: Tensors | None = None  # single-file names; absent: from `module`
 
     def single_file_weights(self) -> Tensors:
@@ -64,7 +65,7 @@ def write(case: Case, folder: Path, versions: dict[str, str]) -> tuple[int, dict
             raise SystemExit(f"{case.name}: {name} is not finite")
     shapes = {k: list(v.shape) for k, v in tensors.items()}
     metadata = {"config": json.dumps(case.meta.get("config", {})), "versions": json.dumps(versions),
-                "command": "python " + " ".join(["tests/golden/export.py", *sys.argv[1:]]),
+                "command": f"python tests/golden/export.py --only {case.name}" + " --lightricks CHECKOUT" * case.lightricks,
                 "parameters": json.dumps(case.parameters)}
     if case.module_name:
         metadata |= {"model_version": case.meta.get("model_version", ""), "layout": "single_file",

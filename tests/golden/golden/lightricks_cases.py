@@ -1,0 +1,180 @@
+"""Cases from Lightricks' own code, where it differs from diffusers or does what diffusers does not (spec [≠]).
+
+The transformer cases share weights and inputs with transformer_2_3 and transformer_2_0.
+"""
+
+import torch
+
+from golden import layouts, lightricks, transformer_cases, video_vae_cases
+from golden.case import Case
+
+
+def _modality(data: dict, stream: str, rows: int, **changes):
+    """data's tensors as Lightricks' Modality; `rows` rows of the batch."""
+    from ltx_core.model.transformer.modality import Modality
+    latent = data[stream][:1].expand(rows, -1, -1)
+    sigma = data["sigma"][:1].expand(rows)
+    fields = dict(latent=latent, sigma=sigma, timesteps=sigma[:, None].expand(-1, latent.shape[1]),
+                  positions=data[f"{stream}_positions"][:1].expand(rows, -1, -1, -1), context=data[f"{stream}_context"][:rows])
+    return Modality(**(fields | changes))
+
+
+def _whole_names(case: Case) -> dict[str, torch.Tensor]:
+    prefix = layouts.PREFIX[case.module_name]
+    return {prefix + name: tensor for name, tensor in case.single_file_weights().items()}
+
+
+def _per_token(base: Case, model, name: str) -> Case:
+    """Image-to-video: latent frame 0 is clean (mask 0), two later tokens half noised; sigma differs between the modalities' tokens only."""
+    data = {k: v[:1] for k, v in base.inputs.items()}
+    frame = transformer_cases.GRID[1] * transformer_cases.GRID[2]
+    mask = torch.ones(1, data["video"].shape[1])
+    mask[:, :frame], mask[:, frame + 2], mask[:, -1] = 0.0, 0.3, 0.3
+    data["video_mask"] = mask
+
+    def run(m):
+        video = _modality(data, "video", 1, timesteps=mask * data["sigma"][:, None])
+        v, a = m(video, _modality(data, "audio", 1), None)
+        return {"video": v, "audio": a}
+
+    return Case(f"{name}_per_token", "transformer", model, base.meta, data, run, {}, dict(base.parameters, batch=1), name)
+
+
+def _frozen_audio(base: Case, model, name: str) -> Case:
+    """Audio-to-video: the audio modality has sigma 0 and timestep 0 on every token, the video one sigma."""
+    data = {k: v[:1] for k, v in base.inputs.items()}
+
+    def run(m):
+        zero = torch.zeros(1)
+        audio = _modality(data, "audio", 1, sigma=zero, timesteps=torch.zeros(1, data["audio"].shape[1]))
+        v, a = m(_modality(data, "video", 1), audio, None)
+        return {"video": v, "audio": a}
+
+    return Case(f"{name}_frozen_audio", "transformer", model, base.meta, data, run, {}, dict(base.parameters, batch=1), name)
+
+
+def _guidance_passes(base: Case, model, name: str) -> Case:
+    """One batch [uncond, cond, STG on block 1 of both modalities, modality: no AV cross-attention in any block].
+
+    Further outputs: stg_video_only and stg_audio_only [1, ...] perturb one modality's self-attention in block 0;
+    audio_skipped: the audio stream is not updated (skip_step) but still gives keys and values to the video.
+    """
+    from ltx_core.guidance.perturbations import (BatchedPerturbationConfig, Perturbation, PerturbationConfig,
+                                                 PerturbationType)
+    data = dict(base.inputs)
+    data["video_context"] = data["video_context"][[0, 1, 1, 1]]
+    data["audio_context"] = data["audio_context"][[0, 1, 1, 1]]
+    for stream in ("video", "audio"):
+        data[stream], data[f"{stream}_positions"] = data[stream][:1], data[f"{stream}_positions"][:1]
+    data["sigma"] = data["sigma"][:1]
+    layers, kinds = base.meta["config"]["transformer"]["num_layers"], PerturbationType
+
+    def config(*perturbations):
+        return PerturbationConfig([Perturbation(kind, blocks) for kind, blocks in perturbations])
+
+    def batch(passes):
+        return BatchedPerturbationConfig(passes, layers, dtype=torch.float32)
+
+    def run(m):
+        passes = [config(), config(), config((kinds.SKIP_VIDEO_SELF_ATTN, [1]), (kinds.SKIP_AUDIO_SELF_ATTN, [1])),
+                  config((kinds.SKIP_A2V_CROSS_ATTN, None), (kinds.SKIP_V2A_CROSS_ATTN, None))]
+        found = {}
+        found["video"], found["audio"] = m(_modality(data, "video", 4), _modality(data, "audio", 4), batch(passes))
+        for which, kind in (("video", kinds.SKIP_VIDEO_SELF_ATTN), ("audio", kinds.SKIP_AUDIO_SELF_ATTN)):
+            one = batch([config((kind, [0]))])
+            positive = {f"{s}_context": data[f"{s}_context"][1:2] for s in ("video", "audio")}
+            v, a = m(_modality(data | positive, "video", 1), _modality(data | positive, "audio", 1), one)
+            found[f"stg_{which}_only.video"], found[f"stg_{which}_only.audio"] = v, a
+        v, _ = m(_modality(data, "video", 4), _modality(data, "audio", 4, enabled=False), batch(passes))
+        found["audio_skipped.video"] = v
+        return found
+
+    parameters = dict(base.parameters, batch=4, stg_blocks=[1], single_stg_blocks=[0])
+    return Case(f"{name}_guidance", "transformer", model, base.meta, data, run, {}, parameters, name)
+
+
+def _masked(base: Case, model, name: str) -> Case:
+    """Video self-attention with a mask of values in 0..1: the bias is its logarithm, 0 masks wholly."""
+    data = {k: v[:1] for k, v in base.inputs.items()}
+    tokens = data["video"].shape[1]
+    gen = torch.Generator().manual_seed(81)
+    mask = torch.rand(1, tokens, tokens, generator=gen)
+    mask[:, :, 40:] = 0.0  # the last five tokens are seen by none but themselves
+    mask[:, 40:, 40:] = 1.0
+    mask[:, :20, :20] = 1.0
+    data["video_attention_mask"] = mask
+
+    def run(m):
+        v, a = m(_modality(data, "video", 1, attention_mask=mask), _modality(data, "audio", 1), None)
+        return {"video": v, "audio": a}
+
+    return Case(f"{name}_mask", "transformer", model, base.meta, data, run, {}, dict(base.parameters, batch=1), name)
+
+
+def _tiled(base: Case, name: str, shape: tuple[int, int, int], tiles: dict[str, tuple[int, int]]) -> Case:
+    """Tiled decode with blending; out.frames is every 5th row and column of [1, 3, F, H, W]."""
+    from ltx_core.tiling import DimensionSizeConfig, TileSizeConfig
+    model = lightricks.load("video_decoder", base.meta, _whole_names(base))
+    channels = base.meta["config"]["vae"]["latent_channels"]
+    latent = torch.randn(1, channels, *shape, generator=torch.Generator().manual_seed(91))
+    config = TileSizeConfig(**{axis: DimensionSizeConfig(tile_size=s, overlap=o) for axis, (s, o) in tiles.items()})
+
+    def run(m):
+        chunks = [c.clone() for c in m.tiled_decode(latent, config)]
+        return {"frames": torch.cat(chunks, 2)[..., ::5, ::5].contiguous(),
+                "chunk_frames": torch.tensor([c.shape[2] for c in chunks])}
+
+    return Case(name, "video_vae", model, base.meta, {"latent": latent}, run, {}, {"tiles": tiles, "sample_stride": 5},
+                base.name)
+
+
+def _schedule() -> Case:
+    """sigmas.TOKENS.STEPS: Lightricks' schedule; its pipelines always use 4096 tokens."""
+    from ltx_core.components.schedulers import LTX2Scheduler
+
+    def run(_):
+        found = {}
+        for tokens in (1536, 4096, 6144, 15360):
+            for steps in (1, 2, 8, 30, 40):
+                if steps > 1:  # the stretch of a single step divides by zero
+                    found[f"sigmas.{tokens}.{steps}"] = LTX2Scheduler().execute(steps, default_number_of_tokens=tokens)
+        return found
+
+    return Case("schedule", "", None, {}, {}, run)
+
+
+def _guidance() -> Case:
+    """out.guided.I for parameters.sets[I] = [cfg, stg, modality, rescale]."""
+    from ltx_core.components.guiders import MultiModalGuider, MultiModalGuiderParams
+    sets = [(3.0, 1.0, 3.0, 0.7), (7.0, 1.0, 3.0, 0.7), (3.0, 0.0, 1.0, 0.0), (1.0, 1.0, 1.0, 0.45), (3.0, 0.0, 3.0, 1.0),
+            (1.0, 0.0, 1.0, 0.0)]
+    gen = torch.Generator().manual_seed(95)
+    cond = torch.randn(1, 45, 16, generator=gen) + 0.3
+    data = {"cond": cond} | {k: cond + 0.4 * torch.randn(cond.shape, generator=gen) for k in ("uncond", "stg", "modality")}
+
+    def run(_):
+        found = {}
+        for i, (cfg, stg, modality, rescale) in enumerate(sets):
+            guider = MultiModalGuider(MultiModalGuiderParams(
+                cfg_scale=cfg, stg_scale=stg, modality_scale=modality, rescale_scale=rescale))
+            found[f"guided.{i}"] = guider.calculate(data["cond"], data["uncond"], data["stg"], data["modality"])
+        return found
+
+    return Case("guidance", "", None, {}, data, run, {}, {"sets": sets})
+
+
+def cases() -> list[Case]:
+    found = []
+    for base in transformer_cases.cases():
+        model = lightricks.load("transformer", base.meta, _whole_names(base))
+        for make in (_per_token, _guidance_passes) + ((_frozen_audio, _masked) if base.name == "transformer_2_3" else ()):
+            found.append(make(base, model, base.name))
+    decoders = {c.name: c for c in video_vae_cases.cases()}
+    found.append(_tiled(decoders["video_decoder_2_3"], "video_decoder_2_3_tiled", (5, 4, 3),
+                        {"frames": (24, 8), "height": (64, 32), "width": (64, 0)}))
+    found.append(_tiled(decoders["video_decoder_2_0"], "video_decoder_2_0_tiled", (4, 3, 4),
+                        {"frames": (16, 8), "height": (64, 32), "width": (96, 64)}))
+    found += [_schedule(), _guidance()]
+    for case in found:
+        case.lightricks = True
+    return found
