@@ -26,13 +26,13 @@ struct ModelFiles {
     std::string id;
     std::string path;
   };
-  std::vector<std::string> paths;
-  std::string text_encoder;  // folder (config.json, weights, tokenizer) or file; wins over a folder's own text_encoder/
-  std::string spatial_upsampler;
-  std::string temporal_upsampler;
-  std::string distilled_lora;
-  std::optional<double> distilled_lora_strength;
-  std::vector<Lora> loras;
+  std::vector<std::string> paths{};
+  std::string text_encoder{};  // folder (config.json, weights, tokenizer); wins over a diffusers folder's text_encoder/
+  std::string spatial_upsampler{};
+  std::string temporal_upsampler{};
+  std::string distilled_lora{};
+  std::optional<double> distilled_lora_strength{};
+  std::vector<Lora> loras{};
   enum class Kind { kUnknown, kDev, kDistilled } kind = Kind::kUnknown;
 
   // Each argument is PATH or NAME=VALUE: text_encoder=DIR, spatial_upsampler=FILE, temporal_upsampler=FILE,

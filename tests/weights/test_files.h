@@ -14,7 +14,7 @@ namespace kinora {
 class TempFolder {
  public:
   TempFolder() {
-    std::string pattern = testing::TempDir() + "/kinora_XXXXXX";
+    std::string pattern = (std::filesystem::path(testing::TempDir()) / "kinora_XXXXXX").string();
     path_ = ::mkdtemp(pattern.data());
   }
   ~TempFolder() { std::filesystem::remove_all(path_); }
