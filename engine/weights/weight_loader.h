@@ -92,6 +92,14 @@ struct TransposedConv {
 struct TensorSpec {
   Split split = Split::kNone;
   DType dtype = DType::kF32;  // kF32 or kBF16
+  float add = 0;              // to every element, before rounding: Gemma stores its norm weights minus one
+};
+
+struct InterleavedSpec {  // one linear layer over `count` vectors of `in` elements whose elements alternate
+  int64_t out = 0;
+  int64_t in = 0;
+  int64_t count = 0;  // file: [out, in · count], column i · count + n belongs to vector n
+  bool bias = true;
 };
 
 struct RecordedTensor {  // what a dry run asked for
@@ -109,11 +117,14 @@ class WeightLoader {  // a cheap handle; copies share one state. Not thread-safe
   static WeightLoader Dry(const Mesh& mesh, Ops& ops, DType precision);
 
   WeightLoader Under(std::string_view prefix) const;  // names below are relative to `prefix` and a dot
+  WeightLoader On(const Mesh& mesh) const;            // the same file and notes, split for another mesh
   bool Has(std::string_view name) const;              // in the file, whatever its shape; dry: false
 
   // modules: names without ".weight" and ".bias". Result: [modules · out, in], or this rank's part of it.
   // InvalidArgument if the split dimension is not divisible by mesh.tensor().size().
   absl::StatusOr<Weight> LoadWeight(std::initializer_list<std::string_view> modules, const WeightSpec& spec);
+  // One matrix [out, in] a vector, so that the layer is the sum of their products; the first has the bias.
+  absl::StatusOr<std::vector<Weight>> LoadInterleaved(std::string_view module, const InterleavedSpec& spec);
   absl::StatusOr<Weight> LoadConv(std::string_view module, const ConvSpec& spec);
   absl::StatusOr<TransposedConv> LoadTransposedConv(std::string_view module, const TransposedConvSpec& spec);
   // name: the whole key. full: its shape in the file.
