@@ -15,9 +15,10 @@ from pathlib import Path
 
 import torch
 
-from golden import audio_cases, case, diffusion_cases, lightricks, lightricks_cases, text_cases, transformer_cases, video_vae_cases
+from golden import (audio_cases, case, diffusion_cases, lightricks, lightricks_cases, pipeline_cases, text_cases,
+                    transformer_cases, video_vae_cases)
 
-GROUPS = [transformer_cases, video_vae_cases, text_cases, audio_cases, diffusion_cases]
+GROUPS = [transformer_cases, video_vae_cases, text_cases, audio_cases, diffusion_cases, pipeline_cases]
 
 
 def main() -> None:

@@ -29,6 +29,7 @@ class Case:
     weights_from: str = ""  # name of the case whose file holds the weights
     mistakes: dict[str, Callable] = dataclasses.field(default_factory=dict)  # see sensitivity.py
     lightricks: bool = False  # the reference is Lightricks' code
+    plain: Tensors = dataclasses.field(default_factory=dict)  # written without "in.", for tools that read the file themselves
     weights: Tensors | None = None  # single-file names; absent: from `module`
 
     def single_file_weights(self) -> Tensors:
@@ -57,7 +58,7 @@ def record(case: Case) -> tuple[Tensors, Tensors]:
 def write(case: Case, folder: Path, versions: dict[str, str]) -> tuple[int, dict[str, list[int]]]:
     """Writes <folder>/<name>.safetensors. Returns its size and the shapes of its in, tap and out tensors."""
     outputs, taps = record(case)
-    tensors = {f"in.{k}": v for k, v in case.inputs.items()}
+    tensors = {f"in.{k}": v for k, v in case.inputs.items()} | case.plain
     tensors |= {f"tap.{k}": v for k, v in taps.items()}
     tensors |= {k if k.startswith("tap.") else f"out.{k}": v for k, v in outputs.items()}
     for name, tensor in tensors.items():

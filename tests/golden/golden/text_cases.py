@@ -2,16 +2,13 @@
 
 import copy
 import random
-from pathlib import Path
 
 import torch
 from transformers import AutoTokenizer
 
-from golden import configs, redraw, reference, tokenizer
+from golden import configs, redraw, reference, tiny, tokenizer
 from golden.case import Case
 
-_VISION = {"hidden_size": 16, "image_size": 28, "intermediate_size": 16, "model_type": "siglip_vision_model",
-           "num_attention_heads": 2, "num_hidden_layers": 1, "patch_size": 14, "vision_use_head": False}
 _ROWS, _VALID = 37, (37, 22)  # left-padded; more rows than the sliding window
 _LINES = 2000
 
@@ -22,7 +19,7 @@ def _mask(rows: int, valid: tuple[int, ...]) -> torch.Tensor:
 
 def _gemma() -> Case:
     text = dict(configs.GEMMA, num_hidden_layers=4, sliding_window_pattern=3, sliding_window=16, vocab_size=320)
-    model = redraw.redraw(reference.gemma(text, _VISION), 31)
+    model = redraw.redraw(reference.gemma(text, tiny.VISION), 31)
     mask = _mask(_ROWS, _VALID)
     ids = torch.randint(4, 300, mask.shape, generator=torch.Generator().manual_seed(32)) * mask
     for row, valid in enumerate(_VALID):
@@ -87,8 +84,7 @@ def lines() -> list[str]:
 
 
 def _tokenizer() -> Case:
-    folder = Path(__file__).resolve().parents[3] / "models" / "tiny" / "gemma"
-    fast = AutoTokenizer.from_pretrained(folder)
+    fast = AutoTokenizer.from_pretrained(tiny.FOLDER / "gemma")
     if not fast.is_fast:
         raise SystemExit("transformers gave no fast tokenizer")
     text = [line.encode() for line in lines()]

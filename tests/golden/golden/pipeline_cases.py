@@ -1,0 +1,119 @@
+"""Whole renders of models/tiny through diffusers: explicit sigmas, noise as torch draws it for the request's seed."""
+
+import torch
+from diffusers import FlowMatchEulerDiscreteScheduler
+from diffusers.pipelines.ltx2.pipeline_ltx2 import LTX2Pipeline
+from safetensors import safe_open
+from transformers import AutoTokenizer
+
+from golden import configs, tiny
+from golden.case import Case
+
+_PROMPT = ("A red fox runs through a snowy forest at dawn, the camera pans left. Soft piano music plays in the background, "
+           "birds chirping, wind in the leaves; warm colors, volumetric fog, 35mm film grain — 一只红色的狐狸在雪林中奔跑。 🦊")
+_NEGATIVE = "blurry, low quality, watermark, subtitles"
+_STRIDE = 3
+
+
+def _pipeline() -> LTX2Pipeline:
+    config = configs.ltx_2_3()["config"]
+    with safe_open(tiny.FOLDER / tiny.FILE, "pt") as f:
+        for name, tensor in tiny.single_file(config).items():
+            if not torch.equal(f.get_tensor(name), tensor):
+                raise SystemExit(f"models/tiny is not what make_tiny_model.py writes: {name}")
+    parts = tiny.modules(config)
+    pipe = LTX2Pipeline(
+        scheduler=FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=False, shift_terminal=None), vae=parts["video_vae"],
+        audio_vae=parts["audio_vae"], text_encoder=tiny.gemma(),
+        tokenizer=AutoTokenizer.from_pretrained(tiny.FOLDER / "gemma"), connectors=parts["connectors"],
+        transformer=parts["transformer"], vocoder=parts["vocoder"])
+    pipe.set_progress_bar_config(disable=True)
+    return pipe
+
+
+def _noise(request: dict) -> dict[str, torch.Tensor]:
+    """video_noise, audio_noise: one generator, video first, in the unpacked layouts."""
+    frames, height, width = (request["num_frames"] - 1) // 8 + 1, request["height"] // 32, request["width"] // 32
+    gen = torch.Generator().manual_seed(int(request["seed"]))
+    channels = configs.ltx_2_3()["config"]["transformer"]["in_channels"]
+    video = torch.randn(1, channels, frames, height, width, generator=gen)
+    audio_frames = round(request["num_frames"] / request["frame_rate"] * 25)
+    return {"video_noise": video, "audio_noise": torch.randn(1, 8, audio_frames, 16, generator=gen)}
+
+
+def _guidance(request: dict) -> dict:
+    if "video_guidance" not in request:
+        return dict(guidance_scale=1.0, stg_scale=0.0, modality_scale=1.0, guidance_rescale=0.0, audio_guidance_scale=1.0,
+                    audio_stg_scale=0.0, audio_modality_scale=1.0, audio_guidance_rescale=0.0)
+    found = {"spatio_temporal_guidance_blocks": request["video_guidance"]["stg_blocks"]}
+    for prefix, terms in (("", request["video_guidance"]), ("audio_", request["audio_guidance"])):
+        found |= {f"{prefix}guidance_scale": terms["cfg_scale"], f"{prefix}stg_scale": terms["stg_scale"],
+                  f"{prefix}modality_scale": terms["modality_scale"], f"{prefix}guidance_rescale": terms["rescale"]}
+    return found
+
+
+def _render(pipe: LTX2Pipeline, request: dict, noise: dict) -> dict[str, torch.Tensor]:
+    seen = {}
+
+    def contexts(_module, _args, output):
+        rows = list(range(0, 1024, 17))
+        video, audio = output[0][:, rows], output[1][:, rows]
+        seen["video_context"], seen["audio_context"] = video[-1:].clone(), audio[-1:].clone()
+        if video.shape[0] == 2:
+            seen["video_context_negative"], seen["audio_context_negative"] = video[:1].clone(), audio[:1].clone()
+
+    denormalise_video, denormalise_audio = pipe._denormalize_latents, pipe._denormalize_audio_latents
+
+    def video_latent(latents, *args):
+        seen["video_latent"] = latents.clone()
+        return denormalise_video(latents, *args)
+
+    def audio_latent(latents, *args):
+        seen["audio_latent"] = latents.unflatten(2, (8, 16)).transpose(1, 2).contiguous()
+        return denormalise_audio(latents, *args)
+
+    def first_latents(_module, _args, kwargs):
+        seen.setdefault("first_video", kwargs["hidden_states"][:1].clone())
+        seen.setdefault("first_audio", kwargs["audio_hidden_states"][:1].clone())
+
+    first = pipe.transformer.register_forward_pre_hook(first_latents, with_kwargs=True)
+    handle = pipe.connectors.register_forward_hook(contexts)
+    pipe._denormalize_latents, pipe._denormalize_audio_latents = video_latent, audio_latent
+    frames, audio = pipe(
+        prompt=request["prompt"], negative_prompt=request.get("negative_prompt"), width=request["width"],
+        height=request["height"], num_frames=request["num_frames"], frame_rate=request["frame_rate"],
+        sigmas=request["sigmas"][:-1], num_inference_steps=len(request["sigmas"]) - 1,
+        generator=torch.Generator().manual_seed(int(request["seed"])), output_type="np", return_dict=False,
+        **_guidance(request))
+    handle.remove()
+    first.remove()
+    if not torch.equal(seen.pop("first_video"), noise["video_noise"].flatten(2).transpose(1, 2)):
+        raise SystemExit("diffusers drew other video noise")
+    if not torch.equal(seen.pop("first_audio"), noise["audio_noise"].transpose(1, 2).flatten(2)):
+        raise SystemExit("diffusers drew other audio noise")
+    pipe._denormalize_latents, pipe._denormalize_audio_latents = denormalise_video, denormalise_audio
+    sampled = torch.from_numpy(frames[0])[:, ::_STRIDE, ::_STRIDE].contiguous()
+    ids = pipe.tokenizer(request["prompt"].strip()).input_ids
+    return {**seen, "input_ids": torch.tensor(ids), "sigmas": pipe.scheduler.sigmas.clone(), "frames": sampled,
+            "waveform": audio[0]}
+
+
+def _case(pipe: LTX2Pipeline, name: str, request: dict) -> Case:
+    noise = _noise(request)
+    case = Case(name, "", None, {}, {}, lambda m: _render(pipe, request, noise), {},
+                {"request": request, "model": f"models/tiny/{tiny.FILE}", "text_encoder": "models/tiny/gemma",
+                 "frame_stride": _STRIDE, "context_row_stride": 17})
+    case.plain = noise
+    return case
+
+
+def cases() -> list[Case]:
+    pipe = _pipeline()
+    dev = {"prompt": _PROMPT, "negative_prompt": _NEGATIVE, "width": 96, "height": 64, "num_frames": 9, "frame_rate": 24.0,
+           "seed": "10", "recipe": "ONE_STAGE", "sigmas": [1.0, 0.97, 0.85, 0.6, 0.25, 0.0],
+           "video_guidance": {"cfg_scale": 3.0, "stg_scale": 1.0, "stg_blocks": [1], "modality_scale": 3.0, "rescale": 0.7},
+           "audio_guidance": {"cfg_scale": 7.0, "stg_scale": 1.0, "stg_blocks": [1], "modality_scale": 3.0, "rescale": 0.7}}
+    distilled = {"prompt": "An astronaut walks past a paper boat.", "width": 64, "height": 96, "num_frames": 17,
+                 "frame_rate": 25.0, "seed": "42", "recipe": "DISTILLED",
+                 "sigmas": [1.0, 0.99375, 0.9875, 0.98125, 0.975, 0.909375, 0.725, 0.421875, 0.0]}
+    return [_case(pipe, "pipeline_one_stage", dev), _case(pipe, "pipeline_distilled", distilled)]
