@@ -56,7 +56,7 @@ struct WeightSpec {  // one linear layer, or several of one shape stacked becaus
   int64_t in = 0;
   bool bias = true;
   Split split = Split::kNone;
-  std::optional<DType> precision;  // absent: the loader's
+  std::optional<DType> precision = {};  // absent: the loader's
 };
 
 // The order in which a convolution's output channels are wanted, when they are to be moved to space-time afterwards.
@@ -70,8 +70,8 @@ struct ConvSpec {
   int64_t in = 0;
   Shape kernel;  // {k}, {kh, kw} or {kt, kh, kw}; the file has [out, in, kernel…], Ops gets [out, taps, in]
   bool bias = true;
-  ChannelOrder order;
-  std::optional<DType> precision;
+  ChannelOrder order = {};
+  std::optional<DType> precision = {};
 };
 
 struct TransposedConvSpec {  // 1-D, [in, out, kernel] in the file, padding (kernel − stride) / 2 on both sides
@@ -79,7 +79,7 @@ struct TransposedConvSpec {  // 1-D, [in, out, kernel] in the file, padding (ker
   int64_t in = 0;
   int64_t kernel = 0;
   int64_t stride = 1;
-  std::optional<DType> precision;
+  std::optional<DType> precision = {};
 };
 // A transposed convolution as an ordinary one with stride · out channels in the order (phase, c), to be followed by
 // DepthToSpace by `stride` in time: out[stride·n + p] = Σ_t x[n − before + t] · w[p][t]. `after` makes the row count
