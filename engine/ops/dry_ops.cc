@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "engine/ops/cpu_blocks.h"
+#include "engine/ops/cpu_views.h"
 #include "engine/ops/op_checks.h"
 
 namespace kinora {
@@ -98,7 +100,8 @@ absl::StatusOr<Weight> DryOps::PrepareWeight(const Tensor& matrix, const Tensor*
   KINORA_CHECK(precision == DType::kF32 || precision == DType::kBF16) << DTypeName(precision);
   const int64_t out = matrix.dim(0), taps = rank == 3 ? matrix.dim(1) : 1, in = matrix.dim(-1);
   if (bias != nullptr) KINORA_CHECK_EQ(bias->elements(), out);
-  Weight weight(precision, out, taps, in, Buffer::Dry(out * taps * in * DTypeSize(precision)),
+  const PackedLayout layout(cpu::SelectKernels(), KernelType(precision), out, taps, in);
+  Weight weight(precision, out, taps, in, Buffer::Dry(layout.bytes()),
                 Buffer::Dry(bias != nullptr ? out * DTypeSize(DType::kF32) : 0));
   parameters_ += weight.parameters();
   weight_bytes_ += weight.bytes();

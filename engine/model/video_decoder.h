@@ -1,0 +1,75 @@
+// The convolutional video VAE decoder of LTX-2.0 and 2.3 (ltx_core/model/video_vae/conv_video_decoder.py): from the
+// transformer's normalised latent to pixels. All activations are [frames, height, width, channels].
+//
+//   h = conv_in(z · σ_c + μ_c)
+//   per block of the config, in execution order:
+//     residual: layers times   h += conv2(SiLU(norm(conv1(SiLU(norm(h))))))        norm(x) = x / sqrt(mean_c x² + 1e-8)
+//     upsample: h = depth_to_space(conv(h)) [+ depth_to_space(h), channels repeated]; a stride of 2 in time drops frame
+//     0
+//   pixels = unpatchify(conv_out(SiLU(norm(h))))
+//
+// Output channels of the upsampling convolutions are loaded in the order (t, h, w, c), so that depth-to-space moves
+// runs of c. Three activations of the largest size are alive at once, which is all the memory a run takes (ArenaBytes).
+#ifndef KINORA_ENGINE_MODEL_VIDEO_DECODER_H_
+#define KINORA_ENGINE_MODEL_VIDEO_DECODER_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/model/causal_conv.h"
+#include "engine/model/config.h"
+#include "engine/parallel/exec.h"
+#include "engine/weights/weight_loader.h"
+
+namespace kinora {
+
+class VideoDecoder {
+ public:
+  // weights: at the component "vae", which holds decoder.* and per_channel_statistics.{mean,std}-of-means.
+  // InvalidArgument naming the entry of the block list if its widths do not fit together, and naming
+  // `timestep_conditioning` or `inject_noise` if the file holds their tensors: those variants are not supported.
+  // Missing tensors are the loader's to report (WeightLoader::Finish).
+  static absl::StatusOr<VideoDecoder> Load(WeightLoader weights, const VideoDecoderConfig& config);
+
+  // latent: [frames, height, width, latent_channels] f32, normalised. InvalidArgument naming `width` or `height` if it
+  // is smaller than the padding can reflect.
+  absl::Status CheckLatent(const Shape& latent) const;
+  Shape OutputShape(const Shape& latent) const;  // [time_factor·(frames − 1) + 1, space_factor·height, …·width, 3]
+
+  // latent: as in CheckLatent, which must hold   out: OutputShape(latent) f32, in [-1, 1] but for overshoots, not
+  // clamped. exec.dtype is that of the activations in between. Temporaries come from exec.arena: ArenaBytes(exec.dtype,
+  // latent). Taps: "denormalised", "conv_in", "up_blocks.i".
+  void Forward(Exec& exec, const Tensor& latent, Tensor out) const;
+  // Measured by a dry run.
+  int64_t ArenaBytes(DType dtype, const Shape& latent) const;
+
+  const VideoDecoderConfig& config() const { return config_; }
+
+ private:
+  struct ResNet {
+    CausalConv conv1, conv2;
+  };
+  struct Block {
+    std::vector<ResNet> resnets;  // kResidual
+    CausalConv conv;              // kUpsample
+  };
+  struct Scratch;  // the three buffers activations live in
+
+  static absl::Status CheckConfig(const VideoDecoderConfig& config);
+  absl::StatusOr<Block> LoadBlock(WeightLoader& weights, int64_t index) const;
+  void RunResNet(Exec& exec, const ResNet& resnet, const Scratch& scratch) const;
+  void RunUpsample(Exec& exec, const VideoDecoderBlock& config, const Block& block, Scratch& scratch) const;
+  int64_t LargestActivation(const Shape& latent) const;  // in elements
+
+  VideoDecoderConfig config_;
+  Parameter mean_, std_;  // [latent_channels]
+  CausalConv conv_in_, conv_out_;
+  std::vector<Block> blocks_;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_MODEL_VIDEO_DECODER_H_

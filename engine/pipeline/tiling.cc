@@ -1,0 +1,139 @@
+#include "engine/pipeline/tiling.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
+#include "engine/base/status_macros.h"
+
+namespace kinora {
+namespace {
+
+struct Interval {  // latent cells
+  int64_t begin, end, left_ramp, right_ramp;
+};
+
+std::vector<Interval> Split(int64_t length, int64_t size, int64_t overlap) {
+  if (length <= size) return {{0, length, 0, 0}};
+  const int64_t stride = size - overlap;
+  const int64_t count = (length - overlap + stride - 1) / stride;
+  std::vector<Interval> intervals;
+  for (int64_t i = 0; i < count; ++i) {
+    const bool last = i + 1 == count;
+    intervals.push_back({i * stride, last ? length : i * stride + size, i == 0 ? 0 : overlap, last ? 0 : overlap});
+  }
+  return intervals;
+}
+
+// The i-th of `steps` equally spaced values from `from` to `to`, counted from the nearer end, as torch.linspace does.
+float LinSpace(float from, float to, int64_t steps, int64_t i) {
+  const float step = (to - from) / static_cast<float>(steps - 1);
+  return i < steps / 2 ? from + step * static_cast<float>(i) : to - step * static_cast<float>(steps - 1 - i);
+}
+
+// A left ramp either starts at 0 or at the first step above it; a right ramp never reaches 0.
+std::vector<float> Trapezoid(int64_t length, int64_t left, int64_t right, bool left_from_zero) {
+  std::vector<float> mask(length, 1.0f);
+  left = std::min(left, length);
+  right = std::min(right, length);
+  for (int64_t i = 0; i < left; ++i) {
+    mask[i] *= left_from_zero ? LinSpace(0, 1, left + 1, i) : LinSpace(0, 1, left + 2, i + 1);
+  }
+  for (int64_t i = 0; i < right; ++i) mask[length - right + i] *= LinSpace(1, 0, right + 2, i + 1);
+  for (float& value : mask) value = std::clamp(value, 0.0f, 1.0f);
+  return mask;
+}
+
+std::vector<AxisTile> SplitSpace(int64_t length, int64_t size, int64_t overlap, int64_t factor) {
+  std::vector<AxisTile> tiles;
+  for (const Interval& i : Split(length, size, overlap)) {
+    tiles.push_back({i.begin, i.end, i.begin * factor, i.end * factor,
+                     Trapezoid((i.end - i.begin) * factor, i.left_ramp * factor, i.right_ramp * factor, false)});
+  }
+  return tiles;
+}
+
+std::vector<AxisTile> SplitTime(int64_t length, int64_t size, int64_t overlap, int64_t factor) {
+  std::vector<AxisTile> tiles;
+  for (Interval i : Split(length, size, overlap)) {
+    if (i.begin > 0) {
+      --i.begin;
+      ++i.left_ramp;
+    }
+    const int64_t out_begin = i.begin * factor, out_end = 1 + (i.end - 1) * factor;
+    const int64_t left = i.left_ramp == 0 ? 0 : 1 + (i.left_ramp - 1) * factor;
+    tiles.push_back(
+        {i.begin, i.end, out_begin, out_end, Trapezoid(out_end - out_begin, left, i.right_ramp * factor, true)});
+  }
+  return tiles;
+}
+
+std::vector<float> SumOfMasks(const std::vector<AxisTile>& tiles) {
+  std::vector<float> sum(tiles.back().out_end, 0.0f);
+  for (const AxisTile& tile : tiles) {
+    for (int64_t i = tile.out_begin; i < tile.out_end; ++i) sum[i] += tile.mask[i - tile.out_begin];
+  }
+  return sum;
+}
+
+bool SumsToOne(const std::vector<float>& sums) {
+  return std::all_of(sums.begin(), sums.end(), [](float sum) { return std::abs(sum - 1.0f) <= 1e-5f; });
+}
+
+// A tile's size and overlap in cells.
+absl::StatusOr<AxisTiling> InCells(std::string_view name, const AxisTiling& axis, int64_t length, int64_t factor) {
+  if (axis.size == 0 && axis.overlap == 0) return AxisTiling{.size = length};
+  const auto wrong = [&](std::string_view what) {
+    return absl::InvalidArgumentError(absl::StrCat("tiling: ", std::string(name), " ", axis.size,
+                                                   " with an overlap of ", axis.overlap, " ", std::string(what)));
+  };
+  if (axis.size < 0 || axis.overlap < 0 || axis.overlap >= axis.size)
+    return wrong("must overlap by less than the size");
+  if (axis.size % factor != 0 || axis.overlap % factor != 0 || axis.size < 2 * factor) {
+    return wrong(absl::StrCat("must be multiples of ", factor, ", the size at least two of them"));
+  }
+  return AxisTiling{.size = std::max(axis.size / factor, axis.overlap / factor + 1), .overlap = axis.overlap / factor};
+}
+
+}  // namespace
+
+Tiling Tiling::For(const LatentGrid& grid) {
+  constexpr int64_t kLongSide = 768, kOverlap = 64;
+  const int64_t factor = grid.space_factor;
+  // Cells rounded to the multiple of the decoder's factor that is not smaller, should it not be 32.
+  const auto cells = [](int64_t extent, int64_t factor) { return (extent + factor - 1) / factor; };
+  const int64_t size = cells(kLongSide, factor), overlap = cells(kOverlap, factor);
+  const auto side = [&](int64_t length) {
+    const double exact = static_cast<double>(size * length) / static_cast<double>(std::max(grid.height, grid.width));
+    const int64_t smallest = std::max<int64_t>(2, overlap + 1);
+    const int64_t rounded = static_cast<int64_t>(std::nearbyint(exact));  // ties to even, as Python rounds
+    return AxisTiling{.size = std::max(smallest, rounded) * factor, .overlap = overlap * factor};
+  };
+  const AxisTiling frames{.size = cells(80, grid.time_factor) * grid.time_factor,
+                          .overlap = cells(24, grid.time_factor) * grid.time_factor};
+  return {.frames = frames, .height = side(grid.height), .width = side(grid.width)};
+}
+
+absl::StatusOr<TilePlan> PlanTiles(const LatentGrid& grid, const Tiling& tiling) {
+  KINORA_CHECK(grid.frames > 0 && grid.height > 0 && grid.width > 0)
+      << grid.frames << " by " << grid.height << " by " << grid.width;
+  KINORA_ASSIGN_OR_RETURN(const AxisTiling frames, InCells("frames", tiling.frames, grid.frames, grid.time_factor));
+  KINORA_ASSIGN_OR_RETURN(const AxisTiling height, InCells("height", tiling.height, grid.height, grid.space_factor));
+  KINORA_ASSIGN_OR_RETURN(const AxisTiling width, InCells("width", tiling.width, grid.width, grid.space_factor));
+  TilePlan plan{.grid = grid,
+                .time = SplitTime(grid.frames, frames.size, frames.overlap, grid.time_factor),
+                .height = SplitSpace(grid.height, height.size, height.overlap, grid.space_factor),
+                .width = SplitSpace(grid.width, width.size, width.overlap, grid.space_factor),
+                .time_weight = {},
+                .height_weight = {},
+                .width_weight = {}};
+  plan.time_weight = SumOfMasks(plan.time);
+  plan.height_weight = SumOfMasks(plan.height);
+  plan.width_weight = SumOfMasks(plan.width);
+  plan.complementary = SumsToOne(plan.time_weight) && SumsToOne(plan.height_weight) && SumsToOne(plan.width_weight);
+  return plan;
+}
+
+}  // namespace kinora

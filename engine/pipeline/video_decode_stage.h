@@ -1,0 +1,70 @@
+// From the finished latent to frames: the decoder over the tiles of a clip, blended, in frame order, as soon as they
+// are final.
+//
+// A temporal group is all tiles of one span of latent frames. Once a group is added up, the frames before the next
+// group's start are final and leave; what overlaps stays. So memory is that of one group and one tile, however long the
+// clip is.
+#ifndef KINORA_ENGINE_PIPELINE_VIDEO_DECODE_STAGE_H_
+#define KINORA_ENGINE_PIPELINE_VIDEO_DECODE_STAGE_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/model/video_decoder.h"
+#include "engine/parallel/exec.h"
+#include "engine/pipeline/tiling.h"
+
+namespace kinora {
+
+// A run of frames in host memory, valid during the call.
+struct DecodedFrames {
+  int64_t first = 0;  // index of the first frame in the clip
+  Tensor rgb;         // [n, height, width, 3] f32 in 0..1: clamp((x + 1) / 2)
+  Tensor rgb8;  // the same as u8: floor(255 · rgb), as Lightricks' converters do (ltx_core/color/yuv.py: they do not
+                // round)
+};
+
+class VideoDecodeStage {
+ public:
+  struct Memory {
+    int64_t device = 0;  // of exec.arena
+    int64_t host = 0;
+  };
+  // n frames, n <= kFramesPerCall; a non-OK status ends the run.
+  using Emit = absl::FunctionRef<absl::Status(const DecodedFrames& frames)>;
+  // Called before each tile and at the end (done == total); a non-OK status ends the run.
+  using Progress = absl::FunctionRef<absl::Status(int64_t done, int64_t total)>;
+  static constexpr int64_t kFramesPerCall = 8;
+
+  // decoder must outlive the stage. tiling absent: Tiling::For the clip's grid.
+  explicit VideoDecodeStage(const VideoDecoder& decoder, std::optional<Tiling> tiling = std::nullopt)
+      : decoder_(decoder), tiling_(tiling) {}
+
+  // latent: [1, C, F', H', W'], as in Run. InvalidArgument naming the field: a size the decoder cannot pad, tiling
+  // options that do not fit its grid.
+  absl::StatusOr<TilePlan> Plan(const Shape& latent) const;
+  absl::StatusOr<Memory> MemoryFor(DType dtype, const Shape& latent) const;  // of a Run; measured by a dry one
+
+  // latent: [1, C, F', H', W'] f32 in the transformer's normalised space, in host memory. Every frame of the clip is
+  // emitted once, in order. `host` holds what the host touches; it may be exec.arena where that is host memory. On a
+  // dry backend nothing is emitted. Internal, naming the frame, if a pixel is not a number.
+  absl::Status Run(Exec& exec, Arena& host, const Tensor& latent, Emit emit, Progress progress) const;
+
+ private:
+  struct Buffers;
+  struct TileIndex {
+    const AxisTile &time, &height, &width;
+  };
+  absl::Status DecodeTile(Exec& exec, Arena& host, const Tensor& latent, const TileIndex& tile, Tensor group) const;
+  static absl::Status EmitReady(const TilePlan& plan, size_t t, const Buffers& buffers, Emit emit);
+
+  const VideoDecoder& decoder_;
+  const std::optional<Tiling> tiling_;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_PIPELINE_VIDEO_DECODE_STAGE_H_
