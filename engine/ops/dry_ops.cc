@@ -72,6 +72,18 @@ void DryStream::Copy(const Tensor& from, Tensor to) {
   Count(OpKind::kCopy, 0, from.bytes() + to.bytes());
 }
 
+void DryStream::CopyFromHost(const void*, Tensor to) {
+  KINORA_CHECK(to.contiguous()) << to.shape().ToString();
+  if (capturing()) Fail(absl::FailedPreconditionError("host memory read inside a capture"));
+  Count(OpKind::kCopy, 0, to.bytes());
+}
+
+void DryStream::CopyToHost(const Tensor& from, void*) {
+  KINORA_CHECK(from.contiguous()) << from.shape().ToString();
+  if (capturing()) Fail(absl::FailedPreconditionError("host memory written inside a capture"));
+  Count(OpKind::kCopy, 0, from.bytes());
+}
+
 absl::StatusOr<std::unique_ptr<Graph>> DryStream::Capture(std::function<void()> body) {
   if (capturing()) return absl::FailedPreconditionError("a capture is already in progress on this stream");
   Cost recorded;

@@ -47,6 +47,8 @@ struct Cost {
 class DryStream : public Stream {
  public:
   void Copy(const Tensor& from, Tensor to) override;
+  void CopyFromHost(const void* host, Tensor to) override;
+  void CopyToHost(const Tensor& from, void* host) override;
   absl::StatusOr<std::unique_ptr<Graph>> Capture(std::function<void()> body) override;
   bool capturing() const override { return recording_ != nullptr; }
   absl::Status Synchronize() override;

@@ -94,6 +94,12 @@ void AllGatherTokens(Exec& exec, const Tensor& local, int seq, Tensor all) {
   }
 }
 
+int ChunksHere(const Exec& exec) { return kKeyChunks / exec.mesh.tokens().size(); }
+
+void GatherChunks(Exec& exec, const Tensor& chunks, Tensor all) {
+  exec.mesh.tokens().AllGather(chunks, all, exec.ops.stream());
+}
+
 void MatmulReduced(Exec& exec, const Tensor& x, const Weight& w, const MatmulOptions& options, Tensor out) {
   Communicator& group = exec.mesh.tensor();
   KINORA_CHECK(options.activation == Activation::kNone);

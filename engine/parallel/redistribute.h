@@ -21,6 +21,12 @@ void ScatterTokens(Exec& exec, const Tensor& gathered, int seq, Tensor local);
 // local [seq·rows, width] of each rank of tokens() -> all [seq·rows·n, width] on every one.
 void AllGatherTokens(Exec& exec, const Tensor& local, int seq, Tensor all);
 
+// Video-to-audio attention is defined on this many equal runs of the video tokens, whatever the number of ranks (ARCHITECTURE §2.10);
+// ChunksHere of them are this rank's. chunks [ChunksHere, …] of each rank of tokens() -> all [kKeyChunks, …].
+inline constexpr int kKeyChunks = 8;
+int ChunksHere(const Exec& exec);
+void GatherChunks(Exec& exec, const Tensor& chunks, Tensor all);
+
 // out (=, +=, += gate ⊙) Σ over tensor() of x · wᵀ, w split by columns. No activation: it would come before the sum.
 void MatmulReduced(Exec& exec, const Tensor& x, const Weight& w, const MatmulOptions& options, Tensor out);
 

@@ -49,6 +49,18 @@ void CpuStream::Copy(const Tensor& from, Tensor to) {
   Enqueue([from, to] { CopyElements(from, to); });
 }
 
+void CpuStream::CopyFromHost(const void* host, Tensor to) {
+  KINORA_CHECK(to.contiguous()) << to.shape().ToString();
+  if (capturing()) Fail(absl::FailedPreconditionError("host memory read inside a capture"));
+  if (failure_.ok()) std::memcpy(to.raw(), host, to.bytes());
+}
+
+void CpuStream::CopyToHost(const Tensor& from, void* host) {
+  KINORA_CHECK(from.contiguous()) << from.shape().ToString();
+  if (capturing()) Fail(absl::FailedPreconditionError("host memory written inside a capture"));
+  if (failure_.ok()) std::memcpy(host, from.raw(), from.bytes());
+}
+
 absl::StatusOr<std::unique_ptr<Graph>> CpuStream::Capture(std::function<void()> body) {
   if (recording_ != nullptr) return absl::FailedPreconditionError("a capture is already in progress on this stream");
   KINORA_CHECK(failure_.ok()) << "capture on a failed stream: " << failure_.ToString();

@@ -23,6 +23,8 @@ class CpuStream : public Stream {
   }
 
   void Copy(const Tensor& from, Tensor to) override;
+  void CopyFromHost(const void* host, Tensor to) override;
+  void CopyToHost(const Tensor& from, void* host) override;
   absl::StatusOr<std::unique_ptr<Graph>> Capture(std::function<void()> body) override;
   bool capturing() const override { return recording_ != nullptr; }
   absl::Status Synchronize() override;

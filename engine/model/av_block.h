@@ -1,0 +1,100 @@
+// One of the transformer's blocks: two streams, video and audio, that attend to themselves, to the prompt and to each other
+// (spec §4.5; ltx_core/model/transformer/transformer.py BasicAVTransformerBlock).
+#ifndef KINORA_ENGINE_MODEL_AV_BLOCK_H_
+#define KINORA_ENGINE_MODEL_AV_BLOCK_H_
+
+#include <array>
+#include <vector>
+
+#include "engine/model/attention.h"
+#include "engine/model/config.h"
+#include "engine/model/feed_forward.h"
+
+namespace kinora {
+
+// The guidance passes stacked in the rows of both streams, in the order [uncond, cond, STG, modality], of which a rank may hold a
+// contiguous part.
+struct Passes {
+  int count = 1;
+  int contexts = 1;                           // prompts stacked in the contexts' rows
+  std::array<int8_t, kMaxBatch> context{};    // which of them each pass reads
+  int perturbed = -1;                         // the STG pass; -1: not here
+  std::vector<int> perturbed_video_blocks;    // whose video self-attention it replaces by the values
+  std::vector<int> perturbed_audio_blocks;
+  int isolated = -1;                          // the pass without attention across the modalities, the last; -1: not here
+};
+
+// One step's modulation tables of one modality (float32); k rows, one a distinct timestep of its tokens.
+struct StepTables {
+  Tensor block;       // [k, 9 or 6, width]
+  Tensor prompt;      // [1, 2, width]; undefined without prompt AdaLN
+  Tensor cross;       // [k, 4, width]
+  Tensor cross_gate;  // [1, 1, width]
+  Tensor output;      // [k, 2, width], for the output head
+};
+
+// Prompt keys and values that do not depend on the noise level, [contexts·rows, inner] each; undefined: computed in the block.
+struct PromptCache {
+  Tensor keys, values;
+};
+
+// What one modality's stream needs besides its activations; fixed for a stage, but for the tables' contents.
+struct StreamInputs {
+  int64_t rows = 0;         // a pass's on this rank
+  int64_t valid_rows = 0;   // of those, the ones that exist: rows past the end of the clip are padding
+  int64_t tokens = 0;       // of the whole clip
+  bool split = false;       // the rows are a part of the clip's tokens
+  Tensor row;               // [rows] i32: the table row of each token; undefined: 0
+  Rope rope, cross_rope;    // this rank's rows and heads
+  Tensor context;           // [contexts·prompt rows, context width]
+  Tensor self_bias;         // [tokens, tokens] f32 or undefined
+  StepTables tables;
+  std::vector<PromptCache> prompt_cache;  // a block each, or empty
+};
+
+struct AvStream {
+  const StreamInputs& in;
+  Tensor x;  // [passes·rows, width], updated in place
+};
+
+class AvBlock {
+ public:
+  // `index` tells which STG blocks this is; `weights` is at transformer_blocks.<index>.
+  static absl::StatusOr<AvBlock> Load(WeightLoader weights, const TransformerConfig& config, int index);
+
+  void Forward(Exec& exec, const Passes& passes, AvStream& video, AvStream& audio) const;
+  // Keys and values of the prompt for a model that does not modulate it: [contexts·rows, …] -> cache, memory given by the caller.
+  void FillPromptCache(Exec& exec, const Tensor& video_context, PromptCache video, const Tensor& audio_context,
+                       PromptCache audio) const;
+  int64_t video_prompt_width() const { return video_.prompt.inner(); }
+  int64_t audio_prompt_width() const { return audio_.prompt.inner(); }
+
+ private:
+  struct Layers {  // of one modality
+    Attention self, prompt;
+    FeedForward ff;
+    Parameter table;         // [9 or 6, width]
+    Parameter prompt_table;  // [2, width], 2.3 only
+    Parameter cross_table;   // [5, width]: scale, shift (audio to video), scale, shift (video to audio), gate
+  };
+
+  static absl::StatusOr<Layers> LoadLayers(WeightLoader weights, const TransformerConfig& config, const ModalityConfig& modality,
+                                           const std::string& prefix, std::string_view cross_table);
+  void AttendSelf(Exec& exec, const Layers& layers, const Passes& passes, bool perturbed, AvStream& stream) const;
+  void AttendPrompt(Exec& exec, const Layers& layers, const Passes& passes, AvStream& stream) const;
+  void AttendAcross(Exec& exec, const Passes& passes, AvStream& video, AvStream& audio) const;
+  void AudioToVideo(Exec& exec, int passes, const Tensor& from_audio, const Tensor& normed_video, AvStream& video,
+                    const AvStream& audio) const;
+  void VideoToAudio(Exec& exec, int passes, const Tensor& from_video, const Tensor& normed_audio, const AvStream& video,
+                    AvStream& audio) const;
+  void FeedForwardPart(Exec& exec, const Layers& layers, AvStream& stream) const;
+
+  Layers video_, audio_;
+  Attention audio_to_video_, video_to_audio_;
+  int index_ = 0;
+  float eps_ = 0;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_MODEL_AV_BLOCK_H_

@@ -1,0 +1,227 @@
+#include "engine/model/transformer.h"
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+
+namespace kinora {
+
+// Lengths and places, in floats, of the tables of one modality in a step's row.
+struct Transformer::Offsets {
+  int64_t block, prompt, cross, cross_gate, output, end;
+};
+
+Transformer::Offsets Transformer::OffsetsOf(const ModalityConfig& modality, int64_t k, int64_t begin) const {
+  Offsets o;
+  const int64_t width = modality.width();
+  o.block = begin;
+  o.prompt = o.block + k * config_.modulation_rows() * width;
+  o.cross = o.prompt + (config_.cross_attention_adaln ? 2 * modality.context_width : 0);
+  o.cross_gate = o.cross + k * 4 * width;
+  o.output = o.cross_gate + width;
+  o.end = o.output + k * 2 * width;
+  return o;
+}
+
+int64_t Transformer::TableFloats(int64_t video_k, int64_t audio_k) const {
+  return OffsetsOf(config_.audio, audio_k, OffsetsOf(config_.video, video_k, 0).end).end;
+}
+
+StepTables Transformer::TablesAt(const Tensor& row, const ModalityConfig& modality, int64_t k, int64_t begin) const {
+  const Offsets o = OffsetsOf(modality, k, begin);
+  const Tensor flat = row.Reshape({row.elements()});
+  const int64_t width = modality.width();
+  StepTables tables;
+  tables.block = flat.Rows(o.block, o.prompt).Reshape({k, config_.modulation_rows(), width});
+  if (config_.cross_attention_adaln) tables.prompt = flat.Rows(o.prompt, o.cross).Reshape({1, 2, modality.context_width});
+  tables.cross = flat.Rows(o.cross, o.cross_gate).Reshape({k, 4, width});
+  tables.cross_gate = flat.Rows(o.cross_gate, o.output).Reshape({1, 1, width});
+  tables.output = flat.Rows(o.output, o.end).Reshape({k, 2, width});
+  return tables;
+}
+
+StepTables Transformer::VideoTables(const Tensor& row, int64_t video_k, int64_t) const {
+  return TablesAt(row, config_.video, video_k, 0);
+}
+StepTables Transformer::AudioTables(const Tensor& row, int64_t video_k, int64_t audio_k) const {
+  return TablesAt(row, config_.audio, audio_k, OffsetsOf(config_.video, video_k, 0).end);
+}
+
+absl::StatusOr<Transformer::Modality> Transformer::LoadModality(WeightLoader weights, const TransformerConfig& config,
+                                                                const ModalityConfig& modality, bool audio) {
+  Modality m;
+  const std::string prefix = audio ? "audio_" : "";
+  const int64_t width = modality.width();
+  KINORA_ASSIGN_OR_RETURN(m.patchify, weights.LoadWeight({absl::StrCat(prefix, "patchify_proj")},
+                                                         {.out = width, .in = modality.in_channels}));
+  KINORA_ASSIGN_OR_RETURN(m.output, weights.LoadWeight({absl::StrCat(prefix, "proj_out")},
+                                                       {.out = modality.out_channels, .in = width}));
+  KINORA_ASSIGN_OR_RETURN(m.output_table, weights.LoadTensor(absl::StrCat(prefix, "scale_shift_table"), {2, width}));
+  KINORA_ASSIGN_OR_RETURN(m.adaln, AdaLn::Load(weights.Under(absl::StrCat(prefix, "adaln_single")), width,
+                                               config.modulation_rows()));
+  KINORA_ASSIGN_OR_RETURN(
+      m.cross, AdaLn::Load(weights.Under(absl::StrCat("av_ca_", audio ? "audio" : "video", "_scale_shift_adaln_single")),
+                           width, 4));
+  KINORA_ASSIGN_OR_RETURN(
+      m.cross_gate,
+      AdaLn::Load(weights.Under(absl::StrCat("av_ca_", audio ? "v2a" : "a2v", "_gate_adaln_single")), width, 1));
+  if (config.has_prompt_adaln()) {
+    KINORA_ASSIGN_OR_RETURN(
+        AdaLn prompt, AdaLn::Load(weights.Under(absl::StrCat(prefix, "prompt_adaln_single")), modality.context_width, 2));
+    m.prompt = std::make_unique<AdaLn>(std::move(prompt));
+  }
+  if (config.caption_projection) {
+    const WeightLoader caption = weights.Under(absl::StrCat(prefix, "caption_projection"));
+    KINORA_ASSIGN_OR_RETURN(m.caption.in, WeightLoader(caption).LoadWeight({"linear_1"}, {.out = modality.context_width,
+                                                                                         .in = config.caption_channels}));
+    KINORA_ASSIGN_OR_RETURN(m.caption.out, WeightLoader(caption).LoadWeight({"linear_2"}, {.out = modality.context_width,
+                                                                                          .in = modality.context_width}));
+  }
+  return m;
+}
+
+absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(WeightLoader weights, const TransformerConfig& config) {
+  if (config.rope_layout != RopeLayout::kSplit) {
+    return absl::UnimplementedError("transformer.rope_type: only \"split\" is supported");
+  }
+  std::unique_ptr<Transformer> t(new Transformer(config));
+  KINORA_ASSIGN_OR_RETURN(t->video_, LoadModality(weights, config, config.video, /*audio=*/false));
+  KINORA_ASSIGN_OR_RETURN(t->audio_, LoadModality(weights, config, config.audio, /*audio=*/true));
+  t->blocks_.reserve(config.layers);
+  for (int i = 0; i < config.layers; ++i) {
+    KINORA_ASSIGN_OR_RETURN(AvBlock block,
+                            AvBlock::Load(weights.Under(absl::StrCat("transformer_blocks.", i)), config, i));
+    t->blocks_.push_back(std::move(block));
+  }
+  return t;
+}
+
+void Transformer::FillModality(Exec& exec, const Modality& layers, const ModalityConfig& modality,
+                               const std::vector<const ModalitySigmas*>& own,
+                               const std::vector<const ModalitySigmas*>& other, int64_t begin, Tensor tables) const {
+  const int64_t steps = static_cast<int64_t>(own.size()), k = static_cast<int64_t>(own[0]->tokens.size());
+  const int64_t width = modality.width();
+  const Offsets o = OffsetsOf(modality, k, begin);
+  ArenaScope temp(exec.arena);
+  const auto upload = [&](const std::vector<float>& host) {
+    Tensor t = temp.Alloc(DType::kF32, {static_cast<int64_t>(host.size())});
+    exec.ops.stream().CopyFromHost(host.data(), t);
+    return t;
+  };
+  std::vector<float> token_times, scalar_times, gate_times;
+  for (int64_t i = 0; i < steps; ++i) {
+    for (float sigma : own[i]->tokens) token_times.push_back(sigma * static_cast<float>(config_.timestep_scale));
+    scalar_times.push_back(own[i]->scalar * static_cast<float>(config_.timestep_scale));
+    gate_times.push_back(other[i]->scalar * static_cast<float>(config_.av_timestep_scale));
+  }
+  const auto place = [&](const Tensor& params, int64_t from, int64_t to) {
+    exec.ops.stream().Copy(params.Reshape({steps, to - from}), tables.Columns(from, to));
+  };
+  const Tensor times = upload(token_times);
+  {
+    ArenaScope scope(exec.arena);
+    Tensor params = scope.Alloc(DType::kF32, {steps * k, config_.modulation_rows() * width});
+    Tensor embedded = scope.Alloc(DType::kF32, {steps, k * width});
+    layers.adaln.Forward(exec, times, params, embedded.Reshape({steps * k, width}));
+    place(params, o.block, o.prompt);
+    for (int64_t j = 0; j < 2 * k; ++j) {  // the same embedding under the output head's shift and scale
+      exec.ops.stream().Copy(embedded.Columns(j / 2 * width, (j / 2 + 1) * width),
+                             tables.Columns(o.output + j * width, o.output + (j + 1) * width));
+    }
+  }
+  {
+    ArenaScope scope(exec.arena);
+    Tensor params = scope.Alloc(DType::kF32, {steps * k, 4 * width});
+    layers.cross.Forward(exec, times, params, Tensor());
+    place(params, o.cross, o.cross_gate);
+    Tensor gate = scope.Alloc(DType::kF32, {steps, width});
+    layers.cross_gate.Forward(exec, upload(gate_times), gate, Tensor());
+    place(gate, o.cross_gate, o.output);
+  }
+  if (!config_.cross_attention_adaln) return;
+  if (layers.prompt != nullptr) {
+    ArenaScope scope(exec.arena);
+    Tensor params = scope.Alloc(DType::kF32, {steps, 2 * modality.context_width});
+    layers.prompt->Forward(exec, upload(scalar_times), params, Tensor());
+    place(params, o.prompt, o.cross);
+  } else {
+    exec.ops.Fill(0.0f, tables.Columns(o.prompt, o.cross));
+  }
+}
+
+void Transformer::FillTables(Exec& exec, const std::vector<StepSigmas>& steps, Tensor tables) const {
+  std::vector<const ModalitySigmas*> video, audio;
+  for (const StepSigmas& step : steps) {
+    video.push_back(&step.video);
+    audio.push_back(&step.audio);
+  }
+  const int64_t video_k = static_cast<int64_t>(steps[0].video.tokens.size());
+  FillModality(exec, video_, config_.video, video, audio, 0, tables);
+  FillModality(exec, audio_, config_.audio, audio, video, OffsetsOf(config_.video, video_k, 0).end, tables);
+}
+
+void Transformer::ProjectContexts(Exec& exec, const Tensor& video, const Tensor& audio, Tensor video_out,
+                                  Tensor audio_out) const {
+  const auto project = [&](const Projection& projection, const Tensor& from, const Tensor& to) {
+    if (!config_.caption_projection) {
+      exec.ops.stream().Copy(from, to);
+      return;
+    }
+    ArenaScope temp(exec.arena);
+    Tensor hidden = temp.Alloc(exec.dtype, to.shape());
+    exec.ops.Matmul(from, projection.in, {.activation = Activation::kGeluTanh}, hidden);
+    exec.ops.Matmul(hidden, projection.out, {}, to);
+  };
+  project(video_.caption, video, video_out);
+  project(audio_.caption, audio, audio_out);
+}
+
+void Transformer::FillPromptCaches(Exec& exec, StreamInputs& video, StreamInputs& audio) const {
+  const auto reserve = [&](const StreamInputs& in, int64_t width) {
+    PromptCache cache;
+    cache.keys = exec.arena.Alloc(exec.dtype, {in.context.rows(), width});
+    cache.values = exec.arena.Alloc(exec.dtype, {in.context.rows(), width});
+    return cache;
+  };
+  for (const AvBlock& block : blocks_) {
+    video.prompt_cache.push_back(reserve(video, block.video_prompt_width()));
+    audio.prompt_cache.push_back(reserve(audio, block.audio_prompt_width()));
+    block.FillPromptCache(exec, video.context, video.prompt_cache.back(), audio.context, audio.prompt_cache.back());
+  }
+}
+
+void Transformer::Enter(Exec& exec, const Modality& layers, const Passes& passes, const Tensor& latent, Tensor x) const {
+  const int64_t rows = latent.rows();
+  exec.ops.Matmul(latent, layers.patchify, {}, x.Rows(0, rows));
+  for (int pass = 1; pass < passes.count; ++pass) {
+    exec.ops.stream().Copy(x.Rows(0, rows), x.Rows(pass * rows, (pass + 1) * rows));
+  }
+}
+
+void Transformer::Leave(Exec& exec, const Modality& layers, const AvStream& stream, Tensor velocity) const {
+  ArenaScope temp(exec.arena);
+  Tensor normed = temp.Alloc(exec.dtype, stream.x.shape());
+  const Modulation modulation{stream.in.tables.output, layers.output_table, stream.in.row};
+  exec.ops.ModulatedLayerNorm(stream.x, {modulation, /*scale_slot=*/1, /*shift_slot=*/0}, static_cast<float>(config_.norm_eps),
+                              normed);
+  exec.ops.Matmul(normed, layers.output, {}, velocity);
+}
+
+void Transformer::Forward(Exec& exec, const Passes& passes, const StreamInputs& video_in, const StreamInputs& audio_in,
+                          const Tensor& video, const Tensor& audio, Tensor video_velocity, Tensor audio_velocity) const {
+  ArenaScope temp(exec.arena);
+  AvStream v{video_in, temp.Alloc(exec.dtype, {passes.count * video_in.rows, config_.video.width()})};
+  AvStream a{audio_in, temp.Alloc(exec.dtype, {passes.count * audio_in.rows, config_.audio.width()})};
+  Enter(exec, video_, passes, video, v.x);
+  Enter(exec, audio_, passes, audio, a.x);
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    blocks_[i].Forward(exec, passes, v, a);
+    if (exec.taps != nullptr) {
+      Tap(exec, absl::StrCat("block", i, ".video"), v.x);
+      Tap(exec, absl::StrCat("block", i, ".audio"), a.x);
+    }
+  }
+  Leave(exec, video_, v, video_velocity);
+  Leave(exec, audio_, a, audio_velocity);
+}
+
+}  // namespace kinora

@@ -1,0 +1,83 @@
+// The audio-video diffusion transformer: latents, prompt and noise level in, velocity (noise − clean) out (spec §4;
+// ltx_core/model/transformer/model.py LTXModel). What depends on the noise level only, or on the prompt only, is computed before the loop.
+#ifndef KINORA_ENGINE_MODEL_TRANSFORMER_H_
+#define KINORA_ENGINE_MODEL_TRANSFORMER_H_
+
+#include <memory>
+#include <vector>
+
+#include "engine/model/adaln.h"
+#include "engine/model/av_block.h"
+#include "engine/model/config.h"
+
+namespace kinora {
+
+// Noise levels of one step, in [0, 1]. tokens: one a distinct timestep of the modality's tokens (sigma · mask); scalar: the modality's own,
+// which modulates the prompt and gates the other modality (Lightricks' reading, spec §4.2).
+struct ModalitySigmas {
+  std::vector<float> tokens;
+  float scalar = 0;
+};
+struct StepSigmas {
+  ModalitySigmas video, audio;
+};
+
+class Transformer {
+ public:
+  // `weights` is at the transformer's root. Refuses a RoPE layout other than split, by name.
+  static absl::StatusOr<std::unique_ptr<Transformer>> Load(WeightLoader weights, const TransformerConfig& config);
+
+  const TransformerConfig& config() const { return config_; }
+
+  // Floats of one step's tables, for k distinct timesteps of each modality.
+  int64_t TableFloats(int64_t video_k, int64_t audio_k) const;
+  // All steps of a stage at once. tables: [steps, TableFloats] f32.
+  void FillTables(Exec& exec, const std::vector<StepSigmas>& steps, Tensor tables) const;
+  // Views into one row of such tables [TableFloats]; copy a step's row there before Forward.
+  StepTables VideoTables(const Tensor& row, int64_t video_k, int64_t audio_k) const;
+  StepTables AudioTables(const Tensor& row, int64_t video_k, int64_t audio_k) const;
+
+  // True if the prompt passes through caption_projection and its keys and values are the same in every step (2.0).
+  bool prompt_is_constant() const { return !config_.cross_attention_adaln; }
+  // Contexts as the blocks read them. from: [contexts·rows, caption or context width]; to: [contexts·rows, context_width].
+  void ProjectContexts(Exec& exec, const Tensor& video, const Tensor& audio, Tensor video_out, Tensor audio_out) const;
+  // Reserves and fills in.prompt_cache of both streams from their contexts; the memory lives as long as the arena's current scope.
+  void FillPromptCaches(Exec& exec, StreamInputs& video, StreamInputs& audio) const;
+
+  // video: [rows, in_channels], audio: [rows, in_channels] f32 or exec.dtype: this rank's tokens, the same for every pass
+  // video_velocity, audio_velocity: [passes·rows, out_channels] f32
+  void Forward(Exec& exec, const Passes& passes, const StreamInputs& video_in, const StreamInputs& audio_in, const Tensor& video,
+               const Tensor& audio, Tensor video_velocity, Tensor audio_velocity) const;
+
+ private:
+  struct Projection {  // caption_projection: Linear → tanh-GELU → Linear
+    Weight in, out;
+  };
+  struct Modality {
+    Weight patchify, output;
+    Parameter output_table;  // [2, width]: shift, scale
+    AdaLn adaln, cross, cross_gate;
+    std::unique_ptr<AdaLn> prompt;  // 2.3
+    Projection caption;             // 2.0
+  };
+  struct Offsets;  // where each table lies in a row
+
+  explicit Transformer(const TransformerConfig& config) : config_(config) {}
+  static absl::StatusOr<Modality> LoadModality(WeightLoader weights, const TransformerConfig& config,
+                                               const ModalityConfig& modality, bool audio);
+  Offsets OffsetsOf(const ModalityConfig& modality, int64_t k, int64_t begin) const;
+  StepTables TablesAt(const Tensor& row, const ModalityConfig& modality, int64_t k, int64_t begin) const;
+  void FillModality(Exec& exec, const Modality& layers, const ModalityConfig& modality,
+                    const std::vector<const ModalitySigmas*>& own, const std::vector<const ModalitySigmas*>& other, int64_t begin,
+                    Tensor tables) const;
+  void Enter(Exec& exec, const Modality& layers, const Passes& passes, const Tensor& latent, Tensor x) const;
+  void Leave(Exec& exec, const Modality& layers, const AvStream& stream, Tensor velocity) const;
+
+  const TransformerConfig config_;
+  Modality video_, audio_;
+  std::vector<AvBlock> blocks_;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_MODEL_TRANSFORMER_H_
