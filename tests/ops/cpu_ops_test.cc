@@ -1,0 +1,257 @@
+// The CPU primitives against plain double-precision definitions.
+#include "engine/ops/cpu_ops.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "tests/testing/golden.h"
+
+namespace kinora {
+namespace {
+
+HostTensor Random(DType dtype, const Shape& shape, int seed, float scale = 1.0f) {
+  HostTensor t(dtype, shape);
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0, scale);
+  for (int64_t i = 0; i < shape.elements(); ++i) {
+    if (dtype == DType::kF32) {
+      t.f32()[i] = normal(random);
+    } else {
+      t.tensor().data<bf16>()[i] = bf16(normal(random));
+    }
+  }
+  return t;
+}
+
+double At(const Tensor& t, int64_t row, int64_t column) {
+  const int64_t i = row * t.row_stride() + column;
+  return t.dtype() == DType::kF32 ? t.data<float>()[i] : static_cast<double>(static_cast<float>(t.data<bf16>()[i]));
+}
+
+std::unique_ptr<CpuOps> MakeOps(int threads = 2) { return *CpuOps::Create(threads); }
+
+struct MatmulCase {
+  int64_t rows, in, out;
+};
+
+class CpuMatmul : public testing::TestWithParam<MatmulCase> {};
+
+TEST_P(CpuMatmul, EqualsTheDefinitionInBothPrecisions) {
+  const auto [rows, in, out] = GetParam();
+  auto ops = MakeOps();
+  for (DType dtype : {DType::kF32, DType::kBF16}) {
+    const HostTensor matrix = Random(DType::kF32, {out, in}, 1, 1.0f / std::sqrt(in)), bias = Random(DType::kF32, {out}, 2);
+    const HostTensor x = Random(dtype, {rows, in}, 3);
+    HostTensor y(DType::kF32, {rows, out}), expected(DType::kF32, {rows, out});
+    const Weight w = *ops->PrepareWeight(matrix.tensor(), &bias.tensor(), dtype);
+    ops->Matmul(x.tensor(), w, {}, y.tensor());
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t o = 0; o < out; ++o) {
+        double sum = bias.tensor().data<float>()[o];
+        for (int64_t i = 0; i < in; ++i) {
+          const double m = dtype == DType::kF32 ? At(matrix.tensor(), o, i)
+                                                : static_cast<float>(bf16(matrix.tensor().data<float>()[o * in + i]));
+          sum += At(x.tensor(), r, i) * m;
+        }
+        expected.f32()[r * out + o] = static_cast<float>(sum);
+      }
+    }
+    EXPECT_TRUE(Near(y.tensor(), expected.tensor(), 1e-6)) << DTypeName(dtype);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, CpuMatmul,
+                         testing::Values(MatmulCase{1, 7, 5}, MatmulCase{17, 64, 96}, MatmulCase{5, 513, 33},
+                                         MatmulCase{300, 1030, 40}, MatmulCase{13, 2050, 1100}));
+
+TEST(CpuMatmul, ARowsBitsDoNotDependOnTheOtherRowsOrOnThreads) {
+  for (DType dtype : {DType::kF32, DType::kBF16}) {
+    auto one = MakeOps(1), three = MakeOps(3);
+    const HostTensor matrix = Random(DType::kF32, {200, 700}, 1), x = Random(dtype, {400, 700}, 2);
+    const Weight w = *one->PrepareWeight(matrix.tensor(), nullptr, dtype);
+    HostTensor all(DType::kF32, {400, 200}), part(DType::kF32, {101, 200});
+    three->Matmul(x.tensor(), w, {}, all.tensor());
+    one->Matmul(x.tensor().Rows(37, 138), w, {}, part.tensor());
+    EXPECT_EQ(0, std::memcmp(part.f32(), all.f32() + 37 * 200, 101 * 200 * 4)) << DTypeName(dtype);
+  }
+}
+
+TEST(CpuMatmul, AppliesActivationGateAndResidualInOnePass) {
+  auto ops = MakeOps();
+  const HostTensor matrix = Random(DType::kF32, {40, 24}, 1, 0.3f), x = Random(DType::kF32, {18, 24}, 2);
+  const HostTensor table = Random(DType::kF32, {2, 3, 40}, 3), base = Random(DType::kF32, {3, 40}, 4);
+  HostTensor row(DType::kI32, {9});
+  for (int i = 0; i < 9; ++i) row.tensor().data<int32_t>()[i] = i % 2;
+  const Gate gate{{table.tensor(), base.tensor(), row.tensor()}, 2};
+  const Weight w = *ops->PrepareWeight(matrix.tensor(), nullptr, DType::kF32);
+  HostTensor fused = Random(DType::kF32, {18, 40}, 5), steps = Random(DType::kF32, {18, 40}, 5), y(DType::kF32, {18, 40});
+  ops->Matmul(x.tensor(), w, {.activation = Activation::kGeluTanh, .accumulate = Accumulate::kGated, .gate = gate}, fused.tensor());
+  ops->Matmul(x.tensor(), w, {}, y.tensor());
+  ops->Activate(y.tensor(), Activation::kGeluTanh, y.tensor());
+  ops->GatedAdd(y.tensor(), gate, steps.tensor());
+  EXPECT_TRUE(Near(fused.tensor(), steps.tensor(), 1e-6));
+}
+
+struct AttentionCase {
+  int64_t queries, keys, head_width;
+  int heads, kv_heads;
+  bool causal;
+  int64_t window, key_length;
+  bool bias;
+};
+
+void ReferenceAttention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& o, int64_t d, Tensor out) {
+  const int64_t nq = q.rows() / o.batch, nk = k.rows() / o.kv_batches;
+  const int64_t end = o.key_length >= 0 ? o.key_length : nk;
+  for (int b = 0; b < o.batch; ++b) {
+    for (int h = 0; h < o.heads; ++h) {
+      for (int64_t i = 0; i < nq; ++i) {
+        const int64_t kv_head = h / (o.heads / o.kv_heads), row = o.kv_batch[b] * nk;
+        std::vector<double> weight(nk, 0.0);
+        double max = -1e300, sum = 0;
+        const auto visible = [&](int64_t j) {
+          return j < end && (!o.causal || (j <= i && (o.window == 0 || i - j < o.window)));
+        };
+        for (int64_t j = 0; j < nk; ++j) {
+          if (!visible(j)) continue;
+          double dot = 0;
+          for (int64_t c = 0; c < d; ++c) dot += At(q, b * nq + i, h * d + c) * At(k, row + j, kv_head * d + c);
+          weight[j] = dot * o.scale + (o.bias.defined() ? At(o.bias, i, j) : 0);
+          max = std::max(max, weight[j]);
+        }
+        for (int64_t j = 0; j < nk; ++j) sum += weight[j] = visible(j) ? std::exp(weight[j] - max) : 0;
+        for (int64_t c = 0; c < d; ++c) {
+          double value = 0;
+          for (int64_t j = 0; j < nk; ++j) value += weight[j] * At(v, row + j, kv_head * d + c);
+          out.data<float>()[(b * nq + i) * o.heads * d + h * d + c] = static_cast<float>(value / sum);
+        }
+      }
+    }
+  }
+}
+
+class CpuAttention : public testing::TestWithParam<AttentionCase> {};
+
+TEST_P(CpuAttention, EqualsTheDefinition) {
+  const AttentionCase c = GetParam();
+  auto ops = MakeOps();
+  const int batch = 3, kv_batches = 2;
+  for (DType dtype : {DType::kF32, DType::kBF16}) {
+    const HostTensor q = Random(dtype, {batch * c.queries, c.heads * c.head_width}, 1, 2.0f);
+    const HostTensor k = Random(dtype, {kv_batches * c.keys, c.kv_heads * c.head_width}, 2, 2.0f);
+    const HostTensor v = Random(dtype, {kv_batches * c.keys, c.kv_heads * c.head_width}, 3);
+    const HostTensor bias = Random(DType::kF32, {c.queries, c.keys}, 4);
+    AttentionOptions o{.heads = c.heads,
+                       .kv_heads = c.kv_heads,
+                       .scale = 1.0f / std::sqrt(static_cast<float>(c.head_width)),
+                       .batch = batch,
+                       .kv_batches = kv_batches,
+                       .kv_batch = {0, 1, 1},
+                       .key_length = c.key_length,
+                       .causal = c.causal,
+                       .window = c.window};
+    if (c.bias) o.bias = bias.tensor();
+    HostTensor out(DType::kF32, q.tensor().shape()), expected(DType::kF32, q.tensor().shape());
+    ops->Attention(q.tensor(), k.tensor(), v.tensor(), o, out.tensor());
+    ReferenceAttention(q.tensor(), k.tensor(), v.tensor(), o, c.head_width, expected.tensor());
+    EXPECT_TRUE(Near(out.tensor(), expected.tensor(), dtype == DType::kF32 ? 2e-6 : 4e-3)) << DTypeName(dtype);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, CpuAttention,
+                         testing::Values(AttentionCase{5, 9, 8, 2, 2, false, 0, -1, false},
+                                         AttentionCase{70, 600, 64, 2, 2, false, 0, 531, true},
+                                         AttentionCase{400, 400, 16, 4, 2, true, 0, -1, false},
+                                         AttentionCase{600, 600, 24, 2, 1, true, 37, -1, false},
+                                         AttentionCase{3, 300, 128, 1, 1, false, 0, 257, false}));
+
+TEST(CpuAttention, ChunksOfKeysMergeToTheWhole) {
+  auto ops = MakeOps();
+  const HostTensor q = Random(DType::kF32, {2 * 7, 32}, 1), k = Random(DType::kF32, {2 * 40, 32}, 2), v = Random(DType::kF32, {2 * 40, 32}, 3);
+  AttentionOptions o{.heads = 2, .kv_heads = 2, .scale = 0.5f, .batch = 2, .kv_batches = 2, .kv_batch = {0, 1}, .key_length = 33};
+  HostTensor whole(DType::kF32, {14, 32}), merged(DType::kF32, {14, 32}), chunks(DType::kF32, {8, 14, 2, 18});
+  ops->Attention(q.tensor(), k.tensor(), v.tensor(), o, whole.tensor());
+  ops->AttentionChunks(q.tensor(), k.tensor(), v.tensor(), o, chunks.tensor());
+  ops->MergeChunks(chunks.tensor(), merged.tensor());
+  EXPECT_TRUE(Near(merged.tensor(), whole.tensor(), 1e-6));
+}
+
+TEST(CpuConv, EqualsTheDefinitionForEveryPadding) {
+  auto ops = MakeOps();
+  const int64_t frames = 3, height = 5, width = 6, in = 7, out = 9;
+  const HostTensor x = Random(DType::kF32, {frames, height, width, in}, 1);
+  const HostTensor matrix = Random(DType::kF32, {out, 27, in}, 2, 0.2f), bias = Random(DType::kF32, {out}, 3);
+  const Weight w = *ops->PrepareWeight(matrix.tensor(), &bias.tensor(), DType::kF32);
+  for (Padding space : {Padding::kZeros, Padding::kReflect, Padding::kReplicate}) {
+    for (int stride : {1, 2}) {
+      const ConvAxis side{.kernel = 3, .stride = stride, .before = 1, .after = 1, .padding = space};
+      const ConvOptions options{.time = {.kernel = 3, .before = 2, .padding = Padding::kReplicate}, .height = side, .width = side};
+      const int64_t oh = (height - 1) / stride + 1, ow = (width - 1) / stride + 1;
+      HostTensor y(DType::kF32, {frames, oh, ow, out}), expected(DType::kF32, {frames, oh, ow, out});
+      ops->Conv(x.tensor(), w, options, y.tensor());
+      const auto source = [](int64_t i, int64_t n, Padding p) -> int64_t {
+        if (i >= 0 && i < n) return i;
+        if (p == Padding::kZeros) return -1;
+        if (p == Padding::kReplicate) return i < 0 ? 0 : n - 1;
+        return i < 0 ? -i : 2 * (n - 1) - i;
+      };
+      for (int64_t f = 0; f < frames; ++f)
+        for (int64_t h = 0; h < oh; ++h)
+          for (int64_t u = 0; u < ow; ++u)
+            for (int64_t o = 0; o < out; ++o) {
+              double sum = bias.tensor().data<float>()[o];
+              for (int t = 0; t < 27; ++t) {
+                const int64_t sf = source(f + t / 9 - 2, frames, Padding::kReplicate);
+                const int64_t sh = source(h * stride + t / 3 % 3 - 1, height, space), sw = source(u * stride + t % 3 - 1, width, space);
+                if (sh < 0 || sw < 0) continue;
+                for (int64_t c = 0; c < in; ++c)
+                  sum += At(x.tensor(), (sf * height + sh) * width + sw, c) * matrix.tensor().data<float>()[(o * 27 + t) * in + c];
+              }
+              expected.f32()[((f * oh + h) * ow + u) * out + o] = static_cast<float>(sum);
+            }
+      EXPECT_TRUE(Near(y.tensor(), expected.tensor(), 1e-6)) << static_cast<int>(space) << " stride " << stride;
+    }
+  }
+}
+
+TEST(CpuRows, FusedNormsEqualTheirDefinitions) {
+  auto ops = MakeOps();
+  for (DType dtype : {DType::kF32, DType::kBF16}) {
+    const HostTensor x = Random(dtype, {17, 70}, 1), table = Random(DType::kF32, {1, 4, 70}, 2), base = Random(DType::kF32, {4, 70}, 3);
+    const ScaleShift m{{table.tensor(), base.tensor(), Tensor()}, 3, 1};
+    HostTensor fused(DType::kF32, {17, 70}), steps(DType::kF32, {17, 70});
+    ops->ModulatedRmsNorm(x.tensor(), m, 1e-6f, fused.tensor());
+    ops->Ops::ModulatedRmsNorm(x.tensor(), m, 1e-6f, steps.tensor());
+    EXPECT_TRUE(Near(fused.tensor(), steps.tensor(), 1e-6));
+    ops->ModulatedLayerNorm(x.tensor(), m, 1e-6f, fused.tensor());
+    ops->Ops::ModulatedLayerNorm(x.tensor(), m, 1e-6f, steps.tensor());
+    EXPECT_TRUE(Near(fused.tensor(), steps.tensor(), 1e-6));
+  }
+}
+
+TEST(CpuRows, NormRopeNormalizesEachGroupAndRotatesPairsOfAHead) {
+  auto ops = MakeOps();
+  const int64_t rows = 6, width = 48, d = 12;
+  HostTensor x = Random(DType::kF32, {rows, width}, 1);
+  const HostTensor weight = Random(DType::kF32, {width}, 2), cos = Random(DType::kF32, {3, width / 2}, 3), sin = Random(DType::kF32, {3, width / 2}, 4);
+  HostTensor expected(DType::kF32, {rows, width});
+  for (int64_t r = 0; r < rows; ++r) {
+    double sum = 0;
+    for (int64_t i = 0; i < width; ++i) sum += At(x.tensor(), r, i) * At(x.tensor(), r, i);
+    const auto normed = [&](int64_t i) { return At(x.tensor(), r, i) / std::sqrt(sum / width + 1e-6) * weight.tensor().data<float>()[i]; };
+    for (int64_t h = 0; h < width / d; ++h)
+      for (int64_t j = 0; j < d / 2; ++j) {
+        const double c = At(cos.tensor(), r % 3, h * d / 2 + j), s = At(sin.tensor(), r % 3, h * d / 2 + j);
+        const double a = normed(h * d + j), b = normed(h * d + d / 2 + j);
+        expected.f32()[r * width + h * d + j] = static_cast<float>(a * c - b * s);
+        expected.f32()[r * width + h * d + d / 2 + j] = static_cast<float>(b * c + a * s);
+      }
+  }
+  ops->NormRope(x.tensor(), {.weight = weight.tensor(), .group = width, .head_width = d, .rope = {cos.tensor(), sin.tensor()}}, nullptr);
+  EXPECT_TRUE(Near(x.tensor(), expected.tensor(), 1e-6));
+}
+
+}  // namespace
+}  // namespace kinora
