@@ -26,14 +26,13 @@
 #include "kinora/v1/video_generation.pb.h"
 #include "kinora/v1/worker.pb.h"
 #include "server/frontend/event_hub.h"
-#include "server/frontend/event_loop.h"
 #include "server/frontend/job_queue.h"
 #include "server/frontend/job_store.h"
 #include "server/frontend/worker_group.h"
 
 namespace kinora {
 
-struct Metrics;
+struct FrontendMetrics;
 
 struct DispatcherOptions {
   std::string owner;  // of leases; the same after a restart on the same state directory: own leases are void then
@@ -45,7 +44,7 @@ struct DispatcherOptions {
 class Dispatcher {
  public:
   // None is owned; all outlive the dispatcher. `metrics` may be null (tests).
-  Dispatcher(JobStore& store, JobQueue& queue, EventHub& hub, Clock& clock, Metrics* metrics,
+  Dispatcher(JobStore& store, JobQueue& queue, EventHub& hub, Clock& clock, FrontendMetrics* metrics,
              DispatcherOptions options);
   ~Dispatcher();  // stops; running jobs keep their leases, as after a crash: Drain first
   Dispatcher(const Dispatcher&) = delete;
@@ -83,8 +82,7 @@ class Dispatcher {
 
  private:
   class Impl;
-  std::shared_ptr<Impl> impl_;  // the store's callbacks hold it weakly: they may come after the dispatcher
-  EventLoop loop_;
+  const std::shared_ptr<Impl> impl_;  // the store's callbacks hold it weakly: they may come after the dispatcher
 };
 
 }  // namespace kinora

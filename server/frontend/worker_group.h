@@ -39,13 +39,13 @@ struct GroupLimits {
   absl::Duration cancel_floor = absl::Seconds(60);  // the same after a cancel, for the run to end
 };
 
+// As kinora_group_restarts_total counts them.
+enum class LossReason { kDisconnected, kSilent, kStalled, kCancelIgnored, kProcessEnded, kAdmin };
+
 class WorkerGroup {
  public:
   enum class State { kJoining, kLoading, kIdle, kBusy, kDraining, kDrained, kLost };
 
-  struct Run {             // the answers of all ranks
-    v1::RunResult result;  // rank 0's; `error` is that of the first rank that has one other than CANCELLED
-  };
   class Listener {  // called from within the methods below; may call back
    public:
     virtual ~Listener() = default;
@@ -53,9 +53,11 @@ class WorkerGroup {
     virtual void OnStage(WorkerGroup& group, const v1::StageMark& mark) = 0;
     virtual void OnStep(WorkerGroup& group, const v1::StepMark& mark) = 0;
     virtual void OnResolved(WorkerGroup& group, const v1::ResolvedMark& mark) = 0;
-    virtual void OnRunEnded(WorkerGroup& group, const v1::RunResult& result) = 0;  // the group is idle or drained again
+    // The answers of all ranks: rank 0's, with the error of the first rank that failed rather than was cancelled.
+    // The group is idle or drained again.
+    virtual void OnRunEnded(WorkerGroup& group, const v1::RunResult& result) = 0;
     virtual void OnEstimate(WorkerGroup& group, const v1::EstimateResult& result) = 0;
-    virtual void OnLost(WorkerGroup& group, const std::string& why) = 0;  // last call
+    virtual void OnLost(WorkerGroup& group, LossReason reason, const std::string& why) = 0;  // last call
   };
 
   WorkerGroup(std::string id, std::string incarnation, int world_size, GroupLimits limits, Listener& listener);
@@ -69,8 +71,9 @@ class WorkerGroup {
   void Start(const v1::Run& run, absl::Time now);  // state kIdle only
   void CancelRun(absl::Time now);                  // no run: nothing
   void Estimate(const v1::EstimateRequest& request);
-  void Drain();
-  void Lose(const std::string& why, const absl::Status& told_to_ranks);
+  void Drain();                         // finishes its run, takes no other
+  void Shutdown(absl::Duration grace);  // asks the processes to leave
+  void Lose(LossReason reason, const std::string& why);  // ends the ranks' streams, so that the processes leave
 
   // Loses the group if a rank is silent or work stands still. Call it again at the time that it returns, or earlier.
   absl::Time CheckHealth(absl::Time now);
@@ -107,7 +110,8 @@ class WorkerGroup {
   std::map<int, Rank> ranks_;
   v1::Ready ready_;
   std::optional<v1::Run> run_;
-  bool cancelled_ = false;
+  bool drain_ = false;
+  absl::Time cancel_time_ = absl::InfiniteFuture();  // of the present run
   absl::Time last_progress_;
   absl::Duration expected_step_;  // of the present stage
   std::string why_lost_;
