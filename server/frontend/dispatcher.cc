@@ -174,7 +174,8 @@ void Dispatcher::Impl::OnReady(WorkerGroup& group) {
 }
 
 void Dispatcher::Impl::CountRestart(LossReason reason) {
-  static constexpr const char* kNames[] = {"disconnected", "silent", "stalled", "cancel_ignored", "process_ended", "admin"};
+  static constexpr const char* kNames[] = {"disconnected",   "silent",        "stalled",
+                                           "cancel_ignored", "process_ended", "admin"};
   if (metrics_ != nullptr && !draining_) {
     metrics_->group_restarts_total.Add({{"reason", kNames[static_cast<int>(reason)]}}).Increment();
   }
@@ -189,12 +190,12 @@ void Dispatcher::Impl::OnLost(WorkerGroup& group, LossReason reason, const std::
   if (RunningJob* run = RunOf(group)) {
     const Attempt attempt = run->attempt;
     run->group.clear();
-    if (run->stop == Stop::kDeadline) {
+    if (run->stop == StopReason::kDeadline) {
       Outcome outcome{.state = v1::Video::FAILED, .error = {}, .artifacts = {}, .usage = {}};
       outcome.error = ToRpcStatus(absl::DeadlineExceededError("the job's deadline passed while it ran"));
       Finish(attempt, std::move(outcome));
     } else {
-      Requeue(attempt, why, /*lost_group=*/run->stop != Stop::kRelease);
+      Requeue(attempt, why, /*lost_group=*/run->stop != StopReason::kRelease);
     }
   }
   if (loss_listener_) loss_listener_(group.id(), group.incarnation(), why);
@@ -311,7 +312,7 @@ absl::StatusOr<v1::WorkerGroup> Dispatcher::Impl::DrainGroup(const std::string& 
 absl::StatusOr<v1::WorkerGroup> Dispatcher::Impl::RestartGroup(const std::string& id) {
   const auto it = groups_.find(id);
   if (it == groups_.end()) return NoSuchGroup(id);
-  if (RunningJob* run = RunOf(*it->second)) run->stop = Stop::kRelease;
+  if (RunningJob* run = RunOf(*it->second)) run->stop = StopReason::kRelease;
   it->second->Lose(LossReason::kAdmin, "restarted by an administrator");
   return lost_groups_[id];
 }

@@ -1,5 +1,5 @@
-// The inside of Dispatcher; only dispatcher.cc and dispatcher_runs.cc include it. Everything but the constructor, Stop and
-// AwaitNoRuns runs on `loop_`, so nothing but `drained_` has a lock.
+// The inside of Dispatcher; only dispatcher.cc and dispatcher_runs.cc include it. Everything but the constructor, Stop
+// and AwaitNoRuns runs on `loop_`, so nothing but `drained_` has a lock.
 #ifndef KINORA_SERVER_FRONTEND_DISPATCHER_IMPL_H_
 #define KINORA_SERVER_FRONTEND_DISPATCHER_IMPL_H_
 
@@ -50,26 +50,26 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   void CancelRun(const JobId& id);
   void Schedule();
   void BeginDrain();
-  void ReleaseRuns();               // requeues what runs, not counted
+  void ReleaseRuns();  // requeues what runs, not counted
   void ShutDownWorkers(absl::Duration grace);
 
   HealthListener health_listener_;
   LossListener loss_listener_;
 
  private:
-  enum class Stop { kNone, kCancel, kDeadline, kRelease, kLeaseLost };  // why a run is to end before it is done
+  enum class StopReason { kNone, kCancel, kDeadline, kRelease, kLeaseLost };  // why a run is to end before it is done
 
   struct Claim {  // asked of the store; holds the group meanwhile
     QueuedJob job;
     std::string incarnation;
-    Stop stop = Stop::kNone;  // asked for before there was a run
+    StopReason stop = StopReason::kNone;  // asked for before there was a run
   };
   struct RunningJob {
     Attempt attempt;
     QueuedJob job;
     v1::Video video;
     std::string group;  // empty: its run has ended and the store is being told
-    Stop stop = Stop::kNone;
+    StopReason stop = StopReason::kNone;
     absl::Time cancel_time;
     v1::Progress progress;
   };
@@ -94,7 +94,7 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   void ClaimFor(WorkerGroup& group, QueuedJob job);
   void OnClaimed(const std::string& group, absl::StatusOr<Claimed> claimed);
   void StartRun(RunningJob& run, WorkerGroup& group);
-  void StopRun(RunningJob& run, Stop why);
+  void StopRun(RunningJob& run, StopReason why);
   void ScheduleRenewal(const Attempt& attempt);
   void Renew(const Attempt& attempt);
   void AppendEvent(RunningJob& run, v1::VideoEvent event);
@@ -121,7 +121,7 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   std::map<std::string, bool> reported_health_;
   bool health_was_reported_ = false;
   absl::Time next_health_check_ = absl::InfiniteFuture();
-  std::map<std::string, Claim> claims_;        // by group
+  std::map<std::string, Claim> claims_;  // by group
   std::map<JobId, RunningJob> runs_;
   std::map<int64_t, PendingEstimate> estimates_;
   int64_t last_estimate_ = 0;

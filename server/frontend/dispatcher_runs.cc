@@ -19,7 +19,9 @@ bool StoreMayRecover(const absl::Status& status) {  // a full disk, a locked fil
 }
 
 QueuedJob ToQueuedJob(const v1::Video& video, const v1::Scheduling& scheduling) {
-  QueuedJob job{.id = video.id(), .model = video.model(), .priority = scheduling.priority(),
+  QueuedJob job{.id = video.id(),
+                .model = video.model(),
+                .priority = scheduling.priority(),
                 .create_time = FromProto(video.create_time())};
   if (scheduling.has_deadline()) job.deadline = job.create_time + FromProto(scheduling.deadline());
   return job;
@@ -89,10 +91,10 @@ void Dispatcher::Impl::ExpireQueued() {
   for (const QueuedJob& job : queue_.TakeExpired(now())) {
     const absl::Status error = absl::DeadlineExceededError("scheduling.deadline: it passed before the job was started");
     store_.FailQueued(job.id, ToRpcStatus(error), OnLoop<absl::StatusOr<v1::Video>>([job](Impl& self, auto video) {
-      if (StoreMayRecover(video.status())) {
-        self.At(self.now() + kStoreRetry, [job](Impl& impl) { impl.QueueAgain(job); });
-      }
-    }));
+                        if (StoreMayRecover(video.status())) {
+                          self.At(self.now() + kStoreRetry, [job](Impl& impl) { impl.QueueAgain(job); });
+                        }
+                      }));
   }
   const absl::Time next = queue_.NextDeadline();
   if (next >= next_expiry_) return;
@@ -129,8 +131,13 @@ void Dispatcher::Impl::OnClaimed(const std::string& group_id, absl::StatusOr<Cla
     return Schedule();
   }
   RunningJob& run = runs_[claimed->attempt.id];
-  run = {.attempt = claimed->attempt, .job = claim.job, .video = claimed->video, .group = group_id, .stop = Stop::kNone,
-         .cancel_time = now(), .progress = {}};
+  run = {.attempt = claimed->attempt,
+         .job = claim.job,
+         .video = claimed->video,
+         .group = group_id,
+         .stop = StopReason::kNone,
+         .cancel_time = now(),
+         .progress = {}};
   CountRuns();
   ScheduleRenewal(run.attempt);
   const auto group = groups_.find(group_id);
@@ -140,13 +147,13 @@ void Dispatcher::Impl::OnClaimed(const std::string& group_id, absl::StatusOr<Cla
     return Requeue(run.attempt, "its group left before the run began", /*lost_group=*/false);
   }
   StartRun(run, *group->second);
-  if (claim.stop != Stop::kNone) StopRun(run, claim.stop);
+  if (claim.stop != StopReason::kNone) StopRun(run, claim.stop);
 }
 
 void Dispatcher::Impl::StartRun(RunningJob& run, WorkerGroup& group) {
   if (metrics_ != nullptr) {
-    metrics_->queue_wait_seconds.Observe(absl::ToDoubleSeconds(
-        FromProto(run.video.start_time()) - std::max(run.job.create_time, run.job.queued_time)));
+    metrics_->queue_wait_seconds.Observe(
+        absl::ToDoubleSeconds(FromProto(run.video.start_time()) - std::max(run.job.create_time, run.job.queued_time)));
   }
   Log(Severity::kInfo, "run_started",
       {{"job", run.attempt.id}, {"attempt", absl::StrCat(run.attempt.number)}, {"group", group.id()}});
@@ -160,20 +167,20 @@ void Dispatcher::Impl::StartRun(RunningJob& run, WorkerGroup& group) {
   CheckHealth();
   if (run.job.deadline == absl::InfiniteFuture()) return;
   At(run.job.deadline, [attempt = run.attempt](Impl& self) {
-    if (RunningJob* late = self.Current(attempt)) self.StopRun(*late, Stop::kDeadline);
+    if (RunningJob* late = self.Current(attempt)) self.StopRun(*late, StopReason::kDeadline);
   });
 }
 
 void Dispatcher::Impl::CancelRun(const JobId& id) {
-  if (const auto run = runs_.find(id); run != runs_.end()) return StopRun(run->second, Stop::kCancel);
+  if (const auto run = runs_.find(id); run != runs_.end()) return StopRun(run->second, StopReason::kCancel);
   for (auto& [group, claim] : claims_) {
-    if (claim.job.id == id) claim.stop = Stop::kCancel;
+    if (claim.job.id == id) claim.stop = StopReason::kCancel;
   }
   if (queue_.Remove(id)) Schedule();  // it was cancelled while it waited
 }
 
-void Dispatcher::Impl::StopRun(RunningJob& run, Stop why) {
-  if (run.stop != Stop::kNone || run.group.empty()) return;
+void Dispatcher::Impl::StopRun(RunningJob& run, StopReason why) {
+  if (run.stop != StopReason::kNone || run.group.empty()) return;
   run.stop = why;
   run.cancel_time = now();
   if (const auto group = groups_.find(run.group); group != groups_.end()) group->second->CancelRun(now());
@@ -186,22 +193,23 @@ void Dispatcher::Impl::ScheduleRenewal(const Attempt& attempt) {
 
 void Dispatcher::Impl::Renew(const Attempt& attempt) {
   if (Current(attempt) == nullptr) return;
-  store_.Renew(attempt, options_.lease, OnLoop<absl::StatusOr<Lease>>([attempt](Impl& self, absl::StatusOr<Lease> lease) {
-    RunningJob* run = self.Current(attempt);
-    if (run == nullptr) return;
-    if (absl::IsAborted(lease.status()) || absl::IsNotFound(lease.status())) {
-      return self.StopRun(*run, Stop::kLeaseLost);  // another frontend has taken it, or it was deleted
-    }
-    if (lease.ok() && lease->cancel_requested) self.StopRun(*run, Stop::kCancel);
-    self.ScheduleRenewal(attempt);
-  }));
+  store_.Renew(
+      attempt, options_.lease, OnLoop<absl::StatusOr<Lease>>([attempt](Impl& self, absl::StatusOr<Lease> lease) {
+        RunningJob* run = self.Current(attempt);
+        if (run == nullptr) return;
+        if (absl::IsAborted(lease.status()) || absl::IsNotFound(lease.status())) {
+          return self.StopRun(*run, StopReason::kLeaseLost);  // another frontend has taken it, or it was deleted
+        }
+        if (lease.ok() && lease->cancel_requested) self.StopRun(*run, StopReason::kCancel);
+        self.ScheduleRenewal(attempt);
+      }));
 }
 
 void Dispatcher::Impl::AppendEvent(RunningJob& run, v1::VideoEvent event) {
   store_.Append(run.attempt, event, OnLoop<absl::Status>([attempt = run.attempt](Impl& self, absl::Status status) {
-    RunningJob* running = self.Current(attempt);
-    if (running != nullptr && absl::IsAborted(status)) self.StopRun(*running, Stop::kLeaseLost);
-  }));
+                  RunningJob* running = self.Current(attempt);
+                  if (running != nullptr && absl::IsAborted(status)) self.StopRun(*running, StopReason::kLeaseLost);
+                }));
 }
 
 void Dispatcher::Impl::OnStage(WorkerGroup& group, const v1::StageMark& mark) {
@@ -270,14 +278,14 @@ void Dispatcher::Impl::EndRun(RunningJob& run, const v1::RunResult& result) {
   } else if (!absl::IsCancelled(status)) {
     outcome.state = v1::Video::FAILED;
     outcome.error = result.error();
-  } else if (run.stop == Stop::kCancel) {
+  } else if (run.stop == StopReason::kCancel) {
     outcome.state = v1::Video::CANCELLED;
     if (metrics_ != nullptr) metrics_->cancel_latency_seconds.Observe(absl::ToDoubleSeconds(now() - run.cancel_time));
-  } else if (run.stop == Stop::kDeadline) {
+  } else if (run.stop == StopReason::kDeadline) {
     outcome.state = v1::Video::FAILED;
     outcome.error = ToRpcStatus(absl::DeadlineExceededError(
         absl::StrCat("scheduling.deadline: it passed at step ", result.step_reached(), " of the run")));
-  } else if (run.stop == Stop::kLeaseLost) {
+  } else if (run.stop == StopReason::kLeaseLost) {
     return Forget(run.attempt);
   } else {
     return Requeue(run.attempt, "its run was released", /*lost_group=*/false);
@@ -287,11 +295,12 @@ void Dispatcher::Impl::EndRun(RunningJob& run, const v1::RunResult& result) {
 
 void Dispatcher::Impl::Finish(const Attempt& attempt, Outcome outcome) {
   const Outcome& told = outcome;
-  store_.Finish(attempt, told, OnLoop<absl::Status>([attempt, outcome](Impl& self, absl::Status status) mutable {
-    if (!StoreMayRecover(status)) return self.Forget(attempt);
-    Log(Severity::kError, "outcome_not_stored", {{"job", attempt.id}, {"why", std::string(status.message())}});
-    self.At(self.now() + kStoreRetry, [attempt, outcome](Impl& impl) { impl.Finish(attempt, outcome); });
-  }));
+  store_.Finish(
+      attempt, told, OnLoop<absl::Status>([attempt, outcome](Impl& self, absl::Status status) mutable {
+        if (!StoreMayRecover(status)) return self.Forget(attempt);
+        Log(Severity::kError, "outcome_not_stored", {{"job", attempt.id}, {"why", std::string(status.message())}});
+        self.At(self.now() + kStoreRetry, [attempt, outcome](Impl& impl) { impl.Finish(attempt, outcome); });
+      }));
 }
 
 void Dispatcher::Impl::Requeue(const Attempt& attempt, const std::string& why, bool lost_group) {

@@ -24,6 +24,7 @@ struct QueuedJob {
   std::string model;
   int priority = 0;
   absl::Time create_time;
+  absl::Time queued_time = absl::InfinitePast();  // of a job that was queued again; for the wait that is measured
   absl::Time deadline = absl::InfiniteFuture();  // of the end of the job; one that runs is the dispatcher's to end
 };
 

@@ -54,8 +54,8 @@ class JoinStream final : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::F
     if (!joined_) {
       if (!incoming_.has_hello()) return Close(absl::FailedPreconditionError("the first message must be a Hello"));
       if (incoming_.hello().build() != build_) {
-        return Close(absl::FailedPreconditionError(absl::StrCat("this frontend is of build ", build_,
-                                                                ", the worker of build ", incoming_.hello().build())));
+        return Close(absl::FailedPreconditionError(
+            absl::StrCat("this frontend is of build ", build_, ", the worker of build ", incoming_.hello().build())));
       }
       joined_ = true;
       dispatcher_.Join(incoming_.hello(), shared_from_this());

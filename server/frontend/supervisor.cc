@@ -115,8 +115,7 @@ absl::Status Supervisor::Spawn(const std::string& incarnation) {
     return absl::CancelledError("stopping");
   }
   pid_t pid = 0;
-  const int error =
-      posix_spawn(&pid, options_.binary.c_str(), plan.actions(), plan.attributes(), argv.data(), environ);
+  const int error = posix_spawn(&pid, options_.binary.c_str(), plan.actions(), plan.attributes(), argv.data(), environ);
   close(lifeline);
   if (error != 0) {
     close(pipe_ends[1]);

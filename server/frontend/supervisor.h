@@ -1,6 +1,6 @@
 // Embedded mode: starts the worker process of one group, restarts it when it ends, and takes it along when the frontend
-// goes, however it goes: each worker inherits the read end of a pipe and leaves at its end of file. It inherits nothing else
-// but the standard streams, so no socket, lock or database of the frontend lives on in it.
+// goes, however it goes: each worker inherits the read end of a pipe and leaves at its end of file. It inherits nothing
+// else but the standard streams, so no socket, lock or database of the frontend lives on in it.
 //
 // Restarts back off: 0.5 s, doubling to 30 s, from the start again once a worker has lived for a minute. Starting and
 // waiting are done by threads of its own, none by the caller's.
@@ -34,7 +34,8 @@ struct SupervisorOptions {
 
 class Supervisor {
  public:
-  // A process ended, or could not be started: "exit status 1", "killed by signal 9 (Killed)". On the supervisor's thread.
+  // A process ended, or could not be started: "exit status 1", "killed by signal 9 (Killed)". On the supervisor's
+  // thread.
   using EndListener =
       std::function<void(const std::string& group, const std::string& incarnation, const std::string& why)>;
 

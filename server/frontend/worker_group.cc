@@ -12,13 +12,20 @@ namespace {
 
 const char* StateName(WorkerGroup::State state) {
   switch (state) {
-    case WorkerGroup::State::kJoining: return "joining";
-    case WorkerGroup::State::kLoading: return "loading";
-    case WorkerGroup::State::kIdle: return "idle";
-    case WorkerGroup::State::kBusy: return "busy";
-    case WorkerGroup::State::kDraining: return "draining";
-    case WorkerGroup::State::kDrained: return "drained";
-    case WorkerGroup::State::kLost: return "lost";
+    case WorkerGroup::State::kJoining:
+      return "joining";
+    case WorkerGroup::State::kLoading:
+      return "loading";
+    case WorkerGroup::State::kIdle:
+      return "idle";
+    case WorkerGroup::State::kBusy:
+      return "busy";
+    case WorkerGroup::State::kDraining:
+      return "draining";
+    case WorkerGroup::State::kDrained:
+      return "drained";
+    case WorkerGroup::State::kLost:
+      return "lost";
   }
   return "";
 }
@@ -207,19 +214,22 @@ absl::Time WorkerGroup::CheckHealth(absl::Time now) {
   for (const auto& [number, rank] : ranks_) {
     const absl::Time limit = rank.last_heartbeat + limits_.heartbeat_timeout;
     if (now >= limit) {
-      return lose(LossReason::kSilent, absl::StrCat("rank ", number, " was silent for ", absl::FormatDuration(now - rank.last_heartbeat)));
+      return lose(LossReason::kSilent,
+                  absl::StrCat("rank ", number, " was silent for ", absl::FormatDuration(now - rank.last_heartbeat)));
     }
     next = std::min(next, limit);
   }
   if (state_ == State::kIdle || state_ == State::kDrained) return next;
   const absl::Time stall = last_progress_ + StallLimit();
   if (now >= stall) {
-    return lose(LossReason::kStalled, absl::StrCat(StateName(state_), " without progress for ", absl::FormatDuration(now - last_progress_)));
+    return lose(LossReason::kStalled,
+                absl::StrCat(StateName(state_), " without progress for ", absl::FormatDuration(now - last_progress_)));
   }
   // A rank that goes on with steps after a cancel makes progress and yet does not do what it is told.
   const absl::Time cancelled = cancel_time_ + std::max(limits_.cancel_floor, 10 * expected_step_);
   if (run_ && now >= cancelled) {
-    return lose(LossReason::kCancelIgnored, absl::StrCat("still running ", absl::FormatDuration(now - cancel_time_), " after a cancel"));
+    return lose(LossReason::kCancelIgnored,
+                absl::StrCat("still running ", absl::FormatDuration(now - cancel_time_), " after a cancel"));
   }
   return std::min({next, stall, run_ ? cancelled : absl::InfiniteFuture()});
 }

@@ -71,8 +71,8 @@ class WorkerGroup {
   void Start(const v1::Run& run, absl::Time now);  // state kIdle only
   void CancelRun(absl::Time now);                  // no run: nothing
   void Estimate(const v1::EstimateRequest& request);
-  void Drain();                         // finishes its run, takes no other
-  void Shutdown(absl::Duration grace);  // asks the processes to leave
+  void Drain();                                          // finishes its run, takes no other
+  void Shutdown(absl::Duration grace);                   // asks the processes to leave
   void Lose(LossReason reason, const std::string& why);  // ends the ranks' streams, so that the processes leave
 
   // Loses the group if a rank is silent or work stands still. Call it again at the time that it returns, or earlier.
