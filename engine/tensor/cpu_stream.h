@@ -3,25 +3,21 @@
 #define KINORA_ENGINE_TENSOR_CPU_STREAM_H_
 
 #include <memory>
-#include <source_location>
 #include <utility>
 #include <vector>
 
-#include "engine/base/trace.h"
 #include "engine/tensor/stream.h"
 
 namespace kinora {
 
 class CpuStream : public Stream {
  public:
-  // `work` must capture by value all it uses. Outside a capture it runs at once and nothing is allocated. In a trace it
-  // bears the name of the function that enqueued it.
+  // `work` must capture by value all it uses. Outside a capture it runs at once and nothing is allocated.
   template <typename F>
-  void Enqueue(F&& work, std::source_location from = std::source_location::current()) {
+  void Enqueue(F&& work) {
     if (recording_ != nullptr) {
-      recording_->push_back({std::forward<F>(work), from.function_name()});
+      recording_->emplace_back(std::forward<F>(work));
     } else if (failure_.ok()) {
-      const TraceSpan span("op", from.function_name());
       work();
     }
   }
@@ -36,11 +32,7 @@ class CpuStream : public Stream {
 
  private:
   friend class CpuGraph;
-  struct Closure {
-    std::function<void()> work;
-    const char* name;
-  };
-  using Closures = std::vector<Closure>;
+  using Closures = std::vector<std::function<void()>>;
   Closures* recording_ = nullptr;
   absl::Status failure_;
 };

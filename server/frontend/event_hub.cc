@@ -107,12 +107,27 @@ absl::StatusOr<std::shared_ptr<Subscription>> EventHub::Subscribe(const std::str
 }
 
 void EventHub::Publish(const v1::VideoEvent& event) {
+  {
+    absl::MutexLock lock(&mu_);
+    latest_steps_.erase(event.video_id());
+  }
   for (const auto& subscription : Of(event.video_id())) subscription->Deliver(event);
 }
 
 void EventHub::PublishStep(v1::VideoEvent event) {
   *event.mutable_time() = ToProto(clock_.Now());
+  if (event.has_step()) {
+    absl::MutexLock lock(&mu_);
+    latest_steps_[event.video_id()] = event.step();
+  }
   for (const auto& subscription : Of(event.video_id())) subscription->Deliver(event);
+}
+
+void EventHub::AddLatestStep(v1::Video& video) const {
+  if (video.state() != v1::Video::RUNNING) return;
+  absl::MutexLock lock(&mu_);
+  const auto found = latest_steps_.find(video.id());
+  if (found != latest_steps_.end()) *video.mutable_progress() = found->second;
 }
 
 int EventHub::subscriptions() const {

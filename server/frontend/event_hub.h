@@ -65,6 +65,9 @@ class EventHub {
   void Publish(const v1::VideoEvent& event);      // stored: `sequence` is its own
   void PublishStep(v1::VideoEvent event);         // step or preview; the hub fills in `time`, the watch `sequence`
 
+  // Fills in `progress` of a running video from its latest step, which no store has.
+  void AddLatestStep(v1::Video& video) const;
+
   int subscriptions() const;
   int subscriptions(const std::string& video_id) const;  // who watches this video
 
@@ -83,6 +86,7 @@ class EventHub {
     std::weak_ptr<Subscription> subscription;
   };
   std::unordered_map<std::string, std::vector<Entry>> by_video_ ABSL_GUARDED_BY(mu_);
+  std::unordered_map<std::string, v1::Progress> latest_steps_ ABSL_GUARDED_BY(mu_);  // of running videos
   int count_ ABSL_GUARDED_BY(mu_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   std::thread heartbeats_;
