@@ -3,8 +3,8 @@
 
     python tests/golden/export.py [--lightricks CHECKOUT] [--only PATTERN] [--output FOLDER]
 
-Needs torch, diffusers 0.42.1, transformers, sentencepiece, protobuf. The cases where diffusers and Lightricks differ are
-only written with --lightricks, a checkout of Lightricks/LTX-2 (which needs einops).
+Needs torch, diffusers 0.42.1, transformers, sentencepiece, protobuf. The cases where diffusers and Lightricks differ
+are only written with --lightricks, a checkout of Lightricks/LTX-2 (which needs einops and scipy).
 """
 
 import argparse
@@ -15,8 +15,17 @@ from pathlib import Path
 
 import torch
 
-from golden import (audio_cases, case, diffusion_cases, lightricks, lightricks_cases, pipeline_cases, text_cases,
-                    transformer_cases, video_vae_cases)
+from golden import (
+    audio_cases,
+    case,
+    diffusion_cases,
+    lightricks,
+    lightricks_cases,
+    pipeline_cases,
+    text_cases,
+    transformer_cases,
+    video_vae_cases,
+)
 
 GROUPS = [transformer_cases, video_vae_cases, text_cases, audio_cases, diffusion_cases, pipeline_cases]
 

@@ -21,20 +21,49 @@ def write_text_encoder(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     state = layouts.single_file_names("gemma", tiny.gemma().state_dict())
     safetensors_file.save({k: v.bfloat16() for k, v in state.items()}, folder / "model.safetensors", {"format": "pt"})
-    (folder / "config.json").write_text(json.dumps({
-        "architectures": ["Gemma3ForConditionalGeneration"], "boi_token_index": 6, "eoi_token_index": 7,
-        "eos_token_id": [1, 106], "image_token_index": 8, "initializer_range": 0.02, "mm_tokens_per_image": 4,
-        "model_type": "gemma3", "text_config": configs.GEMMA, "torch_dtype": "bfloat16", "vision_config": tiny.VISION,
-    }, indent=2) + "\n")
+    (folder / "config.json").write_text(
+        json.dumps(
+            {
+                "architectures": ["Gemma3ForConditionalGeneration"],
+                "boi_token_index": 6,
+                "eoi_token_index": 7,
+                "eos_token_id": [1, 106],
+                "image_token_index": 8,
+                "initializer_range": 0.02,
+                "mm_tokens_per_image": 4,
+                "model_type": "gemma3",
+                "text_config": configs.GEMMA,
+                "torch_dtype": "bfloat16",
+                "vision_config": tiny.VISION,
+            },
+            indent=2,
+        )
+        + "\n"
+    )
     model = tokenizer.train()
     (folder / "tokenizer.model").write_bytes(model)
-    (folder / "tokenizer_config.json").write_text(json.dumps({
-        "add_bos_token": True, "add_eos_token": False, "bos_token": "<bos>", "eos_token": "<eos>", "pad_token": "<pad>",
-        "unk_token": "<unk>", "clean_up_tokenization_spaces": False, "model_max_length": 1000000000000000019884624838656,
-        "sp_model_kwargs": None, "spaces_between_special_tokens": False, "tokenizer_class": "GemmaTokenizer",
-        "use_default_system_prompt": False,
-        "added_tokens_decoder": tokenizer.added_tokens(model),
-    }, ensure_ascii=False, indent=1) + "\n")
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps(
+            {
+                "add_bos_token": True,
+                "add_eos_token": False,
+                "bos_token": "<bos>",
+                "eos_token": "<eos>",
+                "pad_token": "<pad>",
+                "unk_token": "<unk>",
+                "clean_up_tokenization_spaces": False,
+                "model_max_length": 1000000000000000019884624838656,
+                "sp_model_kwargs": None,
+                "spaces_between_special_tokens": False,
+                "tokenizer_class": "GemmaTokenizer",
+                "use_default_system_prompt": False,
+                "added_tokens_decoder": tokenizer.added_tokens(model),
+            },
+            ensure_ascii=False,
+            indent=1,
+        )
+        + "\n"
+    )
 
 
 def main() -> None:
@@ -54,6 +83,7 @@ def main() -> None:
         raise SystemExit("larger than 3 MB")
     if args.lightricks:
         from golden import lightricks
+
         lightricks.enable(args.lightricks)
         lightricks.check_loads(args.output / tiny.FILE)
         print("loaded strictly by Lightricks' configurators")

@@ -8,28 +8,31 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from golden import layouts, safetensors_file
+from golden import layouts, safetensors_file, sensitivity
 
 Tensors = dict[str, torch.Tensor]
 
 
 @dataclasses.dataclass
 class Case:
-    """run(module) -> outputs; names that begin with "tap." are written as taps. It leaves everything as it was, so that
-    the module can be broken and run again."""
+    """run(module, inputs) -> outputs; names that begin with "tap." are written as taps. It leaves everything as it was,
+    so that sensitivity.py can break the module or the inputs and run it again."""
 
     name: str
     module_name: str  # key of layouts.PREFIX, or "" for a case without weights
     module: nn.Module | None
     meta: dict  # {"config": ..., "model_version": ...} as in Lightricks' files; {} without weights
     inputs: Tensors
-    run: Callable[[nn.Module], Tensors]
+    run: Callable[[nn.Module, Tensors], Tensors]
     taps: dict[str, str] = dataclasses.field(default_factory=dict)  # submodule name -> tap name
     parameters: dict = dataclasses.field(default_factory=dict)  # scalars the C++ test needs
     weights_from: str = ""  # name of the case whose file holds the weights
-    mistakes: dict[str, Callable] = dataclasses.field(default_factory=dict)  # see sensitivity.py
+    mistakes: dict[str, Callable[[], Tensors]] = dataclasses.field(default_factory=dict)  # outputs with that mistake in
+    removed: dict[str, Callable[[], Tensors]] = dataclasses.field(default_factory=dict)  # outputs without that part
     lightricks: bool = False  # the reference is Lightricks' code
-    plain: Tensors = dataclasses.field(default_factory=dict)  # written without "in.", for tools that read the file themselves
+    plain: Tensors = dataclasses.field(
+        default_factory=dict
+    )  # written without "in.", for tools that read the file themselves
     weights: Tensors | None = None  # single-file names; absent: from `module`
 
     def single_file_weights(self) -> Tensors:
@@ -46,10 +49,12 @@ def record(case: Case) -> tuple[Tensors, Tensors]:
     """(outputs, taps) of the reference."""
     taps, handles, modules = {}, [], dict(case.module.named_modules()) if case.module is not None else {}
     for submodule, tap in case.taps.items():
+
         def hook(_module, _args, output, tap=tap):
             taps[tap] = _first(output).detach().clone()
+
         handles.append(modules[submodule].register_forward_hook(hook))
-    outputs = case.run(case.module)
+    outputs = case.run(case.module, case.inputs)
     for handle in handles:
         handle.remove()
     return outputs, taps
@@ -58,6 +63,7 @@ def record(case: Case) -> tuple[Tensors, Tensors]:
 def write(case: Case, folder: Path, versions: dict[str, str]) -> tuple[int, dict[str, list[int]]]:
     """Writes <folder>/<name>.safetensors. Returns its size and the shapes of its in, tap and out tensors."""
     outputs, taps = record(case)
+    sensitivity.check(case, outputs)
     tensors = {f"in.{k}": v for k, v in case.inputs.items()} | case.plain
     tensors |= {f"tap.{k}": v for k, v in taps.items()}
     tensors |= {k if k.startswith("tap.") else f"out.{k}": v for k, v in outputs.items()}
@@ -65,12 +71,19 @@ def write(case: Case, folder: Path, versions: dict[str, str]) -> tuple[int, dict
         if tensor.is_floating_point() and not torch.isfinite(tensor).all():
             raise SystemExit(f"{case.name}: {name} is not finite")
     shapes = {k: list(v.shape) for k, v in tensors.items()}
-    metadata = {"config": json.dumps(case.meta.get("config", {})), "versions": json.dumps(versions),
-                "command": f"python tests/golden/export.py --only {case.name}" + " --lightricks CHECKOUT" * case.lightricks,
-                "parameters": json.dumps(case.parameters)}
+    metadata = {
+        "config": json.dumps(case.meta.get("config", {})),
+        "versions": json.dumps(versions),
+        "command": f"python tests/golden/export.py --only {case.name}" + " --lightricks CHECKOUT" * case.lightricks,
+        "parameters": json.dumps(case.parameters),
+    }
     if case.module_name:
-        metadata |= {"model_version": case.meta.get("model_version", ""), "layout": "single_file",
-                     "prefix": layouts.PREFIX[case.module_name], "weights": case.weights_from or case.name}
+        metadata |= {
+            "model_version": case.meta.get("model_version", ""),
+            "layout": "single_file",
+            "prefix": layouts.PREFIX[case.module_name],
+            "weights": case.weights_from or case.name,
+        }
     if case.module_name and not case.weights_from:
         for name, tensor in case.single_file_weights().items():
             half = tensor.bfloat16()

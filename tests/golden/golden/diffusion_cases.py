@@ -1,18 +1,18 @@
-"""Noise as torch's CPU generator draws it, and one Euler step. What differs between the references is in lightricks_cases.py."""
+"""Noise as torch's CPU generator draws it, and Euler steps. Where the references differ: lightricks_cases.py."""
 
 import torch
 from diffusers import FlowMatchEulerDiscreteScheduler
 
 from golden.case import Case
 
-# torch fills 16 elements at a time with one Box-Muller pass (and redoes the last 16 of an uneven size); below 16 it draws
+# torch fills 16 elements at a time by Box-Muller (and redoes the last 16 of an uneven size); below 16 it draws
 # them one by one, and an odd count leaves half a pair for the next draw. The draws of a seed follow each other.
 _DRAWS = ((16, 3, 4, 6), (8, 13, 16), (5,), (3,), (15,), (16,), (17,), (1,), (1, 40), (2, 2), (100,))
 _SEEDS = (0, 10, 42, 4294967295, 2**63 - 1)
 
 
 def _noise() -> Case:
-    def run(_):
+    def run(*_):
         found = {}
         for seed in _SEEDS:
             gen = torch.Generator("cpu").manual_seed(seed)
@@ -29,7 +29,7 @@ def _euler() -> Case:
     latent = torch.randn(1, 13, 16, generator=gen)
     velocity = torch.randn(len(sigmas), 1, 13, 16, generator=gen)
 
-    def run(_):
+    def run(*_):
         scheduler = FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=False, shift_terminal=None)
         scheduler.set_timesteps(sigmas=sigmas)
         scheduler.set_begin_index(0)

@@ -11,7 +11,7 @@ from safetensors import safe_open
 
 
 def enable(checkout: Path) -> None:
-    """Makes ltx_core and ltx_pipelines importable. They need einops; torchaudio only for encoding audio, so it may be absent."""
+    """Makes ltx_core and ltx_pipelines importable. They need einops and scipy (and torchaudio to encode audio)."""
     sys.path[:0] = [str(checkout / "packages" / p / "src") for p in ("ltx-core", "ltx-pipelines")]
     try:
         import torchaudio  # noqa: F401
@@ -27,9 +27,12 @@ def build(component: str, metadata: dict) -> torch.nn.Module:
     from ltx_core.text_encoders.gemma import embeddings_connector as connector
 
     configurators = {
-        "transformer": LTXModelConfigurator, "video_decoder": video.VideoDecoderConfigurator,
-        "video_encoder": video.VideoEncoderConfigurator, "audio_decoder": audio.AudioDecoderConfigurator,
-        "vocoder": audio.VocoderConfigurator, "video_connector": connector.Embeddings1DConnectorConfigurator,
+        "transformer": LTXModelConfigurator,
+        "video_decoder": video.VideoDecoderConfigurator,
+        "video_encoder": video.VideoEncoderConfigurator,
+        "audio_decoder": audio.AudioDecoderConfigurator,
+        "vocoder": audio.VocoderConfigurator,
+        "video_connector": connector.Embeddings1DConnectorConfigurator,
         "audio_connector": connector.AudioEmbeddings1DConnectorConfigurator,
     }
     module = configurators[component].from_metadata(metadata)

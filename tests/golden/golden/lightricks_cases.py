@@ -6,16 +6,23 @@ The transformer cases share weights and inputs with transformer_2_3 and transfor
 import torch
 
 from golden import layouts, lightricks, transformer_cases, video_vae_cases
+from golden import sensitivity as s
 from golden.case import Case
 
 
 def _modality(data: dict, stream: str, rows: int, **changes):
     """data's tensors as Lightricks' Modality; `rows` rows of the batch."""
     from ltx_core.model.transformer.modality import Modality
+
     latent = data[stream][:1].expand(rows, -1, -1)
     sigma = data["sigma"][:1].expand(rows)
-    fields = dict(latent=latent, sigma=sigma, timesteps=sigma[:, None].expand(-1, latent.shape[1]),
-                  positions=data[f"{stream}_positions"][:1].expand(rows, -1, -1, -1), context=data[f"{stream}_context"][:rows])
+    fields = dict(
+        latent=latent,
+        sigma=sigma,
+        timesteps=sigma[:, None].expand(-1, latent.shape[1]),
+        positions=data[f"{stream}_positions"][:1].expand(rows, -1, -1, -1),
+        context=data[f"{stream}_context"][:rows],
+    )
     return Modality(**(fields | changes))
 
 
@@ -25,32 +32,69 @@ def _whole_names(case: Case) -> dict[str, torch.Tensor]:
 
 
 def _per_token(base: Case, model, name: str) -> Case:
-    """Image-to-video: latent frame 0 is clean (mask 0), two later tokens half noised; sigma differs between the modalities' tokens only."""
+    """Image-to-video: latent frame 0 is clean (mask 0), two later tokens have mask 0.3."""
     data = {k: v[:1] for k, v in base.inputs.items()}
     frame = transformer_cases.GRID[1] * transformer_cases.GRID[2]
     mask = torch.ones(1, data["video"].shape[1])
     mask[:, :frame], mask[:, frame + 2], mask[:, -1] = 0.0, 0.3, 0.3
     data["video_mask"] = mask
 
-    def run(m):
-        video = _modality(data, "video", 1, timesteps=mask * data["sigma"][:, None])
+    def run(m, data):
+        video = _modality(data, "video", 1, timesteps=data["video_mask"] * data["sigma"][:, None])
         v, a = m(video, _modality(data, "audio", 1), None)
         return {"video": v, "audio": a}
 
-    return Case(f"{name}_per_token", "transformer", model, base.meta, data, run, {}, dict(base.parameters, batch=1), name)
+    case = Case(
+        f"{name}_per_token", "transformer", model, base.meta, data, run, {}, dict(base.parameters, batch=1), name
+    )
+    for which, cross in (("cross", True), ("own", False)):
+        case.mistakes[f"diffusers' AV timesteps: {which}"] = lambda cross=cross: _diffusers(base.module, data, cross)
+    case.mistakes["uniform timesteps"] = s.broken(case, inputs={"video_mask": torch.ones_like(mask)})
+    if getattr(model, "prompt_adaln_single", None) is not None:
+        case.mistakes["prompt AdaLN fed a token's timestep"] = s.broken(
+            case, s.input_of(model.prompt_adaln_single, lambda t: t * mask[0, frame + 2])
+        )
+    return case
+
+
+def _diffusers(model, data: dict, cross: bool) -> dict:
+    sigma = data["sigma"] * 1000
+    result = model(
+        hidden_states=data["video"],
+        audio_hidden_states=data["audio"],
+        encoder_hidden_states=data["video_context"],
+        audio_encoder_hidden_states=data["audio_context"],
+        timestep=data["video_mask"] * sigma,
+        audio_timestep=sigma[:, None].expand(-1, data["audio"].shape[1]),
+        sigma=sigma,
+        video_coords=data["video_positions"],
+        audio_coords=data["audio_positions"],
+        use_cross_timestep=cross,
+    )
+    return {"video": result.sample, "audio": result.audio_sample}
+
+
+def _as_outputs(result: tuple) -> dict:
+    return {"video": result[0], "audio": result[1]}
 
 
 def _frozen_audio(base: Case, model, name: str) -> Case:
     """Audio-to-video: the audio modality has sigma 0 and timestep 0 on every token, the video one sigma."""
     data = {k: v[:1] for k, v in base.inputs.items()}
 
-    def run(m):
+    def run(m, data):
         zero = torch.zeros(1)
         audio = _modality(data, "audio", 1, sigma=zero, timesteps=torch.zeros(1, data["audio"].shape[1]))
         v, a = m(_modality(data, "video", 1), audio, None)
         return {"video": v, "audio": a}
 
-    return Case(f"{name}_frozen_audio", "transformer", model, base.meta, data, run, {}, dict(base.parameters, batch=1), name)
+    case = Case(
+        f"{name}_frozen_audio", "transformer", model, base.meta, data, run, {}, dict(base.parameters, batch=1), name
+    )
+    case.mistakes["audio not frozen"] = lambda: _as_outputs(
+        model(_modality(data, "video", 1), _modality(data, "audio", 1), None)
+    )
+    return case
 
 
 def _guidance_passes(base: Case, model, name: str) -> Case:
@@ -59,8 +103,13 @@ def _guidance_passes(base: Case, model, name: str) -> Case:
     Further outputs: stg_video_only and stg_audio_only [1, ...] perturb one modality's self-attention in block 0;
     audio_skipped: the audio stream is not updated (skip_step) but still gives keys and values to the video.
     """
-    from ltx_core.guidance.perturbations import (BatchedPerturbationConfig, Perturbation, PerturbationConfig,
-                                                 PerturbationType)
+    from ltx_core.guidance.perturbations import (
+        BatchedPerturbationConfig,
+        Perturbation,
+        PerturbationConfig,
+        PerturbationType,
+    )
+
     data = dict(base.inputs)
     data["video_context"] = data["video_context"][[0, 1, 1, 1]]
     data["audio_context"] = data["audio_context"][[0, 1, 1, 1]]
@@ -75,9 +124,13 @@ def _guidance_passes(base: Case, model, name: str) -> Case:
     def batch(passes):
         return BatchedPerturbationConfig(passes, layers, dtype=torch.float32)
 
-    def run(m):
-        passes = [config(), config(), config((kinds.SKIP_VIDEO_SELF_ATTN, [1]), (kinds.SKIP_AUDIO_SELF_ATTN, [1])),
-                  config((kinds.SKIP_A2V_CROSS_ATTN, None), (kinds.SKIP_V2A_CROSS_ATTN, None))]
+    def run(m, data):
+        passes = [
+            config(),
+            config(),
+            config((kinds.SKIP_VIDEO_SELF_ATTN, [1]), (kinds.SKIP_AUDIO_SELF_ATTN, [1])),
+            config((kinds.SKIP_A2V_CROSS_ATTN, None), (kinds.SKIP_V2A_CROSS_ATTN, None)),
+        ]
         found = {}
         found["video"], found["audio"] = m(_modality(data, "video", 4), _modality(data, "audio", 4), batch(passes))
         for which, kind in (("video", kinds.SKIP_VIDEO_SELF_ATTN), ("audio", kinds.SKIP_AUDIO_SELF_ATTN)):
@@ -90,7 +143,23 @@ def _guidance_passes(base: Case, model, name: str) -> Case:
         return found
 
     parameters = dict(base.parameters, batch=4, stg_blocks=[1], single_stg_blocks=[0])
-    return Case(f"{name}_guidance", "transformer", model, base.meta, data, run, {}, parameters, name)
+    case = Case(f"{name}_guidance", "transformer", model, base.meta, data, run, {}, parameters, name)
+
+    def rows(order):
+        found = run(model, data)
+        return found | {k: found[k][order] for k in ("video", "audio")}
+
+    def skipped_as_if_not():
+        found = run(model, data)
+        return found | {"audio_skipped.video": found["video"]}
+
+    case.mistakes |= {
+        "conditions swapped": lambda: rows([1, 0, 2, 3]),
+        "STG pass not perturbed": lambda: rows([0, 1, 1, 3]),
+        "modality pass with cross-attention": lambda: rows([0, 1, 2, 1]),
+        "audio stream not skipped": skipped_as_if_not,
+    }
+    return case
 
 
 def _masked(base: Case, model, name: str) -> Case:
@@ -104,35 +173,71 @@ def _masked(base: Case, model, name: str) -> Case:
     mask[:, :20, :20] = 1.0
     data["video_attention_mask"] = mask
 
-    def run(m):
-        v, a = m(_modality(data, "video", 1, attention_mask=mask), _modality(data, "audio", 1), None)
+    def run(m, data):
+        v, a = m(
+            _modality(data, "video", 1, attention_mask=data["video_attention_mask"]), _modality(data, "audio", 1), None
+        )
         return {"video": v, "audio": a}
 
-    return Case(f"{name}_mask", "transformer", model, base.meta, data, run, {}, dict(base.parameters, batch=1), name)
+    case = Case(f"{name}_mask", "transformer", model, base.meta, data, run, {}, dict(base.parameters, batch=1), name)
+    for what, other in (
+        ("no mask", torch.ones_like(mask)),
+        ("diffusers' bias", torch.exp((1 - mask) * -10000.0)),
+        ("queries and keys swapped", mask.transpose(1, 2)),
+    ):
+        case.mistakes[what] = s.broken(case, inputs={"video_attention_mask": other})
+    return case
 
 
 def _tiled(base: Case, name: str, shape: tuple[int, int, int], tiles: dict[str, tuple[int, int]]) -> Case:
     """Tiled decode with blending; out.frames is every 5th row and column of [1, 3, F, H, W]."""
-    from ltx_core.tiling import DimensionSizeConfig, TileSizeConfig
     model = lightricks.load("video_decoder", base.meta, _whole_names(base))
     channels = base.meta["config"]["vae"]["latent_channels"]
     latent = torch.randn(1, channels, *shape, generator=torch.Generator().manual_seed(91))
+
+    def run(m, _data):
+        return _decode_tiled(m, latent, tiles)
+
+    case = Case(
+        name,
+        "video_vae",
+        model,
+        base.meta,
+        {"latent": latent},
+        run,
+        {},
+        {"tiles": tiles, "sample_stride": 5},
+        base.name,
+    )
+
+    def untiled():
+        return run(model, {}) | {"frames": model(latent)[..., ::5, ::5]}
+
+    def other(axis, size, overlap):
+        return lambda: _decode_tiled(model, latent, tiles | {axis: (size, overlap)})
+
+    case.mistakes["not tiled"] = untiled
+    case.mistakes["other overlap in width"] = other("width", tiles["width"][0], 32)
+    case.mistakes["other overlap in time"] = other("frames", tiles["frames"][0], 0)
+    return case
+
+
+def _decode_tiled(model, latent: torch.Tensor, tiles: dict) -> dict:
+    from ltx_core.tiling import DimensionSizeConfig, TileSizeConfig
+
     config = TileSizeConfig(**{axis: DimensionSizeConfig(tile_size=s, overlap=o) for axis, (s, o) in tiles.items()})
-
-    def run(m):
-        chunks = [c.clone() for c in m.tiled_decode(latent, config)]
-        return {"frames": torch.cat(chunks, 2)[..., ::5, ::5].contiguous(),
-                "chunk_frames": torch.tensor([c.shape[2] for c in chunks])}
-
-    return Case(name, "video_vae", model, base.meta, {"latent": latent}, run, {}, {"tiles": tiles, "sample_stride": 5},
-                base.name)
+    chunks = [c.clone() for c in model.tiled_decode(latent, config)]
+    return {
+        "frames": torch.cat(chunks, 2)[..., ::5, ::5].contiguous(),
+        "chunk_frames": torch.tensor([c.shape[2] for c in chunks]),
+    }
 
 
 def _schedule() -> Case:
     """sigmas.TOKENS.STEPS: Lightricks' schedule; its pipelines always use 4096 tokens."""
     from ltx_core.components.schedulers import LTX2Scheduler
 
-    def run(_):
+    def run(*_):
         found = {}
         for tokens in (1536, 4096, 6144, 15360):
             for steps in (1, 2, 8, 30, 40):
@@ -146,17 +251,27 @@ def _schedule() -> Case:
 def _guidance() -> Case:
     """out.guided.I for parameters.sets[I] = [cfg, stg, modality, rescale]."""
     from ltx_core.components.guiders import MultiModalGuider, MultiModalGuiderParams
-    sets = [(3.0, 1.0, 3.0, 0.7), (7.0, 1.0, 3.0, 0.7), (3.0, 0.0, 1.0, 0.0), (1.0, 1.0, 1.0, 0.45), (3.0, 0.0, 3.0, 1.0),
-            (1.0, 0.0, 1.0, 0.0)]
+
+    sets = [
+        (3.0, 1.0, 3.0, 0.7),
+        (7.0, 1.0, 3.0, 0.7),
+        (3.0, 0.0, 1.0, 0.0),
+        (1.0, 1.0, 1.0, 0.45),
+        (3.0, 0.0, 3.0, 1.0),
+        (1.0, 0.0, 1.0, 0.0),
+    ]
     gen = torch.Generator().manual_seed(95)
     cond = torch.randn(1, 45, 16, generator=gen) + 0.3
-    data = {"cond": cond} | {k: cond + 0.4 * torch.randn(cond.shape, generator=gen) for k in ("uncond", "stg", "modality")}
+    data = {"cond": cond} | {
+        k: cond + 0.4 * torch.randn(cond.shape, generator=gen) for k in ("uncond", "stg", "modality")
+    }
 
-    def run(_):
+    def run(*_):
         found = {}
         for i, (cfg, stg, modality, rescale) in enumerate(sets):
-            guider = MultiModalGuider(MultiModalGuiderParams(
-                cfg_scale=cfg, stg_scale=stg, modality_scale=modality, rescale_scale=rescale))
+            guider = MultiModalGuider(
+                MultiModalGuiderParams(cfg_scale=cfg, stg_scale=stg, modality_scale=modality, rescale_scale=rescale)
+            )
             found[f"guided.{i}"] = guider.calculate(data["cond"], data["uncond"], data["stg"], data["modality"])
         return found
 
@@ -167,13 +282,27 @@ def cases() -> list[Case]:
     found = []
     for base in transformer_cases.cases():
         model = lightricks.load("transformer", base.meta, _whole_names(base))
-        for make in (_per_token, _guidance_passes) + ((_frozen_audio, _masked) if base.name == "transformer_2_3" else ()):
+        for make in (_per_token, _guidance_passes) + (
+            (_frozen_audio, _masked) if base.name == "transformer_2_3" else ()
+        ):
             found.append(make(base, model, base.name))
     decoders = {c.name: c for c in video_vae_cases.cases()}
-    found.append(_tiled(decoders["video_decoder_2_3"], "video_decoder_2_3_tiled", (5, 4, 3),
-                        {"frames": (24, 8), "height": (64, 32), "width": (64, 0)}))
-    found.append(_tiled(decoders["video_decoder_2_0"], "video_decoder_2_0_tiled", (4, 3, 4),
-                        {"frames": (16, 8), "height": (64, 32), "width": (96, 64)}))
+    found.append(
+        _tiled(
+            decoders["video_decoder_2_3"],
+            "video_decoder_2_3_tiled",
+            (5, 4, 3),
+            {"frames": (24, 8), "height": (64, 32), "width": (64, 0)},
+        )
+    )
+    found.append(
+        _tiled(
+            decoders["video_decoder_2_0"],
+            "video_decoder_2_0_tiled",
+            (4, 3, 4),
+            {"frames": (16, 8), "height": (64, 32), "width": (96, 64)},
+        )
+    )
     found += [_schedule(), _guidance()]
     for case in found:
         case.lightricks = True

@@ -9,8 +9,10 @@ from transformers import AutoTokenizer
 from golden import configs, tiny
 from golden.case import Case
 
-_PROMPT = ("A red fox runs through a snowy forest at dawn, the camera pans left. Soft piano music plays in the background, "
-           "birds chirping, wind in the leaves; warm colors, volumetric fog, 35mm film grain — 一只红色的狐狸在雪林中奔跑。 🦊")
+_PROMPT = (
+    "A red fox runs through a snowy forest at dawn, the camera pans left. Soft piano music plays in the background, "
+    "birds chirping, wind in the leaves; warm colors, volumetric fog, 35mm film grain — 一只红色的狐狸在雪林中奔跑。 🦊"
+)
 _NEGATIVE = "blurry, low quality, watermark, subtitles"
 _STRIDE = 3
 
@@ -23,10 +25,15 @@ def _pipeline() -> LTX2Pipeline:
                 raise SystemExit(f"models/tiny is not what make_tiny_model.py writes: {name}")
     parts = tiny.modules(config)
     pipe = LTX2Pipeline(
-        scheduler=FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=False, shift_terminal=None), vae=parts["video_vae"],
-        audio_vae=parts["audio_vae"], text_encoder=tiny.gemma(),
-        tokenizer=AutoTokenizer.from_pretrained(tiny.FOLDER / "gemma"), connectors=parts["connectors"],
-        transformer=parts["transformer"], vocoder=parts["vocoder"])
+        scheduler=FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=False, shift_terminal=None),
+        vae=parts["video_vae"],
+        audio_vae=parts["audio_vae"],
+        text_encoder=tiny.gemma(),
+        tokenizer=AutoTokenizer.from_pretrained(tiny.FOLDER / "gemma"),
+        connectors=parts["connectors"],
+        transformer=parts["transformer"],
+        vocoder=parts["vocoder"],
+    )
     pipe.set_progress_bar_config(disable=True)
     return pipe
 
@@ -43,12 +50,24 @@ def _noise(request: dict) -> dict[str, torch.Tensor]:
 
 def _guidance(request: dict) -> dict:
     if "video_guidance" not in request:
-        return dict(guidance_scale=1.0, stg_scale=0.0, modality_scale=1.0, guidance_rescale=0.0, audio_guidance_scale=1.0,
-                    audio_stg_scale=0.0, audio_modality_scale=1.0, audio_guidance_rescale=0.0)
+        return dict(
+            guidance_scale=1.0,
+            stg_scale=0.0,
+            modality_scale=1.0,
+            guidance_rescale=0.0,
+            audio_guidance_scale=1.0,
+            audio_stg_scale=0.0,
+            audio_modality_scale=1.0,
+            audio_guidance_rescale=0.0,
+        )
     found = {"spatio_temporal_guidance_blocks": request["video_guidance"]["stg_blocks"]}
     for prefix, terms in (("", request["video_guidance"]), ("audio_", request["audio_guidance"])):
-        found |= {f"{prefix}guidance_scale": terms["cfg_scale"], f"{prefix}stg_scale": terms["stg_scale"],
-                  f"{prefix}modality_scale": terms["modality_scale"], f"{prefix}guidance_rescale": terms["rescale"]}
+        found |= {
+            f"{prefix}guidance_scale": terms["cfg_scale"],
+            f"{prefix}stg_scale": terms["stg_scale"],
+            f"{prefix}modality_scale": terms["modality_scale"],
+            f"{prefix}guidance_rescale": terms["rescale"],
+        }
     return found
 
 
@@ -80,11 +99,19 @@ def _render(pipe: LTX2Pipeline, request: dict, noise: dict) -> dict[str, torch.T
     handle = pipe.connectors.register_forward_hook(contexts)
     pipe._denormalize_latents, pipe._denormalize_audio_latents = video_latent, audio_latent
     frames, audio = pipe(
-        prompt=request["prompt"], negative_prompt=request.get("negative_prompt"), width=request["width"],
-        height=request["height"], num_frames=request["num_frames"], frame_rate=request["frame_rate"],
-        sigmas=request["sigmas"][:-1], num_inference_steps=len(request["sigmas"]) - 1,
-        generator=torch.Generator().manual_seed(int(request["seed"])), output_type="np", return_dict=False,
-        **_guidance(request))
+        prompt=request["prompt"],
+        negative_prompt=request.get("negative_prompt"),
+        width=request["width"],
+        height=request["height"],
+        num_frames=request["num_frames"],
+        frame_rate=request["frame_rate"],
+        sigmas=request["sigmas"][:-1],
+        num_inference_steps=len(request["sigmas"]) - 1,
+        generator=torch.Generator().manual_seed(int(request["seed"])),
+        output_type="np",
+        return_dict=False,
+        **_guidance(request),
+    )
     handle.remove()
     first.remove()
     if not torch.equal(seen.pop("first_video"), noise["video_noise"].flatten(2).transpose(1, 2)):
@@ -94,26 +121,88 @@ def _render(pipe: LTX2Pipeline, request: dict, noise: dict) -> dict[str, torch.T
     pipe._denormalize_latents, pipe._denormalize_audio_latents = denormalise_video, denormalise_audio
     sampled = torch.from_numpy(frames[0])[:, ::_STRIDE, ::_STRIDE].contiguous()
     ids = pipe.tokenizer(request["prompt"].strip()).input_ids
-    return {**seen, "input_ids": torch.tensor(ids), "sigmas": pipe.scheduler.sigmas.clone(), "frames": sampled,
-            "waveform": audio[0]}
+    return {
+        **seen,
+        "input_ids": torch.tensor(ids),
+        "sigmas": pipe.scheduler.sigmas.clone(),
+        "frames": sampled,
+        "waveform": audio[0],
+    }
 
 
 def _case(pipe: LTX2Pipeline, name: str, request: dict) -> Case:
     noise = _noise(request)
-    case = Case(name, "", None, {}, {}, lambda m: _render(pipe, request, noise), {},
-                {"request": request, "model": f"models/tiny/{tiny.FILE}", "text_encoder": "models/tiny/gemma",
-                 "frame_stride": _STRIDE, "context_row_stride": 17})
+    case = Case(
+        name,
+        "",
+        None,
+        {},
+        {},
+        lambda *_: _render(pipe, request, noise),
+        {},
+        {
+            "request": request,
+            "model": f"models/tiny/{tiny.FILE}",
+            "text_encoder": "models/tiny/gemma",
+            "frame_stride": _STRIDE,
+            "context_row_stride": 17,
+        },
+    )
     case.plain = noise
+    if "video_guidance" in request:
+        for term, off in (("cfg_scale", 1.0), ("stg_scale", 0.0), ("modality_scale", 1.0), ("rescale", 0.0)):
+            other = request | {k: request[k] | {term: off} for k in ("video_guidance", "audio_guidance")}
+            case.removed[f"guidance {term}"] = lambda other=other: _without_negative(_render(pipe, other, noise), case)
+    case.mistakes["other frame rate"] = lambda: _render(
+        pipe, request | {"frame_rate": request["frame_rate"] + 0.1}, noise
+    )
     return case
+
+
+def _without_negative(outputs: dict, case: Case) -> dict:
+    """Without CFG there is no negative context; only the latents, frames and waveform are compared then."""
+    blank = {
+        k: torch.zeros(1, 61, 64 if k.startswith("video") else 32)
+        for k in ("video_context_negative", "audio_context_negative")
+    }
+    return blank | outputs
 
 
 def cases() -> list[Case]:
     pipe = _pipeline()
-    dev = {"prompt": _PROMPT, "negative_prompt": _NEGATIVE, "width": 96, "height": 64, "num_frames": 9, "frame_rate": 24.0,
-           "seed": "10", "recipe": "ONE_STAGE", "sigmas": [1.0, 0.97, 0.85, 0.6, 0.25, 0.0],
-           "video_guidance": {"cfg_scale": 3.0, "stg_scale": 1.0, "stg_blocks": [1], "modality_scale": 3.0, "rescale": 0.7},
-           "audio_guidance": {"cfg_scale": 7.0, "stg_scale": 1.0, "stg_blocks": [1], "modality_scale": 3.0, "rescale": 0.7}}
-    distilled = {"prompt": "An astronaut walks past a paper boat.", "width": 64, "height": 96, "num_frames": 17,
-                 "frame_rate": 25.0, "seed": "42", "recipe": "DISTILLED",
-                 "sigmas": [1.0, 0.99375, 0.9875, 0.98125, 0.975, 0.909375, 0.725, 0.421875, 0.0]}
+    dev = {
+        "prompt": _PROMPT,
+        "negative_prompt": _NEGATIVE,
+        "width": 96,
+        "height": 64,
+        "num_frames": 9,
+        "frame_rate": 24.0,
+        "seed": "10",
+        "recipe": "ONE_STAGE",
+        "sigmas": [1.0, 0.97, 0.85, 0.6, 0.25, 0.0],
+        "video_guidance": {
+            "cfg_scale": 3.0,
+            "stg_scale": 1.0,
+            "stg_blocks": [1],
+            "modality_scale": 3.0,
+            "rescale": 0.7,
+        },
+        "audio_guidance": {
+            "cfg_scale": 7.0,
+            "stg_scale": 1.0,
+            "stg_blocks": [1],
+            "modality_scale": 3.0,
+            "rescale": 0.7,
+        },
+    }
+    distilled = {
+        "prompt": "An astronaut walks past a paper boat.",
+        "width": 64,
+        "height": 96,
+        "num_frames": 17,
+        "frame_rate": 25.0,
+        "seed": "42",
+        "recipe": "DISTILLED",
+        "sigmas": [1.0, 0.99375, 0.9875, 0.98125, 0.975, 0.909375, 0.725, 0.421875, 0.0],
+    }
     return [_case(pipe, "pipeline_one_stage", dev), _case(pipe, "pipeline_distilled", distilled)]

@@ -51,13 +51,15 @@ def redraw(module: nn.Module, seed: int, gain: float = 1.0, gains: dict[str, flo
 
 
 def redraw_vocoder(module: nn.Module, config: dict, seed: int) -> nn.Module:
-    """As redraw; the bandwidth extension's bases are real ones, and amplitudes stay where the final clamp bites a little."""
+    """As redraw; the bandwidth extension's bases are real ones, and the clamps bite, but only a little."""
     extended = "bwe" in config["vocoder"]
     redraw(module, seed, gains={"conv_out.weight": 0.08 if extended else 0.6, "bwe_generator.conv_out.weight": 0.12})
     if extended:
         b = config["vocoder"]["bwe"]
         bases = reference.stft_bases(b["n_fft"], b["num_mels"], b["input_sampling_rate"])
         stft = module.mel_stft
-        for buffer, basis in zip((stft.stft_fn.forward_basis, stft.stft_fn.inverse_basis, stft.mel_basis), bases):
+        for buffer, basis in zip(
+            (stft.stft_fn.forward_basis, stft.stft_fn.inverse_basis, stft.mel_basis), bases, strict=True
+        ):
             buffer.copy_(basis.bfloat16().float())
     return module

@@ -17,40 +17,63 @@ def transformer(config: dict) -> LTX2VideoTransformer3DModel:
     t = config["transformer"]
     gated, modulated = t.get("apply_gated_attention", False), t.get("cross_attention_adaln", False)
     return LTX2VideoTransformer3DModel(
-        in_channels=t["in_channels"], out_channels=t["out_channels"], num_attention_heads=t["num_attention_heads"],
-        attention_head_dim=t["attention_head_dim"], cross_attention_dim=t["cross_attention_dim"], gated_attn=gated,
-        cross_attn_mod=modulated, audio_in_channels=t["audio_in_channels"],
-        audio_out_channels=t["audio_out_channels"], audio_num_attention_heads=t["audio_num_attention_heads"],
+        in_channels=t["in_channels"],
+        out_channels=t["out_channels"],
+        num_attention_heads=t["num_attention_heads"],
+        attention_head_dim=t["attention_head_dim"],
+        cross_attention_dim=t["cross_attention_dim"],
+        gated_attn=gated,
+        cross_attn_mod=modulated,
+        audio_in_channels=t["audio_in_channels"],
+        audio_out_channels=t["audio_out_channels"],
+        audio_num_attention_heads=t["audio_num_attention_heads"],
         audio_attention_head_dim=t["audio_attention_head_dim"],
-        audio_cross_attention_dim=t["audio_cross_attention_dim"], audio_gated_attn=gated, audio_cross_attn_mod=modulated,
-        num_layers=t["num_layers"], norm_eps=t["norm_eps"], caption_channels=t["caption_channels"],
-        rope_theta=t["positional_embedding_theta"], rope_double_precision=t["frequencies_precision"] == "float64",
+        audio_cross_attention_dim=t["audio_cross_attention_dim"],
+        audio_gated_attn=gated,
+        audio_cross_attn_mod=modulated,
+        num_layers=t["num_layers"],
+        norm_eps=t["norm_eps"],
+        caption_channels=t["caption_channels"],
+        rope_theta=t["positional_embedding_theta"],
+        rope_double_precision=t["frequencies_precision"] == "float64",
         timestep_scale_multiplier=t["timestep_scale_multiplier"],
-        cross_attn_timestep_scale_multiplier=int(t["av_ca_timestep_scale_multiplier"]), rope_type=t["rope_type"],
-        use_prompt_embeddings=not t.get("caption_proj_before_connector", False), perturbed_attn=modulated).eval()
+        cross_attn_timestep_scale_multiplier=int(t["av_ca_timestep_scale_multiplier"]),
+        rope_type=t["rope_type"],
+        use_prompt_embeddings=not t.get("caption_proj_before_connector", False),
+        perturbed_attn=modulated,
+    ).eval()
 
 
 def connectors(config: dict, text_states: int, text_width: int) -> LTX2TextConnectors:
     t = config["transformer"]
     per_modality = t.get("caption_proj_before_connector", False)
     gated = t.get("connector_apply_gated_attention", False)
-    audio = {k: t.get(f"audio_connector_{k}", t[f"connector_{k}"])
-             for k in ("num_attention_heads", "attention_head_dim", "num_layers")}
+    audio = {
+        k: t.get(f"audio_connector_{k}", t[f"connector_{k}"])
+        for k in ("num_attention_heads", "attention_head_dim", "num_layers")
+    }
     return LTX2TextConnectors(
-        caption_channels=text_width, text_proj_in_factor=text_states,
+        caption_channels=text_width,
+        text_proj_in_factor=text_states,
         video_connector_num_attention_heads=t["connector_num_attention_heads"],
         video_connector_attention_head_dim=t["connector_attention_head_dim"],
         video_connector_num_layers=t["connector_num_layers"],
-        video_connector_num_learnable_registers=t["connector_num_learnable_registers"], video_gated_attn=gated,
+        video_connector_num_learnable_registers=t["connector_num_learnable_registers"],
+        video_gated_attn=gated,
         audio_connector_num_attention_heads=audio["num_attention_heads"],
         audio_connector_attention_head_dim=audio["attention_head_dim"],
         audio_connector_num_layers=audio["num_layers"],
-        audio_connector_num_learnable_registers=t["connector_num_learnable_registers"], audio_gated_attn=gated,
+        audio_connector_num_learnable_registers=t["connector_num_learnable_registers"],
+        audio_gated_attn=gated,
         connector_rope_base_seq_len=t["connector_positional_embedding_max_pos"][0],
-        rope_theta=t["positional_embedding_theta"], rope_double_precision=t["frequencies_precision"] == "float64",
-        rope_type=t["rope_type"], per_modality_projections=per_modality,
+        rope_theta=t["positional_embedding_theta"],
+        rope_double_precision=t["frequencies_precision"] == "float64",
+        rope_type=t["rope_type"],
+        per_modality_projections=per_modality,
         video_hidden_dim=t["num_attention_heads"] * t["attention_head_dim"],
-        audio_hidden_dim=t["audio_num_attention_heads"] * t["audio_attention_head_dim"], proj_bias=per_modality).eval()
+        audio_hidden_dim=t["audio_num_attention_heads"] * t["audio_attention_head_dim"],
+        proj_bias=per_modality,
+    ).eval()
 
 
 def video_vae(config: dict) -> AutoencoderKLLTX2Video:
@@ -67,27 +90,42 @@ def video_vae(config: dict) -> AutoencoderKLLTX2Video:
         decoder_widths.append(width)
     padding = v.get("spatial_padding_mode")
     return AutoencoderKLLTX2Video(
-        latent_channels=v["latent_channels"], block_out_channels=tuple(widths),
+        latent_channels=v["latent_channels"],
+        block_out_channels=tuple(widths),
         down_block_types=("LTX2VideoDownBlock3D",) * len(down),
         layers_per_block=tuple(p["num_layers"] for name, p in v["encoder_blocks"] if name == "res_x"),
-        spatio_temporal_scaling=(True,) * len(down), downsample_type=tuple(_STRIDE[name] for name, _ in down),
+        spatio_temporal_scaling=(True,) * len(down),
+        downsample_type=tuple(_STRIDE[name] for name, _ in down),
         decoder_block_out_channels=tuple(decoder_widths),
         decoder_layers_per_block=tuple(p["num_layers"] for name, p in v["decoder_blocks"] if name == "res_x"),
-        decoder_spatio_temporal_scaling=(True,) * len(up), decoder_inject_noise=(False,) * (len(up) + 1),
+        decoder_spatio_temporal_scaling=(True,) * len(up),
+        decoder_inject_noise=(False,) * (len(up) + 1),
         upsample_type=tuple(_STRIDE[name] for name, _ in reversed(up)),
         upsample_residual=tuple(p.get("residual", False) for _, p in up),
-        upsample_factor=tuple(p["multiplier"] for _, p in up), patch_size=v["patch_size"], decoder_causal=False,
-        encoder_spatial_padding_mode=padding or "zeros", decoder_spatial_padding_mode=padding or "reflect",
-        spatial_compression_ratio=32, temporal_compression_ratio=8).eval()
+        upsample_factor=tuple(p["multiplier"] for _, p in up),
+        patch_size=v["patch_size"],
+        decoder_causal=False,
+        encoder_spatial_padding_mode=padding or "zeros",
+        decoder_spatial_padding_mode=padding or "reflect",
+        spatial_compression_ratio=32,
+        temporal_compression_ratio=8,
+    ).eval()
 
 
 def audio_vae(config: dict) -> AutoencoderKLLTX2Audio:
     d = config["audio_vae"]["model"]["params"]["ddconfig"]
     vae = AutoencoderKLLTX2Audio(
-        base_channels=d["ch"], output_channels=d["out_ch"], ch_mult=tuple(d["ch_mult"]),
-        num_res_blocks=d["num_res_blocks"], in_channels=d["in_channels"], resolution=d["resolution"],
-        latent_channels=d["z_channels"], mel_bins=d["mel_bins"], double_z=d["double_z"]).eval()
-    # The statistics are those of the packed latent; the reference sizes them by `ch`, which only the released size allows.
+        base_channels=d["ch"],
+        output_channels=d["out_ch"],
+        ch_mult=tuple(d["ch_mult"]),
+        num_res_blocks=d["num_res_blocks"],
+        in_channels=d["in_channels"],
+        resolution=d["resolution"],
+        latent_channels=d["z_channels"],
+        mel_bins=d["mel_bins"],
+        double_z=d["double_z"],
+    ).eval()
+    # The statistics are those of the packed latent; the reference sizes them by `ch`, right only for the released size.
     packed = d["z_channels"] * d["mel_bins"] // 2 ** (len(d["ch_mult"]) - 1)
     vae.latents_mean, vae.latents_std = torch.zeros(packed), torch.ones(packed)
     return vae
@@ -95,11 +133,17 @@ def audio_vae(config: dict) -> AutoencoderKLLTX2Audio:
 
 def _generator(g: dict) -> dict:
     snake = g.get("activation") == "snakebeta"
-    return dict(hidden_channels=g["upsample_initial_channel"], upsample_kernel_sizes=g["upsample_kernel_sizes"],
-                upsample_factors=g["upsample_rates"], resnet_kernel_sizes=g["resblock_kernel_sizes"],
-                resnet_dilations=g["resblock_dilation_sizes"], act_fn="snakebeta" if snake else "leaky_relu",
-                antialias=snake, final_act_fn="tanh" if g.get("use_tanh_at_final", True) else "clamp",
-                final_bias=g.get("use_bias_at_final", True))
+    return dict(
+        hidden_channels=g["upsample_initial_channel"],
+        upsample_kernel_sizes=g["upsample_kernel_sizes"],
+        upsample_factors=g["upsample_rates"],
+        resnet_kernel_sizes=g["resblock_kernel_sizes"],
+        resnet_dilations=g["resblock_dilation_sizes"],
+        act_fn="snakebeta" if snake else "leaky_relu",
+        antialias=snake,
+        final_act_fn="tanh" if g.get("use_tanh_at_final", True) else "clamp",
+        final_bias=g.get("use_bias_at_final", True),
+    )
 
 
 def vocoder(config: dict) -> LTX2Vocoder | LTX2VocoderWithBWE:
@@ -110,9 +154,15 @@ def vocoder(config: dict) -> LTX2Vocoder | LTX2VocoderWithBWE:
     b = v["bwe"]
     extension = {f"bwe_{k}": value for k, value in dict(_generator(b), final_act_fn=None).items()}
     return LTX2VocoderWithBWE(
-        **_generator(v["vocoder"]), **extension, filter_length=b["n_fft"], hop_length=b["hop_length"],
-        window_length=b["win_size"], num_mel_channels=b["num_mels"], input_sampling_rate=b["input_sampling_rate"],
-        output_sampling_rate=b["output_sampling_rate"]).eval()
+        **_generator(v["vocoder"]),
+        **extension,
+        filter_length=b["n_fft"],
+        hop_length=b["hop_length"],
+        window_length=b["win_size"],
+        num_mel_channels=b["num_mels"],
+        input_sampling_rate=b["input_sampling_rate"],
+        output_sampling_rate=b["output_sampling_rate"],
+    ).eval()
 
 
 def gemma(text_config: dict, vision_config: dict) -> Gemma3ForConditionalGeneration:

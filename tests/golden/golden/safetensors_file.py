@@ -1,12 +1,19 @@
-"""Writes a safetensors file whose bytes depend on nothing but its contents (the usual writer orders metadata at random)."""
+"""Writes safetensors whose bytes depend on nothing but the contents (the usual writer orders metadata at random)."""
 
 import json
 from pathlib import Path
 
 import torch
 
-_NAMES = {torch.float32: "F32", torch.bfloat16: "BF16", torch.float16: "F16", torch.int64: "I64", torch.int32: "I32",
-          torch.uint8: "U8", torch.bool: "BOOL"}
+_NAMES = {
+    torch.float32: "F32",
+    torch.bfloat16: "BF16",
+    torch.float16: "F16",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
 
 
 def save(tensors: dict[str, torch.Tensor], path: Path, metadata: dict[str, str]) -> None:
@@ -14,7 +21,11 @@ def save(tensors: dict[str, torch.Tensor], path: Path, metadata: dict[str, str])
     ordered = sorted(tensors.items(), key=lambda item: (-item[1].element_size(), item[0]))  # keeps every tensor aligned
     for name, tensor in ordered:
         size = tensor.numel() * tensor.element_size()
-        header[name] = {"dtype": _NAMES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [offset, offset + size]}
+        header[name] = {
+            "dtype": _NAMES[tensor.dtype],
+            "shape": list(tensor.shape),
+            "data_offsets": [offset, offset + size],
+        }
         offset += size
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)

@@ -6,7 +6,7 @@ import random
 import torch
 from transformers import AutoTokenizer
 
-from golden import configs, redraw, reference, tiny, tokenizer
+from golden import configs, module_mistakes, redraw, reference, tiny, tokenizer
 from golden.case import Case
 
 _ROWS, _VALID = 37, (37, 22)  # left-padded; more rows than the sliding window
@@ -25,29 +25,86 @@ def _gemma() -> Case:
     for row, valid in enumerate(_VALID):
         ids[row, _ROWS - valid] = 2
 
-    def run(m):
-        states = m(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
+    def run(m, data):
+        states = m(**data, output_hidden_states=True).hidden_states
         return {"hidden_states": torch.stack(states, -1) * mask[:, :, None, None]}
 
-    taps = {f"model.language_model.layers.{i}.{s}": f"layer{i}.{t}.out" for i in (0, 2)
-            for s, t in (("self_attn", "attn"), ("mlp", "mlp"))}
-    case = Case("gemma", "gemma", model, {"config": {"model_type": "gemma3", "text_config": text}, "model_version": ""},
-                {"input_ids": ids, "attention_mask": mask}, run, taps, {"valid": _VALID})
+    taps = {
+        f"model.language_model.layers.{i}.{s}": f"layer{i}.{t}.out"
+        for i in (0, 2)
+        for s, t in (("self_attn", "attn"), ("mlp", "mlp"))
+    }
+    case = Case(
+        "gemma",
+        "gemma",
+        model,
+        {"config": {"model_type": "gemma3", "text_config": text}, "model_version": ""},
+        {"input_ids": ids, "attention_mask": mask},
+        run,
+        taps,
+        {"valid": _VALID},
+    )
     state = {k: v for k, v in model.state_dict().items() if ".language_model." in k}
     case.weights = {k.replace("model.language_model.", "language_model.model."): v for k, v in state.items()}
+    module_mistakes.gemma(case)
     return case
 
 
 _CHARACTERS = (  # (weight, code point ranges)
-    (6, ((0x20, 0x7E),)), (2, ((0xA0, 0x24F),)), (2, ((0x370, 0x3FF), (0x400, 0x4FF))), (2, ((0x5D0, 0x5EA), (0x620, 0x64A))),
-    (1, ((0x900, 0x97F), (0xE00, 0xE5B))), (3, ((0x3040, 0x30FF), (0x4E00, 0x9FFF))), (2, ((0xAC00, 0xD7A3),)),
-    (2, ((0x1F300, 0x1FAFF),)), (2, ((0x1, 0x1F), (0x7F, 0x9F))), (1, ((0x200B, 0x200F), (0x2028, 0x202F), (0xFEFF, 0xFEFF))),
-    (1, ((0x300, 0x36F),)), (1, ((0x10000, 0x100FA), (0x1D400, 0x1D7FF), (0xE000, 0xF8FF), (0x20000, 0x2A6D0))),
+    (6, ((0x20, 0x7E),)),
+    (2, ((0xA0, 0x24F),)),
+    (2, ((0x370, 0x3FF), (0x400, 0x4FF))),
+    (2, ((0x5D0, 0x5EA), (0x620, 0x64A))),
+    (1, ((0x900, 0x97F), (0xE00, 0xE5B))),
+    (3, ((0x3040, 0x30FF), (0x4E00, 0x9FFF))),
+    (2, ((0xAC00, 0xD7A3),)),
+    (2, ((0x1F300, 0x1FAFF),)),
+    (2, ((0x1, 0x1F), (0x7F, 0x9F))),
+    (1, ((0x200B, 0x200F), (0x2028, 0x202F), (0xFEFF, 0xFEFF))),
+    (1, ((0x300, 0x36F),)),
+    (1, ((0x10000, 0x100FA), (0x1D400, 0x1D7FF), (0xE000, 0xF8FF), (0x20000, 0x2A6D0))),
 )
 _SNIPPETS = (
-    "<bos>", "<eos>", "<pad>", "<unk>", "<mask>", "<start_of_turn>user\n", "<end_of_turn>\n", "[multimodal]", "<unused2>",
-    "<unused99>", "<table>", "</h1>", "<0x0A>", "<0x41>", "▁", "▁▁▁", "\t", "\t\t", "\r\n", "\u00a0", "\u3000", "👩‍👩‍👧‍👦", "🏳️‍🌈",
-    "e\u0301", "ﬁ", "①", "½", "İ", "ß", "ﷺ", "0123456789", "3.14159e-10", "１２３", "२०२६", "<", "<<bos>>", "< bos>", "\x00", "\u2581a")
+    "<bos>",
+    "<eos>",
+    "<pad>",
+    "<unk>",
+    "<mask>",
+    "<start_of_turn>user\n",
+    "<end_of_turn>\n",
+    "[multimodal]",
+    "<unused2>",
+    "<unused99>",
+    "<table>",
+    "</h1>",
+    "<0x0A>",
+    "<0x41>",
+    "▁",
+    "▁▁▁",
+    "\t",
+    "\t\t",
+    "\r\n",
+    "\u00a0",
+    "\u3000",
+    "👩‍👩‍👧‍👦",
+    "🏳️‍🌈",
+    "e\u0301",
+    "ﬁ",
+    "①",
+    "½",
+    "İ",
+    "ß",
+    "ﷺ",
+    "0123456789",
+    "3.14159e-10",
+    "１２３",
+    "२०२६",
+    "<",
+    "<<bos>>",
+    "< bos>",
+    "\x00",
+    "\u2581a",
+)
 
 
 def lines() -> list[str]:
@@ -66,7 +123,7 @@ def lines() -> list[str]:
         if kind < 0.45:
             words = rng.choice(corpus).split(" ")
             at = rng.randrange(len(words))
-            return " ".join(words[at:at + rng.randint(1, 8)])
+            return " ".join(words[at : at + rng.randint(1, 8)])
         if kind < 0.65:
             return characters(rng.randint(1, 12))
         if kind < 0.80:
@@ -96,9 +153,16 @@ def _tokenizer() -> Case:
 
     data, offsets = flat(text, torch.uint8)
     tokens, token_offsets = flat(ids, torch.int32)
-    return Case("tokenizer", "", None, {}, {"text": data, "text_offsets": offsets},
-                lambda m: {"ids": tokens, "ids_offsets": token_offsets}, {},
-                {"lines": _LINES, "tokenizer": "models/tiny/gemma/tokenizer.model"})
+    return Case(
+        "tokenizer",
+        "",
+        None,
+        {},
+        {"text": data, "text_offsets": offsets},
+        lambda *_: {"ids": tokens, "ids_offsets": token_offsets},
+        {},
+        {"lines": _LINES, "tokenizer": "models/tiny/gemma/tokenizer.model"},
+    )
 
 
 def _connectors(name: str, meta: dict, seed: int, width: int) -> Case:
@@ -109,23 +173,39 @@ def _connectors(name: str, meta: dict, seed: int, width: int) -> Case:
     hidden = 2 * torch.randn(2, rows, width, states, generator=torch.Generator().manual_seed(seed + 1))
     mask = _mask(rows, valid)
 
-    def run(m):
+    def run(m, data):
         found, handles = {}, []
         for stream in ("video", "audio"):
+
             def keep(_module, args, stream=stream):
                 found[f"tap.features.{stream}"] = args[0] * mask[:, :, None]
+
             handles.append(getattr(m, f"{stream}_connector").register_forward_pre_hook(keep))
-        video, audio, _ = m(hidden, mask, padding_side="left")
+        video, audio, _ = m(data["hidden_states"], data["attention_mask"], padding_side="left")
         for handle in handles:
             handle.remove()
         return {**found, "video_context": video, "audio_context": audio}
 
     taps = {f"{s}_connector.transformer_blocks.{i}": f"{s}.block{i}" for s in ("video", "audio") for i in (0, 1)}
     taps["video_connector.transformer_blocks.0.attn1"] = "video.block0.attn1.out"
-    return Case(name, "connectors", model, meta, {"hidden_states": hidden, "attention_mask": mask}, run, taps,
-                {"valid": valid, "text_states": states, "text_width": width})
+    case = Case(
+        name,
+        "connectors",
+        model,
+        meta,
+        {"hidden_states": hidden, "attention_mask": mask},
+        run,
+        taps,
+        {"valid": valid, "text_states": states, "text_width": width},
+    )
+    module_mistakes.connectors(case)
+    return case
 
 
 def cases() -> list[Case]:
-    return [_gemma(), _tokenizer(), _connectors("connectors_2_3", configs.ltx_2_3(), 41, 64),
-            _connectors("connectors_2_0", configs.ltx_2_0(), 42, 48)]
+    return [
+        _gemma(),
+        _tokenizer(),
+        _connectors("connectors_2_3", configs.ltx_2_3(), 41, 64),
+        _connectors("connectors_2_0", configs.ltx_2_0(), 42, 48),
+    ]

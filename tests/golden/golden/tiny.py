@@ -4,13 +4,21 @@ from pathlib import Path
 
 import torch
 
-from golden import configs, layouts, reference, redraw
+from golden import configs, layouts, redraw, reference
 
 SEED = 20260101
 FILE = "ltx-2.3-tiny-dev.safetensors"
 FOLDER = Path(__file__).resolve().parents[3] / "models" / "tiny"
-VISION = {"hidden_size": 16, "image_size": 28, "intermediate_size": 16, "model_type": "siglip_vision_model",
-          "num_attention_heads": 2, "num_hidden_layers": 1, "patch_size": 14, "vision_use_head": False}
+VISION = {
+    "hidden_size": 16,
+    "image_size": 28,
+    "intermediate_size": 16,
+    "model_type": "siglip_vision_model",
+    "num_attention_heads": 2,
+    "num_hidden_layers": 1,
+    "patch_size": 14,
+    "vision_use_head": False,
+}
 
 
 def modules(config: dict) -> dict[str, torch.nn.Module]:
@@ -20,7 +28,8 @@ def modules(config: dict) -> dict[str, torch.nn.Module]:
     return {
         "transformer": redraw.redraw(reference.transformer(config), SEED),
         "connectors": redraw.redraw(
-            reference.connectors(config, text["num_hidden_layers"] + 1, text["hidden_size"]), SEED + 1),
+            reference.connectors(config, text["num_hidden_layers"] + 1, text["hidden_size"]), SEED + 1
+        ),
         "video_vae": redraw.redraw(reference.video_vae(config), SEED + 2, gain=1.3, gains=decoder),
         "audio_vae": redraw.redraw(reference.audio_vae(config), SEED + 3, gain=1.3),
         "vocoder": redraw.redraw_vocoder(reference.vocoder(config), config, SEED + 4),

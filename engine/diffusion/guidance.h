@@ -1,0 +1,27 @@
+// From guidance scales to passes of the transformer and their weights (spec §5.4; ltx_core/components/guiders.py MultiModalGuider).
+#ifndef KINORA_ENGINE_DIFFUSION_GUIDANCE_H_
+#define KINORA_ENGINE_DIFFUSION_GUIDANCE_H_
+
+#include <cstdint>
+
+#include "absl/container/inlined_vector.h"
+#include "engine/ops/ops.h"
+
+namespace kinora {
+
+// p = c + (cfg − 1)(c − u) + stg (c − p_stg) + (modality − 1)(c − p_modality), then rescaled towards c's deviation.
+struct GuidanceScales {
+  double cfg = 1, stg = 0, modality = 1, rescale = 0;
+};
+
+enum class Pass : uint8_t { kUncond, kCond, kPerturbed, kIsolated };
+using PassList = absl::InlinedVector<Pass, 4>;
+
+// The passes that some modality needs, in the order in which they are batched. Conditional alone without guidance.
+PassList PassesFor(const GuidanceScales& video, const GuidanceScales& audio);
+// The modality's weights of those passes, which sum to 1.
+Ops::GuidanceWeights WeightsFor(const GuidanceScales& scales, const PassList& passes);
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_DIFFUSION_GUIDANCE_H_

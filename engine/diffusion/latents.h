@@ -1,0 +1,43 @@
+// Shapes and token order of latents (spec §2, §4.3): video [1, C, F', H', W'] ⇄ [F'·H'·W', C]; audio [1, c, T', m] ⇄ [T', c·m].
+#ifndef KINORA_ENGINE_DIFFUSION_LATENTS_H_
+#define KINORA_ENGINE_DIFFUSION_LATENTS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+
+namespace kinora {
+
+struct VideoGrid {
+  int64_t frames = 0, height = 0, width = 0;  // of the latent
+  int64_t tokens() const { return frames * height * width; }
+};
+
+// Compression of the autoencoders, from the model's configuration.
+struct LatentScale {
+  int64_t time = 8, space = 32;         // pixels a video latent
+  int64_t audio_rate = 16000, audio_hop = 160, audio_time = 4;  // samples a second, samples a mel row, mel rows a latent
+  double audio_latents_a_second() const {
+    return static_cast<double>(audio_rate) / static_cast<double>(audio_hop) / static_cast<double>(audio_time);
+  }
+};
+
+VideoGrid GridOf(int64_t num_frames, int64_t height, int64_t width, const LatentScale& scale);
+// Audio latents of a clip: round half to even of its seconds.
+int64_t AudioLatents(int64_t num_frames, double frame_rate, const LatentScale& scale);
+
+// [channels, positions] -> [positions, channels] and back.
+void Transpose(absl::Span<const float> from, int64_t rows, int64_t columns, absl::Span<float> to);
+// [c, T', m] -> [T', c·m] and back.
+void PackAudio(absl::Span<const float> from, int64_t channels, int64_t latents, int64_t bins, absl::Span<float> to);
+void UnpackAudio(absl::Span<const float> from, int64_t channels, int64_t latents, int64_t bins, absl::Span<float> to);
+
+// The middle of each token's interval, float32 as the reference: seconds, then pixels down and across. [3][tokens]
+std::vector<std::vector<float>> VideoPositions(const VideoGrid& grid, double frame_rate, const LatentScale& scale);
+// In seconds. [1][latents]
+std::vector<std::vector<float>> AudioPositions(int64_t latents, const LatentScale& scale);
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_DIFFUSION_LATENTS_H_

@@ -1,0 +1,33 @@
+// Noise levels of the denoising loop (spec §5.1; ltx_core/components/schedulers.py).
+#ifndef KINORA_ENGINE_DIFFUSION_SCHEDULE_H_
+#define KINORA_ENGINE_DIFFUSION_SCHEDULE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+
+namespace kinora {
+
+// Shift and stretch of the dev schedule; the defaults are those of every released model.
+struct DevSchedule {
+  double base_shift = 0.95;
+  double max_shift = 2.05;
+  int64_t base_tokens = 1024;
+  int64_t max_tokens = 4096;
+  double terminal = 0.1;  // last noise level before 0
+};
+
+// steps + 1 levels, the last 0, shifted for `tokens` latent tokens. steps >= 1.
+std::vector<float> DevSigmas(const DevSchedule& schedule, int steps, int64_t tokens);
+
+// What distilled models were trained for: eight steps.
+std::vector<float> DistilledSigmas();
+
+// InvalidArgument, naming the field `sigmas`, unless there are at least two, they descend from at most 1 to a final 0, and all are finite.
+absl::Status CheckSigmas(absl::Span<const double> sigmas);
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_DIFFUSION_SCHEDULE_H_

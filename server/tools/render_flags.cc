@@ -1,0 +1,179 @@
+#include "server/tools/render_flags.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <random>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "engine/base/status_macros.h"
+#include "engine/media/file_sink.h"
+#include "server/common/request_conversion.h"
+#include "server/tools/request_flags.h"
+
+namespace kinora {
+namespace {
+
+constexpr FlagSpec kFlags[] = {
+    {"model", "PATH|NAME=VALUE",
+     "a diffusers folder or a .safetensors file; given again for more. Names: text_encoder=DIR, "
+     "spatial_upsampler=FILE, "
+     "temporal_upsampler=FILE, distilled_lora=FILE[:STRENGTH], lora=ID:FILE, kind=dev|distilled"},
+    {"request", "FILE", "a Generation message as proto3 JSON; the flags below override its fields"},
+    {"output", "FILE|FOLDER", "ends in .mp4, .webm, .wav or .zip (PNG frames), or is an existing folder (PNG frames)"},
+    {"output-options", "JSON", "an Output message as proto3 JSON, {\"crf\": 16, \"embedParameters\": true}"},
+    {"prompt", "TEXT", "what to show and to be heard"},
+    {"prompt-file", "FILE", "the prompt, from a file; - is standard input"},
+    {"negative-prompt", "TEXT", "what to keep away from; absent: the model's default, empty: none"},
+    {"recipe", "NAME", "ONE_STAGE, TWO_STAGE, DISTILLED, DISTILLED_TWO_STAGE or HQ; absent: the model's default"},
+    {"width", "PIXELS", "absent: the model's default"},
+    {"height", "PIXELS", "absent: the model's default"},
+    {"frames", "N", "8k + 1; absent: the model's default"},
+    {"frame-rate", "FPS", "absent: the model's default"},
+    {"seed", "N", "absent: drawn and printed"},
+    {"steps", "N", "denoising steps; absent: the recipe's default"},
+    {"sigmas", "A,B,...,0", "explicit noise levels, descending, the last 0"},
+    {"schedule-tokens", "N", "tokens the dev schedule shifts for; -1: the actual number"},
+    {"video-guidance", "JSON", "a Guidance message, {\"cfgScale\": 3}"},
+    {"audio-guidance", "JSON", "a Guidance message"},
+    {"lora", "ID[:STRENGTH]", "may be given again"},
+    {"audio-only", "", "sound without a picture"},
+    {"noise", "FILE", "safetensors with video_noise, audio_noise, ...: initial noise instead of the seed's"},
+    {"dump", "FILE", "safetensors to write contexts, sigmas, latents, frames and waveform to"},
+    {"device", "cpu|cuda", "absent: cuda if one is usable, else cpu"},
+    {"precision", "f32|bf16|fp8", "absent: bf16; f32 is the parity mode"},
+    {"ranks", "AXIS=N,...", "tokens=2,guidance=2,tensor=1: one request on several ranks, threads on the CPU"},
+    {"processes", "", "ranks as processes"},
+    {"threads", "N", "threads that compute, all ranks together; absent: the machine's cores"},
+    {"trace", "FILE", "stages, steps and ops in the Chrome trace format"},
+    {"json", "", "print one JSON line: seconds, memory, collectives, seed, file"},
+    {"quiet", "", "no progress"},
+    {"compare", "PRECISION", "run in both precisions and report the difference"},
+    {"plan", "", "print the memory plan; needs no request and no device"},
+    {"device-memory", "BYTES", "what --plan fits the model into"},
+    {"help", "", "this text"},
+};
+
+absl::Status NotYet(const std::string& flag) { return absl::UnimplementedError(flag + ": not available yet"); }
+
+absl::StatusOr<DType> ParsePrecision(const std::string& text) {
+  if (text == "f32") return DType::kF32;
+  if (text == "bf16") return DType::kBF16;
+  if (text == "fp8") return NotYet("--precision fp8");
+  return absl::InvalidArgumentError(absl::StrCat("--precision ", text, ": f32, bf16 or fp8 is needed"));
+}
+
+absl::Status CheckDevice(const std::string& text) {
+  if (text == "cpu") return absl::OkStatus();
+  if (text == "cuda") return NotYet("--device cuda");
+  return absl::InvalidArgumentError(absl::StrCat("--device ", text, ": cpu or cuda is needed"));
+}
+
+// A folder that is not there is better found before the clip is computed than after.
+absl::Status CheckWritable(const std::string& flag, const std::string& path) {
+  if (path.empty()) return absl::OkStatus();
+  const size_t slash = path.find_last_of('/');
+  const std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+  struct stat info;
+  if (stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat(flag, " ", path, ": there is no folder ", folder));
+  }
+  if (access(folder.c_str(), W_OK) != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(flag, " ", path, ": the folder ", folder, " cannot be written"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TakePaths(const CommandLine& line, RenderOptions& options) {
+  const std::pair<const char*, std::string*> paths[] = {{"output", &options.output_path},
+                                                        {"noise", &options.noise_path},
+                                                        {"dump", &options.dump_path},
+                                                        {"trace", &options.trace_path}};
+  for (const auto& [flag, path] : paths) {
+    *path = line.Get(flag).value_or("");
+    if (line.Has(flag) && path->empty()) return absl::InvalidArgumentError(absl::StrCat("--", flag, ": is empty"));
+    if (path != &options.noise_path) KINORA_RETURN_IF_ERROR(CheckWritable(absl::StrCat("--", flag), *path));
+  }
+  if (options.output_path.empty() && options.dump_path.empty()) {
+    return absl::InvalidArgumentError("--output: is missing (or --dump, to compute without writing a clip)");
+  }
+  if (!options.output_path.empty()) {
+    const auto container = ContainerForPath(options.output_path);
+    if (!container.ok()) return absl::InvalidArgumentError("--output " + std::string(container.status().message()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TakeRequest(const CommandLine& line, RenderOptions& options) {
+  KINORA_ASSIGN_OR_RETURN(const v1::CreateVideoRequest request, RequestFromFlags(line));
+  options.generation = request.generation();
+  options.output = request.output();
+  if (!options.generation.has_seed()) {
+    std::random_device random;
+    options.generation.set_seed(uint64_t{random()} << 32 | random());
+    options.seed_drawn = true;
+  }
+  KINORA_RETURN_IF_ERROR(CheckGeneration(options.generation));
+  return CheckOutput(options.output);
+}
+
+}  // namespace
+
+absl::Span<const FlagSpec> RenderFlags() { return kFlags; }
+
+std::string RenderUsage() {
+  return "kinora-render --model PATH... --request REQUEST.json --output OUT.mp4\n"
+         "One request in one process, without a server. Exit status: 0 done, 2 a bad request, model or flag or\n"
+         "something not available yet, 1 anything else.\n\n" +
+         FormatFlags(kFlags);
+}
+
+absl::StatusOr<MeshShape> ParseRanks(const std::string& text) {
+  MeshShape shape;
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    const std::pair<std::string, std::string> axis = absl::StrSplit(part, absl::MaxSplits('=', 1));
+    int* size = axis.first == "tokens"     ? &shape.tokens
+                : axis.first == "guidance" ? &shape.guidance
+                : axis.first == "tensor"   ? &shape.tensor
+                                           : nullptr;
+    if (size == nullptr || !absl::SimpleAtoi(axis.second, size)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--ranks ", text, ": tokens=N, guidance=N or tensor=N is needed, not \"", part, "\""));
+    }
+  }
+  if (const absl::Status status = shape.Validate(); !status.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--ranks ", text, ": ", std::string(status.message())));
+  }
+  return shape;
+}
+
+absl::StatusOr<RenderOptions> ParseRenderFlags(absl::Span<const std::string> arguments) {
+  KINORA_ASSIGN_OR_RETURN(const CommandLine line, CommandLine::Parse(kFlags, arguments));
+  RenderOptions options;
+  options.help = line.Has("help");
+  if (options.help) return options;
+  if (!line.operands().empty())
+    return absl::InvalidArgumentError(line.operands()[0] + ": no such argument; see --help");
+  for (const char* flag : {"plan", "device-memory", "compare", "processes"}) {
+    if (line.Has(flag)) return NotYet(absl::StrCat("--", flag));
+  }
+  options.model = line.GetAll("model");
+  if (options.model.empty()) return absl::InvalidArgumentError("--model: is missing");
+  KINORA_RETURN_IF_ERROR(CheckDevice(line.Get("device").value_or("cpu")));
+  KINORA_ASSIGN_OR_RETURN(options.precision, ParsePrecision(line.Get("precision").value_or("bf16")));
+  if (const auto ranks = line.Get("ranks")) {
+    KINORA_ASSIGN_OR_RETURN(options.mesh, ParseRanks(*ranks));
+  }
+  KINORA_ASSIGN_OR_RETURN(const auto threads, line.GetInt("threads", 1, 1024));
+  options.threads = static_cast<int>(threads.value_or(0));
+  options.json = line.Has("json");
+  options.quiet = line.Has("quiet");
+  KINORA_RETURN_IF_ERROR(TakePaths(line, options));
+  KINORA_RETURN_IF_ERROR(TakeRequest(line, options));
+  return options;
+}
+
+}  // namespace kinora

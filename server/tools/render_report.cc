@@ -1,0 +1,71 @@
+#include "server/tools/render_report.h"
+
+#include <sys/resource.h>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/trace.h"
+#include "server/common/request_conversion.h"
+
+namespace kinora {
+
+void RenderTimes::Begin(const std::string& stage) {
+  End();
+  stages_.push_back({.name = stage});
+  stage_begin_ = step_begin_ = clock_.Now();
+  step_ = 0;
+  running_ = true;
+}
+
+void RenderTimes::Report(const Progress& progress) {
+  if (!running_ || stages_.back().name != progress.stage) Begin(progress.stage);
+  if (progress.step <= step_) return;
+  const absl::Time now = clock_.Now();
+  stages_.back().step_seconds.push_back(absl::ToDoubleSeconds(now - step_begin_));
+  AddTraceSpan("step", absl::StrCat(progress.stage, " step ", progress.step), step_begin_, now);
+  step_ = progress.step;
+  step_begin_ = now;
+}
+
+void RenderTimes::End() {
+  if (!running_) return;
+  const absl::Time now = clock_.Now();
+  stages_.back().seconds = absl::ToDoubleSeconds(now - stage_begin_);
+  AddTraceSpan("stage", stages_.back().name, stage_begin_, now);
+  running_ = false;
+}
+
+std::string RenderSummaryJson(const RenderSummary& summary, const RenderTimes& times) {
+  nlohmann::ordered_json json;
+  json["file"] = summary.file;
+  json["seed"] = summary.effective.seed();
+  double total = 0;
+  json["seconds"] = {{"total", 0}};
+  for (const RenderTimes::Stage& stage : times.stages()) {
+    json["seconds"][stage.name] = stage.seconds;
+    if (!stage.step_seconds.empty()) json["step_seconds"][stage.name] = stage.step_seconds;
+    total += stage.seconds;
+  }
+  json["seconds"]["total"] = total;
+  json["peak_memory_bytes"] = summary.peak_memory_bytes;
+  json["collectives"] = nlohmann::ordered_json::object();
+  for (int i = 0; i < kCollectives; ++i) {
+    const CollectiveCount& count = summary.collectives[i];
+    if (count.calls == 0) continue;
+    json["collectives"][std::string(CollectiveName(static_cast<Collective>(i)))] = {{"calls", count.calls},
+                                                                                    {"bytes", count.bytes}};
+  }
+  json["precision"] = summary.precision;
+  json["mesh"] = summary.mesh;
+  json["generation"] = nlohmann::ordered_json::parse(ParametersJson(summary.effective));
+  return json.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+int64_t PeakMemoryBytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} * 1024;
+}
+
+}  // namespace kinora

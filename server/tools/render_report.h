@@ -1,0 +1,58 @@
+// What a render took: seconds by stage and step, for --json, for --trace and for people.
+#ifndef KINORA_SERVER_TOOLS_RENDER_REPORT_H_
+#define KINORA_SERVER_TOOLS_RENDER_REPORT_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "engine/base/clock.h"
+#include "engine/parallel/communicator.h"
+#include "engine/pipeline/request.h"
+#include "kinora/v1/video_generation.pb.h"
+
+namespace kinora {
+
+class RenderTimes {  // one thread
+ public:
+  explicit RenderTimes(Clock& clock) : clock_(clock) {}
+
+  // Begins a stage that no Progress reports ("load", "finalize"); ends the one before.
+  void Begin(const std::string& stage);
+  void Report(const Progress& progress);  // a new stage or a step done
+  void End();                             // of the last stage
+
+  struct Stage {
+    std::string name;
+    double seconds = 0;
+    std::vector<double> step_seconds{};
+  };
+  const std::vector<Stage>& stages() const { return stages_; }
+
+ private:
+  Clock& clock_;
+  std::vector<Stage> stages_;
+  bool running_ = false;
+  absl::Time stage_begin_, step_begin_;
+  int32_t step_ = 0;
+};
+
+struct RenderSummary {
+  std::string file;
+  v1::Generation effective{};
+  std::string precision, mesh;
+  int64_t peak_memory_bytes = 0;   // of the process
+  CollectiveCounts collectives{};  // of rank 0
+};
+
+// One JSON object without a line break: file, seed, seconds {total, STAGE…}, step_seconds {STAGE: […]},
+// peak_memory_bytes, collectives {NAME: {calls, bytes}}, precision, mesh, and the effective generation without prompts.
+std::string RenderSummaryJson(const RenderSummary& summary, const RenderTimes& times);
+
+int64_t PeakMemoryBytes();  // largest resident set of this process so far
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_TOOLS_RENDER_REPORT_H_

@@ -1,0 +1,117 @@
+// Noise, schedules, guidance and the Euler step against the references' results.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "engine/diffusion/guidance.h"
+#include "engine/diffusion/latents.h"
+#include "engine/diffusion/noise.h"
+#include "engine/diffusion/schedule.h"
+#include "engine/ops/cpu_ops.h"
+#include "tests/testing/golden.h"
+
+namespace kinora {
+namespace {
+
+using Json = nlohmann::json;
+
+Json Parameters(const Golden& golden) { return Json::parse(golden.metadata("parameters")); }
+
+TEST(NoiseGenerator, DrawsWhatTorchDrawsToFourUlp) {
+  Golden golden("noise");
+  int values = 0;
+  const Json parameters = Parameters(golden);
+  for (const Json& seed_text : parameters["seeds"]) {
+    const std::string seed = seed_text.get<std::string>();
+    NoiseGenerator generator(std::stoull(seed));
+    for (int draw = 0; golden.Has("out.seed" + seed + ".draw" + std::to_string(draw)); ++draw) {
+      const Tensor& expected = golden.Get("out.seed" + seed + ".draw" + std::to_string(draw));
+      std::vector<float> actual(expected.elements());
+      generator.Fill(absl::MakeSpan(actual));
+      for (int64_t i = 0; i < expected.elements(); ++i, ++values) {
+        const float e = expected.data<float>()[i];
+        // Where the sine or cosine is nearly 0, an approximation's error is absolute: that of a value of 1.
+        const float ulp = std::nextafter(std::max(std::abs(e), 0.25f), INFINITY) - std::max(std::abs(e), 0.25f);
+        ASSERT_NEAR(actual[i], e, 4 * ulp) << "seed " << seed << " draw " << draw << " value " << i;
+      }
+    }
+  }
+  EXPECT_GT(values, 1000);
+}
+
+TEST(Schedule, EqualsTheReferenceForEveryTokenCountAndStepNumber) {
+  Golden golden("schedule");
+  int compared = 0;
+  for (const std::string& name : golden.Names("out.sigmas.")) {
+    const size_t dot = name.rfind('.'), before = name.rfind('.', dot - 1);
+    const int64_t tokens = std::stoll(name.substr(before + 1, dot - before - 1));
+    const std::vector<float> sigmas = DevSigmas({}, std::stoi(name.substr(dot + 1)), tokens);
+    const Tensor& expected = golden.Get(name);
+    ASSERT_EQ(static_cast<int64_t>(sigmas.size()), expected.elements());
+    for (size_t i = 0; i < sigmas.size(); ++i) EXPECT_NEAR(sigmas[i], expected.data<float>()[i], 2.4e-7) << name << " " << i;
+    ++compared;
+  }
+  EXPECT_GE(compared, 3);
+}
+
+TEST(Schedule, SigmasThatDoNotDescendToZeroAreRefusedByName) {
+  EXPECT_TRUE(CheckSigmas({1.0, 0.5, 0.0}).ok());
+  for (const std::vector<double>& bad : {std::vector<double>{}, {1.0}, {1.0, 1.0, 0.0}, {1.0, 0.5}, {1.5, 0.0}, {1.0, NAN, 0.0}}) {
+    const absl::Status status = CheckSigmas(bad);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_NE(status.message().find("sigmas"), absl::string_view::npos);
+  }
+}
+
+TEST(Guidance, FourTermsAndRescaleEqualTheReference) {
+  Golden golden("guidance");
+  auto ops = *CpuOps::Create(1);
+  const Json parameters = Parameters(golden), sets = parameters["sets"];
+  for (size_t i = 0; i < sets.size(); ++i) {
+    const GuidanceScales scales{sets[i][0], sets[i][1], sets[i][2], sets[i][3]};
+    const PassList passes = PassesFor(scales, {});
+    const Tensor& cond = golden.Get("in.cond");
+    HostTensor x0(DType::kF32, {static_cast<int64_t>(passes.size()), cond.elements()}), out(DType::kF32, {1, cond.elements()});
+    for (size_t p = 0; p < passes.size(); ++p) {
+      const char* names[] = {"in.uncond", "in.cond", "in.stg", "in.modality"};
+      const Tensor& from = golden.Get(names[static_cast<int>(passes[p])]);
+      std::copy_n(from.data<float>(), from.elements(), x0.f32() + p * from.elements());
+    }
+    ops->CombineGuidance(x0.tensor(), WeightsFor(scales, passes), out.tensor());
+    EXPECT_TRUE(Near(out.tensor(), golden.Get("out.guided." + std::to_string(i)), 1e-6)) << "set " << i;
+  }
+}
+
+TEST(Euler, EqualsTheReferenceStepByStep) {
+  Golden golden("euler");
+  auto ops = *CpuOps::Create(1);
+  const Tensor& start = golden.Get("in.latent");
+  const Tensor& velocities = golden.Get("in.velocity");
+  const Tensor& sigmas = golden.Get("out.sigmas");
+  const int64_t steps = velocities.dim(0), n = start.elements(), width = start.width();
+  HostTensor z(DType::kF32, {n / width, width}), x0(DType::kF32, {n / width, width});
+  std::copy_n(start.data<float>(), n, z.f32());
+  for (int64_t i = 0; i < steps; ++i) {
+    const Tensor v = velocities.Rows(i, i + 1).Reshape({n / width, width});
+    ops->PredictX0(z.tensor(), v, sigmas.Rows(i, i + 1), x0.tensor());
+    EXPECT_TRUE(Near(x0.tensor(), golden.Get("out.x0_" + std::to_string(i)), 1e-6)) << i;
+    ops->EulerStep(x0.tensor(), sigmas.Rows(i, i + 2), z.tensor());
+    EXPECT_TRUE(Near(z.tensor(), golden.Get("out.latent_" + std::to_string(i)), 1e-6)) << i;
+  }
+}
+
+TEST(Latents, AudioLengthRoundsHalfToEvenAndPackingIsItsOwnInverse) {
+  EXPECT_EQ(AudioLatents(121, 24, {}), 126);
+  EXPECT_EQ(AudioLatents(121, 25, {}), 121);
+  EXPECT_EQ(AudioLatents(1, 10, {}), 2);  // 2.5
+  std::vector<float> x(2 * 3 * 5), packed(x.size()), back(x.size());
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+  PackAudio(x, 2, 3, 5, absl::MakeSpan(packed));
+  EXPECT_EQ(packed[5], x[15]);  // token 0, channel 1
+  UnpackAudio(packed, 2, 3, 5, absl::MakeSpan(back));
+  EXPECT_EQ(back, x);
+}
+
+}  // namespace
+}  // namespace kinora
