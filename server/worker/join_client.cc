@@ -1,0 +1,93 @@
+#include "server/worker/join_client.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/common/grpc_status.h"
+#include "server/common/timestamps.h"
+
+namespace kinora {
+
+absl::StatusOr<std::unique_ptr<JoinClient>> JoinClient::Join(const std::string& address, const v1::Hello& hello,
+                                                             absl::Duration patience) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  const auto channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  if (!channel->WaitForConnected(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(patience))) {
+    return absl::UnavailableError(absl::StrCat("frontend: nobody listens at ", address));
+  }
+  auto client = std::unique_ptr<JoinClient>(new JoinClient());
+  client->stub_ = v1::WorkerControl::NewStub(channel);
+  client->stream_ = client->stub_->Join(&client->context_);
+  v1::WorkerMessage message;
+  *message.mutable_hello() = hello;
+  v1::FrontendMessage answer;
+  if (!client->stream_->Write(message) || !client->stream_->Read(&answer) || !answer.has_welcome()) {
+    client->context_.TryCancel();
+    const grpc::Status status = client->stream_->Finish();
+    {
+      absl::MutexLock lock(&client->mu_);
+      client->ended_ = true;
+    }
+    return status.ok() ? absl::UnavailableError("the frontend ended the stream without a Welcome")
+                       : FromGrpcStatus(status);
+  }
+  client->welcome_ = answer.welcome();
+  return client;
+}
+
+void JoinClient::Start(std::function<v1::Heartbeat()> heartbeat,
+                       std::function<void(const v1::FrontendMessage&)> on_message,
+                       std::function<void(const absl::Status&)> on_end) {
+  reader_ =
+      std::thread([this, on_message = std::move(on_message), on_end = std::move(on_end)] { Read(on_message, on_end); });
+  beater_ = std::thread([this, heartbeat = std::move(heartbeat)] { Beat(heartbeat); });
+}
+
+void JoinClient::End() {
+  context_.TryCancel();
+  if (reader_.joinable()) reader_.join();
+  if (beater_.joinable()) beater_.join();
+  absl::MutexLock lock(&mu_);
+  if (!ended_ && stream_ != nullptr) stream_->Finish();  // it was never started
+  ended_ = true;
+}
+
+void JoinClient::Send(const v1::WorkerMessage& message) {
+  absl::MutexLock write_lock(&write_mu_);
+  {
+    absl::MutexLock lock(&mu_);
+    if (ended_) return;
+  }
+  stream_->Write(message);  // false: broken, which Read sees too
+}
+
+void JoinClient::Read(const std::function<void(const v1::FrontendMessage&)>& on_message,
+                      const std::function<void(const absl::Status&)>& on_end) {
+  v1::FrontendMessage message;
+  while (stream_->Read(&message)) on_message(message);
+  {
+    absl::MutexLock write_lock(&write_mu_);  // a write that is under way fails first: the stream has broken
+    absl::MutexLock lock(&mu_);
+    ended_ = true;
+  }
+  const grpc::Status status = stream_->Finish();
+  on_end(FromGrpcStatus(status));
+}
+
+void JoinClient::Beat(const std::function<v1::Heartbeat()>& heartbeat) {
+  const absl::Duration interval = FromProto(welcome_.heartbeat_interval());
+  absl::MutexLock lock(&mu_);
+  while (!mu_.AwaitWithTimeout(absl::Condition(&ended_), interval)) {
+    mu_.Unlock();
+    v1::WorkerMessage message;
+    *message.mutable_heartbeat() = heartbeat();
+    Send(message);
+    mu_.Lock();
+  }
+}
+
+}  // namespace kinora

@@ -1,0 +1,36 @@
+// What the run loop asks of a loaded model. PipelineModel (pipeline_model.h) is the real one; tests drive the loop, the
+// protocol and the frontend with a scripted one.
+#ifndef KINORA_SERVER_WORKER_MODEL_H_
+#define KINORA_SERVER_WORKER_MODEL_H_
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/pipeline/clip_sink.h"
+#include "engine/pipeline/request.h"
+#include "kinora/v1/video_generation.pb.h"
+#include "kinora/v1/worker.pb.h"
+
+namespace kinora {
+
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  // What a frontend has to know: ModelInfo, mesh, precision, load times.
+  virtual v1::Ready Describe() const = 0;
+
+  // Any thread, also during Generate. `generation` is effective: every default filled in.
+  virtual absl::StatusOr<v1::Estimate> Estimate(const v1::Generation& generation) = 0;
+  // What it will take to compute the clip again; for Video.resolved.
+  virtual absl::StatusOr<v1::Resolved> Resolve(const v1::Generation& generation) = 0;
+
+  // One at a time. `on_progress` at the start of each stage (step 0) and after each step; not OK: ends the run at once
+  // with that status. `usage`: device_seconds and peak_device_bytes, also of a run that failed.
+  virtual absl::Status Generate(const v1::Generation& generation, ClipSink& sink,
+                                absl::FunctionRef<absl::Status(const Progress&)> on_progress, v1::Usage& usage) = 0;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_WORKER_MODEL_H_

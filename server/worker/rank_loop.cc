@@ -1,0 +1,180 @@
+#include "server/worker/rank_loop.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/logging.h"
+#include "server/common/status_details.h"
+#include "server/common/timestamps.h"
+#include "server/worker/run_job.h"
+
+namespace kinora {
+namespace {
+
+// Bytes that this process has read, from files and elsewhere; how a load shows that it goes on.
+int64_t BytesRead() {
+  std::FILE* file = std::fopen("/proc/self/io", "re");
+  if (file == nullptr) return 0;
+  long long bytes = 0;
+  if (std::fscanf(file, "rchar: %lld", &bytes) != 1) bytes = 0;
+  std::fclose(file);
+  return bytes;
+}
+
+bool IsOf(const v1::Cancel& cancel, const v1::Run& run) {
+  return cancel.video_id() == run.video_id() && cancel.attempt() == run.attempt();
+}
+
+}  // namespace
+
+RankLoop::RankLoop(JoinClient& client, DirectoryArtifactStore& store, WorkerMetrics& metrics)
+    : client_(client), store_(store), metrics_(metrics) {
+  client_.Start([this] { return Heartbeat(); }, [this](const v1::FrontendMessage& message) { OnMessage(message); },
+                [this](const absl::Status& status) { OnEnd(status); });
+}
+
+RankLoop::~RankLoop() {
+  client_.End();
+  Stop(absl::ZeroDuration());
+  if (estimator_.joinable()) estimator_.join();
+  if (stopper_.joinable()) stopper_.join();
+}
+
+v1::Heartbeat RankLoop::Heartbeat() const {
+  v1::Heartbeat beat;
+  absl::MutexLock lock(&mu_);
+  beat.set_phase(phase_);
+  beat.set_units_done(phase_ == "load" ? BytesRead() : units_done_.load());
+  return beat;
+}
+
+absl::Status RankLoop::Readiness() const {
+  absl::MutexLock lock(&mu_);
+  if (ended_) return absl::UnavailableError("the frontend has gone");
+  if (phase_ == "load") return absl::UnavailableError("the model is loading");
+  return stopping_ ? absl::UnavailableError("leaving") : absl::OkStatus();
+}
+
+absl::Status RankLoop::Run(Model& model) {
+  v1::WorkerMessage ready;
+  *ready.mutable_ready() = model.Describe();
+  {
+    absl::MutexLock lock(&mu_);
+    phase_ = "idle";
+    units_done_ = BytesRead();  // grows from what the load reported
+  }
+  client_.Send(ready);
+  estimator_ = std::thread([this, &model] { AnswerEstimates(model); });
+
+  const auto awake = [this] {
+    mu_.AssertHeld();
+    return ended_ || stopping_ || !runs_.empty();
+  };
+  while (true) {
+    v1::Run run;
+    {
+      absl::MutexLock lock(&mu_);
+      mu_.Await(absl::Condition(&awake));
+      if (ended_) return *ended_;
+      if (stopping_) return absl::OkStatus();
+      run = std::move(runs_.front());
+      runs_.pop_front();
+      running_ = run;
+      cancelled_ = IsOf(last_cancel_, run);
+      phase_ = "run";
+    }
+    Log(Severity::kInfo, "run_started", {{"job", run.video_id()}, {"attempt", absl::StrCat(run.attempt())}});
+    const RunContext context{.model = model,
+                             .store = store_,
+                             .metrics = metrics_,
+                             .send = [this](const v1::WorkerMessage& message) { client_.Send(message); },
+                             .cancelled = cancelled_,
+                             .units_done = units_done_};
+    v1::WorkerMessage message;
+    *message.mutable_run_result() = RunJob(context, run);
+    Log(Severity::kInfo, "run_ended",
+        {{"job", run.video_id()},
+         {"attempt", absl::StrCat(run.attempt())},
+         {"code", absl::StatusCodeToString(FromRpcStatus(message.run_result().error()).code())},
+         {"why", message.run_result().error().message()}});
+    {
+      absl::MutexLock lock(&mu_);
+      running_.reset();
+      phase_ = "idle";
+    }
+    client_.Send(message);
+  }
+}
+
+void RankLoop::OnMessage(const v1::FrontendMessage& message) {
+  if (message.has_shutdown()) return Stop(FromProto(message.shutdown().grace()));
+  absl::MutexLock lock(&mu_);
+  switch (message.message_case()) {
+    case v1::FrontendMessage::kRun:
+      runs_.push_back(message.run());
+      break;
+    case v1::FrontendMessage::kCancel:
+      last_cancel_ = message.cancel();
+      if (running_ && IsOf(last_cancel_, *running_)) cancelled_ = true;
+      break;
+    case v1::FrontendMessage::kEstimate:
+      estimates_.push_back(message.estimate());
+      break;
+    default:
+      break;
+  }
+}
+
+void RankLoop::OnEnd(const absl::Status& status) {
+  absl::MutexLock lock(&mu_);
+  ended_ = status.ok() ? absl::UnavailableError("the frontend ended the stream") : status;
+  cancelled_ = true;  // nobody wants the result
+}
+
+void RankLoop::Stop(absl::Duration grace) {
+  absl::MutexLock lock(&mu_);
+  stop_deadline_ = std::min(stop_deadline_, absl::Now() + grace);
+  if (stopping_) return;
+  stopping_ = true;
+  stopper_ = std::thread([this] {
+    const auto over = [this] {
+      mu_.AssertHeld();
+      return !running_ || ended_ || absl::Now() >= stop_deadline_;  // which a second Stop may bring nearer
+    };
+    absl::MutexLock lock(&mu_);
+    mu_.AwaitWithDeadline(absl::Condition(&over), stop_deadline_);
+    cancelled_ = true;
+  });
+}
+
+void RankLoop::AnswerEstimates(Model& model) {
+  const auto awake = [this] {
+    mu_.AssertHeld();
+    return ended_ || stopping_ || !estimates_.empty();
+  };
+  while (true) {
+    v1::EstimateRequest request;
+    {
+      absl::MutexLock lock(&mu_);
+      mu_.Await(absl::Condition(&awake));
+      if (ended_ || stopping_) return;
+      request = std::move(estimates_.front());
+      estimates_.pop_front();
+    }
+    v1::WorkerMessage message;
+    v1::EstimateResult& result = *message.mutable_estimate_result();
+    result.set_id(request.id());
+    absl::StatusOr<v1::Estimate> estimate = model.Estimate(request.generation());
+    if (estimate.ok()) {
+      *result.mutable_estimate() = *std::move(estimate);
+    } else {
+      *result.mutable_error() = ToRpcStatus(estimate.status());
+    }
+    client_.Send(message);
+  }
+}
+
+}  // namespace kinora

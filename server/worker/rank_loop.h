@@ -1,0 +1,64 @@
+// What a rank does between Ready and its end: runs requests one after another on the calling thread, answers estimates
+// on a thread of its own meanwhile, and heeds cancels at the next step.
+#ifndef KINORA_SERVER_WORKER_RANK_LOOP_H_
+#define KINORA_SERVER_WORKER_RANK_LOOP_H_
+
+#include <atomic>
+#include <deque>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "kinora/v1/worker.pb.h"
+#include "server/common/directory_artifact_store.h"
+#include "server/common/metrics.h"
+#include "server/worker/join_client.h"
+#include "server/worker/model.h"
+
+namespace kinora {
+
+class RankLoop {
+ public:
+  // Starts `client`, whose heartbeats it gives from now on; during the load they report the bytes that the process has
+  // read as units of progress.
+  RankLoop(JoinClient& client, DirectoryArtifactStore& store, WorkerMetrics& metrics);
+  ~RankLoop();  // after the client's end, which it awaits
+
+  // Sends Ready, then runs what comes until the frontend says Shutdown, Stop is called (OK), or the stream ends (its
+  // status).
+  absl::Status Run(Model& model);
+  // Ends the present run (CANCELLED) after `grace` and then Run. Any thread.
+  void Stop(absl::Duration grace);
+  // OK: Ready was sent and the stream stands.
+  absl::Status Readiness() const;
+
+ private:
+  v1::Heartbeat Heartbeat() const;
+  void OnMessage(const v1::FrontendMessage& message);
+  void OnEnd(const absl::Status& status);
+  void AnswerEstimates(Model& model);
+
+  JoinClient& client_;
+  DirectoryArtifactStore& store_;
+  WorkerMetrics& metrics_;
+  std::atomic<bool> cancelled_ = false;  // the present run
+  std::atomic<int64_t> units_done_ = 0;
+
+  mutable absl::Mutex mu_;
+  std::string phase_ ABSL_GUARDED_BY(mu_) = "load";
+  std::deque<v1::Run> runs_ ABSL_GUARDED_BY(mu_);
+  std::optional<v1::Run> running_ ABSL_GUARDED_BY(mu_);
+  v1::Cancel last_cancel_ ABSL_GUARDED_BY(mu_);  // may come before its run has begun
+  std::deque<v1::EstimateRequest> estimates_ ABSL_GUARDED_BY(mu_);
+  std::optional<absl::Status> ended_ ABSL_GUARDED_BY(mu_);  // of the stream
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  absl::Time stop_deadline_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
+  std::thread estimator_, stopper_;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_WORKER_RANK_LOOP_H_

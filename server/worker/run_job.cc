@@ -1,0 +1,139 @@
+#include "server/worker/run_job.h"
+
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "engine/base/status_macros.h"
+#include "engine/media/file_sink.h"
+#include "server/common/status_details.h"
+#include "server/worker/output_options.h"
+
+namespace kinora {
+namespace {
+
+// Turns the model's progress into marks, and times steps and stages between them.
+class ProgressMarks {
+ public:
+  ProgressMarks(const RunContext& context, const v1::Run& run, v1::RunResult& result)
+      : context_(context), run_(run), result_(result) {}
+
+  absl::Status Report(const Progress& progress) {
+    const absl::Time now = absl::Now();
+    ++context_.units_done;
+    if (progress.stage != stage_ || progress.step == 0) {
+      EndStage(now);
+      BeginStage(progress, now);
+    }
+    if (progress.step > 0) Step(progress, now);
+    return context_.cancelled ? absl::CancelledError("the run was cancelled") : absl::OkStatus();
+  }
+
+  // Ends the last stage.
+  void EndStage(absl::Time now) {
+    if (stage_.empty()) return;
+    const double seconds = absl::ToDoubleSeconds(now - stage_begin_);
+    (*result_.mutable_usage()->mutable_stage_seconds())[stage_] += seconds;
+    context_.metrics.stage_duration_seconds.Add({{"stage", stage_}}, StepBuckets()).Observe(seconds);
+    stage_.clear();
+  }
+
+ private:
+  void BeginStage(const Progress& progress, absl::Time now) {
+    stage_ = progress.stage;
+    stage_begin_ = last_step_ = now;
+    v1::WorkerMessage message;
+    v1::StageMark& mark = *message.mutable_stage();
+    mark.set_video_id(run_.video_id());
+    mark.set_attempt(run_.attempt());
+    mark.set_stage(progress.stage);
+    mark.set_total_steps(progress.total_steps);
+    context_.send(message);
+  }
+
+  void Step(const Progress& progress, absl::Time now) {
+    const double seconds = absl::ToDoubleSeconds(now - last_step_);
+    last_step_ = now;
+    if (progress.total_steps > 0 && progress.stage.rfind("denoise", 0) == 0) {
+      result_.set_step_reached(progress.step);
+      context_.metrics.denoise_step_seconds.Add({{"stage", progress.stage}}, StepBuckets()).Observe(seconds);
+    }
+    v1::WorkerMessage message;
+    v1::StepMark& mark = *message.mutable_step();
+    mark.set_video_id(run_.video_id());
+    mark.set_attempt(run_.attempt());
+    mark.set_stage(progress.stage);
+    mark.set_step(progress.step);
+    mark.set_total_steps(progress.total_steps);
+    mark.set_fraction(progress.fraction);
+    mark.set_remaining_seconds(progress.remaining_seconds);
+    mark.set_seconds(seconds);
+    context_.send(message);
+  }
+
+  const RunContext& context_;
+  const v1::Run& run_;
+  v1::RunResult& result_;
+  std::string stage_;
+  absl::Time stage_begin_, last_step_;
+};
+
+absl::Status SendResolved(const RunContext& context, const v1::Run& run) {
+  v1::WorkerMessage message;
+  v1::ResolvedMark& mark = *message.mutable_resolved();
+  mark.set_video_id(run.video_id());
+  mark.set_attempt(run.attempt());
+  KINORA_ASSIGN_OR_RETURN(*mark.mutable_resolved(), context.model.Resolve(run.generation()));
+  context.send(message);
+  return absl::OkStatus();
+}
+
+absl::Status Run(const RunContext& context, const v1::Run& run, ProgressMarks& marks, v1::RunResult& result) {
+  KINORA_ASSIGN_OR_RETURN(const FileSinkOptions options, ToFileSinkOptions(run.output(), run.generation()));
+  KINORA_RETURN_IF_ERROR(SendResolved(context, run));
+  const std::string name = absl::StrCat(options.container == Container::kWav ? "audio." : "video.",
+                                       std::string(ContainerExtension(options.container)));
+  const std::string key = absl::StrCat(run.artifact_key(), "/", name);
+  KINORA_ASSIGN_OR_RETURN(const std::string file, context.store.TemporaryPath(key));
+  const absl::Cleanup remove_unfinished = [&file] { unlink(file.c_str()); };  // not there any more after Put
+
+  {
+    const std::unique_ptr<ClipSink> sink = MakeFileSink(file, options);
+    KINORA_RETURN_IF_ERROR(context.model.Generate(
+        run.generation(), *sink, [&marks](const Progress& progress) { return marks.Report(progress); },
+        *result.mutable_usage()));
+  }
+  KINORA_RETURN_IF_ERROR(marks.Report({.stage = "finalize", .fraction = 1, .remaining_seconds = 0}));
+  const absl::Time put_begin = absl::Now();
+  KINORA_ASSIGN_OR_RETURN(const StoredFile stored, context.store.Put(key, file));
+  context.metrics.artifact_upload_seconds.Observe(absl::ToDoubleSeconds(absl::Now() - put_begin));
+
+  v1::Artifact& artifact = *result.add_artifacts();
+  artifact.set_id(name);
+  artifact.set_file_name(name);
+  artifact.set_media_type(std::string(ContainerMediaType(options.container)));
+  artifact.set_bytes(stored.bytes);
+  artifact.set_sha256(stored.sha256);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+v1::RunResult RunJob(const RunContext& context, const v1::Run& run) {
+  v1::RunResult result;
+  result.set_video_id(run.video_id());
+  result.set_attempt(run.attempt());
+  ProgressMarks marks(context, run, result);
+  const absl::Status status = Run(context, run, marks, result);
+  marks.EndStage(absl::Now());
+  if (!status.ok()) *result.mutable_error() = ToRpcStatus(status);
+  context.metrics.peak_bytes.Add({{"stage", "run"}}).Set(static_cast<double>(result.usage().peak_device_bytes()));
+  return result;
+}
+
+}  // namespace kinora

@@ -1,0 +1,183 @@
+#include "server/worker/worker_process.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "engine/base/logging.h"
+#include "engine/base/status_macros.h"
+#include "server/common/build_version.h"
+#include "server/common/config.h"
+#include "server/common/directory_artifact_store.h"
+#include "server/common/http_pages.h"
+#include "server/worker/join_client.h"
+#include "server/worker/lifeline.h"
+#include "server/worker/rank_loop.h"
+
+namespace kinora {
+namespace {
+
+constexpr absl::Duration kJoinPatience = absl::Seconds(30);
+constexpr absl::Duration kSignalGrace = absl::Seconds(20);
+
+std::string HostName() {
+  char name[256] = "";
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+std::string DescribeCpu(int threads) {
+  const char* vectors = "no vector extension";
+#if defined(__x86_64__)
+  vectors = __builtin_cpu_supports("avx512f") ? "AVX-512" : __builtin_cpu_supports("avx2") ? "AVX2" : "SSE2";
+#elif defined(__aarch64__)
+  vectors = "NEON";
+#endif
+  if (threads <= 0) threads = static_cast<int>(std::thread::hardware_concurrency());
+  return absl::StrCat("cpu (", vectors, ", ", threads, threads == 1 ? " thread)" : " threads)");
+}
+
+v1::Hello MakeHello(const v1::WorkerConfig& config) {
+  v1::Hello hello;
+  hello.set_build(kBuildVersion);
+  hello.set_group(config.group());
+  hello.set_incarnation(config.incarnation());
+  if (config.incarnation().empty()) {
+    std::random_device random;
+    hello.set_incarnation(absl::StrFormat("%08x%08x", random(), random()));
+  }
+  hello.set_rank(0);
+  hello.set_world_size(1);
+  hello.set_pid(getpid());
+  hello.set_device(DescribeCpu(config.threads()));
+  hello.set_address(HostName());
+  return hello;
+}
+
+absl::Status CheckConfig(const v1::WorkerConfig& config) {
+  if (config.frontend().empty()) {
+    return absl::InvalidArgumentError(
+        "frontend: the address to join is needed; an embedded worker gets it from its frontend");
+  }
+  if (config.model().empty()) return absl::InvalidArgumentError("model: at least one path is needed");
+  return absl::OkStatus();
+}
+
+class SignalThread {  // SIGTERM and SIGINT end the present run after a grace and then the worker; a second one at once
+ public:
+  static void Block() {
+    const sigset_t signals = Signals();
+    pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  }
+  explicit SignalThread(RankLoop& loop)
+      : thread_([this, &loop] {
+          const sigset_t signals = Signals();
+          int signal = 0;
+          for (int count = 0; sigwait(&signals, &signal) == 0 && !ended_; ++count) {
+            loop.Stop(count == 0 ? kSignalGrace : absl::ZeroDuration());
+          }
+        }) {}
+  ~SignalThread() {
+    ended_ = true;
+    pthread_kill(thread_.native_handle(), SIGTERM);
+    thread_.join();
+  }
+
+ private:
+  static sigset_t Signals() {
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    return signals;
+  }
+  std::atomic<bool> ended_ = false;
+  std::thread thread_;
+};
+
+class Pages {  // /readyz asks the loop once there is one
+ public:
+  absl::Status Start(const std::string& address, const MetricsPage& metrics) {
+    if (address.empty()) return absl::OkStatus();
+    HttpPagesOptions options;
+    options.address = address;
+    options.metrics = [&metrics] { return metrics.Text(); };
+    options.live = [] { return absl::OkStatus(); };
+    options.ready = [this] {
+      const RankLoop* loop = loop_;
+      return loop == nullptr ? absl::UnavailableError("joining") : loop->Readiness();
+    };
+    KINORA_ASSIGN_OR_RETURN(pages_, HttpPages::Start(std::move(options)));
+    return absl::OkStatus();
+  }
+  void SetLoop(const RankLoop* loop) { loop_ = loop; }
+  void Stop() { pages_.reset(); }
+
+ private:
+  std::atomic<const RankLoop*> loop_ = nullptr;
+  std::unique_ptr<HttpPages> pages_;
+};
+
+absl::Status Serve(const v1::WorkerConfig& config, const LoadModel& load) {
+  MetricsPage page;
+  WorkerMetrics metrics(page.registry());
+  Pages pages;
+  KINORA_RETURN_IF_ERROR(pages.Start(config.http_address(), page));
+  KINORA_ASSIGN_OR_RETURN(const auto client, JoinClient::Join(config.frontend(), MakeHello(config), kJoinPatience));
+  KINORA_ASSIGN_OR_RETURN(const auto store, DirectoryArtifactStore::At(client->welcome().artifact_directory()));
+  std::unique_ptr<Model> model;  // outlives the loop, whose threads ask it
+  absl::Status status;
+  {
+    RankLoop loop(*client, *store, metrics);
+    const SignalThread signals(loop);
+    pages.SetLoop(&loop);
+    absl::StatusOr<std::unique_ptr<Model>> loaded = load(config, metrics);
+    if (loaded.ok()) {
+      model = *std::move(loaded);
+      status = loop.Run(*model);
+    } else {
+      status = loaded.status();
+    }
+    pages.Stop();
+  }
+  return status;
+}
+
+}  // namespace
+
+int RunWorker(const std::vector<std::string>& arguments, const LoadModel& load) {
+  v1::WorkerConfig config = DefaultWorkerConfig();
+  const absl::StatusOr<ConfigCommand> command = ParseConfig(arguments, config);
+  if (command.ok() && command->help) {
+    std::fputs(FlagHelp(DefaultWorkerConfig()).c_str(), stdout);
+    return 0;
+  }
+  absl::Status status = command.ok() ? CheckConfig(config) : command.status();
+  if (status.ok()) {
+    SetLogOptions({.format = config.log_format() == "json" ? LogFormat::kJson : LogFormat::kKeyValue});
+    if (config.lifeline_fd() > 0) status = HoldOnToLifeline(config.lifeline_fd());
+  }
+  if (!status.ok()) {
+    std::fprintf(stderr, "kinora-worker: %s\n", std::string(status.message()).c_str());
+    return 2;
+  }
+  if (command->check) {
+    std::puts("the configuration is valid");
+    return 0;
+  }
+  SignalThread::Block();
+  status = Serve(config, load);
+  if (status.ok()) return 0;
+  Log(Severity::kError, "worker_leaves", {{"why", std::string(status.message())}});
+  return absl::IsInvalidArgument(status) || absl::IsNotFound(status) || absl::IsUnimplemented(status) ? 2 : 1;
+}
+
+}  // namespace kinora

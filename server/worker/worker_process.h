@@ -1,0 +1,25 @@
+// The process around a rank: configuration, lifeline, signals, HTTP pages, the Join stream and the model.
+#ifndef KINORA_SERVER_WORKER_WORKER_PROCESS_H_
+#define KINORA_SERVER_WORKER_WORKER_PROCESS_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kinora/v1/config.pb.h"
+#include "server/common/metrics.h"
+#include "server/worker/model.h"
+
+namespace kinora {
+
+using LoadModel = std::function<absl::StatusOr<std::unique_ptr<Model>>(const v1::WorkerConfig&, WorkerMetrics&)>;
+
+// Runs until the frontend or a signal ends it. `arguments`: argv without the program. Exit status: 0 told to leave, or
+// the frontend has gone; 2 a bad flag, configuration or model; 1 anything else.
+int RunWorker(const std::vector<std::string>& arguments, const LoadModel& load);
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_WORKER_WORKER_PROCESS_H_
