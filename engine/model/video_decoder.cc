@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "engine/ops/dry_ops.h"
+#include "engine/parallel/dry_run.h"
 
 namespace kinora {
 namespace {
@@ -204,12 +204,9 @@ void VideoDecoder::Forward(Exec& exec, const Tensor& latent, Tensor out) const {
 }
 
 int64_t VideoDecoder::ArenaBytes(DType dtype, const Shape& latent) const {
-  DryOps ops;
-  Arena arena = Arena::Dry();
-  const auto mesh = Mesh::Single();
-  Exec exec{.ops = ops, .arena = arena, .mesh = *mesh, .dtype = dtype};
-  Forward(exec, Tensor(DType::kF32, latent, nullptr), Tensor(DType::kF32, OutputShape(latent), nullptr));
-  return arena.peak();
+  return DryRunArenaBytes(dtype, [&](Exec& exec) {
+    Forward(exec, Tensor(DType::kF32, latent, nullptr), Tensor(DType::kF32, OutputShape(latent), nullptr));
+  });
 }
 
 }  // namespace kinora

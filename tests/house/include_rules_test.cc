@@ -1,0 +1,176 @@
+// Who may include whom (the layering of the tree), and which words must not occur where. Reads the sources themselves,
+// so that a rule holds also for files that no target lists yet.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace kinora {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Source {
+  std::string path;  // relative to the tree
+  std::vector<std::string> lines{};
+};
+
+const std::vector<Source>& Sources() {
+  static const auto* sources = [] {
+    auto* out = new std::vector<Source>;
+    const fs::path root = KINORA_SOURCE_DIR;
+    for (const char* top : {"engine", "server", "kernels", "tests"}) {
+      if (!fs::exists(root / top)) continue;
+      for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
+        const std::string extension = entry.path().extension().string();
+        if (extension != ".h" && extension != ".cc" && extension != ".cu" && extension != ".cuh") continue;
+        Source source{.path = fs::relative(entry.path(), root).string()};
+        std::ifstream file(entry.path());
+        for (std::string line; std::getline(file, line);) source.lines.push_back(line);
+        out->push_back(std::move(source));
+      }
+    }
+    return out;
+  }();
+  return *sources;
+}
+
+bool StartsWith(const std::string& text, const std::string& prefix) { return text.rfind(prefix, 0) == 0; }
+
+bool Under(const std::string& path, const std::string& folder) { return StartsWith(path, folder + "/"); }
+
+// What `#include` names, or "".
+std::string Included(const std::string& line) {
+  static const std::regex kInclude(R"(^\s*#\s*include\s+[<"]([^>"]+)[>"])");
+  std::smatch match;
+  return std::regex_search(line, match, kInclude) ? match[1].str() : "";
+}
+
+// For each folder, what of this tree it may include besides itself.
+const std::map<std::string, std::vector<std::string>>& Allowed() {
+  static const auto* allowed = new std::map<std::string, std::vector<std::string>>{
+      {"kernels", {}},
+      {"engine/base", {}},
+      {"engine/tensor", {"engine/base/"}},
+      {"engine/ops", {"engine/base/", "engine/tensor/"}},
+      {"engine/parallel", {"engine/base/", "engine/tensor/", "engine/ops/"}},
+      {"engine/weights", {"engine/base/", "engine/tensor/", "engine/ops/", "engine/parallel/"}},
+      {"engine/model", {"engine/base/", "engine/tensor/", "engine/ops/", "engine/parallel/", "engine/weights/"}},
+      {"engine/diffusion", {"engine/base/", "engine/tensor/", "engine/ops/", "engine/parallel/"}},
+      {"engine/pipeline",
+       {"engine/base/", "engine/tensor/", "engine/ops/", "engine/parallel/", "engine/weights/", "engine/model/",
+        "engine/diffusion/"}},
+      {"engine/media", {"engine/base/", "engine/tensor/", "engine/pipeline/clip_sink.h"}},
+      {"server/common", {"engine/base/", "engine/pipeline/request.h", "kinora/v1/"}},
+      {"server/frontend", {"engine/base/", "server/common/", "kinora/v1/"}},
+      {"server/worker", {"engine/", "server/common/", "kinora/v1/"}},
+      // kinora-render is the worker's work without a server, so tools share the worker's headers.
+      {"server/tools", {"engine/", "server/common/", "server/worker/", "kinora/v1/"}},
+  };
+  return *allowed;
+}
+
+bool OfThisTree(const std::string& include) {
+  for (const char* top : {"engine/", "server/", "kernels/", "tests/", "kinora/v1/"}) {
+    if (StartsWith(include, top)) return true;
+  }
+  return false;
+}
+
+TEST(IncludeRules, TheTreeIsThere) { EXPECT_GT(Sources().size(), 50u); }
+
+TEST(IncludeRules, EveryFolderIncludesOnlyWhatLiesBelowIt) {
+  for (const Source& source : Sources()) {
+    for (const auto& [folder, others] : Allowed()) {
+      if (!Under(source.path, folder)) continue;
+      for (const std::string& line : source.lines) {
+        const std::string include = Included(line);
+        if (!OfThisTree(include) || Under(include, folder)) continue;
+        bool allowed =
+            folder == "engine/ops" && source.path.find("/cuda_") != std::string::npos && Under(include, "kernels");
+        for (const std::string& other : others) allowed |= StartsWith(include, other);
+        EXPECT_TRUE(allowed) << source.path << " includes " << include;
+      }
+    }
+  }
+}
+
+TEST(IncludeRules, EverySourceFolderHasARule) {
+  for (const Source& source : Sources()) {
+    if (Under(source.path, "tests")) continue;
+    bool found = false;
+    for (const auto& [folder, others] : Allowed()) found |= Under(source.path, folder);
+    EXPECT_TRUE(found) << source.path;
+  }
+}
+
+TEST(IncludeRules, ForeignLibrariesStayWhereTheyBelong) {
+  const struct {
+    std::regex include;
+    std::vector<std::string> folders;
+  } rules[] = {
+      {std::regex("^(libav|libsw)"), {"engine/media/", "tests/media/"}},
+      {std::regex("^grpc|\\.grpc\\.pb\\.h$"), {"server/", "tests/"}},
+      {std::regex("^google/|\\.pb\\.h$"), {"server/", "tests/"}},
+      {std::regex("^(dnnl|oneapi)"), {"tests/bench/"}},
+      {std::regex("^(sentencepiece)"), {"engine/model/", "tests/"}},
+      {std::regex("^sqlite3"), {"server/frontend/", "tests/"}},
+      {std::regex("^(prometheus|civetweb)"), {"server/", "tests/"}},
+      {std::regex("^absl/"), {"engine/", "server/", "tests/"}},
+      {std::regex("^(gtest|gmock)/"), {"tests/"}},
+      {std::regex("^tests/"), {"tests/"}},
+  };
+  for (const Source& source : Sources()) {
+    for (const std::string& line : source.lines) {
+      const std::string include = Included(line);
+      if (include.empty()) continue;
+      for (const auto& rule : rules) {
+        if (!std::regex_search(include, rule.include)) continue;
+        bool allowed = false;
+        for (const std::string& folder : rule.folders) allowed |= StartsWith(source.path, folder);
+        EXPECT_TRUE(allowed) << source.path << " includes " << include;
+      }
+    }
+  }
+}
+
+// Model code knows no rank, no backend and no stream: sharding and devices need no change in it.
+TEST(WordRules, ModelCodeNamesNoRankNoBackendAndNoStream) {
+  const std::regex words(R"(\bCommunicator\b|->rank\(|\)\.rank\(|\bStream\b|[Cc]uda|CUDA|\b(Cpu|Dry)Ops\b)");
+  for (const Source& source : Sources()) {
+    if (!Under(source.path, "engine/model")) continue;
+    for (const std::string& line : source.lines) {
+      std::string code = line.substr(0, line.find("//"));
+      code =
+          std::regex_replace(code, std::regex(R"(shape(\(\))?\.rank\(\))"), "");  // the number of dimensions of a shape
+      EXPECT_FALSE(std::regex_search(code, words)) << source.path << ": " << line;
+    }
+  }
+}
+
+TEST(WordRules, NoConditionalCompilationChoosesABackend) {
+  const std::regex conditional(R"(^\s*#\s*(if|ifdef|ifndef|elif)\b.*(CUDA|NVCC|KINORA_(?!.*_H_)))");
+  for (const Source& source : Sources()) {
+    if (!Under(source.path, "engine") && !Under(source.path, "server")) continue;
+    if (Under(source.path, "engine/ops/cpu")) continue;  // one file compiled for each instruction set
+    for (const std::string& line : source.lines) {
+      EXPECT_FALSE(std::regex_search(line, conditional)) << source.path << ": " << line;
+    }
+  }
+}
+
+TEST(SizeRules, FilesStayReadable) {
+  for (const Source& source : Sources()) {
+    const bool header = source.path.size() > 2 && source.path.substr(source.path.size() - 2) == ".h";
+    EXPECT_LE(source.lines.size(), header ? 170u : 500u) << source.path;
+  }
+}
+
+}  // namespace
+}  // namespace kinora
