@@ -27,6 +27,7 @@ class CpuOps : public Ops {
   void MergeChunks(const Tensor& chunks, Tensor out) override;
   void RmsNorm(const Tensor& x, const Tensor* weight, float eps, Activation activation, Tensor out) override;
   void LayerNorm(const Tensor& x, float eps, Tensor out) override;
+  void NormalizeRange(const Tensor& x, float scale, float eps, Tensor out) override;
   void Modulate(const Tensor& x, const ScaleShift& m, Tensor out) override;
   void ModulatedRmsNorm(const Tensor& x, const ScaleShift& m, float eps, Tensor out) override;
   void ModulatedLayerNorm(const Tensor& x, const ScaleShift& m, float eps, Tensor out) override;

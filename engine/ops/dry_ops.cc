@@ -165,6 +165,11 @@ void DryOps::LayerNorm(const Tensor& x, float /*eps*/, Tensor out) {
   stream_.Count(OpKind::kNorm, 0, x.bytes() + out.bytes());
 }
 
+void DryOps::NormalizeRange(const Tensor& x, float /*scale*/, float /*eps*/, Tensor out) {
+  CheckSameShape(x, out);
+  stream_.Count(OpKind::kNorm, 0, 2 * x.bytes() + out.bytes());
+}
+
 void DryOps::Modulate(const Tensor& x, const ScaleShift& m, Tensor out) {
   CheckSameShape(x, out);
   CheckModulation(m.modulation, m.scale_slot, x);

@@ -40,6 +40,8 @@ class Ops {
   // ---- Norms and modulation. out may be x.
   virtual void RmsNorm(const Tensor& x, const Tensor* weight, float eps, Activation activation, Tensor out) = 0;  // x·rsqrt(mean x² + eps)·weight
   virtual void LayerNorm(const Tensor& x, float eps, Tensor out) = 0;  // no affine part
+  // scale·(x − mean)/(max − min + eps), all three over the whole tensor; mean = Σx/(elements + eps).
+  virtual void NormalizeRange(const Tensor& x, float scale, float eps, Tensor out) = 0;
   virtual void Modulate(const Tensor& x, const ScaleShift& m, Tensor out) = 0;
   virtual void ModulatedRmsNorm(const Tensor& x, const ScaleShift& m, float eps, Tensor out);
   virtual void ModulatedLayerNorm(const Tensor& x, const ScaleShift& m, float eps, Tensor out);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/ops/dry_ops.h"
+#include "engine/parallel/dry_communicator.h"
 
 namespace kinora {
 namespace {
@@ -71,59 +72,13 @@ bool Finish(const TilePlan* weights, int64_t frame_index, Tensor frame, Tensor r
   return finite;
 }
 
-}  // namespace
-
-struct VideoDecodeStage::Buffers {
-  Tensor group;  // [longest span, H, W, 3] f32, the current group's sums; it begins at the group's first frame
-  Tensor rgb8;   // [kFramesPerCall, H, W, 3]
-};
-
-absl::StatusOr<TilePlan> VideoDecodeStage::Plan(const Shape& latent) const {
-  const LatentGrid grid = GridOf(decoder_.config(), latent);
-  KINORA_RETURN_IF_ERROR(decoder_.CheckLatent({grid.frames, grid.height, grid.width, latent[1]}));
-  return PlanTiles(grid, tiling_.value_or(Tiling::For(grid)));
-}
-
-absl::StatusOr<VideoDecodeStage::Memory> VideoDecodeStage::MemoryFor(DType dtype, const Shape& latent) const {
-  DryOps ops;
-  Arena device = Arena::Dry(), host = Arena::Dry();
-  const auto mesh = Mesh::Single();
-  Exec exec{.ops = ops, .arena = device, .mesh = *mesh, .dtype = dtype};
-  const auto nothing = [](auto&&...) { return absl::OkStatus(); };
-  KINORA_RETURN_IF_ERROR(Run(exec, host, Tensor(DType::kF32, latent, nullptr), nothing, nothing));
-  return Memory{.device = device.peak(), .host = host.peak()};
-}
-
-absl::Status VideoDecodeStage::DecodeTile(Exec& exec, Arena& host, const Tensor& latent, const TileIndex& tile,
-                                          Tensor group) const {
-  const Shape shape = {tile.time.end - tile.time.begin, tile.height.end - tile.height.begin,
-                       tile.width.end - tile.width.begin, latent.dim(1)};
-  ArenaScope device_scope(exec.arena);
-  ArenaScope host_scope(host);
-  const Tensor gathered = host_scope.Alloc(DType::kF32, shape);
-  const Tensor z = device_scope.Alloc(DType::kF32, shape);
-  const Tensor pixels = device_scope.Alloc(DType::kF32, decoder_.OutputShape(shape));
-  const Tensor frame = host_scope.Alloc(DType::kF32, {pixels.dim(1), pixels.dim(2), pixels.dim(3)});
-  if (!exec.ops.dry()) GatherTile(latent, tile.time.begin, tile.height.begin, tile.width.begin, gathered);
-  exec.ops.stream().Copy(gathered, z);
-  decoder_.Forward(exec, z, pixels);
-  for (int64_t f = 0; f < pixels.dim(0); ++f) {
-    exec.ops.stream().Copy(pixels.Rows(f, f + 1).Reshape(frame.shape()), frame);
-    KINORA_RETURN_IF_ERROR(exec.ops.stream().Synchronize());
-    if (exec.ops.dry()) continue;
-    AddFrame(frame, tile.time.mask[f], tile.height, tile.width,
-             group.Rows(f, f + 1).Reshape({group.dim(1), group.dim(2), group.dim(3)}));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status VideoDecodeStage::EmitReady(const TilePlan& plan, size_t t, const Buffers& buffers, Emit emit) {
-  const int64_t begin = plan.time[t].out_begin, end = plan.ReadyUntil(t);
-  const Shape frame_shape = {buffers.group.dim(1), buffers.group.dim(2), buffers.group.dim(3)};
-  for (int64_t first = begin; first < end; first += kFramesPerCall) {
-    const int64_t count = std::min(kFramesPerCall, end - first);
-    const Tensor rgb = buffers.group.Rows(first - begin, first - begin + count);
-    const Tensor rgb8 = buffers.rgb8.Rows(0, count);
+// Frames [begin, end) of the sums become pixels and leave. group's first frame is frame `begin` of the clip.
+absl::Status EmitReady(const TilePlan& plan, int64_t begin, int64_t end, const Tensor& group, const Tensor& all_rgb8,
+                       VideoDecodeStage::Emit emit) {
+  const Shape frame_shape = {group.dim(1), group.dim(2), group.dim(3)};
+  for (int64_t first = begin; first < end; first += VideoDecodeStage::kFramesPerCall) {
+    const int64_t count = std::min(VideoDecodeStage::kFramesPerCall, end - first);
+    const Tensor rgb = group.Rows(first - begin, first - begin + count), rgb8 = all_rgb8.Rows(0, count);
     for (int64_t i = 0; i < count; ++i) {
       if (!Finish(plan.complementary ? nullptr : &plan, first + i, rgb.Rows(i, i + 1).Reshape(frame_shape),
                   rgb8.Rows(i, i + 1).Reshape(frame_shape))) {
@@ -135,35 +90,151 @@ absl::Status VideoDecodeStage::EmitReady(const TilePlan& plan, size_t t, const B
   return absl::OkStatus();
 }
 
+// Rank 0's status, on every rank: OK on all, or rank 0's own there and Cancelled elsewhere.
+absl::Status Agree(Exec& exec, Arena& host, absl::Status status) {
+  Communicator& world = exec.mesh.world();
+  if (world.size() == 1 || exec.ops.dry()) return status;
+  ArenaScope host_scope(host);
+  ArenaScope device_scope(exec.arena);
+  const Tensor word = host_scope.Alloc(DType::kF32, {1}), shared = device_scope.Alloc(DType::kF32, {1});
+  *word.data<float>() = status.ok() ? 1.0f : 0.0f;
+  exec.ops.stream().Copy(word, shared);
+  world.Broadcast(0, shared, exec.ops.stream());
+  exec.ops.stream().Copy(shared, word);
+  KINORA_RETURN_IF_ERROR(exec.ops.stream().Synchronize());
+  if (world.rank() == 0 || *word.data<float>() == 1.0f) return status;
+  return absl::CancelledError("rank 0 ended the decode");
+}
+
+}  // namespace
+
+// What a run holds beyond a round.
+struct VideoDecodeStage::State {
+  bool root;            // emits, and holds the sums
+  Tensor group;         // [longest span, H, W, 3] f32: sums of the current group, from its first frame on
+  Tensor rgb8;          // [kFramesPerCall, H, W, 3]
+  int64_t done = 0;     // tiles
+  int64_t carried = 0;  // frames at the start of `group` that earlier groups have begun
+
+  void Clear(int64_t span) const {
+    const Tensor fresh = group.Rows(carried, span);
+    std::memset(fresh.raw(), 0, fresh.bytes());
+  }
+  void KeepFrom(int64_t ready, int64_t span) {
+    carried = span - ready;
+    std::memmove(group.raw(), group.Rows(ready, span).raw(), group.Rows(0, carried).bytes());
+  }
+};
+
+absl::StatusOr<TilePlan> VideoDecodeStage::Plan(const Shape& latent) const {
+  const LatentGrid grid = GridOf(decoder_.config(), latent);
+  KINORA_RETURN_IF_ERROR(decoder_.CheckLatent({grid.frames, grid.height, grid.width, latent[1]}));
+  return PlanTiles(grid, tiling_.value_or(Tiling::For(grid)));
+}
+
+absl::StatusOr<VideoDecodeStage::Memory> VideoDecodeStage::MemoryFor(DType dtype, const Shape& latent,
+                                                                     const MeshShape& mesh_shape) const {
+  DryOps ops;
+  Arena device = Arena::Dry(), host = Arena::Dry();
+  KINORA_ASSIGN_OR_RETURN(const auto mesh, MakeDryMesh(mesh_shape));
+  Exec exec{.ops = ops, .arena = device, .mesh = *mesh, .dtype = dtype};
+  const auto nothing = [](auto&&...) { return absl::OkStatus(); };
+  KINORA_RETURN_IF_ERROR(Run(exec, host, Tensor(DType::kF32, latent, nullptr), nothing, nothing));
+  return Memory{.device = device.peak(), .host = host.peak()};
+}
+
+std::vector<VideoDecodeStage::Tile> VideoDecodeStage::TilesOf(const TilePlan& plan, size_t t) const {
+  std::vector<Tile> tiles;
+  const AxisTile& time = plan.time[t];
+  for (const AxisTile& rows : plan.height) {
+    for (const AxisTile& columns : plan.width) {
+      const Shape shape = {time.end - time.begin, rows.end - rows.begin, columns.end - columns.begin,
+                           decoder_.config().latent_channels};
+      tiles.push_back({&time, &rows, &columns, shape});
+    }
+  }
+  return tiles;
+}
+
+absl::Status VideoDecodeStage::AddTile(Exec& exec, Arena& host, const Tensor& pixels, const Tile& tile,
+                                       const Tensor& group) const {
+  ArenaScope scope(host);
+  const Tensor frame = scope.Alloc(DType::kF32, {pixels.dim(1), pixels.dim(2), pixels.dim(3)});
+  for (int64_t f = 0; f < pixels.dim(0); ++f) {
+    exec.ops.stream().Copy(pixels.Rows(f, f + 1).Reshape(frame.shape()), frame);
+    KINORA_RETURN_IF_ERROR(exec.ops.stream().Synchronize());
+    if (exec.ops.dry()) continue;
+    AddFrame(frame, tile.time->mask[f], *tile.height, *tile.width,
+             group.Rows(f, f + 1).Reshape({group.dim(1), group.dim(2), group.dim(3)}));
+  }
+  return absl::OkStatus();
+}
+
+// tiles: at most one a rank.
+absl::Status VideoDecodeStage::DecodeRound(Exec& exec, Arena& host, const Tensor& latent, absl::Span<const Tile> tiles,
+                                           State& state) const {
+  Communicator& world = exec.mesh.world();
+  Stream& stream = exec.ops.stream();
+  const size_t mine = world.rank();
+  int64_t largest = 0;
+  for (const Tile& tile : tiles) largest = std::max(largest, decoder_.OutputShape(tile.latent_shape).elements());
+  ArenaScope scope(exec.arena);
+  const Tensor decoded = scope.Alloc(DType::kF32, {largest});
+  const Tensor received = world.size() > 1 ? scope.Alloc(DType::kF32, {largest}) : Tensor();
+  const auto pixels = [&](const Tensor& buffer, const Tile& tile) {
+    return Tensor(DType::kF32, decoder_.OutputShape(tile.latent_shape), buffer.raw());
+  };
+  if (mine < tiles.size()) {
+    const Tile& tile = tiles[mine];
+    ArenaScope host_scope(host);
+    const Tensor gathered = host_scope.Alloc(DType::kF32, tile.latent_shape);
+    const Tensor z = scope.Alloc(DType::kF32, tile.latent_shape);
+    if (!exec.ops.dry()) GatherTile(latent, tile.time->begin, tile.height->begin, tile.width->begin, gathered);
+    stream.Copy(gathered, z);
+    decoder_.Forward(exec, z, pixels(decoded, tile));
+    KINORA_RETURN_IF_ERROR(stream.Synchronize());
+  }
+  for (size_t i = 0; i < tiles.size(); ++i) {
+    const Tensor tile = pixels(i == mine ? decoded : received, tiles[i]);
+    world.Broadcast(static_cast<int>(i), tile, stream);
+    KINORA_RETURN_IF_ERROR(stream.Synchronize());
+    if (state.root) KINORA_RETURN_IF_ERROR(AddTile(exec, host, tile, tiles[i], state.group));
+  }
+  state.done += static_cast<int64_t>(tiles.size());
+  return absl::OkStatus();
+}
+
 absl::Status VideoDecodeStage::Run(Exec& exec, Arena& host, const Tensor& latent, Emit emit, Progress progress) const {
   KINORA_ASSIGN_OR_RETURN(const TilePlan plan, Plan(latent.shape()));
   int64_t longest = 0;
   for (const AxisTile& time : plan.time) longest = std::max(longest, time.out_end - time.out_begin);
   const int64_t height = plan.grid.out_height(), width = plan.grid.out_width();
   const int64_t colours = decoder_.config().out_channels;
+  const size_t ranks = exec.mesh.world().size();
+  const bool dry = exec.ops.dry();
   ArenaScope scope(host);
-  const Buffers buffers{.group = scope.Alloc(DType::kF32, {longest, height, width, colours}),
-                        .rgb8 = scope.Alloc(DType::kU8, {kFramesPerCall, height, width, colours})};
-  const int64_t frame_bytes = height * width * colours * DTypeSize(DType::kF32);
-  const auto bytes_at = [&](int64_t frame) { return static_cast<char*>(buffers.group.raw()) + frame * frame_bytes; };
-  int64_t done = 0, carried = 0;  // frames at the buffer's start that the previous group began
-  for (size_t t = 0; t < plan.time.size(); ++t) {
-    const AxisTile& time = plan.time[t];
-    const int64_t span = time.out_end - time.out_begin;
-    if (!exec.ops.dry()) std::memset(bytes_at(carried), 0, (span - carried) * frame_bytes);
-    for (const AxisTile& rows : plan.height) {
-      for (const AxisTile& columns : plan.width) {
-        KINORA_RETURN_IF_ERROR(progress(done++, plan.tiles()));
-        KINORA_RETURN_IF_ERROR(DecodeTile(exec, host, latent, {time, rows, columns}, buffers.group));
-      }
-    }
-    const int64_t ready = plan.ReadyUntil(t) - time.out_begin;
-    carried = span - ready;
-    if (exec.ops.dry()) continue;
-    KINORA_RETURN_IF_ERROR(EmitReady(plan, t, buffers, emit));
-    std::memmove(bytes_at(0), bytes_at(ready), carried * frame_bytes);
+  State state{.root = exec.mesh.world().rank() == 0, .group = {}, .rgb8 = {}};
+  if (state.root) {
+    state.group = scope.Alloc(DType::kF32, {longest, height, width, colours});
+    state.rgb8 = scope.Alloc(DType::kU8, {kFramesPerCall, height, width, colours});
   }
-  return progress(done, plan.tiles());
+  absl::Status emitted;
+  for (size_t t = 0; t < plan.time.size(); ++t) {
+    const int64_t begin = plan.time[t].out_begin, span = plan.time[t].out_end - begin;
+    const int64_t ready = plan.ReadyUntil(t) - begin;
+    const std::vector<Tile> tiles = TilesOf(plan, t);
+    if (state.root && !dry) state.Clear(span);
+    for (size_t first = 0; first < tiles.size(); first += ranks) {
+      if (state.root && emitted.ok()) emitted = progress(state.done, plan.tiles());
+      KINORA_RETURN_IF_ERROR(Agree(exec, host, emitted));
+      KINORA_RETURN_IF_ERROR(DecodeRound(exec, host, latent, absl::MakeConstSpan(tiles).subspan(first, ranks), state));
+    }
+    if (!state.root || dry) continue;
+    emitted = EmitReady(plan, begin, begin + ready, state.group, state.rgb8, emit);
+    state.KeepFrom(ready, span);
+  }
+  if (state.root && emitted.ok()) emitted = progress(state.done, plan.tiles());
+  return Agree(exec, host, emitted);
 }
 
 }  // namespace kinora

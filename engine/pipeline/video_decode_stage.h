@@ -9,10 +9,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "engine/model/video_decoder.h"
 #include "engine/parallel/exec.h"
 #include "engine/pipeline/tiling.h"
@@ -35,7 +37,7 @@ class VideoDecodeStage {
   };
   // n frames, n <= kFramesPerCall; a non-OK status ends the run.
   using Emit = absl::FunctionRef<absl::Status(const DecodedFrames& frames)>;
-  // Called before each tile and at the end (done == total); a non-OK status ends the run.
+  // Called before each tile (or round) and at the end (done == total); a non-OK status ends the run.
   using Progress = absl::FunctionRef<absl::Status(int64_t done, int64_t total)>;
   static constexpr int64_t kFramesPerCall = 8;
 
@@ -46,20 +48,27 @@ class VideoDecodeStage {
   // latent: [1, C, F', H', W'], as in Run. InvalidArgument naming the field: a size the decoder cannot pad, tiling
   // options that do not fit its grid.
   absl::StatusOr<TilePlan> Plan(const Shape& latent) const;
-  absl::StatusOr<Memory> MemoryFor(DType dtype, const Shape& latent) const;  // of a Run; measured by a dry one
+  // Of a Run on rank 0, which needs most; measured by a dry run.
+  absl::StatusOr<Memory> MemoryFor(DType dtype, const Shape& latent, const MeshShape& mesh = {}) const;
 
   // latent: [1, C, F', H', W'] f32 in the transformer's normalised space, in host memory. Every frame of the clip is
   // emitted once, in order. `host` holds what the host touches; it may be exec.arena where that is host memory. On a
-  // dry backend nothing is emitted. Internal, naming the frame, if a pixel is not a number.
+  // dry backend nothing is emitted. Internal, naming the frame, if a pixel is not a number. Every rank of
+  // exec.mesh.world() calls it with the same latent. emit and progress are called on rank 0 only; when one of them ends
+  // the run, the other ranks return Cancelled at the same tile, and the group stays usable.
   absl::Status Run(Exec& exec, Arena& host, const Tensor& latent, Emit emit, Progress progress) const;
 
  private:
-  struct Buffers;
-  struct TileIndex {
-    const AxisTile &time, &height, &width;
+  struct Tile {
+    const AxisTile *time, *height, *width;
+    Shape latent_shape;  // [frames, height, width, C]
   };
-  absl::Status DecodeTile(Exec& exec, Arena& host, const Tensor& latent, const TileIndex& tile, Tensor group) const;
-  static absl::Status EmitReady(const TilePlan& plan, size_t t, const Buffers& buffers, Emit emit);
+  struct State;
+
+  std::vector<Tile> TilesOf(const TilePlan& plan, size_t t) const;
+  absl::Status DecodeRound(Exec& exec, Arena& host, const Tensor& latent, absl::Span<const Tile> tiles,
+                           State& state) const;
+  absl::Status AddTile(Exec& exec, Arena& host, const Tensor& pixels, const Tile& tile, const Tensor& group) const;
 
   const VideoDecoder& decoder_;
   const std::optional<Tiling> tiling_;

@@ -10,7 +10,8 @@ class CpuGraph : public Graph {
   void Replay() override {
     for (const auto& closure : closures_) {
       if (!stream_.failure_.ok()) return;
-      closure();
+      const TraceSpan span("op", closure.name);
+      closure.work();
     }
   }
 

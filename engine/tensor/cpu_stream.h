@@ -3,21 +3,25 @@
 #define KINORA_ENGINE_TENSOR_CPU_STREAM_H_
 
 #include <memory>
+#include <source_location>
 #include <utility>
 #include <vector>
 
+#include "engine/base/trace.h"
 #include "engine/tensor/stream.h"
 
 namespace kinora {
 
 class CpuStream : public Stream {
  public:
-  // `work` must capture by value all it uses. Outside a capture it runs at once and nothing is allocated.
+  // `work` must capture by value all it uses. Outside a capture it runs at once and nothing is allocated. In a trace it
+  // bears the name of the function that enqueued it.
   template <typename F>
-  void Enqueue(F&& work) {
+  void Enqueue(F&& work, std::source_location from = std::source_location::current()) {
     if (recording_ != nullptr) {
-      recording_->emplace_back(std::forward<F>(work));
+      recording_->push_back({std::forward<F>(work), from.function_name()});
     } else if (failure_.ok()) {
+      const TraceSpan span("op", from.function_name());
       work();
     }
   }
@@ -32,7 +36,11 @@ class CpuStream : public Stream {
 
  private:
   friend class CpuGraph;
-  using Closures = std::vector<std::function<void()>>;
+  struct Closure {
+    std::function<void()> work;
+    const char* name;
+  };
+  using Closures = std::vector<Closure>;
   Closures* recording_ = nullptr;
   absl::Status failure_;
 };

@@ -29,6 +29,7 @@
 #include "engine/ops/ops.h"
 #include "engine/parallel/mesh.h"
 #include "engine/weights/checkpoint.h"
+#include "engine/weights/tensor_source.h"
 
 namespace kinora {
 
@@ -109,8 +110,8 @@ struct RecordedTensor {  // what a dry run asked for
 
 class WeightLoader {  // a cheap handle; copies share one state. Not thread-safe.
  public:
-  // precision: kF32 or kBF16, of weights whose spec names none. mesh and ops must outlive the loader. Refuses NVFP4
-  // files.
+  // precision: kF32 or kBF16, of weights whose spec names none. mesh and ops must outlive the loader. Refuses NVFP4.
+  // Dry ops: only names, shapes and dtypes are checked, no data is read.
   static absl::StatusOr<WeightLoader> Open(std::shared_ptr<const Checkpoint> checkpoint, const Mesh& mesh, Ops& ops,
                                            DType precision);
   // No file: everything asked for exists, nothing is read, and recorded() lists it. ops must be dry.
@@ -141,19 +142,25 @@ class WeightLoader {  // a cheap handle; copies share one state. Not thread-safe
 
  private:
   struct State;
-  struct Source;
-  explicit WeightLoader(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  WeightLoader(std::shared_ptr<State> state, const Mesh& mesh) : state_(std::move(state)), mesh_(&mesh) {}
   std::string FullName(std::string_view name) const;
-  // The tensor to read, or nothing after noting why it cannot be read (or because the run is dry).
-  std::optional<Source> Locate(const std::string& name, const Shape& full);
-  absl::Status ReadRows(const Source& source, int64_t begin, int64_t end, float* out);
-  absl::Status ReadColumns(const Source& source, int64_t begin, int64_t end, float* out);
-  absl::Status ReadPart(const Source& source, Split split, float* out);
-  absl::StatusOr<int64_t> PartOf(int64_t extent, Split split, Split which, const std::string& name) const;
-  absl::StatusOr<Weight> Prepare(std::vector<float>* matrix, const Shape& shape, std::vector<float>* bias,
-                                 DType precision);
+  struct Located {
+    std::string name;
+    Shape full;
+    std::optional<TensorSource> source;  // absent: a dry run, or a misfit has been noted and data is no longer read
+  };
+  Located Locate(std::string name, const Shape& full);
+  std::optional<TensorSource> Find(const std::string& name, const Shape& full);
+  float ScaleOf(const std::string& name, const TensorInfo& weight);
+  void CheckFinite(const std::string& name, const float* values, int64_t count);
+  // Extent of this rank's part of `extent` when the weight is split along `split`.
+  absl::StatusOr<int64_t> PartOf(int64_t extent, Split split, const std::string& name) const;
+  absl::Status Read(const Located& tensor, Split split, float* out);
+  absl::Status ReadRounded(const Located& tensor, const TensorSpec& spec, const Tensor& out);
+  absl::StatusOr<Weight> Pack(const Tensor& matrix, const Buffer& bias, std::optional<DType> precision);
 
   std::shared_ptr<State> state_;
+  const Mesh* mesh_;
   std::string prefix_;
 };
 

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <vector>
+
+#include "engine/ops/cpu_ops.h"
+
 namespace kinora {
 namespace {
 
@@ -84,6 +88,21 @@ TEST(DryOps, OpsWithoutMultiplyAddsCountBytesOnly) {
   EXPECT_EQ(ops.cost().flops(), 0);
   EXPECT_EQ(ops.cost().of(OpKind::kNorm).bytes, 2 * 8 * 8 * 4 + 2 * 6 * 8 * 4 + 4 * 4);
   EXPECT_EQ(ops.cost().calls(), 3);
+}
+
+TEST(DryOps, WeightsTakeTheBytesThatTheCpuBackendPacksThemInto) {
+  DryOps dry;
+  const auto cpu = *CpuOps::Create(1);
+  for (const Shape& shape : {Shape({64, 32}), Shape({17, 27, 5}), Shape({1, 3}), Shape({48, 9, 130})}) {
+    std::vector<float> values(shape.elements(), 1.0f);
+    const Tensor matrix(DType::kF32, shape, values.data());
+    const Tensor bias(DType::kF32, {shape[0]}, values.data());
+    for (DType precision : {DType::kF32, DType::kBF16}) {
+      EXPECT_EQ(dry.PrepareWeight(F32(shape), &bias, precision)->bytes(),
+                cpu->PrepareWeight(matrix, &bias, precision)->bytes())
+          << shape.ToString() << " " << DTypeName(precision);
+    }
+  }
 }
 
 TEST(DryStream, ACapturedGraphCostsAtEachReplay) {

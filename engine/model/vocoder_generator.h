@@ -1,0 +1,65 @@
+// From log-mel rows to a waveform: HiFi-GAN (LTX-2.0) or BigVGAN (2.3: anti-aliased activations), after
+// ltx_core/model/audio_vae/vocoder.py, Vocoder. One-dimensional; activations are [time, channels].
+//
+//   h = conv_pre(x)
+//   per stage:  h = upsample(bend(h));  h = mean over the stage's blocks b of b(h)     (upsample: a transposed
+//   convolution) b(x): per dilation  x += conv2(bend(conv1_dilated(bend(x)))) y = final(conv_post(bend(h)))
+// bend is a leaky ReLU, or SnakeBeta x + sin²(x·e^α)/(e^β + 1e-9) at twice the rate; with the latter, stages upsample h
+// as it is.
+#ifndef KINORA_ENGINE_MODEL_VOCODER_GENERATOR_H_
+#define KINORA_ENGINE_MODEL_VOCODER_GENERATOR_H_
+
+#include <string_view>
+#include <vector>
+
+#include "engine/model/decoder_config.h"
+#include "engine/parallel/exec.h"
+#include "engine/weights/weight_loader.h"
+
+namespace kinora {
+
+class Generator {
+ public:
+  Generator() = default;
+  // name: of the configuration, for messages ("vocoder"). InvalidArgument, naming the field, for values that do not fit
+  // together; Unimplemented for an activation that no model uses.
+  static absl::StatusOr<Generator> Load(WeightLoader weights, const GeneratorConfig& config, std::string_view name);
+
+  int64_t factor() const { return factor_; }  // samples a row
+  const GeneratorConfig& config() const { return config_; }
+
+  // x: [rows, in_channels]   out: [factor·rows, out_channels]. All f32, whatever exec.dtype.
+  void Forward(Exec& exec, const Tensor& x, Tensor out) const;
+
+ private:
+  struct Snake {  // of one activation; unused with leaky ReLU
+    Parameter frequency, amplitude, up, down;
+  };
+  struct Pair {
+    int kernel = 1, dilation = 1;
+    Snake bend1, bend2;
+    Weight conv1, conv2;
+  };
+  using Block = std::vector<Pair>;
+  struct Stage {
+    TransposedConv upsample;
+    std::vector<Block> blocks;
+  };
+
+  static absl::StatusOr<Snake> LoadSnake(WeightLoader weights, int64_t channels);
+  absl::StatusOr<Block> LoadBlock(WeightLoader weights, int64_t channels, int kernel,
+                                  const std::vector<int64_t>& dilations) const;
+  void Bend(Exec& exec, const Snake& snake, double slope, const Tensor& x, Tensor out) const;
+  void Upsample(Exec& exec, const TransposedConv& conv, const Tensor& x, Tensor out) const;
+  void RunBlock(Exec& exec, const Block& block, Tensor x, Tensor bent, Tensor hidden) const;
+
+  GeneratorConfig config_;
+  int64_t factor_ = 1;
+  Weight conv_pre_, conv_post_;
+  std::vector<Stage> stages_;
+  Snake bend_post_;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_MODEL_VOCODER_GENERATOR_H_

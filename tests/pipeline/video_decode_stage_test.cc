@@ -1,0 +1,296 @@
+#include "engine/pipeline/video_decode_stage.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "engine/base/status_macros.h"
+#include "engine/ops/cpu_ops.h"
+#include "engine/weights/checkpoint.h"
+#include "tests/testing/ranks.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/video_decoders.h"
+
+namespace kinora {
+namespace {
+
+using testing::HasSubstr;
+
+absl::Status NoProgress(int64_t, int64_t) { return absl::OkStatus(); }
+
+// All that a run emitted.
+struct Clip {
+  std::vector<int64_t> first;
+  std::vector<float> rgb;
+  std::vector<uint8_t> rgb8;
+
+  absl::Status Add(const DecodedFrames& frames) {
+    first.push_back(frames.first);
+    rgb.insert(rgb.end(), frames.rgb.data<float>(), frames.rgb.data<float>() + frames.rgb.elements());
+    rgb8.insert(rgb8.end(), frames.rgb8.data<uint8_t>(), frames.rgb8.data<uint8_t>() + frames.rgb8.elements());
+    return absl::OkStatus();
+  }
+};
+
+// Runs the stage in exactly the memory it asks for.
+absl::Status Decode(LoadedVideoDecoder& loaded, const VideoDecodeStage& stage, const Tensor& latent, DType dtype,
+                    Clip& clip) {
+  const auto memory = stage.MemoryFor(dtype, latent.shape());
+  if (!memory.ok()) return memory.status();
+  Exec exec = loaded.MakeExec(memory->device);
+  Arena host(*Buffer::Allocate(memory->host));
+  const absl::Status status = stage.Run(
+      exec, host, latent, [&](const DecodedFrames& frames) { return clip.Add(frames); }, NoProgress);
+  EXPECT_EQ(loaded.arena().peak(), memory->device);
+  EXPECT_EQ(host.peak(), memory->host);
+  return status;
+}
+
+struct TiledCase {
+  std::string generation;
+  Tiling tiling;
+  DType dtype;
+};
+
+class TiledGolden : public testing::TestWithParam<TiledCase> {};
+
+TEST_P(TiledGolden, BlendedFramesEqualLightricksTiledDecode) {
+  const TiledCase& c = GetParam();
+  LoadedVideoDecoder loaded(c.generation, c.dtype);
+  Golden golden("video_decoder_" + c.generation + "_tiled");
+  const Tensor& latent = golden.Get("in.latent");
+  Clip clip;
+  ASSERT_THAT(Decode(loaded, VideoDecodeStage(loaded.decoder(), c.tiling), latent, c.dtype, clip), IsOk());
+
+  const HostTensor expected = ToChannelsLast(golden.Get("out.frames"));  // every fifth row and column, in -1..1
+  const Shape& s = expected.tensor().shape();
+  const int64_t height = 32 * latent.dim(3), width = 32 * latent.dim(4);
+  ASSERT_EQ(static_cast<int64_t>(clip.rgb.size()), s[0] * height * width * 3);
+  HostTensor actual(DType::kF32, s), wanted(DType::kF32, s);
+  float* a = actual.f32();
+  for (int64_t f = 0; f < s[0]; ++f) {
+    for (int64_t y = 0; y < height; y += 5) {
+      for (int64_t x = 0; x < width; x += 5) a = std::copy_n(&clip.rgb[((f * height + y) * width + x) * 3], 3, a);
+    }
+  }
+  for (int64_t i = 0; i < s.elements(); ++i) {
+    wanted.f32()[i] = std::clamp((expected.tensor().data<float>()[i] + 1) / 2, 0.0f, 1.0f);
+  }
+  EXPECT_TRUE(Near(actual.tensor(), wanted.tensor(), Tolerance(TestBackend::kCpu, c.dtype)));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, TiledGolden,
+    testing::Values(TiledCase{"2_3", {.frames = {24, 8}, .height = {64, 32}, .width = {64, 0}}, DType::kF32},
+                    TiledCase{"2_0", {.frames = {16, 8}, .height = {64, 32}, .width = {96, 64}}, DType::kF32},
+                    TiledCase{"2_3", {.frames = {24, 8}, .height = {64, 32}, .width = {64, 0}}, DType::kBF16}));
+
+// A latent of the golden decoders, reproducible and not zero.
+HostTensor Latent(const Shape& shape) {
+  HostTensor latent(DType::kF32, shape);
+  for (int64_t i = 0; i < shape.elements(); ++i) latent.f32()[i] = std::sin(0.37f * static_cast<float>(i) + 1);
+  return latent;
+}
+
+constexpr Tiling kSmallTiles = {.frames = {24, 8}, .height = {64, 32}, .width = {64, 32}};
+
+TEST(VideoDecodeStage, WithoutTilesItIsTheDecoder) {
+  LoadedVideoDecoder loaded("2_3");
+  const Tensor& latent = loaded.golden().Get("in.latent");
+  const HostTensor expected = ToChannelsLast(loaded.golden().Get("out.frames"));
+  Clip clip;
+  ASSERT_THAT(Decode(loaded, VideoDecodeStage(loaded.decoder()), latent, DType::kF32, clip), IsOk());
+  ASSERT_EQ(static_cast<int64_t>(clip.rgb.size()), expected.tensor().elements());
+  for (size_t i = 0; i < clip.rgb.size(); ++i) {
+    const float wanted = std::clamp((expected.tensor().data<float>()[i] + 1) / 2, 0.0f, 1.0f);
+    ASSERT_NEAR(clip.rgb[i], wanted, 1e-5) << i;
+    ASSERT_EQ(clip.rgb8[i], static_cast<int>(clip.rgb[i] * 255)) << i;  // truncated, not rounded
+  }
+}
+
+TEST(VideoDecodeStage, FramesLeaveInOrderAsSoonAsTheirGroupIsDone) {
+  LoadedVideoDecoder loaded("2_3");
+  const HostTensor latent = Latent({1, 16, 8, 2, 3});  // 57 frames in groups of three cells, two apart
+  const VideoDecodeStage stage(loaded.decoder(), kSmallTiles);
+  const TilePlan plan = *stage.Plan(latent.tensor().shape());
+  const auto memory = *stage.MemoryFor(DType::kF32, latent.tensor().shape());
+  Exec exec = loaded.MakeExec(memory.device);
+  Arena host(*Buffer::Allocate(memory.host));
+  int64_t next = 0, tiles_begun = 0, total = 0;
+  const int64_t tiles_a_group = plan.tiles() / static_cast<int64_t>(plan.time.size());
+  const auto emit = [&](const DecodedFrames& frames) {
+    EXPECT_EQ(frames.first, next);
+    EXPECT_LE(frames.rgb.dim(0), VideoDecodeStage::kFramesPerCall);
+    EXPECT_EQ(frames.rgb.shape(), frames.rgb8.shape());
+    EXPECT_EQ(tiles_begun % tiles_a_group, 0);  // no later group was begun before these frames left
+    EXPECT_LT(frames.first, plan.ReadyUntil(tiles_begun / tiles_a_group - 1));
+    next += frames.rgb.dim(0);
+    return absl::OkStatus();
+  };
+  const auto progress = [&](int64_t done, int64_t all) {
+    EXPECT_EQ(done, tiles_begun < all ? tiles_begun : all);
+    ++tiles_begun;
+    total = all;
+    if (done == all) --tiles_begun;
+    return absl::OkStatus();
+  };
+  ASSERT_THAT(stage.Run(exec, host, latent.tensor(), emit, progress), IsOk());
+  EXPECT_EQ(next, 57);
+  EXPECT_EQ(total, plan.tiles());
+  EXPECT_EQ(tiles_begun, plan.tiles());
+  EXPECT_GE(plan.time.size(), 3u);
+}
+
+TEST(VideoDecodeStage, WhereRampsMeetFramesAreDividedByTheSumOfTheMasks) {
+  LoadedVideoDecoder loaded("2_3");
+  const Tiling tiling{.height = {96, 64}};  // five rows in tiles of three: the middle one is all ramp
+  const HostTensor latent = Latent({1, 16, 1, 5, 2});
+  const TilePlan plan = *PlanTiles({.frames = 1, .height = 5, .width = 2}, tiling);
+  ASSERT_FALSE(plan.complementary);
+  const HostTensor rows = ToChannelsLast(latent.tensor());
+  std::vector<double> sum(160 * 64 * 3), weight(160);
+  for (const AxisTile& tile : plan.height) {
+    HostTensor z(DType::kF32, {1, 3, 2, 16}), pixels(DType::kF32, {1, 96, 64, 3});
+    std::copy_n(rows.tensor().data<float>() + tile.begin * 2 * 16, 3 * 2 * 16, z.f32());
+    Exec exec = loaded.MakeExec(loaded.decoder().ArenaBytes(DType::kF32, z.tensor().shape()));
+    loaded.decoder().Forward(exec, z.tensor(), pixels.tensor());
+    for (int64_t y = 0; y < 96; ++y) {
+      weight[tile.out_begin + y] += tile.mask[y];
+      for (int64_t i = 0; i < 64 * 3; ++i) {
+        sum[(tile.out_begin + y) * 64 * 3 + i] += static_cast<double>(tile.mask[y]) * pixels.f32()[y * 64 * 3 + i];
+      }
+    }
+  }
+  Clip clip;
+  ASSERT_THAT(Decode(loaded, VideoDecodeStage(loaded.decoder(), tiling), latent.tensor(), DType::kF32, clip), IsOk());
+  ASSERT_EQ(clip.rgb.size(), sum.size());
+  for (size_t i = 0; i < sum.size(); ++i) {
+    ASSERT_NEAR(clip.rgb[i], std::clamp((sum[i] / weight[i / (64 * 3)] + 1) / 2, 0.0, 1.0), 2e-6) << i;
+  }
+}
+
+TEST(VideoDecodeStage, MemoryDoesNotGrowWithTheNumberOfFrames) {
+  LoadedVideoDecoder loaded("2_0");
+  const VideoDecodeStage stage(loaded.decoder());
+  const auto memory = [&](int64_t frames) { return *stage.MemoryFor(DType::kF32, {1, 16, frames, 8, 12}); };
+  const VideoDecodeStage::Memory hour = memory(3601);
+  EXPECT_EQ(memory(32).device, hour.device);
+  EXPECT_EQ(memory(32).host, hour.host);
+  EXPECT_LT(memory(4).device, hour.device);
+  // And on real memory: two clips, one more than twice as long, in arenas of the same size (Decode checks the peaks).
+  const VideoDecodeStage small(loaded.decoder(), kSmallTiles);
+  for (int64_t frames : {7, 17}) {
+    const HostTensor latent = Latent({1, 16, frames, 3, 2});
+    Clip clip;
+    EXPECT_EQ(small.MemoryFor(DType::kF32, latent.tensor().shape())->device,
+              small.MemoryFor(DType::kF32, {1, 16, 7, 3, 2})->device);
+    EXPECT_THAT(Decode(loaded, small, latent.tensor(), DType::kF32, clip), IsOk());
+    EXPECT_EQ(static_cast<int64_t>(clip.rgb8.size()), (8 * (frames - 1) + 1) * 96 * 64 * 3);
+  }
+}
+
+// One rank's decoder on ops of its own, over the golden's checkpoint.
+struct Rank {
+  Rank(const Mesh& mesh, const std::string& checkpoint) : ops(*CpuOps::Create(1)) {
+    ModelFiles files;
+    files.paths = {checkpoint};
+    WeightLoader loader = *WeightLoader::Open(*Checkpoint::Open(files), mesh, *ops, DType::kF32);
+    decoder = std::make_unique<VideoDecoder>(*VideoDecoder::Load(loader.Under("vae"), GoldenVideoDecoder("2_3")));
+  }
+  std::unique_ptr<CpuOps> ops;
+  std::unique_ptr<VideoDecoder> decoder;
+};
+
+absl::StatusOr<Clip> DecodeOnRank(const Mesh& mesh, const std::string& checkpoint, const Tensor& latent,
+                                  VideoDecodeStage::Progress progress) {
+  Rank rank(mesh, checkpoint);
+  const VideoDecodeStage stage(*rank.decoder, kSmallTiles);
+  const auto memory = *stage.MemoryFor(DType::kF32, latent.shape(), mesh.shape());
+  Arena device(*Buffer::Allocate(memory.device)), host(*Buffer::Allocate(memory.host));
+  Exec exec{.ops = *rank.ops, .arena = device, .mesh = mesh};
+  Clip clip;
+  const auto emit = [&](const DecodedFrames& frames) { return clip.Add(frames); };
+  KINORA_RETURN_IF_ERROR(stage.Run(exec, host, latent, emit, progress));
+  return clip;
+}
+
+TEST(VideoDecodeStage, RanksShareOutTheTilesWithoutChangingABit) {
+  Golden golden("video_decoder_2_3");
+  const std::string checkpoint = golden.WriteCheckpoint();
+  const HostTensor latent = Latent({1, 16, 5, 3, 3});  // two groups of four tiles
+  const auto run = [&](const MeshShape& shape) {
+    return RunRanks<Clip>(
+        shape, [&](const Mesh& mesh) { return DecodeOnRank(mesh, checkpoint, latent.tensor(), NoProgress); });
+  };
+  const Clip alone = run({})[0];
+  EXPECT_EQ(alone.rgb.size(), 33u * 96 * 96 * 3);
+  for (const MeshShape& shape :
+       {MeshShape{.tokens = 2}, MeshShape{.guidance = 2, .tokens = 2}, MeshShape{.tokens = 8}}) {
+    const std::vector<Clip> ranks = run(shape);
+    EXPECT_EQ(ranks[0].rgb, alone.rgb) << shape.ToString();
+    EXPECT_EQ(ranks[0].rgb8, alone.rgb8) << shape.ToString();
+    for (size_t r = 1; r < ranks.size(); ++r) EXPECT_TRUE(ranks[r].rgb.empty()) << "only rank 0 emits";
+  }
+}
+
+TEST(VideoDecodeStage, AllRanksLeaveWhenRankZeroCancels) {
+  Golden golden("video_decoder_2_3");
+  const std::string checkpoint = golden.WriteCheckpoint();
+  const HostTensor latent = Latent({1, 16, 5, 3, 3});
+  const auto cancel = [](int64_t done, int64_t) {
+    return done == 2 ? absl::CancelledError("enough") : absl::OkStatus();
+  };
+  const auto status = RunRanks<absl::Status>({.tokens = 2}, [&](const Mesh& mesh) -> absl::StatusOr<absl::Status> {
+    return absl::StatusOr<absl::Status>(DecodeOnRank(mesh, checkpoint, latent.tensor(), cancel).status());
+  });
+  EXPECT_THAT(status[0], StatusIs(absl::StatusCode::kCancelled, HasSubstr("enough")));
+  EXPECT_THAT(status[1], StatusIs(absl::StatusCode::kCancelled, HasSubstr("rank 0")));
+}
+
+TEST(VideoDecodeStage, ErrorsOfTheSinkAndCancellationEndTheRun) {
+  LoadedVideoDecoder loaded("2_3");
+  const HostTensor latent = Latent({1, 16, 5, 3, 3});
+  const VideoDecodeStage stage(loaded.decoder(), kSmallTiles);
+  const auto memory = *stage.MemoryFor(DType::kF32, latent.tensor().shape());
+  Exec exec = loaded.MakeExec(memory.device);
+  Arena host(*Buffer::Allocate(memory.host));
+  int calls = 0;
+  const auto full = [&](const DecodedFrames&) {
+    ++calls;
+    return absl::ResourceExhaustedError("disk full");
+  };
+  EXPECT_THAT(stage.Run(exec, host, latent.tensor(), full, NoProgress),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("disk full")));
+  EXPECT_EQ(calls, 1);
+  const auto cancel = [](int64_t done, int64_t) {
+    return done == 3 ? absl::CancelledError("cancelled") : absl::OkStatus();
+  };
+  EXPECT_THAT(stage.Run(
+                  exec, host, latent.tensor(), [](const DecodedFrames&) { return absl::OkStatus(); }, cancel),
+              StatusIs(absl::StatusCode::kCancelled, HasSubstr("cancelled")));
+  EXPECT_EQ(loaded.arena().used(), 0);
+  EXPECT_EQ(host.used(), 0);
+}
+
+TEST(VideoDecodeStage, ANanIsAnErrorAndNotAFrame) {
+  LoadedVideoDecoder loaded("2_3");
+  HostTensor latent = Latent({1, 16, 2, 2, 2});
+  latent.f32()[5] = std::numeric_limits<float>::quiet_NaN();
+  Clip clip;
+  EXPECT_THAT(Decode(loaded, VideoDecodeStage(loaded.decoder()), latent.tensor(), DType::kF32, clip),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("frame 0")));
+}
+
+TEST(VideoDecodeStage, SizesAndTilingsThatDoNotFitAreRefused) {
+  LoadedVideoDecoder loaded("2_0");
+  EXPECT_THAT(VideoDecodeStage(loaded.decoder()).Plan({1, 16, 3, 1, 4}).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("height")));
+  EXPECT_THAT(
+      VideoDecodeStage(loaded.decoder(), Tiling{.frames = {20, 8}}).MemoryFor(DType::kF32, {1, 16, 3, 4, 4}).status(),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("frames 20")));
+}
+
+}  // namespace
+}  // namespace kinora

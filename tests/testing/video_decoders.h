@@ -1,0 +1,41 @@
+// Video decoders for tests: the configurations of the released models and of the goldens, and a golden's decoder loaded
+// from its file.
+#ifndef KINORA_TESTS_TESTING_VIDEO_DECODERS_H_
+#define KINORA_TESTS_TESTING_VIDEO_DECODERS_H_
+
+#include <memory>
+#include <string>
+
+#include "engine/model/video_decoder.h"
+#include "engine/ops/cpu_ops.h"
+#include "tests/testing/golden.h"
+
+namespace kinora {
+
+VideoDecoderConfig Released20VideoDecoder();
+VideoDecoderConfig Released23VideoDecoder();
+VideoDecoderConfig GoldenVideoDecoder(const std::string& generation);  // "2_0", "2_3"
+
+// The golden "video_decoder_<generation>", its decoder on the CPU, and memory to run in.
+class LoadedVideoDecoder {
+ public:
+  explicit LoadedVideoDecoder(const std::string& generation, DType dtype = DType::kF32, int threads = 2);
+
+  const VideoDecoder& decoder() const { return *decoder_; }
+  Golden& golden() { return golden_; }
+  // An Exec over `bytes` of memory, filled with NaN. Valid until the next call.
+  Exec MakeExec(int64_t bytes, Taps* taps = nullptr);
+  Arena& arena() { return *arena_; }
+
+ private:
+  const DType dtype_;
+  Golden golden_;
+  std::unique_ptr<Mesh> mesh_ = Mesh::Single();
+  std::unique_ptr<CpuOps> ops_;
+  std::unique_ptr<VideoDecoder> decoder_;
+  std::unique_ptr<Arena> arena_;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_TESTS_TESTING_VIDEO_DECODERS_H_
