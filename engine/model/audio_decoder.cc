@@ -153,7 +153,7 @@ void AudioDecoder::Forward(Exec& exec, const Tensor& latent, Tensor mel) const {
   for (int i = static_cast<int>(levels_.size()) - 1; i >= 0; --i) {
     for (const ResNet& resnet : levels_[i].resnets) Residual(exec, resnet, s);
     if (levels_[i].upsample.has_value()) Upsample(exec, *levels_[i].upsample, s);
-    Tap(exec, absl::StrCat("up.", i), s.X());
+    if (exec.taps != nullptr) Tap(exec, absl::StrCat("up.", i), s.X());
   }
   exec.ops.RmsNorm(s.X(), /*weight=*/nullptr, kNormEps, Activation::kSilu, s.X());
   const Tensor out = Scratch::As(s.hidden, s.WithChannels(config_.out_channels));

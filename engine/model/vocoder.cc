@@ -158,8 +158,11 @@ void Vocoder::Extend(Exec& exec, const Tensor& low, Tensor out) const {
   const int64_t rows = low.rows(), channels = low.width();
   Tensor mel = temp.Alloc(DType::kF32, {rows / extension_->hop, channels * extension_->mel_bins});
   ComputeMel(exec, low, mel);
-  Tap(exec, "extension_mel", mel);
-  extension_->generator.Forward(exec, mel, out);
+  Tap(exec, "bwe_mel", mel);
+  Exec untapped = exec;  // its taps have the names of the base generator's
+  untapped.taps = nullptr;
+  extension_->generator.Forward(untapped, mel, out);
+  Tap(exec, "residual", out);
   const ConvAxis axis{.kernel = 2 * kReach + 1, .before = kReach, .after = kReach, .padding = Padding::kReplicate};
   exec.ops.Conv(low.Reshape({1, rows, 1, channels}), extension_->resampler,
                 {.height = axis, .accumulate = Accumulate::kAdd},
@@ -181,10 +184,10 @@ void Vocoder::Forward(Exec& exec, const Tensor& mel, Tensor waveform) const {
   }
   base_.Forward(exec, input, low.Rows(0, low_samples));
   if (padded > low_samples) exec.ops.Fill(0, low.Rows(low_samples, padded));
-  Tap(exec, "base", low.Rows(0, low_samples));
 
   Tensor wave = low;
   if (extension_.has_value()) {
+    Tap(exec, "base", low.Rows(0, low_samples));
     wave = temp.Alloc(DType::kF32, {padded * extension_->ratio, channels()});
     Extend(exec, low, wave);
   }

@@ -33,8 +33,8 @@ class Vocoder {
   int64_t Samples(int64_t mel_rows) const;  // a channel
 
   // mel: [channels of the audio decoder, rows >= 1, mel bins] f32   waveform: [channels, Samples(rows)] f32 in [−1, 1].
-  // Temporaries come from exec.arena; exec.dtype is not read. Taps: "base" [rows · factor, channels], "extension_mel"
-  // [frames, channels · mel bins].
+  // Temporaries come from exec.arena; exec.dtype is not read. Taps: the base generator's; with bandwidth extension also
+  // "base" [rows · factor, channels], "bwe_mel" [frames, channels · mel bins], "residual" [as the waveform, channels].
   void Forward(Exec& exec, const Tensor& mel, Tensor waveform) const;
 
  private:

@@ -179,6 +179,7 @@ void Generator::Forward(Exec& exec, const Tensor& x, Tensor out) const {
   const auto as = [&](const Tensor& buffer) { return buffer.Rows(0, rows * width).Reshape({rows, width}); };
 
   Conv1d(exec, x, conv_pre_, Same(kOuterKernel), Accumulate::kNo, as(current));
+  Tap(exec, "conv_pre", as(current));
   for (size_t i = 0; i < stages_.size(); ++i) {
     const Stage& stage = stages_[i];
     if (!config_.anti_aliased()) Bend(exec, {}, config_.leaky_slope, as(current), as(current));
@@ -186,10 +187,12 @@ void Generator::Forward(Exec& exec, const Tensor& x, Tensor out) const {
     rows *= config_.upsample_rates[i];
     width = config_.stage_channels(i);
     Upsample(exec, stage.upsample, narrow, as(input));
+    if (exec.taps != nullptr) Tap(exec, absl::StrCat("ups.", i), as(input));
     for (size_t j = 0; j < stage.blocks.size(); ++j) {  // each from `input`; the sum is in `current`
       const Tensor result = as(j == 0 ? current : branch);
       exec.ops.stream().Copy(as(input), result);
       RunBlock(exec, stage.blocks[j], result, as(bent), as(hidden));
+      if (exec.taps != nullptr) Tap(exec, absl::StrCat("resblocks.", i * stage.blocks.size() + j), result);
       if (j > 0) exec.ops.Add(result, as(current));
     }
     exec.ops.Scale(as(current), 1.0f / static_cast<float>(stage.blocks.size()), as(current));

@@ -28,7 +28,8 @@ class Generator {
   int64_t factor() const { return factor_; }  // samples a row
   const GeneratorConfig& config() const { return config_; }
 
-  // x: [rows, in_channels]   out: [factor·rows, out_channels]. All f32, whatever exec.dtype.
+  // x: [rows, in_channels]   out: [factor·rows, out_channels]. All f32, whatever exec.dtype. Taps, [time, channels]:
+  // "conv_pre", "ups.i", "resblocks.i".
   void Forward(Exec& exec, const Tensor& x, Tensor out) const;
 
  private:

@@ -92,8 +92,8 @@ HostTensor::HostTensor(DType dtype, const Shape& shape) {
 
 HostTensor ToChannelsLast(const Tensor& value) {
   const int rank = value.shape().rank();
-  KINORA_CHECK(rank >= 3 && rank <= 5 && value.dim(0) == 1) << value.shape().ToString();
-  const int64_t channels = value.dim(1);
+  KINORA_CHECK(rank >= 3 && rank <= 5 && (rank == 3 || value.dim(0) == 1)) << value.shape().ToString();
+  const int64_t channels = value.dim(0) * value.dim(1);
   const int64_t points = value.elements() / channels;
   const auto extent = [&](int from_end) { return rank - from_end >= 2 ? value.dim(rank - from_end) : 1; };
   HostTensor result(DType::kF32, {extent(3), extent(2), extent(1), channels});

@@ -46,7 +46,7 @@ class HostTensor {
   Tensor tensor_;
 };
 
-// [1, C, F, H, W] -> [F, H, W, C]; [1, C, H, W] -> [1, H, W, C]; [1, C, L] -> [1, 1, L, C]. f32.
+// [1, C, F, H, W] -> [F, H, W, C]; [1, C, H, W] -> [1, H, W, C]; [N, C, L] -> [1, 1, L, N·C]. f32.
 HostTensor ToChannelsLast(const Tensor& value);
 
 class Golden {

@@ -1,0 +1,211 @@
+// The audio decoder and the vocoders against the reference's results, and what they refuse.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "engine/ops/dry_ops.h"
+#include "tests/model/audio_models.h"
+#include "tests/testing/status_matchers.h"
+
+namespace kinora {
+namespace {
+
+using testing::HasSubstr;
+
+// The golden's latent is [1, channels, rows, bins]; the decoder reads what the transformer writes, [rows, channels ·
+// bins].
+HostTensor PackLatent(const Tensor& latent) {
+  const int64_t channels = latent.dim(1), rows = latent.dim(2), bins = latent.dim(3);
+  HostTensor packed(DType::kF32, {rows, channels * bins});
+  for (int64_t c = 0; c < channels; ++c) {
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t b = 0; b < bins; ++b) {
+        packed.f32()[r * channels * bins + c * bins + b] = latent.data<float>()[(c * rows + r) * bins + b];
+      }
+    }
+  }
+  return packed;
+}
+
+HostTensor Poisoned(const Shape& shape) {
+  HostTensor out(DType::kF32, shape);
+  std::fill_n(out.f32(), shape.elements(), std::numeric_limits<float>::quiet_NaN());
+  return out;
+}
+
+class AudioDecoderIn : public testing::TestWithParam<DType> {};
+INSTANTIATE_TEST_SUITE_P(Precisions, AudioDecoderIn, testing::Values(DType::kF32, DType::kBF16),
+                         [](const auto& info) { return std::string(DTypeName(info.param)); });
+
+TEST_P(AudioDecoderIn, EqualsTheReference) {
+  const double tolerance = Tolerance(TestBackend::kCpu, GetParam());
+  GoldenRun run("audio_decoder", GetParam());
+  const AudioDecoder decoder = run.LoadDecoder();
+  const HostTensor latent = PackLatent(run.golden.Get("in.latent"));
+  HostTensor mel = Poisoned(decoder.OutputShape(latent.tensor().rows()));
+  TapCheck taps(run.golden, tolerance, GoldenLayout::kChannelsFirst);
+  Exec exec = run.MakeExec(&taps.taps());
+  decoder.Forward(exec, latent.tensor(), mel.tensor());
+  ASSERT_THAT(run.ops->stream().Synchronize(), IsOk());
+  EXPECT_TRUE(taps.Result());
+  EXPECT_EQ(taps.compared(), 4);
+  EXPECT_TRUE(Near(mel.tensor(), run.golden.Get("out.mel"), tolerance));
+}
+
+TEST(AudioDecoder, ARowDependsOnNoLaterLatent) {
+  GoldenRun run("audio_decoder");
+  const AudioDecoder decoder = run.LoadDecoder();
+  const HostTensor latent = PackLatent(run.golden.Get("in.latent"));
+  const int64_t rows = latent.tensor().rows();
+  HostTensor whole = Poisoned(decoder.OutputShape(rows)), first = Poisoned(decoder.OutputShape(rows - 2));
+  Exec exec = run.MakeExec();
+  decoder.Forward(exec, latent.tensor(), whole.tensor());
+  decoder.Forward(exec, latent.tensor().Rows(0, rows - 2), first.tensor());
+  ASSERT_THAT(run.ops->stream().Synchronize(), IsOk());
+  const int64_t kept = first.tensor().dim(1), bins = first.tensor().dim(2);
+  for (int64_t c = 0; c < 2; ++c) {
+    const Tensor prefix = whole.tensor().Rows(c, c + 1).Reshape({decoder.MelRows(rows), bins}).Rows(0, kept);
+    EXPECT_EQ(RelativeError(first.tensor().Rows(c, c + 1), prefix), 0);
+  }
+}
+
+TEST(AudioDecoder, OneLatentRowMakesOneMelRow) {
+  GoldenRun run("audio_decoder");
+  const AudioDecoder decoder = run.LoadDecoder();
+  const HostTensor latent = PackLatent(run.golden.Get("in.latent"));
+  ASSERT_EQ(decoder.OutputShape(1), Shape({2, 1, 64}));
+  HostTensor mel = Poisoned({2, 1, 64});
+  Exec exec = run.MakeExec();
+  decoder.Forward(exec, latent.tensor().Rows(0, 1), mel.tensor());
+  for (int64_t i = 0; i < 128; ++i) ASSERT_TRUE(std::isfinite(mel.f32()[i])) << i;
+}
+
+class VocoderOf : public testing::TestWithParam<const char*> {
+ protected:
+  std::string generation() const { return GetParam(); }
+};
+INSTANTIATE_TEST_SUITE_P(Generations, VocoderOf, testing::Values("2_0", "2_3"),
+                         [](const auto& info) { return std::string(info.param); });
+
+Tensor Batchless(const Tensor& t) { return t.Reshape({t.dim(1), t.dim(2), t.dim(3)}); }
+
+TEST_P(VocoderOf, EqualsTheReference) {
+  const double tolerance = Tolerance(TestBackend::kCpu, DType::kF32);
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {  // float32 whatever the rest of the model is in
+    GoldenRun run("vocoder_" + generation(), dtype);
+    const Vocoder vocoder = run.LoadVocoder(generation());
+    const Tensor mel = Batchless(run.golden.Get("in.mel"));
+    HostTensor waveform = Poisoned({vocoder.channels(), vocoder.Samples(mel.dim(1))});
+    TapCheck taps(run.golden, tolerance, GoldenLayout::kChannelsFirst);
+    Exec exec = run.MakeExec(&taps.taps());
+    vocoder.Forward(exec, mel, waveform.tensor());
+    ASSERT_THAT(run.ops->stream().Synchronize(), IsOk());
+    EXPECT_TRUE(taps.Result());
+    EXPECT_EQ(taps.compared(), generation() == "2_0" ? 4 : 7);
+    EXPECT_TRUE(Near(waveform.tensor(), run.golden.Get("out.waveform"), tolerance));
+  }
+}
+
+TEST_P(VocoderOf, CapturedAndReplayedOnOtherRowsEqualsEager) {
+  GoldenRun run("vocoder_" + generation());
+  const Vocoder vocoder = run.LoadVocoder(generation());
+  const Tensor golden_mel = Batchless(run.golden.Get("in.mel"));
+  HostTensor mel = Poisoned(golden_mel.shape()),
+             waveform = Poisoned({vocoder.channels(), vocoder.Samples(golden_mel.dim(1))});
+  Exec exec = run.MakeExec();
+  auto graph = run.ops->stream().Capture([&] { vocoder.Forward(exec, mel.tensor(), waveform.tensor()); });
+  ASSERT_THAT(graph, IsOk());
+  for (const float factor : {1.0f, 0.5f}) {
+    for (int64_t i = 0; i < golden_mel.elements(); ++i) mel.f32()[i] = factor * golden_mel.data<float>()[i];
+    (*graph)->Replay();
+    const std::vector<float> replayed(waveform.f32(), waveform.f32() + waveform.tensor().elements());
+    std::fill_n(waveform.f32(), replayed.size(), std::numeric_limits<float>::quiet_NaN());
+    vocoder.Forward(exec, mel.tensor(), waveform.tensor());
+    ASSERT_THAT(run.ops->stream().Synchronize(), IsOk());
+    EXPECT_EQ(replayed, std::vector<float>(waveform.f32(), waveform.f32() + replayed.size())) << factor;
+  }
+}
+
+TEST_P(VocoderOf, ADryRunNeedsAsMuchMemoryAsARealOne) {
+  GoldenRun run("vocoder_" + generation());
+  const Vocoder vocoder = run.LoadVocoder(generation());
+  const Tensor mel = Batchless(run.golden.Get("in.mel"));
+  HostTensor waveform = Poisoned({vocoder.channels(), vocoder.Samples(mel.dim(1))});
+  Exec exec = run.MakeExec();
+  vocoder.Forward(exec, mel, waveform.tensor());
+  ASSERT_THAT(run.ops->stream().Synchronize(), IsOk());
+
+  DryOps ops;
+  Arena arena = Arena::Dry();
+  const auto mesh = Mesh::Single();
+  WeightLoader loader = WeightLoader::Dry(*mesh, ops, DType::kF32);
+  const Vocoder dry = OrDie(Vocoder::Load(loader.Under("vocoder"), GoldenVocoder(generation()), {}, ops));
+  Exec dry_exec{.ops = ops, .arena = arena, .mesh = *mesh};
+  dry.Forward(dry_exec, Tensor(DType::kF32, mel.shape(), nullptr),
+              Tensor(DType::kF32, waveform.tensor().shape(), nullptr));
+  EXPECT_EQ(arena.peak(), run.arena->peak());
+  EXPECT_GT(ops.cost().flops(), 0);
+}
+
+// In millions: filters and bases are in the files too, but are buffers, not parameters.
+double Parameters(const WeightLoader& loader) {
+  int64_t elements = 0;
+  for (const RecordedTensor& tensor : loader.recorded()) {
+    if (!tensor.name.ends_with(".filter") && !tensor.name.ends_with("_basis")) elements += tensor.shape.elements();
+  }
+  return std::round(static_cast<double>(elements) / 1e5) / 10;
+}
+
+TEST(Audio, ReleasedModelsHaveTheParametersTheyHave) {
+  DryOps ops;
+  const auto mesh = Mesh::Single();
+  WeightLoader decoder = WeightLoader::Dry(*mesh, ops, DType::kF32);
+  OrDie(AudioDecoder::Load(decoder.Under("audio_vae"), {}));
+  EXPECT_EQ(Parameters(decoder), 31.9);
+  for (const auto& [generation, expected] : {std::pair("2_0", 55.6), {"2_3", 128.5}}) {
+    WeightLoader vocoder = WeightLoader::Dry(*mesh, ops, DType::kF32);
+    OrDie(Vocoder::Load(vocoder.Under("vocoder"), ReleasedVocoder(generation), {}, ops));
+    EXPECT_EQ(Parameters(vocoder), expected) << generation;
+  }
+}
+
+TEST(Audio, ValuesThatDoNotFitTogetherAreRefusedByName) {
+  DryOps ops;
+  const auto mesh = Mesh::Single();
+  WeightLoader loader = WeightLoader::Dry(*mesh, ops, DType::kF32);
+  const auto refusal = [&](const VocoderConfig& config) { return Vocoder::Load(loader, config, {}, ops).status(); };
+  const auto changed = [&](auto change) {
+    VocoderConfig config = ReleasedVocoder("2_3");
+    change(config);
+    return refusal(config);
+  };
+  const auto invalid = [](const char* name) { return StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(name)); };
+  EXPECT_THAT(changed([](auto&) {}), IsOk());
+  EXPECT_THAT(changed([](auto& c) { c.base.in_channels = 80; }), invalid("mel_bins"));
+  EXPECT_THAT(changed([](auto& c) { c.output_rate = 44100; }), invalid("output_sampling_rate"));
+  EXPECT_THAT(changed([](auto& c) { c.output_rate = 32000; }), invalid("upsample_rates"));
+  EXPECT_THAT(changed([](auto& c) { c.extension->hop_length = 0; }), invalid("n_fft"));
+  EXPECT_THAT(changed([](auto& c) { c.extension->n_fft = 64; }), invalid("n_fft"));
+  EXPECT_THAT(changed([](auto& c) { c.extension->mel_bins = 80; }), invalid("num_mels"));
+  EXPECT_THAT(changed([](auto& c) { c.extension->generator.out_channels = 1; }), invalid("output channels"));
+  EXPECT_THAT(changed([](auto& c) { c.base.upsample_kernels.pop_back(); }), invalid("vocoder.upsample_kernel_sizes"));
+  EXPECT_THAT(changed([](auto& c) { c.base.upsample_kernels[1] = 5; }), invalid("vocoder.upsample_kernel_sizes[1]"));
+  EXPECT_THAT(changed([](auto& c) { c.extension->generator.upsample_kernels[0] = 4; }),
+              invalid("vocoder.bwe.upsample_kernel_sizes[0]"));
+  EXPECT_THAT(changed([](auto& c) { c.base.resblock_kernels[2] = 10; }), invalid("resblock_kernel_sizes"));
+  EXPECT_THAT(changed([](auto& c) { c.base.resblock_dilations.pop_back(); }), invalid("resblock_dilation_sizes"));
+  EXPECT_THAT(changed([](auto& c) { c.base.hidden_channels = 32; }), invalid("upsample_initial_channel"));
+  EXPECT_THAT(changed([](auto& c) { c.base.activation = GeneratorConfig::Activation::kSnake; }),
+              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("vocoder.activation")));
+  VocoderConfig plain;
+  plain.output_rate = 48000;
+  EXPECT_THAT(refusal(plain), invalid("output_sampling_rate"));
+  EXPECT_THAT(AudioDecoder::Load(loader, {.causal = false}).status(),
+              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("causality_axis")));
+}
+
+}  // namespace
+}  // namespace kinora
