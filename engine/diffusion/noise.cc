@@ -24,13 +24,14 @@ double NoiseGenerator::NextNormal() {
   return radius * std::cos(theta);
 }
 
-// Box-Muller over 16 uniforms in place: value i pairs with value i + 8.
+// Box-Muller over 16 uniforms in place: value i pairs with value i + 8. Radius and angle are rounded to float32, as torch's are: the
+// angle's rounding alone moves a value by 2e-7.
 void NoiseGenerator::FillSixteen(float* out) {
   for (int i = 0; i < 8; ++i) {
-    const double u1 = 1.0f - out[i], u2 = out[i + 8];
-    const double radius = std::sqrt(-2.0 * std::log(u1)), theta = 2.0 * std::numbers::pi * u2;
-    out[i] = static_cast<float>(radius * std::cos(theta));
-    out[i + 8] = static_cast<float>(radius * std::sin(theta));
+    const float u1 = 1.0f - out[i], theta = 2.0f * std::numbers::pi_v<float> * out[i + 8];
+    const float radius = std::sqrt(-2.0f * std::log(u1));
+    out[i] = radius * std::cos(theta);
+    out[i + 8] = radius * std::sin(theta);
   }
 }
 
