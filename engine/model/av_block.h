@@ -21,7 +21,7 @@ struct Passes {
   int perturbed = -1;                         // the STG pass; -1: not here
   std::vector<int> perturbed_video_blocks;    // whose video self-attention it replaces by the values
   std::vector<int> perturbed_audio_blocks;
-  int isolated = -1;                          // the pass without attention across the modalities, the last; -1: not here
+  int isolated = -1;                          // passes from this one on do not attend across the modalities; -1: all do
 };
 
 // One step's modulation tables of one modality (float32); k rows, one a distinct timestep of its tokens.

@@ -1,0 +1,77 @@
+// A loaded model on one rank, and one request from prompt to frames and sound.
+//
+//   KINORA_ASSIGN_OR_RETURN(auto plan, Pipeline::Plan(options, mesh, request));     // what it will take; loads nothing
+//   options.arena_bytes = plan.arena_bytes;
+//   KINORA_ASSIGN_OR_RETURN(auto pipeline, Pipeline::Load(options, mesh));
+//   KINORA_RETURN_IF_ERROR(pipeline->Generate(request, sink, on_progress));
+//
+// Every rank of the mesh makes the same calls with equal arguments; rank 0 alone uses its sink and its on_progress.
+#ifndef KINORA_ENGINE_PIPELINE_PIPELINE_H_
+#define KINORA_ENGINE_PIPELINE_PIPELINE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "engine/model/config.h"
+#include "engine/parallel/mesh.h"
+#include "engine/pipeline/clip_sink.h"
+#include "engine/pipeline/model_description.h"
+#include "engine/pipeline/request.h"
+#include "engine/tensor/dtype.h"
+#include "engine/weights/checkpoint.h"
+
+namespace kinora {
+
+struct PipelineOptions {
+  ModelFiles files;
+  DType precision = DType::kBF16;  // kF32 is the parity mode: float32 end to end
+  int threads = 1;                 // of this rank
+  // Memory for activations, reserved at load and never grown. A request whose plan exceeds it is refused. Untouched pages of it cost nothing.
+  int64_t arena_bytes = 0;
+  int64_t text_cache_bytes = 256 << 20;
+};
+
+// What a request will take on this rank, from the real model code run on shapes alone.
+struct RequestCost {
+  int64_t arena_bytes = 0;   // activations, most at once; what Load must reserve
+  int64_t weight_bytes = 0;  // of the loaded model, as stored
+  int64_t workspace_bytes = 0;
+  double flops = 0;          // of the whole request on this rank
+  double denoise_flops = 0;  // of its denoising stage
+  int64_t device_bytes() const { return arena_bytes + weight_bytes + workspace_bytes; }
+};
+
+class Pipeline {
+ public:
+  // Reads, checks and packs every weight. InvalidArgument or NotFound naming the tensor or field; ResourceExhausted.
+  // on_phase, if given, is called at the start of "read config", "load transformer", … with the phase's name.
+  static absl::StatusOr<std::unique_ptr<Pipeline>> Load(const PipelineOptions& options, const Mesh& mesh,
+                                                        absl::FunctionRef<void(std::string_view phase)> on_phase = [](std::string_view) {});
+  // Checks the request against the model's configuration and measures its cost; reads headers and configuration only.
+  static absl::StatusOr<RequestCost> Plan(const PipelineOptions& options, const Mesh& mesh, const GenerationRequest& request);
+  ~Pipeline();
+
+  const ModelConfig& config() const;
+  // Limits, recipes and defaults, for validating requests elsewhere.
+  const ModelDescription& description() const;
+
+  // The same as Plan, for the loaded model; thread-safe, also while Generate runs.
+  absl::StatusOr<RequestCost> EstimateCost(const GenerationRequest& request) const;
+
+  // InvalidArgument or Unimplemented, naming the field of the request; ResourceExhausted if it exceeds the reserved memory; whatever
+  // on_progress or the sink returned, by the next step at the latest. After an error the pipeline can be used again.
+  absl::Status Generate(const GenerationRequest& request, ClipSink& sink,
+                        absl::FunctionRef<absl::Status(const Progress&)> on_progress);
+
+ private:
+  struct Parts;
+  explicit Pipeline(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_PIPELINE_PIPELINE_H_

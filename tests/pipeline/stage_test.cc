@@ -1,0 +1,276 @@
+// The transformer against the references, whole and shared out over ranks in every way.
+#include "engine/pipeline/stage.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "engine/base/status_macros.h"
+#include "engine/ops/cpu_ops.h"
+#include "engine/model/config_reader.h"
+#include "tests/testing/golden.h"
+#include "tests/testing/ranks.h"
+
+namespace kinora {
+namespace {
+
+using Floats = std::vector<float>;
+struct Velocity {
+  Floats video, audio;
+  CollectiveCounts tokens, tensor;
+  bool operator==(const Velocity& other) const { return video == other.video && audio == other.audio; }
+};
+
+// [batch, axes, tokens, 2] starts and ends -> [axes][tokens] middles.
+std::vector<Floats> Middles(const Tensor& bounds) {
+  std::vector<Floats> middles(bounds.dim(1));
+  const float* p = bounds.data<float>();
+  for (int64_t axis = 0; axis < bounds.dim(1); ++axis) {
+    for (int64_t i = 0; i < bounds.dim(2); ++i, p += 2) middles[axis].push_back((p[0] + p[1]) / 2.0f);
+  }
+  return middles;
+}
+
+// What one run of a golden's forward pass is given.
+struct Case {
+  Golden& golden;
+  PassList passes = {Pass::kCond};
+  std::vector<int> uncond_rows = {0, 0};  // rows of the contexts' batch: uncond, cond
+  std::vector<int> video_stg = {}, audio_stg = {};
+  DType dtype = DType::kF32;
+  float audio_sigma = -1;  // below 0: as the video's
+  Floats audio_mask = {};
+  bool capture = false;
+};
+
+class TransformerGolden {
+ public:
+  explicit TransformerGolden(Golden& weights) {
+    const ModelFiles files{.paths = {weights.WriteCheckpoint()}};
+    checkpoint_ = *Checkpoint::Open(files);
+    config_ = ParseLightricksConfig(weights.metadata("config"), weights.metadata("model_version"))->transformer;
+  }
+
+  absl::StatusOr<Velocity> Run(const Mesh& mesh, const Case& c) const {
+    KINORA_ASSIGN_OR_RETURN(std::unique_ptr<CpuOps> ops, CpuOps::Create(1));
+    KINORA_ASSIGN_OR_RETURN(WeightLoader loader, WeightLoader::Open(checkpoint_, mesh, *ops, c.dtype));
+    KINORA_ASSIGN_OR_RETURN(auto transformer, Transformer::Load(loader.Under("transformer"), config_));
+    KINORA_RETURN_IF_ERROR(loader.Finish());
+    KINORA_ASSIGN_OR_RETURN(Buffer memory, Buffer::Allocate(64 << 20));
+    std::memset(memory.data(), 0xff, memory.bytes());  // NaN: what is read before it is written shows
+    Arena arena(std::move(memory));
+    Exec exec{.ops = *ops, .arena = arena, .mesh = mesh, .dtype = c.dtype};
+    const StageSpec spec = Spec(exec, c);
+    KINORA_ASSIGN_OR_RETURN(Stage stage, Stage::Prepare(exec, *transformer, spec));
+
+    const Tensor& video = c.golden.Get("in.video");
+    const Tensor& audio = c.golden.Get("in.audio");
+    Tensor z_video = arena.Alloc(DType::kF32, {stage.video_rows(), video.width()});
+    Tensor z_audio = arena.Alloc(DType::kF32, {stage.audio_tokens(), audio.width()});
+    ops->Fill(0.0f, z_video);
+    std::memcpy(z_video.raw(), video.raw(), stage.video_tokens() * video.width() * 4);
+    std::memcpy(z_audio.raw(), audio.raw(), z_audio.bytes());
+    Tensor v_video = arena.Alloc(DType::kF32, {stage.passes() * stage.video_tokens(), video.width()});
+    Tensor v_audio = arena.Alloc(DType::kF32, {stage.passes() * stage.audio_tokens(), audio.width()});
+    const CollectiveCounts tokens_before = mesh.tokens().counts(), tensor_before = mesh.tensor().counts();
+    if (c.capture) {
+      KINORA_ASSIGN_OR_RETURN(auto graph, ops->stream().Capture([&] { stage.Forward(exec, z_video, z_audio, v_video, v_audio); }));
+      stage.SetStep(exec, 0);
+      graph->Replay();
+    } else {
+      stage.SetStep(exec, 0);
+      stage.Forward(exec, z_video, z_audio, v_video, v_audio);
+    }
+    KINORA_RETURN_IF_ERROR(ops->stream().Synchronize());
+    Velocity out{.video = Floats(v_video.data<float>(), v_video.data<float>() + v_video.elements()),
+                 .audio = Floats(v_audio.data<float>(), v_audio.data<float>() + v_audio.elements()),
+                 .tokens = mesh.tokens().counts(),
+                 .tensor = mesh.tensor().counts()};
+    for (int i = 0; i < kCollectives; ++i) {
+      out.tokens[i].calls -= tokens_before[i].calls;
+      out.tensor[i].calls -= tensor_before[i].calls;
+    }
+    return out;
+  }
+
+  Velocity Single(const Case& c) const {
+    absl::StatusOr<Velocity> v = Run(*Mesh::Single(), c);
+    EXPECT_TRUE(v.ok()) << v.status().ToString();
+    return v.ok() ? *v : Velocity{};
+  }
+
+  const TransformerConfig& config() const { return config_; }
+
+ private:
+  StageSpec Spec(Exec& exec, const Case& c) const {
+    StageSpec spec;
+    spec.video_positions = Middles(c.golden.Get("in.video_positions"));
+    spec.audio_positions = Middles(c.golden.Get("in.audio_positions"));
+    spec.passes = c.passes;
+    spec.perturbed_video_blocks = c.video_stg;
+    spec.perturbed_audio_blocks = c.audio_stg;
+    const auto context = [&](int row) {
+      const auto copy = [&](const char* name) {
+        const Tensor from = c.golden.Get(name).Rows(row, row + 1).As2D();
+        Tensor to = exec.arena.Alloc(exec.dtype, from.shape());
+        exec.ops.stream().Copy(from, to);
+        return to;
+      };
+      return PromptContext{copy("in.video_context"), copy("in.audio_context")};
+    };
+    spec.uncond = context(c.uncond_rows[0]);
+    spec.cond = context(c.uncond_rows[1]);
+    const float sigma = c.golden.Get("in.sigma").data<float>()[0];
+    spec.video_sigmas = {sigma};
+    spec.audio_sigmas = {c.audio_sigma < 0 ? sigma : c.audio_sigma};
+    spec.audio_mask = c.audio_mask;
+    if (c.golden.Has("in.video_mask")) {
+      const Tensor& mask = c.golden.Get("in.video_mask");
+      spec.video_mask.assign(mask.data<float>(), mask.data<float>() + mask.elements());
+    }
+    if (c.golden.Has("in.video_attention_mask")) {
+      const Tensor& mask = c.golden.Get("in.video_attention_mask");
+      spec.video_self_bias = exec.arena.Alloc(DType::kF32, {mask.dim(1), mask.dim(2)});
+      for (int64_t i = 0; i < mask.elements(); ++i) {
+        const float m = mask.data<float>()[i];
+        spec.video_self_bias.data<float>()[i] = m > 0 ? std::log(m) : -std::numeric_limits<float>::max();
+      }
+    }
+    return spec;
+  }
+
+  std::shared_ptr<const Checkpoint> checkpoint_;
+  TransformerConfig config_;
+};
+
+testing::AssertionResult NearFloats(const Floats& actual, const Tensor& expected, double tolerance) {
+  if (static_cast<int64_t>(actual.size()) != expected.elements()) {
+    return testing::AssertionFailure() << actual.size() << " values, expected " << expected.elements();
+  }
+  return Near(Tensor(DType::kF32, expected.shape(), const_cast<float*>(actual.data())), expected, tolerance);
+}
+
+const double kExact = Tolerance(TestBackend::kCpu, DType::kF32);
+const PassList kAllPasses = {Pass::kUncond, Pass::kCond, Pass::kPerturbed, Pass::kIsolated};
+
+class BothGenerations : public testing::TestWithParam<const char*> {
+ protected:
+  std::string Name(const std::string& suffix = "") const { return std::string("transformer_") + GetParam() + suffix; }
+};
+INSTANTIATE_TEST_SUITE_P(Transformer, BothGenerations, testing::Values("2_0", "2_3"));
+
+TEST_P(BothGenerations, VelocityEqualsTheReferenceWithUniformTimesteps) {
+  Golden golden(Name());
+  const TransformerGolden t(golden);
+  for (DType dtype : {DType::kF32, DType::kBF16}) {
+    const Velocity v = t.Single({.golden = golden, .passes = {Pass::kUncond, Pass::kCond}, .uncond_rows = {0, 1}, .dtype = dtype});
+    EXPECT_TRUE(NearFloats(v.video, golden.Get("out.video"), Tolerance(TestBackend::kCpu, dtype))) << DTypeName(dtype);
+    EXPECT_TRUE(NearFloats(v.audio, golden.Get("out.audio"), Tolerance(TestBackend::kCpu, dtype))) << DTypeName(dtype);
+  }
+}
+
+TEST_P(BothGenerations, VelocityEqualsTheReferenceWithATimestepAToken) {
+  Golden weights(Name()), golden(Name("_per_token"));
+  const Velocity v = TransformerGolden(weights).Single({.golden = golden});
+  EXPECT_TRUE(NearFloats(v.video, golden.Get("out.video"), kExact));
+  EXPECT_TRUE(NearFloats(v.audio, golden.Get("out.audio"), kExact));
+}
+
+TEST_P(BothGenerations, FourGuidancePassesInOneBatchEqualTheReference) {
+  Golden weights(Name()), golden(Name("_guidance"));
+  const TransformerGolden t(weights);
+  const Velocity v =
+      t.Single({.golden = golden, .passes = kAllPasses, .uncond_rows = {0, 1}, .video_stg = {1}, .audio_stg = {1}});
+  EXPECT_TRUE(NearFloats(v.video, golden.Get("out.video"), kExact));
+  EXPECT_TRUE(NearFloats(v.audio, golden.Get("out.audio"), kExact));
+  for (const std::string modality : {"video", "audio"}) {
+    Case only{.golden = golden, .passes = {Pass::kPerturbed}, .uncond_rows = {0, 1}};
+    (modality == "video" ? only.video_stg : only.audio_stg) = {0};
+    const Velocity perturbed = t.Single(only);
+    EXPECT_TRUE(NearFloats(perturbed.video, golden.Get("out.stg_" + modality + "_only.video"), kExact)) << modality;
+    EXPECT_TRUE(NearFloats(perturbed.audio, golden.Get("out.stg_" + modality + "_only.audio"), kExact)) << modality;
+  }
+}
+
+TEST(Transformer, AFrozenModalityHasNoNoiseAndStillGivesKeys) {
+  Golden weights("transformer_2_3"), golden("transformer_2_3_frozen_audio");
+  const Velocity v = TransformerGolden(weights).Single({.golden = golden, .audio_sigma = 0});
+  EXPECT_TRUE(NearFloats(v.video, golden.Get("out.video"), kExact));
+  EXPECT_TRUE(NearFloats(v.audio, golden.Get("out.audio"), kExact));
+}
+
+TEST(Transformer, ASelfAttentionMaskEqualsTheReference) {
+  Golden weights("transformer_2_3"), golden("transformer_2_3_mask");
+  const Velocity v = TransformerGolden(weights).Single({.golden = golden});
+  EXPECT_TRUE(NearFloats(v.video, golden.Get("out.video"), kExact));
+  EXPECT_TRUE(NearFloats(v.audio, golden.Get("out.audio"), kExact));
+}
+
+TEST_P(BothGenerations, TokenAndGuidanceRanksEqualOneRankBitForBit) {
+  Golden weights(Name()), golden(Name("_guidance"));
+  const TransformerGolden t(weights);
+  for (DType dtype : {DType::kF32, DType::kBF16}) {
+    const Case c{.golden = golden, .passes = kAllPasses, .uncond_rows = {0, 1}, .video_stg = {1}, .audio_stg = {1}, .dtype = dtype};
+    const Velocity one = t.Single(c);
+    for (const MeshShape& shape : {MeshShape{.tokens = 2}, {.tokens = 4}, {.guidance = 2}, {.guidance = 4}, {.guidance = 2, .tokens = 2}}) {
+      for (const Velocity& v : RunRanks<Velocity>(shape, [&](const Mesh& mesh) { return t.Run(mesh, c); })) {
+        EXPECT_TRUE(v == one) << shape.ToString() << " " << DTypeName(dtype);
+      }
+    }
+  }
+}
+
+TEST(Transformer, ThreePassesOnTwoGuidanceRanksEqualOneRankBitForBit) {
+  Golden weights("transformer_2_3"), golden("transformer_2_3_guidance");
+  const TransformerGolden t(weights);
+  for (const PassList& passes : {PassList{Pass::kUncond, Pass::kCond, Pass::kPerturbed}, {Pass::kUncond, Pass::kCond, Pass::kIsolated}, {Pass::kCond}}) {
+    const Case c{.golden = golden, .passes = passes, .uncond_rows = {0, 1}, .video_stg = {1}, .audio_stg = {0}};
+    const Velocity one = t.Single(c);
+    for (const Velocity& v : RunRanks<Velocity>({.guidance = 2}, [&](const Mesh& mesh) { return t.Run(mesh, c); })) EXPECT_TRUE(v == one);
+  }
+}
+
+TEST_P(BothGenerations, TensorRanksEqualOneRankWithinRounding) {
+  Golden weights(Name()), golden(Name("_guidance"));
+  const TransformerGolden t(weights);
+  const Case c{.golden = golden, .passes = kAllPasses, .uncond_rows = {0, 1}, .video_stg = {1}, .audio_stg = {1}};
+  for (const MeshShape& shape : {MeshShape{.tensor = 2}, {.tokens = 2, .tensor = 2}}) {
+    for (const Velocity& v : RunRanks<Velocity>(shape, [&](const Mesh& mesh) { return t.Run(mesh, c); })) {
+      EXPECT_TRUE(NearFloats(v.video, golden.Get("out.video"), 1e-5)) << shape.ToString();
+      EXPECT_TRUE(NearFloats(v.audio, golden.Get("out.audio"), 1e-5)) << shape.ToString();
+    }
+  }
+}
+
+TEST(Transformer, ABlockMakesThreeCollectivesForTokensAndOnlySumsForTensor) {
+  Golden weights("transformer_2_3");
+  const TransformerGolden t(weights);
+  const Case c{.golden = weights};
+  const auto calls = [](const CollectiveCounts& counts, Collective op) { return counts[static_cast<int>(op)].calls; };
+  const int64_t layers = t.config().layers;
+  for (const Velocity& v : RunRanks<Velocity>({.tokens = 2}, [&](const Mesh& mesh) { return t.Run(mesh, c); })) {
+    EXPECT_EQ(calls(v.tokens, Collective::kAllToAll), 2 * layers);
+    EXPECT_EQ(calls(v.tokens, Collective::kAllGather), layers + 1);  // and the output's
+    EXPECT_EQ(calls(v.tokens, Collective::kAllReduceSum), 0);
+  }
+  for (const Velocity& v : RunRanks<Velocity>({.tensor = 2}, [&](const Mesh& mesh) { return t.Run(mesh, c); })) {
+    // Eight sums of outputs a block, and six of squares for the norms over all heads.
+    EXPECT_EQ(calls(v.tensor, Collective::kAllReduceSum), 14 * layers);
+    EXPECT_EQ(calls(v.tensor, Collective::kAllGather), 0);
+    EXPECT_EQ(calls(v.tensor, Collective::kAllToAll), 0);
+  }
+}
+
+TEST(Transformer, ACapturedStepEqualsAnEagerOneBitForBit) {
+  Golden weights("transformer_2_3"), golden("transformer_2_3_guidance");
+  const TransformerGolden t(weights);
+  Case c{.golden = golden, .passes = kAllPasses, .uncond_rows = {0, 1}, .video_stg = {1}, .audio_stg = {1}};
+  const Velocity eager = t.Single(c);
+  c.capture = true;
+  EXPECT_TRUE(t.Single(c) == eager);
+  for (const Velocity& v : RunRanks<Velocity>({.tokens = 2}, [&](const Mesh& mesh) { return t.Run(mesh, c); })) EXPECT_TRUE(v == eager);
+}
+
+}  // namespace
+}  // namespace kinora
