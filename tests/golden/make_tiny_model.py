@@ -75,7 +75,7 @@ def main() -> None:
     meta = configs.ltx_2_3()
     args.output.mkdir(parents=True, exist_ok=True)
     metadata = {"config": json.dumps(meta["config"]), "model_version": meta["model_version"]}
-    safetensors_file.save(tiny.single_file(meta["config"]), args.output / tiny.FILE, metadata)
+    safetensors_file.save(tiny.single_file(tiny.modules(meta["config"])), args.output / tiny.FILE, metadata)
     write_text_encoder(args.output / "gemma")
     size = sum(f.stat().st_size for f in args.output.rglob("*") if f.is_file())
     print(f"{args.output}: {size} bytes")

@@ -33,6 +33,7 @@ class Case:
     plain: Tensors = dataclasses.field(
         default_factory=dict
     )  # written without "in.", for tools that read the file themselves
+    model_file: tuple[str, Tensors] | None = None  # name and tensors of a whole single file to write beside the case
     weights: Tensors | None = None  # single-file names; absent: from `module`
 
     def single_file_weights(self) -> Tensors:
@@ -90,6 +91,10 @@ def write(case: Case, folder: Path, versions: dict[str, str]) -> tuple[int, dict
             exact = torch.equal(half.float(), tensor.float())
             tensors[f"weights.{name}"] = half if exact else tensor.float()
     folder.mkdir(parents=True, exist_ok=True)
+    if case.model_file:
+        name, model_tensors = case.model_file
+        model_metadata = {"config": json.dumps(case.meta["config"]), "model_version": case.meta["model_version"]}
+        safetensors_file.save(model_tensors, folder / name, model_metadata)
     path = folder / f"{case.name}.safetensors"
     safetensors_file.save(tensors, path, metadata)
     return path.stat().st_size, shapes

@@ -286,3 +286,26 @@ def ltx_2_0() -> dict:
             "scheduler": dict(_SCHEDULER),
         },
     }
+
+
+def ltx_2_0_small() -> dict:
+    """A still smaller LTX-2.0 for a whole render: one block, one connector layer, the text encoder of models/tiny."""
+    meta = ltx_2_0()
+    config = meta["config"]
+    config["transformer"] |= {
+        "num_layers": 1,
+        "num_attention_heads": 2,
+        "audio_num_attention_heads": 2,
+        "cross_attention_dim": 32,
+        "audio_cross_attention_dim": 16,
+        "caption_channels": 64,
+        "connector_num_layers": 1,
+        "connector_num_attention_heads": 4,
+    }
+    config["vae"]["decoder_base_channels"] = 8
+    for i, multiplier in ((1, 1), (3, 1), (5, 2)):
+        config["vae"]["decoder_blocks"][i][1]["multiplier"] = multiplier
+    for i in (0, 4):
+        config["vae"]["decoder_blocks"][i][1]["num_layers"] = 1
+    config["vocoder"]["upsample_initial_channel"] = 16
+    return meta

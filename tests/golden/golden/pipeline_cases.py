@@ -17,13 +17,14 @@ _NEGATIVE = "blurry, low quality, watermark, subtitles"
 _STRIDE = 3
 
 
-def _pipeline() -> LTX2Pipeline:
-    config = configs.ltx_2_3()["config"]
+def _check_tiny(parts: dict) -> None:
     with safe_open(tiny.FOLDER / tiny.FILE, "pt") as f:
-        for name, tensor in tiny.single_file(config).items():
+        for name, tensor in tiny.single_file(parts).items():
             if not torch.equal(f.get_tensor(name), tensor):
                 raise SystemExit(f"models/tiny is not what make_tiny_model.py writes: {name}")
-    parts = tiny.modules(config)
+
+
+def _pipeline(parts: dict) -> LTX2Pipeline:
     pipe = LTX2Pipeline(
         scheduler=FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=False, shift_terminal=None),
         vae=parts["video_vae"],
@@ -130,46 +131,45 @@ def _render(pipe: LTX2Pipeline, request: dict, noise: dict) -> dict[str, torch.T
     }
 
 
-def _case(pipe: LTX2Pipeline, name: str, request: dict) -> Case:
+def _case(pipe: LTX2Pipeline, name: str, request: dict, model: str) -> Case:
     noise = _noise(request)
-    case = Case(
-        name,
-        "",
-        None,
-        {},
-        {},
-        lambda *_: _render(pipe, request, noise),
-        {},
-        {
-            "request": request,
-            "model": f"models/tiny/{tiny.FILE}",
-            "text_encoder": "models/tiny/gemma",
-            "frame_stride": _STRIDE,
-            "context_row_stride": 17,
-        },
-    )
+    parameters = {
+        "request": request,
+        "model": model,
+        "text_encoder": "models/tiny/gemma",
+        "frame_stride": _STRIDE,
+        "context_row_stride": 17,
+    }
+    case = Case(name, "", None, {}, {}, lambda *_: _render(pipe, request, noise), {}, parameters)
     case.plain = noise
+
+    def otherwise(changes: dict) -> dict:
+        other = _render(pipe, request | changes, noise)
+        compared = ("video_latent", "audio_latent", "frames", "waveform")  # without CFG there is no negative context
+        return _render(pipe, request, noise) | {k: other[k] for k in compared}
+
     if "video_guidance" in request:
         for term, off in (("cfg_scale", 1.0), ("stg_scale", 0.0), ("modality_scale", 1.0), ("rescale", 0.0)):
-            other = request | {k: request[k] | {term: off} for k in ("video_guidance", "audio_guidance")}
-            case.removed[f"guidance {term}"] = lambda other=other: _without_negative(_render(pipe, other, noise), case)
-    case.mistakes["other frame rate"] = lambda: _render(
-        pipe, request | {"frame_rate": request["frame_rate"] + 0.1}, noise
-    )
+            terms = {k: request[k] | {term: off} for k in ("video_guidance", "audio_guidance")}
+            case.removed[f"guidance {term}"] = lambda terms=terms: otherwise(terms)
+    case.mistakes["other frame rate"] = lambda: otherwise({"frame_rate": request["frame_rate"] + 0.1})
     return case
 
 
-def _without_negative(outputs: dict, case: Case) -> dict:
-    """Without CFG there is no negative context; only the latents, frames and waveform are compared then."""
-    blank = {
-        k: torch.zeros(1, 61, 64 if k.startswith("video") else 32)
-        for k in ("video_context_negative", "audio_context_negative")
-    }
-    return blank | outputs
+def _generation_2_0(request: dict) -> Case:
+    meta = configs.ltx_2_0_small()
+    parts = tiny.modules(meta["config"], tiny.SEED + 100)
+    case = _case(_pipeline(parts), "pipeline_2_0", request, "tests/golden/data/ltx-2.0-tiny.safetensors")
+    unused = ("vae.encoder.", "audio_vae.encoder.")
+    tensors = {k: v for k, v in tiny.single_file(parts).items() if not k.startswith(unused)}
+    case.meta, case.model_file = meta, ("ltx-2.0-tiny.safetensors", tensors)
+    return case
 
 
 def cases() -> list[Case]:
-    pipe = _pipeline()
+    parts = tiny.modules(configs.ltx_2_3()["config"])
+    _check_tiny(parts)
+    pipe, model = _pipeline(parts), f"models/tiny/{tiny.FILE}"
     dev = {
         "prompt": _PROMPT,
         "negative_prompt": _NEGATIVE,
@@ -205,4 +205,10 @@ def cases() -> list[Case]:
         "recipe": "DISTILLED",
         "sigmas": [1.0, 0.99375, 0.9875, 0.98125, 0.975, 0.909375, 0.725, 0.421875, 0.0],
     }
-    return [_case(pipe, "pipeline_one_stage", dev), _case(pipe, "pipeline_distilled", distilled)]
+    terms = {"cfg_scale": 5.0, "stg_scale": 1.0, "stg_blocks": [0], "modality_scale": 3.0, "rescale": 0.7}
+    older = dev | {"seed": "7", "video_guidance": terms, "audio_guidance": terms | {"cfg_scale": 9.0}}
+    return [
+        _case(pipe, "pipeline_one_stage", dev, model),
+        _case(pipe, "pipeline_distilled", distilled, model),
+        _generation_2_0(older),
+    ]

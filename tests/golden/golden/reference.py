@@ -40,7 +40,7 @@ def transformer(config: dict) -> LTX2VideoTransformer3DModel:
         cross_attn_timestep_scale_multiplier=int(t["av_ca_timestep_scale_multiplier"]),
         rope_type=t["rope_type"],
         use_prompt_embeddings=not t.get("caption_proj_before_connector", False),
-        perturbed_attn=modulated,
+        perturbed_attn=True,  # Lightricks perturbs any generation; without a perturbation nothing changes
     ).eval()
 
 

@@ -136,7 +136,7 @@ def lines() -> list[str]:
 
     found = ["", " ", "a", "▁", "\n"]
     while len(found) < _LINES:
-        found.append(rng.choice(("", " ")).join(piece() for _ in range(rng.randint(1, 7))))
+        found.append(rng.choice(("", " ")).join(piece() for _ in range(rng.randint(1, 4))))
     return found
 
 

@@ -21,24 +21,25 @@ VISION = {
 }
 
 
-def modules(config: dict) -> dict[str, torch.nn.Module]:
+def modules(config: dict, seed: int = SEED) -> dict[str, torch.nn.Module]:
     """The five components of the single file with redrawn weights."""
     text = configs.GEMMA
     decoder = {"decoder.conv_out.conv.weight": 0.3}
     return {
-        "transformer": redraw.redraw(reference.transformer(config), SEED),
+        "transformer": redraw.redraw(reference.transformer(config), seed),
         "connectors": redraw.redraw(
-            reference.connectors(config, text["num_hidden_layers"] + 1, text["hidden_size"]), SEED + 1
+            reference.connectors(config, text["num_hidden_layers"] + 1, text["hidden_size"]), seed + 1
         ),
-        "video_vae": redraw.redraw(reference.video_vae(config), SEED + 2, gain=1.3, gains=decoder),
-        "audio_vae": redraw.redraw(reference.audio_vae(config), SEED + 3, gain=1.3),
-        "vocoder": redraw.redraw_vocoder(reference.vocoder(config), config, SEED + 4),
+        "video_vae": redraw.redraw(reference.video_vae(config), seed + 2, gain=1.3, gains=decoder),
+        "audio_vae": redraw.redraw(reference.audio_vae(config), seed + 3, gain=1.3),
+        "vocoder": redraw.redraw_vocoder(reference.vocoder(config), config, seed + 4),
     }
 
 
-def single_file(config: dict) -> dict[str, torch.Tensor]:
+def single_file(parts: dict[str, torch.nn.Module]) -> dict[str, torch.Tensor]:
+    """The file's tensors, from what modules() returned."""
     tensors = {}
-    for name, module in modules(config).items():
+    for name, module in parts.items():
         state = layouts.single_file_names(name, module.state_dict())
         tensors |= {layouts.PREFIX[name] + key: value.bfloat16() for key, value in state.items()}
     stats = "vae.per_channel_statistics."  # statistics that the published files hold and nothing reads
