@@ -12,33 +12,20 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "engine/model/sentencepiece_bpe.h"
+#include "engine/model/byte_pair_encoder.h"
 #include "engine/model/tokenizer_model.h"
 #include "nlohmann/json.hpp"
 
 namespace kinora {
 namespace {
 
-// What Python's str.strip removes and is not ASCII: U+0085, U+00A0, U+1680, U+2000 to U+200A, U+2028, U+2029, U+202F, U+205F, U+3000.
+// What Python's str.strip removes and is not ASCII: U+0085, U+00A0, U+1680, U+2000 to U+200A, U+2028, U+2029, U+202F,
+// U+205F, U+3000.
 constexpr std::string_view kWideSpaces[] = {"\u0085", "\u00a0", "\u1680", "\u2000", "\u2001", "\u2002", "\u2003",
                                             "\u2004", "\u2005", "\u2006", "\u2007", "\u2008", "\u2009", "\u200a",
                                             "\u2028", "\u2029", "\u202f", "\u205f", "\u3000"};
 
 bool IsAsciiSpace(char c) { return c == ' ' || (c >= 0x09 && c <= 0x0d) || (c >= 0x1c && c <= 0x1f); }
-
-std::string_view Strip(std::string_view text) {
-  while (!text.empty()) {
-    const size_t before = text.size();
-    if (IsAsciiSpace(text.front())) text.remove_prefix(1);
-    if (!text.empty() && IsAsciiSpace(text.back())) text.remove_suffix(1);
-    for (std::string_view space : kWideSpaces) {
-      if (text.starts_with(space)) text.remove_prefix(space.size());
-      if (text.ends_with(space)) text.remove_suffix(space.size());
-    }
-    if (text.size() == before) break;
-  }
-  return text;
-}
 
 // The symbols that are cut out of the text before anything else looks at it.
 class AddedTokens {
@@ -56,7 +43,8 @@ class AddedTokens {
   std::optional<Match> LongestPrefix(std::string_view text) const {
     for (size_t length : lengths_[static_cast<uint8_t>(text.front())]) {
       if (length > text.size()) continue;
-      if (const auto found = ids_.find(std::string(text.substr(0, length))); found != ids_.end()) return Match{length, found->second};
+      if (const auto found = ids_.find(std::string(text.substr(0, length))); found != ids_.end())
+        return Match{length, found->second};
     }
     return std::nullopt;
   }
@@ -82,14 +70,17 @@ absl::StatusOr<std::map<std::string, int32_t>> ReadAddedTokens(const std::string
   std::map<std::string, int32_t> added;
   if (!std::filesystem::exists(path)) return added;
   KINORA_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
-  const auto wrong = [&](const std::string& what) { return absl::InvalidArgumentError(absl::StrCat(path, ": ", what)); };
+  const auto wrong = [&](const std::string& what) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", what));
+  };
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return wrong("must be an object of token ids");
   for (const auto& [token, id] : json.items()) {
     if (!id.is_number_unsigned() || id.get<uint64_t>() >= static_cast<uint64_t>(kMaxTokenizerPieces)) {
       return wrong(absl::StrCat("the id of \"", token, "\" must be a number below ", kMaxTokenizerPieces));
     }
-    if (token.empty() || static_cast<int64_t>(token.size()) > kMaxPieceBytes) return wrong("a token is empty or longer than 1024 bytes");
+    if (token.empty() || static_cast<int64_t>(token.size()) > kMaxPieceBytes)
+      return wrong("a token is empty or longer than 1024 bytes");
     added[token] = id.get<int32_t>();
   }
   return added;
@@ -97,27 +88,41 @@ absl::StatusOr<std::map<std::string, int32_t>> ReadAddedTokens(const std::string
 
 }  // namespace
 
+std::string_view StripWhiteSpace(std::string_view text) {
+  while (!text.empty()) {
+    const size_t before = text.size();
+    if (IsAsciiSpace(text.front())) text.remove_prefix(1);
+    if (!text.empty() && IsAsciiSpace(text.back())) text.remove_suffix(1);
+    for (std::string_view space : kWideSpaces) {
+      if (text.starts_with(space)) text.remove_prefix(space.size());
+      if (text.ends_with(space)) text.remove_suffix(space.size());
+    }
+    if (text.size() == before) break;
+  }
+  return text;
+}
+
 struct Tokenizer::Impl {
-  SentencePieceBpe bpe;
+  explicit Impl(TokenizerModel parsed) : model(std::move(parsed)), encoder(model) {}
+
+  // Text without added tokens.
+  void EncodePlain(std::string_view text, std::vector<int32_t>& ids) const {
+    std::string escaped;
+    for (char c : text) c == ' ' ? escaped.append("\u2581") : escaped.append(1, c);
+    encoder.Encode(escaped, ids);
+  }
+
+  const TokenizerModel model;
+  const BytePairEncoder encoder;
   AddedTokens added;
   int64_t vocabulary = 0;
-  int32_t bos = 0;
-  int32_t pad = 0;
-
-  // Text without added tokens. SentencePiece alone would also take the runs of U+2581 that spaces become for its user-defined ones;
-  // the fast tokenizer arrives at the same ids, because their merges come before all others.
-  absl::Status EncodePlain(std::string_view text, std::vector<int32_t>& ids) const {
-    if (text.empty()) return absl::OkStatus();
-    if (const auto error = bpe.Encode(text, ids)) return absl::InternalError(absl::StrCat("SentencePiece: ", *error));
-    return absl::OkStatus();
-  }
 };
 
 Tokenizer::Tokenizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Tokenizer::~Tokenizer() = default;
 int64_t Tokenizer::vocabulary() const { return impl_->vocabulary; }
-int32_t Tokenizer::bos() const { return impl_->bos; }
-int32_t Tokenizer::pad() const { return impl_->pad; }
+int32_t Tokenizer::bos() const { return impl_->model.bos; }
+int32_t Tokenizer::pad() const { return impl_->model.pad; }
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& path) {
   KINORA_ASSIGN_OR_RETURN(const std::string serialized, ReadFile(path));
@@ -130,15 +135,13 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& pa
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::FromModel(std::string_view serialized,
                                                                 const std::map<std::string, int32_t>& added_tokens) {
-  KINORA_ASSIGN_OR_RETURN(const TokenizerModel model, ParseTokenizerModel(serialized));
-  auto impl = std::make_unique<Impl>();
-  if (const auto error = impl->bpe.Load(serialized)) return absl::InvalidArgumentError(absl::StrCat("tokenizer.model: ", *error));
-  impl->vocabulary = static_cast<int64_t>(model.pieces.size());
-  impl->bos = model.bos;
-  impl->pad = model.pad;
-  for (size_t id = 0; id < model.pieces.size(); ++id) {
+  KINORA_ASSIGN_OR_RETURN(TokenizerModel parsed, ParseTokenizerModel(serialized));
+  auto impl = std::make_unique<Impl>(std::move(parsed));
+  const std::vector<TokenizerPiece>& pieces = impl->model.pieces;
+  impl->vocabulary = static_cast<int64_t>(pieces.size());
+  for (size_t id = 0; id < pieces.size(); ++id) {
     using Kind = TokenizerPiece::Kind;
-    const TokenizerPiece& piece = model.pieces[id];
+    const TokenizerPiece& piece = pieces[id];
     if (piece.kind == Kind::kControl || piece.kind == Kind::kUserDefined || piece.kind == Kind::kUnknown) {
       impl->added.Add(piece.text, static_cast<int32_t>(id));
     }
@@ -154,8 +157,7 @@ absl::StatusOr<std::vector<int32_t>> Tokenizer::Encode(std::string_view text) co
   if (const int64_t offset = FindInvalidUtf8(text); offset >= 0) {
     return absl::InvalidArgumentError(absl::StrCat("the text is not valid UTF-8 at byte ", offset));
   }
-  text = Strip(text);
-  std::vector<int32_t> ids = {impl_->bos};
+  std::vector<int32_t> ids = {impl_->model.bos};
   size_t begin = 0;  // of the text not yet encoded
   for (size_t i = 0; i < text.size() && static_cast<int64_t>(ids.size()) < kMaxTokens;) {
     const auto match = impl_->added.LongestPrefix(text.substr(i));
@@ -163,11 +165,11 @@ absl::StatusOr<std::vector<int32_t>> Tokenizer::Encode(std::string_view text) co
       ++i;
       continue;
     }
-    KINORA_RETURN_IF_ERROR(impl_->EncodePlain(text.substr(begin, i - begin), ids));
+    impl_->EncodePlain(text.substr(begin, i - begin), ids);
     ids.push_back(match->id);
     begin = i += match->length;
   }
-  if (static_cast<int64_t>(ids.size()) < kMaxTokens) KINORA_RETURN_IF_ERROR(impl_->EncodePlain(text.substr(begin), ids));
+  if (static_cast<int64_t>(ids.size()) < kMaxTokens) impl_->EncodePlain(text.substr(begin), ids);
   ids.resize(std::min<size_t>(ids.size(), kMaxTokens));
   return ids;
 }

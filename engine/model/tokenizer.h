@@ -1,4 +1,5 @@
-// Prompt -> token ids, as Gemma-3's fast tokenizer in transformers gives them, from Gemma's own tokenizer.model (SentencePiece BPE).
+// Prompt -> token ids, as Gemma-3's fast tokenizer in transformers gives them, from Gemma's own tokenizer.model
+// (SentencePiece BPE).
 #ifndef KINORA_ENGINE_MODEL_TOKENIZER_H_
 #define KINORA_ENGINE_MODEL_TOKENIZER_H_
 
@@ -13,23 +14,29 @@
 
 namespace kinora {
 
+// `text` without the white space at its ends, as Python's str.strip sees it: what every pipeline does before it
+// tokenizes.
+std::string_view StripWhiteSpace(std::string_view text);
+
 // Thread-safe after loading.
 class Tokenizer {
  public:
-  // Rows of a prompt as every LTX-2 model sees it: valid tokens and padding together (ltx_core/text_encoders/gemma/tokenizer.py).
+  // Rows of a prompt as every LTX-2 model sees it: valid tokens and padding together
+  // (ltx_core/text_encoders/gemma/tokenizer.py).
   static constexpr int64_t kMaxTokens = 1024;
 
-  // `path`: a tokenizer.model. An added_tokens.json beside it ({"<image_soft_token>": 262144}) adds symbols that the model does not
-  // list. NotFound, or InvalidArgument naming the file and what is wrong with it; what is accepted: tokenizer_model.h.
+  // `path`: a tokenizer.model. An added_tokens.json beside it ({"<image_soft_token>": 262144}) adds symbols that the
+  // model does not list. NotFound, or InvalidArgument naming the file and what is wrong with it; what is accepted:
+  // tokenizer_model.h.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::string& path);
   // The same from memory.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> FromModel(std::string_view serialized,
                                                               const std::map<std::string, int32_t>& added_tokens = {});
   ~Tokenizer();
 
-  // <bos>, then at most kMaxTokens - 1 ids of `text` without the white space at its ends (Python's str.strip); no end token. An empty
-  // text is <bos> alone. Control, unknown and user-defined symbols written out in the text become their one id, the longest first,
-  // also within words. InvalidArgument, with the byte offset, if the text is not UTF-8.
+  // <bos>, then at most kMaxTokens - 1 ids of `text`; no end token. An empty text is <bos> alone. Control, unknown and
+  // user-defined symbols written out in the text become their one id, the longest first, also within words.
+  // InvalidArgument, with the byte offset, if the text is not UTF-8.
   absl::StatusOr<std::vector<int32_t>> Encode(std::string_view text) const;
 
   int64_t vocabulary() const;  // ids are below this

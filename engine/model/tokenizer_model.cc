@@ -1,7 +1,6 @@
 #include "engine/model/tokenizer_model.h"
 
 #include <algorithm>
-#include <bitset>
 #include <cstring>
 #include <optional>
 #include <unordered_set>
@@ -16,12 +15,13 @@ namespace {
 constexpr int64_t kBpe = 2;  // TrainerSpec.ModelType
 
 absl::Status Damaged(const std::string& what) {
-  return absl::InvalidArgumentError(absl::StrCat("tokenizer.model: ", what, "; copy the file again from the Gemma checkpoint"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("tokenizer.model: ", what, "; copy the file again from the Gemma checkpoint"));
 }
 
 absl::Status NotGemma(const std::string& field, const char* wanted) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("tokenizer.model: ", field, " must be ", wanted, " as in Gemma's tokenizer; use the tokenizer.model of Gemma-3"));
+  return absl::InvalidArgumentError(absl::StrCat("tokenizer.model: ", field, " must be ", wanted,
+                                                 " as in Gemma's tokenizer; use the tokenizer.model of Gemma-3"));
 }
 
 struct Field {
@@ -45,13 +45,16 @@ class WireReader {
         KINORA_ASSIGN_OR_RETURN(field.integer, Varint());
         return field;
       }
-      case 1: return Skip(8, field);
+      case 1:
+        return Skip(8, field);
       case 2: {
         KINORA_ASSIGN_OR_RETURN(const uint64_t size, Varint());
         return Skip(size, field);
       }
-      case 5: return Skip(4, field);
-      default: return Damaged(absl::StrCat("unknown wire type at byte ", position_));
+      case 5:
+        return Skip(4, field);
+      default:
+        return Damaged(absl::StrCat("unknown wire type at byte ", position_));
     }
   }
 
@@ -116,50 +119,46 @@ absl::Status CheckTrainer(std::string_view message, TokenizerModel& model) {
   return absl::OkStatus();
 }
 
-// A table of rewriting rules is a compiled trie that the library walks without checks.
-absl::Status CheckNoRules(std::string_view message, const char* spec) {
-  for (WireReader reader(message); !reader.AtEnd();) {
-    KINORA_ASSIGN_OR_RETURN(const Field field, reader.Next());
-    if (field.number == 2 && !field.bytes.empty()) return NotGemma(absl::StrCat(spec, ".precompiled_charsmap"), "empty");
-  }
-  return absl::OkStatus();
-}
-
 absl::Status CheckNormalizer(std::string_view message) {
-  KINORA_RETURN_IF_ERROR(CheckNoRules(message, "normalizer_spec"));
-  bool dummy_prefix = true, drop_spaces = true, escape = true;  // defaults of the proto
+  bool rules = false, dummy_prefix = true, drop_spaces = true, escape = true;  // defaults of the proto
   for (WireReader reader(message); !reader.AtEnd();) {
     KINORA_ASSIGN_OR_RETURN(const Field field, reader.Next());
     const bool value = field.integer.value_or(0) != 0;
+    if (field.number == 2) rules = !field.bytes.empty();
     if (field.number == 3) dummy_prefix = value;
     if (field.number == 4) drop_spaces = value;
     if (field.number == 5) escape = value;
   }
+  if (rules) return NotGemma("normalizer_spec.precompiled_charsmap", "empty");
   if (dummy_prefix) return NotGemma("normalizer_spec.add_dummy_prefix", "false");
   if (drop_spaces) return NotGemma("normalizer_spec.remove_extra_whitespaces", "false");
   if (!escape) return NotGemma("normalizer_spec.escape_whitespaces", "true");
   return absl::OkStatus();
 }
 
-absl::Status CheckPieces(const TokenizerModel& model) {
+// Also fills byte_ids.
+absl::Status CheckPieces(TokenizerModel& model) {
   std::unordered_set<std::string_view> seen;
-  std::bitset<256> bytes;
+  model.byte_ids.fill(-1);
   for (size_t id = 0; id < model.pieces.size(); ++id) {
     const TokenizerPiece& piece = model.pieces[id];
     if (!seen.insert(piece.text).second) return Damaged(absl::StrCat("piece ", id, " repeats an earlier one"));
     const bool unknown = piece.kind == TokenizerPiece::Kind::kUnknown;
-    if (unknown != (static_cast<int64_t>(id) == model.unknown)) return NotGemma(absl::StrCat("piece ", id), "of another type");
+    if (unknown != (static_cast<int64_t>(id) == model.unknown))
+      return NotGemma(absl::StrCat("piece ", id), "of another type");
     if (piece.kind != TokenizerPiece::Kind::kByte) continue;
     unsigned value = 0;
     constexpr std::string_view kDigits = "0123456789ABCDEF";
     const bool shaped = piece.text.size() == 6 && piece.text.starts_with("<0x") && piece.text[5] == '>';
     for (int i = 3; shaped && i < 5; ++i) value = value * 16 + std::min<unsigned>(kDigits.find(piece.text[i]), 256);
     if (!shaped || value > 255) return Damaged(absl::StrCat("byte piece ", id, " is not <0x00> to <0xFF>"));
-    bytes.set(value);
+    model.byte_ids[value] = static_cast<int32_t>(id);
   }
-  if (!bytes.all()) return NotGemma("pieces", "complete: all of <0x00> to <0xFF>");
+  if (std::count(model.byte_ids.begin(), model.byte_ids.end(), -1) > 0)
+    return NotGemma("pieces", "complete: all of <0x00> to <0xFF>");
   const auto control = [&](int32_t id) {
-    return id >= 0 && id < static_cast<int64_t>(model.pieces.size()) && model.pieces[id].kind == TokenizerPiece::Kind::kControl;
+    return id >= 0 && id < static_cast<int64_t>(model.pieces.size()) &&
+           model.pieces[id].kind == TokenizerPiece::Kind::kControl;
   };
   if (!control(model.bos)) return NotGemma("trainer_spec.bos_id", "a control piece");
   if (!control(model.pad)) return NotGemma("trainer_spec.pad_id", "a control piece");
@@ -202,7 +201,7 @@ absl::StatusOr<TokenizerModel> ParseTokenizerModel(std::string_view serialized) 
     return Damaged(absl::StrCat(serialized.size(), " bytes are more than ", kMaxTokenizerBytes));
   }
   // Defaults of the proto; every Gemma file states them.
-  TokenizerModel model = {.pieces = {}, .bos = 1, .pad = -1, .unknown = 0};
+  TokenizerModel model = {.bos = 1, .pad = -1, .unknown = 0};
   std::optional<std::string_view> trainer, normalizer;
   for (WireReader reader(serialized); !reader.AtEnd();) {
     KINORA_ASSIGN_OR_RETURN(const Field field, reader.Next());
@@ -211,11 +210,12 @@ absl::StatusOr<TokenizerModel> ParseTokenizerModel(std::string_view serialized) 
       model.pieces.push_back(std::move(piece));
       if (static_cast<int64_t>(model.pieces.size()) > kMaxTokenizerPieces) return Damaged("more than 2^20 pieces");
     }
-    // A message given twice would be merged by protobuf: no writer does it, and checking the last one only would be unsafe.
-    if ((field.number == 2 && trainer) || (field.number == 3 && normalizer)) return Damaged("a specification is given twice");
+    // A message given twice would be merged by protobuf: no writer does it, and checking the last one only would be
+    // unsafe.
+    if ((field.number == 2 && trainer) || (field.number == 3 && normalizer))
+      return Damaged("a specification is given twice");
     if (field.number == 2) trainer = field.bytes;
     if (field.number == 3) normalizer = field.bytes;
-    if (field.number == 5) KINORA_RETURN_IF_ERROR(CheckNoRules(field.bytes, "denormalizer_spec"));
   }
   if (!trainer || !normalizer) return Damaged("trainer_spec or normalizer_spec is missing");
   KINORA_RETURN_IF_ERROR(CheckTrainer(*trainer, model));

@@ -1,8 +1,9 @@
-// The parts of a SentencePiece `tokenizer.model` (a protobuf, sentencepiece_model.proto) that decide how Gemma's text is cut, read
-// and checked before the library sees the file: the library trusts what it loads.
+// The parts of a SentencePiece `tokenizer.model` (a protobuf, sentencepiece_model.proto) that decide how Gemma's text
+// is cut.
 #ifndef KINORA_ENGINE_MODEL_TOKENIZER_MODEL_H_
 #define KINORA_ENGINE_MODEL_TOKENIZER_MODEL_H_
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -19,8 +20,9 @@ struct TokenizerPiece {
 };
 
 struct TokenizerModel {
-  std::vector<TokenizerPiece> pieces;  // by id
-  int32_t bos = -1;                    // ids; -1: none
+  std::vector<TokenizerPiece> pieces;   // by id
+  std::array<int32_t, 256> byte_ids{};  // of <0x00> to <0xFF>
+  int32_t bos = -1;                     // ids; -1: none
   int32_t pad = -1;
   int32_t unknown = -1;
 };
@@ -29,9 +31,9 @@ inline constexpr int64_t kMaxTokenizerBytes = 64 << 20;  // Gemma-3's file has 4
 inline constexpr int64_t kMaxTokenizerPieces = 1 << 20;  // Gemma-3's has 262,144
 inline constexpr int64_t kMaxPieceBytes = 1024;
 
-// Accepts what Gemma's converter to a fast tokenizer assumes: BPE with all 256 byte pieces, identity normalisation without a dummy
-// prefix, spaces kept and written as U+2581, a <bos>, a <pad> and an unknown piece. Anything else, or a damaged file, is
-// InvalidArgument naming the field or the piece.
+// Accepts what Gemma's converter to a fast tokenizer assumes: BPE with all 256 byte pieces, identity normalisation
+// without a dummy prefix, spaces kept and written as U+2581, a <bos>, a <pad> and an unknown piece. Anything else, or a
+// damaged file, is InvalidArgument naming the field or the piece.
 absl::StatusOr<TokenizerModel> ParseTokenizerModel(std::string_view serialized);
 
 // Byte offset of the first byte that is not part of well-formed UTF-8 (Unicode table 3-7); -1 if there is none.

@@ -1,4 +1,5 @@
-// Normalisation by the range of a whole tensor (the text features of LTX-2.0). Partial results of rows are merged in row order, in double.
+// Normalisation by the range of a whole tensor (the text features of LTX-2.0). Partial results of rows are merged in
+// row order, in double.
 #include <algorithm>
 
 #include "engine/ops/cpu_ops.h"
@@ -39,7 +40,8 @@ void CpuOps::NormalizeRange(const Tensor& x, float scale, float eps, Tensor out)
     auto* ranges = static_cast<RowRange*>(workspace_[0].data());
     ForRows(x.rows(), x.width() * 8, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        ranges[row] = x.dtype() == DType::kF32 ? RangeOf(RowOf<float>(x, row), x.width()) : RangeOf(RowOf<bf16>(x, row), x.width());
+        ranges[row] = x.dtype() == DType::kF32 ? RangeOf(RowOf<float>(x, row), x.width())
+                                               : RangeOf(RowOf<bf16>(x, row), x.width());
       }
     });
     RowRange whole = ranges[0];
@@ -53,7 +55,8 @@ void CpuOps::NormalizeRange(const Tensor& x, float scale, float eps, Tensor out)
     ForRows(x.rows(), x.width() * 8, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         for (int64_t i = 0; i < x.width(); ++i) {
-          const float value = x.dtype() == DType::kF32 ? RowOf<float>(x, row)[i] : static_cast<float>(RowOf<bf16>(x, row)[i]);
+          const float value =
+              x.dtype() == DType::kF32 ? RowOf<float>(x, row)[i] : static_cast<float>(RowOf<bf16>(x, row)[i]);
           const float normed = (value - mean) * factor;
           if (out.dtype() == DType::kF32) {
             RowOf<float>(out, row)[i] = normed;

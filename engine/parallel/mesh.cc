@@ -31,6 +31,12 @@ absl::Status MeshShape::Validate() const {
   return absl::OkStatus();
 }
 
+Mesh::Part Mesh::TensorPart(int64_t extent) const {
+  const int64_t size = tensor_->size(), rank = tensor_->rank();
+  KINORA_CHECK(extent % size == 0) << extent << " over " << size << " ranks";
+  return {extent / size * rank, extent / size * (rank + 1)};
+}
+
 void Mesh::Abort() const {
   for (Communicator* group : {tensor_.get(), tokens_.get(), guidance_.get(), world_.get()}) group->Abort();
 }

@@ -35,6 +35,11 @@ class Mesh {
         world_(std::move(world)) {}
 
   const MeshShape& shape() const { return shape_; }
+  // This rank's part of `extent` columns or heads that are split evenly over tensor(); CHECK-fails if they cannot be.
+  struct Part {
+    int64_t begin, end;
+  };
+  Part TensorPart(int64_t extent) const;
   Communicator& tensor() const { return *tensor_; }
   Communicator& tokens() const { return *tokens_; }
   Communicator& guidance() const { return *guidance_; }

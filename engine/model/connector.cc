@@ -1,0 +1,105 @@
+#include "engine/model/connector.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/model/rope.h"
+
+namespace kinora {
+namespace {
+
+constexpr float kNormEps = 1e-6f;  // of every norm here; not a key of any config
+
+}  // namespace
+
+absl::StatusOr<Connector> Connector::Load(WeightLoader weights, const ConnectorConfig& config,
+                                          const ConnectorStreamConfig& stream, int64_t rows, std::string_view name) {
+  if (config.rope_layout != RopeLayout::kSplit) {
+    return absl::UnimplementedError(
+        "rope_type \"interleaved\" of the connectors: not available yet; released models use \"split\"");
+  }
+  const int64_t parts = weights.mesh().tensor().size();
+  if (stream.heads % parts != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor=", parts, " does not divide the ", stream.heads, " heads of a connector"));
+  }
+  Connector connector;
+  connector.name_ = std::string(name);
+  connector.rows_ = rows;
+  connector.width_ = stream.width();
+  KINORA_ASSIGN_OR_RETURN(connector.registers_,
+                          weights.LoadTensor("learnable_registers", {stream.registers, stream.width()}));
+  const AttentionShape attention{.query_width = stream.width(),
+                                 .context_width = stream.width(),
+                                 .heads = stream.heads,
+                                 .head_dim = stream.head_dim,
+                                 .gated = config.gated_attention,
+                                 .norm_eps = kNormEps};
+  for (int64_t i = 0; i < stream.layers; ++i) {
+    WeightLoader block = weights.Under(absl::StrCat("transformer_1d_blocks.", i));
+    Block loaded;
+    KINORA_ASSIGN_OR_RETURN(loaded.attention, Attention::Load(block.Under("attn1"), attention));
+    KINORA_ASSIGN_OR_RETURN(loaded.feed_forward,
+                            FeedForward::Load(block.Under("ff"), stream.width(), 4 * stream.width(), config.ff_bias));
+    connector.blocks_.push_back(std::move(loaded));
+  }
+  const Mesh::Part part = weights.mesh().TensorPart(stream.width() / 2);
+  const Shape table{rows, part.end - part.begin};
+  for (Parameter* half : {&connector.cos_, &connector.sin_}) {
+    KINORA_ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(table.elements() * DTypeSize(DType::kF32)));
+    const Tensor view = buffer.View(DType::kF32, table);
+    *half = Parameter(std::move(buffer), view);
+  }
+  std::vector<float> positions(rows);
+  for (int64_t i = 0; i < rows; ++i) positions[i] = static_cast<float>(i);
+  FillRopeTable({.width = stream.width(),
+                 .max_positions = {config.rope_max_position},
+                 .theta = config.rope_theta,
+                 .double_precision = config.rope_double_precision},
+                {positions}, part.begin, part.end, connector.cos_.tensor().data<float>(),
+                connector.sin_.tensor().data<float>());
+  return connector;
+}
+
+void Connector::FillRows(Exec& exec, const Tensor& features, absl::Span<const int64_t> lengths, Tensor x) const {
+  const int64_t period = registers_.tensor().dim(0);
+  int64_t token = 0, row = 0;
+  for (int64_t length : lengths) {
+    KINORA_CHECK(1 <= length && length <= rows_) << "a prompt of " << length << " tokens in rows of " << rows_;
+    exec.ops.stream().Copy(features.Rows(token, token + length), x.Rows(row, row + length));
+    for (int64_t position = length; position < rows_;) {
+      const int64_t first = position % period, count = std::min(period - first, rows_ - position);
+      exec.ops.stream().Copy(registers_.tensor().Rows(first, first + count),
+                             x.Rows(row + position, row + position + count));
+      position += count;
+    }
+    token += length;
+    row += rows_;
+  }
+  KINORA_CHECK(token == features.rows() && row == x.rows())
+      << features.shape().ToString() << ", " << x.shape().ToString();
+}
+
+void Connector::Forward(Exec& exec, const Tensor& features, absl::Span<const int64_t> lengths, Tensor out) const {
+  KINORA_CHECK(lengths.size() <= kMaxBatch && out.width() == width_)
+      << lengths.size() << " prompts, " << out.shape().ToString();
+  const Rope rope{.cos = cos_, .sin = sin_};
+  const MatmulOptions add{.accumulate = Accumulate::kAdd};
+  ArenaScope temp(exec.arena);
+  Tensor x = temp.Alloc(exec.dtype, {out.rows(), width_});
+  Tensor normed = temp.Alloc(exec.dtype, {out.rows(), width_});
+  FillRows(exec, features, lengths, x);
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    exec.ops.RmsNorm(x, nullptr, kNormEps, Activation::kNone, normed);
+    blocks_[i].attention.ForwardSelf(exec, normed, static_cast<int>(lengths.size()), rope, add,
+                                     x);  // x += Attention(norm(x))
+    exec.ops.RmsNorm(x, nullptr, kNormEps, Activation::kNone, normed);
+    blocks_[i].feed_forward.Forward(exec, normed, add, x);  // x += Mlp(norm(x))
+    if (exec.taps != nullptr) Tap(exec, absl::StrCat(name_, ".block", i), x);
+  }
+  exec.ops.RmsNorm(x, nullptr, kNormEps, Activation::kNone, out);
+}
+
+}  // namespace kinora

@@ -1,0 +1,50 @@
+// A connector: a transformer over the rows of one prompt, between the text features and a modality's prompt attention
+// (spec §3.5; ltx_core/text_encoders/gemma/embeddings_connector.py). Tokens come first, learnable registers fill the
+// rest by their absolute position, so every row of the result counts and nothing downstream needs a mask.
+#ifndef KINORA_ENGINE_MODEL_CONNECTOR_H_
+#define KINORA_ENGINE_MODEL_CONNECTOR_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "engine/model/attention.h"
+#include "engine/model/config.h"
+#include "engine/model/feed_forward.h"
+#include "engine/parallel/exec.h"
+#include "engine/weights/weight_loader.h"
+
+namespace kinora {
+
+class Connector {
+ public:
+  // Reads learnable_registers and transformer_1d_blocks.* under `weights` (connectors.video_embeddings_connector or
+  // audio_…). stream: config.video or config.audio. rows: length of a context. name: prefix of the taps.
+  static absl::StatusOr<Connector> Load(WeightLoader weights, const ConnectorConfig& config,
+                                        const ConnectorStreamConfig& stream, int64_t rows, std::string_view name);
+
+  // features: [tokens, width], the valid tokens of packed prompts, lengths as for Gemma::Forward, at most kMaxBatch
+  // prompts. out: [prompts · rows, width] exec.dtype.
+  void Forward(Exec& exec, const Tensor& features, absl::Span<const int64_t> lengths, Tensor out) const;
+
+  int64_t width() const { return width_; }
+
+ private:
+  struct Block {
+    Attention attention;
+    FeedForward feed_forward;
+  };
+  void FillRows(Exec& exec, const Tensor& features, absl::Span<const int64_t> lengths, Tensor x) const;
+
+  std::string name_;
+  int64_t rows_ = 0, width_ = 0;
+  Parameter registers_;  // [registers, width] f32
+  Parameter cos_, sin_;  // [rows, width / 2 of the heads held here] f32
+  std::vector<Block> blocks_;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_MODEL_CONNECTOR_H_

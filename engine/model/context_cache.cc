@@ -1,0 +1,53 @@
+#include "engine/model/context_cache.h"
+
+#include <utility>
+
+#include "engine/base/status_macros.h"
+
+namespace kinora {
+
+const ContextCache::Entry* ContextCache::Find(const std::string& key) {
+  const auto found = index_.find(key);
+  if (found == index_.end()) {
+    ++misses_;
+    return nullptr;
+  }
+  ++hits_;
+  recent_.splice(recent_.begin(), recent_, found->second);
+  return &recent_.front().entry;
+}
+
+absl::Status ContextCache::Put(const std::string& key, const Tensor& video, const Tensor& audio, Stream& stream) {
+  if (const auto found = index_.find(key); found != index_.end()) Drop(found->second);
+  constexpr int64_t kAlign = 64;
+  const int64_t video_bytes = (video.bytes() + kAlign - 1) / kAlign * kAlign;
+  const int64_t bytes =
+      video_bytes + audio.bytes() + 2 * static_cast<int64_t>(key.size());  // the key is in list and index
+  if (bytes > capacity_) return absl::OkStatus();
+  while (bytes_ + bytes > capacity_) Drop(std::prev(recent_.end()));
+  KINORA_ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(video_bytes + audio.bytes()));
+  Stored stored{.key = key, .buffer = std::move(buffer), .entry = {}, .bytes = bytes};
+  auto* memory = static_cast<char*>(stored.buffer.data());
+  stored.entry = {.video = Tensor(video.dtype(), video.shape(), memory),
+                  .audio = Tensor(audio.dtype(), audio.shape(), memory + video_bytes)};
+  stream.Copy(video, stored.entry.video);
+  stream.Copy(audio, stored.entry.audio);
+  recent_.push_front(std::move(stored));
+  index_[key] = recent_.begin();
+  bytes_ += bytes;
+  return absl::OkStatus();
+}
+
+void ContextCache::Drop(std::list<Stored>::iterator entry) {
+  bytes_ -= entry->bytes;
+  index_.erase(entry->key);
+  recent_.erase(entry);
+}
+
+void ContextCache::Clear() {
+  recent_.clear();
+  index_.clear();
+  bytes_ = 0;
+}
+
+}  // namespace kinora

@@ -1,0 +1,54 @@
+// Encoded prompts by content, the least recently used dropped first.
+#ifndef KINORA_ENGINE_MODEL_CONTEXT_CACHE_H_
+#define KINORA_ENGINE_MODEL_CONTEXT_CACHE_H_
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <string>
+
+#include "absl/status/status.h"
+#include "engine/tensor/buffer.h"
+#include "engine/tensor/stream.h"
+
+namespace kinora {
+
+// Not thread-safe. Keys are the content itself, never a hash of it, so two prompts cannot be confused.
+class ContextCache {
+ public:
+  // capacity_bytes: of contexts and keys together. An entry larger than that is not kept.
+  explicit ContextCache(int64_t capacity_bytes) : capacity_(capacity_bytes) {}
+
+  struct Entry {
+    Tensor video, audio;
+  };
+  // Null if absent. Valid until the next Put or Clear. Counts a hit or a miss and makes the entry the most recent one.
+  const Entry* Find(const std::string& key);
+  // Enqueues copies of both tensors; the caller synchronizes before the originals change. ResourceExhausted if memory
+  // cannot be had.
+  absl::Status Put(const std::string& key, const Tensor& video, const Tensor& audio, Stream& stream);
+  void Clear();
+
+  int64_t bytes() const { return bytes_; }  // never above the capacity
+  int64_t entries() const { return static_cast<int64_t>(index_.size()); }
+  int64_t hits() const { return hits_; }
+  int64_t misses() const { return misses_; }
+
+ private:
+  struct Stored {
+    std::string key;
+    Buffer buffer;
+    Entry entry;
+    int64_t bytes = 0;
+  };
+  void Drop(std::list<Stored>::iterator entry);
+
+  const int64_t capacity_;
+  int64_t bytes_ = 0, hits_ = 0, misses_ = 0;
+  std::list<Stored> recent_;  // most recent first
+  std::map<std::string, std::list<Stored>::iterator, std::less<>> index_;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_MODEL_CONTEXT_CACHE_H_

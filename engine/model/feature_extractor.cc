@@ -1,0 +1,73 @@
+#include "engine/model/feature_extractor.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+
+namespace kinora {
+namespace {
+
+constexpr float kNormEps = 1e-6f;  // neither is a key of any config
+constexpr float kRangeScale = 8.0f;
+
+}  // namespace
+
+absl::StatusOr<FeatureExtractor> FeatureExtractor::Load(WeightLoader weights, const ConnectorConfig& config) {
+  FeatureExtractor extractor;
+  extractor.per_modality_ = config.per_modality_projections;
+  extractor.text_width_ = config.text_width;
+  extractor.video_width_ = config.video.width();
+  extractor.audio_width_ = config.audio.width();
+  const auto load = [&](std::string_view module, int64_t out) {
+    return weights.LoadInterleaved(
+        module, {.out = out, .in = config.text_width, .count = config.text_states, .bias = config.projection_bias});
+  };
+  if (!config.per_modality_projections) {
+    if (config.video.width() != config.audio.width()) {
+      return absl::InvalidArgumentError(absl::StrCat("aggregate_embed cannot feed connectors of ", config.video.width(),
+                                                     " and ", config.audio.width(),
+                                                     " columns; check connector_num_attention_heads"));
+    }
+    KINORA_ASSIGN_OR_RETURN(extractor.video_, load("aggregate_embed", config.video.width()));
+    return extractor;
+  }
+  KINORA_ASSIGN_OR_RETURN(extractor.video_, load("video_aggregate_embed", config.video.width()));
+  KINORA_ASSIGN_OR_RETURN(extractor.audio_, load("audio_aggregate_embed", config.audio.width()));
+  return extractor;
+}
+
+FeatureExtractor::Features FeatureExtractor::Alloc(ArenaScope& scope, int64_t tokens) const {
+  Features features;
+  features.video = scope.Alloc(DType::kF32, {tokens, video_width_});
+  features.audio = per_modality_ ? scope.Alloc(DType::kF32, {tokens, audio_width_}) : features.video;
+  return features;
+}
+
+void FeatureExtractor::Add(Exec& exec, int64_t index, const Tensor& hidden, absl::Span<const int64_t> lengths,
+                           const Features& features) const {
+  const MatmulOptions add{.accumulate = index == 0 ? Accumulate::kNo : Accumulate::kAdd};
+  ArenaScope temp(exec.arena);
+  Tensor normed = temp.Alloc(exec.dtype, {hidden.rows(), text_width_});
+  if (!per_modality_) {
+    int64_t begin = 0;
+    for (int64_t length : lengths) {
+      exec.ops.NormalizeRange(hidden.Rows(begin, begin + length), kRangeScale, kNormEps,
+                              normed.Rows(begin, begin + length));
+      begin += length;
+    }
+    exec.ops.Matmul(normed, video_[index], add, features.video);
+    return;
+  }
+  Tensor scaled = temp.Alloc(exec.dtype, {hidden.rows(), text_width_});
+  exec.ops.RmsNorm(hidden, nullptr, kNormEps, Activation::kNone, normed);
+  const auto project = [&](const Weight& weight, const Tensor& out) {
+    const double ratio = static_cast<double>(weight.out()) / static_cast<double>(text_width_);
+    exec.ops.Scale(normed, static_cast<float>(std::sqrt(ratio)), scaled);
+    exec.ops.Matmul(scaled, weight, add, out);
+  };
+  project(video_[index], features.video);
+  project(audio_[index], features.audio);
+}
+
+}  // namespace kinora

@@ -1,0 +1,172 @@
+#include "engine/model/gemma.h"
+
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/parallel/redistribute.h"
+
+namespace kinora {
+namespace {
+
+// The checkpoint stores Gemma's norm weights minus one.
+constexpr TensorSpec kNorm = {.add = 1.0f};
+
+absl::StatusOr<Parameter> HostTable(const Shape& shape) {
+  KINORA_ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(shape.elements() * DTypeSize(DType::kF32)));
+  const Tensor view = buffer.View(DType::kF32, shape);
+  return Parameter(std::move(buffer), view);
+}
+
+// Angle of position p and pair i: p · theta^(-2i/d) / factor, each step rounded to float32 as the reference does.
+void FillTables(double theta, double factor, const Tensor& cos, const Tensor& sin) {
+  const int64_t pairs = cos.width();
+  for (int64_t i = 0; i < pairs; ++i) {
+    const float exponent = static_cast<float>(2 * i) / static_cast<float>(2 * pairs);
+    const float power = static_cast<float>(std::pow(theta, static_cast<double>(exponent)));
+    const float frequency = 1.0f / power / static_cast<float>(factor);
+    for (int64_t position = 0; position < cos.rows(); ++position) {
+      const double angle = static_cast<float>(position) * frequency;
+      cos.data<float>()[position * pairs + i] = static_cast<float>(std::cos(angle));
+      sin.data<float>()[position * pairs + i] = static_cast<float>(std::sin(angle));
+    }
+  }
+}
+
+// The width's square root as the reference holds it: a tensor of the activations' dtype.
+float EmbeddingScale(const GemmaConfig& config, DType dtype) {
+  const float scale = static_cast<float>(std::sqrt(static_cast<double>(config.width)));
+  return dtype == DType::kBF16 ? static_cast<float>(bf16(scale)) : scale;
+}
+
+}  // namespace
+
+absl::StatusOr<Gemma::Layer> Gemma::LoadLayer(WeightLoader weights, const GemmaConfig& c) {
+  Layer layer;
+  const int64_t q_width = c.heads * c.head_dim, kv_width = c.kv_heads * c.head_dim;
+  const auto norm = [&](const char* name, int64_t width) {
+    return weights.LoadTensor(absl::StrCat(name, ".weight"), {width}, kNorm);
+  };
+  const auto linear = [&](std::initializer_list<std::string_view> names, int64_t out, int64_t in, Split split) {
+    return weights.LoadWeight(names, {.out = out, .in = in, .bias = false, .split = split});
+  };
+  KINORA_ASSIGN_OR_RETURN(layer.input_norm, norm("input_layernorm", c.width));
+  KINORA_ASSIGN_OR_RETURN(layer.post_attention_norm, norm("post_attention_layernorm", c.width));
+  KINORA_ASSIGN_OR_RETURN(layer.pre_feed_forward_norm, norm("pre_feedforward_layernorm", c.width));
+  KINORA_ASSIGN_OR_RETURN(layer.post_feed_forward_norm, norm("post_feedforward_layernorm", c.width));
+  KINORA_ASSIGN_OR_RETURN(layer.q_norm, norm("self_attn.q_norm", c.head_dim));
+  KINORA_ASSIGN_OR_RETURN(layer.k_norm, norm("self_attn.k_norm", c.head_dim));
+  KINORA_ASSIGN_OR_RETURN(layer.query, linear({"self_attn.q_proj"}, q_width, c.width, Split::kRows));
+  KINORA_ASSIGN_OR_RETURN(layer.key_value,
+                          linear({"self_attn.k_proj", "self_attn.v_proj"}, kv_width, c.width, Split::kRows));
+  KINORA_ASSIGN_OR_RETURN(layer.out, linear({"self_attn.o_proj"}, c.width, q_width, Split::kColumns));
+  KINORA_ASSIGN_OR_RETURN(layer.gate_up, linear({"mlp.gate_proj", "mlp.up_proj"}, c.ff_width, c.width, Split::kRows));
+  KINORA_ASSIGN_OR_RETURN(layer.down, linear({"mlp.down_proj"}, c.width, c.ff_width, Split::kColumns));
+  return layer;
+}
+
+absl::StatusOr<Gemma> Gemma::Load(WeightLoader weights, const GemmaConfig& config, int64_t rows) {
+  const int64_t parts = weights.mesh().tensor().size();
+  if (config.heads % parts != 0 || config.kv_heads % parts != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("tensor=", parts, " does not divide the text encoder's ",
+                                                   config.heads, " heads and ", config.kv_heads,
+                                                   " key heads; choose another number of tensor ranks"));
+  }
+  Gemma gemma;
+  gemma.config_ = config;
+  gemma.rows_ = rows;
+  gemma.heads_ = config.heads / parts;
+  gemma.kv_heads_ = config.kv_heads / parts;
+  KINORA_ASSIGN_OR_RETURN(
+      gemma.embeddings_,
+      weights.LoadTensor("embed_tokens.weight", {config.vocabulary, config.width}, {.dtype = weights.precision()}));
+  KINORA_ASSIGN_OR_RETURN(gemma.final_norm_, weights.LoadTensor("norm.weight", {config.width}, kNorm));
+  for (int64_t i = 0; i < config.layers; ++i) {
+    KINORA_ASSIGN_OR_RETURN(Layer layer, LoadLayer(weights.Under(absl::StrCat("layers.", i)), config));
+    layer.sliding = config.sliding[i];
+    gemma.layers_.push_back(std::move(layer));
+  }
+  const Shape table{rows, config.head_dim / 2};
+  for (RopeTables* tables : {&gemma.global_, &gemma.local_}) {
+    KINORA_ASSIGN_OR_RETURN(tables->cos, HostTable(table));
+    KINORA_ASSIGN_OR_RETURN(tables->sin, HostTable(table));
+  }
+  FillTables(config.global_rope_theta, config.global_rope_factor, gemma.global_.cos, gemma.global_.sin);
+  FillTables(config.local_rope_theta, /*factor=*/1.0, gemma.local_.cos, gemma.local_.sin);
+  return gemma;
+}
+
+void Gemma::Attend(Exec& exec, int64_t index, absl::Span<const int64_t> lengths, Tensor x) const {
+  const Layer& layer = layers_[index];
+  const float eps = static_cast<float>(config_.norm_eps);
+  const int64_t tokens = x.rows(), d = config_.head_dim, q_width = heads_ * d, kv_width = kv_heads_ * d;
+  ArenaScope temp(exec.arena);
+  Tensor normed = temp.Alloc(exec.dtype, {tokens, config_.width});
+  Tensor q = temp.Alloc(exec.dtype, {tokens, q_width}), kv = temp.Alloc(exec.dtype, {tokens, 2 * kv_width});
+  Tensor attended = temp.Alloc(exec.dtype, {tokens, q_width});
+  exec.ops.RmsNorm(x, &layer.input_norm.tensor(), eps, Activation::kNone, normed);
+  exec.ops.Matmul(normed, layer.query, {}, q);
+  exec.ops.Matmul(normed, layer.key_value, {}, kv);
+
+  const RopeTables& tables = layer.sliding ? local_ : global_;
+  AttentionOptions options{.heads = static_cast<int>(heads_),
+                           .kv_heads = static_cast<int>(kv_heads_),
+                           .scale = static_cast<float>(1.0 / std::sqrt(config_.query_scale)),
+                           .causal = true,
+                           .window = layer.sliding ? config_.sliding_window : 0};
+  int64_t begin = 0;
+  for (int64_t length : lengths) {  // a prompt sees only itself
+    const int64_t end = begin + length;
+    const Rope rope{.cos = tables.cos.tensor().Rows(rows_ - length, rows_),
+                    .sin = tables.sin.tensor().Rows(rows_ - length, rows_)};
+    const NormRopeParams q_params{.weight = layer.q_norm, .eps = eps, .group = d, .head_width = d, .rope = rope};
+    const NormRopeParams k_params{.weight = layer.k_norm, .eps = eps, .group = d, .head_width = d, .rope = rope};
+    const Tensor k = kv.Rows(begin, end).Columns(0, kv_width), v = kv.Rows(begin, end).Columns(kv_width, 2 * kv_width);
+    exec.ops.QkNormRope(q.Rows(begin, end), k, q_params, k_params);
+    exec.ops.Attention(q.Rows(begin, end), k, v, options, attended.Rows(begin, end));
+    begin = end;
+  }
+  MatmulReduced(exec, attended, layer.out, {}, normed);
+  if (exec.taps != nullptr) Tap(exec, absl::StrCat("layer", index, ".attn.out"), normed);
+  exec.ops.RmsNorm(normed, &layer.post_attention_norm.tensor(), eps, Activation::kNone, normed);
+  exec.ops.Add(normed, x);
+}
+
+void Gemma::FeedForward(Exec& exec, int64_t index, Tensor x) const {
+  const Layer& layer = layers_[index];
+  const float eps = static_cast<float>(config_.norm_eps);
+  const int64_t hidden_width = layer.gate_up.out() / 2;
+  ArenaScope temp(exec.arena);
+  Tensor normed = temp.Alloc(exec.dtype, {x.rows(), config_.width});
+  Tensor gate_up = temp.Alloc(exec.dtype, {x.rows(), 2 * hidden_width});
+  const Tensor gate = gate_up.Columns(0, hidden_width), up = gate_up.Columns(hidden_width, 2 * hidden_width);
+  exec.ops.RmsNorm(x, &layer.pre_feed_forward_norm.tensor(), eps, Activation::kNone, normed);
+  exec.ops.Matmul(normed, layer.gate_up, {}, gate_up);
+  exec.ops.GeluTanhMultiply(gate, up, gate);
+  MatmulReduced(exec, gate, layer.down, {}, normed);
+  if (exec.taps != nullptr) Tap(exec, absl::StrCat("layer", index, ".mlp.out"), normed);
+  exec.ops.RmsNorm(normed, &layer.post_feed_forward_norm.tensor(), eps, Activation::kNone, normed);
+  exec.ops.Add(normed, x);
+}
+
+void Gemma::Forward(Exec& exec, const Tensor& ids, absl::Span<const int64_t> lengths, StateSink on_state) const {
+  int64_t tokens = 0;
+  for (int64_t length : lengths) {
+    KINORA_CHECK(1 <= length && length <= rows_) << "a prompt of " << length << " tokens in rows of " << rows_;
+    tokens += length;
+  }
+  KINORA_CHECK(tokens > 0 && ids.elements() == tokens) << ids.shape().ToString() << " ids for " << tokens << " tokens";
+  ArenaScope temp(exec.arena);
+  Tensor x = temp.Alloc(exec.dtype, {tokens, config_.width});
+  exec.ops.GatherRows(embeddings_, ids, EmbeddingScale(config_, exec.dtype), x);
+  for (int64_t i = 0; i < config_.layers; ++i) {
+    on_state(i, x);
+    Attend(exec, i, lengths, x);
+    FeedForward(exec, i, x);
+  }
+  exec.ops.RmsNorm(x, &final_norm_.tensor(), static_cast<float>(config_.norm_eps), Activation::kNone, x);
+  on_state(config_.layers, x);
+}
+
+}  // namespace kinora

@@ -1,0 +1,59 @@
+// The text part of Gemma-3 (arXiv:2503.19786; transformers modeling_gemma3.py) as the encoder of prompts: no output
+// head, all hidden states wanted. Only valid tokens are computed: several prompts are packed one after the other, and a
+// prompt of n tokens has the positions rows - n … rows - 1 that it has in the left-padded row of the reference. Heads
+// and feed-forward columns are split over tensor ranks.
+#ifndef KINORA_ENGINE_MODEL_GEMMA_H_
+#define KINORA_ENGINE_MODEL_GEMMA_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/types/span.h"
+#include "engine/model/config.h"
+#include "engine/parallel/exec.h"
+#include "engine/weights/weight_loader.h"
+
+namespace kinora {
+
+class Gemma {
+ public:
+  // Reads embed_tokens, layers.* and norm under `weights` (text_encoder). rows: length of the padded row, 1024 in every
+  // LTX-2 model.
+  static absl::StatusOr<Gemma> Load(WeightLoader weights, const GemmaConfig& config, int64_t rows);
+
+  // hidden: [tokens, width], valid until the callback returns; index 0: scaled embeddings; 1 … layers - 1: outputs of
+  // the layers before the last; layers: the final norm of the last layer's output. So layers + 1 calls, in this order.
+  using StateSink = absl::FunctionRef<void(int64_t index, const Tensor& hidden)>;
+  // ids: [tokens] i32, below config().vocabulary; lengths: of the prompts in their order, each 1 … rows, of sum
+  // `tokens`.
+  void Forward(Exec& exec, const Tensor& ids, absl::Span<const int64_t> lengths, StateSink on_state) const;
+
+  const GemmaConfig& config() const { return config_; }
+  int64_t states() const { return config_.layers + 1; }
+
+ private:
+  struct RopeTables {    // of one frequency base
+    Parameter cos, sin;  // [rows, head_dim / 2] f32, shared by all heads
+  };
+  struct Layer {
+    bool sliding = false;
+    Parameter input_norm, post_attention_norm, pre_feed_forward_norm, post_feed_forward_norm, q_norm, k_norm;
+    Weight query, key_value, out, gate_up, down;
+  };
+
+  static absl::StatusOr<Layer> LoadLayer(WeightLoader weights, const GemmaConfig& config);
+  void Attend(Exec& exec, int64_t index, absl::Span<const int64_t> lengths, Tensor x) const;
+  void FeedForward(Exec& exec, int64_t index, Tensor x) const;
+
+  GemmaConfig config_;
+  int64_t rows_ = 0;
+  int64_t heads_ = 0, kv_heads_ = 0;  // held here
+  Parameter embeddings_, final_norm_;
+  std::vector<Layer> layers_;
+  RopeTables global_, local_;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_MODEL_GEMMA_H_

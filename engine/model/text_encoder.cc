@@ -1,0 +1,144 @@
+#include "engine/model/text_encoder.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+
+namespace kinora {
+namespace {
+
+bool Divides(const Mesh& mesh, int64_t heads) { return heads % mesh.tensor().size() == 0; }
+
+absl::Status CheckFit(const GemmaConfig& gemma, const ConnectorConfig& connector, const Tokenizer* tokenizer) {
+  if (tokenizer != nullptr && tokenizer->vocabulary() > gemma.vocabulary) {
+    return absl::InvalidArgumentError(absl::StrCat("tokenizer.model has ", tokenizer->vocabulary(),
+                                                   " ids, the text encoder embeddings of ", gemma.vocabulary,
+                                                   "; take both from the same Gemma checkpoint"));
+  }
+  if (connector.text_width != gemma.width || connector.text_states != gemma.layers + 1) {
+    return absl::InvalidArgumentError(absl::StrCat("the text projection reads ", connector.text_states, " states of ",
+                                                   connector.text_width, ", the text encoder gives ", gemma.layers + 1,
+                                                   " of ", gemma.width,
+                                                   "; text_encoder must name the Gemma this model was trained with"));
+  }
+  return absl::OkStatus();
+}
+
+// Content of a prompt: its ids, and the dtype it was computed in.
+std::string CacheKey(const std::vector<int32_t>& ids, DType dtype) {
+  std::string key(1, static_cast<char>(dtype));
+  key.append(reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(ids[0]));
+  return key;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TextEncoder>> TextEncoder::Load(WeightLoader weights, const GemmaConfig& gemma,
+                                                               const ConnectorConfig& connector,
+                                                               std::unique_ptr<const Tokenizer> tokenizer,
+                                                               const Options& options) {
+  KINORA_RETURN_IF_ERROR(CheckFit(gemma, connector, tokenizer.get()));
+  auto encoder = std::unique_ptr<TextEncoder>(new TextEncoder(options));
+  const Mesh& mesh = weights.mesh();
+  encoder->split_gemma_ = Divides(mesh, gemma.heads) && Divides(mesh, gemma.kv_heads) && Divides(mesh, gemma.ff_width);
+  encoder->split_connectors_ = Divides(mesh, connector.video.heads) && Divides(mesh, connector.audio.heads);
+  encoder->tokenizer_ = std::move(tokenizer);
+  KINORA_ASSIGN_OR_RETURN(
+      encoder->gemma_,
+      Gemma::Load(weights.On(encoder->MeshOf(mesh, encoder->split_gemma_)).Under("text_encoder"), gemma, options.rows));
+  KINORA_ASSIGN_OR_RETURN(encoder->extractor_, FeatureExtractor::Load(weights.Under("text_projection"), connector));
+  WeightLoader connectors = weights.On(encoder->MeshOf(mesh, encoder->split_connectors_)).Under("connectors");
+  KINORA_ASSIGN_OR_RETURN(encoder->video_, Connector::Load(connectors.Under("video_embeddings_connector"), connector,
+                                                           connector.video, options.rows, "video"));
+  KINORA_ASSIGN_OR_RETURN(encoder->audio_, Connector::Load(connectors.Under("audio_embeddings_connector"), connector,
+                                                           connector.audio, options.rows, "audio"));
+  return encoder;
+}
+
+absl::StatusOr<std::vector<int32_t>> TextEncoder::Tokenize(std::string_view prompt) const {
+  KINORA_ASSIGN_OR_RETURN(std::vector<int32_t> ids, tokenizer_->Encode(StripWhiteSpace(prompt)));
+  ids.resize(std::min<size_t>(ids.size(), options_.rows));
+  return ids;
+}
+
+TextContext TextEncoder::AllocContext(Arena& arena, DType dtype) const {
+  return {.video = arena.Alloc(dtype, {options_.rows, video_.width()}),
+          .audio = arena.Alloc(dtype, {options_.rows, audio_.width()})};
+}
+
+absl::Status TextEncoder::EncodeTokens(Exec& exec, absl::Span<const std::vector<int32_t>> prompts,
+                                       absl::Span<const TextContext> out) const {
+  KINORA_CHECK(prompts.size() == out.size() && prompts.size() <= kMaxBatch)
+      << prompts.size() << " prompts, " << out.size() << " contexts";
+  if (prompts.empty()) return absl::OkStatus();
+  std::vector<int32_t> packed;
+  std::vector<int64_t> lengths;
+  for (const std::vector<int32_t>& ids : prompts) {
+    packed.insert(packed.end(), ids.begin(), ids.end());
+    lengths.push_back(static_cast<int64_t>(ids.size()));
+  }
+  const auto tokens = static_cast<int64_t>(packed.size()), count = static_cast<int64_t>(prompts.size());
+  ArenaScope temp(exec.arena);
+  Tensor ids = temp.Alloc(DType::kI32, {tokens});
+  exec.ops.stream().Copy(Tensor(DType::kI32, {tokens}, packed.data()), ids);
+
+  const FeatureExtractor::Features features = extractor_.Alloc(temp, tokens);
+  Exec encode{exec.ops, exec.arena, MeshOf(exec.mesh, split_gemma_), exec.dtype, exec.taps};
+  gemma_.Forward(encode, ids, lengths,
+                 [&](int64_t index, const Tensor& hidden) { extractor_.Add(exec, index, hidden, lengths, features); });
+  Tap(exec, "features.video", features.video);
+  Tap(exec, "features.audio", features.audio);
+
+  Exec connect{exec.ops, exec.arena, MeshOf(exec.mesh, split_connectors_), exec.dtype, exec.taps};
+  const auto run = [&](const Connector& connector, const Tensor& input, Tensor TextContext::*part) {
+    ArenaScope scope(exec.arena);
+    Tensor contexts = scope.Alloc(exec.dtype, {count * options_.rows, connector.width()});
+    connector.Forward(connect, input, lengths, contexts);
+    for (int64_t i = 0; i < count; ++i)
+      exec.ops.stream().Copy(contexts.Rows(i * options_.rows, (i + 1) * options_.rows), out[i].*part);
+  };
+  run(video_, features.video, &TextContext::video);
+  run(audio_, features.audio, &TextContext::audio);
+  return exec.ops.stream().Synchronize();  // the ids are on this function's stack
+}
+
+absl::Status TextEncoder::Encode(Exec& exec, absl::Span<const std::string> prompts, absl::Span<const TextContext> out) {
+  KINORA_CHECK(prompts.size() == out.size()) << prompts.size() << " prompts, " << out.size() << " contexts";
+  Stream& stream = exec.ops.stream();
+  const auto copy = [&stream](const Tensor& video, const Tensor& audio, const TextContext& to) {
+    stream.Copy(video, to.video);
+    stream.Copy(audio, to.audio);
+  };
+  std::vector<std::string> keys;
+  std::vector<size_t> fresh, repeated;  // prompts to compute; prompts equal to an earlier one of this call
+  std::vector<std::vector<int32_t>> fresh_ids;
+  std::vector<TextContext> fresh_out;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    KINORA_ASSIGN_OR_RETURN(std::vector<int32_t> ids, Tokenize(prompts[i]));
+    std::string key = CacheKey(ids, exec.dtype);
+    if (std::find(keys.begin(), keys.end(), key) != keys.end()) {
+      repeated.push_back(i);
+    } else if (const ContextCache::Entry* entry = cache_.Find(key)) {
+      copy(entry->video, entry->audio, out[i]);
+    } else {
+      fresh.push_back(i);
+      fresh_ids.push_back(std::move(ids));
+      fresh_out.push_back(out[i]);
+    }
+    keys.push_back(std::move(key));
+  }
+  KINORA_RETURN_IF_ERROR(EncodeTokens(exec, fresh_ids, fresh_out));
+  for (size_t i : repeated) {
+    const TextContext& source = out[std::find(keys.begin(), keys.end(), keys[i]) - keys.begin()];
+    copy(source.video, source.audio, out[i]);
+  }
+  for (size_t i : fresh) {
+    KINORA_RETURN_IF_ERROR(cache_.Put(keys[i], out[i].video, out[i].audio, stream));
+    KINORA_RETURN_IF_ERROR(stream.Synchronize());  // the next Put may drop what this one is being copied to
+  }
+  return stream.Synchronize();
+}
+
+}  // namespace kinora

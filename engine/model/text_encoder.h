@@ -1,0 +1,76 @@
+// Prompts -> what the transformer's prompt attention reads: tokenizer, Gemma, feature extractor and the two connectors,
+// with a cache of encoded prompts. All prompts of a request go through in one batch.
+#ifndef KINORA_ENGINE_MODEL_TEXT_ENCODER_H_
+#define KINORA_ENGINE_MODEL_TEXT_ENCODER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "engine/model/connector.h"
+#include "engine/model/context_cache.h"
+#include "engine/model/feature_extractor.h"
+#include "engine/model/gemma.h"
+#include "engine/model/tokenizer.h"
+
+namespace kinora {
+
+// One prompt as the transformer gets it.
+struct TextContext {
+  Tensor video;  // [rows, width of the video connector] in the activations' dtype
+  Tensor audio;  // [rows, width of the audio connector]
+};
+
+// Not thread-safe: one a rank. Ranks that are given the same prompts in the same order have the same hits.
+class TextEncoder {
+ public:
+  struct Options {
+    int64_t rows = Tokenizer::kMaxTokens;  // of a context; tokens beyond it are cut off
+    int64_t cache_bytes = 256 << 20;       // of encoded prompts kept; 0: none
+  };
+  // weights: the root (text_encoder, text_projection and connectors are read). Heads are split over tensor ranks where
+  // they can be; a part whose heads do not divide is computed whole on every rank. InvalidArgument if the tokenizer has
+  // ids beyond the encoder's vocabulary or the projection does not fit the encoder. tokenizer: null in a dry run, where
+  // only EncodeTokens is called.
+  static absl::StatusOr<std::unique_ptr<TextEncoder>> Load(WeightLoader weights, const GemmaConfig& gemma,
+                                                           const ConnectorConfig& connector,
+                                                           std::unique_ptr<const Tokenizer> tokenizer,
+                                                           const Options& options);
+
+  // The ids of a prompt: white space stripped, <bos> first, at most `rows`; no padding. InvalidArgument if it is not
+  // UTF-8.
+  absl::StatusOr<std::vector<int32_t>> Tokenize(std::string_view prompt) const;
+
+  // Fills out[i] with the context of prompts[i]. Prompts seen before (or twice) are copied. Waits for the device. At
+  // most kMaxBatch prompts may be new at once.
+  absl::Status Encode(Exec& exec, absl::Span<const std::string> prompts, absl::Span<const TextContext> out);
+  // The same from ids, without the cache: what a dry run calls with the longest prompts to learn cost and memory.
+  absl::Status EncodeTokens(Exec& exec, absl::Span<const std::vector<int32_t>> prompts,
+                            absl::Span<const TextContext> out) const;
+
+  TextContext AllocContext(Arena& arena, DType dtype) const;
+  // Forgets what was encoded with weights that are about to change.
+  void ClearCache() { cache_.Clear(); }
+  const ContextCache& cache() const { return cache_; }
+  int64_t rows() const { return options_.rows; }
+
+ private:
+  explicit TextEncoder(const Options& options) : options_(options), cache_(options.cache_bytes) {}
+  // The mesh that a part runs on: the real one, or this rank alone.
+  const Mesh& MeshOf(const Mesh& mesh, bool split) const { return split ? mesh : *alone_; }
+
+  Options options_;
+  std::unique_ptr<Mesh> alone_ = Mesh::Single();
+  bool split_gemma_ = false, split_connectors_ = false;
+  std::unique_ptr<const Tokenizer> tokenizer_;
+  Gemma gemma_;
+  FeatureExtractor extractor_;
+  Connector video_, audio_;
+  ContextCache cache_;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_MODEL_TEXT_ENCODER_H_

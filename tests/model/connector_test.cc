@@ -1,0 +1,180 @@
+#include "engine/model/connector.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "engine/base/status_macros.h"
+#include "engine/model/feature_extractor.h"
+#include "engine/ops/dry_ops.h"
+#include "tests/model/text_rig.h"
+#include "tests/testing/ranks.h"
+#include "tests/testing/status_matchers.h"
+
+namespace kinora {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t kRows = 48;
+const std::vector<int64_t> kLengths = {21, 9};
+
+struct Case {
+  const char* golden;
+  ConnectorConfig config;
+  DType dtype;
+};
+
+struct Result {
+  std::vector<float> video_features, audio_features, video, audio;
+};
+
+Tensor View(std::vector<float>& values, int64_t width) {
+  return Tensor(DType::kF32, {static_cast<int64_t>(values.size()) / width, width}, values.data());
+}
+
+std::vector<float> Floats(const Tensor& t) {
+  std::vector<float> values(t.elements());
+  CopyElements(t, Tensor(DType::kF32, t.shape(), values.data()));
+  return values;
+}
+
+// Feature extractor and connectors on the golden's hidden states.
+absl::StatusOr<Result> RunConnectors(TextRig& rig, Golden& golden, const ConnectorConfig& config) {
+  WeightLoader weights = rig.Open({.paths = {golden.WriteCheckpoint()}});
+  KINORA_ASSIGN_OR_RETURN(const FeatureExtractor extractor,
+                          FeatureExtractor::Load(weights.Under("text_projection"), config));
+  KINORA_ASSIGN_OR_RETURN(const Connector video,
+                          Connector::Load(weights.Under("connectors").Under("video_embeddings_connector"), config,
+                                          config.video, kRows, "video"));
+  KINORA_ASSIGN_OR_RETURN(const Connector audio,
+                          Connector::Load(weights.Under("connectors").Under("audio_embeddings_connector"), config,
+                                          config.audio, kRows, "audio"));
+  KINORA_RETURN_IF_ERROR(weights.Finish());
+  ArenaScope temp(rig.arena);
+  const Tensor& states = golden.Get("in.hidden_states");
+  const FeatureExtractor::Features features = extractor.Alloc(temp, kLengths[0] + kLengths[1]);
+  rig.ops->Fill(NAN, features.video);
+  for (int64_t i = 0; i < config.text_states; ++i) {
+    const HostTensor packed = PackValid(states, kLengths, i);
+    Tensor hidden = temp.Alloc(rig.exec.dtype, packed.tensor().shape());
+    rig.ops->stream().Copy(packed.tensor(), hidden);
+    extractor.Add(rig.exec, i, hidden, kLengths, features);
+  }
+  Tensor video_out = temp.Alloc(rig.exec.dtype, {2 * kRows, config.video.width()});
+  Tensor audio_out = temp.Alloc(rig.exec.dtype, {2 * kRows, config.audio.width()});
+  rig.ops->Fill(NAN, video_out);
+  rig.ops->Fill(NAN, audio_out);
+  video.Forward(rig.exec, features.video, kLengths, video_out);
+  audio.Forward(rig.exec, features.audio, kLengths, audio_out);
+  return Result{Floats(features.video), Floats(features.audio), Floats(video_out), Floats(audio_out)};
+}
+
+class Connectors : public testing::TestWithParam<Case> {};
+
+TEST_P(Connectors, FeaturesAndContextsEqualTheReference) {
+  const auto& [name, config, dtype] = GetParam();
+  Golden golden(name);
+  const double tolerance = Tolerance(TestBackend::kCpu, dtype);
+  TapCheck taps(golden, tolerance);
+  TextRig rig(dtype, &taps.taps());
+  Result result = RunConnectors(rig, golden, config).value();
+  const int64_t video = config.video.width(), audio = config.audio.width();
+  EXPECT_TRUE(Near(View(result.video_features, video), PackValid(golden.Get("tap.features.video"), kLengths).tensor(),
+                   tolerance));
+  EXPECT_TRUE(Near(View(result.audio_features, audio), PackValid(golden.Get("tap.features.audio"), kLengths).tensor(),
+                   tolerance));
+  EXPECT_TRUE(taps.Result());
+  EXPECT_GE(taps.compared(), 4);
+  EXPECT_TRUE(Near(View(result.video, video), golden.Get("out.video_context"), tolerance));
+  EXPECT_TRUE(Near(View(result.audio, audio), golden.Get("out.audio_context"), tolerance));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Connectors,
+                         testing::Values(Case{"connectors_2_0", TinyConnector20(), DType::kF32},
+                                         Case{"connectors_2_0", TinyConnector20(), DType::kBF16},
+                                         Case{"connectors_2_3", TinyConnector23(), DType::kF32},
+                                         Case{"connectors_2_3", TinyConnector23(), DType::kBF16}),
+                         [](const auto& info) {
+                           return std::string(info.param.golden) + "_" + std::string(DTypeName(info.param.dtype));
+                         });
+
+TEST(Connector, TheGoldenCatchesTheUsualMistakes) {
+  const double enough = 100 * Tolerance(TestBackend::kCpu, DType::kF32);
+  const auto error = [](const ConnectorConfig& config) {
+    Golden golden("connectors_2_3");
+    TextRig rig(DType::kF32);
+    Result result = RunConnectors(rig, golden, config).value();
+    return RelativeError(View(result.video, config.video.width()), golden.Get("out.video_context"));
+  };
+  ConnectorConfig config = TinyConnector23();
+  config.rope_max_position = 1;
+  EXPECT_GE(error(config), enough);
+  config = TinyConnector23();
+  config.rope_theta = 1000;
+  EXPECT_GE(error(config), enough);
+}
+
+TEST(Connector, TwoTensorRanksAgreeWithOne) {
+  const auto run = [](const Mesh& mesh) -> absl::StatusOr<std::vector<float>> {
+    Golden golden("connectors_2_3");
+    TextRig rig(DType::kF32, nullptr, &mesh);
+    KINORA_ASSIGN_OR_RETURN(Result result, RunConnectors(rig, golden, TinyConnector23()));
+    return result.video;
+  };
+  std::vector<std::vector<float>> one = RunRanks<std::vector<float>>({}, run),
+                                  two = RunRanks<std::vector<float>>({.tensor = 2}, run);
+  EXPECT_EQ(two[0], two[1]);
+  EXPECT_TRUE(Near(View(two[0], 64), View(one[0], 64), 1e-5));
+}
+
+TEST(Connector, RanksThatDoNotDivideTheHeadsAreRefused) {
+  RunRanks<int>({.tensor = 2}, [](const Mesh& mesh) -> absl::StatusOr<int> {
+    DryOps ops;
+    const ConnectorConfig config = TinyConnector20();  // 3 heads
+    EXPECT_THAT(Connector::Load(WeightLoader::Dry(mesh, ops, DType::kF32), config, config.video, kRows, "video"),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("3 heads")));
+    return 1;
+  });
+}
+
+TEST(FeatureExtractor, OneProjectionForTwoWidthsIsRefused) {
+  DryOps ops;
+  const auto mesh = Mesh::Single();
+  ConnectorConfig config = TinyConnector20();
+  config.audio.heads = 2;
+  EXPECT_THAT(FeatureExtractor::Load(WeightLoader::Dry(*mesh, ops, DType::kF32), config),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("aggregate_embed")));
+}
+
+struct Count {
+  ConnectorConfig config;
+  double projections, video, audio;  // millions (spec §11.1)
+};
+
+TEST(Connector, ReleasedSizesHaveTheirParameters) {
+  for (const Count& count : {Count{ReleasedConnector20(), 722.5, 354.5, 354.5},
+                             Count{ReleasedConnector23(), 770.7 + 385.4, 1612.5, 403.6}}) {
+    DryOps ops;
+    const auto mesh = Mesh::Single();
+    const auto millions = [&](const auto& load) {
+      WeightLoader weights = WeightLoader::Dry(*mesh, ops, DType::kBF16);
+      EXPECT_TRUE(load(weights).ok());
+      return static_cast<double>(weights.recorded_elements()) / 1e6;
+    };
+    EXPECT_NEAR(millions([&](WeightLoader w) { return FeatureExtractor::Load(w, count.config).status(); }),
+                count.projections, 0.1);
+    EXPECT_NEAR(millions([&](WeightLoader w) {
+                  return Connector::Load(w, count.config, count.config.video, 1024, "v").status();
+                }),
+                count.video, 0.05);
+    EXPECT_NEAR(millions([&](WeightLoader w) {
+                  return Connector::Load(w, count.config, count.config.audio, 1024, "a").status();
+                }),
+                count.audio, 0.05);
+  }
+}
+
+}  // namespace
+}  // namespace kinora

@@ -1,0 +1,261 @@
+#include "engine/model/text_encoder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "engine/base/status_macros.h"
+#include "engine/ops/dry_ops.h"
+#include "nlohmann/json.hpp"
+#include "tests/model/text_rig.h"
+#include "tests/testing/ranks.h"
+#include "tests/testing/status_matchers.h"
+
+namespace kinora {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t kVideoWidth = 64, kAudioWidth = 32;
+constexpr char kFolder[] = KINORA_SOURCE_DIR "/models/tiny/";
+
+absl::StatusOr<std::unique_ptr<TextEncoder>> LoadTiny(TextRig& rig, const TextEncoder::Options& options = {},
+                                                      const GemmaConfig& gemma = TinyGemma()) {
+  WeightLoader weights = rig.Open({.paths = {std::string(kFolder) + "ltx-2.3-tiny-dev.safetensors"},
+                                   .text_encoder = std::string(kFolder) + "gemma"});
+  KINORA_ASSIGN_OR_RETURN(std::unique_ptr<const Tokenizer> tokenizer,
+                          Tokenizer::Load(std::string(kFolder) + "gemma/tokenizer.model"));
+  KINORA_ASSIGN_OR_RETURN(auto encoder,
+                          TextEncoder::Load(weights, gemma, TinyConnector23(/*states=*/7, /*registers=*/128),
+                                            std::move(tokenizer), options));
+  KINORA_RETURN_IF_ERROR(weights.Finish());
+  return encoder;
+}
+
+struct Encoded {
+  std::vector<float> video, audio;
+  friend bool operator==(const Encoded&, const Encoded&) = default;
+};
+
+Encoded Floats(const TextContext& context) {
+  Encoded e{std::vector<float>(context.video.elements()), std::vector<float>(context.audio.elements())};
+  CopyElements(context.video, Tensor(DType::kF32, context.video.shape(), e.video.data()));
+  CopyElements(context.audio, Tensor(DType::kF32, context.audio.shape(), e.audio.data()));
+  return e;
+}
+
+absl::StatusOr<std::vector<Encoded>> Encode(TextRig& rig, TextEncoder& encoder,
+                                            const std::vector<std::string>& prompts) {
+  ArenaScope temp(rig.arena);
+  std::vector<TextContext> contexts;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    contexts.push_back(encoder.AllocContext(rig.arena, rig.exec.dtype));
+    rig.ops->Fill(NAN, contexts.back().video);
+    rig.ops->Fill(NAN, contexts.back().audio);
+  }
+  KINORA_RETURN_IF_ERROR(encoder.Encode(rig.exec, prompts, contexts));
+  std::vector<Encoded> encoded;
+  for (const TextContext& context : contexts) encoded.push_back(Floats(context));
+  return encoded;
+}
+
+// Every `stride`-th row, as the goldens of whole renders keep them.
+HostTensor EveryRow(const std::vector<float>& values, int64_t width, int64_t stride) {
+  const int64_t rows = (static_cast<int64_t>(values.size()) / width + stride - 1) / stride;
+  HostTensor out(DType::kF32, {rows, width});
+  for (int64_t row = 0; row < rows; ++row)
+    std::copy_n(values.data() + row * stride * width, width, out.f32() + row * width);
+  return out;
+}
+
+class WholeRenders : public testing::TestWithParam<std::tuple<const char*, DType>> {};
+
+TEST_P(WholeRenders, ContextsEqualTheReference) {
+  const auto [name, dtype] = GetParam();
+  Golden golden(name);
+  const auto parameters = nlohmann::json::parse(golden.metadata("parameters"));
+  const int64_t stride = parameters["context_row_stride"];
+  std::vector<std::string> prompts = {parameters["request"]["prompt"]};
+  const bool negative = golden.Has("out.video_context_negative");
+  if (negative) prompts.push_back(parameters["request"]["negative_prompt"]);
+  TextRig rig(dtype);
+  const auto encoder = LoadTiny(rig).value();
+  std::vector<int32_t> ids = encoder->Tokenize(prompts[0]).value();
+  EXPECT_EQ(
+      RelativeError(Tensor(DType::kI32, {static_cast<int64_t>(ids.size())}, ids.data()), golden.Get("out.input_ids")),
+      0.0);
+  const std::vector<Encoded> contexts = Encode(rig, *encoder, prompts).value();
+  const double tolerance = Tolerance(TestBackend::kCpu, dtype);
+  for (size_t i = 0; i < contexts.size(); ++i) {
+    const std::string suffix = i == 0 ? "" : "_negative";
+    EXPECT_TRUE(Near(EveryRow(contexts[i].video, kVideoWidth, stride).tensor(),
+                     golden.Get("out.video_context" + suffix), tolerance));
+    EXPECT_TRUE(Near(EveryRow(contexts[i].audio, kAudioWidth, stride).tensor(),
+                     golden.Get("out.audio_context" + suffix), tolerance));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, WholeRenders,
+                         testing::Combine(testing::Values("pipeline_one_stage", "pipeline_distilled"),
+                                          testing::Values(DType::kF32, DType::kBF16)),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param)) + "_" +
+                                  std::string(DTypeName(std::get<1>(info.param)));
+                         });
+
+TEST(TextEncoder, ARepeatedPromptCostsNothingAndIsTheSame) {
+  TextRig rig(DType::kF32);
+  const auto encoder = LoadTiny(rig).value();
+  const auto first = Encode(rig, *encoder, {"a red fox", "blurry"}).value();
+  EXPECT_EQ(encoder->cache().misses(), 2);
+  EXPECT_EQ(encoder->cache().entries(), 2);
+  rig.arena.ResetPeak();
+  const int64_t idle = rig.arena.peak();
+  const auto again = Encode(rig, *encoder, {" blurry\n", "a red fox"}).value();
+  EXPECT_EQ(encoder->cache().hits(), 2);
+  EXPECT_EQ(encoder->cache().misses(), 2);
+  EXPECT_EQ(rig.arena.peak() - idle,
+            2 * 1024 * (kVideoWidth + kAudioWidth) * 4);  // the contexts alone: nothing was computed
+  EXPECT_EQ(again[0], first[1]);
+  EXPECT_EQ(again[1], first[0]);
+}
+
+TEST(TextEncoder, APromptGivenTwiceIsComputedOnce) {
+  TextRig rig(DType::kF32);
+  const auto encoder = LoadTiny(rig).value();
+  const auto twice = Encode(rig, *encoder, {"a red fox", "a red fox "}).value();
+  EXPECT_EQ(twice[0], twice[1]);
+  EXPECT_EQ(encoder->cache().misses(), 1);
+  EXPECT_EQ(encoder->cache().entries(), 1);
+}
+
+TEST(TextEncoder, WithoutACacheEveryPromptIsComputedAgainToTheSameBits) {
+  TextRig rig(DType::kBF16);
+  const auto encoder = LoadTiny(rig, {.cache_bytes = 0}).value();
+  const auto first = Encode(rig, *encoder, {"a red fox"}).value();
+  const auto beside = Encode(rig, *encoder, {"a long prompt about something else entirely", "a red fox"}).value();
+  EXPECT_EQ(encoder->cache().entries(), 0);
+  EXPECT_EQ(encoder->cache().bytes(), 0);
+  EXPECT_EQ(first[0], beside[1]);
+}
+
+TEST(TextEncoder, TheLeastRecentlyUsedPromptIsDroppedFirst) {
+  TextRig rig(DType::kF32);
+  const int64_t entry = 1024 * (kVideoWidth + kAudioWidth) * 4;
+  const auto encoder = LoadTiny(rig, {.cache_bytes = 2 * entry + 4096}).value();
+  for (const char* prompt : {"one", "two", "one", "three"}) ASSERT_TRUE(Encode(rig, *encoder, {prompt}).ok());
+  EXPECT_EQ(encoder->cache().entries(), 2);
+  EXPECT_LE(encoder->cache().bytes(), 2 * entry + 4096);
+  EXPECT_EQ(encoder->cache().hits(), 1);
+  ASSERT_TRUE(Encode(rig, *encoder, {"one"}).ok());
+  EXPECT_EQ(encoder->cache().hits(), 2);  // kept: used after "two"
+  ASSERT_TRUE(Encode(rig, *encoder, {"two"}).ok());
+  EXPECT_EQ(encoder->cache().hits(), 2);  // dropped
+  encoder->ClearCache();
+  EXPECT_EQ(encoder->cache().entries(), 0);
+  EXPECT_EQ(encoder->cache().bytes(), 0);
+}
+
+TEST(TextEncoder, PrecisionsAreCachedApart) {
+  TextRig wide(DType::kF32);
+  const auto encoder = LoadTiny(wide).value();
+  ASSERT_TRUE(Encode(wide, *encoder, {"a red fox"}).ok());
+  TextRig narrow(DType::kBF16);
+  ASSERT_TRUE(Encode(narrow, *encoder, {"a red fox"}).ok());
+  EXPECT_EQ(encoder->cache().misses(), 2);
+}
+
+TEST(TextEncoder, AnEmptyPromptIsItsBeginTokenAndRegisters) {
+  TextRig rig(DType::kF32);
+  const auto encoder = LoadTiny(rig).value();
+  EXPECT_EQ(encoder->Tokenize("  ").value(), std::vector<int32_t>{2});
+  const auto encoded = Encode(rig, *encoder, {""}).value();
+  for (float value : encoded[0].video) ASSERT_TRUE(std::isfinite(value));
+}
+
+TEST(TextEncoder, TheLongestPromptFillsEveryRow) {
+  TextRig rig(DType::kF32);
+  const auto encoder = LoadTiny(rig).value();
+  const std::string prompt(4000, 'x');
+  EXPECT_EQ(encoder->Tokenize(prompt).value().size(), 1024u);
+  const auto encoded = Encode(rig, *encoder, {prompt}).value();
+  for (float value : encoded[0].audio) ASSERT_TRUE(std::isfinite(value));
+}
+
+TEST(TextEncoder, InvalidUtf8IsRefusedBeforeAnythingIsComputed) {
+  TextRig rig(DType::kF32);
+  const auto encoder = LoadTiny(rig).value();
+  EXPECT_THAT(Encode(rig, *encoder, {"a fox\xff"}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("byte 5")));
+  EXPECT_EQ(encoder->cache().entries(), 0);
+}
+
+TEST(TextEncoder, TwoTensorRanksAgreeWithOneAndFourComputeWhole) {
+  const auto run = [](const Mesh& mesh) -> absl::StatusOr<Encoded> {
+    TextRig rig(DType::kF32, nullptr, &mesh);
+    KINORA_ASSIGN_OR_RETURN(auto encoder, LoadTiny(rig));
+    KINORA_ASSIGN_OR_RETURN(auto encoded, Encode(rig, *encoder, {"a red fox runs", "blurry"}));
+    return encoded[0];
+  };
+  std::vector<Encoded> one = RunRanks<Encoded>({}, run);
+  const Tensor expected(DType::kF32, {1024, kVideoWidth}, one[0].video.data());
+  for (int ranks : {2, 4}) {  // 2 key heads: with 4 ranks Gemma runs whole, the connectors' 4 heads are split
+    std::vector<Encoded> many = RunRanks<Encoded>({.tensor = ranks}, run);
+    EXPECT_TRUE(Near(Tensor(DType::kF32, {1024, kVideoWidth}, many[0].video.data()), expected, 1e-5)) << ranks;
+    EXPECT_EQ(many[0], many[ranks - 1]);
+  }
+  for (const Encoded& encoded : RunRanks<Encoded>({.guidance = 2, .tokens = 2}, run)) EXPECT_EQ(encoded, one[0]);
+}
+
+TEST(TextEncoder, ATokenizerOrEncoderOfAnotherModelIsRefused) {
+  TextRig rig(DType::kF32);
+  EXPECT_THAT(LoadTiny(rig, {}, TinyGemma(6, 6, 64, /*vocabulary=*/1000)),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("tokenizer.model has 1024 ids")));
+  EXPECT_THAT(LoadTiny(rig, {}, TinyGemma(5)),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("7 states of 64")));
+}
+
+// What a plan sees is what a run takes.
+TEST(TextEncoder, ADryRunMeasuresTheMemoryOfARealOne) {
+  TextRig rig(DType::kBF16);
+  const auto encoder = LoadTiny(rig).value();
+  ASSERT_TRUE(Encode(rig, *encoder, {std::string(4000, 'x'), std::string(4000, 'y')}).ok());
+
+  DryOps ops;
+  const auto mesh = Mesh::Single();
+  Arena arena = Arena::Dry();
+  Exec exec{ops, arena, *mesh, DType::kBF16};
+  const auto dry =
+      TextEncoder::Load(WeightLoader::Dry(*mesh, ops, DType::kBF16), TinyGemma(), TinyConnector23(7, 128), nullptr, {})
+          .value();
+  const std::vector<TextContext> contexts = {dry->AllocContext(arena, DType::kBF16),
+                                             dry->AllocContext(arena, DType::kBF16)};
+  const std::vector<std::vector<int32_t>> longest(2, std::vector<int32_t>(1024, 0));
+  ASSERT_TRUE(dry->EncodeTokens(exec, longest, contexts).ok());
+  EXPECT_EQ(arena.peak(), rig.arena.peak());
+}
+
+// Projection and blocks over 1024 rows: 3.0 and 6.7 TFLOP a prompt (spec §11.2).
+TEST(TextEncoder, ReleasedConnectorsHaveTheirFlops) {
+  for (const auto& [config, expected] :
+       {std::pair{ReleasedConnector20(), 3.0}, std::pair{ReleasedConnector23(), 6.7}}) {
+    DryOps ops;
+    const auto mesh = Mesh::Single();
+    Arena arena = Arena::Dry();
+    Exec exec{ops, arena, *mesh, DType::kBF16};
+    const auto encoder =
+        TextEncoder::Load(WeightLoader::Dry(*mesh, ops, DType::kBF16), ReleasedGemma(), config, nullptr, {}).value();
+    const TextContext context = encoder->AllocContext(arena, DType::kBF16);
+    const auto flops = [&](int64_t tokens) {
+      ops.ResetCost();
+      EXPECT_TRUE(encoder->EncodeTokens(exec, {std::vector<int32_t>(tokens, 0)}, {context}).ok());
+      return static_cast<double>(ops.cost().flops()) / 1e12;
+    };
+    EXPECT_NEAR(flops(1024) - 22.9, expected, 0.35);  // less Gemma's; both figures are rounded
+    EXPECT_LT(flops(256), 0.5 * flops(1024));         // only valid rows
+  }
+}
+
+}  // namespace
+}  // namespace kinora
