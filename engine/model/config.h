@@ -32,6 +32,7 @@ struct ModalityConfig {
 
   int64_t width() const { return heads * head_dim; }
   int64_t ff_width() const { return 4 * width(); }
+  friend bool operator==(const ModalityConfig&, const ModalityConfig&) = default;
 };
 
 struct TransformerConfig {
@@ -53,6 +54,7 @@ struct TransformerConfig {
 
   int64_t modulation_rows() const { return cross_attention_adaln ? 9 : 6; }
   bool has_prompt_adaln() const { return cross_attention_adaln && prompt_adaln; }
+  friend bool operator==(const TransformerConfig&, const TransformerConfig&) = default;
 };
 
 // One connector: a transformer over the 1,024 prompt rows.
@@ -63,6 +65,7 @@ struct ConnectorStreamConfig {
   int64_t registers = 128;  // rows of learnable_registers
 
   int64_t width() const { return heads * head_dim; }
+  friend bool operator==(const ConnectorStreamConfig&, const ConnectorStreamConfig&) = default;
 };
 
 // From the text encoder's hidden states to the two contexts.
@@ -81,6 +84,7 @@ struct ConnectorConfig {
   bool rope_double_precision = false;
 
   int64_t flat_width() const { return text_width * text_states; }  // in-features of the projections
+  friend bool operator==(const ConnectorConfig&, const ConnectorConfig&) = default;
 };
 
 struct GemmaConfig {  // Gemma-3, text part
@@ -100,6 +104,7 @@ struct GemmaConfig {  // Gemma-3, text part
   std::vector<bool> sliding;  // [layers]: local attention
   int64_t bos_token = 2;
   int64_t pad_token = 0;
+  friend bool operator==(const GemmaConfig&, const GemmaConfig&) = default;
 };
 
 struct SchedulerConfig {
@@ -110,6 +115,7 @@ struct SchedulerConfig {
   int64_t base_tokens = 1024;
   int64_t max_tokens = 4096;
   std::optional<double> terminal = 0.1;
+  friend bool operator==(const SchedulerConfig&, const SchedulerConfig&) = default;
 };
 
 struct ModelConfig {
@@ -122,6 +128,7 @@ struct ModelConfig {
   VocoderConfig vocoder;
   std::optional<GemmaConfig> gemma;  // absent: no text encoder was given
   SchedulerConfig scheduler;
+  friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };
 
 }  // namespace kinora

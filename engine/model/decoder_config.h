@@ -20,6 +20,7 @@ struct VideoDecoderBlock {
 
   // Output channels of an upsampling block's convolution, before depth-to-space.
   int64_t conv_channels() const { return out_channels * stride[0] * stride[1] * stride[2]; }
+  friend bool operator==(const VideoDecoderBlock&, const VideoDecoderBlock&) = default;
 };
 
 enum class SpatialPadding { kZeros, kReflect };
@@ -37,6 +38,7 @@ struct VideoDecoderConfig {
   int64_t conv_out_channels() const { return out_channels * patch_size * patch_size; }
   int64_t time_factor() const;   // frames = time_factor · (latent frames − 1) + 1
   int64_t space_factor() const;  // pixels = space_factor · latent cells
+  friend bool operator==(const VideoDecoderConfig&, const VideoDecoderConfig&) = default;
 };
 
 struct AudioDecoderConfig {
@@ -53,6 +55,7 @@ struct AudioDecoderConfig {
   int64_t factor() const { return int64_t{1} << (multipliers.size() - 1); }  // mel rows and bins per latent cell
   int64_t latent_bins() const { return mel_bins / factor(); }
   int64_t packed_width() const { return latent_channels * latent_bins(); }  // per_channel_statistics entries
+  friend bool operator==(const AudioDecoderConfig&, const AudioDecoderConfig&) = default;
 };
 
 struct GeneratorConfig {  // one HiFi-GAN / BigVGAN generator
@@ -70,6 +73,7 @@ struct GeneratorConfig {  // one HiFi-GAN / BigVGAN generator
 
   bool anti_aliased() const { return activation != Activation::kLeakyRelu; }
   int64_t stage_channels(int64_t stage) const { return hidden_channels >> (stage + 1); }  // after upsampling `stage`
+  friend bool operator==(const GeneratorConfig&, const GeneratorConfig&) = default;
 };
 
 struct BandwidthExtensionConfig {
@@ -77,6 +81,7 @@ struct BandwidthExtensionConfig {
   int64_t n_fft = 512;
   int64_t hop_length = 80;
   int64_t mel_bins = 64;
+  friend bool operator==(const BandwidthExtensionConfig&, const BandwidthExtensionConfig&) = default;
 };
 
 struct VocoderConfig {
@@ -84,6 +89,7 @@ struct VocoderConfig {
   std::optional<BandwidthExtensionConfig> extension;  // 2.3
   int64_t base_rate = 24000;                          // samples a second out of `base`
   int64_t output_rate = 24000;                        // of the waveform; equals base_rate without extension
+  friend bool operator==(const VocoderConfig&, const VocoderConfig&) = default;
 };
 
 }  // namespace kinora

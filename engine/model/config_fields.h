@@ -1,0 +1,79 @@
+// Typed reading of configuration JSON from foreign files. Problems are collected, so that one run names all of them; a
+// field that is absent or null keeps its default.
+#ifndef KINORA_ENGINE_MODEL_CONFIG_FIELDS_H_
+#define KINORA_ENGINE_MODEL_CONFIG_FIELDS_H_
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/base/strings.h"
+#include "nlohmann/json.hpp"
+
+namespace kinora {
+
+class ConfigProblems {
+ public:
+  void Add(std::string problem) { problems_.push_back(std::move(problem)); }
+  bool ok() const { return problems_.empty(); }
+  absl::Status status() const;  // InvalidArgument listing the first 20
+
+ private:
+  std::vector<std::string> problems_;
+};
+
+// Bounds that no model comes near: a value beyond them is a damaged or hostile file, refused before anything is
+// allocated.
+inline constexpr int64_t kMaxLayers = 1024;
+inline constexpr int64_t kMaxHeads = 1024;
+inline constexpr int64_t kMaxHeadDim = 2048;
+inline constexpr int64_t kMaxWidth = 1 << 17;
+inline constexpr int64_t kMaxSampleRate = 1 << 20;
+
+class ConfigFields {
+ public:
+  // object: null or not an object reads as empty (the latter is a problem). path: "config.vae", for messages.
+  ConfigFields(const nlohmann::json* object, std::string path, ConfigProblems* problems);
+
+  bool Has(std::string_view key) const { return Find(key) != nullptr; }
+  ConfigFields Object(std::string_view key) const;
+  std::string Path(std::string_view key) const { return Cat(path_, ".", key); }
+  const nlohmann::json* Find(std::string_view key) const;  // null if absent or null
+
+  // Each writes *out if the field is there and acceptable.
+  void Read(std::string_view key, bool* out) const;
+  void Read(std::string_view key, double* out) const;  // finite
+  void Read(std::string_view key, std::string* out) const;
+  void Read(std::string_view key, int64_t* out, int64_t max) const;               // 1..max
+  void ReadIndex(std::string_view key, int64_t* out, int64_t max) const;          // 0..max
+  void Read(std::string_view key, std::vector<int64_t>* out, int64_t max) const;  // 1..64 numbers of 1..max
+  void Read(std::string_view key, std::vector<double>* out) const;                // 1..64 positive numbers
+  void Read(std::string_view key, std::vector<bool>* out, size_t count) const;    // a list of `count`, or one for all
+  template <typename T>
+  T Get(std::string_view key, T fallback) const {
+    Read(key, &fallback);
+    return fallback;
+  }
+
+  // A field with only one value whose maths exists here: anything else is refused by name. Absent is accepted.
+  void Require(std::string_view key, const nlohmann::json& only) const;
+  // The index of the field's value among `values`; `fallback` if absent; a problem if it is another.
+  size_t Choose(std::string_view key, std::initializer_list<std::string_view> values, size_t fallback) const;
+  // A field that must repeat what another one said.
+  void RequireSame(std::string_view key, int64_t value, std::string_view as) const;
+
+  void Problem(std::string_view key, std::string_view what) const;
+  ConfigProblems& problems() const { return *problems_; }
+
+ private:
+  const nlohmann::json* object_;
+  std::string path_;
+  ConfigProblems* problems_;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_MODEL_CONFIG_FIELDS_H_
