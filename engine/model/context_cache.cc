@@ -17,7 +17,7 @@ const ContextCache::Entry* ContextCache::Find(const std::string& key) {
   return &recent_.front().entry;
 }
 
-absl::Status ContextCache::Put(const std::string& key, const Tensor& video, const Tensor& audio, Stream& stream) {
+absl::Status ContextCache::Put(Exec& exec, const std::string& key, const Tensor& video, const Tensor& audio) {
   if (const auto found = index_.find(key); found != index_.end()) Drop(found->second);
   constexpr int64_t kAlign = 64;
   const int64_t video_bytes = (video.bytes() + kAlign - 1) / kAlign * kAlign;
@@ -30,8 +30,8 @@ absl::Status ContextCache::Put(const std::string& key, const Tensor& video, cons
   auto* memory = static_cast<char*>(stored.buffer.data());
   stored.entry = {.video = Tensor(video.dtype(), video.shape(), memory),
                   .audio = Tensor(audio.dtype(), audio.shape(), memory + video_bytes)};
-  stream.Copy(video, stored.entry.video);
-  stream.Copy(audio, stored.entry.audio);
+  exec.ops.stream().Copy(video, stored.entry.video);
+  exec.ops.stream().Copy(audio, stored.entry.audio);
   recent_.push_front(std::move(stored));
   index_[key] = recent_.begin();
   bytes_ += bytes;

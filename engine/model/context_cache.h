@@ -8,8 +8,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "engine/tensor/buffer.h"
-#include "engine/tensor/stream.h"
+#include "engine/parallel/exec.h"
 
 namespace kinora {
 
@@ -26,7 +25,7 @@ class ContextCache {
   const Entry* Find(const std::string& key);
   // Enqueues copies of both tensors; the caller synchronizes before the originals change. ResourceExhausted if memory
   // cannot be had.
-  absl::Status Put(const std::string& key, const Tensor& video, const Tensor& audio, Stream& stream);
+  absl::Status Put(Exec& exec, const std::string& key, const Tensor& video, const Tensor& audio);
   void Clear();
 
   int64_t bytes() const { return bytes_; }  // never above the capacity

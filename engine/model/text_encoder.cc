@@ -106,10 +106,9 @@ absl::Status TextEncoder::EncodeTokens(Exec& exec, absl::Span<const std::vector<
 
 absl::Status TextEncoder::Encode(Exec& exec, absl::Span<const std::string> prompts, absl::Span<const TextContext> out) {
   KINORA_CHECK(prompts.size() == out.size()) << prompts.size() << " prompts, " << out.size() << " contexts";
-  Stream& stream = exec.ops.stream();
-  const auto copy = [&stream](const Tensor& video, const Tensor& audio, const TextContext& to) {
-    stream.Copy(video, to.video);
-    stream.Copy(audio, to.audio);
+  const auto copy = [&exec](const Tensor& video, const Tensor& audio, const TextContext& to) {
+    exec.ops.stream().Copy(video, to.video);
+    exec.ops.stream().Copy(audio, to.audio);
   };
   std::vector<std::string> keys;
   std::vector<size_t> fresh, repeated;  // prompts to compute; prompts equal to an earlier one of this call
@@ -135,10 +134,10 @@ absl::Status TextEncoder::Encode(Exec& exec, absl::Span<const std::string> promp
     copy(source.video, source.audio, out[i]);
   }
   for (size_t i : fresh) {
-    KINORA_RETURN_IF_ERROR(cache_.Put(keys[i], out[i].video, out[i].audio, stream));
-    KINORA_RETURN_IF_ERROR(stream.Synchronize());  // the next Put may drop what this one is being copied to
+    KINORA_RETURN_IF_ERROR(cache_.Put(exec, keys[i], out[i].video, out[i].audio));
+    KINORA_RETURN_IF_ERROR(exec.ops.stream().Synchronize());  // the next Put may drop what this one is being copied to
   }
-  return stream.Synchronize();
+  return exec.ops.stream().Synchronize();
 }
 
 }  // namespace kinora

@@ -119,7 +119,6 @@ TEST(IncludeRules, ForeignLibrariesStayWhereTheyBelong) {
       {std::regex("^grpc|\\.grpc\\.pb\\.h$"), {"server/", "tests/"}},
       {std::regex("^google/|\\.pb\\.h$"), {"server/", "tests/"}},
       {std::regex("^(dnnl|oneapi)"), {"tests/bench/"}},
-      {std::regex("^(sentencepiece)"), {"engine/model/", "tests/"}},
       {std::regex("^sqlite3"), {"server/frontend/", "tests/"}},
       {std::regex("^(prometheus|civetweb)"), {"server/", "tests/"}},
       {std::regex("^absl/"), {"engine/", "server/", "tests/"}},
