@@ -1,0 +1,188 @@
+#include "server/tools/render_run.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "engine/base/status_macros.h"
+#include "engine/base/trace.h"
+#include "engine/media/file_sink.h"
+#include "engine/parallel/thread_communicator.h"
+#include "engine/pipeline/pipeline.h"
+#include "server/common/request_conversion.h"
+#include "server/tools/dump_sink.h"
+#include "server/tools/noise_file.h"
+#include "server/tools/progress_display.h"
+#include "server/tools/render_report.h"
+#include "server/worker/output_options.h"
+
+namespace kinora {
+namespace {
+
+// What all ranks share. Rank 0 alone touches the times, the display and the summary.
+struct Job {
+  const RenderOptions& options;
+  const std::atomic<bool>& cancelled;
+  PipelineOptions pipeline{};
+  GenerationRequest request{};
+  RenderTimes times{Clock::Real()};
+  ProgressDisplay display;
+  RenderSummary summary{};
+};
+
+absl::Status Prepare(Job& job) {
+  const RenderOptions& options = job.options;
+  KINORA_ASSIGN_OR_RETURN(job.pipeline.files, ModelFiles::Parse(options.model));
+  job.pipeline.precision = options.precision;
+  const int threads = options.threads != 0 ? options.threads : static_cast<int>(std::thread::hardware_concurrency());
+  job.pipeline.threads = std::max(1, threads / options.mesh.ranks());
+  KINORA_ASSIGN_OR_RETURN(job.request, ToGenerationRequest(options.generation));
+  if (!options.noise_path.empty()) {
+    KINORA_ASSIGN_OR_RETURN(job.request.noise, ReadNoiseFile(options.noise_path));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<ClipSink>> MakeSinks(const Job& job) {
+  auto sinks = std::make_unique<TeeSink>();
+  const RenderOptions& options = job.options;
+  if (!options.output_path.empty()) {
+    KINORA_ASSIGN_OR_RETURN(const Container container, ContainerForPath(options.output_path));
+    KINORA_ASSIGN_OR_RETURN(const FileSinkOptions file,
+                            ToFileSinkOptions(options.output, job.summary.effective, container));
+    sinks->Add(MakeFileSink(options.output_path, file));
+  }
+  if (!options.dump_path.empty()) sinks->Add(std::make_unique<DumpSink>(options.dump_path));
+  return sinks;
+}
+
+absl::Status ReportProgress(Job& job, const Progress& progress) {
+  job.times.Report(progress);
+  job.display.Show({.stage = progress.stage,
+                    .step = progress.step,
+                    .total_steps = progress.total_steps,
+                    .fraction = progress.fraction,
+                    .remaining_seconds = progress.remaining_seconds});
+  return job.cancelled ? absl::CancelledError("interrupted; nothing was written") : absl::OkStatus();
+}
+
+void CountCollectives(const Mesh& mesh, CollectiveCounts& counts) {
+  for (const Communicator* group : {&mesh.tensor(), &mesh.tokens(), &mesh.guidance(), &mesh.world()}) {
+    for (int i = 0; i < kCollectives; ++i) {
+      counts[i].calls += group->counts()[i].calls;
+      counts[i].bytes += group->counts()[i].bytes;
+    }
+  }
+}
+
+absl::StatusOr<std::unique_ptr<Pipeline>> LoadPipeline(Job& job, const Mesh& mesh, bool first) {
+  PipelineOptions options = job.pipeline;
+  KINORA_ASSIGN_OR_RETURN(const RequestCost cost, Pipeline::Plan(options, mesh, job.request));
+  options.arena_bytes = cost.arena_bytes;
+  return Pipeline::Load(options, mesh, [&](std::string_view phase) {
+    if (first) job.display.Show({.stage = std::string(phase)});
+  });
+}
+
+class NoSink : public ClipSink {  // of the ranks other than 0, where nothing calls it
+ public:
+  absl::Status Begin(const ClipInfo&) override { return absl::OkStatus(); }
+  absl::Status Frames(int64_t, const Tensor&) override { return absl::OkStatus(); }
+  absl::Status Audio(const Tensor&) override { return absl::OkStatus(); }
+  absl::Status End() override { return absl::OkStatus(); }
+};
+
+absl::Status RenderOnRank(Job& job, const Mesh& mesh) {
+  const bool first = mesh.world().rank() == 0;
+  NameTraceThread(absl::StrCat("rank ", mesh.world().rank()));
+  if (first) job.times.Begin("load");
+  KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<Pipeline> pipeline, LoadPipeline(job, mesh, first));
+  if (!first) {
+    NoSink sink;
+    return pipeline->Generate(job.request, sink, [](const Progress&) { return absl::OkStatus(); });
+  }
+  KINORA_ASSIGN_OR_RETURN(const GenerationRequest effective, ResolveRequest(pipeline->description(), job.request));
+  job.summary.effective = ToGeneration(effective, job.options.generation);
+  KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<ClipSink> sink, MakeSinks(job));
+  KINORA_RETURN_IF_ERROR(pipeline->Generate(
+      job.request, *sink, [&job](const Progress& progress) { return ReportProgress(job, progress); }));
+  job.times.End();
+  CountCollectives(mesh, job.summary.collectives);
+  return absl::OkStatus();
+}
+
+void PrintSummary(Job& job) {
+  const RenderOptions& options = job.options;
+  RenderSummary& summary = job.summary;
+  summary.file = options.output_path.empty() ? options.dump_path : options.output_path;
+  summary.precision = options.precision == DType::kF32 ? "f32" : "bf16";
+  summary.mesh = options.mesh.ToString();
+  summary.peak_memory_bytes = PeakMemoryBytes();
+  job.display.Clear();
+  if (options.json) {
+    std::printf("%s\n", RenderSummaryJson(summary, job.times).c_str());
+    return;
+  }
+  double seconds = 0;
+  for (const RenderTimes::Stage& stage : job.times.stages()) seconds += stage.seconds;
+  const v1::Generation& g = summary.effective;
+  std::printf("%s: %dx%d, %d frames at %g fps, seed %llu, %.1f s, peak memory %.2f GB\n", summary.file.c_str(),
+              g.width(), g.height(), g.num_frames(), g.frame_rate(), static_cast<unsigned long long>(g.seed()), seconds,
+              static_cast<double>(summary.peak_memory_bytes) / 1e9);
+}
+
+absl::Status WriteTrace(const std::string& path) {
+  std::ofstream file(path, std::ios::binary);
+  file << StopTrace();
+  file.close();
+  return file.good() ? absl::OkStatus() : absl::UnknownError(absl::StrCat("--trace ", path, ": cannot be written"));
+}
+
+}  // namespace
+
+absl::Status Render(const RenderOptions& options, const std::atomic<bool>& cancelled) {
+  Job job{.options = options, .cancelled = cancelled, .display = ProgressDisplay(STDERR_FILENO, options.quiet)};
+  KINORA_RETURN_IF_ERROR(Prepare(job));
+  // Before the minutes of loading and computing: what can be refused now is refused now.
+  job.summary.effective = options.generation;
+  KINORA_RETURN_IF_ERROR(MakeSinks(job).status());
+  if (options.seed_drawn) job.display.Note(absl::StrCat("seed ", options.generation.seed()));
+  if (!options.trace_path.empty()) StartTrace();
+  const absl::Status status =
+      RunThreadRanks(options.mesh, [&job](const Mesh& mesh) { return RenderOnRank(job, mesh); });
+  if (!options.trace_path.empty()) KINORA_RETURN_IF_ERROR(WriteTrace(options.trace_path));  // of a failed run too
+  KINORA_RETURN_IF_ERROR(status);
+  PrintSummary(job);
+  return absl::OkStatus();
+}
+
+int ExitStatus(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk:
+      return 0;
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kOutOfRange:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kUnimplemented:
+    case absl::StatusCode::kDataLoss:  // a truncated model file
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+std::string ErrorLine(const absl::Status& status) {
+  std::string line = absl::StrReplaceAll(status.message(), {{"\n", "; "}});
+  return line.empty() ? status.ToString() : line;
+}
+
+}  // namespace kinora
