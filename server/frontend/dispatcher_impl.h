@@ -72,6 +72,8 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
     StopReason stop = StopReason::kNone;
     absl::Time cancel_time;
     v1::Progress progress;
+    int appends = 0;         // asked of the store and not yet answered
+    bool step_held = false;  // until they are: a step must not be seen before the stage that it belongs to
   };
   struct PendingEstimate {
     std::string group;
@@ -98,6 +100,7 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   void ScheduleRenewal(const Attempt& attempt);
   void Renew(const Attempt& attempt);
   void AppendEvent(RunningJob& run, v1::VideoEvent event);
+  void PublishStep(RunningJob& run);
   void EndRun(RunningJob& run, const v1::RunResult& result);
   void Finish(const Attempt& attempt, Outcome outcome);
   void Requeue(const Attempt& attempt, const std::string& why, bool lost_group);

@@ -206,15 +206,28 @@ void Dispatcher::Impl::Renew(const Attempt& attempt) {
 }
 
 void Dispatcher::Impl::AppendEvent(RunningJob& run, v1::VideoEvent event) {
+  ++run.appends;
   store_.Append(run.attempt, event, OnLoop<absl::Status>([attempt = run.attempt](Impl& self, absl::Status status) {
                   RunningJob* running = self.Current(attempt);
-                  if (running != nullptr && absl::IsAborted(status)) self.StopRun(*running, StopReason::kLeaseLost);
+                  if (running == nullptr) return;
+                  if (absl::IsAborted(status)) return self.StopRun(*running, StopReason::kLeaseLost);
+                  if (--running->appends == 0 && running->step_held) self.PublishStep(*running);
                 }));
+}
+
+void Dispatcher::Impl::PublishStep(RunningJob& run) {
+  run.step_held = run.appends > 0;
+  if (run.step_held || run.group.empty()) return;
+  v1::VideoEvent event;
+  event.set_video_id(run.attempt.id);
+  *event.mutable_step() = run.progress;
+  hub_.PublishStep(std::move(event));
 }
 
 void Dispatcher::Impl::OnStage(WorkerGroup& group, const v1::StageMark& mark) {
   RunningJob* run = RunOf(group);
   if (run == nullptr) return;
+  run->step_held = false;  // of the stage before
   run->progress.set_stage(mark.stage());
   run->progress.set_step(0);
   run->progress.set_total_steps(mark.total_steps());
@@ -239,10 +252,7 @@ void Dispatcher::Impl::OnStep(WorkerGroup& group, const v1::StepMark& mark) {
   } else {
     run->progress.clear_remaining();
   }
-  v1::VideoEvent event;
-  event.set_video_id(run->attempt.id);
-  *event.mutable_step() = run->progress;
-  hub_.PublishStep(std::move(event));
+  PublishStep(*run);
 }
 
 void Dispatcher::Impl::OnResolved(WorkerGroup& group, const v1::ResolvedMark& mark) {
