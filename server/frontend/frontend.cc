@@ -1,0 +1,304 @@
+#include "server/frontend/frontend.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "engine/base/logging.h"
+#include "engine/base/status_macros.h"
+#include "server/common/build_version.h"
+#include "server/common/config.h"
+#include "server/common/directory_artifact_store.h"
+#include "server/common/http_pages.h"
+#include "server/common/metrics.h"
+#include "server/common/status_details.h"
+#include "server/frontend/dispatcher.h"
+#include "server/frontend/frontend_server.h"
+#include "server/frontend/join_service.h"
+#include "server/frontend/sqlite_job_store.h"
+#include "server/frontend/state_directory.h"
+#include "server/frontend/supervisor.h"
+
+namespace kinora {
+namespace {
+
+// Leases name the owner; one state directory has one frontend, so its name outlives the process.
+constexpr char kOwner[] = "embedded";
+constexpr absl::Duration kCutStreams = absl::Seconds(1);  // for open watches to be told of the end
+
+absl::Status FullDisk(int64_t free_bytes, int64_t needed) {
+  return WithErrorInfo(WithRetryInfo(absl::ResourceExhaustedError(absl::StrCat(
+                                         "min_free_bytes: ", free_bytes, " bytes are free for artifacts, ", needed,
+                                         " are wanted")),
+                                     absl::Minutes(1)),
+                       "DISK_FULL");
+}
+
+absl::StatusOr<TokenSet> LoadTokens(const std::string& path) {
+  return path.empty() ? absl::StatusOr<TokenSet>(TokenSet()) : TokenSet::Load(path);
+}
+
+class EmbeddedFrontend : public Frontend {
+ public:
+  EmbeddedFrontend(const v1::FrontendConfig& config, Clock& clock, StateDirectory state)
+      : config_(config), clock_(clock), state_(std::move(state)) {}
+  ~EmbeddedFrontend() override { Stop(); }
+
+  absl::Status Start() {
+    KINORA_ASSIGN_OR_RETURN(artifacts_, DirectoryArtifactStore::At(state_.File("artifacts")));
+    KINORA_RETURN_IF_ERROR(artifacts_->RemoveUnfinished());
+    MakeQueueAndHub();
+    KINORA_RETURN_IF_ERROR(OpenStore());
+    MakeDispatcher();
+    KINORA_RETURN_IF_ERROR(Recover());
+    KINORA_RETURN_IF_ERROR(StartServers());
+    StartWorker();
+    return StartPages();
+  }
+
+  void Drain() override {
+    if (std::exchange(drained_, true)) return;
+    Log(Severity::kInfo, "draining", {{"running_or_queued", absl::StrCat(queue_->size())}});
+    draining_ = true;
+    queue_->Close();
+    server_->SetAccepting(false);
+    dispatcher_->Drain(absl::Seconds(config_.drain_grace_seconds()));
+    Stop();
+    Log(Severity::kInfo, "drained");
+  }
+
+  int port() const override { return server_ == nullptr ? 0 : server_->port(); }
+  int http_port() const override { return pages_ == nullptr ? 0 : pages_->port(); }
+
+ private:
+  void MakeQueueAndHub() {
+    hub_ = std::make_unique<EventHub>(clock_, absl::Seconds(config_.heartbeat_interval_seconds()),
+                                      config_.max_watchers());
+    queue_ = std::make_unique<JobQueue>(config_.queue_capacity(), [this](int priority, int jobs) {
+      metrics_.queue_depth.Add({{"priority", absl::StrCat(priority)}}).Set(jobs);
+    });
+    disk_ = std::make_unique<EventLoop>(clock_);
+  }
+
+  absl::Status OpenStore() {
+    const JobRules rules = {.max_lost_groups = config_.max_lost_groups(),
+                            .default_ttl = absl::Seconds(config_.default_ttl_seconds())};
+    const std::string path = config_.job_store() == "memory" ? ":memory:" : state_.File("jobs.db");
+    KINORA_ASSIGN_OR_RETURN(store_, SqliteJobStore::Open(path, rules, clock_, [this](const v1::VideoEvent& event) {
+                              job_metrics_.Observe(event);
+                              hub_->Publish(event);
+                            }));
+    return absl::OkStatus();
+  }
+
+  void MakeDispatcher() {
+    DispatcherOptions options;
+    options.owner = kOwner;
+    options.lease = absl::Seconds(config_.lease_seconds());
+    options.artifact_directory = artifacts_->root();
+    options.limits.heartbeat_timeout = absl::Seconds(config_.worker_heartbeat_timeout_seconds());
+    options.limits.stall_floor = absl::Seconds(config_.worker_step_floor_seconds());
+    dispatcher_ = std::make_unique<Dispatcher>(*store_, *queue_, *hub_, clock_, &metrics_, options);
+    const auto cancel_run = [this](const JobId& id) { dispatcher_->CancelRun(id); };
+    housekeeper_ = std::make_unique<Housekeeper>(
+        *store_, *artifacts_, *hub_, clock_,
+        [this, cancel_run](const JobId& id) {
+          Log(Severity::kInfo, "job_left", {{"job", id}});
+          CancelJob(*store_, *queue_, cancel_run, id, [](absl::StatusOr<v1::Video>) {});
+        },
+        HousekeeperOptions{.sweep_interval = absl::Seconds(config_.sweep_interval_seconds()),
+                           .disconnect_grace = absl::Seconds(config_.disconnect_grace_seconds())});
+  }
+
+  absl::Status Recover() {
+    absl::StatusOr<std::vector<UnfinishedJob>> jobs;
+    absl::Notification read;
+    store_->Unfinished([&](absl::StatusOr<std::vector<UnfinishedJob>> found) {
+      jobs = std::move(found);
+      read.Notify();
+    });
+    read.WaitForNotification();
+    KINORA_RETURN_IF_ERROR(jobs.status());
+    for (const UnfinishedJob& job : *jobs) {
+      dispatcher_->Recover(job, [id = job.video.id()](absl::Status status) {
+        Log(Severity::kInfo, "job_recovered", {{"job", id}, {"status", status.ToString()}});
+      });
+      if (!job.detach) housekeeper_->ClientLeft(job.video.id());  // its stream broke with the frontend before
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status StartServers() {
+    KINORA_ASSIGN_OR_RETURN(TokenSet tokens, LoadTokens(config_.token_file()));
+    KINORA_ASSIGN_OR_RETURN(TokenSet admin_tokens, LoadTokens(config_.admin_token_file()));
+    context_.reset(new ServiceContext{
+        .store = *store_,
+        .queue = *queue_,
+        .hub = *hub_,
+        .artifacts = *artifacts_,
+        .housekeeper = *housekeeper_,
+        .metrics = job_metrics_,
+        .gauges = metrics_,
+        .disk = *disk_,
+        .limits = {.max_ttl = absl::Seconds(config_.max_ttl_seconds())},
+        .tokens = std::move(tokens),
+        .check_disk = [this] { return CheckDisk(); },
+        .cancel_run = [this](const JobId& id) { dispatcher_->CancelRun(id); },
+        .estimate = [this](const std::string& model, const v1::Generation& generation,
+                           Done<v1::Estimate> done) { dispatcher_->Estimate(model, generation, std::move(done)); }});
+    GroupControl control;
+    control.list = [this](Done<std::vector<v1::WorkerGroup>> done) { dispatcher_->ListGroups(std::move(done)); };
+    control.drain = [this](const std::string& id, Done<v1::WorkerGroup> done) {
+      dispatcher_->DrainGroup(id, std::move(done));
+    };
+    control.restart = [this](const std::string& id, Done<v1::WorkerGroup> done) {
+      dispatcher_->RestartGroup(id, std::move(done));
+    };
+    KINORA_ASSIGN_OR_RETURN(
+        server_, FrontendServer::Start(config_, *context_, std::move(control), std::move(admin_tokens)));
+    dispatcher_->SetHealthListener([this](bool ready, const std::map<std::string, bool>& groups) {
+      ready_ = ready;
+      server_->SetReady(ready, groups);
+    });
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckDisk() const {
+    const auto free_bytes = artifacts_->FreeBytes();
+    if (!free_bytes.ok()) return free_bytes.status();
+    return *free_bytes >= config_.min_free_bytes() ? absl::OkStatus() : FullDisk(*free_bytes, config_.min_free_bytes());
+  }
+
+  void StartWorker() {
+    const std::string address = absl::StrCat("unix:", state_.File("worker.sock"));
+    auto join = JoinServer::Start(*dispatcher_, address, kBuildVersion);
+    if (!join.ok()) {
+      worker_error_ = join.status();
+      return;
+    }
+    join_ = *std::move(join);
+    if (config_.worker().model().empty()) return;  // a group that somebody else starts may join
+    v1::WorkerConfig worker = config_.worker();
+    worker.set_frontend(address);
+    worker.set_log_format(config_.log_format());
+    SupervisorOptions options;
+    options.binary = config_.worker_binary();
+    options.arguments = ToFlags(worker);
+    options.group = worker.group();
+    dispatcher_->SetLossListener([this](const std::string&, const std::string& incarnation, const std::string&) {
+      supervisor_->Kill(incarnation);
+    });
+    supervisor_ = std::make_unique<Supervisor>(
+        std::move(options), clock_,
+        [this](const std::string& group, const std::string& incarnation, const std::string& why) {
+          dispatcher_->ProcessEnded(group, incarnation, why);
+        });
+  }
+
+  absl::Status StartPages() {
+    KINORA_RETURN_IF_ERROR(worker_error_);
+    if (config_.http_address().empty()) return absl::OkStatus();
+    HttpPagesOptions options;
+    options.address = config_.http_address();
+    options.metrics = [this] { return page_.Text(); };
+    options.live = [] { return absl::OkStatus(); };  // the answer itself is the proof; the GPU's state is no part of it
+    options.ready = [this] {
+      if (draining_) return absl::UnavailableError("draining");
+      return ready_ ? absl::OkStatus() : absl::UnavailableError("no worker group is ready");
+    };
+    KINORA_ASSIGN_OR_RETURN(pages_, HttpPages::Start(std::move(options)));
+    return absl::OkStatus();
+  }
+
+  // Takes everything down in the order in which it depends on each other; what was started only.
+  void Stop() {
+    if (std::exchange(stopped_, true)) return;
+    if (supervisor_ != nullptr) supervisor_->Stop();
+    join_.reset();
+    if (server_ != nullptr) server_->Shutdown(kCutStreams);  // every call has ended: nobody uses context_ any more
+    pages_.reset();
+    if (housekeeper_ != nullptr) housekeeper_->Stop();
+    if (disk_ != nullptr) disk_->Stop();
+    if (store_ != nullptr) store_->Flush();
+    dispatcher_.reset();
+    if (store_ != nullptr) store_->Flush();
+    store_.reset();
+  }
+
+  const v1::FrontendConfig config_;
+  Clock& clock_;
+  const StateDirectory state_;
+  MetricsPage page_;
+  FrontendMetrics metrics_{page_.registry()};
+  JobMetrics job_metrics_{metrics_};
+  std::unique_ptr<DirectoryArtifactStore> artifacts_;
+  std::unique_ptr<EventHub> hub_;
+  std::unique_ptr<JobQueue> queue_;
+  std::unique_ptr<EventLoop> disk_;
+  std::unique_ptr<SqliteJobStore> store_;
+  std::unique_ptr<Dispatcher> dispatcher_;
+  std::unique_ptr<Housekeeper> housekeeper_;
+  std::unique_ptr<ServiceContext> context_;
+  std::unique_ptr<FrontendServer> server_;
+  std::unique_ptr<JoinServer> join_;
+  std::unique_ptr<Supervisor> supervisor_;
+  std::unique_ptr<HttpPages> pages_;
+  absl::Status worker_error_;
+  std::atomic<bool> ready_ = false;
+  std::atomic<bool> draining_ = false;
+  bool drained_ = false;
+  bool stopped_ = false;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Frontend>> Frontend::Start(const v1::FrontendConfig& asked, Clock& clock) {
+  const v1::FrontendConfig config = WithDerivedDefaults(asked);
+  KINORA_RETURN_IF_ERROR(CheckFrontendConfig(config));
+  KINORA_ASSIGN_OR_RETURN(StateDirectory state, StateDirectory::Lock(config.state_directory()));
+  auto frontend = std::make_unique<EmbeddedFrontend>(config, clock, std::move(state));
+  KINORA_RETURN_IF_ERROR(frontend->Start());
+  return frontend;
+}
+
+absl::Status CheckFrontendFiles(const v1::FrontendConfig& config) {
+  std::vector<FieldViolation> problems;
+  const auto readable = [&](const char* field, const std::string& path) {
+    if (!path.empty() && access(path.c_str(), R_OK) != 0) problems.push_back({field, absl::StrCat("cannot read ", path)});
+  };
+  readable("tls.certificate_file", config.tls().certificate_file());
+  readable("tls.key_file", config.tls().key_file());
+  readable("tls.client_ca_file", config.tls().client_ca_file());
+  for (const auto& [field, path] : {std::pair{"token_file", config.token_file()},
+                                    std::pair{"admin_token_file", config.admin_token_file()}}) {
+    if (const auto tokens = LoadTokens(path); !tokens.ok()) {
+      problems.push_back({field, std::string(tokens.status().message())});
+    }
+  }
+  if (!config.worker().model().empty() && access(config.worker_binary().c_str(), X_OK) != 0) {
+    problems.push_back({"worker_binary", absl::StrCat("cannot run ", config.worker_binary())});
+  }
+  return problems.empty() ? absl::OkStatus() : InvalidFields(problems);
+}
+
+v1::FrontendConfig WithDerivedDefaults(v1::FrontendConfig config) {
+  namespace fs = std::filesystem;
+  if (config.admin_address().empty()) {
+    const fs::path socket = fs::absolute(config.state_directory()).lexically_normal() / "admin.sock";
+    config.set_admin_address(absl::StrCat("unix:", socket.string()));
+  }
+  if (config.worker_binary().empty()) {
+    std::error_code error;
+    const fs::path self = fs::read_symlink("/proc/self/exe", error);
+    config.set_worker_binary((self.parent_path() / "kinora-worker").string());
+  }
+  return config;
+}
+
+}  // namespace kinora

@@ -1,0 +1,25 @@
+// From a CreateVideoRequest to a job that waits: model, validation, disk, a place in the queue, the store. The same way
+// for CreateVideo and GenerateVideo.
+#ifndef KINORA_SERVER_FRONTEND_JOB_ADMISSION_H_
+#define KINORA_SERVER_FRONTEND_JOB_ADMISSION_H_
+
+#include "server/frontend/video_service.h"
+
+namespace kinora {
+
+struct Validated {
+  v1::CreateVideoRequest request;  // with the model's id filled in
+  v1::Generation effective;
+};
+
+// `done` runs on a thread of the store.
+void Validate(ServiceContext& context, const v1::CreateVideoRequest& request, Done<Validated> done);
+// `tied`: the job is to end with the stream that made it, unless the request says detach.
+void Admit(ServiceContext& context, const v1::CreateVideoRequest& request, bool tied, Done<Created> done);
+
+// Adds what only this process knows: the place in the queue and the latest step.
+void AddLiveFields(const ServiceContext& context, v1::Video& video);
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_FRONTEND_JOB_ADMISSION_H_

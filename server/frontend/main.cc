@@ -1,0 +1,66 @@
+// kinora-frontend: reads the configuration, starts a Frontend, drains it on SIGTERM or SIGINT and exits 0.
+// Exit status: 0 drained, or the configuration is right; 2 it is wrong; 1 it could not be started.
+#include <pthread.h>
+#include <signal.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "engine/base/logging.h"
+#include "server/common/build_version.h"
+#include "server/common/config.h"
+#include "server/frontend/frontend.h"
+
+namespace kinora {
+namespace {
+
+int Complain(const absl::Status& status, int exit_status) {
+  std::fprintf(stderr, "kinora-frontend: %s\n", std::string(status.message()).c_str());
+  return exit_status;
+}
+
+int Main(const std::vector<std::string>& arguments) {
+  v1::FrontendConfig config = DefaultFrontendConfig();
+  const absl::StatusOr<ConfigCommand> command = ParseConfig(arguments, config);
+  if (!command.ok()) return Complain(command.status(), 2);
+  if (command->help) {
+    std::printf("kinora-frontend %s\n%s", kBuildVersion, FlagHelp(config).c_str());
+    return 0;
+  }
+  config = WithDerivedDefaults(config);
+  absl::Status status = CheckFrontendConfig(config);
+  if (status.ok()) status = CheckFrontendFiles(config);
+  if (!status.ok()) return Complain(status, 2);
+  if (command->check) {
+    std::printf("the configuration is right\n");
+    return 0;
+  }
+  SetLogOptions({.format = config.log_format() == "json" ? LogFormat::kJson : LogFormat::kKeyValue});
+
+  // Blocked here, before any thread is made, and so in all of them; taken by sigwait below.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+
+  auto frontend = Frontend::Start(config);
+  if (!frontend.ok()) return Complain(frontend.status(), frontend.status().code() == absl::StatusCode::kInvalidArgument ? 2 : 1);
+  Log(Severity::kInfo, "serving",
+      {{"version", kBuildVersion},
+       {"address", config.address()},
+       {"port", std::to_string((*frontend)->port())},
+       {"admin_address", config.admin_address()},
+       {"http_port", std::to_string((*frontend)->http_port())}});
+  int taken = 0;
+  sigwait(&signals, &taken);
+  (*frontend)->Drain();
+  return 0;
+}
+
+}  // namespace
+}  // namespace kinora
+
+int main(int argc, char** argv) { return kinora::Main({argv + 1, argv + argc}); }

@@ -1,0 +1,200 @@
+#include "server/frontend/video_service.h"
+
+#include <grpcpp/support/server_callback.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kinora/v1/video_generation.grpc.pb.h"
+#include "server/common/grpc_status.h"
+#include "server/common/status_details.h"
+#include "server/frontend/call_metadata.h"
+#include "server/frontend/download_reactor.h"
+#include "server/frontend/job_admission.h"
+#include "server/frontend/message_check.h"
+#include "server/frontend/watch_reactor.h"
+
+namespace kinora {
+namespace {
+
+using grpc::CallbackServerContext;
+using grpc::ServerUnaryReactor;
+
+constexpr int kDefaultPage = 50;
+constexpr int kMaxPage = 500;
+
+// Ends a call with what the store answered.
+Done<v1::Video> ReplyTo(ServiceContext& context, ServerUnaryReactor* reactor, v1::Video* reply) {
+  return [&context, reactor, reply](absl::StatusOr<v1::Video> video) {
+    if (video.ok()) {
+      *reply = *std::move(video);
+      AddLiveFields(context, *reply);
+    }
+    reactor->Finish(ToGrpcStatus(video.status()));
+  };
+}
+
+ServerUnaryReactor* Refused(CallbackServerContext* call, const absl::Status& status) {
+  auto* reactor = call->DefaultReactor();
+  reactor->Finish(ToGrpcStatus(status));
+  return reactor;
+}
+
+class RefusingUpload : public grpc::ServerReadReactor<v1::UploadInputRequest> {
+ public:
+  explicit RefusingUpload(const absl::Status& status) { Finish(ToGrpcStatus(status)); }
+  void OnDone() override { delete this; }
+};
+
+class VideoService : public v1::VideoGeneration::CallbackService {
+ public:
+  explicit VideoService(ServiceContext& context) : context_(context) {}
+
+  ServerUnaryReactor* CreateVideo(CallbackServerContext* call, const v1::CreateVideoRequest* request,
+                                  v1::Video* reply) override {
+    if (const auto status = Authorize(*call); !status.ok()) return Refused(call, status);
+    auto* reactor = call->DefaultReactor();
+    Admit(context_, *request, /*tied=*/false, [this, call, reactor, reply](absl::StatusOr<Created> created) {
+      if (created.ok() && created->replayed) call->AddInitialMetadata("x-kinora-replayed", "true");
+      if (!created.ok()) return reactor->Finish(ToGrpcStatus(created.status()));
+      ReplyTo(context_, reactor, reply)(std::move(created->video));
+    });
+    return reactor;
+  }
+
+  grpc::ServerWriteReactor<v1::VideoEvent>* GenerateVideo(CallbackServerContext* call,
+                                                          const v1::CreateVideoRequest* request) override {
+    WatchReactor::LeftListener on_left;
+    if (!request->detach()) on_left = [this](const JobId& id) { context_.housekeeper.ClientLeft(id); };
+    auto reactor = WatchReactor::Make(context_, std::move(on_left));
+    if (const auto status = Authorize(*call); !status.ok()) {
+      reactor->Fail(status);
+      return reactor.get();
+    }
+    Admit(context_, *request, /*tied=*/true, [call, reactor](absl::StatusOr<Created> created) {
+      if (!created.ok()) return reactor->Fail(created.status());
+      if (created->replayed) reactor->AddReplayedMetadata(*call);
+      reactor->Watch(created->video.id(), 0);
+    });
+    return reactor.get();
+  }
+
+  grpc::ServerWriteReactor<v1::VideoEvent>* WatchVideo(CallbackServerContext* call,
+                                                       const v1::WatchVideoRequest* request) override {
+    auto reactor = WatchReactor::Make(context_);
+    if (const auto status = Check(*call, *request); !status.ok()) {
+      reactor->Fail(status);
+    } else if (request->after_sequence() < 0) {
+      reactor->Fail(InvalidField("after_sequence", "must be 0 or more; nearest: 0"));
+    } else {
+      reactor->Watch(request->id(), request->after_sequence());
+    }
+    return reactor.get();
+  }
+
+  ServerUnaryReactor* GetVideo(CallbackServerContext* call, const v1::GetVideoRequest* request,
+                               v1::Video* reply) override {
+    if (const auto status = Check(*call, *request); !status.ok()) return Refused(call, status);
+    auto* reactor = call->DefaultReactor();
+    context_.store.Get(request->id(), ReplyTo(context_, reactor, reply));
+    return reactor;
+  }
+
+  ServerUnaryReactor* ListVideos(CallbackServerContext* call, const v1::ListVideosRequest* request,
+                                 v1::ListVideosResponse* reply) override {
+    if (const auto status = Check(*call, *request); !status.ok()) return Refused(call, status);
+    if (request->page_size() < 0) return Refused(call, InvalidField("page_size", "must be 0 or more; nearest: 0"));
+    ListOptions options{.page_token = request->page_token()};
+    options.page_size = request->page_size() == 0 ? kDefaultPage : std::min(request->page_size(), kMaxPage);
+    for (const int state : request->states()) options.states.push_back(static_cast<v1::Video::State>(state));
+    auto* reactor = call->DefaultReactor();
+    context_.store.List(options, [this, reactor, reply](absl::StatusOr<JobPage> page) {
+      if (!page.ok()) return reactor->Finish(ToGrpcStatus(page.status()));
+      for (v1::Video& video : page->videos) {
+        AddLiveFields(context_, video);
+        *reply->add_videos() = std::move(video);
+      }
+      reply->set_next_page_token(page->next_page_token);
+      reactor->Finish(grpc::Status::OK);
+    });
+    return reactor;
+  }
+
+  ServerUnaryReactor* CancelVideo(CallbackServerContext* call, const v1::CancelVideoRequest* request,
+                                  v1::Video* reply) override {
+    if (const auto status = Check(*call, *request); !status.ok()) return Refused(call, status);
+    auto* reactor = call->DefaultReactor();
+    CancelJob(context_.store, context_.queue, context_.cancel_run, request->id(), ReplyTo(context_, reactor, reply));
+    return reactor;
+  }
+
+  ServerUnaryReactor* DeleteVideo(CallbackServerContext* call, const v1::DeleteVideoRequest* request,
+                                  google::protobuf::Empty*) override {
+    if (const auto status = Check(*call, *request); !status.ok()) return Refused(call, status);
+    auto* reactor = call->DefaultReactor();
+    context_.store.Delete(request->id(), [this, reactor, id = request->id()](absl::Status status) {
+      if (!status.ok()) return reactor->Finish(ToGrpcStatus(status));
+      context_.housekeeper.Remove(id, [reactor](absl::Status removed) { reactor->Finish(ToGrpcStatus(removed)); });
+    });
+    return reactor;
+  }
+
+  ServerUnaryReactor* EstimateVideo(CallbackServerContext* call, const v1::CreateVideoRequest* request,
+                                    v1::Estimate* reply) override {
+    if (const auto status = Authorize(*call); !status.ok()) return Refused(call, status);
+    auto* reactor = call->DefaultReactor();
+    Validate(context_, *request, [this, reactor, reply](absl::StatusOr<Validated> validated) {
+      if (!validated.ok()) return reactor->Finish(ToGrpcStatus(validated.status()));
+      context_.estimate(validated->request.model(), validated->effective,
+                        [reactor, reply, effective = validated->effective](absl::StatusOr<v1::Estimate> estimate) {
+                          if (estimate.ok()) {
+                            *reply = *std::move(estimate);
+                            *reply->mutable_effective() = effective;
+                          }
+                          reactor->Finish(ToGrpcStatus(estimate.status()));
+                        });
+    });
+    return reactor;
+  }
+
+  grpc::ServerReadReactor<v1::UploadInputRequest>* UploadInput(CallbackServerContext* call, v1::Input*) override {
+    const absl::Status status = Authorize(*call);
+    return new RefusingUpload(status.ok() ? NotAvailableYet("UploadInput") : status);
+  }
+
+  ServerUnaryReactor* GetInput(CallbackServerContext* call, const v1::GetInputRequest* request, v1::Input*) override {
+    const absl::Status status = Check(*call, *request);
+    return Refused(call, status.ok() ? NotAvailableYet("GetInput") : status);
+  }
+
+  grpc::ServerWriteReactor<v1::ArtifactChunk>* DownloadArtifact(CallbackServerContext* call,
+                                                                const v1::DownloadArtifactRequest* request) override {
+    auto reactor = DownloadReactor::Make(context_);
+    if (const auto status = Check(*call, *request); !status.ok()) {
+      reactor->Fail(status);
+    } else {
+      reactor->Download(*request);
+    }
+    return reactor.get();
+  }
+
+ private:
+  absl::Status Authorize(const CallbackServerContext& call) const { return context_.tokens.Check(Authorization(call)); }
+
+  absl::Status Check(const CallbackServerContext& call, const google::protobuf::Message& request) const {
+    if (const auto status = Authorize(call); !status.ok()) return status;
+    const auto violations = CheckMessage(request);
+    return violations.empty() ? absl::OkStatus() : InvalidFields(violations);
+  }
+
+  ServiceContext& context_;
+};
+
+}  // namespace
+
+std::unique_ptr<grpc::Service> MakeVideoService(ServiceContext& context) {
+  return std::make_unique<VideoService>(context);
+}
+
+}  // namespace kinora
