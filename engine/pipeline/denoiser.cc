@@ -1,0 +1,93 @@
+#include "engine/pipeline/denoiser.h"
+
+#include "engine/base/status_macros.h"
+#include "engine/base/trace.h"
+
+namespace kinora {
+namespace {
+
+// Rank 0's word on whether to go on, agreed by all: they leave at the same step.
+absl::Status Agree(Exec& exec, const Tensor& word, const absl::Status& mine) {
+  Communicator& world = exec.mesh.world();
+  if (world.size() == 1 || exec.ops.dry()) return mine;
+  Stream& stream = exec.ops.stream();
+  float go_on = mine.ok() ? 1.0f : 0.0f;
+  stream.CopyFromHost(&go_on, word);
+  world.Broadcast(0, word, stream);
+  stream.CopyToHost(word, &go_on);
+  KINORA_RETURN_IF_ERROR(stream.Synchronize());
+  if (go_on != 0.0f || !mine.ok()) return mine;
+  return absl::CancelledError("rank 0 ended the run");
+}
+
+// Tensors of the loop; every step uses the same ones.
+struct LoopState {
+  Tensor schedule;  // [steps, 2]: from, to
+  Tensor sigmas;    // [2]: one of its rows
+  Tensor v_video, v_audio, predicted_video, predicted_audio, x0_video, x0_audio;
+};
+
+LoopState Reserve(Exec& exec, const Stage& stage, const DenoiseSpec& spec, int64_t video_channels, int64_t audio_channels) {
+  const int64_t steps = static_cast<int64_t>(spec.sigmas.size()) - 1;
+  const auto alloc = [&](int64_t rows, int64_t width) { return exec.arena.Alloc(DType::kF32, {rows, width}); };
+  const int64_t video = stage.video_tokens(), audio = stage.audio_tokens(), passes = stage.passes();
+  LoopState s;
+  s.schedule = alloc(steps, 2);
+  s.sigmas = alloc(1, 2);
+  s.v_video = alloc(passes * video, video_channels);
+  s.v_audio = alloc(passes * audio, audio_channels);
+  s.predicted_video = alloc(passes * video, video_channels);
+  s.predicted_audio = alloc(passes * audio, audio_channels);
+  s.x0_video = alloc(video, video_channels);
+  s.x0_audio = alloc(audio, audio_channels);
+  std::vector<float> pairs;
+  for (int64_t i = 0; i < steps; ++i) {
+    pairs.push_back(spec.sigmas[i]);
+    pairs.push_back(spec.sigmas[i + 1]);
+  }
+  exec.ops.stream().CopyFromHost(pairs.data(), s.schedule);
+  return s;
+}
+
+void Step(Exec& exec, const Stage& stage, const DenoiseSpec& spec, const LoopState& s, const Tensor& z_video, const Tensor& z_audio) {
+  const Tensor video = z_video.Rows(0, stage.video_tokens());  // the padding stays zero
+  const Tensor sigmas = s.sigmas.Reshape({2}), sigma = sigmas.Rows(0, 1);
+  stage.Forward(exec, z_video, z_audio, s.v_video, s.v_audio);
+  exec.ops.PredictX0(video, s.v_video, sigma, s.predicted_video);
+  exec.ops.PredictX0(z_audio, s.v_audio, sigma, s.predicted_audio);
+  exec.ops.CombineGuidance(s.predicted_video, spec.video_weights, s.x0_video);
+  exec.ops.CombineGuidance(s.predicted_audio, spec.audio_weights, s.x0_audio);
+  exec.ops.EulerStep(s.x0_video, sigmas, video);
+  exec.ops.EulerStep(s.x0_audio, sigmas, z_audio);
+}
+
+}  // namespace
+
+absl::Status Denoise(Exec& exec, const Stage& stage, const DenoiseSpec& spec, Tensor z_video, Tensor z_audio,
+                     absl::FunctionRef<absl::Status(int64_t step)> on_step) {
+  ArenaScope loop(exec.arena);
+  Stream& stream = exec.ops.stream();
+  const int64_t steps = static_cast<int64_t>(spec.sigmas.size()) - 1;
+  const LoopState state = Reserve(exec, stage, spec, z_video.width(), z_audio.width());
+  const Tensor word = loop.Alloc(DType::kF32, {1});
+  std::unique_ptr<Graph> graph;
+  if (exec.taps == nullptr) {
+    KINORA_ASSIGN_OR_RETURN(graph, stream.Capture([&] { Step(exec, stage, spec, state, z_video, z_audio); }));
+  }
+  for (int64_t i = 0; i < steps; ++i) {
+    TraceSpan span("step", "step");
+    stage.SetStep(exec, i);
+    stream.Copy(state.schedule.Rows(i, i + 1), state.sigmas);
+    if (graph != nullptr) {
+      graph->Replay();
+    } else {
+      Step(exec, stage, spec, state, z_video, z_audio);
+    }
+    KINORA_RETURN_IF_ERROR(stream.Synchronize());
+    const bool reports = exec.mesh.world().rank() == 0;
+    KINORA_RETURN_IF_ERROR(Agree(exec, word, reports ? on_step(i) : absl::OkStatus()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace kinora

@@ -1,0 +1,88 @@
+#include "engine/pipeline/modules.h"
+
+#include "engine/base/status_macros.h"
+
+namespace kinora {
+namespace {
+
+// The list that every released pipeline passes where guidance needs a negative prompt (ltx_pipelines/utils/constants.py
+// DEFAULT_NEGATIVE_PROMPT): a parameter of the model, kept to the letter, since other words give other pictures.
+constexpr char kNegativePrompt[] =
+    "has_subtitles, has_blurbox, transition from black, transition to black, speech_ending_short, "
+    "blurry, out of focus, overexposed, underexposed, low contrast, washed out colors, excessive noise, "
+    "grainy texture, poor lighting, flickering, motion blur, distorted proportions, unnatural skin tones, "
+    "deformed facial features, asymmetrical face, missing facial features, extra limbs, disfigured hands, "
+    "wrong hand count, artifacts around text, inconsistent perspective, camera shake, incorrect depth of "
+    "field, background too sharp, background clutter, distracting reflections, harsh shadows, inconsistent "
+    "lighting direction, color banding, cartoonish rendering, 3D CGI look, unrealistic materials, uncanny "
+    "valley effect, incorrect ethnicity, wrong gender, exaggerated expressions, wrong gaze direction, "
+    "mismatched lip sync, silent or muted audio, distorted voice, robotic voice, echo, background noise, "
+    "off-sync audio, incorrect dialogue, added dialogue, repetitive speech, jittery movement, awkward "
+    "pauses, incorrect timing, unnatural transitions, inconsistent framing, tilted camera, flat lighting, "
+    "inconsistent tone, cinematic oversaturation, stylized filters, or AI artifacts.";
+
+// STG perturbs one block of 48: the 29th (index 28) of LTX-2.3, the 30th of 2.0. A smaller model's block lies as deep.
+int32_t DefaultStgBlock(const ModelConfig& config) {
+  constexpr int64_t kReleasedLayers = 48;
+  const int64_t released = config.family == "ltx-2.0" ? 29 : 28;
+  return static_cast<int32_t>(released * config.transformer.layers / kReleasedLayers);
+}
+
+}  // namespace
+
+absl::StatusOr<Modules> Modules::Load(WeightLoader root, const ModelConfig& config, Ops& ops, Options options,
+                                      absl::FunctionRef<void(std::string_view phase)> on_phase) {
+  if (!config.gemma.has_value()) {
+    return absl::InvalidArgumentError(
+        "model: no text encoder; give its folder with --model text_encoder=DIR (config.json, weights, tokenizer.model)");
+  }
+  Modules modules;
+  on_phase("load text encoder");
+  KINORA_ASSIGN_OR_RETURN(modules.text, TextEncoder::Load(root, *config.gemma, config.connector, std::move(options.tokenizer),
+                                                          {.cache_bytes = options.text_cache_bytes}));
+  on_phase("load transformer");
+  KINORA_ASSIGN_OR_RETURN(modules.transformer, Transformer::Load(root.Under("transformer"), config.transformer));
+  if (!options.decoders) return modules;
+  on_phase("load decoders");
+  KINORA_ASSIGN_OR_RETURN(modules.video, VideoDecoder::Load(root.Under("vae"), config.video_decoder));
+  KINORA_ASSIGN_OR_RETURN(modules.audio, AudioDecoder::Load(root.Under("audio_vae"), config.audio_decoder));
+  KINORA_ASSIGN_OR_RETURN(modules.vocoder, Vocoder::Load(root.Under("vocoder"), config.vocoder, config.audio_decoder, ops));
+  return modules;
+}
+
+LatentScale ScaleOf(const ModelConfig& config) {
+  return {.time = config.video_decoder.time_factor(),
+          .space = config.video_decoder.space_factor(),
+          .audio_rate = config.audio_decoder.sample_rate,
+          .audio_hop = config.audio_decoder.hop_length,
+          .audio_time = config.audio_decoder.factor()};
+}
+
+ModelDescription Describe(const ModelConfig& config, std::string_view kind) {
+  ModelDescription d;
+  const LatentScale scale = ScaleOf(config);
+  d.family = config.family;
+  d.kind = std::string(kind);
+  d.recipes = {Recipe::kOneStage, Recipe::kDistilled};
+  d.size_multiple = static_cast<int32_t>(scale.space);
+  d.frame_multiple = static_cast<int32_t>(scale.time);
+  // What the positions were trained to tell apart: twice the pixels of the position grid, 20 s at 25 frames a second.
+  d.max_width = static_cast<int32_t>(2 * config.transformer.video.max_positions[2] / scale.space) * d.size_multiple;
+  d.max_height = static_cast<int32_t>(2 * config.transformer.video.max_positions[1] / scale.space) * d.size_multiple;
+  d.max_frames = static_cast<int32_t>(25 * config.transformer.video.max_positions[0] / scale.time) * d.frame_multiple + 1;
+  d.layers = static_cast<int32_t>(config.transformer.layers);
+  d.default_stg_blocks = {DefaultStgBlock(config)};
+  d.default_negative_prompt = kNegativePrompt;
+  d.defaults.width = 768;
+  d.defaults.height = 512;
+  d.defaults.num_frames = 121;
+  d.defaults.frame_rate = 24;
+  d.defaults.num_inference_steps = config.family == "ltx-2.0" ? 40 : 30;
+  d.defaults.video_guidance = GuidanceParams{
+      .cfg_scale = 3, .stg_scale = 1, .stg_blocks = d.default_stg_blocks, .modality_scale = 3, .rescale = 0.7};
+  d.defaults.audio_guidance = GuidanceParams{
+      .cfg_scale = 7, .stg_scale = 1, .stg_blocks = d.default_stg_blocks, .modality_scale = 3, .rescale = 0.7};
+  return d;
+}
+
+}  // namespace kinora

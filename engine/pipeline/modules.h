@@ -1,0 +1,45 @@
+// The parts of a model, loaded: for real, or dry, without memory, to learn what a request costs.
+#ifndef KINORA_ENGINE_PIPELINE_MODULES_H_
+#define KINORA_ENGINE_PIPELINE_MODULES_H_
+
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "absl/functional/function_ref.h"
+#include "engine/diffusion/latents.h"
+#include "engine/model/audio_decoder.h"
+#include "engine/model/config.h"
+#include "engine/model/text_encoder.h"
+#include "engine/model/transformer.h"
+#include "engine/model/video_decoder.h"
+#include "engine/model/vocoder.h"
+#include "engine/pipeline/model_description.h"
+
+namespace kinora {
+
+struct Modules {
+  struct Options {
+    std::unique_ptr<const Tokenizer> tokenizer;  // null in a dry run
+    int64_t text_cache_bytes = 0;
+    bool decoders = true;  // ranks that do not decode load none
+  };
+  // root: of the whole checkpoint. InvalidArgument if the model has no text encoder; the loader's problems are reported by its Finish.
+  static absl::StatusOr<Modules> Load(WeightLoader root, const ModelConfig& config, Ops& ops, Options options,
+                                      absl::FunctionRef<void(std::string_view phase)> on_phase);
+
+  std::unique_ptr<TextEncoder> text;
+  std::unique_ptr<Transformer> transformer;
+  std::optional<VideoDecoder> video;
+  std::optional<AudioDecoder> audio;
+  std::optional<Vocoder> vocoder;
+};
+
+LatentScale ScaleOf(const ModelConfig& config);
+
+// Limits and defaults that follow from the configuration; kind: from the files, or as the caller says. max_tokens is left 0.
+ModelDescription Describe(const ModelConfig& config, std::string_view kind);
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_PIPELINE_MODULES_H_
