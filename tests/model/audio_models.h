@@ -69,8 +69,8 @@ class GoldenRun {
   AudioDecoder LoadDecoder() {
     return Finished(OrDie(AudioDecoder::Load(loader_->Under("audio_vae"), GoldenAudioDecoder())));
   }
-  Vocoder LoadVocoder(const std::string& generation) {
-    return Finished(OrDie(Vocoder::Load(loader_->Under("vocoder"), GoldenVocoder(generation), {}, *ops)));
+  Vocoder LoadVocoder(const VocoderConfig& config) {
+    return Finished(OrDie(Vocoder::Load(loader_->Under("vocoder"), config, {}, *ops)));
   }
   // Over 64 MiB that hold NaN. Valid until the next call.
   Exec MakeExec(Taps* taps = nullptr) {

@@ -96,7 +96,7 @@ TEST_P(VocoderOf, EqualsTheReference) {
   const double tolerance = Tolerance(TestBackend::kCpu, DType::kF32);
   for (const DType dtype : {DType::kF32, DType::kBF16}) {  // float32 whatever the rest of the model is in
     GoldenRun run("vocoder_" + generation(), dtype);
-    const Vocoder vocoder = run.LoadVocoder(generation());
+    const Vocoder vocoder = run.LoadVocoder(GoldenVocoder(generation()));
     const Tensor mel = Batchless(run.golden.Get("in.mel"));
     HostTensor waveform = Poisoned({vocoder.channels(), vocoder.Samples(mel.dim(1))});
     TapCheck taps(run.golden, tolerance, GoldenLayout::kChannelsFirst);
@@ -111,7 +111,7 @@ TEST_P(VocoderOf, EqualsTheReference) {
 
 TEST_P(VocoderOf, CapturedAndReplayedOnOtherRowsEqualsEager) {
   GoldenRun run("vocoder_" + generation());
-  const Vocoder vocoder = run.LoadVocoder(generation());
+  const Vocoder vocoder = run.LoadVocoder(GoldenVocoder(generation()));
   const Tensor golden_mel = Batchless(run.golden.Get("in.mel"));
   HostTensor mel = Poisoned(golden_mel.shape()),
              waveform = Poisoned({vocoder.channels(), vocoder.Samples(golden_mel.dim(1))});
@@ -131,7 +131,7 @@ TEST_P(VocoderOf, CapturedAndReplayedOnOtherRowsEqualsEager) {
 
 TEST_P(VocoderOf, ADryRunNeedsAsMuchMemoryAsARealOne) {
   GoldenRun run("vocoder_" + generation());
-  const Vocoder vocoder = run.LoadVocoder(generation());
+  const Vocoder vocoder = run.LoadVocoder(GoldenVocoder(generation()));
   const Tensor mel = Batchless(run.golden.Get("in.mel"));
   HostTensor waveform = Poisoned({vocoder.channels(), vocoder.Samples(mel.dim(1))});
   Exec exec = run.MakeExec();
@@ -148,6 +148,35 @@ TEST_P(VocoderOf, ADryRunNeedsAsMuchMemoryAsARealOne) {
               Tensor(DType::kF32, waveform.tensor().shape(), nullptr));
   EXPECT_EQ(arena.peak(), run.arena->peak());
   EXPECT_GT(ops.cost().flops(), 0);
+}
+
+// The same weights with other rates: 160 samples a row do not fill hops of 120, so the low-rate signal is padded with
+// zeros at its end. That may change the end of the waveform, by the reach of all convolutions, and nothing before it.
+TEST(Vocoder, PaddingToAWholeHopChangesOnlyTheEnd) {
+  GoldenRun run("vocoder_2_3");
+  VocoderConfig config = GoldenVocoder("2_3");
+  config.output_rate = 32000;
+  config.extension->hop_length = 120;
+  const Vocoder vocoder = run.LoadVocoder(config);
+  const Tensor golden_mel = Batchless(run.golden.Get("in.mel"));
+  const int64_t golden_rows = golden_mel.dim(1), bins = golden_mel.dim(2);
+  const auto wave = [&](int64_t rows) {
+    HostTensor mel = Poisoned({2, rows, bins}), waveform = Poisoned({2, vocoder.Samples(rows)});
+    for (int64_t i = 0; i < 2 * rows * bins; ++i) {  // the golden's rows over and over
+      const int64_t c = i / (rows * bins), row = i / bins % rows % golden_rows;
+      mel.f32()[i] = golden_mel.data<float>()[(c * golden_rows + row) * bins + i % bins];
+    }
+    Exec exec = run.MakeExec();
+    vocoder.Forward(exec, mel.tensor(), waveform.tensor());
+    EXPECT_THAT(run.ops->stream().Synchronize(), IsOk());
+    return std::vector<float>(waveform.f32(), waveform.f32() + vocoder.Samples(rows));  // the left channel
+  };
+  const std::vector<float> padded = wave(62), whole = wave(63);
+  ASSERT_EQ(padded.size(), 62u * 320);
+  ASSERT_EQ(whole.size(), 63u * 320);
+  const auto differs = std::mismatch(padded.begin(), padded.end(), whole.begin()).first - padded.begin();
+  EXPECT_GE(differs, 24 * 320);  // the last 38 rows: base and extension each reach 12 rows at their first stage, and on from there
+  for (const float sample : padded) ASSERT_LE(std::abs(sample), 1.0f);
 }
 
 // In millions: filters and bases are in the files too, but are buffers, not parameters.

@@ -1,0 +1,113 @@
+// Time of decoding a clip's sound at the released sizes, float32, random weights.
+//   audio_bench [SECONDS = 5] [THREADS = 2] [REPEATS = 3]
+// Prints one line a stage: wall and processor seconds (medians), GFLOP, GFLOP a processor second, arena MiB.
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+
+#include "engine/ops/dry_ops.h"
+#include "tests/bench/random_checkpoint.h"
+#include "tests/model/audio_models.h"
+
+namespace kinora {
+namespace {
+
+struct Times {
+  double wall, processor;
+};
+
+Times Now() {
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  const auto wall = std::chrono::steady_clock::now().time_since_epoch();
+  return {std::chrono::duration<double>(wall).count(), seconds(usage.ru_utime) + seconds(usage.ru_stime)};
+}
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+// The two models, on whatever ops are given.
+struct Sound {
+  AudioDecoder decoder;
+  Vocoder vocoder;
+
+  Sound(WeightLoader loader, const VocoderConfig& config, Ops& ops)
+      : decoder(OrDie(AudioDecoder::Load(loader.Under("audio_vae"), {}))),
+        vocoder(OrDie(Vocoder::Load(loader.Under("vocoder"), config, {}, ops))) {}
+};
+
+void Report(const char* name, int repeats, double gflop, int64_t arena_bytes, const std::function<void()>& run) {
+  std::vector<double> wall, processor;
+  for (int i = 0; i < repeats + 1; ++i) {
+    const Times before = Now();
+    run();
+    const Times after = Now();
+    if (i == 0) continue;  // the first touches the memory
+    wall.push_back(after.wall - before.wall);
+    processor.push_back(after.processor - before.processor);
+  }
+  std::printf("%-14s %8.2f %8.2f %9.1f %9.1f %8.1f\n", name, Median(wall), Median(processor), gflop,
+              gflop / Median(processor), static_cast<double>(arena_bytes) / (1 << 20));
+  std::fflush(stdout);
+}
+
+void Run(const std::string& generation, double seconds, int threads, int repeats) {
+  const VocoderConfig config = ReleasedVocoder(generation);
+  const auto mesh = Mesh::Single();
+  DryOps dry_ops;
+  WeightLoader dry_loader = WeightLoader::Dry(*mesh, dry_ops, DType::kF32);
+  const Sound dry(dry_loader, config, dry_ops);
+  const std::string path =
+      std::filesystem::temp_directory_path() / ("audio_bench." + std::to_string(getpid()) + ".safetensors");
+  KINORA_CHECK(WriteRandomCheckpoint(path, dry_loader.recorded()).ok()) << path;
+  ModelFiles files;
+  files.paths = {path};
+  auto ops = OrDie(CpuOps::Create(threads));
+  WeightLoader loader = OrDie(WeightLoader::Open(OrDie(Checkpoint::Open(files)), *mesh, *ops, DType::kF32));
+  const Sound sound(loader, config, *ops);
+  std::filesystem::remove(path);
+  const absl::Status finished = loader.Finish();
+  KINORA_CHECK(finished.ok()) << finished.ToString();
+
+  const int64_t rows = std::max<int64_t>(1, std::llround(seconds * 25));  // latent rows a second: 16000 / 160 / 4
+  HostTensor latent(DType::kF32, {rows, 128}), mel(DType::kF32, sound.decoder.OutputShape(rows));
+  HostTensor waveform(DType::kF32, {2, sound.vocoder.Samples(mel.tensor().dim(1))});
+  for (int64_t i = 0; i < rows * 128; ++i) latent.f32()[i] = static_cast<float>(i % 17) / 8 - 1;
+
+  const auto on = [&](Ops& o, Arena& arena) { return Exec{.ops = o, .arena = arena, .mesh = *mesh}; };
+  const auto measure = [&](const char* name, auto body) {
+    Arena dry_arena = Arena::Dry();
+    Exec dry_exec = on(dry_ops, dry_arena);
+    dry_ops.ResetCost();
+    body(dry_exec, dry);
+    Arena arena(OrDie(Buffer::Allocate(dry_arena.peak())));
+    Exec exec = on(*ops, arena);
+    Report(name, repeats, static_cast<double>(dry_ops.cost().flops()) / 1e9, dry_arena.peak(),
+           [&] { body(exec, sound); });
+  };
+  measure("audio_decoder", [&](Exec& exec, const Sound& s) { s.decoder.Forward(exec, latent.tensor(), mel.tensor()); });
+  measure(("vocoder_" + generation).c_str(),
+          [&](Exec& exec, const Sound& s) { s.vocoder.Forward(exec, mel.tensor(), waveform.tensor()); });
+}
+
+}  // namespace
+}  // namespace kinora
+
+int main(int argc, char** argv) {
+  const double seconds = argc > 1 ? std::atof(argv[1]) : 5;
+  const int threads = argc > 2 ? std::atoi(argv[2]) : 2, repeats = argc > 3 ? std::atoi(argv[3]) : 3;
+  std::printf("%-14s %8s %8s %9s %9s %8s\n", "stage", "wall s", "cpu s", "GFLOP", "GFLOP/s", "MiB");
+  for (const char* generation : {"2_0", "2_3"}) kinora::Run(generation, seconds, threads, repeats);
+  return 0;
+}
