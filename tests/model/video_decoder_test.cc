@@ -90,12 +90,12 @@ struct DryDecoder {
 double RoundedMillions(int64_t count) { return std::round(static_cast<double>(count) * 1e-5) / 10; }
 
 TEST(VideoDecoder, ReleasedModelsHaveTheirKnownParameters) {
-  EXPECT_DOUBLE_EQ(RoundedMillions(DryDecoder(Released20VideoDecoder()).ops.parameters()), 528.4);
-  EXPECT_DOUBLE_EQ(RoundedMillions(DryDecoder(Released23VideoDecoder()).ops.parameters()), 407.2);
+  EXPECT_DOUBLE_EQ(RoundedMillions(DryDecoder(ReleasedVideoDecoder("2.0")).ops.parameters()), 528.4);
+  EXPECT_DOUBLE_EQ(RoundedMillions(DryDecoder(ReleasedVideoDecoder("2.3")).ops.parameters()), 407.2);
 }
 
 TEST(VideoDecoder, ReleasedModelsCostTheirKnownFlops) {
-  DryDecoder v20(Released20VideoDecoder()), v23(Released23VideoDecoder());
+  DryDecoder v20(ReleasedVideoDecoder("2.0")), v23(ReleasedVideoDecoder("2.3"));
   EXPECT_NEAR(v20.TeraFlops({16, 16, 24, 128}), 60, 0.02 * 60);
   EXPECT_NEAR(v20.TeraFlops({16, 24, 40, 128}), 151, 0.02 * 151);
   EXPECT_NEAR(v23.TeraFlops({16, 16, 24, 128}), 118, 0.02 * 118);
@@ -103,7 +103,7 @@ TEST(VideoDecoder, ReleasedModelsCostTheirKnownFlops) {
 }
 
 TEST(VideoDecoder, AsksForTheKeysOfTheSingleFile) {
-  DryDecoder v23(Released23VideoDecoder());
+  DryDecoder v23(ReleasedVideoDecoder("2.3"));
   const std::vector<RecordedTensor>& recorded = v23.loader.recorded();
   std::vector<std::string> names;
   for (const RecordedTensor& tensor : recorded) names.push_back(tensor.name);
@@ -122,16 +122,17 @@ absl::Status LoadStatus(const VideoDecoderConfig& config) {
 }
 
 TEST(VideoDecoder, ABlockListThatDoesNotFitTogetherIsRefusedByItsEntry) {
-  VideoDecoderConfig config = GoldenVideoDecoder("2_0");
+  const VideoDecoderConfig tiny = ConfigOf(Golden("video_decoder_2_0"));
+  VideoDecoderConfig config = tiny;
   config.blocks[2].in_channels = 17;
   EXPECT_THAT(LoadStatus(config), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("number 2")));
-  config = GoldenVideoDecoder("2_0");
+  config = tiny;
   config.blocks[0].out_channels = 16;
   EXPECT_THAT(LoadStatus(config), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("number 0")));
-  config = GoldenVideoDecoder("2_0");
+  config = tiny;
   config.blocks[1].stride = {2, 3, 2};
   EXPECT_THAT(LoadStatus(config), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("stride")));
-  config = GoldenVideoDecoder("2_0");
+  config = tiny;
   config.blocks[1].in_channels = config.blocks[0].in_channels = config.blocks[0].out_channels = 36;
   EXPECT_THAT(LoadStatus(config), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("residual")));
   config.blocks.clear();
@@ -139,7 +140,7 @@ TEST(VideoDecoder, ABlockListThatDoesNotFitTogetherIsRefusedByItsEntry) {
 }
 
 TEST(VideoDecoder, AClipTooSmallToReflectIsRefusedByTheNameOfTheSide) {
-  const DryDecoder v20(Released20VideoDecoder()), v23(Released23VideoDecoder());
+  const DryDecoder v20(ReleasedVideoDecoder("2.0")), v23(ReleasedVideoDecoder("2.3"));
   EXPECT_THAT(v20.decoder.CheckLatent({1, 1, 2, 128}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("height must be at least 64")));
   EXPECT_THAT(v20.decoder.CheckLatent({1, 2, 1, 128}),

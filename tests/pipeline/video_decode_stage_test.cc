@@ -193,19 +193,19 @@ TEST(VideoDecodeStage, MemoryDoesNotGrowWithTheNumberOfFrames) {
 
 // One rank's decoder on ops of its own, over the golden's checkpoint.
 struct Rank {
-  Rank(const Mesh& mesh, const std::string& checkpoint) : ops(*CpuOps::Create(1)) {
+  Rank(const Mesh& mesh, const std::string& checkpoint, const VideoDecoderConfig& config) : ops(*CpuOps::Create(1)) {
     ModelFiles files;
     files.paths = {checkpoint};
     WeightLoader loader = *WeightLoader::Open(*Checkpoint::Open(files), mesh, *ops, DType::kF32);
-    decoder = std::make_unique<VideoDecoder>(*VideoDecoder::Load(loader.Under("vae"), GoldenVideoDecoder("2_3")));
+    decoder = std::make_unique<VideoDecoder>(*VideoDecoder::Load(loader.Under("vae"), config));
   }
   std::unique_ptr<CpuOps> ops;
   std::unique_ptr<VideoDecoder> decoder;
 };
 
-absl::StatusOr<Clip> DecodeOnRank(const Mesh& mesh, const std::string& checkpoint, const Tensor& latent,
-                                  VideoDecodeStage::Progress progress) {
-  Rank rank(mesh, checkpoint);
+absl::StatusOr<Clip> DecodeOnRank(const Mesh& mesh, const std::string& checkpoint, const VideoDecoderConfig& config,
+                                  const Tensor& latent, VideoDecodeStage::Progress progress) {
+  Rank rank(mesh, checkpoint, config);
   const VideoDecodeStage stage(*rank.decoder, kSmallTiles);
   const auto memory = *stage.MemoryFor(DType::kF32, latent.shape(), mesh.shape());
   Arena device(*Buffer::Allocate(memory.device)), host(*Buffer::Allocate(memory.host));
@@ -219,10 +219,11 @@ absl::StatusOr<Clip> DecodeOnRank(const Mesh& mesh, const std::string& checkpoin
 TEST(VideoDecodeStage, RanksShareOutTheTilesWithoutChangingABit) {
   Golden golden("video_decoder_2_3");
   const std::string checkpoint = golden.WriteCheckpoint();
+  const VideoDecoderConfig config = ConfigOf(golden);
   const HostTensor latent = Latent({1, 16, 5, 3, 3});  // two groups of four tiles
   const auto run = [&](const MeshShape& shape) {
     return RunRanks<Clip>(
-        shape, [&](const Mesh& mesh) { return DecodeOnRank(mesh, checkpoint, latent.tensor(), NoProgress); });
+        shape, [&](const Mesh& mesh) { return DecodeOnRank(mesh, checkpoint, config, latent.tensor(), NoProgress); });
   };
   const Clip alone = run({})[0];
   EXPECT_EQ(alone.rgb.size(), 33u * 96 * 96 * 3);
@@ -238,12 +239,13 @@ TEST(VideoDecodeStage, RanksShareOutTheTilesWithoutChangingABit) {
 TEST(VideoDecodeStage, AllRanksLeaveWhenRankZeroCancels) {
   Golden golden("video_decoder_2_3");
   const std::string checkpoint = golden.WriteCheckpoint();
+  const VideoDecoderConfig config = ConfigOf(golden);
   const HostTensor latent = Latent({1, 16, 5, 3, 3});
   const auto cancel = [](int64_t done, int64_t) {
     return done == 2 ? absl::CancelledError("enough") : absl::OkStatus();
   };
   const auto status = RunRanks<absl::Status>({.tokens = 2}, [&](const Mesh& mesh) -> absl::StatusOr<absl::Status> {
-    return absl::StatusOr<absl::Status>(DecodeOnRank(mesh, checkpoint, latent.tensor(), cancel).status());
+    return absl::StatusOr<absl::Status>(DecodeOnRank(mesh, checkpoint, config, latent.tensor(), cancel).status());
   });
   EXPECT_THAT(status[0], StatusIs(absl::StatusCode::kCancelled, HasSubstr("enough")));
   EXPECT_THAT(status[1], StatusIs(absl::StatusCode::kCancelled, HasSubstr("rank 0")));

@@ -4,37 +4,10 @@
 #include <utility>
 
 #include "engine/weights/checkpoint.h"
+#include "tests/model/config_files.h"
 
 namespace kinora {
 namespace {
-
-using Kind = VideoDecoderBlock::Kind;
-
-// Builds a block list from the latent end on.
-class Blocks {
- public:
-  explicit Blocks(int64_t width) : width_(width) {}
-  Blocks& Res(int64_t layers) {
-    blocks_.push_back({.kind = Kind::kResidual, .in_channels = width_, .out_channels = width_, .layers = layers});
-    return *this;
-  }
-  Blocks& Up(std::array<int64_t, 3> stride, int64_t reduction, bool residual = false) {
-    blocks_.push_back({.kind = Kind::kUpsample,
-                       .in_channels = width_,
-                       .out_channels = width_ / reduction,
-                       .stride = stride,
-                       .residual = residual});
-    width_ /= reduction;
-    return *this;
-  }
-  operator std::vector<VideoDecoderBlock>() const { return blocks_; }  // NOLINT
-
- private:
-  int64_t width_;
-  std::vector<VideoDecoderBlock> blocks_;
-};
-
-constexpr std::array<int64_t, 3> kAll = {2, 2, 2}, kTime = {2, 1, 1}, kSpace = {1, 2, 2};
 
 template <typename T>
 T OrDie(absl::StatusOr<T> value) {
@@ -44,25 +17,12 @@ T OrDie(absl::StatusOr<T> value) {
 
 }  // namespace
 
-VideoDecoderConfig Released20VideoDecoder() {
-  return {.padding = SpatialPadding::kReflect,
-          .blocks = Blocks(1024).Res(5).Up(kAll, 2, true).Res(5).Up(kAll, 2, true).Res(5).Up(kAll, 2, true).Res(5)};
+VideoDecoderConfig ReleasedVideoDecoder(const std::string& version) {
+  return OrDie(ParseConfig(ReadConfigFile("lightricks_" + version))).video_decoder;
 }
 
-VideoDecoderConfig Released23VideoDecoder() {
-  return {.padding = SpatialPadding::kZeros,
-          .blocks = Blocks(1024).Res(2).Up(kAll, 2).Res(2).Up(kAll, 1).Res(4).Up(kTime, 2).Res(6).Up(kSpace, 2).Res(4)};
-}
-
-VideoDecoderConfig GoldenVideoDecoder(const std::string& generation) {
-  if (generation == "2_0") {
-    return {.latent_channels = 16,
-            .padding = SpatialPadding::kReflect,
-            .blocks = Blocks(32).Res(1).Up(kAll, 2, true).Res(2).Up(kAll, 2, true).Res(1).Up(kAll, 2, true).Res(2)};
-  }
-  return {.latent_channels = 16,
-          .padding = SpatialPadding::kZeros,
-          .blocks = Blocks(16).Res(1).Up(kAll, 2).Res(2).Up(kAll, 1).Res(1).Up(kTime, 2).Res(3).Up(kSpace, 1).Res(2)};
+VideoDecoderConfig ConfigOf(const Golden& golden) {
+  return OrDie(ParseLightricksConfig(golden.metadata("config"), golden.metadata("model_version"))).video_decoder;
 }
 
 LoadedVideoDecoder::LoadedVideoDecoder(const std::string& generation, DType dtype, int threads)
@@ -70,8 +30,7 @@ LoadedVideoDecoder::LoadedVideoDecoder(const std::string& generation, DType dtyp
   ModelFiles files;
   files.paths = {golden_.WriteCheckpoint()};
   WeightLoader loader = OrDie(WeightLoader::Open(OrDie(Checkpoint::Open(files)), *mesh_, *ops_, dtype));
-  decoder_ =
-      std::make_unique<VideoDecoder>(OrDie(VideoDecoder::Load(loader.Under("vae"), GoldenVideoDecoder(generation))));
+  decoder_ = std::make_unique<VideoDecoder>(OrDie(VideoDecoder::Load(loader.Under("vae"), ConfigOf(golden_))));
   const absl::Status finished = loader.Finish();
   KINORA_CHECK(finished.ok()) << finished.ToString();
 }

@@ -12,9 +12,8 @@
 
 namespace kinora {
 
-VideoDecoderConfig Released20VideoDecoder();
-VideoDecoderConfig Released23VideoDecoder();
-VideoDecoderConfig GoldenVideoDecoder(const std::string& generation);  // "2_0", "2_3"
+VideoDecoderConfig ReleasedVideoDecoder(const std::string& version);  // "2.0", "2.3"
+VideoDecoderConfig ConfigOf(const Golden& golden);
 
 // The golden "video_decoder_<generation>", its decoder on the CPU, and memory to run in.
 class LoadedVideoDecoder {
