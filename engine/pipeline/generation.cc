@@ -183,12 +183,18 @@ absl::Status Generation::DecodeVideo(Exec& exec, const Tensor& latent, OnStep on
   }
   if (wants_intermediates()) KINORA_RETURN_IF_ERROR(sink_->Intermediate("video_latent", HostView(host, shape)));
   const VideoDecodeStage stage(*modules_.video);
+  bool begun = false;  // the sink begins inside the run, where a failure of rank 0 ends it on every rank
   const auto emit = [&](const DecodedFrames& frames) {
     if (wants_intermediates()) KINORA_RETURN_IF_ERROR(sink_->FloatFrames(frames.first, frames.rgb));
     return sink_->Frames(frames.first, frames.rgb8);
   };
-  return stage.Run(exec, exec.arena, HostView(host, shape), emit,
-                   [&](int64_t done, int64_t total) { return on_step(Phase::kDecodeVideo, done, total); });
+  return stage.Run(exec, exec.arena, HostView(host, shape), emit, [&](int64_t done, int64_t total) {
+    if (!std::exchange(begun, true)) {
+      if (sink_ != nullptr) KINORA_RETURN_IF_ERROR(sink_->Begin(Info()));
+      if (done != 0) KINORA_RETURN_IF_ERROR(on_step(Phase::kDecodeVideo, 0, total));
+    }
+    return on_step(Phase::kDecodeVideo, done, total);
+  });
 }
 
 absl::Status Generation::DecodeAudio(Exec& exec, const Tensor& latent) {
@@ -213,14 +219,6 @@ absl::Status Generation::DecodeAudio(Exec& exec, const Tensor& latent) {
   return sink_->Audio(HostView(host, waveform.shape()));
 }
 
-absl::Status Generation::Decode(Exec& exec, const Latents& z, OnStep on_step) {
-  if (sink_ != nullptr) KINORA_RETURN_IF_ERROR(sink_->Begin(Info()));
-  KINORA_RETURN_IF_ERROR(on_step(Phase::kDecodeVideo, 0, 0));
-  KINORA_RETURN_IF_ERROR(DecodeVideo(exec, z.video, on_step));
-  KINORA_RETURN_IF_ERROR(on_step(Phase::kDecodeAudio, 0, 0));
-  KINORA_RETURN_IF_ERROR(DecodeAudio(exec, z.audio));
-  return sink_ != nullptr ? sink_->End() : absl::OkStatus();
-}
 
 absl::Status Generation::Run(Exec& exec, OnStep on_step) {
   ArenaScope request(exec.arena);
@@ -236,7 +234,11 @@ absl::Status Generation::Run(Exec& exec, OnStep on_step) {
   KINORA_RETURN_IF_ERROR(MakeNoise(exec, z));
   KINORA_RETURN_IF_ERROR(begin(Phase::kDenoise, request_.num_inference_steps));
   KINORA_RETURN_IF_ERROR(DenoiseLatents(exec, cond, uncond, z, on_step));
-  return first ? Decode(exec, z, on_step) : absl::OkStatus();
+  KINORA_RETURN_IF_ERROR(DecodeVideo(exec, z.video, on_step));
+  if (!first) return absl::OkStatus();
+  KINORA_RETURN_IF_ERROR(on_step(Phase::kDecodeAudio, 0, 0));
+  KINORA_RETURN_IF_ERROR(DecodeAudio(exec, z.audio));
+  return sink_ != nullptr ? sink_->End() : absl::OkStatus();
 }
 
 }  // namespace kinora

@@ -40,7 +40,6 @@ class Generation {
   absl::Status DenoiseLatents(Exec& exec, const PromptContext& cond, const PromptContext& uncond, Latents z, OnStep on_step);
   absl::Status DecodeVideo(Exec& exec, const Tensor& latent, OnStep on_step);
   absl::Status DecodeAudio(Exec& exec, const Tensor& latent);
-  absl::Status Decode(Exec& exec, const Latents& z, OnStep on_step);
 
   absl::Status EncodeDry(Exec& exec, PromptContext& cond, PromptContext& uncond);
   absl::Status ReportContexts(Exec& exec, const PromptContext& context, std::string_view suffix);

@@ -42,9 +42,9 @@ absl::StatusOr<Modules> Modules::Load(WeightLoader root, const ModelConfig& conf
                                                           {.cache_bytes = options.text_cache_bytes}));
   on_phase("load transformer");
   KINORA_ASSIGN_OR_RETURN(modules.transformer, Transformer::Load(root.Under("transformer"), config.transformer));
-  if (!options.decoders) return modules;
   on_phase("load decoders");
   KINORA_ASSIGN_OR_RETURN(modules.video, VideoDecoder::Load(root.Under("vae"), config.video_decoder));
+  if (!options.sound) return modules;
   KINORA_ASSIGN_OR_RETURN(modules.audio, AudioDecoder::Load(root.Under("audio_vae"), config.audio_decoder));
   KINORA_ASSIGN_OR_RETURN(modules.vocoder, Vocoder::Load(root.Under("vocoder"), config.vocoder, config.audio_decoder, ops));
   return modules;

@@ -22,7 +22,7 @@ struct Modules {
   struct Options {
     std::unique_ptr<const Tokenizer> tokenizer;  // null in a dry run
     int64_t text_cache_bytes = 0;
-    bool decoders = true;  // ranks that do not decode load none
+    bool sound = true;  // rank 0 alone makes the sound; the others load no audio decoder
   };
   // root: of the whole checkpoint. InvalidArgument if the model has no text encoder; the loader's problems are reported by its Finish.
   static absl::StatusOr<Modules> Load(WeightLoader root, const ModelConfig& config, Ops& ops, Options options,

@@ -31,7 +31,7 @@ class DryModel {
     KINORA_ASSIGN_OR_RETURN(model.mesh_, MakeDryMesh(mesh.shape(), mesh.world().rank()));
     DryOps ops;
     KINORA_ASSIGN_OR_RETURN(model.modules_, Modules::Load(WeightLoader::Dry(*model.mesh_, ops, precision), config, ops,
-                                                          {.decoders = mesh.world().rank() == 0}, [](std::string_view) {}));
+                                                          {.sound = mesh.world().rank() == 0}, [](std::string_view) {}));
     model.weight_bytes_ = ops.weight_bytes();
     model.precision_ = precision;
     return model;
@@ -52,7 +52,7 @@ class DryModel {
       return absl::OkStatus();
     }));
     begin[kPhases] = static_cast<double>(ops.cost().flops());
-    for (int i = kPhases - 1; i > 0; --i) {  // a rank that does not decode never begins those phases
+    for (int i = kPhases - 1; i > 0; --i) {  // ranks other than 0 report none
       if (begin[i] == 0) begin[i] = begin[i + 1];
     }
     if (phase_flops != nullptr) *phase_flops = begin;
@@ -145,7 +145,7 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Load(const PipelineOptions& 
   if (checkpoint->tokenizer_model().empty()) {
     return absl::InvalidArgumentError("model: no tokenizer.model; it belongs in the text encoder's folder (--model text_encoder=DIR)");
   }
-  Modules::Options parts_options{.text_cache_bytes = options.text_cache_bytes, .decoders = mesh.world().rank() == 0};
+  Modules::Options parts_options{.text_cache_bytes = options.text_cache_bytes, .sound = mesh.world().rank() == 0};
   KINORA_ASSIGN_OR_RETURN(parts_options.tokenizer, Tokenizer::Load(checkpoint->tokenizer_model()));
   KINORA_ASSIGN_OR_RETURN(DryModel dry, DryModel::Make(config, mesh, options.precision));
   KINORA_ASSIGN_OR_RETURN(std::unique_ptr<CpuOps> ops, CpuOps::Create(options.threads));

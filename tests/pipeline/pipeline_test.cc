@@ -1,0 +1,265 @@
+// Whole renders against the references, and what the pipeline promises about memory, ranks and cancelling.
+#include "engine/pipeline/pipeline.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "engine/base/status_macros.h"
+#include "tests/testing/golden.h"
+#include "tests/testing/ranks.h"
+
+namespace kinora {
+namespace {
+
+using Json = nlohmann::json;
+using testing::HasSubstr;
+using Floats = std::vector<float>;
+
+// Keeps all that a clip consists of.
+class ClipRecorder : public ClipSink {
+ public:
+  explicit ClipRecorder(bool intermediates = true) : intermediates_(intermediates) {}
+  absl::Status Begin(const ClipInfo& info) override {
+    info_ = info;
+    return absl::OkStatus();
+  }
+  absl::Status Frames(int64_t first, const Tensor& rgb8) override {
+    EXPECT_EQ(first * info_.width * info_.height * 3, static_cast<int64_t>(rgb8_.size()));
+    rgb8_.insert(rgb8_.end(), rgb8.data<uint8_t>(), rgb8.data<uint8_t>() + rgb8.elements());
+    return absl::OkStatus();
+  }
+  absl::Status Audio(const Tensor& waveform) override { return Intermediate("waveform", waveform); }
+  absl::Status End() override {
+    ended_ = true;
+    return absl::OkStatus();
+  }
+  bool WantsIntermediates() const override { return intermediates_; }
+  absl::Status FloatFrames(int64_t, const Tensor& rgb) override {
+    frames_.insert(frames_.end(), rgb.data<float>(), rgb.data<float>() + rgb.elements());
+    return absl::OkStatus();
+  }
+  absl::Status Intermediate(std::string_view name, const Tensor& value) override {
+    Floats& kept = values_[std::string(name)];
+    for (int64_t i = 0; i < value.elements(); ++i) {
+      kept.push_back(value.dtype() == DType::kI64 ? static_cast<float>(value.data<int64_t>()[i]) : value.data<float>()[i]);
+    }
+    return absl::OkStatus();
+  }
+
+  ClipInfo info_;
+  std::vector<uint8_t> rgb8_;
+  Floats frames_;
+  std::map<std::string, Floats> values_;
+  bool ended_ = false;
+
+ private:
+  const bool intermediates_;
+};
+
+std::optional<GuidanceParams> Guidance(const Json& request, const char* name) {
+  if (!request.contains(name)) return std::nullopt;
+  const Json g = request[name];
+  GuidanceParams params;
+  params.cfg_scale = g.value("cfg_scale", 1.0);
+  params.stg_scale = g.value("stg_scale", 0.0);
+  params.stg_blocks = g.value("stg_blocks", std::vector<int32_t>());
+  params.modality_scale = g.value("modality_scale", 1.0);
+  params.rescale = g.value("rescale", 0.0);
+  return params;
+}
+
+GenerationRequest RequestOf(const Golden& golden) {
+  const Json parameters = Json::parse(golden.metadata("parameters")), r = parameters["request"];
+  GenerationRequest request;
+  request.prompt = r["prompt"];
+  if (r.contains("negative_prompt")) request.negative_prompt = r["negative_prompt"].get<std::string>();
+  request.width = r["width"];
+  request.height = r["height"];
+  request.num_frames = r["num_frames"];
+  request.frame_rate = r["frame_rate"];
+  request.seed = std::stoull(r["seed"].get<std::string>());
+  request.recipe = r["recipe"] == "DISTILLED" ? Recipe::kDistilled : Recipe::kOneStage;
+  request.sigmas = r["sigmas"].get<std::vector<double>>();
+  request.video_guidance = Guidance(r, "video_guidance");
+  request.audio_guidance = Guidance(r, "audio_guidance");
+  return request;
+}
+
+PipelineOptions OptionsOf(const Golden& golden, DType precision) {
+  const Json parameters = Json::parse(golden.metadata("parameters"));
+  const std::string root = std::string(KINORA_SOURCE_DIR) + "/";
+  PipelineOptions options;
+  options.files.paths = {root + parameters["model"].get<std::string>()};
+  options.files.text_encoder = root + parameters["text_encoder"].get<std::string>();
+  options.precision = precision;
+  return options;
+}
+
+absl::Status NoProgress(const Progress&) { return absl::OkStatus(); }
+
+// Plans, loads and renders on a mesh; rank 0 records.
+absl::Status Render(PipelineOptions options, const Mesh& mesh, const GenerationRequest& request, ClipSink& sink) {
+  KINORA_ASSIGN_OR_RETURN(const RequestCost cost, Pipeline::Plan(options, mesh, request));
+  options.arena_bytes = cost.arena_bytes;
+  KINORA_ASSIGN_OR_RETURN(auto pipeline, Pipeline::Load(options, mesh));
+  return pipeline->Generate(request, sink, NoProgress);
+}
+
+double Psnr(const Floats& a, const Tensor& golden, const ClipInfo& info, int64_t stride) {
+  double squares = 0;
+  int64_t n = 0;
+  const float* g = golden.data<float>();
+  for (int64_t f = 0; f < info.num_frames; ++f)
+    for (int64_t y = 0; y < info.height; y += stride)
+      for (int64_t x = 0; x < info.width; x += stride)
+        for (int64_t c = 0; c < 3; ++c, ++n) {
+          const double d = a[((f * info.height + y) * info.width + x) * 3 + c] - g[n];
+          squares += d * d;
+        }
+  EXPECT_EQ(n, golden.elements());
+  return -10 * std::log10(squares / static_cast<double>(n) + 1e-30);
+}
+
+testing::AssertionResult NearFloats(const Floats& actual, const Tensor& expected, double tolerance) {
+  if (static_cast<int64_t>(actual.size()) != expected.elements()) {
+    return testing::AssertionFailure() << actual.size() << " values, expected " << expected.elements();
+  }
+  return Near(Tensor(DType::kF32, expected.shape(), const_cast<float*>(actual.data())), expected, tolerance);
+}
+
+class WholeRender : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Pipeline, WholeRender, testing::Values("pipeline_one_stage", "pipeline_distilled", "pipeline_2_0"));
+
+TEST_P(WholeRender, EqualsTheReferenceAtSixtyDecibelsInFloat32) {
+  Golden golden(GetParam());
+  const Json parameters = Json::parse(golden.metadata("parameters"));
+  ClipRecorder clip;
+  const absl::Status status = Render(OptionsOf(golden, DType::kF32), *Mesh::Single(), RequestOf(golden), clip);
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  EXPECT_TRUE(clip.ended_);
+  EXPECT_TRUE(NearFloats(clip.values_["sigmas"], golden.Get("out.sigmas"), 1e-7));
+  EXPECT_TRUE(NearFloats(clip.values_["video_latent"], golden.Get("out.video_latent"), 2e-5));
+  EXPECT_TRUE(NearFloats(clip.values_["audio_latent"], golden.Get("out.audio_latent"), 2e-5));
+  EXPECT_TRUE(NearFloats(clip.values_["waveform"], golden.Get("out.waveform"), 1e-3));
+  EXPECT_GE(Psnr(clip.frames_, golden.Get("out.frames"), clip.info_, parameters["frame_stride"]), 60.0);
+  Floats ids;
+  for (int64_t i = 0; i < golden.Get("out.input_ids").elements(); ++i) {
+    ids.push_back(static_cast<float>(golden.Get("out.input_ids").data<int32_t>()[i]));
+  }
+  EXPECT_EQ(clip.values_["input_ids"], ids);
+}
+
+TEST(Pipeline, RendersTheSamePixelsOnGuidanceAndTokenRanks) {
+  Golden golden("pipeline_one_stage");
+  const PipelineOptions options = OptionsOf(golden, DType::kBF16);
+  ClipRecorder one(/*intermediates=*/false);
+  ASSERT_TRUE(Render(options, *Mesh::Single(), RequestOf(golden), one).ok());
+  for (const MeshShape& shape : {MeshShape{.guidance = 2}, {.tokens = 2}, {.guidance = 2, .tokens = 2}}) {
+    ClipRecorder clip(/*intermediates=*/false);
+    const absl::Status status =
+        RunThreadRanks(shape, [&](const Mesh& mesh) { return Render(options, mesh, RequestOf(golden), clip); });
+    ASSERT_TRUE(status.ok()) << shape.ToString() << ": " << status.ToString();
+    EXPECT_TRUE(clip.rgb8_ == one.rgb8_) << shape.ToString();
+    EXPECT_TRUE(clip.values_["waveform"] == one.values_["waveform"]) << shape.ToString();
+  }
+}
+
+TEST(Pipeline, TwoRunsOfOnePipelineAreEqualAndAnotherSeedIsNot) {
+  Golden golden("pipeline_distilled");
+  PipelineOptions options = OptionsOf(golden, DType::kBF16);
+  GenerationRequest request = RequestOf(golden);
+  options.arena_bytes = Pipeline::Plan(options, *Mesh::Single(), request)->arena_bytes;
+  const auto mesh = Mesh::Single();
+  const auto pipeline = *Pipeline::Load(options, *mesh);
+  ClipRecorder first(false), second(false), other(false);
+  ASSERT_TRUE(pipeline->Generate(request, first, NoProgress).ok());
+  ASSERT_TRUE(pipeline->Generate(request, second, NoProgress).ok());
+  request.seed += 1;
+  ASSERT_TRUE(pipeline->Generate(request, other, NoProgress).ok());
+  EXPECT_TRUE(first.rgb8_ == second.rgb8_);
+  EXPECT_FALSE(first.rgb8_ == other.rgb8_);
+}
+
+TEST(Pipeline, CancelsAtTheNextStepOnEveryRankAndCanBeUsedAgain) {
+  Golden golden("pipeline_one_stage");
+  PipelineOptions options = OptionsOf(golden, DType::kBF16);
+  const GenerationRequest request = RequestOf(golden);
+  std::atomic<int> calls_after_cancel = 0, failed = 0;
+  const absl::Status status = RunThreadRanks({.tokens = 2}, [&](const Mesh& mesh) -> absl::Status {
+    PipelineOptions mine = options;
+    mine.arena_bytes = Pipeline::Plan(mine, mesh, request)->arena_bytes;
+    KINORA_ASSIGN_OR_RETURN(auto pipeline, Pipeline::Load(mine, mesh));
+    ClipRecorder cancelled(false), whole(false);
+    bool asked = false;
+    const absl::Status run = pipeline->Generate(request, cancelled, [&](const Progress& p) {
+      if (asked) ++calls_after_cancel;
+      if (p.stage == "denoise" && p.step == 2) {
+        asked = true;
+        return absl::CancelledError("by the test");
+      }
+      return absl::OkStatus();
+    });
+    if (absl::IsCancelled(run)) ++failed;
+    return pipeline->Generate(request, whole, NoProgress);
+  });
+  EXPECT_TRUE(status.ok()) << status.ToString();
+  EXPECT_EQ(failed, 2);
+  EXPECT_EQ(calls_after_cancel, 0);
+}
+
+TEST(Pipeline, ProgressNeverFallsAndNamesEveryStageInOrder) {
+  Golden golden("pipeline_one_stage");
+  PipelineOptions options = OptionsOf(golden, DType::kBF16);
+  const GenerationRequest request = RequestOf(golden);
+  options.arena_bytes = Pipeline::Plan(options, *Mesh::Single(), request)->arena_bytes;
+  const auto mesh = Mesh::Single();
+  const auto pipeline = *Pipeline::Load(options, *mesh);
+  std::vector<std::string> stages;
+  double fraction = 0;
+  int steps = 0;
+  ClipRecorder clip(false);
+  ASSERT_TRUE(pipeline->Generate(request, clip, [&](const Progress& p) {
+                        if (stages.empty() || stages.back() != p.stage) stages.push_back(p.stage);
+                        EXPECT_GE(p.fraction, fraction);
+                        EXPECT_LE(p.fraction, 1.0);
+                        fraction = p.fraction;
+                        if (p.stage == "denoise" && p.step > 0) {
+                          EXPECT_EQ(p.step, ++steps);
+                        }
+                        return absl::OkStatus();
+                      })
+                  .ok());
+  EXPECT_THAT(stages, testing::ElementsAre("encode", "denoise", "decode_video", "decode_audio"));
+  EXPECT_EQ(steps, 5);
+}
+
+TEST(Pipeline, ARequestBeyondTheReservedMemoryIsRefusedWithBothSizes) {
+  Golden golden("pipeline_one_stage");
+  PipelineOptions options = OptionsOf(golden, DType::kBF16);
+  GenerationRequest request = RequestOf(golden);
+  options.arena_bytes = Pipeline::Plan(options, *Mesh::Single(), request)->arena_bytes;
+  const auto mesh = Mesh::Single();
+  const auto pipeline = *Pipeline::Load(options, *mesh);
+  request.num_frames = 65;
+  ClipRecorder clip;
+  const absl::Status status = pipeline->Generate(request, clip, NoProgress);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("num_frames"));
+}
+
+TEST(Pipeline, GivenNoiseOfAnotherShapeIsRefusedByName) {
+  Golden golden("pipeline_distilled");
+  GenerationRequest request = RequestOf(golden);
+  request.noise.audio = HostArray{{1, 8, 3, 16}, Floats(8 * 3 * 16)};
+  ClipRecorder clip;
+  const absl::Status status = Render(OptionsOf(golden, DType::kBF16), *Mesh::Single(), request, clip);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("audio_noise: shape [1, 8, 3, 16]"));
+}
+
+}  // namespace
+}  // namespace kinora
