@@ -82,7 +82,7 @@ absl::Status TextEncoder::EncodeTokens(Exec& exec, absl::Span<const std::vector<
   const auto tokens = static_cast<int64_t>(packed.size()), count = static_cast<int64_t>(prompts.size());
   ArenaScope temp(exec.arena);
   Tensor ids = temp.Alloc(DType::kI32, {tokens});
-  exec.ops.stream().Copy(Tensor(DType::kI32, {tokens}, packed.data()), ids);
+  exec.ops.stream().CopyFromHost(packed.data(), ids);
 
   const FeatureExtractor::Features features = extractor_.Alloc(temp, tokens);
   Exec encode{exec.ops, exec.arena, MeshOf(exec.mesh, split_gemma_), exec.dtype, exec.taps};
@@ -101,7 +101,7 @@ absl::Status TextEncoder::EncodeTokens(Exec& exec, absl::Span<const std::vector<
   };
   run(video_, features.video, &TextContext::video);
   run(audio_, features.audio, &TextContext::audio);
-  return exec.ops.stream().Synchronize();  // the ids are on this function's stack
+  return exec.ops.stream().Synchronize();
 }
 
 absl::Status TextEncoder::Encode(Exec& exec, absl::Span<const std::string> prompts, absl::Span<const TextContext> out) {

@@ -3,7 +3,6 @@
 #define KINORA_ENGINE_TENSOR_CPU_STREAM_H_
 
 #include <memory>
-#include <source_location>
 #include <utility>
 #include <vector>
 
@@ -17,11 +16,11 @@ class CpuStream : public Stream {
   // `work` must capture by value all it uses. Outside a capture it runs at once and nothing is allocated. In a trace it
   // bears the name of the function that enqueued it.
   template <typename F>
-  void Enqueue(F&& work, std::source_location from = std::source_location::current()) {
+  void Enqueue(F&& work, const char* from = __builtin_FUNCTION()) {  // clang 14 has no std::source_location
     if (recording_ != nullptr) {
-      recording_->push_back({std::forward<F>(work), from.function_name()});
+      recording_->push_back({std::forward<F>(work), from});
     } else if (failure_.ok()) {
-      const TraceSpan span("op", from.function_name());
+      const TraceSpan span("op", from);
       work();
     }
   }
