@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "engine/base/status_macros.h"
+#include "engine/model/config_reader.h"
 #include "engine/ops/dry_ops.h"
 #include "nlohmann/json.hpp"
 #include "tests/model/text_rig.h"
@@ -21,15 +23,23 @@ using ::testing::HasSubstr;
 constexpr int64_t kVideoWidth = 64, kAudioWidth = 32;
 constexpr char kFolder[] = KINORA_SOURCE_DIR "/models/tiny/";
 
-absl::StatusOr<std::unique_ptr<TextEncoder>> LoadTiny(TextRig& rig, const TextEncoder::Options& options = {},
-                                                      const GemmaConfig& gemma = TinyGemma()) {
-  WeightLoader weights = rig.Open({.paths = {std::string(kFolder) + "ltx-2.3-tiny-dev.safetensors"},
-                                   .text_encoder = std::string(kFolder) + "gemma"});
-  KINORA_ASSIGN_OR_RETURN(std::unique_ptr<const Tokenizer> tokenizer,
-                          Tokenizer::Load(std::string(kFolder) + "gemma/tokenizer.model"));
+std::shared_ptr<const Checkpoint> OpenTiny() {
+  const ModelFiles files{.paths = {std::string(kFolder) + "ltx-2.3-tiny-dev.safetensors"},
+                         .text_encoder = std::string(kFolder) + "gemma"};
+  return Checkpoint::Open(files).value();
+}
+
+// `change` may spoil the configuration that the files give.
+absl::StatusOr<std::unique_ptr<TextEncoder>> LoadTiny(
+    TextRig& rig, const TextEncoder::Options& options = {},
+    const std::function<void(ModelConfig&)>& change = [](ModelConfig&) {}) {
+  const auto checkpoint = OpenTiny();
+  KINORA_ASSIGN_OR_RETURN(ModelConfig config, ReadModelConfig(*checkpoint));
+  change(config);
+  KINORA_ASSIGN_OR_RETURN(std::unique_ptr<const Tokenizer> tokenizer, Tokenizer::Load(checkpoint->tokenizer_model()));
+  KINORA_ASSIGN_OR_RETURN(WeightLoader weights, WeightLoader::Open(checkpoint, rig.mesh, *rig.ops, rig.exec.dtype));
   KINORA_ASSIGN_OR_RETURN(auto encoder,
-                          TextEncoder::Load(weights, gemma, TinyConnector23(/*states=*/7, /*registers=*/128),
-                                            std::move(tokenizer), options));
+                          TextEncoder::Load(weights, *config.gemma, config.connector, std::move(tokenizer), options));
   KINORA_RETURN_IF_ERROR(weights.Finish());
   return encoder;
 }
@@ -210,9 +220,9 @@ TEST(TextEncoder, TwoTensorRanksAgreeWithOneAndFourComputeWhole) {
 
 TEST(TextEncoder, ATokenizerOrEncoderOfAnotherModelIsRefused) {
   TextRig rig(DType::kF32);
-  EXPECT_THAT(LoadTiny(rig, {}, TinyGemma(6, 6, 64, /*vocabulary=*/1000)),
+  EXPECT_THAT(LoadTiny(rig, {}, [](ModelConfig& config) { config.gemma->vocabulary = 1000; }),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("tokenizer.model has 1024 ids")));
-  EXPECT_THAT(LoadTiny(rig, {}, TinyGemma(5)),
+  EXPECT_THAT(LoadTiny(rig, {}, [](ModelConfig& config) { config.gemma->layers = 5; }),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("7 states of 64")));
 }
 
@@ -226,8 +236,9 @@ TEST(TextEncoder, ADryRunMeasuresTheMemoryOfARealOne) {
   const auto mesh = Mesh::Single();
   Arena arena = Arena::Dry();
   Exec exec{ops, arena, *mesh, DType::kBF16};
+  const ModelConfig config = ReadModelConfig(*OpenTiny()).value();
   const auto dry =
-      TextEncoder::Load(WeightLoader::Dry(*mesh, ops, DType::kBF16), TinyGemma(), TinyConnector23(7, 128), nullptr, {})
+      TextEncoder::Load(WeightLoader::Dry(*mesh, ops, DType::kBF16), *config.gemma, config.connector, nullptr, {})
           .value();
   const std::vector<TextContext> contexts = {dry->AllocContext(arena, DType::kBF16),
                                              dry->AllocContext(arena, DType::kBF16)};
