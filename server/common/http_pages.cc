@@ -2,7 +2,9 @@
 
 #include <civetweb.h>
 
+#include <atomic>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -41,7 +43,19 @@ absl::StatusOr<std::unique_ptr<HttpPages>> HttpPages::Start(HttpPagesOptions opt
 }
 
 HttpPages::~HttpPages() {
-  if (context_ != nullptr) mg_stop(context_);
+  if (context_ == nullptr) return;
+  // The listening thread looks at its stop flag every 2 s, or when a connection comes.
+  std::atomic<bool> stopped = false;
+  std::thread stopping([&] {
+    mg_stop(context_);
+    stopped = true;
+  });
+  while (!stopped) {
+    char error[100];
+    if (mg_connection* wake = mg_connect_client("127.0.0.1", port_, 0, error, sizeof(error))) mg_close_connection(wake);
+    std::this_thread::yield();
+  }
+  stopping.join();
 }
 
 int HttpPages::Answer(mg_connection* connection, void* self) {

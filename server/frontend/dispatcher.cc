@@ -166,9 +166,14 @@ void Dispatcher::Impl::OnReady(WorkerGroup& group) {
        {"model", group.ready().model().id()},
        {"precision", group.ready().precision()},
        {"load_seconds", absl::StrCat(group.ready().load_seconds())}});
-  store_.PutModel(group.ready().model(), [](absl::Status status) {
-    if (!status.ok()) Log(Severity::kError, "model_not_stored", {{"why", std::string(status.message())}});
-  });
+  describing_.insert(group.id());
+  store_.PutModel(group.ready().model(), OnLoop<absl::Status>([id = group.id()](Impl& self, absl::Status status) {
+                    if (!status.ok()) {
+                      Log(Severity::kError, "model_not_stored", {{"why", std::string(status.message())}});
+                    }
+                    self.describing_.erase(id);
+                    self.CheckHealth();
+                  }));
   CheckHealth();
   Schedule();
 }
@@ -238,7 +243,7 @@ void Dispatcher::Impl::SetGroupState(const std::string& id, const std::string& s
 void Dispatcher::Impl::ReportHealth() {
   std::map<std::string, bool> health;
   for (const auto& [id, group] : lost_groups_) health[id] = false;
-  for (const auto& [id, group] : groups_) health[id] = group->serving() && !draining_;
+  for (const auto& [id, group] : groups_) health[id] = group->serving() && !draining_ && !describing_.contains(id);
   if (!health_listener_ || (health_was_reported_ && health == reported_health_)) return;
   reported_health_ = health;
   health_was_reported_ = true;

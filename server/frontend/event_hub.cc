@@ -8,6 +8,14 @@
 #include "server/common/timestamps.h"
 
 namespace kinora {
+namespace {
+
+// A step of an earlier stage or attempt. Steps overtake the commit of their own stage's event and are kept then.
+bool IsPast(const v1::Progress& step, const v1::VideoEvent& stored) {
+  return !stored.has_stage() || stored.stage().stage() != step.stage();
+}
+
+}  // namespace
 
 Subscription::Subscription(EventHub& hub, std::string video_id, std::function<void()> wake)
     : hub_(hub), video_id_(std::move(video_id)), wake_(std::move(wake)), last_activity_(hub.clock_.Now()) {}
@@ -55,7 +63,7 @@ void Subscription::Deliver(const v1::VideoEvent& event) {
         break;
       default:
         stored_.push_back(event);
-        step_.reset();  // a step of the stage before must not follow the stage's event
+        if (step_.has_value() && IsPast(step_->step(), event)) step_.reset();
     }
   }
   Wake();
@@ -109,7 +117,8 @@ absl::StatusOr<std::shared_ptr<Subscription>> EventHub::Subscribe(const std::str
 void EventHub::Publish(const v1::VideoEvent& event) {
   {
     absl::MutexLock lock(&mu_);
-    latest_steps_.erase(event.video_id());
+    const auto step = latest_steps_.find(event.video_id());
+    if (step != latest_steps_.end() && IsPast(step->second, event)) latest_steps_.erase(step);
   }
   for (const auto& subscription : Of(event.video_id())) subscription->Deliver(event);
 }

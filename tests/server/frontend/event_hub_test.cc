@@ -56,9 +56,21 @@ TEST_F(EventHubTest, ASlowReaderSeesTheLatestStepAndEveryStoredEvent) {
   EXPECT_FALSE(a->Next().has_value());
 }
 
+TEST_F(EventHubTest, AStepThatOvertookItsStageIsKeptBehindIt) {
+  auto a = Subscribe("a");
+  v1::VideoEvent step = Step("a", 1);
+  step.mutable_step()->set_stage("denoise");
+  hub_.PublishStep(step);
+  hub_.Publish(Stored("a", 2));
+  EXPECT_TRUE(a->Next()->has_stage());
+  EXPECT_EQ(a->Next()->step().step(), 1);
+}
+
 TEST_F(EventHubTest, AStepOfAnEarlierStageDoesNotFollowTheNextStage) {
   auto a = Subscribe("a");
-  hub_.PublishStep(Step("a", 8));
+  v1::VideoEvent step = Step("a", 8);
+  step.mutable_step()->set_stage("encode");
+  hub_.PublishStep(step);
   hub_.Publish(Stored("a", 2));
   EXPECT_EQ(a->Next()->sequence(), 2);
   EXPECT_FALSE(a->Next().has_value());

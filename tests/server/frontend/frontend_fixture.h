@@ -1,0 +1,59 @@
+// A whole frontend in this process on a temporary directory, a client of it, and workers that the test plays.
+#ifndef KINORA_TESTS_SERVER_FRONTEND_FRONTEND_FIXTURE_H_
+#define KINORA_TESTS_SERVER_FRONTEND_FRONTEND_FIXTURE_H_
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "kinora/v1/video_generation.grpc.pb.h"
+#include "server/common/config.h"
+#include "server/frontend/frontend.h"
+#include "tests/testing/fake_worker.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temporary_directory.h"
+
+namespace kinora {
+
+v1::ModelInfo TinyModel();
+
+class FrontendTest : public testing::Test {
+ protected:
+  using EventReader = std::unique_ptr<grpc::ClientReader<v1::VideoEvent>>;
+
+  FrontendTest();
+  void Start();    // with config_
+  void Restart();  // drained first
+  std::unique_ptr<FakeWorker> StartWorker(const std::string& incarnation = "one");
+
+  v1::CreateVideoRequest Request(const std::string& prompt = "a kite");
+  absl::StatusOr<v1::Video> Create(const v1::CreateVideoRequest& request);
+  absl::StatusOr<v1::Video> Get(const std::string& id);
+  absl::StatusOr<v1::Video> Cancel(const std::string& id);
+  absl::StatusOr<std::string> Download(const std::string& id, int64_t offset = 0, const std::string& artifact = "");
+  // All events of a watch, to its end; its status must be OK.
+  std::vector<v1::VideoEvent> WatchAll(const std::string& id, int64_t after = 0);
+  v1::Video AwaitEnd(const std::string& id);
+  // Every sample of the metrics page, as `name{labels}`.
+  std::map<std::string, double> Metrics();
+  std::string HttpGet(const std::string& path);
+
+  std::unique_ptr<grpc::ClientContext> Context();  // with token_
+
+  TemporaryDirectory directory_;
+  v1::FrontendConfig config_ = DefaultFrontendConfig();
+  Clock* clock_ = &Clock::Real();
+  std::string token_;
+  std::unique_ptr<Frontend> frontend_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::VideoGeneration::Stub> stub_;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_TESTS_SERVER_FRONTEND_FRONTEND_FIXTURE_H_

@@ -1,0 +1,268 @@
+// The frontend as a process: what survives a restart, what it counts, who may call it.
+#include "server/frontend/frontend.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "server/common/grpc_status.h"
+#include "server/common/status_details.h"
+#include "tests/server/frontend/frontend_fixture.h"
+#include "tests/testing/fake_clock.h"
+#include "tests/testing/raw_call.h"
+
+namespace kinora {
+namespace {
+
+using testing::HasSubstr;
+
+TEST_F(FrontendTest, ADrainedJobIsQueuedAgainAndTheNextFrontendRunsIt) {
+  Start();
+  auto worker = StartWorker();
+  const std::string id = Create(Request())->id();
+  const std::string waiting = Create(Request())->id();
+  EXPECT_EQ(worker->AwaitRun().attempt(), 1);
+  Restart();
+  worker.reset();
+  worker = StartWorker("two");
+  const v1::Run run = worker->AwaitRun();
+  EXPECT_EQ(run.video_id(), id);  // it keeps its age
+  EXPECT_EQ(run.attempt(), 2);
+  worker->Complete(run, "bytes");
+  EXPECT_EQ(AwaitEnd(id).state(), v1::Video::COMPLETED);
+  EXPECT_EQ(worker->AwaitRun().video_id(), waiting);
+  EXPECT_THAT(Download(id), IsOkAndHolds(std::string("bytes")));
+}
+
+TEST_F(FrontendTest, AJobWhoseWorkerDiedTwiceIsAbortedAndOneThatDiedOnceCompletes) {
+  Start();
+  auto worker = StartWorker();
+  const std::string id = Create(Request())->id();
+  worker->AwaitRun();
+  worker.reset();
+  worker = StartWorker("two");
+  worker->Complete(worker->AwaitRun(), "bytes");
+  EXPECT_EQ(AwaitEnd(id).attempt(), 2);
+  EXPECT_EQ(Get(id)->state(), v1::Video::COMPLETED);
+
+  const std::string doomed = Create(Request())->id();
+  worker->AwaitRun();
+  worker.reset();
+  worker = StartWorker("three");
+  worker->AwaitRun();
+  worker.reset();
+  const v1::Video video = AwaitEnd(doomed);
+  EXPECT_EQ(video.state(), v1::Video::FAILED);
+  EXPECT_EQ(video.error().code(), static_cast<int>(absl::StatusCode::kAborted));
+  EXPECT_EQ(ErrorReason(FromRpcStatus(video.error())), "WORKER_GROUP_LOST");
+}
+
+TEST_F(FrontendTest, MetricsCountWhatHappenedAndGaugesReturnToZero) {
+  FakeClock clock;  // independent of the server's stopwatches: what passes is what the test says
+  clock_ = &clock;
+  config_.set_worker_heartbeat_timeout_seconds(1000);
+  config_.set_worker_step_floor_seconds(1000);
+  Start();
+  const auto worker = StartWorker();
+  const auto run_one = [&](const absl::Status& end) {
+    const std::string id = Create(Request())->id();
+    const v1::Run run = worker->AwaitRun();
+    clock.Advance(absl::Seconds(7));
+    end.ok() ? worker->Complete(run, "12345") : worker->End(run, end);
+    AwaitEnd(id);
+  };
+  for (int i = 0; i < 3; ++i) run_one(absl::OkStatus());
+  run_one(absl::ResourceExhaustedError("no memory"));
+  v1::CreateVideoRequest invalid = Request();
+  invalid.mutable_generation()->set_width(1);
+  EXPECT_FALSE(Create(invalid).ok());
+  const std::string cancelled = Create(Request())->id();
+  const v1::Run run = worker->AwaitRun();
+  const std::string waiting = Create(Request())->id(), last = Create(Request())->id();
+  auto samples = Metrics();
+  EXPECT_EQ(samples["kinora_queue_depth{priority=\"0\"}"], 2);
+  EXPECT_EQ(samples["kinora_jobs_running"], 1);
+  ASSERT_THAT(Cancel(waiting), IsOk());
+  ASSERT_THAT(Cancel(cancelled), IsOk());
+  EXPECT_TRUE(worker->Next().has_cancel());
+  clock.Advance(absl::Seconds(3));  // the worker's step ends
+  worker->End(run, absl::CancelledError(""));
+  AwaitEnd(cancelled);
+  worker->Complete(worker->AwaitRun(), "12345");  // the last one, which waited for these three seconds
+  AwaitEnd(last);
+
+  do {
+    samples = Metrics();  // a client sees the end of its stream before the server has forgotten it
+  } while (samples["kinora_watchers"] != 0 || samples["kinora_jobs_running"] != 0);
+  const auto requests = [&](const std::string& code, const std::string& model, const std::string& recipe) {
+    return samples[absl::StrCat("kinora_requests_total{code=\"", code, "\",model=\"", model, "\",recipe=\"", recipe, "\"}")];
+  };
+  EXPECT_EQ(requests("OK", "tiny", "ONE_STAGE"), 4);
+  EXPECT_EQ(requests("RESOURCE_EXHAUSTED", "tiny", "ONE_STAGE"), 1);
+  EXPECT_EQ(requests("CANCELLED", "tiny", "ONE_STAGE"), 2);
+  EXPECT_EQ(requests("INVALID_ARGUMENT", "unknown", "RECIPE_UNSPECIFIED"), 1);
+  EXPECT_EQ(samples["kinora_admission_rejected_total{reason=\"invalid\"}"], 1);
+  EXPECT_EQ(samples["kinora_artifact_bytes_total"], 20);
+  EXPECT_EQ(samples["kinora_device_seconds_total"], 8);
+  EXPECT_EQ(samples["kinora_queue_depth{priority=\"0\"}"], 0);
+  EXPECT_EQ(samples["kinora_queue_wait_seconds_count"], 6);  // all that ran
+  EXPECT_NEAR(samples["kinora_queue_wait_seconds_sum"], 3, 1e-6);
+  EXPECT_EQ(samples["kinora_cancel_latency_seconds_count"], 1);
+  EXPECT_NEAR(samples["kinora_cancel_latency_seconds_sum"], 3, 1e-6);
+  const std::string labels = "{model=\"tiny\",recipe=\"ONE_STAGE\"}";
+  EXPECT_EQ(samples["kinora_request_duration_seconds_count" + labels], 4);
+  EXPECT_NEAR(samples["kinora_request_duration_seconds_sum" + labels], 3 * 7 + 3, 1e-6);
+  frontend_.reset();  // before its clock
+}
+
+TEST_F(FrontendTest, HealthTellsLiveFromReady) {
+  Start();
+  const auto watch = [&](const std::string& path) { return HttpGet(path); };
+  EXPECT_EQ(watch("/livez"), "ok\n");
+  EXPECT_THAT(watch("/readyz"), HasSubstr("no worker group"));
+  auto worker = StartWorker();
+  EXPECT_EQ(watch("/readyz"), "ok\n");
+  worker.reset();
+  while (watch("/readyz") == "ok\n") std::this_thread::yield();
+  EXPECT_EQ(watch("/livez"), "ok\n");
+}
+
+// grpc.health.v1.Health/Check of `service`: its status's name, or the error's code. The protocol's messages are one field
+// each: a name, a number (1: SERVING, 2: NOT_SERVING).
+std::string Health(const std::shared_ptr<grpc::Channel>& channel, const std::string& service) {
+  std::string request;
+  if (!service.empty()) request = absl::StrCat("\x0a", std::string(1, static_cast<char>(service.size())), service);
+  const auto reply = RawCall(channel, "/grpc.health.v1.Health/Check", request);
+  if (!reply.ok()) return absl::StatusCodeToString(reply.status().code());
+  return *reply == "\x08\x01" ? "SERVING" : *reply == "\x08\x02" ? "NOT_SERVING" : "?";
+}
+
+TEST_F(FrontendTest, AnswersTheHealthProtocolForTheServerTheServiceAndEachGroup) {
+  Start();
+  EXPECT_EQ(Health(channel_, ""), "SERVING");
+  EXPECT_EQ(Health(channel_, "kinora.v1.VideoGeneration"), "NOT_SERVING");
+  EXPECT_EQ(Health(channel_, "kinora.group.0"), "NOT_FOUND");
+  auto worker = StartWorker();
+  EXPECT_EQ(Health(channel_, "kinora.v1.VideoGeneration"), "SERVING");
+  EXPECT_EQ(Health(channel_, "kinora.group.0"), "SERVING");
+  worker.reset();
+  while (Health(channel_, "kinora.group.0") == "SERVING") std::this_thread::yield();
+  EXPECT_EQ(Health(channel_, "kinora.v1.VideoGeneration"), "NOT_SERVING");
+  EXPECT_EQ(Health(channel_, ""), "SERVING");
+}
+
+TEST_F(FrontendTest, AMessageThatIsNoProtobufIsAnErrorAndTheNextCallWorks) {
+  Start();
+  for (const std::string& bytes : {std::string("\xff\xff\xff"), std::string(5000, '\x0b'), std::string("\x1a\x7f")}) {
+    EXPECT_FALSE(RawCall(channel_, "/kinora.v1.VideoGeneration/CreateVideo", bytes).ok());
+  }
+  EXPECT_THAT(RawCall(channel_, "/kinora.v1.VideoGeneration/Nothing", ""), StatusIs(absl::StatusCode::kUnimplemented));
+  EXPECT_THAT(RawCall(channel_, "/kinora.v1.VideoGeneration/CreateVideo", std::string(5 << 20, 'x')),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(Get("x"), StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(FrontendTest, AdminHasAnAddressOfItsOwn) {
+  Start();
+  const auto worker = StartWorker();
+  const auto list = [&](const std::shared_ptr<grpc::Channel>& channel, v1::ListWorkerGroupsResponse* reply) {
+    return FromGrpcStatus(v1::Admin::NewStub(channel)->ListWorkerGroups(Context().get(), {}, reply));
+  };
+  v1::ListWorkerGroupsResponse reply;
+  EXPECT_THAT(list(channel_, &reply), StatusIs(absl::StatusCode::kUnimplemented));
+  const auto admin = grpc::CreateChannel(absl::StrCat("unix:", directory_.File("state/admin.sock")),
+                                         grpc::InsecureChannelCredentials());
+  EXPECT_THAT(list(admin, &reply), IsOk());
+  ASSERT_EQ(reply.groups_size(), 1);
+  EXPECT_EQ(reply.groups(0).model(), "tiny");
+  v1::WorkerGroupRequest nobody;
+  nobody.set_id("9");
+  v1::WorkerGroup group;
+  EXPECT_THAT(FromGrpcStatus(v1::Admin::NewStub(admin)->DrainWorkerGroup(Context().get(), nobody, &group)),
+              StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(FrontendTest, WithATokenFileEveryMethodNeedsAToken) {
+  WriteFile(directory_.File("tokens"), "# of tests\n0123456789abcdef\n");
+  ASSERT_EQ(chmod(directory_.File("tokens").c_str(), 0600), 0);
+  config_.set_token_file(directory_.File("tokens"));
+  Start();
+  const auto refused = StatusIs(absl::StatusCode::kUnauthenticated, HasSubstr("authorization"));
+  const auto call_all = [&](auto expected) {
+    EXPECT_THAT(Get("x"), expected);
+    EXPECT_THAT(Cancel("x"), expected);
+    EXPECT_THAT(Download("x"), expected);
+    v1::WatchVideoRequest watch;
+    watch.set_id("x");
+    const auto context = Context();
+    const auto stream = stub_->WatchVideo(context.get(), watch);
+    v1::VideoEvent event;
+    EXPECT_FALSE(stream->Read(&event));
+    EXPECT_THAT(FromGrpcStatus(stream->Finish()), expected);
+  };
+  const auto list_models = [&] {
+    v1::ListModelsResponse models;
+    return FromGrpcStatus(v1::Models::NewStub(channel_)->ListModels(Context().get(), {}, &models));
+  };
+  const auto generate = [&] {
+    const auto context = Context();
+    const auto stream = stub_->GenerateVideo(context.get(), Request());
+    v1::VideoEvent event;
+    while (stream->Read(&event)) {
+    }
+    return FromGrpcStatus(stream->Finish());
+  };
+  for (const char* token : {"", "0123456789abcdeX"}) {
+    token_ = token;
+    call_all(refused);
+    EXPECT_THAT(list_models(), refused);
+    EXPECT_THAT(generate(), refused);
+    EXPECT_THAT(Create(Request()), refused);
+  }
+  token_ = "0123456789abcdef";
+  call_all(StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(list_models(), IsOk());
+  EXPECT_THAT(Create(Request()), StatusIs(absl::StatusCode::kUnavailable));  // no model yet
+}
+
+TEST_F(FrontendTest, ServesTlsAndRefusesPlainText) {
+  const std::string command =
+      absl::StrCat("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 -subj /CN=localhost ",
+                   "-addext subjectAltName=DNS:localhost -keyout ", directory_.File("key"), " -out ",
+                   directory_.File("cert"), " 2>/dev/null");
+  if (std::system(command.c_str()) != 0) GTEST_SKIP() << "no openssl command";
+  config_.mutable_tls()->set_certificate_file(directory_.File("cert"));
+  config_.mutable_tls()->set_key_file(directory_.File("key"));
+  Start();
+  EXPECT_THAT(Get("x"), StatusIs(absl::StatusCode::kUnavailable));  // the plain client
+  grpc::SslCredentialsOptions options;
+  options.pem_root_certs = ReadFile(directory_.File("cert"));
+  grpc::ChannelArguments arguments;
+  arguments.SetSslTargetNameOverride("localhost");
+  stub_ = v1::VideoGeneration::NewStub(grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", frontend_->port()),
+                                                                 grpc::SslCredentials(options), arguments));
+  EXPECT_THAT(Get("x"), StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(FrontendTest, ErrorsAtTheStartNameTheField) {
+  Start();
+  v1::FrontendConfig other = config_;
+  EXPECT_THAT(Frontend::Start(other), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("state_directory")));
+  other.set_state_directory(directory_.File("other"));
+  other.set_address(absl::StrCat("127.0.0.1:", frontend_->port()));
+  EXPECT_THAT(Frontend::Start(other), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("address")));
+  other.set_address("127.0.0.1:0");
+  other.set_token_file(directory_.File("none"));
+  EXPECT_THAT(Frontend::Start(other), StatusIs(absl::StatusCode::kNotFound, HasSubstr("none")));
+}
+
+TEST_F(FrontendTest, AJobIsRefusedWhileTheDiskIsTooFull) {
+  config_.set_min_free_bytes(int64_t{1} << 60);
+  Start();
+  StartWorker();
+  const auto refused = Create(Request());
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("min_free_bytes")));
+  EXPECT_EQ(ErrorReason(refused.status()), "DISK_FULL");
+}
+
+}  // namespace
+}  // namespace kinora

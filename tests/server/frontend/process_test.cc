@@ -1,0 +1,152 @@
+// kinora-frontend as an operator meets it: the binary, its signals, its exit status, kill -9.
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+#include "kinora/v1/video_generation.grpc.pb.h"
+#include "tests/server/frontend/frontend_fixture.h"
+#include "tests/testing/fake_worker.h"
+#include "tests/testing/temporary_directory.h"
+
+namespace kinora {
+namespace {
+
+using testing::HasSubstr;
+
+class FrontendProcess : public testing::Test {
+ protected:
+  ~FrontendProcess() override {
+    if (pid_ > 0) End(SIGKILL);
+  }
+
+  void Spawn(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), KINORA_FRONTEND_BINARY);
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    pid_ = fork();
+    if (pid_ == 0) {
+      freopen(directory_.File("log").c_str(), "a", stderr);
+      freopen("/dev/null", "w", stdout);
+      execv(argv[0], argv.data());
+      _exit(127);
+    }
+  }
+  void Serve() {
+    Spawn({"--state-directory", directory_.File("state"), "--address", absl::StrCat("unix:", directory_.File("api.sock")),
+           "--http-address", "", "--min-free-bytes=0", "--drain-grace-seconds=0"});
+    stub_ = v1::VideoGeneration::NewStub(
+        grpc::CreateChannel(absl::StrCat("unix:", directory_.File("api.sock")), grpc::InsecureChannelCredentials()));
+    v1::ListVideosResponse reply;
+    grpc::ClientContext context;
+    context.set_wait_for_ready(true);
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+    ASSERT_TRUE(stub_->ListVideos(&context, {}, &reply).ok()) << ReadFile(directory_.File("log"));
+  }
+  int End(int with_signal) {  // exit status, or −signal
+    if (with_signal != 0) kill(pid_, with_signal);
+    int status = 0;
+    waitpid(std::exchange(pid_, -1), &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+  int Run(std::vector<std::string> arguments) {
+    Spawn(std::move(arguments));
+    return End(0);
+  }
+  std::string Create() {
+    v1::CreateVideoRequest request;
+    request.mutable_generation()->set_prompt("nobody shall log this");
+    v1::Video video;
+    grpc::ClientContext context;
+    const grpc::Status status = stub_->CreateVideo(&context, request, &video);
+    KINORA_CHECK(status.ok()) << status.error_message();
+    return video.id();
+  }
+  v1::Video Get(const std::string& id) {
+    v1::GetVideoRequest request;
+    request.set_id(id);
+    v1::Video video;
+    grpc::ClientContext context;
+    const grpc::Status status = stub_->GetVideo(&context, request, &video);
+    KINORA_CHECK(status.ok()) << status.error_message();
+    return video;
+  }
+  std::unique_ptr<FakeWorker> Join(const std::string& incarnation) {
+    auto worker = std::make_unique<FakeWorker>(absl::StrCat("unix:", directory_.File("state/worker.sock")), TinyModel(),
+                                               incarnation);
+    v1::ListModelsResponse models;
+    const auto stub = v1::Models::NewStub(
+        grpc::CreateChannel(absl::StrCat("unix:", directory_.File("api.sock")), grpc::InsecureChannelCredentials()));
+    while (models.models().empty()) {
+      grpc::ClientContext context;
+      KINORA_CHECK(stub->ListModels(&context, {}, &models).ok());
+    }
+    return worker;
+  }
+
+  TemporaryDirectory directory_;
+  pid_t pid_ = -1;
+  std::unique_ptr<v1::VideoGeneration::Stub> stub_;
+};
+
+TEST_F(FrontendProcess, KillNineLosesNoAcceptedJobAndTheNextProcessRunsThem) {
+  Serve();
+  auto worker = Join("one");
+  std::vector<std::string> ids;
+  for (int i = 0; i < 10; ++i) ids.push_back(Create());
+  EXPECT_EQ(worker->AwaitRun().video_id(), ids[0]);
+  EXPECT_EQ(End(SIGKILL), -SIGKILL);
+  worker.reset();
+
+  Serve();
+  for (const std::string& id : ids) EXPECT_EQ(Get(id).state(), v1::Video::QUEUED) << id;
+  worker = Join("two");
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const v1::Run run = worker->AwaitRun();
+    EXPECT_EQ(run.video_id(), ids[i]);
+    EXPECT_EQ(run.attempt(), i == 0 ? 2 : 1);
+    worker->Complete(run, "bytes");
+  }
+  while (Get(ids.back()).state() != v1::Video::COMPLETED) std::this_thread::yield();
+  for (const std::string& id : ids) EXPECT_EQ(Get(id).state(), v1::Video::COMPLETED) << id;
+  EXPECT_THAT(ReadFile(directory_.File("log")), testing::Not(HasSubstr("nobody shall log this")));
+}
+
+TEST_F(FrontendProcess, SigtermDrainsAndExitsWithZero) {
+  Serve();
+  auto worker = Join("one");
+  const std::string id = Create();
+  worker->AwaitRun();
+  EXPECT_EQ(End(SIGTERM), 0);
+  EXPECT_THAT(ReadFile(directory_.File("log")), HasSubstr("event=drained"));
+  worker.reset();
+  Serve();
+  EXPECT_EQ(Get(id).state(), v1::Video::QUEUED);
+  EXPECT_EQ(Get(id).attempt(), 1);
+}
+
+TEST_F(FrontendProcess, ChecksItsConfigurationWithoutStarting) {
+  const std::string state = directory_.File("state");
+  EXPECT_EQ(Run({"--check-config", "--state-directory", state}), 0);
+  EXPECT_FALSE(std::filesystem::exists(state));
+  EXPECT_EQ(Run({"--check-config", "--address", "0.0.0.0:1"}), 2);
+  EXPECT_EQ(Run({"--check-config", "--token-file", directory_.File("none")}), 2);
+  EXPECT_EQ(Run({"--check-config", "--worker-model=m", "--worker-binary=/nowhere"}), 2);
+  EXPECT_EQ(Run({"--nonsense"}), 2);
+  EXPECT_THAT(ReadFile(directory_.File("log")),
+              testing::AllOf(HasSubstr("address: "), HasSubstr("token_file: "), HasSubstr("worker_binary: "),
+                             HasSubstr("--nonsense")));
+}
+
+TEST_F(FrontendProcess, ADamagedJobFileIsNamedAndTheExitStatusIsOne) {
+  std::filesystem::create_directory(directory_.File("state"));
+  WriteFile(directory_.File("state/jobs.db"), std::string(8192, 'x'));
+  EXPECT_EQ(Run({"--state-directory", directory_.File("state"), "--address", absl::StrCat("unix:", directory_.File("a"))}), 1);
+  EXPECT_THAT(ReadFile(directory_.File("log")), HasSubstr("jobs.db"));
+}
+
+}  // namespace
+}  // namespace kinora

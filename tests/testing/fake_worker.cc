@@ -1,0 +1,132 @@
+#include "tests/testing/fake_worker.h"
+
+#include <grpcpp/grpcpp.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "absl/time/time.h"
+#include "engine/base/check.h"
+#include "kinora/v1/worker.grpc.pb.h"
+#include "server/common/build_version.h"
+#include "server/common/directory_artifact_store.h"
+#include "server/common/status_details.h"
+#include "tests/testing/temporary_directory.h"
+
+namespace kinora {
+
+struct FakeWorker::Stream {
+  grpc::ClientContext context;
+  std::unique_ptr<v1::WorkerControl::Stub> stub;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::WorkerMessage, v1::FrontendMessage>> rpc;
+  absl::Mutex write_mu;
+};
+
+FakeWorker::FakeWorker(const std::string& address, const v1::ModelInfo& model, const std::string& incarnation)
+    : stream_(std::make_unique<Stream>()) {
+  stream_->stub = v1::WorkerControl::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  stream_->rpc = stream_->stub->Join(&stream_->context);
+  reader_ = std::thread([this] {
+    for (v1::FrontendMessage message; stream_->rpc->Read(&message);) {
+      absl::MutexLock lock(&mu_);
+      received_.push_back(std::move(message));
+    }
+  });
+  v1::WorkerMessage message;
+  v1::Hello& hello = *message.mutable_hello();
+  hello.set_build(kBuildVersion);
+  hello.set_group("0");
+  hello.set_incarnation(incarnation);
+  hello.set_world_size(1);
+  hello.set_pid(getpid());
+  hello.set_device("test");
+  Send(message);
+  artifact_directory_ = Next().welcome().artifact_directory();
+  v1::WorkerMessage ready;
+  *ready.mutable_ready()->mutable_model() = model;
+  Send(ready);
+}
+
+FakeWorker::~FakeWorker() {
+  stream_->context.TryCancel();
+  reader_.join();
+  stream_->rpc->Finish();
+}
+
+v1::FrontendMessage FakeWorker::Next() {
+  const auto there = [this] {
+    mu_.AssertHeld();
+    return !received_.empty();
+  };
+  absl::MutexLock lock(&mu_);
+  KINORA_CHECK(mu_.AwaitWithTimeout(absl::Condition(&there), absl::Seconds(30))) << "the frontend says nothing";
+  v1::FrontendMessage message = std::move(received_.front());
+  received_.pop_front();
+  return message;
+}
+
+v1::Run FakeWorker::AwaitRun() {
+  v1::FrontendMessage message = Next();
+  KINORA_CHECK(message.has_run()) << message.ShortDebugString();
+  return message.run();
+}
+
+void FakeWorker::SendStage(const v1::Run& run, const std::string& stage, int total_steps) {
+  v1::WorkerMessage message;
+  v1::StageMark& mark = *message.mutable_stage();
+  mark.set_video_id(run.video_id());
+  mark.set_attempt(run.attempt());
+  mark.set_stage(stage);
+  mark.set_total_steps(total_steps);
+  Send(message);
+}
+
+void FakeWorker::SendStep(const v1::Run& run, const std::string& stage, int step, int total_steps) {
+  v1::WorkerMessage message;
+  v1::StepMark& mark = *message.mutable_step();
+  mark.set_video_id(run.video_id());
+  mark.set_attempt(run.attempt());
+  mark.set_stage(stage);
+  mark.set_step(step);
+  mark.set_total_steps(total_steps);
+  mark.set_remaining_seconds(-1);
+  Send(message);
+}
+
+void FakeWorker::Complete(const v1::Run& run, const std::string& bytes) {
+  auto store = DirectoryArtifactStore::At(artifact_directory_);
+  KINORA_CHECK(store.ok()) << store.status();
+  const std::string key = run.artifact_key() + "/video.mp4";
+  const auto file = (*store)->TemporaryPath(key);
+  KINORA_CHECK(file.ok()) << file.status();
+  WriteFile(*file, bytes);
+  const auto stored = (*store)->Put(key, *file);
+  KINORA_CHECK(stored.ok()) << stored.status();
+  v1::WorkerMessage message;
+  v1::RunResult& result = *message.mutable_run_result();
+  result.set_video_id(run.video_id());
+  result.set_attempt(run.attempt());
+  v1::Artifact& artifact = *result.add_artifacts();
+  artifact.set_id("video.mp4");
+  artifact.set_media_type("video/mp4");
+  artifact.set_bytes(stored->bytes);
+  artifact.set_sha256(stored->sha256);
+  result.mutable_usage()->set_device_seconds(2);
+  Send(message);
+}
+
+void FakeWorker::End(const v1::Run& run, const absl::Status& status) {
+  v1::WorkerMessage message;
+  v1::RunResult& result = *message.mutable_run_result();
+  result.set_video_id(run.video_id());
+  result.set_attempt(run.attempt());
+  *result.mutable_error() = ToRpcStatus(status);
+  Send(message);
+}
+
+void FakeWorker::Send(const v1::WorkerMessage& message) {
+  absl::MutexLock lock(&stream_->write_mu);
+  KINORA_CHECK(stream_->rpc->Write(message)) << "the stream is broken";
+}
+
+}  // namespace kinora

@@ -1,0 +1,45 @@
+// A worker of one rank that says what a test tells it to, over a real Join stream.
+#ifndef KINORA_TESTS_TESTING_FAKE_WORKER_H_
+#define KINORA_TESTS_TESTING_FAKE_WORKER_H_
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "kinora/v1/worker.pb.h"
+
+namespace kinora {
+
+class FakeWorker {
+ public:
+  // Joins at `address`, is welcomed and reports `model` loaded. CHECK-fails if that does not happen.
+  FakeWorker(const std::string& address, const v1::ModelInfo& model, const std::string& incarnation = "one");
+  ~FakeWorker();  // breaks the stream, as a process that dies
+
+  // The next message of the frontend; CHECK-fails after 30 s of silence.
+  v1::FrontendMessage Next();
+  v1::Run AwaitRun();
+
+  void SendStage(const v1::Run& run, const std::string& stage, int total_steps);
+  void SendStep(const v1::Run& run, const std::string& stage, int step, int total_steps);
+  // Puts `bytes` as the artifact "video.mp4" and ends the run with it.
+  void Complete(const v1::Run& run, const std::string& bytes);
+  void End(const v1::Run& run, const absl::Status& status);
+  void Send(const v1::WorkerMessage& message);
+
+ private:
+  struct Stream;
+  const std::unique_ptr<Stream> stream_;
+  std::string artifact_directory_;
+  absl::Mutex mu_;
+  std::deque<v1::FrontendMessage> received_ ABSL_GUARDED_BY(mu_);
+  std::thread reader_;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_TESTS_TESTING_FAKE_WORKER_H_
