@@ -21,19 +21,20 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr int64_t kVideoWidth = 64, kAudioWidth = 32;
-constexpr char kFolder[] = KINORA_SOURCE_DIR "/models/tiny/";
+constexpr char kTinyModel[] = "models/tiny/ltx-2.3-tiny-dev.safetensors";
 
-std::shared_ptr<const Checkpoint> OpenTiny() {
-  const ModelFiles files{.paths = {std::string(kFolder) + "ltx-2.3-tiny-dev.safetensors"},
-                         .text_encoder = std::string(kFolder) + "gemma"};
+// model: a file of the source tree. All tiny models share one text encoder.
+std::shared_ptr<const Checkpoint> OpenTiny(const std::string& model = kTinyModel) {
+  const ModelFiles files{.paths = {KINORA_SOURCE_DIR "/" + model},
+                         .text_encoder = KINORA_SOURCE_DIR "/models/tiny/gemma"};
   return Checkpoint::Open(files).value();
 }
 
 // `change` may spoil the configuration that the files give.
 absl::StatusOr<std::unique_ptr<TextEncoder>> LoadTiny(
     TextRig& rig, const TextEncoder::Options& options = {},
-    const std::function<void(ModelConfig&)>& change = [](ModelConfig&) {}) {
-  const auto checkpoint = OpenTiny();
+    const std::function<void(ModelConfig&)>& change = [](ModelConfig&) {}, const std::string& model = kTinyModel) {
+  const auto checkpoint = OpenTiny(model);
   KINORA_ASSIGN_OR_RETURN(ModelConfig config, ReadModelConfig(*checkpoint));
   change(config);
   KINORA_ASSIGN_OR_RETURN(std::unique_ptr<const Tokenizer> tokenizer, Tokenizer::Load(checkpoint->tokenizer_model()));
@@ -91,7 +92,9 @@ TEST_P(WholeRenders, ContextsEqualTheReference) {
   const bool negative = golden.Has("out.video_context_negative");
   if (negative) prompts.push_back(parameters["request"]["negative_prompt"]);
   TextRig rig(dtype);
-  const auto encoder = LoadTiny(rig).value();
+  const auto encoder = LoadTiny(
+                           rig, {}, [](ModelConfig&) {}, parameters["model"])
+                           .value();
   std::vector<int32_t> ids = encoder->Tokenize(prompts[0]).value();
   EXPECT_EQ(
       RelativeError(Tensor(DType::kI32, {static_cast<int64_t>(ids.size())}, ids.data()), golden.Get("out.input_ids")),
@@ -100,15 +103,15 @@ TEST_P(WholeRenders, ContextsEqualTheReference) {
   const double tolerance = Tolerance(TestBackend::kCpu, dtype);
   for (size_t i = 0; i < contexts.size(); ++i) {
     const std::string suffix = i == 0 ? "" : "_negative";
-    EXPECT_TRUE(Near(EveryRow(contexts[i].video, kVideoWidth, stride).tensor(),
+    EXPECT_TRUE(Near(EveryRow(contexts[i].video, golden.Get("out.video_context").width(), stride).tensor(),
                      golden.Get("out.video_context" + suffix), tolerance));
-    EXPECT_TRUE(Near(EveryRow(contexts[i].audio, kAudioWidth, stride).tensor(),
+    EXPECT_TRUE(Near(EveryRow(contexts[i].audio, golden.Get("out.audio_context").width(), stride).tensor(),
                      golden.Get("out.audio_context" + suffix), tolerance));
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, WholeRenders,
-                         testing::Combine(testing::Values("pipeline_one_stage", "pipeline_distilled"),
+                         testing::Combine(testing::Values("pipeline_one_stage", "pipeline_distilled", "pipeline_2_0"),
                                           testing::Values(DType::kF32, DType::kBF16)),
                          [](const auto& info) {
                            return std::string(std::get<0>(info.param)) + "_" +
