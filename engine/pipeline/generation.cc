@@ -197,15 +197,16 @@ absl::Status Generation::DecodeVideo(Exec& exec, const Tensor& latent, OnStep on
   });
 }
 
-absl::Status Generation::DecodeAudio(Exec& exec, const Tensor& latent) {
+absl::Status Generation::ReportAudioLatent(Exec& exec, const Tensor& latent) {
   const int64_t channels = config_.audio_decoder.latent_channels, bins = config_.audio_decoder.latent_bins();
-  if (wants_intermediates()) {
-    std::vector<float> packed(latent.elements()), host(latent.elements());
-    exec.ops.stream().CopyToHost(latent, packed.data());
-    KINORA_RETURN_IF_ERROR(exec.ops.stream().Synchronize());
-    UnpackAudio(packed, channels, audio_latents_, bins, absl::MakeSpan(host));
-    KINORA_RETURN_IF_ERROR(sink_->Intermediate("audio_latent", HostView(host, {1, channels, audio_latents_, bins})));
-  }
+  std::vector<float> packed(latent.elements()), host(latent.elements());
+  exec.ops.stream().CopyToHost(latent, packed.data());
+  KINORA_RETURN_IF_ERROR(exec.ops.stream().Synchronize());
+  UnpackAudio(packed, channels, audio_latents_, bins, absl::MakeSpan(host));
+  return sink_->Intermediate("audio_latent", HostView(host, {1, channels, audio_latents_, bins}));
+}
+
+absl::Status Generation::DecodeAudio(Exec& exec, const Tensor& latent) {
   ArenaScope scope(exec.arena);
   const Shape mel_shape = modules_.audio->OutputShape(audio_latents_);
   Tensor mel = scope.Alloc(DType::kF32, mel_shape);
@@ -234,6 +235,7 @@ absl::Status Generation::Run(Exec& exec, OnStep on_step) {
   KINORA_RETURN_IF_ERROR(MakeNoise(exec, z));
   KINORA_RETURN_IF_ERROR(begin(Phase::kDenoise, request_.num_inference_steps));
   KINORA_RETURN_IF_ERROR(DenoiseLatents(exec, cond, uncond, z, on_step));
+  if (wants_intermediates()) KINORA_RETURN_IF_ERROR(ReportAudioLatent(exec, z.audio));  // before the sink's Begin
   KINORA_RETURN_IF_ERROR(DecodeVideo(exec, z.video, on_step));
   if (!first) return absl::OkStatus();
   KINORA_RETURN_IF_ERROR(on_step(Phase::kDecodeAudio, 0, 0));

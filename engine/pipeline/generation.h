@@ -39,6 +39,7 @@ class Generation {
   absl::Status MakeNoise(Exec& exec, const Latents& z) const;
   absl::Status DenoiseLatents(Exec& exec, const PromptContext& cond, const PromptContext& uncond, Latents z, OnStep on_step);
   absl::Status DecodeVideo(Exec& exec, const Tensor& latent, OnStep on_step);
+  absl::Status ReportAudioLatent(Exec& exec, const Tensor& latent);
   absl::Status DecodeAudio(Exec& exec, const Tensor& latent);
 
   absl::Status EncodeDry(Exec& exec, PromptContext& cond, PromptContext& uncond);

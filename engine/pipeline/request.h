@@ -109,8 +109,8 @@ struct GenerationRequest {
   GivenNoise noise;
 };
 
-// Reported on rank 0 at the start of each stage (step 0) and after each step. Stages, in order: "encode", "stage1", then in
-// two-stage recipes "upsample" and "stage2", "decode", "audio"; whoever stores the file adds "finalize".
+// Reported on rank 0 at the start of each stage (step 0) and after each step. Stages, in order: "encode", "denoise",
+// "decode_video", "decode_audio".
 struct Progress {
   std::string stage;
   int32_t step = 0;              // steps done in this stage

@@ -95,9 +95,32 @@ absl::Status CheckInputs(const v1::Generation& generation) {
                      kAny);
 }
 
+// Bytes of the well-formed UTF-8 sequence that begins at text[i] (Unicode table 3-7); 0 if there is none.
+int SequenceBytes(const std::string& text, size_t i) {
+  const auto byte = [&](size_t at) { return at < text.size() ? static_cast<uint8_t>(text[at]) : 0; };
+  const uint8_t first = byte(i);
+  if (first < 0x80) return 1;
+  if (first < 0xc2 || first > 0xf4) return 0;
+  const int bytes = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+  const uint8_t low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;   // no overlong forms
+  const uint8_t high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;  // no surrogates, nothing beyond U+10FFFF
+  if (byte(i + 1) < low || byte(i + 1) > high) return 0;
+  for (int k = 2; k < bytes; ++k) {
+    if ((byte(i + k) & 0xc0) != 0x80) return 0;
+  }
+  return bytes;
+}
+
 absl::Status CheckPrompt(const char* field, const std::string& prompt) {
-  if (prompt.size() <= kMaxPromptBytes) return absl::OkStatus();
-  return Bad(field, absl::StrCat(prompt.size(), " bytes; ", kMaxPromptBytes, " are possible"));
+  if (prompt.size() > kMaxPromptBytes) {
+    return Bad(field, absl::StrCat(prompt.size(), " bytes; ", kMaxPromptBytes, " are possible"));
+  }
+  for (size_t i = 0; i < prompt.size();) {
+    const int bytes = SequenceBytes(prompt, i);
+    if (bytes == 0) return Bad(field, absl::StrCat("is not valid UTF-8 at byte ", i));
+    i += bytes;
+  }
+  return absl::OkStatus();
 }
 
 // Valid requests whose parts are not built yet.

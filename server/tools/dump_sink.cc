@@ -7,12 +7,14 @@ namespace kinora {
 
 absl::Status DumpSink::Intermediate(std::string_view name, const Tensor& value) {
   KINORA_CHECK(value.contiguous()) << name;
+  KINORA_CHECK(!begun_) << name << " came after Begin, when the file was laid out";
   intermediates_.push_back({std::string(name), value.dtype(), value.shape(),
                             std::string(static_cast<const char*>(value.raw()), static_cast<size_t>(value.bytes()))});
   return absl::OkStatus();
 }
 
 absl::Status DumpSink::Begin(const ClipInfo& info) {
+  begun_ = true;
   for (const Copy& copy : intermediates_) writer_.Declare(copy.name, copy.dtype, copy.shape);
   if (info.width > 0) writer_.Declare("frames", DType::kF32, {info.num_frames, info.height, info.width, 3});
   if (info.audio_channels > 0) writer_.Declare("waveform", DType::kF32, {info.audio_channels, info.audio_samples});

@@ -39,6 +39,7 @@ class DumpSink : public ClipSink {
   };
   const std::string path_;
   std::vector<Copy> intermediates_;  // until Begin, when the file can be laid out
+  bool begun_ = false;
   SafetensorsWriter writer_;
 };
 

@@ -126,6 +126,18 @@ TEST(RequestConversionTest, MistakesNameTheField) {
   }
 }
 
+TEST(RequestConversionTest, PromptsAreUtf8) {
+  v1::Generation g = Valid();
+  g.set_prompt("a \u00e9 \u4e00 \U0001f98a \U0010ffff \ud7ff \ue000");
+  EXPECT_THAT(CheckGeneration(g), IsOk());
+  for (const char* bad :
+       {"a\xff", "a\xc0\xaf", "a\xe0\x80\x80", "a\xed\xa0\x80", "a\xf4\x90\x80\x80", "a\xe4\xb8", "a\x80"}) {
+    g.set_prompt(bad);
+    EXPECT_THAT(CheckGeneration(g),
+                StatusIs(absl::StatusCode::kInvalidArgument, testing::StrEq("prompt: is not valid UTF-8 at byte 1")));
+  }
+}
+
 TEST(RequestConversionTest, WhatIsNotBuiltYetSaysSo) {
   const std::pair<const char*, std::function<void(v1::Generation&)>> parts[] = {
       {"conditions", [](auto& g) { g.add_conditions()->mutable_image()->set_input_id("x"); }},

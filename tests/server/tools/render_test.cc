@@ -1,0 +1,254 @@
+// kinora-render as a user runs it, on the committed tiny models: numbers against the reference's whole renders, ranks
+// against one rank, files, reports and exit statuses.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <csignal>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "tests/media/clip_fixtures.h"
+#include "tests/testing/golden.h"
+#include "tests/testing/subprocess.h"
+
+namespace kinora {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using Arguments = std::vector<std::string>;
+
+const std::string kSource = KINORA_SOURCE_DIR;
+
+Arguments TinyModel() {
+  return {"--model", kSource + "/models/tiny/ltx-2.3-tiny-dev.safetensors", "--model",
+          "text_encoder=" + kSource + "/models/tiny/gemma"};
+}
+
+ProcessResult RenderCommand(Arguments arguments) {
+  arguments.insert(arguments.begin(), KINORA_RENDER);
+  return RunProcess(arguments);
+}
+
+Arguments operator+(Arguments a, const Arguments& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+const Arguments kSmall = {"--prompt",     "a paper boat", "--width", "64", "--height", "64", "--frames", "9",
+                          "--frame-rate", "24",           "--steps", "2",  "--seed",   "7",  "--recipe", "ONE_STAGE"};
+
+// A tensor of a file that --dump wrote.
+HostTensor Dumped(const std::string& path, const std::string& name) {
+  auto file = SafetensorsFile::Open(path);
+  KINORA_CHECK(file.ok()) << file.status().ToString();
+  const TensorInfo* info = (*file)->Find(name);
+  KINORA_CHECK(info != nullptr) << name;
+  HostTensor tensor(info->dtype, info->shape);
+  KINORA_CHECK((*file)->Read(*info, 0, info->bytes, tensor.tensor().raw()).ok());
+  return tensor;
+}
+
+// Every stride-th row (of dimension 1) or pixel (of dimensions 1 and 2), as goldens are thinned out.
+HostTensor Thinned(const Tensor& x, int64_t stride) {
+  const bool frames = x.shape().rank() == 4;
+  const auto count = [stride](int64_t n) { return (n + stride - 1) / stride; };
+  const int64_t inner = x.dim(-1), rows = x.dim(1), columns = frames ? x.dim(2) : 1;
+  const int64_t out_columns = frames ? count(columns) : 1;
+  HostTensor out(DType::kF32,
+                 frames ? Shape{x.dim(0), count(rows), out_columns, inner} : Shape{x.dim(0), count(rows), inner});
+  float* to = out.f32();
+  for (int64_t a = 0; a < x.dim(0); ++a) {
+    for (int64_t b = 0; b < rows; b += stride) {
+      for (int64_t c = 0; c < columns; c += stride) {
+        to = std::copy_n(x.data<float>() + ((a * rows + b) * columns + c) * inner, inner, to);
+      }
+    }
+  }
+  return out;
+}
+
+class RenderGoldenTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(RenderGoldenTest, FloatRendersEqualTheReference) {
+  Golden golden(GetParam());
+  const auto parameters = nlohmann::json::parse(golden.metadata("parameters"));
+  const std::string request = TempPath("request.json"), dump = TempPath("dump.safetensors");
+  std::ofstream(request) << parameters["request"].dump();
+  const ProcessResult result =
+      RenderCommand({"--model", kSource + "/" + parameters["model"].get<std::string>(), "--model",
+                     "text_encoder=" + kSource + "/" + parameters["text_encoder"].get<std::string>(), "--request",
+                     request, "--noise", golden.path(), "--dump", dump, "--precision", "f32", "--quiet"});
+  ASSERT_EQ(result.exit_status, 0) << result.err;
+  for (const std::string& name : golden.Names("out.")) {
+    const std::string plain = name.substr(4);
+    const HostTensor got = Dumped(dump, plain);
+    if (plain == "input_ids") {
+      const int32_t* expected = golden.Get(name).data<int32_t>();
+      ASSERT_EQ(got.tensor().elements(), golden.Get(name).elements());
+      for (int64_t i = 0; i < got.tensor().elements(); ++i)
+        EXPECT_EQ(got.tensor().data<int64_t>()[i], expected[i]) << i;
+    } else if (plain.find("context") != std::string::npos) {
+      EXPECT_TRUE(Near(Thinned(got.tensor(), parameters["context_row_stride"]).tensor(), golden.Get(name), 1e-5))
+          << plain;
+    } else if (plain == "frames") {
+      const HostTensor thinned = Thinned(got.tensor(), parameters["frame_stride"]);
+      double sum = 0;
+      for (int64_t i = 0; i < thinned.tensor().elements(); ++i) {
+        sum += std::pow(static_cast<double>(thinned.tensor().data<float>()[i]) - golden.Get(name).data<float>()[i], 2);
+      }
+      EXPECT_GE(-10 * std::log10(sum / static_cast<double>(thinned.tensor().elements())), 60) << "PSNR in dB";
+    } else {
+      EXPECT_TRUE(Near(got.tensor(), golden.Get(name), plain == "sigmas" ? 1e-6 : 1e-4)) << plain;
+    }
+  }
+}
+
+TEST_P(RenderGoldenTest, TheSeedDrawsTheSameNoise) {
+  Golden golden(GetParam());
+  const auto parameters = nlohmann::json::parse(golden.metadata("parameters"));
+  const std::string request = TempPath("request.json"), dump = TempPath("drawn.safetensors");
+  std::ofstream(request) << parameters["request"].dump();
+  const ProcessResult result =
+      RenderCommand({"--model", kSource + "/" + parameters["model"].get<std::string>(), "--model",
+                     "text_encoder=" + kSource + "/" + parameters["text_encoder"].get<std::string>(), "--request",
+                     request, "--dump", dump, "--precision", "f32", "--quiet"});
+  ASSERT_EQ(result.exit_status, 0) << result.err;
+  EXPECT_TRUE(Near(Dumped(dump, "video_latent").tensor(), golden.Get("out.video_latent"), 1e-4));
+  EXPECT_TRUE(Near(Dumped(dump, "audio_latent").tensor(), golden.Get("out.audio_latent"), 1e-4));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RenderGoldenTest,
+                         testing::Values("pipeline_one_stage", "pipeline_distilled", "pipeline_2_0"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(RenderTest, RanksEqualOneRank) {
+  const auto latent = [](const char* ranks, const char* precision) {
+    const std::string dump = TempPath("ranks.safetensors");
+    Arguments arguments = TinyModel() + kSmall + Arguments{"--dump", dump, "--precision", precision, "--quiet"};
+    if (*ranks != '\0') arguments = arguments + Arguments{"--ranks", ranks};
+    const ProcessResult result = RenderCommand(arguments);
+    EXPECT_EQ(result.exit_status, 0) << ranks << ": " << result.err;
+    return result.exit_status == 0 ? Dumped(dump, "frames") : HostTensor(DType::kF32, {1});
+  };
+  for (const char* precision : {"f32", "bf16"}) {
+    const HostTensor one = latent("", precision);
+    for (const char* ranks : {"tokens=2", "guidance=2", "tokens=2,guidance=2"}) {
+      EXPECT_EQ(RelativeError(latent(ranks, precision).tensor(), one.tensor()), 0) << ranks << " " << precision;
+    }
+  }
+  EXPECT_LE(RelativeError(latent("tensor=2", "f32").tensor(), latent("", "f32").tensor()), 1e-5);
+}
+
+TEST(RenderTest, TheMovieShowsTheFramesAndIsTheSameEachTime) {
+  const std::string movie = TempPath("clip.mp4"), again = TempPath("again.mp4"), dump = TempPath("clip.safetensors");
+  const Arguments common =
+      TinyModel() + kSmall + Arguments{"--quiet", "--output-options", R"({"crf": 8, "embedParameters": true})"};
+  ASSERT_EQ(RenderCommand(common + Arguments{"--output", movie, "--dump", dump}).exit_status, 0);
+  ASSERT_EQ(RenderCommand(common + Arguments{"--output", again}).exit_status, 0);
+  EXPECT_EQ(ReadFile(movie), ReadFile(again));
+
+  DecodedMovie decoded = DecodeMovie(movie);
+  EXPECT_THAT(decoded.metadata["comment"], HasSubstr("\"seed\":\"7\""));
+  const HostTensor frames = Dumped(dump, "frames"), waveform = Dumped(dump, "waveform");
+  ASSERT_EQ(decoded.rgb.size(), 9u);
+  EXPECT_NEAR(decoded.audio_seconds * decoded.sample_rate, static_cast<double>(waveform.tensor().dim(1)), 0.5);
+  // The luma alone: this model's colours change from pixel to pixel, and 4:2:0 does not keep that.
+  const float* rgb = frames.tensor().data<float>();
+  for (int64_t f = 0; f < 9; ++f) {
+    double sum = 0;
+    for (int64_t i = 0; i < 64 * 64; ++i, rgb += 3) {
+      const double expected = 16 + 219 * (0.2126 * rgb[0] + 0.7152 * rgb[1] + 0.0722 * rgb[2]);
+      sum += std::pow(expected - decoded.luma[f][i], 2);
+    }
+    EXPECT_LT(std::sqrt(sum / (64 * 64)), 4) << f;  // of 219
+  }
+}
+
+TEST(RenderTest, EveryContainerIsWritten) {
+  const std::string folder = TempPath("folder");
+  ASSERT_EQ(mkdir(folder.c_str(), 0755), 0);
+  for (const std::string& output : {TempPath("c.webm"), TempPath("c.zip"), TempPath("c.wav"), folder}) {
+    const ProcessResult result = RenderCommand(TinyModel() + kSmall + Arguments{"--quiet", "--output", output});
+    ASSERT_EQ(result.exit_status, 0) << output << ": " << result.err;
+    EXPECT_THAT(result.out, StartsWith(output + ": 64x64, 9 frames"));
+    EXPECT_EQ(access(output.c_str(), F_OK), 0);
+  }
+  int64_t width = 0, height = 0;
+  DecodePng(ReadFile(folder + "/000008.png"), width, height);
+  EXPECT_EQ(width, 64);
+}
+
+TEST(RenderTest, ReportsTimesCollectivesAndTrace) {
+  const std::string trace = TempPath("trace.json"), movie = TempPath("report.mp4");
+  const ProcessResult result = RenderCommand(
+      TinyModel() + kSmall + Arguments{"--json", "--trace", trace, "--output", movie, "--ranks", "tokens=2"});
+  ASSERT_EQ(result.exit_status, 0) << result.err;
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_EQ(json["file"], movie);
+  EXPECT_EQ(json["seed"], 7);
+  EXPECT_EQ(json["step_seconds"]["denoise"].size(), 2u);
+  EXPECT_GT(json["seconds"]["load"], 0);
+  EXPECT_GT(json["collectives"]["all_to_all"]["calls"], 0);
+  EXPECT_GT(json["peak_memory_bytes"], 1 << 20);
+  EXPECT_EQ(json["generation"]["num_inference_steps"], 2);
+  EXPECT_THAT(result.err, HasSubstr("denoise 1/2"));  // plain lines: standard error is no terminal here
+
+  int ops = 0, stages = 0, steps = 0;
+  const auto events = nlohmann::json::parse(ReadFile(trace));
+  for (const auto& event : events["traceEvents"]) {
+    ops += event.value("cat", "") == "op" && event["name"] == "Matmul";
+    stages += event.value("cat", "") == "stage";
+    steps += event["name"] == "denoise step 1" || event["name"] == "denoise step 2";
+  }
+  EXPECT_GT(ops, 50);
+  EXPECT_GE(stages, 4);
+  EXPECT_EQ(steps, 2);
+}
+
+TEST(RenderTest, BadRequestsExitWithTwoAndOneLineThatNamesTheField) {
+  const std::pair<Arguments, const char*> mistakes[] = {
+      {{"--width", "65"}, "width"},
+      {{"--frames", "10"}, "num_frames"},
+      {{"--recipe", "HQ"}, "recipe: not available yet"},
+      {{"--lora", "style"}, "loras: not available yet"},
+      {{"--device", "cuda"}, "--device cuda: not available yet"},
+      {{"--processes"}, "--processes: not available yet"},
+      {{"--noise", kSource + "/models/tiny/ltx-2.3-tiny-dev.safetensors"}, "video_noise"},
+      {{"--model", "/nonexistent.safetensors"}, "/nonexistent.safetensors"},
+      {{"--model", kSource + "/README.md"}, "README.md"},
+      {{"--prompt", "\xff\xfe"}, "prompt"},
+      {{"--frame-rate", "nan"}, "--frame-rate"},
+      {{"--unknown"}, "--unknown"},
+  };
+  for (const auto& [arguments, words] : mistakes) {
+    const std::string output = TempPath("never.mp4");
+    const ProcessResult result =
+        RenderCommand(TinyModel() + kSmall + Arguments{"--quiet", "--output", output} + arguments);
+    EXPECT_EQ(result.exit_status, 2) << words << ": " << result.err;
+    EXPECT_THAT(result.err, HasSubstr(words));
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    EXPECT_NE(access(output.c_str(), F_OK), 0);
+  }
+}
+
+TEST(RenderTest, AnInterruptEndsTheRunAndLeavesNoFile) {
+  const std::string output = TempPath("interrupted.mp4");
+  Subprocess render({KINORA_RENDER, "--model", TinyModel()[1], "--model", TinyModel()[3], "--prompt", "a", "--width",
+                     "128", "--height", "128", "--frames", "17", "--steps", "200", "--recipe", "ONE_STAGE", "--output",
+                     output});
+  while (render.ErrSoFar().find("denoise ") == std::string::npos) std::this_thread::yield();
+  kill(render.pid(), SIGINT);
+  const ProcessResult result = render.Wait();
+  EXPECT_EQ(result.exit_status, 1) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("interrupted"));
+  EXPECT_NE(access(output.c_str(), F_OK), 0);
+  EXPECT_NE(access((output + ".part").c_str(), F_OK), 0);
+}
+
+}  // namespace
+}  // namespace kinora
