@@ -83,14 +83,18 @@ absl::StatusOr<AvBlock> AvBlock::Load(WeightLoader weights, const TransformerCon
   return block;
 }
 
-void AvBlock::Forward(Exec& exec, const Passes& passes, AvStream& video, AvStream& audio) const {
-  AttendSelf(exec, video_, passes, Contains(passes.perturbed_video_blocks, index_), video);  // x += gate · Attn(AdaLN(x))
-  AttendPrompt(exec, video_, passes, video);  // x += gate · Attn(AdaLN(x), prompt)
-  AttendSelf(exec, audio_, passes, Contains(passes.perturbed_audio_blocks, index_), audio);
-  AttendPrompt(exec, audio_, passes, audio);
-  AttendAcross(exec, passes, video, audio);  // both directions read the state before either writes
-  FeedForwardPart(exec, video_, video);      // x += gate · Mlp(AdaLN(x))
-  FeedForwardPart(exec, audio_, audio);
+void AvBlock::Forward(Exec& exec, const Passes& passes, Updates updates, AvStream& video, AvStream& audio) const {
+  if (updates.video) {
+    AttendSelf(exec, video_, passes, Contains(passes.perturbed_video_blocks, index_), video);  // x += gate · Attn(AdaLN(x))
+    AttendPrompt(exec, video_, passes, video);  // x += gate · Attn(AdaLN(x), prompt)
+  }
+  if (updates.audio) {
+    AttendSelf(exec, audio_, passes, Contains(passes.perturbed_audio_blocks, index_), audio);
+    AttendPrompt(exec, audio_, passes, audio);
+  }
+  AttendAcross(exec, passes, updates, video, audio);         // both directions read the state before either writes
+  if (updates.video) FeedForwardPart(exec, video_, video);  // x += gate · Mlp(AdaLN(x))
+  if (updates.audio) FeedForwardPart(exec, audio_, audio);
 }
 
 void AvBlock::AttendSelf(Exec& exec, const Layers& layers, const Passes& passes, bool perturbed, AvStream& stream) const {
@@ -196,7 +200,7 @@ void AvBlock::FillPromptCache(Exec& exec, const Tensor& video_context, PromptCac
   fill(audio_.prompt, audio_context, audio);
 }
 
-void AvBlock::AttendAcross(Exec& exec, const Passes& passes, AvStream& video, AvStream& audio) const {
+void AvBlock::AttendAcross(Exec& exec, const Passes& passes, Updates updates, AvStream& video, AvStream& audio) const {
   const int count = passes.isolated >= 0 ? passes.isolated : passes.count;
   if (count == 0) return;
   ArenaScope temp(exec.arena);
@@ -206,10 +210,14 @@ void AvBlock::AttendAcross(Exec& exec, const Passes& passes, AvStream& video, Av
     exec.ops.ModulatedRmsNorm(x, CrossModulation(layers.cross_table, stream, scale, shift), eps_, out);
     return out;
   };
-  const Tensor to_video_from = normed(audio_, audio, kScaleToVideo, kShiftToVideo);
-  const Tensor to_audio_from = normed(video_, video, kScaleToAudio, kShiftToAudio);
-  AudioToVideo(exec, count, to_video_from, normed(video_, video, kScaleToVideo, kShiftToVideo), video, audio);
-  VideoToAudio(exec, count, to_audio_from, normed(audio_, audio, kScaleToAudio, kShiftToAudio), video, audio);
+  const Tensor to_audio_from = updates.audio ? normed(video_, video, kScaleToAudio, kShiftToAudio) : Tensor();
+  if (updates.video) {
+    const Tensor to_video_from = normed(audio_, audio, kScaleToVideo, kShiftToVideo);
+    AudioToVideo(exec, count, to_video_from, normed(video_, video, kScaleToVideo, kShiftToVideo), video, audio);
+  }
+  if (updates.audio) {
+    VideoToAudio(exec, count, to_audio_from, normed(audio_, audio, kScaleToAudio, kShiftToAudio), video, audio);
+  }
 }
 
 void AvBlock::AudioToVideo(Exec& exec, int passes, const Tensor& from_audio, const Tensor& normed_video, AvStream& video,

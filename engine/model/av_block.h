@@ -24,6 +24,12 @@ struct Passes {
   int isolated = -1;                          // passes from this one on do not attend across the modalities; -1: all do
 };
 
+// Which streams a forward pass computes. One that is not updated goes through the blocks as it entered, still giving keys and values to
+// the other (Guidance.skip_step; ltx_core Modality.enabled).
+struct Updates {
+  bool video = true, audio = true;
+};
+
 // One step's modulation tables of one modality (float32); k rows, one a distinct timestep of its tokens.
 struct StepTables {
   Tensor block;       // [k, 9 or 6, width]
@@ -62,7 +68,7 @@ class AvBlock {
   // `index` tells which STG blocks this is; `weights` is at transformer_blocks.<index>.
   static absl::StatusOr<AvBlock> Load(WeightLoader weights, const TransformerConfig& config, int index);
 
-  void Forward(Exec& exec, const Passes& passes, AvStream& video, AvStream& audio) const;
+  void Forward(Exec& exec, const Passes& passes, Updates updates, AvStream& video, AvStream& audio) const;
   // Keys and values of the prompt for a model that does not modulate it: [contexts·rows, …] -> cache, memory given by the caller.
   void FillPromptCache(Exec& exec, const Tensor& video_context, PromptCache video, const Tensor& audio_context,
                        PromptCache audio) const;
@@ -82,7 +88,7 @@ class AvBlock {
                                            const std::string& prefix, std::string_view cross_table);
   void AttendSelf(Exec& exec, const Layers& layers, const Passes& passes, bool perturbed, AvStream& stream) const;
   void AttendPrompt(Exec& exec, const Layers& layers, const Passes& passes, AvStream& stream) const;
-  void AttendAcross(Exec& exec, const Passes& passes, AvStream& video, AvStream& audio) const;
+  void AttendAcross(Exec& exec, const Passes& passes, Updates updates, AvStream& video, AvStream& audio) const;
   void AudioToVideo(Exec& exec, int passes, const Tensor& from_audio, const Tensor& normed_video, AvStream& video,
                     const AvStream& audio) const;
   void VideoToAudio(Exec& exec, int passes, const Tensor& from_video, const Tensor& normed_audio, const AvStream& video,

@@ -206,7 +206,7 @@ void Transformer::Leave(Exec& exec, const Modality& layers, const AvStream& stre
   exec.ops.Matmul(normed, layers.output, {}, velocity);
 }
 
-void Transformer::Forward(Exec& exec, const Passes& passes, const StreamInputs& video_in, const StreamInputs& audio_in,
+void Transformer::Forward(Exec& exec, const Passes& passes, Updates updates, const StreamInputs& video_in, const StreamInputs& audio_in,
                           const Tensor& video, const Tensor& audio, Tensor video_velocity, Tensor audio_velocity) const {
   ArenaScope temp(exec.arena);
   AvStream v{video_in, temp.Alloc(exec.dtype, {passes.count * video_in.rows, config_.video.width()})};
@@ -214,14 +214,14 @@ void Transformer::Forward(Exec& exec, const Passes& passes, const StreamInputs& 
   Enter(exec, video_, passes, video, v.x);
   Enter(exec, audio_, passes, audio, a.x);
   for (size_t i = 0; i < blocks_.size(); ++i) {
-    blocks_[i].Forward(exec, passes, v, a);
+    blocks_[i].Forward(exec, passes, updates, v, a);
     if (exec.taps != nullptr) {
       Tap(exec, absl::StrCat("block", i, ".video"), v.x);
       Tap(exec, absl::StrCat("block", i, ".audio"), a.x);
     }
   }
-  Leave(exec, video_, v, video_velocity);
-  Leave(exec, audio_, a, audio_velocity);
+  if (updates.video) Leave(exec, video_, v, video_velocity);
+  if (updates.audio) Leave(exec, audio_, a, audio_velocity);
 }
 
 }  // namespace kinora

@@ -45,8 +45,8 @@ class Transformer {
   void FillPromptCaches(Exec& exec, StreamInputs& video, StreamInputs& audio) const;
 
   // video: [rows, in_channels], audio: [rows, in_channels] f32 or exec.dtype: this rank's tokens, the same for every pass
-  // video_velocity, audio_velocity: [passes·rows, out_channels] f32
-  void Forward(Exec& exec, const Passes& passes, const StreamInputs& video_in, const StreamInputs& audio_in, const Tensor& video,
+  // video_velocity, audio_velocity: [passes·rows, out_channels] f32; not written for a stream that is not updated
+  void Forward(Exec& exec, const Passes& passes, Updates updates, const StreamInputs& video_in, const StreamInputs& audio_in, const Tensor& video,
                const Tensor& audio, Tensor video_velocity, Tensor audio_velocity) const;
 
  private:

@@ -1,5 +1,7 @@
 #include "engine/pipeline/denoiser.h"
 
+#include <array>
+
 #include "engine/base/status_macros.h"
 #include "engine/base/trace.h"
 
@@ -49,14 +51,24 @@ LoopState Reserve(Exec& exec, const Stage& stage, const DenoiseSpec& spec, int64
   return s;
 }
 
-void Step(Exec& exec, const Stage& stage, const DenoiseSpec& spec, const LoopState& s, const Tensor& z_video, const Tensor& z_audio) {
+// What a step computes anew.
+Updates UpdatesAt(const DenoiseSpec& spec, int64_t step) {
+  return {.video = step % (spec.video_skip + 1) == 0, .audio = step % (spec.audio_skip + 1) == 0};
+}
+
+void Step(Exec& exec, const Stage& stage, const DenoiseSpec& spec, Updates updates, const LoopState& s, const Tensor& z_video,
+          const Tensor& z_audio) {
   const Tensor video = z_video.Rows(0, stage.video_tokens());  // the padding stays zero
   const Tensor sigmas = s.sigmas.Reshape({2}), sigma = sigmas.Rows(0, 1);
-  stage.Forward(exec, z_video, z_audio, s.v_video, s.v_audio);
-  exec.ops.PredictX0(video, s.v_video, sigma, s.predicted_video);
-  exec.ops.PredictX0(z_audio, s.v_audio, sigma, s.predicted_audio);
-  exec.ops.CombineGuidance(s.predicted_video, spec.video_weights, s.x0_video);
-  exec.ops.CombineGuidance(s.predicted_audio, spec.audio_weights, s.x0_audio);
+  if (updates.video || updates.audio) stage.Forward(exec, updates, z_video, z_audio, s.v_video, s.v_audio);
+  if (updates.video) {
+    exec.ops.PredictX0(video, s.v_video, sigma, s.predicted_video);
+    exec.ops.CombineGuidance(s.predicted_video, spec.video_weights, s.x0_video);
+  }
+  if (updates.audio) {
+    exec.ops.PredictX0(z_audio, s.v_audio, sigma, s.predicted_audio);
+    exec.ops.CombineGuidance(s.predicted_audio, spec.audio_weights, s.x0_audio);
+  }
   exec.ops.EulerStep(s.x0_video, sigmas, video);
   exec.ops.EulerStep(s.x0_audio, sigmas, z_audio);
 }
@@ -70,18 +82,21 @@ absl::Status Denoise(Exec& exec, const Stage& stage, const DenoiseSpec& spec, Te
   const int64_t steps = static_cast<int64_t>(spec.sigmas.size()) - 1;
   const LoopState state = Reserve(exec, stage, spec, z_video.width(), z_audio.width());
   const Tensor word = loop.Alloc(DType::kF32, {1});
-  std::unique_ptr<Graph> graph;
-  if (exec.taps == nullptr) {
-    KINORA_ASSIGN_OR_RETURN(graph, stream.Capture([&] { Step(exec, stage, spec, state, z_video, z_audio); }));
-  }
+  std::array<std::unique_ptr<Graph>, 4> graphs;  // one for each combination of updates that occurs
   for (int64_t i = 0; i < steps; ++i) {
     TraceSpan span("step", "step");
     stage.SetStep(exec, i);
     stream.Copy(state.schedule.Rows(i, i + 1), state.sigmas);
-    if (graph != nullptr) {
-      graph->Replay();
+    const Updates updates = UpdatesAt(spec, i);
+    const auto step = [&] { Step(exec, stage, spec, updates, state, z_video, z_audio); };
+    if (exec.taps != nullptr) {
+      step();
     } else {
-      Step(exec, stage, spec, state, z_video, z_audio);
+      std::unique_ptr<Graph>& graph = graphs[updates.video + 2 * updates.audio];
+      if (graph == nullptr) {
+        KINORA_ASSIGN_OR_RETURN(graph, stream.Capture(step));
+      }
+      graph->Replay();
     }
     KINORA_RETURN_IF_ERROR(stream.Synchronize());
     const bool reports = exec.mesh.world().rank() == 0;

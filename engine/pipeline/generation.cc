@@ -157,7 +157,11 @@ absl::Status Generation::DenoiseLatents(Exec& exec, const PromptContext& cond, c
   }
   const int64_t steps = static_cast<int64_t>(sigmas.size()) - 1;
   return Denoise(exec, stage,
-                 {.video_weights = WeightsFor(video_scales_, passes_), .audio_weights = WeightsFor(audio_scales_, passes_), .sigmas = sigmas},
+                 {.video_weights = WeightsFor(video_scales_, passes_),
+                  .audio_weights = WeightsFor(audio_scales_, passes_),
+                  .sigmas = sigmas,
+                  .video_skip = request_.video_guidance->skip_step,
+                  .audio_skip = request_.audio_guidance->skip_step},
                  z.video, z.audio, [&](int64_t step) { return on_step(Phase::kDenoise, step + 1, steps); });
 }
 

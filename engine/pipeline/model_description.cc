@@ -21,11 +21,6 @@ absl::Status CheckAvailable(const GenerationRequest& r) {
   if (r.audio.has_value()) return NotYet("audio");
   if (r.audio_only) return NotYet("audio_only");
   if (!r.upsampler.empty()) return NotYet("upsampler");
-  for (const auto* guidance : {&r.video_guidance, &r.audio_guidance}) {
-    if (guidance->has_value() && (*guidance)->skip_step != 0) {
-      return NotYet(guidance == &r.video_guidance ? "video_guidance.skip_step" : "audio_guidance.skip_step");
-    }
-  }
   return absl::OkStatus();
 }
 
@@ -57,6 +52,10 @@ absl::Status ResolveGuidance(const ModelDescription& model, const std::string& f
   if (g.rescale < 0 || g.rescale > 1) {
     return absl::InvalidArgumentError(
         absl::StrCat(field, ".rescale: ", g.rescale, " is outside 0..1; the nearest valid value is ", g.rescale < 0 ? 0 : 1));
+  }
+  if (g.skip_step < 0 || g.skip_step > 999) {
+    return absl::InvalidArgumentError(absl::StrCat(field, ".skip_step: ", g.skip_step,
+                                                   " is outside 0..999; the nearest valid value is ", g.skip_step < 0 ? 0 : 999));
   }
   if (!guided && (g.NeedsUncond() || g.NeedsPerturbed() || g.NeedsModality())) {
     return absl::InvalidArgumentError(absl::StrCat(field, ": the DISTILLED recipe has no guidance; leave it out or turn every term off"));

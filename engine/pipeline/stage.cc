@@ -165,30 +165,43 @@ void Stage::PrepareTables(Exec& exec, const StageSpec& spec) {
 
 void Stage::SetStep(Exec& exec, int64_t i) const { exec.ops.stream().Copy(tables_.Rows(i, i + 1), current_); }
 
-void Stage::Forward(Exec& exec, const Tensor& z_video, const Tensor& z_audio, Tensor v_video, Tensor v_audio) const {
+void Stage::Forward(Exec& exec, Updates updates, const Tensor& z_video, const Tensor& z_audio, Tensor v_video,
+                    Tensor v_audio) const {
   ArenaScope temp(exec.arena);
-  Stream& stream = exec.ops.stream();
-  Communicator& guidance = exec.mesh.guidance();
-  const int64_t begin = exec.mesh.tokens().rank() * video_.rows, channels = v_video.width(), each = local_.count;
-  Tensor video = temp.Alloc(DType::kF32, {each * video_.rows, channels});
-  Tensor audio = temp.Alloc(DType::kF32, {each * audio_.rows, v_audio.width()});
-  transformer_->Forward(exec, local_, video_, audio_, z_video.Rows(begin, begin + video_.rows), z_audio, video, audio);
+  const int64_t begin = exec.mesh.tokens().rank() * video_.rows;
+  Tensor video = temp.Alloc(DType::kF32, {local_.count * video_.rows, v_video.width()});
+  Tensor audio = temp.Alloc(DType::kF32, {local_.count * audio_.rows, v_audio.width()});
+  transformer_->Forward(exec, local_, updates, video_, audio_, z_video.Rows(begin, begin + video_.rows), z_audio, video, audio);
+  if (updates.video) GatherVideo(exec, video, v_video);
+  if (updates.audio) GatherAudio(exec, audio, v_audio);
+}
 
-  const int64_t all = each * guidance.size();
-  Tensor passes_video = temp.Alloc(DType::kF32, {each, padded_tokens_, channels});
-  AllGatherTokens(exec, video, local_.count, passes_video);
-  Tensor whole_video = passes_video, whole_audio = audio;
+// local: [this rank's passes·rows, channels] -> whole: [passes·tokens, channels]: over the tokens, then over the passes.
+void Stage::GatherVideo(Exec& exec, const Tensor& local, Tensor whole) const {
+  ArenaScope temp(exec.arena);
+  Communicator& guidance = exec.mesh.guidance();
+  const int64_t channels = local.width(), tokens = video_.tokens;
+  Tensor passes = temp.Alloc(DType::kF32, {local_.count, padded_tokens_, channels});
+  AllGatherTokens(exec, local, local_.count, passes);
   if (guidance.size() > 1) {
-    whole_video = temp.Alloc(DType::kF32, {all, padded_tokens_, channels});
-    whole_audio = temp.Alloc(DType::kF32, {all * audio_.rows, v_audio.width()});
-    guidance.AllGather(passes_video, whole_video, stream);
-    guidance.AllGather(audio, whole_audio, stream);
+    Tensor all = temp.Alloc(DType::kF32, {local_.count * guidance.size(), padded_tokens_, channels});
+    guidance.AllGather(passes, all, exec.ops.stream());
+    passes = all;
   }
   for (int64_t pass = 0; pass < passes_; ++pass) {  // without the padding
-    stream.Copy(whole_video.Rows(pass, pass + 1).As2D().Rows(0, video_.tokens),
-                v_video.As2D().Rows(pass * video_.tokens, (pass + 1) * video_.tokens));
+    exec.ops.stream().Copy(passes.Rows(pass, pass + 1).As2D().Rows(0, tokens), whole.Rows(pass * tokens, (pass + 1) * tokens));
   }
-  stream.Copy(whole_audio.Rows(0, passes_ * audio_.rows), v_audio);
+}
+
+void Stage::GatherAudio(Exec& exec, const Tensor& local, Tensor whole) const {
+  ArenaScope temp(exec.arena);
+  Communicator& guidance = exec.mesh.guidance();
+  Tensor all = local;
+  if (guidance.size() > 1) {
+    all = temp.Alloc(DType::kF32, {local.rows() * guidance.size(), local.width()});
+    guidance.AllGather(local, all, exec.ops.stream());
+  }
+  exec.ops.stream().Copy(all.Rows(0, whole.rows()), whole);
 }
 
 }  // namespace kinora

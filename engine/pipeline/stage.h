@@ -42,8 +42,9 @@ class Stage {
   // The tables of step i become those that Forward reads. Not part of a captured step.
   void SetStep(Exec& exec, int64_t i) const;
   // z_video: [video_rows, channels] f32, zeros past the tokens; z_audio: [audio tokens, channels] f32; equal on every rank
-  // v_video: [passes·video tokens, channels] f32; v_audio: [passes·audio tokens, channels] f32; equal on every rank
-  void Forward(Exec& exec, const Tensor& z_video, const Tensor& z_audio, Tensor v_video, Tensor v_audio) const;
+  // v_video: [passes·video tokens, channels] f32; v_audio: [passes·audio tokens, channels] f32; equal on every rank; one that is not to be
+  // updated is not written
+  void Forward(Exec& exec, Updates updates, const Tensor& z_video, const Tensor& z_audio, Tensor v_video, Tensor v_audio) const;
 
  private:
   explicit Stage(const Transformer& transformer) : transformer_(&transformer) {}
@@ -51,6 +52,8 @@ class Stage {
   void PrepareTokens(Exec& exec, const StageSpec& spec);
   void PrepareContexts(Exec& exec, const StageSpec& spec);
   void PrepareTables(Exec& exec, const StageSpec& spec);
+  void GatherVideo(Exec& exec, const Tensor& local, Tensor whole) const;
+  void GatherAudio(Exec& exec, const Tensor& local, Tensor whole) const;
 
   const Transformer* transformer_;
   Passes local_;            // this rank's

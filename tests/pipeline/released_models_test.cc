@@ -102,7 +102,7 @@ struct DryTransformer {
     const Stage stage = OrDie(Stage::Prepare(exec, *transformer, spec));
     const auto latent = [&](int64_t rows, int64_t width) { return arena.Alloc(DType::kF32, {rows, width}); };
     ops.ResetCost();
-    stage.Forward(exec, latent(stage.video_rows(), config.video.in_channels), latent(126, config.audio.in_channels),
+    stage.Forward(exec, {}, latent(stage.video_rows(), config.video.in_channels), latent(126, config.audio.in_channels),
                   latent(video_tokens, config.video.out_channels), latent(126, config.audio.out_channels));
     return static_cast<double>(ops.cost().flops()) * 1e-12;
   }

@@ -9,6 +9,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/ops/cpu_ops.h"
 #include "engine/model/config_reader.h"
+#include "tests/testing/allocations.h"
 #include "tests/testing/golden.h"
 #include "tests/testing/ranks.h"
 
@@ -19,6 +20,7 @@ using Floats = std::vector<float>;
 struct Velocity {
   Floats video, audio;
   CollectiveCounts tokens, tensor;
+  int64_t allocations = 0;  // of the step
   bool operator==(const Velocity& other) const { return video == other.video && audio == other.audio; }
 };
 
@@ -42,6 +44,7 @@ struct Case {
   float audio_sigma = -1;  // below 0: as the video's
   Floats audio_mask = {};
   bool capture = false;
+  Updates updates = {};
 };
 
 class TransformerGolden {
@@ -73,20 +76,24 @@ class TransformerGolden {
     std::memcpy(z_audio.raw(), audio.raw(), z_audio.bytes());
     Tensor v_video = arena.Alloc(DType::kF32, {stage.passes() * stage.video_tokens(), video.width()});
     Tensor v_audio = arena.Alloc(DType::kF32, {stage.passes() * stage.audio_tokens(), audio.width()});
+    int64_t allocations = 0;
     const CollectiveCounts tokens_before = mesh.tokens().counts(), tensor_before = mesh.tensor().counts();
     if (c.capture) {
-      KINORA_ASSIGN_OR_RETURN(auto graph, ops->stream().Capture([&] { stage.Forward(exec, z_video, z_audio, v_video, v_audio); }));
+      KINORA_ASSIGN_OR_RETURN(auto graph, ops->stream().Capture([&] { stage.Forward(exec, c.updates, z_video, z_audio, v_video, v_audio); }));
+      const int64_t before = AllocationsOfThisThread();
       stage.SetStep(exec, 0);
       graph->Replay();
+      allocations = AllocationsOfThisThread() - before;
     } else {
       stage.SetStep(exec, 0);
-      stage.Forward(exec, z_video, z_audio, v_video, v_audio);
+      stage.Forward(exec, c.updates, z_video, z_audio, v_video, v_audio);
     }
     KINORA_RETURN_IF_ERROR(ops->stream().Synchronize());
     Velocity out{.video = Floats(v_video.data<float>(), v_video.data<float>() + v_video.elements()),
                  .audio = Floats(v_audio.data<float>(), v_audio.data<float>() + v_audio.elements()),
                  .tokens = mesh.tokens().counts(),
-                 .tensor = mesh.tensor().counts()};
+                 .tensor = mesh.tensor().counts(),
+                 .allocations = allocations};
     for (int i = 0; i < kCollectives; ++i) {
       out.tokens[i].calls -= tokens_before[i].calls;
       out.tensor[i].calls -= tensor_before[i].calls;
@@ -191,6 +198,25 @@ TEST_P(BothGenerations, FourGuidancePassesInOneBatchEqualTheReference) {
     EXPECT_TRUE(NearFloats(perturbed.video, golden.Get("out.stg_" + modality + "_only.video"), kExact)) << modality;
     EXPECT_TRUE(NearFloats(perturbed.audio, golden.Get("out.stg_" + modality + "_only.audio"), kExact)) << modality;
   }
+}
+
+TEST_P(BothGenerations, AReplayedStepAllocatesNothing) {
+  Golden weights(Name()), golden(Name("_guidance"));
+  const TransformerGolden t(weights);
+  for (DType dtype : {DType::kF32, DType::kBF16}) {
+    const Case c{.golden = golden, .passes = kAllPasses, .uncond_rows = {0, 1}, .video_stg = {1}, .dtype = dtype, .capture = true};
+    EXPECT_EQ(t.Single(c).allocations, 0);
+    for (const MeshShape& shape : {MeshShape{.tokens = 2}, {.guidance = 2}, {.tensor = 2}}) {
+      for (const Velocity& v : RunRanks<Velocity>(shape, [&](const Mesh& mesh) { return t.Run(mesh, c); })) EXPECT_EQ(v.allocations, 0);
+    }
+  }
+}
+
+TEST_P(BothGenerations, AStreamThatIsNotUpdatedStillGivesKeysAndValues) {
+  Golden weights(Name()), golden(Name("_guidance"));
+  Case c{.golden = golden, .passes = kAllPasses, .uncond_rows = {0, 1}, .video_stg = {1}, .audio_stg = {1}};
+  c.updates = {.video = true, .audio = false};
+  EXPECT_TRUE(NearFloats(TransformerGolden(weights).Single(c).video, golden.Get("out.audio_skipped.video"), kExact));
 }
 
 TEST(Transformer, AFrozenModalityHasNoNoiseAndStillGivesKeys) {
