@@ -34,6 +34,15 @@ const std::array<float, 256>& Table() {
   return table;
 }
 
+template <typename Widen>
+void WidenHalves(const uint8_t* bytes, int64_t count, float* out, Widen widen) {
+  for (int64_t i = 0; i < count; ++i) {
+    uint16_t bits;
+    std::memcpy(&bits, bytes + 2 * i, sizeof(bits));
+    out[i] = widen(bits);
+  }
+}
+
 }  // namespace
 
 float F16ToF32(uint16_t bits) {
@@ -73,12 +82,11 @@ void WidenToF32(DType dtype, const void* from, int64_t count, float* out) {
   } else if (dtype == DType::kF8E4M3 || dtype == DType::kF8E5M2) {
     const std::array<float, 256>& table = dtype == DType::kF8E4M3 ? Table<F8E4M3ToF32>() : Table<F8E5M2ToF32>();
     for (int64_t i = 0; i < count; ++i) out[i] = table[bytes[i]];
+  } else if (dtype == DType::kBF16) {
+    WidenHalves(bytes, count, out,
+                [](uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); });
   } else {
-    for (int64_t i = 0; i < count; ++i) {
-      uint16_t bits;
-      std::memcpy(&bits, bytes + 2 * i, sizeof(bits));
-      out[i] = dtype == DType::kF16 ? F16ToF32(bits) : std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
-    }
+    WidenHalves(bytes, count, out, F16ToF32);
   }
 }
 

@@ -11,8 +11,9 @@
 
 namespace kinora {
 
-inline constexpr int64_t kMaxJsonBytes = int64_t{64} << 20;  // the 48-layer index of a large model is below 1 MiB
-inline constexpr int kMaxJsonDepth = 32;                     // configurations nest to 6
+inline constexpr int64_t kMaxJsonBytes = int64_t{16}
+                                         << 20;  // a tree of it stays below 400 MB; real files are below 1 MB
+inline constexpr int kMaxJsonDepth = 32;         // configurations nest to 6
 
 // InvalidArgument, beginning with `what` (a file, "config of FILE"), if the text is too long, too deep or not JSON.
 absl::StatusOr<nlohmann::json> ParseJsonText(std::string_view text, std::string_view what);

@@ -13,6 +13,10 @@
 namespace kinora {
 namespace {
 
+// Of one file; released ones hold 6,000. Keeps what is built from a header of 100 MB of tiny entries below 100 MB.
+constexpr size_t kMaxTensors = 100'000;
+constexpr size_t kMaxMetadata = 10'000;
+
 struct NamedDType {
   std::string_view name;
   DType dtype;
@@ -51,8 +55,11 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
     if (place_ == Place::kTop) {
       if (!names_.insert(name).second) return Fail(Cat("\"", name, "\" occurs twice"));
       if (name.empty()) return Fail("a tensor without a name");
+      if (names_.size() > kMaxTensors) return Fail(Cat("more than ", kMaxTensors, " tensors"));
     } else if (place_ == Place::kMetadata && metadata.contains(name)) {
       return Fail(Cat("__metadata__.", name, " occurs twice"));
+    } else if (place_ == Place::kMetadata && metadata.size() >= kMaxMetadata) {
+      return Fail(Cat("more than ", kMaxMetadata, " entries in __metadata__"));
     }
     (place_ == Place::kTop ? key_ : field_) = name;
     return true;

@@ -101,6 +101,19 @@ TEST(Safetensors, AFileShorterThanItsHeaderIsRefusedWithoutReadingIt) {
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("3 bytes")));
 }
 
+TEST(Safetensors, AHeaderOfCountlessTinyEntriesIsRefused) {
+  std::string tensors = "{", metadata = R"({"__metadata__":{)";
+  for (int i = 0; i < 100'100; ++i) {
+    tensors += "\"" + std::to_string(i) + R"(":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},)";
+    if (i < 10'100) metadata += "\"" + std::to_string(i) + "\":\"\",";
+  }
+  tensors.back() = metadata.back() = '}';
+  EXPECT_THAT(ParseSafetensorsHeader(tensors, 0),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("more than 100000 tensors")));
+  EXPECT_THAT(ParseSafetensorsHeader(metadata + "}", 0),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("more than 10000 entries")));
+}
+
 TEST(Safetensors, GgufIsRefusedByName) {
   TempFolder folder;
   EXPECT_THAT(SafetensorsFile::Open(folder.Write("model.gguf", std::string("GGUF\3\0\0\0 and more", 17))),

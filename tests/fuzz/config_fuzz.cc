@@ -1,0 +1,64 @@
+// First byte: l, d or g for Lightricks metadata, a diffusers folder, a Gemma config.json. What passes the validation
+// must load, dry, without a crash and without real memory.
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "engine/model/audio_decoder.h"
+#include "engine/model/config_reader.h"
+#include "engine/model/text_encoder.h"
+#include "engine/model/transformer.h"
+#include "engine/model/video_decoder.h"
+#include "engine/model/vocoder.h"
+#include "engine/ops/dry_ops.h"
+#include "engine/weights/json_text.h"
+
+namespace kinora {
+namespace {
+
+absl::StatusOr<ModelConfig> ParseComponents(std::string_view text) {
+  const auto json = ParseJsonText(text, "components");
+  if (!json.ok() || !json->is_object()) return absl::InvalidArgumentError("not an object");
+  std::map<std::string, std::string, std::less<>> components;
+  for (const auto& [component, config] : json->items()) components[component] = config.dump();
+  return ParseDiffusersConfigs(components);
+}
+
+void LoadDry(const ModelConfig& config) {
+  DryOps ops;
+  const auto mesh = Mesh::Single();
+  const WeightLoader root = WeightLoader::Dry(*mesh, ops, DType::kBF16);
+  const int64_t layers = config.transformer.layers + config.connector.video.layers + config.connector.audio.layers;
+  if (layers <= 8) {  // more of the same only takes time
+    (void)Transformer::Load(root.Under("transformer"), config.transformer);
+    if (config.gemma && config.gemma->layers <= 8) {
+      (void)TextEncoder::Load(root, *config.gemma, config.connector, nullptr, {.cache_bytes = 0});
+    }
+  }
+  (void)VideoDecoder::Load(root.Under("vae"), config.video_decoder);
+  (void)AudioDecoder::Load(root.Under("audio_vae"), config.audio_decoder);
+  (void)Vocoder::Load(root.Under("vocoder"), config.vocoder, config.audio_decoder, ops);
+}
+
+}  // namespace
+}  // namespace kinora
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace kinora;  // NOLINT: one function
+  if (size < 1) return 0;
+  const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  if (data[0] == 'g') {
+    const auto gemma = ParseGemmaConfig(text);
+    ModelConfig model;
+    model.connector.gated_attention = true;
+    if (!gemma.ok()) return 0;
+    model.gemma = *gemma;
+    model.connector.text_width = gemma->width;
+    model.connector.text_states = gemma->layers + 1;
+    LoadDry(model);
+    return 0;
+  }
+  const auto model = data[0] == 'd' ? ParseComponents(text) : ParseLightricksConfig(text, "2.3.0");
+  if (model.ok() && ValidateModelConfig(*model).ok()) LoadDry(*model);
+  return 0;
+}
