@@ -50,6 +50,7 @@ class TextEncoder {
   absl::Status EncodeTokens(Exec& exec, absl::Span<const std::vector<int32_t>> prompts,
                             absl::Span<const TextContext> out) const;
 
+  const Tokenizer& tokenizer() const { return *tokenizer_; }  // not in a dry run
   TextContext AllocContext(Arena& arena, DType dtype) const;
   // Forgets what was encoded with weights that are about to change.
   void ClearCache() { cache_.Clear(); }

@@ -38,11 +38,13 @@ std::string_view PhaseName(Phase phase) {
   return kNames[static_cast<int>(phase)];
 }
 
-Generation::Generation(const ModelConfig& config, Modules& modules, const GenerationRequest& request, ClipSink* sink)
+Generation::Generation(const ModelConfig& config, Modules& modules, const GenerationRequest& request, ClipSink* sink,
+                       std::optional<std::array<int64_t, 2>> dry_tokens)
     : config_(config),
       modules_(modules),
       request_(request),
       sink_(sink),
+      dry_tokens_(dry_tokens),
       scale_(ScaleOf(config)),
       grid_(GridOf(request.num_frames, request.height, request.width, scale_)),
       audio_latents_(std::max<int64_t>(1, AudioLatents(request.num_frames, request.frame_rate, scale_))),
@@ -66,10 +68,11 @@ std::vector<float> Generation::Sigmas() const {
 }
 
 absl::Status Generation::EncodeDry(Exec& exec, PromptContext& cond, PromptContext& uncond) {
-  // The longest prompts there can be, both new: what any request may need.
-  const std::vector<int32_t> longest(modules_.text->rows(), 0);
+  const std::array<int64_t, 2> longest = {modules_.text->rows(), modules_.text->rows()};
+  const std::array<int64_t, 2> tokens = dry_tokens_.value_or(longest);
   const int prompts = passes_[0] == Pass::kUncond ? 2 : 1;
-  const std::vector<std::vector<int32_t>> ids(prompts, longest);
+  std::vector<std::vector<int32_t>> ids;
+  for (int i = 0; i < prompts; ++i) ids.emplace_back(tokens[i], 0);
   const TextContext out[] = {{cond.video, cond.audio}, {uncond.video, uncond.audio}};
   return modules_.text->EncodeTokens(exec, ids, absl::MakeConstSpan(out, prompts));
 }

@@ -3,6 +3,7 @@
 #define KINORA_ENGINE_PIPELINE_GENERATION_H_
 
 #include <array>
+#include <optional>
 #include <string_view>
 
 #include "absl/functional/function_ref.h"
@@ -24,7 +25,9 @@ class Generation {
   using OnStep = absl::FunctionRef<absl::Status(Phase phase, int64_t step, int64_t total)>;
 
   // request: as ResolveRequest returns it. sink: null on ranks other than 0 and in a dry run. All must outlive the object.
-  Generation(const ModelConfig& config, Modules& modules, const GenerationRequest& request, ClipSink* sink);
+  // dry_tokens: of the prompt and the negative prompt, which a dry run does not read; absent: the longest there can be.
+  Generation(const ModelConfig& config, Modules& modules, const GenerationRequest& request, ClipSink* sink,
+             std::optional<std::array<int64_t, 2>> dry_tokens = std::nullopt);
 
   // InvalidArgument naming the tensor if given noise has another shape than the request needs.
   absl::Status Run(Exec& exec, OnStep on_step);
@@ -52,6 +55,7 @@ class Generation {
   Modules& modules_;
   const GenerationRequest& request_;
   ClipSink* const sink_;
+  const std::optional<std::array<int64_t, 2>> dry_tokens_;
   const LatentScale scale_;
   const VideoGrid grid_;
   const int64_t audio_latents_;

@@ -37,16 +37,22 @@ class DryModel {
     return model;
   }
 
-  // flops: at the start of each phase, and at the end.
-  absl::StatusOr<RequestCost> Measure(const ModelConfig& config, const GenerationRequest& request,
+  // tokenizer: null for the cost with the longest prompts. phase_flops, if not null: at the start of each phase, and at the end.
+  absl::StatusOr<RequestCost> Measure(const ModelConfig& config, const GenerationRequest& request, const Tokenizer* tokenizer,
                                       std::array<double, kPhases + 1>* phase_flops) const {
+    std::optional<std::array<int64_t, 2>> tokens;
+    if (tokenizer != nullptr) {
+      KINORA_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt, tokenizer->Encode(request.prompt));
+      KINORA_ASSIGN_OR_RETURN(const std::vector<int32_t> negative, tokenizer->Encode(request.negative_prompt.value_or("")));
+      tokens = {static_cast<int64_t>(prompt.size()), static_cast<int64_t>(negative.size())};
+    }
     DryOps ops;
     Arena arena = Arena::Dry();
     // Counting communicators are per run, so that several threads may measure at once.
     KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<Mesh> mesh, MakeDryMesh(mesh_->shape(), mesh_->world().rank()));
     Exec exec{.ops = ops, .arena = arena, .mesh = *mesh, .dtype = precision_};
     std::array<double, kPhases + 1> begin{};
-    Generation generation(config, const_cast<Modules&>(modules_), request, nullptr);
+    Generation generation(config, const_cast<Modules&>(modules_), request, nullptr, tokens);
     KINORA_RETURN_IF_ERROR(generation.Run(exec, [&](Phase phase, int64_t step, int64_t) {
       if (step == 0) begin[static_cast<int>(phase)] = static_cast<double>(ops.cost().flops());
       return absl::OkStatus();
@@ -115,6 +121,7 @@ Pipeline::Pipeline(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 Pipeline::~Pipeline() = default;
 const ModelConfig& Pipeline::config() const { return parts_->config; }
 const ModelDescription& Pipeline::description() const { return parts_->description; }
+int64_t Pipeline::peak_arena_bytes() const { return parts_->arena.peak(); }
 
 absl::StatusOr<int64_t> Pipeline::Parts::MaxTokens() const {
   GenerationRequest request = description.defaults;
@@ -129,7 +136,7 @@ absl::StatusOr<int64_t> Pipeline::Parts::MaxTokens() const {
   int64_t fits = 0, beyond = (description.max_frames - 1) / description.frame_multiple + 2;
   while (beyond - fits > 1) {
     const int64_t middle = (fits + beyond) / 2;
-    KINORA_ASSIGN_OR_RETURN(const RequestCost cost, dry.Measure(config, clip(middle), nullptr));
+    KINORA_ASSIGN_OR_RETURN(const RequestCost cost, dry.Measure(config, clip(middle), nullptr, nullptr));
     (cost.arena_bytes <= options.arena_bytes ? fits : beyond) = middle;
   }
   return fits * grid.tokens();
@@ -170,14 +177,18 @@ absl::StatusOr<RequestCost> Pipeline::Plan(const PipelineOptions& options, const
   KINORA_ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(*checkpoint));
   KINORA_ASSIGN_OR_RETURN(const GenerationRequest resolved, ResolveRequest(Describe(config, KindOf(options.files, config)), request));
   KINORA_ASSIGN_OR_RETURN(const DryModel dry, DryModel::Make(config, mesh, options.precision));
-  KINORA_ASSIGN_OR_RETURN(RequestCost cost, dry.Measure(config, resolved, nullptr));
+  std::unique_ptr<const Tokenizer> tokenizer;
+  if (!checkpoint->tokenizer_model().empty()) {
+    KINORA_ASSIGN_OR_RETURN(tokenizer, Tokenizer::Load(checkpoint->tokenizer_model()));
+  }
+  KINORA_ASSIGN_OR_RETURN(RequestCost cost, dry.Measure(config, resolved, tokenizer.get(), nullptr));
   cost.workspace_bytes = options.threads * kWorkspaceBytes;
   return cost;
 }
 
 absl::StatusOr<RequestCost> Pipeline::EstimateCost(const GenerationRequest& request) const {
   KINORA_ASSIGN_OR_RETURN(const GenerationRequest resolved, ResolveRequest(parts_->description, request));
-  KINORA_ASSIGN_OR_RETURN(RequestCost cost, parts_->dry.Measure(parts_->config, resolved, nullptr));
+  KINORA_ASSIGN_OR_RETURN(RequestCost cost, parts_->dry.Measure(parts_->config, resolved, &parts_->modules.text->tokenizer(), nullptr));
   cost.workspace_bytes = parts_->options.threads * kWorkspaceBytes;
   return cost;
 }
@@ -187,7 +198,7 @@ absl::Status Pipeline::Generate(const GenerationRequest& request, ClipSink& sink
   Parts& p = *parts_;
   KINORA_ASSIGN_OR_RETURN(const GenerationRequest resolved, ResolveRequest(p.description, request));
   std::array<double, kPhases + 1> flops{};
-  KINORA_ASSIGN_OR_RETURN(const RequestCost cost, p.dry.Measure(p.config, resolved, &flops));
+  KINORA_ASSIGN_OR_RETURN(const RequestCost cost, p.dry.Measure(p.config, resolved, &p.modules.text->tokenizer(), &flops));
   if (cost.arena_bytes > p.options.arena_bytes) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "width, height, num_frames: ", resolved.width, "x", resolved.height, " with ", resolved.num_frames, " frames needs ",
@@ -195,6 +206,7 @@ absl::Status Pipeline::Generate(const GenerationRequest& request, ClipSink& sink
   }
   Exec exec{.ops = *p.ops, .arena = p.arena, .mesh = p.mesh, .dtype = p.options.precision};
   const bool first = p.mesh.world().rank() == 0;
+  p.arena.ResetPeak();
   ProgressReporter reporter(flops, on_progress);
   Generation generation(p.config, p.modules, resolved, first ? &sink : nullptr);
   return generation.Run(exec, [&](Phase phase, int64_t step, int64_t total) { return reporter.Report(phase, step, total); });

@@ -58,6 +58,9 @@ class Pipeline {
   // Limits, recipes and defaults, for validating requests elsewhere.
   const ModelDescription& description() const;
 
+  // Most activation memory that the last Generate had in use at once.
+  int64_t peak_arena_bytes() const;
+
   // The same as Plan, for the loaded model; thread-safe, also while Generate runs.
   absl::StatusOr<RequestCost> EstimateCost(const GenerationRequest& request) const;
 

@@ -237,6 +237,24 @@ TEST(Pipeline, ProgressNeverFallsAndNamesEveryStageInOrder) {
   EXPECT_EQ(steps, 5);
 }
 
+TEST(Pipeline, ThePlanIsWhatARunUses) {
+  for (const char* name : {"pipeline_one_stage", "pipeline_distilled", "pipeline_2_0"}) {
+    for (DType precision : {DType::kF32, DType::kBF16}) {
+      Golden golden(name);
+      PipelineOptions options = OptionsOf(golden, precision);
+      const GenerationRequest request = RequestOf(golden);
+      options.arena_bytes = Pipeline::Plan(options, *Mesh::Single(), request)->arena_bytes;
+      const auto mesh = Mesh::Single();
+      const auto pipeline = *Pipeline::Load(options, *mesh);
+      ClipRecorder clip(false);
+      ASSERT_TRUE(pipeline->Generate(request, clip, NoProgress).ok());
+      const double ratio = static_cast<double>(pipeline->peak_arena_bytes()) / static_cast<double>(options.arena_bytes);
+      EXPECT_GE(ratio, 0.97) << name;
+      EXPECT_LE(ratio, 1.0) << name;
+    }
+  }
+}
+
 TEST(Pipeline, ARequestBeyondTheReservedMemoryIsRefusedWithBothSizes) {
   Golden golden("pipeline_one_stage");
   PipelineOptions options = OptionsOf(golden, DType::kBF16);
