@@ -66,14 +66,46 @@ inline Vec LoadBf16(const uint16_t* p) {
   __builtin_memcpy(&v, &u, sizeof(v));
   return v;
 }
-inline void StoreBf16(Vec v, uint16_t* p) {
+inline UVec RoundToBf16(Vec v) {  // bits of the nearest bf16, ties to even, in the low halves
   UVec u;
   __builtin_memcpy(&u, &v, sizeof(u));
   const UVec rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
   const UVec nan = (u >> 16) | 0x40u;
-  const UVec bits = (u & 0x7fffffffu) > 0x7f800000u ? nan : rounded;
-  const HVec h = __builtin_convertvector(bits, HVec);
+  return (u & 0x7fffffffu) > 0x7f800000u ? nan : rounded;
+}
+inline void StoreBf16(Vec v, uint16_t* p) {
+  const HVec h = __builtin_convertvector(RoundToBf16(v), HVec);
   __builtin_memcpy(p, &h, sizeof(h));
+}
+
+// v[i][j] becomes v[j][i]: log2(kLanes) rounds, each exchanging blocks of Step between rows Step apart.
+template <int... kLane>
+struct Lanes {
+  template <int Step>
+  static UVec Low(UVec a, UVec b) {
+    return __builtin_shufflevector(a, b, ((kLane & Step) == 0 ? kLane : kLane - Step + kLanes)...);
+  }
+  template <int Step>
+  static UVec High(UVec a, UVec b) {
+    return __builtin_shufflevector(a, b, ((kLane & Step) == 0 ? kLane + Step : kLane + kLanes)...);
+  }
+};
+#if defined(__AVX512F__)
+using AllLanes = Lanes<0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15>;
+#elif defined(__AVX2__)
+using AllLanes = Lanes<0, 1, 2, 3, 4, 5, 6, 7>;
+#else
+using AllLanes = Lanes<0, 1, 2, 3>;
+#endif
+template <int Step = kLanes / 2>
+inline void Transpose(UVec (&v)[kLanes]) {
+  for (int i = 0; i < kLanes; ++i) {
+    if ((i & Step) != 0) continue;
+    const UVec a = v[i], b = v[i + Step];
+    v[i] = AllLanes::Low<Step>(a, b);
+    v[i + Step] = AllLanes::High<Step>(a, b);
+  }
+  if constexpr (Step > 1) Transpose<Step / 2>(v);
 }
 
 // e^x to 2 ulp for x in [-87, 88]; 0 below, saturated above.
