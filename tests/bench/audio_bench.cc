@@ -1,41 +1,21 @@
 // Time of decoding a clip's sound at the released sizes, float32, random weights.
 //   audio_bench [SECONDS = 5] [THREADS = 2] [REPEATS = 3]
 // Prints one line a stage: wall and processor seconds (medians), GFLOP, GFLOP a processor second, arena MiB.
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
 
 #include "engine/ops/dry_ops.h"
+#include "tests/bench/measure.h"
 #include "tests/bench/random_checkpoint.h"
 #include "tests/model/audio_models.h"
 
 namespace kinora {
 namespace {
-
-struct Times {
-  double wall, processor;
-};
-
-Times Now() {
-  rusage usage;
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  const auto wall = std::chrono::steady_clock::now().time_since_epoch();
-  return {std::chrono::duration<double>(wall).count(), seconds(usage.ru_utime) + seconds(usage.ru_stime)};
-}
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 // The two models, on whatever ops are given.
 struct Sound {
@@ -48,17 +28,12 @@ struct Sound {
 };
 
 void Report(const char* name, int repeats, double gflop, int64_t arena_bytes, const std::function<void()>& run) {
-  std::vector<double> wall, processor;
-  for (int i = 0; i < repeats + 1; ++i) {
-    const Times before = Now();
-    run();
-    const Times after = Now();
-    if (i == 0) continue;  // the first touches the memory
-    wall.push_back(after.wall - before.wall);
-    processor.push_back(after.processor - before.processor);
-  }
-  std::printf("%-14s %8.2f %8.2f %9.1f %9.1f %8.1f\n", name, Median(wall), Median(processor), gflop,
-              gflop / Median(processor), static_cast<double>(arena_bytes) / (1 << 20));
+  std::vector<Times> times;
+  run();  // touches the memory
+  for (int i = 0; i < repeats; ++i) times.push_back(Measure(run));
+  const Times median = Medians(times);
+  std::printf("%-14s %8.2f %8.2f %9.1f %9.1f %8.1f\n", name, median.wall, median.processor, gflop,
+              gflop / median.processor, static_cast<double>(arena_bytes) / (1 << 20));
   std::fflush(stdout);
 }
 

@@ -1,0 +1,142 @@
+"""A mid-size random LTX-2.3 that fits a small machine: written once in Lightricks' single-file layout, loaded into diffusers' modules.
+
+Its structure is the released one (block lists, head widths, number of guidance terms); widths and layers are smaller.
+"""
+
+import copy
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from torch import nn
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "golden"))
+from golden import configs, layouts, redraw, reference, safetensors_file, tiny  # noqa: E402
+
+MODEL_FILE = "model.safetensors"
+SIZES = {  # transformer blocks, heads of 128 (video) and of 64 (audio), base width of the video decoder, Gemma's layers and heads of 256
+    "tiny": {"layers": 1, "heads": 2, "decoder": 16, "gemma_layers": 2, "gemma_heads": 2, "vocoder": 32},
+    "mid": {"layers": 6, "heads": 8, "decoder": 64, "gemma_layers": 12, "gemma_heads": 4, "vocoder": 256},
+}
+_DECODER_BLOCKS = [  # of the released 2.3
+    ["res_x", {"num_layers": 4}],
+    ["compress_space", {"multiplier": 2}],
+    ["res_x", {"num_layers": 6}],
+    ["compress_time", {"multiplier": 2}],
+    ["res_x", {"num_layers": 4}],
+    ["compress_all", {"multiplier": 1}],
+    ["res_x", {"num_layers": 2}],
+    ["compress_all", {"multiplier": 2}],
+    ["res_x", {"num_layers": 2}],
+]
+
+
+def config(size: str) -> dict:
+    """{"config", "model_version"} as in the metadata of a single file."""
+    s = SIZES[size]
+    meta = copy.deepcopy(configs.ltx_2_3())
+    width, audio_width = 128 * s["heads"], 64 * s["heads"]
+    meta["config"]["transformer"] |= {
+        "in_channels": 128,
+        "out_channels": 128,
+        "num_layers": s["layers"],
+        "num_attention_heads": s["heads"],
+        "attention_head_dim": 128,
+        "cross_attention_dim": width,
+        "audio_num_attention_heads": s["heads"],
+        "audio_attention_head_dim": 64,
+        "audio_cross_attention_dim": audio_width,
+        "caption_channels": gemma_config(size)["hidden_size"],
+        "connector_num_attention_heads": s["heads"],
+        "connector_attention_head_dim": 128,
+        "audio_connector_num_attention_heads": s["heads"],
+        "audio_connector_attention_head_dim": 64,
+    }
+    meta["config"]["vae"] |= {"latent_channels": 128, "decoder_base_channels": s["decoder"], "decoder_blocks": _DECODER_BLOCKS}
+    meta["config"]["audio_vae"]["model"]["params"]["ddconfig"]["ch"] = s["vocoder"] // 8
+    meta["config"]["vocoder"]["vocoder"]["upsample_initial_channel"] = s["vocoder"]
+    meta["config"]["vocoder"]["bwe"]["upsample_initial_channel"] = s["vocoder"] // 2
+    return meta
+
+
+def gemma_config(size: str) -> dict:
+    s = SIZES[size]
+    return configs.GEMMA | {
+        "head_dim": 256,
+        "hidden_size": 256 * s["gemma_heads"],
+        "intermediate_size": 1024 * s["gemma_heads"],
+        "num_attention_heads": s["gemma_heads"],
+        "num_key_value_heads": s["gemma_heads"] // 2,
+        "num_hidden_layers": s["gemma_layers"],
+        "query_pre_attn_scalar": 256,
+        "sliding_window": 1024,
+    }
+
+
+def _gemma(size: str) -> nn.Module:
+    from transformers import Gemma3Config, Gemma3ForConditionalGeneration
+
+    made = Gemma3Config(text_config=gemma_config(size), vision_config=dict(tiny.VISION), mm_tokens_per_image=4)
+    made._attn_implementation = "sdpa"
+    return Gemma3ForConditionalGeneration(made).eval()
+
+
+def empty(size: str, name: str) -> nn.Module:
+    """A reference module with whatever weights it is born with."""
+    meta, text = config(size)["config"], gemma_config(size)
+    if name == "gemma":
+        return _gemma(size)
+    if name == "connectors":
+        return reference.connectors(meta, text["num_hidden_layers"] + 1, text["hidden_size"])
+    return getattr(reference, name)(meta)
+
+
+NAMES = ("transformer", "connectors", "video_vae", "audio_vae", "vocoder")
+
+
+def write(size: str, folder: Path) -> None:
+    """folder/model.safetensors and folder/gemma, bfloat16; does nothing if they are there for this configuration."""
+    meta, mark = config(size), folder / "written.json"
+    wanted = json.dumps([meta, gemma_config(size)])
+    if mark.exists() and mark.read_text() == wanted:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {}
+    for i, name in enumerate(NAMES):
+        module = empty(size, name)
+        if name == "vocoder":
+            redraw.redraw_vocoder(module, meta["config"], i)
+        else:
+            redraw.redraw(module, i, gains={"decoder.conv_out.conv.weight": 0.3})
+        state = layouts.single_file_names(name, module.state_dict())
+        tensors |= {layouts.PREFIX[name] + k: v.bfloat16() for k, v in state.items()}
+    metadata = {"config": json.dumps(meta["config"]), "model_version": meta["model_version"]}
+    safetensors_file.save(tensors, folder / MODEL_FILE, metadata)
+    del tensors
+    _write_gemma(size, folder / "gemma")
+    mark.write_text(wanted)
+
+
+def _write_gemma(size: str, folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    state = layouts.single_file_names("gemma", redraw.redraw(_gemma(size), 9).state_dict())
+    safetensors_file.save({k: v.bfloat16() for k, v in state.items()}, folder / MODEL_FILE, {"format": "pt"})
+    for name in ("tokenizer.model", "tokenizer_config.json", "config.json"):
+        shutil.copy(tiny.FOLDER / "gemma" / name, folder / name)
+    written = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(written | {"text_config": gemma_config(size)}))
+
+
+def load(size: str, folder: Path, name: str, dtype: torch.dtype) -> nn.Module:
+    """The module with the weights of the written files, in memory of its own (not mapped)."""
+    module = empty(size, name).to(dtype)
+    renamed = layouts.single_file_names(name, {k: k for k in module.state_dict()})
+    path = folder / "gemma" / MODEL_FILE if name == "gemma" else folder / MODEL_FILE
+    with safe_open(path, "pt") as f, torch.no_grad():
+        own = module.state_dict()
+        for new, old in renamed.items():
+            own[old].copy_(f.get_tensor(layouts.PREFIX[name] + new))
+    return module.eval()

@@ -1,0 +1,144 @@
+"""One part of the model on both sides: inputs in a file for model_bench, and a call of diffusers' module on the same."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from bench import machine, models
+
+VIDEO_GRIDS = {"384": (4, 8, 12), "768": (6, 8, 16), "1536": (6, 16, 16), "3072": (12, 16, 16)}  # tokens: frames, height, width
+LATENT = {"tiny": (2, 3, 4), "mid": (3, 8, 8)}
+TEXT_ROWS, PROMPTS, PROMPT_TOKENS = 1024, 2, 256
+
+
+class Ours:
+    """A model_bench that has loaded; `run` is one run."""
+
+    def __init__(self, program: Path, part: str, precision: str, threads: int, inputs: Path, folder: Path):
+        command = [program, part, precision, str(threads), inputs, folder / models.MODEL_FILE, f"text_encoder={folder / 'gemma'}"]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        ready = self._ask(None).split()
+        self.gflop, self.arena_mib = float(ready[1]), float(ready[2])
+
+    def _ask(self, line: str | None) -> str:
+        if line is not None:
+            self._process.stdin.write(line + "\n")
+            self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise SystemExit("model_bench ended; its message is above")
+        return answer
+
+    def run(self) -> tuple[float, float]:
+        wall, processor = self._ask("").split()
+        return float(wall), float(processor)
+
+    def outputs(self, path: Path) -> dict[str, torch.Tensor]:
+        from safetensors.torch import load_file
+
+        self._ask(f"save {path}")
+        found = load_file(path)
+        path.unlink()
+        return found
+
+    def close(self) -> None:
+        self._process.stdin.close()
+        self._process.wait()
+
+
+def _transformer(model, dtype: torch.dtype, grid: tuple[int, int, int]) -> tuple[dict, Callable[[], dict]]:
+    frames, height, width = grid
+    audio_tokens = round((8 * (frames - 1) + 1) / 24 * 25)
+    gen = torch.Generator().manual_seed(5)
+    c = model.config
+    data = {
+        "video": torch.randn(frames * height * width, c.in_channels, generator=gen),
+        "audio": torch.randn(audio_tokens, c.audio_in_channels, generator=gen),
+        "video_context": torch.randn(TEXT_ROWS, c.cross_attention_dim, generator=gen),
+        "audio_context": torch.randn(TEXT_ROWS, c.audio_cross_attention_dim, generator=gen),
+        "sigma": torch.tensor([0.725]),
+    }
+    video_coords = model.rope.prepare_video_coords(1, frames, height, width, "cpu", fps=24.0).float()
+    audio_coords = model.audio_rope.prepare_audio_coords(1, audio_tokens, "cpu").float()
+    data["video_positions"] = video_coords[0].mean(-1).contiguous()
+    data["audio_positions"] = audio_coords[0].mean(-1).contiguous()
+
+    def run() -> dict:
+        timestep = data["sigma"] * 1000
+        result = model(
+            hidden_states=data["video"][None].to(dtype),
+            audio_hidden_states=data["audio"][None].to(dtype),
+            encoder_hidden_states=data["video_context"][None].to(dtype),
+            audio_encoder_hidden_states=data["audio_context"][None].to(dtype),
+            timestep=timestep,
+            sigma=timestep,
+            video_coords=video_coords,
+            audio_coords=audio_coords,
+            use_cross_timestep=True,
+        )
+        return {"video": result.sample[0], "audio": result.audio_sample[0]}
+
+    return data, run
+
+
+def _video_decoder(vae, dtype: torch.dtype, shape: tuple[int, int, int]) -> tuple[dict, Callable[[], dict]]:
+    latent = torch.randn(*shape, vae.config.latent_channels, generator=torch.Generator().manual_seed(6))
+
+    def run() -> dict:
+        z = latent.permute(3, 0, 1, 2)[None].to(dtype)
+        z = z * vae.latents_std.to(dtype).view(1, -1, 1, 1, 1) + vae.latents_mean.to(dtype).view(1, -1, 1, 1, 1)
+        return {"frames": vae.decode(z).sample[0].permute(1, 2, 3, 0)}
+
+    return {"latent": latent}, run
+
+
+def _gemma(model, dtype: torch.dtype, shape: tuple[int, int]) -> tuple[dict, Callable[[], dict]]:
+    ids = torch.randint(8, 1000, shape, generator=torch.Generator().manual_seed(7))
+
+    def run() -> dict:  # without the output head, as the pipeline's use of it
+        states = model.model(input_ids=ids, attention_mask=torch.ones_like(ids), output_hidden_states=True).hidden_states
+        return {"hidden": states[-1].flatten(0, 1)}
+
+    return {"input_ids": ids}, run
+
+
+def cases(size: str) -> list[tuple[str, str, Callable, object]]:
+    """(name, part, maker, argument)."""
+    grids = {"12": (2, 2, 3)} if size == "tiny" else VIDEO_GRIDS
+    found = [(f"transformer, {name} video tokens", "transformer", _transformer, grid) for name, grid in grids.items()]
+    latent = LATENT[size]
+    pixels = f"{32 * latent[2]} x {32 * latent[1]} x {8 * (latent[0] - 1) + 1}"
+    found.append((f"video decoder, {pixels}", "video_decoder", _video_decoder, latent))
+    found.append((f"Gemma, {PROMPTS} x {PROMPT_TOKENS} tokens", "gemma", _gemma, (PROMPTS, PROMPT_TOKENS)))
+    return found
+
+
+MODULE = {"transformer": "transformer", "video_decoder": "video_vae", "gemma": "gemma"}
+
+
+def difference(ours: dict, theirs: dict) -> float:
+    """Largest relative difference of an output, as norms."""
+    return max(
+        ((ours[k].float() - v.float().reshape(ours[k].shape)).norm() / v.float().norm()).item() for k, v in theirs.items()
+    )
+
+
+def compare(program: Path, folder: Path, part: str, make, argument, module, precision: str, threads: int, runs: int) -> dict:
+    """Medians of `runs` alternating runs after one of each that is not counted."""
+    dtype = torch.float32 if precision == "f32" else torch.bfloat16
+    data, run = make(module, dtype, argument)
+    inputs = folder / "inputs.safetensors"
+    models.safetensors_file.save(data, inputs, {})
+    ours = Ours(program, part, precision, threads, inputs, folder)
+    ours.run()
+    theirs = run()
+    line = {"gflop": ours.gflop, "difference": difference(ours.outputs(folder / "outputs.safetensors"), theirs)}
+    del theirs
+    times = [(ours.run(), machine.timed(run)) for _ in range(runs)]
+    for side, name in enumerate(("ours", "diffusers")):
+        line[name] = machine.median(t[side][0] for t in times)
+        line[name + "_processor"] = machine.median(t[side][1] for t in times)
+    ours.close()
+    return line

@@ -1,0 +1,107 @@
+#include "tests/bench/ceilings.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "tests/bench/measure.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace kinora {
+namespace {
+
+constexpr int kChains = 16;  // independent sums: more than latency times issue width of any current core
+constexpr int kRuns = 7;
+
+volatile float sink;  // keeps the loops
+
+#if defined(__x86_64__)
+__attribute__((target("avx512f"))) double RunAvx512(long iterations) {
+  __m512 sums[kChains], x = _mm512_set1_ps(0.999f), y = _mm512_set1_ps(1e-3f);
+  for (auto& sum : sums) sum = _mm512_set1_ps(1.0f);
+  for (long i = 0; i < iterations; ++i) {
+    for (auto& sum : sums) sum = _mm512_fmadd_ps(sum, x, y);
+  }
+  for (auto& sum : sums) sink = sum[0] + sum[15];
+  return 2.0 * 16 * kChains;
+}
+
+__attribute__((target("avx512f,avx512bf16"))) double RunBf16(long iterations) {
+  __m512 sums[kChains];
+  const __m512bh x = (__m512bh)_mm512_set1_epi32(0x3c003c00), y = (__m512bh)_mm512_set1_epi32(0x3c003c00);
+  for (auto& sum : sums) sum = _mm512_set1_ps(1.0f);
+  for (long i = 0; i < iterations; ++i) {
+    for (auto& sum : sums) sum = _mm512_dpbf16_ps(sum, x, y);
+  }
+  for (auto& sum : sums) sink = sum[0] + sum[15];
+  return 4.0 * 16 * kChains;
+}
+
+__attribute__((target("avx2,fma"))) double RunAvx2(long iterations) {
+  __m256 sums[kChains / 2], x = _mm256_set1_ps(0.999f), y = _mm256_set1_ps(1e-3f);
+  for (auto& sum : sums) sum = _mm256_set1_ps(1.0f);
+  for (long i = 0; i < iterations; ++i) {
+    for (auto& sum : sums) sum = _mm256_fmadd_ps(sum, x, y);
+  }
+  for (auto& sum : sums) sink = sum[0] + sum[7];
+  return 2.0 * 8 * (kChains / 2);
+}
+#endif
+
+double RunScalar(long iterations) {
+  float sums[kChains];
+  std::fill_n(sums, kChains, 1.0f);
+  for (long i = 0; i < iterations; ++i) {
+    for (float& sum : sums) sum = sum * 0.999f + 1e-3f;
+  }
+  for (float sum : sums) sink = sum;
+  return 2.0 * kChains;
+}
+
+// run(iterations) returns the FLOPs of one iteration.
+double BestRate(double (*run)(long)) {
+  constexpr long kIterations = 2'000'000;
+  double best = 0;
+  for (int i = 0; i < kRuns; ++i) {
+    double flops = 0;
+    const Times times = Measure([&] { flops = run(kIterations) * kIterations; });
+    best = std::max(best, flops / times.processor);
+  }
+  return best;
+}
+
+double BestCopyRate() {
+  constexpr size_t kBytes = size_t{256} << 20;  // far more than any cache
+  std::vector<char> from(kBytes, 1), to(kBytes, 2);
+  double best = 0;
+  for (int i = 0; i < kRuns; ++i) {
+    const Times times = Measure([&] { std::memcpy(to.data(), from.data(), kBytes); });
+    sink = to[kBytes / 2];
+    best = std::max(best, 2.0 * kBytes / times.wall);
+  }
+  return best;
+}
+
+}  // namespace
+
+Ceilings MeasureCeilings() {
+  Ceilings ceilings{.f32_flops = 0, .bf16_flops = 0, .copy_bytes = BestCopyRate()};
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) {
+    ceilings.f32_flops = BestRate(RunAvx512);
+    if (__builtin_cpu_supports("avx512bf16")) ceilings.bf16_flops = BestRate(RunBf16);
+    return ceilings;
+  }
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    ceilings.f32_flops = BestRate(RunAvx2);
+    return ceilings;
+  }
+#endif
+  ceilings.f32_flops = BestRate(RunScalar);
+  return ceilings;
+}
+
+}  // namespace kinora

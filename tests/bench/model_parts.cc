@@ -1,0 +1,262 @@
+#include "tests/bench/model_parts.h"
+
+#include <cstring>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/model/config_reader.h"
+#include "engine/model/gemma.h"
+#include "engine/model/video_decoder.h"
+#include "engine/pipeline/stage.h"
+
+namespace kinora {
+namespace {
+
+constexpr int64_t kPromptRows = 1024;  // of Gemma's positions
+
+// What every part has: ops, weights, memory.
+class Loaded : public ModelPart {
+ public:
+  absl::Status Open(const PartOptions& options) {
+    precision_ = options.precision;
+    KINORA_ASSIGN_OR_RETURN(inputs_, InputFile::Open(options.inputs));
+    KINORA_ASSIGN_OR_RETURN(checkpoint_, Checkpoint::Open(options.files));
+    KINORA_ASSIGN_OR_RETURN(config_, ReadModelConfig(*checkpoint_));
+    KINORA_ASSIGN_OR_RETURN(ops_, CpuOps::Create(options.threads));
+    return Load();
+  }
+  double flops() const override { return flops_; }
+  int64_t arena_bytes() const override { return arena_->capacity(); }
+
+ protected:
+  virtual absl::Status Load() = 0;
+
+  absl::StatusOr<WeightLoader> Weights() { return WeightLoader::Open(checkpoint_, *mesh_, *ops_, precision_); }
+  Exec On(Ops& ops, Arena& arena) const { return {.ops = ops, .arena = arena, .mesh = *mesh_, .dtype = precision_}; }
+  Exec exec() { return On(*ops_, *arena_); }
+  absl::Status Reserve(int64_t bytes) {
+    KINORA_ASSIGN_OR_RETURN(Buffer memory, Buffer::Allocate(bytes));
+    arena_.emplace(std::move(memory));
+    return absl::OkStatus();
+  }
+  void Finish() {
+    const absl::Status status = ops_->stream().Synchronize();
+    KINORA_CHECK(status.ok()) << status.ToString();
+  }
+
+  std::optional<InputFile> inputs_;
+  std::shared_ptr<const Checkpoint> checkpoint_;
+  ModelConfig config_;
+  DType precision_ = DType::kF32;
+  std::unique_ptr<Mesh> mesh_ = Mesh::Single();
+  std::unique_ptr<CpuOps> ops_;
+  std::optional<Arena> arena_;
+  double flops_ = 0;
+};
+
+std::vector<std::vector<float>> AxesOf(const Tensor& positions) {
+  std::vector<std::vector<float>> axes;
+  for (int64_t axis = 0; axis < positions.dim(0); ++axis) {
+    const float* begin = positions.data<float>() + axis * positions.dim(1);
+    axes.emplace_back(begin, begin + positions.dim(1));
+  }
+  return axes;
+}
+
+Tensor ToDevice(Exec& exec, const Tensor& from, DType dtype) {
+  Tensor out = exec.arena.Alloc(dtype, from.shape());
+  if (!exec.ops.dry()) exec.ops.stream().Copy(from, out);
+  return out;
+}
+
+// A stage over the inputs, and the tensors of its forward pass.
+struct ForwardPass {
+  std::optional<Stage> stage;
+  Tensor z_video, z_audio, v_video, v_audio;
+
+  static absl::StatusOr<ForwardPass> Prepare(Exec& exec, const Transformer& transformer, const InputFile& in) {
+    const Tensor& video = in.Get("video");
+    const Tensor& audio = in.Get("audio");
+    const float sigma = *in.Get("sigma").data<float>();
+    StageSpec spec{.video_positions = AxesOf(in.Get("video_positions")),
+                   .audio_positions = AxesOf(in.Get("audio_positions")),
+                   .cond = {.video = ToDevice(exec, in.Get("video_context"), exec.dtype),
+                            .audio = ToDevice(exec, in.Get("audio_context"), exec.dtype)},
+                   .video_sigmas = {sigma},
+                   .audio_sigmas = {sigma}};
+    ForwardPass pass;
+    KINORA_ASSIGN_OR_RETURN(pass.stage, Stage::Prepare(exec, transformer, spec));
+    pass.z_video = exec.arena.Alloc(DType::kF32, {pass.stage->video_rows(), video.width()});
+    exec.ops.Fill(0.0f, pass.z_video);
+    if (!exec.ops.dry()) exec.ops.stream().Copy(video, pass.z_video.Rows(0, video.rows()));
+    pass.z_audio = ToDevice(exec, audio, DType::kF32);
+    pass.v_video = exec.arena.Alloc(DType::kF32, {video.rows(), video.width()});
+    pass.v_audio = exec.arena.Alloc(DType::kF32, {audio.rows(), audio.width()});
+    pass.stage->SetStep(exec, 0);
+    return pass;
+  }
+  void Run(Exec& exec) const { stage->Forward(exec, z_video, z_audio, v_video, v_audio); }
+};
+
+class TransformerPart : public Loaded {
+ public:
+  void Run() override {
+    graph_->Replay();
+    Finish();
+  }
+  std::vector<std::pair<std::string, Tensor>> outputs() const override {
+    return {{"video", pass_.v_video}, {"audio", pass_.v_audio}};
+  }
+
+ private:
+  absl::Status Load() override {
+    DryOps dry_ops;
+    Arena dry_arena = Arena::Dry();
+    Exec dry = On(dry_ops, dry_arena);
+    const WeightLoader dry_weights = WeightLoader::Dry(*mesh_, dry_ops, precision_);
+    KINORA_ASSIGN_OR_RETURN(auto dry_model, Transformer::Load(dry_weights.Under("transformer"), config_.transformer));
+    KINORA_ASSIGN_OR_RETURN(const ForwardPass dry_pass, ForwardPass::Prepare(dry, *dry_model, *inputs_));
+    dry_ops.ResetCost();
+    dry_pass.Run(dry);
+    flops_ = static_cast<double>(dry_ops.cost().flops());
+    KINORA_RETURN_IF_ERROR(Reserve(dry_arena.peak()));
+
+    KINORA_ASSIGN_OR_RETURN(WeightLoader weights, Weights());
+    KINORA_ASSIGN_OR_RETURN(transformer_, Transformer::Load(weights.Under("transformer"), config_.transformer));
+    KINORA_RETURN_IF_ERROR(weights.Finish());
+    exec_.emplace(exec());
+    KINORA_ASSIGN_OR_RETURN(pass_, ForwardPass::Prepare(*exec_, *transformer_, *inputs_));
+    KINORA_ASSIGN_OR_RETURN(graph_, ops_->stream().Capture([this] { pass_.Run(*exec_); }));
+    return absl::OkStatus();
+  }
+
+  std::unique_ptr<Transformer> transformer_;
+  std::optional<Exec> exec_;
+  ForwardPass pass_;
+  std::unique_ptr<Graph> graph_;
+};
+
+class VideoDecoderPart : public Loaded {
+ public:
+  void Run() override {
+    Exec e = exec();
+    decoder_->Forward(e, inputs_->Get("latent"), frames_);
+    Finish();
+  }
+  std::vector<std::pair<std::string, Tensor>> outputs() const override { return {{"frames", frames_}}; }
+
+ private:
+  absl::Status Load() override {
+    KINORA_ASSIGN_OR_RETURN(WeightLoader weights, Weights());
+    KINORA_ASSIGN_OR_RETURN(decoder_, VideoDecoder::Load(weights.Under("vae"), config_.video_decoder));
+    KINORA_RETURN_IF_ERROR(weights.Finish());
+    const Tensor& latent = inputs_->Get("latent");
+    KINORA_RETURN_IF_ERROR(decoder_->CheckLatent(latent.shape()));
+    const Shape shape = decoder_->OutputShape(latent.shape());
+    DryOps dry_ops;
+    Arena dry_arena = Arena::Dry();
+    Exec dry = On(dry_ops, dry_arena);
+    decoder_->Forward(dry, latent, dry_arena.Alloc(DType::kF32, shape));
+    flops_ = static_cast<double>(dry_ops.cost().flops());
+    KINORA_RETURN_IF_ERROR(Reserve(dry_arena.peak()));
+    frames_ = arena_->Alloc(DType::kF32, shape);
+    return absl::OkStatus();
+  }
+
+  std::optional<VideoDecoder> decoder_;
+  Tensor frames_;
+};
+
+class GemmaPart : public Loaded {
+ public:
+  void Run() override {
+    Exec e = exec();
+    Forward(e);
+    Finish();
+  }
+  std::vector<std::pair<std::string, Tensor>> outputs() const override { return {{"hidden", hidden_}}; }
+
+ private:
+  void Forward(Exec& e) {
+    ArenaScope scope(e.arena);
+    Tensor ids = scope.Alloc(DType::kI32, {static_cast<int64_t>(ids_.size())});
+    e.ops.stream().CopyFromHost(ids_.data(), ids);
+    gemma_->Forward(e, ids, lengths_, [&](int64_t index, const Tensor& hidden) {
+      if (index == gemma_->states() - 1) e.ops.stream().Copy(hidden, hidden_);
+    });
+  }
+  absl::Status Load() override {
+    if (!config_.gemma.has_value()) return absl::InvalidArgumentError("no text encoder among the model's files");
+    const Tensor& ids = inputs_->Get("input_ids");
+    for (int64_t i = 0; i < ids.elements(); ++i) ids_.push_back(static_cast<int32_t>(ids.data<int64_t>()[i]));
+    lengths_.assign(ids.dim(0), ids.dim(1));
+    KINORA_ASSIGN_OR_RETURN(WeightLoader weights, Weights());
+    KINORA_ASSIGN_OR_RETURN(gemma_, Gemma::Load(weights.Under("text_encoder"), *config_.gemma, kPromptRows));
+    KINORA_RETURN_IF_ERROR(weights.Finish());
+    DryOps dry_ops;
+    Arena dry_arena = Arena::Dry();
+    Exec dry = On(dry_ops, dry_arena);
+    const Shape shape{ids.elements(), config_.gemma->width};
+    hidden_ = dry_arena.Alloc(precision_, shape);
+    Forward(dry);
+    flops_ = static_cast<double>(dry_ops.cost().flops());
+    KINORA_RETURN_IF_ERROR(Reserve(dry_arena.peak()));
+    hidden_ = arena_->Alloc(precision_, shape);
+    return absl::OkStatus();
+  }
+
+  std::optional<Gemma> gemma_;
+  std::vector<int32_t> ids_;
+  std::vector<int64_t> lengths_;
+  Tensor hidden_;
+};
+
+}  // namespace
+
+absl::StatusOr<InputFile> InputFile::Open(const std::string& path) {
+  KINORA_ASSIGN_OR_RETURN(std::shared_ptr<const SafetensorsFile> file, SafetensorsFile::Open(path));
+  InputFile inputs;
+  for (const TensorInfo& info : file->tensors()) {
+    if (info.dtype != DType::kF32 && info.dtype != DType::kI64) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": ", info.name, " is neither F32 nor I64"));
+    }
+    KINORA_ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(info.bytes));
+    KINORA_RETURN_IF_ERROR(file->Read(info, 0, info.bytes, buffer.data()));
+    const Tensor view = buffer.View(info.dtype, info.shape);
+    inputs.tensors_[info.name] = {std::move(buffer), view};
+  }
+  return inputs;
+}
+
+const Tensor& InputFile::Get(const std::string& name) const {
+  const auto found = tensors_.find(name);
+  KINORA_CHECK(found != tensors_.end()) << "no input " << name;
+  return found->second.second;
+}
+
+absl::StatusOr<std::unique_ptr<ModelPart>> LoadPart(const std::string& part, const PartOptions& options) {
+  std::unique_ptr<Loaded> loaded;
+  if (part == "transformer") loaded = std::make_unique<TransformerPart>();
+  if (part == "video_decoder") loaded = std::make_unique<VideoDecoderPart>();
+  if (part == "gemma") loaded = std::make_unique<GemmaPart>();
+  if (loaded == nullptr) return absl::InvalidArgumentError(absl::StrCat("no part ", part));
+  KINORA_RETURN_IF_ERROR(loaded->Open(options));
+  return loaded;
+}
+
+absl::Status DryTransformer(const ModelConfig& config, const InputFile& inputs, DType precision, DryOps& ops,
+                            absl::FunctionRef<void()> prepared) {
+  const auto mesh = Mesh::Single();
+  Arena arena = Arena::Dry();
+  Exec exec{.ops = ops, .arena = arena, .mesh = *mesh, .dtype = precision};
+  const WeightLoader weights = WeightLoader::Dry(*mesh, ops, precision);
+  KINORA_ASSIGN_OR_RETURN(auto transformer, Transformer::Load(weights.Under("transformer"), config.transformer));
+  KINORA_ASSIGN_OR_RETURN(const ForwardPass pass, ForwardPass::Prepare(exec, *transformer, inputs));
+  ops.ResetCost();
+  prepared();
+  pass.Run(exec);
+  return absl::OkStatus();
+}
+
+}  // namespace kinora
