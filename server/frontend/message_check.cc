@@ -1,9 +1,12 @@
 #include "server/frontend/message_check.h"
 
 #include <google/protobuf/descriptor.h>
+#include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/unknown_field_set.h>
+#include <google/protobuf/wire_format_lite.h>
 
 #include <cmath>
+#include <map>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +17,8 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
+using google::protobuf::internal::WireFormatLite;
+using google::protobuf::io::CodedInputStream;
 
 constexpr size_t kMaxViolations = 20;
 
@@ -85,7 +90,47 @@ struct Walk {
   }
 };
 
+// Looks for text that is not UTF-8 in a message's bytes. False: they are no message.
+bool CheckWire(CodedInputStream& in, const google::protobuf::Descriptor* type, const std::string& prefix, int depth,
+               std::vector<FieldViolation>& out) {
+  constexpr int kMaxDepth = 50;
+  if (depth > kMaxDepth) return false;
+  std::map<int, int> seen;  // of repeated fields
+  while (const uint32_t tag = in.ReadTag()) {
+    const FieldDescriptor* field = type->FindFieldByNumber(WireFormatLite::GetTagFieldNumber(tag));
+    const bool delimited = WireFormatLite::GetTagWireType(tag) == WireFormatLite::WIRETYPE_LENGTH_DELIMITED;
+    if (!delimited || field == nullptr ||
+        (field->type() != FieldDescriptor::TYPE_STRING && field->type() != FieldDescriptor::TYPE_MESSAGE)) {
+      if (!WireFormatLite::SkipField(&in, tag)) return false;
+      continue;
+    }
+    std::string path = prefix + field->name();
+    if (field->is_repeated()) absl::StrAppend(&path, "[", seen[field->number()]++, "]");
+    uint32_t length;
+    if (!in.ReadVarint32(&length)) return false;
+    if (field->type() == FieldDescriptor::TYPE_STRING) {
+      std::string text;
+      if (!in.ReadString(&text, static_cast<int>(length))) return false;
+      if (!IsValidUtf8(text) && out.size() < kMaxViolations) out.push_back({path, "not valid UTF-8"});
+      continue;
+    }
+    const auto limit = in.PushLimit(static_cast<int>(length));
+    if (!CheckWire(in, field->message_type(), path + ".", depth + 1, out) || in.BytesUntilLimit() > 0) return false;
+    in.PopLimit(limit);
+  }
+  return in.ConsumedEntireMessage();
+}
+
 }  // namespace
+
+absl::Status ParseMessage(std::string_view bytes, Message& message) {
+  std::vector<FieldViolation> violations;
+  CodedInputStream in(reinterpret_cast<const uint8_t*>(bytes.data()), static_cast<int>(bytes.size()));
+  const bool whole = CheckWire(in, message.GetDescriptor(), "", 0, violations);
+  if (!violations.empty()) return InvalidFields(violations);
+  if (whole && message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the request's bytes are not a ", message.GetDescriptor()->name()));
+}
 
 std::vector<FieldViolation> CheckMessage(const Message& message) {
   Walk walk;

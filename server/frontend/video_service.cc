@@ -13,6 +13,7 @@
 #include "server/frontend/download_reactor.h"
 #include "server/frontend/job_admission.h"
 #include "server/frontend/message_check.h"
+#include "server/frontend/parsed_request.h"
 #include "server/frontend/watch_reactor.h"
 
 namespace kinora {
@@ -47,15 +48,37 @@ class RefusingUpload : public grpc::ServerReadReactor<v1::UploadInputRequest> {
   void OnDone() override { delete this; }
 };
 
+using CreateRequest = ParsedRequest<v1::CreateVideoRequest>;
+
+int MethodIndex(const char* name) {
+  return v1::CreateVideoRequest::descriptor()->file()->FindServiceByName("VideoGeneration")->FindMethodByName(name)->index();
+}
+
 class VideoService : public v1::VideoGeneration::CallbackService {
  public:
-  explicit VideoService(ServiceContext& context) : context_(context) {}
+  explicit VideoService(ServiceContext& context) : context_(context) {
+    // As the generated code does it, with a request type of our own.
+    using grpc::internal::CallbackServerStreamingHandler;
+    using grpc::internal::CallbackUnaryHandler;
+    MarkMethodCallback(MethodIndex("CreateVideo"),
+                       new CallbackUnaryHandler<CreateRequest, v1::Video>(
+                           [this](auto* call, const CreateRequest* request, v1::Video* reply) {
+                             return CreateVideo(call, *request, reply);
+                           }));
+    MarkMethodCallback(MethodIndex("GenerateVideo"),
+                       new CallbackServerStreamingHandler<CreateRequest, v1::VideoEvent>(
+                           [this](auto* call, const CreateRequest* request) { return GenerateVideo(call, *request); }));
+    MarkMethodCallback(MethodIndex("EstimateVideo"),
+                       new CallbackUnaryHandler<CreateRequest, v1::Estimate>(
+                           [this](auto* call, const CreateRequest* request, v1::Estimate* reply) {
+                             return EstimateVideo(call, *request, reply);
+                           }));
+  }
 
-  ServerUnaryReactor* CreateVideo(CallbackServerContext* call, const v1::CreateVideoRequest* request,
-                                  v1::Video* reply) override {
-    if (const auto status = Authorize(*call); !status.ok()) return Refused(call, status);
+  ServerUnaryReactor* CreateVideo(CallbackServerContext* call, const CreateRequest& request, v1::Video* reply) {
+    if (const auto status = Check(*call, request); !status.ok()) return Refused(call, status);
     auto* reactor = call->DefaultReactor();
-    Admit(context_, *request, /*tied=*/false, [this, call, reactor, reply](absl::StatusOr<Created> created) {
+    Admit(context_, request.message, /*tied=*/false, [this, call, reactor, reply](absl::StatusOr<Created> created) {
       if (created.ok() && created->replayed) call->AddInitialMetadata("x-kinora-replayed", "true");
       if (!created.ok()) return reactor->Finish(ToGrpcStatus(created.status()));
       ReplyTo(context_, reactor, reply)(std::move(created->video));
@@ -63,16 +86,15 @@ class VideoService : public v1::VideoGeneration::CallbackService {
     return reactor;
   }
 
-  grpc::ServerWriteReactor<v1::VideoEvent>* GenerateVideo(CallbackServerContext* call,
-                                                          const v1::CreateVideoRequest* request) override {
+  grpc::ServerWriteReactor<v1::VideoEvent>* GenerateVideo(CallbackServerContext* call, const CreateRequest& request) {
     WatchReactor::LeftListener on_left;
-    if (!request->detach()) on_left = [this](const JobId& id) { context_.housekeeper.ClientLeft(id); };
+    if (!request.message.detach()) on_left = [this](const JobId& id) { context_.housekeeper.ClientLeft(id); };
     auto reactor = WatchReactor::Make(context_, std::move(on_left));
-    if (const auto status = Authorize(*call); !status.ok()) {
+    if (const auto status = Check(*call, request); !status.ok()) {
       reactor->Fail(status);
       return reactor.get();
     }
-    Admit(context_, *request, /*tied=*/true, [call, reactor](absl::StatusOr<Created> created) {
+    Admit(context_, request.message, /*tied=*/true, [call, reactor](absl::StatusOr<Created> created) {
       if (!created.ok()) return reactor->Fail(created.status());
       if (created->replayed) reactor->AddReplayedMetadata(*call);
       reactor->Watch(created->video.id(), 0);
@@ -140,11 +162,10 @@ class VideoService : public v1::VideoGeneration::CallbackService {
     return reactor;
   }
 
-  ServerUnaryReactor* EstimateVideo(CallbackServerContext* call, const v1::CreateVideoRequest* request,
-                                    v1::Estimate* reply) override {
-    if (const auto status = Authorize(*call); !status.ok()) return Refused(call, status);
+  ServerUnaryReactor* EstimateVideo(CallbackServerContext* call, const CreateRequest& request, v1::Estimate* reply) {
+    if (const auto status = Check(*call, request); !status.ok()) return Refused(call, status);
     auto* reactor = call->DefaultReactor();
-    Validate(context_, *request, [this, reactor, reply](absl::StatusOr<Validated> validated) {
+    Validate(context_, request.message, [this, reactor, reply](absl::StatusOr<Validated> validated) {
       if (!validated.ok()) return reactor->Finish(ToGrpcStatus(validated.status()));
       context_.estimate(validated->request.model(), validated->effective,
                         [reactor, reply, effective = validated->effective](absl::StatusOr<v1::Estimate> estimate) {
@@ -181,6 +202,12 @@ class VideoService : public v1::VideoGeneration::CallbackService {
 
  private:
   absl::Status Authorize(const CallbackServerContext& call) const { return context_.tokens.Check(Authorization(call)); }
+
+  absl::Status Check(const CallbackServerContext& call, const CreateRequest& request) const {
+    const absl::Status status = Authorize(call);
+    if (status.ok() && !request.status.ok()) context_.metrics.CountRefused("", {}, request.status);
+    return status.ok() ? request.status : status;
+  }
 
   absl::Status Check(const CallbackServerContext& call, const google::protobuf::Message& request) const {
     if (const auto status = Authorize(call); !status.ok()) return status;

@@ -153,8 +153,13 @@ TEST_F(FrontendTest, AnswersTheHealthProtocolForTheServerTheServiceAndEachGroup)
 TEST_F(FrontendTest, AMessageThatIsNoProtobufIsAnErrorAndTheNextCallWorks) {
   Start();
   for (const std::string& bytes : {std::string("\xff\xff\xff"), std::string(5000, '\x0b'), std::string("\x1a\x7f")}) {
-    EXPECT_FALSE(RawCall(channel_, "/kinora.v1.VideoGeneration/CreateVideo", bytes).ok());
+    for (const char* method : {"CreateVideo", "GenerateVideo", "EstimateVideo"}) {
+      EXPECT_THAT(RawCall(channel_, absl::StrCat("/kinora.v1.VideoGeneration/", method), bytes),
+                  StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("CreateVideoRequest")));
+    }
   }
+  EXPECT_THAT(RawCall(channel_, "/kinora.v1.VideoGeneration/CreateVideo", "\x1a\x04\x0a\x02\xff\xfe"),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("generation.prompt: not valid UTF-8")));
   EXPECT_THAT(RawCall(channel_, "/kinora.v1.VideoGeneration/Nothing", ""), StatusIs(absl::StatusCode::kUnimplemented));
   EXPECT_THAT(RawCall(channel_, "/kinora.v1.VideoGeneration/CreateVideo", std::string(5 << 20, 'x')),
               StatusIs(absl::StatusCode::kResourceExhausted));

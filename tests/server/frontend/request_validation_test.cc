@@ -236,6 +236,29 @@ TEST(IsValidUtf8, FollowsRfc3629) {
   }
 }
 
+TEST(ParseMessage, TellsBadTextFromBadBytesAndReadsTheRest) {
+  v1::CreateVideoRequest request = Parse<v1::CreateVideoRequest>(
+      "request_id: 'ü' generation { prompt: 'x' sigmas: 1 sigmas: 0 loras { id: 'y' } } labels { key: 'k' value: 'v' }");
+  const std::string bytes = request.SerializeAsString();
+  v1::CreateVideoRequest read;
+  EXPECT_THAT(ParseMessage(bytes, read), IsOk());
+  EXPECT_EQ(read.SerializeAsString(), bytes);
+  for (size_t size = 1; size < bytes.size(); ++size) {  // never a crash; what is cut in the middle of a field is refused
+    (void)ParseMessage(std::string_view(bytes).substr(0, size), read);
+  }
+  EXPECT_THAT(ParseMessage(bytes.substr(0, bytes.size() - 1), read),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not a CreateVideoRequest")));
+  std::string bad = bytes;
+  bad.replace(bad.find('y'), 1, "\xff");
+  bad.replace(bad.rfind('v'), 1, "\xfe");
+  EXPECT_THAT(ParseMessage(bad, read),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("generation.loras[0].id: not valid"), HasSubstr("labels[0].value: not valid"))));
+  std::string deep;
+  for (int i = 0; i < 100'000; ++i) deep += "\x1b";  // groups within groups
+  EXPECT_THAT(ParseMessage(deep, read), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
 TEST(CheckMessage, StopsAtTwentyProblems) {
   v1::CreateVideoRequest request;
   for (int i = 0; i < 1000; ++i) request.mutable_generation()->add_sigmas(std::numeric_limits<double>::quiet_NaN());

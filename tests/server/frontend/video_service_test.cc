@@ -187,7 +187,8 @@ TEST_F(VideoServiceTest, ErrorsNameTheFieldAndTheNearestValueInTheirDetails) {
   request = Request();
   request.GetReflection()->MutableUnknownFields(&request)->AddVarint(77, 1);
   EXPECT_THAT(Create(request), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("#77")));
-  EXPECT_FALSE(Create(Request("\xff\xfe")).ok());
+  EXPECT_THAT(Create(Request("\xff\xfe")),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("generation.prompt: not valid UTF-8")));
 }
 
 TEST_F(VideoServiceTest, ListsPagesDeletesAndForgets) {
