@@ -42,7 +42,7 @@ std::vector<float> Floats(const Tensor& t) {
 
 // Feature extractor and connectors on the golden's hidden states.
 absl::StatusOr<Result> RunConnectors(TextRig& rig, Golden& golden, const ConnectorConfig& config) {
-  WeightLoader weights = rig.Open({.paths = {golden.WriteCheckpoint()}});
+  WeightLoader weights = rig.Open({.paths = {GoldenCheckpoint(golden.metadata("weights"))}});
   KINORA_ASSIGN_OR_RETURN(const FeatureExtractor extractor,
                           FeatureExtractor::Load(weights.Under("text_projection"), config));
   KINORA_ASSIGN_OR_RETURN(const Connector video,

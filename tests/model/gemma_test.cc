@@ -42,19 +42,20 @@ std::vector<float> Floats(const Tensor& t) {
 
 using States = std::vector<std::vector<float>>;
 
-// The golden's weights as a text encoder's folder, written once.
-const std::string& GoldenFolder() {
-  static const std::string& folder = *new std::string([] {
-    namespace fs = std::filesystem;
-    Golden golden("gemma");
-    const fs::path file = golden.WriteCheckpoint();
-    const fs::path path = fs::path(file).replace_extension(".folder");
-    fs::create_directories(path);
-    fs::copy_file(file, path / "model.safetensors", fs::copy_options::overwrite_existing);
-    std::ofstream(path / "config.json") << golden.metadata("config");
-    return path.string();
-  }());
-  return folder;
+// The golden's weights as a text encoder's folder, written once and removed at the end.
+std::string GoldenFolder() {
+  namespace fs = std::filesystem;
+  struct Folder {
+    Folder() : path(fs::path(GoldenCheckpoint("gemma")).replace_extension(".folder")) {
+      fs::create_directories(path);
+      fs::copy_file(GoldenCheckpoint("gemma"), path / "model.safetensors", fs::copy_options::overwrite_existing);
+      std::ofstream(path / "config.json") << Golden("gemma").metadata("config");
+    }
+    ~Folder() { fs::remove_all(path); }
+    const fs::path path;
+  };
+  static const Folder folder;
+  return folder.path.string();
 }
 
 absl::StatusOr<States> RunStates(TextRig& rig, Golden& golden, const GemmaConfig& config, size_t first = 0,

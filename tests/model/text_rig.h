@@ -3,10 +3,12 @@
 #ifndef KINORA_TESTS_MODEL_TEXT_RIG_H_
 #define KINORA_TESTS_MODEL_TEXT_RIG_H_
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/synchronization/mutex.h"
 #include "engine/model/config.h"
 #include "engine/ops/cpu_ops.h"
 #include "engine/parallel/exec.h"
@@ -34,6 +36,19 @@ struct TextRig {
   Arena arena;
   Exec exec;
 };
+
+// The golden's weights as a file, written once by whichever rank asks first and removed when the test program ends.
+inline std::string GoldenCheckpoint(const std::string& name) {
+  struct Written {
+    explicit Written(const std::string& name) : golden(name), path(golden.WriteCheckpoint()) {}
+    Golden golden;
+    std::string path;
+  };
+  static absl::Mutex mutex;
+  static std::map<std::string, Written> written;
+  absl::MutexLock lock(&mutex);
+  return written.try_emplace(name, name).first->second.path;
+}
 
 // The valid rows, one prompt after the other, of [prompts, rows, width] f32 that is padded on the left; `state`: index
 // on a fourth axis.
