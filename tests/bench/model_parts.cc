@@ -96,7 +96,7 @@ struct ForwardPass {
     pass.stage->SetStep(exec, 0);
     return pass;
   }
-  void Run(Exec& exec) const { stage->Forward(exec, z_video, z_audio, v_video, v_audio); }
+  void Run(Exec& exec) const { stage->Forward(exec, {}, z_video, z_audio, v_video, v_audio); }
 };
 
 class TransformerPart : public Loaded {
