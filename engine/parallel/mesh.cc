@@ -1,7 +1,11 @@
 #include "engine/parallel/mesh.h"
 
+#include <utility>
+
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "engine/parallel/single_communicator.h"
 
 namespace kinora {
@@ -13,6 +17,23 @@ std::string MeshShape::ToString() const {
   if (tokens > 1) parts.push_back(absl::StrCat("tokens=", tokens));
   if (tensor > 1) parts.push_back(absl::StrCat("tensor=", tensor));
   return absl::StrJoin(parts, ",");
+}
+
+absl::StatusOr<MeshShape> MeshShape::Parse(const std::string& text) {
+  MeshShape shape;
+  if (text.empty()) return shape;
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    const std::pair<std::string, std::string> axis = absl::StrSplit(part, absl::MaxSplits('=', 1));
+    int* size = axis.first == "tokens"     ? &shape.tokens
+                : axis.first == "guidance" ? &shape.guidance
+                : axis.first == "tensor"   ? &shape.tensor
+                                           : nullptr;
+    if (size == nullptr || !absl::SimpleAtoi(axis.second, size)) {
+      return absl::InvalidArgumentError(absl::StrCat("tokens=N, guidance=N or tensor=N is needed, not \"", part, "\""));
+    }
+  }
+  if (absl::Status status = shape.Validate(); !status.ok()) return status;
+  return shape;
 }
 
 absl::Status MeshShape::Validate() const {

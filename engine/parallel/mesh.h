@@ -18,6 +18,8 @@ struct MeshShape {
   int ranks() const { return guidance * tokens * tensor; }
   // "1 rank" or "guidance=2,tokens=2"
   std::string ToString() const;
+  // The way back: "tokens=2,guidance=2", "" for one rank. InvalidArgument naming what is wrong; the shape is valid.
+  static absl::StatusOr<MeshShape> Parse(const std::string& text);
   // InvalidArgument, naming the axis, for a size that no group can have. Whether a model's heads divide by `tensor` is
   // the model's to say.
   absl::Status Validate() const;

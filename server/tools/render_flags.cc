@@ -132,22 +132,10 @@ std::string RenderUsage() {
 }
 
 absl::StatusOr<MeshShape> ParseRanks(const std::string& text) {
-  MeshShape shape;
-  for (const absl::string_view part : absl::StrSplit(text, ',')) {
-    const std::pair<std::string, std::string> axis = absl::StrSplit(part, absl::MaxSplits('=', 1));
-    int* size = axis.first == "tokens"     ? &shape.tokens
-                : axis.first == "guidance" ? &shape.guidance
-                : axis.first == "tensor"   ? &shape.tensor
-                                           : nullptr;
-    if (size == nullptr || !absl::SimpleAtoi(axis.second, size)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--ranks ", text, ": tokens=N, guidance=N or tensor=N is needed, not \"", part, "\""));
-    }
-  }
-  if (const absl::Status status = shape.Validate(); !status.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("--ranks ", text, ": ", std::string(status.message())));
-  }
-  return shape;
+  absl::StatusOr<MeshShape> shape =
+      text.empty() ? absl::InvalidArgumentError("tokens=N, guidance=N or tensor=N is needed") : MeshShape::Parse(text);
+  if (shape.ok()) return shape;
+  return absl::InvalidArgumentError(absl::StrCat("--ranks ", text, ": ", std::string(shape.status().message())));
 }
 
 absl::StatusOr<RenderOptions> ParseRenderFlags(absl::Span<const std::string> arguments) {

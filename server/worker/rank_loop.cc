@@ -100,6 +100,8 @@ absl::Status RankLoop::Run(Model& model) {
          {"attempt", absl::StrCat(run.attempt())},
          {"code", absl::StatusCodeToString(FromRpcStatus(message.run_result().error()).code())},
          {"why", message.run_result().error().message()}});
+    // Not an outcome of the job: the group is lost, and the job is run again.
+    if (const absl::Status status = FromRpcStatus(message.run_result().error()); absl::IsAborted(status)) return status;
     {
       absl::MutexLock lock(&mu_);
       running_.reset();

@@ -97,7 +97,7 @@ absl::Status Run(const RunContext& context, const v1::Run& run, ProgressMarks& m
   KINORA_ASSIGN_OR_RETURN(const FileSinkOptions options, ToFileSinkOptions(run.output(), run.generation()));
   KINORA_RETURN_IF_ERROR(SendResolved(context, run));
   const std::string name = absl::StrCat(options.container == Container::kWav ? "audio." : "video.",
-                                       std::string(ContainerExtension(options.container)));
+                                        std::string(ContainerExtension(options.container)));
   const std::string key = absl::StrCat(run.artifact_key(), "/", name);
   KINORA_ASSIGN_OR_RETURN(const std::string file, context.store.TemporaryPath(key));
   const absl::Cleanup remove_unfinished = [&file] { unlink(file.c_str()); };  // not there any more after Put

@@ -1,0 +1,5 @@
+// kinora-worker: one copy of a model. Started by a frontend (embedded mode), or by hand with --frontend.
+#include "server/worker/pipeline_model.h"
+#include "server/worker/worker_process.h"
+
+int main(int argc, char** argv) { return kinora::RunWorker({argv + 1, argv + argc}, kinora::PipelineModel::Load); }

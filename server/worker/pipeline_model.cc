@@ -1,0 +1,285 @@
+#include "server/worker/pipeline_model.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "engine/base/status_macros.h"
+#include "engine/parallel/thread_communicator.h"
+#include "server/common/build_version.h"
+#include "server/common/request_conversion.h"
+
+namespace kinora {
+namespace {
+
+class NoSink : public ClipSink {  // of the warm-up, and of ranks other than 0
+ public:
+  absl::Status Begin(const ClipInfo&) override { return absl::OkStatus(); }
+  absl::Status Frames(int64_t, const Tensor&) override { return absl::OkStatus(); }
+  absl::Status Audio(const Tensor&) override { return absl::OkStatus(); }
+  absl::Status End() override { return absl::OkStatus(); }
+};
+
+absl::StatusOr<DType> ParsePrecision(const std::string& name) {
+  if (name == "f32") return DType::kF32;
+  if (name == "bf16") return DType::kBF16;
+  if (name == "fp8") return absl::UnimplementedError("precision: fp8: not available yet");
+  return absl::InvalidArgumentError(absl::StrCat("precision: ", name, ": f32 or bf16 is needed"));
+}
+
+absl::Status CheckDevice(const std::string& device) {
+  if (device.empty() || device == "cpu") return absl::OkStatus();
+  if (device == "cuda") return absl::UnimplementedError("device: cuda: not available yet");
+  return absl::InvalidArgumentError(absl::StrCat("device: ", device, ": cpu is needed"));
+}
+
+int64_t MachineMemory() { return sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGE_SIZE); }
+
+// The smallest clip that passes through every kernel: two latent frames, two tokens each way.
+GenerationRequest WarmUpRequest(const ModelDescription& model) {
+  GenerationRequest request;
+  request.prompt = "warm-up";
+  request.width = request.height = 2 * model.size_multiple;
+  request.num_frames = model.frame_multiple + 1;
+  request.frame_rate = model.defaults.frame_rate;
+  request.recipe = model.defaults.recipe != Recipe::kUnspecified ? model.defaults.recipe : Recipe::kOneStage;
+  if (request.recipe == Recipe::kOneStage) request.num_inference_steps = 2;
+  return request;
+}
+
+// Reserved for activations: three quarters of the machine less the weights, shared by the ranks, and at least what the
+// default request takes. Pages that no request touches cost nothing.
+absl::StatusOr<int64_t> ArenaBytes(const PipelineOptions& options, const Mesh& mesh) {
+  GenerationRequest probe;
+  probe.prompt = "probe";
+  KINORA_ASSIGN_OR_RETURN(const RequestCost cost, Pipeline::Plan(options, mesh, probe));
+  const int64_t share = MachineMemory() / 4 * 3 / mesh.world().size() - cost.weight_bytes - cost.workspace_bytes;
+  return std::max(share, cost.arena_bytes);
+}
+
+std::string DefaultModelId(const v1::WorkerConfig& config) {
+  for (const std::string& argument : config.model()) {
+    if (argument.find('=') != std::string::npos) continue;
+    std::filesystem::path path(argument);
+    if (path.filename().empty()) path = path.parent_path();
+    return path.extension() == ".safetensors" ? path.stem() : path.filename();
+  }
+  return "model";
+}
+
+v1::ModelInfo ToModelInfo(const ModelDescription& model, const std::string& id) {
+  v1::ModelInfo info;
+  info.set_id(id);
+  info.set_family(model.family);
+  info.set_kind(model.kind);
+  for (const Recipe recipe : model.recipes) {
+    const auto number = static_cast<v1::Generation::Recipe>(recipe);
+    info.add_recipes(number);
+    v1::ModelInfo::Limits& limits = *info.add_limits();
+    limits.set_recipe(number);
+    limits.set_size_multiple(model.size_multiple);
+    limits.set_frame_multiple(model.frame_multiple);
+    limits.set_max_width(model.max_width);
+    limits.set_max_height(model.max_height);
+    limits.set_max_frames(model.max_frames);
+    limits.set_max_tokens(model.max_tokens);
+    GenerationRequest probe;
+    probe.prompt = "probe";
+    probe.recipe = recipe;
+    absl::StatusOr<GenerationRequest> defaults = ResolveRequest(model, probe);
+    if (!defaults.ok()) continue;  // what it needs is said when it is asked for
+    defaults->prompt.clear();
+    v1::Generation generation = ToGeneration(*defaults, {});
+    generation.clear_seed();
+    *info.add_recipe_defaults() = generation;
+    if (recipe == model.defaults.recipe) *info.mutable_defaults() = generation;
+  }
+  if (!info.has_defaults()) {
+    *info.mutable_defaults() = ToGeneration(model.defaults, {});
+    info.mutable_defaults()->clear_seed();
+  }
+  return info;
+}
+
+// Seconds of the denoising stages and of the others, told by the progress between them.
+class StageClock {
+ public:
+  void At(const std::string& stage) {
+    const absl::Time now = absl::Now();
+    (stage_.rfind("denoise", 0) == 0 ? denoise_ : other_) += now - last_;
+    last_ = now;
+    stage_ = stage;
+  }
+  double denoise() const { return absl::ToDoubleSeconds(denoise_); }
+  double other() const { return absl::ToDoubleSeconds(other_); }
+
+ private:
+  std::string stage_;
+  absl::Time last_ = absl::Now();
+  absl::Duration denoise_, other_;
+};
+
+}  // namespace
+
+PipelineModel::PipelineModel(std::vector<std::unique_ptr<Mesh>> meshes) {
+  for (auto& mesh : meshes) ranks_.push_back({.mesh = std::move(mesh), .pipeline = nullptr});
+}
+
+absl::StatusOr<std::unique_ptr<Model>> PipelineModel::Load(const v1::WorkerConfig& config, WorkerMetrics& metrics) {
+  KINORA_RETURN_IF_ERROR(CheckDevice(config.device()));
+  PipelineOptions options;
+  KINORA_ASSIGN_OR_RETURN(options.files, ModelFiles::Parse({config.model().begin(), config.model().end()}));
+  KINORA_ASSIGN_OR_RETURN(options.precision, ParsePrecision(config.precision()));
+  const absl::StatusOr<MeshShape> shape = MeshShape::Parse(config.ranks());
+  if (!shape.ok()) return absl::InvalidArgumentError(absl::StrCat("ranks: ", std::string(shape.status().message())));
+  const int threads = config.threads() > 0 ? config.threads() : static_cast<int>(std::thread::hardware_concurrency());
+  options.threads = std::max(1, threads / shape->ranks());
+
+  KINORA_ASSIGN_OR_RETURN(auto meshes, MakeThreadMeshes(*shape));
+  auto model = std::unique_ptr<PipelineModel>(new PipelineModel(std::move(meshes)));
+  const absl::Time begin = absl::Now();
+  KINORA_RETURN_IF_ERROR(model->LoadRanks(options, metrics));
+  const absl::Time loaded = absl::Now();
+  KINORA_RETURN_IF_ERROR(model->Warm());
+  metrics.model_load_seconds.Add({{"phase", "warm"}}).Set(absl::ToDoubleSeconds(absl::Now() - loaded));
+  model->FillReady(config, options);
+  model->ready_.set_load_seconds(absl::ToDoubleSeconds(absl::Now() - begin));
+  return model;
+}
+
+absl::Status PipelineModel::LoadRanks(const PipelineOptions& options, WorkerMetrics& metrics) {
+  std::string phase;
+  absl::Time phase_begin;
+  const auto end_phase = [&] {
+    const double seconds = absl::ToDoubleSeconds(absl::Now() - phase_begin);
+    if (phase.empty()) return;
+    metrics.model_load_seconds.Add({{"phase", phase}}).Set(seconds);
+    (*ready_.mutable_load_phase_seconds())[phase] = seconds;
+  };
+  KINORA_ASSIGN_OR_RETURN(arena_bytes_, ArenaBytes(options, *ranks_[0].mesh));
+  KINORA_RETURN_IF_ERROR(OnEveryRank([&](Rank& rank) -> absl::Status {
+    PipelineOptions own = options;
+    own.arena_bytes = arena_bytes_;
+    const bool first = rank.mesh->world().rank() == 0;
+    KINORA_ASSIGN_OR_RETURN(rank.pipeline, Pipeline::Load(own, *rank.mesh, [&](std::string_view next) {
+                              if (!first) return;
+                              end_phase();
+                              phase = std::string(next);
+                              phase_begin = absl::Now();
+                            }));
+    return absl::OkStatus();
+  }));
+  end_phase();
+  return absl::OkStatus();
+}
+
+absl::Status PipelineModel::OnEveryRank(absl::FunctionRef<absl::Status(Rank&)> body) {
+  std::vector<absl::Status> results(ranks_.size());
+  const auto run = [&](size_t i) {
+    results[i] = body(ranks_[i]);
+    // The others may wait for this one in a collective. A cancel is agreed between them, so none waits then.
+    if (!results[i].ok() && !absl::IsCancelled(results[i])) ranks_[i].mesh->Abort();
+  };
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < ranks_.size(); ++i) threads.emplace_back(run, i);
+  run(0);
+  for (std::thread& thread : threads) thread.join();
+  for (const absl::Status& result : results) {
+    if (!result.ok() && !absl::IsAborted(result)) return result;
+  }
+  for (const absl::Status& result : results) KINORA_RETURN_IF_ERROR(result);
+  return absl::OkStatus();
+}
+
+absl::Status PipelineModel::RunOnRanks(const GenerationRequest& request, ClipSink& sink,
+                                       absl::FunctionRef<absl::Status(const Progress&)> on_progress) {
+  return OnEveryRank([&](Rank& rank) {
+    if (rank.mesh->world().rank() == 0) return rank.pipeline->Generate(request, sink, on_progress);
+    NoSink none;
+    return rank.pipeline->Generate(request, none, [](const Progress&) { return absl::OkStatus(); });
+  });
+}
+
+absl::Status PipelineModel::Warm() {
+  const GenerationRequest request = WarmUpRequest(ranks_[0].pipeline->description());
+  KINORA_ASSIGN_OR_RETURN(const RequestCost cost, ranks_[0].pipeline->EstimateCost(request));
+  for (int pass = 0; pass < 2; ++pass) {  // the first pays for cold pages; the second is the speed
+    NoSink sink;
+    StageClock clock;
+    KINORA_RETURN_IF_ERROR(RunOnRanks(request, sink, [&clock](const Progress& progress) {
+      clock.At(progress.stage);
+      return absl::OkStatus();
+    }));
+    clock.At("");
+    if (pass == 1) speed_.Observe(cost, clock.denoise(), clock.other());
+  }
+  return absl::OkStatus();
+}
+
+void PipelineModel::FillReady(const v1::WorkerConfig& config, const PipelineOptions& options) {
+  *ready_.mutable_model() = ToModelInfo(ranks_[0].pipeline->description(),
+                                        config.model_id().empty() ? DefaultModelId(config) : config.model_id());
+  if (ranks_.size() > 1) ready_.set_mesh(ranks_[0].mesh->shape().ToString());
+  ready_.set_precision(options.precision == DType::kF32 ? "f32" : "bf16");
+}
+
+absl::StatusOr<v1::Estimate> PipelineModel::Estimate(const v1::Generation& generation) {
+  KINORA_ASSIGN_OR_RETURN(const GenerationRequest request, ToGenerationRequest(generation));
+  KINORA_ASSIGN_OR_RETURN(const RequestCost cost, ranks_[0].pipeline->EstimateCost(request));
+  v1::Estimate estimate;
+  *estimate.mutable_effective() = generation;
+  estimate.set_seconds(speed_.Seconds(cost));
+  estimate.set_device_bytes(cost.device_bytes());
+  estimate.set_flops(cost.flops);
+  estimate.set_fits(cost.arena_bytes <= arena_bytes_);
+  if (!estimate.fits()) {
+    estimate.add_problems(absl::StrCat("it needs ", cost.arena_bytes, " bytes for activations, ", arena_bytes_,
+                                       " are reserved: ask for fewer frames or a smaller picture"));
+  }
+  return estimate;
+}
+
+absl::StatusOr<v1::Resolved> PipelineModel::Resolve(const v1::Generation& generation) {
+  KINORA_ASSIGN_OR_RETURN(const GenerationRequest asked, ToGenerationRequest(generation));
+  const ModelDescription& model = ranks_[0].pipeline->description();
+  KINORA_ASSIGN_OR_RETURN(const GenerationRequest request, ResolveRequest(model, asked));
+  v1::Resolved resolved;
+  resolved.set_precision(ready_.precision());
+  resolved.set_mesh(ready_.mesh());
+  resolved.set_build(kBuildVersion);
+  resolved.set_device("cpu");
+  v1::Resolved::Stage& stage = *resolved.add_stages();
+  stage.set_width(request.width);
+  stage.set_height(request.height);
+  stage.set_num_frames(request.num_frames);
+  for (const double sigma : request.sigmas) stage.add_sigmas(sigma);
+  return resolved;
+}
+
+absl::Status PipelineModel::Generate(const v1::Generation& generation, ClipSink& sink,
+                                     absl::FunctionRef<absl::Status(const Progress&)> on_progress, v1::Usage& usage) {
+  KINORA_ASSIGN_OR_RETURN(const GenerationRequest request, ToGenerationRequest(generation));
+  KINORA_ASSIGN_OR_RETURN(const RequestCost cost, ranks_[0].pipeline->EstimateCost(request));
+  const absl::Time begin = absl::Now();
+  StageClock clock;
+  const absl::Status status = RunOnRanks(request, sink, [&](const Progress& progress) {
+    clock.At(progress.stage);
+    return on_progress(progress);
+  });
+  clock.At("");
+  // The ranks' collectives are dead after one of them failed alone, and stay so.
+  if (ranks_.size() > 1 && !status.ok() && !absl::IsCancelled(status)) {
+    return absl::AbortedError(absl::StrCat("a rank failed: ", status.ToString()));
+  }
+  if (status.ok()) speed_.Observe(cost, clock.denoise(), clock.other());
+  usage.set_device_seconds(absl::ToDoubleSeconds(absl::Now() - begin));
+  usage.set_peak_device_bytes(cost.device_bytes());
+  return status;
+}
+
+}  // namespace kinora

@@ -1,0 +1,54 @@
+// The engine's Pipeline as a Model: loaded from a worker's configuration, on one rank or on several that are threads of
+// this process, warmed by a small render whose speed is the first word on how long requests take.
+#ifndef KINORA_SERVER_WORKER_PIPELINE_MODEL_H_
+#define KINORA_SERVER_WORKER_PIPELINE_MODEL_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/parallel/mesh.h"
+#include "engine/pipeline/pipeline.h"
+#include "kinora/v1/config.pb.h"
+#include "server/common/metrics.h"
+#include "server/worker/model.h"
+#include "server/worker/speed.h"
+
+namespace kinora {
+
+class PipelineModel : public Model {
+ public:
+  // InvalidArgument or NotFound naming the field of the configuration, the file or the tensor; Unimplemented naming
+  // what is not available yet (device, precision); ResourceExhausted.
+  static absl::StatusOr<std::unique_ptr<Model>> Load(const v1::WorkerConfig& config, WorkerMetrics& metrics);
+
+  v1::Ready Describe() const override { return ready_; }
+  absl::StatusOr<v1::Estimate> Estimate(const v1::Generation& generation) override;
+  absl::StatusOr<v1::Resolved> Resolve(const v1::Generation& generation) override;
+  absl::Status Generate(const v1::Generation& generation, ClipSink& sink,
+                        absl::FunctionRef<absl::Status(const Progress&)> on_progress, v1::Usage& usage) override;
+
+ private:
+  struct Rank {
+    std::unique_ptr<Mesh> mesh;
+    std::unique_ptr<Pipeline> pipeline;
+  };
+
+  explicit PipelineModel(std::vector<std::unique_ptr<Mesh>> meshes);
+  absl::Status LoadRanks(const PipelineOptions& options, WorkerMetrics& metrics);
+  absl::Status OnEveryRank(absl::FunctionRef<absl::Status(Rank&)> body);
+  absl::Status Warm();
+  absl::Status RunOnRanks(const GenerationRequest& request, ClipSink& sink,
+                          absl::FunctionRef<absl::Status(const Progress&)> on_progress);
+  void FillReady(const v1::WorkerConfig& config, const PipelineOptions& options);
+
+  std::vector<Rank> ranks_;
+  int64_t arena_bytes_ = 0;
+  v1::Ready ready_;
+  Speed speed_;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_WORKER_PIPELINE_MODEL_H_

@@ -1,0 +1,293 @@
+// The served path, from the client's command line to the file: frontend, supervised worker, job store, artifacts. The
+// worker's model is scripted here, so that it can die and hang at a step; the real one is in tiny_model_test.cc.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "tests/e2e/server.h"
+
+namespace kinora {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr int kRefused = 2, kFailed = 3, kCancelled = 4, kUnreachable = 5;  // as `kinora --help` says
+
+std::string Contents(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream bytes;
+  bytes << file.rdbuf();
+  return bytes.str();
+}
+
+class ServedPath : public testing::Test {
+ protected:
+  ServedPath() : server_(directory_, {.binary = KINORA_SCRIPTED_WORKER_BINARY, .flags = {"--worker-model=scripted"}}) {}
+
+  // The job's last state, once it has ended.
+  nlohmann::json AwaitEnd(const std::string& id) {
+    RunToEnd(server_.Client({"watch", id}));
+    return server_.Json({"get", id});
+  }
+
+  TemporaryDirectory directory_;
+  Server server_;
+};
+
+TEST_F(ServedPath, GenerateSavesTheFileAndShowsTheSteps) {
+  server_.Start();
+  const std::string path = directory_.File("clip.mp4");
+  const Result result = RunToEnd(server_.Generate("steps=4", path));
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.out, path + "\n");
+  EXPECT_THAT(result.err, HasSubstr("denoise 4/4"));
+  EXPECT_EQ(Contents(path).substr(4, 4), "ftyp");
+}
+
+TEST_F(ServedPath, EqualRequestsGiveEqualFiles) {
+  server_.Start();
+  const std::string a = directory_.File("a.mp4"), b = directory_.File("b.mp4");
+  EXPECT_EQ(RunToEnd(server_.Generate("x", a)).status, 0);
+  EXPECT_EQ(RunToEnd(server_.Generate("x", b)).status, 0);
+  EXPECT_EQ(Contents(a), Contents(b));
+}
+
+TEST_F(ServedPath, AnswersAreJsonWhereAsked) {
+  server_.Start();
+  const std::string path = directory_.File("a \"quoted\" name.mp4");
+  const Result result = RunToEnd(server_.Generate("x", path, {"--json"}));
+  ASSERT_EQ(result.status, 0) << result.err;
+  const auto answer = nlohmann::json::parse(result.out);
+  EXPECT_EQ(answer["video"]["state"], "COMPLETED");
+  EXPECT_EQ(answer["video"]["effective"]["num_frames"], 9);
+  EXPECT_EQ(answer["files"][0], path);
+  const std::string id = answer["video"]["id"];
+  EXPECT_EQ(server_.Json({"get", id})["artifacts"][0]["sha256"], answer["video"]["artifacts"][0]["sha256"]);
+  EXPECT_EQ(server_.Json({"list"})["id"], id);
+  EXPECT_EQ(server_.Json({"models"})["id"], "scripted");
+  EXPECT_EQ(server_.Json({"estimate", "--prompt=x"})["seconds"], 1.5);
+  const auto refused = nlohmann::json::parse(server_.Run({"create", "--prompt=x", "--width=33", "--json"}).out);
+  EXPECT_EQ(refused["error"]["code"], 3);
+}
+
+TEST_F(ServedPath, ARefusedRequestNamesItsFieldAndExitsTwo) {
+  server_.Start();
+  const Result result = RunToEnd(server_.Generate("x", directory_.File("x.mp4"), {"--frames=10", "--width=33"}));
+  EXPECT_EQ(result.status, kRefused);
+  EXPECT_THAT(result.err, HasSubstr("generation.num_frames"));
+  EXPECT_THAT(result.err, HasSubstr("generation.width"));
+  EXPECT_EQ(server_.Run({"get", "no-such-job"}).status, kRefused);
+  EXPECT_EQ(server_.Run({"list"}).out, "");
+}
+
+TEST_F(ServedPath, AFailedJobExitsThree) {
+  server_.Start();
+  const Result result = RunToEnd(server_.Generate("fail_at=2", directory_.File("x.mp4")));
+  EXPECT_EQ(result.status, kFailed);
+  EXPECT_THAT(result.err, HasSubstr("out of memory in denoise"));
+  EXPECT_EQ(Contents(directory_.File("x.mp4")), "");
+  EXPECT_EQ(RunToEnd(server_.Generate("x", directory_.File("y.mp4"))).status, 0);  // the same worker goes on
+}
+
+TEST_F(ServedPath, NoServerExitsFive) {
+  EXPECT_EQ(server_.Run({"list"}).status, kUnreachable);
+  EXPECT_EQ(RunToEnd(server_.Generate("x", directory_.File("x.mp4"))).status, kUnreachable);
+}
+
+TEST_F(ServedPath, CtrlCCancelsTheJobAndSaysSo) {
+  server_.Start();
+  Process client(server_.Generate("steps=100000 step_ms=5", directory_.File("x.mp4")));
+  ASSERT_NE(client.AwaitLine("denoise 1"), "");
+  client.Signal(SIGINT);
+  EXPECT_EQ(client.Wait(), kCancelled);
+  EXPECT_NE(client.AwaitLine("cancelled"), "");
+  EXPECT_EQ(server_.Json({"list"})["state"], "CANCELLED");
+  EXPECT_EQ(RunToEnd(server_.Generate("x", directory_.File("y.mp4"))).status, 0);
+}
+
+TEST_F(ServedPath, AnotherClientsCancelEndsTheJobToo) {
+  server_.Start();
+  const std::string id = server_.Create("steps=100000 step_ms=5");
+  Process watch(server_.Client({"watch", id}));
+  ASSERT_NE(watch.AwaitLine("denoise"), "");
+  EXPECT_EQ(server_.Run({"cancel", id}).status, 0);
+  EXPECT_EQ(watch.Wait(), kCancelled);
+}
+
+TEST_F(ServedPath, LeavingAWatchDoesNotCancel) {
+  server_.Start();
+  const std::string id = server_.Create("steps=200 step_ms=5");
+  Process watch(server_.Client({"watch", id}));
+  ASSERT_NE(watch.AwaitLine("denoise"), "");
+  watch.Signal(SIGINT);
+  EXPECT_EQ(watch.Wait(), kUnreachable);
+  EXPECT_EQ(AwaitEnd(id)["state"], "COMPLETED");
+}
+
+TEST_F(ServedPath, AJobWhoseWorkerIsKilledIsRunAgainAndCompleted) {
+  server_.Start();
+  const std::string path = directory_.File("clip.mp4");
+  Process client(server_.Generate("steps=200 step_ms=5", path, {"--json"}));
+  ASSERT_NE(client.AwaitLine("denoise"), "");
+  const pid_t worker = server_.WorkerPid();
+  ASSERT_EQ(kill(worker, SIGKILL), 0);
+  EXPECT_EQ(client.Wait(), 0) << client.Err();
+  client.AwaitEndOfOutput();
+  EXPECT_EQ(nlohmann::json::parse(client.Out())["video"]["attempt"], 2);
+  EXPECT_THAT(client.Err(), HasSubstr("QUEUED again"));
+  EXPECT_EQ(Contents(path).substr(4, 4), "ftyp");
+  EXPECT_NE(server_.WorkerPid(), worker);
+}
+
+TEST_F(ServedPath, TheSecondLostWorkerFailsTheJobAndOthersGoOn) {
+  server_.Start();
+  const std::string poison = server_.Create("crash_at=2"), next = server_.Create("x");
+  const auto failed = AwaitEnd(poison);
+  EXPECT_EQ(failed["state"], "FAILED");
+  EXPECT_EQ(failed["error"]["code"], 10);  // ABORTED
+  EXPECT_THAT(failed["error"]["details"].dump(), HasSubstr("WORKER_GROUP_LOST"));
+  EXPECT_EQ(failed["attempt"], 2);
+  EXPECT_EQ(AwaitEnd(next)["state"], "COMPLETED");
+}
+
+TEST_F(ServedPath, AHangingWorkerIsKilledByTheWatchdog) {
+  server_.Start(true, {"--worker-step-floor-seconds=1"});
+  const auto ended = AwaitEnd(server_.Create("hang_at=2"));
+  EXPECT_EQ(ended["state"], "FAILED");
+  EXPECT_THAT(std::string(ended["error"]["message"]), HasSubstr("without progress"));
+}
+
+TEST_F(ServedPath, AKilledFrontendTakesItsWorkerAlongAndLosesNoJob) {
+  server_.Start();
+  const std::string path = directory_.File("clip.mp4");
+  Process client(server_.Generate("steps=200 step_ms=5", path, {"--json"}));
+  ASSERT_NE(client.AwaitLine("denoise"), "");
+  std::vector<std::string> waiting;
+  for (int i = 0; i < 3; ++i) waiting.push_back(server_.Create("steps=2"));
+  const std::string running = server_.Json({"admin", "list"})["video_id"];
+
+  server_.frontend().Signal(SIGKILL);
+  EXPECT_EQ(server_.frontend().Wait(), 128 + SIGKILL);
+  // The worker writes to the same stream as its frontend: the end of that stream is the worker's end.
+  EXPECT_TRUE(server_.frontend().AwaitEndOfOutput());
+
+  server_.Start(false);
+  EXPECT_EQ(client.Wait(), 0) << client.Err();  // it has watched again
+  client.AwaitEndOfOutput();
+  EXPECT_EQ(nlohmann::json::parse(client.Out())["video"]["id"], running);
+  EXPECT_EQ(Contents(path).substr(4, 4), "ftyp");
+  for (const std::string& id : waiting) EXPECT_EQ(AwaitEnd(id)["state"], "COMPLETED");
+}
+
+TEST_F(ServedPath, FrontendsThatAreKilledDoNotUseUpAJobsAttempts) {
+  server_.Start();
+  const std::string id = server_.Create("steps=300 step_ms=5");
+  for (int i = 0; i < 3; ++i) {
+    Process watch(server_.Client({"watch", id, "--reconnect=0"}));
+    ASSERT_NE(watch.AwaitLine("denoise"), "") << watch.Err();
+    server_.frontend().Signal(SIGKILL);
+    server_.frontend().Wait();
+    server_.frontend().AwaitEndOfOutput();
+    server_.Start(false);
+  }
+  const auto ended = AwaitEnd(id);
+  EXPECT_EQ(ended["state"], "COMPLETED");
+  EXPECT_EQ(ended["attempt"], 4);
+}
+
+TEST_F(ServedPath, SigtermDrainsAndTheRestIsRunByTheNextFrontend) {
+  server_.Start(true, {"--drain-grace-seconds=0.2"});
+  const std::string id = server_.Create("steps=300 step_ms=5");
+  Process watch(server_.Client({"watch", id}));
+  ASSERT_NE(watch.AwaitLine("denoise"), "");
+  server_.frontend().Signal(SIGTERM);
+  EXPECT_EQ(server_.frontend().Wait(), 0);
+  EXPECT_TRUE(server_.frontend().AwaitEndOfOutput());
+  server_.Start(false);
+  EXPECT_EQ(watch.Wait(), 0) << watch.Err();
+  EXPECT_EQ(server_.Json({"get", id})["attempt"], 2);
+}
+
+TEST_F(ServedPath, SigtermLetsAShortRunEnd) {
+  server_.Start();
+  const std::string path = directory_.File("clip.mp4");
+  const std::string id = server_.Create("steps=50 step_ms=5");
+  Process watch(server_.Client({"watch", id, "--json"}));
+  ASSERT_NE(watch.AwaitLine("\"stage\""), "");
+  server_.frontend().Signal(SIGTERM);
+  EXPECT_EQ(server_.frontend().Wait(), 0);
+  server_.Start();
+  const auto video = server_.Json({"get", id});
+  EXPECT_EQ(video["state"], "COMPLETED");
+  EXPECT_EQ(video["attempt"], 1);
+}
+
+TEST_F(ServedPath, TheSameRequestIdIsTheSameJob) {
+  server_.Start();
+  const std::string id = server_.Create("x", {"--request-id=key"});
+  EXPECT_EQ(server_.Create("x", {"--request-id=key"}), id);
+  const Result other = server_.Run({"create", "--prompt=y", "--request-id=key"});
+  EXPECT_EQ(other.status, kRefused);
+  EXPECT_THAT(other.err, HasSubstr("ALREADY_EXISTS"));
+}
+
+TEST_F(ServedPath, DownloadFetchesTheFileAgainUntilTheJobIsDeleted) {
+  server_.Start();
+  const std::string first = directory_.File("first.mp4"), second = directory_.File("second.mp4");
+  const auto made = nlohmann::json::parse(RunToEnd(server_.Generate("x", first, {"--json"})).out);
+  const std::string id = made["video"]["id"];
+  EXPECT_EQ(server_.Run({"download", id, "-o", second}).status, 0);
+  EXPECT_EQ(Contents(first), Contents(second));
+  EXPECT_EQ(server_.Run({"delete", id}).status, 0);
+  EXPECT_EQ(server_.Run({"download", id, "-o", second}).status, kRefused);
+}
+
+TEST_F(ServedPath, AdministratorsListDrainAndRestartGroups) {
+  server_.Start();
+  EXPECT_EQ(server_.Json({"admin", "list"})["state"], "idle");
+  EXPECT_EQ(server_.Json({"admin", "drain", "0"})["state"], "drained");
+  const std::string id = server_.Create("x");
+  EXPECT_EQ(server_.Json({"get", id})["state"], "QUEUED");
+  const pid_t drained = server_.WorkerPid();
+  EXPECT_EQ(server_.Run({"admin", "restart", "0"}).status, 0);
+  EXPECT_EQ(AwaitEnd(id)["state"], "COMPLETED");
+  EXPECT_NE(server_.WorkerPid(), drained);
+  EXPECT_EQ(server_.Run({"admin", "restart", "7"}).status, kRefused);
+}
+
+TEST_F(ServedPath, MetricsCountTheJobsThatWereSentAndReturnToZero) {
+  server_.Start();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(RunToEnd(server_.Generate("x", directory_.File("x.mp4"))).status, 0);
+  EXPECT_EQ(RunToEnd(server_.Generate("fail_at=1", directory_.File("x.mp4"))).status, kFailed);
+  const std::string id = server_.Create("steps=100000 step_ms=5");
+  Process watch(server_.Client({"watch", id}));
+  ASSERT_NE(watch.AwaitLine("denoise"), "");
+  EXPECT_THAT(server_.MetricsPage(), HasSubstr("\nkinora_jobs_running 1\n"));
+  server_.Run({"cancel", id});
+  EXPECT_EQ(watch.Wait(), kCancelled);
+  AwaitEnd(server_.Create("crash_at=1"));
+  server_.AwaitReadyGroup();
+  EXPECT_EQ(RunToEnd(server_.Generate("x", directory_.File("x.mp4"))).status, 0);
+
+  const std::string page = server_.MetricsPage();
+  const auto requests = [](const char* code, int count) {
+    return absl::StrCat("kinora_requests_total{code=\"", code, "\",model=\"scripted\",recipe=\"DISTILLED\"} ", count, "\n");
+  };
+  EXPECT_THAT(page, HasSubstr(requests("OK", 4)));
+  EXPECT_THAT(page, HasSubstr(requests("RESOURCE_EXHAUSTED", 1)));
+  EXPECT_THAT(page, HasSubstr(requests("CANCELLED", 1)));
+  EXPECT_THAT(page, HasSubstr(requests("ABORTED", 1)));
+  EXPECT_THAT(page, HasSubstr("\nkinora_jobs_running 0\n"));
+  EXPECT_THAT(page, HasSubstr("kinora_queue_depth{priority=\"0\"} 0\n"));
+  EXPECT_THAT(page, HasSubstr("kinora_queue_wait_seconds_count 8\n"));  // 3 + 1 + 1 + 2 attempts + 1
+  EXPECT_THAT(page, HasSubstr("kinora_cancel_latency_seconds_count 1\n"));
+  EXPECT_THAT(page, HasSubstr("kinora_group_restarts_total{reason=\"disconnected\"} 2\n"));
+}
+
+}  // namespace
+}  // namespace kinora

@@ -1,0 +1,51 @@
+// A frontend with one supervised worker on a state directory of the test, and the client `kinora` against it. All three are
+// the binaries that users run.
+#ifndef KINORA_TESTS_E2E_SERVER_H_
+#define KINORA_TESTS_E2E_SERVER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nlohmann/json.hpp"
+#include "tests/e2e/process.h"
+#include "tests/testing/temporary_directory.h"
+
+namespace kinora {
+
+struct WorkerSetup {
+  std::string binary;              // kinora-worker, or the scripted one
+  std::vector<std::string> flags;  // of the frontend, about the worker: --worker-model=…
+};
+
+class Server {
+ public:
+  Server(const TemporaryDirectory& directory, WorkerSetup worker);
+
+  // Starts the frontend and waits until it serves; with `ready` also until its worker group is.
+  void Start(bool ready = true, const std::vector<std::string>& flags = {});
+  void AwaitReadyGroup();
+  // The whole command, to be run or started: kinora COMMAND… with the server's address.
+  std::vector<std::string> Client(const std::vector<std::string>& arguments) const;
+  Result Run(const std::vector<std::string>& arguments) const { return RunToEnd(Client(arguments)); }
+  nlohmann::json Json(std::vector<std::string> arguments) const;  // standard output of a --json command that succeeds
+  std::vector<std::string> Generate(const std::string& prompt, const std::string& output,
+                                    const std::vector<std::string>& more = {}) const;
+  std::string Create(const std::string& prompt, const std::vector<std::string>& more = {}) const;  // id
+
+  pid_t WorkerPid() const;      // of the group that is there now
+  std::string MetricsPage() const;
+
+  Process& frontend() { return *frontend_; }
+  std::unique_ptr<Process> TakeFrontend() { return std::move(frontend_); }
+
+ private:
+  const TemporaryDirectory& directory_;
+  const WorkerSetup worker_;
+  std::unique_ptr<Process> frontend_;
+  std::string http_port_;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_TESTS_E2E_SERVER_H_

@@ -1,0 +1,107 @@
+// The served path with the real worker on the committed tiny model: what the server makes is what kinora-render makes,
+// whatever happens to the processes on the way.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "absl/strings/str_cat.h"
+#include "tests/e2e/server.h"
+
+namespace kinora {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr char kModel[] = KINORA_SOURCE_DIR "/models/tiny/ltx-2.3-tiny-dev.safetensors";
+constexpr char kText[] = "text_encoder=" KINORA_SOURCE_DIR "/models/tiny/gemma";
+constexpr int kCancelled = 4;
+
+class TinyModel : public testing::Test {
+ protected:
+  TinyModel()
+      : server_(directory_, {.binary = KINORA_WORKER_BINARY,
+                             .flags = {absl::StrCat("--worker-model=", kModel),
+                                       absl::StrCat("--worker-model=", kText), "--worker-model=kind=dev",
+                                       "--worker-model-id=tiny", "--worker-device=cpu", "--worker-precision=f32",
+                                       "--worker-threads=2"}}) {}
+
+  // Long enough to be interrupted: many steps of a small clip.
+  std::vector<std::string> Flags(int steps) const {
+    return {"--recipe=ONE_STAGE", absl::StrCat("--steps=", steps), "--width=64", "--height=64", "--frames=9"};
+  }
+  std::vector<std::string> Generate(const std::string& file, int steps) const {
+    return server_.Generate("a red fox in fresh snow", directory_.File(file), Flags(steps));
+  }
+  // The bytes of kinora-render, one process and no server.
+  std::string Rendered(int steps) const {
+    const std::string path = directory_.File("rendered.mp4");
+    std::vector<std::string> command = {KINORA_RENDER_BINARY, "--model", kModel, "--model", kText, "--model", "kind=dev", "--prompt", "a red fox in fresh snow",
+                                        "--seed=7", "--precision=f32", "--threads=2", "--output", path};
+    for (const std::string& flag : Flags(steps)) command.push_back(flag);
+    const Result result = RunToEnd(command);
+    EXPECT_EQ(result.status, 0) << result.err;
+    return ReadFile(path);
+  }
+
+  TemporaryDirectory directory_;
+  Server server_;
+};
+
+TEST_F(TinyModel, TheServerMakesTheFileThatKinoraRenderMakes) {
+  server_.Start();
+  const Result result = RunToEnd(Generate("served.mp4", 4));
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("denoise 4/4"));
+  EXPECT_EQ(ReadFile(directory_.File("served.mp4")), Rendered(4));
+}
+
+TEST_F(TinyModel, AJobWhoseWorkerIsKilledEndsInTheSameFile) {
+  server_.Start();
+  Process client(Generate("served.mp4", 60));
+  ASSERT_NE(client.AwaitLine("denoise"), "") << client.Err();
+  ASSERT_EQ(kill(server_.WorkerPid(), SIGKILL), 0);
+  EXPECT_EQ(client.Wait(), 0) << client.Err();
+  EXPECT_THAT(client.Err(), HasSubstr("QUEUED again"));
+  EXPECT_EQ(ReadFile(directory_.File("served.mp4")), Rendered(60));
+}
+
+TEST_F(TinyModel, AJobWhoseFrontendIsKilledEndsInTheSameFile) {
+  server_.Start();
+  Process client(Generate("served.mp4", 60));
+  ASSERT_NE(client.AwaitLine("denoise"), "") << client.Err();
+  server_.frontend().Signal(SIGKILL);
+  server_.frontend().Wait();
+  EXPECT_TRUE(server_.frontend().AwaitEndOfOutput());  // the worker has left too
+  server_.Start(false);
+  EXPECT_EQ(client.Wait(), 0) << client.Err();
+  EXPECT_EQ(ReadFile(directory_.File("served.mp4")), Rendered(60));
+}
+
+TEST_F(TinyModel, CtrlCEndsTheRunAtItsNextStepAndTheNextJobIsWhole) {
+  server_.Start();
+  Process client(Generate("cancelled.mp4", 1000));
+  ASSERT_NE(client.AwaitLine("denoise"), "") << client.Err();
+  client.Signal(SIGINT);
+  EXPECT_EQ(client.Wait(), kCancelled);
+  ASSERT_EQ(RunToEnd(Generate("served.mp4", 4)).status, 0);
+  EXPECT_EQ(ReadFile(directory_.File("served.mp4")), Rendered(4));
+}
+
+TEST_F(TinyModel, DescribesItselfAndEstimates) {
+  server_.Start();
+  const auto model = server_.Json({"models"});
+  EXPECT_EQ(model["id"], "tiny");
+  EXPECT_EQ(model["family"], "ltx-2.3");
+  EXPECT_THAT(model["recipes"].dump(), HasSubstr("ONE_STAGE"));
+  EXPECT_GT(model["limits"][0]["max_frames"], 9);
+  std::vector<std::string> small = {"estimate", "--prompt=x"}, large = small;
+  for (const std::string& flag : Flags(4)) small.push_back(flag);
+  for (const std::string& flag : Flags(8)) large.push_back(flag);
+  const auto estimate = server_.Json(small);
+  EXPECT_TRUE(estimate["fits"]);
+  EXPECT_GT(estimate["seconds"], 0);
+  EXPECT_GT(server_.Json(large)["flops"], estimate["flops"]);
+}
+
+}  // namespace
+}  // namespace kinora

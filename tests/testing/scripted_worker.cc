@@ -1,0 +1,144 @@
+// A worker process with a scripted model in the engine's place: the real process, protocol, sinks and artifacts, and a model
+// that dies, hangs or fails when the prompt says so. For tests of the frontend; what a model computes is tested elsewhere.
+//
+// Words of the prompt: steps=N, step_ms=N (each step takes so long), crash_at=STEP (killed there; with once=FILE only if FILE
+// is not there yet), hang_at=STEP (never returns), fail_at=STEP (RESOURCE_EXHAUSTED).
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_split.h"
+#include "engine/base/status_macros.h"
+#include "engine/tensor/tensor.h"
+#include "server/worker/worker_process.h"
+
+namespace kinora {
+namespace {
+
+class Script {
+ public:
+  explicit Script(const std::string& prompt) {
+    for (const std::string word : absl::StrSplit(prompt, ' ')) {
+      const std::pair<std::string, std::string> parts = absl::StrSplit(word, absl::MaxSplits('=', 1));
+      words_[parts.first] = parts.second;
+    }
+  }
+  int Number(const std::string& name, int otherwise) const {
+    const auto it = words_.find(name);
+    return it == words_.end() ? otherwise : std::atoi(it->second.c_str());
+  }
+  std::string Text(const std::string& name) const {
+    const auto it = words_.find(name);
+    return it == words_.end() ? "" : it->second;
+  }
+
+ private:
+  std::map<std::string, std::string> words_;
+};
+
+absl::Status ActAt(const Script& script, int step) {
+  if (step == script.Number("crash_at", 0)) {
+    const std::string once = script.Text("once");
+    if (once.empty() || access(once.c_str(), F_OK) != 0) {
+      if (!once.empty()) std::ofstream(once) << "crashed\n";
+      raise(SIGKILL);
+    }
+  }
+  if (step == script.Number("hang_at", 0)) {
+    while (true) pause();
+  }
+  if (step == script.Number("fail_at", 0)) return absl::ResourceExhaustedError("out of memory in denoise");
+  std::this_thread::sleep_for(std::chrono::milliseconds(script.Number("step_ms", 0)));
+  return absl::OkStatus();
+}
+
+class ScriptedModel : public Model {
+ public:
+  static absl::StatusOr<std::unique_ptr<Model>> Load(const v1::WorkerConfig&, WorkerMetrics&) {
+    return std::make_unique<ScriptedModel>();
+  }
+
+  v1::Ready Describe() const override {
+    v1::Ready ready;
+    v1::ModelInfo& model = *ready.mutable_model();
+    model.set_id("scripted");
+    model.set_family("ltx-2.3");
+    model.set_kind("distilled");
+    model.add_recipes(v1::Generation::DISTILLED);
+    v1::Generation& defaults = *model.mutable_defaults();
+    defaults.set_recipe(v1::Generation::DISTILLED);
+    defaults.set_width(64);
+    defaults.set_height(64);
+    defaults.set_num_frames(9);
+    defaults.set_frame_rate(24);
+    *model.add_recipe_defaults() = defaults;
+    v1::ModelInfo::Limits& limits = *model.add_limits();
+    limits.set_recipe(v1::Generation::DISTILLED);
+    limits.set_size_multiple(32);
+    limits.set_frame_multiple(8);
+    limits.set_max_width(256);
+    limits.set_max_height(256);
+    limits.set_max_frames(97);
+    limits.set_max_tokens(4096);
+    ready.set_precision("f32");
+    return ready;
+  }
+
+  absl::StatusOr<v1::Estimate> Estimate(const v1::Generation& generation) override {
+    v1::Estimate estimate;
+    *estimate.mutable_effective() = generation;
+    estimate.set_seconds(1.5);
+    estimate.set_fits(true);
+    return estimate;
+  }
+  absl::StatusOr<v1::Resolved> Resolve(const v1::Generation&) override {
+    v1::Resolved resolved;
+    resolved.set_precision("f32");
+    return resolved;
+  }
+
+  absl::Status Generate(const v1::Generation& generation, ClipSink& sink,
+                        absl::FunctionRef<absl::Status(const Progress&)> on_progress, v1::Usage& usage) override {
+    const Script script(generation.prompt());
+    const int steps = script.Number("steps", 4);
+    for (int step = 0; step <= steps; ++step) {
+      if (step > 0) KINORA_RETURN_IF_ERROR(ActAt(script, step));
+      KINORA_RETURN_IF_ERROR(on_progress({.stage = "denoise", .step = step, .total_steps = steps,
+                                          .fraction = 0.9 * step / steps, .remaining_seconds = 1}));
+    }
+    usage.set_device_seconds(0.5);
+    return WriteClip(generation, sink);
+  }
+
+ private:
+  // Frames whose colour is the seed's, and no sound.
+  static absl::Status WriteClip(const v1::Generation& g, ClipSink& sink) {
+    ClipInfo info;
+    info.width = g.width();
+    info.height = g.height();
+    info.num_frames = g.num_frames();
+    info.frame_rate = g.frame_rate();
+    KINORA_RETURN_IF_ERROR(sink.Begin(info));
+    std::vector<uint8_t> pixels(3 * info.width * info.height, static_cast<uint8_t>(g.seed()));
+    for (int64_t frame = 0; frame < info.num_frames; ++frame) {
+      KINORA_RETURN_IF_ERROR(sink.Frames(frame, HostTensor(pixels, info)));
+    }
+    return sink.End();
+  }
+  static Tensor HostTensor(std::vector<uint8_t>& pixels, const ClipInfo& info) {
+    return Tensor(DType::kU8, {1, info.height, info.width, 3}, pixels.data());
+  }
+};
+
+}  // namespace
+}  // namespace kinora
+
+int main(int argc, char** argv) { return kinora::RunWorker({argv + 1, argv + argc}, kinora::ScriptedModel::Load); }
