@@ -161,17 +161,17 @@ void Dispatcher::Impl::ProcessEnded(const std::string& id, const std::string& in
 }
 
 void Dispatcher::Impl::OnReady(WorkerGroup& group) {
-  Log(Severity::kInfo, "group_ready",
-      {{"group", group.id()},
-       {"model", group.ready().model().id()},
-       {"precision", group.ready().precision()},
-       {"load_seconds", absl::StrCat(group.ready().load_seconds())}});
-  describing_.insert(group.id());
-  store_.PutModel(group.ready().model(), OnLoop<absl::Status>([id = group.id()](Impl& self, absl::Status status) {
-                    if (!status.ok()) {
-                      Log(Severity::kError, "model_not_stored", {{"why", std::string(status.message())}});
-                    }
-                    self.describing_.erase(id);
+  // Reported as ready once the model is stored: a request that comes then finds it.
+  store_.PutModel(group.ready().model(), OnLoop<absl::Status>([id = group.id(), incarnation = group.incarnation(),
+                                                               ready = group.ready()](Impl& self, absl::Status status) {
+                    Log(status.ok() ? Severity::kInfo : Severity::kError,
+                        status.ok() ? "group_ready" : "model_not_stored",
+                        {{"group", id},
+                         {"model", ready.model().id()},
+                         {"precision", ready.precision()},
+                         {"load_seconds", absl::StrCat(ready.load_seconds())},
+                         {"why", std::string(status.message())}});
+                    self.described_.insert(incarnation);
                     self.CheckHealth();
                   }));
   CheckHealth();
@@ -188,6 +188,7 @@ void Dispatcher::Impl::CountRestart(LossReason reason) {
 
 void Dispatcher::Impl::OnLost(WorkerGroup& group, LossReason reason, const std::string& why) {
   CountRestart(reason);
+  described_.erase(group.incarnation());
   lost_incarnations_[group.id()] = group.incarnation();
   Log(Severity::kWarning, "group_lost", {{"group", group.id()}, {"incarnation", group.incarnation()}, {"why", why}});
   lost_groups_[group.id()] = group.Describe();
@@ -243,7 +244,8 @@ void Dispatcher::Impl::SetGroupState(const std::string& id, const std::string& s
 void Dispatcher::Impl::ReportHealth() {
   std::map<std::string, bool> health;
   for (const auto& [id, group] : lost_groups_) health[id] = false;
-  for (const auto& [id, group] : groups_) health[id] = group->serving() && !draining_ && !describing_.contains(id);
+  for (const auto& [id, group] : groups_)
+    health[id] = group->serving() && described_.contains(group->incarnation()) && !draining_;
   if (!health_listener_ || (health_was_reported_ && health == reported_health_)) return;
   reported_health_ = health;
   health_was_reported_ = true;

@@ -120,8 +120,8 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   std::map<std::string, std::unique_ptr<WorkerGroup>> groups_;  // by id; never kLost
   std::map<std::string, v1::WorkerGroup> lost_groups_;          // by id; what there was, until it joins again
   std::map<std::string, std::string> lost_incarnations_;        // by id; the last
-  std::set<std::string> describing_;                            // groups whose model is not stored yet: not healthy
   std::map<std::string, std::string> group_states_;             // by id; of the gauge
+  std::set<std::string> described_;                             // incarnations whose model is stored
   std::map<std::string, bool> reported_health_;
   bool health_was_reported_ = false;
   absl::Time next_health_check_ = absl::InfiniteFuture();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
@@ -138,18 +139,17 @@ bool Watcher::WasNeverThere(const grpc::Status& status) const {
 }
 
 void Watcher::Handle(const v1::VideoEvent& event, v1::Video* video) {
-  const bool seen = event.sequence() <= sequence_;
   sequence_ = std::max(sequence_, event.sequence());
   switch (event.event_case()) {
     case v1::VideoEvent::kSnapshot:
       *video = event.snapshot();
       terminal_ = IsTerminal(video->state());
-      display_.Note(DescribeState(*video));
+      NoteState(*video);
       if (!video->progress().stage().empty()) display_.Show(ToProgressState(video->progress()));
       break;
     case v1::VideoEvent::kState:
       *video = event.state();
-      if (!seen) display_.Note(DescribeState(*video));
+      NoteState(*video);
       break;
     case v1::VideoEvent::kStage:
       display_.Show(ToProgressState(event.stage()));
@@ -166,6 +166,12 @@ void Watcher::Handle(const v1::VideoEvent& event, v1::Video* video) {
       break;
   }
   if (options_.on_event) options_.on_event(event);
+}
+
+void Watcher::NoteState(const v1::Video& video) {
+  // What the snapshot said comes again as an event, and a state that only gained details is no news.
+  const auto state = std::pair(video.state(), video.attempt());
+  if (std::exchange(noted_state_, state) != state) display_.Note(DescribeState(video));
 }
 
 void Watcher::CancelJob() {

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -44,6 +45,7 @@ class Watcher {
   bool WasNeverThere(const grpc::Status& status) const;
   grpc::Status ReadStream(Reader& reader, v1::Video* video);
   void Handle(const v1::VideoEvent& event, v1::Video* video);
+  void NoteState(const v1::Video& video);
   void SendCancel(const std::string& id);
   bool WaitToReconnect(absl::Duration pause);  // false: told to leave
   void WatchForSilence();
@@ -62,9 +64,10 @@ class Watcher {
   bool cancel_sent_ ABSL_GUARDED_BY(mu_) = false;  // and accepted by the server
   bool leave_ ABSL_GUARDED_BY(mu_) = false;
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
-  int64_t events_ = 0;     // received on all streams
-  int64_t sequence_ = 0;   // last stored event seen
-  bool terminal_ = false;  // its outcome is known
+  int64_t events_ = 0;                            // received on all streams
+  int64_t sequence_ = 0;                          // last stored event seen
+  std::pair<v1::Video::State, int> noted_state_;  // and its attempt
+  bool terminal_ = false;                         // its outcome is known
 };
 
 }  // namespace kinora

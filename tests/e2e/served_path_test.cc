@@ -13,6 +13,7 @@
 namespace kinora {
 namespace {
 
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -42,10 +43,10 @@ class ServedPath : public testing::Test {
 TEST_F(ServedPath, GenerateSavesTheFileAndShowsTheSteps) {
   server_.Start();
   const std::string path = directory_.File("clip.mp4");
-  const Result result = RunToEnd(server_.Generate("steps=4", path));
+  const Result result = RunToEnd(server_.Generate("steps=4 step_ms=50", path));
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(result.out, path + "\n");
-  EXPECT_THAT(result.err, HasSubstr("denoise 4/4"));
+  EXPECT_THAT(result.err, ContainsRegex("denoise [1-4]/4"));
   EXPECT_EQ(Contents(path).substr(4, 4), "ftyp");
 }
 
@@ -102,7 +103,7 @@ TEST_F(ServedPath, NoServerExitsFive) {
 TEST_F(ServedPath, CtrlCCancelsTheJobAndSaysSo) {
   server_.Start();
   Process client(server_.Generate("steps=100000 step_ms=5", directory_.File("x.mp4")));
-  ASSERT_NE(client.AwaitLine("denoise 1"), "");
+  ASSERT_NE(client.AwaitLine("denoise"), "");
   client.Signal(SIGINT);
   EXPECT_EQ(client.Wait(), kCancelled);
   EXPECT_NE(client.AwaitLine("cancelled"), "");
@@ -188,8 +189,7 @@ TEST_F(ServedPath, FrontendsThatAreKilledDoNotUseUpAJobsAttempts) {
   server_.Start();
   const std::string id = server_.Create("steps=300 step_ms=5");
   for (int i = 0; i < 3; ++i) {
-    Process watch(server_.Client({"watch", id, "--reconnect=0"}));
-    ASSERT_NE(watch.AwaitLine("denoise"), "") << watch.Err();
+    ASSERT_NE(server_.frontend().AwaitLine("run_started"), "") << server_.frontend().Err();
     server_.frontend().Signal(SIGKILL);
     server_.frontend().Wait();
     server_.frontend().AwaitEndOfOutput();
@@ -276,7 +276,8 @@ TEST_F(ServedPath, MetricsCountTheJobsThatWereSentAndReturnToZero) {
 
   const std::string page = server_.MetricsPage();
   const auto requests = [](const char* code, int count) {
-    return absl::StrCat("kinora_requests_total{code=\"", code, "\",model=\"scripted\",recipe=\"DISTILLED\"} ", count, "\n");
+    return absl::StrCat("kinora_requests_total{code=\"", code, "\",model=\"scripted\",recipe=\"DISTILLED\"} ", count,
+                        "\n");
   };
   EXPECT_THAT(page, HasSubstr(requests("OK", 4)));
   EXPECT_THAT(page, HasSubstr(requests("RESOURCE_EXHAUSTED", 1)));

@@ -6,12 +6,17 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <stdexcept>
 
 #include "absl/strings/str_cat.h"
-#include "engine/base/check.h"
 
 namespace kinora {
 namespace {
+
+// Throws: the test fails, and its processes are ended by their destructors.
+void Require(bool condition, const std::string& what) {
+  if (!condition) throw std::runtime_error(what);
+}
 
 // "… name=VALUE …" of a log line.
 std::string Field(const std::string& line, const std::string& name) {
@@ -27,9 +32,9 @@ std::string HttpGet(int port, const std::string& path) {
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<uint16_t>(port));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  KINORA_CHECK_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0) << "port " << port;
+  Require(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0, absl::StrCat("port ", port));
   const std::string request = absl::StrCat("GET ", path, " HTTP/1.0\r\nHost: localhost\r\n\r\n");
-  KINORA_CHECK_EQ(write(fd, request.data(), request.size()), static_cast<ssize_t>(request.size()));
+  Require(write(fd, request.data(), request.size()) == static_cast<ssize_t>(request.size()), "write");
   std::string reply;
   char buffer[4096];
   ssize_t n;
@@ -56,12 +61,12 @@ void Server::Start(bool ready, const std::vector<std::string>& flags) {
   frontend_.reset();  // the one before, if there was one
   frontend_ = std::make_unique<Process>(arguments);
   const std::string line = frontend_->AwaitLine("serving");
-  KINORA_CHECK(!line.empty()) << frontend_->Err();
+  Require(!line.empty(), frontend_->Err());
   http_port_ = Field(line, "http_port");
   if (ready) AwaitReadyGroup();
 }
 
-void Server::AwaitReadyGroup() { KINORA_CHECK(!frontend_->AwaitLine("group_ready").empty()) << frontend_->Err(); }
+void Server::AwaitReadyGroup() { Require(!frontend_->AwaitLine("group_ready").empty(), frontend_->Err()); }
 
 std::vector<std::string> Server::Client(const std::vector<std::string>& arguments) const {
   std::vector<std::string> command = {KINORA_CLIENT_BINARY};
@@ -77,7 +82,7 @@ std::vector<std::string> Server::Client(const std::vector<std::string>& argument
 nlohmann::json Server::Json(std::vector<std::string> arguments) const {
   arguments.push_back("--json");
   const Result result = Run(arguments);
-  KINORA_CHECK_EQ(result.status, 0) << result.out << result.err;
+  Require(result.status == 0, absl::StrCat("exit status ", result.status, ": ", result.out, result.err));
   return nlohmann::json::parse(result.out);
 }
 

@@ -1,5 +1,5 @@
-// A frontend with one supervised worker on a state directory of the test, and the client `kinora` against it. All three are
-// the binaries that users run.
+// A frontend with one supervised worker on a state directory of the test, and the client `kinora` against it. All three
+// are the binaries that users run.
 #ifndef KINORA_TESTS_E2E_SERVER_H_
 #define KINORA_TESTS_E2E_SERVER_H_
 
@@ -33,7 +33,7 @@ class Server {
                                     const std::vector<std::string>& more = {}) const;
   std::string Create(const std::string& prompt, const std::vector<std::string>& more = {}) const;  // id
 
-  pid_t WorkerPid() const;      // of the group that is there now
+  pid_t WorkerPid() const;  // of the group that is there now
   std::string MetricsPage() const;
 
   Process& frontend() { return *frontend_; }

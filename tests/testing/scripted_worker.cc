@@ -1,8 +1,9 @@
-// A worker process with a scripted model in the engine's place: the real process, protocol, sinks and artifacts, and a model
-// that dies, hangs or fails when the prompt says so. For tests of the frontend; what a model computes is tested elsewhere.
+// A worker process with a scripted model in the engine's place: the real process, protocol, sinks and artifacts, and a
+// model that dies, hangs or fails when the prompt says so. For tests of the frontend; what a model computes is tested
+// elsewhere.
 //
-// Words of the prompt: steps=N, step_ms=N (each step takes so long), crash_at=STEP (killed there; with once=FILE only if FILE
-// is not there yet), hang_at=STEP (never returns), fail_at=STEP (RESOURCE_EXHAUSTED).
+// Words of the prompt: steps=N, step_ms=N (each step takes so long), crash_at=STEP (killed there; with once=FILE only
+// if FILE is not there yet), hang_at=STEP (never returns), fail_at=STEP (RESOURCE_EXHAUSTED).
 #include <signal.h>
 #include <unistd.h>
 
@@ -26,7 +27,7 @@ namespace {
 class Script {
  public:
   explicit Script(const std::string& prompt) {
-    for (const std::string word : absl::StrSplit(prompt, ' ')) {
+    for (const absl::string_view word : absl::StrSplit(prompt, ' ')) {
       const std::pair<std::string, std::string> parts = absl::StrSplit(word, absl::MaxSplits('=', 1));
       words_[parts.first] = parts.second;
     }
@@ -111,8 +112,11 @@ class ScriptedModel : public Model {
     const int steps = script.Number("steps", 4);
     for (int step = 0; step <= steps; ++step) {
       if (step > 0) KINORA_RETURN_IF_ERROR(ActAt(script, step));
-      KINORA_RETURN_IF_ERROR(on_progress({.stage = "denoise", .step = step, .total_steps = steps,
-                                          .fraction = 0.9 * step / steps, .remaining_seconds = 1}));
+      KINORA_RETURN_IF_ERROR(on_progress({.stage = "denoise",
+                                          .step = step,
+                                          .total_steps = steps,
+                                          .fraction = 0.9 * step / steps,
+                                          .remaining_seconds = 1}));
     }
     usage.set_device_seconds(0.5);
     return WriteClip(generation, sink);

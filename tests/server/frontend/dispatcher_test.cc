@@ -477,7 +477,9 @@ TEST_F(DispatcherTest, HealthFollowsTheGroups) {
     seen.push_back(ready);
   });
   const auto link = JoinGroup("a");
-  Groups();
+  Groups();         // its model is given to the store,
+  store_->Flush();  // stored,
+  Groups();         // and the group reported
   dispatcher_->Disconnect(link, absl::OkStatus());
   Groups();
   Groups();
