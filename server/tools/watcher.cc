@@ -1,5 +1,7 @@
 #include "server/tools/watcher.h"
 
+#include <google/protobuf/util/time_util.h>
+
 #include <algorithm>
 #include <thread>
 #include <utility>
@@ -106,7 +108,7 @@ grpc::Status Watcher::Follow(v1::Video* video) {
     display_.Note(absl::StrCat("connection to ", connection_.address(), " lost (", status.error_message(),
                                "), trying again in ", absl::FormatDuration(pause)));
     if (!WaitToReconnect(pause)) return grpc::Status(grpc::StatusCode::CANCELLED, "left");
-    pause = std::min(pause * 2, absl::Seconds(5));
+    pause = std::min(pause * 2, absl::Seconds(2));
   }
 }
 
@@ -140,6 +142,12 @@ bool Watcher::WasNeverThere(const grpc::Status& status) const {
 
 void Watcher::Handle(const v1::VideoEvent& event, v1::Video* video) {
   sequence_ = std::max(sequence_, event.sequence());
+  if (event.has_snapshot()) snapshot_time_ = event.time();
+  const bool history = event.time() < snapshot_time_ && !event.has_terminal();  // what the snapshot has already told
+  if (history) {
+    if (options_.on_event) options_.on_event(event);
+    return;
+  }
   switch (event.event_case()) {
     case v1::VideoEvent::kSnapshot:
       *video = event.snapshot();

@@ -66,6 +66,7 @@ class Watcher {
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
   int64_t events_ = 0;                            // received on all streams
   int64_t sequence_ = 0;                          // last stored event seen
+  google::protobuf::Timestamp snapshot_time_;
   std::pair<v1::Video::State, int> noted_state_;  // and its attempt
   bool terminal_ = false;                         // its outcome is known
 };
