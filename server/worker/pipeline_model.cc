@@ -133,7 +133,8 @@ PipelineModel::PipelineModel(std::vector<std::unique_ptr<Mesh>> meshes) {
 absl::StatusOr<std::unique_ptr<Model>> PipelineModel::Load(const v1::WorkerConfig& config, WorkerMetrics& metrics) {
   KINORA_RETURN_IF_ERROR(CheckDevice(config.device()));
   PipelineOptions options;
-  KINORA_ASSIGN_OR_RETURN(options.files, ModelFiles::Parse({config.model().begin(), config.model().end()}));
+  const std::vector<std::string> files(config.model().begin(), config.model().end());
+  KINORA_ASSIGN_OR_RETURN(options.files, ModelFiles::Parse(files));
   KINORA_ASSIGN_OR_RETURN(options.precision, ParsePrecision(config.precision()));
   const absl::StatusOr<MeshShape> shape = MeshShape::Parse(config.ranks());
   if (!shape.ok()) return absl::InvalidArgumentError(absl::StrCat("ranks: ", std::string(shape.status().message())));

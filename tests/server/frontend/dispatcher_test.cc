@@ -191,8 +191,9 @@ TEST_F(DispatcherTest, StagesAreStoredAndStepsAreNot) {
   step.mutable_step()->set_step(3);
   step.mutable_step()->set_fraction(0.25);
   dispatcher_->Receive(link, step);
-  Groups();
-  store_->Flush();
+  Groups();         // the stage is given to the store,
+  store_->Flush();  // stored,
+  Groups();         // and the step that it held back shown
   int stages = 0, steps = 0;
   while (const auto event = (*watch)->Next()) {
     stages += event->has_stage();
