@@ -90,7 +90,7 @@ TEST_F(TinyModel, AJobWhoseFrontendIsKilledEndsInTheSameFile) {
 
 TEST_F(TinyModel, CtrlCEndsTheRunAtItsNextStepAndTheNextJobIsWhole) {
   server_.Start();
-  Process client(Generate("cancelled.mp4", 1000));
+  Process client(Generate("cancelled.mp4", 999));
   ASSERT_NE(client.AwaitLine("denoise"), "") << client.Err();
   client.Signal(SIGINT);
   EXPECT_EQ(client.Wait(), kCancelled);
