@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <limits>
 #include <random>
 #include <utility>
 
@@ -52,7 +53,7 @@ constexpr FlagSpec kFlags[] = {
     {"json", "", "print one JSON line: seconds, memory, collectives, seed, file"},
     {"quiet", "", "no progress"},
     {"compare", "PRECISION", "run in both precisions and report the difference"},
-    {"plan", "", "print the memory plan; needs no request and no device"},
+    {"plan", "", "print what usual clips (or the one asked for) take in memory and work; reads headers only"},
     {"device-memory", "BYTES", "what --plan fits the model into"},
     {"help", "", "this text"},
 };
@@ -145,7 +146,7 @@ absl::StatusOr<RenderOptions> ParseRenderFlags(absl::Span<const std::string> arg
   if (options.help) return options;
   if (!line.operands().empty())
     return absl::InvalidArgumentError(line.operands()[0] + ": no such argument; see --help");
-  for (const char* flag : {"plan", "device-memory", "compare", "processes"}) {
+  for (const char* flag : {"compare", "processes"}) {
     if (line.Has(flag)) return NotYet(absl::StrCat("--", flag));
   }
   options.model = line.GetAll("model");
@@ -159,7 +160,11 @@ absl::StatusOr<RenderOptions> ParseRenderFlags(absl::Span<const std::string> arg
   options.threads = static_cast<int>(threads.value_or(0));
   options.json = line.Has("json");
   options.quiet = line.Has("quiet");
-  KINORA_RETURN_IF_ERROR(TakePaths(line, options));
+  options.plan = line.Has("plan");
+  KINORA_ASSIGN_OR_RETURN(const auto memory, line.GetInt("device-memory", 1, std::numeric_limits<int64_t>::max()));
+  options.device_memory = memory.value_or(0);
+  if (options.device_memory > 0 && !options.plan) return absl::InvalidArgumentError("--device-memory: is for --plan");
+  if (!options.plan) KINORA_RETURN_IF_ERROR(TakePaths(line, options));
   KINORA_RETURN_IF_ERROR(TakeRequest(line, options));
   return options;
 }

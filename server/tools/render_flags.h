@@ -29,6 +29,8 @@ struct RenderOptions {
   int threads = 0;  // of computation, all ranks together; 0: the machine's cores
   bool json = false;
   bool quiet = false;
+  bool plan = false;          // no clip: generation holds the shape asked for, if any, and nothing is written
+  int64_t device_memory = 0;  // bytes that --plan fits clips into; 0: not given
 };
 
 absl::Span<const FlagSpec> RenderFlags();

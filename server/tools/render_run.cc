@@ -21,6 +21,7 @@
 #include "server/tools/dump_sink.h"
 #include "server/tools/noise_file.h"
 #include "server/tools/progress_display.h"
+#include "server/tools/render_plan.h"
 #include "server/tools/render_report.h"
 #include "server/worker/output_options.h"
 
@@ -149,6 +150,11 @@ absl::Status WriteTrace(const std::string& path) {
 }  // namespace
 
 absl::Status Render(const RenderOptions& options, const std::atomic<bool>& cancelled) {
+  if (options.plan) {
+    KINORA_ASSIGN_OR_RETURN(const std::vector<PlanRow> rows, MakePlan(options));
+    std::fputs(FormatPlan(rows, options.device_memory, options.json).c_str(), stdout);
+    return absl::OkStatus();
+  }
   Job job{.options = options, .cancelled = cancelled, .display = ProgressDisplay(STDERR_FILENO, options.quiet)};
   KINORA_RETURN_IF_ERROR(Prepare(job));
   // Before the minutes of loading and computing: what can be refused now is refused now.

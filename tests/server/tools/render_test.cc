@@ -210,6 +210,25 @@ TEST(RenderTest, ReportsTimesCollectivesAndTrace) {
   EXPECT_EQ(steps, 2);
 }
 
+TEST(RenderTest, ThePlanNeedsNoRequestAndIsWhatARunReserves) {
+  const ProcessResult table = RenderCommand(TinyModel() + Arguments{"--plan", "--device-memory", "50000000"});
+  ASSERT_EQ(table.exit_status, 0) << table.err;
+  EXPECT_EQ(std::count(table.out.begin(), table.out.end(), '\n'), 6) << table.out;
+  EXPECT_THAT(table.out, HasSubstr(" no\n"));
+
+  const auto plan = [](const char* frames) {
+    const ProcessResult result = RenderCommand(
+        TinyModel() + Arguments{"--plan", "--json", "--width", "64", "--height", "64", "--frames", frames});
+    EXPECT_EQ(result.exit_status, 0) << result.err;
+    return nlohmann::json::parse(result.out).at(0);
+  };
+  const auto small = plan("9"), large = plan("97");
+  EXPECT_EQ(small["num_frames"], 9);
+  EXPECT_EQ(small["weight_bytes"], large["weight_bytes"]);
+  EXPECT_LT(small["flops"], large["flops"]);
+  EXPECT_LT(small["activation_bytes"], large["activation_bytes"]);
+}
+
 TEST(RenderTest, BadRequestsExitWithTwoAndOneLineThatNamesTheField) {
   const std::pair<Arguments, const char*> mistakes[] = {
       {{"--width", "65"}, "width"},

@@ -1,0 +1,82 @@
+#include "server/tools/render_plan.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "engine/base/status_macros.h"
+#include "engine/parallel/dry_communicator.h"
+
+namespace kinora {
+namespace {
+
+struct ClipShape {
+  int32_t width, height, frames;
+};
+// Lightricks' default, then what people ask for: 5 and 10 s of 720p and 1080p on the grid of 32 pixels.
+constexpr ClipShape kUsual[] = {
+    {768, 512, 121}, {1280, 704, 121}, {1280, 704, 257}, {1920, 1088, 121}, {1920, 1088, 257}};
+
+bool Fits(const PlanRow& row, int64_t device_memory) { return row.cost.device_bytes() <= device_memory; }
+
+}  // namespace
+
+absl::StatusOr<std::vector<PlanRow>> MakePlan(const RenderOptions& options) {
+  PipelineOptions pipeline;
+  KINORA_ASSIGN_OR_RETURN(pipeline.files, ModelFiles::Parse(options.model));
+  pipeline.precision = options.precision;
+  const int threads = options.threads != 0 ? options.threads : static_cast<int>(std::thread::hardware_concurrency());
+  pipeline.threads = std::max(1, threads / options.mesh.ranks());
+  KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<Mesh> mesh, MakeDryMesh(options.mesh, /*rank=*/0));
+  std::vector<ClipShape> shapes(std::begin(kUsual), std::end(kUsual));
+  const v1::Generation& asked = options.generation;
+  if (asked.width() != 0 || asked.height() != 0 || asked.num_frames() != 0) {
+    const auto or_usual = [](int32_t value, int32_t usual) { return value != 0 ? value : usual; };
+    shapes = {{or_usual(asked.width(), 768), or_usual(asked.height(), 512), or_usual(asked.num_frames(), 121)}};
+  }
+  std::vector<PlanRow> rows;
+  for (const ClipShape& shape : shapes) {
+    GenerationRequest request;
+    request.recipe = Recipe::kOneStage;
+    request.width = shape.width;
+    request.height = shape.height;
+    request.num_frames = shape.frames;
+    KINORA_ASSIGN_OR_RETURN(const RequestCost cost, Pipeline::Plan(pipeline, *mesh, request));
+    rows.push_back({.width = shape.width, .height = shape.height, .num_frames = shape.frames, .cost = cost});
+  }
+  return rows;
+}
+
+std::string FormatPlan(const std::vector<PlanRow>& rows, int64_t device_memory, bool json) {
+  if (json) {
+    nlohmann::ordered_json out = nlohmann::ordered_json::array();
+    for (const PlanRow& row : rows) {
+      out.push_back({{"width", row.width},
+                     {"height", row.height},
+                     {"num_frames", row.num_frames},
+                     {"weight_bytes", row.cost.weight_bytes},
+                     {"activation_bytes", row.cost.arena_bytes},
+                     {"workspace_bytes", row.cost.workspace_bytes},
+                     {"device_bytes", row.cost.device_bytes()},
+                     {"flops", row.cost.flops}});
+      if (device_memory > 0) out.back()["fits"] = Fits(row, device_memory);
+    }
+    return out.dump() + "\n";
+  }
+  std::string out = absl::StrFormat("%10s %7s %12s %15s %12s %12s%s\n", "size", "frames", "weights GB",
+                                    "activations GB", "total GB", "TFLOP", device_memory > 0 ? "  fits" : "");
+  for (const PlanRow& row : rows) {
+    absl::StrAppendFormat(&out, "%10s %7d %12.3f %15.3f %12.3f %12.3f%s\n", absl::StrCat(row.width, "x", row.height),
+                          row.num_frames, static_cast<double>(row.cost.weight_bytes) / 1e9,
+                          static_cast<double>(row.cost.arena_bytes) / 1e9,
+                          static_cast<double>(row.cost.device_bytes()) / 1e9, row.cost.flops / 1e12,
+                          device_memory <= 0         ? ""
+                          : Fits(row, device_memory) ? "   yes"
+                                                     : "    no");
+  }
+  return out;
+}
+
+}  // namespace kinora
