@@ -31,7 +31,7 @@ inline Vec Load(const float* p) {
   return v;
 }
 inline void Store(Vec v, float* p) { __builtin_memcpy(p, &v, sizeof(v)); }
-inline Vec Splat(float x) { return Vec{} + x; }
+inline Vec Splat(float x) { return x - Vec{}; }  // minus: 0 + x is no copy, it turns -0 into 0, and costs an addition
 inline Vec Max(Vec a, Vec b) { return a > b ? a : b; }
 inline Vec Min(Vec a, Vec b) { return a < b ? a : b; }
 
