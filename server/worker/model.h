@@ -3,6 +3,8 @@
 #ifndef KINORA_SERVER_WORKER_MODEL_H_
 #define KINORA_SERVER_WORKER_MODEL_H_
 
+#include <string>
+
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -24,6 +26,10 @@ class Model {
   virtual absl::StatusOr<v1::Estimate> Estimate(const v1::Generation& generation) = 0;
   // What it will take to compute the clip again; for Video.resolved.
   virtual absl::StatusOr<v1::Resolved> Resolve(const v1::Generation& generation) = 0;
+
+  // Of a stage as on_progress names it, all its steps; 0: not known. The watchdog's measure, so generous rather than
+  // not.
+  virtual double ExpectedSeconds(const v1::Generation& generation, const std::string& stage) const = 0;
 
   // One at a time. `on_progress` at the start of each stage (step 0) and after each step; not OK: ends the run at once
   // with that status. `usage`: device_seconds and peak_device_bytes, also of a run that failed.

@@ -130,7 +130,8 @@ PipelineModel::PipelineModel(std::vector<std::unique_ptr<Mesh>> meshes) {
   for (auto& mesh : meshes) ranks_.push_back({.mesh = std::move(mesh), .pipeline = nullptr});
 }
 
-absl::StatusOr<std::unique_ptr<Model>> PipelineModel::Load(const v1::WorkerConfig& config, WorkerMetrics& metrics) {
+absl::StatusOr<std::unique_ptr<Model>> PipelineModel::Load(const v1::WorkerConfig& config, WorkerMetrics& metrics,
+                                                           const std::function<void()>& on_progress) {
   KINORA_RETURN_IF_ERROR(CheckDevice(config.device()));
   PipelineOptions options;
   const std::vector<std::string> files(config.model().begin(), config.model().end());
@@ -146,7 +147,7 @@ absl::StatusOr<std::unique_ptr<Model>> PipelineModel::Load(const v1::WorkerConfi
   const absl::Time begin = absl::Now();
   KINORA_RETURN_IF_ERROR(model->LoadRanks(options, metrics));
   const absl::Time loaded = absl::Now();
-  KINORA_RETURN_IF_ERROR(model->Warm());
+  KINORA_RETURN_IF_ERROR(model->Warm(on_progress));
   metrics.model_load_seconds.Add({{"phase", "warm"}}).Set(absl::ToDoubleSeconds(absl::Now() - loaded));
   model->FillReady(config, options);
   model->ready_.set_load_seconds(absl::ToDoubleSeconds(absl::Now() - begin));
@@ -206,14 +207,15 @@ absl::Status PipelineModel::RunOnRanks(const GenerationRequest& request, ClipSin
   });
 }
 
-absl::Status PipelineModel::Warm() {
+absl::Status PipelineModel::Warm(const std::function<void()>& on_progress) {
   const GenerationRequest request = WarmUpRequest(ranks_[0].pipeline->description());
   KINORA_ASSIGN_OR_RETURN(const RequestCost cost, ranks_[0].pipeline->EstimateCost(request));
   for (int pass = 0; pass < 2; ++pass) {  // the first pays for cold pages; the second is the speed
     NoSink sink;
     StageClock clock;
-    KINORA_RETURN_IF_ERROR(RunOnRanks(request, sink, [&clock](const Progress& progress) {
+    KINORA_RETURN_IF_ERROR(RunOnRanks(request, sink, [&](const Progress& progress) {
       clock.At(progress.stage);
+      on_progress();
       return absl::OkStatus();
     }));
     clock.At("");
@@ -243,6 +245,15 @@ absl::StatusOr<v1::Estimate> PipelineModel::Estimate(const v1::Generation& gener
                                        " are reserved: ask for fewer frames or a smaller picture"));
   }
   return estimate;
+}
+
+double PipelineModel::ExpectedSeconds(const v1::Generation& generation, const std::string& stage) const {
+  const absl::StatusOr<GenerationRequest> request = ToGenerationRequest(generation);
+  if (!request.ok()) return 0;
+  const absl::StatusOr<RequestCost> cost = ranks_[0].pipeline->EstimateCost(*request);
+  if (!cost.ok()) return 0;
+  const double denoise = speed_.DenoiseSeconds(*cost);
+  return stage.rfind("denoise", 0) == 0 ? denoise : speed_.Seconds(*cost) - denoise;
 }
 
 absl::StatusOr<v1::Resolved> PipelineModel::Resolve(const v1::Generation& generation) {

@@ -3,6 +3,7 @@
 #ifndef KINORA_SERVER_WORKER_PIPELINE_MODEL_H_
 #define KINORA_SERVER_WORKER_PIPELINE_MODEL_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,10 +22,13 @@ class PipelineModel : public Model {
  public:
   // InvalidArgument or NotFound naming the field of the configuration, the file or the tensor; Unimplemented naming
   // what is not available yet (device, precision); ResourceExhausted.
-  static absl::StatusOr<std::unique_ptr<Model>> Load(const v1::WorkerConfig& config, WorkerMetrics& metrics);
+  // `on_progress` after each step of the warm-up: what the load does besides reading.
+  static absl::StatusOr<std::unique_ptr<Model>> Load(const v1::WorkerConfig& config, WorkerMetrics& metrics,
+                                                     const std::function<void()>& on_progress);
 
   v1::Ready Describe() const override { return ready_; }
   absl::StatusOr<v1::Estimate> Estimate(const v1::Generation& generation) override;
+  double ExpectedSeconds(const v1::Generation& generation, const std::string& stage) const override;
   absl::StatusOr<v1::Resolved> Resolve(const v1::Generation& generation) override;
   absl::Status Generate(const v1::Generation& generation, ClipSink& sink,
                         absl::FunctionRef<absl::Status(const Progress&)> on_progress, v1::Usage& usage) override;
@@ -38,7 +42,7 @@ class PipelineModel : public Model {
   explicit PipelineModel(std::vector<std::unique_ptr<Mesh>> meshes);
   absl::Status LoadRanks(const PipelineOptions& options, WorkerMetrics& metrics);
   absl::Status OnEveryRank(absl::FunctionRef<absl::Status(Rank&)> body);
-  absl::Status Warm();
+  absl::Status Warm(const std::function<void()>& on_progress);
   absl::Status RunOnRanks(const GenerationRequest& request, ClipSink& sink,
                           absl::FunctionRef<absl::Status(const Progress&)> on_progress);
   void FillReady(const v1::WorkerConfig& config, const PipelineOptions& options);

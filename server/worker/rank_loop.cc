@@ -1,5 +1,8 @@
 #include "server/worker/rank_loop.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <utility>
@@ -14,21 +17,23 @@
 namespace kinora {
 namespace {
 
-// Bytes that this process has read, from files and elsewhere; how a load shows that it goes on.
-int64_t BytesRead() {
-  std::FILE* file = std::fopen("/proc/self/io", "re");
-  if (file == nullptr) return 0;
-  long long bytes = 0;
-  if (std::fscanf(file, "rchar: %lld", &bytes) != 1) bytes = 0;
-  std::fclose(file);
-  return bytes;
-}
-
 bool IsOf(const v1::Cancel& cancel, const v1::Run& run) {
   return cancel.video_id() == run.video_id() && cancel.attempt() == run.attempt();
 }
 
 }  // namespace
+
+int64_t ReadMeter::Bytes() {
+  const int fd = open("/proc/self/io", O_RDONLY | O_CLOEXEC);
+  char text[512] = "";
+  const ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+  if (fd >= 0) close(fd);
+  long long bytes = 0;
+  if (n <= 0 || std::sscanf(text, "rchar: %lld", &bytes) != 1) return 0;
+  const int64_t others = bytes - own_;  // the number was made before this read was added to it
+  own_ += n;
+  return others;
+}
 
 RankLoop::RankLoop(JoinClient& client, DirectoryArtifactStore& store, WorkerMetrics& metrics)
     : client_(client), store_(store), metrics_(metrics) {
@@ -43,11 +48,11 @@ RankLoop::~RankLoop() {
   if (stopper_.joinable()) stopper_.join();
 }
 
-v1::Heartbeat RankLoop::Heartbeat() const {
+v1::Heartbeat RankLoop::Heartbeat() {
   v1::Heartbeat beat;
   absl::MutexLock lock(&mu_);
   beat.set_phase(phase_);
-  beat.set_units_done(phase_ == "load" ? BytesRead() : units_done_.load());
+  beat.set_units_done(units_done_ + (phase_ == "load" ? reads_.Bytes() : 0));
   return beat;
 }
 
@@ -64,7 +69,7 @@ absl::Status RankLoop::Run(Model& model) {
   {
     absl::MutexLock lock(&mu_);
     phase_ = "idle";
-    units_done_ = BytesRead();  // grows from what the load reported
+    units_done_ += reads_.Bytes();  // grows on from what the load reported
   }
   client_.Send(ready);
   estimator_ = std::thread([this, &model] { AnswerEstimates(model); });

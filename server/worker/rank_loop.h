@@ -20,6 +20,15 @@
 
 namespace kinora {
 
+// Bytes that this process has read from files, but for what asking costs; how a load shows that it goes on.
+class ReadMeter {
+ public:
+  int64_t Bytes();
+
+ private:
+  int64_t own_ = 0;
+};
+
 class RankLoop {
  public:
   // Starts `client`, whose heartbeats it gives from now on; during the load they report the bytes that the process has
@@ -32,11 +41,13 @@ class RankLoop {
   absl::Status Run(Model& model);
   // Ends the present run (CANCELLED) after `grace` and then Run. Any thread.
   void Stop(absl::Duration grace);
+  // The load goes on, though it reads nothing. Any thread.
+  void NoteProgress() { ++units_done_; }
   // OK: Ready was sent and the stream stands.
   absl::Status Readiness() const;
 
  private:
-  v1::Heartbeat Heartbeat() const;
+  v1::Heartbeat Heartbeat();
   void OnMessage(const v1::FrontendMessage& message);
   void OnEnd(const absl::Status& status);
   void AnswerEstimates(Model& model);
@@ -48,6 +59,7 @@ class RankLoop {
   std::atomic<int64_t> units_done_ = 0;
 
   mutable absl::Mutex mu_;
+  ReadMeter reads_ ABSL_GUARDED_BY(mu_);
   std::string phase_ ABSL_GUARDED_BY(mu_) = "load";
   std::deque<v1::Run> runs_ ABSL_GUARDED_BY(mu_);
   std::optional<v1::Run> running_ ABSL_GUARDED_BY(mu_);

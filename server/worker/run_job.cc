@@ -53,6 +53,7 @@ class ProgressMarks {
     mark.set_attempt(run_.attempt());
     mark.set_stage(progress.stage);
     mark.set_total_steps(progress.total_steps);
+    mark.set_expected_seconds(context_.model.ExpectedSeconds(run_.generation(), progress.stage));
     context_.send(message);
   }
 

@@ -116,6 +116,7 @@ class Pages {  // /readyz asks the loop once there is one
       return loop == nullptr ? absl::UnavailableError("joining") : loop->Readiness();
     };
     KINORA_ASSIGN_OR_RETURN(pages_, HttpPages::Start(std::move(options)));
+    Log(Severity::kInfo, "pages", {{"http_port", absl::StrCat(pages_->port())}});
     return absl::OkStatus();
   }
   void SetLoop(const RankLoop* loop) { loop_ = loop; }
@@ -139,7 +140,7 @@ absl::Status Serve(const v1::WorkerConfig& config, const LoadModel& load) {
     RankLoop loop(*client, *store, metrics);
     const SignalThread signals(loop);
     pages.SetLoop(&loop);
-    absl::StatusOr<std::unique_ptr<Model>> loaded = load(config, metrics);
+    absl::StatusOr<std::unique_ptr<Model>> loaded = load(config, metrics, [&loop] { loop.NoteProgress(); });
     if (loaded.ok()) {
       model = *std::move(loaded);
       status = loop.Run(*model);

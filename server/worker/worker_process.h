@@ -14,7 +14,9 @@
 
 namespace kinora {
 
-using LoadModel = std::function<absl::StatusOr<std::unique_ptr<Model>>(const v1::WorkerConfig&, WorkerMetrics&)>;
+// `on_progress`: to be called now and then by a load that does something else than reading files.
+using LoadModel = std::function<absl::StatusOr<std::unique_ptr<Model>>(const v1::WorkerConfig&, WorkerMetrics&,
+                                                                       const std::function<void()>& on_progress)>;
 
 // Runs until the frontend or a signal ends it. `arguments`: argv without the program. Exit status: 0 told to leave, or
 // the frontend has gone; 2 a bad flag, configuration or model; 1 anything else.

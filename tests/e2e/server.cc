@@ -18,8 +18,9 @@ void Require(bool condition, const std::string& what) {
   if (!condition) throw std::runtime_error(what);
 }
 
-// "… name=VALUE …" of a log line.
-std::string Field(const std::string& line, const std::string& name) {
+}  // namespace
+
+std::string LogField(const std::string& line, const std::string& name) {
   const size_t at = line.find(absl::StrCat(" ", name, "="));
   if (at == std::string::npos) return "";
   const size_t begin = at + name.size() + 2;
@@ -43,8 +44,6 @@ std::string HttpGet(int port, const std::string& path) {
   return reply;
 }
 
-}  // namespace
-
 Server::Server(const TemporaryDirectory& directory, WorkerSetup worker)
     : directory_(directory), worker_(std::move(worker)) {}
 
@@ -62,7 +61,7 @@ void Server::Start(bool ready, const std::vector<std::string>& flags) {
   frontend_ = std::make_unique<Process>(arguments);
   const std::string line = frontend_->AwaitLine("serving");
   Require(!line.empty(), frontend_->Err());
-  http_port_ = Field(line, "http_port");
+  http_port_ = LogField(line, "http_port");
   if (ready) AwaitReadyGroup();
 }
 

@@ -13,6 +13,9 @@
 
 namespace kinora {
 
+std::string LogField(const std::string& line, const std::string& name);  // VALUE of "… name=VALUE …"; "": none
+std::string HttpGet(int port, const std::string& path);                  // the whole reply of 127.0.0.1
+
 struct WorkerSetup {
   std::string binary;              // kinora-worker, or the scripted one
   std::vector<std::string> flags;  // of the frontend, about the worker: --worker-model=…

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <cstdlib>
+
 #include "absl/strings/str_cat.h"
 #include "tests/e2e/server.h"
 
@@ -14,7 +16,7 @@ using testing::HasSubstr;
 
 constexpr char kModel[] = KINORA_SOURCE_DIR "/models/tiny/ltx-2.3-tiny-dev.safetensors";
 constexpr char kText[] = "text_encoder=" KINORA_SOURCE_DIR "/models/tiny/gemma";
-constexpr int kCancelled = 4;
+constexpr int kCancelled = 4, kUnreachable = 5;
 
 class TinyModel : public testing::Test {
  protected:
@@ -96,6 +98,37 @@ TEST_F(TinyModel, CtrlCEndsTheRunAtItsNextStepAndTheNextJobIsWhole) {
   EXPECT_EQ(client.Wait(), kCancelled);
   ASSERT_EQ(RunToEnd(Generate("served.mp4", 4)).status, 0);
   EXPECT_EQ(ReadFile(directory_.File("served.mp4")), Rendered(4));
+}
+
+TEST_F(TinyModel, TwoTokenRanksMakeTheSameFile) {
+  server_.Start(true, {"--worker-ranks=tokens=2"});
+  ASSERT_EQ(RunToEnd(Generate("served.mp4", 4)).status, 0);
+  EXPECT_EQ(ReadFile(directory_.File("served.mp4")), Rendered(4));
+  Process client(Generate("cancelled.mp4", 999));  // ranks agree on a cancel and go on together
+  ASSERT_NE(client.AwaitLine("denoise"), "") << client.Err();
+  client.Signal(SIGINT);
+  EXPECT_EQ(client.Wait(), kCancelled);
+  ASSERT_EQ(RunToEnd(Generate("again.mp4", 4)).status, 0);
+  EXPECT_EQ(ReadFile(directory_.File("again.mp4")), Rendered(4));
+}
+
+TEST_F(TinyModel, TheWorkersPagesTellTheTruth) {
+  server_.Start(true, {"--worker-http-address=127.0.0.1:0"});
+  const int port = std::atoi(LogField(server_.frontend().AwaitLine("event=pages"), "http_port").c_str());
+  EXPECT_THAT(HttpGet(port, "/livez"), HasSubstr("200 OK"));
+  EXPECT_THAT(HttpGet(port, "/readyz"), HasSubstr("200 OK"));
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(RunToEnd(Generate("served.mp4", 4)).status, 0);
+  const std::string page = HttpGet(port, "/metrics");
+  EXPECT_THAT(page, HasSubstr("kinora_denoise_step_seconds_count{stage=\"denoise\"} 8\n"));
+  EXPECT_THAT(page, HasSubstr("kinora_stage_duration_seconds_count{stage=\"denoise\"} 2\n"));
+  EXPECT_THAT(page, HasSubstr("kinora_artifact_upload_seconds_count 2\n"));
+}
+
+TEST_F(TinyModel, AWorkerThatCannotLoadSaysWhyAndIsTriedAgain) {
+  server_.Start(false, {"--worker-precision=fp8"});
+  EXPECT_NE(server_.frontend().AwaitLine("precision: fp8: not available yet"), "");
+  EXPECT_NE(server_.frontend().AwaitLine("exit status 2"), "");
+  EXPECT_EQ(server_.Run({"create", "--prompt=x"}).status, kUnreachable);
 }
 
 TEST_F(TinyModel, DescribesItselfAndEstimates) {

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -63,7 +64,8 @@ absl::Status ActAt(const Script& script, int step) {
 
 class ScriptedModel : public Model {
  public:
-  static absl::StatusOr<std::unique_ptr<Model>> Load(const v1::WorkerConfig&, WorkerMetrics&) {
+  static absl::StatusOr<std::unique_ptr<Model>> Load(const v1::WorkerConfig&, WorkerMetrics&,
+                                                     const std::function<void()>&) {
     return std::make_unique<ScriptedModel>();
   }
 
@@ -100,6 +102,7 @@ class ScriptedModel : public Model {
     estimate.set_fits(true);
     return estimate;
   }
+  double ExpectedSeconds(const v1::Generation&, const std::string&) const override { return 0; }
   absl::StatusOr<v1::Resolved> Resolve(const v1::Generation&) override {
     v1::Resolved resolved;
     resolved.set_precision("f32");
