@@ -14,6 +14,7 @@ namespace kinora {
 namespace {
 
 constexpr absl::Duration kEstimateTimeout = absl::Seconds(20);
+constexpr absl::Duration kLeaveGrace = absl::Seconds(2);
 
 absl::Status NoSuchGroup(const std::string& id) {
   return absl::NotFoundError(absl::StrCat("id: no worker group \"", id, "\" is here"));
@@ -204,7 +205,11 @@ void Dispatcher::Impl::OnLost(WorkerGroup& group, LossReason reason, const std::
       Requeue(attempt, why, /*lost_group=*/run->stop != StopReason::kRelease);
     }
   }
-  if (loss_listener_) loss_listener_(group.id(), group.incarnation(), why);
+  // A process that ended its stream is leaving, and says why as it goes; the others will not leave by themselves.
+  const absl::Duration grace = reason == LossReason::kDisconnected ? kLeaveGrace : absl::ZeroDuration();
+  At(now() + grace, [id = group.id(), incarnation = group.incarnation(), why](Impl& self) {
+    if (self.loss_listener_) self.loss_listener_(id, incarnation, why);
+  });
   // The group is on the stack of its own method: it goes once that has returned.
   const auto it = groups_.find(group.id());
   loop_.Post([this, dead = std::move(it->second)] { CheckHealth(); });
