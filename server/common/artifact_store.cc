@@ -19,7 +19,8 @@ absl::Status CheckArtifactKey(std::string_view key) {
     if (part.empty() || part.size() > kMaxPart) return refuse("a part must have 1 to 200 characters");
     if (part[0] == '.') return refuse("a part must not begin with a dot");
     for (const char c : part) {
-      if (!absl::ascii_isalnum(c) && c != '.' && c != '_' && c != '-') return refuse("only A-Z a-z 0-9 . _ - and / are allowed");
+      if (!absl::ascii_isalnum(c) && c != '.' && c != '_' && c != '-')
+        return refuse("only A-Z a-z 0-9 . _ - and / are allowed");
     }
   }
   return absl::OkStatus();

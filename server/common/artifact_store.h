@@ -1,8 +1,8 @@
-// Where finished files live. Thread-safe. Keys are relative paths of 1 to 8 parts of [A-Za-z0-9._-], none of which begins
-// with a dot: "<video id>/<attempt>/video.mp4". Calls block on the disk: never from a gRPC thread.
+// Where finished files live. Thread-safe. Keys are relative paths of 1 to 8 parts of [A-Za-z0-9._-], none of which
+// begins with a dot: "<video id>/<attempt>/video.mp4". Calls block on the disk: never from a gRPC thread.
 //
-// Errors: InvalidArgument (not a key), NotFound, ResourceExhausted (disk full; nothing is left behind), Unavailable (I/O),
-// DataLoss (the file is not what was put).
+// Errors: InvalidArgument (not a key), NotFound, ResourceExhausted (disk full; nothing is left behind), Unavailable
+// (I/O), DataLoss (the file is not what was put).
 #ifndef KINORA_SERVER_COMMON_ARTIFACT_STORE_H_
 #define KINORA_SERVER_COMMON_ARTIFACT_STORE_H_
 
@@ -32,8 +32,8 @@ class ArtifactReader {
 class ArtifactStore {
  public:
   virtual ~ArtifactStore() = default;
-  // Moves or copies the file into the store. `key` is readable only once this returned OK, and then survives a crash of the
-  // machine. Replaces what the key held before. `file` may be gone afterwards, also after an error.
+  // Moves or copies the file into the store. `key` is readable only once this returned OK, and then survives a crash of
+  // the machine. Replaces what the key held before. `file` may be gone afterwards, also after an error.
   virtual absl::StatusOr<StoredFile> Put(std::string_view key, const std::string& file) = 0;
   virtual absl::StatusOr<std::unique_ptr<ArtifactReader>> Open(std::string_view key) = 0;
   virtual absl::Status Delete(std::string_view prefix) = 0;  // `prefix` itself and all keys under "<prefix>/"; none: OK

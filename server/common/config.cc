@@ -25,7 +25,8 @@ using google::protobuf::Message;
 // A flag: the path of fields from the configuration down to a scalar.
 using FieldPath = std::vector<const FieldDescriptor*>;
 
-void CollectFlags(const google::protobuf::Descriptor* type, const FieldPath& above, std::map<std::string, FieldPath>& out) {
+void CollectFlags(const google::protobuf::Descriptor* type, const FieldPath& above,
+                  std::map<std::string, FieldPath>& out) {
   for (int i = 0; i < type->field_count(); ++i) {
     FieldPath path = above;
     path.push_back(type->field(i));
@@ -33,8 +34,8 @@ void CollectFlags(const google::protobuf::Descriptor* type, const FieldPath& abo
       CollectFlags(path.back()->message_type(), path, out);
       continue;
     }
-    const std::string name = absl::StrJoin(
-        path, "-", [](std::string* s, const FieldDescriptor* f) { absl::StrAppend(s, f->name()); });
+    const std::string name =
+        absl::StrJoin(path, "-", [](std::string* s, const FieldDescriptor* f) { absl::StrAppend(s, f->name()); });
     out[absl::StrReplaceAll(name, {{"_", "-"}})] = path;
   }
 }
@@ -51,7 +52,8 @@ Message* Parent(Message& config, const FieldPath& path) {
   return message;
 }
 
-absl::Status SetField(Message& message, const FieldDescriptor* field, const std::string& flag, const std::string& value) {
+absl::Status SetField(Message& message, const FieldDescriptor* field, const std::string& flag,
+                      const std::string& value) {
   const auto* reflection = message.GetReflection();
   const auto refuse = [&](const char* wanted) {
     return InvalidField(absl::StrCat("--", flag), absl::StrCat("\"", value, "\" is not ", wanted));
@@ -118,7 +120,8 @@ absl::Status MergeFile(const std::string& path, Message& config) {
   ErrorCollector errors;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&errors);
-  if (!parser.MergeFromString(text.str(), &config)) return InvalidField("--config", absl::StrCat(path, ":", errors.text()));
+  if (!parser.MergeFromString(text.str(), &config))
+    return InvalidField("--config", absl::StrCat(path, ":", errors.text()));
   return absl::OkStatus();
 }
 
@@ -208,7 +211,8 @@ absl::StatusOr<ConfigCommand> ParseConfig(const std::vector<std::string>& argume
     if (flag == flags.end()) continue;
     const FieldDescriptor* field = flag->second.back();
     Message* parent = Parent(config, flag->second);
-    if (field->is_repeated() && !std::exchange(replaced[field], true)) parent->GetReflection()->ClearField(parent, field);
+    if (field->is_repeated() && !std::exchange(replaced[field], true))
+      parent->GetReflection()->ClearField(parent, field);
     KINORA_RETURN_IF_ERROR(SetField(*parent, field, argument.name, argument.value));
   }
   return command;

@@ -21,7 +21,8 @@ void CheckListener(const v1::FrontendConfig& config, const char* field, const st
                    const std::string& token_file, std::vector<FieldViolation>& out) {
   if (address.empty() || IsLoopback(address) || config.insecure()) return;
   if (config.tls().certificate_file().empty() || token_file.empty()) {
-    out.push_back({field, absl::StrCat("\"", address, "\" is not loopback: set tls.certificate_file, tls.key_file and a "
+    out.push_back({field, absl::StrCat("\"", address,
+                                       "\" is not loopback: set tls.certificate_file, tls.key_file and a "
                                        "token file, or insecure")});
   }
 }
@@ -48,7 +49,8 @@ absl::Status CheckFrontendConfig(const v1::FrontendConfig& config) {
   CheckListener(config, "address", config.address(), config.token_file(), out);
   CheckListener(config, "admin_address", config.admin_address(), config.admin_token_file(), out);
   if (!config.http_address().empty() && !IsLoopback(config.http_address()) && !config.insecure()) {
-    out.push_back({"http_address", "not loopback: the pages have no authentication; put a proxy before them or set insecure"});
+    out.push_back(
+        {"http_address", "not loopback: the pages have no authentication; put a proxy before them or set insecure"});
   }
   if (config.tls().certificate_file().empty() != config.tls().key_file().empty()) {
     out.push_back({"tls", "certificate_file and key_file come together"});

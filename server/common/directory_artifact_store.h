@@ -16,10 +16,10 @@ class DirectoryArtifactStore : public ArtifactStore {
   // Creates `root` (mode 0700) if needed. Unavailable or PermissionDenied with the path otherwise.
   static absl::StatusOr<std::unique_ptr<DirectoryArtifactStore>> At(const std::string& root);
 
-  // A path inside the store for writing a file that is to be Put under `key`: on the same file system, so Put is a rename.
-  // Its directory exists. Files left here by a crash are removed by RemoveUnfinished.
+  // A path inside the store for writing a file that is to be Put under `key`: on the same file system, so Put is a
+  // rename. Its directory exists. Files left here by a crash are removed by RemoveUnfinished.
   absl::StatusOr<std::string> TemporaryPath(std::string_view key);
-  absl::Status RemoveUnfinished();  // at the start of the one frontend, before workers
+  absl::Status RemoveUnfinished();            // at the start of the one frontend, before workers
   absl::StatusOr<int64_t> FreeBytes() const;  // for an unprivileged process
 
   absl::StatusOr<StoredFile> Put(std::string_view key, const std::string& file) override;

@@ -26,8 +26,15 @@ int Reply(mg_connection* connection, int code, std::string_view content_type, co
 
 absl::StatusOr<std::unique_ptr<HttpPages>> HttpPages::Start(HttpPagesOptions options) {
   std::unique_ptr<HttpPages> pages(new HttpPages(std::move(options)));
-  const char* settings[] = {"listening_ports",    pages->options_.address.c_str(), "num_threads", "2",
-                            "request_timeout_ms", "10000", "enable_keep_alive", "no", nullptr};
+  const char* settings[] = {"listening_ports",
+                            pages->options_.address.c_str(),
+                            "num_threads",
+                            "2",
+                            "request_timeout_ms",
+                            "10000",
+                            "enable_keep_alive",
+                            "no",
+                            nullptr};
   mg_callbacks callbacks = {};
   pages->context_ = mg_start(&callbacks, nullptr, settings);
   if (pages->context_ == nullptr) {

@@ -16,10 +16,10 @@ struct mg_context;
 namespace kinora {
 
 struct HttpPagesOptions {
-  std::string address;                       // "127.0.0.1:8480"; port 0 picks one
-  std::function<std::string()> metrics;      // the page's text; thread-safe, as are the others
-  std::function<absl::Status()> live;        // not OK: restart this process
-  std::function<absl::Status()> ready;       // not OK: send no requests
+  std::string address;                   // "127.0.0.1:8480"; port 0 picks one
+  std::function<std::string()> metrics;  // the page's text; thread-safe, as are the others
+  std::function<absl::Status()> live;    // not OK: restart this process
+  std::function<absl::Status()> ready;   // not OK: send no requests
 };
 
 class HttpPages {

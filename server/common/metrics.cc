@@ -25,22 +25,22 @@ auto& HistogramFamily(Registry& registry, const char* name, const char* help) {
 std::string MetricsPage::Text() const { return prometheus::TextSerializer().Serialize(registry_.Collect()); }
 
 const prometheus::Histogram::BucketBoundaries& RequestBuckets() {
-  static const auto* bounds = new prometheus::Histogram::BucketBoundaries{0.5, 1,  2,   5,   10,  20,
-                                                                          45,  90, 180, 300, 600, 1800};
+  static const auto* bounds =
+      new prometheus::Histogram::BucketBoundaries{0.5, 1, 2, 5, 10, 20, 45, 90, 180, 300, 600, 1800};
   return *bounds;
 }
 
 const prometheus::Histogram::BucketBoundaries& StepBuckets() {
-  static const auto* bounds = new prometheus::Histogram::BucketBoundaries{
-      0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60, 180, 600};
+  static const auto* bounds =
+      new prometheus::Histogram::BucketBoundaries{0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60, 180, 600};
   return *bounds;
 }
 
 FrontendMetrics::FrontendMetrics(Registry& registry)
-    : requests_total(CounterFamily(registry, "kinora_requests_total",
-                                   "Jobs at their end and refused requests, by gRPC code")),
-      admission_rejected_total(CounterFamily(registry, "kinora_admission_rejected_total",
-                                             "Requests refused before they became a job")),
+    : requests_total(
+          CounterFamily(registry, "kinora_requests_total", "Jobs at their end and refused requests, by gRPC code")),
+      admission_rejected_total(
+          CounterFamily(registry, "kinora_admission_rejected_total", "Requests refused before they became a job")),
       queue_depth(GaugeFamily(registry, "kinora_queue_depth", "Jobs waiting for a worker group")),
       queue_wait_seconds(HistogramFamily(registry, "kinora_queue_wait_seconds", "Time from QUEUED to RUNNING")
                              .Add({}, RequestBuckets())),
@@ -48,14 +48,16 @@ FrontendMetrics::FrontendMetrics(Registry& registry)
                                                "Time from creation to the end, of completed jobs")),
       jobs_running(GaugeFamily(registry, "kinora_jobs_running", "Jobs that a worker group has").Add({})),
       watchers(GaugeFamily(registry, "kinora_watchers", "Open event streams").Add({})),
-      cancel_latency_seconds(HistogramFamily(registry, "kinora_cancel_latency_seconds",
-                                             "Time from the cancel of a running job to its end")
-                                 .Add({}, StepBuckets())),
+      cancel_latency_seconds(
+          HistogramFamily(registry, "kinora_cancel_latency_seconds", "Time from the cancel of a running job to its end")
+              .Add({}, StepBuckets())),
       group_state(GaugeFamily(registry, "kinora_group_state", "1 for the state that a worker group is in")),
       group_restarts_total(CounterFamily(registry, "kinora_group_restarts_total", "Restarts of worker groups")),
-      artifact_bytes_total(CounterFamily(registry, "kinora_artifact_bytes_total", "Bytes of completed artifacts").Add({})),
+      artifact_bytes_total(
+          CounterFamily(registry, "kinora_artifact_bytes_total", "Bytes of completed artifacts").Add({})),
       device_seconds_total(
-          CounterFamily(registry, "kinora_device_seconds_total", "Device time of ended jobs, over all ranks").Add({})) {}
+          CounterFamily(registry, "kinora_device_seconds_total", "Device time of ended jobs, over all ranks").Add({})) {
+}
 
 WorkerMetrics::WorkerMetrics(Registry& registry)
     : stage_duration_seconds(HistogramFamily(registry, "kinora_stage_duration_seconds", "Device time of a stage")),

@@ -1,5 +1,5 @@
-// Every metric of the frontend and of a worker. One that is not a field here does not exist; its label values are bounded
-// by what is said beside it. A process makes the struct that it fills and hands `Page` to its HttpPages.
+// Every metric of the frontend and of a worker. One that is not a field here does not exist; its label values are
+// bounded by what is said beside it. A process makes the struct that it fills and hands `Page` to its HttpPages.
 #ifndef KINORA_SERVER_COMMON_METRICS_H_
 #define KINORA_SERVER_COMMON_METRICS_H_
 
@@ -29,20 +29,22 @@ const prometheus::Histogram::BucketBoundaries& StepBuckets();
 struct FrontendMetrics {
   explicit FrontendMetrics(prometheus::Registry& registry);
 
-  // Jobs at their end, and requests refused before they became one. model: one that is known, else "unknown"; recipe: the
-  // enum's name; code: the gRPC code's name (OK, CANCELLED, …).
+  // Jobs at their end, and requests refused before they became one. model: one that is known, else "unknown"; recipe:
+  // the enum's name; code: the gRPC code's name (OK, CANCELLED, …).
   prometheus::Family<prometheus::Counter>& requests_total;
-  prometheus::Family<prometheus::Counter>& admission_rejected_total;  // reason: "invalid", "queue_full", "draining", "disk_full", …
-  prometheus::Family<prometheus::Gauge>& queue_depth;                 // priority: −10…10
-  prometheus::Histogram& queue_wait_seconds;                          // QUEUED → RUNNING, every attempt
-  prometheus::Family<prometheus::Histogram>& request_duration_seconds;  // model, recipe; creation → end, of COMPLETED jobs
+  prometheus::Family<prometheus::Counter>&
+      admission_rejected_total;                        // reason: "invalid", "queue_full", "draining", "disk_full", …
+  prometheus::Family<prometheus::Gauge>& queue_depth;  // priority: −10…10
+  prometheus::Histogram& queue_wait_seconds;           // QUEUED → RUNNING, every attempt
+  prometheus::Family<prometheus::Histogram>&
+      request_duration_seconds;  // model, recipe; creation → end, of COMPLETED jobs
   prometheus::Gauge& jobs_running;
   prometheus::Gauge& watchers;
-  prometheus::Histogram& cancel_latency_seconds;                      // CancelVideo of a running job → CANCELLED
-  prometheus::Family<prometheus::Gauge>& group_state;                 // group, state: 1 for the present state, 0 for the others
-  prometheus::Family<prometheus::Counter>& group_restarts_total;      // reason
-  prometheus::Counter& artifact_bytes_total;                          // of COMPLETED jobs
-  prometheus::Counter& device_seconds_total;                          // Usage.device_seconds, all jobs
+  prometheus::Histogram& cancel_latency_seconds;       // CancelVideo of a running job → CANCELLED
+  prometheus::Family<prometheus::Gauge>& group_state;  // group, state: 1 for the present state, 0 for the others
+  prometheus::Family<prometheus::Counter>& group_restarts_total;  // reason
+  prometheus::Counter& artifact_bytes_total;                      // of COMPLETED jobs
+  prometheus::Counter& device_seconds_total;                      // Usage.device_seconds, all jobs
 };
 
 struct WorkerMetrics {

@@ -35,8 +35,8 @@ absl::Status InvalidFields(const std::vector<FieldViolation>& violations) {
     added->set_field(violation.field);
     added->set_description(violation.description);
   }
-  absl::Status status = absl::InvalidArgumentError(
-      absl::StrJoin(violations, "; ", [](std::string* out, const FieldViolation& violation) {
+  absl::Status status =
+      absl::InvalidArgumentError(absl::StrJoin(violations, "; ", [](std::string* out, const FieldViolation& violation) {
         absl::StrAppend(out, violation.field, ": ", violation.description);
       }));
   SetDetail(status, detail);
@@ -99,8 +99,7 @@ google::rpc::Status ToRpcStatus(const absl::Status& status) {
 absl::Status FromRpcStatus(const google::rpc::Status& status) {
   constexpr int kLastCode = static_cast<int>(absl::StatusCode::kUnauthenticated);
   const bool known = status.code() >= 0 && status.code() <= kLastCode;
-  absl::Status out(known ? static_cast<absl::StatusCode>(status.code()) : absl::StatusCode::kUnknown,
-                   status.message());
+  absl::Status out(known ? static_cast<absl::StatusCode>(status.code()) : absl::StatusCode::kUnknown, status.message());
   for (const auto& detail : status.details()) out.SetPayload(detail.type_url(), absl::Cord(detail.value()));
   return out;
 }

@@ -31,7 +31,7 @@ absl::Status WithErrorInfo(absl::Status status, std::string_view reason,
                            const std::map<std::string, std::string>& metadata = {});
 absl::Status WithRetryInfo(absl::Status status, absl::Duration delay);
 
-std::string ErrorReason(const absl::Status& status);               // of its ErrorInfo; "": none
+std::string ErrorReason(const absl::Status& status);                 // of its ErrorInfo; "": none
 std::vector<FieldViolation> Violations(const absl::Status& status);  // of its BadRequest
 
 google::rpc::Status ToRpcStatus(const absl::Status& status);

@@ -5,9 +5,9 @@
 namespace kinora {
 namespace {
 
-constexpr int64_t kFirstSecond = -62135596800;        // 0001-01-01T00:00:00Z
-constexpr int64_t kLastSecond = 253402300799;         // 9999-12-31T23:59:59Z
-constexpr int64_t kDurationSeconds = 315576000000;    // 10,000 years
+constexpr int64_t kFirstSecond = -62135596800;      // 0001-01-01T00:00:00Z
+constexpr int64_t kLastSecond = 253402300799;       // 9999-12-31T23:59:59Z
+constexpr int64_t kDurationSeconds = 315576000000;  // 10,000 years
 
 }  // namespace
 

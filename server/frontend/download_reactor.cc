@@ -30,12 +30,13 @@ void DownloadReactor::Download(const v1::DownloadArtifactRequest& request) {
 
 void DownloadReactor::OnVideo(const v1::Video& video, const v1::DownloadArtifactRequest& request) {
   if (video.state() != v1::Video::COMPLETED) {
-    return Fail(absl::FailedPreconditionError(
-        absl::StrCat(video.id(), " is ", v1::Video::State_Name(video.state()), "; artifacts are there once it is COMPLETED")));
+    return Fail(absl::FailedPreconditionError(absl::StrCat(video.id(), " is ", v1::Video::State_Name(video.state()),
+                                                           "; artifacts are there once it is COMPLETED")));
   }
-  const auto found = std::find_if(video.artifacts().begin(), video.artifacts().end(), [&](const v1::Artifact& artifact) {
-    return request.artifact_id().empty() || artifact.id() == request.artifact_id();
-  });
+  const auto found =
+      std::find_if(video.artifacts().begin(), video.artifacts().end(), [&](const v1::Artifact& artifact) {
+        return request.artifact_id().empty() || artifact.id() == request.artifact_id();
+      });
   if (found == video.artifacts().end()) {
     const std::string ids = absl::StrJoin(video.artifacts(), ", ", [](std::string* out, const v1::Artifact& artifact) {
       absl::StrAppend(out, "\"", artifact.id(), "\"");
@@ -46,7 +47,8 @@ void DownloadReactor::OnVideo(const v1::Video& video, const v1::DownloadArtifact
     return Fail(absl::OutOfRangeError(absl::StrCat("offset: not within 0..", found->bytes())));
   }
   const std::string key = absl::StrCat(video.id(), "/", video.attempt(), "/", found->id());
-  context_.disk.Post([reactor = shared_from_this(), key, offset = request.offset()] { reactor->OpenFile(key, offset); });
+  context_.disk.Post(
+      [reactor = shared_from_this(), key, offset = request.offset()] { reactor->OpenFile(key, offset); });
 }
 
 void DownloadReactor::OpenFile(const std::string& key, int64_t offset) {

@@ -1,5 +1,5 @@
-// Sends one artifact in chunks. Each is read on the disk's loop while nothing is being written, so a slow client holds one
-// chunk of memory and no thread.
+// Sends one artifact in chunks. Each is read on the disk's loop while nothing is being written, so a slow client holds
+// one chunk of memory and no thread.
 #ifndef KINORA_SERVER_FRONTEND_DOWNLOAD_REACTOR_H_
 #define KINORA_SERVER_FRONTEND_DOWNLOAD_REACTOR_H_
 
@@ -32,7 +32,7 @@ class DownloadReactor : public grpc::ServerWriteReactor<v1::ArtifactChunk>,
   void FinishOnce(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   ServiceContext& context_;
-  std::shared_ptr<DownloadReactor> self_;  // until OnDone
+  std::shared_ptr<DownloadReactor> self_;   // until OnDone
   std::unique_ptr<ArtifactReader> reader_;  // of the disk's loop
   int64_t offset_ = 0;                      // of the next chunk; the same
   v1::ArtifactChunk chunk_;                 // belongs to the write in progress

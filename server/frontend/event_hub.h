@@ -1,5 +1,6 @@
-// Hands events to those who watch. A subscription is a mailbox: stored events are kept in order and never lost; of steps
-// and previews only the latest is kept, so a slow reader costs one slot and loses nothing that matters. Thread-safe.
+// Hands events to those who watch. A subscription is a mailbox: stored events are kept in order and never lost; of
+// steps and previews only the latest is kept, so a slow reader costs one slot and loses nothing that matters.
+// Thread-safe.
 //
 // Stored events come from the JobStore's listener (Publish), steps from whoever runs the job (PublishStep).
 #ifndef KINORA_SERVER_FRONTEND_EVENT_HUB_H_
@@ -62,8 +63,8 @@ class EventHub {
   // ResourceExhausted above max_subscriptions. `wake` runs on the publisher's thread and must not block.
   absl::StatusOr<std::shared_ptr<Subscription>> Subscribe(const std::string& video_id, std::function<void()> wake);
 
-  void Publish(const v1::VideoEvent& event);      // stored: `sequence` is its own
-  void PublishStep(v1::VideoEvent event);         // step or preview; the hub fills in `time`, the watch `sequence`
+  void Publish(const v1::VideoEvent& event);  // stored: `sequence` is its own
+  void PublishStep(v1::VideoEvent event);     // step or preview; the hub fills in `time`, the watch `sequence`
 
   // Fills in `progress` of a running video from its latest step, which no store has.
   void AddLatestStep(v1::Video& video) const;

@@ -33,11 +33,11 @@ constexpr char kOwner[] = "embedded";
 constexpr absl::Duration kCutStreams = absl::Seconds(1);  // for open watches to be told of the end
 
 absl::Status FullDisk(int64_t free_bytes, int64_t needed) {
-  return WithErrorInfo(WithRetryInfo(absl::ResourceExhaustedError(absl::StrCat(
-                                         "min_free_bytes: ", free_bytes, " bytes are free for artifacts, ", needed,
-                                         " are wanted")),
-                                     absl::Minutes(1)),
-                       "DISK_FULL");
+  return WithErrorInfo(
+      WithRetryInfo(absl::ResourceExhaustedError(absl::StrCat(
+                        "min_free_bytes: ", free_bytes, " bytes are free for artifacts, ", needed, " are wanted")),
+                    absl::Minutes(1)),
+      "DISK_FULL");
 }
 
 absl::StatusOr<TokenSet> LoadTokens(const std::string& path) {
@@ -58,7 +58,7 @@ class EmbeddedFrontend : public Frontend {
     MakeDispatcher();
     KINORA_RETURN_IF_ERROR(Recover());
     KINORA_RETURN_IF_ERROR(StartServers());
-    StartWorker();
+    KINORA_RETURN_IF_ERROR(StartWorker());
     return StartPages();
   }
 
@@ -78,8 +78,8 @@ class EmbeddedFrontend : public Frontend {
 
  private:
   void MakeQueueAndHub() {
-    hub_ = std::make_unique<EventHub>(clock_, absl::Seconds(config_.heartbeat_interval_seconds()),
-                                      config_.max_watchers());
+    hub_ =
+        std::make_unique<EventHub>(clock_, absl::Seconds(config_.heartbeat_interval_seconds()), config_.max_watchers());
     queue_ = std::make_unique<JobQueue>(config_.queue_capacity(), [this](int priority, int jobs) {
       metrics_.queue_depth.Add({{"priority", absl::StrCat(priority)}}).Set(jobs);
     });
@@ -160,8 +160,8 @@ class EmbeddedFrontend : public Frontend {
     control.restart = [this](const std::string& id, Done<v1::WorkerGroup> done) {
       dispatcher_->RestartGroup(id, std::move(done));
     };
-    KINORA_ASSIGN_OR_RETURN(
-        server_, FrontendServer::Start(config_, *context_, std::move(control), std::move(admin_tokens)));
+    KINORA_ASSIGN_OR_RETURN(server_,
+                            FrontendServer::Start(config_, *context_, std::move(control), std::move(admin_tokens)));
     dispatcher_->SetHealthListener([this](bool ready, const std::map<std::string, bool>& groups) {
       ready_ = ready;
       server_->SetReady(ready, groups);
@@ -175,15 +175,10 @@ class EmbeddedFrontend : public Frontend {
     return *free_bytes >= config_.min_free_bytes() ? absl::OkStatus() : FullDisk(*free_bytes, config_.min_free_bytes());
   }
 
-  void StartWorker() {
+  absl::Status StartWorker() {
     const std::string address = absl::StrCat("unix:", state_.File("worker.sock"));
-    auto join = JoinServer::Start(*dispatcher_, address, kBuildVersion);
-    if (!join.ok()) {
-      worker_error_ = join.status();
-      return;
-    }
-    join_ = *std::move(join);
-    if (config_.worker().model().empty()) return;  // a group that somebody else starts may join
+    KINORA_ASSIGN_OR_RETURN(join_, JoinServer::Start(*dispatcher_, address, kBuildVersion));
+    if (config_.worker().model().empty()) return absl::OkStatus();  // a group that somebody else starts may join
     v1::WorkerConfig worker = config_.worker();
     worker.set_frontend(address);
     worker.set_log_format(config_.log_format());
@@ -191,18 +186,18 @@ class EmbeddedFrontend : public Frontend {
     options.binary = config_.worker_binary();
     options.arguments = ToFlags(worker);
     options.group = worker.group();
-    dispatcher_->SetLossListener([this](const std::string&, const std::string& incarnation, const std::string&) {
-      supervisor_->Kill(incarnation);
-    });
     supervisor_ = std::make_unique<Supervisor>(
         std::move(options), clock_,
         [this](const std::string& group, const std::string& incarnation, const std::string& why) {
           dispatcher_->ProcessEnded(group, incarnation, why);
         });
+    dispatcher_->SetLossListener([this](const std::string&, const std::string& incarnation, const std::string&) {
+      supervisor_->Kill(incarnation);
+    });
+    return absl::OkStatus();
   }
 
   absl::Status StartPages() {
-    KINORA_RETURN_IF_ERROR(worker_error_);
     if (config_.http_address().empty()) return absl::OkStatus();
     HttpPagesOptions options;
     options.address = config_.http_address();
@@ -249,7 +244,6 @@ class EmbeddedFrontend : public Frontend {
   std::unique_ptr<JoinServer> join_;
   std::unique_ptr<Supervisor> supervisor_;
   std::unique_ptr<HttpPages> pages_;
-  absl::Status worker_error_;
   std::atomic<bool> ready_ = false;
   std::atomic<bool> draining_ = false;
   bool drained_ = false;
@@ -270,13 +264,14 @@ absl::StatusOr<std::unique_ptr<Frontend>> Frontend::Start(const v1::FrontendConf
 absl::Status CheckFrontendFiles(const v1::FrontendConfig& config) {
   std::vector<FieldViolation> problems;
   const auto readable = [&](const char* field, const std::string& path) {
-    if (!path.empty() && access(path.c_str(), R_OK) != 0) problems.push_back({field, absl::StrCat("cannot read ", path)});
+    if (!path.empty() && access(path.c_str(), R_OK) != 0)
+      problems.push_back({field, absl::StrCat("cannot read ", path)});
   };
   readable("tls.certificate_file", config.tls().certificate_file());
   readable("tls.key_file", config.tls().key_file());
   readable("tls.client_ca_file", config.tls().client_ca_file());
-  for (const auto& [field, path] : {std::pair{"token_file", config.token_file()},
-                                    std::pair{"admin_token_file", config.admin_token_file()}}) {
+  for (const auto& [field, path] :
+       {std::pair{"token_file", config.token_file()}, std::pair{"admin_token_file", config.admin_token_file()}}) {
     if (const auto tokens = LoadTokens(path); !tokens.ok()) {
       problems.push_back({field, std::string(tokens.status().message())});
     }

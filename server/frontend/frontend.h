@@ -1,5 +1,5 @@
-// The whole frontend of one machine, put together from a configuration: state directory, job store, queue, dispatcher, the
-// supervised worker group, servers and pages. kinora-frontend is this and a signal handler.
+// The whole frontend of one machine, put together from a configuration: state directory, job store, queue, dispatcher,
+// the supervised worker group, servers and pages. kinora-frontend is this and a signal handler.
 #ifndef KINORA_SERVER_FRONTEND_FRONTEND_H_
 #define KINORA_SERVER_FRONTEND_FRONTEND_H_
 
@@ -14,9 +14,10 @@ namespace kinora {
 
 class Frontend {
  public:
-  // Starts everything; jobs that an earlier frontend left are queued again before the first call is served. Errors name the
-  // field of the configuration.
-  static absl::StatusOr<std::unique_ptr<Frontend>> Start(const v1::FrontendConfig& config, Clock& clock = Clock::Real());
+  // Starts everything; jobs that an earlier frontend left are queued again before the first call is served. Errors name
+  // the field of the configuration.
+  static absl::StatusOr<std::unique_ptr<Frontend>> Start(const v1::FrontendConfig& config,
+                                                         Clock& clock = Clock::Real());
   virtual ~Frontend() = default;  // without Drain: like a crash, but in order
 
   // Stops admitting, gives running jobs drain_grace_seconds to end, queues what is left again, ends the worker and the

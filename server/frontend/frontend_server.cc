@@ -93,7 +93,9 @@ class Server : public FrontendServer {
     return absl::OkStatus();
   }
 
-  void SetAccepting(bool accepting) override { public_server_->GetHealthCheckService()->SetServingStatus("", accepting); }
+  void SetAccepting(bool accepting) override {
+    public_server_->GetHealthCheckService()->SetServingStatus("", accepting);
+  }
 
   void SetReady(bool ready, const std::map<std::string, bool>& groups) override {
     auto* health = public_server_->GetHealthCheckService();
@@ -113,7 +115,8 @@ class Server : public FrontendServer {
 
  private:
   static absl::Status CannotListen(const char* field, const std::string& address) {
-    return absl::UnavailableError(absl::StrCat(field, ": cannot listen on ", address, " (in use, or not host:port or unix:PATH)"));
+    return absl::UnavailableError(
+        absl::StrCat(field, ": cannot listen on ", address, " (in use, or not host:port or unix:PATH)"));
   }
 
   // The services outlive the servers.

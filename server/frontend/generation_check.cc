@@ -30,7 +30,8 @@ bool HasFixedSigmas(Recipe recipe) {
 
 Recipe DefaultRecipe(const v1::ModelInfo& model) {
   if (model.defaults().recipe() != v1::Generation::RECIPE_UNSPECIFIED) return model.defaults().recipe();
-  return model.kind() == "distilled" ? v1::Generation::DISTILLED : v1::Generation::ONE_STAGE;
+  if (model.kind() == "distilled") return v1::Generation::DISTILLED;
+  return model.kind() == "dev" ? v1::Generation::ONE_STAGE : v1::Generation::RECIPE_UNSPECIFIED;
 }
 
 // What the model sets in this recipe.
@@ -105,8 +106,10 @@ bool CheckGrid(const Grid& grid, Problems& out) {
     return true;
   }
   if (grid.value < grid.smallest || (grid.value - grid.offset) % multiple != 0) {
-    out.push_back({grid.field, absl::StrCat(grid.value, grid.offset == 0 ? " is not a multiple of " : " is not 1 more than a multiple of ",
-                                            multiple, "; nearest: ", nearest)});
+    out.push_back(
+        {grid.field,
+         absl::StrCat(grid.value, grid.offset == 0 ? " is not a multiple of " : " is not 1 more than a multiple of ",
+                      multiple, "; nearest: ", nearest)});
   }
   return false;
 }
@@ -130,8 +133,9 @@ void CheckShape(const v1::ModelInfo& model, const v1::Generation& effective, Pro
   const int64_t fits = limits.max_tokens() / per_frame;  // latent frames of this size
   const int64_t per_step = std::max<int64_t>(1, frames / kFramesPerToken);
   const std::string nearest =
-      fits < 1 ? "reduce width or height"
-               : absl::StrCat("nearest at this size: ", (fits - 1) / per_step * per_step * kFramesPerToken + 1, " frames");
+      fits < 1
+          ? "reduce width or height"
+          : absl::StrCat("nearest at this size: ", (fits - 1) / per_step * per_step * kFramesPerToken + 1, " frames");
   out.push_back({"generation.num_frames", absl::StrCat(per_frame * latent_frames, " video tokens; at most ",
                                                        limits.max_tokens(), "; ", nearest)});
 }
@@ -140,14 +144,15 @@ void CheckSchedule(const v1::Generation& asked, const v1::Generation& effective,
   const int count = asked.sigmas_size();
   const int32_t steps = asked.num_inference_steps();
   if (steps < 0 || steps > kMaxSteps) {
-    out.push_back({"generation.num_inference_steps", absl::StrCat(steps, " is not within 1..", kMaxSteps, "; nearest: ",
-                                                                  std::clamp(steps, 1, kMaxSteps))});
+    out.push_back({"generation.num_inference_steps", absl::StrCat(steps, " is not within 1..", kMaxSteps,
+                                                                  "; nearest: ", std::clamp(steps, 1, kMaxSteps))});
   } else if (count > 0 && steps != 0 && steps != count - 1) {
     out.push_back({"generation.num_inference_steps",
                    absl::StrCat(steps, " with ", count, " sigmas; nearest: ", count - 1, ", or leave it out")});
   } else if (count == 0 && HasFixedSigmas(effective.recipe()) && steps != 0 && steps != kDistilledSteps) {
-    out.push_back({"generation.num_inference_steps", absl::StrCat(steps, " with the fixed sigmas of the recipe; nearest: ",
-                                                                  kDistilledSteps, ", or leave it out")});
+    out.push_back(
+        {"generation.num_inference_steps",
+         absl::StrCat(steps, " with the fixed sigmas of the recipe; nearest: ", kDistilledSteps, ", or leave it out")});
   }
   if (asked.schedule_tokens() < -1) out.push_back({"generation.schedule_tokens", "must be −1 or more; nearest: -1"});
   if (count == 0) return;
@@ -171,14 +176,16 @@ void CheckSchedule(const v1::Generation& asked, const v1::Generation& effective,
 void CheckGuidance(const char* field, bool given, const v1::Guidance& guidance, const v1::Generation& effective,
                    Problems& out) {
   if (!given) return;
-  const auto add = [&](const char* name, std::string why) { out.push_back({absl::StrCat(field, name), std::move(why)}); };
+  const auto add = [&](const char* name, std::string why) {
+    out.push_back({absl::StrCat(field, name), std::move(why)});
+  };
   if (!HasGuidance(effective.recipe()) && !IsOff(guidance)) {
     add("", absl::StrCat("the recipe ", v1::Generation::Recipe_Name(effective.recipe()),
                          " has no guidance; leave it out or set every term off"));
   }
   if (guidance.rescale() < 0 || guidance.rescale() > 1) {
-    add(".rescale", absl::StrCat(guidance.rescale(), " is not within 0..1; nearest: ",
-                                 std::clamp(guidance.rescale(), 0.0, 1.0)));
+    add(".rescale",
+        absl::StrCat(guidance.rescale(), " is not within 0..1; nearest: ", std::clamp(guidance.rescale(), 0.0, 1.0)));
   }
   if (guidance.skip_step() < 0) add(".skip_step", "must be 0 or more; nearest: 0");
   for (const int32_t block : guidance.stg_blocks()) {
@@ -192,9 +199,26 @@ void CheckText(const char* field, const std::string& text, Problems& out) {
   out.push_back({field, absl::StrCat(text.size(), " bytes; at most ", kMaxPromptBytes)});
 }
 
+void CheckRecipe(const v1::ModelInfo& model, Recipe recipe, Problems& out) {
+  if (recipe == v1::Generation::RECIPE_UNSPECIFIED) {
+    out.push_back({"generation.recipe", absl::StrCat("needed: ", model.id(),
+                                                     " does not say whether it is dev or distilled "
+                                                     "(its worker takes --model kind=dev or kind=distilled)")});
+    return;
+  }
+  const bool listed = std::find(model.recipes().begin(), model.recipes().end(), recipe) != model.recipes().end();
+  // The others are not built yet, which is another answer than this one.
+  const bool built = recipe == v1::Generation::ONE_STAGE || recipe == v1::Generation::DISTILLED;
+  if (!listed && built) {
+    out.push_back({"generation.recipe",
+                   absl::StrCat(v1::Generation::Recipe_Name(recipe), " is not one of ", model.id(), "'s recipes")});
+  }
+}
+
 void CheckMedia(const v1::Generation& asked, Problems& out) {
   if (asked.conditions_size() > kMaxConditions) {
-    out.push_back({"generation.conditions", absl::StrCat(asked.conditions_size(), " of them; at most ", kMaxConditions)});
+    out.push_back(
+        {"generation.conditions", absl::StrCat(asked.conditions_size(), " of them; at most ", kMaxConditions)});
   }
   for (int i = 0; i < asked.conditions_size(); ++i) {
     const v1::Condition& condition = asked.conditions(i);
@@ -239,11 +263,7 @@ void CheckGenerationFor(const v1::ModelInfo& model, const v1::Generation& asked,
                         Problems& out, bool& too_large) {
   CheckText("generation.prompt", asked.prompt(), out);
   CheckText("generation.negative_prompt", asked.negative_prompt(), out);
-  if (std::find(model.recipes().begin(), model.recipes().end(), effective.recipe()) == model.recipes().end() &&
-      (effective.recipe() == v1::Generation::ONE_STAGE || effective.recipe() == v1::Generation::DISTILLED)) {
-    out.push_back({"generation.recipe",
-                   absl::StrCat(v1::Generation::Recipe_Name(effective.recipe()), " is not one of ", model.id(), "'s recipes")});
-  }
+  CheckRecipe(model, effective.recipe(), out);
   CheckShape(model, effective, out, too_large);
   if (!(effective.frame_rate() > 0 && effective.frame_rate() <= kMaxFrameRate)) {
     out.push_back({"generation.frame_rate", absl::StrCat(effective.frame_rate(), " is not within 0..", kMaxFrameRate)});

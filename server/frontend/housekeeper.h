@@ -1,5 +1,5 @@
-// What happens to jobs after everybody has turned away: expired and deleted ones lose their artifacts, those whose client
-// went away are cancelled. One thread of its own, on which artifacts are deleted.
+// What happens to jobs after everybody has turned away: expired and deleted ones lose their artifacts, those whose
+// client went away are cancelled. One thread of its own, on which artifacts are deleted.
 #ifndef KINORA_SERVER_FRONTEND_HOUSEKEEPER_H_
 #define KINORA_SERVER_FRONTEND_HOUSEKEEPER_H_
 

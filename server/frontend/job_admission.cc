@@ -27,23 +27,22 @@ void Refuse(ServiceContext& context, const std::string& model, const v1::CreateV
 
 void Store(ServiceContext& context, Validated validated, Done<Created> done) {
   const v1::CreateVideoRequest request = std::move(validated.request);
-  context.store.Create(
-      request, validated.effective,
-      [&context, request, done = std::move(done)](absl::StatusOr<Created> created) mutable {
-        if (!created.ok()) {
-          context.queue.Unreserve();
-          Refuse(context, request.model(), request, created.status());
-        } else if (created->replayed) {
-          context.queue.Unreserve();
-        } else {
-          Log(Severity::kInfo, "job_created",
-              {{"job", created->video.id()},
-               {"model", request.model()},
-               {"recipe", v1::Generation::Recipe_Name(created->video.effective().recipe())}});
-          context.queue.Push(ToQueuedJob(created->video, request.scheduling()));
-        }
-        done(std::move(created));
-      });
+  context.store.Create(request, validated.effective,
+                       [&context, request, done = std::move(done)](absl::StatusOr<Created> created) mutable {
+                         if (!created.ok()) {
+                           context.queue.Unreserve();
+                           Refuse(context, request.model(), request, created.status());
+                         } else if (created->replayed) {
+                           context.queue.Unreserve();
+                         } else {
+                           Log(Severity::kInfo, "job_created",
+                               {{"job", created->video.id()},
+                                {"model", request.model()},
+                                {"recipe", v1::Generation::Recipe_Name(created->video.effective().recipe())}});
+                           context.queue.Push(ToQueuedJob(created->video, request.scheduling()));
+                         }
+                         done(std::move(created));
+                       });
 }
 
 }  // namespace

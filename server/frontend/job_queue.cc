@@ -23,8 +23,8 @@ absl::Status JobQueue::Reserve() {
     return WithErrorInfo(WithRetryInfo(absl::UnavailableError("the server is draining"), absl::Seconds(5)), "DRAINING");
   }
   if (static_cast<int>(jobs_.size()) + reserved_ >= capacity_) {
-    return WithErrorInfo(WithRetryInfo(absl::ResourceExhaustedError(absl::StrCat(
-                                           "queue_capacity: ", capacity_, " jobs are waiting already")),
+    return WithErrorInfo(WithRetryInfo(absl::ResourceExhaustedError(
+                                           absl::StrCat("queue_capacity: ", capacity_, " jobs are waiting already")),
                                        absl::Seconds(10)),
                          "QUEUE_FULL", {{"queue_capacity", absl::StrCat(capacity_)}});
   }
@@ -76,7 +76,9 @@ bool JobQueue::Remove(const std::string& id) {
 int JobQueue::Position(const std::string& id) const {
   absl::MutexLock lock(&mu_);
   const auto found = by_id_.find(id);
-  return found == by_id_.end() ? 0 : static_cast<int>(std::distance(jobs_.begin(), Jobs::const_iterator(found->second))) + 1;
+  return found == by_id_.end()
+             ? 0
+             : static_cast<int>(std::distance(jobs_.begin(), Jobs::const_iterator(found->second))) + 1;
 }
 
 std::vector<QueuedJob> JobQueue::TakeExpired(absl::Time now) {

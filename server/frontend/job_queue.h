@@ -1,5 +1,5 @@
-// The jobs that wait for a group, in the order in which they will run: higher priority first, then older first (a job that
-// was requeued keeps its age). In memory: rebuilt from JobStore::Unfinished when a frontend starts. Thread-safe.
+// The jobs that wait for a group, in the order in which they will run: higher priority first, then older first (a job
+// that was requeued keeps its age). In memory: rebuilt from JobStore::Unfinished when a frontend starts. Thread-safe.
 #ifndef KINORA_SERVER_FRONTEND_JOB_QUEUE_H_
 #define KINORA_SERVER_FRONTEND_JOB_QUEUE_H_
 
@@ -25,7 +25,7 @@ struct QueuedJob {
   int priority = 0;
   absl::Time create_time;
   absl::Time queued_time = absl::InfinitePast();  // of a job that was queued again; for the wait that is measured
-  absl::Time deadline = absl::InfiniteFuture();  // of the end of the job; one that runs is the dispatcher's to end
+  absl::Time deadline = absl::InfiniteFuture();   // of the end of the job; one that runs is the dispatcher's to end
 };
 
 class JobQueue {
@@ -37,7 +37,8 @@ class JobQueue {
   void SetPushListener(std::function<void()> listener) { on_push_ = std::move(listener); }
 
   // A place for a job that is being created, so that no more than `capacity` wait or are on their way to wait.
-  // ResourceExhausted (with RetryInfo) when full, Unavailable when closed. Each OK is followed by one Push or one Unreserve.
+  // ResourceExhausted (with RetryInfo) when full, Unavailable when closed. Each OK is followed by one Push or one
+  // Unreserve.
   absl::Status Reserve();
   void Unreserve();
   void Push(const QueuedJob& job);     // uses a reserved place
@@ -45,8 +46,8 @@ class JobQueue {
 
   // Takes the first job that `runnable` accepts, or nothing. `runnable` runs under the lock.
   std::optional<QueuedJob> Pop(absl::FunctionRef<bool(const QueuedJob&)> runnable);
-  bool Remove(const std::string& id);             // false: it does not wait here
-  int Position(const std::string& id) const;      // 1: next; 0: not queued
+  bool Remove(const std::string& id);                  // false: it does not wait here
+  int Position(const std::string& id) const;           // 1: next; 0: not queued
   std::vector<QueuedJob> TakeExpired(absl::Time now);  // removes and returns those whose deadline has passed
   absl::Time NextDeadline() const;                     // infinite future: none
   int size() const;

@@ -40,7 +40,8 @@ void End(v1::Video::State state, const JobRules& rules, absl::Time now, JobRecor
 }
 
 absl::Status CheckCurrent(const Attempt& attempt, const JobRecord& record) {
-  const bool current = !record.owner.empty() && record.owner == attempt.owner && record.video.attempt() == attempt.number;
+  const bool current =
+      !record.owner.empty() && record.owner == attempt.owner && record.video.attempt() == attempt.number;
   if (current) return absl::OkStatus();
   return absl::AbortedError(absl::StrCat("attempt ", attempt.number, " of ", record.video.id(), " by ", attempt.owner,
                                          " is not the current one (attempt ", record.video.attempt(), ", ",
@@ -89,8 +90,8 @@ std::string Fingerprint(const v1::CreateVideoRequest& request) {
   return Sha256Hex(bytes);
 }
 
-JobRecord NewJob(const JobId& id, const v1::CreateVideoRequest& request, const v1::Generation& effective, absl::Time now,
-                 v1::VideoEvent* event) {
+JobRecord NewJob(const JobId& id, const v1::CreateVideoRequest& request, const v1::Generation& effective,
+                 absl::Time now, v1::VideoEvent* event) {
   JobRecord record;
   record.scheduling = request.scheduling();
   record.detach = request.detach();

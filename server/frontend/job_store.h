@@ -1,8 +1,9 @@
-// Where jobs live. Thread-safe; every call is one transaction: state, event and idempotency key together. Calls return at
-// once and never block on the disk; `done` runs on the store's own threads, after the commit, never on a caller's. It must
-// not block: it may call the store again, finish an RPC or wake another thread.
+// Where jobs live. Thread-safe; every call is one transaction: state, event and idempotency key together. Calls return
+// at once and never block on the disk; `done` runs on the store's own threads, after the commit, never on a caller's.
+// It must not block: it may call the store again, finish an RPC or wake another thread.
 //
-// Every stored event is given to the store's EventListener after the commit and before the call's `done`, in commit order.
+// Every stored event is given to the store's EventListener after the commit and before the call's `done`, in commit
+// order.
 //
 // Errors that any call may have: NotFound (no such job; ErrorInfo EXPIRED if it was swept), Aborted (the attempt is no
 // longer the current one: stop working on it), ResourceExhausted (disk full), Unavailable (the store is closed or its
@@ -55,10 +56,10 @@ struct Outcome {
 };
 struct ListOptions {
   int page_size = 0;
-  std::string page_token;              // from JobPage; InvalidArgument if it is not one
+  std::string page_token;                // from JobPage; InvalidArgument if it is not one
   std::vector<v1::Video::State> states;  // empty: all
 };
-struct JobPage {  // newest first
+struct JobPage {  // newest first; shorter than asked for where the videos are large
   std::vector<v1::Video> videos;
   std::string next_page_token;  // empty: the last page
 };
@@ -79,8 +80,9 @@ class JobStore {
  public:
   virtual ~JobStore() = default;
 
-  // QUEUED, sequence 1, durable once `done` is told. `effective`: seed drawn, every default filled in. A known request_id
-  // gives the existing job if the content (the request less request_id and detach) is the same, else AlreadyExists.
+  // QUEUED, sequence 1, durable once `done` is told. `effective`: seed drawn, every default filled in. A known
+  // request_id gives the existing job if the content (the request less request_id and detach) is the same, else
+  // AlreadyExists.
   virtual void Create(const v1::CreateVideoRequest& request, const v1::Generation& effective, Done<Created> done) = 0;
 
   // QUEUED → RUNNING, attempt + 1. FailedPrecondition if the job is not QUEUED (cancelled meanwhile, or claimed).
@@ -90,9 +92,9 @@ class JobStore {
   // The store fills in video_id, sequence, time and the rest of the Video.
   virtual void Append(const Attempt& attempt, const v1::VideoEvent& event, Finished done) = 0;
   virtual void Finish(const Attempt& attempt, const Outcome& outcome, Finished done) = 0;
-  // The attempt ended without an outcome: RUNNING → QUEUED. `lost_group`: the group died, which counts; the max_lost_groups-th
-  // loss ends the job FAILED with ABORTED, WORKER_GROUP_LOST and `why`. A job whose cancel was requested ends CANCELLED.
-  // The Video given to `done` says which.
+  // The attempt ended without an outcome: RUNNING → QUEUED. `lost_group`: the group died, which counts; the
+  // max_lost_groups-th loss ends the job FAILED with ABORTED, WORKER_GROUP_LOST and `why`. A job whose cancel was
+  // requested ends CANCELLED. The Video given to `done` says which.
   virtual void Requeue(const Attempt& attempt, std::string_view why, bool lost_group, Done<v1::Video> done) = 0;
 
   // QUEUED: CANCELLED at once. RUNNING: the request is noted (Lease::cancel_requested) and the Video is as it was; the

@@ -17,6 +17,7 @@ namespace {
 
 constexpr int64_t kSchemaVersion = 1;
 constexpr int64_t kApplicationId = 0x4b494e4f;  // "KINO"
+constexpr size_t kMaxPageBytes = 2 << 20;       // a gRPC client takes 4 MiB; prompts alone can be 32 KiB a video
 constexpr absl::Duration kKeepExpiredIds = absl::Hours(24 * 30);
 
 // `ordinal` is the order of creation. Times are microseconds since 1970. hidden: 0 no, 1 deleted, 2 expired.
@@ -174,9 +175,10 @@ absl::StatusOr<JobRecord> JobTables::Load(const JobId& id) {
 absl::Status JobTables::Insert(const JobRecord& record, const std::string& fingerprint) {
   KINORA_ASSIGN_OR_RETURN(
       Statement insert,
-      database_->Prepare("INSERT INTO jobs (state, expire_micros, video, owner, lease_micros, queued_micros, "
-                         "cancel_requested, lost_groups, last_sequence, id, request_id, fingerprint, scheduling, detach) "
-                         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), ?, ?, ?)"));
+      database_->Prepare(
+          "INSERT INTO jobs (state, expire_micros, video, owner, lease_micros, queued_micros, "
+          "cancel_requested, lost_groups, last_sequence, id, request_id, fingerprint, scheduling, detach) "
+          "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), ?, ?, ?)"));
   BindState(record, insert);
   return insert.Bind(record.video.id())
       .Bind(record.video.request_id())
@@ -203,7 +205,8 @@ absl::Status JobTables::AddEvent(const v1::VideoEvent& event) {
 
 absl::StatusOr<std::vector<v1::VideoEvent>> JobTables::EventsAfter(const JobId& id, int64_t sequence) {
   KINORA_ASSIGN_OR_RETURN(
-      Statement select, database_->Prepare("SELECT event FROM events WHERE job = ? AND sequence > ? ORDER BY sequence"));
+      Statement select,
+      database_->Prepare("SELECT event FROM events WHERE job = ? AND sequence > ? ORDER BY sequence"));
   select.Bind(id).Bind(sequence);
   std::vector<v1::VideoEvent> events;
   while (true) {
@@ -228,21 +231,24 @@ absl::StatusOr<JobPage> JobTables::List(const ListOptions& options) {
   }
   int64_t wanted = options.states.empty() ? -1 : 0;  // one bit a state
   for (const v1::Video::State state : options.states) wanted |= int64_t{1} << state;
-  KINORA_ASSIGN_OR_RETURN(
-      Statement select, database_->Prepare("SELECT ordinal, video FROM jobs WHERE ordinal < ? AND hidden = 0 "
-                                           "AND (? >> state) & 1 ORDER BY ordinal DESC LIMIT ?"));
+  KINORA_ASSIGN_OR_RETURN(Statement select,
+                          database_->Prepare("SELECT ordinal, video FROM jobs WHERE ordinal < ? AND hidden = 0 "
+                                             "AND (? >> state) & 1 ORDER BY ordinal DESC LIMIT ?"));
   select.Bind(before).Bind(wanted).Bind(int64_t{options.page_size} + 1);  // one more tells whether a page follows
   JobPage page;
   int64_t last = 0;
+  size_t bytes = 0;
   while (true) {
     KINORA_ASSIGN_OR_RETURN(const bool row, select.Row());
     if (!row) return page;
-    if (static_cast<int>(page.videos.size()) == options.page_size) {
+    if (static_cast<int>(page.videos.size()) == options.page_size || bytes > kMaxPageBytes) {
       page.next_page_token = absl::StrCat("before-", last);
       return page;
     }
     last = select.Int(0);
-    KINORA_ASSIGN_OR_RETURN(page.videos.emplace_back(), Parse<v1::Video>(select.Bytes(1), "job"));
+    const std::string video = select.Bytes(1);
+    bytes += video.size();
+    KINORA_ASSIGN_OR_RETURN(page.videos.emplace_back(), Parse<v1::Video>(video, "job"));
   }
 }
 
@@ -265,9 +271,8 @@ absl::Status JobTables::Hide(const JobId& id) {
 }
 
 absl::Status JobTables::HideExpired(absl::Time now) {
-  KINORA_ASSIGN_OR_RETURN(Statement update,
-                          database_->Prepare("UPDATE jobs SET hidden = 2, request_id = NULL "
-                                             "WHERE hidden = 0 AND expire_micros <= ?"));
+  KINORA_ASSIGN_OR_RETURN(Statement update, database_->Prepare("UPDATE jobs SET hidden = 2, request_id = NULL "
+                                                               "WHERE hidden = 0 AND expire_micros <= ?"));
   KINORA_RETURN_IF_ERROR(update.Bind(absl::ToUnixMicros(now)).Run());
   KINORA_ASSIGN_OR_RETURN(Statement forget, database_->Prepare("DELETE FROM expired WHERE micros < ?"));
   return forget.Bind(absl::ToUnixMicros(now - kKeepExpiredIds)).Run();
@@ -284,9 +289,8 @@ absl::StatusOr<std::vector<JobId>> JobTables::Hidden() {
 }
 
 absl::Status JobTables::Purge(const JobId& id, absl::Time now) {
-  KINORA_ASSIGN_OR_RETURN(Statement note,
-                          database_->Prepare("INSERT OR REPLACE INTO expired (id, micros) "
-                                             "SELECT id, ? FROM jobs WHERE id = ? AND hidden = 2"));
+  KINORA_ASSIGN_OR_RETURN(Statement note, database_->Prepare("INSERT OR REPLACE INTO expired (id, micros) "
+                                                             "SELECT id, ? FROM jobs WHERE id = ? AND hidden = 2"));
   KINORA_RETURN_IF_ERROR(note.Bind(absl::ToUnixMicros(now)).Bind(id).Run());
   KINORA_ASSIGN_OR_RETURN(Statement events, database_->Prepare("DELETE FROM events WHERE job = ?1 AND EXISTS "
                                                                "(SELECT 1 FROM jobs WHERE id = ?1 AND hidden > 0)"));

@@ -17,7 +17,8 @@ namespace kinora {
 
 class JobTables {
  public:
-  // Opens `path` and creates the tables in an empty file. DataLoss: damaged; FailedPrecondition: written by a newer version.
+  // Opens `path` and creates the tables in an empty file. DataLoss: damaged; FailedPrecondition: written by a newer
+  // version.
   static absl::StatusOr<std::unique_ptr<JobTables>> Open(const std::string& path);
   // Looks through the whole file; for its first connection, while no other is open.
   absl::Status CheckIntegrity();

@@ -47,7 +47,8 @@ int Main(const std::vector<std::string>& arguments) {
   signal(SIGPIPE, SIG_IGN);
 
   auto frontend = Frontend::Start(config);
-  if (!frontend.ok()) return Complain(frontend.status(), frontend.status().code() == absl::StatusCode::kInvalidArgument ? 2 : 1);
+  if (!frontend.ok())
+    return Complain(frontend.status(), frontend.status().code() == absl::StatusCode::kInvalidArgument ? 2 : 1);
   Log(Severity::kInfo, "serving",
       {{"version", kBuildVersion},
        {"address", config.address()},

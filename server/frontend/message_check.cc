@@ -39,8 +39,8 @@ struct Walk {
     const Reflection& reflection = *message.GetReflection();
     switch (field->cpp_type()) {
       case FieldDescriptor::CPPTYPE_DOUBLE: {
-        const double value = index < 0 ? reflection.GetDouble(message, field)
-                                       : reflection.GetRepeatedDouble(message, field, index);
+        const double value =
+            index < 0 ? reflection.GetDouble(message, field) : reflection.GetRepeatedDouble(message, field, index);
         if (!std::isfinite(value)) Add(path, "must be a finite number");
         return;
       }
@@ -54,14 +54,14 @@ struct Walk {
       }
       case FieldDescriptor::CPPTYPE_STRING:
         if (field->type() == FieldDescriptor::TYPE_STRING) {
-          Text(path, index < 0 ? reflection.GetString(message, field)
-                               : reflection.GetRepeatedString(message, field, index));
+          Text(path,
+               index < 0 ? reflection.GetString(message, field) : reflection.GetRepeatedString(message, field, index));
         }
         return;
       case FieldDescriptor::CPPTYPE_MESSAGE:
-        return Fields(index < 0 ? reflection.GetMessage(message, field)
-                                : reflection.GetRepeatedMessage(message, field, index),
-                      path + ".");
+        return Fields(
+            index < 0 ? reflection.GetMessage(message, field) : reflection.GetRepeatedMessage(message, field, index),
+            path + ".");
       default:
         return;
     }

@@ -1,5 +1,5 @@
-// A request of a gRPC method whose bytes are parsed by ParseMessage, so that bad bytes and bad text are INVALID_ARGUMENT with
-// the field; gRPC itself answers UNIMPLEMENTED to what its generated code cannot parse.
+// A request of a gRPC method whose bytes are parsed by ParseMessage, so that bad bytes and bad text are
+// INVALID_ARGUMENT with the field; gRPC itself answers UNIMPLEMENTED to what its generated code cannot parse.
 #ifndef KINORA_SERVER_FRONTEND_PARSED_REQUEST_H_
 #define KINORA_SERVER_FRONTEND_PARSED_REQUEST_H_
 

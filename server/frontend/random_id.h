@@ -7,8 +7,8 @@
 
 namespace kinora {
 
-std::string RandomId();   // 32 hexadecimal digits
-uint64_t RandomSeed();    // below 2^32, so that it survives every JSON reader and is short to type
+std::string RandomId();  // 32 hexadecimal digits
+uint64_t RandomSeed();   // below 2^32, so that it survives every JSON reader and is short to type
 
 }  // namespace kinora
 

@@ -25,8 +25,8 @@ void CheckDuration(const char* field, const google::protobuf::Duration& duration
   if (!whole || value <= absl::ZeroDuration()) {
     out.push_back({field, "must be greater than 0"});
   } else if (value > maximum) {
-    out.push_back({field, absl::StrCat(absl::FormatDuration(value), " is too long; nearest: ",
-                                       absl::FormatDuration(maximum))});
+    out.push_back(
+        {field, absl::StrCat(absl::FormatDuration(value), " is too long; nearest: ", absl::FormatDuration(maximum))});
   }
 }
 
@@ -55,8 +55,8 @@ void CheckEnvelope(const v1::CreateVideoRequest& request, const RequestLimits& l
   const v1::Output& output = request.output();
   if (output.has_ttl()) CheckDuration("output.ttl", output.ttl(), limits.max_ttl, out);
   if (output.crf() < 0 || output.crf() > 51) {
-    out.push_back({"output.crf", absl::StrCat(output.crf(), " is not within 0..51; nearest: ",
-                                              std::clamp(output.crf(), 0, 51))});
+    out.push_back(
+        {"output.crf", absl::StrCat(output.crf(), " is not within 0..51; nearest: ", std::clamp(output.crf(), 0, 51))});
   }
   if (output.preview_every_steps() < 0) out.push_back({"output.preview_every_steps", "must be 0 or more"});
 }
@@ -74,8 +74,7 @@ absl::Status CheckAvailable(const v1::CreateVideoRequest& request, const v1::Gen
     case v1::Generation::DISTILLED:
       break;
     default:
-      return NotAvailableYet(
-          absl::StrCat("generation.recipe ", v1::Generation::Recipe_Name(effective.recipe())));
+      return NotAvailableYet(absl::StrCat("generation.recipe ", v1::Generation::Recipe_Name(effective.recipe())));
   }
   if (request.output().preview_every_steps() > 0) return NotAvailableYet("output.preview_every_steps");
   if (request.output().trace()) return NotAvailableYet("output.trace");
@@ -85,13 +84,11 @@ absl::Status CheckAvailable(const v1::CreateVideoRequest& request, const v1::Gen
 }  // namespace
 
 absl::StatusOr<v1::ModelInfo> ChooseModel(const std::vector<v1::ModelInfo>& models, const std::string& name) {
-  const std::string known = absl::StrJoin(models, ", ", [](std::string* out, const v1::ModelInfo& model) {
-    absl::StrAppend(out, "\"", model.id(), "\"");
-  });
+  const std::string known = absl::StrJoin(
+      models, ", ", [](std::string* out, const v1::ModelInfo& model) { absl::StrAppend(out, "\"", model.id(), "\""); });
   if (models.empty()) {
-    return WithErrorInfo(WithRetryInfo(absl::UnavailableError("no worker group has loaded a model yet"),
-                                       absl::Seconds(5)),
-                         "NO_MODEL");
+    return WithErrorInfo(
+        WithRetryInfo(absl::UnavailableError("no worker group has loaded a model yet"), absl::Seconds(5)), "NO_MODEL");
   }
   if (name.empty()) {
     if (models.size() == 1) return models[0];

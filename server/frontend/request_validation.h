@@ -24,8 +24,8 @@ struct RequestLimits {
   size_t max_request_id_bytes = 128;
 };
 
-// The model that `name` means; empty: the only one. Unavailable: no group has described a model yet. InvalidArgument: no
-// name and several models. FailedPrecondition (MODEL_NOT_LOADED): none of that name.
+// The model that `name` means; empty: the only one. Unavailable: no group has described a model yet. InvalidArgument:
+// no name and several models. FailedPrecondition (MODEL_NOT_LOADED): none of that name.
 absl::StatusOr<v1::ModelInfo> ChooseModel(const std::vector<v1::ModelInfo>& models, const std::string& name);
 
 // The effective Generation: every default that the model stated filled in, the seed drawn from `draw_seed` if absent.

@@ -93,8 +93,9 @@ absl::StatusOr<Statement> Database::Prepare(const char* sql) {
 bool Database::in_transaction() const { return sqlite3_get_autocommit(handle_) == 0; }
 
 absl::Status Database::Error(int code) const {
-  const std::string message = absl::StrCat(path_, ": ", handle_ == nullptr || sqlite3_errcode(handle_) == SQLITE_OK ? sqlite3_errstr(code)
-                                                                       : sqlite3_errmsg(handle_));
+  const std::string message = absl::StrCat(
+      path_, ": ",
+      handle_ == nullptr || sqlite3_errcode(handle_) == SQLITE_OK ? sqlite3_errstr(code) : sqlite3_errmsg(handle_));
   switch (code & 0xff) {
     case SQLITE_FULL:
       return absl::ResourceExhaustedError(message);

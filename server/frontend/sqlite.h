@@ -1,6 +1,6 @@
 // A thin owner of SQLite's handles with errors as Status: ResourceExhausted (disk full), Unavailable (locked by another
-// process, I/O), DataLoss (damaged, or not a database), PermissionDenied (read-only). Each names the file. One thread at a
-// time uses a Database and its Statements.
+// process, I/O), DataLoss (damaged, or not a database), PermissionDenied (read-only). Each names the file. One thread
+// at a time uses a Database and its Statements.
 #ifndef KINORA_SERVER_FRONTEND_SQLITE_H_
 #define KINORA_SERVER_FRONTEND_SQLITE_H_
 
@@ -51,8 +51,8 @@ class Database {
   static absl::StatusOr<std::unique_ptr<Database>> Open(const std::string& path);
   ~Database();
 
-  absl::Status Execute(const char* sql);                 // one or more statements without parameters
-  absl::StatusOr<Statement> Prepare(const char* sql);    // kept and used again; `sql` is a literal; one at a time of each
+  absl::Status Execute(const char* sql);               // one or more statements without parameters
+  absl::StatusOr<Statement> Prepare(const char* sql);  // kept and used again; `sql` is a literal; one at a time of each
   bool in_transaction() const;
   absl::Status Error(int code) const;  // of the last call
 

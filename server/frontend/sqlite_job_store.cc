@@ -67,7 +67,8 @@ void SqliteJobStore::PostWrite(absl::AnyInvocable<absl::StatusOr<T>(JobTables&, 
 template <typename T>
 void SqliteJobStore::PostRead(absl::AnyInvocable<absl::StatusOr<T>(JobTables&)> read, Done<T> done) {
   if (reader_tables_.empty()) {
-    PostWrite<T>([read = std::move(read)](JobTables& tables, Events&) mutable { return read(tables); }, std::move(done));
+    PostWrite<T>([read = std::move(read)](JobTables& tables, Events&) mutable { return read(tables); },
+                 std::move(done));
     return;
   }
   absl::MutexLock lock(&mu_);
@@ -193,8 +194,7 @@ void SqliteJobStore::Claim(const JobId& id, std::string_view owner, absl::Durati
   PostWrite<Claimed>(
       [this, id, owner = std::string(owner), lease](JobTables& tables, Events& events) -> absl::StatusOr<Claimed> {
         KINORA_ASSIGN_OR_RETURN(
-            JobRecord record,
-            Change(tables, events, id, [&](absl::Time now, JobRecord& record, v1::VideoEvent* event) {
+            JobRecord record, Change(tables, events, id, [&](absl::Time now, JobRecord& record, v1::VideoEvent* event) {
               return kinora::Claim(owner, lease, now, record, event);
             }));
         return Claimed{.attempt = CurrentAttempt(record), .video = std::move(record.video)};
@@ -205,11 +205,10 @@ void SqliteJobStore::Claim(const JobId& id, std::string_view owner, absl::Durati
 void SqliteJobStore::Renew(const Attempt& attempt, absl::Duration lease, Done<Lease> done) {
   PostWrite<Lease>(
       [this, attempt, lease](JobTables& tables, Events& events) -> absl::StatusOr<Lease> {
-        KINORA_ASSIGN_OR_RETURN(
-            const JobRecord record,
-            Change(tables, events, attempt.id, [&](absl::Time now, JobRecord& record, v1::VideoEvent*) {
-              return kinora::Renew(attempt, lease, now, record);
-            }));
+        KINORA_ASSIGN_OR_RETURN(const JobRecord record, Change(tables, events, attempt.id,
+                                                               [&](absl::Time now, JobRecord& record, v1::VideoEvent*) {
+                                                                 return kinora::Renew(attempt, lease, now, record);
+                                                               }));
         return Lease{.expiry = record.lease_expiry, .cancel_requested = record.cancel_requested};
       },
       std::move(done));
@@ -257,8 +256,7 @@ void SqliteJobStore::Cancel(const JobId& id, Done<v1::Video> done) {
   PostWrite<v1::Video>(
       [this, id](JobTables& tables, Events& events) -> absl::StatusOr<v1::Video> {
         KINORA_ASSIGN_OR_RETURN(
-            JobRecord record,
-            Change(tables, events, id, [&](absl::Time now, JobRecord& record, v1::VideoEvent* event) {
+            JobRecord record, Change(tables, events, id, [&](absl::Time now, JobRecord& record, v1::VideoEvent* event) {
               return kinora::Cancel(rules_, now, record, event);
             }));
         return std::move(record.video);
@@ -270,8 +268,7 @@ void SqliteJobStore::FailQueued(const JobId& id, const google::rpc::Status& erro
   PostWrite<v1::Video>(
       [this, id, error](JobTables& tables, Events& events) -> absl::StatusOr<v1::Video> {
         KINORA_ASSIGN_OR_RETURN(
-            JobRecord record,
-            Change(tables, events, id, [&](absl::Time now, JobRecord& record, v1::VideoEvent* event) {
+            JobRecord record, Change(tables, events, id, [&](absl::Time now, JobRecord& record, v1::VideoEvent* event) {
               return kinora::FailQueued(error, rules_, now, record, event);
             }));
         return std::move(record.video);

@@ -1,5 +1,5 @@
-// The directory that holds all that a frontend keeps. Locked for as long as the object lives: a second frontend on the same
-// directory refuses to start. The lock goes with the process, however it ends.
+// The directory that holds all that a frontend keeps. Locked for as long as the object lives: a second frontend on the
+// same directory refuses to start. The lock goes with the process, however it ends.
 #ifndef KINORA_SERVER_FRONTEND_STATE_DIRECTORY_H_
 #define KINORA_SERVER_FRONTEND_STATE_DIRECTORY_H_
 

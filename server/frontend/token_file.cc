@@ -17,7 +17,8 @@ absl::StatusOr<TokenSet> TokenSet::Load(const std::string& path) {
   struct stat info;
   if (stat(path.c_str(), &info) != 0) return FileError(path, "read tokens");
   if ((info.st_mode & 0007) != 0) {
-    return absl::FailedPreconditionError(absl::StrCat(path, ": everybody on this machine can read the tokens; chmod o= it"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, ": everybody on this machine can read the tokens; chmod o= it"));
   }
   std::ifstream file(path);
   TokenSet tokens;

@@ -51,7 +51,11 @@ class RefusingUpload : public grpc::ServerReadReactor<v1::UploadInputRequest> {
 using CreateRequest = ParsedRequest<v1::CreateVideoRequest>;
 
 int MethodIndex(const char* name) {
-  return v1::CreateVideoRequest::descriptor()->file()->FindServiceByName("VideoGeneration")->FindMethodByName(name)->index();
+  return v1::CreateVideoRequest::descriptor()
+      ->file()
+      ->FindServiceByName("VideoGeneration")
+      ->FindMethodByName(name)
+      ->index();
 }
 
 class VideoService : public v1::VideoGeneration::CallbackService {

@@ -46,7 +46,7 @@ struct ServiceContext {
 
 struct GroupControl {  // of the dispatcher
   std::function<void(Done<std::vector<v1::WorkerGroup>>)> list;
-  std::function<void(const std::string& id, Done<v1::WorkerGroup>)> drain, restart;
+  std::function<void(const std::string&id, Done<v1::WorkerGroup>)> drain, restart;
 };
 
 // Stores the cancel of a job and tells the queue and the dispatcher; what CancelVideo and a broken GenerateVideo do.

@@ -57,8 +57,8 @@ void WatchReactor::AddReplayedMetadata(grpc::CallbackServerContext& call) {
 void WatchReactor::OnHistory(absl::StatusOr<JobHistory> history, int64_t after_sequence) {
   if (!history.ok()) return Fail(history.status());
   if (after_sequence > history->last_sequence) {
-    return Fail(InvalidField("after_sequence", absl::StrCat(after_sequence, " is after the last event; nearest: ",
-                                                            history->last_sequence)));
+    return Fail(InvalidField(
+        "after_sequence", absl::StrCat(after_sequence, " is after the last event; nearest: ", history->last_sequence)));
   }
   v1::VideoEvent snapshot;
   snapshot.set_video_id(history->video.id());

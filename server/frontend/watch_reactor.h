@@ -1,5 +1,5 @@
-// One open event stream. Order: a snapshot; stored events after the sequence asked for; from then on stored events as they
-// come, and the latest step in between; after the terminal event the stream ends with OK.
+// One open event stream. Order: a snapshot; stored events after the sequence asked for; from then on stored events as
+// they come, and the latest step in between; after the terminal event the stream ends with OK.
 #ifndef KINORA_SERVER_FRONTEND_WATCH_REACTOR_H_
 #define KINORA_SERVER_FRONTEND_WATCH_REACTOR_H_
 
@@ -24,8 +24,8 @@ class WatchReactor : public grpc::ServerWriteReactor<v1::VideoEvent>,
   // Lives until its stream is done and nobody holds it.
   static std::shared_ptr<WatchReactor> Make(ServiceContext& context, LeftListener on_left = nullptr);
 
-  void Watch(const JobId& id, int64_t after_sequence);  // once
-  void Fail(const absl::Status& status);                // instead of Watch
+  void Watch(const JobId& id, int64_t after_sequence);          // once
+  void Fail(const absl::Status& status);                        // instead of Watch
   void AddReplayedMetadata(grpc::CallbackServerContext& call);  // before Watch
 
   void OnWriteDone(bool ok) override;
@@ -51,7 +51,7 @@ class WatchReactor : public grpc::ServerWriteReactor<v1::VideoEvent>,
   bool ready_ ABSL_GUARDED_BY(mu_) = false;                  // the history is here
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
-  bool done_ ABSL_GUARDED_BY(mu_) = false;  // OnDone has run
+  bool done_ ABSL_GUARDED_BY(mu_) = false;      // OnDone has run
   bool terminal_ ABSL_GUARDED_BY(mu_) = false;  // the last event was taken
   int64_t last_sequence_ ABSL_GUARDED_BY(mu_) = 0;
 };

@@ -36,8 +36,8 @@ class FakeClock : public Clock {
   }
 
   // `mu` must outlive the clock's use: waiters are remembered for Advance until they leave.
-  bool AwaitUntil(absl::Mutex& mu, const absl::Condition& condition, absl::Time deadline) override
-      ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  bool AwaitUntil(absl::Mutex& mu, const absl::Condition& condition,
+                  absl::Time deadline) override ABSL_NO_THREAD_SAFETY_ANALYSIS {
     std::multiset<absl::Mutex*>::iterator self;
     {
       absl::MutexLock lock(&mu_);

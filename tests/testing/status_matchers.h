@@ -32,8 +32,7 @@ MATCHER(IsOk, negation ? "is not OK" : "is OK") {
 MATCHER_P2(StatusIsMatcher, code, message, "has the code and the message asked for") {
   const absl::Status& status = StatusOf(arg);
   *result_listener << status.ToString();
-  return status.code() == code &&
-         testing::ExplainMatchResult(message, std::string(status.message()), result_listener);
+  return status.code() == code && testing::ExplainMatchResult(message, std::string(status.message()), result_listener);
 }
 
 template <typename Message>

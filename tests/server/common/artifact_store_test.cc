@@ -67,7 +67,8 @@ TEST(DirectoryArtifactStore, KeysCannotLeaveTheDirectory) {
   TemporaryDirectory directory;
   auto store = OpenStore(directory.File("artifacts"));
   WriteFile(directory.File("secret"), "secret");
-  for (const char* key : {"", "/etc/passwd", "../secret", "a/../../secret", "a//b", "a/", ".tmp/x", "a/.b", "a\nb", "ä"}) {
+  for (const char* key :
+       {"", "/etc/passwd", "../secret", "a/../../secret", "a//b", "a/", ".tmp/x", "a/.b", "a\nb", "ä"}) {
     EXPECT_THAT(store->Open(key), StatusIs(absl::StatusCode::kInvalidArgument)) << key;
     EXPECT_THAT(store->Delete(key), StatusIs(absl::StatusCode::kInvalidArgument)) << key;
     EXPECT_THAT(store->Put(key, directory.File("secret")), StatusIs(absl::StatusCode::kInvalidArgument)) << key;

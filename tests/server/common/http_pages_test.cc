@@ -60,9 +60,10 @@ TEST(HttpPages, APortInUseIsAnErrorThatNamesTheField) {
   const auto text = [] { return std::string(); };
   KINORA_ASSERT_OK_AND_ASSIGN(
       auto first, HttpPages::Start({.address = "127.0.0.1:0", .metrics = text, .live = nothing, .ready = nothing}));
-  EXPECT_THAT(HttpPages::Start({.address = absl::StrCat("127.0.0.1:", first->port()),
-                                .metrics = text, .live = nothing, .ready = nothing}),
-              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("http_address")));
+  EXPECT_THAT(
+      HttpPages::Start(
+          {.address = absl::StrCat("127.0.0.1:", first->port()), .metrics = text, .live = nothing, .ready = nothing}),
+      StatusIs(absl::StatusCode::kUnavailable, HasSubstr("http_address")));
 }
 
 }  // namespace

@@ -11,16 +11,15 @@ namespace kinora {
 namespace {
 
 TEST(StatusDetails, SurviveTheTripOverGrpc) {
-  absl::Status status = InvalidFields({{"generation.width", "100 is not a multiple of 32; nearest: 96"},
-                                       {"generation.height", "too large"}});
+  absl::Status status = InvalidFields(
+      {{"generation.width", "100 is not a multiple of 32; nearest: 96"}, {"generation.height", "too large"}});
   status = WithErrorInfo(status, "SHAPE_TOO_LARGE", {{"max_width", "1536"}});
   const absl::Status back = FromGrpcStatus(ToGrpcStatus(status));
   EXPECT_EQ(back, status);  // code, message and payloads
   EXPECT_EQ(ErrorReason(back), "SHAPE_TOO_LARGE");
   ASSERT_EQ(Violations(back).size(), 2u);
   EXPECT_EQ(Violations(back)[0].field, "generation.width");
-  EXPECT_EQ(back.message(),
-            "generation.width: 100 is not a multiple of 32; nearest: 96; generation.height: too large");
+  EXPECT_EQ(back.message(), "generation.width: 100 is not a multiple of 32; nearest: 96; generation.height: too large");
 }
 
 TEST(StatusDetails, TheWireFormIsGoogleRpcStatus) {

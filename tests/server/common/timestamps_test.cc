@@ -6,7 +6,8 @@ namespace kinora {
 namespace {
 
 TEST(Timestamps, KeepNanosecondsBothWays) {
-  for (const absl::Time time : {absl::FromUnixNanos(1'700'000'000'123'456'789), absl::FromUnixNanos(-1), absl::UnixEpoch()}) {
+  for (const absl::Time time :
+       {absl::FromUnixNanos(1'700'000'000'123'456'789), absl::FromUnixNanos(-1), absl::UnixEpoch()}) {
     EXPECT_EQ(FromProto(ToProto(time)), time);
     EXPECT_GE(ToProto(time).nanos(), 0);
   }

@@ -94,7 +94,8 @@ TEST_F(FrontendTest, MetricsCountWhatHappenedAndGaugesReturnToZero) {
     samples = Metrics();  // a client sees the end of its stream before the server has forgotten it
   } while (samples["kinora_watchers"] != 0 || samples["kinora_jobs_running"] != 0);
   const auto requests = [&](const std::string& code, const std::string& model, const std::string& recipe) {
-    return samples[absl::StrCat("kinora_requests_total{code=\"", code, "\",model=\"", model, "\",recipe=\"", recipe, "\"}")];
+    return samples[absl::StrCat("kinora_requests_total{code=\"", code, "\",model=\"", model, "\",recipe=\"", recipe,
+                                "\"}")];
   };
   EXPECT_EQ(requests("OK", "tiny", "ONE_STAGE"), 4);
   EXPECT_EQ(requests("RESOURCE_EXHAUSTED", "tiny", "ONE_STAGE"), 1);
@@ -126,8 +127,8 @@ TEST_F(FrontendTest, HealthTellsLiveFromReady) {
   EXPECT_EQ(watch("/livez"), "ok\n");
 }
 
-// grpc.health.v1.Health/Check of `service`: its status's name, or the error's code. The protocol's messages are one field
-// each: a name, a number (1: SERVING, 2: NOT_SERVING).
+// grpc.health.v1.Health/Check of `service`: its status's name, or the error's code. The protocol's messages are one
+// field each: a name, a number (1: SERVING, 2: NOT_SERVING).
 std::string Health(const std::shared_ptr<grpc::Channel>& channel, const std::string& service) {
   std::string request;
   if (!service.empty()) request = absl::StrCat("\x0a", std::string(1, static_cast<char>(service.size())), service);
@@ -230,10 +231,10 @@ TEST_F(FrontendTest, WithATokenFileEveryMethodNeedsAToken) {
 }
 
 TEST_F(FrontendTest, ServesTlsAndRefusesPlainText) {
-  const std::string command =
-      absl::StrCat("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 -subj /CN=localhost ",
-                   "-addext subjectAltName=DNS:localhost -keyout ", directory_.File("key"), " -out ",
-                   directory_.File("cert"), " 2>/dev/null");
+  const std::string command = absl::StrCat(
+      "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 -subj /CN=localhost ",
+      "-addext subjectAltName=DNS:localhost -keyout ", directory_.File("key"), " -out ", directory_.File("cert"),
+      " 2>/dev/null");
   if (std::system(command.c_str()) != 0) GTEST_SKIP() << "no openssl command";
   config_.mutable_tls()->set_certificate_file(directory_.File("cert"));
   config_.mutable_tls()->set_key_file(directory_.File("key"));

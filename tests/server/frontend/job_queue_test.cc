@@ -11,7 +11,8 @@ namespace {
 using testing::ElementsAre;
 
 QueuedJob Job(const std::string& id, int priority, int second, absl::Time deadline = absl::InfiniteFuture()) {
-  return {.id = id, .model = "m", .priority = priority, .create_time = absl::FromUnixSeconds(second), .deadline = deadline};
+  return {
+      .id = id, .model = "m", .priority = priority, .create_time = absl::FromUnixSeconds(second), .deadline = deadline};
 }
 
 void Push(JobQueue& queue, const QueuedJob& job) {

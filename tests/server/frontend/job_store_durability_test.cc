@@ -47,7 +47,8 @@ TEST(JobStoreDurability, UnfinishedJobsComeBackOldestFirstWithTheirAttempts) {
     queued = Create(*store)->video.id();
     const JobId done = Create(*store)->video.id();
     ASSERT_THAT(WaitFor<v1::Video>([&](auto f) { store->Cancel(done, std::move(f)); }), IsOk());
-    ASSERT_THAT(WaitFor<Claimed>([&](auto f) { store->Claim(running, "one", absl::Seconds(30), std::move(f)); }), IsOk());
+    ASSERT_THAT(WaitFor<Claimed>([&](auto f) { store->Claim(running, "one", absl::Seconds(30), std::move(f)); }),
+                IsOk());
   }
   auto store = *Open(directory.File("jobs.db"));
   const auto jobs = Unfinished(*store);
@@ -178,7 +179,8 @@ TEST(JobStoreDurability, AFullDiskRefusesNewJobsAndKeepsTheOldOnes) {
       refused = created.status();
       if (created.ok()) accepted.push_back(created->video.id());
     }
-    if (refused.code() != absl::StatusCode::kResourceExhausted) return absl::StrCat("refused with ", refused.ToString());
+    if (refused.code() != absl::StatusCode::kResourceExhausted)
+      return absl::StrCat("refused with ", refused.ToString());
     for (const JobId& id : accepted) {
       const auto video = WaitFor<v1::Video>([&](auto done) { store.Get(id, std::move(done)); });
       if (!video.ok()) return absl::StrCat("an accepted job: ", video.status().ToString());

@@ -26,9 +26,9 @@ constexpr absl::Duration kLease = absl::Seconds(30);
 class JobStoreTest : public testing::TestWithParam<bool> {
  protected:
   JobStoreTest() {
-    auto opened = SqliteJobStore::Open(GetParam() ? directory_.File("jobs.db") : ":memory:",
-                                       {.max_lost_groups = 2, .default_ttl = absl::Hours(1)}, clock_,
-                                       [this](const v1::VideoEvent& event) { heard_.push_back(event); });
+    auto opened = SqliteJobStore::Open(
+        GetParam() ? directory_.File("jobs.db") : ":memory:", {.max_lost_groups = 2, .default_ttl = absl::Hours(1)},
+        clock_, [this](const v1::VideoEvent& event) { heard_.push_back(event); });
     KINORA_CHECK(opened.ok()) << opened.status();
     store_ = *std::move(opened);
   }
@@ -138,7 +138,8 @@ TEST_P(JobStoreTest, AJobGoesFromQueuedToCompletedAndEachStepIsAnEventInOrder) {
   EXPECT_THAT(kinds, ElementsAre(v1::VideoEvent::kState, v1::VideoEvent::kState, v1::VideoEvent::kStage,
                                  v1::VideoEvent::kState, v1::VideoEvent::kTerminal));
   ASSERT_EQ(heard_.size(), history.events.size());
-  for (size_t i = 0; i < heard_.size(); ++i) EXPECT_EQ(heard_[i].SerializeAsString(), history.events[i].SerializeAsString());
+  for (size_t i = 0; i < heard_.size(); ++i)
+    EXPECT_EQ(heard_[i].SerializeAsString(), history.events[i].SerializeAsString());
   KINORA_ASSERT_OK_AND_ASSIGN(const JobHistory rest, History(video.id(), 3));
   EXPECT_THAT(rest.events, SizeIs(2));
   EXPECT_EQ(rest.last_sequence, 5);
@@ -206,9 +207,8 @@ TEST_P(JobStoreTest, CancelEndsAQueuedJobAndAsksTheOwnerOfARunningOne) {
   const Attempt attempt = ClaimOne(running);
   KINORA_ASSERT_OK_AND_ASSIGN(video, Cancel(running));
   EXPECT_EQ(video.state(), v1::Video::RUNNING);
-  KINORA_ASSERT_OK_AND_ASSIGN(const Lease lease, WaitFor<Lease>([&](Done<Lease> done) {
-                                store_->Renew(attempt, kLease, std::move(done));
-                              }));
+  KINORA_ASSERT_OK_AND_ASSIGN(
+      const Lease lease, WaitFor<Lease>([&](Done<Lease> done) { store_->Renew(attempt, kLease, std::move(done)); }));
   EXPECT_TRUE(lease.cancel_requested);
   EXPECT_EQ(lease.expiry, clock_.Now() + kLease);
   KINORA_ASSERT_OK_AND_ASSIGN(video, Requeue(attempt, true));  // its group died: no second run for a cancelled job
@@ -251,6 +251,16 @@ TEST_P(JobStoreTest, ListsPagesNewestFirstAndFiltersByState) {
     EXPECT_THAT(List({.page_size = 2, .page_token = bad}),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("page_token")));
   }
+}
+
+TEST_P(JobStoreTest, APageStaysBelowWhatAClientTakes) {
+  for (int i = 0; i < 150; ++i) CreateOne(std::string(16 << 10, 'p'));
+  KINORA_ASSERT_OK_AND_ASSIGN(const JobPage first, List({.page_size = 500}));
+  size_t bytes = 0;
+  for (const v1::Video& video : first.videos) bytes += video.ByteSizeLong();
+  EXPECT_LT(bytes, size_t{3} << 20);
+  KINORA_ASSERT_OK_AND_ASSIGN(const JobPage second, List({.page_size = 500, .page_token = first.next_page_token}));
+  EXPECT_EQ(first.videos.size() + second.videos.size(), 150u);
 }
 
 TEST_P(JobStoreTest, DeleteHidesAtOnceAndPurgeForgets) {
@@ -334,9 +344,8 @@ TEST_P(JobStoreTest, KeepsModels) {
     model.set_kind(kind);
     ASSERT_THAT(WaitForStatus([&](Finished done) { store_->PutModel(model, std::move(done)); }), IsOk());
   }
-  KINORA_ASSERT_OK_AND_ASSIGN(const auto models, WaitFor<std::vector<v1::ModelInfo>>([&](auto done) {
-                                store_->Models(std::move(done));
-                              }));
+  KINORA_ASSERT_OK_AND_ASSIGN(const auto models,
+                              WaitFor<std::vector<v1::ModelInfo>>([&](auto done) { store_->Models(std::move(done)); }));
   ASSERT_THAT(models, SizeIs(1));
   EXPECT_EQ(models[0].kind(), "distilled");
 }

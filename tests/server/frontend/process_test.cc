@@ -36,8 +36,9 @@ class FrontendProcess : public testing::Test {
     }
   }
   void Serve() {
-    Spawn({"--state-directory", directory_.File("state"), "--address", absl::StrCat("unix:", directory_.File("api.sock")),
-           "--http-address", "", "--min-free-bytes=0", "--drain-grace-seconds=0"});
+    Spawn({"--state-directory", directory_.File("state"), "--address",
+           absl::StrCat("unix:", directory_.File("api.sock")), "--http-address", "", "--min-free-bytes=0",
+           "--drain-grace-seconds=0"});
     stub_ = v1::VideoGeneration::NewStub(
         grpc::CreateChannel(absl::StrCat("unix:", directory_.File("api.sock")), grpc::InsecureChannelCredentials()));
     v1::ListVideosResponse reply;
@@ -136,15 +137,16 @@ TEST_F(FrontendProcess, ChecksItsConfigurationWithoutStarting) {
   EXPECT_EQ(Run({"--check-config", "--token-file", directory_.File("none")}), 2);
   EXPECT_EQ(Run({"--check-config", "--worker-model=m", "--worker-binary=/nowhere"}), 2);
   EXPECT_EQ(Run({"--nonsense"}), 2);
-  EXPECT_THAT(ReadFile(directory_.File("log")),
-              testing::AllOf(HasSubstr("address: "), HasSubstr("token_file: "), HasSubstr("worker_binary: "),
-                             HasSubstr("--nonsense")));
+  EXPECT_THAT(ReadFile(directory_.File("log")), testing::AllOf(HasSubstr("address: "), HasSubstr("token_file: "),
+                                                               HasSubstr("worker_binary: "), HasSubstr("--nonsense")));
 }
 
 TEST_F(FrontendProcess, ADamagedJobFileIsNamedAndTheExitStatusIsOne) {
   std::filesystem::create_directory(directory_.File("state"));
   WriteFile(directory_.File("state/jobs.db"), std::string(8192, 'x'));
-  EXPECT_EQ(Run({"--state-directory", directory_.File("state"), "--address", absl::StrCat("unix:", directory_.File("a"))}), 1);
+  EXPECT_EQ(
+      Run({"--state-directory", directory_.File("state"), "--address", absl::StrCat("unix:", directory_.File("a"))}),
+      1);
   EXPECT_THAT(ReadFile(directory_.File("log")), HasSubstr("jobs.db"));
 }
 

@@ -26,13 +26,30 @@ Message Parse(const std::string& text) {
 
 v1::ModelInfo Model() {
   return Parse<v1::ModelInfo>(R"pb(
-    id: "m" kind: "dev" recipes: ONE_STAGE recipes: DISTILLED
+    id: "m"
+    kind: "dev"
+    recipes: ONE_STAGE
+    recipes: DISTILLED
     defaults {
-      recipe: ONE_STAGE width: 768 height: 512 num_frames: 121 frame_rate: 24 num_inference_steps: 30 negative_prompt: "bad"
+      recipe: ONE_STAGE
+      width: 768
+      height: 512
+      num_frames: 121
+      frame_rate: 24
+      num_inference_steps: 30
+      negative_prompt: "bad"
       video_guidance { cfg_scale: 3 stg_scale: 1 stg_blocks: 29 modality_scale: 3 rescale: 0.7 skip_step: 0 }
       audio_guidance { cfg_scale: 7 }
     }
-    limits { recipe: ONE_STAGE size_multiple: 32 frame_multiple: 8 max_width: 1536 max_height: 1024 max_frames: 257 max_tokens: 20000 }
+    limits {
+      recipe: ONE_STAGE
+      size_multiple: 32
+      frame_multiple: 8
+      max_width: 1536
+      max_height: 1024
+      max_frames: 257
+      max_tokens: 20000
+    }
     limits { recipe: DISTILLED size_multiple: 32 frame_multiple: 8 max_width: 1536 max_height: 1024 max_frames: 257 }
     recipe_defaults { recipe: DISTILLED width: 640 height: 512 num_frames: 97 frame_rate: 25 num_inference_steps: 8 }
   )pb");
@@ -124,15 +141,18 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"generation { frame_rate: inf }", "generation.frame_rate", "finite"},
         BadCase{"generation { num_inference_steps: -1 }", "generation.num_inference_steps", "nearest: 1"},
         BadCase{"generation { num_inference_steps: 5000 }", "generation.num_inference_steps", "nearest: 999"},
-        BadCase{"generation { recipe: DISTILLED num_inference_steps: 9 }", "generation.num_inference_steps", "nearest: 8"},
-        BadCase{"generation { sigmas: 1 sigmas: 0 num_inference_steps: 2 }", "generation.num_inference_steps", "nearest: 1"},
+        BadCase{"generation { recipe: DISTILLED num_inference_steps: 9 }", "generation.num_inference_steps",
+                "nearest: 8"},
+        BadCase{"generation { sigmas: 1 sigmas: 0 num_inference_steps: 2 }", "generation.num_inference_steps",
+                "nearest: 1"},
         BadCase{"generation { sigmas: 0 }", "generation.sigmas", "2..1000"},
         BadCase{"generation { sigmas: 0.5 sigmas: 0.5 sigmas: 0 }", "generation.sigmas[1]", "less than"},
         BadCase{"generation { sigmas: 1.5 sigmas: 0 }", "generation.sigmas[0]", "0..1"},
         BadCase{"generation { sigmas: 1 sigmas: 0.1 }", "generation.sigmas[1]", "nearest: 0"},
         BadCase{"generation { sigmas: nan sigmas: 0 }", "generation.sigmas[0]", "finite"},
         BadCase{"generation { schedule_tokens: -2 }", "generation.schedule_tokens", "nearest: -1"},
-        BadCase{"generation { recipe: DISTILLED video_guidance { cfg_scale: 3 } }", "generation.video_guidance", "no guidance"},
+        BadCase{"generation { recipe: DISTILLED video_guidance { cfg_scale: 3 } }", "generation.video_guidance",
+                "no guidance"},
         BadCase{"generation { video_guidance { rescale: 1.5 } }", "generation.video_guidance.rescale", "nearest: 1"},
         BadCase{"generation { audio_guidance { skip_step: -1 } }", "generation.audio_guidance.skip_step", "nearest: 0"},
         BadCase{"generation { audio_guidance { cfg_scale: nan } }", "generation.audio_guidance.cfg_scale", "finite"},
@@ -146,6 +166,28 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"scheduling { deadline { nanos: 2000000000 } }", "scheduling.deadline", "greater than 0"},
         BadCase{"scheduling { priority: 99 }", "scheduling.priority", "nearest: 10"},
         BadCase{"labels { key: '' value: 'x' }", "labels", "empty"}));
+
+TEST(ValidateRequest, AModelOfUnknownKindNeedsARecipe) {
+  v1::ModelInfo model = Model();
+  model.clear_kind();
+  model.mutable_defaults()->clear_recipe();
+  v1::CreateVideoRequest request;
+  EXPECT_THAT(
+      ValidateRequest(request, model, {}, &Seven),
+      StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr("generation.recipe"), HasSubstr("kind=dev"))));
+  request.mutable_generation()->set_recipe(v1::Generation::DISTILLED);
+  EXPECT_THAT(ValidateRequest(request, model, {}, &Seven), IsOk());
+}
+
+TEST(ValidateRequest, ARecipeThatTheModelLacksIsRefused) {
+  v1::ModelInfo model = Model();
+  model.clear_recipes();
+  model.add_recipes(v1::Generation::ONE_STAGE);
+  v1::CreateVideoRequest request;
+  request.mutable_generation()->set_recipe(v1::Generation::DISTILLED);
+  EXPECT_THAT(ValidateRequest(request, model, {}, &Seven),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not one of m's recipes")));
+}
 
 TEST(ValidateRequest, ListsEveryFieldThatIsWrongAtOnce) {
   const absl::Status status = Validate("generation { width: 1 height: 1 num_frames: 2 } output { crf: 99 }").status();
@@ -192,8 +234,9 @@ TEST(ValidateRequest, RefusesTextThatIsNotUtf8) {
   v1::CreateVideoRequest request;
   request.mutable_generation()->set_prompt("\xC0\x80");
   (*request.mutable_labels())["team"] = "\xff";
-  EXPECT_THAT(Validate(request), StatusIs(absl::StatusCode::kInvalidArgument,
-                                          AllOf(HasSubstr("generation.prompt: not valid UTF-8"), HasSubstr("labels[0].value"))));
+  EXPECT_THAT(Validate(request),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("generation.prompt: not valid UTF-8"), HasSubstr("labels[0].value"))));
 }
 
 TEST(ValidateRequest, WhatIsValidAndNotBuiltYetIsUnimplementedByName) {
@@ -238,12 +281,14 @@ TEST(IsValidUtf8, FollowsRfc3629) {
 
 TEST(ParseMessage, TellsBadTextFromBadBytesAndReadsTheRest) {
   v1::CreateVideoRequest request = Parse<v1::CreateVideoRequest>(
-      "request_id: 'ü' generation { prompt: 'x' sigmas: 1 sigmas: 0 loras { id: 'y' } } labels { key: 'k' value: 'v' }");
+      "request_id: 'ü' generation { prompt: 'x' sigmas: 1 sigmas: 0 loras { id: 'y' } } labels { key: 'k' value: 'v' "
+      "}");
   const std::string bytes = request.SerializeAsString();
   v1::CreateVideoRequest read;
   EXPECT_THAT(ParseMessage(bytes, read), IsOk());
   EXPECT_EQ(read.SerializeAsString(), bytes);
-  for (size_t size = 1; size < bytes.size(); ++size) {  // never a crash; what is cut in the middle of a field is refused
+  for (size_t size = 1; size < bytes.size();
+       ++size) {  // never a crash; what is cut in the middle of a field is refused
     (void)ParseMessage(std::string_view(bytes).substr(0, size), read);
   }
   EXPECT_THAT(ParseMessage(bytes.substr(0, bytes.size() - 1), read),

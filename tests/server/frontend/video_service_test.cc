@@ -115,8 +115,8 @@ TEST_F(VideoServiceTest, AResumedWatchGetsASnapshotAndThenWhatItMissed) {
   const auto reader = stub_->WatchVideo(context.get(), request);
   v1::VideoEvent event;
   EXPECT_FALSE(reader->Read(&event));
-  EXPECT_THAT(FromGrpcStatus(reader->Finish()),
-              StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr("after_sequence"), HasSubstr("nearest: 5"))));
+  EXPECT_THAT(FromGrpcStatus(reader->Finish()), StatusIs(absl::StatusCode::kInvalidArgument,
+                                                         AllOf(HasSubstr("after_sequence"), HasSubstr("nearest: 5"))));
 }
 
 TEST_F(VideoServiceTest, CancelReachesTheWorkerAndTheQueue) {
