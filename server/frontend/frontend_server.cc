@@ -107,8 +107,7 @@ class Server : public FrontendServer {
     const auto deadline = absl::ToChronoTime(absl::Now() + grace);
     if (public_server_ != nullptr) public_server_->Shutdown(deadline);
     if (admin_server_ != nullptr) admin_server_->Shutdown(deadline);
-    public_server_.reset();
-    admin_server_.reset();
+    // The servers stay until the destructor: groups that are lost meanwhile still report their health.
   }
 
   int port() const override { return port_ > 1 ? port_ : 0; }
