@@ -52,19 +52,18 @@ Generation::Generation(const ModelConfig& config, Modules& modules, const Genera
       audio_scales_(ScalesOf(request.audio_guidance)),
       passes_(PassesFor(video_scales_, audio_scales_)) {}
 
-std::vector<float> Generation::Sigmas() const {
-  if (!request_.sigmas.empty()) return {request_.sigmas.begin(), request_.sigmas.end()};
-  if (request_.recipe == Recipe::kDistilled) return DistilledSigmas();
-  const SchedulerConfig& s = config_.scheduler;
-  const int64_t tokens = request_.schedule_tokens > 0    ? request_.schedule_tokens
-                         : request_.schedule_tokens < 0 ? grid_.tokens()
-                                                        : s.max_tokens;
+std::vector<float> NoiseLevels(const SchedulerConfig& s, const GenerationRequest& request, int64_t grid_tokens) {
+  if (!request.sigmas.empty()) return {request.sigmas.begin(), request.sigmas.end()};
+  if (request.recipe == Recipe::kDistilled) return DistilledSigmas();
+  const int64_t tokens = request.schedule_tokens > 0   ? request.schedule_tokens
+                         : request.schedule_tokens < 0 ? grid_tokens
+                                                       : s.max_tokens;
   return DevSigmas({.base_shift = s.base_shift,
                     .max_shift = s.max_shift,
                     .base_tokens = s.base_tokens,
                     .max_tokens = s.max_tokens,
                     .terminal = s.terminal.value_or(0.1)},
-                   request_.num_inference_steps, tokens);
+                   request.num_inference_steps, tokens);
 }
 
 absl::Status Generation::EncodeDry(Exec& exec, PromptContext& cond, PromptContext& uncond) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -18,6 +19,9 @@ namespace kinora {
 enum class Phase { kEncode, kDenoise, kDecodeVideo, kDecodeAudio };
 inline constexpr int kPhases = 4;
 std::string_view PhaseName(Phase phase);  // Progress::stage
+
+// The noise levels that a resolved request is denoised through, the final 0 last. grid_tokens: of its video latent.
+std::vector<float> NoiseLevels(const SchedulerConfig& scheduler, const GenerationRequest& request, int64_t grid_tokens);
 
 class Generation {
  public:
@@ -48,7 +52,7 @@ class Generation {
   absl::Status EncodeDry(Exec& exec, PromptContext& cond, PromptContext& uncond);
   absl::Status ReportContexts(Exec& exec, const PromptContext& context, std::string_view suffix);
   ClipInfo Info() const;
-  std::vector<float> Sigmas() const;
+  std::vector<float> Sigmas() const { return NoiseLevels(config_.scheduler, request_, grid_.tokens()); }
   bool wants_intermediates() const { return sink_ != nullptr && sink_->WantsIntermediates(); }
 
   const ModelConfig& config_;

@@ -63,6 +63,8 @@ void WatchReactor::OnHistory(absl::StatusOr<JobHistory> history, int64_t after_s
   v1::VideoEvent snapshot;
   snapshot.set_video_id(history->video.id());
   snapshot.set_sequence(after_sequence);  // what the client has: a stream that breaks here is resumed there
+  // As old as what follows, so that a client can tell what the snapshot has told already.
+  if (!history->events.empty()) *snapshot.mutable_time() = history->events.back().time();
   *snapshot.mutable_snapshot() = std::move(history->video);
   AddLiveFields(context_, *snapshot.mutable_snapshot());
   {

@@ -31,6 +31,9 @@ class ProgressDisplay {  // one thread at a time
   ProgressDisplay& operator=(const ProgressDisplay&) = delete;
 
   void Show(const ProgressState& state);
+  void State(absl::string_view line) {  // a whole line that belongs to the progress
+    if (!quiet_) Note(line);
+  }
   void Note(absl::string_view line);  // a whole line, above the bar
   void Clear();                       // takes the bar away
 

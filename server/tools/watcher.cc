@@ -179,7 +179,7 @@ void Watcher::Handle(const v1::VideoEvent& event, v1::Video* video) {
 void Watcher::NoteState(const v1::Video& video) {
   // What the snapshot said comes again as an event, and a state that only gained details is no news.
   const auto state = std::pair(video.state(), video.attempt());
-  if (std::exchange(noted_state_, state) != state) display_.Note(DescribeState(video));
+  if (std::exchange(noted_state_, state) != state) display_.State(DescribeState(video));
 }
 
 void Watcher::CancelJob() {

@@ -11,6 +11,7 @@
 #include "absl/time/clock.h"
 #include "engine/base/status_macros.h"
 #include "engine/parallel/thread_communicator.h"
+#include "engine/pipeline/generation.h"
 #include "server/common/build_version.h"
 #include "server/common/request_conversion.h"
 
@@ -269,7 +270,11 @@ absl::StatusOr<v1::Resolved> PipelineModel::Resolve(const v1::Generation& genera
   stage.set_width(request.width);
   stage.set_height(request.height);
   stage.set_num_frames(request.num_frames);
-  for (const double sigma : request.sigmas) stage.add_sigmas(sigma);
+  const int64_t tokens = ((request.num_frames - 1) / model.frame_multiple + 1) *
+                         (request.height / model.size_multiple) * (request.width / model.size_multiple);
+  for (const float sigma : NoiseLevels(ranks_[0].pipeline->config().scheduler, request, tokens)) {
+    stage.add_sigmas(sigma);
+  }
   return resolved;
 }
 

@@ -131,6 +131,20 @@ TEST_F(TinyModel, AWorkerThatCannotLoadSaysWhyAndIsTriedAgain) {
   EXPECT_EQ(server_.Run({"create", "--prompt=x"}).status, kUnreachable);
 }
 
+TEST_F(TinyModel, SaysWhatItResolved) {
+  server_.Start();
+  std::vector<std::string> command = Generate("served.mp4", 4);
+  command.push_back("--json");
+  command.push_back("--quiet");
+  const Result result = RunToEnd(command);
+  EXPECT_EQ(result.err, "");
+  const auto stage = nlohmann::json::parse(result.out)["video"]["resolved"]["stages"][0];
+  EXPECT_EQ(stage["width"], 64);
+  ASSERT_EQ(stage["sigmas"].size(), 5u);
+  EXPECT_NEAR(stage["sigmas"][0].get<double>(), 1, 1e-6);
+  EXPECT_EQ(stage["sigmas"][4], 0);
+}
+
 TEST_F(TinyModel, DescribesItselfAndEstimates) {
   server_.Start();
   const auto model = server_.Json({"models"});
