@@ -7,8 +7,8 @@
 namespace kinora {
 
 // Matmul and convolution: a block of rows is packed `depth` at a time and multiplied by `columns` at a time; sums wait in float32.
-inline constexpr int64_t kBlockRows = 192;     // a multiple of every tile_rows (12 and 6)
-inline constexpr int64_t kBlockDepthBytes = 2048;  // 512 float32 or 1024 bf16: a packed block is 384 KiB, in L2
+inline constexpr int64_t kBlockRows = 96;      // a multiple of every tile_rows (12 and 6)
+inline constexpr int64_t kBlockDepthBytes = 2048;  // 512 float32 or 1024 bf16: a packed block is 192 KiB, in L2 with its sums
 inline constexpr int64_t kBlockColumns = 1024;
 inline constexpr int64_t kPackedBytes = kBlockRows * kBlockDepthBytes;
 inline constexpr int64_t kSumBytes = kBlockRows * kBlockColumns * 4;
