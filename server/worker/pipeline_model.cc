@@ -58,6 +58,7 @@ GenerationRequest WarmUpRequest(const ModelDescription& model) {
 absl::StatusOr<int64_t> ArenaBytes(const PipelineOptions& options, const Mesh& mesh) {
   GenerationRequest probe;
   probe.prompt = "probe";
+  probe.recipe = Recipe::kOneStage;  // of every kind of model; nothing of one stage takes more
   KINORA_ASSIGN_OR_RETURN(const RequestCost cost, Pipeline::Plan(options, mesh, probe));
   const int64_t share = MachineMemory() / 4 * 3 / mesh.world().size() - cost.weight_bytes - cost.workspace_bytes;
   return std::max(share, cost.arena_bytes);
