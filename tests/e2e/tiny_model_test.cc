@@ -70,24 +70,24 @@ TEST_F(TinyModel, TheServerMakesTheFileThatKinoraRenderMakes) {
 
 TEST_F(TinyModel, AJobWhoseWorkerIsKilledEndsInTheSameFile) {
   server_.Start();
-  Process client(Generate("served.mp4", 60));
+  Process client(Generate("served.mp4", 200));
   ASSERT_NE(client.AwaitLine("denoise"), "") << client.Err();
   ASSERT_EQ(kill(server_.WorkerPid(), SIGKILL), 0);
   EXPECT_EQ(client.Wait(), 0) << client.Err();
   EXPECT_THAT(client.Err(), HasSubstr("QUEUED again"));
-  EXPECT_EQ(ReadFile(directory_.File("served.mp4")), Rendered(60));
+  EXPECT_EQ(ReadFile(directory_.File("served.mp4")), Rendered(200));
 }
 
 TEST_F(TinyModel, AJobWhoseFrontendIsKilledEndsInTheSameFile) {
   server_.Start();
-  Process client(Generate("served.mp4", 60));
+  Process client(Generate("served.mp4", 200));
   ASSERT_NE(client.AwaitLine("denoise"), "") << client.Err();
   server_.frontend().Signal(SIGKILL);
   server_.frontend().Wait();
   EXPECT_TRUE(server_.frontend().AwaitEndOfOutput());  // the worker has left too
   server_.Start(false);
   EXPECT_EQ(client.Wait(), 0) << client.Err();
-  EXPECT_EQ(ReadFile(directory_.File("served.mp4")), Rendered(60));
+  EXPECT_EQ(ReadFile(directory_.File("served.mp4")), Rendered(200));
 }
 
 TEST_F(TinyModel, CtrlCEndsTheRunAtItsNextStepAndTheNextJobIsWhole) {
