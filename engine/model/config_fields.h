@@ -29,8 +29,8 @@ class ConfigProblems {
 // allocated.
 inline constexpr int64_t kMaxLayers = 1024;
 inline constexpr int64_t kMaxHeads = 1024;
-inline constexpr int64_t kMaxHeadDim = 2048;
-inline constexpr int64_t kMaxWidth = 1 << 17;
+inline constexpr int64_t kMaxHeadDim = 256;  // the largest head that attention keeps in its workspace; Gemma has it
+inline constexpr int64_t kMaxWidth = 1 << 14;  // the widest row that kernels keep in float32 at once
 inline constexpr int64_t kMaxSampleRate = 1 << 20;
 
 class ConfigFields {

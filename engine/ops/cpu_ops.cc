@@ -85,6 +85,7 @@ void CpuOps::ModulatedLayerNorm(const Tensor& x, const ScaleShift& m, float eps,
 
 void CpuOps::GatedAdd(const Tensor& y, const Gate& gate, Tensor x) {
   KINORA_CHECK(x.elements() == y.elements() && x.width() == y.width()) << x.shape().ToString() << y.shape().ToString();
+  KINORA_CHECK(x.width() <= cpu::kMaxRowWidth) << x.width();
   const cpu::GatedAddArgs args{
       .y = View(y), .x = View(x), .width = x.width(), .gate = View(gate.modulation, x.width()), .slot = gate.slot};
   const int64_t rows = x.rows();
@@ -124,7 +125,8 @@ void CpuOps::NormRope(Tensor x, const NormRopeParams& p, const Tensor* sum_of_sq
 }
 
 void CpuOps::SumOfSquares(const Tensor& x, Tensor out) {
-  KINORA_CHECK(out.elements() == x.rows() && out.contiguous()) << out.shape().ToString();
+  KINORA_CHECK(out.elements() == x.rows() && out.contiguous() && out.dtype() == DType::kF32) << out.shape().ToString();
+  KINORA_CHECK(x.width() <= cpu::kMaxRowWidth) << x.width();
   stream_.Enqueue([this, x, out] {
     ForRows(x.rows(), x.width() * 4, [&](int64_t begin, int64_t end) {
       kernels_.sum_of_squares(View(x), x.width(), begin, end, out.data<float>());

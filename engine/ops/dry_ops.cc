@@ -25,7 +25,7 @@ std::string_view OpKindName(OpKind kind) {
   return kNames[static_cast<int>(kind)];
 }
 
-void Cost::Add(OpKind kind, int64_t flops, int64_t bytes) {
+void Cost::Add(OpKind kind, double flops, int64_t bytes) {
   OpCost& cost = kinds[static_cast<int>(kind)];
   ++cost.calls;
   cost.flops += flops;
@@ -61,7 +61,7 @@ class DryGraph : public Graph {
   const Cost cost_;
 };
 
-void DryStream::Count(OpKind kind, int64_t flops, int64_t bytes) {
+void DryStream::Count(OpKind kind, double flops, int64_t bytes) {
   (recording_ != nullptr ? *recording_ : cost_).Add(kind, flops, bytes);
 }
 

@@ -23,7 +23,7 @@ std::string_view OpKindName(OpKind kind);  // "matmul", …
 
 struct OpCost {
   int64_t calls = 0;
-  int64_t flops = 0;
+  double flops = 0;  // the sums of a long clip pass 2^63
   int64_t bytes = 0;
   friend bool operator==(const OpCost&, const OpCost&) = default;
 };
@@ -33,9 +33,9 @@ struct Cost {
 
   const OpCost& of(OpKind kind) const { return kinds[static_cast<int>(kind)]; }
   int64_t calls() const { return total().calls; }
-  int64_t flops() const { return total().flops; }
+  double flops() const { return total().flops; }
   int64_t bytes() const { return total().bytes; }
-  void Add(OpKind kind, int64_t flops, int64_t bytes);
+  void Add(OpKind kind, double flops, int64_t bytes);
   Cost& operator+=(const Cost& other);
   friend bool operator==(const Cost&, const Cost&) = default;
 
@@ -54,7 +54,7 @@ class DryStream : public Stream {
   absl::Status Synchronize() override;
   void Fail(absl::Status status) override;
 
-  void Count(OpKind kind, int64_t flops, int64_t bytes);
+  void Count(OpKind kind, double flops, int64_t bytes);
   const Cost& cost() const { return cost_; }
   void ResetCost() { cost_ = {}; }
 

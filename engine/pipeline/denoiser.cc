@@ -3,24 +3,10 @@
 #include <array>
 
 #include "engine/base/status_macros.h"
-#include "engine/base/trace.h"
+#include "engine/parallel/agree.h"
 
 namespace kinora {
 namespace {
-
-// Rank 0's word on whether to go on, agreed by all: they leave at the same step.
-absl::Status Agree(Exec& exec, const Tensor& word, const absl::Status& mine) {
-  Communicator& world = exec.mesh.world();
-  if (world.size() == 1 || exec.ops.dry()) return mine;
-  Stream& stream = exec.ops.stream();
-  float go_on = mine.ok() ? 1.0f : 0.0f;
-  stream.CopyFromHost(&go_on, word);
-  world.Broadcast(0, word, stream);
-  stream.CopyToHost(word, &go_on);
-  KINORA_RETURN_IF_ERROR(stream.Synchronize());
-  if (go_on != 0.0f || !mine.ok()) return mine;
-  return absl::CancelledError("rank 0 ended the run");
-}
 
 // Tensors of the loop; every step uses the same ones.
 struct LoopState {
@@ -81,10 +67,8 @@ absl::Status Denoise(Exec& exec, const Stage& stage, const DenoiseSpec& spec, Te
   Stream& stream = exec.ops.stream();
   const int64_t steps = static_cast<int64_t>(spec.sigmas.size()) - 1;
   const LoopState state = Reserve(exec, stage, spec, z_video.width(), z_audio.width());
-  const Tensor word = loop.Alloc(DType::kF32, {1});
   std::array<std::unique_ptr<Graph>, 4> graphs;  // one for each combination of updates that occurs
   for (int64_t i = 0; i < steps; ++i) {
-    TraceSpan span("step", "step");
     stage.SetStep(exec, i);
     stream.Copy(state.schedule.Rows(i, i + 1), state.sigmas);
     const Updates updates = UpdatesAt(spec, i);
@@ -99,8 +83,7 @@ absl::Status Denoise(Exec& exec, const Stage& stage, const DenoiseSpec& spec, Te
       graph->Replay();
     }
     KINORA_RETURN_IF_ERROR(stream.Synchronize());
-    const bool reports = exec.mesh.world().rank() == 0;
-    KINORA_RETURN_IF_ERROR(Agree(exec, word, reports ? on_step(i) : absl::OkStatus()));
+    KINORA_RETURN_IF_ERROR(OnRankZero(exec, [&] { return on_step(i); }));
   }
   return absl::OkStatus();
 }

@@ -7,6 +7,7 @@
 #include "engine/base/strings.h"
 #include "engine/diffusion/noise.h"
 #include "engine/diffusion/schedule.h"
+#include "engine/parallel/agree.h"
 #include "engine/parallel/redistribute.h"
 #include "engine/pipeline/denoiser.h"
 #include "engine/pipeline/video_decode_stage.h"
@@ -38,7 +39,7 @@ std::string_view PhaseName(Phase phase) {
   return kNames[static_cast<int>(phase)];
 }
 
-Generation::Generation(const ModelConfig& config, Modules& modules, const GenerationRequest& request, ClipSink* sink,
+Generation::Generation(const ModelConfig& config, const Modules& modules, const GenerationRequest& request, ClipSink* sink,
                        std::optional<std::array<int64_t, 2>> dry_tokens)
     : config_(config),
       modules_(modules),
@@ -90,14 +91,17 @@ absl::Status Generation::Encode(Exec& exec, PromptContext& cond, PromptContext& 
   if (guided) prompts.push_back(request_.negative_prompt.value_or(""));
   const TextContext out[] = {{cond.video, cond.audio}, {uncond.video, uncond.audio}};
   KINORA_RETURN_IF_ERROR(modules_.text->Encode(exec, prompts, absl::MakeConstSpan(out, prompts.size())));
-  if (!wants_intermediates()) return absl::OkStatus();
+  return OnRankZero(exec, [&] { return ReportText(exec, cond, uncond); });
+}
 
+absl::Status Generation::ReportText(Exec& exec, const PromptContext& cond, const PromptContext& uncond) {
+  if (!wants_intermediates()) return absl::OkStatus();
   KINORA_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, modules_.text->Tokenize(request_.prompt));
   std::vector<int64_t> wide(ids.begin(), ids.end());
   KINORA_RETURN_IF_ERROR(
       sink_->Intermediate("input_ids", Tensor(DType::kI64, {static_cast<int64_t>(wide.size())}, wide.data())));
   KINORA_RETURN_IF_ERROR(ReportContexts(exec, cond, ""));
-  return guided ? ReportContexts(exec, uncond, "_negative") : absl::OkStatus();
+  return passes_[0] == Pass::kUncond ? ReportContexts(exec, uncond, "_negative") : absl::OkStatus();
 }
 
 absl::Status Generation::ReportContexts(Exec& exec, const PromptContext& context, std::string_view suffix) {
@@ -153,10 +157,11 @@ absl::Status Generation::DenoiseLatents(Exec& exec, const PromptContext& cond, c
   spec.video_sigmas.assign(sigmas.begin(), sigmas.end() - 1);
   spec.audio_sigmas = spec.video_sigmas;
   KINORA_ASSIGN_OR_RETURN(const Stage stage, Stage::Prepare(exec, *modules_.transformer, spec));
-  if (wants_intermediates()) {
+  KINORA_RETURN_IF_ERROR(OnRankZero(exec, [&] {
     std::vector<float> copy = sigmas;
-    KINORA_RETURN_IF_ERROR(sink_->Intermediate("sigmas", HostView(copy, {static_cast<int64_t>(copy.size())})));
-  }
+    return wants_intermediates() ? sink_->Intermediate("sigmas", HostView(copy, {static_cast<int64_t>(copy.size())}))
+                                 : absl::OkStatus();
+  }));
   const int64_t steps = static_cast<int64_t>(sigmas.size()) - 1;
   return Denoise(exec, stage,
                  {.video_weights = WeightsFor(video_scales_, passes_),
@@ -187,20 +192,17 @@ absl::Status Generation::DecodeVideo(Exec& exec, const Tensor& latent, OnStep on
     KINORA_RETURN_IF_ERROR(exec.ops.stream().Synchronize());
     Transpose(packed, tokens, channels, absl::MakeSpan(host));
   }
-  if (wants_intermediates()) KINORA_RETURN_IF_ERROR(sink_->Intermediate("video_latent", HostView(host, shape)));
+  KINORA_RETURN_IF_ERROR(OnRankZero(exec, [&] {
+    if (wants_intermediates()) KINORA_RETURN_IF_ERROR(sink_->Intermediate("video_latent", HostView(host, shape)));
+    return sink_ != nullptr ? sink_->Begin(Info()) : absl::OkStatus();
+  }));
   const VideoDecodeStage stage(*modules_.video);
-  bool begun = false;  // the sink begins inside the run, where a failure of rank 0 ends it on every rank
   const auto emit = [&](const DecodedFrames& frames) {
     if (wants_intermediates()) KINORA_RETURN_IF_ERROR(sink_->FloatFrames(frames.first, frames.rgb));
     return sink_->Frames(frames.first, frames.rgb8);
   };
-  return stage.Run(exec, exec.arena, HostView(host, shape), emit, [&](int64_t done, int64_t total) {
-    if (!std::exchange(begun, true)) {
-      if (sink_ != nullptr) KINORA_RETURN_IF_ERROR(sink_->Begin(Info()));
-      if (done != 0) KINORA_RETURN_IF_ERROR(on_step(Phase::kDecodeVideo, 0, total));
-    }
-    return on_step(Phase::kDecodeVideo, done, total);
-  });
+  return stage.Run(exec, exec.arena, HostView(host, shape), emit,
+                   [&](int64_t done, int64_t total) { return on_step(Phase::kDecodeVideo, done, total); });
 }
 
 absl::Status Generation::ReportAudioLatent(Exec& exec, const Tensor& latent) {
@@ -226,11 +228,12 @@ absl::Status Generation::DecodeAudio(Exec& exec, const Tensor& latent) {
   return sink_->Audio(HostView(host, waveform.shape()));
 }
 
-
 absl::Status Generation::Run(Exec& exec, OnStep on_step) {
   ArenaScope request(exec.arena);
   const bool first = exec.mesh.world().rank() == 0;
-  const auto begin = [&](Phase phase, int64_t total) { return first ? on_step(phase, 0, total) : absl::OkStatus(); };
+  const auto begin = [&](Phase phase, int64_t total) {
+    return OnRankZero(exec, [&] { return on_step(phase, 0, total); });
+  };
   PromptContext cond, uncond;
   KINORA_RETURN_IF_ERROR(begin(Phase::kEncode, 0));
   KINORA_RETURN_IF_ERROR(Encode(exec, cond, uncond));

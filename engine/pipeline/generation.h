@@ -30,7 +30,7 @@ class Generation {
 
   // request: as ResolveRequest returns it. sink: null on ranks other than 0 and in a dry run. All must outlive the object.
   // dry_tokens: of the prompt and the negative prompt, which a dry run does not read; absent: the longest there can be.
-  Generation(const ModelConfig& config, Modules& modules, const GenerationRequest& request, ClipSink* sink,
+  Generation(const ModelConfig& config, const Modules& modules, const GenerationRequest& request, ClipSink* sink,
              std::optional<std::array<int64_t, 2>> dry_tokens = std::nullopt);
 
   // InvalidArgument naming the tensor if given noise has another shape than the request needs.
@@ -50,13 +50,14 @@ class Generation {
   absl::Status DecodeAudio(Exec& exec, const Tensor& latent);
 
   absl::Status EncodeDry(Exec& exec, PromptContext& cond, PromptContext& uncond);
+  absl::Status ReportText(Exec& exec, const PromptContext& cond, const PromptContext& uncond);
   absl::Status ReportContexts(Exec& exec, const PromptContext& context, std::string_view suffix);
   ClipInfo Info() const;
   std::vector<float> Sigmas() const { return NoiseLevels(config_.scheduler, request_, grid_.tokens()); }
   bool wants_intermediates() const { return sink_ != nullptr && sink_->WantsIntermediates(); }
 
   const ModelConfig& config_;
-  Modules& modules_;
+  const Modules& modules_;
   const GenerationRequest& request_;
   ClipSink* const sink_;
   const std::optional<std::array<int64_t, 2>> dry_tokens_;

@@ -18,7 +18,9 @@ struct ModelDescription {
   int32_t size_multiple = 32;   // of width and height, pixels
   int32_t frame_multiple = 8;   // frames: a multiple of it, plus 1
   int32_t max_width = 0, max_height = 0, max_frames = 0;
-  int64_t max_tokens = 0;  // of the video latent: (frames − 1)/frame_multiple + 1 by height/size_multiple by width/size_multiple
+  // Of the video latent: (frames − 1)/frame_multiple + 1 by height/size_multiple by width/size_multiple; 0: no limit. What fits the
+  // reserved memory, found along clips of growing length, then size; Generate checks each request's own plan.
+  int64_t max_tokens = 0;
   int32_t layers = 0;      // transformer blocks: STG blocks lie below it
   std::vector<int32_t> default_stg_blocks;
   std::string default_negative_prompt;

@@ -30,9 +30,10 @@ class DryModel {
     DryModel model;
     KINORA_ASSIGN_OR_RETURN(model.mesh_, MakeDryMesh(mesh.shape(), mesh.world().rank()));
     DryOps ops;
-    KINORA_ASSIGN_OR_RETURN(model.modules_, Modules::Load(WeightLoader::Dry(*model.mesh_, ops, precision), config, ops,
+    const WeightLoader loader = WeightLoader::Dry(*model.mesh_, ops, precision);
+    KINORA_ASSIGN_OR_RETURN(model.modules_, Modules::Load(loader, config, ops,
                                                           {.sound = mesh.world().rank() == 0}, [](std::string_view) {}));
-    model.weight_bytes_ = ops.weight_bytes();
+    model.weight_bytes_ = ops.weight_bytes() + loader.tensor_bytes();
     model.precision_ = precision;
     return model;
   }
@@ -52,12 +53,12 @@ class DryModel {
     KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<Mesh> mesh, MakeDryMesh(mesh_->shape(), mesh_->world().rank()));
     Exec exec{.ops = ops, .arena = arena, .mesh = *mesh, .dtype = precision_};
     std::array<double, kPhases + 1> begin{};
-    Generation generation(config, const_cast<Modules&>(modules_), request, nullptr, tokens);
+    Generation generation(config, modules_, request, nullptr, tokens);
     KINORA_RETURN_IF_ERROR(generation.Run(exec, [&](Phase phase, int64_t step, int64_t) {
-      if (step == 0) begin[static_cast<int>(phase)] = static_cast<double>(ops.cost().flops());
+      if (step == 0) begin[static_cast<int>(phase)] = ops.cost().flops();
       return absl::OkStatus();
     }));
-    begin[kPhases] = static_cast<double>(ops.cost().flops());
+    begin[kPhases] = ops.cost().flops();
     for (int i = kPhases - 1; i > 0; --i) {  // ranks other than 0 report none
       if (begin[i] == 0) begin[i] = begin[i + 1];
     }
@@ -113,7 +114,8 @@ struct Pipeline::Parts {
   Modules modules;
   DryModel dry;
 
-  // Largest number of video tokens whose plan fits, along clips of growing length at the default size.
+  // Largest number of video tokens whose plan fits, along clips of growing length at the default size and then of growing size; 0: no
+  // request within the other limits is too large.
   absl::StatusOr<int64_t> MaxTokens() const;
 };
 
@@ -124,22 +126,35 @@ const ModelDescription& Pipeline::description() const { return parts_->descripti
 int64_t Pipeline::peak_arena_bytes() const { return parts_->arena.peak(); }
 
 absl::StatusOr<int64_t> Pipeline::Parts::MaxTokens() const {
-  GenerationRequest request = description.defaults;
-  request.recipe = Recipe::kOneStage;
-  request.num_inference_steps = 1;
-  const auto clip = [&](int64_t latent_frames) {
+  const ModelDescription& d = description;
+  GenerationRequest wanted = d.defaults;
+  wanted.recipe = d.kind == "distilled" ? Recipe::kDistilled : Recipe::kOneStage;
+  wanted.num_inference_steps = 0;
+  wanted.sigmas = {1.0, 0.0};  // one step shows what every step needs
+  if (wanted.recipe == Recipe::kDistilled) {
+    wanted.video_guidance.reset();
+    wanted.audio_guidance.reset();
+  }
+  KINORA_ASSIGN_OR_RETURN(const GenerationRequest request, ResolveRequest(d, wanted));
+  const int64_t longest = (d.max_frames - 1) / d.frame_multiple + 1;
+  const int64_t widest = std::max((d.max_width - request.width) / d.size_multiple, (d.max_height - request.height) / d.size_multiple);
+  const auto clip = [&](int64_t i) {  // 1 … longest: latent frames; beyond: one more cell each way, up to the largest sides
     GenerationRequest r = request;
-    r.num_frames = static_cast<int32_t>((latent_frames - 1) * description.frame_multiple + 1);
+    r.num_frames = static_cast<int32_t>((std::min(i, longest) - 1) * d.frame_multiple + 1);
+    const int32_t more = static_cast<int32_t>(std::max<int64_t>(0, i - longest)) * d.size_multiple;
+    r.width = std::min(r.width + more, d.max_width);
+    r.height = std::min(r.height + more, d.max_height);
     return r;
   };
-  const VideoGrid grid = GridOf(1, request.height, request.width, ScaleOf(config));
-  int64_t fits = 0, beyond = (description.max_frames - 1) / description.frame_multiple + 2;
+  int64_t fits = 0, beyond = longest + widest + 1;
   while (beyond - fits > 1) {
     const int64_t middle = (fits + beyond) / 2;
     KINORA_ASSIGN_OR_RETURN(const RequestCost cost, dry.Measure(config, clip(middle), nullptr, nullptr));
     (cost.arena_bytes <= options.arena_bytes ? fits : beyond) = middle;
   }
-  return fits * grid.tokens();
+  if (fits == longest + widest) return 0;
+  const GenerationRequest largest = clip(std::max<int64_t>(1, fits));
+  return GridOf(largest.num_frames, largest.height, largest.width, ScaleOf(config)).tokens();
 }
 
 absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Load(const PipelineOptions& options, const Mesh& mesh,
@@ -182,14 +197,14 @@ absl::StatusOr<RequestCost> Pipeline::Plan(const PipelineOptions& options, const
     KINORA_ASSIGN_OR_RETURN(tokenizer, Tokenizer::Load(checkpoint->tokenizer_model()));
   }
   KINORA_ASSIGN_OR_RETURN(RequestCost cost, dry.Measure(config, resolved, tokenizer.get(), nullptr));
-  cost.workspace_bytes = options.threads * kWorkspaceBytes;
+  cost.workspace_bytes = options.threads * kWorkspaceBytes + options.text_cache_bytes;
   return cost;
 }
 
 absl::StatusOr<RequestCost> Pipeline::EstimateCost(const GenerationRequest& request) const {
   KINORA_ASSIGN_OR_RETURN(const GenerationRequest resolved, ResolveRequest(parts_->description, request));
   KINORA_ASSIGN_OR_RETURN(RequestCost cost, parts_->dry.Measure(parts_->config, resolved, &parts_->modules.text->tokenizer(), nullptr));
-  cost.workspace_bytes = parts_->options.threads * kWorkspaceBytes;
+  cost.workspace_bytes = parts_->options.threads * kWorkspaceBytes + parts_->options.text_cache_bytes;
   return cost;
 }
 

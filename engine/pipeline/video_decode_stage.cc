@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/parallel/agree.h"
 #include "engine/ops/dry_ops.h"
 #include "engine/parallel/dry_communicator.h"
 
@@ -88,22 +89,6 @@ absl::Status EmitReady(const TilePlan& plan, int64_t begin, int64_t end, const T
     KINORA_RETURN_IF_ERROR(emit({.first = first, .rgb = rgb, .rgb8 = rgb8}));
   }
   return absl::OkStatus();
-}
-
-// Rank 0's status, on every rank: OK on all, or rank 0's own there and Cancelled elsewhere.
-absl::Status Agree(Exec& exec, Arena& host, absl::Status status) {
-  Communicator& world = exec.mesh.world();
-  if (world.size() == 1 || exec.ops.dry()) return status;
-  ArenaScope host_scope(host);
-  ArenaScope device_scope(exec.arena);
-  const Tensor word = host_scope.Alloc(DType::kF32, {1}), shared = device_scope.Alloc(DType::kF32, {1});
-  *word.data<float>() = status.ok() ? 1.0f : 0.0f;
-  exec.ops.stream().Copy(word, shared);
-  world.Broadcast(0, shared, exec.ops.stream());
-  exec.ops.stream().Copy(shared, word);
-  KINORA_RETURN_IF_ERROR(exec.ops.stream().Synchronize());
-  if (world.rank() == 0 || *word.data<float>() == 1.0f) return status;
-  return absl::CancelledError("rank 0 ended the decode");
 }
 
 }  // namespace
@@ -226,7 +211,7 @@ absl::Status VideoDecodeStage::Run(Exec& exec, Arena& host, const Tensor& latent
     if (state.root && !dry) state.Clear(span);
     for (size_t first = 0; first < tiles.size(); first += ranks) {
       if (state.root && emitted.ok()) emitted = progress(state.done, plan.tiles());
-      KINORA_RETURN_IF_ERROR(Agree(exec, host, emitted));
+      KINORA_RETURN_IF_ERROR(AgreeWithRankZero(exec, emitted));
       KINORA_RETURN_IF_ERROR(DecodeRound(exec, host, latent, absl::MakeConstSpan(tiles).subspan(first, ranks), state));
     }
     if (!state.root || dry) continue;
@@ -234,7 +219,7 @@ absl::Status VideoDecodeStage::Run(Exec& exec, Arena& host, const Tensor& latent
     state.KeepFrom(ready, span);
   }
   if (state.root && emitted.ok()) emitted = progress(state.done, plan.tiles());
-  return Agree(exec, host, emitted);
+  return AgreeWithRankZero(exec, emitted);
 }
 
 }  // namespace kinora

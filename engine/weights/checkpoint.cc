@@ -143,6 +143,12 @@ absl::StatusOr<ModelFiles> ModelFiles::Parse(absl::Span<const std::string> argum
 }
 
 absl::StatusOr<std::shared_ptr<const Checkpoint>> Checkpoint::Open(const ModelFiles& files) {
+  for (const auto& [name, given] : {std::pair("distilled_lora", !files.distilled_lora.empty()),
+                                    {"lora", !files.loras.empty()},
+                                    {"spatial_upsampler", !files.spatial_upsampler.empty()},
+                                    {"temporal_upsampler", !files.temporal_upsampler.empty()}}) {
+    if (given) return absl::UnimplementedError(absl::StrCat("model ", name, ": not available yet"));
+  }
   std::shared_ptr<Checkpoint> checkpoint(new Checkpoint());
   for (const std::string& path : files.paths) KINORA_RETURN_IF_ERROR(checkpoint->AddPath(path));
   if (!files.text_encoder.empty()) {

@@ -57,6 +57,7 @@ struct WeightLoader::State {
   std::vector<std::string> problems;
   bool misfit = false;  // some of them are of names, shapes or dtypes: no more data need be read to refuse the model
   std::vector<RecordedTensor> recorded;
+  int64_t tensor_bytes = 0;
 
   bool reads() const { return checkpoint != nullptr && !ops->dry() && !misfit; }
   void NoteMisfit(std::string problem) {
@@ -111,6 +112,8 @@ bool WeightLoader::Has(std::string_view name) const {
 DType WeightLoader::precision() const { return state_->precision; }
 const Mesh& WeightLoader::mesh() const { return *mesh_; }
 const std::vector<RecordedTensor>& WeightLoader::recorded() const { return state_->recorded; }
+
+int64_t WeightLoader::tensor_bytes() const { return state_->tensor_bytes; }
 
 int64_t WeightLoader::recorded_elements() const {
   int64_t elements = 0;
@@ -338,6 +341,7 @@ absl::StatusOr<Parameter> WeightLoader::LoadTensor(std::string_view relative, co
   }
   const Located located = Locate(name, full);
   const int64_t bytes = shape.elements() * DTypeSize(spec.dtype);
+  state_->tensor_bytes += bytes;
   if (!state_->reads()) return Parameter(Buffer::Dry(bytes), Tensor(spec.dtype, shape, nullptr));
   KINORA_ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(bytes));
   const Tensor tensor(spec.dtype, shape, buffer.data());

@@ -139,6 +139,7 @@ class WeightLoader {  // a cheap handle; copies share one state. Not thread-safe
   const Mesh& mesh() const;
   const std::vector<RecordedTensor>& recorded() const;  // dry runs: in the order asked for
   int64_t recorded_elements() const;                    // their sum: the parameter count
+  int64_t tensor_bytes() const;                         // of every Parameter handed out; Weights are counted by Ops
 
  private:
   struct State;
