@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Times Kinora beside diffusers on the same random weights, shapes and threads, taking turns, and prints Markdown tables.
+"""Times Kinora beside diffusers on equal random weights, shapes and threads, taking turns; prints Markdown tables.
 
-    cmake --preset release -DKINORA_BENCHMARKS=ON && cmake --build --preset release --target model_bench matmul_bench kinora-render
+    cmake --preset release -DKINORA_BENCHMARKS=ON
+    cmake --build --preset release --target model_bench matmul_bench kinora-render
     python tests/bench/compare_diffusers.py --build build/release --work FOLDER
 
-Needs torch, diffusers 0.42.1, transformers, sentencepiece, safetensors. FOLDER (1 GB) keeps the model between runs. docs/performance.md
-says how to read the result. Processor seconds are those of all threads; on a machine that is not idle only they can be compared.
+Needs torch, diffusers 0.42.1, transformers, sentencepiece, safetensors. FOLDER (1 GB) keeps the model between runs.
+docs/performance.md says how to read the result. Processor seconds are those of all threads; on a machine that is not
+idle only they can be compared, and only with --threads 1 (threads that wait for each other spin).
 """
 
 import argparse
@@ -18,13 +20,16 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 
+PARTS = ("transformer", "video_decoder", "gemma", "render", "matmul")
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=Path, default=Path("build/release"))
     parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--size", choices=("tiny", "mid"), default="mid", help="tiny checks the tools, its times mean nothing")
+    parser.add_argument("--size", choices=("tiny", "mid"), default="mid", help="tiny checks the tools: no times")
     parser.add_argument("--precision", choices=("f32", "bf16"), action="append", help="default: both")
-    parser.add_argument("--only", action="append", choices=("transformer", "video_decoder", "gemma", "render", "matmul"))
+    parser.add_argument("--only", action="append", choices=PARTS)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--serve-diffusers", metavar="PRECISION", help=argparse.SUPPRESS)  # what renders.py starts
@@ -54,7 +59,8 @@ def print_parts(args, precision: str, wanted: set[str]) -> None:
 
     dtype = torch.float32 if precision == "f32" else torch.bfloat16
     print(f"\n### Parts, {precision}\n")
-    print("| part | GFLOP | ours s | diffusers s | ratio | ours cpu s | diffusers cpu s | ratio | GFLOP per cpu s | difference |")
+    heads = ("part", "GFLOP", "ours s", "diffusers s", "ratio", "ours cpu s", "diffusers cpu s", "ratio")
+    print("| " + " | ".join((*heads, "GFLOP per cpu s", "difference")) + " |")
     print("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|", flush=True)
     points, module, loaded = [], None, ""
     for name, part, make, argument in parts.cases(args.size):
@@ -62,14 +68,14 @@ def print_parts(args, precision: str, wanted: set[str]) -> None:
             continue
         if loaded != part:
             module, loaded = models.load(args.size, args.work, parts.MODULE[part], dtype), part
-        r = parts.compare(
-            args.build / "tests/bench/model_bench", args.work, part, make, argument, module, precision, args.threads, args.runs
-        )
+        program = args.build / "tests/bench/model_bench"
+        r = parts.compare(program, args.work, part, make, argument, module, precision, args.threads, args.runs)
         if part == "transformer":
             points.append(r)
         print(
             f"| {name} | {r['gflop']:.1f} | {r['ours']:.3f} | {r['diffusers']:.3f} | {r['diffusers'] / r['ours']:.2f} "
-            f"| {r['ours_processor']:.3f} | {r['diffusers_processor']:.3f} | {r['diffusers_processor'] / r['ours_processor']:.2f} "
+            f"| {r['ours_processor']:.3f} | {r['diffusers_processor']:.3f} "
+            f"| {r['diffusers_processor'] / r['ours_processor']:.2f} "
             f"| {r['gflop'] / r['ours_processor']:.1f} | {r['difference']:.1e} |",
             flush=True,
         )
@@ -124,8 +130,8 @@ def main() -> None:
         renders.with_diffusers(args.work, args.size, args.serve_diffusers, args.threads)
         return
     models.write(args.size, args.work)
-    wanted = set(args.only or ("transformer", "video_decoder", "gemma", "render", "matmul"))
-    print(f"{machine.description()}; load {machine.load():.1f}; torch {torch.__version__}; {args.threads} threads")
+    wanted = set(args.only or PARTS)
+    print(f"{machine.description()}; load {machine.load():.1f}; torch {torch.__version__}, {args.threads} threads")
     for precision in args.precision or ("bf16", "f32"):
         if wanted & {"transformer", "video_decoder", "gemma"}:
             print_parts(args, precision, wanted)

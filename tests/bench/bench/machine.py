@@ -17,8 +17,9 @@ def description() -> str:
     flags = set(fields.get("flags", "").split())
     memory = int(Path("/proc/meminfo").read_text().split()[1]) / 2**20
     return (
-        f"{fields.get('model name', 'unknown processor')} (family {fields.get('cpu family')}, model {fields.get('model')}), "
-        f"{len(os.sched_getaffinity(0))} cores used, {memory:.0f} GiB; flags: {' '.join(f for f in _FLAGS if f in flags)}"
+        f"{fields.get('model name', 'unknown processor')} (family {fields.get('cpu family')}, "
+        f"model {fields.get('model')}), {len(os.sched_getaffinity(0))} cores used, {memory:.0f} GiB; "
+        f"flags: {' '.join(f for f in _FLAGS if f in flags)}"
     )
 
 

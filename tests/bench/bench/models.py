@@ -1,4 +1,4 @@
-"""A mid-size random LTX-2.3 that fits a small machine: written once in Lightricks' single-file layout, loaded into diffusers' modules.
+"""A mid-size random LTX-2.3 that fits a small machine: one file in Lightricks' layout, loaded by both sides.
 
 Its structure is the released one (block lists, head widths, number of guidance terms); widths and layers are smaller.
 """
@@ -17,7 +17,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "golden"))
 from golden import configs, layouts, redraw, reference, safetensors_file, tiny  # noqa: E402
 
 MODEL_FILE = "model.safetensors"
-SIZES = {  # transformer blocks, heads of 128 (video) and of 64 (audio), base width of the video decoder, Gemma's layers and heads of 256
+# Transformer blocks, heads of 128 (video) and of 64 (audio), base width of the video decoder, Gemma's layers and heads
+# of 256, widest channels of the vocoder.
+SIZES = {
     "tiny": {"layers": 1, "heads": 2, "decoder": 16, "gemma_layers": 2, "gemma_heads": 2, "vocoder": 32},
     "mid": {"layers": 6, "heads": 8, "decoder": 64, "gemma_layers": 12, "gemma_heads": 4, "vocoder": 256},
 }
@@ -55,7 +57,8 @@ def config(size: str) -> dict:
         "audio_connector_num_attention_heads": s["heads"],
         "audio_connector_attention_head_dim": 64,
     }
-    meta["config"]["vae"] |= {"latent_channels": 128, "decoder_base_channels": s["decoder"], "decoder_blocks": _DECODER_BLOCKS}
+    vae = {"latent_channels": 128, "decoder_base_channels": s["decoder"], "decoder_blocks": _DECODER_BLOCKS}
+    meta["config"]["vae"] |= vae
     meta["config"]["audio_vae"]["model"]["params"]["ddconfig"]["ch"] = s["vocoder"] // 8
     meta["config"]["vocoder"]["vocoder"]["upsample_initial_channel"] = s["vocoder"]
     meta["config"]["vocoder"]["bwe"]["upsample_initial_channel"] = s["vocoder"] // 2

@@ -1,4 +1,4 @@
-"""One part of the model on both sides: inputs in a file for model_bench, and a call of diffusers' module on the same."""
+"""One part of the model on both sides: inputs in a file for model_bench, a call of diffusers' module on the same."""
 
 import subprocess
 from collections.abc import Callable
@@ -8,7 +8,8 @@ import torch
 
 from bench import machine, models
 
-VIDEO_GRIDS = {"384": (4, 8, 12), "768": (6, 8, 16), "1536": (6, 16, 16), "3072": (12, 16, 16)}  # tokens: frames, height, width
+# tokens: frames, height, width
+VIDEO_GRIDS = {"384": (4, 8, 12), "768": (6, 8, 16), "1536": (6, 16, 16), "3072": (12, 16, 16)}
 LATENT = {"tiny": (2, 3, 4), "mid": (3, 8, 8)}
 TEXT_ROWS, PROMPTS, PROMPT_TOKENS = 1024, 2, 256
 
@@ -17,7 +18,8 @@ class Ours:
     """A model_bench that has loaded; `run` is one run."""
 
     def __init__(self, program: Path, part: str, precision: str, threads: int, inputs: Path, folder: Path):
-        command = [program, part, precision, str(threads), inputs, folder / models.MODEL_FILE, f"text_encoder={folder / 'gemma'}"]
+        command = [program, part, precision, str(threads), inputs]
+        command += [folder / models.MODEL_FILE, f"text_encoder={folder / 'gemma'}"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         ready = self._ask(None).split()
         self.gflop, self.arena_mib = float(ready[1]), float(ready[2])
@@ -98,8 +100,8 @@ def _gemma(model, dtype: torch.dtype, shape: tuple[int, int]) -> tuple[dict, Cal
     ids = torch.randint(8, 1000, shape, generator=torch.Generator().manual_seed(7))
 
     def run() -> dict:  # without the output head, as the pipeline's use of it
-        states = model.model(input_ids=ids, attention_mask=torch.ones_like(ids), output_hidden_states=True).hidden_states
-        return {"hidden": states[-1].flatten(0, 1)}
+        result = model.model(input_ids=ids, attention_mask=torch.ones_like(ids), output_hidden_states=True)
+        return {"hidden": result.hidden_states[-1].flatten(0, 1)}
 
     return {"input_ids": ids}, run
 
@@ -120,12 +122,16 @@ MODULE = {"transformer": "transformer", "video_decoder": "video_vae", "gemma": "
 
 def difference(ours: dict, theirs: dict) -> float:
     """Largest relative difference of an output, as norms."""
-    return max(
-        ((ours[k].float() - v.float().reshape(ours[k].shape)).norm() / v.float().norm()).item() for k, v in theirs.items()
-    )
+    found = 0.0
+    for name, value in theirs.items():
+        value = value.float().reshape(ours[name].shape)
+        found = max(found, ((ours[name].float() - value).norm() / value.norm()).item())
+    return found
 
 
-def compare(program: Path, folder: Path, part: str, make, argument, module, precision: str, threads: int, runs: int) -> dict:
+def compare(
+    program: Path, folder: Path, part: str, make, argument, module, precision: str, threads: int, runs: int
+) -> dict:
     """Medians of `runs` alternating runs after one of each that is not counted."""
     dtype = torch.float32 if precision == "f32" else torch.bfloat16
     data, run = make(module, dtype, argument)

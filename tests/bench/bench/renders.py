@@ -1,4 +1,4 @@
-"""Whole renders: kinora-render beside diffusers' pipeline, each a process of its own that renders several times in turn with the other."""
+"""Whole renders: kinora-render beside diffusers' pipeline, each in a process of its own, taking turns."""
 
 import json
 import resource
@@ -11,7 +11,7 @@ from bench import machine, models
 
 _TERMS = {"cfg_scale": 3.0, "stg_scale": 1.0, "stg_blocks": [0], "modality_scale": 3.0, "rescale": 0.7}
 REQUEST = {
-    "prompt": "A red fox runs through a snowy forest at dawn, the camera pans left. Soft piano music plays in the background.",
+    "prompt": "A red fox runs through a snowy forest at dawn, the camera pans left. Soft piano music plays.",
     "negative_prompt": "blurry, low quality, watermark, subtitles",
     "frame_rate": 24.0,
     "seed": "10",
@@ -20,7 +20,7 @@ REQUEST = {
     "video_guidance": _TERMS,
     "audio_guidance": _TERMS | {"cfg_scale": 7.0},
 }
-SIZES = {"tiny": (64, 64, 9), "mid": (512, 320, 33)}
+SIZES = {"tiny": (64, 64, 9), "mid": (384, 256, 25)}
 
 
 def request(size: str) -> dict:
@@ -31,8 +31,8 @@ def request(size: str) -> dict:
 def _ours(program: Path, folder: Path, size: str, precision: str, threads: int) -> dict:
     path, output = folder / "request.json", folder / "clip.mp4"
     path.write_text(json.dumps(request(size)))
-    command = [program, "--model", folder / models.MODEL_FILE, "--model", f"text_encoder={folder / 'gemma'}", "--request", path]
-    command += ["--output", output, "--precision", precision, "--threads", str(threads), "--json", "--quiet"]
+    command = [program, "--model", folder / models.MODEL_FILE, "--model", f"text_encoder={folder / 'gemma'}"]
+    command += ["--request", path, "--output", output, "--precision", precision, "--threads", str(threads), "--json", "--quiet"]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     watch = machine.PeakMemory(process.pid)
@@ -101,9 +101,10 @@ def with_diffusers(folder: Path, size: str, precision: str, threads: int) -> Non
 
 
 def compare(program: Path, folder: Path, size: str, precision: str, threads: int, runs: int) -> dict:
-    """Ours: requests as kinora-render reports them, MP4 included, loading apart. Theirs: calls of the pipeline, arrays out."""
+    """Ours: requests as kinora-render reports them, MP4 included, loading apart. Theirs: calls of the pipeline."""
     script = Path(__file__).resolve().parents[1] / "compare_diffusers.py"
-    command = [sys.executable, script, "--work", folder, "--size", size, "--threads", str(threads), "--serve-diffusers", precision]
+    command = [sys.executable, script, "--work", folder, "--size", size, "--threads", str(threads)]
+    command += ["--serve-diffusers", precision]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def answer() -> dict:
