@@ -16,11 +16,11 @@ REQUEST = {
     "frame_rate": 24.0,
     "seed": "10",
     "recipe": "ONE_STAGE",
-    "sigmas": [1.0, 0.97, 0.85, 0.6, 0.25, 0.0],
+    "sigmas": [1.0, 0.85, 0.4, 0.0],
     "video_guidance": _TERMS,
     "audio_guidance": _TERMS | {"cfg_scale": 7.0},
 }
-SIZES = {"tiny": (64, 64, 9), "mid": (384, 256, 25)}
+SIZES = {"tiny": (64, 64, 9), "mid": (256, 256, 17)}
 
 
 def request(size: str) -> dict:
