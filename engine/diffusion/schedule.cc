@@ -18,6 +18,7 @@ std::vector<float> DevSigmas(const DevSchedule& s, int steps, int64_t tokens) {
     sigmas[i] = 1.0f / (shift + (1.0f / linear - 1.0f)) * shift;  // a reciprocal first: sigmas[0] is not quite 1
   }
   const float scale = (1.0f - sigmas[steps - 1]) / static_cast<float>(1.0 - s.terminal);
+  if (steps == 1 && scale == 0) return {static_cast<float>(s.terminal), 0.0f};  // a level of exactly 1; the limit
   for (int i = 0; i < steps; ++i) sigmas[i] = 1.0f - (1.0f - sigmas[i]) / scale;
   return sigmas;
 }

@@ -19,7 +19,8 @@ struct DevSchedule {
   double terminal = 0.1;  // last noise level before 0
 };
 
-// steps + 1 levels, the last 0, shifted for `tokens` latent tokens. steps >= 1.
+// steps + 1 levels, the last 0, shifted for `tokens` latent tokens. steps >= 1. NaN where the shift is beyond
+// float32, so that no level differs from 1.
 std::vector<float> DevSigmas(const DevSchedule& schedule, int steps, int64_t tokens);
 
 // What distilled models were trained for: eight steps.

@@ -55,6 +55,10 @@ class AddedTokens {
 };
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  std::error_code unknown;
+  if (std::filesystem::exists(path, unknown) && !std::filesystem::is_regular_file(path, unknown)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file"));
+  }
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) return absl::NotFoundError(absl::StrCat(path, ": cannot be opened; it is part of the Gemma checkpoint"));
   const int64_t size = file.tellg();

@@ -1,6 +1,7 @@
 #include "engine/pipeline/generation.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
@@ -65,6 +66,14 @@ std::vector<float> NoiseLevels(const SchedulerConfig& s, const GenerationRequest
                     .max_tokens = s.max_tokens,
                     .terminal = s.terminal.value_or(0.1)},
                    request.num_inference_steps, tokens);
+}
+
+// So many tokens shift every level to 1 (and a shift of the model's own beyond float32 does the same).
+absl::Status CheckNoiseLevels(const std::vector<float>& sigmas) {
+  if (std::all_of(sigmas.begin(), sigmas.end(), [](float sigma) { return std::isfinite(sigma); })) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "schedule_tokens: with so many tokens and the scheduler's base_shift and max_shift every noise level is 1; 0 (the "
+      "model's own number) or a smaller one is needed, or explicit sigmas");
 }
 
 absl::Status Generation::EncodeDry(Exec& exec, PromptContext& cond, PromptContext& uncond) {
@@ -146,6 +155,7 @@ absl::Status Generation::DenoiseLatents(Exec& exec, const PromptContext& cond, c
                                         OnStep on_step) {
   ArenaScope scope(exec.arena);
   const std::vector<float> sigmas = Sigmas();
+  KINORA_RETURN_IF_ERROR(CheckNoiseLevels(sigmas));
   StageSpec spec;
   spec.video_positions = VideoPositions(grid_, request_.frame_rate, scale_);
   spec.audio_positions = AudioPositions(audio_latents_, scale_);

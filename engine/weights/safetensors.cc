@@ -29,7 +29,7 @@ absl::Status ErrnoError(std::string_view path, std::string_view what) {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const SafetensorsFile>> SafetensorsFile::Open(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a named pipe must not hold the open
   if (fd < 0) return ErrnoError(path, "cannot open");
   std::shared_ptr<SafetensorsFile> file(new SafetensorsFile(path, fd));
   if (absl::Status status = file->ReadHeader(); !status.ok()) {

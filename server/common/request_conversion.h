@@ -20,6 +20,7 @@ namespace kinora {
 inline constexpr size_t kMaxPromptBytes = 16 << 10;
 inline constexpr int kMaxConditions = 64;
 inline constexpr int kMaxSigmas = 1000;
+inline constexpr double kMaxGuidanceScale = 1000;  // of either sign; float32 latents overflow far beyond it
 
 // Unknown enum numbers, numbers that are not finite, values outside the field's stated range, lists over the limits.
 absl::Status CheckGeneration(const v1::Generation& generation);

@@ -1,6 +1,7 @@
 #include "server/frontend/generation_check.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
@@ -182,6 +183,14 @@ void CheckGuidance(const char* field, bool given, const v1::Guidance& guidance, 
   if (!HasGuidance(effective.recipe()) && !IsOff(guidance)) {
     add("", absl::StrCat("the recipe ", v1::Generation::Recipe_Name(effective.recipe()),
                          " has no guidance; leave it out or set every term off"));
+  }
+  const std::pair<const char*, double> scales[] = {{".cfg_scale", guidance.cfg_scale()},
+                                                   {".stg_scale", guidance.stg_scale()},
+                                                   {".modality_scale", guidance.modality_scale()}};
+  for (const auto& [name, scale] : scales) {
+    if (std::abs(scale) <= kMaxGuidanceScale) continue;
+    add(name, absl::StrCat(scale, " is not within ±", kMaxGuidanceScale,
+                           "; nearest: ", std::clamp(scale, -kMaxGuidanceScale, kMaxGuidanceScale)));
   }
   if (guidance.rescale() < 0 || guidance.rescale() > 1) {
     add(".rescale",

@@ -82,6 +82,9 @@ absl::Status CheckWritable(const std::string& flag, const std::string& path) {
   if (stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat(flag, " ", path, ": there is no folder ", folder));
   }
+  if (flag != "--output" && stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat(flag, " ", path, ": is a folder, a file is needed"));
+  }
   if (access(folder.c_str(), W_OK) != 0) {
     return absl::InvalidArgumentError(absl::StrCat(flag, " ", path, ": the folder ", folder, " cannot be written"));
   }

@@ -84,9 +84,20 @@ void CountCollectives(const Mesh& mesh, CollectiveCounts& counts) {
   }
 }
 
+// Memory is given out before it is there: without this a clip beyond it ends in the kernel killing the process.
+absl::Status CheckFitsMachine(const Job& job, const RequestCost& cost) {
+  const int64_t machine = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGE_SIZE);
+  const int64_t needed = job.options.mesh.ranks() * cost.device_bytes();
+  if (needed <= machine) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("width, height, num_frames: the clip needs ", needed,
+                                                 " bytes of memory, and this machine has ", machine,
+                                                 "; make the clip smaller or shorter"));
+}
+
 absl::StatusOr<std::unique_ptr<Pipeline>> LoadPipeline(Job& job, const Mesh& mesh, bool first) {
   PipelineOptions options = job.pipeline;
   KINORA_ASSIGN_OR_RETURN(const RequestCost cost, Pipeline::Plan(options, mesh, job.request));
+  KINORA_RETURN_IF_ERROR(CheckFitsMachine(job, cost));
   options.arena_bytes = cost.arena_bytes;
   return Pipeline::Load(options, mesh, [&](std::string_view phase) {
     if (first) job.display.Show({.stage = std::string(phase)});
