@@ -80,8 +80,8 @@ absl::Status Generation::EncodeDry(Exec& exec, PromptContext& cond, PromptContex
   const std::array<int64_t, 2> longest = {modules_.text->rows(), modules_.text->rows()};
   const std::array<int64_t, 2> tokens = dry_tokens_.value_or(longest);
   const int prompts = passes_[0] == Pass::kUncond ? 2 : 1;
-  std::vector<std::vector<int32_t>> ids;
-  for (int i = 0; i < prompts; ++i) ids.emplace_back(tokens[i], 0);
+  std::vector<std::vector<int32_t>> ids(prompts);
+  for (int i = 0; i < prompts; ++i) ids[i].assign(tokens[i], 0);
   const TextContext out[] = {{cond.video, cond.audio}, {uncond.video, uncond.audio}};
   return modules_.text->EncodeTokens(exec, ids, absl::MakeConstSpan(out, prompts));
 }

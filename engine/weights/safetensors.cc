@@ -89,7 +89,7 @@ absl::Status SafetensorsFile::ReadAt(int64_t position, int64_t bytes, void* out)
 
 absl::Status SafetensorsFile::Read(const TensorInfo& tensor, int64_t begin, int64_t bytes, void* out) const {
   KINORA_CHECK(begin >= 0 && bytes >= 0 && begin + bytes <= tensor.bytes) << tensor.name;
-  const absl::Status status = ReadAt(data_start_ + tensor.offset + begin, bytes, out);
+  absl::Status status = ReadAt(data_start_ + tensor.offset + begin, bytes, out);
   if (status.ok()) return status;
   return absl::DataLossError(Cat(path_, ": tensor ", tensor.name, ": ", status.message()));
 }
