@@ -1,0 +1,1 @@
+"""One module a training stage; each has train(options)."""

@@ -1,0 +1,111 @@
+"""Video VAE: reconstructs clips of the world, and of its shapes in any colour.
+
+Most steps take 64x64 clips (whole scenes, and windows of 128x128 scenes), every fourth a few whole 128x128 ones: only
+they show the convolutions positions that no border reaches. When it is trained, its latent statistics are taken.
+"""
+
+import random
+
+import torch
+from torch.nn import functional
+
+import model
+import training
+from world import picture, scene
+
+STEPS, BATCH, RATE = 5000, 8, 1.2e-3
+KL_WEIGHT = 2e-4
+EDGE_WEIGHT = 1.0
+THING_WEIGHT = 3.0  # of pixels that are not background, above the others
+
+
+def clips(seed: int, batch: int, side: int, device: str, any_colour: float = 0.35) -> torch.Tensor:
+    """[batch, 3, FRAMES, side, side] in [-1, 1]; half of the clips smaller than the model's size are windows of it."""
+    rng = random.Random(seed)
+    scenes = [scene.sample(rng) for _ in range(batch)]
+    background, shapes, colours, tracks = picture.tensors(scenes, model.FRAMES, device)
+    for i in range(batch):
+        if rng.random() < any_colour:
+            background[i] = torch.tensor([rng.uniform(-1, 1) for _ in range(3)])
+            colours[i] = torch.tensor([rng.uniform(-1, 1) for _ in range(3 * colours.shape[1])]).view(-1, 3)
+        if side < model.SIDE and rng.random() < 0.5:
+            scale = model.SIDE / side
+            # The window holds the first thing's place in the middle of the clip.
+            for axis in range(2):
+                middle = float(tracks[i, 0, axis, model.FRAMES // 2])
+                start = min(max(middle - rng.uniform(0.2, 0.8) / scale, 0.0), 1 - 1 / scale)
+                tracks[i, :, axis] = (tracks[i, :, axis] - start) * scale
+            tracks[i, :, 2] *= scale
+    return picture.draw(background, shapes, colours, tracks, side)
+
+
+def edges(x: torch.Tensor) -> list[torch.Tensor]:
+    """Differences between neighbours in time, height and width."""
+    return [x.diff(dim=d) for d in (2, 3, 4)]
+
+
+def reconstruction(output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    background = target[:, :, :, :1, :1]
+    things = ((target - background).abs().amax(1, keepdim=True) > 0.05).float()
+    things = functional.max_pool3d(things, (1, 5, 5), 1, (0, 2, 2))  # and their surroundings
+    error = (output - target).abs() + (output - target).square()
+    loss = (error * (1 + THING_WEIGHT * things)).mean()
+    for a, b in zip(edges(output), edges(target)):
+        loss = loss + EDGE_WEIGHT * (a - b).abs().mean()
+    return loss
+
+
+def psnr(output: torch.Tensor, target: torch.Tensor) -> float:
+    """Mean over the clips, of values in [-1, 1]."""
+    error = (output.clamp(-1, 1) - target).square().mean((1, 2, 3, 4))
+    return float((10 * torch.log10(4 / error)).mean())
+
+
+def latents(vae: torch.nn.Module, clip: torch.Tensor, sample: bool = False) -> torch.Tensor:
+    """Raw latents [batch, C, F', H', W'], float32."""
+    with training.autocast(str(clip.device)):
+        distribution = vae.encode(clip).latent_dist
+    return (distribution.sample() if sample else distribution.mean).float()
+
+
+@torch.no_grad()
+def take_statistics(vae: torch.nn.Module, options: training.Options, count: int = 256) -> None:
+    """Mean and standard deviation of every latent channel over scenes of the world."""
+    device = options.device
+    parts = [latents(vae, clips(training.fold_in(7, i), 4, model.SIDE, device, 0.0)) for i in range(count // 4)]
+    values = torch.cat(parts).transpose(0, 1).flatten(1)
+    vae.latents_mean.copy_(values.mean(1))
+    vae.latents_std.copy_(values.std(1))
+
+
+def train(options: training.Options) -> None:
+    torch.manual_seed(options.seed)
+    vae = model.video_vae().to(options.device).train()
+    run = training.Run("video_vae", options, vae, steps=STEPS, rate=RATE)
+    batch = options.batch or BATCH
+
+    def loss(step: int):
+        torch.manual_seed(training.fold_in(options.seed, step))
+        whole = step % 4 == 3
+        target = clips(
+            training.fold_in(options.seed, step),
+            max(1, batch // 4) if whole else batch,
+            model.SIDE if whole else model.SIDE // 2,
+            options.device,
+        )
+        with training.autocast(options.device):
+            distribution = vae.encode(target).latent_dist
+            output = vae.decode(distribution.sample()).sample.float()
+        kl = 0.5 * (distribution.mean.square() + distribution.var - 1 - distribution.logvar).float().mean()
+        rebuilt = reconstruction(output, target)
+        return rebuilt + KL_WEIGHT * kl, {"loss": float(rebuilt.detach()), "kl": float(kl.detach())}
+
+    def oracle(averaged: torch.nn.Module) -> dict[str, float]:
+        target = clips(99, 8, model.SIDE, options.device, 0.0)
+        with training.autocast(options.device):
+            output = averaged.decode(latents(averaged, target)).sample.float()
+        return {"psnr": psnr(output, target)}
+
+    averaged = run.train(loss, oracle)
+    take_statistics(averaged, options)
+    run.save()

@@ -1,0 +1,85 @@
+"""Draws scenes: antialiased shapes on a plain background, whole batches at once on any device."""
+
+import math
+import random
+
+import torch
+
+from world.scene import BACKGROUNDS, COLOURS, SHAPES, Scene, Path, path
+
+
+def _shade(colour: tuple[int, int, int], rng: random.Random, spread: float) -> list[float]:
+    return [min(255.0, max(0.0, c + rng.uniform(-spread, spread))) / 127.5 - 1 for c in colour]
+
+
+def _distance(shape: int, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Signed distance from a shape of radius 1 (negative inside), x to the right and y downwards."""
+    match SHAPES[shape]:
+        case "circle":
+            return torch.hypot(x, y) - 1
+        case "square":
+            return torch.maximum(x.abs(), y.abs()) - 0.85
+        case "triangle":  # point upwards, corners at 1.15, its centre of mass at the origin
+            return torch.maximum(y, x.abs() * (math.sqrt(3) / 2) - y * 0.5) - 0.575
+        case "star":  # five tips at 1.2, inner corners at 0.5; one tip up
+            tip, inner, fifth = 1.2, 0.5, 2 * math.pi / 5
+            angle = torch.atan2(x, -y)
+            angle = (angle - torch.round(angle / fifth) * fifth).abs()  # from the nearest tip's axis: 0 to 36 degrees
+            length = torch.hypot(x, y)
+            u, v = length * torch.cos(angle), length * torch.sin(angle)
+            cu, cv = inner * math.cos(fifth / 2), inner * math.sin(fifth / 2)
+            nu, nv = cv, tip - cu  # normal of the edge from the tip to the inner corner
+            norm = math.hypot(nu, nv)
+            return ((u - tip) * nu + v * nv) / norm
+    raise ValueError(shape)
+
+
+def tensors(scenes: list[Scene], frames: int, device: str = "cpu") -> tuple[torch.Tensor, ...]:
+    """What draw() takes for these scenes."""
+    most = max(len(s.things) for s in scenes)
+    backgrounds, shapes, colours, tracks = [], [], [], []
+    for scene in scenes:
+        rng = random.Random(scene.jitter)
+        backgrounds.append(_shade(BACKGROUNDS[scene.background], rng, 6))
+        for i in range(most):
+            if i < len(scene.things):
+                thing = scene.things[i]
+                track = path(thing, rng, frames, len(scene.things) > 1)
+                shapes.append(SHAPES.index(thing.shape))
+                colours.append(_shade(COLOURS[thing.colour], rng, 6))
+            else:  # nobody there
+                track = Path(*([0.5] * frames for _ in range(2)), [0.1] * frames, [0.0] * frames, [False] * frames)
+                shapes.append(0)
+                colours.append([0.0] * 3)
+            tracks.append((track.x, track.y, track.radius, track.angle, track.there))
+    return (
+        torch.tensor(backgrounds, device=device),
+        torch.tensor(shapes, device=device).view(-1, most),
+        torch.tensor(colours, device=device).view(-1, most, 3),
+        torch.tensor(tracks, dtype=torch.float32, device=device).view(-1, most, 5, frames),
+    )
+
+
+def render(scenes: list[Scene], side: int, frames: int, device: str = "cpu") -> torch.Tensor:
+    """[batch, 3, frames, side, side] float32 in [-1, 1]."""
+    return draw(*tensors(scenes, frames, device), side)
+
+
+def draw(background: torch.Tensor, shapes: torch.Tensor, colours: torch.Tensor, tracks: torch.Tensor, side: int):
+    """background [B, 3], shapes [B, K], colours [B, K, 3] in [-1, 1], tracks [B, K, (x, y, radius, angle, there), F]."""
+    batch, most, _, frames = tracks.shape
+    grid = (torch.arange(side, device=tracks.device) + 0.5) / side
+    px, py = grid.view(1, 1, 1, side), grid.view(1, 1, side, 1)
+    video = background.view(batch, 3, 1, 1, 1).expand(batch, 3, frames, side, side).clone()
+    for k in range(most):
+        x, y, radius, angle, there = (t[..., None, None] for t in tracks[:, k].unbind(1))  # [B, F, 1, 1]
+        dx, dy = (px - x) / radius, (py - y) / radius
+        cos, sin = torch.cos(angle), torch.sin(angle)
+        u, v = dx * cos + dy * sin, dy * cos - dx * sin
+        distance = torch.empty_like(u)
+        for shape in shapes[:, k].unique().tolist():
+            rows = shapes[:, k] == shape
+            distance[rows] = _distance(shape, u[rows], v[rows])
+        cover = (0.5 - distance * radius * side).clamp(0, 1) * there
+        video += cover[:, None] * (colours[:, k, :, None, None, None] - video)
+    return video
