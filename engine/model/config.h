@@ -57,7 +57,7 @@ struct TransformerConfig {
   friend bool operator==(const TransformerConfig&, const TransformerConfig&) = default;
 };
 
-// One connector: a transformer over the 1,024 prompt rows.
+// One connector: a transformer over a prompt's rows.
 struct ConnectorStreamConfig {
   int64_t heads = 30;
   int64_t head_dim = 128;
@@ -68,8 +68,15 @@ struct ConnectorStreamConfig {
   friend bool operator==(const ConnectorStreamConfig&, const ConnectorStreamConfig&) = default;
 };
 
+// Rows of a prompt in every released LTX-2 model, and the most that any may have
+// (ltx_core/text_encoders/gemma/tokenizer.py).
+inline constexpr int64_t kMaxPromptRows = 1024;
+
 // From the text encoder's hidden states to the two contexts.
 struct ConnectorConfig {
+  // Of a context: tokens, then registers. model_max_length of tokenizer_config.json where that is smaller: a model that
+  // was trained with fewer. A multiple of either connector's registers.
+  int64_t rows = kMaxPromptRows;
   int64_t text_width = 3840;              // hidden size of the text encoder
   int64_t text_states = 49;               // its layers + 1
   bool per_modality_projections = false;  // 2.3: {video,audio}_aggregate_embed; 2.0: one aggregate_embed

@@ -39,16 +39,16 @@ TransformerConfig ReadTransformer(const ConfigFields& f) {
   f.Read("num_attention_heads", &t.video.heads, kMaxHeads);
   f.Read("attention_head_dim", &t.video.head_dim, kMaxHeadDim);
   f.Read("cross_attention_dim", &t.video.context_width, kMaxWidth);
-  f.Read("pos_embed_max_pos", &t.video.max_positions[0]);
-  f.Read("base_height", &t.video.max_positions[1]);
-  f.Read("base_width", &t.video.max_positions[2]);
+  f.Read("pos_embed_max_pos", &t.video.max_positions[0], kMaxPosition);
+  f.Read("base_height", &t.video.max_positions[1], kMaxPosition);
+  f.Read("base_width", &t.video.max_positions[2], kMaxPosition);
   f.Read("audio_in_channels", &t.audio.in_channels, kMaxWidth);
   t.audio.out_channels = t.audio.in_channels;
   f.Read("audio_out_channels", &t.audio.out_channels, kMaxWidth);
   f.Read("audio_num_attention_heads", &t.audio.heads, kMaxHeads);
   f.Read("audio_attention_head_dim", &t.audio.head_dim, kMaxHeadDim);
   f.Read("audio_cross_attention_dim", &t.audio.context_width, kMaxWidth);
-  f.Read("audio_pos_embed_max_pos", &t.audio.max_positions[0]);
+  f.Read("audio_pos_embed_max_pos", &t.audio.max_positions[0], kMaxPosition);
   f.Read("ff_bias", &t.video.ff_bias);
   f.Read("audio_ff_bias", &t.audio.ff_bias);
   f.Read("num_layers", &t.layers, kMaxLayers);
@@ -58,13 +58,13 @@ TransformerConfig ReadTransformer(const ConfigFields& f) {
   f.Read("use_prompt_embeddings", &t.caption_projection);
   f.Read("caption_channels", &t.caption_channels, kMaxWidth);
   f.Read("use_keyframes_abs_pos_embedding", &t.keyframes_abs_pos_embedding);
-  f.Read("norm_eps", &t.norm_eps);
-  f.Read("rope_theta", &t.rope_theta);
+  f.Read("norm_eps", &t.norm_eps, kEpsilon);
+  f.Read("rope_theta", &t.rope_theta, kRopeTheta);
   t.rope_layout = ReadRopeLayout(f);
   t.rope_double_precision = f.Get("rope_double_precision", true);
-  f.Read("timestep_scale_multiplier", &t.timestep_scale);
+  f.Read("timestep_scale_multiplier", &t.timestep_scale, kTimestepScale);
   t.av_timestep_scale = 1000.0;
-  f.Read("cross_attn_timestep_scale_multiplier", &t.av_timestep_scale);
+  f.Read("cross_attn_timestep_scale_multiplier", &t.av_timestep_scale, kTimestepScale);
   return t;
 }
 
@@ -90,8 +90,8 @@ ConnectorConfig ReadConnector(const ConfigFields& f) {
     f.RequireSame("audio_hidden_dim", c.audio.width(), "the audio connector's width");
   }
   c.rope_max_position = 4096;
-  f.Read("connector_rope_base_seq_len", &c.rope_max_position);
-  f.Read("rope_theta", &c.rope_theta);
+  f.Read("connector_rope_base_seq_len", &c.rope_max_position, kMaxPosition);
+  f.Read("rope_theta", &c.rope_theta, kRopeTheta);
   c.rope_layout = ReadRopeLayout(f);
   c.rope_double_precision = f.Get("rope_double_precision", true);
   return c;
@@ -193,7 +193,7 @@ GeneratorConfig ReadGenerator(const ConfigFields& f, const std::string& prefix, 
   constexpr Activation kActivations[] = {Activation::kLeakyRelu, Activation::kSnake, Activation::kSnakeBeta};
   g.activation = kActivations[f.Choose(prefix + "act_fn", {"leaky_relu", "snake", "snakebeta"},
                                        static_cast<size_t>(g.activation))];
-  f.Read(prefix + "leaky_relu_negative_slope", &g.leaky_slope);
+  f.Read(prefix + "leaky_relu_negative_slope", &g.leaky_slope, kSlope);
   f.Require(prefix + "antialias", g.anti_aliased());
   f.Require(prefix + "antialias_ratio", 2);
   f.Require(prefix + "antialias_kernel_size", 12);

@@ -11,11 +11,6 @@ namespace {
 constexpr size_t kListedProblems = 20;
 constexpr size_t kMaxListLength = 64;
 
-std::string Text(const nlohmann::json& value) {
-  std::string text = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  return text.size() > 80 ? Cat(text.substr(0, 77), "...") : text;
-}
-
 bool WholeNumber(const nlohmann::json& value, int64_t min, int64_t max, int64_t* out) {
   if (value.is_number_unsigned()) {
     const uint64_t number = value.get<uint64_t>();
@@ -31,7 +26,20 @@ bool WholeNumber(const nlohmann::json& value, int64_t min, int64_t max, int64_t*
   return true;
 }
 
+bool NumberIn(const nlohmann::json& value, Range range, double* out) {
+  if (!value.is_number()) return false;
+  const double number = value.get<double>();
+  if (!(number >= range.min && number <= range.max)) return false;
+  *out = number;
+  return true;
+}
+
 }  // namespace
+
+std::string ShortText(const nlohmann::json& value) {
+  std::string text = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return text.size() > 80 ? Cat(text.substr(0, 77), "...") : text;
+}
 
 absl::Status ConfigProblems::status() const {
   if (problems_.empty()) return absl::OkStatus();
@@ -64,35 +72,33 @@ void ConfigFields::Problem(std::string_view key, std::string_view what) const {
 void ConfigFields::Read(std::string_view key, bool* out) const {
   const nlohmann::json* value = Find(key);
   if (value == nullptr) return;
-  if (!value->is_boolean()) return Problem(key, Cat(Text(*value), " is not true or false"));
+  if (!value->is_boolean()) return Problem(key, Cat(ShortText(*value), " is not true or false"));
   *out = value->get<bool>();
 }
 
-void ConfigFields::Read(std::string_view key, double* out) const {
+void ConfigFields::Read(std::string_view key, double* out, Range range) const {
   const nlohmann::json* value = Find(key);
-  if (value == nullptr) return;
-  if (!value->is_number() || !std::isfinite(value->get<double>()))
-    return Problem(key, Cat(Text(*value), " is not a number"));
-  *out = value->get<double>();
+  if (value != nullptr && !NumberIn(*value, range, out))
+    Problem(key, Cat(ShortText(*value), " must be a number in ", range.min, "..", range.max));
 }
 
 void ConfigFields::Read(std::string_view key, std::string* out) const {
   const nlohmann::json* value = Find(key);
   if (value == nullptr) return;
-  if (!value->is_string()) return Problem(key, Cat(Text(*value), " is not a string"));
+  if (!value->is_string()) return Problem(key, Cat(ShortText(*value), " is not a string"));
   *out = value->get<std::string>();
 }
 
 void ConfigFields::Read(std::string_view key, int64_t* out, int64_t max) const {
   const nlohmann::json* value = Find(key);
   if (value != nullptr && !WholeNumber(*value, 1, max, out))
-    Problem(key, Cat(Text(*value), " must be a whole number in 1..", max));
+    Problem(key, Cat(ShortText(*value), " must be a whole number in 1..", max));
 }
 
 void ConfigFields::ReadIndex(std::string_view key, int64_t* out, int64_t max) const {
   const nlohmann::json* value = Find(key);
   if (value != nullptr && !WholeNumber(*value, 0, max, out))
-    Problem(key, Cat(Text(*value), " must be a whole number in 0..", max));
+    Problem(key, Cat(ShortText(*value), " must be a whole number in 0..", max));
 }
 
 void ConfigFields::Read(std::string_view key, std::vector<int64_t>* out, int64_t max) const {
@@ -104,20 +110,20 @@ void ConfigFields::Read(std::string_view key, std::vector<int64_t>* out, int64_t
     numbers.push_back(0);
     good = WholeNumber((*value)[i], 1, max, &numbers.back());
   }
-  if (!good) return Problem(key, Cat(Text(*value), " must be a list of whole numbers in 1..", max));
+  if (!good) return Problem(key, Cat(ShortText(*value), " must be a list of whole numbers in 1..", max));
   *out = std::move(numbers);
 }
 
-void ConfigFields::Read(std::string_view key, std::vector<double>* out) const {
+void ConfigFields::Read(std::string_view key, std::vector<double>* out, Range range) const {
   const nlohmann::json* value = Find(key);
   if (value == nullptr) return;
   std::vector<double> numbers;
   bool good = value->is_array() && !value->empty() && value->size() <= kMaxListLength;
   for (size_t i = 0; good && i < value->size(); ++i) {
-    good = (*value)[i].is_number() && std::isfinite((*value)[i].get<double>()) && (*value)[i].get<double>() > 0;
-    if (good) numbers.push_back((*value)[i].get<double>());
+    numbers.push_back(0);
+    good = NumberIn((*value)[i], range, &numbers.back());
   }
-  if (!good) return Problem(key, Cat(Text(*value), " must be a list of positive numbers"));
+  if (!good) return Problem(key, Cat(ShortText(*value), " must be a list of numbers in ", range.min, "..", range.max));
   *out = std::move(numbers);
 }
 
@@ -131,7 +137,7 @@ void ConfigFields::Read(std::string_view key, std::vector<bool>* out, size_t cou
   const bool good =
       value->is_array() && value->size() == count &&
       std::all_of(value->begin(), value->end(), [](const nlohmann::json& flag) { return flag.is_boolean(); });
-  if (!good) return Problem(key, Cat(Text(*value), " must be a list of ", count, " times true or false"));
+  if (!good) return Problem(key, Cat(ShortText(*value), " must be a list of ", count, " times true or false"));
   out->clear();
   for (const nlohmann::json& flag : *value) out->push_back(flag.get<bool>());
 }
@@ -139,7 +145,7 @@ void ConfigFields::Read(std::string_view key, std::vector<bool>* out, size_t cou
 void ConfigFields::Require(std::string_view key, const nlohmann::json& only) const {
   const nlohmann::json* value = Find(key);
   if (value != nullptr && *value != only)
-    Problem(key, Cat(Text(*value), " is not supported, only ", Text(only), " is"));
+    Problem(key, Cat(ShortText(*value), " is not supported, only ", ShortText(only), " is"));
 }
 
 size_t ConfigFields::Choose(std::string_view key, std::initializer_list<std::string_view> values,
@@ -151,7 +157,7 @@ size_t ConfigFields::Choose(std::string_view key, std::initializer_list<std::str
     if (value->is_string() && value->get_ref<const std::string&>() == candidate) return index;
     ++index;
   }
-  Problem(key, Cat(Text(*value), " is not supported; supported: ",
+  Problem(key, Cat(ShortText(*value), " is not supported; supported: ",
                    absl::StrJoin(values, ", ", [](std::string* out, std::string_view name) { out->append(name); })));
   return fallback;
 }
@@ -160,7 +166,7 @@ void ConfigFields::RequireSame(std::string_view key, int64_t value, std::string_
   const nlohmann::json* found = Find(key);
   int64_t number = 0;
   if (found != nullptr && (!WholeNumber(*found, 0, int64_t{1} << 40, &number) || number != value)) {
-    Problem(key, Cat(Text(*found), ", but ", as, " is ", value));
+    Problem(key, Cat(ShortText(*found), ", but ", as, " is ", value));
   }
 }
 

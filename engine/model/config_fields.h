@@ -29,9 +29,25 @@ class ConfigProblems {
 // allocated.
 inline constexpr int64_t kMaxLayers = 1024;
 inline constexpr int64_t kMaxHeads = 1024;
-inline constexpr int64_t kMaxHeadDim = 256;  // the largest head that attention keeps in its workspace; Gemma has it
+inline constexpr int64_t kMaxHeadDim = 256;    // the largest head that attention keeps in its workspace; Gemma has it
 inline constexpr int64_t kMaxWidth = 1 << 14;  // the widest row that kernels keep in float32 at once
 inline constexpr int64_t kMaxSampleRate = 1 << 20;
+
+struct Range {  // both ends are allowed
+  double min, max;
+};
+// The same for numbers that enter the maths, wide of what trains: beyond them float32 overflows or every row is alike.
+inline constexpr Range kEpsilon{1e-12, 1.0};       // of a norm, beside a mean of squares of about 1
+inline constexpr Range kRopeTheta{1.0, 1e9};       // below 1 the frequencies grow
+inline constexpr Range kTimestepScale{1e-3, 1e6};  // times a noise level of 1 at most
+inline constexpr Range kMaxPosition{1.0, 1e6};     // s, pixels or rows; Describe turns them into int32 limits
+inline constexpr Range kShift{-10.0, 10.0};        // exponents of the schedule
+inline constexpr Range kScale{1e-3, 1e6};          // a divisor of logits or frequencies
+inline constexpr Range kSlope{0.0, 1.0};           // of a leaky ReLU
+inline constexpr Range kTerminal{1e-6, 0.999999};  // the schedule's last noise level
+
+// A value as a message shows it: JSON, at most 80 bytes.
+std::string ShortText(const nlohmann::json& value);
 
 class ConfigFields {
  public:
@@ -45,12 +61,12 @@ class ConfigFields {
 
   // Each writes *out if the field is there and acceptable.
   void Read(std::string_view key, bool* out) const;
-  void Read(std::string_view key, double* out) const;  // finite
+  void Read(std::string_view key, double* out, Range range) const;
   void Read(std::string_view key, std::string* out) const;
   void Read(std::string_view key, int64_t* out, int64_t max) const;               // 1..max
   void ReadIndex(std::string_view key, int64_t* out, int64_t max) const;          // 0..max
   void Read(std::string_view key, std::vector<int64_t>* out, int64_t max) const;  // 1..64 numbers of 1..max
-  void Read(std::string_view key, std::vector<double>* out) const;                // 1..64 positive numbers
+  void Read(std::string_view key, std::vector<double>* out, Range range) const;   // 1..64 numbers
   void Read(std::string_view key, std::vector<bool>* out, size_t count) const;    // a list of `count`, or one for all
   template <typename T>
   T Get(std::string_view key, T fallback) const {

@@ -1,5 +1,9 @@
 // config.json of a Gemma-3 text encoder. Names and defaults: transformers' Gemma3TextConfig; rotary parameters in the
 // form of the published files (rope_theta, rope_local_base_freq, rope_scaling) or of transformers 5 (rope_parameters).
+// And the one field of tokenizer_config.json that the model's shapes depend on.
+#include <algorithm>
+#include <cmath>
+
 #include "engine/base/status_macros.h"
 #include "engine/model/config_fields.h"
 #include "engine/model/config_reader.h"
@@ -12,20 +16,19 @@ namespace {
 double LinearFactor(const ConfigFields& rope) {
   const size_t type = rope.Choose(rope.Has("rope_type") ? "rope_type" : "type", {"default", "linear"}, 0);
   double factor = 1.0;
-  if (type == 1) rope.Read("factor", &factor);
-  if (!(factor > 0)) rope.Problem("factor", "must be positive");
+  if (type == 1) rope.Read("factor", &factor, kScale);
   return factor;
 }
 
 void ReadRope(const ConfigFields& f, GemmaConfig* g) {
-  f.Read("rope_theta", &g->global_rope_theta);
-  f.Read("rope_local_base_freq", &g->local_rope_theta);
+  f.Read("rope_theta", &g->global_rope_theta, kRopeTheta);
+  f.Read("rope_local_base_freq", &g->local_rope_theta, kRopeTheta);
   g->global_rope_factor = LinearFactor(f.Object("rope_scaling"));
   if (!f.Has("rope_parameters")) return;
   const ConfigFields full = f.Object("rope_parameters").Object("full_attention");
   const ConfigFields sliding = f.Object("rope_parameters").Object("sliding_attention");
-  full.Read("rope_theta", &g->global_rope_theta);
-  sliding.Read("rope_theta", &g->local_rope_theta);
+  full.Read("rope_theta", &g->global_rope_theta, kRopeTheta);
+  sliding.Read("rope_theta", &g->local_rope_theta, kRopeTheta);
   if (full.Has("rope_type")) g->global_rope_factor = LinearFactor(full);
   if (LinearFactor(sliding) != 1.0) sliding.Problem("factor", "scaling of local attention is not supported");
 }
@@ -71,8 +74,8 @@ GemmaConfig ReadText(const ConfigFields& f) {
   f.Read("num_attention_heads", &g.heads, kMaxHeads);
   f.Read("num_key_value_heads", &g.kv_heads, kMaxHeads);
   f.Read("head_dim", &g.head_dim, kMaxHeadDim);
-  f.Read("rms_norm_eps", &g.norm_eps);
-  f.Read("query_pre_attn_scalar", &g.query_scale);
+  f.Read("rms_norm_eps", &g.norm_eps, kEpsilon);
+  f.Read("query_pre_attn_scalar", &g.query_scale, kScale);
   f.Read("sliding_window", &g.sliding_window, 1 << 24);
   f.ReadIndex("bos_token_id", &g.bos_token, g.vocabulary - 1);
   f.ReadIndex("pad_token_id", &g.pad_token, g.vocabulary - 1);
@@ -81,8 +84,6 @@ GemmaConfig ReadText(const ConfigFields& f) {
   if (g.heads % g.kv_heads != 0)
     f.Problem("num_key_value_heads", Cat(g.kv_heads, " must divide num_attention_heads ", g.heads));
   if (g.head_dim % 8 != 0) f.Problem("head_dim", "must be a multiple of 8");
-  if (!(g.query_scale > 0)) f.Problem("query_pre_attn_scalar", "must be positive");
-  if (!(g.norm_eps > 0)) f.Problem("rms_norm_eps", "must be positive");
   return g;
 }
 
@@ -103,6 +104,21 @@ absl::StatusOr<GemmaConfig> ParseGemmaConfig(std::string_view text) {
   GemmaConfig gemma = ReadText(type == "gemma3_text" ? root : root.Object("text_config"));
   KINORA_RETURN_IF_ERROR(problems.status());
   return gemma;
+}
+
+absl::StatusOr<int64_t> ParsePromptRows(std::string_view tokenizer_config) {
+  KINORA_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJsonText(tokenizer_config, "tokenizer_config.json"));
+  if (!json.is_object()) return absl::InvalidArgumentError("tokenizer_config.json: not an object");
+  const auto found = json.find("model_max_length");
+  if (found == json.end() || found->is_null()) return kMaxPromptRows;
+  // Gemma's published value has 31 digits, so it reads as a float64.
+  const double length = found->is_number() ? found->get<double>() : 0;
+  if (!(length >= 1) || length != std::floor(length)) {
+    return absl::InvalidArgumentError(Cat("tokenizer_config.json: model_max_length: ", ShortText(*found),
+                                          " must be a whole number of at least 1; beyond ", kMaxPromptRows,
+                                          " it reads as ", kMaxPromptRows));
+  }
+  return static_cast<int64_t>(std::min<double>(length, kMaxPromptRows));
 }
 
 }  // namespace kinora

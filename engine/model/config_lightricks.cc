@@ -48,13 +48,13 @@ TransformerConfig ReadTransformer(const ConfigFields& f) {
   f.Read("num_attention_heads", &t.video.heads, kMaxHeads);
   f.Read("attention_head_dim", &t.video.head_dim, kMaxHeadDim);
   f.Read("cross_attention_dim", &t.video.context_width, kMaxWidth);
-  f.Read("positional_embedding_max_pos", &t.video.max_positions);
+  f.Read("positional_embedding_max_pos", &t.video.max_positions, kMaxPosition);
   f.Read("audio_in_channels", &t.audio.in_channels, kMaxWidth);
   f.Read("audio_out_channels", &t.audio.out_channels, kMaxWidth);
   f.Read("audio_num_attention_heads", &t.audio.heads, kMaxHeads);
   f.Read("audio_attention_head_dim", &t.audio.head_dim, kMaxHeadDim);
   f.Read("audio_cross_attention_dim", &t.audio.context_width, kMaxWidth);
-  f.Read("audio_positional_embedding_max_pos", &t.audio.max_positions);
+  f.Read("audio_positional_embedding_max_pos", &t.audio.max_positions, kMaxPosition);
   f.Read("ff_bias", &t.video.ff_bias);
   f.Read("audio_ff_bias", &t.audio.ff_bias);
   f.Read("num_layers", &t.layers, kMaxLayers);
@@ -64,11 +64,11 @@ TransformerConfig ReadTransformer(const ConfigFields& f) {
   t.caption_projection = !f.Get("caption_proj_before_connector", false);
   f.Read("caption_channels", &t.caption_channels, kMaxWidth);
   f.Read("use_keyframes_abs_pos_embedding", &t.keyframes_abs_pos_embedding);
-  f.Read("norm_eps", &t.norm_eps);
-  f.Read("positional_embedding_theta", &t.rope_theta);
+  f.Read("norm_eps", &t.norm_eps, kEpsilon);
+  f.Read("positional_embedding_theta", &t.rope_theta, kRopeTheta);
   ReadRope(f, &t.rope_layout, &t.rope_double_precision);
-  f.Read("timestep_scale_multiplier", &t.timestep_scale);
-  f.Read("av_ca_timestep_scale_multiplier", &t.av_timestep_scale);
+  f.Read("timestep_scale_multiplier", &t.timestep_scale, kTimestepScale);
+  f.Read("av_ca_timestep_scale_multiplier", &t.av_timestep_scale, kTimestepScale);
   return t;
 }
 
@@ -106,7 +106,7 @@ ConnectorConfig ReadConnector(const ConfigFields& f) {
   f.Read("connector_ff_bias", &c.ff_bias);
   ReadRope(f, &c.rope_layout, &c.rope_double_precision);
   std::vector<double> max_positions = {c.rope_max_position};
-  f.Read("connector_positional_embedding_max_pos", &max_positions);
+  f.Read("connector_positional_embedding_max_pos", &max_positions, kMaxPosition);
   if (max_positions.size() != 1) f.Problem("connector_positional_embedding_max_pos", "must hold one number");
   c.rope_max_position = max_positions[0];
   return c;

@@ -71,6 +71,9 @@ absl::StatusOr<ModelConfig> ReadModelConfig(const Checkpoint& checkpoint) {
   if (const auto it = checkpoint.component_configs().find("text_encoder"); it != checkpoint.component_configs().end()) {
     KINORA_ASSIGN_OR_RETURN(model.gemma, ParseGemmaConfig(it->second));
   }
+  if (!checkpoint.tokenizer_config().empty()) {
+    KINORA_ASSIGN_OR_RETURN(model.connector.rows, ParsePromptRows(checkpoint.tokenizer_config()));
+  }
   CompleteFromTensors(checkpoint, &model);
   KINORA_RETURN_IF_ERROR(ValidateModelConfig(model));
   KINORA_RETURN_IF_ERROR(CheckConfigAgainstTensors(model, checkpoint));

@@ -27,6 +27,9 @@ absl::StatusOr<ModelConfig> ParseLightricksConfig(std::string_view config, std::
 absl::StatusOr<ModelConfig> ParseDiffusersConfigs(const std::map<std::string, std::string, std::less<>>& components);
 // config.json of a Gemma-3 folder, whole (gemma3) or text only (gemma3_text).
 absl::StatusOr<GemmaConfig> ParseGemmaConfig(std::string_view json);
+// tokenizer_config.json -> rows of a prompt: model_max_length, at most kMaxPromptRows; these if the field is absent or
+// the huge number that transformers writes for "unlimited".
+absl::StatusOr<int64_t> ParsePromptRows(std::string_view tokenizer_config);
 
 // "2.3.0", "2.3.rc1", "2.0" -> "ltx-2.3", "ltx-2.0"; empty stays empty. Unimplemented for generations that are not
 // supported.

@@ -17,15 +17,14 @@ SchedulerConfig ReadScheduler(const ConfigFields& f) {
   const bool dynamic = f.Get("use_dynamic_shifting", false);
   s.kind = dynamic ? SchedulerConfig::Kind::kDev : SchedulerConfig::Kind::kDistilled;
   s.terminal.reset();
-  if (f.Has("shift_terminal")) s.terminal = f.Get("shift_terminal", 0.1);
-  if (s.terminal && !(*s.terminal > 0 && *s.terminal < 1)) f.Problem("shift_terminal", "must lie between 0 and 1");
+  if (f.Has("shift_terminal")) f.Read("shift_terminal", &s.terminal.emplace(0.1), kTerminal);
   if (!dynamic) {
     f.Require("shift", 1.0);
     if (s.terminal) f.Problem("shift_terminal", "is not supported without use_dynamic_shifting");
     return s;
   }
-  f.Read("base_shift", &s.base_shift);
-  f.Read("max_shift", &s.max_shift);
+  f.Read("base_shift", &s.base_shift, kShift);
+  f.Read("max_shift", &s.max_shift, kShift);
   f.Read("base_image_seq_len", &s.base_tokens, 1 << 24);
   f.Read("max_image_seq_len", &s.max_tokens, 1 << 24);
   if (s.max_tokens <= s.base_tokens) f.Problem("max_image_seq_len", "must exceed base_image_seq_len");

@@ -8,8 +8,6 @@
 namespace kinora {
 namespace {
 
-constexpr int64_t kPromptRows = 1024;
-
 class Validation {
  public:
   void Require(bool condition, std::string problem) {
@@ -29,8 +27,6 @@ void CheckTransformer(const TransformerConfig& t, Validation* v) {
     v->Require(m->head_dim % 8 == 0, Cat("transformer ", name, " head size ", m->head_dim, " is not a multiple of 8"));
     v->Require(m->width() <= kMaxWidth, Cat("transformer ", name, " width ", m->width(), " exceeds ", kMaxWidth));
     v->Require(m->max_positions.size() == axes, Cat("transformer ", name, " needs ", axes, " maximal positions"));
-    for (double position : m->max_positions)
-      v->Require(position > 0, Cat("transformer ", name, ": maximal positions must be positive"));
     if (t.caption_projection)
       v->Equal(Cat("transformer ", name, " cross-attention width"), m->context_width, "its width", m->width());
   }
@@ -38,10 +34,6 @@ void CheckTransformer(const TransformerConfig& t, Validation* v) {
   v->Equal("num_attention_heads", t.video.heads, "audio_num_attention_heads", t.audio.heads);
   v->Require(t.rope_layout == RopeLayout::kSplit,
              "rope_type interleaved is not supported; every released checkpoint is split");
-  v->Require(t.norm_eps > 0, "transformer norm_eps must be positive");
-  v->Require(t.rope_theta > 0, "transformer rope theta must be positive");
-  v->Require(t.timestep_scale > 0 && t.av_timestep_scale > 0,
-             "transformer timestep scale multipliers must be positive");
 }
 
 void CheckConnector(const ModelConfig& model, Validation* v) {
@@ -51,8 +43,9 @@ void CheckConnector(const ModelConfig& model, Validation* v) {
        {std::tuple("video", &c.video, &t.video), std::tuple("audio", &c.audio, &t.audio)}) {
     v->Require(stream->head_dim % 8 == 0,
                Cat(name, " connector head size ", stream->head_dim, " is not a multiple of 8"));
-    v->Require(stream->registers > 0 && kPromptRows % std::max<int64_t>(1, stream->registers) == 0,
-               Cat(name, " connector: ", stream->registers, " registers do not divide ", kPromptRows, " rows"));
+    v->Require(stream->registers > 0 && c.rows % std::max<int64_t>(1, stream->registers) == 0,
+               Cat(name, " connector: ", stream->registers, " registers do not divide the prompt's ", c.rows,
+                   " rows (model_max_length of tokenizer_config.json, at most ", kMaxPromptRows, ")"));
     const std::string width = Cat(name, " connector width");
     if (!c.per_modality_projections) v->Equal(width, stream->width(), "the text encoder's width", c.text_width);
     if (t.caption_projection) {
@@ -61,8 +54,8 @@ void CheckConnector(const ModelConfig& model, Validation* v) {
       v->Equal(width, stream->width(), Cat("transformer ", name, " cross-attention width"), modality->context_width);
     }
   }
+  v->Require(c.rows > 0 && c.rows <= kMaxPromptRows, Cat("prompt rows ", c.rows, " out of bounds"));
   v->Require(c.rope_layout == RopeLayout::kSplit, "connector rope_type interleaved is not supported");
-  v->Require(c.rope_max_position > 0 && c.rope_theta > 0, "connector rope parameters must be positive");
   v->Require(c.text_states > 0 && c.text_states <= kMaxLayers,
              Cat("text encoder states ", c.text_states, " out of bounds"));
   if (model.gemma) {
@@ -86,6 +79,12 @@ void CheckVideoDecoder(const ModelConfig& model, Validation* v) {
     // The residual repeats in / product channels until out are full.
     v->Require(block.in_channels % product == 0 && block.out_channels % (block.in_channels / product) == 0,
                Cat("video decoder: a residual of ", block.in_channels, " channels cannot fill ", block.out_channels));
+  }
+  const std::vector<double>& positions = model.transformer.video.max_positions;
+  for (size_t axis = 1; axis < positions.size(); ++axis) {  // twice these is the largest picture
+    v->Require(2 * positions[axis] >= static_cast<double>(d.space_factor()),
+               Cat("transformer: a maximal position of ", positions[axis],
+                   " pixels leaves no room for a latent cell of ", d.space_factor()));
   }
   v->Require(d.time_factor() <= 64 && d.space_factor() <= 256, "the video VAE's compression is out of bounds");
   v->Equal("the video VAE's rgb channels", d.out_channels, "what a picture has", 3);

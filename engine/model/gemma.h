@@ -18,8 +18,8 @@ namespace kinora {
 
 class Gemma {
  public:
-  // Reads embed_tokens, layers.* and norm under `weights` (text_encoder). rows: length of the padded row, 1024 in every
-  // LTX-2 model.
+  // Reads embed_tokens, layers.* and norm under `weights` (text_encoder). rows: length of the padded row
+  // (ConnectorConfig::rows).
   static absl::StatusOr<Gemma> Load(WeightLoader weights, const GemmaConfig& config, int64_t rows);
 
   // hidden: [tokens, width], valid until the callback returns; index 0: scaled embeddings; 1 … layers - 1: outputs of

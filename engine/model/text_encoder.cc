@@ -40,32 +40,29 @@ absl::StatusOr<std::unique_ptr<TextEncoder>> TextEncoder::Load(WeightLoader weig
                                                                std::unique_ptr<const Tokenizer> tokenizer,
                                                                const Options& options) {
   KINORA_RETURN_IF_ERROR(CheckFit(gemma, connector, tokenizer.get()));
-  auto encoder = std::unique_ptr<TextEncoder>(new TextEncoder(options));
+  auto encoder = std::unique_ptr<TextEncoder>(new TextEncoder(connector.rows, options));
   const Mesh& mesh = weights.mesh();
   encoder->split_gemma_ = Divides(mesh, gemma.heads) && Divides(mesh, gemma.kv_heads) && Divides(mesh, gemma.ff_width);
   encoder->split_connectors_ = Divides(mesh, connector.video.heads) && Divides(mesh, connector.audio.heads);
   encoder->tokenizer_ = std::move(tokenizer);
-  KINORA_ASSIGN_OR_RETURN(
-      encoder->gemma_,
-      Gemma::Load(weights.On(encoder->MeshOf(mesh, encoder->split_gemma_)).Under("text_encoder"), gemma, options.rows));
+  KINORA_ASSIGN_OR_RETURN(encoder->gemma_,
+                          Gemma::Load(weights.On(encoder->MeshOf(mesh, encoder->split_gemma_)).Under("text_encoder"),
+                                      gemma, connector.rows));
   KINORA_ASSIGN_OR_RETURN(encoder->extractor_, FeatureExtractor::Load(weights.Under("text_projection"), connector));
   WeightLoader connectors = weights.On(encoder->MeshOf(mesh, encoder->split_connectors_)).Under("connectors");
   KINORA_ASSIGN_OR_RETURN(encoder->video_, Connector::Load(connectors.Under("video_embeddings_connector"), connector,
-                                                           connector.video, options.rows, "video"));
+                                                           connector.video, connector.rows, "video"));
   KINORA_ASSIGN_OR_RETURN(encoder->audio_, Connector::Load(connectors.Under("audio_embeddings_connector"), connector,
-                                                           connector.audio, options.rows, "audio"));
+                                                           connector.audio, connector.rows, "audio"));
   return encoder;
 }
 
 absl::StatusOr<std::vector<int32_t>> TextEncoder::Tokenize(std::string_view prompt) const {
-  KINORA_ASSIGN_OR_RETURN(std::vector<int32_t> ids, tokenizer_->Encode(StripWhiteSpace(prompt)));
-  ids.resize(std::min<size_t>(ids.size(), options_.rows));
-  return ids;
+  return tokenizer_->Encode(StripWhiteSpace(prompt), rows_);
 }
 
 TextContext TextEncoder::AllocContext(Arena& arena, DType dtype) const {
-  return {.video = arena.Alloc(dtype, {options_.rows, video_.width()}),
-          .audio = arena.Alloc(dtype, {options_.rows, audio_.width()})};
+  return {.video = arena.Alloc(dtype, {rows_, video_.width()}), .audio = arena.Alloc(dtype, {rows_, audio_.width()})};
 }
 
 absl::Status TextEncoder::EncodeTokens(Exec& exec, absl::Span<const std::vector<int32_t>> prompts,
@@ -94,10 +91,9 @@ absl::Status TextEncoder::EncodeTokens(Exec& exec, absl::Span<const std::vector<
   Exec connect{exec.ops, exec.arena, MeshOf(exec.mesh, split_connectors_), exec.dtype, exec.taps};
   const auto run = [&](const Connector& connector, const Tensor& input, Tensor TextContext::*part) {
     ArenaScope scope(exec.arena);
-    Tensor contexts = scope.Alloc(exec.dtype, {count * options_.rows, connector.width()});
+    Tensor contexts = scope.Alloc(exec.dtype, {count * rows_, connector.width()});
     connector.Forward(connect, input, lengths, contexts);
-    for (int64_t i = 0; i < count; ++i)
-      exec.ops.stream().Copy(contexts.Rows(i * options_.rows, (i + 1) * options_.rows), out[i].*part);
+    for (int64_t i = 0; i < count; ++i) exec.ops.stream().Copy(contexts.Rows(i * rows_, (i + 1) * rows_), out[i].*part);
   };
   run(video_, features.video, &TextContext::video);
   run(audio_, features.audio, &TextContext::audio);

@@ -19,7 +19,7 @@ namespace kinora {
 
 // One prompt as the transformer gets it.
 struct TextContext {
-  Tensor video;  // [rows, width of the video connector] in the activations' dtype
+  Tensor video;  // [ConnectorConfig::rows, width of the video connector] in the activations' dtype
   Tensor audio;  // [rows, width of the audio connector]
 };
 
@@ -27,8 +27,7 @@ struct TextContext {
 class TextEncoder {
  public:
   struct Options {
-    int64_t rows = Tokenizer::kMaxTokens;  // of a context; tokens beyond it are cut off
-    int64_t cache_bytes = 256 << 20;       // of encoded prompts kept; 0: none
+    int64_t cache_bytes = 256 << 20;  // of encoded prompts kept; 0: none
   };
   // weights: the root (text_encoder, text_projection and connectors are read). Heads are split over tensor ranks where
   // they can be; a part whose heads do not divide is computed whole on every rank. InvalidArgument if the tokenizer has
@@ -39,7 +38,7 @@ class TextEncoder {
                                                            std::unique_ptr<const Tokenizer> tokenizer,
                                                            const Options& options);
 
-  // The ids of a prompt: white space stripped, <bos> first, at most `rows`; no padding. InvalidArgument if it is not
+  // The ids of a prompt: white space stripped, <bos> first, at most rows(); no padding. InvalidArgument if it is not
   // UTF-8.
   absl::StatusOr<std::vector<int32_t>> Tokenize(std::string_view prompt) const;
 
@@ -55,14 +54,14 @@ class TextEncoder {
   // Forgets what was encoded with weights that are about to change.
   void ClearCache() { cache_.Clear(); }
   const ContextCache& cache() const { return cache_; }
-  int64_t rows() const { return options_.rows; }
+  int64_t rows() const { return rows_; }  // of a context; tokens beyond it are cut off
 
  private:
-  explicit TextEncoder(const Options& options) : options_(options), cache_(options.cache_bytes) {}
+  TextEncoder(int64_t rows, const Options& options) : rows_(rows), cache_(options.cache_bytes) {}
   // The mesh that a part runs on: the real one, or this rank alone.
   const Mesh& MeshOf(const Mesh& mesh, bool split) const { return split ? mesh : *alone_; }
 
-  Options options_;
+  const int64_t rows_;
   std::unique_ptr<Mesh> alone_ = Mesh::Single();
   bool split_gemma_ = false, split_connectors_ = false;
   std::unique_ptr<const Tokenizer> tokenizer_;

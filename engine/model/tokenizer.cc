@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
 #include "engine/base/status_macros.h"
 #include "engine/model/byte_pair_encoder.h"
 #include "engine/model/tokenizer_model.h"
@@ -157,13 +158,14 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::FromModel(std::string_view
   return std::unique_ptr<Tokenizer>(new Tokenizer(std::move(impl)));
 }
 
-absl::StatusOr<std::vector<int32_t>> Tokenizer::Encode(std::string_view text) const {
+absl::StatusOr<std::vector<int32_t>> Tokenizer::Encode(std::string_view text, int64_t max_tokens) const {
+  KINORA_CHECK(max_tokens >= 1) << max_tokens;
   if (const int64_t offset = FindInvalidUtf8(text); offset >= 0) {
     return absl::InvalidArgumentError(absl::StrCat("the text is not valid UTF-8 at byte ", offset));
   }
   std::vector<int32_t> ids = {impl_->model.bos};
   size_t begin = 0;  // of the text not yet encoded
-  for (size_t i = 0; i < text.size() && static_cast<int64_t>(ids.size()) < kMaxTokens;) {
+  for (size_t i = 0; i < text.size() && static_cast<int64_t>(ids.size()) < max_tokens;) {
     const auto match = impl_->added.LongestPrefix(text.substr(i));
     if (!match) {
       ++i;
@@ -173,8 +175,8 @@ absl::StatusOr<std::vector<int32_t>> Tokenizer::Encode(std::string_view text) co
     ids.push_back(match->id);
     begin = i += match->length;
   }
-  if (static_cast<int64_t>(ids.size()) < kMaxTokens) impl_->EncodePlain(text.substr(begin), ids);
-  ids.resize(std::min<size_t>(ids.size(), kMaxTokens));
+  if (static_cast<int64_t>(ids.size()) < max_tokens) impl_->EncodePlain(text.substr(begin), ids);
+  ids.resize(std::min<size_t>(ids.size(), max_tokens));
   return ids;
 }
 

@@ -21,10 +21,6 @@ std::string_view StripWhiteSpace(std::string_view text);
 // Thread-safe after loading.
 class Tokenizer {
  public:
-  // Rows of a prompt as every LTX-2 model sees it: valid tokens and padding together
-  // (ltx_core/text_encoders/gemma/tokenizer.py).
-  static constexpr int64_t kMaxTokens = 1024;
-
   // `path`: a tokenizer.model. An added_tokens.json beside it ({"<image_soft_token>": 262144}) adds symbols that the
   // model does not list. NotFound, or InvalidArgument naming the file and what is wrong with it; what is accepted:
   // tokenizer_model.h.
@@ -34,10 +30,10 @@ class Tokenizer {
                                                               const std::map<std::string, int32_t>& added_tokens = {});
   ~Tokenizer();
 
-  // <bos>, then at most kMaxTokens - 1 ids of `text`; no end token. An empty text is <bos> alone. Control, unknown and
-  // user-defined symbols written out in the text become their one id, the longest first, also within words.
-  // InvalidArgument, with the byte offset, if the text is not UTF-8.
-  absl::StatusOr<std::vector<int32_t>> Encode(std::string_view text) const;
+  // <bos>, then the ids of `text`, max_tokens at most in all (ConnectorConfig::rows); no end token. An empty text is
+  // <bos> alone. Control, unknown and user-defined symbols written out in the text become their one id, the longest
+  // first, also within words. InvalidArgument, with the byte offset, if the text is not UTF-8.
+  absl::StatusOr<std::vector<int32_t>> Encode(std::string_view text, int64_t max_tokens) const;
 
   int64_t vocabulary() const;  // ids are below this
   int32_t bos() const;

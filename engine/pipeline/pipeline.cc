@@ -43,8 +43,10 @@ class DryModel {
                                       std::array<double, kPhases + 1>* phase_flops) const {
     std::optional<std::array<int64_t, 2>> tokens;
     if (tokenizer != nullptr) {
-      KINORA_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt, tokenizer->Encode(request.prompt));
-      KINORA_ASSIGN_OR_RETURN(const std::vector<int32_t> negative, tokenizer->Encode(request.negative_prompt.value_or("")));
+      const int64_t rows = config.connector.rows;
+      KINORA_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt, tokenizer->Encode(StripWhiteSpace(request.prompt), rows));
+      KINORA_ASSIGN_OR_RETURN(const std::vector<int32_t> negative,
+                              tokenizer->Encode(StripWhiteSpace(request.negative_prompt.value_or("")), rows));
       tokens = {static_cast<int64_t>(prompt.size()), static_cast<int64_t>(negative.size())};
     }
     DryOps ops;

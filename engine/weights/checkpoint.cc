@@ -155,6 +155,7 @@ absl::StatusOr<std::shared_ptr<const Checkpoint>> Checkpoint::Open(const ModelFi
     std::erase_if(checkpoint->tensors_, [](const auto& entry) { return ComponentOf(entry.first) == "text_encoder"; });
     checkpoint->component_configs_.erase("text_encoder");
     checkpoint->tokenizer_model_.clear();
+    checkpoint->tokenizer_config_.clear();
     KINORA_RETURN_IF_ERROR(checkpoint->AddTextEncoder(files.text_encoder));
   }
   return checkpoint;
@@ -207,6 +208,9 @@ absl::Status Checkpoint::AddTextEncoder(const std::string& path) {
                                     root / ".." / "tokenizer" / "tokenizer.model"}) {
     if (!IsFile(candidate)) continue;
     tokenizer_model_ = candidate.lexically_normal().string();
+    if (const fs::path config = candidate.parent_path() / "tokenizer_config.json"; IsFile(config)) {
+      KINORA_ASSIGN_OR_RETURN(tokenizer_config_, ReadTextFile(config.string()));
+    }
     break;
   }
   return absl::OkStatus();

@@ -61,6 +61,8 @@ class Checkpoint {
   const std::map<std::string, std::string, std::less<>>& component_configs() const { return component_configs_; }
   // Path of the SentencePiece model; empty if none lies in the text encoder's folder or in tokenizer/ beside it.
   const std::string& tokenizer_model() const { return tokenizer_model_; }
+  // Text of the tokenizer_config.json beside it; empty if there is none.
+  const std::string& tokenizer_config() const { return tokenizer_config_; }
   std::vector<std::string> paths() const;  // of all weight files, in the order opened
   // "FILE: tensor NAME (as it is called in the file)", for messages; the canonical key if nothing holds it.
   std::string Describe(std::string_view canonical) const;
@@ -78,7 +80,7 @@ class Checkpoint {
   std::string config_;
   std::string model_version_;
   std::map<std::string, std::string, std::less<>> component_configs_;
-  std::string tokenizer_model_;
+  std::string tokenizer_model_, tokenizer_config_;
 };
 
 }  // namespace kinora

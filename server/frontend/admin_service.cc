@@ -7,6 +7,7 @@
 #include "server/common/status_details.h"
 #include "server/frontend/call_metadata.h"
 #include "server/frontend/message_check.h"
+#include "server/frontend/parsed_request.h"
 #include "server/frontend/video_service.h"
 
 namespace kinora {
@@ -39,7 +40,10 @@ class ModelsService : public v1::Models::CallbackService {
 
 class AdminService : public v1::Admin::CallbackService {
  public:
-  AdminService(GroupControl control, TokenSet tokens) : control_(std::move(control)), tokens_(std::move(tokens)) {}
+  AdminService(GroupControl control, TokenSet tokens) : control_(std::move(control)), tokens_(std::move(tokens)) {
+    Mark("DrainWorkerGroup", control_.drain);
+    Mark("RestartWorkerGroup", control_.restart);
+  }
 
   ServerUnaryReactor* ListWorkerGroups(CallbackServerContext* call, const google::protobuf::Empty*,
                                        v1::ListWorkerGroupsResponse* reply) override {
@@ -55,31 +59,32 @@ class AdminService : public v1::Admin::CallbackService {
     return reactor;
   }
 
-  ServerUnaryReactor* DrainWorkerGroup(CallbackServerContext* call, const v1::WorkerGroupRequest* request,
-                                       v1::WorkerGroup* reply) override {
-    return Change(control_.drain, call, request, reply);
-  }
-
-  ServerUnaryReactor* RestartWorkerGroup(CallbackServerContext* call, const v1::WorkerGroupRequest* request,
-                                         v1::WorkerGroup* reply) override {
-    return Change(control_.restart, call, request, reply);
-  }
-
  private:
   using Method = std::function<void(const std::string& id, Done<v1::WorkerGroup>)>;
+  using Request = ParsedRequest<v1::WorkerGroupRequest>;
 
-  ServerUnaryReactor* Change(const Method& method, CallbackServerContext* call, const v1::WorkerGroupRequest* request,
+  void Mark(const char* name, const Method& method) {
+    const auto* service = v1::WorkerGroupRequest::descriptor()->file()->FindServiceByName("Admin");
+    MarkMethodCallback(service->FindMethodByName(name)->index(),
+                       new grpc::internal::CallbackUnaryHandler<Request, v1::WorkerGroup>(
+                           [this, method](auto* call, const Request* request, v1::WorkerGroup* reply) {
+                             return Change(method, call, *request, reply);
+                           }));
+  }
+
+  ServerUnaryReactor* Change(const Method& method, CallbackServerContext* call, const Request& request,
                              v1::WorkerGroup* reply) {
     auto* reactor = call->DefaultReactor();
     absl::Status status = tokens_.Check(Authorization(*call));
-    if (const auto violations = CheckMessage(*request); status.ok() && !violations.empty()) {
+    if (status.ok()) status = request.status;
+    if (const auto violations = CheckMessage(request.message); status.ok() && !violations.empty()) {
       status = InvalidFields(violations);
     }
     if (!status.ok()) {
       reactor->Finish(ToGrpcStatus(status));
       return reactor;
     }
-    method(request->id(), [reactor, reply](absl::StatusOr<v1::WorkerGroup> group) {
+    method(request.message.id(), [reactor, reply](absl::StatusOr<v1::WorkerGroup> group) {
       if (group.ok()) *reply = *std::move(group);
       reactor->Finish(ToGrpcStatus(group.status()));
     });

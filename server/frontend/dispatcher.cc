@@ -191,7 +191,9 @@ void Dispatcher::Impl::OnLost(WorkerGroup& group, LossReason reason, const std::
   CountRestart(reason);
   described_.erase(group.incarnation());
   lost_incarnations_[group.id()] = group.incarnation();
-  Log(Severity::kWarning, "group_lost", {{"group", group.id()}, {"incarnation", group.incarnation()}, {"why", why}});
+  // While the frontend stops, its groups leave because they were told to.
+  Log(draining_ ? Severity::kInfo : Severity::kWarning, draining_ ? "group_left" : "group_lost",
+      {{"group", group.id()}, {"incarnation", group.incarnation()}, {"why", why}});
   lost_groups_[group.id()] = group.Describe();
   FailEstimates(group.id(), absl::UnavailableError(absl::StrCat("the worker group was lost: ", why)));
   if (RunningJob* run = RunOf(group)) {

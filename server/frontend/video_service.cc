@@ -48,7 +48,9 @@ class RefusingUpload : public grpc::ServerReadReactor<v1::UploadInputRequest> {
   void OnDone() override { delete this; }
 };
 
-using CreateRequest = ParsedRequest<v1::CreateVideoRequest>;
+template <typename T>
+using Parsed = ParsedRequest<T>;
+using CreateRequest = Parsed<v1::CreateVideoRequest>;
 
 int MethodIndex(const char* name) {
   return v1::CreateVideoRequest::descriptor()
@@ -61,25 +63,46 @@ int MethodIndex(const char* name) {
 class VideoService : public v1::VideoGeneration::CallbackService {
  public:
   explicit VideoService(ServiceContext& context) : context_(context) {
-    // As the generated code does it, with a request type of our own.
-    using grpc::internal::CallbackServerStreamingHandler;
-    using grpc::internal::CallbackUnaryHandler;
-    MarkMethodCallback(MethodIndex("CreateVideo"),
-                       new CallbackUnaryHandler<CreateRequest, v1::Video>(
-                           [this](auto* call, const CreateRequest* request, v1::Video* reply) {
-                             return CreateVideo(call, *request, reply);
-                           }));
-    MarkMethodCallback(MethodIndex("GenerateVideo"),
-                       new CallbackServerStreamingHandler<CreateRequest, v1::VideoEvent>(
-                           [this](auto* call, const CreateRequest* request) { return GenerateVideo(call, *request); }));
-    MarkMethodCallback(MethodIndex("EstimateVideo"),
-                       new CallbackUnaryHandler<CreateRequest, v1::Estimate>(
-                           [this](auto* call, const CreateRequest* request, v1::Estimate* reply) {
-                             return EstimateVideo(call, *request, reply);
-                           }));
+    Unary("CreateVideo", &VideoService::Create);
+    Streaming("GenerateVideo", &VideoService::Generate);
+    Streaming("WatchVideo", &VideoService::Watch);
+    Unary("GetVideo", &VideoService::Get);
+    Unary("ListVideos", &VideoService::List);
+    Unary("CancelVideo", &VideoService::Cancel);
+    Unary("DeleteVideo", &VideoService::Delete);
+    Unary("EstimateVideo", &VideoService::Estimate);
+    Unary("GetInput", &VideoService::FindInput);
+    Streaming("DownloadArtifact", &VideoService::Download);
   }
 
-  ServerUnaryReactor* CreateVideo(CallbackServerContext* call, const CreateRequest& request, v1::Video* reply) {
+  grpc::ServerReadReactor<v1::UploadInputRequest>* UploadInput(CallbackServerContext* call, v1::Input*) override {
+    const absl::Status status = Authorize(*call);
+    return new RefusingUpload(status.ok() ? NotAvailableYet("UploadInput") : status);
+  }
+
+ private:
+  template <typename Reply>
+  using Stream = grpc::ServerWriteReactor<Reply>;
+
+  // Registers a method as the generated code does it, with a request type of our own.
+  template <typename Request, typename Reply>
+  void Unary(const char* name,
+             ServerUnaryReactor* (VideoService::*method)(CallbackServerContext*, const Parsed<Request>&, Reply*)) {
+    MarkMethodCallback(MethodIndex(name), new grpc::internal::CallbackUnaryHandler<Parsed<Request>, Reply>(
+                                              [this, method](auto* call, const Parsed<Request>* request, Reply* reply) {
+                                                return (this->*method)(call, *request, reply);
+                                              }));
+  }
+  template <typename Request, typename Reply>
+  void Streaming(const char* name,
+                 Stream<Reply>* (VideoService::*method)(CallbackServerContext*, const Parsed<Request>&)) {
+    MarkMethodCallback(MethodIndex(name), new grpc::internal::CallbackServerStreamingHandler<Parsed<Request>, Reply>(
+                                              [this, method](auto* call, const Parsed<Request>* request) {
+                                                return (this->*method)(call, *request);
+                                              }));
+  }
+
+  ServerUnaryReactor* Create(CallbackServerContext* call, const CreateRequest& request, v1::Video* reply) {
     if (const auto status = Check(*call, request); !status.ok()) return Refused(call, status);
     auto* reactor = call->DefaultReactor();
     Admit(context_, request.message, /*tied=*/false, [this, call, reactor, reply](absl::StatusOr<Created> created) {
@@ -90,7 +113,7 @@ class VideoService : public v1::VideoGeneration::CallbackService {
     return reactor;
   }
 
-  grpc::ServerWriteReactor<v1::VideoEvent>* GenerateVideo(CallbackServerContext* call, const CreateRequest& request) {
+  Stream<v1::VideoEvent>* Generate(CallbackServerContext* call, const CreateRequest& request) {
     WatchReactor::LeftListener on_left;
     if (!request.message.detach()) on_left = [this](const JobId& id) { context_.housekeeper.ClientLeft(id); };
     auto reactor = WatchReactor::Make(context_, std::move(on_left));
@@ -106,34 +129,35 @@ class VideoService : public v1::VideoGeneration::CallbackService {
     return reactor.get();
   }
 
-  grpc::ServerWriteReactor<v1::VideoEvent>* WatchVideo(CallbackServerContext* call,
-                                                       const v1::WatchVideoRequest* request) override {
+  Stream<v1::VideoEvent>* Watch(CallbackServerContext* call, const Parsed<v1::WatchVideoRequest>& parsed) {
+    const v1::WatchVideoRequest& request = parsed.message;
     auto reactor = WatchReactor::Make(context_);
-    if (const auto status = Check(*call, *request); !status.ok()) {
+    if (const auto status = Check(*call, parsed); !status.ok()) {
       reactor->Fail(status);
-    } else if (request->after_sequence() < 0) {
+    } else if (request.after_sequence() < 0) {
       reactor->Fail(InvalidField("after_sequence", "must be 0 or more; nearest: 0"));
     } else {
-      reactor->Watch(request->id(), request->after_sequence());
+      reactor->Watch(request.id(), request.after_sequence());
     }
     return reactor.get();
   }
 
-  ServerUnaryReactor* GetVideo(CallbackServerContext* call, const v1::GetVideoRequest* request,
-                               v1::Video* reply) override {
-    if (const auto status = Check(*call, *request); !status.ok()) return Refused(call, status);
+  ServerUnaryReactor* Get(CallbackServerContext* call, const Parsed<v1::GetVideoRequest>& parsed, v1::Video* reply) {
+    const v1::GetVideoRequest& request = parsed.message;
+    if (const auto status = Check(*call, parsed); !status.ok()) return Refused(call, status);
     auto* reactor = call->DefaultReactor();
-    context_.store.Get(request->id(), ReplyTo(context_, reactor, reply));
+    context_.store.Get(request.id(), ReplyTo(context_, reactor, reply));
     return reactor;
   }
 
-  ServerUnaryReactor* ListVideos(CallbackServerContext* call, const v1::ListVideosRequest* request,
-                                 v1::ListVideosResponse* reply) override {
-    if (const auto status = Check(*call, *request); !status.ok()) return Refused(call, status);
-    if (request->page_size() < 0) return Refused(call, InvalidField("page_size", "must be 0 or more; nearest: 0"));
-    ListOptions options{.page_token = request->page_token()};
-    options.page_size = request->page_size() == 0 ? kDefaultPage : std::min(request->page_size(), kMaxPage);
-    for (const int state : request->states()) options.states.push_back(static_cast<v1::Video::State>(state));
+  ServerUnaryReactor* List(CallbackServerContext* call, const Parsed<v1::ListVideosRequest>& parsed,
+                           v1::ListVideosResponse* reply) {
+    const v1::ListVideosRequest& request = parsed.message;
+    if (const auto status = Check(*call, parsed); !status.ok()) return Refused(call, status);
+    if (request.page_size() < 0) return Refused(call, InvalidField("page_size", "must be 0 or more; nearest: 0"));
+    ListOptions options{.page_token = request.page_token()};
+    options.page_size = request.page_size() == 0 ? kDefaultPage : std::min(request.page_size(), kMaxPage);
+    for (const int state : request.states()) options.states.push_back(static_cast<v1::Video::State>(state));
     auto* reactor = call->DefaultReactor();
     context_.store.List(options, [this, reactor, reply](absl::StatusOr<JobPage> page) {
       if (!page.ok()) return reactor->Finish(ToGrpcStatus(page.status()));
@@ -147,26 +171,28 @@ class VideoService : public v1::VideoGeneration::CallbackService {
     return reactor;
   }
 
-  ServerUnaryReactor* CancelVideo(CallbackServerContext* call, const v1::CancelVideoRequest* request,
-                                  v1::Video* reply) override {
-    if (const auto status = Check(*call, *request); !status.ok()) return Refused(call, status);
+  ServerUnaryReactor* Cancel(CallbackServerContext* call, const Parsed<v1::CancelVideoRequest>& parsed,
+                             v1::Video* reply) {
+    const v1::CancelVideoRequest& request = parsed.message;
+    if (const auto status = Check(*call, parsed); !status.ok()) return Refused(call, status);
     auto* reactor = call->DefaultReactor();
-    CancelJob(context_.store, context_.queue, context_.cancel_run, request->id(), ReplyTo(context_, reactor, reply));
+    CancelJob(context_.store, context_.queue, context_.cancel_run, request.id(), ReplyTo(context_, reactor, reply));
     return reactor;
   }
 
-  ServerUnaryReactor* DeleteVideo(CallbackServerContext* call, const v1::DeleteVideoRequest* request,
-                                  google::protobuf::Empty*) override {
-    if (const auto status = Check(*call, *request); !status.ok()) return Refused(call, status);
+  ServerUnaryReactor* Delete(CallbackServerContext* call, const Parsed<v1::DeleteVideoRequest>& parsed,
+                             google::protobuf::Empty*) {
+    const v1::DeleteVideoRequest& request = parsed.message;
+    if (const auto status = Check(*call, parsed); !status.ok()) return Refused(call, status);
     auto* reactor = call->DefaultReactor();
-    context_.store.Delete(request->id(), [this, reactor, id = request->id()](absl::Status status) {
+    context_.store.Delete(request.id(), [this, reactor, id = request.id()](absl::Status status) {
       if (!status.ok()) return reactor->Finish(ToGrpcStatus(status));
       context_.housekeeper.Remove(id, [reactor](absl::Status removed) { reactor->Finish(ToGrpcStatus(removed)); });
     });
     return reactor;
   }
 
-  ServerUnaryReactor* EstimateVideo(CallbackServerContext* call, const CreateRequest& request, v1::Estimate* reply) {
+  ServerUnaryReactor* Estimate(CallbackServerContext* call, const CreateRequest& request, v1::Estimate* reply) {
     if (const auto status = Check(*call, request); !status.ok()) return Refused(call, status);
     auto* reactor = call->DefaultReactor();
     Validate(context_, request.message, [this, reactor, reply](absl::StatusOr<Validated> validated) {
@@ -183,28 +209,21 @@ class VideoService : public v1::VideoGeneration::CallbackService {
     return reactor;
   }
 
-  grpc::ServerReadReactor<v1::UploadInputRequest>* UploadInput(CallbackServerContext* call, v1::Input*) override {
-    const absl::Status status = Authorize(*call);
-    return new RefusingUpload(status.ok() ? NotAvailableYet("UploadInput") : status);
-  }
-
-  ServerUnaryReactor* GetInput(CallbackServerContext* call, const v1::GetInputRequest* request, v1::Input*) override {
-    const absl::Status status = Check(*call, *request);
+  ServerUnaryReactor* FindInput(CallbackServerContext* call, const Parsed<v1::GetInputRequest>& request, v1::Input*) {
+    const absl::Status status = Check(*call, request);
     return Refused(call, status.ok() ? NotAvailableYet("GetInput") : status);
   }
 
-  grpc::ServerWriteReactor<v1::ArtifactChunk>* DownloadArtifact(CallbackServerContext* call,
-                                                                const v1::DownloadArtifactRequest* request) override {
+  Stream<v1::ArtifactChunk>* Download(CallbackServerContext* call, const Parsed<v1::DownloadArtifactRequest>& request) {
     auto reactor = DownloadReactor::Make(context_);
-    if (const auto status = Check(*call, *request); !status.ok()) {
+    if (const auto status = Check(*call, request); !status.ok()) {
       reactor->Fail(status);
     } else {
-      reactor->Download(*request);
+      reactor->Download(request.message);
     }
     return reactor.get();
   }
 
- private:
   absl::Status Authorize(const CallbackServerContext& call) const { return context_.tokens.Check(Authorization(call)); }
 
   absl::Status Check(const CallbackServerContext& call, const CreateRequest& request) const {
@@ -213,9 +232,11 @@ class VideoService : public v1::VideoGeneration::CallbackService {
     return status.ok() ? request.status : status;
   }
 
-  absl::Status Check(const CallbackServerContext& call, const google::protobuf::Message& request) const {
+  template <typename Request>
+  absl::Status Check(const CallbackServerContext& call, const Parsed<Request>& request) const {
     if (const auto status = Authorize(call); !status.ok()) return status;
-    const auto violations = CheckMessage(request);
+    if (!request.status.ok()) return request.status;
+    const auto violations = CheckMessage(request.message);
     return violations.empty() ? absl::OkStatus() : InvalidFields(violations);
   }
 

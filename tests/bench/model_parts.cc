@@ -13,7 +13,6 @@
 namespace kinora {
 namespace {
 
-constexpr int64_t kPromptRows = 1024;  // of Gemma's positions
 
 // What every part has: ops, weights, memory.
 class Loaded : public ModelPart {
@@ -192,7 +191,7 @@ class GemmaPart : public Loaded {
     for (int64_t i = 0; i < ids.elements(); ++i) ids_.push_back(static_cast<int32_t>(ids.data<int64_t>()[i]));
     lengths_.assign(ids.dim(0), ids.dim(1));
     KINORA_ASSIGN_OR_RETURN(WeightLoader weights, Weights());
-    KINORA_ASSIGN_OR_RETURN(gemma_, Gemma::Load(weights.Under("text_encoder"), *config_.gemma, kPromptRows));
+    KINORA_ASSIGN_OR_RETURN(gemma_, Gemma::Load(weights.Under("text_encoder"), *config_.gemma, config_.connector.rows));
     KINORA_RETURN_IF_ERROR(weights.Finish());
     DryOps dry_ops;
     Arena dry_arena = Arena::Dry();

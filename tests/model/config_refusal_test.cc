@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/base/strings.h"
 #include "tests/model/config_files.h"
 #include "tests/testing/status_matchers.h"
 
@@ -57,7 +58,7 @@ INSTANTIATE_TEST_SUITE_P(
         Change{k23, "/config/transformer/cross_attention_dim", "2048", "video connector width is 4096"},
         Change{k23, "/config/transformer/positional_embedding_max_pos", "[20]", "needs 3 maximal positions"},
         Change{k23, "/config/transformer/positional_embedding_max_pos", "[0,1,1]",
-               "must be a list of positive numbers"},
+               "must be a list of numbers in 1..1e+06"},
         Change{k23, "/config/transformer", "[]", "config.transformer: not an object"},
         Change{k23, "/config/vae/decoder_base_channels", "100000000", "decoder_base_channels"},
         Change{k23, "/config/vae/decoder_blocks", "[]", "config.vae.decoder_blocks: must be a list of 1 to 64"},
@@ -78,7 +79,41 @@ INSTANTIATE_TEST_SUITE_P(
         Change{kD23, "/vae/decoder_layers_per_block", "[4,6]", "vae.decoder_layers_per_block: needs one entry more"},
         Change{kD23, "/vae/decoder_block_out_channels", "[256,512,512,999]", "upsample_factor must divide it"},
         Change{kD23, "/vae/upsample_residual", "[true]", "vae.upsample_residual"},
-        Change{kD23, "/scheduler/shift_terminal", "2", "scheduler.shift_terminal: must lie"}));
+        Change{kD23, "/scheduler/shift_terminal", "2", "scheduler.shift_terminal: 2 must be"}));
+
+// Numbers that would only show as NaN pictures, or not at all: each with what is allowed.
+INSTANTIATE_TEST_SUITE_P(
+    Numbers, Refused,
+    testing::Values(
+        Change{k23, "/config/transformer/timestep_scale_multiplier", "1e308",
+               "config.transformer.timestep_scale_multiplier: 1e+308 must be a number in 0.001..1e+06"},
+        Change{k23, "/config/transformer/av_ca_timestep_scale_multiplier", "-1000", "-1000 must be a number in 0.001"},
+        Change{k23, "/config/transformer/norm_eps", "0", "norm_eps: 0 must be a number in 1e-12..1"},
+        Change{k23, "/config/transformer/norm_eps", "-1e-6", "norm_eps: -1e-06 must be a number"},
+        Change{k23, "/config/transformer/norm_eps", "1e308", "norm_eps: 1e+308 must be a number"},
+        Change{k23, "/config/transformer/norm_eps", "\"1e-6\"", "norm_eps: \"1e-6\" must be a number"},
+        Change{k23, "/config/transformer/positional_embedding_theta", "0", "theta: 0 must be a number in 1..1e+09"},
+        Change{k23, "/config/transformer/positional_embedding_theta", "1e300", "theta: 1e+300 must be a number"},
+        Change{k23, "/config/transformer/positional_embedding_max_pos", "[20,2048,1e300]",
+               "positional_embedding_max_pos: [20,2048,1e+300] must be a list of numbers in 1..1e+06"},
+        Change{k23, "/config/transformer/positional_embedding_max_pos", "[20,2048,8]",
+               "leaves no room for a latent cell"},
+        Change{k23, "/config/transformer/audio_positional_embedding_max_pos", "[1e18]", "audio_positional_embedding"},
+        Change{k23, "/config/transformer/connector_positional_embedding_max_pos", "[0]", "connector_positional"},
+        Change{kD23, "/transformer/timestep_scale_multiplier", "1e308",
+               "transformer.timestep_scale_multiplier: 1e+308"},
+        Change{kD23, "/transformer/cross_attn_timestep_scale_multiplier", "0",
+               "cross_attn_timestep_scale_multiplier: 0"},
+        Change{kD23, "/transformer/norm_eps", "1e308", "transformer.norm_eps: 1e+308"},
+        Change{kD23, "/transformer/rope_theta", "-10000", "transformer.rope_theta: -10000"},
+        Change{kD23, "/transformer/pos_embed_max_pos", "1e30", "transformer.pos_embed_max_pos: 1e+30"},
+        Change{kD23, "/transformer/base_width", "1e12", "transformer.base_width: 1000000000000.0 must"},
+        Change{kD23, "/connectors/rope_theta", "0", "connectors.rope_theta: 0"},
+        Change{kD23, "/connectors/connector_rope_base_seq_len", "-4096", "connector_rope_base_seq_len: -4096"},
+        Change{kD23, "/scheduler/base_shift", "1e308", "scheduler.base_shift: 1e+308 must be a number in -10..10"},
+        Change{kD23, "/scheduler/max_shift", "-300", "scheduler.max_shift: -300"},
+        Change{kD23, "/scheduler/shift_terminal", "0", "scheduler.shift_terminal: 0 must be"},
+        Change{kD20, "/vocoder/leaky_relu_negative_slope", "-3", "vocoder.leaky_relu_negative_slope: -3"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Maths, Refused,
@@ -169,6 +204,15 @@ TEST(Refusals, TextEncodersOfAnotherKindAreNamed) {
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("hidden_activation")));
   EXPECT_THAT(parse(R"(,"hidden_size":1000000000)"), StatusIs(StatusCode::kInvalidArgument, HasSubstr("hidden_size")));
   EXPECT_THAT(parse(R"(,"pad_token_id":300000)"), StatusIs(StatusCode::kInvalidArgument, HasSubstr("pad_token_id")));
+  for (const char* field : {"rms_norm_eps", "rope_theta", "rope_local_base_freq", "query_pre_attn_scalar"}) {
+    for (const char* value : {"0", "-1", "1e308", "\"1\"", "[]"}) {
+      EXPECT_THAT(parse(Cat(",\"", field, "\":", value)),
+                  StatusIs(StatusCode::kInvalidArgument, HasSubstr(Cat(field, ": "))))
+          << value;
+    }
+  }
+  EXPECT_THAT(parse(R"(,"rope_scaling":{"rope_type":"linear","factor":0})"),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("rope_scaling.factor: 0 must be a number in 0.001")));
 }
 
 }  // namespace

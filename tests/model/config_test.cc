@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "engine/base/status_macros.h"
+#include "engine/base/strings.h"
 #include "engine/weights/safetensors.h"
 #include "tests/model/config_files.h"
 #include "tests/testing/status_matchers.h"
@@ -131,6 +134,53 @@ TEST(Config, TheTinyModelsConfigurationIsReadAndMeetsItsTensors) {
   EXPECT_EQ(m.gemma->sliding, std::vector<bool>({true, true, true, true, true, false}));
   EXPECT_EQ(m.gemma->global_rope_factor, 8.0);
   EXPECT_EQ(m.scheduler.kind, SchedulerConfig::Kind::kDev);
+}
+
+TEST(Config, ModelMaxLengthOfTheTokenizerIsTheRowsOfAPrompt) {
+  for (const auto& [text, rows] : std::vector<std::pair<std::string, int64_t>>{
+           {R"({"model_max_length": 128})", 128},
+           {R"({"model_max_length": 512.0})", 512},
+           {R"({"model_max_length": 1024})", 1024},
+           {R"({"model_max_length": 131072})", 1024},
+           {R"({"model_max_length": 1000000000000000019884624838656})", 1024},  // Gemma's published value
+           {R"({"model_max_length": null})", 1024},
+           {"{}", 1024}}) {
+    EXPECT_THAT(ParsePromptRows(text), IsOkAndHolds(rows)) << text;
+  }
+  for (const char* value : {"0", "-128", "0.5", "127.5", "\"128\"", "[]", "true"}) {
+    EXPECT_THAT(ParsePromptRows(Cat(R"({"model_max_length": )", value, "}")),
+                StatusIs(StatusCode::kInvalidArgument, HasSubstr(Cat("model_max_length: ", value, " must be"))));
+  }
+  for (const char* text : {"", "\xff\xfe", "[1]", "{\"model_max_length\": 12", "{\"model_max_length\": 1e999}"}) {
+    EXPECT_THAT(ParsePromptRows(text), StatusIs(StatusCode::kInvalidArgument, HasSubstr("tokenizer_config.json")))
+        << text;
+  }
+}
+
+// models/tiny with a text encoder's folder whose tokenizer_config.json is `text`.
+absl::StatusOr<ModelConfig> TinyWithTokenizerConfig(const std::string& text) {
+  TemporaryDirectory folder;
+  for (const char* name : {"config.json", "model.safetensors", "tokenizer.model"}) {
+    std::filesystem::create_symlink(Cat(kTiny, "gemma/", name), folder.File(name));
+  }
+  WriteFile(folder.File("tokenizer_config.json"), text);
+  KINORA_ASSIGN_OR_RETURN(
+      const auto checkpoint,
+      Checkpoint::Open({.paths = {Cat(kTiny, "ltx-2.3-tiny-dev.safetensors")}, .text_encoder = folder.path()}));
+  return ReadModelConfig(*checkpoint);
+}
+
+TEST(Config, RowsThatTheRegistersDoNotDivideAreRefusedByField) {
+  KINORA_ASSERT_OK_AND_ASSIGN(const ModelConfig m, TinyWithTokenizerConfig(R"({"model_max_length": 256})"));
+  EXPECT_EQ(m.connector.rows, 256);
+  for (int rows : {1, 100, 127, 129}) {
+    EXPECT_THAT(TinyWithTokenizerConfig(Cat(R"({"model_max_length": )", rows, "}")),
+                StatusIs(StatusCode::kInvalidArgument,
+                         AllOf(HasSubstr(Cat("128 registers do not divide the prompt's ", rows, " rows")),
+                               HasSubstr("model_max_length of tokenizer_config.json"))));
+  }
+  EXPECT_THAT(TinyWithTokenizerConfig("garbage"),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("tokenizer_config.json")));
 }
 
 // models/tiny's tensors under another configuration.

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "engine/model/config.h"
 #include "engine/model/tokenizer_model.h"
 #include "tests/testing/golden.h"
 #include "tests/testing/status_matchers.h"
@@ -30,7 +31,7 @@ const Tokenizer& Tiny() {
   return tokenizer;
 }
 
-Ids Encode(std::string_view text) { return Tiny().Encode(text).value(); }
+Ids Encode(std::string_view text) { return Tiny().Encode(text, kMaxPromptRows).value(); }
 Ids EncodeStripped(std::string_view text) { return Encode(StripWhiteSpace(text)); }
 
 // Ids of the tiny model: 0 <pad>, 1 <eos>, 2 <bos>, 3 <unk>, 10 <start_of_turn>, 12 "\n", 13 "\n\n".
@@ -96,7 +97,7 @@ TEST(Tokenizer, WhatHasNoPieceBecomesItsBytes) {
   EXPECT_EQ(Encode("a\tb")[2], nul[2] + 9);
 }
 
-TEST(Tokenizer, LongTextsAreCutAt1024) {
+TEST(Tokenizer, LongTextsAreCutAtTheRowsOfAPrompt) {
   std::string text = "fox";
   for (int i = 0; i < 3000; ++i) text += "<eos>";
   const Ids ids = Encode(text);
@@ -104,6 +105,10 @@ TEST(Tokenizer, LongTextsAreCutAt1024) {
   EXPECT_EQ(ids.front(), 2);
   EXPECT_EQ(ids.back(), 1);
   EXPECT_THAT(Encode(std::string(5000, 'x')), SizeIs(1024));
+  for (size_t rows : {1, 2, 128, 1023}) {
+    const Ids cut = Tiny().Encode(text, static_cast<int64_t>(rows)).value();
+    EXPECT_EQ(cut, Ids(ids.begin(), ids.begin() + static_cast<int64_t>(rows))) << rows;
+  }
 }
 
 TEST(Tokenizer, InvalidUtf8IsRefusedWithItsOffset) {
@@ -113,13 +118,13 @@ TEST(Tokenizer, InvalidUtf8IsRefusedWithItsOffset) {
                                                                                      {"é\xe2\x82", "2"},
                                                                                      {"\xf4\x90\x80\x80", "0"},
                                                                                      {"x\x80", "1"}}) {
-    EXPECT_THAT(Tiny().Encode(text), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at byte " + offset)));
+    EXPECT_THAT(Tiny().Encode(text, kMaxPromptRows), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at byte " + offset)));
   }
 }
 
 TEST(Tokenizer, AddedTokensBesideTheModelCount) {
   const auto tokenizer = Tokenizer::FromModel(ModelBytes(), {{"<image_soft_token>", 1030}}).value();
-  EXPECT_THAT(tokenizer->Encode("<image_soft_token>").value(), ElementsAre(2, 1030));
+  EXPECT_THAT(tokenizer->Encode("<image_soft_token>", kMaxPromptRows).value(), ElementsAre(2, 1030));
   EXPECT_EQ(tokenizer->vocabulary(), 1031);
   EXPECT_EQ(Tiny().vocabulary(), 1024);
 }
@@ -141,7 +146,7 @@ TEST(Tokenizer, DamagedModelsAreRefused) {
     std::string bad = good;
     bad[i] = static_cast<char>(bad[i] ^ 0x55);
     if (const auto tokenizer = Tokenizer::FromModel(bad); tokenizer.ok()) {
-      EXPECT_TRUE((*tokenizer)->Encode("a red fox 狐").ok());
+      EXPECT_TRUE((*tokenizer)->Encode("a red fox 狐", kMaxPromptRows).ok());
     }
   }
 }

@@ -5,12 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "engine/base/status_macros.h"
 #include "tests/testing/golden.h"
 #include "tests/testing/ranks.h"
+#include "tests/testing/temporary_directory.h"
 
 namespace kinora {
 namespace {
@@ -253,6 +255,37 @@ TEST(Pipeline, ThePlanIsWhatARunUses) {
       EXPECT_LE(ratio, 1.0) << name;
     }
   }
+}
+
+// A text encoder's folder as models/tiny has it, for a model trained with `rows` rows of text.
+void MakeTextEncoder(const TemporaryDirectory& folder, int64_t rows) {
+  for (const char* name : {"config.json", "model.safetensors", "tokenizer.model"}) {
+    std::filesystem::create_symlink(std::string(KINORA_SOURCE_DIR) + "/models/tiny/gemma/" + name, folder.File(name));
+  }
+  WriteFile(folder.File("tokenizer_config.json"), "{\"model_max_length\": " + std::to_string(rows) + "}");
+}
+
+TEST(Pipeline, AModelOfFewerRowsOfTextIsPlannedAndRunWithThese) {
+  Golden golden("pipeline_one_stage");
+  PipelineOptions options = OptionsOf(golden, DType::kBF16);
+  GenerationRequest request = RequestOf(golden);
+  request.prompt = std::string(3000, 'x') + "  ";  // every row
+  const auto whole = Pipeline::Plan(options, *Mesh::Single(), request);
+  TemporaryDirectory folder;
+  MakeTextEncoder(folder, 128);
+  options.files.text_encoder = folder.path();
+  const auto cost = Pipeline::Plan(options, *Mesh::Single(), request);
+  ASSERT_TRUE(cost.ok()) << cost.status().ToString();
+  EXPECT_LT(cost->flops, 0.7 * whole->flops);
+  options.arena_bytes = cost->arena_bytes;
+  const auto mesh = Mesh::Single();
+  const auto pipeline = *Pipeline::Load(options, *mesh);
+  ClipRecorder clip;
+  ASSERT_TRUE(pipeline->Generate(request, clip, NoProgress).ok());
+  EXPECT_GE(pipeline->peak_arena_bytes(), 0.97 * options.arena_bytes);
+  EXPECT_EQ(clip.values_["input_ids"].size(), 128u);
+  for (const char* name : {"video_context", "video_context_negative"}) EXPECT_EQ(clip.values_[name].size(), 128u * 64);
+  for (const char* name : {"audio_context", "audio_context_negative"}) EXPECT_EQ(clip.values_[name].size(), 128u * 32);
 }
 
 TEST(Pipeline, ARequestBeyondTheReservedMemoryIsRefusedWithBothSizes) {

@@ -167,6 +167,39 @@ TEST_F(FrontendTest, AMessageThatIsNoProtobufIsAnErrorAndTheNextCallWorks) {
   EXPECT_THAT(Get("x"), StatusIs(absl::StatusCode::kNotFound));
 }
 
+// gRPC itself answers UNIMPLEMENTED, without a word, to a request that its generated code cannot parse.
+TEST_F(FrontendTest, TextThatIsNotUtf8IsNamedInEveryMethod) {
+  Start();
+  const auto worker = StartWorker();
+  for (const auto& [method, bytes, field] :
+       std::vector<std::array<std::string, 3>>{{"CreateVideo", "\x12\x02\xff\xfe", "model"},
+                                               {"GenerateVideo", "\x12\x02\xff\xfe", "model"},
+                                               {"EstimateVideo", "\x12\x02\xff\xfe", "model"},
+                                               {"WatchVideo", "\x0a\x02\xff\xfe", "id"},
+                                               {"GetVideo", "\x0a\x02\xff\xfe", "id"},
+                                               {"CancelVideo", "\x0a\x02\xff\xfe", "id"},
+                                               {"DeleteVideo", "\x0a\x02\xff\xfe", "id"},
+                                               {"ListVideos", "\x12\x02\xff\xfe", "page_token"},
+                                               {"GetInput", "\x0a\x02\xff\xfe", "sha256"},
+                                               {"DownloadArtifact", "\x12\x02\xff\xfe", "artifact_id"}}) {
+    EXPECT_THAT(RawCall(channel_, absl::StrCat("/kinora.v1.VideoGeneration/", method), bytes),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(absl::StrCat(field, ": not valid UTF-8"))))
+        << method;
+    EXPECT_THAT(RawCall(channel_, absl::StrCat("/kinora.v1.VideoGeneration/", method), "\xff\xff"),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("the request's bytes are not a")))
+        << method;
+    EXPECT_THAT(RawCall(channel_, absl::StrCat("/kinora.v1.VideoGeneration/", method), "\xd2\x0f\x01x"),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("#250")))
+        << method;
+  }
+  const auto admin = grpc::CreateChannel(absl::StrCat("unix:", directory_.File("state/admin.sock")),
+                                         grpc::InsecureChannelCredentials());
+  for (const char* method : {"DrainWorkerGroup", "RestartWorkerGroup"}) {
+    EXPECT_THAT(RawCall(admin, absl::StrCat("/kinora.v1.Admin/", method), "\x0a\x02\xff\xfe"),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("id: not valid UTF-8")));
+  }
+}
+
 TEST_F(FrontendTest, AdminHasAnAddressOfItsOwn) {
   Start();
   const auto worker = StartWorker();
