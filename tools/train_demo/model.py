@@ -73,14 +73,55 @@ _VAE = {
     ],
 }
 
+_AUDIO_VAE = {"ch": 16, "ch_mult": [1, 2, 4], "num_res_blocks": 1}
+
+_GENERATOR = {"resblock_kernel_sizes": [3, 7], "resblock_dilation_sizes": [[1, 3], [1, 3]]}
+
+_VOCODER = _GENERATOR | {
+    "upsample_initial_channel": 128,
+    "upsample_rates": [5, 8, 4],
+    "upsample_kernel_sizes": [11, 16, 8],
+}
+
+# A hop of 10 ms as the base generator's: with the released 5 ms the extension could follow multiples of 200 Hz only.
+_EXTENSION = _GENERATOR | {
+    "upsample_initial_channel": 64,
+    "upsample_rates": [6, 10, 8],
+    "upsample_kernel_sizes": [12, 20, 16],
+    "resblock_kernel_sizes": [3],
+    "resblock_dilation_sizes": [[1, 3]],
+    "hop_length": 160,
+    "n_fft": 512,
+    "win_size": 512,
+}
+
 
 def config() -> dict:
     """The `config` of the single file's metadata."""
     whole = copy.deepcopy(configs.ltx_2_3()["config"])
     whole["transformer"] |= _TRANSFORMER
     whole["vae"] |= _VAE
+    whole["audio_vae"]["model"]["params"]["ddconfig"] |= _AUDIO_VAE
+    whole["vocoder"]["vocoder"] |= _VOCODER
+    whole["vocoder"]["bwe"] |= _EXTENSION
     return whole
 
 
 def video_vae() -> torch.nn.Module:
     return reference.video_vae(config())
+
+
+def audio_vae() -> torch.nn.Module:
+    return reference.audio_vae(config())
+
+
+def vocoder() -> torch.nn.Module:
+    """With the bandwidth extension's Fourier and mel bases in place, rounded as the file holds them."""
+    whole = config()
+    module = reference.vocoder(whole)
+    extension = whole["vocoder"]["bwe"]
+    bases = reference.stft_bases(extension["n_fft"], extension["num_mels"], extension["input_sampling_rate"])
+    stft = module.mel_stft
+    for buffer, basis in zip((stft.stft_fn.forward_basis, stft.stft_fn.inverse_basis, stft.mel_basis), bases):
+        buffer.copy_(basis.bfloat16().float())
+    return module

@@ -27,7 +27,9 @@ DIRECTIONS = {"right": (1, 0), "left": (-1, 0), "up": (0, -1), "down": (0, 1)}
 SPEEDS = {"slow": 0.22, "normal": 0.38, "fast": 0.56}  # way within the clip
 MOTIONS = ("still", *DIRECTIONS, "bounce across", "bounce up", "grow", "shrink", "spin", "appear")
 PLACES = {"middle": (0.5, 0.5), "left": (0.26, 0.5), "right": (0.74, 0.5), "top": (0.5, 0.26), "bottom": (0.5, 0.74)}
-PITCHES = {"low": 220.0, "middle": 470.0, "high": 1000.0}  # Hz
+# Hz. Multiples of the 100 mel rows a second: to rows that do not change, a convolutional vocoder gives the same 10 ms
+# again and again, so it can hold no other pitch for long.
+PITCHES = {"low": 200.0, "middle": 500.0, "high": 1000.0}
 WAVES = ("pure", "buzzing")
 RHYTHMS = ("steady", "beeping")
 BEEPS = 6.0  # a second
