@@ -2,7 +2,8 @@
 
     python tools/train_demo STAGE --work FOLDER [--device cuda] [--minutes 60]
 
-Stages, in order: video_vae, audio_vae, vocoder. Each resumes from its snapshot in FOLDER and is deterministic from --seed.
+Stages, in order: video_vae, audio_vae, vocoder. Each resumes from its snapshot in FOLDER and is deterministic from
+--seed.
 """
 
 import argparse

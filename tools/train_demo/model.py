@@ -75,21 +75,21 @@ _VAE = {
 
 _AUDIO_VAE = {"ch": 16, "ch_mult": [1, 2, 4], "num_res_blocks": 1}
 
-_GENERATOR = {"resblock_kernel_sizes": [3, 7], "resblock_dilation_sizes": [[1, 3], [1, 3]]}
-
-_VOCODER = _GENERATOR | {
-    "upsample_initial_channel": 128,
+_VOCODER = {
+    "upsample_initial_channel": 96,
     "upsample_rates": [5, 8, 4],
     "upsample_kernel_sizes": [11, 16, 8],
+    "resblock_kernel_sizes": [7],
+    "resblock_dilation_sizes": [[1, 3]],
 }
 
 # A hop of 10 ms as the base generator's: with the released 5 ms the extension could follow multiples of 200 Hz only.
-_EXTENSION = _GENERATOR | {
+_EXTENSION = {
     "upsample_initial_channel": 64,
     "upsample_rates": [6, 10, 8],
     "upsample_kernel_sizes": [12, 20, 16],
-    "resblock_kernel_sizes": [3],
-    "resblock_dilation_sizes": [[1, 3]],
+    "resblock_kernel_sizes": [7],
+    "resblock_dilation_sizes": [[1]],
     "hop_length": 160,
     "n_fft": 512,
     "win_size": 512,

@@ -17,8 +17,8 @@ from world import scene, sound
 RATE, HOP, WINDOW, BINS = 16000, 160, 1024, 64  # of the mel rows
 FLOOR = 1e-5
 ROWS = 41  # of a training clip: 11 latent rows
-STEPS, BATCH, RATE_OF_LEARNING = 4000, 12, 2e-3
-KL_WEIGHT = 2e-3
+STEPS, BATCH, RATE_OF_LEARNING = 3500, 8, 2e-3
+KL_WEIGHT = 1e-2
 DECIBELS = 20 / math.log(10)  # a unit of the natural logarithm
 
 

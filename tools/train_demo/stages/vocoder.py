@@ -1,6 +1,7 @@
 """Vocoder with bandwidth extension: waveforms of the world's tones from log-mel rows.
 
-First the base generator alone (16 kHz, rows of real sounds), then both (48 kHz, half of the rows through the audio VAE).
+First the base generator alone (16 kHz, rows of real sounds), then both (48 kHz, half of the rows through the audio
+VAE).
 
 Every tone of the world begins at phase 0 and is a multiple of 100 Hz, so that a mel row says which waveform belongs to
 it, phase included: plain differences of waveforms and spectra train it, no discriminator is needed.
@@ -16,7 +17,7 @@ from stages import audio_vae
 from world import measure_sound, scene, sound
 
 ROWS = 33  # of a training window
-BASE_STEPS, STEPS, BATCH = 2500, 2000, 6
+BASE_STEPS, STEPS, BATCH = 4000, 3000, 6
 BASE_RATE, RATE = 2e-3, 1e-3
 OUTPUT_RATE = 48000
 FLOOR = 1e-4  # amplitude, 80 dB below full scale: quieter is all the same

@@ -1,7 +1,7 @@
 """What can be heard in a waveform: is there a tone, how high, pure or buzzing, steady or beeping.
 
-Needs numpy and nothing else. `python -m world.measure_sound` (from tools/train_demo, with torch) plays scenes and counts
-what is heard wrongly.
+Needs numpy and nothing else. `python -m world.measure_sound` (from tools/train_demo, with torch) plays scenes and
+counts what is heard wrongly.
 """
 
 import dataclasses
