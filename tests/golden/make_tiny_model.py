@@ -42,28 +42,8 @@ def write_text_encoder(folder: Path) -> None:
     )
     model = tokenizer.train()
     (folder / "tokenizer.model").write_bytes(model)
-    (folder / "tokenizer_config.json").write_text(
-        json.dumps(
-            {
-                "add_bos_token": True,
-                "add_eos_token": False,
-                "bos_token": "<bos>",
-                "eos_token": "<eos>",
-                "pad_token": "<pad>",
-                "unk_token": "<unk>",
-                "clean_up_tokenization_spaces": False,
-                "model_max_length": 1000000000000000019884624838656,
-                "sp_model_kwargs": None,
-                "spaces_between_special_tokens": False,
-                "tokenizer_class": "GemmaTokenizer",
-                "use_default_system_prompt": False,
-                "added_tokens_decoder": tokenizer.added_tokens(model),
-            },
-            ensure_ascii=False,
-            indent=1,
-        )
-        + "\n"
-    )
+    settings = json.dumps(tokenizer.settings(model), ensure_ascii=False, indent=1)
+    (folder / "tokenizer_config.json").write_text(settings + "\n")
 
 
 def main() -> None:

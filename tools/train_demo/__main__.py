@@ -2,7 +2,7 @@
 
     python tools/train_demo STAGE --work FOLDER [--device cuda] [--minutes 60]
 
-Stages, in order: video_vae, audio_vae, vocoder. Each resumes from its snapshot in FOLDER and is deterministic from
+Stages, in order: video_vae, audio_vae, vocoder, text_encoder. Each resumes from its snapshot in FOLDER and is deterministic from
 --seed.
 """
 
@@ -14,7 +14,7 @@ import torch
 
 import training
 
-STAGES = ("video_vae", "audio_vae", "vocoder")
+STAGES = ("video_vae", "audio_vae", "vocoder", "text_encoder")
 
 
 def main() -> None:

@@ -132,11 +132,14 @@ def training_text(lines: int = 4000) -> list[str]:
     return text
 
 
-def train() -> bytes:
-    """The bytes of tokenizer.model: BPE, byte fallback, split digits, identity normalisation, no dummy prefix."""
+def train(text: list[str] | None = None) -> bytes:
+    """The bytes of tokenizer.model: BPE, byte fallback, split digits, identity normalisation, no dummy prefix.
+
+    text: lines to learn from; default training_text().
+    """
     model = io.BytesIO()
     spm.SentencePieceTrainer.train(
-        sentence_iterator=iter(training_text()),
+        sentence_iterator=iter(text or training_text()),
         model_writer=model,
         vocab_size=PIECES,
         model_type="bpe",
@@ -164,6 +167,25 @@ def train() -> bytes:
         minloglevel=2,
     )
     return model.getvalue()
+
+
+def settings(model: bytes) -> dict:
+    """tokenizer_config.json as published with Gemma-3, for the pieces of `model`."""
+    return {
+        "add_bos_token": True,
+        "add_eos_token": False,
+        "bos_token": "<bos>",
+        "eos_token": "<eos>",
+        "pad_token": "<pad>",
+        "unk_token": "<unk>",
+        "clean_up_tokenization_spaces": False,
+        "model_max_length": 1000000000000000019884624838656,
+        "sp_model_kwargs": None,
+        "spaces_between_special_tokens": False,
+        "tokenizer_class": "GemmaTokenizer",
+        "use_default_system_prompt": False,
+        "added_tokens_decoder": added_tokens(model),
+    }
 
 
 def added_tokens(model: bytes) -> dict[str, dict]:
