@@ -125,3 +125,11 @@ def vocoder() -> torch.nn.Module:
     for buffer, basis in zip((stft.stft_fn.forward_basis, stft.stft_fn.inverse_basis, stft.mel_basis), bases):
         buffer.copy_(basis.bfloat16().float())
     return module
+
+
+def transformer() -> torch.nn.Module:
+    return reference.transformer(config())
+
+
+def connectors() -> torch.nn.Module:
+    return reference.connectors(config(), GEMMA["num_hidden_layers"] + 1, GEMMA["hidden_size"])

@@ -13,10 +13,37 @@ import model
 import training
 from world import picture, scene
 
-STEPS, BATCH, RATE = 5000, 8, 1.2e-3
-KL_WEIGHT = 2e-4
+STEPS, BATCH, RATE = 5000, 8, 1.5e-3
+KL_WEIGHT = 1e-5
+FIRST_LOG_VARIANCE = -6.0
 EDGE_WEIGHT = 1.0
 THING_WEIGHT = 3.0  # of pixels that are not background, above the others
+
+
+def initialise(vae: torch.nn.Module) -> None:
+    """First weights from which training starts at once: near-linear, with latents that the decoder can see.
+
+    Residual branches begin small, upsamplers as nearest neighbours. Every norm in these networks is over the channels
+    of one pixel, so brightness survives only beside a bias: the encoder's first convolution has one, the decoder's must
+    not drown the latent. At the variance of 1 that fresh weights give, the decoder would learn to ignore the latent.
+    """
+    for name, module in vae.named_modules():
+        if not isinstance(module, torch.nn.Conv3d):
+            continue
+        torch.nn.init.kaiming_normal_(module.weight, nonlinearity="linear")
+        torch.nn.init.zeros_(module.bias)
+        with torch.no_grad():
+            if name.endswith("conv2.conv"):
+                module.weight *= 0.2
+            elif "upsamplers" in name:
+                module.weight *= 0.2
+                outputs, inputs = module.weight.shape[:2]
+                rows = torch.arange(outputs)
+                module.weight[rows, rows // max(1, outputs // inputs) % inputs, 1, 1, 1] += 1
+    with torch.no_grad():
+        torch.nn.init.normal_(vae.encoder.conv_in.conv.bias, std=0.5)
+        vae.encoder.conv_out.conv.weight[:-1] *= 3
+        vae.encoder.conv_out.conv.bias[-1] = FIRST_LOG_VARIANCE
 
 
 def clips(seed: int, batch: int, side: int, device: str, any_colour: float = 0.35) -> torch.Tensor:
@@ -80,7 +107,9 @@ def take_statistics(vae: torch.nn.Module, options: training.Options, count: int 
 
 def train(options: training.Options) -> None:
     torch.manual_seed(options.seed)
-    vae = model.video_vae().to(options.device).train()
+    vae = model.video_vae()
+    initialise(vae)
+    vae = vae.to(options.device).train()
     run = training.Run("video_vae", options, vae, steps=STEPS, rate=RATE)
     batch = options.batch or BATCH
 

@@ -1,0 +1,125 @@
+"""Flow matching on packed latents: what training, distillation and measuring of the transformer share.
+
+x_sigma = (1 - sigma) x0 + sigma noise; the model gives the velocity noise - x0. Latents are normalised and packed:
+video [B, F'·H'·W', C], audio [B, T, 128]. Both streams share sigma.
+"""
+
+import dataclasses
+
+import torch
+
+import model
+import training
+
+
+@dataclasses.dataclass
+class Pair:
+    """A tensor a modality."""
+
+    video: torch.Tensor
+    audio: torch.Tensor
+
+    def map(self, f) -> "Pair":
+        return Pair(f(self.video), f(self.audio))
+
+    def zip(self, other: "Pair", f) -> "Pair":
+        return Pair(f(self.video, other.video), f(self.audio, other.audio))
+
+
+def audio_tokens(frames: int) -> int:
+    return round(frames / model.FPS * 25)
+
+
+class Denoiser(torch.nn.Module):
+    """Connectors and transformer, trained together."""
+
+    def __init__(self):
+        super().__init__()
+        self.connectors = model.connectors()
+        self.transformer = model.transformer()
+        self._coordinates: dict[tuple[int, int], tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def contexts(self, states: torch.Tensor, mask: torch.Tensor) -> Pair:
+        """[B, TEXT_ROWS, width] for each modality, from text.Encoder's states."""
+        video, audio, _ = self.connectors(states, mask)
+        return Pair(video, audio)
+
+    def coordinates(self, side: int, frames: int, device: str) -> tuple[torch.Tensor, torch.Tensor]:
+        key = (side, frames)
+        if key not in self._coordinates:
+            grid = ((frames - 1) // 8 + 1, side // 32, side // 32)
+            self._coordinates[key] = (
+                self.transformer.rope.prepare_video_coords(1, *grid, device, fps=model.FPS),
+                self.transformer.audio_rope.prepare_audio_coords(1, audio_tokens(frames), device),
+            )
+        return self._coordinates[key]
+
+    def velocity(self, x: Pair, contexts: Pair, sigma: torch.Tensor, side: int, frames: int, **options) -> Pair:
+        """sigma [B] in [0, 1]."""
+        coordinates = self.coordinates(side, frames, x.video.device)
+        video, audio = self.transformer(
+            hidden_states=x.video,
+            audio_hidden_states=x.audio,
+            encoder_hidden_states=contexts.video,
+            audio_encoder_hidden_states=contexts.audio,
+            timestep=sigma[:, None] * 1000,
+            sigma=sigma * 1000,
+            video_coords=coordinates[0].expand(len(sigma), -1, -1, -1),
+            audio_coords=coordinates[1].expand(len(sigma), -1, -1, -1),
+            use_cross_timestep=True,
+            return_dict=False,
+            **options,
+        )
+        return Pair(video.float(), audio.float())
+
+
+def blend(x0: Pair, noise: Pair, sigma: torch.Tensor) -> Pair:
+    s = sigma[:, None, None]
+    return x0.zip(noise, lambda a, b: (1 - s) * a + s * b)
+
+
+def schedule(steps: int, tokens: int) -> list[float]:
+    """LTX-2's dev schedule: exponential shift by the number of video tokens, stretched to end at 0.1, then 0."""
+    import math
+
+    shift = math.exp(0.95 + (2.05 - 0.95) * (tokens - 1024) / (4096 - 1024))
+    sigmas = [1 - i / steps for i in range(steps)]
+    sigmas = [shift / (shift + 1 / s - 1) for s in sigmas]
+    scale = (1 - sigmas[-1]) / (1 - 0.1)
+    return [1 - (1 - s) / scale for s in sigmas] + [0.0]
+
+
+DISTILLED = [1.0, 0.99375, 0.9875, 0.98125, 0.975, 0.909375, 0.725, 0.421875, 0.0]
+
+
+@torch.no_grad()
+def sample(
+    denoiser: Denoiser,
+    contexts: Pair,
+    negative: Pair | None,
+    noise: Pair,
+    sigmas: list[float],
+    side: int,
+    frames: int,
+    scale: float | Pair = 4.0,
+) -> Pair:
+    """Euler steps with classifier-free guidance of `scale` (a number for each modality in a Pair)."""
+    x = noise
+    scales = scale if isinstance(scale, Pair) else Pair(scale, scale)
+    batch = noise.video.shape[0]
+    for now, after in zip(sigmas, sigmas[1:]):
+        with training.autocast(str(x.video.device)):
+            sigma = torch.full((batch,), now, device=x.video.device)
+            v = denoiser.velocity(x, contexts, sigma, side, frames)
+            if negative is not None:
+                u = denoiser.velocity(x, negative, sigma, side, frames)
+                v = Pair(
+                    u.video + scales.video * (v.video - u.video), u.audio + scales.audio * (v.audio - u.audio)
+                )
+        x = x.zip(v, lambda a, b: a + (after - now) * b)
+    return x
+
+
+def noise_like(x: Pair, seed: int) -> Pair:
+    generator = torch.Generator().manual_seed(seed)
+    return x.map(lambda t: torch.randn(t.shape, generator=generator).to(t.device))
