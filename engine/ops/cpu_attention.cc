@@ -1,41 +1,14 @@
-// Attention in blocks with a running softmax (Milakov & Gimelshein 2018; Dao et al. 2022): no queries × keys matrix exists. Keys are
-// taken in fixed blocks from the first one on, so a row's sums do not depend on which queries share its block.
+// Attention in blocks with a running softmax (Milakov & Gimelshein 2018; Dao et al. 2022): no queries × keys matrix exists. Both products
+// have queries as columns: logitsᵀ = k qᵀ and outᵀ += vᵀ weightsᵀ, so the softmax runs down the lanes of a panel and its weights need no
+// packing. Keys are taken in fixed blocks from the first one on, so a row's sums do not depend on which queries share its panel or task.
 #include <algorithm>
+#include <utility>
 
 #include "engine/ops/cpu_ops.h"
 #include "engine/ops/cpu_views.h"
 #include "engine/ops/cpu_workspace.h"
 
 namespace kinora {
-namespace {
-
-constexpr float kNoMaximum = -3.0e38f;  // below any logit that counts
-
-// One thread's scratch, as attention uses it.
-struct AttentionSpace {
-  explicit AttentionSpace(void* memory) {
-    char* at = static_cast<char*>(memory);
-    const auto take = [&at](int64_t bytes) { return std::exchange(at, at + bytes); };
-    queries = take(kPackedQueryBytes);
-    keys = take(kPackedKeyBytes);
-    values = take(kPackedKeyBytes);
-    logits = reinterpret_cast<float*>(take(kLogitBytes));
-    weights = take(kLogitBytes);
-    sums = reinterpret_cast<float*>(take(kQueryRows * kMaxHeadWidth * 4));
-    maximum = reinterpret_cast<float*>(take(kQueryRows * 4));
-    denominator = reinterpret_cast<float*>(take(kQueryRows * 4));
-    pointers = reinterpret_cast<const void**>(take(kQueryRows * 8));
-  }
-  char *queries, *keys, *values, *weights;  // packed
-  float *logits, *sums, *maximum, *denominator;
-  const void** pointers;
-};
-
-Tensor HeadColumns(const Tensor& t, int64_t row, int64_t head, int64_t width) {
-  return Tensor(t.dtype(), {1, width}, At(t, row) + head * width * DTypeSize(t.dtype()), t.row_stride());
-}
-
-}  // namespace
 
 struct CpuOps::AttentionPlan {
   Tensor q, k, v, out;
@@ -44,11 +17,17 @@ struct CpuOps::AttentionPlan {
   int64_t head_width, queries, keys;  // a sequence's
   int64_t key_end;                    // keys that count
   int64_t chunks = 0, chunk_keys;     // chunks 0: one run of keys, normalised
-  int64_t query_blocks;
+  int64_t query_rows, query_blocks;   // of a task; in a sequence
   int64_t tasks() const { return std::max<int64_t>(1, chunks) * options.batch * options.heads * query_blocks; }
 };
 
 namespace {
+
+int64_t RoundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+Tensor HeadColumns(const Tensor& t, int64_t row, int64_t head, int64_t width) {
+  return Tensor(t.dtype(), {1, width}, At(t, row) + head * width * DTypeSize(t.dtype()), t.row_stride());
+}
 
 template <typename Plan>
 void FillPlan(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options, Plan& plan) {
@@ -64,10 +43,10 @@ void FillPlan(const Tensor& q, const Tensor& k, const Tensor& v, const Attention
   KINORA_CHECK(k.width() == kv_heads * plan.head_width && v.width() == k.width() && v.rows() == k.rows());
   KINORA_CHECK(options.batch >= 1 && options.batch <= kMaxBatch && q.rows() % options.batch == 0) << options.batch;
   KINORA_CHECK(options.kv_batches >= 1 && k.rows() % options.kv_batches == 0) << options.kv_batches;
+  KINORA_CHECK(options.scale > 0) << options.scale;  // the greatest logit is that of the greatest product
   plan.queries = q.rows() / options.batch;
   plan.keys = k.rows() / options.kv_batches;
   plan.key_end = options.key_length >= 0 ? std::min(options.key_length, plan.keys) : plan.keys;
-  plan.query_blocks = (plan.queries + kQueryRows - 1) / kQueryRows;
   // bf16 products only where everything is bf16; a mixture is computed in float32.
   const bool all_bf16 = q.dtype() == DType::kBF16 && k.dtype() == DType::kBF16 && v.dtype() == DType::kBF16;
   plan.type = all_bf16 ? cpu::kBfloat16 : cpu::kFloat32;
@@ -77,7 +56,144 @@ void FillPlan(const Tensor& q, const Tensor& k, const Tensor& v, const Attention
   }
 }
 
+// Cuts the queries: as many rows a task as fit, fewer if that would leave threads without work.
+template <typename Plan>
+void CutQueries(int64_t panel_columns, int threads, Plan& plan) {
+  const int64_t row_bytes = plan.head_width * (plan.type == cpu::kFloat32 ? 4 : 2);
+  const int64_t most = std::min(kMaxQueryRows, kPackedQueryBytes / row_bytes) / panel_columns * panel_columns;
+  const int64_t fewest = 4 * panel_columns;  // fewer would pay more for packing keys and values than a thread gains
+  const int64_t others = std::max<int64_t>(1, plan.chunks) * plan.options.batch * plan.options.heads;
+  const int64_t wanted = threads == 1 ? 1 : (2 * threads + others - 1) / others;
+  const int64_t blocks = std::max((plan.queries + most - 1) / most, std::min(wanted, plan.queries / fewest));
+  plan.query_rows = RoundUp((plan.queries + std::max<int64_t>(1, blocks) - 1) / std::max<int64_t>(1, blocks), panel_columns);
+  plan.query_blocks = plan.queries == 0 ? 0 : (plan.queries + plan.query_rows - 1) / plan.query_rows;
+}
+
 }  // namespace
+
+// One head of one sequence: a run of queries against a run of keys, on one thread.
+class CpuOps::AttentionTask {
+ public:
+  AttentionTask(const cpu::Kernels& kernels, const AttentionPlan& plan, int64_t task, void* memory)
+      : kernels_(kernels), plan_(plan), columns_(kernels.panel_columns), d_(plan.head_width) {
+    first_query_ = task % plan.query_blocks * plan.query_rows;
+    rows_ = std::min(plan.query_rows, plan.queries - first_query_);
+    task /= plan.query_blocks;
+    head_ = task % plan.options.heads;
+    batch_ = task / plan.options.heads % plan.options.batch;
+    chunk_ = task / plan.options.heads / plan.options.batch;
+    element_ = plan.type == cpu::kFloat32 ? 4 : 2;
+    char* at = static_cast<char*>(memory);
+    const auto take = [&at](int64_t bytes) { return std::exchange(at, at + bytes); };
+    queries_ = take(kPackedQueryBytes);
+    keys_ = take(kPackedKeyBytes);
+    values_ = take(kPackedValueBytes);
+    logits_ = reinterpret_cast<float*>(take(kLogitBytes));
+    sums_ = reinterpret_cast<float*>(take(kAttentionSumBytes));
+    maximum_ = reinterpret_cast<float*>(take(kMaxQueryRows * 4));
+    denominator_ = reinterpret_cast<float*>(take(kMaxQueryRows * 4));
+    pointers_ = reinterpret_cast<const void**>(take(kKeyBlock * 8));
+  }
+
+  void Run() {
+    const AttentionOptions& o = plan_.options;
+    kernels_.pack_columns(View(HeadColumns(plan_.q, batch_ * plan_.queries + first_query_, head_, d_)), rows_, d_, plan_.type, queries_);
+    std::fill_n(maximum_, RoundUp(rows_, columns_), cpu::kNoLogit);
+    std::fill_n(denominator_, RoundUp(rows_, columns_), 0.0f);
+    const int64_t begin = chunk_ * plan_.chunk_keys, end = std::min(plan_.key_end, begin + plan_.chunk_keys);
+    for (int64_t key = begin; key < end; key += kKeyBlock) {
+      const int64_t keys = std::min(kKeyBlock, end - key);
+      if (!Sees(first_query_, rows_, key, keys)) continue;
+      PackKeys(o.kv_batch[batch_] * plan_.keys + key, keys);
+      for (int64_t row = 0; row < rows_; row += columns_) {
+        const int64_t queries = std::min(columns_, rows_ - row);
+        if (Sees(first_query_ + row, queries, key, keys)) Attend(row, queries, key, keys);
+      }
+    }
+    for (int64_t row = 0; row < rows_; row += columns_) Finish(row, std::min(columns_, rows_ - row));
+  }
+
+ private:
+  // Whether any of the queries may see any of the keys.
+  bool Sees(int64_t query, int64_t queries, int64_t key, int64_t keys) const {
+    const AttentionOptions& o = plan_.options;
+    if (!o.causal) return true;
+    return key < query + queries && (o.window == 0 || key + keys > query - o.window + 1);
+  }
+
+  void PackKeys(int64_t kv_row, int64_t keys) {
+    const int64_t kv_head = head_ / (plan_.options.heads / plan_.options.kv_heads);
+    for (int64_t i = 0; i < keys; ++i) pointers_[i] = At(plan_.k, kv_row + i);
+    kernels_.pack_rows(pointers_, KernelType(plan_.k.dtype()), keys, kv_head * d_, d_, 0, d_, plan_.type, keys_);
+    kernels_.pack_values(View(HeadColumns(plan_.v, kv_row, kv_head, d_)), keys, d_, plan_.type, values_);
+  }
+
+  // A panel of queries from `row` of the task on, against the packed keys.
+  void Attend(int64_t row, int64_t queries, int64_t key, int64_t keys) {
+    const AttentionOptions& o = plan_.options;
+    const int64_t query = first_query_ + row;
+    float* sums = sums_ + row * d_;
+    const bool fresh = !std::exchange(attended_[row / columns_], true);
+    kernels_.multiply(keys_, d_, queries_ + row * d_ * element_, 0, plan_.type, keys, d_, queries, logits_, columns_, true);
+    cpu::SoftmaxArgs softmax{.s = logits_,
+                             .type = plan_.type,
+                             .keys = keys,
+                             .queries = queries,
+                             .scale = o.scale,
+                             .maximum = maximum_ + row,
+                             .denominator = denominator_ + row,
+                             .sums = fresh ? nullptr : sums,
+                             .width = d_};
+    int32_t first[kMaxPanelColumns], last[kMaxPanelColumns];
+    if (o.causal && (key + keys > query + 1 || (o.window > 0 && key <= query + queries - 1 - o.window))) {
+      for (int64_t i = 0; i < columns_; ++i) {
+        first[i] = o.window > 0 ? static_cast<int32_t>(std::max<int64_t>(0, query + i - o.window + 1 - key)) : 0;
+        last[i] = static_cast<int32_t>(std::clamp<int64_t>(query + i + 1 - key, 0, keys));
+      }
+      softmax.first_key = first;
+      softmax.last_key = last;
+    }
+    if (o.bias.defined()) {
+      softmax.bias = o.bias.data<float>() + query * o.bias.row_stride() + key;
+      softmax.bias_stride = o.bias.row_stride();
+    }
+    kernels_.softmax(softmax);
+    kernels_.multiply(values_, RoundUp(keys, 2), logits_, 0, plan_.type, d_, keys, queries, sums, columns_, fresh);
+  }
+
+  void Finish(int64_t row, int64_t queries) {
+    float* sums = sums_ + row * d_;
+    float factor[kMaxPanelColumns];
+    for (int64_t i = 0; i < queries; ++i) {
+      const float denominator = denominator_[row + i];
+      factor[i] = plan_.chunks > 0 ? 1.0f : denominator > 0 ? 1.0f / denominator : 0.0f;
+    }
+    std::fill(factor + queries, factor + columns_, 0.0f);
+    if (!attended_[row / columns_]) std::fill_n(sums, d_ * columns_, 0.0f);
+    const int64_t q_row = batch_ * plan_.queries + first_query_ + row;
+    if (plan_.chunks == 0) {
+      kernels_.unpack_columns(sums, d_, queries, factor, View(HeadColumns(plan_.out, q_row, head_, d_)));
+      return;
+    }
+    const int64_t stride = plan_.options.heads * (d_ + 2);
+    float* out = plan_.out.data<float>() + ((chunk_ * plan_.q.rows() + q_row) * plan_.options.heads + head_) * (d_ + 2);
+    kernels_.unpack_columns(sums, d_, queries, factor, {out, stride, cpu::kFloat32});
+    for (int64_t i = 0; i < queries; ++i) {
+      out[i * stride + d_] = maximum_[row + i];
+      out[i * stride + d_ + 1] = denominator_[row + i];
+    }
+  }
+
+  const cpu::Kernels& kernels_;
+  const AttentionPlan& plan_;
+  const int64_t columns_, d_;
+  int64_t first_query_, rows_, head_, batch_, chunk_, element_;
+  char *queries_, *keys_, *values_;      // packed
+  float *logits_, *sums_;                // [keys, columns]; a panel after the other, each [d, columns]
+  float *maximum_, *denominator_;        // of every query
+  const void** pointers_;
+  bool attended_[kMaxPanels] = {};  // which panels have sums
+};
 
 void CpuOps::Attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options, Tensor out) {
   AttentionPlan plan;
@@ -85,6 +201,7 @@ void CpuOps::Attention(const Tensor& q, const Tensor& k, const Tensor& v, const 
   KINORA_CHECK(out.rows() == q.rows() && out.width() == q.width()) << out.shape().ToString();
   plan.out = out;
   plan.chunk_keys = plan.keys;
+  CutQueries(kernels_.panel_columns, pool_.threads(), plan);
   stream_.Enqueue([this, plan] { RunAttention(plan); });
 }
 
@@ -97,92 +214,17 @@ void CpuOps::AttentionChunks(const Tensor& q, const Tensor& k, const Tensor& v, 
       << out.shape().ToString();
   plan.out = out;
   plan.chunk_keys = plan.keys / plan.chunks;
+  CutQueries(kernels_.panel_columns, pool_.threads(), plan);
   stream_.Enqueue([this, plan] { RunAttention(plan); });
 }
 
 void CpuOps::RunAttention(const AttentionPlan& plan) {
-  if (plan.queries == 0) return;
+  const auto run = [&](int64_t task, int thread) { AttentionTask(kernels_, plan, task, workspace_[thread].data()).Run(); };
   if (plan.queries * plan.keys * plan.head_width * plan.options.heads < 1 << 18) {  // not worth a wake-up
-    for (int64_t task = 0; task < plan.tasks(); ++task) AttentionTask(plan, task, 0);
+    for (int64_t task = 0; task < plan.tasks(); ++task) run(task, 0);
     return;
   }
-  pool_.Run(plan.tasks(), [&](int64_t task, int thread) { AttentionTask(plan, task, thread); });
-}
-
-void CpuOps::AttentionTask(const AttentionPlan& plan, int64_t task, int thread) {
-  const AttentionOptions& o = plan.options;
-  const int64_t query_block = task % plan.query_blocks, head = task / plan.query_blocks % o.heads;
-  const int64_t batch = task / plan.query_blocks / o.heads % o.batch, chunk = task / plan.query_blocks / o.heads / o.batch;
-  const int64_t d = plan.head_width, padded_d = (d + 1) / 2 * 2, columns = kernels_.panel_columns;
-  const int64_t element = plan.type == cpu::kFloat32 ? 4 : 2;
-  const int64_t first_query = query_block * kQueryRows, rows = std::min(kQueryRows, plan.queries - first_query);
-  const int64_t q_row = batch * plan.queries + first_query, kv_row = o.kv_batch[batch] * plan.keys;
-  const int64_t kv_head = head / (o.heads / o.kv_heads);
-  const int64_t o_stride = (d + columns - 1) / columns * columns;
-  AttentionSpace space(workspace_[thread].data());
-
-  for (int64_t i = 0; i < rows; ++i) space.pointers[i] = At(plan.q, q_row + i);
-  kernels_.pack_rows(space.pointers, KernelType(plan.q.dtype()), rows, head * d, d, 0, padded_d, plan.type, space.queries);
-  std::fill_n(space.sums, rows * o_stride, 0.0f);
-  std::fill_n(space.maximum, rows, kNoMaximum);
-  std::fill_n(space.denominator, rows, 0.0f);
-
-  const int64_t key_begin = chunk * plan.chunk_keys, key_end = std::min(plan.key_end, key_begin + plan.chunk_keys);
-  for (int64_t key = key_begin; key < key_end; key += kKeyBlock) {
-    const int64_t keys = std::min(kKeyBlock, key_end - key), padded_keys = (keys + 1) / 2 * 2;
-    if (o.causal && key > first_query + rows - 1) break;
-    if (o.causal && o.window > 0 && key + keys <= first_query - o.window + 1) continue;
-    kernels_.pack_keys(View(HeadColumns(plan.k, kv_row + key, kv_head, d)), keys, d, plan.type, space.keys);
-    kernels_.pack_values(View(HeadColumns(plan.v, kv_row + key, kv_head, d)), keys, d, plan.type, space.values);
-    for (int64_t tile = 0; tile < rows; tile += kTileQueries) {
-      const int64_t m = std::min(kTileQueries, rows - tile);
-      kernels_.multiply(space.queries + tile * padded_d * element, padded_d, space.keys, padded_d * columns * element,
-                        plan.type, m, d, (keys + columns - 1) / columns, space.logits, kKeyBlock, true);
-      int32_t first[kTileQueries], last[kTileQueries];
-      for (int64_t i = 0; i < m; ++i) {
-        const int64_t position = first_query + tile + i;
-        first[i] = o.causal && o.window > 0 ? static_cast<int32_t>(std::max<int64_t>(0, position - o.window + 1 - key)) : 0;
-        last[i] = static_cast<int32_t>(std::max<int64_t>(0, o.causal ? std::min(keys, position + 1 - key) : keys));
-      }
-      kernels_.softmax_block({.s = space.logits,
-                              .stride = kKeyBlock,
-                              .rows = m,
-                              .keys = keys,
-                              .scale = o.scale,
-                              .bias = o.bias.defined() ? o.bias.data<float>() + (first_query + tile) * o.bias.row_stride() + key
-                                                       : nullptr,
-                              .bias_stride = o.bias.row_stride(),
-                              .first_key = first,
-                              .last_key = last,
-                              .maximum = space.maximum + tile,
-                              .denominator = space.denominator + tile,
-                              .o = space.sums + tile * o_stride,
-                              .width = o_stride});
-      for (int64_t i = 0; i < m; ++i) space.pointers[i] = space.logits + i * kKeyBlock;
-      kernels_.pack_rows(space.pointers, cpu::kFloat32, m, 0, keys, 0, padded_keys, plan.type, space.weights);
-      const int64_t value_rows = plan.type == cpu::kFloat32 ? keys : padded_keys;
-      kernels_.multiply(space.weights, padded_keys, space.values, value_rows * columns * element, plan.type, m, keys,
-                        (d + columns - 1) / columns, space.sums + tile * o_stride, o_stride, false);
-    }
-  }
-  for (int64_t i = 0; i < rows; ++i) {
-    const float* sum = space.sums + i * o_stride;
-    if (plan.chunks > 0) {
-      float* out = plan.out.data<float>() + ((chunk * plan.q.rows() + q_row + i) * o.heads + head) * (d + 2);
-      std::copy_n(sum, d, out);
-      out[d] = space.maximum[i];
-      out[d + 1] = space.denominator[i];
-      continue;
-    }
-    const float factor = space.denominator[i] > 0 ? 1.0f / space.denominator[i] : 0.0f;
-    const cpu::ElementwiseArgs args{
-        .op = cpu::Elementwise::kScale,
-        .a = {const_cast<float*>(sum), 0, cpu::kFloat32},
-        .out = {At(plan.out, q_row + i) + head * d * DTypeSize(plan.out.dtype()), 0, KernelType(plan.out.dtype())},
-        .width = d,
-        .factor = factor};
-    kernels_.elementwise(args, 0, 1);
-  }
+  pool_.Run(plan.tasks(), run);
 }
 
 void CpuOps::MergeChunks(const Tensor& chunks, Tensor out) {
@@ -193,7 +235,7 @@ void CpuOps::MergeChunks(const Tensor& chunks, Tensor out) {
       float merged[kMaxHeadWidth];
       for (int64_t index = begin * heads; index < end * heads; ++index) {
         const auto part = [&](int64_t c) { return chunks.data<float>() + (c * rows * heads + index) * (d + 2); };
-        float maximum = kNoMaximum, denominator = 0.0f;
+        float maximum = cpu::kNoLogit, denominator = 0.0f;
         for (int64_t c = 0; c < count; ++c) maximum = std::max(maximum, part(c)[d]);
         std::fill_n(merged, d, 0.0f);
         for (int64_t c = 0; c < count; ++c) {

@@ -42,12 +42,16 @@ class BlockGrid {
       : rows_(rows), columns_(columns) {
     constexpr int64_t kWorthSharing = 1 << 18;  // multiply-adds: some 10 µs on one core
     if (rows * columns * depth < kWorthSharing) threads = 1;
-    const int64_t tile = kernels.tile_rows;
-    block_rows_ = std::min(kBlockRows, (std::max<int64_t>(1, (rows + threads - 1) / threads) + tile - 1) / tile * tile);
+    const auto cut = [](int64_t n, int64_t parts, int64_t unit) { return ((n + parts - 1) / parts + unit - 1) / unit * unit; };
+    row_blocks_ = std::max<int64_t>(1, (rows + kBlockRows - 1) / kBlockRows);
+    block_rows_ = std::max<int64_t>(kernels.tile_rows, cut(rows, row_blocks_, kernels.tile_rows));
     row_blocks_ = (rows + block_rows_ - 1) / block_rows_;
+    // A row is packed once a run, so runs are few: as many as keep all threads busy to within a tenth.
     const int64_t panels = (columns + kernels.panel_columns - 1) / kernels.panel_columns;
-    const int64_t runs = row_blocks_ >= threads ? 1 : std::min<int64_t>(panels, threads);
-    run_columns_ = (panels + runs - 1) / runs * kernels.panel_columns;
+    int64_t runs = 1;
+    const auto idle = [&] { return (threads - row_blocks_ * runs % threads) % threads * 10 > row_blocks_ * runs; };
+    while (runs < panels && idle()) ++runs;
+    run_columns_ = std::max<int64_t>(1, cut(columns, runs, kernels.panel_columns));
     column_runs_ = (columns + run_columns_ - 1) / run_columns_;
   }
 

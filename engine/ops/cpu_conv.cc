@@ -96,11 +96,10 @@ void CpuOps::RunConv(const Tensor& x, const Weight& w, const ConvPlan& plan, con
     };
     for (int64_t column = block.column; column < block.column_end; column += kBlockColumns) {
       const int64_t columns = std::min(kBlockColumns, block.column_end - column);
-      const int64_t panels = (columns + kernels_.panel_columns - 1) / kernels_.panel_columns;
       int64_t filled = 0, done = 0;  // depth packed and depth multiplied so far
       const auto multiply = [&] {
         kernels_.multiply(space.packed, capacity, layout.PanelAt(w.storage(), column / kernels_.panel_columns, done),
-                          layout.panel_bytes, layout.type, block.rows, filled, panels, space.sums, kBlockColumns, done == 0);
+                          layout.panel_bytes, layout.type, block.rows, filled, columns, space.sums, kBlockColumns, done == 0);
         done += filled;
         filled = 0;
       };

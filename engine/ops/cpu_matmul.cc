@@ -65,13 +65,12 @@ void CpuOps::RunMatmul(const Tensor& x, const Weight& w, const MatmulOptions& op
     const int64_t step = kBlockDepthBytes / (layout.type == cpu::kFloat32 ? 4 : 2);
     for (int64_t column = block.column; column < block.column_end; column += kBlockColumns) {
       const int64_t columns = std::min(kBlockColumns, block.column_end - column);
-      const int64_t panels = (columns + kernels_.panel_columns - 1) / kernels_.panel_columns;
       for (int64_t k = 0; k < w.in(); k += step) {
         const int64_t depth = std::min(step, w.in() - k);
         const int64_t padded = (depth + 1) / 2 * 2;
         kernels_.pack_rows(space.row_pointers, KernelType(x.dtype()), block.rows, k, depth, 0, padded, layout.type, space.packed);
         kernels_.multiply(space.packed, padded, layout.PanelAt(w.storage(), column / kernels_.panel_columns, k),
-                          layout.panel_bytes, layout.type, block.rows, depth, panels, space.sums, kBlockColumns, k == 0);
+                          layout.panel_bytes, layout.type, block.rows, depth, columns, space.sums, kBlockColumns, k == 0);
       }
       kernels_.epilogue({.c = space.sums,
                          .c_stride = kBlockColumns,

@@ -13,7 +13,7 @@ namespace kinora {
 
 class CpuOps : public Ops {
  public:
-  // `threads` workers; ResourceExhausted if the fixed workspace (about 3 MB a thread) cannot be had.
+  // `threads` workers; ResourceExhausted if the fixed workspace (about 1.1 MB a thread) cannot be had.
   static absl::StatusOr<std::unique_ptr<CpuOps>> Create(int threads);
 
   CpuStream& stream() override { return stream_; }
@@ -57,6 +57,7 @@ class CpuOps : public Ops {
  private:
   struct ConvPlan;
   struct AttentionPlan;
+  class AttentionTask;
   CpuOps(int threads, std::vector<Buffer> workspace);
 
   void Norm(const Tensor& x, const cpu::NormArgs& args, Tensor out);
@@ -66,7 +67,6 @@ class CpuOps : public Ops {
   void RunMatmul(const Tensor& x, const Weight& w, const MatmulOptions& options, const Tensor& out);
   void RunConv(const Tensor& x, const Weight& w, const ConvPlan& plan, const Tensor& out);
   void RunAttention(const AttentionPlan& plan);
-  void AttentionTask(const AttentionPlan& plan, int64_t task, int thread);
 
   const cpu::Kernels& kernels_;
   ThreadPool pool_;

@@ -13,19 +13,22 @@ inline constexpr int64_t kBlockColumns = 1024;
 inline constexpr int64_t kPackedBytes = kBlockRows * kBlockDepthBytes;
 inline constexpr int64_t kSumBytes = kBlockRows * kBlockColumns * 4;
 
-// Attention: queries are taken `kQueryRows` at a time against `kKeyBlock` keys; the logits of `kTileQueries` exist at once.
+// Attention: a task packs its queries once, then the keys and values of its head `kKeyBlock` at a time; the logits of a panel of queries
+// against that block are what exists at once, and stay in L1.
 inline constexpr int64_t kMaxHeadWidth = 256;
-inline constexpr int64_t kQueryRows = 384;
-inline constexpr int64_t kKeyBlock = 256;
-inline constexpr int64_t kTileQueries = 48;  // a multiple of every tile_rows
-inline constexpr int64_t kPackedQueryBytes = kQueryRows * kMaxHeadWidth * 4;
+inline constexpr int64_t kMaxQueryRows = 768;           // of a task: panels share the packing of keys and values
+inline constexpr int64_t kPackedQueryBytes = 192 << 10;  // with the sums and a block of keys and values: most of an L2 of 1 MiB
+inline constexpr int64_t kKeyBlock = 240;                // a multiple of every tile_rows; even
+inline constexpr int64_t kMaxPanelColumns = 32;
+inline constexpr int64_t kMaxPanels = kMaxQueryRows / 8;  // of the narrowest panel
 inline constexpr int64_t kPackedKeyBytes = kKeyBlock * kMaxHeadWidth * 4;
-inline constexpr int64_t kLogitBytes = kTileQueries * kKeyBlock * 4;
-inline constexpr int64_t kStateBytes = kQueryRows * (kMaxHeadWidth + 2) * 4;
+inline constexpr int64_t kPackedValueBytes = kKeyBlock * (kMaxHeadWidth + 12) * 4;  // up to a whole tile
+inline constexpr int64_t kLogitBytes = kKeyBlock * kMaxPanelColumns * 4;
+inline constexpr int64_t kAttentionSumBytes = 2 * kPackedQueryBytes;  // float32 for what may be bf16
 
 inline constexpr int64_t kMatmulBytes = kPackedBytes + kSumBytes + kBlockRows * 8;
-inline constexpr int64_t kAttentionBytes =
-    kPackedQueryBytes + 2 * kPackedKeyBytes + 2 * kLogitBytes + kStateBytes + kQueryRows * 8;
+inline constexpr int64_t kAttentionBytes = kPackedQueryBytes + kPackedKeyBytes + kPackedValueBytes + kLogitBytes +
+                                           kAttentionSumBytes + 2 * kMaxQueryRows * 4 + kKeyBlock * 8;
 inline constexpr int64_t kWorkspaceBytes = kMatmulBytes > kAttentionBytes ? kMatmulBytes : kAttentionBytes;
 
 }  // namespace kinora

@@ -1,8 +1,45 @@
 #include "engine/ops/thread_pool.h"
 
+#include <chrono>
+
 #include "engine/base/check.h"
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 namespace kinora {
+namespace {
+
+// The parts of a roll.
+constexpr int kGenerationShift = 32;
+constexpr uint64_t kClosed = uint64_t{1} << 31;
+constexpr uint64_t kJoined = kClosed - 1;
+
+// Longer than what lies between two ops of a forward pass; short enough that an idle pool takes nobody's processor.
+constexpr std::chrono::microseconds kSpin{200};
+
+void Pause() {
+#if defined(__x86_64__)
+  _mm_pause();
+#endif
+}
+
+// Returns once `value` is no longer `old`: spins, then sleeps until notified.
+uint32_t AwaitChange(const std::atomic<uint32_t>& value, uint32_t old) {
+  const auto until = std::chrono::steady_clock::now() + kSpin;
+  do {
+    for (int i = 0; i < 32; ++i) {
+      const uint32_t now = value.load(std::memory_order_acquire);
+      if (now != old) return now;
+      Pause();
+    }
+  } while (std::chrono::steady_clock::now() < until);
+  value.wait(old, std::memory_order_acquire);
+  return value.load(std::memory_order_acquire);
+}
+
+}  // namespace
 
 ThreadPool::ThreadPool(int threads) {
   KINORA_CHECK(threads >= 1) << threads;
@@ -11,10 +48,9 @@ ThreadPool::ThreadPool(int threads) {
 }
 
 ThreadPool::~ThreadPool() {
-  {
-    absl::MutexLock lock(&mu_);
-    stop_ = true;
-  }
+  stop_.store(true, std::memory_order_relaxed);
+  generation_.fetch_add(1, std::memory_order_release);
+  generation_.notify_all();
   for (std::thread& worker : workers_) worker.join();
 }
 
@@ -27,37 +63,35 @@ void ThreadPool::Run(int64_t count, Task task) {
     for (int64_t i = 0; i < count; ++i) task(i, 0);
     return;
   }
-  {
-    absl::MutexLock lock(&mu_);
-    task_ = &task;
-    count_ = count;
-    next_ = 0;
-    running_ = static_cast<int>(workers_.size());
-    ++generation_;
-  }
+  task_ = &task;
+  count_ = count;
+  next_.store(0, std::memory_order_relaxed);
+  finished_.store(0, std::memory_order_relaxed);
+  const uint32_t generation = generation_.load(std::memory_order_relaxed) + 1;
+  roll_.store(uint64_t{generation} << kGenerationShift, std::memory_order_release);
+  generation_.store(generation, std::memory_order_release);
+  generation_.notify_all();
   DoTasks(task, count, 0);
-  absl::MutexLock lock(&mu_);
-  const auto idle = [](int* running) { return *running == 0; };
-  mu_.Await(absl::Condition(+idle, &running_));
+  const uint64_t joined = roll_.fetch_or(kClosed, std::memory_order_acq_rel) & kJoined;
+  for (uint32_t done = finished_.load(std::memory_order_acquire); done != joined;) done = AwaitChange(finished_, done);
+}
+
+bool ThreadPool::Join(uint32_t generation) {
+  uint64_t roll = roll_.load(std::memory_order_acquire);
+  while ((roll >> kGenerationShift) == generation && (roll & kClosed) == 0) {
+    if (roll_.compare_exchange_weak(roll, roll + 1, std::memory_order_acq_rel)) return true;
+  }
+  return false;
 }
 
 void ThreadPool::WorkerLoop(int thread) {
-  int64_t seen = 0;
-  while (true) {
-    const Task* task;
-    int64_t count;
-    {
-      absl::MutexLock lock(&mu_);
-      const auto work = [this, &seen]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return stop_ || generation_ != seen; };
-      mu_.Await(absl::Condition(&work));
-      if (stop_) return;
-      seen = generation_;
-      task = task_;
-      count = count_;
-    }
-    DoTasks(*task, count, thread);
-    absl::MutexLock lock(&mu_);
-    --running_;
+  for (uint32_t seen = 0;;) {
+    seen = AwaitChange(generation_, seen);
+    if (stop_.load(std::memory_order_relaxed)) return;
+    if (!Join(seen)) continue;
+    DoTasks(*task_, count_, thread);
+    finished_.fetch_add(1, std::memory_order_release);
+    finished_.notify_one();
   }
 }
 

@@ -7,13 +7,12 @@
 #include <thread>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
-#include "absl/synchronization/mutex.h"
 
 namespace kinora {
 
-// Used by one caller at a time, who works too: a pool of n threads has n − 1 of its own. Run allocates nothing.
+// Used by one caller at a time, who works too: a pool of n threads has n − 1 of its own. Run allocates nothing. Ops follow each other
+// within microseconds and a sleeping thread takes tens of them to wake, so whoever waits spins for a while before it sleeps.
 class ThreadPool {
  public:
   using Task = absl::FunctionRef<void(int64_t task, int thread)>;
@@ -24,21 +23,24 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
-  // Calls task(i, thread) once for every i in [0, count), thread in [0, threads()); returns when all are done. Which thread does
-  // which task varies: a task's result must not depend on it.
+  // Calls task(i, thread) once for every i in [0, count), thread in [0, threads()); returns when all are done. Tasks start in order, but
+  // which thread does which varies: a task's result must not depend on it.
   void Run(int64_t count, Task task);
 
  private:
   void WorkerLoop(int thread);
+  bool Join(uint32_t generation);
   void DoTasks(Task task, int64_t count, int thread);
 
-  absl::Mutex mu_;
-  int64_t generation_ ABSL_GUARDED_BY(mu_) = 0;
-  int running_ ABSL_GUARDED_BY(mu_) = 0;
-  bool stop_ ABSL_GUARDED_BY(mu_) = false;
-  const Task* task_ ABSL_GUARDED_BY(mu_) = nullptr;
-  int64_t count_ ABSL_GUARDED_BY(mu_) = 0;
-  std::atomic<int64_t> next_{0};
+  // A run is published by a new generation, after `task_` and `count_`, which only those who joined may read: the caller closes the run when
+  // no task is left and waits for them alone, not for a thread that is still waking up.
+  const Task* task_ = nullptr;
+  int64_t count_ = 0;
+  std::atomic<bool> stop_{false};
+  alignas(64) std::atomic<uint32_t> generation_{0};
+  std::atomic<uint64_t> roll_{0};  // generation, whether closed, how many joined
+  alignas(64) std::atomic<uint32_t> finished_{0};  // of those who joined
+  alignas(64) std::atomic<int64_t> next_{0};       // task
   std::vector<std::thread> workers_;
 };
 

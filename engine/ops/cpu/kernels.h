@@ -80,18 +80,19 @@ struct EpilogueArgs {
   int64_t rows{}, width{};
 };
 
-struct SoftmaxBlockArgs {
-  float* s{};  // [rows, stride]: logits in, exp(logit − maximum) out
-  int64_t stride{};
-  int64_t rows{}, keys{};
-  float scale{};
-  const float* bias{};  // [rows, bias_stride] or null
+// The running softmax of one panel of queries against one block of keys. Columns are queries, of which `queries` are computed.
+struct SoftmaxArgs {
+  float* s{};    // [keys, panel_columns]: logits in; out: weights exp2(…), a panel for `multiply`, bf16 pairs of keys if `type` says so
+  Type type{};
+  int64_t keys{}, queries{};
+  float scale{};        // of the logits, positive
+  const float* bias{};  // [queries, bias_stride] or null
   int64_t bias_stride{};
-  const int32_t* first_key{};  // per row: keys before it and
-  const int32_t* last_key{};   // from it on are ignored (relative to this block; last_key is one past the end)
-  float* maximum{};            // [rows] running, in and out
-  float* denominator{};        // [rows] running
-  float* o{};                  // [rows, width] running sums, rescaled when the maximum grows
+  const int32_t* first_key{};  // [panel_columns]: keys before it and
+  const int32_t* last_key{};   // from it on are ignored (relative to this block; last_key is one past the end); both null: all count
+  float* maximum{};            // [panel_columns] running
+  float* denominator{};        // [panel_columns] running
+  float* sums{};               // [width, panel_columns] running, rescaled where the maximum grows; null: none yet
   int64_t width{};
 };
 
@@ -117,15 +118,18 @@ struct Kernels {
   // pairs of k lie together: [capacity / 2][tile_rows][2]. k and capacity are even; an odd length is filled up with a zero.
   void (*pack_rows)(const void* const* rows, Type from, int64_t m, int64_t k_begin, int64_t length, int64_t k, int64_t capacity,
                     Type to, void* out);
-  // c[m, panels·panel_columns] (= or +=) packed rows · packed panels, `k` long; panels lie panel_stride bytes apart.
+  // c[m, columns] (= or +=) packed rows · packed panels, `k` long; panels lie panel_stride bytes apart.
   void (*multiply)(const void* a, int64_t capacity, const void* panels, int64_t panel_stride, Type type, int64_t m, int64_t k,
-                   int64_t panel_count, float* c, int64_t c_stride, bool first);
-  // Packs [count, width] as panels whose columns are the rows (keys: kᵀ) or the columns (values: v).
-  void (*pack_keys)(const RowsView& keys, int64_t count, int64_t width, Type to, void* out);
+                   int64_t columns, float* c, int64_t c_stride, bool first);
+  // Packs [count, width] as panels whose columns are the rows, with zeros up to a whole panel.
+  void (*pack_columns)(const RowsView& rows, int64_t count, int64_t width, Type to, void* out);
+  // Packs the columns of [count, width] as the rows of tiles, `count` long, as pack_rows would pack its transpose with an even capacity.
   void (*pack_values)(const RowsView& values, int64_t count, int64_t width, Type to, void* out);
+  void (*softmax)(const SoftmaxArgs& args);
+  // Row q of out = column q of panel [width, panel_columns] times factor[q], for q < rows <= panel_columns.
+  void (*unpack_columns)(const float* panel, int64_t width, int64_t rows, const float* factor, const RowsView& out);
 
   void (*epilogue)(const EpilogueArgs& args);
-  void (*softmax_block)(const SoftmaxBlockArgs& args);
   void (*norm)(const NormArgs& args, int64_t row_begin, int64_t row_end);
   void (*gated_add)(const GatedAddArgs& args, int64_t row_begin, int64_t row_end);
   void (*norm_rope)(const NormRopeArgs& args, int64_t row_begin, int64_t row_end);
@@ -137,6 +141,8 @@ struct Kernels {
 };
 
 inline constexpr int64_t kMaxRowWidth = 1 << 14;  // elements of a row that a kernel keeps in float32 at once
+
+inline constexpr float kNoLogit = -3.0e38f;           // below any logit that counts: the maximum of a query that has seen no key
 
 // The widest set this machine has.
 const Kernels& SelectKernels();

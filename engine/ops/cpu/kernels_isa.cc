@@ -23,6 +23,7 @@ inline float Apply(float x, F f) {
 
 #include "engine/ops/cpu/kernels_matmul.inc"
 #include "engine/ops/cpu/kernels_rows.inc"
+#include "engine/ops/cpu/kernels_attention.inc"
 #include "engine/ops/cpu/kernels_audio.inc"
 
 }  // namespace
@@ -36,10 +37,11 @@ const Kernels kKernels = {
     .tile_rows = kTileRows,
     .pack_rows = PackRows,
     .multiply = Multiply,
-    .pack_keys = PackKeys,
+    .pack_columns = PackColumns,
     .pack_values = PackValues,
+    .softmax = Softmax,
+    .unpack_columns = UnpackColumns,
     .epilogue = Epilogue,
-    .softmax_block = SoftmaxBlock,
     .norm = NormRows,
     .gated_add = GatedAddRows,
     .norm_rope = NormRopeRows,

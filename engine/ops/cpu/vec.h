@@ -45,6 +45,11 @@ inline float MaxLane(Vec v) {
   for (int i = 1; i < kLanes; ++i) m = v[i] > m ? v[i] : m;
   return m;
 }
+inline float MinLane(Vec v) {
+  float m = v[0];
+  for (int i = 1; i < kLanes; ++i) m = v[i] < m ? v[i] : m;
+  return m;
+}
 
 inline float FromBf16(uint16_t h) {
   const uint32_t u = static_cast<uint32_t>(h) << 16;
@@ -76,6 +81,18 @@ inline UVec RoundToBf16(Vec v) {  // bits of the nearest bf16, ties to even, in 
 inline void StoreBf16(Vec v, uint16_t* p) {
   const HVec h = __builtin_convertvector(RoundToBf16(v), HVec);
   __builtin_memcpy(p, &h, sizeof(h));
+}
+
+// Lane by lane a bf16 pair: `low` in the low half.
+inline UVec PackPairs(Vec low, Vec high) {
+#if defined(__AVX512BF16__)
+  const __m512i apart = (__m512i)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low);
+  const __m512i together = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4,
+                                            19, 3, 18, 2, 17, 1, 16, 0);
+  return (UVec)_mm512_permutexvar_epi16(together, apart);
+#else
+  return RoundToBf16(low) | RoundToBf16(high) << 16;
+#endif
 }
 
 // v[i][j] becomes v[j][i]: log2(kLanes) rounds, each exchanging blocks of Step between rows Step apart.
@@ -126,6 +143,32 @@ inline Vec Exp(Vec x) {
   Vec scale;
   __builtin_memcpy(&scale, &exponent, sizeof(scale));
   return x < Splat(-87.3f) ? Splat(0.0f) : p * scale;
+}
+// 2^x to 2e-7 for x in [-126, 127]; 0 from -150 down.
+inline Vec Exp2(Vec x) {
+  x = Max(x, Splat(-150.0f));
+#if defined(__AVX512BF16__)
+  const Vec r = (Vec)_mm512_reduce_ps((__m512)x, 0x09);  // x - floor(x)
+#else
+  const Vec magic = Splat(12582912.0f);
+  const Vec nearest = (x + magic) - magic;
+  const Vec n = nearest > x ? nearest - 1.0f : nearest;
+  const Vec r = x - n;
+#endif
+  Vec p = Splat(1.86713005e-3f);  // minimax on [0, 1) with p(0) = 1
+  p = p * r + 9.01703071e-3f;
+  p = p * r + 5.57999127e-2f;
+  p = p * r + 2.40164444e-1f;
+  p = p * r + 6.93151295e-1f;
+  p = p * r + 1.0f;
+#if defined(__AVX512BF16__)
+  return (Vec)_mm512_maskz_scalef_ps(0xffff, (__m512)p, (__m512)x);  // p·2^floor(x); unmasked, GCC 12 warns in its own header
+#else
+  const IVec exponent = (__builtin_convertvector(n, IVec) + 127) << 23;
+  Vec scale;
+  __builtin_memcpy(&scale, &exponent, sizeof(scale));
+  return n < -126.0f ? Splat(0.0f) : p * scale;
+#endif
 }
 inline Vec Sigmoid(Vec x) { return 1.0f / (1.0f + Exp(-x)); }
 inline Vec Silu(Vec x) { return x * Sigmoid(x); }
