@@ -5,8 +5,10 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <random>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 
 namespace kinora {
@@ -27,6 +29,12 @@ absl::Status WriteAll(int descriptor, int64_t offset, std::string_view bytes, co
 
 }  // namespace
 
+PartFile::PartFile(std::string path) : path_(std::move(path)) {
+  // Drawn, not counted: writers may be on several hosts of one file system.
+  std::random_device random;
+  part_ = absl::StrCat(path_, ".", absl::Hex(random(), absl::kZeroPad8), ".part");
+}
+
 PartFile::~PartFile() {
   if (!committed_) unlink(part_.c_str());
 }
@@ -38,9 +46,10 @@ absl::Status PartFile::Commit() {
 }
 
 absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(std::string path) {
-  const int descriptor = open((path + ".part").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (descriptor < 0) return absl::ErrnoToStatus(errno, "creating " + path);
-  return std::unique_ptr<OutputFile>(new OutputFile(std::move(path), descriptor));
+  std::unique_ptr<OutputFile> file(new OutputFile(std::move(path)));
+  file->descriptor_ = open(file->file_.part().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (file->descriptor_ < 0) return absl::ErrnoToStatus(errno, "creating " + file->file_.path());
+  return file;
 }
 
 OutputFile::~OutputFile() {

@@ -1,4 +1,5 @@
-// A file that appears whole or not at all: it is written as PATH.part beside the target and renamed by Commit.
+// A file that appears whole or not at all: it is written beside the target, as PATH.XXXX.part with a name
+// of its own (two writers of one path do not meet), and renamed by Commit.
 #ifndef KINORA_ENGINE_MEDIA_OUTPUT_FILE_H_
 #define KINORA_ENGINE_MEDIA_OUTPUT_FILE_H_
 
@@ -15,7 +16,7 @@ namespace kinora {
 // The name of a file being written, removed unless committed. For writers that open the file themselves.
 class PartFile {
  public:
-  explicit PartFile(std::string path) : path_(std::move(path)), part_(path_ + ".part") {}
+  explicit PartFile(std::string path);
   ~PartFile();
   PartFile(const PartFile&) = delete;
   PartFile& operator=(const PartFile&) = delete;
@@ -25,7 +26,8 @@ class PartFile {
   absl::Status Commit();  // rename; the file must be closed
 
  private:
-  const std::string path_, part_;
+  const std::string path_;
+  std::string part_;
   bool committed_ = false;
 };
 
@@ -41,10 +43,10 @@ class OutputFile {
   absl::Status Commit();  // close and rename
 
  private:
-  OutputFile(std::string path, int descriptor) : file_(std::move(path)), descriptor_(descriptor) {}
+  explicit OutputFile(std::string path) : file_(std::move(path)) {}
 
   PartFile file_;
-  int descriptor_;
+  int descriptor_ = -1;
   int64_t size_ = 0;
 };
 

@@ -48,7 +48,8 @@ absl::StatusOr<Connector> Connector::Load(WeightLoader weights, const ConnectorC
   const Mesh::Part part = weights.mesh().TensorPart(stream.width() / 2);
   const Shape table{rows, part.end - part.begin};
   for (Parameter* half : {&connector.cos_, &connector.sin_}) {
-    KINORA_ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(table.elements() * DTypeSize(DType::kF32)));
+    KINORA_ASSIGN_OR_RETURN(
+        Buffer buffer, Buffer::Allocate(table.elements() * DTypeSize(DType::kF32), "the rotary tables of a connector"));
     const Tensor view = buffer.View(DType::kF32, table);
     *half = Parameter(std::move(buffer), view);
   }

@@ -14,7 +14,8 @@ namespace {
 constexpr TensorSpec kNorm = {.add = 1.0f};
 
 absl::StatusOr<Parameter> HostTable(const Shape& shape) {
-  KINORA_ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(shape.elements() * DTypeSize(DType::kF32)));
+  KINORA_ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(shape.elements() * DTypeSize(DType::kF32),
+                                                          "the rotary tables of the text encoder"));
   const Tensor view = buffer.View(DType::kF32, shape);
   return Parameter(std::move(buffer), view);
 }

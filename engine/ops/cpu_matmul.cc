@@ -16,7 +16,7 @@ absl::StatusOr<Weight> CpuOps::PrepareWeight(const Tensor& matrix, const Tensor*
   KINORA_CHECK(matrix.contiguous() && (bias == nullptr || bias->elements() == matrix.dim(0)));
   const int64_t out = matrix.dim(0), taps = matrix.shape().rank() == 3 ? matrix.dim(1) : 1, in = matrix.dim(-1);
   const PackedLayout layout(kernels_, KernelType(precision), out, taps, in);
-  KINORA_ASSIGN_OR_RETURN(Buffer storage, Buffer::Allocate(layout.bytes()));
+  KINORA_ASSIGN_OR_RETURN(Buffer storage, Buffer::Allocate(layout.bytes(), "a packed weight"));
   Buffer bias_storage;
   if (bias != nullptr) {
     KINORA_ASSIGN_OR_RETURN(bias_storage, Buffer::Allocate(out * 4));

@@ -12,7 +12,7 @@ namespace kinora {
 absl::StatusOr<std::unique_ptr<CpuOps>> CpuOps::Create(int threads) {
   std::vector<Buffer> workspace;
   for (int i = 0; i < threads; ++i) {
-    KINORA_ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(kWorkspaceBytes));
+    KINORA_ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(kWorkspaceBytes, "the workspace of a thread"));
     workspace.push_back(std::move(buffer));
   }
   return std::unique_ptr<CpuOps>(new CpuOps(threads, std::move(workspace)));

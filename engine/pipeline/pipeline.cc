@@ -173,7 +173,7 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Load(const PipelineOptions& 
   KINORA_ASSIGN_OR_RETURN(parts_options.tokenizer, Tokenizer::Load(checkpoint->tokenizer_model()));
   KINORA_ASSIGN_OR_RETURN(DryModel dry, DryModel::Make(config, mesh, options.precision));
   KINORA_ASSIGN_OR_RETURN(std::unique_ptr<CpuOps> ops, CpuOps::Create(options.threads));
-  KINORA_ASSIGN_OR_RETURN(Buffer memory, Buffer::Allocate(options.arena_bytes));
+  KINORA_ASSIGN_OR_RETURN(Buffer memory, Buffer::Allocate(options.arena_bytes, "activations"));
   KINORA_ASSIGN_OR_RETURN(WeightLoader loader, WeightLoader::Open(checkpoint, mesh, *ops, options.precision));
   KINORA_ASSIGN_OR_RETURN(Modules modules, Modules::Load(loader, config, *ops, std::move(parts_options), on_phase));
   KINORA_RETURN_IF_ERROR(loader.Finish());

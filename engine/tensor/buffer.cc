@@ -18,16 +18,19 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
 
 Buffer::~Buffer() { std::free(data_); }
 
-absl::StatusOr<Buffer> Buffer::Allocate(int64_t bytes) {
+absl::StatusOr<Buffer> Buffer::Allocate(int64_t bytes, std::string_view what) {
   KINORA_CHECK(bytes >= 0) << bytes;
   constexpr int64_t kAlignment = 64;
-  constexpr int64_t kMaxBytes = int64_t{1} << 46;  // beyond any address space; keeps the rounding below from overflowing
+  constexpr int64_t kMaxBytes = int64_t{1}
+                                << 46;  // beyond any address space; keeps the rounding below from overflowing
   Buffer buffer;
   if (bytes <= kMaxBytes) {
     // Whole cache lines, and one more, so that a vector load of the last elements stays inside.
     buffer.data_ = std::aligned_alloc(kAlignment, (bytes / kAlignment + 2) * kAlignment);
   }
-  if (buffer.data_ == nullptr) return absl::ResourceExhaustedError(absl::StrCat("cannot allocate ", bytes, " bytes"));
+  if (buffer.data_ == nullptr)
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot reserve ", bytes, " bytes of memory for ", std::string(what)));
   buffer.bytes_ = bytes;
   return buffer;
 }

@@ -3,6 +3,7 @@
 #define KINORA_ENGINE_TENSOR_BUFFER_H_
 
 #include <cstdint>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "engine/tensor/tensor.h"
@@ -16,8 +17,9 @@ class Buffer {
   Buffer& operator=(Buffer&& other) noexcept;
   ~Buffer();
 
-  // ResourceExhausted, with the size, if the memory cannot be had. Contents are undefined. 64 bytes after the end may be read.
-  static absl::StatusOr<Buffer> Allocate(int64_t bytes);
+  // ResourceExhausted, with the size and `what` it is for, if the memory cannot be had. Contents are undefined. 64
+  // bytes after the end may be read.
+  static absl::StatusOr<Buffer> Allocate(int64_t bytes, std::string_view what = "a buffer");
   // A buffer that counts but holds nothing: what a dry run owns.
   static Buffer Dry(int64_t bytes);
 

@@ -25,7 +25,7 @@ Tensor HostView(const Buffer& buffer, const Shape& shape) { return Tensor(DType:
 
 absl::StatusOr<Buffer> HostFloats(int64_t count, bool dry) {
   const int64_t bytes = count * static_cast<int64_t>(sizeof(float));
-  return dry ? Buffer::Dry(bytes) : Buffer::Allocate(bytes);
+  return dry ? Buffer::Dry(bytes) : Buffer::Allocate(bytes, "a weight matrix on its way");
 }
 
 Shape WithExtent(const Shape& shape, int axis, int64_t extent) {
@@ -343,7 +343,7 @@ absl::StatusOr<Parameter> WeightLoader::LoadTensor(std::string_view relative, co
   const int64_t bytes = shape.elements() * DTypeSize(spec.dtype);
   state_->tensor_bytes += bytes;
   if (!state_->reads()) return Parameter(Buffer::Dry(bytes), Tensor(spec.dtype, shape, nullptr));
-  KINORA_ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(bytes));
+  KINORA_ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(bytes, name));
   const Tensor tensor(spec.dtype, shape, buffer.data());
   if (spec.dtype == DType::kF32) {
     KINORA_RETURN_IF_ERROR(Read(located, spec.split, tensor.data<float>()));

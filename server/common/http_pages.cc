@@ -26,12 +26,15 @@ int Reply(mg_connection* connection, int code, std::string_view content_type, co
 
 absl::StatusOr<std::unique_ptr<HttpPages>> HttpPages::Start(HttpPagesOptions options) {
   std::unique_ptr<HttpPages> pages(new HttpPages(std::move(options)));
+  // A connection that says nothing holds a thread for a second at most: a probe waits little behind dozens of them.
   const char* settings[] = {"listening_ports",
                             pages->options_.address.c_str(),
                             "num_threads",
-                            "2",
+                            "16",
                             "request_timeout_ms",
-                            "10000",
+                            "1000",
+                            "connection_queue",
+                            "256",
                             "enable_keep_alive",
                             "no",
                             nullptr};

@@ -27,9 +27,12 @@ absl::Status CheckNumber(const std::string& field, double value, double minimum,
 }
 
 absl::Status CheckGuidance(const std::string& field, const v1::Guidance& guidance) {
-  KINORA_RETURN_IF_ERROR(CheckNumber(field + ".cfg_scale", guidance.cfg_scale(), -kMaxGuidanceScale, kMaxGuidanceScale));
-  KINORA_RETURN_IF_ERROR(CheckNumber(field + ".stg_scale", guidance.stg_scale(), -kMaxGuidanceScale, kMaxGuidanceScale));
-  KINORA_RETURN_IF_ERROR(CheckNumber(field + ".modality_scale", guidance.modality_scale(), -kMaxGuidanceScale, kMaxGuidanceScale));
+  KINORA_RETURN_IF_ERROR(
+      CheckNumber(field + ".cfg_scale", guidance.cfg_scale(), -kMaxGuidanceScale, kMaxGuidanceScale));
+  KINORA_RETURN_IF_ERROR(
+      CheckNumber(field + ".stg_scale", guidance.stg_scale(), -kMaxGuidanceScale, kMaxGuidanceScale));
+  KINORA_RETURN_IF_ERROR(
+      CheckNumber(field + ".modality_scale", guidance.modality_scale(), -kMaxGuidanceScale, kMaxGuidanceScale));
   KINORA_RETURN_IF_ERROR(CheckNumber(field + ".rescale", guidance.rescale(), 0, 1));
   KINORA_RETURN_IF_ERROR(CheckNumber(field + ".skip_step", guidance.skip_step(), 0, kAny));
   for (int i = 0; i < guidance.stg_blocks_size(); ++i) {

@@ -16,14 +16,36 @@ namespace {
 using grpc::CallbackServerContext;
 using grpc::ServerUnaryReactor;
 
+using grpc::internal::CallbackUnaryHandler;
+using Nothing = ParsedRequest<google::protobuf::Empty>;
+
+int MethodIndex(const char* service, const char* method) {
+  return v1::WorkerGroupRequest::descriptor()->file()->FindServiceByName(service)->FindMethodByName(method)->index();
+}
+
+template <typename Message>
+absl::Status CheckCall(const TokenSet& tokens, const CallbackServerContext& call,
+                       const ParsedRequest<Message>& request) {
+  if (const auto status = tokens.Check(Authorization(call)); !status.ok()) return status;
+  if (!request.status.ok()) return request.status;
+  const auto violations = CheckMessage(request.message);
+  return violations.empty() ? absl::OkStatus() : InvalidFields(violations);
+}
+
 class ModelsService : public v1::Models::CallbackService {
  public:
-  explicit ModelsService(ServiceContext& context) : context_(context) {}
+  explicit ModelsService(ServiceContext& context) : context_(context) {
+    MarkMethodCallback(MethodIndex("Models", "ListModels"),
+                       new CallbackUnaryHandler<Nothing, v1::ListModelsResponse>(
+                           [this](auto* call, const Nothing* request, v1::ListModelsResponse* reply) {
+                             return List(call, *request, reply);
+                           }));
+  }
 
-  ServerUnaryReactor* ListModels(CallbackServerContext* call, const google::protobuf::Empty*,
-                                 v1::ListModelsResponse* reply) override {
+ private:
+  ServerUnaryReactor* List(CallbackServerContext* call, const Nothing& request, v1::ListModelsResponse* reply) {
     auto* reactor = call->DefaultReactor();
-    if (const auto status = context_.tokens.Check(Authorization(*call)); !status.ok()) {
+    if (const auto status = CheckCall(context_.tokens, *call, request); !status.ok()) {
       reactor->Finish(ToGrpcStatus(status));
       return reactor;
     }
@@ -34,21 +56,36 @@ class ModelsService : public v1::Models::CallbackService {
     return reactor;
   }
 
- private:
   ServiceContext& context_;
 };
 
 class AdminService : public v1::Admin::CallbackService {
  public:
   AdminService(GroupControl control, TokenSet tokens) : control_(std::move(control)), tokens_(std::move(tokens)) {
+    MarkMethodCallback(MethodIndex("Admin", "ListWorkerGroups"),
+                       new CallbackUnaryHandler<Nothing, v1::ListWorkerGroupsResponse>(
+                           [this](auto* call, const Nothing* request, v1::ListWorkerGroupsResponse* reply) {
+                             return List(call, *request, reply);
+                           }));
     Mark("DrainWorkerGroup", control_.drain);
     Mark("RestartWorkerGroup", control_.restart);
   }
 
-  ServerUnaryReactor* ListWorkerGroups(CallbackServerContext* call, const google::protobuf::Empty*,
-                                       v1::ListWorkerGroupsResponse* reply) override {
+ private:
+  using Method = std::function<void(const std::string& id, Done<v1::WorkerGroup>)>;
+  using Request = ParsedRequest<v1::WorkerGroupRequest>;
+
+  void Mark(const char* name, const Method& method) {
+    MarkMethodCallback(MethodIndex("Admin", name),
+                       new CallbackUnaryHandler<Request, v1::WorkerGroup>(
+                           [this, method](auto* call, const Request* request, v1::WorkerGroup* reply) {
+                             return Change(method, call, *request, reply);
+                           }));
+  }
+
+  ServerUnaryReactor* List(CallbackServerContext* call, const Nothing& request, v1::ListWorkerGroupsResponse* reply) {
     auto* reactor = call->DefaultReactor();
-    if (const auto status = tokens_.Check(Authorization(*call)); !status.ok()) {
+    if (const auto status = CheckCall(tokens_, *call, request); !status.ok()) {
       reactor->Finish(ToGrpcStatus(status));
       return reactor;
     }
@@ -59,28 +96,10 @@ class AdminService : public v1::Admin::CallbackService {
     return reactor;
   }
 
- private:
-  using Method = std::function<void(const std::string& id, Done<v1::WorkerGroup>)>;
-  using Request = ParsedRequest<v1::WorkerGroupRequest>;
-
-  void Mark(const char* name, const Method& method) {
-    const auto* service = v1::WorkerGroupRequest::descriptor()->file()->FindServiceByName("Admin");
-    MarkMethodCallback(service->FindMethodByName(name)->index(),
-                       new grpc::internal::CallbackUnaryHandler<Request, v1::WorkerGroup>(
-                           [this, method](auto* call, const Request* request, v1::WorkerGroup* reply) {
-                             return Change(method, call, *request, reply);
-                           }));
-  }
-
   ServerUnaryReactor* Change(const Method& method, CallbackServerContext* call, const Request& request,
                              v1::WorkerGroup* reply) {
     auto* reactor = call->DefaultReactor();
-    absl::Status status = tokens_.Check(Authorization(*call));
-    if (status.ok()) status = request.status;
-    if (const auto violations = CheckMessage(request.message); status.ok() && !violations.empty()) {
-      status = InvalidFields(violations);
-    }
-    if (!status.ok()) {
+    if (const auto status = CheckCall(tokens_, *call, request); !status.ok()) {
       reactor->Finish(ToGrpcStatus(status));
       return reactor;
     }

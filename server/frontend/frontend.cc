@@ -90,11 +90,30 @@ class EmbeddedFrontend : public Frontend {
     const JobRules rules = {.max_lost_groups = config_.max_lost_groups(),
                             .default_ttl = absl::Seconds(config_.default_ttl_seconds())};
     const std::string path = config_.job_store() == "memory" ? ":memory:" : state_.File("jobs.db");
-    KINORA_ASSIGN_OR_RETURN(store_, SqliteJobStore::Open(path, rules, clock_, [this](const v1::VideoEvent& event) {
-                              job_metrics_.Observe(event);
-                              hub_->Publish(event);
-                            }));
+    std::error_code error;
+    const auto size = std::filesystem::file_size(path, error);
+    auto opened = SqliteJobStore::Open(path, rules, clock_, [this](const v1::VideoEvent& event) {
+      job_metrics_.Observe(event);
+      hub_->Publish(event);
+    });
+    if (!opened.ok()) {  // an operator needs the folder, too
+      return absl::Status(opened.status().code(), absl::StrCat("state_directory ", state_.File(""), ": ",
+                                                               std::string(opened.status().message())));
+    }
+    store_ = *std::move(opened);
+    if ((error || size == 0) && path != ":memory:") SayStoreIsNew();
     return absl::OkStatus();
+  }
+
+  // With artifacts beside it, an empty store is more likely a lost one.
+  void SayStoreIsNew() const {
+    std::error_code error;
+    int64_t jobs = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(artifacts_->root(), error)) {
+      jobs += entry.path().filename().string().front() == '.' ? 0 : 1;
+    }
+    Log(jobs == 0 ? Severity::kInfo : Severity::kWarning, "job_store_created",
+        {{"file", state_.File("jobs.db")}, {"artifacts_without_record", absl::StrCat(jobs)}});
   }
 
   void MakeDispatcher() {

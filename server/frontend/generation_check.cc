@@ -74,16 +74,15 @@ void SpellOut(const v1::Guidance& defaults, v1::Guidance& guidance) {
 
 void FillGuidance(const v1::Generation& defaults, v1::Generation& out) {
   if (!HasGuidance(out.recipe())) return;
-  if (out.has_video_guidance()) {
-    SpellOut(defaults.video_guidance(), *out.mutable_video_guidance());
-  } else if (defaults.has_video_guidance()) {
+  // What the model states is spelled out as well: an effective generation, asked for again, is the same.
+  if (!out.has_video_guidance() && defaults.has_video_guidance()) {
     *out.mutable_video_guidance() = defaults.video_guidance();
   }
-  if (out.has_audio_guidance()) {
-    SpellOut(defaults.audio_guidance(), *out.mutable_audio_guidance());
-  } else if (defaults.has_audio_guidance()) {
+  if (out.has_video_guidance()) SpellOut(defaults.video_guidance(), *out.mutable_video_guidance());
+  if (!out.has_audio_guidance() && defaults.has_audio_guidance()) {
     *out.mutable_audio_guidance() = defaults.audio_guidance();
   }
+  if (out.has_audio_guidance()) SpellOut(defaults.audio_guidance(), *out.mutable_audio_guidance());
   const bool negative = UsesNegativePrompt(out.video_guidance()) || UsesNegativePrompt(out.audio_guidance());
   if (!out.has_negative_prompt() && negative && defaults.has_negative_prompt()) {
     out.set_negative_prompt(defaults.negative_prompt());

@@ -155,6 +155,7 @@ absl::Status Finish(const Attempt& attempt, const Outcome& outcome, const JobRul
   v1::Video& video = record.video;
   if (outcome.state == v1::Video::FAILED) *video.mutable_error() = outcome.error;
   if (outcome.state == v1::Video::COMPLETED) video.mutable_progress()->set_fraction(1);
+  video.mutable_progress()->clear_remaining();
   video.mutable_artifacts()->Assign(outcome.artifacts.begin(), outcome.artifacts.end());
   const double queue_seconds = video.usage().queue_seconds();
   *video.mutable_usage() = outcome.usage;

@@ -5,9 +5,11 @@
 #include <limits>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
 #include "server/common/status_details.h"
 #include "server/common/timestamps.h"
@@ -49,7 +51,7 @@ CREATE TABLE models (id TEXT PRIMARY KEY, info BLOB NOT NULL) WITHOUT ROWID;
 )sql";
 
 #define KINORA_JOB_COLUMNS \
-  "video, scheduling, detach, owner, lease_micros, queued_micros, cancel_requested, lost_groups, last_sequence"
+  "id, video, scheduling, detach, owner, lease_micros, queued_micros, cancel_requested, lost_groups, last_sequence"
 
 template <typename Message>
 absl::StatusOr<Message> Parse(const std::string& bytes, const char* what) {
@@ -58,18 +60,38 @@ absl::StatusOr<Message> Parse(const std::string& bytes, const char* what) {
   return message;
 }
 
+absl::Status Damaged(const JobId& id) {  // the id may be damaged, too
+  return absl::DataLossError(
+      absl::StrCat("jobs.db: the record of job \"", absl::CHexEscape(id), "\" is damaged; delete the job"));
+}
+
+absl::StatusOr<v1::Video> ReadVideo(const JobId& id, const std::string& bytes) {
+  v1::Video video;
+  if (!video.ParseFromString(bytes) || video.id() != id) return Damaged(id);
+  return video;
+}
+
 absl::StatusOr<JobRecord> ReadRecord(const Statement& row) {
+  const JobId id = row.Bytes(0);
   JobRecord record;
-  KINORA_ASSIGN_OR_RETURN(record.video, Parse<v1::Video>(row.Bytes(0), "job"));
-  KINORA_ASSIGN_OR_RETURN(record.scheduling, Parse<v1::Scheduling>(row.Bytes(1), "job"));
-  record.detach = row.Int(2) != 0;
-  record.owner = row.Bytes(3);
-  record.lease_expiry = absl::FromUnixMicros(row.Int(4));
-  record.queued_since = absl::FromUnixMicros(row.Int(5));
-  record.cancel_requested = row.Int(6) != 0;
-  record.lost_groups = static_cast<int>(row.Int(7));
-  record.last_sequence = row.Int(8);
+  KINORA_ASSIGN_OR_RETURN(record.video, ReadVideo(id, row.Bytes(1)));
+  if (!record.scheduling.ParseFromString(row.Bytes(2))) return Damaged(id);
+  record.detach = row.Int(3) != 0;
+  record.owner = row.Bytes(4);
+  record.lease_expiry = absl::FromUnixMicros(row.Int(5));
+  record.queued_since = absl::FromUnixMicros(row.Int(6));
+  record.cancel_requested = row.Int(7) != 0;
+  record.lost_groups = static_cast<int>(row.Int(8));
+  record.last_sequence = row.Int(9);
   return record;
+}
+
+v1::Video DamagedVideo(const JobId& id) {
+  v1::Video video;
+  video.set_id(absl::CHexEscape(id));  // text, whatever the bytes
+  video.set_state(v1::Video::FAILED);
+  *video.mutable_error() = ToRpcStatus(Damaged(id));
+  return video;
 }
 
 int64_t ExpireMicros(const v1::Video& video) {  // a job that has not ended never expires
@@ -134,8 +156,11 @@ absl::Status JobTables::CheckIntegrity() {
 absl::Status JobTables::CreateOrCheckSchema() {
   // The empty transaction finds out now whether the file can be written at all.
   KINORA_RETURN_IF_ERROR(database_->Execute("BEGIN IMMEDIATE"));
-  int64_t version = 0, tables = 0;
+  int64_t application = 0, version = 0, tables = 0;
   {
+    KINORA_ASSIGN_OR_RETURN(Statement id, database_->Prepare("PRAGMA application_id"));
+    KINORA_RETURN_IF_ERROR(id.Row().status());
+    application = id.Int(0);
     KINORA_ASSIGN_OR_RETURN(Statement pragma, database_->Prepare("PRAGMA user_version"));
     KINORA_RETURN_IF_ERROR(pragma.Row().status());
     version = pragma.Int(0);
@@ -143,20 +168,42 @@ absl::Status JobTables::CreateOrCheckSchema() {
     KINORA_RETURN_IF_ERROR(count.Row().status());
     tables = count.Int(0);
   }
+  const auto refuse = [this](const std::string& why) {
+    (void)database_->Execute("ROLLBACK");
+    return absl::FailedPreconditionError(absl::StrCat("jobs.db: ", why, "; choose another state_directory"));
+  };
   if (version == 0 && tables == 0) {
     KINORA_RETURN_IF_ERROR(database_->Execute(kSchema));
+  } else if (application != kApplicationId) {
+    return refuse("a database of another program");
   } else if (version != kSchemaVersion) {
-    (void)database_->Execute("ROLLBACK");
-    return absl::FailedPreconditionError(
-        absl::StrCat("jobs.db has schema ", version, ", this version reads ", kSchemaVersion));
+    return refuse(absl::StrCat("it has schema ", version, ", this version reads ", kSchemaVersion));
   }
   KINORA_RETURN_IF_ERROR(database_->Execute(
       absl::StrCat("PRAGMA application_id = ", kApplicationId, "; PRAGMA user_version = ", kSchemaVersion).c_str()));
-  return database_->Execute("COMMIT");
+  KINORA_RETURN_IF_ERROR(database_->Execute("COMMIT"));
+  return CheckTables();
+}
+
+// A schema that was damaged without harm to the file's structure is found at the start, not by a client.
+absl::Status JobTables::CheckTables() {
+  for (const char* sql :
+       {"SELECT " KINORA_JOB_COLUMNS ", ordinal, state, hidden, expire_micros, request_id, fingerprint "
+        "FROM jobs LIMIT 0",
+        "SELECT job, sequence, event FROM events LIMIT 0", "SELECT id, micros FROM expired LIMIT 0",
+        "SELECT id, info FROM models LIMIT 0"}) {
+    if (const auto statement = database_->Prepare(sql); !statement.ok()) {
+      return absl::DataLossError(
+          absl::StrCat(std::string(statement.status().message()),
+                       "; restore the file from a backup, or move it and its -wal and -shm files away to start empty"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status JobTables::NotFound(const JobId& id) {
-  const absl::Status status = absl::NotFoundError(absl::StrCat("no video \"", id, "\""));
+  constexpr size_t kShownId = 100;  // a client's text may be anything up to the size of a message
+  const absl::Status status = absl::NotFoundError(absl::StrCat("no video \"", id.substr(0, kShownId), "\""));
   KINORA_ASSIGN_OR_RETURN(Statement select, database_->Prepare("SELECT 1 FROM expired WHERE id = ?1 UNION ALL "
                                                                "SELECT 1 FROM jobs WHERE id = ?1 AND hidden = 2"));
   KINORA_ASSIGN_OR_RETURN(const bool expired, select.Bind(id).Row());
@@ -232,7 +279,7 @@ absl::StatusOr<JobPage> JobTables::List(const ListOptions& options) {
   int64_t wanted = options.states.empty() ? -1 : 0;  // one bit a state
   for (const v1::Video::State state : options.states) wanted |= int64_t{1} << state;
   KINORA_ASSIGN_OR_RETURN(Statement select,
-                          database_->Prepare("SELECT ordinal, video FROM jobs WHERE ordinal < ? AND hidden = 0 "
+                          database_->Prepare("SELECT ordinal, video, id FROM jobs WHERE ordinal < ? AND hidden = 0 "
                                              "AND (? >> state) & 1 ORDER BY ordinal DESC LIMIT ?"));
   select.Bind(before).Bind(wanted).Bind(int64_t{options.page_size} + 1);  // one more tells whether a page follows
   JobPage page;
@@ -248,7 +295,8 @@ absl::StatusOr<JobPage> JobTables::List(const ListOptions& options) {
     last = select.Int(0);
     const std::string video = select.Bytes(1);
     bytes += video.size();
-    KINORA_ASSIGN_OR_RETURN(page.videos.emplace_back(), Parse<v1::Video>(video, "job"));
+    absl::StatusOr<v1::Video> parsed = ReadVideo(select.Bytes(2), video);
+    page.videos.push_back(parsed.ok() ? *std::move(parsed) : DamagedVideo(select.Bytes(2)));
   }
 }
 
@@ -260,7 +308,12 @@ absl::StatusOr<std::vector<JobRecord>> JobTables::Unfinished() {
   while (true) {
     KINORA_ASSIGN_OR_RETURN(const bool row, select.Row());
     if (!row) return records;
-    KINORA_ASSIGN_OR_RETURN(records.emplace_back(), ReadRecord(select));
+    absl::StatusOr<JobRecord> record = ReadRecord(select);
+    if (record.ok()) {
+      records.push_back(*std::move(record));
+    } else {
+      Log(Severity::kError, "job_damaged", {{"job", select.Bytes(0)}, {"why", std::string(record.status().message())}});
+    }
   }
 }
 

@@ -25,7 +25,8 @@ class JobTables {
 
   Database& database() { return *database_; }
 
-  absl::StatusOr<JobRecord> Load(const JobId& id);  // NotFound, also for hidden jobs (ErrorInfo EXPIRED after a sweep)
+  // NotFound, also for hidden jobs (ErrorInfo EXPIRED after a sweep); DataLoss if the record itself is damaged.
+  absl::StatusOr<JobRecord> Load(const JobId& id);
   absl::Status Insert(const JobRecord& record, const std::string& fingerprint);
   absl::Status Update(const JobRecord& record);
   absl::Status AddEvent(const v1::VideoEvent& event);
@@ -37,7 +38,9 @@ class JobTables {
   };
   absl::StatusOr<std::optional<RequestKey>> FindRequest(const std::string& request_id);
 
+  // A damaged record is shown as a FAILED job with DATA_LOSS.
   absl::StatusOr<JobPage> List(const ListOptions& options);
+  // Without the damaged ones, which are logged: one of them keeps no other job waiting.
   absl::StatusOr<std::vector<JobRecord>> Unfinished();
 
   absl::Status Hide(const JobId& id);
@@ -52,6 +55,7 @@ class JobTables {
  private:
   explicit JobTables(std::unique_ptr<Database> database) : database_(std::move(database)) {}
   absl::Status CreateOrCheckSchema();
+  absl::Status CheckTables();
   absl::Status NotFound(const JobId& id);
 
   std::unique_ptr<Database> database_;

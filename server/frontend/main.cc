@@ -2,12 +2,15 @@
 // Exit status: 0 drained, or the configuration is right; 2 it is wrong; 1 it could not be started.
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>
 
 #include "engine/base/logging.h"
+#include "engine/base/memory.h"
 #include "server/common/build_version.h"
 #include "server/common/config.h"
 #include "server/frontend/frontend.h"
@@ -20,7 +23,20 @@ int Complain(const absl::Status& status, int exit_status) {
   return exit_status;
 }
 
+// As many descriptors as are allowed and useful: once accept has failed for want of one, gRPC's listener accepts no
+// more for good.
+rlim_t RaiseOpenFiles() {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return 0;
+  constexpr rlim_t kEnough = 1 << 16;
+  files.rlim_cur = std::max(files.rlim_cur, std::min(files.rlim_max, kEnough));
+  (void)setrlimit(RLIMIT_NOFILE, &files);
+  (void)getrlimit(RLIMIT_NOFILE, &files);
+  return files.rlim_cur;
+}
+
 int Main(const std::vector<std::string>& arguments) {
+  ExitWhenOutOfMemory("kinora-frontend");
   v1::FrontendConfig config = DefaultFrontendConfig();
   const absl::StatusOr<ConfigCommand> command = ParseConfig(arguments, config);
   if (!command.ok()) return Complain(command.status(), 2);
@@ -45,6 +61,7 @@ int Main(const std::vector<std::string>& arguments) {
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
+  const rlim_t open_files = RaiseOpenFiles();
 
   auto frontend = Frontend::Start(config);
   if (!frontend.ok())
@@ -54,7 +71,8 @@ int Main(const std::vector<std::string>& arguments) {
        {"address", config.address()},
        {"port", std::to_string((*frontend)->port())},
        {"admin_address", config.admin_address()},
-       {"http_port", std::to_string((*frontend)->http_port())}});
+       {"http_port", std::to_string((*frontend)->http_port())},
+       {"open_files", std::to_string(open_files)}});
   int taken = 0;
   sigwait(&signals, &taken);
   (*frontend)->Drain();

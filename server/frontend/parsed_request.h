@@ -14,6 +14,7 @@
 
 namespace kinora {
 
+// `Message` may be Empty as well: a call that sends something is told so.
 template <typename Message>
 struct ParsedRequest {
   absl::Status status;  // of parsing

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/common/status_details.h"
 
 namespace kinora {
 
@@ -64,7 +65,7 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path
   sqlite3* handle = nullptr;
   const int code =
       sqlite3_open_v2(path.c_str(), &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
-  std::unique_ptr<Database> database(new Database(path, handle));
+  std::unique_ptr<Database> database(new Database(path.substr(path.rfind('/') + 1), handle));
   if (code != SQLITE_OK) return database->Error(code);
   sqlite3_extended_result_codes(handle, 1);
   sqlite3_busy_timeout(handle, 2000);  // ms; another process is only there by mistake (a shell, a backup)
@@ -93,12 +94,12 @@ absl::StatusOr<Statement> Database::Prepare(const char* sql) {
 bool Database::in_transaction() const { return sqlite3_get_autocommit(handle_) == 0; }
 
 absl::Status Database::Error(int code) const {
-  const std::string message = absl::StrCat(
-      path_, ": ",
-      handle_ == nullptr || sqlite3_errcode(handle_) == SQLITE_OK ? sqlite3_errstr(code) : sqlite3_errmsg(handle_));
+  // The handle's text is of its last call, which need not be the one that `code` is of.
+  const bool of_last_call = handle_ != nullptr && (sqlite3_errcode(handle_) & 0xff) == (code & 0xff);
+  const std::string message = absl::StrCat(name_, ": ", of_last_call ? sqlite3_errmsg(handle_) : sqlite3_errstr(code));
   switch (code & 0xff) {
     case SQLITE_FULL:
-      return absl::ResourceExhaustedError(message);
+      return WithErrorInfo(WithRetryInfo(absl::ResourceExhaustedError(message), absl::Minutes(1)), "DISK_FULL");
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
       return absl::DataLossError(absl::StrCat(

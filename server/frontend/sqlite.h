@@ -1,6 +1,6 @@
 // A thin owner of SQLite's handles with errors as Status: ResourceExhausted (disk full), Unavailable (locked by another
-// process, I/O), DataLoss (damaged, or not a database), PermissionDenied (read-only). Each names the file. One thread
-// at a time uses a Database and its Statements.
+// process, I/O), DataLoss (damaged, or not a database), PermissionDenied (read-only). Each names the file, without its
+// folder: clients see these. One thread at a time uses a Database and its Statements.
 #ifndef KINORA_SERVER_FRONTEND_SQLITE_H_
 #define KINORA_SERVER_FRONTEND_SQLITE_H_
 
@@ -57,8 +57,8 @@ class Database {
   absl::Status Error(int code) const;  // of the last call
 
  private:
-  Database(std::string path, sqlite3* handle) : path_(std::move(path)), handle_(handle) {}
-  const std::string path_;
+  Database(std::string name, sqlite3* handle) : name_(std::move(name)), handle_(handle) {}
+  const std::string name_;  // of the file
   sqlite3* const handle_;
   std::unordered_map<const char*, sqlite3_stmt*> prepared_;
 };

@@ -279,10 +279,12 @@ void SqliteJobStore::FailQueued(const JobId& id, const google::rpc::Status& erro
 void SqliteJobStore::Delete(const JobId& id, Finished done) {
   PostWrite(
       [id](JobTables& tables, Events&) -> absl::Status {
-        KINORA_ASSIGN_OR_RETURN(const JobRecord record, tables.Load(id));
-        if (!IsTerminal(record.video.state())) {
+        const absl::StatusOr<JobRecord> record = tables.Load(id);
+        if (absl::IsDataLoss(record.status())) return tables.Hide(id);  // nothing else can be done with it
+        KINORA_RETURN_IF_ERROR(record.status());
+        if (!IsTerminal(record->video.state())) {
           return absl::FailedPreconditionError(
-              absl::StrCat(id, " is ", v1::Video::State_Name(record.video.state()), ": cancel it first"));
+              absl::StrCat(id, " is ", v1::Video::State_Name(record->video.state()), ": cancel it first"));
         }
         return tables.Hide(id);
       },

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <random>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/escaping.h"
@@ -75,8 +76,10 @@ grpc::Status ReadChunks(const Connection& connection, v1::DownloadArtifactReques
 grpc::Status DownloadArtifact(const Connection& connection, const std::string& video_id, const v1::Artifact& artifact,
                               const std::string& path, absl::Status* local) {
   *local = absl::OkStatus();
-  const std::string part = absl::StrCat(path, ".part");
-  const int fd = open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  // A name of its own: two clients may be asked to write one path.
+  std::random_device random;
+  const std::string part = absl::StrCat(path, ".", absl::Hex(random(), absl::kZeroPad8), ".part");
+  const int fd = open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (fd < 0) {
     *local = FileError("creating", part);
     return grpc::Status::OK;

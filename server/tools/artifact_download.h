@@ -10,9 +10,9 @@
 
 namespace kinora {
 
-// Writes PATH.part, checks size and sha256, then renames: PATH is whole or not there. A broken stream goes on at the
-// byte it reached, three times. `local` gets an error of this side: the file cannot be written (Internal), or the bytes
-// are not the artifact's (DataLoss); the returned status is the server's.
+// Writes PATH.XXXX.part, checks size and sha256, then renames: PATH is whole or not there. A broken stream goes on at
+// the byte it reached, three times. `local` gets an error of this side: the file cannot be written (Internal), or the
+// bytes are not the artifact's (DataLoss); the returned status is the server's.
 grpc::Status DownloadArtifact(const Connection& connection, const std::string& video_id, const v1::Artifact& artifact,
                               const std::string& path, absl::Status* local);
 

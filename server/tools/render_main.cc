@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/memory.h"
 #include "server/tools/render_run.h"
 
 namespace {
@@ -24,6 +25,7 @@ int Fail(const absl::Status& status) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  kinora::ExitWhenOutOfMemory("kinora-render");
   const auto options = kinora::ParseRenderFlags(std::vector<std::string>(argv + 1, argv + argc));
   if (!options.ok()) return Fail(options.status());
   if (options->help) {

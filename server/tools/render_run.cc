@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "engine/base/memory.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/trace.h"
 #include "engine/media/file_sink.h"
@@ -86,12 +87,13 @@ void CountCollectives(const Mesh& mesh, CollectiveCounts& counts) {
 
 // Memory is given out before it is there: without this a clip beyond it ends in the kernel killing the process.
 absl::Status CheckFitsMachine(const Job& job, const RequestCost& cost) {
-  const int64_t machine = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGE_SIZE);
+  const MemoryLimit limit = UsableMemory();
   const int64_t needed = job.options.mesh.ranks() * cost.device_bytes();
-  if (needed <= machine) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("width, height, num_frames: the clip needs ", needed,
-                                                 " bytes of memory, and this machine has ", machine,
-                                                 "; make the clip smaller or shorter"));
+  if (needed <= limit.bytes) return absl::OkStatus();
+  const std::string why =
+      absl::StrCat("width, height, num_frames: model and clip need ", needed, " bytes of memory, and ", limit.by,
+                   " leaves ", limit.bytes, "; make the clip smaller or shorter");
+  return limit.by == "this machine" ? absl::InvalidArgumentError(why) : absl::ResourceExhaustedError(why);
 }
 
 absl::StatusOr<std::unique_ptr<Pipeline>> LoadPipeline(Job& job, const Mesh& mesh, bool first) {

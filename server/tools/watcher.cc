@@ -78,23 +78,10 @@ grpc::Status Watcher::Follow(v1::Video* video) {
   absl::Time away_since = absl::InfiniteFuture();
   absl::Duration pause = absl::Milliseconds(250);
   while (true) {
-    const auto context = connection_.StreamContext();
-    std::string id;
-    {
-      absl::MutexLock lock(&mu_);
-      if (leave_) return grpc::Status(grpc::StatusCode::CANCELLED, "left");
-      context_ = context.get();
-      last_event_ = absl::Now();
-      id = id_;
-    }
     const int64_t before = events_;
-    v1::WatchVideoRequest watch;
-    watch.set_id(id);
-    watch.set_after_sequence(sequence_);
-    // Until the job's id is known the same request goes out again: its request_id makes it the same job.
-    const auto reader =
-        id.empty() ? stub_->GenerateVideo(context.get(), request_) : stub_->WatchVideo(context.get(), watch);
-    const grpc::Status status = ReadStream(*reader, video);
+    const std::optional<grpc::Status> read = ReadOnce(video);
+    if (!read) return grpc::Status(grpc::StatusCode::CANCELLED, "left");
+    const grpc::Status& status = *read;
     if (terminal_) return grpc::Status::OK;
     if (!status.ok() && !IsBroken(status)) return status;
     if (events_ == 0 && WasNeverThere(status)) return status;
@@ -110,6 +97,23 @@ grpc::Status Watcher::Follow(v1::Video* video) {
     if (!WaitToReconnect(pause)) return grpc::Status(grpc::StatusCode::CANCELLED, "left");
     pause = std::min(pause * 2, absl::Seconds(2));
   }
+}
+
+std::optional<grpc::Status> Watcher::ReadOnce(v1::Video* video) {
+  const auto context = connection_.StreamContext();
+  v1::WatchVideoRequest watch;
+  {
+    absl::MutexLock lock(&mu_);
+    if (leave_) return std::nullopt;
+    context_ = context.get();
+    last_event_ = absl::Now();
+    watch.set_id(id_);
+  }
+  watch.set_after_sequence(sequence_);
+  // Until the job's id is known the same request goes out again: its request_id makes it the same job.
+  const auto reader =
+      watch.id().empty() ? stub_->GenerateVideo(context.get(), request_) : stub_->WatchVideo(context.get(), watch);
+  return ReadStream(*reader, video);
 }
 
 grpc::Status Watcher::ReadStream(Reader& reader, v1::Video* video) {

@@ -4,6 +4,7 @@
 #define KINORA_SERVER_TOOLS_WATCHER_H_
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -42,6 +43,8 @@ class Watcher {
   using Reader = grpc::ClientReader<v1::VideoEvent>;
 
   grpc::Status Follow(v1::Video* video);
+  // Opens a stream and reads it to its end. Nothing: told to leave.
+  std::optional<grpc::Status> ReadOnce(v1::Video* video);
   bool WasNeverThere(const grpc::Status& status) const;
   grpc::Status ReadStream(Reader& reader, v1::Video* video);
   void Handle(const v1::VideoEvent& event, v1::Video* video);
@@ -64,8 +67,8 @@ class Watcher {
   bool cancel_sent_ ABSL_GUARDED_BY(mu_) = false;  // and accepted by the server
   bool leave_ ABSL_GUARDED_BY(mu_) = false;
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
-  int64_t events_ = 0;                            // received on all streams
-  int64_t sequence_ = 0;                          // last stored event seen
+  int64_t events_ = 0;    // received on all streams
+  int64_t sequence_ = 0;  // last stored event seen
   google::protobuf::Timestamp snapshot_time_;
   std::pair<v1::Video::State, int> noted_state_;  // and its attempt
   bool terminal_ = false;                         // its outcome is known

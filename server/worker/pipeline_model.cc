@@ -1,7 +1,5 @@
 #include "server/worker/pipeline_model.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <thread>
@@ -9,11 +7,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "engine/base/memory.h"
 #include "engine/base/status_macros.h"
 #include "engine/parallel/thread_communicator.h"
 #include "engine/pipeline/generation.h"
 #include "server/common/build_version.h"
 #include "server/common/request_conversion.h"
+#include "server/worker/model_digests.h"
 
 namespace kinora {
 namespace {
@@ -39,8 +39,6 @@ absl::Status CheckDevice(const std::string& device) {
   return absl::InvalidArgumentError(absl::StrCat("device: ", device, ": cpu is needed"));
 }
 
-int64_t MachineMemory() { return sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGE_SIZE); }
-
 // The smallest clip that passes through every kernel: two latent frames, two tokens each way.
 GenerationRequest WarmUpRequest(const ModelDescription& model) {
   GenerationRequest request;
@@ -53,14 +51,14 @@ GenerationRequest WarmUpRequest(const ModelDescription& model) {
   return request;
 }
 
-// Reserved for activations: three quarters of the machine less the weights, shared by the ranks, and at least what the
-// default request takes. Pages that no request touches cost nothing.
+// Reserved for activations: three quarters of the usable memory less the weights, shared by the ranks, and at least
+// what the default request takes. Pages that no request touches cost nothing.
 absl::StatusOr<int64_t> ArenaBytes(const PipelineOptions& options, const Mesh& mesh) {
   GenerationRequest probe;
   probe.prompt = "probe";
   probe.recipe = Recipe::kOneStage;  // of every kind of model; nothing of one stage takes more
   KINORA_ASSIGN_OR_RETURN(const RequestCost cost, Pipeline::Plan(options, mesh, probe));
-  const int64_t share = MachineMemory() / 4 * 3 / mesh.world().size() - cost.weight_bytes - cost.workspace_bytes;
+  const int64_t share = UsableMemory().bytes / 4 * 3 / mesh.world().size() - cost.weight_bytes - cost.workspace_bytes;
   return std::max(share, cost.arena_bytes);
 }
 
@@ -147,11 +145,16 @@ absl::StatusOr<std::unique_ptr<Model>> PipelineModel::Load(const v1::WorkerConfi
   KINORA_ASSIGN_OR_RETURN(auto meshes, MakeThreadMeshes(*shape));
   auto model = std::unique_ptr<PipelineModel>(new PipelineModel(std::move(meshes)));
   const absl::Time begin = absl::Now();
+  ModelDigests digests(options.files);
   KINORA_RETURN_IF_ERROR(model->LoadRanks(options, metrics));
   const absl::Time loaded = absl::Now();
   KINORA_RETURN_IF_ERROR(model->Warm(on_progress));
-  metrics.model_load_seconds.Add({{"phase", "warm"}}).Set(absl::ToDoubleSeconds(absl::Now() - loaded));
+  const absl::Time warm = absl::Now();
+  metrics.model_load_seconds.Add({{"phase", "warm"}}).Set(absl::ToDoubleSeconds(warm - loaded));
+  KINORA_ASSIGN_OR_RETURN(const ModelDigests::Map known, digests.Wait());
+  metrics.model_load_seconds.Add({{"phase", "digests"}}).Set(absl::ToDoubleSeconds(absl::Now() - warm));
   model->FillReady(config, options);
+  for (const auto& [name, digest] : known) (*model->ready_.mutable_model()->mutable_digests())[name] = digest;
   model->ready_.set_load_seconds(absl::ToDoubleSeconds(absl::Now() - begin));
   return model;
 }
@@ -267,6 +270,7 @@ absl::StatusOr<v1::Resolved> PipelineModel::Resolve(const v1::Generation& genera
   resolved.set_mesh(ready_.mesh());
   resolved.set_build(kBuildVersion);
   resolved.set_device("cpu");
+  *resolved.mutable_digests() = ready_.model().digests();
   v1::Resolved::Stage& stage = *resolved.add_stages();
   stage.set_width(request.width);
   stage.set_height(request.height);

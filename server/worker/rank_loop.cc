@@ -10,6 +10,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/logging.h"
+#include "engine/base/status_macros.h"
 #include "server/common/status_details.h"
 #include "server/common/timestamps.h"
 #include "server/worker/run_job.h"
@@ -74,46 +75,53 @@ absl::Status RankLoop::Run(Model& model) {
   client_.Send(ready);
   estimator_ = std::thread([this, &model] { AnswerEstimates(model); });
 
+  while (true) {
+    KINORA_ASSIGN_OR_RETURN(const std::optional<v1::Run> run, NextRun());
+    if (!run) return absl::OkStatus();
+    KINORA_RETURN_IF_ERROR(RunOne(model, *run));
+  }
+}
+
+absl::StatusOr<std::optional<v1::Run>> RankLoop::NextRun() {
   const auto awake = [this] {
     mu_.AssertHeld();
     return ended_ || stopping_ || !runs_.empty();
   };
-  while (true) {
-    v1::Run run;
-    {
-      absl::MutexLock lock(&mu_);
-      mu_.Await(absl::Condition(&awake));
-      if (ended_) return *ended_;
-      if (stopping_) return absl::OkStatus();
-      run = std::move(runs_.front());
-      runs_.pop_front();
-      running_ = run;
-      cancelled_ = IsOf(last_cancel_, run);
-      phase_ = "run";
-    }
-    Log(Severity::kInfo, "run_started", {{"job", run.video_id()}, {"attempt", absl::StrCat(run.attempt())}});
-    const RunContext context{.model = model,
-                             .store = store_,
-                             .metrics = metrics_,
-                             .send = [this](const v1::WorkerMessage& message) { client_.Send(message); },
-                             .cancelled = cancelled_,
-                             .units_done = units_done_};
-    v1::WorkerMessage message;
-    *message.mutable_run_result() = RunJob(context, run);
-    Log(Severity::kInfo, "run_ended",
-        {{"job", run.video_id()},
-         {"attempt", absl::StrCat(run.attempt())},
-         {"code", absl::StatusCodeToString(FromRpcStatus(message.run_result().error()).code())},
-         {"why", message.run_result().error().message()}});
-    // Not an outcome of the job: the group is lost, and the job is run again.
-    if (const absl::Status status = FromRpcStatus(message.run_result().error()); absl::IsAborted(status)) return status;
-    {
-      absl::MutexLock lock(&mu_);
-      running_.reset();
-      phase_ = "idle";
-    }
-    client_.Send(message);
+  absl::MutexLock lock(&mu_);
+  mu_.Await(absl::Condition(&awake));
+  if (ended_) return *ended_;
+  if (stopping_) return std::nullopt;
+  running_ = std::move(runs_.front());
+  runs_.pop_front();
+  cancelled_ = IsOf(last_cancel_, *running_);
+  phase_ = "run";
+  return running_;
+}
+
+absl::Status RankLoop::RunOne(Model& model, const v1::Run& run) {
+  Log(Severity::kInfo, "run_started", {{"job", run.video_id()}, {"attempt", absl::StrCat(run.attempt())}});
+  const RunContext context{.model = model,
+                           .store = store_,
+                           .metrics = metrics_,
+                           .send = [this](const v1::WorkerMessage& message) { client_.Send(message); },
+                           .cancelled = cancelled_,
+                           .units_done = units_done_};
+  v1::WorkerMessage message;
+  *message.mutable_run_result() = RunJob(context, run);
+  const absl::Status status = FromRpcStatus(message.run_result().error());
+  Log(Severity::kInfo, "run_ended",
+      {{"job", run.video_id()},
+       {"attempt", absl::StrCat(run.attempt())},
+       {"code", absl::StatusCodeToString(status.code())},
+       {"why", message.run_result().error().message()}});
+  if (absl::IsAborted(status)) return status;  // no outcome of the job: the group is lost, and the job is run again
+  {
+    absl::MutexLock lock(&mu_);
+    running_.reset();
+    phase_ = "idle";
   }
+  client_.Send(message);
+  return absl::OkStatus();
 }
 
 void RankLoop::OnMessage(const v1::FrontendMessage& message) {

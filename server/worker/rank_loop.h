@@ -51,6 +51,8 @@ class RankLoop {
   void OnMessage(const v1::FrontendMessage& message);
   void OnEnd(const absl::Status& status);
   void AnswerEstimates(Model& model);
+  absl::StatusOr<std::optional<v1::Run>> NextRun();  // waits; nothing: Stop was called
+  absl::Status RunOne(Model& model, const v1::Run& run);
 
   JoinClient& client_;
   DirectoryArtifactStore& store_;

@@ -3,11 +3,13 @@
 #include <unistd.h>
 
 #include <memory>
+#include <new>
 #include <string>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "engine/base/status_macros.h"
 #include "engine/media/file_sink.h"
@@ -33,6 +35,8 @@ class ProgressMarks {
     if (progress.step > 0) Step(progress, now);
     return context_.cancelled ? absl::CancelledError("the run was cancelled") : absl::OkStatus();
   }
+
+  const std::string& stage() const { return stage_; }  // the present one
 
   // Ends the last stage.
   void EndStage(absl::Time now) {
@@ -94,6 +98,15 @@ absl::Status SendResolved(const RunContext& context, const v1::Run& run) {
   return absl::OkStatus();
 }
 
+// An error of writing the artifact, as a client may see it: without the server's folders, and a full disk by its
+// reason.
+absl::Status ForClients(const std::string& path, const std::string& name, const absl::Status& status) {
+  const std::string message(status.message());
+  if (status.ok() || message.find(path) == std::string::npos) return status;
+  const absl::Status told(status.code(), absl::StrReplaceAll(message, {{path, name}}));
+  return absl::IsResourceExhausted(told) ? WithErrorInfo(told, "DISK_FULL", {{"retryable", "true"}}) : told;
+}
+
 absl::Status Run(const RunContext& context, const v1::Run& run, ProgressMarks& marks, v1::RunResult& result) {
   KINORA_ASSIGN_OR_RETURN(const FileSinkOptions options, ToFileSinkOptions(run.output(), run.generation()));
   KINORA_RETURN_IF_ERROR(SendResolved(context, run));
@@ -105,21 +118,24 @@ absl::Status Run(const RunContext& context, const v1::Run& run, ProgressMarks& m
 
   {
     const std::unique_ptr<ClipSink> sink = MakeFileSink(file, options);
-    KINORA_RETURN_IF_ERROR(context.model.Generate(
-        run.generation(), *sink, [&marks](const Progress& progress) { return marks.Report(progress); },
-        *result.mutable_usage()));
+    KINORA_RETURN_IF_ERROR(
+        ForClients(file, name,
+                   context.model.Generate(
+                       run.generation(), *sink, [&marks](const Progress& progress) { return marks.Report(progress); },
+                       *result.mutable_usage())));
   }
   KINORA_RETURN_IF_ERROR(marks.Report({.stage = "finalize", .fraction = 1, .remaining_seconds = 0}));
   const absl::Time put_begin = absl::Now();
-  KINORA_ASSIGN_OR_RETURN(const StoredFile stored, context.store.Put(key, file));
+  const absl::StatusOr<StoredFile> stored = context.store.Put(key, file);
+  KINORA_RETURN_IF_ERROR(ForClients(context.store.root(), "artifacts", stored.status()));
   context.metrics.artifact_upload_seconds.Observe(absl::ToDoubleSeconds(absl::Now() - put_begin));
 
   v1::Artifact& artifact = *result.add_artifacts();
   artifact.set_id(name);
   artifact.set_file_name(name);
   artifact.set_media_type(std::string(ContainerMediaType(options.container)));
-  artifact.set_bytes(stored.bytes);
-  artifact.set_sha256(stored.sha256);
+  artifact.set_bytes(stored->bytes);
+  artifact.set_sha256(stored->sha256);
   return absl::OkStatus();
 }
 
@@ -130,7 +146,12 @@ v1::RunResult RunJob(const RunContext& context, const v1::Run& run) {
   result.set_video_id(run.video_id());
   result.set_attempt(run.attempt());
   ProgressMarks marks(context, run, result);
-  const absl::Status status = Run(context, run, marks, result);
+  absl::Status status;
+  try {
+    status = Run(context, run, marks, result);
+  } catch (const std::bad_alloc&) {  // of a string or a vector; what is large is reserved before a run
+    status = absl::ResourceExhaustedError(absl::StrCat("out of memory in the stage ", marks.stage()));
+  }
   marks.EndStage(absl::Now());
   if (!status.ok()) *result.mutable_error() = ToRpcStatus(status);
   context.metrics.peak_bytes.Add({{"stage", "run"}}).Set(static_cast<double>(result.usage().peak_device_bytes()));

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/base/logging.h"
+#include "engine/base/memory.h"
 #include "engine/base/status_macros.h"
 #include "server/common/build_version.h"
 #include "server/common/config.h"
@@ -155,6 +156,7 @@ absl::Status Serve(const v1::WorkerConfig& config, const LoadModel& load) {
 }  // namespace
 
 int RunWorker(const std::vector<std::string>& arguments, const LoadModel& load) {
+  ExitWhenOutOfMemory("kinora-worker");
   v1::WorkerConfig config = DefaultWorkerConfig();
   const absl::StatusOr<ConfigCommand> command = ParseConfig(arguments, config);
   if (command.ok() && command->help) {

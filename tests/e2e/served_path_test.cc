@@ -3,18 +3,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
+#include "tests/e2e/gate.h"
 #include "tests/e2e/server.h"
+#include "tests/testing/full_disk.h"
 
 namespace kinora {
 namespace {
 
-using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -44,16 +47,19 @@ class ServedPath : public testing::Test {
   }
 
   TemporaryDirectory directory_;
+  Gate gate_{directory_};
   Server server_;
 };
 
 TEST_F(ServedPath, GenerateSavesTheFileAndShowsTheSteps) {
   server_.Start();
   const std::string path = directory_.File("clip.mp4");
-  const Result result = RunToEnd(server_.Generate("steps=4 step_ms=50", path));
-  EXPECT_EQ(result.status, 0) << result.err;
-  EXPECT_EQ(result.out, path + "\n");
-  EXPECT_THAT(result.err, ContainsRegex("denoise [1-4]/4"));
+  Process client(server_.Generate(gate_.Prompt(), path));
+  EXPECT_NE(client.AwaitLine("denoise 1/3"), "") << client.Err();
+  gate_.Open();
+  EXPECT_EQ(client.Wait(), 0) << client.Err();
+  client.AwaitEndOfOutput();
+  EXPECT_EQ(client.Out(), path + "\n");
   EXPECT_EQ(Contents(path).substr(4, 4), "ftyp");
 }
 
@@ -102,6 +108,13 @@ TEST_F(ServedPath, AFailedJobExitsThree) {
   EXPECT_EQ(RunToEnd(server_.Generate("x", directory_.File("y.mp4"))).status, 0);  // the same worker goes on
 }
 
+TEST_F(ServedPath, ACompletedJobHasNoTimeLeft) {
+  server_.Start();
+  const auto video = AwaitEnd(server_.Create("steps=2"));
+  EXPECT_EQ(video["progress"]["fraction"], 1);
+  EXPECT_FALSE(video["progress"].contains("remaining")) << video["progress"];
+}
+
 TEST_F(ServedPath, NoServerExitsFive) {
   EXPECT_EQ(server_.Run({"list"}).status, kUnreachable);
   EXPECT_EQ(RunToEnd(server_.Generate("x", directory_.File("x.mp4"))).status, kUnreachable);
@@ -109,7 +122,7 @@ TEST_F(ServedPath, NoServerExitsFive) {
 
 TEST_F(ServedPath, CtrlCCancelsTheJobAndSaysSo) {
   server_.Start();
-  Process client(server_.Generate("steps=100000 step_ms=5", directory_.File("x.mp4")));
+  Process client(server_.Generate(gate_.Prompt(), directory_.File("x.mp4")));
   ASSERT_NE(client.AwaitLine("denoise"), "");
   client.Signal(SIGINT);
   EXPECT_EQ(client.Wait(), kCancelled);
@@ -120,7 +133,7 @@ TEST_F(ServedPath, CtrlCCancelsTheJobAndSaysSo) {
 
 TEST_F(ServedPath, AnotherClientsCancelEndsTheJobToo) {
   server_.Start();
-  const std::string id = server_.Create("steps=100000 step_ms=5");
+  const std::string id = server_.Create(gate_.Prompt());
   Process watch(server_.Client({"watch", id}));
   ASSERT_NE(watch.AwaitLine("denoise"), "");
   EXPECT_EQ(server_.Run({"cancel", id}).status, 0);
@@ -129,21 +142,23 @@ TEST_F(ServedPath, AnotherClientsCancelEndsTheJobToo) {
 
 TEST_F(ServedPath, LeavingAWatchDoesNotCancel) {
   server_.Start();
-  const std::string id = server_.Create("steps=200 step_ms=5");
+  const std::string id = server_.Create(gate_.Prompt());
   Process watch(server_.Client({"watch", id}));
   ASSERT_NE(watch.AwaitLine("denoise"), "");
   watch.Signal(SIGINT);
   EXPECT_EQ(watch.Wait(), kUnreachable);
+  gate_.Open();
   EXPECT_EQ(AwaitEnd(id)["state"], "COMPLETED");
 }
 
 TEST_F(ServedPath, AJobWhoseWorkerIsKilledIsRunAgainAndCompleted) {
   server_.Start();
   const std::string path = directory_.File("clip.mp4");
-  Process client(server_.Generate("steps=200 step_ms=5", path, {"--json"}));
+  Process client(server_.Generate(gate_.Prompt(), path, {"--json"}));
   ASSERT_NE(client.AwaitLine("denoise"), "");
   const pid_t worker = server_.WorkerPid();
   ASSERT_EQ(kill(worker, SIGKILL), 0);
+  gate_.Open();
   EXPECT_EQ(client.Wait(), 0) << client.Err();
   client.AwaitEndOfOutput();
   EXPECT_EQ(nlohmann::json::parse(client.Out())["video"]["attempt"], 2);
@@ -173,7 +188,7 @@ TEST_F(ServedPath, AHangingWorkerIsKilledByTheWatchdog) {
 TEST_F(ServedPath, AKilledFrontendTakesItsWorkerAlongAndLosesNoJob) {
   server_.Start();
   const std::string path = directory_.File("clip.mp4");
-  Process client(server_.Generate("steps=200 step_ms=5", path, {"--json"}));
+  Process client(server_.Generate(gate_.Prompt(), path, {"--json"}));
   ASSERT_NE(client.AwaitLine("denoise"), "");
   std::vector<std::string> waiting;
   for (int i = 0; i < 3; ++i) waiting.push_back(server_.Create("steps=2"));
@@ -184,6 +199,7 @@ TEST_F(ServedPath, AKilledFrontendTakesItsWorkerAlongAndLosesNoJob) {
   // The worker writes to the same stream as its frontend: the end of that stream is the worker's end.
   EXPECT_TRUE(server_.frontend().AwaitEndOfOutput());
 
+  gate_.Open();
   server_.Start(false);
   EXPECT_EQ(client.Wait(), 0) << client.Err();  // it has watched again
   client.AwaitEndOfOutput();
@@ -194,7 +210,7 @@ TEST_F(ServedPath, AKilledFrontendTakesItsWorkerAlongAndLosesNoJob) {
 
 TEST_F(ServedPath, FrontendsThatAreKilledDoNotUseUpAJobsAttempts) {
   server_.Start();
-  const std::string id = server_.Create("steps=300 step_ms=5");
+  const std::string id = server_.Create(gate_.Prompt());
   for (int i = 0; i < 3; ++i) {
     ASSERT_NE(server_.frontend().AwaitLine("run_started"), "") << server_.frontend().Err();
     server_.frontend().Signal(SIGKILL);
@@ -202,6 +218,7 @@ TEST_F(ServedPath, FrontendsThatAreKilledDoNotUseUpAJobsAttempts) {
     server_.frontend().AwaitEndOfOutput();
     server_.Start(false);
   }
+  gate_.Open();
   const auto ended = AwaitEnd(id);
   EXPECT_EQ(ended["state"], "COMPLETED");
   EXPECT_EQ(ended["attempt"], 4);
@@ -209,12 +226,14 @@ TEST_F(ServedPath, FrontendsThatAreKilledDoNotUseUpAJobsAttempts) {
 
 TEST_F(ServedPath, SigtermDrainsAndTheRestIsRunByTheNextFrontend) {
   server_.Start(true, {"--drain-grace-seconds=0.2"});
-  const std::string id = server_.Create("steps=300 step_ms=5");
+  const std::string id = server_.Create(gate_.Prompt());
   Process watch(server_.Client({"watch", id}));
   ASSERT_NE(watch.AwaitLine("denoise"), "");
   server_.frontend().Signal(SIGTERM);
   EXPECT_EQ(server_.frontend().Wait(), 0);
   EXPECT_TRUE(server_.frontend().AwaitEndOfOutput());
+  EXPECT_EQ(server_.frontend().Err().find("group_lost"), std::string::npos) << server_.frontend().Err();
+  gate_.Open();
   server_.Start(false);
   EXPECT_EQ(watch.Wait(), 0) << watch.Err();
   EXPECT_EQ(server_.Json({"get", id})["attempt"], 2);
@@ -223,15 +242,44 @@ TEST_F(ServedPath, SigtermDrainsAndTheRestIsRunByTheNextFrontend) {
 TEST_F(ServedPath, SigtermLetsAShortRunEnd) {
   server_.Start();
   const std::string path = directory_.File("clip.mp4");
-  const std::string id = server_.Create("steps=50 step_ms=5");
+  const std::string id = server_.Create(gate_.Prompt());
   Process watch(server_.Client({"watch", id, "--json"}));
   ASSERT_NE(watch.AwaitLine("\"stage\""), "");
   server_.frontend().Signal(SIGTERM);
+  ASSERT_NE(server_.frontend().AwaitLine("draining"), "");
+  gate_.Open();
   EXPECT_EQ(server_.frontend().Wait(), 0);
+  EXPECT_EQ(server_.frontend().Err().find("level=warning"), std::string::npos) << server_.frontend().Err();
   server_.Start();
   const auto video = server_.Json({"get", id});
   EXPECT_EQ(video["state"], "COMPLETED");
   EXPECT_EQ(video["attempt"], 1);
+}
+
+// The disk fills while a job runs: the file cannot be written, nor what became of the job, until there is room again.
+TEST_F(ServedPath, ADiskThatFillsUnderAJobFailsItByNameAndTheNextJobRuns) {
+  const std::string disk = directory_.File("state");
+  ASSERT_EQ(mkdir(disk.c_str(), 0700), 0);
+  const auto result = OnSmallDisk(disk, 4 << 20, [&]() -> std::string {
+    server_.Start();
+    const std::string id = server_.Create(gate_.Prompt());
+    Process watch(server_.Client({"watch", id}));
+    if (watch.AwaitLine("denoise").empty()) return "no step";
+    const std::string filler = disk + "/filler";
+    std::ofstream(filler) << std::string(8 << 20, 'x') << std::flush;
+    gate_.Open();
+    if (server_.frontend().AwaitLine("outcome_not_stored").empty()) return "the store found room";
+    unlink(filler.c_str());
+    if (const int status = watch.Wait(); status != kFailed) return absl::StrCat("watch ended with ", status);
+    const auto video = server_.Json({"get", id});
+    if (video["error"]["code"] != 8) return video["error"].dump();
+    if (video["error"]["details"].dump().find("DISK_FULL") == std::string::npos) return video["error"].dump();
+    if (video["error"].dump().find(disk) != std::string::npos) return "a client is told of folders";
+    const std::string next = AwaitEnd(server_.Create("x"))["state"];
+    return next == "COMPLETED" ? "" : next;
+  });
+  if (result == SmallDiskResult::kNotPermitted) GTEST_SKIP() << "no mount namespaces here";
+  EXPECT_EQ(result, SmallDiskResult::kPassed);
 }
 
 TEST_F(ServedPath, TheSameRequestIdIsTheSameJob) {
@@ -271,7 +319,7 @@ TEST_F(ServedPath, MetricsCountTheJobsThatWereSentAndReturnToZero) {
   server_.Start();
   for (int i = 0; i < 3; ++i) EXPECT_EQ(RunToEnd(server_.Generate("x", directory_.File("x.mp4"))).status, 0);
   EXPECT_EQ(RunToEnd(server_.Generate("fail_at=1", directory_.File("x.mp4"))).status, kFailed);
-  const std::string id = server_.Create("steps=100000 step_ms=5");
+  const std::string id = server_.Create(gate_.Prompt());
   Process watch(server_.Client({"watch", id}));
   ASSERT_NE(watch.AwaitLine("denoise"), "");
   EXPECT_THAT(server_.MetricsPage(), HasSubstr("\nkinora_jobs_running 1\n"));

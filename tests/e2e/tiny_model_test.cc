@@ -143,6 +143,22 @@ TEST_F(TinyModel, SaysWhatItResolved) {
   ASSERT_EQ(stage["sigmas"].size(), 5u);
   EXPECT_NEAR(stage["sigmas"][0].get<double>(), 1, 1e-6);
   EXPECT_EQ(stage["sigmas"][4], 0);
+  EXPECT_EQ(nlohmann::json::parse(result.out)["video"]["resolved"]["digests"], server_.Json({"models"})["digests"]);
+}
+
+TEST_F(TinyModel, SaysTheDigestOfEachOfItsFiles) {
+  server_.Start();
+  const auto digests = server_.Json({"models"})["digests"];
+  const std::string folder = KINORA_SOURCE_DIR "/models/tiny/";
+  for (const auto& [name, file] : std::vector<std::pair<std::string, std::string>>{
+           {"ltx-2.3-tiny-dev.safetensors", "ltx-2.3-tiny-dev.safetensors"},
+           {"model.safetensors", "gemma/model.safetensors"},
+           {"tokenizer.model", "gemma/tokenizer.model"},
+           {"text_encoder/config.json", "gemma/config.json"}}) {
+    const std::string sum = RunToEnd({"/usr/bin/sha256sum", folder + file}).out.substr(0, 64);
+    EXPECT_EQ(digests[name], "sha256:" + sum) << name;
+  }
+  EXPECT_EQ(digests.size(), 4u) << digests;
 }
 
 TEST_F(TinyModel, DescribesItselfAndEstimates) {

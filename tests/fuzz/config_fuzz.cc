@@ -1,9 +1,10 @@
-// First byte: l, d or g for Lightricks metadata, a diffusers folder, a Gemma config.json. What passes the validation
-// must load, dry, without a crash and without real memory.
+// First byte: l, d, g or t for Lightricks metadata, a diffusers folder, a Gemma config.json, a tokenizer_config.json.
+// What passes the validation must load, dry, without a crash and without real memory.
 #include <cstdint>
 #include <map>
 #include <string>
 
+#include "engine/base/check.h"
 #include "engine/model/audio_decoder.h"
 #include "engine/model/config_reader.h"
 #include "engine/model/text_encoder.h"
@@ -47,6 +48,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace kinora;  // NOLINT: one function
   if (size < 1) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  if (data[0] == 't') {
+    const auto rows = ParsePromptRows(text);
+    KINORA_CHECK(!rows.ok() || (*rows >= 1 && *rows <= kMaxPromptRows)) << *rows;
+    return 0;
+  }
   if (data[0] == 'g') {
     const auto gemma = ParseGemmaConfig(text);
     ModelConfig model;

@@ -1,5 +1,5 @@
-// A tokenizer.model of any bytes: refused with a status, or a tokenizer that encodes any text. The bytes after the last 0xFF 0x00 pair
-// (no protobuf of ours has one) are the text; without a pair a fixed text is used.
+// A tokenizer.model of any bytes: refused with a status, or a tokenizer that encodes any text. The bytes after the last
+// 0xFF 0x00 pair (no protobuf of ours has one) are the text; without a pair a fixed text is used.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "tests/media/clip_fixtures.h"
+#include "tests/testing/part_files.h"
 
 namespace kinora {
 namespace {
@@ -160,11 +161,25 @@ TEST_P(MovieSinkTest, AFailedClipLeavesNoFile) {
     auto sink = MakeFileSink(path, {.container = GetParam().container});
     ASSERT_TRUE(sink->Begin(clip.info).ok());
     ASSERT_TRUE(sink->Frames(0, clip.FrameTensor(0, 9)).ok());
-    EXPECT_EQ(access((path + ".part").c_str(), F_OK), 0);
+    EXPECT_THAT(PartFiles(path), testing::SizeIs(1));
     EXPECT_THAT(std::string(sink->End().message()), HasSubstr("9 of 17 frames"));
   }
   EXPECT_NE(access(path.c_str(), F_OK), 0);
-  EXPECT_NE(access((path + ".part").c_str(), F_OK), 0);
+  EXPECT_THAT(PartFiles(path), testing::IsEmpty());
+}
+
+TEST_P(MovieSinkTest, TwoWritersOfOnePathDoNotMeet) {
+  TestClip clips[] = {MakeTestClip(kClip), MakeTestClip(kClip)};
+  const std::string path = TempPath(std::string("shared_") + GetParam().name);
+  const std::string alone = TempPath(std::string("alone_") + GetParam().name);
+  ASSERT_TRUE(WriteClip(clips[0], alone, {.container = GetParam().container}).ok());
+  auto first = MakeFileSink(path, {.container = GetParam().container});
+  ASSERT_TRUE(first->Begin(clips[0].info).ok());
+  ASSERT_TRUE(WriteClip(clips[1], path, {.container = GetParam().container}).ok());
+  EXPECT_EQ(ReadFile(path), ReadFile(alone));
+  first.reset();  // a run that ends early takes nothing of the other's along
+  EXPECT_EQ(ReadFile(path), ReadFile(alone));
+  EXPECT_THAT(PartFiles(path), testing::IsEmpty());
 }
 
 TEST_P(MovieSinkTest, AnUnwritablePathIsNamed) {
@@ -187,7 +202,7 @@ TEST_P(MovieSinkTest, AFileThatCannotGrowIsAnError) {
   setrlimit(RLIMIT_FSIZE, &old);
   EXPECT_EQ(status, absl::ErrnoToStatus(EFBIG, "writing " + path));
   EXPECT_NE(access(path.c_str(), F_OK), 0);
-  EXPECT_NE(access((path + ".part").c_str(), F_OK), 0);
+  EXPECT_THAT(PartFiles(path), testing::IsEmpty());
 }
 
 INSTANTIATE_TEST_SUITE_P(All, MovieSinkTest,

@@ -55,7 +55,10 @@ class FakeClock : public Clock {
 
   // Blocks until `count` threads wait in AwaitUntil, so that a test knows that Advance will be seen.
   void AwaitWaiters(int count) {
-    auto enough = [&] { return waiters_ >= count; };
+    auto enough = [&] {
+      mu_.AssertHeld();
+      return waiters_ >= count;
+    };
     absl::MutexLock lock(&mu_);
     mu_.Await(absl::Condition(&enough));
   }

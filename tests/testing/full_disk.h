@@ -35,7 +35,8 @@ inline SmallDiskResult OnSmallDisk(const std::string& path, int64_t bytes, const
       std::ofstream("/proc/self/gid_map") << absl::StrCat("0 ", gid, " 1");
     }
     if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) _exit(kNotPermitted);
-    if (mount("tmpfs", path.c_str(), "tmpfs", 0, absl::StrCat("size=", bytes).c_str()) != 0) _exit(kNotPermitted);
+    const std::string options = absl::StrCat("mode=0700,size=", bytes);
+    if (mount("tmpfs", path.c_str(), "tmpfs", 0, options.c_str()) != 0) _exit(kNotPermitted);
     const std::string problem = body();
     if (!problem.empty()) std::fprintf(stderr, "on the small disk: %s\n", problem.c_str());
     std::fflush(stderr);

@@ -2,19 +2,20 @@
 // model that dies, hangs or fails when the prompt says so. For tests of the frontend; what a model computes is tested
 // elsewhere.
 //
-// Words of the prompt: steps=N, step_ms=N (each step takes so long), crash_at=STEP (killed there; with once=FILE only
-// if FILE is not there yet), hang_at=STEP (never returns), fail_at=STEP (RESOURCE_EXHAUSTED).
+// Words of the prompt: steps=N, gate=FIFO (the first step takes until a test has written to FIFO, tests/e2e/gate.h),
+// crash_at=STEP (killed there; with once=FILE only if FILE is not there yet), hang_at=STEP (never returns),
+// fail_at=STEP (RESOURCE_EXHAUSTED).
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/str_split.h"
@@ -58,8 +59,19 @@ absl::Status ActAt(const Script& script, int step) {
     while (true) pause();
   }
   if (step == script.Number("fail_at", 0)) return absl::ResourceExhaustedError("out of memory in denoise");
-  std::this_thread::sleep_for(std::chrono::milliseconds(script.Number("step_ms", 0)));
   return absl::OkStatus();
+}
+
+// Until the gate is open, or the run is cancelled: `report` says the step again and again, as a model of many steps
+// does.
+absl::Status AwaitGate(const std::string& fifo, const std::function<absl::Status()>& report) {
+  constexpr int kReportMs = 10;
+  pollfd gate = {.fd = open(fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC), .events = POLLIN, .revents = 0};
+  if (gate.fd < 0) return absl::NotFoundError(fifo);
+  absl::Status status;
+  while (status.ok() && poll(&gate, 1, kReportMs) == 0) status = report();
+  close(gate.fd);
+  return status;
 }
 
 class ScriptedModel : public Model {
@@ -115,11 +127,15 @@ class ScriptedModel : public Model {
     const int steps = script.Number("steps", 4);
     for (int step = 0; step <= steps; ++step) {
       if (step > 0) KINORA_RETURN_IF_ERROR(ActAt(script, step));
-      KINORA_RETURN_IF_ERROR(on_progress({.stage = "denoise",
-                                          .step = step,
-                                          .total_steps = steps,
-                                          .fraction = 0.9 * step / steps,
-                                          .remaining_seconds = 1}));
+      const auto report = [&] {
+        return on_progress({.stage = "denoise",
+                            .step = step,
+                            .total_steps = steps,
+                            .fraction = 0.9 * step / steps,
+                            .remaining_seconds = 1});
+      };
+      KINORA_RETURN_IF_ERROR(report());
+      if (step == 1 && !script.Text("gate").empty()) KINORA_RETURN_IF_ERROR(AwaitGate(script.Text("gate"), report));
     }
     usage.set_device_seconds(0.5);
     return WriteClip(generation, sink);

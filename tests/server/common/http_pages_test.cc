@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
+
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "server/common/metrics.h"
@@ -16,13 +19,20 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-std::string Fetch(int port, const std::string& request_line) {
+int Connect(int port) {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  const timeval patience{.tv_sec = 15, .tv_usec = 0};
+  EXPECT_EQ(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)), 0);
   sockaddr_in address = {};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) return "no connection";
+  EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  return fd;
+}
+
+std::string Fetch(int port, const std::string& request_line) {
+  const int fd = Connect(port);
   const std::string request = absl::StrCat(request_line, " HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_EQ(write(fd, request.data(), request.size()), static_cast<ssize_t>(request.size()));
   std::string reply;
@@ -53,6 +63,24 @@ TEST(HttpPages, ServeMetricsLivenessAndReadiness) {
   EXPECT_THAT(Fetch(pages->port(), "POST /metrics"), StartsWith("HTTP/1.1 405"));
   EXPECT_THAT(Fetch(pages->port(), "GET /etc/passwd"), StartsWith("HTTP/1.1 404"));
   EXPECT_THAT(Fetch(pages->port(), "GET /"), StartsWith("HTTP/1.1 404"));
+}
+
+// Connections that say nothing, or half a request, must not keep a liveness probe from its answer.
+TEST(HttpPages, AnswerBehindManyConnectionsThatHang) {
+  const auto nothing = [] { return absl::OkStatus(); };
+  KINORA_ASSERT_OK_AND_ASSIGN(auto pages, HttpPages::Start({.address = "127.0.0.1:0",
+                                                            .metrics = [] { return std::string("page\n"); },
+                                                            .live = nothing,
+                                                            .ready = nothing}));
+  std::vector<int> hanging;
+  for (int i = 0; i < 40; ++i) {
+    hanging.push_back(Connect(pages->port()));
+    if (i % 2 == 0) {
+      EXPECT_EQ(write(hanging.back(), "GET /metr", 9), 9);
+    }
+  }
+  EXPECT_THAT(Fetch(pages->port(), "GET /livez"), StartsWith("HTTP/1.1 200"));
+  for (const int fd : hanging) close(fd);
 }
 
 TEST(HttpPages, APortInUseIsAnErrorThatNamesTheField) {

@@ -14,6 +14,7 @@ namespace kinora {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 TEST_F(FrontendTest, ADrainedJobIsQueuedAgainAndTheNextFrontendRunsIt) {
   Start();
@@ -151,6 +152,23 @@ TEST_F(FrontendTest, AnswersTheHealthProtocolForTheServerTheServiceAndEachGroup)
   EXPECT_EQ(Health(channel_, ""), "SERVING");
 }
 
+// What grpcurl asks first: the services (field 7), then the file of one of them (field 4).
+TEST_F(FrontendTest, AnswersReflection) {
+  Start();
+  const char kMethod[] = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
+  KINORA_ASSERT_OK_AND_ASSIGN(const std::string services, RawCall(channel_, kMethod, "\x3a\x01*"));
+  for (const char* name : {"kinora.v1.VideoGeneration", "kinora.v1.Models", "grpc.health.v1.Health"}) {
+    EXPECT_THAT(services, HasSubstr(name));
+  }
+  EXPECT_THAT(services, Not(HasSubstr("kinora.v1.Admin")));
+  const std::string symbol = "kinora.v1.VideoGeneration";
+  KINORA_ASSERT_OK_AND_ASSIGN(
+      const std::string file,
+      RawCall(channel_, kMethod, absl::StrCat("\x22", std::string(1, static_cast<char>(symbol.size())), symbol)));
+  EXPECT_THAT(file, HasSubstr("kinora/v1/video_generation.proto"));
+  EXPECT_THAT(file, HasSubstr("CreateVideoRequest"));
+}
+
 TEST_F(FrontendTest, AMessageThatIsNoProtobufIsAnErrorAndTheNextCallWorks) {
   Start();
   for (const std::string& bytes : {std::string("\xff\xff\xff"), std::string(5000, '\x0b'), std::string("\x1a\x7f")}) {
@@ -192,8 +210,16 @@ TEST_F(FrontendTest, TextThatIsNotUtf8IsNamedInEveryMethod) {
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("#250")))
         << method;
   }
+  EXPECT_THAT(RawCall(channel_, "/kinora.v1.Models/ListModels", "\xff\xff"),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(RawCall(channel_, "/kinora.v1.Models/ListModels", "\xd2\x0f\x01x"),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("#250")));
+  EXPECT_THAT(Get(std::string(1 << 20, 'i')),
+              StatusIs(absl::StatusCode::kNotFound, Not(HasSubstr(std::string(101, 'i')))));
   const auto admin = grpc::CreateChannel(absl::StrCat("unix:", directory_.File("state/admin.sock")),
                                          grpc::InsecureChannelCredentials());
+  EXPECT_THAT(RawCall(admin, "/kinora.v1.Admin/ListWorkerGroups", "\xff\xff"),
+              StatusIs(absl::StatusCode::kInvalidArgument));
   for (const char* method : {"DrainWorkerGroup", "RestartWorkerGroup"}) {
     EXPECT_THAT(RawCall(admin, absl::StrCat("/kinora.v1.Admin/", method), "\x0a\x02\xff\xfe"),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("id: not valid UTF-8")));

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
+#include "server/common/status_details.h"
 #include "server/frontend/sqlite_job_store.h"
 #include "tests/testing/full_disk.h"
 #include "tests/testing/status_matchers.h"
@@ -119,6 +120,72 @@ TEST(JobStoreDurability, ATruncatedOrDamagedFileIsDataLoss) {
   EXPECT_THAT(Open(directory.File("jobs.db")), StatusIs(absl::StatusCode::kDataLoss));
 }
 
+TEST(JobStoreDurability, AZeroedPageIsDataLossInPlainWords) {
+  TemporaryDirectory directory;
+  {
+    auto store = *Open(directory.File("jobs.db"));
+    for (int i = 0; i < 5; ++i) ASSERT_THAT(Create(*store), IsOk());
+  }
+  std::string damaged = ReadFile(directory.File("jobs.db"));
+  damaged.replace(8192, 4096, 4096, '\0');
+  WriteFile(directory.File("jobs.db"), damaged);
+  EXPECT_THAT(Open(directory.File("jobs.db")),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("jobs.db: database disk image is malformed")));
+}
+
+// Changes the file as another program could, with the structure intact.
+void Sql(const std::string& path, const std::string& sql) {
+  sqlite3* handle;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &handle), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(handle, sql.c_str(), nullptr, nullptr, nullptr), SQLITE_OK) << sqlite3_errmsg(handle);
+  sqlite3_close(handle);
+}
+
+TEST(JobStoreDurability, AMissingTableOrColumnIsFoundAtTheStart) {
+  for (const char* sql : {"DROP TABLE events", "DROP TABLE models", "ALTER TABLE jobs RENAME COLUMN owner TO x"}) {
+    TemporaryDirectory directory;
+    ASSERT_THAT(Open(directory.File("jobs.db")), IsOk());
+    Sql(directory.File("jobs.db"), sql);
+    EXPECT_THAT(Open(directory.File("jobs.db")), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("no such"))) << sql;
+  }
+}
+
+TEST(JobStoreDurability, AnotherProgramsDatabaseIsLeftAlone) {
+  TemporaryDirectory directory;
+  Sql(directory.File("jobs.db"), "CREATE TABLE x (a); PRAGMA user_version = 1");
+  EXPECT_THAT(Open(directory.File("jobs.db")),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("another program")));
+}
+
+TEST(JobStoreDurability, ADamagedRecordKeepsNoOtherJobFromBeingSeenOrRun) {
+  TemporaryDirectory directory;
+  JobId damaged, other_id, sound;
+  {
+    auto store = *Open(directory.File("jobs.db"));
+    for (JobId* id : {&damaged, &other_id, &sound}) *id = Create(*store)->video.id();
+  }
+  Sql(directory.File("jobs.db"), absl::StrCat("UPDATE jobs SET video = x'ffff' WHERE id = '", damaged,
+                                              "'; UPDATE jobs SET id = 'somebody' WHERE id = '", other_id, "'"));
+  KINORA_ASSERT_OK_AND_ASSIGN(auto store, Open(directory.File("jobs.db")));
+  const auto unfinished = Unfinished(*store);
+  ASSERT_THAT(unfinished, SizeIs(1));
+  EXPECT_EQ(unfinished[0].video.id(), sound);
+  KINORA_ASSERT_OK_AND_ASSIGN(const JobPage page, WaitFor<JobPage>([&](auto done) {
+                                store->List({.page_size = 9, .page_token = {}, .states = {}}, std::move(done));
+                              }));
+  ASSERT_THAT(page.videos, SizeIs(3));
+  EXPECT_EQ(page.videos[0].id(), sound);
+  EXPECT_EQ(page.videos[1].id(), "somebody");
+  EXPECT_EQ(page.videos[2].id(), damaged);
+  EXPECT_EQ(page.videos[2].state(), v1::Video::FAILED);
+  EXPECT_EQ(page.videos[2].error().code(), static_cast<int>(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(WaitFor<v1::Video>([&](auto done) { store->Get(damaged, std::move(done)); }),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr(damaged)));
+  EXPECT_THAT(WaitForStatus([&](auto done) { store->Delete(damaged, std::move(done)); }), IsOk());
+  EXPECT_THAT(WaitFor<v1::Video>([&](auto done) { store->Get(damaged, std::move(done)); }),
+              StatusIs(absl::StatusCode::kNotFound));
+}
+
 TEST(JobStoreDurability, AFileOfANewerVersionIsRefused) {
   TemporaryDirectory directory;
   ASSERT_THAT(Open(directory.File("jobs.db")), IsOk());
@@ -181,6 +248,8 @@ TEST(JobStoreDurability, AFullDiskRefusesNewJobsAndKeepsTheOldOnes) {
     }
     if (refused.code() != absl::StatusCode::kResourceExhausted)
       return absl::StrCat("refused with ", refused.ToString());
+    if (ErrorReason(refused) != "DISK_FULL") return absl::StrCat("the reason is ", ErrorReason(refused));
+    if (refused.message().find(disk.path()) != absl::string_view::npos) return "a client is told of folders";
     for (const JobId& id : accepted) {
       const auto video = WaitFor<v1::Video>([&](auto done) { store.Get(id, std::move(done)); });
       if (!video.ok()) return absl::StrCat("an accepted job: ", video.status().ToString());

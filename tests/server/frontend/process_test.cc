@@ -2,6 +2,9 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,6 +34,10 @@ class FrontendProcess : public testing::Test {
     if (pid_ == 0) {
       freopen(directory_.File("log").c_str(), "a", stderr);
       freopen("/dev/null", "w", stdout);
+      rlimit files{};
+      getrlimit(RLIMIT_NOFILE, &files);
+      if (open_files_ > 0) files.rlim_cur = open_files_;
+      setrlimit(RLIMIT_NOFILE, &files);
       execv(argv[0], argv.data());
       _exit(127);
     }
@@ -90,6 +97,7 @@ class FrontendProcess : public testing::Test {
 
   TemporaryDirectory directory_;
   pid_t pid_ = -1;
+  rlim_t open_files_ = 0;  // the soft limit that the process starts with; 0: this one's
   std::unique_ptr<v1::VideoGeneration::Stub> stub_;
 };
 
@@ -127,6 +135,30 @@ TEST_F(FrontendProcess, SigtermDrainsAndExitsWithZero) {
   Serve();
   EXPECT_EQ(Get(id).state(), v1::Video::QUEUED);
   EXPECT_EQ(Get(id).attempt(), 1);
+}
+
+// A server that has run out of descriptors once never accepts again (gRPC 1.51): it must not start with the usual 1024.
+TEST_F(FrontendProcess, ManyConnectionsDoNotExhaustItsDescriptors) {
+  open_files_ = 64;
+  Serve();
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string path = directory_.File("api.sock");
+  ASSERT_LT(path.size(), sizeof(address.sun_path));
+  path.copy(address.sun_path, path.size());
+  std::vector<int> connections;
+  for (int i = 0; i < 150; ++i) {
+    connections.push_back(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(connect(connections.back(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0) << i;
+  }
+  const auto stub = v1::VideoGeneration::NewStub(
+      grpc::CreateChannel(absl::StrCat("unix:", path), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+  v1::ListVideosResponse reply;
+  const grpc::Status status = stub->ListVideos(&context, {}, &reply);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  for (const int connection : connections) close(connection);
 }
 
 TEST_F(FrontendProcess, ChecksItsConfigurationWithoutStarting) {

@@ -230,6 +230,17 @@ TEST(ValidateRequest, RefusesUnknownEnumNumbersAndFields) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("generation.video_guidance.#99")));
 }
 
+TEST(ValidateRequest, AnEffectiveGenerationAskedForAgainIsTheSame) {
+  for (const char* text : {"generation { prompt: 'x' }", "generation { recipe: DISTILLED }",
+                           "generation { video_guidance { stg_scale: 2 } }", "generation { sigmas: 1 sigmas: 0 }"}) {
+    KINORA_ASSERT_OK_AND_ASSIGN(const v1::Generation effective, Validate(text));
+    v1::CreateVideoRequest again;
+    *again.mutable_generation() = effective;
+    KINORA_ASSERT_OK_AND_ASSIGN(const v1::Generation same, Validate(again));
+    EXPECT_EQ(same.DebugString(), effective.DebugString());
+  }
+}
+
 TEST(ValidateRequest, RefusesTextThatIsNotUtf8) {
   v1::CreateVideoRequest request;
   request.mutable_generation()->set_prompt("\xC0\x80");

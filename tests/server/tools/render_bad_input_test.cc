@@ -77,6 +77,25 @@ TEST_F(RenderBadInput, OneStepHasALevelWhateverTheShift) {
   EXPECT_EQ(result.exit_status, 0) << result.err;
 }
 
+// ulimit -v stands in for a machine without memory, at every point of the start where it may be felt.
+TEST_F(RenderBadInput, MemoryThatCannotBeHadEndsInOneLineThatSaysWhatFor) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer's own memory does not fit";
+#endif
+  for (int megabytes = 200; megabytes <= 750; megabytes += 50) {
+    Arguments command = {"/bin/sh", "-c", "ulimit -v " + std::to_string(megabytes << 10) + "; exec \"$0\" \"$@\"",
+                         KINORA_RENDER};
+    command.insert(command.end(), {"--model", kModel,     "--model",  kText,       "--model", "kind=dev", "--prompt",
+                                   "a",       "--frames", "97",       "--width",   "512",     "--height", "512",
+                                   "--steps", "1",        "--recipe", "ONE_STAGE", "--seed",  "7",        "--threads",
+                                   "4",       "--quiet",  "--output", output()});
+    const ProcessResult result = RunProcess(command);
+    EXPECT_EQ(result.exit_status, 1) << megabytes << ": " << result.err;
+    EXPECT_THAT(result.err, testing::AnyOf(HasSubstr("bytes of memory"), HasSubstr("RESOURCE_EXHAUSTED"))) << megabytes;
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  }
+}
+
 TEST_F(RenderBadInput, AFolderInPlaceOfAFileIsFoundBeforeTheWork) {
   ExpectRefused(Render({"--dump", directory_.path()}), "--dump");
   ExpectRefused(Render({"--trace", directory_.path()}), "--trace");

@@ -13,6 +13,7 @@
 
 #include "tests/media/clip_fixtures.h"
 #include "tests/testing/golden.h"
+#include "tests/testing/part_files.h"
 #include "tests/testing/subprocess.h"
 
 namespace kinora {
@@ -266,7 +267,7 @@ TEST(RenderTest, AnInterruptEndsTheRunAndLeavesNoFile) {
   EXPECT_EQ(result.exit_status, 1) << result.err;
   EXPECT_THAT(result.err, HasSubstr("interrupted"));
   EXPECT_NE(access(output.c_str(), F_OK), 0);
-  EXPECT_NE(access((output + ".part").c_str(), F_OK), 0);
+  EXPECT_THAT(PartFiles(output), testing::IsEmpty());
 }
 
 }  // namespace

@@ -1,0 +1,62 @@
+#include "server/worker/model_digests.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "server/common/file_descriptor.h"
+#include "server/common/sha256.h"
+
+namespace kinora {
+
+ModelDigests::ModelDigests(const ModelFiles& files) : thread_([this, files] { result_ = Read(files); }) {}
+
+ModelDigests::~ModelDigests() {
+  give_up_ = true;
+  if (thread_.joinable()) thread_.join();
+}
+
+absl::StatusOr<ModelDigests::Map> ModelDigests::Wait() {
+  thread_.join();
+  return result_;
+}
+
+absl::StatusOr<ModelDigests::Map> ModelDigests::Read(const ModelFiles& files) const {
+  KINORA_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(files));
+  std::vector<std::string> paths = checkpoint->paths();
+  if (!checkpoint->tokenizer_model().empty()) paths.push_back(checkpoint->tokenizer_model());
+  Map digests;
+  for (const std::string& name : paths) {
+    const std::filesystem::path path = std::filesystem::absolute(name).lexically_normal();
+    std::string key = path.filename().string();
+    if (digests.contains(key)) key = (path.parent_path().filename() / path.filename()).string();
+    KINORA_ASSIGN_OR_RETURN(digests[key], DigestFile(name));
+  }
+  for (const auto& [component, text] : checkpoint->component_configs()) {
+    digests[absl::StrCat(component, "/config.json")] = absl::StrCat("sha256:", Sha256Hex(text));
+  }
+  return digests;
+}
+
+absl::StatusOr<std::string> ModelDigests::DigestFile(const std::string& path) const {
+  constexpr int64_t kPiece = 4 << 20;
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.ok()) return FileError(path, "open");
+  std::string buffer(kPiece, '\0');
+  Sha256 sha256;
+  while (!give_up_) {
+    const ssize_t n = read(file.get(), buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return FileError(path, "read");
+    if (n == 0) return absl::StrCat("sha256:", sha256.Hex());
+    sha256.Update(std::string_view(buffer.data(), n));
+  }
+  return absl::CancelledError(path);
+}
+
+}  // namespace kinora

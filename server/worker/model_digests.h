@@ -1,0 +1,40 @@
+// SHA-256 of everything that a model is made of, so that a clip's record says with which weights it was computed. Read
+// on a thread of its own beside the load, which reads the same files: the page cache serves whichever comes second.
+#ifndef KINORA_SERVER_WORKER_MODEL_DIGESTS_H_
+#define KINORA_SERVER_WORKER_MODEL_DIGESTS_H_
+
+#include <atomic>
+#include <map>
+#include <string>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "engine/weights/checkpoint.h"
+
+namespace kinora {
+
+class ModelDigests {
+ public:
+  using Map = std::map<std::string, std::string>;  // file name -> "sha256:HEX"
+
+  explicit ModelDigests(const ModelFiles& files);
+  ~ModelDigests();  // gives up what is not read yet
+  ModelDigests(const ModelDigests&) = delete;
+  ModelDigests& operator=(const ModelDigests&) = delete;
+
+  // Waits. Weight files and tokenizer.model by their names (two of one name: with their folder's), a diffusers folder's
+  // and a text encoder's config.json as "COMPONENT/config.json". An error names the file. Call once.
+  absl::StatusOr<Map> Wait();
+
+ private:
+  absl::StatusOr<Map> Read(const ModelFiles& files) const;
+  absl::StatusOr<std::string> DigestFile(const std::string& path) const;
+
+  std::atomic<bool> give_up_ = false;
+  absl::StatusOr<Map> result_ = absl::UnknownError("not read");
+  std::thread thread_;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_WORKER_MODEL_DIGESTS_H_
