@@ -76,7 +76,7 @@ _VAE = {
 _AUDIO_VAE = {"ch": 16, "ch_mult": [1, 2, 4], "num_res_blocks": 1}
 
 _VOCODER = {
-    "upsample_initial_channel": 96,
+    "upsample_initial_channel": 128,
     "upsample_rates": [5, 8, 4],
     "upsample_kernel_sizes": [11, 16, 8],
     "resblock_kernel_sizes": [7],

@@ -17,18 +17,18 @@ from stages import audio_vae
 from world import measure_sound, scene, sound
 
 ROWS = 33  # of a training window
-BASE_STEPS, STEPS, BATCH = 4000, 3000, 6
-BASE_RATE, RATE = 2e-3, 1e-3
+BASE_STEPS, STEPS, BATCH = 2200, 1000, 4
+BASE_RATE, RATE = 1.5e-3, 1e-3
 OUTPUT_RATE = 48000
 FLOOR = 1e-4  # amplitude, 80 dB below full scale: quieter is all the same
 LATENT_NOISE = 0.1  # of the latents' deviation, on top of the posterior's, as of a transformer that is not perfect
 
 
 def tones(rng: random.Random, count: int, device: str) -> sound.Voice:
-    """The world's (two of three), and others of multiples of 100 Hz, any buzz, beeps and level."""
+    """The world's (three of four), and others of multiples of 100 Hz, any buzz, beeps and level."""
     world = sound.voices([scene.sample(rng) for _ in range(count)], device)
     for i in range(count):
-        if rng.random() < 1 / 3:
+        if rng.random() < 0.25:
             world.pitch[i] = 100.0 * rng.randint(2, 14)
             world.buzz[i] = rng.choice((0.0, 1.0, rng.random()))
             world.beeps[i] = rng.choice((0.0, rng.uniform(3, 9)))
@@ -43,8 +43,11 @@ def stereo_wave(voice: sound.Voice, rate: int, rows: int, start: int = 0) -> tor
 
 
 def difference(output: torch.Tensor, target: torch.Tensor, lengths: tuple[int, ...]) -> torch.Tensor:
-    """Of two sets of waveforms [batch, 2, samples]: of their samples, spectra, and spectra's magnitudes in nats."""
-    loss = 10 * (output - target).abs().mean()
+    """Of two sets of waveforms [batch, 2, samples]: of their samples, spectra, and spectra's magnitudes in nats.
+
+    The samples' is squared: absolute differences keep a generator silent that has not found the phase yet.
+    """
+    loss = (output - target).square().mean() / sound.LEVEL**2
     output, target = output.flatten(0, 1), target.flatten(0, 1)
     for length in lengths:
         window = torch.hann_window(length, device=output.device)
@@ -52,10 +55,22 @@ def difference(output: torch.Tensor, target: torch.Tensor, lengths: tuple[int, .
             torch.view_as_real(torch.stft(x, length, length // 4, window=window, return_complex=True)) * (4 / length)
             for x in (output, target)
         )
-        loss = loss + 20 * (a - b).abs().mean()
+        loss = loss + 5 * (a - b).abs().mean()
         a, b = ((x.square().sum(-1) + FLOOR**2).log() / 2 for x in (a, b))
-        loss = loss + 0.1 * (a - b).abs().mean()
+        loss = loss + 0.03 * (a - b).abs().mean()
     return loss
+
+
+@torch.no_grad()
+def start_even(generator: torch.nn.Module, gain: float) -> None:
+    """First weights with which a mel row's mean disappears and every upsampling keeps the power."""
+    mean = -9.0  # of a log-mel row
+    generator.conv_in.weight.mul_(0.5)
+    generator.conv_in.bias.copy_(-mean * generator.conv_in.weight.sum((1, 2)))
+    for layer in generator.upsamplers:
+        products = layer.in_channels * layer.kernel_size[0] / layer.stride[0]
+        layer.weight.normal_(0, products**-0.5)
+    generator.conv_out.weight.mul_(gain)
 
 
 def signal_to_noise(output: torch.Tensor, target: torch.Tensor) -> float:
@@ -95,9 +110,9 @@ def whole(scenes: list[scene.Scene], device: str) -> tuple[sound.Voice, torch.Te
 
 
 def train_base(options: training.Options) -> training.Run:
-    run = training.Run(
-        "vocoder_base", options, model.vocoder().vocoder.to(options.device), steps=BASE_STEPS, rate=BASE_RATE
-    )
+    generator = model.vocoder().vocoder.to(options.device)
+    start_even(generator, 0.3)
+    run = training.Run("vocoder_base", options, generator, steps=BASE_STEPS, rate=BASE_RATE)
     batch = options.batch or BATCH
 
     def loss(step: int):
@@ -120,8 +135,11 @@ def train_base(options: training.Options) -> training.Run:
 
 def train_both(options: training.Options, base: torch.nn.Module) -> None:
     vae = training.load_averaged(options.work, "audio_vae", model.audio_vae(), options.device)
+    if bool((vae.latents_std == 1).all()):
+        raise SystemExit("audio_vae has not taken its latent statistics: run it to its last step first")
     vocoder = model.vocoder().to(options.device)
     vocoder.vocoder.load_state_dict(base.state_dict())
+    start_even(vocoder.bwe_generator, 0.1)
     run = training.Run("vocoder", options, vocoder, steps=STEPS, rate=RATE)
     low: list[torch.Tensor] = []
 
