@@ -60,11 +60,15 @@ FrontendMetrics::FrontendMetrics(Registry& registry)
 }
 
 WorkerMetrics::WorkerMetrics(Registry& registry)
-    : stage_duration_seconds(HistogramFamily(registry, "kinora_stage_duration_seconds", "Device time of a stage")),
-      denoise_step_seconds(HistogramFamily(registry, "kinora_denoise_step_seconds", "Device time of a denoising step")),
+    : stage_duration_seconds(
+          HistogramFamily(registry, "kinora_stage_duration_seconds", "Time of a stage (wall time on the CPU)")),
+      denoise_step_seconds(
+          HistogramFamily(registry, "kinora_denoise_step_seconds", "Time of a denoising step (wall time on the CPU)")),
       model_load_seconds(GaugeFamily(registry, "kinora_model_load_seconds", "Time to load the model, by phase")),
       collective_bytes_total(CounterFamily(registry, "kinora_collective_bytes_total", "Bytes that collectives moved")),
-      peak_bytes(GaugeFamily(registry, "kinora_vram_peak_bytes", "Peak device memory of the last request, by stage")),
+      peak_bytes(GaugeFamily(
+          registry, "kinora_vram_peak_bytes",
+          "Device memory that the plan of the last request holds: weights, activations, workspaces, room for prompts")),
       artifact_upload_seconds(HistogramFamily(registry, "kinora_artifact_upload_seconds", "Time to store an artifact")
                                   .Add({}, StepBuckets())) {}
 

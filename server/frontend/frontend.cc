@@ -97,7 +97,7 @@ class EmbeddedFrontend : public Frontend {
       hub_->Publish(event);
     });
     if (!opened.ok()) {  // an operator needs the folder, too
-      return absl::Status(opened.status().code(), absl::StrCat("state_directory ", state_.File(""), ": ",
+      return absl::Status(opened.status().code(), absl::StrCat("state_directory ", config_.state_directory(), ": ",
                                                                std::string(opened.status().message())));
     }
     store_ = *std::move(opened);

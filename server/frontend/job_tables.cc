@@ -118,7 +118,8 @@ absl::Status CheckWholePages(const std::string& path) {
   struct stat file, log;
   if (stat(path.c_str(), &file) != 0 || file.st_size % kPage == 0) return absl::OkStatus();
   if (stat(absl::StrCat(path, "-wal").c_str(), &log) == 0 && log.st_size > 0) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(path, ": truncated or no database (", file.st_size,
+  return absl::DataLossError(absl::StrCat(path.substr(path.rfind('/') + 1), ": truncated or no database (",
+                                          file.st_size,
                                           " bytes); restore it from a backup, or move it away to start empty"));
 }
 

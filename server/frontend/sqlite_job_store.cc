@@ -124,7 +124,8 @@ void SqliteJobStore::Commit(std::deque<Write>& batch) {
   if (status.ok()) status = database.Execute("COMMIT");
   if (!status.ok()) {
     if (database.in_transaction()) (void)database.Execute("ROLLBACK");
-    Log(Severity::kError, "job_store_commit_failed", {{"error", status.ToString()}});
+    Log(Severity::kError, "job_store_commit_failed",
+        {{"code", absl::StatusCodeToString(status.code())}, {"why", std::string(status.message())}});
   }
   for (Write& write : batch) {
     if (!status.ok()) write.status = status;
