@@ -261,6 +261,11 @@ TEST_F(ServedPath, ADiskThatFillsUnderAJobFailsItByNameAndTheNextJobRuns) {
   const std::string disk = directory_.File("state");
   ASSERT_EQ(mkdir(disk.c_str(), 0700), 0);
   const auto result = OnSmallDisk(disk, 4 << 20, [&]() -> std::string {
+    // The child ends without destructors: what it started must not outlive it.
+    struct Stop {
+      ~Stop() { server.TakeFrontend(); }
+      Server& server;
+    } const stop{server_};
     server_.Start();
     const std::string id = server_.Create(gate_.Prompt());
     Process watch(server_.Client({"watch", id}));

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <exception>
 #include <fstream>
 #include <functional>
 #include <string>
@@ -37,7 +38,12 @@ inline SmallDiskResult OnSmallDisk(const std::string& path, int64_t bytes, const
     if (mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) _exit(kNotPermitted);
     const std::string options = absl::StrCat("mode=0700,size=", bytes);
     if (mount("tmpfs", path.c_str(), "tmpfs", 0, options.c_str()) != 0) _exit(kNotPermitted);
-    const std::string problem = body();
+    std::string problem;
+    try {
+      problem = body();
+    } catch (const std::exception& error) {  // unwinds what the body has made
+      problem = error.what();
+    }
     if (!problem.empty()) std::fprintf(stderr, "on the small disk: %s\n", problem.c_str());
     std::fflush(stderr);
     _exit(problem.empty() ? 0 : 1);
