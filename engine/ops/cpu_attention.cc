@@ -1,6 +1,7 @@
-// Attention in blocks with a running softmax (Milakov & Gimelshein 2018; Dao et al. 2022): no queries × keys matrix exists. Both products
-// have queries as columns: logitsᵀ = k qᵀ and outᵀ += vᵀ weightsᵀ, so the softmax runs down the lanes of a panel and its weights need no
-// packing. Keys are taken in fixed blocks from the first one on, so a row's sums do not depend on which queries share its panel or task.
+// Attention in blocks with a running softmax (Milakov & Gimelshein 2018; Dao et al. 2022): no queries × keys matrix
+// exists. Both products have queries as columns: logitsᵀ = k qᵀ and outᵀ += vᵀ weightsᵀ, so the softmax runs down the
+// lanes of a panel and its weights need no packing. Keys are taken in fixed blocks from the first one on, so a row's
+// sums do not depend on which queries share its panel or task.
 #include <algorithm>
 #include <utility>
 
@@ -65,7 +66,8 @@ void CutQueries(int64_t panel_columns, int threads, Plan& plan) {
   const int64_t others = std::max<int64_t>(1, plan.chunks) * plan.options.batch * plan.options.heads;
   const int64_t wanted = threads == 1 ? 1 : (2 * threads + others - 1) / others;
   const int64_t blocks = std::max((plan.queries + most - 1) / most, std::min(wanted, plan.queries / fewest));
-  plan.query_rows = RoundUp((plan.queries + std::max<int64_t>(1, blocks) - 1) / std::max<int64_t>(1, blocks), panel_columns);
+  plan.query_rows =
+      RoundUp((plan.queries + std::max<int64_t>(1, blocks) - 1) / std::max<int64_t>(1, blocks), panel_columns);
   plan.query_blocks = plan.queries == 0 ? 0 : (plan.queries + plan.query_rows - 1) / plan.query_rows;
 }
 
@@ -97,7 +99,8 @@ class CpuOps::AttentionTask {
 
   void Run() {
     const AttentionOptions& o = plan_.options;
-    kernels_.pack_columns(View(HeadColumns(plan_.q, batch_ * plan_.queries + first_query_, head_, d_)), rows_, d_, plan_.type, queries_);
+    kernels_.pack_columns(View(HeadColumns(plan_.q, batch_ * plan_.queries + first_query_, head_, d_)), rows_, d_,
+                          plan_.type, queries_);
     std::fill_n(maximum_, RoundUp(rows_, columns_), cpu::kNoLogit);
     std::fill_n(denominator_, RoundUp(rows_, columns_), 0.0f);
     const int64_t begin = chunk_ * plan_.chunk_keys, end = std::min(plan_.key_end, begin + plan_.chunk_keys);
@@ -134,7 +137,8 @@ class CpuOps::AttentionTask {
     const int64_t query = first_query_ + row;
     float* sums = sums_ + row * d_;
     const bool fresh = !std::exchange(attended_[row / columns_], true);
-    kernels_.multiply(keys_, d_, queries_ + row * d_ * element_, 0, plan_.type, keys, d_, queries, logits_, columns_, true);
+    kernels_.multiply(keys_, d_, queries_ + row * d_ * element_, 0, plan_.type, keys, d_, queries, logits_, columns_,
+                      true);
     cpu::SoftmaxArgs softmax{.s = logits_,
                              .type = plan_.type,
                              .keys = keys,
@@ -188,9 +192,9 @@ class CpuOps::AttentionTask {
   const AttentionPlan& plan_;
   const int64_t columns_, d_;
   int64_t first_query_, rows_, head_, batch_, chunk_, element_;
-  char *queries_, *keys_, *values_;      // packed
-  float *logits_, *sums_;                // [keys, columns]; a panel after the other, each [d, columns]
-  float *maximum_, *denominator_;        // of every query
+  char *queries_, *keys_, *values_;  // packed
+  float *logits_, *sums_;            // [keys, columns]; a panel after the other, each [d, columns]
+  float *maximum_, *denominator_;    // of every query
   const void** pointers_;
   bool attended_[kMaxPanels] = {};  // which panels have sums
 };
@@ -205,7 +209,8 @@ void CpuOps::Attention(const Tensor& q, const Tensor& k, const Tensor& v, const 
   stream_.Enqueue([this, plan] { RunAttention(plan); });
 }
 
-void CpuOps::AttentionChunks(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options, Tensor out) {
+void CpuOps::AttentionChunks(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                             Tensor out) {
   AttentionPlan plan;
   FillPlan(q, k, v, options, plan);
   plan.chunks = out.dim(0);
@@ -219,7 +224,9 @@ void CpuOps::AttentionChunks(const Tensor& q, const Tensor& k, const Tensor& v, 
 }
 
 void CpuOps::RunAttention(const AttentionPlan& plan) {
-  const auto run = [&](int64_t task, int thread) { AttentionTask(kernels_, plan, task, workspace_[thread].data()).Run(); };
+  const auto run = [&](int64_t task, int thread) {
+    AttentionTask(kernels_, plan, task, workspace_[thread].data()).Run();
+  };
   if (plan.queries * plan.keys * plan.head_width * plan.options.heads < 1 << 18) {  // not worth a wake-up
     for (int64_t task = 0; task < plan.tasks(); ++task) run(task, 0);
     return;
@@ -243,12 +250,12 @@ void CpuOps::MergeChunks(const Tensor& chunks, Tensor out) {
           denominator += weight * part(c)[d + 1];
           for (int64_t i = 0; i < d; ++i) merged[i] += weight * part(c)[i];
         }
-        const cpu::ElementwiseArgs args{.op = cpu::Elementwise::kScale,
-                                        .a = {merged, 0, cpu::kFloat32},
-                                        .out = {At(out, index / heads) + index % heads * d * DTypeSize(out.dtype()), 0,
-                                                KernelType(out.dtype())},
-                                        .width = d,
-                                        .factor = denominator > 0 ? 1.0f / denominator : 0.0f};
+        const cpu::ElementwiseArgs args{
+            .op = cpu::Elementwise::kScale,
+            .a = {merged, 0, cpu::kFloat32},
+            .out = {At(out, index / heads) + index % heads * d * DTypeSize(out.dtype()), 0, KernelType(out.dtype())},
+            .width = d,
+            .factor = denominator > 0 ? 1.0f / denominator : 0.0f};
         kernels_.elementwise(args, 0, 1);
       }
     });

@@ -31,7 +31,8 @@ struct PackedLayout {
   int64_t columns, panels, padded_in, taps, panel_bytes;
 };
 
-// Blocks of rows, and runs of columns when there are too few rows to occupy the threads. A row is always summed the same way.
+// Blocks of rows, and runs of columns when there are too few rows to occupy the threads. A row is always summed the
+// same way.
 class BlockGrid {
  public:
   struct Block {
@@ -42,7 +43,9 @@ class BlockGrid {
       : rows_(rows), columns_(columns) {
     constexpr int64_t kWorthSharing = 1 << 18;  // multiply-adds: some 10 µs on one core
     if (rows * columns * depth < kWorthSharing) threads = 1;
-    const auto cut = [](int64_t n, int64_t parts, int64_t unit) { return ((n + parts - 1) / parts + unit - 1) / unit * unit; };
+    const auto cut = [](int64_t n, int64_t parts, int64_t unit) {
+      return ((n + parts - 1) / parts + unit - 1) / unit * unit;
+    };
     row_blocks_ = std::max<int64_t>(1, (rows + kBlockRows - 1) / kBlockRows);
     block_rows_ = std::max<int64_t>(kernels.tile_rows, cut(rows, row_blocks_, kernels.tile_rows));
     row_blocks_ = (rows + block_rows_ - 1) / block_rows_;

@@ -1,8 +1,9 @@
-// Convolutions as implicit products: output positions are rows, each kernel tap contributes another run of depth, and padding is a choice
-// of source row, so neither a padded nor an unfolded copy of the input exists.
+// Convolutions as implicit products: output positions are rows, each kernel tap contributes another run of depth, and
+// padding is a choice of source row, so neither a padded nor an unfolded copy of the input exists.
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "engine/ops/cpu_blocks.h"
 #include "engine/ops/cpu_ops.h"
@@ -45,12 +46,34 @@ struct CpuOps::ConvPlan {
   int64_t positions() const { return out_frames * out_height * out_width; }
 };
 
+// The line of pixels under one of the output's lines (frame after frame) and a tap's time and height.
+class CpuOps::ConvLine {
+ public:
+  ConvLine(const ConvPlan& plan, const Tensor& x, int64_t line, int64_t tt, int64_t th) : plan_(&plan), x_(&x) {
+    const int64_t frame = Source(plan.options.time, plan.frames, line / plan.out_height, tt);
+    const int64_t row = Source(plan.options.height, plan.height, line % plan.out_height, th);
+    begin_ = frame == kOutside || row == kOutside ? kOutside : (frame * plan.height + row) * plan.width;
+  }
+  // The pixel that output column `column` reads at a tap.
+  const void* At(int64_t column, int64_t tap) const {
+    const int64_t source = Source(plan_->options.width, plan_->width, column, tap);
+    return begin_ == kOutside || source == kOutside ? static_cast<const void*>(kZeroPixel)
+                                                    : kinora::At(*x_, begin_ + source);
+  }
+
+ private:
+  const ConvPlan* plan_;
+  const Tensor* x_;
+  int64_t begin_;
+};
+
 void CpuOps::Conv(const Tensor& x, const Weight& w, const ConvOptions& options, Tensor out) {
   KINORA_CHECK(x.shape().rank() == 4 && out.shape().rank() == 4) << x.shape().ToString();
   KINORA_CHECK(w.taps() == options.time.kernel * options.height.kernel * options.width.kernel && x.dim(3) == w.in())
       << x.shape().ToString() << " by [" << w.out() << ", " << w.taps() << ", " << w.in() << "]";
   KINORA_CHECK(options.accumulate != Accumulate::kGated && w.in() <= cpu::kMaxRowWidth) << w.in();
-  for (const auto& [axis, extent] : {std::pair(options.time, x.dim(0)), {options.height, x.dim(1)}, {options.width, x.dim(2)}}) {
+  for (const auto& [axis, extent] :
+       {std::pair(options.time, x.dim(0)), {options.height, x.dim(1)}, {options.width, x.dim(2)}}) {
     KINORA_CHECK(axis.padding != Padding::kReflect || std::max(axis.before, axis.after) < extent) << extent;
   }
   const ConvPlan plan{.options = options,
@@ -66,72 +89,227 @@ void CpuOps::Conv(const Tensor& x, const Weight& w, const ConvOptions& options, 
   stream_.Enqueue([this, x, weight, plan, out] { RunConv(x, *weight, plan, out); });
 }
 
-void CpuOps::RunConv(const Tensor& x, const Weight& w, const ConvPlan& plan, const Tensor& out) {
-  const PackedLayout layout(kernels_, KernelType(w.dtype()), w.out(), w.taps(), w.in());
-  const BlockGrid grid(kernels_, plan.positions(), w.out(), layout.depth(), pool_.threads());
-  const ConvOptions& o = plan.options;
-  const int64_t capacity = kBlockDepthBytes / (layout.type == cpu::kFloat32 ? 4 : 2);
-  pool_.Run(grid.tasks(), [&](int64_t task, int thread) {
-    const BlockGrid::Block block = grid.At(task);
-    Workspace space(workspace_[thread].data());
-    const auto point_at_tap = [&](int64_t tap) {
-      const int64_t tw = tap % o.width.kernel, th = tap / o.width.kernel % o.height.kernel;
-      const int64_t tt = tap / o.width.kernel / o.height.kernel;
-      int64_t wi = block.row % plan.out_width, hi = block.row / plan.out_width % plan.out_height;
-      int64_t fi = block.row / plan.out_width / plan.out_height;
-      int64_t frame = Source(o.time, plan.frames, fi, tt), row = Source(o.height, plan.height, hi, th);
-      for (int64_t i = 0; i < block.rows; ++i) {
-        const int64_t column = Source(o.width, plan.width, wi, tw);
-        const bool outside = frame == kOutside || row == kOutside || column == kOutside;
-        space.row_pointers[i] = outside ? static_cast<const void*>(kZeroPixel) : At(x, (frame * plan.height + row) * plan.width + column);
-        if (++wi == plan.out_width) {
-          wi = 0;
-          if (++hi == plan.out_height) {
-            hi = 0;
-            frame = Source(o.time, plan.frames, ++fi, tt);
-          }
-          row = Source(o.height, plan.height, hi, th);
-        }
-      }
+// Output positions times all kernel taps, in blocks of positions. Multiply leaves the sums of a block and of columns
+// [column, column + columns), at most kBlockColumns, in the workspace. Two ways to do it; the shape alone decides
+// which.
+
+// Any convolution: each tap packs its own pixels.
+class CpuOps::ConvByTaps {
+ public:
+  ConvByTaps(const cpu::Kernels& kernels, const ConvPlan& plan, const Tensor& x, const Weight& w, int threads)
+      : kernels_(kernels),
+        plan_(plan),
+        x_(x),
+        w_(w),
+        layout_(kernels, KernelType(w.dtype()), w.out(), w.taps(), w.in()),
+        capacity_(kBlockDepthBytes / (layout_.type == cpu::kFloat32 ? 4 : 2)),
+        grid_(kernels, plan.positions(), w.out(), layout_.depth(), threads) {}
+
+  int64_t tasks() const { return grid_.tasks(); }
+  BlockGrid::Block At(int64_t task) const { return grid_.At(task); }
+
+  void Multiply(const BlockGrid::Block& block, int64_t column, int64_t columns, const Workspace& space) const {
+    int64_t filled = 0, done = 0;  // depth packed and depth multiplied so far
+    const auto multiply = [&] {
+      kernels_.multiply(space.packed, capacity_, layout_.PanelAt(w_.storage(), column / kernels_.panel_columns, done),
+                        layout_.panel_bytes, layout_.type, block.rows, filled, columns, space.sums, kBlockColumns,
+                        done == 0);
+      done += filled;
+      filled = 0;
     };
+    for (int64_t tap = 0; tap < w_.taps(); ++tap) {
+      PointAt(tap, block, space.row_pointers);
+      for (int64_t k = 0; k < w_.in();) {
+        const int64_t length = std::min(w_.in() - k, capacity_ - filled);
+        kernels_.pack_rows(space.row_pointers, KernelType(x_.dtype()), block.rows, k, length, filled, capacity_,
+                           layout_.type, space.packed);
+        k += length;
+        filled += (length + 1) / 2 * 2;
+        if (filled == capacity_) multiply();
+      }
+    }
+    if (filled > 0) multiply();
+  }
+
+ private:
+  // The pixels that a tap reads.
+  void PointAt(int64_t tap, const BlockGrid::Block& block, const void** pixels) const {
+    const int kernel_width = plan_.options.width.kernel, kernel_height = plan_.options.height.kernel;
+    const int64_t tw = tap % kernel_width, th = tap / kernel_width % kernel_height,
+                  tt = tap / kernel_width / kernel_height;
+    int64_t wi = block.row % plan_.out_width, line = block.row / plan_.out_width;
+    ConvLine source(plan_, x_, line, tt, th);
+    for (int64_t i = 0; i < block.rows; ++i) {
+      pixels[i] = source.At(wi, tw);
+      if (++wi < plan_.out_width) continue;
+      wi = 0;
+      source = ConvLine(plan_, x_, ++line, tt, th);
+    }
+  }
+
+  const cpu::Kernels& kernels_;
+  const ConvPlan& plan_;
+  const Tensor& x_;
+  const Weight& w_;
+  const PackedLayout layout_;
+  const int64_t capacity_;  // of packed depth
+  const BlockGrid grid_;
+};
+
+// Stride and dilation 1 along the width: a tile of neighbouring pixels is packed once for all taps along it, which read
+// it from one lane to the next. Tiles end where lines end.
+class CpuOps::ConvBySharedTaps {
+ public:
+  // Where lines are too short to fill a tile, sharing does not pay.
+  static bool Pays(const cpu::Kernels& kernels, const ConvPlan& plan) {
+    const ConvAxis& width = plan.options.width;
+    return plan.out_width >= kernels.tile_rows / 2 && width.kernel > 1 && width.stride == 1 && width.dilation == 1 &&
+           width.kernel <= kernels.lanes / 2;
+  }
+
+  ConvBySharedTaps(const cpu::Kernels& kernels, const ConvPlan& plan, const Tensor& x, const Weight& w, int threads)
+      : kernels_(kernels),
+        plan_(plan),
+        x_(x),
+        w_(w),
+        layout_(kernels, KernelType(w.dtype()), w.out(), w.taps(), w.in()),
+        element_(layout_.type == cpu::kFloat32 ? 4 : 2),
+        capacity_(kBlockDepthBytes / element_),
+        tile_bytes_(kernels.lanes * kBlockDepthBytes) {
+    const int64_t widest = std::min<int64_t>(kernels.tile_rows, kernels.lanes - plan.options.width.kernel + 1);
+    tiles_a_line_ = (plan.out_width + widest - 1) / widest;
+    tile_width_ = (plan.out_width + tiles_a_line_ - 1) / tiles_a_line_;
+    tiles_ = tiles_a_line_ * plan.out_frames * plan.out_height;
+    const int64_t fit = std::min(kBlockRows / tile_width_, kPackedBytes / (kernels.lanes * kBlockDepthBytes));
+    int64_t blocks = (tiles_ + fit - 1) / fit;
+    if (blocks < 8 * threads) blocks = (blocks + threads - 1) / threads * threads;  // as many for every thread
+    tiles_a_block_ = (tiles_ + blocks - 1) / blocks;
+  }
+
+  int64_t tasks() const { return (tiles_ + tiles_a_block_ - 1) / tiles_a_block_; }
+  BlockGrid::Block At(int64_t task) const {
+    const int64_t begin = PositionOf(task * tiles_a_block_);
+    return {begin, PositionOf(std::min(tiles_, (task + 1) * tiles_a_block_)) - begin, 0, w_.out()};
+  }
+
+  void Multiply(const BlockGrid::Block& block, int64_t column, int64_t columns, const Workspace& space) const {
+    const Tiles tiles = TilesOf(block);
+    cpu::DepthRun runs[kMaxRuns];
+    cpu::TapsArgs args{.tiles = space.packed,
+                       .tile_bytes = tile_bytes_,
+                       .tile_count = tiles.count,
+                       .tile_rows = tiles.rows,
+                       .runs = runs,
+                       .panels = layout_.PanelAt(w_.storage(), column / kernels_.panel_columns, 0),
+                       .panel_stride = layout_.panel_bytes,
+                       .type = layout_.type,
+                       .columns = columns,
+                       .c = space.sums,
+                       .c_stride = kBlockColumns,
+                       .first = true};
+    const int64_t kernel = plan_.options.width.kernel;
+    int64_t filled = 0;  // depth packed
+    const auto multiply = [&] {
+      kernels_.multiply_taps(args);
+      args.first = false;
+      args.run_count = filled = 0;
+    };
+    for (int64_t line_tap = 0; line_tap < w_.taps() / kernel; ++line_tap) {
+      for (int64_t k = 0, length; k < w_.in(); k += length) {
+        length = std::min(w_.in() - k, capacity_ - filled);
+        for (int64_t t = 0; t < tiles.count; ++t) {
+          PackTile(tiles.positions[t], tiles.rows[t], line_tap, k, length,
+                   space.packed + t * tile_bytes_ + filled * element_ * kernels_.lanes);
+        }
+        for (int64_t tap = 0; tap < kernel; ++tap) {
+          runs[args.run_count++] = {Units(filled) * kernels_.lanes + tap,
+                                    (line_tap * kernel + tap) * Units(layout_.padded_in) + Units(k), Units(length)};
+        }
+        filled += (length + 1) / 2 * 2;
+        if (filled == capacity_ || args.run_count + kernel > kMaxRuns) multiply();
+      }
+    }
+    if (args.run_count > 0) multiply();
+  }
+
+ private:
+  static constexpr int64_t kMaxTiles = kBlockRows;
+  static constexpr int64_t kMaxRuns = 96;
+  struct Tiles {
+    int64_t positions[kMaxTiles], rows[kMaxTiles], count = 0;
+  };
+
+  Tiles TilesOf(const BlockGrid::Block& block) const {
+    Tiles tiles;
+    for (int64_t at = block.row; at < block.row + block.rows; at += tiles.rows[tiles.count++]) {
+      tiles.positions[tiles.count] = at;
+      tiles.rows[tiles.count] = std::min(tile_width_, plan_.out_width - at % plan_.out_width);
+    }
+    return tiles;
+  }
+  // Of 32 bits.
+  int64_t Units(int64_t elements) const { return (elements + 1) / 2 * 2 * element_ / 4; }
+
+  int64_t PositionOf(int64_t tile) const {
+    return tile / tiles_a_line_ * plan_.out_width + tile % tiles_a_line_ * tile_width_;
+  }
+
+  // The pixels under a tile of `rows` results from `position` on and under the taps beside it.
+  void PackTile(int64_t position, int64_t rows, int64_t line_tap, int64_t k, int64_t length, char* out) const {
+    const void* pixels[kMaxPanelColumns];
+    const int64_t kernel = plan_.options.width.kernel, begin = position % plan_.out_width;
+    const int64_t tt = line_tap / plan_.options.height.kernel, th = line_tap % plan_.options.height.kernel;
+    const ConvLine line(plan_, x_, position / plan_.out_width, tt, th);
+    for (int64_t i = 0; i < rows + kernel - 1; ++i) {
+      const int64_t tap = std::min(i, kernel - 1);  // output i - tap exists
+      pixels[i] = line.At(begin + i - tap, tap);
+    }
+    kernels_.pack_lanes(pixels, rows + kernel - 1, KernelType(x_.dtype()), k, length, layout_.type, out);
+  }
+
+  const cpu::Kernels& kernels_;
+  const ConvPlan& plan_;
+  const Tensor& x_;
+  const Weight& w_;
+  const PackedLayout layout_;
+  const int64_t element_, capacity_, tile_bytes_;  // bytes; elements of packed depth; bytes
+  int64_t tiles_a_line_, tile_width_, tiles_, tiles_a_block_;
+};
+
+template <typename Blocks>
+void CpuOps::RunConvBlocks(const Blocks& blocks, const Weight& w, const ConvOptions& options, const Tensor& out) {
+  pool_.Run(blocks.tasks(), [&](int64_t task, int thread) {
+    const BlockGrid::Block block = blocks.At(task);
+    const Workspace space(workspace_[thread].data());
     for (int64_t column = block.column; column < block.column_end; column += kBlockColumns) {
       const int64_t columns = std::min(kBlockColumns, block.column_end - column);
-      int64_t filled = 0, done = 0;  // depth packed and depth multiplied so far
-      const auto multiply = [&] {
-        kernels_.multiply(space.packed, capacity, layout.PanelAt(w.storage(), column / kernels_.panel_columns, done),
-                          layout.panel_bytes, layout.type, block.rows, filled, columns, space.sums, kBlockColumns, done == 0);
-        done += filled;
-        filled = 0;
-      };
-      for (int64_t tap = 0; tap < w.taps(); ++tap) {
-        point_at_tap(tap);
-        for (int64_t k = 0; k < w.in();) {
-          const int64_t length = std::min(w.in() - k, capacity - filled);
-          kernels_.pack_rows(space.row_pointers, KernelType(x.dtype()), block.rows, k, length, filled, capacity, layout.type,
-                             space.packed);
-          k += length;
-          filled += (length + 1) / 2 * 2;
-          if (filled == capacity) multiply();
-        }
-      }
-      if (filled > 0) multiply();
-      kernels_.epilogue({.c = space.sums,
-                         .c_stride = kBlockColumns,
-                         .bias = w.has_bias() ? w.bias() + column : nullptr,
-                         .activation = KernelAct(o.activation),
-                         .mode = KernelMode(o.accumulate),
-                         .out = {At(out, block.row) + column * DTypeSize(out.dtype()), out.row_stride(), KernelType(out.dtype())},
-                         .rows = block.rows,
-                         .width = columns});
+      blocks.Multiply(block, column, columns, space);
+      kernels_.epilogue(
+          {.c = space.sums,
+           .c_stride = kBlockColumns,
+           .bias = w.has_bias() ? w.bias() + column : nullptr,
+           .activation = KernelAct(options.activation),
+           .mode = KernelMode(options.accumulate),
+           .out = {At(out, block.row) + column * DTypeSize(out.dtype()), out.row_stride(), KernelType(out.dtype())},
+           .rows = block.rows,
+           .width = columns});
     }
   });
+}
+
+void CpuOps::RunConv(const Tensor& x, const Weight& w, const ConvPlan& plan, const Tensor& out) {
+  if (ConvBySharedTaps::Pays(kernels_, plan)) {
+    RunConvBlocks(ConvBySharedTaps(kernels_, plan, x, w, pool_.threads()), w, plan.options, out);
+  } else {
+    RunConvBlocks(ConvByTaps(kernels_, plan, x, w, pool_.threads()), w, plan.options, out);
+  }
 }
 
 void CpuOps::DepthToSpace(const Tensor& x, const DepthToSpaceOptions& options, Tensor out) {
   const SpaceTime s = options.factor;
   const int64_t drop = options.drop_first ? 1 : 0, channels = x.dim(3) / s.product();
-  KINORA_CHECK(x.dim(3) % s.product() == 0 && out.dim(0) == x.dim(0) * s.time - drop && out.dim(1) == x.dim(1) * s.height &&
-               out.dim(2) == x.dim(2) * s.width)
+  KINORA_CHECK(x.dim(3) % s.product() == 0 && out.dim(0) == x.dim(0) * s.time - drop &&
+               out.dim(1) == x.dim(1) * s.height && out.dim(2) == x.dim(2) * s.width)
       << x.shape().ToString() << " to " << out.shape().ToString();
   KINORA_CHECK(options.channels_outer ? out.dim(3) % channels == 0 : out.dim(3) == channels) << out.shape().ToString();
   KINORA_CHECK(x.dtype() == out.dtype() && options.accumulate != Accumulate::kGated);
@@ -139,7 +317,8 @@ void CpuOps::DepthToSpace(const Tensor& x, const DepthToSpaceOptions& options, T
     const int64_t rows = out.dim(0) * out.dim(1) * out.dim(2);
     const bool add = options.accumulate == Accumulate::kAdd;
     const auto load = [](const char* p, DType dtype, int64_t i) {
-      return dtype == DType::kF32 ? reinterpret_cast<const float*>(p)[i] : static_cast<float>(reinterpret_cast<const bf16*>(p)[i]);
+      return dtype == DType::kF32 ? reinterpret_cast<const float*>(p)[i]
+                                  : static_cast<float>(reinterpret_cast<const bf16*>(p)[i]);
     };
     ForRows(rows, out.dim(3) * 8, [&](int64_t begin, int64_t end) {
       for (int64_t position = begin; position < end; ++position) {

@@ -1,4 +1,5 @@
-// Linear layers: blocked products with packed weights (Goto & van de Geijn, "Anatomy of high-performance matrix multiplication").
+// Linear layers: blocked products with packed weights (Goto & van de Geijn, "Anatomy of high-performance matrix
+// multiplication").
 #include <algorithm>
 #include <vector>
 
@@ -45,7 +46,8 @@ absl::StatusOr<Weight> CpuOps::PrepareWeight(const Tensor& matrix, const Tensor*
 }
 
 void CpuOps::Matmul(const Tensor& x, const Weight& w, const MatmulOptions& options, Tensor out) {
-  KINORA_CHECK(w.taps() == 1 && x.width() == w.in()) << x.shape().ToString() << " by [" << w.out() << ", " << w.in() << "]";
+  KINORA_CHECK(w.taps() == 1 && x.width() == w.in())
+      << x.shape().ToString() << " by [" << w.out() << ", " << w.in() << "]";
   KINORA_CHECK(out.width() == w.out() && out.rows() == x.rows())
       << x.shape().ToString() << " by [" << w.out() << ", " << w.in() << "] into " << out.shape().ToString();
   const Weight* weight = &w;  // outlives the graph: model lifetime
@@ -68,22 +70,25 @@ void CpuOps::RunMatmul(const Tensor& x, const Weight& w, const MatmulOptions& op
       for (int64_t k = 0; k < w.in(); k += step) {
         const int64_t depth = std::min(step, w.in() - k);
         const int64_t padded = (depth + 1) / 2 * 2;
-        kernels_.pack_rows(space.row_pointers, KernelType(x.dtype()), block.rows, k, depth, 0, padded, layout.type, space.packed);
+        kernels_.pack_rows(space.row_pointers, KernelType(x.dtype()), block.rows, k, depth, 0, padded, layout.type,
+                           space.packed);
         kernels_.multiply(space.packed, padded, layout.PanelAt(w.storage(), column / kernels_.panel_columns, k),
-                          layout.panel_bytes, layout.type, block.rows, depth, columns, space.sums, kBlockColumns, k == 0);
+                          layout.panel_bytes, layout.type, block.rows, depth, columns, space.sums, kBlockColumns,
+                          k == 0);
       }
-      kernels_.epilogue({.c = space.sums,
-                         .c_stride = kBlockColumns,
-                         .bias = w.has_bias() ? w.bias() + column : nullptr,
-                         .activation = KernelAct(options.activation),
-                         .mode = KernelMode(options.accumulate),
-                         .gate = gate,
-                         .gate_slot = options.gate.slot,
-                         .gate_column = column,
-                         .first_row = block.row,
-                         .out = {At(out, block.row) + column * DTypeSize(out.dtype()), out.row_stride(), KernelType(out.dtype())},
-                         .rows = block.rows,
-                         .width = columns});
+      kernels_.epilogue(
+          {.c = space.sums,
+           .c_stride = kBlockColumns,
+           .bias = w.has_bias() ? w.bias() + column : nullptr,
+           .activation = KernelAct(options.activation),
+           .mode = KernelMode(options.accumulate),
+           .gate = gate,
+           .gate_slot = options.gate.slot,
+           .gate_column = column,
+           .first_row = block.row,
+           .out = {At(out, block.row) + column * DTypeSize(out.dtype()), out.row_stride(), KernelType(out.dtype())},
+           .rows = block.rows,
+           .width = columns});
     }
   });
 }

@@ -24,9 +24,8 @@ CpuOps::CpuOps(int threads, std::vector<Buffer> workspace)
 void CpuOps::ForRows(int64_t count, int64_t bytes_a_row, absl::FunctionRef<void(int64_t, int64_t)> rows) {
   constexpr int64_t kBytesWorthATask = 64 << 10;  // some 5 µs of memory traffic, against 2 µs to wake a thread
   const int64_t rows_a_task = std::max<int64_t>(1, kBytesWorthATask / std::max<int64_t>(1, bytes_a_row));
-  pool_.Run((count + rows_a_task - 1) / rows_a_task, [&](int64_t task, int) {
-    rows(task * rows_a_task, std::min(count, (task + 1) * rows_a_task));
-  });
+  pool_.Run((count + rows_a_task - 1) / rows_a_task,
+            [&](int64_t task, int) { rows(task * rows_a_task, std::min(count, (task + 1) * rows_a_task)); });
 }
 
 void CpuOps::Norm(const Tensor& x, const cpu::NormArgs& given, Tensor out) {
@@ -52,30 +51,25 @@ void CpuOps::RmsNorm(const Tensor& x, const Tensor* weight, float eps, Activatio
        out);
 }
 
-void CpuOps::LayerNorm(const Tensor& x, float eps, Tensor out) { Norm(x, {.kind = cpu::NormArgs::kLayer, .eps = eps}, out); }
+void CpuOps::LayerNorm(const Tensor& x, float eps, Tensor out) {
+  Norm(x, {.kind = cpu::NormArgs::kLayer, .eps = eps}, out);
+}
 
 void CpuOps::Modulate(const Tensor& x, const ScaleShift& m, Tensor out) {
-  Norm(x,
-       {.kind = cpu::NormArgs::kNone,
-        .modulation = View(m.modulation, x.width()),
-        .scale_slot = m.scale_slot,
-        .shift_slot = m.shift_slot},
-       out);
+  ModulatedNorm(x, cpu::NormArgs::kNone, m, 0.0f, out);
 }
 
 void CpuOps::ModulatedRmsNorm(const Tensor& x, const ScaleShift& m, float eps, Tensor out) {
-  Norm(x,
-       {.kind = cpu::NormArgs::kRms,
-        .eps = eps,
-        .modulation = View(m.modulation, x.width()),
-        .scale_slot = m.scale_slot,
-        .shift_slot = m.shift_slot},
-       out);
+  ModulatedNorm(x, cpu::NormArgs::kRms, m, eps, out);
 }
 
 void CpuOps::ModulatedLayerNorm(const Tensor& x, const ScaleShift& m, float eps, Tensor out) {
+  ModulatedNorm(x, cpu::NormArgs::kLayer, m, eps, out);
+}
+
+void CpuOps::ModulatedNorm(const Tensor& x, cpu::NormArgs::Kind kind, const ScaleShift& m, float eps, Tensor out) {
   Norm(x,
-       {.kind = cpu::NormArgs::kLayer,
+       {.kind = kind,
         .eps = eps,
         .modulation = View(m.modulation, x.width()),
         .scale_slot = m.scale_slot,
@@ -104,7 +98,8 @@ void CpuOps::NormRope(Tensor x, const NormRopeParams& p, const Tensor* sum_of_sq
     args.full_group = p.full_group > 0 ? p.full_group : p.group;
   }
   if (sum_of_squares != nullptr) {
-    KINORA_CHECK(sum_of_squares->elements() == x.rows() * (x.width() / args.group)) << sum_of_squares->shape().ToString();
+    KINORA_CHECK(sum_of_squares->elements() == x.rows() * (x.width() / args.group))
+        << sum_of_squares->shape().ToString();
     args.sum_of_squares = sum_of_squares->data<float>();
   }
   if (p.rope.cos.defined()) {
@@ -177,7 +172,8 @@ void CpuOps::Scale(const Tensor& x, float factor, Tensor out) {
 
 void CpuOps::Affine(const Tensor& x, const Tensor& scale, const Tensor& shift, Tensor out) {
   KINORA_CHECK(scale.elements() == x.width() && shift.elements() == x.width()) << scale.shape().ToString();
-  Elementwise({.op = cpu::Elementwise::kAffine, .scale = scale.data<float>(), .shift = shift.data<float>()}, x, nullptr, out);
+  Elementwise({.op = cpu::Elementwise::kAffine, .scale = scale.data<float>(), .shift = shift.data<float>()}, x, nullptr,
+              out);
 }
 
 void CpuOps::Fill(float value, Tensor out) {

@@ -1,4 +1,5 @@
-// The CPU backend: float32, and bfloat16 with float32 sums. A row's bits depend neither on the other rows nor on the number of threads.
+// The CPU backend: float32, and bfloat16 with float32 sums. A row's bits depend neither on the other rows nor on the
+// number of threads.
 #ifndef KINORA_ENGINE_OPS_CPU_OPS_H_
 #define KINORA_ENGINE_OPS_CPU_OPS_H_
 
@@ -17,11 +18,11 @@ class CpuOps : public Ops {
   static absl::StatusOr<std::unique_ptr<CpuOps>> Create(int threads);
 
   CpuStream& stream() override { return stream_; }
-  const char* instruction_set() const { return kernels_.name; }
 
   absl::StatusOr<Weight> PrepareWeight(const Tensor& matrix, const Tensor* bias, DType precision) override;
   void Matmul(const Tensor& x, const Weight& w, const MatmulOptions& options, Tensor out) override;
-  void Attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options, Tensor out) override;
+  void Attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                 Tensor out) override;
   void AttentionChunks(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
                        Tensor out) override;
   void MergeChunks(const Tensor& chunks, Tensor out) override;
@@ -58,14 +59,20 @@ class CpuOps : public Ops {
   struct ConvPlan;
   struct AttentionPlan;
   class AttentionTask;
+  class ConvLine;
+  class ConvByTaps;
+  class ConvBySharedTaps;
   CpuOps(int threads, std::vector<Buffer> workspace);
 
   void Norm(const Tensor& x, const cpu::NormArgs& args, Tensor out);
+  void ModulatedNorm(const Tensor& x, cpu::NormArgs::Kind kind, const ScaleShift& m, float eps, Tensor out);
   void Elementwise(cpu::ElementwiseArgs args, const Tensor& a, const Tensor* b, Tensor out);
   // Calls rows(begin, end) on pieces of [0, count), in parallel if the work is worth a wake-up.
   void ForRows(int64_t count, int64_t bytes_a_row, absl::FunctionRef<void(int64_t begin, int64_t end)> rows);
   void RunMatmul(const Tensor& x, const Weight& w, const MatmulOptions& options, const Tensor& out);
   void RunConv(const Tensor& x, const Weight& w, const ConvPlan& plan, const Tensor& out);
+  template <typename Blocks>
+  void RunConvBlocks(const Blocks& blocks, const Weight& w, const ConvOptions& options, const Tensor& out);
   void RunAttention(const AttentionPlan& plan);
 
   const cpu::Kernels& kernels_;

@@ -1,4 +1,5 @@
-// The denoising loop's arithmetic on whole float32 tensors. Sums run in one fixed order in double, so every rank gets the same bits.
+// The denoising loop's arithmetic on whole float32 tensors. Sums run in one fixed order in double, so every rank gets
+// the same bits.
 #include <algorithm>
 #include <cmath>
 
@@ -8,7 +9,8 @@ namespace kinora {
 
 void CpuOps::PredictX0(const Tensor& z, const Tensor& v, const Tensor& sigma, Tensor x0) {
   const int64_t tokens = z.rows(), channels = z.width();
-  KINORA_CHECK(v.rows() % tokens == 0 && v.width() == channels && x0.elements() == v.elements()) << v.shape().ToString();
+  KINORA_CHECK(v.rows() % tokens == 0 && v.width() == channels && x0.elements() == v.elements())
+      << v.shape().ToString();
   KINORA_CHECK(sigma.elements() == 1 || sigma.elements() == tokens) << sigma.shape().ToString();
   KINORA_CHECK(z.contiguous() && v.contiguous() && x0.contiguous());
   stream_.Enqueue([this, z, v, sigma, x0, tokens, channels] {

@@ -7,6 +7,8 @@
 
 namespace kinora {
 
+static_assert(kMaxRowWidth == cpu::kMaxRowWidth);
+
 inline cpu::Type KernelType(DType dtype) {
   KINORA_CHECK(dtype == DType::kF32 || dtype == DType::kBF16) << DTypeName(dtype);
   return dtype == DType::kF32 ? cpu::kFloat32 : cpu::kBfloat16;

@@ -19,12 +19,6 @@ int64_t Written(const Tensor& out, Accumulate accumulate) {
 
 }  // namespace
 
-std::string_view OpKindName(OpKind kind) {
-  static constexpr std::string_view kNames[kOpKinds] = {"matmul",      "attention", "conv", "norm",
-                                                        "elementwise", "lookup",    "copy"};
-  return kNames[static_cast<int>(kind)];
-}
-
 void Cost::Add(OpKind kind, double flops, int64_t bytes) {
   OpCost& cost = kinds[static_cast<int>(kind)];
   ++cost.calls;
@@ -156,12 +150,14 @@ void DryOps::MergeChunks(const Tensor& chunks, Tensor out) {
 
 void DryOps::RmsNorm(const Tensor& x, const Tensor* weight, float /*eps*/, Activation /*activation*/, Tensor out) {
   CheckSameShape(x, out);
+  CheckRowWidth(x);
   if (weight != nullptr) KINORA_CHECK_EQ(weight->elements(), x.width());
   stream_.Count(OpKind::kNorm, 0, x.bytes() + (weight != nullptr ? weight->bytes() : 0) + out.bytes());
 }
 
 void DryOps::LayerNorm(const Tensor& x, float /*eps*/, Tensor out) {
   CheckSameShape(x, out);
+  CheckRowWidth(x);
   stream_.Count(OpKind::kNorm, 0, x.bytes() + out.bytes());
 }
 
@@ -203,6 +199,7 @@ void DryOps::NormRope(Tensor x, const NormRopeParams& params, const Tensor* sum_
 
 void DryOps::SumOfSquares(const Tensor& x, Tensor out) {
   CheckFloat(x);
+  CheckRowWidth(x);
   KINORA_CHECK(out.dtype() == DType::kF32 && out.elements() == x.rows())
       << x.shape().ToString() << " to " << out.shape().ToString();
   stream_.Count(OpKind::kNorm, 0, x.bytes() + out.bytes());
@@ -227,6 +224,7 @@ void DryOps::GeluTanhMultiply(const Tensor& gate, const Tensor& up, Tensor out) 
 void DryOps::GateHeads(const Tensor& logits, Tensor x) {
   CheckFloat(logits);
   CheckFloat(x);
+  CheckRowWidth(x);
   KINORA_CHECK(logits.rows() == x.rows() && x.width() % logits.width() == 0)
       << logits.shape().ToString() << " for " << x.shape().ToString();
   stream_.Count(OpKind::kElementwise, 0, logits.bytes() + 2 * x.bytes());

@@ -19,7 +19,6 @@ namespace kinora {
 
 enum class OpKind : uint8_t { kMatmul, kAttention, kConv, kNorm, kElementwise, kLookup, kCopy };
 inline constexpr int kOpKinds = 7;
-std::string_view OpKindName(OpKind kind);  // "matmul", …
 
 struct OpCost {
   int64_t calls = 0;

@@ -20,9 +20,12 @@ void CheckSameShape(const Tensor& a, const Tensor& b) {
   KINORA_CHECK(a.rows() == b.rows() && a.width() == b.width()) << Names(a, b);
 }
 
+void CheckRowWidth(const Tensor& x) { KINORA_CHECK(x.width() <= kMaxRowWidth) << x.shape().ToString(); }
+
 void CheckModulation(const Modulation& m, int slot, const Tensor& x) {
   KINORA_CHECK(m.table.shape().rank() == 3 && m.table.dtype() == DType::kF32) << m.table.shape().ToString();
   KINORA_CHECK(m.table.width() == x.width()) << Names(m.table, x);
+  CheckRowWidth(x);
   KINORA_CHECK(slot >= 0 && slot < m.table.dim(1)) << "slot " << slot << " of " << m.table.shape().ToString();
   if (m.base.defined()) {
     KINORA_CHECK(m.base.dtype() == DType::kF32 && m.base.width() == x.width() && slot < m.base.rows())
@@ -57,7 +60,8 @@ void CheckAttention(const Tensor& q, const Tensor& k, const Tensor& v, const Att
   KINORA_CHECK(options.heads > 0 && options.heads % kv_heads == 0 && q.width() % options.heads == 0)
       << options.heads << " heads, " << kv_heads << " of keys, " << q.shape().ToString();
   const int64_t d = q.width() / options.heads;
-  KINORA_CHECK(d % 8 == 0 && k.width() == kv_heads * d) << Names(q, k);
+  KINORA_CHECK(d % 8 == 0 && d <= kMaxHeadWidth && k.width() == kv_heads * d) << Names(q, k) << ", heads of " << d;
+  KINORA_CHECK(options.scale > 0) << options.scale;
   KINORA_CHECK(options.batch >= 1 && options.batch <= kMaxBatch && q.rows() % options.batch == 0)
       << options.batch << " sequences in " << q.shape().ToString();
   KINORA_CHECK(options.kv_batches >= 1 && k.rows() % options.kv_batches == 0)
@@ -67,8 +71,7 @@ void CheckAttention(const Tensor& q, const Tensor& k, const Tensor& v, const Att
   }
   const int64_t queries = q.rows() / options.batch;
   const int64_t keys = k.rows() / options.kv_batches;
-  KINORA_CHECK(options.key_length <= keys)
-      << options.key_length << " of " << keys << " keys";
+  KINORA_CHECK(options.key_length <= keys) << options.key_length << " of " << keys << " keys";
   if (options.bias.defined()) {
     KINORA_CHECK(options.bias.dtype() == DType::kF32 && options.bias.rows() == queries && options.bias.width() == keys)
         << options.bias.shape().ToString() << " for " << queries << " queries, " << keys << " keys";
@@ -78,6 +81,7 @@ void CheckAttention(const Tensor& q, const Tensor& k, const Tensor& v, const Att
 void CheckNormRope(const Tensor& x, const NormRopeParams& params, const Tensor* sum_of_squares) {
   CheckFloat(x);
   const int64_t group = params.group > 0 ? params.group : x.width();
+  CheckRowWidth(x);
   KINORA_CHECK(x.width() % group == 0) << group << " columns in " << x.shape().ToString();
   if (params.weight.defined()) KINORA_CHECK_EQ(params.weight.elements(), group);
   if (sum_of_squares != nullptr) {
@@ -107,6 +111,7 @@ void CheckConv(const Tensor& x, const Weight& w, const ConvOptions& options, con
   CheckFloat(out);
   KINORA_CHECK(x.shape().rank() == 4 && out.shape().rank() == 4) << Names(x, out);
   KINORA_CHECK_EQ(w.taps(), int64_t{1} * options.time.kernel * options.height.kernel * options.width.kernel);
+  CheckRowWidth(x);
   KINORA_CHECK(x.width() == w.in() && out.width() == w.out()) << Names(x, out) << " by " << w.in() << " to " << w.out();
   KINORA_CHECK(out.dim(0) == ConvExtent(x.dim(0), options.time) && out.dim(1) == ConvExtent(x.dim(1), options.height) &&
                out.dim(2) == ConvExtent(x.dim(2), options.width))

@@ -9,6 +9,7 @@ namespace kinora {
 
 void CheckFloat(const Tensor& x);                       // f32 or bf16
 void CheckSameShape(const Tensor& a, const Tensor& b);  // equal rows and widths, both floating point
+void CheckRowWidth(const Tensor& x);                    // at most kMaxRowWidth columns
 void CheckModulation(const Modulation& m, int slot, const Tensor& x);
 void CheckMatmul(const Tensor& x, const Weight& w, const MatmulOptions& options, const Tensor& out);
 void CheckAttention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options);

@@ -9,10 +9,14 @@
 
 namespace kinora {
 
+inline constexpr int64_t kMaxHeadWidth = 256;
+inline constexpr int64_t kMaxRowWidth = 1 << 14;  // columns of what is normalised, modulated or convolved
+
 enum class Activation : uint8_t { kNone, kSilu, kGeluTanh };
 
-// A table of scales, shifts and gates, all float32. Token i takes table row r = row[i mod tokens] (0 if `row` is undefined, k = 1),
-// so several guidance passes over the same tokens share one `row`; slot s is then base[s] + table[r][s].
+// A table of scales, shifts and gates, all float32. Token i takes table row r = row[i mod tokens] (0 if `row` is
+// undefined, k = 1), so several guidance passes over the same tokens share one `row`; slot s is then base[s] +
+// table[r][s].
 struct Modulation {
   Tensor table{};  // [k, slots, width] f32
   Tensor base{};   // [>= slots, width] f32, or undefined: zeros
@@ -41,23 +45,24 @@ struct MatmulOptions {
 
 // Rotation angles, split layout: within a head of width d the pair is (j, j + d/2).
 struct Rope {
-  Tensor cos{}, sin{};  // [tokens, heads·d/2], or [tokens, d/2] shared by all heads; f32; undefined: no rotation. Token of row i: i mod tokens.
+  Tensor cos{}, sin{};  // [tokens, heads·d/2], or [tokens, d/2] shared by all heads; f32; undefined: no rotation. Token
+                        // of row i: i mod tokens.
 };
 struct NormRopeParams {
-  Tensor weight{};          // [group] f32; undefined: no norm
+  Tensor weight{};  // [group] f32; undefined: no norm
   float eps = 1e-6f;
-  int64_t group = 0;        // columns normalised together: the width, or the width of a head
-  int64_t full_group = 0;   // columns that share the mean square when the group is sharded; 0: group
-  int64_t head_width = 0;   // d of the rotation
+  int64_t group = 0;       // columns normalised together: the width, or the width of a head
+  int64_t full_group = 0;  // columns that share the mean square when the group is sharded; 0: group
+  int64_t head_width = 0;  // d of the rotation
   Rope rope{};
 };
 
 inline constexpr int kMaxBatch = 8;
 struct AttentionOptions {
   int heads = 0;
-  int kv_heads = 0;         // 0: heads. Query head h reads key head h / (heads / kv_heads).
-  float scale = 1.0f;       // of the logits
-  int batch = 1;            // sequences stacked in q's rows
+  int kv_heads = 0;    // 0: heads. Query head h reads key head h / (heads / kv_heads).
+  float scale = 1.0f;  // of the logits
+  int batch = 1;       // sequences stacked in q's rows
   // Which of the sequences stacked in k's and v's rows query batch b reads; their number is kv_batches.
   int kv_batches = 1;
   std::array<int8_t, kMaxBatch> kv_batch{};
@@ -93,8 +98,9 @@ struct PointwiseFunction {
   float a = 0, b = 0;
 };
 
-// x + amplitude · sin²(x · frequency) between a doubling and a halving of the rate, so that the harmonics it makes do not alias (BigVGAN).
-// All f32 and contiguous. Taps are even in number for `up` and at most kMaxSnakeTaps; edges repeat the first and the last row.
+// x + amplitude · sin²(x · frequency) between a doubling and a halving of the rate, so that the harmonics it makes do
+// not alias (BigVGAN). All f32 and contiguous. Taps are even in number for `up` and at most kMaxSnakeTaps; edges repeat
+// the first and the last row.
 inline constexpr int kMaxSnakeTaps = 64;
 struct AntiAliasedSnake {
   Tensor frequency, amplitude;  // [width]

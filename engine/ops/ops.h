@@ -1,9 +1,9 @@
 // Everything that computes. One virtual class, three backends: CPU, CUDA (later), and DryOps, which only counts.
 //
-// Laws of every op: inputs const&, output last or named inout; nothing is allocated, returned or read back on the host; work is
-// enqueued on stream(); float32 inside whatever the storage dtype (f32 or bf16), rounded once on store. "rows" means all dimensions
-// but the last. Wrong shapes are a mistake of the caller and CHECK-fail. A fused op has a body, its definition, which a backend may
-// override (fused_reference.cc); the pure virtual ones are the primitives.
+// Laws of every op: inputs const&, output last or named inout; nothing is allocated, returned or read back on the host;
+// work is enqueued on stream(); float32 inside whatever the storage dtype (f32 or bf16), rounded once on store. "rows"
+// means all dimensions but the last. Wrong shapes are a mistake of the caller and CHECK-fail. A fused op has a body,
+// its definition, which a backend may override (fused_reference.cc); the pure virtual ones are the primitives.
 #ifndef KINORA_ENGINE_OPS_OPS_H_
 #define KINORA_ENGINE_OPS_OPS_H_
 
@@ -22,23 +22,30 @@ class Ops {
   virtual bool dry() const { return false; }  // true: tensors have no memory
 
   // Packs a matrix [out, taps, in] f32 (host memory; a linear layer may give [out, in]) and an optional bias [out] f32.
-  // precision: kF32 or kBF16. ResourceExhausted if it does not fit. A dry backend ignores the data and may be given none.
+  // precision: kF32 or kBF16. ResourceExhausted if it does not fit. A dry backend ignores the data and may be given
+  // none.
   virtual absl::StatusOr<Weight> PrepareWeight(const Tensor& matrix, const Tensor* bias, DType precision) = 0;
 
   // ---- Linear algebra
-  // out[rows, w.out] (=, += or += gate ⊙) activation(x[rows, w.in] · wᵀ + bias). x and out f32 or bf16; they must not overlap.
+  // out[rows, w.out] (=, += or += gate ⊙) activation(x[rows, w.in] · wᵀ + bias). x and out f32 or bf16; they must not
+  // overlap.
   virtual void Matmul(const Tensor& x, const Weight& w, const MatmulOptions& options, Tensor out) = 0;
-  // softmax(scale · q kᵀ + bias) v without an N×N matrix. q, out: [batch·queries, heads·d]; k, v: [kv_batches·keys, kv_heads·d];
-  // d a multiple of 8. A row's result does not depend on the other rows. A query that may see no key gets zeros.
-  virtual void Attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options, Tensor out) = 0;
-  // Attention over `chunks` equal runs of `keys/chunks` keys, kept apart so that ranks may each hold some of them: k, v are this rank's keys
-  // [kv_batches·keys, …]; out: [chunks, batch·queries, heads, d + 2] f32: unnormalised sum, maximum, denominator. key_length counts these keys.
-  virtual void AttentionChunks(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options, Tensor out) = 0;
+  // softmax(scale · q kᵀ + bias) v without an N×N matrix. q, out: [batch·queries, heads·d]; k, v: [kv_batches·keys,
+  // kv_heads·d]; d a multiple of 8, at most kMaxHeadWidth; scale positive. A row's result does not depend on the other
+  // rows. A query that may see no key gets zeros.
+  virtual void Attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                         Tensor out) = 0;
+  // Attention over `chunks` equal runs of `keys/chunks` keys, kept apart so that ranks may each hold some of them: k, v
+  // are this rank's keys [kv_batches·keys, …]; out: [chunks, batch·queries, heads, d + 2] f32: unnormalised sum,
+  // maximum, denominator. key_length counts these keys.
+  virtual void AttentionChunks(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                               Tensor out) = 0;
   // Merges chunks in their order: chunks as above -> out [batch·queries, heads·d].
   virtual void MergeChunks(const Tensor& chunks, Tensor out) = 0;
 
   // ---- Norms and modulation. out may be x.
-  virtual void RmsNorm(const Tensor& x, const Tensor* weight, float eps, Activation activation, Tensor out) = 0;  // x·rsqrt(mean x² + eps)·weight
+  virtual void RmsNorm(const Tensor& x, const Tensor* weight, float eps, Activation activation,
+                       Tensor out) = 0;                                // x·rsqrt(mean x² + eps)·weight
   virtual void LayerNorm(const Tensor& x, float eps, Tensor out) = 0;  // no affine part
   // scale·(x − mean)/(max − min + eps), all three over the whole tensor; mean = Σx/(elements + eps).
   virtual void NormalizeRange(const Tensor& x, float scale, float eps, Tensor out) = 0;
@@ -46,8 +53,8 @@ class Ops {
   virtual void ModulatedRmsNorm(const Tensor& x, const ScaleShift& m, float eps, Tensor out);
   virtual void ModulatedLayerNorm(const Tensor& x, const ScaleShift& m, float eps, Tensor out);
   virtual void GatedAdd(const Tensor& y, const Gate& gate, Tensor x) = 0;  // x += gate ⊙ y
-  // x[rows, width] in place: RMS norm over each group of columns, times weight, then rotation. `sum_of_squares` [rows, width/group] f32
-  // replaces the sums when a group spans ranks (full_group columns); null: computed inside.
+  // x[rows, width] in place: RMS norm over each group of columns, times weight, then rotation. `sum_of_squares` [rows,
+  // width/group] f32 replaces the sums when a group spans ranks (full_group columns); null: computed inside.
   virtual void NormRope(Tensor x, const NormRopeParams& params, const Tensor* sum_of_squares) = 0;
   virtual void QkNormRope(Tensor q, Tensor k, const NormRopeParams& q_params, const NormRopeParams& k_params);
   virtual void SumOfSquares(const Tensor& x, Tensor out) = 0;  // x[rows, width] -> out[rows, 1] f32
@@ -58,33 +65,51 @@ class Ops {
   virtual void GeluTanhMultiply(const Tensor& gate, const Tensor& up, Tensor out) = 0;
   virtual void GateHeads(const Tensor& logits, Tensor x) = 0;  // x[rows, heads·d] *= 2·sigmoid(logits[rows, heads])
   virtual void Scale(const Tensor& x, float factor, Tensor out) = 0;
-  virtual void Affine(const Tensor& x, const Tensor& scale, const Tensor& shift, Tensor out) = 0;  // x·scale[width] + shift[width], both f32
+  virtual void Affine(const Tensor& x, const Tensor& scale, const Tensor& shift,
+                      Tensor out) = 0;  // x·scale[width] + shift[width], both f32
   virtual void Fill(float value, Tensor out) = 0;
 
   // ---- Lookups
-  virtual void GatherRows(const Tensor& table, const Tensor& ids, float factor, Tensor out) = 0;  // out[i] = table[ids[i]]·factor; ids i32
-  virtual void TimestepEmbedding(const Tensor& t, Tensor out) = 0;  // t [rows] f32 -> [rows, n] f32: cos then sin of t·10000^(−i/(n/2))
+  virtual void GatherRows(const Tensor& table, const Tensor& ids, float factor,
+                          Tensor out) = 0;  // out[i] = table[ids[i]]·factor; ids i32
+  virtual void TimestepEmbedding(const Tensor& t,
+                                 Tensor out) = 0;  // t [rows] f32 -> [rows, n] f32: cos then sin of t·10000^(−i/(n/2))
 
   // ---- Convolutions: activations are [frames, height, width, channels]; 1-D and 2-D ones have extents of 1.
   virtual void Conv(const Tensor& x, const Weight& w, const ConvOptions& options, Tensor out) = 0;
-  // Channels in the order (time, height, width, c) move to space-time: [F,H,W,s·C] -> [s_t·F − drop, s_h·H, s_w·W, C]; drop_first removes
-  // the first output frame. With `channels_outer` the order is (c, time, height, width) and the result's channels repeat
-  // cyclically until out's width is full (the residual of LTX-2.0's upsampler). Accumulate kNo or kAdd.
-  struct DepthToSpaceOptions { SpaceTime factor; bool drop_first = false; bool channels_outer = false; Accumulate accumulate = Accumulate::kNo; };
+  // Channels in the order (time, height, width, c) move to space-time: [F,H,W,s·C] -> [s_t·F − drop, s_h·H, s_w·W, C];
+  // drop_first removes the first output frame. With `channels_outer` the order is (c, time, height, width) and the
+  // result's channels repeat cyclically until out's width is full (the residual of LTX-2.0's upsampler). Accumulate kNo
+  // or kAdd.
+  struct DepthToSpaceOptions {
+    SpaceTime factor;
+    bool drop_first = false;
+    bool channels_outer = false;
+    Accumulate accumulate = Accumulate::kNo;
+  };
   virtual void DepthToSpace(const Tensor& x, const DepthToSpaceOptions& options, Tensor out) = 0;
 
-  virtual void RepeatNearest(const Tensor& x, const SpaceTime& factor, Tensor out) = 0;  // [F,H,W,C] -> [f_t·F, f_h·H, f_w·W, C]
+  virtual void RepeatNearest(const Tensor& x, const SpaceTime& factor,
+                             Tensor out) = 0;  // [F,H,W,C] -> [f_t·F, f_h·H, f_w·W, C]
 
   // ---- Sound, f32 only
   virtual void Pointwise(const Tensor& x, const PointwiseFunction& function, Tensor out) = 0;  // out may be x
-  virtual void Snake(const Tensor& x, const AntiAliasedSnake& snake, Tensor out) = 0;  // x, out: [time, width], contiguous, not overlapping
-  virtual void Magnitude(const Tensor& x, Tensor out) = 0;  // [rows, 2·n]: n real, then n imaginary parts -> [rows, n] absolute values
+  virtual void Snake(const Tensor& x, const AntiAliasedSnake& snake,
+                     Tensor out) = 0;  // x, out: [time, width], contiguous, not overlapping
+  virtual void Magnitude(const Tensor& x,
+                         Tensor out) = 0;  // [rows, 2·n]: n real, then n imaginary parts -> [rows, n] absolute values
 
   // ---- Denoising loop, all f32 and whole tensors; scalars that change every step are read from tensors.
   // x0 = z − sigma·v. z, v, x0: [passes·tokens, channels] (z: [tokens, channels]); sigma: [1] or [tokens].
   virtual void PredictX0(const Tensor& z, const Tensor& v, const Tensor& sigma, Tensor x0) = 0;
-  // out = Σ weights[p]·x0[p]; if rescale r != 0: out *= r·std(x0[cond])/std(out) + 1 − r (unbiased, sums in one fixed order).
-  struct GuidanceWeights { std::array<float, 4> weight{}; int passes = 1; int cond = 0; float rescale = 0; };
+  // out = Σ weights[p]·x0[p]; if rescale r != 0: out *= r·std(x0[cond])/std(out) + 1 − r (unbiased, sums in one fixed
+  // order).
+  struct GuidanceWeights {
+    std::array<float, 4> weight{};
+    int passes = 1;
+    int cond = 0;
+    float rescale = 0;
+  };
   virtual void CombineGuidance(const Tensor& x0, const GuidanceWeights& weights, Tensor out) = 0;
   // z += (z − x0)/sigmas[0]·(sigmas[1] − sigmas[0]); sigmas: [2] f32.
   virtual void EulerStep(const Tensor& x0, const Tensor& sigmas, Tensor z) = 0;

@@ -8,8 +8,9 @@
 
 namespace kinora {
 
-// Made by Ops::PrepareWeight only. Logically [out, taps, in] with an optional bias [out]: a linear layer has one tap, a convolution
-// one per kernel position, time-major (t, h, w). The storage layout is the backend's. Keeps its address for as long as it lives.
+// Made by Ops::PrepareWeight only. Logically [out, taps, in] with an optional bias [out]: a linear layer has one tap, a
+// convolution one per kernel position, time-major (t, h, w). The storage layout is the backend's. Keeps its address for
+// as long as it lives.
 class Weight {
  public:
   Weight() = default;

@@ -1,5 +1,7 @@
 #include "engine/tensor/buffer.h"
 
+#include <sys/mman.h>
+
 #include <cstdlib>
 #include <utility>
 
@@ -16,17 +18,43 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
   return *this;
 }
 
-Buffer::~Buffer() { std::free(data_); }
+namespace {
+
+// From this size on memory comes straight from the kernel and goes back to it when freed: between weights that stay,
+// the allocator would keep the holes that staged matrices leave. Huge pages, where there are any, save page faults
+// while loading and address translations after.
+constexpr int64_t kMappedBytes = 1 << 20;
+constexpr int64_t kAlignment = 64;
+
+// Whole cache lines, and one more, so that a vector load of the last elements stays inside.
+int64_t Padded(int64_t bytes) { return (bytes / kAlignment + 2) * kAlignment; }
+
+void* Map(int64_t bytes) {
+  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) return nullptr;
+  madvise(data, bytes, MADV_HUGEPAGE);  // a wish: what it answers changes nothing
+  return data;
+}
+
+}  // namespace
+
+Buffer::~Buffer() {
+  if (data_ == nullptr) return;
+  if (bytes_ >= kMappedBytes) {
+    munmap(data_, Padded(bytes_));
+  } else {
+    std::free(data_);
+  }
+}
 
 absl::StatusOr<Buffer> Buffer::Allocate(int64_t bytes, std::string_view what) {
   KINORA_CHECK(bytes >= 0) << bytes;
-  constexpr int64_t kAlignment = 64;
-  constexpr int64_t kMaxBytes = int64_t{1}
-                                << 46;  // beyond any address space; keeps the rounding below from overflowing
+  constexpr int64_t kMaxBytes = int64_t{1} << 46;  // beyond any address space; keeps the rounding from overflowing
   Buffer buffer;
-  if (bytes <= kMaxBytes) {
-    // Whole cache lines, and one more, so that a vector load of the last elements stays inside.
-    buffer.data_ = std::aligned_alloc(kAlignment, (bytes / kAlignment + 2) * kAlignment);
+  if (bytes >= kMappedBytes && bytes <= kMaxBytes) {
+    buffer.data_ = Map(Padded(bytes));
+  } else if (bytes < kMappedBytes) {
+    buffer.data_ = std::aligned_alloc(kAlignment, Padded(bytes));
   }
   if (buffer.data_ == nullptr)
     return absl::ResourceExhaustedError(

@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "engine/base/status_macros.h"
 #include "engine/model/config_reader.h"
 #include "tests/bench/ceilings.h"
@@ -56,14 +57,18 @@ Pair Compare(const ProductShape& shape, DType precision, int repeats, CpuOps& op
   const double flops = 2.0 * static_cast<double>(rows) * static_cast<double>(in) * static_cast<double>(out);
   const int inner = static_cast<int>(std::clamp(2e9 / flops, 1.0, 1000.0));
   const auto per_run = [inner](const Times& t) { return Times{t.wall / inner, t.processor / inner}; };
+  // Threads spin for a while after their work, OpenMP's for milliseconds: whoever runs next must not share a core with them.
+  const auto settle = [] { absl::SleepFor(absl::Milliseconds(50)); };
   std::vector<Times> ours, theirs;
   for (int i = 0; i <= repeats; ++i) {
     const Times a = Measure([&] {
       for (int j = 0; j < inner; ++j) run();
     });
+    settle();
     const Times b = Measure([&] {
       for (int j = 0; j < inner; ++j) onednn.Run();
     });
+    settle();
     if (i == 0) continue;  // the first touches the memory
     ours.push_back(per_run(a));
     theirs.push_back(per_run(b));

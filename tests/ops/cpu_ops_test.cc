@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <random>
+#include <tuple>
 
 #include "tests/testing/golden.h"
 
@@ -165,7 +166,21 @@ INSTANTIATE_TEST_SUITE_P(Cases, CpuAttention,
                                          AttentionCase{70, 600, 64, 2, 2, false, 0, 531, true},
                                          AttentionCase{400, 400, 16, 4, 2, true, 0, -1, false},
                                          AttentionCase{600, 600, 24, 2, 1, true, 37, -1, false},
-                                         AttentionCase{3, 300, 128, 1, 1, false, 0, 257, false}));
+                                         AttentionCase{3, 300, 128, 1, 1, false, 0, 257, false},
+                                         AttentionCase{1600, 30, 8, 1, 1, false, 0, -1, true},
+                                         AttentionCase{40, 500, 256, 1, 1, true, 300, -1, false}));
+
+TEST(CpuAttention, ARowsBitsDoNotDependOnTheOtherRowsOrOnThreads) {
+  for (DType dtype : {DType::kF32, DType::kBF16}) {
+    auto one = MakeOps(1), four = MakeOps(4);
+    const HostTensor q = Random(dtype, {1000, 64}, 1), k = Random(dtype, {700, 64}, 2), v = Random(dtype, {700, 64}, 3);
+    const AttentionOptions o{.heads = 2, .scale = 0.2f};
+    HostTensor all(DType::kF32, {1000, 64}), part(DType::kF32, {101, 64});
+    four->Attention(q.tensor(), k.tensor(), v.tensor(), o, all.tensor());
+    one->Attention(q.tensor().Rows(37, 138), k.tensor(), v.tensor(), o, part.tensor());
+    EXPECT_EQ(0, std::memcmp(part.f32(), all.f32() + 37 * 64, 101 * 64 * 4)) << DTypeName(dtype);
+  }
+}
 
 TEST(CpuAttention, ChunksOfKeysMergeToTheWhole) {
   auto ops = MakeOps();
@@ -176,6 +191,45 @@ TEST(CpuAttention, ChunksOfKeysMergeToTheWhole) {
   ops->AttentionChunks(q.tensor(), k.tensor(), v.tensor(), o, chunks.tensor());
   ops->MergeChunks(chunks.tensor(), merged.tensor());
   EXPECT_TRUE(Near(merged.tensor(), whole.tensor(), 1e-6));
+}
+
+// One frame of two lines, reflected along the width.
+HostTensor ReferenceLines(const Tensor& x, const Tensor& matrix, int64_t kernel, int64_t out) {
+  const int64_t width = x.dim(2), in = x.dim(3), before = kernel / 2;
+  HostTensor expected(DType::kF32, {1, 2, width, out});
+  for (int64_t at = 0; at < 2 * width; ++at) {
+    for (int64_t o = 0; o < out; ++o) {
+      double sum = 0;
+      for (int64_t tap = 0; tap < kernel; ++tap) {
+        int64_t column = std::abs(at % width - before + tap);
+        if (column >= width) column = 2 * (width - 1) - column;
+        const int64_t pixel = at / width * width + column;
+        for (int64_t i = 0; i < in; ++i) sum += At(x, pixel, i) * At(matrix, o * kernel + tap, i);
+      }
+      expected.f32()[at * out + o] = static_cast<float>(sum);
+    }
+  }
+  return expected;
+}
+
+TEST(CpuConv, TapsThatShareTheirPixelsEqualTheDefinition) {
+  auto ops = MakeOps(3);
+  const int64_t out = 35;
+  for (const auto& [width, kernel, in] : {std::tuple<int64_t, int, int64_t>{6, 3, 11}, {13, 2, 700}, {29, 5, 40}, {64, 3, 64}}) {
+    for (DType dtype : {DType::kF32, DType::kBF16}) {
+      const float scale = 1.0f / std::sqrt(static_cast<float>(kernel * in));
+      const HostTensor x = Random(dtype, {1, 2, width, in}, 1), rounded = Random(dtype, {out, kernel, in}, 2, scale);
+      HostTensor matrix(DType::kF32, {out, kernel, in}), y(DType::kF32, {1, 2, width, out});
+      for (int64_t i = 0; i < out * kernel * in; ++i) {
+        matrix.f32()[i] = static_cast<float>(At(rounded.tensor(), i / in, i % in));
+      }
+      const Weight w = *ops->PrepareWeight(matrix.tensor(), nullptr, dtype);
+      const ConvAxis axis{.kernel = kernel, .before = kernel / 2, .after = (kernel - 1) / 2, .padding = Padding::kReflect};
+      ops->Conv(x.tensor(), w, {.width = axis}, y.tensor());
+      const HostTensor expected = ReferenceLines(x.tensor(), matrix.tensor(), kernel, out);
+      EXPECT_TRUE(Near(y.tensor(), expected.tensor(), 1e-6)) << DTypeName(dtype) << " width " << width;
+    }
+  }
 }
 
 TEST(CpuConv, EqualsTheDefinitionForEveryPadding) {

@@ -1,5 +1,6 @@
-// The inner loops of the CPU backend, compiled once per instruction set and chosen at start. Raw pointers and sizes only: nothing here
-// may use inline code of other headers, or the linker could pick a copy compiled for another machine.
+// The inner loops of the CPU backend, compiled once per instruction set and chosen at start. Raw pointers and sizes
+// only: nothing here may use inline code of other headers, or the linker could pick a copy compiled for another
+// machine.
 #ifndef KINORA_ENGINE_OPS_CPU_KERNELS_H_
 #define KINORA_ENGINE_OPS_CPU_KERNELS_H_
 
@@ -51,7 +52,7 @@ struct NormRopeArgs {
   const float* sum_of_squares{};  // [rows, width / group] or null
   float eps{};
   const float *cos{}, *sin{};  // null: no rotation
-  int64_t rope_width{};      // columns of the table: width / 2, or head_width / 2 shared by all heads
+  int64_t rope_width{};        // columns of the table: width / 2, or head_width / 2 shared by all heads
   int64_t rope_tokens{};
 };
 
@@ -60,9 +61,9 @@ struct ElementwiseArgs {
   Elementwise op{};
   RowsView a{}, b{}, out{};  // b: the second operand, or [rows, heads] logits of kGateHeads
   int64_t width{};
-  float factor{};         // kScale
+  float factor{};                  // kScale
   const float *scale{}, *shift{};  // kAffine, [width]
-  int64_t head_width{};   // kGateHeads
+  int64_t head_width{};            // kGateHeads
 };
 
 // What happens to a finished row of sums. Columns [0, width) of c go to columns [0, width) of out.
@@ -80,20 +81,44 @@ struct EpilogueArgs {
   int64_t rows{}, width{};
 };
 
-// The running softmax of one panel of queries against one block of keys. Columns are queries, of which `queries` are computed.
+// The running softmax of one panel of queries against one block of keys. Columns are queries, of which `queries` are
+// computed.
 struct SoftmaxArgs {
-  float* s{};    // [keys, panel_columns]: logits in; out: weights exp2(…), a panel for `multiply`, bf16 pairs of keys if `type` says so
+  float* s{};  // [keys, panel_columns]: logits in; out: weights exp2(…), a panel for `multiply`, bf16 pairs of keys if
+               // `type` says so
   Type type{};
   int64_t keys{}, queries{};
   float scale{};        // of the logits, positive
   const float* bias{};  // [queries, bias_stride] or null
   int64_t bias_stride{};
   const int32_t* first_key{};  // [panel_columns]: keys before it and
-  const int32_t* last_key{};   // from it on are ignored (relative to this block; last_key is one past the end); both null: all count
+  const int32_t* last_key{};   // from it on are ignored (relative to this block; last_key is one past the end); both
+                               // null: all count
   float* maximum{};            // [panel_columns] running
   float* denominator{};        // [panel_columns] running
   float* sums{};               // [width, panel_columns] running, rescaled where the maximum grows; null: none yet
   int64_t width{};
+};
+
+// A run of depth in units of 32 bits (a float, or a pair of bf16): where it begins in a tile and how deep in a panel.
+struct DepthRun {
+  int64_t a{}, b{}, units{};
+};
+
+// Products of tiles that several taps share: a tap's rows are the same tile from another lane on.
+struct TapsArgs {
+  const void* tiles{};  // pack_lanes made them
+  int64_t tile_bytes{}, tile_count{};
+  const int64_t* tile_rows{};  // [tile_count] results of each, at most Kernels::tile_rows
+  const DepthRun* runs{};
+  int64_t run_count{};
+  const void* panels{};
+  int64_t panel_stride{};
+  Type type{};
+  int64_t columns{};
+  float* c{};  // [sum of tile_rows, columns]
+  int64_t c_stride{};
+  bool first{};  // c = instead of c +=
 };
 
 // See PointwiseFunction in op_params.h; the two that need the C library's functions are not here.
@@ -110,20 +135,27 @@ struct SnakeArgs {  // contiguous f32 [rows, width]
 inline constexpr int kMaxSnakeTaps = 64;
 
 struct Kernels {
-  const char* name;
   int panel_columns;  // of packed weights
   int tile_rows;      // of packed activations
+  int lanes;          // of a vector: rows of a tile that taps share
 
-  // Activations, m rows from k_begin on, `length` elements each, into tiles [m / tile_rows][capacity][tile_rows] at offset k. For bf16,
-  // pairs of k lie together: [capacity / 2][tile_rows][2]. k and capacity are even; an odd length is filled up with a zero.
-  void (*pack_rows)(const void* const* rows, Type from, int64_t m, int64_t k_begin, int64_t length, int64_t k, int64_t capacity,
-                    Type to, void* out);
+  // Activations, m rows from k_begin on, `length` elements each, into tiles [m / tile_rows][capacity][tile_rows] at
+  // offset k. For bf16, pairs of k lie together: [capacity / 2][tile_rows][2]. k and capacity are even; an odd length
+  // is filled up with a zero.
+  void (*pack_rows)(const void* const* rows, Type from, int64_t m, int64_t k_begin, int64_t length, int64_t k,
+                    int64_t capacity, Type to, void* out);
   // c[m, columns] (= or +=) packed rows · packed panels, `k` long; panels lie panel_stride bytes apart.
-  void (*multiply)(const void* a, int64_t capacity, const void* panels, int64_t panel_stride, Type type, int64_t m, int64_t k,
-                   int64_t columns, float* c, int64_t c_stride, bool first);
+  void (*multiply)(const void* a, int64_t capacity, const void* panels, int64_t panel_stride, Type type, int64_t m,
+                   int64_t k, int64_t columns, float* c, int64_t c_stride, bool first);
+  // Up to `lanes` rows as one tile of `lanes` rows: [length in units][lanes]. Missing rows and odd lengths are filled
+  // up with zeros.
+  void (*pack_lanes)(const void* const* rows, int64_t row_count, Type from, int64_t k_begin, int64_t length, Type to,
+                     void* out);
+  void (*multiply_taps)(const TapsArgs& args);
   // Packs [count, width] as panels whose columns are the rows, with zeros up to a whole panel.
   void (*pack_columns)(const RowsView& rows, int64_t count, int64_t width, Type to, void* out);
-  // Packs the columns of [count, width] as the rows of tiles, `count` long, as pack_rows would pack its transpose with an even capacity.
+  // Packs the columns of [count, width] as the rows of tiles, `count` long, as pack_rows would pack its transpose with
+  // an even capacity.
   void (*pack_values)(const RowsView& values, int64_t count, int64_t width, Type to, void* out);
   void (*softmax)(const SoftmaxArgs& args);
   // Row q of out = column q of panel [width, panel_columns] times factor[q], for q < rows <= panel_columns.
@@ -135,14 +167,14 @@ struct Kernels {
   void (*norm_rope)(const NormRopeArgs& args, int64_t row_begin, int64_t row_end);
   void (*elementwise)(const ElementwiseArgs& args, int64_t row_begin, int64_t row_end);
   void (*sum_of_squares)(const RowsView& x, int64_t width, int64_t row_begin, int64_t row_end, float* out);
-  void (*pointwise)(const RowsView& x, const RowsView& out, int64_t width, Curve curve, float a, float b, int64_t row_begin,
-                    int64_t row_end);
+  void (*pointwise)(const RowsView& x, const RowsView& out, int64_t width, Curve curve, float a, float b,
+                    int64_t row_begin, int64_t row_end);
   void (*snake)(const SnakeArgs& args, int64_t row_begin, int64_t row_end);
 };
 
 inline constexpr int64_t kMaxRowWidth = 1 << 14;  // elements of a row that a kernel keeps in float32 at once
 
-inline constexpr float kNoLogit = -3.0e38f;           // below any logit that counts: the maximum of a query that has seen no key
+inline constexpr float kNoLogit = -3.0e38f;  // below any logit that counts: the maximum of a query that has seen no key
 
 // The widest set this machine has.
 const Kernels& SelectKernels();

@@ -21,10 +21,12 @@ inline float Apply(float x, F f) {
   return f(Splat(x))[0];
 }
 
+// clang-format off: each uses what stands before it
 #include "engine/ops/cpu/kernels_matmul.inc"
 #include "engine/ops/cpu/kernels_rows.inc"
 #include "engine/ops/cpu/kernels_attention.inc"
 #include "engine/ops/cpu/kernels_audio.inc"
+// clang-format on
 
 }  // namespace
 
@@ -32,11 +34,13 @@ namespace KINORA_ISA {
 
 extern const Kernels kKernels;
 const Kernels kKernels = {
-    .name = KINORA_ISA_NAME,
     .panel_columns = kPanelColumns,
     .tile_rows = kTileRows,
+    .lanes = kLanes,
     .pack_rows = PackRows,
     .multiply = Multiply,
+    .pack_lanes = PackLanes,
+    .multiply_taps = MultiplyTaps,
     .pack_columns = PackColumns,
     .pack_values = PackValues,
     .softmax = Softmax,

@@ -87,8 +87,8 @@ inline void StoreBf16(Vec v, uint16_t* p) {
 inline UVec PackPairs(Vec low, Vec high) {
 #if defined(__AVX512BF16__)
   const __m512i apart = (__m512i)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low);
-  const __m512i together = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4,
-                                            19, 3, 18, 2, 17, 1, 16, 0);
+  const __m512i together = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                                            21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
   return (UVec)_mm512_permutexvar_epi16(together, apart);
 #else
   return RoundToBf16(low) | RoundToBf16(high) << 16;
@@ -162,7 +162,8 @@ inline Vec Exp2(Vec x) {
   p = p * r + 6.93151295e-1f;
   p = p * r + 1.0f;
 #if defined(__AVX512BF16__)
-  return (Vec)_mm512_maskz_scalef_ps(0xffff, (__m512)p, (__m512)x);  // p·2^floor(x); unmasked, GCC 12 warns in its own header
+  return (Vec)_mm512_maskz_scalef_ps(0xffff, (__m512)p,
+                                     (__m512)x);  // p·2^floor(x); unmasked, GCC 12 warns in its own header
 #else
   const IVec exponent = (__builtin_convertvector(n, IVec) + 127) << 23;
   Vec scale;

@@ -58,6 +58,11 @@ def anonymous(status: Path = Path("/proc/self/status")) -> int:
     return int(line.split()[1]) * 1024
 
 
+def settle() -> None:
+    """OpenMP's threads spin for milliseconds after their work: whoever runs next must not share a core with them."""
+    time.sleep(0.05)
+
+
 def timed(run) -> tuple[float, float]:
     """(wall, processor) seconds of one call."""
     wall, processor = time.perf_counter(), time.process_time()

@@ -142,7 +142,12 @@ def compare(
     theirs = run()
     line = {"gflop": ours.gflop, "difference": difference(ours.outputs(folder / "outputs.safetensors"), theirs)}
     del theirs
-    times = [(ours.run(), machine.timed(run)) for _ in range(runs)]
+    times = []
+    for _ in range(runs):
+        machine.settle()
+        mine = ours.run()
+        machine.settle()
+        times.append((mine, machine.timed(run)))
     for side, name in enumerate(("ours", "diffusers")):
         line[name] = machine.median(t[side][0] for t in times)
         line[name + "_processor"] = machine.median(t[side][1] for t in times)
