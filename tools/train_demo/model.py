@@ -28,7 +28,7 @@ GEMMA = configs.GEMMA | {
 _TRANSFORMER = {
     "in_channels": LATENT_CHANNELS,
     "out_channels": LATENT_CHANNELS,
-    "num_layers": 5,
+    "num_layers": 4,
     "num_attention_heads": 4,
     "attention_head_dim": 48,
     "cross_attention_dim": 192,

@@ -12,7 +12,7 @@ import text
 import training
 from world import grammar, scene
 
-STEPS, BATCH, RATE = 2500, 64, 1.5e-3
+STEPS, BATCH, RATE = 1000, 64, 1.5e-3
 UNSAID = "unsaid"
 _THING = {
     "shape": scene.SHAPES,

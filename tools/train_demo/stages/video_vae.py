@@ -1,7 +1,7 @@
-"""Video VAE: reconstructs clips of the world, and of its shapes in any colour.
+"""Video VAE: reconstructs clips of the world.
 
-Most steps take 64x64 clips (whole scenes, and windows of 128x128 scenes), every fourth a few whole 128x128 ones: only
-they show the convolutions positions that no border reaches. When it is trained, its latent statistics are taken.
+Most steps take short 64x64 clips full of edges and colours; every eighth a few whole 128x128 scenes, which alone show the
+convolutions positions that no border reaches. When it is trained, its latent statistics are taken.
 """
 
 import random
@@ -13,7 +13,7 @@ import model
 import training
 from world import picture, scene
 
-STEPS, BATCH, RATE = 5000, 8, 1.5e-3
+STEPS, BATCH, RATE = 6000, 12, 2e-3
 KL_WEIGHT = 1e-5
 FIRST_LOG_VARIANCE = -6.0
 EDGE_WEIGHT = 1.0
@@ -46,24 +46,55 @@ def initialise(vae: torch.nn.Module) -> None:
         vae.encoder.conv_out.conv.bias[-1] = FIRST_LOG_VARIANCE
 
 
-def clips(seed: int, batch: int, side: int, device: str, any_colour: float = 0.35) -> torch.Tensor:
-    """[batch, 3, FRAMES, side, side] in [-1, 1]; half of the clips smaller than the model's size are windows of it."""
+def _zoom(tracks: torch.Tensor, i: int, scale: float, rng: random.Random) -> None:
+    """Makes clip i a window of 1/scale of the picture, which holds the first thing in the middle of the clip."""
+    for axis in range(2):
+        middle = float(tracks[i, 0, axis, tracks.shape[-1] // 2])
+        start = min(max(middle - rng.uniform(0.2, 0.8) / scale, 0.0), 1 - 1 / scale)
+        tracks[i, :, axis] = (tracks[i, :, axis] - start) * scale
+    tracks[i, :, 2] *= scale
+
+
+def clips(
+    seed: int, batch: int, side: int, frames: int, device: str, *, zoom: float = 1.0, any_colour: float = 0.0
+) -> torch.Tensor:
+    """[batch, 3, frames, side, side] in [-1, 1]: windows of `frames` frames of scenes of the model's length.
+
+    zoom: every clip shows 1/zoom of the picture. any_colour: share of clips in colours that no word names.
+    """
     rng = random.Random(seed)
     scenes = [scene.sample(rng) for _ in range(batch)]
-    background, shapes, colours, tracks = picture.tensors(scenes, model.FRAMES, device)
+    background, shapes, colours, tracks = picture.tensors(scenes, model.FRAMES)
+    first = [rng.randint(0, model.FRAMES - frames) for _ in range(batch)]
+    tracks = torch.stack([t[..., f : f + frames] for t, f in zip(tracks, first)])
     for i in range(batch):
         if rng.random() < any_colour:
             background[i] = torch.tensor([rng.uniform(-1, 1) for _ in range(3)])
             colours[i] = torch.tensor([rng.uniform(-1, 1) for _ in range(3 * colours.shape[1])]).view(-1, 3)
-        if side < model.SIDE and rng.random() < 0.5:
-            scale = model.SIDE / side
-            # The window holds the first thing's place in the middle of the clip.
-            for axis in range(2):
-                middle = float(tracks[i, 0, axis, model.FRAMES // 2])
-                start = min(max(middle - rng.uniform(0.2, 0.8) / scale, 0.0), 1 - 1 / scale)
-                tracks[i, :, axis] = (tracks[i, :, axis] - start) * scale
-            tracks[i, :, 2] *= scale
-    return picture.draw(background, shapes, colours, tracks, side)
+        if zoom > 1:
+            _zoom(tracks, i, zoom, rng)
+    return picture.draw(*(t.to(device) for t in (background, shapes, colours, tracks)), side)
+
+
+def mosaics(seed: int, batch: int, tile: int, frames: int, device: str) -> torch.Tensor:
+    """[batch, 3, frames, 2 tile, 2 tile]: four windows side by side, four times the colours and edges of a clip."""
+    parts = clips(seed, 4 * batch, tile, frames, device, zoom=model.SIDE / tile, any_colour=0.1)
+    a, b, c, d = parts.chunk(4)
+    return torch.cat([torch.cat([a, b], 4), torch.cat([c, d], 4)], 3)
+
+
+def training_clips(seed: int, step: int, batch: int, device: str) -> torch.Tensor:
+    """Of eight steps four take mosaics, two windows, one whole small scenes, one whole scenes of the model's size."""
+    whole, half = model.SIDE, model.SIDE // 2
+    match step % 8:
+        case 7:
+            return clips(seed, max(1, batch // 6), whole, model.FRAMES, device)
+        case 3:
+            return clips(seed, batch // 2, half, model.FRAMES, device)
+        case 1 | 5:
+            return clips(seed, batch, half, 9, device, zoom=2, any_colour=0.1)
+        case _:
+            return mosaics(seed, batch, model.SIDE // 4, 9, device)
 
 
 def edges(x: torch.Tensor) -> list[torch.Tensor]:
@@ -99,7 +130,9 @@ def latents(vae: torch.nn.Module, clip: torch.Tensor, sample: bool = False) -> t
 def take_statistics(vae: torch.nn.Module, options: training.Options, count: int = 256) -> None:
     """Mean and standard deviation of every latent channel over scenes of the world."""
     device = options.device
-    parts = [latents(vae, clips(training.fold_in(7, i), 4, model.SIDE, device, 0.0)) for i in range(count // 4)]
+    parts = [
+        latents(vae, clips(training.fold_in(7, i), 4, model.SIDE, model.FRAMES, device)) for i in range(count // 4)
+    ]
     values = torch.cat(parts).transpose(0, 1).flatten(1)
     vae.latents_mean.copy_(values.mean(1))
     vae.latents_std.copy_(values.std(1))
@@ -115,13 +148,7 @@ def train(options: training.Options) -> None:
 
     def loss(step: int):
         torch.manual_seed(training.fold_in(options.seed, step))
-        whole = step % 4 == 3
-        target = clips(
-            training.fold_in(options.seed, step),
-            max(1, batch // 4) if whole else batch,
-            model.SIDE if whole else model.SIDE // 2,
-            options.device,
-        )
+        target = training_clips(training.fold_in(options.seed, step), step, batch, options.device)
         with training.autocast(options.device):
             distribution = vae.encode(target).latent_dist
             output = vae.decode(distribution.sample()).sample.float()
@@ -130,7 +157,7 @@ def train(options: training.Options) -> None:
         return rebuilt + KL_WEIGHT * kl, {"loss": float(rebuilt.detach()), "kl": float(kl.detach())}
 
     def oracle(averaged: torch.nn.Module) -> dict[str, float]:
-        target = clips(99, 8, model.SIDE, options.device, 0.0)
+        target = clips(99, 8, model.SIDE, model.FRAMES, options.device)
         with training.autocast(options.device):
             output = averaged.decode(latents(averaged, target)).sample.float()
         return {"psnr": psnr(output, target)}

@@ -1,0 +1,105 @@
+"""Connectors and transformer: flow matching on cached latents of scenes, each with a new prompt every time it is seen.
+
+Scenes of the model's size and of half of it (the first stage of a two-stage render). A tenth of the prompts are empty or
+the negative prompt, for classifier-free guidance; now and then the modalities are kept apart, for modality guidance.
+"""
+
+import random
+
+import torch
+
+import flow
+import model
+import text
+import training
+from stages import audio_vae, video_vae
+from world import grammar, picture, scene
+
+STEPS, BATCH, RATE = 9000, 32, 1.5e-3
+SCENES = {model.SIDE: 16_000, model.SIDE // 2: 16_000}  # how many latents of each size are kept
+HALF_SHARE = 0.2  # of the steps, at half the size
+NO_PROMPT = 0.1
+ISOLATED = 0.04
+AUDIO_WEIGHT = 0.5
+
+
+def scenes(side: int, first: int, count: int) -> list[scene.Scene]:
+    """The training scenes of a size, by index."""
+    return [scene.sample(random.Random(training.fold_in(side, i))) for i in range(first, first + count)]
+
+
+@torch.no_grad()
+def latents(options: training.Options, side: int) -> flow.Pair:
+    """Normalised packed latents of SCENES[side] scenes, bfloat16; made once, in pieces that survive a stop."""
+    file = options.work / f"latents_{side}.pt"
+    count, piece = SCENES[side], 32
+    kept: dict = torch.load(file, weights_only=True) if file.exists() else {"video": [], "audio": []}
+    done = sum(len(v) for v in kept["video"])
+    if done < count:
+        video = training.load_averaged(options.work, "video_vae", model.video_vae(), options.device)
+        audio = training.load_averaged(options.work, "audio_vae", model.audio_vae(), options.device)
+        for first in range(done, count, piece):
+            some = scenes(side, first, piece)
+            z = video_vae.latents(video, picture.render(some, side, model.FRAMES, options.device))
+            z = (z - video.latents_mean.view(-1, 1, 1, 1)) / video.latents_std.view(-1, 1, 1, 1)
+            kept["video"].append(z.flatten(2).transpose(1, 2).bfloat16().cpu())
+            y = audio_vae.scene_latents(audio, some, options.device)
+            kept["audio"].append(((y - audio.latents_mean) / audio.latents_std).bfloat16().cpu())
+            if (first // piece) % 50 == 49 or first + piece >= count:
+                torch.save(kept, file.with_suffix(".part"))
+                file.with_suffix(".part").replace(file)
+                print(f"latents of {side}: {first + piece} of {count}", flush=True)
+    return flow.Pair(torch.cat(kept["video"]), torch.cat(kept["audio"]))
+
+
+def sigmas(count: int, generator: torch.Generator) -> torch.Tensor:
+    """Mostly logit-normal around 0.6, where shapes are decided; a part uniform."""
+    normal = torch.sigmoid(torch.randn(count, generator=generator) * 1.1 + 0.4)
+    uniform = torch.rand(count, generator=generator)
+    return torch.where(torch.rand(count, generator=generator) < 0.2, uniform, normal).clamp(1e-3, 1)
+
+
+def encoder(options: training.Options) -> text.Encoder:
+    """The trained text encoder, frozen."""
+    from stages.text_encoder import Student
+
+    student = training.load_averaged(options.work, "text_encoder", Student(), options.device)
+    return text.Encoder(options.work / "gemma", student.gemma, options.device)
+
+
+def train(options: training.Options) -> None:
+    torch.manual_seed(options.seed)
+    encode = encoder(options)
+    data = {side: latents(options, side) for side in SCENES}
+    shown = {side: scenes(side, 0, len(data[side].video)) for side in SCENES}
+    denoiser = flow.Denoiser().to(options.device).train()
+    run = training.Run("transformer", options, denoiser, steps=STEPS, rate=RATE, average=0.9995, weight_decay=0.01)
+    batch = options.batch or BATCH
+
+    def loss(step: int):
+        rng = random.Random(training.fold_in(options.seed, step))
+        generator = torch.Generator().manual_seed(training.fold_in(options.seed, step))
+        side = model.SIDE // 2 if rng.random() < HALF_SHARE else model.SIDE
+        rows = [rng.randrange(len(shown[side])) for _ in range(batch)]
+        prompts = [
+            rng.choice(("", text.NEGATIVE_PROMPT))
+            if rng.random() < NO_PROMPT
+            else grammar.describe(shown[side][i], rng).prompt
+            for i in rows
+        ]
+        x0 = data[side].map(lambda t: t[rows].float())
+        noise = x0.map(lambda t: torch.randn(t.shape, generator=generator))
+        x0, noise = (p.map(lambda t: t.to(options.device)) for p in (x0, noise))
+        sigma = sigmas(batch, generator).to(options.device)
+        apart = rng.random() < ISOLATED
+        with training.autocast(options.device):
+            contexts = denoiser.contexts(*encode(prompts))
+            v = denoiser.velocity(
+                flow.blend(x0, noise, sigma), contexts, sigma, side, model.FRAMES, isolate_modalities=apart
+            )
+        error = v.zip(noise.zip(x0, torch.sub), lambda a, b: (a - b).square().mean())
+        records = {"video": float(error.video.detach()), "audio": float(error.audio.detach())}
+        return error.video + AUDIO_WEIGHT * error.audio, records
+
+    run.train(loss)
+    run.save()

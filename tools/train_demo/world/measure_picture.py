@@ -1,0 +1,178 @@
+"""What a clip shows, read from its pixels by classical means: colours, shapes, places and motion. Needs only numpy."""
+
+import dataclasses
+
+import numpy as np
+
+from world.scene import BACKGROUNDS, COLOURS, PLACES, SHAPES, SIZES
+
+CONTRAST = 42.0  # RGB distance from the background at which a pixel belongs to a thing
+SMALLEST = 0.0012  # share of the picture that counts as a thing
+
+# Share of the circle around its centre that a shape fills, and of its convex hull; area in squared radii of scene.SIZES.
+FILL = {"circle": 1.0, "square": 0.64, "triangle": 0.41}
+STAR_SOLIDITY = 0.76
+AREA = {"circle": 3.14, "square": 2.89, "triangle": 1.72, "star": 1.76}
+SYMMETRY = {"square": 4, "triangle": 3, "star": 5}
+
+
+@dataclasses.dataclass
+class Seen:
+    """One thing over the clip. Positions are fractions of the picture."""
+
+    shape: str
+    colour: str
+    size: str
+    motion: str
+    place: str
+    track: np.ndarray  # [frames, 2] x and y; nan where it is not there
+
+
+@dataclasses.dataclass
+class Picture:
+    background: str
+    things: list[Seen]  # from left to right or top to bottom, whichever separates them; largest first if one is asked
+
+
+def nearest(colour: np.ndarray, palette: dict[str, tuple[int, int, int]]) -> str:
+    return min(palette, key=lambda name: float(np.sum((colour - np.array(palette[name])) ** 2)))
+
+
+def _components(mask: np.ndarray) -> list[np.ndarray]:
+    """Coordinates [n, 2] (y, x) of the 4-connected parts of a mask, the largest first."""
+    labels = np.where(mask, np.arange(1, mask.size + 1).reshape(mask.shape), 0)
+    while True:  # every pixel takes the largest label around it until nothing changes
+        spread = labels.copy()
+        for axis in (0, 1):
+            for shift in (1, -1):
+                moved = np.roll(labels, shift, axis)
+                edge = [slice(None)] * 2
+                edge[axis] = 0 if shift == 1 else -1
+                moved[tuple(edge)] = 0
+                spread = np.maximum(spread, moved)
+        spread = np.where(mask, spread, 0)
+        # Jump to the label of the pixel that a label names: parts are done in few rounds.
+        flat = np.concatenate([[0], spread.ravel()])
+        spread = np.where(mask, flat[flat[spread]], 0)
+        if np.array_equal(spread, labels):
+            break
+        labels = spread
+    values, counts = np.unique(labels[labels > 0], return_counts=True)
+    return [np.argwhere(labels == v) for v in values[np.argsort(-counts)]]
+
+
+def _hull_area(points: np.ndarray) -> float:
+    """Area of the convex hull of pixels, each a unit square."""
+    corners = np.unique(np.concatenate([points + d for d in ((0, 0), (0, 1), (1, 0), (1, 1))]), axis=0)
+    corners = corners[np.lexsort((corners[:, 1], corners[:, 0]))].astype(float)
+
+    def half(sequence):
+        chain: list[np.ndarray] = []
+        for p in sequence:
+            while len(chain) > 1:
+                (ay, ax), (by, bx) = chain[-1] - chain[-2], p - chain[-2]
+                if ay * bx - ax * by > 0:
+                    break
+                chain.pop()
+            chain.append(p)
+        return chain[:-1]
+
+    ring = np.array(half(corners) + half(corners[::-1]))
+    y, x = ring[:, 0], ring[:, 1]
+    return 0.5 * abs(float(np.dot(x, np.roll(y, 1)) - np.dot(y, np.roll(x, 1))))
+
+
+def _shape(parts: list[np.ndarray]) -> str:
+    fills, solidities = [], []
+    for points in parts:
+        centre = points.mean(0)
+        farthest = np.sqrt(np.percentile(((points - centre) ** 2).sum(1), 99.5)) + 0.5
+        fills.append(len(points) / (np.pi * farthest**2))
+        solidities.append(len(points) / _hull_area(points))
+    if np.median(solidities) < STAR_SOLIDITY:
+        return "star"
+    fill = float(np.median(fills))
+    return min(FILL, key=lambda shape: abs(FILL[shape] - fill))
+
+
+def _angles(parts: list[np.ndarray], symmetry: int) -> np.ndarray:
+    """Orientation in each part, radians, unwrapped over the shape's symmetry."""
+    angles = []
+    for points in parts:
+        d = points - points.mean(0)
+        z = d[:, 1] + 1j * d[:, 0]
+        angles.append(np.angle(np.sum(z**symmetry)))
+    return np.unwrap(np.array(angles)) / symmetry
+
+
+def _motion(track: np.ndarray, areas: np.ndarray, parts: list[np.ndarray], shape: str) -> str:
+    there = ~np.isnan(track[:, 0])
+    frames = len(track)
+    if there[: frames // 3].mean() < 0.4 and there[-frames // 3 :].mean() > 0.6:
+        return "appear"
+    path, area = track[there], areas[there]
+    quarter = max(1, len(path) // 5)
+    change = np.sqrt(area[-quarter:].mean() / area[:quarter].mean())
+    way = np.ptp(path, axis=0)
+    axis = int(np.argmax(way))
+    if way[axis] > 0.09:
+        net = path[-quarter:, axis].mean() - path[:quarter, axis].mean()
+        if abs(net) > 0.5 * way[axis]:
+            return (("left", "right"), ("up", "down"))[axis][int(net > 0)]
+        return ("bounce across", "bounce up")[axis]
+    if change > 1.35:
+        return "grow"
+    if change < 1 / 1.35:
+        return "shrink"
+    if shape in SYMMETRY and abs(np.ptp(_angles(parts, SYMMETRY[shape]))) > 0.45:
+        return "spin"
+    return "still"
+
+
+def _one(video: np.ndarray, chosen: list[np.ndarray | None]) -> Seen:
+    frames, height, width, _ = video.shape
+    track, areas = np.full((frames, 2), np.nan), np.zeros(frames)
+    colours, parts = [], []
+    for f, points in enumerate(chosen):
+        if points is None:
+            continue
+        y, x = points.mean(0) + 0.5
+        track[f], areas[f] = (x / width, y / height), len(points) / (height * width)
+        colours.append(np.median(video[f][points[:, 0], points[:, 1]], axis=0))
+        parts.append(points)
+    largest = sorted(parts, key=len)[len(parts) // 2 :]
+    shape = _shape(largest)
+    middle = np.nanmean(track, axis=0)
+    radius = np.sqrt(np.median(areas[areas > 0]) / AREA[shape])
+    return Seen(
+        shape=shape,
+        colour=nearest(np.median(colours, axis=0), COLOURS),
+        size=min(SIZES, key=lambda s: abs(SIZES[s] - radius)),
+        motion=_motion(track, areas, parts, shape),
+        place=min(PLACES, key=lambda p: float(np.sum((middle - np.array(PLACES[p])) ** 2))),
+        track=track,
+    )
+
+
+def measure(video: np.ndarray, things: int = 1) -> Picture:
+    """video [frames, height, width, 3] uint8; things: how many to look for (1 or 2)."""
+    video = video.astype(np.float32)
+    frames, height, width, _ = video.shape
+    border = np.concatenate([video[:, :3].reshape(-1, 3), video[:, -3:].reshape(-1, 3), video[:, :, :3].reshape(-1, 3)])
+    background = np.median(border, axis=0)
+    found = []
+    for frame in video:
+        mask = np.sqrt(((frame - background) ** 2).sum(-1)) > CONTRAST
+        found.append([p for p in _components(mask) if len(p) >= SMALLEST * height * width][:things])
+    rows: list[list[np.ndarray | None]]
+    if things == 1:
+        rows = [[p[0] if p else None for p in found]]
+    else:
+        both = [np.array([q.mean(0) for q in p]) for p in found if len(p) == 2]
+        axis = int(np.argmax(np.mean([abs(c[0] - c[1]) for c in both], axis=0))) if both else 1
+        line = float(np.median([c.mean(0)[axis] for c in both])) if both else (height, width)[axis] / 2
+        rows = []
+        for side in (-1, 1):
+            rows.append([next((q for q in p if (q.mean(0)[axis] - line) * side > 0), None) for p in found])
+    seen = [_one(video, row) for row in rows if sum(p is not None for p in row) >= max(2, frames // 4)]
+    return Picture(nearest(background, BACKGROUNDS), seen)
