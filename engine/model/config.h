@@ -125,6 +125,27 @@ struct SchedulerConfig {
   friend bool operator==(const SchedulerConfig&, const SchedulerConfig&) = default;
 };
 
+// Guidance of one modality that a model recommends: the terms of LTX2_SPEC 5.4.
+struct GuidanceConfig {
+  double cfg_scale = 3.0;
+  double stg_scale = 1.0;
+  double modality_scale = 3.0;
+  double rescale = 0.7;
+  friend bool operator==(const GuidanceConfig&, const GuidanceConfig&) = default;
+};
+
+// What a request gets where it is silent. The released files say nothing and get these values, which are those of their
+// pipelines; another model says its own in the metadata's section `generation`, in the words of the reference pipeline.
+struct GenerationConfig {
+  int64_t width = 768, height = 512, num_frames = 121;
+  double frame_rate = 24.0;
+  int64_t num_inference_steps = 0;             // 0: the family's
+  std::optional<std::string> negative_prompt;  // absent: the released pipelines' list
+  GuidanceConfig video;
+  GuidanceConfig audio{.cfg_scale = 7.0};
+  friend bool operator==(const GenerationConfig&, const GenerationConfig&) = default;
+};
+
 struct ModelConfig {
   std::string family;   // "ltx-2.0" or "ltx-2.3"
   std::string version;  // model_version as the file says it; empty in a diffusers folder
@@ -135,6 +156,7 @@ struct ModelConfig {
   VocoderConfig vocoder;
   std::optional<GemmaConfig> gemma;  // absent: no text encoder was given
   SchedulerConfig scheduler;
+  GenerationConfig generation;
   friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };
 

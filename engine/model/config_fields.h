@@ -31,6 +31,8 @@ inline constexpr int64_t kMaxLayers = 1024;
 inline constexpr int64_t kMaxHeads = 1024;
 inline constexpr int64_t kMaxHeadDim = 256;    // the largest head that attention keeps in its workspace; Gemma has it
 inline constexpr int64_t kMaxWidth = 1 << 14;  // the widest row that kernels keep in float32 at once
+inline constexpr int64_t kMaxSide = 1 << 14;   // pixels, and frames
+inline constexpr int64_t kMaxSteps = 999;
 inline constexpr int64_t kMaxSampleRate = 1 << 20;
 
 struct Range {  // both ends are allowed
@@ -44,6 +46,9 @@ inline constexpr Range kMaxPosition{1.0, 1e6};     // s, pixels or rows; Describ
 inline constexpr Range kShift{-10.0, 10.0};        // exponents of the schedule
 inline constexpr Range kScale{1e-3, 1e6};          // a divisor of logits or frequencies
 inline constexpr Range kSlope{0.0, 1.0};           // of a leaky ReLU
+inline constexpr Range kGuidance{-100.0, 100.0};   // a scale of guidance
+inline constexpr Range kRescale{0.0, 1.0};
+inline constexpr Range kFrameRate{1.0, 240.0};
 inline constexpr Range kTerminal{1e-6, 0.999999};  // the schedule's last noise level
 
 // A value as a message shows it: JSON, at most 80 bytes.

@@ -265,6 +265,39 @@ VocoderConfig ReadVocoder(const ConfigFields& f) {
   return v;
 }
 
+// The names are those of the reference pipeline's arguments (diffusers LTX2Pipeline.__call__).
+GuidanceConfig ReadGuidance(const ConfigFields& f, std::string_view prefix, GuidanceConfig guidance) {
+  f.Read(Cat(prefix, "guidance_scale"), &guidance.cfg_scale, kGuidance);
+  f.Read(Cat(prefix, "stg_scale"), &guidance.stg_scale, kGuidance);
+  f.Read(Cat(prefix, "modality_scale"), &guidance.modality_scale, kGuidance);
+  f.Read(Cat(prefix, "guidance_rescale"), &guidance.rescale, kRescale);
+  return guidance;
+}
+
+GenerationConfig ReadGeneration(const ConfigFields& f, const VideoDecoderConfig& decoder) {
+  GenerationConfig g;
+  f.Read("width", &g.width, kMaxSide);
+  f.Read("height", &g.height, kMaxSide);
+  f.Read("num_frames", &g.num_frames, kMaxSide);
+  f.Read("frame_rate", &g.frame_rate, kFrameRate);
+  for (const auto& [key, value] : {std::pair{"width", g.width}, {"height", g.height}}) {
+    if (f.Has(key) && value % decoder.space_factor() != 0) {
+      f.Problem(key, Cat(value, " is not a multiple of ", decoder.space_factor()));
+    }
+  }
+  if (f.Has("num_frames") && (g.num_frames - 1) % decoder.time_factor() != 0) {
+    f.Problem("num_frames", Cat(g.num_frames, " is not a multiple of ", decoder.time_factor(), ", plus 1"));
+  }
+  f.Read("num_inference_steps", &g.num_inference_steps, kMaxSteps);
+  if (std::string text; f.Has("negative_prompt")) {
+    f.Read("negative_prompt", &text);
+    g.negative_prompt = std::move(text);
+  }
+  g.video = ReadGuidance(f, "", g.video);
+  g.audio = ReadGuidance(f, "audio_", g.audio);
+  return g;
+}
+
 }  // namespace
 
 absl::StatusOr<ModelConfig> ParseLightricksConfig(std::string_view config, std::string_view model_version) {
@@ -279,6 +312,7 @@ absl::StatusOr<ModelConfig> ParseLightricksConfig(std::string_view config, std::
   model.audio_decoder = ReadAudioDecoder(root.Object("audio_vae"));
   model.vocoder = ReadVocoder(root.Object("vocoder"));
   model.scheduler = ReadScheduler(root.Object("scheduler"));
+  model.generation = ReadGeneration(root.Object("generation"), model.video_decoder);
   KINORA_RETURN_IF_ERROR(problems.status());
   KINORA_ASSIGN_OR_RETURN(model.family, FamilyOfVersion(model_version));
   if (model.family.empty()) model.family = model.transformer.cross_attention_adaln ? "ltx-2.3" : "ltx-2.0";

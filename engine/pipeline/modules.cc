@@ -28,6 +28,14 @@ int32_t DefaultStgBlock(const ModelConfig& config) {
   return static_cast<int32_t>(released * config.transformer.layers / kReleasedLayers);
 }
 
+GuidanceParams Guidance(const GuidanceConfig& config, const std::vector<int32_t>& stg_blocks) {
+  return {.cfg_scale = config.cfg_scale,
+          .stg_scale = config.stg_scale,
+          .stg_blocks = stg_blocks,
+          .modality_scale = config.modality_scale,
+          .rescale = config.rescale};
+}
+
 }  // namespace
 
 absl::StatusOr<Modules> Modules::Load(WeightLoader root, const ModelConfig& config, Ops& ops, Options options,
@@ -72,16 +80,16 @@ ModelDescription Describe(const ModelConfig& config, std::string_view kind) {
   d.max_frames = static_cast<int32_t>(25 * config.transformer.video.max_positions[0] / scale.time) * d.frame_multiple + 1;
   d.layers = static_cast<int32_t>(config.transformer.layers);
   d.default_stg_blocks = {DefaultStgBlock(config)};
-  d.default_negative_prompt = kNegativePrompt;
-  d.defaults.width = 768;
-  d.defaults.height = 512;
-  d.defaults.num_frames = 121;
-  d.defaults.frame_rate = 24;
-  d.defaults.num_inference_steps = config.family == "ltx-2.0" ? 40 : 30;
-  d.defaults.video_guidance = GuidanceParams{
-      .cfg_scale = 3, .stg_scale = 1, .stg_blocks = d.default_stg_blocks, .modality_scale = 3, .rescale = 0.7};
-  d.defaults.audio_guidance = GuidanceParams{
-      .cfg_scale = 7, .stg_scale = 1, .stg_blocks = d.default_stg_blocks, .modality_scale = 3, .rescale = 0.7};
+  const GenerationConfig& own = config.generation;
+  d.default_negative_prompt = own.negative_prompt.value_or(kNegativePrompt);
+  d.defaults.width = static_cast<int32_t>(own.width);
+  d.defaults.height = static_cast<int32_t>(own.height);
+  d.defaults.num_frames = static_cast<int32_t>(own.num_frames);
+  d.defaults.frame_rate = own.frame_rate;
+  const int32_t family_steps = config.family == "ltx-2.0" ? 40 : 30;
+  d.defaults.num_inference_steps = own.num_inference_steps > 0 ? static_cast<int32_t>(own.num_inference_steps) : family_steps;
+  d.defaults.video_guidance = Guidance(own.video, d.default_stg_blocks);
+  d.defaults.audio_guidance = Guidance(own.audio, d.default_stg_blocks);
   return d;
 }
 

@@ -164,6 +164,42 @@ INSTANTIATE_TEST_SUITE_P(
         Change{kD23, "/vocoder/window_length", "256", "vocoder.window_length: 256, but filter_length is 512"},
         Change{kD23, "/scheduler/time_shift_type", "\"linear\"", "scheduler.time_shift_type"}));
 
+TEST(GenerationSection, WhatAModelRecommendsReplacesTheReleasedDefaults) {
+  json config = ReadConfigFile(k23);
+  KINORA_ASSERT_OK_AND_ASSIGN(const ModelConfig silent, ParseConfig(config));
+  EXPECT_EQ(silent.generation, GenerationConfig());
+  config["config"]["generation"] = {{"width", 128},           {"height", 96},
+                                    {"num_frames", 25},       {"frame_rate", 12.5},
+                                    {"negative_prompt", ""},  {"num_inference_steps", 20},
+                                    {"guidance_scale", 4.0},  {"stg_scale", 0.0},
+                                    {"modality_scale", 1.0},  {"guidance_rescale", 0.5},
+                                    {"audio_guidance_scale", 5.0}};
+  KINORA_ASSERT_OK_AND_ASSIGN(const ModelConfig own, ParseConfig(config));
+  const GenerationConfig expected{.width = 128,
+                                  .height = 96,
+                                  .num_frames = 25,
+                                  .frame_rate = 12.5,
+                                  .num_inference_steps = 20,
+                                  .negative_prompt = "",
+                                  .video = {.cfg_scale = 4, .stg_scale = 0, .modality_scale = 1, .rescale = 0.5},
+                                  .audio = {.cfg_scale = 5, .stg_scale = 1, .modality_scale = 3, .rescale = 0.7}};
+  EXPECT_EQ(own.generation, expected);
+}
+
+TEST(GenerationSection, SizesOffTheGridAndAbsurdScalesAreRefusedByName) {
+  for (const auto& [key, value, found] :
+       {std::tuple{"width", json(100), "config.generation.width: 100 is not a multiple of 32"},
+        std::tuple{"num_frames", json(24), "config.generation.num_frames: 24 is not a multiple of 8, plus 1"},
+        std::tuple{"frame_rate", json(0), "config.generation.frame_rate"},
+        std::tuple{"guidance_scale", json(1e9), "config.generation.guidance_scale"},
+        std::tuple{"guidance_rescale", json(1.5), "config.generation.guidance_rescale"},
+        std::tuple{"num_inference_steps", json(1000), "config.generation.num_inference_steps"}}) {
+    json config = ReadConfigFile(k23);
+    config["config"]["generation"][key] = value;
+    EXPECT_THAT(ParseConfig(config), StatusIs(StatusCode::kInvalidArgument, HasSubstr(found)));
+  }
+}
+
 TEST(Refusals, SeveralProblemsAreListedTogether) {
   json config = ReadConfigFile(k23);
   config["config"]["transformer"]["num_layers"] = 0;
