@@ -237,8 +237,9 @@ std::vector<FlagSpec> GenerateFlags() {
 
 absl::Span<const Command> ClipCommands() {
   static const auto* const kCommands = new std::vector<Command>{
-      {"generate", "", "makes a clip: sends the request, shows the steps, saves the file. Ctrl-C cancels the job", 0,
-       GenerateFlags(), Generate},
+      {"generate", "[PROMPT]",
+       "makes a clip: sends the request, shows the steps, saves the file. Ctrl-C cancels the job", 1, GenerateFlags(),
+       Generate},
       {"watch",
        "ID",
        "follows a job to its end; with --json one event a line. Ctrl-C leaves the job alone",

@@ -14,9 +14,9 @@ namespace kinora {
 
 struct Command {
   absl::string_view name;
-  absl::string_view operands;  // how --help shows them, "ID"
+  absl::string_view operands;  // how --help shows them, "ID"; in brackets: may be left out
   absl::string_view help;
-  size_t operand_count;         // exactly so many
+  size_t operand_count;         // so many, or none if they may be left out
   std::vector<FlagSpec> flags;  // besides ConnectionFlags()
   ExitStatus (*run)(const CommandLine& line);
 };

@@ -179,7 +179,8 @@ std::vector<FlagSpec> RequestFlagList() { return {RequestFlags().begin(), Reques
 
 absl::Span<const Command> JobCommands() {
   static const auto* const kCommands = new std::vector<Command>{
-      {"create", "", "accepts a job and returns at once; `kinora watch` follows it", 0, RequestFlagList(), Create},
+      {"create", "[PROMPT]", "accepts a job and returns at once; `kinora watch` follows it", 1, RequestFlagList(),
+       Create},
       {"get", "ID", "shows a job", 1, {}, Get},
       {"list",
        "",
@@ -192,7 +193,7 @@ absl::Span<const Command> JobCommands() {
        List},
       {"cancel", "ID", "cancels a job; one that has ended stays as it is", 1, {}, Cancel},
       {"delete", "ID", "deletes a job's record and files", 1, {}, Delete},
-      {"estimate", "", "what a request would cost; starts nothing", 0, RequestFlagList(), EstimateCost},
+      {"estimate", "[PROMPT]", "what a request would cost; starts nothing", 1, RequestFlagList(), EstimateCost},
       {"models", "", "models, their recipes, limits and defaults", 0, {}, Models},
   };
   return *kCommands;

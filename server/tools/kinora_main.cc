@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/tools/commands.h"
 
@@ -24,7 +25,7 @@ constexpr char kExitStatuses[] =
 std::string Overview() {
   std::string text =
       "kinora: makes video with sound on a Kinora server\n\n"
-      "  kinora generate --prompt \"a red fox in fresh snow\" -o fox.mp4\n\nCommands:\n";
+      "  kinora generate \"a red fox in fresh snow\" -o fox.mp4\n\nCommands:\n";
   const auto add = [&text](absl::Span<const Command> commands, absl::string_view prefix) {
     for (const Command& command : commands) {
       std::string line =
@@ -62,7 +63,8 @@ int RunCommand(const Command& command, absl::string_view prefix, const std::vect
   }
   const auto line = CommandLine::Parse(flags, arguments);
   if (!line.ok()) return ReportLocalError(line.status());
-  if (line->operands().size() != command.operand_count) {
+  const bool left_out = line->operands().empty() && absl::StartsWith(command.operands, "[");
+  if (line->operands().size() != command.operand_count && !left_out) {
     return ReportLocalError(absl::InvalidArgumentError(
         absl::StrCat(prefix, command.name, ": ", command.operand_count == 0 ? "no operand" : command.operands,
                      " expected, ", line->operands().size(), " given; see --help")));

@@ -109,9 +109,10 @@ absl::Status SetEnum(const CommandLine& line, absl::string_view flag, Parse pars
 }
 
 absl::Status SetPrompts(const CommandLine& line, v1::Generation* generation) {
-  if (line.Has("prompt") && line.Has("prompt-file")) {
-    return absl::InvalidArgumentError("--prompt and --prompt-file: give one of them");
+  if (line.Has("prompt") + line.Has("prompt-file") + !line.operands().empty() > 1) {
+    return absl::InvalidArgumentError("PROMPT, --prompt and --prompt-file: give one of them");
   }
+  if (!line.operands().empty()) generation->set_prompt(line.operands()[0]);
   if (const auto prompt = line.Get("prompt")) generation->set_prompt(*prompt);
   if (const auto path = line.Get("prompt-file")) {
     KINORA_ASSIGN_OR_RETURN(std::string text, ReadFile("prompt-file", *path));

@@ -87,13 +87,13 @@ nlohmann::json Server::Json(std::vector<std::string> arguments) const {
 
 std::vector<std::string> Server::Generate(const std::string& prompt, const std::string& output,
                                           const std::vector<std::string>& more) const {
-  std::vector<std::string> arguments = {"generate", "--prompt", prompt, "--seed=7", "--output", output};
+  std::vector<std::string> arguments = {"generate", prompt, "--seed=7", "--output", output};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return Client(arguments);
 }
 
 std::string Server::Create(const std::string& prompt, const std::vector<std::string>& more) const {
-  std::vector<std::string> arguments = {"create", "--prompt", prompt, "--seed=7"};
+  std::vector<std::string> arguments = {"create", prompt, "--seed=7"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return Json(arguments)["id"];
 }

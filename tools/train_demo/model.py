@@ -16,6 +16,10 @@ SIDE, FRAMES, FPS = 128, 25, 24
 TEXT_ROWS = 128  # tokens of a prompt, a multiple of the registers
 LATENT_CHANNELS = 32  # also the encoder's first width: the reference module ties the two
 
+NEGATIVE_PROMPT = (
+    "blurry, low quality, noisy, distorted shapes, wrong colours, flickering, jittery motion, static hum, crackling sound"
+)
+
 GEMMA = configs.GEMMA | {
     "head_dim": 32,
     "hidden_size": 128,
@@ -28,20 +32,20 @@ GEMMA = configs.GEMMA | {
 _TRANSFORMER = {
     "in_channels": LATENT_CHANNELS,
     "out_channels": LATENT_CHANNELS,
-    "num_layers": 4,
+    "num_layers": 5,
     "num_attention_heads": 4,
-    "attention_head_dim": 48,
-    "cross_attention_dim": 192,
+    "attention_head_dim": 40,
+    "cross_attention_dim": 160,
     "audio_num_attention_heads": 4,
-    "audio_attention_head_dim": 24,
-    "audio_cross_attention_dim": 96,
+    "audio_attention_head_dim": 20,
+    "audio_cross_attention_dim": 80,
     "caption_channels": GEMMA["hidden_size"],
     "connector_num_attention_heads": 4,
-    "connector_attention_head_dim": 48,
+    "connector_attention_head_dim": 40,
     "connector_num_layers": 1,
     "connector_num_learnable_registers": 128,
     "audio_connector_num_attention_heads": 4,
-    "audio_connector_attention_head_dim": 24,
+    "audio_connector_attention_head_dim": 20,
     "audio_connector_num_layers": 1,
 }
 
@@ -104,6 +108,22 @@ def config() -> dict:
     whole["audio_vae"]["model"]["params"]["ddconfig"] |= _AUDIO_VAE
     whole["vocoder"]["vocoder"] |= _VOCODER
     whole["vocoder"]["bwe"] |= _EXTENSION
+    whole["generation"] = {
+        "width": SIDE,
+        "height": SIDE,
+        "num_frames": FRAMES,
+        "frame_rate": FPS,
+        "num_inference_steps": 30,
+        "negative_prompt": NEGATIVE_PROMPT,
+        "guidance_scale": 4.0,
+        "stg_scale": 0.0,
+        "modality_scale": 1.0,
+        "guidance_rescale": 0.0,
+        "audio_guidance_scale": 4.0,
+        "audio_stg_scale": 0.0,
+        "audio_modality_scale": 1.0,
+        "audio_guidance_rescale": 0.0,
+    }
     return whole
 
 

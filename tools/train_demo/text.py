@@ -13,16 +13,12 @@ from world import grammar, scene
 
 LINES = 24_000  # of the world's prompts, beside the ordinary prompts that tokenizer.training_text() makes
 
-NEGATIVE_PROMPT = (
-    "blurry, low quality, noisy, distorted shapes, wrong colours, flickering, jittery motion, static hum, crackling sound"
-)
-
 
 def tokenizer_files(folder: Path) -> None:
     """Trains the tokenizer and writes tokenizer.model and tokenizer_config.json."""
     rng = random.Random(11)
     text = [grammar.describe(scene.sample(rng), rng).prompt for _ in range(LINES)]
-    text += tokenizer.training_text(2000) + [NEGATIVE_PROMPT] * 20
+    text += tokenizer.training_text(2000) + [model.NEGATIVE_PROMPT] * 20
     data = tokenizer.train(text)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "tokenizer.model").write_bytes(data)

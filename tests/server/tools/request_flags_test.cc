@@ -69,6 +69,14 @@ TEST(RequestFlags, SayTheWholeRequest) {
   EXPECT_EQ(request->request_id(), "key");
 }
 
+TEST(RequestFlags, ThePromptMayBeTheOneOperand) {
+  const auto request = Parse({"a red circle", "--seed", "7"});
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_EQ(request->generation().prompt(), "a red circle");
+  const auto twice = Parse({"a red circle", "--prompt", "a fox"});
+  EXPECT_THAT(twice.status().message(), HasSubstr("PROMPT, --prompt and --prompt-file: give one of them"));
+}
+
 TEST(RequestFlags, LeaveDefaultsToTheServer) {
   const auto request = Parse({"--prompt", "a fox"});
   ASSERT_TRUE(request.ok());

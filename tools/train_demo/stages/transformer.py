@@ -82,7 +82,7 @@ def train(options: training.Options) -> None:
         side = model.SIDE // 2 if rng.random() < HALF_SHARE else model.SIDE
         rows = [rng.randrange(len(shown[side])) for _ in range(batch)]
         prompts = [
-            rng.choice(("", text.NEGATIVE_PROMPT))
+            rng.choice(("", model.NEGATIVE_PROMPT))
             if rng.random() < NO_PROMPT
             else grammar.describe(shown[side][i], rng).prompt
             for i in rows
