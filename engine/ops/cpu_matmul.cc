@@ -1,49 +1,13 @@
 // Linear layers: blocked products with packed weights (Goto & van de Geijn, "Anatomy of high-performance matrix
 // multiplication").
 #include <algorithm>
-#include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "engine/base/status_macros.h"
 #include "engine/ops/cpu_blocks.h"
 #include "engine/ops/cpu_ops.h"
 #include "engine/ops/cpu_views.h"
 #include "engine/ops/cpu_workspace.h"
 
 namespace kinora {
-
-absl::StatusOr<Weight> CpuOps::PrepareWeight(const Tensor& matrix, const Tensor* bias, DType precision) {
-  KINORA_CHECK(matrix.shape().rank() == 2 || matrix.shape().rank() == 3) << matrix.shape().ToString();
-  KINORA_CHECK(matrix.contiguous() && (bias == nullptr || bias->elements() == matrix.dim(0)));
-  const int64_t out = matrix.dim(0), taps = matrix.shape().rank() == 3 ? matrix.dim(1) : 1, in = matrix.dim(-1);
-  const PackedLayout layout(kernels_, KernelType(precision), out, taps, in);
-  KINORA_ASSIGN_OR_RETURN(Buffer storage, Buffer::Allocate(layout.bytes(), "a packed weight"));
-  Buffer bias_storage;
-  if (bias != nullptr) {
-    KINORA_ASSIGN_OR_RETURN(bias_storage, Buffer::Allocate(out * 4));
-    std::copy_n(bias->data<float>(), out, static_cast<float*>(bias_storage.data()));
-  }
-  const float* from = matrix.data<float>();
-  pool_.Run(layout.panels, [&](int64_t panel, int) {
-    const int64_t columns = kernels_.panel_columns;
-    char* o = static_cast<char*>(storage.data()) + panel * layout.panel_bytes;
-    for (int64_t tap = 0; tap < taps; ++tap) {
-      for (int64_t k = 0; k < layout.padded_in; ++k) {
-        for (int64_t j = 0; j < columns; ++j) {
-          const int64_t row = panel * columns + j;
-          const float value = row < out && k < in ? from[(row * taps + tap) * in + k] : 0.0f;
-          const int64_t depth = tap * layout.padded_in + k;
-          if (precision == DType::kF32) {
-            reinterpret_cast<float*>(o)[depth * columns + j] = value;
-          } else {
-            reinterpret_cast<bf16*>(o)[(depth / 2 * columns + j) * 2 + depth % 2] = bf16(value);
-          }
-        }
-      }
-    }
-  });
-  return Weight(precision, out, taps, in, std::move(storage), std::move(bias_storage));
-}
 
 void CpuOps::Matmul(const Tensor& x, const Weight& w, const MatmulOptions& options, Tensor out) {
   KINORA_CHECK(w.taps() == 1 && x.width() == w.in())

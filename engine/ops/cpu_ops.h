@@ -19,7 +19,9 @@ class CpuOps : public Ops {
 
   CpuStream& stream() override { return stream_; }
 
-  absl::StatusOr<Weight> PrepareWeight(const Tensor& matrix, const Tensor* bias, DType precision) override;
+  absl::StatusOr<std::vector<Weight>> PrepareWeights(const WeightRows& rows, const Tensor* bias,
+                                                     DType precision) override;
+  void RunOnHost(int64_t tasks, absl::FunctionRef<void(int64_t task)> task) override;
   void Matmul(const Tensor& x, const Weight& w, const MatmulOptions& options, Tensor out) override;
   void Attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
                  Tensor out) override;
@@ -69,6 +71,8 @@ class CpuOps : public Ops {
   void Elementwise(cpu::ElementwiseArgs args, const Tensor& a, const Tensor* b, Tensor out);
   // Calls rows(begin, end) on pieces of [0, count), in parallel if the work is worth a wake-up.
   void ForRows(int64_t count, int64_t bytes_a_row, absl::FunctionRef<void(int64_t begin, int64_t end)> rows);
+  void PackPanels(const WeightRows& rows, const void* from, int64_t begin, int64_t end, DType precision,
+                  Buffer& to) const;
   void RunMatmul(const Tensor& x, const Weight& w, const MatmulOptions& options, const Tensor& out);
   void RunConv(const Tensor& x, const Weight& w, const ConvPlan& plan, const Tensor& out);
   template <typename Blocks>

@@ -100,18 +100,20 @@ void DryStream::Fail(absl::Status status) {
   if (failure_.ok()) failure_ = std::move(status);
 }
 
-absl::StatusOr<Weight> DryOps::PrepareWeight(const Tensor& matrix, const Tensor* bias, DType precision) {
-  const int rank = matrix.shape().rank();
-  KINORA_CHECK(rank == 2 || rank == 3) << matrix.shape().ToString();
+absl::StatusOr<std::vector<Weight>> DryOps::PrepareWeights(const WeightRows& rows, const Tensor* bias,
+                                                           DType precision) {
   KINORA_CHECK(precision == DType::kF32 || precision == DType::kBF16) << DTypeName(precision);
-  const int64_t out = matrix.dim(0), taps = rank == 3 ? matrix.dim(1) : 1, in = matrix.dim(-1);
-  if (bias != nullptr) KINORA_CHECK_EQ(bias->elements(), out);
-  const PackedLayout layout(cpu::SelectKernels(), KernelType(precision), out, taps, in);
-  Weight weight(precision, out, taps, in, Buffer::Dry(layout.bytes()),
-                Buffer::Dry(bias != nullptr ? out * DTypeSize(DType::kF32) : 0));
-  parameters_ += weight.parameters();
-  weight_bytes_ += weight.bytes();
-  return weight;
+  if (bias != nullptr) KINORA_CHECK_EQ(bias->elements(), rows.out);
+  const PackedLayout layout(cpu::SelectKernels(), KernelType(precision), rows.out, rows.taps, rows.in);
+  std::vector<Weight> weights;
+  weights.reserve(rows.count);
+  for (int n = 0; n < rows.count; ++n) {
+    const int64_t bias_bytes = n == 0 && bias != nullptr ? rows.out * DTypeSize(DType::kF32) : 0;
+    weights.emplace_back(precision, rows.out, rows.taps, rows.in, Buffer::Dry(layout.bytes()), Buffer::Dry(bias_bytes));
+    parameters_ += weights.back().parameters();
+    weight_bytes_ += weights.back().bytes();
+  }
+  return weights;
 }
 
 void DryOps::Matmul(const Tensor& x, const Weight& w, const MatmulOptions& options, Tensor out) {

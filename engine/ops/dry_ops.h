@@ -75,7 +75,8 @@ class DryOps : public Ops {
   int64_t parameters() const { return parameters_; }      // of all prepared weights, biases included, padding not
   int64_t weight_bytes() const { return weight_bytes_; }  // as the CPU backend stores them
 
-  absl::StatusOr<Weight> PrepareWeight(const Tensor& matrix, const Tensor* bias, DType precision) override;
+  absl::StatusOr<std::vector<Weight>> PrepareWeights(const WeightRows& rows, const Tensor* bias,
+                                                     DType precision) override;
 
   void Matmul(const Tensor& x, const Weight& w, const MatmulOptions& options, Tensor out) override;
   void Attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,

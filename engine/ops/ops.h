@@ -7,6 +7,9 @@
 #ifndef KINORA_ENGINE_OPS_OPS_H_
 #define KINORA_ENGINE_OPS_OPS_H_
 
+#include <vector>
+
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "engine/ops/op_params.h"
 #include "engine/ops/weight.h"
@@ -21,10 +24,16 @@ class Ops {
   virtual Stream& stream() = 0;
   virtual bool dry() const { return false; }  // true: tensors have no memory
 
-  // Packs a matrix [out, taps, in] f32 (host memory; a linear layer may give [out, in]) and an optional bias [out] f32.
-  // precision: kF32 or kBF16. ResourceExhausted if it does not fit. A dry backend ignores the data and may be given
-  // none.
-  virtual absl::StatusOr<Weight> PrepareWeight(const Tensor& matrix, const Tensor* bias, DType precision) = 0;
+  // Packs rows.count matrices [out, taps, in]; the first gets the optional bias [out] f32 (host memory). precision:
+  // kF32 or kBF16. The first failure of rows.read, by row; ResourceExhausted if it does not fit. A dry backend reads
+  // nothing.
+  virtual absl::StatusOr<std::vector<Weight>> PrepareWeights(const WeightRows& rows, const Tensor* bias,
+                                                             DType precision) = 0;
+  // One contiguous matrix [out, taps, in] or [out, in], f32 or bf16, that lies in host memory.
+  absl::StatusOr<Weight> PrepareWeight(const Tensor& matrix, const Tensor* bias, DType precision);
+  // Calls task(i) once for every i in [0, tasks) on the backend's own threads, outside the stream; returns when all are
+  // done. Which thread runs which task varies.
+  virtual void RunOnHost(int64_t tasks, absl::FunctionRef<void(int64_t task)> task);
 
   // ---- Linear algebra
   // out[rows, w.out] (=, += or += gate ⊙) activation(x[rows, w.in] · wᵀ + bias). x and out f32 or bf16; they must not

@@ -4,13 +4,15 @@
 
 #include <cstdint>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "engine/tensor/buffer.h"
 
 namespace kinora {
 
-// Made by Ops::PrepareWeight only. Logically [out, taps, in] with an optional bias [out]: a linear layer has one tap, a
-// convolution one per kernel position, time-major (t, h, w). The storage layout is the backend's. Keeps its address for
-// as long as it lives.
+// Made by Ops::PrepareWeights only. Logically [out, taps, in] with an optional bias [out]: a linear layer has one tap,
+// a convolution one per kernel position, time-major (t, h, w). The storage layout is the backend's. Keeps its address
+// for as long as it lives.
 class Weight {
  public:
   Weight() = default;
@@ -31,6 +33,15 @@ class Weight {
   DType dtype_ = DType::kF32;
   int64_t out_ = 0, taps_ = 0, in_ = 0;
   Buffer storage_, bias_;
+};
+
+// Matrices of one shape that arrive in runs of rows, so that none has to lie in memory whole before it is packed.
+struct WeightRows {
+  int64_t out = 0, taps = 1, in = 0;
+  int count = 1;              // matrices
+  DType dtype = DType::kF32;  // of the rows: kF32 or kBF16
+  // Rows [begin, end) of every matrix: rows [count, end − begin, taps · in]. Called from several threads at once.
+  absl::FunctionRef<absl::Status(int64_t begin, int64_t end, void* rows)> read;
 };
 
 }  // namespace kinora

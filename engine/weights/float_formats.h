@@ -15,6 +15,9 @@ float F8E5M2ToF32(uint8_t bits);  // IEEE-like: infinities and NaN, largest 5734
 
 bool IsFloat(DType dtype);  // f32, bf16, f16 and the two f8
 
+// Whether no element is NaN or infinite. values: kF32 or kBF16.
+bool AllFinite(DType dtype, const void* values, int64_t count);
+
 // from: `count` elements of a floating-point dtype, any alignment.   out: [count]. CHECK-fails on other dtypes.
 void WidenToF32(DType dtype, const void* from, int64_t count, float* out);
 

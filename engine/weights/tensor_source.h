@@ -1,7 +1,8 @@
-// One tensor of a checkpoint, read in parts as float32. Staging memory is bounded; only the bytes asked for are read.
+// One tensor of a checkpoint, read in parts as float32 or bfloat16. Staging memory is bounded. Reading is thread-safe.
 #ifndef KINORA_ENGINE_WEIGHTS_TENSOR_SOURCE_H_
 #define KINORA_ENGINE_WEIGHTS_TENSOR_SOURCE_H_
 
+#include <algorithm>
 #include <cstdint>
 
 #include "absl/status/status.h"
@@ -9,27 +10,32 @@
 
 namespace kinora {
 
+// Part of a tensor seen as a matrix: the first dimension, and all others together. A scalar has one row of one column.
+struct Block {
+  int64_t row = 0, rows = 0;
+  int64_t column = 0, columns = 0;
+};
+
 class TensorSource {
  public:
   // scale: what every element is multiplied by, in float32, after widening (per-tensor FP8); 1 otherwise.
   TensorSource(const Checkpoint::Entry& entry, float scale) : entry_(entry), scale_(scale) {}
 
   const Shape& shape() const { return entry_.tensor->shape; }
+  int64_t rows() const { return shape().rank() == 0 ? 1 : shape()[0]; }
+  int64_t columns() const { return shape().elements() / std::max<int64_t>(1, rows()); }
+  // The narrower of kBF16 and kF32 that holds every value.
+  DType dtype() const { return entry_.tensor->dtype == DType::kBF16 && scale_ == 1.0f ? DType::kBF16 : DType::kF32; }
 
-  // Rows [begin, end) of the first dimension; a scalar has one row.   out: [end − begin, elements of a row]
-  absl::Status ReadRows(int64_t begin, int64_t end, float* out) const;
-  // Columns [begin, end) of a matrix.   out: [rows, end − begin]
-  absl::Status ReadColumns(int64_t begin, int64_t end, float* out) const;
+  // dtype: kF32, or kBF16 if that is dtype().   out: [rows, columns]
+  absl::Status Read(const Block& block, DType dtype, void* out) const;
 
  private:
-  absl::Status ReadElements(int64_t first, int64_t count, float* out) const;
+  absl::Status ReadElements(int64_t first, int64_t count, DType dtype, void* out) const;
 
   Checkpoint::Entry entry_;
   float scale_;
 };
-
-// Index of the first NaN or infinity, or −1.
-int64_t FirstNotFinite(const float* values, int64_t count);
 
 }  // namespace kinora
 

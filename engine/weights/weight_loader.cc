@@ -13,36 +13,30 @@ namespace kinora {
 namespace {
 
 constexpr size_t kListedProblems = 20;
-constexpr int64_t kPassElements = int64_t{1} << 28;   // 1 GiB of float32
-constexpr int64_t kChunkElements = int64_t{1} << 20;  // 4 MiB of float32 on the way to bfloat16
+constexpr int64_t kChunkElements = int64_t{1} << 18;  // 1 MiB of float32: what a thread reads and rounds at a time
 
-// `offset` floats into the buffer; null stays null, since a dry run has no memory.
-float* At(const Buffer& buffer, int64_t offset) {
-  return buffer.data() == nullptr ? nullptr : static_cast<float*>(buffer.data()) + offset;
-}
-
-Tensor HostView(const Buffer& buffer, const Shape& shape) { return Tensor(DType::kF32, shape, buffer.data()); }
+float* Floats(const Buffer& buffer) { return static_cast<float*>(buffer.data()); }
 
 absl::StatusOr<Buffer> HostFloats(int64_t count, bool dry) {
   const int64_t bytes = count * static_cast<int64_t>(sizeof(float));
   return dry ? Buffer::Dry(bytes) : Buffer::Allocate(bytes, "a weight matrix on its way");
 }
 
-Shape WithExtent(const Shape& shape, int axis, int64_t extent) {
+Shape WithRows(const Shape& shape, int64_t rows) {
   std::vector<int64_t> dims(shape.dims().begin(), shape.dims().end());
-  dims[axis] = extent;
+  dims[0] = rows;
   return Shape(dims);
 }
 
-// The file's output channel that comes `wanted`-th.
-int64_t FileChannel(const ChannelOrder& order, int64_t out, int64_t wanted) {
-  const SpaceTime& f = order.factor;
-  const int64_t channels = out / f.product();
-  const int64_t c = wanted % channels;
-  wanted /= channels;
-  const int64_t w = wanted % f.width, h = wanted / f.width % f.height, t = wanted / f.width / f.height;
-  const int64_t plane = order.width_before_height ? w * f.height + h : h * f.width + w;
-  return (c * f.time + t) * f.height * f.width + plane;
+// Row (phase, c) of the ordinary convolution that a transposed one is.   file: [in, out, kernel]   to: [taps, in]
+// Output row stride·n + p meets input row i through kernel element p + padding + stride·(n − i).
+void PhaseRow(const float* file, const TransposedConvSpec& spec, const TransposedConv& conv, int64_t row, float* to) {
+  const int64_t phase = row / spec.out, c = row % spec.out, padding = (spec.kernel - spec.stride) / 2;
+  for (int64_t tap = 0; tap < conv.taps; ++tap, to += spec.in) {
+    const int64_t k = phase + padding + spec.stride * (conv.before - tap);
+    const bool inside = k >= 0 && k < spec.kernel;
+    for (int64_t i = 0; i < spec.in; ++i) to[i] = inside ? file[(i * spec.out + c) * spec.kernel + k] : 0.0f;
+  }
 }
 
 }  // namespace
@@ -137,15 +131,16 @@ float WeightLoader::ScaleOf(const std::string& name, const TensorInfo& weight) {
     return 1.0f;
   }
   float scale = 1.0f;
-  const absl::Status status = TensorSource(*entry, 1.0f).ReadRows(0, 1, &scale);
+  const absl::Status status = TensorSource(*entry, 1.0f).Read({.rows = 1, .columns = 1}, DType::kF32, &scale);
   if (!status.ok()) state_->NoteMisfit(std::string(status.message()));
-  if (FirstNotFinite(&scale, 1) == 0) state_->NoteMisfit(Cat(state_->checkpoint->Describe(scale_name), ": not finite"));
+  if (!AllFinite(DType::kF32, &scale, 1))
+    state_->NoteMisfit(Cat(state_->checkpoint->Describe(scale_name), ": not finite"));
   return scale;
 }
 
-WeightLoader::Located WeightLoader::Locate(std::string name, const Shape& full) {
+LocatedTensor WeightLoader::Locate(std::string name, const Shape& full) {
   std::optional<TensorSource> source = Find(name, full);
-  return {std::move(name), full, std::move(source)};
+  return {std::move(name), full, std::move(source), std::make_shared<std::atomic<bool>>(false)};
 }
 
 std::optional<TensorSource> WeightLoader::Find(const std::string& name, const Shape& full) {
@@ -176,9 +171,9 @@ std::optional<TensorSource> WeightLoader::Find(const std::string& name, const Sh
   return TensorSource(*entry, scale);
 }
 
-void WeightLoader::CheckFinite(const std::string& name, const float* values, int64_t count) {
-  if (FirstNotFinite(values, count) < 0 || !state_->not_finite.insert(name).second) return;
-  state_->problems.push_back(Cat(state_->checkpoint->Describe(name), ": holds NaN or infinity"));
+void WeightLoader::NoteIfNotFinite(const LocatedTensor& tensor) {
+  if (!*tensor.not_finite || !state_->not_finite.insert(tensor.name).second) return;
+  state_->problems.push_back(Cat(state_->checkpoint->Describe(tensor.name), ": holds NaN or infinity"));
 }
 
 absl::StatusOr<int64_t> WeightLoader::PartOf(int64_t extent, Split split, const std::string& name) const {
@@ -187,34 +182,58 @@ absl::StatusOr<int64_t> WeightLoader::PartOf(int64_t extent, Split split, const 
   return absl::InvalidArgumentError(Cat(name, ": ", extent, " does not divide into ", size, " tensor ranks"));
 }
 
-absl::Status WeightLoader::Read(const Located& tensor, Split split, float* out) {
-  if (!tensor.source || !state_->reads()) return absl::OkStatus();
-  const Shape& full = tensor.full;
-  const int axis = split == Split::kColumns ? full.rank() - 1 : 0;
-  const int64_t extent = full.rank() == 0 ? 1 : full[axis];
-  KINORA_ASSIGN_OR_RETURN(const int64_t part, PartOf(extent, split, tensor.name));
-  const int64_t begin = split == Split::kNone ? 0 : part * mesh_->tensor().rank();
-  KINORA_RETURN_IF_ERROR(axis == 0 ? tensor.source->ReadRows(begin, begin + part, out)
-                                   : tensor.source->ReadColumns(begin, begin + part, out));
-  CheckFinite(tensor.name, out, full.elements() / std::max<int64_t>(1, extent) * part);
+absl::Status WeightLoader::ReadTensor(const LocatedTensor& tensor, int64_t first, float add, const Tensor& out) {
+  if (!state_->reads()) return absl::OkStatus();
+  const int64_t rows = out.shape().rank() == 0 ? 1 : out.dim(0), width = out.elements() / std::max<int64_t>(1, rows);
+  const int64_t rows_each = std::max<int64_t>(1, kChunkElements / std::max<int64_t>(1, width));
+  std::vector<absl::Status> chunks((rows + rows_each - 1) / rows_each);
+  const bool as_is = out.dtype() == DType::kF32 || (tensor.source->dtype() == DType::kBF16 && add == 0);
+  state_->ops->RunOnHost(static_cast<int64_t>(chunks.size()), [&](int64_t chunk) {
+    const int64_t row = chunk * rows_each, count = std::min(rows_each, rows - row) * width;
+    const Block block{.row = first + row, .rows = std::min(rows_each, rows - row), .columns = width};
+    char* to = static_cast<char*>(out.raw()) + row * width * DTypeSize(out.dtype());
+    if (as_is) {
+      chunks[chunk] = tensor.Read(block, out.dtype(), to);
+      if (add != 0) std::for_each_n(reinterpret_cast<float*>(to), count, [add](float& x) { x += add; });
+    } else {
+      std::vector<float> wide(count);
+      chunks[chunk] = tensor.Read(block, DType::kF32, wide.data());
+      std::transform(wide.begin(), wide.end(), reinterpret_cast<bf16*>(to),
+                     [add](float value) { return bf16(value + add); });
+    }
+  });
+  for (absl::Status& status : chunks) KINORA_RETURN_IF_ERROR(std::move(status));
+  NoteIfNotFinite(tensor);
   return absl::OkStatus();
 }
 
-absl::StatusOr<Weight> WeightLoader::Pack(const Tensor& matrix, const Buffer& bias, std::optional<DType> precision) {
+// This rank's part of a bias: all of it, or `extent` elements that follow those of the ranks before.
+absl::StatusOr<Buffer> WeightLoader::ReadBias(const LocatedTensor& tensor, int64_t extent) {
+  KINORA_ASSIGN_OR_RETURN(Buffer bias, HostFloats(extent, !state_->reads()));
+  const int64_t first = extent == tensor.full.elements() ? 0 : extent * mesh_->tensor().rank();
+  KINORA_RETURN_IF_ERROR(ReadTensor(tensor, first, /*add=*/0, Tensor(DType::kF32, {extent}, bias.data())));
+  return bias;
+}
+
+absl::StatusOr<std::vector<Weight>> WeightLoader::Pack(const WeightRows& rows, const Buffer& bias,
+                                                       std::optional<DType> precision) {
   const DType dtype = precision.value_or(state_->precision);
-  const Shape& shape = matrix.shape();
   if (!state_->ops->dry() && state_->misfit) {  // never computed with: Finish will fail
-    return Weight(dtype, shape[0], shape.rank() == 3 ? shape[1] : 1, shape[-1], Buffer(), Buffer::Dry(bias.bytes()));
+    std::vector<Weight> empty;
+    for (int n = 0; n < rows.count; ++n) {
+      empty.emplace_back(dtype, rows.out, rows.taps, rows.in, Buffer(), Buffer::Dry(n == 0 ? bias.bytes() : 0));
+    }
+    return empty;
   }
-  const Tensor bias_view = HostView(bias, {shape[0]});
-  return state_->ops->PrepareWeight(matrix, bias.bytes() > 0 ? &bias_view : nullptr, dtype);
+  const Tensor bias_view(DType::kF32, {rows.out}, bias.data());
+  return state_->ops->PrepareWeights(rows, bias.bytes() > 0 ? &bias_view : nullptr, dtype);
 }
 
 absl::StatusOr<Weight> WeightLoader::LoadWeight(std::initializer_list<std::string_view> modules,
                                                 const WeightSpec& spec) {
   const Split rows = spec.split == Split::kRows ? Split::kRows : Split::kNone;
   const Split columns = spec.split == Split::kColumns ? Split::kColumns : Split::kNone;
-  std::vector<Located> weights, biases;
+  std::vector<LocatedTensor> weights, biases;
   for (std::string_view module : modules) {
     weights.push_back(Locate(FullName(Cat(module, ".weight")), {spec.out, spec.in}));
     if (spec.bias) biases.push_back(Locate(FullName(Cat(module, ".bias")), {spec.out}));
@@ -224,79 +243,69 @@ absl::StatusOr<Weight> WeightLoader::LoadWeight(std::initializer_list<std::strin
   KINORA_ASSIGN_OR_RETURN(const int64_t out, PartOf(spec.out, rows, weights[0].name));
   KINORA_ASSIGN_OR_RETURN(const int64_t in, PartOf(spec.in, columns, weights[0].name));
   const int64_t all_out = out * static_cast<int64_t>(weights.size());
-  const bool dry = !state_->reads();
-  KINORA_ASSIGN_OR_RETURN(Buffer matrix, HostFloats(all_out * in, dry));
-  KINORA_ASSIGN_OR_RETURN(Buffer bias, HostFloats(biases.empty() ? 0 : all_out, dry));
-  for (size_t i = 0; i < weights.size(); ++i) {
-    KINORA_RETURN_IF_ERROR(Read(weights[i], spec.split, At(matrix, i * out * in)));
-    if (!biases.empty()) KINORA_RETURN_IF_ERROR(Read(biases[i], rows, At(bias, i * out)));
+  KINORA_ASSIGN_OR_RETURN(const Buffer bias, HostFloats(biases.empty() ? 0 : all_out, !state_->reads()));
+  for (size_t i = 0; i < biases.size() && state_->reads(); ++i) {
+    KINORA_ASSIGN_OR_RETURN(const Buffer part, ReadBias(biases[i], out));
+    std::copy_n(Floats(part), out, Floats(bias) + i * out);
   }
-  return Pack(HostView(matrix, {all_out, in}), bias, spec.precision);
+  const Block part{.row = rows == Split::kRows ? out * mesh_->tensor().rank() : 0,
+                   .rows = out,
+                   .column = columns == Split::kColumns ? in * mesh_->tensor().rank() : 0,
+                   .columns = in};
+  const DType dtype = CommonType(weights);
+  const auto read = [&](int64_t begin, int64_t end, void* to) {
+    return ReadStackedRows(weights, part, dtype, begin, end, to);
+  };
+  KINORA_ASSIGN_OR_RETURN(std::vector<Weight> packed,
+                          Pack({.out = all_out, .in = in, .dtype = dtype, .read = read}, bias, spec.precision));
+  for (const LocatedTensor& weight : weights) NoteIfNotFinite(weight);
+  return std::move(packed.front());
 }
 
 absl::StatusOr<std::vector<Weight>> WeightLoader::LoadInterleaved(std::string_view module,
                                                                   const InterleavedSpec& spec) {
-  const Located weight = Locate(FullName(Cat(module, ".weight")), {spec.out, spec.in * spec.count});
-  Located file_bias;
-  if (spec.bias) file_bias = Locate(FullName(Cat(module, ".bias")), {spec.out});
-  const bool dry = !state_->reads();
-  KINORA_ASSIGN_OR_RETURN(Buffer bias, HostFloats(spec.bias ? spec.out : 0, dry));
-  KINORA_RETURN_IF_ERROR(Read(file_bias, Split::kNone, At(bias, 0)));
-  // A few vectors a pass over the file: all of them in float32 would be gigabytes.
-  const int64_t matrix = spec.out * spec.in, row = spec.in * spec.count;
-  const int64_t per_pass = std::clamp<int64_t>(kPassElements / std::max<int64_t>(1, matrix), 1, spec.count);
-  std::vector<float> file_row(dry ? 0 : row);
-  std::vector<Weight> weights;
-  for (int64_t first = 0; first < spec.count; first += per_pass) {
-    const int64_t vectors = std::min(per_pass, spec.count - first);
-    KINORA_ASSIGN_OR_RETURN(Buffer matrices, HostFloats(vectors * matrix, dry));
-    for (int64_t o = 0; !dry && o < spec.out; ++o) {
-      KINORA_RETURN_IF_ERROR(weight.source->ReadRows(o, o + 1, file_row.data()));
-      for (int64_t n = 0; n < vectors; ++n) {
-        float* to = At(matrices, n * matrix + o * spec.in);
-        for (int64_t i = 0; i < spec.in; ++i) to[i] = file_row[i * spec.count + first + n];
-      }
-    }
-    if (!dry) CheckFinite(weight.name, At(matrices, 0), vectors * matrix);
-    for (int64_t n = 0; n < vectors; ++n) {
-      const Buffer none;
-      const Tensor part(DType::kF32, {spec.out, spec.in}, At(matrices, n * matrix));
-      KINORA_ASSIGN_OR_RETURN(Weight one, Pack(part, first + n == 0 ? bias : none, {}));
-      weights.push_back(std::move(one));
-    }
+  const LocatedTensor weight = Locate(FullName(Cat(module, ".weight")), {spec.out, spec.in * spec.count});
+  Buffer bias;
+  if (spec.bias) {
+    KINORA_ASSIGN_OR_RETURN(bias, ReadBias(Locate(FullName(Cat(module, ".bias")), {spec.out}), spec.out));
   }
-  return weights;
+  const DType dtype = CommonType({&weight, 1});
+  const auto read = [&](int64_t begin, int64_t end, void* to) {
+    return ReadInterleavedRows(weight, spec, dtype, begin, end, to);
+  };
+  KINORA_ASSIGN_OR_RETURN(
+      std::vector<Weight> packed,
+      Pack({.out = spec.out, .in = spec.in, .count = static_cast<int>(spec.count), .dtype = dtype, .read = read}, bias,
+           {}));
+  NoteIfNotFinite(weight);
+  return packed;
 }
 
 absl::StatusOr<Weight> WeightLoader::LoadConv(std::string_view module, const ConvSpec& spec) {
   KINORA_CHECK(spec.out % spec.order.factor.product() == 0) << FullName(module);
   std::vector<int64_t> dims = {spec.out, spec.in};
   dims.insert(dims.end(), spec.kernel.dims().begin(), spec.kernel.dims().end());
-  const Located weight = Locate(FullName(Cat(module, ".weight")), Shape(dims));
-  Located file_bias;
-  if (spec.bias) file_bias = Locate(FullName(Cat(module, ".bias")), {spec.out});
-  const int64_t taps = spec.kernel.elements(), row = taps * spec.in;
-  const bool dry = !state_->reads();
-  KINORA_ASSIGN_OR_RETURN(Buffer matrix, HostFloats(spec.out * row, dry));
-  KINORA_ASSIGN_OR_RETURN(Buffer bias, HostFloats(spec.bias ? spec.out : 0, dry));
-  if (!dry) {
-    std::vector<float> file_row(row), file_biases(spec.out);  // the row: [in, taps]
-    KINORA_RETURN_IF_ERROR(Read(file_bias, Split::kNone, file_biases.data()));
-    for (int64_t o = 0; o < spec.out; ++o) {
-      const int64_t from = FileChannel(spec.order, spec.out, o);
-      KINORA_RETURN_IF_ERROR(weight.source->ReadRows(from, from + 1, file_row.data()));
-      float* to = At(matrix, o * row);  // [taps, in]
-      for (int64_t tap = 0; tap < taps; ++tap) {
-        for (int64_t i = 0; i < spec.in; ++i) to[tap * spec.in + i] = file_row[i * taps + tap];
-      }
-      if (spec.bias) *At(bias, o) = file_biases[from];
-    }
-    CheckFinite(weight.name, At(matrix, 0), spec.out * row);
+  const LocatedTensor weight = Locate(FullName(Cat(module, ".weight")), Shape(dims));
+  Buffer bias;
+  if (spec.bias) {
+    KINORA_ASSIGN_OR_RETURN(bias, ReadBias(Locate(FullName(Cat(module, ".bias")), {spec.out}), spec.out));
   }
-  return Pack(HostView(matrix, {spec.out, taps, spec.in}), bias, spec.precision);
+  if (bias.data() != nullptr) {
+    const std::vector<float> in_file(Floats(bias), Floats(bias) + spec.out);
+    for (int64_t o = 0; o < spec.out; ++o) Floats(bias)[o] = in_file[FileChannel(spec.order, spec.out, o)];
+  }
+  const DType dtype = CommonType({&weight, 1});
+  const auto read = [&](int64_t begin, int64_t end, void* to) {
+    return ReadConvRows(weight, spec, dtype, begin, end, to);
+  };
+  KINORA_ASSIGN_OR_RETURN(
+      std::vector<Weight> packed,
+      Pack({.out = spec.out, .taps = spec.kernel.elements(), .in = spec.in, .dtype = dtype, .read = read}, bias,
+           spec.precision));
+  NoteIfNotFinite(weight);
+  return std::move(packed.front());
 }
 
-// Output row stride·n + p meets input row i through kernel element p + padding + stride·(n − i).
 absl::StatusOr<TransposedConv> WeightLoader::LoadTransposedConv(std::string_view module,
                                                                 const TransposedConvSpec& spec) {
   KINORA_CHECK(spec.kernel >= spec.stride && (spec.kernel - spec.stride) % 2 == 0) << FullName(module);
@@ -305,70 +314,49 @@ absl::StatusOr<TransposedConv> WeightLoader::LoadTransposedConv(std::string_view
   conv.before = static_cast<int>((spec.kernel - 1 - padding) / stride);
   conv.after = static_cast<int>((stride - 1 + padding) / stride);
   conv.taps = conv.before + conv.after + 1;
-  const Located weight = Locate(FullName(Cat(module, ".weight")), {spec.in, spec.out, spec.kernel});
-  const Located file_bias = Locate(FullName(Cat(module, ".bias")), {spec.out});
+  const LocatedTensor weight = Locate(FullName(Cat(module, ".weight")), {spec.in, spec.out, spec.kernel});
+  const LocatedTensor file_bias = Locate(FullName(Cat(module, ".bias")), {spec.out});
   const bool dry = !state_->reads();
-  KINORA_ASSIGN_OR_RETURN(Buffer matrix, HostFloats(stride * spec.out * conv.taps * spec.in, dry));
-  KINORA_ASSIGN_OR_RETURN(Buffer bias, HostFloats(stride * spec.out, dry));
-  std::vector<float> file(dry ? 0 : spec.in * spec.out * spec.kernel), biases(dry ? 0 : spec.out);
-  KINORA_RETURN_IF_ERROR(Read(weight, Split::kNone, file.data()));
-  KINORA_RETURN_IF_ERROR(Read(file_bias, Split::kNone, biases.data()));
-  for (int64_t row = 0; !dry && row < stride * spec.out; ++row) {
-    const int64_t phase = row / spec.out, c = row % spec.out;
-    *At(bias, row) = biases[c];
-    for (int64_t tap = 0; tap < conv.taps; ++tap) {
-      const int64_t k = phase + padding + stride * (conv.before - tap);
-      float* to = At(matrix, (row * conv.taps + tap) * spec.in);
-      for (int64_t i = 0; i < spec.in; ++i) {
-        to[i] = k >= 0 && k < spec.kernel ? file[(i * spec.out + c) * spec.kernel + k] : 0.0f;
-      }
-    }
+  KINORA_ASSIGN_OR_RETURN(const Buffer file, HostFloats(weight.full.elements(), dry));
+  KINORA_RETURN_IF_ERROR(ReadTensor(weight, 0, /*add=*/0, Tensor(DType::kF32, weight.full, file.data())));
+  KINORA_ASSIGN_OR_RETURN(const Buffer channel_bias, ReadBias(file_bias, spec.out));
+  KINORA_ASSIGN_OR_RETURN(const Buffer bias, HostFloats(stride * spec.out, dry));
+  for (int64_t phase = 0; !dry && phase < stride; ++phase) {
+    std::copy_n(Floats(channel_bias), spec.out, Floats(bias) + phase * spec.out);
   }
-  KINORA_ASSIGN_OR_RETURN(conv.weight,
-                          Pack(HostView(matrix, {stride * spec.out, conv.taps, spec.in}), bias, spec.precision));
+  const auto read = [&](int64_t begin, int64_t end, void* rows) {
+    for (int64_t row = begin; row < end; ++row) {
+      PhaseRow(Floats(file), spec, conv, row, static_cast<float*>(rows) + (row - begin) * conv.taps * spec.in);
+    }
+    return absl::OkStatus();
+  };
+  KINORA_ASSIGN_OR_RETURN(
+      std::vector<Weight> packed,
+      Pack({.out = stride * spec.out, .taps = conv.taps, .in = spec.in, .read = read}, bias, spec.precision));
+  conv.weight = std::move(packed.front());
   return conv;
 }
 
 absl::StatusOr<Parameter> WeightLoader::LoadTensor(std::string_view relative, const Shape& full,
                                                    const TensorSpec& spec) {
   KINORA_CHECK(spec.dtype == DType::kF32 || spec.dtype == DType::kBF16) << DTypeName(spec.dtype);
+  KINORA_CHECK(spec.split != Split::kColumns && (spec.split == Split::kNone || full.rank() > 0)) << relative;
   const std::string name = FullName(relative);
-  const int axis = spec.split == Split::kColumns ? full.rank() - 1 : 0;
   Shape shape = full;
-  if (spec.split != Split::kNone) {
-    KINORA_ASSIGN_OR_RETURN(const int64_t part, PartOf(full[axis], spec.split, name));
-    shape = WithExtent(full, axis, part);
+  int64_t first = 0;
+  if (spec.split == Split::kRows) {
+    KINORA_ASSIGN_OR_RETURN(const int64_t part, PartOf(full[0], spec.split, name));
+    shape = WithRows(full, part);
+    first = part * mesh_->tensor().rank();
   }
-  const Located located = Locate(name, full);
+  const LocatedTensor located = Locate(name, full);
   const int64_t bytes = shape.elements() * DTypeSize(spec.dtype);
   state_->tensor_bytes += bytes;
   if (!state_->reads()) return Parameter(Buffer::Dry(bytes), Tensor(spec.dtype, shape, nullptr));
   KINORA_ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(bytes, name));
   const Tensor tensor(spec.dtype, shape, buffer.data());
-  if (spec.dtype == DType::kF32) {
-    KINORA_RETURN_IF_ERROR(Read(located, spec.split, tensor.data<float>()));
-    if (spec.add != 0) std::for_each_n(tensor.data<float>(), tensor.elements(), [&](float& x) { x += spec.add; });
-  } else {
-    KINORA_RETURN_IF_ERROR(ReadRounded(located, spec, tensor));
-  }
+  KINORA_RETURN_IF_ERROR(ReadTensor(located, first, spec.add, tensor));
   return Parameter(std::move(buffer), tensor);
-}
-
-// In pieces: an embedding table in float32 is gigabytes.
-absl::Status WeightLoader::ReadRounded(const Located& located, const TensorSpec& spec, const Tensor& out) {
-  KINORA_CHECK(spec.split != Split::kColumns && out.shape().rank() > 0) << located.name;
-  const int64_t first = spec.split == Split::kNone ? 0 : out.dim(0) * mesh_->tensor().rank();
-  const int64_t width = out.elements() / std::max<int64_t>(1, out.dim(0));
-  const int64_t rows_each = std::max<int64_t>(1, kChunkElements / std::max<int64_t>(1, width));
-  std::vector<float> wide(std::min(rows_each, out.dim(0)) * width);
-  for (int64_t row = 0; row < out.dim(0); row += rows_each) {
-    const int64_t rows = std::min(rows_each, out.dim(0) - row);
-    KINORA_RETURN_IF_ERROR(located.source->ReadRows(first + row, first + row + rows, wide.data()));
-    CheckFinite(located.name, wide.data(), rows * width);
-    std::transform(wide.begin(), wide.begin() + rows * width, out.data<bf16>() + row * width,
-                   [&](float value) { return bf16(value + spec.add); });
-  }
-  return absl::OkStatus();
 }
 
 absl::Status WeightLoader::Finish() const {

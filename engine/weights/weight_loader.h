@@ -1,5 +1,6 @@
 // From a checkpoint to the weights of layers: read (only this rank's slices) → dequantise → check finite → round →
-// pack.
+// pack, by runs of rows on the threads of the backend: beside the weights themselves a few MiB a thread are taken. What
+// is loaded, and which problems are found in which order, does not depend on the threads.
 //
 //   KINORA_ASSIGN_OR_RETURN(WeightLoader loader, WeightLoader::Open(checkpoint, mesh, ops, DType::kBF16));
 //   WeightLoader block = loader.Under("transformer").Under("transformer_blocks.7");
@@ -29,15 +30,10 @@
 #include "engine/ops/ops.h"
 #include "engine/parallel/mesh.h"
 #include "engine/weights/checkpoint.h"
-#include "engine/weights/tensor_source.h"
+#include "engine/weights/file_rows.h"
+#include "engine/weights/weight_specs.h"
 
 namespace kinora {
-
-enum class Split : uint8_t {
-  kNone,     // every rank of mesh.tensor() holds the whole
-  kRows,     // by out-features (first dimension); of stacked matrices each one is split, then the slices are stacked
-  kColumns,  // by in-features (last dimension); the products are summed over the ranks, so only rank 0 has the bias
-};
 
 // Owner of one tensor that is not a matrix of Ops: norm weights, tables, registers, embeddings, filters.
 class Parameter {
@@ -52,55 +48,12 @@ class Parameter {
   Tensor tensor_;
 };
 
-struct WeightSpec {  // one linear layer, or several of one shape stacked because they read the same input
-  int64_t out = 0;   // of each, before the split
-  int64_t in = 0;
-  bool bias = true;
-  Split split = Split::kNone;
-  std::optional<DType> precision = {};  // absent: the loader's
-};
-
-// The order in which a convolution's output channels are wanted, when they are to be moved to space-time afterwards.
-struct ChannelOrder {
-  SpaceTime factor;  // file: (c, time, height, width); wanted, as Ops::DepthToSpace reads: (time, height, width, c)
-  bool width_before_height = false;  // file: (c, time, width, height): the patches of the video VAE
-};
-
-struct ConvSpec {
-  int64_t out = 0;
-  int64_t in = 0;
-  Shape kernel;  // {k}, {kh, kw} or {kt, kh, kw}; the file has [out, in, kernel…], Ops gets [out, taps, in]
-  bool bias = true;
-  ChannelOrder order = {};
-  std::optional<DType> precision = {};
-};
-
-struct TransposedConvSpec {  // 1-D, [in, out, kernel] in the file, padding (kernel − stride) / 2 on both sides
-  int64_t out = 0;
-  int64_t in = 0;
-  int64_t kernel = 0;
-  int64_t stride = 1;
-  std::optional<DType> precision = {};
-};
 // A transposed convolution as an ordinary one with stride · out channels in the order (phase, c), to be followed by
 // DepthToSpace by `stride` in time: out[stride·n + p] = Σ_t x[n − before + t] · w[p][t]. `after` makes the row count
 // equal.
 struct TransposedConv {
   Weight weight;
   int taps = 0, before = 0, after = 0;
-};
-
-struct TensorSpec {
-  Split split = Split::kNone;
-  DType dtype = DType::kF32;  // kF32 or kBF16
-  float add = 0;              // to every element, before rounding: Gemma stores its norm weights minus one
-};
-
-struct InterleavedSpec {  // one linear layer over `count` vectors of `in` elements whose elements alternate
-  int64_t out = 0;
-  int64_t in = 0;
-  int64_t count = 0;  // file: [out, in · count], column i · count + n belongs to vector n
-  bool bias = true;
 };
 
 struct RecordedTensor {  // what a dry run asked for
@@ -145,20 +98,16 @@ class WeightLoader {  // a cheap handle; copies share one state. Not thread-safe
   struct State;
   WeightLoader(std::shared_ptr<State> state, const Mesh& mesh) : state_(std::move(state)), mesh_(&mesh) {}
   std::string FullName(std::string_view name) const;
-  struct Located {
-    std::string name;
-    Shape full;
-    std::optional<TensorSource> source;  // absent: a dry run, or a misfit has been noted and data is no longer read
-  };
-  Located Locate(std::string name, const Shape& full);
+  LocatedTensor Locate(std::string name, const Shape& full);
   std::optional<TensorSource> Find(const std::string& name, const Shape& full);
   float ScaleOf(const std::string& name, const TensorInfo& weight);
-  void CheckFinite(const std::string& name, const float* values, int64_t count);
+  void NoteIfNotFinite(const LocatedTensor& tensor);
   // Extent of this rank's part of `extent` when the weight is split along `split`.
   absl::StatusOr<int64_t> PartOf(int64_t extent, Split split, const std::string& name) const;
-  absl::Status Read(const Located& tensor, Split split, float* out);
-  absl::Status ReadRounded(const Located& tensor, const TensorSpec& spec, const Tensor& out);
-  absl::StatusOr<Weight> Pack(const Tensor& matrix, const Buffer& bias, std::optional<DType> precision);
+  // From row `first` on, as many as `out` has.
+  absl::Status ReadTensor(const LocatedTensor& tensor, int64_t first, float add, const Tensor& out);
+  absl::StatusOr<Buffer> ReadBias(const LocatedTensor& tensor, int64_t extent);
+  absl::StatusOr<std::vector<Weight>> Pack(const WeightRows& rows, const Buffer& bias, std::optional<DType> precision);
 
   std::shared_ptr<State> state_;
   const Mesh* mesh_;

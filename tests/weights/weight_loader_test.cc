@@ -254,6 +254,107 @@ TEST_F(Loading, ValuesThatAreNotFiniteAreNamedEachOnce) {
                              HasSubstr("f8: holds NaN"), Not(HasSubstr("good"))));
 }
 
+// As the backend stores them.
+std::string Stored(const Weight& weight) {
+  std::string bytes(static_cast<const char*>(weight.storage()),
+                    weight.bytes() - (weight.has_bias() ? weight.out() * 4 : 0));
+  if (weight.has_bias()) bytes.append(reinterpret_cast<const char*>(weight.bias()), weight.out() * 4);
+  return bytes;
+}
+
+TEST_F(Loading, ThreadsTheFilesDtypeAndTheLengthOfRunsChangeNoBit) {
+  // Several runs of a MiB each, an odd width, and rows that are no multiple of a panel; every value is a bfloat16.
+  constexpr int64_t kOut = 1111, kIn = 1237;
+  const Floats wide = Numbers(kOut * kIn), conv = Numbers(40 * 2111 * 3), bias = Numbers(kOut);
+  const auto narrow = [](const Floats& values) {
+    std::vector<uint8_t> bytes(2 * values.size());
+    for (size_t i = 0; i < values.size(); ++i) {
+      const uint16_t bits = bf16(values[i]).bits;
+      bytes[2 * i] = static_cast<uint8_t>(bits);
+      bytes[2 * i + 1] = static_cast<uint8_t>(bits >> 8);
+    }
+    return bytes;
+  };
+  for (const DType precision : {DType::kF32, DType::kBF16}) {
+    std::vector<std::string> stored;
+    for (const bool narrow_file : {false, true}) {
+      tensors_.clear();
+      const auto add = [&](const std::string& name, const Shape& shape, const Floats& values) {
+        narrow_file ? AddBytes(name, DType::kBF16, shape, narrow(values)) : Add(name, shape, values);
+      };
+      add("a.weight", {kOut, kIn}, wide);
+      Add("b.weight", {kOut, kIn}, wide);  // float32 in both files: a stack of two dtypes
+      add("a.bias", {kOut}, bias);
+      Add("b.bias", {kOut}, bias);
+      add("c.weight", {40, 2111, 3}, conv);
+      add("table", {kIn, kOut}, wide);
+      for (const int threads : {1, 3}) {
+        KINORA_ASSERT_OK_AND_ASSIGN(ops_, CpuOps::Create(threads));
+        KINORA_ASSERT_OK_AND_ASSIGN(const auto mesh, MakeDryMesh({.tensor = 1}, 0));
+        WeightLoader loader = Open(*mesh, precision);
+        KINORA_ASSERT_OK_AND_ASSIGN(const Weight stack, loader.LoadWeight({"a", "b"}, {.out = kOut, .in = kIn}));
+        KINORA_ASSERT_OK_AND_ASSIGN(const auto parts,
+                                    loader.LoadInterleaved("a", {.out = kOut, .in = kIn, .count = 1, .bias = false}));
+        const ConvSpec spec{.out = 40, .in = 2111, .kernel = {3}, .bias = false, .order = {.factor = {2, 1, 2}}};
+        KINORA_ASSERT_OK_AND_ASSIGN(const Weight taps, loader.LoadConv("c", spec));
+        KINORA_ASSERT_OK_AND_ASSIGN(const Parameter table,
+                                    loader.LoadTensor("table", {kIn, kOut}, {.dtype = precision}));
+        ASSERT_THAT(loader.Finish(), IsOk());
+        const Tensor& t = table.tensor();
+        stored.push_back(Stored(stack) + Stored(parts[0]) + Stored(taps) +
+                         std::string(static_cast<const char*>(t.raw()), t.bytes()));
+        EXPECT_TRUE(stored.back() == stored.front()) << threads << " threads, bfloat16 file: " << narrow_file;
+      }
+    }
+  }
+}
+
+TEST_F(Loading, ColumnsOfLongAndOfShortRowsAreThoseOfTheFile) {
+  for (const int64_t in : {6, 40000}) {  // a rank's part below and above what is worth a read of its own
+    tensors_.clear();
+    const Floats values = Numbers(3 * in);
+    Add("a.weight", {3, in}, values);
+    for (const int rank : {0, 1}) {
+      KINORA_ASSERT_OK_AND_ASSIGN(const auto mesh, MakeDryMesh({.tensor = 2}, rank));
+      const WeightSpec spec{.out = 3, .in = in, .bias = false, .split = Split::kColumns};
+      WeightLoader loader = Open(*mesh);
+      KINORA_ASSERT_OK_AND_ASSIGN(const Weight part, loader.LoadWeight({"a"}, spec));
+      Floats slice;
+      for (int64_t row = 0; row < 3; ++row) {
+        const auto begin = values.begin() + row * in + rank * in / 2;
+        slice.insert(slice.end(), begin, begin + in / 2);
+      }
+      KINORA_ASSERT_OK_AND_ASSIGN(
+          const Weight expected,
+          ops_->PrepareWeight(Tensor(DType::kF32, {3, in / 2}, slice.data()), nullptr, DType::kF32));
+      EXPECT_TRUE(Stored(part) == Stored(expected)) << in << " columns, rank " << rank;
+    }
+  }
+}
+
+TEST_F(Loading, ProblemsComeInTheOrderOfTheModelWhateverThreadFindsThem) {
+  KINORA_ASSERT_OK_AND_ASSIGN(ops_, CpuOps::Create(4));
+  Floats first = Numbers(600 * 700), second = first;
+  first.back() = std::numeric_limits<float>::quiet_NaN();
+  second.front() = std::numeric_limits<float>::infinity();
+  Add("one.weight", {600, 700}, first);
+  Add("two.weight", {600, 700}, second);
+  WeightLoader loader = Open();
+  EXPECT_THAT(loader.LoadWeight({"one", "two"}, {.out = 600, .in = 700, .bias = false}), IsOk());
+  const std::string message(loader.Finish().message());
+  EXPECT_THAT(message, AllOf(HasSubstr("2 problems"), testing::ContainsRegex("one.weight: holds.*two.weight: holds")));
+}
+
+TEST_F(Loading, AFileThatShrinksUnderManyThreadsFailsByName) {
+  KINORA_ASSERT_OK_AND_ASSIGN(ops_, CpuOps::Create(4));
+  Add("a.weight", {2000, 1000}, Numbers(2'000'000));
+  WeightLoader loader = Open();
+  std::filesystem::resize_file(folder_.File("m.safetensors"), 2'000'000);
+  EXPECT_THAT(loader.LoadWeight({"a"}, {.out = 2000, .in = 1000, .bias = false}),
+              StatusIs(StatusCode::kDataLoss, HasSubstr("a.weight")));
+  EXPECT_THAT(loader.LoadTensor("a.weight", {2000, 1000}), StatusIs(StatusCode::kDataLoss, HasSubstr("a.weight")));
+}
+
 TEST_F(Loading, ComponentsOfWhichNothingWasReadMayHoldAnything) {
   Add("a", {1}, {1});
   WeightLoader loader = Open();

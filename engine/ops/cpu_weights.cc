@@ -1,0 +1,108 @@
+// Packing of weights: runs of rows are read, and packed while they are in the cache, on all threads of the pool.
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/base/status_macros.h"
+#include "engine/ops/cpu_blocks.h"
+#include "engine/ops/cpu_ops.h"
+#include "engine/ops/cpu_views.h"
+
+namespace kinora {
+namespace {
+
+// Of rows read at once: they and what they are packed to stay in the second-level cache of a core.
+constexpr int64_t kRunBytes = int64_t{1} << 19;
+
+// Runs of whole panels of columns, about kRunBytes each.
+struct Runs {
+  Runs(const WeightRows& rows, const PackedLayout& layout)
+      : row_bytes(rows.count * rows.taps * rows.in * DTypeSize(rows.dtype)),
+        panels(std::clamp<int64_t>(kRunBytes / std::max<int64_t>(1, row_bytes * layout.columns), 1,
+                                   std::max<int64_t>(1, layout.panels))),
+        rows_each(panels * layout.columns),
+        count((layout.panels + panels - 1) / panels) {}
+
+  int64_t row_bytes, panels, rows_each, count;
+};
+
+absl::StatusOr<std::vector<Buffer>> AllocateEach(int64_t count, int64_t bytes, std::string_view what) {
+  std::vector<Buffer> buffers;
+  buffers.reserve(count);
+  for (int64_t i = 0; i < count; ++i) {
+    KINORA_ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(bytes, what));
+    buffers.push_back(std::move(buffer));
+  }
+  return buffers;
+}
+
+absl::StatusOr<Buffer> Copy(const Tensor* floats) {
+  if (floats == nullptr) return Buffer();
+  KINORA_ASSIGN_OR_RETURN(Buffer copy, Buffer::Allocate(floats->bytes()));
+  std::memcpy(copy.data(), floats->raw(), floats->bytes());
+  return copy;
+}
+
+}  // namespace
+
+// Rows [begin, end) of one matrix, `begin` at a panel's start: from [end − begin, taps · in].
+void CpuOps::PackPanels(const WeightRows& rows, const void* from, int64_t begin, int64_t end, DType precision,
+                        Buffer& to) const {
+  const PackedLayout layout(kernels_, KernelType(precision), rows.out, rows.taps, rows.in);
+  const int64_t width = rows.taps * rows.in, tap_bytes = layout.padded_in * layout.columns * DTypeSize(precision);
+  const int64_t last_row_bytes = layout.columns * DTypeSize(precision);
+  for (int64_t row = begin; row < end; row += layout.columns) {
+    char* panel = static_cast<char*>(to.data()) + row / layout.columns * layout.panel_bytes;
+    for (int64_t tap = 0; tap < rows.taps; ++tap, panel += tap_bytes) {
+      const char* first =
+          static_cast<const char*>(from) + ((row - begin) * width + tap * rows.in) * DTypeSize(rows.dtype);
+      const cpu::RowsView view{const_cast<char*>(first), width, KernelType(rows.dtype)};
+      kernels_.pack_columns(view, std::min(layout.columns, rows.out - row), rows.in, KernelType(precision), panel);
+      // The depth is even in both precisions; only pairs of bf16 fill it up by themselves.
+      if (precision == DType::kF32 && rows.in % 2 != 0)
+        std::memset(panel + tap_bytes - last_row_bytes, 0, last_row_bytes);
+    }
+  }
+}
+
+absl::StatusOr<std::vector<Weight>> CpuOps::PrepareWeights(const WeightRows& rows, const Tensor* bias,
+                                                           DType precision) {
+  KINORA_CHECK(bias == nullptr || (bias->elements() == rows.out && bias->dtype() == DType::kF32 && bias->contiguous()));
+  const PackedLayout layout(kernels_, KernelType(precision), rows.out, rows.taps, rows.in);
+  const Runs runs(rows, layout);
+  KINORA_ASSIGN_OR_RETURN(std::vector<Buffer> packed, AllocateEach(rows.count, layout.bytes(), "a packed weight"));
+  KINORA_ASSIGN_OR_RETURN(Buffer bias_copy, Copy(bias));
+  const int64_t run_bytes = std::min(rows.out, runs.rows_each) * runs.row_bytes;
+  KINORA_ASSIGN_OR_RETURN(const std::vector<Buffer> staging,
+                          AllocateEach(pool_.threads(), run_bytes, "the rows of a weight on their way"));
+  std::vector<absl::Status> failures(runs.count);
+  std::atomic<bool> failed = false;  // runs start in order, so none before the first failure is skipped
+  pool_.Run(runs.count, [&](int64_t run, int thread) {
+    if (failed) return;
+    const int64_t begin = run * runs.rows_each, end = std::min(rows.out, begin + runs.rows_each);
+    char* from = static_cast<char*>(staging[thread].data());
+    failures[run] = rows.read(begin, end, from);
+    if (!failures[run].ok()) failed = true;
+    const int64_t matrix_bytes = (end - begin) * runs.row_bytes / rows.count;
+    for (int n = 0; n < rows.count && failures[run].ok(); ++n) {
+      PackPanels(rows, from + n * matrix_bytes, begin, end, precision, packed[n]);
+    }
+  });
+  for (absl::Status& status : failures) KINORA_RETURN_IF_ERROR(std::move(status));
+  std::vector<Weight> weights;
+  weights.reserve(rows.count);
+  for (Buffer& storage : packed) {
+    weights.emplace_back(precision, rows.out, rows.taps, rows.in, std::move(storage),
+                         std::exchange(bias_copy, Buffer()));
+  }
+  return weights;
+}
+
+void CpuOps::RunOnHost(int64_t tasks, absl::FunctionRef<void(int64_t)> task) {
+  pool_.Run(tasks, [&](int64_t i, int) { task(i); });
+}
+
+}  // namespace kinora

@@ -1,0 +1,30 @@
+// What preparing weights means for every backend.
+#include <cstring>
+#include <utility>
+
+#include "engine/base/status_macros.h"
+#include "engine/ops/ops.h"
+
+namespace kinora {
+
+absl::StatusOr<Weight> Ops::PrepareWeight(const Tensor& matrix, const Tensor* bias, DType precision) {
+  const int rank = matrix.shape().rank();
+  KINORA_CHECK(rank == 2 || rank == 3) << matrix.shape().ToString();
+  KINORA_CHECK(matrix.contiguous());
+  const int64_t taps = rank == 3 ? matrix.dim(1) : 1;
+  const int64_t row_bytes = taps * matrix.dim(-1) * DTypeSize(matrix.dtype());
+  const auto copy = [&](int64_t begin, int64_t end, void* rows) {
+    std::memcpy(rows, static_cast<const char*>(matrix.raw()) + begin * row_bytes, (end - begin) * row_bytes);
+    return absl::OkStatus();
+  };
+  const WeightRows rows{
+      .out = matrix.dim(0), .taps = taps, .in = matrix.dim(-1), .dtype = matrix.dtype(), .read = copy};
+  KINORA_ASSIGN_OR_RETURN(std::vector<Weight> weights, PrepareWeights(rows, bias, precision));
+  return std::move(weights.front());
+}
+
+void Ops::RunOnHost(int64_t tasks, absl::FunctionRef<void(int64_t)> task) {
+  for (int64_t i = 0; i < tasks; ++i) task(i);
+}
+
+}  // namespace kinora
