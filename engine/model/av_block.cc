@@ -34,6 +34,31 @@ bool Contains(const std::vector<int>& blocks, int index) {
 
 Tensor PassRows(const Tensor& t, int64_t rows, int begin, int end) { return t.As2D().Rows(begin * rows, end * rows); }
 
+struct Qkv {
+  Tensor q, k, v;
+};
+
+// All rows of `passes` passes attend to their own pass.
+void AttendRun(Exec& exec, const Attention& attention, int passes, const StreamInputs& in, const Qkv& qkv,
+                        const Tensor& result) {
+  AttentionOptions options = attention.options();
+  BatchOverPasses(passes, options);
+  options.bias = in.self_bias;
+  if (!in.split) {
+    exec.ops.Attention(qkv.q, qkv.k, qkv.v, options, result);
+    return;
+  }
+  ArenaScope temp(exec.arena);
+  const Tensor gathered = GatherTokens(exec, temp, {qkv.q, qkv.k, qkv.v}, passes);
+  const int64_t width = gathered.width() / 3;
+  options.heads = static_cast<int>(width / attention.head_dim());
+  options.key_length = in.tokens;
+  Tensor whole = GatheredLike(exec, temp, result);
+  exec.ops.Attention(gathered.Columns(0, width), gathered.Columns(width, 2 * width),
+                     gathered.Columns(2 * width, 3 * width), options, whole);
+  ScatterTokens(exec, whole, passes, result);
+}
+
 }  // namespace
 
 absl::StatusOr<AvBlock::Layers> AvBlock::LoadLayers(WeightLoader weights, const TransformerConfig& config,
@@ -113,28 +138,11 @@ void AvBlock::AttendSelf(Exec& exec, const Layers& layers, const Passes& passes,
   const int skipped = perturbed ? passes.perturbed : -1;
   const auto attend = [&](int begin, int end) {
     if (begin >= end) return;
-    ArenaScope part(exec.arena);
-    const Tensor x = PassRows(normed, rows, begin, end);
-    const Tensor qp = PassRows(q, rows, begin, end), kp = PassRows(k, rows, begin, end);
-    attention.Queries(exec, x, qp);
-    attention.Keys(exec, x, kp);
-    attention.Normalize(exec, qp, stream.in.rope, kp, stream.in.rope);
-    AttentionOptions options = attention.options();
-    BatchOverPasses(end - begin, options);
-    options.bias = stream.in.self_bias;
-    const Tensor result = PassRows(attended, rows, begin, end);
-    if (!stream.in.split) {
-      exec.ops.Attention(qp, kp, PassRows(v, rows, begin, end), options, result);
-      return;
-    }
-    const Tensor gathered = GatherTokens(exec, part, {qp, kp, PassRows(v, rows, begin, end)}, end - begin);
-    const int64_t width = gathered.width() / 3;
-    options.heads = static_cast<int>(width / attention.head_dim());
-    options.key_length = stream.in.tokens;
-    Tensor whole = GatheredLike(exec, part, result);
-    exec.ops.Attention(gathered.Columns(0, width), gathered.Columns(width, 2 * width),
-                       gathered.Columns(2 * width, 3 * width), options, whole);
-    ScatterTokens(exec, whole, end - begin, result);
+    const auto part = [&](const Tensor& t) { return PassRows(t, rows, begin, end); };
+    attention.Queries(exec, part(normed), part(q));
+    attention.Keys(exec, part(normed), part(k));
+    attention.Normalize(exec, part(q), stream.in.rope, part(k), stream.in.rope);
+    AttendRun(exec, attention, end - begin, stream.in, {part(q), part(k), part(v)}, part(attended));
   };
   if (skipped < 0) {
     attend(0, passes.count);
@@ -144,6 +152,22 @@ void AvBlock::AttendSelf(Exec& exec, const Layers& layers, const Passes& passes,
     exec.ops.stream().Copy(PassRows(v, rows, skipped, skipped + 1), PassRows(attended, rows, skipped, skipped + 1));
   }
   attention.Finish(exec, normed, attended, {.accumulate = Accumulate::kGated, .gate = {modulation, kGateSelf}}, stream.x);
+}
+
+// The prompt's keys, before their norm, and values at this step's noise level.
+PromptCache AvBlock::ProjectPrompt(Exec& exec, const Layers& layers, const StreamInputs& in, ArenaScope& temp) {
+  const Attention& attention = layers.prompt;
+  PromptCache cache{temp.Alloc(exec.dtype, {in.context.rows(), attention.inner()}),
+                    temp.Alloc(exec.dtype, {in.context.rows(), attention.inner()})};
+  Tensor prompt = in.context;
+  if (layers.prompt_table.tensor().defined()) {
+    prompt = temp.Alloc(exec.dtype, in.context.shape());
+    const Modulation modulation{in.tables.prompt, layers.prompt_table, Tensor()};
+    exec.ops.Modulate(in.context, {modulation, kScaleContext, kShiftContext}, prompt);
+  }
+  attention.Keys(exec, prompt, cache.keys);
+  attention.Values(exec, prompt, cache.values);
+  return cache;
 }
 
 void AvBlock::AttendPrompt(Exec& exec, const Layers& layers, const Passes& passes, AvStream& stream) const {
@@ -160,30 +184,15 @@ void AvBlock::AttendPrompt(Exec& exec, const Layers& layers, const Passes& passe
   Tensor q = temp.Alloc(exec.dtype, {stream.x.rows(), attention.inner()});
   attention.Queries(exec, normed, q);
 
-  PromptCache cache;
-  if (stream.in.prompt_cache.empty()) {
-    const Tensor& context = stream.in.context;
-    cache.keys = temp.Alloc(exec.dtype, {context.rows(), attention.inner()});
-    cache.values = temp.Alloc(exec.dtype, {context.rows(), attention.inner()});
-    Tensor prompt = context;
-    if (modulated) {
-      prompt = temp.Alloc(exec.dtype, context.shape());
-      exec.ops.Modulate(context, {{stream.in.tables.prompt, layers.prompt_table, Tensor()}, kScaleContext, kShiftContext},
-                        prompt);
-    }
-    attention.Keys(exec, prompt, cache.keys);
-    attention.Values(exec, prompt, cache.values);
-    attention.Normalize(exec, q, {}, cache.keys, {});
-  } else {
-    cache = stream.in.prompt_cache[index_];
-    attention.Normalize(exec, q, {}, Tensor(), {});
-  }
+  const bool cached = !stream.in.prompt_cache.empty();
+  const PromptCache prompt = cached ? stream.in.prompt_cache[index_] : ProjectPrompt(exec, layers, stream.in, temp);
+  attention.Normalize(exec, q, {}, cached ? Tensor() : prompt.keys, {});
   AttentionOptions options = attention.options();
   options.batch = passes.count;
   options.kv_batches = passes.contexts;
   options.kv_batch = passes.context;
   Tensor attended = temp.Alloc(exec.dtype, {stream.x.rows(), attention.inner()});
-  exec.ops.Attention(q, cache.keys, cache.values, options, attended);
+  exec.ops.Attention(q, prompt.keys, prompt.values, options, attended);
   MatmulOptions result{.accumulate = Accumulate::kAdd};
   if (modulated) result = {.accumulate = Accumulate::kGated, .gate = {modulation, kGatePrompt}};
   attention.Finish(exec, normed, attended, result, stream.x);
@@ -213,57 +222,46 @@ void AvBlock::AttendAcross(Exec& exec, const Passes& passes, Updates updates, Av
   const Tensor to_audio_from = updates.audio ? normed(video_, video, kScaleToAudio, kShiftToAudio) : Tensor();
   if (updates.video) {
     const Tensor to_video_from = normed(audio_, audio, kScaleToVideo, kShiftToVideo);
-    AudioToVideo(exec, count, to_video_from, normed(video_, video, kScaleToVideo, kShiftToVideo), video, audio);
+    const Tensor x = normed(video_, video, kScaleToVideo, kShiftToVideo);
+    AttendOther(exec, count, {audio_to_video_, video_.cross_table, to_video_from, x, audio, /*in_chunks=*/false}, video);
   }
   if (updates.audio) {
-    VideoToAudio(exec, count, to_audio_from, normed(audio_, audio, kScaleToAudio, kShiftToAudio), video, audio);
+    const Tensor x = normed(audio_, audio, kScaleToAudio, kShiftToAudio);
+    AttendOther(exec, count, {video_to_audio_, audio_.cross_table, to_audio_from, x, video, /*in_chunks=*/true}, audio);
   }
 }
 
-void AvBlock::AudioToVideo(Exec& exec, int passes, const Tensor& from_audio, const Tensor& normed_video, AvStream& video,
-                           const AvStream& audio) const {
+void AvBlock::AttendOther(Exec& exec, int passes, const Cross& cross, AvStream& stream) const {
   ArenaScope temp(exec.arena);
-  const Attention& attention = audio_to_video_;
+  const Attention& attention = cross.attention;
   const int64_t inner = attention.inner();
-  Tensor q = temp.Alloc(exec.dtype, {normed_video.rows(), inner});
-  Tensor k = temp.Alloc(exec.dtype, {from_audio.rows(), inner}), v = temp.Alloc(exec.dtype, {from_audio.rows(), inner});
-  attention.Queries(exec, normed_video, q);
-  attention.Keys(exec, from_audio, k);
-  attention.Values(exec, from_audio, v);
-  attention.Normalize(exec, q, video.in.cross_rope, k, audio.in.cross_rope);
+  Tensor q = temp.Alloc(exec.dtype, {cross.normed.rows(), inner});
+  Tensor k = temp.Alloc(exec.dtype, {cross.from.rows(), inner}), v = temp.Alloc(exec.dtype, {cross.from.rows(), inner});
+  attention.Queries(exec, cross.normed, q);
+  attention.Keys(exec, cross.from, k);
+  attention.Values(exec, cross.from, v);
+  attention.Normalize(exec, q, stream.in.cross_rope, k, cross.source.in.cross_rope);
   AttentionOptions options = attention.options();
   BatchOverPasses(passes, options);
-  Tensor attended = temp.Alloc(exec.dtype, q.shape());
-  exec.ops.Attention(q, k, v, options, attended);
-  attention.Finish(exec, normed_video, attended, {.accumulate = Accumulate::kGated, .gate = CrossGate(video_.cross_table, video)},
-                   PassRows(video.x, video.in.rows, 0, passes));
-}
-
-void AvBlock::VideoToAudio(Exec& exec, int passes, const Tensor& from_video, const Tensor& normed_audio, const AvStream& video,
-                           AvStream& audio) const {
-  ArenaScope temp(exec.arena);
-  const Attention& attention = video_to_audio_;
-  const int64_t inner = attention.inner();
-  Tensor q = temp.Alloc(exec.dtype, {normed_audio.rows(), inner});
-  Tensor k = temp.Alloc(exec.dtype, {from_video.rows(), inner}), v = temp.Alloc(exec.dtype, {from_video.rows(), inner});
-  attention.Queries(exec, normed_audio, q);
-  attention.Keys(exec, from_video, k);
-  attention.Values(exec, from_video, v);
-  attention.Normalize(exec, q, audio.in.cross_rope, k, video.in.cross_rope);
-  AttentionOptions options = attention.options();
-  BatchOverPasses(passes, options);
-  options.key_length = video.in.valid_rows;
-  const auto chunk_shape = [&](int64_t chunks) {
-    return Shape{chunks, q.rows(), options.heads, attention.head_dim() + 2};
-  };
-  Tensor chunks = temp.Alloc(DType::kF32, chunk_shape(ChunksHere(exec)));
-  Tensor all = temp.Alloc(DType::kF32, chunk_shape(kKeyChunks));
-  exec.ops.AttentionChunks(q, k, v, options, chunks);
-  GatherChunks(exec, chunks, all);
-  Tensor attended = temp.Alloc(exec.dtype, q.shape());
-  exec.ops.MergeChunks(all, attended);
-  attention.Finish(exec, normed_audio, attended, {.accumulate = Accumulate::kGated, .gate = CrossGate(audio_.cross_table, audio)},
-                   PassRows(audio.x, audio.in.rows, 0, passes));
+  Tensor attended;
+  if (cross.in_chunks) {
+    options.key_length = cross.source.in.valid_rows;
+    const auto chunk_shape = [&](int64_t chunks) {
+      return Shape{chunks, q.rows(), options.heads, attention.head_dim() + 2};
+    };
+    Tensor chunks = temp.Alloc(DType::kF32, chunk_shape(ChunksHere(exec)));
+    Tensor all = temp.Alloc(DType::kF32, chunk_shape(kKeyChunks));
+    exec.ops.AttentionChunks(q, k, v, options, chunks);
+    GatherChunks(exec, chunks, all);
+    attended = temp.Alloc(exec.dtype, q.shape());
+    exec.ops.MergeChunks(all, attended);
+  } else {
+    attended = temp.Alloc(exec.dtype, q.shape());
+    exec.ops.Attention(q, k, v, options, attended);
+  }
+  attention.Finish(exec, cross.normed, attended,
+                   {.accumulate = Accumulate::kGated, .gate = CrossGate(cross.table, stream)},
+                   PassRows(stream.x, stream.in.rows, 0, passes));
 }
 
 void AvBlock::FeedForwardPart(Exec& exec, const Layers& layers, AvStream& stream) const {

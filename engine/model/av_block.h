@@ -86,13 +86,19 @@ class AvBlock {
 
   static absl::StatusOr<Layers> LoadLayers(WeightLoader weights, const TransformerConfig& config, const ModalityConfig& modality,
                                            const std::string& prefix, std::string_view cross_table);
+  static PromptCache ProjectPrompt(Exec& exec, const Layers& layers, const StreamInputs& in, ArenaScope& temp);
   void AttendSelf(Exec& exec, const Layers& layers, const Passes& passes, bool perturbed, AvStream& stream) const;
   void AttendPrompt(Exec& exec, const Layers& layers, const Passes& passes, AvStream& stream) const;
   void AttendAcross(Exec& exec, const Passes& passes, Updates updates, AvStream& video, AvStream& audio) const;
-  void AudioToVideo(Exec& exec, int passes, const Tensor& from_audio, const Tensor& normed_video, AvStream& video,
-                    const AvStream& audio) const;
-  void VideoToAudio(Exec& exec, int passes, const Tensor& from_video, const Tensor& normed_audio, const AvStream& video,
-                    AvStream& audio) const;
+  // Keys and values of one stream for the queries of the other, of the first `passes` passes.
+  struct Cross {
+    const Attention& attention;
+    const Parameter& table;  // of the stream that is written
+    const Tensor &from, &normed;
+    const AvStream& source;
+    bool in_chunks;  // the keys are shared out among ranks
+  };
+  void AttendOther(Exec& exec, int passes, const Cross& cross, AvStream& stream) const;
   void FeedForwardPart(Exec& exec, const Layers& layers, AvStream& stream) const;
 
   Layers video_, audio_;

@@ -109,8 +109,6 @@ struct GemmaConfig {  // Gemma-3, text part
   double local_rope_theta = 1e4;
   int64_t sliding_window = 1024;
   std::vector<bool> sliding;  // [layers]: local attention
-  int64_t bos_token = 2;
-  int64_t pad_token = 0;
   friend bool operator==(const GemmaConfig&, const GemmaConfig&) = default;
 };
 

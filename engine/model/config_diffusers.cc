@@ -97,8 +97,71 @@ ConnectorConfig ReadConnector(const ConfigFields& f) {
   return c;
 }
 
-// Lists are written from the pixels to the latent and run the other way, but for upsample_type, which is in running
-// order.
+// The decoder's lists. They are written from the pixels to the latent and run the other way, but for `types`, which is
+// in running order.
+struct DecoderLists {
+  std::vector<int64_t> widths = {256, 512, 1024}, layers = {5, 5, 5, 5}, factors = {2, 2, 2};
+  std::vector<bool> residual;
+  nlohmann::json types;
+};
+
+// False, and the problem is noted, if they do not fit together.
+bool ReadDecoderLists(const ConfigFields& f, DecoderLists* lists) {
+  f.Read("decoder_block_out_channels", &lists->widths, kMaxWidth);
+  f.Read("decoder_layers_per_block", &lists->layers, kMaxLayers);
+  f.Read("upsample_factor", &lists->factors, 64);
+  const size_t ups = lists->widths.size();
+  if (lists->layers.size() != ups + 1 || lists->factors.size() != ups) {
+    f.Problem("decoder_layers_per_block",
+              "needs one entry more than decoder_block_out_channels, and upsample_factor as many");
+    return false;
+  }
+  std::vector<bool> scaling(ups, true), noise(ups + 1, false);
+  lists->residual.assign(ups, true);
+  f.Read("upsample_residual", &lists->residual, ups);
+  f.Read("decoder_spatio_temporal_scaling", &scaling, ups);
+  f.Read("decoder_inject_noise", &noise, ups + 1);
+  if (std::count(scaling.begin(), scaling.end(), false) > 0)
+    f.Problem("decoder_spatio_temporal_scaling", "false is not supported");
+  if (std::count(noise.begin(), noise.end(), true) > 0) f.Problem("decoder_inject_noise", "true is not supported");
+  lists->types = std::vector<std::string>(ups, "spatiotemporal");
+  if (f.Has("upsample_type")) lists->types = *f.Find("upsample_type");
+  if (lists->types.is_array() && lists->types.size() == ups) return true;
+  f.Problem("upsample_type", Cat("must be a list of ", ups));
+  return false;
+}
+
+std::array<int64_t, 3> ReadStride(const ConfigFields& f, const nlohmann::json& type) {
+  if (type == "spatial") return {1, 2, 2};
+  if (type == "temporal") return {2, 1, 1};
+  if (type != "spatiotemporal") f.Problem("upsample_type", "supported: spatial, temporal, spatiotemporal");
+  return {2, 2, 2};
+}
+
+std::vector<VideoDecoderBlock> ReadDecoderBlocks(const ConfigFields& f) {
+  using Block = VideoDecoderBlock;
+  DecoderLists lists;
+  if (!ReadDecoderLists(f, &lists)) return {};
+  const auto& [widths, layers, factors, residual, types] = lists;
+  const size_t ups = widths.size();
+  int64_t width = widths.back();
+  std::vector<Block> blocks = {{.in_channels = width, .out_channels = width, .layers = layers.back()}};
+  for (size_t i = 0; i < ups; ++i) {
+    const size_t stored = ups - 1 - i;
+    const int64_t out = widths[stored] / factors[stored];
+    if (width != widths[stored] || widths[stored] % factors[stored] != 0) {
+      f.Problem("decoder_block_out_channels", Cat("entry ", stored, " is ", widths[stored], ", but ", width,
+                                                  " channels arrive there, and upsample_factor must divide it"));
+      return blocks;
+    }
+    blocks.push_back({.kind = Block::Kind::kUpsample, .in_channels = width, .out_channels = out, .residual = residual[stored]});
+    blocks.back().stride = ReadStride(f, types[i]);
+    blocks.push_back({.in_channels = out, .out_channels = out, .layers = layers[stored]});
+    width = out;
+  }
+  return blocks;
+}
+
 VideoDecoderConfig ReadVideoDecoder(const ConfigFields& f) {
   VideoDecoderConfig v;
   f.Require("timestep_conditioning", false);
@@ -110,54 +173,7 @@ VideoDecoderConfig ReadVideoDecoder(const ConfigFields& f) {
   v.causal = f.Get("decoder_causal", true);
   v.padding = f.Choose("decoder_spatial_padding_mode", {"zeros", "reflect"}, 1) == 0 ? SpatialPadding::kZeros
                                                                                      : SpatialPadding::kReflect;
-  std::vector<int64_t> widths = {256, 512, 1024}, layers = {5, 5, 5, 5}, factors = {2, 2, 2};
-  f.Read("decoder_block_out_channels", &widths, kMaxWidth);
-  f.Read("decoder_layers_per_block", &layers, kMaxLayers);
-  f.Read("upsample_factor", &factors, 64);
-  const size_t ups = widths.size();
-  if (layers.size() != ups + 1 || factors.size() != ups) {
-    f.Problem("decoder_layers_per_block",
-              "needs one entry more than decoder_block_out_channels, and upsample_factor as many");
-    return v;
-  }
-  std::vector<bool> residual(ups, true), scaling(ups, true), noise(ups + 1, false);
-  f.Read("upsample_residual", &residual, ups);
-  f.Read("decoder_spatio_temporal_scaling", &scaling, ups);
-  f.Read("decoder_inject_noise", &noise, ups + 1);
-  if (std::count(scaling.begin(), scaling.end(), false) > 0)
-    f.Problem("decoder_spatio_temporal_scaling", "false is not supported");
-  if (std::count(noise.begin(), noise.end(), true) > 0) f.Problem("decoder_inject_noise", "true is not supported");
-  nlohmann::json types = std::vector<std::string>(ups, "spatiotemporal");
-  if (f.Has("upsample_type")) types = *f.Find("upsample_type");
-  if (!types.is_array() || types.size() != ups) {
-    f.Problem("upsample_type", Cat("must be a list of ", ups));
-    return v;
-  }
-  using Block = VideoDecoderBlock;
-  int64_t width = widths.back();
-  v.blocks.push_back({.in_channels = width, .out_channels = width, .layers = layers.back()});
-  for (size_t i = 0; i < ups; ++i) {
-    const size_t stored = ups - 1 - i;
-    const int64_t out = widths[stored] / factors[stored];
-    if (width != widths[stored] || widths[stored] % factors[stored] != 0) {
-      f.Problem("decoder_block_out_channels", Cat("entry ", stored, " is ", widths[stored], ", but ", width,
-                                                  " channels arrive there, and upsample_factor must divide it"));
-      return v;
-    }
-    Block up{.kind = Block::Kind::kUpsample, .in_channels = width, .out_channels = out, .residual = residual[stored]};
-    if (types[i] == "spatial") {
-      up.stride = {1, 2, 2};
-    } else if (types[i] == "temporal") {
-      up.stride = {2, 1, 1};
-    } else if (types[i] == "spatiotemporal") {
-      up.stride = {2, 2, 2};
-    } else {
-      f.Problem("upsample_type", "supported: spatial, temporal, spatiotemporal");
-    }
-    v.blocks.push_back(up);
-    v.blocks.push_back({.in_channels = out, .out_channels = out, .layers = layers[stored]});
-    width = out;
-  }
+  v.blocks = ReadDecoderBlocks(f);
   return v;
 }
 

@@ -95,12 +95,6 @@ void ConfigFields::Read(std::string_view key, int64_t* out, int64_t max) const {
     Problem(key, Cat(ShortText(*value), " must be a whole number in 1..", max));
 }
 
-void ConfigFields::ReadIndex(std::string_view key, int64_t* out, int64_t max) const {
-  const nlohmann::json* value = Find(key);
-  if (value != nullptr && !WholeNumber(*value, 0, max, out))
-    Problem(key, Cat(ShortText(*value), " must be a whole number in 0..", max));
-}
-
 void ConfigFields::Read(std::string_view key, std::vector<int64_t>* out, int64_t max) const {
   const nlohmann::json* value = Find(key);
   if (value == nullptr) return;

@@ -69,7 +69,6 @@ class ConfigFields {
   void Read(std::string_view key, double* out, Range range) const;
   void Read(std::string_view key, std::string* out) const;
   void Read(std::string_view key, int64_t* out, int64_t max) const;               // 1..max
-  void ReadIndex(std::string_view key, int64_t* out, int64_t max) const;          // 0..max
   void Read(std::string_view key, std::vector<int64_t>* out, int64_t max) const;  // 1..64 numbers of 1..max
   void Read(std::string_view key, std::vector<double>* out, Range range) const;   // 1..64 numbers
   void Read(std::string_view key, std::vector<bool>* out, size_t count) const;    // a list of `count`, or one for all

@@ -77,8 +77,6 @@ GemmaConfig ReadText(const ConfigFields& f) {
   f.Read("rms_norm_eps", &g.norm_eps, kEpsilon);
   f.Read("query_pre_attn_scalar", &g.query_scale, kScale);
   f.Read("sliding_window", &g.sliding_window, 1 << 24);
-  f.ReadIndex("bos_token_id", &g.bos_token, g.vocabulary - 1);
-  f.ReadIndex("pad_token_id", &g.pad_token, g.vocabulary - 1);
   ReadRope(f, &g);
   ReadLayerKinds(f, &g);
   if (g.heads % g.kv_heads != 0)

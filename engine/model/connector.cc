@@ -1,6 +1,7 @@
 #include "engine/model/connector.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -45,23 +46,27 @@ absl::StatusOr<Connector> Connector::Load(WeightLoader weights, const ConnectorC
                             FeedForward::Load(block.Under("ff"), stream.width(), 4 * stream.width(), config.ff_bias));
     connector.blocks_.push_back(std::move(loaded));
   }
-  const Mesh::Part part = weights.mesh().TensorPart(stream.width() / 2);
-  const Shape table{rows, part.end - part.begin};
-  for (Parameter* half : {&connector.cos_, &connector.sin_}) {
+  KINORA_RETURN_IF_ERROR(connector.MakeRope(config, weights.mesh().TensorPart(stream.width() / 2)));
+  return connector;
+}
+
+// The angles of every row, of this rank's half columns.
+absl::Status Connector::MakeRope(const ConnectorConfig& config, const Mesh::Part& part) {
+  const Shape table{rows_, part.end - part.begin};
+  for (Parameter* half : {&cos_, &sin_}) {
     KINORA_ASSIGN_OR_RETURN(
         Buffer buffer, Buffer::Allocate(table.elements() * DTypeSize(DType::kF32), "the rotary tables of a connector"));
     const Tensor view = buffer.View(DType::kF32, table);
     *half = Parameter(std::move(buffer), view);
   }
-  std::vector<float> positions(rows);
-  for (int64_t i = 0; i < rows; ++i) positions[i] = static_cast<float>(i);
-  FillRopeTable({.width = stream.width(),
+  std::vector<float> positions(rows_);
+  std::iota(positions.begin(), positions.end(), 0.0f);
+  FillRopeTable({.width = width_,
                  .max_positions = {config.rope_max_position},
                  .theta = config.rope_theta,
                  .double_precision = config.rope_double_precision},
-                {positions}, part.begin, part.end, connector.cos_.tensor().data<float>(),
-                connector.sin_.tensor().data<float>());
-  return connector;
+                {positions}, part.begin, part.end, cos_.tensor().data<float>(), sin_.tensor().data<float>());
+  return absl::OkStatus();
 }
 
 void Connector::FillRows(Exec& exec, const Tensor& features, absl::Span<const int64_t> lengths, Tensor x) const {

@@ -44,10 +44,4 @@ void ContextCache::Drop(std::list<Stored>::iterator entry) {
   recent_.erase(entry);
 }
 
-void ContextCache::Clear() {
-  recent_.clear();
-  index_.clear();
-  bytes_ = 0;
-}
-
 }  // namespace kinora

@@ -126,8 +126,6 @@ struct Tokenizer::Impl {
 Tokenizer::Tokenizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Tokenizer::~Tokenizer() = default;
 int64_t Tokenizer::vocabulary() const { return impl_->vocabulary; }
-int32_t Tokenizer::bos() const { return impl_->model.bos; }
-int32_t Tokenizer::pad() const { return impl_->model.pad; }
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& path) {
   KINORA_ASSIGN_OR_RETURN(const std::string serialized, ReadFile(path));

@@ -36,8 +36,6 @@ class Tokenizer {
   absl::StatusOr<std::vector<int32_t>> Encode(std::string_view text, int64_t max_tokens) const;
 
   int64_t vocabulary() const;  // ids are below this
-  int32_t bos() const;
-  int32_t pad() const;
 
  private:
   struct Impl;

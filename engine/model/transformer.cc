@@ -95,54 +95,65 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(WeightLoader weig
   return t;
 }
 
+namespace {
+
+// Host values -> a device tensor from `temp`.
+Tensor Upload(Exec& exec, ArenaScope& temp, const std::vector<float>& host) {
+  Tensor t = temp.Alloc(DType::kF32, {static_cast<int64_t>(host.size())});
+  exec.ops.stream().CopyFromHost(host.data(), t);
+  return t;
+}
+
+// params [steps·rows, …] -> the columns [from, to) of the tables, a row a step.
+void Place(Exec& exec, const Tensor& params, const Tensor& tables, int64_t from, int64_t to) {
+  exec.ops.stream().Copy(params.Reshape({tables.dim(0), to - from}), tables.Columns(from, to));
+}
+
+}  // namespace
+
+void Transformer::FillBlockTables(Exec& exec, const Modality& layers, const Tensor& times, const Offsets& o,
+                                  const Tensor& tables) const {
+  const int64_t steps = tables.dim(0), k = times.elements() / steps, width = layers.output_table.tensor().width();
+  ArenaScope scope(exec.arena);
+  Tensor params = scope.Alloc(DType::kF32, {steps * k, config_.modulation_rows() * width});
+  Tensor embedded = scope.Alloc(DType::kF32, {steps, k * width});
+  layers.adaln.Forward(exec, times, params, embedded.Reshape({steps * k, width}));
+  Place(exec, params, tables, o.block, o.prompt);
+  for (int64_t j = 0; j < 2 * k; ++j) {  // the same embedding under the output head's shift and scale
+    exec.ops.stream().Copy(embedded.Columns(j / 2 * width, (j / 2 + 1) * width),
+                           tables.Columns(o.output + j * width, o.output + (j + 1) * width));
+  }
+}
+
 void Transformer::FillModality(Exec& exec, const Modality& layers, const ModalityConfig& modality,
                                const std::vector<const ModalitySigmas*>& own,
                                const std::vector<const ModalitySigmas*>& other, int64_t begin, Tensor tables) const {
   const int64_t steps = static_cast<int64_t>(own.size()), k = static_cast<int64_t>(own[0]->tokens.size());
-  const int64_t width = modality.width();
   const Offsets o = OffsetsOf(modality, k, begin);
-  ArenaScope temp(exec.arena);
-  const auto upload = [&](const std::vector<float>& host) {
-    Tensor t = temp.Alloc(DType::kF32, {static_cast<int64_t>(host.size())});
-    exec.ops.stream().CopyFromHost(host.data(), t);
-    return t;
-  };
   std::vector<float> token_times, scalar_times, gate_times;
   for (int64_t i = 0; i < steps; ++i) {
     for (float sigma : own[i]->tokens) token_times.push_back(sigma * static_cast<float>(config_.timestep_scale));
     scalar_times.push_back(own[i]->scalar * static_cast<float>(config_.timestep_scale));
     gate_times.push_back(other[i]->scalar * static_cast<float>(config_.av_timestep_scale));
   }
-  const auto place = [&](const Tensor& params, int64_t from, int64_t to) {
-    exec.ops.stream().Copy(params.Reshape({steps, to - from}), tables.Columns(from, to));
-  };
-  const Tensor times = upload(token_times);
+  ArenaScope temp(exec.arena);
+  const Tensor times = Upload(exec, temp, token_times);
+  FillBlockTables(exec, layers, times, o, tables);
   {
     ArenaScope scope(exec.arena);
-    Tensor params = scope.Alloc(DType::kF32, {steps * k, config_.modulation_rows() * width});
-    Tensor embedded = scope.Alloc(DType::kF32, {steps, k * width});
-    layers.adaln.Forward(exec, times, params, embedded.Reshape({steps * k, width}));
-    place(params, o.block, o.prompt);
-    for (int64_t j = 0; j < 2 * k; ++j) {  // the same embedding under the output head's shift and scale
-      exec.ops.stream().Copy(embedded.Columns(j / 2 * width, (j / 2 + 1) * width),
-                             tables.Columns(o.output + j * width, o.output + (j + 1) * width));
-    }
-  }
-  {
-    ArenaScope scope(exec.arena);
-    Tensor params = scope.Alloc(DType::kF32, {steps * k, 4 * width});
+    Tensor params = scope.Alloc(DType::kF32, {steps * k, 4 * modality.width()});
     layers.cross.Forward(exec, times, params, Tensor());
-    place(params, o.cross, o.cross_gate);
-    Tensor gate = scope.Alloc(DType::kF32, {steps, width});
-    layers.cross_gate.Forward(exec, upload(gate_times), gate, Tensor());
-    place(gate, o.cross_gate, o.output);
+    Place(exec, params, tables, o.cross, o.cross_gate);
+    Tensor gate = scope.Alloc(DType::kF32, {steps, modality.width()});
+    layers.cross_gate.Forward(exec, Upload(exec, temp, gate_times), gate, Tensor());
+    Place(exec, gate, tables, o.cross_gate, o.output);
   }
   if (!config_.cross_attention_adaln) return;
   if (layers.prompt != nullptr) {
     ArenaScope scope(exec.arena);
     Tensor params = scope.Alloc(DType::kF32, {steps, 2 * modality.context_width});
-    layers.prompt->Forward(exec, upload(scalar_times), params, Tensor());
-    place(params, o.prompt, o.cross);
+    layers.prompt->Forward(exec, Upload(exec, scope, scalar_times), params, Tensor());
+    Place(exec, params, tables, o.prompt, o.cross);
   } else {
     exec.ops.Fill(0.0f, tables.Columns(o.prompt, o.cross));
   }

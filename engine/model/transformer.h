@@ -67,6 +67,8 @@ class Transformer {
                                                const ModalityConfig& modality, bool audio);
   Offsets OffsetsOf(const ModalityConfig& modality, int64_t k, int64_t begin) const;
   StepTables TablesAt(const Tensor& row, const ModalityConfig& modality, int64_t k, int64_t begin) const;
+  // times: [steps·k]: the modulation of the blocks, and the embedding for the output head.
+  void FillBlockTables(Exec& exec, const Modality& layers, const Tensor& times, const Offsets& o, const Tensor& tables) const;
   void FillModality(Exec& exec, const Modality& layers, const ModalityConfig& modality,
                     const std::vector<const ModalitySigmas*>& own, const std::vector<const ModalitySigmas*>& other, int64_t begin,
                     Tensor tables) const;

@@ -199,6 +199,10 @@ void Generator::Forward(Exec& exec, const Tensor& x, Tensor out) const {
   }
   Bend(exec, bend_post_, kLastSlope, as(current), as(bent));
   Conv1d(exec, as(bent), conv_post_, Same(kOuterKernel), Accumulate::kNo, out);
+  Limit(exec, out);
+}
+
+void Generator::Limit(Exec& exec, const Tensor& out) const {
   switch (config_.final_activation) {
     case GeneratorConfig::Final::kNone:
       return;

@@ -52,6 +52,7 @@ class Generator {
                                   const std::vector<int64_t>& dilations) const;
   void Bend(Exec& exec, const Snake& snake, double slope, const Tensor& x, Tensor out) const;
   void Upsample(Exec& exec, const TransposedConv& conv, const Tensor& x, Tensor out) const;
+  void Limit(Exec& exec, const Tensor& out) const;  // final_activation, in place
   void RunBlock(Exec& exec, const Block& block, Tensor x, Tensor bent, Tensor hidden) const;
 
   GeneratorConfig config_;

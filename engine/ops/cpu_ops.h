@@ -71,6 +71,7 @@ class CpuOps : public Ops {
   void Elementwise(cpu::ElementwiseArgs args, const Tensor& a, const Tensor* b, Tensor out);
   // Calls rows(begin, end) on pieces of [0, count), in parallel if the work is worth a wake-up.
   void ForRows(int64_t count, int64_t bytes_a_row, absl::FunctionRef<void(int64_t begin, int64_t end)> rows);
+  double StandardDeviation(const float* x, int64_t n);
   void PackPanels(const WeightRows& rows, const void* from, int64_t begin, int64_t end, DType precision,
                   Buffer& to) const;
   void RunMatmul(const Tensor& x, const Weight& w, const MatmulOptions& options, const Tensor& out);

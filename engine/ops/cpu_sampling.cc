@@ -2,6 +2,7 @@
 // the same bits.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "engine/ops/cpu_ops.h"
 
@@ -30,43 +31,75 @@ void CpuOps::PredictX0(const Tensor& z, const Tensor& v, const Tensor& sigma, Te
 
 namespace {
 
-double StandardDeviation(const float* x, int64_t n) {  // unbiased
-  double sum = 0, squares = 0;
-  for (int64_t i = 0; i < n; ++i) sum += x[i];
-  const double mean = sum / static_cast<double>(n);
-  for (int64_t i = 0; i < n; ++i) squares += (x[i] - mean) * (x[i] - mean);
-  return std::sqrt(squares / static_cast<double>(n - 1));
+// The parts in which sums run, whatever the number of threads: each in order, then merged in order.
+constexpr int64_t kParts = 128;
+
+template <typename Term>
+double SumOfPart(int64_t begin, int64_t end, Term term) {
+  constexpr int64_t kChains = 8;  // independent additions
+  double sums[kChains] = {};
+  int64_t i = begin;
+  for (; i + kChains <= end; i += kChains) {
+    for (int64_t j = 0; j < kChains; ++j) sums[j] += term(i + j);
+  }
+  for (; i < end; ++i) sums[0] += term(i);
+  double sum = 0;
+  for (const double chain : sums) sum += chain;
+  return sum;
 }
 
 }  // namespace
+
+double CpuOps::StandardDeviation(const float* x, int64_t n) {  // unbiased
+  const int64_t part = (n + kParts - 1) / kParts;
+  const auto sum = [&](auto term) {
+    double parts[kParts];
+    ForRows(kParts, part * 4, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        parts[i] = SumOfPart(std::min(n, i * part), std::min(n, (i + 1) * part), term);
+      }
+    });
+    return std::accumulate(parts, parts + kParts, 0.0);
+  };
+  const double mean = sum([x](int64_t i) { return static_cast<double>(x[i]); }) / static_cast<double>(n);
+  const double squares = sum([x, mean](int64_t i) { return (x[i] - mean) * (x[i] - mean); });
+  return std::sqrt(squares / static_cast<double>(n - 1));
+}
 
 void CpuOps::CombineGuidance(const Tensor& x0, const GuidanceWeights& g, Tensor out) {
   const int64_t n = out.elements();
   KINORA_CHECK(x0.elements() == n * g.passes && x0.contiguous() && out.contiguous()) << x0.shape().ToString();
   KINORA_CHECK(g.passes >= 1 && g.passes <= 4 && g.cond < g.passes);
-  stream_.Enqueue([x0, g, out, n] {
+  stream_.Enqueue([this, x0, g, out, n] {
     const float* in = x0.data<float>();
     float* o = out.data<float>();
-    for (int64_t i = 0; i < n; ++i) {
-      float sum = g.weight[0] * in[i];
-      for (int p = 1; p < g.passes; ++p) sum += g.weight[p] * in[p * n + i];
-      o[i] = sum;
-    }
-    if (g.rescale != 0.0f && n > 1) {
-      const double ratio = StandardDeviation(in + g.cond * n, n) / StandardDeviation(o, n);
-      const float factor = static_cast<float>(g.rescale * ratio + (1.0 - g.rescale));
-      for (int64_t i = 0; i < n; ++i) o[i] *= factor;
-    }
+    ForRows(n, 4 * (g.passes + 1), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        float sum = g.weight[0] * in[i];
+        for (int p = 1; p < g.passes; ++p) sum += g.weight[p] * in[p * n + i];
+        o[i] = sum;
+      }
+    });
+    if (g.rescale == 0.0f || n <= 1) return;
+    const double deviation = StandardDeviation(o, n);
+    if (deviation == 0) return;  // a constant has no deviation to scale; the reference divides by it and gets NaN
+    const double ratio = StandardDeviation(in + g.cond * n, n) / deviation;
+    const float factor = static_cast<float>(g.rescale * ratio + (1.0 - g.rescale));
+    ForRows(n, 8, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) o[i] *= factor;
+    });
   });
 }
 
 void CpuOps::EulerStep(const Tensor& x0, const Tensor& sigmas, Tensor z) {
   KINORA_CHECK(x0.elements() == z.elements() && x0.contiguous() && z.contiguous() && sigmas.elements() == 2);
-  stream_.Enqueue([x0, sigmas, z] {
+  stream_.Enqueue([this, x0, sigmas, z] {
     const float sigma = sigmas.data<float>()[0], next = sigmas.data<float>()[1];
     const float* x = x0.data<float>();
     float* o = z.data<float>();
-    for (int64_t i = 0; i < z.elements(); ++i) o[i] += (o[i] - x[i]) / sigma * (next - sigma);
+    ForRows(z.elements(), 12, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) o[i] += (o[i] - x[i]) / sigma * (next - sigma);
+    });
   });
 }
 

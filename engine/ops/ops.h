@@ -111,8 +111,8 @@ class Ops {
   // ---- Denoising loop, all f32 and whole tensors; scalars that change every step are read from tensors.
   // x0 = z − sigma·v. z, v, x0: [passes·tokens, channels] (z: [tokens, channels]); sigma: [1] or [tokens].
   virtual void PredictX0(const Tensor& z, const Tensor& v, const Tensor& sigma, Tensor x0) = 0;
-  // out = Σ weights[p]·x0[p]; if rescale r != 0: out *= r·std(x0[cond])/std(out) + 1 − r (unbiased, sums in one fixed
-  // order).
+  // out = Σ weights[p]·x0[p]; if rescale r != 0 and std(out) != 0: out *= r·std(x0[cond])/std(out) + 1 − r (unbiased,
+  // sums in one fixed order).
   struct GuidanceWeights {
     std::array<float, 4> weight{};
     int passes = 1;

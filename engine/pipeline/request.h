@@ -81,11 +81,10 @@ struct AudioGuide {  // audio-to-video: this sound is kept
 };
 
 // Initial noise given instead of drawn (`kinora-render --noise`): standard normal, float32. C is the video latent's
-// channels, F', H', W' its frames, height, width, T' the audio latent's frames, n the appended tokens.
+// channels, F', H', W' its frames, height, width, T' the audio latent's frames.
 struct GivenNoise {
-  std::optional<HostArray> video, video_stage2;                    // [1, C, F', H', W']
-  std::optional<HostArray> audio, audio_stage2;                    // [1, 8, T', 16]
-  std::optional<HostArray> video_appended, video_appended_stage2;  // [1, n, C]
+  std::optional<HostArray> video;  // [1, C, F', H', W']
+  std::optional<HostArray> audio;  // [1, 8, T', 16]
 };
 
 struct GenerationRequest {

@@ -1,14 +1,12 @@
 #include "engine/pipeline/video_decode_stage.h"
 
 #include <algorithm>
-#include <cmath>
+#include <atomic>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/parallel/agree.h"
-#include "engine/ops/dry_ops.h"
-#include "engine/parallel/dry_communicator.h"
 
 namespace kinora {
 namespace {
@@ -37,55 +35,67 @@ void GatherTile(const Tensor& latent, int64_t frame, int64_t row, int64_t column
   }
 }
 
-// sum [H, W, 3] += pixels [h, w, 3] times the three masks, in the order time, height, width.
-void AddFrame(const Tensor& pixels, float time_mask, const AxisTile& rows, const AxisTile& columns, Tensor sum) {
-  const int64_t width = sum.dim(1), colours = sum.dim(2);
-  const float* from = pixels.data<float>();
-  for (int64_t y = rows.out_begin; y < rows.out_end; ++y) {
-    const float row_mask = rows.mask[y - rows.out_begin];
-    float* to = sum.data<float>() + (y * width + columns.out_begin) * colours;
-    for (float column_mask : columns.mask) {
-      for (int64_t c = 0; c < colours; ++c) *to++ += *from++ * time_mask * row_mask * column_mask;
-    }
-  }
+// Calls row(y) for each of `rows` rows, on the threads of the backend.
+void ForEachRow(Ops& ops, int64_t rows, absl::FunctionRef<void(int64_t y)> row) {
+  constexpr int64_t kRowsATask = 32;
+  ops.RunOnHost((rows + kRowsATask - 1) / kRowsATask, [&](int64_t task) {
+    const int64_t end = std::min(rows, (task + 1) * kRowsATask);
+    for (int64_t y = task * kRowsATask; y < end; ++y) row(y);
+  });
 }
 
-// In place: what has been added up -> 0..1; false if there is a NaN. weights: null, or what to divide by.
-bool Finish(const TilePlan* weights, int64_t frame_index, Tensor frame, Tensor rgb8) {
-  float* value = frame.data<float>();
-  uint8_t* out = rgb8.data<uint8_t>();
-  bool finite = true;
-  for (int64_t y = 0; y < frame.dim(0); ++y) {
-    for (int64_t x = 0; x < frame.dim(1); ++x) {
-      float weight = 1;
-      if (weights != nullptr) {
-        weight = weights->time_weight[frame_index] * weights->height_weight[y] * weights->width_weight[x];
-        weight = std::max(weight, 1e-8f);
-      }
-      for (int64_t c = 0; c < frame.dim(2); ++c, ++value, ++out) {
-        const float v = (*value / weight + 1.0f) * 0.5f;
-        finite &= !std::isnan(v);
-        *value = v > 0.0f ? std::min(v, 1.0f) : 0.0f;
-        *out = static_cast<uint8_t>(*value * 255.0f);
-      }
-    }
+// A value a column -> one a colour of each column, so that loops over a row run in vectors.
+std::vector<float> ForEachColour(absl::Span<const float> columns, int64_t colours) {
+  std::vector<float> values;
+  values.reserve(columns.size() * colours);
+  for (const float value : columns) values.insert(values.end(), colours, value);
+  return values;
+}
+
+// sum += pixels times the three masks, in the order time, height, width.
+void AddRow(const float* pixels, float time_mask, float row_mask, absl::Span<const float> column_mask, float* sum) {
+  const auto count = static_cast<int64_t>(column_mask.size());
+  const float* mask = column_mask.data();
+  for (int64_t i = 0; i < count; ++i) sum[i] += pixels[i] * time_mask * row_mask * mask[i];
+}
+
+// In place: what has been added up -> 0..1; false if there is a NaN.
+bool FinishRow(float* values, int64_t count, uint8_t* rgb8) {
+  int not_a_number = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const float v = (values[i] + 1.0f) * 0.5f;
+    not_a_number |= static_cast<int>(v != v);
+    values[i] = v > 0.0f ? std::min(v, 1.0f) : 0.0f;
+    rgb8[i] = static_cast<uint8_t>(static_cast<int>(values[i] * 255.0f));
   }
-  return finite;
+  return not_a_number == 0;
+}
+
+void DivideRow(float* values, float row_weight, absl::Span<const float> column_weight) {
+  const auto count = static_cast<int64_t>(column_weight.size());
+  const float* weight = column_weight.data();
+  for (int64_t i = 0; i < count; ++i) values[i] /= std::max(row_weight * weight[i], 1e-8f);
 }
 
 // Frames [begin, end) of the sums become pixels and leave. group's first frame is frame `begin` of the clip.
-absl::Status EmitReady(const TilePlan& plan, int64_t begin, int64_t end, const Tensor& group, const Tensor& all_rgb8,
-                       VideoDecodeStage::Emit emit) {
-  const Shape frame_shape = {group.dim(1), group.dim(2), group.dim(3)};
+absl::Status EmitReady(Ops& ops, const TilePlan& plan, int64_t begin, int64_t end, const Tensor& group,
+                       const Tensor& all_rgb8, VideoDecodeStage::Emit emit) {
+  const int64_t height = group.dim(1), width = group.dim(2) * group.dim(3);
+  const std::vector<float> column_weight =
+      plan.complementary ? std::vector<float>() : ForEachColour(plan.width_weight, group.dim(3));
   for (int64_t first = begin; first < end; first += VideoDecodeStage::kFramesPerCall) {
     const int64_t count = std::min(VideoDecodeStage::kFramesPerCall, end - first);
     const Tensor rgb = group.Rows(first - begin, first - begin + count), rgb8 = all_rgb8.Rows(0, count);
-    for (int64_t i = 0; i < count; ++i) {
-      if (!Finish(plan.complementary ? nullptr : &plan, first + i, rgb.Rows(i, i + 1).Reshape(frame_shape),
-                  rgb8.Rows(i, i + 1).Reshape(frame_shape))) {
-        return absl::InternalError(absl::StrCat("frame ", first + i, " holds pixels that are not numbers"));
+    std::atomic<int64_t> bad = end;  // the first frame with a pixel that is not a number
+    ForEachRow(ops, count * height, [&](int64_t row) {
+      const int64_t frame = first + row / height, y = row % height;
+      float* values = rgb.data<float>() + row * width;
+      if (!plan.complementary) DivideRow(values, plan.time_weight[frame] * plan.height_weight[y], column_weight);
+      if (FinishRow(values, width, rgb8.data<uint8_t>() + row * width)) return;
+      for (int64_t known = bad; frame < known && !bad.compare_exchange_weak(known, frame);) {
       }
-    }
+    });
+    if (bad < end) return absl::InternalError(absl::StrCat("frame ", bad.load(), " holds pixels that are not numbers"));
     KINORA_RETURN_IF_ERROR(emit({.first = first, .rgb = rgb, .rgb8 = rgb8}));
   }
   return absl::OkStatus();
@@ -117,17 +127,6 @@ absl::StatusOr<TilePlan> VideoDecodeStage::Plan(const Shape& latent) const {
   return PlanTiles(grid, tiling_.value_or(Tiling::For(grid)));
 }
 
-absl::StatusOr<VideoDecodeStage::Memory> VideoDecodeStage::MemoryFor(DType dtype, const Shape& latent,
-                                                                     const MeshShape& mesh_shape) const {
-  DryOps ops;
-  Arena device = Arena::Dry(), host = Arena::Dry();
-  KINORA_ASSIGN_OR_RETURN(const auto mesh, MakeDryMesh(mesh_shape));
-  Exec exec{.ops = ops, .arena = device, .mesh = *mesh, .dtype = dtype};
-  const auto nothing = [](auto&&...) { return absl::OkStatus(); };
-  KINORA_RETURN_IF_ERROR(Run(exec, host, Tensor(DType::kF32, latent, nullptr), nothing, nothing));
-  return Memory{.device = device.peak(), .host = host.peak()};
-}
-
 std::vector<VideoDecodeStage::Tile> VideoDecodeStage::TilesOf(const TilePlan& plan, size_t t) const {
   std::vector<Tile> tiles;
   const AxisTile& time = plan.time[t];
@@ -144,13 +143,18 @@ std::vector<VideoDecodeStage::Tile> VideoDecodeStage::TilesOf(const TilePlan& pl
 absl::Status VideoDecodeStage::AddTile(Exec& exec, Arena& host, const Tensor& pixels, const Tile& tile,
                                        const Tensor& group) const {
   ArenaScope scope(host);
-  const Tensor frame = scope.Alloc(DType::kF32, {pixels.dim(1), pixels.dim(2), pixels.dim(3)});
+  const int64_t height = pixels.dim(1), colours = pixels.dim(3), width = pixels.dim(2) * colours;
+  const Tensor frame = scope.Alloc(DType::kF32, {height, pixels.dim(2), colours});
+  const std::vector<float> column_mask = ForEachColour(tile.width->mask, colours);
   for (int64_t f = 0; f < pixels.dim(0); ++f) {
     exec.ops.stream().Copy(pixels.Rows(f, f + 1).Reshape(frame.shape()), frame);
     KINORA_RETURN_IF_ERROR(exec.ops.stream().Synchronize());
     if (exec.ops.dry()) continue;
-    AddFrame(frame, tile.time->mask[f], *tile.height, *tile.width,
-             group.Rows(f, f + 1).Reshape({group.dim(1), group.dim(2), group.dim(3)}));
+    ForEachRow(exec.ops, height, [&](int64_t y) {
+      const int64_t row = f * group.dim(1) + tile.height->out_begin + y;
+      float* sum = group.data<float>() + (row * group.dim(2) + tile.width->out_begin) * colours;
+      AddRow(frame.data<float>() + y * width, tile.time->mask[f], tile.height->mask[y], column_mask, sum);
+    });
   }
   return absl::OkStatus();
 }
@@ -215,7 +219,7 @@ absl::Status VideoDecodeStage::Run(Exec& exec, Arena& host, const Tensor& latent
       KINORA_RETURN_IF_ERROR(DecodeRound(exec, host, latent, absl::MakeConstSpan(tiles).subspan(first, ranks), state));
     }
     if (!state.root || dry) continue;
-    emitted = EmitReady(plan, begin, begin + ready, state.group, state.rgb8, emit);
+    emitted = EmitReady(exec.ops, plan, begin, begin + ready, state.group, state.rgb8, emit);
     state.KeepFrom(ready, span);
   }
   if (state.root && emitted.ok()) emitted = progress(state.done, plan.tiles());

@@ -31,10 +31,6 @@ struct DecodedFrames {
 
 class VideoDecodeStage {
  public:
-  struct Memory {
-    int64_t device = 0;  // of exec.arena
-    int64_t host = 0;
-  };
   // n frames, n <= kFramesPerCall; a non-OK status ends the run.
   using Emit = absl::FunctionRef<absl::Status(const DecodedFrames& frames)>;
   // Called before each tile (or round) and at the end (done == total); a non-OK status ends the run.
@@ -48,8 +44,6 @@ class VideoDecodeStage {
   // latent: [1, C, F', H', W'], as in Run. InvalidArgument naming the field: a size the decoder cannot pad, tiling
   // options that do not fit its grid.
   absl::StatusOr<TilePlan> Plan(const Shape& latent) const;
-  // Of a Run on rank 0, which needs most; measured by a dry run.
-  absl::StatusOr<Memory> MemoryFor(DType dtype, const Shape& latent, const MeshShape& mesh = {}) const;
 
   // latent: [1, C, F', H', W'] f32 in the transformer's normalised space, in host memory. Every frame of the clip is
   // emitted once, in order. `host` holds what the host touches; it may be exec.arena where that is host memory. On a

@@ -22,12 +22,6 @@ absl::StatusOr<Buffer> HostFloats(int64_t count, bool dry) {
   return dry ? Buffer::Dry(bytes) : Buffer::Allocate(bytes, "a weight matrix on its way");
 }
 
-Shape WithRows(const Shape& shape, int64_t rows) {
-  std::vector<int64_t> dims(shape.dims().begin(), shape.dims().end());
-  dims[0] = rows;
-  return Shape(dims);
-}
-
 // Row (phase, c) of the ordinary convolution that a transposed one is.   file: [in, out, kernel]   to: [taps, in]
 // Output row stride·n + p meets input row i through kernel element p + padding + stride·(n − i).
 void PhaseRow(const float* file, const TransposedConvSpec& spec, const TransposedConv& conv, int64_t row, float* to) {
@@ -346,8 +340,8 @@ absl::StatusOr<Parameter> WeightLoader::LoadTensor(std::string_view relative, co
   int64_t first = 0;
   if (spec.split == Split::kRows) {
     KINORA_ASSIGN_OR_RETURN(const int64_t part, PartOf(full[0], spec.split, name));
-    shape = WithRows(full, part);
     first = part * mesh_->tensor().rank();
+    shape = Tensor(spec.dtype, full, nullptr).Rows(first, first + part).shape();
   }
   const LocatedTensor located = Locate(name, full);
   const int64_t bytes = shape.elements() * DTypeSize(spec.dtype);

@@ -16,12 +16,7 @@ struct Slot {
   int rank;
   std::optional<HostArray> GivenNoise::*member;
 };
-constexpr Slot kSlots[] = {{"video_noise", 5, &GivenNoise::video},
-                           {"audio_noise", 4, &GivenNoise::audio},
-                           {"video_noise_appended", 3, &GivenNoise::video_appended},
-                           {"video_noise_stage2", 5, &GivenNoise::video_stage2},
-                           {"audio_noise_stage2", 4, &GivenNoise::audio_stage2},
-                           {"video_noise_appended_stage2", 3, &GivenNoise::video_appended_stage2}};
+constexpr Slot kSlots[] = {{"video_noise", 5, &GivenNoise::video}, {"audio_noise", 4, &GivenNoise::audio}};
 
 absl::StatusOr<HostArray> ReadArray(const SafetensorsFile& file, const TensorInfo& tensor, int rank) {
   const auto bad = [&](const std::string& problem) {

@@ -83,6 +83,39 @@ TEST(Guidance, FourTermsAndRescaleEqualTheReference) {
   }
 }
 
+TEST(Guidance, RescalingAConstantLeavesItAsItIs) {
+  auto ops = *CpuOps::Create(1);
+  for (const int64_t n : {1, 5000}) {
+    HostTensor x0(DType::kF32, {2, n}), out(DType::kF32, {1, n});
+    for (int64_t i = 0; i < n; ++i) {  // 2·cond − uncond = 3 everywhere
+      x0.f32()[i] = static_cast<float>(i % 7);
+      x0.f32()[n + i] = (3 + static_cast<float>(i % 7)) / 2;
+    }
+    ops->CombineGuidance(x0.tensor(), {.weight = {-1, 2}, .passes = 2, .cond = 1, .rescale = 0.7f}, out.tensor());
+    for (int64_t i = 0; i < n; ++i) ASSERT_EQ(out.f32()[i], 3) << i;
+  }
+}
+
+TEST(Guidance, TheNumberOfThreadsChangesNoBitOfGuidanceOrOfAStep) {
+  constexpr int64_t kTokens = 773, kChannels = 129;  // several tasks, and parts of unequal length
+  std::vector<std::vector<float>> results;
+  for (const int threads : {1, 3}) {
+    auto ops = *CpuOps::Create(threads);
+    HostTensor x0(DType::kF32, {3 * kTokens, kChannels}), guided(DType::kF32, {kTokens, kChannels});
+    HostTensor z(DType::kF32, {kTokens, kChannels}), sigmas(DType::kF32, {2});
+    NoiseGenerator noise(7);
+    noise.Fill(absl::MakeSpan(x0.f32(), x0.tensor().elements()));
+    noise.Fill(absl::MakeSpan(z.f32(), z.tensor().elements()));
+    sigmas.f32()[0] = 0.9f;
+    sigmas.f32()[1] = 0.4f;
+    ops->CombineGuidance(x0.tensor(), {.weight = {-2, 4, -1}, .passes = 3, .cond = 1, .rescale = 0.7f}, guided.tensor());
+    ops->EulerStep(guided.tensor(), sigmas.tensor(), z.tensor());
+    std::vector<float>& result = results.emplace_back(guided.f32(), guided.f32() + kTokens * kChannels);
+    result.insert(result.end(), z.f32(), z.f32() + kTokens * kChannels);
+  }
+  EXPECT_TRUE(results[0] == results[1]);
+}
+
 TEST(Euler, EqualsTheReferenceStepByStep) {
   Golden golden("euler");
   auto ops = *CpuOps::Create(1);

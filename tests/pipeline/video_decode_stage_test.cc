@@ -8,6 +8,8 @@
 
 #include "engine/base/status_macros.h"
 #include "engine/ops/cpu_ops.h"
+#include "engine/ops/dry_ops.h"
+#include "engine/parallel/dry_communicator.h"
 #include "engine/weights/checkpoint.h"
 #include "tests/testing/ranks.h"
 #include "tests/testing/status_matchers.h"
@@ -34,10 +36,27 @@ struct Clip {
   }
 };
 
+struct StageMemory {
+  int64_t device = 0;  // of exec.arena
+  int64_t host = 0;
+};
+
+// Of a Run on rank 0, which needs most: what a dry run reserves.
+absl::StatusOr<StageMemory> MemoryFor(const VideoDecodeStage& stage, DType dtype, const Shape& latent,
+                                      const MeshShape& mesh_shape = {}) {
+  DryOps ops;
+  Arena device = Arena::Dry(), host = Arena::Dry();
+  KINORA_ASSIGN_OR_RETURN(const auto mesh, MakeDryMesh(mesh_shape));
+  Exec exec{.ops = ops, .arena = device, .mesh = *mesh, .dtype = dtype};
+  const auto nothing = [](auto&&...) { return absl::OkStatus(); };
+  KINORA_RETURN_IF_ERROR(stage.Run(exec, host, Tensor(DType::kF32, latent, nullptr), nothing, nothing));
+  return StageMemory{.device = device.peak(), .host = host.peak()};
+}
+
 // Runs the stage in exactly the memory it asks for.
 absl::Status Decode(LoadedVideoDecoder& loaded, const VideoDecodeStage& stage, const Tensor& latent, DType dtype,
                     Clip& clip) {
-  const auto memory = stage.MemoryFor(dtype, latent.shape());
+  const auto memory = MemoryFor(stage, dtype, latent.shape());
   if (!memory.ok()) return memory.status();
   Exec exec = loaded.MakeExec(memory->device);
   Arena host(*Buffer::Allocate(memory->host));
@@ -115,7 +134,7 @@ TEST(VideoDecodeStage, FramesLeaveInOrderAsSoonAsTheirGroupIsDone) {
   const HostTensor latent = Latent({1, 16, 8, 2, 3});  // 57 frames in groups of three cells, two apart
   const VideoDecodeStage stage(loaded.decoder(), kSmallTiles);
   const TilePlan plan = *stage.Plan(latent.tensor().shape());
-  const auto memory = *stage.MemoryFor(DType::kF32, latent.tensor().shape());
+  const auto memory = *MemoryFor(stage, DType::kF32, latent.tensor().shape());
   Exec exec = loaded.MakeExec(memory.device);
   Arena host(*Buffer::Allocate(memory.host));
   int64_t next = 0, tiles_begun = 0, total = 0;
@@ -174,8 +193,8 @@ TEST(VideoDecodeStage, WhereRampsMeetFramesAreDividedByTheSumOfTheMasks) {
 TEST(VideoDecodeStage, MemoryDoesNotGrowWithTheNumberOfFrames) {
   LoadedVideoDecoder loaded("2_0");
   const VideoDecodeStage stage(loaded.decoder());
-  const auto memory = [&](int64_t frames) { return *stage.MemoryFor(DType::kF32, {1, 16, frames, 8, 12}); };
-  const VideoDecodeStage::Memory hour = memory(3601);
+  const auto memory = [&](int64_t frames) { return *MemoryFor(stage, DType::kF32, {1, 16, frames, 8, 12}); };
+  const StageMemory hour = memory(3601);
   EXPECT_EQ(memory(32).device, hour.device);
   EXPECT_EQ(memory(32).host, hour.host);
   EXPECT_LT(memory(4).device, hour.device);
@@ -184,8 +203,8 @@ TEST(VideoDecodeStage, MemoryDoesNotGrowWithTheNumberOfFrames) {
   for (int64_t frames : {7, 17}) {
     const HostTensor latent = Latent({1, 16, frames, 3, 2});
     Clip clip;
-    EXPECT_EQ(small.MemoryFor(DType::kF32, latent.tensor().shape())->device,
-              small.MemoryFor(DType::kF32, {1, 16, 7, 3, 2})->device);
+    EXPECT_EQ(MemoryFor(small, DType::kF32, latent.tensor().shape())->device,
+              MemoryFor(small, DType::kF32, {1, 16, 7, 3, 2})->device);
     EXPECT_THAT(Decode(loaded, small, latent.tensor(), DType::kF32, clip), IsOk());
     EXPECT_EQ(static_cast<int64_t>(clip.rgb8.size()), (8 * (frames - 1) + 1) * 96 * 64 * 3);
   }
@@ -207,7 +226,7 @@ absl::StatusOr<Clip> DecodeOnRank(const Mesh& mesh, const std::string& checkpoin
                                   const Tensor& latent, VideoDecodeStage::Progress progress) {
   Rank rank(mesh, checkpoint, config);
   const VideoDecodeStage stage(*rank.decoder, kSmallTiles);
-  const auto memory = *stage.MemoryFor(DType::kF32, latent.shape(), mesh.shape());
+  const auto memory = *MemoryFor(stage, DType::kF32, latent.shape(), mesh.shape());
   Arena device(*Buffer::Allocate(memory.device)), host(*Buffer::Allocate(memory.host));
   Exec exec{.ops = *rank.ops, .arena = device, .mesh = mesh};
   Clip clip;
@@ -255,7 +274,7 @@ TEST(VideoDecodeStage, ErrorsOfTheSinkAndCancellationEndTheRun) {
   LoadedVideoDecoder loaded("2_3");
   const HostTensor latent = Latent({1, 16, 5, 3, 3});
   const VideoDecodeStage stage(loaded.decoder(), kSmallTiles);
-  const auto memory = *stage.MemoryFor(DType::kF32, latent.tensor().shape());
+  const auto memory = *MemoryFor(stage, DType::kF32, latent.tensor().shape());
   Exec exec = loaded.MakeExec(memory.device);
   Arena host(*Buffer::Allocate(memory.host));
   int calls = 0;
@@ -290,7 +309,7 @@ TEST(VideoDecodeStage, SizesAndTilingsThatDoNotFitAreRefused) {
   EXPECT_THAT(VideoDecodeStage(loaded.decoder()).Plan({1, 16, 3, 1, 4}).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("height")));
   EXPECT_THAT(
-      VideoDecodeStage(loaded.decoder(), Tiling{.frames = {20, 8}}).MemoryFor(DType::kF32, {1, 16, 3, 4, 4}).status(),
+      MemoryFor(VideoDecodeStage(loaded.decoder(), Tiling{.frames = {20, 8}}), DType::kF32, {1, 16, 3, 4, 4}).status(),
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("frames 20")));
 }
 

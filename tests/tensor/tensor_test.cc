@@ -24,6 +24,16 @@ TEST(Tensor, RowsAndColumnsAreViewsOfTheSameMemory) {
   EXPECT_EQ(columns.Reshape({6, 2}).row_stride(), 4);
 }
 
+TEST(Tensor, AScalarAndAnAbsentTensorAreOneRowOfOneColumn) {
+  float value = 3;
+  for (const Tensor& t : {Tensor(), Tensor(DType::kF32, {}, &value)}) {
+    EXPECT_EQ(t.width(), 1);
+    EXPECT_EQ(t.rows(), 1);
+    EXPECT_TRUE(t.contiguous());
+    EXPECT_FALSE(t.defined());
+  }
+}
+
 TEST(TensorDeathTest, AViewThatDoesNotFitNamesTheShape) {
   std::vector<float> values(6);
   const Tensor t = Of(values, {2, 3});

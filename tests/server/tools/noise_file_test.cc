@@ -34,8 +34,6 @@ TEST_F(NoiseFileTest, ReadsWhatIsThereAndIgnoresTheRest) {
   EXPECT_EQ(noise.video->values, values_);
   EXPECT_THAT(noise.video->shape, testing::ElementsAre(1, 2, 1, 2, 2));
   EXPECT_THAT(noise.audio->values, testing::ElementsAre(1.5f, -2.0f));
-  EXPECT_FALSE(noise.video_stage2.has_value());
-  EXPECT_FALSE(noise.video_appended.has_value());
 }
 
 TEST_F(NoiseFileTest, MistakesNameFileAndTensor) {
