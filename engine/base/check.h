@@ -23,9 +23,10 @@ struct Voidify {  // lets the macro be one expression of type void
 
 }  // namespace kinora::internal
 
-#define KINORA_CHECK(condition)  \
-  (condition) ? static_cast<void>(0) \
-              : ::kinora::internal::Voidify() & ::kinora::internal::CheckFailure(__FILE__, __LINE__, #condition).stream()
+#define KINORA_CHECK(condition) \
+  (condition)                   \
+      ? static_cast<void>(0)    \
+      : ::kinora::internal::Voidify() & ::kinora::internal::CheckFailure(__FILE__, __LINE__, #condition).stream()
 
 #define KINORA_CHECK_EQ(a, b) KINORA_CHECK((a) == (b)) << (a) << " vs " << (b) << " "
 

@@ -75,9 +75,8 @@ void Log(Severity severity, std::string_view event, std::initializer_list<LogFie
   if (severity < g_options.minimum) return;
   const std::string time = absl::FormatTime(absl::RFC3339_full, absl::Now(), absl::UTCTimeZone());
   const std::string body = FormatLogLine(g_options.format, severity, event, fields);
-  const std::string line = g_options.format == LogFormat::kJson
-                               ? absl::StrCat("{\"time\":\"", time, "\",", body, "}\n")
-                               : absl::StrCat("time=", time, " ", body, "\n");
+  const std::string line = g_options.format == LogFormat::kJson ? absl::StrCat("{\"time\":\"", time, "\",", body, "}\n")
+                                                                : absl::StrCat("time=", time, " ", body, "\n");
   // A log that cannot be written has nowhere to be reported.
   [[maybe_unused]] ssize_t written = write(STDERR_FILENO, line.data(), line.size());
 }

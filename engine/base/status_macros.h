@@ -10,11 +10,11 @@
 #define KINORA_CONCAT_INNER_(a, b) a##b
 #define KINORA_CONCAT_(a, b) KINORA_CONCAT_INNER_(a, b)
 
-#define KINORA_RETURN_IF_ERROR(expression)                                  \
-  do {                                                                      \
-    if (absl::Status kinora_status = (expression); !kinora_status.ok()) {   \
-      return kinora_status;                                                 \
-    }                                                                       \
+#define KINORA_RETURN_IF_ERROR(expression)                                \
+  do {                                                                    \
+    if (absl::Status kinora_status = (expression); !kinora_status.ok()) { \
+      return kinora_status;                                               \
+    }                                                                     \
   } while (false)
 
 #define KINORA_ASSIGN_OR_RETURN(declaration, expression) \

@@ -12,7 +12,8 @@ PassList PassesFor(const GuidanceScales& video, const GuidanceScales& audio) {
 }
 
 Ops::GuidanceWeights WeightsFor(const GuidanceScales& scales, const PassList& passes) {
-  Ops::GuidanceWeights weights{.passes = static_cast<int>(passes.size()), .rescale = static_cast<float>(scales.rescale)};
+  Ops::GuidanceWeights weights{.passes = static_cast<int>(passes.size()),
+                               .rescale = static_cast<float>(scales.rescale)};
   for (size_t i = 0; i < passes.size(); ++i) {
     switch (passes[i]) {
       case Pass::kUncond:

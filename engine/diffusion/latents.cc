@@ -12,11 +12,13 @@ VideoGrid GridOf(int64_t num_frames, int64_t height, int64_t width, const Latent
 }
 
 int64_t AudioLatents(int64_t num_frames, double frame_rate, const LatentScale& scale) {
-  return static_cast<int64_t>(std::nearbyint(static_cast<double>(num_frames) / frame_rate * scale.audio_latents_a_second()));
+  return static_cast<int64_t>(
+      std::nearbyint(static_cast<double>(num_frames) / frame_rate * scale.audio_latents_a_second()));
 }
 
 void Transpose(absl::Span<const float> from, int64_t rows, int64_t columns, absl::Span<float> to) {
-  KINORA_CHECK(static_cast<int64_t>(from.size()) == rows * columns && from.size() == to.size()) << rows << " x " << columns;
+  KINORA_CHECK(static_cast<int64_t>(from.size()) == rows * columns && from.size() == to.size())
+      << rows << " x " << columns;
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < columns; ++c) to[c * rows + r] = from[r * columns + c];
   }
@@ -24,13 +26,15 @@ void Transpose(absl::Span<const float> from, int64_t rows, int64_t columns, absl
 
 void PackAudio(absl::Span<const float> from, int64_t channels, int64_t latents, int64_t bins, absl::Span<float> to) {
   for (int64_t c = 0; c < channels; ++c) {
-    for (int64_t t = 0; t < latents; ++t) std::copy_n(&from[(c * latents + t) * bins], bins, &to[(t * channels + c) * bins]);
+    for (int64_t t = 0; t < latents; ++t)
+      std::copy_n(&from[(c * latents + t) * bins], bins, &to[(t * channels + c) * bins]);
   }
 }
 
 void UnpackAudio(absl::Span<const float> from, int64_t channels, int64_t latents, int64_t bins, absl::Span<float> to) {
   for (int64_t c = 0; c < channels; ++c) {
-    for (int64_t t = 0; t < latents; ++t) std::copy_n(&from[(t * channels + c) * bins], bins, &to[(c * latents + t) * bins]);
+    for (int64_t t = 0; t < latents; ++t)
+      std::copy_n(&from[(t * channels + c) * bins], bins, &to[(c * latents + t) * bins]);
   }
 }
 
@@ -38,7 +42,8 @@ std::vector<std::vector<float>> VideoPositions(const VideoGrid& grid, double fra
   std::vector<std::vector<float>> positions(3);
   // The first latent frame stands for one pixel frame, not `time` of them.
   const auto seconds = [&](int64_t frame) {
-    return static_cast<float>(std::max<int64_t>(0, frame * scale.time + 1 - scale.time)) / static_cast<float>(frame_rate);
+    return static_cast<float>(std::max<int64_t>(0, frame * scale.time + 1 - scale.time)) /
+           static_cast<float>(frame_rate);
   };
   const auto middle = [](float begin, float end) { return (begin + end) / 2.0f; };
   for (int64_t f = 0; f < grid.frames; ++f) {

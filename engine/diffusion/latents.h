@@ -1,4 +1,5 @@
-// Shapes and token order of latents (spec §2, §4.3): video [1, C, F', H', W'] ⇄ [F'·H'·W', C]; audio [1, c, T', m] ⇄ [T', c·m].
+// Shapes and token order of latents (spec §2, §4.3): video [1, C, F', H', W'] ⇄ [F'·H'·W', C]; audio [1, c, T', m] ⇄
+// [T', c·m].
 #ifndef KINORA_ENGINE_DIFFUSION_LATENTS_H_
 #define KINORA_ENGINE_DIFFUSION_LATENTS_H_
 
@@ -16,8 +17,9 @@ struct VideoGrid {
 
 // Compression of the autoencoders, from the model's configuration.
 struct LatentScale {
-  int64_t time = 8, space = 32;         // pixels a video latent
-  int64_t audio_rate = 16000, audio_hop = 160, audio_time = 4;  // samples a second, samples a mel row, mel rows a latent
+  int64_t time = 8, space = 32;  // pixels a video latent
+  int64_t audio_rate = 16000, audio_hop = 160,
+          audio_time = 4;  // samples a second, samples a mel row, mel rows a latent
   double audio_latents_a_second() const {
     return static_cast<double>(audio_rate) / static_cast<double>(audio_hop) / static_cast<double>(audio_time);
   }

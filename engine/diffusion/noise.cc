@@ -24,8 +24,8 @@ double NoiseGenerator::NextNormal() {
   return radius * std::cos(theta);
 }
 
-// Box-Muller over 16 uniforms in place: value i pairs with value i + 8. Radius and angle are rounded to float32, as torch's are: the
-// angle's rounding alone moves a value by 2e-7.
+// Box-Muller over 16 uniforms in place: value i pairs with value i + 8. Radius and angle are rounded to float32, as
+// torch's are: the angle's rounding alone moves a value by 2e-7.
 void NoiseGenerator::FillSixteen(float* out) {
   for (int i = 0; i < 8; ++i) {
     const float u1 = 1.0f - out[i], theta = 2.0f * std::numbers::pi_v<float> * out[i + 8];

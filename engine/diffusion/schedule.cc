@@ -14,7 +14,8 @@ std::vector<float> DevSigmas(const DevSchedule& s, int steps, int64_t tokens) {
   const float interval = -1.0f / static_cast<float>(steps);
   std::vector<float> sigmas(steps + 1, 0.0f);
   for (int i = 0; i < steps; ++i) {
-    const float linear = i < (steps + 1) / 2 ? 1.0f + interval * static_cast<float>(i) : -interval * static_cast<float>(steps - i);
+    const float linear =
+        i < (steps + 1) / 2 ? 1.0f + interval * static_cast<float>(i) : -interval * static_cast<float>(steps - i);
     sigmas[i] = 1.0f / (shift + (1.0f / linear - 1.0f)) * shift;  // a reciprocal first: sigmas[0] is not quite 1
   }
   const float scale = (1.0f - sigmas[steps - 1]) / static_cast<float>(1.0 - s.terminal);
@@ -23,12 +24,15 @@ std::vector<float> DevSigmas(const DevSchedule& s, int steps, int64_t tokens) {
   return sigmas;
 }
 
-std::vector<float> DistilledSigmas() { return {1.0f, 0.99375f, 0.9875f, 0.98125f, 0.975f, 0.909375f, 0.725f, 0.421875f, 0.0f}; }
+std::vector<float> DistilledSigmas() {
+  return {1.0f, 0.99375f, 0.9875f, 0.98125f, 0.975f, 0.909375f, 0.725f, 0.421875f, 0.0f};
+}
 
 absl::Status CheckSigmas(absl::Span<const double> sigmas) {
   if (sigmas.size() < 2) return absl::InvalidArgumentError("sigmas: at least two values are needed, the last 0");
   for (size_t i = 0; i < sigmas.size(); ++i) {
-    if (!std::isfinite(sigmas[i])) return absl::InvalidArgumentError(absl::StrCat("sigmas[", i, "]: not a finite number"));
+    if (!std::isfinite(sigmas[i]))
+      return absl::InvalidArgumentError(absl::StrCat("sigmas[", i, "]: not a finite number"));
     if (i > 0 && sigmas[i] >= sigmas[i - 1]) {
       return absl::InvalidArgumentError(
           absl::StrCat("sigmas[", i, "]: ", sigmas[i], " does not descend from ", sigmas[i - 1]));

@@ -1,9 +1,9 @@
 // A ClipSink that writes a file: which container, which options, one factory. The proto's `Output`, in plain C++.
 //
-// Files appear whole or not at all: they grow as PATH.XXXX.part and are renamed by End; an error or an early destruction
-// removes what was begun. The bytes depend on the frames, the samples, the options and the build only: encoder threads
-// are fixed, and no date, host or path is written. Everything is written with one thread per sink besides the encoders'
-// own.
+// Files appear whole or not at all: they grow as PATH.XXXX.part and are renamed by End; an error or an early
+// destruction removes what was begun. The bytes depend on the frames, the samples, the options and the build only:
+// encoder threads are fixed, and no date, host or path is written. Everything is written with one thread per sink
+// besides the encoders' own.
 #ifndef KINORA_ENGINE_MEDIA_FILE_SINK_H_
 #define KINORA_ENGINE_MEDIA_FILE_SINK_H_
 

@@ -14,7 +14,7 @@ class AdaLn {
 
   // timesteps: [rows] f32, already scaled (sigma · 1000)
   // params:    [rows, slots·width] f32
-  // embedded:  [rows, width] f32, the embedding itself, which the output head adds to its own table; undefined: not wanted
+  // embedded:  [rows, width] f32, which the output head adds to its own table; undefined: not wanted
   void Forward(Exec& exec, const Tensor& timesteps, Tensor params, Tensor embedded) const;
 
  private:

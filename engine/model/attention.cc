@@ -21,9 +21,9 @@ absl::StatusOr<Attention> Attention::Load(WeightLoader weights, const AttentionS
   KINORA_ASSIGN_OR_RETURN(a.q_norm_, weights.LoadTensor("q_norm.weight", {inner}, {.split = Split::kRows}));
   KINORA_ASSIGN_OR_RETURN(a.k_norm_, weights.LoadTensor("k_norm.weight", {inner}, {.split = Split::kRows}));
   if (shape.gated) {
-    KINORA_ASSIGN_OR_RETURN(a.gate_, weights.LoadWeight({"to_gate_logits"}, {.out = shape.heads,
-                                                                            .in = shape.query_width,
-                                                                            .split = Split::kRows}));
+    KINORA_ASSIGN_OR_RETURN(
+        a.gate_,
+        weights.LoadWeight({"to_gate_logits"}, {.out = shape.heads, .in = shape.query_width, .split = Split::kRows}));
   }
   a.head_dim_ = shape.head_dim;
   a.heads_ = static_cast<int>(shape.heads / weights.mesh().tensor().size());
@@ -39,7 +39,8 @@ void Attention::Normalize(Exec& exec, Tensor q, const Rope& q_rope, Tensor k, co
   absl::InlinedVector<NormedTensor, 2> tensors;
   const auto add = [&](const Tensor& x, const Tensor& weight, const Rope& rope) {
     if (!x.defined()) return;
-    tensors.push_back({x, {.weight = weight, .eps = norm_eps_, .group = x.width(), .head_width = head_dim_, .rope = rope}});
+    tensors.push_back(
+        {x, {.weight = weight, .eps = norm_eps_, .group = x.width(), .head_width = head_dim_, .rope = rope}});
   };
   add(q, q_norm_, q_rope);
   add(k, k_norm_, k_rope);

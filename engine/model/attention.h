@@ -1,6 +1,7 @@
-// The attention module of the transformer (six a block) and of the connectors: RMS norm of q and k over all heads together, optional
-// rotation, optional gate a head, 2·sigmoid(logits of the query side) (ltx_core/model/transformer/attention.py; diffusers LTX2Attention).
-// Heads are split over tensor ranks. The pieces are public because self-, prompt and cross-modal attention combine them differently.
+// The attention module of the transformer (six a block) and of the connectors: RMS norm of q and k over all heads
+// together, optional rotation, optional gate a head, 2·sigmoid(logits of the query side)
+// (ltx_core/model/transformer/attention.py; diffusers LTX2Attention). Heads are split over tensor ranks. The pieces are
+// public because self-, prompt and cross-modal attention combine them differently.
 #ifndef KINORA_ENGINE_MODEL_ATTENTION_H_
 #define KINORA_ENGINE_MODEL_ATTENTION_H_
 
@@ -40,7 +41,8 @@ class Attention {
   void Finish(Exec& exec, const Tensor& x, Tensor attended, const MatmulOptions& result, Tensor out) const;
 
   // All of the above for whole sequences held by this rank: x [batch·rows, width] attends to itself.
-  void ForwardSelf(Exec& exec, const Tensor& x, int batch, const Rope& rope, const MatmulOptions& result, Tensor out) const;
+  void ForwardSelf(Exec& exec, const Tensor& x, int batch, const Rope& rope, const MatmulOptions& result,
+                   Tensor out) const;
 
  private:
   Weight query_, key_, value_, out_, gate_;

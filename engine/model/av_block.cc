@@ -40,7 +40,7 @@ struct Qkv {
 
 // All rows of `passes` passes attend to their own pass.
 void AttendRun(Exec& exec, const Attention& attention, int passes, const StreamInputs& in, const Qkv& qkv,
-                        const Tensor& result) {
+               const Tensor& result) {
   AttentionOptions options = attention.options();
   BatchOverPasses(passes, options);
   options.bias = in.self_bias;
@@ -77,8 +77,8 @@ absl::StatusOr<AvBlock::Layers> AvBlock::LoadLayers(WeightLoader weights, const 
   KINORA_ASSIGN_OR_RETURN(layers.prompt, Attention::Load(weights.Under(absl::StrCat(prefix, "attn2")), shape));
   KINORA_ASSIGN_OR_RETURN(layers.ff, FeedForward::Load(weights.Under(absl::StrCat(prefix, "ff")), width,
                                                        modality.ff_width(), modality.ff_bias));
-  KINORA_ASSIGN_OR_RETURN(layers.table, weights.LoadTensor(absl::StrCat(prefix, "scale_shift_table"),
-                                                           {config.modulation_rows(), width}));
+  KINORA_ASSIGN_OR_RETURN(
+      layers.table, weights.LoadTensor(absl::StrCat(prefix, "scale_shift_table"), {config.modulation_rows(), width}));
   if (config.cross_attention_adaln) {
     KINORA_ASSIGN_OR_RETURN(layers.prompt_table, weights.LoadTensor(absl::StrCat(prefix, "prompt_scale_shift_table"),
                                                                     {2, modality.context_width}));
@@ -110,19 +110,21 @@ absl::StatusOr<AvBlock> AvBlock::Load(WeightLoader weights, const TransformerCon
 
 void AvBlock::Forward(Exec& exec, const Passes& passes, Updates updates, AvStream& video, AvStream& audio) const {
   if (updates.video) {
-    AttendSelf(exec, video_, passes, Contains(passes.perturbed_video_blocks, index_), video);  // x += gate · Attn(AdaLN(x))
+    AttendSelf(exec, video_, passes, Contains(passes.perturbed_video_blocks, index_),
+               video);                          // x += gate · Attn(AdaLN(x))
     AttendPrompt(exec, video_, passes, video);  // x += gate · Attn(AdaLN(x), prompt)
   }
   if (updates.audio) {
     AttendSelf(exec, audio_, passes, Contains(passes.perturbed_audio_blocks, index_), audio);
     AttendPrompt(exec, audio_, passes, audio);
   }
-  AttendAcross(exec, passes, updates, video, audio);         // both directions read the state before either writes
+  AttendAcross(exec, passes, updates, video, audio);        // both directions read the state before either writes
   if (updates.video) FeedForwardPart(exec, video_, video);  // x += gate · Mlp(AdaLN(x))
   if (updates.audio) FeedForwardPart(exec, audio_, audio);
 }
 
-void AvBlock::AttendSelf(Exec& exec, const Layers& layers, const Passes& passes, bool perturbed, AvStream& stream) const {
+void AvBlock::AttendSelf(Exec& exec, const Layers& layers, const Passes& passes, bool perturbed,
+                         AvStream& stream) const {
   ArenaScope temp(exec.arena);
   const Attention& attention = layers.self;
   const Modulation modulation = BlockModulation(layers.table, stream);
@@ -134,7 +136,8 @@ void AvBlock::AttendSelf(Exec& exec, const Layers& layers, const Passes& passes,
   const Tensor q = qkv.Columns(0, inner), k = qkv.Columns(inner, 2 * inner), v = qkv.Columns(2 * inner, 3 * inner);
   attention.Values(exec, normed, v);
 
-  // The perturbed pass takes its values for the result and needs neither queries nor keys: the passes before and after it attend.
+  // The perturbed pass takes its values for the result and needs neither queries nor keys: the passes before and after
+  // it attend.
   const int skipped = perturbed ? passes.perturbed : -1;
   const auto attend = [&](int begin, int end) {
     if (begin >= end) return;
@@ -151,7 +154,8 @@ void AvBlock::AttendSelf(Exec& exec, const Layers& layers, const Passes& passes,
     attend(skipped + 1, passes.count);
     exec.ops.stream().Copy(PassRows(v, rows, skipped, skipped + 1), PassRows(attended, rows, skipped, skipped + 1));
   }
-  attention.Finish(exec, normed, attended, {.accumulate = Accumulate::kGated, .gate = {modulation, kGateSelf}}, stream.x);
+  attention.Finish(exec, normed, attended, {.accumulate = Accumulate::kGated, .gate = {modulation, kGateSelf}},
+                   stream.x);
 }
 
 // The prompt's keys, before their norm, and values at this step's noise level.
@@ -223,7 +227,8 @@ void AvBlock::AttendAcross(Exec& exec, const Passes& passes, Updates updates, Av
   if (updates.video) {
     const Tensor to_video_from = normed(audio_, audio, kScaleToVideo, kShiftToVideo);
     const Tensor x = normed(video_, video, kScaleToVideo, kShiftToVideo);
-    AttendOther(exec, count, {audio_to_video_, video_.cross_table, to_video_from, x, audio, /*in_chunks=*/false}, video);
+    AttendOther(exec, count, {audio_to_video_, video_.cross_table, to_video_from, x, audio, /*in_chunks=*/false},
+                video);
   }
   if (updates.audio) {
     const Tensor x = normed(audio_, audio, kScaleToAudio, kShiftToAudio);

@@ -1,5 +1,5 @@
-// One of the transformer's blocks: two streams, video and audio, that attend to themselves, to the prompt and to each other
-// (spec §4.5; ltx_core/model/transformer/transformer.py BasicAVTransformerBlock).
+// One of the transformer's blocks: two streams, video and audio, that attend to themselves, to the prompt and to each
+// other (spec §4.5; ltx_core/model/transformer/transformer.py BasicAVTransformerBlock).
 #ifndef KINORA_ENGINE_MODEL_AV_BLOCK_H_
 #define KINORA_ENGINE_MODEL_AV_BLOCK_H_
 
@@ -12,20 +12,20 @@
 
 namespace kinora {
 
-// The guidance passes stacked in the rows of both streams, in the order [uncond, cond, STG, modality], of which a rank may hold a
-// contiguous part.
+// The guidance passes stacked in the rows of both streams, in the order [uncond, cond, STG, modality], of which a rank
+// may hold a contiguous part.
 struct Passes {
   int count = 1;
-  int contexts = 1;                           // prompts stacked in the contexts' rows
-  std::array<int8_t, kMaxBatch> context{};    // which of them each pass reads
-  int perturbed = -1;                         // the STG pass; -1: not here
-  std::vector<int> perturbed_video_blocks;    // whose video self-attention it replaces by the values
+  int contexts = 1;                         // prompts stacked in the contexts' rows
+  std::array<int8_t, kMaxBatch> context{};  // which of them each pass reads
+  int perturbed = -1;                       // the STG pass; -1: not here
+  std::vector<int> perturbed_video_blocks;  // whose video self-attention it replaces by the values
   std::vector<int> perturbed_audio_blocks;
-  int isolated = -1;                          // passes from this one on do not attend across the modalities; -1: all do
+  int isolated = -1;  // passes from this one on do not attend across the modalities; -1: all do
 };
 
-// Which streams a forward pass computes. One that is not updated goes through the blocks as it entered, still giving keys and values to
-// the other (Guidance.skip_step; ltx_core Modality.enabled).
+// Which streams a forward pass computes. One that is not updated goes through the blocks as it entered, still giving
+// keys and values to the other (Guidance.skip_step; ltx_core Modality.enabled).
 struct Updates {
   bool video = true, audio = true;
 };
@@ -39,21 +39,22 @@ struct StepTables {
   Tensor output;      // [k, 2, width], for the output head
 };
 
-// Prompt keys and values that do not depend on the noise level, [contexts·rows, inner] each; undefined: computed in the block.
+// Prompt keys and values that do not depend on the noise level, [contexts·rows, inner] each; undefined: computed in the
+// block.
 struct PromptCache {
   Tensor keys, values;
 };
 
 // What one modality's stream needs besides its activations; fixed for a stage, but for the tables' contents.
 struct StreamInputs {
-  int64_t rows = 0;         // a pass's on this rank
-  int64_t valid_rows = 0;   // of those, the ones that exist: rows past the end of the clip are padding
-  int64_t tokens = 0;       // of the whole clip
-  bool split = false;       // the rows are a part of the clip's tokens
-  Tensor row;               // [rows] i32: the table row of each token; undefined: 0
-  Rope rope, cross_rope;    // this rank's rows and heads
-  Tensor context;           // [contexts·prompt rows, context width]
-  Tensor self_bias;         // [tokens, tokens] f32 or undefined
+  int64_t rows = 0;        // a pass's on this rank
+  int64_t valid_rows = 0;  // of those, the ones that exist: rows past the end of the clip are padding
+  int64_t tokens = 0;      // of the whole clip
+  bool split = false;      // the rows are a part of the clip's tokens
+  Tensor row;              // [rows] i32: the table row of each token; undefined: 0
+  Rope rope, cross_rope;   // this rank's rows and heads
+  Tensor context;          // [contexts·prompt rows, context width]
+  Tensor self_bias;        // [tokens, tokens] f32 or undefined
   StepTables tables;
   std::vector<PromptCache> prompt_cache;  // a block each, or empty
 };
@@ -69,7 +70,8 @@ class AvBlock {
   static absl::StatusOr<AvBlock> Load(WeightLoader weights, const TransformerConfig& config, int index);
 
   void Forward(Exec& exec, const Passes& passes, Updates updates, AvStream& video, AvStream& audio) const;
-  // Keys and values of the prompt for a model that does not modulate it: [contexts·rows, …] -> cache, memory given by the caller.
+  // Keys and values of the prompt for a model that does not modulate it: [contexts·rows, …] -> cache, memory given by
+  // the caller.
   void FillPromptCache(Exec& exec, const Tensor& video_context, PromptCache video, const Tensor& audio_context,
                        PromptCache audio) const;
   int64_t video_prompt_width() const { return video_.prompt.inner(); }
@@ -84,8 +86,9 @@ class AvBlock {
     Parameter cross_table;   // [5, width]: scale, shift (audio to video), scale, shift (video to audio), gate
   };
 
-  static absl::StatusOr<Layers> LoadLayers(WeightLoader weights, const TransformerConfig& config, const ModalityConfig& modality,
-                                           const std::string& prefix, std::string_view cross_table);
+  static absl::StatusOr<Layers> LoadLayers(WeightLoader weights, const TransformerConfig& config,
+                                           const ModalityConfig& modality, const std::string& prefix,
+                                           std::string_view cross_table);
   static PromptCache ProjectPrompt(Exec& exec, const Layers& layers, const StreamInputs& in, ArenaScope& temp);
   void AttendSelf(Exec& exec, const Layers& layers, const Passes& passes, bool perturbed, AvStream& stream) const;
   void AttendPrompt(Exec& exec, const Layers& layers, const Passes& passes, AvStream& stream) const;

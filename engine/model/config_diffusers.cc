@@ -154,7 +154,8 @@ std::vector<VideoDecoderBlock> ReadDecoderBlocks(const ConfigFields& f) {
                                                   " channels arrive there, and upsample_factor must divide it"));
       return blocks;
     }
-    blocks.push_back({.kind = Block::Kind::kUpsample, .in_channels = width, .out_channels = out, .residual = residual[stored]});
+    blocks.push_back(
+        {.kind = Block::Kind::kUpsample, .in_channels = width, .out_channels = out, .residual = residual[stored]});
     blocks.back().stride = ReadStride(f, types[i]);
     blocks.push_back({.in_channels = out, .out_channels = out, .layers = layers[stored]});
     width = out;

@@ -1,5 +1,6 @@
-// Linear → tanh-GELU → Linear (diffusers FeedForward "gelu-approximate"; ltx_core/model/transformer/feed_forward.py). The transformer's
-// and the connectors'. Split over tensor ranks by the hidden columns: one sum at the end, nothing gathered between the halves.
+// Linear → tanh-GELU → Linear (diffusers FeedForward "gelu-approximate"; ltx_core/model/transformer/feed_forward.py).
+// The transformer's and the connectors'. Split over tensor ranks by the hidden columns: one sum at the end, nothing
+// gathered between the halves.
 #ifndef KINORA_ENGINE_MODEL_FEED_FORWARD_H_
 #define KINORA_ENGINE_MODEL_FEED_FORWARD_H_
 

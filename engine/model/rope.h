@@ -1,4 +1,5 @@
-// Rotary position tables in the split layout (spec §4.3; ltx_core/model/transformer/rope.py). Computed on the host, once a stage.
+// Rotary position tables in the split layout (spec §4.3; ltx_core/model/transformer/rope.py). Computed on the host,
+// once a stage.
 #ifndef KINORA_ENGINE_MODEL_ROPE_H_
 #define KINORA_ENGINE_MODEL_ROPE_H_
 
@@ -13,14 +14,17 @@ struct RopeShape {
   int64_t width = 0;                  // of q: all heads; the table has width / 2 angles a token
   std::vector<double> max_positions;  // divisor of each axis; positions / divisor is the fraction that is encoded
   double theta = 10000.0;
-  bool double_precision = false;      // frequencies in float64, rounded once; otherwise in float32
+  bool double_precision = false;  // frequencies in float64, rounded once; otherwise in float32
 };
 
-// Angle of axis a and frequency k lies at column pad + k·axes + a; the `pad` first columns, what the axes do not fill, rotate nothing.
-//   positions: [axes][tokens], the middle of each token's interval   cos, sin: [tokens, end − begin], columns [begin, end) of the table
-// Fractions, products and angles are float32: they reach 1.6e4 rad, and the reference's rounding of them is part of the model.
-void FillRopeTable(const RopeShape& shape, absl::Span<const std::vector<float>> positions, int64_t begin, int64_t end, float* cos,
-                   float* sin);
+// Angle of axis a and frequency k lies at column pad + k·axes + a; the `pad` first columns, what the axes do not fill,
+// rotate nothing.
+//   positions: [axes][tokens], the middle of each token's interval
+//   cos, sin: [tokens, end − begin], columns [begin, end) of the table
+// Fractions, products and angles are float32: they reach 1.6e4 rad, and the reference's rounding of them is part of the
+// model.
+void FillRopeTable(const RopeShape& shape, absl::Span<const std::vector<float>> positions, int64_t begin, int64_t end,
+                   float* cos, float* sin);
 
 }  // namespace kinora
 

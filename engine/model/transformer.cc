@@ -32,7 +32,8 @@ StepTables Transformer::TablesAt(const Tensor& row, const ModalityConfig& modali
   const int64_t width = modality.width();
   StepTables tables;
   tables.block = flat.Rows(o.block, o.prompt).Reshape({k, config_.modulation_rows(), width});
-  if (config_.cross_attention_adaln) tables.prompt = flat.Rows(o.prompt, o.cross).Reshape({1, 2, modality.context_width});
+  if (config_.cross_attention_adaln)
+    tables.prompt = flat.Rows(o.prompt, o.cross).Reshape({1, 2, modality.context_width});
   tables.cross = flat.Rows(o.cross, o.cross_gate).Reshape({k, 4, width});
   tables.cross_gate = flat.Rows(o.cross_gate, o.output).Reshape({1, 1, width});
   tables.output = flat.Rows(o.output, o.end).Reshape({k, 2, width});
@@ -53,28 +54,31 @@ absl::StatusOr<Transformer::Modality> Transformer::LoadModality(WeightLoader wei
   const int64_t width = modality.width();
   KINORA_ASSIGN_OR_RETURN(m.patchify, weights.LoadWeight({absl::StrCat(prefix, "patchify_proj")},
                                                          {.out = width, .in = modality.in_channels}));
-  KINORA_ASSIGN_OR_RETURN(m.output, weights.LoadWeight({absl::StrCat(prefix, "proj_out")},
-                                                       {.out = modality.out_channels, .in = width}));
-  KINORA_ASSIGN_OR_RETURN(m.output_table, weights.LoadTensor(absl::StrCat(prefix, "scale_shift_table"), {2, width}));
-  KINORA_ASSIGN_OR_RETURN(m.adaln, AdaLn::Load(weights.Under(absl::StrCat(prefix, "adaln_single")), width,
-                                               config.modulation_rows()));
   KINORA_ASSIGN_OR_RETURN(
-      m.cross, AdaLn::Load(weights.Under(absl::StrCat("av_ca_", audio ? "audio" : "video", "_scale_shift_adaln_single")),
-                           width, 4));
+      m.output, weights.LoadWeight({absl::StrCat(prefix, "proj_out")}, {.out = modality.out_channels, .in = width}));
+  KINORA_ASSIGN_OR_RETURN(m.output_table, weights.LoadTensor(absl::StrCat(prefix, "scale_shift_table"), {2, width}));
+  KINORA_ASSIGN_OR_RETURN(
+      m.adaln, AdaLn::Load(weights.Under(absl::StrCat(prefix, "adaln_single")), width, config.modulation_rows()));
+  KINORA_ASSIGN_OR_RETURN(
+      m.cross,
+      AdaLn::Load(weights.Under(absl::StrCat("av_ca_", audio ? "audio" : "video", "_scale_shift_adaln_single")), width,
+                  4));
   KINORA_ASSIGN_OR_RETURN(
       m.cross_gate,
       AdaLn::Load(weights.Under(absl::StrCat("av_ca_", audio ? "v2a" : "a2v", "_gate_adaln_single")), width, 1));
   if (config.has_prompt_adaln()) {
-    KINORA_ASSIGN_OR_RETURN(
-        AdaLn prompt, AdaLn::Load(weights.Under(absl::StrCat(prefix, "prompt_adaln_single")), modality.context_width, 2));
+    KINORA_ASSIGN_OR_RETURN(AdaLn prompt, AdaLn::Load(weights.Under(absl::StrCat(prefix, "prompt_adaln_single")),
+                                                      modality.context_width, 2));
     m.prompt = std::make_unique<AdaLn>(std::move(prompt));
   }
   if (config.caption_projection) {
     const WeightLoader caption = weights.Under(absl::StrCat(prefix, "caption_projection"));
-    KINORA_ASSIGN_OR_RETURN(m.caption.in, WeightLoader(caption).LoadWeight({"linear_1"}, {.out = modality.context_width,
-                                                                                         .in = config.caption_channels}));
-    KINORA_ASSIGN_OR_RETURN(m.caption.out, WeightLoader(caption).LoadWeight({"linear_2"}, {.out = modality.context_width,
-                                                                                          .in = modality.context_width}));
+    KINORA_ASSIGN_OR_RETURN(
+        m.caption.in,
+        WeightLoader(caption).LoadWeight({"linear_1"}, {.out = modality.context_width, .in = config.caption_channels}));
+    KINORA_ASSIGN_OR_RETURN(
+        m.caption.out,
+        WeightLoader(caption).LoadWeight({"linear_2"}, {.out = modality.context_width, .in = modality.context_width}));
   }
   return m;
 }
@@ -200,7 +204,8 @@ void Transformer::FillPromptCaches(Exec& exec, StreamInputs& video, StreamInputs
   }
 }
 
-void Transformer::Enter(Exec& exec, const Modality& layers, const Passes& passes, const Tensor& latent, Tensor x) const {
+void Transformer::Enter(Exec& exec, const Modality& layers, const Passes& passes, const Tensor& latent,
+                        Tensor x) const {
   const int64_t rows = latent.rows();
   exec.ops.Matmul(latent, layers.patchify, {}, x.Rows(0, rows));
   for (int pass = 1; pass < passes.count; ++pass) {
@@ -212,13 +217,14 @@ void Transformer::Leave(Exec& exec, const Modality& layers, const AvStream& stre
   ArenaScope temp(exec.arena);
   Tensor normed = temp.Alloc(exec.dtype, stream.x.shape());
   const Modulation modulation{stream.in.tables.output, layers.output_table, stream.in.row};
-  exec.ops.ModulatedLayerNorm(stream.x, {modulation, /*scale_slot=*/1, /*shift_slot=*/0}, static_cast<float>(config_.norm_eps),
-                              normed);
+  exec.ops.ModulatedLayerNorm(stream.x, {modulation, /*scale_slot=*/1, /*shift_slot=*/0},
+                              static_cast<float>(config_.norm_eps), normed);
   exec.ops.Matmul(normed, layers.output, {}, velocity);
 }
 
-void Transformer::Forward(Exec& exec, const Passes& passes, Updates updates, const StreamInputs& video_in, const StreamInputs& audio_in,
-                          const Tensor& video, const Tensor& audio, Tensor video_velocity, Tensor audio_velocity) const {
+void Transformer::Forward(Exec& exec, const Passes& passes, Updates updates, const StreamInputs& video_in,
+                          const StreamInputs& audio_in, const Tensor& video, const Tensor& audio, Tensor video_velocity,
+                          Tensor audio_velocity) const {
   ArenaScope temp(exec.arena);
   AvStream v{video_in, temp.Alloc(exec.dtype, {passes.count * video_in.rows, config_.video.width()})};
   AvStream a{audio_in, temp.Alloc(exec.dtype, {passes.count * audio_in.rows, config_.audio.width()})};

@@ -1,5 +1,6 @@
 // The audio-video diffusion transformer: latents, prompt and noise level in, velocity (noise − clean) out (spec §4;
-// ltx_core/model/transformer/model.py LTXModel). What depends on the noise level only, or on the prompt only, is computed before the loop.
+// ltx_core/model/transformer/model.py LTXModel). What depends on the noise level only, or on the prompt only, is
+// computed before the loop.
 #ifndef KINORA_ENGINE_MODEL_TRANSFORMER_H_
 #define KINORA_ENGINE_MODEL_TRANSFORMER_H_
 
@@ -12,8 +13,8 @@
 
 namespace kinora {
 
-// Noise levels of one step, in [0, 1]. tokens: one a distinct timestep of the modality's tokens (sigma · mask); scalar: the modality's own,
-// which modulates the prompt and gates the other modality (Lightricks' reading, spec §4.2).
+// Noise levels of one step, in [0, 1]. tokens: one a distinct timestep of the modality's tokens (sigma · mask); scalar:
+// the modality's own, which modulates the prompt and gates the other modality (Lightricks' reading, spec §4.2).
 struct ModalitySigmas {
   std::vector<float> tokens;
   float scalar = 0;
@@ -39,15 +40,18 @@ class Transformer {
 
   // True if the prompt passes through caption_projection and its keys and values are the same in every step (2.0).
   bool prompt_is_constant() const { return !config_.cross_attention_adaln; }
-  // Contexts as the blocks read them. from: [contexts·rows, caption or context width]; to: [contexts·rows, context_width].
+  // Contexts as the blocks read them. from: [contexts·rows, caption or context width]; to: [contexts·rows,
+  // context_width].
   void ProjectContexts(Exec& exec, const Tensor& video, const Tensor& audio, Tensor video_out, Tensor audio_out) const;
-  // Reserves and fills in.prompt_cache of both streams from their contexts; the memory lives as long as the arena's current scope.
+  // Reserves and fills in.prompt_cache of both streams from their contexts; the memory lives as long as the arena's
+  // current scope.
   void FillPromptCaches(Exec& exec, StreamInputs& video, StreamInputs& audio) const;
 
-  // video: [rows, in_channels], audio: [rows, in_channels] f32 or exec.dtype: this rank's tokens, the same for every pass
-  // video_velocity, audio_velocity: [passes·rows, out_channels] f32; not written for a stream that is not updated
-  void Forward(Exec& exec, const Passes& passes, Updates updates, const StreamInputs& video_in, const StreamInputs& audio_in, const Tensor& video,
-               const Tensor& audio, Tensor video_velocity, Tensor audio_velocity) const;
+  // video: [rows, in_channels], audio: [rows, in_channels] f32 or exec.dtype: this rank's tokens, the same for every
+  // pass video_velocity, audio_velocity: [passes·rows, out_channels] f32; not written for a stream that is not updated
+  void Forward(Exec& exec, const Passes& passes, Updates updates, const StreamInputs& video_in,
+               const StreamInputs& audio_in, const Tensor& video, const Tensor& audio, Tensor video_velocity,
+               Tensor audio_velocity) const;
 
  private:
   struct Projection {  // caption_projection: Linear → tanh-GELU → Linear
@@ -68,10 +72,11 @@ class Transformer {
   Offsets OffsetsOf(const ModalityConfig& modality, int64_t k, int64_t begin) const;
   StepTables TablesAt(const Tensor& row, const ModalityConfig& modality, int64_t k, int64_t begin) const;
   // times: [steps·k]: the modulation of the blocks, and the embedding for the output head.
-  void FillBlockTables(Exec& exec, const Modality& layers, const Tensor& times, const Offsets& o, const Tensor& tables) const;
+  void FillBlockTables(Exec& exec, const Modality& layers, const Tensor& times, const Offsets& o,
+                       const Tensor& tables) const;
   void FillModality(Exec& exec, const Modality& layers, const ModalityConfig& modality,
-                    const std::vector<const ModalitySigmas*>& own, const std::vector<const ModalitySigmas*>& other, int64_t begin,
-                    Tensor tables) const;
+                    const std::vector<const ModalitySigmas*>& own, const std::vector<const ModalitySigmas*>& other,
+                    int64_t begin, Tensor tables) const;
   void Enter(Exec& exec, const Modality& layers, const Passes& passes, const Tensor& latent, Tensor x) const;
   void Leave(Exec& exec, const Modality& layers, const AvStream& stream, Tensor velocity) const;
 

@@ -8,9 +8,9 @@
 
 namespace kinora {
 
-// Rank 0's status on every rank of exec.mesh.world(): OK on all, or rank 0's own there and Cancelled elsewhere, so that all leave at the
-// same place and the group stays usable. What the other ranks pass is not looked at. Waits for the device; costs nothing in a group of
-// one or in a dry run.
+// Rank 0's status on every rank of exec.mesh.world(): OK on all, or rank 0's own there and Cancelled elsewhere, so that
+// all leave at the same place and the group stays usable. What the other ranks pass is not looked at. Waits for the
+// device; costs nothing in a group of one or in a dry run.
 absl::Status AgreeWithRankZero(Exec& exec, const absl::Status& status);
 
 // Runs `action` on rank 0 alone and agrees on how it went.

@@ -5,7 +5,8 @@ namespace {
 
 // True if the parts lie side by side in one tensor, as the columns of one product do.
 bool Adjacent(absl::Span<const Tensor> parts) {
-  if (parts[0].raw() == nullptr) {  // a dry run has no addresses; parts as wide as their rows lie apart were cut from one tensor
+  if (parts[0].raw() ==
+      nullptr) {  // a dry run has no addresses; parts as wide as their rows lie apart were cut from one tensor
     return parts[0].row_stride() == parts[0].width() * static_cast<int64_t>(parts.size());
   }
   for (size_t i = 1; i < parts.size(); ++i) {

@@ -1,5 +1,6 @@
-// How activations move between the ranks of a group. Everything here does nothing, or copies nothing, in a group of one, so a layer calls
-// it without asking how the work is split. "seq" is the number of sequences (guidance passes) stacked in the rows.
+// How activations move between the ranks of a group. Everything here does nothing, or copies nothing, in a group of
+// one, so a layer calls it without asking how the work is split. "seq" is the number of sequences (guidance passes)
+// stacked in the rows.
 #ifndef KINORA_ENGINE_PARALLEL_REDISTRIBUTE_H_
 #define KINORA_ENGINE_PARALLEL_REDISTRIBUTE_H_
 
@@ -9,7 +10,8 @@
 namespace kinora {
 
 // From this rank's tokens of all heads to all tokens of this rank's heads: one all-to-all over tokens().
-//   parts: each [seq·rows, width] (queries, keys, values) -> [seq·rows·n, parts·width/n], part after part in the columns.
+//   parts: each [seq·rows, width] (queries, keys, values) -> [seq·rows·n, parts·width/n], part after part in the
+//   columns.
 // In a group of one with adjacent parts of one tensor the result is that tensor. Memory comes from `temp`.
 Tensor GatherTokens(Exec& exec, ArenaScope& temp, absl::Span<const Tensor> parts, int seq);
 
@@ -21,8 +23,9 @@ void ScatterTokens(Exec& exec, const Tensor& gathered, int seq, Tensor local);
 // local [seq·rows, width] of each rank of tokens() -> all [seq·rows·n, width] on every one.
 void AllGatherTokens(Exec& exec, const Tensor& local, int seq, Tensor all);
 
-// Video-to-audio attention is defined on this many equal runs of the video tokens, whatever the number of ranks (ARCHITECTURE §2.10);
-// ChunksHere of them are this rank's. chunks [ChunksHere, …] of each rank of tokens() -> all [kKeyChunks, …].
+// Video-to-audio attention is defined on this many equal runs of the video tokens, whatever the number of ranks
+// (ARCHITECTURE §2.10); ChunksHere of them are this rank's. chunks [ChunksHere, …] of each rank of tokens() -> all
+// [kKeyChunks, …].
 inline constexpr int kKeyChunks = 8;
 int ChunksHere(const Exec& exec);
 void GatherChunks(Exec& exec, const Tensor& chunks, Tensor all);
@@ -30,8 +33,8 @@ void GatherChunks(Exec& exec, const Tensor& chunks, Tensor all);
 // out (=, +=, += gate ⊙) Σ over tensor() of x · wᵀ, w split by columns. No activation: it would come before the sum.
 void MatmulReduced(Exec& exec, const Tensor& x, const Weight& w, const MatmulOptions& options, Tensor out);
 
-// RMS norm over columns that span the ranks of tensor(), then rotation, in place on each tensor: one all-reduce of the sums of
-// squares of all of them together. Every params.group is the tensor's width.
+// RMS norm over columns that span the ranks of tensor(), then rotation, in place on each tensor: one all-reduce of the
+// sums of squares of all of them together. Every params.group is the tensor's width.
 struct NormedTensor {
   Tensor x;
   NormRopeParams params;

@@ -1,5 +1,5 @@
-// Named copies of intermediate tensors, for comparing with a reference layer by layer. Eager runs only: reading a value on the host
-// while capturing is an error.
+// Named copies of intermediate tensors, for comparing with a reference layer by layer. Eager runs only: reading a value
+// on the host while capturing is an error.
 #ifndef KINORA_ENGINE_PARALLEL_TAPS_H_
 #define KINORA_ENGINE_PARALLEL_TAPS_H_
 

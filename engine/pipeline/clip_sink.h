@@ -44,7 +44,8 @@ class ClipSink {
   // The frames before rounding to 8 bits: float32 [n, height, width, 3] in 0..1. Called just before the equal Frames.
   virtual absl::Status FloatFrames(int64_t /*first*/, const Tensor& /*rgb*/) { return absl::OkStatus(); }
   // name: as in the contract of --dump: "input_ids", "video_context", "audio_context", both with "_negative", "sigmas",
-  // "sigmas_stage2", "video_latent", "audio_latent". All of them come before Begin, so that a file can be laid out there.
+  // "sigmas_stage2", "video_latent", "audio_latent". All of them come before Begin, so that a file can be laid out
+  // there.
   virtual absl::Status Intermediate(std::string_view /*name*/, const Tensor& /*value*/) { return absl::OkStatus(); }
 };
 

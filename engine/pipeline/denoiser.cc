@@ -15,7 +15,8 @@ struct LoopState {
   Tensor v_video, v_audio, predicted_video, predicted_audio, x0_video, x0_audio;
 };
 
-LoopState Reserve(Exec& exec, const Stage& stage, const DenoiseSpec& spec, int64_t video_channels, int64_t audio_channels) {
+LoopState Reserve(Exec& exec, const Stage& stage, const DenoiseSpec& spec, int64_t video_channels,
+                  int64_t audio_channels) {
   const int64_t steps = static_cast<int64_t>(spec.sigmas.size()) - 1;
   const auto alloc = [&](int64_t rows, int64_t width) { return exec.arena.Alloc(DType::kF32, {rows, width}); };
   const int64_t video = stage.video_tokens(), audio = stage.audio_tokens(), passes = stage.passes();
@@ -42,8 +43,8 @@ Updates UpdatesAt(const DenoiseSpec& spec, int64_t step) {
   return {.video = step % (spec.video_skip + 1) == 0, .audio = step % (spec.audio_skip + 1) == 0};
 }
 
-void Step(Exec& exec, const Stage& stage, const DenoiseSpec& spec, Updates updates, const LoopState& s, const Tensor& z_video,
-          const Tensor& z_audio) {
+void Step(Exec& exec, const Stage& stage, const DenoiseSpec& spec, Updates updates, const LoopState& s,
+          const Tensor& z_video, const Tensor& z_audio) {
   const Tensor video = z_video.Rows(0, stage.video_tokens());  // the padding stays zero
   const Tensor sigmas = s.sigmas.Reshape({2}), sigma = sigmas.Rows(0, 1);
   if (updates.video || updates.audio) stage.Forward(exec, updates, z_video, z_audio, s.v_video, s.v_audio);

@@ -16,9 +16,10 @@ struct DenoiseSpec {
   int video_skip = 0, audio_skip = 0;
 };
 
-// z_video: [stage.video_rows(), channels], z_audio: [stage.audio_tokens(), channels] f32, in place: noise in, clean latents out.
-// on_step(i), after step i (0-based), is called on rank 0; what it returns, unless OK, ends the loop on every rank after that step: rank 0
-// with that status, the others with Cancelled. Steps are captured unless exec.taps is set.
+// z_video: [stage.video_rows(), channels], z_audio: [stage.audio_tokens(), channels] f32, in place: noise in, clean
+// latents out. on_step(i), after step i (0-based), is called on rank 0; what it returns, unless OK, ends the loop on
+// every rank after that step: rank 0 with that status, the others with Cancelled. Steps are captured unless exec.taps
+// is set.
 absl::Status Denoise(Exec& exec, const Stage& stage, const DenoiseSpec& spec, Tensor z_video, Tensor z_audio,
                      absl::FunctionRef<absl::Status(int64_t step)> on_step);
 

@@ -28,7 +28,8 @@ std::vector<int> Blocks(const std::optional<GuidanceParams>& g) {
 Tensor HostView(std::vector<float>& values, const Shape& shape) { return Tensor(DType::kF32, shape, values.data()); }
 
 absl::Status CheckNoise(std::string_view name, const HostArray& given, const Shape& needed) {
-  if (Shape(given.shape) == needed && static_cast<int64_t>(given.values.size()) == needed.elements()) return absl::OkStatus();
+  if (Shape(given.shape) == needed && static_cast<int64_t>(given.values.size()) == needed.elements())
+    return absl::OkStatus();
   return absl::InvalidArgumentError(
       Cat(name, ": shape ", Shape(given.shape).ToString(), ", but this request needs ", needed.ToString()));
 }
@@ -40,8 +41,8 @@ std::string_view PhaseName(Phase phase) {
   return kNames[static_cast<int>(phase)];
 }
 
-Generation::Generation(const ModelConfig& config, const Modules& modules, const GenerationRequest& request, ClipSink* sink,
-                       std::optional<std::array<int64_t, 2>> dry_tokens)
+Generation::Generation(const ModelConfig& config, const Modules& modules, const GenerationRequest& request,
+                       ClipSink* sink, std::optional<std::array<int64_t, 2>> dry_tokens)
     : config_(config),
       modules_(modules),
       request_(request),
@@ -70,9 +71,11 @@ std::vector<float> NoiseLevels(const SchedulerConfig& s, const GenerationRequest
 
 // So many tokens shift every level to 1 (and a shift of the model's own beyond float32 does the same).
 absl::Status CheckNoiseLevels(const std::vector<float>& sigmas) {
-  if (std::all_of(sigmas.begin(), sigmas.end(), [](float sigma) { return std::isfinite(sigma); })) return absl::OkStatus();
+  if (std::all_of(sigmas.begin(), sigmas.end(), [](float sigma) { return std::isfinite(sigma); }))
+    return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "schedule_tokens: with so many tokens and the scheduler's base_shift and max_shift every noise level is 1; 0 (the "
+      "schedule_tokens: with so many tokens and the scheduler's base_shift and max_shift every noise level is 1; 0 "
+      "(the "
       "model's own number) or a smaller one is needed, or explicit sigmas");
 }
 
@@ -132,8 +135,10 @@ absl::Status Generation::MakeNoise(Exec& exec, const Latents& z) const {
   const int64_t audio_channels = config_.audio_decoder.latent_channels, bins = config_.audio_decoder.latent_bins();
   const Shape video_shape{1, channels, grid_.frames, grid_.height, grid_.width};
   const Shape audio_shape{1, audio_channels, audio_latents_, bins};
-  if (request_.noise.video.has_value()) KINORA_RETURN_IF_ERROR(CheckNoise("video_noise", *request_.noise.video, video_shape));
-  if (request_.noise.audio.has_value()) KINORA_RETURN_IF_ERROR(CheckNoise("audio_noise", *request_.noise.audio, audio_shape));
+  if (request_.noise.video.has_value())
+    KINORA_RETURN_IF_ERROR(CheckNoise("video_noise", *request_.noise.video, video_shape));
+  if (request_.noise.audio.has_value())
+    KINORA_RETURN_IF_ERROR(CheckNoise("audio_noise", *request_.noise.audio, audio_shape));
   exec.ops.Fill(0.0f, z.video);
   if (exec.ops.dry()) return absl::OkStatus();
 

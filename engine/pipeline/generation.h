@@ -28,8 +28,9 @@ class Generation {
   // Called at the start of a phase (step 0) and after each of its steps; total 0: not counted. On rank 0.
   using OnStep = absl::FunctionRef<absl::Status(Phase phase, int64_t step, int64_t total)>;
 
-  // request: as ResolveRequest returns it. sink: null on ranks other than 0 and in a dry run. All must outlive the object.
-  // dry_tokens: of the prompt and the negative prompt, which a dry run does not read; absent: the longest there can be.
+  // request: as ResolveRequest returns it. sink: null on ranks other than 0 and in a dry run. All must outlive the
+  // object. dry_tokens: of the prompt and the negative prompt, which a dry run does not read; absent: the longest there
+  // can be.
   Generation(const ModelConfig& config, const Modules& modules, const GenerationRequest& request, ClipSink* sink,
              std::optional<std::array<int64_t, 2>> dry_tokens = std::nullopt);
 
@@ -44,7 +45,8 @@ class Generation {
 
   absl::Status Encode(Exec& exec, PromptContext& cond, PromptContext& uncond);
   absl::Status MakeNoise(Exec& exec, const Latents& z) const;
-  absl::Status DenoiseLatents(Exec& exec, const PromptContext& cond, const PromptContext& uncond, Latents z, OnStep on_step);
+  absl::Status DenoiseLatents(Exec& exec, const PromptContext& cond, const PromptContext& uncond, Latents z,
+                              OnStep on_step);
   absl::Status DecodeVideo(Exec& exec, const Tensor& latent, OnStep on_step);
   absl::Status ReportAudioLatent(Exec& exec, const Tensor& latent);
   absl::Status DecodeAudio(Exec& exec, const Tensor& latent);

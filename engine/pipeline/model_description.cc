@@ -35,36 +35,42 @@ int64_t Nearest(int64_t value, int64_t multiple, int64_t offset, int64_t max) {
 
 absl::Status CheckSize(std::string_view field, int64_t value, int64_t multiple, int64_t offset, int64_t max) {
   if (value > 0 && value <= max && (value - offset) % multiple == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      std::string(field), ": ", value, " is not ", offset > 0 ? absl::StrCat(multiple, "·k + ", offset) : absl::StrCat("a multiple of ", multiple),
-      " up to ", max, "; the nearest valid value is ", Nearest(value, multiple, offset, max)));
+  return absl::InvalidArgumentError(
+      absl::StrCat(std::string(field), ": ", value, " is not ",
+                   offset > 0 ? absl::StrCat(multiple, "·k + ", offset) : absl::StrCat("a multiple of ", multiple),
+                   " up to ", max, "; the nearest valid value is ", Nearest(value, multiple, offset, max)));
 }
 
 absl::Status ResolveGuidance(const ModelDescription& model, const std::string& field, bool guided,
                              const std::optional<GuidanceParams>& defaults, std::optional<GuidanceParams>& guidance) {
   if (!guidance.has_value()) guidance = guided ? defaults.value_or(GuidanceParams{}) : GuidanceParams{};
   GuidanceParams& g = *guidance;
-  const std::pair<const char*, double> terms[] = {
-      {"cfg_scale", g.cfg_scale}, {"stg_scale", g.stg_scale}, {"modality_scale", g.modality_scale}, {"rescale", g.rescale}};
+  const std::pair<const char*, double> terms[] = {{"cfg_scale", g.cfg_scale},
+                                                  {"stg_scale", g.stg_scale},
+                                                  {"modality_scale", g.modality_scale},
+                                                  {"rescale", g.rescale}};
   for (const auto& [name, value] : terms) {
-    if (!std::isfinite(value)) return absl::InvalidArgumentError(absl::StrCat(field, ".", name, ": not a finite number"));
+    if (!std::isfinite(value))
+      return absl::InvalidArgumentError(absl::StrCat(field, ".", name, ": not a finite number"));
   }
   if (g.rescale < 0 || g.rescale > 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(field, ".rescale: ", g.rescale, " is outside 0..1; the nearest valid value is ", g.rescale < 0 ? 0 : 1));
+    return absl::InvalidArgumentError(absl::StrCat(
+        field, ".rescale: ", g.rescale, " is outside 0..1; the nearest valid value is ", g.rescale < 0 ? 0 : 1));
   }
   if (g.skip_step < 0 || g.skip_step > 999) {
     return absl::InvalidArgumentError(absl::StrCat(field, ".skip_step: ", g.skip_step,
-                                                   " is outside 0..999; the nearest valid value is ", g.skip_step < 0 ? 0 : 999));
+                                                   " is outside 0..999; the nearest valid value is ",
+                                                   g.skip_step < 0 ? 0 : 999));
   }
   if (!guided && (g.NeedsUncond() || g.NeedsPerturbed() || g.NeedsModality())) {
-    return absl::InvalidArgumentError(absl::StrCat(field, ": the DISTILLED recipe has no guidance; leave it out or turn every term off"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ": the DISTILLED recipe has no guidance; leave it out or turn every term off"));
   }
   if (g.NeedsPerturbed() && g.stg_blocks.empty()) g.stg_blocks = model.default_stg_blocks;
   for (size_t i = 0; i < g.stg_blocks.size(); ++i) {
     if (g.stg_blocks[i] < 0 || g.stg_blocks[i] >= model.layers) {
-      return absl::InvalidArgumentError(absl::StrCat(field, ".stg_blocks[", i, "]: ", g.stg_blocks[i], " is not a block of this model; it has 0..",
-                                                     model.layers - 1));
+      return absl::InvalidArgumentError(absl::StrCat(field, ".stg_blocks[", i, "]: ", g.stg_blocks[i],
+                                                     " is not a block of this model; it has 0..", model.layers - 1));
     }
   }
   return absl::OkStatus();
@@ -87,7 +93,8 @@ absl::Status ResolveSteps(const ModelDescription& model, bool distilled, Generat
   if (r.num_inference_steps == 0) r.num_inference_steps = model.defaults.num_inference_steps;
   if (r.num_inference_steps < 1 || r.num_inference_steps > 999) {
     return absl::InvalidArgumentError(absl::StrCat("num_inference_steps: ", r.num_inference_steps,
-                                                   " is outside 1..999; the nearest valid value is ", r.num_inference_steps < 1 ? 1 : 999));
+                                                   " is outside 1..999; the nearest valid value is ",
+                                                   r.num_inference_steps < 1 ? 1 : 999));
   }
   return absl::OkStatus();
 }
@@ -99,7 +106,8 @@ absl::StatusOr<GenerationRequest> ResolveRequest(const ModelDescription& model, 
   if (r.recipe == Recipe::kUnspecified) {
     if (model.kind.empty()) {
       return absl::InvalidArgumentError(
-          "recipe: RECIPE_UNSPECIFIED needs to know the model's kind, which its files do not say; give the recipe, or kind=dev or "
+          "recipe: RECIPE_UNSPECIFIED needs to know the model's kind, which its files do not say; give the recipe, or "
+          "kind=dev or "
           "kind=distilled with the model");
     }
     r.recipe = model.kind == "distilled" ? Recipe::kDistilled : Recipe::kOneStage;
@@ -120,11 +128,14 @@ absl::StatusOr<GenerationRequest> ResolveRequest(const ModelDescription& model, 
     return absl::InvalidArgumentError(absl::StrCat("frame_rate: ", r.frame_rate, " is not a number in 1..240"));
   }
   if (r.schedule_tokens < -1) {
-    return absl::InvalidArgumentError(absl::StrCat("schedule_tokens: ", r.schedule_tokens, " is below -1; the nearest valid value is -1"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("schedule_tokens: ", r.schedule_tokens, " is below -1; the nearest valid value is -1"));
   }
   KINORA_RETURN_IF_ERROR(ResolveSteps(model, distilled, r));
-  KINORA_RETURN_IF_ERROR(ResolveGuidance(model, "video_guidance", !distilled, model.defaults.video_guidance, r.video_guidance));
-  KINORA_RETURN_IF_ERROR(ResolveGuidance(model, "audio_guidance", !distilled, model.defaults.audio_guidance, r.audio_guidance));
+  KINORA_RETURN_IF_ERROR(
+      ResolveGuidance(model, "video_guidance", !distilled, model.defaults.video_guidance, r.video_guidance));
+  KINORA_RETURN_IF_ERROR(
+      ResolveGuidance(model, "audio_guidance", !distilled, model.defaults.audio_guidance, r.audio_guidance));
   const bool needs_negative = r.video_guidance->NeedsUncond() || r.audio_guidance->NeedsUncond();
   if (needs_negative && !r.negative_prompt.has_value()) r.negative_prompt = model.default_negative_prompt;
   return r;

@@ -42,19 +42,22 @@ absl::StatusOr<Modules> Modules::Load(WeightLoader root, const ModelConfig& conf
                                       absl::FunctionRef<void(std::string_view phase)> on_phase) {
   if (!config.gemma.has_value()) {
     return absl::InvalidArgumentError(
-        "model: no text encoder; give its folder with --model text_encoder=DIR (config.json, weights, tokenizer.model)");
+        "model: no text encoder; give its folder with --model text_encoder=DIR (config.json, weights, "
+        "tokenizer.model)");
   }
   Modules modules;
   on_phase("load text encoder");
-  KINORA_ASSIGN_OR_RETURN(modules.text, TextEncoder::Load(root, *config.gemma, config.connector, std::move(options.tokenizer),
-                                                          {.cache_bytes = options.text_cache_bytes}));
+  KINORA_ASSIGN_OR_RETURN(modules.text,
+                          TextEncoder::Load(root, *config.gemma, config.connector, std::move(options.tokenizer),
+                                            {.cache_bytes = options.text_cache_bytes}));
   on_phase("load transformer");
   KINORA_ASSIGN_OR_RETURN(modules.transformer, Transformer::Load(root.Under("transformer"), config.transformer));
   on_phase("load decoders");
   KINORA_ASSIGN_OR_RETURN(modules.video, VideoDecoder::Load(root.Under("vae"), config.video_decoder));
   if (!options.sound) return modules;
   KINORA_ASSIGN_OR_RETURN(modules.audio, AudioDecoder::Load(root.Under("audio_vae"), config.audio_decoder));
-  KINORA_ASSIGN_OR_RETURN(modules.vocoder, Vocoder::Load(root.Under("vocoder"), config.vocoder, config.audio_decoder, ops));
+  KINORA_ASSIGN_OR_RETURN(modules.vocoder,
+                          Vocoder::Load(root.Under("vocoder"), config.vocoder, config.audio_decoder, ops));
   return modules;
 }
 
@@ -77,7 +80,8 @@ ModelDescription Describe(const ModelConfig& config, std::string_view kind) {
   // What the positions were trained to tell apart: twice the pixels of the position grid, 20 s at 25 frames a second.
   d.max_width = static_cast<int32_t>(2 * config.transformer.video.max_positions[2] / scale.space) * d.size_multiple;
   d.max_height = static_cast<int32_t>(2 * config.transformer.video.max_positions[1] / scale.space) * d.size_multiple;
-  d.max_frames = static_cast<int32_t>(25 * config.transformer.video.max_positions[0] / scale.time) * d.frame_multiple + 1;
+  d.max_frames =
+      static_cast<int32_t>(25 * config.transformer.video.max_positions[0] / scale.time) * d.frame_multiple + 1;
   d.layers = static_cast<int32_t>(config.transformer.layers);
   d.default_stg_blocks = {DefaultStgBlock(config)};
   const GenerationConfig& own = config.generation;

@@ -24,7 +24,8 @@ struct Modules {
     int64_t text_cache_bytes = 0;
     bool sound = true;  // rank 0 alone makes the sound; the others load no audio decoder
   };
-  // root: of the whole checkpoint. InvalidArgument if the model has no text encoder; the loader's problems are reported by its Finish.
+  // root: of the whole checkpoint. InvalidArgument if the model has no text encoder; the loader's problems are reported
+  // by its Finish.
   static absl::StatusOr<Modules> Load(WeightLoader root, const ModelConfig& config, Ops& ops, Options options,
                                       absl::FunctionRef<void(std::string_view phase)> on_phase);
 
@@ -37,7 +38,8 @@ struct Modules {
 
 LatentScale ScaleOf(const ModelConfig& config);
 
-// Limits and defaults that follow from the configuration; kind: from the files, or as the caller says. max_tokens is left 0.
+// Limits and defaults that follow from the configuration; kind: from the files, or as the caller says. max_tokens is
+// left 0.
 ModelDescription Describe(const ModelConfig& config, std::string_view kind);
 
 }  // namespace kinora

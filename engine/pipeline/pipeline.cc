@@ -31,20 +31,22 @@ class DryModel {
     KINORA_ASSIGN_OR_RETURN(model.mesh_, MakeDryMesh(mesh.shape(), mesh.world().rank()));
     DryOps ops;
     const WeightLoader loader = WeightLoader::Dry(*model.mesh_, ops, precision);
-    KINORA_ASSIGN_OR_RETURN(model.modules_, Modules::Load(loader, config, ops,
-                                                          {.sound = mesh.world().rank() == 0}, [](std::string_view) {}));
+    KINORA_ASSIGN_OR_RETURN(model.modules_, Modules::Load(loader, config, ops, {.sound = mesh.world().rank() == 0},
+                                                          [](std::string_view) {}));
     model.weight_bytes_ = ops.weight_bytes() + loader.tensor_bytes();
     model.precision_ = precision;
     return model;
   }
 
-  // tokenizer: null for the cost with the longest prompts. phase_flops, if not null: at the start of each phase, and at the end.
-  absl::StatusOr<RequestCost> Measure(const ModelConfig& config, const GenerationRequest& request, const Tokenizer* tokenizer,
-                                      std::array<double, kPhases + 1>* phase_flops) const {
+  // tokenizer: null for the cost with the longest prompts. phase_flops, if not null: at the start of each phase, and at
+  // the end.
+  absl::StatusOr<RequestCost> Measure(const ModelConfig& config, const GenerationRequest& request,
+                                      const Tokenizer* tokenizer, std::array<double, kPhases + 1>* phase_flops) const {
     std::optional<std::array<int64_t, 2>> tokens;
     if (tokenizer != nullptr) {
       const int64_t rows = config.connector.rows;
-      KINORA_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt, tokenizer->Encode(StripWhiteSpace(request.prompt), rows));
+      KINORA_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt,
+                              tokenizer->Encode(StripWhiteSpace(request.prompt), rows));
       KINORA_ASSIGN_OR_RETURN(const std::vector<int32_t> negative,
                               tokenizer->Encode(StripWhiteSpace(request.negative_prompt.value_or("")), rows));
       tokens = {static_cast<int64_t>(prompt.size()), static_cast<int64_t>(negative.size())};
@@ -116,8 +118,8 @@ struct Pipeline::Parts {
   Modules modules;
   DryModel dry;
 
-  // Largest number of video tokens whose plan fits, along clips of growing length at the default size and then of growing size; 0: no
-  // request within the other limits is too large.
+  // Largest number of video tokens whose plan fits, along clips of growing length at the default size and then of
+  // growing size; 0: no request within the other limits is too large.
   absl::StatusOr<int64_t> MaxTokens() const;
 };
 
@@ -139,15 +141,17 @@ absl::StatusOr<int64_t> Pipeline::Parts::MaxTokens() const {
   }
   KINORA_ASSIGN_OR_RETURN(const GenerationRequest request, ResolveRequest(d, wanted));
   const int64_t longest = (d.max_frames - 1) / d.frame_multiple + 1;
-  const int64_t widest = std::max((d.max_width - request.width) / d.size_multiple, (d.max_height - request.height) / d.size_multiple);
-  const auto clip = [&](int64_t i) {  // 1 … longest: latent frames; beyond: one more cell each way, up to the largest sides
-    GenerationRequest r = request;
-    r.num_frames = static_cast<int32_t>((std::min(i, longest) - 1) * d.frame_multiple + 1);
-    const int32_t more = static_cast<int32_t>(std::max<int64_t>(0, i - longest)) * d.size_multiple;
-    r.width = std::min(r.width + more, d.max_width);
-    r.height = std::min(r.height + more, d.max_height);
-    return r;
-  };
+  const int64_t widest =
+      std::max((d.max_width - request.width) / d.size_multiple, (d.max_height - request.height) / d.size_multiple);
+  const auto clip =
+      [&](int64_t i) {  // 1 … longest: latent frames; beyond: one more cell each way, up to the largest sides
+        GenerationRequest r = request;
+        r.num_frames = static_cast<int32_t>((std::min(i, longest) - 1) * d.frame_multiple + 1);
+        const int32_t more = static_cast<int32_t>(std::max<int64_t>(0, i - longest)) * d.size_multiple;
+        r.width = std::min(r.width + more, d.max_width);
+        r.height = std::min(r.height + more, d.max_height);
+        return r;
+      };
   int64_t fits = 0, beyond = longest + widest + 1;
   while (beyond - fits > 1) {
     const int64_t middle = (fits + beyond) / 2;
@@ -167,7 +171,8 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Load(const PipelineOptions& 
   KINORA_ASSIGN_OR_RETURN(ModelConfig config, ReadModelConfig(*checkpoint));
   ModelDescription description = Describe(config, KindOf(options.files, config));
   if (checkpoint->tokenizer_model().empty()) {
-    return absl::InvalidArgumentError("model: no tokenizer.model; it belongs in the text encoder's folder (--model text_encoder=DIR)");
+    return absl::InvalidArgumentError(
+        "model: no tokenizer.model; it belongs in the text encoder's folder (--model text_encoder=DIR)");
   }
   Modules::Options parts_options{.text_cache_bytes = options.text_cache_bytes, .sound = mesh.world().rank() == 0};
   KINORA_ASSIGN_OR_RETURN(parts_options.tokenizer, Tokenizer::Load(checkpoint->tokenizer_model()));
@@ -189,10 +194,12 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Load(const PipelineOptions& 
   return std::unique_ptr<Pipeline>(new Pipeline(std::move(parts)));
 }
 
-absl::StatusOr<RequestCost> Pipeline::Plan(const PipelineOptions& options, const Mesh& mesh, const GenerationRequest& request) {
+absl::StatusOr<RequestCost> Pipeline::Plan(const PipelineOptions& options, const Mesh& mesh,
+                                           const GenerationRequest& request) {
   KINORA_ASSIGN_OR_RETURN(const std::shared_ptr<const Checkpoint> checkpoint, Checkpoint::Open(options.files));
   KINORA_ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(*checkpoint));
-  KINORA_ASSIGN_OR_RETURN(const GenerationRequest resolved, ResolveRequest(Describe(config, KindOf(options.files, config)), request));
+  KINORA_ASSIGN_OR_RETURN(const GenerationRequest resolved,
+                          ResolveRequest(Describe(config, KindOf(options.files, config)), request));
   KINORA_ASSIGN_OR_RETURN(const DryModel dry, DryModel::Make(config, mesh, options.precision));
   std::unique_ptr<const Tokenizer> tokenizer;
   if (!checkpoint->tokenizer_model().empty()) {
@@ -205,7 +212,8 @@ absl::StatusOr<RequestCost> Pipeline::Plan(const PipelineOptions& options, const
 
 absl::StatusOr<RequestCost> Pipeline::EstimateCost(const GenerationRequest& request) const {
   KINORA_ASSIGN_OR_RETURN(const GenerationRequest resolved, ResolveRequest(parts_->description, request));
-  KINORA_ASSIGN_OR_RETURN(RequestCost cost, parts_->dry.Measure(parts_->config, resolved, &parts_->modules.text->tokenizer(), nullptr));
+  KINORA_ASSIGN_OR_RETURN(RequestCost cost,
+                          parts_->dry.Measure(parts_->config, resolved, &parts_->modules.text->tokenizer(), nullptr));
   cost.workspace_bytes = parts_->options.threads * kWorkspaceBytes + parts_->options.text_cache_bytes;
   return cost;
 }
@@ -215,18 +223,21 @@ absl::Status Pipeline::Generate(const GenerationRequest& request, ClipSink& sink
   Parts& p = *parts_;
   KINORA_ASSIGN_OR_RETURN(const GenerationRequest resolved, ResolveRequest(p.description, request));
   std::array<double, kPhases + 1> flops{};
-  KINORA_ASSIGN_OR_RETURN(const RequestCost cost, p.dry.Measure(p.config, resolved, &p.modules.text->tokenizer(), &flops));
+  KINORA_ASSIGN_OR_RETURN(const RequestCost cost,
+                          p.dry.Measure(p.config, resolved, &p.modules.text->tokenizer(), &flops));
   if (cost.arena_bytes > p.options.arena_bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "width, height, num_frames: ", resolved.width, "x", resolved.height, " with ", resolved.num_frames, " frames needs ",
-        cost.arena_bytes, " bytes for activations, and ", p.options.arena_bytes, " are reserved; make the clip smaller or shorter"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("width, height, num_frames: ", resolved.width, "x", resolved.height, " with ", resolved.num_frames,
+                     " frames needs ", cost.arena_bytes, " bytes for activations, and ", p.options.arena_bytes,
+                     " are reserved; make the clip smaller or shorter"));
   }
   Exec exec{.ops = *p.ops, .arena = p.arena, .mesh = p.mesh, .dtype = p.options.precision};
   const bool first = p.mesh.world().rank() == 0;
   p.arena.ResetPeak();
   ProgressReporter reporter(flops, on_progress);
   Generation generation(p.config, p.modules, resolved, first ? &sink : nullptr);
-  return generation.Run(exec, [&](Phase phase, int64_t step, int64_t total) { return reporter.Report(phase, step, total); });
+  return generation.Run(exec,
+                        [&](Phase phase, int64_t step, int64_t total) { return reporter.Report(phase, step, total); });
 }
 
 }  // namespace kinora

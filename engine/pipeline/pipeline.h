@@ -29,7 +29,8 @@ struct PipelineOptions {
   ModelFiles files;
   DType precision = DType::kBF16;  // kF32 is the parity mode: float32 end to end
   int threads = 1;                 // of this rank
-  // Memory for activations, reserved at load and never grown. A request whose plan exceeds it is refused. Untouched pages of it cost nothing.
+  // Memory for activations, reserved at load and never grown. A request whose plan exceeds it is refused. Untouched
+  // pages of it cost nothing.
   int64_t arena_bytes = 0;
   int64_t text_cache_bytes = 256 << 20;
 };
@@ -48,10 +49,12 @@ class Pipeline {
  public:
   // Reads, checks and packs every weight. InvalidArgument or NotFound naming the tensor or field; ResourceExhausted.
   // on_phase, if given, is called at the start of "read config", "load transformer", … with the phase's name.
-  static absl::StatusOr<std::unique_ptr<Pipeline>> Load(const PipelineOptions& options, const Mesh& mesh,
-                                                        absl::FunctionRef<void(std::string_view phase)> on_phase = [](std::string_view) {});
+  static absl::StatusOr<std::unique_ptr<Pipeline>> Load(
+      const PipelineOptions& options, const Mesh& mesh,
+      absl::FunctionRef<void(std::string_view phase)> on_phase = [](std::string_view) {});
   // Checks the request against the model's configuration and measures its cost; reads headers and configuration only.
-  static absl::StatusOr<RequestCost> Plan(const PipelineOptions& options, const Mesh& mesh, const GenerationRequest& request);
+  static absl::StatusOr<RequestCost> Plan(const PipelineOptions& options, const Mesh& mesh,
+                                          const GenerationRequest& request);
   ~Pipeline();
 
   const ModelConfig& config() const;
@@ -64,8 +67,9 @@ class Pipeline {
   // The same as Plan, for the loaded model; thread-safe, also while Generate runs.
   absl::StatusOr<RequestCost> EstimateCost(const GenerationRequest& request) const;
 
-  // InvalidArgument or Unimplemented, naming the field of the request; ResourceExhausted if it exceeds the reserved memory; whatever
-  // on_progress or the sink returned, by the next step at the latest. After an error the pipeline can be used again.
+  // InvalidArgument or Unimplemented, naming the field of the request; ResourceExhausted if it exceeds the reserved
+  // memory; whatever on_progress or the sink returned, by the next step at the latest. After an error the pipeline can
+  // be used again.
   absl::Status Generate(const GenerationRequest& request, ClipSink& sink,
                         absl::FunctionRef<absl::Status(const Progress&)> on_progress);
 

@@ -2,8 +2,9 @@
 // No file, no path, no protobuf, no Tensor: the frontend includes this header and links no engine, so the data a
 // request carries owns its memory. All ranks of a group are given equal requests.
 //
-// "Absent" (nullopt, 0, empty) always means the model's or the recipe's default; ResolveRequest (model_description.h) fills it in and
-// Pipeline::Generate accepts either form. Values are checked by the pipeline: InvalidArgument names the proto's field.
+// "Absent" (nullopt, 0, empty) always means the model's or the recipe's default; ResolveRequest (model_description.h)
+// fills it in and Pipeline::Generate accepts either form. Values are checked by the pipeline: InvalidArgument names the
+// proto's field.
 #ifndef KINORA_ENGINE_PIPELINE_REQUEST_H_
 #define KINORA_ENGINE_PIPELINE_REQUEST_H_
 

@@ -18,7 +18,8 @@ Tensor Upload(Exec& exec, DType dtype, const Shape& shape, const void* host) {
 }
 
 // The table of the tokens [begin, end) and this rank's heads; positions past the clip are those of its last token.
-Rope UploadRope(Exec& exec, const RopeShape& shape, const std::vector<std::vector<float>>& positions, int64_t begin, int64_t end) {
+Rope UploadRope(Exec& exec, const RopeShape& shape, const std::vector<std::vector<float>>& positions, int64_t begin,
+                int64_t end) {
   const Communicator& group = exec.mesh.tensor();
   const int64_t columns = shape.width / 2 / group.size(), tokens = end - begin;
   std::vector<float> cos(exec.ops.dry() ? 0 : tokens * columns), sin(cos.size());
@@ -31,7 +32,8 @@ Rope UploadRope(Exec& exec, const RopeShape& shape, const std::vector<std::vecto
     }
     FillRopeTable(shape, part, group.rank() * columns, (group.rank() + 1) * columns, cos.data(), sin.data());
   }
-  return {Upload(exec, DType::kF32, {tokens, columns}, cos.data()), Upload(exec, DType::kF32, {tokens, columns}, sin.data())};
+  return {Upload(exec, DType::kF32, {tokens, columns}, cos.data()),
+          Upload(exec, DType::kF32, {tokens, columns}, sin.data())};
 }
 
 // Distinct mask values in order of appearance, and which one each token has.
@@ -75,8 +77,9 @@ absl::StatusOr<Stage> Stage::Prepare(Exec& exec, const Transformer& transformer,
   return stage;
 }
 
-// A rank holds a contiguous part of the passes, as many as any other. What is missing at the end is filled up with copies of the last
-// pass, whose results nobody reads; an STG pass, of which a rank may have one, is filled up with conditional ones.
+// A rank holds a contiguous part of the passes, as many as any other. What is missing at the end is filled up with
+// copies of the last pass, whose results nobody reads; an STG pass, of which a rank may have one, is filled up with
+// conditional ones.
 void Stage::AssignPasses(const Exec& exec, const StageSpec& spec) {
   passes_ = static_cast<int>(spec.passes.size());
   const int groups = exec.mesh.guidance().size(), each = (passes_ + groups - 1) / groups;
@@ -110,8 +113,10 @@ void Stage::PrepareTokens(Exec& exec, const StageSpec& spec) {
   };
   const RopeShape cross =
       shape(config.audio.width(), {std::max(config.video.max_positions[0], config.audio.max_positions[0])});
-  video_.rope = UploadRope(exec, shape(config.video.width(), config.video.max_positions), spec.video_positions, begin, begin + rows);
-  audio_.rope = UploadRope(exec, shape(config.audio.width(), config.audio.max_positions), spec.audio_positions, 0, audio_.rows);
+  video_.rope = UploadRope(exec, shape(config.video.width(), config.video.max_positions), spec.video_positions, begin,
+                           begin + rows);
+  audio_.rope =
+      UploadRope(exec, shape(config.audio.width(), config.audio.max_positions), spec.audio_positions, 0, audio_.rows);
   video_.cross_rope = UploadRope(exec, cross, {spec.video_positions[0]}, begin, begin + rows);
   audio_.cross_rope = UploadRope(exec, cross, {spec.audio_positions[0]}, 0, audio_.rows);
 
@@ -135,7 +140,8 @@ void Stage::PrepareContexts(Exec& exec, const StageSpec& spec) {
   video_.context = exec.arena.Alloc(exec.dtype, {local_.contexts * rows, config.video.context_width});
   audio_.context = exec.arena.Alloc(exec.dtype, {local_.contexts * rows, config.audio.context_width});
   for (int i = 0; i < local_.contexts; ++i) {
-    transformer_->ProjectContexts(exec, prompts[i]->video, prompts[i]->audio, video_.context.Rows(i * rows, (i + 1) * rows),
+    transformer_->ProjectContexts(exec, prompts[i]->video, prompts[i]->audio,
+                                  video_.context.Rows(i * rows, (i + 1) * rows),
                                   audio_.context.Rows(i * rows, (i + 1) * rows));
   }
   if (transformer_->prompt_is_constant()) transformer_->FillPromptCaches(exec, video_, audio_);
@@ -154,7 +160,8 @@ void Stage::PrepareTables(Exec& exec, const StageSpec& spec) {
   for (size_t i = 0; i < spec.video_sigmas.size(); ++i) {
     steps.push_back({SigmasAt(spec.video_sigmas[i], video), SigmasAt(spec.audio_sigmas[i], audio)});
   }
-  const int64_t video_k = static_cast<int64_t>(video.values.size()), audio_k = static_cast<int64_t>(audio.values.size());
+  const int64_t video_k = static_cast<int64_t>(video.values.size()),
+                audio_k = static_cast<int64_t>(audio.values.size());
   const int64_t floats = transformer_->TableFloats(video_k, audio_k);
   tables_ = exec.arena.Alloc(DType::kF32, {static_cast<int64_t>(steps.size()), floats});
   current_ = exec.arena.Alloc(DType::kF32, {1, floats});
@@ -171,12 +178,14 @@ void Stage::Forward(Exec& exec, Updates updates, const Tensor& z_video, const Te
   const int64_t begin = exec.mesh.tokens().rank() * video_.rows;
   Tensor video = temp.Alloc(DType::kF32, {local_.count * video_.rows, v_video.width()});
   Tensor audio = temp.Alloc(DType::kF32, {local_.count * audio_.rows, v_audio.width()});
-  transformer_->Forward(exec, local_, updates, video_, audio_, z_video.Rows(begin, begin + video_.rows), z_audio, video, audio);
+  transformer_->Forward(exec, local_, updates, video_, audio_, z_video.Rows(begin, begin + video_.rows), z_audio, video,
+                        audio);
   if (updates.video) GatherVideo(exec, video, v_video);
   if (updates.audio) GatherAudio(exec, audio, v_audio);
 }
 
-// local: [this rank's passes·rows, channels] -> whole: [passes·tokens, channels]: over the tokens, then over the passes.
+// local: [this rank's passes·rows, channels] -> whole: [passes·tokens, channels]: over the tokens, then over the
+// passes.
 void Stage::GatherVideo(Exec& exec, const Tensor& local, Tensor whole) const {
   ArenaScope temp(exec.arena);
   Communicator& guidance = exec.mesh.guidance();
@@ -189,7 +198,8 @@ void Stage::GatherVideo(Exec& exec, const Tensor& local, Tensor whole) const {
     passes = all;
   }
   for (int64_t pass = 0; pass < passes_; ++pass) {  // without the padding
-    exec.ops.stream().Copy(passes.Rows(pass, pass + 1).As2D().Rows(0, tokens), whole.Rows(pass * tokens, (pass + 1) * tokens));
+    exec.ops.stream().Copy(passes.Rows(pass, pass + 1).As2D().Rows(0, tokens),
+                           whole.Rows(pass * tokens, (pass + 1) * tokens));
   }
 }
 

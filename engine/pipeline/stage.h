@@ -1,5 +1,5 @@
-// One stage of denoising on this rank: everything the transformer reads that stays the same from step to step, and a forward pass from
-// whole latents to whole velocities, sharing out tokens and guidance passes over the mesh.
+// One stage of denoising on this rank: everything the transformer reads that stays the same from step to step, and a
+// forward pass from whole latents to whole velocities, sharing out tokens and guidance passes over the mesh.
 #ifndef KINORA_ENGINE_PIPELINE_STAGE_H_
 #define KINORA_ENGINE_PIPELINE_STAGE_H_
 
@@ -16,22 +16,23 @@ struct PromptContext {
 };
 
 struct StageSpec {
-  // Middles of the tokens' intervals: [3][video tokens] (seconds, pixels down, pixels across), [1][audio tokens] (seconds).
+  // Middles of the tokens' intervals: [3][video tokens] (seconds, pixels down, pixels across), [1][audio tokens]
+  // (seconds).
   std::vector<std::vector<float>> video_positions, audio_positions;
   PassList passes = {Pass::kCond};
   std::vector<int> perturbed_video_blocks, perturbed_audio_blocks;
-  PromptContext cond, uncond;          // uncond: read if passes has kUncond
-  std::vector<float> video_mask;       // [video tokens]: a token's timestep as a part of sigma; empty: 1
-  std::vector<float> audio_mask;       // the same for audio
-  Tensor video_self_bias;              // [video tokens, video tokens] f32 or undefined
-  std::vector<float> video_sigmas;     // a step each: the modality's noise level
-  std::vector<float> audio_sigmas;     // the same for audio
+  PromptContext cond, uncond;       // uncond: read if passes has kUncond
+  std::vector<float> video_mask;    // [video tokens]: a token's timestep as a part of sigma; empty: 1
+  std::vector<float> audio_mask;    // the same for audio
+  Tensor video_self_bias;           // [video tokens, video tokens] f32 or undefined
+  std::vector<float> video_sigmas;  // a step each: the modality's noise level
+  std::vector<float> audio_sigmas;  // the same for audio
 };
 
 class Stage {
  public:
-  // Allocates from exec.arena; the stage is valid until the caller's scope there ends. exec must outlive it and `spec` need not.
-  // Contexts are read now. FailedPrecondition if the mesh cannot share the tokens out.
+  // Allocates from exec.arena; the stage is valid until the caller's scope there ends. exec must outlive it and `spec`
+  // need not. Contexts are read now. FailedPrecondition if the mesh cannot share the tokens out.
   static absl::StatusOr<Stage> Prepare(Exec& exec, const Transformer& transformer, const StageSpec& spec);
 
   int64_t video_rows() const { return padded_tokens_; }  // of z_video: the tokens, padded to whole key chunks
@@ -41,10 +42,11 @@ class Stage {
 
   // The tables of step i become those that Forward reads. Not part of a captured step.
   void SetStep(Exec& exec, int64_t i) const;
-  // z_video: [video_rows, channels] f32, zeros past the tokens; z_audio: [audio tokens, channels] f32; equal on every rank
-  // v_video: [passes·video tokens, channels] f32; v_audio: [passes·audio tokens, channels] f32; equal on every rank; one that is not to be
-  // updated is not written
-  void Forward(Exec& exec, Updates updates, const Tensor& z_video, const Tensor& z_audio, Tensor v_video, Tensor v_audio) const;
+  // z_video: [video_rows, channels] f32, zeros past the tokens; z_audio: [audio tokens, channels] f32; equal on every
+  // rank v_video: [passes·video tokens, channels] f32; v_audio: [passes·audio tokens, channels] f32; equal on every
+  // rank; one that is not to be updated is not written
+  void Forward(Exec& exec, Updates updates, const Tensor& z_video, const Tensor& z_audio, Tensor v_video,
+               Tensor v_audio) const;
 
  private:
   explicit Stage(const Transformer& transformer) : transformer_(&transformer) {}
@@ -56,13 +58,13 @@ class Stage {
   void GatherAudio(Exec& exec, const Tensor& local, Tensor whole) const;
 
   const Transformer* transformer_;
-  Passes local_;            // this rank's
+  Passes local_;  // this rank's
   PassList local_list_;
-  int passes_ = 0;          // of all ranks
+  int passes_ = 0;  // of all ranks
   int64_t padded_tokens_ = 0;
   StreamInputs video_, audio_;
-  Tensor tables_;           // [steps, floats]
-  Tensor current_;          // [floats]: one of its rows
+  Tensor tables_;   // [steps, floats]
+  Tensor current_;  // [floats]: one of its rows
 };
 
 }  // namespace kinora

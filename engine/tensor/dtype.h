@@ -29,15 +29,25 @@ struct bf16 {
 template <typename T>
 struct DTypeOf;
 template <>
-struct DTypeOf<float> { static constexpr DType value = DType::kF32; };
+struct DTypeOf<float> {
+  static constexpr DType value = DType::kF32;
+};
 template <>
-struct DTypeOf<bf16> { static constexpr DType value = DType::kBF16; };
+struct DTypeOf<bf16> {
+  static constexpr DType value = DType::kBF16;
+};
 template <>
-struct DTypeOf<int64_t> { static constexpr DType value = DType::kI64; };
+struct DTypeOf<int64_t> {
+  static constexpr DType value = DType::kI64;
+};
 template <>
-struct DTypeOf<int32_t> { static constexpr DType value = DType::kI32; };
+struct DTypeOf<int32_t> {
+  static constexpr DType value = DType::kI32;
+};
 template <>
-struct DTypeOf<uint8_t> { static constexpr DType value = DType::kU8; };
+struct DTypeOf<uint8_t> {
+  static constexpr DType value = DType::kU8;
+};
 
 }  // namespace kinora
 

@@ -23,14 +23,15 @@ class Stream {
  public:
   virtual ~Stream() = default;
 
-  // Copies elements, converting between f32 and bf16 if the dtypes differ; shapes must have equal element counts and widths.
+  // Copies elements, converting between f32 and bf16 if the dtypes differ; shapes must have equal element counts and
+  // widths.
   virtual void Copy(const Tensor& from, Tensor to) = 0;
-  // Host memory in and out, of contiguous tensors' bytes. FailedPrecondition inside a capture: a graph may not read or write the host.
-  // `host` is read before CopyFromHost returns; it is written once Synchronize has returned.
+  // Host memory in and out, of contiguous tensors' bytes. FailedPrecondition inside a capture: a graph may not read or
+  // write the host. `host` is read before CopyFromHost returns; it is written once Synchronize has returned.
   virtual void CopyFromHost(const void* host, Tensor to) = 0;
   virtual void CopyToHost(const Tensor& from, void* host) = 0;
-  // Runs `body`, which enqueues work on this stream, and keeps that work instead of doing it. FailedPrecondition if body
-  // synchronizes or captures; what it allocated from arenas must stay reserved as long as the graph is replayed.
+  // Runs `body`, which enqueues work on this stream, and keeps that work instead of doing it. FailedPrecondition if
+  // body synchronizes or captures; what it allocated from arenas must stay reserved as long as the graph is replayed.
   virtual absl::StatusOr<std::unique_ptr<Graph>> Capture(std::function<void()> body) = 0;
   virtual bool capturing() const = 0;
   // Waits for all enqueued work; returns and clears the first failure.

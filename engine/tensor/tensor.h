@@ -44,9 +44,9 @@ class Tensor {
 
   DType dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }
-  int64_t dim(int i) const { return shape_[i]; }  // dim(-1) is the width
+  int64_t dim(int i) const { return shape_[i]; }                         // dim(-1) is the width
   int64_t width() const { return shape_.rank() == 0 ? 1 : shape_[-1]; }  // 1 of a scalar and of an undefined tensor
-  int64_t rows() const { return shape_.elements() / width(); }  // product of all but the last dimension
+  int64_t rows() const { return shape_.elements() / width(); }           // product of all but the last dimension
   int64_t elements() const { return shape_.elements(); }
   int64_t bytes() const { return elements() * DTypeSize(dtype_); }
   int64_t row_stride() const { return row_stride_; }
