@@ -37,15 +37,15 @@ _TRANSFORMER = {
     "attention_head_dim": 40,
     "cross_attention_dim": 160,
     "audio_num_attention_heads": 4,
-    "audio_attention_head_dim": 20,
-    "audio_cross_attention_dim": 80,
+    "audio_attention_head_dim": 24,
+    "audio_cross_attention_dim": 96,
     "caption_channels": GEMMA["hidden_size"],
     "connector_num_attention_heads": 4,
     "connector_attention_head_dim": 40,
     "connector_num_layers": 1,
     "connector_num_learnable_registers": 128,
     "audio_connector_num_attention_heads": 4,
-    "audio_connector_attention_head_dim": 20,
+    "audio_connector_attention_head_dim": 24,
     "audio_connector_num_layers": 1,
 }
 

@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+"""Does the picture show, and the sound play, what the prompt says? The whole chain, from the server to the MP4's pixels.
+
+    python3 tests/e2e/prompt_following.py --build build/release --prompts 100 --seed 1
+
+Prompts come from the grammar of the demo model's world, for combinations of attributes that its training never saw. Each
+is rendered by a running server, the file is decoded by ffmpeg and measured by classical means (tools/train_demo/world).
+Only what a prompt names is asked. Prints a table, and ends with status 1 if fewer answers than --threshold are right.
+Needs numpy and ffmpeg; no torch.
+"""
+
+import argparse
+import collections
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools" / "train_demo"))
+from world import grammar, measure_picture, measure_sound, scene  # noqa: E402
+
+RATE = 48000
+# Of an engine that answers at random, and what is asked for. Presence: always saying "a tone" is right for 0.8.
+CHANCE = {
+    "background": 1 / len(scene.BACKGROUNDS),
+    "colour": 1 / len(scene.COLOURS),
+    "shape": 1 / len(scene.SHAPES),
+    "size": 1 / len(scene.SIZES),
+    "place": 1 / len(scene.PLACES),
+    "direction": 1 / len(scene.DIRECTIONS),
+    "motion": 1 / len(scene.MOTIONS),
+    "tone": 0.8,
+    "pitch": 1 / len(scene.PITCHES),
+    "wave": 1 / len(scene.WAVES),
+    "rhythm": 1 / len(scene.RHYTHMS),
+}
+GOAL = {"background": 0.95, "colour": 0.95, "direction": 0.9, "tone": 0.9, "pitch": 0.9, "shape": 0.8, "two things": 0.7}
+
+
+class Server:
+    """A frontend with one supervised worker, for as long as the `with` block lasts."""
+
+    def __init__(self, build: Path, model: Path, folder: Path):
+        self.build, self.folder = build / "bin", folder
+        self.address = f"unix:{folder}/api.sock"
+        checkpoint = next(model.glob("*-dev.safetensors"))
+        self.command = [
+            self.build / "kinora-frontend",
+            f"--address={self.address}",
+            "--http-address=",
+            f"--state-directory={folder}/jobs",
+            f"--worker-model={checkpoint}",
+            f"--worker-model=text_encoder={model / 'gemma'}",
+            "--worker-http-address=",
+        ]
+
+    def __enter__(self) -> "Server":
+        self.log = open(self.folder / "log", "wb")
+        self.process = subprocess.Popen(self.command, stderr=self.log)
+        begin = time.monotonic()
+        while not self.client("models").stdout.strip():
+            if self.process.poll() is not None or time.monotonic() - begin > 120:
+                self.__exit__()
+                raise SystemExit("the server did not start:\n" + (self.folder / "log").read_text())
+            time.sleep(0.2)
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.process.terminate()
+        self.process.wait()
+        self.log.close()
+
+    def client(self, command: str, *arguments: str) -> subprocess.CompletedProcess:
+        line = [self.build / "kinora", command, *arguments, "--server", self.address]
+        return subprocess.run(line, capture_output=True, text=True)
+
+    def generate(self, prompt: str, seed: int, output: Path, more: list[str]) -> None:
+        done = self.client("generate", prompt, f"--seed={seed}", f"--output={output}", *more)
+        if done.returncode != 0:
+            raise SystemExit(f"{prompt!r}: status {done.returncode}\n{done.stderr}")
+
+
+def decode(file: Path) -> tuple[numpy.ndarray, numpy.ndarray]:
+    """Frames [F, H, W, 3] uint8 and sound [2, samples] in [-1, 1] at RATE."""
+    found = subprocess.run(
+        ["ffprobe", "-v", "error", "-select_streams", "v", "-show_entries", "stream=width,height", "-of", "json", file],
+        capture_output=True,
+        check=True,
+    )
+    stream = json.loads(found.stdout)["streams"][0]
+
+    def read(*arguments: str) -> bytes:
+        line = ["ffmpeg", "-v", "error", "-i", file, *arguments, "-"]
+        return subprocess.run(line, capture_output=True, check=True).stdout
+
+    pixels = numpy.frombuffer(read("-f", "rawvideo", "-pix_fmt", "rgb24"), numpy.uint8)
+    sound = numpy.frombuffer(read("-f", "f32le", "-ac", "2", "-ar", str(RATE)), numpy.float32)
+    return pixels.reshape(-1, stream["height"], stream["width"], 3), sound.reshape(-1, 2).T
+
+
+def answers(shown: scene.Scene, said: grammar.Said, file: Path) -> list[tuple[str, str, str]]:
+    """(question, what the prompt says, what was measured) for all that the prompt names."""
+    frames, sound = decode(file)
+    seen = measure_picture.measure(frames, len(shown.things))
+    heard = measure_sound.listen(sound, RATE)
+    found = []
+    if "background" in said.names:
+        found.append(("background", shown.background, seen.background))
+    for i, thing in enumerate(shown.things):
+        other = seen.things[i] if i < len(seen.things) else None
+        for name in ("colour", "shape", "size", "motion", "place"):
+            if f"{i}.{name}" not in said.names or (name == "size" and thing.motion in ("grow", "shrink")):
+                continue
+            wanted, measured = getattr(thing, name), getattr(other, name) if other else "nothing"
+            if name == "motion" and thing.shape == "circle" and wanted == "spin":
+                continue  # nobody can see it
+            question = "direction" if name == "motion" and wanted in scene.DIRECTIONS else name
+            found.append((question, wanted, measured))
+    if "tone" in said.names:
+        found.append(("tone", "sound" if shown.tone else "silence", "sound" if heard.present else "silence"))
+        for name in ("pitch", "wave", "rhythm"):
+            if shown.tone and name in said.names:
+                found.append((name, getattr(shown.tone, name), getattr(heard, name)))
+    return found
+
+
+def report(right: collections.Counter, asked: collections.Counter) -> None:
+    print(f"\n| what the prompt names | asked | right | share | chance | goal |\n|---|---:|---:|---:|---:|---:|")
+    for name in [*CHANCE, "two things", "all"]:
+        if asked[name]:
+            share, chance = right[name] / asked[name], CHANCE.get(name)
+            shown = f"{chance:.2f}" if chance else ""
+            goal = f"{GOAL[name]:.2f}" if name in GOAL else ""
+            print(f"| {name} | {asked[name]} | {right[name]} | {share:.2f} | {shown} | {goal} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=Path, default=ROOT / "build" / "release")
+    parser.add_argument("--model", type=Path, default=ROOT / "models" / "demo")
+    parser.add_argument("--prompts", type=int, default=12)
+    parser.add_argument("--seed", type=int, default=1, help="of the prompts and of the renders")
+    parser.add_argument("--threshold", type=float, default=0.0, help="least share of right answers, 0 to 1")
+    parser.add_argument("--keep", type=Path, help="folder for the clips; default: none is kept")
+    parser.add_argument("--flag", action="append", default=[], help="another flag of `kinora generate`; may repeat")
+    args = parser.parse_args()
+    rng = random.Random(args.seed)
+    right, asked = collections.Counter(), collections.Counter()
+    with tempfile.TemporaryDirectory() as temporary, Server(args.build, args.model, Path(temporary)) as server:
+        folder = args.keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        for i in range(args.prompts):
+            shown = scene.sample(rng, "held_out")
+            said = grammar.describe(shown, rng)
+            file = folder / f"{i:03d}.mp4"
+            server.generate(said.prompt, args.seed * 100_000 + i, file, args.flag)
+            wrong = []
+            for question, wanted, measured in answers(shown, said, file):
+                keys = ["all", "two things" if len(shown.things) > 1 else question]
+                for key in keys:
+                    asked[key] += 1
+                    right[key] += wanted == measured
+                if wanted != measured:
+                    wrong.append(f"{question}: {wanted}, measured {measured}")
+            print(f"{i:03d} {said.prompt}{'  ✗ ' + '; '.join(wrong) if wrong else ''}", flush=True)
+    report(right, asked)
+    share = right["all"] / max(1, asked["all"])
+    if share < args.threshold:
+        raise SystemExit(f"{share:.3f} of the answers are right, fewer than {args.threshold}")
+
+
+if __name__ == "__main__":
+    main()
