@@ -5,6 +5,7 @@
 
 #include "engine/ops/cpu/kernels.h"
 #include "engine/ops/cpu/vec.h"
+#include "engine/ops/cpu/vec_math.h"
 
 namespace kinora::cpu {
 namespace {

@@ -303,7 +303,7 @@ TEST(ParseMessage, TellsBadTextFromBadBytesAndReadsTheRest) {
     (void)ParseMessage(std::string_view(bytes).substr(0, size), read);
   }
   EXPECT_THAT(ParseMessage(bytes.substr(0, bytes.size() - 1), read),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not a CreateVideoRequest")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not a message of type CreateVideoRequest")));
   std::string bad = bytes;
   bad.replace(bad.find('y'), 1, "\xff");
   bad.replace(bad.rfind('v'), 1, "\xfe");
