@@ -118,8 +118,8 @@ def answers(shown: scene.Scene, said: grammar.Said, file: Path) -> list[tuple[st
             if f"{i}.{name}" not in said.names or (name == "size" and thing.motion in ("grow", "shrink")):
                 continue
             wanted, measured = getattr(thing, name), getattr(other, name) if other else "nothing"
-            if name == "motion" and thing.shape == "circle" and wanted == "spin":
-                continue  # nobody can see it
+            if measure_picture.same(name, thing, other):
+                measured = wanted
             question = "direction" if name == "motion" and wanted in scene.DIRECTIONS else name
             found.append((question, wanted, measured))
     if "tone" in said.names:

@@ -12,6 +12,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "golden"))
 from golden import configs, reference  # noqa: E402
 
+FOLDER = Path(__file__).resolve().parents[2] / "models" / "demo"  # where it is published
 SIDE, FRAMES, FPS = 128, 25, 24
 TEXT_ROWS = 128  # tokens of a prompt, a multiple of the registers
 LATENT_CHANNELS = 32  # also the encoder's first width: the reference module ties the two

@@ -5,9 +5,11 @@ import random
 from pathlib import Path
 
 import torch
+from safetensors import safe_open
 from transformers import AutoTokenizer
 
 import model
+import snapshot
 from golden import reference, tiny, tokenizer
 from world import grammar, scene
 
@@ -31,10 +33,28 @@ def gemma() -> torch.nn.Module:
     return reference.gemma(model.GEMMA, tiny.VISION)
 
 
+def trained(work: Path, device: str) -> "Encoder":
+    """The trained encoder, frozen: from the work folder, or else from models/demo."""
+    encoder, folder = gemma(), work / "gemma"
+    if (work / "text_encoder.pt").exists():
+        state = torch.load(work / "text_encoder.pt", map_location="cpu", weights_only=True)["averaged"]
+        encoder.load_state_dict({k.removeprefix("gemma."): v for k, v in state.items() if k.startswith("gemma.")})
+    elif (model.FOLDER / "gemma" / "model.safetensors").exists():
+        folder = model.FOLDER / "gemma"
+        with safe_open(folder / "model.safetensors", "pt") as f:
+            names = snapshot.names_in_file("gemma", encoder)
+            encoder.load_state_dict({key: f.get_tensor(name).float() for name, key in names.items()}, strict=False)
+        encoder.tie_weights()
+    else:
+        raise SystemExit(f"{work}: no trained text encoder; run the stage text_encoder first")
+    return Encoder(folder, encoder.requires_grad_(False).eval(), device)
+
+
 class Encoder:
     """Prompts to (states [B, TEXT_ROWS, width, layers + 1], mask [B, TEXT_ROWS]), padded on the left."""
 
     def __init__(self, folder: Path, encoder: torch.nn.Module, device: str):
+        self.folder, self.gemma = folder, encoder
         self.tokenizer = AutoTokenizer.from_pretrained(folder)
         self.tokenizer.padding_side = "left"
         self.language = encoder.model.language_model.to(device)

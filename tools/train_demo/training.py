@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 
 import plot
+import snapshot
 
 
 @dataclasses.dataclass
@@ -169,12 +170,12 @@ class Run:
 
 
 def load_averaged(work: Path, name: str, module: torch.nn.Module, device: str = "cpu") -> torch.nn.Module:
-    """The averaged weights that the stage `name` left under `work`, in `module`."""
+    """The averaged weights that the stage `name` left under `work`, or in the committed snapshot, in `module`."""
     file = work / f"{name}.pt"
-    if not file.exists():
+    if file.exists():
+        module.load_state_dict(torch.load(file, map_location=device, weights_only=True)["averaged"])
+    elif not snapshot.load(name, module):
         raise SystemExit(f"{file}: not there; run the stage {name} first")
-    state = torch.load(file, map_location=device, weights_only=True)
-    module.load_state_dict(state["averaged"])
     return module.to(device).requires_grad_(False).eval()
 
 

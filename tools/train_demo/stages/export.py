@@ -1,4 +1,7 @@
-"""Writes the trained parts as users get them: Lightricks' single file, and the text encoder's folder, all bfloat16."""
+"""Writes the trained parts as users get them: Lightricks' single file, and the text encoder's folder, all bfloat16.
+
+While there is no transformer yet, the other parts go to the snapshot beside these tools.
+"""
 
 import json
 import shutil
@@ -8,9 +11,10 @@ import torch
 
 import flow
 import model
+import snapshot
+import text
 import training
-from golden import configs, layouts, safetensors_file, tiny
-from stages.text_encoder import Student
+from golden import configs, safetensors_file, tiny
 
 MODEL_FILE = "ltx-2.3-demo-dev.safetensors"
 LARGEST = 24_000_000  # bytes, of everything
@@ -34,36 +38,53 @@ def gemma_config() -> dict:
 
 
 def parts(work: Path) -> dict[str, torch.nn.Module]:
-    """The trained components of the single file."""
-    denoiser = training.load_averaged(work, "transformer", flow.Denoiser())
-    return {
-        "transformer": denoiser.transformer,
-        "connectors": denoiser.connectors,
-        "video_vae": training.load_averaged(work, "video_vae", model.video_vae()),
-        "audio_vae": training.load_averaged(work, "audio_vae", model.audio_vae()),
-        "vocoder": training.load_averaged(work, "vocoder", model.vocoder()),
+    """The trained components of the single file, as far as there are any."""
+    builders = {
+        "transformer": flow.Denoiser,
+        "video_vae": model.video_vae,
+        "audio_vae": model.audio_vae,
+        "vocoder": model.vocoder,
     }
+    found = {}
+    for name, build in builders.items():
+        module = build()
+        if (work / f"{name}.pt").exists():
+            found[name] = training.load_averaged(work, name, module)
+        elif snapshot.load(name, module):
+            found[name] = module
+    if "transformer" in found:
+        denoiser = found.pop("transformer")
+        found |= {"transformer": denoiser.transformer, "connectors": denoiser.connectors}
+    return found
+
+
+def write_text_encoder(work: Path, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    encoder = text.trained(work, "cpu")
+    state = encoder.gemma.state_dict()
+    tensors = {name: state[key].bfloat16() for name, key in snapshot.names_in_file("gemma", encoder.gemma).items()}
+    safetensors_file.save(tensors, folder / "model.safetensors", {"format": "pt"})
+    (folder / "config.json").write_text(json.dumps(gemma_config(), indent=2) + "\n")
+    for name in ("tokenizer.model", "tokenizer_config.json"):
+        if encoder.folder != folder:
+            shutil.copyfile(encoder.folder / name, folder / name)
 
 
 def write(work: Path, output: Path) -> None:
-    output.mkdir(parents=True, exist_ok=True)
+    write_text_encoder(work, output / "gemma")
+    found = parts(work)
+    if "transformer" not in found:
+        snapshot.save(found)
+        print(f"no trained transformer yet: {', '.join(found)} written to {snapshot.FILE}")
+        return
     metadata = {"config": json.dumps(model.config()), "model_version": configs.ltx_2_3()["model_version"]}
-    safetensors_file.save(tiny.single_file(parts(work)), output / MODEL_FILE, metadata)
-    folder = output / "gemma"
-    folder.mkdir(exist_ok=True)
-    student = training.load_averaged(work, "text_encoder", Student())
-    state = layouts.single_file_names("gemma", student.gemma.state_dict())
-    safetensors_file.save({k: v.bfloat16() for k, v in state.items()}, folder / "model.safetensors", {"format": "pt"})
-    (folder / "config.json").write_text(json.dumps(gemma_config(), indent=2) + "\n")
-    for name in ("tokenizer.model", "tokenizer_config.json"):
-        shutil.copyfile(work / "gemma" / name, folder / name)
-
-
-def train(options: training.Options) -> None:
-    """Trains nothing: writes models/demo, or `--work`'s files into it."""
-    output = Path(__file__).resolve().parents[3] / "models" / "demo"
-    write(options.work, output)
+    safetensors_file.save(tiny.single_file(found), output / MODEL_FILE, metadata)
     size = sum(f.stat().st_size for f in output.rglob("*") if f.is_file())
     print(f"{output}: {size} bytes")
     if size > LARGEST:
         raise SystemExit(f"larger than {LARGEST} bytes")
+
+
+def train(options: training.Options) -> None:
+    """Trains nothing: writes models/demo from the work folder."""
+    write(options.work, model.FOLDER)

@@ -16,16 +16,16 @@ from stages import audio_vae, video_vae
 from world import grammar, picture, scene
 
 STEPS, BATCH, RATE = 9000, 32, 1.5e-3
-SCENES = {model.SIDE: 16_000, model.SIDE // 2: 16_000}  # how many latents of each size are kept
+SCENES = {model.SIDE: 16_000, model.SIDE // 2: 16_000}  # how many latents of each size are kept; the same scenes
 HALF_SHARE = 0.2  # of the steps, at half the size
 NO_PROMPT = 0.1
 ISOLATED = 0.04
 AUDIO_WEIGHT = 0.5
 
 
-def scenes(side: int, first: int, count: int) -> list[scene.Scene]:
-    """The training scenes of a size, by index."""
-    return [scene.sample(random.Random(training.fold_in(side, i))) for i in range(first, first + count)]
+def scenes(first: int, count: int) -> list[scene.Scene]:
+    """The training scenes by index, of every size the same."""
+    return [scene.sample(random.Random(training.fold_in(3, i))) for i in range(first, first + count)]
 
 
 @torch.no_grad()
@@ -39,7 +39,7 @@ def latents(options: training.Options, side: int) -> flow.Pair:
         video = training.load_averaged(options.work, "video_vae", model.video_vae(), options.device)
         audio = training.load_averaged(options.work, "audio_vae", model.audio_vae(), options.device)
         for first in range(done, count, piece):
-            some = scenes(side, first, piece)
+            some = scenes(first, piece)
             z = video_vae.latents(video, picture.render(some, side, model.FRAMES, options.device))
             z = (z - video.latents_mean.view(-1, 1, 1, 1)) / video.latents_std.view(-1, 1, 1, 1)
             kept["video"].append(z.flatten(2).transpose(1, 2).bfloat16().cpu())
@@ -59,19 +59,11 @@ def sigmas(count: int, generator: torch.Generator) -> torch.Tensor:
     return torch.where(torch.rand(count, generator=generator) < 0.2, uniform, normal).clamp(1e-3, 1)
 
 
-def encoder(options: training.Options) -> text.Encoder:
-    """The trained text encoder, frozen."""
-    from stages.text_encoder import Student
-
-    student = training.load_averaged(options.work, "text_encoder", Student(), options.device)
-    return text.Encoder(options.work / "gemma", student.gemma, options.device)
-
-
 def train(options: training.Options) -> None:
     torch.manual_seed(options.seed)
-    encode = encoder(options)
+    encode = text.trained(options.work, options.device)
     data = {side: latents(options, side) for side in SCENES}
-    shown = {side: scenes(side, 0, len(data[side].video)) for side in SCENES}
+    shown = scenes(0, max(SCENES.values()))
     denoiser = flow.Denoiser().to(options.device).train()
     run = training.Run("transformer", options, denoiser, steps=STEPS, rate=RATE, average=0.9995, weight_decay=0.01)
     batch = options.batch or BATCH
@@ -80,11 +72,11 @@ def train(options: training.Options) -> None:
         rng = random.Random(training.fold_in(options.seed, step))
         generator = torch.Generator().manual_seed(training.fold_in(options.seed, step))
         side = model.SIDE // 2 if rng.random() < HALF_SHARE else model.SIDE
-        rows = [rng.randrange(len(shown[side])) for _ in range(batch)]
+        rows = [rng.randrange(SCENES[side]) for _ in range(batch)]
         prompts = [
             rng.choice(("", model.NEGATIVE_PROMPT))
             if rng.random() < NO_PROMPT
-            else grammar.describe(shown[side][i], rng).prompt
+            else grammar.describe(shown[i], rng).prompt
             for i in rows
         ]
         x0 = data[side].map(lambda t: t[rows].float())

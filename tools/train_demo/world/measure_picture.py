@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from world.scene import BACKGROUNDS, COLOURS, PLACES, SHAPES, SIZES
+from world.scene import BACKGROUNDS, COLOURS, PLACES, SIZES, Scene, Thing
 
 CONTRAST = 42.0  # RGB distance from the background at which a pixel belongs to a thing
 SMALLEST = 0.0012  # share of the picture that counts as a thing
@@ -40,6 +40,11 @@ def nearest(colour: np.ndarray, palette: dict[str, tuple[int, int, int]]) -> str
 
 def _components(mask: np.ndarray) -> list[np.ndarray]:
     """Coordinates [n, 2] (y, x) of the 4-connected parts of a mask, the largest first."""
+    if not mask.any():
+        return []
+    y, x = (np.flatnonzero(mask.any(axis)) for axis in (1, 0))
+    corner = np.array([y[0], x[0]])
+    mask = mask[y[0] : y[-1] + 1, x[0] : x[-1] + 1]
     labels = np.where(mask, np.arange(1, mask.size + 1).reshape(mask.shape), 0)
     while True:  # every pixel takes the largest label around it until nothing changes
         spread = labels.copy()
@@ -58,7 +63,7 @@ def _components(mask: np.ndarray) -> list[np.ndarray]:
             break
         labels = spread
     values, counts = np.unique(labels[labels > 0], return_counts=True)
-    return [np.argwhere(labels == v) for v in values[np.argsort(-counts)]]
+    return [np.argwhere(labels == v) + corner for v in values[np.argsort(-counts)]]
 
 
 def _hull_area(points: np.ndarray) -> float:
@@ -176,3 +181,24 @@ def measure(video: np.ndarray, things: int = 1) -> Picture:
             rows.append([next((q for q in p if (q.mean(0)[axis] - line) * side > 0), None) for p in found])
     seen = [_one(video, row) for row in rows if sum(p is not None for p in row) >= max(2, frames // 4)]
     return Picture(nearest(background, BACKGROUNDS), seen)
+
+
+def same(name: str, thing: Thing, seen: Seen | None) -> bool:
+    """Is the attribute `name` of a thing what was measured? A circle that spins looks as one that rests."""
+    wanted = getattr(thing, name)
+    if name == "motion" and thing.shape == "circle" and wanted == "spin":
+        wanted = "still"
+    return seen is not None and wanted == getattr(seen, name)
+
+
+def agreement(scenes: list[Scene], videos: np.ndarray) -> dict[str, float]:
+    """Shares measured rightly of background, and of every thing's colour, shape and motion. videos [B, F, H, W, 3]."""
+    right: dict[str, list[bool]] = {}
+    for scene, video in zip(scenes, videos, strict=True):
+        picture = measure(video, len(scene.things))
+        right.setdefault("background", []).append(picture.background == scene.background)
+        for i, thing in enumerate(scene.things):
+            seen = picture.things[i] if i < len(picture.things) else None
+            for name in ("colour", "shape", "motion"):
+                right.setdefault(name, []).append(same(name, thing, seen))
+    return {name: float(np.mean(values)) for name, values in right.items()}

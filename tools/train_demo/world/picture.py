@@ -3,6 +3,7 @@
 import math
 import random
 
+import numpy
 import torch
 
 from world.scene import BACKGROUNDS, COLOURS, SHAPES, Scene, Path, path
@@ -83,3 +84,8 @@ def draw(background: torch.Tensor, shapes: torch.Tensor, colours: torch.Tensor, 
         cover = (0.5 - distance * radius * side).clamp(0, 1) * there
         video += cover[:, None] * (colours[:, k, :, None, None, None] - video)
     return video
+
+
+def pixels(video: torch.Tensor) -> numpy.ndarray:
+    """[B, 3, F, H, W] in [-1, 1] as uint8 [B, F, H, W, 3]."""
+    return ((video + 1) * 127.5).round().clamp(0, 255).byte().permute(0, 2, 3, 4, 1).cpu().numpy()

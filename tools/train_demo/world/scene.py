@@ -22,7 +22,7 @@ BACKGROUNDS = {name: COLOURS[name] for name in ("black", "white", "blue", "green
     "gray": (128, 128, 128)
 }
 SHAPES = ("circle", "square", "triangle", "star")
-SIZES = {"small": 0.11, "medium": 0.155, "large": 0.20}  # radius
+SIZES = {"small": 0.13, "medium": 0.18, "large": 0.235}  # radius; a star's tips reach 1.2 times as far
 DIRECTIONS = {"right": (1, 0), "left": (-1, 0), "up": (0, -1), "down": (0, 1)}
 SPEEDS = {"slow": 0.22, "normal": 0.38, "fast": 0.56}  # way within the clip
 MOTIONS = ("still", *DIRECTIONS, "bounce across", "bounce up", "grow", "shrink", "spin", "appear")
@@ -134,7 +134,7 @@ class Path:
 def path(thing: Thing, rng: random.Random, frames: int, crowded: bool) -> Path:
     """Where `thing` is in each of `frames` frames. crowded: another thing has the other half of the picture."""
     size = SIZES[thing.size] * rng.uniform(0.94, 1.06)
-    margin = size + 0.02
+    margin = 1.2 * size + 0.01
     x, y = PLACES[thing.place]
     x, y = (min(max(v + rng.uniform(-0.04, 0.04), margin), 1 - margin) for v in (x, y))
     time = [f / max(1, frames - 1) for f in range(frames)]
@@ -154,9 +154,9 @@ def path(thing: Thing, rng: random.Random, frames: int, crowded: bool) -> Path:
         else:
             ys = [0.5 + s for s in swing]
     elif thing.motion == "grow":
-        radius = [size * (0.35 + 0.85 * t) for t in time]
+        radius = [size * (0.35 + 0.65 * t) for t in time]
     elif thing.motion == "shrink":
-        radius = [size * (1.2 - 0.85 * t) for t in time]
+        radius = [size * (1 - 0.65 * t) for t in time]
     elif thing.motion == "spin":
         angle = [t * 3.141592653589793 * (0.5 if thing.speed == "slow" else 1.0) for t in time]
     elif thing.motion == "appear":
