@@ -2,8 +2,8 @@
 
     python tools/train_demo STAGE --work FOLDER [--device cuda] [--minutes 60]
 
-Stages, in order: video_vae, audio_vae, vocoder, text_encoder, transformer; export writes models/demo. Each resumes from
-its snapshot in FOLDER and is deterministic from --seed.
+Stages, in order: video_vae, audio_vae, vocoder, text_encoder, transformer, upsampler, distil; export writes
+models/demo. Each resumes from its snapshot in FOLDER and is deterministic from --seed.
 """
 
 import argparse
@@ -14,7 +14,7 @@ import torch
 
 import training
 
-STAGES = ("video_vae", "audio_vae", "vocoder", "text_encoder", "transformer", "export")
+STAGES = ("video_vae", "audio_vae", "vocoder", "text_encoder", "transformer", "upsampler", "distil", "export")
 
 
 def main() -> None:

@@ -154,3 +154,18 @@ def transformer() -> torch.nn.Module:
 
 def connectors() -> torch.nn.Module:
     return reference.connectors(config(), GEMMA["num_hidden_layers"] + 1, GEMMA["hidden_size"])
+
+
+def upsampler() -> torch.nn.Module:
+    """Twice the height and width of a latent, frame by frame."""
+    from diffusers.pipelines.ltx2.latent_upsampler import LTX2LatentUpsamplerModel
+
+    return LTX2LatentUpsamplerModel(
+        in_channels=LATENT_CHANNELS,
+        mid_channels=64,
+        num_blocks_per_stage=2,
+        dims=2,
+        spatial_upsample=True,
+        temporal_upsample=False,
+        use_rational_resampler=False,
+    )
