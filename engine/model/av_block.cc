@@ -87,7 +87,7 @@ absl::StatusOr<AvBlock::Layers> AvBlock::LoadLayers(WeightLoader weights, const 
   return layers;
 }
 
-absl::StatusOr<AvBlock> AvBlock::Load(WeightLoader weights, const TransformerConfig& config, int index) {
+absl::StatusOr<AvBlock> AvBlock::Load(const WeightLoader& weights, const TransformerConfig& config, int index) {
   AvBlock block;
   block.index_ = index;
   block.eps_ = static_cast<float>(config.norm_eps);

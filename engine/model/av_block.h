@@ -67,7 +67,7 @@ struct AvStream {
 class AvBlock {
  public:
   // `index` tells which STG blocks this is; `weights` is at transformer_blocks.<index>.
-  static absl::StatusOr<AvBlock> Load(WeightLoader weights, const TransformerConfig& config, int index);
+  static absl::StatusOr<AvBlock> Load(const WeightLoader& weights, const TransformerConfig& config, int index);
 
   void Forward(Exec& exec, const Passes& passes, Updates updates, AvStream& video, AvStream& audio) const;
   // Keys and values of the prompt for a model that does not modulate it: [contexts·rows, …] -> cache, memory given by

@@ -35,7 +35,7 @@ std::string CacheKey(const std::vector<int32_t>& ids, DType dtype) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<TextEncoder>> TextEncoder::Load(WeightLoader weights, const GemmaConfig& gemma,
+absl::StatusOr<std::unique_ptr<TextEncoder>> TextEncoder::Load(const WeightLoader& weights, const GemmaConfig& gemma,
                                                                const ConnectorConfig& connector,
                                                                std::unique_ptr<const Tokenizer> tokenizer,
                                                                const Options& options) {

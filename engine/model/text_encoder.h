@@ -33,7 +33,7 @@ class TextEncoder {
   // they can be; a part whose heads do not divide is computed whole on every rank. InvalidArgument if the tokenizer has
   // ids beyond the encoder's vocabulary or the projection does not fit the encoder. tokenizer: null in a dry run, where
   // only EncodeTokens is called.
-  static absl::StatusOr<std::unique_ptr<TextEncoder>> Load(WeightLoader weights, const GemmaConfig& gemma,
+  static absl::StatusOr<std::unique_ptr<TextEncoder>> Load(const WeightLoader& weights, const GemmaConfig& gemma,
                                                            const ConnectorConfig& connector,
                                                            std::unique_ptr<const Tokenizer> tokenizer,
                                                            const Options& options);

@@ -38,7 +38,7 @@ GuidanceParams Guidance(const GuidanceConfig& config, const std::vector<int32_t>
 
 }  // namespace
 
-absl::StatusOr<Modules> Modules::Load(WeightLoader root, const ModelConfig& config, Ops& ops, Options options,
+absl::StatusOr<Modules> Modules::Load(const WeightLoader& root, const ModelConfig& config, Ops& ops, Options options,
                                       absl::FunctionRef<void(std::string_view phase)> on_phase) {
   if (!config.gemma.has_value()) {
     return absl::InvalidArgumentError(

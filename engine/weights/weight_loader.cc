@@ -134,7 +134,7 @@ float WeightLoader::ScaleOf(const std::string& name, const TensorInfo& weight) {
 
 LocatedTensor WeightLoader::Locate(std::string name, const Shape& full) {
   std::optional<TensorSource> source = Find(name, full);
-  return {std::move(name), full, std::move(source), std::make_shared<std::atomic<bool>>(false)};
+  return {std::move(name), full, source, std::make_shared<std::atomic<bool>>(false)};
 }
 
 std::optional<TensorSource> WeightLoader::Find(const std::string& name, const Shape& full) {
@@ -214,6 +214,7 @@ absl::StatusOr<std::vector<Weight>> WeightLoader::Pack(const WeightRows& rows, c
   const DType dtype = precision.value_or(state_->precision);
   if (!state_->ops->dry() && state_->misfit) {  // never computed with: Finish will fail
     std::vector<Weight> empty;
+    empty.reserve(rows.count);
     for (int n = 0; n < rows.count; ++n) {
       empty.emplace_back(dtype, rows.out, rows.taps, rows.in, Buffer(), Buffer::Dry(n == 0 ? bias.bytes() : 0));
     }

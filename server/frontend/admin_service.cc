@@ -26,7 +26,7 @@ int MethodIndex(const char* service, const char* method) {
 template <typename Message>
 absl::Status CheckCall(const TokenSet& tokens, const CallbackServerContext& call,
                        const ParsedRequest<Message>& request) {
-  if (const auto status = tokens.Check(Authorization(call)); !status.ok()) return status;
+  if (auto status = tokens.Check(Authorization(call)); !status.ok()) return status;
   if (!request.status.ok()) return request.status;
   const auto violations = CheckMessage(request.message);
   return violations.empty() ? absl::OkStatus() : InvalidFields(violations);
@@ -104,7 +104,7 @@ class AdminService : public v1::Admin::CallbackService {
       return reactor;
     }
     method(request.message.id(), [reactor, reply](absl::StatusOr<v1::WorkerGroup> group) {
-      if (group.ok()) *reply = *std::move(group);
+      if (group.ok()) *reply = std::move(*group);
       reactor->Finish(ToGrpcStatus(group.status()));
     });
     return reactor;

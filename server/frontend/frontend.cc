@@ -129,7 +129,7 @@ class EmbeddedFrontend : public Frontend {
         *store_, *artifacts_, *hub_, clock_,
         [this, cancel_run](const JobId& id) {
           Log(Severity::kInfo, "job_left", {{"job", id}});
-          CancelJob(*store_, *queue_, cancel_run, id, [](absl::StatusOr<v1::Video>) {});
+          CancelJob(*store_, *queue_, cancel_run, id, [](const absl::StatusOr<v1::Video>&) {});
         },
         HousekeeperOptions{.sweep_interval = absl::Seconds(config_.sweep_interval_seconds()),
                            .disconnect_grace = absl::Seconds(config_.disconnect_grace_seconds())});
@@ -145,7 +145,7 @@ class EmbeddedFrontend : public Frontend {
     read.WaitForNotification();
     KINORA_RETURN_IF_ERROR(jobs.status());
     for (const UnfinishedJob& job : *jobs) {
-      dispatcher_->Recover(job, [id = job.video.id()](absl::Status status) {
+      dispatcher_->Recover(job, [id = job.video.id()](const absl::Status& status) {
         Log(Severity::kInfo, "job_recovered", {{"job", id}, {"status", status.ToString()}});
       });
       if (!job.detach) housekeeper_->ClientLeft(job.video.id());  // its stream broke with the frontend before

@@ -204,7 +204,7 @@ absl::Status JobTables::CheckTables() {
 
 absl::Status JobTables::NotFound(const JobId& id) {
   constexpr size_t kShownId = 100;  // a client's text may be anything up to the size of a message
-  const absl::Status status = absl::NotFoundError(absl::StrCat("no video \"", id.substr(0, kShownId), "\""));
+  absl::Status status = absl::NotFoundError(absl::StrCat("no video \"", id.substr(0, kShownId), "\""));
   KINORA_ASSIGN_OR_RETURN(Statement select, database_->Prepare("SELECT 1 FROM expired WHERE id = ?1 UNION ALL "
                                                                "SELECT 1 FROM jobs WHERE id = ?1 AND hidden = 2"));
   KINORA_ASSIGN_OR_RETURN(const bool expired, select.Bind(id).Row());

@@ -29,7 +29,7 @@ constexpr int kMaxPage = 500;
 Done<v1::Video> ReplyTo(ServiceContext& context, ServerUnaryReactor* reactor, v1::Video* reply) {
   return [&context, reactor, reply](absl::StatusOr<v1::Video> video) {
     if (video.ok()) {
-      *reply = *std::move(video);
+      *reply = std::move(*video);
       AddLiveFields(context, *reply);
     }
     reactor->Finish(ToGrpcStatus(video.status()));
@@ -185,9 +185,11 @@ class VideoService : public v1::VideoGeneration::CallbackService {
     const v1::DeleteVideoRequest& request = parsed.message;
     if (const auto status = Check(*call, parsed); !status.ok()) return Refused(call, status);
     auto* reactor = call->DefaultReactor();
-    context_.store.Delete(request.id(), [this, reactor, id = request.id()](absl::Status status) {
+    context_.store.Delete(request.id(), [this, reactor, id = request.id()](const absl::Status& status) {
       if (!status.ok()) return reactor->Finish(ToGrpcStatus(status));
-      context_.housekeeper.Remove(id, [reactor](absl::Status removed) { reactor->Finish(ToGrpcStatus(removed)); });
+      context_.housekeeper.Remove(id, [reactor](const absl::Status& removed) {
+        reactor->Finish(ToGrpcStatus(removed));
+      });
     });
     return reactor;
   }
@@ -200,7 +202,7 @@ class VideoService : public v1::VideoGeneration::CallbackService {
       context_.estimate(validated->request.model(), validated->effective,
                         [reactor, reply, effective = validated->effective](absl::StatusOr<v1::Estimate> estimate) {
                           if (estimate.ok()) {
-                            *reply = *std::move(estimate);
+                            *reply = std::move(*estimate);
                             *reply->mutable_effective() = effective;
                           }
                           reactor->Finish(ToGrpcStatus(estimate.status()));
@@ -234,7 +236,7 @@ class VideoService : public v1::VideoGeneration::CallbackService {
 
   template <typename Request>
   absl::Status Check(const CallbackServerContext& call, const Parsed<Request>& request) const {
-    if (const auto status = Authorize(call); !status.ok()) return status;
+    if (auto status = Authorize(call); !status.ok()) return status;
     if (!request.status.ok()) return request.status;
     const auto violations = CheckMessage(request.message);
     return violations.empty() ? absl::OkStatus() : InvalidFields(violations);

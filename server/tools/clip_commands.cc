@@ -66,7 +66,7 @@ bool IsDirectory(const std::string& path) {
 std::string PathFor(const v1::Artifact& artifact, const std::string& video_id, const std::string& output, bool first) {
   namespace fs = std::filesystem;
   const std::string name = fs::path(artifact.file_name()).filename();  // never a path that the server chose
-  const std::string own = absl::StrCat(video_id, first ? fs::path(name).extension().string() : absl::StrCat(".", name));
+  std::string own = absl::StrCat(video_id, first ? fs::path(name).extension().string() : absl::StrCat(".", name));
   if (output.empty()) return own;
   if (IsDirectory(output)) return fs::path(output) / own;
   return first ? output : (fs::path(output).parent_path() / own).string();

@@ -132,7 +132,7 @@ grpc::Status Watcher::ReadStream(Reader& reader, v1::Video* video) {
     Handle(event, video);
     if (cancel && !terminal_) SendCancel(id);
   }
-  const grpc::Status status = reader.Finish();
+  grpc::Status status = reader.Finish();
   absl::MutexLock lock(&mu_);
   context_ = nullptr;
   return status;

@@ -289,7 +289,7 @@ absl::Status PipelineModel::Generate(const v1::Generation& generation, ClipSink&
   KINORA_ASSIGN_OR_RETURN(const RequestCost cost, ranks_[0].pipeline->EstimateCost(request));
   const absl::Time begin = absl::Now();
   StageClock clock;
-  const absl::Status status = RunOnRanks(request, sink, [&](const Progress& progress) {
+  absl::Status status = RunOnRanks(request, sink, [&](const Progress& progress) {
     clock.At(progress.stage);
     return on_progress(progress);
   });

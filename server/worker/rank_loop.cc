@@ -108,7 +108,7 @@ absl::Status RankLoop::RunOne(Model& model, const v1::Run& run) {
                            .units_done = units_done_};
   v1::WorkerMessage message;
   *message.mutable_run_result() = RunJob(context, run);
-  const absl::Status status = FromRpcStatus(message.run_result().error());
+  absl::Status status = FromRpcStatus(message.run_result().error());
   Log(Severity::kInfo, "run_ended",
       {{"job", run.video_id()},
        {"attempt", absl::StrCat(run.attempt())},

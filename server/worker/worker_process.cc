@@ -88,7 +88,8 @@ class SignalThread {  // SIGTERM and SIGINT end the present run after a grace an
         }) {}
   ~SignalThread() {
     ended_ = true;
-    pthread_kill(thread_.native_handle(), SIGTERM);
+    // The thread waits for this very signal; every thread has it blocked.
+    pthread_kill(thread_.native_handle(), SIGTERM);  // NOLINT(bugprone-bad-signal-to-kill-thread)
     thread_.join();
   }
 
