@@ -1,7 +1,7 @@
 find_package(GTest REQUIRED)
 include(GoogleTest)
 
-# kinora_test(NAME SRCS file... LIBS target... [SHARD]) builds one GoogleTest binary and registers it with CTest as one test,
+# kinora_test(NAME SRCS file... LIBS target...) builds one GoogleTest binary and registers it with CTest as one test,
 # so that a binary pays its start-up once. Tests find committed data through KINORA_SOURCE_DIR.
 function(kinora_test name)
   cmake_parse_arguments(T "" "" "SRCS;LIBS" ${ARGN})
@@ -9,4 +9,6 @@ function(kinora_test name)
   target_link_libraries(${name} PRIVATE ${T_LIBS} GTest::gmock GTest::gtest GTest::gtest_main)
   target_compile_definitions(${name} PRIVATE KINORA_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   add_test(NAME ${name} COMMAND ${name})
+  # No test takes a tenth of it, sanitizers and a busy machine included: one that hangs fails, and the rest still run.
+  set_tests_properties(${name} PROPERTIES TIMEOUT 600)
 endfunction()

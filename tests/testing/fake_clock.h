@@ -2,6 +2,8 @@
 #ifndef KINORA_TESTS_TESTING_FAKE_CLOCK_H_
 #define KINORA_TESTS_TESTING_FAKE_CLOCK_H_
 
+#include <algorithm>
+#include <memory>
 #include <set>
 
 #include "absl/base/thread_annotations.h"
@@ -26,7 +28,7 @@ class FakeClock : public Clock {
     {
       absl::MutexLock lock(&mu_);
       now_ += by;
-      for (absl::Mutex* mu : waiting_) waiting.insert(mu);
+      for (const auto& waiter : waiters_) waiting.insert(&waiter->mu);
     }
     // An unlock is what makes absl::Mutex look at its waiters' conditions again.
     for (absl::Mutex* mu : waiting) {
@@ -38,36 +40,62 @@ class FakeClock : public Clock {
   // `mu` must outlive the clock's use: waiters are remembered for Advance until they leave.
   bool AwaitUntil(absl::Mutex& mu, const absl::Condition& condition,
                   absl::Time deadline) override ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    std::multiset<absl::Mutex*>::iterator self;
+    auto self = std::make_shared<Waiter>(Waiter{mu, condition, deadline});
     {
       absl::MutexLock lock(&mu_);
-      self = waiting_.insert(&mu);
-      waiters_ += 1;
+      waiters_.insert(self);
+      changes_ += 1;
     }
     auto done = [&] { return condition.Eval() || Now() >= deadline; };
     mu.Await(absl::Condition(&done));
     const bool holds = condition.Eval();
+    self->left = true;
     absl::MutexLock lock(&mu_);
-    waiting_.erase(self);
-    waiters_ -= 1;
+    waiters_.erase(self);
+    changes_ += 1;
     return holds;
   }
 
-  // Blocks until `count` threads wait in AwaitUntil, so that a test knows that Advance will be seen.
+  // Blocks until `count` threads wait in AwaitUntil with nothing left to do: threads that a deadline or a condition has
+  // already released, but that have not run yet, do not count. So a test knows that work it caused is done, and that
+  // Advance will be seen. Call it without holding a mutex that a waiter waits on.
   void AwaitWaiters(int count) {
-    auto enough = [&] {
-      mu_.AssertHeld();
-      return waiters_ >= count;
-    };
-    absl::MutexLock lock(&mu_);
-    mu_.Await(absl::Condition(&enough));
+    while (true) {
+      std::set<std::shared_ptr<Waiter>> waiters;
+      int seen = 0;
+      {
+        absl::MutexLock lock(&mu_);
+        waiters = waiters_;
+        seen = changes_;
+      }
+      const auto idle = std::count_if(waiters.begin(), waiters.end(), [this](const auto& w) { return IsIdle(*w); });
+      if (idle >= count) return;
+      auto changed = [&] {
+        mu_.AssertHeld();
+        return changes_ != seen;
+      };
+      absl::MutexLock lock(&mu_);
+      mu_.Await(absl::Condition(&changed));
+    }
   }
 
  private:
+  struct Waiter {
+    absl::Mutex& mu;
+    const absl::Condition& condition;  // alive until the waiter has left
+    const absl::Time deadline;
+    bool left = false;  // guarded by mu
+  };
+
+  bool IsIdle(const Waiter& waiter) const ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    absl::MutexLock lock(&waiter.mu);
+    return !waiter.left && !waiter.condition.Eval() && Now() < waiter.deadline;
+  }
+
   mutable absl::Mutex mu_;
   absl::Time now_ ABSL_GUARDED_BY(mu_);
-  std::multiset<absl::Mutex*> waiting_ ABSL_GUARDED_BY(mu_);
-  int waiters_ ABSL_GUARDED_BY(mu_) = 0;
+  std::set<std::shared_ptr<Waiter>> waiters_ ABSL_GUARDED_BY(mu_);
+  int changes_ ABSL_GUARDED_BY(mu_) = 0;  // waiters come and gone
 };
 
 }  // namespace kinora
