@@ -21,25 +21,8 @@ def write_text_encoder(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     state = layouts.single_file_names("gemma", tiny.gemma().state_dict())
     safetensors_file.save({k: v.bfloat16() for k, v in state.items()}, folder / "model.safetensors", {"format": "pt"})
-    (folder / "config.json").write_text(
-        json.dumps(
-            {
-                "architectures": ["Gemma3ForConditionalGeneration"],
-                "boi_token_index": 6,
-                "eoi_token_index": 7,
-                "eos_token_id": [1, 106],
-                "image_token_index": 8,
-                "initializer_range": 0.02,
-                "mm_tokens_per_image": 4,
-                "model_type": "gemma3",
-                "text_config": configs.GEMMA,
-                "torch_dtype": "bfloat16",
-                "vision_config": tiny.VISION,
-            },
-            indent=2,
-        )
-        + "\n"
-    )
+    config = configs.gemma_file(configs.GEMMA, tiny.VISION)
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     model = tokenizer.train()
     (folder / "tokenizer.model").write_bytes(model)
     settings = json.dumps(tokenizer.settings(model), ensure_ascii=False, indent=1)

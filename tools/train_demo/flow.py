@@ -5,6 +5,7 @@ video [B, F'·H'·W', C], audio [B, T, 128]. Both streams share sigma.
 """
 
 import dataclasses
+import math
 
 import torch
 
@@ -24,6 +25,10 @@ class Pair:
 
     def zip(self, other: "Pair", f) -> "Pair":
         return Pair(f(self.video, other.video), f(self.audio, other.audio))
+
+
+def video_tokens(side: int, frames: int) -> int:
+    return ((frames - 1) // 8 + 1) * (side // 32) ** 2
 
 
 def audio_tokens(frames: int) -> int:
@@ -73,18 +78,22 @@ class Denoiser(torch.nn.Module):
         return Pair(video.float(), audio.float())
 
 
+def unpacked(tokens: torch.Tensor, side: int) -> torch.Tensor:
+    """[B, F'·H'·W', C] to [B, C, F', H', W']."""
+    cells = side // 32
+    return tokens.transpose(1, 2).unflatten(2, (-1, cells, cells))
+
+
 def blend(x0: Pair, noise: Pair, sigma: torch.Tensor) -> Pair:
     s = sigma[:, None, None]
     return x0.zip(noise, lambda a, b: (1 - s) * a + s * b)
 
 
-def schedule(steps: int, tokens: int) -> list[float]:
-    """LTX-2's dev schedule: exponential shift by the number of video tokens, stretched to end at 0.1, then 0."""
-    import math
-
-    shift = math.exp(0.95 + (2.05 - 0.95) * (tokens - 1024) / (4096 - 1024))
+def schedule(steps: int) -> list[float]:
+    """LTX-2's dev schedule as its pipelines take it: shifted for 4,096 tokens, stretched to end at 0.1, then 0."""
+    shift = math.exp(2.05)
     sigmas = [1 - i / steps for i in range(steps)]
-    sigmas = [shift / (shift + 1 / s - 1) for s in sigmas]
+    sigmas = [shift / (shift + (1 / s - 1)) for s in sigmas]
     scale = (1 - sigmas[-1]) / (1 - 0.1)
     return [1 - (1 - s) / scale for s in sigmas] + [0.0]
 
@@ -101,11 +110,10 @@ def sample(
     sigmas: list[float],
     side: int,
     frames: int,
-    scale: float | Pair = 4.0,
+    scale: float,
 ) -> Pair:
-    """Euler steps with classifier-free guidance of `scale` (a number for each modality in a Pair)."""
+    """Euler steps with classifier-free guidance of `scale`, none without `negative`."""
     x = noise
-    scales = scale if isinstance(scale, Pair) else Pair(scale, scale)
     batch = noise.video.shape[0]
     for now, after in zip(sigmas, sigmas[1:]):
         with training.autocast(str(x.video.device)):
@@ -113,9 +121,7 @@ def sample(
             v = denoiser.velocity(x, contexts, sigma, side, frames)
             if negative is not None:
                 u = denoiser.velocity(x, negative, sigma, side, frames)
-                v = Pair(
-                    u.video + scales.video * (v.video - u.video), u.audio + scales.audio * (v.audio - u.audio)
-                )
+                v = u.zip(v, lambda a, b: a + scale * (b - a))
         x = x.zip(v, lambda a, b: a + (after - now) * b)
     return x
 

@@ -14,9 +14,10 @@ from golden import configs, reference  # noqa: E402
 
 FOLDER = Path(__file__).resolve().parents[2] / "models" / "demo"  # where it is published
 SIDE, FRAMES, FPS = 128, 25, 24
-TEXT_ROWS = 128  # tokens of a prompt, a multiple of the registers
-LATENT_CHANNELS = 32  # also the encoder's first width: the reference module ties the two
+TEXT_ROWS = 64  # tokens of a prompt, a multiple of the registers
+LATENT_CHANNELS = 64  # also the encoder's first width: the reference module ties the two
 
+GUIDANCE = 4.0
 NEGATIVE_PROMPT = (
     "blurry, low quality, noisy, distorted shapes, wrong colours, flickering, jittery motion, static hum, crackling sound"
 )
@@ -44,7 +45,7 @@ _TRANSFORMER = {
     "connector_num_attention_heads": 4,
     "connector_attention_head_dim": 40,
     "connector_num_layers": 1,
-    "connector_num_learnable_registers": 128,
+    "connector_num_learnable_registers": TEXT_ROWS,
     "audio_connector_num_attention_heads": 4,
     "audio_connector_attention_head_dim": 24,
     "audio_connector_num_layers": 1,
@@ -55,8 +56,8 @@ _VAE = {
     "encoder_base_channels": LATENT_CHANNELS,
     "decoder_base_channels": 32,
     "encoder_blocks": [
-        ["res_x", {"num_layers": 1}],
-        ["compress_space_res", {"multiplier": 2}],
+        ["res_x", {"num_layers": 0}],
+        ["compress_space_res", {"multiplier": 1}],
         ["res_x", {"num_layers": 1}],
         ["compress_time_res", {"multiplier": 1}],
         ["res_x", {"num_layers": 1}],
@@ -116,11 +117,11 @@ def config() -> dict:
         "frame_rate": FPS,
         "num_inference_steps": 30,
         "negative_prompt": NEGATIVE_PROMPT,
-        "guidance_scale": 4.0,
+        "guidance_scale": GUIDANCE,
         "stg_scale": 0.0,
         "modality_scale": 1.0,
         "guidance_rescale": 0.0,
-        "audio_guidance_scale": 4.0,
+        "audio_guidance_scale": GUIDANCE,
         "audio_stg_scale": 0.0,
         "audio_modality_scale": 1.0,
         "audio_guidance_rescale": 0.0,
@@ -156,16 +157,29 @@ def connectors() -> torch.nn.Module:
     return reference.connectors(config(), GEMMA["num_hidden_layers"] + 1, GEMMA["hidden_size"])
 
 
+UPSAMPLER = {  # the metadata's `config` of the upsampler's file
+    "_class_name": "LatentUpsampler",
+    "in_channels": LATENT_CHANNELS,
+    "mid_channels": 64,
+    "num_blocks_per_stage": 2,
+    "dims": 2,
+    "spatial_upsample": True,
+    "temporal_upsample": False,
+    "spatial_scale": 2.0,
+    "rational_resampler": False,
+}
+
+
 def upsampler() -> torch.nn.Module:
     """Twice the height and width of a latent, frame by frame."""
     from diffusers.pipelines.ltx2.latent_upsampler import LTX2LatentUpsamplerModel
 
     return LTX2LatentUpsamplerModel(
-        in_channels=LATENT_CHANNELS,
-        mid_channels=64,
-        num_blocks_per_stage=2,
-        dims=2,
-        spatial_upsample=True,
-        temporal_upsample=False,
-        use_rational_resampler=False,
+        in_channels=UPSAMPLER["in_channels"],
+        mid_channels=UPSAMPLER["mid_channels"],
+        num_blocks_per_stage=UPSAMPLER["num_blocks_per_stage"],
+        dims=UPSAMPLER["dims"],
+        spatial_upsample=UPSAMPLER["spatial_upsample"],
+        temporal_upsample=UPSAMPLER["temporal_upsample"],
+        use_rational_resampler=UPSAMPLER["rational_resampler"],
     )

@@ -9,7 +9,7 @@ from safetensors import safe_open
 from transformers import AutoTokenizer
 
 import model
-import snapshot
+import published
 from golden import reference, tiny, tokenizer
 from world import grammar, scene
 
@@ -42,7 +42,7 @@ def trained(work: Path, device: str) -> "Encoder":
     elif (model.FOLDER / "gemma" / "model.safetensors").exists():
         folder = model.FOLDER / "gemma"
         with safe_open(folder / "model.safetensors", "pt") as f:
-            names = snapshot.names_in_file("gemma", encoder)
+            names = published.names_in_file("gemma", encoder)
             encoder.load_state_dict({key: f.get_tensor(name).float() for name, key in names.items()}, strict=False)
         encoder.tie_weights()
     else:

@@ -1,6 +1,5 @@
-"""What every training stage shares: steps that can be resumed, a snapshot of averaged weights, losses as a plot."""
+"""What every training stage shares: steps that can be resumed, a snapshot of averaged weights, a record of the losses."""
 
-import contextlib
 import copy
 import dataclasses
 import json
@@ -11,9 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
-import plot
-import snapshot
+import muon
+import published
 
 
 @dataclasses.dataclass
@@ -38,8 +38,16 @@ def autocast(device: str):
     return torch.autocast(device.split(":")[0], torch.bfloat16)
 
 
+def attention(device: str):
+    """Attention by products and softmax on a CPU, where the backward pass of the fused kernel is slower."""
+    every = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+    return sdpa_kernel([SDPBackend.MATH] if device == "cpu" else every)
+
+
 class Run:
-    """One stage's training: Adam with warm-up and cosine decay, averaged weights, a snapshot every few minutes.
+    """One stage's training: warm-up and cosine decay, averaged weights, a snapshot every few minutes.
+
+    Muon steps the linear maps at `matrix_rate`, Adam everything else at `rate`; without `matrix_rate` Adam steps all.
 
     loss(step) returns (loss to minimise, {name: value to record}). The state is `<work>/<name>.pt`, losses are
     `<work>/<name>.json`.
@@ -53,16 +61,21 @@ class Run:
         *,
         steps: int,
         rate: float,
+        matrix_rate: float = 0.0,
         average: float = 0.999,
         warmup: int = 200,
         weight_decay: float = 0.0,
     ):
         self.name, self.options, self.module = name, options, module
-        self.steps, self.rate, self.warmup = options.steps or steps, rate, warmup
+        self.steps, self.warmup = options.steps or steps, warmup
         self.average = average
-        self.optimizer = torch.optim.AdamW(
-            [p for p in module.parameters() if p.requires_grad], rate, (0.9, 0.99), weight_decay=weight_decay
-        )
+        matrices = muon.takes(module) if matrix_rate else []
+        taken = {id(p) for p in matrices}
+        others = [p for p in module.parameters() if p.requires_grad and id(p) not in taken]
+        self.optimizers = [torch.optim.AdamW(others, rate, (0.9, 0.99), weight_decay=weight_decay)]
+        if matrices:
+            self.optimizers.append(muon.Muon(matrices, matrix_rate))
+        self.rates = [rate, matrix_rate]
         self.averaged = copy.deepcopy(module).requires_grad_(False).eval()
         self.step = 0
         self.seconds = 0.0
@@ -76,18 +89,20 @@ class Run:
         state = torch.load(self.file, map_location=self.options.device, weights_only=True)
         self.module.load_state_dict(state["module"])
         self.averaged.load_state_dict(state["averaged"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(saved)
         self.step, self.seconds = state["step"], state["seconds"]
-        self.history = json.loads(self.file.with_suffix(".json").read_text())["history"]
+        self.history = state["history"]
         print(f"{self.name}: goes on from step {self.step}", flush=True)
 
     def save(self) -> None:
         state = {
             "module": self.module.state_dict(),
             "averaged": self.averaged.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
+            "optimizers": [o.state_dict() for o in self.optimizers],
             "step": self.step,
             "seconds": self.seconds,
+            "history": self.history,
         }
         for path, write in (
             (self.file, lambda p: torch.save(state, p)),
@@ -106,15 +121,17 @@ class Run:
             "history": self.history,
         }
 
-    def _rate(self) -> float:
+    def _set_rates(self) -> None:
         progress = min(1.0, self.step / self.steps)
-        return self.rate * min(1.0, (self.step + 1) / self.warmup) * (0.02 + 0.98 * (1 + math.cos(math.pi * progress)) / 2)
+        part = min(1.0, (self.step + 1) / self.warmup) * (0.02 + 0.98 * (1 + math.cos(math.pi * progress)) / 2)
+        for optimizer, rate in zip(self.optimizers, self.rates):
+            for group in optimizer.param_groups:
+                group["lr"] = rate * part
 
     def _average(self) -> None:
         keep = min(self.average, (self.step + 1) / (self.step + 10))
         with torch.no_grad():
-            for a, p in zip(self.averaged.parameters(), self.module.parameters()):
-                a.lerp_(p.detach(), 1 - keep)
+            torch._foreach_lerp_(list(self.averaged.parameters()), list(self.module.parameters()), 1 - keep)
             for a, b in zip(self.averaged.buffers(), self.module.buffers()):
                 a.copy_(b)
 
@@ -133,14 +150,14 @@ class Run:
         recent: dict[str, list[float]] = {}
         while self.step < self.steps:
             before = time.monotonic()
-            for group in self.optimizer.param_groups:
-                group["lr"] = self._rate()
+            self._set_rates()
             value, records = loss(self.step)
-            self.optimizer.zero_grad(set_to_none=True)
+            self.module.zero_grad(set_to_none=True)
             value.backward()
             norm = torch.nn.utils.clip_grad_norm_(self.module.parameters(), 1.0)
             if torch.isfinite(norm):
-                self.optimizer.step()
+                for optimizer in self.optimizers:
+                    optimizer.step()
                 self._average()
             self.step += 1
             now = time.monotonic()
@@ -165,26 +182,17 @@ class Run:
                 break
         return self.averaged
 
-    def write_plot(self, file: Path) -> None:
-        file.write_text(plot.losses(self.summary()))
+
+def has_statistics(vae: torch.nn.Module) -> bool:
+    """Has the autoencoder taken its latents' mean and deviation? Until then they are 0 and 1."""
+    return not bool((vae.latents_std == 1).all())
 
 
 def load_averaged(work: Path, name: str, module: torch.nn.Module, device: str = "cpu") -> torch.nn.Module:
-    """The averaged weights that the stage `name` left under `work`, or in the committed snapshot, in `module`."""
+    """The averaged weights that the stage `name` left under `work`, or those published, in `module`."""
     file = work / f"{name}.pt"
     if file.exists():
         module.load_state_dict(torch.load(file, map_location=device, weights_only=True)["averaged"])
-    elif not snapshot.load(name, module):
+    elif not published.load(name, module):
         raise SystemExit(f"{file}: not there; run the stage {name} first")
     return module.to(device).requires_grad_(False).eval()
-
-
-@contextlib.contextmanager
-def quiet_float32():
-    """Full float32 products inside (measurements against an engine that has no TF32)."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)

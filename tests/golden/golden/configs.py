@@ -36,6 +36,24 @@ GEMMA = {  # text_config of Gemma-3, as google/gemma-3-*-it writes it
     "vocab_size": 1040,
 }
 
+
+def gemma_file(text: dict, vision: dict) -> dict:
+    """config.json of a text encoder's folder, as Google publishes Gemma-3's."""
+    return {
+        "architectures": ["Gemma3ForConditionalGeneration"],
+        "boi_token_index": 6,
+        "eoi_token_index": 7,
+        "eos_token_id": [1, 106],
+        "image_token_index": 8,
+        "initializer_range": 0.02,
+        "mm_tokens_per_image": 4,
+        "model_type": "gemma3",
+        "text_config": text,
+        "torch_dtype": "bfloat16",
+        "vision_config": vision,
+    }
+
+
 _TRANSFORMER = {  # what 2.0 and 2.3 share
     "_class_name": "AVTransformer3DModel",
     "_diffusers_version": "0.25.1",

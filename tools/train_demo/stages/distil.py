@@ -1,7 +1,7 @@
 """Distillation to the eight steps of the distilled schedule, as a LoRA on the dev model.
 
 The teacher takes several guided steps between two noise levels of that schedule; the student learns the one step that
-ends where they end, without guidance. Only low-rank differences are trained, so the LoRA is the student, exactly.
+ends where they end, without guidance. Only low-rank differences are trained, so the LoRA is the student.
 """
 
 import random
@@ -10,6 +10,7 @@ import torch
 from torch.nn.utils import parametrize
 
 import flow
+import following
 import model
 import text
 import training
@@ -18,7 +19,6 @@ from world import grammar, scene
 STEPS, BATCH, RATE = 2500, 24, 1e-3
 TRAJECTORIES, PIECE = 3000, 24
 BETWEEN = 4  # teacher steps between two levels below 0.98; above, things hardly change
-GUIDANCE = 4.0
 RANK = 6
 
 
@@ -67,7 +67,7 @@ def trajectories(options: training.Options, teacher: flow.Denoiser, encode: text
     file = options.work / "trajectories.pt"
     kept: dict = torch.load(file, weights_only=True) if file.exists() else {"video": [], "audio": []}
     levels, marks = teacher_steps()
-    tokens = ((model.FRAMES - 1) // 8 + 1) * (model.SIDE // 32) ** 2
+    tokens = flow.video_tokens(model.SIDE, model.FRAMES)
     negative = teacher.contexts(*encode([model.NEGATIVE_PROMPT] * PIECE))
     for first in range(len(kept["video"]) * PIECE, TRAJECTORIES, PIECE):
         contexts = teacher.contexts(*encode(prompts(first, PIECE)))
@@ -78,7 +78,7 @@ def trajectories(options: training.Options, teacher: flow.Denoiser, encode: text
         states = [x]
         for start, end in zip(marks, marks[1:]):
             between = levels[start : end + 1]
-            x = flow.sample(teacher, contexts, negative, x, between, model.SIDE, model.FRAMES, GUIDANCE)
+            x = flow.sample(teacher, contexts, negative, x, between, model.SIDE, model.FRAMES, model.GUIDANCE)
             states.append(x)
         for name in ("video", "audio"):
             kept[name].append(torch.stack([getattr(s, name) for s in states], 1).bfloat16().cpu())
@@ -107,7 +107,7 @@ def train(options: training.Options) -> None:
         end = states.map(lambda t: t[rows, at + 1].float().to(options.device))
         target = x.zip(end, lambda a, b: (a - b) / (now - after)[:, None, None].to(options.device))
         lines = [prompts(int(i), 1)[0] for i in rows]
-        with training.autocast(options.device):
+        with training.autocast(options.device), training.attention(options.device):
             v = student.velocity(
                 x, student.contexts(*encode(lines)), now.to(options.device), model.SIDE, model.FRAMES
             )
@@ -115,5 +115,5 @@ def train(options: training.Options) -> None:
         records = {"video": float(error.video.detach()), "audio": float(error.audio.detach())}
         return error.video + 0.5 * error.audio, records
 
-    run.train(loss)
-    run.save()
+    oracle = following.Oracle(options, encode)
+    run.train(loss, lambda averaged: oracle(averaged, sigmas=flow.DISTILLED, guidance=1.0))

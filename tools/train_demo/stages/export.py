@@ -1,90 +1,98 @@
-"""Writes the trained parts as users get them: Lightricks' single file, and the text encoder's folder, all bfloat16.
-
-While there is no transformer yet, the other parts go to the snapshot beside these tools.
+"""Writes the trained parts as users get them: Lightricks' single file, the text encoder's folder, the upsampler and the
+distilled LoRA, all bfloat16; and a plot of every stage's losses.
 """
 
 import json
 import shutil
+import tempfile
 from pathlib import Path
 
 import torch
 
 import flow
 import model
-import snapshot
+import plot
+import published
 import text
 import training
-from golden import configs, safetensors_file, tiny
+from golden import configs, layouts, safetensors_file, tiny
+from stages import distil
 
-MODEL_FILE = "ltx-2.3-demo-dev.safetensors"
+UPSAMPLER_FILE = "ltx-2.3-demo-spatial-upscaler-x2.safetensors"
+LORA_FILE = "ltx-2.3-demo-distilled-lora.safetensors"
 LARGEST = 24_000_000  # bytes, of everything
 
 
-def gemma_config() -> dict:
-    """config.json as Google publishes Gemma-3's."""
-    return {
-        "architectures": ["Gemma3ForConditionalGeneration"],
-        "boi_token_index": 6,
-        "eoi_token_index": 7,
-        "eos_token_id": [1, 106],
-        "image_token_index": 8,
-        "initializer_range": 0.02,
-        "mm_tokens_per_image": 4,
-        "model_type": "gemma3",
-        "text_config": model.GEMMA,
-        "torch_dtype": "bfloat16",
-        "vision_config": tiny.VISION,
-    }
-
-
 def parts(work: Path) -> dict[str, torch.nn.Module]:
-    """The trained components of the single file, as far as there are any."""
-    builders = {
-        "transformer": flow.Denoiser,
-        "video_vae": model.video_vae,
-        "audio_vae": model.audio_vae,
-        "vocoder": model.vocoder,
-    }
-    found = {}
-    for name, build in builders.items():
-        module = build()
-        if (work / f"{name}.pt").exists():
-            found[name] = training.load_averaged(work, name, module)
-        elif snapshot.load(name, module):
-            found[name] = module
-    if "transformer" in found:
-        denoiser = found.pop("transformer")
-        found |= {"transformer": denoiser.transformer, "connectors": denoiser.connectors}
-    return found
+    """The components of the single file."""
+    builders = {"video_vae": model.video_vae, "audio_vae": model.audio_vae, "vocoder": model.vocoder}
+    denoiser = training.load_averaged(work, "transformer", flow.Denoiser())
+    found = {"transformer": denoiser.transformer, "connectors": denoiser.connectors}
+    return found | {name: training.load_averaged(work, name, build()) for name, build in builders.items()}
 
 
 def write_text_encoder(work: Path, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     encoder = text.trained(work, "cpu")
     state = encoder.gemma.state_dict()
-    tensors = {name: state[key].bfloat16() for name, key in snapshot.names_in_file("gemma", encoder.gemma).items()}
+    tensors = {name: state[key].bfloat16() for name, key in published.names_in_file("gemma", encoder.gemma).items()}
     safetensors_file.save(tensors, folder / "model.safetensors", {"format": "pt"})
-    (folder / "config.json").write_text(json.dumps(gemma_config(), indent=2) + "\n")
+    (folder / "config.json").write_text(json.dumps(configs.gemma_file(model.GEMMA, tiny.VISION), indent=2) + "\n")
     for name in ("tokenizer.model", "tokenizer_config.json"):
         if encoder.folder != folder:
             shutil.copyfile(encoder.folder / name, folder / name)
 
 
+def write_upsampler(work: Path, file: Path) -> None:
+    module = training.load_averaged(work, "upsampler", model.upsampler())
+    tensors = {name: value.bfloat16() for name, value in module.state_dict().items()}
+    safetensors_file.save(tensors, file, {"config": json.dumps(model.UPSAMPLER)})
+
+
+def write_lora(work: Path, file: Path) -> None:
+    """`diffusion_model.<module of the single file>.lora_A.weight` and `.lora_B.weight`; fused as W + B·A."""
+    student = training.load_averaged(work, "distil", distil.adapt(flow.Denoiser()))
+    base = training.load_averaged(work, "transformer", flow.Denoiser()).transformer.proj_out.weight
+    if not torch.equal(student.transformer.proj_out.parametrizations.weight.original, base):
+        raise SystemExit("distil.pt is of another transformer: run the stage distil again")
+    tensors = {}
+    for name, module in student.transformer.named_modules():
+        if isinstance(module, distil.LowRank):
+            layer = name.removesuffix(".parametrizations.weight.0")
+            (key,) = layouts.single_file_names("transformer", {f"{layer}.weight": module.b})
+            key = "diffusion_model." + key.removesuffix(".weight")
+            tensors |= {f"{key}.lora_A.weight": module.a.bfloat16(), f"{key}.lora_B.weight": module.b.bfloat16()}
+    safetensors_file.save(tensors, file, {"format": "pt"})
+
+
 def write(work: Path, output: Path) -> None:
-    write_text_encoder(work, output / "gemma")
-    found = parts(work)
-    if "transformer" not in found:
-        snapshot.save(found)
-        print(f"no trained transformer yet: {', '.join(found)} written to {snapshot.FILE}")
-        return
-    metadata = {"config": json.dumps(model.config()), "model_version": configs.ltx_2_3()["model_version"]}
-    safetensors_file.save(tiny.single_file(found), output / MODEL_FILE, metadata)
-    size = sum(f.stat().st_size for f in output.rglob("*") if f.is_file())
-    print(f"{output}: {size} bytes")
-    if size > LARGEST:
-        raise SystemExit(f"larger than {LARGEST} bytes")
+    """Replaces the files under `output` only when all are written and small enough."""
+    with tempfile.TemporaryDirectory(dir=output.parent) as temporary:
+        folder = Path(temporary) / output.name
+        write_text_encoder(work, folder / "gemma")
+        metadata = {"config": json.dumps(model.config()), "model_version": configs.ltx_2_3()["model_version"]}
+        safetensors_file.save(tiny.single_file(parts(work)), folder / published.FILE.name, metadata)
+        if (work / "upsampler.pt").exists():
+            write_upsampler(work, folder / UPSAMPLER_FILE)
+        if (work / "distil.pt").exists():
+            write_lora(work, folder / LORA_FILE)
+        shutil.copyfile(output / "README.md", folder / "README.md")
+        size = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
+        print(f"{size} bytes")
+        if size > LARGEST:
+            raise SystemExit(f"larger than {LARGEST} bytes")
+        shutil.rmtree(output)
+        shutil.copytree(folder, output)
+
+
+def write_plots(work: Path, folder: Path) -> None:
+    """A picture of every stage's recorded numbers, of those that were trained in this work folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in work.glob("*.json"):
+        (folder / f"{file.stem}.svg").write_text(plot.losses(json.loads(file.read_text())))
 
 
 def train(options: training.Options) -> None:
-    """Trains nothing: writes models/demo from the work folder."""
+    """Trains nothing: writes models/demo and the plots from the work folder."""
     write(options.work, model.FOLDER)
+    write_plots(options.work, model.FOLDER.parents[1] / "docs" / "training")

@@ -8,29 +8,24 @@ import random
 
 import torch
 
+import flow
 import model
 import training
 from stages import transformer, video_vae
 from world import picture, scene
 
-STEPS, BATCH, RATE = 2500, 16, 1e-3
-
-
-def unpacked(tokens: torch.Tensor, side: int) -> torch.Tensor:
-    """[B, F'·H'·W', C] to [B, C, F', H', W']."""
-    cells = side // 32
-    return tokens.transpose(1, 2).unflatten(2, (-1, cells, cells))
+STEPS, BATCH, RATE, MATRIX_RATE = 1500, 16, 1e-3, 2e-3
 
 
 def train(options: training.Options) -> None:
     torch.manual_seed(options.seed)
     vae = training.load_averaged(options.work, "video_vae", model.video_vae(), options.device)
     small, large = (
-        unpacked(transformer.latents(options, side).video, side) for side in (model.SIDE // 2, model.SIDE)
+        flow.unpacked(transformer.latents(options, side).video, side) for side in (model.SIDE // 2, model.SIDE)
     )
     mean, std = (s.view(-1, 1, 1, 1) for s in (vae.latents_mean, vae.latents_std))
     upsampler = model.upsampler().to(options.device).train()
-    run = training.Run("upsampler", options, upsampler, steps=STEPS, rate=RATE)
+    run = training.Run("upsampler", options, upsampler, steps=STEPS, rate=RATE, matrix_rate=MATRIX_RATE)
     batch = options.batch or BATCH
 
     def loss(step: int):
@@ -56,4 +51,3 @@ def train(options: training.Options) -> None:
         return {"psnr": video_vae.psnr(output, target), "psnr of enlarging": video_vae.psnr(rough, target)}
 
     run.train(loss, oracle)
-    run.save()

@@ -1,7 +1,8 @@
 """Video VAE: reconstructs clips of the world.
 
 Most steps take short 64x64 clips full of edges and colours; every eighth a few whole 128x128 scenes, which alone show the
-convolutions positions that no border reaches. When it is trained, its latent statistics are taken.
+convolutions positions that no border reaches. The encoder stops learning before the decoder: from then on latents are
+final, so the stages that learn from them can begin while the decoder goes on.
 """
 
 import random
@@ -13,7 +14,8 @@ import model
 import training
 from world import measure_picture, picture, scene
 
-STEPS, BATCH, RATE = 12000, 12, 2e-3
+STEPS, BATCH, RATE, MATRIX_RATE = 5000, 12, 2e-3, 3e-3
+ENCODER_STEPS = 2400
 KL_WEIGHT = 1e-5
 FIRST_LOG_VARIANCE = -6.0
 EDGE_WEIGHT = 1.0
@@ -138,15 +140,30 @@ def take_statistics(vae: torch.nn.Module, options: training.Options, count: int 
     vae.latents_std.copy_(values.std(1))
 
 
+def freeze_encoder(run: training.Run, options: training.Options) -> None:
+    """The averaged encoder becomes the one that the decoder learns from, and its statistics part of the model."""
+    run.module.encoder.requires_grad_(False)
+    if training.has_statistics(run.averaged):  # a resumed run
+        return
+    run.module.encoder.load_state_dict(run.averaged.encoder.state_dict())
+    take_statistics(run.averaged, options)
+    run.module.latents_mean.copy_(run.averaged.latents_mean)
+    run.module.latents_std.copy_(run.averaged.latents_std)
+    run.save()
+
+
 def train(options: training.Options) -> None:
     torch.manual_seed(options.seed)
     vae = model.video_vae()
     initialise(vae)
     vae = vae.to(options.device).train()
-    run = training.Run("video_vae", options, vae, steps=STEPS, rate=RATE)
+    run = training.Run("video_vae", options, vae, steps=STEPS, rate=RATE, matrix_rate=MATRIX_RATE)
     batch = options.batch or BATCH
+    encoder_steps = min(ENCODER_STEPS, run.steps // 2)
 
     def loss(step: int):
+        if step >= encoder_steps and vae.encoder.conv_in.conv.weight.requires_grad:
+            freeze_encoder(run, options)
         torch.manual_seed(training.fold_in(options.seed, step))
         target = training_clips(training.fold_in(options.seed, step), step, batch, options.device)
         with training.autocast(options.device):
@@ -164,6 +181,4 @@ def train(options: training.Options) -> None:
             output = averaged.decode(latents(averaged, target)).sample.float()
         return {"psnr": psnr(output, target)} | measure_picture.agreement(scenes, picture.pixels(output))
 
-    averaged = run.train(loss, oracle)
-    take_statistics(averaged, options)
-    run.save()
+    run.train(loss, oracle)

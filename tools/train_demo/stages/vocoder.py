@@ -135,7 +135,7 @@ def train_base(options: training.Options) -> training.Run:
 
 def train_both(options: training.Options, base: torch.nn.Module) -> None:
     vae = training.load_averaged(options.work, "audio_vae", model.audio_vae(), options.device)
-    if bool((vae.latents_std == 1).all()):
+    if not training.has_statistics(vae):
         raise SystemExit("audio_vae has not taken its latent statistics: run it to its last step first")
     vocoder = model.vocoder().to(options.device)
     vocoder.vocoder.load_state_dict(base.state_dict())

@@ -22,10 +22,11 @@ BACKGROUNDS = {name: COLOURS[name] for name in ("black", "white", "blue", "green
     "gray": (128, 128, 128)
 }
 SHAPES = ("circle", "square", "triangle", "star")
-SIZES = {"small": 0.13, "medium": 0.18, "large": 0.235}  # radius; a star's tips reach 1.2 times as far
+SIZES = {"small": 0.15, "medium": 0.195, "large": 0.25}  # radius; a star's tips reach 1.2 times as far
 DIRECTIONS = {"right": (1, 0), "left": (-1, 0), "up": (0, -1), "down": (0, 1)}
 SPEEDS = {"slow": 0.22, "normal": 0.38, "fast": 0.56}  # way within the clip
 MOTIONS = ("still", *DIRECTIONS, "bounce across", "bounce up", "grow", "shrink", "spin", "appear")
+TWO_MOTIONS = (("left", "right", "still", "spin"), ("up", "down", "still", "spin"))  # above each other, side by side
 PLACES = {"middle": (0.5, 0.5), "left": (0.26, 0.5), "right": (0.74, 0.5), "top": (0.5, 0.26), "bottom": (0.5, 0.74)}
 # Hz. Multiples of the 100 mel rows a second: to rows that do not change, a convolutional vocoder gives the same 10 ms
 # again and again, so it can hold no other pitch for long.
@@ -38,7 +39,7 @@ HELD_OUT_SHARE = 0.1
 
 @dataclasses.dataclass(frozen=True)
 class Thing:
-    """One shape. `place` is where it rests, or the lane it keeps to while it moves; `way` the fraction it travels."""
+    """One shape. `place` is where it rests, or the lane it keeps to while it moves."""
 
     shape: str
     colour: str
@@ -96,7 +97,7 @@ def _two_things(rng: random.Random, background: str) -> tuple[Thing, Thing]:
     """Side by side or one above the other, each within its half."""
     side_by_side = rng.random() < 0.5
     places = ("left", "right") if side_by_side else ("top", "bottom")
-    motions = ("up", "down", "still", "spin") if side_by_side else ("left", "right", "still", "spin")
+    motions = TWO_MOTIONS[side_by_side]
     first = _one_thing(rng, background, set())
     second = _one_thing(rng, background, {first.colour})
     sizes = ("small", "medium")
@@ -118,6 +119,33 @@ def sample(rng: random.Random, split: str = "train", things: int | None = None) 
         scene = Scene(parts, background, tone, rng.getrandbits(32))
         if held_out(scene) == (split == "held_out"):
             return scene
+
+
+def mistaken(scene: Scene, rng: random.Random, share: float) -> Scene:
+    """`scene` as a careless viewer tells it: every shape, colour, motion, background and pitch is another one in `share`.
+
+    Never a held-out combination, and things keep a colour of their own.
+    """
+
+    def heard(value: str, others: tuple[str, ...]) -> str:
+        return rng.choice(others) if rng.random() < share else value
+
+    background, things = heard(scene.background, tuple(BACKGROUNDS)), []
+    for thing in scene.things:
+        taken = {background, *(t.colour for t in things)}
+        free = tuple(c for c in COLOURS if c not in taken)
+        motions = MOTIONS if len(scene.things) == 1 else TWO_MOTIONS[thing.place in ("left", "right")]
+        things.append(
+            dataclasses.replace(
+                thing,
+                shape=heard(thing.shape, SHAPES),
+                colour=heard(thing.colour if thing.colour in free else rng.choice(free), free),
+                motion=heard(thing.motion, motions),
+            )
+        )
+    tone = scene.tone and dataclasses.replace(scene.tone, pitch=heard(scene.tone.pitch, tuple(PITCHES)))
+    told = dataclasses.replace(scene, things=tuple(things), background=background, tone=tone)
+    return scene if held_out(told) else told
 
 
 @dataclasses.dataclass(frozen=True)
