@@ -12,11 +12,13 @@ Needs numpy and ffmpeg; no torch.
 import argparse
 import collections
 import json
+import queue
 import random
+import signal
 import subprocess
 import sys
 import tempfile
-import time
+import threading
 from pathlib import Path
 
 import numpy
@@ -43,47 +45,68 @@ CHANCE = {
 GOAL = {"background": 0.95, "colour": 0.95, "direction": 0.9, "tone": 0.9, "pitch": 0.9, "shape": 0.8, "two things": 0.7}
 
 
+START_SECONDS, CLIP_SECONDS, STOP_SECONDS = 120, 120, 40  # what a busy machine may take; a clip takes a few
+
+
 class Server:
     """A frontend with one supervised worker, for as long as the `with` block lasts."""
 
     def __init__(self, build: Path, model: Path, folder: Path):
-        self.build, self.folder = build / "bin", folder
+        self.build = build / "bin"
         self.address = f"unix:{folder}/api.sock"
-        checkpoint = next(model.glob("*-dev.safetensors"))
+        checkpoints = list(model.glob("*-dev.safetensors"))
+        if not checkpoints:
+            raise SystemExit(f"{model}: no *-dev.safetensors")
         self.command = [
             self.build / "kinora-frontend",
             f"--address={self.address}",
             "--http-address=",
             f"--state-directory={folder}/jobs",
-            f"--worker-model={checkpoint}",
+            f"--worker-model={checkpoints[0]}",
             f"--worker-model=text_encoder={model / 'gemma'}",
             "--worker-http-address=",
         ]
+        self.log: collections.deque[str] = collections.deque(maxlen=100)
+        self.events: queue.Queue[str] = queue.Queue()
 
     def __enter__(self) -> "Server":
-        self.log = open(self.folder / "log", "wb")
-        self.process = subprocess.Popen(self.command, stderr=self.log)
-        begin = time.monotonic()
-        while not self.client("models").stdout.strip():
-            if self.process.poll() is not None or time.monotonic() - begin > 120:
-                self.__exit__()
-                raise SystemExit("the server did not start:\n" + (self.folder / "log").read_text())
-            time.sleep(0.2)
+        self.process = subprocess.Popen(self.command, stderr=subprocess.PIPE, text=True)
+        self.reader = threading.Thread(target=self._read)
+        self.reader.start()
+        try:
+            event = self.events.get(timeout=START_SECONDS)
+        except queue.Empty:
+            event = "nothing in time"
+        except SystemExit:
+            self.__exit__()
+            raise
+        if event != "group_ready":
+            self.__exit__()
+            raise SystemExit(f"the server did not start ({event}):\n{''.join(self.log)}")
         return self
+
+    def _read(self) -> None:
+        for line in self.process.stderr:  # ends with the process
+            self.log.append(line)
+            for event in ("group_ready", "worker_ended"):  # a worker that ended would be started again and again
+                if f"event={event}" in line:
+                    self.events.put(event)
+        self.events.put("the frontend ended")
 
     def __exit__(self, *_) -> None:
         self.process.terminate()
-        self.process.wait()
-        self.log.close()
-
-    def client(self, command: str, *arguments: str) -> subprocess.CompletedProcess:
-        line = [self.build / "kinora", command, *arguments, "--server", self.address]
-        return subprocess.run(line, capture_output=True, text=True)
+        try:
+            self.process.wait(timeout=STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+        self.reader.join()
 
     def generate(self, prompt: str, seed: int, output: Path, more: list[str]) -> None:
-        done = self.client("generate", prompt, f"--seed={seed}", f"--output={output}", *more)
+        line = [self.build / "kinora", "generate", prompt, f"--server={self.address}"]
+        line += [f"--seed={seed}", f"--output={output}", f"--deadline={CLIP_SECONDS}s", *more]
+        done = subprocess.run(line, capture_output=True, text=True, timeout=2 * CLIP_SECONDS)
         if done.returncode != 0:
-            raise SystemExit(f"{prompt!r}: status {done.returncode}\n{done.stderr}")
+            raise SystemExit(f"{prompt!r}: status {done.returncode}\n{done.stderr}\n{''.join(self.log)}")
 
 
 def decode(file: Path) -> tuple[numpy.ndarray, numpy.ndarray]:
@@ -150,6 +173,7 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="folder for the clips; default: none is kept")
     parser.add_argument("--flag", action="append", default=[], help="another flag of `kinora generate`; may repeat")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that the server ends, too
     rng = random.Random(args.seed)
     right, asked = collections.Counter(), collections.Counter()
     with tempfile.TemporaryDirectory() as temporary, Server(args.build, args.model, Path(temporary)) as server:
@@ -162,8 +186,8 @@ def main() -> None:
             server.generate(said.prompt, args.seed * 100_000 + i, file, args.flag)
             wrong = []
             for question, wanted, measured in answers(shown, said, file):
-                keys = ["all", "two things" if len(shown.things) > 1 else question]
-                for key in keys:
+                of_thing = question in ("colour", "shape", "size", "motion", "direction", "place")
+                for key in ("all", "two things" if of_thing and len(shown.things) > 1 else question):
                     asked[key] += 1
                     right[key] += wanted == measured
                 if wanted != measured:
