@@ -32,15 +32,14 @@ def parts(work: Path) -> dict[str, torch.nn.Module]:
 
 
 def write_text_encoder(work: Path, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True)
     encoder = text.trained(work, "cpu")
     state = encoder.gemma.state_dict()
     tensors = {name: state[key].bfloat16() for name, key in published.names_in_file("gemma", encoder.gemma).items()}
     safetensors_file.save(tensors, folder / "model.safetensors", {"format": "pt"})
     (folder / "config.json").write_text(json.dumps(configs.gemma_file(model.GEMMA, tiny.VISION), indent=2) + "\n")
     for name in ("tokenizer.model", "tokenizer_config.json"):
-        if encoder.folder != folder:
-            shutil.copyfile(encoder.folder / name, folder / name)
+        shutil.copyfile(encoder.folder / name, folder / name)
 
 
 def write_upsampler(work: Path, file: Path) -> None:
