@@ -1,9 +1,13 @@
-"""English for a scene: many ways to say the same, and any attribute may stay unsaid."""
+"""English for a scene: many ways to say the same.
+
+Background and sound may stay unsaid. Of size, speed and place only the usual ones may (medium, normal, middle), so that a
+prompt leaves little open: a small model spends its strength on what is said.
+"""
 
 import dataclasses
 import random
 
-from world.scene import Scene, Thing, Tone
+from world.scene import MOVING, Scene, Thing, Tone
 
 _SHAPES = {
     "circle": ("circle", "circle", "disc", "round dot", "ball"),
@@ -66,7 +70,7 @@ class _Speaker:
 
     def noun(self, index: int, thing: Thing) -> str:
         words = [self.one(("a", "a", "the", "one"))]
-        if thing.size != "medium" and self.says(0.5):
+        if thing.size != "medium" or self.says(0.1):
             words.append(self.one(_SIZES[thing.size]))
             self.names.add(f"{index}.size")
         words += [thing.colour, self.one(_SHAPES[thing.shape])]
@@ -80,7 +84,7 @@ class _Speaker:
         if thing.motion not in _WHERE_TO:
             return self.one(_DO[thing.motion])
         words = [self.one(_GO), self.one(_WHERE_TO[thing.motion])]
-        if _SPEEDS[thing.speed] and self.says(0.5):
+        if _SPEEDS[thing.speed]:
             adverb = self.one(_SPEEDS[thing.speed])
             self.names.add(f"{index}.speed")
             words = [adverb, *words] if self.rng.random() < 0.3 and adverb != "fast" else [*words, adverb]
@@ -93,8 +97,7 @@ class _Speaker:
     def thing(self, index: int, thing: Thing, crowded: bool) -> str:
         noun, motion = self.noun(index, thing), self.motion(index, thing)
         # Along its way a thing has no one place; beside another it always has.
-        rests = thing.motion in ("still", "grow", "shrink", "spin", "appear")
-        if crowded or (rests and self.says(0.6)):
+        if crowded or thing.place != "middle" or (thing.motion not in MOVING and self.says(0.3)):
             place = self.place(index, thing)
             return f"{noun} {place} {motion}" if self.rng.random() < 0.5 and place not in ("above", "below") else (
                 f"{noun} {motion} {place}"

@@ -4,6 +4,7 @@
 """
 
 import dataclasses
+import functools
 
 import numpy as np
 
@@ -12,11 +13,11 @@ from world.scene import BACKGROUNDS, COLOURS, PLACES, SIZES, Scene, Thing
 CONTRAST = 42.0  # RGB distance from the background at which a pixel belongs to a thing
 SMALLEST = 0.0012  # share of the picture that counts as a thing
 
-# Share of the circle around its centre that a shape fills, and of its convex hull; area in squared radii of scene.SIZES.
-FILL = {"circle": 1.0, "square": 0.64, "triangle": 0.41}
-STAR_SOLIDITY = 0.76
-AREA = {"circle": 3.14, "square": 2.89, "triangle": 1.72, "star": 1.76}
+# Of a shape: area in squared radii of scene.SIZES, and the turn after which it looks the same.
+AREA = {"circle": 3.14, "square": 2.89, "triangle": 1.72, "star": 2.1}
 SYMMETRY = {"square": 4, "triangle": 3, "star": 5}
+GRID = np.linspace(-1.2, 1.2, 41)  # where shapes are compared, in square roots of their area from their centre
+TURNS = 12  # templates of a shape, within its symmetry
 
 
 @dataclasses.dataclass
@@ -69,38 +70,52 @@ def _components(mask: np.ndarray) -> list[np.ndarray]:
     return [np.argwhere(labels == v) + corner for v in values[np.argsort(-counts)]]
 
 
-def _hull_area(points: np.ndarray) -> float:
-    """Area of the convex hull of pixels, each a unit square."""
-    corners = np.unique(np.concatenate([points + d for d in ((0, 0), (0, 1), (1, 0), (1, 1))]), axis=0)
-    corners = corners[np.lexsort((corners[:, 1], corners[:, 0]))].astype(float)
+@functools.cache
+def _templates() -> tuple[list[str], np.ndarray]:
+    """Names [n] and masks [n, cells of GRID squared] of all shapes, of one area, in all turns."""
+    names, masks = [], []
+    x, y = np.meshgrid(GRID, GRID)
+    for shape, area in AREA.items():
+        turns = TURNS if shape in SYMMETRY else 1
+        for turn in range(turns):
+            z = (x + 1j * y) * np.sqrt(area) * np.exp(2j * np.pi * turn / turns / SYMMETRY.get(shape, 1))
+            masks.append(inside(shape, z.real, z.imag).ravel())
+            names.append(shape)
+    return names, np.array(masks, np.float32)
 
-    def half(sequence):
-        chain: list[np.ndarray] = []
-        for p in sequence:
-            while len(chain) > 1:
-                (ay, ax), (by, bx) = chain[-1] - chain[-2], p - chain[-2]
-                if ay * bx - ax * by > 0:
-                    break
-                chain.pop()
-            chain.append(p)
-        return chain[:-1]
 
-    ring = np.array(half(corners) + half(corners[::-1]))
-    y, x = ring[:, 0], ring[:, 1]
-    return 0.5 * abs(float(np.dot(x, np.roll(y, 1)) - np.dot(y, np.roll(x, 1))))
+def inside(shape: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Is the point in the shape of radius 1 that world.picture draws? x to the right, y downwards."""
+    match shape:
+        case "circle":
+            return np.hypot(x, y) < 1
+        case "square":
+            return np.maximum(abs(x), abs(y)) < 0.85
+        case "triangle":
+            return np.maximum(y, abs(x) * np.sqrt(0.75) - y / 2) < 0.575
+    fifth = 2 * np.pi / 5
+    angle = np.arctan2(x, -y)
+    angle = abs(angle - np.round(angle / fifth) * fifth)
+    # Below the edge from a tip, at 1.3 on the axis, to the inner corner, at 0.55 and half a fifth from it.
+    u, v = np.hypot(x, y) * np.cos(angle), np.hypot(x, y) * np.sin(angle)
+    cu, cv = 0.55 * np.cos(fifth / 2), 0.55 * np.sin(fifth / 2)
+    return (u - 1.3) * cv + v * (1.3 - cu) < 0
 
 
 def _shape(parts: list[np.ndarray]) -> str:
-    fills, solidities = [], []
+    """The shape whose best turn shares most of its area with the thing's, on average over the frames."""
+    names, templates = _templates()
+    masks = []
     for points in parts:
-        centre = points.mean(0)
-        farthest = np.sqrt(np.percentile(((points - centre) ** 2).sum(1), 99.5)) + 0.5
-        fills.append(len(points) / (np.pi * farthest**2))
-        solidities.append(len(points) / _hull_area(points))
-    if np.median(solidities) < STAR_SOLIDITY:
-        return "star"
-    fill = float(np.median(fills))
-    return min(FILL, key=lambda shape: abs(FILL[shape] - fill))
+        rows, columns = (np.round(c + GRID * np.sqrt(len(points))).astype(int) for c in points.mean(0))
+        corner = points.min(0)
+        mask = np.zeros(points.max(0) - corner + 3, np.float32)  # a border of nothing
+        mask[tuple((points - corner + 1).T)] = 1
+        rows, columns = (np.clip(r - c + 1, 0, n - 1) for r, c, n in zip((rows, columns), corner, mask.shape))
+        masks.append(mask[np.ix_(rows, columns)].ravel())
+    both = np.array(masks) @ templates.T
+    shared = both / (np.sum(masks, axis=1)[:, None] + templates.sum(1) - both)
+    return max(AREA, key=lambda shape: shared[:, [name == shape for name in names]].max(1).mean())
 
 
 def _angles(parts: list[np.ndarray], symmetry: int) -> np.ndarray:
@@ -128,25 +143,29 @@ def _motion(track: np.ndarray, areas: np.ndarray, parts: list[np.ndarray], shape
         if abs(net) > 0.5 * way[axis]:
             return (("left", "right"), ("up", "down"))[axis][int(net > 0)]
         return ("bounce across", "bounce up")[axis]
-    if change > 1.35:
+    if change > 1.3:
         return "grow"
-    if change < 1 / 1.35:
+    if change < 1 / 1.3:
         return "shrink"
     if shape in SYMMETRY and abs(np.ptp(_angles(parts, SYMMETRY[shape]))) > 0.45:
         return "spin"
     return "still"
 
 
-def _one(video: np.ndarray, chosen: list[np.ndarray | None]) -> Seen:
+def _one(video: np.ndarray, background: np.ndarray, chosen: list[np.ndarray | None]) -> Seen:
     frames, height, width, _ = video.shape
     track, areas = np.full((frames, 2), np.nan), np.zeros(frames)
     colours, parts = [], []
     for f, points in enumerate(chosen):
         if points is None:
             continue
+        pixels = video[f][points[:, 0], points[:, 1]]
+        colours.append(np.median(pixels, axis=0))
+        # A blurred edge belongs to the thing as far as its colour is nearer to the thing's than to the background's.
+        away = colours[-1] - background
+        points = points[(pixels - background) @ away > 0.5 * away @ away]
         y, x = points.mean(0) + 0.5
         track[f], areas[f] = (x / width, y / height), len(points) / (height * width)
-        colours.append(np.median(video[f][points[:, 0], points[:, 1]], axis=0))
         parts.append(points)
     largest = sorted(parts, key=len)[len(parts) // 2 :]
     shape = _shape(largest)
@@ -182,7 +201,7 @@ def measure(video: np.ndarray, things: int = 1) -> Picture:
         rows = []
         for side in (-1, 1):
             rows.append([next((q for q in p if (q.mean(0)[axis] - line) * side > 0), None) for p in found])
-    seen = [_one(video, row) for row in rows if sum(p is not None for p in row) >= max(2, frames // 4)]
+    seen = [_one(video, background, row) for row in rows if sum(p is not None for p in row) >= max(2, frames // 4)]
     return Picture(nearest(background, BACKGROUNDS), seen)
 
 

@@ -22,8 +22,8 @@ def _distance(shape: int, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
             return torch.maximum(x.abs(), y.abs()) - 0.85
         case "triangle":  # point upwards, corners at 1.15, its centre of mass at the origin
             return torch.maximum(y, x.abs() * (math.sqrt(3) / 2) - y * 0.5) - 0.575
-        case "star":  # five tips at 1.2, inner corners at 0.5; one tip up
-            tip, inner, fifth = 1.2, 0.5, 2 * math.pi / 5
+        case "star":  # five tips at 1.3, inner corners at 0.55; one tip up
+            tip, inner, fifth = 1.3, 0.55, 2 * math.pi / 5
             angle = torch.atan2(x, -y)
             angle = (angle - torch.round(angle / fifth) * fifth).abs()  # from the nearest tip's axis: 0 to 36 degrees
             length = torch.hypot(x, y)
@@ -45,7 +45,7 @@ def tensors(scenes: list[Scene], frames: int, device: str = "cpu") -> tuple[torc
         for i in range(most):
             if i < len(scene.things):
                 thing = scene.things[i]
-                track = path(thing, rng, frames, len(scene.things) > 1)
+                track = path(thing, rng, frames)
                 shapes.append(SHAPES.index(thing.shape))
                 colours.append(_shade(COLOURS[thing.colour], rng, 6))
             else:  # nobody there

@@ -6,6 +6,7 @@ x grows to the right, y downwards, as in a picture.
 
 import dataclasses
 import hashlib
+import math
 import random
 
 COLOURS = {
@@ -22,12 +23,14 @@ BACKGROUNDS = {name: COLOURS[name] for name in ("black", "white", "blue", "green
     "gray": (128, 128, 128)
 }
 SHAPES = ("circle", "square", "triangle", "star")
-SIZES = {"small": 0.15, "medium": 0.195, "large": 0.25}  # radius; a star's tips reach 1.2 times as far
+REACH = {"circle": 1.0, "square": 1.21, "triangle": 1.15, "star": 1.3}  # of the outermost corner, in radii
+SIZES = {"small": 0.15, "medium": 0.19, "large": 0.25}  # radius
 DIRECTIONS = {"right": (1, 0), "left": (-1, 0), "up": (0, -1), "down": (0, 1)}
 SPEEDS = {"slow": 0.22, "normal": 0.38, "fast": 0.56}  # way within the clip
 MOTIONS = ("still", *DIRECTIONS, "bounce across", "bounce up", "grow", "shrink", "spin", "appear")
+MOVING = (*DIRECTIONS, "bounce across", "bounce up")
 TWO_MOTIONS = (("left", "right", "still", "spin"), ("up", "down", "still", "spin"))  # above each other, side by side
-PLACES = {"middle": (0.5, 0.5), "left": (0.26, 0.5), "right": (0.74, 0.5), "top": (0.5, 0.26), "bottom": (0.5, 0.74)}
+PLACES = {"middle": (0.5, 0.5), "left": (0.24, 0.5), "right": (0.76, 0.5), "top": (0.5, 0.24), "bottom": (0.5, 0.76)}
 # Hz. Multiples of the 100 mel rows a second: to rows that do not change, a convolutional vocoder gives the same 10 ms
 # again and again, so it can hold no other pitch for long.
 PITCHES = {"low": 200.0, "middle": 500.0, "high": 1000.0}
@@ -39,7 +42,7 @@ HELD_OUT_SHARE = 0.1
 
 @dataclasses.dataclass(frozen=True)
 class Thing:
-    """One shape. `place` is where it rests, or the lane it keeps to while it moves."""
+    """One shape. `place` is where it rests, or the lane it keeps to while it moves: alone, the middle one."""
 
     shape: str
     colour: str
@@ -61,7 +64,7 @@ class Scene:
     things: tuple[Thing, ...]
     background: str
     tone: Tone | None  # None: silence
-    jitter: int  # seeds what no prompt says: exact start, lane, pitch, shade
+    jitter: int  # seeds what no prompt says: exact size, place, way, pitch and shade, all of them within little
 
 
 def _share(*words: object) -> float:
@@ -89,7 +92,7 @@ def _one_thing(rng: random.Random, background: str, taken: set[str]) -> Thing:
         size=rng.choice(tuple(SIZES)),
         motion=motion,
         speed=rng.choice(tuple(SPEEDS)),
-        place=rng.choice(tuple(PLACES)),
+        place="middle" if motion in MOVING else rng.choice(tuple(PLACES)),
     )
 
 
@@ -159,22 +162,21 @@ class Path:
     there: list[bool]
 
 
-def path(thing: Thing, rng: random.Random, frames: int, crowded: bool) -> Path:
-    """Where `thing` is in each of `frames` frames. crowded: another thing has the other half of the picture."""
-    size = SIZES[thing.size] * rng.uniform(0.94, 1.06)
-    margin = 1.2 * size + 0.01
-    x, y = PLACES[thing.place]
-    x, y = (min(max(v + rng.uniform(-0.04, 0.04), margin), 1 - margin) for v in (x, y))
+def path(thing: Thing, rng: random.Random, frames: int) -> Path:
+    """Where `thing` is in each of `frames` frames."""
+    size = SIZES[thing.size] * rng.uniform(0.97, 1.03)
+    margin = REACH[thing.shape] * size + 0.01
+    x, y = (min(max(v + rng.uniform(-0.01, 0.01), margin), 1 - margin) for v in PLACES[thing.place])
     time = [f / max(1, frames - 1) for f in range(frames)]
     xs, ys, radius, angle, there = [x] * frames, [y] * frames, [size] * frames, [0.0] * frames, [True] * frames
-    way = min(SPEEDS[thing.speed] * rng.uniform(0.92, 1.08), 1 - 2 * margin)
-    if thing.motion in DIRECTIONS:
+    speed = thing.speed if thing.motion in DIRECTIONS else "normal"
+    way = min(SPEEDS[speed] * rng.uniform(0.95, 1.05), 1 - 2 * margin)
+    if thing.motion in DIRECTIONS:  # the middle of the way is the picture's
         dx, dy = DIRECTIONS[thing.motion]
-        middle = 0.5 + rng.uniform(-1, 1) * (0.5 - margin - way / 2)
         if dx:
-            xs, ys = [middle + dx * way * (t - 0.5) for t in time], [y] * frames
+            xs = [0.5 + dx * way * (t - 0.5) for t in time]
         else:
-            xs, ys = [x] * frames, [middle + dy * way * (t - 0.5) for t in time]
+            ys = [0.5 + dy * way * (t - 0.5) for t in time]
     elif thing.motion.startswith("bounce"):
         swing = [way * (abs(2 * t - 1) - 0.5) for t in time]  # out and back once
         if thing.motion == "bounce across":
@@ -186,7 +188,7 @@ def path(thing: Thing, rng: random.Random, frames: int, crowded: bool) -> Path:
     elif thing.motion == "shrink":
         radius = [size * (1 - 0.65 * t) for t in time]
     elif thing.motion == "spin":
-        angle = [t * 3.141592653589793 * (0.5 if thing.speed == "slow" else 1.0) for t in time]
+        angle = [t * math.pi / 2 for t in time]
     elif thing.motion == "appear":
         there = [t >= 0.5 for t in time]
     return Path(xs, ys, radius, angle, there)
