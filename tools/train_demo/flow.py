@@ -35,13 +35,27 @@ def audio_tokens(frames: int) -> int:
     return round(frames / model.FPS * 25)
 
 
+def places(side: int, frames: int) -> torch.Tensor:
+    """[tokens, 3]: frame, row and column of every video token."""
+    cells = side // 32
+    return torch.cartesian_prod(*(torch.arange(n) for n in ((frames - 1) // 8 + 1, cells, cells)))
+
+
 class Denoiser(torch.nn.Module):
-    """Connectors and transformer, trained together."""
+    """Connectors and transformer, trained together.
+
+    `whereabouts`, which training alone needs and nothing publishes, gives from a video token's hidden state its frame, row
+    and column, as PLACES scores each.
+    """
+
+    PLACES = model.SIDE // 32
 
     def __init__(self):
         super().__init__()
         self.connectors = model.connectors()
         self.transformer = model.transformer()
+        config = self.transformer.config
+        self.whereabouts = torch.nn.Linear(config.num_attention_heads * config.attention_head_dim, 3 * self.PLACES)
         self._coordinates: dict[tuple[int, int], tuple[torch.Tensor, torch.Tensor]] = {}
 
     def contexts(self, states: torch.Tensor, mask: torch.Tensor) -> Pair:
