@@ -6,7 +6,6 @@ optimizer of this name takes matrices only, and most of ours are convolutions.
 """
 
 import torch
-from torch import distributed
 
 
 def orthogonal(matrices: torch.Tensor, rounds: int = 5) -> torch.Tensor:
@@ -18,19 +17,6 @@ def orthogonal(matrices: torch.Tensor, rounds: int = 5) -> torch.Tensor:
         gram = x @ x.mT
         x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=-4.7750, alpha=2.0315), x, beta=3.4445)
     return (x.mT if tall else x).float()
-
-
-def orthogonal_shared(matrices: torch.Tensor) -> torch.Tensor:
-    """As orthogonal(), of the same matrices in every process; each does its part."""
-    if not distributed.is_initialized():
-        return orthogonal(matrices)
-    rank, processes = distributed.get_rank(), distributed.get_world_size()
-    count = -(-len(matrices) // processes)
-    mine = matrices.new_zeros(count, *matrices.shape[1:])
-    mine[: len(matrices[rank::processes])] = matrices[rank::processes]
-    parts = [torch.empty_like(mine) for _ in range(processes)]
-    distributed.all_gather(parts, orthogonal(mine).contiguous())
-    return torch.stack(parts, 1).flatten(0, 1)[: len(matrices)]
 
 
 def takes(module: torch.nn.Module) -> list[torch.nn.Parameter]:
@@ -54,7 +40,7 @@ class Muon(torch.optim.Optimizer):
                     alike.setdefault(p.flatten(1).shape, []).append(p)
             for shape, parameters in alike.items():
                 length = 0.2 * max(shape) ** 0.5
-                steps = orthogonal_shared(torch.stack([self._ahead(p, group["momentum"]) for p in parameters]))
+                steps = orthogonal(torch.stack([self._ahead(p, group["momentum"]) for p in parameters]))
                 for p, step in zip(parameters, steps):
                     p.add_(step.view_as(p), alpha=-group["lr"] * length)
 

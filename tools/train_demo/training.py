@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from torch import distributed
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import muon
@@ -28,8 +27,6 @@ class Options:
     minutes: float  # stop after these many, resumable; 0: run to the last step
     batch: int  # 0: the stage's own
     published: bool  # begin with the published weights, not with new ones
-    processes: int = 1  # that share every batch
-    rank: int = 0  # among them
 
 
 def fold_in(seed: int, step: int) -> int:
@@ -48,21 +45,10 @@ def attention(device: str):
     return sdpa_kernel([SDPBackend.MATH] if device == "cpu" else every)
 
 
-def mean_of_processes(tensors: list[torch.Tensor]) -> None:
-    """Each becomes its mean over the processes, which all call this with the same shapes."""
-    flat = torch.cat([t.flatten() for t in tensors])
-    distributed.all_reduce(flat)
-    flat /= distributed.get_world_size()
-    for t, part in zip(tensors, flat.split([t.numel() for t in tensors])):
-        t.copy_(part.view_as(t))
-
-
 class Run:
     """One stage's training: warm-up and cosine decay, averaged weights, a snapshot every few minutes.
 
     Muon steps the linear maps at `matrix_rate`, Adam everything else at `rate`; without `matrix_rate` Adam steps all.
-
-    Of several processes each has its part of every batch; gradients are their mean. The first measures and writes.
 
     loss(step) returns (loss to minimise, {name: value to record}). The state is `<work>/<name>.pt`, losses are
     `<work>/<name>.json`.
@@ -152,15 +138,6 @@ class Run:
             for a, b in zip(self.averaged.buffers(), self.module.buffers()):
                 a.copy_(b)
 
-    def _over(self, seconds: float) -> bool:
-        """Is the time of --minutes up? Of several processes the first says."""
-        if not self.options.minutes:
-            return False
-        over = torch.tensor(float(seconds > self.options.minutes * 60))
-        if self.options.processes > 1:
-            distributed.broadcast(over, 0)
-        return bool(over)
-
     def train(
         self,
         loss: Callable[[int], tuple[torch.Tensor, dict[str, float]]],
@@ -180,22 +157,19 @@ class Run:
             value, records = loss(self.step)
             self.module.zero_grad(set_to_none=True)
             value.backward()
-            if self.options.processes > 1:
-                mean_of_processes([p.grad for p in self.module.parameters() if p.grad is not None])
             norm = torch.nn.utils.clip_grad_norm_(self.module.parameters(), 1.0)
             if torch.isfinite(norm):
                 for optimizer in self.optimizers:
                     optimizer.step()
-                if self.options.rank == 0:
-                    self._average()
+                self._average()
             self.step += 1
             now = time.monotonic()
             self.seconds += now - before
             for key, number in records.items():
                 recent.setdefault(key, []).append(number)
-            over = self._over(now - begin)
+            over = self.options.minutes and now - begin > self.options.minutes * 60
             last = self.step == self.steps or over
-            if self.options.rank == 0 and (self.step % 50 == 0 or last):
+            if self.step % 50 == 0 or last:
                 row = {"step": self.step} | {k: sum(v) / len(v) for k, v in recent.items()}
                 recent.clear()
                 if oracle and (self.step % every == 0 or last):
@@ -204,7 +178,7 @@ class Run:
                 self.history.append(row)
                 shown = " ".join(f"{k} {v:.4g}" for k, v in row.items() if k != "step")
                 print(f"{self.name} {self.step}/{self.steps} {self.seconds / self.step:.3f} s {shown}", flush=True)
-            if self.options.rank == 0 and (now - last_save > 180 or last):
+            if now - last_save > 180 or last:
                 self.save()
                 last_save = now
             if over:

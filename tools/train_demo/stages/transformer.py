@@ -12,7 +12,6 @@ for time, so that nothing moved as it was told. A second loss asks for it, early
 import random
 
 import torch
-from torch import distributed
 from torch.nn import functional
 
 import flow
@@ -79,15 +78,11 @@ def sigmas(count: int, generator: torch.Generator) -> torch.Tensor:
 def train(options: training.Options) -> None:
     torch.manual_seed(options.seed)
     encode = text.trained(options.work, options.device)
-    if options.rank > 0:
-        distributed.barrier()  # the first process may have to make the latents
     data = {side: latents(options, side) for side in SCENES}
-    if options.rank == 0 and options.processes > 1:
-        distributed.barrier()
     shown = scenes(0, max(SCENES.values()))
     denoiser = flow.Denoiser().to(options.device).train()
     run = training.Run("transformer", options, denoiser, steps=STEPS, rate=RATE, matrix_rate=MATRIX_RATE, average=0.9995)
-    batch = (options.batch or BATCH) // options.processes
+    batch = options.batch or BATCH
     early = {}  # the video stream after PLACE_BLOCK
     blocks = denoiser.transformer.transformer_blocks
     blocks[PLACE_BLOCK].register_forward_hook(lambda _, __, streams: early.update(video=streams[0]))
@@ -95,11 +90,10 @@ def train(options: training.Options) -> None:
         block.compile(dynamic=False)  # a third less time a step; minutes once
 
     def loss(step: int):
-        common = random.Random(training.fold_in(options.seed, step))  # to all processes
-        side = model.SIDE // 2 if common.random() < HALF_SHARE else model.SIDE
-        apart = common.random() < ISOLATED
-        seed = training.fold_in(options.seed + 1, step * options.processes + options.rank)
-        rng, generator = random.Random(seed), torch.Generator().manual_seed(seed)
+        rng = random.Random(training.fold_in(options.seed, step))
+        generator = torch.Generator().manual_seed(training.fold_in(options.seed, step))
+        side = model.SIDE // 2 if rng.random() < HALF_SHARE else model.SIDE
+        apart = rng.random() < ISOLATED
         rows = [rng.randrange(SCENES[side]) for _ in range(batch)]
         prompts = [
             rng.choice(("", model.NEGATIVE_PROMPT))
@@ -125,4 +119,4 @@ def train(options: training.Options) -> None:
         whole = error.video + AUDIO_WEIGHT * error.audio + PLACE_WEIGHT * place
         return whole, {name: float(value.detach()) for name, value in records.items()}
 
-    run.train(loss, following.Oracle(options, encode) if options.rank == 0 else None)
+    run.train(loss, following.Oracle(options, encode))
