@@ -8,6 +8,7 @@ import functools
 
 import numpy as np
 
+from world import outline
 from world.scene import BACKGROUNDS, COLOURS, PLACES, SIZES, Scene, Thing
 
 CONTRAST = 42.0  # RGB distance from the background at which a pixel belongs to a thing
@@ -79,27 +80,9 @@ def _templates() -> tuple[list[str], np.ndarray]:
         turns = TURNS if shape in SYMMETRY else 1
         for turn in range(turns):
             z = (x + 1j * y) * np.sqrt(area) * np.exp(2j * np.pi * turn / turns / SYMMETRY.get(shape, 1))
-            masks.append(inside(shape, z.real, z.imag).ravel())
+            masks.append(outline.distance(shape, z.real, z.imag, np).ravel() < 0)
             names.append(shape)
     return names, np.array(masks, np.float32)
-
-
-def inside(shape: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Is the point in the shape of radius 1 that world.picture draws? x to the right, y downwards."""
-    match shape:
-        case "circle":
-            return np.hypot(x, y) < 1
-        case "square":
-            return np.maximum(abs(x), abs(y)) < 0.85
-        case "triangle":
-            return np.maximum(y, abs(x) * np.sqrt(0.75) - y / 2) < 0.575
-    fifth = 2 * np.pi / 5
-    angle = np.arctan2(x, -y)
-    angle = abs(angle - np.round(angle / fifth) * fifth)
-    # Below the edge from a tip, at 1.3 on the axis, to the inner corner, at 0.55 and half a fifth from it.
-    u, v = np.hypot(x, y) * np.cos(angle), np.hypot(x, y) * np.sin(angle)
-    cu, cv = 0.55 * np.cos(fifth / 2), 0.55 * np.sin(fifth / 2)
-    return (u - 1.3) * cv + v * (1.3 - cu) < 0
 
 
 def _shape(parts: list[np.ndarray]) -> str:

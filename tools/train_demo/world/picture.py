@@ -1,38 +1,16 @@
 """Draws scenes: antialiased shapes on a plain background, whole batches at once on any device."""
 
-import math
 import random
 
 import numpy
 import torch
 
+from world import outline
 from world.scene import BACKGROUNDS, COLOURS, SHAPES, Scene, Path, path
 
 
 def _shade(colour: tuple[int, int, int], rng: random.Random, spread: float) -> list[float]:
     return [min(255.0, max(0.0, c + rng.uniform(-spread, spread))) / 127.5 - 1 for c in colour]
-
-
-def _distance(shape: int, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Signed distance from a shape of radius 1 (negative inside), x to the right and y downwards."""
-    match SHAPES[shape]:
-        case "circle":
-            return torch.hypot(x, y) - 1
-        case "square":
-            return torch.maximum(x.abs(), y.abs()) - 0.85
-        case "triangle":  # point upwards, corners at 1.15, its centre of mass at the origin
-            return torch.maximum(y, x.abs() * (math.sqrt(3) / 2) - y * 0.5) - 0.575
-        case "star":  # five tips at 1.3, inner corners at 0.55; one tip up
-            tip, inner, fifth = 1.3, 0.55, 2 * math.pi / 5
-            angle = torch.atan2(x, -y)
-            angle = (angle - torch.round(angle / fifth) * fifth).abs()  # from the nearest tip's axis: 0 to 36 degrees
-            length = torch.hypot(x, y)
-            u, v = length * torch.cos(angle), length * torch.sin(angle)
-            cu, cv = inner * math.cos(fifth / 2), inner * math.sin(fifth / 2)
-            nu, nv = cv, tip - cu  # normal of the edge from the tip to the inner corner
-            norm = math.hypot(nu, nv)
-            return ((u - tip) * nu + v * nv) / norm
-    raise ValueError(shape)
 
 
 def tensors(scenes: list[Scene], frames: int, device: str = "cpu") -> tuple[torch.Tensor, ...]:
@@ -80,7 +58,7 @@ def draw(background: torch.Tensor, shapes: torch.Tensor, colours: torch.Tensor, 
         distance = torch.empty_like(u)
         for shape in shapes[:, k].unique().tolist():
             rows = shapes[:, k] == shape
-            distance[rows] = _distance(shape, u[rows], v[rows])
+            distance[rows] = outline.distance(SHAPES[shape], u[rows], v[rows], torch)
         cover = (0.5 - distance * radius * side).clamp(0, 1) * there
         video += cover[:, None] * (colours[:, k, :, None, None, None] - video)
     return video

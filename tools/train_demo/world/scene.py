@@ -42,7 +42,10 @@ HELD_OUT_SHARE = 0.1
 
 @dataclasses.dataclass(frozen=True)
 class Thing:
-    """One shape. `place` is where it rests, or the lane it keeps to while it moves: alone, the middle one."""
+    """One shape. `place` is where it rests, or the lane it keeps to while it moves: alone, the middle one.
+
+    `speed` is of those that go in one of DIRECTIONS.
+    """
 
     shape: str
     colour: str
