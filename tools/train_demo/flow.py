@@ -1,7 +1,7 @@
 """Flow matching on packed latents: what training, distillation and measuring of the transformer share.
 
 x_sigma = (1 - sigma) x0 + sigma noise; the model gives the velocity noise - x0. Latents are normalised and packed:
-video [B, F'·H'·W', C], audio [B, T, 128]. Both streams share sigma.
+video [B, F'·H'·W', C], audio [B, T, AUDIO_CHANNELS]. Both streams share sigma.
 """
 
 import dataclasses
@@ -92,6 +92,11 @@ class Denoiser(torch.nn.Module):
         return Pair(video.float(), audio.float())
 
 
+def packed(latents: torch.Tensor) -> torch.Tensor:
+    """[B, C, F', H', W'] to [B, F'·H'·W', C]."""
+    return latents.flatten(2).transpose(1, 2)
+
+
 def unpacked(tokens: torch.Tensor, side: int) -> torch.Tensor:
     """[B, F'·H'·W', C] to [B, C, F', H', W']."""
     cells = side // 32
@@ -140,6 +145,9 @@ def sample(
     return x
 
 
-def noise_like(x: Pair, seed: int) -> Pair:
+def noise(count: int, side: int, frames: int, seed: int, device: str) -> Pair:
+    """Where `count` clips of side x side pixels begin."""
     generator = torch.Generator().manual_seed(seed)
-    return x.map(lambda t: torch.randn(t.shape, generator=generator).to(t.device))
+    video = torch.randn(count, video_tokens(side, frames), model.LATENT_CHANNELS, generator=generator)
+    audio = torch.randn(count, audio_tokens(frames), model.AUDIO_CHANNELS, generator=generator)
+    return Pair(video.to(device), audio.to(device))

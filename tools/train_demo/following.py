@@ -8,58 +8,64 @@ import flow
 import model
 import text
 import training
-from stages import vocoder
+from stages import audio_vae, video_vae, vocoder
 from world import grammar, measure_picture, picture, scene
 
 PIECE = 8  # clips decoded at once
 
 
-class Oracle:
-    """Renders one clip for each of `count` held-out scenes, whose prompts name every attribute, and measures it."""
+Prompted = tuple[scene.Scene, str]
 
-    def __init__(self, options: training.Options, encode: text.Encoder, count: int = 24):
-        rng = random.Random(99)
+
+def prompted(count: int = 24) -> list[Prompted]:
+    """Held-out scenes, each with a prompt that names every attribute."""
+    rng = random.Random(99)
+    scenes = [scene.sample(rng, "held_out") for _ in range(count)]
+    return [(s, grammar.describe(s, rng, fullness=1.0).prompt) for s in scenes]
+
+
+class Oracle:
+    """Renders one clip for each scene from its prompt, and measures it."""
+
+    def __init__(self, options: training.Options, encode: text.Encoder, shown: list[Prompted] | None = None):
         self.device = options.device
-        self.scenes = [scene.sample(rng, "held_out") for _ in range(count)]
-        self.prompts = [grammar.describe(s, rng, fullness=1.0).prompt for s in self.scenes]
-        self.states = encode(self.prompts), encode([model.NEGATIVE_PROMPT] * count)
+        self.scenes, prompts = zip(*(shown or prompted()))
+        self.states = encode(list(prompts)), encode([model.NEGATIVE_PROMPT] * len(prompts))
         self.video_vae = training.load_averaged(options.work, "video_vae", model.video_vae(), options.device)
         self.audio_vae = training.load_averaged(options.work, "audio_vae", model.audio_vae(), options.device)
         self.vocoder = training.load_averaged(options.work, "vocoder", model.vocoder(), options.device)
 
+    def noise(self, side: int = model.SIDE, seed: int = 1) -> flow.Pair:
+        return flow.noise(len(self.scenes), side, model.FRAMES, seed, self.device)
+
     @torch.no_grad()
-    def latents(self, denoiser: flow.Denoiser, sigmas: list[float] | None = None, guidance: float = model.GUIDANCE) -> flow.Pair:
-        """Of the model's size, by 12 steps of the dev schedule unless sigmas are given. guidance 1 takes none."""
-        cells = flow.video_tokens(model.SIDE, model.FRAMES)
-        count = len(self.scenes)
-        shapes = (count, cells, model.LATENT_CHANNELS), (count, flow.audio_tokens(model.FRAMES), 128)
-        noise = flow.noise_like(flow.Pair(*(torch.empty(s, device=self.device) for s in shapes)), 1)
+    def denoise(
+        self, denoiser: flow.Denoiser, x: flow.Pair, sigmas: list[float], guidance: float, side: int = model.SIDE
+    ) -> flow.Pair:
+        """The latents to which `x` leads, a clip of side x side pixels at sigmas[0]. guidance 1 takes none."""
         with training.autocast(self.device):
             contexts, negative = (denoiser.contexts(*s) for s in self.states)
-        return flow.sample(
-            denoiser,
-            contexts,
-            negative if guidance != 1 else None,
-            noise,
-            sigmas or flow.schedule(12),
-            model.SIDE,
-            model.FRAMES,
-            guidance,
-        )
+        negative = negative if guidance != 1 else None
+        return flow.sample(denoiser, contexts, negative, x, sigmas, side, model.FRAMES, guidance)
 
     @torch.no_grad()
-    def decode(self, latents: flow.Pair) -> flow.Pair:
-        """Pictures [B, 3, F, H, W] in [-1, 1] and sounds [B, 2, samples]."""
-        vae = self.video_vae
-        z = flow.unpacked(latents.video, model.SIDE) * vae.latents_std.view(-1, 1, 1, 1) + vae.latents_mean.view(-1, 1, 1, 1)
+    def picture(self, latents: torch.Tensor, side: int = model.SIDE) -> torch.Tensor:
+        """[B, 3, F, side, side] in [-1, 1]."""
+        z = video_vae.denormalised(self.video_vae, flow.unpacked(latents, side))
         with training.autocast(self.device):
-            video = torch.cat([vae.decode(part).sample.float() for part in z.split(PIECE)])
-        y = latents.audio * self.audio_vae.latents_std + self.audio_vae.latents_mean
-        y = y.unflatten(2, (-1, 16)).transpose(1, 2)
-        return flow.Pair(video, self.vocoder(self.audio_vae.decode(y).sample.float()))
+            return torch.cat([self.video_vae.decode(part).sample.float() for part in z.split(PIECE)])
 
-    def __call__(self, denoiser: flow.Denoiser, **how) -> dict[str, float]:
-        shown = self.decode(self.latents(denoiser, **how))
-        heard = vocoder.heard(shown.audio, vocoder.OUTPUT_RATE, self.scenes)
-        seen = measure_picture.agreement(self.scenes, picture.pixels(shown.video))
+    @torch.no_grad()
+    def sound(self, latents: torch.Tensor) -> torch.Tensor:
+        """[B, 2, samples] at vocoder.OUTPUT_RATE."""
+        y = latents * self.audio_vae.latents_std + self.audio_vae.latents_mean
+        return self.vocoder(self.audio_vae.decode(audio_vae.unpacked(y)).sample.float())
+
+    def __call__(
+        self, denoiser: flow.Denoiser, sigmas: list[float] | None = None, guidance: float = model.GUIDANCE
+    ) -> dict[str, float]:
+        """Shares that are right, by 12 steps of the dev schedule unless sigmas are given."""
+        shown = self.denoise(denoiser, self.noise(), sigmas or flow.schedule(12), guidance)
+        heard = vocoder.heard(self.sound(shown.audio), vocoder.OUTPUT_RATE, self.scenes)
+        seen = measure_picture.agreement(self.scenes, picture.pixels(self.picture(shown.video)))
         return seen | {k: heard[k] for k in ("presence", "pitch", "wave", "rhythm")}

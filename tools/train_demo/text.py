@@ -42,7 +42,7 @@ def trained(work: Path, device: str) -> "Encoder":
     elif (model.FOLDER / "gemma" / "model.safetensors").exists():
         folder = model.FOLDER / "gemma"
         with safe_open(folder / "model.safetensors", "pt") as f:
-            names = published.names_in_file("gemma", encoder)
+            names = published.names_in_file("gemma", encoder.state_dict())
             encoder.load_state_dict({key: f.get_tensor(name).float() for name, key in names.items()}, strict=False)
         encoder.tie_weights()
     else:

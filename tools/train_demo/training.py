@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import enum
 import json
 import math
 import os
@@ -27,6 +28,15 @@ class Options:
     minutes: float  # stop after these many, resumable; 0: run to the last step
     batch: int  # 0: the stage's own
     published: bool  # begin with the published weights, not with new ones
+
+
+class Stream(enum.IntEnum):
+    """Seeds of what must not change with --seed, since stages share it."""
+
+    SCENES = 3
+    TRAJECTORY_PROMPTS = 5
+    TRAJECTORY_NOISE = 6
+    STATISTICS = 7
 
 
 def fold_in(seed: int, step: int) -> int:
@@ -90,6 +100,10 @@ class Run:
 
     def _resume(self) -> None:
         state = torch.load(self.file, map_location=self.options.device, weights_only=True)
+        for name, parameter in self.module.named_parameters():
+            if not (parameter.requires_grad or torch.equal(parameter, state["module"][name])):
+                print(f"{self.file} began from other weights: begins anew", flush=True)
+                return
         self.module.load_state_dict(state["module"])
         self.averaged.load_state_dict(state["averaged"])
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):

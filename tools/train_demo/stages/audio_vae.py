@@ -113,6 +113,11 @@ def packed(z: torch.Tensor) -> torch.Tensor:
     return z.transpose(1, 2).flatten(2)
 
 
+def unpacked(y: torch.Tensor) -> torch.Tensor:
+    """[batch, L, C·M] -> [batch, C, L, M]."""
+    return y.unflatten(2, (-1, BINS // 4)).transpose(1, 2)
+
+
 def scene_latents(vae: torch.nn.Module, scenes: list[scene.Scene], device: str) -> torch.Tensor:
     """Raw packed latents [batch, latent_rows(), 128] of the scenes' whole sounds."""
     return packed(latents(vae, stereo_mel(sound.voices(scenes, device), 4 * latent_rows() - 3)))

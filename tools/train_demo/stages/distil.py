@@ -9,6 +9,7 @@ import random
 import torch
 from torch.nn.utils import parametrize
 
+import cache
 import flow
 import following
 import model
@@ -16,8 +17,8 @@ import text
 import training
 from world import grammar, scene
 
-STEPS, BATCH, RATE = 2500, 24, 1e-3
-TRAJECTORIES, PIECE = 3000, 24
+STEPS, BATCH, RATE = 2000, 24, 1e-3
+TRAJECTORIES, PIECE = 2400, 24
 BETWEEN = 4  # teacher steps between two levels below 0.98; above, things hardly change
 RANK = 6
 
@@ -56,37 +57,28 @@ def teacher_steps() -> tuple[list[float], list[int]]:
 def prompts(first: int, count: int) -> list[str]:
     lines = []
     for i in range(first, first + count):
-        rng = random.Random(training.fold_in(5, i))
+        rng = random.Random(training.fold_in(training.Stream.TRAJECTORY_PROMPTS, i))
         lines.append(grammar.describe(scene.sample(rng), rng).prompt)
     return lines
 
 
-@torch.no_grad()
 def trajectories(options: training.Options, teacher: flow.Denoiser, encode: text.Encoder) -> flow.Pair:
-    """The teacher's states at the levels of the distilled schedule: video [N, 9, tokens, C], audio [N, 9, T, 128]."""
-    file = options.work / "trajectories.pt"
-    kept: dict = torch.load(file, weights_only=True) if file.exists() else {"video": [], "audio": []}
+    """The teacher's states at the levels of the distilled schedule: video [N, 9, tokens, C], audio [N, 9, T, C]."""
     levels, marks = teacher_steps()
-    tokens = flow.video_tokens(model.SIDE, model.FRAMES)
     negative = teacher.contexts(*encode([model.NEGATIVE_PROMPT] * PIECE))
-    for first in range(len(kept["video"]) * PIECE, TRAJECTORIES, PIECE):
-        contexts = teacher.contexts(*encode(prompts(first, PIECE)))
-        like = flow.Pair(
-            torch.empty(PIECE, tokens, model.LATENT_CHANNELS), torch.empty(PIECE, flow.audio_tokens(model.FRAMES), 128)
-        )
-        x = flow.noise_like(like, training.fold_in(6, first)).map(lambda t: t.to(options.device))
+
+    def make(index: int) -> dict[str, torch.Tensor]:
+        contexts = teacher.contexts(*encode(prompts(index * PIECE, PIECE)))
+        seed = training.fold_in(training.Stream.TRAJECTORY_NOISE, index)
+        x = flow.noise(PIECE, model.SIDE, model.FRAMES, seed, options.device)
         states = [x]
         for start, end in zip(marks, marks[1:]):
             between = levels[start : end + 1]
             x = flow.sample(teacher, contexts, negative, x, between, model.SIDE, model.FRAMES, model.GUIDANCE)
             states.append(x)
-        for name in ("video", "audio"):
-            kept[name].append(torch.stack([getattr(s, name) for s in states], 1).bfloat16().cpu())
-        if len(kept["video"]) % 10 == 0 or first + PIECE >= TRAJECTORIES:
-            torch.save(kept, file.with_suffix(".part"))
-            file.with_suffix(".part").replace(file)
-            print(f"trajectories: {first + PIECE} of {TRAJECTORIES}", flush=True)
-    return flow.Pair(torch.cat(kept["video"]), torch.cat(kept["audio"]))
+        return {name: torch.stack([getattr(s, name) for s in states], 1) for name in ("video", "audio")}
+
+    return flow.Pair(**cache.pieces(options.work / "trajectories.pt", [teacher], TRAJECTORIES // PIECE, make))
 
 
 def train(options: training.Options) -> None:

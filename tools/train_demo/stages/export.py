@@ -15,11 +15,9 @@ import plot
 import published
 import text
 import training
-from golden import configs, layouts, safetensors_file, tiny
+from golden import configs, safetensors_file, tiny
 from stages import distil
 
-UPSAMPLER_FILE = "ltx-2.3-demo-spatial-upscaler-x2.safetensors"
-LORA_FILE = "ltx-2.3-demo-distilled-lora.safetensors"
 LARGEST = 24_000_000  # bytes, of everything
 
 
@@ -35,7 +33,7 @@ def write_text_encoder(work: Path, folder: Path) -> None:
     folder.mkdir(parents=True)
     encoder = text.trained(work, "cpu")
     state = encoder.gemma.state_dict()
-    tensors = {name: state[key].bfloat16() for name, key in published.names_in_file("gemma", encoder.gemma).items()}
+    tensors = {name: state[key].bfloat16() for name, key in published.names_in_file("gemma", state).items()}
     safetensors_file.save(tensors, folder / "model.safetensors", {"format": "pt"})
     (folder / "config.json").write_text(json.dumps(configs.gemma_file(model.GEMMA, tiny.VISION), indent=2) + "\n")
     for name in ("tokenizer.model", "tokenizer_config.json"):
@@ -54,13 +52,15 @@ def write_lora(work: Path, file: Path) -> None:
     base = training.load_averaged(work, "transformer", flow.Denoiser()).transformer.proj_out.weight
     if not torch.equal(student.transformer.proj_out.parametrizations.weight.original, base):
         raise SystemExit("distil.pt is of another transformer: run the stage distil again")
+    layers = {
+        name.removesuffix(".parametrizations.weight.0") + ".weight": layer
+        for name, layer in student.transformer.named_modules()
+        if isinstance(layer, distil.LowRank)
+    }
     tensors = {}
-    for name, module in student.transformer.named_modules():
-        if isinstance(module, distil.LowRank):
-            layer = name.removesuffix(".parametrizations.weight.0")
-            (key,) = layouts.single_file_names("transformer", {f"{layer}.weight": module.b})
-            key = "diffusion_model." + key.removesuffix(".weight")
-            tensors |= {f"{key}.lora_A.weight": module.a.bfloat16(), f"{key}.lora_B.weight": module.b.bfloat16()}
+    for name, key in published.names_in_file("transformer", layers).items():
+        a, b = (published.lora_name(name, factor) for factor in "AB")
+        tensors |= {a: layers[key].a.bfloat16(), b: layers[key].b.bfloat16()}
     safetensors_file.save(tensors, file, {"format": "pt"})
 
 
@@ -71,10 +71,11 @@ def write(work: Path, output: Path) -> None:
         write_text_encoder(work, folder / "gemma")
         metadata = {"config": json.dumps(model.config()), "model_version": configs.ltx_2_3()["model_version"]}
         safetensors_file.save(tiny.single_file(parts(work)), folder / published.FILE.name, metadata)
-        if (work / "upsampler.pt").exists():
-            write_upsampler(work, folder / UPSAMPLER_FILE)
-        if (work / "distil.pt").exists():
-            write_lora(work, folder / LORA_FILE)
+        write_upsampler(work, folder / published.UPSAMPLER_FILE.name)
+        if (work / "transformer.pt").exists():
+            write_lora(work, folder / published.LORA_FILE.name)
+        else:  # that of the published transformer
+            shutil.copyfile(published.LORA_FILE, folder / published.LORA_FILE.name)
         shutil.copyfile(output / "README.md", folder / "README.md")
         size = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
         print(f"{size} bytes")

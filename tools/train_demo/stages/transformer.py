@@ -14,6 +14,7 @@ import random
 import torch
 from torch.nn import functional
 
+import cache
 import flow
 import following
 import model
@@ -22,50 +23,52 @@ import training
 from stages import audio_vae, video_vae
 from world import grammar, picture, scene
 
-STEPS, BATCH, RATE, MATRIX_RATE = 5600, 32, 1.5e-3, 2e-3
+STEPS, BATCH, RATE, MATRIX_RATE = 11000, 32, 1.5e-3, 2e-3
 SCENES = {model.SIDE: 6_400, model.SIDE // 2: 1_600}  # how many latents of each size are kept; the same scenes
+PIECE = 32  # of them at once
 HALF_SHARE = 0.1  # of the steps, at half the size
+HARD = 2.0  # times as often as others, a scene with a star or with corners that spin: those are learned last
 NO_PROMPT = 0.1
 MISTAKEN = 0.25  # of the shapes, colours, motions, backgrounds and pitches, drawn anew: about a fifth is wrong
 ISOLATED = 0.02
 AUDIO_WEIGHT = 0.5
 PLACE_WEIGHT, PLACE_BLOCK = 0.1, 1  # asked of the hidden states after that block
-SHIFTS = 10.0, 2.0
+SHIFTS = 10.0, 2.0, 1.0
 
 
 def scenes(first: int, count: int) -> list[scene.Scene]:
     """The training scenes by index, of every size the same."""
-    return [scene.sample(random.Random(training.fold_in(3, i))) for i in range(first, first + count)]
+    return [scene.sample(random.Random(training.fold_in(training.Stream.SCENES, i))) for i in range(first, first + count)]
 
 
-@torch.no_grad()
+def weight(shown: scene.Scene) -> float:
+    """How much more often than others training sees `shown`."""
+    hard = any(t.shape == "star" or (t.motion == "spin" and t.shape != "circle") for t in shown.things)
+    return HARD if hard else 1.0
+
+
 def latents(options: training.Options, side: int) -> flow.Pair:
-    """Normalised packed latents of SCENES[side] scenes, bfloat16; made once, in pieces that survive a stop."""
-    file = options.work / f"latents_{side}.pt"
-    count, piece = SCENES[side], 32
-    kept: dict = torch.load(file, weights_only=True) if file.exists() else {"video": [], "audio": []}
-    done = sum(len(v) for v in kept["video"])
-    if done < count:
-        video = training.load_averaged(options.work, "video_vae", model.video_vae(), options.device)
-        audio = training.load_averaged(options.work, "audio_vae", model.audio_vae(), options.device)
-        if not (training.has_statistics(video) and training.has_statistics(audio)):
-            raise SystemExit("video_vae or audio_vae has not taken its latent statistics: train it further first")
-        for first in range(done, count, piece):
-            some = scenes(first, piece)
-            z = video_vae.latents(video, picture.render(some, side, model.FRAMES, options.device))
-            z = (z - video.latents_mean.view(-1, 1, 1, 1)) / video.latents_std.view(-1, 1, 1, 1)
-            kept["video"].append(z.flatten(2).transpose(1, 2).bfloat16().cpu())
-            y = audio_vae.scene_latents(audio, some, options.device)
-            kept["audio"].append(((y - audio.latents_mean) / audio.latents_std).bfloat16().cpu())
-            if (first // piece) % 50 == 49 or first + piece >= count:
-                torch.save(kept, file.with_suffix(".part"))
-                file.with_suffix(".part").replace(file)
-                print(f"latents of {side}: {first + piece} of {count}", flush=True)
-    return flow.Pair(torch.cat(kept["video"]), torch.cat(kept["audio"]))
+    """Normalised packed latents of the first SCENES[side] scenes, bfloat16."""
+    video = training.load_averaged(options.work, "video_vae", model.video_vae(), options.device)
+    audio = training.load_averaged(options.work, "audio_vae", model.audio_vae(), options.device)
+    if not (training.has_statistics(video) and training.has_statistics(audio)):
+        raise SystemExit("video_vae or audio_vae has not taken its latent statistics: train it further first")
+
+    def make(index: int) -> dict[str, torch.Tensor]:
+        some = scenes(index * PIECE, PIECE)
+        z = video_vae.latents(video, picture.render(some, side, model.FRAMES, options.device))
+        y = audio_vae.scene_latents(audio, some, options.device)
+        return {
+            "video": flow.packed(video_vae.normalised(video, z)),
+            "audio": (y - audio.latents_mean) / audio.latents_std,
+        }
+
+    makers = [video.encoder, audio.encoder]
+    return flow.Pair(**cache.pieces(options.work / f"latents_{side}.pt", makers, SCENES[side] // PIECE, make))
 
 
 def sigmas(count: int, generator: torch.Generator) -> torch.Tensor:
-    """Noise levels: for every other clip where a prompt decides what is where, for the rest where shapes get their edges.
+    """Noise levels: for a third of the clips where a prompt decides what is where, for the rest where shapes get their edges.
 
     A clip's 4,096 latent numbers all tell of the few attributes of its scene, so noise hides those only above about 0.95.
     The dev schedule's shift for released clips is near the larger one, 7.8.
@@ -80,6 +83,7 @@ def train(options: training.Options) -> None:
     encode = text.trained(options.work, options.device)
     data = {side: latents(options, side) for side in SCENES}
     shown = scenes(0, max(SCENES.values()))
+    weights = [weight(s) for s in shown]
     denoiser = flow.Denoiser().to(options.device).train()
     run = training.Run("transformer", options, denoiser, steps=STEPS, rate=RATE, matrix_rate=MATRIX_RATE, average=0.9995)
     batch = options.batch or BATCH
@@ -94,7 +98,7 @@ def train(options: training.Options) -> None:
         generator = torch.Generator().manual_seed(training.fold_in(options.seed, step))
         side = model.SIDE // 2 if rng.random() < HALF_SHARE else model.SIDE
         apart = rng.random() < ISOLATED
-        rows = [rng.randrange(SCENES[side]) for _ in range(batch)]
+        rows = rng.choices(range(SCENES[side]), weights[: SCENES[side]], k=batch)
         prompts = [
             rng.choice(("", model.NEGATIVE_PROMPT))
             if rng.random() < NO_PROMPT

@@ -14,7 +14,7 @@ import training
 from stages import transformer, video_vae
 from world import picture, scene
 
-STEPS, BATCH, RATE, MATRIX_RATE = 1500, 16, 1e-3, 2e-3
+STEPS, BATCH, RATE, MATRIX_RATE = 5000, 16, 1e-3, 2e-3
 
 
 def train(options: training.Options) -> None:
@@ -23,7 +23,6 @@ def train(options: training.Options) -> None:
     small, large = (
         flow.unpacked(transformer.latents(options, side).video, side) for side in (model.SIDE // 2, model.SIDE)
     )
-    mean, std = (s.view(-1, 1, 1, 1) for s in (vae.latents_mean, vae.latents_std))
     upsampler = model.upsampler().to(options.device).train()
     run = training.Run("upsampler", options, upsampler, steps=STEPS, rate=RATE, matrix_rate=MATRIX_RATE)
     batch = options.batch or BATCH
@@ -33,8 +32,8 @@ def train(options: training.Options) -> None:
         rows = [rng.randrange(len(small)) for _ in range(batch)]
         x, target = (t[rows].float().to(options.device) for t in (small, large))
         with training.autocast(options.device):
-            output = upsampler(x * std + mean).float()
-        error = ((output - mean) / std - target).square().mean()
+            output = upsampler(video_vae.denormalised(vae, x)).float()
+        error = (video_vae.normalised(vae, output) - target).square().mean()
         return error, {"error": float(error.detach())}
 
     def oracle(averaged: torch.nn.Module) -> dict[str, float]:

@@ -137,13 +137,27 @@ def latents(vae: torch.nn.Module, clip: torch.Tensor, sample: bool = False) -> t
     return (distribution.sample() if sample else distribution.mean).float()
 
 
+def _statistics(vae: torch.nn.Module) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean and deviation of every channel, [C, 1, 1, 1]."""
+    return tuple(s.view(-1, 1, 1, 1) for s in (vae.latents_mean, vae.latents_std))
+
+
+def normalised(vae: torch.nn.Module, z: torch.Tensor) -> torch.Tensor:
+    mean, deviation = _statistics(vae)
+    return (z - mean) / deviation
+
+
+def denormalised(vae: torch.nn.Module, z: torch.Tensor) -> torch.Tensor:
+    mean, deviation = _statistics(vae)
+    return z * deviation + mean
+
+
 @torch.no_grad()
 def take_statistics(vae: torch.nn.Module, options: training.Options, count: int = 256) -> None:
     """Mean and standard deviation of every latent channel over scenes of the world."""
     device = options.device
-    parts = [
-        latents(vae, clips(training.fold_in(7, i), 4, model.SIDE, model.FRAMES, device)) for i in range(count // 4)
-    ]
+    seeds = (training.fold_in(training.Stream.STATISTICS, i) for i in range(count // 4))
+    parts = [latents(vae, clips(seed, 4, model.SIDE, model.FRAMES, device)) for seed in seeds]
     values = torch.cat(parts).transpose(0, 1).flatten(1)
     vae.latents_mean.copy_(values.mean(1))
     vae.latents_std.copy_(values.std(1))
@@ -180,7 +194,7 @@ def train(options: training.Options) -> None:
             z = distribution.sample()
             if step >= encoder_steps:
                 level = NOISE * torch.rand(len(z), 1, 1, 1, 1, device=options.device)
-                z = z + level * vae.latents_std.view(-1, 1, 1, 1) * torch.randn_like(z)
+                z = z + level * _statistics(vae)[1] * torch.randn_like(z)
             output = vae.decode(z).sample.float()
         kl = 0.5 * (distribution.mean.square() + distribution.var - 1 - distribution.logvar).float().mean()
         rebuilt = reconstruction(output, target)
