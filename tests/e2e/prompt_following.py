@@ -127,9 +127,19 @@ def decode(file: Path) -> tuple[numpy.ndarray, numpy.ndarray]:
     return pixels.reshape(-1, stream["height"], stream["width"], 3), sound.reshape(-1, 2).T
 
 
-def answers(shown: scene.Scene, said: grammar.Said, file: Path) -> list[tuple[str, str, str]]:
-    """(question, what the prompt says, what was measured) for all that the prompt names."""
-    frames, sound = decode(file)
+def prompts(count: int, seed: int) -> list[tuple[scene.Scene, grammar.Said]]:
+    """Scenes and what is said of them, from one stream of chance: the first are the same, however many follow."""
+    rng, found = random.Random(seed), []
+    for _ in range(count):
+        shown = scene.sample(rng, "held_out")
+        found.append((shown, grammar.describe(shown, rng)))
+    return found
+
+
+def answers(
+    shown: scene.Scene, said: grammar.Said, frames: numpy.ndarray, sound: numpy.ndarray
+) -> list[tuple[str, str, str]]:
+    """(question, what the prompt says, what was measured) for all that the prompt names. frames, sound: as of decode()."""
     seen = measure_picture.measure(frames, len(shown.things))
     heard = measure_sound.listen(sound, RATE)
     found = []
@@ -153,7 +163,30 @@ def answers(shown: scene.Scene, said: grammar.Said, file: Path) -> list[tuple[st
     return found
 
 
-def report(right: collections.Counter, asked: collections.Counter) -> None:
+class Tally:
+    """Questions asked and answered rightly, by what they ask for; of a thing beside another, all under "two things"."""
+
+    def __init__(self):
+        self.right, self.asked = collections.Counter(), collections.Counter()
+
+    def add(self, shown: scene.Scene, found: list[tuple[str, str, str]]) -> str:
+        """Counts the answers of one clip. Returns what is wrong, for people."""
+        wrong = []
+        for question, wanted, measured in found:
+            of_thing = question in ("colour", "shape", "size", "motion", "direction", "place")
+            for key in ("all", "two things" if of_thing and len(shown.things) > 1 else question):
+                self.asked[key] += 1
+                self.right[key] += wanted == measured
+            if wanted != measured:
+                wrong.append(f"{question}: {wanted}, measured {measured}")
+        return f"  ✗ {'; '.join(wrong)}" if wrong else ""
+
+    def share(self) -> float:
+        return self.right["all"] / max(1, self.asked["all"])
+
+
+def report(tally: Tally) -> None:
+    right, asked = tally.right, tally.asked
     print(f"\n| what the prompt names | asked | right | share | chance | goal |\n|---|---:|---:|---:|---:|---:|")
     for name in [*CHANCE, "two things", "all"]:
         if asked[name]:
@@ -174,29 +207,18 @@ def main() -> None:
     parser.add_argument("--flag", action="append", default=[], help="another flag of `kinora generate`; may repeat")
     args = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that the server ends, too
-    rng = random.Random(args.seed)
-    right, asked = collections.Counter(), collections.Counter()
+    tally = Tally()
     with tempfile.TemporaryDirectory() as temporary, Server(args.build, args.model, Path(temporary)) as server:
         folder = args.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        for i in range(args.prompts):
-            shown = scene.sample(rng, "held_out")
-            said = grammar.describe(shown, rng)
+        for i, (shown, said) in enumerate(prompts(args.prompts, args.seed)):
             file = folder / f"{i:03d}.mp4"
             server.generate(said.prompt, args.seed * 100_000 + i, file, args.flag)
-            wrong = []
-            for question, wanted, measured in answers(shown, said, file):
-                of_thing = question in ("colour", "shape", "size", "motion", "direction", "place")
-                for key in ("all", "two things" if of_thing and len(shown.things) > 1 else question):
-                    asked[key] += 1
-                    right[key] += wanted == measured
-                if wanted != measured:
-                    wrong.append(f"{question}: {wanted}, measured {measured}")
-            print(f"{i:03d} {said.prompt}{'  ✗ ' + '; '.join(wrong) if wrong else ''}", flush=True)
-    report(right, asked)
-    share = right["all"] / max(1, asked["all"])
-    if share < args.threshold:
-        raise SystemExit(f"{share:.3f} of the answers are right, fewer than {args.threshold}")
+            wrong = tally.add(shown, answers(shown, said, *decode(file)))
+            print(f"{i:03d} {said.prompt}{wrong}", flush=True)
+    report(tally)
+    if tally.share() < args.threshold:
+        raise SystemExit(f"{tally.share():.3f} of the answers are right, fewer than {args.threshold}")
 
 
 if __name__ == "__main__":
