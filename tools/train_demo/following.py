@@ -13,7 +13,6 @@ from world import grammar, measure_picture, picture, scene
 
 PIECE = 8  # clips decoded at once
 
-
 Prompted = tuple[scene.Scene, str]
 
 

@@ -71,7 +71,7 @@ def sigmas(count: int, generator: torch.Generator) -> torch.Tensor:
     """Noise levels: for a third of the clips where a prompt decides what is where, for the rest where shapes get their edges.
 
     A clip's 4,096 latent numbers all tell of the few attributes of its scene, so noise hides those only above about 0.95.
-    The dev schedule's shift for released clips is near the larger one, 7.8.
+    The dev schedule's shift for released clips is near the largest, 7.8.
     """
     shift = torch.tensor(SHIFTS)[torch.arange(count) % len(SHIFTS)]
     u = torch.rand(count, generator=generator)
