@@ -83,7 +83,8 @@ absl::StatusOr<Transformer::Modality> Transformer::LoadModality(WeightLoader wei
   return m;
 }
 
-absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const WeightLoader& weights, const TransformerConfig& config) {
+absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const WeightLoader& weights,
+                                                               const TransformerConfig& config) {
   if (config.rope_layout != RopeLayout::kSplit) {
     return absl::UnimplementedError("transformer.rope_type: only \"split\" is supported");
   }

@@ -26,7 +26,8 @@ struct StepSigmas {
 class Transformer {
  public:
   // `weights` is at the transformer's root. Refuses a RoPE layout other than split, by name.
-  static absl::StatusOr<std::unique_ptr<Transformer>> Load(const WeightLoader& weights, const TransformerConfig& config);
+  static absl::StatusOr<std::unique_ptr<Transformer>> Load(const WeightLoader& weights,
+                                                           const TransformerConfig& config);
 
   const TransformerConfig& config() const { return config_; }
 

@@ -91,7 +91,8 @@ ModelDescription Describe(const ModelConfig& config, std::string_view kind) {
   d.defaults.num_frames = static_cast<int32_t>(own.num_frames);
   d.defaults.frame_rate = own.frame_rate;
   const int32_t family_steps = config.family == "ltx-2.0" ? 40 : 30;
-  d.defaults.num_inference_steps = own.num_inference_steps > 0 ? static_cast<int32_t>(own.num_inference_steps) : family_steps;
+  d.defaults.num_inference_steps =
+      own.num_inference_steps > 0 ? static_cast<int32_t>(own.num_inference_steps) : family_steps;
   d.defaults.video_guidance = Guidance(own.video, d.default_stg_blocks);
   d.defaults.audio_guidance = Guidance(own.audio, d.default_stg_blocks);
   return d;

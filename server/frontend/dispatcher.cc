@@ -163,18 +163,18 @@ void Dispatcher::Impl::ProcessEnded(const std::string& id, const std::string& in
 
 void Dispatcher::Impl::OnReady(WorkerGroup& group) {
   // Reported as ready once the model is stored: a request that comes then finds it.
-  store_.PutModel(group.ready().model(), OnLoop<absl::Status>([id = group.id(), incarnation = group.incarnation(),
-                                                               ready = group.ready()](Impl& self, const absl::Status& status) {
-                    Log(status.ok() ? Severity::kInfo : Severity::kError,
-                        status.ok() ? "group_ready" : "model_not_stored",
-                        {{"group", id},
-                         {"model", ready.model().id()},
-                         {"precision", ready.precision()},
-                         {"load_seconds", absl::StrCat(ready.load_seconds())},
-                         {"why", std::string(status.message())}});
-                    self.described_.insert(incarnation);
-                    self.CheckHealth();
-                  }));
+  store_.PutModel(
+      group.ready().model(), OnLoop<absl::Status>([id = group.id(), incarnation = group.incarnation(),
+                                                   ready = group.ready()](Impl& self, const absl::Status& status) {
+        Log(status.ok() ? Severity::kInfo : Severity::kError, status.ok() ? "group_ready" : "model_not_stored",
+            {{"group", id},
+             {"model", ready.model().id()},
+             {"precision", ready.precision()},
+             {"load_seconds", absl::StrCat(ready.load_seconds())},
+             {"why", std::string(status.message())}});
+        self.described_.insert(incarnation);
+        self.CheckHealth();
+      }));
   CheckHealth();
   Schedule();
 }

@@ -129,7 +129,8 @@ absl::Status ParseMessage(std::string_view bytes, Message& message) {
   const bool whole = CheckWire(in, message.GetDescriptor(), "", 0, violations);
   if (!violations.empty()) return InvalidFields(violations);
   if (whole && message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the request's bytes are not a message of type ", message.GetDescriptor()->name()));
+  return absl::InvalidArgumentError(
+      absl::StrCat("the request's bytes are not a message of type ", message.GetDescriptor()->name()));
 }
 
 std::vector<FieldViolation> CheckMessage(const Message& message) {

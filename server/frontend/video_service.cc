@@ -187,9 +187,8 @@ class VideoService : public v1::VideoGeneration::CallbackService {
     auto* reactor = call->DefaultReactor();
     context_.store.Delete(request.id(), [this, reactor, id = request.id()](const absl::Status& status) {
       if (!status.ok()) return reactor->Finish(ToGrpcStatus(status));
-      context_.housekeeper.Remove(id, [reactor](const absl::Status& removed) {
-        reactor->Finish(ToGrpcStatus(removed));
-      });
+      context_.housekeeper.Remove(id,
+                                  [reactor](const absl::Status& removed) { reactor->Finish(ToGrpcStatus(removed)); });
     });
     return reactor;
   }

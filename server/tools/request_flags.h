@@ -12,8 +12,9 @@ namespace kinora {
 
 absl::Span<const FlagSpec> RequestFlags();
 
-// The prompt may be the line's one operand. --request FILE is read first, the other flags override its fields. InvalidArgument names the flag, NotFound the file.
-// request_id is --request-id, or drawn: with a key of its own a request can be sent again after a broken connection.
+// The prompt may be the line's one operand. --request FILE is read first, the other flags override its fields.
+// InvalidArgument names the flag, NotFound the file. request_id is --request-id, or drawn: with a key of its own a
+// request can be sent again after a broken connection.
 absl::StatusOr<v1::CreateVideoRequest> RequestFromFlags(const CommandLine& line);
 
 }  // namespace kinora

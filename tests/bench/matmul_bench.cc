@@ -57,7 +57,8 @@ Pair Compare(const ProductShape& shape, DType precision, int repeats, CpuOps& op
   const double flops = 2.0 * static_cast<double>(rows) * static_cast<double>(in) * static_cast<double>(out);
   const int inner = static_cast<int>(std::clamp(2e9 / flops, 1.0, 1000.0));
   const auto per_run = [inner](const Times& t) { return Times{t.wall / inner, t.processor / inner}; };
-  // Threads spin for a while after their work, OpenMP's for milliseconds: whoever runs next must not share a core with them.
+  // Threads spin for a while after their work, OpenMP's for milliseconds: whoever runs next must not share a core with
+  // them.
   const auto settle = [] { absl::SleepFor(absl::Milliseconds(50)); };
   std::vector<Times> ours, theirs;
   for (int i = 0; i <= repeats; ++i) {

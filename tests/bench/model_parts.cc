@@ -13,7 +13,6 @@
 namespace kinora {
 namespace {
 
-
 // What every part has: ops, weights, memory.
 class Loaded : public ModelPart {
  public:

@@ -49,7 +49,8 @@ TEST(Schedule, EqualsTheReferenceForEveryTokenCountAndStepNumber) {
     const std::vector<float> sigmas = DevSigmas({}, std::stoi(name.substr(dot + 1)), tokens);
     const Tensor& expected = golden.Get(name);
     ASSERT_EQ(static_cast<int64_t>(sigmas.size()), expected.elements());
-    for (size_t i = 0; i < sigmas.size(); ++i) EXPECT_NEAR(sigmas[i], expected.data<float>()[i], 2.4e-7) << name << " " << i;
+    for (size_t i = 0; i < sigmas.size(); ++i)
+      EXPECT_NEAR(sigmas[i], expected.data<float>()[i], 2.4e-7) << name << " " << i;
     ++compared;
   }
   EXPECT_GE(compared, 3);
@@ -57,7 +58,8 @@ TEST(Schedule, EqualsTheReferenceForEveryTokenCountAndStepNumber) {
 
 TEST(Schedule, SigmasThatDoNotDescendToZeroAreRefusedByName) {
   EXPECT_TRUE(CheckSigmas({1.0, 0.5, 0.0}).ok());
-  for (const std::vector<double>& bad : {std::vector<double>{}, {1.0}, {1.0, 1.0, 0.0}, {1.0, 0.5}, {1.5, 0.0}, {1.0, NAN, 0.0}}) {
+  for (const std::vector<double>& bad :
+       {std::vector<double>{}, {1.0}, {1.0, 1.0, 0.0}, {1.0, 0.5}, {1.5, 0.0}, {1.0, NAN, 0.0}}) {
     const absl::Status status = CheckSigmas(bad);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_NE(status.message().find("sigmas"), absl::string_view::npos);
@@ -72,7 +74,8 @@ TEST(Guidance, FourTermsAndRescaleEqualTheReference) {
     const GuidanceScales scales{sets[i][0], sets[i][1], sets[i][2], sets[i][3]};
     const PassList passes = PassesFor(scales, {});
     const Tensor& cond = golden.Get("in.cond");
-    HostTensor x0(DType::kF32, {static_cast<int64_t>(passes.size()), cond.elements()}), out(DType::kF32, {1, cond.elements()});
+    HostTensor x0(DType::kF32, {static_cast<int64_t>(passes.size()), cond.elements()}),
+        out(DType::kF32, {1, cond.elements()});
     for (size_t p = 0; p < passes.size(); ++p) {
       const char* names[] = {"in.uncond", "in.cond", "in.stg", "in.modality"};
       const Tensor& from = golden.Get(names[static_cast<int>(passes[p])]);
@@ -108,7 +111,8 @@ TEST(Guidance, TheNumberOfThreadsChangesNoBitOfGuidanceOrOfAStep) {
     noise.Fill(absl::MakeSpan(z.f32(), z.tensor().elements()));
     sigmas.f32()[0] = 0.9f;
     sigmas.f32()[1] = 0.4f;
-    ops->CombineGuidance(x0.tensor(), {.weight = {-2, 4, -1}, .passes = 3, .cond = 1, .rescale = 0.7f}, guided.tensor());
+    ops->CombineGuidance(x0.tensor(), {.weight = {-2, 4, -1}, .passes = 3, .cond = 1, .rescale = 0.7f},
+                         guided.tensor());
     ops->EulerStep(guided.tensor(), sigmas.tensor(), z.tensor());
     std::vector<float>& result = results.emplace_back(guided.f32(), guided.f32() + kTokens * kChannels);
     result.insert(result.end(), z.f32(), z.f32() + kTokens * kChannels);

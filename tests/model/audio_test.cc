@@ -175,7 +175,9 @@ TEST(Vocoder, PaddingToAWholeHopChangesOnlyTheEnd) {
   ASSERT_EQ(padded.size(), 62u * 320);
   ASSERT_EQ(whole.size(), 63u * 320);
   const auto differs = std::mismatch(padded.begin(), padded.end(), whole.begin()).first - padded.begin();
-  EXPECT_GE(differs, 24 * 320);  // the last 38 rows: base and extension each reach 12 rows at their first stage, and on from there
+  EXPECT_GE(
+      differs,
+      24 * 320);  // the last 38 rows: base and extension each reach 12 rows at their first stage, and on from there
   for (const float sample : padded) ASSERT_LE(std::abs(sample), 1.0f);
 }
 

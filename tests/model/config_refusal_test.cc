@@ -168,11 +168,16 @@ TEST(GenerationSection, WhatAModelRecommendsReplacesTheReleasedDefaults) {
   json config = ReadConfigFile(k23);
   KINORA_ASSERT_OK_AND_ASSIGN(const ModelConfig silent, ParseConfig(config));
   EXPECT_EQ(silent.generation, GenerationConfig());
-  config["config"]["generation"] = {{"width", 128},           {"height", 96},
-                                    {"num_frames", 25},       {"frame_rate", 12.5},
-                                    {"negative_prompt", ""},  {"num_inference_steps", 20},
-                                    {"guidance_scale", 4.0},  {"stg_scale", 0.0},
-                                    {"modality_scale", 1.0},  {"guidance_rescale", 0.5},
+  config["config"]["generation"] = {{"width", 128},
+                                    {"height", 96},
+                                    {"num_frames", 25},
+                                    {"frame_rate", 12.5},
+                                    {"negative_prompt", ""},
+                                    {"num_inference_steps", 20},
+                                    {"guidance_scale", 4.0},
+                                    {"stg_scale", 0.0},
+                                    {"modality_scale", 1.0},
+                                    {"guidance_rescale", 0.5},
                                     {"audio_guidance_scale", 5.0}};
   KINORA_ASSERT_OK_AND_ASSIGN(const ModelConfig own, ParseConfig(config));
   const GenerationConfig expected{.width = 128,

@@ -118,7 +118,8 @@ TEST(Tokenizer, InvalidUtf8IsRefusedWithItsOffset) {
                                                                                      {"é\xe2\x82", "2"},
                                                                                      {"\xf4\x90\x80\x80", "0"},
                                                                                      {"x\x80", "1"}}) {
-    EXPECT_THAT(Tiny().Encode(text, kMaxPromptRows), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at byte " + offset)));
+    EXPECT_THAT(Tiny().Encode(text, kMaxPromptRows),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at byte " + offset)));
   }
 }
 

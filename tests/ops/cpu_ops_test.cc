@@ -43,7 +43,8 @@ TEST_P(CpuMatmul, EqualsTheDefinitionInBothPrecisions) {
   const auto [rows, in, out] = GetParam();
   auto ops = MakeOps();
   for (DType dtype : {DType::kF32, DType::kBF16}) {
-    const HostTensor matrix = Random(DType::kF32, {out, in}, 1, 1.0f / std::sqrt(in)), bias = Random(DType::kF32, {out}, 2);
+    const HostTensor matrix = Random(DType::kF32, {out, in}, 1, 1.0f / std::sqrt(in)),
+                     bias = Random(DType::kF32, {out}, 2);
     const HostTensor x = Random(dtype, {rows, in}, 3);
     HostTensor y(DType::kF32, {rows, out}), expected(DType::kF32, {rows, out});
     const Weight w = *ops->PrepareWeight(matrix.tensor(), &bias.tensor(), dtype);
@@ -87,8 +88,10 @@ TEST(CpuMatmul, AppliesActivationGateAndResidualInOnePass) {
   for (int i = 0; i < 9; ++i) row.tensor().data<int32_t>()[i] = i % 2;
   const Gate gate{{table.tensor(), base.tensor(), row.tensor()}, 2};
   const Weight w = *ops->PrepareWeight(matrix.tensor(), nullptr, DType::kF32);
-  HostTensor fused = Random(DType::kF32, {18, 40}, 5), steps = Random(DType::kF32, {18, 40}, 5), y(DType::kF32, {18, 40});
-  ops->Matmul(x.tensor(), w, {.activation = Activation::kGeluTanh, .accumulate = Accumulate::kGated, .gate = gate}, fused.tensor());
+  HostTensor fused = Random(DType::kF32, {18, 40}, 5), steps = Random(DType::kF32, {18, 40}, 5),
+             y(DType::kF32, {18, 40});
+  ops->Matmul(x.tensor(), w, {.activation = Activation::kGeluTanh, .accumulate = Accumulate::kGated, .gate = gate},
+              fused.tensor());
   ops->Matmul(x.tensor(), w, {}, y.tensor());
   ops->Activate(y.tensor(), Activation::kGeluTanh, y.tensor());
   ops->GatedAdd(y.tensor(), gate, steps.tensor());
@@ -103,7 +106,8 @@ struct AttentionCase {
   bool bias;
 };
 
-void ReferenceAttention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& o, int64_t d, Tensor out) {
+void ReferenceAttention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& o, int64_t d,
+                        Tensor out) {
   const int64_t nq = q.rows() / o.batch, nk = k.rows() / o.kv_batches;
   const int64_t end = o.key_length >= 0 ? o.key_length : nk;
   for (int b = 0; b < o.batch; ++b) {
@@ -184,8 +188,10 @@ TEST(CpuAttention, ARowsBitsDoNotDependOnTheOtherRowsOrOnThreads) {
 
 TEST(CpuAttention, ChunksOfKeysMergeToTheWhole) {
   auto ops = MakeOps();
-  const HostTensor q = Random(DType::kF32, {2 * 7, 32}, 1), k = Random(DType::kF32, {2 * 40, 32}, 2), v = Random(DType::kF32, {2 * 40, 32}, 3);
-  AttentionOptions o{.heads = 2, .kv_heads = 2, .scale = 0.5f, .batch = 2, .kv_batches = 2, .kv_batch = {0, 1}, .key_length = 33};
+  const HostTensor q = Random(DType::kF32, {2 * 7, 32}, 1), k = Random(DType::kF32, {2 * 40, 32}, 2),
+                   v = Random(DType::kF32, {2 * 40, 32}, 3);
+  AttentionOptions o{
+      .heads = 2, .kv_heads = 2, .scale = 0.5f, .batch = 2, .kv_batches = 2, .kv_batch = {0, 1}, .key_length = 33};
   HostTensor whole(DType::kF32, {14, 32}), merged(DType::kF32, {14, 32}), chunks(DType::kF32, {8, 14, 2, 18});
   ops->Attention(q.tensor(), k.tensor(), v.tensor(), o, whole.tensor());
   ops->AttentionChunks(q.tensor(), k.tensor(), v.tensor(), o, chunks.tensor());
@@ -215,7 +221,8 @@ HostTensor ReferenceLines(const Tensor& x, const Tensor& matrix, int64_t kernel,
 TEST(CpuConv, TapsThatShareTheirPixelsEqualTheDefinition) {
   auto ops = MakeOps(3);
   const int64_t out = 35;
-  for (const auto& [width, kernel, in] : {std::tuple<int64_t, int, int64_t>{6, 3, 11}, {13, 2, 700}, {29, 5, 40}, {64, 3, 64}}) {
+  for (const auto& [width, kernel, in] :
+       {std::tuple<int64_t, int, int64_t>{6, 3, 11}, {13, 2, 700}, {29, 5, 40}, {64, 3, 64}}) {
     for (DType dtype : {DType::kF32, DType::kBF16}) {
       const float scale = 1.0f / std::sqrt(static_cast<float>(kernel * in));
       const HostTensor x = Random(dtype, {1, 2, width, in}, 1), rounded = Random(dtype, {out, kernel, in}, 2, scale);
@@ -224,7 +231,8 @@ TEST(CpuConv, TapsThatShareTheirPixelsEqualTheDefinition) {
         matrix.f32()[i] = static_cast<float>(At(rounded.tensor(), i / in, i % in));
       }
       const Weight w = *ops->PrepareWeight(matrix.tensor(), nullptr, dtype);
-      const ConvAxis axis{.kernel = kernel, .before = kernel / 2, .after = (kernel - 1) / 2, .padding = Padding::kReflect};
+      const ConvAxis axis{
+          .kernel = kernel, .before = kernel / 2, .after = (kernel - 1) / 2, .padding = Padding::kReflect};
       ops->Conv(x.tensor(), w, {.width = axis}, y.tensor());
       const HostTensor expected = ReferenceLines(x.tensor(), matrix.tensor(), kernel, out);
       EXPECT_TRUE(Near(y.tensor(), expected.tensor(), 1e-6)) << DTypeName(dtype) << " width " << width;
@@ -241,7 +249,8 @@ TEST(CpuConv, EqualsTheDefinitionForEveryPadding) {
   for (Padding space : {Padding::kZeros, Padding::kReflect, Padding::kReplicate}) {
     for (int stride : {1, 2}) {
       const ConvAxis side{.kernel = 3, .stride = stride, .before = 1, .after = 1, .padding = space};
-      const ConvOptions options{.time = {.kernel = 3, .before = 2, .padding = Padding::kReplicate}, .height = side, .width = side};
+      const ConvOptions options{
+          .time = {.kernel = 3, .before = 2, .padding = Padding::kReplicate}, .height = side, .width = side};
       const int64_t oh = (height - 1) / stride + 1, ow = (width - 1) / stride + 1;
       HostTensor y(DType::kF32, {frames, oh, ow, out}), expected(DType::kF32, {frames, oh, ow, out});
       ops->Conv(x.tensor(), w, options, y.tensor());
@@ -258,10 +267,12 @@ TEST(CpuConv, EqualsTheDefinitionForEveryPadding) {
               double sum = bias.tensor().data<float>()[o];
               for (int t = 0; t < 27; ++t) {
                 const int64_t sf = source(f + t / 9 - 2, frames, Padding::kReplicate);
-                const int64_t sh = source(h * stride + t / 3 % 3 - 1, height, space), sw = source(u * stride + t % 3 - 1, width, space);
+                const int64_t sh = source(h * stride + t / 3 % 3 - 1, height, space),
+                              sw = source(u * stride + t % 3 - 1, width, space);
                 if (sh < 0 || sw < 0) continue;
                 for (int64_t c = 0; c < in; ++c)
-                  sum += At(x.tensor(), (sf * height + sh) * width + sw, c) * matrix.tensor().data<float>()[(o * 27 + t) * in + c];
+                  sum += At(x.tensor(), (sf * height + sh) * width + sw, c) *
+                         matrix.tensor().data<float>()[(o * 27 + t) * in + c];
               }
               expected.f32()[((f * oh + h) * ow + u) * out + o] = static_cast<float>(sum);
             }
@@ -273,7 +284,8 @@ TEST(CpuConv, EqualsTheDefinitionForEveryPadding) {
 TEST(CpuRows, FusedNormsEqualTheirDefinitions) {
   auto ops = MakeOps();
   for (DType dtype : {DType::kF32, DType::kBF16}) {
-    const HostTensor x = Random(dtype, {17, 70}, 1), table = Random(DType::kF32, {1, 4, 70}, 2), base = Random(DType::kF32, {4, 70}, 3);
+    const HostTensor x = Random(dtype, {17, 70}, 1), table = Random(DType::kF32, {1, 4, 70}, 2),
+                     base = Random(DType::kF32, {4, 70}, 3);
     const ScaleShift m{{table.tensor(), base.tensor(), Tensor()}, 3, 1};
     HostTensor fused(DType::kF32, {17, 70}), steps(DType::kF32, {17, 70});
     ops->ModulatedRmsNorm(x.tensor(), m, 1e-6f, fused.tensor());
@@ -289,12 +301,15 @@ TEST(CpuRows, NormRopeNormalizesEachGroupAndRotatesPairsOfAHead) {
   auto ops = MakeOps();
   const int64_t rows = 6, width = 48, d = 12;
   HostTensor x = Random(DType::kF32, {rows, width}, 1);
-  const HostTensor weight = Random(DType::kF32, {width}, 2), cos = Random(DType::kF32, {3, width / 2}, 3), sin = Random(DType::kF32, {3, width / 2}, 4);
+  const HostTensor weight = Random(DType::kF32, {width}, 2), cos = Random(DType::kF32, {3, width / 2}, 3),
+                   sin = Random(DType::kF32, {3, width / 2}, 4);
   HostTensor expected(DType::kF32, {rows, width});
   for (int64_t r = 0; r < rows; ++r) {
     double sum = 0;
     for (int64_t i = 0; i < width; ++i) sum += At(x.tensor(), r, i) * At(x.tensor(), r, i);
-    const auto normed = [&](int64_t i) { return At(x.tensor(), r, i) / std::sqrt(sum / width + 1e-6) * weight.tensor().data<float>()[i]; };
+    const auto normed = [&](int64_t i) {
+      return At(x.tensor(), r, i) / std::sqrt(sum / width + 1e-6) * weight.tensor().data<float>()[i];
+    };
     for (int64_t h = 0; h < width / d; ++h)
       for (int64_t j = 0; j < d / 2; ++j) {
         const double c = At(cos.tensor(), r % 3, h * d / 2 + j), s = At(sin.tensor(), r % 3, h * d / 2 + j);
@@ -303,7 +318,9 @@ TEST(CpuRows, NormRopeNormalizesEachGroupAndRotatesPairsOfAHead) {
         expected.f32()[r * width + h * d + d / 2 + j] = static_cast<float>(b * c + a * s);
       }
   }
-  ops->NormRope(x.tensor(), {.weight = weight.tensor(), .group = width, .head_width = d, .rope = {cos.tensor(), sin.tensor()}}, nullptr);
+  ops->NormRope(x.tensor(),
+                {.weight = weight.tensor(), .group = width, .head_width = d, .rope = {cos.tensor(), sin.tensor()}},
+                nullptr);
   EXPECT_TRUE(Near(x.tensor(), expected.tensor(), 1e-6));
 }
 

@@ -20,7 +20,8 @@ TEST(NormalizeRange, CentresAndDividesByTheRangeOfAllElements) {
 TEST(NormalizeRange, ReadsAndWritesBfloat16AndStridedViews) {
   const auto ops = CpuOps::Create(1).value();
   std::vector<bf16> x(8);
-  for (int i = 0; i < 8; ++i) x[i] = bf16(static_cast<float>(i % 4 == 3 ? 1000 : i));  // the last column is outside the view
+  for (int i = 0; i < 8; ++i)
+    x[i] = bf16(static_cast<float>(i % 4 == 3 ? 1000 : i));  // the last column is outside the view
   std::vector<bf16> out(8, bf16(99.0f));
   ops->NormalizeRange(Tensor(DType::kBF16, {2, 4}, x.data()).Columns(0, 3), 6.0f, 0.0f,
                       Tensor(DType::kBF16, {2, 4}, out.data()).Columns(0, 3));

@@ -47,7 +47,8 @@ class ClipRecorder : public ClipSink {
   absl::Status Intermediate(std::string_view name, const Tensor& value) override {
     Floats& kept = values_[std::string(name)];
     for (int64_t i = 0; i < value.elements(); ++i) {
-      kept.push_back(value.dtype() == DType::kI64 ? static_cast<float>(value.data<int64_t>()[i]) : value.data<float>()[i]);
+      kept.push_back(value.dtype() == DType::kI64 ? static_cast<float>(value.data<int64_t>()[i])
+                                                  : value.data<float>()[i]);
     }
     return absl::OkStatus();
   }
@@ -134,7 +135,8 @@ testing::AssertionResult NearFloats(const Floats& actual, const Tensor& expected
 }
 
 class WholeRender : public testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Pipeline, WholeRender, testing::Values("pipeline_one_stage", "pipeline_distilled", "pipeline_2_0"));
+INSTANTIATE_TEST_SUITE_P(Pipeline, WholeRender,
+                         testing::Values("pipeline_one_stage", "pipeline_distilled", "pipeline_2_0"));
 
 TEST_P(WholeRender, EqualsTheReferenceAtSixtyDecibelsInFloat32) {
   Golden golden(GetParam());
@@ -224,16 +226,18 @@ TEST(Pipeline, ProgressNeverFallsAndNamesEveryStageInOrder) {
   double fraction = 0;
   int steps = 0;
   ClipRecorder clip(false);
-  ASSERT_TRUE(pipeline->Generate(request, clip, [&](const Progress& p) {
-                        if (stages.empty() || stages.back() != p.stage) stages.push_back(p.stage);
-                        EXPECT_GE(p.fraction, fraction);
-                        EXPECT_LE(p.fraction, 1.0);
-                        fraction = p.fraction;
-                        if (p.stage == "denoise" && p.step > 0) {
-                          EXPECT_EQ(p.step, ++steps);
-                        }
-                        return absl::OkStatus();
-                      })
+  ASSERT_TRUE(pipeline
+                  ->Generate(request, clip,
+                             [&](const Progress& p) {
+                               if (stages.empty() || stages.back() != p.stage) stages.push_back(p.stage);
+                               EXPECT_GE(p.fraction, fraction);
+                               EXPECT_LE(p.fraction, 1.0);
+                               fraction = p.fraction;
+                               if (p.stage == "denoise" && p.step > 0) {
+                                 EXPECT_EQ(p.step, ++steps);
+                               }
+                               return absl::OkStatus();
+                             })
                   .ok());
   EXPECT_THAT(stages, testing::ElementsAre("encode", "denoise", "decode_video", "decode_audio"));
   EXPECT_EQ(steps, 5);

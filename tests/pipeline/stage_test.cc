@@ -8,8 +8,8 @@
 #include <cstring>
 
 #include "engine/base/status_macros.h"
-#include "engine/ops/cpu_ops.h"
 #include "engine/model/config_reader.h"
+#include "engine/ops/cpu_ops.h"
 #include "tests/testing/allocations.h"
 #include "tests/testing/golden.h"
 #include "tests/testing/ranks.h"
@@ -84,7 +84,9 @@ class TransformerGolden {
     const CollectiveCounts tokens_before = mesh.tokens().counts(), tensor_before = mesh.tensor().counts();
     if (c.capture) {
       // Captured and run once for another noise level and other latents, then replayed for these.
-      KINORA_ASSIGN_OR_RETURN(auto graph, ops->stream().Capture([&] { stage.Forward(exec, c.updates, z_video, z_audio, v_video, v_audio); }));
+      KINORA_ASSIGN_OR_RETURN(auto graph, ops->stream().Capture([&] {
+        stage.Forward(exec, c.updates, z_video, z_audio, v_video, v_audio);
+      }));
       ops->Scale(z_video, 0.5f, z_video);
       ops->Scale(z_audio, -2.0f, z_audio);
       stage.SetStep(exec, 0);
@@ -182,7 +184,8 @@ TEST_P(BothGenerations, VelocityEqualsTheReferenceWithUniformTimesteps) {
   Golden golden(Name());
   const TransformerGolden t(golden);
   for (DType dtype : {DType::kF32, DType::kBF16}) {
-    const Velocity v = t.Single({.golden = golden, .passes = {Pass::kUncond, Pass::kCond}, .uncond_rows = {0, 1}, .dtype = dtype});
+    const Velocity v =
+        t.Single({.golden = golden, .passes = {Pass::kUncond, Pass::kCond}, .uncond_rows = {0, 1}, .dtype = dtype});
     EXPECT_TRUE(NearFloats(v.video, golden.Get("out.video"), Tolerance(TestBackend::kCpu, dtype))) << DTypeName(dtype);
     EXPECT_TRUE(NearFloats(v.audio, golden.Get("out.audio"), Tolerance(TestBackend::kCpu, dtype))) << DTypeName(dtype);
   }
@@ -215,10 +218,16 @@ TEST_P(BothGenerations, AReplayedStepAllocatesNothing) {
   Golden weights(Name()), golden(Name("_guidance"));
   const TransformerGolden t(weights);
   for (DType dtype : {DType::kF32, DType::kBF16}) {
-    const Case c{.golden = golden, .passes = kAllPasses, .uncond_rows = {0, 1}, .video_stg = {1}, .dtype = dtype, .capture = true};
+    const Case c{.golden = golden,
+                 .passes = kAllPasses,
+                 .uncond_rows = {0, 1},
+                 .video_stg = {1},
+                 .dtype = dtype,
+                 .capture = true};
     EXPECT_EQ(t.Single(c).allocations, 0);
     for (const MeshShape& shape : {MeshShape{.tokens = 2}, {.guidance = 2}, {.tensor = 2}}) {
-      for (const Velocity& v : RunRanks<Velocity>(shape, [&](const Mesh& mesh) { return t.Run(mesh, c); })) EXPECT_EQ(v.allocations, 0);
+      for (const Velocity& v : RunRanks<Velocity>(shape, [&](const Mesh& mesh) { return t.Run(mesh, c); }))
+        EXPECT_EQ(v.allocations, 0);
     }
   }
 }
@@ -248,9 +257,15 @@ TEST_P(BothGenerations, TokenAndGuidanceRanksEqualOneRankBitForBit) {
   Golden weights(Name()), golden(Name("_guidance"));
   const TransformerGolden t(weights);
   for (DType dtype : {DType::kF32, DType::kBF16}) {
-    const Case c{.golden = golden, .passes = kAllPasses, .uncond_rows = {0, 1}, .video_stg = {1}, .audio_stg = {1}, .dtype = dtype};
+    const Case c{.golden = golden,
+                 .passes = kAllPasses,
+                 .uncond_rows = {0, 1},
+                 .video_stg = {1},
+                 .audio_stg = {1},
+                 .dtype = dtype};
     const Velocity one = t.Single(c);
-    for (const MeshShape& shape : {MeshShape{.tokens = 2}, {.tokens = 4}, {.guidance = 2}, {.guidance = 4}, {.guidance = 2, .tokens = 2}}) {
+    for (const MeshShape& shape :
+         {MeshShape{.tokens = 2}, {.tokens = 4}, {.guidance = 2}, {.guidance = 4}, {.guidance = 2, .tokens = 2}}) {
       for (const Velocity& v : RunRanks<Velocity>(shape, [&](const Mesh& mesh) { return t.Run(mesh, c); })) {
         EXPECT_TRUE(v == one) << shape.ToString() << " " << DTypeName(dtype);
       }
@@ -261,10 +276,13 @@ TEST_P(BothGenerations, TokenAndGuidanceRanksEqualOneRankBitForBit) {
 TEST(Transformer, ThreePassesOnTwoGuidanceRanksEqualOneRankBitForBit) {
   Golden weights("transformer_2_3"), golden("transformer_2_3_guidance");
   const TransformerGolden t(weights);
-  for (const PassList& passes : {PassList{Pass::kUncond, Pass::kCond, Pass::kPerturbed}, {Pass::kUncond, Pass::kCond, Pass::kIsolated}, {Pass::kCond}}) {
+  for (const PassList& passes : {PassList{Pass::kUncond, Pass::kCond, Pass::kPerturbed},
+                                 {Pass::kUncond, Pass::kCond, Pass::kIsolated},
+                                 {Pass::kCond}}) {
     const Case c{.golden = golden, .passes = passes, .uncond_rows = {0, 1}, .video_stg = {1}, .audio_stg = {0}};
     const Velocity one = t.Single(c);
-    for (const Velocity& v : RunRanks<Velocity>({.guidance = 2}, [&](const Mesh& mesh) { return t.Run(mesh, c); })) EXPECT_TRUE(v == one);
+    for (const Velocity& v : RunRanks<Velocity>({.guidance = 2}, [&](const Mesh& mesh) { return t.Run(mesh, c); }))
+      EXPECT_TRUE(v == one);
   }
 }
 
@@ -312,7 +330,8 @@ TEST(Transformer, AStepCapturedForOtherNoiseAndLatentsEqualsAnEagerOneBitForBit)
   EXPECT_TRUE(captured == t.Single(c));
   c.dtype = DType::kF32;
   c.capture = true;
-  for (const Velocity& v : RunRanks<Velocity>({.tokens = 2}, [&](const Mesh& mesh) { return t.Run(mesh, c); })) EXPECT_TRUE(v == eager);
+  for (const Velocity& v : RunRanks<Velocity>({.tokens = 2}, [&](const Mesh& mesh) { return t.Run(mesh, c); }))
+    EXPECT_TRUE(v == eager);
 }
 
 }  // namespace

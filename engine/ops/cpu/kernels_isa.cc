@@ -23,10 +23,10 @@ inline float Apply(float x, F f) {
 }
 
 // clang-format off: each uses what stands before it
-#include "engine/ops/cpu/kernels_matmul.inc"
-#include "engine/ops/cpu/kernels_rows.inc"
 #include "engine/ops/cpu/kernels_attention.inc"
 #include "engine/ops/cpu/kernels_audio.inc"
+#include "engine/ops/cpu/kernels_matmul.inc"
+#include "engine/ops/cpu/kernels_rows.inc"
 // clang-format on
 
 }  // namespace
