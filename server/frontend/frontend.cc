@@ -18,12 +18,12 @@
 #include "server/common/http_pages.h"
 #include "server/common/metrics.h"
 #include "server/common/status_details.h"
-#include "server/frontend/dispatcher.h"
-#include "server/frontend/frontend_server.h"
-#include "server/frontend/join_service.h"
-#include "server/frontend/sqlite_job_store.h"
-#include "server/frontend/state_directory.h"
-#include "server/frontend/supervisor.h"
+#include "server/frontend/api/frontend_server.h"
+#include "server/frontend/groups/dispatcher.h"
+#include "server/frontend/groups/join_service.h"
+#include "server/frontend/groups/supervisor.h"
+#include "server/frontend/jobs/sqlite_job_store.h"
+#include "server/frontend/jobs/state_directory.h"
 
 namespace kinora {
 namespace {

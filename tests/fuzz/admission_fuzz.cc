@@ -11,9 +11,9 @@
 #include "absl/strings/string_view.h"
 #include "engine/base/check.h"
 #include "server/common/request_conversion.h"
-#include "server/frontend/job_record.h"
-#include "server/frontend/message_check.h"
-#include "server/frontend/request_validation.h"
+#include "server/frontend/api/message_check.h"
+#include "server/frontend/api/request_validation.h"
+#include "server/frontend/jobs/job_record.h"
 
 namespace kinora {
 namespace {

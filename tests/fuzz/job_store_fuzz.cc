@@ -20,10 +20,10 @@
 
 #include "engine/base/check.h"
 #include "engine/base/logging.h"
-#include "server/frontend/job_record.h"
-#include "server/frontend/job_tables.h"
-#include "server/frontend/sqlite.h"
-#include "server/frontend/sqlite_job_store.h"
+#include "server/frontend/jobs/job_record.h"
+#include "server/frontend/jobs/job_tables.h"
+#include "server/frontend/jobs/sqlite.h"
+#include "server/frontend/jobs/sqlite_job_store.h"
 #include "tests/testing/fake_clock.h"
 
 namespace kinora {

@@ -69,6 +69,9 @@ const std::map<std::string, std::vector<std::string>>& Allowed() {
       {"engine/media", {"engine/base/", "engine/tensor/", "engine/pipeline/clip_sink.h"}},
       {"server/common", {"engine/base/", "engine/pipeline/request.h", "kinora/v1/"}},
       {"server/frontend", {"engine/base/", "server/common/", "kinora/v1/"}},
+      {"server/frontend/jobs", {"engine/base/", "server/common/", "kinora/v1/"}},
+      {"server/frontend/groups", {"engine/base/", "server/common/", "server/frontend/jobs/", "kinora/v1/"}},
+      {"server/frontend/api", {"engine/base/", "server/common/", "server/frontend/jobs/", "kinora/v1/"}},
       {"server/worker", {"engine/", "server/common/", "kinora/v1/"}},
       // kinora-render is the worker's work without a server, so tools share the worker's headers.
       {"server/tools", {"engine/", "server/common/", "server/worker/", "kinora/v1/"}},
@@ -119,7 +122,7 @@ TEST(IncludeRules, ForeignLibrariesStayWhereTheyBelong) {
       {std::regex("^grpc|\\.grpc\\.pb\\.h$"), {"server/", "tests/"}},
       {std::regex("^google/|\\.pb\\.h$"), {"server/", "tests/"}},
       {std::regex("^(dnnl|oneapi)"), {"tests/bench/"}},
-      {std::regex("^sqlite3"), {"server/frontend/", "tests/"}},
+      {std::regex("^sqlite3"), {"server/frontend/jobs/", "tests/"}},
       {std::regex("^(prometheus|civetweb)"), {"server/", "tests/"}},
       {std::regex("^absl/"), {"engine/", "server/", "tests/"}},
       {std::regex("^(gtest|gmock)/"), {"tests/"}},

@@ -8,7 +8,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "engine/base/check.h"
-#include "server/frontend/worker_group.h"
+#include "server/frontend/groups/worker_group.h"
 
 namespace kinora {
 

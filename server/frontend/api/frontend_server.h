@@ -1,0 +1,35 @@
+// The gRPC servers of the frontend: the public API (with health and reflection) and Admin on an address of its own.
+#ifndef KINORA_SERVER_FRONTEND_API_FRONTEND_SERVER_H_
+#define KINORA_SERVER_FRONTEND_API_FRONTEND_SERVER_H_
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "kinora/v1/config.pb.h"
+#include "server/frontend/api/video_service.h"
+
+namespace kinora {
+
+class FrontendServer {
+ public:
+  // Listens and serves. Unavailable: an address cannot be listened on; InvalidArgument: its form, or a file of `tls`.
+  static absl::StatusOr<std::unique_ptr<FrontendServer>> Start(const v1::FrontendConfig& config,
+                                                               ServiceContext& context, GroupControl control,
+                                                               TokenSet admin_tokens);
+  virtual ~FrontendServer() = default;  // Shutdown(zero) if it was not called
+
+  // grpc.health.v1: "" (accepting) and "kinora.v1.VideoGeneration" (a group is ready), "kinora.group.<id>".
+  virtual void SetAccepting(bool accepting) = 0;
+  virtual void SetReady(bool ready, const std::map<std::string, bool>& groups) = 0;
+
+  // No new calls; open ones, watches among them, are cut after `grace`. Blocks until all have ended.
+  virtual void Shutdown(absl::Duration grace) = 0;
+  virtual int port() const = 0;  // of the public API; 0 on a Unix socket
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_FRONTEND_API_FRONTEND_SERVER_H_

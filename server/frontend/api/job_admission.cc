@@ -1,0 +1,97 @@
+#include "server/frontend/api/job_admission.h"
+
+#include <utility>
+
+#include "engine/base/logging.h"
+#include "server/common/status_details.h"
+#include "server/common/timestamps.h"
+#include "server/frontend/jobs/random_id.h"
+
+namespace kinora {
+namespace {
+
+QueuedJob ToQueuedJob(const v1::Video& video, const v1::Scheduling& scheduling) {
+  QueuedJob job{.id = video.id(), .model = video.model(), .priority = scheduling.priority()};
+  job.create_time = FromProto(video.create_time());
+  job.queued_time = job.create_time;
+  if (scheduling.has_deadline()) job.deadline = job.create_time + FromProto(scheduling.deadline());
+  return job;
+}
+
+void Refuse(ServiceContext& context, const std::string& model, const v1::CreateVideoRequest& request,
+            const absl::Status& status) {
+  context.metrics.CountRefused(model, request, status);
+  Log(Severity::kInfo, "request_refused",
+      {{"code", absl::StatusCodeToString(status.code())}, {"reason", ErrorReason(status)}});
+}
+
+void Store(ServiceContext& context, Validated validated, Done<Created> done) {
+  const v1::CreateVideoRequest request = std::move(validated.request);
+  context.store.Create(request, validated.effective,
+                       [&context, request, done = std::move(done)](absl::StatusOr<Created> created) mutable {
+                         if (!created.ok()) {
+                           context.queue.Unreserve();
+                           Refuse(context, request.model(), request, created.status());
+                         } else if (created->replayed) {
+                           context.queue.Unreserve();
+                         } else {
+                           Log(Severity::kInfo, "job_created",
+                               {{"job", created->video.id()},
+                                {"model", request.model()},
+                                {"recipe", v1::Generation::Recipe_Name(created->video.effective().recipe())}});
+                           context.queue.Push(ToQueuedJob(created->video, request.scheduling()));
+                         }
+                         done(std::move(created));
+                       });
+}
+
+}  // namespace
+
+void Validate(ServiceContext& context, const v1::CreateVideoRequest& request, Done<Validated> done) {
+  context.store.Models(
+      [&context, request = request, done = std::move(done)](absl::StatusOr<std::vector<v1::ModelInfo>> models) mutable {
+        if (!models.ok()) return done(models.status());
+        const absl::StatusOr<v1::ModelInfo> model = ChooseModel(*models, request.model());
+        if (!model.ok()) return done(model.status());
+        absl::StatusOr<v1::Generation> effective = ValidateRequest(request, *model, context.limits, &RandomSeed);
+        if (!effective.ok()) return done(effective.status());
+        request.set_model(model->id());
+        done(Validated{.request = std::move(request), .effective = *std::move(effective)});
+      });
+}
+
+void Admit(ServiceContext& context, const v1::CreateVideoRequest& request, bool tied, Done<Created> done) {
+  Validate(context, request,
+           [&context, request, tied, done = std::move(done)](absl::StatusOr<Validated> validated) mutable {
+             if (!validated.ok()) {
+               Refuse(context, "", request, validated.status());
+               return done(validated.status());
+             }
+             absl::Status status = context.check_disk();
+             if (status.ok()) status = context.queue.Reserve();
+             if (!status.ok()) {
+               Refuse(context, validated->request.model(), request, status);
+               return done(std::move(status));
+             }
+             validated->request.set_detach(!tied || request.detach());
+             Store(context, *std::move(validated), std::move(done));
+           });
+}
+
+void AddLiveFields(const ServiceContext& context, v1::Video& video) {
+  if (video.state() == v1::Video::QUEUED) video.set_queue_position(context.queue.Position(video.id()));
+  context.hub.AddLatestStep(video);
+}
+
+void CancelJob(JobStore& store, JobQueue& queue, const std::function<void(const JobId&)>& cancel_run, const JobId& id,
+               Done<v1::Video> done) {
+  store.Cancel(id, [&queue, cancel_run, id, done = std::move(done)](absl::StatusOr<v1::Video> video) mutable {
+    if (video.ok()) {
+      queue.Remove(id);
+      cancel_run(id);
+    }
+    done(std::move(video));
+  });
+}
+
+}  // namespace kinora

@@ -1,0 +1,47 @@
+#include "server/frontend/api/token_file.h"
+
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "server/common/file_descriptor.h"
+#include "server/common/sha256.h"
+
+namespace kinora {
+
+absl::StatusOr<TokenSet> TokenSet::Load(const std::string& path) {
+  constexpr size_t kShortest = 16;
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) return FileError(path, "read tokens");
+  if ((info.st_mode & 0007) != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, ": everybody on this machine can read the tokens; chmod o= it"));
+  }
+  std::ifstream file(path);
+  TokenSet tokens;
+  for (std::string line; std::getline(file, line);) {
+    const absl::string_view token = absl::StripAsciiWhitespace(line);
+    if (token.empty() || token[0] == '#') continue;
+    if (token.size() < kShortest) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": a token has fewer than ", kShortest, " characters"));
+    }
+    tokens.digests_.insert(Sha256Hex(std::string_view(token.data(), token.size())));
+  }
+  if (tokens.digests_.empty()) return absl::InvalidArgumentError(absl::StrCat(path, ": no token in it"));
+  return tokens;
+}
+
+absl::Status TokenSet::Check(std::string_view authorization) const {
+  if (digests_.empty()) return absl::OkStatus();
+  absl::string_view token(authorization.data(), authorization.size());
+  if (!absl::ConsumePrefix(&token, "Bearer ")) {
+    return absl::UnauthenticatedError("authorization: send \"Bearer TOKEN\" in the metadata");
+  }
+  if (digests_.contains(Sha256Hex(std::string_view(token.data(), token.size())))) return absl::OkStatus();
+  return absl::UnauthenticatedError("authorization: the token is not valid");
+}
+
+}  // namespace kinora

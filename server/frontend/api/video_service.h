@@ -1,0 +1,29 @@
+// The public API: each method validates, converts, delegates; none blocks a gRPC thread.
+#ifndef KINORA_SERVER_FRONTEND_API_VIDEO_SERVICE_H_
+#define KINORA_SERVER_FRONTEND_API_VIDEO_SERVICE_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/frontend/api/service_context.h"
+
+namespace grpc {
+class Service;
+}
+
+namespace kinora {
+
+struct GroupControl {  // of the dispatcher
+  std::function<void(Done<std::vector<v1::WorkerGroup>>)> list;
+  std::function<void(const std::string&id, Done<v1::WorkerGroup>)> drain, restart;
+};
+
+std::unique_ptr<grpc::Service> MakeVideoService(ServiceContext& context);
+std::unique_ptr<grpc::Service> MakeModelsService(ServiceContext& context);
+std::unique_ptr<grpc::Service> MakeAdminService(GroupControl control, TokenSet tokens);
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_FRONTEND_API_VIDEO_SERVICE_H_

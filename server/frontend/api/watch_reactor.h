@@ -1,0 +1,61 @@
+// One open event stream. Order: a snapshot; stored events after the sequence asked for; from then on stored events as
+// they come, and the latest step in between; after the terminal event the stream ends with OK.
+#ifndef KINORA_SERVER_FRONTEND_API_WATCH_REACTOR_H_
+#define KINORA_SERVER_FRONTEND_API_WATCH_REACTOR_H_
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <deque>
+#include <functional>
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "server/frontend/api/service_context.h"
+
+namespace kinora {
+
+class WatchReactor : public grpc::ServerWriteReactor<v1::VideoEvent>,
+                     public std::enable_shared_from_this<WatchReactor> {
+ public:
+  // `on_left`: the stream of this video ended before the job did.
+  using LeftListener = std::function<void(const JobId& id)>;
+  // Lives until its stream is done and nobody holds it.
+  static std::shared_ptr<WatchReactor> Make(ServiceContext& context, LeftListener on_left = nullptr);
+
+  void Watch(const JobId& id, int64_t after_sequence);          // once
+  void Fail(const absl::Status& status);                        // instead of Watch
+  void AddReplayedMetadata(grpc::CallbackServerContext& call);  // before Watch
+
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+
+ private:
+  WatchReactor(ServiceContext& context, LeftListener on_left);
+  void OnHistory(absl::StatusOr<JobHistory> history, int64_t after_sequence);
+  void Pump() ABSL_LOCKS_EXCLUDED(mu_);
+  bool NextEvent(v1::VideoEvent& event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void FinishOnce(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  ServiceContext& context_;
+  const LeftListener on_left_;
+  std::shared_ptr<WatchReactor> self_;  // until OnDone
+
+  absl::Mutex mu_;
+  JobId id_ ABSL_GUARDED_BY(mu_);
+  std::shared_ptr<Subscription> subscription_ ABSL_GUARDED_BY(mu_);
+  std::deque<v1::VideoEvent> history_ ABSL_GUARDED_BY(mu_);  // snapshot and stored events, before the mailbox's
+  v1::VideoEvent writing_event_;                             // must not change while `writing_`
+  bool ready_ ABSL_GUARDED_BY(mu_) = false;                  // the history is here
+  bool writing_ ABSL_GUARDED_BY(mu_) = false;
+  bool finished_ ABSL_GUARDED_BY(mu_) = false;
+  bool done_ ABSL_GUARDED_BY(mu_) = false;      // OnDone has run
+  bool terminal_ ABSL_GUARDED_BY(mu_) = false;  // the last event was taken
+  int64_t last_sequence_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_FRONTEND_API_WATCH_REACTOR_H_

@@ -1,0 +1,334 @@
+#include "server/frontend/groups/dispatcher.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/logging.h"
+#include "server/common/metrics.h"
+#include "server/common/status_details.h"
+#include "server/common/timestamps.h"
+#include "server/frontend/groups/dispatcher_impl.h"
+
+namespace kinora {
+namespace {
+
+constexpr absl::Duration kEstimateTimeout = absl::Seconds(20);
+constexpr absl::Duration kLeaveGrace = absl::Seconds(2);
+
+absl::Status NoSuchGroup(const std::string& id) {
+  return absl::NotFoundError(absl::StrCat("id: no worker group \"", id, "\" is here"));
+}
+
+}  // namespace
+
+Dispatcher::Dispatcher(JobStore& store, JobQueue& queue, EventHub& hub, Clock& clock, FrontendMetrics* metrics,
+                       DispatcherOptions options)
+    : impl_(std::make_shared<Impl>(store, queue, hub, clock, metrics, std::move(options))) {
+  queue.SetPushListener([weak = std::weak_ptr<Impl>(impl_)] {
+    if (const auto impl = weak.lock()) impl->Post([](Impl& self) { self.Schedule(); });
+  });
+}
+
+Dispatcher::~Dispatcher() { impl_->Stop(); }
+
+void Dispatcher::Recover(const UnfinishedJob& job, Finished done) {
+  impl_->Post([job, done = std::move(done)](Impl& self) mutable { self.Recover(job, std::move(done)); });
+}
+
+void Dispatcher::CancelRun(const JobId& id) {
+  impl_->Post([id](Impl& self) { self.CancelRun(id); });
+}
+
+void Dispatcher::Estimate(const std::string& model, const v1::Generation& effective, Done<v1::Estimate> done) {
+  impl_->Post([model, effective, done = std::move(done)](Impl& self) mutable {
+    self.StartEstimate(model, effective, std::move(done));
+  });
+}
+
+void Dispatcher::ListGroups(Done<std::vector<v1::WorkerGroup>> done) {
+  impl_->Post([done = std::move(done)](Impl& self) mutable { done(self.ListGroups()); });
+}
+
+void Dispatcher::DrainGroup(const std::string& id, Done<v1::WorkerGroup> done) {
+  impl_->Post([id, done = std::move(done)](Impl& self) mutable { done(self.DrainGroup(id)); });
+}
+
+void Dispatcher::RestartGroup(const std::string& id, Done<v1::WorkerGroup> done) {
+  impl_->Post([id, done = std::move(done)](Impl& self) mutable { done(self.RestartGroup(id)); });
+}
+
+void Dispatcher::Drain(absl::Duration grace) {
+  impl_->Post([](Impl& self) { self.BeginDrain(); });
+  if (!impl_->AwaitNoRuns(grace)) {
+    impl_->Post([](Impl& self) { self.ReleaseRuns(); });
+    impl_->AwaitNoRuns(absl::Seconds(5));  // of the store; what it does not take in time is requeued at the next start
+  }
+  impl_->Post([](Impl& self) { self.ShutDownWorkers(absl::ZeroDuration()); });
+}
+
+void Dispatcher::SetHealthListener(HealthListener listener) {
+  impl_->Post([listener = std::move(listener)](Impl& self) mutable {
+    self.health_listener_ = std::move(listener);
+    self.ReportHealth();
+  });
+}
+
+void Dispatcher::SetLossListener(LossListener listener) {
+  impl_->Post([listener = std::move(listener)](Impl& self) mutable { self.loss_listener_ = std::move(listener); });
+}
+
+void Dispatcher::Join(const v1::Hello& hello, std::shared_ptr<RankLink> link) {
+  impl_->Post([hello, link = std::move(link)](Impl& self) { self.Join(hello, link); });
+}
+
+void Dispatcher::Receive(std::shared_ptr<RankLink> link, v1::WorkerMessage message) {
+  impl_->Post([link = std::move(link), message = std::move(message)](Impl& self) {
+    if (WorkerGroup* group = self.GroupOf(*link)) group->Receive(*link, message, self.now());
+  });
+}
+
+void Dispatcher::Disconnect(std::shared_ptr<RankLink> link, absl::Status why) {
+  impl_->Post([link = std::move(link), why = std::move(why)](Impl& self) {
+    if (WorkerGroup* group = self.GroupOf(*link)) group->Disconnect(*link, why);
+  });
+}
+
+void Dispatcher::ProcessEnded(const std::string& group, const std::string& incarnation, const std::string& why) {
+  impl_->Post([group, incarnation, why](Impl& self) { self.ProcessEnded(group, incarnation, why); });
+}
+
+Dispatcher::Impl::Impl(JobStore& store, JobQueue& queue, EventHub& hub, Clock& clock, FrontendMetrics* metrics,
+                       DispatcherOptions options)
+    : store_(store),
+      queue_(queue),
+      hub_(hub),
+      clock_(clock),
+      metrics_(metrics),
+      options_(std::move(options)),
+      loop_(clock) {}
+
+void Dispatcher::Impl::Join(const v1::Hello& hello, const std::shared_ptr<RankLink>& link) {
+  std::unique_ptr<WorkerGroup>& group = groups_[hello.group()];
+  absl::Status status;
+  if (draining_) {
+    status = absl::UnavailableError("the frontend is stopping");
+  } else if (group != nullptr && group->incarnation() != hello.incarnation()) {
+    status = absl::FailedPreconditionError(absl::StrCat("group ", hello.group(), " is here already"));
+  } else {
+    if (group == nullptr) {
+      group = std::make_unique<WorkerGroup>(hello.group(), hello.incarnation(), std::max(1, hello.world_size()),
+                                            options_.limits, *this);
+    }
+    status = group->AddRank(hello, link, now());
+  }
+  Log(status.ok() ? Severity::kInfo : Severity::kWarning, status.ok() ? "worker_joined" : "worker_refused",
+      {{"group", hello.group()},
+       {"incarnation", hello.incarnation()},
+       {"rank", absl::StrCat(hello.rank())},
+       {"pid", absl::StrCat(hello.pid())},
+       {"device", hello.device()},
+       {"why", std::string(status.message())}});
+  if (group == nullptr || group->Describe().ranks().empty()) groups_.erase(hello.group());
+  if (!status.ok()) return link->Close(status);
+
+  lost_groups_.erase(hello.group());
+  v1::FrontendMessage message;
+  *message.mutable_welcome()->mutable_heartbeat_interval() = ToProto(options_.limits.heartbeat_interval);
+  message.mutable_welcome()->set_artifact_directory(options_.artifact_directory);
+  link->Send(message);
+  CheckHealth();
+}
+
+WorkerGroup* Dispatcher::Impl::GroupOf(const RankLink& link) {
+  for (const auto& [id, group] : groups_) {
+    if (group->Has(link)) return group.get();
+  }
+  return nullptr;
+}
+
+void Dispatcher::Impl::ProcessEnded(const std::string& id, const std::string& incarnation, const std::string& why) {
+  const auto it = groups_.find(id);
+  if (it != groups_.end() && it->second->incarnation() == incarnation) {
+    it->second->Lose(LossReason::kProcessEnded, absl::StrCat("its process ended: ", why));
+  } else if (it == groups_.end() && lost_incarnations_[id] != incarnation) {  // it never joined
+    CountRestart(LossReason::kProcessEnded);
+    v1::WorkerGroup& lost = lost_groups_[id];
+    lost.set_id(id);
+    lost.set_state("lost");
+    lost.set_reason(absl::StrCat("its process ended: ", why));
+    CheckHealth();
+  }
+}
+
+void Dispatcher::Impl::OnReady(WorkerGroup& group) {
+  // Reported as ready once the model is stored: a request that comes then finds it.
+  store_.PutModel(
+      group.ready().model(), OnLoop<absl::Status>([id = group.id(), incarnation = group.incarnation(),
+                                                   ready = group.ready()](Impl& self, const absl::Status& status) {
+        Log(status.ok() ? Severity::kInfo : Severity::kError, status.ok() ? "group_ready" : "model_not_stored",
+            {{"group", id},
+             {"model", ready.model().id()},
+             {"precision", ready.precision()},
+             {"load_seconds", absl::StrCat(ready.load_seconds())},
+             {"why", std::string(status.message())}});
+        self.described_.insert(incarnation);
+        self.CheckHealth();
+      }));
+  CheckHealth();
+  Schedule();
+}
+
+void Dispatcher::Impl::CountRestart(LossReason reason) {
+  static constexpr const char* kNames[] = {"disconnected",   "silent",        "stalled",
+                                           "cancel_ignored", "process_ended", "admin"};
+  if (metrics_ != nullptr && !draining_) {
+    metrics_->group_restarts_total.Add({{"reason", kNames[static_cast<int>(reason)]}}).Increment();
+  }
+}
+
+void Dispatcher::Impl::OnLost(WorkerGroup& group, LossReason reason, const std::string& why) {
+  CountRestart(reason);
+  described_.erase(group.incarnation());
+  lost_incarnations_[group.id()] = group.incarnation();
+  // While the frontend stops, its groups leave because they were told to.
+  Log(draining_ ? Severity::kInfo : Severity::kWarning, draining_ ? "group_left" : "group_lost",
+      {{"group", group.id()}, {"incarnation", group.incarnation()}, {"why", why}});
+  lost_groups_[group.id()] = group.Describe();
+  FailEstimates(group.id(), absl::UnavailableError(absl::StrCat("the worker group was lost: ", why)));
+  if (RunningJob* run = RunOf(group)) {
+    const Attempt attempt = run->attempt;
+    run->group.clear();
+    if (run->stop == StopReason::kDeadline) {
+      Outcome outcome{.state = v1::Video::FAILED, .error = {}, .artifacts = {}, .usage = {}};
+      outcome.error = ToRpcStatus(absl::DeadlineExceededError("the job's deadline passed while it ran"));
+      Finish(attempt, std::move(outcome));
+    } else {
+      Requeue(attempt, why, /*lost_group=*/run->stop != StopReason::kRelease);
+    }
+  }
+  // A process that ended its stream is leaving, and says why as it goes; the others will not leave by themselves.
+  const absl::Duration grace = reason == LossReason::kDisconnected ? kLeaveGrace : absl::ZeroDuration();
+  At(now() + grace, [id = group.id(), incarnation = group.incarnation(), why](Impl& self) {
+    if (self.loss_listener_) self.loss_listener_(id, incarnation, why);
+  });
+  // The group is on the stack of its own method: it goes once that has returned.
+  const auto it = groups_.find(group.id());
+  loop_.Post([this, dead = std::move(it->second)] { CheckHealth(); });
+  groups_.erase(it);
+}
+
+void Dispatcher::Impl::CheckHealth() {
+  absl::Time next = absl::InfiniteFuture();
+  std::vector<std::string> ids;
+  for (const auto& [id, group] : groups_) ids.push_back(id);
+  for (const std::string& id : ids) {
+    const auto it = groups_.find(id);
+    if (it != groups_.end()) next = std::min(next, it->second->CheckHealth(now()));
+  }
+  for (const v1::WorkerGroup& group : ListGroups()) SetGroupState(group.id(), group.state());
+  ReportHealth();
+  // Heartbeats move the next time forward: the timer finds out and sets itself again, so one timer is enough.
+  if (next >= next_health_check_) return;
+  next_health_check_ = next;
+  At(next, [next](Impl& self) {
+    if (self.next_health_check_ != next) return;  // an earlier one has taken its place
+    self.next_health_check_ = absl::InfiniteFuture();
+    self.CheckHealth();
+  });
+}
+
+void Dispatcher::Impl::SetGroupState(const std::string& id, const std::string& state) {
+  std::string& known = group_states_[id];
+  if (known == state) return;
+  if (metrics_ != nullptr) {
+    if (!known.empty()) metrics_->group_state.Add({{"group", id}, {"state", known}}).Set(0);
+    metrics_->group_state.Add({{"group", id}, {"state", state}}).Set(1);
+  }
+  known = state;
+}
+
+void Dispatcher::Impl::ReportHealth() {
+  std::map<std::string, bool> health;
+  for (const auto& [id, group] : lost_groups_) health[id] = false;
+  for (const auto& [id, group] : groups_)
+    health[id] = group->serving() && described_.contains(group->incarnation()) && !draining_;
+  if (!health_listener_ || (health_was_reported_ && health == reported_health_)) return;
+  reported_health_ = health;
+  health_was_reported_ = true;
+  health_listener_(std::any_of(health.begin(), health.end(), [](const auto& entry) { return entry.second; }), health);
+}
+
+void Dispatcher::Impl::StartEstimate(const std::string& model, const v1::Generation& effective,
+                                     Done<v1::Estimate> done) {
+  const auto it = std::find_if(groups_.begin(), groups_.end(), [&](const auto& entry) {
+    const v1::ModelInfo& info = entry.second->ready().model();
+    return !info.id().empty() && (model.empty() || info.id() == model);
+  });
+  if (it == groups_.end()) {
+    done(WithRetryInfo(absl::UnavailableError(absl::StrCat("model: no worker group has \"", model, "\" loaded now")),
+                       absl::Seconds(5)));
+    return;
+  }
+  const int64_t id = ++last_estimate_;
+  estimates_[id] = {.group = it->first, .done = std::move(done)};
+  v1::EstimateRequest request;
+  request.set_id(id);
+  *request.mutable_generation() = effective;
+  it->second->Estimate(request);
+  At(now() + kEstimateTimeout, [id](Impl& self) {
+    const auto pending = self.estimates_.find(id);
+    if (pending == self.estimates_.end()) return;
+    pending->second.done(absl::DeadlineExceededError("the worker did not answer the estimate in time"));
+    self.estimates_.erase(pending);
+  });
+}
+
+void Dispatcher::Impl::OnEstimate(WorkerGroup&, const v1::EstimateResult& result) {
+  const auto it = estimates_.find(result.id());
+  if (it == estimates_.end()) return;
+  if (result.has_error() && result.error().code() != 0) {
+    it->second.done(FromRpcStatus(result.error()));
+  } else {
+    it->second.done(result.estimate());
+  }
+  estimates_.erase(it);
+}
+
+void Dispatcher::Impl::FailEstimates(const std::string& group, const absl::Status& status) {
+  for (auto it = estimates_.begin(); it != estimates_.end();) {
+    if (it->second.group != group) {
+      ++it;
+      continue;
+    }
+    it->second.done(WithRetryInfo(status, absl::Seconds(5)));
+    it = estimates_.erase(it);
+  }
+}
+
+std::vector<v1::WorkerGroup> Dispatcher::Impl::ListGroups() const {
+  std::vector<v1::WorkerGroup> groups;
+  for (const auto& [id, group] : groups_) groups.push_back(group->Describe());
+  for (const auto& [id, group] : lost_groups_) {
+    if (!groups_.contains(id)) groups.push_back(group);
+  }
+  return groups;
+}
+
+absl::StatusOr<v1::WorkerGroup> Dispatcher::Impl::DrainGroup(const std::string& id) {
+  const auto it = groups_.find(id);
+  if (it == groups_.end()) return NoSuchGroup(id);
+  it->second->Drain();
+  CheckHealth();
+  return it->second->Describe();
+}
+
+absl::StatusOr<v1::WorkerGroup> Dispatcher::Impl::RestartGroup(const std::string& id) {
+  const auto it = groups_.find(id);
+  if (it == groups_.end()) return NoSuchGroup(id);
+  if (RunningJob* run = RunOf(*it->second)) run->stop = StopReason::kRelease;
+  it->second->Lose(LossReason::kAdmin, "restarted by an administrator");
+  return lost_groups_[id];
+}
+
+}  // namespace kinora

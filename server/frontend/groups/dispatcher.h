@@ -1,0 +1,90 @@
+// Brings jobs and worker groups together: claims a waiting job for an idle group, follows its run, and writes down how
+// it ended. The one owner of running jobs and of groups: whatever happens to them (a worker's message, a lost process,
+// a cancel, a deadline, a commit of the store) is an event on one loop, handled in order on one thread that never
+// blocks.
+//
+//   group lost (process, heartbeat, watchdog)  → Requeue, counted: the store ends the job at the limit
+//   drain, admin restart, frontend gone        → Requeue, not counted
+//   cancel                                     → the run ends at its next step → CANCELLED
+//   deadline passed                            → the same → FAILED, DEADLINE_EXCEEDED
+//   run ended with an error                    → FAILED with that error
+//   artifacts durable                          → COMPLETED
+#ifndef KINORA_SERVER_FRONTEND_GROUPS_DISPATCHER_H_
+#define KINORA_SERVER_FRONTEND_GROUPS_DISPATCHER_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "engine/base/clock.h"
+#include "kinora/v1/video_generation.pb.h"
+#include "kinora/v1/worker.pb.h"
+#include "server/frontend/groups/worker_group.h"
+#include "server/frontend/jobs/event_hub.h"
+#include "server/frontend/jobs/job_queue.h"
+#include "server/frontend/jobs/job_store.h"
+
+namespace kinora {
+
+struct FrontendMetrics;
+
+struct DispatcherOptions {
+  std::string owner;  // of leases; the same after a restart on the same state directory: own leases are void then
+  absl::Duration lease = absl::Seconds(30);
+  std::string artifact_directory;  // absolute; told to workers
+  GroupLimits limits;              // heartbeats and watchdog
+};
+
+class Dispatcher {
+ public:
+  // None is owned; all outlive the dispatcher. `metrics` may be null (tests).
+  Dispatcher(JobStore& store, JobQueue& queue, EventHub& hub, Clock& clock, FrontendMetrics* metrics,
+             DispatcherOptions options);
+  ~Dispatcher();  // stops; running jobs keep their leases, as after a crash: Drain first
+  Dispatcher(const Dispatcher&) = delete;
+  Dispatcher& operator=(const Dispatcher&) = delete;
+
+  // A job in JobStore::Unfinished when the frontend starts: queues it, after requeueing (not counted) a run whose owner
+  // is gone. `done` once it is queued or ended.
+  void Recover(const UnfinishedJob& job, Finished done);
+
+  // All of the following: any thread, never block; `done` runs on the dispatcher's thread and must not block.
+  void CancelRun(const JobId& id);  // after JobStore::Cancel: told to the group at once instead of with the next lease
+  void Estimate(const std::string& model, const v1::Generation& effective, Done<v1::Estimate> done);
+  void ListGroups(Done<std::vector<v1::WorkerGroup>> done);
+  void DrainGroup(const std::string& id, Done<v1::WorkerGroup> done);    // NotFound
+  void RestartGroup(const std::string& id, Done<v1::WorkerGroup> done);  // NotFound
+
+  // Blocks. Claims no more; gives running jobs `grace` to end, then requeues them (not counted) and tells all workers
+  // to leave. For the main thread after JobQueue::Close.
+  void Drain(absl::Duration grace);
+
+  // What health reports: runs on the dispatcher's thread, first with the present state, at once when it changes.
+  // `ready`: at least one group takes or runs jobs. `groups`: the same for each.
+  using HealthListener = std::function<void(bool ready, const std::map<std::string, bool>& groups)>;
+  void SetHealthListener(HealthListener listener);
+  // After an unsupervised loss the ranks' streams are closed and nothing else; a supervisor kills and restarts.
+  using LossListener =
+      std::function<void(const std::string& group, const std::string& incarnation, const std::string& why)>;
+  void SetLossListener(LossListener listener);  // before the first Join
+
+  // From the Join stream of a rank (join_service.h) and from the supervisor.
+  void Join(const v1::Hello& hello, std::shared_ptr<RankLink> link);
+  void Receive(std::shared_ptr<RankLink> link, v1::WorkerMessage message);
+  void Disconnect(std::shared_ptr<RankLink> link, absl::Status why);
+  void ProcessEnded(const std::string& group, const std::string& incarnation, const std::string& why);
+
+ private:
+  class Impl;
+  const std::shared_ptr<Impl> impl_;  // the store's callbacks hold it weakly: they may come after the dispatcher
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_FRONTEND_GROUPS_DISPATCHER_H_

@@ -1,0 +1,163 @@
+// The inside of Dispatcher; only dispatcher.cc and dispatcher_runs.cc include it. Everything but the constructor, Stop
+// and AwaitNoRuns runs on `loop_`, so nothing but `drained_` has a lock.
+#ifndef KINORA_SERVER_FRONTEND_GROUPS_DISPATCHER_IMPL_H_
+#define KINORA_SERVER_FRONTEND_GROUPS_DISPATCHER_IMPL_H_
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "server/common/event_loop.h"
+#include "server/frontend/groups/dispatcher.h"
+
+namespace kinora {
+
+class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared_from_this<Dispatcher::Impl> {
+ public:
+  Impl(JobStore& store, JobQueue& queue, EventHub& hub, Clock& clock, FrontendMetrics* metrics,
+       DispatcherOptions options);
+
+  template <typename F>
+  void Post(F task);  // F: void(Impl&)
+  void Stop() { loop_.Stop(); }
+  bool AwaitNoRuns(absl::Duration limit);  // blocks; false: some are left
+
+  // Groups (dispatcher.cc)
+  void Join(const v1::Hello& hello, const std::shared_ptr<RankLink>& link);
+  WorkerGroup* GroupOf(const RankLink& link);
+  void ProcessEnded(const std::string& id, const std::string& incarnation, const std::string& why);
+  void StartEstimate(const std::string& model, const v1::Generation& effective, Done<v1::Estimate> done);
+  std::vector<v1::WorkerGroup> ListGroups() const;
+  absl::StatusOr<v1::WorkerGroup> DrainGroup(const std::string& id);
+  absl::StatusOr<v1::WorkerGroup> RestartGroup(const std::string& id);
+  void ReportHealth();
+  absl::Time now() const { return clock_.Now(); }
+
+  void OnReady(WorkerGroup& group) override;
+  void OnStage(WorkerGroup& group, const v1::StageMark& mark) override;
+  void OnStep(WorkerGroup& group, const v1::StepMark& mark) override;
+  void OnResolved(WorkerGroup& group, const v1::ResolvedMark& mark) override;
+  void OnRunEnded(WorkerGroup& group, const v1::RunResult& result) override;
+  void OnEstimate(WorkerGroup& group, const v1::EstimateResult& result) override;
+  void OnLost(WorkerGroup& group, LossReason reason, const std::string& why) override;
+
+  // Runs (dispatcher_runs.cc)
+  void Recover(const UnfinishedJob& job, Finished done);
+  void CancelRun(const JobId& id);
+  void Schedule();
+  void BeginDrain();
+  void ReleaseRuns();  // requeues what runs, not counted
+  void ShutDownWorkers(absl::Duration grace);
+
+  HealthListener health_listener_;
+  LossListener loss_listener_;
+
+ private:
+  enum class StopReason { kNone, kCancel, kDeadline, kRelease, kLeaseLost };  // why a run is to end before it is done
+
+  struct Claim {  // asked of the store; holds the group meanwhile
+    QueuedJob job;
+    std::string incarnation;
+    StopReason stop = StopReason::kNone;  // asked for before there was a run
+  };
+  struct RunningJob {
+    Attempt attempt;
+    QueuedJob job;
+    v1::Video video;
+    std::string group;  // empty: its run has ended and the store is being told
+    StopReason stop = StopReason::kNone;
+    absl::Time cancel_time;
+    v1::Progress progress;
+    int appends = 0;         // asked of the store and not yet answered
+    bool step_held = false;  // until they are: a step must not be seen before the stage that it belongs to
+  };
+  struct PendingEstimate {
+    std::string group;
+    Done<v1::Estimate> done;
+  };
+
+  // A callback of the store or a timer: runs `f(Impl&, results…)` on the loop, or never if the dispatcher has gone.
+  template <typename... Results, typename F>
+  auto OnLoop(F f);
+  template <typename F>
+  void At(absl::Time time, F f);  // F: void(Impl&)
+
+  void CheckHealth();
+  void CountRestart(LossReason reason);
+  void SetGroupState(const std::string& id, const std::string& state);
+  void FailEstimates(const std::string& group, const absl::Status& status);
+  RunningJob* RunOf(const WorkerGroup& group);
+  RunningJob* Current(const Attempt& attempt);
+
+  void ClaimFor(WorkerGroup& group, QueuedJob job);
+  void OnClaimed(const std::string& group, absl::StatusOr<Claimed> claimed);
+  void StartRun(RunningJob& run, WorkerGroup& group);
+  void StopRun(RunningJob& run, StopReason why);
+  void ScheduleRenewal(const Attempt& attempt);
+  void Renew(const Attempt& attempt);
+  void AppendEvent(RunningJob& run, v1::VideoEvent event);
+  void PublishStep(RunningJob& run);
+  void EndRun(RunningJob& run, const v1::RunResult& result);
+  void Finish(const Attempt& attempt, Outcome outcome);
+  void Requeue(const Attempt& attempt, const std::string& why, bool lost_group);
+  void Forget(const Attempt& attempt);
+  void QueueAgain(QueuedJob job);
+  void ExpireQueued();
+  void ScheduleExpiry();
+  void CountRuns();
+
+  JobStore& store_;
+  JobQueue& queue_;
+  EventHub& hub_;
+  Clock& clock_;
+  FrontendMetrics* const metrics_;
+  const DispatcherOptions options_;
+
+  std::map<std::string, std::unique_ptr<WorkerGroup>> groups_;  // by id; never kLost
+  std::map<std::string, v1::WorkerGroup> lost_groups_;          // by id; what there was, until it joins again
+  std::map<std::string, std::string> lost_incarnations_;        // by id; the last
+  std::map<std::string, std::string> group_states_;             // by id; of the gauge
+  std::set<std::string> described_;                             // incarnations whose model is stored
+  std::map<std::string, bool> reported_health_;
+  bool health_was_reported_ = false;
+  absl::Time next_health_check_ = absl::InfiniteFuture();
+  std::map<std::string, Claim> claims_;  // by group
+  std::map<JobId, RunningJob> runs_;
+  std::map<int64_t, PendingEstimate> estimates_;
+  int64_t last_estimate_ = 0;
+  absl::Time next_expiry_ = absl::InfiniteFuture();
+  bool draining_ = false;
+
+  absl::Mutex mu_;
+  bool no_runs_ ABSL_GUARDED_BY(mu_) = true;
+  EventLoop loop_;  // last: its thread ends before anything else goes
+};
+
+template <typename F>
+void Dispatcher::Impl::Post(F task) {
+  loop_.Post([this, task = std::move(task)]() mutable { task(*this); });
+}
+
+template <typename F>
+void Dispatcher::Impl::At(absl::Time time, F f) {
+  loop_.PostAt(time, [this, f = std::move(f)]() mutable { f(*this); });
+}
+
+template <typename... Results, typename F>
+auto Dispatcher::Impl::OnLoop(F f) {
+  return [weak = weak_from_this(), f = std::move(f)](Results... results) mutable {
+    if (const auto self = weak.lock()) {
+      self->loop_.Post([impl = self.get(), f = std::move(f), ... results = std::move(results)]() mutable {
+        f(*impl, std::move(results)...);
+      });
+    }
+  };
+}
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_FRONTEND_GROUPS_DISPATCHER_IMPL_H_

@@ -1,0 +1,371 @@
+// Dispatcher: the life of a run, from the claim to what the store is told of its end.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/logging.h"
+#include "server/common/metrics.h"
+#include "server/common/status_details.h"
+#include "server/common/timestamps.h"
+#include "server/frontend/groups/dispatcher_impl.h"
+
+namespace kinora {
+namespace {
+
+constexpr absl::Duration kStoreRetry = absl::Seconds(1);
+
+bool StoreMayRecover(const absl::Status& status) {  // a full disk, a locked file: the answer is only not to be had now
+  return absl::IsUnavailable(status) || absl::IsResourceExhausted(status);
+}
+
+QueuedJob ToQueuedJob(const v1::Video& video, const v1::Scheduling& scheduling) {
+  QueuedJob job{.id = video.id(),
+                .model = video.model(),
+                .priority = scheduling.priority(),
+                .create_time = FromProto(video.create_time())};
+  if (scheduling.has_deadline()) job.deadline = job.create_time + FromProto(scheduling.deadline());
+  return job;
+}
+
+}  // namespace
+
+bool Dispatcher::Impl::AwaitNoRuns(absl::Duration limit) {
+  // The tasks posted before this call are part of the question.
+  bool reached = false;
+  loop_.Post([this, &reached] {
+    absl::MutexLock lock(&mu_);
+    reached = true;
+  });
+  const auto done = [this, &reached] {
+    mu_.AssertHeld();
+    return reached && no_runs_;
+  };
+  absl::MutexLock lock(&mu_);
+  const bool none = clock_.AwaitUntil(mu_, absl::Condition(&done), clock_.Now() + limit);
+  mu_.Await(absl::Condition(&reached));  // it is on this stack
+  return none;
+}
+
+void Dispatcher::Impl::CountRuns() {
+  if (metrics_ != nullptr) metrics_->jobs_running.Set(static_cast<double>(runs_.size()));
+  absl::MutexLock lock(&mu_);
+  no_runs_ = runs_.empty() && claims_.empty();
+}
+
+void Dispatcher::Impl::Recover(const UnfinishedJob& job, Finished done) {
+  const QueuedJob queued = ToQueuedJob(job.video, job.scheduling);
+  if (job.attempt.number == 0 || job.video.state() == v1::Video::QUEUED) {
+    QueueAgain(queued);
+    return done(absl::OkStatus());
+  }
+  if (job.attempt.owner != options_.owner && job.lease_expiry > now()) {  // another frontend may still be at it
+    At(job.lease_expiry, [job, done = std::move(done)](Impl& self) mutable { self.Recover(job, std::move(done)); });
+    return;
+  }
+  store_.Requeue(job.attempt, "the frontend was restarted", /*lost_group=*/false,
+                 OnLoop<absl::StatusOr<v1::Video>>(
+                     [queued, done = std::move(done)](Impl& self, absl::StatusOr<v1::Video> video) mutable {
+                       if (video.ok() && video->state() == v1::Video::QUEUED) self.QueueAgain(queued);
+                       done(absl::IsAborted(video.status()) ? absl::OkStatus() : video.status());
+                     }));
+}
+
+void Dispatcher::Impl::QueueAgain(QueuedJob job) {
+  job.queued_time = now();
+  queue_.Requeue(job);
+  Schedule();
+}
+
+void Dispatcher::Impl::Schedule() {
+  ExpireQueued();
+  if (draining_) return;
+  for (const auto& [id, group] : groups_) {
+    if (group->state() != WorkerGroup::State::kIdle || claims_.contains(id)) continue;
+    const std::string& model = group->ready().model().id();
+    auto job = queue_.Pop([&](const QueuedJob& waiting) { return waiting.model.empty() || waiting.model == model; });
+    if (job) ClaimFor(*group, *std::move(job));
+  }
+}
+
+void Dispatcher::Impl::ExpireQueued() {
+  for (const QueuedJob& job : queue_.TakeExpired(now())) {
+    const absl::Status error = absl::DeadlineExceededError("scheduling.deadline: it passed before the job was started");
+    store_.FailQueued(job.id, ToRpcStatus(error), OnLoop<absl::StatusOr<v1::Video>>([job](Impl& self, auto video) {
+                        if (StoreMayRecover(video.status())) {
+                          self.At(self.now() + kStoreRetry, [job](Impl& impl) { impl.QueueAgain(job); });
+                        }
+                      }));
+  }
+  const absl::Time next = queue_.NextDeadline();
+  if (next >= next_expiry_) return;
+  next_expiry_ = next;
+  At(next, [next](Impl& self) {
+    if (self.next_expiry_ != next) return;
+    self.next_expiry_ = absl::InfiniteFuture();
+    self.ExpireQueued();
+  });
+}
+
+void Dispatcher::Impl::ClaimFor(WorkerGroup& group, QueuedJob job) {
+  const JobId id = job.id;
+  claims_[group.id()] = {.job = std::move(job), .incarnation = group.incarnation()};
+  CountRuns();
+  store_.Claim(id, options_.owner, options_.lease,
+               OnLoop<absl::StatusOr<Claimed>>([group = group.id()](Impl& self, absl::StatusOr<Claimed> claimed) {
+                 self.OnClaimed(group, std::move(claimed));
+               }));
+}
+
+void Dispatcher::Impl::OnClaimed(const std::string& group_id, absl::StatusOr<Claimed> claimed) {
+  if (StoreMayRecover(claimed.status())) {  // the group stays held, so that the queue is not spun through meanwhile
+    At(now() + kStoreRetry, [group_id](Impl& self) {
+      const QueuedJob job = std::move(self.claims_.extract(group_id).mapped().job);
+      self.CountRuns();
+      self.QueueAgain(job);
+    });
+    return;
+  }
+  const Claim claim = std::move(claims_.extract(group_id).mapped());
+  if (!claimed.ok()) {  // cancelled or deleted while it waited
+    CountRuns();
+    return Schedule();
+  }
+  RunningJob& run = runs_[claimed->attempt.id];
+  run = {.attempt = claimed->attempt,
+         .job = claim.job,
+         .video = claimed->video,
+         .group = group_id,
+         .stop = StopReason::kNone,
+         .cancel_time = now(),
+         .progress = {}};
+  CountRuns();
+  ScheduleRenewal(run.attempt);
+  const auto group = groups_.find(group_id);
+  if (group == groups_.end() || group->second->incarnation() != claim.incarnation ||
+      group->second->state() != WorkerGroup::State::kIdle || draining_) {
+    run.group.clear();  // it was lost, drained or replaced between the claim and its answer: nothing ran
+    return Requeue(run.attempt, "its group left before the run began", /*lost_group=*/false);
+  }
+  StartRun(run, *group->second);
+  if (claim.stop != StopReason::kNone) StopRun(run, claim.stop);
+}
+
+void Dispatcher::Impl::StartRun(RunningJob& run, WorkerGroup& group) {
+  if (metrics_ != nullptr) {
+    metrics_->queue_wait_seconds.Observe(
+        absl::ToDoubleSeconds(FromProto(run.video.start_time()) - std::max(run.job.create_time, run.job.queued_time)));
+  }
+  Log(Severity::kInfo, "run_started",
+      {{"job", run.attempt.id}, {"attempt", absl::StrCat(run.attempt.number)}, {"group", group.id()}});
+  v1::Run message;
+  message.set_video_id(run.attempt.id);
+  message.set_attempt(run.attempt.number);
+  *message.mutable_generation() = run.video.effective();
+  *message.mutable_output() = run.video.output();
+  message.set_artifact_key(absl::StrCat(run.attempt.id, "/", run.attempt.number));
+  group.Start(message, now());
+  CheckHealth();
+  if (run.job.deadline == absl::InfiniteFuture()) return;
+  At(run.job.deadline, [attempt = run.attempt](Impl& self) {
+    if (RunningJob* late = self.Current(attempt)) self.StopRun(*late, StopReason::kDeadline);
+  });
+}
+
+void Dispatcher::Impl::CancelRun(const JobId& id) {
+  if (const auto run = runs_.find(id); run != runs_.end()) return StopRun(run->second, StopReason::kCancel);
+  for (auto& [group, claim] : claims_) {
+    if (claim.job.id == id) claim.stop = StopReason::kCancel;
+  }
+  if (queue_.Remove(id)) Schedule();  // it was cancelled while it waited
+}
+
+void Dispatcher::Impl::StopRun(RunningJob& run, StopReason why) {
+  if (run.stop != StopReason::kNone || run.group.empty()) return;
+  run.stop = why;
+  run.cancel_time = now();
+  if (const auto group = groups_.find(run.group); group != groups_.end()) group->second->CancelRun(now());
+  CheckHealth();
+}
+
+void Dispatcher::Impl::ScheduleRenewal(const Attempt& attempt) {
+  At(now() + options_.lease / 3, [attempt](Impl& self) { self.Renew(attempt); });
+}
+
+void Dispatcher::Impl::Renew(const Attempt& attempt) {
+  if (Current(attempt) == nullptr) return;
+  store_.Renew(
+      attempt, options_.lease, OnLoop<absl::StatusOr<Lease>>([attempt](Impl& self, absl::StatusOr<Lease> lease) {
+        RunningJob* run = self.Current(attempt);
+        if (run == nullptr) return;
+        if (absl::IsAborted(lease.status()) || absl::IsNotFound(lease.status())) {
+          return self.StopRun(*run, StopReason::kLeaseLost);  // another frontend has taken it, or it was deleted
+        }
+        if (lease.ok() && lease->cancel_requested) self.StopRun(*run, StopReason::kCancel);
+        self.ScheduleRenewal(attempt);
+      }));
+}
+
+void Dispatcher::Impl::AppendEvent(RunningJob& run, v1::VideoEvent event) {
+  ++run.appends;
+  store_.Append(run.attempt, event, OnLoop<absl::Status>([attempt = run.attempt](Impl& self, absl::Status status) {
+                  RunningJob* running = self.Current(attempt);
+                  if (running == nullptr) return;
+                  if (absl::IsAborted(status)) return self.StopRun(*running, StopReason::kLeaseLost);
+                  if (--running->appends == 0 && running->step_held) self.PublishStep(*running);
+                }));
+}
+
+void Dispatcher::Impl::PublishStep(RunningJob& run) {
+  run.step_held = run.appends > 0;
+  if (run.step_held || run.group.empty()) return;
+  v1::VideoEvent event;
+  event.set_video_id(run.attempt.id);
+  *event.mutable_step() = run.progress;
+  hub_.PublishStep(std::move(event));
+}
+
+void Dispatcher::Impl::OnStage(WorkerGroup& group, const v1::StageMark& mark) {
+  RunningJob* run = RunOf(group);
+  if (run == nullptr) return;
+  run->step_held = false;  // of the stage before
+  run->progress.set_stage(mark.stage());
+  run->progress.set_step(0);
+  run->progress.set_total_steps(mark.total_steps());
+  v1::VideoEvent event;
+  if (mark.stage() == "finalize") {
+    event.mutable_state()->set_state(v1::Video::FINALIZING);
+  } else {
+    *event.mutable_stage() = run->progress;
+  }
+  AppendEvent(*run, std::move(event));
+}
+
+void Dispatcher::Impl::OnStep(WorkerGroup& group, const v1::StepMark& mark) {
+  RunningJob* run = RunOf(group);
+  if (run == nullptr) return;
+  run->progress.set_stage(mark.stage());
+  run->progress.set_step(mark.step());
+  run->progress.set_total_steps(mark.total_steps());
+  run->progress.set_fraction(mark.fraction());
+  if (mark.remaining_seconds() >= 0) {
+    *run->progress.mutable_remaining() = ToProto(absl::Seconds(mark.remaining_seconds()));
+  } else {
+    run->progress.clear_remaining();
+  }
+  PublishStep(*run);
+}
+
+void Dispatcher::Impl::OnResolved(WorkerGroup& group, const v1::ResolvedMark& mark) {
+  RunningJob* run = RunOf(group);
+  if (run == nullptr) return;
+  v1::VideoEvent event;
+  event.mutable_state()->set_state(v1::Video::RUNNING);
+  *event.mutable_state()->mutable_resolved() = mark.resolved();
+  AppendEvent(*run, std::move(event));
+}
+
+void Dispatcher::Impl::OnRunEnded(WorkerGroup& group, const v1::RunResult& result) {
+  if (RunningJob* run = RunOf(group)) {
+    run->group.clear();
+    EndRun(*run, result);
+  }
+  CheckHealth();
+  Schedule();
+}
+
+void Dispatcher::Impl::EndRun(RunningJob& run, const v1::RunResult& result) {
+  const absl::Status status = FromRpcStatus(result.error());
+  Log(Severity::kInfo, "run_ended",
+      {{"job", run.attempt.id},
+       {"attempt", absl::StrCat(run.attempt.number)},
+       {"code", absl::StatusCodeToString(status.code())},
+       {"step", absl::StrCat(result.step_reached())}});
+  Outcome outcome;
+  outcome.usage = result.usage();
+  if (status.ok()) {
+    outcome.state = v1::Video::COMPLETED;
+    outcome.artifacts.assign(result.artifacts().begin(), result.artifacts().end());
+  } else if (!absl::IsCancelled(status)) {
+    outcome.state = v1::Video::FAILED;
+    outcome.error = result.error();
+  } else if (run.stop == StopReason::kCancel) {
+    outcome.state = v1::Video::CANCELLED;
+    if (metrics_ != nullptr) metrics_->cancel_latency_seconds.Observe(absl::ToDoubleSeconds(now() - run.cancel_time));
+  } else if (run.stop == StopReason::kDeadline) {
+    outcome.state = v1::Video::FAILED;
+    outcome.error = ToRpcStatus(absl::DeadlineExceededError(
+        absl::StrCat("scheduling.deadline: it passed at step ", result.step_reached(), " of the run")));
+  } else if (run.stop == StopReason::kLeaseLost) {
+    return Forget(run.attempt);
+  } else {
+    return Requeue(run.attempt, "its run was released", /*lost_group=*/false);
+  }
+  Finish(run.attempt, std::move(outcome));
+}
+
+void Dispatcher::Impl::Finish(const Attempt& attempt, Outcome outcome) {
+  const Outcome& told = outcome;
+  store_.Finish(
+      attempt, told, OnLoop<absl::Status>([attempt, outcome](Impl& self, absl::Status status) mutable {
+        if (!StoreMayRecover(status)) return self.Forget(attempt);
+        Log(Severity::kError, "outcome_not_stored", {{"job", attempt.id}, {"why", std::string(status.message())}});
+        self.At(self.now() + kStoreRetry, [attempt, outcome](Impl& impl) { impl.Finish(attempt, outcome); });
+      }));
+}
+
+void Dispatcher::Impl::Requeue(const Attempt& attempt, const std::string& why, bool lost_group) {
+  store_.Requeue(
+      attempt, why, lost_group,
+      OnLoop<absl::StatusOr<v1::Video>>([attempt, why, lost_group](Impl& self, absl::StatusOr<v1::Video> video) {
+        if (StoreMayRecover(video.status())) {
+          self.At(self.now() + kStoreRetry,
+                  [attempt, why, lost_group](Impl& impl) { impl.Requeue(attempt, why, lost_group); });
+          return;
+        }
+        RunningJob* run = self.Current(attempt);
+        if (run == nullptr) return;
+        const QueuedJob job = run->job;
+        self.Forget(attempt);
+        Log(Severity::kInfo, "run_requeued",
+            {{"job", attempt.id},
+             {"why", why},
+             {"state", video.ok() ? v1::Video::State_Name(video->state()) : std::string(video.status().message())}});
+        if (video.ok() && video->state() == v1::Video::QUEUED) self.QueueAgain(job);
+      }));
+}
+
+void Dispatcher::Impl::Forget(const Attempt& attempt) {
+  if (Current(attempt) != nullptr) runs_.erase(attempt.id);
+  CountRuns();
+}
+
+void Dispatcher::Impl::BeginDrain() {
+  draining_ = true;
+  ReportHealth();
+}
+
+void Dispatcher::Impl::ReleaseRuns() {
+  for (auto& [id, run] : runs_) {
+    if (run.group.empty()) continue;  // the store is being told already
+    const auto group = groups_.find(run.group);
+    if (group != groups_.end()) group->second->CancelRun(now());
+    run.group.clear();  // what the run still says is no longer heard
+    Requeue(run.attempt, "the frontend was stopped", /*lost_group=*/false);
+  }
+}
+
+void Dispatcher::Impl::ShutDownWorkers(absl::Duration grace) {
+  for (const auto& [id, group] : groups_) group->Shutdown(grace);
+}
+
+Dispatcher::Impl::RunningJob* Dispatcher::Impl::RunOf(const WorkerGroup& group) {
+  const auto it = std::find_if(runs_.begin(), runs_.end(), [&](const auto& e) { return e.second.group == group.id(); });
+  return it == runs_.end() ? nullptr : &it->second;
+}
+
+Dispatcher::Impl::RunningJob* Dispatcher::Impl::Current(const Attempt& attempt) {
+  const auto it = runs_.find(attempt.id);
+  return it == runs_.end() || it->second.attempt.number != attempt.number ? nullptr : &it->second;
+}
+
+}  // namespace kinora

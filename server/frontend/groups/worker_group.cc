@@ -1,0 +1,264 @@
+#include "server/frontend/groups/worker_group.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
+#include "server/common/timestamps.h"
+
+namespace kinora {
+namespace {
+
+const char* StateName(WorkerGroup::State state) {
+  switch (state) {
+    case WorkerGroup::State::kJoining:
+      return "joining";
+    case WorkerGroup::State::kLoading:
+      return "loading";
+    case WorkerGroup::State::kIdle:
+      return "idle";
+    case WorkerGroup::State::kBusy:
+      return "busy";
+    case WorkerGroup::State::kDraining:
+      return "draining";
+    case WorkerGroup::State::kDrained:
+      return "drained";
+    case WorkerGroup::State::kLost:
+      return "lost";
+  }
+  return "";
+}
+
+bool IsError(const v1::RunResult& result) {
+  return result.has_error() && result.error().code() != static_cast<int>(absl::StatusCode::kOk);
+}
+bool IsCancelled(const v1::RunResult& result) {
+  return result.error().code() == static_cast<int>(absl::StatusCode::kCancelled);
+}
+
+}  // namespace
+
+WorkerGroup::WorkerGroup(std::string id, std::string incarnation, int world_size, GroupLimits limits,
+                         Listener& listener)
+    : id_(std::move(id)),
+      incarnation_(std::move(incarnation)),
+      world_size_(world_size),
+      limits_(limits),
+      listener_(listener) {}
+
+absl::Status WorkerGroup::AddRank(const v1::Hello& hello, std::shared_ptr<RankLink> link, absl::Time now) {
+  if (state_ != State::kJoining) {
+    return absl::FailedPreconditionError(absl::StrCat("group ", id_, " is ", StateName(state_), ", not joining"));
+  }
+  if (hello.world_size() != world_size_ || hello.rank() < 0 || hello.rank() >= world_size_) {
+    return absl::FailedPreconditionError(absl::StrCat("group ", id_, " has ", world_size_, " ranks; rank ",
+                                                      hello.rank(), " of ", hello.world_size(), " does not fit"));
+  }
+  Rank rank;
+  rank.link = std::move(link);
+  rank.hello = hello;
+  rank.last_heartbeat = now;
+  if (!ranks_.emplace(hello.rank(), std::move(rank)).second) {
+    return absl::FailedPreconditionError(absl::StrCat("group ", id_, " already has a rank ", hello.rank()));
+  }
+  last_progress_ = now;
+  if (static_cast<int>(ranks_.size()) == world_size_) state_ = State::kLoading;
+  return absl::OkStatus();
+}
+
+bool WorkerGroup::Has(const RankLink& link) const {
+  return std::any_of(ranks_.begin(), ranks_.end(), [&](const auto& entry) { return entry.second.link.get() == &link; });
+}
+
+void WorkerGroup::Receive(const RankLink& link, const v1::WorkerMessage& message, absl::Time now) {
+  const auto it =
+      std::find_if(ranks_.begin(), ranks_.end(), [&](const auto& entry) { return entry.second.link.get() == &link; });
+  if (state_ == State::kLost || it == ranks_.end()) return;
+  Rank& rank = it->second;
+  rank.last_heartbeat = now;
+  switch (message.message_case()) {
+    case v1::WorkerMessage::kHeartbeat:
+      if (message.heartbeat().units_done() > rank.units_done) last_progress_ = now;
+      rank.units_done = message.heartbeat().units_done();
+      return;
+    case v1::WorkerMessage::kReady:
+      last_progress_ = now;
+      return OnRankReady(rank, message.ready());
+    case v1::WorkerMessage::kRunResult:
+      last_progress_ = now;
+      return OnResult(rank, message.run_result());
+    case v1::WorkerMessage::kEstimateResult:
+      return listener_.OnEstimate(*this, message.estimate_result());
+    case v1::WorkerMessage::kStage:
+    case v1::WorkerMessage::kStep:
+    case v1::WorkerMessage::kResolved:
+      last_progress_ = now;
+      return OnMark(message);
+    default:
+      return;  // a second Hello says nothing new
+  }
+}
+
+void WorkerGroup::OnRankReady(Rank& rank, const v1::Ready& ready) {
+  rank.ready = true;
+  if (rank.hello.rank() == 0) ready_ = ready;
+  const bool all = static_cast<int>(ranks_.size()) == world_size_ &&
+                   std::all_of(ranks_.begin(), ranks_.end(), [](const auto& entry) { return entry.second.ready; });
+  if (!all || state_ != State::kLoading) return;
+  state_ = drain_ ? State::kDrained : State::kIdle;
+  listener_.OnReady(*this);
+}
+
+void WorkerGroup::OnMark(const v1::WorkerMessage& message) {
+  if (message.has_stage() && IsOfThisRun(message.stage().video_id(), message.stage().attempt())) {
+    const v1::StageMark& mark = message.stage();
+    expected_step_ = absl::Seconds(mark.expected_seconds() / std::max(1, mark.total_steps()));
+    listener_.OnStage(*this, mark);
+  } else if (message.has_step() && IsOfThisRun(message.step().video_id(), message.step().attempt())) {
+    expected_step_ = std::max(expected_step_, absl::Seconds(message.step().seconds()));
+    listener_.OnStep(*this, message.step());
+  } else if (message.has_resolved() && IsOfThisRun(message.resolved().video_id(), message.resolved().attempt())) {
+    listener_.OnResolved(*this, message.resolved());
+  }
+}
+
+void WorkerGroup::OnResult(Rank& rank, const v1::RunResult& result) {
+  if (!IsOfThisRun(result.video_id(), result.attempt())) return;
+  rank.result = result;
+  v1::RunResult whole;
+  for (const auto& [number, other] : ranks_) {
+    if (!other.result) return;
+    if (number == 0) whole = *other.result;
+  }
+  for (const auto& [number, other] : ranks_) {  // a rank that failed is the cause of the others' CANCELLED
+    if (IsError(*other.result) && (!IsError(whole) || (IsCancelled(whole) && !IsCancelled(*other.result)))) {
+      *whole.mutable_error() = other.result->error();
+    }
+  }
+  for (auto& [number, other] : ranks_) other.result.reset();
+  run_.reset();
+  state_ = drain_ ? State::kDrained : State::kIdle;
+  listener_.OnRunEnded(*this, whole);
+}
+
+void WorkerGroup::Disconnect(const RankLink& link, const absl::Status& why) {
+  if (state_ == State::kLost) return;
+  for (const auto& [number, rank] : ranks_) {
+    if (rank.link.get() != &link) continue;
+    std::string text = absl::StrCat("rank ", number, " disconnected");
+    if (!why.ok()) absl::StrAppend(&text, ": ", std::string(why.message()));
+    return Lose(LossReason::kDisconnected, text);
+  }
+}
+
+void WorkerGroup::Start(const v1::Run& run, absl::Time now) {
+  KINORA_CHECK(state_ == State::kIdle) << "group " << id_ << " is " << StateName(state_);
+  state_ = State::kBusy;
+  run_ = run;
+  cancel_time_ = absl::InfiniteFuture();
+  last_progress_ = now;
+  expected_step_ = absl::ZeroDuration();
+  v1::FrontendMessage message;
+  *message.mutable_run() = run;
+  Broadcast(message);
+}
+
+void WorkerGroup::CancelRun(absl::Time now) {
+  if (!run_ || state_ == State::kLost || cancel_time_ != absl::InfiniteFuture()) return;
+  cancel_time_ = now;
+  v1::FrontendMessage message;
+  message.mutable_cancel()->set_video_id(run_->video_id());
+  message.mutable_cancel()->set_attempt(run_->attempt());
+  Broadcast(message);
+}
+
+void WorkerGroup::Estimate(const v1::EstimateRequest& request) {
+  const auto rank = ranks_.find(0);
+  if (state_ == State::kLost || rank == ranks_.end()) return;
+  v1::FrontendMessage message;
+  *message.mutable_estimate() = request;
+  rank->second.link->Send(message);
+}
+
+void WorkerGroup::Drain() {
+  drain_ = true;
+  if (state_ == State::kIdle) state_ = State::kDrained;
+  if (state_ == State::kBusy) state_ = State::kDraining;
+}
+
+void WorkerGroup::Shutdown(absl::Duration grace) {
+  v1::FrontendMessage message;
+  *message.mutable_shutdown()->mutable_grace() = ToProto(grace);
+  Broadcast(message);
+}
+
+void WorkerGroup::Lose(LossReason reason, const std::string& why) {
+  if (state_ == State::kLost) return;
+  state_ = State::kLost;
+  why_lost_ = why;
+  const absl::Status told = absl::UnavailableError(absl::StrCat("the group is lost: ", why));
+  for (auto& [number, rank] : ranks_) rank.link->Close(told);
+  listener_.OnLost(*this, reason, why);
+}
+
+absl::Duration WorkerGroup::StallLimit() const { return std::max(limits_.stall_floor, 10 * expected_step_); }
+
+absl::Time WorkerGroup::CheckHealth(absl::Time now) {
+  if (state_ == State::kLost) return absl::InfiniteFuture();
+  const auto lose = [this](LossReason reason, const std::string& why) {
+    Lose(reason, why);
+    return absl::InfiniteFuture();
+  };
+  absl::Time next = absl::InfiniteFuture();
+  for (const auto& [number, rank] : ranks_) {
+    const absl::Time limit = rank.last_heartbeat + limits_.heartbeat_timeout;
+    if (now >= limit) {
+      return lose(LossReason::kSilent,
+                  absl::StrCat("rank ", number, " was silent for ", absl::FormatDuration(now - rank.last_heartbeat)));
+    }
+    next = std::min(next, limit);
+  }
+  if (state_ == State::kIdle || state_ == State::kDrained) return next;
+  const absl::Time stall = last_progress_ + StallLimit();
+  if (now >= stall) {
+    return lose(LossReason::kStalled,
+                absl::StrCat(StateName(state_), " without progress for ", absl::FormatDuration(now - last_progress_)));
+  }
+  // A rank that goes on with steps after a cancel makes progress and yet does not do what it is told.
+  const absl::Time cancelled = cancel_time_ + std::max(limits_.cancel_floor, 10 * expected_step_);
+  if (run_ && now >= cancelled) {
+    return lose(LossReason::kCancelIgnored,
+                absl::StrCat("still running ", absl::FormatDuration(now - cancel_time_), " after a cancel"));
+  }
+  return std::min({next, stall, run_ ? cancelled : absl::InfiniteFuture()});
+}
+
+bool WorkerGroup::IsOfThisRun(const std::string& video_id, int32_t attempt) const {
+  return run_ && run_->video_id() == video_id && run_->attempt() == attempt;
+}
+
+void WorkerGroup::Broadcast(const v1::FrontendMessage& message) {
+  if (state_ == State::kLost) return;
+  for (auto& [number, rank] : ranks_) rank.link->Send(message);
+}
+
+v1::WorkerGroup WorkerGroup::Describe() const {
+  v1::WorkerGroup group;
+  group.set_id(id_);
+  group.set_state(StateName(state_));
+  group.set_mesh(ready_.mesh());
+  group.set_model(ready_.model().id());
+  group.set_reason(why_lost_);
+  if (run_) group.set_video_id(run_->video_id());
+  for (const auto& [number, rank] : ranks_) {
+    v1::WorkerGroup::Rank* out = group.add_ranks();
+    out->set_rank(number);
+    out->set_address(absl::StrCat(rank.hello.address(), " pid ", rank.hello.pid()));
+    out->set_device(rank.hello.device());
+    *out->mutable_last_heartbeat() = ToProto(rank.last_heartbeat);
+  }
+  return group;
+}
+
+}  // namespace kinora

@@ -1,0 +1,122 @@
+// One incarnation of a worker group, as the frontend sees it: its ranks' streams, whether it is alive, and the job it
+// runs. A group lives and dies as a unit: the first rank that disconnects, stays silent or makes no progress loses all
+// of it, and a lost group never comes back; its next incarnation is another object.
+//
+// Used by one thread, the dispatcher's loop. Time is given to it, so that silence and stalls are tested without
+// waiting.
+//   kJoining (ranks are missing) → kLoading → kIdle ⇄ kBusy;  kDraining: finishes its run, then kDrained;  any → kLost
+#ifndef KINORA_SERVER_FRONTEND_GROUPS_WORKER_GROUP_H_
+#define KINORA_SERVER_FRONTEND_GROUPS_WORKER_GROUP_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "kinora/v1/video_generation.pb.h"
+#include "kinora/v1/worker.pb.h"
+
+namespace kinora {
+
+class RankLink {  // the way to one rank; the Join stream's, or a test's
+ public:
+  virtual ~RankLink() = default;
+  virtual void Send(v1::FrontendMessage message) = 0;  // never blocks; dropped once the stream has ended
+  virtual void Close(const absl::Status& status) = 0;  // ends the stream with `status`, after what was sent
+};
+
+struct GroupLimits {
+  absl::Duration heartbeat_interval = absl::Seconds(2);
+  absl::Duration heartbeat_timeout = absl::Seconds(15);  // of silence of any rank
+  // Without progress (WorkerMessage marks, Heartbeat.units_done) for longer than max(floor, 10 × the expected time of a
+  // step) a group that loads or runs counts as stalled.
+  absl::Duration stall_floor = absl::Seconds(60);
+  absl::Duration cancel_floor = absl::Seconds(60);  // the same after a cancel, for the run to end
+};
+
+// As kinora_group_restarts_total counts them.
+enum class LossReason { kDisconnected, kSilent, kStalled, kCancelIgnored, kProcessEnded, kAdmin };
+
+class WorkerGroup {
+ public:
+  enum class State { kJoining, kLoading, kIdle, kBusy, kDraining, kDrained, kLost };
+
+  class Listener {  // called from within the methods below; may call back
+   public:
+    virtual ~Listener() = default;
+    virtual void OnReady(WorkerGroup& group) = 0;  // described and idle
+    virtual void OnStage(WorkerGroup& group, const v1::StageMark& mark) = 0;
+    virtual void OnStep(WorkerGroup& group, const v1::StepMark& mark) = 0;
+    virtual void OnResolved(WorkerGroup& group, const v1::ResolvedMark& mark) = 0;
+    // The answers of all ranks: rank 0's, with the error of the first rank that failed rather than was cancelled.
+    // The group is idle or drained again.
+    virtual void OnRunEnded(WorkerGroup& group, const v1::RunResult& result) = 0;
+    virtual void OnEstimate(WorkerGroup& group, const v1::EstimateResult& result) = 0;
+    virtual void OnLost(WorkerGroup& group, LossReason reason, const std::string& why) = 0;  // last call
+  };
+
+  WorkerGroup(std::string id, std::string incarnation, int world_size, GroupLimits limits, Listener& listener);
+
+  // A rank arrives. FailedPrecondition: it does not fit this group (rank taken or out of range, another world size).
+  absl::Status AddRank(const v1::Hello& hello, std::shared_ptr<RankLink> link, absl::Time now);
+  bool Has(const RankLink& link) const;
+  void Receive(const RankLink& link, const v1::WorkerMessage& message, absl::Time now);
+  void Disconnect(const RankLink& link, const absl::Status& why);
+
+  void Start(const v1::Run& run, absl::Time now);  // state kIdle only
+  void CancelRun(absl::Time now);                  // no run: nothing
+  void Estimate(const v1::EstimateRequest& request);
+  void Drain();                                          // finishes its run, takes no other
+  void Shutdown(absl::Duration grace);                   // asks the processes to leave
+  void Lose(LossReason reason, const std::string& why);  // ends the ranks' streams, so that the processes leave
+
+  // Loses the group if a rank is silent or work stands still. Call it again at the time that it returns, or earlier.
+  absl::Time CheckHealth(absl::Time now);
+
+  const std::string& id() const { return id_; }
+  const std::string& incarnation() const { return incarnation_; }
+  State state() const { return state_; }
+  const v1::Ready& ready() const { return ready_; }  // rank 0's; empty before kIdle
+  bool running() const { return run_.has_value(); }
+  bool serving() const { return state_ == State::kIdle || state_ == State::kBusy; }
+  v1::WorkerGroup Describe() const;
+
+ private:
+  struct Rank {
+    std::shared_ptr<RankLink> link;
+    v1::Hello hello;
+    bool ready = false;
+    absl::Time last_heartbeat;
+    int64_t units_done = 0;
+    std::optional<v1::RunResult> result;  // of the present run
+  };
+  void OnRankReady(Rank& rank, const v1::Ready& ready);
+  void OnResult(Rank& rank, const v1::RunResult& result);
+  void OnMark(const v1::WorkerMessage& message);
+  bool IsOfThisRun(const std::string& video_id, int32_t attempt) const;
+  void Broadcast(const v1::FrontendMessage& message);
+  absl::Duration StallLimit() const;
+
+  const std::string id_, incarnation_;
+  const int world_size_;
+  const GroupLimits limits_;
+  Listener& listener_;
+  State state_ = State::kJoining;
+  std::map<int, Rank> ranks_;
+  v1::Ready ready_;
+  std::optional<v1::Run> run_;
+  bool drain_ = false;
+  absl::Time cancel_time_ = absl::InfiniteFuture();  // of the present run
+  absl::Time last_progress_;
+  absl::Duration expected_step_;  // of the present stage
+  std::string why_lost_;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_FRONTEND_GROUPS_WORKER_GROUP_H_

@@ -1,0 +1,98 @@
+// Hands events to those who watch. A subscription is a mailbox: stored events are kept in order and never lost; of
+// steps and previews only the latest is kept, so a slow reader costs one slot and loses nothing that matters.
+// Thread-safe.
+//
+// Stored events come from the JobStore's listener (Publish), steps from whoever runs the job (PublishStep).
+#ifndef KINORA_SERVER_FRONTEND_JOBS_EVENT_HUB_H_
+#define KINORA_SERVER_FRONTEND_JOBS_EVENT_HUB_H_
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "engine/base/clock.h"
+#include "kinora/v1/video_generation.pb.h"
+
+namespace kinora {
+
+class EventHub;
+
+// One watcher's mailbox. `wake` runs whenever the mailbox may have something to give; see EventHub::Subscribe.
+class Subscription {
+ public:
+  ~Subscription();
+  // The next event: stored ones in order, then the latest step, preview or heartbeat. Nothing: wait for `wake`.
+  std::optional<v1::VideoEvent> Next();
+  // No `wake` begins after this returns, and none is running unless this is called from inside it. Idempotent.
+  void Close();
+
+ private:
+  friend class EventHub;
+  Subscription(EventHub& hub, std::string video_id, std::function<void()> wake);
+  void Deliver(const v1::VideoEvent& event);
+  // Leaves a heartbeat if nothing was taken for `interval`; lowers `next` to when it must be asked again.
+  bool BeatIfSilent(absl::Time now, absl::Duration interval, absl::Time& next);
+  void Wake();
+
+  EventHub& hub_;
+  const std::string video_id_;
+  absl::Mutex wake_mu_;  // held while `wake_` runs; taken before mu_
+  std::function<void()> wake_ ABSL_GUARDED_BY(wake_mu_);
+  absl::Mutex mu_;
+  std::deque<v1::VideoEvent> stored_ ABSL_GUARDED_BY(mu_);
+  std::optional<v1::VideoEvent> step_ ABSL_GUARDED_BY(mu_);
+  std::optional<v1::VideoEvent> preview_ ABSL_GUARDED_BY(mu_);
+  bool heartbeat_ ABSL_GUARDED_BY(mu_) = false;
+  absl::Time last_activity_ ABSL_GUARDED_BY(mu_);
+};
+
+class EventHub {
+ public:
+  EventHub(Clock& clock, absl::Duration heartbeat_interval, int max_subscriptions);
+  ~EventHub();  // every Subscription must be closed
+
+  // ResourceExhausted above max_subscriptions. `wake` runs on the publisher's thread and must not block.
+  absl::StatusOr<std::shared_ptr<Subscription>> Subscribe(const std::string& video_id, std::function<void()> wake);
+
+  void Publish(const v1::VideoEvent& event);  // stored: `sequence` is its own
+  void PublishStep(v1::VideoEvent event);     // step or preview; the hub fills in `time`, the watch `sequence`
+
+  // Fills in `progress` of a running video from its latest step, which no store has.
+  void AddLatestStep(v1::Video& video) const;
+
+  int subscriptions() const;
+  int subscriptions(const std::string& video_id) const;  // who watches this video
+
+ private:
+  friend class Subscription;
+  void Remove(Subscription* subscription);
+  void SendHeartbeats();
+  std::vector<std::shared_ptr<Subscription>> Of(const std::string& video_id);
+
+  Clock& clock_;
+  const absl::Duration heartbeat_interval_;
+  const int max_subscriptions_;
+  mutable absl::Mutex mu_;
+  struct Entry {
+    Subscription* key;  // still to be told from others while the weak pointer is expiring
+    std::weak_ptr<Subscription> subscription;
+  };
+  std::unordered_map<std::string, std::vector<Entry>> by_video_ ABSL_GUARDED_BY(mu_);
+  std::unordered_map<std::string, v1::Progress> latest_steps_ ABSL_GUARDED_BY(mu_);  // of running videos
+  int count_ ABSL_GUARDED_BY(mu_) = 0;
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  std::thread heartbeats_;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_FRONTEND_JOBS_EVENT_HUB_H_

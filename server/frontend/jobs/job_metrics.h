@@ -1,0 +1,27 @@
+// Counts jobs at their end, from the store's events, so that what is counted is what is stored; and requests that were
+// refused before they became a job.
+#ifndef KINORA_SERVER_FRONTEND_JOBS_JOB_METRICS_H_
+#define KINORA_SERVER_FRONTEND_JOBS_JOB_METRICS_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "kinora/v1/video_generation.pb.h"
+#include "server/common/metrics.h"
+
+namespace kinora {
+
+class JobMetrics {  // thread-safe
+ public:
+  explicit JobMetrics(FrontendMetrics& metrics) : metrics_(metrics) {}
+  void Observe(const v1::VideoEvent& event);
+  // `model`: "" if the request named none that is known.
+  void CountRefused(const std::string& model, const v1::CreateVideoRequest& request, const absl::Status& status);
+
+ private:
+  FrontendMetrics& metrics_;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_FRONTEND_JOBS_JOB_METRICS_H_

@@ -1,0 +1,138 @@
+#include "server/frontend/jobs/job_queue.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
+#include "server/common/status_details.h"
+
+namespace kinora {
+
+bool JobQueue::Order::operator()(const QueuedJob& a, const QueuedJob& b) const {
+  return std::tuple(-a.priority, a.create_time, a.id) < std::tuple(-b.priority, b.create_time, b.id);
+}
+
+JobQueue::JobQueue(int capacity, std::function<void(int, int)> on_depth)
+    : capacity_(capacity), on_depth_(std::move(on_depth)) {}
+
+absl::Status JobQueue::Reserve() {
+  absl::MutexLock lock(&mu_);
+  if (closed_) {
+    return WithErrorInfo(WithRetryInfo(absl::UnavailableError("the server is draining"), absl::Seconds(5)), "DRAINING");
+  }
+  if (static_cast<int>(jobs_.size()) + reserved_ >= capacity_) {
+    return WithErrorInfo(WithRetryInfo(absl::ResourceExhaustedError(
+                                           absl::StrCat("queue_capacity: ", capacity_, " jobs are waiting already")),
+                                       absl::Seconds(10)),
+                         "QUEUE_FULL", {{"queue_capacity", absl::StrCat(capacity_)}});
+  }
+  reserved_ += 1;
+  return absl::OkStatus();
+}
+
+void JobQueue::Unreserve() {
+  absl::MutexLock lock(&mu_);
+  KINORA_CHECK(reserved_ > 0);
+  reserved_ -= 1;
+}
+
+void JobQueue::Push(const QueuedJob& job) {
+  {
+    absl::MutexLock lock(&mu_);
+    KINORA_CHECK(reserved_ > 0);
+    reserved_ -= 1;
+    Insert(job);
+  }
+  if (on_push_ != nullptr) on_push_();
+}
+
+void JobQueue::Requeue(const QueuedJob& job) {
+  {
+    absl::MutexLock lock(&mu_);
+    Insert(job);
+  }
+  if (on_push_ != nullptr) on_push_();
+}
+
+std::optional<QueuedJob> JobQueue::Pop(absl::FunctionRef<bool(const QueuedJob&)> runnable) {
+  absl::MutexLock lock(&mu_);
+  const auto found = std::find_if(jobs_.begin(), jobs_.end(), runnable);
+  if (found == jobs_.end()) return std::nullopt;
+  QueuedJob job = *found;
+  Erase(found);
+  return job;
+}
+
+bool JobQueue::Remove(const std::string& id) {
+  absl::MutexLock lock(&mu_);
+  const auto found = by_id_.find(id);
+  if (found == by_id_.end()) return false;
+  Erase(found->second);
+  return true;
+}
+
+int JobQueue::Position(const std::string& id) const {
+  absl::MutexLock lock(&mu_);
+  const auto found = by_id_.find(id);
+  return found == by_id_.end()
+             ? 0
+             : static_cast<int>(std::distance(jobs_.begin(), Jobs::const_iterator(found->second))) + 1;
+}
+
+std::vector<QueuedJob> JobQueue::TakeExpired(absl::Time now) {
+  absl::MutexLock lock(&mu_);
+  std::vector<QueuedJob> expired;
+  for (auto job = jobs_.begin(); job != jobs_.end();) {
+    const auto next = std::next(job);
+    if (job->deadline <= now) {
+      expired.push_back(*job);
+      Erase(job);
+    }
+    job = next;
+  }
+  return expired;
+}
+
+absl::Time JobQueue::NextDeadline() const {
+  absl::MutexLock lock(&mu_);
+  absl::Time next = absl::InfiniteFuture();
+  for (const QueuedJob& job : jobs_) next = std::min(next, job.deadline);
+  return next;
+}
+
+int JobQueue::size() const {
+  absl::MutexLock lock(&mu_);
+  return static_cast<int>(jobs_.size());
+}
+
+void JobQueue::Close() {
+  absl::MutexLock lock(&mu_);
+  closed_ = true;
+}
+
+bool JobQueue::closed() const {
+  absl::MutexLock lock(&mu_);
+  return closed_;
+}
+
+void JobQueue::Insert(const QueuedJob& job) {
+  const auto [at, inserted] = jobs_.insert(job);
+  if (!inserted) return;  // requeued twice: it waits once
+  by_id_[job.id] = at;
+  CountDepth(job.priority, 1);
+}
+
+void JobQueue::Erase(Jobs::iterator job) {
+  CountDepth(job->priority, -1);
+  by_id_.erase(job->id);
+  jobs_.erase(job);
+}
+
+void JobQueue::CountDepth(int priority, int change) {
+  const int depth = depth_[priority] += change;
+  if (on_depth_ != nullptr) on_depth_(priority, depth);
+}
+
+}  // namespace kinora

@@ -1,0 +1,371 @@
+#include "server/frontend/jobs/sqlite_job_store.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/logging.h"
+#include "engine/base/status_macros.h"
+#include "server/common/status_details.h"
+#include "server/frontend/jobs/random_id.h"
+
+namespace kinora {
+namespace {
+
+constexpr int kReaders = 2;
+constexpr size_t kMaxBatch = 256;  // writes in one commit
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SqliteJobStore>> SqliteJobStore::Open(const std::string& path, const JobRules& rules,
+                                                                     Clock& clock, EventListener listener) {
+  std::unique_ptr<SqliteJobStore> store(new SqliteJobStore(rules, clock, std::move(listener)));
+  KINORA_ASSIGN_OR_RETURN(store->writer_tables_, JobTables::Open(path));
+  KINORA_RETURN_IF_ERROR(store->writer_tables_->CheckIntegrity());
+  const int readers = path == ":memory:" ? 0 : kReaders;
+  for (int i = 0; i < readers; ++i) {
+    KINORA_ASSIGN_OR_RETURN(store->reader_tables_.emplace_back(), JobTables::Open(path));
+  }
+  store->writer_ = std::thread([self = store.get()] { self->RunWriter(); });
+  for (const auto& tables : store->reader_tables_) {
+    store->readers_.emplace_back([self = store.get(), &tables = *tables] { self->RunReader(tables); });
+  }
+  return store;
+}
+
+SqliteJobStore::~SqliteJobStore() {
+  {
+    absl::MutexLock lock(&mu_);
+    stopping_ = true;
+  }
+  if (writer_.joinable()) writer_.join();
+  for (std::thread& reader : readers_) reader.join();
+}
+
+void SqliteJobStore::PostWrite(absl::AnyInvocable<absl::Status(JobTables&, Events&)> apply, Finished done) {
+  absl::MutexLock lock(&mu_);
+  writes_.push_back({std::move(apply), std::move(done), {}, absl::OkStatus()});
+  pending_ += 1;
+}
+
+template <typename T>
+void SqliteJobStore::PostWrite(absl::AnyInvocable<absl::StatusOr<T>(JobTables&, Events&)> apply, Done<T> done) {
+  auto result = std::make_shared<absl::StatusOr<T>>(absl::UnknownError("not run"));
+  PostWrite(
+      [apply = std::move(apply), result](JobTables& tables, Events& events) mutable {
+        *result = apply(tables, events);
+        return result->status();
+      },
+      [done = std::move(done), result](absl::Status status) mutable {
+        if (status.ok()) {
+          done(*std::move(result));
+        } else {
+          done(std::move(status));
+        }
+      });
+}
+
+template <typename T>
+void SqliteJobStore::PostRead(absl::AnyInvocable<absl::StatusOr<T>(JobTables&)> read, Done<T> done) {
+  if (reader_tables_.empty()) {
+    PostWrite<T>([read = std::move(read)](JobTables& tables, Events&) mutable { return read(tables); },
+                 std::move(done));
+    return;
+  }
+  absl::MutexLock lock(&mu_);
+  reads_.push_back([read = std::move(read), done = std::move(done)](JobTables& tables) mutable { done(read(tables)); });
+  pending_ += 1;
+}
+
+void SqliteJobStore::RunWriter() {
+  const auto work = [this] {
+    mu_.AssertHeld();
+    return !writes_.empty() || stopping_;
+  };
+  while (true) {
+    std::deque<Write> batch;
+    {
+      absl::MutexLock lock(&mu_);
+      mu_.Await(absl::Condition(&work));
+      if (writes_.empty()) return;
+      while (!writes_.empty() && batch.size() < kMaxBatch) {
+        batch.push_back(std::move(writes_.front()));
+        writes_.pop_front();
+      }
+    }
+    Commit(batch);
+    absl::MutexLock lock(&mu_);
+    pending_ -= static_cast<int64_t>(batch.size());
+  }
+}
+
+void SqliteJobStore::RunReader(JobTables& tables) {
+  const auto work = [this] {
+    mu_.AssertHeld();
+    return !reads_.empty() || stopping_;
+  };
+  while (true) {
+    Read read;
+    {
+      absl::MutexLock lock(&mu_);
+      mu_.Await(absl::Condition(&work));
+      if (reads_.empty()) return;
+      read = std::move(reads_.front());
+      reads_.pop_front();
+    }
+    read(tables);
+    absl::MutexLock lock(&mu_);
+    pending_ -= 1;
+  }
+}
+
+void SqliteJobStore::Commit(std::deque<Write>& batch) {
+  Database& database = writer_tables_->database();
+  absl::Status status = ApplyAll(batch);
+  if (status.ok()) status = database.Execute("COMMIT");
+  if (!status.ok()) {
+    if (database.in_transaction()) (void)database.Execute("ROLLBACK");
+    Log(Severity::kError, "job_store_commit_failed",
+        {{"code", absl::StatusCodeToString(status.code())}, {"why", std::string(status.message())}});
+  }
+  for (Write& write : batch) {
+    if (!status.ok()) write.status = status;
+    if (write.status.ok()) {
+      for (const v1::VideoEvent& event : write.events) listener_(event);
+    }
+    write.finish(std::move(write.status));
+  }
+}
+
+absl::Status SqliteJobStore::ApplyAll(std::deque<Write>& batch) {
+  Database& database = writer_tables_->database();
+  KINORA_RETURN_IF_ERROR(database.Execute("BEGIN IMMEDIATE"));
+  for (Write& write : batch) {
+    KINORA_RETURN_IF_ERROR(database.Execute("SAVEPOINT one"));
+    write.status = write.apply(*writer_tables_, write.events);
+    // A full disk and its like end the whole transaction, and with it the calls before this one.
+    if (!database.in_transaction()) return write.status;
+    if (!write.status.ok()) KINORA_RETURN_IF_ERROR(database.Execute("ROLLBACK TO one"));
+    KINORA_RETURN_IF_ERROR(database.Execute("RELEASE one"));
+  }
+  return absl::OkStatus();
+}
+
+template <typename Transition>
+absl::StatusOr<JobRecord> SqliteJobStore::Change(JobTables& tables, Events& events, const JobId& id,
+                                                 Transition transition) {
+  KINORA_ASSIGN_OR_RETURN(JobRecord record, tables.Load(id));
+  v1::VideoEvent event;
+  KINORA_RETURN_IF_ERROR(transition(clock_.Now(), record, &event));
+  KINORA_RETURN_IF_ERROR(tables.Update(record));
+  if (event.event_case() != v1::VideoEvent::EVENT_NOT_SET) {
+    KINORA_RETURN_IF_ERROR(tables.AddEvent(event));
+    events.push_back(std::move(event));
+  }
+  return record;
+}
+
+void SqliteJobStore::Create(const v1::CreateVideoRequest& request, const v1::Generation& effective,
+                            Done<Created> done) {
+  PostWrite<Created>(
+      [this, request, effective](JobTables& tables, Events& events) -> absl::StatusOr<Created> {
+        const std::string fingerprint = Fingerprint(request);
+        if (!request.request_id().empty()) {
+          KINORA_ASSIGN_OR_RETURN(const auto known, tables.FindRequest(request.request_id()));
+          if (known.has_value() && known->fingerprint != fingerprint) {
+            return WithErrorInfo(absl::AlreadyExistsError(absl::StrCat("request_id: \"", request.request_id(),
+                                                                       "\" was used for another request")),
+                                 "REQUEST_ID_REUSED", {{"video_id", known->id}, {"fingerprint", known->fingerprint}});
+          }
+          if (known.has_value()) {
+            KINORA_ASSIGN_OR_RETURN(JobRecord record, tables.Load(known->id));
+            return Created{.video = std::move(record.video), .replayed = true};
+          }
+        }
+        v1::VideoEvent event;
+        JobRecord record = NewJob(RandomId(), request, effective, clock_.Now(), &event);
+        KINORA_RETURN_IF_ERROR(tables.Insert(record, fingerprint));
+        KINORA_RETURN_IF_ERROR(tables.AddEvent(event));
+        events.push_back(std::move(event));
+        return Created{.video = std::move(record.video)};
+      },
+      std::move(done));
+}
+
+void SqliteJobStore::Claim(const JobId& id, std::string_view owner, absl::Duration lease, Done<Claimed> done) {
+  PostWrite<Claimed>(
+      [this, id, owner = std::string(owner), lease](JobTables& tables, Events& events) -> absl::StatusOr<Claimed> {
+        KINORA_ASSIGN_OR_RETURN(
+            JobRecord record, Change(tables, events, id, [&](absl::Time now, JobRecord& record, v1::VideoEvent* event) {
+              return kinora::Claim(owner, lease, now, record, event);
+            }));
+        return Claimed{.attempt = CurrentAttempt(record), .video = std::move(record.video)};
+      },
+      std::move(done));
+}
+
+void SqliteJobStore::Renew(const Attempt& attempt, absl::Duration lease, Done<Lease> done) {
+  PostWrite<Lease>(
+      [this, attempt, lease](JobTables& tables, Events& events) -> absl::StatusOr<Lease> {
+        KINORA_ASSIGN_OR_RETURN(const JobRecord record, Change(tables, events, attempt.id,
+                                                               [&](absl::Time now, JobRecord& record, v1::VideoEvent*) {
+                                                                 return kinora::Renew(attempt, lease, now, record);
+                                                               }));
+        return Lease{.expiry = record.lease_expiry, .cancel_requested = record.cancel_requested};
+      },
+      std::move(done));
+}
+
+void SqliteJobStore::Append(const Attempt& attempt, const v1::VideoEvent& added, Finished done) {
+  PostWrite(
+      [this, attempt, added](JobTables& tables, Events& events) {
+        return Change(tables, events, attempt.id,
+                      [&](absl::Time now, JobRecord& record, v1::VideoEvent* event) {
+                        return kinora::Append(attempt, added, now, record, event);
+                      })
+            .status();
+      },
+      std::move(done));
+}
+
+void SqliteJobStore::Finish(const Attempt& attempt, const Outcome& outcome, Finished done) {
+  PostWrite(
+      [this, attempt, outcome](JobTables& tables, Events& events) {
+        return Change(tables, events, attempt.id,
+                      [&](absl::Time now, JobRecord& record, v1::VideoEvent* event) {
+                        return kinora::Finish(attempt, outcome, rules_, now, record, event);
+                      })
+            .status();
+      },
+      std::move(done));
+}
+
+void SqliteJobStore::Requeue(const Attempt& attempt, std::string_view why, bool lost_group, Done<v1::Video> done) {
+  PostWrite<v1::Video>(
+      [this, attempt, why = std::string(why), lost_group](JobTables& tables,
+                                                          Events& events) -> absl::StatusOr<v1::Video> {
+        KINORA_ASSIGN_OR_RETURN(
+            JobRecord record,
+            Change(tables, events, attempt.id, [&](absl::Time now, JobRecord& record, v1::VideoEvent* event) {
+              return kinora::Requeue(attempt, why, lost_group, rules_, now, record, event);
+            }));
+        return std::move(record.video);
+      },
+      std::move(done));
+}
+
+void SqliteJobStore::Cancel(const JobId& id, Done<v1::Video> done) {
+  PostWrite<v1::Video>(
+      [this, id](JobTables& tables, Events& events) -> absl::StatusOr<v1::Video> {
+        KINORA_ASSIGN_OR_RETURN(
+            JobRecord record, Change(tables, events, id, [&](absl::Time now, JobRecord& record, v1::VideoEvent* event) {
+              return kinora::Cancel(rules_, now, record, event);
+            }));
+        return std::move(record.video);
+      },
+      std::move(done));
+}
+
+void SqliteJobStore::FailQueued(const JobId& id, const google::rpc::Status& error, Done<v1::Video> done) {
+  PostWrite<v1::Video>(
+      [this, id, error](JobTables& tables, Events& events) -> absl::StatusOr<v1::Video> {
+        KINORA_ASSIGN_OR_RETURN(
+            JobRecord record, Change(tables, events, id, [&](absl::Time now, JobRecord& record, v1::VideoEvent* event) {
+              return kinora::FailQueued(error, rules_, now, record, event);
+            }));
+        return std::move(record.video);
+      },
+      std::move(done));
+}
+
+void SqliteJobStore::Delete(const JobId& id, Finished done) {
+  PostWrite(
+      [id](JobTables& tables, Events&) -> absl::Status {
+        const absl::StatusOr<JobRecord> record = tables.Load(id);
+        if (absl::IsDataLoss(record.status())) return tables.Hide(id);  // nothing else can be done with it
+        KINORA_RETURN_IF_ERROR(record.status());
+        if (!IsTerminal(record->video.state())) {
+          return absl::FailedPreconditionError(
+              absl::StrCat(id, " is ", v1::Video::State_Name(record->video.state()), ": cancel it first"));
+        }
+        return tables.Hide(id);
+      },
+      std::move(done));
+}
+
+void SqliteJobStore::Purge(const JobId& id, Finished done) {
+  PostWrite([this, id](JobTables& tables, Events&) { return tables.Purge(id, clock_.Now()); }, std::move(done));
+}
+
+void SqliteJobStore::SweepExpired(absl::Time now, Done<std::vector<JobId>> done) {
+  PostWrite<std::vector<JobId>>(
+      [now](JobTables& tables, Events&) -> absl::StatusOr<std::vector<JobId>> {
+        KINORA_RETURN_IF_ERROR(tables.HideExpired(now));
+        return tables.Hidden();
+      },
+      std::move(done));
+}
+
+void SqliteJobStore::PutModel(const v1::ModelInfo& model, Finished done) {
+  PostWrite([model](JobTables& tables, Events&) { return tables.PutModel(model); }, std::move(done));
+}
+
+void SqliteJobStore::Get(const JobId& id, Done<v1::Video> done) {
+  PostRead<v1::Video>(
+      [id](JobTables& tables) -> absl::StatusOr<v1::Video> {
+        KINORA_ASSIGN_OR_RETURN(JobRecord record, tables.Load(id));
+        return std::move(record.video);
+      },
+      std::move(done));
+}
+
+void SqliteJobStore::List(const ListOptions& options, Done<JobPage> done) {
+  PostRead<JobPage>([options](JobTables& tables) { return tables.List(options); }, std::move(done));
+}
+
+void SqliteJobStore::EventsAfter(const JobId& id, int64_t sequence, Done<JobHistory> done) {
+  PostRead<JobHistory>(
+      [id, sequence](JobTables& tables) -> absl::StatusOr<JobHistory> {
+        JobHistory history;
+        // The record first: events that are committed in between are then in `events` as well, never missing.
+        KINORA_ASSIGN_OR_RETURN(JobRecord record, tables.Load(id));
+        KINORA_ASSIGN_OR_RETURN(history.events, tables.EventsAfter(id, sequence));
+        history.video = std::move(record.video);
+        history.last_sequence = record.last_sequence;
+        return history;
+      },
+      std::move(done));
+}
+
+void SqliteJobStore::Unfinished(Done<std::vector<UnfinishedJob>> done) {
+  PostRead<std::vector<UnfinishedJob>>(
+      [](JobTables& tables) -> absl::StatusOr<std::vector<UnfinishedJob>> {
+        KINORA_ASSIGN_OR_RETURN(std::vector<JobRecord> records, tables.Unfinished());
+        std::vector<UnfinishedJob> jobs;
+        for (JobRecord& record : records) {
+          jobs.push_back({.video = std::move(record.video),
+                          .scheduling = record.scheduling,
+                          .attempt = {},
+                          .lease_expiry = record.lease_expiry,
+                          .detach = record.detach});
+          jobs.back().attempt = {jobs.back().video.id(), record.owner.empty() ? 0 : jobs.back().video.attempt(),
+                                 record.owner};
+        }
+        return jobs;
+      },
+      std::move(done));
+}
+
+void SqliteJobStore::Models(Done<std::vector<v1::ModelInfo>> done) {
+  PostRead<std::vector<v1::ModelInfo>>([](JobTables& tables) { return tables.Models(); }, std::move(done));
+}
+
+void SqliteJobStore::Flush() {
+  const auto idle = [this] {
+    mu_.AssertHeld();
+    return pending_ == 0;
+  };
+  absl::MutexLock lock(&mu_);
+  mu_.Await(absl::Condition(&idle));
+}
+
+}  // namespace kinora

@@ -1,0 +1,29 @@
+// The directory that holds all that a frontend keeps. Locked for as long as the object lives: a second frontend on the
+// same directory refuses to start. The lock goes with the process, however it ends.
+#ifndef KINORA_SERVER_FRONTEND_JOBS_STATE_DIRECTORY_H_
+#define KINORA_SERVER_FRONTEND_JOBS_STATE_DIRECTORY_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "server/common/file_descriptor.h"
+
+namespace kinora {
+
+class StateDirectory {
+ public:
+  // Creates it (mode 0700) if needed. FailedPrecondition: another process has it.
+  static absl::StatusOr<StateDirectory> Lock(const std::string& path);
+
+  const std::string& path() const { return path_; }  // absolute
+  std::string File(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  StateDirectory(std::string path, FileDescriptor lock) : path_(std::move(path)), lock_(std::move(lock)) {}
+  std::string path_;
+  FileDescriptor lock_;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_FRONTEND_JOBS_STATE_DIRECTORY_H_

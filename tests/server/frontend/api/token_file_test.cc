@@ -1,0 +1,43 @@
+#include "server/frontend/api/token_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temporary_directory.h"
+
+namespace kinora {
+namespace {
+
+using testing::HasSubstr;
+
+class TokenFile : public testing::Test {
+ protected:
+  absl::StatusOr<TokenSet> Load(const std::string& text, mode_t mode = 0600) {
+    WriteFile(directory_.File("tokens"), text);
+    EXPECT_EQ(chmod(directory_.File("tokens").c_str(), mode), 0);
+    return TokenSet::Load(directory_.File("tokens"));
+  }
+  TemporaryDirectory directory_;
+};
+
+TEST_F(TokenFile, AcceptsAnyOfItsTokensAndNothingElse) {
+  KINORA_ASSERT_OK_AND_ASSIGN(const TokenSet tokens, Load("# team a\n  aaaaaaaaaaaaaaaa \n\nbbbbbbbbbbbbbbbb"));
+  EXPECT_THAT(tokens.Check("Bearer aaaaaaaaaaaaaaaa"), IsOk());
+  EXPECT_THAT(tokens.Check("Bearer bbbbbbbbbbbbbbbb"), IsOk());
+  for (const char* bad :
+       {"", "aaaaaaaaaaaaaaaa", "Bearer ", "Bearer aaaaaaaaaaaaaaa", "Bearer # team a", "Basic aaaaaaaaaaaaaaaa"}) {
+    EXPECT_THAT(tokens.Check(bad), StatusIs(absl::StatusCode::kUnauthenticated)) << bad;
+  }
+  EXPECT_THAT(TokenSet().Check(""), IsOk());  // no file, no check
+}
+
+TEST_F(TokenFile, RefusesFilesThatAreOpenEmptyMissingOrWeak) {
+  EXPECT_THAT(Load("aaaaaaaaaaaaaaaa", 0644), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("chmod")));
+  EXPECT_THAT(Load("# nothing\n"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no token")));
+  EXPECT_THAT(Load("short"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("16")));
+  EXPECT_THAT(TokenSet::Load("/nowhere/tokens"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("/nowhere/tokens")));
+}
+
+}  // namespace
+}  // namespace kinora

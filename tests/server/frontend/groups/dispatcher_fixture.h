@@ -1,0 +1,157 @@
+// The dispatcher with the real store, queue and hub; ranks are links that the test answers for. Time is the test's.
+#ifndef KINORA_TESTS_SERVER_FRONTEND_GROUPS_DISPATCHER_FIXTURE_H_
+#define KINORA_TESTS_SERVER_FRONTEND_GROUPS_DISPATCHER_FIXTURE_H_
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "server/common/metrics.h"
+#include "server/common/status_details.h"
+#include "server/frontend/groups/dispatcher.h"
+#include "server/frontend/jobs/sqlite_job_store.h"
+#include "tests/testing/fake_clock.h"
+#include "tests/testing/recording_link.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/wait_for.h"
+
+namespace kinora {
+
+class DispatcherTest : public testing::Test {
+ protected:
+  using State = v1::Video::State;
+  DispatcherTest() : metrics_(page_.registry()), hub_(clock_, absl::Hours(1), 100), queue_(100) {
+    auto opened = SqliteJobStore::Open(":memory:", {.max_lost_groups = 2, .default_ttl = absl::Hours(1)}, clock_,
+                                       [this](const v1::VideoEvent& event) {
+                                         hub_.Publish(event);
+                                         absl::MutexLock lock(&mu_);
+                                         events_.push_back(event);
+                                       });
+    KINORA_CHECK(opened.ok()) << opened.status();
+    store_ = *std::move(opened);
+    StartDispatcher();
+  }
+  ~DispatcherTest() override { dispatcher_.reset(); }
+
+  void StartDispatcher() {
+    dispatcher_.reset();
+    dispatcher_ = std::make_unique<Dispatcher>(
+        *store_, queue_, hub_, clock_, &metrics_,
+        DispatcherOptions{.owner = "me", .lease = absl::Seconds(30), .artifact_directory = "/artifacts", .limits = {}});
+  }
+
+  // A rank joins and reports its model loaded.
+  std::shared_ptr<RecordingLink> JoinGroup(const std::string& incarnation, const std::string& group = "0",
+                                           const std::string& model = "tiny") {
+    auto link = std::make_shared<RecordingLink>();
+    v1::Hello hello;
+    hello.set_group(group);
+    hello.set_incarnation(incarnation);
+    hello.set_world_size(1);
+    dispatcher_->Join(hello, link);
+    EXPECT_EQ(link->Next().welcome().artifact_directory(), "/artifacts");
+    v1::WorkerMessage ready;
+    ready.mutable_ready()->mutable_model()->set_id(model);
+    dispatcher_->Receive(link, ready);
+    return link;
+  }
+
+  JobId Submit(v1::CreateVideoRequest request = {}) {
+    if (request.model().empty()) request.set_model("tiny");
+    request.mutable_generation()->set_prompt("a kite");
+    const auto created =
+        WaitFor<Created>([&](Done<Created> done) { store_->Create(request, request.generation(), std::move(done)); });
+    KINORA_CHECK(created.ok()) << created.status();
+    KINORA_CHECK(queue_.Reserve().ok());
+    QueuedJob job{.id = created->video.id(),
+                  .model = request.model(),
+                  .priority = request.scheduling().priority(),
+                  .create_time = clock_.Now()};
+    if (request.scheduling().has_deadline()) {
+      job.deadline = clock_.Now() + absl::Seconds(request.scheduling().deadline().seconds());
+    }
+    queue_.Push(job);
+    return created->video.id();
+  }
+
+  v1::Run AwaitRun(RecordingLink& link) {
+    const v1::FrontendMessage message = link.Next();
+    EXPECT_TRUE(message.has_run()) << message.ShortDebugString();
+    return message.run();
+  }
+  void End(const std::shared_ptr<RecordingLink>& link, const v1::Run& run, const absl::Status& status) {
+    v1::WorkerMessage message;
+    v1::RunResult& result = *message.mutable_run_result();
+    result.set_video_id(run.video_id());
+    result.set_attempt(run.attempt());
+    if (!status.ok()) *result.mutable_error() = ToRpcStatus(status);
+    if (status.ok()) result.add_artifacts()->set_id("video.mp4");
+    dispatcher_->Receive(link, message);
+  }
+
+  // Waits until a stored event shows the job in `state`, the n-th time.
+  v1::Video AwaitState(const JobId& id, State state, int times = 1) {
+    v1::Video found;
+    const auto there = [&] {
+      mu_.AssertHeld();
+      int count = 0;
+      for (const v1::VideoEvent& event : events_) {
+        const v1::Video& video = event.has_terminal() ? event.terminal() : event.state();
+        if (event.video_id() != id || video.state() != state) continue;
+        found = video;
+        ++count;
+      }
+      return count >= times;
+    };
+    absl::MutexLock lock(&mu_);
+    KINORA_CHECK(mu_.AwaitWithTimeout(absl::Condition(&there), absl::Seconds(30)))
+        << State_Name(state) << " did not come";
+    return found;
+  }
+  static std::string State_Name(State state) { return v1::Video::State_Name(state); }
+
+  // Returns once the dispatcher has handled all that was posted before.
+  std::vector<v1::WorkerGroup> Groups() {
+    return *WaitFor<std::vector<v1::WorkerGroup>>([&](auto done) { dispatcher_->ListGroups(std::move(done)); });
+  }
+  // Time passes in heartbeats of `links`.
+  void Pass(absl::Duration duration, const std::vector<std::shared_ptr<RecordingLink>>& links) {
+    for (absl::Duration passed; passed < duration; passed += absl::Seconds(1)) {
+      clock_.Advance(absl::Seconds(1));
+      for (const auto& link : links) {
+        v1::WorkerMessage beat;
+        beat.mutable_heartbeat()->set_units_done(++units_);
+        dispatcher_->Receive(link, beat);
+      }
+      Groups();
+    }
+  }
+  void RecoverAll() {
+    const auto jobs = WaitFor<std::vector<UnfinishedJob>>([&](auto done) { store_->Unfinished(std::move(done)); });
+    for (const UnfinishedJob& job : *jobs) {
+      EXPECT_THAT(WaitForStatus([&](Finished done) { dispatcher_->Recover(job, std::move(done)); }), IsOk());
+    }
+  }
+  void CancelInStore(const JobId& id) {
+    ASSERT_THAT(WaitFor<v1::Video>([&](Done<v1::Video> done) { store_->Cancel(id, std::move(done)); }), IsOk());
+  }
+
+  FakeClock clock_;
+  MetricsPage page_;
+  FrontendMetrics metrics_;
+  EventHub hub_;
+  JobQueue queue_;
+  absl::Mutex mu_;
+  std::vector<v1::VideoEvent> events_ ABSL_GUARDED_BY(mu_);
+  std::unique_ptr<SqliteJobStore> store_;
+  std::unique_ptr<Dispatcher> dispatcher_;
+  int64_t units_ = 0;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_TESTS_SERVER_FRONTEND_GROUPS_DISPATCHER_FIXTURE_H_

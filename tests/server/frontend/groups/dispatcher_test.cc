@@ -1,0 +1,392 @@
+#include "server/frontend/groups/dispatcher.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "server/common/metrics.h"
+#include "server/common/status_details.h"
+#include "server/frontend/jobs/sqlite_job_store.h"
+#include "tests/server/frontend/groups/dispatcher_fixture.h"
+#include "tests/testing/fake_clock.h"
+#include "tests/testing/recording_link.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/wait_for.h"
+
+namespace kinora {
+namespace {
+
+using testing::HasSubstr;
+
+using State = v1::Video::State;
+
+TEST_F(DispatcherTest, AJobRunsAndIsCompletedWithItsArtifacts) {
+  const auto link = JoinGroup("a");
+  const JobId id = Submit();
+  const v1::Run run = AwaitRun(*link);
+  EXPECT_EQ(run.video_id(), id);
+  EXPECT_EQ(run.artifact_key(), id + "/1");
+  EXPECT_EQ(run.generation().prompt(), "a kite");
+  EXPECT_EQ(Groups()[0].video_id(), id);
+  End(link, run, absl::OkStatus());
+  const v1::Video video = AwaitState(id, v1::Video::COMPLETED);
+  EXPECT_EQ(video.artifacts(0).id(), "video.mp4");
+  EXPECT_EQ(Groups()[0].state(), "idle");
+}
+
+TEST_F(DispatcherTest, AJobThatWaitedRunsWhenAGroupComes) {
+  const JobId id = Submit();
+  EXPECT_EQ(AwaitRun(*JoinGroup("a")).video_id(), id);
+}
+
+TEST_F(DispatcherTest, StagesAreStoredAndStepsAreNot) {
+  const auto link = JoinGroup("a");
+  const JobId id = Submit();
+  const v1::Run run = AwaitRun(*link);
+  auto watch = hub_.Subscribe(id, [] {});
+  ASSERT_THAT(watch, IsOk());
+  v1::WorkerMessage stage, step;
+  stage.mutable_stage()->set_video_id(id);
+  stage.mutable_stage()->set_attempt(1);
+  stage.mutable_stage()->set_stage("denoise");
+  stage.mutable_stage()->set_total_steps(8);
+  dispatcher_->Receive(link, stage);
+  step.mutable_step()->set_video_id(id);
+  step.mutable_step()->set_attempt(1);
+  step.mutable_step()->set_stage("denoise");
+  step.mutable_step()->set_step(3);
+  step.mutable_step()->set_fraction(0.25);
+  dispatcher_->Receive(link, step);
+  Groups();         // the stage is given to the store,
+  store_->Flush();  // stored,
+  Groups();         // and the step that it held back shown
+  int stages = 0, steps = 0;
+  while (const auto event = (*watch)->Next()) {
+    stages += event->has_stage();
+    if (event->has_step()) {
+      ++steps;
+      EXPECT_EQ(event->step().step(), 3);
+    }
+  }
+  EXPECT_EQ(stages, 1);
+  EXPECT_EQ(steps, 1);
+  const auto history = WaitFor<JobHistory>([&](auto done) { store_->EventsAfter(id, 0, std::move(done)); });
+  ASSERT_THAT(history, IsOk());
+  for (const v1::VideoEvent& event : history->events) EXPECT_FALSE(event.has_step());
+  (*watch)->Close();
+}
+
+TEST_F(DispatcherTest, ALostGroupQueuesItsJobAgainAndTheSecondLossEndsIt) {
+  const auto first = JoinGroup("a");
+  const JobId id = Submit();
+  AwaitRun(*first);
+  dispatcher_->Disconnect(first, absl::OkStatus());
+  EXPECT_THAT(first->AwaitClosed(), StatusIs(absl::StatusCode::kUnavailable));
+
+  const auto second = JoinGroup("b");
+  const v1::Run again = AwaitRun(*second);
+  EXPECT_EQ(again.video_id(), id);
+  EXPECT_EQ(again.attempt(), 2);
+  dispatcher_->ProcessEnded("0", "b", "killed by signal 9 (Killed)");
+  const v1::Video video = AwaitState(id, v1::Video::FAILED);
+  EXPECT_EQ(video.error().code(), static_cast<int>(absl::StatusCode::kAborted));
+  EXPECT_EQ(ErrorReason(FromRpcStatus(video.error())), "WORKER_GROUP_LOST");
+  EXPECT_THAT(video.error().message(), HasSubstr("killed by signal 9"));
+}
+
+TEST_F(DispatcherTest, WhatALostRunStillSaysIsNotHeard) {
+  const auto first = JoinGroup("a");
+  const JobId id = Submit();
+  const v1::Run run = AwaitRun(*first);
+  dispatcher_->Disconnect(first, absl::OkStatus());
+  End(first, run, absl::OkStatus());
+  const auto second = JoinGroup("b");
+  const v1::Run again = AwaitRun(*second);
+  End(second, run, absl::OkStatus());  // the first attempt's number
+  EXPECT_EQ(Groups()[0].state(), "busy");
+  End(second, again, absl::OkStatus());
+  EXPECT_EQ(AwaitState(id, v1::Video::COMPLETED).attempt(), 2);
+}
+
+TEST_F(DispatcherTest, ASilentGroupIsLostWhenItsTimeIsUp) {
+  std::vector<std::string> lost;
+  dispatcher_->SetLossListener(
+      [&](const std::string&, const std::string& incarnation, const std::string&) { lost.push_back(incarnation); });
+  const auto link = JoinGroup("a");
+  const JobId id = Submit();
+  AwaitRun(*link);
+  Pass(absl::Seconds(30), {link});
+  EXPECT_FALSE(link->closed());
+  Pass(absl::Seconds(16), {});
+  EXPECT_THAT(link->AwaitClosed(), StatusIs(absl::StatusCode::kUnavailable));
+  AwaitState(id, v1::Video::QUEUED, 2);
+  EXPECT_THAT(Groups()[0].reason(), HasSubstr("silent"));
+  EXPECT_THAT(lost, testing::ElementsAre("a"));
+  EXPECT_THAT(page_.Text(), HasSubstr("kinora_group_restarts_total{reason=\"silent\"} 1"));
+}
+
+TEST_F(DispatcherTest, ACancelReachesTheRunAndEndsTheJob) {
+  const auto link = JoinGroup("a");
+  const JobId id = Submit();
+  const v1::Run run = AwaitRun(*link);
+  CancelInStore(id);
+  dispatcher_->CancelRun(id);
+  EXPECT_EQ(link->Next().cancel().video_id(), id);
+  End(link, run, absl::CancelledError("at step 3"));
+  AwaitState(id, v1::Video::CANCELLED);
+}
+
+TEST_F(DispatcherTest, ACancelThatOnlyTheStoreKnowsComesWithTheLease) {
+  const auto link = JoinGroup("a");
+  const JobId id = Submit();
+  AwaitRun(*link);
+  CancelInStore(id);
+  Pass(absl::Seconds(10), {link});
+  EXPECT_EQ(link->Next().cancel().video_id(), id);
+}
+
+TEST_F(DispatcherTest, ACancelledJobWhoseGroupIsLostIsCancelled) {
+  const auto link = JoinGroup("a");
+  const JobId id = Submit();
+  AwaitRun(*link);
+  CancelInStore(id);
+  dispatcher_->CancelRun(id);
+  dispatcher_->Disconnect(link, absl::OkStatus());
+  AwaitState(id, v1::Video::CANCELLED);
+}
+
+TEST_F(DispatcherTest, ARunThatEndedBeforeItsCancelIsCompleted) {
+  const auto link = JoinGroup("a");
+  const JobId id = Submit();
+  const v1::Run run = AwaitRun(*link);
+  CancelInStore(id);
+  End(link, run, absl::OkStatus());
+  AwaitState(id, v1::Video::COMPLETED);
+}
+
+TEST_F(DispatcherTest, AFailedRunEndsTheJobWithItsError) {
+  const auto link = JoinGroup("a");
+  const JobId id = Submit();
+  End(link, AwaitRun(*link), absl::ResourceExhaustedError("out of memory in decode_video"));
+  const v1::Video video = AwaitState(id, v1::Video::FAILED);
+  EXPECT_EQ(video.error().code(), static_cast<int>(absl::StatusCode::kResourceExhausted));
+  EXPECT_EQ(Groups()[0].state(), "idle");
+}
+
+TEST_F(DispatcherTest, ADeadlineEndsARunningJob) {
+  const auto link = JoinGroup("a");
+  v1::CreateVideoRequest request;
+  request.mutable_scheduling()->mutable_deadline()->set_seconds(20);
+  const JobId id = Submit(request);
+  const v1::Run run = AwaitRun(*link);
+  Pass(absl::Seconds(20), {link});
+  EXPECT_TRUE(link->Next().has_cancel());
+  End(link, run, absl::CancelledError("at step 3"));
+  EXPECT_EQ(AwaitState(id, v1::Video::FAILED).error().code(), static_cast<int>(absl::StatusCode::kDeadlineExceeded));
+}
+
+TEST_F(DispatcherTest, ADeadlineEndsAWaitingJob) {
+  v1::CreateVideoRequest request;
+  request.mutable_scheduling()->mutable_deadline()->set_seconds(20);
+  const JobId id = Submit(request);
+  Groups();
+  clock_.Advance(absl::Seconds(21));
+  EXPECT_EQ(AwaitState(id, v1::Video::FAILED).error().code(), static_cast<int>(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_EQ(queue_.size(), 0);
+}
+
+TEST_F(DispatcherTest, GroupsTakeOnlyJobsOfTheirModelHigherPriorityFirst) {
+  v1::CreateVideoRequest other, low, high;
+  other.set_model("other");
+  high.mutable_scheduling()->set_priority(5);
+  const JobId not_ours = Submit(other), later = Submit(low), sooner = Submit(high);
+  const auto link = JoinGroup("a");
+  const v1::Run first = AwaitRun(*link);
+  EXPECT_EQ(first.video_id(), sooner);
+  End(link, first, absl::OkStatus());
+  const v1::Run second = AwaitRun(*link);
+  EXPECT_EQ(second.video_id(), later);
+  End(link, second, absl::OkStatus());
+  AwaitState(later, v1::Video::COMPLETED);
+  Groups();
+  EXPECT_TRUE(link->empty());
+  EXPECT_EQ(AwaitRun(*JoinGroup("b", "1", "other")).video_id(), not_ours);
+}
+
+TEST_F(DispatcherTest, AnAdministratorsRestartDoesNotCount) {
+  const JobId id = Submit();
+  for (int attempt = 1; attempt <= 4; ++attempt) {
+    const auto link = JoinGroup(absl::StrCat("incarnation ", attempt));
+    EXPECT_EQ(AwaitRun(*link).attempt(), attempt);
+    EXPECT_THAT(WaitFor<v1::WorkerGroup>([&](auto done) { dispatcher_->RestartGroup("0", std::move(done)); }), IsOk());
+    AwaitState(id, v1::Video::QUEUED, attempt + 1);
+  }
+  EXPECT_THAT(WaitFor<v1::WorkerGroup>([&](auto done) { dispatcher_->RestartGroup("7", std::move(done)); }),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("\"7\"")));
+}
+
+TEST_F(DispatcherTest, ADrainedGroupEndsItsRunAndTakesNoOther) {
+  const auto link = JoinGroup("a");
+  const JobId first = Submit();
+  const v1::Run run = AwaitRun(*link);
+  const JobId second = Submit();
+  const auto drained = WaitFor<v1::WorkerGroup>([&](auto done) { dispatcher_->DrainGroup("0", std::move(done)); });
+  EXPECT_EQ(drained->state(), "draining");
+  End(link, run, absl::OkStatus());
+  AwaitState(first, v1::Video::COMPLETED);
+  EXPECT_EQ(Groups()[0].state(), "drained");
+  EXPECT_TRUE(link->empty());
+  EXPECT_EQ(queue_.Position(second), 1);
+}
+
+TEST_F(DispatcherTest, DrainWaitsForRunsThatEndInTime) {
+  const auto link = JoinGroup("a");
+  const JobId id = Submit();
+  const v1::Run run = AwaitRun(*link);
+  Groups();
+  std::thread drain([&] { dispatcher_->Drain(absl::Seconds(20)); });
+  End(link, run, absl::OkStatus());
+  drain.join();
+  AwaitState(id, v1::Video::COMPLETED);
+  EXPECT_TRUE(link->Next().has_shutdown());
+}
+
+TEST_F(DispatcherTest, DrainQueuesTheRestAgainUncounted) {
+  const JobId id = Submit();
+  for (int attempt = 1; attempt <= 3; ++attempt) {
+    const auto link = JoinGroup(absl::StrCat("incarnation ", attempt));
+    EXPECT_EQ(AwaitRun(*link).attempt(), attempt);
+    std::thread drain([&] { dispatcher_->Drain(absl::Seconds(10)); });
+    clock_.AwaitWaiters(3);  // hub, loop and Drain
+    clock_.Advance(absl::Seconds(11));
+    drain.join();
+    AwaitState(id, v1::Video::QUEUED, attempt + 1);
+    EXPECT_TRUE(link->Next().has_cancel());
+    EXPECT_TRUE(link->Next().has_shutdown());
+    StartDispatcher();  // as after the restart; the queue is kept by this test
+    queue_.Remove(id);
+    RecoverAll();
+  }
+}
+
+TEST_F(DispatcherTest, ARestartedFrontendRunsWhatItsPredecessorLeftRunningUncounted) {
+  const JobId id = Submit();
+  for (int attempt = 1; attempt <= 3; ++attempt) {
+    EXPECT_EQ(AwaitRun(*JoinGroup(absl::StrCat("incarnation ", attempt))).attempt(), attempt);
+    StartDispatcher();  // the one before leaves its job RUNNING, as after a crash
+    RecoverAll();
+  }
+  const auto link = JoinGroup("last");
+  End(link, AwaitRun(*link), absl::OkStatus());
+  EXPECT_EQ(AwaitState(id, v1::Video::COMPLETED).attempt(), 4);
+}
+
+TEST_F(DispatcherTest, AnotherFrontendsRunIsTakenOnlyOnceItsLeaseIsOver) {
+  const JobId id = Submit();
+  queue_.Remove(id);
+  ASSERT_THAT(WaitFor<Claimed>([&](auto done) { store_->Claim(id, "another", absl::Seconds(30), std::move(done)); }),
+              IsOk());
+  const auto link = JoinGroup("a");
+  absl::Notification recovered;
+  const auto jobs = WaitFor<std::vector<UnfinishedJob>>([&](auto done) { store_->Unfinished(std::move(done)); });
+  dispatcher_->Recover((*jobs)[0], [&](absl::Status) { recovered.Notify(); });
+  Pass(absl::Seconds(29), {link});
+  EXPECT_FALSE(recovered.HasBeenNotified());
+  Pass(absl::Seconds(2), {link});
+  recovered.WaitForNotification();
+  EXPECT_EQ(AwaitRun(*link).attempt(), 2);
+}
+
+TEST_F(DispatcherTest, EstimatesAreAnsweredByAGroupEvenWhileItRuns) {
+  const auto link = JoinGroup("a");
+  Submit();
+  AwaitRun(*link);
+  absl::StatusOr<v1::Estimate> estimate;
+  absl::Notification answered;
+  v1::Generation generation;
+  generation.set_width(64);
+  dispatcher_->Estimate("tiny", generation, [&](absl::StatusOr<v1::Estimate> e) {
+    estimate = std::move(e);
+    answered.Notify();
+  });
+  const v1::FrontendMessage asked = link->Next();
+  EXPECT_EQ(asked.estimate().generation().width(), 64);
+  v1::WorkerMessage answer;
+  answer.mutable_estimate_result()->set_id(asked.estimate().id());
+  answer.mutable_estimate_result()->mutable_estimate()->set_seconds(12);
+  dispatcher_->Receive(link, answer);
+  answered.WaitForNotification();
+  EXPECT_EQ(estimate->seconds(), 12);
+}
+
+TEST_F(DispatcherTest, AnEstimateWithoutAGroupOrFromALostOneIsUnavailable) {
+  const auto ask = [&](auto meanwhile) {
+    absl::StatusOr<v1::Estimate> estimate;
+    absl::Notification answered;
+    dispatcher_->Estimate("tiny", {}, [&](absl::StatusOr<v1::Estimate> e) {
+      estimate = std::move(e);
+      answered.Notify();
+    });
+    meanwhile();
+    answered.WaitForNotification();
+    return estimate.status();
+  };
+  EXPECT_THAT(ask([] {}), StatusIs(absl::StatusCode::kUnavailable));
+  const auto link = JoinGroup("a");
+  EXPECT_THAT(ask([&] { dispatcher_->Disconnect(link, absl::OkStatus()); }), StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST_F(DispatcherTest, HealthFollowsTheGroups) {
+  absl::Mutex mu;
+  std::vector<bool> seen;
+  dispatcher_->SetHealthListener([&](bool ready, const std::map<std::string, bool>&) {
+    absl::MutexLock lock(&mu);
+    seen.push_back(ready);
+  });
+  const auto link = JoinGroup("a");
+  Groups();         // its model is given to the store,
+  store_->Flush();  // stored,
+  Groups();         // and the group reported
+  dispatcher_->Disconnect(link, absl::OkStatus());
+  Groups();
+  Groups();
+  absl::MutexLock lock(&mu);
+  EXPECT_EQ(seen.front(), false);
+  EXPECT_EQ(seen.back(), false);
+  EXPECT_EQ(std::count(seen.begin(), seen.end(), true), 1);
+}
+
+TEST_F(DispatcherTest, ASecondIncarnationIsRefusedWhileTheFirstLives) {
+  JoinGroup("a");
+  auto link = std::make_shared<RecordingLink>();
+  v1::Hello hello;
+  hello.set_group("0");
+  hello.set_incarnation("b");
+  hello.set_world_size(1);
+  dispatcher_->Join(hello, link);
+  EXPECT_THAT(link->AwaitClosed(), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_EQ(Groups().size(), 1u);
+  EXPECT_EQ(Groups()[0].state(), "idle");
+}
+
+TEST_F(DispatcherTest, GaugesGoBackToZero) {
+  const auto link = JoinGroup("a");
+  const JobId id = Submit();
+  const v1::Run run = AwaitRun(*link);
+  Groups();
+  EXPECT_EQ(metrics_.jobs_running.Value(), 1);
+  End(link, run, absl::InternalError("broken"));
+  AwaitState(id, v1::Video::FAILED);
+  store_->Flush();
+  Groups();
+  EXPECT_EQ(metrics_.jobs_running.Value(), 0);
+  EXPECT_THAT(page_.Text(), HasSubstr("kinora_group_state{group=\"0\",state=\"busy\"} 0"));
+  EXPECT_THAT(page_.Text(), HasSubstr("kinora_group_state{group=\"0\",state=\"idle\"} 1"));
+}
+
+}  // namespace
+}  // namespace kinora

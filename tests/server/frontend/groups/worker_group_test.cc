@@ -1,0 +1,239 @@
+#include "server/frontend/groups/worker_group.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/testing/recording_link.h"
+#include "tests/testing/status_matchers.h"
+
+namespace kinora {
+namespace {
+
+using testing::HasSubstr;
+
+struct Events : WorkerGroup::Listener {
+  void OnReady(WorkerGroup&) override { ++ready; }
+  void OnStage(WorkerGroup&, const v1::StageMark&) override { ++marks; }
+  void OnStep(WorkerGroup&, const v1::StepMark&) override { ++marks; }
+  void OnResolved(WorkerGroup&, const v1::ResolvedMark&) override { ++marks; }
+  void OnRunEnded(WorkerGroup&, const v1::RunResult& r) override { results.push_back(r); }
+  void OnEstimate(WorkerGroup&, const v1::EstimateResult&) override { ++estimates; }
+  void OnLost(WorkerGroup&, LossReason r, const std::string& w) override {
+    ++lost;
+    reason = r;
+    why = w;
+  }
+  int ready = 0, marks = 0, estimates = 0, lost = 0;
+  std::vector<v1::RunResult> results;
+  LossReason reason = LossReason::kAdmin;
+  std::string why;
+};
+
+class WorkerGroupTest : public testing::Test {
+ protected:
+  // A group of `ranks` whose model is loaded.
+  void Start(int ranks) {
+    group_ = std::make_unique<WorkerGroup>("0", "first", ranks, limits_, events_);
+    for (int rank = 0; rank < ranks; ++rank) {
+      links_.push_back(std::make_shared<RecordingLink>());
+      v1::Hello hello;
+      hello.set_rank(rank);
+      hello.set_world_size(ranks);
+      ASSERT_THAT(group_->AddRank(hello, links_.back(), now_), IsOk());
+    }
+    for (const auto& link : links_) Say(*link, [](v1::WorkerMessage& m) { m.mutable_ready()->set_precision("bf16"); });
+  }
+  template <typename F>
+  void Say(const RankLink& link, F fill) {
+    v1::WorkerMessage message;
+    fill(message);
+    group_->Receive(link, message, now_);
+  }
+  void Beat(const RankLink& link, int64_t units) {
+    Say(link, [&](v1::WorkerMessage& m) { m.mutable_heartbeat()->set_units_done(units); });
+  }
+  void Run() {
+    v1::Run run;
+    run.set_video_id("job");
+    run.set_attempt(1);
+    group_->Start(run, now_);
+  }
+  void End(const RankLink& link, absl::StatusCode code) {
+    Say(link, [&](v1::WorkerMessage& m) {
+      m.mutable_run_result()->set_video_id("job");
+      m.mutable_run_result()->set_attempt(1);
+      if (code != absl::StatusCode::kOk) m.mutable_run_result()->mutable_error()->set_code(static_cast<int>(code));
+    });
+  }
+  // Lets time pass while the ranks beat and report the units done that `units` gives.
+  void Pass(absl::Duration duration, const std::function<int64_t()>& units) {
+    for (const absl::Time end = now_ + duration; now_ < end && events_.lost == 0;) {
+      now_ += absl::Seconds(2);
+      for (const auto& link : links_) Beat(*link, units());
+      group_->CheckHealth(now_);
+    }
+  }
+
+  Events events_;
+  GroupLimits limits_;
+  absl::Time now_ = absl::FromUnixSeconds(1000);
+  std::vector<std::shared_ptr<RecordingLink>> links_;
+  std::unique_ptr<WorkerGroup> group_;
+};
+
+TEST_F(WorkerGroupTest, IsReadyOnceEveryRankIs) {
+  Start(2);
+  EXPECT_EQ(events_.ready, 1);
+  EXPECT_EQ(group_->state(), WorkerGroup::State::kIdle);
+  EXPECT_EQ(group_->Describe().ranks_size(), 2);
+}
+
+TEST_F(WorkerGroupTest, RefusesRanksThatDoNotFit) {
+  Start(2);
+  v1::Hello hello;
+  hello.set_world_size(2);
+  EXPECT_THAT(group_->AddRank(hello, std::make_shared<RecordingLink>(), now_),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("not joining")));
+  WorkerGroup other("1", "first", 2, limits_, events_);
+  hello.set_rank(2);
+  EXPECT_THAT(other.AddRank(hello, std::make_shared<RecordingLink>(), now_),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("rank 2 of 2")));
+  hello.set_rank(1);
+  EXPECT_THAT(other.AddRank(hello, std::make_shared<RecordingLink>(), now_), IsOk());
+  EXPECT_THAT(other.AddRank(hello, std::make_shared<RecordingLink>(), now_),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("already has a rank 1")));
+}
+
+TEST_F(WorkerGroupTest, SendsARunToEveryRankAndWaitsForAllAnswers) {
+  Start(2);
+  Run();
+  for (const auto& link : links_) EXPECT_EQ(link->Next().run().video_id(), "job");
+  End(*links_[0], absl::StatusCode::kOk);
+  EXPECT_TRUE(events_.results.empty());
+  EXPECT_EQ(group_->state(), WorkerGroup::State::kBusy);
+  End(*links_[1], absl::StatusCode::kOk);
+  ASSERT_EQ(events_.results.size(), 1u);
+  EXPECT_FALSE(events_.results[0].has_error());
+  EXPECT_EQ(group_->state(), WorkerGroup::State::kIdle);
+}
+
+TEST_F(WorkerGroupTest, TheRankThatFailedIsTheCauseOfTheOthersCancelled) {
+  Start(3);
+  Run();
+  End(*links_[0], absl::StatusCode::kCancelled);
+  End(*links_[1], absl::StatusCode::kResourceExhausted);
+  End(*links_[2], absl::StatusCode::kCancelled);
+  ASSERT_EQ(events_.results.size(), 1u);
+  EXPECT_EQ(events_.results[0].error().code(), static_cast<int>(absl::StatusCode::kResourceExhausted));
+}
+
+TEST_F(WorkerGroupTest, MarksAndResultsOfAnotherRunAreNotHeard) {
+  Start(1);
+  Run();
+  Say(*links_[0], [](v1::WorkerMessage& m) {
+    m.mutable_step()->set_video_id("job");
+    m.mutable_step()->set_attempt(2);
+  });
+  Say(*links_[0], [](v1::WorkerMessage& m) { m.mutable_run_result()->set_video_id("other"); });
+  EXPECT_EQ(events_.marks, 0);
+  EXPECT_TRUE(events_.results.empty());
+}
+
+TEST_F(WorkerGroupTest, DiesAsAUnitWhenARankDisconnects) {
+  Start(2);
+  Run();
+  group_->Disconnect(*links_[1], absl::UnavailableError("reset"));
+  EXPECT_EQ(events_.lost, 1);
+  EXPECT_THAT(events_.why, HasSubstr("rank 1 disconnected: reset"));
+  EXPECT_TRUE(links_[0]->closed());
+  EXPECT_TRUE(links_[1]->closed());
+  group_->Disconnect(*links_[0], absl::OkStatus());
+  End(*links_[0], absl::StatusCode::kOk);
+  EXPECT_EQ(events_.lost, 1);
+  EXPECT_TRUE(events_.results.empty());
+}
+
+TEST_F(WorkerGroupTest, ASilentRankLosesTheGroupEvenWhileItIsIdle) {
+  Start(2);
+  now_ += limits_.heartbeat_timeout - absl::Seconds(1);
+  Beat(*links_[0], 0);
+  EXPECT_EQ(group_->CheckHealth(now_), now_ + absl::Seconds(1));
+  now_ += absl::Seconds(1);
+  group_->CheckHealth(now_);
+  EXPECT_EQ(events_.lost, 1);
+  EXPECT_EQ(events_.reason, LossReason::kSilent);
+  EXPECT_THAT(events_.why, HasSubstr("rank 1 was silent"));
+}
+
+TEST_F(WorkerGroupTest, ARunWithoutProgressIsStalledAfterTheFloor) {
+  Start(1);
+  Run();
+  Pass(absl::Seconds(58), [] { return 0; });
+  EXPECT_EQ(events_.lost, 0);
+  Pass(absl::Seconds(4), [] { return 0; });
+  EXPECT_EQ(events_.reason, LossReason::kStalled);
+  EXPECT_EQ(events_.lost, 1);
+}
+
+TEST_F(WorkerGroupTest, UnitsOfWorkKeepARunAlive) {
+  Start(1);
+  Run();
+  int64_t units = 0;
+  Pass(absl::Minutes(10), [&] { return units += 1; });
+  EXPECT_EQ(events_.lost, 0);
+}
+
+TEST_F(WorkerGroupTest, AStepThatIsExpectedToTakeLongMayTakeTenTimesThat) {
+  Start(1);
+  Run();
+  Say(*links_[0], [](v1::WorkerMessage& m) {
+    m.mutable_stage()->set_video_id("job");
+    m.mutable_stage()->set_attempt(1);
+    m.mutable_stage()->set_total_steps(8);
+    m.mutable_stage()->set_expected_seconds(160);  // 20 s a step
+  });
+  Pass(absl::Seconds(198), [] { return 0; });
+  EXPECT_EQ(events_.lost, 0);
+  Pass(absl::Seconds(4), [] { return 0; });
+  EXPECT_EQ(events_.reason, LossReason::kStalled);
+}
+
+TEST_F(WorkerGroupTest, AnIdleGroupNeedNotProgress) {
+  Start(1);
+  Pass(absl::Hours(1), [] { return 0; });
+  EXPECT_EQ(events_.lost, 0);
+}
+
+TEST_F(WorkerGroupTest, ACancelReachesEveryRankOnce) {
+  Start(2);
+  Run();
+  group_->CancelRun(now_);
+  group_->CancelRun(now_);
+  for (const auto& link : links_) {
+    EXPECT_TRUE(link->Next().has_run());
+    EXPECT_EQ(link->Next().cancel().video_id(), "job");
+    EXPECT_TRUE(link->empty());
+  }
+}
+
+TEST_F(WorkerGroupTest, AGroupThatIgnoresACancelIsLostThoughItMakesProgress) {
+  Start(1);
+  Run();
+  group_->CancelRun(now_);
+  int64_t units = 0;
+  Pass(absl::Minutes(5), [&] { return units += 1; });
+  EXPECT_EQ(events_.reason, LossReason::kCancelIgnored);
+}
+
+TEST_F(WorkerGroupTest, DrainsAfterItsRun) {
+  Start(1);
+  Run();
+  group_->Drain();
+  EXPECT_EQ(group_->state(), WorkerGroup::State::kDraining);
+  EXPECT_FALSE(group_->serving());
+  End(*links_[0], absl::StatusCode::kOk);
+  EXPECT_EQ(group_->state(), WorkerGroup::State::kDrained);
+}
+
+}  // namespace
+}  // namespace kinora

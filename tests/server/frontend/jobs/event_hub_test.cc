@@ -1,0 +1,128 @@
+#include "server/frontend/jobs/event_hub.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "engine/base/check.h"
+#include "tests/testing/fake_clock.h"
+#include "tests/testing/status_matchers.h"
+
+namespace kinora {
+namespace {
+
+v1::VideoEvent Stored(const std::string& id, int64_t sequence) {
+  v1::VideoEvent event;
+  event.set_video_id(id);
+  event.set_sequence(sequence);
+  event.mutable_stage()->set_stage("denoise");
+  return event;
+}
+
+v1::VideoEvent Step(const std::string& id, int step) {
+  v1::VideoEvent event;
+  event.set_video_id(id);
+  event.mutable_step()->set_step(step);
+  return event;
+}
+
+class EventHubTest : public testing::Test {
+ protected:
+  std::shared_ptr<Subscription> Subscribe(const std::string& id) {
+    auto subscription = hub_.Subscribe(id, [this] { ++wakes_; });
+    KINORA_CHECK(subscription.ok()) << subscription.status();
+    return *subscription;
+  }
+  FakeClock clock_;
+  std::atomic<int> wakes_ = 0;
+  EventHub hub_{clock_, absl::Seconds(10), /*max_subscriptions=*/3};
+};
+
+TEST_F(EventHubTest, StoredEventsComeInOrderAndToTheirWatchersOnly) {
+  auto a = Subscribe("a"), b = Subscribe("b");
+  for (int i = 1; i <= 3; ++i) hub_.Publish(Stored("a", i));
+  for (int i = 1; i <= 3; ++i) EXPECT_EQ(a->Next()->sequence(), i);
+  EXPECT_FALSE(a->Next().has_value());
+  EXPECT_FALSE(b->Next().has_value());
+  EXPECT_EQ(wakes_, 3);
+}
+
+TEST_F(EventHubTest, ASlowReaderSeesTheLatestStepAndEveryStoredEvent) {
+  auto a = Subscribe("a");
+  hub_.Publish(Stored("a", 1));
+  for (int i = 1; i <= 100; ++i) hub_.PublishStep(Step("a", i));
+  EXPECT_EQ(a->Next()->sequence(), 1);
+  EXPECT_EQ(a->Next()->step().step(), 100);
+  EXPECT_FALSE(a->Next().has_value());
+}
+
+TEST_F(EventHubTest, AStepThatOvertookItsStageIsKeptBehindIt) {
+  auto a = Subscribe("a");
+  v1::VideoEvent step = Step("a", 1);
+  step.mutable_step()->set_stage("denoise");
+  hub_.PublishStep(step);
+  hub_.Publish(Stored("a", 2));
+  EXPECT_TRUE(a->Next()->has_stage());
+  EXPECT_EQ(a->Next()->step().step(), 1);
+}
+
+TEST_F(EventHubTest, AStepOfAnEarlierStageDoesNotFollowTheNextStage) {
+  auto a = Subscribe("a");
+  v1::VideoEvent step = Step("a", 8);
+  step.mutable_step()->set_stage("encode");
+  hub_.PublishStep(step);
+  hub_.Publish(Stored("a", 2));
+  EXPECT_EQ(a->Next()->sequence(), 2);
+  EXPECT_FALSE(a->Next().has_value());
+}
+
+TEST_F(EventHubTest, SilenceIsFilledWithHeartbeats) {
+  auto a = Subscribe("a");
+  clock_.AwaitWaiters(1);
+  clock_.Advance(absl::Seconds(6));
+  hub_.PublishStep(Step("a", 1));
+  ASSERT_TRUE(a->Next().has_value());  // at 6 s, so silence begins here
+  clock_.Advance(absl::Seconds(4));
+  clock_.AwaitWaiters(1);
+  EXPECT_FALSE(a->Next().has_value());
+  const int before = wakes_;
+  clock_.Advance(absl::Seconds(6));
+  while (wakes_ == before) std::this_thread::yield();
+  const auto event = a->Next();
+  ASSERT_TRUE(event.has_value());
+  EXPECT_TRUE(event->has_heartbeat());
+  EXPECT_EQ(event->video_id(), "a");
+  EXPECT_FALSE(a->Next().has_value());
+}
+
+TEST_F(EventHubTest, SubscriptionsAreBoundedAndCounted) {
+  auto a = Subscribe("a"), b = Subscribe("a"), c = Subscribe("c");
+  EXPECT_THAT(hub_.Subscribe("d", [] {}),
+              StatusIs(absl::StatusCode::kResourceExhausted, testing::HasSubstr("max_watchers")));
+  EXPECT_EQ(hub_.subscriptions("a"), 2);
+  a->Close();
+  a->Close();
+  EXPECT_EQ(hub_.subscriptions("a"), 1);
+  b.reset();
+  EXPECT_EQ(hub_.subscriptions("a"), 0);
+  EXPECT_EQ(hub_.subscriptions(), 1);
+  const int before = wakes_;
+  hub_.Publish(Stored("a", 1));
+  EXPECT_EQ(wakes_, before);
+}
+
+TEST_F(EventHubTest, TheLatestStepIsKeptForThoseWhoAskAndForgottenWithTheStage) {
+  v1::Video video;
+  video.set_id("a");
+  video.set_state(v1::Video::RUNNING);
+  hub_.PublishStep(Step("a", 3));
+  hub_.AddLatestStep(video);
+  EXPECT_EQ(video.progress().step(), 3);
+  hub_.Publish(Stored("a", 2));
+  video.clear_progress();
+  hub_.AddLatestStep(video);
+  EXPECT_FALSE(video.has_progress());
+}
+
+}  // namespace
+}  // namespace kinora

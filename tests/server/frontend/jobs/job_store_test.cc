@@ -1,0 +1,354 @@
+#include "server/frontend/jobs/job_store.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "server/common/status_details.h"
+#include "server/common/timestamps.h"
+#include "server/frontend/jobs/sqlite_job_store.h"
+#include "tests/testing/fake_clock.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temporary_directory.h"
+#include "tests/testing/wait_for.h"
+
+namespace kinora {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr absl::Duration kLease = absl::Seconds(30);
+
+// Runs on a file and in memory.
+class JobStoreTest : public testing::TestWithParam<bool> {
+ protected:
+  JobStoreTest() {
+    auto opened = SqliteJobStore::Open(
+        GetParam() ? directory_.File("jobs.db") : ":memory:", {.max_lost_groups = 2, .default_ttl = absl::Hours(1)},
+        clock_, [this](const v1::VideoEvent& event) { heard_.push_back(event); });
+    KINORA_CHECK(opened.ok()) << opened.status();
+    store_ = *std::move(opened);
+  }
+
+  absl::StatusOr<Created> Create(const v1::CreateVideoRequest& request) {
+    v1::Generation effective = request.generation();
+    effective.set_seed(7);
+    return WaitFor<Created>([&](Done<Created> done) { store_->Create(request, effective, std::move(done)); });
+  }
+  JobId CreateOne(const std::string& prompt = "a kite") {
+    v1::CreateVideoRequest request;
+    request.mutable_generation()->set_prompt(prompt);
+    auto created = Create(request);
+    KINORA_CHECK(created.ok()) << created.status();
+    return created->video.id();
+  }
+  absl::StatusOr<Claimed> Claim(const JobId& id, const char* owner = "me") {
+    return WaitFor<Claimed>([&](Done<Claimed> done) { store_->Claim(id, owner, kLease, std::move(done)); });
+  }
+  Attempt ClaimOne(const JobId& id) {
+    auto claimed = Claim(id);
+    KINORA_CHECK(claimed.ok()) << claimed.status();
+    return claimed->attempt;
+  }
+  absl::StatusOr<v1::Video> Get(const JobId& id) {
+    return WaitFor<v1::Video>([&](Done<v1::Video> done) { store_->Get(id, std::move(done)); });
+  }
+  absl::StatusOr<v1::Video> Cancel(const JobId& id) {
+    return WaitFor<v1::Video>([&](Done<v1::Video> done) { store_->Cancel(id, std::move(done)); });
+  }
+  absl::StatusOr<v1::Video> Requeue(const Attempt& attempt, bool lost) {
+    return WaitFor<v1::Video>(
+        [&](Done<v1::Video> done) { store_->Requeue(attempt, "signal 9", lost, std::move(done)); });
+  }
+  absl::Status Finish(const Attempt& attempt, const Outcome& outcome) {
+    return WaitForStatus([&](Finished done) { store_->Finish(attempt, outcome, std::move(done)); });
+  }
+  absl::Status Append(const Attempt& attempt, const v1::VideoEvent& event) {
+    return WaitForStatus([&](Finished done) { store_->Append(attempt, event, std::move(done)); });
+  }
+  absl::StatusOr<JobHistory> History(const JobId& id, int64_t after = 0) {
+    return WaitFor<JobHistory>([&](Done<JobHistory> done) { store_->EventsAfter(id, after, std::move(done)); });
+  }
+  absl::StatusOr<JobPage> List(const ListOptions& options) {
+    return WaitFor<JobPage>([&](Done<JobPage> done) { store_->List(options, std::move(done)); });
+  }
+  std::vector<JobId> Sweep() {
+    auto hidden = WaitFor<std::vector<JobId>>(
+        [&](Done<std::vector<JobId>> done) { store_->SweepExpired(clock_.Now(), std::move(done)); });
+    KINORA_CHECK(hidden.ok()) << hidden.status();
+    return *hidden;
+  }
+
+  TemporaryDirectory directory_;
+  FakeClock clock_;
+  std::vector<v1::VideoEvent> heard_;  // by the listener, on the store's one writer thread; read after a call returned
+  std::unique_ptr<SqliteJobStore> store_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Kinds, JobStoreTest, testing::Bool(),
+                         [](const auto& info) { return info.param ? "File" : "Memory"; });
+
+TEST_P(JobStoreTest, AJobGoesFromQueuedToCompletedAndEachStepIsAnEventInOrder) {
+  v1::CreateVideoRequest request;
+  request.set_model("m");
+  request.mutable_generation()->set_prompt("a kite");
+  (*request.mutable_labels())["team"] = "blue";
+  KINORA_ASSERT_OK_AND_ASSIGN(const Created created, Create(request));
+  EXPECT_FALSE(created.replayed);
+  EXPECT_EQ(created.video.state(), v1::Video::QUEUED);
+  EXPECT_EQ(created.video.effective().seed(), 7u);
+  EXPECT_EQ(created.video.labels().at("team"), "blue");
+  EXPECT_EQ(created.video.attempt(), 0);
+
+  clock_.Advance(absl::Seconds(3));
+  KINORA_ASSERT_OK_AND_ASSIGN(const Claimed claimed, Claim(created.video.id()));
+  EXPECT_EQ(claimed.attempt.number, 1);
+  EXPECT_EQ(claimed.video.state(), v1::Video::RUNNING);
+
+  v1::VideoEvent stage;
+  stage.mutable_stage()->set_stage("denoise");
+  EXPECT_THAT(Append(claimed.attempt, stage), IsOk());
+  v1::VideoEvent finalizing;
+  finalizing.mutable_state()->set_state(v1::Video::FINALIZING);
+  finalizing.mutable_state()->mutable_resolved()->set_precision("f32");
+  EXPECT_THAT(Append(claimed.attempt, finalizing), IsOk());
+
+  Outcome outcome;
+  outcome.artifacts.emplace_back().set_id("video.mp4");
+  outcome.usage.set_device_seconds(5);
+  EXPECT_THAT(Finish(claimed.attempt, outcome), IsOk());
+
+  KINORA_ASSERT_OK_AND_ASSIGN(const v1::Video video, Get(created.video.id()));
+  EXPECT_EQ(video.state(), v1::Video::COMPLETED);
+  EXPECT_EQ(video.resolved().precision(), "f32");
+  EXPECT_EQ(video.usage().queue_seconds(), 3);
+  EXPECT_EQ(video.usage().device_seconds(), 5);
+  EXPECT_EQ(FromProto(video.expire_time()), clock_.Now() + absl::Hours(1));
+  EXPECT_EQ(video.artifacts(0).expire_time().seconds(), video.expire_time().seconds());
+
+  KINORA_ASSERT_OK_AND_ASSIGN(const JobHistory history, History(video.id()));
+  std::vector<v1::VideoEvent::EventCase> kinds;
+  for (const auto& event : history.events) {
+    EXPECT_EQ(event.sequence(), static_cast<int64_t>(kinds.size()) + 1);
+    kinds.push_back(event.event_case());
+  }
+  EXPECT_THAT(kinds, ElementsAre(v1::VideoEvent::kState, v1::VideoEvent::kState, v1::VideoEvent::kStage,
+                                 v1::VideoEvent::kState, v1::VideoEvent::kTerminal));
+  ASSERT_EQ(heard_.size(), history.events.size());
+  for (size_t i = 0; i < heard_.size(); ++i)
+    EXPECT_EQ(heard_[i].SerializeAsString(), history.events[i].SerializeAsString());
+  KINORA_ASSERT_OK_AND_ASSIGN(const JobHistory rest, History(video.id(), 3));
+  EXPECT_THAT(rest.events, SizeIs(2));
+  EXPECT_EQ(rest.last_sequence, 5);
+}
+
+TEST_P(JobStoreTest, TheSameRequestIdGivesTheSameJobAndOtherContentIsRefused) {
+  v1::CreateVideoRequest request;
+  request.set_request_id("key-1");
+  request.mutable_generation()->set_prompt("a kite");
+  for (const char* label : {"a", "b", "c"}) (*request.mutable_labels())[label] = label;
+  KINORA_ASSERT_OK_AND_ASSIGN(const Created first, Create(request));
+  request.set_detach(true);  // not part of the content
+  KINORA_ASSERT_OK_AND_ASSIGN(const Created again, Create(request));
+  EXPECT_TRUE(again.replayed);
+  EXPECT_EQ(again.video.id(), first.video.id());
+
+  request.mutable_generation()->set_prompt("a red kite");
+  const auto refused = Create(request);
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("key-1")));
+  EXPECT_EQ(ErrorReason(refused.status()), "REQUEST_ID_REUSED");
+  KINORA_ASSERT_OK_AND_ASSIGN(const JobPage page, List({.page_size = 10}));
+  EXPECT_THAT(page.videos, SizeIs(1));
+}
+
+TEST_P(JobStoreTest, OnlyTheCurrentAttemptMayWrite) {
+  const JobId id = CreateOne();
+  const Attempt first = ClaimOne(id);
+  EXPECT_THAT(Claim(id), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(Requeue(first, true), IsOk());
+  const Attempt second = ClaimOne(id);
+  EXPECT_EQ(second.number, 2);
+  v1::VideoEvent stage;
+  stage.mutable_stage()->set_stage("late");
+  EXPECT_THAT(Append(first, stage), StatusIs(absl::StatusCode::kAborted));
+  EXPECT_THAT(Finish(first, {}), StatusIs(absl::StatusCode::kAborted));
+  EXPECT_THAT(Requeue(first, true), StatusIs(absl::StatusCode::kAborted));
+  EXPECT_THAT(Finish({.id = id, .number = 2, .owner = "another"}, {}), StatusIs(absl::StatusCode::kAborted));
+  EXPECT_THAT(Finish(second, {}), IsOk());
+  EXPECT_THAT(Finish(second, {}), StatusIs(absl::StatusCode::kAborted));
+}
+
+TEST_P(JobStoreTest, LostGroupsCountAndTheSecondOneFailsTheJob) {
+  const JobId id = CreateOne();
+  KINORA_ASSERT_OK_AND_ASSIGN(v1::Video video, Requeue(ClaimOne(id), /*lost=*/true));
+  EXPECT_EQ(video.state(), v1::Video::QUEUED);
+  EXPECT_EQ(video.attempt(), 1);
+  KINORA_ASSERT_OK_AND_ASSIGN(video, Requeue(ClaimOne(id), /*lost=*/false));  // a drain does not count
+  EXPECT_EQ(video.state(), v1::Video::QUEUED);
+  KINORA_ASSERT_OK_AND_ASSIGN(video, Requeue(ClaimOne(id), /*lost=*/true));
+  EXPECT_EQ(video.state(), v1::Video::FAILED);
+  const absl::Status error = FromRpcStatus(video.error());
+  EXPECT_THAT(error, StatusIs(absl::StatusCode::kAborted, HasSubstr("signal 9")));
+  EXPECT_EQ(ErrorReason(error), "WORKER_GROUP_LOST");
+  EXPECT_EQ(heard_.back().event_case(), v1::VideoEvent::kTerminal);
+}
+
+TEST_P(JobStoreTest, CancelEndsAQueuedJobAndAsksTheOwnerOfARunningOne) {
+  const JobId queued = CreateOne(), running = CreateOne();
+  KINORA_ASSERT_OK_AND_ASSIGN(v1::Video video, Cancel(queued));
+  EXPECT_EQ(video.state(), v1::Video::CANCELLED);
+  EXPECT_THAT(Claim(queued), StatusIs(absl::StatusCode::kFailedPrecondition));
+  KINORA_ASSERT_OK_AND_ASSIGN(video, Cancel(queued));  // again: as it is
+  EXPECT_EQ(video.state(), v1::Video::CANCELLED);
+
+  const Attempt attempt = ClaimOne(running);
+  KINORA_ASSERT_OK_AND_ASSIGN(video, Cancel(running));
+  EXPECT_EQ(video.state(), v1::Video::RUNNING);
+  KINORA_ASSERT_OK_AND_ASSIGN(
+      const Lease lease, WaitFor<Lease>([&](Done<Lease> done) { store_->Renew(attempt, kLease, std::move(done)); }));
+  EXPECT_TRUE(lease.cancel_requested);
+  EXPECT_EQ(lease.expiry, clock_.Now() + kLease);
+  KINORA_ASSERT_OK_AND_ASSIGN(video, Requeue(attempt, true));  // its group died: no second run for a cancelled job
+  EXPECT_EQ(video.state(), v1::Video::CANCELLED);
+}
+
+TEST_P(JobStoreTest, AQueuedJobCanFailAndARunningOneCannotFromOutside) {
+  const JobId id = CreateOne(), running = CreateOne();
+  const auto error = ToRpcStatus(absl::DeadlineExceededError("deadline"));
+  const auto fail = [&](const JobId& job) {
+    return WaitFor<v1::Video>([&](Done<v1::Video> done) { store_->FailQueued(job, error, std::move(done)); });
+  };
+  KINORA_ASSERT_OK_AND_ASSIGN(const v1::Video video, fail(id));
+  EXPECT_EQ(video.state(), v1::Video::FAILED);
+  EXPECT_EQ(video.error().code(), 4);
+  ClaimOne(running);
+  EXPECT_THAT(fail(running), StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST_P(JobStoreTest, ListsPagesNewestFirstAndFiltersByState) {
+  std::vector<JobId> ids;
+  for (int i = 0; i < 5; ++i) ids.push_back(CreateOne());
+  ASSERT_THAT(Cancel(ids[1]), IsOk());
+  std::vector<JobId> seen;
+  std::string token;
+  int pages = 0;
+  do {
+    KINORA_ASSERT_OK_AND_ASSIGN(const JobPage page, List({.page_size = 2, .page_token = token}));
+    for (const auto& video : page.videos) seen.push_back(video.id());
+    token = page.next_page_token;
+    ++pages;
+  } while (!token.empty());
+  EXPECT_EQ(pages, 3);
+  EXPECT_THAT(seen, ElementsAre(ids[4], ids[3], ids[2], ids[1], ids[0]));
+  KINORA_ASSERT_OK_AND_ASSIGN(const JobPage cancelled, List({.page_size = 5, .states = {v1::Video::CANCELLED}}));
+  ASSERT_THAT(cancelled.videos, SizeIs(1));
+  EXPECT_EQ(cancelled.videos[0].id(), ids[1]);
+  EXPECT_EQ(cancelled.next_page_token, "");
+  for (const char* bad : {"x", "before-", "before--3", "before-1;DROP TABLE jobs"}) {
+    EXPECT_THAT(List({.page_size = 2, .page_token = bad}),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("page_token")));
+  }
+}
+
+TEST_P(JobStoreTest, APageStaysBelowWhatAClientTakes) {
+  for (int i = 0; i < 150; ++i) CreateOne(std::string(16 << 10, 'p'));
+  KINORA_ASSERT_OK_AND_ASSIGN(const JobPage first, List({.page_size = 500}));
+  size_t bytes = 0;
+  for (const v1::Video& video : first.videos) bytes += video.ByteSizeLong();
+  EXPECT_LT(bytes, size_t{3} << 20);
+  KINORA_ASSERT_OK_AND_ASSIGN(const JobPage second, List({.page_size = 500, .page_token = first.next_page_token}));
+  EXPECT_EQ(first.videos.size() + second.videos.size(), 150u);
+}
+
+TEST_P(JobStoreTest, DeleteHidesAtOnceAndPurgeForgets) {
+  v1::CreateVideoRequest request;
+  request.set_request_id("key");
+  KINORA_ASSERT_OK_AND_ASSIGN(const Created created, Create(request));
+  const JobId& id = created.video.id();
+  const auto remove = [&] { return WaitForStatus([&](Finished done) { store_->Delete(id, std::move(done)); }); };
+  EXPECT_THAT(remove(), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("cancel it first")));
+  ASSERT_THAT(Cancel(id), IsOk());
+  EXPECT_THAT(remove(), IsOk());
+  EXPECT_THAT(Get(id), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(History(id), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(remove(), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(Sweep(), ElementsAre(id));  // its artifacts are still to be removed
+  EXPECT_THAT(WaitForStatus([&](Finished done) { store_->Purge(id, std::move(done)); }), IsOk());
+  EXPECT_THAT(Sweep(), IsEmpty());
+  KINORA_ASSERT_OK_AND_ASSIGN(const Created anew, Create(request));  // the key went with the record
+  EXPECT_FALSE(anew.replayed);
+}
+
+TEST_P(JobStoreTest, AnExpiredJobIsNotFoundWithTheReason) {
+  const JobId id = CreateOne(), running = CreateOne();
+  ASSERT_THAT(Cancel(id), IsOk());
+  ClaimOne(running);
+  EXPECT_THAT(Sweep(), IsEmpty());
+  clock_.Advance(absl::Minutes(61));
+  EXPECT_THAT(Sweep(), ElementsAre(id));
+  EXPECT_EQ(ErrorReason(Get(id).status()), "EXPIRED");
+  EXPECT_THAT(WaitForStatus([&](Finished done) { store_->Purge(id, std::move(done)); }), IsOk());
+  EXPECT_THAT(Get(id), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_EQ(ErrorReason(Get(id).status()), "EXPIRED");
+  EXPECT_EQ(ErrorReason(Get("never").status()), "");
+  EXPECT_THAT(Get(running), IsOk());  // a job that has not ended never expires
+}
+
+TEST_P(JobStoreTest, TheTimeToLiveOfARequestWinsOverTheDefault) {
+  v1::CreateVideoRequest request;
+  request.mutable_output()->mutable_ttl()->set_seconds(60);
+  KINORA_ASSERT_OK_AND_ASSIGN(const Created created, Create(request));
+  ASSERT_THAT(Cancel(created.video.id()), IsOk());
+  clock_.Advance(absl::Seconds(59));
+  EXPECT_THAT(Sweep(), IsEmpty());
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_THAT(Sweep(), ElementsAre(created.video.id()));
+}
+
+TEST_P(JobStoreTest, ManyCallsAtOnceAllFinishOnce) {
+  constexpr int kJobs = 200;
+  absl::Mutex mu;
+  std::map<JobId, int> answers;
+  for (int i = 0; i < kJobs; ++i) {
+    store_->Create({}, {}, [&](absl::StatusOr<Created> created) {
+      absl::MutexLock lock(&mu);
+      ++answers[created->video.id()];
+    });
+  }
+  store_->Flush();
+  absl::MutexLock lock(&mu);
+  EXPECT_THAT(answers, SizeIs(kJobs));
+}
+
+TEST_P(JobStoreTest, ACallThatFailsLeavesItsNeighboursInTheCommitAlone) {
+  const JobId id = CreateOne();
+  absl::StatusOr<v1::Video> a, b, c;
+  store_->Cancel("nobody", [&](absl::StatusOr<v1::Video> video) { a = std::move(video); });
+  store_->Cancel(id, [&](absl::StatusOr<v1::Video> video) { b = std::move(video); });
+  store_->Cancel("nobody either", [&](absl::StatusOr<v1::Video> video) { c = std::move(video); });
+  store_->Flush();
+  EXPECT_THAT(a, StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(b, IsOk());
+  EXPECT_THAT(c, StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_EQ(Get(id)->state(), v1::Video::CANCELLED);
+}
+
+TEST_P(JobStoreTest, KeepsModels) {
+  v1::ModelInfo model;
+  model.set_id("tiny");
+  model.set_kind("dev");
+  for (const char* kind : {"dev", "distilled"}) {
+    model.set_kind(kind);
+    ASSERT_THAT(WaitForStatus([&](Finished done) { store_->PutModel(model, std::move(done)); }), IsOk());
+  }
+  KINORA_ASSERT_OK_AND_ASSIGN(const auto models,
+                              WaitFor<std::vector<v1::ModelInfo>>([&](auto done) { store_->Models(std::move(done)); }));
+  ASSERT_THAT(models, SizeIs(1));
+  EXPECT_EQ(models[0].kind(), "distilled");
+}
+
+}  // namespace
+}  // namespace kinora
