@@ -19,6 +19,7 @@
 #include "server/common/metrics.h"
 #include "server/common/status_details.h"
 #include "server/frontend/api/frontend_server.h"
+#include "server/frontend/api/job_admission.h"
 #include "server/frontend/groups/dispatcher.h"
 #include "server/frontend/groups/join_service.h"
 #include "server/frontend/groups/supervisor.h"
