@@ -22,11 +22,12 @@ inline float Apply(float x, F f) {
   return f(Splat(x))[0];
 }
 
-// clang-format off: each uses what stands before it
-#include "engine/ops/cpu/kernels_attention.inc"
-#include "engine/ops/cpu/kernels_audio.inc"
+// Each uses what stands in those before it.
+// clang-format off
 #include "engine/ops/cpu/kernels_matmul.inc"
 #include "engine/ops/cpu/kernels_rows.inc"
+#include "engine/ops/cpu/kernels_attention.inc"
+#include "engine/ops/cpu/kernels_audio.inc"
 // clang-format on
 
 }  // namespace
