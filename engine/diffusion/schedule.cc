@@ -2,8 +2,6 @@
 
 #include <cmath>
 
-#include "absl/strings/str_cat.h"
-
 namespace kinora {
 
 std::vector<float> DevSigmas(const DevSchedule& s, int steps, int64_t tokens) {
@@ -26,23 +24,6 @@ std::vector<float> DevSigmas(const DevSchedule& s, int steps, int64_t tokens) {
 
 std::vector<float> DistilledSigmas() {
   return {1.0f, 0.99375f, 0.9875f, 0.98125f, 0.975f, 0.909375f, 0.725f, 0.421875f, 0.0f};
-}
-
-absl::Status CheckSigmas(absl::Span<const double> sigmas) {
-  if (sigmas.size() < 2) return absl::InvalidArgumentError("sigmas: at least two values are needed, the last 0");
-  for (size_t i = 0; i < sigmas.size(); ++i) {
-    if (!std::isfinite(sigmas[i]))
-      return absl::InvalidArgumentError(absl::StrCat("sigmas[", i, "]: not a finite number"));
-    if (i > 0 && sigmas[i] >= sigmas[i - 1]) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("sigmas[", i, "]: ", sigmas[i], " does not descend from ", sigmas[i - 1]));
-    }
-  }
-  if (sigmas.front() > 1) return absl::InvalidArgumentError(absl::StrCat("sigmas[0]: ", sigmas[0], " is above 1"));
-  if (sigmas.back() != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("sigmas: the last value is ", sigmas.back(), ", it must be 0"));
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace kinora

@@ -5,9 +5,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/types/span.h"
-
 namespace kinora {
 
 // Shift and stretch of the dev schedule; the defaults are those of every released model.
@@ -25,10 +22,6 @@ std::vector<float> DevSigmas(const DevSchedule& schedule, int steps, int64_t tok
 
 // What distilled models were trained for: eight steps.
 std::vector<float> DistilledSigmas();
-
-// InvalidArgument, naming the field `sigmas`, unless there are at least two, they descend from at most 1 to a final 0,
-// and all are finite.
-absl::Status CheckSigmas(absl::Span<const double> sigmas);
 
 }  // namespace kinora
 

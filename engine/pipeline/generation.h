@@ -11,8 +11,8 @@
 #include "absl/status/status.h"
 #include "engine/pipeline/clip_sink.h"
 #include "engine/pipeline/modules.h"
-#include "engine/pipeline/request.h"
 #include "engine/pipeline/stage.h"
+#include "engine/request/request.h"
 
 namespace kinora {
 

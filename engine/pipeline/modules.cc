@@ -1,6 +1,7 @@
 #include "engine/pipeline/modules.h"
 
 #include "engine/base/status_macros.h"
+#include "engine/diffusion/schedule.h"
 
 namespace kinora {
 namespace {
@@ -84,6 +85,8 @@ ModelDescription Describe(const ModelConfig& config, std::string_view kind) {
       static_cast<int32_t>(25 * config.transformer.video.max_positions[0] / scale.time) * d.frame_multiple + 1;
   d.layers = static_cast<int32_t>(config.transformer.layers);
   d.default_stg_blocks = {DefaultStgBlock(config)};
+  const std::vector<float> sigmas = DistilledSigmas();
+  d.distilled_sigmas.assign(sigmas.begin(), sigmas.end());
   const GenerationConfig& own = config.generation;
   d.default_negative_prompt = own.negative_prompt.value_or(kNegativePrompt);
   d.defaults.width = static_cast<int32_t>(own.width);

@@ -14,7 +14,7 @@
 #include "engine/model/transformer.h"
 #include "engine/model/video_decoder.h"
 #include "engine/model/vocoder.h"
-#include "engine/pipeline/model_description.h"
+#include "engine/request/model_description.h"
 
 namespace kinora {
 

@@ -18,8 +18,8 @@
 #include "engine/model/config.h"
 #include "engine/parallel/mesh.h"
 #include "engine/pipeline/clip_sink.h"
-#include "engine/pipeline/model_description.h"
-#include "engine/pipeline/request.h"
+#include "engine/request/model_description.h"
+#include "engine/request/request.h"
 #include "engine/tensor/dtype.h"
 #include "engine/weights/checkpoint.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "engine/pipeline/request.h"
+#include "engine/request/request.h"
 
 namespace kinora {
 

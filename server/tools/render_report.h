@@ -10,7 +10,7 @@
 #include "absl/time/time.h"
 #include "engine/base/clock.h"
 #include "engine/parallel/communicator.h"
-#include "engine/pipeline/request.h"
+#include "engine/request/request.h"
 #include "kinora/v1/video_generation.pb.h"
 
 namespace kinora {

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/pipeline/clip_sink.h"
-#include "engine/pipeline/request.h"
+#include "engine/request/request.h"
 #include "kinora/v1/video_generation.pb.h"
 #include "kinora/v1/worker.pb.h"
 

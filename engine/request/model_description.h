@@ -1,14 +1,14 @@
 // What others must know of a model to check a request without it: recipes, limits, defaults. Depends on no engine
 // header.
-#ifndef KINORA_ENGINE_PIPELINE_MODEL_DESCRIPTION_H_
-#define KINORA_ENGINE_PIPELINE_MODEL_DESCRIPTION_H_
+#ifndef KINORA_ENGINE_REQUEST_MODEL_DESCRIPTION_H_
+#define KINORA_ENGINE_REQUEST_MODEL_DESCRIPTION_H_
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/pipeline/request.h"
+#include "engine/request/request.h"
 
 namespace kinora {
 
@@ -25,6 +25,7 @@ struct ModelDescription {
   int64_t max_tokens = 0;
   int32_t layers = 0;  // transformer blocks: STG blocks lie below it
   std::vector<int32_t> default_stg_blocks;
+  std::vector<double> distilled_sigmas;  // of DISTILLED: its noise levels, the last 0
   std::string default_negative_prompt;
   // width, height, num_frames, frame_rate, num_inference_steps (dev) and guidance of ONE_STAGE.
   GenerationRequest defaults;
@@ -37,4 +38,4 @@ absl::StatusOr<GenerationRequest> ResolveRequest(const ModelDescription& model, 
 
 }  // namespace kinora
 
-#endif  // KINORA_ENGINE_PIPELINE_MODEL_DESCRIPTION_H_
+#endif  // KINORA_ENGINE_REQUEST_MODEL_DESCRIPTION_H_

@@ -5,8 +5,8 @@
 // "Absent" (nullopt, 0, empty) always means the model's or the recipe's default; ResolveRequest (model_description.h)
 // fills it in and Pipeline::Generate accepts either form. Values are checked by the pipeline: InvalidArgument names the
 // proto's field.
-#ifndef KINORA_ENGINE_PIPELINE_REQUEST_H_
-#define KINORA_ENGINE_PIPELINE_REQUEST_H_
+#ifndef KINORA_ENGINE_REQUEST_REQUEST_H_
+#define KINORA_ENGINE_REQUEST_REQUEST_H_
 
 #include <cstdint>
 #include <memory>
@@ -121,4 +121,4 @@ struct Progress {
 
 }  // namespace kinora
 
-#endif  // KINORA_ENGINE_PIPELINE_REQUEST_H_
+#endif  // KINORA_ENGINE_REQUEST_REQUEST_H_

@@ -1,11 +1,10 @@
-#include "engine/pipeline/model_description.h"
+#include "engine/request/model_description.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "engine/diffusion/schedule.h"
 
 namespace kinora {
 namespace {
@@ -76,10 +75,27 @@ absl::Status ResolveGuidance(const ModelDescription& model, const std::string& f
   return absl::OkStatus();
 }
 
+absl::Status CheckSigmas(const std::vector<double>& sigmas) {
+  if (sigmas.size() < 2) return absl::InvalidArgumentError("sigmas: at least two values are needed, the last 0");
+  for (size_t i = 0; i < sigmas.size(); ++i) {
+    if (!std::isfinite(sigmas[i]))
+      return absl::InvalidArgumentError(absl::StrCat("sigmas[", i, "]: not a finite number"));
+    if (i > 0 && sigmas[i] >= sigmas[i - 1]) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("sigmas[", i, "]: ", sigmas[i], " does not descend from ", sigmas[i - 1]));
+    }
+  }
+  if (sigmas.front() > 1) return absl::InvalidArgumentError(absl::StrCat("sigmas[0]: ", sigmas[0], " is above 1"));
+  if (sigmas.back() != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("sigmas: the last value is ", sigmas.back(), ", it must be 0"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ResolveSteps(const ModelDescription& model, bool distilled, GenerationRequest& r) {
   KINORA_RETURN_IF_ERROR(r.sigmas.empty() ? absl::OkStatus() : CheckSigmas(r.sigmas));
   const int64_t fixed = !r.sigmas.empty() ? static_cast<int64_t>(r.sigmas.size()) - 1
-                        : distilled       ? static_cast<int64_t>(DistilledSigmas().size()) - 1
+                        : distilled       ? static_cast<int64_t>(model.distilled_sigmas.size()) - 1
                                           : 0;
   if (r.sigmas.size() > 1000) return absl::InvalidArgumentError("sigmas: more than 1000 values");
   if (fixed > 0) {
