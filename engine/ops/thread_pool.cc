@@ -63,6 +63,7 @@ void ThreadPool::Run(int64_t count, Task task) {
     for (int64_t i = 0; i < count; ++i) task(i, 0);
     return;
   }
+  KINORA_CHECK(task_ == nullptr) << "a pool is used by one caller at a time, and its tasks do not run it again";
   task_ = &task;
   count_ = count;
   next_.store(0, std::memory_order_relaxed);
@@ -74,6 +75,7 @@ void ThreadPool::Run(int64_t count, Task task) {
   DoTasks(task, count, 0);
   const uint64_t joined = roll_.fetch_or(kClosed, std::memory_order_acq_rel) & kJoined;
   for (uint32_t done = finished_.load(std::memory_order_acquire); done != joined;) done = AwaitChange(finished_, done);
+  task_ = nullptr;
 }
 
 bool ThreadPool::Join(uint32_t generation) {

@@ -11,9 +11,9 @@
 
 namespace kinora {
 
-// Used by one caller at a time, who works too: a pool of n threads has n − 1 of its own. Run allocates nothing. Ops
-// follow each other within microseconds and a sleeping thread takes tens of them to wake, so whoever waits spins for a
-// while before it sleeps.
+// Used by one caller at a time, who works too: a pool of n threads has n − 1 of its own. A task must not run its own
+// pool; another one it may. Run allocates nothing. Ops follow each other within microseconds and a sleeping thread
+// takes tens of them to wake, so whoever waits spins for a while before it sleeps.
 class ThreadPool {
  public:
   using Task = absl::FunctionRef<void(int64_t task, int thread)>;
