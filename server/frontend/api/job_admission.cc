@@ -4,19 +4,10 @@
 
 #include "engine/base/logging.h"
 #include "server/common/status_details.h"
-#include "server/common/timestamps.h"
 #include "server/frontend/jobs/random_id.h"
 
 namespace kinora {
 namespace {
-
-QueuedJob ToQueuedJob(const v1::Video& video, const v1::Scheduling& scheduling) {
-  QueuedJob job{.id = video.id(), .model = video.model(), .priority = scheduling.priority()};
-  job.create_time = FromProto(video.create_time());
-  job.queued_time = job.create_time;
-  if (scheduling.has_deadline()) job.deadline = job.create_time + FromProto(scheduling.deadline());
-  return job;
-}
 
 void Refuse(ServiceContext& context, const std::string& model, const v1::CreateVideoRequest& request,
             const absl::Status& status) {

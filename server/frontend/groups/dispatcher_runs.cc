@@ -18,15 +18,6 @@ bool StoreMayRecover(const absl::Status& status) {  // a full disk, a locked fil
   return absl::IsUnavailable(status) || absl::IsResourceExhausted(status);
 }
 
-QueuedJob ToQueuedJob(const v1::Video& video, const v1::Scheduling& scheduling) {
-  QueuedJob job{.id = video.id(),
-                .model = video.model(),
-                .priority = scheduling.priority(),
-                .create_time = FromProto(video.create_time())};
-  if (scheduling.has_deadline()) job.deadline = job.create_time + FromProto(scheduling.deadline());
-  return job;
-}
-
 }  // namespace
 
 bool Dispatcher::Impl::AwaitNoRuns(absl::Duration limit) {

@@ -7,8 +7,18 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "server/common/status_details.h"
+#include "server/common/timestamps.h"
 
 namespace kinora {
+
+QueuedJob ToQueuedJob(const v1::Video& video, const v1::Scheduling& scheduling) {
+  QueuedJob job{.id = video.id(),
+                .model = video.model(),
+                .priority = scheduling.priority(),
+                .create_time = FromProto(video.create_time())};
+  if (scheduling.has_deadline()) job.deadline = job.create_time + FromProto(scheduling.deadline());
+  return job;
+}
 
 bool JobQueue::Order::operator()(const QueuedJob& a, const QueuedJob& b) const {
   return std::tuple(-a.priority, a.create_time, a.id) < std::tuple(-b.priority, b.create_time, b.id);

@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "kinora/v1/video_generation.pb.h"
 
 namespace kinora {
 
@@ -27,6 +28,8 @@ struct QueuedJob {
   absl::Time queued_time = absl::InfinitePast();  // of a job that was queued again; for the wait that is measured
   absl::Time deadline = absl::InfiniteFuture();   // of the end of the job; one that runs is the dispatcher's to end
 };
+
+QueuedJob ToQueuedJob(const v1::Video& video, const v1::Scheduling& scheduling);
 
 class JobQueue {
  public:
