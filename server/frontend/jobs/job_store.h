@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "kinora/v1/video_generation.pb.h"
+#include "kinora/v1/worker.pb.h"
 
 namespace kinora {
 
@@ -116,6 +117,11 @@ class JobStore {
   // Models that groups described, kept so that requests are validated while no group is up.
   virtual void PutModel(const v1::ModelInfo& model, Finished done) = 0;
   virtual void Models(Done<std::vector<v1::ModelInfo>> done) = 0;
+
+  // What runs took, the last kSpeedsKept on each `place` (model, precision, mesh and device); oldest first.
+  static constexpr int kSpeedsKept = 50;
+  virtual void AddSpeed(const std::string& place, const v1::RunSpeed& run, Finished done) = 0;
+  virtual void Speeds(const std::string& place, Done<v1::SpeedHistory> done) = 0;
 
   // Waits until all calls made before it have run their `done`; for the end of the process and for tests.
   virtual void Flush() = 0;

@@ -13,42 +13,14 @@
 #include "engine/base/status_macros.h"
 #include "server/common/status_details.h"
 #include "server/common/timestamps.h"
+#include "server/frontend/jobs/job_schema.h"
 
 namespace kinora {
 namespace {
 
-constexpr int64_t kSchemaVersion = 1;
-constexpr int64_t kApplicationId = 0x4b494e4f;  // "KINO"
-constexpr size_t kMaxPageBytes = 2 << 20;       // a gRPC client takes 4 MiB; prompts alone can be 32 KiB a video
+constexpr size_t kMaxPageBytes = 2 << 20;  // a gRPC client takes 4 MiB; prompts alone can be 32 KiB a video
+constexpr int64_t kSpeedsKeptInAll = 5000;
 constexpr absl::Duration kKeepExpiredIds = absl::Hours(24 * 30);
-
-// `ordinal` is the order of creation. Times are microseconds since 1970. hidden: 0 no, 1 deleted, 2 expired.
-constexpr char kSchema[] = R"sql(
-CREATE TABLE jobs (
-  ordinal INTEGER PRIMARY KEY AUTOINCREMENT,
-  id TEXT NOT NULL UNIQUE,
-  state INTEGER NOT NULL,
-  hidden INTEGER NOT NULL DEFAULT 0,
-  expire_micros INTEGER NOT NULL,
-  request_id TEXT UNIQUE,
-  fingerprint TEXT NOT NULL,
-  video BLOB NOT NULL,
-  scheduling BLOB NOT NULL,
-  detach INTEGER NOT NULL,
-  owner TEXT NOT NULL,
-  lease_micros INTEGER NOT NULL,
-  queued_micros INTEGER NOT NULL,
-  cancel_requested INTEGER NOT NULL,
-  lost_groups INTEGER NOT NULL,
-  last_sequence INTEGER NOT NULL);
-CREATE INDEX jobs_unfinished ON jobs (ordinal) WHERE state < 4;
-CREATE INDEX jobs_expiry ON jobs (expire_micros) WHERE hidden = 0;
-CREATE INDEX jobs_hidden ON jobs (hidden) WHERE hidden > 0;
-CREATE TABLE events (
-  job TEXT NOT NULL, sequence INTEGER NOT NULL, event BLOB NOT NULL, PRIMARY KEY (job, sequence)) WITHOUT ROWID;
-CREATE TABLE expired (id TEXT PRIMARY KEY, micros INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE models (id TEXT PRIMARY KEY, info BLOB NOT NULL) WITHOUT ROWID;
-)sql";
 
 #define KINORA_JOB_COLUMNS \
   "id, video, scheduling, detach, owner, lease_micros, queued_micros, cancel_requested, lost_groups, last_sequence"
@@ -138,52 +110,9 @@ absl::StatusOr<std::unique_ptr<JobTables>> JobTables::Open(const std::string& pa
   KINORA_RETURN_IF_ERROR(CheckWholePages(path));
   KINORA_ASSIGN_OR_RETURN(auto database, Database::Open(path));
   std::unique_ptr<JobTables> tables(new JobTables(std::move(database)));
-  // WAL: readers go on while the writer writes. FULL: a commit is on the disk when it returns.
-  KINORA_RETURN_IF_ERROR(tables->database().Execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"));
-  KINORA_RETURN_IF_ERROR(tables->CreateOrCheckSchema());
+  KINORA_RETURN_IF_ERROR(BringSchemaUpToDate(tables->database(), path));
+  KINORA_RETURN_IF_ERROR(tables->CheckTables());
   return tables;
-}
-
-absl::Status JobTables::CheckIntegrity() {
-  KINORA_RETURN_IF_ERROR(database_->Execute("PRAGMA wal_checkpoint(TRUNCATE)"));  // so that the file is all there is
-  constexpr int kCorrupt = 11;  // SQLITE_CORRUPT, for the advice of Error
-  KINORA_ASSIGN_OR_RETURN(Statement check, database_->Prepare("PRAGMA quick_check(1)"));
-  KINORA_ASSIGN_OR_RETURN(const bool row, check.Row());
-  const std::string result = row ? check.Bytes(0) : "no answer";
-  if (result != "ok") return absl::DataLossError(absl::StrCat(database_->Error(kCorrupt).message(), " (", result, ")"));
-  return absl::OkStatus();
-}
-
-absl::Status JobTables::CreateOrCheckSchema() {
-  // The empty transaction finds out now whether the file can be written at all.
-  KINORA_RETURN_IF_ERROR(database_->Execute("BEGIN IMMEDIATE"));
-  int64_t application = 0, version = 0, tables = 0;
-  {
-    KINORA_ASSIGN_OR_RETURN(Statement id, database_->Prepare("PRAGMA application_id"));
-    KINORA_RETURN_IF_ERROR(id.Row().status());
-    application = id.Int(0);
-    KINORA_ASSIGN_OR_RETURN(Statement pragma, database_->Prepare("PRAGMA user_version"));
-    KINORA_RETURN_IF_ERROR(pragma.Row().status());
-    version = pragma.Int(0);
-    KINORA_ASSIGN_OR_RETURN(Statement count, database_->Prepare("SELECT count(*) FROM sqlite_schema"));
-    KINORA_RETURN_IF_ERROR(count.Row().status());
-    tables = count.Int(0);
-  }
-  const auto refuse = [this](const std::string& why) {
-    (void)database_->Execute("ROLLBACK");
-    return absl::FailedPreconditionError(absl::StrCat("jobs.db: ", why, "; choose another state_directory"));
-  };
-  if (version == 0 && tables == 0) {
-    KINORA_RETURN_IF_ERROR(database_->Execute(kSchema));
-  } else if (application != kApplicationId) {
-    return refuse("a database of another program");
-  } else if (version != kSchemaVersion) {
-    return refuse(absl::StrCat("it has schema ", version, ", this version reads ", kSchemaVersion));
-  }
-  KINORA_RETURN_IF_ERROR(database_->Execute(
-      absl::StrCat("PRAGMA application_id = ", kApplicationId, "; PRAGMA user_version = ", kSchemaVersion).c_str()));
-  KINORA_RETURN_IF_ERROR(database_->Execute("COMMIT"));
-  return CheckTables();
 }
 
 // A schema that was damaged without harm to the file's structure is found at the start, not by a client.
@@ -192,7 +121,7 @@ absl::Status JobTables::CheckTables() {
        {"SELECT " KINORA_JOB_COLUMNS ", ordinal, state, hidden, expire_micros, request_id, fingerprint "
         "FROM jobs LIMIT 0",
         "SELECT job, sequence, event FROM events LIMIT 0", "SELECT id, micros FROM expired LIMIT 0",
-        "SELECT id, info FROM models LIMIT 0"}) {
+        "SELECT id, info FROM models LIMIT 0", "SELECT ordinal, place, run FROM speeds LIMIT 0"}) {
     if (const auto statement = database_->Prepare(sql); !statement.ok()) {
       return absl::DataLossError(
           absl::StrCat(std::string(statement.status().message()),
@@ -366,6 +295,33 @@ absl::StatusOr<std::vector<v1::ModelInfo>> JobTables::Models() {
     KINORA_ASSIGN_OR_RETURN(const bool row, select.Row());
     if (!row) return models;
     KINORA_ASSIGN_OR_RETURN(models.emplace_back(), Parse<v1::ModelInfo>(select.Bytes(0), "model"));
+  }
+}
+
+absl::Status JobTables::AddSpeed(const std::string& place, const v1::RunSpeed& run, int64_t kept) {
+  KINORA_ASSIGN_OR_RETURN(Statement insert, database_->Prepare("INSERT INTO speeds (place, run) VALUES (?, ?)"));
+  KINORA_RETURN_IF_ERROR(insert.Bind(place).BindBlob(run.SerializeAsString()).Run());
+  KINORA_ASSIGN_OR_RETURN(Statement old,
+                          database_->Prepare("DELETE FROM speeds WHERE place = ?1 AND ordinal <= (SELECT ordinal FROM "
+                                             "speeds WHERE place = ?1 ORDER BY ordinal DESC LIMIT 1 OFFSET ?2)"));
+  KINORA_RETURN_IF_ERROR(old.Bind(place).Bind(kept).Run());
+  // And those of places where nothing runs any more.
+  KINORA_ASSIGN_OR_RETURN(
+      Statement oldest,
+      database_->Prepare("DELETE FROM speeds WHERE ordinal <= (SELECT max(ordinal) FROM speeds) - ?"));
+  return oldest.Bind(kSpeedsKeptInAll).Run();
+}
+
+absl::StatusOr<v1::SpeedHistory> JobTables::Speeds(const std::string& place) {
+  KINORA_ASSIGN_OR_RETURN(Statement select,
+                          database_->Prepare("SELECT run FROM speeds WHERE place = ? ORDER BY ordinal"));
+  select.Bind(place);
+  v1::SpeedHistory history;
+  while (true) {
+    KINORA_ASSIGN_OR_RETURN(const bool row, select.Row());
+    if (!row) return history;
+    absl::StatusOr<v1::RunSpeed> run = Parse<v1::RunSpeed>(select.Bytes(0), "speed");
+    if (run.ok()) *history.add_runs() = *std::move(run);  // estimates are the worse for it, nothing else
   }
 }
 

@@ -17,11 +17,9 @@ namespace kinora {
 
 class JobTables {
  public:
-  // Opens `path` and creates the tables in an empty file. DataLoss: damaged; FailedPrecondition: written by a newer
-  // version.
+  // Opens `path`, an empty file or a store of this version or an older one (job_schema.h). DataLoss: damaged;
+  // FailedPrecondition: written by a newer version.
   static absl::StatusOr<std::unique_ptr<JobTables>> Open(const std::string& path);
-  // Looks through the whole file; for its first connection, while no other is open.
-  absl::Status CheckIntegrity();
 
   Database& database() { return *database_; }
 
@@ -52,9 +50,11 @@ class JobTables {
   absl::Status PutModel(const v1::ModelInfo& model);
   absl::StatusOr<std::vector<v1::ModelInfo>> Models();
 
+  absl::Status AddSpeed(const std::string& place, const v1::RunSpeed& run, int64_t kept);
+  absl::StatusOr<v1::SpeedHistory> Speeds(const std::string& place);  // without damaged ones
+
  private:
   explicit JobTables(std::unique_ptr<Database> database) : database_(std::move(database)) {}
-  absl::Status CreateOrCheckSchema();
   absl::Status CheckTables();
   absl::Status NotFound(const JobId& id);
 

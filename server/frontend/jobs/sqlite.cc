@@ -4,6 +4,7 @@
 #include <sqlite3.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -96,7 +97,11 @@ bool Database::in_transaction() const { return sqlite3_get_autocommit(handle_) =
 absl::Status Database::Error(int code) const {
   // The handle's text is of its last call, which need not be the one that `code` is of.
   const bool of_last_call = handle_ != nullptr && (sqlite3_errcode(handle_) & 0xff) == (code & 0xff);
-  const std::string message = absl::StrCat(name_, ": ", of_last_call ? sqlite3_errmsg(handle_) : sqlite3_errstr(code));
+  // The file that connections share beside a log can be what a full disk has no room for.
+  const bool full = (code & 0xff) == SQLITE_IOERR && of_last_call && sqlite3_system_errno(handle_) == ENOSPC;
+  if (full) code = SQLITE_FULL;
+  const std::string message =
+      absl::StrCat(name_, ": ", of_last_call && !full ? sqlite3_errmsg(handle_) : sqlite3_errstr(code));
   switch (code & 0xff) {
     case SQLITE_FULL:
       return WithErrorInfo(WithRetryInfo(absl::ResourceExhaustedError(message), absl::Minutes(1)), "DISK_FULL");

@@ -6,6 +6,7 @@
 #include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
 #include "server/common/status_details.h"
+#include "server/frontend/jobs/job_schema.h"
 #include "server/frontend/jobs/random_id.h"
 
 namespace kinora {
@@ -20,7 +21,7 @@ absl::StatusOr<std::unique_ptr<SqliteJobStore>> SqliteJobStore::Open(const std::
                                                                      Clock& clock, EventListener listener) {
   std::unique_ptr<SqliteJobStore> store(new SqliteJobStore(rules, clock, std::move(listener)));
   KINORA_ASSIGN_OR_RETURN(store->writer_tables_, JobTables::Open(path));
-  KINORA_RETURN_IF_ERROR(store->writer_tables_->CheckIntegrity());
+  KINORA_RETURN_IF_ERROR(CheckIntegrity(store->writer_tables_->database()));
   const int readers = path == ":memory:" ? 0 : kReaders;
   for (int i = 0; i < readers; ++i) {
     KINORA_ASSIGN_OR_RETURN(store->reader_tables_.emplace_back(), JobTables::Open(path));
@@ -309,6 +310,11 @@ void SqliteJobStore::PutModel(const v1::ModelInfo& model, Finished done) {
   PostWrite([model](JobTables& tables, Events&) { return tables.PutModel(model); }, std::move(done));
 }
 
+void SqliteJobStore::AddSpeed(const std::string& place, const v1::RunSpeed& run, Finished done) {
+  PostWrite([place, run](JobTables& tables, Events&) { return tables.AddSpeed(place, run, kSpeedsKept); },
+            std::move(done));
+}
+
 void SqliteJobStore::Get(const JobId& id, Done<v1::Video> done) {
   PostRead<v1::Video>(
       [id](JobTables& tables) -> absl::StatusOr<v1::Video> {
@@ -357,6 +363,10 @@ void SqliteJobStore::Unfinished(Done<std::vector<UnfinishedJob>> done) {
 
 void SqliteJobStore::Models(Done<std::vector<v1::ModelInfo>> done) {
   PostRead<std::vector<v1::ModelInfo>>([](JobTables& tables) { return tables.Models(); }, std::move(done));
+}
+
+void SqliteJobStore::Speeds(const std::string& place, Done<v1::SpeedHistory> done) {
+  PostRead<v1::SpeedHistory>([place](JobTables& tables) { return tables.Speeds(place); }, std::move(done));
 }
 
 void SqliteJobStore::Flush() {

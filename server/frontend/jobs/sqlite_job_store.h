@@ -43,6 +43,8 @@ class SqliteJobStore : public JobStore {
   void SweepExpired(absl::Time now, Done<std::vector<JobId>> done) override;
   void PutModel(const v1::ModelInfo& model, Finished done) override;
   void Models(Done<std::vector<v1::ModelInfo>> done) override;
+  void AddSpeed(const std::string& place, const v1::RunSpeed& run, Finished done) override;
+  void Speeds(const std::string& place, Done<v1::SpeedHistory> done) override;
   void Flush() override;
 
  private:

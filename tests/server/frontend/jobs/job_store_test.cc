@@ -88,6 +88,27 @@ class JobStoreTest : public testing::TestWithParam<bool> {
   std::unique_ptr<SqliteJobStore> store_;
 };
 
+TEST_P(JobStoreTest, TheLastSpeedsOfEachPlaceAreKeptOldestFirst) {
+  const auto speeds = [&](const char* place) {
+    return WaitFor<v1::SpeedHistory>([&](auto done) { store_->Speeds(place, std::move(done)); });
+  };
+  const auto add = [&](const char* place, double seconds) {
+    v1::RunSpeed run;
+    run.add_stages()->set_seconds(seconds);
+    ASSERT_THAT(WaitForStatus([&](auto done) { store_->AddSpeed(place, run, std::move(done)); }), IsOk());
+  };
+  add("there", -1);
+  for (int i = 0; i < JobStore::kSpeedsKept + 5; ++i) add("here", i);
+  KINORA_ASSERT_OK_AND_ASSIGN(const v1::SpeedHistory here, speeds("here"));
+  ASSERT_THAT(here.runs(), SizeIs(JobStore::kSpeedsKept));
+  for (int i = 0; i < here.runs_size(); ++i) EXPECT_EQ(here.runs(i).stages(0).seconds(), i + 5);
+  KINORA_ASSERT_OK_AND_ASSIGN(const v1::SpeedHistory there, speeds("there"));
+  ASSERT_THAT(there.runs(), SizeIs(1));
+  EXPECT_EQ(there.runs(0).stages(0).seconds(), -1);
+  KINORA_ASSERT_OK_AND_ASSIGN(const v1::SpeedHistory nowhere, speeds("nowhere"));
+  EXPECT_THAT(nowhere.runs(), IsEmpty());
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, JobStoreTest, testing::Bool(),
                          [](const auto& info) { return info.param ? "File" : "Memory"; });
 
