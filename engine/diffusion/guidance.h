@@ -1,5 +1,5 @@
-// From guidance scales to passes of the transformer and their weights (spec §5.4; ltx_core/components/guiders.py
-// MultiModalGuider).
+// From guidance scales to passes of the transformer and their weights (docs/model.md "Guidance";
+// ltx_core/components/guiders.py MultiModalGuider).
 #ifndef KINORA_ENGINE_DIFFUSION_GUIDANCE_H_
 #define KINORA_ENGINE_DIFFUSION_GUIDANCE_H_
 

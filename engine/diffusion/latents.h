@@ -1,5 +1,5 @@
-// Shapes and token order of latents (spec §2, §4.3): video [1, C, F', H', W'] ⇄ [F'·H'·W', C]; audio [1, c, T', m] ⇄
-// [T', c·m].
+// Shapes and token order of latents (docs/model.md "Shapes and token order", "Positions"): video [1, C, F', H', W'] ⇄
+// [F'·H'·W', C]; audio [1, c, T', m] ⇄ [T', c·m].
 #ifndef KINORA_ENGINE_DIFFUSION_LATENTS_H_
 #define KINORA_ENGINE_DIFFUSION_LATENTS_H_
 

@@ -1,4 +1,4 @@
-// Noise levels of the denoising loop (spec §5.1; ltx_core/components/schedulers.py).
+// Noise levels of the denoising loop (docs/model.md "Schedule"; ltx_core/components/schedulers.py).
 #ifndef KINORA_ENGINE_DIFFUSION_SCHEDULE_H_
 #define KINORA_ENGINE_DIFFUSION_SCHEDULE_H_
 

@@ -9,7 +9,7 @@
 namespace kinora {
 namespace {
 
-// Rows of the modulation tables (spec §4.5).
+// Rows of the modulation tables (docs/model.md "Modulation").
 enum Slot { kShiftSelf, kScaleSelf, kGateSelf, kShiftFf, kScaleFf, kGateFf, kShiftPrompt, kScalePrompt, kGatePrompt };
 enum PromptSlot { kShiftContext, kScaleContext };
 enum CrossSlot { kScaleToVideo, kShiftToVideo, kScaleToAudio, kShiftToAudio, kGateRow };  // scale comes first here

@@ -1,5 +1,5 @@
 // One of the transformer's blocks: two streams, video and audio, that attend to themselves, to the prompt and to each
-// other (spec §4.5; ltx_core/model/transformer/transformer.py BasicAVTransformerBlock).
+// other (docs/model.md "Block"; ltx_core/model/transformer/transformer.py BasicAVTransformerBlock).
 #ifndef KINORA_ENGINE_MODEL_AV_BLOCK_H_
 #define KINORA_ENGINE_MODEL_AV_BLOCK_H_
 

@@ -48,7 +48,7 @@ struct TransformerConfig {
   double norm_eps = 1e-6;
   double rope_theta = 10000.0;
   RopeLayout rope_layout = RopeLayout::kSplit;
-  bool rope_double_precision = false;  // frequencies in float64, rounded once (spec 4.3)
+  bool rope_double_precision = false;  // frequencies in float64, rounded once
   double timestep_scale = 1000.0;      // sigma times this feeds the timestep embeddings
   double av_timestep_scale = 1.0;      // the AV gates get sigma · av_timestep_scale (1000 in every released file)
 
@@ -123,7 +123,7 @@ struct SchedulerConfig {
   friend bool operator==(const SchedulerConfig&, const SchedulerConfig&) = default;
 };
 
-// Guidance of one modality that a model recommends: the terms of LTX2_SPEC 5.4.
+// Guidance of one modality that a model recommends: the terms of docs/model.md "Guidance".
 struct GuidanceConfig {
   double cfg_scale = 3.0;
   double stg_scale = 1.0;

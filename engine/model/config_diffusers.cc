@@ -232,7 +232,7 @@ VocoderConfig ReadVocoder(const ConfigFields& f) {
     v.output_rate = v.base_rate;
     return v;
   }
-  // The file says "no final activation" and diffusers does nothing; the reference clamps the base waveform (spec 7.4).
+  // The file says "no final activation" and diffusers does nothing; Lightricks' code clamps the base waveform.
   v.base = ReadGenerator(f, "",
                          {.activation = Activation::kSnakeBeta,
                           .final_activation = GeneratorConfig::Final::kClamp,

@@ -1,6 +1,7 @@
 // A connector: a transformer over the rows of one prompt, between the text features and a modality's prompt attention
-// (spec §3.5; ltx_core/text_encoders/gemma/embeddings_connector.py). Tokens come first, learnable registers fill the
-// rest by their absolute position, so every row of the result counts and nothing downstream needs a mask.
+// (docs/model.md "Connectors"; ltx_core/text_encoders/gemma/embeddings_connector.py). Tokens come first, learnable
+// registers fill the rest by their absolute position, so every row of the result counts and nothing downstream needs a
+// mask.
 #ifndef KINORA_ENGINE_MODEL_CONNECTOR_H_
 #define KINORA_ENGINE_MODEL_CONNECTOR_H_
 

@@ -1,4 +1,4 @@
-// From the text encoder's hidden states to one row of features a token and modality (spec §3.4;
+// From the text encoder's hidden states to one row of features per token and modality (docs/model.md "Text projection";
 // ltx_core/text_encoders/gemma/ feature_extractor.py). The reference stacks all states into rows of width·states and
 // projects those; here the projection is a sum of one product a state, added up in float32 while the encoder runs, so
 // the stack never exists.

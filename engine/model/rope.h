@@ -1,5 +1,5 @@
-// Rotary position tables in the split layout (spec §4.3; ltx_core/model/transformer/rope.py). Computed on the host,
-// once a stage.
+// Rotary position tables in the split layout (docs/model.md "Positions"; ltx_core/model/transformer/rope.py). Computed
+// on the host, once per stage.
 #ifndef KINORA_ENGINE_MODEL_ROPE_H_
 #define KINORA_ENGINE_MODEL_ROPE_H_
 
@@ -11,7 +11,7 @@
 namespace kinora {
 
 struct RopeShape {
-  int64_t width = 0;                  // of q: all heads; the table has width / 2 angles a token
+  int64_t width = 0;                  // of q: all heads; the table has width / 2 angles per token
   std::vector<double> max_positions;  // divisor of each axis; positions / divisor is the fraction that is encoded
   double theta = 10000.0;
   bool double_precision = false;  // frequencies in float64, rounded once; otherwise in float32

@@ -1,6 +1,6 @@
-// The audio-video diffusion transformer: latents, prompt and noise level in, velocity (noise − clean) out (spec §4;
-// ltx_core/model/transformer/model.py LTXModel). What depends on the noise level only, or on the prompt only, is
-// computed before the loop.
+// The audio-video diffusion transformer: latents, prompt and noise level in, velocity (noise − clean) out
+// (docs/model.md "Transformer"; ltx_core/model/transformer/model.py LTXModel). What depends on the noise level only, or
+// on the prompt only, is computed before the loop.
 #ifndef KINORA_ENGINE_MODEL_TRANSFORMER_H_
 #define KINORA_ENGINE_MODEL_TRANSFORMER_H_
 
@@ -14,7 +14,8 @@
 namespace kinora {
 
 // Noise levels of one step, in [0, 1]. tokens: one a distinct timestep of the modality's tokens (sigma · mask); scalar:
-// the modality's own, which modulates the prompt and gates the other modality (Lightricks' reading, spec §4.2).
+// the modality's own, which modulates the prompt and gates the other modality (Lightricks' reading: docs/model.md
+// "Modulation").
 struct ModalitySigmas {
   std::vector<float> tokens;
   float scalar = 0;

@@ -24,8 +24,8 @@ void ScatterTokens(Exec& exec, const Tensor& gathered, int seq, Tensor local);
 void AllGatherTokens(Exec& exec, const Tensor& local, int seq, Tensor all);
 
 // Video-to-audio attention is defined on this many equal runs of the video tokens, whatever the number of ranks
-// (ARCHITECTURE §2.10); ChunksHere of them are this rank's. chunks [ChunksHere, …] of each rank of tokens() -> all
-// [kKeyChunks, …].
+// (docs/model.md "Key chunks"); ChunksHere of them are this rank's. chunks [ChunksHere, …] of each rank of tokens() ->
+// all [kKeyChunks, …].
 inline constexpr int kKeyChunks = 8;
 int ChunksHere(const Exec& exec);
 void GatherChunks(Exec& exec, const Tensor& chunks, Tensor all);

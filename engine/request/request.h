@@ -25,7 +25,7 @@ constexpr std::string_view RecipeName(Recipe recipe) {  // the proto's name, for
   return kNames[static_cast<int>(recipe)];
 }
 
-// Guidance terms of one modality (LTX2_SPEC §5.4). The defaults are "every term off".
+// Guidance terms of one modality (docs/model.md "Guidance"). The defaults are "every term off".
 struct GuidanceParams {
   double cfg_scale = 1;             // 1: off
   double stg_scale = 0;             // 0: off

@@ -1,4 +1,4 @@
-// Bump allocation for what lives as long as a request or a step (ARCHITECTURE "three lifetimes of memory").
+// Bump allocation for what lives as long as a request or a step (docs/architecture.md "Three lifetimes of memory").
 #ifndef KINORA_ENGINE_TENSOR_ARENA_H_
 #define KINORA_ENGINE_TENSOR_ARENA_H_
 

@@ -1,4 +1,4 @@
-// How tensors are called in each layout, as data tables (spec 9.2, 9.3), and the canonical names in between
+// How tensors are called in each layout, as data tables, and the canonical names in between
 // (checkpoint.h).
 //   Lightricks single file   model.diffusion_model.transformer_blocks.0.attn1.q_norm.weight
 //   diffusers transformer/   transformer_blocks.0.attn1.norm_q.weight

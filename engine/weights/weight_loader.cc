@@ -109,7 +109,7 @@ int64_t WeightLoader::recorded_elements() const {
   return elements;
 }
 
-// Per-tensor FP8: `NAME.weight_scale` (spec 9.5). Without one the weights are plain FP8 values.
+// Per-tensor FP8: `NAME.weight_scale`. Without one the weights are plain FP8 values.
 float WeightLoader::ScaleOf(const std::string& name, const TensorInfo& weight) {
   constexpr std::string_view kWeight = ".weight";
   if ((weight.dtype != DType::kF8E4M3 && weight.dtype != DType::kF8E5M2) || !name.ends_with(kWeight)) return 1.0f;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/data: one safetensors file a case (see README.md).
+"""Writes tests/golden/data: one safetensors file per case (see tests/golden/README.md).
 
     python tests/golden/export.py [--lightricks CHECKOUT] [--only PATTERN] [--output FOLDER]
 

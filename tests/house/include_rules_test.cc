@@ -3,41 +3,22 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <regex>
-#include <sstream>
 #include <string>
 #include <vector>
+
+#include "tests/house/tree.h"
 
 namespace kinora {
 namespace {
 
-namespace fs = std::filesystem;
-
-struct Source {
-  std::string path;  // relative to the tree
-  std::vector<std::string> lines{};
-};
-
 const std::vector<Source>& Sources() {
-  static const auto* sources = [] {
-    auto* out = new std::vector<Source>;
-    const fs::path root = KINORA_SOURCE_DIR;
-    for (const char* top : {"engine", "server", "kernels", "tests"}) {
-      if (!fs::exists(root / top)) continue;
-      for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
-        const std::string extension = entry.path().extension().string();
-        if (extension != ".h" && extension != ".cc" && extension != ".cu" && extension != ".cuh") continue;
-        Source source{.path = fs::relative(entry.path(), root).string()};
-        std::ifstream file(entry.path());
-        for (std::string line; std::getline(file, line);) source.lines.push_back(line);
-        out->push_back(std::move(source));
-      }
-    }
-    return out;
-  }();
+  static const auto* sources =
+      new std::vector<Source>(ReadTree({"engine", "server", "kernels", "tests"}, [](const std::filesystem::path& path) {
+        const std::string extension = path.extension().string();
+        return extension == ".h" || extension == ".cc" || extension == ".cu" || extension == ".cuh";
+      }));
   return *sources;
 }
 

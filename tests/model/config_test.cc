@@ -68,7 +68,7 @@ TEST(Config, Ltx23IsAsTheSpecificationSays) {
     if (block.kind == Kind::kResidual) layers.push_back(block.layers);
     EXPECT_FALSE(block.residual);
   }
-  EXPECT_THAT(convs, ElementsAre(4096, 4096, 512, 512));  // spec 6.3
+  EXPECT_THAT(convs, ElementsAre(4096, 4096, 512, 512));  // docs/model.md "Widths"
   EXPECT_THAT(layers, ElementsAre(2, 2, 4, 6, 4));
   EXPECT_EQ(m.audio_decoder.packed_width(), 128);
   EXPECT_EQ(m.vocoder.output_rate, 48000);

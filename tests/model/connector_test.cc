@@ -150,7 +150,7 @@ TEST(FeatureExtractor, OneProjectionForTwoWidthsIsRefused) {
 
 struct Count {
   ConnectorConfig config;
-  double projections, video, audio;  // millions (spec §11.1)
+  double projections, video, audio;  // millions (docs/model.md "Size and work")
 };
 
 TEST(Connector, ReleasedSizesHaveTheirParameters) {

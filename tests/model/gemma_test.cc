@@ -123,7 +123,7 @@ TEST(Gemma, APromptsStatesDoNotDependOnItsNeighbours) {
   }
 }
 
-// Rotation is relative: positions 0 … n - 1 instead of rows - n … rows - 1 change nothing but the rounding (spec §3.2).
+// Rotation is relative: positions 0 … n - 1 instead of rows - n … rows - 1 change nothing but the rounding.
 TEST(Gemma, TheLengthOfThePaddedRowChangesOnlyRounding) {
   Golden golden("gemma");
   TextRig rig(DType::kF32);
@@ -175,7 +175,7 @@ TEST(Gemma, RanksThatDoNotDivideTheHeadsAreRefused) {
   EXPECT_EQ(done, std::vector<int>(4, 1));
 }
 
-// 11766 million parameters without the output head, 22.9 TFLOP for 1024 tokens (spec §11).
+// 11766 million parameters without the output head, 22.9 TFLOP for 1024 tokens (docs/model.md "Size and work").
 TEST(Gemma, TheReleasedSizeHasItsParametersAndFlops) {
   DryOps ops;
   const auto mesh = Mesh::Single();

@@ -247,7 +247,7 @@ TEST(TextEncoder, ADryRunMeasuresTheMemoryOfARealOne) {
   EXPECT_EQ(arena.peak(), rig.arena.peak());
 }
 
-// Projection and blocks over 1024 rows: 3.0 and 6.7 TFLOP a prompt (spec §11.2).
+// Projection and blocks over 1024 rows: 3.0 and 6.7 TFLOP per prompt (docs/model.md "Size and work").
 TEST(TextEncoder, ReleasedConnectorsHaveTheirFlops) {
   for (const auto& [config, expected] :
        {std::pair{ReleasedConnector20(), 3.0}, std::pair{ReleasedConnector23(), 6.7}}) {

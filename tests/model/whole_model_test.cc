@@ -50,7 +50,7 @@ absl::Status LoadEverything(WeightLoader root, const ModelConfig& config, Ops& o
 
 struct Release {
   const char* version;
-  std::map<std::string, double> millions;  // spec 11.1: connectors with their projections
+  std::map<std::string, double> millions;  // docs/model.md "Size and work"; connectors with their projections
 };
 class Released : public testing::TestWithParam<Release> {};
 

@@ -17,7 +17,7 @@ using Recipe = v1::Generation::Recipe;
 
 constexpr int32_t kMaxSteps = 999;  // as many sigmas as a request may give, less the final 0
 constexpr double kMaxFrameRate = 1000;
-constexpr int32_t kDistilledSteps = 8;  // LTX2_SPEC §5.1: eight fixed sigmas and the final 0
+constexpr int32_t kDistilledSteps = 8;  // eight fixed sigmas and the final 0
 constexpr int64_t kPixelsPerToken = 32;
 constexpr int64_t kFramesPerToken = 8;
 

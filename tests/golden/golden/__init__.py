@@ -1,1 +1,1 @@
-"""Golden data of Kinora's modules: reference modules at tiny sizes, run in float32 on the CPU (see ../README.md)."""
+"""Golden data of Kinora's modules: reference modules at tiny sizes, run in float32 on the CPU (see tests/golden/README.md)."""

@@ -1,4 +1,4 @@
-"""Names of the parameters in the Lightricks single-file layout, from those of the reference modules (spec 9.3)."""
+"""Names of the parameters in the Lightricks single-file layout, from those of the reference modules."""
 
 import re
 

@@ -147,7 +147,7 @@ def _generator(g: dict) -> dict:
 
 
 def vocoder(config: dict) -> LTX2Vocoder | LTX2VocoderWithBWE:
-    """2.3: with Lightricks' clamp of the base waveform, which diffusers leaves out (spec 7.4)."""
+    """2.3: with Lightricks' clamp of the base waveform, which diffusers leaves out."""
     v = config["vocoder"]
     if "bwe" not in v:
         return LTX2Vocoder(**_generator(v)).eval()

@@ -1,4 +1,4 @@
-"""The mistakes of spec 13.7 that a transformer case must catch, and the parts that it must miss when they are gone."""
+"""The mistakes of docs/model.md "Known mistakes" that a transformer case must catch, and the parts that it must miss when they are gone."""
 
 import contextlib
 from collections.abc import Iterator

@@ -1,0 +1,120 @@
+// What comments and pages point at is in this tree: a page, and the heading that is named with it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cctype>
+#include <cstring>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/house/tree.h"
+
+namespace kinora {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kRoot = KINORA_SOURCE_DIR;
+
+// One string per file: comments that go on in the next line are joined, so that a citation may be broken anywhere.
+const std::map<std::string, std::string>& Texts() {
+  static const auto* texts = [] {
+    const std::set<std::string> kinds = {"",    ".h",  ".cc",  ".inc",   ".cu", ".cuh",
+                                         ".md", ".py", ".txt", ".proto", ".sh", ".cmake"};
+    const auto sources = ReadTree({"engine", "server", "kernels", "proto", "tests", "tools", "scripts", "docs", ".ci"},
+                                  [&](const fs::path& path) {
+                                    return kinds.contains(path.extension().string()) &&
+                                           path.string().find("/house/") == std::string::npos;
+                                  });
+    auto* out = new std::map<std::string, std::string>;
+    for (const Source& source : sources) {
+      std::string& text = (*out)[source.path];
+      for (const std::string& line : source.lines) {
+        const size_t begin = line.find_first_not_of(" \t/#");
+        if (begin != std::string::npos) text.append(line, source.path.ends_with(".md") ? 0 : begin).append(" ");
+      }
+    }
+    return out;
+  }();
+  return *texts;
+}
+
+std::set<std::string> HeadingsOf(const fs::path& page) {
+  std::set<std::string> headings;
+  std::ifstream file(page);
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("#")) headings.insert(line.substr(line.find_first_not_of("# ")));
+  }
+  return headings;
+}
+
+struct Citation {
+  std::string page;                     // as it is written: "docs/model.md", "README.md"
+  std::vector<std::string> headings{};  // that stand behind it in quotes: docs/model.md "Block", "Attention"
+};
+
+std::vector<Citation> CitationsIn(const std::string& text) {
+  const std::string ending = ".md", letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./";
+  std::vector<Citation> citations;
+  for (size_t at = text.find(ending); at != std::string::npos; at = text.find(ending, at + 1)) {
+    size_t end = at + ending.size();
+    if (end < text.size() && std::isalnum(static_cast<unsigned char>(text[end])) != 0) continue;  // a longer word
+    const size_t before = text.find_last_not_of(letters, at);
+    size_t begin = before == std::string::npos ? 0 : before + 1;
+    if (text[begin] == '/') ++begin;
+    if (begin == at) continue;
+    Citation citation{.page = text.substr(begin, end - begin)};
+    for (const char* mark = " \""; text.compare(end, std::strlen(mark), mark) == 0; mark = ", \"") {
+      const size_t first = end + std::strlen(mark), last = text.find('"', first);
+      if (last == std::string::npos) break;
+      citation.headings.push_back(text.substr(first, last - first));
+      end = last + 1;
+    }
+    citations.push_back(std::move(citation));
+  }
+  return citations;
+}
+
+TEST(CitationRules, TheTreeIsThere) { EXPECT_GT(Texts().size(), 100u); }
+
+TEST(CitationRules, CitationsAreFoundWithTheirHeadings) {
+  const auto found = CitationsIn("x (docs/model.md \"Block\", \"Size and work\"; y), see ../README.md. a.mdx");
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].page, "docs/model.md");
+  EXPECT_THAT(found[0].headings, testing::ElementsAre("Block", "Size and work"));
+  EXPECT_EQ(found[1].page, "../README.md");
+}
+
+TEST(CitationRules, EveryPageThatIsNamedExistsWithItsHeadings) {
+  size_t headings = 0;
+  for (const auto& [path, text] : Texts()) {
+    for (const Citation& citation : CitationsIn(text)) {
+      const fs::path near = kRoot / fs::path(path).parent_path() / citation.page;
+      const fs::path page = fs::exists(near) ? near : kRoot / citation.page;
+      EXPECT_TRUE(fs::exists(page)) << path << " names " << citation.page;
+      const std::set<std::string> there = HeadingsOf(page);
+      for (const std::string& heading : citation.headings) {
+        EXPECT_TRUE(there.contains(heading)) << path << " names " << citation.page << " \"" << heading << '"';
+      }
+      headings += citation.headings.size();
+    }
+  }
+  EXPECT_GT(headings, 10u);
+}
+
+TEST(CitationRules, NoSectionOfAnUnnamedPageIsCited) {
+  for (const auto& [path, text] : Texts()) {
+    for (const char* words : {"spec §", "Spec §", "spec. §", "LTX2_SPEC", "ARCHITECTURE", "STYLE.", "SIMT."}) {
+      const size_t at = text.find(words);
+      EXPECT_EQ(at, std::string::npos) << path << ": " << text.substr(at == std::string::npos ? 0 : at, 60);
+    }
+    for (size_t at = text.find("spec "); at != std::string::npos; at = text.find("spec ", at + 1)) {
+      EXPECT_FALSE(std::isdigit(static_cast<unsigned char>(text[at + 5]))) << path << ": " << text.substr(at, 40);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kinora

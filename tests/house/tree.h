@@ -1,0 +1,40 @@
+// The text files of this tree, as the house rules read them.
+#ifndef KINORA_TESTS_HOUSE_TREE_H_
+#define KINORA_TESTS_HOUSE_TREE_H_
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+namespace kinora {
+
+struct Source {
+  std::string path;  // relative to the tree
+  std::vector<std::string> lines{};
+};
+
+// Files below `tops` (folders that exist), in no order, whose path `wanted` accepts.
+inline std::vector<Source> ReadTree(std::initializer_list<const char*> tops,
+                                    const std::function<bool(const std::filesystem::path&)>& wanted) {
+  namespace fs = std::filesystem;
+  const fs::path root = KINORA_SOURCE_DIR;
+  std::vector<Source> sources;
+  for (const char* top : tops) {
+    if (!fs::exists(root / top)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
+      if (!entry.is_regular_file() || !wanted(entry.path())) continue;
+      Source source{.path = fs::relative(entry.path(), root).string()};
+      std::ifstream file(entry.path());
+      for (std::string line; std::getline(file, line);) source.lines.push_back(line);
+      sources.push_back(std::move(source));
+    }
+  }
+  return sources;
+}
+
+}  // namespace kinora
+
+#endif  // KINORA_TESTS_HOUSE_TREE_H_
