@@ -7,8 +7,12 @@
 
 namespace kinora {
 
-VideoGrid GridOf(int64_t num_frames, int64_t height, int64_t width, const LatentScale& scale) {
-  return {(num_frames - 1) / scale.time + 1, height / scale.space, width / scale.space};
+LatentGrid GridOf(int64_t num_frames, int64_t height, int64_t width, const LatentScale& scale) {
+  return {.frames = (num_frames - 1) / scale.time + 1,
+          .height = height / scale.space,
+          .width = width / scale.space,
+          .time_factor = scale.time,
+          .space_factor = scale.space};
 }
 
 int64_t AudioLatents(int64_t num_frames, double frame_rate, const LatentScale& scale) {
@@ -38,11 +42,11 @@ void UnpackAudio(absl::Span<const float> from, int64_t channels, int64_t latents
   }
 }
 
-std::vector<std::vector<float>> VideoPositions(const VideoGrid& grid, double frame_rate, const LatentScale& scale) {
+std::vector<std::vector<float>> VideoPositions(const LatentGrid& grid, double frame_rate) {
   std::vector<std::vector<float>> positions(3);
   // The first latent frame stands for one pixel frame, not `time` of them.
   const auto seconds = [&](int64_t frame) {
-    return static_cast<float>(std::max<int64_t>(0, frame * scale.time + 1 - scale.time)) /
+    return static_cast<float>(std::max<int64_t>(0, frame * grid.time_factor + 1 - grid.time_factor)) /
            static_cast<float>(frame_rate);
   };
   const auto middle = [](float begin, float end) { return (begin + end) / 2.0f; };
@@ -50,8 +54,10 @@ std::vector<std::vector<float>> VideoPositions(const VideoGrid& grid, double fra
     for (int64_t h = 0; h < grid.height; ++h) {
       for (int64_t w = 0; w < grid.width; ++w) {
         positions[0].push_back(middle(seconds(f), seconds(f + 1)));
-        positions[1].push_back(middle(static_cast<float>(h * scale.space), static_cast<float>((h + 1) * scale.space)));
-        positions[2].push_back(middle(static_cast<float>(w * scale.space), static_cast<float>((w + 1) * scale.space)));
+        positions[1].push_back(
+            middle(static_cast<float>(h * grid.space_factor), static_cast<float>((h + 1) * grid.space_factor)));
+        positions[2].push_back(
+            middle(static_cast<float>(w * grid.space_factor), static_cast<float>((w + 1) * grid.space_factor)));
       }
     }
   }

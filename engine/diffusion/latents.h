@@ -10,9 +10,15 @@
 
 namespace kinora {
 
-struct VideoGrid {
-  int64_t frames = 0, height = 0, width = 0;  // of the latent
+// A video latent's cells, each a token of the transformer, and the frames and pixels that they become.
+struct LatentGrid {
+  int64_t frames = 0, height = 0, width = 0;
+  int64_t time_factor = 8, space_factor = 32;
+
   int64_t tokens() const { return frames * height * width; }
+  int64_t out_frames() const { return time_factor * (frames - 1) + 1; }
+  int64_t out_height() const { return space_factor * height; }
+  int64_t out_width() const { return space_factor * width; }
 };
 
 // Compression of the autoencoders, from the model's configuration.
@@ -25,7 +31,7 @@ struct LatentScale {
   }
 };
 
-VideoGrid GridOf(int64_t num_frames, int64_t height, int64_t width, const LatentScale& scale);
+LatentGrid GridOf(int64_t num_frames, int64_t height, int64_t width, const LatentScale& scale);
 // Audio latents of a clip: round half to even of its seconds.
 int64_t AudioLatents(int64_t num_frames, double frame_rate, const LatentScale& scale);
 
@@ -36,7 +42,7 @@ void PackAudio(absl::Span<const float> from, int64_t channels, int64_t latents, 
 void UnpackAudio(absl::Span<const float> from, int64_t channels, int64_t latents, int64_t bins, absl::Span<float> to);
 
 // The middle of each token's interval, float32 as the reference: seconds, then pixels down and across. [3][tokens]
-std::vector<std::vector<float>> VideoPositions(const VideoGrid& grid, double frame_rate, const LatentScale& scale);
+std::vector<std::vector<float>> VideoPositions(const LatentGrid& grid, double frame_rate);
 // In seconds. [1][latents]
 std::vector<std::vector<float>> AudioPositions(int64_t latents, const LatentScale& scale);
 

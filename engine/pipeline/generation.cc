@@ -1,13 +1,8 @@
 #include "engine/pipeline/generation.h"
 
-#include <algorithm>
-#include <cmath>
-
-#include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/strings.h"
 #include "engine/diffusion/noise.h"
-#include "engine/diffusion/schedule.h"
 #include "engine/parallel/agree.h"
 #include "engine/parallel/redistribute.h"
 #include "engine/pipeline/denoiser.h"
@@ -16,13 +11,9 @@
 namespace kinora {
 namespace {
 
-GuidanceScales ScalesOf(const std::optional<GuidanceParams>& g) {
-  return {g->cfg_scale, g->stg_scale, g->modality_scale, g->rescale};
-}
-
-std::vector<int> Blocks(const std::optional<GuidanceParams>& g) {
-  if (!g->NeedsPerturbed()) return {};
-  return {g->stg_blocks.begin(), g->stg_blocks.end()};
+std::vector<int> PerturbedBlocks(const GuidanceParams& g) {
+  if (!g.NeedsPerturbed()) return {};
+  return {g.stg_blocks.begin(), g.stg_blocks.end()};
 }
 
 Tensor HostView(std::vector<float>& values, const Shape& shape) { return Tensor(DType::kF32, shape, values.data()); }
@@ -36,84 +27,38 @@ absl::Status CheckNoise(std::string_view name, const HostArray& given, const Sha
 
 }  // namespace
 
-std::string_view PhaseName(Phase phase) {
-  constexpr std::string_view kNames[] = {"encode", "denoise", "decode_video", "decode_audio"};
-  return kNames[static_cast<int>(phase)];
-}
-
-Generation::Generation(const ModelConfig& config, const Modules& modules, const GenerationRequest& request,
-                       ClipSink* sink, std::optional<std::array<int64_t, 2>> dry_tokens)
-    : config_(config),
-      modules_(modules),
-      request_(request),
-      sink_(sink),
-      dry_tokens_(dry_tokens),
-      scale_(ScaleOf(config)),
-      grid_(GridOf(request.num_frames, request.height, request.width, scale_)),
-      audio_latents_(std::max<int64_t>(1, AudioLatents(request.num_frames, request.frame_rate, scale_))),
-      video_scales_(ScalesOf(request.video_guidance)),
-      audio_scales_(ScalesOf(request.audio_guidance)),
-      passes_(PassesFor(video_scales_, audio_scales_)) {}
-
-std::vector<float> NoiseLevels(const SchedulerConfig& s, const GenerationRequest& request, int64_t grid_tokens) {
-  if (!request.sigmas.empty()) return {request.sigmas.begin(), request.sigmas.end()};
-  if (request.recipe == Recipe::kDistilled) return DistilledSigmas();
-  const int64_t tokens = request.schedule_tokens > 0   ? request.schedule_tokens
-                         : request.schedule_tokens < 0 ? grid_tokens
-                                                       : s.max_tokens;
-  return DevSigmas({.base_shift = s.base_shift,
-                    .max_shift = s.max_shift,
-                    .base_tokens = s.base_tokens,
-                    .max_tokens = s.max_tokens,
-                    .terminal = s.terminal.value_or(0.1)},
-                   request.num_inference_steps, tokens);
-}
-
-// So many tokens shift every level to 1 (and a shift of the model's own beyond float32 does the same).
-absl::Status CheckNoiseLevels(const std::vector<float>& sigmas) {
-  if (std::all_of(sigmas.begin(), sigmas.end(), [](float sigma) { return std::isfinite(sigma); }))
-    return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      "schedule_tokens: with so many tokens and the scheduler's base_shift and max_shift every noise level is 1; 0 "
-      "(the "
-      "model's own number) or a smaller one is needed, or explicit sigmas");
-}
-
-absl::Status Generation::EncodeDry(Exec& exec, PromptContext& cond, PromptContext& uncond) {
-  const std::array<int64_t, 2> longest = {modules_.text->rows(), modules_.text->rows()};
-  const std::array<int64_t, 2> tokens = dry_tokens_.value_or(longest);
-  const int prompts = passes_[0] == Pass::kUncond ? 2 : 1;
+absl::Status Generation::EncodeDry(Exec& exec) {
+  const int prompts = guided() ? 2 : 1;
   std::vector<std::vector<int32_t>> ids(prompts);
-  for (int i = 0; i < prompts; ++i) ids[i].assign(tokens[i], 0);
-  const TextContext out[] = {{cond.video, cond.audio}, {uncond.video, uncond.audio}};
+  for (int i = 0; i < prompts; ++i) ids[i].assign(plan_.text_tokens[i], 0);
+  const TextContext out[] = {{cond_.video, cond_.audio}, {uncond_.video, uncond_.audio}};
   return modules_.text->EncodeTokens(exec, ids, absl::MakeConstSpan(out, prompts));
 }
 
-absl::Status Generation::Encode(Exec& exec, PromptContext& cond, PromptContext& uncond) {
-  const bool guided = passes_[0] == Pass::kUncond;
+absl::Status Generation::Encode(Exec& exec) {
   const auto alloc = [&] {
     const TextContext c = modules_.text->AllocContext(exec.arena, exec.dtype);
     return PromptContext{c.video, c.audio};
   };
-  cond = alloc();
-  if (guided) uncond = alloc();
-  if (exec.ops.dry()) return EncodeDry(exec, cond, uncond);
+  cond_ = alloc();
+  if (guided()) uncond_ = alloc();
+  if (exec.ops.dry()) return EncodeDry(exec);
 
   std::vector<std::string> prompts = {request_.prompt};
-  if (guided) prompts.push_back(request_.negative_prompt.value_or(""));
-  const TextContext out[] = {{cond.video, cond.audio}, {uncond.video, uncond.audio}};
+  if (guided()) prompts.push_back(request_.negative_prompt.value_or(""));
+  const TextContext out[] = {{cond_.video, cond_.audio}, {uncond_.video, uncond_.audio}};
   KINORA_RETURN_IF_ERROR(modules_.text->Encode(exec, prompts, absl::MakeConstSpan(out, prompts.size())));
-  return OnRankZero(exec, [&] { return ReportText(exec, cond, uncond); });
+  return OnRankZero(exec, [&] { return ReportText(exec); });
 }
 
-absl::Status Generation::ReportText(Exec& exec, const PromptContext& cond, const PromptContext& uncond) {
+absl::Status Generation::ReportText(Exec& exec) {
   if (!wants_intermediates()) return absl::OkStatus();
   KINORA_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, modules_.text->Tokenize(request_.prompt));
   std::vector<int64_t> wide(ids.begin(), ids.end());
   KINORA_RETURN_IF_ERROR(
       sink_->Intermediate("input_ids", Tensor(DType::kI64, {static_cast<int64_t>(wide.size())}, wide.data())));
-  KINORA_RETURN_IF_ERROR(ReportContexts(exec, cond, ""));
-  return passes_[0] == Pass::kUncond ? ReportContexts(exec, uncond, "_negative") : absl::OkStatus();
+  KINORA_RETURN_IF_ERROR(ReportContexts(exec, cond_, ""));
+  return guided() ? ReportContexts(exec, uncond_, "_negative") : absl::OkStatus();
 }
 
 absl::Status Generation::ReportContexts(Exec& exec, const PromptContext& context, std::string_view suffix) {
@@ -130,16 +75,19 @@ absl::Status Generation::ReportContexts(Exec& exec, const PromptContext& context
 }
 
 // Drawn whole on every rank, in the reference's order and layout: video, then audio.
-absl::Status Generation::MakeNoise(Exec& exec, const Latents& z) const {
-  const int64_t channels = config_.transformer.video.in_channels, tokens = grid_.tokens();
+absl::Status Generation::MakeNoise(Exec& exec, const LatentGrid& grid) {
+  const int64_t channels = config_.transformer.video.in_channels, tokens = grid.tokens();
   const int64_t audio_channels = config_.audio_decoder.latent_channels, bins = config_.audio_decoder.latent_bins();
-  const Shape video_shape{1, channels, grid_.frames, grid_.height, grid_.width};
-  const Shape audio_shape{1, audio_channels, audio_latents_, bins};
+  const Shape video_shape{1, channels, grid.frames, grid.height, grid.width};
+  const Shape audio_shape{1, audio_channels, plan_.audio_latents, bins};
   if (request_.noise.video.has_value())
     KINORA_RETURN_IF_ERROR(CheckNoise("video_noise", *request_.noise.video, video_shape));
   if (request_.noise.audio.has_value())
     KINORA_RETURN_IF_ERROR(CheckNoise("audio_noise", *request_.noise.audio, audio_shape));
-  exec.ops.Fill(0.0f, z.video);
+  const int64_t rows = (tokens + kKeyChunks - 1) / kKeyChunks * kKeyChunks;
+  z_ = {.video = exec.arena.Alloc(DType::kF32, {rows, channels}),
+        .audio = exec.arena.Alloc(DType::kF32, {plan_.audio_latents, config_.transformer.audio.in_channels})};
+  exec.ops.Fill(0.0f, z_.video);
   if (exec.ops.dry()) return absl::OkStatus();
 
   std::vector<float> video(video_shape.elements()), audio(audio_shape.elements());
@@ -150,45 +98,42 @@ absl::Status Generation::MakeNoise(Exec& exec, const Latents& z) const {
   if (request_.noise.audio.has_value()) audio = request_.noise.audio->values;
   std::vector<float> packed_video(video.size()), packed_audio(audio.size());
   Transpose(video, channels, tokens, absl::MakeSpan(packed_video));
-  PackAudio(audio, audio_channels, audio_latents_, bins, absl::MakeSpan(packed_audio));
-  exec.ops.stream().CopyFromHost(packed_video.data(), z.video.Rows(0, tokens));
-  exec.ops.stream().CopyFromHost(packed_audio.data(), z.audio);
+  PackAudio(audio, audio_channels, plan_.audio_latents, bins, absl::MakeSpan(packed_audio));
+  exec.ops.stream().CopyFromHost(packed_video.data(), z_.video.Rows(0, tokens));
+  exec.ops.stream().CopyFromHost(packed_audio.data(), z_.audio);
   return absl::OkStatus();
 }
 
-absl::Status Generation::DenoiseLatents(Exec& exec, const PromptContext& cond, const PromptContext& uncond, Latents z,
-                                        OnStep on_step) {
+absl::Status Generation::Denoise(Exec& exec, const StagePlan& stage, OnStep on_step) {
+  KINORA_RETURN_IF_ERROR(MakeNoise(exec, stage.grid));
   ArenaScope scope(exec.arena);
-  const std::vector<float> sigmas = Sigmas();
-  KINORA_RETURN_IF_ERROR(CheckNoiseLevels(sigmas));
   StageSpec spec;
-  spec.video_positions = VideoPositions(grid_, request_.frame_rate, scale_);
-  spec.audio_positions = AudioPositions(audio_latents_, scale_);
-  spec.passes = passes_;
-  spec.perturbed_video_blocks = Blocks(request_.video_guidance);
-  spec.perturbed_audio_blocks = Blocks(request_.audio_guidance);
-  spec.cond = cond;
-  spec.uncond = uncond;
-  spec.video_sigmas.assign(sigmas.begin(), sigmas.end() - 1);
+  spec.video_positions = VideoPositions(stage.grid, request_.frame_rate);
+  spec.audio_positions = AudioPositions(plan_.audio_latents, ScaleOf(config_));
+  spec.passes = stage.passes;
+  spec.perturbed_video_blocks = PerturbedBlocks(stage.guidance.video);
+  spec.perturbed_audio_blocks = PerturbedBlocks(stage.guidance.audio);
+  spec.cond = cond_;
+  spec.uncond = uncond_;
+  spec.video_sigmas.assign(stage.sigmas.begin(), stage.sigmas.end() - 1);
   spec.audio_sigmas = spec.video_sigmas;
-  KINORA_ASSIGN_OR_RETURN(const Stage stage, Stage::Prepare(exec, *modules_.transformer, spec));
+  KINORA_ASSIGN_OR_RETURN(const Stage prepared, Stage::Prepare(exec, *modules_.transformer, spec));
   KINORA_RETURN_IF_ERROR(OnRankZero(exec, [&] {
-    std::vector<float> copy = sigmas;
+    std::vector<float> copy = stage.sigmas;
     return wants_intermediates() ? sink_->Intermediate("sigmas", HostView(copy, {static_cast<int64_t>(copy.size())}))
                                  : absl::OkStatus();
   }));
-  const int64_t steps = static_cast<int64_t>(sigmas.size()) - 1;
-  return Denoise(exec, stage,
-                 {.video_weights = WeightsFor(video_scales_, passes_),
-                  .audio_weights = WeightsFor(audio_scales_, passes_),
-                  .sigmas = sigmas,
-                  .video_skip = request_.video_guidance->skip_step,
-                  .audio_skip = request_.audio_guidance->skip_step},
-                 z.video, z.audio, [&](int64_t step) { return on_step(Phase::kDenoise, step + 1, steps); });
+  return kinora::Denoise(exec, prepared,
+                         {.video_weights = WeightsFor(ScalesOf(stage.guidance.video), stage.passes),
+                          .audio_weights = WeightsFor(ScalesOf(stage.guidance.audio), stage.passes),
+                          .sigmas = stage.sigmas,
+                          .video_skip = stage.guidance.video.skip_step,
+                          .audio_skip = stage.guidance.audio.skip_step},
+                         z_.video, z_.audio, [&](int64_t step) { return on_step(stage, step + 1); });
 }
 
 ClipInfo Generation::Info() const {
-  const int64_t rows = modules_.audio->MelRows(audio_latents_);
+  const int64_t rows = modules_.audio->MelRows(plan_.audio_latents);
   return {.width = request_.width,
           .height = request_.height,
           .num_frames = request_.num_frames,
@@ -198,43 +143,47 @@ ClipInfo Generation::Info() const {
           .audio_samples = modules_.vocoder->Samples(rows)};
 }
 
-absl::Status Generation::DecodeVideo(Exec& exec, const Tensor& latent, OnStep on_step) {
-  const int64_t channels = latent.width(), tokens = grid_.tokens();
-  const Shape shape{1, channels, grid_.frames, grid_.height, grid_.width};
+absl::Status Generation::DecodeVideo(Exec& exec, const StagePlan& stage, OnStep on_step) {
+  const LatentGrid& grid = stage.grid;
+  const int64_t channels = z_.video.width(), tokens = grid.tokens();
+  const Shape shape{1, channels, grid.frames, grid.height, grid.width};
   std::vector<float> packed(exec.ops.dry() ? 0 : tokens * channels), host(packed.size());
   if (!exec.ops.dry()) {
-    exec.ops.stream().CopyToHost(latent.Rows(0, tokens), packed.data());
+    exec.ops.stream().CopyToHost(z_.video.Rows(0, tokens), packed.data());
     KINORA_RETURN_IF_ERROR(exec.ops.stream().Synchronize());
     Transpose(packed, tokens, channels, absl::MakeSpan(host));
   }
   KINORA_RETURN_IF_ERROR(OnRankZero(exec, [&] {
+    KINORA_RETURN_IF_ERROR(ReportAudioLatent(exec));
     if (wants_intermediates()) KINORA_RETURN_IF_ERROR(sink_->Intermediate("video_latent", HostView(host, shape)));
     return sink_ != nullptr ? sink_->Begin(Info()) : absl::OkStatus();
   }));
-  const VideoDecodeStage stage(*modules_.video);
+  const VideoDecodeStage decoder(*modules_.video);
   const auto emit = [&](const DecodedFrames& frames) {
     if (wants_intermediates()) KINORA_RETURN_IF_ERROR(sink_->FloatFrames(frames.first, frames.rgb));
     return sink_->Frames(frames.first, frames.rgb8);
   };
-  return stage.Run(exec, exec.arena, HostView(host, shape), emit,
-                   [&](int64_t done, int64_t total) { return on_step(Phase::kDecodeVideo, done, total); });
+  return decoder.Run(exec, exec.arena, HostView(host, shape), emit,
+                     [&](int64_t done, int64_t) { return done == 0 ? absl::OkStatus() : on_step(stage, done); });
 }
 
-absl::Status Generation::ReportAudioLatent(Exec& exec, const Tensor& latent) {
+absl::Status Generation::ReportAudioLatent(Exec& exec) {
+  if (!wants_intermediates()) return absl::OkStatus();
+  const Tensor& latent = z_.audio;
   const int64_t channels = config_.audio_decoder.latent_channels, bins = config_.audio_decoder.latent_bins();
   std::vector<float> packed(latent.elements()), host(latent.elements());
   exec.ops.stream().CopyToHost(latent, packed.data());
   KINORA_RETURN_IF_ERROR(exec.ops.stream().Synchronize());
-  UnpackAudio(packed, channels, audio_latents_, bins, absl::MakeSpan(host));
-  return sink_->Intermediate("audio_latent", HostView(host, {1, channels, audio_latents_, bins}));
+  UnpackAudio(packed, channels, plan_.audio_latents, bins, absl::MakeSpan(host));
+  return sink_->Intermediate("audio_latent", HostView(host, {1, channels, plan_.audio_latents, bins}));
 }
 
-absl::Status Generation::DecodeAudio(Exec& exec, const Tensor& latent) {
+absl::Status Generation::DecodeAudio(Exec& exec) {
   ArenaScope scope(exec.arena);
-  const Shape mel_shape = modules_.audio->OutputShape(audio_latents_);
+  const Shape mel_shape = modules_.audio->OutputShape(plan_.audio_latents);
   Tensor mel = scope.Alloc(DType::kF32, mel_shape);
   Tensor waveform = scope.Alloc(DType::kF32, {modules_.vocoder->channels(), modules_.vocoder->Samples(mel_shape[1])});
-  modules_.audio->Forward(exec, latent, mel);
+  modules_.audio->Forward(exec, z_.audio, mel);
   modules_.vocoder->Forward(exec, mel, waveform);
   if (exec.ops.dry()) return absl::OkStatus();
   std::vector<float> host(waveform.elements());
@@ -243,28 +192,28 @@ absl::Status Generation::DecodeAudio(Exec& exec, const Tensor& latent) {
   return sink_->Audio(HostView(host, waveform.shape()));
 }
 
+absl::Status Generation::RunStage(Exec& exec, const StagePlan& stage, OnStep on_step) {
+  switch (stage.kind) {
+    case StageKind::kEncode:
+      return Encode(exec);
+    case StageKind::kDenoise:
+      return Denoise(exec, stage, on_step);
+    case StageKind::kDecodeVideo:
+      return DecodeVideo(exec, stage, on_step);
+    case StageKind::kDecodeAudio:
+      break;
+  }
+  return OnRankZero(exec, [&] { return DecodeAudio(exec); });
+}
+
 absl::Status Generation::Run(Exec& exec, OnStep on_step) {
   ArenaScope request(exec.arena);
-  const bool first = exec.mesh.world().rank() == 0;
-  const auto begin = [&](Phase phase, int64_t total) {
-    return OnRankZero(exec, [&] { return on_step(phase, 0, total); });
-  };
-  PromptContext cond, uncond;
-  KINORA_RETURN_IF_ERROR(begin(Phase::kEncode, 0));
-  KINORA_RETURN_IF_ERROR(Encode(exec, cond, uncond));
-
-  const int64_t rows = (grid_.tokens() + kKeyChunks - 1) / kKeyChunks * kKeyChunks;
-  const Latents z{request.Alloc(DType::kF32, {rows, config_.transformer.video.in_channels}),
-                  request.Alloc(DType::kF32, {audio_latents_, config_.transformer.audio.in_channels})};
-  KINORA_RETURN_IF_ERROR(MakeNoise(exec, z));
-  KINORA_RETURN_IF_ERROR(begin(Phase::kDenoise, request_.num_inference_steps));
-  KINORA_RETURN_IF_ERROR(DenoiseLatents(exec, cond, uncond, z, on_step));
-  if (wants_intermediates()) KINORA_RETURN_IF_ERROR(ReportAudioLatent(exec, z.audio));  // before the sink's Begin
-  KINORA_RETURN_IF_ERROR(DecodeVideo(exec, z.video, on_step));
-  if (!first) return absl::OkStatus();
-  KINORA_RETURN_IF_ERROR(on_step(Phase::kDecodeAudio, 0, 0));
-  KINORA_RETURN_IF_ERROR(DecodeAudio(exec, z.audio));
-  return sink_ != nullptr ? sink_->End() : absl::OkStatus();
+  const bool told = exec.ops.dry() || exec.mesh.world().rank() == 0;
+  for (const StagePlan& stage : plan_.stages) {
+    KINORA_RETURN_IF_ERROR(AgreeWithRankZero(exec, told ? on_step(stage, 0) : absl::OkStatus()));
+    KINORA_RETURN_IF_ERROR(RunStage(exec, stage, on_step));
+  }
+  return OnRankZero(exec, [&] { return sink_ != nullptr ? sink_->End() : absl::OkStatus(); });
 }
 
 }  // namespace kinora

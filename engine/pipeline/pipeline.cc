@@ -23,6 +23,10 @@ std::string KindOf(const ModelFiles& files, const ModelConfig& config) {
   return config.scheduler.kind == SchedulerConfig::Kind::kDev ? "dev" : "distilled";
 }
 
+int64_t WorkspaceBytes(const PipelineOptions& options) {
+  return options.threads * kWorkspaceBytes + options.text_cache_bytes;
+}
+
 // The model without memory: shapes of weights and activations only. Made once, then read by any thread.
 class DryModel {
  public:
@@ -38,69 +42,75 @@ class DryModel {
     return model;
   }
 
-  // tokenizer: null for the cost with the longest prompts. phase_flops, if not null: at the start of each phase, and at
-  // the end.
-  absl::StatusOr<RequestCost> Measure(const ModelConfig& config, const GenerationRequest& request,
-                                      const Tokenizer* tokenizer, std::array<double, kPhases + 1>* phase_flops) const {
-    std::optional<std::array<int64_t, 2>> tokens;
+  // request: resolved. tokenizer: null for the cost with the longest prompts.
+  absl::StatusOr<RunPlan> Plan(const ModelConfig& config, const GenerationRequest& request,
+                               const Tokenizer* tokenizer) const {
+    const TraceSpan span("plan", "dry_run");
+    std::array<int64_t, 2> text_tokens = {modules_.text->rows(), modules_.text->rows()};
     if (tokenizer != nullptr) {
-      const int64_t rows = config.connector.rows;
-      KINORA_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt,
-                              tokenizer->Encode(StripWhiteSpace(request.prompt), rows));
-      KINORA_ASSIGN_OR_RETURN(const std::vector<int32_t> negative,
-                              tokenizer->Encode(StripWhiteSpace(request.negative_prompt.value_or("")), rows));
-      tokens = {static_cast<int64_t>(prompt.size()), static_cast<int64_t>(negative.size())};
+      KINORA_ASSIGN_OR_RETURN(text_tokens, CountTokens(*tokenizer, request));
     }
+    KINORA_ASSIGN_OR_RETURN(RunPlan plan, PlanStages(config, *modules_.video, request, text_tokens));
     DryOps ops;
     Arena arena = Arena::Dry();
     // Counting communicators are per run, so that several threads may measure at once.
     KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<Mesh> mesh, MakeDryMesh(mesh_->shape(), mesh_->world().rank()));
     Exec exec{.ops = ops, .arena = arena, .mesh = *mesh, .dtype = precision_};
-    std::array<double, kPhases + 1> begin{};
-    Generation generation(config, modules_, request, nullptr, tokens);
-    KINORA_RETURN_IF_ERROR(generation.Run(exec, [&](Phase phase, int64_t step, int64_t) {
-      if (step == 0) begin[static_cast<int>(phase)] = ops.cost().flops();
+    std::vector<Cost> begin;
+    KINORA_RETURN_IF_ERROR(Generation(config, modules_, plan, nullptr).Run(exec, [&](const StagePlan&, int64_t step) {
+      if (step == 0) begin.push_back(ops.cost());
       return absl::OkStatus();
     }));
-    begin[kPhases] = ops.cost().flops();
-    for (int i = kPhases - 1; i > 0; --i) {  // ranks other than 0 report none
-      if (begin[i] == 0) begin[i] = begin[i + 1];
-    }
-    if (phase_flops != nullptr) *phase_flops = begin;
-    const int denoise = static_cast<int>(Phase::kDenoise);
-    return RequestCost{.arena_bytes = arena.peak(),
-                       .weight_bytes = weight_bytes_,
-                       .flops = begin[kPhases],
-                       .denoise_flops = begin[denoise + 1] - begin[denoise]};
+    begin.push_back(ops.cost());
+    for (size_t i = 0; i < plan.stages.size(); ++i) plan.stages[i].cost = Between(begin[i], begin[i + 1]);
+    plan.arena_bytes = arena.peak();
+    plan.weight_bytes = weight_bytes_;
+    return plan;
   }
 
  private:
+  absl::StatusOr<std::array<int64_t, 2>> CountTokens(const Tokenizer& tokenizer,
+                                                     const GenerationRequest& request) const {
+    const int64_t rows = modules_.text->rows();
+    KINORA_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt, tokenizer.Encode(StripWhiteSpace(request.prompt), rows));
+    KINORA_ASSIGN_OR_RETURN(const std::vector<int32_t> negative,
+                            tokenizer.Encode(StripWhiteSpace(request.negative_prompt.value_or("")), rows));
+    return std::array<int64_t, 2>{static_cast<int64_t>(prompt.size()), static_cast<int64_t>(negative.size())};
+  }
+  static StageCost Between(const Cost& begin, const Cost& end) {
+    return {.flops = end.flops() - begin.flops(),
+            .bytes = end.bytes() - begin.bytes(),
+            .launches = end.calls() - begin.calls()};
+  }
+
   std::unique_ptr<Mesh> mesh_;
   Modules modules_;
   int64_t weight_bytes_ = 0;
   DType precision_ = DType::kF32;
 };
 
-// From phases and steps to a fraction that never falls, by the share of operations that lies behind.
+// From stages and steps to a fraction that never falls, by the share of operations that lies behind.
 class ProgressReporter {
  public:
-  ProgressReporter(const std::array<double, kPhases + 1>& flops, absl::FunctionRef<absl::Status(const Progress&)> sink)
-      : flops_(flops), sink_(sink), start_(Clock::Real().Now()) {}
+  ProgressReporter(const RunPlan& plan, absl::FunctionRef<absl::Status(const Progress&)> sink)
+      : plan_(plan), flops_(plan.flops()), sink_(sink), start_(Clock::Real().Now()) {}
 
-  absl::Status Report(Phase phase, int64_t step, int64_t total) {
-    const int i = static_cast<int>(phase);
-    const double within = total > 0 ? static_cast<double>(step) / static_cast<double>(total) : 0;
-    fraction_ = std::max(fraction_, (flops_[i] + within * (flops_[i + 1] - flops_[i])) / flops_[kPhases]);
+  absl::Status Report(const StagePlan& stage, int64_t step) {
+    double behind = 0;
+    for (const StagePlan* s = plan_.stages.data(); s != &stage; ++s) behind += s->cost.flops;
+    if (stage.steps > 0) behind += stage.cost.flops * static_cast<double>(step) / static_cast<double>(stage.steps);
+    fraction_ = std::max(fraction_, behind / flops_);
     const double elapsed = absl::ToDoubleSeconds(Clock::Real().Now() - start_);
-    return sink_({.stage = std::string(PhaseName(phase)),
+    return sink_({.stage = stage.label,
                   .step = static_cast<int32_t>(step),
-                  .total_steps = static_cast<int32_t>(total),
+                  .total_steps = static_cast<int32_t>(stage.steps),
                   .fraction = fraction_,
                   .remaining_seconds = fraction_ > 0.02 ? elapsed * (1 - fraction_) / fraction_ : -1});
   }
 
  private:
-  const std::array<double, kPhases + 1> flops_;
+  const RunPlan& plan_;
+  const double flops_;
   const absl::FunctionRef<absl::Status(const Progress&)> sink_;
   const absl::Time start_;
   double fraction_ = 0;
@@ -155,8 +165,8 @@ absl::StatusOr<int64_t> Pipeline::Parts::MaxTokens() const {
   int64_t fits = 0, beyond = longest + widest + 1;
   while (beyond - fits > 1) {
     const int64_t middle = (fits + beyond) / 2;
-    KINORA_ASSIGN_OR_RETURN(const RequestCost cost, dry.Measure(config, clip(middle), nullptr, nullptr));
-    (cost.arena_bytes <= options.arena_bytes ? fits : beyond) = middle;
+    KINORA_ASSIGN_OR_RETURN(const RunPlan plan, dry.Plan(config, clip(middle), nullptr));
+    (plan.arena_bytes <= options.arena_bytes ? fits : beyond) = middle;
   }
   if (fits == longest + widest) return 0;
   const GenerationRequest largest = clip(std::max<int64_t>(1, fits));
@@ -165,7 +175,7 @@ absl::StatusOr<int64_t> Pipeline::Parts::MaxTokens() const {
 
 absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Load(const PipelineOptions& options, const Mesh& mesh,
                                                          absl::FunctionRef<void(std::string_view phase)> on_phase) {
-  TraceSpan span("stage", "load");
+  const TraceSpan span("load", "pipeline");
   on_phase("read config");
   KINORA_ASSIGN_OR_RETURN(const std::shared_ptr<const Checkpoint> checkpoint, Checkpoint::Open(options.files));
   KINORA_ASSIGN_OR_RETURN(ModelConfig config, ReadModelConfig(*checkpoint));
@@ -194,8 +204,8 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Load(const PipelineOptions& 
   return std::unique_ptr<Pipeline>(new Pipeline(std::move(parts)));
 }
 
-absl::StatusOr<RequestCost> Pipeline::Plan(const PipelineOptions& options, const Mesh& mesh,
-                                           const GenerationRequest& request) {
+absl::StatusOr<RunPlan> Pipeline::Plan(const PipelineOptions& options, const Mesh& mesh,
+                                       const GenerationRequest& request) {
   KINORA_ASSIGN_OR_RETURN(const std::shared_ptr<const Checkpoint> checkpoint, Checkpoint::Open(options.files));
   KINORA_ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(*checkpoint));
   KINORA_ASSIGN_OR_RETURN(const GenerationRequest resolved,
@@ -205,39 +215,36 @@ absl::StatusOr<RequestCost> Pipeline::Plan(const PipelineOptions& options, const
   if (!checkpoint->tokenizer_model().empty()) {
     KINORA_ASSIGN_OR_RETURN(tokenizer, Tokenizer::Load(checkpoint->tokenizer_model()));
   }
-  KINORA_ASSIGN_OR_RETURN(RequestCost cost, dry.Measure(config, resolved, tokenizer.get(), nullptr));
-  cost.workspace_bytes = options.threads * kWorkspaceBytes + options.text_cache_bytes;
-  return cost;
+  KINORA_ASSIGN_OR_RETURN(RunPlan plan, dry.Plan(config, resolved, tokenizer.get()));
+  plan.workspace_bytes = WorkspaceBytes(options);
+  return plan;
 }
 
-absl::StatusOr<RequestCost> Pipeline::EstimateCost(const GenerationRequest& request) const {
-  KINORA_ASSIGN_OR_RETURN(const GenerationRequest resolved, ResolveRequest(parts_->description, request));
-  KINORA_ASSIGN_OR_RETURN(RequestCost cost,
-                          parts_->dry.Measure(parts_->config, resolved, &parts_->modules.text->tokenizer(), nullptr));
-  cost.workspace_bytes = parts_->options.threads * kWorkspaceBytes + parts_->options.text_cache_bytes;
-  return cost;
+absl::StatusOr<RunPlan> Pipeline::Prepare(const GenerationRequest& request) const {
+  const Parts& p = *parts_;
+  KINORA_ASSIGN_OR_RETURN(const GenerationRequest resolved, ResolveRequest(p.description, request));
+  KINORA_ASSIGN_OR_RETURN(RunPlan plan, p.dry.Plan(p.config, resolved, &p.modules.text->tokenizer()));
+  plan.workspace_bytes = WorkspaceBytes(p.options);
+  return plan;
 }
 
-absl::Status Pipeline::Generate(const GenerationRequest& request, ClipSink& sink,
+absl::Status Pipeline::Generate(const RunPlan& plan, ClipSink* sink,
                                 absl::FunctionRef<absl::Status(const Progress&)> on_progress) {
   Parts& p = *parts_;
-  KINORA_ASSIGN_OR_RETURN(const GenerationRequest resolved, ResolveRequest(p.description, request));
-  std::array<double, kPhases + 1> flops{};
-  KINORA_ASSIGN_OR_RETURN(const RequestCost cost,
-                          p.dry.Measure(p.config, resolved, &p.modules.text->tokenizer(), &flops));
-  if (cost.arena_bytes > p.options.arena_bytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("width, height, num_frames: ", resolved.width, "x", resolved.height, " with ", resolved.num_frames,
-                     " frames needs ", cost.arena_bytes, " bytes for activations, and ", p.options.arena_bytes,
-                     " are reserved; make the clip smaller or shorter"));
+  const GenerationRequest& request = plan.request;
+  if (plan.arena_bytes > p.options.arena_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat("width, height, num_frames: ", request.width, "x", request.height,
+                                                     " with ", request.num_frames, " frames needs ", plan.arena_bytes,
+                                                     " bytes for activations, and ", p.options.arena_bytes,
+                                                     " are reserved; make the clip smaller or shorter"));
   }
+  KINORA_CHECK((sink != nullptr) == (p.mesh.world().rank() == 0)) << "rank " << p.mesh.world().rank();
   Exec exec{.ops = *p.ops, .arena = p.arena, .mesh = p.mesh, .dtype = p.options.precision};
-  const bool first = p.mesh.world().rank() == 0;
   p.arena.ResetPeak();
-  ProgressReporter reporter(flops, on_progress);
-  Generation generation(p.config, p.modules, resolved, first ? &sink : nullptr);
-  return generation.Run(exec,
-                        [&](Phase phase, int64_t step, int64_t total) { return reporter.Report(phase, step, total); });
+  ProgressReporter reporter(plan, on_progress);
+  return Generation(p.config, p.modules, plan, sink).Run(exec, [&](const StagePlan& stage, int64_t step) {
+    return reporter.Report(stage, step);
+  });
 }
 
 }  // namespace kinora

@@ -1,11 +1,12 @@
 // A loaded model on one rank, and one request from prompt to frames and sound.
 //
-//   KINORA_ASSIGN_OR_RETURN(auto plan, Pipeline::Plan(options, mesh, request));     // what it will take; loads nothing
-//   options.arena_bytes = plan.arena_bytes;
+//   KINORA_ASSIGN_OR_RETURN(const RunPlan needed, Pipeline::Plan(options, mesh, largest_request));  // loads nothing
+//   options.arena_bytes = needed.arena_bytes;
 //   KINORA_ASSIGN_OR_RETURN(auto pipeline, Pipeline::Load(options, mesh));
-//   KINORA_RETURN_IF_ERROR(pipeline->Generate(request, sink, on_progress));
+//   KINORA_ASSIGN_OR_RETURN(const RunPlan plan, pipeline->Prepare(request));
+//   KINORA_RETURN_IF_ERROR(pipeline->Generate(plan, &sink, on_progress));
 //
-// Every rank of the mesh makes the same calls with equal arguments; rank 0 alone uses its sink and its on_progress.
+// Every rank of the mesh makes the same calls with equal arguments; rank 0 alone has a sink and is asked on_progress.
 #ifndef KINORA_ENGINE_PIPELINE_PIPELINE_H_
 #define KINORA_ENGINE_PIPELINE_PIPELINE_H_
 
@@ -18,6 +19,7 @@
 #include "engine/model/config.h"
 #include "engine/parallel/mesh.h"
 #include "engine/pipeline/clip_sink.h"
+#include "engine/pipeline/run_plan.h"
 #include "engine/request/model_description.h"
 #include "engine/request/request.h"
 #include "engine/tensor/dtype.h"
@@ -35,16 +37,6 @@ struct PipelineOptions {
   int64_t text_cache_bytes = 256 << 20;
 };
 
-// What a request will take on this rank, from the real model code run on shapes alone.
-struct RequestCost {
-  int64_t arena_bytes = 0;   // activations, most at once; what Load must reserve
-  int64_t weight_bytes = 0;  // of the loaded model, as stored
-  int64_t workspace_bytes = 0;
-  double flops = 0;          // of the whole request on this rank
-  double denoise_flops = 0;  // of its denoising stage
-  int64_t device_bytes() const { return arena_bytes + weight_bytes + workspace_bytes; }
-};
-
 class Pipeline {
  public:
   // Reads, checks and packs every weight. InvalidArgument or NotFound naming the tensor or field; ResourceExhausted.
@@ -52,9 +44,10 @@ class Pipeline {
   static absl::StatusOr<std::unique_ptr<Pipeline>> Load(
       const PipelineOptions& options, const Mesh& mesh,
       absl::FunctionRef<void(std::string_view phase)> on_phase = [](std::string_view) {});
-  // Checks the request against the model's configuration and measures its cost; reads headers and configuration only.
-  static absl::StatusOr<RequestCost> Plan(const PipelineOptions& options, const Mesh& mesh,
-                                          const GenerationRequest& request);
+  // What the request will do and take on this rank; reads headers and configuration only. InvalidArgument or
+  // Unimplemented, naming the field of the request.
+  static absl::StatusOr<RunPlan> Plan(const PipelineOptions& options, const Mesh& mesh,
+                                      const GenerationRequest& request);
   ~Pipeline();
 
   const ModelConfig& config() const;
@@ -64,13 +57,14 @@ class Pipeline {
   // Most activation memory that the last Generate had in use at once.
   int64_t peak_arena_bytes() const;
 
-  // The same as Plan, for the loaded model; thread-safe, also while Generate runs.
-  absl::StatusOr<RequestCost> EstimateCost(const GenerationRequest& request) const;
+  // The same as Plan, for the loaded model: one dry run of the whole request. Thread-safe, also while Generate runs.
+  absl::StatusOr<RunPlan> Prepare(const GenerationRequest& request) const;
 
-  // InvalidArgument or Unimplemented, naming the field of the request; ResourceExhausted if it exceeds the reserved
-  // memory; whatever on_progress or the sink returned, by the next step at the latest. After an error the pipeline can
-  // be used again.
-  absl::Status Generate(const GenerationRequest& request, ClipSink& sink,
+  // plan: of this pipeline's Prepare, or of that of rank 0 of the same mesh, which takes the most memory. sink: null on
+  // ranks other than 0. on_progress is called on rank 0 at the start of each stage and after each of its steps.
+  // ResourceExhausted if the plan exceeds the reserved memory; whatever on_progress or the sink returned, by the next
+  // step at the latest. After an error the pipeline can be used again.
+  absl::Status Generate(const RunPlan& plan, ClipSink* sink,
                         absl::FunctionRef<absl::Status(const Progress&)> on_progress);
 
  private:

@@ -116,6 +116,24 @@ Tiling Tiling::For(const LatentGrid& grid) {
   return {.frames = frames, .height = side(grid.height), .width = side(grid.width)};
 }
 
+int64_t TilePlan::tokens() const {
+  const auto cells = [](const std::vector<AxisTile>& tiles) {
+    int64_t sum = 0;
+    for (const AxisTile& tile : tiles) sum += tile.end - tile.begin;
+    return sum;
+  };
+  return cells(time) * cells(height) * cells(width);
+}
+
+std::string TilePlan::ToString() const {
+  const auto axis = [](size_t tiles, const AxisTiling& tiling, int64_t extent) {
+    return tiles == 1 ? absl::StrCat(extent) : absl::StrCat(tiling.size, "/", tiling.overlap);
+  };
+  return absl::StrCat("frames=", axis(time.size(), tiling.frames, grid.out_frames()),
+                      ",height=", axis(height.size(), tiling.height, grid.out_height()),
+                      ",width=", axis(width.size(), tiling.width, grid.out_width()));
+}
+
 absl::StatusOr<TilePlan> PlanTiles(const LatentGrid& grid, const Tiling& tiling) {
   KINORA_CHECK(grid.frames > 0 && grid.height > 0 && grid.width > 0)
       << grid.frames << " by " << grid.height << " by " << grid.width;
@@ -123,6 +141,7 @@ absl::StatusOr<TilePlan> PlanTiles(const LatentGrid& grid, const Tiling& tiling)
   KINORA_ASSIGN_OR_RETURN(const AxisTiling height, InCells("height", tiling.height, grid.height, grid.space_factor));
   KINORA_ASSIGN_OR_RETURN(const AxisTiling width, InCells("width", tiling.width, grid.width, grid.space_factor));
   TilePlan plan{.grid = grid,
+                .tiling = tiling,
                 .time = SplitTime(grid.frames, frames.size, frames.overlap, grid.time_factor),
                 .height = SplitSpace(grid.height, height.size, height.overlap, grid.space_factor),
                 .width = SplitSpace(grid.width, width.size, width.overlap, grid.space_factor),

@@ -10,21 +10,13 @@
 #define KINORA_ENGINE_PIPELINE_TILING_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/diffusion/latents.h"
 
 namespace kinora {
-
-// What a decoder's grid is: latent cells and the pixels and frames they become.
-struct LatentGrid {
-  int64_t frames = 0, height = 0, width = 0;  // latent cells
-  int64_t time_factor = 8, space_factor = 32;
-
-  int64_t out_frames() const { return time_factor * (frames - 1) + 1; }
-  int64_t out_height() const { return space_factor * height; }
-  int64_t out_width() const { return space_factor * width; }
-};
 
 // Size and overlap of the tiles of one axis, in frames or pixels; size 0: one tile.
 struct AxisTiling {
@@ -48,6 +40,7 @@ struct AxisTile {
 
 struct TilePlan {
   LatentGrid grid;
+  Tiling tiling;
   std::vector<AxisTile> time, height, width;  // every combination is a tile; time varies slowest, width fastest
   // Sums of the masks at every output position. All within 1e-5 of 1 on every axis: tiles just add up
   // (`complementary`). Otherwise the sum of weighted tiles is divided by their product.
@@ -55,6 +48,10 @@ struct TilePlan {
   bool complementary = true;
 
   int64_t tiles() const { return static_cast<int64_t>(time.size() * height.size() * width.size()); }
+  int64_t tokens() const;  // latent cells of all tiles: those of overlaps count in each
+  // "frames=80/24,height=512/64,width=768/64": size and overlap of the tiles; of an axis of one tile its extent,
+  // "frames=25".
+  std::string ToString() const;
   // Frames that are final once tile `t` of the time axis has been added: [time[t].out_begin, ReadyUntil(t)).
   int64_t ReadyUntil(size_t t) const { return t + 1 < time.size() ? time[t + 1].out_begin : time[t].out_end; }
 };

@@ -19,7 +19,7 @@ struct ClipShape {
 constexpr ClipShape kUsual[] = {
     {768, 512, 121}, {1280, 704, 121}, {1280, 704, 257}, {1920, 1088, 121}, {1920, 1088, 257}};
 
-bool Fits(const PlanRow& row, int64_t device_memory) { return row.cost.device_bytes() <= device_memory; }
+bool Fits(const PlanRow& row, int64_t device_memory) { return row.plan.device_bytes() <= device_memory; }
 
 }  // namespace
 
@@ -43,8 +43,8 @@ absl::StatusOr<std::vector<PlanRow>> MakePlan(const RenderOptions& options) {
     request.width = shape.width;
     request.height = shape.height;
     request.num_frames = shape.frames;
-    KINORA_ASSIGN_OR_RETURN(const RequestCost cost, Pipeline::Plan(pipeline, *mesh, request));
-    rows.push_back({.width = shape.width, .height = shape.height, .num_frames = shape.frames, .cost = cost});
+    KINORA_ASSIGN_OR_RETURN(RunPlan plan, Pipeline::Plan(pipeline, *mesh, request));
+    rows.push_back({.width = shape.width, .height = shape.height, .num_frames = shape.frames, .plan = std::move(plan)});
   }
   return rows;
 }
@@ -56,11 +56,11 @@ std::string FormatPlan(const std::vector<PlanRow>& rows, int64_t device_memory, 
       out.push_back({{"width", row.width},
                      {"height", row.height},
                      {"num_frames", row.num_frames},
-                     {"weight_bytes", row.cost.weight_bytes},
-                     {"activation_bytes", row.cost.arena_bytes},
-                     {"workspace_bytes", row.cost.workspace_bytes},
-                     {"device_bytes", row.cost.device_bytes()},
-                     {"flops", row.cost.flops}});
+                     {"weight_bytes", row.plan.weight_bytes},
+                     {"activation_bytes", row.plan.arena_bytes},
+                     {"workspace_bytes", row.plan.workspace_bytes},
+                     {"device_bytes", row.plan.device_bytes()},
+                     {"flops", row.plan.flops()}});
       if (device_memory > 0) out.back()["fits"] = Fits(row, device_memory);
     }
     return out.dump() + "\n";
@@ -69,9 +69,9 @@ std::string FormatPlan(const std::vector<PlanRow>& rows, int64_t device_memory, 
                                     "activations GB", "total GB", "TFLOP", device_memory > 0 ? "  fits" : "");
   for (const PlanRow& row : rows) {
     absl::StrAppendFormat(&out, "%10s %7d %12.3f %15.3f %12.3f %12.3f%s\n", absl::StrCat(row.width, "x", row.height),
-                          row.num_frames, static_cast<double>(row.cost.weight_bytes) / 1e9,
-                          static_cast<double>(row.cost.arena_bytes) / 1e9,
-                          static_cast<double>(row.cost.device_bytes()) / 1e9, row.cost.flops / 1e12,
+                          row.num_frames, static_cast<double>(row.plan.weight_bytes) / 1e9,
+                          static_cast<double>(row.plan.arena_bytes) / 1e9,
+                          static_cast<double>(row.plan.device_bytes()) / 1e9, row.plan.flops() / 1e12,
                           device_memory <= 0         ? ""
                           : Fits(row, device_memory) ? "   yes"
                                                      : "    no");

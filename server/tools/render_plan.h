@@ -15,7 +15,7 @@ namespace kinora {
 
 struct PlanRow {
   int32_t width = 0, height = 0, num_frames = 0;
-  RequestCost cost{};
+  RunPlan plan{};
 };
 
 // ONE_STAGE with the model's default guidance, which takes the most memory of the recipes; the shape --width, --height

@@ -86,9 +86,9 @@ void CountCollectives(const Mesh& mesh, CollectiveCounts& counts) {
 }
 
 // Memory is given out before it is there: without this a clip beyond it ends in the kernel killing the process.
-absl::Status CheckFitsMachine(const Job& job, const RequestCost& cost) {
+absl::Status CheckFitsMachine(const Job& job, const RunPlan& plan) {
   const MemoryLimit limit = UsableMemory();
-  const int64_t needed = job.options.mesh.ranks() * cost.device_bytes();
+  const int64_t needed = job.options.mesh.ranks() * plan.device_bytes();
   if (needed <= limit.bytes) return absl::OkStatus();
   const std::string why =
       absl::StrCat("width, height, num_frames: model and clip need ", needed, " bytes of memory, and ", limit.by,
@@ -98,36 +98,25 @@ absl::Status CheckFitsMachine(const Job& job, const RequestCost& cost) {
 
 absl::StatusOr<std::unique_ptr<Pipeline>> LoadPipeline(Job& job, const Mesh& mesh, bool first) {
   PipelineOptions options = job.pipeline;
-  KINORA_ASSIGN_OR_RETURN(const RequestCost cost, Pipeline::Plan(options, mesh, job.request));
-  KINORA_RETURN_IF_ERROR(CheckFitsMachine(job, cost));
-  options.arena_bytes = cost.arena_bytes;
+  KINORA_ASSIGN_OR_RETURN(const RunPlan plan, Pipeline::Plan(options, mesh, job.request));
+  KINORA_RETURN_IF_ERROR(CheckFitsMachine(job, plan));
+  options.arena_bytes = plan.arena_bytes;
   return Pipeline::Load(options, mesh, [&](std::string_view phase) {
     if (first) job.display.Show({.stage = std::string(phase)});
   });
 }
-
-class NoSink : public ClipSink {  // of the ranks other than 0, where nothing calls it
- public:
-  absl::Status Begin(const ClipInfo&) override { return absl::OkStatus(); }
-  absl::Status Frames(int64_t, const Tensor&) override { return absl::OkStatus(); }
-  absl::Status Audio(const Tensor&) override { return absl::OkStatus(); }
-  absl::Status End() override { return absl::OkStatus(); }
-};
 
 absl::Status RenderOnRank(Job& job, const Mesh& mesh) {
   const bool first = mesh.world().rank() == 0;
   NameTraceThread(absl::StrCat("rank ", mesh.world().rank()));
   if (first) job.times.Begin("load");
   KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<Pipeline> pipeline, LoadPipeline(job, mesh, first));
-  if (!first) {
-    NoSink sink;
-    return pipeline->Generate(job.request, sink, [](const Progress&) { return absl::OkStatus(); });
-  }
-  KINORA_ASSIGN_OR_RETURN(const GenerationRequest effective, ResolveRequest(pipeline->description(), job.request));
-  job.summary.effective = ToGeneration(effective, job.options.generation);
+  KINORA_ASSIGN_OR_RETURN(const RunPlan plan, pipeline->Prepare(job.request));
+  const auto on_progress = [&job](const Progress& progress) { return ReportProgress(job, progress); };
+  if (!first) return pipeline->Generate(plan, nullptr, on_progress);
+  job.summary.effective = ToGeneration(plan.request, job.options.generation);
   KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<ClipSink> sink, MakeSinks(job));
-  KINORA_RETURN_IF_ERROR(pipeline->Generate(
-      job.request, *sink, [&job](const Progress& progress) { return ReportProgress(job, progress); }));
+  KINORA_RETURN_IF_ERROR(pipeline->Generate(plan, sink.get(), on_progress));
   job.times.End();
   CountCollectives(mesh, job.summary.collectives);
   return absl::OkStatus();

@@ -9,11 +9,18 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/pipeline/clip_sink.h"
+#include "engine/pipeline/run_plan.h"
 #include "engine/request/request.h"
 #include "kinora/v1/video_generation.pb.h"
 #include "kinora/v1/worker.pb.h"
 
 namespace kinora {
+
+// One request, planned once: what is said of the run and the run itself read the same plan.
+struct PreparedRun {
+  v1::Generation generation;  // effective: every default filled in
+  RunPlan plan;
+};
 
 class Model {
  public:
@@ -22,18 +29,20 @@ class Model {
   // What a frontend has to know: ModelInfo, mesh, precision, load times.
   virtual v1::Ready Describe() const = 0;
 
-  // Any thread, also during Generate. `generation` is effective: every default filled in.
-  virtual absl::StatusOr<v1::Estimate> Estimate(const v1::Generation& generation) = 0;
-  // What it will take to compute the clip again; for Video.resolved.
-  virtual absl::StatusOr<v1::Resolved> Resolve(const v1::Generation& generation) = 0;
+  // The only planning of a request; what follows reads it. Any thread, also during Generate.
+  virtual absl::StatusOr<PreparedRun> Prepare(const v1::Generation& generation) const = 0;
 
+  // Any thread, also during Generate.
+  virtual v1::Estimate Estimate(const PreparedRun& run) const = 0;
+  // What it will take to compute the clip again; for Video.resolved.
+  virtual v1::Resolved Resolve(const PreparedRun& run) const = 0;
   // Of a stage as on_progress names it, all its steps; 0: not known. The watchdog's measure, so generous rather than
   // not.
-  virtual double ExpectedSeconds(const v1::Generation& generation, const std::string& stage) const = 0;
+  virtual double ExpectedSeconds(const PreparedRun& run, const std::string& stage) const = 0;
 
   // One at a time. `on_progress` at the start of each stage (step 0) and after each step; not OK: ends the run at once
   // with that status. `usage`: device_seconds and peak_device_bytes, also of a run that failed.
-  virtual absl::Status Generate(const v1::Generation& generation, ClipSink& sink,
+  virtual absl::Status Generate(const PreparedRun& run, ClipSink& sink,
                                 absl::FunctionRef<absl::Status(const Progress&)> on_progress, v1::Usage& usage) = 0;
 };
 

@@ -10,7 +10,6 @@
 #include "engine/base/memory.h"
 #include "engine/base/status_macros.h"
 #include "engine/parallel/thread_communicator.h"
-#include "engine/pipeline/generation.h"
 #include "server/common/build_version.h"
 #include "server/common/request_conversion.h"
 #include "server/worker/model_digests.h"
@@ -18,7 +17,7 @@
 namespace kinora {
 namespace {
 
-class NoSink : public ClipSink {  // of the warm-up, and of ranks other than 0
+class NoSink : public ClipSink {  // of the warm-up
  public:
   absl::Status Begin(const ClipInfo&) override { return absl::OkStatus(); }
   absl::Status Frames(int64_t, const Tensor&) override { return absl::OkStatus(); }
@@ -57,9 +56,9 @@ absl::StatusOr<int64_t> ArenaBytes(const PipelineOptions& options, const Mesh& m
   GenerationRequest probe;
   probe.prompt = "probe";
   probe.recipe = Recipe::kOneStage;  // of every kind of model; nothing of one stage takes more
-  KINORA_ASSIGN_OR_RETURN(const RequestCost cost, Pipeline::Plan(options, mesh, probe));
-  const int64_t share = UsableMemory().bytes / 4 * 3 / mesh.world().size() - cost.weight_bytes - cost.workspace_bytes;
-  return std::max(share, cost.arena_bytes);
+  KINORA_ASSIGN_OR_RETURN(const RunPlan plan, Pipeline::Plan(options, mesh, probe));
+  const int64_t share = UsableMemory().bytes / 4 * 3 / mesh.world().size() - plan.weight_bytes - plan.workspace_bytes;
+  return std::max(share, plan.arena_bytes);
 }
 
 std::string DefaultModelId(const v1::WorkerConfig& config) {
@@ -203,28 +202,26 @@ absl::Status PipelineModel::OnEveryRank(absl::FunctionRef<absl::Status(Rank&)> b
   return absl::OkStatus();
 }
 
-absl::Status PipelineModel::RunOnRanks(const GenerationRequest& request, ClipSink& sink,
+absl::Status PipelineModel::RunOnRanks(const RunPlan& plan, ClipSink& sink,
                                        absl::FunctionRef<absl::Status(const Progress&)> on_progress) {
   return OnEveryRank([&](Rank& rank) {
-    if (rank.mesh->world().rank() == 0) return rank.pipeline->Generate(request, sink, on_progress);
-    NoSink none;
-    return rank.pipeline->Generate(request, none, [](const Progress&) { return absl::OkStatus(); });
+    return rank.pipeline->Generate(plan, rank.mesh->world().rank() == 0 ? &sink : nullptr, on_progress);
   });
 }
 
 absl::Status PipelineModel::Warm(const std::function<void()>& on_progress) {
-  const GenerationRequest request = WarmUpRequest(ranks_[0].pipeline->description());
-  KINORA_ASSIGN_OR_RETURN(const RequestCost cost, ranks_[0].pipeline->EstimateCost(request));
+  const Pipeline& pipeline = *ranks_[0].pipeline;
+  KINORA_ASSIGN_OR_RETURN(const RunPlan plan, pipeline.Prepare(WarmUpRequest(pipeline.description())));
   for (int pass = 0; pass < 2; ++pass) {  // the first pays for cold pages; the second is the speed
     NoSink sink;
     StageClock clock;
-    KINORA_RETURN_IF_ERROR(RunOnRanks(request, sink, [&](const Progress& progress) {
+    KINORA_RETURN_IF_ERROR(RunOnRanks(plan, sink, [&](const Progress& progress) {
       clock.At(progress.stage);
       on_progress();
       return absl::OkStatus();
     }));
     clock.At("");
-    if (pass == 1) speed_.Observe(cost, clock.denoise(), clock.other());
+    if (pass == 1) speed_.Observe(plan, clock.denoise(), clock.other());
   }
   return absl::OkStatus();
 }
@@ -236,60 +233,56 @@ void PipelineModel::FillReady(const v1::WorkerConfig& config, const PipelineOpti
   ready_.set_precision(options.precision == DType::kF32 ? "f32" : "bf16");
 }
 
-absl::StatusOr<v1::Estimate> PipelineModel::Estimate(const v1::Generation& generation) {
+absl::StatusOr<PreparedRun> PipelineModel::Prepare(const v1::Generation& generation) const {
   KINORA_ASSIGN_OR_RETURN(const GenerationRequest request, ToGenerationRequest(generation));
-  KINORA_ASSIGN_OR_RETURN(const RequestCost cost, ranks_[0].pipeline->EstimateCost(request));
+  KINORA_ASSIGN_OR_RETURN(RunPlan plan, ranks_[0].pipeline->Prepare(request));
+  return PreparedRun{.generation = generation, .plan = std::move(plan)};
+}
+
+v1::Estimate PipelineModel::Estimate(const PreparedRun& run) const {
+  const RunPlan& plan = run.plan;
   v1::Estimate estimate;
-  *estimate.mutable_effective() = generation;
-  estimate.set_seconds(speed_.Seconds(cost));
-  estimate.set_device_bytes(cost.device_bytes());
-  estimate.set_flops(cost.flops);
-  estimate.set_fits(cost.arena_bytes <= arena_bytes_);
+  *estimate.mutable_effective() = run.generation;
+  estimate.set_seconds(speed_.Seconds(plan));
+  estimate.set_device_bytes(plan.device_bytes());
+  estimate.set_flops(plan.flops());
+  estimate.set_fits(plan.arena_bytes <= arena_bytes_);
   if (!estimate.fits()) {
-    estimate.add_problems(absl::StrCat("it needs ", cost.arena_bytes, " bytes for activations, ", arena_bytes_,
+    estimate.add_problems(absl::StrCat("it needs ", plan.arena_bytes, " bytes for activations, ", arena_bytes_,
                                        " are reserved: ask for fewer frames or a smaller picture"));
   }
   return estimate;
 }
 
-double PipelineModel::ExpectedSeconds(const v1::Generation& generation, const std::string& stage) const {
-  const absl::StatusOr<GenerationRequest> request = ToGenerationRequest(generation);
-  if (!request.ok()) return 0;
-  const absl::StatusOr<RequestCost> cost = ranks_[0].pipeline->EstimateCost(*request);
-  if (!cost.ok()) return 0;
-  const double denoise = speed_.DenoiseSeconds(*cost);
-  return stage.rfind("denoise", 0) == 0 ? denoise : speed_.Seconds(*cost) - denoise;
+double PipelineModel::ExpectedSeconds(const PreparedRun& run, const std::string& stage) const {
+  const double denoise = speed_.DenoiseSeconds(run.plan);
+  return stage.rfind("denoise", 0) == 0 ? denoise : speed_.Seconds(run.plan) - denoise;
 }
 
-absl::StatusOr<v1::Resolved> PipelineModel::Resolve(const v1::Generation& generation) {
-  KINORA_ASSIGN_OR_RETURN(const GenerationRequest asked, ToGenerationRequest(generation));
-  const ModelDescription& model = ranks_[0].pipeline->description();
-  KINORA_ASSIGN_OR_RETURN(const GenerationRequest request, ResolveRequest(model, asked));
+v1::Resolved PipelineModel::Resolve(const PreparedRun& run) const {
   v1::Resolved resolved;
   resolved.set_precision(ready_.precision());
   resolved.set_mesh(ready_.mesh());
   resolved.set_build(kBuildVersion);
   resolved.set_device("cpu");
   *resolved.mutable_digests() = ready_.model().digests();
-  v1::Resolved::Stage& stage = *resolved.add_stages();
-  stage.set_width(request.width);
-  stage.set_height(request.height);
-  stage.set_num_frames(request.num_frames);
-  const int64_t tokens = ((request.num_frames - 1) / model.frame_multiple + 1) *
-                         (request.height / model.size_multiple) * (request.width / model.size_multiple);
-  for (const float sigma : NoiseLevels(ranks_[0].pipeline->config().scheduler, request, tokens)) {
-    stage.add_sigmas(sigma);
+  resolved.set_tile_plan(run.plan.tiles.ToString());
+  for (const StagePlan& planned : run.plan.stages) {
+    if (planned.kind != StageKind::kDenoise) continue;
+    v1::Resolved::Stage& stage = *resolved.add_stages();
+    stage.set_width(static_cast<int32_t>(planned.grid.out_width()));
+    stage.set_height(static_cast<int32_t>(planned.grid.out_height()));
+    stage.set_num_frames(static_cast<int32_t>(planned.grid.out_frames()));
+    for (const float sigma : planned.sigmas) stage.add_sigmas(sigma);
   }
   return resolved;
 }
 
-absl::Status PipelineModel::Generate(const v1::Generation& generation, ClipSink& sink,
+absl::Status PipelineModel::Generate(const PreparedRun& run, ClipSink& sink,
                                      absl::FunctionRef<absl::Status(const Progress&)> on_progress, v1::Usage& usage) {
-  KINORA_ASSIGN_OR_RETURN(const GenerationRequest request, ToGenerationRequest(generation));
-  KINORA_ASSIGN_OR_RETURN(const RequestCost cost, ranks_[0].pipeline->EstimateCost(request));
   const absl::Time begin = absl::Now();
   StageClock clock;
-  absl::Status status = RunOnRanks(request, sink, [&](const Progress& progress) {
+  absl::Status status = RunOnRanks(run.plan, sink, [&](const Progress& progress) {
     clock.At(progress.stage);
     return on_progress(progress);
   });
@@ -298,9 +291,9 @@ absl::Status PipelineModel::Generate(const v1::Generation& generation, ClipSink&
   if (ranks_.size() > 1 && !status.ok() && !absl::IsCancelled(status)) {
     return absl::AbortedError(absl::StrCat("a rank failed: ", status.ToString()));
   }
-  if (status.ok()) speed_.Observe(cost, clock.denoise(), clock.other());
+  if (status.ok()) speed_.Observe(run.plan, clock.denoise(), clock.other());
   usage.set_device_seconds(absl::ToDoubleSeconds(absl::Now() - begin));
-  usage.set_peak_device_bytes(cost.device_bytes());
+  usage.set_peak_device_bytes(run.plan.device_bytes());
   return status;
 }
 

@@ -27,10 +27,11 @@ class PipelineModel : public Model {
                                                      const std::function<void()>& on_progress);
 
   v1::Ready Describe() const override { return ready_; }
-  absl::StatusOr<v1::Estimate> Estimate(const v1::Generation& generation) override;
-  double ExpectedSeconds(const v1::Generation& generation, const std::string& stage) const override;
-  absl::StatusOr<v1::Resolved> Resolve(const v1::Generation& generation) override;
-  absl::Status Generate(const v1::Generation& generation, ClipSink& sink,
+  absl::StatusOr<PreparedRun> Prepare(const v1::Generation& generation) const override;
+  v1::Estimate Estimate(const PreparedRun& run) const override;
+  v1::Resolved Resolve(const PreparedRun& run) const override;
+  double ExpectedSeconds(const PreparedRun& run, const std::string& stage) const override;
+  absl::Status Generate(const PreparedRun& run, ClipSink& sink,
                         absl::FunctionRef<absl::Status(const Progress&)> on_progress, v1::Usage& usage) override;
 
  private:
@@ -43,7 +44,7 @@ class PipelineModel : public Model {
   absl::Status LoadRanks(const PipelineOptions& options, WorkerMetrics& metrics);
   absl::Status OnEveryRank(absl::FunctionRef<absl::Status(Rank&)> body);
   absl::Status Warm(const std::function<void()>& on_progress);
-  absl::Status RunOnRanks(const GenerationRequest& request, ClipSink& sink,
+  absl::Status RunOnRanks(const RunPlan& plan, ClipSink& sink,
                           absl::FunctionRef<absl::Status(const Progress&)> on_progress);
   void FillReady(const v1::WorkerConfig& config, const PipelineOptions& options);
 

@@ -182,11 +182,11 @@ void RankLoop::AnswerEstimates(Model& model) {
     v1::WorkerMessage message;
     v1::EstimateResult& result = *message.mutable_estimate_result();
     result.set_id(request.id());
-    absl::StatusOr<v1::Estimate> estimate = model.Estimate(request.generation());
-    if (estimate.ok()) {
-      *result.mutable_estimate() = *std::move(estimate);
+    const absl::StatusOr<PreparedRun> run = model.Prepare(request.generation());
+    if (run.ok()) {
+      *result.mutable_estimate() = model.Estimate(*run);
     } else {
-      *result.mutable_error() = ToRpcStatus(estimate.status());
+      *result.mutable_error() = ToRpcStatus(run.status());
     }
     client_.Send(message);
   }

@@ -25,6 +25,9 @@ class ProgressMarks {
   ProgressMarks(const RunContext& context, const v1::Run& run, v1::RunResult& result)
       : context_(context), run_(run), result_(result) {}
 
+  // Comes before the first Report.
+  void SetPrepared(const PreparedRun* prepared) { prepared_ = prepared; }
+
   absl::Status Report(const Progress& progress) {
     const absl::Time now = absl::Now();
     ++context_.units_done;
@@ -57,7 +60,7 @@ class ProgressMarks {
     mark.set_attempt(run_.attempt());
     mark.set_stage(progress.stage);
     mark.set_total_steps(progress.total_steps);
-    mark.set_expected_seconds(context_.model.ExpectedSeconds(run_.generation(), progress.stage));
+    mark.set_expected_seconds(context_.model.ExpectedSeconds(*prepared_, progress.stage));
     context_.send(message);
   }
 
@@ -84,18 +87,18 @@ class ProgressMarks {
   const RunContext& context_;
   const v1::Run& run_;
   v1::RunResult& result_;
+  const PreparedRun* prepared_ = nullptr;
   std::string stage_;
   absl::Time stage_begin_, last_step_;
 };
 
-absl::Status SendResolved(const RunContext& context, const v1::Run& run) {
+void SendResolved(const RunContext& context, const v1::Run& run, const PreparedRun& prepared) {
   v1::WorkerMessage message;
   v1::ResolvedMark& mark = *message.mutable_resolved();
   mark.set_video_id(run.video_id());
   mark.set_attempt(run.attempt());
-  KINORA_ASSIGN_OR_RETURN(*mark.mutable_resolved(), context.model.Resolve(run.generation()));
+  *mark.mutable_resolved() = context.model.Resolve(prepared);
   context.send(message);
-  return absl::OkStatus();
 }
 
 // An error of writing the artifact, as a client may see it: without the server's folders, and a full disk by its
@@ -109,7 +112,9 @@ absl::Status ForClients(const std::string& path, const std::string& name, const 
 
 absl::Status Run(const RunContext& context, const v1::Run& run, ProgressMarks& marks, v1::RunResult& result) {
   KINORA_ASSIGN_OR_RETURN(const FileSinkOptions options, ToFileSinkOptions(run.output(), run.generation()));
-  KINORA_RETURN_IF_ERROR(SendResolved(context, run));
+  KINORA_ASSIGN_OR_RETURN(const PreparedRun prepared, context.model.Prepare(run.generation()));
+  marks.SetPrepared(&prepared);
+  SendResolved(context, run, prepared);
   const std::string name = absl::StrCat(options.container == Container::kWav ? "audio." : "video.",
                                         std::string(ContainerExtension(options.container)));
   const std::string key = absl::StrCat(run.artifact_key(), "/", name);
@@ -121,7 +126,7 @@ absl::Status Run(const RunContext& context, const v1::Run& run, ProgressMarks& m
     KINORA_RETURN_IF_ERROR(
         ForClients(file, name,
                    context.model.Generate(
-                       run.generation(), *sink, [&marks](const Progress& progress) { return marks.Report(progress); },
+                       prepared, *sink, [&marks](const Progress& progress) { return marks.Report(progress); },
                        *result.mutable_usage())));
   }
   KINORA_RETURN_IF_ERROR(marks.Report({.stage = "finalize", .fraction = 1, .remaining_seconds = 0}));

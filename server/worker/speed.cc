@@ -8,6 +8,12 @@ namespace {
 
 constexpr size_t kRunsKept = 20;
 
+double DenoiseFlops(const RunPlan& plan) {
+  double sum = 0;
+  for (const StagePlan& stage : plan.stages) sum += stage.kind == StageKind::kDenoise ? stage.cost.flops : 0;
+  return sum;
+}
+
 }  // namespace
 
 void Speed::Rate::Add(double flops, double seconds) {
@@ -24,20 +30,20 @@ double Speed::Rate::Seconds(double flops) const {
   return flops / *middle;
 }
 
-void Speed::Observe(const RequestCost& cost, double denoise_seconds, double other_seconds) {
+void Speed::Observe(const RunPlan& plan, double denoise_seconds, double other_seconds) {
   absl::MutexLock lock(&mu_);
-  denoise_.Add(cost.denoise_flops, denoise_seconds);
-  other_.Add(cost.flops - cost.denoise_flops, other_seconds);
+  denoise_.Add(DenoiseFlops(plan), denoise_seconds);
+  other_.Add(plan.flops() - DenoiseFlops(plan), other_seconds);
 }
 
-double Speed::DenoiseSeconds(const RequestCost& cost) const {
+double Speed::DenoiseSeconds(const RunPlan& plan) const {
   absl::MutexLock lock(&mu_);
-  return denoise_.Seconds(cost.denoise_flops);
+  return denoise_.Seconds(DenoiseFlops(plan));
 }
 
-double Speed::Seconds(const RequestCost& cost) const {
+double Speed::Seconds(const RunPlan& plan) const {
   absl::MutexLock lock(&mu_);
-  return denoise_.Seconds(cost.denoise_flops) + other_.Seconds(cost.flops - cost.denoise_flops);
+  return denoise_.Seconds(DenoiseFlops(plan)) + other_.Seconds(plan.flops() - DenoiseFlops(plan));
 }
 
 }  // namespace kinora

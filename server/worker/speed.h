@@ -7,15 +7,15 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "engine/pipeline/pipeline.h"
+#include "engine/pipeline/run_plan.h"
 
 namespace kinora {
 
 class Speed {  // thread-safe
  public:
-  void Observe(const RequestCost& cost, double denoise_seconds, double other_seconds);
-  double Seconds(const RequestCost& cost) const;  // 0: nothing was observed yet
-  double DenoiseSeconds(const RequestCost& cost) const;
+  void Observe(const RunPlan& plan, double denoise_seconds, double other_seconds);
+  double Seconds(const RunPlan& plan) const;  // 0: nothing was observed yet
+  double DenoiseSeconds(const RunPlan& plan) const;
 
  private:
   class Rate {

@@ -43,7 +43,7 @@ TEST(ResidentMemory, ARenderTakesItsPlanWithinThreePercent) {
   GenerationRequest request{.prompt = "a boat", .width = 768, .height = 768, .num_frames = 25, .frame_rate = 24};
   request.recipe = Recipe::kOneStage;
   request.sigmas = {1.0, 0.0};
-  KINORA_ASSERT_OK_AND_ASSIGN(const RequestCost plan, Pipeline::Plan(options, *Mesh::Single(), request));
+  KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan plan, Pipeline::Plan(options, *Mesh::Single(), request));
   options.arena_bytes = plan.arena_bytes;
   std::ofstream("/proc/self/clear_refs") << "5";  // the peak is the present size again
   const int64_t before = StatusBytes("VmRSS");
@@ -52,7 +52,7 @@ TEST(ResidentMemory, ARenderTakesItsPlanWithinThreePercent) {
   const auto mesh = Mesh::Single();
   KINORA_ASSERT_OK_AND_ASSIGN(const auto pipeline, Pipeline::Load(options, *mesh));
   NoSink sink;
-  ASSERT_THAT(pipeline->Generate(request, sink, [](const Progress&) { return absl::OkStatus(); }), IsOk());
+  ASSERT_THAT(pipeline->Generate(plan, &sink, [](const Progress&) { return absl::OkStatus(); }), IsOk());
   const int64_t taken = StatusBytes("VmHWM") - before, planned = plan.arena_bytes + plan.weight_bytes;
   EXPECT_GT(planned, kWorthAPercentage);
   EXPECT_GE(taken, 0.97 * static_cast<double>(planned));

@@ -105,5 +105,21 @@ TEST(Tiling, SizesOffTheGridAreRefusedByTheNameOfTheAxis) {
   EXPECT_TRUE(PlanTiles(grid, {}).ok());
 }
 
+TEST(Tiling, APlanSaysItsTilesAndCountsTheCellsOfOverlapsInEach) {
+  const LatentGrid grid{.frames = 16, .height = 16, .width = 30};
+  const absl::StatusOr<TilePlan> plan = PlanTiles(grid, Tiling::For(grid));
+  ASSERT_TRUE(plan.ok());
+  EXPECT_EQ(plan->ToString(), "frames=80/24,height=416/64,width=768/64");
+  int64_t cells = 0;
+  for (const AxisTile& t : plan->time) {
+    for (const AxisTile& h : plan->height) {
+      for (const AxisTile& w : plan->width) cells += (t.end - t.begin) * (h.end - h.begin) * (w.end - w.begin);
+    }
+  }
+  EXPECT_EQ(plan->tokens(), cells);
+  EXPECT_GT(cells, grid.tokens());
+  EXPECT_EQ(PlanTiles({.frames = 4, .height = 4, .width = 6}, {})->ToString(), "frames=25,height=128,width=192");
+}
+
 }  // namespace
 }  // namespace kinora

@@ -107,22 +107,26 @@ class ScriptedModel : public Model {
     return ready;
   }
 
-  absl::StatusOr<v1::Estimate> Estimate(const v1::Generation& generation) override {
+  absl::StatusOr<PreparedRun> Prepare(const v1::Generation& generation) const override {
+    return PreparedRun{.generation = generation, .plan = {}};
+  }
+  v1::Estimate Estimate(const PreparedRun& run) const override {
     v1::Estimate estimate;
-    *estimate.mutable_effective() = generation;
+    *estimate.mutable_effective() = run.generation;
     estimate.set_seconds(1.5);
     estimate.set_fits(true);
     return estimate;
   }
-  double ExpectedSeconds(const v1::Generation&, const std::string&) const override { return 0; }
-  absl::StatusOr<v1::Resolved> Resolve(const v1::Generation&) override {
+  double ExpectedSeconds(const PreparedRun&, const std::string&) const override { return 0; }
+  v1::Resolved Resolve(const PreparedRun&) const override {
     v1::Resolved resolved;
     resolved.set_precision("f32");
     return resolved;
   }
 
-  absl::Status Generate(const v1::Generation& generation, ClipSink& sink,
+  absl::Status Generate(const PreparedRun& run, ClipSink& sink,
                         absl::FunctionRef<absl::Status(const Progress&)> on_progress, v1::Usage& usage) override {
+    const v1::Generation& generation = run.generation;
     const Script script(generation.prompt());
     const int steps = script.Number("steps", 4);
     for (int step = 0; step <= steps; ++step) {

@@ -1,0 +1,86 @@
+// What a run will do and cost, decided once for each request and read by all that speak of it: estimates, what a client
+// is told was resolved, expected seconds, progress, and the run itself. Plain data, equal on every rank but for what is
+// said to be this rank's.
+#ifndef KINORA_ENGINE_PIPELINE_RUN_PLAN_H_
+#define KINORA_ENGINE_PIPELINE_RUN_PLAN_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/base/per_modality.h"
+#include "engine/diffusion/guidance.h"
+#include "engine/diffusion/latents.h"
+#include "engine/model/config.h"
+#include "engine/pipeline/tiling.h"
+#include "engine/request/request.h"
+
+namespace kinora {
+
+class VideoDecoder;
+
+enum class StageKind : uint8_t { kEncode, kDenoise, kDecodeVideo, kDecodeAudio };
+enum class SamplerKind : uint8_t { kEuler };
+
+// On this rank, from the real model code run on shapes alone; what dry_ops.h counts.
+struct StageCost {
+  double flops = 0;
+  int64_t bytes = 0;     // read and written by its ops
+  int64_t launches = 0;  // ops and copies enqueued
+};
+
+// A part of a run that a client sees.
+struct StagePlan {
+  StageKind kind = StageKind::kEncode;
+  std::string label{};  // Progress::stage; one of a kind in a run
+  int64_t steps = 0;    // that progress counts: noise levels, tiles; 0: none
+  // What it passes over, on all ranks together: tokens of the prompts; rows of both streams in every pass of every
+  // forward pass; latent cells of all tiles; audio latents.
+  int64_t tokens = 0;
+  LatentGrid grid{};  // of the video latent that it makes or decodes
+
+  // Of a denoising stage
+  std::vector<float> sigmas{};  // steps + 1, the last 0
+  SamplerKind sampler = SamplerKind::kEuler;
+  PerModality<GuidanceParams> guidance{};
+  PassList passes{};
+  struct Lora {
+    std::string id{};
+    double strength = 1;
+  };
+  std::vector<Lora> loras{};  // that its weights bear
+
+  StageCost cost{};
+};
+
+struct RunPlan {
+  GenerationRequest request{};      // as ResolveRequest returns it
+  std::vector<StagePlan> stages{};  // in their order
+  size_t audio_stage = 0;           // index of the denoising stage whose sound is decoded
+  TilePlan tiles{};                 // of the video decoder
+  int64_t audio_latents = 0;
+  std::array<int64_t, 2> text_tokens{};  // of the prompt and of the negative prompt
+
+  // On this rank, bytes
+  int64_t arena_bytes = 0;   // activations, most at once; what Load must reserve
+  int64_t weight_bytes = 0;  // of the loaded model, as stored
+  int64_t workspace_bytes = 0;
+  int64_t device_bytes() const { return arena_bytes + weight_bytes + workspace_bytes; }
+
+  double flops() const;                                 // of all stages
+  const StagePlan* Find(std::string_view label) const;  // null: no such stage
+};
+
+// The plan of a resolved request without the costs. InvalidArgument naming the field: a schedule without distinct noise
+// levels; what the decoder cannot pad.
+absl::StatusOr<RunPlan> PlanStages(const ModelConfig& config, const VideoDecoder& decoder,
+                                   const GenerationRequest& request, const std::array<int64_t, 2>& text_tokens);
+
+GuidanceScales ScalesOf(const GuidanceParams& guidance);
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_PIPELINE_RUN_PLAN_H_

@@ -1,0 +1,102 @@
+// The engine as the worker's model: what a job asks of it, on the tiny model.
+#include "server/worker/pipeline_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <prometheus/registry.h>
+
+#include <nlohmann/json.hpp>
+
+#include "engine/base/trace.h"
+#include "server/worker/run_job.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temporary_directory.h"
+
+namespace kinora {
+namespace {
+
+// How often a span of this name is in the trace that StopTrace gives.
+int64_t SpansNamed(const std::string& trace, const std::string& name) {
+  int64_t count = 0;
+  const nlohmann::json parsed = nlohmann::json::parse(trace);
+  for (const auto& event : parsed["traceEvents"]) count += event.value("name", "") == name;
+  return count;
+}
+
+class PipelineModelTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    v1::WorkerConfig config;
+    config.add_model(KINORA_SOURCE_DIR "/models/tiny/ltx-2.3-tiny-dev.safetensors");
+    config.add_model("text_encoder=" KINORA_SOURCE_DIR "/models/tiny/gemma");
+    config.set_precision("bf16");
+    config.set_device("cpu");
+    config.set_threads(1);
+    KINORA_ASSERT_OK_AND_ASSIGN(model_, PipelineModel::Load(config, metrics_, [] {}));
+    KINORA_ASSERT_OK_AND_ASSIGN(store_, DirectoryArtifactStore::At(directory_.File("artifacts")));
+    run_.set_video_id("video");
+    run_.set_attempt(1);
+    run_.set_artifact_key("video/1");
+    v1::Generation& g = *run_.mutable_generation();
+    g = model_->Describe().model().defaults();
+    g.set_prompt("a boat");
+    g.set_width(64);
+    g.set_height(64);
+    g.set_num_frames(9);
+    g.set_num_inference_steps(3);
+    g.set_seed(7);
+  }
+
+  TemporaryDirectory directory_;
+  prometheus::Registry registry_;
+  WorkerMetrics metrics_{registry_};
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<DirectoryArtifactStore> store_;
+  v1::Run run_;
+  std::vector<v1::WorkerMessage> sent_;
+  std::atomic<bool> cancelled_ = false;
+  std::atomic<int64_t> units_done_ = 0;
+};
+
+TEST_F(PipelineModelTest, AJobIsPlannedOnceHoweverMuchIsSaidOfIt) {
+  const RunContext context{.model = *model_,
+                           .store = *store_,
+                           .metrics = metrics_,
+                           .send = [this](const v1::WorkerMessage& message) { sent_.push_back(message); },
+                           .cancelled = cancelled_,
+                           .units_done = units_done_};
+  StartTrace();
+  const v1::RunResult result = RunJob(context, run_);
+  const std::string trace = StopTrace();
+  ASSERT_EQ(result.error().message(), "");
+  EXPECT_EQ(SpansNamed(trace, "dry_run"), 1);
+  std::vector<std::string> stages;
+  double denoise_seconds = 0;
+  for (const v1::WorkerMessage& message : sent_) {
+    if (!message.has_stage()) continue;
+    stages.push_back(message.stage().stage());
+    if (message.stage().stage() == "denoise") denoise_seconds = message.stage().expected_seconds();
+  }
+  EXPECT_THAT(stages, testing::ElementsAre("encode", "denoise", "decode_video", "decode_audio", "finalize"));
+  EXPECT_GT(denoise_seconds, 0);
+  ASSERT_TRUE(sent_[0].has_resolved());
+  const v1::Resolved& resolved = sent_[0].resolved().resolved();
+  EXPECT_EQ(resolved.tile_plan(), "frames=9,height=64,width=64");
+  ASSERT_EQ(resolved.stages_size(), 1);
+  EXPECT_EQ(resolved.stages(0).num_frames(), 9);
+  EXPECT_EQ(resolved.stages(0).sigmas_size(), 4);
+}
+
+TEST_F(PipelineModelTest, AnEstimateIsPlannedOnceAndARequestThatDoesNotFitSaysSo) {
+  StartTrace();
+  KINORA_ASSERT_OK_AND_ASSIGN(const PreparedRun run, model_->Prepare(run_.generation()));
+  const v1::Estimate estimate = model_->Estimate(run);
+  EXPECT_EQ(SpansNamed(StopTrace(), "dry_run"), 1);
+  EXPECT_TRUE(estimate.fits());
+  EXPECT_EQ(estimate.flops(), run.plan.flops());
+  EXPECT_EQ(estimate.device_bytes(), run.plan.device_bytes());
+  EXPECT_GT(estimate.seconds(), 0);
+}
+
+}  // namespace
+}  // namespace kinora
