@@ -1,5 +1,5 @@
-// Where the time goes, in the Chrome trace format (chrome://tracing, ui.perfetto.dev): one lane a thread, spans nested
-// by time. Off until StartTrace, and then a span costs two clock reads and a lock; off it costs one load.
+// Where the time goes, in the Chrome trace format (chrome://tracing, ui.perfetto.dev): one lane per thread, spans
+// nested by time. Off until StartTrace, and then a span costs two clock reads and a lock; off it costs one load.
 //   TraceSpan span("stage", "decode_video");
 #ifndef KINORA_ENGINE_BASE_TRACE_H_
 #define KINORA_ENGINE_BASE_TRACE_H_

@@ -23,9 +23,9 @@ struct LatentGrid {
 
 // Compression of the autoencoders, from the model's configuration.
 struct LatentScale {
-  int64_t time = 8, space = 32;  // pixels a video latent
+  int64_t time = 8, space = 32;  // pixels per video latent
   int64_t audio_rate = 16000, audio_hop = 160,
-          audio_time = 4;  // samples a second, samples a mel row, mel rows a latent
+          audio_time = 4;  // samples per second, samples per mel row, mel rows per latent
   double audio_latents_a_second() const {
     return static_cast<double>(audio_rate) / static_cast<double>(audio_hop) / static_cast<double>(audio_time);
   }

@@ -1,5 +1,5 @@
-// The attention module of the transformer (six a block) and of the connectors: RMS norm of q and k over all heads
-// together, optional rotation, optional gate a head, 2·sigmoid(logits of the query side)
+// The attention module of the transformer (six per block) and of the connectors: RMS norm of q and k over all heads
+// together, optional rotation, optional gate per head, 2·sigmoid(logits of the query side)
 // (ltx_core/model/transformer/attention.py; diffusers LTX2Attention). Heads are split over tensor ranks. The pieces are
 // public because self-, prompt and cross-modal attention combine them differently.
 #ifndef KINORA_ENGINE_MODEL_ATTENTION_H_

@@ -87,7 +87,7 @@ struct BandwidthExtensionConfig {
 struct VocoderConfig {
   GeneratorConfig base;
   std::optional<BandwidthExtensionConfig> extension;  // 2.3
-  int64_t base_rate = 24000;                          // samples a second out of `base`
+  int64_t base_rate = 24000;                          // samples per second out of `base`
   int64_t output_rate = 24000;                        // of the waveform; equals base_rate without extension
   friend bool operator==(const VocoderConfig&, const VocoderConfig&) = default;
 };

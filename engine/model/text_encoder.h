@@ -23,7 +23,7 @@ struct TextContext {
   Tensor audio;  // [rows, width of the audio connector]
 };
 
-// Not thread-safe: one a rank. Ranks that are given the same prompts in the same order have the same hits.
+// Not thread-safe: one per rank. Ranks that are given the same prompts in the same order have the same hits.
 class TextEncoder {
  public:
   struct Options {

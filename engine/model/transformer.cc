@@ -109,7 +109,7 @@ Tensor Upload(Exec& exec, ArenaScope& temp, const std::vector<float>& host) {
   return t;
 }
 
-// params [steps·rows, …] -> the columns [from, to) of the tables, a row a step.
+// params [steps·rows, …] -> the columns [from, to) of the tables, one row per step.
 void Place(Exec& exec, const Tensor& params, const Tensor& tables, int64_t from, int64_t to) {
   exec.ops.stream().Copy(params.Reshape({tables.dim(0), to - from}), tables.Columns(from, to));
 }

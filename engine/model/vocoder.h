@@ -6,7 +6,7 @@
 //   mel' = ln(max(mel_basis · |STFT(low)|, 1e-5))       causal: n_fft − hop zeros in front; the bases are the file's
 //   wave = clamp(extension(mel') + resample(low), −1, 1)
 //
-// resample is a Hann-windowed sinc with 6 zero crossings a side, as torchaudio's default. Always float32: in bf16 the
+// resample is a Hann-windowed sinc with 6 zero crossings per side, as torchaudio's default. Always float32: in bf16 the
 // errors of a hundred convolutions in a row are audible (the reference's finding).
 #ifndef KINORA_ENGINE_MODEL_VOCODER_H_
 #define KINORA_ENGINE_MODEL_VOCODER_H_

@@ -25,7 +25,7 @@ class Generator {
   // together; Unimplemented for an activation that no model uses.
   static absl::StatusOr<Generator> Load(WeightLoader weights, const GeneratorConfig& config, std::string_view name);
 
-  int64_t factor() const { return factor_; }  // samples a row
+  int64_t factor() const { return factor_; }  // samples per row
   const GeneratorConfig& config() const { return config_; }
 
   // x: [rows, in_channels]   out: [factor·rows, out_channels]. All f32, whatever exec.dtype. Taps, [time, channels]:

@@ -49,7 +49,7 @@ class BlockGrid {
     row_blocks_ = std::max<int64_t>(1, (rows + kBlockRows - 1) / kBlockRows);
     block_rows_ = std::max<int64_t>(kernels.tile_rows, cut(rows, row_blocks_, kernels.tile_rows));
     row_blocks_ = (rows + block_rows_ - 1) / block_rows_;
-    // A row is packed once a run, so runs are few: as many as keep all threads busy to within a tenth.
+    // A row is packed once per run, so runs are few: as many as keep all threads busy to within a tenth.
     const int64_t panels = (columns + kernels.panel_columns - 1) / kernels.panel_columns;
     int64_t runs = 1;
     const auto idle = [&] { return (threads - row_blocks_ * runs % threads) % threads * 10 > row_blocks_ * runs; };

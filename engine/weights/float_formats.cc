@@ -47,7 +47,7 @@ void WidenHalves(const uint8_t* bytes, int64_t count, float* out, Widen widen) {
 // Whether some element has all bits of `exponent` set.
 template <typename Bits>
 bool AnyHas(Bits exponent, const void* values, int64_t count) {
-  constexpr int64_t kBlock = 4096;  // a branch a block lets the inner loop run in vectors
+  constexpr int64_t kBlock = 4096;  // one branch per block lets the inner loop run in vectors
   const auto* bytes = static_cast<const uint8_t*>(values);
   for (int64_t begin = 0; begin < count; begin += kBlock) {
     Bits found = 0;

@@ -121,7 +121,7 @@ float WeightLoader::ScaleOf(const std::string& name, const TensorInfo& weight) {
   state_->read.insert(scale_name);
   if (entry->tensor->dtype != DType::kF32 || entry->tensor->shape.elements() != 1) {
     state_->NoteMisfit(Cat(state_->checkpoint->Describe(scale_name), ": ", DTypeName(entry->tensor->dtype), " ",
-                           entry->tensor->shape.ToString(), "; only one float32 scale a tensor is supported"));
+                           entry->tensor->shape.ToString(), "; only one float32 scale per tensor is supported"));
     return 1.0f;
   }
   float scale = 1.0f;

@@ -1,6 +1,6 @@
 // From a checkpoint to the weights of layers: read (only this rank's slices) → dequantise → check finite → round →
-// pack, by runs of rows on the threads of the backend: beside the weights themselves a few MiB a thread are taken. What
-// is loaded, and which problems are found in which order, does not depend on the threads.
+// pack, by runs of rows on the threads of the backend: beside the weights themselves a few MiB per thread are taken.
+// What is loaded, and which problems are found in which order, does not depend on the threads.
 //
 //   KINORA_ASSIGN_OR_RETURN(WeightLoader loader, WeightLoader::Open(checkpoint, mesh, ops, DType::kBF16));
 //   WeightLoader block = loader.Under("transformer").Under("transformer_blocks.7");

@@ -242,7 +242,7 @@ absl::Span<const Command> ClipCommands() {
        Generate},
       {"watch",
        "ID",
-       "follows a job to its end; with --json one event a line. Ctrl-C leaves the job alone",
+       "follows a job to its end; with --json one event per line. Ctrl-C leaves the job alone",
        1,
        {{"after-sequence", "N", "only stored events after this one"},
         {"reconnect", "DURATION", "how long a server may stay away; absent: 1m"},

@@ -23,7 +23,7 @@ constexpr FlagSpec kFlags[] = {
     {"tls-ca", "FILE", "TLS with these certificate authorities (PEM)"},
     {"token-file", "FILE", "sends the token in this file; absent: $KINORA_TOKEN_FILE, then none"},
     {"timeout", "DURATION", "of a call that is not a stream; absent: 30s"},
-    {"json", "", "answers as JSON, one object a line, on standard output"},
+    {"json", "", "answers as JSON, one object per line, on standard output"},
 };
 
 absl::StatusOr<std::string> ReadText(absl::string_view flag, const std::string& path) {

@@ -1,4 +1,4 @@
-// How `kinora` shows messages: as JSON, one object a line, or as text for people.
+// How `kinora` shows messages: as JSON, one object per line, or as text for people.
 #ifndef KINORA_SERVER_TOOLS_PRINTING_H_
 #define KINORA_SERVER_TOOLS_PRINTING_H_
 

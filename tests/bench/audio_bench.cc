@@ -1,6 +1,6 @@
 // Time of decoding a clip's sound at the released sizes, float32, random weights.
 //   audio_bench [SECONDS = 5] [THREADS = 2] [REPEATS = 3]
-// Prints one line a stage: wall and processor seconds (medians), GFLOP, GFLOP a processor second, arena MiB.
+// Prints one line per stage: wall and processor seconds (medians), GFLOP, GFLOP per processor second, arena MiB.
 #include <unistd.h>
 
 #include <algorithm>
@@ -55,7 +55,7 @@ void Run(const std::string& generation, double seconds, int threads, int repeats
   const absl::Status finished = loader.Finish();
   KINORA_CHECK(finished.ok()) << finished.ToString();
 
-  const int64_t rows = std::max<int64_t>(1, std::llround(seconds * 25));  // latent rows a second: 16000 / 160 / 4
+  const int64_t rows = std::max<int64_t>(1, std::llround(seconds * 25));  // latent rows per second: 16000 / 160 / 4
   HostTensor latent(DType::kF32, {rows, 128}), mel(DType::kF32, sound.decoder.OutputShape(rows));
   HostTensor waveform(DType::kF32, {2, sound.vocoder.Samples(mel.tensor().dim(1))});
   for (int64_t i = 0; i < rows * 128; ++i) latent.f32()[i] = static_cast<float>(i % 17) / 8 - 1;

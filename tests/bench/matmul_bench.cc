@@ -2,8 +2,8 @@
 // ceilings.
 //   OMP_NUM_THREADS=THREADS matmul_bench f32|bf16 THREADS REPEATS INPUTS.safetensors MODEL…
 // INPUTS and MODEL: as model_bench's, of the transformer; only shapes and the configuration are read. Prints a Markdown
-// table: a line a shape with its number of calls, both rates in GFLOP a second of wall time (medians of alternating
-// runs), and their ratio, wall and processor.
+// table: one line per shape with its number of calls, both rates in GFLOP per second of wall time (medians of
+// alternating runs), and their ratio, wall and processor.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

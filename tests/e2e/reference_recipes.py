@@ -37,7 +37,7 @@ SECOND_STAGE = flow.DISTILLED[-4:]
 
 
 def sharpness(video: torch.Tensor) -> float:
-    """Of [B, 3, F, H, W] in [-1, 1]: how steep edges are, in 8-bit levels a pixel, over all three colours.
+    """Of [B, 3, F, H, W] in [-1, 1]: how steep edges are, in 8-bit levels per pixel, over all three colours.
 
     The 99th percentile of a frame's gradients, which outlines of things make up, averaged over the frames.
     """
@@ -111,7 +111,7 @@ def main() -> None:
         print(f"\n## {name}")
         follow(prompted, clips)
     drawn = sharpness(picture.render(oracle.scenes, model.SIDE, model.FRAMES))
-    print(f"\n| clips | edges, levels a pixel | share |\n|---|---:|---:|\n| the scenes as drawn | {drawn:.1f} | 1.00 |")
+    print(f"\n| clips | edges, levels per pixel | share |\n|---|---:|---:|\n| the scenes as drawn | {drawn:.1f} | 1.00 |")
     for name, clips in recipes.items():
         edges = sharpness(clips.video.clamp(-1, 1))
         print(f"| {name} | {edges:.1f} | {edges / drawn:.2f} |")

@@ -151,7 +151,7 @@ TEST(WavSinkTest, HoldsEverySampleInSixteenBits) {
   EXPECT_EQ(Read<uint16_t>(bytes, 20), 1);  // PCM
   EXPECT_EQ(Read<uint16_t>(bytes, 22), 2);  // channels
   EXPECT_EQ(Read<uint32_t>(bytes, 24), 24000u);
-  EXPECT_EQ(Read<uint32_t>(bytes, 28), 96000u);  // bytes a second
+  EXPECT_EQ(Read<uint32_t>(bytes, 28), 96000u);  // bytes per second
   ASSERT_EQ(bytes.substr(36, 4), "data");
   ASSERT_EQ(Read<uint32_t>(bytes, 40), 9001u * 4);
   for (int64_t s = 0; s < 9001; ++s) {

@@ -150,7 +150,7 @@ TEST_P(VocoderOf, ADryRunNeedsAsMuchMemoryAsARealOne) {
   EXPECT_GT(ops.cost().flops(), 0);
 }
 
-// The same weights with other rates: 160 samples a row do not fill hops of 120, so the low-rate signal is padded with
+// The same weights with other rates: 160 samples per row do not fill hops of 120, so the low-rate signal is padded with
 // zeros at its end. That may change the end of the waveform, by the reach of all convolutions, and nothing before it.
 TEST(Vocoder, PaddingToAWholeHopChangesOnlyTheEnd) {
   GoldenRun run("vocoder_2_3");

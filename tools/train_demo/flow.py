@@ -15,7 +15,7 @@ import training
 
 @dataclasses.dataclass
 class Pair:
-    """A tensor a modality."""
+    """One tensor per modality."""
 
     video: torch.Tensor
     audio: torch.Tensor

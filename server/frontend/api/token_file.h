@@ -1,4 +1,4 @@
-// Bearer tokens of a file, one a line; empty lines and lines that begin with # are skipped.
+// Bearer tokens of a file, one per line; empty lines and lines that begin with # are skipped.
 #ifndef KINORA_SERVER_FRONTEND_API_TOKEN_FILE_H_
 #define KINORA_SERVER_FRONTEND_API_TOKEN_FILE_H_
 

@@ -49,7 +49,7 @@ def stereo_mel(voice: sound.Voice, rows: int, start: int = 0) -> torch.Tensor:
 
 
 def latent_rows(frames: int = model.FRAMES, fps: float = model.FPS) -> int:
-    """25 a second, rounded half to even."""
+    """25 per second, rounded half to even."""
     return round(frames / fps * RATE / HOP / 4)
 
 

@@ -91,7 +91,7 @@ def train(options: training.Options) -> None:
     blocks = denoiser.transformer.transformer_blocks
     blocks[PLACE_BLOCK].register_forward_hook(lambda _, __, streams: early.update(video=streams[0]))
     for block in blocks:
-        block.compile(dynamic=False)  # a third less time a step; minutes once
+        block.compile(dynamic=False)  # a third less time per step; minutes once
 
     def loss(step: int):
         rng = random.Random(training.fold_in(options.seed, step))

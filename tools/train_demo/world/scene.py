@@ -31,7 +31,7 @@ MOTIONS = ("still", *DIRECTIONS, "bounce across", "bounce up", "grow", "shrink",
 MOVING = (*DIRECTIONS, "bounce across", "bounce up")
 TWO_MOTIONS = (("left", "right", "still", "spin"), ("up", "down", "still", "spin"))  # above each other, side by side
 PLACES = {"middle": (0.5, 0.5), "left": (0.24, 0.5), "right": (0.76, 0.5), "top": (0.5, 0.24), "bottom": (0.5, 0.76)}
-# Hz. Multiples of the 100 mel rows a second: to rows that do not change, a convolutional vocoder gives the same 10 ms
+# Hz. Multiples of the 100 mel rows per second: to rows that do not change, a convolutional vocoder gives the same 10 ms
 # again and again, so it can hold no other pitch for long.
 PITCHES = {"low": 200.0, "middle": 500.0, "high": 1000.0}
 WAVES = ("pure", "buzzing")

@@ -22,7 +22,7 @@ class Voice:
     """What play() takes, each [batch]."""
 
     pitch: torch.Tensor  # Hz, at the start
-    glide: torch.Tensor  # of the pitch, its share a second: 0.5 is half as high again after a second
+    glide: torch.Tensor  # of the pitch, its share per second: 0.5 is half as high again after a second
     buzz: torch.Tensor  # 0: a sine; 1: a sawtooth
     beeps: torch.Tensor  # a second; 0: steady
     level: torch.Tensor  # root mean square while it sounds; 0: silence

@@ -190,7 +190,7 @@ TEST_F(WorkerGroupTest, AStepThatIsExpectedToTakeLongMayTakeTenTimesThat) {
     m.mutable_stage()->set_video_id("job");
     m.mutable_stage()->set_attempt(1);
     m.mutable_stage()->set_total_steps(8);
-    m.mutable_stage()->set_expected_seconds(160);  // 20 s a step
+    m.mutable_stage()->set_expected_seconds(160);  // 20 s per step
   });
   Pass(absl::Seconds(198), [] { return 0; });
   EXPECT_EQ(events_.lost, 0);
