@@ -5,7 +5,7 @@
 // FLOPs are 2 for each multiply-add of matrix products, attention and convolutions, as the usual accounting has it:
 // every query times every key within key_length (a causal mask or window saves nothing), every tap of a convolution,
 // padding included. Norms, elementwise work and lookups count as bytes only, which is what bounds them. Bytes are those
-// of every operand, read or written once an op: the floor of memory traffic without fusion across ops.
+// of every operand, read or written once per op: the floor of memory traffic without fusion across ops.
 #ifndef KINORA_ENGINE_OPS_DRY_OPS_H_
 #define KINORA_ENGINE_OPS_DRY_OPS_H_
 
