@@ -24,6 +24,18 @@ RopeLayout ReadRopeLayout(const ConfigFields& f) {
   return f.Choose("rope_type", {"split", "interleaved"}, 1) == 0 ? RopeLayout::kSplit : RopeLayout::kInterleaved;
 }
 
+// The keys of one of the two streams; the audio's have a prefix.
+void ReadModality(const ConfigFields& f, const std::string& prefix, ModalityConfig* m) {
+  f.Read(prefix + "in_channels", &m->in_channels, kMaxWidth);
+  m->out_channels = m->in_channels;
+  f.Read(prefix + "out_channels", &m->out_channels, kMaxWidth);
+  f.Read(prefix + "num_attention_heads", &m->heads, kMaxHeads);
+  f.Read(prefix + "attention_head_dim", &m->head_dim, kMaxHeadDim);
+  f.Read(prefix + "cross_attention_dim", &m->context_width, kMaxWidth);
+  f.Read(prefix + "pos_embed_max_pos", &m->max_positions[0], kMaxPosition);
+  f.Read(prefix + "ff_bias", &m->ff_bias);
+}
+
 TransformerConfig ReadTransformer(const ConfigFields& f) {
   TransformerConfig t;
   for (const char* key : {"patch_size", "patch_size_t", "audio_patch_size", "audio_patch_size_t", "causal_offset"})
@@ -33,24 +45,10 @@ TransformerConfig ReadTransformer(const ConfigFields& f) {
   f.Require("norm_elementwise_affine", false);
   f.Require("attention_bias", true);
   f.Require("attention_out_bias", true);
-  f.Read("in_channels", &t.video.in_channels, kMaxWidth);
-  t.video.out_channels = t.video.in_channels;
-  f.Read("out_channels", &t.video.out_channels, kMaxWidth);
-  f.Read("num_attention_heads", &t.video.heads, kMaxHeads);
-  f.Read("attention_head_dim", &t.video.head_dim, kMaxHeadDim);
-  f.Read("cross_attention_dim", &t.video.context_width, kMaxWidth);
-  f.Read("pos_embed_max_pos", &t.video.max_positions[0], kMaxPosition);
+  ReadModality(f, "", &t.video);
+  ReadModality(f, "audio_", &t.audio);
   f.Read("base_height", &t.video.max_positions[1], kMaxPosition);
   f.Read("base_width", &t.video.max_positions[2], kMaxPosition);
-  f.Read("audio_in_channels", &t.audio.in_channels, kMaxWidth);
-  t.audio.out_channels = t.audio.in_channels;
-  f.Read("audio_out_channels", &t.audio.out_channels, kMaxWidth);
-  f.Read("audio_num_attention_heads", &t.audio.heads, kMaxHeads);
-  f.Read("audio_attention_head_dim", &t.audio.head_dim, kMaxHeadDim);
-  f.Read("audio_cross_attention_dim", &t.audio.context_width, kMaxWidth);
-  f.Read("audio_pos_embed_max_pos", &t.audio.max_positions[0], kMaxPosition);
-  f.Read("ff_bias", &t.video.ff_bias);
-  f.Read("audio_ff_bias", &t.audio.ff_bias);
   f.Read("num_layers", &t.layers, kMaxLayers);
   t.gated_attention = SameForBoth(f, "gated_attn", "audio_gated_attn");
   t.cross_attention_adaln = SameForBoth(f, "cross_attn_mod", "audio_cross_attn_mod");

@@ -35,6 +35,16 @@ rlim_t RaiseOpenFiles() {
   return files.rlim_cur;
 }
 
+// Those that end the process, for sigwait.
+sigset_t BlockSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return signals;
+}
+
 int Main(const std::vector<std::string>& arguments) {
   ExitWhenOutOfMemory("kinora-frontend");
   v1::FrontendConfig config = DefaultFrontendConfig();
@@ -54,12 +64,7 @@ int Main(const std::vector<std::string>& arguments) {
   }
   SetLogOptions({.format = config.log_format() == "json" ? LogFormat::kJson : LogFormat::kKeyValue});
 
-  // Blocked here, before any thread is made, and so in all of them; taken by sigwait below.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  const sigset_t signals = BlockSignals();  // before any thread is made, and so in all of them
   signal(SIGPIPE, SIG_IGN);
   const rlim_t open_files = RaiseOpenFiles();
 

@@ -134,6 +134,20 @@ void PrintGenerated(const v1::Video& video, const std::vector<std::string>& path
   PrintLine(absl::StrCat("{\"video\":", ToJson(video), ",\"files\":[", absl::StrJoin(files, ","), "]}"));
 }
 
+// What follows the end of a job that `kinora generate` made: its file, and what is printed of it.
+ExitStatus SaveGenerated(const Connection& connection, const v1::Video& video, const std::string& output,
+                         ExitStatus outcome, bool json) {
+  Saved saved{.exit_status = outcome, .paths = {}};
+  if (outcome == kSuccess) {
+    saved = SaveArtifacts(connection, video, output, "", json);
+    if (saved.exit_status != kSuccess) {
+      std::fprintf(stderr, "the file is kept; fetch it with: kinora download %s\n", video.id().c_str());
+    }
+  }
+  if (json || saved.exit_status == kSuccess) PrintGenerated(video, saved.paths, json);
+  return saved.exit_status;
+}
+
 ExitStatus Generate(const CommandLine& line) {
   const bool json = line.Has("json");
   const auto connection = OpenApi(line);
@@ -165,16 +179,7 @@ ExitStatus Generate(const CommandLine& line) {
   }
   if (!status.ok()) return ReportBroken(status, video, json);
 
-  const ExitStatus outcome = ReportOutcome(video, display);
-  Saved saved{.exit_status = outcome, .paths = {}};
-  if (outcome == kSuccess) {
-    saved = SaveArtifacts(*connection, video, line.Get("output").value_or(""), "", json);
-    if (saved.exit_status != kSuccess) {
-      std::fprintf(stderr, "the file is kept; fetch it with: kinora download %s\n", video.id().c_str());
-    }
-  }
-  if (json || saved.exit_status == kSuccess) PrintGenerated(video, saved.paths, json);
-  return saved.exit_status;
+  return SaveGenerated(*connection, video, line.Get("output").value_or(""), ReportOutcome(video, display), json);
 }
 
 ExitStatus Watch(const CommandLine& line) {
