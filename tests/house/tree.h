@@ -35,6 +35,17 @@ inline std::vector<Source> ReadTree(std::initializer_list<const char*> tops,
   return sources;
 }
 
+// The C++ files, read once.
+inline const std::vector<Source>& CppSources() {
+  static const auto* sources =
+      new std::vector<Source>(ReadTree({"engine", "server", "kernels", "tests"}, [](const std::filesystem::path& path) {
+        const std::string extension = path.extension().string();
+        return extension == ".h" || extension == ".cc" || extension == ".inc" || extension == ".cu" ||
+               extension == ".cuh";
+      }));
+  return *sources;
+}
+
 }  // namespace kinora
 
 #endif  // KINORA_TESTS_HOUSE_TREE_H_
