@@ -46,26 +46,26 @@ absl::StatusOr<Connector> Connector::Load(WeightLoader weights, const ConnectorC
                             FeedForward::Load(block.Under("ff"), stream.width(), 4 * stream.width(), config.ff_bias));
     connector.blocks_.push_back(std::move(loaded));
   }
-  KINORA_RETURN_IF_ERROR(connector.MakeRope(config, weights.mesh().TensorPart(stream.width() / 2)));
+  KINORA_RETURN_IF_ERROR(connector.MakeRope(weights, config));
   return connector;
 }
 
 // The angles of every row, of this rank's half columns.
-absl::Status Connector::MakeRope(const ConnectorConfig& config, const Mesh::Part& part) {
+absl::Status Connector::MakeRope(WeightLoader& weights, const ConnectorConfig& config) {
+  const Mesh::Part part = weights.mesh().TensorPart(width_ / 2);
   const Shape table{rows_, part.end - part.begin};
-  for (Parameter* half : {&cos_, &sin_}) {
-    KINORA_ASSIGN_OR_RETURN(
-        Buffer buffer, Buffer::Allocate(table.elements() * DTypeSize(DType::kF32), "the rotary tables of a connector"));
-    const Tensor view = buffer.View(DType::kF32, table);
-    *half = Parameter(std::move(buffer), view);
-  }
+  const std::string what = "the rotary tables of a connector";
+  KINORA_ASSIGN_OR_RETURN(HostParameter cos, HostParameter::Allocate(what, DType::kF32, table));
+  KINORA_ASSIGN_OR_RETURN(HostParameter sin, HostParameter::Allocate(what, DType::kF32, table));
   std::vector<float> positions(rows_);
   std::iota(positions.begin(), positions.end(), 0.0f);
   FillRopeTable({.width = width_,
                  .max_positions = {config.rope_max_position},
                  .theta = config.rope_theta,
                  .double_precision = config.rope_double_precision},
-                {positions}, part.begin, part.end, cos_.tensor().data<float>(), sin_.tensor().data<float>());
+                {positions}, part.begin, part.end, cos.tensor().data<float>(), sin.tensor().data<float>());
+  KINORA_ASSIGN_OR_RETURN(cos_, weights.Upload(std::move(cos)));
+  KINORA_ASSIGN_OR_RETURN(sin_, weights.Upload(std::move(sin)));
   return absl::OkStatus();
 }
 

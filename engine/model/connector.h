@@ -37,7 +37,7 @@ class Connector {
     Attention attention;
     FeedForward feed_forward;
   };
-  absl::Status MakeRope(const ConnectorConfig& config, const Mesh::Part& part);
+  absl::Status MakeRope(WeightLoader& weights, const ConnectorConfig& config);
   void FillRows(Exec& exec, const Tensor& features, absl::Span<const int64_t> lengths, Tensor x) const;
 
   std::string name_;

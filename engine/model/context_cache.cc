@@ -25,7 +25,7 @@ absl::Status ContextCache::Put(Exec& exec, const std::string& key, const Tensor&
       video_bytes + audio.bytes() + 2 * static_cast<int64_t>(key.size());  // the key is in list and index
   if (bytes > capacity_) return absl::OkStatus();
   while (bytes_ + bytes > capacity_) Drop(std::prev(recent_.end()));
-  KINORA_ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(video_bytes + audio.bytes(), "an encoded prompt"));
+  KINORA_ASSIGN_OR_RETURN(Buffer buffer, exec.backend.Allocate(video_bytes + audio.bytes(), "an encoded prompt"));
   Stored stored{.key = key, .buffer = std::move(buffer), .entry = {}, .bytes = bytes};
   auto* memory = static_cast<char*>(stored.buffer.data());
   stored.entry = {.video = Tensor(video.dtype(), video.shape(), memory),

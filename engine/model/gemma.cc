@@ -13,13 +13,6 @@ namespace {
 // The checkpoint stores Gemma's norm weights minus one.
 constexpr TensorSpec kNorm = {.add = 1.0f};
 
-absl::StatusOr<Parameter> HostTable(const Shape& shape) {
-  KINORA_ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(shape.elements() * DTypeSize(DType::kF32),
-                                                          "the rotary tables of the text encoder"));
-  const Tensor view = buffer.View(DType::kF32, shape);
-  return Parameter(std::move(buffer), view);
-}
-
 // Angle of position p and pair i: p · theta^(-2i/d) / factor, each step rounded to float32 as the reference does.
 void FillTables(double theta, double factor, const Tensor& cos, const Tensor& sin) {
   const int64_t pairs = cos.width();
@@ -67,6 +60,19 @@ absl::StatusOr<Gemma::Layer> Gemma::LoadLayer(WeightLoader weights, const GemmaC
   return layer;
 }
 
+absl::StatusOr<Gemma::RopeTables> Gemma::LoadRope(WeightLoader& weights, const GemmaConfig& config, int64_t rows,
+                                                  double theta, double factor) {
+  const Shape table{rows, config.head_dim / 2};
+  const std::string what = "the rotary tables of the text encoder";
+  KINORA_ASSIGN_OR_RETURN(HostParameter cos, HostParameter::Allocate(what, DType::kF32, table));
+  KINORA_ASSIGN_OR_RETURN(HostParameter sin, HostParameter::Allocate(what, DType::kF32, table));
+  FillTables(theta, factor, cos.tensor(), sin.tensor());
+  RopeTables tables;
+  KINORA_ASSIGN_OR_RETURN(tables.cos, weights.Upload(std::move(cos)));
+  KINORA_ASSIGN_OR_RETURN(tables.sin, weights.Upload(std::move(sin)));
+  return tables;
+}
+
 absl::StatusOr<Gemma> Gemma::Load(WeightLoader weights, const GemmaConfig& config, int64_t rows) {
   const int64_t parts = weights.mesh().tensor().size();
   if (config.heads % parts != 0 || config.kv_heads % parts != 0) {
@@ -88,13 +94,9 @@ absl::StatusOr<Gemma> Gemma::Load(WeightLoader weights, const GemmaConfig& confi
     layer.sliding = config.sliding[i];
     gemma.layers_.push_back(std::move(layer));
   }
-  const Shape table{rows, config.head_dim / 2};
-  for (RopeTables* tables : {&gemma.global_, &gemma.local_}) {
-    KINORA_ASSIGN_OR_RETURN(tables->cos, HostTable(table));
-    KINORA_ASSIGN_OR_RETURN(tables->sin, HostTable(table));
-  }
-  FillTables(config.global_rope_theta, config.global_rope_factor, gemma.global_.cos, gemma.global_.sin);
-  FillTables(config.local_rope_theta, /*factor=*/1.0, gemma.local_.cos, gemma.local_.sin);
+  KINORA_ASSIGN_OR_RETURN(gemma.global_,
+                          LoadRope(weights, config, rows, config.global_rope_theta, config.global_rope_factor));
+  KINORA_ASSIGN_OR_RETURN(gemma.local_, LoadRope(weights, config, rows, config.local_rope_theta, /*factor=*/1.0));
   return gemma;
 }
 

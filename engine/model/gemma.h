@@ -43,6 +43,8 @@ class Gemma {
   };
 
   static absl::StatusOr<Layer> LoadLayer(WeightLoader weights, const GemmaConfig& config);
+  static absl::StatusOr<RopeTables> LoadRope(WeightLoader& weights, const GemmaConfig& config, int64_t rows,
+                                             double theta, double factor);
   void Attend(Exec& exec, int64_t index, absl::Span<const int64_t> lengths, Tensor x) const;
   void FeedForward(Exec& exec, int64_t index, Tensor x) const;
 

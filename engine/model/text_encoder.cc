@@ -82,13 +82,14 @@ absl::Status TextEncoder::EncodeTokens(Exec& exec, absl::Span<const std::vector<
   exec.ops.stream().CopyFromHost(packed.data(), ids);
 
   const FeatureExtractor::Features features = extractor_.Alloc(temp, tokens);
-  Exec encode{exec.ops, exec.arena, MeshOf(exec.mesh, split_gemma_), exec.dtype, exec.taps};
+  Exec encode{exec.backend, exec.arena, exec.host, MeshOf(exec.mesh, split_gemma_), exec.dtype, exec.taps, exec.ops};
   gemma_.Forward(encode, ids, lengths,
                  [&](int64_t index, const Tensor& hidden) { extractor_.Add(exec, index, hidden, lengths, features); });
   Tap(exec, "features.video", features.video);
   Tap(exec, "features.audio", features.audio);
 
-  Exec connect{exec.ops, exec.arena, MeshOf(exec.mesh, split_connectors_), exec.dtype, exec.taps};
+  Exec connect{exec.backend, exec.arena, exec.host, MeshOf(exec.mesh, split_connectors_),
+               exec.dtype,   exec.taps,  exec.ops};
   const auto run = [&](const Connector& connector, const Tensor& input, Tensor TextContext::*part) {
     ArenaScope scope(exec.arena);
     Tensor contexts = scope.Alloc(exec.dtype, {count * rows_, connector.width()});

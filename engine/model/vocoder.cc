@@ -83,7 +83,7 @@ absl::Status Vocoder::CheckConfig(const VocoderConfig& config, const AudioDecode
   return absl::OkStatus();
 }
 
-absl::StatusOr<Vocoder::Extension> Vocoder::LoadExtension(WeightLoader weights, const VocoderConfig& config, Ops& ops) {
+absl::StatusOr<Vocoder::Extension> Vocoder::LoadExtension(WeightLoader weights, const VocoderConfig& config) {
   const BandwidthExtensionConfig& given = *config.extension;
   Extension e{.ratio = config.output_rate / config.base_rate,
               .n_fft = given.n_fft,
@@ -93,25 +93,20 @@ absl::StatusOr<Vocoder::Extension> Vocoder::LoadExtension(WeightLoader weights, 
 
   const int64_t bins = given.n_fft / 2 + 1, channels = config.base.out_channels;
   WeightLoader mel = weights.Under("mel_stft");
-  const auto prepare = [&ops](const Tensor& matrix) {
-    return ops.PrepareWeight(matrix, /*bias=*/nullptr, DType::kF32);
-  };
-  KINORA_ASSIGN_OR_RETURN(Parameter basis, mel.LoadTensor("stft_fn.forward_basis", {2 * bins, 1, given.n_fft}));
-  KINORA_ASSIGN_OR_RETURN(Parameter filters, mel.LoadTensor("mel_basis", {given.mel_bins, bins}));
-  if (ops.dry() || basis.tensor().raw() != nullptr) {  // null after a problem that the loader has noted
-    KINORA_ASSIGN_OR_RETURN(e.basis, prepare(basis.tensor().Reshape({2 * bins, given.n_fft})));
-  }
-  if (ops.dry() || filters.tensor().raw() != nullptr) {
-    KINORA_ASSIGN_OR_RETURN(e.mel, prepare(filters.tensor()));
-  }
+  KINORA_ASSIGN_OR_RETURN(const HostParameter basis,
+                          mel.LoadOnHost("stft_fn.forward_basis", {2 * bins, 1, given.n_fft}));
+  KINORA_ASSIGN_OR_RETURN(const HostParameter filters, mel.LoadOnHost("mel_basis", {given.mel_bins, bins}));
+  KINORA_ASSIGN_OR_RETURN(e.basis, mel.Prepare(basis, {2 * bins, given.n_fft}, DType::kF32));
+  KINORA_ASSIGN_OR_RETURN(e.mel, mel.Prepare(filters, {given.mel_bins, bins}, DType::kF32));
   std::vector<float> matrix = ResamplerMatrix(e.ratio, channels);
-  KINORA_ASSIGN_OR_RETURN(e.resampler,
-                          prepare(Tensor(DType::kF32, {e.ratio * channels, 2 * kReach + 1, channels}, matrix.data())));
+  const Shape shape{e.ratio * channels, 2 * kReach + 1, channels};
+  KINORA_ASSIGN_OR_RETURN(e.resampler, weights.backend().ops().PrepareWeight(Tensor(DType::kF32, shape, matrix.data()),
+                                                                             /*bias=*/nullptr, DType::kF32));
   return e;
 }
 
 absl::StatusOr<Vocoder> Vocoder::Load(WeightLoader weights, const VocoderConfig& config,
-                                      const AudioDecoderConfig& mel_source, Ops& ops) {
+                                      const AudioDecoderConfig& mel_source) {
   KINORA_RETURN_IF_ERROR(CheckConfig(config, mel_source));
   Vocoder vocoder;
   vocoder.config_ = config;
@@ -119,7 +114,7 @@ absl::StatusOr<Vocoder> Vocoder::Load(WeightLoader weights, const VocoderConfig&
   KINORA_ASSIGN_OR_RETURN(vocoder.base_,
                           Generator::Load(extended ? weights.Under("vocoder") : weights, config.base, "vocoder"));
   if (extended) {
-    KINORA_ASSIGN_OR_RETURN(vocoder.extension_, LoadExtension(weights, config, ops));
+    KINORA_ASSIGN_OR_RETURN(vocoder.extension_, LoadExtension(weights, config));
   }
   return vocoder;
 }

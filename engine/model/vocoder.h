@@ -22,11 +22,11 @@ namespace kinora {
 
 class Vocoder {
  public:
-  // weights: at the component "vocoder". mel_source: whose rows it will be given. ops: those of the loader.
+  // weights: at the component "vocoder". mel_source: whose rows it will be given.
   // InvalidArgument, naming the field, for a configuration whose parts do not fit each other or mel_source;
   // Unimplemented for an activation that no model uses.
   static absl::StatusOr<Vocoder> Load(WeightLoader weights, const VocoderConfig& config,
-                                      const AudioDecoderConfig& mel_source, Ops& ops);
+                                      const AudioDecoderConfig& mel_source);
 
   int64_t sample_rate() const { return config_.output_rate; }
   int64_t channels() const { return config_.base.out_channels; }
@@ -48,7 +48,7 @@ class Vocoder {
   };
 
   static absl::Status CheckConfig(const VocoderConfig& config, const AudioDecoderConfig& mel_source);
-  static absl::StatusOr<Extension> LoadExtension(WeightLoader weights, const VocoderConfig& config, Ops& ops);
+  static absl::StatusOr<Extension> LoadExtension(WeightLoader weights, const VocoderConfig& config);
   int64_t PaddedRows(int64_t low_samples) const;  // up to a whole hop
   // low: [PaddedRows, channels]   out: [PaddedRows · ratio, channels]
   void Extend(Exec& exec, const Tensor& low, Tensor out) const;

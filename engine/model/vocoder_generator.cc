@@ -66,18 +66,15 @@ absl::Status CheckConfig(const GeneratorConfig& config, std::string_view given_n
 
 absl::StatusOr<Generator::Snake> Generator::LoadSnake(WeightLoader weights, int64_t channels) {
   Snake snake;
-  KINORA_ASSIGN_OR_RETURN(snake.frequency, weights.LoadTensor("act.alpha", {channels}));
-  KINORA_ASSIGN_OR_RETURN(snake.amplitude, weights.LoadTensor("act.beta", {channels}));
+  KINORA_ASSIGN_OR_RETURN(HostParameter alpha, weights.LoadOnHost("act.alpha", {channels}));
+  KINORA_ASSIGN_OR_RETURN(HostParameter beta, weights.LoadOnHost("act.beta", {channels}));
+  // The file holds logarithms.
+  alpha.Transform([](float x) { return std::exp(x); });
+  beta.Transform([](float x) { return 1.0f / (std::exp(x) + kSnakeEps); });
+  KINORA_ASSIGN_OR_RETURN(snake.frequency, weights.Upload(std::move(alpha)));
+  KINORA_ASSIGN_OR_RETURN(snake.amplitude, weights.Upload(std::move(beta)));
   KINORA_ASSIGN_OR_RETURN(snake.up, weights.LoadTensor("upsample.filter", {1, 1, kFilterTaps}));
   KINORA_ASSIGN_OR_RETURN(snake.down, weights.LoadTensor("downsample.lowpass.filter", {1, 1, kFilterTaps}));
-  // The file holds logarithms. Nothing was read in a dry run, nor if the loader has noted a problem.
-  const Tensor& frequency = snake.frequency;
-  const Tensor& amplitude = snake.amplitude;
-  if (frequency.raw() == nullptr || amplitude.raw() == nullptr) return snake;
-  for (int64_t i = 0; i < channels; ++i) {
-    frequency.data<float>()[i] = std::exp(frequency.data<float>()[i]);
-    amplitude.data<float>()[i] = 1.0f / (std::exp(amplitude.data<float>()[i]) + kSnakeEps);
-  }
   return snake;
 }
 

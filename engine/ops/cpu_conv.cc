@@ -8,6 +8,7 @@
 #include "engine/ops/cpu_blocks.h"
 #include "engine/ops/cpu_ops.h"
 #include "engine/ops/cpu_views.h"
+#include "engine/ops/cpu_weight.h"
 #include "engine/ops/cpu_workspace.h"
 
 namespace kinora {
@@ -111,7 +112,8 @@ class CpuOps::ConvByTaps {
   void Multiply(const BlockGrid::Block& block, int64_t column, int64_t columns, const Workspace& space) const {
     int64_t filled = 0, done = 0;  // depth packed and depth multiplied so far
     const auto multiply = [&] {
-      kernels_.multiply(space.packed, capacity_, layout_.PanelAt(w_.storage(), column / kernels_.panel_columns, done),
+      kernels_.multiply(space.packed, capacity_,
+                        layout_.PanelAt(CpuWeight::Of(w_).panels.data(), column / kernels_.panel_columns, done),
                         layout_.panel_bytes, layout_.type, block.rows, filled, columns, space.sums, kBlockColumns,
                         done == 0);
       done += filled;
@@ -200,7 +202,7 @@ class CpuOps::ConvBySharedTaps {
                        .tile_count = tiles.count,
                        .tile_rows = tiles.rows,
                        .runs = runs,
-                       .panels = layout_.PanelAt(w_.storage(), column / kernels_.panel_columns, 0),
+                       .panels = layout_.PanelAt(CpuWeight::Of(w_).panels.data(), column / kernels_.panel_columns, 0),
                        .panel_stride = layout_.panel_bytes,
                        .type = layout_.type,
                        .columns = columns,
@@ -287,7 +289,7 @@ void CpuOps::RunConvBlocks(const Blocks& blocks, const Weight& w, const ConvOpti
       kernels_.epilogue(
           {.c = space.sums,
            .c_stride = kBlockColumns,
-           .bias = w.has_bias() ? w.bias() + column : nullptr,
+           .bias = CpuWeight::Of(w).bias_at(column),
            .activation = KernelAct(options.activation),
            .mode = KernelMode(options.accumulate),
            .out = {At(out, block.row) + column * DTypeSize(out.dtype()), out.row_stride(), KernelType(out.dtype())},

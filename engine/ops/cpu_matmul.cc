@@ -5,6 +5,7 @@
 #include "engine/ops/cpu_blocks.h"
 #include "engine/ops/cpu_ops.h"
 #include "engine/ops/cpu_views.h"
+#include "engine/ops/cpu_weight.h"
 #include "engine/ops/cpu_workspace.h"
 
 namespace kinora {
@@ -20,6 +21,7 @@ void CpuOps::Matmul(const Tensor& x, const Weight& w, const MatmulOptions& optio
 
 void CpuOps::RunMatmul(const Tensor& x, const Weight& w, const MatmulOptions& options, const Tensor& out) {
   const int64_t rows = x.rows();
+  const CpuWeight& stored = CpuWeight::Of(w);
   const PackedLayout layout(kernels_, KernelType(w.dtype()), w.out(), 1, w.in());
   const BlockGrid grid(kernels_, rows, w.out(), layout.depth(), pool_.threads());
   const cpu::ModulationView gate =
@@ -36,14 +38,14 @@ void CpuOps::RunMatmul(const Tensor& x, const Weight& w, const MatmulOptions& op
         const int64_t padded = (depth + 1) / 2 * 2;
         kernels_.pack_rows(space.row_pointers, KernelType(x.dtype()), block.rows, k, depth, 0, padded, layout.type,
                            space.packed);
-        kernels_.multiply(space.packed, padded, layout.PanelAt(w.storage(), column / kernels_.panel_columns, k),
-                          layout.panel_bytes, layout.type, block.rows, depth, columns, space.sums, kBlockColumns,
-                          k == 0);
+        kernels_.multiply(space.packed, padded,
+                          layout.PanelAt(stored.panels.data(), column / kernels_.panel_columns, k), layout.panel_bytes,
+                          layout.type, block.rows, depth, columns, space.sums, kBlockColumns, k == 0);
       }
       kernels_.epilogue(
           {.c = space.sums,
            .c_stride = kBlockColumns,
-           .bias = w.has_bias() ? w.bias() + column : nullptr,
+           .bias = stored.bias_at(column),
            .activation = KernelAct(options.activation),
            .mode = KernelMode(options.accumulate),
            .gate = gate,

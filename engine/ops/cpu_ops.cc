@@ -9,17 +9,21 @@
 
 namespace kinora {
 
-absl::StatusOr<std::unique_ptr<CpuOps>> CpuOps::Create(int threads) {
+absl::StatusOr<std::unique_ptr<CpuOps>> CpuOps::Create(int threads, std::unique_ptr<CpuStream> stream) {
   std::vector<Buffer> workspace;
   for (int i = 0; i < threads; ++i) {
     KINORA_ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(kWorkspaceBytes, "the workspace of a thread"));
     workspace.push_back(std::move(buffer));
   }
-  return std::unique_ptr<CpuOps>(new CpuOps(threads, std::move(workspace)));
+  return std::unique_ptr<CpuOps>(new CpuOps(threads, std::move(workspace), std::move(stream)));
 }
 
-CpuOps::CpuOps(int threads, std::vector<Buffer> workspace)
-    : kernels_(cpu::SelectKernels()), pool_(threads), workspace_(std::move(workspace)) {}
+CpuOps::CpuOps(int threads, std::vector<Buffer> workspace, std::unique_ptr<CpuStream> stream)
+    : kernels_(cpu::SelectKernels()),
+      pool_(threads),
+      workspace_(std::move(workspace)),
+      owned_stream_(std::move(stream)),
+      stream_(*owned_stream_) {}
 
 void CpuOps::ForRows(int64_t count, int64_t bytes_a_row, absl::FunctionRef<void(int64_t, int64_t)> rows) {
   constexpr int64_t kBytesWorthATask = 64 << 10;  // some 5 µs of memory traffic, against 2 µs to wake a thread

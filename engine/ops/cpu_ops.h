@@ -14,14 +14,18 @@ namespace kinora {
 
 class CpuOps : public Ops {
  public:
-  // `threads` workers; ResourceExhausted if the fixed workspace (about 1.1 MB a thread) cannot be had.
-  static absl::StatusOr<std::unique_ptr<CpuOps>> Create(int threads);
+  // `threads` workers; ResourceExhausted if the fixed workspace (about 1.1 MB per thread) cannot be had. stream: where
+  // the ops are enqueued; tensors are those that stream.Reach gives.
+  static absl::StatusOr<std::unique_ptr<CpuOps>> Create(
+      int threads, std::unique_ptr<CpuStream> stream = std::make_unique<CpuStream>());
 
   CpuStream& stream() override { return stream_; }
 
-  absl::StatusOr<std::vector<Weight>> PrepareWeights(const WeightRows& rows, const Tensor* bias,
-                                                     DType precision) override;
-  void RunOnHost(int64_t tasks, absl::FunctionRef<void(int64_t task)> task) override;
+  // Backend::RunOnHost.
+  void RunOnHost(int64_t tasks, absl::FunctionRef<void(int64_t task)> task);
+
+  absl::StatusOr<std::vector<Weight>> PrepareWeights(const WeightRows& rows, const Tensor* bias, DType dtype) override;
+  absl::Status RewriteWeights(const WeightRows& rows, DType dtype, absl::Span<WeightStorage* const> storage) override;
   void Matmul(const Tensor& x, const Weight& w, const MatmulOptions& options, Tensor out) override;
   void Attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
                  Tensor out) override;
@@ -64,7 +68,7 @@ class CpuOps : public Ops {
   class ConvLine;
   class ConvByTaps;
   class ConvBySharedTaps;
-  CpuOps(int threads, std::vector<Buffer> workspace);
+  CpuOps(int threads, std::vector<Buffer> workspace, std::unique_ptr<CpuStream> stream);
 
   void Norm(const Tensor& x, const cpu::NormArgs& args, Tensor out);
   void ModulatedNorm(const Tensor& x, cpu::NormArgs::Kind kind, const ScaleShift& m, float eps, Tensor out);
@@ -73,7 +77,7 @@ class CpuOps : public Ops {
   void ForRows(int64_t count, int64_t bytes_a_row, absl::FunctionRef<void(int64_t begin, int64_t end)> rows);
   double StandardDeviation(const float* x, int64_t n);
   void PackPanels(const WeightRows& rows, const void* from, int64_t begin, int64_t end, DType precision,
-                  Buffer& to) const;
+                  void* to) const;
   void RunMatmul(const Tensor& x, const Weight& w, const MatmulOptions& options, const Tensor& out);
   void RunConv(const Tensor& x, const Weight& w, const ConvPlan& plan, const Tensor& out);
   template <typename Blocks>
@@ -83,7 +87,8 @@ class CpuOps : public Ops {
   const cpu::Kernels& kernels_;
   ThreadPool pool_;
   std::vector<Buffer> workspace_;  // one a thread
-  CpuStream stream_;
+  const std::unique_ptr<CpuStream> owned_stream_;
+  CpuStream& stream_;
 };
 
 }  // namespace kinora

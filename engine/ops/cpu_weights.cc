@@ -2,14 +2,15 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "engine/base/status_macros.h"
 #include "engine/ops/cpu_blocks.h"
 #include "engine/ops/cpu_ops.h"
 #include "engine/ops/cpu_views.h"
+#include "engine/ops/cpu_weight.h"
 
 namespace kinora {
 namespace {
@@ -29,33 +30,16 @@ struct Runs {
   int64_t row_bytes, panels, rows_each, count;
 };
 
-absl::StatusOr<std::vector<Buffer>> AllocateEach(int64_t count, int64_t bytes, std::string_view what) {
-  std::vector<Buffer> buffers;
-  buffers.reserve(count);
-  for (int64_t i = 0; i < count; ++i) {
-    KINORA_ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(bytes, what));
-    buffers.push_back(std::move(buffer));
-  }
-  return buffers;
-}
-
-absl::StatusOr<Buffer> Copy(const Tensor* floats) {
-  if (floats == nullptr) return Buffer();
-  KINORA_ASSIGN_OR_RETURN(Buffer copy, Buffer::Allocate(floats->bytes()));
-  std::memcpy(copy.data(), floats->raw(), floats->bytes());
-  return copy;
-}
-
 }  // namespace
 
 // Rows [begin, end) of one matrix, `begin` at a panel's start: from [end − begin, taps · in].
 void CpuOps::PackPanels(const WeightRows& rows, const void* from, int64_t begin, int64_t end, DType precision,
-                        Buffer& to) const {
+                        void* to) const {
   const PackedLayout layout(kernels_, KernelType(precision), rows.out, rows.taps, rows.in);
   const int64_t width = rows.taps * rows.in, tap_bytes = layout.padded_in * layout.columns * DTypeSize(precision);
   const int64_t last_row_bytes = layout.columns * DTypeSize(precision);
   for (int64_t row = begin; row < end; row += layout.columns) {
-    char* panel = static_cast<char*>(to.data()) + row / layout.columns * layout.panel_bytes;
+    char* panel = static_cast<char*>(to) + row / layout.columns * layout.panel_bytes;
     for (int64_t tap = 0; tap < rows.taps; ++tap, panel += tap_bytes) {
       const char* first =
           static_cast<const char*>(from) + ((row - begin) * width + tap * rows.in) * DTypeSize(rows.dtype);
@@ -68,16 +52,34 @@ void CpuOps::PackPanels(const WeightRows& rows, const void* from, int64_t begin,
   }
 }
 
-absl::StatusOr<std::vector<Weight>> CpuOps::PrepareWeights(const WeightRows& rows, const Tensor* bias,
-                                                           DType precision) {
+absl::StatusOr<std::vector<Weight>> CpuOps::PrepareWeights(const WeightRows& rows, const Tensor* bias, DType dtype) {
   KINORA_CHECK(bias == nullptr || (bias->elements() == rows.out && bias->dtype() == DType::kF32 && bias->contiguous()));
-  const PackedLayout layout(kernels_, KernelType(precision), rows.out, rows.taps, rows.in);
-  const Runs runs(rows, layout);
-  KINORA_ASSIGN_OR_RETURN(std::vector<Buffer> packed, AllocateEach(rows.count, layout.bytes(), "a packed weight"));
-  KINORA_ASSIGN_OR_RETURN(Buffer bias_copy, Copy(bias));
+  const int64_t bytes = CpuWeightLayout().Bytes(dtype, rows.out, rows.taps, rows.in);
+  std::vector<Weight> weights;
+  absl::InlinedVector<WeightStorage*, 4> storage;
+  for (int n = 0; n < rows.count; ++n) {
+    auto packed = std::make_shared<CpuWeight>();
+    KINORA_ASSIGN_OR_RETURN(packed->panels, Buffer::Allocate(bytes, "a packed weight"));
+    const bool has_bias = n == 0 && bias != nullptr;
+    if (has_bias) {
+      KINORA_ASSIGN_OR_RETURN(packed->bias, Buffer::Allocate(bias->bytes(), "a bias"));
+      std::memcpy(packed->bias.data(), bias->raw(), bias->bytes());
+    }
+    storage.push_back(packed.get());
+    weights.emplace_back(dtype, rows.out, rows.taps, rows.in, has_bias, std::move(packed));
+  }
+  KINORA_RETURN_IF_ERROR(RewriteWeights(rows, dtype, storage));
+  return weights;
+}
+
+absl::Status CpuOps::RewriteWeights(const WeightRows& rows, DType dtype, absl::Span<WeightStorage* const> storage) {
+  KINORA_CHECK_EQ(static_cast<int>(storage.size()), rows.count);
+  const Runs runs(rows, PackedLayout(kernels_, KernelType(dtype), rows.out, rows.taps, rows.in));
   const int64_t run_bytes = std::min(rows.out, runs.rows_each) * runs.row_bytes;
-  KINORA_ASSIGN_OR_RETURN(const std::vector<Buffer> staging,
-                          AllocateEach(pool_.threads(), run_bytes, "the rows of a weight on their way"));
+  std::vector<Buffer> staging(pool_.threads());
+  for (Buffer& buffer : staging) {
+    KINORA_ASSIGN_OR_RETURN(buffer, Buffer::Allocate(run_bytes, "the rows of a weight on their way"));
+  }
   std::vector<absl::Status> failures(runs.count);
   std::atomic<bool> failed = false;  // runs start in order, so none before the first failure is skipped
   pool_.Run(runs.count, [&](int64_t run, int thread) {
@@ -88,21 +90,33 @@ absl::StatusOr<std::vector<Weight>> CpuOps::PrepareWeights(const WeightRows& row
     if (!failures[run].ok()) failed = true;
     const int64_t matrix_bytes = (end - begin) * runs.row_bytes / rows.count;
     for (int n = 0; n < rows.count && failures[run].ok(); ++n) {
-      PackPanels(rows, from + n * matrix_bytes, begin, end, precision, packed[n]);
+      void* panels = static_cast<CpuWeight*>(storage[n])->panels.data();
+      PackPanels(rows, from + n * matrix_bytes, begin, end, dtype, panels);
     }
   });
   for (absl::Status& status : failures) KINORA_RETURN_IF_ERROR(std::move(status));
-  std::vector<Weight> weights;
-  weights.reserve(rows.count);
-  for (Buffer& storage : packed) {
-    weights.emplace_back(precision, rows.out, rows.taps, rows.in, std::move(storage),
-                         std::exchange(bias_copy, Buffer()));
-  }
-  return weights;
+  return absl::OkStatus();
 }
 
 void CpuOps::RunOnHost(int64_t tasks, absl::FunctionRef<void(int64_t)> task) {
   pool_.Run(tasks, [&](int64_t i, int) { task(i); });
+}
+
+namespace {
+
+class CpuLayout : public WeightLayout {
+ public:
+  bool Stores(DType dtype) const override { return dtype == DType::kF32 || dtype == DType::kBF16; }
+  int64_t Bytes(DType dtype, int64_t out, int64_t taps, int64_t in) const override {
+    return PackedLayout(cpu::SelectKernels(), KernelType(dtype), out, taps, in).bytes();
+  }
+};
+
+}  // namespace
+
+const WeightLayout& CpuWeightLayout() {
+  static const CpuLayout layout;
+  return layout;
 }
 
 }  // namespace kinora

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "engine/ops/cpu_blocks.h"
-#include "engine/ops/cpu_views.h"
 #include "engine/ops/op_checks.h"
 
 namespace kinora {
@@ -16,6 +14,15 @@ int64_t Bytes(const Modulation& m) { return Bytes(m.table) + Bytes(m.base) + Byt
 int64_t Written(const Tensor& out, Accumulate accumulate) {
   return accumulate == Accumulate::kNo ? out.bytes() : 2 * out.bytes();
 }
+
+class DryWeight : public WeightStorage {
+ public:
+  explicit DryWeight(int64_t bytes) : bytes_(bytes) {}
+  int64_t bytes() const override { return bytes_; }
+
+ private:
+  const int64_t bytes_;
+};
 
 }  // namespace
 
@@ -100,20 +107,30 @@ void DryStream::Fail(absl::Status status) {
   if (failure_.ok()) failure_ = std::move(status);
 }
 
-absl::StatusOr<std::vector<Weight>> DryOps::PrepareWeights(const WeightRows& rows, const Tensor* bias,
-                                                           DType precision) {
-  KINORA_CHECK(precision == DType::kF32 || precision == DType::kBF16) << DTypeName(precision);
+Tensor DryStream::HostSide(const Tensor& device, ArenaScope& host) const {
+  KINORA_CHECK(device.contiguous()) << device.shape().ToString();
+  return unified_memory_ ? device : host.Alloc(device.dtype(), device.shape());
+}
+
+absl::StatusOr<std::vector<Weight>> DryOps::PrepareWeights(const WeightRows& rows, const Tensor* bias, DType dtype) {
+  KINORA_CHECK(layout_.Stores(dtype)) << DTypeName(dtype);
   if (bias != nullptr) KINORA_CHECK_EQ(bias->elements(), rows.out);
-  const PackedLayout layout(cpu::SelectKernels(), KernelType(precision), rows.out, rows.taps, rows.in);
+  const int64_t bytes = layout_.Bytes(dtype, rows.out, rows.taps, rows.in);
   std::vector<Weight> weights;
   weights.reserve(rows.count);
   for (int n = 0; n < rows.count; ++n) {
-    const int64_t bias_bytes = n == 0 && bias != nullptr ? rows.out * DTypeSize(DType::kF32) : 0;
-    weights.emplace_back(precision, rows.out, rows.taps, rows.in, Buffer::Dry(layout.bytes()), Buffer::Dry(bias_bytes));
+    const bool has_bias = n == 0 && bias != nullptr;
+    const int64_t bias_bytes = has_bias ? rows.out * DTypeSize(DType::kF32) : 0;
+    weights.emplace_back(dtype, rows.out, rows.taps, rows.in, has_bias,
+                         std::make_shared<DryWeight>(bytes + bias_bytes));
     parameters_ += weights.back().parameters();
     weight_bytes_ += weights.back().bytes();
   }
   return weights;
+}
+
+absl::Status DryOps::RewriteWeights(const WeightRows&, DType, absl::Span<WeightStorage* const>) {
+  return absl::OkStatus();
 }
 
 void DryOps::Matmul(const Tensor& x, const Weight& w, const MatmulOptions& options, Tensor out) {

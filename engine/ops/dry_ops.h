@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "engine/ops/cpu_weight.h"
 #include "engine/ops/ops.h"
 
 namespace kinora {
@@ -45,9 +46,12 @@ struct Cost {
 // A stream without work. Copy counts; what is captured is counted at each Replay, not at the capture.
 class DryStream : public Stream {
  public:
+  explicit DryStream(bool unified_memory = true) : unified_memory_(unified_memory) {}
+
   void Copy(const Tensor& from, Tensor to) override;
   void CopyFromHost(const void* host, Tensor to) override;
   void CopyToHost(const Tensor& from, void* host) override;
+  Tensor HostSide(const Tensor& device, ArenaScope& host) const override;
   absl::StatusOr<std::unique_ptr<Graph>> Capture(std::function<void()> body) override;
   bool capturing() const override { return recording_ != nullptr; }
   absl::Status Synchronize() override;
@@ -59,6 +63,7 @@ class DryStream : public Stream {
 
  private:
   friend class DryGraph;
+  const bool unified_memory_;
   Cost cost_;
   Cost* recording_ = nullptr;
   absl::Status failure_;
@@ -66,6 +71,10 @@ class DryStream : public Stream {
 
 class DryOps : public Ops {
  public:
+  // Counts as a backend that stores weights in `layout`, and whose device memory is host memory or not.
+  explicit DryOps(const WeightLayout& layout = CpuWeightLayout(), bool unified_memory = true)
+      : layout_(layout), stream_(unified_memory) {}
+
   Stream& stream() override { return stream_; }
   bool dry() const override { return true; }
 
@@ -73,10 +82,10 @@ class DryOps : public Ops {
   const Cost& cost() const { return stream_.cost(); }
   void ResetCost() { stream_.ResetCost(); }
   int64_t parameters() const { return parameters_; }      // of all prepared weights, biases included, padding not
-  int64_t weight_bytes() const { return weight_bytes_; }  // as the CPU backend stores them
+  int64_t weight_bytes() const { return weight_bytes_; }  // as the layout has them
 
-  absl::StatusOr<std::vector<Weight>> PrepareWeights(const WeightRows& rows, const Tensor* bias,
-                                                     DType precision) override;
+  absl::StatusOr<std::vector<Weight>> PrepareWeights(const WeightRows& rows, const Tensor* bias, DType dtype) override;
+  absl::Status RewriteWeights(const WeightRows& rows, DType dtype, absl::Span<WeightStorage* const> storage) override;
 
   void Matmul(const Tensor& x, const Weight& w, const MatmulOptions& options, Tensor out) override;
   void Attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
@@ -119,6 +128,7 @@ class DryOps : public Ops {
   void EulerStep(const Tensor& x0, const Tensor& sigmas, Tensor z) override;
 
  private:
+  const WeightLayout& layout_;
   DryStream stream_;
   int64_t parameters_ = 0;
   int64_t weight_bytes_ = 0;

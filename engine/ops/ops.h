@@ -9,8 +9,8 @@
 
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "engine/ops/op_params.h"
 #include "engine/ops/weight.h"
 #include "engine/tensor/arena.h"
@@ -22,20 +22,26 @@ class Ops {
  public:
   virtual ~Ops() = default;
   virtual Stream& stream() = 0;
-  virtual bool dry() const { return false; }  // true: tensors have no memory
+  // True: tensors have no memory.
+  virtual bool dry() const { return false; }
 
-  // Packs rows.count matrices [out, taps, in]; the first gets the optional bias [out] f32 (host memory). precision:
-  // kF32 or kBF16. The first failure of rows.read, by row; ResourceExhausted if it does not fit. A dry backend reads
-  // nothing.
+  // ---- Weights. Outside the stream: done on return.
+
+  // Packs rows.count matrices [out, taps, in]; the first gets the optional bias [out] f32 (host memory). dtype: one
+  // that the backend's WeightLayout stores. The first failure of rows.read, by row; ResourceExhausted if it does not
+  // fit. A dry backend reads nothing.
   virtual absl::StatusOr<std::vector<Weight>> PrepareWeights(const WeightRows& rows, const Tensor* bias,
-                                                             DType precision) = 0;
+                                                             DType dtype) = 0;
   // One contiguous matrix [out, taps, in] or [out, in], f32 or bf16, that lies in host memory.
-  absl::StatusOr<Weight> PrepareWeight(const Tensor& matrix, const Tensor* bias, DType precision);
-  // Calls task(i) once for every i in [0, tasks) on the backend's own threads, outside the stream; returns when all are
-  // done. Which thread runs which task varies.
-  virtual void RunOnHost(int64_t tasks, absl::FunctionRef<void(int64_t task)> task);
+  absl::StatusOr<Weight> PrepareWeight(const Tensor& matrix, const Tensor* bias, DType dtype);
+  // Packs other rows into weights that PrepareWeights made of `rows` with `dtype`: same storage, same bias, so captured
+  // graphs go on being valid. No enqueued work may still read them (Synchronize first). After an error, that of
+  // rows.read, they hold a mixture.
+  virtual absl::Status RewriteWeights(const WeightRows& rows, DType dtype,
+                                      absl::Span<WeightStorage* const> storage) = 0;
 
   // ---- Linear algebra
+
   // out[rows, w.out] (=, += or += gate ⊙) activation(x[rows, w.in] · wᵀ + bias). x and out f32 or bf16; they must not
   // overlap.
   virtual void Matmul(const Tensor& x, const Weight& w, const MatmulOptions& options, Tensor out) = 0;
@@ -53,72 +59,92 @@ class Ops {
   virtual void MergeChunks(const Tensor& chunks, Tensor out) = 0;
 
   // ---- Norms and modulation. out may be x.
-  virtual void RmsNorm(const Tensor& x, const Tensor* weight, float eps, Activation activation,
-                       Tensor out) = 0;                                // x·rsqrt(mean x² + eps)·weight
-  virtual void LayerNorm(const Tensor& x, float eps, Tensor out) = 0;  // no affine part
+
+  // out = activation(x·rsqrt(mean x² + eps)·weight), the mean over a row; weight: [width] f32, null: 1.
+  virtual void RmsNorm(const Tensor& x, const Tensor* weight, float eps, Activation activation, Tensor out) = 0;
+  // out = (x − mean)·rsqrt(variance + eps), both over a row; no affine part.
+  virtual void LayerNorm(const Tensor& x, float eps, Tensor out) = 0;
   // scale·(x − mean)/(max − min + eps), all three over the whole tensor; mean = Σx/(elements + eps).
   virtual void NormalizeRange(const Tensor& x, float scale, float eps, Tensor out) = 0;
+  // out = x·(1 + scale) + shift.
   virtual void Modulate(const Tensor& x, const ScaleShift& m, Tensor out) = 0;
+  // Modulate of RmsNorm without a weight.
   virtual void ModulatedRmsNorm(const Tensor& x, const ScaleShift& m, float eps, Tensor out);
+  // Modulate of LayerNorm.
   virtual void ModulatedLayerNorm(const Tensor& x, const ScaleShift& m, float eps, Tensor out);
-  virtual void GatedAdd(const Tensor& y, const Gate& gate, Tensor x) = 0;  // x += gate ⊙ y
+  // x += gate ⊙ y.
+  virtual void GatedAdd(const Tensor& y, const Gate& gate, Tensor x) = 0;
   // x[rows, width] in place: RMS norm over each group of columns, times weight, then rotation. `sum_of_squares` [rows,
   // width/group] f32 replaces the sums when a group spans ranks (full_group columns); null: computed inside.
   virtual void NormRope(Tensor x, const NormRopeParams& params, const Tensor* sum_of_squares) = 0;
+  // NormRope of q, then of k.
   virtual void QkNormRope(Tensor q, Tensor k, const NormRopeParams& q_params, const NormRopeParams& k_params);
-  virtual void SumOfSquares(const Tensor& x, Tensor out) = 0;  // x[rows, width] -> out[rows, 1] f32
+  // x[rows, width] -> out[rows, 1] f32: Σ x² of a row.
+  virtual void SumOfSquares(const Tensor& x, Tensor out) = 0;
 
   // ---- Elementwise. out may be an input.
+
+  // out = activation(x).
   virtual void Activate(const Tensor& x, Activation activation, Tensor out) = 0;
-  virtual void Add(const Tensor& y, Tensor x) = 0;  // x += y
+  // x += y.
+  virtual void Add(const Tensor& y, Tensor x) = 0;
+  // out = gelu_tanh(gate) ⊙ up.
   virtual void GeluTanhMultiply(const Tensor& gate, const Tensor& up, Tensor out) = 0;
-  virtual void GateHeads(const Tensor& logits, Tensor x) = 0;  // x[rows, heads·d] *= 2·sigmoid(logits[rows, heads])
+  // x[rows, heads·d] *= 2·sigmoid(logits[rows, heads]).
+  virtual void GateHeads(const Tensor& logits, Tensor x) = 0;
+  // out = x·factor.
   virtual void Scale(const Tensor& x, float factor, Tensor out) = 0;
-  virtual void Affine(const Tensor& x, const Tensor& scale, const Tensor& shift,
-                      Tensor out) = 0;  // x·scale[width] + shift[width], both f32
+  // out = x·scale[width] + shift[width], both f32.
+  virtual void Affine(const Tensor& x, const Tensor& scale, const Tensor& shift, Tensor out) = 0;
+  // Every element of out becomes value.
   virtual void Fill(float value, Tensor out) = 0;
 
   // ---- Lookups
-  virtual void GatherRows(const Tensor& table, const Tensor& ids, float factor,
-                          Tensor out) = 0;  // out[i] = table[ids[i]]·factor; ids i32
-  virtual void TimestepEmbedding(const Tensor& t,
-                                 Tensor out) = 0;  // t [rows] f32 -> [rows, n] f32: cos then sin of t·10000^(−i/(n/2))
+
+  // out[i] = table[ids[i]]·factor; ids: [rows of out] i32, each below the rows of table [rows, width].
+  virtual void GatherRows(const Tensor& table, const Tensor& ids, float factor, Tensor out) = 0;
+  // t [rows] f32 -> [rows, n] f32: cos, then sin of t·10000^(−i/(n/2)).
+  virtual void TimestepEmbedding(const Tensor& t, Tensor out) = 0;
 
   // ---- Convolutions: activations are [frames, height, width, channels]; 1-D and 2-D ones have extents of 1.
+
+  // x [F, H, W, w.in] -> out [F', H', W', w.out] (=, +=): activation(Σ over w's taps + bias), each extent as ConvAxis
+  // pads and strides it.
   virtual void Conv(const Tensor& x, const Weight& w, const ConvOptions& options, Tensor out) = 0;
-  // Channels in the order (time, height, width, c) move to space-time: [F,H,W,s·C] -> [s_t·F − drop, s_h·H, s_w·W, C];
-  // drop_first removes the first output frame. With `channels_outer` the order is (c, time, height, width) and the
-  // result's channels repeat cyclically until out's width is full (the residual of LTX-2.0's upsampler). Accumulate kNo
-  // or kAdd.
   struct DepthToSpaceOptions {
     SpaceTime factor;
-    bool drop_first = false;
-    bool channels_outer = false;
-    Accumulate accumulate = Accumulate::kNo;
+    bool drop_first = false;                  // the first output frame
+    bool channels_outer = false;              // of x: (c, time, height, width) instead of (time, height, width, c)
+    Accumulate accumulate = Accumulate::kNo;  // kNo or kAdd
   };
+  // Channels in the order (time, height, width, c) move to space-time: [F,H,W,s·C] -> [s_t·F − drop, s_h·H, s_w·W, C].
+  // With `channels_outer` the result's channels repeat cyclically until out's width is full (the residual of LTX-2.0's
+  // upsampler).
   virtual void DepthToSpace(const Tensor& x, const DepthToSpaceOptions& options, Tensor out) = 0;
-
-  virtual void RepeatNearest(const Tensor& x, const SpaceTime& factor,
-                             Tensor out) = 0;  // [F,H,W,C] -> [f_t·F, f_h·H, f_w·W, C]
+  // [F,H,W,C] -> [f_t·F, f_h·H, f_w·W, C].
+  virtual void RepeatNearest(const Tensor& x, const SpaceTime& factor, Tensor out) = 0;
 
   // ---- Sound, f32 only
-  virtual void Pointwise(const Tensor& x, const PointwiseFunction& function, Tensor out) = 0;  // out may be x
-  virtual void Snake(const Tensor& x, const AntiAliasedSnake& snake,
-                     Tensor out) = 0;  // x, out: [time, width], contiguous, not overlapping
-  virtual void Magnitude(const Tensor& x,
-                         Tensor out) = 0;  // [rows, 2·n]: n real, then n imaginary parts -> [rows, n] absolute values
+
+  // out = function(x). out may be x.
+  virtual void Pointwise(const Tensor& x, const PointwiseFunction& function, Tensor out) = 0;
+  // x, out: [time, width], contiguous, not overlapping.
+  virtual void Snake(const Tensor& x, const AntiAliasedSnake& snake, Tensor out) = 0;
+  // [rows, 2·n]: n real, then n imaginary parts -> [rows, n] absolute values.
+  virtual void Magnitude(const Tensor& x, Tensor out) = 0;
 
   // ---- Denoising loop, all f32 and whole tensors; scalars that change every step are read from tensors.
+
   // x0 = z − sigma·v. z, v, x0: [passes·tokens, channels] (z: [tokens, channels]); sigma: [1] or [tokens].
   virtual void PredictX0(const Tensor& z, const Tensor& v, const Tensor& sigma, Tensor x0) = 0;
-  // out = Σ weights[p]·x0[p]; if rescale r != 0 and std(out) != 0: out *= r·std(x0[cond])/std(out) + 1 − r (unbiased,
-  // sums in one fixed order).
   struct GuidanceWeights {
     std::array<float, 4> weight{};
     int passes = 1;
     int cond = 0;
     float rescale = 0;
   };
+  // out = Σ weights[p]·x0[p]; if rescale r != 0 and std(out) != 0: out *= r·std(x0[cond])/std(out) + 1 − r (unbiased,
+  // sums in one fixed order).
   virtual void CombineGuidance(const Tensor& x0, const GuidanceWeights& weights, Tensor out) = 0;
   // z += (z − x0)/sigmas[0]·(sigmas[1] − sigmas[0]); sigmas: [2] f32.
   virtual void EulerStep(const Tensor& x0, const Tensor& sigmas, Tensor z) = 0;

@@ -7,7 +7,7 @@
 
 namespace kinora {
 
-absl::StatusOr<Weight> Ops::PrepareWeight(const Tensor& matrix, const Tensor* bias, DType precision) {
+absl::StatusOr<Weight> Ops::PrepareWeight(const Tensor& matrix, const Tensor* bias, DType dtype) {
   const int rank = matrix.shape().rank();
   KINORA_CHECK(rank == 2 || rank == 3) << matrix.shape().ToString();
   KINORA_CHECK(matrix.contiguous());
@@ -19,12 +19,8 @@ absl::StatusOr<Weight> Ops::PrepareWeight(const Tensor& matrix, const Tensor* bi
   };
   const WeightRows rows{
       .out = matrix.dim(0), .taps = taps, .in = matrix.dim(-1), .dtype = matrix.dtype(), .read = copy};
-  KINORA_ASSIGN_OR_RETURN(std::vector<Weight> weights, PrepareWeights(rows, bias, precision));
+  KINORA_ASSIGN_OR_RETURN(std::vector<Weight> weights, PrepareWeights(rows, bias, dtype));
   return std::move(weights.front());
-}
-
-void Ops::RunOnHost(int64_t tasks, absl::FunctionRef<void(int64_t)> task) {
-  for (int64_t i = 0; i < tasks; ++i) task(i);
 }
 
 }  // namespace kinora

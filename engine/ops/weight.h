@@ -3,36 +3,58 @@
 #define KINORA_ENGINE_OPS_WEIGHT_H_
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "engine/tensor/buffer.h"
+#include "engine/tensor/dtype.h"
 
 namespace kinora {
 
+// What a backend keeps of a matrix and its bias: packed, quantised, with scales, on its device. Opaque to all but that
+// backend, which derives from it; nobody else learns an address. Keeps its addresses for as long as it lives.
+class WeightStorage {
+ public:
+  virtual ~WeightStorage() = default;
+  // As stored: padding, scales and bias included.
+  virtual int64_t bytes() const = 0;
+};
+
+// How a backend stores weights, as far as a plan must know: asked without its device.
+class WeightLayout {
+ public:
+  virtual ~WeightLayout() = default;
+  // Whether the backend multiplies by weights of `dtype`.
+  virtual bool Stores(DType dtype) const = 0;
+  // Of the storage of [out, taps, in] in a dtype that it stores, padding and scales included, the bias not.
+  virtual int64_t Bytes(DType dtype, int64_t out, int64_t taps, int64_t in) const = 0;
+};
+
 // Made by Ops::PrepareWeights only. Logically [out, taps, in] with an optional bias [out]: a linear layer has one tap,
-// a convolution one per kernel position, time-major (t, h, w). The storage layout is the backend's. Keeps its address
-// for as long as it lives.
+// a convolution one per kernel position, time-major (t, h, w).
 class Weight {
  public:
   Weight() = default;
-  Weight(DType dtype, int64_t out, int64_t taps, int64_t in, Buffer storage, Buffer bias)
-      : dtype_(dtype), out_(out), taps_(taps), in_(in), storage_(std::move(storage)), bias_(std::move(bias)) {}
+  // storage: null for a weight that is never computed with.
+  Weight(DType dtype, int64_t out, int64_t taps, int64_t in, bool has_bias, std::shared_ptr<WeightStorage> storage)
+      : dtype_(dtype), has_bias_(has_bias), out_(out), taps_(taps), in_(in), storage_(std::move(storage)) {}
 
-  DType dtype() const { return dtype_; }  // f32 or bf16: what the products are computed in (sums are float32)
+  // What the products are computed in (sums are float32).
+  DType dtype() const { return dtype_; }
   int64_t out() const { return out_; }
   int64_t taps() const { return taps_; }
   int64_t in() const { return in_; }
-  bool has_bias() const { return bias_.bytes() > 0; }
-  const void* storage() const { return storage_.data(); }
-  const float* bias() const { return static_cast<const float*>(bias_.data()); }  // null without one
-  int64_t bytes() const { return storage_.bytes() + bias_.bytes(); }             // as stored, padding included
-  int64_t parameters() const { return out_ * taps_ * in_ + (has_bias() ? out_ : 0); }
+  bool has_bias() const { return has_bias_; }
+  const std::shared_ptr<WeightStorage>& storage() const { return storage_; }
+  int64_t bytes() const { return storage_ != nullptr ? storage_->bytes() : 0; }
+  int64_t parameters() const { return out_ * taps_ * in_ + (has_bias_ ? out_ : 0); }
 
  private:
   DType dtype_ = DType::kF32;
+  bool has_bias_ = false;
   int64_t out_ = 0, taps_ = 0, in_ = 0;
-  Buffer storage_, bias_;
+  std::shared_ptr<WeightStorage> storage_;
 };
 
 // Matrices of one shape that arrive in runs of rows, so that none has to lie in memory whole before it is packed.

@@ -1,5 +1,6 @@
 // One group of ranks. Collectives are enqueued on a stream, so they can be captured; every rank of the group must call
-// the same ones in the same order. Tensors are contiguous. Failures (a lost rank, Abort) are the stream's.
+// the same ones in the same order. Tensors are contiguous and of the device; a communicator knows the kind of stream it
+// runs on, and asks it how its work addresses them. Failures (a lost rank, Abort) are the stream's.
 #ifndef KINORA_ENGINE_PARALLEL_COMMUNICATOR_H_
 #define KINORA_ENGINE_PARALLEL_COMMUNICATOR_H_
 
@@ -32,17 +33,19 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  virtual void AllReduceSum(Tensor inout,
-                            Stream& stream) = 0;  // summed in rank order: the same bits on every rank; f32 or bf16
-  virtual void AllGather(const Tensor& local, Tensor all,
-                         Stream& stream) = 0;  // all: size() times local, in rank order
-  virtual void AllToAll(const Tensor& send, Tensor recv,
-                        Stream& stream) = 0;  // the i-th of size() equal parts goes to rank i
+  // Every rank gets the sum of all, added in rank order: the same bits on every rank; f32 or bf16.
+  virtual void AllReduceSum(Tensor inout, Stream& stream) = 0;
+  // all: size() times local, in rank order.
+  virtual void AllGather(const Tensor& local, Tensor all, Stream& stream) = 0;
+  // The i-th of size() equal parts of `send` goes to rank i; recv gets theirs, in rank order.
+  virtual void AllToAll(const Tensor& send, Tensor recv, Stream& stream) = 0;
+  // Every rank gets what rank `root` has.
   virtual void Broadcast(int root, Tensor inout, Stream& stream) = 0;
   // Makes every collective of the group, running or later, fail with Aborted on every rank. Thread-safe.
   virtual void Abort() = 0;
 
-  const CollectiveCounts& counts() const { return counts_; }  // since construction; counted when enqueued or replayed
+  // Since construction; counted when enqueued or replayed.
+  const CollectiveCounts& counts() const { return counts_; }
 
  protected:
   void Count(Collective op, int64_t bytes) {

@@ -6,15 +6,17 @@
 #include <functional>
 #include <string_view>
 
-#include "engine/tensor/tensor.h"
+#include "engine/tensor/stream.h"
 
 namespace kinora {
 
 class Taps {
  public:
+  // value: contiguous, in host memory, valid during the call.
   using Sink = std::function<void(std::string_view name, const Tensor& value)>;
   explicit Taps(Sink sink) : sink_(std::move(sink)) {}
-  void Record(std::string_view name, const Tensor& value) { sink_(name, value); }
+  // Waits for the stream. value: of the device; rows of a strided view are copied one by one.
+  void Record(Stream& stream, std::string_view name, const Tensor& value);
 
  private:
   Sink sink_;

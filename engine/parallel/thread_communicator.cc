@@ -72,11 +72,17 @@ void ThreadGroup::Abort() {
   changed_.notify_all();
 }
 
-template <typename Move>
-void ThreadCommunicator::Run(Collective op, const Tensor& input, int root, Stream& stream, Move move) {
-  KINORA_CHECK(input.contiguous()) << CollectiveName(op) << " of a strided view " << input.shape().ToString();
+CpuStream& ThreadCommunicator::OnCpu(Stream& stream) {
   auto* cpu = dynamic_cast<CpuStream*>(&stream);
   KINORA_CHECK(cpu != nullptr) << "ranks that are threads need CPU streams";
+  return *cpu;
+}
+
+template <typename Move>
+void ThreadCommunicator::Run(Collective op, const Tensor& given, int root, Stream& stream, Move move) {
+  KINORA_CHECK(given.contiguous()) << CollectiveName(op) << " of a strided view " << given.shape().ToString();
+  CpuStream* cpu = &OnCpu(stream);
+  const Tensor input = cpu->Reach(given);
   cpu->Enqueue([this, op, input, root, cpu, move] {
     Count(op, BytesSent(op, input.bytes(), size(), rank_ == root));
     absl::Status entered = group_->Enter(rank_, {op, input.dtype(), input.elements(), root, input.raw()});
@@ -123,7 +129,7 @@ void ThreadCommunicator::AllReduceSum(Tensor inout, Stream& stream) {
 void ThreadCommunicator::AllGather(const Tensor& local, Tensor all, Stream& stream) {
   KINORA_CHECK(all.contiguous() && all.dtype() == local.dtype()) << all.shape().ToString();
   KINORA_CHECK_EQ(all.elements(), size() * local.elements());
-  Run(Collective::kAllGather, local, 0, stream, [this, local, all] {
+  Run(Collective::kAllGather, local, 0, stream, [this, local, all = OnCpu(stream).Reach(all)] {
     for (int rank = 0; rank < size(); ++rank) {
       char* to = static_cast<char*>(all.raw()) + rank * local.bytes();
       const void* from = group_->call(rank).data;
@@ -136,7 +142,7 @@ void ThreadCommunicator::AllToAll(const Tensor& send, Tensor recv, Stream& strea
   KINORA_CHECK(recv.contiguous() && recv.dtype() == send.dtype() && recv.elements() == send.elements())
       << recv.shape().ToString();
   KINORA_CHECK(send.elements() % size() == 0) << send.shape().ToString() << " among " << size();
-  Run(Collective::kAllToAll, send, 0, stream, [this, send, recv] {
+  Run(Collective::kAllToAll, send, 0, stream, [this, send, recv = OnCpu(stream).Reach(recv)] {
     const int64_t part = send.bytes() / size();
     for (int rank = 0; rank < size(); ++rank) {
       std::memcpy(static_cast<char*>(recv.raw()) + rank * part,
@@ -147,7 +153,7 @@ void ThreadCommunicator::AllToAll(const Tensor& send, Tensor recv, Stream& strea
 
 void ThreadCommunicator::Broadcast(int root, Tensor inout, Stream& stream) {
   KINORA_CHECK(root >= 0 && root < size()) << root;
-  Run(Collective::kBroadcast, inout, root, stream, [this, root, inout] {
+  Run(Collective::kBroadcast, inout, root, stream, [this, root, inout = OnCpu(stream).Reach(inout)] {
     if (rank_ != root) std::memcpy(inout.raw(), group_->call(root).data, inout.bytes());
   });
 }

@@ -48,7 +48,8 @@ class ThreadGroup {
   bool aborted_ = false;
 };
 
-// Runs on CpuStreams only (CHECK). Nothing is allocated in a call that succeeds.
+// Runs on CpuStreams only (CHECK), which also say how the ranks reach each other's tensors. Nothing is allocated in a
+// call that succeeds.
 class ThreadCommunicator : public Communicator {
  public:
   ThreadCommunicator(std::shared_ptr<ThreadGroup> group, int rank) : group_(std::move(group)), rank_(rank) {}
@@ -62,8 +63,9 @@ class ThreadCommunicator : public Communicator {
   void Abort() override { group_->Abort(); }
 
  private:
+  static CpuStream& OnCpu(Stream& stream);
   template <typename Move>
-  void Run(Collective op, const Tensor& input, int root, Stream& stream, Move move);
+  void Run(Collective op, const Tensor& given, int root, Stream& stream, Move move);
   template <typename T>
   void ReduceMyPart(int64_t elements);
 

@@ -163,7 +163,7 @@ absl::Status Generation::DecodeVideo(Exec& exec, const StagePlan& stage, OnStep 
     if (wants_intermediates()) KINORA_RETURN_IF_ERROR(sink_->FloatFrames(frames.first, frames.rgb));
     return sink_->Frames(frames.first, frames.rgb8);
   };
-  return decoder.Run(exec, exec.arena, HostView(host, shape), emit,
+  return decoder.Run(exec, HostView(host, shape), emit,
                      [&](int64_t done, int64_t) { return done == 0 ? absl::OkStatus() : on_step(stage, done); });
 }
 

@@ -39,7 +39,7 @@ GuidanceParams Guidance(const GuidanceConfig& config, const std::vector<int32_t>
 
 }  // namespace
 
-absl::StatusOr<Modules> Modules::Load(const WeightLoader& root, const ModelConfig& config, Ops& ops, Options options,
+absl::StatusOr<Modules> Modules::Load(const WeightLoader& root, const ModelConfig& config, Options options,
                                       absl::FunctionRef<void(std::string_view phase)> on_phase) {
   if (!config.gemma.has_value()) {
     return absl::InvalidArgumentError(
@@ -57,8 +57,7 @@ absl::StatusOr<Modules> Modules::Load(const WeightLoader& root, const ModelConfi
   KINORA_ASSIGN_OR_RETURN(modules.video, VideoDecoder::Load(root.Under("vae"), config.video_decoder));
   if (!options.sound) return modules;
   KINORA_ASSIGN_OR_RETURN(modules.audio, AudioDecoder::Load(root.Under("audio_vae"), config.audio_decoder));
-  KINORA_ASSIGN_OR_RETURN(modules.vocoder,
-                          Vocoder::Load(root.Under("vocoder"), config.vocoder, config.audio_decoder, ops));
+  KINORA_ASSIGN_OR_RETURN(modules.vocoder, Vocoder::Load(root.Under("vocoder"), config.vocoder, config.audio_decoder));
   return modules;
 }
 

@@ -26,7 +26,7 @@ struct Modules {
   };
   // root: of the whole checkpoint. InvalidArgument if the model has no text encoder; the loader's problems are reported
   // by its Finish.
-  static absl::StatusOr<Modules> Load(const WeightLoader& root, const ModelConfig& config, Ops& ops, Options options,
+  static absl::StatusOr<Modules> Load(const WeightLoader& root, const ModelConfig& config, Options options,
                                       absl::FunctionRef<void(std::string_view phase)> on_phase);
 
   std::unique_ptr<TextEncoder> text;

@@ -7,9 +7,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/base/trace.h"
 #include "engine/model/config_reader.h"
-#include "engine/ops/cpu_ops.h"
-#include "engine/ops/cpu_workspace.h"
-#include "engine/ops/dry_ops.h"
+#include "engine/ops/dry_backend.h"
 #include "engine/parallel/dry_communicator.h"
 #include "engine/pipeline/generation.h"
 
@@ -23,22 +21,21 @@ std::string KindOf(const ModelFiles& files, const ModelConfig& config) {
   return config.scheduler.kind == SchedulerConfig::Kind::kDev ? "dev" : "distilled";
 }
 
-int64_t WorkspaceBytes(const PipelineOptions& options) {
-  return options.threads * kWorkspaceBytes + options.text_cache_bytes;
-}
-
 // The model without memory: shapes of weights and activations only. Made once, then read by any thread.
 class DryModel {
  public:
-  static absl::StatusOr<DryModel> Make(const ModelConfig& config, const Mesh& mesh, DType precision) {
+  static absl::StatusOr<DryModel> Make(const ModelConfig& config, const Mesh& mesh, const BackendTraits& traits,
+                                       const Precision& precision) {
+    KINORA_RETURN_IF_ERROR(precision.CheckOn(traits));
     DryModel model;
+    model.traits_ = traits;
     KINORA_ASSIGN_OR_RETURN(model.mesh_, MakeDryMesh(mesh.shape(), mesh.world().rank()));
-    DryOps ops;
-    const WeightLoader loader = WeightLoader::Dry(*model.mesh_, ops, precision);
-    KINORA_ASSIGN_OR_RETURN(model.modules_, Modules::Load(loader, config, ops, {.sound = mesh.world().rank() == 0},
-                                                          [](std::string_view) {}));
-    model.weight_bytes_ = ops.weight_bytes() + loader.tensor_bytes();
-    model.precision_ = precision;
+    DryBackend backend(traits);
+    const WeightLoader loader = WeightLoader::Dry(*model.mesh_, backend, precision);
+    KINORA_ASSIGN_OR_RETURN(
+        model.modules_, Modules::Load(loader, config, {.sound = mesh.world().rank() == 0}, [](std::string_view) {}));
+    model.weight_bytes_ = backend.ops().weight_bytes() + loader.tensor_bytes();
+    model.dtype_ = precision.activations;
     return model;
   }
 
@@ -51,11 +48,16 @@ class DryModel {
       KINORA_ASSIGN_OR_RETURN(text_tokens, CountTokens(*tokenizer, request));
     }
     KINORA_ASSIGN_OR_RETURN(RunPlan plan, PlanStages(config, *modules_.video, request, text_tokens));
-    DryOps ops;
-    Arena arena = Arena::Dry();
+    DryBackend backend(traits_);
+    const DryOps& ops = backend.ops();
+    Arena arena = Arena::Dry(), host = Arena::Dry();
     // Counting communicators are per run, so that several threads may measure at once.
     KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<Mesh> mesh, MakeDryMesh(mesh_->shape(), mesh_->world().rank()));
-    Exec exec{.ops = ops, .arena = arena, .mesh = *mesh, .dtype = precision_};
+    Exec exec{.backend = backend,
+              .arena = arena,
+              .host = traits_.unified_memory ? arena : host,
+              .mesh = *mesh,
+              .dtype = dtype_};
     std::vector<Cost> begin;
     KINORA_RETURN_IF_ERROR(Generation(config, modules_, plan, nullptr).Run(exec, [&](const StagePlan&, int64_t step) {
       if (step == 0) begin.push_back(ops.cost());
@@ -64,7 +66,9 @@ class DryModel {
     begin.push_back(ops.cost());
     for (size_t i = 0; i < plan.stages.size(); ++i) plan.stages[i].cost = Between(begin[i], begin[i + 1]);
     plan.arena_bytes = arena.peak();
+    plan.host_arena_bytes = host.peak();
     plan.weight_bytes = weight_bytes_;
+    plan.workspace_bytes = traits_.workspace_bytes;
     return plan;
   }
 
@@ -84,9 +88,10 @@ class DryModel {
   }
 
   std::unique_ptr<Mesh> mesh_;
+  BackendTraits traits_;
   Modules modules_;
   int64_t weight_bytes_ = 0;
-  DType precision_ = DType::kF32;
+  DType dtype_ = DType::kF32;  // of activations
 };
 
 // From stages and steps to a fraction that never falls, by the share of operations that lies behind.
@@ -116,6 +121,13 @@ class ProgressReporter {
   double fraction_ = 0;
 };
 
+absl::Status CheckReserved(const GenerationRequest& request, int64_t needed, int64_t reserved, std::string_view what) {
+  if (needed <= reserved) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "width, height, num_frames: ", request.width, "x", request.height, " with ", request.num_frames, " frames needs ",
+      needed, " bytes for ", std::string(what), ", and ", reserved, " are reserved; make the clip smaller or shorter"));
+}
+
 }  // namespace
 
 struct Pipeline::Parts {
@@ -123,8 +135,9 @@ struct Pipeline::Parts {
   const Mesh& mesh;
   ModelConfig config;
   ModelDescription description;
-  std::unique_ptr<CpuOps> ops;
+  std::unique_ptr<Backend> backend;
   Arena arena;
+  std::optional<Arena> host;  // absent: `arena` serves as both
   Modules modules;
   DryModel dry;
 
@@ -175,6 +188,13 @@ absl::StatusOr<int64_t> Pipeline::Parts::MaxTokens() const {
 
 absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Load(const PipelineOptions& options, const Mesh& mesh,
                                                          absl::FunctionRef<void(std::string_view phase)> on_phase) {
+  KINORA_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, OpenBackend(options.device, {.threads = options.threads}));
+  return LoadOn(std::move(backend), options, mesh, on_phase);
+}
+
+absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::LoadOn(std::unique_ptr<Backend> backend,
+                                                           const PipelineOptions& options, const Mesh& mesh,
+                                                           absl::FunctionRef<void(std::string_view phase)> on_phase) {
   const TraceSpan span("load", "pipeline");
   on_phase("read config");
   KINORA_ASSIGN_OR_RETURN(const std::shared_ptr<const Checkpoint> checkpoint, Checkpoint::Open(options.files));
@@ -186,18 +206,24 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Load(const PipelineOptions& 
   }
   Modules::Options parts_options{.text_cache_bytes = options.text_cache_bytes, .sound = mesh.world().rank() == 0};
   KINORA_ASSIGN_OR_RETURN(parts_options.tokenizer, Tokenizer::Load(checkpoint->tokenizer_model()));
-  KINORA_ASSIGN_OR_RETURN(DryModel dry, DryModel::Make(config, mesh, options.precision));
-  KINORA_ASSIGN_OR_RETURN(std::unique_ptr<CpuOps> ops, CpuOps::Create(options.threads));
-  KINORA_ASSIGN_OR_RETURN(Buffer memory, Buffer::Allocate(options.arena_bytes, "activations"));
-  KINORA_ASSIGN_OR_RETURN(WeightLoader loader, WeightLoader::Open(checkpoint, mesh, *ops, options.precision));
-  KINORA_ASSIGN_OR_RETURN(Modules modules, Modules::Load(loader, config, *ops, std::move(parts_options), on_phase));
+  KINORA_ASSIGN_OR_RETURN(DryModel dry, DryModel::Make(config, mesh, backend->traits(), options.precision));
+  KINORA_ASSIGN_OR_RETURN(Buffer memory, backend->Allocate(options.arena_bytes, "activations"));
+  std::optional<Arena> host;
+  if (!backend->traits().unified_memory) {
+    KINORA_ASSIGN_OR_RETURN(Buffer pinned,
+                            backend->AllocateHost(options.host_arena_bytes, "the host's side of copies"));
+    host.emplace(std::move(pinned));
+  }
+  KINORA_ASSIGN_OR_RETURN(WeightLoader loader, WeightLoader::Open(checkpoint, mesh, *backend, options.precision));
+  KINORA_ASSIGN_OR_RETURN(Modules modules, Modules::Load(loader, config, std::move(parts_options), on_phase));
   KINORA_RETURN_IF_ERROR(loader.Finish());
   std::unique_ptr<Parts> parts(new Parts{.options = options,
                                          .mesh = mesh,
                                          .config = std::move(config),
                                          .description = std::move(description),
-                                         .ops = std::move(ops),
+                                         .backend = std::move(backend),
                                          .arena = Arena(std::move(memory)),
+                                         .host = std::move(host),
                                          .modules = std::move(modules),
                                          .dry = std::move(dry)});
   KINORA_ASSIGN_OR_RETURN(parts->description.max_tokens, parts->MaxTokens());
@@ -206,17 +232,23 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Load(const PipelineOptions& 
 
 absl::StatusOr<RunPlan> Pipeline::Plan(const PipelineOptions& options, const Mesh& mesh,
                                        const GenerationRequest& request) {
+  KINORA_ASSIGN_OR_RETURN(const BackendTraits traits, TraitsOf(options.device, {.threads = options.threads}));
+  return PlanOn(traits, options, mesh, request);
+}
+
+absl::StatusOr<RunPlan> Pipeline::PlanOn(const BackendTraits& traits, const PipelineOptions& options, const Mesh& mesh,
+                                         const GenerationRequest& request) {
   KINORA_ASSIGN_OR_RETURN(const std::shared_ptr<const Checkpoint> checkpoint, Checkpoint::Open(options.files));
   KINORA_ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(*checkpoint));
   KINORA_ASSIGN_OR_RETURN(const GenerationRequest resolved,
                           ResolveRequest(Describe(config, KindOf(options.files, config)), request));
-  KINORA_ASSIGN_OR_RETURN(const DryModel dry, DryModel::Make(config, mesh, options.precision));
+  KINORA_ASSIGN_OR_RETURN(const DryModel dry, DryModel::Make(config, mesh, traits, options.precision));
   std::unique_ptr<const Tokenizer> tokenizer;
   if (!checkpoint->tokenizer_model().empty()) {
     KINORA_ASSIGN_OR_RETURN(tokenizer, Tokenizer::Load(checkpoint->tokenizer_model()));
   }
   KINORA_ASSIGN_OR_RETURN(RunPlan plan, dry.Plan(config, resolved, tokenizer.get()));
-  plan.workspace_bytes = WorkspaceBytes(options);
+  plan.workspace_bytes += options.text_cache_bytes;
   return plan;
 }
 
@@ -224,7 +256,7 @@ absl::StatusOr<RunPlan> Pipeline::Prepare(const GenerationRequest& request) cons
   const Parts& p = *parts_;
   KINORA_ASSIGN_OR_RETURN(const GenerationRequest resolved, ResolveRequest(p.description, request));
   KINORA_ASSIGN_OR_RETURN(RunPlan plan, p.dry.Plan(p.config, resolved, &p.modules.text->tokenizer()));
-  plan.workspace_bytes = WorkspaceBytes(p.options);
+  plan.workspace_bytes += p.options.text_cache_bytes;
   return plan;
 }
 
@@ -232,14 +264,15 @@ absl::Status Pipeline::Generate(const RunPlan& plan, ClipSink* sink,
                                 absl::FunctionRef<absl::Status(const Progress&)> on_progress) {
   Parts& p = *parts_;
   const GenerationRequest& request = plan.request;
-  if (plan.arena_bytes > p.options.arena_bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat("width, height, num_frames: ", request.width, "x", request.height,
-                                                     " with ", request.num_frames, " frames needs ", plan.arena_bytes,
-                                                     " bytes for activations, and ", p.options.arena_bytes,
-                                                     " are reserved; make the clip smaller or shorter"));
-  }
+  KINORA_RETURN_IF_ERROR(CheckReserved(request, plan.arena_bytes, p.options.arena_bytes, "activations"));
+  KINORA_RETURN_IF_ERROR(
+      CheckReserved(request, plan.host_arena_bytes, p.options.host_arena_bytes, "activations in host memory"));
   KINORA_CHECK((sink != nullptr) == (p.mesh.world().rank() == 0)) << "rank " << p.mesh.world().rank();
-  Exec exec{.ops = *p.ops, .arena = p.arena, .mesh = p.mesh, .dtype = p.options.precision};
+  Exec exec{.backend = *p.backend,
+            .arena = p.arena,
+            .host = p.host.has_value() ? *p.host : p.arena,
+            .mesh = p.mesh,
+            .dtype = p.options.precision.activations};
   p.arena.ResetPeak();
   ProgressReporter reporter(plan, on_progress);
   return Generation(p.config, p.modules, plan, sink).Run(exec, [&](const StagePlan& stage, int64_t step) {

@@ -17,6 +17,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "engine/model/config.h"
+#include "engine/ops/backend.h"
 #include "engine/parallel/mesh.h"
 #include "engine/pipeline/clip_sink.h"
 #include "engine/pipeline/run_plan.h"
@@ -29,11 +30,14 @@ namespace kinora {
 
 struct PipelineOptions {
   ModelFiles files;
+  std::string device;              // as OpenBackend takes it
   DType precision = DType::kBF16;  // kF32 is the parity mode: float32 end to end
   int threads = 1;                 // of this rank
   // Memory for activations, reserved at load and never grown. A request whose plan exceeds it is refused. Untouched
   // pages of it cost nothing.
   int64_t arena_bytes = 0;
+  // The same for the host's side of them, where device memory is not host memory.
+  int64_t host_arena_bytes = 0;
   int64_t text_cache_bytes = 256 << 20;
 };
 
@@ -44,10 +48,16 @@ class Pipeline {
   static absl::StatusOr<std::unique_ptr<Pipeline>> Load(
       const PipelineOptions& options, const Mesh& mesh,
       absl::FunctionRef<void(std::string_view phase)> on_phase = [](std::string_view) {});
+  // The same on a backend that the caller opened; options.device and threads are not read.
+  static absl::StatusOr<std::unique_ptr<Pipeline>> LoadOn(
+      std::unique_ptr<Backend> backend, const PipelineOptions& options, const Mesh& mesh,
+      absl::FunctionRef<void(std::string_view phase)> on_phase = [](std::string_view) {});
   // What the request will do and take on this rank; reads headers and configuration only. InvalidArgument or
   // Unimplemented, naming the field of the request.
   static absl::StatusOr<RunPlan> Plan(const PipelineOptions& options, const Mesh& mesh,
                                       const GenerationRequest& request);
+  static absl::StatusOr<RunPlan> PlanOn(const BackendTraits& traits, const PipelineOptions& options, const Mesh& mesh,
+                                        const GenerationRequest& request);
   ~Pipeline();
 
   const ModelConfig& config() const;

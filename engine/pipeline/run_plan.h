@@ -65,8 +65,9 @@ struct RunPlan {
   std::array<int64_t, 2> text_tokens{};  // of the prompt and of the negative prompt
 
   // On this rank, bytes
-  int64_t arena_bytes = 0;   // activations, most at once; what Load must reserve
-  int64_t weight_bytes = 0;  // of the loaded model, as stored
+  int64_t arena_bytes = 0;       // activations, most at once; what Load must reserve
+  int64_t host_arena_bytes = 0;  // in host memory beside them; 0 where that is device memory
+  int64_t weight_bytes = 0;      // of the loaded model, as stored
   int64_t workspace_bytes = 0;
   int64_t device_bytes() const { return arena_bytes + weight_bytes + workspace_bytes; }
 

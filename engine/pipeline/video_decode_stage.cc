@@ -35,10 +35,10 @@ void GatherTile(const Tensor& latent, int64_t frame, int64_t row, int64_t column
   }
 }
 
-// Calls row(y) for each of `rows` rows, on the threads of the backend.
-void ForEachRow(Ops& ops, int64_t rows, absl::FunctionRef<void(int64_t y)> row) {
+// Calls row(y) for each of `rows` rows, on the host's threads.
+void ForEachRow(Backend& backend, int64_t rows, absl::FunctionRef<void(int64_t y)> row) {
   constexpr int64_t kRowsATask = 32;
-  ops.RunOnHost((rows + kRowsATask - 1) / kRowsATask, [&](int64_t task) {
+  backend.RunOnHost((rows + kRowsATask - 1) / kRowsATask, [&](int64_t task) {
     const int64_t end = std::min(rows, (task + 1) * kRowsATask);
     for (int64_t y = task * kRowsATask; y < end; ++y) row(y);
   });
@@ -78,7 +78,7 @@ void DivideRow(float* values, float row_weight, absl::Span<const float> column_w
 }
 
 // Frames [begin, end) of the sums become pixels and leave. group's first frame is frame `begin` of the clip.
-absl::Status EmitReady(Ops& ops, const TilePlan& plan, int64_t begin, int64_t end, const Tensor& group,
+absl::Status EmitReady(Backend& backend, const TilePlan& plan, int64_t begin, int64_t end, const Tensor& group,
                        const Tensor& all_rgb8, VideoDecodeStage::Emit emit) {
   const int64_t height = group.dim(1), width = group.dim(2) * group.dim(3);
   const std::vector<float> column_weight =
@@ -87,7 +87,7 @@ absl::Status EmitReady(Ops& ops, const TilePlan& plan, int64_t begin, int64_t en
     const int64_t count = std::min(VideoDecodeStage::kFramesPerCall, end - first);
     const Tensor rgb = group.Rows(first - begin, first - begin + count), rgb8 = all_rgb8.Rows(0, count);
     std::atomic<int64_t> bad = end;  // the first frame with a pixel that is not a number
-    ForEachRow(ops, count * height, [&](int64_t row) {
+    ForEachRow(backend, count * height, [&](int64_t row) {
       const int64_t frame = first + row / height, y = row % height;
       float* values = rgb.data<float>() + row * width;
       if (!plan.complementary) DivideRow(values, plan.time_weight[frame] * plan.height_weight[y], column_weight);
@@ -140,27 +140,28 @@ std::vector<VideoDecodeStage::Tile> VideoDecodeStage::TilesOf(const TilePlan& pl
   return tiles;
 }
 
-absl::Status VideoDecodeStage::AddTile(Exec& exec, Arena& host, const Tensor& pixels, const Tile& tile,
-                                       const Tensor& group) const {
-  ArenaScope scope(host);
+absl::Status VideoDecodeStage::AddTile(Exec& exec, const Tensor& pixels, const Tile& tile, const Tensor& group) const {
   const int64_t height = pixels.dim(1), colours = pixels.dim(3), width = pixels.dim(2) * colours;
-  const Tensor frame = scope.Alloc(DType::kF32, {height, pixels.dim(2), colours});
   const std::vector<float> column_mask = ForEachColour(tile.width->mask, colours);
-  for (int64_t f = 0; f < pixels.dim(0); ++f) {
-    exec.ops.stream().Copy(pixels.Rows(f, f + 1).Reshape(frame.shape()), frame);
+  for (int64_t first = 0; first < pixels.dim(0); first += kFramesPerCall) {
+    ArenaScope scope(exec.host);
+    const Tensor some = pixels.Rows(first, std::min(pixels.dim(0), first + kFramesPerCall));
+    const Tensor frames = exec.ops.stream().HostSide(some, scope);
+    exec.ops.stream().CopyToHost(some, frames.raw());
     KINORA_RETURN_IF_ERROR(exec.ops.stream().Synchronize());
     if (exec.ops.dry()) continue;
-    ForEachRow(exec.ops, height, [&](int64_t y) {
+    ForEachRow(exec.backend, frames.dim(0) * height, [&](int64_t i) {
+      const int64_t f = first + i / height, y = i % height;
       const int64_t row = f * group.dim(1) + tile.height->out_begin + y;
       float* sum = group.data<float>() + (row * group.dim(2) + tile.width->out_begin) * colours;
-      AddRow(frame.data<float>() + y * width, tile.time->mask[f], tile.height->mask[y], column_mask, sum);
+      AddRow(frames.data<float>() + i * width, tile.time->mask[f], tile.height->mask[y], column_mask, sum);
     });
   }
   return absl::OkStatus();
 }
 
 // tiles: at most one a rank.
-absl::Status VideoDecodeStage::DecodeRound(Exec& exec, Arena& host, const Tensor& latent, absl::Span<const Tile> tiles,
+absl::Status VideoDecodeStage::DecodeRound(Exec& exec, const Tensor& latent, absl::Span<const Tile> tiles,
                                            State& state) const {
   Communicator& world = exec.mesh.world();
   Stream& stream = exec.ops.stream();
@@ -175,11 +176,11 @@ absl::Status VideoDecodeStage::DecodeRound(Exec& exec, Arena& host, const Tensor
   };
   if (mine < tiles.size()) {
     const Tile& tile = tiles[mine];
-    ArenaScope host_scope(host);
-    const Tensor gathered = host_scope.Alloc(DType::kF32, tile.latent_shape);
     const Tensor z = scope.Alloc(DType::kF32, tile.latent_shape);
+    ArenaScope host_scope(exec.host);
+    const Tensor gathered = stream.HostSide(z, host_scope);
     if (!exec.ops.dry()) GatherTile(latent, tile.time->begin, tile.height->begin, tile.width->begin, gathered);
-    stream.Copy(gathered, z);
+    stream.CopyFromHost(gathered.raw(), z);
     decoder_.Forward(exec, z, pixels(decoded, tile));
     KINORA_RETURN_IF_ERROR(stream.Synchronize());
   }
@@ -187,13 +188,13 @@ absl::Status VideoDecodeStage::DecodeRound(Exec& exec, Arena& host, const Tensor
     const Tensor tile = pixels(i == mine ? decoded : received, tiles[i]);
     world.Broadcast(static_cast<int>(i), tile, stream);
     KINORA_RETURN_IF_ERROR(stream.Synchronize());
-    if (state.root) KINORA_RETURN_IF_ERROR(AddTile(exec, host, tile, tiles[i], state.group));
+    if (state.root) KINORA_RETURN_IF_ERROR(AddTile(exec, tile, tiles[i], state.group));
   }
   state.done += static_cast<int64_t>(tiles.size());
   return absl::OkStatus();
 }
 
-absl::Status VideoDecodeStage::Run(Exec& exec, Arena& host, const Tensor& latent, Emit emit, Progress progress) const {
+absl::Status VideoDecodeStage::Run(Exec& exec, const Tensor& latent, Emit emit, Progress progress) const {
   KINORA_ASSIGN_OR_RETURN(const TilePlan plan, Plan(latent.shape()));
   int64_t longest = 0;
   for (const AxisTile& time : plan.time) longest = std::max(longest, time.out_end - time.out_begin);
@@ -201,7 +202,7 @@ absl::Status VideoDecodeStage::Run(Exec& exec, Arena& host, const Tensor& latent
   const int64_t colours = decoder_.config().out_channels;
   const size_t ranks = exec.mesh.world().size();
   const bool dry = exec.ops.dry();
-  ArenaScope scope(host);
+  ArenaScope scope(exec.host);
   State state{.root = exec.mesh.world().rank() == 0, .group = {}, .rgb8 = {}};
   if (state.root) {
     state.group = scope.Alloc(DType::kF32, {longest, height, width, colours});
@@ -216,10 +217,10 @@ absl::Status VideoDecodeStage::Run(Exec& exec, Arena& host, const Tensor& latent
     for (size_t first = 0; first < tiles.size(); first += ranks) {
       if (state.root && emitted.ok()) emitted = progress(state.done, plan.tiles());
       KINORA_RETURN_IF_ERROR(AgreeWithRankZero(exec, emitted));
-      KINORA_RETURN_IF_ERROR(DecodeRound(exec, host, latent, absl::MakeConstSpan(tiles).subspan(first, ranks), state));
+      KINORA_RETURN_IF_ERROR(DecodeRound(exec, latent, absl::MakeConstSpan(tiles).subspan(first, ranks), state));
     }
     if (!state.root || dry) continue;
-    emitted = EmitReady(exec.ops, plan, begin, begin + ready, state.group, state.rgb8, emit);
+    emitted = EmitReady(exec.backend, plan, begin, begin + ready, state.group, state.rgb8, emit);
     state.KeepFrom(ready, span);
   }
   if (state.root && emitted.ok()) emitted = progress(state.done, plan.tiles());

@@ -46,11 +46,10 @@ class VideoDecodeStage {
   absl::StatusOr<TilePlan> Plan(const Shape& latent) const;
 
   // latent: [1, C, F', H', W'] f32 in the transformer's normalised space, in host memory. Every frame of the clip is
-  // emitted once, in order. `host` holds what the host touches; it may be exec.arena where that is host memory. On a
-  // dry backend nothing is emitted. Internal, naming the frame, if a pixel is not a number. Every rank of
-  // exec.mesh.world() calls it with the same latent. emit and progress are called on rank 0 only; when one of them ends
-  // the run, the other ranks return Cancelled at the same tile, and the group stays usable.
-  absl::Status Run(Exec& exec, Arena& host, const Tensor& latent, Emit emit, Progress progress) const;
+  // emitted once, in order. On a dry backend nothing is emitted. Internal, naming the frame, if a pixel is not a
+  // number. Every rank of exec.mesh.world() calls it with the same latent. emit and progress are called on rank 0 only;
+  // when one of them ends the run, the other ranks return Cancelled at the same tile, and the group stays usable.
+  absl::Status Run(Exec& exec, const Tensor& latent, Emit emit, Progress progress) const;
 
  private:
   struct Tile {
@@ -60,9 +59,8 @@ class VideoDecodeStage {
   struct State;
 
   std::vector<Tile> TilesOf(const TilePlan& plan, size_t t) const;
-  absl::Status DecodeRound(Exec& exec, Arena& host, const Tensor& latent, absl::Span<const Tile> tiles,
-                           State& state) const;
-  absl::Status AddTile(Exec& exec, Arena& host, const Tensor& pixels, const Tile& tile, const Tensor& group) const;
+  absl::Status DecodeRound(Exec& exec, const Tensor& latent, absl::Span<const Tile> tiles, State& state) const;
+  absl::Status AddTile(Exec& exec, const Tensor& pixels, const Tile& tile, const Tensor& group) const;
 
   const VideoDecoder& decoder_;
   const std::optional<Tiling> tiling_;

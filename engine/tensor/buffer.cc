@@ -10,12 +10,19 @@
 namespace kinora {
 
 Buffer::Buffer(Buffer&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+    : data_(std::exchange(other.data_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)),
+      release_(std::exchange(other.release_, nullptr)) {}
 
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(bytes_, other.bytes_);
+  std::swap(release_, other.release_);
   return *this;
+}
+
+Buffer::~Buffer() {
+  if (data_ != nullptr && release_ != nullptr) release_(data_);
 }
 
 namespace {
@@ -38,35 +45,20 @@ void* Map(int64_t bytes) {
 
 }  // namespace
 
-Buffer::~Buffer() {
-  if (data_ == nullptr) return;
-  if (bytes_ >= kMappedBytes) {
-    munmap(data_, Padded(bytes_));
-  } else {
-    std::free(data_);
-  }
-}
-
 absl::StatusOr<Buffer> Buffer::Allocate(int64_t bytes, std::string_view what) {
   KINORA_CHECK(bytes >= 0) << bytes;
   constexpr int64_t kMaxBytes = int64_t{1} << 46;  // beyond any address space; keeps the rounding from overflowing
-  Buffer buffer;
+  void* data = nullptr;
   if (bytes >= kMappedBytes && bytes <= kMaxBytes) {
-    buffer.data_ = Map(Padded(bytes));
+    data = Map(Padded(bytes));
   } else if (bytes < kMappedBytes) {
-    buffer.data_ = std::aligned_alloc(kAlignment, Padded(bytes));
+    data = std::aligned_alloc(kAlignment, Padded(bytes));
   }
-  if (buffer.data_ == nullptr)
+  if (data == nullptr)
     return absl::ResourceExhaustedError(
         absl::StrCat("cannot reserve ", bytes, " bytes of memory for ", std::string(what)));
-  buffer.bytes_ = bytes;
-  return buffer;
-}
-
-Buffer Buffer::Dry(int64_t bytes) {
-  Buffer buffer;
-  buffer.bytes_ = bytes;
-  return buffer;
+  if (bytes < kMappedBytes) return Buffer(data, bytes, std::free);
+  return Buffer(data, bytes, [bytes](void* mapped) { munmap(mapped, Padded(bytes)); });
 }
 
 Tensor Buffer::View(DType dtype, const Shape& shape) const {

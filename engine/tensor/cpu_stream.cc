@@ -44,7 +44,7 @@ void CpuStream::Copy(const Tensor& from, Tensor to) {
   if (from.elements() == 0) return;
   if (from.width() != to.width()) {  // regrouping is free when both are contiguous
     KINORA_CHECK(from.contiguous() && to.contiguous()) << from.shape().ToString() << " to " << to.shape().ToString();
-    Copy(from.Reshape({from.elements()}), to.Reshape({to.elements()}));
+    CpuStream::Copy(from.Reshape({from.elements()}), to.Reshape({to.elements()}));
     return;
   }
   Enqueue([from, to] { CopyElements(from, to); });
@@ -53,13 +53,18 @@ void CpuStream::Copy(const Tensor& from, Tensor to) {
 void CpuStream::CopyFromHost(const void* host, Tensor to) {
   KINORA_CHECK(to.contiguous()) << to.shape().ToString();
   if (capturing()) Fail(absl::FailedPreconditionError("host memory read inside a capture"));
-  if (failure_.ok()) std::memcpy(to.raw(), host, to.bytes());
+  if (failure_.ok() && to.raw() != host) std::memcpy(to.raw(), host, to.bytes());
 }
 
 void CpuStream::CopyToHost(const Tensor& from, void* host) {
   KINORA_CHECK(from.contiguous()) << from.shape().ToString();
   if (capturing()) Fail(absl::FailedPreconditionError("host memory written inside a capture"));
-  if (failure_.ok()) std::memcpy(host, from.raw(), from.bytes());
+  if (failure_.ok() && from.raw() != host) std::memcpy(host, from.raw(), from.bytes());
+}
+
+Tensor CpuStream::HostSide(const Tensor& device, ArenaScope&) const {
+  KINORA_CHECK(device.contiguous()) << device.shape().ToString();
+  return device;
 }
 
 absl::StatusOr<std::unique_ptr<Graph>> CpuStream::Capture(std::function<void()> body) {

@@ -28,6 +28,10 @@ class CpuStream : public Stream {
   void Copy(const Tensor& from, Tensor to) override;
   void CopyFromHost(const void* host, Tensor to) override;
   void CopyToHost(const Tensor& from, void* host) override;
+  Tensor HostSide(const Tensor& device, ArenaScope& host) const override;
+  // The tensor as work on this stream must address it. Device memory is host memory here, so it is the same; a stream
+  // whose tensors carry other addresses translates them. For those who enqueue closures: ranks that are threads.
+  virtual Tensor Reach(const Tensor& device) const { return device; }
   absl::StatusOr<std::unique_ptr<Graph>> Capture(std::function<void()> body) override;
   bool capturing() const override { return recording_ != nullptr; }
   absl::Status Synchronize() override;

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/tensor/tensor.h"
+#include "engine/tensor/arena.h"
 
 namespace kinora {
 
@@ -26,10 +26,15 @@ class Stream {
   // Copies elements, converting between f32 and bf16 if the dtypes differ; shapes must have equal element counts and
   // widths.
   virtual void Copy(const Tensor& from, Tensor to) = 0;
-  // Host memory in and out, of contiguous tensors' bytes. FailedPrecondition inside a capture: a graph may not read or
-  // write the host. `host` is read before CopyFromHost returns; it is written once Synchronize has returned.
+  // Host memory in and out, of contiguous tensors' bytes: the only ways, beside loading weights, between what the host
+  // touches and what ops do. FailedPrecondition inside a capture: a graph may not read or write the host. `host` is
+  // read before CopyFromHost returns; it is written once Synchronize has returned.
   virtual void CopyFromHost(const void* host, Tensor to) = 0;
   virtual void CopyToHost(const Tensor& from, void* host) = 0;
+  // Where the host may keep its side of a contiguous tensor, for these copies: memory of `host`, or the tensor itself
+  // where device memory is host memory, and the copies between the two are nothing. The host may touch it until the
+  // next op that reads or writes `device`.
+  virtual Tensor HostSide(const Tensor& device, ArenaScope& host) const = 0;
   // Runs `body`, which enqueues work on this stream, and keeps that work instead of doing it. FailedPrecondition if
   // body synchronizes or captures; what it allocated from arenas must stay reserved as long as the graph is replayed.
   virtual absl::StatusOr<std::unique_ptr<Graph>> Capture(std::function<void()> body) = 0;

@@ -37,7 +37,7 @@ void PhaseRow(const float* file, const TransposedConvSpec& spec, const Transpose
 
 struct WeightLoader::State {
   std::shared_ptr<const Checkpoint> checkpoint;  // null: a dry run without a file
-  Ops* ops = nullptr;
+  Backend* backend = nullptr;
   DType precision = DType::kBF16;
   std::set<std::string, std::less<>> read;        // canonical names asked for, found or not
   std::set<std::string, std::less<>> components;  // of those
@@ -47,7 +47,7 @@ struct WeightLoader::State {
   std::vector<RecordedTensor> recorded;
   int64_t tensor_bytes = 0;
 
-  bool reads() const { return checkpoint != nullptr && !ops->dry() && !misfit; }
+  bool reads() const { return checkpoint != nullptr && !backend->ops().dry() && !misfit; }
   void NoteMisfit(std::string problem) {
     problems.push_back(std::move(problem));
     misfit = true;
@@ -55,7 +55,7 @@ struct WeightLoader::State {
 };
 
 absl::StatusOr<WeightLoader> WeightLoader::Open(std::shared_ptr<const Checkpoint> checkpoint, const Mesh& mesh,
-                                                Ops& ops, DType precision) {
+                                                Backend& backend, DType precision) {
   KINORA_CHECK(precision == DType::kF32 || precision == DType::kBF16) << DTypeName(precision);
   for (const auto& [name, entry] : checkpoint->tensors()) {
     if (name.ends_with(".weight_scale_2")) {
@@ -66,15 +66,15 @@ absl::StatusOr<WeightLoader> WeightLoader::Open(std::shared_ptr<const Checkpoint
   }
   auto state = std::make_shared<State>();
   state->checkpoint = std::move(checkpoint);
-  state->ops = &ops;
+  state->backend = &backend;
   state->precision = precision;
   return WeightLoader(std::move(state), mesh);
 }
 
-WeightLoader WeightLoader::Dry(const Mesh& mesh, Ops& ops, DType precision) {
-  KINORA_CHECK(ops.dry()) << "a dry loader has no values for real ops";
+WeightLoader WeightLoader::Dry(const Mesh& mesh, Backend& backend, DType precision) {
+  KINORA_CHECK(backend.ops().dry()) << "a dry loader has no values for a real backend";
   auto state = std::make_shared<State>();
-  state->ops = &ops;
+  state->backend = &backend;
   state->precision = precision;
   return WeightLoader(std::move(state), mesh);
 }
@@ -98,6 +98,7 @@ bool WeightLoader::Has(std::string_view name) const {
 }
 
 DType WeightLoader::precision() const { return state_->precision; }
+Backend& WeightLoader::backend() const { return *state_->backend; }
 const Mesh& WeightLoader::mesh() const { return *mesh_; }
 const std::vector<RecordedTensor>& WeightLoader::recorded() const { return state_->recorded; }
 
@@ -182,7 +183,7 @@ absl::Status WeightLoader::ReadTensor(const LocatedTensor& tensor, int64_t first
   const int64_t rows_each = std::max<int64_t>(1, kChunkElements / std::max<int64_t>(1, width));
   std::vector<absl::Status> chunks((rows + rows_each - 1) / rows_each);
   const bool as_is = out.dtype() == DType::kF32 || (tensor.source->dtype() == DType::kBF16 && add == 0);
-  state_->ops->RunOnHost(static_cast<int64_t>(chunks.size()), [&](int64_t chunk) {
+  state_->backend->RunOnHost(static_cast<int64_t>(chunks.size()), [&](int64_t chunk) {
     const int64_t row = chunk * rows_each, count = std::min(rows_each, rows - row) * width;
     const Block block{.row = first + row, .rows = std::min(rows_each, rows - row), .columns = width};
     char* to = static_cast<char*>(out.raw()) + row * width * DTypeSize(out.dtype());
@@ -212,16 +213,16 @@ absl::StatusOr<Buffer> WeightLoader::ReadBias(const LocatedTensor& tensor, int64
 absl::StatusOr<std::vector<Weight>> WeightLoader::Pack(const WeightRows& rows, const Buffer& bias,
                                                        std::optional<DType> precision) {
   const DType dtype = precision.value_or(state_->precision);
-  if (!state_->ops->dry() && state_->misfit) {  // never computed with: Finish will fail
+  if (!state_->backend->ops().dry() && state_->misfit) {  // never computed with: Finish will fail
     std::vector<Weight> empty;
     empty.reserve(rows.count);
     for (int n = 0; n < rows.count; ++n) {
-      empty.emplace_back(dtype, rows.out, rows.taps, rows.in, Buffer(), Buffer::Dry(n == 0 ? bias.bytes() : 0));
+      empty.emplace_back(dtype, rows.out, rows.taps, rows.in, n == 0 && bias.bytes() > 0, nullptr);
     }
     return empty;
   }
   const Tensor bias_view(DType::kF32, {rows.out}, bias.data());
-  return state_->ops->PrepareWeights(rows, bias.bytes() > 0 ? &bias_view : nullptr, dtype);
+  return state_->backend->ops().PrepareWeights(rows, bias.bytes() > 0 ? &bias_view : nullptr, dtype);
 }
 
 absl::StatusOr<Weight> WeightLoader::LoadWeight(std::initializer_list<std::string_view> modules,
@@ -332,8 +333,25 @@ absl::StatusOr<TransposedConv> WeightLoader::LoadTransposedConv(std::string_view
   return conv;
 }
 
-absl::StatusOr<Parameter> WeightLoader::LoadTensor(std::string_view relative, const Shape& full,
-                                                   const TensorSpec& spec) {
+absl::StatusOr<Parameter> WeightLoader::LoadTensor(std::string_view name, const Shape& full, const TensorSpec& spec) {
+  KINORA_ASSIGN_OR_RETURN(HostParameter parameter, LoadOnHost(name, full, spec));
+  return Upload(std::move(parameter));
+}
+
+absl::StatusOr<Parameter> WeightLoader::Upload(HostParameter parameter) {
+  state_->tensor_bytes += parameter.tensor().bytes();
+  return std::move(parameter).Upload(*state_->backend);
+}
+
+absl::StatusOr<Weight> WeightLoader::Prepare(const HostParameter& matrix, const Shape& shape, DType dtype) {
+  Ops& ops = state_->backend->ops();
+  if (!ops.dry() && !matrix.has_values())
+    return Weight(dtype, shape[0], shape.elements() / shape[0] / shape[-1], shape[-1], false, nullptr);
+  return ops.PrepareWeight(matrix.tensor().Reshape(shape), /*bias=*/nullptr, dtype);
+}
+
+absl::StatusOr<HostParameter> WeightLoader::LoadOnHost(std::string_view relative, const Shape& full,
+                                                       const TensorSpec& spec) {
   KINORA_CHECK(spec.dtype == DType::kF32 || spec.dtype == DType::kBF16) << DTypeName(spec.dtype);
   KINORA_CHECK(spec.split != Split::kColumns && (spec.split == Split::kNone || full.rank() > 0)) << relative;
   const std::string name = FullName(relative);
@@ -346,12 +364,10 @@ absl::StatusOr<Parameter> WeightLoader::LoadTensor(std::string_view relative, co
   }
   const LocatedTensor located = Locate(name, full);
   const int64_t bytes = shape.elements() * DTypeSize(spec.dtype);
-  state_->tensor_bytes += bytes;
-  if (!state_->reads()) return Parameter(Buffer::Dry(bytes), Tensor(spec.dtype, shape, nullptr));
-  KINORA_ASSIGN_OR_RETURN(Buffer buffer, Buffer::Allocate(bytes, name));
-  const Tensor tensor(spec.dtype, shape, buffer.data());
-  KINORA_RETURN_IF_ERROR(ReadTensor(located, first, spec.add, tensor));
-  return Parameter(std::move(buffer), tensor);
+  if (!state_->reads()) return HostParameter(name, spec.dtype, shape, Buffer::Dry(bytes));
+  KINORA_ASSIGN_OR_RETURN(HostParameter parameter, HostParameter::Allocate(name, spec.dtype, shape));
+  KINORA_RETURN_IF_ERROR(ReadTensor(located, first, spec.add, parameter.tensor()));
+  return parameter;
 }
 
 absl::Status WeightLoader::Finish() const {

@@ -2,7 +2,7 @@
 // pack, by runs of rows on the threads of the backend: beside the weights themselves a few MiB per thread are taken.
 // What is loaded, and which problems are found in which order, does not depend on the threads.
 //
-//   KINORA_ASSIGN_OR_RETURN(WeightLoader loader, WeightLoader::Open(checkpoint, mesh, ops, DType::kBF16));
+//   KINORA_ASSIGN_OR_RETURN(WeightLoader loader, WeightLoader::Open(checkpoint, mesh, backend, DType::kBF16));
 //   WeightLoader block = loader.Under("transformer").Under("transformer_blocks.7");
 //   KINORA_ASSIGN_OR_RETURN(Weight qkv, block.LoadWeight({"attn1.to_q", "attn1.to_k", "attn1.to_v"},
 //                                                        {.out = 4096, .in = 4096, .split = Split::kRows}));
@@ -27,26 +27,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/ops/ops.h"
+#include "engine/ops/backend.h"
 #include "engine/parallel/mesh.h"
 #include "engine/weights/checkpoint.h"
 #include "engine/weights/file_rows.h"
+#include "engine/weights/parameter.h"
 #include "engine/weights/weight_specs.h"
 
 namespace kinora {
-
-// Owner of one tensor that is not a matrix of Ops: norm weights, tables, registers, embeddings, filters.
-class Parameter {
- public:
-  Parameter() = default;
-  Parameter(Buffer buffer, Tensor tensor) : buffer_(std::move(buffer)), tensor_(tensor) {}
-  const Tensor& tensor() const { return tensor_; }
-  operator const Tensor&() const { return tensor_; }  // NOLINT: a Parameter is passed wherever its Tensor is
-
- private:
-  Buffer buffer_;
-  Tensor tensor_;
-};
 
 // A transposed convolution as an ordinary one with stride · out channels in the order (phase, c), to be followed by
 // DepthToSpace by `stride` in time: out[stride·n + p] = Σ_t x[n − before + t] · w[p][t]. `after` makes the row count
@@ -63,12 +51,12 @@ struct RecordedTensor {  // what a dry run asked for
 
 class WeightLoader {  // a cheap handle; copies share one state. Not thread-safe.
  public:
-  // precision: kF32 or kBF16, of weights whose spec names none. mesh and ops must outlive the loader. Refuses NVFP4.
-  // Dry ops: only names, shapes and dtypes are checked, no data is read.
-  static absl::StatusOr<WeightLoader> Open(std::shared_ptr<const Checkpoint> checkpoint, const Mesh& mesh, Ops& ops,
-                                           DType precision);
-  // No file: everything asked for exists, nothing is read, and recorded() lists it. ops must be dry.
-  static WeightLoader Dry(const Mesh& mesh, Ops& ops, DType precision);
+  // precision: kF32 or kBF16, of weights whose spec names none. mesh and backend must outlive the loader. Refuses
+  // NVFP4. A dry backend: only names, shapes and dtypes are checked, no data is read.
+  static absl::StatusOr<WeightLoader> Open(std::shared_ptr<const Checkpoint> checkpoint, const Mesh& mesh,
+                                           Backend& backend, DType precision);
+  // No file: everything asked for exists, nothing is read, and recorded() lists it. The backend must be dry.
+  static WeightLoader Dry(const Mesh& mesh, Backend& backend, DType precision);
 
   WeightLoader Under(std::string_view prefix) const;  // names below are relative to `prefix` and a dot
   WeightLoader On(const Mesh& mesh) const;            // the same file and notes, split for another mesh
@@ -83,12 +71,18 @@ class WeightLoader {  // a cheap handle; copies share one state. Not thread-safe
   absl::StatusOr<TransposedConv> LoadTransposedConv(std::string_view module, const TransposedConvSpec& spec);
   // name: the whole key. full: its shape in the file.
   absl::StatusOr<Parameter> LoadTensor(std::string_view name, const Shape& full, const TensorSpec& spec = {});
+  // The same in two steps, for what the host works on first.
+  absl::StatusOr<HostParameter> LoadOnHost(std::string_view name, const Shape& full, const TensorSpec& spec = {});
+  absl::StatusOr<Parameter> Upload(HostParameter parameter);
+  // A matrix of the host's own making, as Ops::PrepareWeight; empty where the parameter has no values for a problem.
+  absl::StatusOr<Weight> Prepare(const HostParameter& matrix, const Shape& shape, DType dtype);
 
   // InvalidArgument listing the first 20 problems: those noted, and every tensor of a component of which something was
   // read that nothing asked for and that is not in the table of known unread names (key_tables.h).
   absl::Status Finish() const;
 
   DType precision() const;
+  Backend& backend() const;
   const Mesh& mesh() const;
   const std::vector<RecordedTensor>& recorded() const;  // dry runs: in the order asked for
   int64_t recorded_elements() const;                    // their sum: the parameter count

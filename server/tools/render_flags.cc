@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "engine/base/status_macros.h"
 #include "engine/media/file_sink.h"
+#include "engine/ops/backend.h"
 #include "server/common/request_conversion.h"
 #include "server/tools/request_flags.h"
 
@@ -67,10 +68,9 @@ absl::StatusOr<DType> ParsePrecision(const std::string& text) {
   return absl::InvalidArgumentError(absl::StrCat("--precision ", text, ": f32, bf16 or fp8 is needed"));
 }
 
-absl::Status CheckDevice(const std::string& text) {
-  if (text == "cpu") return absl::OkStatus();
-  if (text == "cuda") return NotYet("--device cuda");
-  return absl::InvalidArgumentError(absl::StrCat("--device ", text, ": cpu or cuda is needed"));
+// What the engine says of a field, said of the flag of that name.
+absl::Status OfFlag(const absl::Status& status) {
+  return status.ok() ? status : absl::Status(status.code(), absl::StrCat("--", std::string(status.message())));
 }
 
 // A folder that is not there is better found before the clip is computed than after.
@@ -154,7 +154,8 @@ absl::StatusOr<RenderOptions> ParseRenderFlags(absl::Span<const std::string> arg
   }
   options.model = line.GetAll("model");
   if (options.model.empty()) return absl::InvalidArgumentError("--model: is missing");
-  KINORA_RETURN_IF_ERROR(CheckDevice(line.Get("device").value_or("cpu")));
+  options.device = line.Get("device").value_or("");
+  KINORA_RETURN_IF_ERROR(OfFlag(TraitsOf(options.device, {}).status()));
   KINORA_ASSIGN_OR_RETURN(options.precision, ParsePrecision(line.Get("precision").value_or("bf16")));
   if (const auto ranks = line.Get("ranks")) {
     KINORA_ASSIGN_OR_RETURN(options.mesh, ParseRanks(*ranks));

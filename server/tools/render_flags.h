@@ -24,6 +24,7 @@ struct RenderOptions {
   std::string noise_path{};
   std::string dump_path{};
   std::string trace_path{};
+  std::string device;  // as OpenBackend takes it
   DType precision = DType::kBF16;
   MeshShape mesh{};
   int threads = 0;  // of computation, all ranks together; 0: the machine's cores

@@ -26,6 +26,7 @@ bool Fits(const PlanRow& row, int64_t device_memory) { return row.plan.device_by
 absl::StatusOr<std::vector<PlanRow>> MakePlan(const RenderOptions& options) {
   PipelineOptions pipeline;
   KINORA_ASSIGN_OR_RETURN(pipeline.files, ModelFiles::Parse(options.model));
+  pipeline.device = options.device;
   pipeline.precision = options.precision;
   const int threads = options.threads != 0 ? options.threads : static_cast<int>(std::thread::hardware_concurrency());
   pipeline.threads = std::max(1, threads / options.mesh.ranks());

@@ -12,10 +12,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
-#include "engine/base/memory.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/trace.h"
 #include "engine/media/file_sink.h"
+#include "engine/ops/backend.h"
 #include "engine/parallel/thread_communicator.h"
 #include "engine/pipeline/pipeline.h"
 #include "server/common/request_conversion.h"
@@ -43,6 +43,7 @@ struct Job {
 absl::Status Prepare(Job& job) {
   const RenderOptions& options = job.options;
   KINORA_ASSIGN_OR_RETURN(job.pipeline.files, ModelFiles::Parse(options.model));
+  job.pipeline.device = options.device;
   job.pipeline.precision = options.precision;
   const int threads = options.threads != 0 ? options.threads : static_cast<int>(std::thread::hardware_concurrency());
   job.pipeline.threads = std::max(1, threads / options.mesh.ranks());
@@ -86,8 +87,7 @@ void CountCollectives(const Mesh& mesh, CollectiveCounts& counts) {
 }
 
 // Memory is given out before it is there: without this a clip beyond it ends in the kernel killing the process.
-absl::Status CheckFitsMachine(const Job& job, const RunPlan& plan) {
-  const MemoryLimit limit = UsableMemory();
+absl::Status CheckFits(const Job& job, const MemoryLimit& limit, const RunPlan& plan) {
   const int64_t needed = job.options.mesh.ranks() * plan.device_bytes();
   if (needed <= limit.bytes) return absl::OkStatus();
   const std::string why =
@@ -99,9 +99,11 @@ absl::Status CheckFitsMachine(const Job& job, const RunPlan& plan) {
 absl::StatusOr<std::unique_ptr<Pipeline>> LoadPipeline(Job& job, const Mesh& mesh, bool first) {
   PipelineOptions options = job.pipeline;
   KINORA_ASSIGN_OR_RETURN(const RunPlan plan, Pipeline::Plan(options, mesh, job.request));
-  KINORA_RETURN_IF_ERROR(CheckFitsMachine(job, plan));
+  KINORA_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, OpenBackend(options.device, {.threads = options.threads}));
+  KINORA_RETURN_IF_ERROR(CheckFits(job, backend->usable_memory(), plan));
   options.arena_bytes = plan.arena_bytes;
-  return Pipeline::Load(options, mesh, [&](std::string_view phase) {
+  options.host_arena_bytes = plan.host_arena_bytes;
+  return Pipeline::LoadOn(std::move(backend), options, mesh, [&](std::string_view phase) {
     if (first) job.display.Show({.stage = std::string(phase)});
   });
 }

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "engine/base/memory.h"
 #include "engine/base/status_macros.h"
 #include "engine/parallel/thread_communicator.h"
 #include "server/common/build_version.h"
@@ -32,12 +31,6 @@ absl::StatusOr<DType> ParsePrecision(const std::string& name) {
   return absl::InvalidArgumentError(absl::StrCat("precision: ", name, ": f32 or bf16 is needed"));
 }
 
-absl::Status CheckDevice(const std::string& device) {
-  if (device.empty() || device == "cpu") return absl::OkStatus();
-  if (device == "cuda") return absl::UnimplementedError("device: cuda: not available yet");
-  return absl::InvalidArgumentError(absl::StrCat("device: ", device, ": cpu is needed"));
-}
-
 // The smallest clip that passes through every kernel: two latent frames, two tokens each way.
 GenerationRequest WarmUpRequest(const ModelDescription& model) {
   GenerationRequest request;
@@ -51,14 +44,19 @@ GenerationRequest WarmUpRequest(const ModelDescription& model) {
 }
 
 // Reserved for activations: three quarters of the usable memory less the weights, shared by the ranks, and at least
-// what the default request takes. Pages that no request touches cost nothing.
-absl::StatusOr<int64_t> ArenaBytes(const PipelineOptions& options, const Mesh& mesh) {
+// what the default request takes. Pages that no request touches cost nothing. Where the host's side is apart, it is
+// that of the default request.
+absl::Status PlanArenas(const Mesh& mesh, PipelineOptions& options) {
   GenerationRequest probe;
   probe.prompt = "probe";
   probe.recipe = Recipe::kOneStage;  // of every kind of model; nothing of one stage takes more
   KINORA_ASSIGN_OR_RETURN(const RunPlan plan, Pipeline::Plan(options, mesh, probe));
-  const int64_t share = UsableMemory().bytes / 4 * 3 / mesh.world().size() - plan.weight_bytes - plan.workspace_bytes;
-  return std::max(share, plan.arena_bytes);
+  KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, OpenBackend(options.device, {.threads = 1}));
+  const int64_t share =
+      backend->usable_memory().bytes / 4 * 3 / mesh.world().size() - plan.weight_bytes - plan.workspace_bytes;
+  options.arena_bytes = std::max(share, plan.arena_bytes);
+  options.host_arena_bytes = plan.host_arena_bytes;
+  return absl::OkStatus();
 }
 
 std::string DefaultModelId(const v1::WorkerConfig& config) {
@@ -131,8 +129,9 @@ PipelineModel::PipelineModel(std::vector<std::unique_ptr<Mesh>> meshes) {
 
 absl::StatusOr<std::unique_ptr<Model>> PipelineModel::Load(const v1::WorkerConfig& config, WorkerMetrics& metrics,
                                                            const std::function<void()>& on_progress) {
-  KINORA_RETURN_IF_ERROR(CheckDevice(config.device()));
   PipelineOptions options;
+  KINORA_ASSIGN_OR_RETURN(const BackendTraits traits, TraitsOf(config.device(), {}));
+  options.device = traits.device;
   const std::vector<std::string> files(config.model().begin(), config.model().end());
   KINORA_ASSIGN_OR_RETURN(options.files, ModelFiles::Parse(files));
   KINORA_ASSIGN_OR_RETURN(options.precision, ParsePrecision(config.precision()));
@@ -143,6 +142,7 @@ absl::StatusOr<std::unique_ptr<Model>> PipelineModel::Load(const v1::WorkerConfi
 
   KINORA_ASSIGN_OR_RETURN(auto meshes, MakeThreadMeshes(*shape));
   auto model = std::unique_ptr<PipelineModel>(new PipelineModel(std::move(meshes)));
+  model->device_ = traits.device;
   const absl::Time begin = absl::Now();
   ModelDigests digests(options.files);
   KINORA_RETURN_IF_ERROR(model->LoadRanks(options, metrics));
@@ -167,10 +167,10 @@ absl::Status PipelineModel::LoadRanks(const PipelineOptions& options, WorkerMetr
     metrics.model_load_seconds.Add({{"phase", phase}}).Set(seconds);
     (*ready_.mutable_load_phase_seconds())[phase] = seconds;
   };
-  KINORA_ASSIGN_OR_RETURN(arena_bytes_, ArenaBytes(options, *ranks_[0].mesh));
+  PipelineOptions own = options;
+  KINORA_RETURN_IF_ERROR(PlanArenas(*ranks_[0].mesh, own));
+  arena_bytes_ = own.arena_bytes;
   KINORA_RETURN_IF_ERROR(OnEveryRank([&](Rank& rank) -> absl::Status {
-    PipelineOptions own = options;
-    own.arena_bytes = arena_bytes_;
     const bool first = rank.mesh->world().rank() == 0;
     KINORA_ASSIGN_OR_RETURN(rank.pipeline, Pipeline::Load(own, *rank.mesh, [&](std::string_view next) {
                               if (!first) return;
@@ -264,7 +264,7 @@ v1::Resolved PipelineModel::Resolve(const PreparedRun& run) const {
   resolved.set_precision(ready_.precision());
   resolved.set_mesh(ready_.mesh());
   resolved.set_build(kBuildVersion);
-  resolved.set_device("cpu");
+  resolved.set_device(device_);
   *resolved.mutable_digests() = ready_.model().digests();
   resolved.set_tile_plan(run.plan.tiles.ToString());
   for (const StagePlan& planned : run.plan.stages) {

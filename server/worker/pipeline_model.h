@@ -49,6 +49,7 @@ class PipelineModel : public Model {
   void FillReady(const v1::WorkerConfig& config, const PipelineOptions& options);
 
   std::vector<Rank> ranks_;
+  std::string device_;  // as OpenBackend names it
   int64_t arena_bytes_ = 0;
   v1::Ready ready_;
   Speed speed_;

@@ -15,6 +15,7 @@
 #include "engine/base/logging.h"
 #include "engine/base/memory.h"
 #include "engine/base/status_macros.h"
+#include "engine/ops/backend.h"
 #include "server/common/build_version.h"
 #include "server/common/config.h"
 #include "server/common/directory_artifact_store.h"
@@ -35,15 +36,10 @@ std::string HostName() {
   return name;
 }
 
-std::string DescribeCpu(int threads) {
-  const char* vectors = "no vector extension";
-#if defined(__x86_64__)
-  vectors = __builtin_cpu_supports("avx512f") ? "AVX-512" : __builtin_cpu_supports("avx2") ? "AVX2" : "SSE2";
-#elif defined(__aarch64__)
-  vectors = "NEON";
-#endif
-  if (threads <= 0) threads = static_cast<int>(std::thread::hardware_concurrency());
-  return absl::StrCat("cpu (", vectors, ", ", threads, threads == 1 ? " thread)" : " threads)");
+// For people; what the configuration asks for if there is no such device, which loading will say.
+std::string DescribeDevice(const v1::WorkerConfig& config) {
+  const int threads = config.threads() > 0 ? config.threads() : static_cast<int>(std::thread::hardware_concurrency());
+  return DeviceName(config.device(), {.threads = threads}).value_or(config.device());
 }
 
 v1::Hello MakeHello(const v1::WorkerConfig& config) {
@@ -58,7 +54,7 @@ v1::Hello MakeHello(const v1::WorkerConfig& config) {
   hello.set_rank(0);
   hello.set_world_size(1);
   hello.set_pid(getpid());
-  hello.set_device(DescribeCpu(config.threads()));
+  hello.set_device(DescribeDevice(config));
   hello.set_address(HostName());
   return hello;
 }

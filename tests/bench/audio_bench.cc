@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <functional>
 
-#include "engine/ops/dry_ops.h"
+#include "engine/ops/dry_backend.h"
 #include "tests/bench/measure.h"
 #include "tests/bench/random_checkpoint.h"
 #include "tests/model/audio_models.h"
@@ -22,9 +22,9 @@ struct Sound {
   AudioDecoder decoder;
   Vocoder vocoder;
 
-  Sound(WeightLoader loader, const VocoderConfig& config, Ops& ops)
+  Sound(WeightLoader loader, const VocoderConfig& config)
       : decoder(OrDie(AudioDecoder::Load(loader.Under("audio_vae"), {}))),
-        vocoder(OrDie(Vocoder::Load(loader.Under("vocoder"), config, {}, ops))) {}
+        vocoder(OrDie(Vocoder::Load(loader.Under("vocoder"), config, {}))) {}
 };
 
 void Report(const char* name, int repeats, double gflop, int64_t arena_bytes, const std::function<void()>& run) {
@@ -40,17 +40,18 @@ void Report(const char* name, int repeats, double gflop, int64_t arena_bytes, co
 void Run(const std::string& generation, double seconds, int threads, int repeats) {
   const VocoderConfig config = ReleasedVocoder(generation);
   const auto mesh = Mesh::Single();
-  DryOps dry_ops;
-  WeightLoader dry_loader = WeightLoader::Dry(*mesh, dry_ops, DType::kF32);
-  const Sound dry(dry_loader, config, dry_ops);
+  DryBackend dry_backend;
+  DryOps& dry_ops = dry_backend.ops();
+  WeightLoader dry_loader = WeightLoader::Dry(*mesh, dry_backend, DType::kF32);
+  const Sound dry(dry_loader, config);
   const std::string path =
       std::filesystem::temp_directory_path() / ("audio_bench." + std::to_string(getpid()) + ".safetensors");
   KINORA_CHECK(WriteRandomCheckpoint(path, dry_loader.recorded()).ok()) << path;
   ModelFiles files;
   files.paths = {path};
-  auto ops = OrDie(CpuOps::Create(threads));
-  WeightLoader loader = OrDie(WeightLoader::Open(OrDie(Checkpoint::Open(files)), *mesh, *ops, DType::kF32));
-  const Sound sound(loader, config, *ops);
+  const auto backend = OrDie(OpenBackend("cpu", {.threads = threads}));
+  WeightLoader loader = OrDie(WeightLoader::Open(OrDie(Checkpoint::Open(files)), *mesh, *backend, DType::kF32));
+  const Sound sound(loader, config);
   std::filesystem::remove(path);
   const absl::Status finished = loader.Finish();
   KINORA_CHECK(finished.ok()) << finished.ToString();
@@ -60,14 +61,16 @@ void Run(const std::string& generation, double seconds, int threads, int repeats
   HostTensor waveform(DType::kF32, {2, sound.vocoder.Samples(mel.tensor().dim(1))});
   for (int64_t i = 0; i < rows * 128; ++i) latent.f32()[i] = static_cast<float>(i % 17) / 8 - 1;
 
-  const auto on = [&](Ops& o, Arena& arena) { return Exec{.ops = o, .arena = arena, .mesh = *mesh}; };
+  const auto on = [&](Backend& b, Arena& arena) {
+    return Exec{.backend = b, .arena = arena, .host = arena, .mesh = *mesh};
+  };
   const auto measure = [&](const char* name, auto body) {
     Arena dry_arena = Arena::Dry();
-    Exec dry_exec = on(dry_ops, dry_arena);
+    Exec dry_exec = on(dry_backend, dry_arena);
     dry_ops.ResetCost();
     body(dry_exec, dry);
     Arena arena(OrDie(Buffer::Allocate(dry_arena.peak())));
-    Exec exec = on(*ops, arena);
+    Exec exec = on(*backend, arena);
     Report(name, repeats, static_cast<double>(dry_ops.cost().flops()) / 1e9, dry_arena.peak(),
            [&] { body(exec, sound); });
   };

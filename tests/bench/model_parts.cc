@@ -21,7 +21,7 @@ class Loaded : public ModelPart {
     KINORA_ASSIGN_OR_RETURN(inputs_, InputFile::Open(options.inputs));
     KINORA_ASSIGN_OR_RETURN(checkpoint_, Checkpoint::Open(options.files));
     KINORA_ASSIGN_OR_RETURN(config_, ReadModelConfig(*checkpoint_));
-    KINORA_ASSIGN_OR_RETURN(ops_, CpuOps::Create(options.threads));
+    KINORA_ASSIGN_OR_RETURN(backend_, OpenBackend("cpu", {.threads = options.threads}));
     return Load();
   }
   double flops() const override { return flops_; }
@@ -30,16 +30,18 @@ class Loaded : public ModelPart {
  protected:
   virtual absl::Status Load() = 0;
 
-  absl::StatusOr<WeightLoader> Weights() { return WeightLoader::Open(checkpoint_, *mesh_, *ops_, precision_); }
-  Exec On(Ops& ops, Arena& arena) const { return {.ops = ops, .arena = arena, .mesh = *mesh_, .dtype = precision_}; }
-  Exec exec() { return On(*ops_, *arena_); }
+  absl::StatusOr<WeightLoader> Weights() { return WeightLoader::Open(checkpoint_, *mesh_, *backend_, precision_); }
+  Exec On(Backend& backend, Arena& arena) const {
+    return {.backend = backend, .arena = arena, .host = arena, .mesh = *mesh_, .dtype = precision_};
+  }
+  Exec exec() { return On(*backend_, *arena_); }
   absl::Status Reserve(int64_t bytes) {
     KINORA_ASSIGN_OR_RETURN(Buffer memory, Buffer::Allocate(bytes));
     arena_.emplace(std::move(memory));
     return absl::OkStatus();
   }
   void Finish() {
-    const absl::Status status = ops_->stream().Synchronize();
+    const absl::Status status = backend_->ops().stream().Synchronize();
     KINORA_CHECK(status.ok()) << status.ToString();
   }
 
@@ -48,7 +50,7 @@ class Loaded : public ModelPart {
   ModelConfig config_;
   DType precision_ = DType::kF32;
   std::unique_ptr<Mesh> mesh_ = Mesh::Single();
-  std::unique_ptr<CpuOps> ops_;
+  std::unique_ptr<Backend> backend_;
   std::optional<Arena> arena_;
   double flops_ = 0;
 };
@@ -109,13 +111,14 @@ class TransformerPart : public Loaded {
 
  private:
   absl::Status Load() override {
-    DryOps dry_ops;
+    DryBackend dry_backend;
+    const DryOps& dry_ops = dry_backend.ops();
     Arena dry_arena = Arena::Dry();
-    Exec dry = On(dry_ops, dry_arena);
-    const WeightLoader dry_weights = WeightLoader::Dry(*mesh_, dry_ops, precision_);
+    Exec dry = On(dry_backend, dry_arena);
+    const WeightLoader dry_weights = WeightLoader::Dry(*mesh_, dry_backend, precision_);
     KINORA_ASSIGN_OR_RETURN(auto dry_model, Transformer::Load(dry_weights.Under("transformer"), config_.transformer));
     KINORA_ASSIGN_OR_RETURN(const ForwardPass dry_pass, ForwardPass::Prepare(dry, *dry_model, *inputs_));
-    dry_ops.ResetCost();
+    dry_backend.ops().ResetCost();
     dry_pass.Run(dry);
     flops_ = static_cast<double>(dry_ops.cost().flops());
     KINORA_RETURN_IF_ERROR(Reserve(dry_arena.peak()));
@@ -125,7 +128,7 @@ class TransformerPart : public Loaded {
     KINORA_RETURN_IF_ERROR(weights.Finish());
     exec_.emplace(exec());
     KINORA_ASSIGN_OR_RETURN(pass_, ForwardPass::Prepare(*exec_, *transformer_, *inputs_));
-    KINORA_ASSIGN_OR_RETURN(graph_, ops_->stream().Capture([this] { pass_.Run(*exec_); }));
+    KINORA_ASSIGN_OR_RETURN(graph_, backend_->ops().stream().Capture([this] { pass_.Run(*exec_); }));
     return absl::OkStatus();
   }
 
@@ -152,9 +155,10 @@ class VideoDecoderPart : public Loaded {
     const Tensor& latent = inputs_->Get("latent");
     KINORA_RETURN_IF_ERROR(decoder_->CheckLatent(latent.shape()));
     const Shape shape = decoder_->OutputShape(latent.shape());
-    DryOps dry_ops;
+    DryBackend dry_backend;
+    const DryOps& dry_ops = dry_backend.ops();
     Arena dry_arena = Arena::Dry();
-    Exec dry = On(dry_ops, dry_arena);
+    Exec dry = On(dry_backend, dry_arena);
     decoder_->Forward(dry, latent, dry_arena.Alloc(DType::kF32, shape));
     flops_ = static_cast<double>(dry_ops.cost().flops());
     KINORA_RETURN_IF_ERROR(Reserve(dry_arena.peak()));
@@ -192,9 +196,10 @@ class GemmaPart : public Loaded {
     KINORA_ASSIGN_OR_RETURN(WeightLoader weights, Weights());
     KINORA_ASSIGN_OR_RETURN(gemma_, Gemma::Load(weights.Under("text_encoder"), *config_.gemma, config_.connector.rows));
     KINORA_RETURN_IF_ERROR(weights.Finish());
-    DryOps dry_ops;
+    DryBackend dry_backend;
+    const DryOps& dry_ops = dry_backend.ops();
     Arena dry_arena = Arena::Dry();
-    Exec dry = On(dry_ops, dry_arena);
+    Exec dry = On(dry_backend, dry_arena);
     const Shape shape{ids.elements(), config_.gemma->width};
     hidden_ = dry_arena.Alloc(precision_, shape);
     Forward(dry);
@@ -247,8 +252,9 @@ absl::Status DryTransformer(const ModelConfig& config, const InputFile& inputs, 
                             absl::FunctionRef<void()> prepared) {
   const auto mesh = Mesh::Single();
   Arena arena = Arena::Dry();
-  Exec exec{.ops = ops, .arena = arena, .mesh = *mesh, .dtype = precision};
-  const WeightLoader weights = WeightLoader::Dry(*mesh, ops, precision);
+  DryBackend backend;
+  Exec exec{.backend = backend, .arena = arena, .host = arena, .mesh = *mesh, .dtype = precision, .ops = ops};
+  const WeightLoader weights = WeightLoader::Dry(*mesh, backend, precision);
   KINORA_ASSIGN_OR_RETURN(auto transformer, Transformer::Load(weights.Under("transformer"), config.transformer));
   KINORA_ASSIGN_OR_RETURN(const ForwardPass pass, ForwardPass::Prepare(exec, *transformer, inputs));
   ops.ResetCost();

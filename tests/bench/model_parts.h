@@ -11,8 +11,8 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "engine/model/config.h"
-#include "engine/ops/cpu_ops.h"
-#include "engine/ops/dry_ops.h"
+#include "engine/ops/backend.h"
+#include "engine/ops/dry_backend.h"
 #include "engine/parallel/exec.h"
 #include "engine/weights/checkpoint.h"
 

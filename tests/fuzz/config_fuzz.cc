@@ -11,7 +11,7 @@
 #include "engine/model/transformer.h"
 #include "engine/model/video_decoder.h"
 #include "engine/model/vocoder.h"
-#include "engine/ops/dry_ops.h"
+#include "engine/ops/dry_backend.h"
 #include "engine/weights/json_text.h"
 
 namespace kinora {
@@ -26,9 +26,9 @@ absl::StatusOr<ModelConfig> ParseComponents(std::string_view text) {
 }
 
 void LoadDry(const ModelConfig& config) {
-  DryOps ops;
+  DryBackend backend;
   const auto mesh = Mesh::Single();
-  const WeightLoader root = WeightLoader::Dry(*mesh, ops, DType::kBF16);
+  const WeightLoader root = WeightLoader::Dry(*mesh, backend, DType::kBF16);
   const int64_t layers = config.transformer.layers + config.connector.video.layers + config.connector.audio.layers;
   if (layers <= 8) {  // more of the same only takes time
     (void)Transformer::Load(root.Under("transformer"), config.transformer);
@@ -38,7 +38,7 @@ void LoadDry(const ModelConfig& config) {
   }
   (void)VideoDecoder::Load(root.Under("vae"), config.video_decoder);
   (void)AudioDecoder::Load(root.Under("audio_vae"), config.audio_decoder);
-  (void)Vocoder::Load(root.Under("vocoder"), config.vocoder, config.audio_decoder, ops);
+  (void)Vocoder::Load(root.Under("vocoder"), config.vocoder, config.audio_decoder);
 }
 
 }  // namespace

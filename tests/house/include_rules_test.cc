@@ -129,6 +129,27 @@ TEST(WordRules, ModelCodeNamesNoRankNoBackendAndNoStream) {
   }
 }
 
+// Which backend computes is OpenBackend's to say: all others hold a Backend.
+TEST(WordRules, TheCpusOpsAreNamedInTheirFolderAndInTestsAlone) {
+  const std::regex words(R"(\bCpu(Ops|Backend|Weight)\b|engine/ops/(cpu_|cpu/|cuda_|backend_kinds))");
+  for (const Source& source : Sources()) {
+    if (Under(source.path, "engine/ops") || Under(source.path, "tests")) continue;
+    for (const std::string& line : source.lines) {
+      EXPECT_FALSE(std::regex_search(line.substr(0, line.find("//")), words)) << source.path << ": " << line;
+    }
+  }
+}
+
+// Device memory comes from a backend: ordinary memory is for what the host alone touches, on its way from a file.
+TEST(WordRules, ModelsAndPipelinesAskTheirBackendForMemory) {
+  for (const Source& source : Sources()) {
+    if (!Under(source.path, "engine/model") && !Under(source.path, "engine/pipeline")) continue;
+    for (const std::string& line : source.lines) {
+      EXPECT_EQ(line.find("Buffer::Allocate"), std::string::npos) << source.path << ": " << line;
+    }
+  }
+}
+
 TEST(WordRules, NoConditionalCompilationChoosesABackend) {
   const std::regex conditional(R"(^\s*#\s*(if|ifdef|ifndef|elif)\b.*(CUDA|NVCC|KINORA_(?!.*_H_)))");
   for (const Source& source : CppSources()) {

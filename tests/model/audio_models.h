@@ -9,7 +9,7 @@
 
 #include "engine/model/audio_decoder.h"
 #include "engine/model/vocoder.h"
-#include "engine/ops/cpu_ops.h"
+#include "engine/ops/backend.h"
 #include "tests/testing/golden.h"
 
 namespace kinora {
@@ -59,18 +59,18 @@ T OrDie(absl::StatusOr<T> value) {
 class GoldenRun {
  public:
   explicit GoldenRun(const std::string& name, DType dtype = DType::kF32, int threads = 2)
-      : golden(name), ops(OrDie(CpuOps::Create(threads))), dtype_(dtype) {
+      : golden(name), backend(OrDie(OpenBackend("cpu", {.threads = threads}))), dtype_(dtype) {
     ModelFiles files;
     files.paths = {golden.WriteCheckpoint()};
-    loader_ =
-        std::make_unique<WeightLoader>(OrDie(WeightLoader::Open(OrDie(Checkpoint::Open(files)), *mesh_, *ops, dtype)));
+    loader_ = std::make_unique<WeightLoader>(
+        OrDie(WeightLoader::Open(OrDie(Checkpoint::Open(files)), *mesh_, *backend, dtype)));
   }
 
   AudioDecoder LoadDecoder() {
     return Finished(OrDie(AudioDecoder::Load(loader_->Under("audio_vae"), GoldenAudioDecoder())));
   }
   Vocoder LoadVocoder(const VocoderConfig& config) {
-    return Finished(OrDie(Vocoder::Load(loader_->Under("vocoder"), config, {}, *ops)));
+    return Finished(OrDie(Vocoder::Load(loader_->Under("vocoder"), config, {})));
   }
   // Over 64 MiB that hold NaN. Valid until the next call.
   Exec MakeExec(Taps* taps = nullptr) {
@@ -78,11 +78,11 @@ class GoldenRun {
     Buffer memory = OrDie(Buffer::Allocate(kBytes));
     std::memset(memory.data(), 0xff, kBytes);
     arena = std::make_unique<Arena>(std::move(memory));
-    return {.ops = *ops, .arena = *arena, .mesh = *mesh_, .dtype = dtype_, .taps = taps};
+    return {.backend = *backend, .arena = *arena, .host = *arena, .mesh = *mesh_, .dtype = dtype_, .taps = taps};
   }
 
   Golden golden;
-  std::unique_ptr<CpuOps> ops;
+  std::unique_ptr<Backend> backend;
   std::unique_ptr<Arena> arena;
 
  private:

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "engine/ops/dry_ops.h"
+#include "engine/ops/dry_backend.h"
 #include "tests/model/audio_models.h"
 #include "tests/testing/status_matchers.h"
 
@@ -49,7 +49,7 @@ TEST_P(AudioDecoderIn, EqualsTheReference) {
   TapCheck taps(run.golden, tolerance, GoldenLayout::kChannelsFirst);
   Exec exec = run.MakeExec(&taps.taps());
   decoder.Forward(exec, latent.tensor(), mel.tensor());
-  ASSERT_THAT(run.ops->stream().Synchronize(), IsOk());
+  ASSERT_THAT(run.backend->ops().stream().Synchronize(), IsOk());
   EXPECT_TRUE(taps.Result());
   EXPECT_EQ(taps.compared(), 4);
   EXPECT_TRUE(Near(mel.tensor(), run.golden.Get("out.mel"), tolerance));
@@ -64,7 +64,7 @@ TEST(AudioDecoder, ARowDependsOnNoLaterLatent) {
   Exec exec = run.MakeExec();
   decoder.Forward(exec, latent.tensor(), whole.tensor());
   decoder.Forward(exec, latent.tensor().Rows(0, rows - 2), first.tensor());
-  ASSERT_THAT(run.ops->stream().Synchronize(), IsOk());
+  ASSERT_THAT(run.backend->ops().stream().Synchronize(), IsOk());
   const int64_t kept = first.tensor().dim(1), bins = first.tensor().dim(2);
   for (int64_t c = 0; c < 2; ++c) {
     const Tensor prefix = whole.tensor().Rows(c, c + 1).Reshape({decoder.MelRows(rows), bins}).Rows(0, kept);
@@ -102,7 +102,7 @@ TEST_P(VocoderOf, EqualsTheReference) {
     TapCheck taps(run.golden, tolerance, GoldenLayout::kChannelsFirst);
     Exec exec = run.MakeExec(&taps.taps());
     vocoder.Forward(exec, mel, waveform.tensor());
-    ASSERT_THAT(run.ops->stream().Synchronize(), IsOk());
+    ASSERT_THAT(run.backend->ops().stream().Synchronize(), IsOk());
     EXPECT_TRUE(taps.Result());
     EXPECT_EQ(taps.compared(), generation() == "2_0" ? 4 : 7);
     EXPECT_TRUE(Near(waveform.tensor(), run.golden.Get("out.waveform"), tolerance));
@@ -116,7 +116,7 @@ TEST_P(VocoderOf, CapturedAndReplayedOnOtherRowsEqualsEager) {
   HostTensor mel = Poisoned(golden_mel.shape()),
              waveform = Poisoned({vocoder.channels(), vocoder.Samples(golden_mel.dim(1))});
   Exec exec = run.MakeExec();
-  auto graph = run.ops->stream().Capture([&] { vocoder.Forward(exec, mel.tensor(), waveform.tensor()); });
+  auto graph = run.backend->ops().stream().Capture([&] { vocoder.Forward(exec, mel.tensor(), waveform.tensor()); });
   ASSERT_THAT(graph, IsOk());
   for (const float factor : {1.0f, 0.5f}) {
     for (int64_t i = 0; i < golden_mel.elements(); ++i) mel.f32()[i] = factor * golden_mel.data<float>()[i];
@@ -124,7 +124,7 @@ TEST_P(VocoderOf, CapturedAndReplayedOnOtherRowsEqualsEager) {
     const std::vector<float> replayed(waveform.f32(), waveform.f32() + waveform.tensor().elements());
     std::fill_n(waveform.f32(), replayed.size(), std::numeric_limits<float>::quiet_NaN());
     vocoder.Forward(exec, mel.tensor(), waveform.tensor());
-    ASSERT_THAT(run.ops->stream().Synchronize(), IsOk());
+    ASSERT_THAT(run.backend->ops().stream().Synchronize(), IsOk());
     EXPECT_EQ(replayed, std::vector<float>(waveform.f32(), waveform.f32() + replayed.size())) << factor;
   }
 }
@@ -136,18 +136,18 @@ TEST_P(VocoderOf, ADryRunNeedsAsMuchMemoryAsARealOne) {
   HostTensor waveform = Poisoned({vocoder.channels(), vocoder.Samples(mel.dim(1))});
   Exec exec = run.MakeExec();
   vocoder.Forward(exec, mel, waveform.tensor());
-  ASSERT_THAT(run.ops->stream().Synchronize(), IsOk());
+  ASSERT_THAT(run.backend->ops().stream().Synchronize(), IsOk());
 
-  DryOps ops;
+  DryBackend backend;
   Arena arena = Arena::Dry();
   const auto mesh = Mesh::Single();
-  WeightLoader loader = WeightLoader::Dry(*mesh, ops, DType::kF32);
-  const Vocoder dry = OrDie(Vocoder::Load(loader.Under("vocoder"), GoldenVocoder(generation()), {}, ops));
-  Exec dry_exec{.ops = ops, .arena = arena, .mesh = *mesh};
+  WeightLoader loader = WeightLoader::Dry(*mesh, backend, DType::kF32);
+  const Vocoder dry = OrDie(Vocoder::Load(loader.Under("vocoder"), GoldenVocoder(generation()), {}));
+  Exec dry_exec{.backend = backend, .arena = arena, .host = arena, .mesh = *mesh};
   dry.Forward(dry_exec, Tensor(DType::kF32, mel.shape(), nullptr),
               Tensor(DType::kF32, waveform.tensor().shape(), nullptr));
   EXPECT_EQ(arena.peak(), run.arena->peak());
-  EXPECT_GT(ops.cost().flops(), 0);
+  EXPECT_GT(backend.ops().cost().flops(), 0);
 }
 
 // The same weights with other rates: 160 samples per row do not fill hops of 120, so the low-rate signal is padded with
@@ -168,7 +168,7 @@ TEST(Vocoder, PaddingToAWholeHopChangesOnlyTheEnd) {
     }
     Exec exec = run.MakeExec();
     vocoder.Forward(exec, mel.tensor(), waveform.tensor());
-    EXPECT_THAT(run.ops->stream().Synchronize(), IsOk());
+    EXPECT_THAT(run.backend->ops().stream().Synchronize(), IsOk());
     return std::vector<float>(waveform.f32(), waveform.f32() + vocoder.Samples(rows));  // the left channel
   };
   const std::vector<float> padded = wave(62), whole = wave(63);
@@ -191,23 +191,23 @@ double Parameters(const WeightLoader& loader) {
 }
 
 TEST(Audio, ReleasedModelsHaveTheParametersTheyHave) {
-  DryOps ops;
+  DryBackend backend;
   const auto mesh = Mesh::Single();
-  WeightLoader decoder = WeightLoader::Dry(*mesh, ops, DType::kF32);
+  WeightLoader decoder = WeightLoader::Dry(*mesh, backend, DType::kF32);
   OrDie(AudioDecoder::Load(decoder.Under("audio_vae"), {}));
   EXPECT_EQ(Parameters(decoder), 31.9);
   for (const auto& [generation, expected] : {std::pair("2_0", 55.6), {"2_3", 128.5}}) {
-    WeightLoader vocoder = WeightLoader::Dry(*mesh, ops, DType::kF32);
-    OrDie(Vocoder::Load(vocoder.Under("vocoder"), ReleasedVocoder(generation), {}, ops));
+    WeightLoader vocoder = WeightLoader::Dry(*mesh, backend, DType::kF32);
+    OrDie(Vocoder::Load(vocoder.Under("vocoder"), ReleasedVocoder(generation), {}));
     EXPECT_EQ(Parameters(vocoder), expected) << generation;
   }
 }
 
 TEST(Audio, ValuesThatDoNotFitTogetherAreRefusedByName) {
-  DryOps ops;
+  DryBackend backend;
   const auto mesh = Mesh::Single();
-  WeightLoader loader = WeightLoader::Dry(*mesh, ops, DType::kF32);
-  const auto refusal = [&](const VocoderConfig& config) { return Vocoder::Load(loader, config, {}, ops).status(); };
+  WeightLoader loader = WeightLoader::Dry(*mesh, backend, DType::kF32);
+  const auto refusal = [&](const VocoderConfig& config) { return Vocoder::Load(loader, config, {}).status(); };
   const auto changed = [&](auto change) {
     VocoderConfig config = ReleasedVocoder("2_3");
     change(config);

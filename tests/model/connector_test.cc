@@ -7,7 +7,7 @@
 
 #include "engine/base/status_macros.h"
 #include "engine/model/feature_extractor.h"
-#include "engine/ops/dry_ops.h"
+#include "engine/ops/dry_backend.h"
 #include "tests/model/text_rig.h"
 #include "tests/testing/ranks.h"
 #include "tests/testing/status_matchers.h"
@@ -55,17 +55,17 @@ absl::StatusOr<Result> RunConnectors(TextRig& rig, Golden& golden, const Connect
   ArenaScope temp(rig.arena);
   const Tensor& states = golden.Get("in.hidden_states");
   const FeatureExtractor::Features features = extractor.Alloc(temp, kLengths[0] + kLengths[1]);
-  rig.ops->Fill(NAN, features.video);
+  rig.exec.ops.Fill(NAN, features.video);
   for (int64_t i = 0; i < config.text_states; ++i) {
     const HostTensor packed = PackValid(states, kLengths, i);
     Tensor hidden = temp.Alloc(rig.exec.dtype, packed.tensor().shape());
-    rig.ops->stream().Copy(packed.tensor(), hidden);
+    rig.exec.ops.stream().Copy(packed.tensor(), hidden);
     extractor.Add(rig.exec, i, hidden, kLengths, features);
   }
   Tensor video_out = temp.Alloc(rig.exec.dtype, {2 * kRows, config.video.width()});
   Tensor audio_out = temp.Alloc(rig.exec.dtype, {2 * kRows, config.audio.width()});
-  rig.ops->Fill(NAN, video_out);
-  rig.ops->Fill(NAN, audio_out);
+  rig.exec.ops.Fill(NAN, video_out);
+  rig.exec.ops.Fill(NAN, audio_out);
   video.Forward(rig.exec, features.video, kLengths, video_out);
   audio.Forward(rig.exec, features.audio, kLengths, audio_out);
   return Result{Floats(features.video), Floats(features.audio), Floats(video_out), Floats(audio_out)};
@@ -131,20 +131,20 @@ TEST(Connector, TwoTensorRanksAgreeWithOne) {
 
 TEST(Connector, RanksThatDoNotDivideTheHeadsAreRefused) {
   RunRanks<int>({.tensor = 2}, [](const Mesh& mesh) -> absl::StatusOr<int> {
-    DryOps ops;
+    DryBackend backend;
     const ConnectorConfig config = TinyConnector20();  // 3 heads
-    EXPECT_THAT(Connector::Load(WeightLoader::Dry(mesh, ops, DType::kF32), config, config.video, kRows, "video"),
+    EXPECT_THAT(Connector::Load(WeightLoader::Dry(mesh, backend, DType::kF32), config, config.video, kRows, "video"),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("3 heads")));
     return 1;
   });
 }
 
 TEST(FeatureExtractor, OneProjectionForTwoWidthsIsRefused) {
-  DryOps ops;
+  DryBackend backend;
   const auto mesh = Mesh::Single();
   ConnectorConfig config = TinyConnector20();
   config.audio.heads = 2;
-  EXPECT_THAT(FeatureExtractor::Load(WeightLoader::Dry(*mesh, ops, DType::kF32), config),
+  EXPECT_THAT(FeatureExtractor::Load(WeightLoader::Dry(*mesh, backend, DType::kF32), config),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("aggregate_embed")));
 }
 
@@ -156,10 +156,10 @@ struct Count {
 TEST(Connector, ReleasedSizesHaveTheirParameters) {
   for (const Count& count : {Count{ReleasedConnector20(), 722.5, 354.5, 354.5},
                              Count{ReleasedConnector23(), 770.7 + 385.4, 1612.5, 403.6}}) {
-    DryOps ops;
+    DryBackend backend;
     const auto mesh = Mesh::Single();
     const auto millions = [&](const auto& load) {
-      WeightLoader weights = WeightLoader::Dry(*mesh, ops, DType::kBF16);
+      WeightLoader weights = WeightLoader::Dry(*mesh, backend, DType::kBF16);
       EXPECT_TRUE(load(weights).ok());
       return static_cast<double>(weights.recorded_elements()) / 1e6;
     };

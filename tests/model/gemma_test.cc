@@ -8,7 +8,7 @@
 #include <map>
 
 #include "engine/base/status_macros.h"
-#include "engine/ops/dry_ops.h"
+#include "engine/ops/dry_backend.h"
 #include "tests/model/text_rig.h"
 #include "tests/testing/ranks.h"
 #include "tests/testing/status_matchers.h"
@@ -167,8 +167,8 @@ TEST(Gemma, TwoTensorRanksAgreeWithOne) {
 
 TEST(Gemma, RanksThatDoNotDivideTheHeadsAreRefused) {
   const std::vector<int> done = RunRanks<int>({.tensor = 4}, [](const Mesh& mesh) -> absl::StatusOr<int> {
-    DryOps ops;
-    EXPECT_THAT(Gemma::Load(WeightLoader::Dry(mesh, ops, DType::kF32), TinyGemma(), 1024),
+    DryBackend backend;
+    EXPECT_THAT(Gemma::Load(WeightLoader::Dry(mesh, backend, DType::kF32), TinyGemma(), 1024),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("tensor=4 does not divide")));
     return 1;
   });
@@ -177,16 +177,16 @@ TEST(Gemma, RanksThatDoNotDivideTheHeadsAreRefused) {
 
 // 11766 million parameters without the output head, 22.9 TFLOP for 1024 tokens (docs/model.md "Size and work").
 TEST(Gemma, TheReleasedSizeHasItsParametersAndFlops) {
-  DryOps ops;
+  DryBackend backend;
   const auto mesh = Mesh::Single();
   Arena arena = Arena::Dry();
-  Exec exec{ops, arena, *mesh, DType::kBF16};
-  WeightLoader weights = WeightLoader::Dry(*mesh, ops, DType::kBF16);
+  Exec exec{backend, arena, arena, *mesh, DType::kBF16};
+  WeightLoader weights = WeightLoader::Dry(*mesh, backend, DType::kBF16);
   const Gemma gemma = Gemma::Load(weights.Under("text_encoder"), ReleasedGemma(), 1024).value();
   EXPECT_EQ((weights.recorded_elements() + 500000) / 1000000, 11766);
   const int64_t lengths[] = {1024};
   gemma.Forward(exec, Tensor(DType::kI32, {1024}, nullptr), lengths, [](int64_t, const Tensor&) {});
-  EXPECT_NEAR(static_cast<double>(ops.cost().flops()) / 1e12, 22.9, 0.02 * 22.9);
+  EXPECT_NEAR(static_cast<double>(backend.ops().cost().flops()) / 1e12, 22.9, 0.02 * 22.9);
   EXPECT_LT(arena.peak(),
             1024 * (2 * 3840 + 2 * 15360) * 2 + (64 << 10));  // x, a normed copy, gate and up: no stack of states
 }

@@ -9,7 +9,7 @@
 
 #include "engine/base/status_macros.h"
 #include "engine/model/config_reader.h"
-#include "engine/ops/dry_ops.h"
+#include "engine/ops/dry_backend.h"
 #include "nlohmann/json.hpp"
 #include "tests/model/text_rig.h"
 #include "tests/testing/ranks.h"
@@ -38,7 +38,7 @@ absl::StatusOr<std::unique_ptr<TextEncoder>> LoadTiny(
   KINORA_ASSIGN_OR_RETURN(ModelConfig config, ReadModelConfig(*checkpoint));
   change(config);
   KINORA_ASSIGN_OR_RETURN(std::unique_ptr<const Tokenizer> tokenizer, Tokenizer::Load(checkpoint->tokenizer_model()));
-  KINORA_ASSIGN_OR_RETURN(WeightLoader weights, WeightLoader::Open(checkpoint, rig.mesh, *rig.ops, rig.exec.dtype));
+  KINORA_ASSIGN_OR_RETURN(WeightLoader weights, WeightLoader::Open(checkpoint, rig.mesh, *rig.backend, rig.exec.dtype));
   KINORA_ASSIGN_OR_RETURN(auto encoder,
                           TextEncoder::Load(weights, *config.gemma, config.connector, std::move(tokenizer), options));
   KINORA_RETURN_IF_ERROR(weights.Finish());
@@ -63,8 +63,8 @@ absl::StatusOr<std::vector<Encoded>> Encode(TextRig& rig, TextEncoder& encoder,
   std::vector<TextContext> contexts;
   for (size_t i = 0; i < prompts.size(); ++i) {
     contexts.push_back(encoder.AllocContext(rig.arena, rig.exec.dtype));
-    rig.ops->Fill(NAN, contexts.back().video);
-    rig.ops->Fill(NAN, contexts.back().audio);
+    rig.exec.ops.Fill(NAN, contexts.back().video);
+    rig.exec.ops.Fill(NAN, contexts.back().audio);
   }
   KINORA_RETURN_IF_ERROR(encoder.Encode(rig.exec, prompts, contexts));
   std::vector<Encoded> encoded;
@@ -232,13 +232,13 @@ TEST(TextEncoder, ADryRunMeasuresTheMemoryOfARealOne) {
   const auto encoder = LoadTiny(rig).value();
   ASSERT_TRUE(Encode(rig, *encoder, {std::string(4000, 'x'), std::string(4000, 'y')}).ok());
 
-  DryOps ops;
+  DryBackend backend;
   const auto mesh = Mesh::Single();
   Arena arena = Arena::Dry();
-  Exec exec{ops, arena, *mesh, DType::kBF16};
+  Exec exec{backend, arena, arena, *mesh, DType::kBF16};
   const ModelConfig config = ReadModelConfig(*OpenTiny()).value();
   const auto dry =
-      TextEncoder::Load(WeightLoader::Dry(*mesh, ops, DType::kBF16), *config.gemma, config.connector, nullptr, {})
+      TextEncoder::Load(WeightLoader::Dry(*mesh, backend, DType::kBF16), *config.gemma, config.connector, nullptr, {})
           .value();
   const std::vector<TextContext> contexts = {dry->AllocContext(arena, DType::kBF16),
                                              dry->AllocContext(arena, DType::kBF16)};
@@ -251,17 +251,18 @@ TEST(TextEncoder, ADryRunMeasuresTheMemoryOfARealOne) {
 TEST(TextEncoder, ReleasedConnectorsHaveTheirFlops) {
   for (const auto& [config, expected] :
        {std::pair{ReleasedConnector20(), 3.0}, std::pair{ReleasedConnector23(), 6.7}}) {
-    DryOps ops;
+    DryBackend backend;
     const auto mesh = Mesh::Single();
     Arena arena = Arena::Dry();
-    Exec exec{ops, arena, *mesh, DType::kBF16};
+    Exec exec{backend, arena, arena, *mesh, DType::kBF16};
     const auto encoder =
-        TextEncoder::Load(WeightLoader::Dry(*mesh, ops, DType::kBF16), ReleasedGemma(), config, nullptr, {}).value();
+        TextEncoder::Load(WeightLoader::Dry(*mesh, backend, DType::kBF16), ReleasedGemma(), config, nullptr, {})
+            .value();
     const TextContext context = encoder->AllocContext(arena, DType::kBF16);
     const auto flops = [&](int64_t tokens) {
-      ops.ResetCost();
+      backend.ops().ResetCost();
       EXPECT_TRUE(encoder->EncodeTokens(exec, {std::vector<int32_t>(tokens, 0)}, {context}).ok());
-      return static_cast<double>(ops.cost().flops()) / 1e12;
+      return static_cast<double>(backend.ops().cost().flops()) / 1e12;
     };
     EXPECT_NEAR(flops(1024) - 22.9, expected, 0.35);  // less Gemma's; both figures are rounded
     EXPECT_LT(flops(256), 0.5 * flops(1024));         // only valid rows

@@ -10,7 +10,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "engine/model/config.h"
-#include "engine/ops/cpu_ops.h"
+#include "engine/ops/backend.h"
 #include "engine/parallel/exec.h"
 #include "engine/weights/weight_loader.h"
 #include "tests/testing/golden.h"
@@ -20,17 +20,17 @@ namespace kinora {
 // One rank's backend and memory; `taps` may be null.
 struct TextRig {
   explicit TextRig(DType dtype, Taps* taps = nullptr, const Mesh* on = nullptr, int64_t arena_bytes = 96 << 20)
-      : ops(CpuOps::Create(2).value()),
+      : backend(OpenBackend("cpu", {.threads = 2}).value()),
         alone(Mesh::Single()),
         mesh(on != nullptr ? *on : *alone),
         arena(Buffer::Allocate(arena_bytes).value()),
-        exec{*ops, arena, mesh, dtype, taps} {}
+        exec{*backend, arena, arena, mesh, dtype, taps} {}
 
   WeightLoader Open(const ModelFiles& files) {
-    return WeightLoader::Open(Checkpoint::Open(files).value(), mesh, *ops, exec.dtype).value();
+    return WeightLoader::Open(Checkpoint::Open(files).value(), mesh, *backend, exec.dtype).value();
   }
 
-  std::unique_ptr<CpuOps> ops;
+  std::unique_ptr<Backend> backend;
   std::unique_ptr<Mesh> alone;
   const Mesh& mesh;
   Arena arena;

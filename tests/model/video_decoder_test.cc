@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/ops/dry_ops.h"
+#include "engine/ops/dry_backend.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/video_decoders.h"
 
@@ -69,20 +69,20 @@ TEST(VideoDecoder, ReplayingACaptureWithAnotherLatentEqualsEager) {
 // A decoder without weights in memory, and the ops that counted them.
 struct DryDecoder {
   explicit DryDecoder(const VideoDecoderConfig& config)
-      : loader(WeightLoader::Dry(*mesh, ops, DType::kBF16)),
+      : loader(WeightLoader::Dry(*mesh, backend, DType::kBF16)),
         decoder(*VideoDecoder::Load(loader.Under("vae"), config)) {}
 
   double TeraFlops(const Shape& latent) {
     Arena arena = Arena::Dry();
-    Exec exec{.ops = ops, .arena = arena, .mesh = *mesh, .dtype = DType::kBF16};
-    ops.ResetCost();
+    Exec exec{.backend = backend, .arena = arena, .host = arena, .mesh = *mesh, .dtype = DType::kBF16};
+    backend.ops().ResetCost();
     decoder.Forward(exec, Tensor(DType::kF32, latent, nullptr),
                     Tensor(DType::kF32, decoder.OutputShape(latent), nullptr));
-    return static_cast<double>(ops.cost().flops()) * 1e-12;
+    return static_cast<double>(backend.ops().cost().flops()) * 1e-12;
   }
 
   std::unique_ptr<Mesh> mesh = Mesh::Single();
-  DryOps ops;
+  DryBackend backend;
   WeightLoader loader;
   VideoDecoder decoder;
 };
@@ -90,8 +90,8 @@ struct DryDecoder {
 double RoundedMillions(int64_t count) { return std::round(static_cast<double>(count) * 1e-5) / 10; }
 
 TEST(VideoDecoder, ReleasedModelsHaveTheirKnownParameters) {
-  EXPECT_DOUBLE_EQ(RoundedMillions(DryDecoder(ReleasedVideoDecoder("2.0")).ops.parameters()), 528.4);
-  EXPECT_DOUBLE_EQ(RoundedMillions(DryDecoder(ReleasedVideoDecoder("2.3")).ops.parameters()), 407.2);
+  EXPECT_DOUBLE_EQ(RoundedMillions(DryDecoder(ReleasedVideoDecoder("2.0")).backend.ops().parameters()), 528.4);
+  EXPECT_DOUBLE_EQ(RoundedMillions(DryDecoder(ReleasedVideoDecoder("2.3")).backend.ops().parameters()), 407.2);
 }
 
 TEST(VideoDecoder, ReleasedModelsCostTheirKnownFlops) {
@@ -116,9 +116,9 @@ TEST(VideoDecoder, AsksForTheKeysOfTheSingleFile) {
 }
 
 absl::Status LoadStatus(const VideoDecoderConfig& config) {
-  DryOps ops;
+  DryBackend backend;
   const auto mesh = Mesh::Single();
-  return VideoDecoder::Load(WeightLoader::Dry(*mesh, ops, DType::kF32).Under("vae"), config).status();
+  return VideoDecoder::Load(WeightLoader::Dry(*mesh, backend, DType::kF32).Under("vae"), config).status();
 }
 
 TEST(VideoDecoder, ABlockListThatDoesNotFitTogetherIsRefusedByItsEntry) {

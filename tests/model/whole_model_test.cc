@@ -14,8 +14,7 @@
 #include "engine/model/transformer.h"
 #include "engine/model/video_decoder.h"
 #include "engine/model/vocoder.h"
-#include "engine/ops/cpu_ops.h"
-#include "engine/ops/dry_ops.h"
+#include "engine/ops/dry_backend.h"
 #include "engine/parallel/dry_communicator.h"
 #include "engine/weights/key_tables.h"
 #include "tests/model/config_files.h"
@@ -33,8 +32,7 @@ const std::string kTiny = KINORA_SOURCE_DIR "/models/tiny/";
 const std::string kTinyFile = kTiny + "ltx-2.3-tiny-dev.safetensors";
 
 // All that a text-to-video process loads.
-absl::Status LoadEverything(WeightLoader root, const ModelConfig& config, Ops& ops,
-                            const std::string& tokenizer_model) {
+absl::Status LoadEverything(WeightLoader root, const ModelConfig& config, const std::string& tokenizer_model) {
   std::unique_ptr<const Tokenizer> tokenizer;
   if (!tokenizer_model.empty()) {
     KINORA_ASSIGN_OR_RETURN(tokenizer, Tokenizer::Load(tokenizer_model));
@@ -44,7 +42,7 @@ absl::Status LoadEverything(WeightLoader root, const ModelConfig& config, Ops& o
       TextEncoder::Load(root, *config.gemma, config.connector, std::move(tokenizer), {.cache_bytes = 0}).status());
   KINORA_RETURN_IF_ERROR(VideoDecoder::Load(root.Under("vae"), config.video_decoder).status());
   KINORA_RETURN_IF_ERROR(AudioDecoder::Load(root.Under("audio_vae"), config.audio_decoder).status());
-  KINORA_RETURN_IF_ERROR(Vocoder::Load(root.Under("vocoder"), config.vocoder, config.audio_decoder, ops).status());
+  KINORA_RETURN_IF_ERROR(Vocoder::Load(root.Under("vocoder"), config.vocoder, config.audio_decoder).status());
   return root.Finish();
 }
 
@@ -59,10 +57,10 @@ TEST_P(Released, ModulesAskForTheReferencesTensorsAndNoOthers) {
   KINORA_ASSERT_OK_AND_ASSIGN(ModelConfig config, ParseConfig(ReadConfigFile("lightricks_" + version)));
   config.gemma = GemmaConfig{.sliding = std::vector<bool>(48, true)};
   ASSERT_THAT(ValidateModelConfig(config), IsOk());
-  DryOps ops;
+  DryBackend backend;
   const auto mesh = Mesh::Single();
-  WeightLoader root = WeightLoader::Dry(*mesh, ops, DType::kBF16);
-  ASSERT_THAT(LoadEverything(root, config, ops, ""), IsOk());
+  WeightLoader root = WeightLoader::Dry(*mesh, backend, DType::kBF16);
+  ASSERT_THAT(LoadEverything(root, config, ""), IsOk());
 
   std::map<std::string, std::vector<int64_t>> asked, published;
   std::map<std::string, double> millions;
@@ -99,15 +97,15 @@ INSTANTIATE_TEST_SUITE_P(
 
 class TinyModel : public testing::Test {
  protected:
-  TinyModel() : ops_(*CpuOps::Create(1)), mesh_(Mesh::Single()) {}
-  absl::Status Load(const ModelFiles& files, DType precision, const Mesh& mesh, Ops& ops) {
+  TinyModel() : backend_(*OpenBackend("cpu", {})), mesh_(Mesh::Single()) {}
+  absl::Status Load(const ModelFiles& files, DType precision, const Mesh& mesh, Backend& backend) {
     KINORA_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(files));
     KINORA_ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(*checkpoint));
-    KINORA_ASSIGN_OR_RETURN(WeightLoader root, WeightLoader::Open(checkpoint, mesh, ops, precision));
-    return LoadEverything(root, config, ops, checkpoint->tokenizer_model());
+    KINORA_ASSIGN_OR_RETURN(WeightLoader root, WeightLoader::Open(checkpoint, mesh, backend, precision));
+    return LoadEverything(root, config, checkpoint->tokenizer_model());
   }
-  absl::Status Load(const std::string& file, Ops& ops) {
-    return Load({.paths = {file}, .text_encoder = kTiny + "gemma"}, DType::kF32, *mesh_, ops);
+  absl::Status Load(const std::string& file, Backend& backend) {
+    return Load({.paths = {file}, .text_encoder = kTiny + "gemma"}, DType::kF32, *mesh_, backend);
   }
   // Copies the tiny file without the tensor `drop`, with a one-element tensor `add`, and with `spoil`'s last element a
   // NaN.
@@ -136,30 +134,30 @@ class TinyModel : public testing::Test {
   }
 
   TemporaryDirectory folder_;
-  std::unique_ptr<CpuOps> ops_;
+  std::unique_ptr<Backend> backend_;
   std::unique_ptr<Mesh> mesh_;
 };
 
 TEST_F(TinyModel, LoadsWholeInBothPrecisionsAndOnEveryTensorRank) {
   const ModelFiles files{.paths = {kTinyFile}, .text_encoder = kTiny + "gemma"};
   for (DType precision : {DType::kF32, DType::kBF16}) {
-    EXPECT_THAT(Load(files, precision, *mesh_, *ops_), IsOk()) << DTypeName(precision);
+    EXPECT_THAT(Load(files, precision, *mesh_, *backend_), IsOk()) << DTypeName(precision);
   }
   for (int rank : {0, 1}) {
     KINORA_ASSERT_OK_AND_ASSIGN(const auto mesh, MakeDryMesh({.tensor = 2}, rank));
-    EXPECT_THAT(Load(files, DType::kF32, *mesh, *ops_), IsOk()) << rank;
+    EXPECT_THAT(Load(files, DType::kF32, *mesh, *backend_), IsOk()) << rank;
   }
 }
 
 TEST_F(TinyModel, IsRefusedForAMissingAnUnreadOrASpoiltTensor) {
   const std::string missing = "model.diffusion_model.transformer_blocks.1.audio_ff.net.2.bias";
-  DryOps dry;  // sees it too, without reading
-  for (Ops* ops : {static_cast<Ops*>(ops_.get()), static_cast<Ops*>(&dry)}) {
-    EXPECT_THAT(Load(Changed(missing, "", ""), *ops),
+  DryBackend dry;  // sees it too, without reading
+  for (Backend* backend : {backend_.get(), static_cast<Backend*>(&dry)}) {
+    EXPECT_THAT(Load(Changed(missing, "", ""), *backend),
                 StatusIs(StatusCode::kInvalidArgument,
                          AllOf(HasSubstr("1 problem"),
                                HasSubstr("transformer.transformer_blocks.1.audio_ff.net.2.bias: missing"))));
-    EXPECT_THAT(Load(Changed("", "vocoder.vocoder.extra", ""), *ops),
+    EXPECT_THAT(Load(Changed("", "vocoder.vocoder.extra", ""), *backend),
                 StatusIs(StatusCode::kInvalidArgument,
                          AllOf(HasSubstr("1 problem"), HasSubstr("vocoder.vocoder.extra: nothing reads it"))));
   }
@@ -167,7 +165,7 @@ TEST_F(TinyModel, IsRefusedForAMissingAnUnreadOrASpoiltTensor) {
                              "vae.decoder.up_blocks.1.conv.conv.weight", "vocoder.bwe_generator.ups.0.weight",
                              "text_embedding_projection.audio_aggregate_embed.weight"}) {
     EXPECT_THAT(
-        Load(Changed("", "", spoilt), *ops_),
+        Load(Changed("", "", spoilt), *backend_),
         StatusIs(StatusCode::kInvalidArgument, AllOf(HasSubstr("1 problem"), HasSubstr(spoilt), HasSubstr("NaN"))));
   }
 }
@@ -195,8 +193,8 @@ TEST_F(TinyModel, LoadsWholeFromADiffusersFolderToo) {
   }
   std::filesystem::copy(kTiny + "gemma", folder_.File("text_encoder"));
   KINORA_ASSERT_OK_AND_ASSIGN(const auto folder, Checkpoint::Open({.paths = {folder_.path()}}));
-  KINORA_ASSERT_OK_AND_ASSIGN(WeightLoader root, WeightLoader::Open(folder, *mesh_, *ops_, DType::kF32));
-  EXPECT_THAT(LoadEverything(root, config, *ops_, folder->tokenizer_model()), IsOk());
+  KINORA_ASSERT_OK_AND_ASSIGN(WeightLoader root, WeightLoader::Open(folder, *mesh_, *backend_, DType::kF32));
+  EXPECT_THAT(LoadEverything(root, config, folder->tokenizer_model()), IsOk());
 }
 
 }  // namespace

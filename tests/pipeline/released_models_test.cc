@@ -12,7 +12,7 @@
 #include "engine/model/text_encoder.h"
 #include "engine/model/video_decoder.h"
 #include "engine/model/vocoder.h"
-#include "engine/ops/dry_ops.h"
+#include "engine/ops/dry_backend.h"
 #include "engine/pipeline/stage.h"
 #include "engine/weights/key_tables.h"
 #include "tests/model/config_files.h"
@@ -38,16 +38,16 @@ T OrDie(absl::StatusOr<T> value) {
 using Shapes = std::map<std::string, std::string>;  // of tensors, by canonical name
 
 Shapes AskedFor(const ModelConfig& config) {
-  DryOps ops;
+  DryBackend backend;
   const auto mesh = Mesh::Single();
-  const WeightLoader weights = WeightLoader::Dry(*mesh, ops, DType::kBF16);
+  const WeightLoader weights = WeightLoader::Dry(*mesh, backend, DType::kBF16);
   OrDie(Transformer::Load(weights.Under("transformer"), config.transformer));
   GemmaConfig gemma;
   gemma.sliding.assign(gemma.layers, true);
   OrDie(TextEncoder::Load(weights, gemma, config.connector, nullptr, {}));
   OrDie(VideoDecoder::Load(weights.Under("vae"), config.video_decoder));
   OrDie(AudioDecoder::Load(weights.Under("audio_vae"), config.audio_decoder));
-  OrDie(Vocoder::Load(weights.Under("vocoder"), config.vocoder, config.audio_decoder, ops));
+  OrDie(Vocoder::Load(weights.Under("vocoder"), config.vocoder, config.audio_decoder));
   Shapes asked;
   for (const RecordedTensor& tensor : weights.recorded()) {
     if (ComponentOf(tensor.name) != "text_encoder") asked[tensor.name] = tensor.shape.ToString();
@@ -84,13 +84,13 @@ INSTANTIATE_TEST_SUITE_P(All, ReleasedModels, testing::Values("2.0", "2.3"),
 struct DryTransformer {
   explicit DryTransformer(const std::string& version)
       : config(Released(version).transformer),
-        weights(WeightLoader::Dry(*mesh, ops, DType::kBF16)),
+        weights(WeightLoader::Dry(*mesh, backend, DType::kBF16)),
         transformer(OrDie(Transformer::Load(weights.Under("transformer"), config))) {}
 
   // Of one forward pass, one guidance pass, 126 audio tokens.
   double TeraFlops(int64_t video_tokens) {
     Arena arena = Arena::Dry();
-    Exec exec{.ops = ops, .arena = arena, .mesh = *mesh, .dtype = DType::kBF16};
+    Exec exec{.backend = backend, .arena = arena, .host = arena, .mesh = *mesh, .dtype = DType::kBF16};
     StageSpec spec;
     spec.video_positions.assign(3, std::vector<float>(video_tokens, 0.5f));
     spec.audio_positions.assign(1, std::vector<float>(126, 0.5f));
@@ -101,14 +101,14 @@ struct DryTransformer {
     spec.video_sigmas = spec.audio_sigmas = {1.0f};
     const Stage stage = OrDie(Stage::Prepare(exec, *transformer, spec));
     const auto latent = [&](int64_t rows, int64_t width) { return arena.Alloc(DType::kF32, {rows, width}); };
-    ops.ResetCost();
+    backend.ops().ResetCost();
     stage.Forward(exec, {}, latent(stage.video_rows(), config.video.in_channels), latent(126, config.audio.in_channels),
                   latent(video_tokens, config.video.out_channels), latent(126, config.audio.out_channels));
-    return static_cast<double>(ops.cost().flops()) * 1e-12;
+    return static_cast<double>(backend.ops().cost().flops()) * 1e-12;
   }
 
   std::unique_ptr<Mesh> mesh = Mesh::Single();
-  DryOps ops;
+  DryBackend backend;
   TransformerConfig config;
   WeightLoader weights;
   std::unique_ptr<Transformer> transformer;

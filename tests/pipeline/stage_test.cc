@@ -9,7 +9,7 @@
 
 #include "engine/base/status_macros.h"
 #include "engine/model/config_reader.h"
-#include "engine/ops/cpu_ops.h"
+#include "engine/ops/backend.h"
 #include "tests/testing/allocations.h"
 #include "tests/testing/golden.h"
 #include "tests/testing/ranks.h"
@@ -57,14 +57,14 @@ class TransformerGolden {
   }
 
   absl::StatusOr<Velocity> Run(const Mesh& mesh, const Case& c) const {
-    KINORA_ASSIGN_OR_RETURN(std::unique_ptr<CpuOps> ops, CpuOps::Create(1));
-    KINORA_ASSIGN_OR_RETURN(WeightLoader loader, WeightLoader::Open(checkpoint_, mesh, *ops, c.dtype));
+    KINORA_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, OpenBackend("cpu", {}));
+    KINORA_ASSIGN_OR_RETURN(WeightLoader loader, WeightLoader::Open(checkpoint_, mesh, *backend, c.dtype));
     KINORA_ASSIGN_OR_RETURN(auto transformer, Transformer::Load(loader.Under("transformer"), config_));
     KINORA_RETURN_IF_ERROR(loader.Finish());
     KINORA_ASSIGN_OR_RETURN(Buffer memory, Buffer::Allocate(64 << 20));
     std::memset(memory.data(), 0xff, memory.bytes());  // NaN: what is read before it is written shows
     Arena arena(std::move(memory));
-    Exec exec{.ops = *ops, .arena = arena, .mesh = mesh, .dtype = c.dtype};
+    Exec exec{.backend = *backend, .arena = arena, .host = arena, .mesh = mesh, .dtype = c.dtype};
     StageSpec spec = Spec(exec, c);
     KINORA_ASSIGN_OR_RETURN(Stage stage, Stage::Prepare(exec, *transformer, spec));
     for (auto* host : {&spec.video_positions[0], &spec.audio_positions[0], &spec.video_mask, &spec.video_sigmas}) {
@@ -75,7 +75,7 @@ class TransformerGolden {
     const Tensor& audio = c.golden.Get("in.audio");
     Tensor z_video = arena.Alloc(DType::kF32, {stage.video_rows(), video.width()});
     Tensor z_audio = arena.Alloc(DType::kF32, {stage.audio_tokens(), audio.width()});
-    ops->Fill(0.0f, z_video);
+    exec.ops.Fill(0.0f, z_video);
     std::memcpy(z_video.raw(), video.raw(), stage.video_tokens() * video.width() * 4);
     std::memcpy(z_audio.raw(), audio.raw(), z_audio.bytes());
     Tensor v_video = arena.Alloc(DType::kF32, {stage.passes() * stage.video_tokens(), video.width()});
@@ -84,15 +84,15 @@ class TransformerGolden {
     const CollectiveCounts tokens_before = mesh.tokens().counts(), tensor_before = mesh.tensor().counts();
     if (c.capture) {
       // Captured and run once for another noise level and other latents, then replayed for these.
-      KINORA_ASSIGN_OR_RETURN(auto graph, ops->stream().Capture([&] {
+      KINORA_ASSIGN_OR_RETURN(auto graph, exec.ops.stream().Capture([&] {
         stage.Forward(exec, c.updates, z_video, z_audio, v_video, v_audio);
       }));
-      ops->Scale(z_video, 0.5f, z_video);
-      ops->Scale(z_audio, -2.0f, z_audio);
+      exec.ops.Scale(z_video, 0.5f, z_video);
+      exec.ops.Scale(z_audio, -2.0f, z_audio);
       stage.SetStep(exec, 0);
       graph->Replay();
-      ops->Scale(z_video, 2.0f, z_video);
-      ops->Scale(z_audio, -0.5f, z_audio);
+      exec.ops.Scale(z_video, 2.0f, z_video);
+      exec.ops.Scale(z_audio, -0.5f, z_audio);
       const int64_t before = AllocationsOfThisThread();
       stage.SetStep(exec, 1);
       graph->Replay();
@@ -101,7 +101,7 @@ class TransformerGolden {
       stage.SetStep(exec, 1);
       stage.Forward(exec, c.updates, z_video, z_audio, v_video, v_audio);
     }
-    KINORA_RETURN_IF_ERROR(ops->stream().Synchronize());
+    KINORA_RETURN_IF_ERROR(exec.ops.stream().Synchronize());
     Velocity out{.video = Floats(v_video.data<float>(), v_video.data<float>() + v_video.elements()),
                  .audio = Floats(v_audio.data<float>(), v_audio.data<float>() + v_audio.elements()),
                  .tokens = mesh.tokens().counts(),

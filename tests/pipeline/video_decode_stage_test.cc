@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "engine/base/status_macros.h"
-#include "engine/ops/cpu_ops.h"
-#include "engine/ops/dry_ops.h"
+#include "engine/ops/backend.h"
+#include "engine/ops/dry_backend.h"
 #include "engine/parallel/dry_communicator.h"
 #include "engine/weights/checkpoint.h"
 #include "tests/testing/ranks.h"
@@ -44,12 +44,12 @@ struct StageMemory {
 // Of a Run on rank 0, which needs most: what a dry run reserves.
 absl::StatusOr<StageMemory> MemoryFor(const VideoDecodeStage& stage, DType dtype, const Shape& latent,
                                       const MeshShape& mesh_shape = {}) {
-  DryOps ops;
+  DryBackend backend;
   Arena device = Arena::Dry(), host = Arena::Dry();
   KINORA_ASSIGN_OR_RETURN(const auto mesh, MakeDryMesh(mesh_shape));
-  Exec exec{.ops = ops, .arena = device, .mesh = *mesh, .dtype = dtype};
+  Exec exec{.backend = backend, .arena = device, .host = host, .mesh = *mesh, .dtype = dtype};
   const auto nothing = [](auto&&...) { return absl::OkStatus(); };
-  KINORA_RETURN_IF_ERROR(stage.Run(exec, host, Tensor(DType::kF32, latent, nullptr), nothing, nothing));
+  KINORA_RETURN_IF_ERROR(stage.Run(exec, Tensor(DType::kF32, latent, nullptr), nothing, nothing));
   return StageMemory{.device = device.peak(), .host = host.peak()};
 }
 
@@ -58,10 +58,10 @@ absl::Status Decode(LoadedVideoDecoder& loaded, const VideoDecodeStage& stage, c
                     Clip& clip) {
   const auto memory = MemoryFor(stage, dtype, latent.shape());
   if (!memory.ok()) return memory.status();
-  Exec exec = loaded.MakeExec(memory->device);
   Arena host(*Buffer::Allocate(memory->host));
+  Exec exec = loaded.MakeExec(memory->device, nullptr, &host);
   const absl::Status status = stage.Run(
-      exec, host, latent, [&](const DecodedFrames& frames) { return clip.Add(frames); }, NoProgress);
+      exec, latent, [&](const DecodedFrames& frames) { return clip.Add(frames); }, NoProgress);
   EXPECT_EQ(loaded.arena().peak(), memory->device);
   EXPECT_EQ(host.peak(), memory->host);
   return status;
@@ -135,8 +135,8 @@ TEST(VideoDecodeStage, FramesLeaveInOrderAsSoonAsTheirGroupIsDone) {
   const VideoDecodeStage stage(loaded.decoder(), kSmallTiles);
   const TilePlan plan = *stage.Plan(latent.tensor().shape());
   const auto memory = *MemoryFor(stage, DType::kF32, latent.tensor().shape());
-  Exec exec = loaded.MakeExec(memory.device);
   Arena host(*Buffer::Allocate(memory.host));
+  Exec exec = loaded.MakeExec(memory.device, nullptr, &host);
   int64_t next = 0, tiles_begun = 0, total = 0;
   const int64_t tiles_a_group = plan.tiles() / static_cast<int64_t>(plan.time.size());
   const auto emit = [&](const DecodedFrames& frames) {
@@ -155,7 +155,7 @@ TEST(VideoDecodeStage, FramesLeaveInOrderAsSoonAsTheirGroupIsDone) {
     if (done == all) --tiles_begun;
     return absl::OkStatus();
   };
-  ASSERT_THAT(stage.Run(exec, host, latent.tensor(), emit, progress), IsOk());
+  ASSERT_THAT(stage.Run(exec, latent.tensor(), emit, progress), IsOk());
   EXPECT_EQ(next, 57);
   EXPECT_EQ(total, plan.tiles());
   EXPECT_EQ(tiles_begun, plan.tiles());
@@ -212,13 +212,14 @@ TEST(VideoDecodeStage, MemoryDoesNotGrowWithTheNumberOfFrames) {
 
 // One rank's decoder on ops of its own, over the golden's checkpoint.
 struct Rank {
-  Rank(const Mesh& mesh, const std::string& checkpoint, const VideoDecoderConfig& config) : ops(*CpuOps::Create(1)) {
+  Rank(const Mesh& mesh, const std::string& checkpoint, const VideoDecoderConfig& config)
+      : backend(*OpenBackend("cpu", {})) {
     ModelFiles files;
     files.paths = {checkpoint};
-    WeightLoader loader = *WeightLoader::Open(*Checkpoint::Open(files), mesh, *ops, DType::kF32);
+    WeightLoader loader = *WeightLoader::Open(*Checkpoint::Open(files), mesh, *backend, DType::kF32);
     decoder = std::make_unique<VideoDecoder>(*VideoDecoder::Load(loader.Under("vae"), config));
   }
-  std::unique_ptr<CpuOps> ops;
+  std::unique_ptr<Backend> backend;
   std::unique_ptr<VideoDecoder> decoder;
 };
 
@@ -228,10 +229,10 @@ absl::StatusOr<Clip> DecodeOnRank(const Mesh& mesh, const std::string& checkpoin
   const VideoDecodeStage stage(*rank.decoder, kSmallTiles);
   const auto memory = *MemoryFor(stage, DType::kF32, latent.shape(), mesh.shape());
   Arena device(*Buffer::Allocate(memory.device)), host(*Buffer::Allocate(memory.host));
-  Exec exec{.ops = *rank.ops, .arena = device, .mesh = mesh};
+  Exec exec{.backend = *rank.backend, .arena = device, .host = host, .mesh = mesh};
   Clip clip;
   const auto emit = [&](const DecodedFrames& frames) { return clip.Add(frames); };
-  KINORA_RETURN_IF_ERROR(stage.Run(exec, host, latent, emit, progress));
+  KINORA_RETURN_IF_ERROR(stage.Run(exec, latent, emit, progress));
   return clip;
 }
 
@@ -275,21 +276,21 @@ TEST(VideoDecodeStage, ErrorsOfTheSinkAndCancellationEndTheRun) {
   const HostTensor latent = Latent({1, 16, 5, 3, 3});
   const VideoDecodeStage stage(loaded.decoder(), kSmallTiles);
   const auto memory = *MemoryFor(stage, DType::kF32, latent.tensor().shape());
-  Exec exec = loaded.MakeExec(memory.device);
   Arena host(*Buffer::Allocate(memory.host));
+  Exec exec = loaded.MakeExec(memory.device, nullptr, &host);
   int calls = 0;
   const auto full = [&](const DecodedFrames&) {
     ++calls;
     return absl::ResourceExhaustedError("disk full");
   };
-  EXPECT_THAT(stage.Run(exec, host, latent.tensor(), full, NoProgress),
+  EXPECT_THAT(stage.Run(exec, latent.tensor(), full, NoProgress),
               StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("disk full")));
   EXPECT_EQ(calls, 1);
   const auto cancel = [](int64_t done, int64_t) {
     return done == 3 ? absl::CancelledError("cancelled") : absl::OkStatus();
   };
   EXPECT_THAT(stage.Run(
-                  exec, host, latent.tensor(), [](const DecodedFrames&) { return absl::OkStatus(); }, cancel),
+                  exec, latent.tensor(), [](const DecodedFrames&) { return absl::OkStatus(); }, cancel),
               StatusIs(absl::StatusCode::kCancelled, HasSubstr("cancelled")));
   EXPECT_EQ(loaded.arena().used(), 0);
   EXPECT_EQ(host.used(), 0);

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/tensor/cpu_stream.h"
+
 namespace kinora {
 namespace {
 
@@ -45,15 +47,16 @@ TEST(Golden, TapsAreComparedInOrderAndTheFirstThatDivergesIsNamed) {
   const std::vector<std::string> names = golden.Names("tap.");
   ASSERT_GE(names.size(), 2u);
   TapCheck check(golden, 1e-5);
+  CpuStream stream;
   EXPECT_FALSE(check.Result());  // nothing was compared yet
-  check.taps().Record(names[0].substr(4), golden.Get(names[0]));
-  check.taps().Record("a name the golden lacks", golden.Get(names[0]));
+  check.taps().Record(stream, names[0].substr(4), golden.Get(names[0]));
+  check.taps().Record(stream, "a name the golden lacks", golden.Get(names[0]));
   EXPECT_TRUE(check.Result());
   EXPECT_EQ(check.compared(), 1);
   const Tensor& expected = golden.Get(names[1]);
   HostTensor wrong(DType::kF32, expected.shape());
   for (int64_t i = 0; i < expected.elements(); ++i) wrong.f32()[i] = 1.01f * expected.data<float>()[i];
-  check.taps().Record(names[1].substr(4), wrong.tensor());
+  check.taps().Record(stream, names[1].substr(4), wrong.tensor());
   const testing::AssertionResult result = check.Result();
   EXPECT_FALSE(result);
   EXPECT_NE(std::string(result.message()).find(names[1].substr(4)), std::string::npos) << result.message();

@@ -26,20 +26,25 @@ VideoDecoderConfig ConfigOf(const Golden& golden) {
 }
 
 LoadedVideoDecoder::LoadedVideoDecoder(const std::string& generation, DType dtype, int threads)
-    : dtype_(dtype), golden_("video_decoder_" + generation), ops_(OrDie(CpuOps::Create(threads))) {
+    : dtype_(dtype), golden_("video_decoder_" + generation), backend_(OrDie(OpenBackend("cpu", {.threads = threads}))) {
   ModelFiles files;
   files.paths = {golden_.WriteCheckpoint()};
-  WeightLoader loader = OrDie(WeightLoader::Open(OrDie(Checkpoint::Open(files)), *mesh_, *ops_, dtype));
+  WeightLoader loader = OrDie(WeightLoader::Open(OrDie(Checkpoint::Open(files)), *mesh_, *backend_, dtype));
   decoder_ = std::make_unique<VideoDecoder>(OrDie(VideoDecoder::Load(loader.Under("vae"), ConfigOf(golden_))));
   const absl::Status finished = loader.Finish();
   KINORA_CHECK(finished.ok()) << finished.ToString();
 }
 
-Exec LoadedVideoDecoder::MakeExec(int64_t bytes, Taps* taps) {
+Exec LoadedVideoDecoder::MakeExec(int64_t bytes, Taps* taps, Arena* host) {
   Buffer memory = OrDie(Buffer::Allocate(bytes));
   std::memset(memory.data(), 0xff, bytes);  // NaN in float32 and in bfloat16
   arena_ = std::make_unique<Arena>(std::move(memory));
-  return {.ops = *ops_, .arena = *arena_, .mesh = *mesh_, .dtype = dtype_, .taps = taps};
+  return {.backend = *backend_,
+          .arena = *arena_,
+          .host = host != nullptr ? *host : *arena_,
+          .mesh = *mesh_,
+          .dtype = dtype_,
+          .taps = taps};
 }
 
 }  // namespace kinora

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "engine/model/video_decoder.h"
-#include "engine/ops/cpu_ops.h"
+#include "engine/ops/backend.h"
 #include "tests/testing/golden.h"
 
 namespace kinora {
@@ -22,15 +22,16 @@ class LoadedVideoDecoder {
 
   const VideoDecoder& decoder() const { return *decoder_; }
   Golden& golden() { return golden_; }
-  // An Exec over `bytes` of memory, filled with NaN. Valid until the next call.
-  Exec MakeExec(int64_t bytes, Taps* taps = nullptr);
+  // An Exec over `bytes` of memory, filled with NaN, and a host arena or the same memory for both. Valid until the next
+  // call.
+  Exec MakeExec(int64_t bytes, Taps* taps = nullptr, Arena* host = nullptr);
   Arena& arena() { return *arena_; }
 
  private:
   const DType dtype_;
   Golden golden_;
   std::unique_ptr<Mesh> mesh_ = Mesh::Single();
-  std::unique_ptr<CpuOps> ops_;
+  std::unique_ptr<Backend> backend_;
   std::unique_ptr<VideoDecoder> decoder_;
   std::unique_ptr<Arena> arena_;
 };

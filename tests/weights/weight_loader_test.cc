@@ -8,8 +8,8 @@
 #include <deque>
 #include <limits>
 
-#include "engine/ops/cpu_ops.h"
-#include "engine/ops/dry_ops.h"
+#include "engine/ops/cpu_weight.h"
+#include "engine/ops/dry_backend.h"
 #include "engine/parallel/dry_communicator.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/weights/test_files.h"
@@ -33,7 +33,7 @@ Floats Numbers(int64_t count, float start = 1) {
 
 class Loading : public testing::Test {
  protected:
-  Loading() : ops_(*CpuOps::Create(1)), mesh_(Mesh::Single()) {}
+  Loading() : backend_(*OpenBackend("cpu", {})), mesh_(Mesh::Single()) {}
 
   void Add(const std::string& name, Shape shape, Floats values) {
     values_.push_back(std::move(values));
@@ -51,7 +51,7 @@ class Loading : public testing::Test {
     EXPECT_THAT(WriteSafetensors(folder_.File("m.safetensors"), named), IsOk());
     auto checkpoint = Checkpoint::Open({.paths = {folder_.File("m.safetensors")}});
     EXPECT_THAT(checkpoint, IsOk());
-    auto loader = WeightLoader::Open(*checkpoint, mesh, *ops_, precision);
+    auto loader = WeightLoader::Open(*checkpoint, mesh, *backend_, precision);
     EXPECT_THAT(loader, IsOk());
     return loader->Under("transformer");
   }
@@ -59,9 +59,9 @@ class Loading : public testing::Test {
   Floats Matrix(const Weight& w, Floats* bias = nullptr) {
     Floats x((w.in() + 1) * w.in(), 0), y((w.in() + 1) * w.out());
     for (int64_t i = 0; i < w.in(); ++i) x[i * w.in() + i] = 1;
-    ops_->Matmul(Tensor(DType::kF32, {w.in() + 1, w.in()}, x.data()), w, {},
-                 Tensor(DType::kF32, {w.in() + 1, w.out()}, y.data()));
-    EXPECT_THAT(ops_->stream().Synchronize(), IsOk());
+    backend_->ops().Matmul(Tensor(DType::kF32, {w.in() + 1, w.in()}, x.data()), w, {},
+                           Tensor(DType::kF32, {w.in() + 1, w.out()}, y.data()));
+    EXPECT_THAT(backend_->ops().stream().Synchronize(), IsOk());
     const float* zero = y.data() + w.in() * w.out();
     Floats matrix(w.out() * w.in());
     for (int64_t o = 0; o < w.out(); ++o) {
@@ -79,7 +79,7 @@ class Loading : public testing::Test {
   }
 
   TempFolder folder_;
-  std::unique_ptr<CpuOps> ops_;
+  std::unique_ptr<Backend> backend_;
   std::unique_ptr<Mesh> mesh_;
   std::deque<Floats> values_;
   std::deque<std::vector<uint8_t>> bytes_;
@@ -200,7 +200,7 @@ TEST_F(Loading, BlockwiseScalesAndNvfp4AreRefusedByName) {
   tensors_[2].first = "model.diffusion_model.a.weight_scale_2";
   ASSERT_THAT(WriteSafetensors(folder_.File("nvfp4"), tensors_), IsOk());
   KINORA_ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open({.paths = {folder_.File("nvfp4")}}));
-  EXPECT_THAT(WeightLoader::Open(checkpoint, *mesh_, *ops_, DType::kF32),
+  EXPECT_THAT(WeightLoader::Open(checkpoint, *mesh_, *backend_, DType::kF32),
               StatusIs(StatusCode::kInvalidArgument,
                        AllOf(HasSubstr("a.weight_scale_2"), HasSubstr("NVFP4 is not supported"))));
 }
@@ -256,9 +256,9 @@ TEST_F(Loading, ValuesThatAreNotFiniteAreNamedEachOnce) {
 
 // As the backend stores them.
 std::string Stored(const Weight& weight) {
-  std::string bytes(static_cast<const char*>(weight.storage()),
-                    weight.bytes() - (weight.has_bias() ? weight.out() * 4 : 0));
-  if (weight.has_bias()) bytes.append(reinterpret_cast<const char*>(weight.bias()), weight.out() * 4);
+  const CpuWeight& stored = CpuWeight::Of(weight);
+  std::string bytes(static_cast<const char*>(stored.panels.data()), stored.panels.bytes());
+  if (weight.has_bias()) bytes.append(static_cast<const char*>(stored.bias.data()), weight.out() * 4);
   return bytes;
 }
 
@@ -289,7 +289,7 @@ TEST_F(Loading, ThreadsTheFilesDtypeAndTheLengthOfRunsChangeNoBit) {
       add("c.weight", {40, 2111, 3}, conv);
       add("table", {kIn, kOut}, wide);
       for (const int threads : {1, 3}) {
-        KINORA_ASSERT_OK_AND_ASSIGN(ops_, CpuOps::Create(threads));
+        KINORA_ASSERT_OK_AND_ASSIGN(backend_, OpenBackend("cpu", {.threads = threads}));
         KINORA_ASSERT_OK_AND_ASSIGN(const auto mesh, MakeDryMesh({.tensor = 1}, 0));
         WeightLoader loader = Open(*mesh, precision);
         KINORA_ASSERT_OK_AND_ASSIGN(const Weight stack, loader.LoadWeight({"a", "b"}, {.out = kOut, .in = kIn}));
@@ -326,14 +326,14 @@ TEST_F(Loading, ColumnsOfLongAndOfShortRowsAreThoseOfTheFile) {
       }
       KINORA_ASSERT_OK_AND_ASSIGN(
           const Weight expected,
-          ops_->PrepareWeight(Tensor(DType::kF32, {3, in / 2}, slice.data()), nullptr, DType::kF32));
+          backend_->ops().PrepareWeight(Tensor(DType::kF32, {3, in / 2}, slice.data()), nullptr, DType::kF32));
       EXPECT_TRUE(Stored(part) == Stored(expected)) << in << " columns, rank " << rank;
     }
   }
 }
 
 TEST_F(Loading, ProblemsComeInTheOrderOfTheModelWhateverThreadFindsThem) {
-  KINORA_ASSERT_OK_AND_ASSIGN(ops_, CpuOps::Create(4));
+  KINORA_ASSERT_OK_AND_ASSIGN(backend_, OpenBackend("cpu", {.threads = 4}));
   Floats first = Numbers(600 * 700), second = first;
   first.back() = std::numeric_limits<float>::quiet_NaN();
   second.front() = std::numeric_limits<float>::infinity();
@@ -346,7 +346,7 @@ TEST_F(Loading, ProblemsComeInTheOrderOfTheModelWhateverThreadFindsThem) {
 }
 
 TEST_F(Loading, AFileThatShrinksUnderManyThreadsFailsByName) {
-  KINORA_ASSERT_OK_AND_ASSIGN(ops_, CpuOps::Create(4));
+  KINORA_ASSERT_OK_AND_ASSIGN(backend_, OpenBackend("cpu", {.threads = 4}));
   Add("a.weight", {2000, 1000}, Numbers(2'000'000));
   WeightLoader loader = Open();
   std::filesystem::resize_file(folder_.File("m.safetensors"), 2'000'000);
@@ -408,9 +408,9 @@ TEST_F(Loading, ConvolutionsGetTheirTapsAndChannelsInTheOrderThatOpsRead) {
                                 loader.LoadConv("c", {.out = kOut, .in = kIn, .kernel = {3, 3, 3}, .order = order}));
     Floats input = x, y(2 * 3 * 4 * kOut);
     const ConvAxis axis{.kernel = 3, .before = 1, .after = 1};
-    ops_->Conv(Tensor(DType::kF32, {2, 3, 4, kIn}, input.data()), conv, {.time = axis, .height = axis, .width = axis},
-               Tensor(DType::kF32, {2, 3, 4, kOut}, y.data()));
-    ASSERT_THAT(ops_->stream().Synchronize(), IsOk());
+    backend_->ops().Conv(Tensor(DType::kF32, {2, 3, 4, kIn}, input.data()), conv,
+                         {.time = axis, .height = axis, .width = axis}, Tensor(DType::kF32, {2, 3, 4, kOut}, y.data()));
+    ASSERT_THAT(backend_->ops().stream().Synchronize(), IsOk());
     for (int row = 0; row < 24; ++row) {
       for (int c = 0; c < 2; ++c)
         for (int t = 0; t < order.factor.time; ++t)
@@ -437,11 +437,11 @@ TEST_F(Loading, ATransposedConvolutionIsAnOrdinaryOneAndDepthToSpace) {
         loader.LoadTransposedConv("u", {.out = kOut, .in = kIn, .kernel = kernel, .stride = stride}));
     Floats input = x, phases(kRows * stride * kOut), y(kRows * stride * kOut);
     const Tensor middle(DType::kF32, {kRows, 1, 1, stride * kOut}, phases.data());
-    ops_->Conv(Tensor(DType::kF32, {kRows, 1, 1, kIn}, input.data()), up.weight,
-               {.time = {.kernel = up.taps, .before = up.before, .after = up.after}}, middle);
-    ops_->DepthToSpace(middle, {.factor = {.time = stride}},
-                       Tensor(DType::kF32, {kRows * stride, 1, 1, kOut}, y.data()));
-    ASSERT_THAT(ops_->stream().Synchronize(), IsOk());
+    backend_->ops().Conv(Tensor(DType::kF32, {kRows, 1, 1, kIn}, input.data()), up.weight,
+                         {.time = {.kernel = up.taps, .before = up.before, .after = up.after}}, middle);
+    backend_->ops().DepthToSpace(middle, {.factor = {.time = stride}},
+                                 Tensor(DType::kF32, {kRows * stride, 1, 1, kOut}, y.data()));
+    ASSERT_THAT(backend_->ops().stream().Synchronize(), IsOk());
     const int padding = (kernel - stride) / 2;
     for (int n = 0; n < kRows * stride; ++n) {
       for (int o = 0; o < kOut; ++o) {
@@ -458,9 +458,9 @@ TEST_F(Loading, ATransposedConvolutionIsAnOrdinaryOneAndDepthToSpace) {
 }
 
 TEST(DryLoading, RecordsEveryNameAndCountsParameters) {
-  DryOps ops;
+  DryBackend backend;
   const auto mesh = Mesh::Single();
-  WeightLoader loader = WeightLoader::Dry(*mesh, ops, DType::kBF16).Under("transformer");
+  WeightLoader loader = WeightLoader::Dry(*mesh, backend, DType::kBF16).Under("transformer");
   KINORA_ASSERT_OK_AND_ASSIGN(const Weight weight, loader.LoadWeight({"q", "k"}, {.out = 4096, .in = 8192}));
   EXPECT_EQ(weight.out(), 8192);
   EXPECT_THAT(loader.LoadConv("conv", {.out = 8, .in = 4, .kernel = {3, 3, 3}}), IsOk());
@@ -476,11 +476,11 @@ TEST(DryLoading, RecordsEveryNameAndCountsParameters) {
 }
 
 TEST(DryLoading, DryOpsCheckAFileWithoutReadingIt) {
-  DryOps ops;
+  DryBackend backend;
   const auto mesh = Mesh::Single();
   const std::string tiny = KINORA_SOURCE_DIR "/models/tiny/ltx-2.3-tiny-dev.safetensors";
   KINORA_ASSERT_OK_AND_ASSIGN(const auto checkpoint, Checkpoint::Open({.paths = {tiny}}));
-  KINORA_ASSERT_OK_AND_ASSIGN(WeightLoader loader, WeightLoader::Open(checkpoint, *mesh, ops, DType::kBF16));
+  KINORA_ASSERT_OK_AND_ASSIGN(WeightLoader loader, WeightLoader::Open(checkpoint, *mesh, backend, DType::kBF16));
   EXPECT_TRUE(loader.Has("vae.decoder.conv_in.conv.weight"));
   EXPECT_THAT(loader.LoadTensor("vae.decoder.conv_in.conv.bias", {3}), IsOk());
   EXPECT_THAT(loader.Finish(),

@@ -236,7 +236,7 @@ TEST(RenderTest, BadRequestsExitWithTwoAndOneLineThatNamesTheField) {
       {{"--frames", "10"}, "num_frames"},
       {{"--recipe", "HQ"}, "recipe: not available yet"},
       {{"--lora", "style"}, "loras: not available yet"},
-      {{"--device", "cuda"}, "--device cuda: not available yet"},
+      {{"--device", "cuda"}, "--device: cuda: not available in this build"},
       {{"--processes"}, "--processes: not available yet"},
       {{"--noise", kSource + "/models/tiny/ltx-2.3-tiny-dev.safetensors"}, "video_noise"},
       {{"--model", "/nonexistent.safetensors"}, "/nonexistent.safetensors"},

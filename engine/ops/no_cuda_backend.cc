@@ -1,0 +1,17 @@
+// Linked instead of cuda_backend.cc where there is no CUDA.
+#include "engine/ops/backend_kinds.h"
+
+namespace kinora {
+namespace {
+
+absl::Status NotInThisBuild() {
+  return absl::UnimplementedError("device: cuda: not available in this build, which has the cpu only");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Backend>> OpenCudaBackend(const BackendOptions&) { return NotInThisBuild(); }
+absl::StatusOr<BackendTraits> CudaTraits(const BackendOptions&) { return NotInThisBuild(); }
+absl::StatusOr<std::string> CudaName(const BackendOptions&) { return NotInThisBuild(); }
+
+}  // namespace kinora

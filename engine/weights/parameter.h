@@ -1,0 +1,56 @@
+// Tensors of a model that are not matrices of Ops: norm weights, tables, registers, embeddings, filters. They begin on
+// the host, where they are read and may be transformed, and end on the device:
+//   KINORA_ASSIGN_OR_RETURN(HostParameter table, loader.LoadOnHost("act.alpha", {channels}));
+//   table.Transform([](float x) { return std::exp(x); });
+//   KINORA_ASSIGN_OR_RETURN(Parameter frequency, loader.Upload(std::move(table)));
+#ifndef KINORA_ENGINE_WEIGHTS_PARAMETER_H_
+#define KINORA_ENGINE_WEIGHTS_PARAMETER_H_
+
+#include <string>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "engine/ops/backend.h"
+
+namespace kinora {
+
+// Of the device: named in ops and copies, never read or written by the host.
+class Parameter {
+ public:
+  Parameter() = default;
+  Parameter(Buffer buffer, Tensor tensor) : buffer_(std::move(buffer)), tensor_(tensor) {}
+  const Tensor& tensor() const { return tensor_; }
+  operator const Tensor&() const { return tensor_; }  // NOLINT: a Parameter is passed wherever its Tensor is
+
+ private:
+  Buffer buffer_;
+  Tensor tensor_;
+};
+
+// Of the host, before its upload. Without values in a dry run and after a problem that the loader has noted: then
+// Transform does nothing.
+class HostParameter {
+ public:
+  HostParameter() = default;
+  // name: for messages. buffer: host memory, or dry.
+  HostParameter(std::string name, DType dtype, const Shape& shape, Buffer buffer);
+  // Undefined contents, to be filled. ResourceExhausted.
+  static absl::StatusOr<HostParameter> Allocate(std::string name, DType dtype, const Shape& shape);
+
+  bool has_values() const { return buffer_.data() != nullptr; }
+  const Tensor& tensor() const { return tensor_; }
+  // Every element x, f32, becomes f(x).
+  void Transform(absl::FunctionRef<float(float)> f);
+
+  // The parameter on `backend`'s device. ResourceExhausted naming the parameter.
+  absl::StatusOr<Parameter> Upload(Backend& backend) &&;
+
+ private:
+  std::string name_;
+  Buffer buffer_;
+  Tensor tensor_;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_WEIGHTS_PARAMETER_H_
