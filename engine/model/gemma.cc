@@ -85,9 +85,9 @@ absl::StatusOr<Gemma> Gemma::Load(WeightLoader weights, const GemmaConfig& confi
   gemma.rows_ = rows;
   gemma.heads_ = config.heads / parts;
   gemma.kv_heads_ = config.kv_heads / parts;
-  KINORA_ASSIGN_OR_RETURN(
-      gemma.embeddings_,
-      weights.LoadTensor("embed_tokens.weight", {config.vocabulary, config.width}, {.dtype = weights.precision()}));
+  KINORA_ASSIGN_OR_RETURN(gemma.embeddings_,
+                          weights.LoadTensor("embed_tokens.weight", {config.vocabulary, config.width},
+                                             {.dtype = weights.precision().activations}));
   KINORA_ASSIGN_OR_RETURN(gemma.final_norm_, weights.LoadTensor("norm.weight", {config.width}, kNorm));
   for (int64_t i = 0; i < config.layers; ++i) {
     KINORA_ASSIGN_OR_RETURN(Layer layer, LoadLayer(weights.Under(absl::StrCat("layers.", i)), config));

@@ -23,16 +23,16 @@
 #include "engine/pipeline/run_plan.h"
 #include "engine/request/model_description.h"
 #include "engine/request/request.h"
-#include "engine/tensor/dtype.h"
 #include "engine/weights/checkpoint.h"
+#include "engine/weights/precision.h"
 
 namespace kinora {
 
 struct PipelineOptions {
   ModelFiles files;
-  std::string device;              // as OpenBackend takes it
-  DType precision = DType::kBF16;  // kF32 is the parity mode: float32 end to end
-  int threads = 1;                 // of this rank
+  std::string device;  // as OpenBackend takes it
+  Precision precision;
+  int threads = 1;  // of this rank
   // Memory for activations, reserved at load and never grown. A request whose plan exceeds it is refused. Untouched
   // pages of it cost nothing.
   int64_t arena_bytes = 0;

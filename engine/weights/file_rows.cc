@@ -32,13 +32,14 @@ void TransposeRow(DType dtype, const char* from, int64_t in, int64_t count, char
 
 absl::Status LocatedTensor::Read(const Block& block, DType dtype, void* out) const {
   KINORA_RETURN_IF_ERROR(source->Read(block, dtype, out));
+  if (delta != nullptr) delta->AddTo(block, static_cast<float*>(out));
   if (!AllFinite(dtype, out, block.rows * block.columns)) *not_finite = true;
   return absl::OkStatus();
 }
 
 DType CommonType(absl::Span<const LocatedTensor> tensors) {
   const bool narrow = std::all_of(tensors.begin(), tensors.end(), [](const LocatedTensor& tensor) {
-    return tensor.source && tensor.source->dtype() == DType::kBF16;
+    return tensor.source && tensor.source->dtype() == DType::kBF16 && tensor.delta == nullptr;
   });
   return narrow ? DType::kBF16 : DType::kF32;
 }

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "engine/weights/tensor_source.h"
+#include "engine/weights/weight_delta.h"
 #include "engine/weights/weight_specs.h"
 
 namespace kinora {
@@ -21,11 +22,12 @@ struct LocatedTensor {
   Shape full;
   std::optional<TensorSource> source;  // absent: a dry run, or a misfit has been noted and data is no longer read
   std::shared_ptr<std::atomic<bool>> not_finite;  // something was read that is NaN or infinite
+  const WeightDelta* delta = nullptr;             // added to what is read
 
   absl::Status Read(const Block& block, DType dtype, void* out) const;  // source must be there
 };
 
-// kBF16 if it holds every value of all of them, else kF32.
+// kBF16 if it holds every value of all of them, else kF32: what Read must be asked for.
 DType CommonType(absl::Span<const LocatedTensor> tensors);
 
 // Rows [begin, end) of the matrices stacked, of each of which `part` is this rank's.   to: [end − begin, part.columns]

@@ -38,7 +38,8 @@ void PhaseRow(const float* file, const TransposedConvSpec& spec, const Transpose
 struct WeightLoader::State {
   std::shared_ptr<const Checkpoint> checkpoint;  // null: a dry run without a file
   Backend* backend = nullptr;
-  DType precision = DType::kBF16;
+  Precision precision;
+  std::shared_ptr<WeightSet> weights;
   std::set<std::string, std::less<>> read;        // canonical names asked for, found or not
   std::set<std::string, std::less<>> components;  // of those
   std::set<std::string, std::less<>> not_finite;  // noted already
@@ -55,8 +56,8 @@ struct WeightLoader::State {
 };
 
 absl::StatusOr<WeightLoader> WeightLoader::Open(std::shared_ptr<const Checkpoint> checkpoint, const Mesh& mesh,
-                                                Backend& backend, DType precision) {
-  KINORA_CHECK(precision == DType::kF32 || precision == DType::kBF16) << DTypeName(precision);
+                                                Backend& backend, const Precision& precision) {
+  KINORA_RETURN_IF_ERROR(precision.CheckOn(backend.traits()));
   for (const auto& [name, entry] : checkpoint->tensors()) {
     if (name.ends_with(".weight_scale_2")) {
       return absl::InvalidArgumentError(Cat(checkpoint->Describe(name),
@@ -65,13 +66,14 @@ absl::StatusOr<WeightLoader> WeightLoader::Open(std::shared_ptr<const Checkpoint
     }
   }
   auto state = std::make_shared<State>();
+  state->weights = std::make_shared<WeightSet>(checkpoint);
   state->checkpoint = std::move(checkpoint);
   state->backend = &backend;
   state->precision = precision;
   return WeightLoader(std::move(state), mesh);
 }
 
-WeightLoader WeightLoader::Dry(const Mesh& mesh, Backend& backend, DType precision) {
+WeightLoader WeightLoader::Dry(const Mesh& mesh, Backend& backend, const Precision& precision) {
   KINORA_CHECK(backend.ops().dry()) << "a dry loader has no values for a real backend";
   auto state = std::make_shared<State>();
   state->backend = &backend;
@@ -97,7 +99,8 @@ bool WeightLoader::Has(std::string_view name) const {
   return state_->checkpoint != nullptr && state_->checkpoint->Find(FullName(name)) != nullptr;
 }
 
-DType WeightLoader::precision() const { return state_->precision; }
+const Precision& WeightLoader::precision() const { return state_->precision; }
+std::shared_ptr<WeightSet> WeightLoader::weights() const { return state_->weights; }
 Backend& WeightLoader::backend() const { return *state_->backend; }
 const Mesh& WeightLoader::mesh() const { return *mesh_; }
 const std::vector<RecordedTensor>& WeightLoader::recorded() const { return state_->recorded; }
@@ -210,9 +213,7 @@ absl::StatusOr<Buffer> WeightLoader::ReadBias(const LocatedTensor& tensor, int64
   return bias;
 }
 
-absl::StatusOr<std::vector<Weight>> WeightLoader::Pack(const WeightRows& rows, const Buffer& bias,
-                                                       std::optional<DType> precision) {
-  const DType dtype = precision.value_or(state_->precision);
+absl::StatusOr<std::vector<Weight>> WeightLoader::PackRows(const WeightRows& rows, const Buffer& bias, DType dtype) {
   if (!state_->backend->ops().dry() && state_->misfit) {  // never computed with: Finish will fail
     std::vector<Weight> empty;
     empty.reserve(rows.count);
@@ -223,6 +224,22 @@ absl::StatusOr<std::vector<Weight>> WeightLoader::Pack(const WeightRows& rows, c
   }
   const Tensor bias_view(DType::kF32, {rows.out}, bias.data());
   return state_->backend->ops().PrepareWeights(rows, bias.bytes() > 0 ? &bias_view : nullptr, dtype);
+}
+
+absl::StatusOr<std::vector<Weight>> WeightLoader::Pack(WeightRecipe recipe, const Buffer& bias,
+                                                       std::optional<DType> precision) {
+  recipe.stored = precision.value_or(state_->precision.Of(recipe.tensors[0].name));
+  std::vector<Weight> packed;
+  KINORA_RETURN_IF_ERROR(recipe.WithRows([&](const WeightRows& rows) -> absl::Status {
+    KINORA_ASSIGN_OR_RETURN(packed, PackRows(rows, bias, recipe.stored));
+    return absl::OkStatus();
+  }));
+  for (const LocatedTensor& tensor : recipe.tensors) NoteIfNotFinite(tensor);
+  if (!state_->reads()) return packed;
+  std::vector<std::shared_ptr<WeightStorage>> storage;
+  for (const Weight& weight : packed) storage.push_back(weight.storage());
+  state_->weights->Add(std::move(recipe), std::move(storage));
+  return packed;
 }
 
 absl::StatusOr<Weight> WeightLoader::LoadWeight(std::initializer_list<std::string_view> modules,
@@ -248,13 +265,11 @@ absl::StatusOr<Weight> WeightLoader::LoadWeight(std::initializer_list<std::strin
                    .rows = out,
                    .column = columns == Split::kColumns ? in * mesh_->tensor().rank() : 0,
                    .columns = in};
-  const DType dtype = CommonType(weights);
-  const auto read = [&](int64_t begin, int64_t end, void* to) {
-    return ReadStackedRows(weights, part, dtype, begin, end, to);
+  WeightRecipe recipe{.tensors = std::move(weights), .out = all_out, .in = in};
+  recipe.read = [part](absl::Span<const LocatedTensor> from, DType dtype, int64_t begin, int64_t end, void* to) {
+    return ReadStackedRows(from, part, dtype, begin, end, to);
   };
-  KINORA_ASSIGN_OR_RETURN(std::vector<Weight> packed,
-                          Pack({.out = all_out, .in = in, .dtype = dtype, .read = read}, bias, spec.precision));
-  for (const LocatedTensor& weight : weights) NoteIfNotFinite(weight);
+  KINORA_ASSIGN_OR_RETURN(std::vector<Weight> packed, Pack(std::move(recipe), bias, spec.precision));
   return std::move(packed.front());
 }
 
@@ -265,16 +280,11 @@ absl::StatusOr<std::vector<Weight>> WeightLoader::LoadInterleaved(std::string_vi
   if (spec.bias) {
     KINORA_ASSIGN_OR_RETURN(bias, ReadBias(Locate(FullName(Cat(module, ".bias")), {spec.out}), spec.out));
   }
-  const DType dtype = CommonType({&weight, 1});
-  const auto read = [&](int64_t begin, int64_t end, void* to) {
-    return ReadInterleavedRows(weight, spec, dtype, begin, end, to);
+  WeightRecipe recipe{.tensors = {weight}, .out = spec.out, .in = spec.in, .count = static_cast<int>(spec.count)};
+  recipe.read = [spec](absl::Span<const LocatedTensor> from, DType dtype, int64_t begin, int64_t end, void* to) {
+    return ReadInterleavedRows(from[0], spec, dtype, begin, end, to);
   };
-  KINORA_ASSIGN_OR_RETURN(
-      std::vector<Weight> packed,
-      Pack({.out = spec.out, .in = spec.in, .count = static_cast<int>(spec.count), .dtype = dtype, .read = read}, bias,
-           {}));
-  NoteIfNotFinite(weight);
-  return packed;
+  return Pack(std::move(recipe), bias, {});
 }
 
 absl::StatusOr<Weight> WeightLoader::LoadConv(std::string_view module, const ConvSpec& spec) {
@@ -290,15 +300,11 @@ absl::StatusOr<Weight> WeightLoader::LoadConv(std::string_view module, const Con
     const std::vector<float> in_file(Floats(bias), Floats(bias) + spec.out);
     for (int64_t o = 0; o < spec.out; ++o) Floats(bias)[o] = in_file[FileChannel(spec.order, spec.out, o)];
   }
-  const DType dtype = CommonType({&weight, 1});
-  const auto read = [&](int64_t begin, int64_t end, void* to) {
-    return ReadConvRows(weight, spec, dtype, begin, end, to);
+  WeightRecipe recipe{.tensors = {weight}, .out = spec.out, .taps = spec.kernel.elements(), .in = spec.in};
+  recipe.read = [spec](absl::Span<const LocatedTensor> from, DType dtype, int64_t begin, int64_t end, void* to) {
+    return ReadConvRows(from[0], spec, dtype, begin, end, to);
   };
-  KINORA_ASSIGN_OR_RETURN(
-      std::vector<Weight> packed,
-      Pack({.out = spec.out, .taps = spec.kernel.elements(), .in = spec.in, .dtype = dtype, .read = read}, bias,
-           spec.precision));
-  NoteIfNotFinite(weight);
+  KINORA_ASSIGN_OR_RETURN(std::vector<Weight> packed, Pack(std::move(recipe), bias, spec.precision));
   return std::move(packed.front());
 }
 
@@ -326,9 +332,9 @@ absl::StatusOr<TransposedConv> WeightLoader::LoadTransposedConv(std::string_view
     }
     return absl::OkStatus();
   };
-  KINORA_ASSIGN_OR_RETURN(
-      std::vector<Weight> packed,
-      Pack({.out = stride * spec.out, .taps = conv.taps, .in = spec.in, .read = read}, bias, spec.precision));
+  KINORA_ASSIGN_OR_RETURN(std::vector<Weight> packed,
+                          PackRows({.out = stride * spec.out, .taps = conv.taps, .in = spec.in, .read = read}, bias,
+                                   spec.precision.value_or(state_->precision.Of(weight.name))));
   conv.weight = std::move(packed.front());
   return conv;
 }

@@ -32,6 +32,8 @@
 #include "engine/weights/checkpoint.h"
 #include "engine/weights/file_rows.h"
 #include "engine/weights/parameter.h"
+#include "engine/weights/precision.h"
+#include "engine/weights/weight_set.h"
 #include "engine/weights/weight_specs.h"
 
 namespace kinora {
@@ -51,12 +53,13 @@ struct RecordedTensor {  // what a dry run asked for
 
 class WeightLoader {  // a cheap handle; copies share one state. Not thread-safe.
  public:
-  // precision: kF32 or kBF16, of weights whose spec names none. mesh and backend must outlive the loader. Refuses
-  // NVFP4. A dry backend: only names, shapes and dtypes are checked, no data is read.
+  // precision: of weights whose spec names none; of stacked ones by the first's name. mesh and backend must outlive the
+  // loader. Refuses NVFP4, and what Precision::CheckOn refuses. A dry backend: only names, shapes and dtypes are
+  // checked, no data is read.
   static absl::StatusOr<WeightLoader> Open(std::shared_ptr<const Checkpoint> checkpoint, const Mesh& mesh,
-                                           Backend& backend, DType precision);
+                                           Backend& backend, const Precision& precision);
   // No file: everything asked for exists, nothing is read, and recorded() lists it. The backend must be dry.
-  static WeightLoader Dry(const Mesh& mesh, Backend& backend, DType precision);
+  static WeightLoader Dry(const Mesh& mesh, Backend& backend, const Precision& precision);
 
   WeightLoader Under(std::string_view prefix) const;  // names below are relative to `prefix` and a dot
   WeightLoader On(const Mesh& mesh) const;            // the same file and notes, split for another mesh
@@ -80,8 +83,11 @@ class WeightLoader {  // a cheap handle; copies share one state. Not thread-safe
   // InvalidArgument listing the first 20 problems: those noted, and every tensor of a component of which something was
   // read that nothing asked for and that is not in the table of known unread names (key_tables.h).
   absl::Status Finish() const;
+  // What was loaded, to be rewritten in place; whoever keeps it keeps the checkpoint open. Transposed convolutions are
+  // not in it. Null in a dry run without a file.
+  std::shared_ptr<WeightSet> weights() const;
 
-  DType precision() const;
+  const Precision& precision() const;
   Backend& backend() const;
   const Mesh& mesh() const;
   const std::vector<RecordedTensor>& recorded() const;  // dry runs: in the order asked for
@@ -101,7 +107,8 @@ class WeightLoader {  // a cheap handle; copies share one state. Not thread-safe
   // From row `first` on, as many as `out` has.
   absl::Status ReadTensor(const LocatedTensor& tensor, int64_t first, float add, const Tensor& out);
   absl::StatusOr<Buffer> ReadBias(const LocatedTensor& tensor, int64_t extent);
-  absl::StatusOr<std::vector<Weight>> Pack(const WeightRows& rows, const Buffer& bias, std::optional<DType> precision);
+  absl::StatusOr<std::vector<Weight>> PackRows(const WeightRows& rows, const Buffer& bias, DType dtype);
+  absl::StatusOr<std::vector<Weight>> Pack(WeightRecipe recipe, const Buffer& bias, std::optional<DType> precision);
 
   std::shared_ptr<State> state_;
   const Mesh* mesh_;

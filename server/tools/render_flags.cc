@@ -46,7 +46,8 @@ constexpr FlagSpec kFlags[] = {
     {"noise", "FILE", "safetensors with video_noise, audio_noise, ...: initial noise instead of the seed's"},
     {"dump", "FILE", "safetensors to write contexts, sigmas, latents, frames and waveform to"},
     {"device", "cpu|cuda", "absent: cuda if one is usable, else cpu"},
-    {"precision", "f32|bf16|fp8", "absent: bf16; f32 is the parity mode"},
+    {"precision", "f32|bf16|fp8[,PATTERN=…]",
+     "absent: bf16; f32 is the parity mode; PATTERN: of weights held in another"},
     {"ranks", "AXIS=N,...", "tokens=2,guidance=2,tensor=1: one request on several ranks, threads on the CPU"},
     {"processes", "", "ranks as processes"},
     {"threads", "N", "threads that compute, all ranks together; absent: the machine's cores"},
@@ -61,16 +62,16 @@ constexpr FlagSpec kFlags[] = {
 
 absl::Status NotYet(const std::string& flag) { return absl::UnimplementedError(flag + ": not available yet"); }
 
-absl::StatusOr<DType> ParsePrecision(const std::string& text) {
-  if (text == "f32") return DType::kF32;
-  if (text == "bf16") return DType::kBF16;
-  if (text == "fp8") return NotYet("--precision fp8");
-  return absl::InvalidArgumentError(absl::StrCat("--precision ", text, ": f32, bf16 or fp8 is needed"));
-}
-
 // What the engine says of a field, said of the flag of that name.
 absl::Status OfFlag(const absl::Status& status) {
   return status.ok() ? status : absl::Status(status.code(), absl::StrCat("--", std::string(status.message())));
+}
+
+absl::Status TakeDevice(const CommandLine& line, RenderOptions& options) {
+  options.device = line.Get("device").value_or("");
+  KINORA_ASSIGN_OR_RETURN(const BackendTraits traits, TraitsOf(options.device, {}));
+  KINORA_ASSIGN_OR_RETURN(options.precision, Precision::Parse(line.Get("precision").value_or("bf16")));
+  return options.precision.CheckOn(traits);
 }
 
 // A folder that is not there is better found before the clip is computed than after.
@@ -154,9 +155,7 @@ absl::StatusOr<RenderOptions> ParseRenderFlags(absl::Span<const std::string> arg
   }
   options.model = line.GetAll("model");
   if (options.model.empty()) return absl::InvalidArgumentError("--model: is missing");
-  options.device = line.Get("device").value_or("");
-  KINORA_RETURN_IF_ERROR(OfFlag(TraitsOf(options.device, {}).status()));
-  KINORA_ASSIGN_OR_RETURN(options.precision, ParsePrecision(line.Get("precision").value_or("bf16")));
+  KINORA_RETURN_IF_ERROR(OfFlag(TakeDevice(line, options)));
   if (const auto ranks = line.Get("ranks")) {
     KINORA_ASSIGN_OR_RETURN(options.mesh, ParseRanks(*ranks));
   }

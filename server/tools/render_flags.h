@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/parallel/mesh.h"
-#include "engine/tensor/dtype.h"
+#include "engine/weights/precision.h"
 #include "kinora/v1/video_generation.pb.h"
 #include "server/tools/command_line.h"
 
@@ -24,8 +24,8 @@ struct RenderOptions {
   std::string noise_path{};
   std::string dump_path{};
   std::string trace_path{};
-  std::string device;  // as OpenBackend takes it
-  DType precision = DType::kBF16;
+  std::string device{};  // as OpenBackend takes it
+  Precision precision{};
   MeshShape mesh{};
   int threads = 0;  // of computation, all ranks together; 0: the machine's cores
   bool json = false;

@@ -128,7 +128,7 @@ void PrintSummary(Job& job) {
   const RenderOptions& options = job.options;
   RenderSummary& summary = job.summary;
   summary.file = options.output_path.empty() ? options.dump_path : options.output_path;
-  summary.precision = options.precision == DType::kF32 ? "f32" : "bf16";
+  summary.precision = options.precision.ToString();
   summary.mesh = options.mesh.ToString();
   summary.peak_memory_bytes = PeakMemoryBytes();
   job.display.Clear();

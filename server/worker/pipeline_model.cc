@@ -24,13 +24,6 @@ class NoSink : public ClipSink {  // of the warm-up
   absl::Status End() override { return absl::OkStatus(); }
 };
 
-absl::StatusOr<DType> ParsePrecision(const std::string& name) {
-  if (name == "f32") return DType::kF32;
-  if (name == "bf16") return DType::kBF16;
-  if (name == "fp8") return absl::UnimplementedError("precision: fp8: not available yet");
-  return absl::InvalidArgumentError(absl::StrCat("precision: ", name, ": f32 or bf16 is needed"));
-}
-
 // The smallest clip that passes through every kernel: two latent frames, two tokens each way.
 GenerationRequest WarmUpRequest(const ModelDescription& model) {
   GenerationRequest request;
@@ -134,7 +127,7 @@ absl::StatusOr<std::unique_ptr<Model>> PipelineModel::Load(const v1::WorkerConfi
   options.device = traits.device;
   const std::vector<std::string> files(config.model().begin(), config.model().end());
   KINORA_ASSIGN_OR_RETURN(options.files, ModelFiles::Parse(files));
-  KINORA_ASSIGN_OR_RETURN(options.precision, ParsePrecision(config.precision()));
+  KINORA_ASSIGN_OR_RETURN(options.precision, Precision::Parse(config.precision()));
   const absl::StatusOr<MeshShape> shape = MeshShape::Parse(config.ranks());
   if (!shape.ok()) return absl::InvalidArgumentError(absl::StrCat("ranks: ", std::string(shape.status().message())));
   const int threads = config.threads() > 0 ? config.threads() : static_cast<int>(std::thread::hardware_concurrency());
@@ -230,7 +223,7 @@ void PipelineModel::FillReady(const v1::WorkerConfig& config, const PipelineOpti
   *ready_.mutable_model() = ToModelInfo(ranks_[0].pipeline->description(),
                                         config.model_id().empty() ? DefaultModelId(config) : config.model_id());
   if (ranks_.size() > 1) ready_.set_mesh(ranks_[0].mesh->shape().ToString());
-  ready_.set_precision(options.precision == DType::kF32 ? "f32" : "bf16");
+  ready_.set_precision(options.precision.ToString());
 }
 
 absl::StatusOr<PreparedRun> PipelineModel::Prepare(const v1::Generation& generation) const {

@@ -126,7 +126,7 @@ TEST_F(TinyModel, TheWorkersPagesTellTheTruth) {
 
 TEST_F(TinyModel, AWorkerThatCannotLoadSaysWhyAndIsTriedAgain) {
   server_.Start(false, {"--worker-precision=fp8"});
-  EXPECT_NE(server_.frontend().AwaitLine("precision: fp8: not available yet"), "");
+  EXPECT_NE(server_.frontend().AwaitLine("precision: fp8: not available on the device cpu"), "");
   EXPECT_NE(server_.frontend().AwaitLine("exit status 2"), "");
   EXPECT_EQ(server_.Run({"create", "--prompt=x"}).status, kUnreachable);
 }

@@ -110,12 +110,14 @@ TEST(RenderFlagsTest, MistakesNameTheFlagOrField) {
 TEST(RenderFlagsTest, WhatIsNotThereYetSaysSo) {
   for (const std::vector<std::string>& flags : std::vector<std::vector<std::string>>{
 
-           {"--compare", "f32"}, {"--processes"}, {"--precision", "fp8"}}) {
+           {"--compare", "f32"}, {"--processes"}}) {
     EXPECT_THAT(Parse(flags), StatusIs(absl::StatusCode::kUnimplemented, testing::EndsWith(": not available yet")))
         << flags[0];
   }
   EXPECT_THAT(Parse({"--device", "cuda"}),
               StatusIs(absl::StatusCode::kUnimplemented, StartsWith("--device: cuda: not available in this build")));
+  EXPECT_THAT(Parse({"--precision", "fp8"}),
+              StatusIs(absl::StatusCode::kUnimplemented, StartsWith("--precision: fp8: not available on the device")));
 }
 
 TEST(RenderFlagsTest, HelpNeedsNothingElseAndListsEveryFlag) {

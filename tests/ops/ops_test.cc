@@ -1,5 +1,4 @@
-// The CPU primitives against plain double-precision definitions.
-#include "engine/ops/cpu_ops.h"
+// The primitives of every backend against plain double-precision definitions.
 
 #include <gtest/gtest.h>
 
@@ -7,7 +6,7 @@
 #include <random>
 #include <tuple>
 
-#include "tests/testing/golden.h"
+#include "tests/testing/backends.h"
 
 namespace kinora {
 namespace {
@@ -31,24 +30,23 @@ double At(const Tensor& t, int64_t row, int64_t column) {
   return t.dtype() == DType::kF32 ? t.data<float>()[i] : static_cast<double>(static_cast<float>(t.data<bf16>()[i]));
 }
 
-std::unique_ptr<CpuOps> MakeOps(int threads = 2) { return *CpuOps::Create(threads); }
-
 struct MatmulCase {
   int64_t rows, in, out;
 };
 
-class CpuMatmul : public testing::TestWithParam<MatmulCase> {};
+class MatmulSizes : public testing::TestWithParam<std::tuple<TestedBackend, MatmulCase>> {};
 
-TEST_P(CpuMatmul, EqualsTheDefinitionInBothPrecisions) {
-  const auto [rows, in, out] = GetParam();
-  auto ops = MakeOps();
+TEST_P(MatmulSizes, EqualTheDefinitionInBothPrecisions) {
+  const auto [rows, in, out] = std::get<1>(GetParam());
+  Device device(std::get<0>(GetParam()));
   for (DType dtype : {DType::kF32, DType::kBF16}) {
     const HostTensor matrix = Random(DType::kF32, {out, in}, 1, 1.0f / std::sqrt(in)),
                      bias = Random(DType::kF32, {out}, 2);
     const HostTensor x = Random(dtype, {rows, in}, 3);
-    HostTensor y(DType::kF32, {rows, out}), expected(DType::kF32, {rows, out});
-    const Weight w = *ops->PrepareWeight(matrix.tensor(), &bias.tensor(), dtype);
-    ops->Matmul(x.tensor(), w, {}, y.tensor());
+    HostTensor expected(DType::kF32, {rows, out});
+    const Tensor y = device.Output(DType::kF32, {rows, out});
+    const Weight w = *device.ops().PrepareWeight(matrix.tensor(), &bias.tensor(), dtype);
+    device.ops().Matmul(device.Upload(x.tensor()), w, {}, y);
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t o = 0; o < out; ++o) {
         double sum = bias.tensor().data<float>()[o];
@@ -60,42 +58,51 @@ TEST_P(CpuMatmul, EqualsTheDefinitionInBothPrecisions) {
         expected.f32()[r * out + o] = static_cast<float>(sum);
       }
     }
-    EXPECT_TRUE(Near(y.tensor(), expected.tensor(), 1e-6)) << DTypeName(dtype);
+    EXPECT_TRUE(Near(device.Download(y).tensor(), expected.tensor(), 1e-6)) << DTypeName(dtype);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, CpuMatmul,
-                         testing::Values(MatmulCase{1, 7, 5}, MatmulCase{17, 64, 96}, MatmulCase{5, 513, 33},
-                                         MatmulCase{300, 1030, 40}, MatmulCase{13, 2050, 1100}));
+INSTANTIATE_TEST_SUITE_P(On, MatmulSizes,
+                         testing::Combine(testing::ValuesIn(Backends()),
+                                          testing::Values(MatmulCase{1, 7, 5}, MatmulCase{17, 64, 96},
+                                                          MatmulCase{5, 513, 33}, MatmulCase{300, 1030, 40},
+                                                          MatmulCase{13, 2050, 1100})));
 
-TEST(CpuMatmul, ARowsBitsDoNotDependOnTheOtherRowsOrOnThreads) {
+class Matmuls : public OpTest {};
+INSTANTIATE_TEST_SUITE_P(On, Matmuls, testing::ValuesIn(Backends()), BackendName);
+
+TEST_P(Matmuls, ARowsBitsDoNotDependOnTheOtherRowsOrOnThreads) {
   for (DType dtype : {DType::kF32, DType::kBF16}) {
-    auto one = MakeOps(1), three = MakeOps(3);
+    Device one(GetParam(), 1), three(GetParam(), 3);
     const HostTensor matrix = Random(DType::kF32, {200, 700}, 1), x = Random(dtype, {400, 700}, 2);
-    const Weight w = *one->PrepareWeight(matrix.tensor(), nullptr, dtype);
-    HostTensor all(DType::kF32, {400, 200}), part(DType::kF32, {101, 200});
-    three->Matmul(x.tensor(), w, {}, all.tensor());
-    one->Matmul(x.tensor().Rows(37, 138), w, {}, part.tensor());
-    EXPECT_EQ(0, std::memcmp(part.f32(), all.f32() + 37 * 200, 101 * 200 * 4)) << DTypeName(dtype);
+    const auto run = [&](Device& device, const Tensor& rows) {
+      const Weight w = *device.ops().PrepareWeight(matrix.tensor(), nullptr, dtype);
+      const Tensor out = device.Output(DType::kF32, {rows.dim(0), 200});
+      device.ops().Matmul(device.Upload(rows), w, {}, out);
+      return device.Floats(out);
+    };
+    const std::vector<float> all = run(three, x.tensor()), part = run(one, x.tensor().Rows(37, 138));
+    EXPECT_EQ(0, std::memcmp(part.data(), all.data() + 37 * 200, 101 * 200 * 4)) << DTypeName(dtype);
   }
 }
 
-TEST(CpuMatmul, AppliesActivationGateAndResidualInOnePass) {
-  auto ops = MakeOps();
+TEST_P(Matmuls, ApplyActivationGateAndResidualInOnePass) {
+  Device device(GetParam());
   const HostTensor matrix = Random(DType::kF32, {40, 24}, 1, 0.3f), x = Random(DType::kF32, {18, 24}, 2);
   const HostTensor table = Random(DType::kF32, {2, 3, 40}, 3), base = Random(DType::kF32, {3, 40}, 4);
   HostTensor row(DType::kI32, {9});
   for (int i = 0; i < 9; ++i) row.tensor().data<int32_t>()[i] = i % 2;
-  const Gate gate{{table.tensor(), base.tensor(), row.tensor()}, 2};
-  const Weight w = *ops->PrepareWeight(matrix.tensor(), nullptr, DType::kF32);
-  HostTensor fused = Random(DType::kF32, {18, 40}, 5), steps = Random(DType::kF32, {18, 40}, 5),
-             y(DType::kF32, {18, 40});
-  ops->Matmul(x.tensor(), w, {.activation = Activation::kGeluTanh, .accumulate = Accumulate::kGated, .gate = gate},
-              fused.tensor());
-  ops->Matmul(x.tensor(), w, {}, y.tensor());
-  ops->Activate(y.tensor(), Activation::kGeluTanh, y.tensor());
-  ops->GatedAdd(y.tensor(), gate, steps.tensor());
-  EXPECT_TRUE(Near(fused.tensor(), steps.tensor(), 1e-6));
+  const Gate gate{{device.Upload(table.tensor()), device.Upload(base.tensor()), device.Upload(row.tensor())}, 2};
+  const Weight w = *device.ops().PrepareWeight(matrix.tensor(), nullptr, DType::kF32);
+  const HostTensor residual = Random(DType::kF32, {18, 40}, 5);
+  const Tensor on_device = device.Upload(x.tensor()), fused = device.Upload(residual.tensor()),
+               steps = device.Upload(residual.tensor()), y = device.Output(DType::kF32, {18, 40});
+  device.ops().Matmul(on_device, w,
+                      {.activation = Activation::kGeluTanh, .accumulate = Accumulate::kGated, .gate = gate}, fused);
+  device.ops().Matmul(on_device, w, {}, y);
+  device.ops().Activate(y, Activation::kGeluTanh, y);
+  device.ops().GatedAdd(y, gate, steps);
+  EXPECT_TRUE(Near(device.Download(fused).tensor(), device.Download(steps).tensor(), 1e-6));
 }
 
 struct AttentionCase {
@@ -137,11 +144,11 @@ void ReferenceAttention(const Tensor& q, const Tensor& k, const Tensor& v, const
   }
 }
 
-class CpuAttention : public testing::TestWithParam<AttentionCase> {};
+class AttentionSizes : public testing::TestWithParam<std::tuple<TestedBackend, AttentionCase>> {};
 
-TEST_P(CpuAttention, EqualsTheDefinition) {
-  const AttentionCase c = GetParam();
-  auto ops = MakeOps();
+TEST_P(AttentionSizes, EqualTheDefinition) {
+  const AttentionCase c = std::get<1>(GetParam());
+  Device device(std::get<0>(GetParam()));
   const int batch = 3, kv_batches = 2;
   for (DType dtype : {DType::kF32, DType::kBF16}) {
     const HostTensor q = Random(dtype, {batch * c.queries, c.heads * c.head_width}, 1, 2.0f);
@@ -158,45 +165,57 @@ TEST_P(CpuAttention, EqualsTheDefinition) {
                        .causal = c.causal,
                        .window = c.window};
     if (c.bias) o.bias = bias.tensor();
-    HostTensor out(DType::kF32, q.tensor().shape()), expected(DType::kF32, q.tensor().shape());
-    ops->Attention(q.tensor(), k.tensor(), v.tensor(), o, out.tensor());
+    HostTensor expected(DType::kF32, q.tensor().shape());
     ReferenceAttention(q.tensor(), k.tensor(), v.tensor(), o, c.head_width, expected.tensor());
-    EXPECT_TRUE(Near(out.tensor(), expected.tensor(), dtype == DType::kF32 ? 2e-6 : 4e-3)) << DTypeName(dtype);
+    if (c.bias) o.bias = device.Upload(bias.tensor());
+    const Tensor out = device.Output(DType::kF32, q.tensor().shape());
+    device.ops().Attention(device.Upload(q.tensor()), device.Upload(k.tensor()), device.Upload(v.tensor()), o, out);
+    EXPECT_TRUE(Near(device.Download(out).tensor(), expected.tensor(), dtype == DType::kF32 ? 2e-6 : 4e-3))
+        << DTypeName(dtype);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, CpuAttention,
-                         testing::Values(AttentionCase{5, 9, 8, 2, 2, false, 0, -1, false},
-                                         AttentionCase{70, 600, 64, 2, 2, false, 0, 531, true},
-                                         AttentionCase{400, 400, 16, 4, 2, true, 0, -1, false},
-                                         AttentionCase{600, 600, 24, 2, 1, true, 37, -1, false},
-                                         AttentionCase{3, 300, 128, 1, 1, false, 0, 257, false},
-                                         AttentionCase{1600, 30, 8, 1, 1, false, 0, -1, true},
-                                         AttentionCase{40, 500, 256, 1, 1, true, 300, -1, false}));
+INSTANTIATE_TEST_SUITE_P(On, AttentionSizes,
+                         testing::Combine(testing::ValuesIn(Backends()),
+                                          testing::Values(AttentionCase{5, 9, 8, 2, 2, false, 0, -1, false},
+                                                          AttentionCase{70, 600, 64, 2, 2, false, 0, 531, true},
+                                                          AttentionCase{400, 400, 16, 4, 2, true, 0, -1, false},
+                                                          AttentionCase{600, 600, 24, 2, 1, true, 37, -1, false},
+                                                          AttentionCase{3, 300, 128, 1, 1, false, 0, 257, false},
+                                                          AttentionCase{1600, 30, 8, 1, 1, false, 0, -1, true},
+                                                          AttentionCase{40, 500, 256, 1, 1, true, 300, -1, false})));
 
-TEST(CpuAttention, ARowsBitsDoNotDependOnTheOtherRowsOrOnThreads) {
+class Attentions : public OpTest {};
+INSTANTIATE_TEST_SUITE_P(On, Attentions, testing::ValuesIn(Backends()), BackendName);
+
+TEST_P(Attentions, ARowsBitsDoNotDependOnTheOtherRowsOrOnThreads) {
   for (DType dtype : {DType::kF32, DType::kBF16}) {
-    auto one = MakeOps(1), four = MakeOps(4);
+    Device one(GetParam(), 1), four(GetParam(), 4);
     const HostTensor q = Random(dtype, {1000, 64}, 1), k = Random(dtype, {700, 64}, 2), v = Random(dtype, {700, 64}, 3);
-    const AttentionOptions o{.heads = 2, .scale = 0.2f};
-    HostTensor all(DType::kF32, {1000, 64}), part(DType::kF32, {101, 64});
-    four->Attention(q.tensor(), k.tensor(), v.tensor(), o, all.tensor());
-    one->Attention(q.tensor().Rows(37, 138), k.tensor(), v.tensor(), o, part.tensor());
-    EXPECT_EQ(0, std::memcmp(part.f32(), all.f32() + 37 * 64, 101 * 64 * 4)) << DTypeName(dtype);
+    const auto run = [&](Device& device, const Tensor& queries) {
+      const Tensor out = device.Output(DType::kF32, queries.shape());
+      device.ops().Attention(device.Upload(queries), device.Upload(k.tensor()), device.Upload(v.tensor()),
+                             {.heads = 2, .scale = 0.2f}, out);
+      return device.Floats(out);
+    };
+    const std::vector<float> all = run(four, q.tensor()), part = run(one, q.tensor().Rows(37, 138));
+    EXPECT_EQ(0, std::memcmp(part.data(), all.data() + 37 * 64, 101 * 64 * 4)) << DTypeName(dtype);
   }
 }
 
-TEST(CpuAttention, ChunksOfKeysMergeToTheWhole) {
-  auto ops = MakeOps();
-  const HostTensor q = Random(DType::kF32, {2 * 7, 32}, 1), k = Random(DType::kF32, {2 * 40, 32}, 2),
-                   v = Random(DType::kF32, {2 * 40, 32}, 3);
-  AttentionOptions o{
+TEST_P(Attentions, ChunksOfKeysMergeToTheWhole) {
+  Device device(GetParam());
+  const Tensor q = device.Upload(Random(DType::kF32, {2 * 7, 32}, 1).tensor()),
+               k = device.Upload(Random(DType::kF32, {2 * 40, 32}, 2).tensor()),
+               v = device.Upload(Random(DType::kF32, {2 * 40, 32}, 3).tensor());
+  const AttentionOptions o{
       .heads = 2, .kv_heads = 2, .scale = 0.5f, .batch = 2, .kv_batches = 2, .kv_batch = {0, 1}, .key_length = 33};
-  HostTensor whole(DType::kF32, {14, 32}), merged(DType::kF32, {14, 32}), chunks(DType::kF32, {8, 14, 2, 18});
-  ops->Attention(q.tensor(), k.tensor(), v.tensor(), o, whole.tensor());
-  ops->AttentionChunks(q.tensor(), k.tensor(), v.tensor(), o, chunks.tensor());
-  ops->MergeChunks(chunks.tensor(), merged.tensor());
-  EXPECT_TRUE(Near(merged.tensor(), whole.tensor(), 1e-6));
+  const Tensor whole = device.Output(DType::kF32, {14, 32}), merged = device.Output(DType::kF32, {14, 32}),
+               chunks = device.Output(DType::kF32, {8, 14, 2, 18});
+  device.ops().Attention(q, k, v, o, whole);
+  device.ops().AttentionChunks(q, k, v, o, chunks);
+  device.ops().MergeChunks(chunks, merged);
+  EXPECT_TRUE(Near(device.Download(merged).tensor(), device.Download(whole).tensor(), 1e-6));
 }
 
 // One frame of two lines, reflected along the width.
@@ -218,42 +237,47 @@ HostTensor ReferenceLines(const Tensor& x, const Tensor& matrix, int64_t kernel,
   return expected;
 }
 
-TEST(CpuConv, TapsThatShareTheirPixelsEqualTheDefinition) {
-  auto ops = MakeOps(3);
+class Convs : public OpTest {};
+INSTANTIATE_TEST_SUITE_P(On, Convs, testing::ValuesIn(Backends()), BackendName);
+
+TEST_P(Convs, TapsThatShareTheirPixelsEqualTheDefinition) {
+  Device device(GetParam(), 3);
   const int64_t out = 35;
   for (const auto& [width, kernel, in] :
        {std::tuple<int64_t, int, int64_t>{6, 3, 11}, {13, 2, 700}, {29, 5, 40}, {64, 3, 64}}) {
     for (DType dtype : {DType::kF32, DType::kBF16}) {
       const float scale = 1.0f / std::sqrt(static_cast<float>(kernel * in));
       const HostTensor x = Random(dtype, {1, 2, width, in}, 1), rounded = Random(dtype, {out, kernel, in}, 2, scale);
-      HostTensor matrix(DType::kF32, {out, kernel, in}), y(DType::kF32, {1, 2, width, out});
+      HostTensor matrix(DType::kF32, {out, kernel, in});
+      const Tensor y = device.Output(DType::kF32, {1, 2, width, out});
       for (int64_t i = 0; i < out * kernel * in; ++i) {
         matrix.f32()[i] = static_cast<float>(At(rounded.tensor(), i / in, i % in));
       }
-      const Weight w = *ops->PrepareWeight(matrix.tensor(), nullptr, dtype);
+      const Weight w = *device.ops().PrepareWeight(matrix.tensor(), nullptr, dtype);
       const ConvAxis axis{
           .kernel = kernel, .before = kernel / 2, .after = (kernel - 1) / 2, .padding = Padding::kReflect};
-      ops->Conv(x.tensor(), w, {.width = axis}, y.tensor());
+      device.ops().Conv(device.Upload(x.tensor()), w, {.width = axis}, y);
       const HostTensor expected = ReferenceLines(x.tensor(), matrix.tensor(), kernel, out);
-      EXPECT_TRUE(Near(y.tensor(), expected.tensor(), 1e-6)) << DTypeName(dtype) << " width " << width;
+      EXPECT_TRUE(Near(device.Download(y).tensor(), expected.tensor(), 1e-6)) << DTypeName(dtype) << " width " << width;
     }
   }
 }
 
-TEST(CpuConv, EqualsTheDefinitionForEveryPadding) {
-  auto ops = MakeOps();
+TEST_P(Convs, EqualTheDefinitionForEveryPadding) {
+  Device device(GetParam());
   const int64_t frames = 3, height = 5, width = 6, in = 7, out = 9;
   const HostTensor x = Random(DType::kF32, {frames, height, width, in}, 1);
   const HostTensor matrix = Random(DType::kF32, {out, 27, in}, 2, 0.2f), bias = Random(DType::kF32, {out}, 3);
-  const Weight w = *ops->PrepareWeight(matrix.tensor(), &bias.tensor(), DType::kF32);
+  const Weight w = *device.ops().PrepareWeight(matrix.tensor(), &bias.tensor(), DType::kF32);
   for (Padding space : {Padding::kZeros, Padding::kReflect, Padding::kReplicate}) {
     for (int stride : {1, 2}) {
       const ConvAxis side{.kernel = 3, .stride = stride, .before = 1, .after = 1, .padding = space};
       const ConvOptions options{
           .time = {.kernel = 3, .before = 2, .padding = Padding::kReplicate}, .height = side, .width = side};
       const int64_t oh = (height - 1) / stride + 1, ow = (width - 1) / stride + 1;
-      HostTensor y(DType::kF32, {frames, oh, ow, out}), expected(DType::kF32, {frames, oh, ow, out});
-      ops->Conv(x.tensor(), w, options, y.tensor());
+      HostTensor expected(DType::kF32, {frames, oh, ow, out});
+      const Tensor y = device.Output(DType::kF32, {frames, oh, ow, out});
+      device.ops().Conv(device.Upload(x.tensor()), w, options, y);
       const auto source = [](int64_t i, int64_t n, Padding p) -> int64_t {
         if (i >= 0 && i < n) return i;
         if (p == Padding::kZeros) return -1;
@@ -276,31 +300,37 @@ TEST(CpuConv, EqualsTheDefinitionForEveryPadding) {
               }
               expected.f32()[((f * oh + h) * ow + u) * out + o] = static_cast<float>(sum);
             }
-      EXPECT_TRUE(Near(y.tensor(), expected.tensor(), 1e-6)) << static_cast<int>(space) << " stride " << stride;
+      EXPECT_TRUE(Near(device.Download(y).tensor(), expected.tensor(), 1e-6))
+          << static_cast<int>(space) << " stride " << stride;
     }
   }
 }
 
-TEST(CpuRows, FusedNormsEqualTheirDefinitions) {
-  auto ops = MakeOps();
+class Rows : public OpTest {};
+INSTANTIATE_TEST_SUITE_P(On, Rows, testing::ValuesIn(Backends()), BackendName);
+
+TEST_P(Rows, FusedNormsEqualTheirDefinitions) {
+  Device device(GetParam());
+  Ops& ops = device.ops();
   for (DType dtype : {DType::kF32, DType::kBF16}) {
-    const HostTensor x = Random(dtype, {17, 70}, 1), table = Random(DType::kF32, {1, 4, 70}, 2),
-                     base = Random(DType::kF32, {4, 70}, 3);
-    const ScaleShift m{{table.tensor(), base.tensor(), Tensor()}, 3, 1};
-    HostTensor fused(DType::kF32, {17, 70}), steps(DType::kF32, {17, 70});
-    ops->ModulatedRmsNorm(x.tensor(), m, 1e-6f, fused.tensor());
-    ops->Ops::ModulatedRmsNorm(x.tensor(), m, 1e-6f, steps.tensor());
-    EXPECT_TRUE(Near(fused.tensor(), steps.tensor(), 1e-6));
-    ops->ModulatedLayerNorm(x.tensor(), m, 1e-6f, fused.tensor());
-    ops->Ops::ModulatedLayerNorm(x.tensor(), m, 1e-6f, steps.tensor());
-    EXPECT_TRUE(Near(fused.tensor(), steps.tensor(), 1e-6));
+    const Tensor x = device.Upload(Random(dtype, {17, 70}, 1).tensor()),
+                 table = device.Upload(Random(DType::kF32, {1, 4, 70}, 2).tensor()),
+                 base = device.Upload(Random(DType::kF32, {4, 70}, 3).tensor());
+    const ScaleShift m{{table, base, Tensor()}, 3, 1};
+    const Tensor fused = device.Output(DType::kF32, {17, 70}), steps = device.Output(DType::kF32, {17, 70});
+    ops.ModulatedRmsNorm(x, m, 1e-6f, fused);
+    ops.Ops::ModulatedRmsNorm(x, m, 1e-6f, steps);
+    EXPECT_TRUE(Near(device.Download(fused).tensor(), device.Download(steps).tensor(), 1e-6));
+    ops.ModulatedLayerNorm(x, m, 1e-6f, fused);
+    ops.Ops::ModulatedLayerNorm(x, m, 1e-6f, steps);
+    EXPECT_TRUE(Near(device.Download(fused).tensor(), device.Download(steps).tensor(), 1e-6));
   }
 }
 
-TEST(CpuRows, NormRopeNormalizesEachGroupAndRotatesPairsOfAHead) {
-  auto ops = MakeOps();
+TEST_P(Rows, NormRopeNormalizesEachGroupAndRotatesPairsOfAHead) {
+  Device device(GetParam());
   const int64_t rows = 6, width = 48, d = 12;
-  HostTensor x = Random(DType::kF32, {rows, width}, 1);
+  const HostTensor x = Random(DType::kF32, {rows, width}, 1);
   const HostTensor weight = Random(DType::kF32, {width}, 2), cos = Random(DType::kF32, {3, width / 2}, 3),
                    sin = Random(DType::kF32, {3, width / 2}, 4);
   HostTensor expected(DType::kF32, {rows, width});
@@ -318,10 +348,14 @@ TEST(CpuRows, NormRopeNormalizesEachGroupAndRotatesPairsOfAHead) {
         expected.f32()[r * width + h * d + d / 2 + j] = static_cast<float>(b * c + a * s);
       }
   }
-  ops->NormRope(x.tensor(),
-                {.weight = weight.tensor(), .group = width, .head_width = d, .rope = {cos.tensor(), sin.tensor()}},
-                nullptr);
-  EXPECT_TRUE(Near(x.tensor(), expected.tensor(), 1e-6));
+  const Tensor out = device.Upload(x.tensor());
+  device.ops().NormRope(out,
+                        {.weight = device.Upload(weight.tensor()),
+                         .group = width,
+                         .head_width = d,
+                         .rope = {device.Upload(cos.tensor()), device.Upload(sin.tensor())}},
+                        nullptr);
+  EXPECT_TRUE(Near(device.Download(out).tensor(), expected.tensor(), 1e-6));
 }
 
 }  // namespace

@@ -1,0 +1,130 @@
+// A whole run on a device whose memory the host cannot touch (walled_backend.h): equal to the CPU's to the bit.
+// Whatever above the backends reads or writes device memory other than by a copy ends this program.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "engine/base/status_macros.h"
+#include "engine/parallel/thread_communicator.h"
+#include "engine/pipeline/pipeline.h"
+#include "tests/testing/walled_backend.h"
+
+namespace kinora {
+namespace {
+
+using testing::HasSubstr;
+
+// All bytes of a clip, and of what the sink sees on the way to it.
+class Recorder : public ClipSink {
+ public:
+  explicit Recorder(bool intermediates) : intermediates_(intermediates) {}
+  absl::Status Begin(const ClipInfo&) override { return absl::OkStatus(); }
+  absl::Status Frames(int64_t, const Tensor& rgb8) override { return Add(rgb8); }
+  absl::Status Audio(const Tensor& waveform) override { return Add(waveform); }
+  absl::Status End() override { return absl::OkStatus(); }
+  bool WantsIntermediates() const override { return intermediates_; }
+  absl::Status FloatFrames(int64_t, const Tensor& rgb) override { return Add(rgb); }
+  absl::Status Intermediate(std::string_view, const Tensor& value) override { return Add(value); }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  absl::Status Add(const Tensor& value) {
+    bytes_.append(static_cast<const char*>(value.raw()), value.bytes());
+    return absl::OkStatus();
+  }
+
+  const bool intermediates_;
+  std::string bytes_;
+};
+
+PipelineOptions TinyOptions(DType precision) {
+  const std::string tiny = std::string(KINORA_SOURCE_DIR) + "/models/tiny/";
+  PipelineOptions options;
+  options.files.paths = {tiny + "ltx-2.3-tiny-dev.safetensors"};
+  options.files.text_encoder = tiny + "gemma";
+  options.precision = precision;
+  options.threads = 2;
+  return options;
+}
+
+// Guided, so that all passes run; two steps, so that one is captured and replayed; several tiles of time.
+GenerationRequest SmallRequest() {
+  GenerationRequest request;
+  request.prompt = "a red square moves";
+  request.negative_prompt = "noise";
+  request.width = request.height = 64;
+  request.num_frames = 97;
+  request.frame_rate = 24;
+  request.recipe = Recipe::kOneStage;
+  request.num_inference_steps = 2;
+  request.seed = 7;
+  return request;
+}
+
+absl::Status NoProgress(const Progress&) { return absl::OkStatus(); }
+
+absl::Status Render(bool walled, PipelineOptions options, const Mesh& mesh, ClipSink& sink) {
+  const BackendOptions backend_options{.threads = options.threads};
+  const GenerationRequest request = SmallRequest();
+  KINORA_ASSIGN_OR_RETURN(const BackendTraits cpu, TraitsOf("cpu", backend_options));
+  const BackendTraits traits = walled ? WalledTraits(backend_options) : cpu;
+  KINORA_ASSIGN_OR_RETURN(const RunPlan cost, Pipeline::PlanOn(traits, options, mesh, request));
+  if (mesh.world().rank() == 0) {
+    EXPECT_EQ(cost.host_arena_bytes > 0, walled);
+  }
+  options.arena_bytes = cost.arena_bytes;
+  options.host_arena_bytes = cost.host_arena_bytes;
+  KINORA_ASSIGN_OR_RETURN(auto backend,
+                          walled ? OpenWalledBackend(backend_options) : OpenBackend("cpu", backend_options));
+  KINORA_ASSIGN_OR_RETURN(auto pipeline, Pipeline::LoadOn(std::move(backend), options, mesh));
+  KINORA_ASSIGN_OR_RETURN(const RunPlan plan, pipeline->Prepare(request));
+  KINORA_RETURN_IF_ERROR(pipeline->Generate(plan, mesh.world().rank() == 0 ? &sink : nullptr, NoProgress));
+  EXPECT_LE(pipeline->peak_arena_bytes(), cost.arena_bytes);
+  return absl::OkStatus();
+}
+
+TEST(WalledPipeline, ARunEqualsTheCpusToTheBit) {
+  for (const DType precision : {DType::kF32, DType::kBF16}) {
+    const bool intermediates = precision == DType::kF32;
+    Recorder cpu(intermediates), walled(intermediates);
+    const auto mesh = Mesh::Single();
+    const absl::Status plain = Render(false, TinyOptions(precision), *mesh, cpu);
+    ASSERT_TRUE(plain.ok()) << plain.ToString();
+    const absl::Status status = Render(true, TinyOptions(precision), *mesh, walled);
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    ASSERT_GT(cpu.bytes().size(), size_t{97 * 64 * 64 * 3});
+    EXPECT_TRUE(walled.bytes() == cpu.bytes()) << DTypeName(precision);
+  }
+}
+
+TEST(WalledPipeline, RanksThatAreThreadsReachEachOthersMemoryThroughTheirStreams) {
+  Recorder alone(false);
+  ASSERT_TRUE(Render(false, TinyOptions(DType::kBF16), *Mesh::Single(), alone).ok());
+  for (const MeshShape& shape : {MeshShape{.tokens = 2}, MeshShape{.guidance = 2}}) {
+    Recorder walled(false);
+    const absl::Status status =
+        RunThreadRanks(shape, [&](const Mesh& mesh) { return Render(true, TinyOptions(DType::kBF16), mesh, walled); });
+    ASSERT_TRUE(status.ok()) << shape.ToString() << ": " << status.ToString();
+    EXPECT_TRUE(walled.bytes() == alone.bytes()) << shape.ToString();
+  }
+}
+
+TEST(WalledPipeline, ARequestBeyondTheHostsSideIsRefused) {
+  PipelineOptions options = TinyOptions(DType::kBF16);
+  const auto mesh = Mesh::Single();
+  const auto cost = Pipeline::PlanOn(WalledTraits({}), options, *mesh, SmallRequest());
+  ASSERT_TRUE(cost.ok());
+  options.arena_bytes = cost->arena_bytes;
+  options.host_arena_bytes = cost->host_arena_bytes - 1;
+  auto pipeline = Pipeline::LoadOn(*OpenWalledBackend({}), options, *mesh);
+  ASSERT_TRUE(pipeline.ok()) << pipeline.status().ToString();
+  Recorder never(false);
+  const absl::Status status = (*pipeline)->Generate(*(*pipeline)->Prepare(SmallRequest()), &never, NoProgress);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("host memory"));
+}
+
+}  // namespace
+}  // namespace kinora

@@ -1,0 +1,173 @@
+// A LoRA goes on and comes off in place.
+#include "engine/weights/weight_set.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "engine/base/status_macros.h"
+#include "engine/ops/cpu_weight.h"
+#include "engine/parallel/dry_communicator.h"
+#include "engine/weights/weight_loader.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/weights/test_files.h"
+
+namespace kinora {
+namespace {
+
+using testing::HasSubstr;
+using Floats = std::vector<float>;
+constexpr int64_t kOut = 40, kIn = 24, kRank = 3;
+
+Floats Random(int64_t count, int seed) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal;
+  Floats values(count);
+  for (float& value : values) value = normal(generator);
+  return values;
+}
+
+Tensor View(Floats& values, const Shape& shape) { return Tensor(DType::kF32, shape, values.data()); }
+
+class Rewriting : public testing::Test {
+ protected:
+  Rewriting() : backend_(*OpenBackend("cpu", {.threads = 2})) {
+    std::vector<std::pair<std::string, Tensor>> tensors;
+    for (const char* name : {"q.weight", "k.weight"}) {
+      values_.push_back(Random(kOut * kIn, static_cast<int>(values_.size()) + 1));
+      tensors.emplace_back(std::string("model.diffusion_model.") + name, View(values_.back(), {kOut, kIn}));
+    }
+    bias_ = Random(kOut, 9);
+    tensors.emplace_back("model.diffusion_model.q.bias", View(bias_, {kOut}));
+    tensors.emplace_back("model.diffusion_model.k.bias", View(bias_, {kOut}));
+    EXPECT_THAT(WriteSafetensors(folder_.File("m.safetensors"), tensors), IsOk());
+    checkpoint_ = *Checkpoint::Open({.paths = {folder_.File("m.safetensors")}});
+  }
+
+  struct Loaded {
+    Weight weight;
+    std::shared_ptr<WeightSet> set;
+  };
+  // q over k, or this rank's part of both.
+  absl::StatusOr<Loaded> Load(const Mesh& mesh, DType precision, Split split = Split::kNone) {
+    KINORA_ASSIGN_OR_RETURN(WeightLoader loader, WeightLoader::Open(checkpoint_, mesh, *backend_, precision));
+    Loaded loaded;
+    KINORA_ASSIGN_OR_RETURN(
+        loaded.weight, loader.Under("transformer").LoadWeight({"q", "k"}, {.out = kOut, .in = kIn, .split = split}));
+    KINORA_RETURN_IF_ERROR(loader.Finish());
+    loaded.set = loader.weights();
+    return loaded;
+  }
+  static std::string Stored(const Weight& weight) {
+    const CpuWeight& stored = CpuWeight::Of(weight);
+    return std::string(static_cast<const char*>(stored.panels.data()), stored.panels.bytes()) +
+           std::string(static_cast<const char*>(stored.bias.data()), stored.bias.bytes());
+  }
+  // What the whole matrix of `k` is with strength · up · down on it.
+  Floats WithDelta(float strength) {
+    Floats sum = values_[1];
+    for (int64_t o = 0; o < kOut; ++o) {
+      for (int64_t i = 0; i < kIn; ++i) {
+        float delta = 0;
+        for (int64_t r = 0; r < kRank; ++r) delta += up_[o * kRank + r] * down_[r * kIn + i];
+        sum[o * kIn + i] += strength * delta;
+      }
+    }
+    return sum;
+  }
+
+  TempFolder folder_;
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Mesh> alone_ = Mesh::Single();
+  std::vector<Floats> values_;
+  Floats bias_, up_ = Random(kOut * kRank, 21), down_ = Random(kRank * kIn, 22);
+  std::shared_ptr<const Checkpoint> checkpoint_;
+};
+
+TEST_F(Rewriting, ALoraGoesOnAndComesOffAndNoWeightMoves) {
+  for (const DType precision : {DType::kF32, DType::kBF16}) {
+    KINORA_ASSERT_OK_AND_ASSIGN(Loaded loaded, Load(*alone_, precision));
+    const std::string before = Stored(loaded.weight);
+    const void* address = CpuWeight::Of(loaded.weight).panels.data();
+    Ops& ops = backend_->ops();
+    Floats x = Random(5 * kIn, 3), y(5 * 2 * kOut), expected(5 * 2 * kOut);
+    auto graph = *ops.stream().Capture([&] {
+      ops.Matmul(View(x, {5, kIn}), loaded.weight, {}, View(y, {5, 2 * kOut}));
+    });
+    graph->Replay();
+    const Floats plain = y;
+
+    const LowRankDelta delta(View(up_, {kOut, kRank}), View(down_, {kRank, kIn}), 0.5f);
+    ASSERT_THAT(loaded.set->Rewrite({{"transformer.k.weight", &delta}}, ops), IsOk());
+    graph->Replay();
+    Floats matrix = values_[0], k = WithDelta(0.5f), bias = bias_;
+    matrix.insert(matrix.end(), k.begin(), k.end());
+    bias.insert(bias.end(), bias_.begin(), bias_.end());
+    const Tensor bias_view = View(bias, {2 * kOut});
+    const Weight merged = *ops.PrepareWeight(View(matrix, {2 * kOut, kIn}), &bias_view, precision);
+    ops.Matmul(View(x, {5, kIn}), merged, {}, View(expected, {5, 2 * kOut}));
+    for (int64_t i = 0; i < 5 * 2 * kOut; ++i) {
+      ASSERT_NEAR(y[i], expected[i], precision == DType::kF32 ? 1e-5 : 1e-1) << DTypeName(precision) << " " << i;
+      if (i % (2 * kOut) < kOut) {
+        ASSERT_EQ(y[i], plain[i]) << "q has no delta";
+      }
+    }
+    EXPECT_NE(y, plain);
+    EXPECT_EQ(CpuWeight::Of(loaded.weight).panels.data(), address);
+
+    ASSERT_THAT(loaded.set->Rewrite({}, ops), IsOk());
+    EXPECT_EQ(Stored(loaded.weight), before);
+    EXPECT_EQ(CpuWeight::Of(loaded.weight).panels.data(), address);
+    graph->Replay();
+    EXPECT_EQ(y, plain);
+  }
+}
+
+TEST_F(Rewriting, EachRankAddsItsPartOfTheDelta) {
+  const LowRankDelta delta(View(up_, {kOut, kRank}), View(down_, {kRank, kIn}), -2);
+  const WeightDeltas deltas = {{"transformer.q.weight", &delta}, {"transformer.k.weight", &delta}};
+  Floats x = Random(kIn, 3), whole(2 * kOut), y(2 * kOut);
+  const auto multiply = [&](const Tensor& in, const Loaded& loaded, Floats& out) {
+    backend_->ops().Matmul(in, loaded.weight, {}, View(out, {1, loaded.weight.out()}));
+  };
+  KINORA_ASSERT_OK_AND_ASSIGN(const Loaded one, Load(*alone_, DType::kF32));
+  ASSERT_THAT(one.set->Rewrite(deltas, backend_->ops()), IsOk());
+  multiply(View(x, {1, kIn}), one, whole);
+  for (int rank : {0, 1}) {
+    KINORA_ASSERT_OK_AND_ASSIGN(const auto mesh, MakeDryMesh({.tensor = 2}, rank));
+    KINORA_ASSERT_OK_AND_ASSIGN(const Loaded half, Load(*mesh, DType::kF32, Split::kRows));
+    ASSERT_THAT(half.set->Rewrite(deltas, backend_->ops()), IsOk());
+    multiply(View(x, {1, kIn}), half, y);
+    for (int64_t o = 0; o < kOut; ++o) {  // this rank's half of q, then of k
+      const int64_t of = o / (kOut / 2) * kOut + rank * kOut / 2 + o % (kOut / 2);
+      EXPECT_FLOAT_EQ(y[o], whole[of]) << rank << " " << o;
+    }
+  }
+}
+
+TEST_F(Rewriting, AnUnknownTensorIsRefusedByNameBeforeAnythingChanges) {
+  KINORA_ASSERT_OK_AND_ASSIGN(Loaded loaded, Load(*alone_, DType::kF32));
+  const std::string before = Stored(loaded.weight);
+  const LowRankDelta delta(View(up_, {kOut, kRank}), View(down_, {kRank, kIn}), 1);
+  EXPECT_THAT(
+      loaded.set->Rewrite({{"transformer.k.weight", &delta}, {"transformer.v.weight", &delta}}, backend_->ops()),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("transformer.v.weight")));
+  EXPECT_EQ(Stored(loaded.weight), before);
+}
+
+TEST_F(Rewriting, ADeltaThatIsNotFiniteIsRefusedAndTheNextCallRestores) {
+  KINORA_ASSERT_OK_AND_ASSIGN(Loaded loaded, Load(*alone_, DType::kBF16));
+  const std::string before = Stored(loaded.weight);
+  down_[5] = std::numeric_limits<float>::infinity();
+  const LowRankDelta delta(View(up_, {kOut, kRank}), View(down_, {kRank, kIn}), 1);
+  EXPECT_THAT(loaded.set->Rewrite({{"transformer.k.weight", &delta}}, backend_->ops()),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("k.weight")));
+  EXPECT_THAT(loaded.set->Rewrite({}, backend_->ops()), IsOk());
+  EXPECT_EQ(Stored(loaded.weight), before);
+}
+
+}  // namespace
+}  // namespace kinora
