@@ -42,7 +42,7 @@ struct Pair {
   Times ours, onednn;
 };
 
-Pair Compare(const ProductShape& shape, DType precision, int repeats, CpuOps& ops) {
+Pair Compare(const ProductShape& shape, DType precision, int repeats, Ops& ops) {
   const auto [rows, in, out] = shape;
   Buffer matrix_memory = *Buffer::Allocate(in * out * 4), x_memory = *Buffer::Allocate(rows * in * 4);
   Buffer out_memory = *Buffer::Allocate(rows * out * 4);
@@ -105,7 +105,7 @@ absl::Status Main(int argc, char** argv) {
   KINORA_ASSIGN_OR_RETURN(const InputFile inputs, InputFile::Open(argv[4]));
   RecordingOps recorder;
   KINORA_RETURN_IF_ERROR(DryTransformer(config, inputs, precision, recorder, [&] { recorder.Forget(); }));
-  KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<CpuOps> ops, CpuOps::Create(threads));
+  KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, OpenBackend("cpu", {.threads = threads}));
   PrintCeilings(threads);
   Pair total{};
   double total_flops = 0;
@@ -113,7 +113,7 @@ absl::Status Main(int argc, char** argv) {
   for (const auto& [shape, calls] : recorder.calls()) {
     const auto [rows, in, out] = shape;
     const double flops = 2.0 * static_cast<double>(rows) * static_cast<double>(in) * static_cast<double>(out);
-    const Pair t = Compare(shape, precision, repeats, *ops);
+    const Pair t = Compare(shape, precision, repeats, backend->ops());
     PrintLine(absl::StrCat(rows, " x ", in, " x ", out), calls, flops, t);
     for (auto [sum, part] : {std::pair(&total.ours, t.ours), std::pair(&total.onednn, t.onednn)}) {
       sum->wall += calls * part.wall;

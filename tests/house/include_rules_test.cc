@@ -132,7 +132,7 @@ TEST(WordRules, ModelCodeNamesNoRankNoBackendAndNoStream) {
 // Which backend computes is OpenBackend's to say: all others hold a Backend.
 TEST(WordRules, TheCpusOpsAreNamedInTheirFolderAndInTestsAlone) {
   const std::regex words(R"(\bCpu(Ops|Backend|Weight)\b|engine/ops/(cpu_|cpu/|cuda_|backend_kinds))");
-  for (const Source& source : Sources()) {
+  for (const Source& source : CppSources()) {
     if (Under(source.path, "engine/ops") || Under(source.path, "tests")) continue;
     for (const std::string& line : source.lines) {
       EXPECT_FALSE(std::regex_search(line.substr(0, line.find("//")), words)) << source.path << ": " << line;
@@ -142,7 +142,7 @@ TEST(WordRules, TheCpusOpsAreNamedInTheirFolderAndInTestsAlone) {
 
 // Device memory comes from a backend: ordinary memory is for what the host alone touches, on its way from a file.
 TEST(WordRules, ModelsAndPipelinesAskTheirBackendForMemory) {
-  for (const Source& source : Sources()) {
+  for (const Source& source : CppSources()) {
     if (!Under(source.path, "engine/model") && !Under(source.path, "engine/pipeline")) continue;
     for (const std::string& line : source.lines) {
       EXPECT_EQ(line.find("Buffer::Allocate"), std::string::npos) << source.path << ": " << line;
