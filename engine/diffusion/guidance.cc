@@ -1,5 +1,7 @@
 #include "engine/diffusion/guidance.h"
 
+#include <algorithm>
+
 namespace kinora {
 
 PassList PassesFor(const GuidanceScales& video, const GuidanceScales& audio) {
@@ -11,27 +13,30 @@ PassList PassesFor(const GuidanceScales& video, const GuidanceScales& audio) {
   return passes;
 }
 
-Ops::GuidanceWeights WeightsFor(const GuidanceScales& scales, const PassList& passes) {
-  Ops::GuidanceWeights weights{.passes = static_cast<int>(passes.size()),
-                               .rescale = static_cast<float>(scales.rescale)};
-  for (size_t i = 0; i < passes.size(); ++i) {
-    switch (passes[i]) {
+std::vector<float> WeightsFor(const GuidanceScales& scales, const PassList& passes) {
+  std::vector<float> weights;
+  for (const Pass pass : passes) {
+    switch (pass) {
       case Pass::kUncond:
-        weights.weight[i] = static_cast<float>(1 - scales.cfg);
+        weights.push_back(static_cast<float>(1 - scales.cfg));
         break;
       case Pass::kCond:
-        weights.cond = static_cast<int>(i);
-        weights.weight[i] = static_cast<float>(1 + (scales.cfg - 1) + scales.stg + (scales.modality - 1));
+        weights.push_back(static_cast<float>(1 + (scales.cfg - 1) + scales.stg + (scales.modality - 1)));
         break;
       case Pass::kPerturbed:
-        weights.weight[i] = static_cast<float>(-scales.stg);
+        weights.push_back(static_cast<float>(-scales.stg));
         break;
       case Pass::kIsolated:
-        weights.weight[i] = static_cast<float>(1 - scales.modality);
+        weights.push_back(static_cast<float>(1 - scales.modality));
         break;
     }
   }
+  weights.push_back(static_cast<float>(scales.rescale));
   return weights;
+}
+
+int CondIndex(const PassList& passes) {
+  return static_cast<int>(std::find(passes.begin(), passes.end(), Pass::kCond) - passes.begin());
 }
 
 }  // namespace kinora

@@ -4,9 +4,9 @@
 #define KINORA_ENGINE_DIFFUSION_GUIDANCE_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/container/inlined_vector.h"
-#include "engine/ops/ops.h"
 
 namespace kinora {
 
@@ -20,8 +20,10 @@ using PassList = absl::InlinedVector<Pass, 4>;
 
 // The passes that some modality needs, in the order in which they are batched. Conditional alone without guidance.
 PassList PassesFor(const GuidanceScales& video, const GuidanceScales& audio);
-// The modality's weights of those passes, which sum to 1.
-Ops::GuidanceWeights WeightsFor(const GuidanceScales& scales, const PassList& passes);
+// What Ops::CombineGuidance reads: the modality's weights of those passes, which sum to 1, then the rescale.
+std::vector<float> WeightsFor(const GuidanceScales& scales, const PassList& passes);
+// Where the conditional pass is.
+int CondIndex(const PassList& passes);
 
 }  // namespace kinora
 

@@ -5,14 +5,14 @@
 
 namespace kinora {
 
-float NoiseGenerator::UniformFloat() { return static_cast<float>(engine_() & 0xffffffu) * 0x1p-24f; }
+float NoiseSource::UniformFloat() { return static_cast<float>(engine_() & 0xffffffu) * 0x1p-24f; }
 
-double NoiseGenerator::UniformDouble() {
+double NoiseSource::UniformDouble() {
   const uint64_t high = engine_(), low = engine_();
   return static_cast<double>(((high << 32) | low) & ((uint64_t{1} << 53) - 1)) * 0x1p-53;
 }
 
-double NoiseGenerator::NextNormal() {
+double NoiseSource::NextNormal() {
   if (spare_.has_value()) {
     const double value = *spare_;
     spare_.reset();
@@ -26,7 +26,7 @@ double NoiseGenerator::NextNormal() {
 
 // Box-Muller over 16 uniforms in place: value i pairs with value i + 8. Radius and angle are rounded to float32, as
 // torch's are: the angle's rounding alone moves a value by 2e-7.
-void NoiseGenerator::FillSixteen(float* out) {
+void NoiseSource::FillSixteen(float* out) {
   for (int i = 0; i < 8; ++i) {
     const float u1 = 1.0f - out[i], theta = 2.0f * std::numbers::pi_v<float> * out[i + 8];
     const float radius = std::sqrt(-2.0f * std::log(u1));
@@ -35,7 +35,7 @@ void NoiseGenerator::FillSixteen(float* out) {
   }
 }
 
-void NoiseGenerator::Fill(absl::Span<float> out) {
+void NoiseSource::Fill(absl::Span<float> out) {
   constexpr size_t kBlock = 16;
   if (out.size() < kBlock) {
     for (float& value : out) value = static_cast<float>(NextNormal());

@@ -13,9 +13,9 @@ namespace kinora {
 // torch.Generator("cpu").manual_seed(seed) and torch.randn(..., generator=...) on float32
 // (ATen/native/cpu/DistributionTemplates.h, ATen/core/DistributionsHelper.h). Successive draws continue the same
 // sequence. Equal to torch to 4 ulp: its vectorised logarithm and sine are approximations, ours are not.
-class NoiseGenerator {
+class NoiseSource {
  public:
-  explicit NoiseGenerator(uint64_t seed) : engine_(static_cast<uint32_t>(seed)) {}  // torch keeps the low 32 bits
+  explicit NoiseSource(uint64_t seed) : engine_(static_cast<uint32_t>(seed)) {}  // torch keeps the low 32 bits
 
   void Fill(absl::Span<float> out);  // out.size() values, whatever their shape
 

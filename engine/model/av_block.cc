@@ -108,19 +108,21 @@ absl::StatusOr<AvBlock> AvBlock::Load(const WeightLoader& weights, const Transfo
   return block;
 }
 
-void AvBlock::Forward(Exec& exec, const Passes& passes, Updates updates, AvStream& video, AvStream& audio) const {
-  if (updates.video) {
-    AttendSelf(exec, video_, passes, Contains(passes.perturbed_video_blocks, index_),
+void AvBlock::Forward(Exec& exec, const Passes& passes, const PerModality<StreamUse>& use, AvStream& video,
+                      AvStream& audio) const {
+  const bool update_video = use.video == StreamUse::kUpdated, update_audio = use.audio == StreamUse::kUpdated;
+  if (update_video) {
+    AttendSelf(exec, video_, passes, Contains(passes.perturbed_blocks.video, index_),
                video);                          // x += gate · Attn(AdaLN(x))
     AttendPrompt(exec, video_, passes, video);  // x += gate · Attn(AdaLN(x), prompt)
   }
-  if (updates.audio) {
-    AttendSelf(exec, audio_, passes, Contains(passes.perturbed_audio_blocks, index_), audio);
+  if (update_audio) {
+    AttendSelf(exec, audio_, passes, Contains(passes.perturbed_blocks.audio, index_), audio);
     AttendPrompt(exec, audio_, passes, audio);
   }
-  AttendAcross(exec, passes, updates, video, audio);        // both directions read the state before either writes
-  if (updates.video) FeedForwardPart(exec, video_, video);  // x += gate · Mlp(AdaLN(x))
-  if (updates.audio) FeedForwardPart(exec, audio_, audio);
+  AttendAcross(exec, passes, use, video, audio);           // both directions read the state before either writes
+  if (update_video) FeedForwardPart(exec, video_, video);  // x += gate · Mlp(AdaLN(x))
+  if (update_audio) FeedForwardPart(exec, audio_, audio);
 }
 
 void AvBlock::AttendSelf(Exec& exec, const Layers& layers, const Passes& passes, bool perturbed,
@@ -202,20 +204,24 @@ void AvBlock::AttendPrompt(Exec& exec, const Layers& layers, const Passes& passe
   attention.Finish(exec, normed, attended, result, stream.x);
 }
 
-void AvBlock::FillPromptCache(Exec& exec, const Tensor& video_context, PromptCache video, const Tensor& audio_context,
-                              PromptCache audio) const {
-  const auto fill = [&](const Attention& attention, const Tensor& context, const PromptCache& cache) {
-    attention.Keys(exec, context, cache.keys);
-    attention.Values(exec, context, cache.values);
+void AvBlock::FillPromptCaches(Exec& exec, PerModality<StreamInputs>& in) const {
+  const auto fill = [&](const Attention& attention, StreamInputs& stream) {
+    if (!stream.context.defined()) return;
+    const Shape shape{stream.context.rows(), attention.inner()};
+    PromptCache cache{exec.arena.Alloc(exec.dtype, shape), exec.arena.Alloc(exec.dtype, shape)};
+    attention.Keys(exec, stream.context, cache.keys);
+    attention.Values(exec, stream.context, cache.values);
     attention.Normalize(exec, Tensor(), {}, cache.keys, {});
+    stream.prompt_cache.push_back(cache);
   };
-  fill(video_.prompt, video_context, video);
-  fill(audio_.prompt, audio_context, audio);
+  fill(video_.prompt, in.video);
+  fill(audio_.prompt, in.audio);
 }
 
-void AvBlock::AttendAcross(Exec& exec, const Passes& passes, Updates updates, AvStream& video, AvStream& audio) const {
+void AvBlock::AttendAcross(Exec& exec, const Passes& passes, const PerModality<StreamUse>& use, AvStream& video,
+                           AvStream& audio) const {
   const int count = passes.isolated >= 0 ? passes.isolated : passes.count;
-  if (count == 0) return;
+  if (count == 0 || use.video == StreamUse::kAbsent || use.audio == StreamUse::kAbsent) return;
   ArenaScope temp(exec.arena);
   const auto normed = [&](const Layers& layers, const AvStream& stream, CrossSlot scale, CrossSlot shift) {
     const Tensor x = PassRows(stream.x, stream.in.rows, 0, count);
@@ -223,14 +229,15 @@ void AvBlock::AttendAcross(Exec& exec, const Passes& passes, Updates updates, Av
     exec.ops.ModulatedRmsNorm(x, CrossModulation(layers.cross_table, stream, scale, shift), eps_, out);
     return out;
   };
-  const Tensor to_audio_from = updates.audio ? normed(video_, video, kScaleToAudio, kShiftToAudio) : Tensor();
-  if (updates.video) {
+  const Tensor to_audio_from =
+      use.audio == StreamUse::kUpdated ? normed(video_, video, kScaleToAudio, kShiftToAudio) : Tensor();
+  if (use.video == StreamUse::kUpdated) {
     const Tensor to_video_from = normed(audio_, audio, kScaleToVideo, kShiftToVideo);
     const Tensor x = normed(video_, video, kScaleToVideo, kShiftToVideo);
     AttendOther(exec, count, {audio_to_video_, video_.cross_table, to_video_from, x, audio, /*in_chunks=*/false},
                 video);
   }
-  if (updates.audio) {
+  if (use.audio == StreamUse::kUpdated) {
     const Tensor x = normed(audio_, audio, kScaleToAudio, kShiftToAudio);
     AttendOther(exec, count, {video_to_audio_, audio_.cross_table, to_audio_from, x, video, /*in_chunks=*/true}, audio);
   }

@@ -6,6 +6,7 @@
 #include <array>
 #include <vector>
 
+#include "engine/base/per_modality.h"
 #include "engine/model/attention.h"
 #include "engine/model/config.h"
 #include "engine/model/feed_forward.h"
@@ -16,18 +17,19 @@ namespace kinora {
 // may hold a contiguous part.
 struct Passes {
   int count = 1;
-  int contexts = 1;                         // prompts stacked in the contexts' rows
-  std::array<int8_t, kMaxBatch> context{};  // which of them each pass reads
-  int perturbed = -1;                       // the STG pass; -1: not here
-  std::vector<int> perturbed_video_blocks;  // whose video self-attention it replaces by the values
-  std::vector<int> perturbed_audio_blocks;
+  int contexts = 1;                                // prompts stacked in the contexts' rows
+  std::array<int8_t, kMaxBatch> context{};         // which of them each pass reads
+  int perturbed = -1;                              // the STG pass; -1: not here
+  PerModality<std::vector<int>> perturbed_blocks;  // whose self-attention it replaces by the values
   int isolated = -1;  // passes from this one on do not attend across the modalities; -1: all do
 };
 
-// Which streams a forward pass computes. One that is not updated goes through the blocks as it entered, still giving
-// keys and values to the other (Guidance.skip_step; ltx_core Modality.enabled).
-struct Updates {
-  bool video = true, audio = true;
+// What a forward pass does with a stream.
+enum class StreamUse : uint8_t {
+  kUpdated,  // computes it
+  kHeld,     // it goes through the blocks as it entered, still giving keys and values to the other (Guidance.skip_step;
+             // ltx_core Modality.enabled)
+  kAbsent,   // there is none, and no attention across
 };
 
 // One step's modulation tables of one modality (float32); k rows, one a distinct timestep of its tokens.
@@ -69,13 +71,11 @@ class AvBlock {
   // `index` tells which STG blocks this is; `weights` is at transformer_blocks.<index>.
   static absl::StatusOr<AvBlock> Load(const WeightLoader& weights, const TransformerConfig& config, int index);
 
-  void Forward(Exec& exec, const Passes& passes, Updates updates, AvStream& video, AvStream& audio) const;
-  // Keys and values of the prompt for a model that does not modulate it: [contexts·rows, …] -> cache, memory given by
-  // the caller.
-  void FillPromptCache(Exec& exec, const Tensor& video_context, PromptCache video, const Tensor& audio_context,
-                       PromptCache audio) const;
-  int64_t video_prompt_width() const { return video_.prompt.inner(); }
-  int64_t audio_prompt_width() const { return audio_.prompt.inner(); }
+  void Forward(Exec& exec, const Passes& passes, const PerModality<StreamUse>& use, AvStream& video,
+               AvStream& audio) const;
+  // Keys and values of the prompt for a model that does not modulate it: reserved, filled from `context`
+  // [contexts·rows, …] and appended to in.prompt_cache.
+  void FillPromptCaches(Exec& exec, PerModality<StreamInputs>& in) const;
 
  private:
   struct Layers {  // of one modality
@@ -92,7 +92,8 @@ class AvBlock {
   static PromptCache ProjectPrompt(Exec& exec, const Layers& layers, const StreamInputs& in, ArenaScope& temp);
   void AttendSelf(Exec& exec, const Layers& layers, const Passes& passes, bool perturbed, AvStream& stream) const;
   void AttendPrompt(Exec& exec, const Layers& layers, const Passes& passes, AvStream& stream) const;
-  void AttendAcross(Exec& exec, const Passes& passes, Updates updates, AvStream& video, AvStream& audio) const;
+  void AttendAcross(Exec& exec, const Passes& passes, const PerModality<StreamUse>& use, AvStream& video,
+                    AvStream& audio) const;
   // Keys and values of one stream for the queries of the other, of the first `passes` passes.
   struct Cross {
     const Attention& attention;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "engine/base/per_modality.h"
 #include "engine/model/connector.h"
 #include "engine/model/context_cache.h"
 #include "engine/model/feature_extractor.h"
@@ -17,11 +18,9 @@
 
 namespace kinora {
 
-// One prompt as the transformer gets it.
-struct TextContext {
-  Tensor video;  // [ConnectorConfig::rows, width of the video connector] in the activations' dtype
-  Tensor audio;  // [rows, width of the audio connector]
-};
+// One prompt as the transformer gets it: [ConnectorConfig::rows, width of the modality's connector] in the activations'
+// dtype.
+using TextContext = PerModality<Tensor>;
 
 // Not thread-safe: one per rank. Ranks that are given the same prompts in the same order have the same hits.
 class TextEncoder {

@@ -22,8 +22,8 @@ Transformer::Offsets Transformer::OffsetsOf(const ModalityConfig& modality, int6
   return o;
 }
 
-int64_t Transformer::TableFloats(int64_t video_k, int64_t audio_k) const {
-  return OffsetsOf(config_.audio, audio_k, OffsetsOf(config_.video, video_k, 0).end).end;
+int64_t Transformer::TableFloats(const PerModality<int64_t>& k) const {
+  return OffsetsOf(config_.audio, k.audio, OffsetsOf(config_.video, k.video, 0).end).end;
 }
 
 StepTables Transformer::TablesAt(const Tensor& row, const ModalityConfig& modality, int64_t k, int64_t begin) const {
@@ -40,11 +40,9 @@ StepTables Transformer::TablesAt(const Tensor& row, const ModalityConfig& modali
   return tables;
 }
 
-StepTables Transformer::VideoTables(const Tensor& row, int64_t video_k, int64_t) const {
-  return TablesAt(row, config_.video, video_k, 0);
-}
-StepTables Transformer::AudioTables(const Tensor& row, int64_t video_k, int64_t audio_k) const {
-  return TablesAt(row, config_.audio, audio_k, OffsetsOf(config_.video, video_k, 0).end);
+PerModality<StepTables> Transformer::TablesIn(const Tensor& row, const PerModality<int64_t>& k) const {
+  return {TablesAt(row, config_.video, k.video, 0),
+          TablesAt(row, config_.audio, k.audio, OffsetsOf(config_.video, k.video, 0).end)};
 }
 
 absl::StatusOr<Transformer::Modality> Transformer::LoadModality(WeightLoader weights, const TransformerConfig& config,
@@ -175,9 +173,9 @@ void Transformer::FillTables(Exec& exec, const std::vector<StepSigmas>& steps, T
   FillModality(exec, audio_, config_.audio, audio, video, OffsetsOf(config_.video, video_k, 0).end, tables);
 }
 
-void Transformer::ProjectContexts(Exec& exec, const Tensor& video, const Tensor& audio, Tensor video_out,
-                                  Tensor audio_out) const {
+void Transformer::ProjectContexts(Exec& exec, const PerModality<Tensor>& from, const PerModality<Tensor>& to) const {
   const auto project = [&](const Projection& projection, const Tensor& from, const Tensor& to) {
+    if (!to.defined()) return;
     if (!config_.caption_projection) {
       exec.ops.stream().Copy(from, to);
       return;
@@ -187,22 +185,12 @@ void Transformer::ProjectContexts(Exec& exec, const Tensor& video, const Tensor&
     exec.ops.Matmul(from, projection.in, {.activation = Activation::kGeluTanh}, hidden);
     exec.ops.Matmul(hidden, projection.out, {}, to);
   };
-  project(video_.caption, video, video_out);
-  project(audio_.caption, audio, audio_out);
+  project(video_.caption, from.video, to.video);
+  project(audio_.caption, from.audio, to.audio);
 }
 
-void Transformer::FillPromptCaches(Exec& exec, StreamInputs& video, StreamInputs& audio) const {
-  const auto reserve = [&](const StreamInputs& in, int64_t width) {
-    PromptCache cache;
-    cache.keys = exec.arena.Alloc(exec.dtype, {in.context.rows(), width});
-    cache.values = exec.arena.Alloc(exec.dtype, {in.context.rows(), width});
-    return cache;
-  };
-  for (const AvBlock& block : blocks_) {
-    video.prompt_cache.push_back(reserve(video, block.video_prompt_width()));
-    audio.prompt_cache.push_back(reserve(audio, block.audio_prompt_width()));
-    block.FillPromptCache(exec, video.context, video.prompt_cache.back(), audio.context, audio.prompt_cache.back());
-  }
+void Transformer::FillPromptCaches(Exec& exec, PerModality<StreamInputs>& in) const {
+  for (const AvBlock& block : blocks_) block.FillPromptCaches(exec, in);
 }
 
 void Transformer::Enter(Exec& exec, const Modality& layers, const Passes& passes, const Tensor& latent,
@@ -223,23 +211,28 @@ void Transformer::Leave(Exec& exec, const Modality& layers, const AvStream& stre
   exec.ops.Matmul(normed, layers.output, {}, velocity);
 }
 
-void Transformer::Forward(Exec& exec, const Passes& passes, Updates updates, const StreamInputs& video_in,
-                          const StreamInputs& audio_in, const Tensor& video, const Tensor& audio, Tensor video_velocity,
-                          Tensor audio_velocity) const {
+void Transformer::Forward(Exec& exec, const Passes& passes, const PerModality<StreamUse>& use,
+                          const PerModality<StreamInputs>& in, const PerModality<Tensor>& latent,
+                          const PerModality<Tensor>& velocity) const {
   ArenaScope temp(exec.arena);
-  AvStream v{video_in, temp.Alloc(exec.dtype, {passes.count * video_in.rows, config_.video.width()})};
-  AvStream a{audio_in, temp.Alloc(exec.dtype, {passes.count * audio_in.rows, config_.audio.width()})};
-  Enter(exec, video_, passes, video, v.x);
-  Enter(exec, audio_, passes, audio, a.x);
+  const auto enter = [&](const Modality& layers, const ModalityConfig& config, StreamUse stream_use,
+                         const StreamInputs& stream, const Tensor& z) {
+    if (stream_use == StreamUse::kAbsent) return AvStream{stream, Tensor()};
+    AvStream entered{stream, temp.Alloc(exec.dtype, {passes.count * stream.rows, config.width()})};
+    Enter(exec, layers, passes, z, entered.x);
+    return entered;
+  };
+  AvStream video = enter(video_, config_.video, use.video, in.video, latent.video);
+  AvStream audio = enter(audio_, config_.audio, use.audio, in.audio, latent.audio);
   for (size_t i = 0; i < blocks_.size(); ++i) {
-    blocks_[i].Forward(exec, passes, updates, v, a);
+    blocks_[i].Forward(exec, passes, use, video, audio);
     if (exec.taps != nullptr) {
-      Tap(exec, absl::StrCat("block", i, ".video"), v.x);
-      Tap(exec, absl::StrCat("block", i, ".audio"), a.x);
+      Tap(exec, absl::StrCat("block", i, ".video"), video.x);
+      Tap(exec, absl::StrCat("block", i, ".audio"), audio.x);
     }
   }
-  if (updates.video) Leave(exec, video_, v, video_velocity);
-  if (updates.audio) Leave(exec, audio_, a, audio_velocity);
+  if (use.video == StreamUse::kUpdated) Leave(exec, video_, video, velocity.video);
+  if (use.audio == StreamUse::kUpdated) Leave(exec, audio_, audio, velocity.audio);
 }
 
 }  // namespace kinora

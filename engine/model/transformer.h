@@ -20,9 +20,7 @@ struct ModalitySigmas {
   std::vector<float> tokens;
   float scalar = 0;
 };
-struct StepSigmas {
-  ModalitySigmas video, audio;
-};
+using StepSigmas = PerModality<ModalitySigmas>;
 
 class Transformer {
  public:
@@ -33,27 +31,25 @@ class Transformer {
   const TransformerConfig& config() const { return config_; }
 
   // Floats of one step's tables, for k distinct timesteps of each modality.
-  int64_t TableFloats(int64_t video_k, int64_t audio_k) const;
+  int64_t TableFloats(const PerModality<int64_t>& k) const;
   // All steps of a stage at once. tables: [steps, TableFloats] f32.
   void FillTables(Exec& exec, const std::vector<StepSigmas>& steps, Tensor tables) const;
   // Views into one row of such tables [TableFloats]; copy a step's row there before Forward.
-  StepTables VideoTables(const Tensor& row, int64_t video_k, int64_t audio_k) const;
-  StepTables AudioTables(const Tensor& row, int64_t video_k, int64_t audio_k) const;
+  PerModality<StepTables> TablesIn(const Tensor& row, const PerModality<int64_t>& k) const;
 
   // True if the prompt passes through caption_projection and its keys and values are the same in every step (2.0).
   bool prompt_is_constant() const { return !config_.cross_attention_adaln; }
-  // Contexts as the blocks read them. from: [contexts·rows, caption or context width]; to: [contexts·rows,
-  // context_width].
-  void ProjectContexts(Exec& exec, const Tensor& video, const Tensor& audio, Tensor video_out, Tensor audio_out) const;
+  // Contexts as the blocks read them, of the modalities whose `to` is defined. from: [contexts·rows, caption or context
+  // width]; to: [contexts·rows, context_width].
+  void ProjectContexts(Exec& exec, const PerModality<Tensor>& from, const PerModality<Tensor>& to) const;
   // Reserves and fills in.prompt_cache of both streams from their contexts; the memory lives as long as the arena's
   // current scope.
-  void FillPromptCaches(Exec& exec, StreamInputs& video, StreamInputs& audio) const;
+  void FillPromptCaches(Exec& exec, PerModality<StreamInputs>& in) const;
 
-  // video: [rows, in_channels], audio: [rows, in_channels] f32 or exec.dtype: this rank's tokens, the same for every
-  // pass video_velocity, audio_velocity: [passes·rows, out_channels] f32; not written for a stream that is not updated
-  void Forward(Exec& exec, const Passes& passes, Updates updates, const StreamInputs& video_in,
-               const StreamInputs& audio_in, const Tensor& video, const Tensor& audio, Tensor video_velocity,
-               Tensor audio_velocity) const;
+  // latent: [rows, in_channels] f32 or exec.dtype: this rank's tokens, the same for every pass
+  // velocity: [passes·rows, out_channels] f32; not written for a stream that is not updated
+  void Forward(Exec& exec, const Passes& passes, const PerModality<StreamUse>& use, const PerModality<StreamInputs>& in,
+               const PerModality<Tensor>& latent, const PerModality<Tensor>& velocity) const;
 
  private:
   struct Projection {  // caption_projection: Linear → tanh-GELU → Linear

@@ -66,25 +66,27 @@ double CpuOps::StandardDeviation(const float* x, int64_t n) {  // unbiased
   return std::sqrt(squares / static_cast<double>(n - 1));
 }
 
-void CpuOps::CombineGuidance(const Tensor& x0, const GuidanceWeights& g, Tensor out) {
-  const int64_t n = out.elements();
-  KINORA_CHECK(x0.elements() == n * g.passes && x0.contiguous() && out.contiguous()) << x0.shape().ToString();
-  KINORA_CHECK(g.passes >= 1 && g.passes <= 4 && g.cond < g.passes);
-  stream_.Enqueue([this, x0, g, out, n] {
+void CpuOps::CombineGuidance(const Tensor& x0, const Tensor& weights, int cond, Tensor out) {
+  const int64_t n = out.elements(), passes = weights.elements() - 1;
+  KINORA_CHECK(x0.elements() == n * passes && x0.contiguous() && out.contiguous()) << x0.shape().ToString();
+  KINORA_CHECK(passes >= 1 && passes <= 4 && cond < passes && weights.contiguous());
+  stream_.Enqueue([this, x0, weights, cond, out, n, passes] {
     const float* in = x0.data<float>();
+    const float* weight = weights.data<float>();
+    const float rescale = weight[passes];
     float* o = out.data<float>();
-    ForRows(n, 4 * (g.passes + 1), [&](int64_t begin, int64_t end) {
+    ForRows(n, 4 * (passes + 1), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        float sum = g.weight[0] * in[i];
-        for (int p = 1; p < g.passes; ++p) sum += g.weight[p] * in[p * n + i];
+        float sum = weight[0] * in[i];
+        for (int p = 1; p < passes; ++p) sum += weight[p] * in[p * n + i];
         o[i] = sum;
       }
     });
-    if (g.rescale == 0.0f || n <= 1) return;
+    if (rescale == 0.0f || n <= 1) return;
     const double deviation = StandardDeviation(o, n);
     if (deviation == 0) return;  // a constant has no deviation to scale; the reference divides by it and gets NaN
-    const double ratio = StandardDeviation(in + g.cond * n, n) / deviation;
-    const float factor = static_cast<float>(g.rescale * ratio + (1.0 - g.rescale));
+    const double ratio = StandardDeviation(in + cond * n, n) / deviation;
+    const float factor = static_cast<float>(rescale * ratio + (1.0 - rescale));
     ForRows(n, 8, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) o[i] *= factor;
     });

@@ -322,12 +322,12 @@ void DryOps::PredictX0(const Tensor& z, const Tensor& v, const Tensor& sigma, Te
   stream_.Count(OpKind::kElementwise, 0, z.bytes() + v.bytes() + sigma.bytes() + x0.bytes());
 }
 
-void DryOps::CombineGuidance(const Tensor& x0, const GuidanceWeights& weights, Tensor out) {
+void DryOps::CombineGuidance(const Tensor& x0, const Tensor& weights, int cond, Tensor out) {
   CheckFloat(x0);
   CheckFloat(out);
-  KINORA_CHECK(weights.passes >= 1 && weights.passes <= 4 && weights.cond >= 0 && weights.cond < weights.passes)
-      << weights.passes << " passes, condition " << weights.cond;
-  KINORA_CHECK(x0.width() == out.width() && x0.rows() == weights.passes * out.rows())
+  const int64_t passes = weights.elements() - 1;
+  KINORA_CHECK(passes >= 1 && passes <= 4 && cond >= 0 && cond < passes) << passes << " passes, condition " << cond;
+  KINORA_CHECK(x0.width() == out.width() && x0.rows() == passes * out.rows())
       << x0.shape().ToString() << " to " << out.shape().ToString();
   stream_.Count(OpKind::kElementwise, 0, x0.bytes() + out.bytes());
 }

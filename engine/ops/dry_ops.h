@@ -124,7 +124,7 @@ class DryOps : public Ops {
   void Magnitude(const Tensor& x, Tensor out) override;
 
   void PredictX0(const Tensor& z, const Tensor& v, const Tensor& sigma, Tensor x0) override;
-  void CombineGuidance(const Tensor& x0, const GuidanceWeights& weights, Tensor out) override;
+  void CombineGuidance(const Tensor& x0, const Tensor& weights, int cond, Tensor out) override;
   void EulerStep(const Tensor& x0, const Tensor& sigmas, Tensor z) override;
 
  private:

@@ -137,15 +137,9 @@ class Ops {
 
   // x0 = z − sigma·v. z, v, x0: [passes·tokens, channels] (z: [tokens, channels]); sigma: [1] or [tokens].
   virtual void PredictX0(const Tensor& z, const Tensor& v, const Tensor& sigma, Tensor x0) = 0;
-  struct GuidanceWeights {
-    std::array<float, 4> weight{};
-    int passes = 1;
-    int cond = 0;
-    float rescale = 0;
-  };
-  // out = Σ weights[p]·x0[p]; if rescale r != 0 and std(out) != 0: out *= r·std(x0[cond])/std(out) + 1 − r (unbiased,
-  // sums in one fixed order).
-  virtual void CombineGuidance(const Tensor& x0, const GuidanceWeights& weights, Tensor out) = 0;
+  // out = Σ weights[p]·x0[p]; if r = weights[passes] != 0 and std(out) != 0: out *= r·std(x0[cond])/std(out) + 1 − r
+  // (unbiased, sums in one fixed order). weights: [passes + 1] f32, at most 4 passes.
+  virtual void CombineGuidance(const Tensor& x0, const Tensor& weights, int cond, Tensor out) = 0;
   // z += (z − x0)/sigmas[0]·(sigmas[1] − sigmas[0]); sigmas: [2] f32.
   virtual void EulerStep(const Tensor& x0, const Tensor& sigmas, Tensor z) = 0;
 };

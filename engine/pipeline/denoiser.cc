@@ -1,90 +1,147 @@
 #include "engine/pipeline/denoiser.h"
 
-#include <array>
+#include <cmath>
 
 #include "engine/base/status_macros.h"
-#include "engine/parallel/agree.h"
+#include "engine/pipeline/step_gate.h"
 
 namespace kinora {
 namespace {
 
-// Tensors of the loop; every step uses the same ones.
-struct LoopState {
-  Tensor schedule;  // [steps, 2]: from, to
-  Tensor sigmas;    // [2]: one of its rows
-  Tensor v_video, v_audio, predicted_video, predicted_audio, x0_video, x0_audio;
+Tensor Upload(Exec& exec, DType dtype, const Shape& shape, const void* host) {
+  Tensor t = exec.arena.Alloc(dtype, shape);
+  exec.ops.stream().CopyFromHost(host, t);
+  return t;
+}
+
+// x0 = mask·x0 + (1 − mask)·clean, by a table row for each distinct value of the mask.
+class CleanBlend {
+ public:
+  void Reserve(Exec& exec, const LatentState& state) {
+    if (state.mask.empty()) return;
+    const DistinctMask mask = Distinguish(state.mask);
+    const auto k = static_cast<int64_t>(mask.values.size()), channels = state.z.width();
+    std::vector<float> table;
+    for (const float m : mask.values) {
+      for (const float slot : {m - 1, 0.0f, 1 - m}) table.insert(table.end(), channels, slot);
+    }
+    modulation_.table = Upload(exec, DType::kF32, {k, 3, channels}, table.data());
+    if (!mask.row.empty()) modulation_.row = Upload(exec, DType::kI32, {state.layout.tokens()}, mask.row.data());
+    clean_ = state.clean;
+  }
+  int64_t values() const { return modulation_.table.defined() ? modulation_.table.dim(0) : 0; }
+  void Apply(Exec& exec, const Tensor& x0) const {
+    if (values() == 0) return;
+    exec.ops.Modulate(x0, {modulation_, /*scale_slot=*/0, /*shift_slot=*/1}, x0);
+    exec.ops.GatedAdd(clean_, {modulation_, /*slot=*/2}, x0);
+  }
+
+ private:
+  Modulation modulation_;
+  Tensor clean_;
 };
 
-LoopState Reserve(Exec& exec, const Stage& stage, const DenoiseSpec& spec, int64_t video_channels,
-                  int64_t audio_channels) {
-  const int64_t steps = static_cast<int64_t>(spec.sigmas.size()) - 1;
-  const auto alloc = [&](int64_t rows, int64_t width) { return exec.arena.Alloc(DType::kF32, {rows, width}); };
-  const int64_t video = stage.video_tokens(), audio = stage.audio_tokens(), passes = stage.passes();
-  LoopState s;
-  s.schedule = alloc(steps, 2);
-  s.sigmas = alloc(1, 2);
-  s.v_video = alloc(passes * video, video_channels);
-  s.v_audio = alloc(passes * audio, audio_channels);
-  s.predicted_video = alloc(passes * video, video_channels);
-  s.predicted_audio = alloc(passes * audio, audio_channels);
-  s.x0_video = alloc(video, video_channels);
-  s.x0_audio = alloc(audio, audio_channels);
-  std::vector<float> pairs;
-  for (int64_t i = 0; i < steps; ++i) {
-    pairs.push_back(spec.sigmas[i]);
-    pairs.push_back(spec.sigmas[i + 1]);
+// One modality's tensors of the loop; every step uses the same ones.
+class ModalityLoop {
+ public:
+  void Reserve(Exec& exec, const LatentState& state, const GuidanceScales& guidance, const DenoiseSpec& spec) {
+    const int64_t tokens = state.layout.tokens(), channels = state.z.defined() ? state.z.width() : 0;
+    if (tokens == 0) return;
+    const auto passes = static_cast<int64_t>(spec.passes.size());
+    cond_ = CondIndex(spec.passes);
+    z_ = state.z.Rows(0, tokens);  // the padding stays zero
+    v_ = exec.arena.Alloc(DType::kF32, {passes * tokens, channels});
+    predicted_ = exec.arena.Alloc(DType::kF32, {passes * tokens, channels});
+    x0_ = exec.arena.Alloc(DType::kF32, {tokens, channels});
+    weights_ = Upload(exec, DType::kF32, {passes + 1}, WeightsFor(guidance, spec.passes).data());
+    blend_.Reserve(exec, state);
+    ReserveSigmas(exec, state.mask, spec.sigmas);
+    sampler_ = MakeSampler(spec.sampler);
+    sampler_->Reserve(exec, spec.sigmas);
   }
-  exec.ops.stream().CopyFromHost(pairs.data(), s.schedule);
-  return s;
-}
 
-// What a step computes anew.
-Updates UpdatesAt(const DenoiseSpec& spec, int64_t step) {
-  return {.video = step % (spec.video_skip + 1) == 0, .audio = step % (spec.audio_skip + 1) == 0};
-}
+  bool present() const { return z_.defined(); }
+  const Tensor& v() const { return v_; }
+  int64_t blended() const { return blend_.values(); }
 
-void Step(Exec& exec, const Stage& stage, const DenoiseSpec& spec, Updates updates, const LoopState& s,
-          const Tensor& z_video, const Tensor& z_audio) {
-  const Tensor video = z_video.Rows(0, stage.video_tokens());  // the padding stays zero
-  const Tensor sigmas = s.sigmas.Reshape({2}), sigma = sigmas.Rows(0, 1);
-  if (updates.video || updates.audio) stage.Forward(exec, updates, z_video, z_audio, s.v_video, s.v_audio);
-  if (updates.video) {
-    exec.ops.PredictX0(video, s.v_video, sigma, s.predicted_video);
-    exec.ops.CombineGuidance(s.predicted_video, spec.video_weights, s.x0_video);
+  void SetStep(Exec& exec, int64_t i) {
+    if (!present()) return;
+    exec.ops.stream().Copy(sigmas_.Rows(i, i + 1), sigma_);
+    sampler_->SetStep(exec, i);
   }
-  if (updates.audio) {
-    exec.ops.PredictX0(z_audio, s.v_audio, sigma, s.predicted_audio);
-    exec.ops.CombineGuidance(s.predicted_audio, spec.audio_weights, s.x0_audio);
+  // From velocities to the guided prediction.
+  void Predict(Exec& exec) const {
+    exec.ops.PredictX0(z_, v_, sigma_.Reshape({sigma_.elements()}), predicted_);
+    exec.ops.CombineGuidance(predicted_, weights_, cond_, x0_);
+    blend_.Apply(exec, x0_);
   }
-  exec.ops.EulerStep(s.x0_video, sigmas, video);
-  exec.ops.EulerStep(s.x0_audio, sigmas, z_audio);
+  void Step(Exec& exec) const {
+    if (present()) sampler_->Step(exec, x0_, z_);
+  }
+
+ private:
+  // A token's noise level is mask·sigma.
+  void ReserveSigmas(Exec& exec, const std::vector<float>& mask, const std::vector<float>& sigmas) {
+    const auto steps = static_cast<int64_t>(sigmas.size()) - 1;
+    const int64_t each = mask.empty() ? 1 : static_cast<int64_t>(mask.size());
+    std::vector<float> levels;
+    for (int64_t i = 0; i < steps; ++i) {
+      for (int64_t j = 0; j < each; ++j) levels.push_back(mask.empty() ? sigmas[i] : mask[j] * sigmas[i]);
+    }
+    sigmas_ = exec.arena.Alloc(DType::kF32, {RoomForSteps(steps), each});
+    sigma_ = exec.arena.Alloc(DType::kF32, {1, each});
+    exec.ops.stream().CopyFromHost(levels.data(), sigmas_.Rows(0, steps));
+  }
+
+  int cond_ = 0;
+  Tensor z_, v_, predicted_, x0_, weights_;
+  Tensor sigmas_, sigma_;  // [RoomForSteps, 1 or tokens], and one of its rows
+  CleanBlend blend_;
+  std::unique_ptr<Sampler> sampler_;
+};
+
+StreamUse UseAt(const LatentState& state, int skip, int64_t step) {
+  if (state.layout.tokens() == 0) return StreamUse::kAbsent;
+  return step % (skip + 1) == 0 ? StreamUse::kUpdated : StreamUse::kHeld;
 }
 
 }  // namespace
 
-absl::Status Denoise(Exec& exec, const Stage& stage, const DenoiseSpec& spec, Tensor z_video, Tensor z_audio,
-                     absl::FunctionRef<absl::Status(int64_t step)> on_step) {
-  ArenaScope loop(exec.arena);
-  Stream& stream = exec.ops.stream();
+absl::Status Denoise(Exec& exec, const VelocityModel& model, const DenoiseSpec& spec, StepGraphs& graphs,
+                     const PerModality<LatentState>& state, absl::FunctionRef<absl::Status(int64_t step)> on_step) {
+  ArenaScope scope(exec.arena);
   const int64_t steps = static_cast<int64_t>(spec.sigmas.size()) - 1;
-  const LoopState state = Reserve(exec, stage, spec, z_video.width(), z_audio.width());
-  std::array<std::unique_ptr<Graph>, 4> graphs;  // one for each combination of updates that occurs
+  PerModality<ModalityLoop> loop;
+  loop.video.Reserve(exec, state.video, spec.guidance.video, spec);
+  loop.audio.Reserve(exec, state.audio, spec.guidance.audio, spec);
+  const PerModality<Tensor> z{state.video.z, state.audio.z}, v{loop.video.v(), loop.audio.v()};
+  const std::vector<const void*> addresses = {z.video.raw(), z.audio.raw(), v.video.raw(), v.audio.raw(),
+                                              exec.arena.Top()};
+  StepShape shape{.model = model.shape(),
+                  .sampler = spec.sampler,
+                  .room_for_steps = RoomForSteps(steps),
+                  .blended = {loop.video.blended(), loop.audio.blended()}};
+  const std::function<void()> step = [&] {
+    const bool video = shape.use.video == StreamUse::kUpdated, audio = shape.use.audio == StreamUse::kUpdated;
+    if (video || audio) model.Forward(exec, shape.use, z, v);
+    if (video) loop.video.Predict(exec);
+    if (audio) loop.audio.Predict(exec);
+    loop.video.Step(exec);
+    loop.audio.Step(exec);
+  };
+  StepGate gate(exec);
   for (int64_t i = 0; i < steps; ++i) {
-    stage.SetStep(exec, i);
-    stream.Copy(state.schedule.Rows(i, i + 1), state.sigmas);
-    const Updates updates = UpdatesAt(spec, i);
-    const auto step = [&] { Step(exec, stage, spec, updates, state, z_video, z_audio); };
+    model.SetStep(exec, i);
+    loop.video.SetStep(exec, i);
+    loop.audio.SetStep(exec, i);
+    shape.use = {UseAt(state.video, spec.skip.video, i), UseAt(state.audio, spec.skip.audio, i)};
     if (exec.taps != nullptr) {
       step();
     } else {
-      std::unique_ptr<Graph>& graph = graphs[updates.video + 2 * updates.audio];
-      if (graph == nullptr) {
-        KINORA_ASSIGN_OR_RETURN(graph, stream.Capture(step));
-      }
+      KINORA_ASSIGN_OR_RETURN(Graph* const graph, graphs.Find(exec.ops.stream(), shape, addresses, step));
       graph->Replay();
     }
-    KINORA_RETURN_IF_ERROR(stream.Synchronize());
-    KINORA_RETURN_IF_ERROR(OnRankZero(exec, [&] { return on_step(i); }));
+    KINORA_RETURN_IF_ERROR(gate.Pass([&] { return on_step(i); }));
   }
   return absl::OkStatus();
 }

@@ -1,27 +1,31 @@
-// The denoising loop: Euler steps over guided predictions, a captured step replayed for every noise level.
+// The denoising loop: a sampler's steps over guided predictions, a captured step replayed for every noise level.
 #ifndef KINORA_ENGINE_PIPELINE_DENOISER_H_
 #define KINORA_ENGINE_PIPELINE_DENOISER_H_
 
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "engine/pipeline/stage.h"
+#include "engine/diffusion/latent_state.h"
+#include "engine/diffusion/sampler.h"
+#include "engine/pipeline/step_graphs.h"
+#include "engine/pipeline/velocity_model.h"
 
 namespace kinora {
 
 struct DenoiseSpec {
-  Ops::GuidanceWeights video_weights, audio_weights;  // of the stage's passes
-  std::vector<float> sigmas;                          // steps + 1, the last 0
-  // k: predict anew on steps with step % (k + 1) == 0 and keep the prediction on the others (Guidance.skip_step).
-  int video_skip = 0, audio_skip = 0;
+  PassList passes;  // the model's
+  PerModality<GuidanceScales> guidance;
+  std::vector<float> sigmas;  // steps + 1, the last 0
+  SamplerKind sampler = SamplerKind::kEuler;
+  // k: predict anew on steps with step % (k + 1) == 0 and hold the prediction on the others (Guidance.skip_step).
+  PerModality<int> skip;
 };
 
-// z_video: [stage.video_rows(), channels], z_audio: [stage.audio_tokens(), channels] f32, in place: noise in, clean
-// latents out. on_step(i), after step i (0-based), is called on rank 0; what it returns, unless OK, ends the loop on
-// every rank after that step: rank 0 with that status, the others with Cancelled. Steps are captured unless exec.taps
-// is set.
-absl::Status Denoise(Exec& exec, const Stage& stage, const DenoiseSpec& spec, Tensor z_video, Tensor z_audio,
-                     absl::FunctionRef<absl::Status(int64_t step)> on_step);
+// state: of both modalities, in place: noise in, clean latents out; one without tokens is absent, as in `model`.
+// on_step(i), after step i (0-based), is called on rank 0; what it returns, unless OK, ends the loop on every rank:
+// rank 0 with that status, the others with Cancelled. Steps are captured into `graphs` unless exec.taps is set.
+absl::Status Denoise(Exec& exec, const VelocityModel& model, const DenoiseSpec& spec, StepGraphs& graphs,
+                     const PerModality<LatentState>& state, absl::FunctionRef<absl::Status(int64_t step)> on_step);
 
 }  // namespace kinora
 

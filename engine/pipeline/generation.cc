@@ -2,7 +2,6 @@
 
 #include "engine/base/status_macros.h"
 #include "engine/base/strings.h"
-#include "engine/diffusion/noise.h"
 #include "engine/parallel/agree.h"
 #include "engine/parallel/redistribute.h"
 #include "engine/pipeline/denoiser.h"
@@ -27,27 +26,21 @@ absl::Status CheckNoise(std::string_view name, const HostArray& given, const Sha
 
 }  // namespace
 
-absl::Status Generation::EncodeDry(Exec& exec) {
-  const int prompts = guided() ? 2 : 1;
-  std::vector<std::vector<int32_t>> ids(prompts);
-  for (int i = 0; i < prompts; ++i) ids[i].assign(plan_.text_tokens[i], 0);
-  const TextContext out[] = {{cond_.video, cond_.audio}, {uncond_.video, uncond_.audio}};
-  return modules_.text->EncodeTokens(exec, ids, absl::MakeConstSpan(out, prompts));
-}
-
 absl::Status Generation::Encode(Exec& exec) {
-  const auto alloc = [&] {
-    const TextContext c = modules_.text->AllocContext(exec.arena, exec.dtype);
-    return PromptContext{c.video, c.audio};
-  };
-  cond_ = alloc();
-  if (guided()) uncond_ = alloc();
-  if (exec.ops.dry()) return EncodeDry(exec);
-
-  std::vector<std::string> prompts = {request_.prompt};
-  if (guided()) prompts.push_back(request_.negative_prompt.value_or(""));
-  const TextContext out[] = {{cond_.video, cond_.audio}, {uncond_.video, uncond_.audio}};
-  KINORA_RETURN_IF_ERROR(modules_.text->Encode(exec, prompts, absl::MakeConstSpan(out, prompts.size())));
+  TextEncoder& text = *modules_.text;
+  const size_t prompts = guided() ? 2 : 1;
+  std::vector<TextContext> contexts;
+  for (size_t i = 0; i < prompts; ++i) contexts.push_back(text.AllocContext(exec.arena, exec.dtype));
+  cond_ = contexts.front();
+  if (guided()) uncond_ = contexts.back();
+  if (exec.ops.dry()) {
+    std::vector<std::vector<int32_t>> ids(prompts);
+    for (size_t i = 0; i < prompts; ++i) ids[i].assign(plan_.text_tokens[i], 0);
+    return text.EncodeTokens(exec, ids, contexts);
+  }
+  std::vector<std::string> words = {request_.prompt};
+  if (guided()) words.push_back(request_.negative_prompt.value_or(""));
+  KINORA_RETURN_IF_ERROR(text.Encode(exec, words, contexts));
   return OnRankZero(exec, [&] { return ReportText(exec); });
 }
 
@@ -61,7 +54,7 @@ absl::Status Generation::ReportText(Exec& exec) {
   return guided() ? ReportContexts(exec, uncond_, "_negative") : absl::OkStatus();
 }
 
-absl::Status Generation::ReportContexts(Exec& exec, const PromptContext& context, std::string_view suffix) {
+absl::Status Generation::ReportContexts(Exec& exec, const TextContext& context, std::string_view suffix) {
   for (const auto& [name, value] : {std::pair("video_context", context.video), {"audio_context", context.audio}}) {
     ArenaScope temp(exec.arena);
     Tensor wide = temp.Alloc(DType::kF32, value.shape());
@@ -80,56 +73,59 @@ absl::Status Generation::MakeNoise(Exec& exec, const LatentGrid& grid) {
   const int64_t audio_channels = config_.audio_decoder.latent_channels, bins = config_.audio_decoder.latent_bins();
   const Shape video_shape{1, channels, grid.frames, grid.height, grid.width};
   const Shape audio_shape{1, audio_channels, plan_.audio_latents, bins};
-  if (request_.noise.video.has_value())
-    KINORA_RETURN_IF_ERROR(CheckNoise("video_noise", *request_.noise.video, video_shape));
-  if (request_.noise.audio.has_value())
-    KINORA_RETURN_IF_ERROR(CheckNoise("audio_noise", *request_.noise.audio, audio_shape));
-  const int64_t rows = (tokens + kKeyChunks - 1) / kKeyChunks * kKeyChunks;
-  z_ = {.video = exec.arena.Alloc(DType::kF32, {rows, channels}),
-        .audio = exec.arena.Alloc(DType::kF32, {plan_.audio_latents, config_.transformer.audio.in_channels})};
-  exec.ops.Fill(0.0f, z_.video);
+  const int64_t padded = (tokens + kKeyChunks - 1) / kKeyChunks * kKeyChunks;
+  z_.video = {.layout = {.grid = tokens, .padded = padded}, .z = exec.arena.Alloc(DType::kF32, {padded, channels})};
+  z_.audio = {.layout = {.grid = plan_.audio_latents, .padded = plan_.audio_latents},
+              .z = exec.arena.Alloc(DType::kF32, {plan_.audio_latents, config_.transformer.audio.in_channels})};
+  exec.ops.Fill(0.0f, z_.video.z);
+  KINORA_ASSIGN_OR_RETURN(const std::vector<float> video,
+                          Noise(exec, "video_noise", request_.noise.video, video_shape));
+  KINORA_ASSIGN_OR_RETURN(const std::vector<float> audio,
+                          Noise(exec, "audio_noise", request_.noise.audio, audio_shape));
   if (exec.ops.dry()) return absl::OkStatus();
-
-  std::vector<float> video(video_shape.elements()), audio(audio_shape.elements());
-  NoiseGenerator generator(request_.seed);
-  generator.Fill(absl::MakeSpan(video));
-  generator.Fill(absl::MakeSpan(audio));
-  if (request_.noise.video.has_value()) video = request_.noise.video->values;
-  if (request_.noise.audio.has_value()) audio = request_.noise.audio->values;
   std::vector<float> packed_video(video.size()), packed_audio(audio.size());
   Transpose(video, channels, tokens, absl::MakeSpan(packed_video));
   PackAudio(audio, audio_channels, plan_.audio_latents, bins, absl::MakeSpan(packed_audio));
-  exec.ops.stream().CopyFromHost(packed_video.data(), z_.video.Rows(0, tokens));
-  exec.ops.stream().CopyFromHost(packed_audio.data(), z_.audio);
+  exec.ops.stream().CopyFromHost(packed_video.data(), z_.video.z.Rows(0, tokens));
+  exec.ops.stream().CopyFromHost(packed_audio.data(), z_.audio.z);
   return absl::OkStatus();
+}
+
+// The run's next noise, or what the request gives in its place. Nothing in a dry run, which looks at the shape alone.
+absl::StatusOr<std::vector<float>> Generation::Noise(const Exec& exec, std::string_view name,
+                                                     const std::optional<HostArray>& given, const Shape& shape) {
+  if (given.has_value()) KINORA_RETURN_IF_ERROR(CheckNoise(name, *given, shape));
+  std::vector<float> noise(exec.ops.dry() ? 0 : shape.elements());
+  noise_.Fill(absl::MakeSpan(noise));
+  return given.has_value() && !exec.ops.dry() ? given->values : noise;
 }
 
 absl::Status Generation::Denoise(Exec& exec, const StagePlan& stage, OnStep on_step) {
   KINORA_RETURN_IF_ERROR(MakeNoise(exec, stage.grid));
   ArenaScope scope(exec.arena);
-  StageSpec spec;
-  spec.video_positions = VideoPositions(stage.grid, request_.frame_rate);
-  spec.audio_positions = AudioPositions(plan_.audio_latents, ScaleOf(config_));
-  spec.passes = stage.passes;
-  spec.perturbed_video_blocks = PerturbedBlocks(stage.guidance.video);
-  spec.perturbed_audio_blocks = PerturbedBlocks(stage.guidance.audio);
-  spec.cond = cond_;
-  spec.uncond = uncond_;
-  spec.video_sigmas.assign(stage.sigmas.begin(), stage.sigmas.end() - 1);
-  spec.audio_sigmas = spec.video_sigmas;
-  KINORA_ASSIGN_OR_RETURN(const Stage prepared, Stage::Prepare(exec, *modules_.transformer, spec));
+  VelocityInputs inputs{.of = {}, .passes = stage.passes, .cond = cond_, .uncond = uncond_};
+  const auto set = [&](ModalityInputs& in, const LatentState& state, const GuidanceParams& guidance) {
+    in.sigmas.assign(stage.sigmas.begin(), stage.sigmas.end() - 1);
+    in.mask = state.mask;
+    in.perturbed_blocks = PerturbedBlocks(guidance);
+  };
+  set(inputs.of.video, z_.video, stage.guidance.video);
+  set(inputs.of.audio, z_.audio, stage.guidance.audio);
+  inputs.of.video.positions = VideoPositions(stage.grid, request_.frame_rate);
+  inputs.of.audio.positions = AudioPositions(plan_.audio_latents, ScaleOf(config_));
+  KINORA_ASSIGN_OR_RETURN(const VelocityModel model, VelocityModel::Prepare(exec, *modules_.transformer, inputs));
   KINORA_RETURN_IF_ERROR(OnRankZero(exec, [&] {
     std::vector<float> copy = stage.sigmas;
     return wants_intermediates() ? sink_->Intermediate("sigmas", HostView(copy, {static_cast<int64_t>(copy.size())}))
                                  : absl::OkStatus();
   }));
-  return kinora::Denoise(exec, prepared,
-                         {.video_weights = WeightsFor(ScalesOf(stage.guidance.video), stage.passes),
-                          .audio_weights = WeightsFor(ScalesOf(stage.guidance.audio), stage.passes),
-                          .sigmas = stage.sigmas,
-                          .video_skip = stage.guidance.video.skip_step,
-                          .audio_skip = stage.guidance.audio.skip_step},
-                         z_.video, z_.audio, [&](int64_t step) { return on_step(stage, step + 1); });
+  const DenoiseSpec spec{
+      .passes = stage.passes,
+      .guidance = stage.guidance.Map(ScalesOf),
+      .sigmas = stage.sigmas,
+      .sampler = stage.sampler,
+      .skip = stage.guidance.Map([](const GuidanceParams& g) { return static_cast<int>(g.skip_step); })};
+  return kinora::Denoise(exec, model, spec, graphs_, z_, [&](int64_t step) { return on_step(stage, step + 1); });
 }
 
 ClipInfo Generation::Info() const {
@@ -145,11 +141,11 @@ ClipInfo Generation::Info() const {
 
 absl::Status Generation::DecodeVideo(Exec& exec, const StagePlan& stage, OnStep on_step) {
   const LatentGrid& grid = stage.grid;
-  const int64_t channels = z_.video.width(), tokens = grid.tokens();
+  const int64_t channels = z_.video.z.width(), tokens = grid.tokens();
   const Shape shape{1, channels, grid.frames, grid.height, grid.width};
   std::vector<float> packed(exec.ops.dry() ? 0 : tokens * channels), host(packed.size());
   if (!exec.ops.dry()) {
-    exec.ops.stream().CopyToHost(z_.video.Rows(0, tokens), packed.data());
+    exec.ops.stream().CopyToHost(z_.video.z.Rows(0, tokens), packed.data());
     KINORA_RETURN_IF_ERROR(exec.ops.stream().Synchronize());
     Transpose(packed, tokens, channels, absl::MakeSpan(host));
   }
@@ -169,7 +165,7 @@ absl::Status Generation::DecodeVideo(Exec& exec, const StagePlan& stage, OnStep 
 
 absl::Status Generation::ReportAudioLatent(Exec& exec) {
   if (!wants_intermediates()) return absl::OkStatus();
-  const Tensor& latent = z_.audio;
+  const Tensor& latent = z_.audio.z;
   const int64_t channels = config_.audio_decoder.latent_channels, bins = config_.audio_decoder.latent_bins();
   std::vector<float> packed(latent.elements()), host(latent.elements());
   exec.ops.stream().CopyToHost(latent, packed.data());
@@ -183,7 +179,7 @@ absl::Status Generation::DecodeAudio(Exec& exec) {
   const Shape mel_shape = modules_.audio->OutputShape(plan_.audio_latents);
   Tensor mel = scope.Alloc(DType::kF32, mel_shape);
   Tensor waveform = scope.Alloc(DType::kF32, {modules_.vocoder->channels(), modules_.vocoder->Samples(mel_shape[1])});
-  modules_.audio->Forward(exec, z_.audio, mel);
+  modules_.audio->Forward(exec, z_.audio.z, mel);
   modules_.vocoder->Forward(exec, mel, waveform);
   if (exec.ops.dry()) return absl::OkStatus();
   std::vector<float> host(waveform.elements());

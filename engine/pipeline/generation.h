@@ -2,14 +2,18 @@
 #ifndef KINORA_ENGINE_PIPELINE_GENERATION_H_
 #define KINORA_ENGINE_PIPELINE_GENERATION_H_
 
+#include <optional>
 #include <string_view>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "engine/diffusion/latent_state.h"
+#include "engine/diffusion/noise.h"
 #include "engine/pipeline/clip_sink.h"
 #include "engine/pipeline/modules.h"
 #include "engine/pipeline/run_plan.h"
-#include "engine/pipeline/stage.h"
+#include "engine/pipeline/step_graphs.h"
 
 namespace kinora {
 
@@ -20,28 +24,30 @@ class Generation {
   using OnStep = absl::FunctionRef<absl::Status(const StagePlan& stage, int64_t step)>;
 
   // sink: null on ranks other than 0 and in a dry run. All must outlive the object.
-  Generation(const ModelConfig& config, const Modules& modules, const RunPlan& plan, ClipSink* sink)
-      : config_(config), modules_(modules), plan_(plan), request_(plan.request), sink_(sink) {}
+  Generation(const ModelConfig& config, const Modules& modules, StepGraphs& graphs, const RunPlan& plan, ClipSink* sink)
+      : config_(config),
+        modules_(modules),
+        graphs_(graphs),
+        plan_(plan),
+        request_(plan.request),
+        sink_(sink),
+        noise_(request_.seed) {}
 
   // InvalidArgument naming the tensor if given noise has another shape than the request needs.
   absl::Status Run(Exec& exec, OnStep on_step);
 
  private:
-  struct Latents {
-    Tensor video;  // [padded tokens, channels] f32
-    Tensor audio;  // [audio tokens, channels] f32
-  };
-
   absl::Status RunStage(Exec& exec, const StagePlan& stage, OnStep on_step);
   absl::Status Encode(Exec& exec);
-  absl::Status EncodeDry(Exec& exec);
+  absl::StatusOr<std::vector<float>> Noise(const Exec& exec, std::string_view name,
+                                           const std::optional<HostArray>& given, const Shape& shape);
   absl::Status MakeNoise(Exec& exec, const LatentGrid& grid);  // and the latents' memory
   absl::Status Denoise(Exec& exec, const StagePlan& stage, OnStep on_step);
   absl::Status DecodeVideo(Exec& exec, const StagePlan& stage, OnStep on_step);
   absl::Status DecodeAudio(Exec& exec);
 
   absl::Status ReportText(Exec& exec);
-  absl::Status ReportContexts(Exec& exec, const PromptContext& context, std::string_view suffix);
+  absl::Status ReportContexts(Exec& exec, const TextContext& context, std::string_view suffix);
   absl::Status ReportAudioLatent(Exec& exec);
   ClipInfo Info() const;
   bool guided() const { return plan_.stages[plan_.audio_stage].passes[0] == Pass::kUncond; }
@@ -49,11 +55,13 @@ class Generation {
 
   const ModelConfig& config_;
   const Modules& modules_;
+  StepGraphs& graphs_;
   const RunPlan& plan_;
   const GenerationRequest& request_;
   ClipSink* const sink_;
-  PromptContext cond_, uncond_;
-  Latents z_;
+  NoiseSource noise_;  // of all stages
+  TextContext cond_, uncond_;
+  PerModality<LatentState> z_;
 };
 
 }  // namespace kinora

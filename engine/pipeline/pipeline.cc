@@ -59,10 +59,12 @@ class DryModel {
               .mesh = *mesh,
               .dtype = dtype_};
     std::vector<Cost> begin;
-    KINORA_RETURN_IF_ERROR(Generation(config, modules_, plan, nullptr).Run(exec, [&](const StagePlan&, int64_t step) {
-      if (step == 0) begin.push_back(ops.cost());
-      return absl::OkStatus();
-    }));
+    StepGraphs graphs;
+    KINORA_RETURN_IF_ERROR(
+        Generation(config, modules_, graphs, plan, nullptr).Run(exec, [&](const StagePlan&, int64_t step) {
+          if (step == 0) begin.push_back(ops.cost());
+          return absl::OkStatus();
+        }));
     begin.push_back(ops.cost());
     for (size_t i = 0; i < plan.stages.size(); ++i) plan.stages[i].cost = Between(begin[i], begin[i + 1]);
     plan.arena_bytes = arena.peak();
@@ -140,6 +142,7 @@ struct Pipeline::Parts {
   std::optional<Arena> host;  // absent: `arena` serves as both
   Modules modules;
   DryModel dry;
+  StepGraphs graphs{};
 
   // Largest number of video tokens whose plan fits, along clips of growing length at the default size and then of
   // growing size; 0: no request within the other limits is too large.
@@ -151,6 +154,7 @@ Pipeline::~Pipeline() = default;
 const ModelConfig& Pipeline::config() const { return parts_->config; }
 const ModelDescription& Pipeline::description() const { return parts_->description; }
 int64_t Pipeline::peak_arena_bytes() const { return parts_->arena.peak(); }
+int64_t Pipeline::captures() const { return parts_->graphs.captures(); }
 
 absl::StatusOr<int64_t> Pipeline::Parts::MaxTokens() const {
   const ModelDescription& d = description;
@@ -275,7 +279,7 @@ absl::Status Pipeline::Generate(const RunPlan& plan, ClipSink* sink,
             .dtype = p.options.precision.activations};
   p.arena.ResetPeak();
   ProgressReporter reporter(plan, on_progress);
-  return Generation(p.config, p.modules, plan, sink).Run(exec, [&](const StagePlan& stage, int64_t step) {
+  return Generation(p.config, p.modules, p.graphs, plan, sink).Run(exec, [&](const StagePlan& stage, int64_t step) {
     return reporter.Report(stage, step);
   });
 }

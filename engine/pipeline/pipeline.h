@@ -66,6 +66,8 @@ class Pipeline {
 
   // Most activation memory that the last Generate had in use at once.
   int64_t peak_arena_bytes() const;
+  // Steps captured since Load: a request of a shape that was seen lately adds none.
+  int64_t captures() const;
 
   // The same as Plan, for the loaded model: one dry run of the whole request. Thread-safe, also while Generate runs.
   absl::StatusOr<RunPlan> Prepare(const GenerationRequest& request) const;

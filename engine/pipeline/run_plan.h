@@ -14,6 +14,7 @@
 #include "engine/base/per_modality.h"
 #include "engine/diffusion/guidance.h"
 #include "engine/diffusion/latents.h"
+#include "engine/diffusion/sampler.h"
 #include "engine/model/config.h"
 #include "engine/pipeline/tiling.h"
 #include "engine/request/request.h"
@@ -23,7 +24,6 @@ namespace kinora {
 class VideoDecoder;
 
 enum class StageKind : uint8_t { kEncode, kDenoise, kDecodeVideo, kDecodeAudio };
-enum class SamplerKind : uint8_t { kEuler };
 
 // On this rank, from the real model code run on shapes alone; what dry_ops.h counts.
 struct StageCost {

@@ -21,6 +21,8 @@ class Arena {
 
   bool dry() const { return dry_; }
   int64_t used() const { return used_; }
+  // Where the next allocation lies: equal marks mean equal addresses of all that follows. Null if dry.
+  const void* Top() const { return dry_ ? nullptr : static_cast<const char*>(memory_.data()) + used_; }
   int64_t peak() const { return peak_; }  // most bytes in use at once since construction or ResetPeak
   int64_t capacity() const { return memory_.bytes(); }
   void ResetPeak() { peak_ = used_; }

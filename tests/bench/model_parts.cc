@@ -8,7 +8,7 @@
 #include "engine/model/config_reader.h"
 #include "engine/model/gemma.h"
 #include "engine/model/video_decoder.h"
-#include "engine/pipeline/stage.h"
+#include "engine/pipeline/velocity_model.h"
 
 namespace kinora {
 namespace {
@@ -70,33 +70,31 @@ Tensor ToDevice(Exec& exec, const Tensor& from, DType dtype) {
   return out;
 }
 
-// A stage over the inputs, and the tensors of its forward pass.
+// The transformer over the inputs, and the tensors of its forward pass.
 struct ForwardPass {
-  std::optional<Stage> stage;
-  Tensor z_video, z_audio, v_video, v_audio;
+  std::optional<VelocityModel> model;
+  PerModality<Tensor> z, v;
 
   static absl::StatusOr<ForwardPass> Prepare(Exec& exec, const Transformer& transformer, const InputFile& in) {
     const Tensor& video = in.Get("video");
     const Tensor& audio = in.Get("audio");
     const float sigma = *in.Get("sigma").data<float>();
-    StageSpec spec{.video_positions = AxesOf(in.Get("video_positions")),
-                   .audio_positions = AxesOf(in.Get("audio_positions")),
-                   .cond = {.video = ToDevice(exec, in.Get("video_context"), exec.dtype),
-                            .audio = ToDevice(exec, in.Get("audio_context"), exec.dtype)},
-                   .video_sigmas = {sigma},
-                   .audio_sigmas = {sigma}};
+    const VelocityInputs inputs{.of = {.video = {.positions = AxesOf(in.Get("video_positions")), .sigmas = {sigma}},
+                                       .audio = {.positions = AxesOf(in.Get("audio_positions")), .sigmas = {sigma}}},
+                                .cond = {.video = ToDevice(exec, in.Get("video_context"), exec.dtype),
+                                         .audio = ToDevice(exec, in.Get("audio_context"), exec.dtype)}};
     ForwardPass pass;
-    KINORA_ASSIGN_OR_RETURN(pass.stage, Stage::Prepare(exec, transformer, spec));
-    pass.z_video = exec.arena.Alloc(DType::kF32, {pass.stage->video_rows(), video.width()});
-    exec.ops.Fill(0.0f, pass.z_video);
-    if (!exec.ops.dry()) exec.ops.stream().Copy(video, pass.z_video.Rows(0, video.rows()));
-    pass.z_audio = ToDevice(exec, audio, DType::kF32);
-    pass.v_video = exec.arena.Alloc(DType::kF32, {video.rows(), video.width()});
-    pass.v_audio = exec.arena.Alloc(DType::kF32, {audio.rows(), audio.width()});
-    pass.stage->SetStep(exec, 0);
+    KINORA_ASSIGN_OR_RETURN(pass.model, VelocityModel::Prepare(exec, transformer, inputs));
+    pass.z.video = exec.arena.Alloc(DType::kF32, {pass.model->rows().video, video.width()});
+    exec.ops.Fill(0.0f, pass.z.video);
+    if (!exec.ops.dry()) exec.ops.stream().Copy(video, pass.z.video.Rows(0, video.rows()));
+    pass.z.audio = ToDevice(exec, audio, DType::kF32);
+    pass.v = {exec.arena.Alloc(DType::kF32, {video.rows(), video.width()}),
+              exec.arena.Alloc(DType::kF32, {audio.rows(), audio.width()})};
+    pass.model->SetStep(exec, 0);
     return pass;
   }
-  void Run(Exec& exec) const { stage->Forward(exec, {}, z_video, z_audio, v_video, v_audio); }
+  void Run(Exec& exec) const { model->Forward(exec, {}, z, v); }
 };
 
 class TransformerPart : public Loaded {
@@ -106,7 +104,7 @@ class TransformerPart : public Loaded {
     Finish();
   }
   std::vector<std::pair<std::string, Tensor>> outputs() const override {
-    return {{"video", pass_.v_video}, {"audio", pass_.v_audio}};
+    return {{"video", pass_.v.video}, {"audio", pass_.v.audio}};
   }
 
  private:

@@ -18,13 +18,13 @@ using Json = nlohmann::json;
 
 Json Parameters(const Golden& golden) { return Json::parse(golden.metadata("parameters")); }
 
-TEST(NoiseGenerator, DrawsWhatTorchDrawsToFourUlp) {
+TEST(NoiseSource, DrawsWhatTorchDrawsToFourUlp) {
   Golden golden("noise");
   int values = 0;
   const Json parameters = Parameters(golden);
   for (const Json& seed_text : parameters["seeds"]) {
     const std::string seed = seed_text.get<std::string>();
-    NoiseGenerator generator(std::stoull(seed));
+    NoiseSource generator(std::stoull(seed));
     for (int draw = 0; golden.Has("out.seed" + seed + ".draw" + std::to_string(draw)); ++draw) {
       const Tensor& expected = golden.Get("out.seed" + seed + ".draw" + std::to_string(draw));
       std::vector<float> actual(expected.elements());
@@ -56,6 +56,11 @@ TEST(Schedule, EqualsTheReferenceForEveryTokenCountAndStepNumber) {
   EXPECT_GE(compared, 3);
 }
 
+// Of host memory, which on the CPU ops may read.
+Tensor View(const std::vector<float>& values) {
+  return Tensor(DType::kF32, {static_cast<int64_t>(values.size())}, const_cast<float*>(values.data()));
+}
+
 TEST(Guidance, FourTermsAndRescaleEqualTheReference) {
   Golden golden("guidance");
   auto ops = *CpuOps::Create(1);
@@ -71,7 +76,8 @@ TEST(Guidance, FourTermsAndRescaleEqualTheReference) {
       const Tensor& from = golden.Get(names[static_cast<int>(passes[p])]);
       std::copy_n(from.data<float>(), from.elements(), x0.f32() + p * from.elements());
     }
-    ops->CombineGuidance(x0.tensor(), WeightsFor(scales, passes), out.tensor());
+    const std::vector<float> weights = WeightsFor(scales, passes);
+    ops->CombineGuidance(x0.tensor(), View(weights), CondIndex(passes), out.tensor());
     EXPECT_TRUE(Near(out.tensor(), golden.Get("out.guided." + std::to_string(i)), 1e-6)) << "set " << i;
   }
 }
@@ -84,7 +90,8 @@ TEST(Guidance, RescalingAConstantLeavesItAsItIs) {
       x0.f32()[i] = static_cast<float>(i % 7);
       x0.f32()[n + i] = (3 + static_cast<float>(i % 7)) / 2;
     }
-    ops->CombineGuidance(x0.tensor(), {.weight = {-1, 2}, .passes = 2, .cond = 1, .rescale = 0.7f}, out.tensor());
+    const std::vector<float> weights = {-1, 2, 0.7f};
+    ops->CombineGuidance(x0.tensor(), View(weights), /*cond=*/1, out.tensor());
     for (int64_t i = 0; i < n; ++i) ASSERT_EQ(out.f32()[i], 3) << i;
   }
 }
@@ -96,13 +103,13 @@ TEST(Guidance, TheNumberOfThreadsChangesNoBitOfGuidanceOrOfAStep) {
     auto ops = *CpuOps::Create(threads);
     HostTensor x0(DType::kF32, {3 * kTokens, kChannels}), guided(DType::kF32, {kTokens, kChannels});
     HostTensor z(DType::kF32, {kTokens, kChannels}), sigmas(DType::kF32, {2});
-    NoiseGenerator noise(7);
+    NoiseSource noise(7);
     noise.Fill(absl::MakeSpan(x0.f32(), x0.tensor().elements()));
     noise.Fill(absl::MakeSpan(z.f32(), z.tensor().elements()));
     sigmas.f32()[0] = 0.9f;
     sigmas.f32()[1] = 0.4f;
-    ops->CombineGuidance(x0.tensor(), {.weight = {-2, 4, -1}, .passes = 3, .cond = 1, .rescale = 0.7f},
-                         guided.tensor());
+    const std::vector<float> weights = {-2, 4, -1, 0.7f};
+    ops->CombineGuidance(x0.tensor(), View(weights), /*cond=*/1, guided.tensor());
     ops->EulerStep(guided.tensor(), sigmas.tensor(), z.tensor());
     std::vector<float>& result = results.emplace_back(guided.f32(), guided.f32() + kTokens * kChannels);
     result.insert(result.end(), z.f32(), z.f32() + kTokens * kChannels);

@@ -13,7 +13,7 @@
 #include "engine/model/video_decoder.h"
 #include "engine/model/vocoder.h"
 #include "engine/ops/dry_backend.h"
-#include "engine/pipeline/stage.h"
+#include "engine/pipeline/velocity_model.h"
 #include "engine/weights/key_tables.h"
 #include "tests/model/config_files.h"
 #include "tests/weights/key_list.h"
@@ -91,19 +91,20 @@ struct DryTransformer {
   double TeraFlops(int64_t video_tokens) {
     Arena arena = Arena::Dry();
     Exec exec{.backend = backend, .arena = arena, .host = arena, .mesh = *mesh, .dtype = DType::kBF16};
-    StageSpec spec;
-    spec.video_positions.assign(3, std::vector<float>(video_tokens, 0.5f));
-    spec.audio_positions.assign(1, std::vector<float>(126, 0.5f));
+    VelocityInputs inputs;
+    inputs.of.video.positions.assign(3, std::vector<float>(video_tokens, 0.5f));
+    inputs.of.audio.positions.assign(1, std::vector<float>(126, 0.5f));
     const auto context = [&](int64_t width) { return arena.Alloc(DType::kBF16, {kTextRows, width}); };
     const bool projects = config.caption_projection;
-    spec.cond = {context(projects ? config.caption_channels : config.video.context_width),
-                 context(projects ? config.caption_channels : config.audio.context_width)};
-    spec.video_sigmas = spec.audio_sigmas = {1.0f};
-    const Stage stage = OrDie(Stage::Prepare(exec, *transformer, spec));
+    inputs.cond = {context(projects ? config.caption_channels : config.video.context_width),
+                   context(projects ? config.caption_channels : config.audio.context_width)};
+    inputs.of.video.sigmas = inputs.of.audio.sigmas = {1.0f};
+    const VelocityModel model = OrDie(VelocityModel::Prepare(exec, *transformer, inputs));
     const auto latent = [&](int64_t rows, int64_t width) { return arena.Alloc(DType::kF32, {rows, width}); };
     backend.ops().ResetCost();
-    stage.Forward(exec, {}, latent(stage.video_rows(), config.video.in_channels), latent(126, config.audio.in_channels),
-                  latent(video_tokens, config.video.out_channels), latent(126, config.audio.out_channels));
+    model.Forward(exec, {},
+                  {latent(model.rows().video, config.video.in_channels), latent(126, config.audio.in_channels)},
+                  {latent(video_tokens, config.video.out_channels), latent(126, config.audio.out_channels)});
     return static_cast<double>(backend.ops().cost().flops()) * 1e-12;
   }
 

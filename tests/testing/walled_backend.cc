@@ -118,8 +118,8 @@ class WalledOps : public Ops {
   void PredictX0(const Tensor& z, const Tensor& v, const Tensor& sigma, Tensor x0) override {
     cpu_->PredictX0(Open(z), Open(v), Open(sigma), Open(x0));
   }
-  void CombineGuidance(const Tensor& x0, const GuidanceWeights& weights, Tensor out) override {
-    cpu_->CombineGuidance(Open(x0), weights, Open(out));
+  void CombineGuidance(const Tensor& x0, const Tensor& weights, int cond, Tensor out) override {
+    cpu_->CombineGuidance(Open(x0), Open(weights), cond, Open(out));
   }
   void EulerStep(const Tensor& x0, const Tensor& sigmas, Tensor z) override {
     cpu_->EulerStep(Open(x0), Open(sigmas), Open(z));

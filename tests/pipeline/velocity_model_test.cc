@@ -1,5 +1,5 @@
 // The transformer against the references, whole and shared out over ranks in every way.
-#include "engine/pipeline/stage.h"
+#include "engine/pipeline/velocity_model.h"
 
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ struct Case {
   float audio_sigma = -1;  // below 0: as the video's
   Floats audio_mask = {};
   bool capture = false;
-  Updates updates = {};
+  PerModality<StreamUse> use = {};
 };
 
 class TransformerGolden {
@@ -65,45 +65,47 @@ class TransformerGolden {
     std::memset(memory.data(), 0xff, memory.bytes());  // NaN: what is read before it is written shows
     Arena arena(std::move(memory));
     Exec exec{.backend = *backend, .arena = arena, .host = arena, .mesh = mesh, .dtype = c.dtype};
-    StageSpec spec = Spec(exec, c);
-    KINORA_ASSIGN_OR_RETURN(Stage stage, Stage::Prepare(exec, *transformer, spec));
-    for (auto* host : {&spec.video_positions[0], &spec.audio_positions[0], &spec.video_mask, &spec.video_sigmas}) {
-      std::fill(host->begin(), host->end(), std::nanf(""));  // the stage must not look at the host again
+    VelocityInputs inputs = Inputs(exec, c);
+    KINORA_ASSIGN_OR_RETURN(VelocityModel model, VelocityModel::Prepare(exec, *transformer, inputs));
+    for (ModalityInputs* of : {&inputs.of.video, &inputs.of.audio}) {
+      for (auto& axis : of->positions) std::fill(axis.begin(), axis.end(), std::nanf(""));
+      for (auto* host : {&of->mask, &of->sigmas}) {
+        std::fill(host->begin(), host->end(), std::nanf(""));  // the model must not look at the host again
+      }
     }
 
     const Tensor& video = c.golden.Get("in.video");
     const Tensor& audio = c.golden.Get("in.audio");
-    Tensor z_video = arena.Alloc(DType::kF32, {stage.video_rows(), video.width()});
-    Tensor z_audio = arena.Alloc(DType::kF32, {stage.audio_tokens(), audio.width()});
-    exec.ops.Fill(0.0f, z_video);
-    std::memcpy(z_video.raw(), video.raw(), stage.video_tokens() * video.width() * 4);
-    std::memcpy(z_audio.raw(), audio.raw(), z_audio.bytes());
-    Tensor v_video = arena.Alloc(DType::kF32, {stage.passes() * stage.video_tokens(), video.width()});
-    Tensor v_audio = arena.Alloc(DType::kF32, {stage.passes() * stage.audio_tokens(), audio.width()});
+    const PerModality<int64_t> tokens = model.tokens();
+    const PerModality<Tensor> z{arena.Alloc(DType::kF32, {model.rows().video, video.width()}),
+                                arena.Alloc(DType::kF32, {model.rows().audio, audio.width()})};
+    exec.ops.Fill(0.0f, z.video);
+    std::memcpy(z.video.raw(), video.raw(), tokens.video * video.width() * 4);
+    std::memcpy(z.audio.raw(), audio.raw(), z.audio.bytes());
+    const PerModality<Tensor> v{arena.Alloc(DType::kF32, {model.passes() * tokens.video, video.width()}),
+                                arena.Alloc(DType::kF32, {model.passes() * tokens.audio, audio.width()})};
     int64_t allocations = 0;
     const CollectiveCounts tokens_before = mesh.tokens().counts(), tensor_before = mesh.tensor().counts();
     if (c.capture) {
       // Captured and run once for another noise level and other latents, then replayed for these.
-      KINORA_ASSIGN_OR_RETURN(auto graph, exec.ops.stream().Capture([&] {
-        stage.Forward(exec, c.updates, z_video, z_audio, v_video, v_audio);
-      }));
-      exec.ops.Scale(z_video, 0.5f, z_video);
-      exec.ops.Scale(z_audio, -2.0f, z_audio);
-      stage.SetStep(exec, 0);
+      KINORA_ASSIGN_OR_RETURN(auto graph, exec.ops.stream().Capture([&] { model.Forward(exec, c.use, z, v); }));
+      exec.ops.Scale(z.video, 0.5f, z.video);
+      exec.ops.Scale(z.audio, -2.0f, z.audio);
+      model.SetStep(exec, 0);
       graph->Replay();
-      exec.ops.Scale(z_video, 2.0f, z_video);
-      exec.ops.Scale(z_audio, -0.5f, z_audio);
+      exec.ops.Scale(z.video, 2.0f, z.video);
+      exec.ops.Scale(z.audio, -0.5f, z.audio);
       const int64_t before = AllocationsOfThisThread();
-      stage.SetStep(exec, 1);
+      model.SetStep(exec, 1);
       graph->Replay();
       allocations = AllocationsOfThisThread() - before;
     } else {
-      stage.SetStep(exec, 1);
-      stage.Forward(exec, c.updates, z_video, z_audio, v_video, v_audio);
+      model.SetStep(exec, 1);
+      model.Forward(exec, c.use, z, v);
     }
     KINORA_RETURN_IF_ERROR(exec.ops.stream().Synchronize());
-    Velocity out{.video = Floats(v_video.data<float>(), v_video.data<float>() + v_video.elements()),
-                 .audio = Floats(v_audio.data<float>(), v_audio.data<float>() + v_audio.elements()),
+    Velocity out{.video = Floats(v.video.data<float>(), v.video.data<float>() + v.video.elements()),
+                 .audio = Floats(v.audio.data<float>(), v.audio.data<float>() + v.audio.elements()),
                  .tokens = mesh.tokens().counts(),
                  .tensor = mesh.tensor().counts(),
                  .allocations = allocations};
@@ -123,13 +125,14 @@ class TransformerGolden {
   const TransformerConfig& config() const { return config_; }
 
  private:
-  StageSpec Spec(Exec& exec, const Case& c) const {
-    StageSpec spec;
-    spec.video_positions = Middles(c.golden.Get("in.video_positions"));
-    spec.audio_positions = Middles(c.golden.Get("in.audio_positions"));
-    spec.passes = c.passes;
-    spec.perturbed_video_blocks = c.video_stg;
-    spec.perturbed_audio_blocks = c.audio_stg;
+  VelocityInputs Inputs(Exec& exec, const Case& c) const {
+    VelocityInputs inputs;
+    ModalityInputs &video = inputs.of.video, &audio = inputs.of.audio;
+    if (c.use.video != StreamUse::kAbsent) video.positions = Middles(c.golden.Get("in.video_positions"));
+    if (c.use.audio != StreamUse::kAbsent) audio.positions = Middles(c.golden.Get("in.audio_positions"));
+    inputs.passes = c.passes;
+    video.perturbed_blocks = c.video_stg;
+    audio.perturbed_blocks = c.audio_stg;
     const auto context = [&](int row) {
       const auto copy = [&](const char* name) {
         const Tensor from = c.golden.Get(name).Rows(row, row + 1).As2D();
@@ -137,27 +140,27 @@ class TransformerGolden {
         exec.ops.stream().Copy(from, to);
         return to;
       };
-      return PromptContext{copy("in.video_context"), copy("in.audio_context")};
+      return TextContext{copy("in.video_context"), copy("in.audio_context")};
     };
-    spec.uncond = context(c.uncond_rows[0]);
-    spec.cond = context(c.uncond_rows[1]);
+    inputs.uncond = context(c.uncond_rows[0]);
+    inputs.cond = context(c.uncond_rows[1]);
     const float sigma = c.golden.Get("in.sigma").data<float>()[0];
-    spec.video_sigmas = {0.5f * sigma, sigma};  // the step compared is the second
-    spec.audio_sigmas = {0.25f, c.audio_sigma < 0 ? sigma : c.audio_sigma};
-    spec.audio_mask = c.audio_mask;
+    video.sigmas = {0.5f * sigma, sigma};  // the step compared is the second
+    audio.sigmas = {0.25f, c.audio_sigma < 0 ? sigma : c.audio_sigma};
+    audio.mask = c.audio_mask;
     if (c.golden.Has("in.video_mask")) {
       const Tensor& mask = c.golden.Get("in.video_mask");
-      spec.video_mask.assign(mask.data<float>(), mask.data<float>() + mask.elements());
+      video.mask.assign(mask.data<float>(), mask.data<float>() + mask.elements());
     }
     if (c.golden.Has("in.video_attention_mask")) {
       const Tensor& mask = c.golden.Get("in.video_attention_mask");
-      spec.video_self_bias = exec.arena.Alloc(DType::kF32, {mask.dim(1), mask.dim(2)});
+      video.self_bias = exec.arena.Alloc(DType::kF32, {mask.dim(1), mask.dim(2)});
       for (int64_t i = 0; i < mask.elements(); ++i) {
         const float m = mask.data<float>()[i];
-        spec.video_self_bias.data<float>()[i] = m > 0 ? std::log(m) : -std::numeric_limits<float>::max();
+        video.self_bias.data<float>()[i] = m > 0 ? std::log(m) : -std::numeric_limits<float>::max();
       }
     }
-    return spec;
+    return inputs;
   }
 
   std::shared_ptr<const Checkpoint> checkpoint_;
@@ -235,7 +238,7 @@ TEST_P(BothGenerations, AReplayedStepAllocatesNothing) {
 TEST_P(BothGenerations, AStreamThatIsNotUpdatedStillGivesKeysAndValues) {
   Golden weights(Name()), golden(Name("_guidance"));
   Case c{.golden = golden, .passes = kAllPasses, .uncond_rows = {0, 1}, .video_stg = {1}, .audio_stg = {1}};
-  c.updates = {.video = true, .audio = false};
+  c.use = {.video = StreamUse::kUpdated, .audio = StreamUse::kHeld};
   EXPECT_TRUE(NearFloats(TransformerGolden(weights).Single(c).video, golden.Get("out.audio_skipped.video"), kExact));
 }
 
@@ -251,6 +254,20 @@ TEST(Transformer, ASelfAttentionMaskEqualsTheReference) {
   const Velocity v = TransformerGolden(weights).Single({.golden = golden});
   EXPECT_TRUE(NearFloats(v.video, golden.Get("out.video"), kExact));
   EXPECT_TRUE(NearFloats(v.audio, golden.Get("out.audio"), kExact));
+}
+
+// The isolated pass attends to no other modality: alone, a modality's velocity is that pass's.
+TEST_P(BothGenerations, AnAbsentModalityLeavesTheOtherAsItsIsolatedPassHasIt) {
+  Golden weights(Name()), golden(Name("_guidance"));
+  const TransformerGolden t(weights);
+  Case c{.golden = golden, .passes = {Pass::kCond, Pass::kIsolated}, .uncond_rows = {0, 1}};
+  const Velocity both = t.Single(c);
+  c.passes = {Pass::kCond};
+  const auto half = [](const Floats& v) { return Floats(v.begin() + static_cast<int64_t>(v.size() / 2), v.end()); };
+  c.use = {.video = StreamUse::kAbsent, .audio = StreamUse::kUpdated};
+  EXPECT_TRUE(t.Single(c).audio == half(both.audio));
+  c.use = {.video = StreamUse::kUpdated, .audio = StreamUse::kAbsent};
+  EXPECT_TRUE(t.Single(c).video == half(both.video));
 }
 
 TEST_P(BothGenerations, TokenAndGuidanceRanksEqualOneRankBitForBit) {

@@ -1,0 +1,207 @@
+#include "engine/pipeline/velocity_model.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "engine/diffusion/latent_state.h"
+#include "engine/model/rope.h"
+#include "engine/parallel/redistribute.h"
+
+namespace kinora {
+namespace {
+
+Tensor Upload(Exec& exec, DType dtype, const Shape& shape, const void* host) {
+  Tensor t = exec.arena.Alloc(dtype, shape);
+  exec.ops.stream().CopyFromHost(host, t);
+  return t;
+}
+
+// The table of the tokens [begin, end) and this rank's heads; positions past the clip are those of its last token.
+Rope UploadRope(Exec& exec, const RopeShape& shape, const std::vector<std::vector<float>>& positions, int64_t begin,
+                int64_t end) {
+  const Communicator& group = exec.mesh.tensor();
+  const int64_t columns = shape.width / 2 / group.size(), tokens = end - begin;
+  std::vector<float> cos(exec.ops.dry() ? 0 : tokens * columns), sin(cos.size());
+  if (!exec.ops.dry()) {
+    std::vector<std::vector<float>> part(positions.size());
+    for (size_t axis = 0; axis < positions.size(); ++axis) {
+      for (int64_t i = begin; i < end; ++i) {
+        part[axis].push_back(positions[axis][std::min<int64_t>(i, static_cast<int64_t>(positions[axis].size()) - 1)]);
+      }
+    }
+    FillRopeTable(shape, part, group.rank() * columns, (group.rank() + 1) * columns, cos.data(), sin.data());
+  }
+  return {Upload(exec, DType::kF32, {tokens, columns}, cos.data()),
+          Upload(exec, DType::kF32, {tokens, columns}, sin.data())};
+}
+
+ModalitySigmas SigmasAt(float sigma, const DistinctMask& mask) {
+  ModalitySigmas s{.tokens = {}, .scalar = sigma};
+  for (float m : mask.values) s.tokens.push_back(m * sigma);
+  return s;
+}
+
+int64_t Tokens(const ModalityInputs& inputs) {
+  return inputs.positions.empty() ? 0 : static_cast<int64_t>(inputs.positions[0].size());
+}
+
+}  // namespace
+
+absl::StatusOr<VelocityModel> VelocityModel::Prepare(Exec& exec, const Transformer& transformer,
+                                                     const VelocityInputs& inputs) {
+  const TransformerConfig& config = transformer.config();
+  const int64_t heads = config.video.heads / exec.mesh.tensor().size();
+  if (heads % exec.mesh.tokens().size() != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("tokens=", exec.mesh.tokens().size(), ": must divide the ", heads, " attention heads of a rank"));
+  }
+  VelocityModel model(transformer);
+  model.shape_.tokens = inputs.of.Map(Tokens);
+  model.shape_.biased = inputs.of.Map([](const ModalityInputs& m) { return m.self_bias.defined(); });
+  model.shape_.perturbed_blocks = inputs.of.Map([](const ModalityInputs& m) { return m.perturbed_blocks; });
+  model.shape_.passes = inputs.passes;
+  model.AssignPasses(exec, inputs);
+  model.PrepareTokens(exec, inputs.of.video, config.video, /*split=*/true, model.rows_.video, model.in_.video);
+  model.PrepareTokens(exec, inputs.of.audio, config.audio, /*split=*/false, model.rows_.audio, model.in_.audio);
+  model.PrepareContexts(exec, inputs);
+  model.PrepareTables(exec, inputs.of);
+  return model;
+}
+
+// A rank holds a contiguous part of the passes, as many as any other. What is missing at the end is filled up with
+// copies of the last pass, whose results nobody reads; an STG pass, of which a rank may have one, is filled up with
+// conditional ones.
+void VelocityModel::AssignPasses(const Exec& exec, const VelocityInputs& inputs) {
+  const int all = passes(), groups = exec.mesh.guidance().size(), each = (all + groups - 1) / groups;
+  local_.count = each;
+  local_.perturbed_blocks = shape_.perturbed_blocks;
+  for (int i = 0; i < each; ++i) {
+    const int index = exec.mesh.guidance().rank() * each + i;
+    Pass pass = inputs.passes[std::min(index, all - 1)];
+    if (index >= all && pass == Pass::kPerturbed) pass = Pass::kCond;
+    local_list_.push_back(pass);
+    if (pass == Pass::kPerturbed) local_.perturbed = i;
+    if (pass == Pass::kIsolated && local_.isolated < 0) local_.isolated = i;
+  }
+}
+
+// split: over the ranks of the tokens' group, in whole key chunks.
+void VelocityModel::PrepareTokens(Exec& exec, const ModalityInputs& inputs, const ModalityConfig& modality, bool split,
+                                  int64_t& rows, StreamInputs& in) const {
+  const TransformerConfig& config = transformer_->config();
+  const Communicator& group = exec.mesh.tokens();
+  in.tokens = rows = in.rows = in.valid_rows = Tokens(inputs);
+  in.split = split;
+  if (in.tokens == 0) return;
+  int64_t begin = 0;
+  if (split) {
+    rows = (in.tokens + kKeyChunks - 1) / kKeyChunks * kKeyChunks;
+    in.rows = rows / group.size();
+    begin = group.rank() * in.rows;
+    in.valid_rows = std::clamp<int64_t>(in.tokens - begin, 0, in.rows);
+  }
+  const auto rope = [&](int64_t width, const std::vector<double>& max_positions,
+                        const std::vector<std::vector<float>>& positions) {
+    return UploadRope(exec, {width, max_positions, config.rope_theta, config.rope_double_precision}, positions, begin,
+                      begin + in.rows);
+  };
+  in.rope = rope(modality.width(), modality.max_positions, inputs.positions);
+  in.cross_rope = rope(config.audio.width(), {std::max(config.video.max_positions[0], config.audio.max_positions[0])},
+                       {inputs.positions[0]});
+  if (inputs.self_bias.defined()) {  // columns and rows of padding are never keys and never read
+    in.self_bias = exec.arena.Alloc(DType::kF32, {rows, rows});
+    exec.ops.Fill(0.0f, in.self_bias);
+    exec.ops.stream().Copy(inputs.self_bias, in.self_bias.Rows(0, in.tokens).Columns(0, in.tokens));
+  }
+}
+
+void VelocityModel::PrepareContexts(Exec& exec, const VelocityInputs& inputs) {
+  absl::InlinedVector<const TextContext*, 2> prompts;
+  for (int i = 0; i < local_.count; ++i) {
+    const TextContext* prompt = local_list_[i] == Pass::kUncond ? &inputs.uncond : &inputs.cond;
+    if (prompts.empty() || prompts.back() != prompt) prompts.push_back(prompt);
+    local_.context[i] = static_cast<int8_t>(prompts.size() - 1);
+  }
+  local_.contexts = static_cast<int>(prompts.size());
+  const TransformerConfig& config = transformer_->config();
+  const auto project = [&](const ModalityConfig& modality, StreamInputs& in, Tensor TextContext::*of) {
+    const int64_t rows = (inputs.cond.*of).rows();
+    in.context = exec.arena.Alloc(exec.dtype, {local_.contexts * rows, modality.context_width});
+    for (int i = 0; i < local_.contexts; ++i) {
+      TextContext to;
+      to.*of = in.context.Rows(i * rows, (i + 1) * rows);
+      transformer_->ProjectContexts(exec, *prompts[i], to);
+    }
+  };
+  if (in_.video.tokens > 0) project(config.video, in_.video, &TextContext::video);
+  if (in_.audio.tokens > 0) project(config.audio, in_.audio, &TextContext::audio);
+  if (transformer_->prompt_is_constant()) transformer_->FillPromptCaches(exec, in_);
+}
+
+void VelocityModel::PrepareTables(Exec& exec, const PerModality<ModalityInputs>& inputs) {
+  const auto masks = inputs.Map([](const ModalityInputs& m) { return Distinguish(m.mask); });
+  const auto upload = [&](const DistinctMask& mask, int64_t begin, StreamInputs& in) {
+    if (mask.row.empty()) return;
+    std::vector<int32_t> row(in.rows, 0);
+    for (int64_t i = 0; i < in.valid_rows; ++i) row[i] = mask.row[begin + i];
+    in.row = Upload(exec, DType::kI32, {in.rows}, row.data());
+  };
+  upload(masks.video, exec.mesh.tokens().rank() * in_.video.rows, in_.video);
+  upload(masks.audio, 0, in_.audio);
+  std::vector<StepSigmas> steps;
+  for (size_t i = 0; i < inputs.video.sigmas.size(); ++i) {
+    steps.push_back({SigmasAt(inputs.video.sigmas[i], masks.video), SigmasAt(inputs.audio.sigmas[i], masks.audio)});
+  }
+  shape_.mask_values = masks.Map([](const DistinctMask& m) { return static_cast<int64_t>(m.values.size()); });
+  const int64_t count = static_cast<int64_t>(steps.size()), floats = transformer_->TableFloats(shape_.mask_values);
+  tables_ = exec.arena.Alloc(DType::kF32, {RoomForSteps(count), floats});
+  current_ = exec.arena.Alloc(DType::kF32, {1, floats});
+  transformer_->FillTables(exec, steps, tables_.Rows(0, count));
+  const PerModality<StepTables> tables = transformer_->TablesIn(current_, shape_.mask_values);
+  in_.video.tables = tables.video;
+  in_.audio.tables = tables.audio;
+}
+
+void VelocityModel::SetStep(Exec& exec, int64_t i) const { exec.ops.stream().Copy(tables_.Rows(i, i + 1), current_); }
+
+void VelocityModel::Forward(Exec& exec, const PerModality<StreamUse>& use, const PerModality<Tensor>& z,
+                            const PerModality<Tensor>& v) const {
+  ArenaScope temp(exec.arena);
+  const auto alloc = [&](const StreamInputs& in, const Tensor& whole) {
+    return in.tokens == 0 ? Tensor() : temp.Alloc(DType::kF32, {local_.count * in.rows, whole.width()});
+  };
+  const PerModality<Tensor> local{alloc(in_.video, v.video), alloc(in_.audio, v.audio)};
+  const int64_t begin = exec.mesh.tokens().rank() * in_.video.rows;
+  const Tensor video = in_.video.tokens == 0 ? Tensor() : z.video.Rows(begin, begin + in_.video.rows);
+  transformer_->Forward(exec, local_, use, in_, {video, z.audio}, local);
+  if (use.video == StreamUse::kUpdated) Gather(exec, in_.video, rows_.video, local.video, v.video);
+  if (use.audio == StreamUse::kUpdated) Gather(exec, in_.audio, rows_.audio, local.audio, v.audio);
+}
+
+// local: [this rank's passes·its rows, channels] -> whole: [passes·tokens, channels]: over the tokens, then over the
+// passes, then without the padding.
+void VelocityModel::Gather(Exec& exec, const StreamInputs& in, int64_t rows, const Tensor& local,
+                           const Tensor& whole) const {
+  ArenaScope temp(exec.arena);
+  Communicator& guidance = exec.mesh.guidance();
+  Tensor passes = local.Reshape({local_.count, in.rows, local.width()});
+  if (in.split) {
+    passes = temp.Alloc(DType::kF32, {local_.count, rows, local.width()});
+    AllGatherTokens(exec, local, local_.count, passes);
+  }
+  if (guidance.size() > 1) {
+    Tensor all = temp.Alloc(DType::kF32, {local_.count * guidance.size(), rows, local.width()});
+    guidance.AllGather(passes, all, exec.ops.stream());
+    passes = all;
+  }
+  if (rows == in.tokens) {
+    exec.ops.stream().Copy(passes.As2D().Rows(0, whole.rows()), whole);
+    return;
+  }
+  for (int64_t pass = 0; pass < this->passes(); ++pass) {
+    exec.ops.stream().Copy(passes.Rows(pass, pass + 1).As2D().Rows(0, in.tokens),
+                           whole.Rows(pass * in.tokens, (pass + 1) * in.tokens));
+  }
+}
+
+}  // namespace kinora
