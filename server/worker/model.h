@@ -44,6 +44,11 @@ class Model {
   // with that status. `usage`: device_seconds and peak_device_bytes, also of a run that failed.
   virtual absl::Status Generate(const PreparedRun& run, ClipSink& sink,
                                 absl::FunctionRef<absl::Status(const Progress&)> on_progress, v1::Usage& usage) = 0;
+
+  // What a run of this model took, and what earlier ones took before it was loaded; for Estimate and ExpectedSeconds.
+  // Any thread.
+  virtual void Observe(const v1::RunSpeed& run) = 0;
+  virtual void Remember(const v1::SpeedHistory& past) = 0;
 };
 
 }  // namespace kinora

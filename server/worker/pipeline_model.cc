@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <thread>
 #include <utility>
 
@@ -24,12 +25,12 @@ class NoSink : public ClipSink {  // of the warm-up
   absl::Status End() override { return absl::OkStatus(); }
 };
 
-// The smallest clip that passes through every kernel: two latent frames, two tokens each way.
-GenerationRequest WarmUpRequest(const ModelDescription& model) {
+// A clip of so many latent cells each way. The smallest that passes through every kernel has two of each.
+GenerationRequest WarmUpRequest(const ModelDescription& model, int32_t cells, int32_t latent_frames) {
   GenerationRequest request;
-  request.prompt = "warm-up";
-  request.width = request.height = 2 * model.size_multiple;
-  request.num_frames = model.frame_multiple + 1;
+  request.prompt = absl::StrCat("warm-up of ", cells, " cells, ", latent_frames);  // each its own, or it is not encoded
+  request.width = request.height = cells * model.size_multiple;
+  request.num_frames = (latent_frames - 1) * model.frame_multiple + 1;
   request.frame_rate = model.defaults.frame_rate;
   request.recipe = model.defaults.recipe != Recipe::kUnspecified ? model.defaults.recipe : Recipe::kOneStage;
   if (request.recipe == Recipe::kOneStage) request.num_inference_steps = 2;
@@ -95,24 +96,6 @@ v1::ModelInfo ToModelInfo(const ModelDescription& model, const std::string& id) 
   }
   return info;
 }
-
-// Seconds of the denoising stages and of the others, told by the progress between them.
-class StageClock {
- public:
-  void At(const std::string& stage) {
-    const absl::Time now = absl::Now();
-    (stage_.rfind("denoise", 0) == 0 ? denoise_ : other_) += now - last_;
-    last_ = now;
-    stage_ = stage;
-  }
-  double denoise() const { return absl::ToDoubleSeconds(denoise_); }
-  double other() const { return absl::ToDoubleSeconds(other_); }
-
- private:
-  std::string stage_;
-  absl::Time last_ = absl::Now();
-  absl::Duration denoise_, other_;
-};
 
 }  // namespace
 
@@ -202,19 +185,52 @@ absl::Status PipelineModel::RunOnRanks(const RunPlan& plan, ClipSink& sink,
   });
 }
 
+absl::StatusOr<v1::RunSpeed> PipelineModel::WarmOnce(const RunPlan& plan, StageKind last,
+                                                     const std::function<void()>& on_progress) {
+  NoSink sink;
+  std::map<std::string, double> stage_seconds;
+  std::string stage;
+  absl::Time begin;
+  const auto enter = [&](const std::string& next) {
+    const absl::Time now = absl::Now();
+    if (!stage.empty()) stage_seconds[stage] += absl::ToDoubleSeconds(now - begin);
+    stage = next;
+    begin = now;
+  };
+  const absl::Status status = RunOnRanks(plan, sink, [&](const Progress& progress) {
+    if (progress.stage != stage) enter(progress.stage);
+    on_progress();
+    return plan.Find(stage)->kind > last ? absl::CancelledError("warm enough") : absl::OkStatus();
+  });
+  if (!absl::IsCancelled(status)) KINORA_RETURN_IF_ERROR(status);
+  if (status.ok()) enter("");  // else it has entered what is not timed
+  return ToRunSpeed(plan, stage_seconds);
+}
+
+// The first pass pays for cold pages, the next is the first word on speed. Then denoising alone at larger sizes, where
+// attention has another share and products another rate, as long as all of that should take no longer than the small
+// one's and kMore: a time grows by no more than its FLOPs. Decoding is the slower to do and the easier to foresee.
 absl::Status PipelineModel::Warm(const std::function<void()>& on_progress) {
+  constexpr double kMore = 0.2;  // seconds
   const Pipeline& pipeline = *ranks_[0].pipeline;
-  KINORA_ASSIGN_OR_RETURN(const RunPlan plan, pipeline.Prepare(WarmUpRequest(pipeline.description())));
-  for (int pass = 0; pass < 2; ++pass) {  // the first pays for cold pages; the second is the speed
-    NoSink sink;
-    StageClock clock;
-    KINORA_RETURN_IF_ERROR(RunOnRanks(plan, sink, [&](const Progress& progress) {
-      clock.At(progress.stage);
-      on_progress();
-      return absl::OkStatus();
-    }));
-    clock.At("");
-    if (pass == 1) speed_.Observe(plan, clock.denoise(), clock.other());
+  const ModelDescription& model = pipeline.description();
+  KINORA_ASSIGN_OR_RETURN(const RunPlan small, pipeline.Prepare(WarmUpRequest(model, 2, 2)));
+  KINORA_RETURN_IF_ERROR(WarmOnce(small, StageKind::kDecodeAudio, on_progress).status());
+  KINORA_ASSIGN_OR_RETURN(const v1::RunSpeed run, WarmOnce(small, StageKind::kDecodeAudio, on_progress));
+  speed_.ObserveWarmUp(run);
+  v1::StageSpeed last = run.stages(static_cast<int>(small.audio_stage));
+  double left = last.seconds() + kMore;
+  for (const auto& [cells, latent_frames] : {std::pair{2, 3}, {4, 4}, {8, 8}, {12, 12}, {16, 16}}) {
+    const GenerationRequest request = WarmUpRequest(model, cells, latent_frames);
+    if (request.width > model.max_width || request.height > model.max_height || request.num_frames > model.max_frames)
+      break;
+    KINORA_ASSIGN_OR_RETURN(const RunPlan plan, pipeline.Prepare(request));
+    const double longest = last.seconds() * plan.stages[plan.audio_stage].cost.flops / last.flops();
+    if (longest > left || plan.arena_bytes > arena_bytes_) break;
+    KINORA_ASSIGN_OR_RETURN(const v1::RunSpeed larger, WarmOnce(plan, StageKind::kDenoise, on_progress));
+    speed_.ObserveWarmUp(larger);
+    last = larger.stages(static_cast<int>(plan.audio_stage));
+    left -= last.seconds();
   }
   return absl::OkStatus();
 }
@@ -236,7 +252,7 @@ v1::Estimate PipelineModel::Estimate(const PreparedRun& run) const {
   const RunPlan& plan = run.plan;
   v1::Estimate estimate;
   *estimate.mutable_effective() = run.generation;
-  estimate.set_seconds(speed_.Seconds(plan));
+  estimate.set_seconds(speed_.Seconds(ToRunSpeed(plan, {})));
   estimate.set_device_bytes(plan.device_bytes());
   estimate.set_flops(plan.flops());
   estimate.set_fits(plan.arena_bytes <= arena_bytes_);
@@ -248,8 +264,12 @@ v1::Estimate PipelineModel::Estimate(const PreparedRun& run) const {
 }
 
 double PipelineModel::ExpectedSeconds(const PreparedRun& run, const std::string& stage) const {
-  const double denoise = speed_.DenoiseSeconds(run.plan);
-  return stage.rfind("denoise", 0) == 0 ? denoise : speed_.Seconds(run.plan) - denoise;
+  constexpr double kGenerous = 2;
+  const v1::RunSpeed plan = ToRunSpeed(run.plan, {});
+  for (size_t i = 0; i < run.plan.stages.size(); ++i) {
+    if (run.plan.stages[i].label == stage) return kGenerous * speed_.Seconds(plan.stages(static_cast<int>(i)));
+  }
+  return stage == "finalize" ? kGenerous * speed_.Seconds(*plan.stages().rbegin()) : 0;
 }
 
 v1::Resolved PipelineModel::Resolve(const PreparedRun& run) const {
@@ -274,17 +294,11 @@ v1::Resolved PipelineModel::Resolve(const PreparedRun& run) const {
 absl::Status PipelineModel::Generate(const PreparedRun& run, ClipSink& sink,
                                      absl::FunctionRef<absl::Status(const Progress&)> on_progress, v1::Usage& usage) {
   const absl::Time begin = absl::Now();
-  StageClock clock;
-  absl::Status status = RunOnRanks(run.plan, sink, [&](const Progress& progress) {
-    clock.At(progress.stage);
-    return on_progress(progress);
-  });
-  clock.At("");
+  absl::Status status = RunOnRanks(run.plan, sink, on_progress);
   // The ranks' collectives are dead after one of them failed alone, and stay so.
   if (ranks_.size() > 1 && !status.ok() && !absl::IsCancelled(status)) {
     return absl::AbortedError(absl::StrCat("a rank failed: ", status.ToString()));
   }
-  if (status.ok()) speed_.Observe(run.plan, clock.denoise(), clock.other());
   usage.set_device_seconds(absl::ToDoubleSeconds(absl::Now() - begin));
   usage.set_peak_device_bytes(run.plan.device_bytes());
   return status;

@@ -33,6 +33,8 @@ class PipelineModel : public Model {
   double ExpectedSeconds(const PreparedRun& run, const std::string& stage) const override;
   absl::Status Generate(const PreparedRun& run, ClipSink& sink,
                         absl::FunctionRef<absl::Status(const Progress&)> on_progress, v1::Usage& usage) override;
+  void Observe(const v1::RunSpeed& run) override { speed_.Observe(run); }
+  void Remember(const v1::SpeedHistory& past) override { speed_.Remember(past); }
 
  private:
   struct Rank {
@@ -44,6 +46,8 @@ class PipelineModel : public Model {
   absl::Status LoadRanks(const PipelineOptions& options, WorkerMetrics& metrics);
   absl::Status OnEveryRank(absl::FunctionRef<absl::Status(Rank&)> body);
   absl::Status Warm(const std::function<void()>& on_progress);
+  // What the run took, as far as its stages of kind `last`.
+  absl::StatusOr<v1::RunSpeed> WarmOnce(const RunPlan& plan, StageKind last, const std::function<void()>& on_progress);
   absl::Status RunOnRanks(const RunPlan& plan, ClipSink& sink,
                           absl::FunctionRef<absl::Status(const Progress&)> on_progress);
   void FillReady(const v1::WorkerConfig& config, const PipelineOptions& options);

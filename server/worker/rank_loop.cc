@@ -138,6 +138,9 @@ void RankLoop::OnMessage(const v1::FrontendMessage& message) {
     case v1::FrontendMessage::kEstimate:
       estimates_.push_back(message.estimate());
       break;
+    case v1::FrontendMessage::kSpeeds:
+      speeds_ = message.speeds();
+      break;
     default:
       break;
   }
@@ -168,16 +171,24 @@ void RankLoop::Stop(absl::Duration grace) {
 void RankLoop::AnswerEstimates(Model& model) {
   const auto awake = [this] {
     mu_.AssertHeld();
-    return ended_ || stopping_ || !estimates_.empty();
+    return ended_ || stopping_ || !estimates_.empty() || speeds_;
   };
   while (true) {
     v1::EstimateRequest request;
+    std::optional<v1::SpeedHistory> speeds;
     {
       absl::MutexLock lock(&mu_);
       mu_.Await(absl::Condition(&awake));
       if (ended_ || stopping_) return;
-      request = std::move(estimates_.front());
-      estimates_.pop_front();
+      speeds = std::exchange(speeds_, std::nullopt);
+      if (!speeds) {
+        request = std::move(estimates_.front());
+        estimates_.pop_front();
+      }
+    }
+    if (speeds) {
+      model.Remember(*speeds);
+      continue;
     }
     v1::WorkerMessage message;
     v1::EstimateResult& result = *message.mutable_estimate_result();

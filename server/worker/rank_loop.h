@@ -50,7 +50,7 @@ class RankLoop {
   v1::Heartbeat Heartbeat();
   void OnMessage(const v1::FrontendMessage& message);
   void OnEnd(const absl::Status& status);
-  void AnswerEstimates(Model& model);
+  void AnswerEstimates(Model& model);                // and tells the model what earlier runs took
   absl::StatusOr<std::optional<v1::Run>> NextRun();  // waits; nothing: Stop was called
   absl::Status RunOne(Model& model, const v1::Run& run);
 
@@ -67,7 +67,8 @@ class RankLoop {
   std::optional<v1::Run> running_ ABSL_GUARDED_BY(mu_);
   v1::Cancel last_cancel_ ABSL_GUARDED_BY(mu_);  // may come before its run has begun
   std::deque<v1::EstimateRequest> estimates_ ABSL_GUARDED_BY(mu_);
-  std::optional<absl::Status> ended_ ABSL_GUARDED_BY(mu_);  // of the stream
+  std::optional<v1::SpeedHistory> speeds_ ABSL_GUARDED_BY(mu_);  // until the model has been told
+  std::optional<absl::Status> ended_ ABSL_GUARDED_BY(mu_);       // of the stream
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   absl::Time stop_deadline_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
   std::thread estimator_, stopper_;

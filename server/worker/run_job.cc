@@ -15,6 +15,7 @@
 #include "engine/media/file_sink.h"
 #include "server/common/status_details.h"
 #include "server/worker/output_options.h"
+#include "server/worker/speed.h"
 
 namespace kinora {
 namespace {
@@ -141,6 +142,9 @@ absl::Status Run(const RunContext& context, const v1::Run& run, ProgressMarks& m
   artifact.set_media_type(std::string(ContainerMediaType(options.container)));
   artifact.set_bytes(stored->bytes);
   artifact.set_sha256(stored->sha256);
+  marks.EndStage(absl::Now());
+  const auto& seconds = result.usage().stage_seconds();
+  *result.mutable_speed() = ToRunSpeed(prepared.plan, {seconds.begin(), seconds.end()});
   return absl::OkStatus();
 }
 
@@ -158,7 +162,11 @@ v1::RunResult RunJob(const RunContext& context, const v1::Run& run) {
     status = absl::ResourceExhaustedError(absl::StrCat("out of memory in the stage ", marks.stage()));
   }
   marks.EndStage(absl::Now());
-  if (!status.ok()) *result.mutable_error() = ToRpcStatus(status);
+  if (!status.ok()) {
+    *result.mutable_error() = ToRpcStatus(status);
+  } else {
+    context.model.Observe(result.speed());
+  }
   context.metrics.peak_bytes.Add({{"stage", "run"}}).Set(static_cast<double>(result.usage().peak_device_bytes()));
   return result;
 }

@@ -1,49 +1,115 @@
 #include "server/worker/speed.h"
 
-#include <algorithm>
-#include <vector>
+#include <cmath>
 
 namespace kinora {
 namespace {
 
-constexpr size_t kRunsKept = 20;
+constexpr size_t kRunsKept = 50;
+// Half as much weight for each ten runs that came after: a machine changes, and a build.
+constexpr double kHalfLife = 10;
+// The warm-up is small, and its clip is written nowhere; it says what the first runs cannot, and then less and less.
+constexpr double kWarmUpWeight = 0.2;
 
-double DenoiseFlops(const RunPlan& plan) {
-  double sum = 0;
-  for (const StagePlan& stage : plan.stages) sum += stage.kind == StageKind::kDenoise ? stage.cost.flops : 0;
-  return sum;
+const char* KindName(StageKind kind) {
+  switch (kind) {
+    case StageKind::kEncode:
+      return "encode";
+    case StageKind::kDenoise:
+      return "denoise";
+    case StageKind::kDecodeVideo:
+      return "decode_video";
+    case StageKind::kDecodeAudio:
+      return "decode_audio";
+  }
+  return "";
+}
+
+StageSize SizeOf(const v1::StageSpeed& stage) {
+  return {.flops = stage.flops(),
+          .tokens = static_cast<double>(stage.tokens()),
+          .launches = static_cast<double>(stage.launches())};
 }
 
 }  // namespace
 
-void Speed::Rate::Add(double flops, double seconds) {
-  if (flops <= 0 || seconds <= 0) return;
-  rates_.push_back(flops / seconds);
-  if (rates_.size() > kRunsKept) rates_.pop_front();
+v1::RunSpeed ToRunSpeed(const RunPlan& plan, const std::map<std::string, double>& stage_seconds) {
+  v1::RunSpeed run;
+  const auto add = [&](const std::string& label, const std::string& kind) -> v1::StageSpeed& {
+    v1::StageSpeed& stage = *run.add_stages();
+    stage.set_kind(kind);
+    const auto seconds = stage_seconds.find(label);
+    if (seconds != stage_seconds.end()) stage.set_seconds(seconds->second);
+    return stage;
+  };
+  int64_t decoded = 0;
+  for (const StagePlan& planned : plan.stages) {
+    v1::StageSpeed& stage = add(planned.label, KindName(planned.kind));
+    stage.set_flops(planned.cost.flops);
+    stage.set_tokens(planned.tokens);
+    stage.set_launches(planned.cost.launches);
+    if (planned.kind == StageKind::kDecodeVideo) decoded += planned.tokens;
+  }
+  v1::StageSpeed& finalize = add("finalize", "finalize");
+  finalize.set_tokens(decoded);  // to which the size of the file is about proportional
+  finalize.set_launches(1);
+  return run;
 }
 
-double Speed::Rate::Seconds(double flops) const {
-  if (rates_.empty()) return 0;
-  std::vector<double> sorted(rates_.begin(), rates_.end());
-  const auto middle = sorted.begin() + static_cast<int64_t>(sorted.size() / 2);
-  std::nth_element(sorted.begin(), middle, sorted.end());
-  return flops / *middle;
-}
-
-void Speed::Observe(const RunPlan& plan, double denoise_seconds, double other_seconds) {
+void Speed::ObserveWarmUp(const v1::RunSpeed& run) {
   absl::MutexLock lock(&mu_);
-  denoise_.Add(DenoiseFlops(plan), denoise_seconds);
-  other_.Add(plan.flops() - DenoiseFlops(plan), other_seconds);
+  warm_up_.push_back(run);
+  Fit();
 }
 
-double Speed::DenoiseSeconds(const RunPlan& plan) const {
+void Speed::Observe(const v1::RunSpeed& run) {
   absl::MutexLock lock(&mu_);
-  return denoise_.Seconds(DenoiseFlops(plan));
+  runs_.push_back(run);
+  Fit();
 }
 
-double Speed::Seconds(const RunPlan& plan) const {
+void Speed::Remember(const v1::SpeedHistory& past) {
   absl::MutexLock lock(&mu_);
-  return denoise_.Seconds(DenoiseFlops(plan)) + other_.Seconds(plan.flops() - DenoiseFlops(plan));
+  runs_.insert(runs_.begin(), past.runs().begin(), past.runs().end());
+  Fit();
+}
+
+void Speed::Fit() {
+  while (runs_.size() > kRunsKept) runs_.pop_front();
+  std::map<std::string, std::vector<StageObservation>> observations;
+  double flops = 0, seconds = 0;
+  const auto add = [&](const v1::RunSpeed& run, double weight) {
+    for (const v1::StageSpeed& stage : run.stages()) {
+      if (!(stage.seconds() > 0)) continue;
+      observations[stage.kind()].push_back({.size = SizeOf(stage), .seconds = stage.seconds(), .weight = weight});
+      flops += weight * stage.flops();
+      seconds += weight * stage.seconds();
+    }
+  };
+  for (const v1::RunSpeed& run : warm_up_) add(run, kWarmUpWeight);
+  for (size_t i = 0; i < runs_.size(); ++i) {
+    add(runs_[i], std::exp2(-static_cast<double>(runs_.size() - 1 - i) / kHalfLife));
+  }
+  fits_.clear();
+  for (const auto& [kind, seen] : observations) fits_.emplace(kind, StageFit(seen));
+  seconds_per_flop_ = flops > 0 ? seconds / flops : 0;
+}
+
+double Speed::StageSeconds(const v1::StageSpeed& stage) const {
+  const auto fit = fits_.find(stage.kind());
+  return fit != fits_.end() ? fit->second.Seconds(SizeOf(stage)) : stage.flops() * seconds_per_flop_;
+}
+
+double Speed::Seconds(const v1::StageSpeed& stage) const {
+  absl::MutexLock lock(&mu_);
+  return StageSeconds(stage);
+}
+
+double Speed::Seconds(const v1::RunSpeed& plan) const {
+  absl::MutexLock lock(&mu_);
+  double sum = 0;
+  for (const v1::StageSpeed& stage : plan.stages()) sum += StageSeconds(stage);
+  return sum;
 }
 
 }  // namespace kinora

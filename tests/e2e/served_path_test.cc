@@ -84,7 +84,7 @@ TEST_F(ServedPath, AnswersAreJsonWhereAsked) {
   EXPECT_EQ(server_.Json({"get", id})["artifacts"][0]["sha256"], answer["video"]["artifacts"][0]["sha256"]);
   EXPECT_EQ(server_.Json({"list"})["id"], id);
   EXPECT_EQ(server_.Json({"models"})["id"], "scripted");
-  EXPECT_EQ(server_.Json({"estimate", "--prompt=x"})["seconds"], 1.5);
+  EXPECT_EQ(server_.Json({"estimate", "--prompt=x"})["seconds"], 101.5);  // the model was told of its run
   const auto refused = nlohmann::json::parse(server_.Run({"create", "--prompt=x", "--width=33", "--json"}).out);
   EXPECT_EQ(refused["error"]["code"], 3);
 }
@@ -206,6 +206,15 @@ TEST_F(ServedPath, AKilledFrontendTakesItsWorkerAlongAndLosesNoJob) {
   EXPECT_EQ(nlohmann::json::parse(client.Out())["video"]["id"], running);
   EXPECT_EQ(Contents(path).substr(4, 4), "ftyp");
   for (const std::string& id : waiting) EXPECT_EQ(AwaitEnd(id)["state"], "COMPLETED");
+}
+
+TEST_F(ServedPath, WhatRunsTookOutlivesTheFrontend) {
+  server_.Start();
+  EXPECT_EQ(RunToEnd(server_.Generate("x", directory_.File("x.mp4"))).status, 0);
+  server_.frontend().Signal(SIGTERM);
+  EXPECT_EQ(server_.frontend().Wait(), 0);
+  server_.Start();
+  EXPECT_EQ(server_.Json({"estimate", "--prompt=x"})["seconds"], 101.5);
 }
 
 TEST_F(ServedPath, FrontendsThatAreKilledDoNotUseUpAJobsAttempts) {

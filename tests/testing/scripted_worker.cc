@@ -2,6 +2,8 @@
 // model that dies, hangs or fails when the prompt says so. For tests of the frontend; what a model computes is tested
 // elsewhere.
 //
+// An estimate is 1.5 seconds and 100 more for each run that the model was told of.
+//
 // Words of the prompt: steps=N, gate=FIFO (the first step takes until a test has written to FIFO, tests/e2e/gate.h),
 // crash_at=STEP (killed there; with once=FILE only if FILE is not there yet), hang_at=STEP (never returns),
 // fail_at=STEP (RESOURCE_EXHAUSTED).
@@ -10,6 +12,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
@@ -113,7 +116,7 @@ class ScriptedModel : public Model {
   v1::Estimate Estimate(const PreparedRun& run) const override {
     v1::Estimate estimate;
     *estimate.mutable_effective() = run.generation;
-    estimate.set_seconds(1.5);
+    estimate.set_seconds(1.5 + 100 * runs_known_);
     estimate.set_fits(true);
     return estimate;
   }
@@ -144,6 +147,8 @@ class ScriptedModel : public Model {
     usage.set_device_seconds(0.5);
     return WriteClip(generation, sink);
   }
+  void Observe(const v1::RunSpeed&) override { ++runs_known_; }
+  void Remember(const v1::SpeedHistory& past) override { runs_known_ += past.runs_size(); }
 
  private:
   // Frames whose colour is the seed's, and no sound.
@@ -163,6 +168,8 @@ class ScriptedModel : public Model {
   static Tensor HostTensor(std::vector<uint8_t>& pixels, const ClipInfo& info) {
     return Tensor(DType::kU8, {1, info.height, info.width, 3}, pixels.data());
   }
+
+  std::atomic<int> runs_known_ = 0;
 };
 
 }  // namespace

@@ -162,7 +162,20 @@ void Dispatcher::Impl::ProcessEnded(const std::string& id, const std::string& in
 }
 
 void Dispatcher::Impl::OnReady(WorkerGroup& group) {
-  // Reported as ready once the model is stored: a request that comes then finds it.
+  store_.Speeds(group.SpeedPlace(),
+                OnLoop<absl::StatusOr<v1::SpeedHistory>>([id = group.id(), incarnation = group.incarnation()](
+                                                             Impl& self, const absl::StatusOr<v1::SpeedHistory>& past) {
+                  const auto it = self.groups_.find(id);
+                  if (it == self.groups_.end() || it->second->incarnation() != incarnation) return;
+                  if (past.ok() && past->runs_size() > 0) it->second->TellSpeeds(*past);
+                  self.StoreModel(*it->second);
+                }));
+  CheckHealth();
+  Schedule();
+}
+
+// The group is reported as ready then: a request that comes finds its model, and an estimate what runs took.
+void Dispatcher::Impl::StoreModel(const WorkerGroup& group) {
   store_.PutModel(
       group.ready().model(), OnLoop<absl::Status>([id = group.id(), incarnation = group.incarnation(),
                                                    ready = group.ready()](Impl& self, const absl::Status& status) {
@@ -175,8 +188,6 @@ void Dispatcher::Impl::OnReady(WorkerGroup& group) {
         self.described_.insert(incarnation);
         self.CheckHealth();
       }));
-  CheckHealth();
-  Schedule();
 }
 
 void Dispatcher::Impl::CountRestart(LossReason reason) {

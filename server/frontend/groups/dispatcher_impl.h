@@ -86,6 +86,7 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   template <typename F>
   void At(absl::Time time, F f);  // F: void(Impl&)
 
+  void StoreModel(const WorkerGroup& group);
   void CheckHealth();
   void CountRestart(LossReason reason);
   void SetGroupState(const std::string& id, const std::string& state);

@@ -258,6 +258,9 @@ void Dispatcher::Impl::OnResolved(WorkerGroup& group, const v1::ResolvedMark& ma
 void Dispatcher::Impl::OnRunEnded(WorkerGroup& group, const v1::RunResult& result) {
   if (RunningJob* run = RunOf(group)) {
     run->group.clear();
+    if (result.has_speed()) {  // without it estimates are the worse, nothing else
+      store_.AddSpeed(group.SpeedPlace(), result.speed(), [](const absl::Status&) {});
+    }
     EndRun(*run, result);
   }
   CheckHealth();

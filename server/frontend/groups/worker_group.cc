@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
+#include "server/common/sha256.h"
 #include "server/common/timestamps.h"
 
 namespace kinora {
@@ -174,11 +175,26 @@ void WorkerGroup::CancelRun(absl::Time now) {
 }
 
 void WorkerGroup::Estimate(const v1::EstimateRequest& request) {
-  const auto rank = ranks_.find(0);
-  if (state_ == State::kLost || rank == ranks_.end()) return;
   v1::FrontendMessage message;
   *message.mutable_estimate() = request;
-  rank->second.link->Send(message);
+  SendToRankZero(message);
+}
+
+void WorkerGroup::TellSpeeds(const v1::SpeedHistory& past) {
+  v1::FrontendMessage message;
+  *message.mutable_speeds() = past;
+  SendToRankZero(message);
+}
+
+std::string WorkerGroup::SpeedPlace() const {
+  const auto& digests = ready_.model().digests();
+  std::string model = ready_.model().id();
+  for (const auto& [name, digest] : std::map<std::string, std::string>(digests.begin(), digests.end())) {
+    absl::StrAppend(&model, "\n", name, "=", digest);
+  }
+  const auto rank = ranks_.find(0);
+  return absl::StrCat(Sha256Hex(model), ", ", ready_.precision(), ", ", ready_.mesh(), ", ",
+                      rank == ranks_.end() ? "" : rank->second.hello.device());
 }
 
 void WorkerGroup::Drain() {
@@ -236,6 +252,11 @@ absl::Time WorkerGroup::CheckHealth(absl::Time now) {
 
 bool WorkerGroup::IsOfThisRun(const std::string& video_id, int32_t attempt) const {
   return run_ && run_->video_id() == video_id && run_->attempt() == attempt;
+}
+
+void WorkerGroup::SendToRankZero(const v1::FrontendMessage& message) {
+  const auto rank = ranks_.find(0);
+  if (state_ != State::kLost && rank != ranks_.end()) rank->second.link->Send(message);
 }
 
 void WorkerGroup::Broadcast(const v1::FrontendMessage& message) {

@@ -71,6 +71,7 @@ class WorkerGroup {
   void Start(const v1::Run& run, absl::Time now);  // state kIdle only
   void CancelRun(absl::Time now);                  // no run: nothing
   void Estimate(const v1::EstimateRequest& request);
+  void TellSpeeds(const v1::SpeedHistory& past);         // what runs took at its SpeedPlace before
   void Drain();                                          // finishes its run, takes no other
   void Shutdown(absl::Duration grace);                   // asks the processes to leave
   void Lose(LossReason reason, const std::string& why);  // ends the ranks' streams, so that the processes leave
@@ -85,6 +86,8 @@ class WorkerGroup {
   bool running() const { return run_.has_value(); }
   bool serving() const { return state_ == State::kIdle || state_ == State::kBusy; }
   v1::WorkerGroup Describe() const;
+  // What the speed of a run depends on, as the job store keeps it: model, precision, mesh and device. Of a ready group.
+  std::string SpeedPlace() const;
 
  private:
   struct Rank {
@@ -100,6 +103,7 @@ class WorkerGroup {
   void OnMark(const v1::WorkerMessage& message);
   bool IsOfThisRun(const std::string& video_id, int32_t attempt) const;
   void Broadcast(const v1::FrontendMessage& message);
+  void SendToRankZero(const v1::FrontendMessage& message);
   absl::Duration StallLimit() const;
 
   const std::string id_, incarnation_;

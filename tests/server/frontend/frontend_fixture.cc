@@ -158,6 +158,21 @@ v1::Video FrontendTest::AwaitEnd(const std::string& id) {
   return events.back().terminal();
 }
 
+void FrontendTest::AwaitQueuedAgain(const std::string& id) {
+  v1::WatchVideoRequest request;
+  request.set_id(id);
+  const auto context = Context();
+  const auto reader = stub_->WatchVideo(context.get(), request);
+  bool queued = false;
+  for (v1::VideoEvent event; !queued && reader->Read(&event);) {
+    const v1::Video& video = event.has_snapshot() ? event.snapshot() : event.state();
+    queued = video.state() == v1::Video::QUEUED && video.attempt() == 1;
+  }
+  EXPECT_TRUE(queued) << id;
+  context->TryCancel();
+  reader->Finish();
+}
+
 std::string FrontendTest::HttpGet(const std::string& path) {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address = {};

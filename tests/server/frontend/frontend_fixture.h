@@ -39,6 +39,8 @@ class FrontendTest : public testing::Test {
   // All events of a watch, to its end; its status must be OK.
   std::vector<v1::VideoEvent> WatchAll(const std::string& id, int64_t after = 0);
   v1::Video AwaitEnd(const std::string& id);
+  // Until the job waits after its first attempt: the group that ran it has gone, and another may join in its place.
+  void AwaitQueuedAgain(const std::string& id);
   // Every sample of the metrics page, as `name{labels}`.
   std::map<std::string, double> Metrics();
   std::string HttpGet(const std::string& path);

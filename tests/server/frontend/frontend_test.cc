@@ -40,6 +40,7 @@ TEST_F(FrontendTest, AJobWhoseWorkerDiedTwiceIsAbortedAndOneThatDiedOnceComplete
   const std::string id = Create(Request())->id();
   worker->AwaitRun();
   worker.reset();
+  AwaitQueuedAgain(id);
   worker = StartWorker("two");
   worker->Complete(worker->AwaitRun(), "bytes");
   EXPECT_EQ(AwaitEnd(id).attempt(), 2);
@@ -48,6 +49,7 @@ TEST_F(FrontendTest, AJobWhoseWorkerDiedTwiceIsAbortedAndOneThatDiedOnceComplete
   const std::string doomed = Create(Request())->id();
   worker->AwaitRun();
   worker.reset();
+  AwaitQueuedAgain(doomed);
   worker = StartWorker("three");
   worker->AwaitRun();
   worker.reset();

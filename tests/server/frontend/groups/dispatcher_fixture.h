@@ -83,13 +83,15 @@ class DispatcherTest : public testing::Test {
     EXPECT_TRUE(message.has_run()) << message.ShortDebugString();
     return message.run();
   }
-  void End(const std::shared_ptr<RecordingLink>& link, const v1::Run& run, const absl::Status& status) {
+  void End(const std::shared_ptr<RecordingLink>& link, const v1::Run& run, const absl::Status& status,
+           double seconds = 0) {
     v1::WorkerMessage message;
     v1::RunResult& result = *message.mutable_run_result();
     result.set_video_id(run.video_id());
     result.set_attempt(run.attempt());
     if (!status.ok()) *result.mutable_error() = ToRpcStatus(status);
     if (status.ok()) result.add_artifacts()->set_id("video.mp4");
+    if (seconds > 0) result.mutable_speed()->add_stages()->set_seconds(seconds);
     dispatcher_->Receive(link, message);
   }
 

@@ -348,9 +348,11 @@ TEST_F(DispatcherTest, HealthFollowsTheGroups) {
     seen.push_back(ready);
   });
   const auto link = JoinGroup("a");
-  Groups();         // its model is given to the store,
-  store_->Flush();  // stored,
-  Groups();         // and the group reported
+  for (int i = 0; i < 2; ++i) {  // what runs took is read, its model is stored,
+    Groups();
+    store_->Flush();
+  }
+  Groups();  // and the group reported
   dispatcher_->Disconnect(link, absl::OkStatus());
   Groups();
   Groups();
@@ -386,6 +388,31 @@ TEST_F(DispatcherTest, GaugesGoBackToZero) {
   EXPECT_EQ(metrics_.jobs_running.Value(), 0);
   EXPECT_THAT(page_.Text(), HasSubstr("kinora_group_state{group=\"0\",state=\"busy\"} 0"));
   EXPECT_THAT(page_.Text(), HasSubstr("kinora_group_state{group=\"0\",state=\"idle\"} 1"));
+}
+
+TEST_F(DispatcherTest, WhatRunsTookIsToldToTheNextIncarnationOnTheSameModelAlone) {
+  auto first = JoinGroup("i1");
+  for (const double seconds : {1.5, 2.5}) {
+    const JobId id = Submit();
+    End(first, AwaitRun(*first), absl::OkStatus(), seconds);
+    AwaitState(id, v1::Video::COMPLETED);
+  }
+  const JobId failed = Submit();
+  End(first, AwaitRun(*first), absl::InternalError("no"));
+  AwaitState(failed, v1::Video::FAILED);
+  dispatcher_->Disconnect(first, absl::OkStatus());
+
+  auto second = JoinGroup("i2");
+  const v1::FrontendMessage told = second->Next();
+  ASSERT_EQ(told.speeds().runs_size(), 2) << told.ShortDebugString();
+  EXPECT_EQ(told.speeds().runs(0).stages(0).seconds(), 1.5);
+  EXPECT_EQ(told.speeds().runs(1).stages(0).seconds(), 2.5);
+
+  auto other = JoinGroup("i3", "other", "another model");
+  v1::CreateVideoRequest request;
+  request.set_model("another model");
+  Submit(request);
+  EXPECT_TRUE(other->Next().has_run());
 }
 
 }  // namespace

@@ -127,8 +127,9 @@ void ExpectEverythingGoesOn(JobStore& store, FakeClock& clock) {
     ASSERT_THAT(requeued, IsOk()) << name;
     EXPECT_EQ(requeued->state() == v1::Video::CANCELLED, std::string(name) == "running, to be cancelled");
   }
-  for (const auto& [name, job] : UnfinishedByRequest(store)) {
+  for (const auto& [name, unfinished] : UnfinishedByRequest(store)) {
     SCOPED_TRACE(name);
+    const UnfinishedJob& job = unfinished;
     KINORA_ASSERT_OK_AND_ASSIGN(const Claimed claimed, WaitFor<Claimed>([&](auto done) {
                                   store.Claim(job.video.id(), "embedded", kSampleLease, std::move(done));
                                 }));
