@@ -38,6 +38,7 @@ struct VideoDecoderConfig {
   int64_t conv_out_channels() const { return out_channels * patch_size * patch_size; }
   int64_t time_factor() const;   // frames = time_factor · (latent frames − 1) + 1
   int64_t space_factor() const;  // pixels = space_factor · latent cells
+  int64_t smallest_latent_side() const { return padding == SpatialPadding::kReflect ? 2 : 1; }  // cells
   friend bool operator==(const VideoDecoderConfig&, const VideoDecoderConfig&) = default;
 };
 

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/utf8.h"
 #include "engine/model/byte_pair_encoder.h"
 #include "engine/model/tokenizer_model.h"
 #include "nlohmann/json.hpp"

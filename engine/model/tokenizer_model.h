@@ -36,9 +36,6 @@ inline constexpr int64_t kMaxPieceBytes = 1024;
 // damaged file, is InvalidArgument naming the field or the piece.
 absl::StatusOr<TokenizerModel> ParseTokenizerModel(std::string_view serialized);
 
-// Byte offset of the first byte that is not part of well-formed UTF-8 (Unicode table 3-7); -1 if there is none.
-int64_t FindInvalidUtf8(std::string_view text);
-
 }  // namespace kinora
 
 #endif  // KINORA_ENGINE_MODEL_TOKENIZER_MODEL_H_

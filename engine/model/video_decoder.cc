@@ -124,7 +124,7 @@ absl::StatusOr<VideoDecoder> VideoDecoder::Load(WeightLoader weights, const Vide
 
 absl::Status VideoDecoder::CheckLatent(const Shape& latent) const {
   KINORA_CHECK(latent.rank() == 4 && latent[3] == config_.latent_channels) << latent.ToString();
-  const int64_t smallest = config_.padding == SpatialPadding::kReflect ? 2 : 1;
+  const int64_t smallest = config_.smallest_latent_side();
   for (int axis : {1, 2}) {
     if (latent[axis] < smallest) {
       return absl::InvalidArgumentError(absl::StrCat(axis == 1 ? "height" : "width", " must be at least ",

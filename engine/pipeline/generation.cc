@@ -6,6 +6,7 @@
 #include "engine/parallel/redistribute.h"
 #include "engine/pipeline/denoiser.h"
 #include "engine/pipeline/video_decode_stage.h"
+#include "engine/request/schedule.h"
 
 namespace kinora {
 namespace {

@@ -1,7 +1,6 @@
 #include "engine/pipeline/modules.h"
 
 #include "engine/base/status_macros.h"
-#include "engine/diffusion/schedule.h"
 
 namespace kinora {
 namespace {
@@ -37,6 +36,49 @@ GuidanceParams Guidance(const GuidanceConfig& config, const std::vector<int32_t>
           .rescale = config.rescale};
 }
 
+// What every recipe of the model shares: the grid, the limits, and the defaults of sizes and rate.
+RecipeDescription DescribeShape(const ModelConfig& config, Recipe recipe) {
+  const LatentScale scale = ScaleOf(config);
+  const auto& positions = config.transformer.video.max_positions;
+  const int64_t cells = config.video_decoder.smallest_latent_side();
+  RecipeDescription d{.recipe = recipe,
+                      .size_multiple = static_cast<int32_t>(scale.space),
+                      .frame_multiple = static_cast<int32_t>(scale.time),
+                      .min_size = static_cast<int32_t>(cells * scale.space)};
+  // What the positions were trained to tell apart: twice the pixels of the position grid, 20 s at 25 frames per second.
+  d.max_width = static_cast<int32_t>(2 * positions[2] / scale.space) * d.size_multiple;
+  d.max_height = static_cast<int32_t>(2 * positions[1] / scale.space) * d.size_multiple;
+  d.max_frames = static_cast<int32_t>(25 * positions[0] / scale.time) * d.frame_multiple + 1;
+  d.defaults.recipe = recipe;
+  d.defaults.width = static_cast<int32_t>(config.generation.width);
+  d.defaults.height = static_cast<int32_t>(config.generation.height);
+  d.defaults.num_frames = static_cast<int32_t>(config.generation.num_frames);
+  d.defaults.frame_rate = config.generation.frame_rate;
+  return d;
+}
+
+RecipeDescription DescribeOneStage(const ModelConfig& config) {
+  RecipeDescription d = DescribeShape(config, Recipe::kOneStage);
+  const GenerationConfig& own = config.generation;
+  const int32_t family_steps = config.family == "ltx-2.0" ? 40 : 30;
+  const std::vector<int32_t> stg_blocks = {DefaultStgBlock(config)};
+  d.guided = true;
+  d.defaults.num_inference_steps =
+      own.num_inference_steps > 0 ? static_cast<int32_t>(own.num_inference_steps) : family_steps;
+  d.defaults.video_guidance = Guidance(own.video, stg_blocks);
+  d.defaults.audio_guidance = Guidance(own.audio, stg_blocks);
+  d.defaults.negative_prompt = own.negative_prompt.value_or(kNegativePrompt);
+  return d;
+}
+
+RecipeDescription DescribeDistilled(const ModelConfig& config) {
+  RecipeDescription d = DescribeShape(config, Recipe::kDistilled);
+  const std::vector<float> sigmas = DistilledSigmas();
+  d.fixed_sigmas.assign(sigmas.begin(), sigmas.end());
+  d.defaults.num_inference_steps = static_cast<int32_t>(sigmas.size()) - 1;
+  return d;
+}
+
 }  // namespace
 
 absl::StatusOr<Modules> Modules::Load(const WeightLoader& root, const ModelConfig& config, Options options,
@@ -61,6 +103,14 @@ absl::StatusOr<Modules> Modules::Load(const WeightLoader& root, const ModelConfi
   return modules;
 }
 
+DevSchedule ScheduleOf(const SchedulerConfig& scheduler) {
+  return {.base_shift = scheduler.base_shift,
+          .max_shift = scheduler.max_shift,
+          .base_tokens = scheduler.base_tokens,
+          .max_tokens = scheduler.max_tokens,
+          .terminal = scheduler.terminal.value_or(0.1)};
+}
+
 LatentScale ScaleOf(const ModelConfig& config) {
   return {.time = config.video_decoder.time_factor(),
           .space = config.video_decoder.space_factor(),
@@ -70,34 +120,20 @@ LatentScale ScaleOf(const ModelConfig& config) {
 }
 
 ModelDescription Describe(const ModelConfig& config, std::string_view kind) {
-  ModelDescription d;
   const LatentScale scale = ScaleOf(config);
-  d.family = config.family;
-  d.kind = std::string(kind);
-  d.recipes = {Recipe::kOneStage, Recipe::kDistilled};
-  d.size_multiple = static_cast<int32_t>(scale.space);
-  d.frame_multiple = static_cast<int32_t>(scale.time);
-  // What the positions were trained to tell apart: twice the pixels of the position grid, 20 s at 25 frames a second.
-  d.max_width = static_cast<int32_t>(2 * config.transformer.video.max_positions[2] / scale.space) * d.size_multiple;
-  d.max_height = static_cast<int32_t>(2 * config.transformer.video.max_positions[1] / scale.space) * d.size_multiple;
-  d.max_frames =
-      static_cast<int32_t>(25 * config.transformer.video.max_positions[0] / scale.time) * d.frame_multiple + 1;
-  d.layers = static_cast<int32_t>(config.transformer.layers);
-  d.default_stg_blocks = {DefaultStgBlock(config)};
-  const std::vector<float> sigmas = DistilledSigmas();
-  d.distilled_sigmas.assign(sigmas.begin(), sigmas.end());
-  const GenerationConfig& own = config.generation;
-  d.default_negative_prompt = own.negative_prompt.value_or(kNegativePrompt);
-  d.defaults.width = static_cast<int32_t>(own.width);
-  d.defaults.height = static_cast<int32_t>(own.height);
-  d.defaults.num_frames = static_cast<int32_t>(own.num_frames);
-  d.defaults.frame_rate = own.frame_rate;
-  const int32_t family_steps = config.family == "ltx-2.0" ? 40 : 30;
-  d.defaults.num_inference_steps =
-      own.num_inference_steps > 0 ? static_cast<int32_t>(own.num_inference_steps) : family_steps;
-  d.defaults.video_guidance = Guidance(own.video, d.default_stg_blocks);
-  d.defaults.audio_guidance = Guidance(own.audio, d.default_stg_blocks);
-  return d;
+  ModelDescription model{.family = config.family,
+                         .kind = std::string(kind),
+                         .default_recipe = kind == "dev"         ? Recipe::kOneStage
+                                           : kind == "distilled" ? Recipe::kDistilled
+                                                                 : Recipe::kUnspecified,
+                         .blocks = static_cast<int32_t>(config.transformer.layers),
+                         .pixels_per_token = static_cast<int32_t>(scale.space),
+                         .frames_per_token = static_cast<int32_t>(scale.time),
+                         .makes_video = true,
+                         .makes_audio = true,
+                         .schedule = ScheduleOf(config.scheduler)};
+  model.recipes = {DescribeOneStage(config), DescribeDistilled(config)};
+  return model;
 }
 
 }  // namespace kinora

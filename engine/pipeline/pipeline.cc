@@ -10,6 +10,7 @@
 #include "engine/ops/dry_backend.h"
 #include "engine/parallel/dry_communicator.h"
 #include "engine/pipeline/generation.h"
+#include "engine/request/request_rules.h"
 
 namespace kinora {
 namespace {
@@ -143,10 +144,6 @@ struct Pipeline::Parts {
   Modules modules;
   DryModel dry;
   StepGraphs graphs{};
-
-  // Largest number of video tokens whose plan fits, along clips of growing length at the default size and then of
-  // growing size; 0: no request within the other limits is too large.
-  absl::StatusOr<int64_t> MaxTokens() const;
 };
 
 Pipeline::Pipeline(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -156,17 +153,13 @@ const ModelDescription& Pipeline::description() const { return parts_->descripti
 int64_t Pipeline::peak_arena_bytes() const { return parts_->arena.peak(); }
 int64_t Pipeline::captures() const { return parts_->graphs.captures(); }
 
-absl::StatusOr<int64_t> Pipeline::Parts::MaxTokens() const {
-  const ModelDescription& d = description;
-  GenerationRequest wanted = d.defaults;
-  wanted.recipe = d.kind == "distilled" ? Recipe::kDistilled : Recipe::kOneStage;
-  wanted.num_inference_steps = 0;
-  wanted.sigmas = {1.0, 0.0};  // one step shows what every step needs
-  if (wanted.recipe == Recipe::kDistilled) {
-    wanted.video_guidance.reset();
-    wanted.audio_guidance.reset();
-  }
-  KINORA_ASSIGN_OR_RETURN(const GenerationRequest request, ResolveRequest(d, wanted));
+absl::StatusOr<int64_t> Pipeline::MaxTokens() const {
+  const ModelDescription& model = parts_->description;
+  const RecipeDescription* own = model.Find(model.default_recipe, "");
+  const RecipeDescription& d = own != nullptr ? *own : model.recipes[0];
+  // One step shows what every step needs.
+  KINORA_ASSIGN_OR_RETURN(const GenerationRequest request,
+                          ResolveRequest(model, {.recipe = d.recipe, .sigmas = {1.0, 0.0}}));
   const int64_t longest = (d.max_frames - 1) / d.frame_multiple + 1;
   const int64_t widest =
       std::max((d.max_width - request.width) / d.size_multiple, (d.max_height - request.height) / d.size_multiple);
@@ -182,12 +175,12 @@ absl::StatusOr<int64_t> Pipeline::Parts::MaxTokens() const {
   int64_t fits = 0, beyond = longest + widest + 1;
   while (beyond - fits > 1) {
     const int64_t middle = (fits + beyond) / 2;
-    KINORA_ASSIGN_OR_RETURN(const RunPlan plan, dry.Plan(config, clip(middle), nullptr));
-    (plan.arena_bytes <= options.arena_bytes ? fits : beyond) = middle;
+    KINORA_ASSIGN_OR_RETURN(const RunPlan plan, parts_->dry.Plan(parts_->config, clip(middle), nullptr));
+    (plan.arena_bytes <= parts_->options.arena_bytes ? fits : beyond) = middle;
   }
   if (fits == longest + widest) return 0;
   const GenerationRequest largest = clip(std::max<int64_t>(1, fits));
-  return GridOf(largest.num_frames, largest.height, largest.width, ScaleOf(config)).tokens();
+  return model.VideoTokens(largest.num_frames, largest.height, largest.width);
 }
 
 absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Load(const PipelineOptions& options, const Mesh& mesh,
@@ -230,7 +223,6 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::LoadOn(std::unique_ptr<Backe
                                          .host = std::move(host),
                                          .modules = std::move(modules),
                                          .dry = std::move(dry)});
-  KINORA_ASSIGN_OR_RETURN(parts->description.max_tokens, parts->MaxTokens());
   return std::unique_ptr<Pipeline>(new Pipeline(std::move(parts)));
 }
 

@@ -61,8 +61,11 @@ class Pipeline {
   ~Pipeline();
 
   const ModelConfig& config() const;
-  // Limits, recipes and defaults, for validating requests elsewhere.
+  // Limits, recipes and defaults, for deciding on requests elsewhere; max_tokens is left 0.
   const ModelDescription& description() const;
+  // Largest number of video tokens that fit the reserved memory, along clips of growing length at the default size and
+  // then of growing size; 0: no request within the other limits is too large.
+  absl::StatusOr<int64_t> MaxTokens() const;
 
   // Most activation memory that the last Generate had in use at once.
   int64_t peak_arena_bytes() const;

@@ -1,12 +1,11 @@
 #include "engine/pipeline/run_plan.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "engine/base/status_macros.h"
-#include "engine/diffusion/schedule.h"
 #include "engine/pipeline/modules.h"
 #include "engine/pipeline/video_decode_stage.h"
+#include "engine/request/schedule.h"
 
 namespace kinora {
 namespace {
@@ -18,21 +17,7 @@ std::vector<float> NoiseLevels(const SchedulerConfig& s, const GenerationRequest
   const int64_t tokens = request.schedule_tokens > 0   ? request.schedule_tokens
                          : request.schedule_tokens < 0 ? grid_tokens
                                                        : s.max_tokens;
-  return DevSigmas({.base_shift = s.base_shift,
-                    .max_shift = s.max_shift,
-                    .base_tokens = s.base_tokens,
-                    .max_tokens = s.max_tokens,
-                    .terminal = s.terminal.value_or(0.1)},
-                   request.num_inference_steps, tokens);
-}
-
-// So many tokens shift every level to 1 (and a shift of the model's own beyond float32 does the same).
-absl::Status CheckNoiseLevels(const std::vector<float>& sigmas) {
-  if (std::all_of(sigmas.begin(), sigmas.end(), [](float sigma) { return std::isfinite(sigma); }))
-    return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      "schedule_tokens: with so many tokens and the scheduler's base_shift and max_shift every noise level is 1; 0 "
-      "(the model's own number) or a smaller one is needed, or explicit sigmas");
+  return DevSigmas(ScheduleOf(s), request.num_inference_steps, tokens);
 }
 
 PassList PassesOf(const PerModality<GuidanceParams>& guidance) {
@@ -49,13 +34,14 @@ int64_t ForwardPasses(const StagePlan& stage) {
   return count;
 }
 
-absl::StatusOr<StagePlan> PlanDenoising(const ModelConfig& config, const RunPlan& plan, const LatentGrid& grid) {
+StagePlan PlanDenoising(const ModelConfig& config, const RunPlan& plan, const LatentGrid& grid) {
   const GenerationRequest& request = plan.request;
   StagePlan stage{.kind = StageKind::kDenoise, .label = "denoise", .grid = grid};
   stage.sigmas = NoiseLevels(config.scheduler, request, grid.tokens());
-  KINORA_RETURN_IF_ERROR(CheckNoiseLevels(stage.sigmas));
   stage.steps = static_cast<int64_t>(stage.sigmas.size()) - 1;
-  stage.guidance = {*request.video_guidance, *request.audio_guidance};
+  // A recipe without guidance has none: every term is off.
+  stage.guidance = {request.video_guidance.value_or(GuidanceParams{}),
+                    request.audio_guidance.value_or(GuidanceParams{})};
   stage.passes = PassesOf(stage.guidance);
   for (const LoraInput& lora : request.loras) stage.loras.push_back({lora.id, lora.strength});
   const int64_t rows = static_cast<int64_t>(stage.passes.size()) * (grid.tokens() + plan.audio_latents);
@@ -84,7 +70,7 @@ absl::StatusOr<RunPlan> PlanStages(const ModelConfig& config, const VideoDecoder
   const LatentGrid grid = GridOf(request.num_frames, request.height, request.width, scale);
   RunPlan plan{.request = request, .text_tokens = text_tokens};
   plan.audio_latents = std::max<int64_t>(1, AudioLatents(request.num_frames, request.frame_rate, scale));
-  KINORA_ASSIGN_OR_RETURN(StagePlan denoise, PlanDenoising(config, plan, grid));
+  StagePlan denoise = PlanDenoising(config, plan, grid);
   const int64_t channels = config.transformer.video.in_channels;
   KINORA_ASSIGN_OR_RETURN(plan.tiles,
                           VideoDecodeStage(decoder).Plan({1, channels, grid.frames, grid.height, grid.width}));

@@ -75,8 +75,8 @@ struct RunPlan {
   const StagePlan* Find(std::string_view label) const;  // null: no such stage
 };
 
-// The plan of a resolved request without the costs. InvalidArgument naming the field: a schedule without distinct noise
-// levels; what the decoder cannot pad.
+// The plan of a resolved request without the costs. InvalidArgument naming the side that the
+// decoder cannot pad.
 absl::StatusOr<RunPlan> PlanStages(const ModelConfig& config, const VideoDecoder& decoder,
                                    const GenerationRequest& request, const std::array<int64_t, 2>& text_tokens);
 

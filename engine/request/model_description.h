@@ -1,5 +1,5 @@
-// What others must know of a model to check a request without it: recipes, limits, defaults. Depends on no engine
-// header.
+// What others must know of a model to decide on a request without it: its recipes, their limits and defaults. Made by
+// the pipeline from the model's configuration (engine/pipeline/modules.h); ModelInfo is the same on the wire.
 #ifndef KINORA_ENGINE_REQUEST_MODEL_DESCRIPTION_H_
 #define KINORA_ENGINE_REQUEST_MODEL_DESCRIPTION_H_
 
@@ -7,34 +7,58 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "engine/request/request.h"
+#include "engine/request/schedule.h"
 
 namespace kinora {
 
-struct ModelDescription {
-  std::string family;           // "ltx-2.0", "ltx-2.3"
-  std::string kind;             // "dev", "distilled" or empty if neither the files nor the caller say
-  std::vector<Recipe> recipes;  // that this build can run
-  int32_t size_multiple = 32;   // of width and height, pixels
-  int32_t frame_multiple = 8;   // frames: a multiple of it, plus 1
-  int32_t max_width = 0, max_height = 0, max_frames = 0;
-  // Of the video latent: (frames − 1)/frame_multiple + 1 by height/size_multiple by width/size_multiple; 0: no limit.
-  // What fits the reserved memory, found along clips of growing length, then size; Generate checks each request's own
-  // plan.
-  int64_t max_tokens = 0;
-  int32_t layers = 0;  // transformer blocks: STG blocks lie below it
-  std::vector<int32_t> default_stg_blocks;
-  std::vector<double> distilled_sigmas;  // of DISTILLED: its noise levels, the last 0
-  std::string default_negative_prompt;
-  // width, height, num_frames, frame_rate, num_inference_steps (dev) and guidance of ONE_STAGE.
-  GenerationRequest defaults;
+// Parts that not every model is loaded with.
+struct ModelParts {
+  bool video_encoder = false;   // images and clips as inputs
+  bool upsampler = false;       // between two stages
+  bool distilled_lora = false;  // few steps on a dev model
+  bool operator==(const ModelParts&) const = default;
 };
 
-// The request with every default filled in: recipe, sizes, rate, steps or sigmas' number, guidance, negative prompt,
-// STG blocks. InvalidArgument naming the field and the nearest valid value; Unimplemented "FIELD: not available yet"
-// for what is valid in the API and cannot be computed by this build.
-absl::StatusOr<GenerationRequest> ResolveRequest(const ModelDescription& model, const GenerationRequest& request);
+// One recipe of a model, with one upsampler if it has two stages: what may be asked of it, and what it sets where a
+// request says nothing.
+struct RecipeDescription {
+  Recipe recipe = Recipe::kUnspecified;
+  std::string upsampler;                                  // "": of one stage, or the recipe's own default
+  int32_t size_multiple = 0;                              // of width and height, pixels
+  int32_t frame_multiple = 0;                             // frames: a multiple of it, plus 1
+  int32_t min_size = 0;                                   // of width and height; 0: size_multiple
+  int32_t max_width = 0, max_height = 0, max_frames = 0;  // 0: no limit
+  // Of the video latent (VideoTokens): what fits the reserved memory; 0: no limit. A run checks its own plan besides.
+  int64_t max_tokens = 0;
+  bool guided = false;               // takes guidance and a negative prompt
+  std::vector<double> fixed_sigmas;  // noise levels of the first stage, the last 0; empty: a schedule with any steps
+  ModelParts needs;
+  // width, height, num_frames, frame_rate, num_inference_steps; of a guided recipe also the guidance of both
+  // modalities, with STG blocks whether or not STG is on, and the negative prompt.
+  GenerationRequest defaults;
+  bool operator==(const RecipeDescription&) const = default;
+};
+
+struct ModelDescription {
+  std::string family;                            // "ltx-2.0", "ltx-2.3"
+  std::string kind;                              // "dev", "distilled" or empty if neither the files nor the caller say
+  Recipe default_recipe = Recipe::kUnspecified;  // of a request that names none
+  std::vector<RecipeDescription> recipes;        // that this build can run
+  int32_t blocks = 0;                            // of the transformer: STG blocks lie below it
+  int32_t pixels_per_token = 0;                  // of each side
+  int32_t frames_per_token = 0;                  // after the first frame, which is a token of its own
+  bool makes_video = false, makes_audio = false;
+  ModelParts parts;
+  DevSchedule schedule;
+  bool operator==(const ModelDescription&) const = default;
+
+  // Null: not described. upsampler "": the recipe's first description.
+  const RecipeDescription* Find(Recipe recipe, const std::string& upsampler) const;
+  // Tokens of the video latent: (frames − 1)/frames_per_token + 1 by height/pixels_per_token by width/pixels_per_token.
+  // The largest int64 where that is exceeded. width, height, num_frames > 0.
+  int64_t VideoTokens(int64_t num_frames, int64_t height, int64_t width) const;
+};
 
 }  // namespace kinora
 

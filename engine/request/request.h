@@ -1,10 +1,9 @@
-// One generation request as the engine takes it: the proto's `Generation` as plain C++, with every input decoded.
-// No file, no path, no protobuf, no Tensor: the frontend includes this header and links no engine, so the data a
-// request carries owns its memory. All ranks of a group are given equal requests.
+// One generation request: the proto's `Generation` as plain C++. No file, no protobuf, no Tensor: the frontend includes
+// this header and links no engine, so the data a request carries owns its memory. All ranks of a group are given equal
+// requests.
 //
-// "Absent" (nullopt, 0, empty) always means the model's or the recipe's default; ResolveRequest (model_description.h)
-// fills it in and Pipeline::Generate accepts either form. Values are checked by the pipeline: InvalidArgument names the
-// proto's field.
+// "Absent" (nullopt, 0, empty) always means the model's or the recipe's default. What the fields may hold, and what
+// stands for an absent one, is decided in request_rules.h.
 #ifndef KINORA_ENGINE_REQUEST_REQUEST_H_
 #define KINORA_ENGINE_REQUEST_REQUEST_H_
 
@@ -54,31 +53,44 @@ struct AudioClip {  // [channels, samples], -1..1
 struct HostArray {  // float32, row-major
   std::vector<int64_t> shape;
   std::vector<float> values;
+  bool operator==(const HostArray&) const = default;
 };
 
+// Inputs are named by `input_id`, an upload's id or a file's path for kinora-render; whoever runs the request reads
+// them.
 struct ConditionInput {  // an image (one frame) or a clip that the video shows from `frame` on
-  std::shared_ptr<const PixelClip> media;
-  int32_t frame = 0;    // pixel frame, 0-based
-  double strength = 1;  // 0..1
-  bool append = false;  // frame 0 only: guide by appended tokens instead of replacing latent frame 0
+  enum class Media { kNone, kImage, kClip };
+  Media media = Media::kNone;
+  std::string input_id;
+  std::shared_ptr<const PixelClip> pixels;  // null until read
+  int32_t frame = 0;                        // pixel frame, 0-based
+  double strength = 1;                      // 0..1
+  bool append = false;         // frame 0 only: guide by appended tokens instead of replacing latent frame 0
+  std::optional<int32_t> crf;  // of the H.264 pass before encoding; 0: none; absent: the model's default
+  bool operator==(const ConditionInput&) const = default;
 };
 
 struct LoraInput {
   std::string id;  // as in ModelFiles' lora=ID:FILE
   double strength = 1;
   std::optional<double> strength_stage2;  // absent: `strength`
+  bool operator==(const LoraInput&) const = default;
 };
 
 struct RetakeInput {  // new material in [start, end) of the clip
-  std::shared_ptr<const PixelClip> clip;
-  std::shared_ptr<const AudioClip> audio;  // null: the clip has no sound
+  std::string input_id;
+  std::shared_ptr<const PixelClip> clip;   // null until read
+  std::shared_ptr<const AudioClip> audio;  // null: not read, or the clip has no sound
   double start_seconds = 0, end_seconds = 0;
   bool keep_video = false, keep_audio = false;
+  bool operator==(const RetakeInput&) const = default;
 };
 
 struct AudioGuide {  // audio-to-video: this sound is kept
-  std::shared_ptr<const AudioClip> audio;
+  std::string input_id;
+  std::shared_ptr<const AudioClip> audio;  // null until read
   double start_seconds = 0;
+  bool operator==(const AudioGuide&) const = default;
 };
 
 // Initial noise given instead of drawn (`kinora-render --noise`): standard normal, float32. C is the video latent's
@@ -86,6 +98,7 @@ struct AudioGuide {  // audio-to-video: this sound is kept
 struct GivenNoise {
   std::optional<HostArray> video;  // [1, C, F', H', W']
   std::optional<HostArray> audio;  // [1, 8, T', 16]
+  bool operator==(const GivenNoise&) const = default;
 };
 
 struct GenerationRequest {
@@ -107,6 +120,14 @@ struct GenerationRequest {
   bool audio_only = false;  // text-to-audio
   std::string upsampler;    // "x2", "x1.5", "temporal_x2"; empty: "x2"
   GivenNoise noise;
+  bool operator==(const GenerationRequest&) const = default;
+};
+
+// What a request asks of its artifacts, as far as anything but writing them depends on it: the proto's `Output`.
+struct OutputRequest {
+  std::optional<int32_t> crf;       // quality of the video encoder; absent: 19
+  int32_t preview_every_steps = 0;  // 0: no previews
+  bool trace = false;
 };
 
 // Reported on rank 0 at the start of each stage (step 0) and after each step. Stages, in order: "encode", "denoise",

@@ -1,10 +1,5 @@
-// Between the public API's `Generation` and the engine's GenerationRequest. Shared by the worker and kinora-render, so
-// a request means the same in both; the frontend uses CheckGeneration before it stores a job.
-//
-// Errors begin with the proto's field ("sigmas[3]: …"): InvalidArgument for a value no model could accept,
-// Unimplemented
-// ("conditions: not available yet") for what is valid and not built yet. What depends on the model (multiples, limits,
-// known LoRAs) is checked by whoever knows the model.
+// Between the public API's messages and the plain requests that engine/request decides on. Shared by frontend, worker
+// and tools, so that a request means the same in all of them.
 #ifndef KINORA_SERVER_COMMON_REQUEST_CONVERSION_H_
 #define KINORA_SERVER_COMMON_REQUEST_CONVERSION_H_
 
@@ -17,22 +12,20 @@
 
 namespace kinora {
 
-inline constexpr size_t kMaxPromptBytes = 16 << 10;
-inline constexpr int kMaxConditions = 64;
-inline constexpr int kMaxSigmas = 1000;
-inline constexpr double kMaxGuidanceScale = 1000;  // of either sign; float32 latents overflow far beyond it
-
-// Unknown enum numbers, numbers that are not finite, values outside the field's stated range, lists over the limits.
-absl::Status CheckGeneration(const v1::Generation& generation);
-
-// CheckGeneration, then the conversion. `seed` must be present (the caller draws one and reports it).
+// Values as they are; what they may be is for engine/request/request_rules.h. InvalidArgument naming the field for a
+// number without a name and for an absent seed: the caller draws one and reports it.
 absl::StatusOr<GenerationRequest> ToGenerationRequest(const v1::Generation& generation);
 
-// The way back, for what the engine filled in. Media inputs have no way back: conditions, retake and audio are taken
-// from `asked`.
-v1::Generation ToGeneration(const GenerationRequest& request, const v1::Generation& asked);
+// The way back: equal requests but for pixels, sound and noise, which have none.
+v1::Generation ToGeneration(const GenerationRequest& request);
 
-// `Output` without its model-independent mistakes: unknown container, crf outside 0..51.
+// InvalidArgument "FIELD: …" for all that no model could accept.
+absl::Status CheckGeneration(const v1::Generation& generation);
+
+OutputRequest ToOutputRequest(const v1::Output& output);
+
+// `Output` without its mistakes: InvalidArgument "FIELD: …" for an unknown container or a value out of range,
+// Unimplemented "FIELD: not available yet".
 absl::Status CheckOutput(const v1::Output& output);
 
 // proto3 JSON -> message; unknown fields and enum names are refused. InvalidArgument begins with `what`.

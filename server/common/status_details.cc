@@ -2,7 +2,6 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "google/rpc/error_details.pb.h"
 #include "server/common/timestamps.h"
 
@@ -28,17 +27,14 @@ Detail GetDetail(const absl::Status& status) {  // empty if there is none
 
 }  // namespace
 
-absl::Status InvalidFields(const std::vector<FieldViolation>& violations) {
+absl::Status InvalidFields(const FieldViolations& violations) {
   google::rpc::BadRequest detail;
   for (const FieldViolation& violation : violations) {
     auto* added = detail.add_field_violations();
     added->set_field(violation.field);
     added->set_description(violation.description);
   }
-  absl::Status status =
-      absl::InvalidArgumentError(absl::StrJoin(violations, "; ", [](std::string* out, const FieldViolation& violation) {
-        absl::StrAppend(out, violation.field, ": ", violation.description);
-      }));
+  absl::Status status = absl::InvalidArgumentError(JoinViolations(violations));
   SetDetail(status, detail);
   return status;
 }
@@ -71,8 +67,8 @@ absl::Status WithRetryInfo(absl::Status status, absl::Duration delay) {
 
 std::string ErrorReason(const absl::Status& status) { return GetDetail<google::rpc::ErrorInfo>(status).reason(); }
 
-std::vector<FieldViolation> Violations(const absl::Status& status) {
-  std::vector<FieldViolation> violations;
+FieldViolations Violations(const absl::Status& status) {
+  FieldViolations violations;
   const auto detail = GetDetail<google::rpc::BadRequest>(status);
   for (const auto& violation : detail.field_violations()) {
     violations.push_back({violation.field(), violation.description()});

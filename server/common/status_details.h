@@ -10,17 +10,13 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "engine/request/field_violation.h"
 #include "google/rpc/status.pb.h"
 
 namespace kinora {
 
-struct FieldViolation {
-  std::string field;        // path as a client writes it: "generation.num_frames"
-  std::string description;  // what is wrong and the nearest valid value
-};
-
 // INVALID_ARGUMENT with google.rpc.BadRequest; the message is "field: description", all of them joined by "; ".
-absl::Status InvalidFields(const std::vector<FieldViolation>& violations);
+absl::Status InvalidFields(const FieldViolations& violations);
 absl::Status InvalidField(std::string field, std::string description);
 
 // UNIMPLEMENTED, ErrorInfo NOT_AVAILABLE_YET {field}: valid, but this build cannot do it.
@@ -31,8 +27,8 @@ absl::Status WithErrorInfo(absl::Status status, std::string_view reason,
                            const std::map<std::string, std::string>& metadata = {});
 absl::Status WithRetryInfo(absl::Status status, absl::Duration delay);
 
-std::string ErrorReason(const absl::Status& status);                 // of its ErrorInfo; "": none
-std::vector<FieldViolation> Violations(const absl::Status& status);  // of its BadRequest
+std::string ErrorReason(const absl::Status& status);     // of its ErrorInfo; "": none
+FieldViolations Violations(const absl::Status& status);  // of its BadRequest
 
 google::rpc::Status ToRpcStatus(const absl::Status& status);
 absl::Status FromRpcStatus(const google::rpc::Status& status);  // a code that is not gRPC's is UNKNOWN

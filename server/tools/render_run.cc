@@ -116,7 +116,7 @@ absl::Status RenderOnRank(Job& job, const Mesh& mesh) {
   KINORA_ASSIGN_OR_RETURN(const RunPlan plan, pipeline->Prepare(job.request));
   const auto on_progress = [&job](const Progress& progress) { return ReportProgress(job, progress); };
   if (!first) return pipeline->Generate(plan, nullptr, on_progress);
-  job.summary.effective = ToGeneration(plan.request, job.options.generation);
+  job.summary.effective = ToGeneration(plan.request);
   KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<ClipSink> sink, MakeSinks(job));
   KINORA_RETURN_IF_ERROR(pipeline->Generate(plan, sink.get(), on_progress));
   job.times.End();

@@ -1,7 +1,5 @@
 #include "server/tools/request_flags.h"
 
-#include <google/protobuf/util/json_util.h>
-
 #include <fstream>
 #include <iostream>
 #include <limits>
@@ -13,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "engine/base/status_macros.h"
+#include "server/common/request_conversion.h"
 
 namespace kinora {
 namespace {
@@ -67,15 +66,8 @@ absl::StatusOr<std::string> ReadFile(absl::string_view flag, const std::string& 
   return absl::InvalidArgumentError(absl::StrCat("--", flag, " ", path, ": more than ", kMaxFileBytes, " bytes"));
 }
 
-absl::Status ParseJson(absl::string_view flag, const std::string& json, google::protobuf::Message* message) {
-  const auto status = google::protobuf::util::JsonStringToMessage(json, message);
-  if (status.ok()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--", flag, ": not a ", message->GetDescriptor()->name(), ": ", status.message().ToString()));
-}
-
 absl::Status ParseJsonFlag(const CommandLine& line, absl::string_view flag, google::protobuf::Message* message) {
-  return ParseJson(flag, *line.Get(flag), message);
+  return ParseJson(absl::StrCat("--", flag), *line.Get(flag), *message);
 }
 
 template <typename SetInt>
@@ -210,7 +202,7 @@ absl::StatusOr<v1::CreateVideoRequest> RequestFromFlags(const CommandLine& line)
   v1::CreateVideoRequest request;
   if (const auto path = line.Get("request")) {
     KINORA_ASSIGN_OR_RETURN(const std::string json, ReadFile("request", *path));
-    KINORA_RETURN_IF_ERROR(ParseJson("request", json, request.mutable_generation()));
+    KINORA_RETURN_IF_ERROR(ParseJson("--request", json, *request.mutable_generation()));
   }
   KINORA_RETURN_IF_ERROR(SetPrompts(line, request.mutable_generation()));
   KINORA_RETURN_IF_ERROR(SetShape(line, request.mutable_generation()));

@@ -27,8 +27,6 @@ std::optional<Container> AskedFor(const v1::Output& output) {
 absl::StatusOr<FileSinkOptions> ToFileSinkOptions(const v1::Output& output, const v1::Generation& effective,
                                                   std::optional<Container> by_path) {
   KINORA_RETURN_IF_ERROR(CheckOutput(output));
-  if (output.preview_every_steps() != 0) return absl::UnimplementedError("preview_every_steps: not available yet");
-  if (output.trace()) return absl::UnimplementedError("trace: not available yet");
   const std::optional<Container> asked = AskedFor(output);
   const bool folder_of_frames = by_path == Container::kPngFolder && asked == Container::kPngFrames;
   if (asked.has_value() && by_path.has_value() && asked != by_path && !folder_of_frames) {

@@ -10,7 +10,9 @@
 #include "absl/time/clock.h"
 #include "engine/base/status_macros.h"
 #include "engine/parallel/thread_communicator.h"
+#include "engine/request/request_rules.h"
 #include "server/common/build_version.h"
+#include "server/common/model_conversion.h"
 #include "server/common/request_conversion.h"
 #include "server/worker/model_digests.h"
 
@@ -29,11 +31,10 @@ class NoSink : public ClipSink {  // of the warm-up
 GenerationRequest WarmUpRequest(const ModelDescription& model, int32_t cells, int32_t latent_frames) {
   GenerationRequest request;
   request.prompt = absl::StrCat("warm-up of ", cells, " cells, ", latent_frames);  // each its own, or it is not encoded
-  request.width = request.height = cells * model.size_multiple;
-  request.num_frames = (latent_frames - 1) * model.frame_multiple + 1;
-  request.frame_rate = model.defaults.frame_rate;
-  request.recipe = model.defaults.recipe != Recipe::kUnspecified ? model.defaults.recipe : Recipe::kOneStage;
-  if (request.recipe == Recipe::kOneStage) request.num_inference_steps = 2;
+  request.width = request.height = cells * model.pixels_per_token;
+  request.num_frames = (latent_frames - 1) * model.frames_per_token + 1;
+  request.recipe = Recipe::kOneStage;  // of every kind of model; its guidance passes through the most
+  request.num_inference_steps = 2;
   return request;
 }
 
@@ -61,40 +62,6 @@ std::string DefaultModelId(const v1::WorkerConfig& config) {
     return path.extension() == ".safetensors" ? path.stem() : path.filename();
   }
   return "model";
-}
-
-v1::ModelInfo ToModelInfo(const ModelDescription& model, const std::string& id) {
-  v1::ModelInfo info;
-  info.set_id(id);
-  info.set_family(model.family);
-  info.set_kind(model.kind);
-  for (const Recipe recipe : model.recipes) {
-    const auto number = static_cast<v1::Generation::Recipe>(recipe);
-    info.add_recipes(number);
-    v1::ModelInfo::Limits& limits = *info.add_limits();
-    limits.set_recipe(number);
-    limits.set_size_multiple(model.size_multiple);
-    limits.set_frame_multiple(model.frame_multiple);
-    limits.set_max_width(model.max_width);
-    limits.set_max_height(model.max_height);
-    limits.set_max_frames(model.max_frames);
-    limits.set_max_tokens(model.max_tokens);
-    GenerationRequest probe;
-    probe.prompt = "probe";
-    probe.recipe = recipe;
-    absl::StatusOr<GenerationRequest> defaults = ResolveRequest(model, probe);
-    if (!defaults.ok()) continue;  // what it needs is said when it is asked for
-    defaults->prompt.clear();
-    v1::Generation generation = ToGeneration(*defaults, {});
-    generation.clear_seed();
-    *info.add_recipe_defaults() = generation;
-    if (recipe == model.defaults.recipe) *info.mutable_defaults() = generation;
-  }
-  if (!info.has_defaults()) {
-    *info.mutable_defaults() = ToGeneration(model.defaults, {});
-    info.mutable_defaults()->clear_seed();
-  }
-  return info;
 }
 
 }  // namespace
@@ -157,6 +124,9 @@ absl::Status PipelineModel::LoadRanks(const PipelineOptions& options, WorkerMetr
     return absl::OkStatus();
   }));
   end_phase();
+  description_ = ranks_[0].pipeline->description();
+  KINORA_ASSIGN_OR_RETURN(const int64_t max_tokens, ranks_[0].pipeline->MaxTokens());
+  for (RecipeDescription& recipe : description_.recipes) recipe.max_tokens = max_tokens;
   return absl::OkStatus();
 }
 
@@ -213,17 +183,15 @@ absl::StatusOr<v1::RunSpeed> PipelineModel::WarmOnce(const RunPlan& plan, StageK
 absl::Status PipelineModel::Warm(const std::function<void()>& on_progress) {
   constexpr double kMore = 0.2;  // seconds
   const Pipeline& pipeline = *ranks_[0].pipeline;
-  const ModelDescription& model = pipeline.description();
-  KINORA_ASSIGN_OR_RETURN(const RunPlan small, pipeline.Prepare(WarmUpRequest(model, 2, 2)));
+  KINORA_ASSIGN_OR_RETURN(const RunPlan small, pipeline.Prepare(WarmUpRequest(description_, 2, 2)));
   KINORA_RETURN_IF_ERROR(WarmOnce(small, StageKind::kDecodeAudio, on_progress).status());
   KINORA_ASSIGN_OR_RETURN(const v1::RunSpeed run, WarmOnce(small, StageKind::kDecodeAudio, on_progress));
   speed_.ObserveWarmUp(run);
   v1::StageSpeed last = run.stages(static_cast<int>(small.audio_stage));
   double left = last.seconds() + kMore;
   for (const auto& [cells, latent_frames] : {std::pair{2, 3}, {4, 4}, {8, 8}, {12, 12}, {16, 16}}) {
-    const GenerationRequest request = WarmUpRequest(model, cells, latent_frames);
-    if (request.width > model.max_width || request.height > model.max_height || request.num_frames > model.max_frames)
-      break;
+    const GenerationRequest request = WarmUpRequest(description_, cells, latent_frames);
+    if (!ResolveRequest(description_, request).ok()) break;  // larger than the model takes
     KINORA_ASSIGN_OR_RETURN(const RunPlan plan, pipeline.Prepare(request));
     const double longest = last.seconds() * plan.stages[plan.audio_stage].cost.flops / last.flops();
     if (longest > left || plan.arena_bytes > arena_bytes_) break;
@@ -236,8 +204,8 @@ absl::Status PipelineModel::Warm(const std::function<void()>& on_progress) {
 }
 
 void PipelineModel::FillReady(const v1::WorkerConfig& config, const PipelineOptions& options) {
-  *ready_.mutable_model() = ToModelInfo(ranks_[0].pipeline->description(),
-                                        config.model_id().empty() ? DefaultModelId(config) : config.model_id());
+  *ready_.mutable_model() =
+      ToModelInfo(description_, config.model_id().empty() ? DefaultModelId(config) : config.model_id());
   if (ranks_.size() > 1) ready_.set_mesh(ranks_[0].mesh->shape().ToString());
   ready_.set_precision(options.precision.ToString());
 }

@@ -55,6 +55,7 @@ class PipelineModel : public Model {
   std::vector<Rank> ranks_;
   std::string device_;  // as OpenBackend names it
   int64_t arena_bytes_ = 0;
+  ModelDescription description_;  // of rank 0's pipeline, with the tokens that fit its memory
   v1::Ready ready_;
   Speed speed_;
 };

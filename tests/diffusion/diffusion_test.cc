@@ -7,8 +7,8 @@
 #include "engine/diffusion/guidance.h"
 #include "engine/diffusion/latents.h"
 #include "engine/diffusion/noise.h"
-#include "engine/diffusion/schedule.h"
 #include "engine/ops/cpu_ops.h"
+#include "engine/request/schedule.h"
 #include "tests/testing/golden.h"
 
 namespace kinora {

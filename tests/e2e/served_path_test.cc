@@ -99,6 +99,23 @@ TEST_F(ServedPath, ARefusedRequestNamesItsFieldAndExitsTwo) {
   EXPECT_EQ(server_.Run({"list"}).out, "");
 }
 
+// What the engine would refuse minutes later is refused at once, and no job waits for it.
+TEST_F(ServedPath, WhatTheEngineWouldRefuseGetsNoJob) {
+  server_.Start();
+  const std::pair<std::vector<std::string>, const char*> mistakes[] = {
+      {{"--frame-rate=500"}, "generation.frame_rate: 500 is not within 1..240; nearest: 240"},
+      {{"--recipe=ONE_STAGE", "--video-guidance={\"skipStep\": 5000}"},
+       "generation.video_guidance.skip_step: 5000 is not within 0..999; nearest: 999"},
+      {{"--recipe=ONE_STAGE", "--video-guidance={\"stgScale\": 1, \"stgBlocks\": [77]}"},
+       "generation.video_guidance.stg_blocks[0]: 77 is no block; this model has 0..47; nearest: 47"}};
+  for (const auto& [flags, says] : mistakes) {
+    const Result result = RunToEnd(server_.Generate("x", directory_.File("x.mp4"), flags));
+    EXPECT_EQ(result.status, kRefused);
+    EXPECT_THAT(result.err, HasSubstr(says));
+  }
+  EXPECT_EQ(server_.Run({"list"}).out, "");
+}
+
 TEST_F(ServedPath, AFailedJobExitsThree) {
   server_.Start();
   const Result result = RunToEnd(server_.Generate("fail_at=2", directory_.File("x.mp4")));

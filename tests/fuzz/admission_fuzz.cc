@@ -1,69 +1,44 @@
 // The bytes of a CreateVideoRequest as they come over the wire, through what the frontend does with them before it
-// stores a job: parse, check, validate against a model, fingerprint. First byte: which model. What is admitted must
-// convert on the worker, and admitting it again must change nothing.
-#include <google/protobuf/text_format.h>
-
+// stores a job: parse, check, validate against a model, fingerprint. First byte: which model. What is admitted
+// must resolve on the worker to the same, and admitting it again must change nothing.
 #include <cmath>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "absl/strings/string_view.h"
+#include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
+#include "engine/request/request_rules.h"
+#include "server/common/model_conversion.h"
 #include "server/common/request_conversion.h"
 #include "server/frontend/api/message_check.h"
 #include "server/frontend/api/request_validation.h"
 #include "server/frontend/jobs/job_record.h"
+#include "tests/request/descriptions.h"
 
 namespace kinora {
 namespace {
 
-constexpr char kDev[] = R"pb(
-  id: "dev"
-  kind: "dev"
-  recipes: ONE_STAGE
-  recipes: DISTILLED
-  defaults {
-    recipe: ONE_STAGE
-    width: 768
-    height: 512
-    num_frames: 121
-    frame_rate: 24
-    num_inference_steps: 30
-    negative_prompt: "bad"
-    video_guidance { cfg_scale: 3 stg_scale: 1 stg_blocks: 28 modality_scale: 3 rescale: 0.7 }
-  }
-  limits {
-    recipe: ONE_STAGE
-    size_multiple: 32
-    frame_multiple: 8
-    max_width: 4096
-    max_height: 4096
-    max_frames: 497
-    max_tokens: 20000
-  }
-)pb";
-constexpr char kUnknown[] = R"pb(
-  id: "unknown"
-  recipes: DISTILLED
-  limits { recipe: DISTILLED size_multiple: 32 frame_multiple: 8 max_width: 1536 max_height: 1024 max_frames: 257 }
-)pb";
-constexpr char kNothing[] = R"pb(id: "nothing")pb";
-
-v1::ModelInfo Parse(const char* text) {
-  v1::ModelInfo model;
-  KINORA_CHECK(google::protobuf::TextFormat::ParseFromString(text, &model));
-  return model;
-}
-
 uint64_t Seven() { return 7; }
 
+// As workers describe them; the last as an older build did, which admits nothing.
+std::vector<v1::ModelInfo> Models() {
+  std::vector<v1::ModelInfo> models;
+  for (const ModelDescription& model : Descriptions()) {
+    models.push_back(ToModelInfo(model, absl::StrCat("m", models.size())));
+  }
+  models.push_back(models[0]);
+  models.back().clear_blocks();
+  return models;
+}
+
 void CheckAdmitted(const v1::CreateVideoRequest& request, const v1::Generation& effective, const v1::ModelInfo& model) {
-  KINORA_CHECK(effective.has_seed() && effective.width() >= 0 && std::isfinite(effective.frame_rate()));
-  const absl::Status general = CheckGeneration(effective);
-  KINORA_CHECK(general.ok()) << general.ToString() << " " << effective.ShortDebugString();
+  KINORA_CHECK(effective.has_seed() && effective.width() > 0 && std::isfinite(effective.frame_rate()));
   const auto converted = ToGenerationRequest(effective);
   KINORA_CHECK(converted.ok()) << converted.status().ToString() << " " << effective.ShortDebugString();
+  const auto resolved = ResolveRequest(*ToModelDescription(model), *converted);
+  KINORA_CHECK(resolved.ok() && *resolved == *converted) << resolved.status().ToString();
   v1::CreateVideoRequest again = request;
   *again.mutable_generation() = effective;
   const auto same = ValidateRequest(again, model, {}, &Seven);
@@ -82,13 +57,13 @@ void CheckAdmitted(const v1::CreateVideoRequest& request, const v1::Generation& 
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace kinora;  // NOLINT: one function
-  static const v1::ModelInfo models[] = {Parse(kDev), Parse(kUnknown), Parse(kNothing)};
+  static const std::vector<v1::ModelInfo> models = Models();
   if (size < 1) return 0;
   v1::CreateVideoRequest request;
   if (!ParseMessage(std::string_view(reinterpret_cast<const char*>(data) + 1, size - 1), request).ok()) return 0;
   KINORA_CHECK(CheckMessage(request).size() <= 20);
   (void)ChooseModel({models[0], models[1]}, request.model());
-  const v1::ModelInfo& model = models[data[0] % 3];
+  const v1::ModelInfo& model = models[data[0] % models.size()];
   const auto effective = ValidateRequest(request, model, {}, &Seven);
   if (effective.ok()) CheckAdmitted(request, *effective, model);
   KINORA_CHECK(effective.ok() || effective.status().code() != absl::StatusCode::kInternal);

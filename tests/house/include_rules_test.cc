@@ -41,10 +41,11 @@ const std::map<std::string, std::vector<std::string>>& Allowed() {
         "engine/diffusion/", "engine/request/"}},
       {"engine/media", {"engine/base/", "engine/tensor/", "engine/pipeline/clip_sink.h"}},
       {"server/common", {"engine/base/", "engine/request/", "kinora/v1/"}},
-      {"server/frontend", {"engine/base/", "server/common/", "kinora/v1/"}},
+      {"server/frontend", {"engine/base/", "engine/request/", "server/common/", "kinora/v1/"}},
       {"server/frontend/jobs", {"engine/base/", "server/common/", "kinora/v1/"}},
       {"server/frontend/groups", {"engine/base/", "server/common/", "server/frontend/jobs/", "kinora/v1/"}},
-      {"server/frontend/api", {"engine/base/", "server/common/", "server/frontend/jobs/", "kinora/v1/"}},
+      {"server/frontend/api",
+       {"engine/base/", "engine/request/", "server/common/", "server/frontend/jobs/", "kinora/v1/"}},
       {"server/worker", {"engine/", "server/common/", "kinora/v1/"}},
       // kinora-render is the worker's work without a server, so tools share the worker's headers.
       {"server/tools", {"engine/", "server/common/", "server/worker/", "kinora/v1/"}},

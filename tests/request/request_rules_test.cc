@@ -1,40 +1,286 @@
-// What a request may be, on a small description.
+// What a request may be: each rule by its field and its nearest valid value, and what stands for an absent one.
+#include "engine/request/request_rules.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
+#include <limits>
 
-#include "engine/request/model_description.h"
+#include "engine/request/not_available.h"
+#include "tests/request/descriptions.h"
 #include "tests/testing/status_matchers.h"
 
 namespace kinora {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StrEq;
 
-ModelDescription Model() {
-  ModelDescription model{.kind = "distilled",
-                         .recipes = {Recipe::kDistilled},
-                         .max_width = 256,
-                         .max_height = 256,
-                         .max_frames = 33,
-                         .layers = 4,
-                         .distilled_sigmas = {1, 0.5, 0}};
-  model.defaults.width = model.defaults.height = 64;
-  model.defaults.num_frames = 9;
-  model.defaults.frame_rate = 24;
-  return model;
+struct Mistake {
+  std::function<void(GenerationRequest&)> make;
+  const char* field;
+  const char* says;
+};
+
+// The default request of a dev model with one thing wrong.
+TEST(RequestRules, NameTheFieldAndTheNearestValue) {
+  const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
+  const Mistake mistakes[] = {
+      {[](auto& r) { r.frame_rate = 500; }, "frame_rate", "500 is not within 1..240; nearest: 240"},
+      {[](auto& r) { r.frame_rate = 0.5; }, "frame_rate", "0.5 is not within 1..240; nearest: 1"},
+      {[=](auto& r) { r.frame_rate = nan; }, "frame_rate", "must be a finite number"},
+      {[](auto& r) { r.video_guidance = GuidanceParams{.skip_step = 5000}; }, "video_guidance.skip_step",
+       "5000 is not within 0..999; nearest: 999"},
+      {[](auto& r) {
+         r.video_guidance = GuidanceParams{.stg_scale = 1, .stg_blocks = {28, 77}};
+       },
+       "video_guidance.stg_blocks[1]", "77 is no block; this model has 0..47; nearest: 47"},
+      {[](auto& r) { r.audio_guidance = GuidanceParams{.stg_blocks = {-1}}; }, "audio_guidance.stg_blocks[0]",
+       "nearest: 0"},
+      {[](auto& r) { r.audio_guidance = GuidanceParams{.stg_blocks = std::vector<int32_t>(1001)}; },
+       "audio_guidance.stg_blocks", "1001 of them; at most 1000"},
+      {[](auto& r) { r.video_guidance = GuidanceParams{.cfg_scale = -2000}; }, "video_guidance.cfg_scale",
+       "nearest: -1000"},
+      {[=](auto& r) { r.video_guidance = GuidanceParams{.modality_scale = inf}; }, "video_guidance.modality_scale",
+       "must be a finite number"},
+      {[](auto& r) { r.video_guidance = GuidanceParams{.rescale = 1.5}; }, "video_guidance.rescale", "nearest: 1"},
+      {[](auto& r) { r.width = 100; }, "width", "100 is not a multiple of 32; nearest: 96"},
+      {[](auto& r) { r.width = -64; }, "width", "nearest: 32"},
+      {[](auto& r) { r.height = std::numeric_limits<int32_t>::max(); }, "height", "too large; nearest: 4096"},
+      {[](auto& r) { r.num_frames = 120; }, "num_frames", "120 is not 1 more than a multiple of 8; nearest: 121"},
+      {[](auto& r) { r.num_frames = -7; }, "num_frames", "nearest: 1"},
+      {[](auto& r) { r.width = 2048, r.height = 2048; }, "num_frames",
+       "65536 video tokens; at most 20000; nearest at this size: 25 frames"},
+      {[](auto& r) { r.width = r.height = 4096, r.num_frames = 497; }, "num_frames", "nearest at this size: 1 frames"},
+      {[](auto& r) { r.num_inference_steps = 1000; }, "num_inference_steps", "nearest: 999"},
+      {[](auto& r) { r.recipe = Recipe::kDistilled, r.num_inference_steps = 9; }, "num_inference_steps",
+       "9 with the fixed sigmas of the recipe; nearest: 8"},
+      {[](auto& r) {
+         r.sigmas = {1, 0.5, 0}, r.num_inference_steps = 3;
+       },
+       "num_inference_steps", "nearest: 2"},
+      {[](auto& r) { r.sigmas = {0}; }, "sigmas", "1 values; 2..1000, the last one 0"},
+      {[](auto& r) { r.sigmas.assign(1001, 0.5); }, "sigmas", "1001 values"},
+      {[](auto& r) {
+         r.sigmas = {1.5, 0};
+       },
+       "sigmas[0]", "1.5 is not within 0..1; nearest: 1"},
+      {[](auto& r) {
+         r.sigmas = {1, 1, 0};
+       },
+       "sigmas[1]", "must be less than the one before"},
+      {[](auto& r) {
+         r.sigmas = {1, 1 - 1e-12, 0};
+       },
+       "sigmas[1]", "less"},  // equal in float32
+      {[](auto& r) {
+         r.sigmas = {1e-60, 0};
+       },
+       "sigmas[1]", "less"},  // 0 in float32
+      {[](auto& r) {
+         r.sigmas = {1, 0.1};
+       },
+       "sigmas[1]", "the last one must be 0; nearest: 0"},
+      {[=](auto& r) {
+         r.sigmas = {nan, 0};
+       },
+       "sigmas[0]", "must be a finite number"},
+      {[](auto& r) { r.schedule_tokens = -2; }, "schedule_tokens", "must be -1 or more; nearest: -1"},
+      {[](auto& r) { r.recipe = Recipe::kDistilled, r.video_guidance = GuidanceParams{.cfg_scale = 3}; },
+       "video_guidance", "the recipe DISTILLED has no guidance"},
+      {[](auto& r) { r.prompt = std::string(kMaxPromptBytes + 1, 'a'); }, "prompt", "16385 bytes; at most 16384"},
+      {[](auto& r) { r.prompt = "a\xff"; }, "prompt", "not valid UTF-8 at byte 1"},
+      {[](auto& r) { r.negative_prompt = std::string("a\0b", 3); }, "negative_prompt", "holds a zero byte"},
+      {[](auto& r) { r.conditions.assign(65, {}); }, "conditions", "65 of them; at most 64"},
+      {[](auto& r) { r.conditions.resize(1); }, "conditions[0]", "needs an image or a clip"},
+      {[](auto& r) { r.conditions = {{.frame = -1}}; }, "conditions[0].frame", "must be 0 or more; nearest: 0"},
+      {[](auto& r) { r.conditions = {{.strength = 2}}; }, "conditions[0].strength", "nearest: 1"},
+      {[](auto& r) { r.conditions = {{.frame = 8, .append = true}}; }, "conditions[0].append", "frame 0 only"},
+      {[](auto& r) { r.conditions = {{.crf = 52}}; }, "conditions[0].crf", "nearest: 51"},
+      {[](auto& r) { r.loras.resize(1); }, "loras[0].id", "is empty"},
+      {[=](auto& r) { r.loras = {{.id = "a", .strength = nan}}; }, "loras[0].strength", "finite"},
+      {[](auto& r) { r.retake = RetakeInput{.start_seconds = 2}; }, "retake.end_seconds", "2 or more; nearest: 2"},
+      {[](auto& r) { r.audio = AudioGuide{.start_seconds = -1}; }, "audio.start_seconds", "nearest: 0"},
+      {[](auto& r) { r.upsampler = "x3"; }, "upsampler", "not one of x2, x1.5, temporal_x2"},
+  };
+  for (const Mistake& mistake : mistakes) {
+    GenerationRequest request;
+    mistake.make(request);
+    const Verdict verdict = Judge(Descriptions()[0], request);
+    bool found = false;
+    for (const FieldViolation& v : verdict.violations) {
+      found |= v.field == mistake.field && v.description.find(mistake.says) != std::string::npos;
+    }
+    EXPECT_TRUE(found) << mistake.field << ": " << mistake.says << "\n" << JoinViolations(verdict.violations);
+    EXPECT_THAT(ResolveRequest(Descriptions()[0], request),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(std::string(mistake.field) + ": ")));
+  }
 }
 
-TEST(RequestRules, SigmasThatDoNotDescendToZeroAreRefusedByName) {
+// A schedule shifted so far that every noise level is 1 would divide by nothing in the first step.
+TEST(RequestRules, ScheduleTokensThatLeaveNoNoiseLevelAreRefusedAndTheNearestNumberWorks) {
+  const ModelDescription model = Descriptions()[0];
   GenerationRequest request;
-  request.sigmas = {1, 0.5, 0.25, 0};
-  EXPECT_THAT(ResolveRequest(Model(), request), IsOk());
-  const std::vector<double> bad[] = {{1.0}, {1.0, 1.0, 0.0}, {1.0, 0.5}, {1.5, 0.0}, {1.0, NAN, 0.0}};
-  for (const std::vector<double>& sigmas : bad) {
-    request.sigmas = sigmas;
-    EXPECT_THAT(ResolveRequest(Model(), request), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("sigmas")));
+  request.schedule_tokens = 300'000;
+  const Verdict verdict = Judge(model, request);
+  ASSERT_EQ(verdict.violations.size(), 1u);
+  EXPECT_EQ(verdict.violations[0].field, "schedule_tokens");
+  const std::string words = verdict.violations[0].description;
+  request.schedule_tokens = std::stoi(words.substr(words.find("nearest: ") + 9));
+  EXPECT_GT(request.schedule_tokens, 4096);
+  EXPECT_THAT(ResolveRequest(model, request), IsOk());
+  for (const float level : DevSigmas(model.schedule, 30, request.schedule_tokens)) EXPECT_TRUE(std::isfinite(level));
+  ++request.schedule_tokens;
+  EXPECT_FALSE(ResolveRequest(model, request).ok());
+  request.recipe = Recipe::kDistilled;  // has no such schedule
+  EXPECT_THAT(ResolveRequest(model, request), IsOk());
+}
+
+TEST(RequestRules, AllThatIsWrongIsSaidAtOnceUpToTwenty) {
+  GenerationRequest request;
+  request.width = request.height = 1;
+  request.num_frames = 2;
+  request.frame_rate = 1000;
+  request.video_guidance.emplace(GuidanceParams{.rescale = 2, .skip_step = -1});
+  EXPECT_EQ(Judge(Descriptions()[0], request).violations.size(), 6u);
+  request.conditions.resize(64);
+  request.loras.resize(64);
+  EXPECT_EQ(Judge(Descriptions()[0], request).violations.size(), kMaxViolations);
+}
+
+TEST(RequestRules, ASideTooSmallForTheModelNamesTheSmallest) {
+  GenerationRequest request;
+  request.width = 32;
+  EXPECT_THAT(ResolveRequest(Descriptions()[0], request), IsOk());
+  EXPECT_THAT(ResolveRequest(Descriptions()[2], request),
+              StatusIs(absl::StatusCode::kInvalidArgument, StrEq("width: 32 is too small; nearest: 64")));
+}
+
+TEST(RequestRules, WhatIsTooLargeIsToldFromWhatIsOffTheGrid) {
+  GenerationRequest request;
+  request.width = 100;
+  EXPECT_FALSE(Judge(Descriptions()[0], request).too_large);
+  request.width = 8192;
+  EXPECT_TRUE(Judge(Descriptions()[0], request).too_large);
+  request.width = request.height = 2048;
+  EXPECT_TRUE(Judge(Descriptions()[0], request).too_large);
+}
+
+TEST(RequestRules, DefaultsAreTheRecipes) {
+  KINORA_ASSERT_OK_AND_ASSIGN(const GenerationRequest dev, ResolveRequest(Descriptions()[2], {}));
+  EXPECT_EQ(dev.recipe, Recipe::kOneStage);
+  EXPECT_EQ(dev.width, 768);
+  EXPECT_EQ(dev.num_frames, 121);
+  EXPECT_EQ(dev.num_inference_steps, 40);
+  EXPECT_EQ(dev.negative_prompt, "blurry");
+  EXPECT_EQ(dev.audio_guidance->cfg_scale, 7);
+  KINORA_ASSERT_OK_AND_ASSIGN(const GenerationRequest distilled, ResolveRequest(Descriptions()[1], {}));
+  EXPECT_EQ(distilled.recipe, Recipe::kDistilled);
+  EXPECT_EQ(distilled.num_inference_steps, 8);
+  EXPECT_FALSE(distilled.video_guidance.has_value());
+  EXPECT_FALSE(distilled.negative_prompt.has_value());
+}
+
+TEST(RequestRules, AGivenGuidanceIsOffWhereItSaysNothing) {
+  GenerationRequest request;
+  request.video_guidance.emplace(GuidanceParams{.stg_scale = 1});
+  request.audio_guidance.emplace(GuidanceParams{});
+  KINORA_ASSERT_OK_AND_ASSIGN(const GenerationRequest r, ResolveRequest(Descriptions()[0], request));
+  EXPECT_THAT(r.video_guidance->stg_blocks, ElementsAre(28));
+  EXPECT_EQ(r.video_guidance->cfg_scale, 1);
+  EXPECT_THAT(r.audio_guidance->stg_blocks, IsEmpty());
+  EXPECT_FALSE(r.negative_prompt.has_value());  // no term uses one
+}
+
+TEST(RequestRules, ARecipeIsNeededWhereTheModelsKindIsNotKnown) {
+  EXPECT_THAT(ResolveRequest(Descriptions()[3], {}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("recipe: needed")));
+  GenerationRequest request;
+  request.recipe = Recipe::kDistilled;
+  EXPECT_THAT(ResolveRequest(Descriptions()[3], request), IsOk());
+}
+
+TEST(RequestRules, ARecipeThatTheModelLacksOrLacksThePartsForIsRefused) {
+  ModelDescription model = Descriptions()[0];
+  GenerationRequest request;
+  request.recipe = Recipe::kDistilled;
+  model.recipes[1].needs = {.distilled_lora = true};
+  EXPECT_THAT(ResolveRequest(model, request),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       StrEq("recipe: DISTILLED needs the distilled LoRA, which this model was loaded without")));
+  model.parts.distilled_lora = true;
+  EXPECT_THAT(ResolveRequest(model, request), IsOk());
+  model.recipes.pop_back();
+  EXPECT_THAT(ResolveRequest(model, request),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("DISTILLED is not one of this model's recipes")));
+}
+
+TEST(RequestRules, AModelWithoutSoundMakesNone) {
+  ModelDescription model = Descriptions()[0];
+  model.makes_audio = false;
+  GenerationRequest request;
+  request.audio_only = true;
+  EXPECT_THAT(ResolveRequest(model, request),
+              StatusIs(absl::StatusCode::kInvalidArgument, StrEq("audio_only: this model makes no sound")));
+}
+
+TEST(RequestRules, WhatIsValidAndNotBuiltYetIsUnimplementedByField) {
+  const std::pair<const char*, std::function<void(GenerationRequest&)>> parts[] = {
+      {"conditions", [](auto& r) { r.conditions = {{.media = ConditionInput::Media::kImage}}; }},
+      {"loras", [](auto& r) { r.loras = {{.id = "style"}}; }},
+      {"retake", [](auto& r) { r.retake = RetakeInput{.end_seconds = 1}; }},
+      {"audio", [](auto& r) { r.audio = AudioGuide{}; }},
+      {"audio_only", [](auto& r) { r.audio_only = true; }},
+      {"upsampler", [](auto& r) { r.upsampler = "x1.5"; }},
+      {"recipe TWO_STAGE", [](auto& r) { r.recipe = Recipe::kTwoStage; }},
+      {"recipe DISTILLED_TWO_STAGE", [](auto& r) { r.recipe = Recipe::kDistilledTwoStage; }},
+      {"recipe HQ", [](auto& r) { r.recipe = Recipe::kHq; }},
+  };
+  for (const auto& [field, ask] : parts) {
+    GenerationRequest request;
+    ask(request);
+    EXPECT_THAT(ResolveRequest(Descriptions()[0], request),
+                StatusIs(absl::StatusCode::kUnimplemented, StrEq(std::string(field) + ": not available yet")));
+    request.width = 100;  // what is wrong comes first
+    EXPECT_THAT(ResolveRequest(Descriptions()[0], request),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("width: 100")));
   }
+}
+
+TEST(RequestRules, WithoutAModelOnlyWhatNoModelTakesIsRefused) {
+  GenerationRequest request;
+  request.width = 100;  // a multiple of what some model needs
+  request.video_guidance.emplace(GuidanceParams{.stg_blocks = {1'000'000}});
+  EXPECT_THAT(ViolationsForAnyModel(request), IsEmpty());
+  request.width = -1;
+  request.frame_rate = 500;
+  const FieldViolations violations = ViolationsForAnyModel(request);
+  ASSERT_EQ(violations.size(), 2u);
+  EXPECT_EQ(violations[0].field, "width");
+  EXPECT_EQ(violations[1].field, "frame_rate");
+}
+
+TEST(RequestRules, OutputsAreCheckedToo) {
+  EXPECT_THAT(OutputViolations(OutputRequest{.crf = 51}), IsEmpty());
+  EXPECT_EQ(JoinViolations(OutputViolations(OutputRequest{.crf = 99, .preview_every_steps = -1})),
+            "crf: 99 is not within 0..51; nearest: 51; preview_every_steps: must be 0 or more; nearest: 0");
+  EXPECT_EQ(NotAvailable(OutputRequest{.preview_every_steps = 2}), "preview_every_steps");
+  EXPECT_EQ(NotAvailable(OutputRequest{.trace = true}), "trace");
+}
+
+// A description may come from a stored message; nothing in it makes the rules divide by zero.
+TEST(RequestRules, AnEmptyDescriptionRefusesEverythingInOrder) {
+  EXPECT_FALSE(ResolveRequest({}, {}).ok());
+  ModelDescription model{.default_recipe = Recipe::kOneStage, .recipes = {{.recipe = Recipe::kOneStage}}};
+  GenerationRequest request;
+  request.width = request.height = request.num_frames = std::numeric_limits<int32_t>::max();
+  EXPECT_THAT(ResolveRequest(model, request), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("frame_rate")));
+  model.recipes[0].max_tokens = 1;
+  EXPECT_THAT(ResolveRequest(model, request), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("video tokens")));
 }
 
 }  // namespace

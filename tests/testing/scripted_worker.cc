@@ -24,7 +24,9 @@
 #include "absl/strings/str_split.h"
 #include "engine/base/status_macros.h"
 #include "engine/tensor/tensor.h"
+#include "server/common/model_conversion.h"
 #include "server/worker/worker_process.h"
+#include "tests/request/descriptions.h"
 
 namespace kinora {
 namespace {
@@ -86,26 +88,15 @@ class ScriptedModel : public Model {
 
   v1::Ready Describe() const override {
     v1::Ready ready;
-    v1::ModelInfo& model = *ready.mutable_model();
-    model.set_id("scripted");
-    model.set_family("ltx-2.3");
-    model.set_kind("distilled");
-    model.add_recipes(v1::Generation::DISTILLED);
-    v1::Generation& defaults = *model.mutable_defaults();
-    defaults.set_recipe(v1::Generation::DISTILLED);
-    defaults.set_width(64);
-    defaults.set_height(64);
-    defaults.set_num_frames(9);
-    defaults.set_frame_rate(24);
-    *model.add_recipe_defaults() = defaults;
-    v1::ModelInfo::Limits& limits = *model.add_limits();
-    limits.set_recipe(v1::Generation::DISTILLED);
-    limits.set_size_multiple(32);
-    limits.set_frame_multiple(8);
-    limits.set_max_width(256);
-    limits.set_max_height(256);
-    limits.set_max_frames(97);
-    limits.set_max_tokens(4096);
+    *ready.mutable_model() = ToModelInfo(DescribeModel({.kind = "distilled",
+                                                        .width = 64,
+                                                        .height = 64,
+                                                        .num_frames = 9,
+                                                        .max_width = 256,
+                                                        .max_height = 256,
+                                                        .max_frames = 97,
+                                                        .max_tokens = 4096}),
+                                         "scripted");
     ready.set_precision("f32");
     return ready;
   }

@@ -10,6 +10,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/utf8.h"
+#include "engine/request/request_rules.h"
 
 namespace kinora {
 namespace {
@@ -20,18 +22,15 @@ using google::protobuf::Reflection;
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 
-constexpr size_t kMaxViolations = 20;
-
 struct Walk {
-  std::vector<FieldViolation> out;
+  FieldViolations out;
 
   void Add(const std::string& field, std::string description) {
     if (out.size() < kMaxViolations) out.push_back({field, std::move(description)});
   }
 
   void Text(const std::string& field, const std::string& text) {
-    if (!IsValidUtf8(text)) return Add(field, "not valid UTF-8");
-    if (text.find('\0') != std::string::npos) Add(field, "holds a zero byte");
+    if (std::string problem = TextProblem(text); !problem.empty()) Add(field, std::move(problem));
   }
 
   // One value: `index` −1 for a field that is not repeated.
@@ -92,7 +91,7 @@ struct Walk {
 
 // Looks for text that is not UTF-8 in a message's bytes. False: they are no message.
 bool CheckWire(CodedInputStream& in, const google::protobuf::Descriptor* type, const std::string& prefix, int depth,
-               std::vector<FieldViolation>& out) {
+               FieldViolations& out) {
   constexpr int kMaxDepth = 50;
   if (depth > kMaxDepth) return false;
   std::map<int, int> seen;  // of repeated fields
@@ -111,7 +110,7 @@ bool CheckWire(CodedInputStream& in, const google::protobuf::Descriptor* type, c
     if (field->type() == FieldDescriptor::TYPE_STRING) {
       std::string text;
       if (!in.ReadString(&text, static_cast<int>(length))) return false;
-      if (!IsValidUtf8(text) && out.size() < kMaxViolations) out.push_back({path, "not valid UTF-8"});
+      if (FindInvalidUtf8(text) >= 0 && out.size() < kMaxViolations) out.push_back({path, TextProblem(text)});
       continue;
     }
     const auto limit = in.PushLimit(static_cast<int>(length));
@@ -124,7 +123,7 @@ bool CheckWire(CodedInputStream& in, const google::protobuf::Descriptor* type, c
 }  // namespace
 
 absl::Status ParseMessage(std::string_view bytes, Message& message) {
-  std::vector<FieldViolation> violations;
+  FieldViolations violations;
   CodedInputStream in(reinterpret_cast<const uint8_t*>(bytes.data()), static_cast<int>(bytes.size()));
   const bool whole = CheckWire(in, message.GetDescriptor(), "", 0, violations);
   if (!violations.empty()) return InvalidFields(violations);
@@ -133,30 +132,10 @@ absl::Status ParseMessage(std::string_view bytes, Message& message) {
       absl::StrCat("the request's bytes are not a message of type ", message.GetDescriptor()->name()));
 }
 
-std::vector<FieldViolation> CheckMessage(const Message& message) {
+FieldViolations CheckMessage(const Message& message) {
   Walk walk;
   walk.Fields(message, "");
   return std::move(walk.out);
-}
-
-bool IsValidUtf8(std::string_view text) {
-  size_t i = 0;
-  while (i < text.size()) {
-    const auto byte = [&](size_t at) { return at < text.size() ? static_cast<unsigned char>(text[at]) : 0u; };
-    const unsigned lead = byte(i);
-    const int length = lead < 0x80 ? 1 : lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
-    if (length == 0) return false;
-    for (int k = 1; k < length; ++k) {
-      if ((byte(i + k) & 0xC0) != 0x80) return false;
-    }
-    const unsigned second = byte(i + 1);
-    if (lead == 0xE0 && second < 0xA0) return false;   // overlong
-    if (lead == 0xED && second >= 0xA0) return false;  // surrogates
-    if (lead == 0xF0 && second < 0x90) return false;   // overlong
-    if (lead == 0xF4 && second >= 0x90) return false;  // above U+10FFFF
-    i += length;
-  }
-  return true;
 }
 
 }  // namespace kinora

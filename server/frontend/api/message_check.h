@@ -4,7 +4,6 @@
 #define KINORA_SERVER_FRONTEND_API_MESSAGE_CHECK_H_
 
 #include <string_view>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "google/protobuf/message.h"
@@ -13,14 +12,12 @@
 namespace kinora {
 
 // Fields that this build does not know, enum numbers without a name, numbers that are not finite, text that is not
-// UTF-8 or holds a zero byte; each with its path ("generation.sigmas[3]"). At most 20.
-std::vector<FieldViolation> CheckMessage(const google::protobuf::Message& message);
+// UTF-8 or holds a zero byte; each with its path ("generation.sigmas[3]"). At most kMaxViolations.
+FieldViolations CheckMessage(const google::protobuf::Message& message);
 
 // Parses a message that came over the wire. InvalidArgument: bytes that are no message of this type, or text that is
 // not UTF-8, with the field's path; protobuf's own parser says neither.
 absl::Status ParseMessage(std::string_view bytes, google::protobuf::Message& message);
-
-bool IsValidUtf8(std::string_view text);  // RFC 3629: no surrogates, nothing overlong, at most U+10FFFF
 
 }  // namespace kinora
 

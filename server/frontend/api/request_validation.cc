@@ -1,24 +1,25 @@
 #include "server/frontend/api/request_validation.h"
 
 #include <algorithm>
-#include <cmath>
+#include <map>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
+#include "engine/request/not_available.h"
+#include "engine/request/request_rules.h"
+#include "server/common/model_conversion.h"
 #include "server/common/request_conversion.h"
 #include "server/common/status_details.h"
 #include "server/common/timestamps.h"
-#include "server/frontend/api/generation_check.h"
 #include "server/frontend/api/message_check.h"
 
 namespace kinora {
 namespace {
 
-using Problems = std::vector<FieldViolation>;
-
 void CheckDuration(const char* field, const google::protobuf::Duration& duration, absl::Duration maximum,
-                   Problems& out) {
+                   FieldViolations& out) {
   // A message that breaks Duration's own rules (mixed signs, a billion nanoseconds) would still add up to something.
   const bool whole = duration.nanos() >= 0 && duration.nanos() < 1'000'000'000 && duration.seconds() >= 0;
   const absl::Duration value = FromProto(duration);
@@ -30,7 +31,11 @@ void CheckDuration(const char* field, const google::protobuf::Duration& duration
   }
 }
 
-void CheckEnvelope(const v1::CreateVideoRequest& request, const RequestLimits& limits, Problems& out) {
+void AddPrefixed(const char* prefix, const FieldViolations& violations, FieldViolations& out) {
+  for (const FieldViolation& violation : violations) out.push_back({prefix + violation.field, violation.description});
+}
+
+void CheckEnvelope(const v1::CreateVideoRequest& request, const RequestLimits& limits, FieldViolations& out) {
   const auto too_long = [&](const std::string& field, size_t bytes, size_t maximum) {
     if (bytes > maximum) out.push_back({field, absl::StrCat(bytes, " bytes; at most ", maximum)});
   };
@@ -54,31 +59,17 @@ void CheckEnvelope(const v1::CreateVideoRequest& request, const RequestLimits& l
   }
   const v1::Output& output = request.output();
   if (output.has_ttl()) CheckDuration("output.ttl", output.ttl(), limits.max_ttl, out);
-  if (output.crf() < 0 || output.crf() > 51) {
-    out.push_back(
-        {"output.crf", absl::StrCat(output.crf(), " is not within 0..51; nearest: ", std::clamp(output.crf(), 0, 51))});
-  }
-  if (output.preview_every_steps() < 0) out.push_back({"output.preview_every_steps", "must be 0 or more"});
+  AddPrefixed("output.", OutputViolations(ToOutputRequest(output)), out);
 }
 
-// Valid requests whose parts are not built yet.
-absl::Status CheckAvailable(const v1::CreateVideoRequest& request, const v1::Generation& effective) {
-  const v1::Generation& generation = request.generation();
-  if (generation.conditions_size() > 0) return NotAvailableYet("generation.conditions");
-  if (generation.loras_size() > 0) return NotAvailableYet("generation.loras");
-  if (generation.has_retake()) return NotAvailableYet("generation.retake");
-  if (generation.has_audio()) return NotAvailableYet("generation.audio");
-  if (generation.audio_only()) return NotAvailableYet("generation.audio_only");
-  switch (effective.recipe()) {
-    case v1::Generation::ONE_STAGE:
-    case v1::Generation::DISTILLED:
-      break;
-    default:
-      return NotAvailableYet(absl::StrCat("generation.recipe ", v1::Generation::Recipe_Name(effective.recipe())));
-  }
-  if (request.output().preview_every_steps() > 0) return NotAvailableYet("output.preview_every_steps");
-  if (request.output().trace()) return NotAvailableYet("output.trace");
-  return absl::OkStatus();
+// The limits that a request was too large for, for an ErrorInfo.
+std::map<std::string, std::string> LargestShape(const ModelDescription& model, const GenerationRequest& effective) {
+  const RecipeDescription* recipe = model.Find(effective.recipe, effective.upsampler);
+  if (recipe == nullptr) return {};
+  return {{"max_width", absl::StrCat(recipe->max_width)},
+          {"max_height", absl::StrCat(recipe->max_height)},
+          {"max_frames", absl::StrCat(recipe->max_frames)},
+          {"max_tokens", absl::StrCat(recipe->max_tokens)}};
 }
 
 }  // namespace
@@ -105,20 +96,32 @@ absl::StatusOr<v1::ModelInfo> ChooseModel(const std::vector<v1::ModelInfo>& mode
 
 absl::StatusOr<v1::Generation> ValidateRequest(const v1::CreateVideoRequest& request, const v1::ModelInfo& model,
                                                const RequestLimits& limits, uint64_t (*draw_seed)()) {
-  Problems violations = CheckMessage(request);
+  FieldViolations violations = CheckMessage(request);
   if (!violations.empty()) return InvalidFields(violations);  // values that the checks below rely on
 
+  const absl::StatusOr<ModelDescription> description = ToModelDescription(model);
+  if (!description.ok()) {
+    return WithErrorInfo(
+        WithRetryInfo(absl::UnavailableError(absl::StrCat(std::string(description.status().message()),
+                                                          "; it is complete once its worker has started again")),
+                      absl::Seconds(5)),
+        "NO_MODEL");
+  }
+  v1::Generation asked = request.generation();
+  if (!asked.has_seed()) asked.set_seed(draw_seed());
+  KINORA_ASSIGN_OR_RETURN(const GenerationRequest generation, ToGenerationRequest(asked));
+  const Verdict verdict = Judge(*description, generation);
   CheckEnvelope(request, limits, violations);
-  v1::Generation effective = WithDefaults(request.generation(), model);
-  bool too_large = false;
-  CheckGenerationFor(model, request.generation(), effective, violations, too_large);
+  AddPrefixed("generation.", verdict.violations, violations);
   if (!violations.empty()) {
     const absl::Status status = InvalidFields(violations);
-    return too_large ? WithErrorInfo(status, "SHAPE_TOO_LARGE", LargestShape(model, effective)) : status;
+    if (!verdict.too_large) return status;
+    return WithErrorInfo(status, "SHAPE_TOO_LARGE", LargestShape(*description, verdict.effective));
   }
-  KINORA_RETURN_IF_ERROR(CheckAvailable(request, effective));
-  if (!effective.has_seed()) effective.set_seed(draw_seed());
-  return effective;
+  if (!verdict.unavailable.empty()) return NotAvailableYet("generation." + verdict.unavailable);
+  const std::string unavailable = NotAvailable(ToOutputRequest(request.output()));
+  if (!unavailable.empty()) return NotAvailableYet("output." + unavailable);
+  return ToGeneration(verdict.effective);
 }
 
 }  // namespace kinora

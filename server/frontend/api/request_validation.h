@@ -28,7 +28,8 @@ struct RequestLimits {
 // no name and several models. FailedPrecondition (MODEL_NOT_LOADED): none of that name.
 absl::StatusOr<v1::ModelInfo> ChooseModel(const std::vector<v1::ModelInfo>& models, const std::string& name);
 
-// The effective Generation: every default that the model stated filled in, the seed drawn from `draw_seed` if absent.
+// The effective Generation: every default filled in, the seed drawn from `draw_seed` if absent. Unavailable (NO_MODEL):
+// `model` was described by a build that said less than a request is decided by (model_conversion.h).
 absl::StatusOr<v1::Generation> ValidateRequest(const v1::CreateVideoRequest& request, const v1::ModelInfo& model,
                                                const RequestLimits& limits, uint64_t (*draw_seed)());
 

@@ -1,7 +1,6 @@
 #include "tests/server/frontend/frontend_fixture.h"
 
 #include <arpa/inet.h>
-#include <google/protobuf/text_format.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -9,50 +8,22 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "server/common/grpc_status.h"
+#include "server/common/model_conversion.h"
+#include "tests/request/descriptions.h"
 
 namespace kinora {
 
 v1::ModelInfo TinyModel() {
-  v1::ModelInfo model;
-  KINORA_CHECK(google::protobuf::TextFormat::ParseFromString(
-      R"pb(
-        id: "tiny"
-        family: "ltx-2.3"
-        kind: "dev"
-        recipes: ONE_STAGE
-        recipes: DISTILLED
-        defaults {
-          recipe: ONE_STAGE
-          width: 64
-          height: 64
-          num_frames: 9
-          frame_rate: 24
-          num_inference_steps: 4
-          negative_prompt: "bad"
-          video_guidance { cfg_scale: 3 stg_scale: 1 stg_blocks: 2 modality_scale: 3 rescale: 0.7 }
-          audio_guidance { cfg_scale: 7 }
-        }
-        limits {
-          recipe: ONE_STAGE
-          size_multiple: 32
-          frame_multiple: 8
-          max_width: 256
-          max_height: 256
-          max_frames: 33
-          max_tokens: 128
-        }
-        limits {
-          recipe: DISTILLED
-          size_multiple: 32
-          frame_multiple: 8
-          max_width: 256
-          max_height: 256
-          max_frames: 33
-          max_tokens: 128
-        }
-      )pb",
-      &model));
-  return model;
+  return ToModelInfo(DescribeModel({.blocks = 4,
+                                    .steps = 4,
+                                    .width = 64,
+                                    .height = 64,
+                                    .num_frames = 9,
+                                    .max_width = 256,
+                                    .max_height = 256,
+                                    .max_frames = 33,
+                                    .max_tokens = 128}),
+                     "tiny");
 }
 
 FrontendTest::FrontendTest() {

@@ -33,7 +33,7 @@ TEST_F(VideoServiceTest, AJobRunsAndItsStreamShowsEachStepUntilTheTerminalEvent)
   const v1::Run run = worker->AwaitRun();
   EXPECT_EQ(run.generation().prompt(), "a red kite");
   EXPECT_EQ(run.generation().width(), 64);
-  EXPECT_EQ(run.generation().negative_prompt(), "bad");
+  EXPECT_EQ(run.generation().negative_prompt(), "blurry");
   EXPECT_TRUE(run.generation().has_seed());
 
   v1::VideoEvent event;

@@ -93,6 +93,8 @@ TEST(RenderFlagsTest, MistakesNameTheFlagOrField) {
       {{"--output-options", "{\"colour\": 1}"}, "--output-options"},
       {{"--sigmas", "0.5,0.7,0"}, "sigmas[1]:"},
       {{"--sigmas", "nan,0"}, "sigmas[0]:"},
+      {{"--frame-rate", "500"}, "frame_rate: 500 is not within 1..240; nearest: 240"},
+      {{"--video-guidance", "{\"skipStep\": 5000}"}, "video_guidance.skip_step: 5000"},
       {{"stray"}, "stray"},
       {{"--device-memory", "1"}, "--device-memory"},
       {{"--plan", "--device-memory", "0"}, "--device-memory"},

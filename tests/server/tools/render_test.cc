@@ -234,7 +234,9 @@ TEST(RenderTest, BadRequestsExitWithTwoAndOneLineThatNamesTheField) {
   const std::pair<Arguments, const char*> mistakes[] = {
       {{"--width", "65"}, "width"},
       {{"--frames", "10"}, "num_frames"},
-      {{"--recipe", "HQ"}, "recipe: not available yet"},
+      {{"--recipe", "HQ"}, "recipe HQ: not available yet"},
+      {{"--video-guidance", "{\"stgBlocks\": [77]}"}, "video_guidance.stg_blocks[0]: 77 is no block"},
+      {{"--recipe", "ONE_STAGE", "--schedule-tokens", "300000"}, "schedule_tokens: with 300000 tokens"},
       {{"--lora", "style"}, "loras: not available yet"},
       {{"--device", "cuda"}, "--device: cuda: not available in this build"},
       {{"--processes"}, "--processes: not available yet"},

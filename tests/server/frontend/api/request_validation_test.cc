@@ -5,8 +5,10 @@
 
 #include <limits>
 
+#include "server/common/model_conversion.h"
 #include "server/common/status_details.h"
 #include "server/frontend/api/message_check.h"
+#include "tests/request/descriptions.h"
 #include "tests/testing/status_matchers.h"
 
 namespace kinora {
@@ -24,35 +26,15 @@ Message Parse(const std::string& text) {
   return message;
 }
 
+// DISTILLED has defaults of its own.
 v1::ModelInfo Model() {
-  return Parse<v1::ModelInfo>(R"pb(
-    id: "m"
-    kind: "dev"
-    recipes: ONE_STAGE
-    recipes: DISTILLED
-    defaults {
-      recipe: ONE_STAGE
-      width: 768
-      height: 512
-      num_frames: 121
-      frame_rate: 24
-      num_inference_steps: 30
-      negative_prompt: "bad"
-      video_guidance { cfg_scale: 3 stg_scale: 1 stg_blocks: 29 modality_scale: 3 rescale: 0.7 skip_step: 0 }
-      audio_guidance { cfg_scale: 7 }
-    }
-    limits {
-      recipe: ONE_STAGE
-      size_multiple: 32
-      frame_multiple: 8
-      max_width: 1536
-      max_height: 1024
-      max_frames: 257
-      max_tokens: 20000
-    }
-    limits { recipe: DISTILLED size_multiple: 32 frame_multiple: 8 max_width: 1536 max_height: 1024 max_frames: 257 }
-    recipe_defaults { recipe: DISTILLED width: 640 height: 512 num_frames: 97 frame_rate: 25 num_inference_steps: 8 }
-  )pb");
+  ModelDescription model =
+      DescribeModel({.max_width = 1536, .max_height = 1024, .max_frames = 257, .max_tokens = 20'000});
+  GenerationRequest& distilled = model.recipes[1].defaults;
+  distilled.width = 640;
+  distilled.num_frames = 97;
+  distilled.frame_rate = 25;
+  return ToModelInfo(model, "m");
 }
 
 uint64_t Seven() { return 7; }
@@ -73,8 +55,8 @@ TEST(ValidateRequest, FillsEveryDefaultOfTheModelsRecipe) {
   EXPECT_EQ(effective.frame_rate(), 24);
   EXPECT_EQ(effective.num_inference_steps(), 30);
   EXPECT_EQ(effective.seed(), 7u);
-  EXPECT_EQ(effective.negative_prompt(), "bad");
-  EXPECT_EQ(effective.video_guidance().stg_blocks(0), 29);
+  EXPECT_EQ(effective.negative_prompt(), "blurry");
+  EXPECT_EQ(effective.video_guidance().stg_blocks(0), 28);
   EXPECT_EQ(effective.audio_guidance().cfg_scale(), 7);
 }
 
@@ -92,7 +74,7 @@ TEST(ValidateRequest, AGivenGuidanceIsOffWhereItSaysNothing) {
                               Validate("generation { video_guidance { stg_scale: 1 } audio_guidance {} }"));
   EXPECT_EQ(effective.video_guidance().cfg_scale(), 1);
   EXPECT_EQ(effective.video_guidance().modality_scale(), 1);
-  EXPECT_EQ(effective.video_guidance().stg_blocks(0), 29);  // the model's
+  EXPECT_EQ(effective.video_guidance().stg_blocks(0), 28);  // the model's
   EXPECT_FALSE(effective.has_negative_prompt());            // nothing uses one
   KINORA_ASSERT_OK_AND_ASSIGN(const v1::Generation empty, Validate("generation { negative_prompt: '' }"));
   EXPECT_TRUE(empty.has_negative_prompt());
@@ -136,7 +118,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"generation { num_frames: 2 }", "generation.num_frames", "nearest: 1"},
         BadCase{"generation { num_frames: 999 }", "generation.num_frames", "nearest: 257"},
         BadCase{"generation { width: 1536 height: 1024 }", "generation.num_frames", "nearest at this size: 97 frames"},
-        BadCase{"generation { frame_rate: -1 }", "generation.frame_rate", "0..1000"},
+        BadCase{"generation { frame_rate: -1 }", "generation.frame_rate", "1..240; nearest: 1"},
+        BadCase{"generation { frame_rate: 500 }", "generation.frame_rate", "1..240; nearest: 240"},
         BadCase{"generation { frame_rate: nan }", "generation.frame_rate", "finite"},
         BadCase{"generation { frame_rate: inf }", "generation.frame_rate", "finite"},
         BadCase{"generation { num_inference_steps: -1 }", "generation.num_inference_steps", "nearest: 1"},
@@ -155,8 +138,14 @@ INSTANTIATE_TEST_SUITE_P(
                 "no guidance"},
         BadCase{"generation { video_guidance { rescale: 1.5 } }", "generation.video_guidance.rescale", "nearest: 1"},
         BadCase{"generation { audio_guidance { skip_step: -1 } }", "generation.audio_guidance.skip_step", "nearest: 0"},
+        BadCase{"generation { video_guidance { skip_step: 5000 } }", "generation.video_guidance.skip_step",
+                "0..999; nearest: 999"},
+        BadCase{"generation { video_guidance { stg_blocks: 77 } }", "generation.video_guidance.stg_blocks[0]",
+                "0..47; nearest: 47"},
+        BadCase{"generation { schedule_tokens: 300000 }", "generation.schedule_tokens", "nearest: "},
         BadCase{"generation { audio_guidance { cfg_scale: nan } }", "generation.audio_guidance.cfg_scale", "finite"},
-        BadCase{"generation { video_guidance { stg_blocks: -1 } }", "generation.video_guidance.stg_blocks", "no block"},
+        BadCase{"generation { video_guidance { stg_blocks: -1 } }", "generation.video_guidance.stg_blocks[0]",
+                "no block"},
         BadCase{"generation { conditions {} }", "generation.conditions[0]", "image"},
         BadCase{"output { crf: 52 }", "output.crf", "nearest: 51"},
         BadCase{"output { ttl { seconds: 0 } }", "output.ttl", "greater than 0"},
@@ -181,12 +170,11 @@ TEST(ValidateRequest, AModelOfUnknownKindNeedsARecipe) {
 
 TEST(ValidateRequest, ARecipeThatTheModelLacksIsRefused) {
   v1::ModelInfo model = Model();
-  model.clear_recipes();
-  model.add_recipes(v1::Generation::ONE_STAGE);
+  model.mutable_limits()->RemoveLast();
   v1::CreateVideoRequest request;
   request.mutable_generation()->set_recipe(v1::Generation::DISTILLED);
   EXPECT_THAT(ValidateRequest(request, model, {}, &Seven),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not one of m's recipes")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not one of this model's recipes")));
 }
 
 TEST(ValidateRequest, ListsEveryFieldThatIsWrongAtOnce) {
@@ -260,6 +248,7 @@ TEST(ValidateRequest, WhatIsValidAndNotBuiltYetIsUnimplementedByName) {
       {"generation { retake {} }", "generation.retake"},
       {"generation { audio {} }", "generation.audio"},
       {"generation { audio_only: true }", "generation.audio_only"},
+      {"generation { upsampler: 'x2' }", "generation.upsampler"},
       {"output { preview_every_steps: 2 }", "output.preview_every_steps"},
       {"output { trace: true }", "output.trace"}};
   for (const auto& [request, field] : cases) {
@@ -278,16 +267,6 @@ TEST(ChooseModel, TheOnlyOneTheNamedOneOrAnErrorThatListsThem) {
   EXPECT_THAT(ChooseModel({a, b}, ""), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("\"a\", \"b\"")));
   EXPECT_THAT(ChooseModel({a}, "c"), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("\"a\"")));
   EXPECT_THAT(ChooseModel({}, "a"), StatusIs(absl::StatusCode::kUnavailable));
-}
-
-TEST(IsValidUtf8, FollowsRfc3629) {
-  for (const char* good : {"", "a", "é", "€", "😀", "\xF4\x8F\xBF\xBF", "\xEF\xBF\xBD", "\xED\x9F\xBF"}) {
-    EXPECT_TRUE(IsValidUtf8(good)) << good;
-  }
-  for (const char* bad : {"\x80", "\xC0\xAF", "\xC1\xBF", "\xE0\x80\xAF", "\xED\xA0\x80", "\xF0\x80\x80\xAF",
-                          "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xE2\x82", "\xC3", "a\xFF"}) {
-    EXPECT_FALSE(IsValidUtf8(bad));
-  }
 }
 
 TEST(ParseMessage, TellsBadTextFromBadBytesAndReadsTheRest) {

@@ -1,6 +1,6 @@
 // Noise levels of the denoising loop (docs/model.md "Schedule"; ltx_core/components/schedulers.py).
-#ifndef KINORA_ENGINE_DIFFUSION_SCHEDULE_H_
-#define KINORA_ENGINE_DIFFUSION_SCHEDULE_H_
+#ifndef KINORA_ENGINE_REQUEST_SCHEDULE_H_
+#define KINORA_ENGINE_REQUEST_SCHEDULE_H_
 
 #include <cstdint>
 #include <vector>
@@ -14,6 +14,7 @@ struct DevSchedule {
   int64_t base_tokens = 1024;
   int64_t max_tokens = 4096;
   double terminal = 0.1;  // last noise level before 0
+  bool operator==(const DevSchedule&) const = default;
 };
 
 // steps + 1 levels, the last 0, shifted for `tokens` latent tokens. steps >= 1. NaN where the shift is beyond
@@ -25,4 +26,4 @@ std::vector<float> DistilledSigmas();
 
 }  // namespace kinora
 
-#endif  // KINORA_ENGINE_DIFFUSION_SCHEDULE_H_
+#endif  // KINORA_ENGINE_REQUEST_SCHEDULE_H_

@@ -1,4 +1,4 @@
-#include "engine/diffusion/schedule.h"
+#include "engine/request/schedule.h"
 
 #include <cmath>
 

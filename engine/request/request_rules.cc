@@ -1,0 +1,342 @@
+#include "engine/request/request_rules.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/strings.h"
+#include "engine/request/defaults.h"
+#include "engine/request/not_available.h"
+
+namespace kinora {
+namespace {
+
+constexpr double kAny = std::numeric_limits<double>::max();
+
+// A value that must be k·multiple + offset, from `smallest` to `largest`.
+struct Grid {
+  const char* field;
+  int64_t value, multiple, offset, smallest, largest;
+};
+
+class Rules {
+ public:
+  // model: null for what holds with any of them. request: with the model's defaults.
+  Rules(const ModelDescription* model, const GenerationRequest& request)
+      : model_(model),
+        recipe_(model != nullptr ? model->Find(request.recipe, request.upsampler) : nullptr),
+        request_(request) {}
+
+  void CheckAll() {
+    CheckPrompt("prompt", request_.prompt);
+    CheckPrompt("negative_prompt", request_.negative_prompt.value_or(""));
+    if (model_ != nullptr) CheckRecipe();
+    CheckShape();
+    if (recipe_ != nullptr || request_.frame_rate != 0) {
+      CheckNumber("frame_rate", request_.frame_rate, kMinFrameRate, kMaxFrameRate);
+    }
+    CheckSigmas();
+    CheckSteps();
+    CheckScheduleTokens();
+    CheckGuidance("video_guidance", request_.video_guidance);
+    CheckGuidance("audio_guidance", request_.audio_guidance);
+    CheckInputs();
+  }
+
+  void CheckNumber(const std::string& field, double value, double minimum, double maximum) {
+    if (!std::isfinite(value)) return Add(field, "must be a finite number");
+    if (value >= minimum && value <= maximum) return;
+    const std::string limit = maximum == kAny ? absl::StrCat("must be ", minimum, " or more")
+                                              : absl::StrCat(value, " is not within ", minimum, "..", maximum);
+    Add(field, absl::StrCat(limit, "; nearest: ", std::clamp(value, minimum, maximum)));
+  }
+
+  FieldViolations& violations() { return violations_; }
+  bool too_large() const { return too_large_; }
+
+ private:
+  void Add(const std::string& field, std::string description) {
+    if (violations_.size() < kMaxViolations) violations_.push_back({field, std::move(description)});
+  }
+
+  bool CheckText(const std::string& field, const std::string& text) {
+    std::string problem = TextProblem(text);
+    if (problem.empty()) return true;
+    Add(field, std::move(problem));
+    return false;
+  }
+
+  void CheckPrompt(const char* field, const std::string& prompt) {
+    if (prompt.size() > kMaxPromptBytes) {
+      return Add(field, absl::StrCat(prompt.size(), " bytes; at most ", kMaxPromptBytes));
+    }
+    CheckText(field, prompt);
+  }
+
+  void CheckRecipe();
+  void CheckNeeds();
+  void CheckGrid(const Grid& grid);
+  void CheckShape();
+  void CheckTokens();
+  void CheckSigmas();
+  void CheckSteps();
+  void CheckScheduleTokens();
+  void CheckGuidance(const std::string& field, const std::optional<GuidanceParams>& guidance);
+  void CheckStgBlocks(const std::string& field, const std::vector<int32_t>& blocks);
+  void CheckInputs();
+  void CheckCondition(const std::string& field, const ConditionInput& condition);
+  void CheckLora(const std::string& field, const LoraInput& lora);
+
+  const ModelDescription* const model_;
+  const RecipeDescription* const recipe_;  // null: not described; what depends on it is not checked
+  const GenerationRequest& request_;
+  FieldViolations violations_;
+  bool sized_ = false;  // width, height and num_frames are known and on the grid
+  bool too_large_ = false;
+};
+
+void Rules::CheckRecipe() {
+  const bool sound = request_.audio_only;
+  if (sound && !model_->makes_audio) Add("audio_only", "this model makes no sound");
+  if (!sound && !model_->makes_video) Add("audio_only", "needed: this model makes no video");
+  if (request_.recipe == Recipe::kUnspecified) {
+    return Add("recipe",
+               "needed: the model's files do not say whether it is dev or distilled (--model kind=dev or "
+               "kind=distilled beside them does)");
+  }
+  if (recipe_ != nullptr) return CheckNeeds();
+  if (!IsAvailable(request_.recipe) || !request_.upsampler.empty()) return;  // another answer than this one
+  std::string listed;
+  for (const RecipeDescription& described : model_->recipes) listed += Cat(" ", RecipeName(described.recipe));
+  Add("recipe", Cat(RecipeName(request_.recipe), " is not one of this model's recipes, which are", listed));
+}
+
+void Rules::CheckNeeds() {
+  const struct {
+    bool needed, there;
+    const char* name;
+  } parts[] = {{recipe_->needs.video_encoder, model_->parts.video_encoder, "video encoder"},
+               {recipe_->needs.upsampler, model_->parts.upsampler, "upsampler"},
+               {recipe_->needs.distilled_lora, model_->parts.distilled_lora, "distilled LoRA"}};
+  for (const auto& part : parts) {
+    if (!part.needed || part.there) continue;
+    Add("recipe", Cat(RecipeName(request_.recipe), " needs the ", part.name, ", which this model was loaded without"));
+  }
+}
+
+void Rules::CheckGrid(const Grid& grid) {
+  const int64_t largest = (grid.largest - grid.offset) / grid.multiple * grid.multiple + grid.offset;
+  const int64_t rounded = (grid.value - grid.offset + grid.multiple / 2) / grid.multiple * grid.multiple + grid.offset;
+  const int64_t nearest = std::clamp(rounded, std::min(grid.smallest, largest), largest);
+  if (grid.value > largest) {
+    too_large_ = true;
+    Add(grid.field, absl::StrCat(grid.value, " is too large; nearest: ", nearest));
+  } else if ((grid.value - grid.offset) % grid.multiple != 0) {
+    Add(grid.field,
+        absl::StrCat(grid.value, grid.offset == 0 ? " is not a multiple of " : " is not 1 more than a multiple of ",
+                     grid.multiple, "; nearest: ", nearest));
+  } else if (grid.value < grid.smallest) {
+    Add(grid.field, absl::StrCat(grid.value, " is too small; nearest: ", nearest));
+  }
+}
+
+void Rules::CheckShape() {
+  const RecipeDescription none{.size_multiple = model_ != nullptr ? model_->pixels_per_token : 1,
+                               .frame_multiple = model_ != nullptr ? model_->frames_per_token : 1};
+  const RecipeDescription& r = recipe_ != nullptr ? *recipe_ : none;
+  const int64_t size = std::max(1, r.size_multiple), frames = std::max(1, r.frame_multiple);
+  const auto limit = [](int32_t maximum) { return maximum > 0 ? maximum : std::numeric_limits<int32_t>::max(); };
+  const int64_t smallest = std::max<int64_t>(r.min_size, size);
+  const Grid grids[] = {
+      {"width", request_.width, size, 0, smallest, limit(r.max_width)},
+      {"height", request_.height, size, 0, smallest, limit(r.max_height)},
+      {"num_frames", request_.num_frames, frames, 1, 1, limit(r.max_frames)},
+  };
+  const size_t before = violations_.size();
+  for (const Grid& grid : grids) {
+    if (recipe_ != nullptr || grid.value != 0) CheckGrid(grid);  // 0 without a description: a default not known here
+  }
+  sized_ = recipe_ != nullptr && violations_.size() == before;
+  if (sized_) CheckTokens();
+}
+
+void Rules::CheckTokens() {
+  const int64_t tokens = model_->VideoTokens(request_.num_frames, request_.height, request_.width);
+  if (recipe_->max_tokens == 0 || tokens <= recipe_->max_tokens) return;
+  too_large_ = true;
+  // Latent frames of this size that fit, then the largest number of frames on the recipe's grid.
+  const int64_t per_frame = std::max<int64_t>(1, model_->VideoTokens(1, request_.height, request_.width));
+  const int64_t fits = std::min<int64_t>(recipe_->max_tokens / per_frame, std::numeric_limits<int32_t>::max());
+  const int64_t multiple = std::max(1, recipe_->frame_multiple);
+  const int64_t frames = (fits - 1) * model_->frames_per_token / multiple * multiple + 1;
+  const std::string nearest =
+      fits < 1 ? "reduce width or height" : absl::StrCat("nearest at this size: ", frames, " frames");
+  Add("num_frames", absl::StrCat(tokens, " video tokens; at most ", recipe_->max_tokens, "; ", nearest));
+}
+
+void Rules::CheckSigmas() {
+  const std::vector<double>& sigmas = request_.sigmas;
+  const int64_t count = static_cast<int64_t>(sigmas.size());
+  if (count == 0) return;
+  const size_t before = violations_.size();
+  for (int64_t i = 0; i < count; ++i) {
+    if (!std::isfinite(sigmas[i])) Add(absl::StrCat("sigmas[", i, "]"), "must be a finite number");
+  }
+  if (violations_.size() > before) return;
+  if (count < 2 || count > kMaxSigmas) {
+    return Add("sigmas", absl::StrCat(count, " values; 2..", kMaxSigmas, ", the last one 0"));
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    const std::string field = absl::StrCat("sigmas[", i, "]");
+    if (sigmas[i] < 0 || sigmas[i] > 1) return CheckNumber(field, sigmas[i], 0, 1);
+    // In float32, in which the steps divide by them.
+    if (i > 0 && static_cast<float>(sigmas[i]) >= static_cast<float>(sigmas[i - 1])) {
+      return Add(field, "must be less than the one before");
+    }
+  }
+  if (sigmas.back() != 0) Add(absl::StrCat("sigmas[", count - 1, "]"), "the last one must be 0; nearest: 0");
+}
+
+void Rules::CheckSteps() {
+  const int32_t steps = request_.num_inference_steps;
+  const int64_t count = static_cast<int64_t>(request_.sigmas.size());
+  const int64_t fixed = recipe_ != nullptr ? static_cast<int64_t>(recipe_->fixed_sigmas.size()) : 0;
+  if (steps == 0 && recipe_ == nullptr) return;
+  if (count == 1 || count > kMaxSigmas) return;  // said of the sigmas
+  if (steps < 1 || steps > kMaxSteps) return CheckNumber("num_inference_steps", steps, 1, kMaxSteps);
+  if (count > 0 && steps != count - 1) {
+    Add("num_inference_steps",
+        absl::StrCat(steps, " with ", count, " sigmas; nearest: ", count - 1, ", or leave it out"));
+  } else if (count == 0 && fixed > 0 && steps != fixed - 1) {
+    Add("num_inference_steps",
+        absl::StrCat(steps, " with the fixed sigmas of the recipe; nearest: ", fixed - 1, ", or leave it out"));
+  }
+}
+
+// So many tokens shift every noise level to 1, and none of them differs from the next.
+void Rules::CheckScheduleTokens() {
+  const GenerationRequest& r = request_;
+  if (r.schedule_tokens < -1) return CheckNumber("schedule_tokens", r.schedule_tokens, -1, kAny);
+  if (recipe_ == nullptr || !r.sigmas.empty() || !recipe_->fixed_sigmas.empty()) return;
+  if (!sized_ || r.num_inference_steps < 1 || r.num_inference_steps > kMaxSteps) return;
+  const auto works = [&](int64_t tokens) {
+    const std::vector<float> levels = DevSigmas(model_->schedule, r.num_inference_steps, tokens);
+    return std::all_of(levels.begin(), levels.end(), [](float level) { return std::isfinite(level); });
+  };
+  const int64_t tokens = r.schedule_tokens > 0    ? r.schedule_tokens
+                         : r.schedule_tokens == 0 ? model_->schedule.max_tokens
+                                                  : model_->VideoTokens(r.num_frames, r.height, r.width);
+  if (works(tokens)) return;
+  int64_t fewer = 0, more = tokens;  // 0 stands for: none works
+  while (more - fewer > 1) {
+    const int64_t middle = fewer + (more - fewer) / 2;
+    (works(middle) ? fewer : more) = middle;
+  }
+  Add("schedule_tokens",
+      absl::StrCat("with ", tokens, " tokens and ", r.num_inference_steps, " steps every noise level is 1; ",
+                   fewer > 0 ? absl::StrCat("nearest: ", fewer) : "give explicit sigmas"));
+}
+
+void Rules::CheckGuidance(const std::string& field, const std::optional<GuidanceParams>& guidance) {
+  if (!guidance.has_value()) return;
+  const GuidanceParams& g = *guidance;
+  if (recipe_ != nullptr && !recipe_->guided && (g.NeedsUncond() || g.NeedsPerturbed() || g.NeedsModality())) {
+    Add(field, Cat("the recipe ", RecipeName(request_.recipe), " has no guidance; leave it out or set every term off"));
+  }
+  CheckNumber(field + ".cfg_scale", g.cfg_scale, -kMaxGuidanceScale, kMaxGuidanceScale);
+  CheckNumber(field + ".stg_scale", g.stg_scale, -kMaxGuidanceScale, kMaxGuidanceScale);
+  CheckNumber(field + ".modality_scale", g.modality_scale, -kMaxGuidanceScale, kMaxGuidanceScale);
+  CheckNumber(field + ".rescale", g.rescale, 0, 1);
+  CheckNumber(field + ".skip_step", g.skip_step, 0, kMaxSkipStep);
+  CheckStgBlocks(field + ".stg_blocks", g.stg_blocks);
+}
+
+void Rules::CheckStgBlocks(const std::string& field, const std::vector<int32_t>& blocks) {
+  const int64_t count = static_cast<int64_t>(blocks.size());
+  if (count > kMaxStgBlocks) return Add(field, absl::StrCat(count, " of them; at most ", kMaxStgBlocks));
+  const int32_t last = model_ != nullptr ? model_->blocks - 1 : std::numeric_limits<int32_t>::max();
+  for (int64_t i = 0; i < count; ++i) {
+    if (blocks[i] >= 0 && blocks[i] <= last) continue;
+    const std::string which = model_ != nullptr ? absl::StrCat("; this model has 0..", last) : "";
+    return Add(absl::StrCat(field, "[", i, "]"),
+               absl::StrCat(blocks[i], " is no block", which, "; nearest: ", std::clamp(blocks[i], 0, last)));
+  }
+}
+
+void Rules::CheckInputs() {
+  const GenerationRequest& r = request_;
+  const auto check_list = [this](const std::string& field, const auto& list, int64_t most, auto check) {
+    const int64_t count = static_cast<int64_t>(list.size());
+    if (count > most) return Add(field, absl::StrCat(count, " of them; at most ", most));
+    for (int64_t i = 0; i < count; ++i) (this->*check)(absl::StrCat(field, "[", i, "]"), list[i]);
+  };
+  check_list("conditions", r.conditions, kMaxConditions, &Rules::CheckCondition);
+  check_list("loras", r.loras, kMaxLoras, &Rules::CheckLora);
+  if (r.retake.has_value()) {
+    CheckText("retake.clip.input_id", r.retake->input_id);
+    CheckNumber("retake.start_seconds", r.retake->start_seconds, 0, kAny);
+    const double start = r.retake->start_seconds;
+    CheckNumber("retake.end_seconds", r.retake->end_seconds, std::isfinite(start) ? std::max(0.0, start) : 0, kAny);
+  }
+  if (r.audio.has_value()) {
+    CheckText("audio.media.input_id", r.audio->input_id);
+    CheckNumber("audio.start_seconds", r.audio->start_seconds, 0, kAny);
+  }
+  constexpr std::string_view kUpsamplers[] = {"", "x2", "x1.5", "temporal_x2"};
+  if (std::find(std::begin(kUpsamplers), std::end(kUpsamplers), r.upsampler) == std::end(kUpsamplers)) {
+    Add("upsampler", "not one of x2, x1.5, temporal_x2");
+  }
+}
+
+void Rules::CheckCondition(const std::string& field, const ConditionInput& condition) {
+  if (condition.media == ConditionInput::Media::kNone) Add(field, "needs an image or a clip");
+  const bool image = condition.media == ConditionInput::Media::kImage;
+  CheckText(field + (image ? ".image.input_id" : ".clip.input_id"), condition.input_id);
+  CheckNumber(field + ".frame", condition.frame, 0, kAny);
+  CheckNumber(field + ".strength", condition.strength, 0, 1);
+  if (condition.append && condition.frame != 0) Add(field + ".append", "is for frame 0 only");
+  CheckNumber(field + ".crf", condition.crf.value_or(0), 0, kMaxCrf);
+}
+
+void Rules::CheckLora(const std::string& field, const LoraInput& lora) {
+  if (lora.id.empty()) Add(field + ".id", "is empty");
+  CheckText(field + ".id", lora.id);
+  CheckNumber(field + ".strength", lora.strength, -kAny, kAny);
+  CheckNumber(field + ".strength_stage2", lora.strength_stage2.value_or(0), -kAny, kAny);
+}
+
+}  // namespace
+
+Verdict Judge(const ModelDescription& model, const GenerationRequest& asked) {
+  Verdict verdict{.effective = WithDefaults(model, asked)};
+  Rules rules(&model, verdict.effective);
+  rules.CheckAll();
+  verdict.violations = std::move(rules.violations());
+  verdict.too_large = rules.too_large();
+  verdict.unavailable = NotAvailable(verdict.effective);
+  return verdict;
+}
+
+absl::StatusOr<GenerationRequest> ResolveRequest(const ModelDescription& model, const GenerationRequest& asked) {
+  Verdict verdict = Judge(model, asked);
+  if (!verdict.violations.empty()) return absl::InvalidArgumentError(JoinViolations(verdict.violations));
+  if (!verdict.unavailable.empty()) return absl::UnimplementedError(verdict.unavailable + ": not available yet");
+  return std::move(verdict.effective);
+}
+
+FieldViolations ViolationsForAnyModel(const GenerationRequest& asked) {
+  Rules rules(nullptr, asked);
+  rules.CheckAll();
+  return std::move(rules.violations());
+}
+
+FieldViolations OutputViolations(const OutputRequest& output) {
+  const GenerationRequest none;
+  Rules rules(nullptr, none);
+  rules.CheckNumber("crf", output.crf.value_or(0), 0, kMaxCrf);
+  rules.CheckNumber("preview_every_steps", output.preview_every_steps, 0, kAny);
+  return std::move(rules.violations());
+}
+
+}  // namespace kinora
