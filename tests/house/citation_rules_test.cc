@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cstring>
 #include <map>
@@ -77,6 +78,35 @@ std::vector<Citation> CitationsIn(const std::string& text) {
   return citations;
 }
 
+// "a.{h,cc}" -> "a.h", "a.cc"; what has no braces is itself.
+std::vector<std::string> Expanded(const std::string& path) {
+  const size_t open = path.find('{'), close = path.find('}');
+  if (open == std::string::npos || close == std::string::npos) return {path};
+  std::vector<std::string> paths;
+  for (size_t begin = open + 1; begin <= close;) {
+    const size_t end = std::min(path.find(',', begin), close);
+    paths.push_back(path.substr(0, open) + path.substr(begin, end - begin) + path.substr(close + 1));
+    begin = end + 1;
+  }
+  return paths;
+}
+
+// What a page names between back quotes as a path of this tree.
+std::vector<std::string> PathsIn(const std::string& page) {
+  std::vector<std::string> paths;
+  for (size_t open = page.find('`'); open != std::string::npos;) {
+    const size_t close = page.find('`', open + 1);
+    if (close == std::string::npos) break;
+    const std::string quoted = page.substr(open + 1, close - open - 1);
+    for (const char* top : {"engine/", "server/", "tests/", "proto/", "tools/", "scripts/", "models/", "docs/"}) {
+      if (!quoted.starts_with(top) || quoted.find_first_of(" *") != std::string::npos) continue;
+      for (std::string& path : Expanded(quoted)) paths.push_back(std::move(path));
+    }
+    open = page.find('`', close + 1);
+  }
+  return paths;
+}
+
 TEST(CitationRules, TheTreeIsThere) { EXPECT_GT(Texts().size(), 100u); }
 
 TEST(CitationRules, CitationsAreFoundWithTheirHeadings) {
@@ -102,6 +132,23 @@ TEST(CitationRules, EveryPageThatIsNamedExistsWithItsHeadings) {
     }
   }
   EXPECT_GT(headings, 10u);
+}
+
+TEST(CitationRules, PathsAreFoundWithTheirBraces) {
+  EXPECT_THAT(PathsIn("`engine/a.{h,cc}`, `x` and `server/{b,c}/`; `tests/*.cc`, `scripts/test -R media`"),
+              testing::ElementsAre("engine/a.h", "engine/a.cc", "server/b/", "server/c/"));
+}
+
+TEST(CitationRules, EveryPathThatAPageNamesExists) {
+  size_t named = 0;
+  for (const auto& [path, text] : Texts()) {
+    if (!path.ends_with(".md")) continue;
+    for (const std::string& there : PathsIn(text)) {
+      EXPECT_TRUE(fs::exists(kRoot / there)) << path << " names " << there;
+      ++named;
+    }
+  }
+  EXPECT_GT(named, 50u);
 }
 
 TEST(CitationRules, NoSectionOfAnUnnamedPageIsCited) {
