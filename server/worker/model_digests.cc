@@ -33,8 +33,11 @@ absl::StatusOr<ModelDigests::Map> ModelDigests::Read(const ModelFiles& files) co
   Map digests;
   for (const std::string& name : paths) {
     const std::filesystem::path path = std::filesystem::absolute(name).lexically_normal();
+    std::filesystem::path folder = path.parent_path();
     std::string key = path.filename().string();
-    if (digests.contains(key)) key = (path.parent_path().filename() / path.filename()).string();
+    for (; digests.contains(key) && folder.has_filename(); folder = folder.parent_path()) {
+      key = (folder.filename() / key).string();
+    }
     KINORA_ASSIGN_OR_RETURN(digests[key], DigestFile(name));
   }
   for (const auto& [component, text] : checkpoint->component_configs()) {

@@ -22,8 +22,9 @@ class ModelDigests {
   ModelDigests(const ModelDigests&) = delete;
   ModelDigests& operator=(const ModelDigests&) = delete;
 
-  // Waits. Weight files and tokenizer.model by their names (two of one name: with their folder's), a diffusers folder's
-  // and a text encoder's config.json as "COMPONENT/config.json". An error names the file. Call once.
+  // Waits. Weight files and tokenizer.model by their names, the second of a name with its folder's in front, the third
+  // with as many folders as tell it apart; a diffusers folder's and a text encoder's config.json as
+  // "COMPONENT/config.json". An error names the file. Call once.
   absl::StatusOr<Map> Wait();
 
  private:

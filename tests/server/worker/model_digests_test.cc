@@ -1,0 +1,100 @@
+#include "server/worker/model_digests.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temporary_directory.h"
+
+namespace kinora {
+namespace {
+
+using absl::StatusCode;
+using testing::HasSubstr;
+using testing::Pair;
+using testing::UnorderedElementsAre;
+
+// A safetensors file without its data: one tensor of `bytes` bytes.
+std::string HeaderOf(const std::string& tensor, int64_t bytes) {
+  const std::string size = std::to_string(bytes);
+  std::string header =
+      "{\"" + tensor + "\":{\"dtype\":\"U8\",\"shape\":[" + size + "],\"data_offsets\":[0," + size + "]}}";
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  std::string file(8, '\0');
+  for (int i = 0; i < 8; ++i) file[i] = static_cast<char>(static_cast<uint64_t>(header.size()) >> (8 * i));
+  return file + header;
+}
+
+// The tensor has the file's name, because no two files may hold the same one.
+std::string WriteModel(const TemporaryDirectory& directory, const std::string& name, std::string_view text) {
+  const std::string path = directory.File(name);
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+  std::string key = name;
+  std::replace(key.begin(), key.end(), '/', '.');
+  WriteFile(path, HeaderOf("vae." + key, static_cast<int64_t>(text.size())) + std::string(text));
+  return path;
+}
+
+TEST(ModelDigests, AFileIsNamedWithTheShaOfAllItsBytes) {
+  TemporaryDirectory directory;
+  const std::string path = WriteModel(directory, "model.safetensors", "weights");
+  ModelDigests digests({.paths = {path}});
+  // By Python's hashlib, over that file's bytes.
+  KINORA_ASSERT_OK_AND_ASSIGN(const ModelDigests::Map map, digests.Wait());
+  EXPECT_THAT(
+      map, UnorderedElementsAre(
+               Pair("model.safetensors", "sha256:1bd898b0069fbb611f882046701f35e45becb619e48eea9c5f5f8d76cb324551")));
+}
+
+TEST(ModelDigests, FilesOfOneNameAreToldApartByTheirFolders) {
+  TemporaryDirectory directory;
+  ModelFiles files;
+  for (const char* folder : {"a/x", "b/y", "c/y", "d/y"}) {
+    files.paths.push_back(WriteModel(directory, std::string(folder) + "/model.safetensors", folder));
+  }
+  ModelDigests digests(files);
+  KINORA_ASSERT_OK_AND_ASSIGN(const ModelDigests::Map map, digests.Wait());
+  std::set<std::string> names, values;
+  for (const auto& [name, digest] : map) {
+    names.insert(name);
+    values.insert(digest);
+  }
+  EXPECT_THAT(names, UnorderedElementsAre("model.safetensors", "y/model.safetensors", "c/y/model.safetensors",
+                                          "d/y/model.safetensors"));
+  EXPECT_EQ(values.size(), 4u);
+}
+
+TEST(ModelDigests, ATextEncodersConfigAndTokenizerBelongToTheModel) {
+  const std::string tiny = std::string(KINORA_SOURCE_DIR) + "/models/tiny/";
+  ModelDigests digests({.paths = {tiny + "ltx-2.3-tiny-dev.safetensors"}, .text_encoder = tiny + "gemma"});
+  KINORA_ASSERT_OK_AND_ASSIGN(const ModelDigests::Map map, digests.Wait());
+  for (const char* name :
+       {"ltx-2.3-tiny-dev.safetensors", "model.safetensors", "tokenizer.model", "text_encoder/config.json"}) {
+    ASSERT_TRUE(map.contains(name)) << name;
+    EXPECT_EQ(map.at(name).size(), std::string("sha256:").size() + 64) << map.at(name);
+  }
+  EXPECT_EQ(map.size(), 4u);
+}
+
+TEST(ModelDigests, AFileThatIsNotThereIsNamed) {
+  TemporaryDirectory directory;
+  ModelDigests digests({.paths = {directory.File("gone.safetensors")}});
+  EXPECT_THAT(digests.Wait(), StatusIs(StatusCode::kNotFound, HasSubstr("gone.safetensors")));
+}
+
+// A terabyte of nothing: reading it would outlast the test's time.
+TEST(ModelDigests, AnEndBeforeAllIsReadDoesNotWaitForTheRest) {
+  constexpr int64_t kBytes = int64_t{1} << 40;
+  TemporaryDirectory directory;
+  const std::string path = directory.File("large.safetensors"), header = HeaderOf("vae.large", kBytes);
+  WriteFile(path, header);
+  std::filesystem::resize_file(path, header.size() + kBytes);
+  const ModelDigests digests({.paths = {path}});
+}
+
+}  // namespace
+}  // namespace kinora
