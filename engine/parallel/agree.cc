@@ -1,23 +1,60 @@
 #include "engine/parallel/agree.h"
 
+#include <utility>
+
+#include "absl/strings/cord.h"
 #include "engine/base/status_macros.h"
 
 namespace kinora {
+namespace {
+
+constexpr char kMark[] = "kinora/agreed";
+
+// Exchanges one number with the other ranks by `collective` and waits for it. In a dry run only its memory is planned.
+absl::StatusOr<float> Exchange(Exec& exec, float word, absl::FunctionRef<void(const Tensor& word)> collective) {
+  Stream& stream = exec.ops.stream();
+  ArenaScope temp(exec.arena);
+  const Tensor shared = temp.Alloc(DType::kF32, {1});
+  if (exec.ops.dry()) return word;
+  stream.CopyFromHost(&word, shared);
+  collective(shared);
+  stream.CopyToHost(shared, &word);
+  KINORA_RETURN_IF_ERROR(stream.Synchronize());
+  return word;
+}
+
+}  // namespace
+
+bool IsAgreed(const absl::Status& status) { return status.ok() || status.GetPayload(kMark).has_value(); }
+
+absl::Status Agreed(absl::Status status) {
+  status.SetPayload(kMark, absl::Cord());  // nothing on OK
+  return status;
+}
+
+absl::Status WithoutMark(absl::Status status) {
+  status.ErasePayload(kMark);
+  return status;
+}
 
 absl::Status AgreeWithRankZero(Exec& exec, const absl::Status& status) {
   Communicator& world = exec.mesh.world();
-  if (world.size() == 1) return status;
-  Stream& stream = exec.ops.stream();
-  ArenaScope temp(exec.arena);
-  const Tensor word = temp.Alloc(DType::kF32, {1});  // in the plan too
-  if (exec.ops.dry()) return status;
-  float go_on = status.ok() ? 1.0f : 0.0f;
-  stream.CopyFromHost(&go_on, word);
-  world.Broadcast(0, word, stream);
-  stream.CopyToHost(word, &go_on);
-  KINORA_RETURN_IF_ERROR(stream.Synchronize());
-  if (world.rank() == 0) return status;
-  return go_on != 0.0f ? absl::OkStatus() : absl::CancelledError("rank 0 ended the run");
+  if (world.size() == 1) return Agreed(status);
+  KINORA_ASSIGN_OR_RETURN(const float go_on, Exchange(exec, status.ok() ? 1.0f : 0.0f, [&](const Tensor& word) {
+                            world.Broadcast(0, word, exec.ops.stream());
+                          }));
+  if (world.rank() == 0) return Agreed(status);
+  return go_on != 0.0f ? absl::OkStatus() : Agreed(absl::CancelledError("rank 0 ended the run"));
+}
+
+absl::Status AgreeAmongAll(Exec& exec, const absl::Status& status) {
+  Communicator& world = exec.mesh.world();
+  if (world.size() == 1) return Agreed(status);
+  KINORA_ASSIGN_OR_RETURN(const float failed, Exchange(exec, status.ok() ? 0.0f : 1.0f, [&](const Tensor& word) {
+                            world.AllReduceSum(word, exec.ops.stream());
+                          }));
+  if (!status.ok()) return Agreed(status);
+  return failed == 0.0f ? absl::OkStatus() : Agreed(absl::CancelledError("another rank refused the run"));
 }
 
 absl::Status OnRankZero(Exec& exec, absl::FunctionRef<absl::Status()> action) {

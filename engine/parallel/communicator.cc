@@ -1,5 +1,7 @@
 #include "engine/parallel/communicator.h"
 
+#include <numeric>
+
 namespace kinora {
 
 std::string_view CollectiveName(Collective op) {
@@ -12,6 +14,8 @@ std::string_view CollectiveName(Collective op) {
       return "all_to_all";
     case Collective::kBroadcast:
       return "broadcast";
+    case Collective::kGatherTo:
+      return "gather_to";
   }
   return "unknown";
 }
@@ -26,8 +30,21 @@ int64_t BytesSent(Collective op, int64_t bytes, int size, bool root) {
       return (size - 1) * bytes / size;
     case Collective::kBroadcast:
       return root && size > 1 ? bytes : 0;
+    case Collective::kGatherTo:
+      return root ? 0 : bytes;
   }
   return 0;
+}
+
+void CheckGatherTo(const Communicator& group, int root, absl::Span<const int64_t> counts, const Tensor& local,
+                   const Tensor& all) {
+  KINORA_CHECK(root >= 0 && root < group.size()) << root;
+  KINORA_CHECK_EQ(static_cast<int>(counts.size()), group.size());
+  KINORA_CHECK(local.contiguous()) << local.shape().ToString();
+  KINORA_CHECK_EQ(local.elements(), counts[group.rank()]);
+  if (group.rank() != root) return;
+  KINORA_CHECK(all.contiguous() && all.dtype() == local.dtype()) << all.shape().ToString();
+  KINORA_CHECK_EQ(all.elements(), std::accumulate(counts.begin(), counts.end(), int64_t{0}));
 }
 
 }  // namespace kinora

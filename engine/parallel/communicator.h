@@ -8,12 +8,13 @@
 #include <cstdint>
 #include <string_view>
 
+#include "absl/types/span.h"
 #include "engine/tensor/stream.h"
 
 namespace kinora {
 
-enum class Collective : uint8_t { kAllReduceSum, kAllGather, kAllToAll, kBroadcast };
-inline constexpr int kCollectives = 4;
+enum class Collective : uint8_t { kAllReduceSum, kAllGather, kAllToAll, kBroadcast, kGatherTo };
+inline constexpr int kCollectives = 5;
 std::string_view CollectiveName(Collective op);  // "all_reduce_sum", …
 
 struct CollectiveCount {
@@ -23,8 +24,8 @@ struct CollectiveCount {
 using CollectiveCounts = std::array<CollectiveCount, kCollectives>;
 
 // What one rank of `size` sends in a call whose input on that rank is `bytes`: 2(n−1)/n of them to reduce (scatter,
-// then gather), n−1 times them to gather, (n−1)/n of them to exchange; a broadcast's root sends them once. What the
-// links carry at least, whatever the backend.
+// then gather), n−1 times them to gather, (n−1)/n of them to exchange; a broadcast's root sends them once, and so does
+// everybody but the root of a gather to one. What the links carry at least, whatever the backend.
 int64_t BytesSent(Collective op, int64_t bytes, int size, bool root = false);
 
 class Communicator {
@@ -41,6 +42,10 @@ class Communicator {
   virtual void AllToAll(const Tensor& send, Tensor recv, Stream& stream) = 0;
   // Every rank gets what rank `root` has.
   virtual void Broadcast(int root, Tensor inout, Stream& stream) = 0;
+  // `root` alone gets every rank's `local`, one after another in rank order. counts: the elements of each rank's, 0 for
+  // one that sends nothing; size() numbers, the same on every rank. all: their sum, on root; not looked at elsewhere.
+  virtual void GatherTo(int root, absl::Span<const int64_t> counts, const Tensor& local, Tensor all,
+                        Stream& stream) = 0;
   // Makes every collective of the group, running or later, fail with Aborted on every rank. Thread-safe.
   virtual void Abort() = 0;
 
@@ -56,6 +61,10 @@ class Communicator {
  private:
   CollectiveCounts counts_{};
 };
+
+// CHECK-fails unless the arguments of GatherTo fit together; for its implementations.
+void CheckGatherTo(const Communicator& group, int root, absl::Span<const int64_t> counts, const Tensor& local,
+                   const Tensor& all);
 
 }  // namespace kinora
 

@@ -29,6 +29,11 @@ void DryCommunicator::Broadcast(int root, Tensor inout, Stream&) {
   Count(Collective::kBroadcast, BytesSent(Collective::kBroadcast, inout.bytes(), size_, rank_ == root));
 }
 
+void DryCommunicator::GatherTo(int root, absl::Span<const int64_t> counts, const Tensor& local, Tensor all, Stream&) {
+  CheckGatherTo(*this, root, counts, local, all);
+  Count(Collective::kGatherTo, BytesSent(Collective::kGatherTo, local.bytes(), size_, rank_ == root));
+}
+
 absl::StatusOr<std::unique_ptr<Mesh>> MakeDryMesh(const MeshShape& shape, int rank) {
   if (absl::Status valid = shape.Validate(); !valid.ok()) return valid;
   if (rank < 0 || rank >= shape.ranks()) {

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "engine/parallel/agree.h"
 
 namespace kinora {
 
@@ -16,14 +17,26 @@ std::string Describe(const ThreadGroup::Call& call) {
                       std::string(DTypeName(call.dtype)));
 }
 
+// Of the failures of a group's ranks, the one that the others followed from.
+absl::Status CauseOf(absl::Span<const absl::Status> results) {
+  const auto rank_of_cause = [](const absl::Status& status) {
+    if (status.ok()) return 4;
+    if (!IsAgreed(status)) return absl::IsAborted(status) ? 1 : 0;
+    return absl::IsCancelled(status) ? 3 : 2;
+  };
+  return *std::min_element(results.begin(), results.end(), [&](const absl::Status& a, const absl::Status& b) {
+    return rank_of_cause(a) < rank_of_cause(b);  // the first of equals
+  });
+}
+
 }  // namespace
 
 absl::Status ThreadGroup::CheckCallsAgree() const {
   const Call& first = calls_[0];
   for (int i = 1; i < size(); ++i) {
     const Call& other = calls_[i];
-    if (other.op == first.op && other.dtype == first.dtype && other.elements == first.elements &&
-        other.root == first.root) {
+    const bool sizes_agree = other.elements == first.elements || first.op == Collective::kGatherTo;
+    if (other.op == first.op && other.dtype == first.dtype && sizes_agree && other.root == first.root) {
       continue;
     }
     return absl::InternalError(absl::StrCat("the ranks of a group called different collectives: rank 0 ",
@@ -158,6 +171,22 @@ void ThreadCommunicator::Broadcast(int root, Tensor inout, Stream& stream) {
   });
 }
 
+void ThreadCommunicator::GatherTo(int root, absl::Span<const int64_t> counts, const Tensor& local, Tensor all,
+                                  Stream& stream) {
+  CheckGatherTo(*this, root, counts, local, all);
+  const Tensor reached = rank_ == root ? OnCpu(stream).Reach(all) : Tensor();
+  Run(Collective::kGatherTo, local, root, stream, [this, root, all = reached] {
+    if (rank_ != root) return;
+    char* to = static_cast<char*>(all.raw());
+    for (int rank = 0; rank < size(); ++rank) {
+      const int64_t bytes = group_->call(rank).elements * DTypeSize(all.dtype());
+      std::memcpy(to, group_->call(rank).data, bytes);
+      to += bytes;
+    }
+    KINORA_CHECK_EQ(to - static_cast<char*>(all.raw()), all.bytes()) << " bytes came: the ranks' counts differ";
+  });
+}
+
 absl::StatusOr<std::vector<std::unique_ptr<Mesh>>> MakeThreadMeshes(const MeshShape& shape) {
   if (absl::Status valid = shape.Validate(); !valid.ok()) return valid;
   std::map<std::pair<MeshAxis, int>, std::shared_ptr<ThreadGroup>> groups;
@@ -171,23 +200,26 @@ absl::StatusOr<std::vector<std::unique_ptr<Mesh>>> MakeThreadMeshes(const MeshSh
   return meshes;
 }
 
-absl::Status RunThreadRanks(const MeshShape& shape, const std::function<absl::Status(const Mesh&)>& body) {
-  auto meshes = MakeThreadMeshes(shape);
-  if (!meshes.ok()) return meshes.status();
-  std::vector<absl::Status> results(meshes->size());
+absl::Status OnEveryRank(absl::Span<const Mesh* const> meshes, absl::FunctionRef<absl::Status(const Mesh&)> body) {
+  std::vector<absl::Status> results(meshes.size());
+  const auto run = [&](size_t rank) {
+    results[rank] = body(*meshes[rank]);
+    if (meshes.size() == 1) results[rank] = Agreed(std::move(results[rank]));
+    if (!IsAgreed(results[rank])) meshes[rank]->Abort();
+  };
   std::vector<std::thread> threads;
-  for (size_t rank = 0; rank < meshes->size(); ++rank) {
-    threads.emplace_back([&body, mesh = (*meshes)[rank].get(), &result = results[rank]] {
-      result = body(*mesh);
-      if (!result.ok()) mesh->Abort();
-    });
-  }
+  for (size_t rank = 1; rank < meshes.size(); ++rank) threads.emplace_back(run, rank);
+  run(0);
   for (std::thread& thread : threads) thread.join();
-  const auto cause = std::find_if(results.begin(), results.end(),
-                                  [](const absl::Status& s) { return !s.ok() && !absl::IsAborted(s); });
-  if (cause != results.end()) return *cause;
-  const auto any = std::find_if(results.begin(), results.end(), [](const absl::Status& s) { return !s.ok(); });
-  return any == results.end() ? absl::OkStatus() : *any;
+  return CauseOf(results);
+}
+
+absl::Status RunThreadRanks(const MeshShape& shape, const std::function<absl::Status(const Mesh&)>& body) {
+  const auto made = MakeThreadMeshes(shape);
+  if (!made.ok()) return made.status();
+  std::vector<const Mesh*> meshes;
+  for (const auto& mesh : *made) meshes.push_back(mesh.get());
+  return WithoutMark(OnEveryRank(meshes, body));
 }
 
 }  // namespace kinora

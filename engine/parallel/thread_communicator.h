@@ -8,6 +8,8 @@
 #include <mutex>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/types/span.h"
 #include "engine/parallel/mesh.h"
 #include "engine/tensor/cpu_stream.h"
 
@@ -60,6 +62,7 @@ class ThreadCommunicator : public Communicator {
   void AllGather(const Tensor& local, Tensor all, Stream& stream) override;
   void AllToAll(const Tensor& send, Tensor recv, Stream& stream) override;
   void Broadcast(int root, Tensor inout, Stream& stream) override;
+  void GatherTo(int root, absl::Span<const int64_t> counts, const Tensor& local, Tensor all, Stream& stream) override;
   void Abort() override { group_->Abort(); }
 
  private:
@@ -76,9 +79,14 @@ class ThreadCommunicator : public Communicator {
 // One mesh a rank, in rank order; each is used by one thread. InvalidArgument as MeshShape::Validate.
 absl::StatusOr<std::vector<std::unique_ptr<Mesh>>> MakeThreadMeshes(const MeshShape& shape);
 
-// Runs `body` on a thread a rank and waits for all. A rank that fails aborts its groups, so no other waits for it.
-// Returns the failure of the lowest rank, but one that is not Aborted before those that followed from it; or
-// InvalidArgument for the shape.
+// Runs `body` on every rank of `meshes`, one after another in rank order: rank 0 on the calling thread, the others each
+// on its own; waits for all. A rank that fails alone (agree.h) aborts its groups, so no other waits for it; after an
+// agreed failure they can be used again, and a rank without others always agrees. Returns, lowest rank first: what
+// failed alone, but what is Aborted only if nothing else did; else what is agreed, but Cancelled only if nothing else
+// is.
+absl::Status OnEveryRank(absl::Span<const Mesh* const> meshes, absl::FunctionRef<absl::Status(const Mesh&)> body);
+
+// The same for meshes of its own, so that a failure needs no mark. InvalidArgument for the shape.
 absl::Status RunThreadRanks(const MeshShape& shape, const std::function<absl::Status(const Mesh&)>& body);
 
 }  // namespace kinora

@@ -8,6 +8,7 @@
 #include "engine/base/trace.h"
 #include "engine/model/config_reader.h"
 #include "engine/ops/dry_backend.h"
+#include "engine/parallel/agree.h"
 #include "engine/parallel/dry_communicator.h"
 #include "engine/pipeline/generation.h"
 #include "engine/request/request_rules.h"
@@ -260,15 +261,15 @@ absl::Status Pipeline::Generate(const RunPlan& plan, ClipSink* sink,
                                 absl::FunctionRef<absl::Status(const Progress&)> on_progress) {
   Parts& p = *parts_;
   const GenerationRequest& request = plan.request;
-  KINORA_RETURN_IF_ERROR(CheckReserved(request, plan.arena_bytes, p.options.arena_bytes, "activations"));
-  KINORA_RETURN_IF_ERROR(
-      CheckReserved(request, plan.host_arena_bytes, p.options.host_arena_bytes, "activations in host memory"));
+  absl::Status fits = CheckReserved(request, plan.arena_bytes, p.options.arena_bytes, "activations");
+  fits.Update(CheckReserved(request, plan.host_arena_bytes, p.options.host_arena_bytes, "activations in host memory"));
   KINORA_CHECK((sink != nullptr) == (p.mesh.world().rank() == 0)) << "rank " << p.mesh.world().rank();
   Exec exec{.backend = *p.backend,
             .arena = p.arena,
             .host = p.host.has_value() ? *p.host : p.arena,
             .mesh = p.mesh,
             .dtype = p.options.precision.activations};
+  KINORA_RETURN_IF_ERROR(AgreeAmongAll(exec, fits));  // ranks may have their own plans: rank 0 decodes and needs more
   p.arena.ResetPeak();
   ProgressReporter reporter(plan, on_progress);
   return Generation(p.config, p.modules, p.graphs, plan, sink).Run(exec, [&](const StagePlan& stage, int64_t step) {

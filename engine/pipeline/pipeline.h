@@ -78,7 +78,8 @@ class Pipeline {
   // plan: of this pipeline's Prepare, or of that of rank 0 of the same mesh, which takes the most memory. sink: null on
   // ranks other than 0. on_progress is called on rank 0 at the start of each stage and after each of its steps.
   // ResourceExhausted if the plan exceeds the reserved memory; whatever on_progress or the sink returned, by the next
-  // step at the latest. After an error the pipeline can be used again.
+  // step at the latest. These are agreed (agree.h): the other ranks leave at the same place, and the pipeline can be
+  // used again; alone it can after any error.
   absl::Status Generate(const RunPlan& plan, ClipSink* sink,
                         absl::FunctionRef<absl::Status(const Progress&)> on_progress);
 

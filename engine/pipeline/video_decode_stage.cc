@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
@@ -140,7 +141,8 @@ std::vector<VideoDecodeStage::Tile> VideoDecodeStage::TilesOf(const TilePlan& pl
   return tiles;
 }
 
-absl::Status VideoDecodeStage::AddTile(Exec& exec, const Tensor& pixels, const Tile& tile, const Tensor& group) const {
+absl::Status VideoDecodeStage::AddTile(Exec& exec, const Tensor& pixels, const Tile& tile, int64_t begin,
+                                       const Tensor& group) const {
   const int64_t height = pixels.dim(1), colours = pixels.dim(3), width = pixels.dim(2) * colours;
   const std::vector<float> column_mask = ForEachColour(tile.width->mask, colours);
   for (int64_t first = 0; first < pixels.dim(0); first += kFramesPerCall) {
@@ -151,7 +153,7 @@ absl::Status VideoDecodeStage::AddTile(Exec& exec, const Tensor& pixels, const T
     KINORA_RETURN_IF_ERROR(exec.ops.stream().Synchronize());
     if (exec.ops.dry()) continue;
     ForEachRow(exec.backend, frames.dim(0) * height, [&](int64_t i) {
-      const int64_t f = first + i / height, y = i % height;
+      const int64_t f = begin + first + i / height, y = i % height;
       const int64_t row = f * group.dim(1) + tile.height->out_begin + y;
       float* sum = group.data<float>() + (row * group.dim(2) + tile.width->out_begin) * colours;
       AddRow(frames.data<float>() + i * width, tile.time->mask[f], tile.height->mask[y], column_mask, sum);
@@ -170,10 +172,6 @@ absl::Status VideoDecodeStage::DecodeRound(Exec& exec, const Tensor& latent, abs
   for (const Tile& tile : tiles) largest = std::max(largest, decoder_.OutputShape(tile.latent_shape).elements());
   ArenaScope scope(exec.arena);
   const Tensor decoded = scope.Alloc(DType::kF32, {largest});
-  const Tensor received = world.size() > 1 ? scope.Alloc(DType::kF32, {largest}) : Tensor();
-  const auto pixels = [&](const Tensor& buffer, const Tile& tile) {
-    return Tensor(DType::kF32, decoder_.OutputShape(tile.latent_shape), buffer.raw());
-  };
   if (mine < tiles.size()) {
     const Tile& tile = tiles[mine];
     const Tensor z = scope.Alloc(DType::kF32, tile.latent_shape);
@@ -181,16 +179,44 @@ absl::Status VideoDecodeStage::DecodeRound(Exec& exec, const Tensor& latent, abs
     const Tensor gathered = stream.HostSide(z, host_scope);
     if (!exec.ops.dry()) GatherTile(latent, tile.time->begin, tile.height->begin, tile.width->begin, gathered);
     stream.CopyFromHost(gathered.raw(), z);
-    decoder_.Forward(exec, z, pixels(decoded, tile));
+    decoder_.Forward(exec, z, Tensor(DType::kF32, decoder_.OutputShape(tile.latent_shape), decoded.raw()));
     KINORA_RETURN_IF_ERROR(stream.Synchronize());
   }
-  for (size_t i = 0; i < tiles.size(); ++i) {
-    const Tensor tile = pixels(i == mine ? decoded : received, tiles[i]);
-    world.Broadcast(static_cast<int>(i), tile, stream);
-    KINORA_RETURN_IF_ERROR(stream.Synchronize());
-    if (state.root) KINORA_RETURN_IF_ERROR(AddTile(exec, tile, tiles[i], state.group));
-  }
+  KINORA_RETURN_IF_ERROR(AddRound(exec, decoded, tiles, state.group));
   state.done += static_cast<int64_t>(tiles.size());
+  return absl::OkStatus();
+}
+
+// decoded: this rank's tile, if it has one. All tiles of a round have the same frames. They come to rank 0 so many
+// frames at a time that there they take no more room than one tile.
+absl::Status VideoDecodeStage::AddRound(Exec& exec, const Tensor& decoded, absl::Span<const Tile> tiles,
+                                        const Tensor& group) const {
+  Communicator& world = exec.mesh.world();
+  const int64_t ranks = world.size(), frames = tiles[0].time->out_end - tiles[0].time->out_begin;
+  const int64_t at_once = (frames + ranks - 1) / ranks;
+  std::vector<int64_t> frame(ranks, 0);  // elements of a frame of each rank's tile
+  for (size_t i = 0; i < tiles.size(); ++i) {
+    frame[i] = decoder_.OutputShape(tiles[i].latent_shape).elements() / frames;
+  }
+  const int64_t of_all = std::accumulate(frame.begin(), frame.end(), int64_t{0}), mine = frame[world.rank()];
+  const bool root = world.rank() == 0;
+  ArenaScope scope(exec.arena);
+  const Tensor room = root && ranks > 1 ? scope.Alloc(DType::kF32, {at_once * of_all}) : Tensor();
+  for (int64_t first = 0; first < frames; first += at_once) {
+    const int64_t count = std::min(at_once, frames - first);
+    std::vector<int64_t> counts = frame;
+    for (int64_t& elements : counts) elements *= count;
+    const Tensor local = decoded.Rows(first * mine, (first + count) * mine);
+    const Tensor all = room.defined() ? room.Rows(0, count * of_all) : local;
+    if (ranks > 1) world.GatherTo(0, counts, local, all, exec.ops.stream());
+    KINORA_RETURN_IF_ERROR(exec.ops.stream().Synchronize());
+    int64_t begin = 0;
+    for (size_t i = 0; root && i < tiles.size(); begin += counts[i++]) {
+      const Shape tile = decoder_.OutputShape(tiles[i].latent_shape);
+      const Tensor pixels = all.Rows(begin, begin + counts[i]).Reshape({count, tile[1], tile[2], tile[3]});
+      KINORA_RETURN_IF_ERROR(AddTile(exec, pixels, tiles[i], first, group));
+    }
+  }
   return absl::OkStatus();
 }
 

@@ -60,7 +60,8 @@ class VideoDecodeStage {
 
   std::vector<Tile> TilesOf(const TilePlan& plan, size_t t) const;
   absl::Status DecodeRound(Exec& exec, const Tensor& latent, absl::Span<const Tile> tiles, State& state) const;
-  absl::Status AddTile(Exec& exec, const Tensor& pixels, const Tile& tile, const Tensor& group) const;
+  absl::Status AddRound(Exec& exec, const Tensor& decoded, absl::Span<const Tile> tiles, const Tensor& group) const;
+  absl::Status AddTile(Exec& exec, const Tensor& pixels, const Tile& tile, int64_t begin, const Tensor& group) const;
 
   const VideoDecoder& decoder_;
   const std::optional<Tiling> tiling_;

@@ -78,6 +78,8 @@ TEST(DryCommunicator, CountsWhatThreadsCountAndNeedsNoMemory) {
     group.AllGather(Tensor(DType::kF32, {2, 8}, data), Tensor(DType::kF32, {8, 8}, other), stream);
     group.AllToAll(Tensor(DType::kF32, {8, 8}, data), Tensor(DType::kF32, {8, 8}, other), stream);
     group.Broadcast(1, Tensor(DType::kF32, {8, 8}, data), stream);
+    const int64_t counts[] = {3, 3, 3, 3};
+    group.GatherTo(1, counts, Tensor(DType::kF32, {3}, data), Tensor(DType::kF32, {12}, other), stream);
   };
   const absl::Status status = RunThreadRanks({.tokens = 4}, [&](const Mesh& mesh) {
     const int rank = mesh.tokens().rank();
@@ -86,7 +88,8 @@ TEST(DryCommunicator, CountsWhatThreadsCountAndNeedsNoMemory) {
     use(mesh.tokens(), data.data(), other.data(), stream);
     const auto dry = MakeDryMesh({.tokens = 4}, rank);
     use((*dry)->tokens(), nullptr, nullptr, stream);
-    const int64_t bytes[] = {2 * 3 * 16 * 8 * 2 / 4, 3 * 2 * 8 * 4, 3 * 8 * 8 * 4 / 4, rank == 1 ? 8 * 8 * 4 : 0};
+    const int64_t bytes[] = {2 * 3 * 16 * 8 * 2 / 4, 3 * 2 * 8 * 4, 3 * 8 * 8 * 4 / 4, rank == 1 ? 8 * 8 * 4 : 0,
+                             rank == 1 ? 0 : 3 * 4};
     for (int op = 0; op < kCollectives; ++op) {
       for (const Communicator* group : {&mesh.tokens(), &(*dry)->tokens()}) {
         EXPECT_EQ(group->counts()[op].calls, 1) << CollectiveName(static_cast<Collective>(op));

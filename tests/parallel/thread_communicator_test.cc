@@ -131,6 +131,41 @@ TEST_P(Ranks, BroadcastGivesEveryRankTheRootsValues) {
   EXPECT_THAT(values, Each(Each(static_cast<float>(root))));
 }
 
+// Parts of different lengths, one of them empty.
+TEST_P(Ranks, GatherToGivesTheRootEveryPartInRankOrderAndTheOthersNothing) {
+  const int ranks = GetParam(), root = ranks - 1;
+  std::vector<int64_t> counts;
+  Floats expected;
+  for (int rank = 0; rank < ranks; ++rank) {
+    counts.push_back(rank == 1 ? 0 : 2 * rank + 1);
+    for (int64_t i = 0; i < counts.back(); ++i) expected.push_back(rank + 0.125f * static_cast<float>(i));
+  }
+  const auto received = RunRanks<Floats>({.tokens = ranks}, [&](const Mesh& mesh) -> absl::StatusOr<Floats> {
+    const int rank = mesh.tokens().rank();
+    Floats local, all(expected.size(), -1.f);
+    for (int64_t i = 0; i < counts[rank]; ++i) local.push_back(rank + 0.125f * static_cast<float>(i));
+    CpuStream stream;
+    mesh.tokens().GatherTo(root, counts, View(local), rank == root ? View(all) : Tensor(), stream);
+    const CollectiveCount& count = mesh.tokens().counts()[static_cast<int>(Collective::kGatherTo)];
+    EXPECT_EQ(count.calls, 1);
+    EXPECT_EQ(count.bytes, rank == root ? 0 : counts[rank] * 4);
+    if (absl::Status status = stream.Synchronize(); !status.ok()) return status;
+    return all;
+  });
+  for (int rank = 0; rank < ranks; ++rank) {
+    EXPECT_EQ(received[rank], rank == root ? expected : Floats(expected.size(), -1.f)) << rank;
+  }
+}
+
+TEST(SingleCommunicator, GatherToCopies) {
+  Floats local = {1.f, 2.f}, all(2);
+  CpuStream stream;
+  const int64_t counts[] = {2};
+  Mesh::Single()->world().GatherTo(0, counts, View(local), View(all), stream);
+  EXPECT_TRUE(stream.Synchronize().ok());
+  EXPECT_EQ(all, local);
+}
+
 TEST_P(Ranks, CapturedCollectivesReplayOnNewValuesAndCountEachReplayOnce) {
   const absl::Status status = RunThreadRanks({.tokens = GetParam()}, [&](const Mesh& mesh) {
     Communicator& group = mesh.tokens();
@@ -157,12 +192,14 @@ TEST_P(Ranks, CapturedCollectivesReplayOnNewValuesAndCountEachReplayOnce) {
 TEST(ThreadCommunicator, NothingIsAllocatedInACall) {
   const absl::Status status = RunThreadRanks({.tokens = 2}, [&](const Mesh& mesh) {
     Floats value(64, 1.f), other(64), all(128);
+    const int64_t counts[] = {64, 64};
     CpuStream stream;
     const int64_t before = AllocationsOfThisThread();
     mesh.tokens().AllReduceSum(View(value), stream);
     mesh.tokens().AllGather(View(value), View(all), stream);
     mesh.tokens().AllToAll(View(value), View(other), stream);
     mesh.tokens().Broadcast(0, View(value), stream);
+    mesh.tokens().GatherTo(0, counts, View(value), View(all), stream);
     EXPECT_EQ(AllocationsOfThisThread(), before);
     return stream.Synchronize();
   });

@@ -10,8 +10,10 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/status_macros.h"
+#include "engine/parallel/agree.h"
 #include "tests/testing/golden.h"
 #include "tests/testing/ranks.h"
+#include "tests/testing/status_matchers.h"
 #include "tests/testing/temporary_directory.h"
 
 namespace kinora {
@@ -221,6 +223,98 @@ TEST(Pipeline, CancelsAtTheNextStepOnEveryRankAndCanBeUsedAgain) {
   EXPECT_TRUE(status.ok()) << status.ToString();
   EXPECT_EQ(failed, 2);
   EXPECT_EQ(calls_after_cancel, 0);
+}
+
+// Fails where it is told to, as a disk that is full by then.
+class FullDiskSink : public ClipRecorder {
+ public:
+  explicit FullDiskSink(std::string at) : ClipRecorder(at == "audio_latent"), at_(std::move(at)) {}
+  absl::Status Begin(const ClipInfo& info) override { return At("Begin", ClipRecorder::Begin(info)); }
+  absl::Status Frames(int64_t first, const Tensor& rgb8) override {
+    return At("Frames", ClipRecorder::Frames(first, rgb8));
+  }
+  absl::Status Audio(const Tensor&) override { return At("Audio", absl::OkStatus()); }
+  absl::Status End() override { return At("End", absl::OkStatus()); }
+  absl::Status Intermediate(std::string_view name, const Tensor&) override { return At(name, absl::OkStatus()); }
+
+ private:
+  absl::Status At(std::string_view name, absl::Status otherwise) const {
+    return name == at_ ? absl::ResourceExhaustedError("no space left") : otherwise;
+  }
+  const std::string at_;
+};
+
+// The ranks of a group, each with its pipeline, that live on from run to run.
+class LoadedGroup {
+ public:
+  LoadedGroup(const MeshShape& shape, const PipelineOptions& options, const GenerationRequest& largest)
+      : owned_(*MakeThreadMeshes(shape)), pipelines_(owned_.size()) {
+    for (const auto& mesh : owned_) meshes_.push_back(mesh.get());
+    EXPECT_THAT(OnEveryRank(meshes_,
+                            [&](const Mesh& mesh) -> absl::Status {
+                              PipelineOptions mine = options;
+                              mine.arena_bytes = Pipeline::Plan(mine, mesh, largest)->arena_bytes;
+                              KINORA_ASSIGN_OR_RETURN(pipelines_[mesh.world().rank()], Pipeline::Load(mine, mesh));
+                              return absl::OkStatus();
+                            }),
+                IsOk());
+  }
+  absl::Status Generate(const GenerationRequest& request, ClipSink& sink) {
+    return OnEveryRank(meshes_, [&](const Mesh& mesh) -> absl::Status {
+      Pipeline& pipeline = *pipelines_[mesh.world().rank()];
+      KINORA_ASSIGN_OR_RETURN(const RunPlan plan, pipeline.Prepare(request));
+      return pipeline.Generate(plan, mesh.world().rank() == 0 ? &sink : nullptr, NoProgress);
+    });
+  }
+
+ private:
+  const std::vector<std::unique_ptr<Mesh>> owned_;
+  std::vector<const Mesh*> meshes_;
+  std::vector<std::unique_ptr<Pipeline>> pipelines_;
+};
+
+TEST(Pipeline, AFailureThatAllRanksLeaveWithIsTheSameForOneRankAndTwoAndBothGoOn) {
+  Golden golden("pipeline_distilled");
+  const PipelineOptions options = OptionsOf(golden, DType::kBF16);
+  const GenerationRequest request = RequestOf(golden);
+  GenerationRequest larger = request;
+  larger.num_frames += 80;
+  for (const int ranks : {1, 2}) {
+    LoadedGroup group({.tokens = ranks}, options, request);
+    ClipRecorder whole(false), again(false), refused(false);
+    ASSERT_THAT(group.Generate(request, whole), IsOk());
+    for (const char* at : {"audio_latent", "Begin", "Frames", "Audio", "End"}) {
+      FullDiskSink sink(at);
+      const absl::Status status = group.Generate(request, sink);
+      EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("no space left"))) << at;
+      EXPECT_TRUE(IsAgreed(status)) << at << " with " << ranks << " ranks";
+    }
+    const absl::Status too_large = group.Generate(larger, refused);
+    EXPECT_THAT(too_large, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("num_frames")));
+    EXPECT_TRUE(IsAgreed(too_large)) << ranks;
+    ASSERT_THAT(group.Generate(request, again), IsOk());
+    EXPECT_TRUE(again.rgb8_ == whole.rgb8_) << ranks;
+  }
+}
+
+// A rank that has room leaves with the one that has none, whichever that is.
+TEST(Pipeline, OneRankWithoutMemoryForTheRequestRefusesItForAll) {
+  Golden golden("pipeline_distilled");
+  const GenerationRequest request = RequestOf(golden);
+  for (const int small : {0, 1}) {
+    const absl::Status status = RunThreadRanks({.tokens = 2}, [&](const Mesh& mesh) -> absl::Status {
+      PipelineOptions mine = OptionsOf(golden, DType::kBF16);
+      mine.arena_bytes = Pipeline::Plan(mine, mesh, request)->arena_bytes;
+      if (mesh.world().rank() == small) mine.arena_bytes /= 2;
+      KINORA_ASSIGN_OR_RETURN(auto pipeline, Pipeline::Load(mine, mesh));
+      ClipRecorder clip(false);
+      KINORA_ASSIGN_OR_RETURN(const RunPlan plan, pipeline->Prepare(request));
+      const absl::Status refused = pipeline->Generate(plan, mesh.world().rank() == 0 ? &clip : nullptr, NoProgress);
+      EXPECT_TRUE(IsAgreed(refused)) << refused;
+      return refused;
+    });
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("num_frames"))) << small;
+  }
 }
 
 TEST(Pipeline, ProgressNeverFallsAndNamesEveryStageInOrder) {

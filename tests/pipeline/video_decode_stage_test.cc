@@ -256,6 +256,37 @@ TEST(VideoDecodeStage, RanksShareOutTheTilesWithoutChangingABit) {
   }
 }
 
+// Pixels go to rank 0 alone, which needs its own from nobody; all else that is sent are the words that ranks agree by.
+TEST(VideoDecodeStage, ARankSendsItsOwnTilesOnceAndRankZeroNone) {
+  Golden golden("video_decoder_2_3");
+  const std::string checkpoint = golden.WriteCheckpoint();
+  const VideoDecoderConfig config = ConfigOf(golden);
+  const HostTensor latent = Latent({1, 16, 5, 3, 3});  // two groups of four tiles
+  LoadedVideoDecoder loaded("2_3");
+  const TilePlan plan = *VideoDecodeStage(loaded.decoder(), kSmallTiles).Plan(latent.tensor().shape());
+  std::vector<int64_t> expected(2, 0);  // bytes of the tiles that are decoded on each rank
+  for (const AxisTile& time : plan.time) {
+    int tile = 0;
+    for (const AxisTile& rows : plan.height) {
+      for (const AxisTile& columns : plan.width) {
+        expected[tile++ % 2] += (time.out_end - time.out_begin) * (rows.out_end - rows.out_begin) *
+                                (columns.out_end - columns.out_begin) * 3 * static_cast<int64_t>(sizeof(float));
+      }
+    }
+  }
+  const auto counts =
+      RunRanks<CollectiveCounts>({.tokens = 2}, [&](const Mesh& mesh) -> absl::StatusOr<CollectiveCounts> {
+        KINORA_RETURN_IF_ERROR(DecodeOnRank(mesh, checkpoint, config, latent.tensor(), NoProgress).status());
+        return mesh.world().counts();
+      });
+  const auto sent = [&](int rank, Collective op) { return counts[rank][static_cast<int>(op)]; };
+  EXPECT_EQ(sent(0, Collective::kGatherTo).bytes, 0);
+  EXPECT_EQ(sent(1, Collective::kGatherTo).bytes, expected[1]);
+  EXPECT_GT(expected[1], 0);
+  EXPECT_EQ(sent(0, Collective::kBroadcast).bytes, 4 * sent(0, Collective::kBroadcast).calls);
+  EXPECT_EQ(sent(1, Collective::kBroadcast).bytes, 0);
+}
+
 TEST(VideoDecodeStage, AllRanksLeaveWhenRankZeroCancels) {
   Golden golden("video_decoder_2_3");
   const std::string checkpoint = golden.WriteCheckpoint();
