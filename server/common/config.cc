@@ -3,6 +3,7 @@
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/text_format.h>
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -22,6 +23,8 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
+constexpr int kWorkerHttpPort = 8481;
+
 // A flag: the path of fields from the configuration down to a scalar.
 using FieldPath = std::vector<const FieldDescriptor*>;
 
@@ -31,7 +34,7 @@ void CollectFlags(const google::protobuf::Descriptor* type, const FieldPath& abo
     FieldPath path = above;
     path.push_back(type->field(i));
     if (path.back()->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
-      CollectFlags(path.back()->message_type(), path, out);
+      if (!path.back()->is_repeated()) CollectFlags(path.back()->message_type(), path, out);
       continue;
     }
     const std::string name =
@@ -190,10 +193,41 @@ v1::FrontendConfig DefaultFrontendConfig() {
 v1::WorkerConfig DefaultWorkerConfig() {
   v1::WorkerConfig config;
   config.set_precision("bf16");
-  config.set_http_address("127.0.0.1:8481");
+  config.set_http_address(absl::StrCat("127.0.0.1:", kWorkerHttpPort));
   config.set_group("0");
   config.set_log_format("text");
+  config.set_world_size(1);
   return config;
+}
+
+std::vector<v1::GroupConfig> GroupsOf(const v1::FrontendConfig& config) {
+  std::vector<v1::GroupConfig> groups(config.groups().begin(), config.groups().end());
+  if (groups.empty() && !config.worker().model().empty()) {
+    v1::GroupConfig& group = groups.emplace_back();
+    group.set_id(config.worker().group());
+    *group.mutable_worker() = config.worker();
+    group.set_processes(1);
+    return groups;
+  }
+  int port = kWorkerHttpPort;
+  for (v1::GroupConfig& group : groups) {
+    group.set_processes(std::max(1, group.processes()));
+    v1::WorkerConfig worker = DefaultWorkerConfig();
+    worker.set_http_address(absl::StrCat("127.0.0.1:", port));
+    worker.MergeFrom(group.worker());
+    worker.set_group(group.id());
+    *group.mutable_worker() = std::move(worker);
+    port += group.processes();
+  }
+  return groups;
+}
+
+std::string HttpAddressOf(const v1::WorkerConfig& config) {
+  const std::string& address = config.http_address();
+  const size_t colon = address.rfind(':');
+  int port = 0;
+  if (colon == std::string::npos || !absl::SimpleAtoi(address.substr(colon + 1), &port) || port == 0) return address;
+  return absl::StrCat(address.substr(0, colon + 1), port + config.rank());
 }
 
 absl::StatusOr<ConfigCommand> ParseConfig(const std::vector<std::string>& arguments, Message& config) {

@@ -3,7 +3,8 @@
 //   --check-config     the caller checks what it can without starting, prints the result and ends
 //   --help
 // Field worker.model is --worker-model; a repeated field's flag may be given many times and replaces the file's list;
-// a bool takes --insecure, --insecure=true or --insecure=false; others --flag VALUE or --flag=VALUE.
+// a bool takes --insecure, --insecure=true or --insecure=false; others --flag VALUE or --flag=VALUE. A repeated message
+// has no flags.
 #ifndef KINORA_SERVER_COMMON_CONFIG_H_
 #define KINORA_SERVER_COMMON_CONFIG_H_
 
@@ -35,9 +36,18 @@ std::vector<std::string> ToFlags(const google::protobuf::Message& config);
 // One line a flag with its type and default.
 std::string FlagHelp(const google::protobuf::Message& defaults);
 
+// The groups that a frontend is to start: `groups`, or the one that `worker` describes if it names a model. Defaults
+// are filled in.
+std::vector<v1::GroupConfig> GroupsOf(const v1::FrontendConfig& config);
+
+// Where this rank has its pages: http_address, its rank added to a port that is not 0.
+std::string HttpAddressOf(const v1::WorkerConfig& config);
+
 // What can be wrong before anything starts, each error with the field's name: a listener that is neither loopback nor
-// protected, limits that are not positive, unknown words.
+// protected, limits that are not positive, unknown words, groups that cannot be.
 absl::Status CheckFrontendConfig(const v1::FrontendConfig& config);
+// Of a worker that is about to start. InvalidArgument, each error with the field's name.
+absl::Status CheckWorkerConfig(const v1::WorkerConfig& config);
 
 }  // namespace kinora
 

@@ -1,5 +1,8 @@
+#include <algorithm>
 #include <cmath>
+#include <set>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -41,7 +44,81 @@ void CheckWord(const char* field, const std::string& value, std::initializer_lis
   out.push_back({field, absl::StrCat("\"", value, "\" is not one of ", list)});
 }
 
+// What a worker's configuration takes and nothing heeds yet.
+void CheckNoCredentials(const std::string& prefix, const v1::WorkerConfig& worker, std::vector<FieldViolation>& out) {
+  constexpr char kWhy[] = "not available yet: workers join over a Unix socket on the frontend's machine";
+  for (const auto& [field, value] : {std::pair{"tls.certificate_file", worker.tls().certificate_file()},
+                                     {"tls.key_file", worker.tls().key_file()},
+                                     {"tls.client_ca_file", worker.tls().client_ca_file()},
+                                     {"token_file", worker.token_file()}}) {
+    if (!value.empty()) out.push_back({prefix + field, kWhy});
+  }
+}
+
+bool IsGroupId(const std::string& id) {
+  return !id.empty() && std::all_of(id.begin(), id.end(), [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.';
+  });
+}
+
+void CheckGroup(const std::string& prefix, const v1::GroupConfig& group, std::vector<FieldViolation>& out) {
+  const v1::WorkerConfig& worker = group.worker();
+  if (!IsGroupId(group.id())) {
+    out.push_back(
+        {prefix + "id", absl::StrCat("\"", group.id(), "\": letters, digits, \"-\", \"_\" and \".\" are needed")});
+  }
+  if (group.processes() < 0) out.push_back({prefix + "processes", "must be 1 or more"});
+  if (group.processes() > 1) {
+    out.push_back({prefix + "processes", absl::StrCat(group.processes(),
+                                                      ": groups of more than one process are not "
+                                                      "available yet; 1 is needed")});
+  }
+  if (worker.model().empty()) out.push_back({prefix + "worker.model", "at least one path is needed"});
+  for (const auto& [field, set] : {std::pair{"frontend", !worker.frontend().empty()},
+                                   {"group", !worker.group().empty()},
+                                   {"lifeline_fd", worker.lifeline_fd() != 0},
+                                   {"incarnation", !worker.incarnation().empty()},
+                                   {"rank", worker.rank() != 0},
+                                   {"world_size", worker.world_size() != 0}}) {
+    if (set) out.push_back({absl::StrCat(prefix, "worker.", field), "must be empty: the frontend sets it"});
+  }
+  CheckNoCredentials(prefix + "worker.", worker, out);
+}
+
+void CheckGroups(const v1::FrontendConfig& config, std::vector<FieldViolation>& out) {
+  CheckNoCredentials("worker.", config.worker(), out);
+  if (config.worker().world_size() > 1 || config.worker().rank() != 0) {
+    out.push_back({"worker.world_size", "groups of more than one process are not available yet; 1 is needed"});
+  }
+  if (!config.groups().empty() && !config.worker().model().empty()) {
+    out.push_back({"groups", "worker.model describes a group already: make it one of groups"});
+  }
+  std::set<std::string> ids;
+  for (int i = 0; i < config.groups_size(); ++i) {
+    const std::string prefix = absl::StrCat("groups[", i, "].");
+    CheckGroup(prefix, config.groups(i), out);
+    if (!ids.insert(config.groups(i).id()).second) {
+      out.push_back({prefix + "id", absl::StrCat("\"", config.groups(i).id(), "\" is another group's already")});
+    }
+  }
+}
+
 }  // namespace
+
+absl::Status CheckWorkerConfig(const v1::WorkerConfig& config) {
+  std::vector<FieldViolation> out;
+  if (config.frontend().empty()) {
+    out.push_back({"frontend", "the address to join is needed; an embedded worker gets it from its frontend"});
+  }
+  if (config.model().empty()) out.push_back({"model", "at least one path is needed"});
+  if (config.world_size() < 1) out.push_back({"world_size", absl::StrCat(config.world_size(), " must be 1 or more")});
+  if (config.rank() < 0 || config.rank() >= std::max(1, config.world_size())) {
+    out.push_back(
+        {"rank", absl::StrCat(config.rank(), " must be 0 or more and less than world_size, ", config.world_size())});
+  }
+  CheckNoCredentials("", config, out);
+  return out.empty() ? absl::OkStatus() : InvalidFields(out);
+}
 
 absl::Status CheckFrontendConfig(const v1::FrontendConfig& config) {
   std::vector<FieldViolation> out;
@@ -71,6 +148,7 @@ absl::Status CheckFrontendConfig(const v1::FrontendConfig& config) {
   if (!(config.disconnect_grace_seconds() >= 0)) out.push_back({"disconnect_grace_seconds", "must be 0 or more"});
   if (!(config.drain_grace_seconds() >= 0)) out.push_back({"drain_grace_seconds", "must be 0 or more"});
   if (config.min_free_bytes() < 0) out.push_back({"min_free_bytes", "must be 0 or more"});
+  CheckGroups(config, out);
   return out.empty() ? absl::OkStatus() : InvalidFields(out);
 }
 

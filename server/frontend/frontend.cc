@@ -21,8 +21,8 @@
 #include "server/frontend/api/frontend_server.h"
 #include "server/frontend/api/job_admission.h"
 #include "server/frontend/groups/dispatcher.h"
+#include "server/frontend/groups/group_supervisor.h"
 #include "server/frontend/groups/join_service.h"
-#include "server/frontend/groups/supervisor.h"
 #include "server/frontend/jobs/sqlite_job_store.h"
 #include "server/frontend/jobs/state_directory.h"
 
@@ -59,7 +59,7 @@ class EmbeddedFrontend : public Frontend {
     MakeDispatcher();
     KINORA_RETURN_IF_ERROR(Recover());
     KINORA_RETURN_IF_ERROR(StartServers());
-    KINORA_RETURN_IF_ERROR(StartWorker());
+    KINORA_RETURN_IF_ERROR(StartGroups());
     return StartPages();
   }
 
@@ -195,26 +195,31 @@ class EmbeddedFrontend : public Frontend {
     return *free_bytes >= config_.min_free_bytes() ? absl::OkStatus() : FullDisk(*free_bytes, config_.min_free_bytes());
   }
 
-  absl::Status StartWorker() {
+  absl::Status StartGroups() {
     const std::string address = absl::StrCat("unix:", state_.File("worker.sock"));
     KINORA_ASSIGN_OR_RETURN(join_, JoinServer::Start(*dispatcher_, address, kBuildVersion));
-    if (config_.worker().model().empty()) return absl::OkStatus();  // a group that somebody else starts may join
-    v1::WorkerConfig worker = config_.worker();
-    worker.set_frontend(address);
-    worker.set_log_format(config_.log_format());
-    SupervisorOptions options;
-    options.binary = config_.worker_binary();
-    options.arguments = ToFlags(worker);
-    options.group = worker.group();
-    supervisor_ = std::make_unique<Supervisor>(
-        std::move(options), clock_,
-        [this](const std::string& group, const std::string& incarnation, const std::string& why) {
-          dispatcher_->ProcessEnded(group, incarnation, why);
-        });
+    // Without a group of its own, one that somebody else starts may join.
+    for (const v1::GroupConfig& group : GroupsOf(config_)) supervisors_.push_back(Supervise(group, address));
     dispatcher_->SetLossListener([this](const std::string&, const std::string& incarnation, const std::string&) {
-      supervisor_->Kill(incarnation);
+      for (const auto& supervisor : supervisors_) supervisor->Kill(incarnation);
     });
     return absl::OkStatus();
+  }
+
+  std::unique_ptr<GroupSupervisor> Supervise(const v1::GroupConfig& group, const std::string& address) {
+    v1::WorkerConfig worker = group.worker();
+    worker.set_frontend(address);
+    worker.set_log_format(config_.log_format());
+    GroupSupervisorOptions options;
+    options.binary = config_.worker_binary();
+    options.arguments = ToFlags(worker);
+    options.group = group.id();
+    options.processes = group.processes();
+    return std::make_unique<GroupSupervisor>(
+        std::move(options), clock_,
+        [this](const std::string& id, const std::string& incarnation, const std::string& why) {
+          dispatcher_->ProcessEnded(id, incarnation, why);
+        });
   }
 
   absl::Status StartPages() {
@@ -234,7 +239,7 @@ class EmbeddedFrontend : public Frontend {
   // Takes everything down in the order in which it depends on each other; what was started only.
   void Stop() {
     if (std::exchange(stopped_, true)) return;
-    if (supervisor_ != nullptr) supervisor_->Stop();
+    for (const auto& supervisor : supervisors_) supervisor->Stop();
     join_.reset();
     if (server_ != nullptr) server_->Shutdown(kCutStreams);  // every call has ended: nobody uses context_ any more
     pages_.reset();
@@ -262,7 +267,7 @@ class EmbeddedFrontend : public Frontend {
   std::unique_ptr<ServiceContext> context_;
   std::unique_ptr<FrontendServer> server_;
   std::unique_ptr<JoinServer> join_;
-  std::unique_ptr<Supervisor> supervisor_;
+  std::vector<std::unique_ptr<GroupSupervisor>> supervisors_;
   std::unique_ptr<HttpPages> pages_;
   std::atomic<bool> ready_ = false;
   std::atomic<bool> draining_ = false;
@@ -296,7 +301,7 @@ absl::Status CheckFrontendFiles(const v1::FrontendConfig& config) {
       problems.push_back({field, std::string(tokens.status().message())});
     }
   }
-  if (!config.worker().model().empty() && access(config.worker_binary().c_str(), X_OK) != 0) {
+  if (!GroupsOf(config).empty() && access(config.worker_binary().c_str(), X_OK) != 0) {
     problems.push_back({"worker_binary", absl::StrCat("cannot run ", config.worker_binary())});
   }
   return problems.empty() ? absl::OkStatus() : InvalidFields(problems);

@@ -1,5 +1,5 @@
 // The whole frontend of one machine, put together from a configuration: state directory, job store, queue, dispatcher,
-// the supervised worker group, servers and pages. kinora-frontend is this and a signal handler.
+// the supervised worker groups, servers and pages. kinora-frontend is this and a signal handler.
 #ifndef KINORA_SERVER_FRONTEND_FRONTEND_H_
 #define KINORA_SERVER_FRONTEND_FRONTEND_H_
 

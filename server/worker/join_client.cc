@@ -25,8 +25,9 @@ absl::StatusOr<std::unique_ptr<JoinClient>> JoinClient::Join(const std::string& 
   v1::WorkerMessage message;
   *message.mutable_hello() = hello;
   v1::FrontendMessage answer;
-  if (!client->stream_->Write(message) || !client->stream_->Read(&answer) || !answer.has_welcome()) {
-    client->context_.TryCancel();
+  const bool answered = client->stream_->Write(message) && client->stream_->Read(&answer);
+  if (!answered || !answer.has_welcome()) {
+    if (answered) client->context_.TryCancel();  // after the end it would hide the frontend's status
     const grpc::Status status = client->stream_->Finish();
     {
       absl::MutexLock lock(&client->mu_);

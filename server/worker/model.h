@@ -41,14 +41,18 @@ class Model {
   virtual double ExpectedSeconds(const PreparedRun& run, const std::string& stage) const = 0;
 
   // One at a time. `on_progress` at the start of each stage (step 0) and after each step; not OK: ends the run at once
-  // with that status. `usage`: device_seconds and peak_device_bytes, also of a run that failed.
-  virtual absl::Status Generate(const PreparedRun& run, ClipSink& sink,
+  // with that status. `usage`: device_seconds and peak_device_bytes, also of a run that failed. On a rank that follows
+  // `sink` is null and `on_progress` is not called. Aborted: a rank failed alone, so this group can run nothing more.
+  virtual absl::Status Generate(const PreparedRun& run, ClipSink* sink,
                                 absl::FunctionRef<absl::Status(const Progress&)> on_progress, v1::Usage& usage) = 0;
 
   // What a run of this model took, and what earlier ones took before it was loaded; for Estimate and ExpectedSeconds.
   // Any thread.
   virtual void Observe(const v1::RunSpeed& run) = 0;
   virtual void Remember(const v1::SpeedHistory& past) = 0;
+
+  // Another rank of the group is lost: ends a run that may wait for it, now or later, with Aborted. Any thread.
+  virtual void Abort() = 0;
 };
 
 }  // namespace kinora

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "engine/base/status_macros.h"
+#include "engine/parallel/agree.h"
 #include "engine/parallel/thread_communicator.h"
 #include "engine/request/request_rules.h"
 #include "server/common/build_version.h"
@@ -70,8 +71,12 @@ PipelineModel::PipelineModel(std::vector<std::unique_ptr<Mesh>> meshes) {
   for (auto& mesh : meshes) ranks_.push_back({.mesh = std::move(mesh), .pipeline = nullptr});
 }
 
-absl::StatusOr<std::unique_ptr<Model>> PipelineModel::Load(const v1::WorkerConfig& config, WorkerMetrics& metrics,
+absl::StatusOr<std::unique_ptr<Model>> PipelineModel::Load(const v1::WorkerConfig& config, const RankContext& rank,
+                                                           WorkerMetrics& metrics,
                                                            const std::function<void()>& on_progress) {
+  if (rank.world_size > 1) {
+    return absl::UnimplementedError("world_size: groups of more than one process are not available yet");
+  }
   PipelineOptions options;
   KINORA_ASSIGN_OR_RETURN(const BackendTraits traits, TraitsOf(config.device(), {}));
   options.device = traits.device;
@@ -131,21 +136,9 @@ absl::Status PipelineModel::LoadRanks(const PipelineOptions& options, WorkerMetr
 }
 
 absl::Status PipelineModel::OnEveryRank(absl::FunctionRef<absl::Status(Rank&)> body) {
-  std::vector<absl::Status> results(ranks_.size());
-  const auto run = [&](size_t i) {
-    results[i] = body(ranks_[i]);
-    // The others may wait for this one in a collective. A cancel is agreed between them, so none waits then.
-    if (!results[i].ok() && !absl::IsCancelled(results[i])) ranks_[i].mesh->Abort();
-  };
-  std::vector<std::thread> threads;
-  for (size_t i = 1; i < ranks_.size(); ++i) threads.emplace_back(run, i);
-  run(0);
-  for (std::thread& thread : threads) thread.join();
-  for (const absl::Status& result : results) {
-    if (!result.ok() && !absl::IsAborted(result)) return result;
-  }
-  for (const absl::Status& result : results) KINORA_RETURN_IF_ERROR(result);
-  return absl::OkStatus();
+  std::vector<const Mesh*> meshes;
+  for (const Rank& rank : ranks_) meshes.push_back(rank.mesh.get());
+  return kinora::OnEveryRank(meshes, [&](const Mesh& mesh) { return body(ranks_[mesh.world().rank()]); });
 }
 
 absl::Status PipelineModel::RunOnRanks(const RunPlan& plan, ClipSink& sink,
@@ -259,17 +252,19 @@ v1::Resolved PipelineModel::Resolve(const PreparedRun& run) const {
   return resolved;
 }
 
-absl::Status PipelineModel::Generate(const PreparedRun& run, ClipSink& sink,
+void PipelineModel::Abort() {
+  for (const Rank& rank : ranks_) rank.mesh->Abort();
+}
+
+absl::Status PipelineModel::Generate(const PreparedRun& run, ClipSink* sink,
                                      absl::FunctionRef<absl::Status(const Progress&)> on_progress, v1::Usage& usage) {
   const absl::Time begin = absl::Now();
-  absl::Status status = RunOnRanks(run.plan, sink, on_progress);
+  absl::Status status = RunOnRanks(run.plan, *sink, on_progress);
   // The ranks' collectives are dead after one of them failed alone, and stay so.
-  if (ranks_.size() > 1 && !status.ok() && !absl::IsCancelled(status)) {
-    return absl::AbortedError(absl::StrCat("a rank failed: ", status.ToString()));
-  }
+  if (!IsAgreed(status)) return absl::AbortedError(absl::StrCat("a rank failed: ", status.ToString()));
   usage.set_device_seconds(absl::ToDoubleSeconds(absl::Now() - begin));
   usage.set_peak_device_bytes(run.plan.device_bytes());
-  return status;
+  return WithoutMark(std::move(status));
 }
 
 }  // namespace kinora

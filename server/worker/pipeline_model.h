@@ -14,6 +14,7 @@
 #include "kinora/v1/config.pb.h"
 #include "server/common/metrics.h"
 #include "server/worker/model.h"
+#include "server/worker/rank.h"
 #include "server/worker/speed.h"
 
 namespace kinora {
@@ -23,18 +24,19 @@ class PipelineModel : public Model {
   // InvalidArgument or NotFound naming the field of the configuration, the file or the tensor; Unimplemented naming
   // what is not available yet (device, precision); ResourceExhausted.
   // `on_progress` after each step of the warm-up: what the load does besides reading.
-  static absl::StatusOr<std::unique_ptr<Model>> Load(const v1::WorkerConfig& config, WorkerMetrics& metrics,
-                                                     const std::function<void()>& on_progress);
+  static absl::StatusOr<std::unique_ptr<Model>> Load(const v1::WorkerConfig& config, const RankContext& rank,
+                                                     WorkerMetrics& metrics, const std::function<void()>& on_progress);
 
   v1::Ready Describe() const override { return ready_; }
   absl::StatusOr<PreparedRun> Prepare(const v1::Generation& generation) const override;
   v1::Estimate Estimate(const PreparedRun& run) const override;
   v1::Resolved Resolve(const PreparedRun& run) const override;
   double ExpectedSeconds(const PreparedRun& run, const std::string& stage) const override;
-  absl::Status Generate(const PreparedRun& run, ClipSink& sink,
+  absl::Status Generate(const PreparedRun& run, ClipSink* sink,
                         absl::FunctionRef<absl::Status(const Progress&)> on_progress, v1::Usage& usage) override;
   void Observe(const v1::RunSpeed& run) override { speed_.Observe(run); }
   void Remember(const v1::SpeedHistory& past) override { speed_.Remember(past); }
+  void Abort() override;
 
  private:
   struct Rank {

@@ -13,10 +13,11 @@
 #include "engine/base/status_macros.h"
 #include "server/common/status_details.h"
 #include "server/common/timestamps.h"
-#include "server/worker/run_job.h"
 
 namespace kinora {
 namespace {
+
+constexpr absl::Duration kHearing = absl::Seconds(1);
 
 bool IsOf(const v1::Cancel& cancel, const v1::Run& run) {
   return cancel.video_id() == run.video_id() && cancel.attempt() == run.attempt();
@@ -36,8 +37,8 @@ int64_t ReadMeter::Bytes() {
   return others;
 }
 
-RankLoop::RankLoop(JoinClient& client, DirectoryArtifactStore& store, WorkerMetrics& metrics)
-    : client_(client), store_(store), metrics_(metrics) {
+RankLoop::RankLoop(JoinClient& client, Rendezvous& rendezvous, WorkerMetrics& metrics)
+    : client_(client), rendezvous_(rendezvous), metrics_(metrics) {
   client_.Start([this] { return Heartbeat(); }, [this](const v1::FrontendMessage& message) { OnMessage(message); },
                 [this](const absl::Status& status) { OnEnd(status); });
 }
@@ -64,7 +65,12 @@ absl::Status RankLoop::Readiness() const {
   return stopping_ ? absl::UnavailableError("leaving") : absl::OkStatus();
 }
 
-absl::Status RankLoop::Run(Model& model) {
+absl::Status RankLoop::Run(Rank& rank, Model& model) {
+  {
+    absl::MutexLock lock(&model_mu_);
+    model_ = &model;
+    if (aborted_) model.Abort();
+  }
   v1::WorkerMessage ready;
   *ready.mutable_ready() = model.Describe();
   {
@@ -78,7 +84,7 @@ absl::Status RankLoop::Run(Model& model) {
   while (true) {
     KINORA_ASSIGN_OR_RETURN(const std::optional<v1::Run> run, NextRun());
     if (!run) return absl::OkStatus();
-    KINORA_RETURN_IF_ERROR(RunOne(model, *run));
+    KINORA_RETURN_IF_ERROR(RunOne(rank, model, *run));
   }
 }
 
@@ -98,23 +104,25 @@ absl::StatusOr<std::optional<v1::Run>> RankLoop::NextRun() {
   return running_;
 }
 
-absl::Status RankLoop::RunOne(Model& model, const v1::Run& run) {
+absl::Status RankLoop::RunOne(Rank& rank, Model& model, const v1::Run& run) {
   Log(Severity::kInfo, "run_started", {{"job", run.video_id()}, {"attempt", absl::StrCat(run.attempt())}});
   const RunContext context{.model = model,
-                           .store = store_,
                            .metrics = metrics_,
                            .send = [this](const v1::WorkerMessage& message) { client_.Send(message); },
                            .cancelled = cancelled_,
                            .units_done = units_done_};
   v1::WorkerMessage message;
-  *message.mutable_run_result() = RunJob(context, run);
+  *message.mutable_run_result() = rank.Run(context, run);
   absl::Status status = FromRpcStatus(message.run_result().error());
   Log(Severity::kInfo, "run_ended",
       {{"job", run.video_id()},
        {"attempt", absl::StrCat(run.attempt())},
        {"code", absl::StatusCodeToString(status.code())},
        {"why", message.run_result().error().message()}});
-  if (absl::IsAborted(status)) return status;  // no outcome of the job: the group is lost, and the job is run again
+  if (absl::IsAborted(status)) {  // no outcome of the job: the group is lost, and the job is run again
+    SayRankFailed(status);
+    return status;
+  }
   {
     absl::MutexLock lock(&mu_);
     running_.reset();
@@ -124,8 +132,31 @@ absl::Status RankLoop::RunOne(Model& model, const v1::Run& run) {
   return absl::OkStatus();
 }
 
+// Waits a moment for the frontend to end the stream, which it does once it has heard.
+void RankLoop::SayRankFailed(const absl::Status& status) {
+  v1::WorkerMessage message;
+  *message.mutable_rank_failed()->mutable_error() = ToRpcStatus(status);
+  client_.Send(message);
+  const auto ended = [this] {
+    mu_.AssertHeld();
+    return ended_.has_value();
+  };
+  absl::MutexLock lock(&mu_);
+  mu_.AwaitWithTimeout(absl::Condition(&ended), kHearing);
+}
+
+void RankLoop::OnAbort(const v1::Abort& abort) {
+  Log(Severity::kWarning, "aborted", {{"why", abort.why()}});
+  rendezvous_.Abort(absl::AbortedError(absl::StrCat("the group is lost: ", abort.why())));
+  absl::MutexLock lock(&model_mu_);
+  aborted_ = true;
+  if (model_ != nullptr) model_->Abort();
+}
+
 void RankLoop::OnMessage(const v1::FrontendMessage& message) {
   if (message.has_shutdown()) return Stop(FromProto(message.shutdown().grace()));
+  if (message.has_abort()) return OnAbort(message.abort());
+  if (message.has_rendezvous()) return rendezvous_.Receive(message.rendezvous());
   absl::MutexLock lock(&mu_);
   switch (message.message_case()) {
     case v1::FrontendMessage::kRun:
@@ -147,6 +178,7 @@ void RankLoop::OnMessage(const v1::FrontendMessage& message) {
 }
 
 void RankLoop::OnEnd(const absl::Status& status) {
+  rendezvous_.Abort(absl::UnavailableError("the frontend has gone"));
   absl::MutexLock lock(&mu_);
   ended_ = status.ok() ? absl::UnavailableError("the frontend ended the stream") : status;
   cancelled_ = true;  // nobody wants the result

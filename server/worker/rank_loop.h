@@ -1,5 +1,6 @@
-// What a rank does between Ready and its end: runs requests one after another on the calling thread, answers estimates
-// on a thread of its own meanwhile, and heeds cancels at the next step.
+// What a process does between Welcome and its end: runs requests one after another on the calling thread, answers
+// estimates on a thread of its own meanwhile, heeds cancels at the next step, and aborts what waits for a rank that is
+// lost.
 #ifndef KINORA_SERVER_WORKER_RANK_LOOP_H_
 #define KINORA_SERVER_WORKER_RANK_LOOP_H_
 
@@ -13,10 +14,11 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "kinora/v1/worker.pb.h"
-#include "server/common/directory_artifact_store.h"
 #include "server/common/metrics.h"
 #include "server/worker/join_client.h"
 #include "server/worker/model.h"
+#include "server/worker/rank.h"
+#include "server/worker/rendezvous.h"
 
 namespace kinora {
 
@@ -33,12 +35,12 @@ class RankLoop {
  public:
   // Starts `client`, whose heartbeats it gives from now on; during the load they report the bytes that the process has
   // read as units of progress.
-  RankLoop(JoinClient& client, DirectoryArtifactStore& store, WorkerMetrics& metrics);
+  RankLoop(JoinClient& client, Rendezvous& rendezvous, WorkerMetrics& metrics);
   ~RankLoop();  // after the client's end, which it awaits
 
-  // Sends Ready, then runs what comes until the frontend says Shutdown, Stop is called (OK), or the stream ends (its
-  // status).
-  absl::Status Run(Model& model);
+  // Sends Ready, then has `rank` run what comes until the frontend says Shutdown, Stop is called (OK), the stream ends
+  // (its status), or a run has no outcome (Aborted: the group is lost, which the frontend is told).
+  absl::Status Run(Rank& rank, Model& model);
   // Ends the present run (CANCELLED) after `grace` and then Run. Any thread.
   void Stop(absl::Duration grace);
   // The load goes on, though it reads nothing. Any thread.
@@ -52,14 +54,19 @@ class RankLoop {
   void OnEnd(const absl::Status& status);
   void AnswerEstimates(Model& model);                // and tells the model what earlier runs took
   absl::StatusOr<std::optional<v1::Run>> NextRun();  // waits; nothing: Stop was called
-  absl::Status RunOne(Model& model, const v1::Run& run);
+  absl::Status RunOne(Rank& rank, Model& model, const v1::Run& run);
+  void OnAbort(const v1::Abort& abort);
+  void SayRankFailed(const absl::Status& status);
 
   JoinClient& client_;
-  DirectoryArtifactStore& store_;
+  Rendezvous& rendezvous_;
   WorkerMetrics& metrics_;
   std::atomic<bool> cancelled_ = false;  // the present run
   std::atomic<int64_t> units_done_ = 0;
 
+  absl::Mutex model_mu_;                               // taken before mu_
+  Model* model_ ABSL_GUARDED_BY(model_mu_) = nullptr;  // once loaded
+  bool aborted_ ABSL_GUARDED_BY(model_mu_) = false;
   mutable absl::Mutex mu_;
   ReadMeter reads_ ABSL_GUARDED_BY(mu_);
   std::string phase_ ABSL_GUARDED_BY(mu_) = "load";

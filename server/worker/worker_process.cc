@@ -51,21 +51,12 @@ v1::Hello MakeHello(const v1::WorkerConfig& config) {
     std::random_device random;
     hello.set_incarnation(absl::StrFormat("%08x%08x", random(), random()));
   }
-  hello.set_rank(0);
-  hello.set_world_size(1);
+  hello.set_rank(config.rank());
+  hello.set_world_size(config.world_size());
   hello.set_pid(getpid());
   hello.set_device(DescribeDevice(config));
   hello.set_address(HostName());
   return hello;
-}
-
-absl::Status CheckConfig(const v1::WorkerConfig& config) {
-  if (config.frontend().empty()) {
-    return absl::InvalidArgumentError(
-        "frontend: the address to join is needed; an embedded worker gets it from its frontend");
-  }
-  if (config.model().empty()) return absl::InvalidArgumentError("model: at least one path is needed");
-  return absl::OkStatus();
 }
 
 class SignalThread {  // SIGTERM and SIGINT end the present run after a grace and then the worker; a second one at once
@@ -129,19 +120,22 @@ absl::Status Serve(const v1::WorkerConfig& config, const LoadModel& load) {
   MetricsPage page;
   WorkerMetrics metrics(page.registry());
   Pages pages;
-  KINORA_RETURN_IF_ERROR(pages.Start(config.http_address(), page));
+  KINORA_RETURN_IF_ERROR(pages.Start(HttpAddressOf(config), page));
   KINORA_ASSIGN_OR_RETURN(const auto client, JoinClient::Join(config.frontend(), MakeHello(config), kJoinPatience));
   KINORA_ASSIGN_OR_RETURN(const auto store, DirectoryArtifactStore::At(client->welcome().artifact_directory()));
+  Rendezvous rendezvous([&client = *client](const v1::WorkerMessage& message) { client.Send(message); });
+  const RankContext context{.rank = config.rank(), .world_size = config.world_size(), .rendezvous = rendezvous};
+  const std::unique_ptr<Rank> rank = MakeRank(context, *store);
   std::unique_ptr<Model> model;  // outlives the loop, whose threads ask it
   absl::Status status;
   {
-    RankLoop loop(*client, *store, metrics);
+    RankLoop loop(*client, rendezvous, metrics);
     const SignalThread signals(loop);
     pages.SetLoop(&loop);
-    absl::StatusOr<std::unique_ptr<Model>> loaded = load(config, metrics, [&loop] { loop.NoteProgress(); });
+    absl::StatusOr<std::unique_ptr<Model>> loaded = load(config, context, metrics, [&loop] { loop.NoteProgress(); });
     if (loaded.ok()) {
       model = *std::move(loaded);
-      status = loop.Run(*model);
+      status = loop.Run(*rank, *model);
     } else {
       status = loaded.status();
     }
@@ -160,7 +154,7 @@ int RunWorker(const std::vector<std::string>& arguments, const LoadModel& load) 
     std::fputs(FlagHelp(DefaultWorkerConfig()).c_str(), stdout);
     return 0;
   }
-  absl::Status status = command.ok() ? CheckConfig(config) : command.status();
+  absl::Status status = command.ok() ? CheckWorkerConfig(config) : command.status();
   if (status.ok()) {
     SetLogOptions({.format = config.log_format() == "json" ? LogFormat::kJson : LogFormat::kKeyValue});
     if (config.lifeline_fd() > 0) status = HoldOnToLifeline(config.lifeline_fd());

@@ -11,12 +11,14 @@
 #include "kinora/v1/config.pb.h"
 #include "server/common/metrics.h"
 #include "server/worker/model.h"
+#include "server/worker/rank.h"
 
 namespace kinora {
 
-// `on_progress`: to be called now and then by a load that does something else than reading files.
-using LoadModel = std::function<absl::StatusOr<std::unique_ptr<Model>>(const v1::WorkerConfig&, WorkerMetrics&,
-                                                                       const std::function<void()>& on_progress)>;
+// `rank`: of the group that holds the model together. `on_progress`: to be called now and then by a load that does
+// something else than reading files.
+using LoadModel = std::function<absl::StatusOr<std::unique_ptr<Model>>(
+    const v1::WorkerConfig&, const RankContext& rank, WorkerMetrics&, const std::function<void()>& on_progress)>;
 
 // Runs until the frontend or a signal ends it. `arguments`: argv without the program. Exit status: 0 told to leave, or
 // the frontend has gone; 2 a bad flag, configuration or model; 1 anything else.

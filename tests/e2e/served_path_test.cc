@@ -379,5 +379,67 @@ TEST_F(ServedPath, MetricsCountTheJobsThatWereSentAndReturnToZero) {
             2);
 }
 
+TEST_F(ServedPath, GroupsOfTheConfigurationEachRunJobs) {
+  const std::string path = directory_.File("kinora.textproto");
+  std::ofstream(path) << "groups { id: 'a' worker { model: 'scripted' http_address: '127.0.0.1:0' } }\n"
+                         "groups { id: 'b' worker { model: 'scripted' http_address: '127.0.0.1:0' } }\n";
+  Server server(directory_, {.binary = KINORA_SCRIPTED_WORKER_BINARY, .flags = {"--config", path}});
+  server.Start();
+  for (const char* id : {"a", "b"}) {
+    ASSERT_NE(server.frontend().AwaitLine(absl::StrCat("event=group_ready group=", id)), "") << server.frontend().Err();
+  }
+  const std::string first = server.Create(gate_.Prompt()), second = server.Create(gate_.Prompt());
+  for (const std::string& id : {first, second}) {  // both run at once
+    Process watch(server.Client({"watch", id}));
+    EXPECT_NE(watch.AwaitLine("denoise"), "") << watch.Err();
+  }
+  gate_.Open();
+  for (const std::string& id : {first, second}) {
+    RunToEnd(server.Client({"watch", id}));
+    EXPECT_EQ(server.Json({"get", id})["state"], "COMPLETED");
+  }
+}
+
+// Two processes that somebody else has started, as one group.
+class TwoRanks : public ServedPath {
+ protected:
+  TwoRanks() : alone_(directory_, {.binary = KINORA_SCRIPTED_WORKER_BINARY, .flags = {}}) { alone_.Start(false); }
+  std::unique_ptr<Process> Rank(int rank, const std::string& incarnation) const {
+    return std::make_unique<Process>(std::vector<std::string>{
+        KINORA_SCRIPTED_WORKER_BINARY, absl::StrCat("--frontend=unix:", directory_.File("state/worker.sock")),
+        "--model=scripted", "--http-address=", "--group=pair", absl::StrCat("--incarnation=", incarnation),
+        absl::StrCat("--rank=", rank), "--world-size=2"});
+  }
+  Server alone_;  // a frontend without a group of its own
+};
+
+TEST_F(TwoRanks, FindEachOtherThroughTheFrontendAndRunAJobAsOne) {
+  const auto follower = Rank(1, "first"), leader = Rank(0, "first");
+  alone_.AwaitReadyGroup();
+  EXPECT_EQ(alone_.Json({"admin", "list"})["ranks"].size(), 2u);
+  const std::string id = alone_.Create("steps=3");
+  RunToEnd(alone_.Client({"watch", id}));
+  EXPECT_EQ(alone_.Json({"get", id})["state"], "COMPLETED");
+}
+
+// The leader waits for the rank that has failed, as in a collective: it leaves because it is told to abort.
+TEST_F(TwoRanks, ARankThatFailsAloneEndsTheOtherAndLosesTheGroup) {
+  std::string id;
+  for (const char* incarnation : {"first", "second"}) {
+    const auto follower = Rank(1, incarnation), leader = Rank(0, incarnation);
+    if (id.empty()) {
+      alone_.AwaitReadyGroup();
+      id = alone_.Create("alone=1");
+    }
+    EXPECT_EQ(follower->Wait(), 1) << follower->Err();
+    EXPECT_EQ(leader->Wait(), 1) << leader->Err();
+  }
+  EXPECT_NE(alone_.frontend().AwaitLine("rank 1 failed: a rank failed: the device is lost"), "");
+  RunToEnd(alone_.Client({"watch", id}));
+  const auto video = alone_.Json({"get", id});
+  EXPECT_EQ(video["state"], "FAILED");
+  EXPECT_THAT(video["error"].dump(), HasSubstr("WORKER_GROUP_LOST"));
+}
+
 }  // namespace
 }  // namespace kinora

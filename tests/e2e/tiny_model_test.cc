@@ -3,11 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
 
 #include "absl/strings/str_cat.h"
 #include "tests/e2e/server.h"
+#include "tests/testing/full_disk.h"
 
 namespace kinora {
 namespace {
@@ -16,7 +20,7 @@ using testing::HasSubstr;
 
 constexpr char kModel[] = KINORA_SOURCE_DIR "/models/tiny/ltx-2.3-tiny-dev.safetensors";
 constexpr char kText[] = "text_encoder=" KINORA_SOURCE_DIR "/models/tiny/gemma";
-constexpr int kCancelled = 4, kUnreachable = 5;
+constexpr int kFailed = 3, kCancelled = 4, kUnreachable = 5;
 
 class TinyModel : public testing::Test {
  protected:
@@ -110,6 +114,39 @@ TEST_F(TinyModel, TwoTokenRanksMakeTheSameFile) {
   EXPECT_EQ(client.Wait(), kCancelled);
   ASSERT_EQ(RunToEnd(Generate("again.mp4", 4)).status, 0);
   EXPECT_EQ(ReadFile(directory_.File("again.mp4")), Rendered(4));
+}
+
+// The disk fills during a run and has room again once it has failed. Neither the job's outcome nor the group depends on
+// the number of ranks: the same process runs the next job.
+TEST_F(TinyModel, ADiskThatFillsFailsTheJobAndLosesNoGroupWithOneRankOrTwo) {
+  const std::string disk = directory_.File("state");
+  ASSERT_EQ(mkdir(disk.c_str(), 0700), 0);
+  for (const char* ranks : {"", "tokens=2"}) {
+    const auto result = OnSmallDisk(disk, 4 << 20, [&]() -> std::string {
+      // The child ends without destructors: what it started must not outlive it.
+      struct Stop {
+        ~Stop() { server.TakeFrontend(); }
+        Server& server;
+      } const stop{server_};
+      server_.Start(true, {absl::StrCat("--worker-ranks=", ranks)});
+      const pid_t worker = server_.WorkerPid();
+      const std::string id = server_.Create("a red fox", Flags(200));
+      Process watch(server_.Client({"watch", id}));
+      if (watch.AwaitLine("denoise").empty()) return "no step";
+      const std::string filler = disk + "/filler";
+      std::ofstream(filler) << std::string(8 << 20, 'x') << std::flush;
+      if (server_.frontend().AwaitLine("outcome_not_stored").empty()) return "the store found room";
+      unlink(filler.c_str());
+      if (const int status = watch.Wait(); status != kFailed) return absl::StrCat("watch ended with ", status);
+      const auto video = server_.Json({"get", id});
+      if (video["error"]["code"] != 8 || video["attempt"] != 1) return video.dump();
+      if (video["error"]["details"].dump().find("DISK_FULL") == std::string::npos) return video["error"].dump();
+      if (RunToEnd(Generate("next.mp4", 4)).status != 0) return "the next job failed";
+      return server_.WorkerPid() == worker ? "" : "another process";
+    });
+    if (result == SmallDiskResult::kNotPermitted) GTEST_SKIP() << "no mount namespaces here";
+    EXPECT_EQ(result, SmallDiskResult::kPassed) << "ranks: " << ranks;
+  }
 }
 
 TEST_F(TinyModel, TheWorkersPagesTellTheTruth) {

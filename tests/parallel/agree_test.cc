@@ -74,8 +74,8 @@ TEST_P(Agree, WhatAnyRankRefusesAllRefuse) {
 
 TEST_P(Agree, ACancelOfRankZeroIsTheOutcome) {
   const Group group({.tokens = GetParam()});
-  const absl::Status status = group.Run(
-      [&](Exec& exec) { return OnRankZero(exec, [] { return absl::CancelledError("by the user"); }); });
+  const absl::Status status =
+      group.Run([&](Exec& exec) { return OnRankZero(exec, [] { return absl::CancelledError("by the user"); }); });
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kCancelled, HasSubstr("by the user")));
   EXPECT_TRUE(IsAgreed(status));
   EXPECT_TRUE(group.Works());

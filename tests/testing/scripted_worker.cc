@@ -2,11 +2,15 @@
 // model that dies, hangs or fails when the prompt says so. For tests of the frontend; what a model computes is tested
 // elsewhere.
 //
+// Several of them, each told its rank, are a group: they find each other before they are ready, and rank 0 alone
+// renders.
+//
 // An estimate is 1.5 seconds and 100 more for each run that the model was told of.
 //
 // Words of the prompt: steps=N, gate=FIFO (the first step takes until a test has written to FIFO, tests/e2e/gate.h),
 // crash_at=STEP (killed there; with once=FILE only if FILE is not there yet), hang_at=STEP (never returns),
-// fail_at=STEP (RESOURCE_EXHAUSTED).
+// fail_at=STEP (RESOURCE_EXHAUSTED), alone=RANK (that rank fails alone, and the others wait for it until they are told
+// to abort).
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -21,7 +25,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/synchronization/notification.h"
 #include "engine/base/status_macros.h"
 #include "engine/tensor/tensor.h"
 #include "server/common/model_conversion.h"
@@ -81,10 +87,18 @@ absl::Status AwaitGate(const std::string& fifo, const std::function<absl::Status
 
 class ScriptedModel : public Model {
  public:
-  static absl::StatusOr<std::unique_ptr<Model>> Load(const v1::WorkerConfig&, WorkerMetrics&,
-                                                     const std::function<void()>&) {
-    return std::make_unique<ScriptedModel>();
+  explicit ScriptedModel(int rank) : rank_(rank) {}
+  static absl::StatusOr<std::unique_ptr<Model>> Load(const v1::WorkerConfig&, const RankContext& context,
+                                                     WorkerMetrics&, const std::function<void()>&) {
+    context.rendezvous.Publish("here", absl::StrCat(context.rank));
+    for (int rank = 0; rank < context.world_size; ++rank) {
+      if (rank == context.rank) continue;
+      KINORA_ASSIGN_OR_RETURN(const std::string said, context.rendezvous.Await(rank, "here", absl::Seconds(30)));
+      if (said != absl::StrCat(rank)) return absl::InternalError(absl::StrCat("rank ", rank, " says ", said));
+    }
+    return std::make_unique<ScriptedModel>(context.rank);
   }
+  void Abort() override { aborted_.Notify(); }
 
   v1::Ready Describe() const override {
     v1::Ready ready;
@@ -118,10 +132,12 @@ class ScriptedModel : public Model {
     return resolved;
   }
 
-  absl::Status Generate(const PreparedRun& run, ClipSink& sink,
+  absl::Status Generate(const PreparedRun& run, ClipSink* sink,
                         absl::FunctionRef<absl::Status(const Progress&)> on_progress, v1::Usage& usage) override {
     const v1::Generation& generation = run.generation;
     const Script script(generation.prompt());
+    if (const int failing = script.Number("alone", -1); failing >= 0) return FailAlone(failing);
+    if (sink == nullptr) return absl::OkStatus();
     const int steps = script.Number("steps", 4);
     for (int step = 0; step <= steps; ++step) {
       if (step > 0) KINORA_RETURN_IF_ERROR(ActAt(script, step));
@@ -136,12 +152,17 @@ class ScriptedModel : public Model {
       if (step == 1 && !script.Text("gate").empty()) KINORA_RETURN_IF_ERROR(AwaitGate(script.Text("gate"), report));
     }
     usage.set_device_seconds(0.5);
-    return WriteClip(generation, sink);
+    return WriteClip(generation, *sink);
   }
   void Observe(const v1::RunSpeed&) override { ++runs_known_; }
   void Remember(const v1::SpeedHistory& past) override { runs_known_ += past.runs_size(); }
 
  private:
+  absl::Status FailAlone(int failing) {
+    if (rank_ == failing) return absl::AbortedError("a rank failed: the device is lost");
+    aborted_.WaitForNotification();  // as in a collective
+    return absl::AbortedError("the group of ranks was aborted");
+  }
   // Frames whose colour is the seed's, and no sound.
   static absl::Status WriteClip(const v1::Generation& g, ClipSink& sink) {
     ClipInfo info;
@@ -161,6 +182,8 @@ class ScriptedModel : public Model {
   }
 
   std::atomic<int> runs_known_ = 0;
+  const int rank_;
+  absl::Notification aborted_;
 };
 
 }  // namespace

@@ -137,6 +137,7 @@ void Dispatcher::Impl::Join(const v1::Hello& hello, const std::shared_ptr<RankLi
   *message.mutable_welcome()->mutable_heartbeat_interval() = ToProto(options_.limits.heartbeat_interval);
   message.mutable_welcome()->set_artifact_directory(options_.artifact_directory);
   link->Send(message);
+  group->SendPublished(*link);
   CheckHealth();
 }
 
@@ -191,8 +192,8 @@ void Dispatcher::Impl::StoreModel(const WorkerGroup& group) {
 }
 
 void Dispatcher::Impl::CountRestart(LossReason reason) {
-  static constexpr const char* kNames[] = {"disconnected",   "silent",        "stalled",
-                                           "cancel_ignored", "process_ended", "admin"};
+  static constexpr const char* kNames[] = {"disconnected",  "silent", "stalled",    "cancel_ignored",
+                                           "process_ended", "admin",  "rank_failed"};
   if (metrics_ != nullptr && !draining_) {
     metrics_->group_restarts_total.Add({{"reason", kNames[static_cast<int>(reason)]}}).Increment();
   }
@@ -219,7 +220,8 @@ void Dispatcher::Impl::OnLost(WorkerGroup& group, LossReason reason, const std::
     }
   }
   // A process that ended its stream is leaving, and says why as it goes; the others will not leave by themselves.
-  const absl::Duration grace = reason == LossReason::kDisconnected ? kLeaveGrace : absl::ZeroDuration();
+  const bool leaving = reason == LossReason::kDisconnected || reason == LossReason::kRankFailed;
+  const absl::Duration grace = leaving ? kLeaveGrace : absl::ZeroDuration();
   At(now() + grace, [id = group.id(), incarnation = group.incarnation(), why](Impl& self) {
     if (self.loss_listener_) self.loss_listener_(id, incarnation, why);
   });

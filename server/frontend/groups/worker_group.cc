@@ -11,6 +11,8 @@
 namespace kinora {
 namespace {
 
+constexpr size_t kMostPublishedBytes = 1 << 20;  // as worker.proto says
+
 const char* StateName(WorkerGroup::State state) {
   switch (state) {
     case WorkerGroup::State::kJoining:
@@ -91,6 +93,12 @@ void WorkerGroup::Receive(const RankLink& link, const v1::WorkerMessage& message
       return OnResult(rank, message.run_result());
     case v1::WorkerMessage::kEstimateResult:
       return listener_.OnEstimate(*this, message.estimate_result());
+    case v1::WorkerMessage::kRendezvous:
+      last_progress_ = now;
+      return OnRendezvous(rank, message.rendezvous());
+    case v1::WorkerMessage::kRankFailed:
+      return Lose(LossReason::kRankFailed,
+                  absl::StrCat("rank ", rank.hello.rank(), " failed: ", message.rank_failed().error().message()));
     case v1::WorkerMessage::kStage:
     case v1::WorkerMessage::kStep:
     case v1::WorkerMessage::kResolved:
@@ -109,6 +117,30 @@ void WorkerGroup::OnRankReady(Rank& rank, const v1::Ready& ready) {
   if (!all || state_ != State::kLoading) return;
   state_ = drain_ ? State::kDrained : State::kIdle;
   listener_.OnReady(*this);
+}
+
+void WorkerGroup::OnRendezvous(const Rank& rank, const v1::Rendezvous& rendezvous) {
+  published_bytes_ += rendezvous.key().size() + rendezvous.value().size();
+  if (published_bytes_ > kMostPublishedBytes) {
+    return Lose(LossReason::kRankFailed,
+                absl::StrCat("rank ", rank.hello.rank(), " failed: its group has published more than ",
+                             kMostPublishedBytes, " bytes"));
+  }
+  published_.push_back(rendezvous);
+  published_.back().set_rank(rank.hello.rank());
+  v1::FrontendMessage message;
+  *message.mutable_rendezvous() = published_.back();
+  for (const auto& [number, other] : ranks_) {
+    if (number != rank.hello.rank()) other.link->Send(message);
+  }
+}
+
+void WorkerGroup::SendPublished(RankLink& link) const {
+  v1::FrontendMessage message;
+  for (const v1::Rendezvous& rendezvous : published_) {
+    *message.mutable_rendezvous() = rendezvous;
+    link.Send(message);
+  }
 }
 
 void WorkerGroup::OnMark(const v1::WorkerMessage& message) {
@@ -214,7 +246,12 @@ void WorkerGroup::Lose(LossReason reason, const std::string& why) {
   state_ = State::kLost;
   why_lost_ = why;
   const absl::Status told = absl::UnavailableError(absl::StrCat("the group is lost: ", why));
-  for (auto& [number, rank] : ranks_) rank.link->Close(told);
+  v1::FrontendMessage abort;  // a rank that waits for another in a collective hears nothing of the stream's end
+  abort.mutable_abort()->set_why(why);
+  for (auto& [number, rank] : ranks_) {
+    rank.link->Send(abort);
+    rank.link->Close(told);
+  }
   listener_.OnLost(*this, reason, why);
 }
 

@@ -40,7 +40,7 @@ struct GroupLimits {
 };
 
 // As kinora_group_restarts_total counts them.
-enum class LossReason { kDisconnected, kSilent, kStalled, kCancelIgnored, kProcessEnded, kAdmin };
+enum class LossReason { kDisconnected, kSilent, kStalled, kCancelIgnored, kProcessEnded, kAdmin, kRankFailed };
 
 class WorkerGroup {
  public:
@@ -64,6 +64,8 @@ class WorkerGroup {
 
   // A rank arrives. FailedPrecondition: it does not fit this group (rank taken or out of range, another world size).
   absl::Status AddRank(const v1::Hello& hello, std::shared_ptr<RankLink> link, absl::Time now);
+  // To a rank that has been welcomed: what the others have published so far.
+  void SendPublished(RankLink& link) const;
   bool Has(const RankLink& link) const;
   void Receive(const RankLink& link, const v1::WorkerMessage& message, absl::Time now);
   void Disconnect(const RankLink& link, const absl::Status& why);
@@ -71,10 +73,11 @@ class WorkerGroup {
   void Start(const v1::Run& run, absl::Time now);  // state kIdle only
   void CancelRun(absl::Time now);                  // no run: nothing
   void Estimate(const v1::EstimateRequest& request);
-  void TellSpeeds(const v1::SpeedHistory& past);         // what runs took at its SpeedPlace before
-  void Drain();                                          // finishes its run, takes no other
-  void Shutdown(absl::Duration grace);                   // asks the processes to leave
-  void Lose(LossReason reason, const std::string& why);  // ends the ranks' streams, so that the processes leave
+  void TellSpeeds(const v1::SpeedHistory& past);  // what runs took at its SpeedPlace before
+  void Drain();                                   // finishes its run, takes no other
+  void Shutdown(absl::Duration grace);            // asks the processes to leave
+  // Tells the ranks to abort and ends their streams, so that the processes leave.
+  void Lose(LossReason reason, const std::string& why);
 
   // Loses the group if a rank is silent or work stands still. Call it again at the time that it returns, or earlier.
   absl::Time CheckHealth(absl::Time now);
@@ -99,6 +102,7 @@ class WorkerGroup {
     std::optional<v1::RunResult> result;  // of the present run
   };
   void OnRankReady(Rank& rank, const v1::Ready& ready);
+  void OnRendezvous(const Rank& rank, const v1::Rendezvous& rendezvous);
   void OnResult(Rank& rank, const v1::RunResult& result);
   void OnMark(const v1::WorkerMessage& message);
   bool IsOfThisRun(const std::string& video_id, int32_t attempt) const;
@@ -112,6 +116,8 @@ class WorkerGroup {
   Listener& listener_;
   State state_ = State::kJoining;
   std::map<int, Rank> ranks_;
+  std::vector<v1::Rendezvous> published_;
+  size_t published_bytes_ = 0;
   v1::Ready ready_;
   std::optional<v1::Run> run_;
   bool drain_ = false;

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "google/protobuf/text_format.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temporary_directory.h"
@@ -101,6 +104,114 @@ TEST(CheckFrontendConfig, ListsEveryFieldThatIsWrong) {
   EXPECT_THAT(CheckFrontendConfig(config),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        AllOf(HasSubstr("queue_capacity"), HasSubstr("lease_seconds"), HasSubstr("job_store"))));
+}
+
+v1::FrontendConfig WithGroups(const std::string& text) {
+  v1::FrontendConfig config = DefaultFrontendConfig();
+  EXPECT_TRUE(google::protobuf::TextFormat::MergeFromString(text, &config)) << text;
+  return config;
+}
+
+TEST(Groups, TheFieldWorkerIsOneGroup) {
+  EXPECT_TRUE(GroupsOf(DefaultFrontendConfig()).empty());
+  const v1::FrontendConfig config = WithGroups("worker { model: 'a' group: 'g' precision: 'f32' http_address: '' }");
+  ASSERT_THAT(CheckFrontendConfig(config), IsOk());
+  const std::vector<v1::GroupConfig> groups = GroupsOf(config);
+  ASSERT_EQ(groups.size(), 1u);
+  EXPECT_EQ(groups[0].id(), "g");
+  EXPECT_EQ(groups[0].processes(), 1);
+  EXPECT_EQ(groups[0].worker().precision(), "f32");
+  EXPECT_EQ(groups[0].worker().http_address(), "");  // no pages, as was asked for
+}
+
+TEST(Groups, EachHasItsDefaultsItsIdAndAPortOfItsOwn) {
+  const v1::FrontendConfig config = WithGroups(
+      "groups { id: 'a' worker { model: 'm' } } groups { id: 'b' worker { model: 'n' precision: 'f32' } processes: 1 "
+      "}");
+  ASSERT_THAT(CheckFrontendConfig(config), IsOk());
+  const std::vector<v1::GroupConfig> groups = GroupsOf(config);
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].worker().group(), "a");
+  EXPECT_EQ(groups[1].worker().group(), "b");
+  EXPECT_EQ(groups[0].worker().precision(), "bf16");
+  EXPECT_EQ(groups[1].worker().precision(), "f32");
+  EXPECT_EQ(groups[0].worker().http_address(), "127.0.0.1:8481");
+  EXPECT_EQ(groups[1].worker().http_address(), "127.0.0.1:8482");
+  for (const v1::GroupConfig& group : groups) {
+    EXPECT_EQ(group.processes(), 1);
+    EXPECT_EQ(group.worker().world_size(), 1);
+  }
+}
+
+TEST(Groups, WhatCannotBeIsRefusedByField) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {"groups { id: 'a' worker { model: 'm' } processes: 2 }", "groups[0].processes: 2: groups of more than one"},
+      {"groups { id: 'a' worker { model: 'm' } processes: -1 }", "groups[0].processes: must be"},
+      {"groups { worker { model: 'm' } }", "groups[0].id"},
+      {"groups { id: 'a b' worker { model: 'm' } }", "groups[0].id: \"a b\""},
+      {"groups { id: 'a' worker { model: 'm' } } groups { id: 'a' worker { model: 'm' } }", "groups[1].id: \"a\" is"},
+      {"groups { id: 'a' }", "groups[0].worker.model"},
+      {"groups { id: 'a' worker { model: 'm' rank: 1 } }", "groups[0].worker.rank"},
+      {"groups { id: 'a' worker { model: 'm' group: 'b' } }", "groups[0].worker.group"},
+      {"groups { id: 'a' worker { model: 'm' token_file: 't' } }", "groups[0].worker.token_file: not available yet"},
+      {"worker { model: 'm' } groups { id: 'a' worker { model: 'm' } }", "groups: worker.model"},
+      {"worker { model: 'm' world_size: 2 }", "worker.world_size: groups of more than one process are not available"},
+  };
+  for (const auto& [text, message] : wrong) {
+    EXPECT_THAT(CheckFrontendConfig(WithGroups(text)), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message)))
+        << text;
+  }
+}
+
+// Accepted and not heeded, they would leave a connection open that its operator thinks is protected.
+TEST(CheckWorkerConfig, CredentialsThatNothingHeedsAreRefusedByField) {
+  const auto frontend = [](const std::vector<std::string>& flags) {
+    v1::FrontendConfig config = DefaultFrontendConfig();
+    EXPECT_THAT(ParseConfig(flags, config), IsOk());
+    return CheckFrontendConfig(config);
+  };
+  const auto worker = [](std::vector<std::string> flags) {
+    flags.insert(flags.end(), {"--frontend=unix:s", "--model=m"});
+    v1::WorkerConfig config = DefaultWorkerConfig();
+    EXPECT_THAT(ParseConfig(flags, config), IsOk());
+    return CheckWorkerConfig(config);
+  };
+  EXPECT_THAT(frontend({"--worker-tls-certificate-file="}), IsOk());  // as the frontend's own flags for it say
+  EXPECT_THAT(worker({"--tls-certificate-file=", "--token-file="}), IsOk());
+  for (const std::string field : {"tls.certificate_file", "tls.key_file", "tls.client_ca_file", "token_file"}) {
+    const std::string flag = absl::StrReplaceAll(field, {{".", "-"}, {"_", "-"}});
+    EXPECT_THAT(
+        frontend({absl::StrCat("--worker-", flag, "=f")}),
+        StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(absl::StrCat("worker.", field, ": not available"))));
+    EXPECT_THAT(worker({absl::StrCat("--", flag, "=f")}),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(absl::StrCat(field, ": not available yet"))));
+  }
+}
+
+TEST(HttpAddressOf, RanksOfAHostHavePortsInARow) {
+  v1::WorkerConfig config = DefaultWorkerConfig();
+  EXPECT_EQ(HttpAddressOf(config), "127.0.0.1:8481");
+  config.set_rank(3);
+  EXPECT_EQ(HttpAddressOf(config), "127.0.0.1:8484");
+  config.set_http_address("127.0.0.1:0");  // the system picks
+  EXPECT_EQ(HttpAddressOf(config), "127.0.0.1:0");
+  config.set_http_address("");
+  EXPECT_EQ(HttpAddressOf(config), "");
+}
+
+TEST(CheckWorkerConfig, ARankIsOneOfItsGroup) {
+  v1::WorkerConfig config = DefaultWorkerConfig();
+  EXPECT_THAT(CheckWorkerConfig(config),
+              StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr("frontend: "), HasSubstr("model: "))));
+  config.set_frontend("unix:s");
+  config.add_model("m");
+  EXPECT_THAT(CheckWorkerConfig(config), IsOk());
+  config.set_rank(1);
+  EXPECT_THAT(CheckWorkerConfig(config), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("rank: 1")));
+  config.set_world_size(2);
+  EXPECT_THAT(CheckWorkerConfig(config), IsOk());
+  config.set_world_size(0);
+  EXPECT_THAT(CheckWorkerConfig(config), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("world_size: 0")));
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/trace.h"
-#include "server/worker/run_job.h"
+#include "server/worker/rank.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temporary_directory.h"
 
@@ -32,7 +32,7 @@ class PipelineModelTest : public testing::Test {
     config.set_precision("bf16");
     config.set_device("cpu");
     config.set_threads(1);
-    KINORA_ASSERT_OK_AND_ASSIGN(model_, PipelineModel::Load(config, metrics_, [] {}));
+    KINORA_ASSERT_OK_AND_ASSIGN(model_, PipelineModel::Load(config, {.rendezvous = rendezvous_}, metrics_, [] {}));
     KINORA_ASSERT_OK_AND_ASSIGN(store_, DirectoryArtifactStore::At(directory_.File("artifacts")));
     run_.set_video_id("video");
     run_.set_attempt(1);
@@ -50,6 +50,7 @@ class PipelineModelTest : public testing::Test {
   TemporaryDirectory directory_;
   prometheus::Registry registry_;
   WorkerMetrics metrics_{registry_};
+  Rendezvous rendezvous_{[](const v1::WorkerMessage&) {}};
   std::unique_ptr<Model> model_;
   std::unique_ptr<DirectoryArtifactStore> store_;
   v1::Run run_;
@@ -60,13 +61,12 @@ class PipelineModelTest : public testing::Test {
 
 TEST_F(PipelineModelTest, AJobIsPlannedOnceHoweverMuchIsSaidOfIt) {
   const RunContext context{.model = *model_,
-                           .store = *store_,
                            .metrics = metrics_,
                            .send = [this](const v1::WorkerMessage& message) { sent_.push_back(message); },
                            .cancelled = cancelled_,
                            .units_done = units_done_};
   StartTrace();
-  const v1::RunResult result = RunJob(context, run_);
+  const v1::RunResult result = LeadingRank(*store_).Run(context, run_);
   const std::string trace = StopTrace();
   ASSERT_EQ(result.error().message(), "");
   EXPECT_EQ(SpansNamed(trace, "dry_run"), 1);

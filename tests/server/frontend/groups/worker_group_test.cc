@@ -153,6 +153,60 @@ TEST_F(WorkerGroupTest, DiesAsAUnitWhenARankDisconnects) {
   EXPECT_TRUE(events_.results.empty());
 }
 
+TEST_F(WorkerGroupTest, WhatARankPublishesEveryOtherGetsOnceAndAlsoOneThatJoinsLater) {
+  WorkerGroup group("0", "first", 3, limits_, events_);
+  const auto join = [&](int rank) {
+    v1::Hello hello;
+    hello.set_rank(rank);
+    hello.set_world_size(3);
+    links_.push_back(std::make_shared<RecordingLink>());
+    EXPECT_THAT(group.AddRank(hello, links_.back(), now_), IsOk());
+    group.SendPublished(*links_.back());
+  };
+  join(0);
+  join(1);
+  v1::WorkerMessage message;
+  message.mutable_rendezvous()->set_key("address");
+  message.mutable_rendezvous()->set_value("host:1");
+  message.mutable_rendezvous()->set_rank(7);  // whose it is is not the rank's to say
+  group.Receive(*links_[1], message, now_);
+  join(2);
+  for (const int rank : {0, 2}) {
+    const v1::Rendezvous got = links_[rank]->Next().rendezvous();
+    EXPECT_EQ(got.key(), "address") << rank;
+    EXPECT_EQ(got.value(), "host:1") << rank;
+    EXPECT_EQ(got.rank(), 1) << rank;
+    EXPECT_TRUE(links_[rank]->empty());
+  }
+  EXPECT_TRUE(links_[1]->empty());
+}
+
+TEST_F(WorkerGroupTest, AGroupThatPublishesTooMuchIsLost) {
+  Start(2);
+  const std::string value(300 << 10, 'x');
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(events_.lost, 0);
+    Say(*links_[i % 2], [&](v1::WorkerMessage& m) { m.mutable_rendezvous()->set_value(value); });
+  }
+  EXPECT_EQ(events_.lost, 1);
+  EXPECT_THAT(events_.why, HasSubstr("published more than 1048576 bytes"));
+}
+
+// The others may wait in a collective for ever: they are told to abort it before their streams end.
+TEST_F(WorkerGroupTest, ARankThatFailsAloneLosesTheGroupAndAllAreToldToAbort) {
+  Start(3);
+  Run();
+  Say(*links_[1], [](v1::WorkerMessage& m) { m.mutable_rank_failed()->mutable_error()->set_message("device lost"); });
+  EXPECT_EQ(events_.lost, 1);
+  EXPECT_EQ(events_.reason, LossReason::kRankFailed);
+  EXPECT_EQ(events_.why, "rank 1 failed: device lost");
+  for (const auto& link : links_) {
+    EXPECT_TRUE(link->Next().has_run());
+    EXPECT_EQ(link->Next().abort().why(), "rank 1 failed: device lost");
+    EXPECT_TRUE(link->closed());
+  }
+}
+
 TEST_F(WorkerGroupTest, ASilentRankLosesTheGroupEvenWhileItIsIdle) {
   Start(2);
   now_ += limits_.heartbeat_timeout - absl::Seconds(1);

@@ -1,19 +1,16 @@
-#include "server/worker/run_job.h"
-
-#include <unistd.h>
+#include "server/worker/rank.h"
 
 #include <memory>
 #include <new>
 #include <string>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "engine/base/status_macros.h"
 #include "engine/media/file_sink.h"
 #include "server/common/status_details.h"
+#include "server/worker/artifact_writer.h"
 #include "server/worker/output_options.h"
 #include "server/worker/speed.h"
 
@@ -102,73 +99,89 @@ void SendResolved(const RunContext& context, const v1::Run& run, const PreparedR
   context.send(message);
 }
 
-// An error of writing the artifact, as a client may see it: without the server's folders, and a full disk by its
-// reason.
-absl::Status ForClients(const std::string& path, const std::string& name, const absl::Status& status) {
-  const std::string message(status.message());
-  if (status.ok() || message.find(path) == std::string::npos) return status;
-  const absl::Status told(status.code(), absl::StrReplaceAll(message, {{path, name}}));
-  return absl::IsResourceExhausted(told) ? WithErrorInfo(told, "DISK_FULL", {{"retryable", "true"}}) : told;
-}
-
-absl::Status Run(const RunContext& context, const v1::Run& run, ProgressMarks& marks, v1::RunResult& result) {
+absl::Status Lead(const RunContext& context, DirectoryArtifactStore& store, const v1::Run& run, ProgressMarks& marks,
+                  v1::RunResult& result) {
   KINORA_ASSIGN_OR_RETURN(const FileSinkOptions options, ToFileSinkOptions(run.output(), run.generation()));
   KINORA_ASSIGN_OR_RETURN(const PreparedRun prepared, context.model.Prepare(run.generation()));
   marks.SetPrepared(&prepared);
   SendResolved(context, run, prepared);
   const std::string name = absl::StrCat(options.container == Container::kWav ? "audio." : "video.",
                                         std::string(ContainerExtension(options.container)));
-  const std::string key = absl::StrCat(run.artifact_key(), "/", name);
-  KINORA_ASSIGN_OR_RETURN(const std::string file, context.store.TemporaryPath(key));
-  const absl::Cleanup remove_unfinished = [&file] { unlink(file.c_str()); };  // not there any more after Put
-
+  ArtifactWriter writer(store, run.artifact_key());
+  KINORA_ASSIGN_OR_RETURN(const std::string file, writer.Begin(name));
   {
     const std::unique_ptr<ClipSink> sink = MakeFileSink(file, options);
-    KINORA_RETURN_IF_ERROR(
-        ForClients(file, name,
-                   context.model.Generate(
-                       prepared, *sink, [&marks](const Progress& progress) { return marks.Report(progress); },
-                       *result.mutable_usage())));
+    KINORA_RETURN_IF_ERROR(writer.ForClients(context.model.Generate(
+        prepared, sink.get(), [&marks](const Progress& progress) { return marks.Report(progress); },
+        *result.mutable_usage())));
   }
   KINORA_RETURN_IF_ERROR(marks.Report({.stage = "finalize", .fraction = 1, .remaining_seconds = 0}));
-  const absl::Time put_begin = absl::Now();
-  const absl::StatusOr<StoredFile> stored = context.store.Put(key, file);
-  KINORA_RETURN_IF_ERROR(ForClients(context.store.root(), "artifacts", stored.status()));
-  context.metrics.artifact_upload_seconds.Observe(absl::ToDoubleSeconds(absl::Now() - put_begin));
+  const absl::Time commit_begin = absl::Now();
+  KINORA_ASSIGN_OR_RETURN(const StoredFile stored, writer.Commit());
+  context.metrics.artifact_upload_seconds.Observe(absl::ToDoubleSeconds(absl::Now() - commit_begin));
 
   v1::Artifact& artifact = *result.add_artifacts();
   artifact.set_id(name);
   artifact.set_file_name(name);
   artifact.set_media_type(std::string(ContainerMediaType(options.container)));
-  artifact.set_bytes(stored->bytes);
-  artifact.set_sha256(stored->sha256);
+  artifact.set_bytes(stored.bytes);
+  artifact.set_sha256(stored.sha256);
   marks.EndStage(absl::Now());
   const auto& seconds = result.usage().stage_seconds();
   *result.mutable_speed() = ToRunSpeed(prepared.plan, {seconds.begin(), seconds.end()});
   return absl::OkStatus();
 }
 
-}  // namespace
+absl::Status Follow(const RunContext& context, const v1::Run& run, v1::RunResult& result) {
+  KINORA_ASSIGN_OR_RETURN(const PreparedRun prepared, context.model.Prepare(run.generation()));
+  return context.model.Generate(
+      prepared, /*sink=*/nullptr, [](const Progress&) { return absl::OkStatus(); }, *result.mutable_usage());
+}
 
-v1::RunResult RunJob(const RunContext& context, const v1::Run& run) {
+v1::RunResult BeginResult(const v1::Run& run) {
   v1::RunResult result;
   result.set_video_id(run.video_id());
   result.set_attempt(run.attempt());
+  return result;
+}
+
+void EndResult(const RunContext& context, const absl::Status& status, v1::RunResult& result) {
+  if (!status.ok()) *result.mutable_error() = ToRpcStatus(status);
+  context.metrics.peak_bytes.Add({{"stage", "run"}}).Set(static_cast<double>(result.usage().peak_device_bytes()));
+}
+
+}  // namespace
+
+v1::RunResult LeadingRank::Run(const RunContext& context, const v1::Run& run) {
+  v1::RunResult result = BeginResult(run);
   ProgressMarks marks(context, run, result);
   absl::Status status;
   try {
-    status = Run(context, run, marks, result);
+    status = Lead(context, store_, run, marks, result);
   } catch (const std::bad_alloc&) {  // of a string or a vector; what is large is reserved before a run
     status = absl::ResourceExhaustedError(absl::StrCat("out of memory in the stage ", marks.stage()));
   }
   marks.EndStage(absl::Now());
-  if (!status.ok()) {
-    *result.mutable_error() = ToRpcStatus(status);
-  } else {
-    context.model.Observe(result.speed());
-  }
-  context.metrics.peak_bytes.Add({{"stage", "run"}}).Set(static_cast<double>(result.usage().peak_device_bytes()));
+  if (status.ok()) context.model.Observe(result.speed());
+  EndResult(context, status, result);
   return result;
+}
+
+v1::RunResult FollowingRank::Run(const RunContext& context, const v1::Run& run) {
+  v1::RunResult result = BeginResult(run);
+  absl::Status status;
+  try {
+    status = Follow(context, run, result);
+  } catch (const std::bad_alloc&) {  // on this rank alone: rank 0 has heard nothing of it
+    status = absl::AbortedError("out of memory");
+  }
+  EndResult(context, status, result);
+  return result;
+}
+
+std::unique_ptr<Rank> MakeRank(const RankContext& context, DirectoryArtifactStore& store) {
+  if (context.rank == 0) return std::make_unique<LeadingRank>(store);
+  return std::make_unique<FollowingRank>();
 }
 
 }  // namespace kinora

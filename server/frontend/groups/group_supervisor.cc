@@ -1,0 +1,137 @@
+#include "server/frontend/groups/group_supervisor.h"
+
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "engine/base/logging.h"
+#include "engine/base/status_macros.h"
+
+namespace kinora {
+namespace {
+
+std::string DrawIncarnation() {
+  std::random_device random;
+  return absl::StrFormat("%08x%08x", random(), random());
+}
+
+}  // namespace
+
+GroupSupervisor::GroupSupervisor(GroupSupervisorOptions options, Clock& clock, EndListener on_end)
+    : options_(std::move(options)), clock_(clock), on_end_(std::move(on_end)), thread_([this] { Run(); }) {}
+
+void GroupSupervisor::Run() {
+  absl::Duration pause = options_.shortest_pause;
+  while (true) {
+    const std::string incarnation = DrawIncarnation();
+    const absl::Time born = clock_.Now();
+    const std::string why = LiveOnce(incarnation);
+    if (clock_.Now() - born >= options_.good_life) pause = options_.shortest_pause;
+    on_end_(options_.group, incarnation, why);
+    if (!Pause(pause)) return;
+    pause = std::min(pause * 2, options_.longest_pause);
+  }
+}
+
+std::string GroupSupervisor::LiveOnce(const std::string& incarnation) {
+  const absl::Status spawned = Spawn(incarnation);
+  const std::string why = spawned.ok() ? WaitForEnd() : std::string(spawned.message());
+  std::vector<std::unique_ptr<ChildProcess>> ended;
+  bool stopping;
+  {
+    absl::MutexLock lock(&mu_);
+    stopping = stopping_;
+    ended.swap(children_);  // those that are left of an incarnation that was not complete end here
+  }
+  Log(stopping ? Severity::kInfo : Severity::kWarning, "worker_ended",
+      {{"group", options_.group}, {"incarnation", incarnation}, {"how", why}});
+  return why;
+}
+
+absl::Status GroupSupervisor::Spawn(const std::string& incarnation) {
+  absl::MutexLock lock(&mu_);
+  incarnation_ = incarnation;
+  for (int rank = 0; rank < options_.processes; ++rank) {
+    if (stopping_) return absl::CancelledError("stopping");
+    std::vector<std::string> arguments = options_.arguments;
+    arguments.push_back(absl::StrCat("--lifeline-fd=", ChildProcess::kLifelineFd));
+    arguments.push_back(absl::StrCat("--incarnation=", incarnation));
+    arguments.push_back(absl::StrCat("--rank=", rank));
+    arguments.push_back(absl::StrCat("--world-size=", options_.processes));
+    // All in the process group of rank 0, so that one wait is for any of them.
+    const pid_t process_group = rank == 0 ? 0 : children_[0]->pid();
+    KINORA_ASSIGN_OR_RETURN(auto child, ChildProcess::Spawn(options_.binary, arguments, process_group));
+    Log(Severity::kInfo, "worker_started",
+        {{"group", options_.group},
+         {"incarnation", incarnation},
+         {"rank", absl::StrCat(rank)},
+         {"pid", absl::StrCat(child->pid())}});
+    children_.push_back(std::move(child));
+  }
+  return absl::OkStatus();
+}
+
+std::string GroupSupervisor::WaitForEnd() {
+  std::vector<ChildProcess*> children;  // which only this thread takes away
+  {
+    absl::MutexLock lock(&mu_);
+    for (const auto& child : children_) children.push_back(child.get());
+  }
+  siginfo_t first{};
+  while (waitid(P_PGID, children[0]->pid(), &first, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
+  }
+  std::string why;
+  for (size_t rank = 0; rank < children.size(); ++rank) {
+    if (children[rank]->pid() != first.si_pid) {
+      children[rank]->Kill();
+      children[rank]->Wait();
+      continue;
+    }
+    why = children.size() == 1 ? "" : absl::StrCat("rank ", rank, ": ");
+    absl::StrAppend(&why, children[rank]->Wait());
+  }
+  return why;
+}
+
+bool GroupSupervisor::Pause(absl::Duration pause) {
+  absl::MutexLock lock(&mu_);
+  clock_.AwaitUntil(mu_, absl::Condition(&stopping_), clock_.Now() + pause);
+  return !stopping_;
+}
+
+void GroupSupervisor::Kill(const std::string& incarnation) {
+  absl::MutexLock lock(&mu_);
+  if (incarnation_ != incarnation) return;
+  for (const auto& child : children_) child->Kill();
+}
+
+void GroupSupervisor::Stop() {
+  if (!thread_.joinable()) return;
+  {
+    absl::MutexLock lock(&mu_);
+    stopping_ = true;
+    for (const auto& child : children_) child->CloseLifeline();
+    const auto gone = [this] {
+      mu_.AssertHeld();
+      return children_.empty();
+    };
+    if (!Clock::Real().AwaitUntil(mu_, absl::Condition(&gone), absl::Now() + options_.stop_grace)) {
+      for (const auto& child : children_) child->Kill();
+    }
+  }
+  thread_.join();
+}
+
+std::vector<pid_t> GroupSupervisor::pids() const {
+  absl::MutexLock lock(&mu_);
+  std::vector<pid_t> pids;
+  for (const auto& child : children_) pids.push_back(child->pid());
+  return pids;
+}
+
+}  // namespace kinora

@@ -1,0 +1,44 @@
+// What the ranks of an incarnation tell each other before they can talk directly: addresses, ids of communicators. Goes
+// over the Join streams by way of the frontend (worker.proto). Thread-safe.
+#ifndef KINORA_SERVER_WORKER_RENDEZVOUS_H_
+#define KINORA_SERVER_WORKER_RENDEZVOUS_H_
+
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "kinora/v1/worker.pb.h"
+
+namespace kinora {
+
+class Rendezvous {
+ public:
+  // send: this rank's way to the frontend; any thread.
+  explicit Rendezvous(std::function<void(const v1::WorkerMessage&)> send) : send_(std::move(send)) {}
+
+  // To every other rank, also to those that join later. Once for each key.
+  void Publish(const std::string& key, const std::string& value);
+  // Waits for what `rank` publishes under `key`. DeadlineExceeded, naming both, after `patience`; what Abort was given.
+  absl::StatusOr<std::string> Await(int rank, const std::string& key, absl::Duration patience);
+
+  // From the stream.
+  void Receive(const v1::Rendezvous& published);
+  // Ends every Await, now and later, with `why`, which is not OK. The first counts.
+  void Abort(const absl::Status& why);
+
+ private:
+  const std::function<void(const v1::WorkerMessage&)> send_;
+  absl::Mutex mu_;
+  std::map<std::pair<int, std::string>, std::string> published_ ABSL_GUARDED_BY(mu_);  // by rank and key
+  absl::Status aborted_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_WORKER_RENDEZVOUS_H_

@@ -1,0 +1,268 @@
+// The supervisor with real processes: small shell scripts in the worker's place.
+#include "server/frontend/groups/group_supervisor.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <deque>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "engine/base/check.h"
+#include "tests/testing/fake_clock.h"
+#include "tests/testing/temporary_directory.h"
+
+namespace kinora {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::SizeIs;
+
+struct End {
+  std::string incarnation, how;
+};
+
+class Ends {  // what the supervisor said of its processes
+ public:
+  GroupSupervisor::EndListener Listener() {
+    return [this](const std::string&, const std::string& incarnation, const std::string& how) {
+      absl::MutexLock lock(&mu_);
+      ends_.push_back({incarnation, how});
+    };
+  }
+  End Next() {
+    const auto any = [this] {
+      mu_.AssertHeld();
+      return !ends_.empty();
+    };
+    absl::MutexLock lock(&mu_);
+    KINORA_CHECK(mu_.AwaitWithTimeout(absl::Condition(&any), absl::Seconds(30))) << "no process ended";
+    End end = ends_.front();
+    ends_.pop_front();
+    return end;
+  }
+
+ private:
+  absl::Mutex mu_;
+  std::deque<End> ends_ ABSL_GUARDED_BY(mu_);
+};
+
+GroupSupervisorOptions Script(const std::string& script) {
+  return {.binary = "/bin/sh", .arguments = {"-c", script, "worker"}};  // what is appended becomes $1, $2
+}
+
+// Reads a line that the script writes to `path`, a FIFO: waits until it is written.
+std::string ReadLine(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+class GroupSupervisorTest : public testing::Test {
+ protected:
+  GroupSupervisorTest() : fifo_(directory_.File("fifo")) { KINORA_CHECK_EQ(mkfifo(fifo_.c_str(), 0600), 0); }
+  TemporaryDirectory directory_;
+  const std::string fifo_;
+  FakeClock clock_;
+  Ends ends_;
+};
+
+TEST_F(GroupSupervisorTest, RestartsAfterPausesThatGrowToTheLongest) {
+  GroupSupervisorOptions options = Script("exit 3");
+  options.longest_pause = absl::Seconds(1);
+  GroupSupervisor supervisor(options, clock_, ends_.Listener());
+  std::string last;
+  for (const absl::Duration pause : {absl::Milliseconds(500), absl::Seconds(1), absl::Seconds(1)}) {
+    const End end = ends_.Next();
+    EXPECT_EQ(end.how, "exit status 3");
+    EXPECT_NE(end.incarnation, last);
+    last = end.incarnation;
+    clock_.AwaitWaiters(1);
+    EXPECT_THAT(supervisor.pids(), IsEmpty());
+    clock_.Advance(pause - absl::Milliseconds(1));
+    clock_.AwaitWaiters(1);
+    EXPECT_THAT(supervisor.pids(), IsEmpty());
+    clock_.Advance(absl::Milliseconds(1));
+  }
+  ends_.Next();
+}
+
+TEST_F(GroupSupervisorTest, ALongLifeMakesThePauseShortAgain) {
+  GroupSupervisor supervisor(Script(absl::StrCat("read x < ", fifo_)), clock_, ends_.Listener());
+  for (int i = 0; i < 4; ++i) {
+    std::ofstream(fifo_) << "on\n";  // blocks until the script reads
+    ends_.Next();
+    clock_.AwaitWaiters(1);
+    clock_.Advance(absl::Milliseconds(500 << i));  // the pause as it has grown
+  }
+  while (supervisor.pids().empty()) sched_yield();  // it was born
+  clock_.Advance(absl::Minutes(1));
+  std::ofstream(fifo_) << "on\n";
+  ends_.Next();
+  clock_.AwaitWaiters(1);
+  clock_.Advance(absl::Milliseconds(500));
+  std::ofstream(fifo_) << "on\n";
+  ends_.Next();
+}
+
+TEST_F(GroupSupervisorTest, ABinaryThatCannotBeStartedIsReportedAndTriedAgain) {
+  GroupSupervisor supervisor({.binary = "/nowhere/kinora-worker", .arguments = {}}, clock_, ends_.Listener());
+  EXPECT_THAT(ends_.Next().how, HasSubstr("/nowhere/kinora-worker: No such file"));
+  clock_.AwaitWaiters(1);
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_THAT(ends_.Next().how, HasSubstr("No such file"));
+}
+
+TEST_F(GroupSupervisorTest, TheWorkerInheritsTheStandardStreamsAndItsLifelineOnly) {
+  const int leaked = fcntl(STDERR_FILENO, F_DUPFD, 77);  // as a careless library would leave it: not close-on-exec
+  ASSERT_GE(leaked, 77);
+  const std::string script = absl::StrCat(
+      "ls=''; for f in /proc/$$/fd/*; do ls=\"$ls ${f##*/}\"; done; echo $1 $2 $ls > ", fifo_, "; read x <&3");
+  GroupSupervisor supervisor(Script(script), clock_, ends_.Listener());
+  const std::vector<std::string> words = absl::StrSplit(ReadLine(fifo_), ' ');
+  close(leaked);
+  ASSERT_GE(words.size(), 6u);
+  EXPECT_EQ(words[0], "--lifeline-fd=3");
+  EXPECT_THAT(words[1], HasSubstr("--incarnation="));
+  EXPECT_THAT(words, Contains("3"));
+  EXPECT_THAT(words, Not(Contains(absl::StrCat(leaked))));
+}
+
+TEST_F(GroupSupervisorTest, StopEndsTheWorkerThroughItsLifeline) {
+  GroupSupervisor supervisor(Script(absl::StrCat("echo up > ", fifo_, "; read x <&3; exit 7")), clock_,
+                             ends_.Listener());
+  EXPECT_EQ(ReadLine(fifo_), "up");
+  supervisor.Stop();
+  EXPECT_EQ(ends_.Next().how, "exit status 7");
+  EXPECT_THAT(supervisor.pids(), IsEmpty());
+}
+
+TEST_F(GroupSupervisorTest, StopKillsAWorkerThatIgnoresItsLifeline) {
+  GroupSupervisorOptions options = Script(absl::StrCat("echo up > ", fifo_, "; exec tail -f /dev/null"));
+  options.stop_grace = absl::Milliseconds(50);
+  GroupSupervisor supervisor(options, clock_, ends_.Listener());
+  EXPECT_EQ(ReadLine(fifo_), "up");
+  supervisor.Stop();
+  EXPECT_THAT(ends_.Next().how, HasSubstr("killed by signal 9"));
+}
+
+TEST_F(GroupSupervisorTest, KillHitsOnlyThePresentIncarnation) {
+  GroupSupervisor supervisor(Script(absl::StrCat("echo $2 > ", fifo_, "; read x <&3")), clock_, ends_.Listener());
+  const std::string incarnation = ReadLine(fifo_).substr(std::string("--incarnation=").size());
+  supervisor.Kill("another");
+  EXPECT_THAT(supervisor.pids(), SizeIs(1));
+  supervisor.Kill(incarnation);
+  const End end = ends_.Next();
+  EXPECT_EQ(end.incarnation, incarnation);
+  EXPECT_THAT(end.how, HasSubstr("killed by signal 9"));
+  clock_.AwaitWaiters(1);
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_NE(ReadLine(fifo_), absl::StrCat("--incarnation=", incarnation));
+}
+
+// A group of three whose ranks write "RANK WORLD_SIZE INCARNATION" and live until their lifelines end.
+class GroupOfThree : public GroupSupervisorTest {
+ protected:
+  GroupOfThree() : lines_(std::fopen(fifo_.c_str(), "r+e")) { KINORA_CHECK(lines_ != nullptr) << fifo_; }
+  ~GroupOfThree() override { std::fclose(lines_); }
+  GroupSupervisorOptions Options() const {
+    GroupSupervisorOptions options = Script(absl::StrCat("echo $3 $4 $2 > ", fifo_, "; read x <&3"));
+    options.processes = 3;
+    return options;
+  }
+  // What the ranks of the next incarnation wrote, in rank order.
+  std::vector<std::string> AwaitRanks() {
+    std::vector<std::string> ranks;
+    for (char line[256]; ranks.size() < 3 && std::fgets(line, sizeof(line), lines_) != nullptr;) {
+      ranks.emplace_back(absl::StripTrailingAsciiWhitespace(line));
+    }
+    std::sort(ranks.begin(), ranks.end());
+    return ranks;
+  }
+  static std::string IncarnationIn(const std::string& line) { return line.substr(line.rfind('=') + 1); }
+
+ private:
+  std::FILE* const lines_;  // open for writing too, so that a rank always finds a reader
+};
+
+TEST_F(GroupOfThree, RanksShareAnIncarnationAndDifferInTheirRank) {
+  GroupSupervisor supervisor(Options(), clock_, ends_.Listener());
+  const std::vector<std::string> ranks = AwaitRanks();
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_THAT(ranks[rank], HasSubstr(absl::StrCat("--rank=", rank, " --world-size=3 --incarnation=")));
+    EXPECT_EQ(IncarnationIn(ranks[rank]), IncarnationIn(ranks[0]));
+  }
+  EXPECT_THAT(supervisor.pids(), SizeIs(3));
+}
+
+TEST_F(GroupOfThree, TheEndOfAnyRankEndsAllAndOneIncarnationFollows) {
+  GroupSupervisor supervisor(Options(), clock_, ends_.Listener());
+  for (const int rank : {1, 0, 2}) {  // the leader of the process group among them
+    const std::vector<std::string> ranks = AwaitRanks();
+    const std::vector<pid_t> pids = supervisor.pids();
+    ASSERT_THAT(pids, SizeIs(3));
+    kill(pids[rank], SIGTERM);
+    const End end = ends_.Next();
+    EXPECT_EQ(end.incarnation, IncarnationIn(ranks[0]));
+    EXPECT_THAT(end.how, HasSubstr(absl::StrCat("rank ", rank, ": killed by signal 15")));
+    EXPECT_THAT(supervisor.pids(), IsEmpty());
+    for (const pid_t pid : pids) EXPECT_EQ(kill(pid, 0), -1) << "a rank was left behind";
+    clock_.AwaitWaiters(1);
+    clock_.Advance(absl::Seconds(5));
+  }
+  AwaitRanks();
+}
+
+TEST_F(GroupOfThree, KillAndStopReachEveryRank) {
+  GroupSupervisor supervisor(Options(), clock_, ends_.Listener());
+  supervisor.Kill(IncarnationIn(AwaitRanks()[0]));
+  EXPECT_THAT(ends_.Next().how, HasSubstr("killed by signal 9"));
+  clock_.AwaitWaiters(1);
+  clock_.Advance(absl::Seconds(1));
+  AwaitRanks();
+  const std::vector<pid_t> pids = supervisor.pids();
+  supervisor.Stop();
+  for (const pid_t pid : pids) EXPECT_EQ(kill(pid, 0), -1);
+}
+
+TEST(GroupSupervisorDeath, AWorkerDoesNotOutliveAFrontendThatIsKilled) {
+  ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);  // the orphan becomes this process's child, to be waited for
+  int report[2];
+  ASSERT_EQ(pipe2(report, O_CLOEXEC), 0);
+  const pid_t frontend = fork();
+  if (frontend == 0) {
+    GroupSupervisor supervisor(Script("read x <&3; exit 9"), Clock::Real(), [](auto&&...) {});
+    while (supervisor.pids().empty()) sched_yield();
+    const pid_t worker = supervisor.pids()[0];
+    KINORA_CHECK_EQ(write(report[1], &worker, sizeof(worker)), static_cast<ssize_t>(sizeof(worker)));
+    pause();
+  }
+  pid_t worker = 0;
+  ASSERT_EQ(read(report[0], &worker, sizeof(worker)), static_cast<ssize_t>(sizeof(worker)));
+  ASSERT_EQ(kill(frontend, SIGKILL), 0);
+  int status = 0;
+  ASSERT_EQ(waitpid(frontend, &status, 0), frontend);
+  ASSERT_EQ(waitpid(worker, &status, 0), worker);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 9);
+}
+
+}  // namespace
+}  // namespace kinora

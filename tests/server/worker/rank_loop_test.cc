@@ -1,0 +1,250 @@
+// The loop of a worker process between a frontend and a model, both of which do what a test says.
+#include "server/worker/rank_loop.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <prometheus/registry.h>
+
+#include <thread>
+
+#include "server/common/status_details.h"
+#include "server/common/timestamps.h"
+#include "tests/testing/fake_frontend.h"
+#include "tests/testing/fake_model.h"
+#include "tests/testing/status_matchers.h"
+
+namespace kinora {
+namespace {
+
+using testing::HasSubstr;
+
+class EndingRank : public Rank {  // says how the model's run ended and nothing else
+ public:
+  v1::RunResult Run(const RunContext& context, const v1::Run& run) override {
+    v1::RunResult result;
+    result.set_video_id(run.video_id());
+    result.set_attempt(run.attempt());
+    v1::Usage usage;
+    const absl::Status status = context.model.Generate(
+        PreparedRun{}, nullptr,
+        [&](const Progress&) {
+          ++context.units_done;
+          return context.cancelled ? absl::CancelledError("cancelled") : absl::OkStatus();
+        },
+        usage);
+    if (!status.ok()) *result.mutable_error() = ToRpcStatus(status);
+    return result;
+  }
+};
+
+class RankLoopTest : public testing::Test {
+ protected:
+  RankLoopTest() {
+    auto joined = JoinClient::Join(frontend_.address(), v1::Hello(), absl::Seconds(30));
+    KINORA_CHECK(joined.ok()) << joined.status();
+    client_ = *std::move(joined);
+    frontend_.Next();  // Hello
+    loop_ = std::make_unique<RankLoop>(*client_, rendezvous_, metrics_);
+  }
+  ~RankLoopTest() override {
+    frontend_.Break();
+    if (runner_.joinable()) runner_.join();
+    loop_.reset();
+  }
+
+  void Start() {
+    runner_ = std::thread([this] { ended_ = loop_->Run(rank_, model_); });
+    EXPECT_EQ(frontend_.Next().ready().model().id(), "fake");
+  }
+  absl::Status AwaitEnd() {
+    runner_.join();
+    return ended_;
+  }
+  void Shutdown(absl::Duration grace = absl::Seconds(30)) {
+    v1::FrontendMessage message;
+    *message.mutable_shutdown()->mutable_grace() = ToProto(grace);
+    frontend_.Send(message);
+  }
+  void SendRun(const std::string& id) {
+    v1::FrontendMessage message;
+    message.mutable_run()->set_video_id(id);
+    message.mutable_run()->set_attempt(1);
+    frontend_.Send(message);
+  }
+  void SendCancel(const std::string& id) {
+    v1::FrontendMessage message;
+    message.mutable_cancel()->set_video_id(id);
+    message.mutable_cancel()->set_attempt(1);
+    frontend_.Send(message);
+  }
+  // A run that goes on until it is cancelled, and says when it has begun.
+  void RunUntilCancelled(absl::Notification& begun) {
+    model_.run = [&begun](ClipSink*, FakeModel::Report report) {
+      begun.Notify();
+      absl::Status status;
+      while (status.ok()) status = report({.stage = "denoise"});
+      return status;
+    };
+  }
+
+  FakeFrontend frontend_{absl::Milliseconds(10)};
+  prometheus::Registry registry_;
+  WorkerMetrics metrics_{registry_};
+  FakeModel model_;
+  EndingRank rank_;
+  std::unique_ptr<JoinClient> client_;
+  Rendezvous rendezvous_{[this](const v1::WorkerMessage& message) { client_->Send(message); }};
+  std::unique_ptr<RankLoop> loop_;
+  std::thread runner_;
+  absl::Status ended_;
+};
+
+TEST_F(RankLoopTest, IsReadyAfterTheLoadAndBeatsFromTheBeginning) {
+  EXPECT_EQ(frontend_.NextHeartbeat().phase(), "load");
+  EXPECT_THAT(loop_->Readiness(), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("loading")));
+  Start();
+  EXPECT_THAT(loop_->Readiness(), IsOk());
+  while (frontend_.NextHeartbeat().phase() != "idle") {
+  }
+  Shutdown();
+  EXPECT_THAT(AwaitEnd(), IsOk());
+}
+
+TEST_F(RankLoopTest, RunsOneAfterAnotherAndAnswersEach) {
+  Start();
+  SendRun("a");
+  SendRun("b");
+  for (const char* id : {"a", "b"}) {
+    const v1::RunResult result = frontend_.Next().run_result();
+    EXPECT_EQ(result.video_id(), id);
+    EXPECT_FALSE(result.has_error());
+  }
+  Shutdown();
+  EXPECT_THAT(AwaitEnd(), IsOk());
+}
+
+TEST_F(RankLoopTest, ACancelEndsItsRunAndNoOther) {
+  Start();
+  absl::Notification begun;
+  RunUntilCancelled(begun);
+  SendRun("a");
+  begun.WaitForNotification();
+  SendCancel("b");
+  SendCancel("a");
+  EXPECT_EQ(frontend_.Next().run_result().error().code(), static_cast<int>(absl::StatusCode::kCancelled));
+  model_.run = FakeModel::Render;
+  SendRun("c");
+  EXPECT_FALSE(frontend_.Next().run_result().has_error());
+  Shutdown();
+  EXPECT_THAT(AwaitEnd(), IsOk());
+}
+
+TEST_F(RankLoopTest, ACancelMayComeBeforeItsRunHasBegun) {
+  Start();
+  SendCancel("a");
+  SendRun("a");
+  EXPECT_EQ(frontend_.Next().run_result().error().code(), static_cast<int>(absl::StatusCode::kCancelled));
+  Shutdown();
+  EXPECT_THAT(AwaitEnd(), IsOk());
+}
+
+TEST_F(RankLoopTest, EstimatesAreAnsweredDuringARun) {
+  Start();
+  absl::Notification begun;
+  RunUntilCancelled(begun);
+  SendRun("a");
+  begun.WaitForNotification();
+  v1::FrontendMessage message;
+  message.mutable_estimate()->set_id(5);
+  frontend_.Send(message);
+  const v1::EstimateResult refused = frontend_.Next().estimate_result();
+  EXPECT_EQ(refused.id(), 5);
+  EXPECT_THAT(refused.error().message(), HasSubstr("prompt"));
+  message.mutable_estimate()->mutable_generation()->set_prompt("a kite");
+  frontend_.Send(message);
+  EXPECT_EQ(frontend_.Next().estimate_result().estimate().seconds(), 2.5);
+  SendCancel("a");
+  EXPECT_TRUE(frontend_.Next().has_run_result());
+  Shutdown();
+  EXPECT_THAT(AwaitEnd(), IsOk());
+}
+
+TEST_F(RankLoopTest, AShutdownWithoutGraceEndsTheRun) {
+  Start();
+  absl::Notification begun;
+  RunUntilCancelled(begun);
+  SendRun("a");
+  begun.WaitForNotification();
+  Shutdown(absl::ZeroDuration());
+  EXPECT_EQ(frontend_.Next().run_result().error().code(), static_cast<int>(absl::StatusCode::kCancelled));
+  EXPECT_THAT(AwaitEnd(), IsOk());
+}
+
+TEST_F(RankLoopTest, TheEndOfTheStreamEndsTheRunAndTheLoop) {
+  Start();
+  absl::Notification begun;
+  RunUntilCancelled(begun);
+  SendRun("a");
+  begun.WaitForNotification();
+  frontend_.Break();
+  EXPECT_FALSE(AwaitEnd().ok());
+  EXPECT_THAT(loop_->Readiness(), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("gone")));
+  EXPECT_FALSE(rendezvous_.Await(1, "address", absl::Seconds(30)).ok());
+}
+
+// A run without an outcome: the frontend hears why before the process leaves, and not as the job's result.
+TEST_F(RankLoopTest, ARankThatFailsAloneSaysSoAndLeaves) {
+  Start();
+  model_.run = [](ClipSink*, FakeModel::Report) { return absl::AbortedError("a rank failed: device lost"); };
+  SendRun("a");
+  const v1::WorkerMessage message = frontend_.Next();
+  ASSERT_TRUE(message.has_rank_failed()) << message.ShortDebugString();
+  EXPECT_THAT(message.rank_failed().error().message(), HasSubstr("device lost"));
+  frontend_.Break();
+  EXPECT_THAT(AwaitEnd(), StatusIs(absl::StatusCode::kAborted, HasSubstr("device lost")));
+}
+
+// Another rank is lost while this one waits for it in a collective: nothing but the abort wakes it.
+TEST_F(RankLoopTest, AnAbortWakesARunThatWaitsForALostRank) {
+  Start();
+  absl::Notification begun;
+  model_.run = [&](ClipSink*, FakeModel::Report) {
+    begun.Notify();
+    model_.aborted.WaitForNotification();
+    return absl::AbortedError("the group of ranks was aborted");
+  };
+  SendRun("a");
+  begun.WaitForNotification();
+  v1::FrontendMessage message;
+  message.mutable_abort()->set_why("rank 1 disconnected");
+  frontend_.Send(message);
+  EXPECT_TRUE(frontend_.Next().has_rank_failed());
+  frontend_.Break();
+  EXPECT_TRUE(absl::IsAborted(AwaitEnd()));
+  EXPECT_THAT(rendezvous_.Await(1, "address", absl::Seconds(30)),
+              StatusIs(absl::StatusCode::kAborted, HasSubstr("rank 1 disconnected")));
+}
+
+TEST_F(RankLoopTest, AnAbortDuringTheLoadReachesTheModelOnceThereIsOne) {
+  v1::FrontendMessage message;
+  message.mutable_abort()->set_why("rank 1 disconnected");
+  frontend_.Send(message);
+  EXPECT_FALSE(rendezvous_.Await(1, "address", absl::Seconds(30)).ok());  // it has come
+  frontend_.Break();
+  EXPECT_FALSE(loop_->Run(rank_, model_).ok());
+  EXPECT_TRUE(model_.aborted.HasBeenNotified());
+}
+
+TEST_F(RankLoopTest, WhatOtherRanksPublishReachesTheRendezvous) {
+  rendezvous_.Publish("address", "host:0");
+  EXPECT_EQ(frontend_.Next().rendezvous().value(), "host:0");
+  v1::FrontendMessage message;
+  message.mutable_rendezvous()->set_rank(1);
+  message.mutable_rendezvous()->set_key("address");
+  message.mutable_rendezvous()->set_value("host:1");
+  frontend_.Send(message);
+  EXPECT_THAT(rendezvous_.Await(1, "address", absl::Seconds(30)), IsOkAndHolds("host:1"));
+}
+
+}  // namespace
+}  // namespace kinora

@@ -1,0 +1,196 @@
+// What a process of a group does with a run, on a model that a test scripts.
+#include "server/worker/rank.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <prometheus/registry.h>
+
+#include <filesystem>
+#include <fstream>
+#include <new>
+
+#include "server/common/status_details.h"
+#include "tests/testing/fake_model.h"
+#include "tests/testing/full_disk.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temporary_directory.h"
+
+namespace kinora {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+class RankTest : public testing::Test {
+ protected:
+  RankTest() {
+    run_.set_video_id("job");
+    run_.set_attempt(2);
+    run_.set_artifact_key("job/2");
+    run_.mutable_generation()->set_prompt("a kite");
+  }
+  void SetUp() override {
+    KINORA_ASSERT_OK_AND_ASSIGN(store_, DirectoryArtifactStore::At(directory_.File("artifacts")));
+  }
+
+  v1::RunResult Run(Rank& rank) {
+    return rank.Run({.model = model_,
+                     .metrics = metrics_,
+                     .send = [this](const v1::WorkerMessage& message) { sent_.push_back(message); },
+                     .cancelled = cancelled_,
+                     .units_done = units_done_},
+                    run_);
+  }
+  v1::RunResult Lead() {
+    LeadingRank rank(*store_);
+    return Run(rank);
+  }
+  std::vector<std::string> Files() const {  // in the store, unfinished ones too
+    std::vector<std::string> files;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(store_->root())) {
+      if (entry.is_regular_file()) files.push_back(std::filesystem::relative(entry.path(), store_->root()));
+    }
+    return files;
+  }
+
+  TemporaryDirectory directory_;
+  prometheus::Registry registry_;
+  WorkerMetrics metrics_{registry_};
+  FakeModel model_;
+  std::unique_ptr<DirectoryArtifactStore> store_;
+  v1::Run run_;
+  std::vector<v1::WorkerMessage> sent_;
+  std::atomic<bool> cancelled_ = false;
+  std::atomic<int64_t> units_done_ = 0;
+};
+
+TEST_F(RankTest, TheLeadingRankAnswersWithADurableArtifact) {
+  const v1::RunResult result = Lead();
+  ASSERT_THAT(FromRpcStatus(result.error()), IsOk());
+  EXPECT_EQ(result.video_id(), "job");
+  EXPECT_EQ(result.attempt(), 2);
+  EXPECT_EQ(result.usage().device_seconds(), 3);
+  EXPECT_THAT(result.usage().stage_seconds(), testing::SizeIs(2));  // denoise and finalize
+  ASSERT_EQ(result.artifacts_size(), 1);
+  EXPECT_EQ(result.artifacts(0).id(), "video.mp4");
+  EXPECT_EQ(result.artifacts(0).sha256().size(), 64u);
+  EXPECT_THAT(Files(), ElementsAre("job/2/video.mp4"));
+  EXPECT_EQ(std::filesystem::file_size(store_->root() + "/job/2/video.mp4"),
+            static_cast<uint64_t>(result.artifacts(0).bytes()));
+}
+
+TEST_F(RankTest, MarksAreOfTheRunAndInOrder) {
+  Lead();
+  std::vector<std::string> said;
+  for (const v1::WorkerMessage& message : sent_) {
+    if (message.has_resolved()) said.push_back("resolved " + message.resolved().resolved().precision());
+    if (message.has_stage()) {
+      EXPECT_EQ(message.stage().attempt(), 2);
+      said.push_back(absl::StrCat(message.stage().stage(), " of ", message.stage().expected_seconds(), " s"));
+    }
+    if (message.has_step()) {
+      EXPECT_EQ(message.step().video_id(), "job");
+      said.push_back(absl::StrCat("step ", message.step().step(), " of ", message.step().total_steps()));
+    }
+  }
+  EXPECT_THAT(said, ElementsAre("resolved f32", "denoise of 12 s", "step 1 of 2", "step 2 of 2", "finalize of 0 s"));
+  EXPECT_EQ(units_done_, 4);  // what the watchdog sees: a stage that began, two steps, another stage
+}
+
+TEST_F(RankTest, ACancelEndsTheRunAtItsNextStepAndLeavesNothing) {
+  model_.run = [this](ClipSink* sink, FakeModel::Report report) {
+    cancelled_ = true;
+    return FakeModel::Render(sink, report);
+  };
+  const v1::RunResult result = Lead();
+  EXPECT_THAT(FromRpcStatus(result.error()), StatusIs(absl::StatusCode::kCancelled, HasSubstr("cancelled")));
+  EXPECT_EQ(units_done_, 1);
+  EXPECT_THAT(Files(), IsEmpty());
+}
+
+TEST_F(RankTest, AFailureOfTheModelIsTheOutcomeAndLeavesNothing) {
+  model_.run = [](ClipSink* sink, FakeModel::Report report) {
+    const absl::Status begun = FakeModel::Render(sink, report);
+    return begun.ok() ? absl::InternalError("frame 0 holds pixels that are not numbers") : begun;
+  };
+  const v1::RunResult result = Lead();
+  EXPECT_THAT(FromRpcStatus(result.error()), StatusIs(absl::StatusCode::kInternal, HasSubstr("frame 0")));
+  EXPECT_EQ(result.usage().peak_device_bytes(), 1000);
+  EXPECT_EQ(result.step_reached(), 2);
+  EXPECT_THAT(result.artifacts(), IsEmpty());
+  EXPECT_THAT(Files(), IsEmpty());
+}
+
+TEST_F(RankTest, WantOfMemoryNamesTheStage) {
+  model_.run = [](ClipSink*, FakeModel::Report report) -> absl::Status {
+    EXPECT_THAT(report({.stage = "encode"}), IsOk());
+    throw std::bad_alloc();
+  };
+  EXPECT_THAT(FromRpcStatus(Lead().error()), StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("encode")));
+}
+
+TEST_F(RankTest, ARequestThatTheModelRefusesEndsBeforeAnythingIsSaidOrWritten) {
+  run_.mutable_generation()->clear_prompt();
+  EXPECT_THAT(FromRpcStatus(Lead().error()), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("prompt")));
+  EXPECT_THAT(sent_, IsEmpty());
+  EXPECT_THAT(Files(), IsEmpty());
+}
+
+TEST_F(RankTest, AFullDiskIsNamedByItsReasonAndWithoutFolders) {
+  const std::string disk = directory_.File("disk");
+  std::filesystem::create_directory(disk);
+  const auto result = OnSmallDisk(disk, 64 << 10, [&]() -> std::string {
+    auto store = DirectoryArtifactStore::At(disk + "/artifacts");
+    if (!store.ok()) return store.status().ToString();
+    store_ = *std::move(store);
+    std::ofstream(disk + "/filler") << std::string(128 << 10, 'x') << std::flush;
+    const absl::Status status = FromRpcStatus(Lead().error());
+    if (!absl::IsResourceExhausted(status)) return status.ToString();
+    if (status.ToString().find("DISK_FULL") == std::string::npos) return status.ToString();
+    if (std::string(status.message()).find(disk) != std::string::npos) return std::string(status.message());
+    std::filesystem::remove(disk + "/filler");
+    return FromRpcStatus(Lead().error()).ok() ? "" : "the next run fails too";
+  });
+  if (result == SmallDiskResult::kNotPermitted) GTEST_SKIP() << "no mount namespaces here";
+  EXPECT_EQ(result, SmallDiskResult::kPassed);
+}
+
+TEST_F(RankTest, AFollowingRankHasNoSinkSaysNothingAndWritesNothing) {
+  bool ran = false;
+  model_.run = [&](ClipSink* sink, FakeModel::Report) {
+    EXPECT_EQ(sink, nullptr);
+    ran = true;
+    return absl::OkStatus();
+  };
+  cancelled_ = true;  // rank 0's to heed, for all
+  FollowingRank rank;
+  const v1::RunResult result = Run(rank);
+  EXPECT_TRUE(ran);
+  EXPECT_THAT(FromRpcStatus(result.error()), IsOk());
+  EXPECT_EQ(result.video_id(), "job");
+  EXPECT_THAT(result.artifacts(), IsEmpty());
+  EXPECT_THAT(sent_, IsEmpty());
+  EXPECT_THAT(Files(), IsEmpty());
+}
+
+TEST_F(RankTest, AFollowingRankThatEndsWithTheOthersSaysHow) {
+  model_.run = [](ClipSink*, FakeModel::Report) { return absl::CancelledError("rank 0 ended the run"); };
+  FollowingRank rank;
+  EXPECT_THAT(FromRpcStatus(Run(rank).error()), StatusIs(absl::StatusCode::kCancelled, HasSubstr("rank 0")));
+  model_.run = [](ClipSink*, FakeModel::Report) -> absl::Status { throw std::bad_alloc(); };
+  EXPECT_THAT(FromRpcStatus(Run(rank).error()), StatusIs(absl::StatusCode::kAborted, HasSubstr("memory")));
+}
+
+TEST_F(RankTest, RankZeroLeads) {
+  Rendezvous alone([](const v1::WorkerMessage&) {});
+  const auto rank = [&](int number) {
+    return MakeRank({.rank = number, .world_size = 2, .rendezvous = alone}, *store_);
+  };
+  EXPECT_NE(dynamic_cast<LeadingRank*>(rank(0).get()), nullptr);
+  EXPECT_NE(dynamic_cast<FollowingRank*>(rank(1).get()), nullptr);
+}
+
+}  // namespace
+}  // namespace kinora

@@ -1,0 +1,73 @@
+// A model whose runs are what a test says they are.
+#ifndef KINORA_TESTS_TESTING_FAKE_MODEL_H_
+#define KINORA_TESTS_TESTING_FAKE_MODEL_H_
+
+#include <atomic>
+#include <functional>
+#include <string>
+
+#include "absl/synchronization/notification.h"
+#include "server/worker/model.h"
+
+namespace kinora {
+
+class FakeModel : public Model {
+ public:
+  using Report = absl::FunctionRef<absl::Status(const Progress&)>;
+
+  v1::Ready Describe() const override {
+    v1::Ready ready;
+    ready.mutable_model()->set_id("fake");
+    return ready;
+  }
+  absl::StatusOr<PreparedRun> Prepare(const v1::Generation& generation) const override {
+    if (generation.prompt().empty()) return absl::InvalidArgumentError("prompt: must not be empty");
+    return PreparedRun{.generation = generation, .plan = {}};
+  }
+  v1::Estimate Estimate(const PreparedRun&) const override {
+    v1::Estimate estimate;
+    estimate.set_seconds(2.5);
+    return estimate;
+  }
+  v1::Resolved Resolve(const PreparedRun&) const override {
+    v1::Resolved resolved;
+    resolved.set_precision("f32");
+    return resolved;
+  }
+  double ExpectedSeconds(const PreparedRun&, const std::string& stage) const override {
+    return stage == "denoise" ? 12 : 0;
+  }
+  absl::Status Generate(const PreparedRun&, ClipSink* sink, Report on_progress, v1::Usage& usage) override {
+    usage.set_device_seconds(3);
+    usage.set_peak_device_bytes(1000);
+    return run(sink, on_progress);
+  }
+  void Observe(const v1::RunSpeed&) override {}
+  void Remember(const v1::SpeedHistory&) override {}
+  void Abort() override { aborted.Notify(); }
+
+  // Two steps and a clip of one black frame.
+  static absl::Status Render(ClipSink* sink, Report on_progress) {
+    for (int step = 0; step <= 2; ++step) {
+      const absl::Status go_on = on_progress(
+          {.stage = "denoise", .step = step, .total_steps = 2, .fraction = 0.4 * step, .remaining_seconds = 1});
+      if (!go_on.ok()) return go_on;
+    }
+    if (sink == nullptr) return absl::OkStatus();
+    std::vector<uint8_t> black(3 * 32 * 32);
+    ClipInfo info;
+    info.width = info.height = 32;
+    info.num_frames = 1;
+    info.frame_rate = 24;
+    absl::Status status = sink->Begin(info);
+    if (status.ok()) status = sink->Frames(0, Tensor(DType::kU8, {1, 32, 32, 3}, black.data()));
+    return status.ok() ? sink->End() : status;
+  }
+
+  std::function<absl::Status(ClipSink* sink, Report on_progress)> run = Render;
+  absl::Notification aborted;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_TESTS_TESTING_FAKE_MODEL_H_
