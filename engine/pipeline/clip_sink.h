@@ -9,7 +9,6 @@
 #define KINORA_ENGINE_PIPELINE_CLIP_SINK_H_
 
 #include <cstdint>
-#include <string_view>
 
 #include "absl/status/status.h"
 
@@ -37,16 +36,6 @@ class ClipSink {
   virtual absl::Status Audio(const Tensor& waveform) = 0;
   // Nothing more comes. OK means the clip is complete and its file closed.
   virtual absl::Status End() = 0;
-
-  // For inspection (`kinora-render --dump`). A sink that answers true also gets, besides the calls above, what the
-  // pipeline would otherwise not keep; it runs eagerly and may be slower.
-  virtual bool WantsIntermediates() const { return false; }
-  // The frames before rounding to 8 bits: float32 [n, height, width, 3] in 0..1. Called just before the equal Frames.
-  virtual absl::Status FloatFrames(int64_t /*first*/, const Tensor& /*rgb*/) { return absl::OkStatus(); }
-  // name: as in the contract of --dump: "input_ids", "video_context", "audio_context", both with "_negative", "sigmas",
-  // "sigmas_stage2", "video_latent", "audio_latent". All of them come before Begin, so that a file can be laid out
-  // there.
-  virtual absl::Status Intermediate(std::string_view /*name*/, const Tensor& /*value*/) { return absl::OkStatus(); }
 };
 
 }  // namespace kinora

@@ -46,11 +46,11 @@ absl::Status Generation::Encode(Exec& exec) {
 }
 
 absl::Status Generation::ReportText(Exec& exec) {
-  if (!wants_intermediates()) return absl::OkStatus();
+  if (!inspected()) return absl::OkStatus();
   KINORA_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, modules_.text->Tokenize(request_.prompt));
   std::vector<int64_t> wide(ids.begin(), ids.end());
   KINORA_RETURN_IF_ERROR(
-      sink_->Intermediate("input_ids", Tensor(DType::kI64, {static_cast<int64_t>(wide.size())}, wide.data())));
+      observer_->Intermediate("input_ids", Tensor(DType::kI64, {static_cast<int64_t>(wide.size())}, wide.data())));
   KINORA_RETURN_IF_ERROR(ReportContexts(exec, cond_, ""));
   return guided() ? ReportContexts(exec, uncond_, "_negative") : absl::OkStatus();
 }
@@ -63,7 +63,7 @@ absl::Status Generation::ReportContexts(Exec& exec, const TextContext& context, 
     std::vector<float> host(value.elements());
     exec.ops.stream().CopyToHost(wide, host.data());
     KINORA_RETURN_IF_ERROR(exec.ops.stream().Synchronize());
-    KINORA_RETURN_IF_ERROR(sink_->Intermediate(Cat(name, suffix), HostView(host, {1, value.dim(0), value.dim(1)})));
+    KINORA_RETURN_IF_ERROR(observer_->Intermediate(Cat(name, suffix), HostView(host, {1, value.dim(0), value.dim(1)})));
   }
   return absl::OkStatus();
 }
@@ -117,8 +117,8 @@ absl::Status Generation::Denoise(Exec& exec, const StagePlan& stage, OnStep on_s
   KINORA_ASSIGN_OR_RETURN(const VelocityModel model, VelocityModel::Prepare(exec, *modules_.transformer, inputs));
   KINORA_RETURN_IF_ERROR(OnRankZero(exec, [&] {
     std::vector<float> copy = stage.sigmas;
-    return wants_intermediates() ? sink_->Intermediate("sigmas", HostView(copy, {static_cast<int64_t>(copy.size())}))
-                                 : absl::OkStatus();
+    return inspected() ? observer_->Intermediate("sigmas", HostView(copy, {static_cast<int64_t>(copy.size())}))
+                       : absl::OkStatus();
   }));
   const DenoiseSpec spec{
       .passes = stage.passes,
@@ -126,7 +126,10 @@ absl::Status Generation::Denoise(Exec& exec, const StagePlan& stage, OnStep on_s
       .sigmas = stage.sigmas,
       .sampler = stage.sampler,
       .skip = stage.guidance.Map([](const GuidanceParams& g) { return static_cast<int>(g.skip_step); })};
-  return kinora::Denoise(exec, model, spec, graphs_, z_, [&](int64_t step) { return on_step(stage, step + 1); });
+  return kinora::Denoise(exec, model, spec, graphs_, z_, [&](int64_t step) {
+    const StepLatents latents{.exec = exec, .stage = stage, .state = z_};
+    return on_step(stage, step + 1, &latents);
+  });
 }
 
 ClipInfo Generation::Info() const {
@@ -152,27 +155,28 @@ absl::Status Generation::DecodeVideo(Exec& exec, const StagePlan& stage, OnStep 
   }
   KINORA_RETURN_IF_ERROR(OnRankZero(exec, [&] {
     KINORA_RETURN_IF_ERROR(ReportAudioLatent(exec));
-    if (wants_intermediates()) KINORA_RETURN_IF_ERROR(sink_->Intermediate("video_latent", HostView(host, shape)));
+    if (inspected()) KINORA_RETURN_IF_ERROR(observer_->Intermediate("video_latent", HostView(host, shape)));
     return sink_ != nullptr ? sink_->Begin(Info()) : absl::OkStatus();
   }));
   const VideoDecodeStage decoder(*modules_.video);
   const auto emit = [&](const DecodedFrames& frames) {
-    if (wants_intermediates()) KINORA_RETURN_IF_ERROR(sink_->FloatFrames(frames.first, frames.rgb));
+    if (inspected()) KINORA_RETURN_IF_ERROR(observer_->FloatFrames(frames.first, frames.rgb));
     return sink_->Frames(frames.first, frames.rgb8);
   };
-  return decoder.Run(exec, HostView(host, shape), emit,
-                     [&](int64_t done, int64_t) { return done == 0 ? absl::OkStatus() : on_step(stage, done); });
+  return decoder.Run(exec, HostView(host, shape), emit, [&](int64_t done, int64_t) {
+    return done == 0 ? absl::OkStatus() : on_step(stage, done, nullptr);
+  });
 }
 
 absl::Status Generation::ReportAudioLatent(Exec& exec) {
-  if (!wants_intermediates()) return absl::OkStatus();
+  if (!inspected()) return absl::OkStatus();
   const Tensor& latent = z_.audio.z;
   const int64_t channels = config_.audio_decoder.latent_channels, bins = config_.audio_decoder.latent_bins();
   std::vector<float> packed(latent.elements()), host(latent.elements());
   exec.ops.stream().CopyToHost(latent, packed.data());
   KINORA_RETURN_IF_ERROR(exec.ops.stream().Synchronize());
   UnpackAudio(packed, channels, plan_.audio_latents, bins, absl::MakeSpan(host));
-  return sink_->Intermediate("audio_latent", HostView(host, {1, channels, plan_.audio_latents, bins}));
+  return observer_->Intermediate("audio_latent", HostView(host, {1, channels, plan_.audio_latents, bins}));
 }
 
 absl::Status Generation::DecodeAudio(Exec& exec) {
@@ -207,7 +211,7 @@ absl::Status Generation::Run(Exec& exec, OnStep on_step) {
   ArenaScope request(exec.arena);
   const bool told = exec.ops.dry() || exec.mesh.world().rank() == 0;
   for (const StagePlan& stage : plan_.stages) {
-    KINORA_RETURN_IF_ERROR(AgreeWithRankZero(exec, told ? on_step(stage, 0) : absl::OkStatus()));
+    KINORA_RETURN_IF_ERROR(AgreeWithRankZero(exec, told ? on_step(stage, 0, nullptr) : absl::OkStatus()));
     KINORA_RETURN_IF_ERROR(RunStage(exec, stage, on_step));
   }
   return OnRankZero(exec, [&] { return sink_ != nullptr ? sink_->End() : absl::OkStatus(); });

@@ -12,6 +12,7 @@
 #include "engine/diffusion/noise.h"
 #include "engine/pipeline/clip_sink.h"
 #include "engine/pipeline/modules.h"
+#include "engine/pipeline/run_observer.h"
 #include "engine/pipeline/run_plan.h"
 #include "engine/pipeline/step_graphs.h"
 
@@ -19,18 +20,20 @@ namespace kinora {
 
 class Generation {
  public:
-  // Called at the start of a stage of the plan (step 0) and after each of its steps. On rank 0; in a dry run on every
-  // rank that has the stage.
-  using OnStep = absl::FunctionRef<absl::Status(const StagePlan& stage, int64_t step)>;
+  // Called at the start of a stage of the plan (step 0) and after each of its steps; latents: of a step of denoising,
+  // else null. On rank 0; in a dry run on every rank that has the stage.
+  using OnStep = absl::FunctionRef<absl::Status(const StagePlan& stage, int64_t step, const StepLatents* latents)>;
 
-  // sink: null on ranks other than 0 and in a dry run. All must outlive the object.
-  Generation(const ModelConfig& config, const Modules& modules, StepGraphs& graphs, const RunPlan& plan, ClipSink* sink)
+  // sink, observer (for what it inspects): null on ranks other than 0 and in a dry run. All must outlive the object.
+  Generation(const ModelConfig& config, const Modules& modules, StepGraphs& graphs, const RunPlan& plan, ClipSink* sink,
+             RunObserver* observer)
       : config_(config),
         modules_(modules),
         graphs_(graphs),
         plan_(plan),
         request_(plan.request),
         sink_(sink),
+        observer_(observer),
         noise_(request_.seed) {}
 
   // InvalidArgument naming the tensor if given noise has another shape than the request needs.
@@ -51,7 +54,7 @@ class Generation {
   absl::Status ReportAudioLatent(Exec& exec);
   ClipInfo Info() const;
   bool guided() const { return plan_.stages[plan_.audio_stage].passes[0] == Pass::kUncond; }
-  bool wants_intermediates() const { return sink_ != nullptr && sink_->WantsIntermediates(); }
+  bool inspected() const { return observer_ != nullptr && observer_->WantsIntermediates(); }
 
   const ModelConfig& config_;
   const Modules& modules_;
@@ -59,6 +62,7 @@ class Generation {
   const RunPlan& plan_;
   const GenerationRequest& request_;
   ClipSink* const sink_;
+  RunObserver* const observer_;
   NoiseSource noise_;  // of all stages
   TextContext cond_, uncond_;
   PerModality<LatentState> z_;

@@ -62,11 +62,11 @@ class DryModel {
               .dtype = dtype_};
     std::vector<Cost> begin;
     StepGraphs graphs;
-    KINORA_RETURN_IF_ERROR(
-        Generation(config, modules_, graphs, plan, nullptr).Run(exec, [&](const StagePlan&, int64_t step) {
-          if (step == 0) begin.push_back(ops.cost());
-          return absl::OkStatus();
-        }));
+    KINORA_RETURN_IF_ERROR(Generation(config, modules_, graphs, plan, nullptr, nullptr)
+                               .Run(exec, [&](const StagePlan&, int64_t step, const StepLatents*) {
+                                 if (step == 0) begin.push_back(ops.cost());
+                                 return absl::OkStatus();
+                               }));
     begin.push_back(ops.cost());
     for (size_t i = 0; i < plan.stages.size(); ++i) plan.stages[i].cost = Between(begin[i], begin[i + 1]);
     plan.arena_bytes = arena.peak();
@@ -101,26 +101,28 @@ class DryModel {
 // From stages and steps to a fraction that never falls, by the share of operations that lies behind.
 class ProgressReporter {
  public:
-  ProgressReporter(const RunPlan& plan, absl::FunctionRef<absl::Status(const Progress&)> sink)
-      : plan_(plan), flops_(plan.flops()), sink_(sink), start_(Clock::Real().Now()) {}
+  ProgressReporter(const RunPlan& plan, RunObserver* observer)
+      : plan_(plan), flops_(plan.flops()), observer_(observer), start_(Clock::Real().Now()) {}
 
-  absl::Status Report(const StagePlan& stage, int64_t step) {
+  absl::Status Report(const StagePlan& stage, int64_t step, const StepLatents* latents) {
+    if (observer_ == nullptr) return absl::OkStatus();
     double behind = 0;
     for (const StagePlan* s = plan_.stages.data(); s != &stage; ++s) behind += s->cost.flops;
     if (stage.steps > 0) behind += stage.cost.flops * static_cast<double>(step) / static_cast<double>(stage.steps);
     fraction_ = std::max(fraction_, behind / flops_);
     const double elapsed = absl::ToDoubleSeconds(Clock::Real().Now() - start_);
-    return sink_({.stage = stage.label,
-                  .step = static_cast<int32_t>(step),
-                  .total_steps = static_cast<int32_t>(stage.steps),
-                  .fraction = fraction_,
-                  .remaining_seconds = fraction_ > 0.02 ? elapsed * (1 - fraction_) / fraction_ : -1});
+    const Progress progress{.stage = stage.label,
+                            .step = static_cast<int32_t>(step),
+                            .total_steps = static_cast<int32_t>(stage.steps),
+                            .fraction = fraction_,
+                            .remaining_seconds = fraction_ > 0.02 ? elapsed * (1 - fraction_) / fraction_ : -1};
+    return step == 0 ? observer_->OnStage(progress) : observer_->OnStep(progress, latents);
   }
 
  private:
   const RunPlan& plan_;
   const double flops_;
-  const absl::FunctionRef<absl::Status(const Progress&)> sink_;
+  RunObserver* const observer_;
   const absl::Time start_;
   double fraction_ = 0;
 };
@@ -257,8 +259,7 @@ absl::StatusOr<RunPlan> Pipeline::Prepare(const GenerationRequest& request) cons
   return plan;
 }
 
-absl::Status Pipeline::Generate(const RunPlan& plan, ClipSink* sink,
-                                absl::FunctionRef<absl::Status(const Progress&)> on_progress) {
+absl::Status Pipeline::Generate(const RunPlan& plan, ClipSink* sink, RunObserver* observer) {
   Parts& p = *parts_;
   const GenerationRequest& request = plan.request;
   absl::Status fits = CheckReserved(request, plan.arena_bytes, p.options.arena_bytes, "activations");
@@ -271,9 +272,10 @@ absl::Status Pipeline::Generate(const RunPlan& plan, ClipSink* sink,
             .dtype = p.options.precision.activations};
   KINORA_RETURN_IF_ERROR(AgreeAmongAll(exec, fits));  // ranks may have their own plans: rank 0 decodes and needs more
   p.arena.ResetPeak();
-  ProgressReporter reporter(plan, on_progress);
-  return Generation(p.config, p.modules, p.graphs, plan, sink).Run(exec, [&](const StagePlan& stage, int64_t step) {
-    return reporter.Report(stage, step);
+  ProgressReporter reporter(plan, observer);
+  Generation generation(p.config, p.modules, p.graphs, plan, sink, sink != nullptr ? observer : nullptr);
+  return generation.Run(exec, [&](const StagePlan& stage, int64_t step, const StepLatents* latents) {
+    return reporter.Report(stage, step, latents);
   });
 }
 

@@ -4,9 +4,9 @@
 //   options.arena_bytes = needed.arena_bytes;
 //   KINORA_ASSIGN_OR_RETURN(auto pipeline, Pipeline::Load(options, mesh));
 //   KINORA_ASSIGN_OR_RETURN(const RunPlan plan, pipeline->Prepare(request));
-//   KINORA_RETURN_IF_ERROR(pipeline->Generate(plan, &sink, on_progress));
+//   KINORA_RETURN_IF_ERROR(pipeline->Generate(plan, &sink, &observer));
 //
-// Every rank of the mesh makes the same calls with equal arguments; rank 0 alone has a sink and is asked on_progress.
+// Every rank of the mesh makes the same calls with equal arguments; rank 0 alone has a sink and an observer.
 #ifndef KINORA_ENGINE_PIPELINE_PIPELINE_H_
 #define KINORA_ENGINE_PIPELINE_PIPELINE_H_
 
@@ -20,6 +20,7 @@
 #include "engine/ops/backend.h"
 #include "engine/parallel/mesh.h"
 #include "engine/pipeline/clip_sink.h"
+#include "engine/pipeline/run_observer.h"
 #include "engine/pipeline/run_plan.h"
 #include "engine/request/model_description.h"
 #include "engine/request/request.h"
@@ -76,12 +77,10 @@ class Pipeline {
   absl::StatusOr<RunPlan> Prepare(const GenerationRequest& request) const;
 
   // plan: of this pipeline's Prepare, or of that of rank 0 of the same mesh, which takes the most memory. sink: null on
-  // ranks other than 0. on_progress is called on rank 0 at the start of each stage and after each of its steps.
-  // ResourceExhausted if the plan exceeds the reserved memory; whatever on_progress or the sink returned, by the next
-  // step at the latest. These are agreed (agree.h): the other ranks leave at the same place, and the pipeline can be
-  // used again; alone it can after any error.
-  absl::Status Generate(const RunPlan& plan, ClipSink* sink,
-                        absl::FunctionRef<absl::Status(const Progress&)> on_progress);
+  // ranks other than 0, where the observer is not called; observer may be null. ResourceExhausted if the plan exceeds
+  // the reserved memory; whatever observer or sink returned, by the next step at the latest. These are agreed (agree.h):
+  // the other ranks leave at the same place, and the pipeline can be used again; alone it can after any error.
+  absl::Status Generate(const RunPlan& plan, ClipSink* sink, RunObserver* observer);
 
  private:
   struct Parts;

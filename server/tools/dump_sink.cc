@@ -53,25 +53,4 @@ absl::Status TeeSink::End() {
   return absl::OkStatus();
 }
 
-bool TeeSink::WantsIntermediates() const {
-  for (const auto& sink : sinks_) {
-    if (sink->WantsIntermediates()) return true;
-  }
-  return false;
-}
-
-absl::Status TeeSink::FloatFrames(int64_t first, const Tensor& rgb) {
-  for (const auto& sink : sinks_) {
-    if (sink->WantsIntermediates()) KINORA_RETURN_IF_ERROR(sink->FloatFrames(first, rgb));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status TeeSink::Intermediate(std::string_view name, const Tensor& value) {
-  for (const auto& sink : sinks_) {
-    if (sink->WantsIntermediates()) KINORA_RETURN_IF_ERROR(sink->Intermediate(name, value));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace kinora

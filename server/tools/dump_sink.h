@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "engine/pipeline/clip_sink.h"
+#include "engine/pipeline/run_observer.h"
 #include "engine/weights/safetensors.h"
 
 namespace kinora {
@@ -18,7 +19,7 @@ namespace kinora {
 // One safetensors file: every intermediate under its name, `frames` float32 [F, H, W, 3] in 0..1 before rounding, and
 // `waveform` float32 [channels, samples]. Frames go to the file as they come; it appears under its name when the clip
 // is complete.
-class DumpSink : public ClipSink {
+class DumpSink : public ClipSink, public RunObserver {
  public:
   explicit DumpSink(std::string path) : path_(std::move(path)) {}
 
@@ -52,9 +53,6 @@ class TeeSink : public ClipSink {
   absl::Status Frames(int64_t first, const Tensor& rgb8) override;
   absl::Status Audio(const Tensor& waveform) override;
   absl::Status End() override;
-  bool WantsIntermediates() const override;
-  absl::Status FloatFrames(int64_t first, const Tensor& rgb) override;
-  absl::Status Intermediate(std::string_view name, const Tensor& value) override;
 
  private:
   std::vector<std::unique_ptr<ClipSink>> sinks_;

@@ -54,16 +54,25 @@ absl::Status Prepare(Job& job) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<ClipSink>> MakeSinks(const Job& job) {
-  auto sinks = std::make_unique<TeeSink>();
+struct Sinks {
+  TeeSink tee;               // of file and dump
+  DumpSink* dump = nullptr;  // null: none was asked for
+};
+
+absl::StatusOr<std::unique_ptr<Sinks>> MakeSinks(const Job& job) {
+  auto sinks = std::make_unique<Sinks>();
   const RenderOptions& options = job.options;
   if (!options.output_path.empty()) {
     KINORA_ASSIGN_OR_RETURN(const Container container, ContainerForPath(options.output_path));
     KINORA_ASSIGN_OR_RETURN(const FileSinkOptions file,
                             ToFileSinkOptions(options.output, job.summary.effective, container));
-    sinks->Add(MakeFileSink(options.output_path, file));
+    sinks->tee.Add(MakeFileSink(options.output_path, file));
   }
-  if (!options.dump_path.empty()) sinks->Add(std::make_unique<DumpSink>(options.dump_path));
+  if (!options.dump_path.empty()) {
+    auto dump = std::make_unique<DumpSink>(options.dump_path);
+    sinks->dump = dump.get();
+    sinks->tee.Add(std::move(dump));
+  }
   return sinks;
 }
 
@@ -76,6 +85,23 @@ absl::Status ReportProgress(Job& job, const Progress& progress) {
                     .remaining_seconds = progress.remaining_seconds});
   return job.cancelled ? absl::CancelledError("interrupted; nothing was written") : absl::OkStatus();
 }
+
+// Progress to the display, the rest to the dump.
+class RenderObserver : public RunObserver {
+ public:
+  RenderObserver(Job& job, DumpSink* dump) : job_(job), dump_(dump) {}
+  absl::Status OnStage(const Progress& progress) override { return ReportProgress(job_, progress); }
+  absl::Status OnStep(const Progress& progress, const StepLatents*) override { return ReportProgress(job_, progress); }
+  bool WantsIntermediates() const override { return dump_ != nullptr; }
+  absl::Status Intermediate(std::string_view name, const Tensor& value) override {
+    return dump_->Intermediate(name, value);
+  }
+  absl::Status FloatFrames(int64_t first, const Tensor& rgb) override { return dump_->FloatFrames(first, rgb); }
+
+ private:
+  Job& job_;
+  DumpSink* const dump_;
+};
 
 void CountCollectives(const Mesh& mesh, CollectiveCounts& counts) {
   for (const Communicator* group : {&mesh.tensor(), &mesh.tokens(), &mesh.guidance(), &mesh.world()}) {
@@ -114,11 +140,11 @@ absl::Status RenderOnRank(Job& job, const Mesh& mesh) {
   if (first) job.times.Begin("load");
   KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<Pipeline> pipeline, LoadPipeline(job, mesh, first));
   KINORA_ASSIGN_OR_RETURN(const RunPlan plan, pipeline->Prepare(job.request));
-  const auto on_progress = [&job](const Progress& progress) { return ReportProgress(job, progress); };
-  if (!first) return pipeline->Generate(plan, nullptr, on_progress);
+  if (!first) return pipeline->Generate(plan, nullptr, nullptr);
   job.summary.effective = ToGeneration(plan.request);
-  KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<ClipSink> sink, MakeSinks(job));
-  KINORA_RETURN_IF_ERROR(pipeline->Generate(plan, sink.get(), on_progress));
+  KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<Sinks> sinks, MakeSinks(job));
+  RenderObserver observer(job, sinks->dump);
+  KINORA_RETURN_IF_ERROR(pipeline->Generate(plan, &sinks->tee, &observer));
   job.times.End();
   CountCollectives(mesh, job.summary.collectives);
   return absl::OkStatus();

@@ -144,7 +144,8 @@ absl::Status PipelineModel::OnEveryRank(absl::FunctionRef<absl::Status(Rank&)> b
 absl::Status PipelineModel::RunOnRanks(const RunPlan& plan, ClipSink& sink,
                                        absl::FunctionRef<absl::Status(const Progress&)> on_progress) {
   return OnEveryRank([&](Rank& rank) {
-    return rank.pipeline->Generate(plan, rank.mesh->world().rank() == 0 ? &sink : nullptr, on_progress);
+    ProgressObserver observer([&](const Progress& progress) { return on_progress(progress); });
+    return rank.pipeline->Generate(plan, rank.mesh->world().rank() == 0 ? &sink : nullptr, &observer);
   });
 }
 

@@ -24,7 +24,7 @@ using testing::HasSubstr;
 using Floats = std::vector<float>;
 
 // Keeps all that a clip consists of.
-class ClipRecorder : public ClipSink {
+class ClipRecorder : public ClipSink, public RunObserver {
  public:
   explicit ClipRecorder(bool intermediates = true) : intermediates_(intermediates) {}
   absl::Status Begin(const ClipInfo& info) override {
@@ -104,20 +104,18 @@ PipelineOptions OptionsOf(const Golden& golden, DType precision) {
   return options;
 }
 
-absl::Status NoProgress(const Progress&) { return absl::OkStatus(); }
-
 // Plans, loads and renders on a mesh; rank 0 records.
-absl::Status Render(PipelineOptions options, const Mesh& mesh, const GenerationRequest& request, ClipSink& sink) {
+absl::Status Render(PipelineOptions options, const Mesh& mesh, const GenerationRequest& request, ClipRecorder& sink) {
   KINORA_ASSIGN_OR_RETURN(const RunPlan plan, Pipeline::Plan(options, mesh, request));
   options.arena_bytes = plan.arena_bytes;
   KINORA_ASSIGN_OR_RETURN(auto pipeline, Pipeline::Load(options, mesh));
-  return pipeline->Generate(plan, mesh.world().rank() == 0 ? &sink : nullptr, NoProgress);
+  return pipeline->Generate(plan, mesh.world().rank() == 0 ? &sink : nullptr, &sink);
 }
 
 // What a user of a loaded pipeline does for each request.
-absl::Status Generate(Pipeline& pipeline, const GenerationRequest& request, ClipSink& sink) {
+absl::Status Generate(Pipeline& pipeline, const GenerationRequest& request, ClipRecorder& sink) {
   KINORA_ASSIGN_OR_RETURN(const RunPlan plan, pipeline.Prepare(request));
-  return pipeline.Generate(plan, &sink, NoProgress);
+  return pipeline.Generate(plan, &sink, &sink);
 }
 
 double Psnr(const Floats& a, const Tensor& golden, const ClipInfo& info, int64_t stride) {
@@ -209,7 +207,7 @@ TEST(Pipeline, CancelsAtTheNextStepOnEveryRankAndCanBeUsedAgain) {
     bool asked = false;
     const bool first = mesh.world().rank() == 0;
     KINORA_ASSIGN_OR_RETURN(const RunPlan plan, pipeline->Prepare(request));
-    const absl::Status run = pipeline->Generate(plan, first ? &cancelled : nullptr, [&](const Progress& p) {
+    ProgressObserver canceller([&](const Progress& p) {
       if (asked) ++calls_after_cancel;
       if (p.stage == "denoise" && p.step == 2) {
         asked = true;
@@ -217,8 +215,9 @@ TEST(Pipeline, CancelsAtTheNextStepOnEveryRankAndCanBeUsedAgain) {
       }
       return absl::OkStatus();
     });
+    const absl::Status run = pipeline->Generate(plan, first ? &cancelled : nullptr, &canceller);
     if (absl::IsCancelled(run)) ++failed;
-    return pipeline->Generate(plan, first ? &whole : nullptr, NoProgress);
+    return pipeline->Generate(plan, first ? &whole : nullptr, &whole);
   });
   EXPECT_TRUE(status.ok()) << status.ToString();
   EXPECT_EQ(failed, 2);
@@ -327,22 +326,55 @@ TEST(Pipeline, ProgressNeverFallsAndNamesEveryStageInOrder) {
   std::vector<std::string> stages;
   double fraction = 0;
   int steps = 0;
+  ProgressObserver observer([&](const Progress& p) {
+    if (stages.empty() || stages.back() != p.stage) stages.push_back(p.stage);
+    EXPECT_GE(p.fraction, fraction);
+    EXPECT_LE(p.fraction, 1.0);
+    fraction = p.fraction;
+    if (p.stage == "denoise" && p.step > 0) {
+      EXPECT_EQ(p.step, ++steps);
+    }
+    return absl::OkStatus();
+  });
   ClipRecorder clip(false);
-  ASSERT_TRUE(pipeline
-                  ->Generate(*pipeline->Prepare(request), &clip,
-                             [&](const Progress& p) {
-                               if (stages.empty() || stages.back() != p.stage) stages.push_back(p.stage);
-                               EXPECT_GE(p.fraction, fraction);
-                               EXPECT_LE(p.fraction, 1.0);
-                               fraction = p.fraction;
-                               if (p.stage == "denoise" && p.step > 0) {
-                                 EXPECT_EQ(p.step, ++steps);
-                               }
-                               return absl::OkStatus();
-                             })
-                  .ok());
+  ASSERT_TRUE(pipeline->Generate(*pipeline->Prepare(request), &clip, &observer).ok());
   EXPECT_THAT(stages, testing::ElementsAre("encode", "denoise", "decode_video", "decode_audio"));
   EXPECT_EQ(steps, 5);
+}
+
+// Keeps the video's latents after each step, as a preview would.
+class LatentRecorder : public RunObserver {
+ public:
+  absl::Status OnStep(const Progress&, const StepLatents* latents) override {
+    if (latents == nullptr) return absl::OkStatus();
+    const LatentState& video = latents->state.video;
+    Floats& kept = latents_.emplace_back(video.layout.padded * video.z.width());
+    Stream& stream = latents->exec.ops.stream();
+    stream.CopyToHost(video.z, kept.data());
+    return stream.Synchronize();
+  }
+  std::vector<Floats> latents_;
+};
+
+TEST(Pipeline, AnObserverSeesTheLatentsOfEachStepAndTheLastAreTheClips) {
+  Golden golden("pipeline_distilled");
+  PipelineOptions options = OptionsOf(golden, DType::kF32);
+  const GenerationRequest request = RequestOf(golden);
+  options.arena_bytes = Pipeline::Plan(options, *Mesh::Single(), request)->arena_bytes;
+  const auto mesh = Mesh::Single();
+  const auto pipeline = *Pipeline::Load(options, *mesh);
+  const RunPlan plan = *pipeline->Prepare(request);
+  LatentRecorder recorder;
+  ClipRecorder clip, inspected;
+  ASSERT_TRUE(pipeline->Generate(plan, &clip, &recorder).ok());
+  ASSERT_TRUE(pipeline->Generate(plan, &inspected, &inspected).ok());
+  ASSERT_EQ(static_cast<int64_t>(recorder.latents_.size()), plan.stages[1].steps);
+  EXPECT_FALSE(recorder.latents_[0] == recorder.latents_[1]);
+  const Floats& latent = inspected.values_["video_latent"];  // [1, C, F', H', W']
+  const int64_t tokens = plan.stages[1].grid.tokens(), channels = static_cast<int64_t>(latent.size()) / tokens;
+  for (int64_t i = 0; i < tokens * channels; ++i) {
+    ASSERT_EQ(recorder.latents_.back()[i], latent[i % channels * tokens + i / channels]) << i;
+  }
 }
 
 TEST(Pipeline, ThePlanIsWhatARunUses) {

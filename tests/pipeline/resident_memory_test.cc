@@ -52,7 +52,7 @@ TEST(ResidentMemory, ARenderTakesItsPlanWithinThreePercent) {
   const auto mesh = Mesh::Single();
   KINORA_ASSERT_OK_AND_ASSIGN(const auto pipeline, Pipeline::Load(options, *mesh));
   NoSink sink;
-  ASSERT_THAT(pipeline->Generate(plan, &sink, [](const Progress&) { return absl::OkStatus(); }), IsOk());
+  ASSERT_THAT(pipeline->Generate(plan, &sink, nullptr), IsOk());
   const int64_t taken = StatusBytes("VmHWM") - before, planned = plan.arena_bytes + plan.weight_bytes;
   EXPECT_GT(planned, kWorthAPercentage);
   EXPECT_GE(taken, 0.97 * static_cast<double>(planned));

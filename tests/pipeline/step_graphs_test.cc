@@ -64,8 +64,7 @@ absl::StatusOr<std::unique_ptr<Pipeline>> LoadFor(const Mesh& mesh, const std::v
 absl::StatusOr<Bytes> Render(Pipeline& pipeline, const Mesh& mesh, const GenerationRequest& request) {
   FrameKeeper sink;
   KINORA_ASSIGN_OR_RETURN(const RunPlan plan, pipeline.Prepare(request));
-  KINORA_RETURN_IF_ERROR(pipeline.Generate(plan, mesh.world().rank() == 0 ? &sink : nullptr,
-                                           [](const Progress&) { return absl::OkStatus(); }));
+  KINORA_RETURN_IF_ERROR(pipeline.Generate(plan, mesh.world().rank() == 0 ? &sink : nullptr, nullptr));
   return sink.rgb8_;
 }
 

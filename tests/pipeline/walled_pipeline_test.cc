@@ -17,7 +17,7 @@ namespace {
 using testing::HasSubstr;
 
 // All bytes of a clip, and of what the sink sees on the way to it.
-class Recorder : public ClipSink {
+class Recorder : public ClipSink, public RunObserver {
  public:
   explicit Recorder(bool intermediates) : intermediates_(intermediates) {}
   absl::Status Begin(const ClipInfo&) override { return absl::OkStatus(); }
@@ -63,9 +63,7 @@ GenerationRequest SmallRequest() {
   return request;
 }
 
-absl::Status NoProgress(const Progress&) { return absl::OkStatus(); }
-
-absl::Status Render(bool walled, PipelineOptions options, const Mesh& mesh, ClipSink& sink) {
+absl::Status Render(bool walled, PipelineOptions options, const Mesh& mesh, Recorder& sink) {
   const BackendOptions backend_options{.threads = options.threads};
   const GenerationRequest request = SmallRequest();
   KINORA_ASSIGN_OR_RETURN(const BackendTraits cpu, TraitsOf("cpu", backend_options));
@@ -80,7 +78,7 @@ absl::Status Render(bool walled, PipelineOptions options, const Mesh& mesh, Clip
                           walled ? OpenWalledBackend(backend_options) : OpenBackend("cpu", backend_options));
   KINORA_ASSIGN_OR_RETURN(auto pipeline, Pipeline::LoadOn(std::move(backend), options, mesh));
   KINORA_ASSIGN_OR_RETURN(const RunPlan plan, pipeline->Prepare(request));
-  KINORA_RETURN_IF_ERROR(pipeline->Generate(plan, mesh.world().rank() == 0 ? &sink : nullptr, NoProgress));
+  KINORA_RETURN_IF_ERROR(pipeline->Generate(plan, mesh.world().rank() == 0 ? &sink : nullptr, &sink));
   EXPECT_LE(pipeline->peak_arena_bytes(), cost.arena_bytes);
   return absl::OkStatus();
 }
@@ -121,7 +119,7 @@ TEST(WalledPipeline, ARequestBeyondTheHostsSideIsRefused) {
   auto pipeline = Pipeline::LoadOn(*OpenWalledBackend({}), options, *mesh);
   ASSERT_TRUE(pipeline.ok()) << pipeline.status().ToString();
   Recorder never(false);
-  const absl::Status status = (*pipeline)->Generate(*(*pipeline)->Prepare(SmallRequest()), &never, NoProgress);
+  const absl::Status status = (*pipeline)->Generate(*(*pipeline)->Prepare(SmallRequest()), &never, &never);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), HasSubstr("host memory"));
 }

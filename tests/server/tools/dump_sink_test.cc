@@ -71,43 +71,34 @@ TEST_F(DumpSinkTest, AClipThatBreaksOffLeavesNoFile) {
 }
 
 struct CountingSink : ClipSink {
-  CountingSink(int& calls, bool inspects, absl::Status end = absl::OkStatus())
-      : calls(calls), inspects(inspects), end(end) {}
+  explicit CountingSink(int& calls, absl::Status end = absl::OkStatus()) : calls(calls), end(end) {}
   absl::Status Begin(const ClipInfo&) override { return ++calls, absl::OkStatus(); }
   absl::Status Frames(int64_t, const Tensor&) override { return ++calls, absl::OkStatus(); }
   absl::Status Audio(const Tensor&) override { return ++calls, absl::OkStatus(); }
   absl::Status End() override { return ++calls, end; }
-  bool WantsIntermediates() const override { return inspects; }
-  absl::Status FloatFrames(int64_t, const Tensor&) override { return calls += 100, absl::OkStatus(); }
-  absl::Status Intermediate(std::string_view, const Tensor&) override { return calls += 1000, absl::OkStatus(); }
   int& calls;
-  bool inspects;
   absl::Status end;
 };
 
-TEST(TeeSinkTest, EverySinkGetsTheClipAndOnlyThoseThatInspectGetMore) {
-  int plain = 0, inspecting = 0;
+TEST(TeeSinkTest, EverySinkGetsTheClip) {
+  int first = 0, second = 0;
   TeeSink tee;
-  tee.Add(std::make_unique<CountingSink>(plain, false));
-  EXPECT_FALSE(tee.WantsIntermediates());
-  tee.Add(std::make_unique<CountingSink>(inspecting, true));
-  EXPECT_TRUE(tee.WantsIntermediates());
+  tee.Add(std::make_unique<CountingSink>(first));
+  tee.Add(std::make_unique<CountingSink>(second));
   const Tensor none;
-  EXPECT_THAT(tee.Intermediate("sigmas", none), IsOk());
   EXPECT_THAT(tee.Begin(kClip), IsOk());
-  EXPECT_THAT(tee.FloatFrames(0, none), IsOk());
   EXPECT_THAT(tee.Frames(0, none), IsOk());
   EXPECT_THAT(tee.Audio(none), IsOk());
   EXPECT_THAT(tee.End(), IsOk());
-  EXPECT_EQ(plain, 4);
-  EXPECT_EQ(inspecting, 1104);
+  EXPECT_EQ(first, 4);
+  EXPECT_EQ(second, 4);
 }
 
 TEST(TeeSinkTest, TheFirstErrorIsReturned) {
   int first = 0, second = 0;
   TeeSink tee;
-  tee.Add(std::make_unique<CountingSink>(first, false, absl::ResourceExhaustedError("disk")));
-  tee.Add(std::make_unique<CountingSink>(second, false));
+  tee.Add(std::make_unique<CountingSink>(first, absl::ResourceExhaustedError("disk")));
+  tee.Add(std::make_unique<CountingSink>(second));
   EXPECT_EQ(tee.End(), absl::ResourceExhaustedError("disk"));
   EXPECT_EQ(second, 0);
 }
