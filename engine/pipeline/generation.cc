@@ -147,15 +147,18 @@ absl::Status Generation::DecodeVideo(Exec& exec, const StagePlan& stage, OnStep 
   const LatentGrid& grid = stage.grid;
   const int64_t channels = z_.video.z.width(), tokens = grid.tokens();
   const Shape shape{1, channels, grid.frames, grid.height, grid.width};
-  std::vector<float> packed(exec.ops.dry() ? 0 : tokens * channels), host(packed.size());
+  ArenaScope scope(exec.host);
+  const Tensor latent = z_.video.z.Rows(0, tokens), packed = exec.ops.stream().HostSide(latent, scope);
+  const Tensor host = scope.Alloc(DType::kF32, shape);
   if (!exec.ops.dry()) {
-    exec.ops.stream().CopyToHost(z_.video.z.Rows(0, tokens), packed.data());
+    exec.ops.stream().CopyToHost(latent, packed.raw());
     KINORA_RETURN_IF_ERROR(exec.ops.stream().Synchronize());
-    Transpose(packed, tokens, channels, absl::MakeSpan(host));
+    Transpose(absl::MakeConstSpan(packed.data<float>(), packed.elements()), tokens, channels,
+              absl::MakeSpan(host.data<float>(), host.elements()));
   }
   KINORA_RETURN_IF_ERROR(OnRankZero(exec, [&] {
     KINORA_RETURN_IF_ERROR(ReportAudioLatent(exec));
-    if (inspected()) KINORA_RETURN_IF_ERROR(observer_->Intermediate("video_latent", HostView(host, shape)));
+    if (inspected()) KINORA_RETURN_IF_ERROR(observer_->Intermediate("video_latent", host));
     return sink_ != nullptr ? sink_->Begin(Info()) : absl::OkStatus();
   }));
   const VideoDecodeStage decoder(*modules_.video);
@@ -163,7 +166,7 @@ absl::Status Generation::DecodeVideo(Exec& exec, const StagePlan& stage, OnStep 
     if (inspected()) KINORA_RETURN_IF_ERROR(observer_->FloatFrames(frames.first, frames.rgb));
     return sink_->Frames(frames.first, frames.rgb8);
   };
-  return decoder.Run(exec, HostView(host, shape), emit, [&](int64_t done, int64_t) {
+  return decoder.Run(exec, host, emit, [&](int64_t done, int64_t) {
     return done == 0 ? absl::OkStatus() : on_step(stage, done, nullptr);
   });
 }
@@ -186,11 +189,12 @@ absl::Status Generation::DecodeAudio(Exec& exec) {
   Tensor waveform = scope.Alloc(DType::kF32, {modules_.vocoder->channels(), modules_.vocoder->Samples(mel_shape[1])});
   modules_.audio->Forward(exec, z_.audio.z, mel);
   modules_.vocoder->Forward(exec, mel, waveform);
+  ArenaScope host_scope(exec.host);
+  const Tensor host = exec.ops.stream().HostSide(waveform, host_scope);
   if (exec.ops.dry()) return absl::OkStatus();
-  std::vector<float> host(waveform.elements());
-  exec.ops.stream().CopyToHost(waveform, host.data());
+  exec.ops.stream().CopyToHost(waveform, host.raw());
   KINORA_RETURN_IF_ERROR(exec.ops.stream().Synchronize());
-  return sink_->Audio(HostView(host, waveform.shape()));
+  return sink_->Audio(host);
 }
 
 absl::Status Generation::RunStage(Exec& exec, const StagePlan& stage, OnStep on_step) {

@@ -79,10 +79,12 @@ struct ForwardPass {
     const Tensor& video = in.Get("video");
     const Tensor& audio = in.Get("audio");
     const float sigma = *in.Get("sigma").data<float>();
-    const VelocityInputs inputs{.of = {.video = {.positions = AxesOf(in.Get("video_positions")), .sigmas = {sigma}},
-                                       .audio = {.positions = AxesOf(in.Get("audio_positions")), .sigmas = {sigma}}},
-                                .cond = {.video = ToDevice(exec, in.Get("video_context"), exec.dtype),
-                                         .audio = ToDevice(exec, in.Get("audio_context"), exec.dtype)}};
+    VelocityInputs inputs;  // filled field by field: g++ 12 takes members left out of nested braces for uninitialized
+    inputs.of.video.positions = AxesOf(in.Get("video_positions"));
+    inputs.of.audio.positions = AxesOf(in.Get("audio_positions"));
+    inputs.of.video.sigmas = inputs.of.audio.sigmas = {sigma};
+    inputs.cond = {.video = ToDevice(exec, in.Get("video_context"), exec.dtype),
+                   .audio = ToDevice(exec, in.Get("audio_context"), exec.dtype)};
     ForwardPass pass;
     KINORA_ASSIGN_OR_RETURN(pass.model, VelocityModel::Prepare(exec, transformer, inputs));
     pass.z.video = exec.arena.Alloc(DType::kF32, {pass.model->rows().video, video.width()});

@@ -11,6 +11,7 @@
 #include "engine/ops/dry_backend.h"
 #include "engine/parallel/dry_communicator.h"
 #include "engine/weights/checkpoint.h"
+#include "tests/testing/backends.h"
 #include "tests/testing/ranks.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/video_decoders.h"
@@ -43,8 +44,9 @@ struct StageMemory {
 
 // Of a Run on rank 0, which needs most: what a dry run reserves.
 absl::StatusOr<StageMemory> MemoryFor(const VideoDecodeStage& stage, DType dtype, const Shape& latent,
-                                      const MeshShape& mesh_shape = {}) {
-  DryBackend backend;
+                                      const MeshShape& mesh_shape = {},
+                                      const BackendTraits& traits = *TraitsOf("cpu", {})) {
+  DryBackend backend(traits);
   Arena device = Arena::Dry(), host = Arena::Dry();
   KINORA_ASSIGN_OR_RETURN(const auto mesh, MakeDryMesh(mesh_shape));
   Exec exec{.backend = backend, .arena = device, .host = host, .mesh = *mesh, .dtype = dtype};
@@ -210,10 +212,10 @@ TEST(VideoDecodeStage, MemoryDoesNotGrowWithTheNumberOfFrames) {
   }
 }
 
-// One rank's decoder on ops of its own, over the golden's checkpoint.
+// One rank's decoder on a backend of its own, over the golden's checkpoint.
 struct Rank {
-  Rank(const Mesh& mesh, const std::string& checkpoint, const VideoDecoderConfig& config)
-      : backend(*OpenBackend("cpu", {})) {
+  Rank(const TestedBackend& tested, const Mesh& mesh, const std::string& checkpoint, const VideoDecoderConfig& config)
+      : backend(*tested.open({})) {
     ModelFiles files;
     files.paths = {checkpoint};
     WeightLoader loader = *WeightLoader::Open(*Checkpoint::Open(files), mesh, *backend, DType::kF32);
@@ -223,12 +225,14 @@ struct Rank {
   std::unique_ptr<VideoDecoder> decoder;
 };
 
-absl::StatusOr<Clip> DecodeOnRank(const Mesh& mesh, const std::string& checkpoint, const VideoDecoderConfig& config,
-                                  const Tensor& latent, VideoDecodeStage::Progress progress) {
-  Rank rank(mesh, checkpoint, config);
+absl::StatusOr<Clip> DecodeOnRank(const TestedBackend& tested, const Mesh& mesh, const std::string& checkpoint,
+                                  const VideoDecoderConfig& config, const Tensor& latent,
+                                  VideoDecodeStage::Progress progress) {
+  Rank rank(tested, mesh, checkpoint, config);
   const VideoDecodeStage stage(*rank.decoder, kSmallTiles);
-  const auto memory = *MemoryFor(stage, DType::kF32, latent.shape(), mesh.shape());
-  Arena device(*Buffer::Allocate(memory.device)), host(*Buffer::Allocate(memory.host));
+  const auto memory = *MemoryFor(stage, DType::kF32, latent.shape(), mesh.shape(), tested.traits({}));
+  Arena device(*rank.backend->Allocate(memory.device, "pixels")),
+      host(*rank.backend->AllocateHost(memory.host, "frames"));
   Exec exec{.backend = *rank.backend, .arena = device, .host = host, .mesh = mesh};
   Clip clip;
   const auto emit = [&](const DecodedFrames& frames) { return clip.Add(frames); };
@@ -236,20 +240,24 @@ absl::StatusOr<Clip> DecodeOnRank(const Mesh& mesh, const std::string& checkpoin
   return clip;
 }
 
-TEST(VideoDecodeStage, RanksShareOutTheTilesWithoutChangingABit) {
+class RanksThatDecode : public OpTest {};
+INSTANTIATE_TEST_SUITE_P(On, RanksThatDecode, testing::ValuesIn(Backends()), BackendName);
+
+TEST_P(RanksThatDecode, ShareOutTheTilesWithoutChangingABit) {
   Golden golden("video_decoder_2_3");
   const std::string checkpoint = golden.WriteCheckpoint();
   const VideoDecoderConfig config = ConfigOf(golden);
   const HostTensor latent = Latent({1, 16, 5, 3, 3});  // two groups of four tiles
-  const auto run = [&](const MeshShape& shape) {
-    return RunRanks<Clip>(
-        shape, [&](const Mesh& mesh) { return DecodeOnRank(mesh, checkpoint, config, latent.tensor(), NoProgress); });
+  const auto run = [&](const TestedBackend& tested, const MeshShape& shape) {
+    return RunRanks<Clip>(shape, [&](const Mesh& mesh) {
+      return DecodeOnRank(tested, mesh, checkpoint, config, latent.tensor(), NoProgress);
+    });
   };
-  const Clip alone = run({})[0];
+  const Clip alone = run(Backends()[0], {})[0];
   EXPECT_EQ(alone.rgb.size(), 33u * 96 * 96 * 3);
   for (const MeshShape& shape :
        {MeshShape{.tokens = 2}, MeshShape{.guidance = 2, .tokens = 2}, MeshShape{.tokens = 8}}) {
-    const std::vector<Clip> ranks = run(shape);
+    const std::vector<Clip> ranks = run(GetParam(), shape);
     EXPECT_EQ(ranks[0].rgb, alone.rgb) << shape.ToString();
     EXPECT_EQ(ranks[0].rgb8, alone.rgb8) << shape.ToString();
     for (size_t r = 1; r < ranks.size(); ++r) EXPECT_TRUE(ranks[r].rgb.empty()) << "only rank 0 emits";
@@ -296,7 +304,8 @@ TEST(VideoDecodeStage, AllRanksLeaveWhenRankZeroCancels) {
     return done == 2 ? absl::CancelledError("enough") : absl::OkStatus();
   };
   const auto status = RunRanks<absl::Status>({.tokens = 2}, [&](const Mesh& mesh) -> absl::StatusOr<absl::Status> {
-    return absl::StatusOr<absl::Status>(DecodeOnRank(mesh, checkpoint, config, latent.tensor(), cancel).status());
+    return absl::StatusOr<absl::Status>(
+        DecodeOnRank(Backends()[1], mesh, checkpoint, config, latent.tensor(), cancel).status());
   });
   EXPECT_THAT(status[0], StatusIs(absl::StatusCode::kCancelled, HasSubstr("enough")));
   EXPECT_THAT(status[1], StatusIs(absl::StatusCode::kCancelled, HasSubstr("rank 0")));
