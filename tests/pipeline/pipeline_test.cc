@@ -258,11 +258,11 @@ class LoadedGroup {
                             }),
                 IsOk());
   }
-  absl::Status Generate(const GenerationRequest& request, ClipSink& sink) {
+  absl::Status Generate(const GenerationRequest& request, ClipRecorder& sink) {
     return OnEveryRank(meshes_, [&](const Mesh& mesh) -> absl::Status {
       Pipeline& pipeline = *pipelines_[mesh.world().rank()];
       KINORA_ASSIGN_OR_RETURN(const RunPlan plan, pipeline.Prepare(request));
-      return pipeline.Generate(plan, mesh.world().rank() == 0 ? &sink : nullptr, NoProgress);
+      return pipeline.Generate(plan, mesh.world().rank() == 0 ? &sink : nullptr, &sink);
     });
   }
 
@@ -308,7 +308,8 @@ TEST(Pipeline, OneRankWithoutMemoryForTheRequestRefusesItForAll) {
       KINORA_ASSIGN_OR_RETURN(auto pipeline, Pipeline::Load(mine, mesh));
       ClipRecorder clip(false);
       KINORA_ASSIGN_OR_RETURN(const RunPlan plan, pipeline->Prepare(request));
-      const absl::Status refused = pipeline->Generate(plan, mesh.world().rank() == 0 ? &clip : nullptr, NoProgress);
+      const absl::Status refused =
+          pipeline->Generate(plan, mesh.world().rank() == 0 ? &clip : nullptr, /*observer=*/nullptr);
       EXPECT_TRUE(IsAgreed(refused)) << refused;
       return refused;
     });

@@ -284,7 +284,8 @@ TEST(VideoDecodeStage, ARankSendsItsOwnTilesOnceAndRankZeroNone) {
   }
   const auto counts =
       RunRanks<CollectiveCounts>({.tokens = 2}, [&](const Mesh& mesh) -> absl::StatusOr<CollectiveCounts> {
-        KINORA_RETURN_IF_ERROR(DecodeOnRank(mesh, checkpoint, config, latent.tensor(), NoProgress).status());
+        KINORA_RETURN_IF_ERROR(
+            DecodeOnRank(Backends()[0], mesh, checkpoint, config, latent.tensor(), NoProgress).status());
         return mesh.world().counts();
       });
   const auto sent = [&](int rank, Collective op) { return counts[rank][static_cast<int>(op)]; };
