@@ -78,8 +78,9 @@ class Pipeline {
 
   // plan: of this pipeline's Prepare, or of that of rank 0 of the same mesh, which takes the most memory. sink: null on
   // ranks other than 0, where the observer is not called; observer may be null. ResourceExhausted if the plan exceeds
-  // the reserved memory; whatever observer or sink returned, by the next step at the latest. These are agreed (agree.h):
-  // the other ranks leave at the same place, and the pipeline can be used again; alone it can after any error.
+  // the reserved memory; whatever observer or sink returned, by the next step at the latest. These are agreed
+  // (agree.h): the other ranks leave at the same place, and the pipeline can be used again; alone it can after any
+  // error.
   absl::Status Generate(const RunPlan& plan, ClipSink* sink, RunObserver* observer);
 
  private:
