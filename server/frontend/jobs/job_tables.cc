@@ -20,6 +20,8 @@ namespace {
 
 constexpr size_t kMaxPageBytes = 2 << 20;  // a gRPC client takes 4 MiB; prompts alone can be 32 KiB a video
 constexpr int64_t kSpeedsKeptInAll = 5000;
+constexpr int64_t kMostCounted =
+    1 << 30;  // events, attempts and lost groups of a job: more is damage, and must not wrap
 constexpr absl::Duration kKeepExpiredIds = absl::Hours(24 * 30);
 
 #define KINORA_JOB_COLUMNS \
@@ -53,6 +55,8 @@ absl::StatusOr<JobRecord> ReadRecord(const Statement& row) {
   record.lease_expiry = absl::FromUnixMicros(row.Int(5));
   record.queued_since = absl::FromUnixMicros(row.Int(6));
   record.cancel_requested = row.Int(7) != 0;
+  const auto counted = [](int64_t n) { return n >= 0 && n < kMostCounted; };
+  if (!counted(record.video.attempt()) || !counted(row.Int(8)) || !counted(row.Int(9))) return Damaged(id);
   record.lost_groups = static_cast<int>(row.Int(8));
   record.last_sequence = row.Int(9);
   return record;

@@ -186,6 +186,21 @@ TEST(JobStoreDurability, ADamagedRecordKeepsNoOtherJobFromBeingSeenOrRun) {
               StatusIs(absl::StatusCode::kNotFound));
 }
 
+// Counted on, the largest number would wrap.
+TEST(JobStoreDurability, ACountThatNoJobReachesIsADamagedRecord) {
+  for (const char* column : {"last_sequence", "lost_groups"}) {
+    for (const char* count : {"9223372036854775807", "-1"}) {
+      TemporaryDirectory directory;
+      const JobId id = Create(**Open(directory.File("jobs.db")))->video.id();
+      Sql(directory.File("jobs.db"), absl::StrCat("UPDATE jobs SET ", column, " = ", count));
+      KINORA_ASSERT_OK_AND_ASSIGN(auto store, Open(directory.File("jobs.db")));
+      EXPECT_THAT(WaitFor<v1::Video>([&](auto done) { store->Cancel(id, std::move(done)); }),
+                  StatusIs(absl::StatusCode::kDataLoss, HasSubstr(id)));
+      EXPECT_THAT(WaitForStatus([&](auto done) { store->Delete(id, std::move(done)); }), IsOk());
+    }
+  }
+}
+
 TEST(JobStoreDurability, AFileOfANewerVersionIsRefused) {
   TemporaryDirectory directory;
   ASSERT_THAT(Open(directory.File("jobs.db")), IsOk());
