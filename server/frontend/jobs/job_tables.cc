@@ -121,10 +121,10 @@ absl::StatusOr<std::unique_ptr<JobTables>> JobTables::Open(const std::string& pa
 
 // A schema that was damaged without harm to the file's structure is found at the start, not by a client.
 absl::Status JobTables::CheckTables() {
+  constexpr char kJobs[] =
+      "SELECT " KINORA_JOB_COLUMNS ", ordinal, state, hidden, expire_micros, request_id, fingerprint FROM jobs LIMIT 0";
   for (const char* sql :
-       {"SELECT " KINORA_JOB_COLUMNS ", ordinal, state, hidden, expire_micros, request_id, fingerprint "
-        "FROM jobs LIMIT 0",
-        "SELECT job, sequence, event FROM events LIMIT 0", "SELECT id, micros FROM expired LIMIT 0",
+       {kJobs, "SELECT job, sequence, event FROM events LIMIT 0", "SELECT id, micros FROM expired LIMIT 0",
         "SELECT id, info FROM models LIMIT 0", "SELECT ordinal, place, run FROM speeds LIMIT 0"}) {
     if (const auto statement = database_->Prepare(sql); !statement.ok()) {
       return absl::DataLossError(
