@@ -183,6 +183,11 @@ v1::FrontendConfig DefaultFrontendConfig() {
   config.set_drain_grace_seconds(20);
   config.set_max_lost_groups(2);
   config.set_min_free_bytes(int64_t{1} << 30);
+  config.set_max_connections(1000);
+  config.set_max_downloads(256);
+  config.set_max_downloads_per_client(32);
+  config.set_download_idle_seconds(60);
+  config.set_max_call_memory_bytes(int64_t{512} << 20);
   config.set_log_format("text");
   config.set_worker_step_floor_seconds(60);
   config.set_worker_heartbeat_timeout_seconds(15);

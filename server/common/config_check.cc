@@ -55,6 +55,27 @@ void CheckNoCredentials(const std::string& prefix, const v1::WorkerConfig& worke
   }
 }
 
+void CheckLimits(const v1::FrontendConfig& config, std::vector<FieldViolation>& out) {
+  CheckPositive("queue_capacity", config.queue_capacity(), out);
+  CheckPositive("max_watchers", config.max_watchers(), out);
+  CheckPositive("max_lost_groups", config.max_lost_groups(), out);
+  CheckPositive("max_connections", config.max_connections(), out);
+  CheckPositive("max_downloads", config.max_downloads(), out);
+  CheckPositive("max_downloads_per_client", config.max_downloads_per_client(), out);
+  CheckPositive("download_idle_seconds", config.download_idle_seconds(), out);
+  CheckPositive("max_call_memory_bytes", static_cast<double>(config.max_call_memory_bytes()), out);
+  CheckPositive("default_ttl_seconds", config.default_ttl_seconds(), out);
+  CheckPositive("max_ttl_seconds", config.max_ttl_seconds(), out);
+  CheckPositive("sweep_interval_seconds", config.sweep_interval_seconds(), out);
+  CheckPositive("heartbeat_interval_seconds", config.heartbeat_interval_seconds(), out);
+  CheckPositive("lease_seconds", config.lease_seconds(), out);
+  CheckPositive("worker_step_floor_seconds", config.worker_step_floor_seconds(), out);
+  CheckPositive("worker_heartbeat_timeout_seconds", config.worker_heartbeat_timeout_seconds(), out);
+  if (!(config.disconnect_grace_seconds() >= 0)) out.push_back({"disconnect_grace_seconds", "must be 0 or more"});
+  if (!(config.drain_grace_seconds() >= 0)) out.push_back({"drain_grace_seconds", "must be 0 or more"});
+  if (config.min_free_bytes() < 0) out.push_back({"min_free_bytes", "must be 0 or more"});
+}
+
 bool IsGroupId(const std::string& id) {
   return !id.empty() && std::all_of(id.begin(), id.end(), [](char c) {
     return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.';
@@ -77,6 +98,7 @@ void CheckGroup(const std::string& prefix, const v1::GroupConfig& group, std::ve
   for (const auto& [field, set] : {std::pair{"frontend", !worker.frontend().empty()},
                                    {"group", !worker.group().empty()},
                                    {"lifeline_fd", worker.lifeline_fd() != 0},
+                                   {"secret_fd", worker.secret_fd() != 0},
                                    {"incarnation", !worker.incarnation().empty()},
                                    {"rank", worker.rank() != 0},
                                    {"world_size", worker.world_size() != 0}}) {
@@ -135,19 +157,7 @@ absl::Status CheckFrontendConfig(const v1::FrontendConfig& config) {
   if (config.state_directory().empty()) out.push_back({"state_directory", "must not be empty"});
   CheckWord("job_store", config.job_store(), {"sqlite", "memory"}, out);
   CheckWord("log_format", config.log_format(), {"text", "json"}, out);
-  CheckPositive("queue_capacity", config.queue_capacity(), out);
-  CheckPositive("max_watchers", config.max_watchers(), out);
-  CheckPositive("max_lost_groups", config.max_lost_groups(), out);
-  CheckPositive("default_ttl_seconds", config.default_ttl_seconds(), out);
-  CheckPositive("max_ttl_seconds", config.max_ttl_seconds(), out);
-  CheckPositive("sweep_interval_seconds", config.sweep_interval_seconds(), out);
-  CheckPositive("heartbeat_interval_seconds", config.heartbeat_interval_seconds(), out);
-  CheckPositive("lease_seconds", config.lease_seconds(), out);
-  CheckPositive("worker_step_floor_seconds", config.worker_step_floor_seconds(), out);
-  CheckPositive("worker_heartbeat_timeout_seconds", config.worker_heartbeat_timeout_seconds(), out);
-  if (!(config.disconnect_grace_seconds() >= 0)) out.push_back({"disconnect_grace_seconds", "must be 0 or more"});
-  if (!(config.drain_grace_seconds() >= 0)) out.push_back({"drain_grace_seconds", "must be 0 or more"});
-  if (config.min_free_bytes() < 0) out.push_back({"min_free_bytes", "must be 0 or more"});
+  CheckLimits(config, out);
   CheckGroups(config, out);
   return out.empty() ? absl::OkStatus() : InvalidFields(out);
 }
