@@ -19,6 +19,7 @@ struct LatentGrid {
   int64_t out_frames() const { return time_factor * (frames - 1) + 1; }
   int64_t out_height() const { return space_factor * height; }
   int64_t out_width() const { return space_factor * width; }
+  bool operator==(const LatentGrid&) const = default;
 };
 
 // Compression of the autoencoders, from the model's configuration.

@@ -166,7 +166,7 @@ absl::Status Generation::DecodeVideo(Exec& exec, const StagePlan& stage, OnStep 
     if (inspected()) KINORA_RETURN_IF_ERROR(observer_->FloatFrames(frames.first, frames.rgb));
     return sink_->Frames(frames.first, frames.rgb8);
   };
-  return decoder.Run(exec, host, emit, [&](int64_t done, int64_t) {
+  return decoder.Run(exec, plan_.tiles, host, emit, [&](int64_t done, int64_t) {
     return done == 0 ? absl::OkStatus() : on_step(stage, done, nullptr);
   });
 }

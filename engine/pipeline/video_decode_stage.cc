@@ -45,7 +45,7 @@ void ForEachRow(Backend& backend, int64_t rows, absl::FunctionRef<void(int64_t y
   });
 }
 
-// A value a column -> one a colour of each column, so that loops over a row run in vectors.
+// A value per column -> the same for each colour of the column, so that loops over a row run in vectors.
 std::vector<float> ForEachColour(absl::Span<const float> columns, int64_t colours) {
   std::vector<float> values;
   values.reserve(columns.size() * colours);
@@ -122,10 +122,10 @@ struct VideoDecodeStage::State {
   }
 };
 
-absl::StatusOr<TilePlan> VideoDecodeStage::Plan(const Shape& latent) const {
+absl::StatusOr<TilePlan> VideoDecodeStage::Plan(const Shape& latent, std::optional<Tiling> tiling) const {
   const LatentGrid grid = GridOf(decoder_.config(), latent);
   KINORA_RETURN_IF_ERROR(decoder_.CheckLatent({grid.frames, grid.height, grid.width, latent[1]}));
-  return PlanTiles(grid, tiling_.value_or(Tiling::For(grid)));
+  return PlanTiles(grid, tiling.value_or(Tiling::For(grid)));
 }
 
 std::vector<VideoDecodeStage::Tile> VideoDecodeStage::TilesOf(const TilePlan& plan, size_t t) const {
@@ -162,7 +162,6 @@ absl::Status VideoDecodeStage::AddTile(Exec& exec, const Tensor& pixels, const T
   return absl::OkStatus();
 }
 
-// tiles: at most one a rank.
 absl::Status VideoDecodeStage::DecodeRound(Exec& exec, const Tensor& latent, absl::Span<const Tile> tiles,
                                            State& state) const {
   Communicator& world = exec.mesh.world();
@@ -220,8 +219,9 @@ absl::Status VideoDecodeStage::AddRound(Exec& exec, const Tensor& decoded, absl:
   return absl::OkStatus();
 }
 
-absl::Status VideoDecodeStage::Run(Exec& exec, const Tensor& latent, Emit emit, Progress progress) const {
-  KINORA_ASSIGN_OR_RETURN(const TilePlan plan, Plan(latent.shape()));
+absl::Status VideoDecodeStage::Run(Exec& exec, const TilePlan& plan, const Tensor& latent, Emit emit,
+                                   Progress progress) const {
+  KINORA_CHECK(plan.grid == GridOf(decoder_.config(), latent.shape())) << latent.shape().ToString();
   int64_t longest = 0;
   for (const AxisTile& time : plan.time) longest = std::max(longest, time.out_end - time.out_begin);
   const int64_t height = plan.grid.out_height(), width = plan.grid.out_width();

@@ -37,19 +37,18 @@ class VideoDecodeStage {
   using Progress = absl::FunctionRef<absl::Status(int64_t done, int64_t total)>;
   static constexpr int64_t kFramesPerCall = 8;
 
-  // decoder must outlive the stage. tiling absent: Tiling::For the clip's grid.
-  explicit VideoDecodeStage(const VideoDecoder& decoder, std::optional<Tiling> tiling = std::nullopt)
-      : decoder_(decoder), tiling_(tiling) {}
+  explicit VideoDecodeStage(const VideoDecoder& decoder) : decoder_(decoder) {}  // which must outlive the stage
 
-  // latent: [1, C, F', H', W'], as in Run. InvalidArgument naming the field: a size the decoder cannot pad, tiling
-  // options that do not fit its grid.
-  absl::StatusOr<TilePlan> Plan(const Shape& latent) const;
+  // latent: [1, C, F', H', W'], as in Run. tiling absent: Tiling::For the clip's grid. InvalidArgument naming the
+  // field: a size the decoder cannot pad, tiling options that do not fit its grid.
+  absl::StatusOr<TilePlan> Plan(const Shape& latent, std::optional<Tiling> tiling = std::nullopt) const;
 
-  // latent: [1, C, F', H', W'] f32 in the transformer's normalised space, in host memory. Every frame of the clip is
-  // emitted once, in order. On a dry backend nothing is emitted. Internal, naming the frame, if a pixel is not a
-  // number. Every rank of exec.mesh.world() calls it with the same latent. emit and progress are called on rank 0 only;
-  // when one of them ends the run, the other ranks return Cancelled at the same tile, and the group stays usable.
-  absl::Status Run(Exec& exec, const Tensor& latent, Emit emit, Progress progress) const;
+  // latent: [1, C, F', H', W'] f32 in the transformer's normalised space, in host memory, of the grid that `plan` was
+  // made for. Every frame of the clip is emitted once, in order. On a dry backend nothing is emitted. Internal, naming
+  // the frame, if a pixel is not a number. Every rank of exec.mesh.world() calls it with the same latent. emit and
+  // progress are called on rank 0 only; when one of them ends the run, the other ranks return Cancelled at the same
+  // tile, and the group stays usable.
+  absl::Status Run(Exec& exec, const TilePlan& plan, const Tensor& latent, Emit emit, Progress progress) const;
 
  private:
   struct Tile {
@@ -59,12 +58,12 @@ class VideoDecodeStage {
   struct State;
 
   std::vector<Tile> TilesOf(const TilePlan& plan, size_t t) const;
+  // tiles: those of one round, at most one for each rank.
   absl::Status DecodeRound(Exec& exec, const Tensor& latent, absl::Span<const Tile> tiles, State& state) const;
   absl::Status AddRound(Exec& exec, const Tensor& decoded, absl::Span<const Tile> tiles, const Tensor& group) const;
   absl::Status AddTile(Exec& exec, const Tensor& pixels, const Tile& tile, int64_t begin, const Tensor& group) const;
 
   const VideoDecoder& decoder_;
-  const std::optional<Tiling> tiling_;
 };
 
 }  // namespace kinora

@@ -43,27 +43,31 @@ struct StageMemory {
 };
 
 // Of a Run on rank 0, which needs most: what a dry run reserves.
-absl::StatusOr<StageMemory> MemoryFor(const VideoDecodeStage& stage, DType dtype, const Shape& latent,
-                                      const MeshShape& mesh_shape = {},
+absl::StatusOr<StageMemory> MemoryFor(const VideoDecoder& decoder, std::optional<Tiling> tiling, DType dtype,
+                                      const Shape& latent, const MeshShape& mesh_shape = {},
                                       const BackendTraits& traits = *TraitsOf("cpu", {})) {
   DryBackend backend(traits);
   Arena device = Arena::Dry(), host = Arena::Dry();
   KINORA_ASSIGN_OR_RETURN(const auto mesh, MakeDryMesh(mesh_shape));
   Exec exec{.backend = backend, .arena = device, .host = host, .mesh = *mesh, .dtype = dtype};
   const auto nothing = [](auto&&...) { return absl::OkStatus(); };
-  KINORA_RETURN_IF_ERROR(stage.Run(exec, Tensor(DType::kF32, latent, nullptr), nothing, nothing));
+  const VideoDecodeStage stage(decoder);
+  KINORA_ASSIGN_OR_RETURN(const TilePlan plan, stage.Plan(latent, tiling));
+  KINORA_RETURN_IF_ERROR(stage.Run(exec, plan, Tensor(DType::kF32, latent, nullptr), nothing, nothing));
   return StageMemory{.device = device.peak(), .host = host.peak()};
 }
 
 // Runs the stage in exactly the memory it asks for.
-absl::Status Decode(LoadedVideoDecoder& loaded, const VideoDecodeStage& stage, const Tensor& latent, DType dtype,
+absl::Status Decode(LoadedVideoDecoder& loaded, std::optional<Tiling> tiling, const Tensor& latent, DType dtype,
                     Clip& clip) {
-  const auto memory = MemoryFor(stage, dtype, latent.shape());
+  const auto memory = MemoryFor(loaded.decoder(), tiling, dtype, latent.shape());
   if (!memory.ok()) return memory.status();
   Arena host(*Buffer::Allocate(memory->host));
   Exec exec = loaded.MakeExec(memory->device, nullptr, &host);
+  const VideoDecodeStage stage(loaded.decoder());
   const absl::Status status = stage.Run(
-      exec, latent, [&](const DecodedFrames& frames) { return clip.Add(frames); }, NoProgress);
+      exec, *stage.Plan(latent.shape(), tiling), latent, [&](const DecodedFrames& frames) { return clip.Add(frames); },
+      NoProgress);
   EXPECT_EQ(loaded.arena().peak(), memory->device);
   EXPECT_EQ(host.peak(), memory->host);
   return status;
@@ -83,7 +87,7 @@ TEST_P(TiledGolden, BlendedFramesEqualLightricksTiledDecode) {
   Golden golden("video_decoder_" + c.generation + "_tiled");
   const Tensor& latent = golden.Get("in.latent");
   Clip clip;
-  ASSERT_THAT(Decode(loaded, VideoDecodeStage(loaded.decoder(), c.tiling), latent, c.dtype, clip), IsOk());
+  ASSERT_THAT(Decode(loaded, c.tiling, latent, c.dtype, clip), IsOk());
 
   const HostTensor expected = ToChannelsLast(golden.Get("out.frames"));  // every fifth row and column, in -1..1
   const Shape& s = expected.tensor().shape();
@@ -122,7 +126,7 @@ TEST(VideoDecodeStage, WithoutTilesItIsTheDecoder) {
   const Tensor& latent = loaded.golden().Get("in.latent");
   const HostTensor expected = ToChannelsLast(loaded.golden().Get("out.frames"));
   Clip clip;
-  ASSERT_THAT(Decode(loaded, VideoDecodeStage(loaded.decoder()), latent, DType::kF32, clip), IsOk());
+  ASSERT_THAT(Decode(loaded, std::nullopt, latent, DType::kF32, clip), IsOk());
   ASSERT_EQ(static_cast<int64_t>(clip.rgb.size()), expected.tensor().elements());
   for (size_t i = 0; i < clip.rgb.size(); ++i) {
     const float wanted = std::clamp((expected.tensor().data<float>()[i] + 1) / 2, 0.0f, 1.0f);
@@ -134,9 +138,9 @@ TEST(VideoDecodeStage, WithoutTilesItIsTheDecoder) {
 TEST(VideoDecodeStage, FramesLeaveInOrderAsSoonAsTheirGroupIsDone) {
   LoadedVideoDecoder loaded("2_3");
   const HostTensor latent = Latent({1, 16, 8, 2, 3});  // 57 frames in groups of three cells, two apart
-  const VideoDecodeStage stage(loaded.decoder(), kSmallTiles);
-  const TilePlan plan = *stage.Plan(latent.tensor().shape());
-  const auto memory = *MemoryFor(stage, DType::kF32, latent.tensor().shape());
+  const VideoDecodeStage stage(loaded.decoder());
+  const TilePlan plan = *stage.Plan(latent.tensor().shape(), kSmallTiles);
+  const auto memory = *MemoryFor(loaded.decoder(), kSmallTiles, DType::kF32, latent.tensor().shape());
   Arena host(*Buffer::Allocate(memory.host));
   Exec exec = loaded.MakeExec(memory.device, nullptr, &host);
   int64_t next = 0, tiles_begun = 0, total = 0;
@@ -157,7 +161,7 @@ TEST(VideoDecodeStage, FramesLeaveInOrderAsSoonAsTheirGroupIsDone) {
     if (done == all) --tiles_begun;
     return absl::OkStatus();
   };
-  ASSERT_THAT(stage.Run(exec, latent.tensor(), emit, progress), IsOk());
+  ASSERT_THAT(stage.Run(exec, plan, latent.tensor(), emit, progress), IsOk());
   EXPECT_EQ(next, 57);
   EXPECT_EQ(total, plan.tiles());
   EXPECT_EQ(tiles_begun, plan.tiles());
@@ -185,7 +189,7 @@ TEST(VideoDecodeStage, WhereRampsMeetFramesAreDividedByTheSumOfTheMasks) {
     }
   }
   Clip clip;
-  ASSERT_THAT(Decode(loaded, VideoDecodeStage(loaded.decoder(), tiling), latent.tensor(), DType::kF32, clip), IsOk());
+  ASSERT_THAT(Decode(loaded, tiling, latent.tensor(), DType::kF32, clip), IsOk());
   ASSERT_EQ(clip.rgb.size(), sum.size());
   for (size_t i = 0; i < sum.size(); ++i) {
     ASSERT_NEAR(clip.rgb[i], std::clamp((sum[i] / weight[i / (64 * 3)] + 1) / 2, 0.0, 1.0), 2e-6) << i;
@@ -194,20 +198,20 @@ TEST(VideoDecodeStage, WhereRampsMeetFramesAreDividedByTheSumOfTheMasks) {
 
 TEST(VideoDecodeStage, MemoryDoesNotGrowWithTheNumberOfFrames) {
   LoadedVideoDecoder loaded("2_0");
-  const VideoDecodeStage stage(loaded.decoder());
-  const auto memory = [&](int64_t frames) { return *MemoryFor(stage, DType::kF32, {1, 16, frames, 8, 12}); };
+  const auto memory = [&](int64_t frames) {
+    return *MemoryFor(loaded.decoder(), std::nullopt, DType::kF32, {1, 16, frames, 8, 12});
+  };
   const StageMemory hour = memory(3601);
   EXPECT_EQ(memory(32).device, hour.device);
   EXPECT_EQ(memory(32).host, hour.host);
   EXPECT_LT(memory(4).device, hour.device);
   // And on real memory: two clips, one more than twice as long, in arenas of the same size (Decode checks the peaks).
-  const VideoDecodeStage small(loaded.decoder(), kSmallTiles);
   for (int64_t frames : {7, 17}) {
     const HostTensor latent = Latent({1, 16, frames, 3, 2});
     Clip clip;
-    EXPECT_EQ(MemoryFor(small, DType::kF32, latent.tensor().shape())->device,
-              MemoryFor(small, DType::kF32, {1, 16, 7, 3, 2})->device);
-    EXPECT_THAT(Decode(loaded, small, latent.tensor(), DType::kF32, clip), IsOk());
+    EXPECT_EQ(MemoryFor(loaded.decoder(), kSmallTiles, DType::kF32, latent.tensor().shape())->device,
+              MemoryFor(loaded.decoder(), kSmallTiles, DType::kF32, {1, 16, 7, 3, 2})->device);
+    EXPECT_THAT(Decode(loaded, kSmallTiles, latent.tensor(), DType::kF32, clip), IsOk());
     EXPECT_EQ(static_cast<int64_t>(clip.rgb8.size()), (8 * (frames - 1) + 1) * 96 * 64 * 3);
   }
 }
@@ -229,14 +233,15 @@ absl::StatusOr<Clip> DecodeOnRank(const TestedBackend& tested, const Mesh& mesh,
                                   const VideoDecoderConfig& config, const Tensor& latent,
                                   VideoDecodeStage::Progress progress) {
   Rank rank(tested, mesh, checkpoint, config);
-  const VideoDecodeStage stage(*rank.decoder, kSmallTiles);
-  const auto memory = *MemoryFor(stage, DType::kF32, latent.shape(), mesh.shape(), tested.traits({}));
+  const VideoDecodeStage stage(*rank.decoder);
+  const auto memory =
+      *MemoryFor(*rank.decoder, kSmallTiles, DType::kF32, latent.shape(), mesh.shape(), tested.traits({}));
   Arena device(*rank.backend->Allocate(memory.device, "pixels")),
       host(*rank.backend->AllocateHost(memory.host, "frames"));
   Exec exec{.backend = *rank.backend, .arena = device, .host = host, .mesh = mesh};
   Clip clip;
   const auto emit = [&](const DecodedFrames& frames) { return clip.Add(frames); };
-  KINORA_RETURN_IF_ERROR(stage.Run(exec, latent, emit, progress));
+  KINORA_RETURN_IF_ERROR(stage.Run(exec, *stage.Plan(latent.shape(), kSmallTiles), latent, emit, progress));
   return clip;
 }
 
@@ -271,7 +276,7 @@ TEST(VideoDecodeStage, ARankSendsItsOwnTilesOnceAndRankZeroNone) {
   const VideoDecoderConfig config = ConfigOf(golden);
   const HostTensor latent = Latent({1, 16, 5, 3, 3});  // two groups of four tiles
   LoadedVideoDecoder loaded("2_3");
-  const TilePlan plan = *VideoDecodeStage(loaded.decoder(), kSmallTiles).Plan(latent.tensor().shape());
+  const TilePlan plan = *VideoDecodeStage(loaded.decoder()).Plan(latent.tensor().shape(), kSmallTiles);
   std::vector<int64_t> expected(2, 0);  // bytes of the tiles that are decoded on each rank
   for (const AxisTile& time : plan.time) {
     int tile = 0;
@@ -315,8 +320,9 @@ TEST(VideoDecodeStage, AllRanksLeaveWhenRankZeroCancels) {
 TEST(VideoDecodeStage, ErrorsOfTheSinkAndCancellationEndTheRun) {
   LoadedVideoDecoder loaded("2_3");
   const HostTensor latent = Latent({1, 16, 5, 3, 3});
-  const VideoDecodeStage stage(loaded.decoder(), kSmallTiles);
-  const auto memory = *MemoryFor(stage, DType::kF32, latent.tensor().shape());
+  const VideoDecodeStage stage(loaded.decoder());
+  const TilePlan plan = *stage.Plan(latent.tensor().shape(), kSmallTiles);
+  const auto memory = *MemoryFor(loaded.decoder(), kSmallTiles, DType::kF32, latent.tensor().shape());
   Arena host(*Buffer::Allocate(memory.host));
   Exec exec = loaded.MakeExec(memory.device, nullptr, &host);
   int calls = 0;
@@ -324,14 +330,14 @@ TEST(VideoDecodeStage, ErrorsOfTheSinkAndCancellationEndTheRun) {
     ++calls;
     return absl::ResourceExhaustedError("disk full");
   };
-  EXPECT_THAT(stage.Run(exec, latent.tensor(), full, NoProgress),
+  EXPECT_THAT(stage.Run(exec, plan, latent.tensor(), full, NoProgress),
               StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("disk full")));
   EXPECT_EQ(calls, 1);
   const auto cancel = [](int64_t done, int64_t) {
     return done == 3 ? absl::CancelledError("cancelled") : absl::OkStatus();
   };
   EXPECT_THAT(stage.Run(
-                  exec, latent.tensor(), [](const DecodedFrames&) { return absl::OkStatus(); }, cancel),
+                  exec, plan, latent.tensor(), [](const DecodedFrames&) { return absl::OkStatus(); }, cancel),
               StatusIs(absl::StatusCode::kCancelled, HasSubstr("cancelled")));
   EXPECT_EQ(loaded.arena().used(), 0);
   EXPECT_EQ(host.used(), 0);
@@ -342,7 +348,7 @@ TEST(VideoDecodeStage, ANanIsAnErrorAndNotAFrame) {
   HostTensor latent = Latent({1, 16, 2, 2, 2});
   latent.f32()[5] = std::numeric_limits<float>::quiet_NaN();
   Clip clip;
-  EXPECT_THAT(Decode(loaded, VideoDecodeStage(loaded.decoder()), latent.tensor(), DType::kF32, clip),
+  EXPECT_THAT(Decode(loaded, std::nullopt, latent.tensor(), DType::kF32, clip),
               StatusIs(absl::StatusCode::kInternal, HasSubstr("frame 0")));
 }
 
@@ -350,9 +356,8 @@ TEST(VideoDecodeStage, SizesAndTilingsThatDoNotFitAreRefused) {
   LoadedVideoDecoder loaded("2_0");
   EXPECT_THAT(VideoDecodeStage(loaded.decoder()).Plan({1, 16, 3, 1, 4}).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("height")));
-  EXPECT_THAT(
-      MemoryFor(VideoDecodeStage(loaded.decoder(), Tiling{.frames = {20, 8}}), DType::kF32, {1, 16, 3, 4, 4}).status(),
-      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("frames 20")));
+  EXPECT_THAT(VideoDecodeStage(loaded.decoder()).Plan({1, 16, 3, 4, 4}, Tiling{.frames = {20, 8}}).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("frames 20")));
 }
 
 }  // namespace
