@@ -42,14 +42,14 @@ class DryModel {
   }
 
   // request: resolved. tokenizer: null for the cost with the longest prompts.
-  absl::StatusOr<RunPlan> Plan(const ModelConfig& config, const GenerationRequest& request,
-                               const Tokenizer* tokenizer) const {
+  absl::StatusOr<RunPlan> Plan(const ModelConfig& config, const ModelDescription& model,
+                               const GenerationRequest& request, const Tokenizer* tokenizer) const {
     const TraceSpan span("plan", "dry_run");
     std::array<int64_t, 2> text_tokens = {modules_.text->rows(), modules_.text->rows()};
     if (tokenizer != nullptr) {
       KINORA_ASSIGN_OR_RETURN(text_tokens, CountTokens(*tokenizer, request));
     }
-    KINORA_ASSIGN_OR_RETURN(RunPlan plan, PlanStages(config, *modules_.video, request, text_tokens));
+    KINORA_ASSIGN_OR_RETURN(RunPlan plan, PlanStages(config, model, *modules_.video, request, text_tokens));
     DryBackend backend(traits_);
     const DryOps& ops = backend.ops();
     Arena arena = Arena::Dry(), host = Arena::Dry();
@@ -178,7 +178,7 @@ absl::StatusOr<int64_t> Pipeline::MaxTokens() const {
   int64_t fits = 0, beyond = longest + widest + 1;
   while (beyond - fits > 1) {
     const int64_t middle = (fits + beyond) / 2;
-    KINORA_ASSIGN_OR_RETURN(const RunPlan plan, parts_->dry.Plan(parts_->config, clip(middle), nullptr));
+    KINORA_ASSIGN_OR_RETURN(const RunPlan plan, parts_->dry.Plan(parts_->config, model, clip(middle), nullptr));
     (plan.arena_bytes <= parts_->options.arena_bytes ? fits : beyond) = middle;
   }
   if (fits == longest + widest) return 0;
@@ -239,14 +239,14 @@ absl::StatusOr<RunPlan> Pipeline::PlanOn(const BackendTraits& traits, const Pipe
                                          const GenerationRequest& request) {
   KINORA_ASSIGN_OR_RETURN(const std::shared_ptr<const Checkpoint> checkpoint, Checkpoint::Open(options.files));
   KINORA_ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(*checkpoint));
-  KINORA_ASSIGN_OR_RETURN(const GenerationRequest resolved,
-                          ResolveRequest(Describe(config, KindOf(options.files, config)), request));
+  const ModelDescription model = Describe(config, KindOf(options.files, config));
+  KINORA_ASSIGN_OR_RETURN(const GenerationRequest resolved, ResolveRequest(model, request));
   KINORA_ASSIGN_OR_RETURN(const DryModel dry, DryModel::Make(config, mesh, traits, options.precision));
   std::unique_ptr<const Tokenizer> tokenizer;
   if (!checkpoint->tokenizer_model().empty()) {
     KINORA_ASSIGN_OR_RETURN(tokenizer, Tokenizer::Load(checkpoint->tokenizer_model()));
   }
-  KINORA_ASSIGN_OR_RETURN(RunPlan plan, dry.Plan(config, resolved, tokenizer.get()));
+  KINORA_ASSIGN_OR_RETURN(RunPlan plan, dry.Plan(config, model, resolved, tokenizer.get()));
   plan.workspace_bytes += options.text_cache_bytes;
   return plan;
 }
@@ -254,7 +254,7 @@ absl::StatusOr<RunPlan> Pipeline::PlanOn(const BackendTraits& traits, const Pipe
 absl::StatusOr<RunPlan> Pipeline::Prepare(const GenerationRequest& request) const {
   const Parts& p = *parts_;
   KINORA_ASSIGN_OR_RETURN(const GenerationRequest resolved, ResolveRequest(p.description, request));
-  KINORA_ASSIGN_OR_RETURN(RunPlan plan, p.dry.Plan(p.config, resolved, &p.modules.text->tokenizer()));
+  KINORA_ASSIGN_OR_RETURN(RunPlan plan, p.dry.Plan(p.config, p.description, resolved, &p.modules.text->tokenizer()));
   plan.workspace_bytes += p.options.text_cache_bytes;
   return plan;
 }

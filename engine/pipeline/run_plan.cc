@@ -11,13 +11,15 @@ namespace kinora {
 namespace {
 
 // The final 0 last. grid_tokens: of the video latent.
-std::vector<float> NoiseLevels(const SchedulerConfig& s, const GenerationRequest& request, int64_t grid_tokens) {
+std::vector<float> NoiseLevels(const ModelDescription& model, const GenerationRequest& request, int64_t grid_tokens) {
   if (!request.sigmas.empty()) return {request.sigmas.begin(), request.sigmas.end()};
-  if (request.recipe == Recipe::kDistilled) return DistilledSigmas();
+  const RecipeDescription* recipe = model.Find(request.recipe, request.upsampler);
+  KINORA_CHECK(recipe != nullptr) << "not a resolved request";
+  if (!recipe->fixed_sigmas.empty()) return {recipe->fixed_sigmas.begin(), recipe->fixed_sigmas.end()};
   const int64_t tokens = request.schedule_tokens > 0   ? request.schedule_tokens
                          : request.schedule_tokens < 0 ? grid_tokens
-                                                       : s.max_tokens;
-  return DevSigmas(ScheduleOf(s), request.num_inference_steps, tokens);
+                                                       : model.schedule.max_tokens;
+  return DevSigmas(model.schedule, request.num_inference_steps, tokens);
 }
 
 PassList PassesOf(const PerModality<GuidanceParams>& guidance) {
@@ -34,10 +36,10 @@ int64_t ForwardPasses(const StagePlan& stage) {
   return count;
 }
 
-StagePlan PlanDenoising(const ModelConfig& config, const RunPlan& plan, const LatentGrid& grid) {
+StagePlan PlanDenoising(const ModelDescription& model, const RunPlan& plan, const LatentGrid& grid) {
   const GenerationRequest& request = plan.request;
   StagePlan stage{.kind = StageKind::kDenoise, .label = "denoise", .grid = grid};
-  stage.sigmas = NoiseLevels(config.scheduler, request, grid.tokens());
+  stage.sigmas = NoiseLevels(model, request, grid.tokens());
   stage.steps = static_cast<int64_t>(stage.sigmas.size()) - 1;
   // A recipe without guidance has none: every term is off.
   stage.guidance = {request.video_guidance.value_or(GuidanceParams{}),
@@ -64,13 +66,14 @@ const StagePlan* RunPlan::Find(std::string_view label) const {
   return found == stages.end() ? nullptr : &*found;
 }
 
-absl::StatusOr<RunPlan> PlanStages(const ModelConfig& config, const VideoDecoder& decoder,
-                                   const GenerationRequest& request, const std::array<int64_t, 2>& text_tokens) {
+absl::StatusOr<RunPlan> PlanStages(const ModelConfig& config, const ModelDescription& model,
+                                   const VideoDecoder& decoder, const GenerationRequest& request,
+                                   const std::array<int64_t, 2>& text_tokens) {
   const LatentScale scale = ScaleOf(config);
   const LatentGrid grid = GridOf(request.num_frames, request.height, request.width, scale);
   RunPlan plan{.request = request, .text_tokens = text_tokens};
   plan.audio_latents = std::max<int64_t>(1, AudioLatents(request.num_frames, request.frame_rate, scale));
-  StagePlan denoise = PlanDenoising(config, plan, grid);
+  StagePlan denoise = PlanDenoising(model, plan, grid);
   const int64_t channels = config.transformer.video.in_channels;
   KINORA_ASSIGN_OR_RETURN(plan.tiles,
                           VideoDecodeStage(decoder).Plan({1, channels, grid.frames, grid.height, grid.width}));

@@ -17,6 +17,7 @@
 #include "engine/diffusion/sampler.h"
 #include "engine/model/config.h"
 #include "engine/pipeline/tiling.h"
+#include "engine/request/model_description.h"
 #include "engine/request/request.h"
 
 namespace kinora {
@@ -75,10 +76,11 @@ struct RunPlan {
   const StagePlan* Find(std::string_view label) const;  // null: no such stage
 };
 
-// The plan of a resolved request without the costs. InvalidArgument naming the side that the
-// decoder cannot pad.
-absl::StatusOr<RunPlan> PlanStages(const ModelConfig& config, const VideoDecoder& decoder,
-                                   const GenerationRequest& request, const std::array<int64_t, 2>& text_tokens);
+// The plan, without the costs, of a request that was resolved for `model`, which describes `config`. InvalidArgument
+// naming the side that the decoder cannot pad.
+absl::StatusOr<RunPlan> PlanStages(const ModelConfig& config, const ModelDescription& model,
+                                   const VideoDecoder& decoder, const GenerationRequest& request,
+                                   const std::array<int64_t, 2>& text_tokens);
 
 GuidanceScales ScalesOf(const GuidanceParams& guidance);
 

@@ -2,8 +2,8 @@
 // nothing.
 //
 // A graph holds addresses, shapes and constants of ops. The request region is laid out by the shape alone, so addresses
-// repeat, which is checked; what differs between requests of a shape (noise levels, guidance weights, prompts, latents)
-// is read from memory.
+// repeat; where they do not, the step is captured anew. What differs between requests of a shape (noise levels,
+// guidance weights, prompts, latents) is read from memory.
 #ifndef KINORA_ENGINE_PIPELINE_STEP_GRAPHS_H_
 #define KINORA_ENGINE_PIPELINE_STEP_GRAPHS_H_
 
@@ -35,7 +35,7 @@ class StepGraphs {  // one rank's; not thread-safe
   explicit StepGraphs(size_t capacity = 16) : capacity_(capacity) {}
 
   // The graph of the steps of `shape`, captured from `step` unless it is there. addresses: where what it reads and
-  // writes lies; CHECK-fails if it was captured for others.
+  // writes lies; a graph that was captured for others is replaced.
   absl::StatusOr<Graph*> Find(Stream& stream, const StepShape& shape, const std::vector<const void*>& addresses,
                               const std::function<void()>& step);
 
