@@ -5,10 +5,10 @@
 
 #include <string>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/pipeline/clip_sink.h"
+#include "engine/pipeline/run_observer.h"
 #include "engine/pipeline/run_plan.h"
 #include "engine/request/request.h"
 #include "kinora/v1/video_generation.pb.h"
@@ -36,15 +36,14 @@ class Model {
   virtual v1::Estimate Estimate(const PreparedRun& run) const = 0;
   // What it will take to compute the clip again; for Video.resolved.
   virtual v1::Resolved Resolve(const PreparedRun& run) const = 0;
-  // Of a stage as on_progress names it, all its steps; 0: not known. The watchdog's measure, so generous rather than
-  // not.
+  // Of a stage as its observer hears it named, all its steps; 0: not known. The watchdog's measure, so generous rather
+  // than not.
   virtual double ExpectedSeconds(const PreparedRun& run, const std::string& stage) const = 0;
 
-  // One at a time. `on_progress` at the start of each stage (step 0) and after each step; not OK: ends the run at once
-  // with that status. `usage`: device_seconds and peak_device_bytes, also of a run that failed. On a rank that follows
-  // `sink` is null and `on_progress` is not called. Aborted: a rank failed alone, so this group can run nothing more.
-  virtual absl::Status Generate(const PreparedRun& run, ClipSink* sink,
-                                absl::FunctionRef<absl::Status(const Progress&)> on_progress, v1::Usage& usage) = 0;
+  // One at a time. What the observer answers, unless OK, ends the run with that status. `usage`: device_seconds and
+  // peak_device_bytes, also of a run that failed. On a rank that follows, `sink` and `observer` are null. Aborted: a
+  // rank failed alone, so this group can run nothing more.
+  virtual absl::Status Generate(const PreparedRun& run, ClipSink* sink, RunObserver* observer, v1::Usage& usage) = 0;
 
   // What a run of this model took, and what earlier ones took before it was loaded; for Estimate and ExpectedSeconds.
   // Any thread.

@@ -141,11 +141,10 @@ absl::Status PipelineModel::OnEveryRank(absl::FunctionRef<absl::Status(Rank&)> b
   return kinora::OnEveryRank(meshes, [&](const Mesh& mesh) { return body(ranks_[mesh.world().rank()]); });
 }
 
-absl::Status PipelineModel::RunOnRanks(const RunPlan& plan, ClipSink& sink,
-                                       absl::FunctionRef<absl::Status(const Progress&)> on_progress) {
+absl::Status PipelineModel::RunOnRanks(const RunPlan& plan, ClipSink* sink, RunObserver* observer) {
   return OnEveryRank([&](Rank& rank) {
-    ProgressObserver observer([&](const Progress& progress) { return on_progress(progress); });
-    return rank.pipeline->Generate(plan, rank.mesh->world().rank() == 0 ? &sink : nullptr, &observer);
+    const bool leads = rank.mesh->world().rank() == 0;
+    return rank.pipeline->Generate(plan, leads ? sink : nullptr, leads ? observer : nullptr);
   });
 }
 
@@ -161,11 +160,12 @@ absl::StatusOr<v1::RunSpeed> PipelineModel::WarmOnce(const RunPlan& plan, StageK
     stage = next;
     begin = now;
   };
-  const absl::Status status = RunOnRanks(plan, sink, [&](const Progress& progress) {
+  ProgressObserver observer([&](const Progress& progress) {
     if (progress.stage != stage) enter(progress.stage);
     on_progress();
     return plan.Find(stage)->kind > last ? absl::CancelledError("warm enough") : absl::OkStatus();
   });
+  const absl::Status status = RunOnRanks(plan, &sink, &observer);
   if (!absl::IsCancelled(status)) KINORA_RETURN_IF_ERROR(status);
   if (status.ok()) enter("");  // else it has entered what is not timed
   return ToRunSpeed(plan, stage_seconds);
@@ -257,10 +257,9 @@ void PipelineModel::Abort() {
   for (const Rank& rank : ranks_) rank.mesh->Abort();
 }
 
-absl::Status PipelineModel::Generate(const PreparedRun& run, ClipSink* sink,
-                                     absl::FunctionRef<absl::Status(const Progress&)> on_progress, v1::Usage& usage) {
+absl::Status PipelineModel::Generate(const PreparedRun& run, ClipSink* sink, RunObserver* observer, v1::Usage& usage) {
   const absl::Time begin = absl::Now();
-  absl::Status status = RunOnRanks(run.plan, *sink, on_progress);
+  absl::Status status = RunOnRanks(run.plan, sink, observer);
   // The ranks' collectives are dead after one of them failed alone, and stay so.
   if (!IsAgreed(status)) return absl::AbortedError(absl::StrCat("a rank failed: ", status.ToString()));
   usage.set_device_seconds(absl::ToDoubleSeconds(absl::Now() - begin));

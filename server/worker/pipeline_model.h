@@ -32,8 +32,7 @@ class PipelineModel : public Model {
   v1::Estimate Estimate(const PreparedRun& run) const override;
   v1::Resolved Resolve(const PreparedRun& run) const override;
   double ExpectedSeconds(const PreparedRun& run, const std::string& stage) const override;
-  absl::Status Generate(const PreparedRun& run, ClipSink* sink,
-                        absl::FunctionRef<absl::Status(const Progress&)> on_progress, v1::Usage& usage) override;
+  absl::Status Generate(const PreparedRun& run, ClipSink* sink, RunObserver* observer, v1::Usage& usage) override;
   void Observe(const v1::RunSpeed& run) override { speed_.Observe(run); }
   void Remember(const v1::SpeedHistory& past) override { speed_.Remember(past); }
   void Abort() override;
@@ -50,8 +49,7 @@ class PipelineModel : public Model {
   absl::Status Warm(const std::function<void()>& on_progress);
   // What the run took, as far as its stages of kind `last`.
   absl::StatusOr<v1::RunSpeed> WarmOnce(const RunPlan& plan, StageKind last, const std::function<void()>& on_progress);
-  absl::Status RunOnRanks(const RunPlan& plan, ClipSink& sink,
-                          absl::FunctionRef<absl::Status(const Progress&)> on_progress);
+  absl::Status RunOnRanks(const RunPlan& plan, ClipSink* sink, RunObserver* observer);
   void FillReady(const v1::WorkerConfig& config, const PipelineOptions& options);
 
   std::vector<Rank> ranks_;

@@ -111,9 +111,9 @@ absl::Status Lead(const RunContext& context, DirectoryArtifactStore& store, cons
   KINORA_ASSIGN_OR_RETURN(const std::string file, writer.Begin(name));
   {
     const std::unique_ptr<ClipSink> sink = MakeFileSink(file, options);
-    KINORA_RETURN_IF_ERROR(writer.ForClients(context.model.Generate(
-        prepared, sink.get(), [&marks](const Progress& progress) { return marks.Report(progress); },
-        *result.mutable_usage())));
+    ProgressObserver observer([&marks](const Progress& progress) { return marks.Report(progress); });
+    KINORA_RETURN_IF_ERROR(
+        writer.ForClients(context.model.Generate(prepared, sink.get(), &observer, *result.mutable_usage())));
   }
   KINORA_RETURN_IF_ERROR(marks.Report({.stage = "finalize", .fraction = 1, .remaining_seconds = 0}));
   const absl::Time commit_begin = absl::Now();
@@ -134,8 +134,7 @@ absl::Status Lead(const RunContext& context, DirectoryArtifactStore& store, cons
 
 absl::Status Follow(const RunContext& context, const v1::Run& run, v1::RunResult& result) {
   KINORA_ASSIGN_OR_RETURN(const PreparedRun prepared, context.model.Prepare(run.generation()));
-  return context.model.Generate(
-      prepared, /*sink=*/nullptr, [](const Progress&) { return absl::OkStatus(); }, *result.mutable_usage());
+  return context.model.Generate(prepared, /*sink=*/nullptr, /*observer=*/nullptr, *result.mutable_usage());
 }
 
 v1::RunResult BeginResult(const v1::Run& run) {

@@ -37,10 +37,13 @@ class FakeModel : public Model {
   double ExpectedSeconds(const PreparedRun&, const std::string& stage) const override {
     return stage == "denoise" ? 12 : 0;
   }
-  absl::Status Generate(const PreparedRun&, ClipSink* sink, Report on_progress, v1::Usage& usage) override {
+  absl::Status Generate(const PreparedRun&, ClipSink* sink, RunObserver* observer, v1::Usage& usage) override {
     usage.set_device_seconds(3);
     usage.set_peak_device_bytes(1000);
-    return run(sink, on_progress);
+    return run(sink, [observer](const Progress& progress) {
+      if (observer == nullptr) return absl::OkStatus();
+      return progress.step == 0 ? observer->OnStage(progress) : observer->OnStep(progress, nullptr);
+    });
   }
   void Observe(const v1::RunSpeed&) override {}
   void Remember(const v1::SpeedHistory&) override {}

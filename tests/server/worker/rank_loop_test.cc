@@ -25,13 +25,11 @@ class EndingRank : public Rank {  // says how the model's run ended and nothing 
     result.set_video_id(run.video_id());
     result.set_attempt(run.attempt());
     v1::Usage usage;
-    const absl::Status status = context.model.Generate(
-        PreparedRun{}, nullptr,
-        [&](const Progress&) {
-          ++context.units_done;
-          return context.cancelled ? absl::CancelledError("cancelled") : absl::OkStatus();
-        },
-        usage);
+    ProgressObserver observer([&](const Progress&) {
+      ++context.units_done;
+      return context.cancelled ? absl::CancelledError("cancelled") : absl::OkStatus();
+    });
+    const absl::Status status = context.model.Generate(PreparedRun{}, nullptr, &observer, usage);
     if (!status.ok()) *result.mutable_error() = ToRpcStatus(status);
     return result;
   }
