@@ -183,6 +183,11 @@ class BothGenerations : public testing::TestWithParam<const char*> {
 };
 INSTANTIATE_TEST_SUITE_P(Transformer, BothGenerations, testing::Values("2_0", "2_3"));
 
+void ExpectGolden(const Velocity& v, Golden& golden) {
+  EXPECT_TRUE(NearFloats(v.video, golden.Get("out.video"), kExact));
+  EXPECT_TRUE(NearFloats(v.audio, golden.Get("out.audio"), kExact));
+}
+
 TEST_P(BothGenerations, VelocityEqualsTheReferenceWithUniformTimesteps) {
   Golden golden(Name());
   const TransformerGolden t(golden);
@@ -197,8 +202,7 @@ TEST_P(BothGenerations, VelocityEqualsTheReferenceWithUniformTimesteps) {
 TEST_P(BothGenerations, VelocityEqualsTheReferenceWithATimestepAToken) {
   Golden weights(Name()), golden(Name("_per_token"));
   const Velocity v = TransformerGolden(weights).Single({.golden = golden});
-  EXPECT_TRUE(NearFloats(v.video, golden.Get("out.video"), kExact));
-  EXPECT_TRUE(NearFloats(v.audio, golden.Get("out.audio"), kExact));
+  ExpectGolden(v, golden);
 }
 
 TEST_P(BothGenerations, FourGuidancePassesInOneBatchEqualTheReference) {
@@ -206,8 +210,7 @@ TEST_P(BothGenerations, FourGuidancePassesInOneBatchEqualTheReference) {
   const TransformerGolden t(weights);
   const Velocity v =
       t.Single({.golden = golden, .passes = kAllPasses, .uncond_rows = {0, 1}, .video_stg = {1}, .audio_stg = {1}});
-  EXPECT_TRUE(NearFloats(v.video, golden.Get("out.video"), kExact));
-  EXPECT_TRUE(NearFloats(v.audio, golden.Get("out.audio"), kExact));
+  ExpectGolden(v, golden);
   for (const std::string modality : {"video", "audio"}) {
     Case only{.golden = golden, .passes = {Pass::kPerturbed}, .uncond_rows = {0, 1}};
     (modality == "video" ? only.video_stg : only.audio_stg) = {0};
@@ -245,15 +248,13 @@ TEST_P(BothGenerations, AStreamThatIsNotUpdatedStillGivesKeysAndValues) {
 TEST(Transformer, AFrozenModalityHasNoNoiseAndStillGivesKeys) {
   Golden weights("transformer_2_3"), golden("transformer_2_3_frozen_audio");
   const Velocity v = TransformerGolden(weights).Single({.golden = golden, .audio_sigma = 0});
-  EXPECT_TRUE(NearFloats(v.video, golden.Get("out.video"), kExact));
-  EXPECT_TRUE(NearFloats(v.audio, golden.Get("out.audio"), kExact));
+  ExpectGolden(v, golden);
 }
 
 TEST(Transformer, ASelfAttentionMaskEqualsTheReference) {
   Golden weights("transformer_2_3"), golden("transformer_2_3_mask");
   const Velocity v = TransformerGolden(weights).Single({.golden = golden});
-  EXPECT_TRUE(NearFloats(v.video, golden.Get("out.video"), kExact));
-  EXPECT_TRUE(NearFloats(v.audio, golden.Get("out.audio"), kExact));
+  ExpectGolden(v, golden);
 }
 
 // The isolated pass attends to no other modality: alone, a modality's velocity is that pass's.

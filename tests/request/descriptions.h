@@ -18,6 +18,19 @@ struct DescriptionOptions {
   int64_t max_tokens = 20'000;
 };
 
+// Of a model whose clips take no time.
+inline DescriptionOptions Tiny() {
+  return {.blocks = 4,
+          .steps = 4,
+          .width = 64,
+          .height = 64,
+          .num_frames = 9,
+          .max_width = 256,
+          .max_height = 256,
+          .max_frames = 33,
+          .max_tokens = 128};
+}
+
 // ONE_STAGE and DISTILLED, as the pipeline describes every model.
 inline ModelDescription DescribeModel(const DescriptionOptions& o) {
   ModelDescription model{.family = o.family,
@@ -62,16 +75,7 @@ inline ModelDescription DescribeModel(const DescriptionOptions& o) {
 inline std::vector<ModelDescription> Descriptions() {
   return {DescribeModel({}), DescribeModel({.kind = "distilled", .max_tokens = 0}),
           DescribeModel({.family = "ltx-2.0", .steps = 40, .min_size = 64}),
-          DescribeModel({.kind = "", .max_width = 1536, .max_height = 1024, .max_frames = 257}),
-          DescribeModel({.blocks = 4,
-                         .steps = 4,
-                         .width = 64,
-                         .height = 64,
-                         .num_frames = 9,
-                         .max_width = 256,
-                         .max_height = 256,
-                         .max_frames = 33,
-                         .max_tokens = 128})};
+          DescribeModel({.kind = "", .max_width = 1536, .max_height = 1024, .max_frames = 257}), DescribeModel(Tiny())};
 }
 
 }  // namespace kinora

@@ -102,15 +102,11 @@ class ScriptedModel : public Model {
 
   v1::Ready Describe() const override {
     v1::Ready ready;
-    *ready.mutable_model() = ToModelInfo(DescribeModel({.kind = "distilled",
-                                                        .width = 64,
-                                                        .height = 64,
-                                                        .num_frames = 9,
-                                                        .max_width = 256,
-                                                        .max_height = 256,
-                                                        .max_frames = 97,
-                                                        .max_tokens = 4096}),
-                                         "scripted");
+    DescriptionOptions options = Tiny();
+    options.kind = "distilled";
+    options.max_frames = 97;
+    options.max_tokens = 4096;
+    *ready.mutable_model() = ToModelInfo(DescribeModel(options), "scripted");
     ready.set_precision("f32");
     return ready;
   }
@@ -132,8 +128,7 @@ class ScriptedModel : public Model {
     return resolved;
   }
 
-  absl::Status Generate(const PreparedRun& run, ClipSink* sink,
-                        absl::FunctionRef<absl::Status(const Progress&)> on_progress, v1::Usage& usage) override {
+  absl::Status Generate(const PreparedRun& run, ClipSink* sink, RunObserver* observer, v1::Usage& usage) override {
     const v1::Generation& generation = run.generation;
     const Script script(generation.prompt());
     if (const int failing = script.Number("alone", -1); failing >= 0) return FailAlone(failing);
@@ -142,11 +137,12 @@ class ScriptedModel : public Model {
     for (int step = 0; step <= steps; ++step) {
       if (step > 0) KINORA_RETURN_IF_ERROR(ActAt(script, step));
       const auto report = [&] {
-        return on_progress({.stage = "denoise",
-                            .step = step,
-                            .total_steps = steps,
-                            .fraction = 0.9 * step / steps,
-                            .remaining_seconds = 1});
+        const Progress progress{.stage = "denoise",
+                                .step = step,
+                                .total_steps = steps,
+                                .fraction = 0.9 * step / steps,
+                                .remaining_seconds = 1};
+        return step == 0 ? observer->OnStage(progress) : observer->OnStep(progress, nullptr);
       };
       KINORA_RETURN_IF_ERROR(report());
       if (step == 1 && !script.Text("gate").empty()) KINORA_RETURN_IF_ERROR(AwaitGate(script.Text("gate"), report));

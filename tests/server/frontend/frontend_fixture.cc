@@ -13,18 +13,7 @@
 
 namespace kinora {
 
-v1::ModelInfo TinyModel() {
-  return ToModelInfo(DescribeModel({.blocks = 4,
-                                    .steps = 4,
-                                    .width = 64,
-                                    .height = 64,
-                                    .num_frames = 9,
-                                    .max_width = 256,
-                                    .max_height = 256,
-                                    .max_frames = 33,
-                                    .max_tokens = 128}),
-                     "tiny");
-}
+v1::ModelInfo TinyModel() { return ToModelInfo(DescribeModel(Tiny()), "tiny"); }
 
 FrontendTest::FrontendTest() {
   config_.set_address("127.0.0.1:0");
