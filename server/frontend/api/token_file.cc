@@ -36,10 +36,13 @@ absl::StatusOr<TokenSet> TokenSet::Load(const std::string& path) {
 
 absl::Status TokenSet::Check(std::string_view authorization) const {
   if (digests_.empty()) return absl::OkStatus();
+  // RFC 9110 section 11.1: a scheme's case says nothing; 11.4: spaces between the two.
+  constexpr absl::string_view kScheme = "Bearer ";
   absl::string_view token(authorization.data(), authorization.size());
-  if (!absl::ConsumePrefix(&token, "Bearer ")) {
+  if (!absl::StartsWithIgnoreCase(token, kScheme)) {
     return absl::UnauthenticatedError("authorization: send \"Bearer TOKEN\" in the metadata");
   }
+  token = absl::StripLeadingAsciiWhitespace(token.substr(kScheme.size()));
   if (digests_.contains(Sha256Hex(std::string_view(token.data(), token.size())))) return absl::OkStatus();
   return absl::UnauthenticatedError("authorization: the token is not valid");
 }

@@ -25,8 +25,10 @@ TEST_F(TokenFile, AcceptsAnyOfItsTokensAndNothingElse) {
   KINORA_ASSERT_OK_AND_ASSIGN(const TokenSet tokens, Load("# team a\n  aaaaaaaaaaaaaaaa \n\nbbbbbbbbbbbbbbbb"));
   EXPECT_THAT(tokens.Check("Bearer aaaaaaaaaaaaaaaa"), IsOk());
   EXPECT_THAT(tokens.Check("Bearer bbbbbbbbbbbbbbbb"), IsOk());
-  for (const char* bad :
-       {"", "aaaaaaaaaaaaaaaa", "Bearer ", "Bearer aaaaaaaaaaaaaaa", "Bearer # team a", "Basic aaaaaaaaaaaaaaaa"}) {
+  EXPECT_THAT(tokens.Check("bearer bbbbbbbbbbbbbbbb"), IsOk());  // a scheme has no case
+  EXPECT_THAT(tokens.Check("BEARER  bbbbbbbbbbbbbbbb"), IsOk());
+  for (const char* bad : {"", "aaaaaaaaaaaaaaaa", "Bearer ", "Bearer aaaaaaaaaaaaaaa", "Beareraaaaaaaaaaaaaaaa",
+                          "Bearer AAAAAAAAAAAAAAAA", "Bearer # team a", "Basic aaaaaaaaaaaaaaaa"}) {
     EXPECT_THAT(tokens.Check(bad), StatusIs(absl::StatusCode::kUnauthenticated)) << bad;
   }
   EXPECT_THAT(TokenSet().Check(""), IsOk());  // no file, no check
