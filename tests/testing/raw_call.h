@@ -16,10 +16,11 @@
 namespace kinora {
 
 inline absl::StatusOr<std::string> RawCall(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
-                                           const std::string& request) {
+                                           const std::string& request, const std::string& authorization = "") {
   grpc::GenericStub stub(channel);
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+  if (!authorization.empty()) context.AddMetadata("authorization", authorization);
   grpc::CompletionQueue queue;
   const grpc::Slice slice(request);
   const grpc::ByteBuffer bytes(&slice, 1);

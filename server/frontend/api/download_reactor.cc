@@ -70,7 +70,7 @@ void DownloadReactor::SendNext() {
   if (finished_) return;
   if (offset_ == reader_->size()) {
     finished_ = true;
-    StartWriteAndFinish(&chunk_, grpc::WriteOptions(), grpc::Status::OK);
+    StartWriteAndFinish(&chunk_, grpc::Status::OK);
   } else {
     StartWrite(&chunk_);
   }

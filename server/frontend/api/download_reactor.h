@@ -3,18 +3,16 @@
 #ifndef KINORA_SERVER_FRONTEND_API_DOWNLOAD_REACTOR_H_
 #define KINORA_SERVER_FRONTEND_API_DOWNLOAD_REACTOR_H_
 
-#include <grpcpp/support/server_callback.h>
-
 #include <memory>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "server/frontend/api/reply_stream.h"
 #include "server/frontend/api/service_context.h"
 
 namespace kinora {
 
-class DownloadReactor : public grpc::ServerWriteReactor<v1::ArtifactChunk>,
-                        public std::enable_shared_from_this<DownloadReactor> {
+class DownloadReactor : public ReplyStream<v1::ArtifactChunk>, public std::enable_shared_from_this<DownloadReactor> {
  public:
   static std::shared_ptr<DownloadReactor> Make(ServiceContext& context);
   void Download(const v1::DownloadArtifactRequest& request);  // once

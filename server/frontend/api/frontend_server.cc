@@ -1,9 +1,8 @@
 #include "server/frontend/api/frontend_server.h"
 
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpc/compression.h>
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/health_check_service_interface.h>
-#include <grpcpp/impl/codegen/service_type.h>
+#include <grpcpp/resource_quota.h>
 
 #include <fstream>
 #include <sstream>
@@ -13,13 +12,20 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "server/common/status_details.h"
+#include "server/frontend/api/health_service.h"
+#include "server/frontend/api/reflection_service.h"
 
 namespace kinora {
 namespace {
 
 constexpr int kMaxMessageBytes = 4 << 20;  // a prompt of a megabyte is refused by name, not by the transport
-constexpr int kMaxStreams = 1000;          // calls at once on one connection
+constexpr int kMaxStreams = 128;           // calls at once on one connection
 constexpr char kServing[] = "kinora.v1.VideoGeneration";
+
+// Of calls that may read: what they wait for comes with their headers or soon after. Of calls without a token (health
+// alone) as long as a connection's worst delay: what they could send in it is what they can make the server hold.
+constexpr MessageReadLimits kReads = {.calls = 32, .time = absl::Seconds(10)};
+constexpr MessageReadLimits kStrangersReads = {.calls = 8, .time = absl::Milliseconds(250)};
 constexpr size_t kMaxSocketPath = 107;
 
 absl::StatusOr<std::string> ReadPem(const char* field, const std::string& path) {
@@ -43,8 +49,15 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> Credentials(const v1::T
   return grpc::SslServerCredentials(options);
 }
 
-void SetLimits(grpc::ServerBuilder& builder) {
+void SetLimits(const grpc::ResourceQuota& memory, grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  builder.SetResourceQuota(memory);
+  // Else gRPC lets a sender have megabytes on the way for each call, read or not; so it is 64 KiB until a call reads.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  // A compressed message would be unpacked before its size is looked at.
+  for (const auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
+    builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
+  }
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // a second server on the port is an error, not a lottery
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 30'000);  // finds clients that vanished without a word
@@ -66,26 +79,25 @@ class Server : public FrontendServer {
     KINORA_RETURN_IF_ERROR(CheckSocketPath("address", config.address()));
     KINORA_RETURN_IF_ERROR(CheckSocketPath("admin_address", config.admin_address()));
     KINORA_ASSIGN_OR_RETURN(const auto credentials, Credentials(config.tls()));
-    grpc::EnableDefaultHealthCheckService(true);
-    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-    video_ = MakeVideoService(context);
-    models_ = MakeModelsService(context);
-    admin_ = MakeAdminService(std::move(control), std::move(admin_tokens));
+    grpc::EnableDefaultHealthCheckService(false);  // it reads whatever anybody sends
+    MakeServices(context, std::move(control), std::move(admin_tokens));
+    memory_.Resize(static_cast<size_t>(config.max_call_memory_bytes()));
 
     grpc::ServerBuilder builder;
-    SetLimits(builder);
+    SetLimits(memory_, builder);
     builder.AddListeningPort(config.address(), credentials, &port_);
-    builder.RegisterService(video_.get());
-    builder.RegisterService(models_.get());
+    for (const auto& service : {video_.get(), models_.get(), reflection_.get()}) builder.RegisterService(service);
+    builder.RegisterService(health_.get());
     public_server_ = builder.BuildAndStart();
     // A Unix socket's "port" is 1 in gRPC.
     if (public_server_ == nullptr || port_ <= 0) return CannotListen("address", config.address());
 
     grpc::ServerBuilder admin_builder;
-    SetLimits(admin_builder);
+    SetLimits(memory_, admin_builder);
     const bool plain = absl::StartsWith(config.admin_address(), "unix:");
     admin_builder.AddListeningPort(config.admin_address(), plain ? grpc::InsecureServerCredentials() : credentials);
     admin_builder.RegisterService(admin_.get());
+    admin_builder.RegisterService(admin_reflection_.get());
     admin_server_ = admin_builder.BuildAndStart();
     if (admin_server_ == nullptr) return CannotListen("admin_address", config.admin_address());
     SetAccepting(true);
@@ -93,14 +105,11 @@ class Server : public FrontendServer {
     return absl::OkStatus();
   }
 
-  void SetAccepting(bool accepting) override {
-    public_server_->GetHealthCheckService()->SetServingStatus("", accepting);
-  }
+  void SetAccepting(bool accepting) override { health_->Set("", accepting); }
 
   void SetReady(bool ready, const std::map<std::string, bool>& groups) override {
-    auto* health = public_server_->GetHealthCheckService();
-    health->SetServingStatus(kServing, ready);
-    for (const auto& [id, serving] : groups) health->SetServingStatus(absl::StrCat("kinora.group.", id), serving);
+    health_->Set(kServing, ready);
+    for (const auto& [id, serving] : groups) health_->Set(absl::StrCat("kinora.group.", id), serving);
   }
 
   void Shutdown(absl::Duration grace) override {
@@ -118,8 +127,26 @@ class Server : public FrontendServer {
         absl::StrCat(field, ": cannot listen on ", address, " (in use, or not host:port or unix:PATH)"));
   }
 
-  // The services outlive the servers.
-  std::unique_ptr<grpc::Service> video_, models_, admin_;
+  void MakeServices(ServiceContext& context, GroupControl control, TokenSet admin_tokens) {
+    gate_ = std::make_unique<CallGate>(context.tokens, context.metrics);
+    admin_gate_ = std::make_unique<CallGate>(std::move(admin_tokens), context.metrics);
+    const CallAccess access{.gate = gate_.get(), .reads = &reads_};
+    video_ = MakeVideoService(context, access);
+    models_ = MakeModelsService(context, access);
+    reflection_ = MakeReflectionService({kServing, "kinora.v1.Models", "grpc.health.v1.Health"}, access);
+    health_ = std::make_unique<HealthService>(
+        CallAccess{.gate = gate_.get(), .reads = &reads_, .strangers = &strangers_reads_});
+    const CallAccess admin_access{.gate = admin_gate_.get(), .reads = &reads_};
+    admin_ = MakeAdminService(std::move(control), admin_access);
+    admin_reflection_ = MakeReflectionService({"kinora.v1.Admin"}, admin_access);
+  }
+
+  // What calls use, then the services, outlive the servers. Time is the network's, whatever the clock of the jobs is.
+  MessageReads reads_{kReads, Clock::Real()}, strangers_reads_{kStrangersReads, Clock::Real()};
+  std::unique_ptr<CallGate> gate_, admin_gate_;
+  std::unique_ptr<grpc::Service> video_, models_, reflection_, admin_, admin_reflection_;
+  std::unique_ptr<HealthService> health_;
+  grpc::ResourceQuota memory_{"calls"};
   std::unique_ptr<grpc::Server> public_server_, admin_server_;
   int port_ = 0;
 };

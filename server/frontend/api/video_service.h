@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "server/frontend/api/server_call.h"
 #include "server/frontend/api/service_context.h"
 
 namespace grpc {
@@ -20,9 +21,9 @@ struct GroupControl {  // of the dispatcher
   std::function<void(const std::string&id, Done<v1::WorkerGroup>)> drain, restart;
 };
 
-std::unique_ptr<grpc::Service> MakeVideoService(ServiceContext& context);
-std::unique_ptr<grpc::Service> MakeModelsService(ServiceContext& context);
-std::unique_ptr<grpc::Service> MakeAdminService(GroupControl control, TokenSet tokens);
+std::unique_ptr<grpc::Service> MakeVideoService(ServiceContext& context, const CallAccess& access);
+std::unique_ptr<grpc::Service> MakeModelsService(ServiceContext& context, const CallAccess& access);
+std::unique_ptr<grpc::Service> MakeAdminService(GroupControl control, const CallAccess& access);
 
 }  // namespace kinora
 

@@ -4,7 +4,6 @@
 #define KINORA_SERVER_FRONTEND_API_WATCH_REACTOR_H_
 
 #include <grpcpp/server_context.h>
-#include <grpcpp/support/server_callback.h>
 
 #include <deque>
 #include <functional>
@@ -12,12 +11,12 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "server/frontend/api/reply_stream.h"
 #include "server/frontend/api/service_context.h"
 
 namespace kinora {
 
-class WatchReactor : public grpc::ServerWriteReactor<v1::VideoEvent>,
-                     public std::enable_shared_from_this<WatchReactor> {
+class WatchReactor : public ReplyStream<v1::VideoEvent>, public std::enable_shared_from_this<WatchReactor> {
  public:
   // `on_left`: the stream of this video ended before the job did.
   using LeftListener = std::function<void(const JobId& id)>;

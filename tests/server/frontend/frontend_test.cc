@@ -285,10 +285,54 @@ TEST_F(FrontendTest, WithATokenFileEveryMethodNeedsAToken) {
     EXPECT_THAT(generate(), refused);
     EXPECT_THAT(Create(Request()), refused);
   }
+  auto samples = Metrics();
+  EXPECT_EQ(samples["kinora_admission_rejected_total{reason=\"unauthenticated\"}"], 14);
+  EXPECT_EQ(samples["kinora_requests_total{code=\"UNAUTHENTICATED\",model=\"unknown\",recipe=\"RECIPE_UNSPECIFIED\"}"],
+            14);
   token_ = "0123456789abcdef";
   call_all(StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(list_models(), IsOk());
   EXPECT_THAT(Create(Request()), StatusIs(absl::StatusCode::kUnavailable));  // no model yet
+}
+
+// Reflection shows the whole API, on the Admin port too; health says little and is asked by probes.
+TEST_F(FrontendTest, ReflectionNeedsTheTokenOfItsPortAndHealthNone) {
+  const char kReflection[] = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
+  for (const char* name : {"tokens", "admin_tokens"}) {
+    WriteFile(directory_.File(name), absl::StrCat("0123456789abcdef", name));
+    ASSERT_EQ(chmod(directory_.File(name).c_str(), 0600), 0);
+  }
+  config_.set_token_file(directory_.File("tokens"));
+  config_.set_admin_token_file(directory_.File("admin_tokens"));
+  Start();
+  const auto admin = grpc::CreateChannel(absl::StrCat("unix:", directory_.File("state/admin.sock")),
+                                         grpc::InsecureChannelCredentials());
+  EXPECT_THAT(RawCall(channel_, kReflection, "\x3a\x01*"), StatusIs(absl::StatusCode::kUnauthenticated));
+  EXPECT_THAT(RawCall(admin, kReflection, "\x3a\x01*"), StatusIs(absl::StatusCode::kUnauthenticated));
+  EXPECT_THAT(RawCall(admin, "/kinora.v1.Admin/ListWorkerGroups", ""), StatusIs(absl::StatusCode::kUnauthenticated));
+  EXPECT_THAT(RawCall(admin, kReflection, "\x3a\x01*", "Bearer 0123456789abcdefadmin_tokens"),
+              IsOkAndHolds(HasSubstr("kinora.v1.Admin")));
+  EXPECT_EQ(Health(channel_, ""), "SERVING");
+  EXPECT_EQ(Health(admin, ""), "UNIMPLEMENTED");
+}
+
+TEST_F(FrontendTest, ACallWithoutAMessageOrWithACompressedOneIsAnError) {
+  Start();
+  grpc::ClientContext context;
+  context.set_compression_algorithm(GRPC_COMPRESS_GZIP);  // four megabytes would hold gigabytes
+  v1::Video video;
+  EXPECT_THAT(FromGrpcStatus(stub_->CreateVideo(&context, Request(std::string(10'000, 'p')), &video)),
+              StatusIs(absl::StatusCode::kUnimplemented));
+  grpc::ClientContext empty;
+  const auto call = grpc::internal::ClientWriterFactory<v1::GetVideoRequest>::Create(
+      channel_.get(),
+      grpc::internal::RpcMethod("/kinora.v1.VideoGeneration/GetVideo", grpc::internal::RpcMethod::CLIENT_STREAMING,
+                                channel_),
+      &empty, &video);
+  call->WritesDone();
+  EXPECT_THAT(FromGrpcStatus(call->Finish()),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("GetVideoRequest")));
+  EXPECT_THAT(Get("x"), StatusIs(absl::StatusCode::kNotFound));
 }
 
 TEST_F(FrontendTest, ServesTlsAndRefusesPlainText) {

@@ -1,0 +1,82 @@
+// A gRPC service whose methods run on ServerCalls: the token is checked on the headers, then one message is read and
+// parsed by ParseMessage, so that bad bytes and bad text are INVALID_ARGUMENT with the field (gRPC itself answers
+// UNIMPLEMENTED to what its generated code cannot parse), then the handler runs.
+#ifndef KINORA_SERVER_FRONTEND_API_METHOD_SERVICE_H_
+#define KINORA_SERVER_FRONTEND_API_METHOD_SERVICE_H_
+
+#include <google/protobuf/descriptor.h>
+#include <grpcpp/impl/service_type.h>
+
+#include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "server/common/grpc_status.h"
+#include "server/frontend/api/message_check.h"
+#include "server/frontend/api/reply_stream.h"
+#include "server/frontend/api/server_call.h"
+
+namespace kinora {
+
+// What a unary method's handler answers with, once, from any thread. A copy is the same answer.
+template <typename Reply>
+class UnaryReply {
+ public:
+  explicit UnaryReply(ServerCall& call) : call_(&call) {}
+  void operator()(const absl::StatusOr<Reply>& reply) const {
+    if (!reply.ok()) return call_->Finish(ToGrpcStatus(reply.status()));
+    call_->WriteAndFinish(ToByteBuffer(*reply), grpc::Status::OK);
+  }
+  void AddMetadata(const char* key, const char* value) const { call_->context().AddInitialMetadata(key, value); }
+
+ private:
+  ServerCall* call_;  // alive until it is answered
+};
+
+class MethodService : public grpc::Service {
+ protected:
+  MethodService(const google::protobuf::ServiceDescriptor* service, const CallAccess& access)
+      : service_(service), access_(access) {}
+
+  template <typename Request, typename Reply, typename Service>
+  void Unary(const char* name, void (Service::*handler)(const Request&, UnaryReply<Reply>)) {
+    Add(name, [this, handler](ServerCall& call, std::optional<std::string_view> bytes) {
+      Request request;
+      if (const absl::Status status = Parse(bytes, request); !status.ok()) return call.Finish(ToGrpcStatus(status));
+      (static_cast<Service*>(this)->*handler)(request, UnaryReply<Reply>(call));
+    });
+  }
+  // The handler makes a stream and returns it; the stream owns itself.
+  template <typename Request, typename Reply, typename Service>
+  void Streaming(const char* name,
+                 ReplyStream<Reply>* (Service::*handler)(grpc::CallbackServerContext&, const Request&)) {
+    Add(name, [this, handler](ServerCall& call, std::optional<std::string_view> bytes) {
+      Request request;
+      if (const absl::Status status = Parse(bytes, request); !status.ok()) return call.Finish(ToGrpcStatus(status));
+      call.Attach((static_cast<Service*>(this)->*handler)(call.context(), request));
+    });
+  }
+  void Add(const char* name, ServerCall::OnMessage on_message);
+
+  // A request that was not one; before its call is answered.
+  virtual void OnBadRequest(const google::protobuf::Message&, const absl::Status&) {}
+
+ private:
+  absl::Status Parse(std::optional<std::string_view> bytes, google::protobuf::Message& request);
+
+  struct Method {
+    std::string path;
+    ServerCall::OnMessage on_message;
+  };
+  const google::protobuf::ServiceDescriptor* const service_;
+  const CallAccess access_;
+  std::deque<Method> methods_;  // their addresses stay
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_FRONTEND_API_METHOD_SERVICE_H_

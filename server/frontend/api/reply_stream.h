@@ -1,0 +1,62 @@
+// The replies of a server-streaming method: what gRPC's ServerWriteReactor is, on a ServerCall. A reactor derives from
+// it and lives until OnDone; what it writes before the call is attached goes out then.
+#ifndef KINORA_SERVER_FRONTEND_API_REPLY_STREAM_H_
+#define KINORA_SERVER_FRONTEND_API_REPLY_STREAM_H_
+
+#include <grpcpp/impl/codegen/proto_utils.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/status.h>
+
+#include <optional>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "engine/base/check.h"
+
+namespace kinora {
+
+class ServerCall;
+
+template <typename Message>
+grpc::ByteBuffer ToByteBuffer(const Message& message) {
+  grpc::ByteBuffer bytes;
+  bool own;
+  KINORA_CHECK(grpc::SerializationTraits<Message>::Serialize(message, &bytes, &own).ok());
+  return bytes;
+}
+
+class ByteStream {
+ public:
+  virtual ~ByteStream() = default;
+  virtual void OnWriteDone(bool ok) = 0;
+  virtual void OnCancel() = 0;
+  virtual void OnDone() = 0;  // the last; the call has gone
+
+ protected:
+  void Finish(const grpc::Status& status) ABSL_LOCKS_EXCLUDED(attach_mu_);  // once
+  void StartWriteBytes(grpc::ByteBuffer bytes) ABSL_LOCKS_EXCLUDED(attach_mu_);
+  void WriteBytesAndFinish(grpc::ByteBuffer bytes, const grpc::Status& status) ABSL_LOCKS_EXCLUDED(attach_mu_);
+
+ private:
+  friend class ServerCall;
+  void AttachTo(ServerCall* call) ABSL_LOCKS_EXCLUDED(attach_mu_);
+
+  absl::Mutex attach_mu_;
+  ServerCall* call_ ABSL_GUARDED_BY(attach_mu_) = nullptr;
+  std::optional<grpc::ByteBuffer> early_write_ ABSL_GUARDED_BY(attach_mu_);
+  std::optional<grpc::Status> early_finish_ ABSL_GUARDED_BY(attach_mu_);
+};
+
+template <typename Reply>
+class ReplyStream : public ByteStream {
+ protected:
+  // One at a time: OnWriteDone follows. The reply is turned into bytes at once.
+  void StartWrite(const Reply* reply) { StartWriteBytes(ToByteBuffer(*reply)); }
+  void StartWriteAndFinish(const Reply* reply, const grpc::Status& status) {  // no OnWriteDone follows
+    WriteBytesAndFinish(ToByteBuffer(*reply), status);
+  }
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_FRONTEND_API_REPLY_STREAM_H_

@@ -1,0 +1,118 @@
+#include "server/frontend/api/server_call.h"
+
+#include <grpcpp/support/slice.h>
+
+#include <utility>
+
+#include "server/common/grpc_status.h"
+#include "server/frontend/api/reply_stream.h"
+
+namespace kinora {
+
+ServerCall* ServerCall::Start(grpc::CallbackServerContext* context, std::string_view method, const CallAccess& access,
+                              const OnMessage& on_message) {
+  std::shared_ptr<ServerCall> call(new ServerCall(context, on_message));
+  call->self_ = call;
+  const absl::Status status = access.gate->Check(*context);
+  if (!status.ok() && access.strangers == nullptr) {
+    access.gate->CountRefused(*context, method, status);
+    call->Finish(ToGrpcStatus(status));
+  } else {
+    call->reads_ = status.ok() ? access.reads : access.strangers;
+    call->ReadNext();
+  }
+  return call.get();
+}
+
+void ServerCall::ReadNext() {
+  read_ = reads_->Begin([call = shared_from_this()](const absl::Status& why) { call->Finish(ToGrpcStatus(why)); });
+  StartRead(&message_);
+}
+
+void ServerCall::OnReadDone(bool ok) {
+  if (!reads_->End(read_)) return;
+  if (!ok) return context_->IsCancelled() ? Finish(grpc::Status::CANCELLED) : on_message_(*this, std::nullopt);
+  grpc::Slice slice;
+  const grpc::Status status = message_.DumpToSingleSlice(&slice);
+  message_.Clear();
+  if (!status.ok()) return Finish(status);
+  on_message_(*this, std::string_view(reinterpret_cast<const char*>(slice.begin()), slice.size()));
+}
+
+void ServerCall::Write(grpc::ByteBuffer bytes) {
+  reply_ = std::move(bytes);
+  StartWrite(&reply_);
+}
+
+void ServerCall::WriteAndFinish(grpc::ByteBuffer bytes, const grpc::Status& status) {
+  reply_ = std::move(bytes);
+  StartWriteAndFinish(&reply_, grpc::WriteOptions(), status);
+}
+
+void ServerCall::Attach(ByteStream* stream) {
+  bool cancelled;
+  {
+    absl::MutexLock lock(&mu_);
+    stream_ = stream;
+    cancelled = cancelled_;
+  }
+  if (cancelled) stream->OnCancel();
+  stream->AttachTo(this);
+}
+
+ByteStream* ServerCall::stream() {
+  absl::MutexLock lock(&mu_);
+  return stream_;
+}
+
+void ServerCall::OnWriteDone(bool ok) {
+  if (ByteStream* attached = stream()) attached->OnWriteDone(ok);
+}
+
+void ServerCall::OnCancel() {
+  ByteStream* attached;
+  {
+    absl::MutexLock lock(&mu_);
+    cancelled_ = true;
+    attached = stream_;
+  }
+  if (attached != nullptr) attached->OnCancel();
+}
+
+void ServerCall::OnDone() {
+  if (ByteStream* attached = stream()) attached->OnDone();
+  self_.reset();
+}
+
+void ByteStream::AttachTo(ServerCall* call) {
+  absl::MutexLock lock(&attach_mu_);
+  call_ = call;
+  if (early_write_.has_value() && early_finish_.has_value()) {
+    call->WriteAndFinish(*std::move(early_write_), *early_finish_);
+  } else if (early_write_.has_value()) {
+    call->Write(*std::move(early_write_));
+  } else if (early_finish_.has_value()) {
+    call->Finish(*early_finish_);
+  }
+}
+
+void ByteStream::StartWriteBytes(grpc::ByteBuffer bytes) {
+  absl::MutexLock lock(&attach_mu_);
+  if (call_ != nullptr) return call_->Write(std::move(bytes));
+  early_write_ = std::move(bytes);
+}
+
+void ByteStream::WriteBytesAndFinish(grpc::ByteBuffer bytes, const grpc::Status& status) {
+  absl::MutexLock lock(&attach_mu_);
+  if (call_ != nullptr) return call_->WriteAndFinish(std::move(bytes), status);
+  early_write_ = std::move(bytes);
+  early_finish_ = status;
+}
+
+void ByteStream::Finish(const grpc::Status& status) {
+  absl::MutexLock lock(&attach_mu_);
+  if (call_ != nullptr) return call_->Finish(status);
+  early_finish_ = status;
+}
+
+}  // namespace kinora

@@ -1,0 +1,76 @@
+// One gRPC call from its headers on. gRPC's own handlers of unary and server-streaming methods run once the message is
+// there; a ServerCall runs with the headers, so that no byte of a message is asked for before its sender is known.
+#ifndef KINORA_SERVER_FRONTEND_API_SERVER_CALL_H_
+#define KINORA_SERVER_FRONTEND_API_SERVER_CALL_H_
+
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/byte_buffer.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "server/frontend/api/call_gate.h"
+#include "server/frontend/api/message_reads.h"
+
+namespace kinora {
+
+class ByteStream;
+
+// Who may call a method, and how its messages are read. What it points to outlives the server.
+struct CallAccess {
+  CallGate* gate;
+  MessageReads* reads;                // of calls that the gate lets in
+  MessageReads* strangers = nullptr;  // of the others; null: they are refused
+};
+
+class ServerCall : public grpc::ServerGenericBidiReactor, public std::enable_shared_from_this<ServerCall> {
+ public:
+  // Runs with each message that was asked for; nullopt: the client sends no more. It must see to it that Finish is
+  // called, at once or later, or that the next message is read.
+  using OnMessage = std::function<void(ServerCall& call, std::optional<std::string_view> bytes)>;
+
+  // Refuses the call or asks for its first message. `method` and `on_message` outlive the call. It lives until it is
+  // done.
+  static ServerCall* Start(grpc::CallbackServerContext* context, std::string_view method, const CallAccess& access,
+                           const OnMessage& on_message);
+
+  grpc::CallbackServerContext& context() { return *context_; }  // until Finish
+  void ReadNext();                                              // after OnMessage
+  void Write(grpc::ByteBuffer bytes);                           // one at a time
+  // One of the two, once, from any thread.
+  void Finish(const grpc::Status& status) { grpc::ServerGenericBidiReactor::Finish(status); }
+  void WriteAndFinish(grpc::ByteBuffer bytes, const grpc::Status& status);
+  // `stream` is told what becomes of its writes and of the call, and may write from now on.
+  void Attach(ByteStream* stream) ABSL_LOCKS_EXCLUDED(mu_);
+  ByteStream* stream() ABSL_LOCKS_EXCLUDED(mu_);  // null: none is attached
+
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override ABSL_LOCKS_EXCLUDED(mu_);
+  void OnDone() override ABSL_LOCKS_EXCLUDED(mu_);
+
+ private:
+  ServerCall(grpc::CallbackServerContext* context, const OnMessage& on_message)
+      : context_(context), on_message_(on_message) {}
+
+  grpc::CallbackServerContext* const context_;
+  const OnMessage& on_message_;
+  std::shared_ptr<ServerCall> self_;  // until OnDone
+  MessageReads* reads_ = nullptr;
+  int64_t read_ = 0;
+  grpc::ByteBuffer message_, reply_;  // of the read and of the write in progress
+
+  absl::Mutex mu_;
+  ByteStream* stream_ ABSL_GUARDED_BY(mu_) = nullptr;
+  bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_FRONTEND_API_SERVER_CALL_H_

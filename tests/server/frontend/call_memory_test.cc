@@ -1,0 +1,123 @@
+// What a client can make a frontend hold by messages that never end: a process of its own is attacked and measured.
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "kinora/v1/video_generation.grpc.pb.h"
+#include "server/common/grpc_status.h"
+#include "tests/testing/http2_flood.h"
+#include "tests/testing/raw_call.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/subprocess.h"
+#include "tests/testing/temporary_directory.h"
+
+namespace kinora {
+namespace {
+
+constexpr char kToken[] = "0123456789abcdef";
+constexpr char kGetVideo[] = "/kinora.v1.VideoGeneration/GetVideo";
+constexpr int64_t kMegabyte = 1'000'000;
+
+class CallMemory : public testing::Test {
+ protected:
+  void Serve(bool with_tokens, std::vector<std::string> flags = {}) {
+    std::vector<std::string> arguments = {KINORA_FRONTEND_BINARY, "--state-directory=" + directory_.File("state"),
+                                          "--address=" + address_, "--http-address=", "--drain-grace-seconds=0"};
+    if (with_tokens) {
+      WriteFile(directory_.File("tokens"), kToken);
+      ASSERT_EQ(chmod(directory_.File("tokens").c_str(), 0600), 0);
+      arguments.push_back("--token-file=" + directory_.File("tokens"));
+    }
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    frontend_.emplace(arguments);
+    channel_ = grpc::CreateChannel(address_, grpc::InsecureChannelCredentials());
+    ASSERT_THAT(List(), IsOk()) << frontend_->ErrSoFar();
+  }
+
+  absl::Status List() {
+    grpc::ClientContext context;
+    context.set_wait_for_ready(true);
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+    context.AddMetadata("authorization", absl::StrCat("Bearer ", kToken));
+    v1::ListVideosResponse reply;
+    return FromGrpcStatus(v1::VideoGeneration::NewStub(channel_)->ListVideos(&context, {}, &reply));
+  }
+
+  // How far the process grew at most while connections flooded it one after the other; all stay open to the end.
+  int64_t Growth(const char* what, const FloodOptions& options, int connections = 2) {
+    const int64_t before = ResidentBytes(frontend_->pid());
+    std::vector<std::unique_ptr<Http2Flood>> floods;
+    int64_t sent = 0;
+    for (int i = 0; i < connections; ++i) {
+      floods.push_back(std::make_unique<Http2Flood>(address_));
+      floods.back()->Run(options);
+      sent += floods.back()->bytes_sent();
+    }
+    const int64_t growth = PeakResidentBytes(frontend_->pid()) - before;
+    std::printf("%s: %d connections, %.0f MB sent; resident %.0f MB before, %.0f MB more at the peak\n", what,
+                connections, sent / 1e6, before / 1e6, growth / 1e6);
+    // Who has a token is served meanwhile. At max_call_memory_bytes gRPC closes connections to have memory back, with
+    // UNAVAILABLE: then the client tries again.
+    absl::Status served = List();
+    for (int i = 0; i < 10 && absl::IsUnavailable(served); ++i) served = List();
+    EXPECT_THAT(served, IsOk());
+    EXPECT_THAT(RawCall(channel_, "/grpc.health.v1.Health/Check", ""), IsOkAndHolds(std::string("\x08\x01")));
+    return growth;
+  }
+
+  TemporaryDirectory directory_;
+  const std::string address_ = "unix:" + directory_.File("api.sock");
+  std::optional<Subprocess> frontend_;
+  std::shared_ptr<grpc::Channel> channel_;
+};
+
+TEST_F(CallMemory, WithoutATokenNoMessageIsRead) {
+  Serve(/*with_tokens=*/true);
+  const char kReflection[] = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
+  for (const char* method : {kGetVideo, "/kinora.v1.VideoGeneration/UploadInput", kReflection}) {
+    EXPECT_LT(
+        Growth(method, {.method = method, .streams = 250, .announced_bytes = 4 << 20, .sent_bytes = 4 * kMegabyte}),
+        64 * kMegabyte)
+        << method;
+  }
+  // 1500 calls were refused, in seconds; each line but the first says how many stand behind it.
+  const std::string log = frontend_->ErrSoFar();
+  EXPECT_THAT(log, testing::HasSubstr("event=call_refused peer=unix:"));
+  EXPECT_THAT(log, testing::ContainsRegex("method=/kinora.v1.VideoGeneration/GetVideo code=UNAUTHENTICATED"));
+  EXPECT_THAT(log, testing::ContainsRegex("not_logged=[1-9]"));
+  EXPECT_LT(std::count(log.begin(), log.end(), '\n'), 60);
+}
+
+// Health takes no token; what its callers can send in the time that they have is small.
+TEST_F(CallMemory, AHealthCheckThatNeverEndsIsCutOff) {
+  Serve(/*with_tokens=*/true);
+  EXPECT_LT(Growth("health", {.method = "/grpc.health.v1.Health/Check",
+                              .streams = 250,
+                              .announced_bytes = 4 << 20,
+                              .sent_bytes = 4 * kMegabyte}),
+            64 * kMegabyte);
+  EXPECT_LT(
+      Growth("health, one long message",
+             {.method = "/grpc.health.v1.Health/Check", .announced_bytes = 0xFFFFFFFF, .sent_bytes = 2000 * kMegabyte},
+             /*connections=*/1),
+      512 * kMegabyte);
+}
+
+// Who may call can have at most 32 messages on the way, and all messages together max_call_memory_bytes.
+TEST_F(CallMemory, MessagesOnTheWayAreBoundedInNumberAndInSum) {
+  Serve(/*with_tokens=*/false, {"--max-call-memory-bytes=67108864"});
+  EXPECT_LT(Growth("many messages",
+                   {.method = kGetVideo, .streams = 250, .announced_bytes = 4 << 20, .sent_bytes = 4 * kMegabyte}),
+            192 * kMegabyte);
+  EXPECT_LT(
+      Growth("one long message", {.method = kGetVideo, .announced_bytes = 0xFFFFFFFF, .sent_bytes = 1000 * kMegabyte}),
+      192 * kMegabyte);
+}
+
+}  // namespace
+}  // namespace kinora
