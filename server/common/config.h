@@ -43,6 +43,9 @@ std::vector<v1::GroupConfig> GroupsOf(const v1::FrontendConfig& config);
 // Where this rank has its pages: http_address, its rank added to a port that is not 0.
 std::string HttpAddressOf(const v1::WorkerConfig& config);
 
+// Whether a listener whose callers show a token of `token_file` ("": none) may be where other machines reach it.
+bool MayBeExposed(const v1::FrontendConfig& config, const std::string& token_file);
+
 // What can be wrong before anything starts, each error with the field's name: a listener that is neither loopback nor
 // protected, limits that are not positive, unknown words, groups that cannot be.
 absl::Status CheckFrontendConfig(const v1::FrontendConfig& config);

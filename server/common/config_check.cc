@@ -8,26 +8,33 @@
 #include "absl/strings/strip.h"
 #include "engine/base/status_macros.h"
 #include "server/common/config.h"
+#include "server/common/listen_address.h"
 #include "server/common/status_details.h"
 
 namespace kinora {
 namespace {
 
-bool IsLoopback(absl::string_view address) {
-  if (absl::StartsWith(address, "unix:")) return true;
-  const absl::string_view host = address.substr(0, address.rfind(':'));
-  return absl::StartsWith(host, "127.") || host == "localhost" || host == "[::1]";
+// The form of an address, and that other machines reach it only if it is protected, or the operator has said that it
+// need not be. Every address of a name is judged.
+void CheckListener(const char* field, const std::string& address, bool may_be_exposed, const char* remedy,
+                   std::vector<FieldViolation>& out) {
+  if (address.empty()) return;
+  const auto resolved = ResolveListenAddress(address);
+  if (!resolved.ok()) return out.push_back({field, std::string(resolved.status().message())});
+  for (const SocketAddress& one : *resolved) {
+    if (one.IsLocal() || may_be_exposed) continue;
+    return out.push_back({field, absl::StrCat("\"", address, "\" is ", one.Host(), ", not loopback: ", remedy)});
+  }
 }
 
-// A listener that other machines reach must be protected, or the operator must have said that it need not be.
-void CheckListener(const v1::FrontendConfig& config, const char* field, const std::string& address,
-                   const std::string& token_file, std::vector<FieldViolation>& out) {
-  if (address.empty() || IsLoopback(address) || config.insecure()) return;
-  if (config.tls().certificate_file().empty() || token_file.empty()) {
-    out.push_back({field, absl::StrCat("\"", address,
-                                       "\" is not loopback: set tls.certificate_file, tls.key_file and a "
-                                       "token file, or insecure")});
-  }
+void CheckListeners(const v1::FrontendConfig& config, std::vector<FieldViolation>& out) {
+  constexpr char kProtect[] = "set tls.certificate_file, tls.key_file and a token file, or insecure";
+  if (config.address().empty()) out.push_back({"address", "must be host:port or unix:PATH"});
+  CheckListener("address", config.address(), MayBeExposed(config, config.token_file()), kProtect, out);
+  CheckListener("admin_address", config.admin_address(), MayBeExposed(config, config.admin_token_file()), kProtect,
+                out);
+  CheckListener("http_address", config.http_address(), config.insecure(),
+                "the pages have no authentication; put a proxy before them or set insecure", out);
 }
 
 void CheckPositive(const char* field, double value, std::vector<FieldViolation>& out) {
@@ -127,6 +134,10 @@ void CheckGroups(const v1::FrontendConfig& config, std::vector<FieldViolation>& 
 
 }  // namespace
 
+bool MayBeExposed(const v1::FrontendConfig& config, const std::string& token_file) {
+  return config.insecure() || (!config.tls().certificate_file().empty() && !token_file.empty());
+}
+
 absl::Status CheckWorkerConfig(const v1::WorkerConfig& config) {
   std::vector<FieldViolation> out;
   if (config.frontend().empty()) {
@@ -144,13 +155,7 @@ absl::Status CheckWorkerConfig(const v1::WorkerConfig& config) {
 
 absl::Status CheckFrontendConfig(const v1::FrontendConfig& config) {
   std::vector<FieldViolation> out;
-  if (config.address().empty()) out.push_back({"address", "must be host:port or unix:PATH"});
-  CheckListener(config, "address", config.address(), config.token_file(), out);
-  CheckListener(config, "admin_address", config.admin_address(), config.admin_token_file(), out);
-  if (!config.http_address().empty() && !IsLoopback(config.http_address()) && !config.insecure()) {
-    out.push_back(
-        {"http_address", "not loopback: the pages have no authentication; put a proxy before them or set insecure"});
-  }
+  CheckListeners(config, out);
   if (config.tls().certificate_file().empty() != config.tls().key_file().empty()) {
     out.push_back({"tls", "certificate_file and key_file come together"});
   }

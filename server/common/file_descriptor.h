@@ -27,6 +27,7 @@ class FileDescriptor {
   }
   int get() const { return fd_; }
   bool ok() const { return fd_ >= 0; }
+  int Release() { return std::exchange(fd_, -1); }  // whose it is now
 
  private:
   int fd_;

@@ -1,82 +1,152 @@
 #include "server/common/http_pages.h"
 
-#include <civetweb.h>
+#include <poll.h>
+#include <sys/eventfd.h>
 
-#include <atomic>
-#include <string_view>
-#include <thread>
+#include <algorithm>
+#include <array>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "engine/base/status_macros.h"
 
 namespace kinora {
 namespace {
 
-int Reply(mg_connection* connection, int code, std::string_view content_type, const std::string& body) {
-  const char* reason = code == 200 ? "OK" : code == 405 ? "Method Not Allowed" : "Service Unavailable";
-  mg_printf(connection,
-            "HTTP/1.1 %d %s\r\nContent-Type: %.*s\r\nContent-Length: %zu\r\nCache-Control: no-store\r\n"
-            "Connection: close\r\n\r\n",
-            code, reason, static_cast<int>(content_type.size()), content_type.data(), body.size());
-  mg_write(connection, body.data(), body.size());
-  return code;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kPatience{5};
+constexpr int kPauseMilliseconds = 100;
+constexpr size_t kLongestHead = 8 << 10;
+constexpr char kText[] = "text/plain; charset=utf-8";
+
+std::string Reply(absl::string_view status, absl::string_view content_type, absl::string_view body) {
+  return absl::StrCat("HTTP/1.1 ", status, "\r\nContent-Type: ", content_type, "\r\nContent-Length: ", body.size(),
+                      "\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n", body);
+}
+
+// Whether the head announces a body.
+bool HasBody(const std::vector<absl::string_view>& lines) {
+  for (size_t i = 1; i < lines.size(); ++i) {
+    const std::pair<absl::string_view, absl::string_view> field = absl::StrSplit(lines[i], absl::MaxSplits(':', 1));
+    if (absl::EqualsIgnoreCase(field.first, "transfer-encoding")) return true;
+    if (absl::EqualsIgnoreCase(field.first, "content-length")) {
+      if (absl::StripAsciiWhitespace(field.second) != "0") return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<HttpPages>> HttpPages::Start(HttpPagesOptions options) {
   std::unique_ptr<HttpPages> pages(new HttpPages(std::move(options)));
-  // A connection that says nothing holds a thread for a second at most: a probe waits little behind dozens of them.
-  const char* settings[] = {"listening_ports",
-                            pages->options_.address.c_str(),
-                            "num_threads",
-                            "16",
-                            "request_timeout_ms",
-                            "1000",
-                            "connection_queue",
-                            "256",
-                            "enable_keep_alive",
-                            "no",
-                            nullptr};
-  mg_callbacks callbacks = {};
-  pages->context_ = mg_start(&callbacks, nullptr, settings);
-  if (pages->context_ == nullptr) {
-    return absl::UnavailableError(
-        absl::StrCat("http_address: cannot listen on \"", pages->options_.address, "\" (in use, or not host:port)"));
-  }
-  mg_server_port ports[1] = {};
-  if (mg_get_server_ports(pages->context_, 1, ports) >= 1) pages->port_ = ports[0].port;
-  for (const char* path : {"/metrics$", "/livez$", "/readyz$"}) {
-    mg_set_request_handler(pages->context_, path, &HttpPages::Answer, pages.get());
-  }
+  KINORA_ASSIGN_OR_RETURN(pages->listening_,
+                          ListeningSockets::Bind("http_address", pages->options_.address, pages->options_.local_only));
+  pages->wake_ = FileDescriptor(eventfd(0, EFD_CLOEXEC));
+  if (!pages->wake_.ok()) return FileError("http_address", "watch its connections");
+  pages->thread_ = std::thread([self = pages.get()] { self->Run(); });
   return pages;
 }
 
 HttpPages::~HttpPages() {
-  if (context_ == nullptr) return;
-  // The listening thread looks at its stop flag every 2 s, or when a connection comes.
-  std::atomic<bool> stopped = false;
-  std::thread stopping([&] {
-    mg_stop(context_);
-    stopped = true;
-  });
-  while (!stopped) {
-    char error[100];
-    if (mg_connection* wake = mg_connect_client("127.0.0.1", port_, 0, error, sizeof(error))) mg_close_connection(wake);
-    std::this_thread::yield();
-  }
-  stopping.join();
+  if (!thread_.joinable()) return;
+  const uint64_t one = 1;
+  (void)!write(wake_.get(), &one, sizeof(one));
+  thread_.join();
 }
 
-int HttpPages::Answer(mg_connection* connection, void* self) {
-  const auto& options = static_cast<HttpPages*>(self)->options_;
-  const mg_request_info* request = mg_get_request_info(connection);
-  if (std::string_view(request->request_method) != "GET") return Reply(connection, 405, "text/plain", "GET only\n");
-  const std::string_view path = request->local_uri;
-  if (path == "/metrics") return Reply(connection, 200, "text/plain; version=0.0.4; charset=utf-8", options.metrics());
-  const absl::Status status = path == "/livez" ? options.live() : options.ready();
-  if (status.ok()) return Reply(connection, 200, "text/plain", "ok\n");
-  return Reply(connection, 503, "text/plain", absl::StrCat(std::string(status.message()), "\n"));
+void HttpPages::Run() {
+  while (true) {
+    std::vector<pollfd> polled = {{.fd = wake_.get(), .events = POLLIN, .revents = 0}};
+    for (const FileDescriptor& listener : listening_.sockets()) {
+      polled.push_back({.fd = listener.get(), .events = static_cast<short>(paused_ ? 0 : POLLIN), .revents = 0});
+    }
+    const size_t first = polled.size();
+    for (const Visitor& visitor : visitors_) {
+      const bool answered = !visitor.reply.empty() && visitor.sent < visitor.reply.size();
+      polled.push_back(
+          {.fd = visitor.fd.get(), .events = static_cast<short>(answered ? POLLOUT : POLLIN), .revents = 0});
+    }
+    int timeout = paused_ ? kPauseMilliseconds : -1;
+    if (!visitors_.empty()) {
+      const auto left = std::chrono::ceil<milliseconds>(visitors_.front().end - steady_clock::now()).count();
+      const int end = static_cast<int>(std::max<int64_t>(left, 0));
+      timeout = timeout < 0 ? end : std::min(timeout, end);
+    }
+    poll(polled.data(), polled.size(), timeout);
+    if (polled[0].revents != 0) return;
+    paused_ = false;
+    size_t i = first;
+    const auto now = steady_clock::now();
+    for (auto one = visitors_.begin(); one != visitors_.end(); ++i) {
+      bool goes_on = one->end > now;
+      if (goes_on && polled[i].revents != 0) goes_on = polled[i].events == POLLOUT ? Write(*one) : Read(*one);
+      one = goes_on ? std::next(one) : visitors_.erase(one);
+    }
+    for (i = 1; i < first; ++i) {
+      if (polled[i].revents != 0) Accept(polled[i].fd);
+    }
+  }
+}
+
+void HttpPages::Accept(int listener) {
+  for (int i = 0; i < kMaxConnections; ++i) {  // then those that have asked get their answers
+    FileDescriptor accepted(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!accepted.ok()) {
+      paused_ = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
+      return;
+    }
+    if (visitors_.size() == kMaxConnections) visitors_.pop_front();
+    Visitor& visitor = visitors_.emplace_back();
+    visitor.fd = std::move(accepted);
+    visitor.end = steady_clock::now() + kPatience;
+  }
+}
+
+bool HttpPages::Read(Visitor& visitor) {
+  std::array<char, 4096> bytes;
+  const ssize_t count = recv(visitor.fd.get(), bytes.data(), bytes.size(), 0);
+  if (count < 0) return errno == EAGAIN || errno == EINTR;
+  if (count == 0) return false;
+  // After the answer: read on until the client closes, or the kernel would throw the answer away with what is unread.
+  if (!visitor.reply.empty()) return true;
+  visitor.head.append(bytes.data(), count);
+  const size_t end = visitor.head.find("\r\n\r\n");
+  if (end == std::string::npos && visitor.head.size() < kLongestHead) return true;
+  visitor.reply = end == std::string::npos || end > kLongestHead
+                      ? Reply("431 Request Header Fields Too Large", kText, "a request's head has at most 8 KiB\n")
+                      : Answer(std::string_view(visitor.head).substr(0, end));
+  return Write(visitor);
+}
+
+bool HttpPages::Write(Visitor& visitor) {
+  const ssize_t count =
+      send(visitor.fd.get(), visitor.reply.data() + visitor.sent, visitor.reply.size() - visitor.sent, MSG_NOSIGNAL);
+  if (count < 0) return errno == EAGAIN || errno == EINTR;
+  visitor.sent += count;
+  return visitor.sent < visitor.reply.size() || shutdown(visitor.fd.get(), SHUT_WR) == 0;
+}
+
+std::string HttpPages::Answer(std::string_view head) const {
+  const std::vector<absl::string_view> lines = absl::StrSplit(absl::string_view(head.data(), head.size()), "\r\n");
+  const std::vector<absl::string_view> words = absl::StrSplit(lines[0], ' ');
+  if (words.size() != 3 || !absl::StartsWith(words[2], "HTTP/1.")) {
+    return Reply("400 Bad Request", kText, "HTTP/1.1 or 1.0 only\n");
+  }
+  if (HasBody(lines)) return Reply("413 Content Too Large", kText, "no request here has a body\n");
+  if (words[0] != "GET") return Reply("405 Method Not Allowed\r\nAllow: GET", kText, "GET only\n");
+  const absl::string_view path = words[1].substr(0, words[1].find('?'));
+  if (path == "/metrics") return Reply("200 OK", "text/plain; version=0.0.4; charset=utf-8", options_.metrics());
+  if (path != "/livez" && path != "/readyz") return Reply("404 Not Found", kText, "no such page\n");
+  const absl::Status status = path == "/livez" ? options_.live() : options_.ready();
+  if (status.ok()) return Reply("200 OK", kText, "ok\n");
+  return Reply("503 Service Unavailable", kText, absl::StrCat(std::string(status.message()), "\n"));
 }
 
 }  // namespace kinora

@@ -48,6 +48,9 @@ FrontendMetrics::FrontendMetrics(Registry& registry)
                                                "Time from creation to the end, of completed jobs")),
       jobs_running(GaugeFamily(registry, "kinora_jobs_running", "Jobs that a worker group has").Add({})),
       watchers(GaugeFamily(registry, "kinora_watchers", "Open event streams").Add({})),
+      connections(GaugeFamily(registry, "kinora_connections", "Open connections")),
+      connections_refused_total(
+          CounterFamily(registry, "kinora_connections_refused_total", "Connections that were closed at once, or cut")),
       cancel_latency_seconds(
           HistogramFamily(registry, "kinora_cancel_latency_seconds", "Time from the cancel of a running job to its end")
               .Add({}, StepBuckets())),

@@ -40,7 +40,9 @@ struct FrontendMetrics {
       request_duration_seconds;  // model, recipe; creation → end, of COMPLETED jobs
   prometheus::Gauge& jobs_running;
   prometheus::Gauge& watchers;
-  prometheus::Histogram& cancel_latency_seconds;       // CancelVideo of a running job → CANCELLED
+  prometheus::Family<prometheus::Gauge>& connections;                  // field: "address", "admin_address"
+  prometheus::Family<prometheus::Counter>& connections_refused_total;  // field; reason: RefusalName
+  prometheus::Histogram& cancel_latency_seconds;                       // CancelVideo of a running job → CANCELLED
   prometheus::Family<prometheus::Gauge>& group_state;  // group, state: 1 for the present state, 0 for the others
   prometheus::Family<prometheus::Counter>& group_restarts_total;  // reason
   prometheus::Counter& artifact_bytes_total;                      // of COMPLETED jobs

@@ -226,8 +226,9 @@ class EmbeddedFrontend : public Frontend {
     if (config_.http_address().empty()) return absl::OkStatus();
     HttpPagesOptions options;
     options.address = config_.http_address();
+    options.local_only = !config_.insecure();
     options.metrics = [this] { return page_.Text(); };
-    options.live = [] { return absl::OkStatus(); };  // the answer itself is the proof; the GPU's state is no part of it
+    options.live = [this] { return server_->Live(); };  // the GPU's state is no part of it
     options.ready = [this] {
       if (draining_) return absl::UnavailableError("draining");
       return ready_ ? absl::OkStatus() : absl::UnavailableError("no worker group is ready");

@@ -97,7 +97,7 @@ TEST(IncludeRules, ForeignLibrariesStayWhereTheyBelong) {
       {std::regex("^google/|\\.pb\\.h$"), {"server/", "tests/"}},
       {std::regex("^(dnnl|oneapi)"), {"tests/bench/"}},
       {std::regex("^sqlite3"), {"server/frontend/jobs/", "tests/"}},
-      {std::regex("^(prometheus|civetweb)"), {"server/", "tests/"}},
+      {std::regex("^prometheus"), {"server/", "tests/"}},
       {std::regex("^absl/"), {"engine/", "server/", "tests/"}},
       {std::regex("^(gtest|gmock)/"), {"tests/"}},
       {std::regex("^tests/"), {"tests/"}},

@@ -5,15 +5,19 @@
 #include <grpcpp/resource_quota.h>
 
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "server/common/config.h"
+#include "server/common/grpc_listener.h"
 #include "server/common/status_details.h"
 #include "server/frontend/api/health_service.h"
 #include "server/frontend/api/reflection_service.h"
+#include "server/frontend/api/self_check.h"
 
 namespace kinora {
 namespace {
@@ -26,7 +30,7 @@ constexpr char kServing[] = "kinora.v1.VideoGeneration";
 // alone) as long as a connection's worst delay: what they could send in it is what they can make the server hold.
 constexpr MessageReadLimits kReads = {.calls = 32, .time = absl::Seconds(10)};
 constexpr MessageReadLimits kStrangersReads = {.calls = 8, .time = absl::Milliseconds(250)};
-constexpr size_t kMaxSocketPath = 107;
+constexpr int kMaxAdminConnections = 32;
 
 absl::StatusOr<std::string> ReadPem(const char* field, const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -59,15 +63,25 @@ void SetLimits(const grpc::ResourceQuota& memory, grpc::ServerBuilder& builder) 
     builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
   }
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // a second server on the port is an error, not a lottery
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10'000);  // a connection that says nothing
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 30'000);  // finds clients that vanished without a word
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
 }
 
-absl::Status CheckSocketPath(const char* field, const std::string& address) {
-  constexpr char kUnix[] = "unix:";
-  if (!absl::StartsWith(address, kUnix) || address.size() - 5 <= kMaxSocketPath) return absl::OkStatus();
-  return InvalidField(field, absl::StrCat("a socket's path has at most ", kMaxSocketPath, " characters: ", address));
+// What a listener says of its connections.
+GrpcListenerOptions Listening(const char* field, const std::string& address, bool local_only, int max_connections,
+                              FrontendMetrics& metrics) {
+  GrpcListenerOptions options;
+  options.field = field;
+  options.address = address;
+  options.local_only = local_only;
+  options.max_connections = max_connections;
+  options.max_calls = kMaxStreams;
+  options.count = [gauge = &metrics.connections.Add({{"field", field}})](int open) { gauge->Set(open); };
+  options.refused = [&metrics, field](ConnectionAcceptor::Refusal why) {
+    metrics.connections_refused_total.Add({{"field", field}, {"reason", RefusalName(why)}}).Increment();
+  };
+  return options;
 }
 
 class Server : public FrontendServer {
@@ -76,8 +90,13 @@ class Server : public FrontendServer {
 
   absl::Status Listen(const v1::FrontendConfig& config, ServiceContext& context, GroupControl control,
                       TokenSet admin_tokens) {
-    KINORA_RETURN_IF_ERROR(CheckSocketPath("address", config.address()));
-    KINORA_RETURN_IF_ERROR(CheckSocketPath("admin_address", config.admin_address()));
+    KINORA_ASSIGN_OR_RETURN(public_listener_, GrpcListener::Bind(Listening("address", config.address(),
+                                                                           !MayBeExposed(config, config.token_file()),
+                                                                           config.max_connections(), context.gauges)));
+    KINORA_ASSIGN_OR_RETURN(admin_listener_,
+                            GrpcListener::Bind(Listening("admin_address", config.admin_address(),
+                                                         !MayBeExposed(config, config.admin_token_file()),
+                                                         kMaxAdminConnections, context.gauges)));
     KINORA_ASSIGN_OR_RETURN(const auto credentials, Credentials(config.tls()));
     grpc::EnableDefaultHealthCheckService(false);  // it reads whatever anybody sends
     MakeServices(context, std::move(control), std::move(admin_tokens));
@@ -85,23 +104,25 @@ class Server : public FrontendServer {
 
     grpc::ServerBuilder builder;
     SetLimits(memory_, builder);
-    builder.AddListeningPort(config.address(), credentials, &port_);
+    public_listener_->AddTo(builder, credentials);
     for (const auto& service : {video_.get(), models_.get(), reflection_.get()}) builder.RegisterService(service);
     builder.RegisterService(health_.get());
     public_server_ = builder.BuildAndStart();
-    // A Unix socket's "port" is 1 in gRPC.
-    if (public_server_ == nullptr || port_ <= 0) return CannotListen("address", config.address());
+    if (public_server_ == nullptr) return absl::InternalError("address: gRPC starts no server");
 
     grpc::ServerBuilder admin_builder;
     SetLimits(memory_, admin_builder);
     const bool plain = absl::StartsWith(config.admin_address(), "unix:");
-    admin_builder.AddListeningPort(config.admin_address(), plain ? grpc::InsecureServerCredentials() : credentials);
+    admin_listener_->AddTo(admin_builder, plain ? grpc::InsecureServerCredentials() : credentials);
     admin_builder.RegisterService(admin_.get());
     admin_builder.RegisterService(admin_reflection_.get());
     admin_server_ = admin_builder.BuildAndStart();
-    if (admin_server_ == nullptr) return CannotListen("admin_address", config.admin_address());
+    if (admin_server_ == nullptr) return absl::InternalError("admin_address: gRPC starts no server");
     SetAccepting(true);
     SetReady(false, {});
+    public_listener_->Serve();
+    admin_listener_->Serve();
+    self_check_.emplace([this] { return public_listener_->CheckSelf(kSelfCheckPatience); }, Clock::Real());
     return absl::OkStatus();
   }
 
@@ -114,19 +135,19 @@ class Server : public FrontendServer {
 
   void Shutdown(absl::Duration grace) override {
     const auto deadline = absl::ToChronoTime(absl::Now() + grace);
+    self_check_.reset();
+    if (public_listener_ != nullptr) public_listener_->Stop();
+    if (admin_listener_ != nullptr) admin_listener_->Stop();
     if (public_server_ != nullptr) public_server_->Shutdown(deadline);
     if (admin_server_ != nullptr) admin_server_->Shutdown(deadline);
     // The servers stay until the destructor: groups that are lost meanwhile still report their health.
   }
 
-  int port() const override { return port_ > 1 ? port_ : 0; }
+  absl::Status Live() const override { return self_check_ ? self_check_->Live() : absl::OkStatus(); }
+
+  int port() const override { return public_listener_->port(); }
 
  private:
-  static absl::Status CannotListen(const char* field, const std::string& address) {
-    return absl::UnavailableError(
-        absl::StrCat(field, ": cannot listen on ", address, " (in use, or not host:port or unix:PATH)"));
-  }
-
   void MakeServices(ServiceContext& context, GroupControl control, TokenSet admin_tokens) {
     gate_ = std::make_unique<CallGate>(context.tokens, context.metrics);
     admin_gate_ = std::make_unique<CallGate>(std::move(admin_tokens), context.metrics);
@@ -148,7 +169,8 @@ class Server : public FrontendServer {
   std::unique_ptr<HealthService> health_;
   grpc::ResourceQuota memory_{"calls"};
   std::unique_ptr<grpc::Server> public_server_, admin_server_;
-  int port_ = 0;
+  std::unique_ptr<GrpcListener> public_listener_, admin_listener_;
+  std::optional<SelfCheck> self_check_;
 };
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace kinora {
 
 class FrontendServer {
  public:
-  // Listens and serves. Unavailable: an address cannot be listened on; InvalidArgument: its form, or a file of `tls`.
+  // Listens and serves. InvalidArgument: an address, or a file of `tls`; as ListeningSockets::Bind otherwise.
   static absl::StatusOr<std::unique_ptr<FrontendServer>> Start(const v1::FrontendConfig& config,
                                                                ServiceContext& context, GroupControl control,
                                                                TokenSet admin_tokens);
@@ -24,6 +24,9 @@ class FrontendServer {
   // grpc.health.v1: "" (accepting) and "kinora.v1.VideoGeneration" (a group is ready), "kinora.group.<id>".
   virtual void SetAccepting(bool accepting) = 0;
   virtual void SetReady(bool ready, const std::map<std::string, bool>& groups) = 0;
+
+  // Not OK: the public API does not answer itself (SelfCheck).
+  virtual absl::Status Live() const = 0;
 
   // No new calls; open ones, watches among them, are cut after `grace`. Blocks until all have ended.
   virtual void Shutdown(absl::Duration grace) = 0;

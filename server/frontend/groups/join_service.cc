@@ -1,7 +1,6 @@
 #include "server/frontend/groups/join_service.h"
 
 #include <grpcpp/grpcpp.h>
-#include <sys/stat.h>
 
 #include <deque>
 #include <optional>
@@ -11,14 +10,17 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "engine/base/status_macros.h"
 #include "kinora/v1/worker.grpc.pb.h"
+#include "server/common/grpc_listener.h"
 #include "server/common/grpc_status.h"
 #include "server/frontend/groups/dispatcher.h"
 
 namespace kinora {
 namespace {
 
-constexpr size_t kLongestSocketPath = 107;  // sockaddr_un::sun_path less its terminator
+constexpr int kMaxConnections = 256;  // one per rank, and a few that are about to go
+constexpr int kMaxCalls = 4;          // of one connection
 
 // One rank's stream. It owns itself from the call's begin to OnDone; the dispatcher shares it as a RankLink.
 class JoinStream final : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::FrontendMessage>,
@@ -116,21 +118,29 @@ class RunningJoinServer final : public JoinServer {
  public:
   RunningJoinServer(Dispatcher& dispatcher, const std::string& build) : service_(dispatcher, build) {}
   ~RunningJoinServer() override {
+    if (listener_ != nullptr) listener_->Stop();
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
   }
 
-  bool Listen(const std::string& address) {
+  absl::Status Listen(const std::string& address) {
+    KINORA_ASSIGN_OR_RETURN(
+        listener_,
+        GrpcListener::Bind(
+            {.field = "worker.sock", .address = address, .max_connections = kMaxConnections, .max_calls = kMaxCalls}));
     grpc::ServerBuilder builder;
-    int port = 0;
-    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxCalls);
+    listener_->AddTo(builder, grpc::InsecureServerCredentials());
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
-    return server_ != nullptr && port != 0;
+    if (server_ == nullptr) return absl::InternalError("worker.sock: gRPC starts no server");
+    listener_->Serve();
+    return absl::OkStatus();
   }
 
  private:
   JoinService service_;
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<GrpcListener> listener_;
 };
 
 }  // namespace
@@ -140,16 +150,8 @@ absl::StatusOr<std::unique_ptr<JoinServer>> JoinServer::Start(Dispatcher& dispat
   if (!absl::StartsWith(address, "unix:")) {
     return absl::InvalidArgumentError(absl::StrCat(address, ": workers join over a Unix socket, unix:PATH"));
   }
-  const std::string path = address.substr(5);
-  if (path.size() > kLongestSocketPath) {
-    return absl::InvalidArgumentError(absl::StrCat("state_directory: ", path, " is longer than the ",
-                                                   kLongestSocketPath, " bytes of a Unix socket's name"));
-  }
   auto server = std::make_unique<RunningJoinServer>(dispatcher, build);
-  if (!server->Listen(address)) {
-    return absl::UnavailableError(absl::StrCat(address, ": cannot listen for workers there"));
-  }
-  if (chmod(path.c_str(), 0600) != 0) return absl::UnavailableError(absl::StrCat(path, ": cannot set mode 0600"));
+  KINORA_RETURN_IF_ERROR(server->Listen(address));
   return server;
 }
 

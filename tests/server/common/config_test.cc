@@ -96,6 +96,29 @@ TEST(CheckFrontendConfig, AnOpenListenerNeedsTlsAndTokensOrSaysInsecure) {
   EXPECT_THAT(CheckFrontendConfig(config), IsOk());
 }
 
+// Names are resolved and all their addresses judged; it is not enough to look like loopback.
+TEST(CheckFrontendConfig, AddressesAreJudgedOneByOne) {
+  for (const char* address : {"0.0.0.0:8480", "127.0.0.1:8480,0.0.0.0:8481", "127.0.0.1.nip.io.invalid:8480", "8480",
+                              "[::ffff:10.0.0.1]:8480"}) {
+    v1::FrontendConfig config = DefaultFrontendConfig();
+    config.set_http_address(address);
+    EXPECT_THAT(CheckFrontendConfig(config), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("http_address")))
+        << address;
+    config = DefaultFrontendConfig();
+    config.set_admin_address(address);
+    EXPECT_THAT(CheckFrontendConfig(config), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("admin_address")))
+        << address;
+  }
+  v1::FrontendConfig config = DefaultFrontendConfig();
+  config.set_address("127.1:8470");
+  config.set_admin_address("localhost:8471");
+  config.set_http_address("[::1]:8480");
+  EXPECT_THAT(CheckFrontendConfig(config), IsOk());
+  config.set_http_address("0.0.0.0:8480");  // a probe comes over the pod's network
+  config.set_insecure(true);
+  EXPECT_THAT(CheckFrontendConfig(config), IsOk());
+}
+
 TEST(CheckFrontendConfig, ListsEveryFieldThatIsWrong) {
   v1::FrontendConfig config = DefaultFrontendConfig();
   config.set_queue_capacity(0);

@@ -137,7 +137,7 @@ TEST_F(FrontendProcess, SigtermDrainsAndExitsWithZero) {
   EXPECT_EQ(Get(id).attempt(), 1);
 }
 
-// A server that has run out of descriptors once never accepts again (gRPC 1.51): it must not start with the usual 1024.
+// It raises its limit on descriptors, and so can hold max_connections.
 TEST_F(FrontendProcess, ManyConnectionsDoNotExhaustItsDescriptors) {
   open_files_ = 64;
   Serve();

@@ -1,0 +1,64 @@
+// Where a gRPC server listens: a ConnectionAcceptor that hands its connections to the server. gRPC's own listener stops
+// for good once accept has failed for want of descriptors, counts no connections and cannot set a socket's mode.
+//
+//   KINORA_ASSIGN_OR_RETURN(listener, GrpcListener::Bind(options));
+//   listener->AddTo(builder, credentials);
+//   server = builder.BuildAndStart();
+//   listener->Serve();
+//   …
+//   listener->Stop();  // before server->Shutdown()
+#ifndef KINORA_SERVER_COMMON_GRPC_LISTENER_H_
+#define KINORA_SERVER_COMMON_GRPC_LISTENER_H_
+
+#include <grpcpp/server_builder.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "server/common/call_flood.h"
+#include "server/common/connection_acceptor.h"
+
+namespace kinora {
+
+struct GrpcListenerOptions {
+  std::string field;  // of the configuration, for messages
+  std::string address;
+  bool local_only = true;
+  int max_connections = 0;
+  int max_calls = 0;  // of one connection at once; what the server is told as well
+  std::function<void(ConnectionAcceptor::Refusal)> refused;  // these two may be empty
+  std::function<void(int open)> count;
+};
+
+class GrpcListener {
+ public:
+  // Errors: those of ListeningSockets::Bind.
+  static absl::StatusOr<std::unique_ptr<GrpcListener>> Bind(GrpcListenerOptions options);
+  ~GrpcListener() { Stop(); }
+
+  void AddTo(grpc::ServerBuilder& builder, const std::shared_ptr<grpc::ServerCredentials>& credentials);
+  void Serve();
+  void Stop();
+  int port() const { return acceptor_->port(); }  // 0 on a Unix socket
+
+  // Connects to itself as a client would, but without TLS, and asks for the server's health: OK if it answers within
+  // `patience`, whatever it says. One call at a time.
+  absl::Status CheckSelf(absl::Duration patience);
+
+ private:
+  using Handover = std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor>;
+  static constexpr int kDroppedAtOnce = 1000;  // calls that a client may begin and drop at one time
+  explicit GrpcListener(int max_calls) : flood_(max_calls + kDroppedAtOnce) {}
+
+  CallFlood flood_;
+  Handover clients_, own_;  // to the server; these live as long as the acceptor runs
+  std::unique_ptr<ConnectionAcceptor> acceptor_;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_COMMON_GRPC_LISTENER_H_
