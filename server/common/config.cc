@@ -4,9 +4,7 @@
 #include <google/protobuf/text_format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <map>
-#include <sstream>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -15,6 +13,7 @@
 #include "absl/strings/str_replace.h"
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
+#include "server/common/regular_file.h"
 #include "server/common/status_details.h"
 
 namespace kinora {
@@ -117,13 +116,12 @@ class ErrorCollector : public google::protobuf::io::ErrorCollector {
 };
 
 absl::Status MergeFile(const std::string& path, Message& config) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  if (!file || !(text << file.rdbuf())) return InvalidField("--config", absl::StrCat("cannot read ", path));
+  const absl::StatusOr<RegularFile> file = ReadRegularFile(path);
+  if (!file.ok()) return InvalidField("--config", std::string(file.status().message()));
   ErrorCollector errors;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&errors);
-  if (!parser.MergeFromString(text.str(), &config))
+  if (!parser.MergeFromString(file->bytes, &config))
     return InvalidField("--config", absl::StrCat(path, ":", errors.text()));
   return absl::OkStatus();
 }

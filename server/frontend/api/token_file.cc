@@ -1,28 +1,24 @@
 #include "server/frontend/api/token_file.h"
 
-#include <sys/stat.h>
-
-#include <fstream>
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "server/common/file_descriptor.h"
+#include "engine/base/status_macros.h"
+#include "server/common/regular_file.h"
 #include "server/common/sha256.h"
 
 namespace kinora {
 
 absl::StatusOr<TokenSet> TokenSet::Load(const std::string& path) {
   constexpr size_t kShortest = 16;
-  struct stat info;
-  if (stat(path.c_str(), &info) != 0) return FileError(path, "read tokens");
-  if ((info.st_mode & 0007) != 0) {
+  KINORA_ASSIGN_OR_RETURN(const RegularFile file, ReadRegularFile(path));
+  if ((file.mode & 0007) != 0) {
     return absl::FailedPreconditionError(
         absl::StrCat(path, ": everybody on this machine can read the tokens; chmod o= it"));
   }
-  std::ifstream file(path);
   TokenSet tokens;
-  for (std::string line; std::getline(file, line);) {
+  for (const absl::string_view line : absl::StrSplit(file.bytes, '\n')) {
     const absl::string_view token = absl::StripAsciiWhitespace(line);
     if (token.empty() || token[0] == '#') continue;
     if (token.size() < kShortest) {

@@ -14,8 +14,8 @@ namespace kinora {
 class TokenSet {
  public:
   TokenSet() = default;  // no file: everybody may call
-  // FailedPrecondition: others than owner and group can read the file. InvalidArgument: no token in it, or one of fewer
-  // than 16 characters.
+  // FailedPrecondition: others than owner and group can read the file, or it is no regular file. InvalidArgument: no
+  // token in it, or one of fewer than 16 characters. As ReadRegularFile otherwise.
   static absl::StatusOr<TokenSet> Load(const std::string& path);
 
   // `authorization` is the metadata's value, "Bearer TOKEN". Unauthenticated otherwise; the time it takes says nothing

@@ -41,5 +41,14 @@ TEST_F(TokenFile, RefusesFilesThatAreOpenEmptyMissingOrWeak) {
   EXPECT_THAT(TokenSet::Load("/nowhere/tokens"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("/nowhere/tokens")));
 }
 
+TEST_F(TokenFile, ReadsOnlyRegularFilesOfABoundedSize) {
+  ASSERT_EQ(mkfifo(directory_.File("fifo").c_str(), 0600), 0);
+  EXPECT_THAT(TokenSet::Load(directory_.File("fifo")),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("regular file")));
+  EXPECT_THAT(TokenSet::Load(directory_.path()),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("regular file")));
+  EXPECT_THAT(Load(std::string(5 << 20, 'a')), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("4194304")));
+}
+
 }  // namespace
 }  // namespace kinora
