@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "server/common/grpc_status.h"
 
 namespace kinora {
@@ -38,6 +39,16 @@ inline absl::StatusOr<std::string> RawCall(const std::shared_ptr<grpc::Channel>&
   std::string out;
   for (const grpc::Slice& part : slices) out.append(reinterpret_cast<const char*>(part.begin()), part.size());
   return out;
+}
+
+// grpc.health.v1.Health/Check of `service`: its status's name, or the error's code. The protocol's messages are one
+// field each: a name, a number (1: SERVING, 2: NOT_SERVING).
+inline std::string Health(const std::shared_ptr<grpc::Channel>& channel, const std::string& service) {
+  std::string request;
+  if (!service.empty()) request = absl::StrCat("\x0a", std::string(1, static_cast<char>(service.size())), service);
+  const auto reply = RawCall(channel, "/grpc.health.v1.Health/Check", request);
+  if (!reply.ok()) return absl::StatusCodeToString(reply.status().code());
+  return *reply == "\x08\x01" ? "SERVING" : *reply == "\x08\x02" ? "NOT_SERVING" : "?";
 }
 
 }  // namespace kinora

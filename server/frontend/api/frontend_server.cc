@@ -4,17 +4,17 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/resource_quota.h>
 
-#include <fstream>
 #include <optional>
-#include <sstream>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
 #include "server/common/config.h"
 #include "server/common/grpc_listener.h"
 #include "server/common/status_details.h"
+#include "server/common/tls_files.h"
 #include "server/frontend/api/health_service.h"
 #include "server/frontend/api/reflection_service.h"
 #include "server/frontend/api/self_check.h"
@@ -32,22 +32,17 @@ constexpr MessageReadLimits kReads = {.calls = 32, .time = absl::Seconds(10)};
 constexpr MessageReadLimits kStrangersReads = {.calls = 8, .time = absl::Milliseconds(250)};
 constexpr int kMaxAdminConnections = 32;
 
-absl::StatusOr<std::string> ReadPem(const char* field, const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  if (!file || !(text << file.rdbuf())) return InvalidField(field, absl::StrCat("cannot read ", path));
-  return text.str();
-}
-
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> Credentials(const v1::TlsConfig& tls) {
-  if (tls.certificate_file().empty()) return grpc::InsecureServerCredentials();
+  KINORA_ASSIGN_OR_RETURN(TlsFiles files, LoadTlsFiles(tls, absl::Now()));
+  if (files.certificate_chain.empty()) return grpc::InsecureServerCredentials();
+  constexpr absl::Duration kSoon = absl::Hours(24 * 14);
+  Log(files.expiry - absl::Now() < kSoon ? Severity::kWarning : Severity::kInfo, "tls_certificate",
+      {{"expires", absl::FormatTime(files.expiry, absl::UTCTimeZone())}});
   grpc::SslServerCredentialsOptions options;
-  grpc::SslServerCredentialsOptions::PemKeyCertPair pair;
-  KINORA_ASSIGN_OR_RETURN(pair.cert_chain, ReadPem("tls.certificate_file", tls.certificate_file()));
-  KINORA_ASSIGN_OR_RETURN(pair.private_key, ReadPem("tls.key_file", tls.key_file()));
-  options.pem_key_cert_pairs.push_back(std::move(pair));
-  if (!tls.client_ca_file().empty()) {
-    KINORA_ASSIGN_OR_RETURN(options.pem_root_certs, ReadPem("tls.client_ca_file", tls.client_ca_file()));
+  options.pem_key_cert_pairs.push_back(
+      {.private_key = std::move(files.private_key), .cert_chain = std::move(files.certificate_chain)});
+  if (!files.client_ca.empty()) {
+    options.pem_root_certs = std::move(files.client_ca);
     options.client_certificate_request = GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY;
   }
   return grpc::SslServerCredentials(options);
