@@ -89,6 +89,17 @@ bool IsGroupId(const std::string& id) {
   });
 }
 
+// What the supervisor sets for each process itself. `prefix`: of the worker's fields.
+void CheckSetBySupervisor(const std::string& prefix, const v1::WorkerConfig& worker, std::vector<FieldViolation>& out) {
+  for (const auto& [field, set] : {std::pair{"frontend", !worker.frontend().empty()},
+                                   {"lifeline_fd", worker.lifeline_fd() != 0},
+                                   {"secret_fd", worker.secret_fd() != 0},
+                                   {"incarnation", !worker.incarnation().empty()},
+                                   {"rank", worker.rank() != 0}}) {
+    if (set) out.push_back({absl::StrCat(prefix, field), "must be empty: the frontend sets it"});
+  }
+}
+
 void CheckGroup(const std::string& prefix, const v1::GroupConfig& group, std::vector<FieldViolation>& out) {
   const v1::WorkerConfig& worker = group.worker();
   if (!IsGroupId(group.id())) {
@@ -102,21 +113,18 @@ void CheckGroup(const std::string& prefix, const v1::GroupConfig& group, std::ve
                                                       "available yet; 1 is needed")});
   }
   if (worker.model().empty()) out.push_back({prefix + "worker.model", "at least one path is needed"});
-  for (const auto& [field, set] : {std::pair{"frontend", !worker.frontend().empty()},
-                                   {"group", !worker.group().empty()},
-                                   {"lifeline_fd", worker.lifeline_fd() != 0},
-                                   {"secret_fd", worker.secret_fd() != 0},
-                                   {"incarnation", !worker.incarnation().empty()},
-                                   {"rank", worker.rank() != 0},
-                                   {"world_size", worker.world_size() != 0}}) {
+  for (const auto& [field, set] :
+       {std::pair{"group", !worker.group().empty()}, {"world_size", worker.world_size() != 0}}) {
     if (set) out.push_back({absl::StrCat(prefix, "worker.", field), "must be empty: the frontend sets it"});
   }
+  CheckSetBySupervisor(prefix + "worker.", worker, out);
   CheckNoCredentials(prefix + "worker.", worker, out);
 }
 
 void CheckGroups(const v1::FrontendConfig& config, std::vector<FieldViolation>& out) {
+  CheckSetBySupervisor("worker.", config.worker(), out);
   CheckNoCredentials("worker.", config.worker(), out);
-  if (config.worker().world_size() > 1 || config.worker().rank() != 0) {
+  if (config.worker().world_size() > 1) {
     out.push_back({"worker.world_size", "groups of more than one process are not available yet; 1 is needed"});
   }
   if (!config.groups().empty() && !config.worker().model().empty()) {
@@ -129,6 +137,19 @@ void CheckGroups(const v1::FrontendConfig& config, std::vector<FieldViolation>& 
     if (!ids.insert(config.groups(i).id()).second) {
       out.push_back({prefix + "id", absl::StrCat("\"", config.groups(i).id(), "\" is another group's already")});
     }
+  }
+}
+
+// Files that protect only together: one alone would leave a port open that its operator thinks is protected.
+void CheckTls(const v1::TlsConfig& tls, std::vector<FieldViolation>& out) {
+  if (!tls.certificate_file().empty() && tls.key_file().empty()) {
+    out.push_back({"tls.key_file", "is needed with tls.certificate_file"});
+  }
+  if (!tls.certificate_file().empty()) return;
+  for (const auto& [field, value] :
+       {std::pair{"tls.key_file", tls.key_file()}, {"tls.client_ca_file", tls.client_ca_file()}}) {
+    if (value.empty()) continue;
+    out.push_back({field, "without tls.certificate_file the port is plain text and this has no effect: set both"});
   }
 }
 
@@ -156,9 +177,7 @@ absl::Status CheckWorkerConfig(const v1::WorkerConfig& config) {
 absl::Status CheckFrontendConfig(const v1::FrontendConfig& config) {
   std::vector<FieldViolation> out;
   CheckListeners(config, out);
-  if (config.tls().certificate_file().empty() != config.tls().key_file().empty()) {
-    out.push_back({"tls", "certificate_file and key_file come together"});
-  }
+  CheckTls(config.tls(), out);
   if (config.state_directory().empty()) out.push_back({"state_directory", "must not be empty"});
   CheckWord("job_store", config.job_store(), {"sqlite", "memory"}, out);
   CheckWord("log_format", config.log_format(), {"text", "json"}, out);

@@ -1,6 +1,7 @@
 #include "server/common/config.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -58,6 +59,16 @@ TEST(Config, ErrorsNameTheFlagOrThePlaceInTheFile) {
   refused({"serve"}, HasSubstr("serve"));
   refused({"--config", directory.File("bad")}, HasSubstr("bad:2:4"));
   refused({"--config", directory.File("none")}, HasSubstr("none"));
+}
+
+TEST(Config, OnlyARegularFileIsReadAndAFifoHoldsUpNothing) {
+  TemporaryDirectory directory;
+  ASSERT_EQ(mkfifo(directory.File("fifo").c_str(), 0600), 0);
+  v1::FrontendConfig config = DefaultFrontendConfig();
+  for (const std::string& path : {directory.File("fifo"), directory.path()}) {
+    EXPECT_THAT(ParseConfig({"--config", path}, config),
+                StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr("--config"), HasSubstr("regular file"))));
+  }
 }
 
 TEST(Config, FlagsOfAConfigurationBuildItAgain) {
@@ -119,6 +130,21 @@ TEST(CheckFrontendConfig, AddressesAreJudgedOneByOne) {
   EXPECT_THAT(CheckFrontendConfig(config), IsOk());
 }
 
+// A client CA alone would leave a plain port whose operator thinks that clients must show a certificate.
+TEST(CheckFrontendConfig, FilesOfTlsAreRefusedWhereTheyHaveNoEffect) {
+  const std::pair<std::vector<std::string>, const char*> wrong[] = {
+      {{"--tls-client-ca-file=ca"}, "tls.client_ca_file: without tls.certificate_file"},
+      {{"--tls-key-file=k"}, "tls.key_file: without tls.certificate_file"},
+      {{"--tls-key-file=k", "--tls-client-ca-file=ca", "--insecure"}, "tls.client_ca_file: without"},
+      {{"--tls-certificate-file=c", "--tls-client-ca-file=ca"}, "tls.key_file: is needed"},
+  };
+  for (const auto& [flags, message] : wrong) {
+    v1::FrontendConfig config = DefaultFrontendConfig();
+    ASSERT_THAT(ParseConfig(flags, config), IsOk());
+    EXPECT_THAT(CheckFrontendConfig(config), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message)));
+  }
+}
+
 TEST(CheckFrontendConfig, ListsEveryFieldThatIsWrong) {
   v1::FrontendConfig config = DefaultFrontendConfig();
   config.set_queue_capacity(0);
@@ -178,6 +204,10 @@ TEST(Groups, WhatCannotBeIsRefusedByField) {
       {"groups { id: 'a' worker { model: 'm' group: 'b' } }", "groups[0].worker.group"},
       {"groups { id: 'a' worker { model: 'm' token_file: 't' } }", "groups[0].worker.token_file: not available yet"},
       {"worker { model: 'm' } groups { id: 'a' worker { model: 'm' } }", "groups: worker.model"},
+      {"worker { model: 'm' rank: 1 }", "worker.rank: must be empty"},
+      {"worker { model: 'm' secret_fd: 5 }", "worker.secret_fd: must be empty"},
+      {"worker { model: 'm' incarnation: 'i' }", "worker.incarnation: must be empty"},
+      {"worker { model: 'm' frontend: 'unix:s' }", "worker.frontend: must be empty"},
       {"worker { model: 'm' world_size: 2 }", "worker.world_size: groups of more than one process are not available"},
   };
   for (const auto& [text, message] : wrong) {
