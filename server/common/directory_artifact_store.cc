@@ -152,6 +152,7 @@ absl::StatusOr<StoredFile> DirectoryArtifactStore::Put(std::string_view key, con
   }
   FileDescriptor fd(open(staged.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.ok()) return FileError(staged, "open");
+  if (fchmod(fd.get(), 0600) != 0) return FileError(staged, "make private");  // whoever wrote it
   if (fsync(fd.get()) != 0) return FileError(staged, "sync");
   KINORA_ASSIGN_OR_RETURN(StoredFile stored, Digest(staged, fd.get()));
 

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -47,6 +48,7 @@ sigset_t BlockSignals() {
 
 int Main(const std::vector<std::string>& arguments) {
   ExitWhenOutOfMemory("kinora-frontend");
+  umask(0077);  // whatever is made here or by the workers that it starts is its user's alone
   v1::FrontendConfig config = DefaultFrontendConfig();
   const absl::StatusOr<ConfigCommand> command = ParseConfig(arguments, config);
   if (!command.ok()) return Complain(command.status(), 2);

@@ -1,6 +1,7 @@
 #include "server/worker/worker_process.h"
 
 #include <pthread.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -148,6 +149,7 @@ absl::Status Serve(const v1::WorkerConfig& config, const LoadModel& load) {
 
 int RunWorker(const std::vector<std::string>& arguments, const LoadModel& load) {
   ExitWhenOutOfMemory("kinora-worker");
+  umask(0077);  // artifacts and sockets are its user's alone
   v1::WorkerConfig config = DefaultWorkerConfig();
   const absl::StatusOr<ConfigCommand> command = ParseConfig(arguments, config);
   if (command.ok() && command->help) {
