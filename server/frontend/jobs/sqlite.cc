@@ -2,12 +2,12 @@
 
 #include <fcntl.h>
 #include <sqlite3.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/common/file_descriptor.h"
 #include "server/common/status_details.h"
 
 namespace kinora {
@@ -60,8 +60,9 @@ std::string Statement::Bytes(int column) const {
 
 absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path) {
   if (path != ":memory:") {  // SQLite would create it readable by all
-    const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd >= 0) close(fd);
+    // Only one that is not there: to close any descriptor of a file is to give up all locks that this process has on
+    // it, those of its other connections too, and the next process to read it would remove their log.
+    const FileDescriptor created(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   }
   sqlite3* handle = nullptr;
   const int code =
