@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -15,6 +14,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/base/trace.h"
 #include "engine/media/file_sink.h"
+#include "engine/media/output_file.h"
 #include "engine/ops/backend.h"
 #include "engine/parallel/thread_communicator.h"
 #include "engine/pipeline/pipeline.h"
@@ -170,11 +170,10 @@ void PrintSummary(Job& job) {
               static_cast<double>(summary.peak_memory_bytes) / 1e9);
 }
 
-absl::Status WriteTrace(const std::string& path) {
-  std::ofstream file(path, std::ios::binary);
-  file << StopTrace();
-  file.close();
-  return file.good() ? absl::OkStatus() : absl::UnknownError(absl::StrCat("--trace ", path, ": cannot be written"));
+// Of a run that failed, too.
+absl::Status WriteTrace(OutputFile& file) {
+  KINORA_RETURN_IF_ERROR(file.Write(StopTrace()));
+  return file.Commit();
 }
 
 }  // namespace
@@ -191,11 +190,16 @@ absl::Status Render(const RenderOptions& options, const std::atomic<bool>& cance
   job.summary.effective = options.generation;
   KINORA_RETURN_IF_ERROR(MakeSinks(job).status());
   if (options.seed_drawn) job.display.Note(absl::StrCat("seed ", options.generation.seed()));
-  if (!options.trace_path.empty()) StartTrace();
+  std::unique_ptr<OutputFile> trace;
+  if (!options.trace_path.empty()) {
+    KINORA_ASSIGN_OR_RETURN(trace, OutputFile::Create(options.trace_path));
+    StartTrace();
+  }
   const absl::Status status =
       RunThreadRanks(options.mesh, [&job](const Mesh& mesh) { return RenderOnRank(job, mesh); });
-  if (!options.trace_path.empty()) KINORA_RETURN_IF_ERROR(WriteTrace(options.trace_path));  // of a failed run too
-  KINORA_RETURN_IF_ERROR(status);
+  const absl::Status traced = trace == nullptr ? absl::OkStatus() : WriteTrace(*trace);
+  KINORA_RETURN_IF_ERROR(status);  // what failed first comes first
+  KINORA_RETURN_IF_ERROR(traced);
   PrintSummary(job);
   return absl::OkStatus();
 }

@@ -7,11 +7,13 @@
 
 #include <cmath>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "tests/media/clip_fixtures.h"
+#include "tests/testing/full_disk.h"
 #include "tests/testing/golden.h"
 #include "tests/testing/part_files.h"
 #include "tests/testing/subprocess.h"
@@ -209,6 +211,26 @@ TEST(RenderTest, ReportsTimesCollectivesAndTrace) {
   EXPECT_GT(ops, 50);
   EXPECT_GE(stages, 4);
   EXPECT_EQ(steps, 2);
+}
+
+TEST(RenderTest, ATraceIsWholeOrAbsent) {
+  const std::string disk = TempPath("disk"), movie = TempPath("traced.mp4");
+  ASSERT_EQ(mkdir(disk.c_str(), 0700), 0);
+  const auto result = OnSmallDisk(disk, 64 << 10, [&]() -> std::string {
+    const ProcessResult render =
+        RenderCommand(TinyModel() + kSmall + Arguments{"--trace", disk + "/t.json", "--output", movie, "--quiet"});
+    if (render.exit_status != 1) return "exit status " + std::to_string(render.exit_status) + ": " + render.err;
+    if (render.err.find(disk + "/t.json") == std::string::npos) return render.err;
+    if (!std::filesystem::is_empty(disk)) return "half a trace is left";
+    return access(movie.c_str(), F_OK) == 0 ? "" : "the movie went with the trace";
+  });
+  if (result == SmallDiskResult::kNotPermitted) GTEST_SKIP() << "no mount namespaces here";
+  EXPECT_EQ(result, SmallDiskResult::kPassed);
+  // One that cannot be is refused before minutes of computing.
+  const ProcessResult early =
+      RenderCommand(TinyModel() + kSmall + Arguments{"--trace", disk + "/no/t.json", "--output", TempPath("no.mp4")});
+  EXPECT_NE(early.exit_status, 0);
+  EXPECT_THAT(early.err, testing::AllOf(HasSubstr("/no/t.json"), testing::Not(HasSubstr("denoise"))));
 }
 
 TEST(RenderTest, ThePlanNeedsNoRequestAndIsWhatARunReserves) {
