@@ -59,8 +59,10 @@ FrontendMetrics::FrontendMetrics(Registry& registry)
       artifact_bytes_total(
           CounterFamily(registry, "kinora_artifact_bytes_total", "Bytes of completed artifacts").Add({})),
       device_seconds_total(
-          CounterFamily(registry, "kinora_device_seconds_total", "Device time of ended jobs, over all ranks").Add({})) {
-}
+          CounterFamily(registry, "kinora_device_seconds_total", "Device time of ended jobs, over all ranks").Add({})),
+      job_store_unwritable_seconds(GaugeFamily(registry, "kinora_job_store_unwritable_seconds",
+                                               "Time since which the job store cannot be written")
+                                       .Add({})) {}
 
 WorkerMetrics::WorkerMetrics(Registry& registry)
     : stage_duration_seconds(

@@ -47,6 +47,7 @@ struct FrontendMetrics {
   prometheus::Family<prometheus::Counter>& group_restarts_total;  // reason
   prometheus::Counter& artifact_bytes_total;                      // of COMPLETED jobs
   prometheus::Counter& device_seconds_total;                      // Usage.device_seconds, all jobs
+  prometheus::Gauge& job_store_unwritable_seconds;                // since commits fail; 0: the last one did not
 };
 
 struct WorkerMetrics {

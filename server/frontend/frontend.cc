@@ -8,7 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
@@ -18,6 +21,7 @@
 #include "server/common/http_pages.h"
 #include "server/common/metrics.h"
 #include "server/common/status_details.h"
+#include "server/common/tls_files.h"
 #include "server/frontend/api/frontend_server.h"
 #include "server/frontend/api/job_admission.h"
 #include "server/frontend/groups/dispatcher.h"
@@ -93,10 +97,15 @@ class EmbeddedFrontend : public Frontend {
     const std::string path = config_.job_store() == "memory" ? ":memory:" : state_.File("jobs.db");
     std::error_code error;
     const auto size = std::filesystem::file_size(path, error);
-    auto opened = SqliteJobStore::Open(path, rules, clock_, [this](const v1::VideoEvent& event) {
+    JobCommitterOptions options{.on_lost = [this] { TellHealth(); }};
+    for (const std::string& folder : {state_.path(), artifacts_->root()}) {
+      KINORA_RETURN_IF_ERROR(options.watch.Add(folder));
+    }
+    const auto listener = [this](const v1::VideoEvent& event) {
       job_metrics_.Observe(event);
       hub_->Publish(event);
-    });
+    };
+    auto opened = SqliteJobStore::Open(path, rules, clock_, listener, std::move(options));
     if (!opened.ok()) {  // an operator needs the folder, too
       return absl::Status(opened.status().code(), absl::StrCat("state_directory ", config_.state_directory(), ": ",
                                                                std::string(opened.status().message())));
@@ -183,13 +192,33 @@ class EmbeddedFrontend : public Frontend {
     KINORA_ASSIGN_OR_RETURN(server_,
                             FrontendServer::Start(config_, *context_, std::move(control), std::move(admin_tokens)));
     dispatcher_->SetHealthListener([this](bool ready, const std::map<std::string, bool>& groups) {
-      ready_ = ready;
-      server_->SetReady(ready, groups);
+      {
+        absl::MutexLock lock(&health_mu_);
+        group_ready_ = ready;
+        group_health_ = groups;
+        health_server_ = server_.get();
+      }
+      TellHealth();
     });
     return absl::OkStatus();
   }
 
-  absl::Status CheckDisk() const {
+  // What clients are told: a group takes jobs, and the files that jobs are kept in are in their place. Any thread.
+  void TellHealth() {
+    const bool kept = store_->CheckState().ok();
+    absl::MutexLock lock(&health_mu_);
+    if (health_server_ != nullptr) health_server_->SetReady(group_ready_ && kept, group_health_);
+  }
+
+  absl::Status CheckReady() {
+    if (draining_) return absl::UnavailableError("draining");
+    KINORA_RETURN_IF_ERROR(store_->CheckState());
+    absl::MutexLock lock(&health_mu_);
+    return group_ready_ ? absl::OkStatus() : absl::UnavailableError("no worker group is ready");
+  }
+
+  absl::Status CheckDisk() {
+    KINORA_RETURN_IF_ERROR(store_->CheckState());
     const auto free_bytes = artifacts_->FreeBytes();
     if (!free_bytes.ok()) return free_bytes.status();
     return *free_bytes >= config_.min_free_bytes() ? absl::OkStatus() : FullDisk(*free_bytes, config_.min_free_bytes());
@@ -227,12 +256,12 @@ class EmbeddedFrontend : public Frontend {
     HttpPagesOptions options;
     options.address = config_.http_address();
     options.local_only = !config_.insecure();
-    options.metrics = [this] { return page_.Text(); };
-    options.live = [this] { return server_->Live(); };  // the GPU's state is no part of it
-    options.ready = [this] {
-      if (draining_) return absl::UnavailableError("draining");
-      return ready_ ? absl::OkStatus() : absl::UnavailableError("no worker group is ready");
+    options.metrics = [this] {
+      metrics_.job_store_unwritable_seconds.Set(absl::ToDoubleSeconds(store_->Unwritable()));
+      return page_.Text();
     };
+    options.live = [this] { return server_->Live(); };  // the GPU's state is no part of it
+    options.ready = [this] { return CheckReady(); };
     KINORA_ASSIGN_OR_RETURN(pages_, HttpPages::Start(std::move(options)));
     return absl::OkStatus();
   }
@@ -270,7 +299,10 @@ class EmbeddedFrontend : public Frontend {
   std::unique_ptr<JoinServer> join_;
   std::vector<std::unique_ptr<GroupSupervisor>> supervisors_;
   std::unique_ptr<HttpPages> pages_;
-  std::atomic<bool> ready_ = false;
+  absl::Mutex health_mu_;
+  bool group_ready_ ABSL_GUARDED_BY(health_mu_) = false;
+  std::map<std::string, bool> group_health_ ABSL_GUARDED_BY(health_mu_);
+  FrontendServer* health_server_ ABSL_GUARDED_BY(health_mu_) = nullptr;  // null until it serves
   std::atomic<bool> draining_ = false;
   bool drained_ = false;
   bool stopped_ = false;
@@ -288,19 +320,15 @@ absl::StatusOr<std::unique_ptr<Frontend>> Frontend::Start(const v1::FrontendConf
 }
 
 absl::Status CheckFrontendFiles(const v1::FrontendConfig& config) {
-  std::vector<FieldViolation> problems;
-  const auto readable = [&](const char* field, const std::string& path) {
-    if (!path.empty() && access(path.c_str(), R_OK) != 0)
-      problems.push_back({field, absl::StrCat("cannot read ", path)});
-  };
-  readable("tls.certificate_file", config.tls().certificate_file());
-  readable("tls.key_file", config.tls().key_file());
-  readable("tls.client_ca_file", config.tls().client_ca_file());
+  std::vector<FieldViolation> problems = Violations(LoadTlsFiles(config.tls(), absl::Now()).status());
   for (const auto& [field, path] :
        {std::pair{"token_file", config.token_file()}, std::pair{"admin_token_file", config.admin_token_file()}}) {
     if (const auto tokens = LoadTokens(path); !tokens.ok()) {
       problems.push_back({field, std::string(tokens.status().message())});
     }
+  }
+  if (const absl::Status state = StateDirectory::Check(config.state_directory()); !state.ok()) {
+    problems.push_back({"state_directory", std::string(absl::StripPrefix(state.message(), "state_directory: "))});
   }
   if (!GroupsOf(config).empty() && access(config.worker_binary().c_str(), X_OK) != 0) {
     problems.push_back({"worker_binary", absl::StrCat("cannot run ", config.worker_binary())});

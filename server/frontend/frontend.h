@@ -28,7 +28,8 @@ class Frontend {
   virtual int http_port() const = 0;  // 0: no pages
 };
 
-// What --check-config looks at beyond the fields themselves: files that must be readable, the worker's binary.
+// What --check-config looks at beyond the fields themselves: certificates and their key, tokens, the state directory if
+// it is there, the worker's binary. InvalidArgument, each error with the field's name.
 absl::Status CheckFrontendFiles(const v1::FrontendConfig& config);
 
 // Fields whose default depends on others: admin_address, worker_binary.

@@ -12,6 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "server/common/event_loop.h"
+#include "server/common/log_throttle.h"
 #include "server/frontend/groups/dispatcher.h"
 
 namespace kinora {
@@ -110,6 +111,10 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   void ExpireQueued();
   void ScheduleExpiry();
   void CountRuns();
+  // Whether the answer is only not to be had now (a full disk, a locked file): to be asked for again at NextStoreRetry,
+  // later and later while the store goes on failing.
+  bool StoreFails(const absl::Status& status);
+  absl::Time NextStoreRetry() const;
 
   JobStore& store_;
   JobQueue& queue_;
@@ -131,6 +136,8 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   std::map<int64_t, PendingEstimate> estimates_;
   int64_t last_estimate_ = 0;
   absl::Time next_expiry_ = absl::InfiniteFuture();
+  absl::Time store_failing_since_ = absl::InfiniteFuture();
+  LogThrottle outcomes_not_stored_;
   bool draining_ = false;
 
   absl::Mutex mu_;

@@ -12,11 +12,7 @@
 namespace kinora {
 namespace {
 
-constexpr absl::Duration kStoreRetry = absl::Seconds(1);
-
-bool StoreMayRecover(const absl::Status& status) {  // a full disk, a locked file: the answer is only not to be had now
-  return absl::IsUnavailable(status) || absl::IsResourceExhausted(status);
-}
+constexpr absl::Duration kShortestStoreRetry = absl::Seconds(1), kLongestStoreRetry = absl::Seconds(30);
 
 }  // namespace
 
@@ -35,6 +31,17 @@ bool Dispatcher::Impl::AwaitNoRuns(absl::Duration limit) {
   const bool none = clock_.AwaitUntil(mu_, absl::Condition(&done), clock_.Now() + limit);
   mu_.Await(absl::Condition(&reached));  // it is on this stack
   return none;
+}
+
+bool Dispatcher::Impl::StoreFails(const absl::Status& status) {
+  const bool fails = absl::IsUnavailable(status) || absl::IsResourceExhausted(status);
+  if (fails) store_failing_since_ = std::min(store_failing_since_, now());
+  if (status.ok()) store_failing_since_ = absl::InfiniteFuture();
+  return fails;
+}
+
+absl::Time Dispatcher::Impl::NextStoreRetry() const {
+  return now() + std::clamp(now() - store_failing_since_, kShortestStoreRetry, kLongestStoreRetry);
 }
 
 void Dispatcher::Impl::CountRuns() {
@@ -82,8 +89,8 @@ void Dispatcher::Impl::ExpireQueued() {
   for (const QueuedJob& job : queue_.TakeExpired(now())) {
     const absl::Status error = absl::DeadlineExceededError("scheduling.deadline: it passed before the job was started");
     store_.FailQueued(job.id, ToRpcStatus(error), OnLoop<absl::StatusOr<v1::Video>>([job](Impl& self, auto video) {
-                        if (StoreMayRecover(video.status())) {
-                          self.At(self.now() + kStoreRetry, [job](Impl& impl) { impl.QueueAgain(job); });
+                        if (self.StoreFails(video.status())) {
+                          self.At(self.NextStoreRetry(), [job](Impl& impl) { impl.QueueAgain(job); });
                         }
                       }));
   }
@@ -108,8 +115,8 @@ void Dispatcher::Impl::ClaimFor(WorkerGroup& group, QueuedJob job) {
 }
 
 void Dispatcher::Impl::OnClaimed(const std::string& group_id, absl::StatusOr<Claimed> claimed) {
-  if (StoreMayRecover(claimed.status())) {  // the group stays held, so that the queue is not spun through meanwhile
-    At(now() + kStoreRetry, [group_id](Impl& self) {
+  if (StoreFails(claimed.status())) {  // the group stays held, so that the queue is not spun through meanwhile
+    At(NextStoreRetry(), [group_id](Impl& self) {
       const QueuedJob job = std::move(self.claims_.extract(group_id).mapped().job);
       self.CountRuns();
       self.QueueAgain(job);
@@ -299,20 +306,22 @@ void Dispatcher::Impl::EndRun(RunningJob& run, const v1::RunResult& result) {
 
 void Dispatcher::Impl::Finish(const Attempt& attempt, Outcome outcome) {
   const Outcome& told = outcome;
-  store_.Finish(
-      attempt, told, OnLoop<absl::Status>([attempt, outcome](Impl& self, absl::Status status) mutable {
-        if (!StoreMayRecover(status)) return self.Forget(attempt);
-        Log(Severity::kError, "outcome_not_stored", {{"job", attempt.id}, {"why", std::string(status.message())}});
-        self.At(self.now() + kStoreRetry, [attempt, outcome](Impl& impl) { impl.Finish(attempt, outcome); });
-      }));
+  store_.Finish(attempt, told, OnLoop<absl::Status>([attempt, outcome](Impl& self, absl::Status status) mutable {
+                  if (!self.StoreFails(status)) return self.Forget(attempt);
+                  if (const int64_t times = self.outcomes_not_stored_.Count(self.now())) {
+                    Log(Severity::kError, "outcome_not_stored",
+                        {{"job", attempt.id}, {"why", std::string(status.message())}, {"times", absl::StrCat(times)}});
+                  }
+                  self.At(self.NextStoreRetry(), [attempt, outcome](Impl& impl) { impl.Finish(attempt, outcome); });
+                }));
 }
 
 void Dispatcher::Impl::Requeue(const Attempt& attempt, const std::string& why, bool lost_group) {
   store_.Requeue(
       attempt, why, lost_group,
       OnLoop<absl::StatusOr<v1::Video>>([attempt, why, lost_group](Impl& self, absl::StatusOr<v1::Video> video) {
-        if (StoreMayRecover(video.status())) {
-          self.At(self.now() + kStoreRetry,
+        if (self.StoreFails(video.status())) {
+          self.At(self.NextStoreRetry(),
                   [attempt, why, lost_group](Impl& impl) { impl.Requeue(attempt, why, lost_group); });
           return;
         }

@@ -150,6 +150,10 @@ absl::Status FullDiskAdvice(const absl::Status& status, const std::string& path,
 
 }  // namespace
 
+absl::Status RewriteSchemaVersion(Database& database) {
+  return database.Execute(absl::StrCat("PRAGMA user_version = ", kSchemaVersion).c_str());
+}
+
 absl::Status CheckIntegrity(Database& database) {
   KINORA_RETURN_IF_ERROR(database.Execute("PRAGMA wal_checkpoint(TRUNCATE)"));  // so that the file is all there is
   constexpr int kCorrupt = 11;  // SQLITE_CORRUPT, for the advice of Error

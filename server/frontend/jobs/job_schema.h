@@ -23,6 +23,10 @@ inline constexpr int64_t kSchemaVersion = 2;
 // ResourceExhausted, Unavailable, PermissionDenied: the copy or the steps could not be written. Each says what to do.
 absl::Status BringSchemaUpToDate(Database& database, const std::string& path);
 
+// Writes the version that the file has once more: a change of nothing that tells whether the file can be written.
+// Inside a transaction.
+absl::Status RewriteSchemaVersion(Database& database);
+
 // Looks through the whole file; while no other connection is open. DataLoss.
 absl::Status CheckIntegrity(Database& database);
 

@@ -15,17 +15,35 @@ namespace {
 constexpr int kReaders = 2;
 constexpr size_t kMaxBatch = 256;  // writes in one commit
 
+absl::StatusOr<std::unique_ptr<JobTables>> OpenWhole(const std::string& path) {
+  KINORA_ASSIGN_OR_RETURN(auto tables, JobTables::Open(path));
+  KINORA_RETURN_IF_ERROR(CheckIntegrity(tables->database()));
+  return tables;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SqliteJobStore>> SqliteJobStore::Open(const std::string& path, const JobRules& rules,
-                                                                     Clock& clock, EventListener listener) {
-  std::unique_ptr<SqliteJobStore> store(new SqliteJobStore(rules, clock, std::move(listener)));
-  KINORA_ASSIGN_OR_RETURN(store->writer_tables_, JobTables::Open(path));
-  KINORA_RETURN_IF_ERROR(CheckIntegrity(store->writer_tables_->database()));
-  const int readers = path == ":memory:" ? 0 : kReaders;
-  for (int i = 0; i < readers; ++i) {
+                                                                     Clock& clock, EventListener listener,
+                                                                     JobCommitterOptions options) {
+  const bool on_disk = path != ":memory:";
+  std::unique_ptr<SqliteJobStore> store(new SqliteJobStore(rules, clock));
+  DiskReserve reserve(on_disk ? absl::StrCat(path, ".reserve") : "");
+  absl::StatusOr<std::unique_ptr<JobTables>> opened = OpenWhole(path);
+  if (absl::IsResourceExhausted(opened.status()) && reserve.Release()) {  // who cannot start cannot delete either
+    while (reserve.Release()) {
+    }
+    opened = OpenWhole(path);
+  }
+  KINORA_RETURN_IF_ERROR(opened.status());
+  for (int i = 0; on_disk && i < kReaders; ++i) {
     KINORA_ASSIGN_OR_RETURN(store->reader_tables_.emplace_back(), JobTables::Open(path));
   }
+  for (const char* suffix : {"", "-wal"}) {
+    if (on_disk) KINORA_RETURN_IF_ERROR(options.watch.Add(absl::StrCat(path, suffix)));
+  }
+  store->committer_ = std::make_unique<JobCommitter>(*std::move(opened), std::move(reserve), clock, std::move(listener),
+                                                     std::move(options));
   store->writer_ = std::thread([self = store.get()] { self->RunWriter(); });
   for (const auto& tables : store->reader_tables_) {
     store->readers_.emplace_back([self = store.get(), &tables = *tables] { self->RunReader(tables); });
@@ -42,16 +60,18 @@ SqliteJobStore::~SqliteJobStore() {
   for (std::thread& reader : readers_) reader.join();
 }
 
-void SqliteJobStore::PostWrite(absl::AnyInvocable<absl::Status(JobTables&, Events&)> apply, Finished done) {
+void SqliteJobStore::PostWrite(Room room, absl::AnyInvocable<absl::Status(JobTables&, Events&)> apply, Finished done) {
   absl::MutexLock lock(&mu_);
-  writes_.push_back({std::move(apply), std::move(done), {}, absl::OkStatus()});
+  writes_.push_back({.room = room, .apply = std::move(apply), .finish = std::move(done)});
   pending_ += 1;
 }
 
 template <typename T>
-void SqliteJobStore::PostWrite(absl::AnyInvocable<absl::StatusOr<T>(JobTables&, Events&)> apply, Done<T> done) {
+void SqliteJobStore::PostWrite(Room room, absl::AnyInvocable<absl::StatusOr<T>(JobTables&, Events&)> apply,
+                               Done<T> done) {
   auto result = std::make_shared<absl::StatusOr<T>>(absl::UnknownError("not run"));
   PostWrite(
+      room,
       [apply = std::move(apply), result](JobTables& tables, Events& events) mutable {
         *result = apply(tables, events);
         return result->status();
@@ -68,8 +88,9 @@ void SqliteJobStore::PostWrite(absl::AnyInvocable<absl::StatusOr<T>(JobTables&, 
 template <typename T>
 void SqliteJobStore::PostRead(absl::AnyInvocable<absl::StatusOr<T>(JobTables&)> read, Done<T> done) {
   if (reader_tables_.empty()) {
-    PostWrite<T>([read = std::move(read)](JobTables& tables, Events&) mutable { return read(tables); },
-                 std::move(done));
+    PostWrite<T>(
+        Room::kFrees, [read = std::move(read)](JobTables& tables, Events&) mutable { return read(tables); },
+        std::move(done));
     return;
   }
   absl::MutexLock lock(&mu_);
@@ -83,7 +104,7 @@ void SqliteJobStore::RunWriter() {
     return !writes_.empty() || stopping_;
   };
   while (true) {
-    std::deque<Write> batch;
+    std::deque<StoreWrite> batch;
     {
       absl::MutexLock lock(&mu_);
       mu_.Await(absl::Condition(&work));
@@ -93,7 +114,7 @@ void SqliteJobStore::RunWriter() {
         writes_.pop_front();
       }
     }
-    Commit(batch);
+    committer_->Commit(batch);
     absl::MutexLock lock(&mu_);
     pending_ -= static_cast<int64_t>(batch.size());
   }
@@ -119,38 +140,6 @@ void SqliteJobStore::RunReader(JobTables& tables) {
   }
 }
 
-void SqliteJobStore::Commit(std::deque<Write>& batch) {
-  Database& database = writer_tables_->database();
-  absl::Status status = ApplyAll(batch);
-  if (status.ok()) status = database.Execute("COMMIT");
-  if (!status.ok()) {
-    if (database.in_transaction()) (void)database.Execute("ROLLBACK");
-    Log(Severity::kError, "job_store_commit_failed",
-        {{"code", absl::StatusCodeToString(status.code())}, {"why", std::string(status.message())}});
-  }
-  for (Write& write : batch) {
-    if (!status.ok()) write.status = status;
-    if (write.status.ok()) {
-      for (const v1::VideoEvent& event : write.events) listener_(event);
-    }
-    write.finish(std::move(write.status));
-  }
-}
-
-absl::Status SqliteJobStore::ApplyAll(std::deque<Write>& batch) {
-  Database& database = writer_tables_->database();
-  KINORA_RETURN_IF_ERROR(database.Execute("BEGIN IMMEDIATE"));
-  for (Write& write : batch) {
-    KINORA_RETURN_IF_ERROR(database.Execute("SAVEPOINT one"));
-    write.status = write.apply(*writer_tables_, write.events);
-    // A full disk and its like end the whole transaction, and with it the calls before this one.
-    if (!database.in_transaction()) return write.status;
-    if (!write.status.ok()) KINORA_RETURN_IF_ERROR(database.Execute("ROLLBACK TO one"));
-    KINORA_RETURN_IF_ERROR(database.Execute("RELEASE one"));
-  }
-  return absl::OkStatus();
-}
-
 template <typename Transition>
 absl::StatusOr<JobRecord> SqliteJobStore::Change(JobTables& tables, Events& events, const JobId& id,
                                                  Transition transition) {
@@ -168,6 +157,7 @@ absl::StatusOr<JobRecord> SqliteJobStore::Change(JobTables& tables, Events& even
 void SqliteJobStore::Create(const v1::CreateVideoRequest& request, const v1::Generation& effective,
                             Done<Created> done) {
   PostWrite<Created>(
+      Room::kTakes,
       [this, request, effective](JobTables& tables, Events& events) -> absl::StatusOr<Created> {
         const std::string fingerprint = Fingerprint(request);
         if (!request.request_id().empty()) {
@@ -194,6 +184,7 @@ void SqliteJobStore::Create(const v1::CreateVideoRequest& request, const v1::Gen
 
 void SqliteJobStore::Claim(const JobId& id, std::string_view owner, absl::Duration lease, Done<Claimed> done) {
   PostWrite<Claimed>(
+      Room::kTakes,
       [this, id, owner = std::string(owner), lease](JobTables& tables, Events& events) -> absl::StatusOr<Claimed> {
         KINORA_ASSIGN_OR_RETURN(
             JobRecord record, Change(tables, events, id, [&](absl::Time now, JobRecord& record, v1::VideoEvent* event) {
@@ -206,6 +197,7 @@ void SqliteJobStore::Claim(const JobId& id, std::string_view owner, absl::Durati
 
 void SqliteJobStore::Renew(const Attempt& attempt, absl::Duration lease, Done<Lease> done) {
   PostWrite<Lease>(
+      Room::kTakes,
       [this, attempt, lease](JobTables& tables, Events& events) -> absl::StatusOr<Lease> {
         KINORA_ASSIGN_OR_RETURN(const JobRecord record, Change(tables, events, attempt.id,
                                                                [&](absl::Time now, JobRecord& record, v1::VideoEvent*) {
@@ -218,6 +210,7 @@ void SqliteJobStore::Renew(const Attempt& attempt, absl::Duration lease, Done<Le
 
 void SqliteJobStore::Append(const Attempt& attempt, const v1::VideoEvent& added, Finished done) {
   PostWrite(
+      Room::kTakes,
       [this, attempt, added](JobTables& tables, Events& events) {
         return Change(tables, events, attempt.id,
                       [&](absl::Time now, JobRecord& record, v1::VideoEvent* event) {
@@ -230,6 +223,7 @@ void SqliteJobStore::Append(const Attempt& attempt, const v1::VideoEvent& added,
 
 void SqliteJobStore::Finish(const Attempt& attempt, const Outcome& outcome, Finished done) {
   PostWrite(
+      Room::kFrees,
       [this, attempt, outcome](JobTables& tables, Events& events) {
         return Change(tables, events, attempt.id,
                       [&](absl::Time now, JobRecord& record, v1::VideoEvent* event) {
@@ -242,6 +236,7 @@ void SqliteJobStore::Finish(const Attempt& attempt, const Outcome& outcome, Fini
 
 void SqliteJobStore::Requeue(const Attempt& attempt, std::string_view why, bool lost_group, Done<v1::Video> done) {
   PostWrite<v1::Video>(
+      Room::kTakes,
       [this, attempt, why = std::string(why), lost_group](JobTables& tables,
                                                           Events& events) -> absl::StatusOr<v1::Video> {
         KINORA_ASSIGN_OR_RETURN(
@@ -256,7 +251,11 @@ void SqliteJobStore::Requeue(const Attempt& attempt, std::string_view why, bool 
 
 void SqliteJobStore::Cancel(const JobId& id, Done<v1::Video> done) {
   PostWrite<v1::Video>(
+      Room::kFrees,
       [this, id](JobTables& tables, Events& events) -> absl::StatusOr<v1::Video> {
+        KINORA_ASSIGN_OR_RETURN(JobRecord present, tables.Load(id));
+        const bool noted = present.cancel_requested && present.video.state() != v1::Video::QUEUED;
+        if (noted || IsTerminal(present.video.state())) return std::move(present.video);  // nothing to write
         KINORA_ASSIGN_OR_RETURN(
             JobRecord record, Change(tables, events, id, [&](absl::Time now, JobRecord& record, v1::VideoEvent* event) {
               return kinora::Cancel(rules_, now, record, event);
@@ -268,6 +267,7 @@ void SqliteJobStore::Cancel(const JobId& id, Done<v1::Video> done) {
 
 void SqliteJobStore::FailQueued(const JobId& id, const google::rpc::Status& error, Done<v1::Video> done) {
   PostWrite<v1::Video>(
+      Room::kFrees,
       [this, id, error](JobTables& tables, Events& events) -> absl::StatusOr<v1::Video> {
         KINORA_ASSIGN_OR_RETURN(
             JobRecord record, Change(tables, events, id, [&](absl::Time now, JobRecord& record, v1::VideoEvent* event) {
@@ -280,6 +280,7 @@ void SqliteJobStore::FailQueued(const JobId& id, const google::rpc::Status& erro
 
 void SqliteJobStore::Delete(const JobId& id, Finished done) {
   PostWrite(
+      Room::kFrees,
       [id](JobTables& tables, Events&) -> absl::Status {
         const absl::StatusOr<JobRecord> record = tables.Load(id);
         if (absl::IsDataLoss(record.status())) return tables.Hide(id);  // nothing else can be done with it
@@ -294,11 +295,13 @@ void SqliteJobStore::Delete(const JobId& id, Finished done) {
 }
 
 void SqliteJobStore::Purge(const JobId& id, Finished done) {
-  PostWrite([this, id](JobTables& tables, Events&) { return tables.Purge(id, clock_.Now()); }, std::move(done));
+  PostWrite(
+      Room::kFrees, [this, id](JobTables& tables, Events&) { return tables.Purge(id, clock_.Now()); }, std::move(done));
 }
 
 void SqliteJobStore::SweepExpired(absl::Time now, Done<std::vector<JobId>> done) {
   PostWrite<std::vector<JobId>>(
+      Room::kFrees,
       [now](JobTables& tables, Events&) -> absl::StatusOr<std::vector<JobId>> {
         KINORA_RETURN_IF_ERROR(tables.HideExpired(now));
         return tables.Hidden();
@@ -307,12 +310,14 @@ void SqliteJobStore::SweepExpired(absl::Time now, Done<std::vector<JobId>> done)
 }
 
 void SqliteJobStore::PutModel(const v1::ModelInfo& model, Finished done) {
-  PostWrite([model](JobTables& tables, Events&) { return tables.PutModel(model); }, std::move(done));
+  PostWrite(
+      Room::kTakes, [model](JobTables& tables, Events&) { return tables.PutModel(model); }, std::move(done));
 }
 
 void SqliteJobStore::AddSpeed(const std::string& place, const v1::RunSpeed& run, Finished done) {
-  PostWrite([place, run](JobTables& tables, Events&) { return tables.AddSpeed(place, run, kSpeedsKept); },
-            std::move(done));
+  PostWrite(
+      Room::kTakes, [place, run](JobTables& tables, Events&) { return tables.AddSpeed(place, run, kSpeedsKept); },
+      std::move(done));
 }
 
 void SqliteJobStore::Get(const JobId& id, Done<v1::Video> done) {

@@ -1,6 +1,7 @@
 // JobStore in one SQLite file. One writer thread takes all calls that wait and commits them together (group commit: one
 // fsync for all of them); reader threads have connections of their own and see what is committed. A commit that fails
-// fails each call in it. The file belongs to one process: hold the lock of its directory (state_directory.h).
+// fails each call in it. The file belongs to one process: hold the lock of its directory (state_directory.h). What a
+// full, failing or lost disk does to it is in job_committer.h.
 #ifndef KINORA_SERVER_FRONTEND_JOBS_SQLITE_JOB_STORE_H_
 #define KINORA_SERVER_FRONTEND_JOBS_SQLITE_JOB_STORE_H_
 
@@ -13,6 +14,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "engine/base/clock.h"
+#include "server/frontend/jobs/job_committer.h"
 #include "server/frontend/jobs/job_record.h"
 #include "server/frontend/jobs/job_store.h"
 #include "server/frontend/jobs/job_tables.h"
@@ -21,9 +23,11 @@ namespace kinora {
 
 class SqliteJobStore : public JobStore {
  public:
-  // `path` ":memory:" keeps nothing: for --job-store=memory and tests; reads then run on the writer thread.
+  // `path` ":memory:" keeps nothing: for --job-store=memory and tests; reads then run on the writer thread. Otherwise
+  // `path` and its log are watched too, and "<path>.reserve" beside it is what deletes use on a full disk.
   static absl::StatusOr<std::unique_ptr<SqliteJobStore>> Open(const std::string& path, const JobRules& rules,
-                                                              Clock& clock, EventListener listener);
+                                                              Clock& clock, EventListener listener,
+                                                              JobCommitterOptions options = {});
   ~SqliteJobStore() override;  // runs what waits, then ends
 
   void Create(const v1::CreateVideoRequest& request, const v1::Generation& effective, Done<Created> done) override;
@@ -47,22 +51,19 @@ class SqliteJobStore : public JobStore {
   void Speeds(const std::string& place, Done<v1::SpeedHistory> done) override;
   void Flush() override;
 
+  // As JobCommitter's.
+  absl::Status CheckState() { return committer_->CheckState(); }
+  absl::Duration Unwritable() const { return committer_->Unwritable(); }
+
  private:
-  using Events = std::vector<v1::VideoEvent>;
-  struct Write {
-    absl::AnyInvocable<absl::Status(JobTables&, Events&)> apply;  // runs in a transaction; may run once only
-    absl::AnyInvocable<void(absl::Status)> finish;                // the commit's or apply's status
-    Events events;                                                // stored by apply
-    absl::Status status;
-  };
+  using Events = StoreWrite::Events;
   using Read = absl::AnyInvocable<void(JobTables&)>;
 
-  SqliteJobStore(const JobRules& rules, Clock& clock, EventListener listener)
-      : rules_(rules), clock_(clock), listener_(std::move(listener)) {}
+  SqliteJobStore(const JobRules& rules, Clock& clock) : rules_(rules), clock_(clock) {}
 
   template <typename T>
-  void PostWrite(absl::AnyInvocable<absl::StatusOr<T>(JobTables&, Events&)> apply, Done<T> done);
-  void PostWrite(absl::AnyInvocable<absl::Status(JobTables&, Events&)> apply, Finished done);
+  void PostWrite(Room room, absl::AnyInvocable<absl::StatusOr<T>(JobTables&, Events&)> apply, Done<T> done);
+  void PostWrite(Room room, absl::AnyInvocable<absl::Status(JobTables&, Events&)> apply, Finished done);
   template <typename T>
   void PostRead(absl::AnyInvocable<absl::StatusOr<T>(JobTables&)> read, Done<T> done);
   // Loads the job, changes it, saves it with its event.
@@ -71,17 +72,14 @@ class SqliteJobStore : public JobStore {
 
   void RunWriter();
   void RunReader(JobTables& tables);
-  void Commit(std::deque<Write>& batch);
-  absl::Status ApplyAll(std::deque<Write>& batch);
 
   const JobRules rules_;
   Clock& clock_;
-  const EventListener listener_;
-  std::unique_ptr<JobTables> writer_tables_;
+  std::unique_ptr<JobCommitter> committer_;
   std::vector<std::unique_ptr<JobTables>> reader_tables_;
 
   absl::Mutex mu_;
-  std::deque<Write> writes_ ABSL_GUARDED_BY(mu_);
+  std::deque<StoreWrite> writes_ ABSL_GUARDED_BY(mu_);
   std::deque<Read> reads_ ABSL_GUARDED_BY(mu_);
   int64_t pending_ ABSL_GUARDED_BY(mu_) = 0;  // calls whose `done` has not returned
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;

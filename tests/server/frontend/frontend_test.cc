@@ -130,16 +130,6 @@ TEST_F(FrontendTest, HealthTellsLiveFromReady) {
   EXPECT_EQ(watch("/livez"), "ok\n");
 }
 
-// grpc.health.v1.Health/Check of `service`: its status's name, or the error's code. The protocol's messages are one
-// field each: a name, a number (1: SERVING, 2: NOT_SERVING).
-std::string Health(const std::shared_ptr<grpc::Channel>& channel, const std::string& service) {
-  std::string request;
-  if (!service.empty()) request = absl::StrCat("\x0a", std::string(1, static_cast<char>(service.size())), service);
-  const auto reply = RawCall(channel, "/grpc.health.v1.Health/Check", request);
-  if (!reply.ok()) return absl::StatusCodeToString(reply.status().code());
-  return *reply == "\x08\x01" ? "SERVING" : *reply == "\x08\x02" ? "NOT_SERVING" : "?";
-}
-
 TEST_F(FrontendTest, AnswersTheHealthProtocolForTheServerTheServiceAndEachGroup) {
   Start();
   EXPECT_EQ(Health(channel_, ""), "SERVING");

@@ -4,13 +4,18 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <set>
+
 #include "absl/strings/str_cat.h"
 #include "kinora/v1/video_generation.grpc.pb.h"
 #include "tests/server/frontend/frontend_fixture.h"
+#include "tests/testing/certificates.h"
 #include "tests/testing/fake_worker.h"
 #include "tests/testing/temporary_directory.h"
 
@@ -37,6 +42,8 @@ class FrontendProcess : public testing::Test {
       rlimit files{};
       getrlimit(RLIMIT_NOFILE, &files);
       if (open_files_ > 0) files.rlim_cur = open_files_;
+      if (umask_ >= 0) umask(static_cast<mode_t>(umask_));
+      alarm(300);  // ends one that hangs
       setrlimit(RLIMIT_NOFILE, &files);
       execv(argv[0], argv.data());
       _exit(127);
@@ -98,6 +105,7 @@ class FrontendProcess : public testing::Test {
   TemporaryDirectory directory_;
   pid_t pid_ = -1;
   rlim_t open_files_ = 0;  // the soft limit that the process starts with; 0: this one's
+  int umask_ = -1;         // the same of its umask
   std::unique_ptr<v1::VideoGeneration::Stub> stub_;
 };
 
@@ -173,8 +181,67 @@ TEST_F(FrontendProcess, ChecksItsConfigurationWithoutStarting) {
                                                                HasSubstr("worker_binary: "), HasSubstr("--nonsense")));
 }
 
+TEST_F(FrontendProcess, UnderAnyUmaskWhatItMakesIsItsUsersAlone) {
+  umask_ = 0;
+  Serve();
+  const auto worker = Join("one");
+  Create();
+  worker->AwaitRun();
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory_.File("state"))) {
+    names.insert(entry.path().filename().string());
+    struct stat info;
+    ASSERT_EQ(lstat(entry.path().c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0077, 0u) << entry.path() << " " << std::oct << info.st_mode;
+  }
+  EXPECT_THAT(names, testing::IsSupersetOf({"admin.sock", "artifacts", "jobs.db", "jobs.db-wal", "worker.sock"}));
+}
+
+TEST_F(FrontendProcess, AStateDirectoryThatOthersMayUseIsRefusedWithAnotherWay) {
+  const std::string state = directory_.File("state"), api = absl::StrCat("unix:", directory_.File("a"));
+  ASSERT_EQ(mkdir(state.c_str(), 0700), 0);
+  ASSERT_EQ(chmod(state.c_str(), 0775), 0);
+  EXPECT_EQ(Run({"--check-config", "--state-directory", state}), 2);
+  EXPECT_EQ(Run({"--state-directory", state, "--address", api}), 2);
+  EXPECT_THAT(ReadFile(directory_.File("log")),
+              testing::AllOf(HasSubstr("state_directory: "), HasSubstr("mode 0775"), HasSubstr(state + "/kinora")));
+  EXPECT_TRUE(std::filesystem::is_empty(state));
+  EXPECT_EQ(Run({"--check-config", "--state-directory", state + "/kinora"}), 0);
+}
+
+TEST_F(FrontendProcess, ChecksThatKeyAndCertificateBelongTogether) {
+  const TestCertificate pair = MakeCertificate(), other = MakeCertificate();
+  WriteFile(directory_.File("cert"), pair.certificate);
+  WriteFile(directory_.File("key"), other.key);
+  const std::vector<std::string> flags = {"--tls-certificate-file", directory_.File("cert"), "--tls-key-file",
+                                          directory_.File("key"),   "--state-directory",     directory_.File("state")};
+  std::vector<std::string> check = flags;
+  check.push_back("--check-config");
+  EXPECT_EQ(Run(check), 2);
+  EXPECT_EQ(Run(flags), 2);
+  EXPECT_THAT(ReadFile(directory_.File("log")),
+              testing::AllOf(HasSubstr("tls.key_file: "), testing::Not(HasSubstr("cannot listen"))));
+  WriteFile(directory_.File("key"), pair.key);
+  EXPECT_EQ(Run(check), 0);
+}
+
+// Each holds up who opens it to read, or never ends.
+TEST_F(FrontendProcess, AFifoOrADeviceInPlaceOfAFileHoldsUpNothing) {
+  ASSERT_EQ(mkfifo(directory_.File("fifo").c_str(), 0600), 0);
+  const TestCertificate pair = MakeCertificate();
+  WriteFile(directory_.File("cert"), pair.certificate);
+  for (const std::string& path : {directory_.File("fifo"), std::string("/dev/zero")}) {
+    EXPECT_EQ(Run({"--config", path}), 2);
+    EXPECT_EQ(Run({"--token-file", path}), 2);
+    EXPECT_EQ(Run({"--admin-token-file", path}), 2);
+    EXPECT_EQ(Run({"--tls-certificate-file", path, "--tls-key-file", path}), 2);
+    EXPECT_EQ(Run({"--tls-certificate-file", directory_.File("cert"), "--tls-key-file", path}), 2);
+  }
+  EXPECT_THAT(ReadFile(directory_.File("log")), HasSubstr("regular file"));
+}
+
 TEST_F(FrontendProcess, ADamagedJobFileIsNamedAndTheExitStatusIsOne) {
-  std::filesystem::create_directory(directory_.File("state"));
+  ASSERT_EQ(mkdir(directory_.File("state").c_str(), 0700), 0);
   WriteFile(directory_.File("state/jobs.db"), std::string(8192, 'x'));
   EXPECT_EQ(
       Run({"--state-directory", directory_.File("state"), "--address", absl::StrCat("unix:", directory_.File("a"))}),

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/synchronization/notification.h"
 #include "server/common/metrics.h"
 #include "server/common/status_details.h"
@@ -15,6 +17,7 @@
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/recording_link.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/temporary_directory.h"
 #include "tests/testing/wait_for.h"
 
 namespace kinora {
@@ -388,6 +391,39 @@ TEST_F(DispatcherTest, GaugesGoBackToZero) {
   EXPECT_EQ(metrics_.jobs_running.Value(), 0);
   EXPECT_THAT(page_.Text(), HasSubstr("kinora_group_state{group=\"0\",state=\"busy\"} 0"));
   EXPECT_THAT(page_.Text(), HasSubstr("kinora_group_state{group=\"0\",state=\"idle\"} 1"));
+}
+
+TEST_F(DispatcherTest, AnOutcomeThatCannotBeStoredIsTriedLaterAndLaterAndSaidOncePerMinute) {
+  TemporaryDirectory folder;
+  std::filesystem::create_directory(folder.File("watched"));
+  JobCommitterOptions options;
+  ASSERT_THAT(options.watch.Add(folder.File("watched")), IsOk());
+  dispatcher_.reset();
+  store_ = *SqliteJobStore::Open(
+      ":memory:", {}, clock_, [](const v1::VideoEvent&) {}, std::move(options));
+  StartDispatcher();
+  const auto link = JoinGroup("a");
+  Submit();
+  const v1::Run run = AwaitRun(*link);
+  Groups();
+  store_->Flush();
+  std::filesystem::remove(folder.File("watched"));  // the store takes nothing any more
+  testing::internal::CaptureStderr();
+  End(link, run, absl::OkStatus());
+  for (int second = 0; second < 200; ++second) {
+    Groups();         // the outcome is given to the store,
+    store_->Flush();  // refused,
+    Groups();         // and the refusal heard
+    Pass(absl::Seconds(1), {link});
+  }
+  const std::string log = testing::internal::GetCapturedStderr();
+  std::vector<int> times;  // tries that each line stands for
+  for (const absl::string_view line : absl::StrSplit(log, '\n')) {
+    if (line.find("event=outcome_not_stored") == absl::string_view::npos) continue;
+    times.push_back(std::stoi(std::string(line.substr(line.rfind('=') + 1))));
+  }
+  // After 0, 1, 2, 4, 8, 16 and 32 seconds and then every 30, with a line after 0, 62, 122 and 182.
+  EXPECT_THAT(times, testing::ElementsAre(1, 7, 2, 2)) << log;
 }
 
 TEST_F(DispatcherTest, WhatRunsTookIsToldToTheNextIncarnationOnTheSameModelAlone) {

@@ -248,7 +248,7 @@ TEST(JobStoreDurability, AReadOnlyFileIsRefusedWithTheReason) {
 
 TEST(JobStoreDurability, AFullDiskRefusesNewJobsAndKeepsTheOldOnes) {
   TemporaryDirectory disk;
-  const auto result = OnSmallDisk(disk.path(), 512 << 10, [&]() -> std::string {
+  const auto result = OnSmallDisk(disk.path(), DiskReserve::kBytes + (512 << 10), [&]() -> std::string {
     auto opened = Open(disk.File("jobs.db"));
     if (!opened.ok()) return opened.status().ToString();
     JobStore& store = **opened;
