@@ -107,7 +107,7 @@ TEST_F(ServedPath, WhatTheEngineWouldRefuseGetsNoJob) {
       {{"--recipe=ONE_STAGE", "--video-guidance={\"skipStep\": 5000}"},
        "generation.video_guidance.skip_step: 5000 is not within 0..999; nearest: 999"},
       {{"--recipe=ONE_STAGE", "--video-guidance={\"stgScale\": 1, \"stgBlocks\": [77]}"},
-       "generation.video_guidance.stg_blocks[0]: 77 is no block; this model has 0..47; nearest: 47"}};
+       "generation.video_guidance.stg_blocks[0]: 77 is no block; this model has 0..3; nearest: 3"}};
   for (const auto& [flags, says] : mistakes) {
     const Result result = RunToEnd(server_.Generate("x", directory_.File("x.mp4"), flags));
     EXPECT_EQ(result.status, kRefused);

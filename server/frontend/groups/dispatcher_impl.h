@@ -111,10 +111,8 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   void ExpireQueued();
   void ScheduleExpiry();
   void CountRuns();
-  // Whether the answer is only not to be had now (a full disk, a locked file): to be asked for again at NextStoreRetry,
-  // later and later while the store goes on failing.
-  bool StoreFails(const absl::Status& status);
-  absl::Time NextStoreRetry() const;
+  bool StoreFails(const absl::Status& status);  // only now (a full disk, a locked file): to be asked again
+  absl::Time NextStoreRetry() const;            // later and later while it goes on failing
 
   JobStore& store_;
   JobQueue& queue_;
