@@ -3,6 +3,7 @@
 #define KINORA_TESTS_TESTING_FAKE_CLOCK_H_
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <set>
 
@@ -96,6 +97,21 @@ class FakeClock : public Clock {
   absl::Time now_ ABSL_GUARDED_BY(mu_);
   std::set<std::shared_ptr<Waiter>> waiters_ ABSL_GUARDED_BY(mu_);
   int changes_ ABSL_GUARDED_BY(mu_) = 0;  // waiters come and gone
+};
+
+// Another clock's time, as a date that somebody sets.
+class SteppingDate : public Clock {
+ public:
+  explicit SteppingDate(Clock& clock) : clock_(clock) {}
+  void Step(absl::Duration by) { step_ += absl::ToInt64Nanoseconds(by); }
+  absl::Time Now() const override { return clock_.Now() + absl::Nanoseconds(step_.load()); }
+  bool AwaitUntil(absl::Mutex& mu, const absl::Condition& condition, absl::Time deadline) override {
+    return clock_.AwaitUntil(mu, condition, deadline - absl::Nanoseconds(step_.load()));
+  }
+
+ private:
+  Clock& clock_;
+  std::atomic<int64_t> step_ = 0;
 };
 
 }  // namespace kinora
