@@ -35,6 +35,7 @@ namespace {
 
 // Leases name the owner; one state directory has one frontend, so its name outlives the process.
 constexpr char kOwner[] = "embedded";
+constexpr int kHeartbeatsInTime = 5;  // that a worker may send, at least, before it counts as silent
 constexpr absl::Duration kCutStreams = absl::Seconds(1);  // for open watches to be told of the end
 
 absl::Status FullDisk(int64_t free_bytes, int64_t needed) {
@@ -51,8 +52,8 @@ absl::StatusOr<TokenSet> LoadTokens(const std::string& path) {
 
 class EmbeddedFrontend : public Frontend {
  public:
-  EmbeddedFrontend(const v1::FrontendConfig& config, Clock& clock, StateDirectory state)
-      : config_(config), clock_(clock), state_(std::move(state)) {}
+  EmbeddedFrontend(const v1::FrontendConfig& config, Clocks clocks, StateDirectory state)
+      : config_(config), clocks_(clocks), clock_(clocks.date), state_(std::move(state)) {}
   ~EmbeddedFrontend() override { Stop(); }
 
   absl::Status Start() {
@@ -133,7 +134,10 @@ class EmbeddedFrontend : public Frontend {
     options.artifact_directory = artifacts_->root();
     options.limits.heartbeat_timeout = absl::Seconds(config_.worker_heartbeat_timeout_seconds());
     options.limits.stall_floor = absl::Seconds(config_.worker_step_floor_seconds());
-    dispatcher_ = std::make_unique<Dispatcher>(*store_, *queue_, *hub_, clock_, &metrics_, options);
+    options.limits.heartbeat_interval =
+        std::min(options.limits.heartbeat_interval, options.limits.heartbeat_timeout / kHeartbeatsInTime);
+    options.identity = ThisBuild();
+    dispatcher_ = std::make_unique<Dispatcher>(*store_, *queue_, *hub_, clocks_, &metrics_, options);
     const auto cancel_run = [this](const JobId& id) { dispatcher_->CancelRun(id); };
     housekeeper_ = std::make_unique<Housekeeper>(
         *store_, *artifacts_, *hub_, clock_,
@@ -226,9 +230,11 @@ class EmbeddedFrontend : public Frontend {
 
   absl::Status StartGroups() {
     const std::string address = absl::StrCat("unix:", state_.File("worker.sock"));
-    KINORA_ASSIGN_OR_RETURN(join_, JoinServer::Start(*dispatcher_, address, kBuildVersion));
-    // Without a group of its own, one that somebody else starts may join.
-    for (const v1::GroupConfig& group : GroupsOf(config_)) supervisors_.push_back(Supervise(group, address));
+    const std::vector<v1::GroupConfig> groups = GroupsOf(config_);
+    for (const v1::GroupConfig& group : groups) dispatcher_->Supervise(group.id(), "", "");  // before anybody can join
+    KINORA_ASSIGN_OR_RETURN(join_, JoinServer::Start(*dispatcher_, address));
+    // Groups of other names, which somebody else starts, may join as well.
+    for (const v1::GroupConfig& group : groups) supervisors_.push_back(Supervise(group, address));
     dispatcher_->SetLossListener([this](const std::string&, const std::string& incarnation, const std::string&) {
       for (const auto& supervisor : supervisors_) supervisor->Kill(incarnation);
     });
@@ -244,8 +250,11 @@ class EmbeddedFrontend : public Frontend {
     options.arguments = ToFlags(worker);
     options.group = group.id();
     options.processes = group.processes();
+    options.on_begin = [this, id = group.id()](const std::string& incarnation, const std::string& secret) {
+      dispatcher_->Supervise(id, incarnation, secret);
+    };
     return std::make_unique<GroupSupervisor>(
-        std::move(options), clock_,
+        std::move(options), clocks_.steady,
         [this](const std::string& id, const std::string& incarnation, const std::string& why) {
           dispatcher_->ProcessEnded(id, incarnation, why);
         });
@@ -282,7 +291,8 @@ class EmbeddedFrontend : public Frontend {
   }
 
   const v1::FrontendConfig config_;
-  Clock& clock_;
+  const Clocks clocks_;
+  Clock& clock_;  // the date
   const StateDirectory state_;
   MetricsPage page_;
   FrontendMetrics metrics_{page_.registry()};
@@ -310,11 +320,11 @@ class EmbeddedFrontend : public Frontend {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Frontend>> Frontend::Start(const v1::FrontendConfig& asked, Clock& clock) {
+absl::StatusOr<std::unique_ptr<Frontend>> Frontend::Start(const v1::FrontendConfig& asked, Clocks clocks) {
   const v1::FrontendConfig config = WithDerivedDefaults(asked);
   KINORA_RETURN_IF_ERROR(CheckFrontendConfig(config));
   KINORA_ASSIGN_OR_RETURN(StateDirectory state, StateDirectory::Lock(config.state_directory()));
-  auto frontend = std::make_unique<EmbeddedFrontend>(config, clock, std::move(state));
+  auto frontend = std::make_unique<EmbeddedFrontend>(config, clocks, std::move(state));
   KINORA_RETURN_IF_ERROR(frontend->Start());
   return frontend;
 }

@@ -16,8 +16,7 @@ class Frontend {
  public:
   // Starts everything; jobs that an earlier frontend left are queued again before the first call is served. Errors name
   // the field of the configuration.
-  static absl::StatusOr<std::unique_ptr<Frontend>> Start(const v1::FrontendConfig& config,
-                                                         Clock& clock = Clock::Real());
+  static absl::StatusOr<std::unique_ptr<Frontend>> Start(const v1::FrontendConfig& config, Clocks clocks = {});
   virtual ~Frontend() = default;  // without Drain: like a crash, but in order
 
   // Stops admitting, gives running jobs drain_grace_seconds to end, queues what is left again, ends the worker and the

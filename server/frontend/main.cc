@@ -53,7 +53,7 @@ int Main(const std::vector<std::string>& arguments) {
   const absl::StatusOr<ConfigCommand> command = ParseConfig(arguments, config);
   if (!command.ok()) return Complain(command.status(), 2);
   if (command->help) {
-    std::printf("kinora-frontend %s\n%s", kBuildVersion, FlagHelp(config).c_str());
+    std::printf("kinora-frontend %s\n%s", BuildText().c_str(), FlagHelp(config).c_str());
     return 0;
   }
   config = WithDerivedDefaults(config);
@@ -75,6 +75,7 @@ int Main(const std::vector<std::string>& arguments) {
     return Complain(frontend.status(), frontend.status().code() == absl::StatusCode::kInvalidArgument ? 2 : 1);
   Log(Severity::kInfo, "serving",
       {{"version", kBuildVersion},
+       {"commit", kBuildCommit},
        {"address", config.address()},
        {"port", std::to_string((*frontend)->port())},
        {"admin_address", config.admin_address()},

@@ -2,24 +2,40 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/common/attended_time.h"
 #include "server/common/grpc_status.h"
 #include "server/common/timestamps.h"
 
 namespace kinora {
+namespace {
+
+// In short waits, each of which gRPC may count by the date and this process may sleep through.
+bool AwaitConnection(grpc::Channel& channel, absl::Duration patience, Clock& steady) {
+  const absl::Duration tick = std::min(absl::Milliseconds(200), patience);
+  AttendedTime attended(steady, tick);
+  const absl::Time end = attended.Now() + patience;
+  do {
+    if (channel.WaitForConnected(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(tick))) return true;
+  } while (attended.Now() < end);
+  return false;
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<JoinClient>> JoinClient::Join(const std::string& address, const v1::Hello& hello,
-                                                             absl::Duration patience) {
+                                                             absl::Duration patience, Clock& steady) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   const auto channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
-  if (!channel->WaitForConnected(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(patience))) {
+  if (!AwaitConnection(*channel, patience, steady)) {
     return absl::UnavailableError(absl::StrCat("frontend: nobody listens at ", address));
   }
-  auto client = std::unique_ptr<JoinClient>(new JoinClient());
+  auto client = std::unique_ptr<JoinClient>(new JoinClient(steady));
   client->stub_ = v1::WorkerControl::NewStub(channel);
   client->stream_ = client->stub_->Join(&client->context_);
   v1::WorkerMessage message;
@@ -82,7 +98,7 @@ void JoinClient::Read(const std::function<void(const v1::FrontendMessage&)>& on_
 void JoinClient::Beat(const std::function<v1::Heartbeat()>& heartbeat) {
   const absl::Duration interval = FromProto(welcome_.heartbeat_interval());
   absl::MutexLock lock(&mu_);
-  while (!mu_.AwaitWithTimeout(absl::Condition(&ended_), interval)) {
+  while (!steady_.AwaitUntil(mu_, absl::Condition(&ended_), steady_.Now() + interval)) {
     mu_.Unlock();
     v1::WorkerMessage message;
     *message.mutable_heartbeat() = heartbeat();

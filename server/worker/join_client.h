@@ -13,16 +13,18 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "engine/base/clock.h"
 #include "kinora/v1/worker.grpc.pb.h"
 
 namespace kinora {
 
 class JoinClient {
  public:
-  // Blocks until the frontend has answered Hello with Welcome. Unavailable: nobody listens at `address` for `patience`;
-  // otherwise the frontend's refusal.
+  // Blocks until the frontend has answered Hello with Welcome. Unavailable: nobody listens at `address` for `patience`,
+  // in which the time that this process was stopped does not count; otherwise the frontend's refusal. steady: times
+  // patience and heartbeats.
   static absl::StatusOr<std::unique_ptr<JoinClient>> Join(const std::string& address, const v1::Hello& hello,
-                                                          absl::Duration patience);
+                                                          absl::Duration patience, Clock& steady = Clock::Steady());
   ~JoinClient() { End(); }
 
   const v1::Welcome& welcome() const { return welcome_; }
@@ -38,11 +40,12 @@ class JoinClient {
  private:
   using Stream = grpc::ClientReaderWriter<v1::WorkerMessage, v1::FrontendMessage>;
 
-  JoinClient() = default;
+  explicit JoinClient(Clock& steady) : steady_(steady) {}
   void Read(const std::function<void(const v1::FrontendMessage&)>& on_message,
             const std::function<void(const absl::Status&)>& on_end);
   void Beat(const std::function<v1::Heartbeat()>& heartbeat);
 
+  Clock& steady_;
   std::unique_ptr<v1::WorkerControl::Stub> stub_;
   grpc::ClientContext context_;
   std::unique_ptr<Stream> stream_;

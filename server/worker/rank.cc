@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "engine/base/clock.h"
 #include "engine/base/status_macros.h"
 #include "engine/media/file_sink.h"
 #include "server/common/status_details.h"
@@ -27,7 +27,7 @@ class ProgressMarks {
   void SetPrepared(const PreparedRun* prepared) { prepared_ = prepared; }
 
   absl::Status Report(const Progress& progress) {
-    const absl::Time now = absl::Now();
+    const absl::Time now = Clock::Steady().Now();
     ++context_.units_done;
     if (progress.stage != stage_ || progress.step == 0) {
       EndStage(now);
@@ -116,9 +116,9 @@ absl::Status Lead(const RunContext& context, DirectoryArtifactStore& store, cons
         writer.ForClients(context.model.Generate(prepared, sink.get(), &observer, *result.mutable_usage())));
   }
   KINORA_RETURN_IF_ERROR(marks.Report({.stage = "finalize", .fraction = 1, .remaining_seconds = 0}));
-  const absl::Time commit_begin = absl::Now();
+  const absl::Time commit_begin = Clock::Steady().Now();
   KINORA_ASSIGN_OR_RETURN(const StoredFile stored, writer.Commit());
-  context.metrics.artifact_upload_seconds.Observe(absl::ToDoubleSeconds(absl::Now() - commit_begin));
+  context.metrics.artifact_upload_seconds.Observe(absl::ToDoubleSeconds(Clock::Steady().Now() - commit_begin));
 
   v1::Artifact& artifact = *result.add_artifacts();
   artifact.set_id(name);
@@ -126,7 +126,7 @@ absl::Status Lead(const RunContext& context, DirectoryArtifactStore& store, cons
   artifact.set_media_type(std::string(ContainerMediaType(options.container)));
   artifact.set_bytes(stored.bytes);
   artifact.set_sha256(stored.sha256);
-  marks.EndStage(absl::Now());
+  marks.EndStage(Clock::Steady().Now());
   const auto& seconds = result.usage().stage_seconds();
   *result.mutable_speed() = ToRunSpeed(prepared.plan, {seconds.begin(), seconds.end()});
   return absl::OkStatus();
@@ -160,7 +160,7 @@ v1::RunResult LeadingRank::Run(const RunContext& context, const v1::Run& run) {
   } catch (const std::bad_alloc&) {  // of a string or a vector; what is large is reserved before a run
     status = absl::ResourceExhaustedError(absl::StrCat("out of memory in the stage ", marks.stage()));
   }
-  marks.EndStage(absl::Now());
+  marks.EndStage(Clock::Steady().Now());
   if (status.ok()) context.model.Observe(result.speed());
   EndResult(context, status, result);
   return result;

@@ -186,16 +186,17 @@ void RankLoop::OnEnd(const absl::Status& status) {
 
 void RankLoop::Stop(absl::Duration grace) {
   absl::MutexLock lock(&mu_);
-  stop_deadline_ = std::min(stop_deadline_, absl::Now() + grace);
+  Clock& steady = Clock::Steady();
+  stop_deadline_ = std::min(stop_deadline_, steady.Now() + grace);
   if (stopping_) return;
   stopping_ = true;
-  stopper_ = std::thread([this] {
-    const auto over = [this] {
+  stopper_ = std::thread([this, &steady] {
+    const auto over = [this, &steady] {
       mu_.AssertHeld();
-      return !running_ || ended_ || absl::Now() >= stop_deadline_;  // which a second Stop may bring nearer
+      return !running_ || ended_ || steady.Now() >= stop_deadline_;  // which a second Stop may bring nearer
     };
     absl::MutexLock lock(&mu_);
-    mu_.AwaitWithDeadline(absl::Condition(&over), stop_deadline_);
+    steady.AwaitUntil(mu_, absl::Condition(&over), stop_deadline_);
     cancelled_ = true;
   });
 }

@@ -1,6 +1,7 @@
 #include "server/worker/rendezvous.h"
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/clock.h"
 
 namespace kinora {
 
@@ -17,8 +18,9 @@ absl::StatusOr<std::string> Rendezvous::Await(int rank, const std::string& key, 
     mu_.AssertHeld();
     return !aborted_.ok() || published_.contains(wanted);
   };
+  Clock& steady = Clock::Steady();
   absl::MutexLock lock(&mu_);
-  if (!mu_.AwaitWithTimeout(absl::Condition(&there), patience)) {
+  if (!steady.AwaitUntil(mu_, absl::Condition(&there), steady.Now() + patience)) {
     return absl::DeadlineExceededError(
         absl::StrCat("rank ", rank, " has not published \"", key, "\" for ", absl::FormatDuration(patience)));
   }

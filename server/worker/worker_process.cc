@@ -21,6 +21,7 @@
 #include "server/common/config.h"
 #include "server/common/directory_artifact_store.h"
 #include "server/common/http_pages.h"
+#include "server/worker/inherited_secret.h"
 #include "server/worker/join_client.h"
 #include "server/worker/lifeline.h"
 #include "server/worker/rank_loop.h"
@@ -43,9 +44,12 @@ std::string DescribeDevice(const v1::WorkerConfig& config) {
   return DeviceName(config.device(), {.threads = threads}).value_or(config.device());
 }
 
-v1::Hello MakeHello(const v1::WorkerConfig& config) {
+v1::Hello MakeHello(const v1::WorkerConfig& config, const std::string& secret) {
   v1::Hello hello;
   hello.set_build(kBuildVersion);
+  hello.set_commit(ThisBuild().commit);
+  hello.set_protocol(ThisBuild().protocol);
+  hello.set_secret(secret);
   hello.set_group(config.group());
   hello.set_incarnation(config.incarnation());
   if (config.incarnation().empty()) {
@@ -117,12 +121,25 @@ class Pages {  // /readyz asks the loop once there is one
   std::unique_ptr<HttpPages> pages_;
 };
 
-absl::Status Serve(const v1::WorkerConfig& config, const LoadModel& load) {
+absl::StatusOr<std::unique_ptr<JoinClient>> Join(const v1::WorkerConfig& config, const std::string& secret) {
+  const v1::Hello hello = MakeHello(config, secret);
+  KINORA_ASSIGN_OR_RETURN(auto client, JoinClient::Join(config.frontend(), hello, kJoinPatience));
+  Log(Severity::kInfo, "joined",
+      {{"version", kBuildVersion},
+       {"commit", kBuildCommit},
+       {"frontend", config.frontend()},
+       {"group", hello.group()},
+       {"incarnation", hello.incarnation()},
+       {"rank", absl::StrCat(hello.rank())}});
+  return client;
+}
+
+absl::Status Serve(const v1::WorkerConfig& config, const std::string& secret, const LoadModel& load) {
   MetricsPage page;
   WorkerMetrics metrics(page.registry());
   Pages pages;
   KINORA_RETURN_IF_ERROR(pages.Start(HttpAddressOf(config), page));
-  KINORA_ASSIGN_OR_RETURN(const auto client, JoinClient::Join(config.frontend(), MakeHello(config), kJoinPatience));
+  KINORA_ASSIGN_OR_RETURN(const auto client, Join(config, secret));
   KINORA_ASSIGN_OR_RETURN(const auto store, DirectoryArtifactStore::At(client->welcome().artifact_directory()));
   Rendezvous rendezvous([&client = *client](const v1::WorkerMessage& message) { client.Send(message); });
   const RankContext context{.rank = config.rank(), .world_size = config.world_size(), .rendezvous = rendezvous};
@@ -153,13 +170,19 @@ int RunWorker(const std::vector<std::string>& arguments, const LoadModel& load) 
   v1::WorkerConfig config = DefaultWorkerConfig();
   const absl::StatusOr<ConfigCommand> command = ParseConfig(arguments, config);
   if (command.ok() && command->help) {
-    std::fputs(FlagHelp(DefaultWorkerConfig()).c_str(), stdout);
+    std::printf("kinora-worker %s\n%s", BuildText().c_str(), FlagHelp(DefaultWorkerConfig()).c_str());
     return 0;
   }
   absl::Status status = command.ok() ? CheckWorkerConfig(config) : command.status();
   if (status.ok()) {
     SetLogOptions({.format = config.log_format() == "json" ? LogFormat::kJson : LogFormat::kKeyValue});
     if (config.lifeline_fd() > 0) status = HoldOnToLifeline(config.lifeline_fd());
+  }
+  std::string secret;
+  if (status.ok() && config.secret_fd() > 0) {
+    absl::StatusOr<std::string> inherited = ReadInheritedSecret(config.secret_fd());
+    if (inherited.ok()) secret = *std::move(inherited);
+    status = inherited.status();
   }
   if (!status.ok()) {
     std::fprintf(stderr, "kinora-worker: %s\n", std::string(status.message()).c_str());
@@ -170,7 +193,7 @@ int RunWorker(const std::vector<std::string>& arguments, const LoadModel& load) 
     return 0;
   }
   SignalThread::Block();
-  status = Serve(config, load);
+  status = Serve(config, secret, load);
   if (status.ok()) return 0;
   Log(Severity::kError, "worker_leaves", {{"why", std::string(status.message())}});
   return absl::IsInvalidArgument(status) || absl::IsNotFound(status) || absl::IsUnimplemented(status) ? 2 : 1;

@@ -35,6 +35,8 @@ FakeWorker::FakeWorker(const std::string& address, const v1::ModelInfo& model, c
   v1::WorkerMessage message;
   v1::Hello& hello = *message.mutable_hello();
   hello.set_build(kBuildVersion);
+  hello.set_commit(ThisBuild().commit);
+  hello.set_protocol(ThisBuild().protocol);
   hello.set_group("0");
   hello.set_incarnation(incarnation);
   hello.set_world_size(1);

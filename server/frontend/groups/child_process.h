@@ -1,6 +1,7 @@
 // A process that the frontend starts. It inherits the standard streams (its input is empty), the environment, and the
-// read end of a pipe: its lifeline, at whose end of file it is to leave. The kernel ends that pipe however this process
-// ends. Nothing else is inherited: no socket, lock or database lives on in a child.
+// read ends of two pipes. One is its lifeline, at whose end of file it is to leave: the kernel ends that pipe however
+// this process ends. The other holds a secret, which nobody else can read as an argument or in the environment. Nothing
+// else is inherited: no socket, lock or database lives on in a child.
 #ifndef KINORA_SERVER_FRONTEND_GROUPS_CHILD_PROCESS_H_
 #define KINORA_SERVER_FRONTEND_GROUPS_CHILD_PROCESS_H_
 
@@ -19,13 +20,14 @@ namespace kinora {
 
 class ChildProcess {
  public:
-  static constexpr int kLifelineFd = 3;  // in the child
+  static constexpr int kLifelineFd = 3, kSecretFd = 4;  // in the child
 
-  // `arguments`: without the program. process_group: the pid of the child whose group this one joins; 0: one of its
-  // own, so that a Ctrl-C on the frontend's terminal is the frontend's to handle. Unavailable, naming the binary.
+  // `arguments`: without the program. secret: fits into a pipe, 4096 bytes. process_group: the pid of the child whose
+  // group this one joins; 0: one of its own, so that a Ctrl-C on the frontend's terminal is the frontend's to handle.
+  // Unavailable, naming the binary.
   static absl::StatusOr<std::unique_ptr<ChildProcess>> Spawn(const std::string& binary,
                                                              const std::vector<std::string>& arguments,
-                                                             pid_t process_group = 0);
+                                                             const std::string& secret, pid_t process_group = 0);
   ~ChildProcess();  // kills and waits, if nobody has waited
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;

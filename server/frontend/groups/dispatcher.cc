@@ -15,6 +15,7 @@ namespace {
 
 constexpr absl::Duration kEstimateTimeout = absl::Seconds(20);
 constexpr absl::Duration kLeaveGrace = absl::Seconds(2);
+constexpr absl::Duration kLongestTick = absl::Seconds(1);
 
 absl::Status NoSuchGroup(const std::string& id) {
   return absl::NotFoundError(absl::StrCat("id: no worker group \"", id, "\" is here"));
@@ -22,9 +23,9 @@ absl::Status NoSuchGroup(const std::string& id) {
 
 }  // namespace
 
-Dispatcher::Dispatcher(JobStore& store, JobQueue& queue, EventHub& hub, Clock& clock, FrontendMetrics* metrics,
+Dispatcher::Dispatcher(JobStore& store, JobQueue& queue, EventHub& hub, Clocks clocks, FrontendMetrics* metrics,
                        DispatcherOptions options)
-    : impl_(std::make_shared<Impl>(store, queue, hub, clock, metrics, std::move(options))) {
+    : impl_(std::make_shared<Impl>(store, queue, hub, clocks, metrics, std::move(options))) {
   queue.SetPushListener([weak = std::weak_ptr<Impl>(impl_)] {
     if (const auto impl = weak.lock()) impl->Post([](Impl& self) { self.Schedule(); });
   });
@@ -78,13 +79,17 @@ void Dispatcher::SetLossListener(LossListener listener) {
   impl_->Post([listener = std::move(listener)](Impl& self) mutable { self.loss_listener_ = std::move(listener); });
 }
 
+void Dispatcher::Supervise(const std::string& group, const std::string& incarnation, const std::string& secret) {
+  impl_->Post([group, incarnation, secret](Impl& self) { self.join_rules_.Supervise(group, incarnation, secret); });
+}
+
 void Dispatcher::Join(const v1::Hello& hello, std::shared_ptr<RankLink> link) {
   impl_->Post([hello, link = std::move(link)](Impl& self) { self.Join(hello, link); });
 }
 
 void Dispatcher::Receive(std::shared_ptr<RankLink> link, v1::WorkerMessage message) {
   impl_->Post([link = std::move(link), message = std::move(message)](Impl& self) {
-    if (WorkerGroup* group = self.GroupOf(*link)) group->Receive(*link, message, self.now());
+    if (WorkerGroup* group = self.GroupOf(*link)) group->Receive(*link, message, self.attended());
   });
 }
 
@@ -98,20 +103,26 @@ void Dispatcher::ProcessEnded(const std::string& group, const std::string& incar
   impl_->Post([group, incarnation, why](Impl& self) { self.ProcessEnded(group, incarnation, why); });
 }
 
-Dispatcher::Impl::Impl(JobStore& store, JobQueue& queue, EventHub& hub, Clock& clock, FrontendMetrics* metrics,
+// A pause of this process costs a silent group at most two ticks, a quarter of what it may be silent.
+Dispatcher::Impl::Impl(JobStore& store, JobQueue& queue, EventHub& hub, Clocks clocks, FrontendMetrics* metrics,
                        DispatcherOptions options)
-    : store_(store),
+    : join_rules_(options.identity),
+      store_(store),
       queue_(queue),
       hub_(hub),
-      clock_(clock),
+      clocks_(clocks),
       metrics_(metrics),
       options_(std::move(options)),
-      loop_(clock) {}
+      tick_(std::min(kLongestTick, options_.limits.heartbeat_timeout / 8)),
+      attended_(clocks.steady, tick_),
+      loop_(clocks.steady) {}
 
 void Dispatcher::Impl::Join(const v1::Hello& hello, const std::shared_ptr<RankLink>& link) {
   std::unique_ptr<WorkerGroup>& group = groups_[hello.group()];
-  absl::Status status;
-  if (draining_) {
+  absl::Status status = join_rules_.Check(hello);
+  if (!status.ok()) {
+    // whatever the group is
+  } else if (draining_) {
     status = absl::UnavailableError("the frontend is stopping");
   } else if (group != nullptr && group->incarnation() != hello.incarnation()) {
     status = absl::FailedPreconditionError(absl::StrCat("group ", hello.group(), " is here already"));
@@ -120,7 +131,7 @@ void Dispatcher::Impl::Join(const v1::Hello& hello, const std::shared_ptr<RankLi
       group = std::make_unique<WorkerGroup>(hello.group(), hello.incarnation(), std::max(1, hello.world_size()),
                                             options_.limits, *this);
     }
-    status = group->AddRank(hello, link, now());
+    status = group->AddRank(hello, link, attended());
   }
   Log(status.ok() ? Severity::kInfo : Severity::kWarning, status.ok() ? "worker_joined" : "worker_refused",
       {{"group", hello.group()},
@@ -128,8 +139,9 @@ void Dispatcher::Impl::Join(const v1::Hello& hello, const std::shared_ptr<RankLi
        {"rank", absl::StrCat(hello.rank())},
        {"pid", absl::StrCat(hello.pid())},
        {"device", hello.device()},
+       {"commit", hello.commit()},
        {"why", std::string(status.message())}});
-  if (group == nullptr || group->Describe().ranks().empty()) groups_.erase(hello.group());
+  if (group == nullptr || group->ranks() == 0) groups_.erase(hello.group());
   if (!status.ok()) return link->Close(status);
 
   lost_groups_.erase(hello.group());
@@ -206,7 +218,7 @@ void Dispatcher::Impl::OnLost(WorkerGroup& group, LossReason reason, const std::
   // While the frontend stops, its groups leave because they were told to.
   Log(draining_ ? Severity::kInfo : Severity::kWarning, draining_ ? "group_left" : "group_lost",
       {{"group", group.id()}, {"incarnation", group.incarnation()}, {"why", why}});
-  lost_groups_[group.id()] = group.Describe();
+  lost_groups_[group.id()] = Describe(group);
   FailEstimates(group.id(), absl::UnavailableError(absl::StrCat("the worker group was lost: ", why)));
   if (RunningJob* run = RunOf(group)) {
     const Attempt attempt = run->attempt;
@@ -222,7 +234,7 @@ void Dispatcher::Impl::OnLost(WorkerGroup& group, LossReason reason, const std::
   // A process that ended its stream is leaving, and says why as it goes; the others will not leave by themselves.
   const bool leaving = reason == LossReason::kDisconnected || reason == LossReason::kRankFailed;
   const absl::Duration grace = leaving ? kLeaveGrace : absl::ZeroDuration();
-  At(now() + grace, [id = group.id(), incarnation = group.incarnation(), why](Impl& self) {
+  After(grace, [id = group.id(), incarnation = group.incarnation(), why](Impl& self) {
     if (self.loss_listener_) self.loss_listener_(id, incarnation, why);
   });
   // The group is on the stack of its own method: it goes once that has returned.
@@ -231,23 +243,27 @@ void Dispatcher::Impl::OnLost(WorkerGroup& group, LossReason reason, const std::
   groups_.erase(it);
 }
 
+// Looks often enough while there are groups for this process to notice that it was stopped itself.
 void Dispatcher::Impl::CheckHealth() {
+  const absl::Time now = attended();
   absl::Time next = absl::InfiniteFuture();
   std::vector<std::string> ids;
   for (const auto& [id, group] : groups_) ids.push_back(id);
   for (const std::string& id : ids) {
     const auto it = groups_.find(id);
-    if (it != groups_.end()) next = std::min(next, it->second->CheckHealth(now()));
+    if (it != groups_.end()) next = std::min({next, now + tick_, it->second->CheckHealth(now)});
   }
   for (const v1::WorkerGroup& group : ListGroups()) SetGroupState(group.id(), group.state());
   ReportHealth();
   // Heartbeats move the next time forward: the timer finds out and sets itself again, so one timer is enough.
   if (next >= next_health_check_) return;
   next_health_check_ = next;
-  At(next, [next](Impl& self) {
-    if (self.next_health_check_ != next) return;  // an earlier one has taken its place
-    self.next_health_check_ = absl::InfiniteFuture();
-    self.CheckHealth();
+  After(next - now, [next](Impl& timer) {
+    timer.Post([next](Impl& self) {                 // after the heartbeats that wait already: a timer goes before them
+      if (self.next_health_check_ != next) return;  // an earlier one has taken its place
+      self.next_health_check_ = absl::InfiniteFuture();
+      self.CheckHealth();
+    });
   });
 }
 
@@ -289,7 +305,7 @@ void Dispatcher::Impl::StartEstimate(const std::string& model, const v1::Generat
   request.set_id(id);
   *request.mutable_generation() = effective;
   it->second->Estimate(request);
-  At(now() + kEstimateTimeout, [id](Impl& self) {
+  After(kEstimateTimeout, [id](Impl& self) {
     const auto pending = self.estimates_.find(id);
     if (pending == self.estimates_.end()) return;
     pending->second.done(absl::DeadlineExceededError("the worker did not answer the estimate in time"));
@@ -319,9 +335,11 @@ void Dispatcher::Impl::FailEstimates(const std::string& group, const absl::Statu
   }
 }
 
-std::vector<v1::WorkerGroup> Dispatcher::Impl::ListGroups() const {
+v1::WorkerGroup Dispatcher::Impl::Describe(const WorkerGroup& group) { return group.Describe(now() - attended()); }
+
+std::vector<v1::WorkerGroup> Dispatcher::Impl::ListGroups() {
   std::vector<v1::WorkerGroup> groups;
-  for (const auto& [id, group] : groups_) groups.push_back(group->Describe());
+  for (const auto& [id, group] : groups_) groups.push_back(Describe(*group));
   for (const auto& [id, group] : lost_groups_) {
     if (!groups_.contains(id)) groups.push_back(group);
   }
@@ -333,7 +351,7 @@ absl::StatusOr<v1::WorkerGroup> Dispatcher::Impl::DrainGroup(const std::string& 
   if (it == groups_.end()) return NoSuchGroup(id);
   it->second->Drain();
   CheckHealth();
-  return it->second->Describe();
+  return Describe(*it->second);
 }
 
 absl::StatusOr<v1::WorkerGroup> Dispatcher::Impl::RestartGroup(const std::string& id) {

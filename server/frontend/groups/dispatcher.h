@@ -25,6 +25,7 @@
 #include "engine/base/clock.h"
 #include "kinora/v1/video_generation.pb.h"
 #include "kinora/v1/worker.pb.h"
+#include "server/common/build_version.h"
 #include "server/frontend/groups/worker_group.h"
 #include "server/frontend/jobs/event_hub.h"
 #include "server/frontend/jobs/job_queue.h"
@@ -39,12 +40,13 @@ struct DispatcherOptions {
   absl::Duration lease = absl::Seconds(30);
   std::string artifact_directory;  // absolute; told to workers
   GroupLimits limits;              // heartbeats and watchdog
+  BuildIdentity identity;          // of this frontend; what workers must agree with
 };
 
 class Dispatcher {
  public:
   // None is owned; all outlive the dispatcher. `metrics` may be null (tests).
-  Dispatcher(JobStore& store, JobQueue& queue, EventHub& hub, Clock& clock, FrontendMetrics* metrics,
+  Dispatcher(JobStore& store, JobQueue& queue, EventHub& hub, Clocks clocks, FrontendMetrics* metrics,
              DispatcherOptions options);
   ~Dispatcher();  // stops; running jobs keep their leases, as after a crash: Drain first
   Dispatcher(const Dispatcher&) = delete;
@@ -74,7 +76,11 @@ class Dispatcher {
       std::function<void(const std::string& group, const std::string& incarnation, const std::string& why)>;
   void SetLossListener(LossListener listener);  // before the first Join
 
-  // From the Join stream of a rank (join_service.h) and from the supervisor.
+  // The group is a supervisor's: from now on only who knows `secret` joins, as a rank of `incarnation`. An empty
+  // secret: nobody does. From the supervisor, before it starts the processes, and once before anybody can join.
+  void Supervise(const std::string& group, const std::string& incarnation, const std::string& secret);
+  // From the Join stream of a rank (join_service.h) and from the supervisor. Who may not join (join_rules.h) is told
+  // so, and harms nobody.
   void Join(const v1::Hello& hello, std::shared_ptr<RankLink> link);
   void Receive(std::shared_ptr<RankLink> link, v1::WorkerMessage message);
   void Disconnect(std::shared_ptr<RankLink> link, absl::Status why);

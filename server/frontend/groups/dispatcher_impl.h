@@ -11,19 +11,23 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "server/common/attended_time.h"
 #include "server/common/event_loop.h"
 #include "server/common/log_throttle.h"
 #include "server/frontend/groups/dispatcher.h"
+#include "server/frontend/groups/join_rules.h"
 
 namespace kinora {
 
 class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared_from_this<Dispatcher::Impl> {
  public:
-  Impl(JobStore& store, JobQueue& queue, EventHub& hub, Clock& clock, FrontendMetrics* metrics,
+  Impl(JobStore& store, JobQueue& queue, EventHub& hub, Clocks clocks, FrontendMetrics* metrics,
        DispatcherOptions options);
 
   template <typename F>
-  void Post(F task);  // F: void(Impl&)
+  void Post(F task) {  // F: void(Impl&)
+    loop_.Post([this, task = std::move(task)]() mutable { task(*this); });
+  }
   void Stop() { loop_.Stop(); }
   bool AwaitNoRuns(absl::Duration limit);  // blocks; false: some are left
 
@@ -32,11 +36,12 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   WorkerGroup* GroupOf(const RankLink& link);
   void ProcessEnded(const std::string& id, const std::string& incarnation, const std::string& why);
   void StartEstimate(const std::string& model, const v1::Generation& effective, Done<v1::Estimate> done);
-  std::vector<v1::WorkerGroup> ListGroups() const;
+  std::vector<v1::WorkerGroup> ListGroups();
   absl::StatusOr<v1::WorkerGroup> DrainGroup(const std::string& id);
   absl::StatusOr<v1::WorkerGroup> RestartGroup(const std::string& id);
   void ReportHealth();
-  absl::Time now() const { return clock_.Now(); }
+  absl::Time now() const { return clocks_.date.Now(); }
+  absl::Time attended() { return attended_.Now(); }  // what silence and progress of groups are measured by
 
   void OnReady(WorkerGroup& group) override;
   void OnStage(WorkerGroup& group, const v1::StageMark& mark) override;
@@ -56,6 +61,7 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
 
   HealthListener health_listener_;
   LossListener loss_listener_;
+  JoinRules join_rules_;
 
  private:
   enum class StopReason { kNone, kCancel, kDeadline, kRelease, kLeaseLost };  // why a run is to end before it is done
@@ -85,10 +91,17 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   template <typename... Results, typename F>
   auto OnLoop(F f);
   template <typename F>
-  void At(absl::Time time, F f);  // F: void(Impl&)
+  void After(absl::Duration delay, F f) {  // F: void(Impl&)
+    loop_.PostAt(loop_.Now() + delay, [this, f = std::move(f)]() mutable { f(*this); });
+  }
+  template <typename F>
+  void At(absl::Time date, F f) {  // as far off as it is now, though the date may step
+    After(date - now(), std::move(f));
+  }
 
   void StoreModel(const WorkerGroup& group);
   void CheckHealth();
+  v1::WorkerGroup Describe(const WorkerGroup& group);
   void CountRestart(LossReason reason);
   void SetGroupState(const std::string& id, const std::string& state);
   void FailEstimates(const std::string& group, const absl::Status& status);
@@ -117,9 +130,11 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   JobStore& store_;
   JobQueue& queue_;
   EventHub& hub_;
-  Clock& clock_;
+  const Clocks clocks_;
   FrontendMetrics* const metrics_;
   const DispatcherOptions options_;
+  const absl::Duration tick_;  // between two looks at the health of groups, at most
+  AttendedTime attended_;
 
   std::map<std::string, std::unique_ptr<WorkerGroup>> groups_;  // by id; never kLost
   std::map<std::string, v1::WorkerGroup> lost_groups_;          // by id; what there was, until it joins again
@@ -142,16 +157,6 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   bool no_runs_ ABSL_GUARDED_BY(mu_) = true;
   EventLoop loop_;  // last: its thread ends before anything else goes
 };
-
-template <typename F>
-void Dispatcher::Impl::Post(F task) {
-  loop_.Post([this, task = std::move(task)]() mutable { task(*this); });
-}
-
-template <typename F>
-void Dispatcher::Impl::At(absl::Time time, F f) {
-  loop_.PostAt(time, [this, f = std::move(f)]() mutable { f(*this); });
-}
 
 template <typename... Results, typename F>
 auto Dispatcher::Impl::OnLoop(F f) {

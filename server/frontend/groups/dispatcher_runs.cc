@@ -28,7 +28,7 @@ bool Dispatcher::Impl::AwaitNoRuns(absl::Duration limit) {
     return reached && no_runs_;
   };
   absl::MutexLock lock(&mu_);
-  const bool none = clock_.AwaitUntil(mu_, absl::Condition(&done), clock_.Now() + limit);
+  const bool none = clocks_.steady.AwaitUntil(mu_, absl::Condition(&done), clocks_.steady.Now() + limit);
   mu_.Await(absl::Condition(&reached));  // it is on this stack
   return none;
 }
@@ -161,7 +161,7 @@ void Dispatcher::Impl::StartRun(RunningJob& run, WorkerGroup& group) {
   *message.mutable_generation() = run.video.effective();
   *message.mutable_output() = run.video.output();
   message.set_artifact_key(absl::StrCat(run.attempt.id, "/", run.attempt.number));
-  group.Start(message, now());
+  group.Start(message, attended());
   CheckHealth();
   if (run.job.deadline == absl::InfiniteFuture()) return;
   At(run.job.deadline, [attempt = run.attempt](Impl& self) {
@@ -181,12 +181,12 @@ void Dispatcher::Impl::StopRun(RunningJob& run, StopReason why) {
   if (run.stop != StopReason::kNone || run.group.empty()) return;
   run.stop = why;
   run.cancel_time = now();
-  if (const auto group = groups_.find(run.group); group != groups_.end()) group->second->CancelRun(now());
+  if (const auto group = groups_.find(run.group); group != groups_.end()) group->second->CancelRun(attended());
   CheckHealth();
 }
 
 void Dispatcher::Impl::ScheduleRenewal(const Attempt& attempt) {
-  At(now() + options_.lease / 3, [attempt](Impl& self) { self.Renew(attempt); });
+  After(options_.lease / 3, [attempt](Impl& self) { self.Renew(attempt); });
 }
 
 void Dispatcher::Impl::Renew(const Attempt& attempt) {
@@ -351,7 +351,7 @@ void Dispatcher::Impl::ReleaseRuns() {
   for (auto& [id, run] : runs_) {
     if (run.group.empty()) continue;  // the store is being told already
     const auto group = groups_.find(run.group);
-    if (group != groups_.end()) group->second->CancelRun(now());
+    if (group != groups_.end()) group->second->CancelRun(attended());
     run.group.clear();  // what the run still says is no longer heard
     Requeue(run.attempt, "the frontend was stopped", /*lost_group=*/false);
   }

@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
+#include "server/common/secret.h"
 
 namespace kinora {
 namespace {
@@ -39,7 +40,9 @@ void GroupSupervisor::Run() {
 }
 
 std::string GroupSupervisor::LiveOnce(const std::string& incarnation) {
-  const absl::Status spawned = Spawn(incarnation);
+  const std::string secret = DrawSecret();
+  if (options_.on_begin) options_.on_begin(incarnation, secret);
+  const absl::Status spawned = Spawn(incarnation, secret);
   const std::string why = spawned.ok() ? WaitForEnd() : std::string(spawned.message());
   std::vector<std::unique_ptr<ChildProcess>> ended;
   bool stopping;
@@ -53,7 +56,7 @@ std::string GroupSupervisor::LiveOnce(const std::string& incarnation) {
   return why;
 }
 
-absl::Status GroupSupervisor::Spawn(const std::string& incarnation) {
+absl::Status GroupSupervisor::Spawn(const std::string& incarnation, const std::string& secret) {
   absl::MutexLock lock(&mu_);
   incarnation_ = incarnation;
   for (int rank = 0; rank < options_.processes; ++rank) {
@@ -63,9 +66,10 @@ absl::Status GroupSupervisor::Spawn(const std::string& incarnation) {
     arguments.push_back(absl::StrCat("--incarnation=", incarnation));
     arguments.push_back(absl::StrCat("--rank=", rank));
     arguments.push_back(absl::StrCat("--world-size=", options_.processes));
+    arguments.push_back(absl::StrCat("--secret-fd=", ChildProcess::kSecretFd));
     // All in the process group of rank 0, so that one wait is for any of them.
     const pid_t process_group = rank == 0 ? 0 : children_[0]->pid();
-    KINORA_ASSIGN_OR_RETURN(auto child, ChildProcess::Spawn(options_.binary, arguments, process_group));
+    KINORA_ASSIGN_OR_RETURN(auto child, ChildProcess::Spawn(options_.binary, arguments, secret, process_group));
     Log(Severity::kInfo, "worker_started",
         {{"group", options_.group},
          {"incarnation", incarnation},
@@ -120,7 +124,8 @@ void GroupSupervisor::Stop() {
       mu_.AssertHeld();
       return children_.empty();
     };
-    if (!Clock::Real().AwaitUntil(mu_, absl::Condition(&gone), absl::Now() + options_.stop_grace)) {
+    Clock& steady = Clock::Steady();
+    if (!steady.AwaitUntil(mu_, absl::Condition(&gone), steady.Now() + options_.stop_grace)) {
       for (const auto& child : children_) child->Kill();
     }
   }

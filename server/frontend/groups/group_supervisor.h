@@ -2,8 +2,9 @@
 // a group lives and dies as a unit, so the end of any is the end of all. It takes them along when the frontend goes,
 // however it goes (child_process.h).
 //
-// Each life of the group is an incarnation with a name of its own. Restarts back off: 0.5 s, doubling to 30 s, from the
-// start again once an incarnation has lived for a minute. Starting and waiting are done by a thread of its own.
+// Each life of the group is an incarnation with a name and a secret of its own (child_process.h). Restarts back off:
+// 0.5 s, doubling to 30 s, from the start again once an incarnation has lived for a minute. Starting and waiting are
+// done by a thread of its own.
 #ifndef KINORA_SERVER_FRONTEND_GROUPS_GROUP_SUPERVISOR_H_
 #define KINORA_SERVER_FRONTEND_GROUPS_GROUP_SUPERVISOR_H_
 
@@ -26,7 +27,7 @@ namespace kinora {
 
 struct GroupSupervisorOptions {
   std::string binary;  // kinora-worker
-  // Its flags, the same for each rank; --lifeline-fd, --incarnation, --rank and --world-size are added.
+  // Its flags, the same for each rank; --lifeline-fd, --secret-fd, --incarnation, --rank and --world-size are added.
   std::vector<std::string> arguments;
   std::string group = "0";
   int processes = 1;  // ranks
@@ -34,6 +35,9 @@ struct GroupSupervisorOptions {
   absl::Duration longest_pause = absl::Seconds(30);
   absl::Duration good_life = absl::Minutes(1);
   absl::Duration stop_grace = absl::Seconds(5);  // between the closed lifelines and SIGKILL
+  // Before the processes of an incarnation start: its name, and the secret that they alone are told. On the
+  // supervisor's thread; may be empty.
+  std::function<void(const std::string& incarnation, const std::string& secret)> on_begin;
 };
 
 class GroupSupervisor {
@@ -59,7 +63,7 @@ class GroupSupervisor {
  private:
   void Run();
   std::string LiveOnce(const std::string& incarnation);  // returns why it ended
-  absl::Status Spawn(const std::string& incarnation);
+  absl::Status Spawn(const std::string& incarnation, const std::string& secret);
   std::string WaitForEnd();
   bool Pause(absl::Duration pause);  // false: stopping
 

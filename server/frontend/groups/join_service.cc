@@ -27,7 +27,7 @@ class JoinStream final : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::F
                          public RankLink,
                          public std::enable_shared_from_this<JoinStream> {
  public:
-  JoinStream(Dispatcher& dispatcher, const std::string& build) : dispatcher_(dispatcher), build_(build) {}
+  explicit JoinStream(Dispatcher& dispatcher) : dispatcher_(dispatcher) {}
 
   void Begin() {
     self_ = shared_from_this();
@@ -55,10 +55,6 @@ class JoinStream final : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::F
     }
     if (!joined_) {
       if (!incoming_.has_hello()) return Close(absl::FailedPreconditionError("the first message must be a Hello"));
-      if (incoming_.hello().build() != build_) {
-        return Close(absl::FailedPreconditionError(
-            absl::StrCat("this frontend is of build ", build_, ", the worker of build ", incoming_.hello().build())));
-      }
       joined_ = true;
       dispatcher_.Join(incoming_.hello(), shared_from_this());
     } else {
@@ -89,7 +85,6 @@ class JoinStream final : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::F
   }
 
   Dispatcher& dispatcher_;
-  const std::string& build_;
   std::shared_ptr<JoinStream> self_;
   v1::WorkerMessage incoming_;
   bool joined_ = false;  // of the reading thread, one at a time
@@ -101,22 +96,21 @@ class JoinStream final : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::F
 
 class JoinService final : public v1::WorkerControl::CallbackService {
  public:
-  JoinService(Dispatcher& dispatcher, std::string build) : dispatcher_(dispatcher), build_(std::move(build)) {}
+  explicit JoinService(Dispatcher& dispatcher) : dispatcher_(dispatcher) {}
 
   grpc::ServerBidiReactor<v1::WorkerMessage, v1::FrontendMessage>* Join(grpc::CallbackServerContext*) override {
-    const auto stream = std::make_shared<JoinStream>(dispatcher_, build_);
+    const auto stream = std::make_shared<JoinStream>(dispatcher_);
     stream->Begin();
     return stream.get();
   }
 
  private:
   Dispatcher& dispatcher_;
-  const std::string build_;
 };
 
 class RunningJoinServer final : public JoinServer {
  public:
-  RunningJoinServer(Dispatcher& dispatcher, const std::string& build) : service_(dispatcher, build) {}
+  explicit RunningJoinServer(Dispatcher& dispatcher) : service_(dispatcher) {}
   ~RunningJoinServer() override {
     if (listener_ != nullptr) listener_->Stop();
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
@@ -145,12 +139,11 @@ class RunningJoinServer final : public JoinServer {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<JoinServer>> JoinServer::Start(Dispatcher& dispatcher, const std::string& address,
-                                                              const std::string& build) {
+absl::StatusOr<std::unique_ptr<JoinServer>> JoinServer::Start(Dispatcher& dispatcher, const std::string& address) {
   if (!absl::StartsWith(address, "unix:")) {
     return absl::InvalidArgumentError(absl::StrCat(address, ": workers join over a Unix socket, unix:PATH"));
   }
-  auto server = std::make_unique<RunningJoinServer>(dispatcher, build);
+  auto server = std::make_unique<RunningJoinServer>(dispatcher);
   KINORA_RETURN_IF_ERROR(server->Listen(address));
   return server;
 }

@@ -16,9 +16,8 @@ class JoinServer {
  public:
   // "unix:PATH" (the caller made its directory, mode 0700; a socket left by a dead frontend is replaced).
   // Unavailable: the address cannot be listened on; InvalidArgument: PATH is longer than a socket's name may be (107
-  // bytes). `build` must equal the workers' Hello.build.
-  static absl::StatusOr<std::unique_ptr<JoinServer>> Start(Dispatcher& dispatcher, const std::string& address,
-                                                           const std::string& build);
+  // bytes).
+  static absl::StatusOr<std::unique_ptr<JoinServer>> Start(Dispatcher& dispatcher, const std::string& address);
   virtual ~JoinServer() = default;  // ends all streams; the dispatcher must still live
 };
 

@@ -58,13 +58,19 @@ absl::Status WorkerGroup::AddRank(const v1::Hello& hello, std::shared_ptr<RankLi
     return absl::FailedPreconditionError(absl::StrCat("group ", id_, " has ", world_size_, " ranks; rank ",
                                                       hello.rank(), " of ", hello.world_size(), " does not fit"));
   }
-  Rank rank;
+  if (!ranks_.empty() && ranks_.begin()->second.hello.commit() != hello.commit()) {
+    return absl::FailedPreconditionError(absl::StrCat("commit: rank ", ranks_.begin()->first, " of group ", id_,
+                                                      " is made of ", ranks_.begin()->second.hello.commit(), ", rank ",
+                                                      hello.rank(), " of ", hello.commit(),
+                                                      ": start all ranks of a group from one build"));
+  }
+  if (ranks_.contains(hello.rank())) {
+    return absl::FailedPreconditionError(absl::StrCat("group ", id_, " already has a rank ", hello.rank()));
+  }
+  Rank& rank = ranks_[hello.rank()];
   rank.link = std::move(link);
   rank.hello = hello;
   rank.last_heartbeat = now;
-  if (!ranks_.emplace(hello.rank(), std::move(rank)).second) {
-    return absl::FailedPreconditionError(absl::StrCat("group ", id_, " already has a rank ", hello.rank()));
-  }
   last_progress_ = now;
   if (static_cast<int>(ranks_.size()) == world_size_) state_ = State::kLoading;
   return absl::OkStatus();
@@ -301,7 +307,7 @@ void WorkerGroup::Broadcast(const v1::FrontendMessage& message) {
   for (auto& [number, rank] : ranks_) rank.link->Send(message);
 }
 
-v1::WorkerGroup WorkerGroup::Describe() const {
+v1::WorkerGroup WorkerGroup::Describe(absl::Duration to_date) const {
   v1::WorkerGroup group;
   group.set_id(id_);
   group.set_state(StateName(state_));
@@ -314,7 +320,7 @@ v1::WorkerGroup WorkerGroup::Describe() const {
     out->set_rank(number);
     out->set_address(absl::StrCat(rank.hello.address(), " pid ", rank.hello.pid()));
     out->set_device(rank.hello.device());
-    *out->mutable_last_heartbeat() = ToProto(rank.last_heartbeat);
+    *out->mutable_last_heartbeat() = ToProto(rank.last_heartbeat + to_date);
   }
   return group;
 }

@@ -3,7 +3,7 @@
 // of it, and a lost group never comes back; its next incarnation is another object.
 //
 // Used by one thread, the dispatcher's loop. Time is given to it, so that silence and stalls are tested without
-// waiting.
+// waiting: the frontend's attended time (server/common/attended_time.h).
 //   kJoining (ranks are missing) → kLoading → kIdle ⇄ kBusy;  kDraining: finishes its run, then kDrained;  any → kLost
 #ifndef KINORA_SERVER_FRONTEND_GROUPS_WORKER_GROUP_H_
 #define KINORA_SERVER_FRONTEND_GROUPS_WORKER_GROUP_H_
@@ -62,7 +62,8 @@ class WorkerGroup {
 
   WorkerGroup(std::string id, std::string incarnation, int world_size, GroupLimits limits, Listener& listener);
 
-  // A rank arrives. FailedPrecondition: it does not fit this group (rank taken or out of range, another world size).
+  // A rank arrives. FailedPrecondition: it does not fit this group (rank taken or out of range, another world size,
+  // made of another commit); those that are here are not harmed.
   absl::Status AddRank(const v1::Hello& hello, std::shared_ptr<RankLink> link, absl::Time now);
   // To a rank that has been welcomed: what the others have published so far.
   void SendPublished(RankLink& link) const;
@@ -88,7 +89,8 @@ class WorkerGroup {
   const v1::Ready& ready() const { return ready_; }  // rank 0's; empty before kIdle
   bool running() const { return run_.has_value(); }
   bool serving() const { return state_ == State::kIdle || state_ == State::kBusy; }
-  v1::WorkerGroup Describe() const;
+  int ranks() const { return static_cast<int>(ranks_.size()); }
+  v1::WorkerGroup Describe(absl::Duration to_date) const;  // to_date: what makes a date of this group's times
   // What the speed of a run depends on, as the job store keeps it: model, precision, mesh and device. Of a ready group.
   std::string SpeedPlace() const;
 

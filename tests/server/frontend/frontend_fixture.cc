@@ -24,7 +24,7 @@ FrontendTest::FrontendTest() {
 }
 
 void FrontendTest::Start() {
-  auto frontend = Frontend::Start(config_, *clock_);
+  auto frontend = Frontend::Start(config_, clock_ == nullptr ? Clocks{} : Clocks{.date = *clock_, .steady = *clock_});
   KINORA_CHECK(frontend.ok()) << frontend.status();
   frontend_ = *std::move(frontend);
   channel_ = grpc::CreateChannel(absl::StrCat("127.0.0.1:", frontend_->port()), grpc::InsecureChannelCredentials());

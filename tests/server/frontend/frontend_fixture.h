@@ -49,7 +49,7 @@ class FrontendTest : public testing::Test {
 
   TemporaryDirectory directory_;
   v1::FrontendConfig config_ = DefaultFrontendConfig();
-  Clock* clock_ = &Clock::Real();
+  Clock* clock_ = nullptr;  // given: stands still until the test moves it
   std::string token_;
   std::unique_ptr<Frontend> frontend_;
   std::shared_ptr<grpc::Channel> channel_;

@@ -44,6 +44,24 @@ TEST(JoinClient, NobodyListensIsSaidOncePatienceIsOver) {
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("/nowhere/worker.sock")));
 }
 
+// The process is stopped for an hour each time that it has looked: what passes then is not the frontend's silence.
+class ClockOfAStoppedProcess : public Clock {
+ public:
+  absl::Time Now() const override { return absl::UnixEpoch() + absl::Hours(1) * looks_++; }
+  bool AwaitUntil(absl::Mutex&, const absl::Condition&, absl::Time) override { return false; }
+  int looks() const { return looks_; }
+
+ private:
+  mutable std::atomic<int> looks_ = 0;
+};
+
+TEST(JoinClient, ThePausesOfTheWorkerItselfDoNotUseUpItsPatience) {
+  ClockOfAStoppedProcess clock;
+  EXPECT_THAT(JoinClient::Join("unix:/nowhere/worker.sock", HelloOf(0), absl::Seconds(1), clock),
+              StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_GE(clock.looks(), 4);  // of an hour, 0.4 s count
+}
+
 TEST(JoinClient, BeatsAsOftenAsItIsToldAndHandsOverWhatComes) {
   FakeFrontend frontend(absl::Milliseconds(5));
   KINORA_ASSERT_OK_AND_ASSIGN(const auto client, JoinClient::Join(frontend.address(), HelloOf(0), kPatience));

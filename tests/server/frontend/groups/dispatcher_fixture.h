@@ -6,10 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
 #include "server/common/metrics.h"
 #include "server/common/status_details.h"
 #include "server/frontend/groups/dispatcher.h"
@@ -39,20 +37,33 @@ class DispatcherTest : public testing::Test {
 
   void StartDispatcher() {
     dispatcher_.reset();
-    dispatcher_ = std::make_unique<Dispatcher>(
-        *store_, queue_, hub_, clock_, &metrics_,
-        DispatcherOptions{.owner = "me", .lease = absl::Seconds(30), .artifact_directory = "/artifacts", .limits = {}});
+    DispatcherOptions options{.owner = "me", .lease = absl::Seconds(30), .artifact_directory = "/artifacts"};
+    options.identity = {.commit = "c0ffee", .protocol = "words"};
+    const Clocks clocks = {.date = date_, .steady = clock_};
+    dispatcher_ = std::make_unique<Dispatcher>(*store_, queue_, hub_, clocks, &metrics_, options);
+  }
+
+  static v1::Hello HelloOf(const std::string& incarnation, const std::string& group = "0") {
+    v1::Hello hello;
+    hello.set_group(group);
+    hello.set_incarnation(incarnation);
+    hello.set_world_size(1);
+    hello.set_commit("c0ffee");
+    hello.set_protocol("words");
+    return hello;
+  }
+  // What a rank is told that may not join.
+  absl::Status Refusal(const v1::Hello& hello) {
+    const auto link = std::make_shared<RecordingLink>();
+    dispatcher_->Join(hello, link);
+    return link->AwaitClosed();
   }
 
   // A rank joins and reports its model loaded.
   std::shared_ptr<RecordingLink> JoinGroup(const std::string& incarnation, const std::string& group = "0",
                                            const std::string& model = "tiny") {
     auto link = std::make_shared<RecordingLink>();
-    v1::Hello hello;
-    hello.set_group(group);
-    hello.set_incarnation(incarnation);
-    hello.set_world_size(1);
-    dispatcher_->Join(hello, link);
+    dispatcher_->Join(HelloOf(incarnation, group), link);
     EXPECT_EQ(link->Next().welcome().artifact_directory(), "/artifacts");
     v1::WorkerMessage ready;
     ready.mutable_ready()->mutable_model()->set_id(model);
@@ -111,10 +122,9 @@ class DispatcherTest : public testing::Test {
     };
     absl::MutexLock lock(&mu_);
     KINORA_CHECK(mu_.AwaitWithTimeout(absl::Condition(&there), absl::Seconds(30)))
-        << State_Name(state) << " did not come";
+        << v1::Video::State_Name(state) << " did not come";
     return found;
   }
-  static std::string State_Name(State state) { return v1::Video::State_Name(state); }
 
   // Returns once the dispatcher has handled all that was posted before.
   std::vector<v1::WorkerGroup> Groups() {
@@ -143,6 +153,7 @@ class DispatcherTest : public testing::Test {
   }
 
   FakeClock clock_;
+  SteppingDate date_{clock_};
   MetricsPage page_;
   FrontendMetrics metrics_;
   EventHub hub_;

@@ -367,13 +367,7 @@ TEST_F(DispatcherTest, HealthFollowsTheGroups) {
 
 TEST_F(DispatcherTest, ASecondIncarnationIsRefusedWhileTheFirstLives) {
   JoinGroup("a");
-  auto link = std::make_shared<RecordingLink>();
-  v1::Hello hello;
-  hello.set_group("0");
-  hello.set_incarnation("b");
-  hello.set_world_size(1);
-  dispatcher_->Join(hello, link);
-  EXPECT_THAT(link->AwaitClosed(), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(Refusal(HelloOf("b")), StatusIs(absl::StatusCode::kFailedPrecondition));
   EXPECT_EQ(Groups().size(), 1u);
   EXPECT_EQ(Groups()[0].state(), "idle");
 }

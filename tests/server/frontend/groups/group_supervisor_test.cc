@@ -15,10 +15,12 @@
 #include <cstdio>
 #include <deque>
 #include <fstream>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "engine/base/check.h"
@@ -130,7 +132,7 @@ TEST_F(GroupSupervisorTest, ABinaryThatCannotBeStartedIsReportedAndTriedAgain) {
   EXPECT_THAT(ends_.Next().how, HasSubstr("No such file"));
 }
 
-TEST_F(GroupSupervisorTest, TheWorkerInheritsTheStandardStreamsAndItsLifelineOnly) {
+TEST_F(GroupSupervisorTest, TheWorkerInheritsTheStandardStreamsAndItsTwoPipesOnly) {
   const int leaked = fcntl(STDERR_FILENO, F_DUPFD, 77);  // as a careless library would leave it: not close-on-exec
   ASSERT_GE(leaked, 77);
   const std::string script = absl::StrCat(
@@ -142,7 +144,45 @@ TEST_F(GroupSupervisorTest, TheWorkerInheritsTheStandardStreamsAndItsLifelineOnl
   EXPECT_EQ(words[0], "--lifeline-fd=3");
   EXPECT_THAT(words[1], HasSubstr("--incarnation="));
   EXPECT_THAT(words, Contains("3"));
+  EXPECT_THAT(words, Contains("4"));
   EXPECT_THAT(words, Not(Contains(absl::StrCat(leaked))));
+}
+
+// A secret that only the pipe holds: not the arguments, which everybody may read, nor the environment.
+TEST_F(GroupSupervisorTest, EachIncarnationIsToldASecretOfItsOwn) {
+  std::map<std::string, std::string> secrets;  // by incarnation
+  absl::Mutex mu;
+  GroupSupervisorOptions options =
+      Script(absl::StrCat("{ od -An -v -tx1 <&4 | tr -d ' \\n'; echo; echo \"$2\"; tr '\\0' ' '",
+                          " < /proc/$$/cmdline; tr '\\0' ' ' < /proc/$$/environ; } > ", fifo_));
+  options.on_begin = [&](const std::string& incarnation, const std::string& secret) {
+    absl::MutexLock lock(&mu);
+    secrets[absl::StrCat("--incarnation=", incarnation)] = secret;
+  };
+  GroupSupervisor supervisor(options, clock_, ends_.Listener());
+  std::string last;
+  for (int i = 0; i < 3; ++i) {
+    std::ifstream told(fifo_);
+    std::string hex, incarnation, elsewhere;
+    std::getline(told, hex);
+    std::getline(told, incarnation);
+    std::getline(told, elsewhere, '\0');
+    const std::string secret = absl::HexStringToBytes(hex);
+    EXPECT_EQ(secret.size(), 32u);
+    EXPECT_NE(secret, last);
+    last = secret;
+    {
+      absl::MutexLock lock(&mu);
+      EXPECT_EQ(secrets[incarnation], secret);
+    }
+    EXPECT_THAT(elsewhere, HasSubstr("--secret-fd=4"));
+    EXPECT_THAT(elsewhere, Not(HasSubstr(secret)));
+    EXPECT_THAT(elsewhere, Not(HasSubstr(hex)));
+    ends_.Next();
+    clock_.AwaitWaiters(1);
+    clock_.Advance(absl::Seconds(30));
+  }
+  std::ifstream(fifo_).get();  // the fourth finds a reader
 }
 
 TEST_F(GroupSupervisorTest, StopEndsTheWorkerThroughItsLifeline) {

@@ -85,7 +85,7 @@ TEST_F(WorkerGroupTest, IsReadyOnceEveryRankIs) {
   Start(2);
   EXPECT_EQ(events_.ready, 1);
   EXPECT_EQ(group_->state(), WorkerGroup::State::kIdle);
-  EXPECT_EQ(group_->Describe().ranks_size(), 2);
+  EXPECT_EQ(group_->ranks(), 2);
 }
 
 TEST_F(WorkerGroupTest, RefusesRanksThatDoNotFit) {

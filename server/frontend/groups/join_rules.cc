@@ -1,0 +1,47 @@
+#include "server/frontend/groups/join_rules.h"
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "server/common/secret.h"
+
+namespace kinora {
+namespace {
+
+std::string OrNone(const std::string& value) { return value.empty() ? "none" : value; }
+
+}  // namespace
+
+void JoinRules::Supervise(const std::string& group, const std::string& incarnation, const std::string& secret) {
+  supervised_[group] = {.name = incarnation, .secret = secret};
+}
+
+absl::Status JoinRules::Check(const v1::Hello& hello) const {
+  const auto supervised = supervised_.find(hello.group());
+  const bool is_supervised = supervised != supervised_.end();
+  if (is_supervised) {
+    const Incarnation& present = supervised->second;
+    if (present.secret.empty() || hello.incarnation() != present.name || !SameSecret(hello.secret(), present.secret)) {
+      return absl::PermissionDeniedError(
+          absl::StrCat("secret: group ", hello.group(),
+                       " is supervised by this frontend, which did not start the process that asks to join it; "
+                       "start it as another group"));
+    }
+  } else if (!hello.secret().empty()) {
+    return absl::PermissionDeniedError(absl::StrCat("secret: this frontend supervises no group ", hello.group(),
+                                                    "; start it with the frontend that gave the secret"));
+  }
+  if (hello.protocol() != frontend_.protocol) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("protocol: this frontend's is ", OrNone(absl::BytesToHexString(frontend_.protocol)), " (commit ",
+                     frontend_.commit, "), the worker's ", OrNone(absl::BytesToHexString(hello.protocol())),
+                     " (commit ", OrNone(hello.commit()), "): upgrade the older of the two"));
+  }
+  if (is_supervised && hello.commit() != frontend_.commit) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "commit: this frontend is made of ", frontend_.commit, ", the worker that it starts (worker_binary) of ",
+        OrNone(hello.commit()), ": install both from one build and restart the frontend"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace kinora

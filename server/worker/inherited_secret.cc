@@ -1,0 +1,35 @@
+#include "server/worker/inherited_secret.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+#include "server/common/file_descriptor.h"
+#include "server/common/secret.h"
+
+namespace kinora {
+
+absl::StatusOr<std::string> ReadInheritedSecret(int fd) {
+  struct stat info;
+  if (fstat(fd, &info) != 0 || !S_ISFIFO(info.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat("secret_fd: ", fd, " is no pipe of a supervisor"));
+  }
+  const FileDescriptor pipe(fd);
+  std::string secret(kSecretBytes + 1, '\0');  // one more would be wrong
+  size_t size = 0;
+  while (size < secret.size()) {
+    const ssize_t n = read(fd, secret.data() + size, secret.size() - size);
+    if (n == 0 || (n < 0 && errno != EINTR)) break;
+    if (n > 0) size += static_cast<size_t>(n);
+  }
+  if (size != kSecretBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("secret_fd: the pipe ", fd, " does not hold the ", kSecretBytes, " bytes of a supervisor"));
+  }
+  secret.resize(size);
+  return secret;
+}
+
+}  // namespace kinora

@@ -1,0 +1,99 @@
+// The frontend's process is stopped for a while, or somebody sets the date: no worker is silent for that.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/synchronization/notification.h"
+#include "tests/server/frontend/groups/dispatcher_fixture.h"
+
+namespace kinora {
+namespace {
+
+using testing::HasSubstr;
+
+class PauseTest : public DispatcherTest {
+ protected:
+  PauseTest() : link_(JoinGroup("a")), id_(Submit()), run_(AwaitRun(*link_)) {}
+
+  void ExpectTheFirstAttemptCompletes() {
+    EXPECT_FALSE(link_->closed());
+    Pass(absl::Seconds(30), {link_});
+    End(link_, run_, absl::OkStatus());
+    EXPECT_EQ(AwaitState(id_, v1::Video::COMPLETED).attempt(), 1);
+    EXPECT_THAT(page_.Text(), testing::Not(HasSubstr("kinora_group_restarts_total{")));
+  }
+
+  const std::shared_ptr<RecordingLink> link_;
+  const JobId id_;
+  const v1::Run run_;
+};
+
+TEST_F(PauseTest, APauseOfTheFrontendLosesNoWorker) {
+  for (const absl::Duration pause : {absl::Seconds(20), absl::Minutes(5), absl::Hours(10)}) {
+    Pass(absl::Seconds(5), {link_});
+    clock_.Advance(pause);
+    EXPECT_EQ(Groups()[0].state(), "busy") << pause;
+  }
+  ExpectTheFirstAttemptCompletes();
+}
+
+TEST_F(PauseTest, AWorkerThatIsSilentAfterAPauseIsLost) {
+  clock_.Advance(absl::Hours(1));
+  Groups();
+  Pass(absl::Seconds(16), {});
+  EXPECT_THAT(link_->AwaitClosed(), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(Groups()[0].reason(), HasSubstr("silent"));
+}
+
+TEST_F(PauseTest, AWorkerIsNotStalledByAPauseOfTheFrontend) {
+  for (int i = 0; i < 4; ++i) {
+    clock_.Advance(absl::Minutes(10));
+    v1::WorkerMessage beat;  // which shows no progress
+    beat.mutable_heartbeat()->set_units_done(1);
+    dispatcher_->Receive(link_, beat);
+    Groups();
+  }
+  ExpectTheFirstAttemptCompletes();
+}
+
+TEST_F(PauseTest, HeartbeatsThatWaitInTheQueueAreReadBeforeSilenceIsJudged) {
+  Pass(absl::Seconds(14), {});
+  absl::Notification held, go_on;
+  dispatcher_->ListGroups([&](const auto&) {  // on the dispatcher's thread, which does nothing else meanwhile
+    held.Notify();
+    go_on.WaitForNotification();
+  });
+  held.WaitForNotification();
+  v1::WorkerMessage beat;
+  beat.mutable_heartbeat()->set_units_done(1);
+  dispatcher_->Receive(link_, beat);
+  clock_.Advance(absl::Milliseconds(1900));  // less than what counts as a pause
+  go_on.Notify();
+  Groups();
+  ExpectTheFirstAttemptCompletes();
+}
+
+TEST_F(PauseTest, ADateThatStepsDoesNothing) {
+  for (const absl::Duration step : {absl::Hours(1), -absl::Hours(3), absl::Hours(20)}) {
+    date_.Step(step);
+    Pass(absl::Seconds(14), {});
+    Pass(absl::Seconds(20), {link_});
+  }
+  ExpectTheFirstAttemptCompletes();
+}
+
+TEST_F(PauseTest, AStepOfTheDateHidesNoSilence) {
+  date_.Step(-absl::Hours(1));
+  Pass(absl::Seconds(16), {});
+  EXPECT_THAT(link_->AwaitClosed(), StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST_F(PauseTest, TheLastHeartbeatIsShownAsADate) {
+  clock_.Advance(absl::Hours(1));
+  Pass(absl::Seconds(3), {link_});
+  date_.Step(absl::Hours(2));
+  Pass(absl::Seconds(4), {});
+  EXPECT_EQ(Groups()[0].ranks(0).last_heartbeat().seconds(), absl::ToUnixSeconds(date_.Now()) - 4);
+}
+
+}  // namespace
+}  // namespace kinora

@@ -1,0 +1,35 @@
+// Anybody's Hello on a worker's socket, to see how the frontend answers.
+#ifndef KINORA_TESTS_TESTING_JOIN_CALL_H_
+#define KINORA_TESTS_TESTING_JOIN_CALL_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "kinora/v1/worker.grpc.pb.h"
+#include "server/common/grpc_status.h"
+
+namespace kinora {
+
+// OK: it was welcomed; then its stream is broken.
+inline absl::Status SayHello(const std::string& address, const v1::Hello& hello) {
+  const auto channel = grpc::CreateChannel(address, grpc::InsecureChannelCredentials());
+  const auto stub = v1::WorkerControl::NewStub(channel);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+  const auto stream = stub->Join(&context);
+  v1::WorkerMessage message;
+  *message.mutable_hello() = hello;
+  v1::FrontendMessage answer;
+  const bool welcome = stream->Write(message) && stream->Read(&answer) && answer.has_welcome();
+  if (welcome) context.TryCancel();
+  const grpc::Status status = stream->Finish();
+  return welcome ? absl::OkStatus() : FromGrpcStatus(status);
+}
+
+}  // namespace kinora
+
+#endif  // KINORA_TESTS_TESTING_JOIN_CALL_H_
