@@ -99,19 +99,26 @@ TEST_F(ServedPath, ARefusedRequestNamesItsFieldAndExitsTwo) {
   EXPECT_EQ(server_.Run({"list"}).out, "");
 }
 
-// What the engine would refuse minutes later is refused at once, and no job waits for it.
-TEST_F(ServedPath, WhatTheEngineWouldRefuseGetsNoJob) {
+// What the engine would refuse minutes later is refused at once, by the same name whichever call asks, and no job waits
+// for it.
+TEST_F(ServedPath, WhatTheEngineWouldRefuseGetsNoJobAndNoEstimate) {
   server_.Start();
   const std::pair<std::vector<std::string>, const char*> mistakes[] = {
       {{"--frame-rate=500"}, "generation.frame_rate: 500 is not within 1..240; nearest: 240"},
       {{"--recipe=ONE_STAGE", "--video-guidance={\"skipStep\": 5000}"},
        "generation.video_guidance.skip_step: 5000 is not within 0..999; nearest: 999"},
       {{"--recipe=ONE_STAGE", "--video-guidance={\"stgScale\": 1, \"stgBlocks\": [77]}"},
-       "generation.video_guidance.stg_blocks[0]: 77 is no block; this model has 0..3; nearest: 3"}};
+       "generation.video_guidance.stg_blocks[0]: 77 is no block; this model has 0..3; nearest: 3"},
+      {{"--recipe=ONE_STAGE", "--schedule-tokens=2147483647"}, "generation.schedule_tokens: with 2147483647 tokens"},
+      {{"--recipe=ONE_STAGE", "--sigmas=1,1e-300,0"}, "generation.sigmas[1]: 1e-300 is not within 1e-06..1"}};
   for (const auto& [flags, says] : mistakes) {
-    const Result result = RunToEnd(server_.Generate("x", directory_.File("x.mp4"), flags));
-    EXPECT_EQ(result.status, kRefused);
-    EXPECT_THAT(result.err, HasSubstr(says));
+    for (const char* command : {"generate", "create", "estimate"}) {
+      std::vector<std::string> arguments = {command, "--prompt=x"};
+      arguments.insert(arguments.end(), flags.begin(), flags.end());
+      const Result result = server_.Run(arguments);
+      EXPECT_EQ(result.status, kRefused) << command;
+      EXPECT_THAT(result.err, HasSubstr(says)) << command;
+    }
   }
   EXPECT_EQ(server_.Run({"list"}).out, "");
 }

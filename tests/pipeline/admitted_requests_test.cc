@@ -71,7 +71,7 @@ TEST_F(AdmittedRequests, AtTheBordersGiveFiniteClips) {
       .cfg_scale = kMaxGuidanceScale, .stg_scale = -1, .stg_blocks = {0, last, last}, .rescale = 1, .skip_step = 999};
   requests[3].num_inference_steps = 3;
   requests[4].num_inference_steps = 0;
-  requests[4].sigmas = {1e-30, 0};
+  requests[4].sigmas = {kMinSigma, 0};
   requests[5].num_inference_steps = 0;
   requests[5].sigmas = {1, 0.99999988, 0};  // neighbours in float32
   requests[6].recipe = Recipe::kDistilled;

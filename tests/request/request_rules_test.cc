@@ -68,7 +68,7 @@ TEST(RequestRules, NameTheFieldAndTheNearestValue) {
       {[](auto& r) {
          r.sigmas = {1.5, 0};
        },
-       "sigmas[0]", "1.5 is not within 0..1; nearest: 1"},
+       "sigmas[0]", "1.5 is not within 1e-06..1; nearest: 1"},
       {[](auto& r) {
          r.sigmas = {1, 1, 0};
        },
@@ -80,7 +80,19 @@ TEST(RequestRules, NameTheFieldAndTheNearestValue) {
       {[](auto& r) {
          r.sigmas = {1e-60, 0};
        },
-       "sigmas[1]", "less"},  // 0 in float32
+       "sigmas[0]", "1e-60 is not within 1e-06..1; nearest: 1e-06"},  // 0 in float32
+      {[](auto& r) {
+         r.sigmas = {1, 1e-40, 0};  // not 0 in float32, and too small to divide by
+       },
+       "sigmas[1]", "1e-40 is not within 1e-06..1; nearest: 1e-06"},
+      {[](auto& r) {
+         r.sigmas = {1, 0, 0};
+       },
+       "sigmas[1]", "0 is not within 1e-06..1; nearest: 1e-06"},
+      {[](auto& r) {
+         r.sigmas = {1, -1};
+       },
+       "sigmas[1]", "the last one must be 0; nearest: 0"},
       {[](auto& r) {
          r.sigmas = {1, 0.1};
        },

@@ -130,7 +130,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "nearest: 1"},
         BadCase{"generation { sigmas: 0 }", "generation.sigmas", "2..1000"},
         BadCase{"generation { sigmas: 0.5 sigmas: 0.5 sigmas: 0 }", "generation.sigmas[1]", "less than"},
-        BadCase{"generation { sigmas: 1.5 sigmas: 0 }", "generation.sigmas[0]", "0..1"},
+        BadCase{"generation { sigmas: 1.5 sigmas: 0 }", "generation.sigmas[0]", "1e-06..1"},
         BadCase{"generation { sigmas: 1 sigmas: 0.1 }", "generation.sigmas[1]", "nearest: 0"},
         BadCase{"generation { sigmas: nan sigmas: 0 }", "generation.sigmas[0]", "finite"},
         BadCase{"generation { schedule_tokens: -2 }", "generation.schedule_tokens", "nearest: -1"},
