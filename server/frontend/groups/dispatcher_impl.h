@@ -89,7 +89,15 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
 
   // A callback of the store or a timer: runs `f(Impl&, results…)` on the loop, or never if the dispatcher has gone.
   template <typename... Results, typename F>
-  auto OnLoop(F f);
+  auto OnLoop(F f) {
+    return [weak = weak_from_this(), f = std::move(f)](Results... results) mutable {
+      const auto self = weak.lock();
+      if (self == nullptr) return;
+      self->loop_.Post([impl = self.get(), f = std::move(f), ... results = std::move(results)]() mutable {
+        f(*impl, std::move(results)...);
+      });
+    };
+  }
   template <typename F>
   void After(absl::Duration delay, F f) {  // F: void(Impl&)
     loop_.PostAt(loop_.Now() + delay, [this, f = std::move(f)]() mutable { f(*this); });
@@ -122,7 +130,6 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   void Forget(const Attempt& attempt);
   void QueueAgain(QueuedJob job);
   void ExpireQueued();
-  void ScheduleExpiry();
   void CountRuns();
   bool StoreFails(const absl::Status& status);  // only now (a full disk, a locked file): to be asked again
   absl::Time NextStoreRetry() const;            // later and later while it goes on failing
@@ -157,17 +164,6 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   bool no_runs_ ABSL_GUARDED_BY(mu_) = true;
   EventLoop loop_;  // last: its thread ends before anything else goes
 };
-
-template <typename... Results, typename F>
-auto Dispatcher::Impl::OnLoop(F f) {
-  return [weak = weak_from_this(), f = std::move(f)](Results... results) mutable {
-    if (const auto self = weak.lock()) {
-      self->loop_.Post([impl = self.get(), f = std::move(f), ... results = std::move(results)]() mutable {
-        f(*impl, std::move(results)...);
-      });
-    }
-  };
-}
 
 }  // namespace kinora
 
