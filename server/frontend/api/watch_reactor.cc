@@ -6,8 +6,23 @@
 #include "server/common/grpc_status.h"
 #include "server/common/status_details.h"
 #include "server/frontend/api/job_admission.h"
+#include "server/frontend/jobs/job_record.h"
 
 namespace kinora {
+
+namespace {
+
+// What ended the job, once more.
+v1::VideoEvent TerminalEvent(const JobHistory& history) {
+  v1::VideoEvent event;
+  event.set_video_id(history.video.id());
+  event.set_sequence(history.last_sequence);
+  *event.mutable_time() = history.video.end_time();
+  *event.mutable_terminal() = history.video;
+  return event;
+}
+
+}  // namespace
 
 WatchReactor::WatchReactor(ServiceContext& context, LeftListener on_left)
     : context_(context), on_left_(std::move(on_left)) {
@@ -60,6 +75,8 @@ void WatchReactor::OnHistory(absl::StatusOr<JobHistory> history, int64_t after_s
     return Fail(InvalidField(
         "after_sequence", absl::StrCat(after_sequence, " is after the last event; nearest: ", history->last_sequence)));
   }
+  // The client has seen all that there is to see, but perhaps not that it was all.
+  if (history->events.empty() && IsTerminal(history->video.state())) history->events.push_back(TerminalEvent(*history));
   v1::VideoEvent snapshot;
   snapshot.set_video_id(history->video.id());
   snapshot.set_sequence(after_sequence);  // what the client has: a stream that breaks here is resumed there

@@ -1,5 +1,6 @@
 // One open event stream. Order: a snapshot; stored events after the sequence asked for; from then on stored events as
-// they come, and the latest step in between; after the terminal event the stream ends with OK.
+// they come, and the latest step in between; after the terminal event, which comes again if it was the one asked after,
+// the stream ends with OK.
 #ifndef KINORA_SERVER_FRONTEND_API_WATCH_REACTOR_H_
 #define KINORA_SERVER_FRONTEND_API_WATCH_REACTOR_H_
 

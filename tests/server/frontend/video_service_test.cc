@@ -119,6 +119,33 @@ TEST_F(VideoServiceTest, AResumedWatchGetsASnapshotAndThenWhatItMissed) {
                                                          AllOf(HasSubstr("after_sequence"), HasSubstr("nearest: 5"))));
 }
 
+// A client whose stream broke right before the end cannot know that it has seen the last event.
+TEST_F(VideoServiceTest, AWatchResumedAfterTheLastEventGetsItAgainAndEnds) {
+  config_.set_heartbeat_interval_seconds(0.05);
+  Start();
+  const auto worker = StartWorker();
+  using Event = v1::VideoEvent;
+  const auto expect_the_end_again = [&](const std::string& id, v1::Video::State state) {
+    const auto seen = WatchAll(id);
+    const auto again = WatchAll(id, seen.back().sequence());
+    ASSERT_THAT(Kinds(again), ElementsAre(Event::kSnapshot, Event::kTerminal)) << id;
+    EXPECT_EQ(again[1].terminal().state(), state);
+    EXPECT_EQ(again[1].ShortDebugString(), seen.back().ShortDebugString());
+  };
+  const std::string completed = Create(Request())->id();
+  worker->Complete(worker->AwaitRun(), "bytes");
+  expect_the_end_again(completed, v1::Video::COMPLETED);
+  const std::string failed = Create(Request())->id();
+  worker->End(worker->AwaitRun(), absl::InternalError("broken"));
+  expect_the_end_again(failed, v1::Video::FAILED);
+  Create(Request("blocker")).IgnoreError();
+  worker->AwaitRun();
+  const std::string cancelled = Create(Request())->id();
+  ASSERT_THAT(Cancel(cancelled), IsOk());
+  expect_the_end_again(cancelled, v1::Video::CANCELLED);
+  while (Metrics()["kinora_watchers"] != 0) std::this_thread::yield();  // none is held for good
+}
+
 TEST_F(VideoServiceTest, CancelReachesTheWorkerAndTheQueue) {
   Start();
   const auto worker = StartWorker();
