@@ -91,7 +91,8 @@ class FileReader : public ArtifactReader {
       const ssize_t n = pread(fd_.get(), bytes.data() + done, bytes.size() - done, offset + done);
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) return FileError(path_, "read");
-      if (n == 0) return absl::DataLossError(absl::StrCat(path_, ": ends at byte ", offset + done, " of ", size_));
+      if (n == 0)
+        return OfFile(path_, absl::DataLossError(absl::StrCat(path_, ": ends at byte ", offset + done, " of ", size_)));
       done += n;
     }
     return bytes;
@@ -171,7 +172,7 @@ absl::StatusOr<std::unique_ptr<ArtifactReader>> DirectoryArtifactStore::Open(std
   if (!fd.ok()) return FileError(path, "open");
   struct stat info;
   if (fstat(fd.get(), &info) != 0) return FileError(path, "examine");
-  if (!S_ISREG(info.st_mode)) return absl::NotFoundError(absl::StrCat(path, ": not a file"));
+  if (!S_ISREG(info.st_mode)) return OfFile(path, absl::NotFoundError(absl::StrCat(path, ": not a file")));
   return std::make_unique<FileReader>(std::move(path), std::move(fd), info.st_size);
 }
 
@@ -180,8 +181,8 @@ absl::Status DirectoryArtifactStore::Delete(std::string_view prefix) {
   const fs::path path = fs::path(root_) / std::string(prefix);
   std::error_code error;
   fs::remove_all(path, error);
-  if (error) return absl::UnavailableError(absl::StrCat(path.string(), ": cannot delete: ", error.message()));
-  return absl::OkStatus();
+  errno = error.value();
+  return error ? FileError(path.string(), "delete") : absl::OkStatus();
 }
 
 }  // namespace kinora

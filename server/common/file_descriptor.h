@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 
 namespace kinora {
@@ -33,6 +34,15 @@ class FileDescriptor {
   int fd_;
 };
 
+// A payload of errors that name a file of this machine by its whole path: the path. It stays in this process: those who
+// are told of the error elsewhere get the name of the file (ToRpcStatus).
+inline constexpr char kFilePayload[] = "kinora.local/file";
+
+inline absl::Status OfFile(const std::string& path, absl::Status status) {
+  status.SetPayload(kFilePayload, absl::Cord(path));
+  return status;
+}
+
 // "PATH: cannot VERB: No space left on device" from errno. Full disk or quota: ResourceExhausted.
 inline absl::Status FileError(const std::string& path, const char* verb) {
   const int error = errno;
@@ -41,15 +51,15 @@ inline absl::Status FileError(const std::string& path, const char* verb) {
     case ENOSPC:
     case EDQUOT:
     case EFBIG:
-      return absl::ResourceExhaustedError(message);
+      return OfFile(path, absl::ResourceExhaustedError(message));
     case ENOENT:
-      return absl::NotFoundError(message);
+      return OfFile(path, absl::NotFoundError(message));
     case EACCES:
     case EPERM:
     case EROFS:
-      return absl::PermissionDeniedError(message);
+      return OfFile(path, absl::PermissionDeniedError(message));
     default:
-      return absl::UnavailableError(message);
+      return OfFile(path, absl::UnavailableError(message));
   }
 }
 

@@ -26,7 +26,7 @@ grpc::Status ToGrpcStatus(const absl::Status& status) {
   google::rpc::Status details = ToRpcStatus(status);
   details.set_message(Cut(details.message()));
   while (details.details_size() > 0 && details.ByteSizeLong() > kMaxDetails) details.mutable_details()->RemoveLast();
-  return grpc::Status(static_cast<grpc::StatusCode>(status.raw_code()), details.message(),
+  return grpc::Status(static_cast<grpc::StatusCode>(details.code()), details.message(),
                       details.details_size() == 0 ? std::string() : details.SerializeAsString());
 }
 

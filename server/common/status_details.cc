@@ -2,7 +2,9 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "google/rpc/error_details.pb.h"
+#include "server/common/file_descriptor.h"
 #include "server/common/timestamps.h"
 
 namespace kinora {
@@ -80,9 +82,15 @@ google::rpc::Status ToRpcStatus(const absl::Status& status) {
   google::rpc::Status out;
   out.set_code(status.raw_code());
   out.set_message(std::string(status.message()));
+  if (const auto path = status.GetPayload(kFilePayload)) {
+    const std::string whole(*path);
+    out.set_message(absl::StrReplaceAll(out.message(), {{whole, whole.substr(whole.rfind('/') + 1)}}));
+    const bool keeps = absl::IsResourceExhausted(status) || absl::IsDataLoss(status);
+    if (!keeps) out.set_code(static_cast<int>(absl::StatusCode::kInternal));
+  }
   std::map<std::string, std::string> sorted;  // payloads have no order; the wire's should not change from run to run
   status.ForEachPayload([&](absl::string_view type_url, const absl::Cord& payload) {
-    sorted.emplace(std::string(type_url), std::string(payload));
+    if (type_url != kFilePayload) sorted.emplace(std::string(type_url), std::string(payload));
   });
   for (const auto& [type_url, payload] : sorted) {
     auto* detail = out.add_details();

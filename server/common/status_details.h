@@ -30,6 +30,8 @@ absl::Status WithRetryInfo(absl::Status status, absl::Duration delay);
 std::string ErrorReason(const absl::Status& status);     // of its ErrorInfo; "": none
 FieldViolations Violations(const absl::Status& status);  // of its BadRequest
 
+// As others are told it: an error with a file of this machine (kFilePayload) names it without its folders, and is
+// INTERNAL unless it is RESOURCE_EXHAUSTED or DATA_LOSS: NOT_FOUND and the like would speak of what the caller named.
 google::rpc::Status ToRpcStatus(const absl::Status& status);
 absl::Status FromRpcStatus(const google::rpc::Status& status);  // a code that is not gRPC's is UNKNOWN
 

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "server/common/grpc_status.h"
 #include "server/common/status_details.h"
 
 namespace kinora {
@@ -47,13 +46,18 @@ void DownloadReactor::OnVideo(const v1::Video& video, const v1::DownloadArtifact
     return Fail(absl::OutOfRangeError(absl::StrCat("offset: not within 0..", found->bytes())));
   }
   const std::string key = absl::StrCat(video.id(), "/", video.attempt(), "/", found->id());
-  context_.disk.Post(
-      [reactor = shared_from_this(), key, offset = request.offset()] { reactor->OpenFile(key, offset); });
+  context_.disk.Post([reactor = shared_from_this(), key, bytes = found->bytes(), offset = request.offset()] {
+    reactor->OpenFile(key, bytes, offset);
+  });
 }
 
-void DownloadReactor::OpenFile(const std::string& key, int64_t offset) {
+void DownloadReactor::OpenFile(const std::string& key, int64_t bytes, int64_t offset) {
   auto reader = context_.artifacts.Open(key);
   if (!reader.ok()) return Fail(reader.status());
+  if ((*reader)->size() != bytes) {
+    return Fail(absl::DataLossError(absl::StrCat(key, ": the file has ", (*reader)->size(), " bytes, its record says ",
+                                                 bytes, "; delete the job and create it again")));
+  }
   reader_ = *std::move(reader);
   offset_ = offset;
   SendNext();
@@ -70,7 +74,7 @@ void DownloadReactor::SendNext() {
   if (finished_) return;
   if (offset_ == reader_->size()) {
     finished_ = true;
-    StartWriteAndFinish(&chunk_, grpc::Status::OK);
+    StartWriteAndFinish(&chunk_);
   } else {
     StartWrite(&chunk_);
   }
@@ -90,7 +94,7 @@ void DownloadReactor::Fail(const absl::Status& status) {
 
 void DownloadReactor::FinishOnce(const absl::Status& status) {
   if (std::exchange(finished_, true)) return;
-  Finish(ToGrpcStatus(status));
+  Finish(status);
 }
 
 void DownloadReactor::OnDone() { self_.reset(); }

@@ -25,7 +25,8 @@ class DownloadReactor : public ReplyStream<v1::ArtifactChunk>, public std::enabl
  private:
   explicit DownloadReactor(ServiceContext& context) : context_(context) {}
   void OnVideo(const v1::Video& video, const v1::DownloadArtifactRequest& request);
-  void OpenFile(const std::string& key, int64_t offset);  // these two run on the disk's loop
+  // These two run on the disk's loop. `bytes`: what the record says that the file has.
+  void OpenFile(const std::string& key, int64_t bytes, int64_t offset);
   void SendNext();
   void FinishOnce(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 

@@ -144,22 +144,25 @@ class Server : public FrontendServer {
 
  private:
   void MakeServices(ServiceContext& context, GroupControl control, TokenSet admin_tokens) {
-    gate_ = std::make_unique<CallGate>(context.tokens, context.metrics);
-    admin_gate_ = std::make_unique<CallGate>(std::move(admin_tokens), context.metrics);
-    const CallAccess access{.gate = gate_.get(), .reads = &reads_};
+    log_ = std::make_unique<CallLog>(context.metrics);
+    admin_tokens_ = std::move(admin_tokens);
+    const CallAccess access{.tokens = &context.tokens, .log = log_.get(), .reads = &reads_};
     video_ = MakeVideoService(context, access);
     models_ = MakeModelsService(context, access);
     reflection_ = MakeReflectionService({kServing, "kinora.v1.Models", "grpc.health.v1.Health"}, access);
-    health_ = std::make_unique<HealthService>(
-        CallAccess{.gate = gate_.get(), .reads = &reads_, .strangers = &strangers_reads_});
-    const CallAccess admin_access{.gate = admin_gate_.get(), .reads = &reads_};
+    CallAccess anybody = access;
+    anybody.strangers = &strangers_reads_;
+    health_ = std::make_unique<HealthService>(anybody);
+    CallAccess admin_access = access;
+    admin_access.tokens = &admin_tokens_;
     admin_ = MakeAdminService(std::move(control), admin_access);
     admin_reflection_ = MakeReflectionService({"kinora.v1.Admin"}, admin_access);
   }
 
   // What calls use, then the services, outlive the servers. Time is the network's, whatever the clock of the jobs is.
   MessageReads reads_{kReads, Clock::Real()}, strangers_reads_{kStrangersReads, Clock::Real()};
-  std::unique_ptr<CallGate> gate_, admin_gate_;
+  std::unique_ptr<CallLog> log_;
+  TokenSet admin_tokens_;
   std::unique_ptr<grpc::Service> video_, models_, reflection_, admin_, admin_reflection_;
   std::unique_ptr<HealthService> health_;
   grpc::ResourceQuota memory_{"calls"};

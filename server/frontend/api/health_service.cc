@@ -21,7 +21,7 @@ class HealthWatch : public ReplyStream<HealthCheckResponse> {
   }
   void End(const absl::Status& status) {
     absl::MutexLock lock(&mu_);
-    if (!std::exchange(finished_, true)) Finish(ToGrpcStatus(status));
+    if (!std::exchange(finished_, true)) Finish(status);
   }
 
   void OnWriteDone(bool ok) override {

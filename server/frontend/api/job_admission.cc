@@ -10,7 +10,8 @@ namespace kinora {
 namespace {
 
 void Refuse(ServiceContext& context, const std::string& model, const v1::CreateVideoRequest& request,
-            const absl::Status& status) {
+            const absl::Status& error) {
+  const absl::Status status = FromRpcStatus(ToRpcStatus(error));  // as the client is told it
   context.metrics.CountRefused(model, request, status);
   Log(Severity::kInfo, "request_refused",
       {{"code", absl::StatusCodeToString(status.code())}, {"reason", ErrorReason(status)}});

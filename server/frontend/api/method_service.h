@@ -15,7 +15,6 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "server/common/grpc_status.h"
 #include "server/frontend/api/message_check.h"
 #include "server/frontend/api/reply_stream.h"
 #include "server/frontend/api/server_call.h"
@@ -28,8 +27,8 @@ class UnaryReply {
  public:
   explicit UnaryReply(ServerCall& call) : call_(&call) {}
   void operator()(const absl::StatusOr<Reply>& reply) const {
-    if (!reply.ok()) return call_->Finish(ToGrpcStatus(reply.status()));
-    call_->WriteAndFinish(ToByteBuffer(*reply), grpc::Status::OK);
+    if (!reply.ok()) return call_->Finish(reply.status());
+    call_->WriteAndFinish(ToByteBuffer(*reply));
   }
   void AddMetadata(const char* key, const char* value) const { call_->context().AddInitialMetadata(key, value); }
 
@@ -46,7 +45,7 @@ class MethodService : public grpc::Service {
   void Unary(const char* name, void (Service::*handler)(const Request&, UnaryReply<Reply>)) {
     Add(name, [this, handler](ServerCall& call, std::optional<std::string_view> bytes) {
       Request request;
-      if (const absl::Status status = Parse(bytes, request); !status.ok()) return call.Finish(ToGrpcStatus(status));
+      if (const absl::Status status = Parse(bytes, request); !status.ok()) return call.Finish(status);
       (static_cast<Service*>(this)->*handler)(request, UnaryReply<Reply>(call));
     });
   }
@@ -56,7 +55,7 @@ class MethodService : public grpc::Service {
                  ReplyStream<Reply>* (Service::*handler)(grpc::CallbackServerContext&, const Request&)) {
     Add(name, [this, handler](ServerCall& call, std::optional<std::string_view> bytes) {
       Request request;
-      if (const absl::Status status = Parse(bytes, request); !status.ok()) return call.Finish(ToGrpcStatus(status));
+      if (const absl::Status status = Parse(bytes, request); !status.ok()) return call.Finish(status);
       call.Attach((static_cast<Service*>(this)->*handler)(call.context(), request));
     });
   }

@@ -71,12 +71,12 @@ class Conversation : public ByteStream {
       : call_(call), answer_(std::move(answer)) {}
   void OnMessage(std::string_view bytes) {
     ServerReflectionRequest request;
-    if (const absl::Status status = ParseMessage(bytes, request); !status.ok()) return Finish(ToGrpcStatus(status));
+    if (const absl::Status status = ParseMessage(bytes, request); !status.ok()) return Finish(status);
     StartWriteBytes(ToByteBuffer(answer_(request)));
   }
-  void OnEnd() { Finish(grpc::Status::OK); }
+  void OnEnd() { Finish(absl::OkStatus()); }
 
-  void OnWriteDone(bool ok) override { ok ? call_.ReadNext() : Finish(grpc::Status::CANCELLED); }
+  void OnWriteDone(bool ok) override { ok ? call_.ReadNext() : Finish(absl::CancelledError("the client has gone")); }
   void OnCancel() override {}  // the read or the write in progress fails
   void OnDone() override { delete this; }
 
@@ -92,7 +92,7 @@ class ReflectionService : public MethodService {
         services_(std::move(services)) {
     Add("ServerReflectionInfo", [this](ServerCall& call, std::optional<std::string_view> bytes) {
       auto* conversation = static_cast<Conversation*>(call.stream());
-      if (!bytes.has_value()) return conversation == nullptr ? call.Finish(grpc::Status::OK) : conversation->OnEnd();
+      if (!bytes.has_value()) return conversation == nullptr ? call.Finish(absl::OkStatus()) : conversation->OnEnd();
       if (conversation == nullptr) {
         conversation = new Conversation(
             call, [this](const ServerReflectionRequest& request) { return Answer(request, services_); });

@@ -5,11 +5,11 @@
 
 #include <grpcpp/impl/codegen/proto_utils.h>
 #include <grpcpp/support/byte_buffer.h>
-#include <grpcpp/support/status.h>
 
 #include <optional>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "engine/base/check.h"
 
@@ -33,9 +33,9 @@ class ByteStream {
   virtual void OnDone() = 0;  // the last; the call has gone
 
  protected:
-  void Finish(const grpc::Status& status) ABSL_LOCKS_EXCLUDED(attach_mu_);  // once
+  void Finish(const absl::Status& status) ABSL_LOCKS_EXCLUDED(attach_mu_);  // once
   void StartWriteBytes(grpc::ByteBuffer bytes) ABSL_LOCKS_EXCLUDED(attach_mu_);
-  void WriteBytesAndFinish(grpc::ByteBuffer bytes, const grpc::Status& status) ABSL_LOCKS_EXCLUDED(attach_mu_);
+  void WriteBytesAndFinish(grpc::ByteBuffer bytes) ABSL_LOCKS_EXCLUDED(attach_mu_);
 
  private:
   friend class ServerCall;
@@ -44,7 +44,7 @@ class ByteStream {
   absl::Mutex attach_mu_;
   ServerCall* call_ ABSL_GUARDED_BY(attach_mu_) = nullptr;
   std::optional<grpc::ByteBuffer> early_write_ ABSL_GUARDED_BY(attach_mu_);
-  std::optional<grpc::Status> early_finish_ ABSL_GUARDED_BY(attach_mu_);
+  std::optional<absl::Status> early_finish_ ABSL_GUARDED_BY(attach_mu_);
 };
 
 template <typename Reply>
@@ -52,9 +52,7 @@ class ReplyStream : public ByteStream {
  protected:
   // One at a time: OnWriteDone follows. The reply is turned into bytes at once.
   void StartWrite(const Reply* reply) { StartWriteBytes(ToByteBuffer(*reply)); }
-  void StartWriteAndFinish(const Reply* reply, const grpc::Status& status) {  // no OnWriteDone follows
-    WriteBytesAndFinish(ToByteBuffer(*reply), status);
-  }
+  void StartWriteAndFinish(const Reply* reply) { WriteBytesAndFinish(ToByteBuffer(*reply)); }  // OK; the last
 };
 
 }  // namespace kinora

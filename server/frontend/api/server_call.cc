@@ -8,15 +8,24 @@
 #include "server/frontend/api/reply_stream.h"
 
 namespace kinora {
+namespace {
+
+std::string_view Authorization(const grpc::CallbackServerContext& call) {  // "": none
+  const auto found = call.client_metadata().find("authorization");
+  if (found == call.client_metadata().end()) return "";
+  return std::string_view(found->second.data(), found->second.size());
+}
+
+}  // namespace
 
 ServerCall* ServerCall::Start(grpc::CallbackServerContext* context, std::string_view method, const CallAccess& access,
                               const OnMessage& on_message) {
-  std::shared_ptr<ServerCall> call(new ServerCall(context, on_message));
+  std::shared_ptr<ServerCall> call(new ServerCall(context, method, access, on_message));
   call->self_ = call;
-  const absl::Status status = access.gate->Check(*context);
+  const absl::Status status = access.tokens->Check(Authorization(*context));
   if (!status.ok() && access.strangers == nullptr) {
-    access.gate->CountRefused(*context, method, status);
-    call->Finish(ToGrpcStatus(status));
+    access.log->Refused(*context, method, status);
+    call->Finish(status);
   } else {
     call->reads_ = status.ok() ? access.reads : access.strangers;
     call->ReadNext();
@@ -25,17 +34,18 @@ ServerCall* ServerCall::Start(grpc::CallbackServerContext* context, std::string_
 }
 
 void ServerCall::ReadNext() {
-  read_ = reads_->Begin([call = shared_from_this()](const absl::Status& why) { call->Finish(ToGrpcStatus(why)); });
+  read_ = reads_->Begin([call = shared_from_this()](const absl::Status& why) { call->Finish(why); });
   StartRead(&message_);
 }
 
 void ServerCall::OnReadDone(bool ok) {
   if (!reads_->End(read_)) return;
-  if (!ok) return context_->IsCancelled() ? Finish(grpc::Status::CANCELLED) : on_message_(*this, std::nullopt);
+  if (!ok && context_->IsCancelled()) return Finish(absl::CancelledError("the client has gone"));
+  if (!ok) return on_message_(*this, std::nullopt);
   grpc::Slice slice;
   const grpc::Status status = message_.DumpToSingleSlice(&slice);
   message_.Clear();
-  if (!status.ok()) return Finish(status);
+  if (!status.ok()) return Finish(FromGrpcStatus(status));
   on_message_(*this, std::string_view(reinterpret_cast<const char*>(slice.begin()), slice.size()));
 }
 
@@ -44,9 +54,14 @@ void ServerCall::Write(grpc::ByteBuffer bytes) {
   StartWrite(&reply_);
 }
 
-void ServerCall::WriteAndFinish(grpc::ByteBuffer bytes, const grpc::Status& status) {
+void ServerCall::WriteAndFinish(grpc::ByteBuffer bytes) {
   reply_ = std::move(bytes);
-  StartWriteAndFinish(&reply_, grpc::WriteOptions(), status);
+  StartWriteAndFinish(&reply_, grpc::WriteOptions(), grpc::Status::OK);
+}
+
+void ServerCall::Finish(const absl::Status& status) {
+  access_.log->Failed(method_, status);
+  grpc::ServerGenericBidiReactor::Finish(ToGrpcStatus(status));
 }
 
 void ServerCall::Attach(ByteStream* stream) {
@@ -88,7 +103,7 @@ void ByteStream::AttachTo(ServerCall* call) {
   absl::MutexLock lock(&attach_mu_);
   call_ = call;
   if (early_write_.has_value() && early_finish_.has_value()) {
-    call->WriteAndFinish(*std::move(early_write_), *early_finish_);
+    call->WriteAndFinish(*std::move(early_write_));
   } else if (early_write_.has_value()) {
     call->Write(*std::move(early_write_));
   } else if (early_finish_.has_value()) {
@@ -102,14 +117,14 @@ void ByteStream::StartWriteBytes(grpc::ByteBuffer bytes) {
   early_write_ = std::move(bytes);
 }
 
-void ByteStream::WriteBytesAndFinish(grpc::ByteBuffer bytes, const grpc::Status& status) {
+void ByteStream::WriteBytesAndFinish(grpc::ByteBuffer bytes) {
   absl::MutexLock lock(&attach_mu_);
-  if (call_ != nullptr) return call_->WriteAndFinish(std::move(bytes), status);
+  if (call_ != nullptr) return call_->WriteAndFinish(std::move(bytes));
   early_write_ = std::move(bytes);
-  early_finish_ = status;
+  early_finish_ = absl::OkStatus();
 }
 
-void ByteStream::Finish(const grpc::Status& status) {
+void ByteStream::Finish(const absl::Status& status) {
   absl::MutexLock lock(&attach_mu_);
   if (call_ != nullptr) return call_->Finish(status);
   early_finish_ = status;

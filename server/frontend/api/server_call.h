@@ -15,8 +15,9 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
-#include "server/frontend/api/call_gate.h"
+#include "server/frontend/api/call_log.h"
 #include "server/frontend/api/message_reads.h"
+#include "server/frontend/api/token_file.h"
 
 namespace kinora {
 
@@ -24,8 +25,9 @@ class ByteStream;
 
 // Who may call a method, and how its messages are read. What it points to outlives the server.
 struct CallAccess {
-  CallGate* gate;
-  MessageReads* reads;                // of calls that the gate lets in
+  const TokenSet* tokens;
+  CallLog* log;
+  MessageReads* reads;                // of calls with a valid token
   MessageReads* strangers = nullptr;  // of the others; null: they are refused
 };
 
@@ -35,8 +37,7 @@ class ServerCall : public grpc::ServerGenericBidiReactor, public std::enable_sha
   // called, at once or later, or that the next message is read.
   using OnMessage = std::function<void(ServerCall& call, std::optional<std::string_view> bytes)>;
 
-  // Refuses the call or asks for its first message. `method` and `on_message` outlive the call. It lives until it is
-  // done.
+  // Refuses the call or asks for its first message. The call lives until it is done, and what it is given longer.
   static ServerCall* Start(grpc::CallbackServerContext* context, std::string_view method, const CallAccess& access,
                            const OnMessage& on_message);
 
@@ -44,8 +45,8 @@ class ServerCall : public grpc::ServerGenericBidiReactor, public std::enable_sha
   void ReadNext();                                              // after OnMessage
   void Write(grpc::ByteBuffer bytes);                           // one at a time
   // One of the two, once, from any thread.
-  void Finish(const grpc::Status& status) { grpc::ServerGenericBidiReactor::Finish(status); }
-  void WriteAndFinish(grpc::ByteBuffer bytes, const grpc::Status& status);
+  void Finish(const absl::Status& status);
+  void WriteAndFinish(grpc::ByteBuffer bytes);  // OK
   // `stream` is told what becomes of its writes and of the call, and may write from now on.
   void Attach(ByteStream* stream) ABSL_LOCKS_EXCLUDED(mu_);
   ByteStream* stream() ABSL_LOCKS_EXCLUDED(mu_);  // null: none is attached
@@ -56,10 +57,13 @@ class ServerCall : public grpc::ServerGenericBidiReactor, public std::enable_sha
   void OnDone() override ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
-  ServerCall(grpc::CallbackServerContext* context, const OnMessage& on_message)
-      : context_(context), on_message_(on_message) {}
+  ServerCall(grpc::CallbackServerContext* context, std::string_view method, const CallAccess& access,
+             const OnMessage& on_message)
+      : context_(context), method_(method), access_(access), on_message_(on_message) {}
 
   grpc::CallbackServerContext* const context_;
+  const std::string_view method_;
+  const CallAccess& access_;
   const OnMessage& on_message_;
   std::shared_ptr<ServerCall> self_;  // until OnDone
   MessageReads* reads_ = nullptr;

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "kinora/v1/video_generation.pb.h"
-#include "server/common/grpc_status.h"
 #include "server/common/status_details.h"
 #include "server/frontend/api/download_reactor.h"
 #include "server/frontend/api/job_admission.h"
@@ -32,9 +31,8 @@ class VideoService : public MethodService {
     Unary("EstimateVideo", &VideoService::Estimate);
     Unary("GetInput", &VideoService::FindInput);
     Streaming("DownloadArtifact", &VideoService::Download);
-    Add("UploadInput", [](ServerCall& call, std::optional<std::string_view>) {
-      call.Finish(ToGrpcStatus(NotAvailableYet("UploadInput")));
-    });
+    Add("UploadInput",
+        [](ServerCall& call, std::optional<std::string_view>) { call.Finish(NotAvailableYet("UploadInput")); });
   }
 
  private:

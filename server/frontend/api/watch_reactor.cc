@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/common/grpc_status.h"
 #include "server/common/status_details.h"
 #include "server/frontend/api/job_admission.h"
 #include "server/frontend/jobs/job_record.h"
@@ -144,7 +143,7 @@ void WatchReactor::OnCancel() {
 
 void WatchReactor::FinishOnce(const absl::Status& status) {
   if (std::exchange(finished_, true)) return;
-  Finish(ToGrpcStatus(status));
+  Finish(status);
 }
 
 void WatchReactor::OnDone() {

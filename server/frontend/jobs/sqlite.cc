@@ -117,9 +117,10 @@ absl::Status Database::Error(int code) const {
     case SQLITE_PERM:
     case SQLITE_AUTH:
     case SQLITE_CANTOPEN:
-      return absl::PermissionDeniedError(absl::StrCat(message, "; the file and its directory must be writable"));
+      return OfFile(
+          name_, absl::PermissionDeniedError(absl::StrCat(message, "; the file and its directory must be writable")));
     case SQLITE_IOERR:
-      return absl::UnavailableError(absl::StrCat(message, " (", sqlite3_errstr(code), ")"));
+      return OfFile(name_, absl::UnavailableError(absl::StrCat(message, " (", sqlite3_errstr(code), ")")));
     default:
       return absl::InternalError(message);
   }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "google/rpc/error_details.pb.h"
+#include "server/common/file_descriptor.h"
 #include "server/common/grpc_status.h"
 #include "tests/testing/status_matchers.h"
 
@@ -32,6 +33,23 @@ TEST(StatusDetails, TheWireFormIsGoogleRpcStatus) {
   ASSERT_TRUE(wire.details(0).UnpackTo(&retry));
   EXPECT_EQ(retry.retry_delay().seconds(), 1);
   EXPECT_EQ(retry.retry_delay().nanos(), 500'000'000);
+}
+
+// Where the files of a server lie is no client's business, and that one is missing is no NOT_FOUND of what was asked
+// for.
+TEST(StatusDetails, AnErrorWithAFileIsToldWithoutItsFolders) {
+  errno = ENOENT;
+  const absl::Status missing = FileError("/srv/kinora/artifacts/video.mp4", "open");
+  EXPECT_EQ(missing.message(), "/srv/kinora/artifacts/video.mp4: cannot open: No such file or directory");
+  const grpc::Status told = ToGrpcStatus(missing);
+  EXPECT_EQ(told.error_code(), grpc::StatusCode::INTERNAL);
+  EXPECT_EQ(told.error_message(), "video.mp4: cannot open: No such file or directory");
+  EXPECT_EQ(told.error_details(), "");
+  errno = ENOSPC;
+  const absl::Status full = FromGrpcStatus(ToGrpcStatus(FileError("/srv/kinora/jobs.db", "write")));
+  EXPECT_EQ(full, absl::ResourceExhaustedError("jobs.db: cannot write: No space left on device"));
+  EXPECT_EQ(FromRpcStatus(ToRpcStatus(OfFile("/a/b", absl::DataLossError("/a/b: ends early")))),
+            absl::DataLossError("b: ends early"));
 }
 
 TEST(StatusDetails, EveryCodeKeepsItsNumber) {
