@@ -4,6 +4,8 @@
 //   'o' offset[3] count[1] bytes   overwrite      't' size[3]    truncate       'f' offset[3] count[2] value   fill
 //   'w' offset[3] count[1] bytes   overwrite the log (jobs.db-wal), which holds the last changes
 //   'c' job[1] column[1] count[1] bytes   a cell of an otherwise sound database      'r' the rest is the whole file
+//   'v' version[1]   from here on the file is one that this schema version wrote (tests/server/frontend/data)
+// A file of an older version that opens must have left a whole copy of what it was.
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,9 +20,11 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "engine/base/logging.h"
 #include "server/frontend/jobs/job_record.h"
+#include "server/frontend/jobs/job_schema.h"
 #include "server/frontend/jobs/job_tables.h"
 #include "server/frontend/jobs/sqlite.h"
 #include "server/frontend/jobs/sqlite_job_store.h"
@@ -81,8 +85,9 @@ struct Base {
   ~Base() { std::filesystem::remove_all(folder); }
 
   const std::string folder = Folder(), path = folder + "/jobs.db";
-  std::string whole;      // a database that was closed
-  std::string file, log;  // one of a killed process: the jobs are in the log
+  std::string whole;                  // a database that was closed
+  std::string file, log;              // one of a killed process: the jobs are in the log
+  std::vector<std::string> versions;  // closed databases of schema 1, 2, …
 };
 
 Base::Base() {
@@ -103,7 +108,13 @@ Base::Base() {
     log = Contents(path + "-wal");
   }
   whole = Contents(path);
+  for (int64_t version = 1; version <= kSchemaVersion; ++version) {
+    versions.push_back(Contents(absl::StrCat(KINORA_SOURCE_DIR "/tests/server/frontend/data/jobs.v", version, ".db")));
+    KINORA_CHECK(!versions.back().empty()) << "no file of schema " << version;
+  }
 }
+
+std::string CopyPath(const Base& base, int64_t version) { return absl::StrCat(base.path, ".v", version); }
 
 class Reader {
  public:
@@ -158,6 +169,7 @@ void Overwrite(std::string& file, Reader& in) {
 // Writes the damaged files to base.path.
 void Damage(const Base& base, std::string_view input) {
   for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(base.path + suffix);
+  for (int64_t version = 1; version <= kSchemaVersion; ++version) std::filesystem::remove(CopyPath(base, version));
   Reader in(input);
   bool with_log = input.find('w') != std::string_view::npos;
   std::string file = with_log ? base.file : base.whole, log = base.log;
@@ -183,6 +195,10 @@ void Damage(const Base& base, std::string_view input) {
         cells.push_back({job, column, std::string(in.Take(in.Number(1)))});
         break;
       }
+      case 'v':
+        file = base.versions[in.Number(1) % base.versions.size()];
+        with_log = false;
+        break;
       case 'r':
         file = std::string(in.Take(1 << 20));
         with_log = false;
@@ -196,6 +212,28 @@ void Damage(const Base& base, std::string_view input) {
   for (const auto& [job, column, bytes] : cells) {
     SetCell(base.path, static_cast<uint8_t>(job[0]), static_cast<uint8_t>(column[0]), bytes);
   }
+}
+
+// The schema version in the header of the file, if it is the whole of the database and this program's.
+int64_t VersionOf(const Base& base) {
+  const std::string file = Contents(base.path);
+  Reader header(std::string_view(file).substr(0, 72));
+  if (std::filesystem::exists(base.path + "-wal") || file.size() < 72) return 0;
+  header.Take(60);
+  const auto version = static_cast<int64_t>(header.Number(4));
+  header.Take(4);
+  return header.Number(4) == 0x4b494e4f ? version : 0;  // "KINO"
+}
+
+// Of a store that was opened and had `version` before.
+void CheckCopy(const Base& base, int64_t version) {
+  if (version < 1 || version >= kSchemaVersion) return;
+  auto copy = Database::Open(CopyPath(base, version));
+  KINORA_CHECK(copy.ok() && std::filesystem::file_size(CopyPath(base, version)) > 0) << "no copy of schema " << version;
+  auto kept = (*copy)->Prepare("PRAGMA user_version");
+  KINORA_CHECK(kept.ok() && kept->Row().ok() && kept->Int(0) == version);
+  auto check = (*copy)->Prepare("PRAGMA quick_check(1)");
+  KINORA_CHECK(check.ok() && check->Row().ok() && check->Bytes(0) == "ok") << check->Bytes(0);
 }
 
 // What a frontend does with the store after it was opened, and what clients ask it then.
@@ -215,6 +253,7 @@ void Use(SqliteJobStore& store) {
     if (job.attempt.number > 0) store.Requeue(job.attempt, "restarted", false, counted), ++asked;
   }
   std::vector<JobId> ids = {"job0", "job1", "job2", "job3", "job4", "job5", "job6", "job7", "nobody"};
+  for (const UnfinishedJob& job : unfinished) ids.push_back(job.video.id());
   for (const JobId& id : ids) {
     store.Get(id, counted);
     store.EventsAfter(id, 1, counted);
@@ -246,10 +285,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace kinora;  // NOLINT: one function
   static const Base base;
   Damage(base, std::string_view(reinterpret_cast<const char*>(data), size));
+  const int64_t version = VersionOf(base);
   FakeClock clock(kNow);
   for (int i = 0; i < 2; ++i) {  // and once more what the first left behind
     auto store = SqliteJobStore::Open(base.path, {}, clock, [](const v1::VideoEvent&) {});
     if (!store.ok()) return 0;
+    CheckCopy(base, version);
     Use(**store);
   }
   return 0;
