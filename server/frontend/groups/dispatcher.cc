@@ -16,6 +16,7 @@ namespace {
 constexpr absl::Duration kEstimateTimeout = absl::Seconds(20);
 constexpr absl::Duration kLeaveGrace = absl::Seconds(2);
 constexpr absl::Duration kLongestTick = absl::Seconds(1);
+constexpr absl::Duration kModelRetry = absl::Minutes(1);  // the store could not be written
 
 absl::Status NoSuchGroup(const std::string& id) {
   return absl::NotFoundError(absl::StrCat("id: no worker group \"", id, "\" is here"));
@@ -200,6 +201,13 @@ void Dispatcher::Impl::StoreModel(const WorkerGroup& group) {
              {"why", std::string(status.message())}});
         self.described_.insert(incarnation);
         self.CheckHealth();
+        if (!self.StoreFails(status)) return;
+        self.After(kModelRetry, [id, incarnation](Impl& impl) {
+          const auto group = impl.groups_.find(id);
+          if (group != impl.groups_.end() && group->second->incarnation() == incarnation) {
+            impl.StoreModel(*group->second);
+          }
+        });
       }));
 }
 

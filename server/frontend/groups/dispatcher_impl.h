@@ -132,7 +132,7 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   void ExpireQueued();
   void CountRuns();
   bool StoreFails(const absl::Status& status);  // only now (a full disk, a locked file): to be asked again
-  absl::Time NextStoreRetry() const;            // later and later while it goes on failing
+  absl::Duration StoreRetryPause() const;       // later and later while it goes on failing
 
   JobStore& store_;
   JobQueue& queue_;

@@ -35,13 +35,13 @@ bool Dispatcher::Impl::AwaitNoRuns(absl::Duration limit) {
 
 bool Dispatcher::Impl::StoreFails(const absl::Status& status) {
   const bool fails = absl::IsUnavailable(status) || absl::IsResourceExhausted(status);
-  if (fails) store_failing_since_ = std::min(store_failing_since_, now());
+  if (fails) store_failing_since_ = std::min(store_failing_since_, loop_.Now());
   if (status.ok()) store_failing_since_ = absl::InfiniteFuture();
   return fails;
 }
 
-absl::Time Dispatcher::Impl::NextStoreRetry() const {
-  return now() + std::clamp(now() - store_failing_since_, kShortestStoreRetry, kLongestStoreRetry);
+absl::Duration Dispatcher::Impl::StoreRetryPause() const {
+  return std::clamp(loop_.Now() - store_failing_since_, kShortestStoreRetry, kLongestStoreRetry);
 }
 
 void Dispatcher::Impl::CountRuns() {
@@ -90,7 +90,7 @@ void Dispatcher::Impl::ExpireQueued() {
     const absl::Status error = absl::DeadlineExceededError("scheduling.deadline: it passed before the job was started");
     store_.FailQueued(job.id, ToRpcStatus(error), OnLoop<absl::StatusOr<v1::Video>>([job](Impl& self, auto video) {
                         if (self.StoreFails(video.status())) {
-                          self.At(self.NextStoreRetry(), [job](Impl& impl) { impl.QueueAgain(job); });
+                          self.After(self.StoreRetryPause(), [job](Impl& impl) { impl.QueueAgain(job); });
                         }
                       }));
   }
@@ -116,7 +116,7 @@ void Dispatcher::Impl::ClaimFor(WorkerGroup& group, QueuedJob job) {
 
 void Dispatcher::Impl::OnClaimed(const std::string& group_id, absl::StatusOr<Claimed> claimed) {
   if (StoreFails(claimed.status())) {  // the group stays held, so that the queue is not spun through meanwhile
-    At(NextStoreRetry(), [group_id](Impl& self) {
+    After(StoreRetryPause(), [group_id](Impl& self) {
       const QueuedJob job = std::move(self.claims_.extract(group_id).mapped().job);
       self.CountRuns();
       self.QueueAgain(job);
@@ -308,11 +308,11 @@ void Dispatcher::Impl::Finish(const Attempt& attempt, Outcome outcome) {
   const Outcome& told = outcome;
   store_.Finish(attempt, told, OnLoop<absl::Status>([attempt, outcome](Impl& self, absl::Status status) mutable {
                   if (!self.StoreFails(status)) return self.Forget(attempt);
-                  if (const int64_t times = self.outcomes_not_stored_.Count(self.now())) {
+                  if (const int64_t times = self.outcomes_not_stored_.Count(self.loop_.Now())) {
                     Log(Severity::kError, "outcome_not_stored",
                         {{"job", attempt.id}, {"why", std::string(status.message())}, {"times", absl::StrCat(times)}});
                   }
-                  self.At(self.NextStoreRetry(), [attempt, outcome](Impl& impl) { impl.Finish(attempt, outcome); });
+                  self.After(self.StoreRetryPause(), [attempt, outcome](Impl& impl) { impl.Finish(attempt, outcome); });
                 }));
 }
 
@@ -321,8 +321,8 @@ void Dispatcher::Impl::Requeue(const Attempt& attempt, const std::string& why, b
       attempt, why, lost_group,
       OnLoop<absl::StatusOr<v1::Video>>([attempt, why, lost_group](Impl& self, absl::StatusOr<v1::Video> video) {
         if (self.StoreFails(video.status())) {
-          self.At(self.NextStoreRetry(),
-                  [attempt, why, lost_group](Impl& impl) { impl.Requeue(attempt, why, lost_group); });
+          self.After(self.StoreRetryPause(),
+                     [attempt, why, lost_group](Impl& impl) { impl.Requeue(attempt, why, lost_group); });
           return;
         }
         RunningJob* run = self.Current(attempt);

@@ -114,7 +114,7 @@ absl::Status JobCommitter::CheckState() {
     absl::MutexLock lock(&mu_);
     if (!lost_.ok()) return lost_;
     const absl::Status found = options_.watch.Check();
-    if (found.ok()) return found;
+    if (found.ok()) return absl::OkStatus();
     lost_ =
         WithErrorInfo(absl::UnavailableError("the files that this server keeps were moved, removed or replaced while "
                                              "it ran; it takes nothing more until it is restarted"),

@@ -17,7 +17,7 @@ std::string RefusalReason(const absl::Status& status) {
   const std::string reason = ErrorReason(status);
   if (reason == "QUEUE_FULL" || reason == "DRAINING" || reason == "DISK_FULL" || reason == "SHAPE_TOO_LARGE" ||
       reason == "NOT_AVAILABLE_YET" || reason == "NO_MODEL" || reason == "MODEL_NOT_LOADED" ||
-      reason == "REQUEST_ID_REUSED") {
+      reason == "REQUEST_ID_REUSED" || reason == "STATE_LOST") {
     std::string lower = reason;
     for (char& c : lower) c = c == '_' ? '_' : static_cast<char>(c - 'A' + 'a');
     return lower;

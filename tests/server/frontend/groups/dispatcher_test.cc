@@ -420,6 +420,31 @@ TEST_F(DispatcherTest, AnOutcomeThatCannotBeStoredIsTriedLaterAndLaterAndSaidOnc
   EXPECT_THAT(times, testing::ElementsAre(1, 7, 2, 2)) << log;
 }
 
+// Until then a request for it has no model.
+TEST_F(DispatcherTest, AModelThatCouldNotBeStoredIsStoredOnceTheStoreCanBeWritten) {
+  TemporaryDirectory folder;
+  dispatcher_.reset();
+  store_ = *SqliteJobStore::Open(folder.File("jobs.db"), {}, clock_, [](const v1::VideoEvent&) {});
+  StartDispatcher();
+  KINORA_ASSERT_OK_AND_ASSIGN(const auto other, Database::Open(folder.File("jobs.db")));
+  ASSERT_THAT(other->Execute("BEGIN IMMEDIATE"), IsOk());  // as a shell that was left open
+  const auto link = JoinGroup("a");
+  const auto models = [&] {
+    for (int i = 0; i < 2; ++i) {  // what runs took is read, its model is stored,
+      Groups();
+      store_->Flush();
+    }
+    Groups();
+    return WaitFor<std::vector<v1::ModelInfo>>([&](auto done) { store_->Models(std::move(done)); })->size();
+  };
+  EXPECT_EQ(models(), 0u);
+  ASSERT_THAT(other->Execute("ROLLBACK"), IsOk());
+  Pass(absl::Seconds(61), {link});
+  EXPECT_EQ(models(), 1u);
+  dispatcher_.reset();
+  store_.reset();
+}
+
 TEST_F(DispatcherTest, WhatRunsTookIsToldToTheNextIncarnationOnTheSameModelAlone) {
   auto first = JoinGroup("i1");
   for (const double seconds : {1.5, 2.5}) {
