@@ -108,9 +108,9 @@ absl::StatusOr<AvBlock> AvBlock::Load(const WeightLoader& weights, const Transfo
   return block;
 }
 
-void AvBlock::Forward(Exec& exec, const Passes& passes, const PerModality<StreamUse>& use, AvStream& video,
+void AvBlock::Forward(Exec& exec, const Passes& passes, const PerModality<ModalityUse>& use, AvStream& video,
                       AvStream& audio) const {
-  const bool update_video = use.video == StreamUse::kUpdated, update_audio = use.audio == StreamUse::kUpdated;
+  const bool update_video = use.video == ModalityUse::kUpdated, update_audio = use.audio == ModalityUse::kUpdated;
   if (update_video) {
     AttendSelf(exec, video_, passes, Contains(passes.perturbed_blocks.video, index_),
                video);                          // x += gate · Attn(AdaLN(x))
@@ -218,10 +218,10 @@ void AvBlock::FillPromptCaches(Exec& exec, PerModality<StreamInputs>& in) const 
   fill(audio_.prompt, in.audio);
 }
 
-void AvBlock::AttendAcross(Exec& exec, const Passes& passes, const PerModality<StreamUse>& use, AvStream& video,
+void AvBlock::AttendAcross(Exec& exec, const Passes& passes, const PerModality<ModalityUse>& use, AvStream& video,
                            AvStream& audio) const {
   const int count = passes.isolated >= 0 ? passes.isolated : passes.count;
-  if (count == 0 || use.video == StreamUse::kAbsent || use.audio == StreamUse::kAbsent) return;
+  if (count == 0 || use.video == ModalityUse::kAbsent || use.audio == ModalityUse::kAbsent) return;
   ArenaScope temp(exec.arena);
   const auto normed = [&](const Layers& layers, const AvStream& stream, CrossSlot scale, CrossSlot shift) {
     const Tensor x = PassRows(stream.x, stream.in.rows, 0, count);
@@ -230,14 +230,14 @@ void AvBlock::AttendAcross(Exec& exec, const Passes& passes, const PerModality<S
     return out;
   };
   const Tensor to_audio_from =
-      use.audio == StreamUse::kUpdated ? normed(video_, video, kScaleToAudio, kShiftToAudio) : Tensor();
-  if (use.video == StreamUse::kUpdated) {
+      use.audio == ModalityUse::kUpdated ? normed(video_, video, kScaleToAudio, kShiftToAudio) : Tensor();
+  if (use.video == ModalityUse::kUpdated) {
     const Tensor to_video_from = normed(audio_, audio, kScaleToVideo, kShiftToVideo);
     const Tensor x = normed(video_, video, kScaleToVideo, kShiftToVideo);
     AttendOther(exec, count, {audio_to_video_, video_.cross_table, to_video_from, x, audio, /*in_chunks=*/false},
                 video);
   }
-  if (use.audio == StreamUse::kUpdated) {
+  if (use.audio == ModalityUse::kUpdated) {
     const Tensor x = normed(audio_, audio, kScaleToAudio, kShiftToAudio);
     AttendOther(exec, count, {video_to_audio_, audio_.cross_table, to_audio_from, x, video, /*in_chunks=*/true}, audio);
   }

@@ -25,7 +25,7 @@ struct Passes {
 };
 
 // What a forward pass does with a stream.
-enum class StreamUse : uint8_t {
+enum class ModalityUse : uint8_t {
   kUpdated,  // computes it
   kHeld,     // it goes through the blocks as it entered, still giving keys and values to the other (Guidance.skip_step;
              // ltx_core Modality.enabled)
@@ -71,7 +71,7 @@ class AvBlock {
   // `index` tells which STG blocks this is; `weights` is at transformer_blocks.<index>.
   static absl::StatusOr<AvBlock> Load(const WeightLoader& weights, const TransformerConfig& config, int index);
 
-  void Forward(Exec& exec, const Passes& passes, const PerModality<StreamUse>& use, AvStream& video,
+  void Forward(Exec& exec, const Passes& passes, const PerModality<ModalityUse>& use, AvStream& video,
                AvStream& audio) const;
   // Keys and values of the prompt for a model that does not modulate it: reserved, filled from `context`
   // [contexts·rows, …] and appended to in.prompt_cache.
@@ -92,7 +92,7 @@ class AvBlock {
   static PromptCache ProjectPrompt(Exec& exec, const Layers& layers, const StreamInputs& in, ArenaScope& temp);
   void AttendSelf(Exec& exec, const Layers& layers, const Passes& passes, bool perturbed, AvStream& stream) const;
   void AttendPrompt(Exec& exec, const Layers& layers, const Passes& passes, AvStream& stream) const;
-  void AttendAcross(Exec& exec, const Passes& passes, const PerModality<StreamUse>& use, AvStream& video,
+  void AttendAcross(Exec& exec, const Passes& passes, const PerModality<ModalityUse>& use, AvStream& video,
                     AvStream& audio) const;
   // Keys and values of one stream for the queries of the other, of the first `passes` passes.
   struct Cross {

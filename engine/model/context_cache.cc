@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "engine/base/status_macros.h"
-
 namespace kinora {
 
 const ContextCache::Entry* ContextCache::Find(const std::string& key) {
@@ -17,16 +15,17 @@ const ContextCache::Entry* ContextCache::Find(const std::string& key) {
   return &recent_.front().entry;
 }
 
-absl::Status ContextCache::Put(Exec& exec, const std::string& key, const Tensor& video, const Tensor& audio) {
+void ContextCache::Put(Exec& exec, const std::string& key, const Tensor& video, const Tensor& audio) {
   if (const auto found = index_.find(key); found != index_.end()) Drop(found->second);
   constexpr int64_t kAlign = 64;
   const int64_t video_bytes = (video.bytes() + kAlign - 1) / kAlign * kAlign;
   const int64_t bytes =
       video_bytes + audio.bytes() + 2 * static_cast<int64_t>(key.size());  // the key is in list and index
-  if (bytes > capacity_) return absl::OkStatus();
+  if (bytes > capacity_) return;
   while (bytes_ + bytes > capacity_) Drop(std::prev(recent_.end()));
-  KINORA_ASSIGN_OR_RETURN(Buffer buffer, exec.backend.Allocate(video_bytes + audio.bytes(), "an encoded prompt"));
-  Stored stored{.key = key, .buffer = std::move(buffer), .entry = {}, .bytes = bytes};
+  absl::StatusOr<Buffer> buffer = exec.backend.Allocate(video_bytes + audio.bytes(), "an encoded prompt");
+  if (!buffer.ok()) return;
+  Stored stored{.key = key, .buffer = *std::move(buffer), .entry = {}, .bytes = bytes};
   auto* memory = static_cast<char*>(stored.buffer.data());
   stored.entry = {.video = Tensor(video.dtype(), video.shape(), memory),
                   .audio = Tensor(audio.dtype(), audio.shape(), memory + video_bytes)};
@@ -35,7 +34,6 @@ absl::Status ContextCache::Put(Exec& exec, const std::string& key, const Tensor&
   recent_.push_front(std::move(stored));
   index_[key] = recent_.begin();
   bytes_ += bytes;
-  return absl::OkStatus();
 }
 
 void ContextCache::Drop(std::list<Stored>::iterator entry) {

@@ -23,9 +23,9 @@ class ContextCache {
   };
   // Null if absent. Valid until the next Put. Counts a hit or a miss and makes the entry the most recent one.
   const Entry* Find(const std::string& key);
-  // Enqueues copies of both tensors; the caller synchronizes before the originals change. ResourceExhausted if memory
-  // cannot be had.
-  absl::Status Put(Exec& exec, const std::string& key, const Tensor& video, const Tensor& audio);
+  // Enqueues copies of both tensors; the caller synchronizes before the originals change. Keeps nothing if memory
+  // cannot be had: a cache that is full is no reason for a run to end.
+  void Put(Exec& exec, const std::string& key, const Tensor& video, const Tensor& audio);
 
   int64_t bytes() const { return bytes_; }  // never above the capacity
   int64_t entries() const { return static_cast<int64_t>(index_.size()); }

@@ -131,7 +131,7 @@ absl::Status TextEncoder::Encode(Exec& exec, absl::Span<const std::string> promp
     copy(source.video, source.audio, out[i]);
   }
   for (size_t i : fresh) {
-    KINORA_RETURN_IF_ERROR(cache_.Put(exec, keys[i], out[i].video, out[i].audio));
+    cache_.Put(exec, keys[i], out[i].video, out[i].audio);
     KINORA_RETURN_IF_ERROR(exec.ops.stream().Synchronize());  // the next Put may drop what this one is being copied to
   }
   return exec.ops.stream().Synchronize();

@@ -50,7 +50,6 @@ class TextEncoder {
 
   const Tokenizer& tokenizer() const { return *tokenizer_; }  // not in a dry run
   TextContext AllocContext(Arena& arena, DType dtype) const;
-  // Forgets what was encoded with weights that are about to change.
   const ContextCache& cache() const { return cache_; }
   int64_t rows() const { return rows_; }  // of a context; tokens beyond it are cut off
 

@@ -211,13 +211,13 @@ void Transformer::Leave(Exec& exec, const Modality& layers, const AvStream& stre
   exec.ops.Matmul(normed, layers.output, {}, velocity);
 }
 
-void Transformer::Forward(Exec& exec, const Passes& passes, const PerModality<StreamUse>& use,
+void Transformer::Forward(Exec& exec, const Passes& passes, const PerModality<ModalityUse>& use,
                           const PerModality<StreamInputs>& in, const PerModality<Tensor>& latent,
                           const PerModality<Tensor>& velocity) const {
   ArenaScope temp(exec.arena);
-  const auto enter = [&](const Modality& layers, const ModalityConfig& config, StreamUse stream_use,
+  const auto enter = [&](const Modality& layers, const ModalityConfig& config, ModalityUse stream_use,
                          const StreamInputs& stream, const Tensor& z) {
-    if (stream_use == StreamUse::kAbsent) return AvStream{stream, Tensor()};
+    if (stream_use == ModalityUse::kAbsent) return AvStream{stream, Tensor()};
     AvStream entered{stream, temp.Alloc(exec.dtype, {passes.count * stream.rows, config.width()})};
     Enter(exec, layers, passes, z, entered.x);
     return entered;
@@ -231,8 +231,8 @@ void Transformer::Forward(Exec& exec, const Passes& passes, const PerModality<St
       Tap(exec, absl::StrCat("block", i, ".audio"), audio.x);
     }
   }
-  if (use.video == StreamUse::kUpdated) Leave(exec, video_, video, velocity.video);
-  if (use.audio == StreamUse::kUpdated) Leave(exec, audio_, audio, velocity.audio);
+  if (use.video == ModalityUse::kUpdated) Leave(exec, video_, video, velocity.video);
+  if (use.audio == ModalityUse::kUpdated) Leave(exec, audio_, audio, velocity.audio);
 }
 
 }  // namespace kinora

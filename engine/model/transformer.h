@@ -48,8 +48,9 @@ class Transformer {
 
   // latent: [rows, in_channels] f32 or exec.dtype: this rank's tokens, the same for every pass
   // velocity: [passes·rows, out_channels] f32; not written for a stream that is not updated
-  void Forward(Exec& exec, const Passes& passes, const PerModality<StreamUse>& use, const PerModality<StreamInputs>& in,
-               const PerModality<Tensor>& latent, const PerModality<Tensor>& velocity) const;
+  void Forward(Exec& exec, const Passes& passes, const PerModality<ModalityUse>& use,
+               const PerModality<StreamInputs>& in, const PerModality<Tensor>& latent,
+               const PerModality<Tensor>& velocity) const;
 
  private:
   struct Projection {  // caption_projection: Linear → tanh-GELU → Linear

@@ -86,7 +86,7 @@ class CpuOps : public Ops {
 
   const cpu::Kernels& kernels_;
   ThreadPool pool_;
-  std::vector<Buffer> workspace_;  // one a thread
+  std::vector<Buffer> workspace_;  // one per thread
   const std::unique_ptr<CpuStream> owned_stream_;
   CpuStream& stream_;
 };

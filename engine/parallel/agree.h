@@ -13,6 +13,9 @@
 
 namespace kinora {
 
+// Of exec.arena, that an agreement among several ranks takes.
+inline constexpr int64_t kAgreementBytes = 64;
+
 // OK, or marked as agreed.
 bool IsAgreed(const absl::Status& status);
 // Marks a failure that all ranks leave with at this place. OK stays OK.

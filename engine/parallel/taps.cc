@@ -14,7 +14,7 @@ void Taps::Record(Stream& stream, std::string_view name, const Tensor& value) {
     for (int64_t row = 0; row < rows.rows(); ++row) stream.CopyToHost(rows.Rows(row, row + 1), &host[row * row_bytes]);
   }
   const absl::Status copied = stream.Synchronize();
-  KINORA_CHECK(copied.ok()) << name << ": " << copied.ToString();
+  if (!copied.ok()) return stream.Fail(copied);
   sink_(name, Tensor(value.dtype(), value.shape(), host.data()));
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <new>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -177,13 +178,15 @@ void ThreadCommunicator::GatherTo(int root, absl::Span<const int64_t> counts, co
   const Tensor reached = rank_ == root ? OnCpu(stream).Reach(all) : Tensor();
   Run(Collective::kGatherTo, local, root, stream, [this, root, all = reached] {
     if (rank_ != root) return;
+    int64_t elements = 0;
+    for (int rank = 0; rank < size(); ++rank) elements += group_->call(rank).elements;
+    KINORA_CHECK_EQ(elements, all.elements()) << ": the ranks' counts differ";
     char* to = static_cast<char*>(all.raw());
     for (int rank = 0; rank < size(); ++rank) {
       const int64_t bytes = group_->call(rank).elements * DTypeSize(all.dtype());
       std::memcpy(to, group_->call(rank).data, bytes);
       to += bytes;
     }
-    KINORA_CHECK_EQ(to - static_cast<char*>(all.raw()), all.bytes()) << " bytes came: the ranks' counts differ";
   });
 }
 
@@ -203,7 +206,12 @@ absl::StatusOr<std::vector<std::unique_ptr<Mesh>>> MakeThreadMeshes(const MeshSh
 absl::Status OnEveryRank(absl::Span<const Mesh* const> meshes, absl::FunctionRef<absl::Status(const Mesh&)> body) {
   std::vector<absl::Status> results(meshes.size());
   const auto run = [&](size_t rank) {
-    results[rank] = body(*meshes[rank]);
+    try {
+      results[rank] = body(*meshes[rank]);
+    } catch (const std::bad_alloc&) {  // of this rank alone: the others may wait for it
+      if (meshes.size() == 1) throw;
+      results[rank] = absl::ResourceExhaustedError(absl::StrCat("rank ", rank, ": out of memory"));
+    }
     if (meshes.size() == 1) results[rank] = Agreed(std::move(results[rank]));
     if (!IsAgreed(results[rank])) meshes[rank]->Abort();
   };

@@ -100,9 +100,9 @@ class ModalityLoop {
   std::unique_ptr<Sampler> sampler_;
 };
 
-StreamUse UseAt(const LatentState& state, int skip, int64_t step) {
-  if (state.layout.tokens() == 0) return StreamUse::kAbsent;
-  return step % (skip + 1) == 0 ? StreamUse::kUpdated : StreamUse::kHeld;
+ModalityUse UseAt(const LatentState& state, int skip, int64_t step) {
+  if (state.layout.tokens() == 0) return ModalityUse::kAbsent;
+  return step % (skip + 1) == 0 ? ModalityUse::kUpdated : ModalityUse::kHeld;
 }
 
 }  // namespace
@@ -115,14 +115,16 @@ absl::Status Denoise(Exec& exec, const VelocityModel& model, const DenoiseSpec& 
   loop.video.Reserve(exec, state.video, spec.guidance.video, spec);
   loop.audio.Reserve(exec, state.audio, spec.guidance.audio, spec);
   const PerModality<Tensor> z{state.video.z, state.audio.z}, v{loop.video.v(), loop.audio.v()};
-  const std::vector<const void*> addresses = {z.video.raw(), z.audio.raw(), v.video.raw(), v.audio.raw(),
-                                              exec.arena.Top()};
+  const std::vector<const void*> addresses = {
+      z.video.raw(),           z.audio.raw(),           v.video.raw(),    v.audio.raw(),
+      state.video.clean.raw(), state.audio.clean.raw(), exec.arena.Top(),
+  };
   StepShape shape{.model = model.shape(),
                   .sampler = spec.sampler,
                   .room_for_steps = RoomForSteps(steps),
                   .blended = {loop.video.blended(), loop.audio.blended()}};
   const std::function<void()> step = [&] {
-    const bool video = shape.use.video == StreamUse::kUpdated, audio = shape.use.audio == StreamUse::kUpdated;
+    const bool video = shape.use.video == ModalityUse::kUpdated, audio = shape.use.audio == ModalityUse::kUpdated;
     if (video || audio) model.Forward(exec, shape.use, z, v);
     if (video) loop.video.Predict(exec);
     if (audio) loop.audio.Predict(exec);

@@ -6,7 +6,6 @@
 #include "engine/parallel/redistribute.h"
 #include "engine/pipeline/denoiser.h"
 #include "engine/pipeline/video_decode_stage.h"
-#include "engine/request/schedule.h"
 
 namespace kinora {
 namespace {

@@ -79,6 +79,14 @@ RecipeDescription DescribeDistilled(const ModelConfig& config) {
   return d;
 }
 
+DevSchedule ScheduleOf(const SchedulerConfig& scheduler) {
+  return {.base_shift = scheduler.base_shift,
+          .max_shift = scheduler.max_shift,
+          .base_tokens = scheduler.base_tokens,
+          .max_tokens = scheduler.max_tokens,
+          .terminal = scheduler.terminal.value_or(0.1)};
+}
+
 }  // namespace
 
 absl::StatusOr<Modules> Modules::Load(const WeightLoader& root, const ModelConfig& config, Options options,
@@ -101,14 +109,6 @@ absl::StatusOr<Modules> Modules::Load(const WeightLoader& root, const ModelConfi
   KINORA_ASSIGN_OR_RETURN(modules.audio, AudioDecoder::Load(root.Under("audio_vae"), config.audio_decoder));
   KINORA_ASSIGN_OR_RETURN(modules.vocoder, Vocoder::Load(root.Under("vocoder"), config.vocoder, config.audio_decoder));
   return modules;
-}
-
-DevSchedule ScheduleOf(const SchedulerConfig& scheduler) {
-  return {.base_shift = scheduler.base_shift,
-          .max_shift = scheduler.max_shift,
-          .base_tokens = scheduler.base_tokens,
-          .max_tokens = scheduler.max_tokens,
-          .terminal = scheduler.terminal.value_or(0.1)};
 }
 
 LatentScale ScaleOf(const ModelConfig& config) {

@@ -37,7 +37,6 @@ struct Modules {
 };
 
 LatentScale ScaleOf(const ModelConfig& config);
-DevSchedule ScheduleOf(const SchedulerConfig& scheduler);
 
 // Limits and defaults that follow from the configuration; kind: from the files, or as the caller says. max_tokens is
 // left 0: it depends on the memory.

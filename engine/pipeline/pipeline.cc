@@ -43,7 +43,8 @@ class DryModel {
 
   // request: resolved. tokenizer: null for the cost with the longest prompts.
   absl::StatusOr<RunPlan> Plan(const ModelConfig& config, const ModelDescription& model,
-                               const GenerationRequest& request, const Tokenizer* tokenizer) const {
+                               const GenerationRequest& request, const Tokenizer* tokenizer,
+                               int64_t text_cache_bytes) const {
     const TraceSpan span("plan", "dry_run");
     std::array<int64_t, 2> text_tokens = {modules_.text->rows(), modules_.text->rows()};
     if (tokenizer != nullptr) {
@@ -72,7 +73,7 @@ class DryModel {
     plan.arena_bytes = arena.peak();
     plan.host_arena_bytes = host.peak();
     plan.weight_bytes = weight_bytes_;
-    plan.workspace_bytes = traits_.workspace_bytes;
+    plan.workspace_bytes = traits_.workspace_bytes + text_cache_bytes;
     return plan;
   }
 
@@ -160,9 +161,7 @@ absl::StatusOr<int64_t> Pipeline::MaxTokens() const {
   const ModelDescription& model = parts_->description;
   const RecipeDescription* own = model.Find(model.default_recipe, "");
   const RecipeDescription& d = own != nullptr ? *own : model.recipes[0];
-  // One step shows what every step needs.
-  KINORA_ASSIGN_OR_RETURN(const GenerationRequest request,
-                          ResolveRequest(model, {.recipe = d.recipe, .sigmas = {1.0, 0.0}}));
+  KINORA_ASSIGN_OR_RETURN(const GenerationRequest request, ResolveRequest(model, {.recipe = d.recipe}));
   const int64_t longest = (d.max_frames - 1) / d.frame_multiple + 1;
   const int64_t widest =
       std::max((d.max_width - request.width) / d.size_multiple, (d.max_height - request.height) / d.size_multiple);
@@ -178,8 +177,11 @@ absl::StatusOr<int64_t> Pipeline::MaxTokens() const {
   int64_t fits = 0, beyond = longest + widest + 1;
   while (beyond - fits > 1) {
     const int64_t middle = (fits + beyond) / 2;
-    KINORA_ASSIGN_OR_RETURN(const RunPlan plan, parts_->dry.Plan(parts_->config, model, clip(middle), nullptr));
-    (plan.arena_bytes <= parts_->options.arena_bytes ? fits : beyond) = middle;
+    KINORA_ASSIGN_OR_RETURN(const RunPlan plan, parts_->dry.Plan(parts_->config, model, clip(middle), nullptr,
+                                                                 parts_->options.text_cache_bytes));
+    const PipelineOptions& reserved = parts_->options;
+    const bool fit = plan.arena_bytes <= reserved.arena_bytes && plan.host_arena_bytes <= reserved.host_arena_bytes;
+    (fit ? fits : beyond) = middle;
   }
   if (fits == longest + widest) return 0;
   const GenerationRequest largest = clip(std::max<int64_t>(1, fits));
@@ -207,7 +209,9 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::LoadOn(std::unique_ptr<Backe
   Modules::Options parts_options{.text_cache_bytes = options.text_cache_bytes, .sound = mesh.world().rank() == 0};
   KINORA_ASSIGN_OR_RETURN(parts_options.tokenizer, Tokenizer::Load(checkpoint->tokenizer_model()));
   KINORA_ASSIGN_OR_RETURN(DryModel dry, DryModel::Make(config, mesh, backend->traits(), options.precision));
-  KINORA_ASSIGN_OR_RETURN(Buffer memory, backend->Allocate(options.arena_bytes, "activations"));
+  // At least the word that ranks agree by, so that a run that does not fit ends as one on all of them.
+  const int64_t arena_bytes = std::max(options.arena_bytes, kAgreementBytes);
+  KINORA_ASSIGN_OR_RETURN(Buffer memory, backend->Allocate(arena_bytes, "activations"));
   std::optional<Arena> host;
   if (!backend->traits().unified_memory) {
     KINORA_ASSIGN_OR_RETURN(Buffer pinned,
@@ -246,17 +250,13 @@ absl::StatusOr<RunPlan> Pipeline::PlanOn(const BackendTraits& traits, const Pipe
   if (!checkpoint->tokenizer_model().empty()) {
     KINORA_ASSIGN_OR_RETURN(tokenizer, Tokenizer::Load(checkpoint->tokenizer_model()));
   }
-  KINORA_ASSIGN_OR_RETURN(RunPlan plan, dry.Plan(config, model, resolved, tokenizer.get()));
-  plan.workspace_bytes += options.text_cache_bytes;
-  return plan;
+  return dry.Plan(config, model, resolved, tokenizer.get(), options.text_cache_bytes);
 }
 
 absl::StatusOr<RunPlan> Pipeline::Prepare(const GenerationRequest& request) const {
   const Parts& p = *parts_;
   KINORA_ASSIGN_OR_RETURN(const GenerationRequest resolved, ResolveRequest(p.description, request));
-  KINORA_ASSIGN_OR_RETURN(RunPlan plan, p.dry.Plan(p.config, p.description, resolved, &p.modules.text->tokenizer()));
-  plan.workspace_bytes += p.options.text_cache_bytes;
-  return plan;
+  return p.dry.Plan(p.config, p.description, resolved, &p.modules.text->tokenizer(), p.options.text_cache_bytes);
 }
 
 absl::Status Pipeline::Generate(const RunPlan& plan, ClipSink* sink, RunObserver* observer) {

@@ -8,8 +8,8 @@
 
 namespace kinora {
 
-// Here the host waits for each step, asks rank 0 and spreads its word before the next is enqueued. A device's gate may
-// put the word into the step itself and let the host run a step ahead: callers only rely on what Pass promises.
+// Here the host waits for each step, asks rank 0 and spreads its word before the next is enqueued. Callers only
+// rely on what Pass promises.
 class StepGate {
  public:
   explicit StepGate(Exec& exec) : exec_(exec) {}

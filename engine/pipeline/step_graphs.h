@@ -25,7 +25,7 @@ struct StepShape {
   SamplerKind sampler = SamplerKind::kEuler;
   int64_t room_for_steps = 0;
   PerModality<int64_t> blended;  // distinct mask values of the blend with clean latents; 0: no blend
-  PerModality<StreamUse> use;
+  PerModality<ModalityUse> use;
   bool operator==(const StepShape&) const = default;
 };
 

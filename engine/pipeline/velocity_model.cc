@@ -148,6 +148,7 @@ void VelocityModel::PrepareTables(Exec& exec, const PerModality<ModalityInputs>&
   };
   upload(masks.video, exec.mesh.tokens().rank() * in_.video.rows, in_.video);
   upload(masks.audio, 0, in_.audio);
+  KINORA_CHECK_EQ(inputs.video.sigmas.size(), inputs.audio.sigmas.size());
   std::vector<StepSigmas> steps;
   for (size_t i = 0; i < inputs.video.sigmas.size(); ++i) {
     steps.push_back({SigmasAt(inputs.video.sigmas[i], masks.video), SigmasAt(inputs.audio.sigmas[i], masks.audio)});
@@ -164,7 +165,7 @@ void VelocityModel::PrepareTables(Exec& exec, const PerModality<ModalityInputs>&
 
 void VelocityModel::SetStep(Exec& exec, int64_t i) const { exec.ops.stream().Copy(tables_.Rows(i, i + 1), current_); }
 
-void VelocityModel::Forward(Exec& exec, const PerModality<StreamUse>& use, const PerModality<Tensor>& z,
+void VelocityModel::Forward(Exec& exec, const PerModality<ModalityUse>& use, const PerModality<Tensor>& z,
                             const PerModality<Tensor>& v) const {
   ArenaScope temp(exec.arena);
   const auto alloc = [&](const StreamInputs& in, const Tensor& whole) {
@@ -174,8 +175,8 @@ void VelocityModel::Forward(Exec& exec, const PerModality<StreamUse>& use, const
   const int64_t begin = exec.mesh.tokens().rank() * in_.video.rows;
   const Tensor video = in_.video.tokens == 0 ? Tensor() : z.video.Rows(begin, begin + in_.video.rows);
   transformer_->Forward(exec, local_, use, in_, {video, z.audio}, local);
-  if (use.video == StreamUse::kUpdated) Gather(exec, in_.video, rows_.video, local.video, v.video);
-  if (use.audio == StreamUse::kUpdated) Gather(exec, in_.audio, rows_.audio, local.audio, v.audio);
+  if (use.video == ModalityUse::kUpdated) Gather(exec, in_.video, rows_.video, local.video, v.video);
+  if (use.audio == ModalityUse::kUpdated) Gather(exec, in_.audio, rows_.audio, local.audio, v.audio);
 }
 
 // local: [this rank's passes·its rows, channels] -> whole: [passes·tokens, channels]: over the tokens, then over the

@@ -19,7 +19,7 @@ struct ModalityInputs {
   // Middles of the tokens' intervals: of video [3][tokens] (seconds, pixels down, pixels across), of audio [1][tokens]
   // (seconds).
   std::vector<std::vector<float>> positions;
-  std::vector<float> sigmas;          // one per step: the modality's noise level
+  std::vector<float> sigmas;          // one per step: the modality's noise level; as many in both, absent or not
   std::vector<float> mask;            // [tokens]: a token's timestep as a part of sigma; empty: 1
   std::vector<int> perturbed_blocks;  // in the STG pass
   Tensor self_bias;                   // [tokens, tokens] f32 or undefined
@@ -42,8 +42,8 @@ class VelocityModel {
     bool operator==(const Shape&) const = default;
   };
 
-  // Allocates from exec.arena; valid until the caller's scope there ends. exec must outlive it and `inputs` need not.
-  // Contexts are read now. FailedPrecondition if the mesh cannot share the tokens out.
+  // Allocates from exec.arena; valid until the caller's scope there ends. transformer must outlive it, `inputs` need
+  // not. Contexts are read now. FailedPrecondition if the mesh cannot share the tokens out.
   static absl::StatusOr<VelocityModel> Prepare(Exec& exec, const Transformer& transformer,
                                                const VelocityInputs& inputs);
 
@@ -56,7 +56,7 @@ class VelocityModel {
   void SetStep(Exec& exec, int64_t i) const;
   // z: [rows, channels] f32, zeros past the tokens   v: [passes·tokens, channels] f32, not written for a modality that
   // is not updated; both equal on every rank
-  void Forward(Exec& exec, const PerModality<StreamUse>& use, const PerModality<Tensor>& z,
+  void Forward(Exec& exec, const PerModality<ModalityUse>& use, const PerModality<Tensor>& z,
                const PerModality<Tensor>& v) const;
 
  private:

@@ -147,7 +147,7 @@ void Rules::CheckShape() {
   const RecipeDescription& r = recipe_ != nullptr ? *recipe_ : none;
   const int64_t size = std::max(1, r.size_multiple), frames = std::max(1, r.frame_multiple);
   const auto limit = [](int32_t maximum) { return maximum > 0 ? maximum : std::numeric_limits<int32_t>::max(); };
-  const int64_t smallest = std::max<int64_t>(r.min_size, size);
+  const int64_t smallest = (std::max<int64_t>(r.min_size, size) + size - 1) / size * size;  // that is on the grid
   const Grid grids[] = {
       {"width", request_.width, size, 0, smallest, limit(r.max_width)},
       {"height", request_.height, size, 0, smallest, limit(r.max_height)},
@@ -255,7 +255,7 @@ void Rules::CheckGuidance(const std::string& field, const std::optional<Guidance
 void Rules::CheckStgBlocks(const std::string& field, const std::vector<int32_t>& blocks) {
   const int64_t count = static_cast<int64_t>(blocks.size());
   if (count > kMaxStgBlocks) return Add(field, absl::StrCat(count, " of them; at most ", kMaxStgBlocks));
-  const int32_t last = model_ != nullptr ? model_->blocks - 1 : std::numeric_limits<int32_t>::max();
+  const int32_t last = model_ != nullptr ? std::max(0, model_->blocks - 1) : std::numeric_limits<int32_t>::max();
   for (int64_t i = 0; i < count; ++i) {
     if (blocks[i] >= 0 && blocks[i] <= last) continue;
     const std::string which = model_ != nullptr ? absl::StrCat("; this model has 0..", last) : "";

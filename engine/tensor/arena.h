@@ -9,7 +9,7 @@
 namespace kinora {
 
 // Memory reserved once. Allocation order decides addresses, so the same work gets the same addresses again, which is
-// what makes a captured graph valid. Not thread-safe: one arena a branch of work. Running out is a mistake of the
+// what makes a captured graph valid. Not thread-safe: one arena per branch of work. Running out is a mistake of the
 // memory plan and CHECK-fails.
 class Arena {
  public:

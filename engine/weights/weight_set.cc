@@ -42,6 +42,17 @@ absl::Status WeightSet::RewriteEntry(const WeightDeltas& deltas, Ops& ops, Entry
   return absl::OkStatus();
 }
 
+absl::Status WeightSet::CheckShape(const Entry& entry, const std::string& name, const WeightDelta& delta) {
+  for (const LocatedTensor& tensor : entry.recipe.tensors) {
+    if (tensor.name != name) continue;
+    const int64_t rows = tensor.full.rank() == 0 ? 1 : tensor.full[0], columns = tensor.full.elements() / rows;
+    if (delta.rows() == rows && delta.columns() == columns) continue;
+    return absl::InvalidArgumentError(Cat(name, ": the delta is [", delta.rows(), ", ", delta.columns(),
+                                          "], the tensor [", rows, ", ", columns, "]"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status WeightSet::Rewrite(const WeightDeltas& deltas, Ops& ops) {
   std::vector<bool> wanted(entries_.size());
   for (size_t i = 0; i < entries_.size(); ++i) wanted[i] = entries_[i].changed;
@@ -50,7 +61,10 @@ absl::Status WeightSet::Rewrite(const WeightDeltas& deltas, Ops& ops) {
     if (found == by_tensor_.end()) {
       return absl::InvalidArgumentError(Cat(name, ": no weight of this model is made of it, so nothing can be added"));
     }
-    for (const size_t i : found->second) wanted[i] = true;
+    for (const size_t i : found->second) {
+      KINORA_RETURN_IF_ERROR(CheckShape(entries_[i], name, *delta));
+      wanted[i] = true;
+    }
   }
   KINORA_RETURN_IF_ERROR(ops.stream().Synchronize());
   for (size_t i = 0; i < entries_.size(); ++i) {

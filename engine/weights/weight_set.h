@@ -46,8 +46,9 @@ class WeightSet {
 
   // Makes the weights those of the checkpoint plus `deltas`, whatever they were before: {} gives the bits of the load
   // back. Waits for the stream, then rewrites what has a delta or had one. The deltas are not kept. InvalidArgument
-  // naming a tensor that no weight was made of, before anything is rewritten, or one that holds values that are not
-  // finite with its delta; I/O. After the latter two the weights are a mixture until a call succeeds.
+  // naming a tensor that no weight was made of or whose delta has another shape, before anything is rewritten, or one
+  // that holds values that are not finite with its delta; I/O. After the latter two the weights are a mixture until a
+  // call succeeds.
   absl::Status Rewrite(const WeightDeltas& deltas, Ops& ops);
 
  private:
@@ -56,6 +57,7 @@ class WeightSet {
     std::vector<std::shared_ptr<WeightStorage>> storage;
     bool changed = false;  // holds a delta, or a mixture
   };
+  static absl::Status CheckShape(const Entry& entry, const std::string& name, const WeightDelta& delta);
   absl::Status RewriteEntry(const WeightDeltas& deltas, Ops& ops, Entry& entry) const;
 
   std::shared_ptr<const Checkpoint> checkpoint_;

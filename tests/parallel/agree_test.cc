@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <new>
 
 #include "engine/base/status_macros.h"
 #include "engine/ops/backend.h"
 #include "engine/parallel/thread_communicator.h"
+#include "engine/tensor/cpu_stream.h"
 #include "tests/testing/status_matchers.h"
 
 namespace kinora {
@@ -113,6 +115,18 @@ TEST(Agree, TheMarkIsNoPartOfWhatAClientSees) {
   EXPECT_TRUE(IsAgreed(Agreed(plain)));
   EXPECT_EQ(WithoutMark(Agreed(plain)), plain);
   EXPECT_EQ(RunThreadRanks({.tokens = 2}, [&](const Mesh&) { return Agreed(plain); }), plain);
+}
+
+TEST(Agree, WantOfMemoryOnOneRankEndsTheOthers) {
+  const absl::Status status = RunThreadRanks({.tokens = 4}, [](const Mesh& mesh) -> absl::Status {
+    if (mesh.world().rank() == 1) throw std::bad_alloc();
+    float value = 0;
+    const Tensor word(DType::kF32, {1}, &value);
+    CpuStream stream;
+    mesh.world().Broadcast(1, word, stream);
+    return stream.Synchronize();
+  });
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("rank 1: out of memory")));
 }
 
 }  // namespace

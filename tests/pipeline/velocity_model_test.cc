@@ -45,7 +45,7 @@ struct Case {
   float audio_sigma = -1;  // below 0: as the video's
   Floats audio_mask = {};
   bool capture = false;
-  PerModality<StreamUse> use = {};
+  PerModality<ModalityUse> use = {};
 };
 
 class TransformerGolden {
@@ -128,8 +128,8 @@ class TransformerGolden {
   VelocityInputs Inputs(Exec& exec, const Case& c) const {
     VelocityInputs inputs;
     ModalityInputs &video = inputs.of.video, &audio = inputs.of.audio;
-    if (c.use.video != StreamUse::kAbsent) video.positions = Middles(c.golden.Get("in.video_positions"));
-    if (c.use.audio != StreamUse::kAbsent) audio.positions = Middles(c.golden.Get("in.audio_positions"));
+    if (c.use.video != ModalityUse::kAbsent) video.positions = Middles(c.golden.Get("in.video_positions"));
+    if (c.use.audio != ModalityUse::kAbsent) audio.positions = Middles(c.golden.Get("in.audio_positions"));
     inputs.passes = c.passes;
     video.perturbed_blocks = c.video_stg;
     audio.perturbed_blocks = c.audio_stg;
@@ -241,7 +241,7 @@ TEST_P(BothGenerations, AReplayedStepAllocatesNothing) {
 TEST_P(BothGenerations, AStreamThatIsNotUpdatedStillGivesKeysAndValues) {
   Golden weights(Name()), golden(Name("_guidance"));
   Case c{.golden = golden, .passes = kAllPasses, .uncond_rows = {0, 1}, .video_stg = {1}, .audio_stg = {1}};
-  c.use = {.video = StreamUse::kUpdated, .audio = StreamUse::kHeld};
+  c.use = {.video = ModalityUse::kUpdated, .audio = ModalityUse::kHeld};
   EXPECT_TRUE(NearFloats(TransformerGolden(weights).Single(c).video, golden.Get("out.audio_skipped.video"), kExact));
 }
 
@@ -265,9 +265,9 @@ TEST_P(BothGenerations, AnAbsentModalityLeavesTheOtherAsItsIsolatedPassHasIt) {
   const Velocity both = t.Single(c);
   c.passes = {Pass::kCond};
   const auto half = [](const Floats& v) { return Floats(v.begin() + static_cast<int64_t>(v.size() / 2), v.end()); };
-  c.use = {.video = StreamUse::kAbsent, .audio = StreamUse::kUpdated};
+  c.use = {.video = ModalityUse::kAbsent, .audio = ModalityUse::kUpdated};
   EXPECT_TRUE(t.Single(c).audio == half(both.audio));
-  c.use = {.video = StreamUse::kUpdated, .audio = StreamUse::kAbsent};
+  c.use = {.video = ModalityUse::kUpdated, .audio = ModalityUse::kAbsent};
   EXPECT_TRUE(t.Single(c).video == half(both.video));
 }
 

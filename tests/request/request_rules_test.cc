@@ -293,6 +293,17 @@ TEST(RequestRules, AnEmptyDescriptionRefusesEverythingInOrder) {
   EXPECT_THAT(ResolveRequest(model, request), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("frame_rate")));
   model.recipes[0].max_tokens = 1;
   EXPECT_THAT(ResolveRequest(model, request), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("video tokens")));
+  request.video_guidance = GuidanceParams{.stg_blocks = {7}};  // of a model without blocks
+  EXPECT_THAT(ResolveRequest(model, request), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("nearest: 0")));
+}
+
+TEST(RequestRules, ASmallestSizeOffTheGridIsTheNextOnIt) {
+  ModelDescription model = DescribeModel({.min_size = 48});
+  GenerationRequest request{.prompt = "p", .width = 32, .height = 64, .num_frames = 9};
+  EXPECT_THAT(ResolveRequest(model, request),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("width: 32 is too small; nearest: 64")));
+  request.width = 64;
+  EXPECT_THAT(ResolveRequest(model, request), IsOk());
 }
 
 }  // namespace

@@ -158,6 +158,18 @@ TEST_F(Rewriting, AnUnknownTensorIsRefusedByNameBeforeAnythingChanges) {
   EXPECT_EQ(Stored(loaded.weight), before);
 }
 
+TEST_F(Rewriting, ADeltaOfAnotherShapeIsRefusedByNameBeforeAnythingChanges) {
+  KINORA_ASSERT_OK_AND_ASSIGN(Loaded loaded, Load(*alone_, DType::kF32));
+  const std::string before = Stored(loaded.weight);
+  std::vector<float> up((kOut + 1) * kRank, 1.0f);
+  for (const int64_t out : {kOut - 1, kOut + 1}) {
+    const LowRankDelta delta(View(up, {out, kRank}), View(down_, {kRank, kIn}), 1);
+    EXPECT_THAT(loaded.set->Rewrite({{"transformer.k.weight", &delta}}, backend_->ops()),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("transformer.k.weight: the delta is")));
+    EXPECT_EQ(Stored(loaded.weight), before);
+  }
+}
+
 TEST_F(Rewriting, ADeltaThatIsNotFiniteIsRefusedAndTheNextCallRestores) {
   KINORA_ASSERT_OK_AND_ASSIGN(Loaded loaded, Load(*alone_, DType::kBF16));
   const std::string before = Stored(loaded.weight);
