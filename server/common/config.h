@@ -33,7 +33,7 @@ absl::StatusOr<ConfigCommand> ParseConfig(const std::vector<std::string>& argume
 // Flags that make ParseConfig build `config` from its defaults; how a supervisor starts a worker.
 std::vector<std::string> ToFlags(const google::protobuf::Message& config);
 
-// One line a flag with its type and default.
+// One line per flag with its type and default.
 std::string FlagHelp(const google::protobuf::Message& defaults);
 
 // The groups that a frontend is to start: `groups`, or the one that `worker` describes if it names a model. Defaults

@@ -45,7 +45,7 @@ class CommandLine {
   std::vector<std::string> operands_;
 };
 
-// One line a flag, indented, wrapped at 100 columns.
+// One line per flag, indented, wrapped at 100 columns.
 std::string FormatFlags(absl::Span<const FlagSpec> flags);
 
 }  // namespace kinora

@@ -118,6 +118,7 @@ absl::Status PipelineModel::LoadRanks(const PipelineOptions& options, WorkerMetr
   PipelineOptions own = options;
   KINORA_RETURN_IF_ERROR(PlanArenas(*ranks_[0].mesh, own));
   arena_bytes_ = own.arena_bytes;
+  host_arena_bytes_ = own.host_arena_bytes;
   KINORA_RETURN_IF_ERROR(OnEveryRank([&](Rank& rank) -> absl::Status {
     const bool first = rank.mesh->world().rank() == 0;
     KINORA_ASSIGN_OR_RETURN(rank.pipeline, Pipeline::Load(own, *rank.mesh, [&](std::string_view next) {
@@ -217,11 +218,14 @@ v1::Estimate PipelineModel::Estimate(const PreparedRun& run) const {
   estimate.set_seconds(speed_.Seconds(ToRunSpeed(plan, {})));
   estimate.set_device_bytes(plan.device_bytes());
   estimate.set_flops(plan.flops());
-  estimate.set_fits(plan.arena_bytes <= arena_bytes_);
-  if (!estimate.fits()) {
-    estimate.add_problems(absl::StrCat("it needs ", plan.arena_bytes, " bytes for activations, ", arena_bytes_,
+  const auto check = [&](int64_t needed, int64_t reserved, const char* what) {
+    if (needed <= reserved) return;
+    estimate.add_problems(absl::StrCat("it needs ", needed, " bytes for ", what, ", ", reserved,
                                        " are reserved: ask for fewer frames or a smaller picture"));
-  }
+  };
+  check(plan.arena_bytes, arena_bytes_, "activations");
+  check(plan.host_arena_bytes, host_arena_bytes_, "the host's side of copies");
+  estimate.set_fits(estimate.problems().empty());
   return estimate;
 }
 

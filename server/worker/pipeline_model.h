@@ -53,9 +53,9 @@ class PipelineModel : public Model {
   void FillReady(const v1::WorkerConfig& config, const PipelineOptions& options);
 
   std::vector<Rank> ranks_;
-  std::string device_;  // as OpenBackend names it
-  int64_t arena_bytes_ = 0;
-  ModelDescription description_;  // of rank 0's pipeline, with the tokens that fit its memory
+  std::string device_;                              // as OpenBackend names it
+  int64_t arena_bytes_ = 0, host_arena_bytes_ = 0;  // reserved
+  ModelDescription description_;                    // of rank 0's pipeline, with the tokens that fit its memory
   v1::Ready ready_;
   Speed speed_;
 };

@@ -108,10 +108,12 @@ absl::Status Lead(const RunContext& context, DirectoryArtifactStore& store, cons
   const std::string name = absl::StrCat(options.container == Container::kWav ? "audio." : "video.",
                                         std::string(ContainerExtension(options.container)));
   ArtifactWriter writer(store, run.artifact_key());
-  KINORA_ASSIGN_OR_RETURN(const std::string file, writer.Begin(name));
+  // Following ranks are on their way into the run: what fails on this one alone is told inside it, to all.
+  const absl::StatusOr<std::string> file = writer.Begin(name);
   {
-    const std::unique_ptr<ClipSink> sink = MakeFileSink(file, options);
-    ProgressObserver observer([&marks](const Progress& progress) { return marks.Report(progress); });
+    const std::unique_ptr<ClipSink> sink = MakeFileSink(file.value_or(""), options);
+    ProgressObserver observer(
+        [&](const Progress& progress) { return file.ok() ? marks.Report(progress) : file.status(); });
     KINORA_RETURN_IF_ERROR(
         writer.ForClients(context.model.Generate(prepared, sink.get(), &observer, *result.mutable_usage())));
   }
@@ -133,6 +135,7 @@ absl::Status Lead(const RunContext& context, DirectoryArtifactStore& store, cons
 }
 
 absl::Status Follow(const RunContext& context, const v1::Run& run, v1::RunResult& result) {
+  KINORA_RETURN_IF_ERROR(ToFileSinkOptions(run.output(), run.generation()).status());  // as on rank 0
   KINORA_ASSIGN_OR_RETURN(const PreparedRun prepared, context.model.Prepare(run.generation()));
   return context.model.Generate(prepared, /*sink=*/nullptr, /*observer=*/nullptr, *result.mutable_usage());
 }

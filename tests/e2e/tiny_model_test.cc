@@ -179,8 +179,10 @@ TEST_F(TinyModel, SaysWhatItResolved) {
   ASSERT_EQ(stage["sigmas"].size(), 5u);
   EXPECT_NEAR(stage["sigmas"][0].get<double>(), 1, 1e-6);
   EXPECT_EQ(stage["sigmas"][4], 0);
-  EXPECT_NE(nlohmann::json::parse(result.out)["video"]["resolved"]["tile_plan"], "");
-  EXPECT_EQ(nlohmann::json::parse(result.out)["video"]["resolved"]["digests"], server_.Json({"models"})["digests"]);
+  const auto resolved = nlohmann::json::parse(result.out)["video"]["resolved"];
+  EXPECT_EQ(resolved["tile_plan"], "frames=9,height=64,width=64");
+  EXPECT_EQ(resolved["digests"].size(), 4u);
+  EXPECT_EQ(resolved["digests"], server_.Json({"models"})["digests"]);
 }
 
 TEST_F(TinyModel, SaysTheDigestOfEachOfItsFiles) {

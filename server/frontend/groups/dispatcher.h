@@ -74,7 +74,7 @@ class Dispatcher {
   // After an unsupervised loss the ranks' streams are closed and nothing else; a supervisor kills and restarts.
   using LossListener =
       std::function<void(const std::string& group, const std::string& incarnation, const std::string& why)>;
-  void SetLossListener(LossListener listener);  // before the first Join
+  void SetLossListener(LossListener listener);  // whoever listens when a group is lost hears of it
 
   // The group is a supervisor's: from now on only who knows `secret` joins, as a rank of `incarnation`. An empty
   // secret: nobody does. From the supervisor, before it starts the processes, and once before anybody can join.

@@ -1,5 +1,5 @@
 // The inside of Dispatcher; only dispatcher.cc and dispatcher_runs.cc include it. Everything but the constructor, Stop
-// and AwaitNoRuns runs on `loop_`, so nothing but `drained_` has a lock.
+// and AwaitNoRuns runs on `loop_`, so nothing but `no_runs_` has a lock.
 #ifndef KINORA_SERVER_FRONTEND_GROUPS_DISPATCHER_IMPL_H_
 #define KINORA_SERVER_FRONTEND_GROUPS_DISPATCHER_IMPL_H_
 

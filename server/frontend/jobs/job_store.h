@@ -118,7 +118,8 @@ class JobStore {
   virtual void PutModel(const v1::ModelInfo& model, Finished done) = 0;
   virtual void Models(Done<std::vector<v1::ModelInfo>> done) = 0;
 
-  // What runs took, the last kSpeedsKept on each `place` (model, precision, mesh and device); oldest first.
+  // What runs took, the last kSpeedsKept on each `place` (model, precision, mesh and device) that are not older than
+  // thousands of other runs; oldest first.
   static constexpr int kSpeedsKept = 50;
   virtual void AddSpeed(const std::string& place, const v1::RunSpeed& run, Finished done) = 0;
   virtual void Speeds(const std::string& place, Done<v1::SpeedHistory> done) = 0;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <prometheus/registry.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "engine/base/trace.h"
@@ -87,7 +88,7 @@ TEST_F(PipelineModelTest, AJobIsPlannedOnceHoweverMuchIsSaidOfIt) {
   EXPECT_EQ(resolved.stages(0).sigmas_size(), 4);
 }
 
-TEST_F(PipelineModelTest, AnEstimateIsPlannedOnceAndARequestThatDoesNotFitSaysSo) {
+TEST_F(PipelineModelTest, AnEstimateIsPlannedOnce) {
   StartTrace();
   KINORA_ASSERT_OK_AND_ASSIGN(const PreparedRun run, model_->Prepare(run_.generation()));
   const v1::Estimate estimate = model_->Estimate(run);
@@ -96,6 +97,16 @@ TEST_F(PipelineModelTest, AnEstimateIsPlannedOnceAndARequestThatDoesNotFitSaysSo
   EXPECT_EQ(estimate.flops(), run.plan.flops());
   EXPECT_EQ(estimate.device_bytes(), run.plan.device_bytes());
   EXPECT_GT(estimate.seconds(), 0);
+  EXPECT_EQ(estimate.problems_size(), 0);
+}
+
+TEST_F(PipelineModelTest, ARequestBeyondTheReservedMemorySaysSo) {
+  PreparedRun run = *model_->Prepare(run_.generation());
+  run.plan.arena_bytes = std::numeric_limits<int64_t>::max() / 2;
+  const v1::Estimate estimate = model_->Estimate(run);
+  EXPECT_FALSE(estimate.fits());
+  ASSERT_EQ(estimate.problems_size(), 1);
+  EXPECT_THAT(estimate.problems(0), testing::HasSubstr("ask for fewer frames or a smaller picture"));
 }
 
 }  // namespace

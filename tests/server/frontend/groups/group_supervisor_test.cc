@@ -204,9 +204,13 @@ TEST_F(GroupSupervisorTest, StopKillsAWorkerThatIgnoresItsLifeline) {
 }
 
 TEST_F(GroupSupervisorTest, KillHitsOnlyThePresentIncarnation) {
-  GroupSupervisor supervisor(Script(absl::StrCat("echo $2 > ", fifo_, "; read x <&3")), clock_, ends_.Listener());
+  const std::string alive = directory_.File("alive");
+  ASSERT_EQ(mkfifo(alive.c_str(), 0600), 0);
+  GroupSupervisor supervisor(Script(absl::StrCat("echo $2 > ", fifo_, "; echo alive > ", alive, "; read x <&3")),
+                             clock_, ends_.Listener());
   const std::string incarnation = ReadLine(fifo_).substr(std::string("--incarnation=").size());
   supervisor.Kill("another");
+  EXPECT_EQ(ReadLine(alive), "alive");  // said after that Kill
   EXPECT_THAT(supervisor.pids(), SizeIs(1));
   supervisor.Kill(incarnation);
   const End end = ends_.Next();
@@ -215,6 +219,7 @@ TEST_F(GroupSupervisorTest, KillHitsOnlyThePresentIncarnation) {
   clock_.AwaitWaiters(1);
   clock_.Advance(absl::Seconds(1));
   EXPECT_NE(ReadLine(fifo_), absl::StrCat("--incarnation=", incarnation));
+  EXPECT_EQ(ReadLine(alive), "alive");
 }
 
 // A group of three whose ranks write "RANK WORLD_SIZE INCARNATION" and live until their lifelines end.
