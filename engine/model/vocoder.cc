@@ -83,7 +83,7 @@ absl::Status Vocoder::CheckConfig(const VocoderConfig& config, const AudioDecode
   return absl::OkStatus();
 }
 
-absl::StatusOr<Vocoder::Extension> Vocoder::LoadExtension(WeightLoader weights, const VocoderConfig& config) {
+absl::StatusOr<Vocoder::Extension> Vocoder::LoadExtension(const WeightLoader& weights, const VocoderConfig& config) {
   const BandwidthExtensionConfig& given = *config.extension;
   Extension e{.ratio = config.output_rate / config.base_rate,
               .n_fft = given.n_fft,
@@ -105,7 +105,7 @@ absl::StatusOr<Vocoder::Extension> Vocoder::LoadExtension(WeightLoader weights, 
   return e;
 }
 
-absl::StatusOr<Vocoder> Vocoder::Load(WeightLoader weights, const VocoderConfig& config,
+absl::StatusOr<Vocoder> Vocoder::Load(const WeightLoader& weights, const VocoderConfig& config,
                                       const AudioDecoderConfig& mel_source) {
   KINORA_RETURN_IF_ERROR(CheckConfig(config, mel_source));
   Vocoder vocoder;

@@ -25,7 +25,7 @@ class Vocoder {
   // weights: at the component "vocoder". mel_source: whose rows it will be given.
   // InvalidArgument, naming the field, for a configuration whose parts do not fit each other or mel_source;
   // Unimplemented for an activation that no model uses.
-  static absl::StatusOr<Vocoder> Load(WeightLoader weights, const VocoderConfig& config,
+  static absl::StatusOr<Vocoder> Load(const WeightLoader& weights, const VocoderConfig& config,
                                       const AudioDecoderConfig& mel_source);
 
   int64_t sample_rate() const { return config_.output_rate; }
@@ -48,7 +48,7 @@ class Vocoder {
   };
 
   static absl::Status CheckConfig(const VocoderConfig& config, const AudioDecoderConfig& mel_source);
-  static absl::StatusOr<Extension> LoadExtension(WeightLoader weights, const VocoderConfig& config);
+  static absl::StatusOr<Extension> LoadExtension(const WeightLoader& weights, const VocoderConfig& config);
   int64_t PaddedRows(int64_t low_samples) const;  // up to a whole hop
   // low: [PaddedRows, channels]   out: [PaddedRows · ratio, channels]
   void Extend(Exec& exec, const Tensor& low, Tensor out) const;

@@ -199,6 +199,7 @@ absl::StatusOr<std::vector<std::unique_ptr<Mesh>>> MakeThreadMeshes(const MeshSh
     return std::make_unique<ThreadCommunicator>(group, rank);
   };
   std::vector<std::unique_ptr<Mesh>> meshes;
+  meshes.reserve(shape.ranks());
   for (int rank = 0; rank < shape.ranks(); ++rank) meshes.push_back(MakeMesh(shape, rank, make));
   return meshes;
 }

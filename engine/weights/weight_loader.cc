@@ -237,6 +237,7 @@ absl::StatusOr<std::vector<Weight>> WeightLoader::Pack(WeightRecipe recipe, cons
   for (const LocatedTensor& tensor : recipe.tensors) NoteIfNotFinite(tensor);
   if (!state_->reads()) return packed;
   std::vector<std::shared_ptr<WeightStorage>> storage;
+  storage.reserve(packed.size());
   for (const Weight& weight : packed) storage.push_back(weight.storage());
   state_->weights->Add(std::move(recipe), std::move(storage));
   return packed;

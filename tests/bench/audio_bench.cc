@@ -22,13 +22,14 @@ struct Sound {
   AudioDecoder decoder;
   Vocoder vocoder;
 
-  Sound(WeightLoader loader, const VocoderConfig& config)
+  Sound(const WeightLoader& loader, const VocoderConfig& config)
       : decoder(OrDie(AudioDecoder::Load(loader.Under("audio_vae"), {}))),
         vocoder(OrDie(Vocoder::Load(loader.Under("vocoder"), config, {}))) {}
 };
 
 void Report(const char* name, int repeats, double gflop, int64_t arena_bytes, const std::function<void()>& run) {
   std::vector<Times> times;
+  times.reserve(repeats);
   run();  // touches the memory
   for (int i = 0; i < repeats; ++i) times.push_back(Measure(run));
   const Times median = Medians(times);

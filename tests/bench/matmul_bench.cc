@@ -43,7 +43,7 @@ struct Pair {
 };
 
 Pair Compare(const ProductShape& shape, DType precision, int repeats, Ops& ops) {
-  const auto [rows, in, out] = shape;
+  const int64_t rows = std::get<0>(shape), in = std::get<1>(shape), out = std::get<2>(shape);
   Buffer matrix_memory = *Buffer::Allocate(in * out * 4), x_memory = *Buffer::Allocate(rows * in * 4);
   Buffer out_memory = *Buffer::Allocate(rows * out * 4);
   const Tensor matrix = matrix_memory.View(DType::kF32, {out, in}), x = x_memory.View(precision, {rows, in});

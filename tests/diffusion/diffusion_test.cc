@@ -64,7 +64,8 @@ Tensor View(const std::vector<float>& values) {
 TEST(Guidance, FourTermsAndRescaleEqualTheReference) {
   Golden golden("guidance");
   auto ops = *CpuOps::Create(1);
-  const Json parameters = Parameters(golden), sets = parameters["sets"];
+  const Json parameters = Parameters(golden);
+  const Json& sets = parameters["sets"];
   for (size_t i = 0; i < sets.size(); ++i) {
     const GuidanceScales scales{sets[i][0], sets[i][1], sets[i][2], sets[i][3]};
     const PassList passes = PassesFor(scales, {});

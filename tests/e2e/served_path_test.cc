@@ -214,8 +214,8 @@ TEST_F(ServedPath, AKilledFrontendTakesItsWorkerAlongAndLosesNoJob) {
   const std::string path = directory_.File("clip.mp4");
   Process client(server_.Generate(gate_.Prompt(), path, {"--json"}));
   ASSERT_NE(client.AwaitLine("denoise"), "");
-  std::vector<std::string> waiting;
-  for (int i = 0; i < 3; ++i) waiting.push_back(server_.Create("steps=2"));
+  std::vector<std::string> waiting(3);
+  for (std::string& id : waiting) id = server_.Create("steps=2");
   const std::string running = server_.Json({"admin", "list"})["video_id"];
 
   server_.frontend().Signal(SIGKILL);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
 #include "engine/media/zip_writer.h"
 #include "tests/media/clip_fixtures.h"
 #include "tests/testing/full_disk.h"
@@ -87,7 +88,8 @@ TEST(PngSinkTest, AFolderGetsTheSameFiles) {
   ASSERT_EQ(ContainerForPath(folder).value(), Container::kPngFolder);
   ASSERT_TRUE(WriteClip(clip, folder, {.container = Container::kPngFolder}).ok());
   ASSERT_TRUE(WriteClip(clip, zip, {.container = Container::kPngFrames}).ok());
-  for (const auto& [name, png] : ReadZip(ReadFile(zip))) EXPECT_EQ(ReadFile(folder + "/" + name), png) << name;
+  for (const auto& [name, png] : ReadZip(ReadFile(zip)))
+    EXPECT_EQ(ReadFile(absl::StrCat(folder, "/", name)), png) << name;
   EXPECT_NE(access((folder + "/000009.png").c_str(), F_OK), 0);
 }
 

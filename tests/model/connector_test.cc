@@ -163,13 +163,13 @@ TEST(Connector, ReleasedSizesHaveTheirParameters) {
       EXPECT_TRUE(load(weights).ok());
       return static_cast<double>(weights.recorded_elements()) / 1e6;
     };
-    EXPECT_NEAR(millions([&](WeightLoader w) { return FeatureExtractor::Load(w, count.config).status(); }),
+    EXPECT_NEAR(millions([&](const WeightLoader& w) { return FeatureExtractor::Load(w, count.config).status(); }),
                 count.projections, 0.1);
-    EXPECT_NEAR(millions([&](WeightLoader w) {
+    EXPECT_NEAR(millions([&](const WeightLoader& w) {
                   return Connector::Load(w, count.config, count.config.video, 1024, "v").status();
                 }),
                 count.video, 0.05);
-    EXPECT_NEAR(millions([&](WeightLoader w) {
+    EXPECT_NEAR(millions([&](const WeightLoader& w) {
                   return Connector::Load(w, count.config, count.config.audio, 1024, "a").status();
                 }),
                 count.audio, 0.05);

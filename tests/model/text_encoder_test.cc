@@ -68,6 +68,7 @@ absl::StatusOr<std::vector<Encoded>> Encode(TextRig& rig, TextEncoder& encoder,
   }
   KINORA_RETURN_IF_ERROR(encoder.Encode(rig.exec, prompts, contexts));
   std::vector<Encoded> encoded;
+  encoded.reserve(contexts.size());
   for (const TextContext& context : contexts) encoded.push_back(Floats(context));
   return encoded;
 }

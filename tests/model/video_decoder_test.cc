@@ -106,6 +106,7 @@ TEST(VideoDecoder, AsksForTheKeysOfTheSingleFile) {
   DryDecoder v23(ReleasedVideoDecoder("2.3"));
   const std::vector<RecordedTensor>& recorded = v23.loader.recorded();
   std::vector<std::string> names;
+  names.reserve(recorded.size());
   for (const RecordedTensor& tensor : recorded) names.push_back(tensor.name);
   EXPECT_THAT(names,
               testing::IsSupersetOf({"vae.per_channel_statistics.mean-of-means",

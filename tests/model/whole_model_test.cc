@@ -32,7 +32,7 @@ const std::string kTiny = KINORA_SOURCE_DIR "/models/tiny/";
 const std::string kTinyFile = kTiny + "ltx-2.3-tiny-dev.safetensors";
 
 // All that a text-to-video process loads.
-absl::Status LoadEverything(WeightLoader root, const ModelConfig& config, const std::string& tokenizer_model) {
+absl::Status LoadEverything(const WeightLoader& root, const ModelConfig& config, const std::string& tokenizer_model) {
   std::unique_ptr<const Tokenizer> tokenizer;
   if (!tokenizer_model.empty()) {
     KINORA_ASSIGN_OR_RETURN(tokenizer, Tokenizer::Load(tokenizer_model));
@@ -117,7 +117,7 @@ class TinyModel : public testing::Test {
       if (tensor.name != drop) writer.Declare(tensor.name, tensor.dtype, tensor.shape);
     }
     if (!add.empty()) writer.Declare(add, DType::kU8, {1});
-    const std::string path = folder_.File("changed.safetensors");
+    std::string path = folder_.File("changed.safetensors");
     EXPECT_THAT(writer.Open(path), IsOk());
     for (const TensorInfo& tensor : tiny->tensors()) {
       if (tensor.name == drop) continue;

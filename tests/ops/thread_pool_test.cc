@@ -159,6 +159,7 @@ TEST(ThreadPool, ACallerThatSleepsIsWokenByTheLastWorker) {
 TEST(ThreadPool, PoolsOfSeveralCallersShareFewProcessors) {
   // Every caller has a pool of its own, and all of them together want far more processors than there are.
   std::vector<std::thread> callers;
+  callers.reserve(4);
   std::atomic<int> runs{0};
   for (int caller = 0; caller < 4; ++caller) {
     callers.emplace_back([&runs] {

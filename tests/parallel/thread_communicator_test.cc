@@ -62,6 +62,7 @@ TEST_P(Ranks, AllReduceOfBf16AddsInFloatAndRoundsOnce) {
   };
   const auto as_float = [](uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); };
   std::vector<std::vector<uint16_t>> inputs;
+  inputs.reserve(ranks);
   for (int rank = 0; rank < ranks; ++rank) inputs.push_back(values(rank));
   std::vector<uint16_t> expected;
   for (int64_t i = 0; i < kElements; ++i) {
@@ -298,7 +299,7 @@ TEST(ThreadCommunicator, RanksThatAskForDifferentThingsAllFailAndAreToldWhat) {
     return stream.Synchronize();
   };
   const absl::Status status = RunThreadRanks({.tokens = 2}, [&](const Mesh& mesh) {
-    const absl::Status mine = different(mesh);
+    absl::Status mine = different(mesh);
     EXPECT_TRUE(absl::IsInternal(mine)) << mine;
     return mine;
   });

@@ -67,7 +67,7 @@ class ClipRecorder : public ClipSink, public RunObserver {
 
 std::optional<GuidanceParams> Guidance(const Json& request, const char* name) {
   if (!request.contains(name)) return std::nullopt;
-  const Json g = request[name];
+  const Json& g = request[name];
   GuidanceParams params;
   params.cfg_scale = g.value("cfg_scale", 1.0);
   params.stg_scale = g.value("stg_scale", 0.0);
@@ -78,7 +78,8 @@ std::optional<GuidanceParams> Guidance(const Json& request, const char* name) {
 }
 
 GenerationRequest RequestOf(const Golden& golden) {
-  const Json parameters = Json::parse(golden.metadata("parameters")), r = parameters["request"];
+  const Json parameters = Json::parse(golden.metadata("parameters"));
+  const Json& r = parameters["request"];
   GenerationRequest request;
   request.prompt = r["prompt"];
   if (r.contains("negative_prompt")) request.negative_prompt = r["negative_prompt"].get<std::string>();
@@ -238,7 +239,7 @@ class FullDiskSink : public ClipRecorder {
 
  private:
   absl::Status At(std::string_view name, absl::Status otherwise) const {
-    return name == at_ ? absl::ResourceExhaustedError("no space left") : otherwise;
+    return name == at_ ? absl::ResourceExhaustedError("no space left") : std::move(otherwise);
   }
   const std::string at_;
 };
@@ -308,8 +309,7 @@ TEST(Pipeline, OneRankWithoutMemoryForTheRequestRefusesItForAll) {
       KINORA_ASSIGN_OR_RETURN(auto pipeline, Pipeline::Load(mine, mesh));
       ClipRecorder clip(false);
       KINORA_ASSIGN_OR_RETURN(const RunPlan plan, pipeline->Prepare(request));
-      const absl::Status refused =
-          pipeline->Generate(plan, mesh.world().rank() == 0 ? &clip : nullptr, /*observer=*/nullptr);
+      absl::Status refused = pipeline->Generate(plan, mesh.world().rank() == 0 ? &clip : nullptr, /*observer=*/nullptr);
       EXPECT_TRUE(IsAgreed(refused)) << refused;
       return refused;
     });

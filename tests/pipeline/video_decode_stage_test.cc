@@ -65,7 +65,7 @@ absl::Status Decode(LoadedVideoDecoder& loaded, std::optional<Tiling> tiling, co
   Arena host(*Buffer::Allocate(memory->host));
   Exec exec = loaded.MakeExec(memory->device, nullptr, &host);
   const VideoDecodeStage stage(loaded.decoder());
-  const absl::Status status = stage.Run(
+  absl::Status status = stage.Run(
       exec, *stage.Plan(latent.shape(), tiling), latent, [&](const DecodedFrames& frames) { return clip.Add(frames); },
       NoProgress);
   EXPECT_EQ(loaded.arena().peak(), memory->device);

@@ -52,7 +52,7 @@ class FakeModel : public Model {
   // Two steps and a clip of one black frame.
   static absl::Status Render(ClipSink* sink, Report on_progress) {
     for (int step = 0; step <= 2; ++step) {
-      const absl::Status go_on = on_progress(
+      absl::Status go_on = on_progress(
           {.stage = "denoise", .step = step, .total_steps = 2, .fraction = 0.4 * step, .remaining_seconds = 1});
       if (!go_on.ok()) return go_on;
     }

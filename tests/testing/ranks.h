@@ -20,7 +20,7 @@ std::vector<T> RunRanks(const MeshShape& shape, const std::function<absl::Status
   std::vector<T> results(shape.ranks());
   const absl::Status status = RunThreadRanks(shape, [&](const Mesh& mesh) {
     absl::StatusOr<T> result = body(mesh);
-    if (result.ok()) results[mesh.world().rank()] = *std::move(result);
+    if (result.ok()) results[mesh.world().rank()] = std::move(*result);
     return result.status();
   });
   EXPECT_TRUE(status.ok()) << shape.ToString() << ": " << status.ToString();

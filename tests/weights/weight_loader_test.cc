@@ -47,7 +47,7 @@ class Loading : public testing::Test {
   WeightLoader Open(DType precision = DType::kF32) { return Open(*mesh_, precision); }
   WeightLoader Open(const Mesh& mesh, DType precision = DType::kF32) {
     auto named = tensors_;
-    for (auto& [name, tensor] : named) name = "model.diffusion_model." + name;
+    for (auto& [name, tensor] : named) name.insert(0, "model.diffusion_model.");
     EXPECT_THAT(WriteSafetensors(folder_.File("m.safetensors"), named), IsOk());
     auto checkpoint = Checkpoint::Open({.paths = {folder_.File("m.safetensors")}});
     EXPECT_THAT(checkpoint, IsOk());

@@ -234,7 +234,7 @@ void Dispatcher::Impl::OnLost(WorkerGroup& group, LossReason reason, const std::
     if (run->stop == StopReason::kDeadline) {
       Outcome outcome{.state = v1::Video::FAILED, .error = {}, .artifacts = {}, .usage = {}};
       outcome.error = ToRpcStatus(absl::DeadlineExceededError("the job's deadline passed while it ran"));
-      Finish(attempt, std::move(outcome));
+      Finish(attempt, outcome);
     } else {
       Requeue(attempt, why, /*lost_group=*/run->stop != StopReason::kRelease);
     }

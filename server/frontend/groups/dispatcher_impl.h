@@ -122,10 +122,10 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   void StopRun(RunningJob& run, StopReason why);
   void ScheduleRenewal(const Attempt& attempt);
   void Renew(const Attempt& attempt);
-  void AppendEvent(RunningJob& run, v1::VideoEvent event);
+  void AppendEvent(RunningJob& run, const v1::VideoEvent& event);
   void PublishStep(RunningJob& run);
   void EndRun(RunningJob& run, const v1::RunResult& result);
-  void Finish(const Attempt& attempt, Outcome outcome);
+  void Finish(const Attempt& attempt, const Outcome& outcome);
   void Requeue(const Attempt& attempt, const std::string& why, bool lost_group);
   void Forget(const Attempt& attempt);
   void QueueAgain(QueuedJob job);

@@ -203,9 +203,10 @@ void Dispatcher::Impl::Renew(const Attempt& attempt) {
       }));
 }
 
-void Dispatcher::Impl::AppendEvent(RunningJob& run, v1::VideoEvent event) {
+void Dispatcher::Impl::AppendEvent(RunningJob& run, const v1::VideoEvent& event) {
   ++run.appends;
-  store_.Append(run.attempt, event, OnLoop<absl::Status>([attempt = run.attempt](Impl& self, absl::Status status) {
+  store_.Append(run.attempt, event,
+                OnLoop<absl::Status>([attempt = run.attempt](Impl& self, const absl::Status& status) {
                   RunningJob* running = self.Current(attempt);
                   if (running == nullptr) return;
                   if (absl::IsAborted(status)) return self.StopRun(*running, StopReason::kLeaseLost);
@@ -235,7 +236,7 @@ void Dispatcher::Impl::OnStage(WorkerGroup& group, const v1::StageMark& mark) {
   } else {
     *event.mutable_stage() = run->progress;
   }
-  AppendEvent(*run, std::move(event));
+  AppendEvent(*run, event);
 }
 
 void Dispatcher::Impl::OnStep(WorkerGroup& group, const v1::StepMark& mark) {
@@ -259,7 +260,7 @@ void Dispatcher::Impl::OnResolved(WorkerGroup& group, const v1::ResolvedMark& ma
   v1::VideoEvent event;
   event.mutable_state()->set_state(v1::Video::RUNNING);
   *event.mutable_state()->mutable_resolved() = mark.resolved();
-  AppendEvent(*run, std::move(event));
+  AppendEvent(*run, event);
 }
 
 void Dispatcher::Impl::OnRunEnded(WorkerGroup& group, const v1::RunResult& result) {
@@ -301,12 +302,11 @@ void Dispatcher::Impl::EndRun(RunningJob& run, const v1::RunResult& result) {
   } else {
     return Requeue(run.attempt, "its run was released", /*lost_group=*/false);
   }
-  Finish(run.attempt, std::move(outcome));
+  Finish(run.attempt, outcome);
 }
 
-void Dispatcher::Impl::Finish(const Attempt& attempt, Outcome outcome) {
-  const Outcome& told = outcome;
-  store_.Finish(attempt, told, OnLoop<absl::Status>([attempt, outcome](Impl& self, absl::Status status) mutable {
+void Dispatcher::Impl::Finish(const Attempt& attempt, const Outcome& outcome) {
+  store_.Finish(attempt, outcome, OnLoop<absl::Status>([attempt, outcome](Impl& self, const absl::Status& status) {
                   if (!self.StoreFails(status)) return self.Forget(attempt);
                   if (const int64_t times = self.outcomes_not_stored_.Count(self.loop_.Now())) {
                     Log(Severity::kError, "outcome_not_stored",

@@ -43,7 +43,7 @@ std::string GroupSupervisor::LiveOnce(const std::string& incarnation) {
   const std::string secret = DrawSecret();
   if (options_.on_begin) options_.on_begin(incarnation, secret);
   const absl::Status spawned = Spawn(incarnation, secret);
-  const std::string why = spawned.ok() ? WaitForEnd() : std::string(spawned.message());
+  std::string why = spawned.ok() ? WaitForEnd() : std::string(spawned.message());
   std::vector<std::unique_ptr<ChildProcess>> ended;
   bool stopping;
   {

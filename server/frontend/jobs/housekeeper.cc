@@ -36,7 +36,7 @@ void Housekeeper::Sweep() {
       return;
     }
     for (const JobId& id : *ids) {
-      Remove(id, [id](absl::Status status) {
+      Remove(id, [id](const absl::Status& status) {
         if (status.ok()) Log(Severity::kInfo, "job_removed", {{"job", id}});
       });
     }

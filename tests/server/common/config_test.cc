@@ -48,7 +48,7 @@ TEST(Config, ErrorsNameTheFlagOrThePlaceInTheFile) {
   TemporaryDirectory directory;
   WriteFile(directory.File("bad"), "queue_capacity: 1\nque: 2");
   v1::FrontendConfig config = DefaultFrontendConfig();
-  const auto refused = [&](std::vector<std::string> arguments, auto message) {
+  const auto refused = [&](const std::vector<std::string>& arguments, auto message) {
     EXPECT_THAT(ParseConfig(arguments, config), StatusIs(absl::StatusCode::kInvalidArgument, message));
   };
   refused({"--que=1"}, HasSubstr("--que"));

@@ -21,6 +21,7 @@ class VideoServiceTest : public FrontendTest {
 
 std::vector<v1::VideoEvent::EventCase> Kinds(const std::vector<v1::VideoEvent>& events) {
   std::vector<v1::VideoEvent::EventCase> kinds;
+  kinds.reserve(events.size());
   for (const auto& event : events) kinds.push_back(event.event_case());
   return kinds;
 }

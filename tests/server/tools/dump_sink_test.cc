@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "tests/testing/status_matchers.h"
@@ -71,7 +72,7 @@ TEST_F(DumpSinkTest, AClipThatBreaksOffLeavesNoFile) {
 }
 
 struct CountingSink : ClipSink {
-  explicit CountingSink(int& calls, absl::Status end = absl::OkStatus()) : calls(calls), end(end) {}
+  explicit CountingSink(int& calls, absl::Status end = absl::OkStatus()) : calls(calls), end(std::move(end)) {}
   absl::Status Begin(const ClipInfo&) override { return ++calls, absl::OkStatus(); }
   absl::Status Frames(int64_t, const Tensor&) override { return ++calls, absl::OkStatus(); }
   absl::Status Audio(const Tensor&) override { return ++calls, absl::OkStatus(); }

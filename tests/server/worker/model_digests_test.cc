@@ -31,7 +31,7 @@ std::string HeaderOf(const std::string& tensor, int64_t bytes) {
 
 // The tensor has the file's name, because no two files may hold the same one.
 std::string WriteModel(const TemporaryDirectory& directory, const std::string& name, std::string_view text) {
-  const std::string path = directory.File(name);
+  std::string path = directory.File(name);
   std::filesystem::create_directories(std::filesystem::path(path).parent_path());
   std::string key = name;
   std::replace(key.begin(), key.end(), '/', '.');

@@ -77,6 +77,7 @@ TEST(StageFit, OneRunThatWasHeldUpOrCutShortMovesTheOthersLittle) {
 
 TEST(StageFit, HeavierObservationsCountForMore) {
   std::vector<StageObservation> runs;
+  runs.reserve(15);
   for (int i = 0; i < 10; ++i) runs.push_back(Took(Denoising(100 + 50 * i, 10), 3));  // of a slower build
   for (StageObservation& run : runs) run.weight = 0.1;
   for (int i = 0; i < 5; ++i) runs.push_back(Took(Denoising(100 + 100 * i, 10)));

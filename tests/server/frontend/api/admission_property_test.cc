@@ -196,6 +196,7 @@ TEST(Admission, ADescriptionComesThroughItsMessageUnchanged) {
 TEST(Admission, FrontendAndEngineDecideAlike) {
   const std::vector<ModelDescription> models = Descriptions();
   std::vector<v1::ModelInfo> infos;
+  infos.reserve(models.size());
   for (const ModelDescription& model : models) infos.push_back(Stored(model));
   Requests requests;
   std::map<absl::StatusCode, int> answers;

@@ -296,7 +296,7 @@ TEST_F(DispatcherTest, AnotherFrontendsRunIsTakenOnlyOnceItsLeaseIsOver) {
   const auto link = JoinGroup("a");
   absl::Notification recovered;
   const auto jobs = WaitFor<std::vector<UnfinishedJob>>([&](auto done) { store_->Unfinished(std::move(done)); });
-  dispatcher_->Recover((*jobs)[0], [&](absl::Status) { recovered.Notify(); });
+  dispatcher_->Recover((*jobs)[0], [&](const absl::Status&) { recovered.Notify(); });
   Pass(absl::Seconds(29), {link});
   EXPECT_FALSE(recovered.HasBeenNotified());
   Pass(absl::Seconds(2), {link});

@@ -34,7 +34,7 @@ class HousekeeperTest : public testing::Test {
     return WaitFor<Created>([&](auto done) { store_->Create({}, {}, std::move(done)); })->video.id();
   }
   JobId CreateEnded() {
-    const JobId id = Create();
+    JobId id = Create();
     EXPECT_THAT(WaitFor<v1::Video>([&](auto done) { store_->Cancel(id, std::move(done)); }), IsOk());
     WriteFile(directory_.File("x"), "bytes");
     EXPECT_THAT(artifacts_->Put(id + "/1/video.mp4", directory_.File("x")), IsOk());

@@ -250,8 +250,8 @@ TEST_P(JobStoreTest, AQueuedJobCanFailAndARunningOneCannotFromOutside) {
 }
 
 TEST_P(JobStoreTest, ListsPagesNewestFirstAndFiltersByState) {
-  std::vector<JobId> ids;
-  for (int i = 0; i < 5; ++i) ids.push_back(CreateOne());
+  std::vector<JobId> ids(5);
+  for (JobId& id : ids) id = CreateOne();
   ASSERT_THAT(Cancel(ids[1]), IsOk());
   std::vector<JobId> seen;
   std::string token;

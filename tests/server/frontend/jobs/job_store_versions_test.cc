@@ -40,7 +40,7 @@ absl::Status Sql(const std::string& path, const std::string& sql) {
   sqlite3* handle = nullptr;
   int code = sqlite3_open(path.c_str(), &handle);
   if (code == SQLITE_OK) code = sqlite3_exec(handle, sql.c_str(), nullptr, nullptr, nullptr);
-  const absl::Status status = code == SQLITE_OK ? absl::OkStatus() : absl::InternalError(sqlite3_errmsg(handle));
+  absl::Status status = code == SQLITE_OK ? absl::OkStatus() : absl::InternalError(sqlite3_errmsg(handle));
   sqlite3_close(handle);
   return status;
 }
