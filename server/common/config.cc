@@ -200,6 +200,7 @@ v1::WorkerConfig DefaultWorkerConfig() {
   config.set_group("0");
   config.set_log_format("text");
   config.set_world_size(1);
+  config.set_memory_share(1);
   return config;
 }
 
@@ -217,6 +218,7 @@ std::vector<v1::GroupConfig> GroupsOf(const v1::FrontendConfig& config) {
     group.set_processes(std::max(1, group.processes()));
     v1::WorkerConfig worker = DefaultWorkerConfig();
     worker.set_http_address(absl::StrCat("127.0.0.1:", port));
+    worker.set_memory_share(1.0 / static_cast<double>(groups.size()));
     worker.MergeFrom(group.worker());
     worker.set_group(group.id());
     *group.mutable_worker() = std::move(worker);

@@ -83,6 +83,10 @@ void CheckLimits(const v1::FrontendConfig& config, std::vector<FieldViolation>& 
   if (config.min_free_bytes() < 0) out.push_back({"min_free_bytes", "must be 0 or more"});
 }
 
+void CheckShare(const std::string& field, double share, std::vector<FieldViolation>& out) {
+  if (!(share > 0 && share <= 1)) out.push_back({field, absl::StrCat(share, " must be greater than 0 and at most 1")});
+}
+
 bool IsGroupId(const std::string& id) {
   return !id.empty() && std::all_of(id.begin(), id.end(), [](char c) {
     return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.';
@@ -113,6 +117,7 @@ void CheckGroup(const std::string& prefix, const v1::GroupConfig& group, std::ve
                                                       "available yet; 1 is needed")});
   }
   if (worker.model().empty()) out.push_back({prefix + "worker.model", "at least one path is needed"});
+  if (worker.memory_share() != 0) CheckShare(prefix + "worker.memory_share", worker.memory_share(), out);
   for (const auto& [field, set] :
        {std::pair{"group", !worker.group().empty()}, {"world_size", worker.world_size() != 0}}) {
     if (set) out.push_back({absl::StrCat(prefix, "worker.", field), "must be empty: the frontend sets it"});
@@ -137,6 +142,12 @@ void CheckGroups(const v1::FrontendConfig& config, std::vector<FieldViolation>& 
     if (!ids.insert(config.groups(i).id()).second) {
       out.push_back({prefix + "id", absl::StrCat("\"", config.groups(i).id(), "\" is another group's already")});
     }
+  }
+  std::set<std::string> pages;
+  for (const v1::GroupConfig& group : GroupsOf(config)) {
+    const std::string& address = group.worker().http_address();
+    if (address.empty() || absl::EndsWith(address, ":0") || pages.insert(address).second) continue;
+    out.push_back({"groups", absl::StrCat("two have the http_address ", address)});
   }
 }
 
@@ -165,6 +176,7 @@ absl::Status CheckWorkerConfig(const v1::WorkerConfig& config) {
     out.push_back({"frontend", "the address to join is needed; an embedded worker gets it from its frontend"});
   }
   if (config.model().empty()) out.push_back({"model", "at least one path is needed"});
+  CheckShare("memory_share", config.memory_share(), out);
   if (config.world_size() < 1) out.push_back({"world_size", absl::StrCat(config.world_size(), " must be 1 or more")});
   if (config.rank() < 0 || config.rank() >= std::max(1, config.world_size())) {
     out.push_back(

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <filesystem>
 #include <map>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -278,7 +279,10 @@ class EmbeddedFrontend : public Frontend {
   // Takes everything down in the order in which it depends on each other; what was started only.
   void Stop() {
     if (std::exchange(stopped_, true)) return;
-    for (const auto& supervisor : supervisors_) supervisor->Stop();
+    std::vector<std::thread> stops;  // at once: each may take its grace
+    stops.reserve(supervisors_.size());
+    for (const auto& supervisor : supervisors_) stops.emplace_back([&supervisor] { supervisor->Stop(); });
+    for (std::thread& stop : stops) stop.join();
     join_.reset();
     if (server_ != nullptr) server_->Shutdown(kCutStreams);  // every call has ended: nobody uses context_ any more
     pages_.reset();

@@ -39,17 +39,17 @@ GenerationRequest WarmUpRequest(const ModelDescription& model, int32_t cells, in
   return request;
 }
 
-// Reserved for activations: three quarters of the usable memory less the weights, shared by the ranks, and at least
-// what the default request takes. Pages that no request touches cost nothing. Where the host's side is apart, it is
-// that of the default request.
-absl::Status PlanArenas(const Mesh& mesh, PipelineOptions& options) {
+// Reserved for activations: three quarters of this group's share of the usable memory less the weights, shared by the
+// ranks, and at least what the default request takes. Pages that no request touches cost nothing. Where the host's side
+// is apart, it is that of the default request.
+absl::Status PlanArenas(const Mesh& mesh, double memory_share, PipelineOptions& options) {
   GenerationRequest probe;
   probe.prompt = "probe";
   probe.recipe = Recipe::kOneStage;  // of every kind of model; nothing of one stage takes more
   KINORA_ASSIGN_OR_RETURN(const RunPlan plan, Pipeline::Plan(options, mesh, probe));
   KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, OpenBackend(options.device, {.threads = 1}));
-  const int64_t share =
-      backend->usable_memory().bytes / 4 * 3 / mesh.world().size() - plan.weight_bytes - plan.workspace_bytes;
+  const auto usable = static_cast<int64_t>(memory_share * static_cast<double>(backend->usable_memory().bytes));
+  const int64_t share = usable / 4 * 3 / mesh.world().size() - plan.weight_bytes - plan.workspace_bytes;
   options.arena_bytes = std::max(share, plan.arena_bytes);
   options.host_arena_bytes = plan.host_arena_bytes;
   return absl::OkStatus();
@@ -93,7 +93,7 @@ absl::StatusOr<std::unique_ptr<Model>> PipelineModel::Load(const v1::WorkerConfi
   model->device_ = traits.device;
   const absl::Time begin = absl::Now();
   ModelDigests digests(options.files);
-  KINORA_RETURN_IF_ERROR(model->LoadRanks(options, metrics));
+  KINORA_RETURN_IF_ERROR(model->LoadRanks(options, config.memory_share(), metrics));
   const absl::Time loaded = absl::Now();
   KINORA_RETURN_IF_ERROR(model->Warm(on_progress));
   const absl::Time warm = absl::Now();
@@ -106,7 +106,7 @@ absl::StatusOr<std::unique_ptr<Model>> PipelineModel::Load(const v1::WorkerConfi
   return model;
 }
 
-absl::Status PipelineModel::LoadRanks(const PipelineOptions& options, WorkerMetrics& metrics) {
+absl::Status PipelineModel::LoadRanks(const PipelineOptions& options, double memory_share, WorkerMetrics& metrics) {
   std::string phase;
   absl::Time phase_begin;
   const auto end_phase = [&] {
@@ -116,7 +116,7 @@ absl::Status PipelineModel::LoadRanks(const PipelineOptions& options, WorkerMetr
     (*ready_.mutable_load_phase_seconds())[phase] = seconds;
   };
   PipelineOptions own = options;
-  KINORA_RETURN_IF_ERROR(PlanArenas(*ranks_[0].mesh, own));
+  KINORA_RETURN_IF_ERROR(PlanArenas(*ranks_[0].mesh, memory_share, own));
   arena_bytes_ = own.arena_bytes;
   host_arena_bytes_ = own.host_arena_bytes;
   KINORA_RETURN_IF_ERROR(OnEveryRank([&](Rank& rank) -> absl::Status {

@@ -44,7 +44,7 @@ class PipelineModel : public Model {
   };
 
   explicit PipelineModel(std::vector<std::unique_ptr<Mesh>> meshes);
-  absl::Status LoadRanks(const PipelineOptions& options, WorkerMetrics& metrics);
+  absl::Status LoadRanks(const PipelineOptions& options, double memory_share, WorkerMetrics& metrics);
   absl::Status OnEveryRank(absl::FunctionRef<absl::Status(Rank&)> body);
   absl::Status Warm(const std::function<void()>& on_progress);
   // What the run took, as far as its stages of kind `last`.

@@ -114,6 +114,7 @@ absl::StatusOr<v1::Generation> ValidateRequest(const v1::CreateVideoRequest& req
   CheckEnvelope(request, limits, violations);
   AddPrefixed("generation.", verdict.violations, violations);
   if (!violations.empty()) {
+    if (violations.size() > kMaxViolations) violations.resize(kMaxViolations);
     const absl::Status status = InvalidFields(violations);
     if (!verdict.too_large) return status;
     return WithErrorInfo(status, "SHAPE_TOO_LARGE", LargestShape(*description, verdict.effective));

@@ -22,6 +22,21 @@ absl::Status NoSuchGroup(const std::string& id) {
   return absl::NotFoundError(absl::StrCat("id: no worker group \"", id, "\" is here"));
 }
 
+// A group that serves other files under the model id of `group`; null: none.
+const WorkerGroup* ServingOtherFiles(const std::map<std::string, std::unique_ptr<WorkerGroup>>& groups,
+                                     const WorkerGroup& group) {
+  using Digests = std::map<std::string, std::string>;
+  const auto digests = [](const v1::ModelInfo& model) {
+    return Digests(model.digests().begin(), model.digests().end());
+  };
+  const v1::ModelInfo& model = group.ready().model();
+  for (const auto& [id, other] : groups) {
+    const v1::ModelInfo& theirs = other->ready().model();
+    if (id != group.id() && theirs.id() == model.id() && digests(theirs) != digests(model)) return other.get();
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 Dispatcher::Dispatcher(JobStore& store, JobQueue& queue, EventHub& hub, Clocks clocks, FrontendMetrics* metrics,
@@ -176,6 +191,11 @@ void Dispatcher::Impl::ProcessEnded(const std::string& id, const std::string& in
 }
 
 void Dispatcher::Impl::OnReady(WorkerGroup& group) {
+  if (const WorkerGroup* other = ServingOtherFiles(groups_, group); other != nullptr) {
+    return group.Lose(LossReason::kModelConflict,
+                      absl::StrCat("model_id: group ", other->id(), " serves other files as \"",
+                                   group.ready().model().id(), "\"; give one of the two a model_id of its own"));
+  }
   store_.Speeds(group.SpeedPlace(),
                 OnLoop<absl::StatusOr<v1::SpeedHistory>>([id = group.id(), incarnation = group.incarnation()](
                                                              Impl& self, const absl::StatusOr<v1::SpeedHistory>& past) {
@@ -212,8 +232,8 @@ void Dispatcher::Impl::StoreModel(const WorkerGroup& group) {
 }
 
 void Dispatcher::Impl::CountRestart(LossReason reason) {
-  static constexpr const char* kNames[] = {"disconnected",  "silent", "stalled",    "cancel_ignored",
-                                           "process_ended", "admin",  "rank_failed"};
+  static constexpr const char* kNames[] = {"disconnected",  "silent", "stalled",     "cancel_ignored",
+                                           "process_ended", "admin",  "rank_failed", "model_conflict"};
   if (metrics_ != nullptr && !draining_) {
     metrics_->group_restarts_total.Add({{"reason", kNames[static_cast<int>(reason)]}}).Increment();
   }

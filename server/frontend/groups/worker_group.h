@@ -40,7 +40,16 @@ struct GroupLimits {
 };
 
 // As kinora_group_restarts_total counts them.
-enum class LossReason { kDisconnected, kSilent, kStalled, kCancelIgnored, kProcessEnded, kAdmin, kRankFailed };
+enum class LossReason {
+  kDisconnected,
+  kSilent,
+  kStalled,
+  kCancelIgnored,
+  kProcessEnded,
+  kAdmin,
+  kRankFailed,
+  kModelConflict,  // another group serves other files under the same model id
+};
 
 class WorkerGroup {
  public:

@@ -167,17 +167,21 @@ absl::Status CheckIntegrity(Database& database) {
 absl::Status BringSchemaUpToDate(Database& database, const std::string& path) {
   KINORA_ASSIGN_OR_RETURN(const Header header, ReadHeader(database));
   KINORA_RETURN_IF_ERROR(CheckOurs(header, path));
-  // WAL: readers go on while the writer writes. FULL: a commit is on the disk when it returns.
-  KINORA_RETURN_IF_ERROR(database.Execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"));
   const bool older = !header.empty() && header.version < kSchemaVersion;
-  if (older) KINORA_RETURN_IF_ERROR(CheckIntegrity(database));
+  const auto advised = [&](const absl::Status& failure) {
+    return older ? FullDiskAdvice(failure, path, header.version) : failure;
+  };
+  // WAL: readers go on while the writer writes. FULL: a commit is on the disk when it returns.
+  absl::Status status = database.Execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;");
+  if (older && status.ok()) status = CheckIntegrity(database);
+  if (!status.ok()) return advised(status);
   // A transaction also where there is nothing to do: it finds out now whether the file can be written at all.
   KINORA_RETURN_IF_ERROR(database.Execute("BEGIN IMMEDIATE"));
-  absl::Status status = TakeSteps(database, path);
+  status = TakeSteps(database, path);
   if (status.ok()) status = database.Execute("COMMIT");
   if (!status.ok()) {
     if (database.in_transaction()) (void)database.Execute("ROLLBACK");
-    return older ? FullDiskAdvice(status, path, header.version) : status;
+    return advised(status);
   }
   if (older) {
     Log(Severity::kInfo, "job_store_migrated",

@@ -189,7 +189,17 @@ TEST(Groups, EachHasItsDefaultsItsIdAndAPortOfItsOwn) {
   for (const v1::GroupConfig& group : groups) {
     EXPECT_EQ(group.processes(), 1);
     EXPECT_EQ(group.worker().world_size(), 1);
+    EXPECT_EQ(group.worker().memory_share(), 0.5);  // all on one machine: each plans with its part of the memory
   }
+}
+
+TEST(Groups, AnEmptyAddressMeansNoPagesAndAShareIsKept) {
+  const v1::FrontendConfig config = WithGroups(
+      "groups { id: 'a' worker { model: 'm' http_address: '' memory_share: 0.75 } } groups { id: 'b' worker { model: "
+      "'n' http_address: '' memory_share: 0.25 } }");
+  ASSERT_THAT(CheckFrontendConfig(config), IsOk());
+  EXPECT_EQ(GroupsOf(config)[0].worker().http_address(), "");
+  EXPECT_EQ(GroupsOf(config)[0].worker().memory_share(), 0.75);
 }
 
 TEST(Groups, WhatCannotBeIsRefusedByField) {
@@ -200,6 +210,10 @@ TEST(Groups, WhatCannotBeIsRefusedByField) {
       {"groups { id: 'a b' worker { model: 'm' } }", "groups[0].id: \"a b\""},
       {"groups { id: 'a' worker { model: 'm' } } groups { id: 'a' worker { model: 'm' } }", "groups[1].id: \"a\" is"},
       {"groups { id: 'a' }", "groups[0].worker.model"},
+      {"groups { id: 'a' worker { model: 'm' memory_share: 1.5 } }", "groups[0].worker.memory_share: 1.5"},
+      {"groups { id: 'a' worker { model: 'm' http_address: '127.0.0.1:9' } } groups { id: 'b' worker { model: 'm' "
+       "http_address: '127.0.0.1:9' } }",
+       "groups: two have the http_address 127.0.0.1:9"},
       {"groups { id: 'a' worker { model: 'm' rank: 1 } }", "groups[0].worker.rank"},
       {"groups { id: 'a' worker { model: 'm' group: 'b' } }", "groups[0].worker.group"},
       {"groups { id: 'a' worker { model: 'm' token_file: 't' } }", "groups[0].worker.token_file: not available yet"},

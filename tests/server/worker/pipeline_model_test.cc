@@ -33,6 +33,7 @@ class PipelineModelTest : public testing::Test {
     config.set_precision("bf16");
     config.set_device("cpu");
     config.set_threads(1);
+    config.set_memory_share(1);
     KINORA_ASSERT_OK_AND_ASSIGN(model_, PipelineModel::Load(config, {.rendezvous = rendezvous_}, metrics_, [] {}));
     KINORA_ASSERT_OK_AND_ASSIGN(store_, DirectoryArtifactStore::At(directory_.File("artifacts")));
     run_.set_video_id("video");

@@ -220,6 +220,28 @@ TEST_F(DispatcherTest, GroupsTakeOnlyJobsOfTheirModelHigherPriorityFirst) {
   EXPECT_EQ(AwaitRun(*JoinGroup("b", "1", "other")).video_id(), not_ours);
 }
 
+TEST_F(DispatcherTest, TwoModelsOfOneIdAreNotServedAsOne) {
+  const auto join = [&](const std::string& group, const std::string& digest) {
+    auto link = std::make_shared<RecordingLink>();
+    dispatcher_->Join(HelloOf("of " + group, group), link);
+    EXPECT_TRUE(link->Next().has_welcome());
+    v1::WorkerMessage ready;
+    ready.mutable_ready()->mutable_model()->set_id("tiny");
+    (*ready.mutable_ready()->mutable_model()->mutable_digests())["model.safetensors"] = digest;
+    dispatcher_->Receive(link, ready);
+    return link;
+  };
+  join("first", "one");
+  join("same", "one");
+  const auto other = join("other", "another");
+  std::map<std::string, v1::WorkerGroup> groups;
+  for (const v1::WorkerGroup& group : Groups()) groups[group.id()] = group;
+  EXPECT_EQ(groups["first"].state(), "idle");
+  EXPECT_EQ(groups["same"].state(), "idle");
+  EXPECT_EQ(groups["other"].state(), "lost");
+  EXPECT_THAT(groups["other"].reason(), HasSubstr("serves other files as \"tiny\""));
+}
+
 TEST_F(DispatcherTest, AnAdministratorsRestartDoesNotCount) {
   const JobId id = Submit();
   for (int attempt = 1; attempt <= 4; ++attempt) {
