@@ -27,14 +27,22 @@ void CheckListener(const char* field, const std::string& address, bool may_be_ex
   }
 }
 
+constexpr char kPagesAreOpen[] = "the pages have no authentication; put a proxy before them or set insecure";
+
 void CheckListeners(const v1::FrontendConfig& config, std::vector<FieldViolation>& out) {
   constexpr char kProtect[] = "set tls.certificate_file, tls.key_file and a token file, or insecure";
   if (config.address().empty()) out.push_back({"address", "must be host:port or unix:PATH"});
   CheckListener("address", config.address(), MayBeExposed(config, config.token_file()), kProtect, out);
   CheckListener("admin_address", config.admin_address(), MayBeExposed(config, config.admin_token_file()), kProtect,
                 out);
-  CheckListener("http_address", config.http_address(), config.insecure(),
-                "the pages have no authentication; put a proxy before them or set insecure", out);
+  CheckListener("http_address", config.http_address(), config.insecure(), kPagesAreOpen, out);
+  if (!config.worker().model().empty()) {
+    CheckListener("worker.http_address", config.worker().http_address(), config.insecure(), kPagesAreOpen, out);
+  }
+  for (int i = 0; i < config.groups_size(); ++i) {
+    CheckListener(absl::StrCat("groups[", i, "].worker.http_address").c_str(), config.groups(i).worker().http_address(),
+                  config.insecure(), kPagesAreOpen, out);
+  }
 }
 
 void CheckPositive(const char* field, double value, std::vector<FieldViolation>& out) {

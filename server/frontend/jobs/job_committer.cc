@@ -136,7 +136,8 @@ bool JobCommitter::failing() const {
 
 absl::Duration JobCommitter::Unwritable() const {
   absl::MutexLock lock(&mu_);
-  return failing_since_ == absl::InfiniteFuture() ? absl::ZeroDuration() : clock_.Now() - failing_since_;
+  const absl::Time now = clock_.Now();
+  return now - std::min(failing_since_, now);  // none of a time to come, and of a clock that was set back
 }
 
 }  // namespace kinora

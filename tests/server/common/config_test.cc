@@ -145,6 +145,19 @@ TEST(CheckFrontendConfig, FilesOfTlsAreRefusedWhereTheyHaveNoEffect) {
   }
 }
 
+// They show what the frontend's pages show, and follow the same rule.
+TEST(CheckFrontendConfig, PagesOfWorkersAreForThisMachineUnlessItSaysInsecure) {
+  for (const auto& [text, field] :
+       {std::pair{"worker { model: 'm' http_address: '0.0.0.0:8481' }", "worker.http_address: "},
+        {"groups { id: 'a' worker { model: 'm' http_address: '[::]:0' } }", "groups[0].worker.http_address: "}}) {
+    v1::FrontendConfig config = DefaultFrontendConfig();
+    ASSERT_TRUE(google::protobuf::TextFormat::MergeFromString(text, &config));
+    EXPECT_THAT(CheckFrontendConfig(config), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(field)));
+    config.set_insecure(true);
+    EXPECT_THAT(CheckFrontendConfig(config), IsOk());
+  }
+}
+
 TEST(CheckFrontendConfig, ListsEveryFieldThatIsWrong) {
   v1::FrontendConfig config = DefaultFrontendConfig();
   config.set_queue_capacity(0);
