@@ -14,6 +14,7 @@
 #include "engine/base/memory.h"
 #include "server/common/build_version.h"
 #include "server/common/config.h"
+#include "server/common/grpc_log.h"
 #include "server/frontend/frontend.h"
 
 namespace kinora {
@@ -46,6 +47,11 @@ sigset_t BlockSignals() {
   return signals;
 }
 
+void StartLog(const v1::FrontendConfig& config) {
+  SetLogOptions({.format = config.log_format() == "json" ? LogFormat::kJson : LogFormat::kKeyValue});
+  TakeGrpcLog();
+}
+
 int Main(const std::vector<std::string>& arguments) {
   ExitWhenOutOfMemory("kinora-frontend");
   umask(0077);  // whatever is made here or by the workers that it starts is its user's alone
@@ -64,7 +70,7 @@ int Main(const std::vector<std::string>& arguments) {
     std::printf("the configuration is right\n");
     return 0;
   }
-  SetLogOptions({.format = config.log_format() == "json" ? LogFormat::kJson : LogFormat::kKeyValue});
+  StartLog(config);
 
   const sigset_t signals = BlockSignals();  // before any thread is made, and so in all of them
   signal(SIGPIPE, SIG_IGN);

@@ -16,7 +16,7 @@ namespace kinora {
 
 class CallLog {  // thread-safe
  public:
-  explicit CallLog(JobMetrics& metrics, Clock& clock = Clock::Real())
+  explicit CallLog(JobMetrics& metrics, Clock& clock = Clock::Steady())
       : metrics_(metrics), refused_(absl::Seconds(1), clock), file_errors_(absl::Seconds(1), clock) {}
 
   // A call without a valid token: counted, and logged with its peer.

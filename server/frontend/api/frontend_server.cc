@@ -160,7 +160,7 @@ class Server : public FrontendServer {
   }
 
   // What calls use, then the services, outlive the servers. Time is the network's, whatever the clock of the jobs is.
-  MessageReads reads_{kReads, Clock::Real()}, strangers_reads_{kStrangersReads, Clock::Real()};
+  MessageReads reads_{kReads, Clock::Steady()}, strangers_reads_{kStrangersReads, Clock::Steady()};
   std::unique_ptr<CallLog> log_;
   TokenSet admin_tokens_;
   std::unique_ptr<grpc::Service> video_, models_, reflection_, admin_, admin_reflection_;
