@@ -1,0 +1,30 @@
+// Strangers open connections and say nothing, or half of a greeting.
+#include <vector>
+
+#include "tests/attack/attack.h"
+#include "tests/attack/sockets.h"
+
+namespace kinora {
+namespace {
+
+constexpr int kConnections = 4000;
+
+absl::Status Connect(const Target& target, Effort& effort) {
+  std::vector<FileDescriptor> connections;
+  for (int i = 0; i < kConnections; ++i) {
+    FileDescriptor socket = ConnectTo(target.address());
+    if (!socket.ok()) break;  // no descriptor, or no port, is left to the attacker
+    ++effort.connections;
+    if (i % 2 == 0) effort.bytes += std::max(0, SendSome(socket, "PRI * HTTP/2.0\r\n"));
+    connections.push_back(std::move(socket));
+  }
+  return target.PageIsOk("/livez");  // meanwhile
+}
+
+}  // namespace
+}  // namespace kinora
+
+int main() {
+  return kinora::RunAttack(
+      {.name = "many_connections", .flags = {}, .most_growth_bytes = 256 << 20, .attack = kinora::Connect});
+}
