@@ -3,6 +3,7 @@
 #include <grpcpp/create_channel_posix.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 
@@ -40,9 +41,15 @@ absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Bind(GrpcListenerOpt
     HandOver(connection.own ? *self->own_ : *self->clients_, connection.fd);
   };
   accept.overdone = [self = listener.get()](const ConnectionAcceptor::Connection& connection) {
-    return self->flood_.Overdone(connection);
+    const bool cut = self->flood_.Overdone(connection);
+    self->memory_to_give_back_ |= cut;
+    return cut;
   };
-  accept.closed = [self = listener.get()](uint64_t connection) { self->flood_.Forget(connection); };
+  accept.closed = [self = listener.get()](uint64_t connection) {
+    self->flood_.Forget(connection);
+    // What its calls held is free by now; the allocator would keep it.
+    if (std::exchange(self->memory_to_give_back_, false)) malloc_trim(0);
+  };
   accept.refused = std::move(options.refused);
   accept.count = std::move(options.count);
   KINORA_ASSIGN_OR_RETURN(listener->acceptor_, ConnectionAcceptor::Bind(std::move(accept)));

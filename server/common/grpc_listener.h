@@ -54,7 +54,8 @@ class GrpcListener {
   static constexpr int kDroppedAtOnce = 1000;  // calls that a client may begin and drop at one time
   explicit GrpcListener(int max_calls) : flood_(max_calls + kDroppedAtOnce) {}
 
-  CallFlood flood_;
+  CallFlood flood_;  // this and the next are of the acceptor's thread
+  bool memory_to_give_back_ = false;
   Handover clients_, own_;  // to the server; these live as long as the acceptor runs
   std::unique_ptr<ConnectionAcceptor> acceptor_;
 };

@@ -48,6 +48,7 @@ FrontendMetrics::FrontendMetrics(Registry& registry)
                                                "Time from creation to the end, of completed jobs")),
       jobs_running(GaugeFamily(registry, "kinora_jobs_running", "Jobs that a worker group has").Add({})),
       watchers(GaugeFamily(registry, "kinora_watchers", "Open event streams").Add({})),
+      downloads(GaugeFamily(registry, "kinora_downloads", "Open downloads").Add({})),
       connections(GaugeFamily(registry, "kinora_connections", "Open connections")),
       connections_refused_total(
           CounterFamily(registry, "kinora_connections_refused_total", "Connections that were closed at once, or cut")),

@@ -40,6 +40,7 @@ struct FrontendMetrics {
       request_duration_seconds;  // model, recipe; creation → end, of COMPLETED jobs
   prometheus::Gauge& jobs_running;
   prometheus::Gauge& watchers;
+  prometheus::Gauge& downloads;
   prometheus::Family<prometheus::Gauge>& connections;                  // field: "address", "admin_address"
   prometheus::Family<prometheus::Counter>& connections_refused_total;  // field; reason: RefusalName
   prometheus::Histogram& cancel_latency_seconds;                       // CancelVideo of a running job → CANCELLED

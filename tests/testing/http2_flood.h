@@ -33,6 +33,10 @@ class Http2Flood {
   // second. The connection and its streams stay open. Once.
   void Run(const FloodOptions& options);
 
+  // Begins `calls` calls and drops each at once (RST_STREAM), as fast as the server reads; ends early when the server
+  // ends the connection or `give_up` has passed. Returns how many were sent. Once, instead of Run.
+  int64_t DropCalls(const std::string& method, int64_t calls, absl::Duration give_up);
+
   int64_t bytes_sent() const { return bytes_sent_; }  // of messages
   int streams_open() const;                           // that the server has not ended
   bool connected() const { return connected_; }

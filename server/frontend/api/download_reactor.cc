@@ -1,10 +1,13 @@
 #include "server/frontend/api/download_reactor.h"
 
+#include <grpc/grpc.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/base/status_macros.h"
 #include "server/common/status_details.h"
 
 namespace kinora {
@@ -14,13 +17,25 @@ constexpr int64_t kChunkBytes = 256 << 10;
 
 }  // namespace
 
-std::shared_ptr<DownloadReactor> DownloadReactor::Make(ServiceContext& context) {
-  std::shared_ptr<DownloadReactor> reactor(new DownloadReactor(context));
+DownloadReactor::DownloadReactor(ServiceContext& context, grpc_call* call) : context_(context), call_(call) {
+  grpc_call_ref(call_);
+}
+
+DownloadReactor::~DownloadReactor() { grpc_call_unref(call_); }
+
+std::shared_ptr<DownloadReactor> DownloadReactor::Make(ServiceContext& context, grpc::CallbackServerContext& call) {
+  std::shared_ptr<DownloadReactor> reactor(new DownloadReactor(context, call.c_call()));
   reactor->self_ = reactor;
   return reactor;
 }
 
-void DownloadReactor::Download(const v1::DownloadArtifactRequest& request) {
+void DownloadReactor::Download(const v1::DownloadArtifactRequest& request, const std::string& client) {
+  auto slot = context_.downloads.Take(client);
+  if (!slot.ok()) return Fail(slot.status());
+  {
+    absl::MutexLock lock(&mu_);
+    slot_ = *std::move(slot);
+  }
   context_.store.Get(request.video_id(), [reactor = shared_from_this(), request](absl::StatusOr<v1::Video> video) {
     if (!video.ok()) return reactor->Fail(video.status());
     reactor->OnVideo(*video, request);
@@ -45,43 +60,69 @@ void DownloadReactor::OnVideo(const v1::Video& video, const v1::DownloadArtifact
   if (request.offset() < 0 || request.offset() > found->bytes()) {
     return Fail(absl::OutOfRangeError(absl::StrCat("offset: not within 0..", found->bytes())));
   }
-  const std::string key = absl::StrCat(video.id(), "/", video.attempt(), "/", found->id());
-  context_.disk.Post([reactor = shared_from_this(), key, bytes = found->bytes(), offset = request.offset()] {
-    reactor->OpenFile(key, bytes, offset);
+  key_ = absl::StrCat(video.id(), "/", video.attempt(), "/", found->id());
+  bytes_ = found->bytes();
+  offset_ = request.offset();
+  context_.disk.Post([reactor = shared_from_this()] {
+    reactor->SendNext();
+    reactor->EndIfIdle();
   });
 }
 
-void DownloadReactor::OpenFile(const std::string& key, int64_t bytes, int64_t offset) {
-  auto reader = context_.artifacts.Open(key);
-  if (!reader.ok()) return Fail(reader.status());
-  if ((*reader)->size() != bytes) {
-    return Fail(absl::DataLossError(absl::StrCat(key, ": the file has ", (*reader)->size(), " bytes, its record says ",
-                                                 bytes, "; delete the job and create it again")));
+absl::StatusOr<std::string> DownloadReactor::ReadNext() {
+  KINORA_ASSIGN_OR_RETURN(const auto reader, context_.artifacts.Open(key_));
+  if (reader->size() != bytes_) {
+    return absl::DataLossError(absl::StrCat(key_, ": the file has ", reader->size(), " bytes, its record says ", bytes_,
+                                            "; delete the job and create it again"));
   }
-  reader_ = *std::move(reader);
-  offset_ = offset;
-  SendNext();
+  return reader->Read(offset_, kChunkBytes);
 }
 
 void DownloadReactor::SendNext() {
-  absl::StatusOr<std::string> bytes = reader_->Read(offset_, kChunkBytes);
-  if (!bytes.ok()) return Fail(bytes.status());
-  chunk_.set_offset(offset_);
-  chunk_.set_total_bytes(reader_->size());
-  offset_ += static_cast<int64_t>(bytes->size());
-  chunk_.set_data(*std::move(bytes));
+  absl::StatusOr<std::string> data = ReadNext();
+  if (!data.ok()) return Fail(data.status());
+  v1::ArtifactChunk chunk;
+  chunk.set_offset(offset_);
+  chunk.set_total_bytes(bytes_);
+  offset_ += static_cast<int64_t>(data->size());
+  chunk.set_data(*std::move(data));
   absl::MutexLock lock(&mu_);
   if (finished_) return;
-  if (offset_ == reader_->size()) {
+  write_began_ = context_.disk.Now();
+  if (offset_ == bytes_) {
     finished_ = true;
-    StartWriteAndFinish(&chunk_);
+    StartWriteAndFinish(&chunk);
   } else {
-    StartWrite(&chunk_);
+    StartWrite(&chunk);
   }
+}
+
+// Finish would wait behind the chunk that the client does not take, so the call is cancelled, which a client that still
+// listens learns with the status. Not under the lock: gRPC may call OnCancel from within.
+void DownloadReactor::EndIfIdle() {
+  const absl::Time now = context_.disk.Now();
+  {
+    absl::MutexLock lock(&mu_);
+    if (done_) return;
+    const absl::Time end = std::min(write_began_, now) + context_.download_idle;
+    if (now < end || write_began_ > now) {
+      const auto again = [weak = weak_from_this()] {
+        if (const auto reactor = weak.lock()) reactor->EndIfIdle();
+      };
+      return context_.disk.PostAt(end, again);
+    }
+  }
+  const std::string why = absl::StrCat("download_idle_seconds: nothing was taken for ",
+                                       absl::FormatDuration(context_.download_idle), "; go on from the last offset");
+  grpc_call_cancel_with_status(call_, GRPC_STATUS_ABORTED, why.c_str(), nullptr);
 }
 
 void DownloadReactor::OnWriteDone(bool ok) {
   if (!ok) return Fail(absl::CancelledError("the client has gone"));
+  {
+    absl::MutexLock lock(&mu_);
+    write_began_ = absl::InfiniteFuture();
+  }
   context_.disk.Post([reactor = shared_from_this()] { reactor->SendNext(); });
 }
 
@@ -89,14 +130,16 @@ void DownloadReactor::OnCancel() { Fail(absl::CancelledError("the client has gon
 
 void DownloadReactor::Fail(const absl::Status& status) {
   absl::MutexLock lock(&mu_);
-  FinishOnce(status);
+  if (!std::exchange(finished_, true)) Finish(status);
 }
 
-void DownloadReactor::FinishOnce(const absl::Status& status) {
-  if (std::exchange(finished_, true)) return;
-  Finish(status);
+void DownloadReactor::OnDone() {
+  {
+    absl::MutexLock lock(&mu_);
+    done_ = true;
+    slot_.reset();
+  }
+  self_.reset();
 }
-
-void DownloadReactor::OnDone() { self_.reset(); }
 
 }  // namespace kinora

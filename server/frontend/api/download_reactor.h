@@ -1,12 +1,19 @@
-// Sends one artifact in chunks. Each is read on the disk's loop while nothing is being written, so a slow client holds
-// one chunk of memory and no thread.
+// Sends one artifact in chunks of 256 KiB. Each is read on the disk's loop while nothing is being written, and the file
+// is open no longer than that: a slow client holds a chunk of memory, and neither a thread nor a descriptor. One that
+// does not take a chunk within `download_idle` is told ABORTED; nothing else ends a call whose client takes nothing.
 #ifndef KINORA_SERVER_FRONTEND_API_DOWNLOAD_REACTOR_H_
 #define KINORA_SERVER_FRONTEND_API_DOWNLOAD_REACTOR_H_
 
+#include <grpcpp/server_context.h>
+
 #include <memory>
+#include <string>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "server/frontend/api/download_slots.h"
 #include "server/frontend/api/reply_stream.h"
 #include "server/frontend/api/service_context.h"
 
@@ -14,30 +21,36 @@ namespace kinora {
 
 class DownloadReactor : public ReplyStream<v1::ArtifactChunk>, public std::enable_shared_from_this<DownloadReactor> {
  public:
-  static std::shared_ptr<DownloadReactor> Make(ServiceContext& context);
-  void Download(const v1::DownloadArtifactRequest& request);  // once
-  void Fail(const absl::Status& status);                      // instead of Download
+  // `client` is whose limit on downloads counts. `call`'s gRPC call lives as long as the reactor.
+  static std::shared_ptr<DownloadReactor> Make(ServiceContext& context, grpc::CallbackServerContext& call);
+  ~DownloadReactor() override;
+  void Download(const v1::DownloadArtifactRequest& request, const std::string& client);  // once
 
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
   void OnDone() override;
 
  private:
-  explicit DownloadReactor(ServiceContext& context) : context_(context) {}
+  DownloadReactor(ServiceContext& context, grpc_call* call);
   void OnVideo(const v1::Video& video, const v1::DownloadArtifactRequest& request);
-  // These two run on the disk's loop. `bytes`: what the record says that the file has.
-  void OpenFile(const std::string& key, int64_t bytes, int64_t offset);
-  void SendNext();
-  void FinishOnce(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void SendNext();  // this and the next run on the disk's loop
+  void EndIfIdle();
+  absl::StatusOr<std::string> ReadNext();
+  void Fail(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu_);
 
   ServiceContext& context_;
-  std::shared_ptr<DownloadReactor> self_;   // until OnDone
-  std::unique_ptr<ArtifactReader> reader_;  // of the disk's loop
-  int64_t offset_ = 0;                      // of the next chunk; the same
-  v1::ArtifactChunk chunk_;                 // belongs to the write in progress
+  grpc_call* const call_;
+  std::shared_ptr<DownloadReactor> self_;  // until OnDone
+  // Set before SendNext runs first, then of the disk's loop.
+  std::string key_;
+  int64_t bytes_ = 0;   // as the job's record says
+  int64_t offset_ = 0;  // of the next chunk
 
   absl::Mutex mu_;
+  std::unique_ptr<DownloadSlots::Slot> slot_ ABSL_GUARDED_BY(mu_);
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
+  bool done_ ABSL_GUARDED_BY(mu_) = false;
+  absl::Time write_began_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();  // of the one in progress
 };
 
 }  // namespace kinora

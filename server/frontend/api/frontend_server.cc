@@ -30,7 +30,6 @@ constexpr char kServing[] = "kinora.v1.VideoGeneration";
 // alone) as long as a connection's worst delay: what they could send in it is what they can make the server hold.
 constexpr MessageReadLimits kReads = {.calls = 32, .time = absl::Seconds(10)};
 constexpr MessageReadLimits kStrangersReads = {.calls = 8, .time = absl::Milliseconds(250)};
-constexpr int kMaxAdminConnections = 32;
 
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> Credentials(const v1::TlsConfig& tls) {
   KINORA_ASSIGN_OR_RETURN(TlsFiles files, LoadTlsFiles(tls, absl::Now()));

@@ -15,6 +15,8 @@ namespace kinora {
 
 class FrontendServer {
  public:
+  static constexpr int kMaxAdminConnections = 32;
+
   // Listens and serves. InvalidArgument: an address, or a file of `tls`; as ListeningSockets::Bind otherwise.
   static absl::StatusOr<std::unique_ptr<FrontendServer>> Start(const v1::FrontendConfig& config,
                                                                ServiceContext& context, GroupControl control,

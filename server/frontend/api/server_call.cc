@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "server/common/grpc_status.h"
 #include "server/frontend/api/reply_stream.h"
 
@@ -17,6 +18,13 @@ std::string_view Authorization(const grpc::CallbackServerContext& call) {  // ""
 }
 
 }  // namespace
+
+std::string ClientOf(const grpc::CallbackServerContext& call, const TokenSet& tokens) {
+  std::string holder = tokens.Holder(Authorization(call));
+  if (!holder.empty()) return holder;
+  const std::string peer = call.peer();  // "ipv4:127.0.0.1:4711"
+  return absl::StartsWith(peer, "unix") ? "unix" : peer.substr(0, peer.rfind(':'));
+}
 
 ServerCall* ServerCall::Start(grpc::CallbackServerContext* context, std::string_view method, const CallAccess& access,
                               const OnMessage& on_message) {

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "absl/base/thread_annotations.h"
@@ -30,6 +31,10 @@ struct CallAccess {
   MessageReads* reads;                // of calls with a valid token
   MessageReads* strangers = nullptr;  // of the others; null: they are refused
 };
+
+// Who makes a call whose token is valid, for limits per client: the token's holder; without tokens the peer's address,
+// which for all who come over a Unix socket is one.
+std::string ClientOf(const grpc::CallbackServerContext& call, const TokenSet& tokens);
 
 class ServerCall : public grpc::ServerGenericBidiReactor, public std::enable_shared_from_this<ServerCall> {
  public:

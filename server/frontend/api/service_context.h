@@ -6,8 +6,10 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "server/common/artifact_store.h"
 #include "server/common/event_loop.h"
+#include "server/frontend/api/download_slots.h"
 #include "server/frontend/api/request_validation.h"
 #include "server/frontend/api/token_file.h"
 #include "server/frontend/jobs/event_hub.h"
@@ -29,6 +31,8 @@ struct ServiceContext {
   JobMetrics& metrics;
   FrontendMetrics& gauges;
   EventLoop& disk;  // where artifacts are read
+  DownloadSlots& downloads;
+  absl::Duration download_idle;  // for a client to take a chunk
   RequestLimits limits;
   TokenSet tokens;
   // ResourceExhausted (DISK_FULL) if a new job's artifact might find no room.

@@ -10,6 +10,20 @@
 
 namespace kinora {
 
+namespace {
+
+// The digest of "Bearer TOKEN"'s token; "": it is not of that form. RFC 9110 section 11.1: a scheme's case says
+// nothing; 11.4: spaces between the two.
+std::string Digest(std::string_view authorization) {
+  constexpr absl::string_view kScheme = "Bearer ";
+  absl::string_view token(authorization.data(), authorization.size());
+  if (!absl::StartsWithIgnoreCase(token, kScheme)) return "";
+  token = absl::StripLeadingAsciiWhitespace(token.substr(kScheme.size()));
+  return Sha256Hex(std::string_view(token.data(), token.size()));
+}
+
+}  // namespace
+
 absl::StatusOr<TokenSet> TokenSet::Load(const std::string& path) {
   constexpr size_t kShortest = 16;
   KINORA_ASSIGN_OR_RETURN(const RegularFile file, ReadRegularFile(path));
@@ -32,15 +46,14 @@ absl::StatusOr<TokenSet> TokenSet::Load(const std::string& path) {
 
 absl::Status TokenSet::Check(std::string_view authorization) const {
   if (digests_.empty()) return absl::OkStatus();
-  // RFC 9110 section 11.1: a scheme's case says nothing; 11.4: spaces between the two.
-  constexpr absl::string_view kScheme = "Bearer ";
-  absl::string_view token(authorization.data(), authorization.size());
-  if (!absl::StartsWithIgnoreCase(token, kScheme)) {
-    return absl::UnauthenticatedError("authorization: send \"Bearer TOKEN\" in the metadata");
-  }
-  token = absl::StripLeadingAsciiWhitespace(token.substr(kScheme.size()));
-  if (digests_.contains(Sha256Hex(std::string_view(token.data(), token.size())))) return absl::OkStatus();
+  const std::string digest = Digest(authorization);
+  if (digest.empty()) return absl::UnauthenticatedError("authorization: send \"Bearer TOKEN\" in the metadata");
+  if (digests_.contains(digest)) return absl::OkStatus();
   return absl::UnauthenticatedError("authorization: the token is not valid");
+}
+
+std::string TokenSet::Holder(std::string_view authorization) const {
+  return digests_.empty() ? "" : Digest(authorization);
 }
 
 }  // namespace kinora

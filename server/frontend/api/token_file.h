@@ -22,6 +22,9 @@ class TokenSet {
   // about the tokens, since only digests are compared.
   absl::Status Check(std::string_view authorization) const;
 
+  // What tells the holder of a token that Check let in from the others; "" where everybody may call.
+  std::string Holder(std::string_view authorization) const;
+
  private:
   std::unordered_set<std::string> digests_;
 };

@@ -20,7 +20,8 @@ class VideoService : public MethodService {
  public:
   VideoService(ServiceContext& context, const CallAccess& access)
       : MethodService(v1::CreateVideoRequest::descriptor()->file()->FindServiceByName("VideoGeneration"), access),
-        context_(context) {
+        context_(context),
+        tokens_(*access.tokens) {
     Unary("CreateVideo", &VideoService::Create);
     Streaming("GenerateVideo", &VideoService::Generate);
     Streaming("WatchVideo", &VideoService::Watch);
@@ -121,9 +122,10 @@ class VideoService : public MethodService {
 
   void FindInput(const v1::GetInputRequest&, UnaryReply<v1::Input> reply) { reply(NotAvailableYet("GetInput")); }
 
-  ReplyStream<v1::ArtifactChunk>* Download(grpc::CallbackServerContext&, const v1::DownloadArtifactRequest& request) {
-    auto reactor = DownloadReactor::Make(context_);
-    reactor->Download(request);
+  ReplyStream<v1::ArtifactChunk>* Download(grpc::CallbackServerContext& call,
+                                           const v1::DownloadArtifactRequest& request) {
+    auto reactor = DownloadReactor::Make(context_, call);
+    reactor->Download(request, ClientOf(call, tokens_));
     return reactor.get();
   }
 
@@ -132,6 +134,7 @@ class VideoService : public MethodService {
   }
 
   ServiceContext& context_;
+  const TokenSet& tokens_;
 };
 
 }  // namespace

@@ -44,7 +44,10 @@ class FrontendProcess : public testing::Test {
       if (open_files_ > 0) files.rlim_cur = open_files_;
       if (umask_ >= 0) umask(static_cast<mode_t>(umask_));
       alarm(300);  // ends one that hangs
+      if (most_open_files_ > 0) files = {.rlim_cur = most_open_files_, .rlim_max = most_open_files_};
       setrlimit(RLIMIT_NOFILE, &files);
+      const rlimit memory{.rlim_cur = address_space_, .rlim_max = address_space_};
+      if (address_space_ > 0) setrlimit(RLIMIT_AS, &memory);
       execv(argv[0], argv.data());
       _exit(127);
     }
@@ -104,8 +107,9 @@ class FrontendProcess : public testing::Test {
 
   TemporaryDirectory directory_;
   pid_t pid_ = -1;
-  rlim_t open_files_ = 0;  // the soft limit that the process starts with; 0: this one's
-  int umask_ = -1;         // the same of its umask
+  rlim_t open_files_ = 0;                           // the soft limit that the process starts with; 0: this one's
+  int umask_ = -1;                                  // the same of its umask
+  rlim_t most_open_files_ = 0, address_space_ = 0;  // hard limits; 0: this process's
   std::unique_ptr<v1::VideoGeneration::Stub> stub_;
 };
 
@@ -167,6 +171,27 @@ TEST_F(FrontendProcess, ManyConnectionsDoNotExhaustItsDescriptors) {
   const grpc::Status status = stub->ListVideos(&context, {}, &reply);
   EXPECT_TRUE(status.ok()) << status.error_message();
   for (const int connection : connections) close(connection);
+}
+
+// gRPC ended the process by an assertion.
+TEST_F(FrontendProcess, TooLittleAddressSpaceIsSaidInASentence) {
+  address_space_ = 400'000'000;
+  EXPECT_EQ(Run({"--state-directory", directory_.File("state"), "--http-address=", "--address",
+                 absl::StrCat("unix:", directory_.File("a"))}),
+            1);
+  EXPECT_THAT(ReadFile(directory_.File("log")), HasSubstr("kinora-frontend: ulimit -v"));
+}
+
+TEST_F(FrontendProcess, TooFewDescriptorsAreSaidInASentenceAndFewLowerTheConnections) {
+  const std::vector<std::string> arguments = {"--state-directory", directory_.File("state"),
+                                              "--http-address=", "--address",
+                                              absl::StrCat("unix:", directory_.File("a"))};
+  most_open_files_ = 100;
+  EXPECT_EQ(Run(arguments), 1);
+  EXPECT_THAT(ReadFile(directory_.File("log")), HasSubstr("kinora-frontend: ulimit -n: 100 open files are too few"));
+  most_open_files_ = 300;
+  Serve();
+  EXPECT_THAT(ReadFile(directory_.File("log")), HasSubstr("event=max_connections_lowered"));
 }
 
 TEST_F(FrontendProcess, ChecksItsConfigurationWithoutStarting) {

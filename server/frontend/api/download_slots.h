@@ -1,0 +1,50 @@
+// How many downloads may be open, in all and of one client. Each holds memory for a chunk or two as long as its client
+// takes nothing.
+#ifndef KINORA_SERVER_FRONTEND_API_DOWNLOAD_SLOTS_H_
+#define KINORA_SERVER_FRONTEND_API_DOWNLOAD_SLOTS_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+
+namespace kinora {
+
+class DownloadSlots {  // thread-safe
+ public:
+  class Slot {  // of one download, until it is destroyed
+   public:
+    Slot(DownloadSlots& slots, std::string client) : slots_(slots), client_(std::move(client)) {}
+    Slot(const Slot&) = delete;
+    Slot& operator=(const Slot&) = delete;
+    ~Slot() { slots_.Leave(client_); }
+
+   private:
+    DownloadSlots& slots_;
+    const std::string client_;
+  };
+
+  // `count` is told how many are open, under a lock.
+  DownloadSlots(int all, int per_client, std::function<void(int open)> count)
+      : all_(all), per_client_(per_client), count_(std::move(count)) {}
+
+  // ResourceExhausted names the limit. The slots outlive what they give.
+  absl::StatusOr<std::unique_ptr<Slot>> Take(const std::string& client) ABSL_LOCKS_EXCLUDED(mu_);
+
+ private:
+  void Leave(const std::string& client) ABSL_LOCKS_EXCLUDED(mu_);
+
+  const int all_, per_client_;
+  const std::function<void(int)> count_;
+  absl::Mutex mu_;
+  int open_ ABSL_GUARDED_BY(mu_) = 0;
+  absl::flat_hash_map<std::string, int> of_client_ ABSL_GUARDED_BY(mu_);  // none is 0
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_FRONTEND_API_DOWNLOAD_SLOTS_H_
