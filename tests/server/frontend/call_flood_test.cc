@@ -70,7 +70,12 @@ TEST_F(CallFloodTest, ConnectionsThatDropCallsAreCutAndLeaveNothing) {
       "%d connections, %ld calls begun and dropped; resident %.0f MB before, %.0f MB more at the peak, "
       "%.0f MB more after; a call was answered after %.3f s\n",
       kConnections, sent, before / 1e6, peak / 1e6, after / 1e6, absl::ToDoubleSeconds(answered));
-  EXPECT_LT(peak, 400 * kMegabyte);       // 3985 MB before
+#if defined(__SANITIZE_ADDRESS__)
+  constexpr int64_t kMost = 1000 * kMegabyte;  // it keeps 256 MB of what is freed, and more beside each allocation
+#else
+  constexpr int64_t kMost = 400 * kMegabyte;  // 3985 MB before
+#endif
+  EXPECT_LT(peak, kMost);
   EXPECT_LT(answered, absl::Seconds(2));  // 7 s before connections were cut
   EXPECT_THAT(frontend_.ErrSoFar(), testing::HasSubstr("reason=overdone"));
 }

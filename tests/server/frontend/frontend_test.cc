@@ -314,11 +314,12 @@ TEST_F(FrontendTest, ACallWithoutAMessageOrWithACompressedOneIsAnError) {
   EXPECT_THAT(FromGrpcStatus(stub_->CreateVideo(&context, Request(std::string(10'000, 'p')), &video)),
               StatusIs(absl::StatusCode::kUnimplemented));
   grpc::ClientContext empty;
-  const auto call = grpc::internal::ClientWriterFactory<v1::GetVideoRequest>::Create(
-      channel_.get(),
-      grpc::internal::RpcMethod("/kinora.v1.VideoGeneration/GetVideo", grpc::internal::RpcMethod::CLIENT_STREAMING,
-                                channel_),
-      &empty, &video);
+  const std::unique_ptr<grpc::ClientWriter<v1::GetVideoRequest>> call(
+      grpc::internal::ClientWriterFactory<v1::GetVideoRequest>::Create(
+          channel_.get(),
+          grpc::internal::RpcMethod("/kinora.v1.VideoGeneration/GetVideo", grpc::internal::RpcMethod::CLIENT_STREAMING,
+                                    channel_),
+          &empty, &video));
   call->WritesDone();
   EXPECT_THAT(FromGrpcStatus(call->Finish()),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("GetVideoRequest")));
