@@ -1,0 +1,35 @@
+# KINORA_CUDA=off|emulated|nvcc: without CUDA; its kernels compiled by the host's compiler for the simulated device of
+# tests/simt; compiled by nvcc.
+set(KINORA_CUDA off CACHE STRING "off, emulated (the simulated device, for tests) or nvcc")
+set_property(CACHE KINORA_CUDA PROPERTY STRINGS off emulated nvcc)
+
+if(NOT KINORA_CUDA MATCHES "^(off|emulated|nvcc)$")
+  message(FATAL_ERROR "KINORA_CUDA is \"${KINORA_CUDA}\": off, emulated or nvcc is needed")
+endif()
+
+if(NOT KINORA_CUDA STREQUAL "off")
+  set(wheels ${CMAKE_SOURCE_DIR}/third_party)
+  set(toolkit $ENV{CUDA_HOME}/include /usr/local/cuda/include)
+  find_path(KINORA_CUDA_RUNTIME_INCLUDE cuda_runtime.h HINTS ${toolkit} ${wheels}/cuda-runtime/nvidia/cu13/include)
+  find_path(KINORA_CUDA_CRT_INCLUDE crt/host_config.h HINTS ${toolkit} ${wheels}/cuda-crt/nvidia/cu13/include)
+  if(NOT KINORA_CUDA_RUNTIME_INCLUDE OR NOT KINORA_CUDA_CRT_INCLUDE)
+    message(FATAL_ERROR "KINORA_CUDA=${KINORA_CUDA} needs the toolkit's headers: scripts/install-deps --cuda, or CUDA_HOME")
+  endif()
+  set(KINORA_CUDA_INCLUDE ${KINORA_CUDA_RUNTIME_INCLUDE} ${KINORA_CUDA_CRT_INCLUDE})
+  list(REMOVE_DUPLICATES KINORA_CUDA_INCLUDE)
+endif()
+if(KINORA_CUDA STREQUAL "nvcc")
+  find_program(CMAKE_CUDA_COMPILER nvcc HINTS $ENV{CUDA_HOME}/bin /usr/local/cuda/bin)
+  set(CMAKE_CUDA_ARCHITECTURES 80-real 90a-real 100a-real 120a-real)
+  set(CMAKE_CUDA_STANDARD 20)
+  enable_language(CUDA)
+endif()
+
+# How .cu files of the current folder are compiled.
+function(kinora_cuda_sources)
+  if(KINORA_CUDA STREQUAL "emulated")
+    set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-Wno-unknown-pragmas")
+  else()
+    set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CUDA COMPILE_OPTIONS "-Werror=all-warnings")
+  endif()
+endfunction()

@@ -1,0 +1,59 @@
+// The only header that a kernel includes. nvcc sees CUDA; a host compiler sees the simulated device, which runs the
+// same source thread by thread. A kernel never asks which: what differs has one name with two definitions, here and in
+// ptx.h.
+//
+// The laws of kernels are in kernels/README.md; tests/house/kernel_rules_test.cc holds them.
+#ifndef KINORA_KERNELS_DEVICE_DEVICE_H_
+#define KINORA_KERNELS_DEVICE_DEVICE_H_
+
+#ifdef __CUDACC__
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include <cstring>
+#include <type_traits>
+
+#include "kernels/device/ptx.h"
+
+// An array in shared memory.
+#define SHARED_ARRAY(T, name, n) __shared__ T name[n]
+
+// The dynamic part of a block's shared memory, as large as Launch was told.
+template <typename T>
+__device__ __forceinline__ T* DynamicShared() {
+  extern __shared__ __align__(128) unsigned char dynamic_shared[];
+  return reinterpret_cast<T*>(dynamic_shared);
+}
+
+// The single way in which a kernel is started. More than 48 KB of dynamic shared memory are asked of the device first.
+template <typename... P, typename... A>
+cudaError_t Launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared, cudaStream_t stream, A&&... arguments) {
+  static_assert((std::is_trivially_copyable_v<P> && ...), "arguments are plain values");
+  constexpr size_t kGranted = 48 << 10;
+  if (shared > kGranted) {
+    const cudaError_t error = cudaFuncSetAttribute(
+        reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
+    if (error != cudaSuccess) return error;
+  }
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared;
+  config.stream = stream;
+  return cudaLaunchKernelEx(&config, kernel, static_cast<P>(arguments)...);
+}
+
+#else
+#include "tests/simt/simt.h"
+#endif
+
+namespace kinora::kernels {
+
+using bf16 = __nv_bfloat16;
+constexpr unsigned kFullWarp = 0xffffffffu;
+constexpr int kWarpLanes = 32;
+
+}  // namespace kinora::kernels
+
+#endif  // KINORA_KERNELS_DEVICE_DEVICE_H_

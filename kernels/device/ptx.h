@@ -1,0 +1,18 @@
+// Every piece of PTX of the kernels; its twin for a host compiler is at the end of tests/simt/simt.h.
+#ifndef KINORA_KERNELS_DEVICE_PTX_H_
+#define KINORA_KERNELS_DEVICE_PTX_H_
+
+// 16 bytes from global to shared memory, both aligned to 16, past the registers and the first-level cache.
+__device__ __forceinline__ void CopyAsync16(void* shared, const void* global) {
+  const auto to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
+}
+// Closes the group of copies that this thread has begun since the last one.
+__device__ __forceinline__ void CommitCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Waits until all but the last kLeft groups of this thread are done; other threads see them after a barrier.
+template <int kLeft>
+__device__ __forceinline__ void WaitCopies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
+}
+
+#endif  // KINORA_KERNELS_DEVICE_PTX_H_

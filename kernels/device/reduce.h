@@ -1,0 +1,35 @@
+// Sums and maxima over a warp and over a block, in one fixed order.
+#ifndef KINORA_KERNELS_DEVICE_REDUCE_H_
+#define KINORA_KERNELS_DEVICE_REDUCE_H_
+
+#include "kernels/device/device.h"
+
+namespace kinora::kernels {
+
+__device__ __forceinline__ float WarpSum(float v) {
+#pragma unroll
+  for (int step = kWarpLanes / 2; step > 0; step >>= 1) v += __shfl_xor_sync(kFullWarp, v, step);
+  return v;
+}
+
+__device__ __forceinline__ float WarpMax(float v) {
+#pragma unroll
+  for (int step = kWarpLanes / 2; step > 0; step >>= 1) v = fmaxf(v, __shfl_xor_sync(kFullWarp, v, step));
+  return v;
+}
+
+// Of all threads of a block of whole warps; every thread gets it. kUse: another number for each call in a kernel that
+// is not separated from the one before by a barrier, so that they do not share memory.
+template <int kUse = 0>
+__device__ __forceinline__ float BlockSum(float v) {
+  SHARED_ARRAY(float, partial, kWarpLanes);
+  const int warp = threadIdx.x / kWarpLanes, lane = threadIdx.x % kWarpLanes;
+  v = WarpSum(v);
+  if (lane == 0) partial[warp] = v;
+  __syncthreads();
+  return WarpSum(lane < static_cast<int>(blockDim.x) / kWarpLanes ? partial[lane] : 0.0f);
+}
+
+}  // namespace kinora::kernels
+
+#endif  // KINORA_KERNELS_DEVICE_REDUCE_H_

@@ -1,0 +1,29 @@
+// What kernels see of tensors: device addresses and numbers, and nothing of the engine. kernels/ is a leaf.
+#ifndef KINORA_KERNELS_ROWS_H_
+#define KINORA_KERNELS_ROWS_H_
+
+#include <cstdint>
+
+namespace kinora::kernels {
+
+enum class Type : uint8_t { kF32, kBf16 };
+
+// Rows of equal width that need not follow each other without a gap.
+struct Rows {
+  void* data = nullptr;
+  int64_t stride = 0;  // elements from one row to the next
+  Type type = Type::kF32;
+};
+
+// A table of scales, shifts and gates, all float32 and contiguous. Row i of what is modulated takes table row row[i mod
+// tokens] (0 if `row` is null); its slot s is base[s] (0 if null) + table[row][s].
+struct Modulation {
+  const float* table = nullptr;  // [rows, slots, width]
+  const float* base = nullptr;   // [slots, width]
+  const int32_t* row = nullptr;  // [tokens]
+  int64_t tokens = 1, slots = 0;
+};
+
+}  // namespace kinora::kernels
+
+#endif  // KINORA_KERNELS_ROWS_H_

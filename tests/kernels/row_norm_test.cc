@@ -1,0 +1,254 @@
+// The row norm kernel in all its forms, against its definition in double precision.
+#include "kernels/row_norm.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/simt/control.h"
+#include "tests/simt/device_buffer.h"
+
+namespace kinora::kernels {
+namespace {
+
+using simt::DeviceArray;
+using Floats = std::vector<float>;
+
+uint16_t ToBits(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+float FromBits(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+float Rounded(float value, Type type) { return type == Type::kBf16 ? FromBits(ToBits(value)) : value; }
+
+// Values of either type in device memory, [rows, width] with `gap` elements of NaN after each row.
+class Matrix {
+ public:
+  Matrix(const Floats& values, int64_t rows, int64_t width, int64_t gap, Type type, cudaStream_t stream)
+      : rows_(rows), width_(width), stride_(width + gap), type_(type), stream_(stream) {
+    std::vector<uint16_t> narrow(rows * stride_, 0xffff);
+    Floats wide(rows * stride_, std::nanf(""));
+    for (int64_t i = 0; i < rows * width; ++i) {
+      const int64_t at = i / width * stride_ + i % width;
+      narrow[at] = std::isnan(values[i]) ? 0xffff : ToBits(values[i]);
+      wide[at] = values[i];
+    }
+    if (type == Type::kBf16) {
+      bf16_ = std::make_unique<DeviceArray<uint16_t>>(narrow, stream);
+    } else {
+      f32_ = std::make_unique<DeviceArray<float>>(wide, stream);
+    }
+  }
+  Rows rows() const {
+    void* const data = bf16_ != nullptr ? static_cast<void*>(bf16_->data()) : f32_->data();
+    return {.data = data, .stride = stride_, .type = type_};
+  }
+  // Fails the test if anything was written into the gaps.
+  Floats Read() const {
+    Floats all, values;
+    if (bf16_ != nullptr) {
+      for (const uint16_t bits : bf16_->Read(stream_)) all.push_back(FromBits(bits));
+    } else {
+      all = f32_->Read(stream_);
+    }
+    for (int64_t i = 0; i < rows_ * stride_; ++i) {
+      if (i % stride_ < width_) {
+        values.push_back(all[i]);
+      } else {
+        EXPECT_TRUE(std::isnan(all[i])) << "written beside row " << i / stride_;
+      }
+    }
+    return values;
+  }
+
+ private:
+  const int64_t rows_, width_, stride_;
+  const Type type_;
+  cudaStream_t stream_;
+  std::unique_ptr<DeviceArray<uint16_t>> bf16_;
+  std::unique_ptr<DeviceArray<float>> f32_;
+};
+
+Floats Values(int64_t count, int salt, Type type = Type::kF32) {
+  Floats values(count);
+  for (int64_t i = 0; i < count; ++i) {
+    values[i] = Rounded(std::sin(0.7f * static_cast<float>(i % 9973) + static_cast<float>(salt)) * 1.5f, type);
+  }
+  return values;
+}
+
+struct Form {
+  std::string name;
+  int64_t rows, width, gap = 0;
+  Type x = Type::kBf16, out = Type::kBf16;
+  bool residual = false, weight = false, with_base = true;
+  NormKind kind = NormKind::kRms;
+  NormActivation activation = NormActivation::kNone;
+  int modulated = 1;   // outputs with a modulation; 0: one without
+  int64_t tokens = 1;  // rows take the table's rows by i mod tokens
+  int outputs() const { return std::max(1, modulated); }
+};
+void PrintTo(const Form& form, std::ostream* out) { *out << form.name; }
+
+constexpr int64_t kSlots = 4;
+constexpr int kGateSlot = 3;
+constexpr int kTableRows = 3;
+
+// One modulation, on the host.
+struct Tables {
+  Floats table, base;
+  std::vector<int32_t> row;
+  int64_t width;
+
+  explicit Tables(const Form& f) : table(Values(kTableRows * kSlots * f.width, 4)), width(f.width) {
+    if (f.with_base) base = Values(kSlots * f.width, 5);
+    for (int64_t i = 0; i < f.tokens; ++i) row.push_back(static_cast<int32_t>((i * 2 + 1) % kTableRows));
+  }
+  double At(int64_t i, int slot, int64_t column) const {
+    const int64_t r = row[i % static_cast<int64_t>(row.size())];
+    return (base.empty() ? 0.0 : base[slot * width + column]) + table[(r * kSlots + slot) * width + column];
+  }
+};
+
+double Activated(NormActivation activation, double v) {
+  if (activation == NormActivation::kSilu) return v / (1 + std::exp(-v));
+  if (activation == NormActivation::kGeluTanh) {
+    return 0.5 * v * (1 + std::tanh(0.7978845608028654 * (v + 0.044715 * v * v * v)));
+  }
+  return v;
+}
+
+struct Expected {
+  Floats x, outputs[2];
+};
+
+// (x − mean) · factor of a row.
+std::vector<double> Normalised(const Form& f, const float* row) {
+  const auto width = static_cast<double>(f.width);
+  double sum = 0, squares = 0;
+  for (int64_t c = 0; c < f.width; ++c) sum += row[c];
+  const double mean = f.kind == NormKind::kLayer ? sum / width : 0;
+  for (int64_t c = 0; c < f.width; ++c) squares += (row[c] - mean) * (row[c] - mean);
+  const double factor = f.kind == NormKind::kNone ? 1 : 1 / std::sqrt(squares / width + 1e-6);
+  std::vector<double> out(f.width);
+  for (int64_t c = 0; c < f.width; ++c) out[c] = (row[c] - mean) * factor;
+  return out;
+}
+
+Expected Define(const Form& f, Floats x, const Floats& y, const Floats& weight, const Tables& tables) {
+  Expected expected;
+  for (int64_t i = 0; i < f.rows; ++i) {
+    float* row = &x[i * f.width];
+    for (int64_t c = 0; f.residual && c < f.width; ++c) {
+      row[c] = Rounded(static_cast<float>(row[c] + tables.At(i, kGateSlot, c) * y[i * f.width + c]), f.x);
+    }
+    const std::vector<double> normalised = Normalised(f, row);
+    for (int64_t c = 0; c < f.width; ++c) {
+      const double norm = Activated(f.activation, normalised[c] * (f.weight ? weight[c] : 1));
+      for (int o = 0; o < f.outputs(); ++o) {
+        const double h = f.modulated == 0 ? norm : norm * (1 + tables.At(i, o, c)) + tables.At(i, 2 - o, c);
+        expected.outputs[o].push_back(static_cast<float>(h));
+      }
+    }
+  }
+  expected.x = std::move(x);
+  return expected;
+}
+
+void ExpectNear(const Floats& got, const Floats& expected, Type type, const char* what) {
+  ASSERT_EQ(got.size(), expected.size());
+  const float tolerance = type == Type::kBf16 ? 8e-3f : 2e-5f;  // of bf16 half a unit in the last place is up to 4e-3
+  for (size_t i = 0; i < got.size(); ++i) {
+    ASSERT_NEAR(got[i], expected[i], tolerance * (1 + std::abs(expected[i]))) << what << " " << i;
+  }
+}
+
+class OnAStream : public testing::Test {
+ protected:
+  OnAStream() { EXPECT_EQ(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), cudaSuccess); }
+  ~OnAStream() override { cudaStreamDestroy(stream_); }
+  cudaStream_t stream_ = nullptr;
+};
+
+class RowNormTest : public OnAStream, public testing::WithParamInterface<Form> {};
+
+TEST_P(RowNormTest, IsItsDefinition) {
+  const Form& f = GetParam();
+  const int64_t count = f.rows * f.width;
+  const Floats x = Values(count, 1, f.x), y = Values(count, 2, f.x), weight = Values(f.width, 3);
+  const Floats nan(count, std::nanf(""));
+  const Tables tables(f);
+  const Matrix dx(x, f.rows, f.width, f.gap, f.x, stream_), dy(y, f.rows, f.width, f.gap, f.x, stream_);
+  const Matrix first(nan, f.rows, f.width, f.gap, f.out, stream_), second(nan, f.rows, f.width, 0, f.out, stream_);
+  const DeviceArray<float> dweight(weight, stream_), dtable(tables.table, stream_);
+  const DeviceArray<float> dbase(f.with_base ? tables.base : Floats(1), stream_);
+  const DeviceArray<int32_t> drow(tables.row, stream_);
+  const Modulation modulation{.table = dtable.data(),
+                              .base = f.with_base ? dbase.data() : nullptr,
+                              .row = drow.data(),
+                              .tokens = f.tokens,
+                              .slots = kSlots};
+  RowNorm norm{.rows = f.rows, .width = f.width, .x = dx.rows()};
+  norm.kind = f.kind;
+  norm.activation = f.activation;
+  norm.gate = modulation;
+  norm.gate_slot = kGateSlot;
+  if (f.residual) norm.y = dy.rows();
+  if (f.weight) norm.weight = dweight.data();
+  norm.outputs = f.outputs();
+  norm.first = {.out = first.rows(), .modulation = modulation, .scale_slot = 0, .shift_slot = 2};
+  norm.second = {.out = second.rows(), .modulation = modulation, .scale_slot = 1, .shift_slot = 1};
+  if (f.modulated == 0) norm.first.modulation.table = nullptr;
+  const Expected expected = Define(f, x, y, weight, tables);
+  ASSERT_EQ(LaunchRowNorm(norm, stream_), cudaSuccess);
+  ExpectNear(first.Read(), expected.outputs[0], f.out, "out");
+  if (f.modulated == 2) ExpectNear(second.Read(), expected.outputs[1], f.out, "second out");
+  ExpectNear(dx.Read(), expected.x, f.x, "x");
+  EXPECT_EQ(simt::Failure(), "");
+}
+
+constexpr Type kF32 = Type::kF32;
+const Form kForms[] = {
+    {.name = "OneVector", .rows = 3, .width = 8},
+    {.name = "LessThanAWarp", .rows = 5, .width = 200, .tokens = 2},
+    {.name = "AudioWidth", .rows = 2, .width = 2048, .residual = true},
+    {.name = "VideoWidth", .rows = 2, .width = 4096, .residual = true, .modulated = 2, .tokens = 2},
+    {.name = "PromptWidth", .rows = 2, .width = 3840, .weight = true, .modulated = 0},
+    {.name = "WidestRow", .rows = 1, .width = 16384, .residual = true},
+    {.name = "BetweenTheSizes", .rows = 2, .width = 6184, .residual = true, .with_base = false},
+    {.name = "RowsApart", .rows = 4, .width = 64, .gap = 16, .residual = true, .modulated = 2, .tokens = 4},
+    {.name = "Float", .rows = 3, .width = 512, .x = kF32, .out = kF32, .residual = true, .modulated = 2},
+    {.name = "FloatToBf16", .rows = 3, .width = 512, .x = kF32, .residual = true},
+    {.name = "Bf16ToFloat", .rows = 3, .width = 512, .out = kF32},
+    {.name = "LayerNorm", .rows = 3, .width = 1024, .kind = NormKind::kLayer, .tokens = 3},
+    {.name = "ModulationAlone", .rows = 3, .width = 256, .kind = NormKind::kNone},
+    {.name = "Silu", .rows = 3, .width = 256, .activation = NormActivation::kSilu, .modulated = 0},
+    {.name = "Gelu", .rows = 3, .width = 256, .activation = NormActivation::kGeluTanh, .modulated = 0},
+    {.name = "OddWidth", .rows = 3, .width = 37, .residual = true, .weight = true, .modulated = 2},
+    {.name = "OddGap", .rows = 3, .width = 64, .gap = 3, .x = kF32, .out = kF32, .residual = true},
+    {.name = "OddLayerNorm", .rows = 2, .width = 301, .kind = NormKind::kLayer},
+};
+INSTANTIATE_TEST_SUITE_P(All, RowNormTest, testing::ValuesIn(kForms), [](const auto& info) { return info.param.name; });
+
+TEST_F(OnAStream, RowNormIsTheResidualAloneTooAndRefusesWhatCannotBe) {
+  const DeviceArray<float> x(Floats(64, 1.0f), stream_), y(Floats(64, 2.0f), stream_), gate(Floats(32, 3.0f), stream_);
+  RowNorm norm{.rows = 2, .width = 32, .x = {.data = x.data(), .stride = 32}};
+  norm.y = {.data = y.data(), .stride = 32};
+  norm.gate = {.table = gate.data(), .slots = 1};
+  norm.outputs = 0;
+  ASSERT_EQ(LaunchRowNorm(norm, stream_), cudaSuccess);
+  EXPECT_EQ(x.Read(stream_), Floats(64, 7.0f));
+  RowNorm three = norm, wide = norm, empty = norm;
+  three.outputs = 3;
+  wide.width = 16385;
+  empty.rows = 0;
+  for (const RowNorm& wrong : {three, wide, empty}) EXPECT_EQ(LaunchRowNorm(wrong, stream_), cudaErrorInvalidValue);
+}
+
+}  // namespace
+}  // namespace kinora::kernels

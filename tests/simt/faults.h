@@ -1,0 +1,39 @@
+// Kernels with one mistake each, and two without.
+#ifndef KINORA_TESTS_SIMT_FAULTS_H_
+#define KINORA_TESTS_SIMT_FAULTS_H_
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace kinora::simt {
+
+enum class Fault : uint8_t {
+  kNoBarrier,
+  kNoSecondBarrier,
+  kReadsPast,
+  kWritesPastShared,
+  kHalfABarrier,
+  kTwoBarriers,
+  kInactiveLane,
+  kLeavesEarly,
+  kLanesDisagree,
+  kReturnsBeforeABarrier,
+  kMisaligned,
+  kMisalignedCopy,
+  kNoWait,
+  kUninitialised,
+  kNotAtomic,
+  kAsIfBlocksRanInOrder,
+  kTooMuchShared,
+};
+inline constexpr int kFaultElements = 130;  // of x and of y, which begin as 0, 1, 2, …
+
+cudaError_t LaunchFault(Fault fault, float* x, float* y, cudaStream_t stream);
+// x[i] *= 2 and x[i] += y[i] for i < 64.
+cudaError_t LaunchDouble(float* x, cudaStream_t stream);
+cudaError_t LaunchAdd(float* x, const float* y, cudaStream_t stream);
+
+}  // namespace kinora::simt
+
+#endif  // KINORA_TESTS_SIMT_FAULTS_H_

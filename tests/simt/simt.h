@@ -1,0 +1,144 @@
+// Test only: what CUDA C++ means to a host compiler, so that the kernels' own source runs on a CPU, thread by thread.
+// kernels/device/device.h includes it where nvcc does not compile.
+//
+// Each thread of a block is a fiber (fiber.h). It runs until it meets others (a barrier, a warp operation) or ends;
+// then another fiber of the block that can go on does, chosen at random from the seed. So no kernel may spin on memory,
+// and whatever a kernel forgets to order happens in some wrong order sooner or later, or is seen by ThreadSanitizer at
+// once. A mistake that would hang a device, or that a device would not notice, ends the launch and loses the device,
+// with a sentence that names threads, files and lines.
+//
+// The types and prototypes of the host's side are the toolkit's own headers'; runtime_*.cc define the functions.
+#ifndef KINORA_TESTS_SIMT_SIMT_H_
+#define KINORA_TESTS_SIMT_SIMT_H_
+
+#define __launch_bounds__(...)
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <tuple>
+#include <type_traits>
+
+#include "tests/simt/machine.h"
+
+using std::max;
+using std::min;
+
+// A silent local array to a host compiler otherwise.
+#undef __shared__
+#define __shared__ static_assert(false, "use SHARED_ARRAY or DynamicShared");
+#define SHARED_ARRAY(T, name, n)    \
+  static const char name##_tag = 0; \
+  T* const name = static_cast<T*>(::kinora::simt::Shared(&name##_tag, sizeof(T) * (n)))
+
+#define threadIdx (::kinora::simt::Here().thread)
+#define blockIdx (::kinora::simt::Here().block)
+#define blockDim (::kinora::simt::Here().block_dim)
+#define gridDim (::kinora::simt::Here().grid_dim)
+
+// ---- Barriers and warp operations
+
+inline void __syncthreads(SIMT_AT) { kinora::simt::Barrier(file, line); }
+inline void __syncwarp(unsigned mask = ~0u, SIMT_AT) {
+  kinora::simt::WarpMeet(kinora::simt::Meet::kWarp, mask, 0, 0, 32, file, line);
+}
+template <typename T>
+T __shfl_sync(unsigned mask, T v, int lane, int width = 32, SIMT_AT) {
+  return kinora::simt::Shuffle(kinora::simt::Meet::kShuffle, mask, v, lane, width, file, line);
+}
+template <typename T>
+T __shfl_up_sync(unsigned mask, T v, int by, int width = 32, SIMT_AT) {
+  return kinora::simt::Shuffle(kinora::simt::Meet::kUp, mask, v, by, width, file, line);
+}
+template <typename T>
+T __shfl_down_sync(unsigned mask, T v, int by, int width = 32, SIMT_AT) {
+  return kinora::simt::Shuffle(kinora::simt::Meet::kDown, mask, v, by, width, file, line);
+}
+template <typename T>
+T __shfl_xor_sync(unsigned mask, T v, int by, int width = 32, SIMT_AT) {
+  return kinora::simt::Shuffle(kinora::simt::Meet::kXor, mask, v, by, width, file, line);
+}
+inline unsigned __ballot_sync(unsigned mask, int predicate, SIMT_AT) {
+  return static_cast<unsigned>(
+      kinora::simt::WarpMeet(kinora::simt::Meet::kBallot, mask, predicate != 0 ? 1 : 0, 0, 32, file, line));
+}
+inline int __any_sync(unsigned mask, int predicate, SIMT_AT) {
+  return __ballot_sync(mask, predicate, file, line) != 0 ? 1 : 0;
+}
+inline int __all_sync(unsigned mask, int predicate, SIMT_AT) {
+  return __ballot_sync(mask, predicate, file, line) == mask ? 1 : 0;
+}
+
+// ---- Memory
+
+inline void __threadfence() { kinora::simt::Fence(); }
+template <typename T>
+T __ldg(const T* p) {
+  return *p;
+}
+// Relaxed, as CUDA's: it orders nothing.
+template <typename T>
+T atomicAdd(T* to, T by) {
+  if constexpr (std::is_integral_v<T>) {
+    return __atomic_fetch_add(to, by, __ATOMIC_RELAXED);
+  } else {
+    T old, sum;
+    __atomic_load(to, &old, __ATOMIC_RELAXED);
+    do {
+      sum = old + by;
+    } while (!__atomic_compare_exchange(to, &old, &sum, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    return old;
+  }
+}
+template <typename T>
+T atomicMax(T* to, T value) {
+  static_assert(std::is_integral_v<T>);
+  T old = __atomic_load_n(to, __ATOMIC_RELAXED);
+  while (old < value && !__atomic_compare_exchange_n(to, &old, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+  return old;
+}
+
+// ---- Arithmetic
+
+inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
+inline unsigned __float_as_uint(float value) { return std::bit_cast<unsigned>(value); }
+inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
+inline float __expf(float x) { return std::exp(x); }
+inline float __fdividef(float x, float y) { return x / y; }
+
+// ---- What kernels/device/ptx.h is under nvcc
+
+template <typename T>
+T* DynamicShared() {
+  return static_cast<T*>(kinora::simt::Shared(nullptr, 0));
+}
+// Happens as late as it may, at the wait for its group, or sooner by chance.
+inline void CopyAsync16(void* to, const void* from) {
+  if (!kinora::simt::CopyLater(to, from)) *static_cast<uint4*>(to) = *static_cast<const uint4*>(from);
+}
+inline void CommitCopies() { kinora::simt::CommitCopyGroup(); }
+template <int kLeft>
+void WaitCopies() {
+  void* to;
+  const void* from;
+  while (kinora::simt::NextCopy(kLeft, &to, &from)) *static_cast<uint4*>(to) = *static_cast<const uint4*>(from);
+}
+template <typename... P, typename... A>
+cudaError_t Launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared, cudaStream_t stream, A&&... arguments) {
+  static_assert((std::is_trivially_copyable_v<P> && ...), "arguments are plain values");
+  std::tuple<P...> kept(static_cast<P>(arguments)...);
+#ifndef __clang__  // which has no way to clear padding, and that may hold half an address. g++ 12 clears wrong bytes of
+                   // structs that hold arrays of structs: arguments hold none
+  std::apply([](P&... p) { ((__builtin_clear_padding(&p), kinora::simt::CheckArgument(&p, sizeof p)), ...); }, kept);
+#endif
+  return kinora::simt::Start(grid, block, shared, stream, reinterpret_cast<const void*>(kernel),
+                             [kernel, kept] { std::apply(kernel, kept); });
+}
+
+#endif  // KINORA_TESTS_SIMT_SIMT_H_
