@@ -181,8 +181,8 @@ int RunWorker(const std::vector<std::string>& arguments, const LoadModel& load) 
   std::string secret;
   if (status.ok() && config.secret_fd() > 0) {
     absl::StatusOr<std::string> inherited = ReadInheritedSecret(config.secret_fd());
-    if (inherited.ok()) secret = *std::move(inherited);
     status = inherited.status();
+    if (status.ok()) secret = *std::move(inherited);
   }
   if (!status.ok()) {
     std::fprintf(stderr, "kinora-worker: %s\n", std::string(status.message()).c_str());

@@ -37,7 +37,7 @@ absl::Status Drip(const Target& target, Effort& effort) {
   for (const absl::Time end = clock.Now() + kAttack; clock.Now() < end; Wait(kBetweenDrips)) {
     for (const FileDescriptor& socket : dripping) effort.bytes += std::max(0, SendSome(socket, "x"));
     const absl::Time asked = clock.Now();
-    const absl::Status answered = target.PageIsOk("/livez");
+    absl::Status answered = target.PageIsOk("/livez");
     longest = std::max(longest, clock.Now() - asked);
     if (!answered.ok()) return answered;
     if (longest > kLongestAnswer) break;

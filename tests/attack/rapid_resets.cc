@@ -48,6 +48,7 @@ void Reset(const std::string& address, Effort& effort) {
 
 absl::Status ResetAll(const Target& target, Effort& effort) {
   std::vector<std::thread> threads;
+  threads.reserve(kConnections);
   for (int i = 0; i < kConnections; ++i) threads.emplace_back([&] { Reset(target.address(), effort); });
   for (std::thread& thread : threads) thread.join();
   return target.Serves();

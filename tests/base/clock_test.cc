@@ -65,6 +65,7 @@ TEST(SteadyClock, WaitersComeAndGo) {
   constexpr int kThreads = 4, kRounds = 300;
   std::atomic<int> met = 0;
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < kRounds; ++i) {

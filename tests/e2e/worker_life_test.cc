@@ -34,7 +34,7 @@ void StopFor(const std::vector<pid_t>& pids, absl::Duration span) {
 
 // A worker that writes down its arguments and waits to be let go, through two FIFOs.
 std::string HeldWorkerScript(const TemporaryDirectory& directory) {
-  const std::string path = directory.File("held_worker");
+  std::string path = directory.File("held_worker");
   std::ofstream(path) << "#!/bin/sh\necho \"$@\" > " << directory.File("arguments") << "\nread x < "
                       << directory.File("go_on") << "\nexec " << KINORA_SCRIPTED_WORKER_BINARY << " \"$@\"\n";
   KINORA_CHECK_EQ(chmod(path.c_str(), 0700), 0);

@@ -34,8 +34,8 @@ class ByteStream {
 
  protected:
   void Finish(const absl::Status& status) ABSL_LOCKS_EXCLUDED(attach_mu_);  // once
-  void StartWriteBytes(grpc::ByteBuffer bytes) ABSL_LOCKS_EXCLUDED(attach_mu_);
-  void WriteBytesAndFinish(grpc::ByteBuffer bytes) ABSL_LOCKS_EXCLUDED(attach_mu_);
+  void StartWriteBytes(const grpc::ByteBuffer& bytes) ABSL_LOCKS_EXCLUDED(attach_mu_);
+  void WriteBytesAndFinish(const grpc::ByteBuffer& bytes) ABSL_LOCKS_EXCLUDED(attach_mu_);
 
  private:
   friend class ServerCall;

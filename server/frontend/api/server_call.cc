@@ -57,13 +57,13 @@ void ServerCall::OnReadDone(bool ok) {
   on_message_(*this, std::string_view(reinterpret_cast<const char*>(slice.begin()), slice.size()));
 }
 
-void ServerCall::Write(grpc::ByteBuffer bytes) {
-  reply_ = std::move(bytes);
+void ServerCall::Write(const grpc::ByteBuffer& bytes) {
+  reply_ = bytes;
   StartWrite(&reply_);
 }
 
-void ServerCall::WriteAndFinish(grpc::ByteBuffer bytes) {
-  reply_ = std::move(bytes);
+void ServerCall::WriteAndFinish(const grpc::ByteBuffer& bytes) {
+  reply_ = bytes;
   StartWriteAndFinish(&reply_, grpc::WriteOptions(), grpc::Status::OK);
 }
 
@@ -119,16 +119,16 @@ void ByteStream::AttachTo(ServerCall* call) {
   }
 }
 
-void ByteStream::StartWriteBytes(grpc::ByteBuffer bytes) {
+void ByteStream::StartWriteBytes(const grpc::ByteBuffer& bytes) {
   absl::MutexLock lock(&attach_mu_);
-  if (call_ != nullptr) return call_->Write(std::move(bytes));
-  early_write_ = std::move(bytes);
+  if (call_ != nullptr) return call_->Write(bytes);
+  early_write_ = bytes;
 }
 
-void ByteStream::WriteBytesAndFinish(grpc::ByteBuffer bytes) {
+void ByteStream::WriteBytesAndFinish(const grpc::ByteBuffer& bytes) {
   absl::MutexLock lock(&attach_mu_);
-  if (call_ != nullptr) return call_->WriteAndFinish(std::move(bytes));
-  early_write_ = std::move(bytes);
+  if (call_ != nullptr) return call_->WriteAndFinish(bytes);
+  early_write_ = bytes;
   early_finish_ = absl::OkStatus();
 }
 

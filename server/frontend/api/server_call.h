@@ -48,10 +48,10 @@ class ServerCall : public grpc::ServerGenericBidiReactor, public std::enable_sha
 
   grpc::CallbackServerContext& context() { return *context_; }  // until Finish
   void ReadNext();                                              // after OnMessage
-  void Write(grpc::ByteBuffer bytes);                           // one at a time
+  void Write(const grpc::ByteBuffer& bytes);                    // one at a time
   // One of the two, once, from any thread.
   void Finish(const absl::Status& status);
-  void WriteAndFinish(grpc::ByteBuffer bytes);  // OK
+  void WriteAndFinish(const grpc::ByteBuffer& bytes);  // OK
   // `stream` is told what becomes of its writes and of the call, and may write from now on.
   void Attach(ByteStream* stream) ABSL_LOCKS_EXCLUDED(mu_);
   ByteStream* stream() ABSL_LOCKS_EXCLUDED(mu_);  // null: none is attached

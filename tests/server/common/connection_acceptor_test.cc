@@ -165,8 +165,8 @@ TEST(ConnectionAcceptor, CutsTheOneThatIsOverdone) {
 TEST(ConnectionAcceptor, ALackOfDescriptorsEndsWithIt) {
   Acceptor acceptor({.address = "127.0.0.1:0", .max_connections = 100});
   const SocketAddress address = Loopback((*acceptor).port());
-  std::vector<FileDescriptor> clients;
-  for (int i = 0; i < 20; ++i) clients.push_back(Socket());
+  std::vector<FileDescriptor> clients(20);
+  for (FileDescriptor& client : clients) client = Socket();
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   const FileDescriptor next_free(fcntl(clients[0].get(), F_DUPFD_CLOEXEC, 0));

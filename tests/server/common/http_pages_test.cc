@@ -103,7 +103,7 @@ TEST(HttpPages, RefuseBodiesAndLongHeads) {
 
 // A page larger than what the kernel takes at once arrives whole.
 TEST(HttpPages, SendALongPageWhole) {
-  const std::string page(8 << 20, 'm');
+  std::string page(8 << 20, 'm');
   const auto nothing = [] { return absl::OkStatus(); };
   KINORA_ASSERT_OK_AND_ASSIGN(
       auto pages,

@@ -25,7 +25,7 @@ class DownloadTest : public FrontendTest {
 
   std::string MakeClip() {
     auto worker = StartWorker();
-    const std::string id = Create(Request())->id();
+    std::string id = Create(Request())->id();
     worker->Complete(worker->AwaitRun(), std::string(kBytes, 'm'));
     AwaitEnd(id);
     return id;
@@ -53,6 +53,7 @@ TEST_F(DownloadTest, OpenOnesAreBoundedInAllAndPerClientAndHoldNoFile) {
   Start();
   const std::string id = MakeClip();
   std::vector<Open> open;
+  open.reserve(3);
   for (int i = 0; i < 3; ++i) open.push_back(Begin(id));
   AwaitOpen(3);
   EXPECT_THAT(Download(id), StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("max_downloads_per_client: 3")));
