@@ -33,6 +33,7 @@ class FrontendProcess : public testing::Test {
   void Spawn(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), KINORA_FRONTEND_BINARY);
     std::vector<char*> argv;
+    argv.reserve(arguments.size() + 1);
     for (std::string& argument : arguments) argv.push_back(argument.data());
     argv.push_back(nullptr);
     pid_ = fork();
@@ -116,8 +117,8 @@ class FrontendProcess : public testing::Test {
 TEST_F(FrontendProcess, KillNineLosesNoAcceptedJobAndTheNextProcessRunsThem) {
   Serve();
   auto worker = Join("one");
-  std::vector<std::string> ids;
-  for (int i = 0; i < 10; ++i) ids.push_back(Create());
+  std::vector<std::string> ids(10);
+  for (std::string& id : ids) id = Create();
   EXPECT_EQ(worker->AwaitRun().video_id(), ids[0]);
   EXPECT_EQ(End(SIGKILL), -SIGKILL);
   worker.reset();

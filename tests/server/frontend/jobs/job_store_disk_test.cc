@@ -72,8 +72,8 @@ TEST(JobStoreDisk, OnAFullDiskJobsAreCancelledAndDeletedAndNoneIsMade) {
   TemporaryDirectory disk;
   ExpectOnSmallDisk(disk.path(), [&]() -> std::string {
     auto store = *Open(disk.File("jobs.db"));
-    std::vector<JobId> jobs;
-    for (int i = 0; i < 50; ++i) jobs.push_back(Create(*store)->video.id());
+    std::vector<JobId> jobs(50);
+    for (JobId& id : jobs) id = Create(*store)->video.id();
     FillDisk(disk.File("filler"));
     if (Create(*store, 64 << 10).ok()) return "the disk is not full";
     for (const JobId& id : jobs) {
