@@ -21,8 +21,10 @@ endif()
 if(KINORA_CUDA STREQUAL "nvcc")
   find_program(CMAKE_CUDA_COMPILER nvcc HINTS $ENV{CUDA_HOME}/bin /usr/local/cuda/bin)
   set(CMAKE_CUDA_ARCHITECTURES 80-real 90a-real 100a-real 120a-real)
-  set(CMAKE_CUDA_STANDARD 20)
   enable_language(CUDA)
+  # CMake 3.25 does not know that nvcc has it.
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
 endif()
 
 # How .cu files of the current folder are compiled.
