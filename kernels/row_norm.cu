@@ -157,11 +157,6 @@ __global__ void __launch_bounds__(kThreads) RowNormElements(RowNorm a) {
   }
 }
 
-bool Vectors(const Rows& rows, int64_t width) {
-  return rows.data == nullptr ||
-         (width % kVector == 0 && rows.stride % kVector == 0 && reinterpret_cast<uintptr_t>(rows.data) % 16 == 0);
-}
-
 bool Vectors(const void* table) { return reinterpret_cast<uintptr_t>(table) % 16 == 0; }
 
 bool Vectors(const Modulation& m) { return Vectors(m.table) && Vectors(m.base); }

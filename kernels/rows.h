@@ -15,6 +15,12 @@ struct Rows {
   Type type = Type::kF32;
 };
 
+// Whether rows of `width` are made of whole vectors of eight elements, aligned to 16 bytes; absent rows are.
+inline bool Vectors(const Rows& rows, int64_t width) {
+  return rows.data == nullptr ||
+         (width % 8 == 0 && rows.stride % 8 == 0 && reinterpret_cast<uintptr_t>(rows.data) % 16 == 0);
+}
+
 // A table of scales, shifts and gates, all float32 and contiguous. Row i of what is modulated takes table row row[i mod
 // tokens] (0 if `row` is null); its slot s is base[s] (0 if null) + table[row][s].
 struct Modulation {

@@ -8,7 +8,7 @@
 // (Stream::CopyFromHost, CopyToHost). Host memory is the host's alone; that of AllocateHost is pinned where copies gain
 // by it. On the CPU both are the same, and copies that are not needed are not made; callers do not ask.
 //
-// A backend is one file that is linked or not: cpu_backend.cc; cuda_backend.cc or no_cuda_backend.cc.
+// A backend is linked or not: cpu_backend.cc; the folder cuda, or no_cuda_backend.cc.
 #ifndef KINORA_ENGINE_OPS_BACKEND_H_
 #define KINORA_ENGINE_OPS_BACKEND_H_
 
@@ -49,8 +49,9 @@ class Backend {
   // The backend's first stream. Lives as long as the backend.
   virtual Ops& ops() = 0;
 
-  // Device memory and host memory, 64-byte aligned, contents undefined, 64 bytes after the end readable. The buffer
-  // gives it back and must not outlive the backend. ResourceExhausted with the size and `what` it is for.
+  // Device memory and host memory, 64-byte aligned, contents undefined; of host memory 64 bytes after the end are
+  // readable. The buffer gives it back and must not outlive the backend. ResourceExhausted with the size and `what` it
+  // is for.
   virtual absl::StatusOr<Buffer> Allocate(int64_t bytes, std::string_view what) = 0;
   virtual absl::StatusOr<Buffer> AllocateHost(int64_t bytes, std::string_view what) = 0;
   // Host memory's contents in device memory, complete on return; the host buffer itself where that is the same.

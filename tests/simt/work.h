@@ -22,6 +22,7 @@ struct CUgraphNode_st {
   std::function<void()> work{};
   std::vector<SimtNode> after{};
   const void* kernel = nullptr;
+  const char* library = nullptr;  // the name of a library's call, which is one kernel here
   dim3 grid{}, block{};
   const void* stream = nullptr;
   bool done = false;

@@ -15,9 +15,15 @@ constexpr uint8_t kSentinel = 0x5a;
 void PrintTo(const TestedBackend& backend, std::ostream* out) { *out << backend.name; }
 
 std::vector<TestedBackend> Backends() {
-  return {{"cpu", [](const BackendOptions& options) { return OpenBackend("cpu", options); },
-           [](const BackendOptions& options) { return TraitsOf("cpu", options).value(); }},
-          {"walled", OpenWalledBackend, WalledTraits}};
+  std::vector<TestedBackend> backends = {
+      {"cpu", [](const BackendOptions& options) { return OpenBackend("cpu", options); },
+       [](const BackendOptions& options) { return TraitsOf("cpu", options).value(); }},
+      {"walled", OpenWalledBackend, WalledTraits}};
+  if (TraitsOf("cuda", {}).ok()) {  // this build has it
+    backends.push_back({"cuda", [](const BackendOptions& options) { return OpenBackend("cuda", options); },
+                        [](const BackendOptions& options) { return TraitsOf("cuda", options).value(); }});
+  }
+  return backends;
 }
 
 std::string BackendName(const testing::TestParamInfo<TestedBackend>& info) { return info.param.name; }

@@ -34,7 +34,7 @@ struct TestedBackend {
 
 void PrintTo(const TestedBackend& backend, std::ostream* out);
 
-// The CPU, and the CPU behind a wall (walled_backend.h).
+// The CPU, the CPU behind a wall (walled_backend.h), and CUDA where the build has it, simulated or not.
 std::vector<TestedBackend> Backends();
 std::string BackendName(const testing::TestParamInfo<TestedBackend>& info);
 

@@ -1,0 +1,110 @@
+// Linked where the build has CUDA; no_cuda_backend.cc elsewhere.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/ops/backend_kinds.h"
+#include "engine/ops/cuda/cuda_memory.h"
+#include "engine/ops/cuda/cuda_ops.h"
+#include "engine/ops/cuda/cuda_status.h"
+#include "engine/ops/cuda/cuda_weight.h"
+#include "engine/ops/thread_pool.h"
+
+namespace kinora {
+namespace {
+
+constexpr int kLeastMajor = 8;  // Ampere: bf16 in tensor cores, cp.async
+
+std::string Version(int version) { return absl::StrCat(version / 1000, ".", version % 1000 / 10); }
+
+// Why this process cannot use a device, in a sentence that says what to do.
+absl::Status Unusable(cudaError_t error) {
+  constexpr char kElse[] = ", or use the cpu";
+  int driver = 0;
+  cudaDriverGetVersion(&driver);
+  if (error == cudaErrorInsufficientDriver && driver > 0) {
+    return absl::FailedPreconditionError(absl::StrCat("device: cuda: the driver knows CUDA ", Version(driver),
+                                                      ", this build needs ", Version(CUDART_VERSION),
+                                                      ": update the driver", kElse));
+  }
+  if (error == cudaErrorInsufficientDriver || error == cudaErrorNoDevice) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("device: cuda: ", driver == 0 ? "no NVIDIA driver" : "no device that CUDA_VISIBLE_DEVICES shows",
+                     " on this machine: give the process one", kElse));
+  }
+  return CudaStatus(error, "device: cuda");
+}
+
+absl::StatusOr<cudaDeviceProp> UsableDevice() {
+  int count = 0, device = 0;
+  if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) return Unusable(error);
+  KINORA_RETURN_IF_ERROR(CudaStatus(cudaGetDevice(&device), "device: cuda"));
+  cudaDeviceProp properties;
+  KINORA_RETURN_IF_ERROR(CudaStatus(cudaGetDeviceProperties(&properties, device), "device: cuda"));
+  if (properties.major < kLeastMajor) {
+    return absl::FailedPreconditionError(absl::StrCat("device: cuda: ", properties.name, " has compute capability ",
+                                                      properties.major, ".", properties.minor, ", ", kLeastMajor,
+                                                      ".0 is needed (A100, L40S, H100, B200 …): use the cpu"));
+  }
+  return properties;
+}
+
+class CudaBackend : public Backend {
+ public:
+  CudaBackend(BackendTraits traits, MemoryLimit memory, int threads, std::unique_ptr<CudaOps> ops)
+      : traits_(std::move(traits)), memory_(std::move(memory)), threads_(threads), ops_(std::move(ops)) {}
+
+  const BackendTraits& traits() const override { return traits_; }
+  MemoryLimit usable_memory() const override { return memory_; }
+  CudaOps& ops() override { return *ops_; }
+  absl::StatusOr<Buffer> Allocate(int64_t bytes, std::string_view what) override {
+    return AllocateOnDevice(bytes, what);
+  }
+  absl::StatusOr<Buffer> AllocateHost(int64_t bytes, std::string_view what) override {
+    return AllocatePinned(bytes, what);
+  }
+  absl::StatusOr<Buffer> Upload(Buffer host, std::string_view what) override {
+    KINORA_ASSIGN_OR_RETURN(Buffer device, AllocateOnDevice(host.bytes(), what));
+    ops_->stream().CopyFromHost(host.data(), device.View(DType::kU8, {host.bytes()}));
+    KINORA_RETURN_IF_ERROR(ops_->stream().Synchronize());
+    return device;
+  }
+  void RunOnHost(int64_t tasks, absl::FunctionRef<void(int64_t task)> task) override {
+    threads_.Run(tasks, [&](int64_t i, int) { task(i); });
+  }
+
+ private:
+  const BackendTraits traits_;
+  const MemoryLimit memory_;
+  ThreadPool threads_;
+  const std::unique_ptr<CudaOps> ops_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Backend>> OpenCudaBackend(const BackendOptions& options) {
+  KINORA_RETURN_IF_ERROR(UsableDevice().status());
+  size_t free_bytes = 0, total = 0;
+  KINORA_RETURN_IF_ERROR(CudaStatus(cudaMemGetInfo(&free_bytes, &total), "device: cuda"));
+  KINORA_ASSIGN_OR_RETURN(BackendTraits traits, CudaTraits(options));
+  KINORA_ASSIGN_OR_RETURN(std::unique_ptr<CudaOps> ops, CudaOps::Create());
+  return std::make_unique<CudaBackend>(std::move(traits),
+                                       MemoryLimit{static_cast<int64_t>(free_bytes), "the device's free memory"},
+                                       options.threads, std::move(ops));
+}
+
+absl::StatusOr<BackendTraits> CudaTraits(const BackendOptions&) {
+  return BackendTraits{.device = "cuda",
+                       .weights = &CudaWeightLayout(),
+                       .unified_memory = false,
+                       .workspace_bytes = kProductWorkspaceBytes + kScratchBytes};
+}
+
+absl::StatusOr<std::string> CudaName(const BackendOptions&) {
+  KINORA_ASSIGN_OR_RETURN(const cudaDeviceProp properties, UsableDevice());
+  return std::string(properties.name);
+}
+
+}  // namespace kinora

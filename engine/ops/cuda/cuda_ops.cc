@@ -1,0 +1,16 @@
+#include "engine/ops/cuda/cuda_ops.h"
+
+#include "engine/base/status_macros.h"
+
+namespace kinora {
+
+absl::StatusOr<std::unique_ptr<CudaOps>> CudaOps::Create() {
+  KINORA_ASSIGN_OR_RETURN(std::unique_ptr<CudaStream> stream, CudaStream::Create());
+  std::unique_ptr<CudaOps> ops(new CudaOps(std::move(stream)));
+  KINORA_ASSIGN_OR_RETURN(ops->product_workspace_,
+                          AllocateOnDevice(kProductWorkspaceBytes, "the libraries' workspace"));
+  KINORA_ASSIGN_OR_RETURN(ops->scratch_, AllocateOnDevice(kScratchBytes, "the ops' scratch memory"));
+  return ops;
+}
+
+}  // namespace kinora

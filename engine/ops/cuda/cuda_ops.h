@@ -1,0 +1,66 @@
+// The CUDA backend: products by cuBLASLt, attention and convolutions by cuDNN where it has engines for them, everything
+// else by the kernels of this tree. One file for each family of ops.
+#ifndef KINORA_ENGINE_OPS_CUDA_CUDA_OPS_H_
+#define KINORA_ENGINE_OPS_CUDA_CUDA_OPS_H_
+
+#include <memory>
+
+#include "engine/ops/cuda/cuda_memory.h"
+#include "engine/ops/cuda/cuda_stream.h"
+#include "engine/ops/ops.h"
+
+namespace kinora {
+
+class CudaOps : public Ops {
+ public:
+  // On the current device. ResourceExhausted: no room for the workspaces.
+  static absl::StatusOr<std::unique_ptr<CudaOps>> Create();
+
+  CudaStream& stream() override { return *stream_; }
+
+  absl::StatusOr<std::vector<Weight>> PrepareWeights(const WeightRows& rows, const Tensor* bias, DType dtype) override;
+  absl::Status RewriteWeights(const WeightRows& rows, DType dtype, absl::Span<WeightStorage* const> storage) override;
+  void Matmul(const Tensor& x, const Weight& w, const MatmulOptions& options, Tensor out) override;
+  void Attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                 Tensor out) override;
+  void AttentionChunks(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                       Tensor out) override;
+  void MergeChunks(const Tensor& chunks, Tensor out) override;
+  void RmsNorm(const Tensor& x, const Tensor* weight, float eps, Activation activation, Tensor out) override;
+  void LayerNorm(const Tensor& x, float eps, Tensor out) override;
+  void NormalizeRange(const Tensor& x, float scale, float eps, Tensor out) override;
+  void Modulate(const Tensor& x, const ScaleShift& m, Tensor out) override;
+  void ModulatedRmsNorm(const Tensor& x, const ScaleShift& m, float eps, Tensor out) override;
+  void ModulatedLayerNorm(const Tensor& x, const ScaleShift& m, float eps, Tensor out) override;
+  void GatedAdd(const Tensor& y, const Gate& gate, Tensor x) override;
+  void NormRope(Tensor x, const NormRopeParams& params, const Tensor* sum_of_squares) override;
+  void SumOfSquares(const Tensor& x, Tensor out) override;
+  void Activate(const Tensor& x, Activation activation, Tensor out) override;
+  void Add(const Tensor& y, Tensor x) override;
+  void GeluTanhMultiply(const Tensor& gate, const Tensor& up, Tensor out) override;
+  void GateHeads(const Tensor& logits, Tensor x) override;
+  void Scale(const Tensor& x, float factor, Tensor out) override;
+  void Affine(const Tensor& x, const Tensor& scale, const Tensor& shift, Tensor out) override;
+  void Fill(float value, Tensor out) override;
+  void GatherRows(const Tensor& table, const Tensor& ids, float factor, Tensor out) override;
+  void TimestepEmbedding(const Tensor& t, Tensor out) override;
+  void Conv(const Tensor& x, const Weight& w, const ConvOptions& options, Tensor out) override;
+  void DepthToSpace(const Tensor& x, const DepthToSpaceOptions& options, Tensor out) override;
+  void RepeatNearest(const Tensor& x, const SpaceTime& factor, Tensor out) override;
+  void Pointwise(const Tensor& x, const PointwiseFunction& function, Tensor out) override;
+  void Snake(const Tensor& x, const AntiAliasedSnake& snake, Tensor out) override;
+  void Magnitude(const Tensor& x, Tensor out) override;
+  void PredictX0(const Tensor& z, const Tensor& v, const Tensor& sigma, Tensor x0) override;
+  void CombineGuidance(const Tensor& x0, const Tensor& weights, int cond, Tensor out) override;
+  void EulerStep(const Tensor& x0, const Tensor& sigmas, Tensor z) override;
+
+ private:
+  explicit CudaOps(std::unique_ptr<CudaStream> stream) : stream_(std::move(stream)) {}
+
+  const std::unique_ptr<CudaStream> stream_;
+  Buffer product_workspace_, scratch_;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_OPS_CUDA_CUDA_OPS_H_

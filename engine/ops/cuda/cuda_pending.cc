@@ -1,0 +1,59 @@
+// What is not there yet says so.
+#include "engine/ops/cuda/cuda_ops.h"
+
+namespace kinora {
+namespace {
+
+absl::Status NotYet(const char* op) {
+  return absl::UnimplementedError(std::string(op) + ": not available on cuda yet");
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Weight>> CudaOps::PrepareWeights(const WeightRows&, const Tensor*, DType) {
+  return NotYet("PrepareWeights");
+}
+absl::Status CudaOps::RewriteWeights(const WeightRows&, DType, absl::Span<WeightStorage* const>) {
+  return NotYet("RewriteWeights");
+}
+void CudaOps::Matmul(const Tensor&, const Weight&, const MatmulOptions&, Tensor) { stream_->Fail(NotYet("Matmul")); }
+void CudaOps::Attention(const Tensor&, const Tensor&, const Tensor&, const AttentionOptions&, Tensor) {
+  stream_->Fail(NotYet("Attention"));
+}
+void CudaOps::AttentionChunks(const Tensor&, const Tensor&, const Tensor&, const AttentionOptions&, Tensor) {
+  stream_->Fail(NotYet("AttentionChunks"));
+}
+void CudaOps::MergeChunks(const Tensor&, Tensor) { stream_->Fail(NotYet("MergeChunks")); }
+void CudaOps::RmsNorm(const Tensor&, const Tensor*, float, Activation, Tensor) { stream_->Fail(NotYet("RmsNorm")); }
+void CudaOps::LayerNorm(const Tensor&, float, Tensor) { stream_->Fail(NotYet("LayerNorm")); }
+void CudaOps::NormalizeRange(const Tensor&, float, float, Tensor) { stream_->Fail(NotYet("NormalizeRange")); }
+void CudaOps::Modulate(const Tensor&, const ScaleShift&, Tensor) { stream_->Fail(NotYet("Modulate")); }
+void CudaOps::ModulatedRmsNorm(const Tensor&, const ScaleShift&, float, Tensor) {
+  stream_->Fail(NotYet("ModulatedRmsNorm"));
+}
+void CudaOps::ModulatedLayerNorm(const Tensor&, const ScaleShift&, float, Tensor) {
+  stream_->Fail(NotYet("ModulatedLayerNorm"));
+}
+void CudaOps::GatedAdd(const Tensor&, const Gate&, Tensor) { stream_->Fail(NotYet("GatedAdd")); }
+void CudaOps::NormRope(Tensor, const NormRopeParams&, const Tensor*) { stream_->Fail(NotYet("NormRope")); }
+void CudaOps::SumOfSquares(const Tensor&, Tensor) { stream_->Fail(NotYet("SumOfSquares")); }
+void CudaOps::Activate(const Tensor&, Activation, Tensor) { stream_->Fail(NotYet("Activate")); }
+void CudaOps::Add(const Tensor&, Tensor) { stream_->Fail(NotYet("Add")); }
+void CudaOps::GeluTanhMultiply(const Tensor&, const Tensor&, Tensor) { stream_->Fail(NotYet("GeluTanhMultiply")); }
+void CudaOps::GateHeads(const Tensor&, Tensor) { stream_->Fail(NotYet("GateHeads")); }
+void CudaOps::Scale(const Tensor&, float, Tensor) { stream_->Fail(NotYet("Scale")); }
+void CudaOps::Affine(const Tensor&, const Tensor&, const Tensor&, Tensor) { stream_->Fail(NotYet("Affine")); }
+void CudaOps::Fill(float, Tensor) { stream_->Fail(NotYet("Fill")); }
+void CudaOps::GatherRows(const Tensor&, const Tensor&, float, Tensor) { stream_->Fail(NotYet("GatherRows")); }
+void CudaOps::TimestepEmbedding(const Tensor&, Tensor) { stream_->Fail(NotYet("TimestepEmbedding")); }
+void CudaOps::Conv(const Tensor&, const Weight&, const ConvOptions&, Tensor) { stream_->Fail(NotYet("Conv")); }
+void CudaOps::DepthToSpace(const Tensor&, const DepthToSpaceOptions&, Tensor) { stream_->Fail(NotYet("DepthToSpace")); }
+void CudaOps::RepeatNearest(const Tensor&, const SpaceTime&, Tensor) { stream_->Fail(NotYet("RepeatNearest")); }
+void CudaOps::Pointwise(const Tensor&, const PointwiseFunction&, Tensor) { stream_->Fail(NotYet("Pointwise")); }
+void CudaOps::Snake(const Tensor&, const AntiAliasedSnake&, Tensor) { stream_->Fail(NotYet("Snake")); }
+void CudaOps::Magnitude(const Tensor&, Tensor) { stream_->Fail(NotYet("Magnitude")); }
+void CudaOps::PredictX0(const Tensor&, const Tensor&, const Tensor&, Tensor) { stream_->Fail(NotYet("PredictX0")); }
+void CudaOps::CombineGuidance(const Tensor&, const Tensor&, int, Tensor) { stream_->Fail(NotYet("CombineGuidance")); }
+void CudaOps::EulerStep(const Tensor&, const Tensor&, Tensor) { stream_->Fail(NotYet("EulerStep")); }
+
+}  // namespace kinora

@@ -1,0 +1,156 @@
+#include "engine/ops/cuda/cuda_stream.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/ops/cuda/cuda_views.h"
+#include "kernels/copy_rows.h"
+
+namespace kinora {
+
+class CudaGraph : public Graph {
+ public:
+  CudaGraph(CudaStream& stream, cudaGraphExec_t graph) : stream_(stream), graph_(graph) {}
+  ~CudaGraph() override { cudaGraphExecDestroy(graph_); }
+  void Replay() override {
+    stream_.Enqueue("a graph", Tensor(), [this](cudaStream_t stream) { return cudaGraphLaunch(graph_, stream); });
+  }
+
+ private:
+  CudaStream& stream_;
+  const cudaGraphExec_t graph_;
+};
+
+absl::StatusOr<std::unique_ptr<CudaStream>> CudaStream::Create() {
+  std::unique_ptr<CudaStream> s(new CudaStream);
+  KINORA_RETURN_IF_ERROR(CudaStatus(cudaStreamCreateWithFlags(&s->stream_, cudaStreamNonBlocking), "a stream"));
+  for (cudaEvent_t& event : s->staging_.left) {
+    KINORA_RETURN_IF_ERROR(CudaStatus(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "an event"));
+  }
+  KINORA_RETURN_IF_ERROR(CudaStatus(cudaHostAlloc(&s->staging_.memory, kStagingBytes, cudaHostAllocDefault),
+                                    "pinned memory for copies from the host"));
+  return s;
+}
+
+CudaStream::~CudaStream() {
+  if (stream_ != nullptr) cudaStreamSynchronize(stream_);  // what it answers changes nothing any more
+  if (staging_.memory != nullptr) cudaFreeHost(staging_.memory);
+  for (cudaEvent_t event : staging_.left) {
+    if (event != nullptr) cudaEventDestroy(event);
+  }
+  if (stream_ != nullptr) cudaStreamDestroy(stream_);
+}
+
+void CudaStream::Note(const char* op, const Tensor& x, cudaError_t error) {
+  if (error != cudaSuccess) Note(op, x, CudaStatus(error, "CUDA"));
+}
+
+void CudaStream::Note(const char* op, const Tensor& x, absl::Status status) {
+  if (status.ok()) return;
+  const std::string of =
+      x.defined() ? absl::StrCat(" of ", std::string(DTypeName(x.dtype())), " ", x.shape().ToString()) : "";
+  Fail(absl::Status(status.code(), absl::StrCat(op, of, ": ", std::string(status.message()))));
+}
+
+void CudaStream::Copy(const Tensor& from, Tensor to) {
+  KINORA_CHECK(from.elements() == to.elements()) << from.shape().ToString() << " to " << to.shape().ToString();
+  if (from.elements() == 0) return;
+  if (from.contiguous() && to.contiguous() && from.dtype() == to.dtype()) {
+    Enqueue("Copy", from, [&](cudaStream_t stream) {
+      return cudaMemcpyAsync(to.raw(), from.raw(), from.bytes(), cudaMemcpyDeviceToDevice, stream);
+    });
+    return;
+  }
+  if (from.width() != to.width()) {  // regrouping is free when both are contiguous
+    KINORA_CHECK(from.contiguous() && to.contiguous()) << from.shape().ToString() << " to " << to.shape().ToString();
+    CudaStream::Copy(from.Reshape({from.elements()}), to.Reshape({to.elements()}));
+    return;
+  }
+  Enqueue("Copy", from, [&](cudaStream_t stream) {
+    return kernels::LaunchCopyRows(WordView(from), WordView(to), from.rows(), from.width(), stream);
+  });
+}
+
+void CudaStream::CopyFromHost(const void* host, Tensor to) {
+  KINORA_CHECK(to.contiguous()) << to.shape().ToString();
+  if (capturing_) Fail(absl::FailedPreconditionError("host memory read inside a capture"));
+  Enqueue("CopyFromHost", to, [&](cudaStream_t) {
+    return CopyStaged(static_cast<const char*>(host), static_cast<char*>(to.raw()), to.bytes());
+  });
+}
+
+cudaError_t CudaStream::CopyStaged(const char* host, char* device, int64_t bytes) {
+  constexpr int64_t kHalf = kStagingBytes / 2, kAlignment = 64;
+  for (int64_t at = 0; at < bytes;) {
+    if (staging_.used == kHalf) {  // on to the other half, once the copies that left it are done
+      if (const cudaError_t error = cudaEventRecord(staging_.left[staging_.half], stream_); error != cudaSuccess)
+        return error;
+      staging_.half ^= 1;
+      staging_.used = 0;
+      if (const cudaError_t error = cudaEventSynchronize(staging_.left[staging_.half]); error != cudaSuccess)
+        return error;
+    }
+    const int64_t piece = std::min(bytes - at, kHalf - staging_.used);
+    char* const pinned = static_cast<char*>(staging_.memory) + staging_.half * kHalf + staging_.used;
+    std::memcpy(pinned, host + at, piece);
+    if (const cudaError_t error = cudaMemcpyAsync(device + at, pinned, piece, cudaMemcpyHostToDevice, stream_);
+        error != cudaSuccess)
+      return error;
+    staging_.used = std::min(kHalf, (staging_.used + piece + kAlignment - 1) / kAlignment * kAlignment);
+    at += piece;
+  }
+  return cudaSuccess;
+}
+
+void CudaStream::CopyToHost(const Tensor& from, void* host) {
+  KINORA_CHECK(from.contiguous()) << from.shape().ToString();
+  if (capturing_) Fail(absl::FailedPreconditionError("host memory written inside a capture"));
+  if (from.bytes() == 0) return;
+  Enqueue("CopyToHost", from, [&](cudaStream_t stream) {
+    return cudaMemcpyAsync(host, from.raw(), from.bytes(), cudaMemcpyDeviceToHost, stream);
+  });
+}
+
+Tensor CudaStream::HostSide(const Tensor& device, ArenaScope& host) const {
+  KINORA_CHECK(device.contiguous()) << device.shape().ToString();
+  return host.Alloc(device.dtype(), device.shape());
+}
+
+absl::StatusOr<std::unique_ptr<Graph>> CudaStream::Capture(std::function<void()> body) {
+  if (capturing_) return absl::FailedPreconditionError("a capture is already in progress on this stream");
+  if (!failure_.ok()) return std::exchange(failure_, absl::OkStatus());  // of earlier work
+  KINORA_RETURN_IF_ERROR(
+      CudaStatus(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "the begin of a capture"));
+  capturing_ = true;
+  body();
+  capturing_ = false;
+  cudaGraph_t graph = nullptr;
+  const cudaError_t ended = cudaStreamEndCapture(stream_, &graph);
+  cudaGraphExec_t executable = nullptr;
+  absl::Status status = std::exchange(failure_, absl::OkStatus());
+  if (status.ok()) status = CudaStatus(ended, "the end of a capture");
+  if (status.ok()) status = CudaStatus(cudaGraphInstantiate(&executable, graph, 0), "a captured graph");
+  if (graph != nullptr) cudaGraphDestroy(graph);
+  KINORA_RETURN_IF_ERROR(std::move(status));
+  return std::make_unique<CudaGraph>(*this, executable);
+}
+
+absl::Status CudaStream::Synchronize() {
+  if (capturing_) {
+    Fail(absl::FailedPreconditionError("Synchronize inside a capture"));
+    return failure_;
+  }
+  const cudaError_t error = cudaStreamSynchronize(stream_);
+  if (error != cudaSuccess) Fail(CudaStatus(error, "enqueued work"));
+  return std::exchange(failure_, absl::OkStatus());
+}
+
+void CudaStream::Fail(absl::Status status) {
+  if (failure_.ok()) failure_ = std::move(status);
+}
+
+}  // namespace kinora

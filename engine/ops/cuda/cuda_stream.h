@@ -1,0 +1,65 @@
+// A CUDA stream as the engine's Stream: work is enqueued and runs later; captures become CUDA graphs.
+#ifndef KINORA_ENGINE_OPS_CUDA_CUDA_STREAM_H_
+#define KINORA_ENGINE_OPS_CUDA_CUDA_STREAM_H_
+
+#include <cuda_runtime.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "engine/ops/cuda/cuda_status.h"
+#include "engine/tensor/buffer.h"
+#include "engine/tensor/stream.h"
+
+namespace kinora {
+
+class CudaStream : public Stream {
+ public:
+  // On the current device. ResourceExhausted: no pinned memory for the way from the host (kStagingBytes).
+  static absl::StatusOr<std::unique_ptr<CudaStream>> Create();
+  ~CudaStream() override;
+
+  cudaStream_t handle() const { return stream_; }
+  // Calls enqueue(handle()), which answers a cudaError_t or a Status, unless something has failed. `op` and the shape
+  // of `x` are in the failure.
+  template <typename F>
+  void Enqueue(const char* op, const Tensor& x, F&& enqueue) {
+    if (failure_.ok()) Note(op, x, enqueue(stream_));
+  }
+
+  void Copy(const Tensor& from, Tensor to) override;
+  void CopyFromHost(const void* host, Tensor to) override;
+  void CopyToHost(const Tensor& from, void* host) override;
+  Tensor HostSide(const Tensor& device, ArenaScope& host) const override;
+  absl::StatusOr<std::unique_ptr<Graph>> Capture(std::function<void()> body) override;
+  bool capturing() const override { return capturing_; }
+  absl::Status Synchronize() override;
+  void Fail(absl::Status status) override;
+
+  static constexpr int64_t kStagingBytes = int64_t{8} << 20;
+
+ private:
+  friend class CudaGraph;
+  // Pinned memory that CopyFromHost passes through, used as a ring of two halves.
+  struct Staging {
+    void* memory = nullptr;
+    std::array<cudaEvent_t, 2> left{};  // when what was last copied from a half has been read
+    int half = 0;
+    int64_t used = 0;  // of the half
+  };
+
+  CudaStream() = default;
+  void Note(const char* op, const Tensor& x, cudaError_t error);
+  void Note(const char* op, const Tensor& x, absl::Status status);
+  cudaError_t CopyStaged(const char* host, char* device, int64_t bytes);
+
+  cudaStream_t stream_ = nullptr;
+  Staging staging_;
+  bool capturing_ = false;
+  absl::Status failure_;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_OPS_CUDA_CUDA_STREAM_H_

@@ -1,0 +1,25 @@
+// What the CUDA backend keeps of a weight. Internal to the CUDA backend.
+#ifndef KINORA_ENGINE_OPS_CUDA_CUDA_WEIGHT_H_
+#define KINORA_ENGINE_OPS_CUDA_CUDA_WEIGHT_H_
+
+#include "engine/ops/weight.h"
+#include "engine/tensor/buffer.h"
+
+namespace kinora {
+
+struct CudaWeight : WeightStorage {
+  Buffer matrix;       // [out, taps, in], the rows `stride` elements apart, zeros between them
+  Buffer bias;         // [out] f32, or empty
+  Buffer bias_bf16;    // the same, rounded, for products whose results are bf16; empty in an f32 weight
+  int64_t stride = 0;  // taps · in, rounded up to 16 bytes
+
+  static const CudaWeight& Of(const Weight& w) { return static_cast<const CudaWeight&>(*w.storage()); }
+  int64_t bytes() const override { return matrix.bytes() + bias.bytes() + bias_bf16.bytes(); }
+};
+
+// f32 and bf16, row after row.
+const WeightLayout& CudaWeightLayout();
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_OPS_CUDA_CUDA_WEIGHT_H_
