@@ -3,6 +3,7 @@
 #define KINORA_ENGINE_OPS_OP_PARAMS_H_
 
 #include <array>
+#include <compare>
 #include <cstdint>
 
 #include "engine/tensor/tensor.h"
@@ -77,6 +78,7 @@ struct ConvAxis {
   int kernel = 1, stride = 1, dilation = 1;
   int before = 0, after = 0;  // padding
   Padding padding = Padding::kZeros;
+  friend auto operator<=>(const ConvAxis&, const ConvAxis&) = default;
 };
 struct ConvOptions {
   ConvAxis time{}, height{}, width{};
