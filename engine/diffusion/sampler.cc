@@ -13,7 +13,9 @@ void EulerSampler::Reserve(Exec& exec, absl::Span<const float> sigmas) {
   exec.ops.stream().CopyFromHost(pairs.data(), schedule_.Rows(0, steps));
 }
 
-void EulerSampler::SetStep(Exec& exec, int64_t i) { exec.ops.stream().Copy(schedule_.Rows(i, i + 1), current_); }
+void EulerSampler::SelectStep(Exec& exec, const Tensor& step) const {
+  exec.ops.GatherRows(schedule_, step, 1.0f, current_);
+}
 
 void EulerSampler::Step(Exec& exec, const Tensor& x0, Tensor z) const {
   exec.ops.EulerStep(x0, current_.Reshape({2}), z);

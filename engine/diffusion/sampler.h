@@ -21,8 +21,8 @@ class Sampler {
   // Takes from exec.arena what all steps need, valid until the caller's scope there ends, at addresses that do not
   // depend on the number of steps up to RoomForSteps. sigmas: steps + 1, the last 0.
   virtual void Reserve(Exec& exec, absl::Span<const float> sigmas) = 0;
-  // What Step reads becomes that of step i. Not part of a captured step.
-  virtual void SetStep(Exec& exec, int64_t i) = 0;
+  // What Step reads becomes that of the step in `step` [1] i32, device memory.
+  virtual void SelectStep(Exec& exec, const Tensor& step) const = 0;
   // x0: [tokens, channels] f32, predicted at sigmas[i]   z: the same, from sigmas[i] to sigmas[i + 1] in place
   virtual void Step(Exec& exec, const Tensor& x0, Tensor z) const = 0;
 };
@@ -36,7 +36,7 @@ constexpr int64_t RoomForSteps(int64_t steps) { return (steps + 31) / 32 * 32; }
 class EulerSampler : public Sampler {
  public:
   void Reserve(Exec& exec, absl::Span<const float> sigmas) override;
-  void SetStep(Exec& exec, int64_t i) override;
+  void SelectStep(Exec& exec, const Tensor& step) const override;
   void Step(Exec& exec, const Tensor& x0, Tensor z) const override;
 
  private:

@@ -12,7 +12,7 @@ absl::StatusOr<T> Choose(std::string_view device, const BackendOptions& options,
                          absl::StatusOr<T> (*cuda)(const BackendOptions&)) {
   if (device == "cpu") return cpu(options);
   if (device == "cuda") return cuda(options);
-  if (device.empty()) return CudaName(options).ok() ? cuda(options) : cpu(options);  // a name needs a usable device
+  if (device.empty()) return CudaIsDefault() ? cuda(options) : cpu(options);
   return absl::InvalidArgumentError(absl::StrCat("device: ", std::string(device), ": cpu or cuda is needed"));
 }
 

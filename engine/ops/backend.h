@@ -62,9 +62,9 @@ class Backend {
   virtual void RunOnHost(int64_t tasks, absl::FunctionRef<void(int64_t task)> task) = 0;
 };
 
-// device: "cpu", "cuda", or "" for cuda if this build has it and a device is usable, else cpu. InvalidArgument for
-// other names, Unimplemented for what this build lacks, both naming the field `device`; whatever the device says of
-// itself.
+// device: "cpu", "cuda", or "" for cuda if this build has it and a device is usable (a simulated one is not), else cpu.
+// InvalidArgument for other names, Unimplemented for what this build lacks, both naming the field `device`; whatever
+// the device says of itself.
 absl::StatusOr<std::unique_ptr<Backend>> OpenBackend(std::string_view device, const BackendOptions& options);
 // The same errors but for those that need the device.
 absl::StatusOr<BackendTraits> TraitsOf(std::string_view device, const BackendOptions& options);

@@ -14,6 +14,8 @@ absl::StatusOr<std::string> CpuName(const BackendOptions& options);
 absl::StatusOr<std::unique_ptr<Backend>> OpenCudaBackend(const BackendOptions& options);
 absl::StatusOr<BackendTraits> CudaTraits(const BackendOptions& options);
 absl::StatusOr<std::string> CudaName(const BackendOptions& options);
+// Whether OpenBackend("") is cuda: if a device is usable, and is one.
+bool CudaIsDefault();
 
 }  // namespace kinora
 

@@ -210,6 +210,13 @@ void CpuOps::GatherRows(const Tensor& table, const Tensor& ids, float factor, Te
   });
 }
 
+void CpuOps::Increment(Tensor counters) {
+  KINORA_CHECK(counters.contiguous()) << counters.shape().ToString();
+  stream_.Enqueue([counters] {
+    for (int64_t i = 0; i < counters.elements(); ++i) ++counters.data<int32_t>()[i];
+  });
+}
+
 void CpuOps::TimestepEmbedding(const Tensor& t, Tensor out) {
   KINORA_CHECK(t.elements() == out.rows() && out.width() % 2 == 0) << out.shape().ToString();
   stream_.Enqueue([t, out] {

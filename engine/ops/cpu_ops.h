@@ -49,6 +49,7 @@ class CpuOps : public Ops {
   void Affine(const Tensor& x, const Tensor& scale, const Tensor& shift, Tensor out) override;
   void Fill(float value, Tensor out) override;
   void GatherRows(const Tensor& table, const Tensor& ids, float factor, Tensor out) override;
+  void Increment(Tensor counters) override;
   void TimestepEmbedding(const Tensor& t, Tensor out) override;
   void Conv(const Tensor& x, const Weight& w, const ConvOptions& options, Tensor out) override;
   void DepthToSpace(const Tensor& x, const DepthToSpaceOptions& options, Tensor out) override;

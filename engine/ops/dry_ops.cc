@@ -103,6 +103,8 @@ absl::Status DryStream::Synchronize() {
   return std::exchange(failure_, absl::OkStatus());
 }
 
+absl::Status DryStream::WaitFor(int64_t) { return failure_; }
+
 void DryStream::Fail(absl::Status status) {
   if (failure_.ok()) failure_ = std::move(status);
 }
@@ -273,6 +275,11 @@ void DryOps::GatherRows(const Tensor& table, const Tensor& ids, float /*factor*/
   KINORA_CHECK(ids.dtype() == DType::kI32 && ids.elements() == out.rows() && table.width() == out.width())
       << ids.shape().ToString() << " of " << table.shape().ToString() << " to " << out.shape().ToString();
   stream_.Count(OpKind::kLookup, 0, out.rows() * table.width() * DTypeSize(table.dtype()) + ids.bytes() + out.bytes());
+}
+
+void DryOps::Increment(Tensor counters) {
+  KINORA_CHECK(counters.dtype() == DType::kI32 && counters.contiguous()) << counters.shape().ToString();
+  stream_.Count(OpKind::kElementwise, 0, 2 * counters.bytes());
 }
 
 void DryOps::TimestepEmbedding(const Tensor& t, Tensor out) {

@@ -55,6 +55,7 @@ class DryStream : public Stream {
   absl::StatusOr<std::unique_ptr<Graph>> Capture(std::function<void()> body) override;
   bool capturing() const override { return recording_ != nullptr; }
   absl::Status Synchronize() override;
+  absl::Status WaitFor(int64_t mark) override;
   void Fail(absl::Status status) override;
 
   void Count(OpKind kind, double flops, int64_t bytes);
@@ -113,6 +114,7 @@ class DryOps : public Ops {
   void Fill(float value, Tensor out) override;
 
   void GatherRows(const Tensor& table, const Tensor& ids, float factor, Tensor out) override;
+  void Increment(Tensor counters) override;
   void TimestepEmbedding(const Tensor& t, Tensor out) override;
 
   void Conv(const Tensor& x, const Weight& w, const ConvOptions& options, Tensor out) override;

@@ -13,5 +13,6 @@ absl::Status NotInThisBuild() {
 absl::StatusOr<std::unique_ptr<Backend>> OpenCudaBackend(const BackendOptions&) { return NotInThisBuild(); }
 absl::StatusOr<BackendTraits> CudaTraits(const BackendOptions&) { return NotInThisBuild(); }
 absl::StatusOr<std::string> CudaName(const BackendOptions&) { return NotInThisBuild(); }
+bool CudaIsDefault() { return false; }
 
 }  // namespace kinora

@@ -103,6 +103,8 @@ class Ops {
 
   // out[i] = table[ids[i]]·factor; ids: [rows of out] i32, each below the rows of table [rows, width].
   virtual void GatherRows(const Tensor& table, const Tensor& ids, float factor, Tensor out) = 0;
+  // Each of counters, i32, becomes one more: what lets a replayed graph know its turn.
+  virtual void Increment(Tensor counters) = 0;
   // t [rows] f32 -> [rows, n] f32: cos, then sin of t·10000^(−i/(n/2)).
   virtual void TimestepEmbedding(const Tensor& t, Tensor out) = 0;
 

@@ -64,10 +64,10 @@ class ModalityLoop {
   const Tensor& v() const { return v_; }
   int64_t blended() const { return blend_.values(); }
 
-  void SetStep(Exec& exec, int64_t i) {
+  void SelectStep(Exec& exec, const Tensor& step) const {
     if (!present()) return;
-    exec.ops.stream().Copy(sigmas_.Rows(i, i + 1), sigma_);
-    sampler_->SetStep(exec, i);
+    exec.ops.GatherRows(sigmas_, step, 1.0f, sigma_);
+    sampler_->SelectStep(exec, step);
   }
   // From velocities to the guided prediction.
   void Predict(Exec& exec) const {
@@ -100,6 +100,15 @@ class ModalityLoop {
   std::unique_ptr<Sampler> sampler_;
 };
 
+// Where a step reads and writes.
+std::vector<const void*> Addresses(const PerModality<LatentState>& state, const PerModality<ModalityLoop>& loop,
+                                   const Tensor& turn, const Arena& arena) {
+  std::vector<const void*> addresses = {turn.raw(), arena.Top()};
+  for (const LatentState& s : {state.video, state.audio}) addresses.insert(addresses.end(), {s.z.raw(), s.clean.raw()});
+  for (const Tensor& v : {loop.video.v(), loop.audio.v()}) addresses.push_back(v.raw());
+  return addresses;
+}
+
 ModalityUse UseAt(const LatentState& state, int skip, int64_t step) {
   if (state.layout.tokens() == 0) return ModalityUse::kAbsent;
   return step % (skip + 1) == 0 ? ModalityUse::kUpdated : ModalityUse::kHeld;
@@ -114,28 +123,28 @@ absl::Status Denoise(Exec& exec, const VelocityModel& model, const DenoiseSpec& 
   PerModality<ModalityLoop> loop;
   loop.video.Reserve(exec, state.video, spec.guidance.video, spec);
   loop.audio.Reserve(exec, state.audio, spec.guidance.audio, spec);
+  const int32_t first = 0;
+  const Tensor turn = Upload(exec, DType::kI32, {1}, &first);  // the step, counted on the device
   const PerModality<Tensor> z{state.video.z, state.audio.z}, v{loop.video.v(), loop.audio.v()};
-  const std::vector<const void*> addresses = {
-      z.video.raw(),           z.audio.raw(),           v.video.raw(),    v.audio.raw(),
-      state.video.clean.raw(), state.audio.clean.raw(), exec.arena.Top(),
-  };
+  const std::vector<const void*> addresses = Addresses(state, loop, turn, exec.arena);
   StepShape shape{.model = model.shape(),
                   .sampler = spec.sampler,
                   .room_for_steps = RoomForSteps(steps),
                   .blended = {loop.video.blended(), loop.audio.blended()}};
   const std::function<void()> step = [&] {
     const bool video = shape.use.video == ModalityUse::kUpdated, audio = shape.use.audio == ModalityUse::kUpdated;
+    model.SelectStep(exec, turn);
+    loop.video.SelectStep(exec, turn);
+    loop.audio.SelectStep(exec, turn);
     if (video || audio) model.Forward(exec, shape.use, z, v);
     if (video) loop.video.Predict(exec);
     if (audio) loop.audio.Predict(exec);
     loop.video.Step(exec);
     loop.audio.Step(exec);
+    exec.ops.Increment(turn);
   };
-  StepGate gate(exec);
+  StepGate gate(exec, on_step, /*ahead=*/!spec.watched);
   for (int64_t i = 0; i < steps; ++i) {
-    model.SetStep(exec, i);
-    loop.video.SetStep(exec, i);
-    loop.audio.SetStep(exec, i);
     shape.use = {UseAt(state.video, spec.skip.video, i), UseAt(state.audio, spec.skip.audio, i)};
     if (exec.taps != nullptr) {
       step();
@@ -143,9 +152,9 @@ absl::Status Denoise(Exec& exec, const VelocityModel& model, const DenoiseSpec& 
       KINORA_ASSIGN_OR_RETURN(Graph* const graph, graphs.Find(exec.ops.stream(), shape, addresses, step));
       graph->Replay();
     }
-    KINORA_RETURN_IF_ERROR(gate.Pass([&] { return on_step(i); }));
+    KINORA_RETURN_IF_ERROR(gate.Pass());
   }
-  return absl::OkStatus();
+  return gate.Finish();
 }
 
 }  // namespace kinora

@@ -19,6 +19,7 @@ struct DenoiseSpec {
   SamplerKind sampler = SamplerKind::kEuler;
   // k: predict anew on steps with step % (k + 1) == 0 and hold the prediction on the others (Guidance.skip_step).
   PerModality<int> skip;
+  bool watched = false;  // on_step reads the latents: the next step waits for it
 };
 
 // state: of both modalities, in place: noise in, clean latents out; one without tokens is absent, as in `model`.

@@ -124,10 +124,11 @@ absl::Status Generation::Denoise(Exec& exec, const StagePlan& stage, OnStep on_s
       .guidance = stage.guidance.Map(ScalesOf),
       .sigmas = stage.sigmas,
       .sampler = stage.sampler,
-      .skip = stage.guidance.Map([](const GuidanceParams& g) { return static_cast<int>(g.skip_step); })};
+      .skip = stage.guidance.Map([](const GuidanceParams& g) { return static_cast<int>(g.skip_step); }),
+      .watched = observer_ != nullptr && observer_->WantsLatents()};
   return kinora::Denoise(exec, model, spec, graphs_, z_, [&](int64_t step) {
     const StepLatents latents{.exec = exec, .stage = stage, .state = z_};
-    return on_step(stage, step + 1, &latents);
+    return on_step(stage, step + 1, spec.watched ? &latents : nullptr);
   });
 }
 

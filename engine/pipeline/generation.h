@@ -20,8 +20,8 @@ namespace kinora {
 
 class Generation {
  public:
-  // Called at the start of a stage of the plan (step 0) and after each of its steps; latents: of a step of denoising,
-  // else null. On rank 0; in a dry run on every rank that has the stage.
+  // Called at the start of a stage of the plan (step 0) and after each of its steps; latents: of a step of denoising
+  // if the observer wants them, else null. On rank 0; in a dry run on every rank that has the stage.
   using OnStep = absl::FunctionRef<absl::Status(const StagePlan& stage, int64_t step, const StepLatents* latents)>;
 
   // sink, observer (for what it inspects): null on ranks other than 0 and in a dry run. All must outlive the object.

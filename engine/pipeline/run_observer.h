@@ -29,7 +29,9 @@ class RunObserver {
 
   // A stage begins: step 0.
   virtual absl::Status OnStage(const Progress& /*progress*/) { return absl::OkStatus(); }
-  // A step of it is done. latents: null but in denoising.
+  // Who answers true gets the latents of each step of denoising; the device waits for it after each.
+  virtual bool WantsLatents() const { return false; }
+  // A step of it is done. latents: null unless they are wanted.
   virtual absl::Status OnStep(const Progress& /*progress*/, const StepLatents* /*latents*/) { return absl::OkStatus(); }
 
   // For inspection (`kinora-render --dump`). Who answers true also gets what the pipeline would otherwise not keep; the

@@ -1,13 +1,28 @@
 #include "engine/pipeline/step_gate.h"
 
-#include "engine/base/status_macros.h"
+#include <utility>
+
 #include "engine/parallel/agree.h"
 
 namespace kinora {
 
-absl::Status StepGate::Pass(absl::FunctionRef<absl::Status()> on_step) {
-  KINORA_RETURN_IF_ERROR(exec_.ops.stream().Synchronize());
-  return OnRankZero(exec_, on_step);
+absl::Status StepGate::ReportUpTo(int64_t step) {
+  Stream& stream = exec_.ops.stream();
+  for (; reported_ < step; ++reported_) {
+    absl::Status status = stream.WaitFor(marks_[reported_ % Stream::kMarks]);
+    if (status.ok()) status = OnRankZero(exec_, [this] { return on_step_(reported_); });
+    if (status.ok()) continue;
+    const absl::Status rest = stream.Synchronize();  // clears the failure, which the caller gets
+    return status;
+  }
+  return absl::OkStatus();
 }
+
+absl::Status StepGate::Pass() {
+  marks_[enqueued_++ % Stream::kMarks] = exec_.ops.stream().Mark();
+  return ReportUpTo(enqueued_ - lead_);
+}
+
+absl::Status StepGate::Finish() { return ReportUpTo(enqueued_); }
 
 }  // namespace kinora

@@ -1,6 +1,9 @@
-// How rank 0's word, go on or stop, reaches every rank between the steps of a loop.
+// How the host follows a loop of steps, and how rank 0's word, go on or stop, reaches every rank between them.
 #ifndef KINORA_ENGINE_PIPELINE_STEP_GATE_H_
 #define KINORA_ENGINE_PIPELINE_STEP_GATE_H_
+
+#include <array>
+#include <cstdint>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -8,19 +11,32 @@
 
 namespace kinora {
 
-// Here the host waits for each step, asks rank 0 and spreads its word before the next is enqueued. Callers only
-// rely on what Pass promises.
+// On a device that works behind the host's back the host is one step ahead: it enqueues step i + 1 while step i runs,
+// so the device never waits for a word; a stop then comes one step later. Where work runs as it is enqueued it is asked
+// at once.
 class StepGate {
  public:
-  explicit StepGate(Exec& exec) : exec_(exec) {}
+  // `on_step` is asked once for each step (0-based), in order, on rank 0, when that step is done; what it returns,
+  // unless OK, ends the loop on every rank: rank 0 with that status, the others with Cancelled. ahead: false if the
+  // next step may not be enqueued before that.
+  using OnStep = absl::FunctionRef<absl::Status(int64_t step)>;
+  StepGate(Exec& exec, OnStep on_step, bool ahead)
+      : exec_(exec), on_step_(on_step), lead_(ahead && exec.ops.stream().asynchronous() ? 1 : 0) {}
 
-  // Called on every rank when a step has been enqueued; OK: the next may be. `on_step` is asked once for each step, on
-  // rank 0, when that step is done; what it returns, unless OK, ends the loop on every rank: rank 0 with that status,
-  // the others with Cancelled. The stream's failure otherwise.
-  absl::Status Pass(absl::FunctionRef<absl::Status()> on_step);
+  // Called on every rank when a step has been enqueued; OK: the next may be. The stream's failure otherwise, or what
+  // on_step said; nothing enqueued runs any more then.
+  absl::Status Pass();
+  // After the last step: waits for all of them.
+  absl::Status Finish();
 
  private:
+  absl::Status ReportUpTo(int64_t step);
+
   Exec& exec_;
+  const OnStep on_step_;
+  const int64_t lead_;  // steps that may be enqueued and not reported
+  int64_t enqueued_ = 0, reported_ = 0;
+  std::array<int64_t, Stream::kMarks> marks_{};
 };
 
 }  // namespace kinora

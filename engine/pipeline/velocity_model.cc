@@ -163,7 +163,9 @@ void VelocityModel::PrepareTables(Exec& exec, const PerModality<ModalityInputs>&
   in_.audio.tables = tables.audio;
 }
 
-void VelocityModel::SetStep(Exec& exec, int64_t i) const { exec.ops.stream().Copy(tables_.Rows(i, i + 1), current_); }
+void VelocityModel::SelectStep(Exec& exec, const Tensor& step) const {
+  exec.ops.GatherRows(tables_, step, 1.0f, current_);
+}
 
 void VelocityModel::Forward(Exec& exec, const PerModality<ModalityUse>& use, const PerModality<Tensor>& z,
                             const PerModality<Tensor>& v) const {

@@ -52,8 +52,8 @@ class VelocityModel {
   int passes() const { return static_cast<int>(shape_.passes.size()); }
   const Shape& shape() const { return shape_; }
 
-  // The tables of step i become those that Forward reads. Not part of a captured step.
-  void SetStep(Exec& exec, int64_t i) const;
+  // The tables of the step in `step` [1] i32, device memory, become those that Forward reads.
+  void SelectStep(Exec& exec, const Tensor& step) const;
   // z: [rows, channels] f32, zeros past the tokens   v: [passes·tokens, channels] f32, not written for a modality that
   // is not updated; both equal on every rank
   void Forward(Exec& exec, const PerModality<ModalityUse>& use, const PerModality<Tensor>& z,

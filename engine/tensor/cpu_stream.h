@@ -35,6 +35,7 @@ class CpuStream : public Stream {
   absl::StatusOr<std::unique_ptr<Graph>> Capture(std::function<void()> body) override;
   bool capturing() const override { return recording_ != nullptr; }
   absl::Status Synchronize() override;
+  absl::Status WaitFor(int64_t mark) override;
   void Fail(absl::Status status) override;
 
  private:

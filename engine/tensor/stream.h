@@ -41,6 +41,15 @@ class Stream {
   virtual bool capturing() const = 0;
   // Waits for all enqueued work; returns and clears the first failure.
   virtual absl::Status Synchronize() = 0;
+  // True: work may run after the call that enqueued it has returned. A host that waits for each piece before it
+  // enqueues the next leaves such a device idle in between.
+  virtual bool asynchronous() const { return false; }
+  // The place in the queue behind all that is enqueued now. WaitFor returns when the work before it is done, whatever
+  // is enqueued behind, with the first failure, which stays. Of the marks the last kMarks can be waited for. Not in a
+  // capture.
+  static constexpr int kMarks = 4;
+  virtual int64_t Mark() { return 0; }
+  virtual absl::Status WaitFor(int64_t mark) = 0;
   // Makes `status` the stream's failure unless it has one already.
   virtual void Fail(absl::Status status) = 0;
 };

@@ -93,7 +93,10 @@ struct ForwardPass {
     pass.z.audio = ToDevice(exec, audio, DType::kF32);
     pass.v = {exec.arena.Alloc(DType::kF32, {video.rows(), video.width()}),
               exec.arena.Alloc(DType::kF32, {audio.rows(), audio.width()})};
-    pass.model->SetStep(exec, 0);
+    const Tensor step = exec.arena.Alloc(DType::kI32, {1});
+    const int32_t first = 0;
+    exec.ops.stream().CopyFromHost(&first, step);
+    pass.model->SelectStep(exec, step);
     return pass;
   }
   void Run(Exec& exec) const { model->Forward(exec, {}, z, v); }

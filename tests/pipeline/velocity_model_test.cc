@@ -18,6 +18,11 @@ namespace kinora {
 namespace {
 
 using Floats = std::vector<float>;
+void Select(Exec& exec, const VelocityModel& model, const Tensor& step, int32_t i) {
+  exec.ops.stream().CopyFromHost(&i, step);
+  model.SelectStep(exec, step);
+}
+
 struct Velocity {
   Floats video, audio;
   CollectiveCounts tokens, tensor;
@@ -84,6 +89,7 @@ class TransformerGolden {
     std::memcpy(z.audio.raw(), audio.raw(), z.audio.bytes());
     const PerModality<Tensor> v{arena.Alloc(DType::kF32, {model.passes() * tokens.video, video.width()}),
                                 arena.Alloc(DType::kF32, {model.passes() * tokens.audio, audio.width()})};
+    const Tensor step = arena.Alloc(DType::kI32, {1});
     int64_t allocations = 0;
     const CollectiveCounts tokens_before = mesh.tokens().counts(), tensor_before = mesh.tensor().counts();
     if (c.capture) {
@@ -91,16 +97,16 @@ class TransformerGolden {
       KINORA_ASSIGN_OR_RETURN(auto graph, exec.ops.stream().Capture([&] { model.Forward(exec, c.use, z, v); }));
       exec.ops.Scale(z.video, 0.5f, z.video);
       exec.ops.Scale(z.audio, -2.0f, z.audio);
-      model.SetStep(exec, 0);
+      Select(exec, model, step, 0);
       graph->Replay();
       exec.ops.Scale(z.video, 2.0f, z.video);
       exec.ops.Scale(z.audio, -0.5f, z.audio);
       const int64_t before = AllocationsOfThisThread();
-      model.SetStep(exec, 1);
+      Select(exec, model, step, 1);
       graph->Replay();
       allocations = AllocationsOfThisThread() - before;
     } else {
-      model.SetStep(exec, 1);
+      Select(exec, model, step, 1);
       model.Forward(exec, c.use, z, v);
     }
     KINORA_RETURN_IF_ERROR(exec.ops.stream().Synchronize());

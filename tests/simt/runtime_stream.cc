@@ -30,8 +30,11 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   SIMT_CALL();
   if (stream->capture != nullptr) return Device().Refuse(stream);
-  Device().RunSome();
-  return stream->tail == nullptr || stream->tail->done ? cudaSuccess : cudaErrorNotReady;
+  Device().RunAtLeastOne();
+  if (Lost()) return cudaErrorLaunchFailure;
+  if (stream->tail != nullptr && !stream->tail->done) return cudaErrorNotReady;
+  if (stream->tail != nullptr) Acquire(&stream->tail->token);
+  return cudaSuccess;
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
@@ -64,8 +67,11 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   SIMT_CALL();
-  Device().RunSome();
-  return event->at == nullptr || event->at->done ? cudaSuccess : cudaErrorNotReady;
+  Device().RunAtLeastOne();
+  if (Lost()) return cudaErrorLaunchFailure;
+  if (event->at != nullptr && !event->at->done) return cudaErrorNotReady;
+  if (event->at != nullptr) Acquire(&event->at->token);
+  return cudaSuccess;
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {

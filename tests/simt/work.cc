@@ -111,6 +111,11 @@ void WorkQueue::RunSome() {
   for (uint64_t n = Random() % 3; n-- > 0 && !pending_.empty();) RunOne();
 }
 
+void WorkQueue::RunAtLeastOne() {
+  if (!pending_.empty()) RunOne();
+  RunSome();
+}
+
 cudaError_t WorkQueue::Finish(const SimtNode& node) {
   ++Counters().synchronizations;
   if (node != nullptr) {

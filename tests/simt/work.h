@@ -62,6 +62,8 @@ class WorkQueue {
   cudaError_t FinishAll();
   // Sooner by chance.
   void RunSome();
+  // One piece at least, if there is any: for calls by which a host waits.
+  void RunAtLeastOne();
   void RunGraph(const std::vector<SimtNode>& nodes);
   // Breaks the stream's capture.
   cudaError_t Refuse(cudaStream_t stream);

@@ -98,6 +98,7 @@ class WalledOps : public Ops {
   void GatherRows(const Tensor& table, const Tensor& ids, float factor, Tensor out) override {
     cpu_->GatherRows(Open(table), Open(ids), factor, Open(out));
   }
+  void Increment(Tensor counters) override { cpu_->Increment(Open(counters)); }
   void TimestepEmbedding(const Tensor& t, Tensor out) override { cpu_->TimestepEmbedding(Open(t), Open(out)); }
   void Conv(const Tensor& x, const Weight& w, const ConvOptions& options, Tensor out) override {
     cpu_->Conv(Open(x), w, options, Open(out));

@@ -1,6 +1,7 @@
 #include "engine/ops/cuda/cuda_ops.h"
 
 #include "engine/base/status_macros.h"
+#include "kernels/increment.h"
 
 namespace kinora {
 
@@ -11,6 +12,13 @@ absl::StatusOr<std::unique_ptr<CudaOps>> CudaOps::Create() {
                           AllocateOnDevice(kProductWorkspaceBytes, "the libraries' workspace"));
   KINORA_ASSIGN_OR_RETURN(ops->scratch_, AllocateOnDevice(kScratchBytes, "the ops' scratch memory"));
   return ops;
+}
+
+void CudaOps::Increment(Tensor counters) {
+  KINORA_CHECK(counters.contiguous()) << counters.shape().ToString();
+  stream_->Enqueue("Increment", counters, [&](cudaStream_t stream) {
+    return kernels::LaunchIncrement(counters.data<int32_t>(), counters.elements(), stream);
+  });
 }
 
 }  // namespace kinora

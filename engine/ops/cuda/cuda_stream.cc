@@ -1,8 +1,10 @@
 #include "engine/ops/cuda/cuda_stream.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -28,9 +30,15 @@ class CudaGraph : public Graph {
 absl::StatusOr<std::unique_ptr<CudaStream>> CudaStream::Create() {
   std::unique_ptr<CudaStream> s(new CudaStream);
   KINORA_RETURN_IF_ERROR(CudaStatus(cudaStreamCreateWithFlags(&s->stream_, cudaStreamNonBlocking), "a stream"));
-  for (cudaEvent_t& event : s->staging_.left) {
-    KINORA_RETURN_IF_ERROR(CudaStatus(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "an event"));
-  }
+  const auto create = [](auto& events) {
+    cudaError_t error = cudaSuccess;
+    for (cudaEvent_t& event : events) {
+      if (error == cudaSuccess) error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+    }
+    return CudaStatus(error, "an event");
+  };
+  KINORA_RETURN_IF_ERROR(create(s->staging_.left));
+  KINORA_RETURN_IF_ERROR(create(s->marks_));
   KINORA_RETURN_IF_ERROR(CudaStatus(cudaHostAlloc(&s->staging_.memory, kStagingBytes, cudaHostAllocDefault),
                                     "pinned memory for copies from the host"));
   return s;
@@ -39,9 +47,13 @@ absl::StatusOr<std::unique_ptr<CudaStream>> CudaStream::Create() {
 CudaStream::~CudaStream() {
   if (stream_ != nullptr) cudaStreamSynchronize(stream_);  // what it answers changes nothing any more
   if (staging_.memory != nullptr) cudaFreeHost(staging_.memory);
-  for (cudaEvent_t event : staging_.left) {
-    if (event != nullptr) cudaEventDestroy(event);
-  }
+  const auto destroy = [](const auto& events) {
+    for (cudaEvent_t event : events) {
+      if (event != nullptr) cudaEventDestroy(event);
+    }
+  };
+  destroy(staging_.left);
+  destroy(marks_);
   if (stream_ != nullptr) cudaStreamDestroy(stream_);
 }
 
@@ -147,6 +159,29 @@ absl::Status CudaStream::Synchronize() {
   const cudaError_t error = cudaStreamSynchronize(stream_);
   if (error != cudaSuccess) Fail(CudaStatus(error, "enqueued work"));
   return std::exchange(failure_, absl::OkStatus());
+}
+
+int64_t CudaStream::Mark() {
+  Enqueue("Mark", Tensor(),
+          [this](cudaStream_t stream) { return cudaEventRecord(marks_[next_mark_ % kMarks], stream); });
+  return next_mark_++;
+}
+
+// By looking, not by cudaEventSynchronize: what is enqueued behind goes on, a thread that waits costs nothing, and a
+// lost device ends the wait.
+absl::Status CudaStream::WaitFor(int64_t mark) {
+  KINORA_CHECK(mark < next_mark_ && mark >= next_mark_ - kMarks) << mark << " of " << next_mark_;
+  constexpr auto kLook = std::chrono::microseconds(50);  // of pieces that take milliseconds
+  while (failure_.ok()) {
+    const cudaError_t reached = cudaEventQuery(marks_[mark % kMarks]);
+    if (reached == cudaSuccess) break;
+    if (reached != cudaErrorNotReady) {
+      Fail(CudaStatus(reached, "enqueued work"));
+    } else {
+      std::this_thread::sleep_for(kLook);
+    }
+  }
+  return failure_;
 }
 
 void CudaStream::Fail(absl::Status status) {

@@ -35,6 +35,9 @@ class CudaStream : public Stream {
   absl::StatusOr<std::unique_ptr<Graph>> Capture(std::function<void()> body) override;
   bool capturing() const override { return capturing_; }
   absl::Status Synchronize() override;
+  bool asynchronous() const override { return true; }
+  int64_t Mark() override;
+  absl::Status WaitFor(int64_t mark) override;
   void Fail(absl::Status status) override;
 
   static constexpr int64_t kStagingBytes = int64_t{8} << 20;
@@ -56,6 +59,8 @@ class CudaStream : public Stream {
 
   cudaStream_t stream_ = nullptr;
   Staging staging_;
+  std::array<cudaEvent_t, kMarks> marks_{};  // mark n in n % kMarks
+  int64_t next_mark_ = 0;
   bool capturing_ = false;
   absl::Status failure_;
 };
