@@ -68,7 +68,10 @@ Tensor CpuStream::HostSide(const Tensor& device, ArenaScope&) const {
 }
 
 absl::StatusOr<std::unique_ptr<Graph>> CpuStream::Capture(std::function<void()> body) {
-  if (recording_ != nullptr) return absl::FailedPreconditionError("a capture is already in progress on this stream");
+  if (capturing()) {
+    Fail(absl::FailedPreconditionError("a capture is already in progress on this stream"));
+    return failure_;
+  }
   if (!failure_.ok()) return std::exchange(failure_, absl::OkStatus());  // of earlier work, a lost rank for instance
   Closures closures;
   recording_ = &closures;

@@ -40,7 +40,7 @@ void ResetCounts();
 enum class Model : uint8_t { kH100, kA100, kL40S, kB200 };
 // Which device there is, with how much memory; before it is first used. [kH100, 80 GB]
 void SetDevice(Model model, int64_t memory_bytes);
-// As a machine without a usable driver answers cudaGetDeviceCount; cudaSuccess: as usual.
+// As a machine without a usable driver answers cudaGetDeviceCount; cudaSuccess: as usual. version 0: no driver.
 void SetDriver(cudaError_t answer, int version);
 
 // The next call of the API's function `name` ("cudaMalloc", "cudaGraphLaunch", "kernel": a launch) answers `error`;

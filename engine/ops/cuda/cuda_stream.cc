@@ -133,7 +133,10 @@ Tensor CudaStream::HostSide(const Tensor& device, ArenaScope& host) const {
 }
 
 absl::StatusOr<std::unique_ptr<Graph>> CudaStream::Capture(std::function<void()> body) {
-  if (capturing_) return absl::FailedPreconditionError("a capture is already in progress on this stream");
+  if (capturing()) {
+    Fail(absl::FailedPreconditionError("a capture is already in progress on this stream"));
+    return failure_;
+  }
   if (!failure_.ok()) return std::exchange(failure_, absl::OkStatus());  // of earlier work
   KINORA_RETURN_IF_ERROR(
       CudaStatus(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "the begin of a capture"));
