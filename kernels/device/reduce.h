@@ -30,6 +30,17 @@ __device__ __forceinline__ float BlockSum(float v) {
   return WarpSum(lane < static_cast<int>(blockDim.x) / kWarpLanes ? partial[lane] : 0.0f);
 }
 
+// As BlockSum.
+template <int kUse = 0>
+__device__ __forceinline__ float BlockMax(float v) {
+  SHARED_ARRAY(float, partial, kWarpLanes);
+  const int warp = threadIdx.x / kWarpLanes, lane = threadIdx.x % kWarpLanes;
+  v = WarpMax(v);
+  if (lane == 0) partial[warp] = v;
+  __syncthreads();
+  return WarpMax(partial[lane < static_cast<int>(blockDim.x) / kWarpLanes ? lane : 0]);
+}
+
 }  // namespace kinora::kernels
 
 #endif  // KINORA_KERNELS_DEVICE_REDUCE_H_

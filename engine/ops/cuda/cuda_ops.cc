@@ -11,6 +11,8 @@ absl::StatusOr<std::unique_ptr<CudaOps>> CudaOps::Create() {
   KINORA_ASSIGN_OR_RETURN(ops->product_workspace_,
                           AllocateOnDevice(kProductWorkspaceBytes, "the libraries' workspace"));
   KINORA_ASSIGN_OR_RETURN(ops->scratch_, AllocateOnDevice(kScratchBytes, "the ops' scratch memory"));
+  KINORA_ASSIGN_OR_RETURN(std::unique_ptr<Cudnn> cudnn, OpenCudnn());
+  ops->cudnn_ = std::make_unique<CudnnPlans>(std::move(cudnn));
   return ops;
 }
 

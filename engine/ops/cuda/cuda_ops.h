@@ -7,13 +7,15 @@
 
 #include "engine/ops/cuda/cuda_memory.h"
 #include "engine/ops/cuda/cuda_stream.h"
+#include "engine/ops/cuda/cudnn.h"
 #include "engine/ops/ops.h"
 
 namespace kinora {
 
 class CudaOps : public Ops {
  public:
-  // On the current device. ResourceExhausted: no room for the workspaces.
+  // On the current device. ResourceExhausted: no room for the workspaces. FailedPrecondition: a library is missing, or
+  // too old; the message names it and what to do.
   static absl::StatusOr<std::unique_ptr<CudaOps>> Create();
 
   CudaStream& stream() override { return *stream_; }
@@ -58,8 +60,15 @@ class CudaOps : public Ops {
  private:
   explicit CudaOps(std::unique_ptr<CudaStream> stream) : stream_(std::move(stream)) {}
 
+  // Whether cuDNN has an engine for it, and has it on the stream.
+  bool AttendByCudnn(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                     const Tensor& out);
+  void AttendByProducts(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                        const Tensor& out);
+
   const std::unique_ptr<CudaStream> stream_;
   Buffer product_workspace_, scratch_;
+  std::unique_ptr<CudnnPlans> cudnn_;
 };
 
 }  // namespace kinora

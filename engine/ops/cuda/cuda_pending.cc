@@ -17,13 +17,9 @@ absl::Status CudaOps::RewriteWeights(const WeightRows&, DType, absl::Span<Weight
   return NotYet("RewriteWeights");
 }
 void CudaOps::Matmul(const Tensor&, const Weight&, const MatmulOptions&, Tensor) { stream_->Fail(NotYet("Matmul")); }
-void CudaOps::Attention(const Tensor&, const Tensor&, const Tensor&, const AttentionOptions&, Tensor) {
-  stream_->Fail(NotYet("Attention"));
+void CudaOps::AttendByProducts(const Tensor&, const Tensor&, const Tensor&, const AttentionOptions&, const Tensor&) {
+  stream_->Fail(NotYet("Attention by products"));
 }
-void CudaOps::AttentionChunks(const Tensor&, const Tensor&, const Tensor&, const AttentionOptions&, Tensor) {
-  stream_->Fail(NotYet("AttentionChunks"));
-}
-void CudaOps::MergeChunks(const Tensor&, Tensor) { stream_->Fail(NotYet("MergeChunks")); }
 void CudaOps::RmsNorm(const Tensor&, const Tensor*, float, Activation, Tensor) { stream_->Fail(NotYet("RmsNorm")); }
 void CudaOps::LayerNorm(const Tensor&, float, Tensor) { stream_->Fail(NotYet("LayerNorm")); }
 void CudaOps::NormalizeRange(const Tensor&, float, float, Tensor) { stream_->Fail(NotYet("NormalizeRange")); }

@@ -1,0 +1,183 @@
+// Attention: by cuDNN where it has an engine and pays for its plan, else as two products around a softmax; few queries
+// over many keys in chunks by a kernel of our own.
+#include <algorithm>
+#include <utility>
+
+#include "engine/ops/cuda/cuda_ops.h"
+#include "engine/ops/cuda/cuda_views.h"
+#include "engine/ops/op_checks.h"
+#include "kernels/split_attention.h"
+
+namespace kinora {
+namespace {
+
+// A plan costs 0.7 s. Causal attention is the text encoder's, where every prompt has another length: below this many
+// queries the products of one prompt take less than its plan would.
+constexpr int64_t kLeastCausalQueries = 2048;
+
+void* At(const Tensor& t, int64_t row) {
+  return static_cast<char*>(t.raw()) + row * t.row_stride() * DTypeSize(t.dtype());
+}
+
+// Query batches [first, first + count) whose keys lie `step` sequences apart.
+struct BatchRun {
+  int first, count, step;
+};
+
+// The longest run from `first` on. Equal keys for all (a step of 0) are a run where queries may be stacked.
+BatchRun RunFrom(const AttentionOptions& o, int first, bool stackable) {
+  BatchRun run{.first = first, .count = 1, .step = 0};
+  for (int b = first + 1; b < o.batch; ++b) {
+    const int step = o.kv_batch[b] - o.kv_batch[b - 1];
+    if (step < 0 || (step == 0 && !stackable) || (run.count > 1 && step != run.step)) break;
+    run.step = step;
+    ++run.count;
+  }
+  return run;
+}
+
+struct Extents {
+  int64_t queries, keys, key_end, head_width;
+  int kv_heads;
+};
+
+Extents ExtentsOf(const Tensor& q, const Tensor& k, const AttentionOptions& o) {
+  return {.queries = q.rows() / o.batch,
+          .keys = k.rows() / o.kv_batches,
+          .key_end = KeysThatCount(k, o),
+          .head_width = q.width() / o.heads,
+          .kv_heads = o.kv_heads > 0 ? o.kv_heads : o.heads};
+}
+
+// A window that holds every key before a query is none.
+int64_t WindowOf(const AttentionOptions& o, int64_t queries) { return o.causal && o.window < queries ? o.window : 0; }
+
+// One call of cuDNN for a run of batches.
+CudnnAttention ShapeOf(const BatchRun& run, const Extents& e, const Tensor& q, const Tensor& k, const Tensor& v,
+                       const AttentionOptions& o, const Tensor& out) {
+  const bool stacked = run.count > 1 && run.step == 0;
+  const int64_t queries = stacked ? run.count * e.queries : e.queries;
+  const auto strides = [&](const Tensor& t, int64_t batch_rows) {
+    return HeadStrides{.batch = batch_rows * t.row_stride(), .head = e.head_width, .row = t.row_stride()};
+  };
+  const int64_t kv_rows = std::max(1, run.step) * e.keys;
+  return {.batch = stacked ? 1 : run.count,
+          .heads = o.heads,
+          .kv_heads = e.kv_heads,
+          .queries = queries,
+          .keys = e.key_end,
+          .head_width = e.head_width,
+          .q = strides(q, queries),
+          .k = strides(k, kv_rows),
+          .v = strides(v, kv_rows),
+          .out = strides(out, queries),
+          .scale = o.scale,
+          .causal = o.causal,
+          .window = WindowOf(o, e.queries),
+          .bias = o.bias.defined(),
+          .bias_stride = o.bias.defined() ? o.bias.row_stride() : 0};
+}
+
+bool PaysForAPlan(const Extents& e, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& o,
+                  const Tensor& out) {
+  for (const Tensor* t : {&q, &k, &v, &out}) {
+    if (t->dtype() != DType::kBF16 || reinterpret_cast<uintptr_t>(t->raw()) % 16 != 0) return false;
+  }
+  if (o.bias.defined() && reinterpret_cast<uintptr_t>(o.bias.raw()) % 16 != 0) return false;
+  if (!o.causal) return true;
+  const int64_t window = WindowOf(o, e.queries);
+  const bool all_see = window == 0 || e.queries < e.key_end + window;  // the last query still sees the last key
+  return e.queries >= kLeastCausalQueries && all_see;
+}
+
+}  // namespace
+
+void CudaOps::Attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                        Tensor out) {
+  CheckAttention(q, k, v, options);
+  CheckSameShape(q, out);
+  if (q.rows() == 0) return;
+  if (KeysThatCount(k, options) == 0) return Fill(0.0f, out);
+  if (AttendByCudnn(q, k, v, options, out)) return;
+  AttendByProducts(q, k, v, options, out);
+}
+
+bool CudaOps::AttendByCudnn(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                            const Tensor& out) {
+  const Extents e = ExtentsOf(q, k, options);
+  if (!PaysForAPlan(e, q, k, v, options, out)) return false;
+  struct Call {
+    const CudnnPlan* plan;
+    BatchRun run;
+  };
+  absl::InlinedVector<Call, kMaxBatch> calls;
+  for (int b = 0; b < options.batch; b += calls.back().run.count) {
+    const BatchRun run = RunFrom(options, b, /*stackable=*/!options.causal && !options.bias.defined());
+    const absl::StatusOr<const CudnnPlan*> plan = cudnn_->For(ShapeOf(run, e, q, k, v, options, out));
+    if (absl::IsUnimplemented(plan.status())) return false;
+    if (!plan.ok()) stream_->Fail(plan.status());
+    if (!plan.ok()) return true;
+    calls.push_back({*plan, run});
+  }
+  for (const auto& [plan, run] : calls) {
+    const int64_t query = run.first * e.queries, key = options.kv_batch[run.first] * e.keys;
+    void* const operands[] = {At(q, query), At(k, key), At(v, key), At(out, query), options.bias.raw()};
+    stream_->Enqueue("Attention", q, [&, plan = plan](cudaStream_t stream) {
+      return plan->Run(absl::MakeConstSpan(operands, options.bias.defined() ? 5 : 4), product_workspace_.data(),
+                       stream);
+    });
+  }
+  return true;
+}
+
+void CudaOps::AttentionChunks(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
+                              Tensor out) {
+  CheckAttention(q, k, v, options);
+  const Extents e = ExtentsOf(q, k, options);
+  const int64_t chunks = out.dim(0);
+  KINORA_CHECK(e.keys % chunks == 0) << e.keys << " keys in " << chunks << " chunks";
+  KINORA_CHECK(out.contiguous() && out.elements() == chunks * q.rows() * options.heads * (e.head_width + 2))
+      << out.shape().ToString();
+  if (q.rows() == 0) return;
+  kernels::SplitAttention attention{.q = View(q),
+                                    .k = View(k),
+                                    .v = View(v),
+                                    .out = out.data<float>(),
+                                    .batch = options.batch,
+                                    .queries = e.queries,
+                                    .keys = e.keys,
+                                    .heads = options.heads,
+                                    .kv_heads = e.kv_heads,
+                                    .width = static_cast<int>(e.head_width),
+                                    .chunks = static_cast<int>(chunks),
+                                    .key_end = e.key_end,
+                                    .scale = options.scale,
+                                    .causal = options.causal,
+                                    .window = WindowOf(options, e.queries)};
+  for (int b = 0; b < options.batch; ++b) {
+    attention.kv_batch |= static_cast<uint64_t>(options.kv_batch[b]) << (8 * b);
+  }
+  if (options.bias.defined()) {
+    attention.bias = options.bias.data<float>();
+    attention.bias_stride = options.bias.row_stride();
+  }
+  stream_->Enqueue("AttentionChunks", q,
+                   [&](cudaStream_t stream) { return kernels::LaunchSplitAttention(attention, stream); });
+}
+
+void CudaOps::MergeChunks(const Tensor& chunks, Tensor out) {
+  const int64_t heads = chunks.dim(2), width = chunks.dim(3) - 2;
+  KINORA_CHECK(chunks.contiguous() && chunks.dim(1) == out.rows() && out.width() == heads * width)
+      << chunks.shape().ToString();
+  if (out.rows() == 0) return;
+  const kernels::MergeSplits merge{.chunks = chunks.data<float>(),
+                                   .out = View(out),
+                                   .rows = out.rows(),
+                                   .count = static_cast<int>(chunks.dim(0)),
+                                   .heads = static_cast<int>(heads),
+                                   .width = static_cast<int>(width)};
+  stream_->Enqueue("MergeChunks", chunks,
+                   [&](cudaStream_t stream) { return kernels::LaunchMergeSplits(merge, stream); });
+}
+
+}  // namespace kinora

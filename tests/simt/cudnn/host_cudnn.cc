@@ -1,0 +1,82 @@
+// Test only: what stands behind the seam of engine/ops/cuda/cudnn.h on the simulated device.
+#include <string>
+#include <vector>
+
+#include "engine/base/status_macros.h"
+#include "engine/ops/cuda/cuda_status.h"
+#include "engine/ops/cuda/cudnn.h"
+#include "tests/simt/cudnn/host_attention.h"
+#include "tests/simt/cudnn/refusals.h"
+#include "tests/simt/device_properties.h"
+#include "tests/simt/library.h"
+
+namespace kinora {
+namespace {
+
+constexpr int64_t kBf16 = 2;
+
+// What lies at and behind `data`: [batch, rows] runs of heads · width.
+void AddAccesses(const void* data, const HeadStrides& s, int64_t batch, int64_t heads, int64_t rows, int64_t width,
+                 bool written, std::vector<simt::Access>& accesses) {
+  for (int64_t b = 0; b < batch; ++b) {
+    for (int64_t h = 0; h < heads; ++h) {
+      accesses.push_back({.begin = static_cast<const char*>(data) + (b * s.batch + h * s.head) * kBf16,
+                          .bytes = width * kBf16,
+                          .rows = rows,
+                          .stride = s.row * kBf16,
+                          .written = written});
+    }
+  }
+}
+
+absl::Status CheckAligned(absl::Span<void* const> operands) {
+  for (const void* operand : operands) {
+    if (reinterpret_cast<uintptr_t>(operand) % 16 != 0) {
+      return absl::InternalError("cuDNN: an operand that is not aligned to 16 bytes");
+    }
+  }
+  return absl::OkStatus();
+}
+
+class AttentionPlan : public CudnnPlan {
+ public:
+  explicit AttentionPlan(const CudnnAttention& shape) : shape_(shape) {}
+  int64_t workspace_bytes() const override { return 256; }  // as the library's plans of these shapes have
+  absl::Status Run(absl::Span<void* const> operands, void* workspace, cudaStream_t stream) const override {
+    KINORA_CHECK_EQ(operands.size(), shape_.bias ? 5u : 4u);
+    KINORA_RETURN_IF_ERROR(CheckAligned(operands));
+    const CudnnAttention& a = shape_;
+    std::vector<simt::Access> accesses = {{.begin = workspace, .bytes = workspace_bytes(), .written = true}};
+    AddAccesses(operands[0], a.q, a.batch, a.heads, a.queries, a.head_width, false, accesses);
+    AddAccesses(operands[1], a.k, a.batch, a.kv_heads, a.keys, a.head_width, false, accesses);
+    AddAccesses(operands[2], a.v, a.batch, a.kv_heads, a.keys, a.head_width, false, accesses);
+    AddAccesses(operands[3], a.out, a.batch, a.heads, a.queries, a.head_width, true, accesses);
+    if (a.bias) {
+      accesses.push_back({.begin = operands[4], .bytes = a.keys * 4, .rows = a.queries, .stride = a.bias_stride * 4});
+    }
+    std::vector<void*> kept(operands.begin(), operands.end());
+    return CudaStatus(simt::EnqueueLibrary(stream, "cudnn_attention", std::move(accesses),
+                                           [shape = shape_, kept = std::move(kept)] { simt::Attend(shape, kept); }),
+                      "cuDNN");
+  }
+
+ private:
+  const CudnnAttention shape_;
+};
+
+class HostCudnn : public Cudnn {
+ public:
+  absl::StatusOr<std::unique_ptr<CudnnPlan>> Build(const CudnnAttention& shape) override {
+    KINORA_RETURN_IF_ERROR(simt::Supports(shape, simt::Properties().major));
+    return std::make_unique<AttentionPlan>(shape);
+  }
+  absl::StatusOr<std::unique_ptr<CudnnPlan>> Build(const CudnnConvolution&) override {
+    return absl::UnimplementedError("convolutions have no definition on the host yet");
+  }
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Cudnn>> OpenCudnn() { return std::make_unique<HostCudnn>(); }
+
+}  // namespace kinora
