@@ -1,5 +1,6 @@
 // A block per row. Where rows are made of whole aligned vectors the row stays in registers between the sum and the
 // outputs; else threads go by single elements and read the row again.
+#include "kernels/device/activations.h"
 #include "kernels/device/device.h"
 #include "kernels/device/reduce.h"
 #include "kernels/device/vector_io.h"
@@ -39,11 +40,8 @@ __device__ __forceinline__ float RoundTo(const bf16*, float v) { return __bfloat
 __device__ __forceinline__ float RoundTo(const float*, float v) { return v; }
 
 __device__ __forceinline__ float Activated(NormActivation activation, float v) {
-  if (activation == NormActivation::kSilu) return v / (1.0f + expf(-v));
-  if (activation == NormActivation::kGeluTanh) {
-    const float inner = 0.7978845608028654f * (v + 0.044715f * v * v * v);
-    return 0.5f * v * (1.0f + tanhf(inner));
-  }
+  if (activation == NormActivation::kSilu) return Silu(v);
+  if (activation == NormActivation::kGeluTanh) return GeluTanh(v);
   return v;
 }
 

@@ -20,26 +20,9 @@ void CudaOps::Matmul(const Tensor&, const Weight&, const MatmulOptions&, Tensor)
 void CudaOps::AttendByProducts(const Tensor&, const Tensor&, const Tensor&, const AttentionOptions&, const Tensor&) {
   stream_->Fail(NotYet("Attention by products"));
 }
-void CudaOps::RmsNorm(const Tensor&, const Tensor*, float, Activation, Tensor) { stream_->Fail(NotYet("RmsNorm")); }
-void CudaOps::LayerNorm(const Tensor&, float, Tensor) { stream_->Fail(NotYet("LayerNorm")); }
 void CudaOps::NormalizeRange(const Tensor&, float, float, Tensor) { stream_->Fail(NotYet("NormalizeRange")); }
-void CudaOps::Modulate(const Tensor&, const ScaleShift&, Tensor) { stream_->Fail(NotYet("Modulate")); }
-void CudaOps::ModulatedRmsNorm(const Tensor&, const ScaleShift&, float, Tensor) {
-  stream_->Fail(NotYet("ModulatedRmsNorm"));
-}
-void CudaOps::ModulatedLayerNorm(const Tensor&, const ScaleShift&, float, Tensor) {
-  stream_->Fail(NotYet("ModulatedLayerNorm"));
-}
-void CudaOps::GatedAdd(const Tensor&, const Gate&, Tensor) { stream_->Fail(NotYet("GatedAdd")); }
 void CudaOps::NormRope(Tensor, const NormRopeParams&, const Tensor*) { stream_->Fail(NotYet("NormRope")); }
 void CudaOps::SumOfSquares(const Tensor&, Tensor) { stream_->Fail(NotYet("SumOfSquares")); }
-void CudaOps::Activate(const Tensor&, Activation, Tensor) { stream_->Fail(NotYet("Activate")); }
-void CudaOps::Add(const Tensor&, Tensor) { stream_->Fail(NotYet("Add")); }
-void CudaOps::GeluTanhMultiply(const Tensor&, const Tensor&, Tensor) { stream_->Fail(NotYet("GeluTanhMultiply")); }
-void CudaOps::GateHeads(const Tensor&, Tensor) { stream_->Fail(NotYet("GateHeads")); }
-void CudaOps::Scale(const Tensor&, float, Tensor) { stream_->Fail(NotYet("Scale")); }
-void CudaOps::Affine(const Tensor&, const Tensor&, const Tensor&, Tensor) { stream_->Fail(NotYet("Affine")); }
-void CudaOps::Fill(float, Tensor) { stream_->Fail(NotYet("Fill")); }
 void CudaOps::GatherRows(const Tensor&, const Tensor&, float, Tensor) { stream_->Fail(NotYet("GatherRows")); }
 void CudaOps::TimestepEmbedding(const Tensor&, Tensor) { stream_->Fail(NotYet("TimestepEmbedding")); }
 void CudaOps::Conv(const Tensor&, const Weight&, const ConvOptions&, Tensor) { stream_->Fail(NotYet("Conv")); }
