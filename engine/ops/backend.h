@@ -66,7 +66,7 @@ class Backend {
 // InvalidArgument for other names, Unimplemented for what this build lacks, both naming the field `device`; whatever
 // the device says of itself.
 absl::StatusOr<std::unique_ptr<Backend>> OpenBackend(std::string_view device, const BackendOptions& options);
-// The same errors but for those that need the device.
+// Needs neither the device nor a build that has it: InvalidArgument for other names alone.
 absl::StatusOr<BackendTraits> TraitsOf(std::string_view device, const BackendOptions& options);
 // For people: "cpu (AVX-512, 2 threads)", "NVIDIA H100 80GB HBM3". The same errors.
 absl::StatusOr<std::string> DeviceName(std::string_view device, const BackendOptions& options);

@@ -11,7 +11,6 @@ absl::Status NotInThisBuild() {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Backend>> OpenCudaBackend(const BackendOptions&) { return NotInThisBuild(); }
-absl::StatusOr<BackendTraits> CudaTraits(const BackendOptions&) { return NotInThisBuild(); }
 absl::StatusOr<std::string> CudaName(const BackendOptions&) { return NotInThisBuild(); }
 bool CudaIsDefault() { return false; }
 

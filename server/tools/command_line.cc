@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 
 namespace kinora {
 namespace {
@@ -68,6 +70,27 @@ absl::StatusOr<std::optional<int64_t>> CommandLine::GetInt(absl::string_view nam
     return BadValue(name, *text, absl::StrCat("a whole number from ", minimum, " to ", maximum, " is needed"));
   }
   return std::optional(value);
+}
+
+absl::StatusOr<std::optional<int64_t>> CommandLine::GetBytes(absl::string_view name) const {
+  constexpr std::pair<absl::string_view, double> kUnits[] = {{"kB", 1e3},     {"MB", 1e6},     {"GB", 1e9},
+                                                             {"TB", 1e12},    {"KiB", 0x1p10}, {"MiB", 0x1p20},
+                                                             {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+  const std::optional<std::string> text = Get(name);
+  if (!text) return std::optional<int64_t>();
+  absl::string_view number = *text;
+  double unit = 1;
+  for (const auto& [suffix, bytes] : kUnits) {
+    if (!absl::ConsumeSuffix(&number, suffix)) continue;
+    unit = bytes;
+    break;
+  }
+  double value;
+  constexpr double kMost = 0x1p62;
+  if (!absl::SimpleAtod(number, &value) || !(value * unit >= 1 && value * unit <= kMost)) {
+    return BadValue(name, *text, "a size is needed: bytes, or a number with kB, MB, GB, TB, KiB, MiB, GiB or TiB");
+  }
+  return std::optional(static_cast<int64_t>(value * unit));
 }
 
 absl::StatusOr<std::optional<uint64_t>> CommandLine::GetUint64(absl::string_view name) const {

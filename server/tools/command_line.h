@@ -33,6 +33,8 @@ class CommandLine {
   std::vector<std::string> GetAll(absl::string_view name) const;
   // Absent flag: nullopt. A value that does not parse, or is not finite: InvalidArgument naming the flag.
   absl::StatusOr<std::optional<int64_t>> GetInt(absl::string_view name, int64_t minimum, int64_t maximum) const;
+  // A size, "80GB", "24GiB", "1.5MB"; no unit: bytes. At least 1.
+  absl::StatusOr<std::optional<int64_t>> GetBytes(absl::string_view name) const;
   absl::StatusOr<std::optional<uint64_t>> GetUint64(absl::string_view name) const;
   absl::StatusOr<std::optional<double>> GetDouble(absl::string_view name) const;
   absl::StatusOr<std::optional<absl::Duration>> GetDuration(

@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <limits>
 #include <random>
 #include <utility>
 
@@ -56,7 +55,7 @@ constexpr FlagSpec kFlags[] = {
     {"quiet", "", "no progress"},
     {"compare", "PRECISION", "run in both precisions and report the difference"},
     {"plan", "", "print what usual clips (or the one asked for) take in memory and work; reads headers only"},
-    {"device-memory", "BYTES", "what --plan fits the model into"},
+    {"device-memory", "SIZE", "what --plan fits the model into: 80GB, 24GiB"},
     {"help", "", "this text"},
 };
 
@@ -69,6 +68,7 @@ absl::Status OfFlag(const absl::Status& status) {
 
 absl::Status TakeDevice(const CommandLine& line, RenderOptions& options) {
   options.device = line.Get("device").value_or("");
+  if (!line.Has("plan")) KINORA_RETURN_IF_ERROR(DeviceName(options.device, {}).status());  // --plan needs no device
   KINORA_ASSIGN_OR_RETURN(const BackendTraits traits, TraitsOf(options.device, {}));
   KINORA_ASSIGN_OR_RETURN(options.precision, Precision::Parse(line.Get("precision").value_or("bf16")));
   return options.precision.CheckOn(traits);
@@ -164,7 +164,7 @@ absl::StatusOr<RenderOptions> ParseRenderFlags(absl::Span<const std::string> arg
   options.json = line.Has("json");
   options.quiet = line.Has("quiet");
   options.plan = line.Has("plan");
-  KINORA_ASSIGN_OR_RETURN(const auto memory, line.GetInt("device-memory", 1, std::numeric_limits<int64_t>::max()));
+  KINORA_ASSIGN_OR_RETURN(const auto memory, line.GetBytes("device-memory"));
   options.device_memory = memory.value_or(0);
   if (options.device_memory > 0 && !options.plan) return absl::InvalidArgumentError("--device-memory: is for --plan");
   if (!options.plan) KINORA_RETURN_IF_ERROR(TakePaths(line, options));

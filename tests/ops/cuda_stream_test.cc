@@ -172,9 +172,9 @@ TEST_F(CudaStreamTest, ALostDeviceEndsEveryWaitAndSaysSo) {
   CudaStream& stream = NewStream();
   const int64_t mark = stream.Mark();
   simt::FailCall("cudaEventQuery", cudaErrorLaunchFailure);
-  EXPECT_THAT(stream.WaitFor(mark), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("the CUDA device is lost")));
-  EXPECT_THAT(stream.Synchronize(), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("the CUDA device is lost")));
-  EXPECT_THAT(stream.Synchronize(), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("the CUDA device is lost")));
+  EXPECT_THAT(stream.WaitFor(mark), StatusIs(absl::StatusCode::kAborted, HasSubstr("the CUDA device is lost")));
+  EXPECT_THAT(stream.Synchronize(), StatusIs(absl::StatusCode::kAborted, HasSubstr("the CUDA device is lost")));
+  EXPECT_THAT(stream.Synchronize(), StatusIs(absl::StatusCode::kAborted, HasSubstr("the CUDA device is lost")));
 }
 
 TEST_F(CudaStreamTest, MemoryThatIsNotThereIsRefusedByName) {

@@ -19,7 +19,7 @@ std::vector<TestedBackend> Backends() {
       {"cpu", [](const BackendOptions& options) { return OpenBackend("cpu", options); },
        [](const BackendOptions& options) { return TraitsOf("cpu", options).value(); }},
       {"walled", OpenWalledBackend, WalledTraits}};
-  if (TraitsOf("cuda", {}).ok()) {  // this build has it
+  if (!absl::IsUnimplemented(DeviceName("cuda", {}).status())) {  // this build has it
     backends.push_back({"cuda", [](const BackendOptions& options) { return OpenBackend("cuda", options); },
                         [](const BackendOptions& options) { return TraitsOf("cuda", options).value(); }});
   }

@@ -9,7 +9,6 @@
 #include "engine/ops/cuda/cuda_memory.h"
 #include "engine/ops/cuda/cuda_ops.h"
 #include "engine/ops/cuda/cuda_status.h"
-#include "engine/ops/cuda/cuda_weight.h"
 #include "engine/ops/thread_pool.h"
 
 namespace kinora {
@@ -93,13 +92,6 @@ absl::StatusOr<std::unique_ptr<Backend>> OpenCudaBackend(const BackendOptions& o
   return std::make_unique<CudaBackend>(std::move(traits),
                                        MemoryLimit{static_cast<int64_t>(free_bytes), "the device's free memory"},
                                        options.threads, std::move(ops));
-}
-
-absl::StatusOr<BackendTraits> CudaTraits(const BackendOptions&) {
-  return BackendTraits{.device = "cuda",
-                       .weights = &CudaWeightLayout(),
-                       .unified_memory = false,
-                       .workspace_bytes = kProductWorkspaceBytes + kScratchBytes};
 }
 
 absl::StatusOr<std::string> CudaName(const BackendOptions&) {

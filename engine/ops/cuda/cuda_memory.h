@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "engine/ops/cuda_traits.h"
 #include "engine/tensor/buffer.h"
 
 namespace kinora {
@@ -13,10 +14,6 @@ namespace kinora {
 absl::StatusOr<Buffer> AllocateOnDevice(int64_t bytes, std::string_view what);
 // Pinned: the device copies from and to it without a stop in between.
 absl::StatusOr<Buffer> AllocatePinned(int64_t bytes, std::string_view what);
-
-// What the backend reserves for itself when it is opened, beside weights and arenas.
-inline constexpr int64_t kProductWorkspaceBytes = int64_t{64} << 20;  // cuBLASLt's and cuDNN's
-inline constexpr int64_t kScratchBytes = int64_t{256} << 20;          // what ops keep between their kernels
 
 // Hands out pieces of the scratch memory to one op; all of it is free again for the next one on the stream.
 class Scratch {

@@ -35,7 +35,7 @@ absl::Status CudaStatus(cudaError_t error, std::string_view what) {
   if (error == cudaSuccess) return absl::OkStatus();
   const std::string message = absl::StrCat(std::string(what), ": ", cudaGetErrorString(error));
   if (error == cudaErrorMemoryAllocation) return absl::ResourceExhaustedError(message);
-  if (Lost(error)) return absl::UnavailableError(absl::StrCat("the CUDA device is lost: ", message));
+  if (Lost(error)) return absl::AbortedError(absl::StrCat("the CUDA device is lost: ", message));
   return absl::InternalError(message);
 }
 

@@ -17,9 +17,6 @@ struct CudaWeight : WeightStorage {
   int64_t bytes() const override { return matrix.bytes() + bias.bytes() + bias_bf16.bytes(); }
 };
 
-// f32 and bf16, row after row.
-const WeightLayout& CudaWeightLayout();
-
 }  // namespace kinora
 
 #endif  // KINORA_ENGINE_OPS_CUDA_CUDA_WEIGHT_H_

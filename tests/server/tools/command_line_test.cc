@@ -47,6 +47,16 @@ TEST(CommandLine, NumbersMustBeFinite) {
   }
 }
 
+TEST(CommandLine, SizesHaveUnitsOrAreBytes) {
+  const auto bytes = [](const char* text) { return CommandLine::Parse(kFlags, {"--seed", text})->GetBytes("seed"); };
+  EXPECT_EQ(bytes("80GB")->value(), 80'000'000'000);
+  EXPECT_EQ(bytes("1.5GiB")->value(), int64_t{3} << 29);
+  EXPECT_EQ(bytes("4096")->value(), 4096);
+  for (const char* text : {"", "GB", "0", "-1GB", "80gb", "1GBMB", "nan", "1e30", "8 0"}) {
+    EXPECT_THAT(bytes(text).status().message(), HasSubstr("--seed")) << text;
+  }
+}
+
 TEST(CommandLine, DurationsHaveUnitsOrAreSeconds) {
   const auto duration = [](const char* text) {
     return CommandLine::Parse(kFlags, {"--seed", text})->GetDuration("seed");

@@ -239,6 +239,11 @@ TEST(RenderTest, ThePlanNeedsNoRequestAndIsWhatARunReserves) {
   EXPECT_EQ(std::count(table.out.begin(), table.out.end(), '\n'), 6) << table.out;
   EXPECT_THAT(table.out, HasSubstr(" no\n"));
 
+  const ProcessResult elsewhere =  // no device is needed, nor a build that has it
+      RenderCommand(TinyModel() + Arguments{"--plan", "--device", "cuda", "--device-memory", "80GB"});
+  ASSERT_EQ(elsewhere.exit_status, 0) << elsewhere.err;
+  EXPECT_THAT(elsewhere.out, HasSubstr(" yes\n"));
+
   const auto plan = [](const char* frames) {
     const ProcessResult result = RenderCommand(
         TinyModel() + Arguments{"--plan", "--json", "--width", "64", "--height", "64", "--frames", frames});

@@ -1,0 +1,31 @@
+#include "engine/ops/cuda_traits.h"
+
+#include "engine/ops/backend_kinds.h"
+
+namespace kinora {
+namespace {
+
+class CudaLayout : public WeightLayout {
+ public:
+  bool Stores(DType dtype) const override { return dtype == DType::kF32 || dtype == DType::kBF16; }
+  int64_t Bytes(DType dtype, int64_t out, int64_t taps, int64_t in) const override {
+    const int64_t row = taps * in * DTypeSize(dtype);
+    return out * ((row + kWeightRowAlignment - 1) / kWeightRowAlignment * kWeightRowAlignment);
+  }
+};
+
+}  // namespace
+
+const WeightLayout& CudaWeightLayout() {
+  static const CudaLayout layout;
+  return layout;
+}
+
+absl::StatusOr<BackendTraits> CudaTraits(const BackendOptions&) {
+  return BackendTraits{.device = "cuda",
+                       .weights = &CudaWeightLayout(),
+                       .unified_memory = false,
+                       .workspace_bytes = kProductWorkspaceBytes + kScratchBytes};
+}
+
+}  // namespace kinora

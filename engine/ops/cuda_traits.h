@@ -1,0 +1,21 @@
+// What a plan must know of the CUDA backend. In every build, so that clips are planned where there is no device.
+#ifndef KINORA_ENGINE_OPS_CUDA_TRAITS_H_
+#define KINORA_ENGINE_OPS_CUDA_TRAITS_H_
+
+#include <cstdint>
+
+#include "engine/ops/weight.h"
+
+namespace kinora {
+
+// f32 and bf16, row after row: [out, taps · in] with rows rounded up to kWeightRowAlignment bytes.
+const WeightLayout& CudaWeightLayout();
+inline constexpr int64_t kWeightRowAlignment = 16;
+
+// What the backend reserves for itself when it is opened, beside weights and arenas.
+inline constexpr int64_t kProductWorkspaceBytes = int64_t{64} << 20;  // cuBLASLt's and cuDNN's
+inline constexpr int64_t kScratchBytes = int64_t{256} << 20;          // what ops keep between their kernels
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_OPS_CUDA_TRAITS_H_
