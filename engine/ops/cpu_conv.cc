@@ -10,6 +10,7 @@
 #include "engine/ops/cpu_views.h"
 #include "engine/ops/cpu_weight.h"
 #include "engine/ops/cpu_workspace.h"
+#include "engine/ops/op_checks.h"
 
 namespace kinora {
 namespace {
@@ -310,11 +311,8 @@ void CpuOps::RunConv(const Tensor& x, const Weight& w, const ConvPlan& plan, con
 void CpuOps::DepthToSpace(const Tensor& x, const DepthToSpaceOptions& options, Tensor out) {
   const SpaceTime s = options.factor;
   const int64_t drop = options.drop_first ? 1 : 0, channels = x.dim(3) / s.product();
-  KINORA_CHECK(x.dim(3) % s.product() == 0 && out.dim(0) == x.dim(0) * s.time - drop &&
-               out.dim(1) == x.dim(1) * s.height && out.dim(2) == x.dim(2) * s.width)
-      << x.shape().ToString() << " to " << out.shape().ToString();
-  KINORA_CHECK(options.channels_outer ? out.dim(3) % channels == 0 : out.dim(3) == channels) << out.shape().ToString();
-  KINORA_CHECK(x.dtype() == out.dtype() && options.accumulate != Accumulate::kGated);
+  CheckDepthToSpace(x, options, out);
+  KINORA_CHECK(x.dtype() == out.dtype()) << DTypeName(x.dtype()) << " to " << DTypeName(out.dtype());
   stream_.Enqueue([this, x, options, out, s, drop, channels] {
     const int64_t rows = out.dim(0) * out.dim(1) * out.dim(2);
     const bool add = options.accumulate == Accumulate::kAdd;
@@ -336,7 +334,8 @@ void CpuOps::DepthToSpace(const Tensor& x, const DepthToSpaceOptions& options, T
         }
         for (int64_t c = 0; c < out.dim(3); ++c) {
           const int64_t from = options.channels_outer ? c % channels * s.product() + part : part * channels + c;
-          const float value = load(in, x.dtype(), from) + (add ? load(o, out.dtype(), c) : 0.0f);
+          float value = load(in, x.dtype(), from);
+          if (add) value += load(o, out.dtype(), c);
           if (out.dtype() == DType::kF32) {
             reinterpret_cast<float*>(o)[c] = value;
           } else {

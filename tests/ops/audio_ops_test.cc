@@ -14,6 +14,7 @@ namespace kinora {
 namespace {
 
 using testing::ElementsAre;
+using testing::FloatEq;
 using Floats = std::vector<float>;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -118,13 +119,19 @@ TEST_P(AudioOps, PointwiseFunctionsAreWhatTheyAreCalled) {
               ElementsAre(-kInfinity, -0.2f, -0.05f, 0, 0.25f, 3, kInfinity));
   EXPECT_THAT(run({.kind = PointwiseFunction::kClamp, .a = -1, .b = 1}), ElementsAre(-1, -1, -0.5f, 0, 0.25f, 1, 1));
   EXPECT_THAT(run({.kind = PointwiseFunction::kTanh}),
-              ElementsAre(-1, std::tanh(-2.f), std::tanh(-0.5f), 0, std::tanh(0.25f), std::tanh(3.f), 1));
-  const float floor = std::log(1e-5f);
+              ElementsAre(-1, FloatEq(std::tanh(-2.f)), FloatEq(std::tanh(-0.5f)), 0, FloatEq(std::tanh(0.25f)),
+                          FloatEq(std::tanh(3.f)), 1));
+  const auto floor = FloatEq(std::log(1e-5f));
   EXPECT_THAT(run({.kind = PointwiseFunction::kLogFloor, .a = 1e-5f}),
-              ElementsAre(floor, floor, floor, floor, std::log(0.25f), std::log(3.f), kInfinity));
+              ElementsAre(floor, floor, floor, floor, FloatEq(std::log(0.25f)), FloatEq(std::log(3.f)), kInfinity));
 }
 
 TEST_P(AudioOps, PointwiseWorksOnColumnsAndInPlaceAndKeepsNan) {
+  const Tensor all = device_.Upload(Floats(24, kNan), {3, 8});
+  for (const auto kind : {PointwiseFunction::kTanh, PointwiseFunction::kLogFloor}) {
+    device_.ops().Pointwise(all, {.kind = kind, .a = 0.1f}, all);
+    EXPECT_THAT(device_.Floats(all), testing::Each(testing::IsNan()));
+  }
   for (const auto kind : {PointwiseFunction::kLeakyRelu, PointwiseFunction::kClamp}) {
     Floats before = Random(37 * 50, 6, 2);
     before[50 + 20] = kNan;
@@ -149,6 +156,28 @@ TEST_P(AudioOps, MagnitudeJoinsTheTwoHalvesOfARow) {
   const Tensor out = device_.Output(DType::kF32, {2, 3});
   device_.ops().Magnitude(device_.Upload({3, 0, 1, 4, -5, 0, 6, 8, 0, -8, 15, 1}, {2, 6}), out);
   EXPECT_THAT(device_.Floats(out), ElementsAre(5, 5, 1, 10, 17, 1));
+  device_.ops().Magnitude(device_.Upload({kNan, -kInfinity, 1e30f, 1, 0, 1e30f}, {1, 6}), out.Rows(0, 1));
+  const Floats odd = device_.Floats(out);
+  EXPECT_TRUE(std::isnan(odd[0]));
+  EXPECT_EQ(odd[1], kInfinity);
+  EXPECT_EQ(odd[2], kInfinity);  // its square is beyond float32
+}
+
+TEST_P(AudioOps, SnakeKeepsWhatIsNotANumberUnderItsFilters) {
+  const int64_t rows = 200, width = 12, bad = 100;
+  Floats x = Random(rows * width, 1);
+  x[bad * width + 3] = kNan;
+  x[bad * width + 7] = kInfinity;
+  const Tensor taps = device_.Upload(Floats(12, 0.1f), {12}), channel = device_.Upload(Floats(width, 1), {width});
+  const Tensor result = device_.Output(DType::kF32, {rows, width});
+  device_.ops().Snake(device_.Upload(x, {rows, width}),
+                      {.frequency = channel, .amplitude = channel, .up = taps, .down = taps}, result);
+  const Floats out = device_.Floats(result);
+  for (int64_t i = 0; i < rows * width; ++i) {
+    const int64_t row = i / width, c = i % width;
+    const bool reached = (c == 3 || c == 7) && row >= bad - 5 && row <= bad + 5;
+    ASSERT_EQ(std::isnan(out[i]), reached) << "row " << row << ", channel " << c;
+  }
 }
 
 TEST_P(AudioOps, RepeatNearestRepeatsAlongEachAxis) {

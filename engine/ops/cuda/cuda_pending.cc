@@ -26,11 +26,6 @@ void CudaOps::SumOfSquares(const Tensor&, Tensor) { stream_->Fail(NotYet("SumOfS
 void CudaOps::GatherRows(const Tensor&, const Tensor&, float, Tensor) { stream_->Fail(NotYet("GatherRows")); }
 void CudaOps::TimestepEmbedding(const Tensor&, Tensor) { stream_->Fail(NotYet("TimestepEmbedding")); }
 void CudaOps::Conv(const Tensor&, const Weight&, const ConvOptions&, Tensor) { stream_->Fail(NotYet("Conv")); }
-void CudaOps::DepthToSpace(const Tensor&, const DepthToSpaceOptions&, Tensor) { stream_->Fail(NotYet("DepthToSpace")); }
-void CudaOps::RepeatNearest(const Tensor&, const SpaceTime&, Tensor) { stream_->Fail(NotYet("RepeatNearest")); }
-void CudaOps::Pointwise(const Tensor&, const PointwiseFunction&, Tensor) { stream_->Fail(NotYet("Pointwise")); }
-void CudaOps::Snake(const Tensor&, const AntiAliasedSnake&, Tensor) { stream_->Fail(NotYet("Snake")); }
-void CudaOps::Magnitude(const Tensor&, Tensor) { stream_->Fail(NotYet("Magnitude")); }
 void CudaOps::PredictX0(const Tensor&, const Tensor&, const Tensor&, Tensor) { stream_->Fail(NotYet("PredictX0")); }
 void CudaOps::CombineGuidance(const Tensor&, const Tensor&, int, Tensor) { stream_->Fail(NotYet("CombineGuidance")); }
 void CudaOps::EulerStep(const Tensor&, const Tensor&, Tensor) { stream_->Fail(NotYet("EulerStep")); }

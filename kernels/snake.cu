@@ -1,0 +1,182 @@
+// A block makes kRows rows of `columns` channels: the rows of x under them, then the doubled rows, then the results.
+// Threads lie along the channels, four each where rows are made of float4.
+//
+// Doubled row j is 2·Σ_i x[i − pad]·up[j + left − 2i], so rows j = 2s − left and 2s + 1 − left, a pair, read the same
+// up_taps / 2 rows of x, from s − pad backwards: one with the even taps, one with the odd ones. Two results that lie
+// side by side share all but two of the doubled rows that each reads.
+#include "kernels/device/device.h"
+#include "kernels/snake.h"
+
+namespace kinora::kernels {
+namespace {
+
+constexpr int kThreads = 128;
+constexpr int kRows = 64;
+constexpr int kMaxColumns = 32;
+constexpr int kUsualTaps = 12;
+
+struct Tile {
+  Snake snake;
+  int columns;  // a power of two
+  int x_rows, doubled_rows;
+};
+
+// kN neighbouring channels.
+template <int kN>
+struct Lanes {
+  float v[kN];
+  __device__ static Lanes Read(const float* p) {
+    Lanes a;
+    if constexpr (kN == 4) {
+      const float4 raw = *reinterpret_cast<const float4*>(p);
+      a.v[0] = raw.x, a.v[1] = raw.y, a.v[2] = raw.z, a.v[3] = raw.w;
+    } else {
+      a.v[0] = *p;
+    }
+    return a;
+  }
+  __device__ void Write(float* p) const {
+    if constexpr (kN == 4) {
+      *reinterpret_cast<float4*>(p) = make_float4(v[0], v[1], v[2], v[3]);
+    } else {
+      *p = v[0];
+    }
+  }
+  __device__ void Add(const Lanes& x, float factor) {
+#pragma unroll
+    for (int i = 0; i < kN; ++i) v[i] += x.v[i] * factor;
+  }
+};
+
+// The period of sin² is π, so x is reduced to [−π/2, π/2] by π in three parts. The polynomial is a least-squares fit of
+// (sin r − r) / r³ at Chebyshev nodes.
+__device__ __forceinline__ float SinSquared(float x) {
+  constexpr float kMagic = 12582912.0f;  // 1.5·2^23: adding it rounds to an integer
+  const float n = (x * 0.318309886183790672f + kMagic) - kMagic;
+  float r = x - n * 3.140625f;
+  r = r - n * 9.676535846665502e-4f;
+  r = r - n * 5.126565838509123e-12f;
+  const float r2 = r * r;
+  float p = -2.39068338458992e-8f;
+  p = p * r2 + 2.7526464236871107e-6f;
+  p = p * r2 - 1.9840890308842063e-4f;
+  p = p * r2 + 8.333330973982811e-3f;
+  p = p * r2 - 0.1666666716337204f;
+  const float sine = p * r2 * r + r;
+  return sine * sine;
+}
+
+__device__ __forceinline__ int64_t Within(int64_t i, int64_t extent) { return i < 0 ? 0 : i < extent ? i : extent - 1; }
+
+__device__ __host__ inline int Floor(int n, int by) { return n >= 0 ? n / by : -((by - 1 - n) / by); }
+
+// kTaps: of both filters, known to the compiler; 0: as the arguments say.
+template <int kTaps, int kN>
+__global__ void __launch_bounds__(kThreads) SnakeKernel(Tile t) {
+  const Snake& a = t.snake;
+  SHARED_ARRAY(float, taps, 2 * kMaxSnakeTaps);
+  float* const x = DynamicShared<float>();
+  float* const doubled = x + t.x_rows * t.columns;
+  const int up = kTaps != 0 ? kTaps : a.up_taps, down = kTaps != 0 ? kTaps : a.down_taps, half = up / 2;
+  const int pad = half - 1, left = 3 * pad, before = down / 2 - (down % 2 == 0 ? 1 : 0);
+
+  const int across = t.columns / kN, lane = static_cast<int>(threadIdx.x) % across * kN,
+            group = static_cast<int>(threadIdx.x) / across, groups = kThreads / across;
+  const int64_t begin = int64_t{blockIdx.x} * kRows, column = int64_t{blockIdx.y} * t.columns + lane;
+  const bool inside = column < a.width;
+
+  for (int i = static_cast<int>(threadIdx.x); i < up + down; i += kThreads) taps[i] = i < up ? a.up[i] : a.down[i - up];
+  // The first pair's s, against that of a block that begins with row 0; all that follows is relative to `begin`.
+  const int first_pair = Floor(left - before, 2), first = 2 * first_pair - left;
+  const int64_t x_begin = begin + first_pair - pad - pad;
+  for (int i = group; inside && i < t.x_rows; i += groups) {
+    Lanes<kN>::Read(a.x + Within(x_begin + i, a.rows) * a.width + column).Write(x + i * t.columns + lane);
+  }
+  __syncthreads();
+
+  Lanes<kN> frequency{}, amplitude{};
+  if (inside) frequency = Lanes<kN>::Read(a.frequency + column), amplitude = Lanes<kN>::Read(a.amplitude + column);
+  for (int pair = group; inside && pair < t.doubled_rows / 2; pair += groups) {
+    Lanes<kN> even{}, odd{};
+    const float* source = x + (pair + pad) * t.columns + lane;
+#pragma unroll
+    for (int k = 0; k < half; ++k, source -= t.columns) {
+      const Lanes<kN> v = Lanes<kN>::Read(source);
+      even.Add(v, taps[2 * k]);
+      odd.Add(v, taps[2 * k + 1]);
+    }
+    float* const to = doubled + 2 * pair * t.columns + lane;
+    for (Lanes<kN>* y : {&even, &odd}) {
+#pragma unroll
+      for (int i = 0; i < kN; ++i) {
+        const float v = y->v[i] + y->v[i];
+        y->v[i] = v + amplitude.v[i] * SinSquared(v * frequency.v[i]);
+      }
+    }
+    even.Write(to);
+    odd.Write(to + t.columns);
+  }
+  __syncthreads();
+
+  // Before the first and after the last doubled row: those.
+  const int64_t last = 2 * a.rows - 1;  // relative rows: j of the whole signal is 2·begin + first + i
+  const int64_t origin = 2 * begin + first;
+  if (origin < 0 || origin + t.doubled_rows - 1 > last) {  // the same for all threads
+    for (int i = group; inside && i < t.doubled_rows; i += groups) {
+      const int64_t nearest = Within(origin + i, last + 1) - origin;
+      if (nearest == i || nearest < 0 || nearest >= t.doubled_rows) continue;
+      Lanes<kN>::Read(doubled + nearest * t.columns + lane).Write(doubled + i * t.columns + lane);
+    }
+  }
+  __syncthreads();
+
+  const int lead = -before - first;  // from doubled row 0 in shared memory to the first tap of the first result
+  for (int row = 2 * group; inside && row < kRows && begin + row < a.rows; row += 2 * groups) {
+    Lanes<kN> one{}, two{};
+    const float* source = doubled + (2 * row + lead) * t.columns + lane;
+#pragma unroll
+    for (int k = 0; k < down + 2; ++k, source += t.columns) {
+      const Lanes<kN> v = Lanes<kN>::Read(source);
+      if (k < down) one.Add(v, taps[up + k]);
+      if (k >= 2) two.Add(v, taps[up + k - 2]);
+    }
+    float* const to = a.out + (begin + row) * a.width + column;
+    one.Write(to);
+    if (begin + row + 1 < a.rows) two.Write(to + a.width);
+  }
+}
+
+template <int kTaps>
+cudaError_t LaunchTaps(const Tile& t, cudaStream_t stream) {
+  const Snake& a = t.snake;
+  const dim3 grid(static_cast<unsigned>((a.rows + kRows - 1) / kRows),
+                  static_cast<unsigned>((a.width + t.columns - 1) / t.columns));
+  const size_t shared = sizeof(float) * t.columns * (t.x_rows + t.doubled_rows);
+  bool aligned = a.width % 4 == 0;
+  for (const void* p : {static_cast<const void*>(a.x), static_cast<const void*>(a.out),
+                        static_cast<const void*>(a.frequency), static_cast<const void*>(a.amplitude)}) {
+    aligned &= reinterpret_cast<uintptr_t>(p) % 16 == 0;
+  }
+  if (aligned) return Launch(SnakeKernel<kTaps, 4>, grid, kThreads, shared, stream, t);
+  return Launch(SnakeKernel<kTaps, 1>, grid, kThreads, shared, stream, t);
+}
+
+}  // namespace
+
+cudaError_t LaunchSnake(const Snake& a, cudaStream_t stream) {
+  const auto fit = [](int taps) { return taps >= 2 && taps <= kMaxSnakeTaps; };
+  const bool valid = a.rows > 0 && a.rows / kRows < 0x7fffffff && a.width > 0 && a.width <= 65535 * 8 &&
+                     a.x != nullptr && a.out != nullptr && fit(a.up_taps) && fit(a.down_taps) && a.up_taps % 2 == 0;
+  if (!valid) return cudaErrorInvalidValue;
+  Tile t{.snake = a, .columns = kMaxColumns};
+  while (t.columns > 8 && t.columns / 2 >= a.width) t.columns /= 2;
+  // Pairs from the one with the first doubled row that is read to the one with the last.
+  const int pad = a.up_taps / 2 - 1, left = 3 * pad, before = a.down_taps / 2 - (a.down_taps % 2 == 0 ? 1 : 0);
+  const int pairs = Floor(2 * (kRows - 1) - before + a.down_taps - 1 + left, 2) - Floor(left - before, 2) + 1;
+  t.doubled_rows = 2 * pairs;
+  t.x_rows = pairs + pad;
+  if (a.up_taps == kUsualTaps && a.down_taps == kUsualTaps) return LaunchTaps<kUsualTaps>(t, stream);
+  return LaunchTaps<0>(t, stream);
+}
+
+}  // namespace kinora::kernels

@@ -1,0 +1,36 @@
+// The anti-aliased snake of BigVGAN's generators, in one pass over memory. float32.
+#ifndef KINORA_KERNELS_SNAKE_H_
+#define KINORA_KERNELS_SNAKE_H_
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace kinora::kernels {
+
+inline constexpr int kMaxSnakeTaps = 64;
+
+// Per channel: time doubles, filtered by `up`; y = v + amplitude · sin²(v · frequency); time halves, filtered by
+// `down`. The ends are repeated before each filter. x, out: [rows, width] without gaps; they must not overlap.
+// sin² to 3e-7 for arguments below 1e6, as on the CPU.
+//
+// The doubled signal lies in shared memory, 64 rows of out at a time. Bytes at least: x and out once; of x also
+// (up_taps
+// + down_taps) / 2 rows for every 64, which neighbours have read.
+struct Snake {
+  const float* x = nullptr;
+  float* out = nullptr;
+  int64_t rows = 0, width = 0;
+  const float* frequency = nullptr;  // [width]
+  const float* amplitude = nullptr;  // [width]
+  const float* up = nullptr;         // [up_taps]
+  const float* down = nullptr;       // [down_taps]
+  int up_taps = 0, down_taps = 0;
+};
+
+// cudaErrorInvalidValue: no elements, fewer than 2 or more than kMaxSnakeTaps taps, an odd number for `up`.
+cudaError_t LaunchSnake(const Snake& snake, cudaStream_t stream);
+
+}  // namespace kinora::kernels
+
+#endif  // KINORA_KERNELS_SNAKE_H_
