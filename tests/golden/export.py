@@ -22,12 +22,21 @@ from golden import (
     lightricks,
     lightricks_cases,
     pipeline_cases,
+    released_heads_cases,
     text_cases,
     transformer_cases,
     video_vae_cases,
 )
 
-GROUPS = [transformer_cases, video_vae_cases, text_cases, audio_cases, diffusion_cases, pipeline_cases]
+GROUPS = [
+    transformer_cases,
+    video_vae_cases,
+    text_cases,
+    audio_cases,
+    diffusion_cases,
+    pipeline_cases,
+    released_heads_cases,
+]
 
 
 def main() -> None:

@@ -4,14 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <filesystem>
-#include <map>
-#include <nlohmann/json.hpp>
 
 #include "engine/base/status_macros.h"
 #include "engine/parallel/agree.h"
-#include "tests/testing/golden.h"
+#include "tests/pipeline/golden_renders.h"
 #include "tests/testing/ranks.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temporary_directory.h"
@@ -19,99 +16,8 @@
 namespace kinora {
 namespace {
 
-using Json = nlohmann::json;
 using testing::HasSubstr;
 using Floats = std::vector<float>;
-
-// Keeps all that a clip consists of.
-class ClipRecorder : public ClipSink, public RunObserver {
- public:
-  explicit ClipRecorder(bool intermediates = true) : intermediates_(intermediates) {}
-  absl::Status Begin(const ClipInfo& info) override {
-    info_ = info;
-    return absl::OkStatus();
-  }
-  absl::Status Frames(int64_t first, const Tensor& rgb8) override {
-    EXPECT_EQ(first * info_.width * info_.height * 3, static_cast<int64_t>(rgb8_.size()));
-    rgb8_.insert(rgb8_.end(), rgb8.data<uint8_t>(), rgb8.data<uint8_t>() + rgb8.elements());
-    return absl::OkStatus();
-  }
-  absl::Status Audio(const Tensor& waveform) override { return Intermediate("waveform", waveform); }
-  absl::Status End() override {
-    ended_ = true;
-    return absl::OkStatus();
-  }
-  bool WantsIntermediates() const override { return intermediates_; }
-  absl::Status FloatFrames(int64_t, const Tensor& rgb) override {
-    frames_.insert(frames_.end(), rgb.data<float>(), rgb.data<float>() + rgb.elements());
-    return absl::OkStatus();
-  }
-  absl::Status Intermediate(std::string_view name, const Tensor& value) override {
-    Floats& kept = values_[std::string(name)];
-    for (int64_t i = 0; i < value.elements(); ++i) {
-      kept.push_back(value.dtype() == DType::kI64 ? static_cast<float>(value.data<int64_t>()[i])
-                                                  : value.data<float>()[i]);
-    }
-    return absl::OkStatus();
-  }
-
-  ClipInfo info_;
-  std::vector<uint8_t> rgb8_;
-  Floats frames_;
-  std::map<std::string, Floats> values_;
-  bool ended_ = false;
-
- private:
-  const bool intermediates_;
-};
-
-std::optional<GuidanceParams> Guidance(const Json& request, const char* name) {
-  if (!request.contains(name)) return std::nullopt;
-  const Json& g = request[name];
-  GuidanceParams params;
-  params.cfg_scale = g.value("cfg_scale", 1.0);
-  params.stg_scale = g.value("stg_scale", 0.0);
-  params.stg_blocks = g.value("stg_blocks", std::vector<int32_t>());
-  params.modality_scale = g.value("modality_scale", 1.0);
-  params.rescale = g.value("rescale", 0.0);
-  return params;
-}
-
-GenerationRequest RequestOf(const Golden& golden) {
-  const Json parameters = Json::parse(golden.metadata("parameters"));
-  const Json& r = parameters["request"];
-  GenerationRequest request;
-  request.prompt = r["prompt"];
-  if (r.contains("negative_prompt")) request.negative_prompt = r["negative_prompt"].get<std::string>();
-  request.width = r["width"];
-  request.height = r["height"];
-  request.num_frames = r["num_frames"];
-  request.frame_rate = r["frame_rate"];
-  request.seed = std::stoull(r["seed"].get<std::string>());
-  request.recipe = r["recipe"] == "DISTILLED" ? Recipe::kDistilled : Recipe::kOneStage;
-  request.sigmas = r["sigmas"].get<std::vector<double>>();
-  request.video_guidance = Guidance(r, "video_guidance");
-  request.audio_guidance = Guidance(r, "audio_guidance");
-  return request;
-}
-
-PipelineOptions OptionsOf(const Golden& golden, DType precision) {
-  const Json parameters = Json::parse(golden.metadata("parameters"));
-  const std::string root = std::string(KINORA_SOURCE_DIR) + "/";
-  PipelineOptions options;
-  options.files.paths = {root + parameters["model"].get<std::string>()};
-  options.files.text_encoder = root + parameters["text_encoder"].get<std::string>();
-  options.precision = precision;
-  return options;
-}
-
-// Plans, loads and renders on a mesh; rank 0 records.
-absl::Status Render(PipelineOptions options, const Mesh& mesh, const GenerationRequest& request, ClipRecorder& sink) {
-  KINORA_ASSIGN_OR_RETURN(const RunPlan plan, Pipeline::Plan(options, mesh, request));
-  options.arena_bytes = plan.arena_bytes;
-  KINORA_ASSIGN_OR_RETURN(auto pipeline, Pipeline::Load(options, mesh));
-  return pipeline->Generate(plan, mesh.world().rank() == 0 ? &sink : nullptr, &sink);
-}
 
 // What a user of a loaded pipeline does for each request.
 absl::Status Generate(Pipeline& pipeline, const GenerationRequest& request, ClipRecorder& sink) {
@@ -119,60 +25,31 @@ absl::Status Generate(Pipeline& pipeline, const GenerationRequest& request, Clip
   return pipeline.Generate(plan, &sink, &sink);
 }
 
-double Psnr(const Floats& a, const Tensor& golden, const ClipInfo& info, int64_t stride) {
-  double squares = 0;
-  int64_t n = 0;
-  const float* g = golden.data<float>();
-  for (int64_t f = 0; f < info.num_frames; ++f)
-    for (int64_t y = 0; y < info.height; y += stride)
-      for (int64_t x = 0; x < info.width; x += stride)
-        for (int64_t c = 0; c < 3; ++c, ++n) {
-          const double d = a[((f * info.height + y) * info.width + x) * 3 + c] - g[n];
-          squares += d * d;
-        }
-  EXPECT_EQ(n, golden.elements());
-  return -10 * std::log10(squares / static_cast<double>(n) + 1e-30);
-}
-
-testing::AssertionResult NearFloats(const Floats& actual, const Tensor& expected, double tolerance) {
-  if (static_cast<int64_t>(actual.size()) != expected.elements()) {
-    return testing::AssertionFailure() << actual.size() << " values, expected " << expected.elements();
-  }
-  return Near(Tensor(DType::kF32, expected.shape(), const_cast<float*>(actual.data())), expected, tolerance);
-}
-
-class WholeRender : public testing::TestWithParam<const char*> {};
+class WholeRender : public testing::TestWithParam<std::tuple<const char*, TestedBackend>> {};
 INSTANTIATE_TEST_SUITE_P(Pipeline, WholeRender,
-                         testing::Values("pipeline_one_stage", "pipeline_distilled", "pipeline_2_0"));
+                         testing::Combine(testing::Values("pipeline_one_stage", "pipeline_distilled", "pipeline_2_0"),
+                                          testing::ValuesIn(Backends())),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param).name;
+                         });
 
-TEST_P(WholeRender, EqualsTheReferenceAtSixtyDecibelsInFloat32) {
-  Golden golden(GetParam());
-  const Json parameters = Json::parse(golden.metadata("parameters"));
+TEST_P(WholeRender, EqualsTheReferenceInFloat32) {
+  const auto& [name, on] = GetParam();
+  Golden golden(name);
   ClipRecorder clip;
-  const absl::Status status = Render(OptionsOf(golden, DType::kF32), *Mesh::Single(), RequestOf(golden), clip);
-  ASSERT_TRUE(status.ok()) << status.ToString();
-  EXPECT_TRUE(clip.ended_);
-  EXPECT_TRUE(NearFloats(clip.values_["sigmas"], golden.Get("out.sigmas"), 1e-7));
-  EXPECT_TRUE(NearFloats(clip.values_["video_latent"], golden.Get("out.video_latent"), 2e-5));
-  EXPECT_TRUE(NearFloats(clip.values_["audio_latent"], golden.Get("out.audio_latent"), 2e-5));
-  EXPECT_TRUE(NearFloats(clip.values_["waveform"], golden.Get("out.waveform"), 1e-3));
-  EXPECT_GE(Psnr(clip.frames_, golden.Get("out.frames"), clip.info_, parameters["frame_stride"]), 60.0);
-  Floats ids;
-  for (int64_t i = 0; i < golden.Get("out.input_ids").elements(); ++i) {
-    ids.push_back(static_cast<float>(golden.Get("out.input_ids").data<int32_t>()[i]));
-  }
-  EXPECT_EQ(clip.values_["input_ids"], ids);
+  ASSERT_THAT(RenderOn(on, OptionsOf(golden, DType::kF32), *Mesh::Single(), RequestOf(golden), clip), IsOk());
+  ExpectRender(clip, golden, FloatTolerances(on));
 }
 
 TEST(Pipeline, RendersTheSamePixelsOnGuidanceAndTokenRanks) {
   Golden golden("pipeline_one_stage");
   const PipelineOptions options = OptionsOf(golden, DType::kBF16);
   ClipRecorder one(/*intermediates=*/false);
-  ASSERT_TRUE(Render(options, *Mesh::Single(), RequestOf(golden), one).ok());
+  ASSERT_TRUE(RenderOn(Cpu(), options, *Mesh::Single(), RequestOf(golden), one).ok());
   for (const MeshShape& shape : {MeshShape{.guidance = 2}, {.tokens = 2}, {.guidance = 2, .tokens = 2}}) {
     ClipRecorder clip(/*intermediates=*/false);
-    const absl::Status status =
-        RunThreadRanks(shape, [&](const Mesh& mesh) { return Render(options, mesh, RequestOf(golden), clip); });
+    const absl::Status status = RunThreadRanks(
+        shape, [&](const Mesh& mesh) { return RenderOn(Cpu(), options, mesh, RequestOf(golden), clip); });
     ASSERT_TRUE(status.ok()) << shape.ToString() << ": " << status.ToString();
     EXPECT_TRUE(clip.rgb8_ == one.rgb8_) << shape.ToString();
     EXPECT_TRUE(clip.values_["waveform"] == one.values_["waveform"]) << shape.ToString();
@@ -397,14 +274,6 @@ TEST(Pipeline, ThePlanIsWhatARunUses) {
   }
 }
 
-// A text encoder's folder as models/tiny has it, for a model trained with `rows` rows of text.
-void MakeTextEncoder(const TemporaryDirectory& folder, int64_t rows) {
-  for (const char* name : {"config.json", "model.safetensors", "tokenizer.model"}) {
-    std::filesystem::create_symlink(std::string(KINORA_SOURCE_DIR) + "/models/tiny/gemma/" + name, folder.File(name));
-  }
-  WriteFile(folder.File("tokenizer_config.json"), "{\"model_max_length\": " + std::to_string(rows) + "}");
-}
-
 TEST(Pipeline, AModelOfFewerRowsOfTextIsPlannedAndRunWithThese) {
   Golden golden("pipeline_one_stage");
   PipelineOptions options = OptionsOf(golden, DType::kBF16);
@@ -447,7 +316,7 @@ TEST(Pipeline, GivenNoiseOfAnotherShapeIsRefusedByName) {
   GenerationRequest request = RequestOf(golden);
   request.noise.audio = HostArray{{1, 8, 3, 16}, Floats(8 * 3 * 16)};
   ClipRecorder clip;
-  const absl::Status status = Render(OptionsOf(golden, DType::kBF16), *Mesh::Single(), request, clip);
+  const absl::Status status = RenderOn(Cpu(), OptionsOf(golden, DType::kBF16), *Mesh::Single(), request, clip);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("audio_noise: shape [1, 8, 3, 16]"));
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/tensor/cpu_stream.h"
 #include "tests/testing/walled_backend.h"
 
 namespace kinora {
@@ -24,6 +25,12 @@ std::vector<TestedBackend> Backends() {
                         [](const BackendOptions& options) { return TraitsOf("cuda", options).value(); }});
   }
   return backends;
+}
+
+TestedBackend Cpu() { return Backends().front(); }
+
+double Tolerance(const TestedBackend& backend, DType dtype) {
+  return Tolerance(std::string_view(backend.name) == "cuda" ? TestBackend::kCuda : TestBackend::kCpu, dtype);
 }
 
 std::string BackendName(const testing::TestParamInfo<TestedBackend>& info) { return info.param.name; }
@@ -69,6 +76,12 @@ Tensor Device::Upload(const std::vector<float>& values, const Shape& shape) {
   return Upload(Tensor(DType::kF32, shape, const_cast<float*>(values.data())));
 }
 
+Tensor Device::Upload(const Tensor& host, DType dtype) {
+  const HostTensor converted(dtype, host.shape());
+  CopyElements(host, converted.tensor());
+  return Upload(converted.tensor());
+}
+
 Tensor Device::Output(DType dtype, const Shape& shape) { return Reserve(dtype, shape); }
 
 HostTensor Device::Download(const Tensor& device) {
@@ -80,8 +93,10 @@ HostTensor Device::Download(const Tensor& device) {
 }
 
 std::vector<float> Device::Floats(const Tensor& device) {
-  HostTensor host = Download(device);
-  return std::vector<float>(host.f32(), host.f32() + device.elements());
+  const HostTensor host = Download(device);
+  std::vector<float> values(device.elements());
+  CopyElements(host.tensor(), Tensor(DType::kF32, device.shape(), values.data()));
+  return values;
 }
 
 }  // namespace kinora

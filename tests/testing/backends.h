@@ -36,6 +36,8 @@ void PrintTo(const TestedBackend& backend, std::ostream* out);
 
 // The CPU, the CPU behind a wall (walled_backend.h), and CUDA where the build has it, simulated or not.
 std::vector<TestedBackend> Backends();
+TestedBackend Cpu();
+double Tolerance(const TestedBackend& backend, DType dtype);  // golden.h
 std::string BackendName(const testing::TestParamInfo<TestedBackend>& info);
 
 class OpTest : public testing::TestWithParam<TestedBackend> {};
@@ -53,11 +55,12 @@ class Device {
 
   Tensor Upload(const Tensor& host);  // contiguous
   Tensor Upload(const std::vector<float>& values, const Shape& shape);
+  Tensor Upload(const Tensor& host, DType dtype);  // converted: f32 and bf16
   // NaN in f32 and bf16.
   Tensor Output(DType dtype, const Shape& shape);
   // Waits for the ops; an error among them fails the test.
   HostTensor Download(const Tensor& device);
-  std::vector<float> Floats(const Tensor& device);
+  std::vector<float> Floats(const Tensor& device);  // f32 or bf16
 
  private:
   static constexpr int64_t kSentinelBytes = 64;

@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/synchronization/mutex.h"
 #include "engine/parallel/taps.h"
 #include "engine/tensor/buffer.h"
 #include "engine/weights/safetensors.h"
@@ -33,6 +34,7 @@ double Tolerance(TestBackend backend, DType dtype);
 // bf16 or i32 against the same or f32; a NaN or infinity anywhere gives infinity.
 double RelativeError(const Tensor& actual, const Tensor& expected);
 testing::AssertionResult Near(const Tensor& actual, const Tensor& expected, double tolerance);
+testing::AssertionResult Near(const std::vector<float>& actual, const Tensor& expected, double tolerance);
 
 // A tensor in host memory that owns it.
 class HostTensor {
@@ -60,9 +62,11 @@ class Golden {
 
   const std::string& path() const { return file_->path(); }
   const std::string& metadata(const std::string& key) const;  // ends the program if absent
+  bool HasMetadata(const std::string& key) const { return file_->metadata().contains(key); }
   bool Has(std::string_view name) const { return file_->Find(name) != nullptr; }
   std::vector<std::string> Names(std::string_view prefix) const;
   // Floating-point tensors widened to f32, i64 narrowed to i32, others as stored. Valid as long as the Golden.
+  // Thread-safe: ranks share one.
   const Tensor& Get(std::string_view name);
 
   // Writes weights.* (those of the case that metadata "weights" names) as a checkpoint in the single-file layout, with
@@ -72,11 +76,14 @@ class Golden {
 
  private:
   std::shared_ptr<const SafetensorsFile> file_;
-  std::map<std::string, HostTensor, std::less<>> loaded_;
+  absl::Mutex mu_;
+  std::map<std::string, HostTensor, std::less<>> loaded_ ABSL_GUARDED_BY(mu_);
   std::string checkpoint_;
 };
 
-enum class GoldenLayout { kSame, kChannelsFirst };  // of the taps, relative to the model's
+// Of the taps, relative to the model's. kPaddedPasses: the model's rows are those of a batch's passes one after the
+// other, each followed by padding that is not compared.
+enum class GoldenLayout { kSame, kChannelsFirst, kPaddedPasses };
 
 // Compares every tap that the golden also has, while the model runs.
 class TapCheck {
@@ -90,6 +97,7 @@ class TapCheck {
 
  private:
   void Compare(std::string_view name, const Tensor& value);
+  void Note(std::string_view name, const Tensor& value, const Tensor& expected);
 
   Golden& golden_;
   const double tolerance_;

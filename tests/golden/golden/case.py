@@ -35,6 +35,7 @@ class Case:
     )  # written without "in.", for tools that read the file themselves
     model_file: tuple[str, Tensors] | None = None  # name and tensors of a whole single file to write beside the case
     weights: Tensors | None = None  # single-file names; absent: from `module`
+    drawn: dict | None = None  # the weights are not stored: drawn.py's description of how to draw them
 
     def single_file_weights(self) -> Tensors:
         if self.weights is not None:
@@ -85,7 +86,9 @@ def write(case: Case, folder: Path, versions: dict[str, str]) -> tuple[int, dict
             "prefix": layouts.PREFIX[case.module_name],
             "weights": case.weights_from or case.name,
         }
-    if case.module_name and not case.weights_from:
+    if case.drawn:
+        metadata["drawn"] = json.dumps(case.drawn, separators=(",", ":"))
+    elif case.module_name and not case.weights_from:
         for name, tensor in case.single_file_weights().items():
             half = tensor.bfloat16()
             exact = torch.equal(half.float(), tensor.float())

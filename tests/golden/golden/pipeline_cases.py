@@ -14,7 +14,7 @@ _PROMPT = (
     "birds chirping, wind in the leaves; warm colors, volumetric fog, 35mm film grain — 一只红色的狐狸在雪林中奔跑。 🦊"
 )
 _NEGATIVE = "blurry, low quality, watermark, subtitles"
-_STRIDE = 3
+SAMPLING = {"frame_stride": 3, "context_row_stride": 17}  # what is kept of frames and contexts
 
 
 def _check_tiny(parts: dict) -> None:
@@ -24,7 +24,7 @@ def _check_tiny(parts: dict) -> None:
                 raise SystemExit(f"models/tiny is not what make_tiny_model.py writes: {name}")
 
 
-def _pipeline(parts: dict) -> LTX2Pipeline:
+def pipeline(parts: dict) -> LTX2Pipeline:
     pipe = LTX2Pipeline(
         scheduler=FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=False, shift_terminal=None),
         vae=parts["video_vae"],
@@ -72,11 +72,11 @@ def _guidance(request: dict) -> dict:
     return found
 
 
-def _render(pipe: LTX2Pipeline, request: dict, noise: dict) -> dict[str, torch.Tensor]:
-    seen = {}
+def _render(pipe: LTX2Pipeline, parameters: dict, request: dict, noise: dict) -> dict[str, torch.Tensor]:
+    seen, text_rows = {}, parameters.get("text_rows", 1024)
 
     def contexts(_module, _args, output):
-        rows = list(range(0, 1024, 17))
+        rows = list(range(0, text_rows, parameters["context_row_stride"]))
         video, audio = output[0][:, rows], output[1][:, rows]
         seen["video_context"], seen["audio_context"] = video[-1:].clone(), audio[-1:].clone()
         if video.shape[0] == 2:
@@ -106,6 +106,7 @@ def _render(pipe: LTX2Pipeline, request: dict, noise: dict) -> dict[str, torch.T
         height=request["height"],
         num_frames=request["num_frames"],
         frame_rate=request["frame_rate"],
+        max_sequence_length=text_rows,
         sigmas=request["sigmas"][:-1],
         num_inference_steps=len(request["sigmas"]) - 1,
         generator=torch.Generator().manual_seed(int(request["seed"])),
@@ -120,7 +121,8 @@ def _render(pipe: LTX2Pipeline, request: dict, noise: dict) -> dict[str, torch.T
     if not torch.equal(seen.pop("first_audio"), noise["audio_noise"].transpose(1, 2).flatten(2)):
         raise SystemExit("diffusers drew other audio noise")
     pipe._denormalize_latents, pipe._denormalize_audio_latents = denormalise_video, denormalise_audio
-    sampled = torch.from_numpy(frames[0])[:, ::_STRIDE, ::_STRIDE].contiguous()
+    stride = parameters["frame_stride"]
+    sampled = torch.from_numpy(frames[0])[:, ::stride, ::stride].contiguous()
     ids = pipe.tokenizer(request["prompt"].strip()).input_ids
     return {
         **seen,
@@ -131,22 +133,17 @@ def _render(pipe: LTX2Pipeline, request: dict, noise: dict) -> dict[str, torch.T
     }
 
 
-def _case(pipe: LTX2Pipeline, name: str, request: dict, model: str) -> Case:
+def render_case(pipe: LTX2Pipeline, name: str, request: dict, model: dict) -> Case:
+    """`model`: parameters that say where the weights are, and how SAMPLING differs."""
     noise = _noise(request)
-    parameters = {
-        "request": request,
-        "model": model,
-        "text_encoder": "models/tiny/gemma",
-        "frame_stride": _STRIDE,
-        "context_row_stride": 17,
-    }
-    case = Case(name, "", None, {}, {}, lambda *_: _render(pipe, request, noise), {}, parameters)
+    parameters = {"request": request} | model | {"text_encoder": "models/tiny/gemma"} | SAMPLING | model
+    case = Case(name, "", None, {}, {}, lambda *_: _render(pipe, parameters, request, noise), {}, parameters)
     case.plain = noise
 
     def otherwise(changes: dict) -> dict:
-        other = _render(pipe, request | changes, noise)
+        other = _render(pipe, parameters, request | changes, noise)
         compared = ("video_latent", "audio_latent", "frames", "waveform")  # without CFG there is no negative context
-        return _render(pipe, request, noise) | {k: other[k] for k in compared}
+        return _render(pipe, parameters, request, noise) | {k: other[k] for k in compared}
 
     if "video_guidance" in request:
         for term, off in (("cfg_scale", 1.0), ("stg_scale", 0.0), ("modality_scale", 1.0), ("rescale", 0.0)):
@@ -159,18 +156,16 @@ def _case(pipe: LTX2Pipeline, name: str, request: dict, model: str) -> Case:
 def _generation_2_0(request: dict) -> Case:
     meta = configs.ltx_2_0_small()
     parts = tiny.modules(meta["config"], tiny.SEED + 100)
-    case = _case(_pipeline(parts), "pipeline_2_0", request, "tests/golden/data/ltx-2.0-tiny.safetensors")
+    model = {"model": "tests/golden/data/ltx-2.0-tiny.safetensors"}
+    case = render_case(pipeline(parts), "pipeline_2_0", request, model)
     unused = ("vae.encoder.", "audio_vae.encoder.")
     tensors = {k: v for k, v in tiny.single_file(parts).items() if not k.startswith(unused)}
     case.meta, case.model_file = meta, ("ltx-2.0-tiny.safetensors", tensors)
     return case
 
 
-def cases() -> list[Case]:
-    parts = tiny.modules(configs.ltx_2_3()["config"])
-    _check_tiny(parts)
-    pipe, model = _pipeline(parts), f"models/tiny/{tiny.FILE}"
-    dev = {
+def one_stage_request() -> dict:
+    return {
         "prompt": _PROMPT,
         "negative_prompt": _NEGATIVE,
         "width": 96,
@@ -195,6 +190,12 @@ def cases() -> list[Case]:
             "rescale": 0.7,
         },
     }
+
+
+def cases() -> list[Case]:
+    parts = tiny.modules(configs.ltx_2_3()["config"])
+    _check_tiny(parts)
+    pipe, model = pipeline(parts), {"model": f"models/tiny/{tiny.FILE}"}
     distilled = {
         "prompt": "An astronaut walks past a paper boat.",
         "width": 64,
@@ -205,10 +206,11 @@ def cases() -> list[Case]:
         "recipe": "DISTILLED",
         "sigmas": [1.0, 0.99375, 0.9875, 0.98125, 0.975, 0.909375, 0.725, 0.421875, 0.0],
     }
+    dev = one_stage_request()
     terms = {"cfg_scale": 5.0, "stg_scale": 1.0, "stg_blocks": [0], "modality_scale": 3.0, "rescale": 0.7}
     older = dev | {"seed": "7", "video_guidance": terms, "audio_guidance": terms | {"cfg_scale": 9.0}}
     return [
-        _case(pipe, "pipeline_one_stage", dev, model),
-        _case(pipe, "pipeline_distilled", distilled, model),
+        render_case(pipe, "pipeline_one_stage", dev, model),
+        render_case(pipe, "pipeline_distilled", distilled, model),
         _generation_2_0(older),
     ]

@@ -31,19 +31,25 @@ def taps() -> dict[str, str]:
     return found | {f"transformer_blocks.0.{s}": f"block0.{s}.out" for s in _SUBLAYERS}
 
 
-def inputs(t: dict, sigma: float, batch: int, context_widths: tuple[int, int], seed: int, fps: float, model) -> dict:
+def context_widths(t: dict) -> tuple[int, int]:
+    if t.get("caption_proj_before_connector"):
+        return t["cross_attention_dim"], t["audio_cross_attention_dim"]
+    return t["caption_channels"], t["caption_channels"]
+
+
+def inputs(t: dict, sigma: float, batch: int, seed: int, fps: float, model, grid: tuple[int, int, int] = GRID) -> dict:
     gen = torch.Generator().manual_seed(seed)
 
     def normal(*shape):
         return torch.randn(shape, generator=gen)
 
-    frames, height, width = GRID
+    frames, height, width = grid
     tokens = frames * height * width
     return {
         "video": normal(1, tokens, t["in_channels"]).repeat(batch, 1, 1),
         "audio": normal(1, AUDIO_TOKENS, t["audio_in_channels"]).repeat(batch, 1, 1),
-        "video_context": normal(batch, TEXT_ROWS, context_widths[0]),
-        "audio_context": normal(batch, TEXT_ROWS, context_widths[1]),
+        "video_context": normal(batch, TEXT_ROWS, context_widths(t)[0]),
+        "audio_context": normal(batch, TEXT_ROWS, context_widths(t)[1]),
         "sigma": torch.full((batch,), sigma),
         "video_positions": model.rope.prepare_video_coords(batch, frames, height, width, "cpu", fps=fps).float(),
         "audio_positions": model.audio_rope.prepare_audio_coords(batch, AUDIO_TOKENS, "cpu").float(),
@@ -85,11 +91,7 @@ def forward(model, data: dict) -> dict:
 def _case(name: str, meta: dict, seed: int, sigma: float, fps: float) -> Case:
     t = meta["config"]["transformer"]
     model = redraw.redraw(reference.transformer(meta["config"]), seed)
-    if t.get("caption_proj_before_connector"):
-        widths = (t["cross_attention_dim"], t["audio_cross_attention_dim"])
-    else:
-        widths = (t["caption_channels"], t["caption_channels"])
-    data = inputs(t, sigma, 2, widths, seed + 1, fps, model)
+    data = inputs(t, sigma, 2, seed + 1, fps, model)
     case = Case(
         name,
         "transformer",

@@ -1,0 +1,58 @@
+// Whole renders of the goldens pipeline_*: the request and the model of each, all that comes out of a run, and how
+// close it must be to the reference.
+#ifndef KINORA_TESTS_PIPELINE_GOLDEN_RENDERS_H_
+#define KINORA_TESTS_PIPELINE_GOLDEN_RENDERS_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/pipeline/pipeline.h"
+#include "tests/testing/backends.h"
+#include "tests/testing/temporary_directory.h"
+
+namespace kinora {
+
+// Keeps all that a clip consists of.
+class ClipRecorder : public ClipSink, public RunObserver {
+ public:
+  explicit ClipRecorder(bool intermediates = true) : intermediates_(intermediates) {}
+  absl::Status Begin(const ClipInfo& info) override;
+  absl::Status Frames(int64_t first, const Tensor& rgb8) override;
+  absl::Status Audio(const Tensor& waveform) override { return Intermediate("waveform", waveform); }
+  absl::Status End() override;
+  bool WantsIntermediates() const override { return intermediates_; }
+  absl::Status FloatFrames(int64_t first, const Tensor& rgb) override;
+  absl::Status Intermediate(std::string_view name, const Tensor& value) override;
+
+  ClipInfo info_;
+  std::vector<uint8_t> rgb8_;
+  std::vector<float> frames_;
+  std::map<std::string, std::vector<float>> values_;
+  bool ended_ = false;
+
+ private:
+  const bool intermediates_;
+};
+
+GenerationRequest RequestOf(const Golden& golden);
+// Of a golden whose parameters name the model's file.
+PipelineOptions OptionsOf(const Golden& golden, DType precision);
+// A text encoder's folder as models/tiny has it, for a model trained with `rows` rows of text.
+void MakeTextEncoder(const TemporaryDirectory& folder, int64_t rows);
+
+// Plans, loads and renders on a mesh; rank 0 records.
+absl::Status RenderOn(const TestedBackend& on, PipelineOptions options, const Mesh& mesh,
+                      const GenerationRequest& request, ClipRecorder& sink);
+
+struct RenderTolerances {
+  double context, latent, waveform;  // ‖a − b‖ / ‖b‖
+  double frames;                     // decibels of the peak signal to the noise
+};
+RenderTolerances FloatTolerances(const TestedBackend& on);
+// Every output of the golden.
+void ExpectRender(const ClipRecorder& clip, Golden& golden, const RenderTolerances& tolerances);
+
+}  // namespace kinora
+
+#endif  // KINORA_TESTS_PIPELINE_GOLDEN_RENDERS_H_
