@@ -27,6 +27,8 @@ namespace kinora {
 
 struct BackendOptions {
   int threads = 1;  // of the host
+  // Where a backend keeps what it measured of its device; "": $XDG_CACHE_HOME/kinora, else ~/.cache/kinora.
+  std::string cache_folder{};
 };
 
 // What a plan must know of a backend, without its device.

@@ -122,7 +122,7 @@ absl::StatusOr<std::vector<Weight>> DryOps::PrepareWeights(const WeightRows& row
   weights.reserve(rows.count);
   for (int n = 0; n < rows.count; ++n) {
     const bool has_bias = n == 0 && bias != nullptr;
-    const int64_t bias_bytes = has_bias ? rows.out * DTypeSize(DType::kF32) : 0;
+    const int64_t bias_bytes = has_bias ? layout_.BiasBytes(dtype, rows.out) : 0;
     weights.emplace_back(dtype, rows.out, rows.taps, rows.in, has_bias,
                          std::make_shared<DryWeight>(bytes + bias_bytes));
     parameters_ += weights.back().parameters();

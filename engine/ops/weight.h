@@ -29,6 +29,8 @@ class WeightLayout {
   virtual bool Stores(DType dtype) const = 0;
   // Of the storage of [out, taps, in] in a dtype that it stores, padding and scales included, the bias not.
   virtual int64_t Bytes(DType dtype, int64_t out, int64_t taps, int64_t in) const = 0;
+  // Of the bias [out] of such a weight.
+  virtual int64_t BiasBytes(DType /*dtype*/, int64_t out) const { return out * DTypeSize(DType::kF32); }
 };
 
 // Made by Ops::PrepareWeights only. Logically [out, taps, in] with an optional bias [out]: a linear layer has one tap,

@@ -52,8 +52,9 @@ absl::StatusOr<cudaDeviceProp> UsableDevice() {
 
 class CudaBackend : public Backend {
  public:
-  CudaBackend(BackendTraits traits, MemoryLimit memory, int threads, std::unique_ptr<CudaOps> ops)
-      : traits_(std::move(traits)), memory_(std::move(memory)), threads_(threads), ops_(std::move(ops)) {}
+  CudaBackend(BackendTraits traits, MemoryLimit memory, std::unique_ptr<ThreadPool> threads,
+              std::unique_ptr<CudaOps> ops)
+      : traits_(std::move(traits)), memory_(std::move(memory)), threads_(std::move(threads)), ops_(std::move(ops)) {}
 
   const BackendTraits& traits() const override { return traits_; }
   MemoryLimit usable_memory() const override { return memory_; }
@@ -71,27 +72,36 @@ class CudaBackend : public Backend {
     return device;
   }
   void RunOnHost(int64_t tasks, absl::FunctionRef<void(int64_t task)> task) override {
-    threads_.Run(tasks, [&](int64_t i, int) { task(i); });
+    threads_->Run(tasks, [&](int64_t i, int) { task(i); });
   }
 
  private:
   const BackendTraits traits_;
   const MemoryLimit memory_;
-  ThreadPool threads_;
+  const std::unique_ptr<ThreadPool> threads_;
   const std::unique_ptr<CudaOps> ops_;
 };
+
+Products::Options ProductOptions(const cudaDeviceProp& properties, const BackendOptions& options) {
+  int driver = 0;
+  cudaDriverGetVersion(&driver);
+  const std::string folder = options.cache_folder.empty() ? CacheFolder() : options.cache_folder;
+  return {.tuning_file = folder.empty() ? "" : folder + "/products.txt",
+          .device = absl::StrCat(properties.name, " driver ", Version(driver))};
+}
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Backend>> OpenCudaBackend(const BackendOptions& options) {
-  KINORA_RETURN_IF_ERROR(UsableDevice().status());
+  KINORA_ASSIGN_OR_RETURN(const cudaDeviceProp properties, UsableDevice());
   size_t free_bytes = 0, total = 0;
   KINORA_RETURN_IF_ERROR(CudaStatus(cudaMemGetInfo(&free_bytes, &total), "device: cuda"));
   KINORA_ASSIGN_OR_RETURN(BackendTraits traits, CudaTraits(options));
-  KINORA_ASSIGN_OR_RETURN(std::unique_ptr<CudaOps> ops, CudaOps::Create());
+  auto threads = std::make_unique<ThreadPool>(options.threads);
+  KINORA_ASSIGN_OR_RETURN(std::unique_ptr<CudaOps> ops, CudaOps::Create(*threads, ProductOptions(properties, options)));
   return std::make_unique<CudaBackend>(std::move(traits),
                                        MemoryLimit{static_cast<int64_t>(free_bytes), "the device's free memory"},
-                                       options.threads, std::move(ops));
+                                       std::move(threads), std::move(ops));
 }
 
 absl::StatusOr<std::string> CudaName(const BackendOptions&) {

@@ -1,16 +1,19 @@
 #include "engine/ops/cuda/cuda_ops.h"
 
 #include "engine/base/status_macros.h"
+#include "engine/ops/cuda/cuda_status.h"
 #include "kernels/increment.h"
 
 namespace kinora {
 
-absl::StatusOr<std::unique_ptr<CudaOps>> CudaOps::Create() {
+absl::StatusOr<std::unique_ptr<CudaOps>> CudaOps::Create(ThreadPool& pool, const Products::Options& products) {
   KINORA_ASSIGN_OR_RETURN(std::unique_ptr<CudaStream> stream, CudaStream::Create());
-  std::unique_ptr<CudaOps> ops(new CudaOps(std::move(stream)));
+  std::unique_ptr<CudaOps> ops(new CudaOps(std::move(stream), pool));
+  KINORA_RETURN_IF_ERROR(CudaStatus(cudaGetDevice(&ops->device_), "the current device"));
   KINORA_ASSIGN_OR_RETURN(ops->product_workspace_,
                           AllocateOnDevice(kProductWorkspaceBytes, "the libraries' workspace"));
   KINORA_ASSIGN_OR_RETURN(ops->scratch_, AllocateOnDevice(kScratchBytes, "the ops' scratch memory"));
+  KINORA_ASSIGN_OR_RETURN(ops->products_, Products::Open(ops->product_workspace_, products));
   KINORA_ASSIGN_OR_RETURN(std::unique_ptr<Cudnn> cudnn, OpenCudnn());
   ops->cudnn_ = std::make_unique<CudnnPlans>(std::move(cudnn));
   return ops;

@@ -4,19 +4,22 @@
 #define KINORA_ENGINE_OPS_CUDA_CUDA_OPS_H_
 
 #include <memory>
+#include <vector>
 
+#include "engine/ops/cuda/cublaslt.h"
 #include "engine/ops/cuda/cuda_memory.h"
 #include "engine/ops/cuda/cuda_stream.h"
 #include "engine/ops/cuda/cudnn.h"
 #include "engine/ops/ops.h"
+#include "engine/ops/thread_pool.h"
 
 namespace kinora {
 
 class CudaOps : public Ops {
  public:
-  // On the current device. ResourceExhausted: no room for the workspaces. FailedPrecondition: a library is missing, or
-  // too old; the message names it and what to do.
-  static absl::StatusOr<std::unique_ptr<CudaOps>> Create();
+  // On the current device. `pool` reads weights and outlives the ops. ResourceExhausted: no room for the workspaces.
+  // FailedPrecondition: a library is missing, or too old; the message names it and what to do.
+  static absl::StatusOr<std::unique_ptr<CudaOps>> Create(ThreadPool& pool, const Products::Options& products);
 
   CudaStream& stream() override { return *stream_; }
 
@@ -58,7 +61,26 @@ class CudaOps : public Ops {
   void EulerStep(const Tensor& x0, const Tensor& sigmas, Tensor z) override;
 
  private:
-  explicit CudaOps(std::unique_ptr<CudaStream> stream) : stream_(std::move(stream)) {}
+  // How rows of weights come to the device: a piece of pinned memory for each thread of the pool, kept for the next
+  // weight, and as much of the scratch memory where they are not laid out as they are read.
+  struct Staging {
+    Staging() = default;
+    Staging(const Staging&) = delete;
+    Staging& operator=(const Staging&) = delete;
+    ~Staging();
+    Buffer pinned;
+    cudaEvent_t left = nullptr;  // when what was last copied from it has been read
+  };
+
+  CudaOps(std::unique_ptr<CudaStream> stream, ThreadPool& pool) : stream_(std::move(stream)), pool_(pool) {}
+  absl::Status RunMatmul(const Tensor& x, const Weight& w, const MatmulOptions& options, const Tensor& out);
+  absl::Status MatmulRows(const Tensor& rows, const Weight& w, const MatmulOptions& options, int64_t gate_row,
+                          const Tensor& out);
+  absl::Status AddGated(const Tensor& x, const Weight& w, const MatmulOptions& options, int64_t gate_row,
+                        Scratch& scratch, const Tensor& out);
+  absl::Status ReserveStaging(int64_t bytes);
+  absl::Status LayOut(const WeightRows& rows, int64_t begin, int64_t end, absl::Span<WeightStorage* const> storage,
+                      DType dtype, int thread);
 
   // Whether cuDNN has an engine for it, and has it on the stream.
   bool AttendByCudnn(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
@@ -67,8 +89,12 @@ class CudaOps : public Ops {
                         const Tensor& out);
 
   const std::unique_ptr<CudaStream> stream_;
+  ThreadPool& pool_;
+  int device_ = 0;
   Buffer product_workspace_, scratch_;
   std::unique_ptr<CudnnPlans> cudnn_;
+  std::unique_ptr<Products> products_;
+  std::vector<std::unique_ptr<Staging>> staging_;
 };
 
 }  // namespace kinora

@@ -10,13 +10,6 @@ absl::Status NotYet(const char* op) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<Weight>> CudaOps::PrepareWeights(const WeightRows&, const Tensor*, DType) {
-  return NotYet("PrepareWeights");
-}
-absl::Status CudaOps::RewriteWeights(const WeightRows&, DType, absl::Span<WeightStorage* const>) {
-  return NotYet("RewriteWeights");
-}
-void CudaOps::Matmul(const Tensor&, const Weight&, const MatmulOptions&, Tensor) { stream_->Fail(NotYet("Matmul")); }
 void CudaOps::AttendByProducts(const Tensor&, const Tensor&, const Tensor&, const AttentionOptions&, const Tensor&) {
   stream_->Fail(NotYet("Attention by products"));
 }
