@@ -20,12 +20,6 @@ using ::testing::HasSubstr;
 constexpr int64_t kRows = 48;
 const std::vector<int64_t> kLengths = {21, 9};
 
-struct Case {
-  const char* golden;
-  ConnectorConfig config;
-  DType dtype;
-};
-
 struct Result {
   std::vector<float> video_features, audio_features, video, audio;
 };
@@ -34,14 +28,8 @@ Tensor View(std::vector<float>& values, int64_t width) {
   return Tensor(DType::kF32, {static_cast<int64_t>(values.size()) / width, width}, values.data());
 }
 
-std::vector<float> Floats(const Tensor& t) {
-  std::vector<float> values(t.elements());
-  CopyElements(t, Tensor(DType::kF32, t.shape(), values.data()));
-  return values;
-}
-
 // Feature extractor and connectors on the golden's hidden states.
-absl::StatusOr<Result> RunConnectors(TextRig& rig, Golden& golden, const ConnectorConfig& config) {
+absl::StatusOr<Result> RunConnectors(ModelRig& rig, Golden& golden, const ConnectorConfig& config) {
   WeightLoader weights = rig.Open({.paths = {GoldenCheckpoint(golden.metadata("weights"))}});
   KINORA_ASSIGN_OR_RETURN(const FeatureExtractor extractor,
                           FeatureExtractor::Load(weights.Under("text_projection"), config));
@@ -58,9 +46,7 @@ absl::StatusOr<Result> RunConnectors(TextRig& rig, Golden& golden, const Connect
   rig.exec.ops.Fill(NAN, features.video);
   for (int64_t i = 0; i < config.text_states; ++i) {
     const HostTensor packed = PackValid(states, kLengths, i);
-    Tensor hidden = temp.Alloc(rig.exec.dtype, packed.tensor().shape());
-    rig.exec.ops.stream().Copy(packed.tensor(), hidden);
-    extractor.Add(rig.exec, i, hidden, kLengths, features);
+    extractor.Add(rig.exec, i, rig.Upload(packed.tensor(), rig.exec.dtype), kLengths, features);
   }
   Tensor video_out = temp.Alloc(rig.exec.dtype, {2 * kRows, config.video.width()});
   Tensor audio_out = temp.Alloc(rig.exec.dtype, {2 * kRows, config.audio.width()});
@@ -68,17 +54,18 @@ absl::StatusOr<Result> RunConnectors(TextRig& rig, Golden& golden, const Connect
   rig.exec.ops.Fill(NAN, audio_out);
   video.Forward(rig.exec, features.video, kLengths, video_out);
   audio.Forward(rig.exec, features.audio, kLengths, audio_out);
-  return Result{Floats(features.video), Floats(features.audio), Floats(video_out), Floats(audio_out)};
+  return Result{rig.Floats(features.video), rig.Floats(features.audio), rig.Floats(video_out), rig.Floats(audio_out)};
 }
 
-class Connectors : public testing::TestWithParam<Case> {};
+class Connectors : public testing::TestWithParam<std::tuple<const char*, DType, TestedBackend>> {};
 
 TEST_P(Connectors, FeaturesAndContextsEqualTheReference) {
-  const auto& [name, config, dtype] = GetParam();
-  Golden golden(name);
-  const double tolerance = Tolerance(TestBackend::kCpu, dtype);
+  const auto& [generation, dtype, on] = GetParam();
+  Golden golden(std::string("connectors_") + generation);
+  const ConnectorConfig config = std::string_view(generation) == "2_0" ? TinyConnector20() : TinyConnector23();
+  const double tolerance = Tolerance(on, dtype);
   TapCheck taps(golden, tolerance);
-  TextRig rig(dtype, &taps.taps());
+  ModelRig rig(on, dtype, &taps.taps());
   Result result = RunConnectors(rig, golden, config).value();
   const int64_t video = config.video.width(), audio = config.audio.width();
   EXPECT_TRUE(Near(View(result.video_features, video), PackValid(golden.Get("tap.features.video"), kLengths).tensor(),
@@ -92,19 +79,18 @@ TEST_P(Connectors, FeaturesAndContextsEqualTheReference) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Connectors,
-                         testing::Values(Case{"connectors_2_0", TinyConnector20(), DType::kF32},
-                                         Case{"connectors_2_0", TinyConnector20(), DType::kBF16},
-                                         Case{"connectors_2_3", TinyConnector23(), DType::kF32},
-                                         Case{"connectors_2_3", TinyConnector23(), DType::kBF16}),
+                         testing::Combine(testing::Values("2_0", "2_3"), testing::Values(DType::kF32, DType::kBF16),
+                                          testing::ValuesIn(Backends())),
                          [](const auto& info) {
-                           return std::string(info.param.golden) + "_" + std::string(DTypeName(info.param.dtype));
+                           return std::string(std::get<0>(info.param)) + "_" +
+                                  std::string(DTypeName(std::get<1>(info.param))) + "_" + std::get<2>(info.param).name;
                          });
 
 TEST(Connector, TheGoldenCatchesTheUsualMistakes) {
   const double enough = 100 * Tolerance(TestBackend::kCpu, DType::kF32);
   const auto error = [](const ConnectorConfig& config) {
     Golden golden("connectors_2_3");
-    TextRig rig(DType::kF32);
+    ModelRig rig(Cpu(), DType::kF32);
     Result result = RunConnectors(rig, golden, config).value();
     return RelativeError(View(result.video, config.video.width()), golden.Get("out.video_context"));
   };
@@ -119,7 +105,7 @@ TEST(Connector, TheGoldenCatchesTheUsualMistakes) {
 TEST(Connector, TwoTensorRanksAgreeWithOne) {
   const auto run = [](const Mesh& mesh) -> absl::StatusOr<std::vector<float>> {
     Golden golden("connectors_2_3");
-    TextRig rig(DType::kF32, nullptr, &mesh);
+    ModelRig rig(Cpu(), DType::kF32, nullptr, &mesh);
     KINORA_ASSIGN_OR_RETURN(Result result, RunConnectors(rig, golden, TinyConnector23()));
     return result.video;
   };

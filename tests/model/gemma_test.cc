@@ -34,12 +34,6 @@ std::vector<int32_t> PackedIds(Golden& golden, size_t first = 0, size_t last = 2
   return packed;
 }
 
-std::vector<float> Floats(const Tensor& t) {
-  std::vector<float> values(t.elements());
-  CopyElements(t, Tensor(DType::kF32, t.shape(), values.data()));
-  return values;
-}
-
 using States = std::vector<std::vector<float>>;
 
 // The golden's weights as a text encoder's folder, written once and removed at the end.
@@ -58,7 +52,7 @@ std::string GoldenFolder() {
   return folder.path.string();
 }
 
-absl::StatusOr<States> RunStates(TextRig& rig, Golden& golden, const GemmaConfig& config, size_t first = 0,
+absl::StatusOr<States> RunStates(ModelRig& rig, Golden& golden, const GemmaConfig& config, size_t first = 0,
                                  size_t last = 2, int64_t rows = kRows) {
   WeightLoader weights = rig.Open({.text_encoder = GoldenFolder()});
   KINORA_ASSIGN_OR_RETURN(const Gemma gemma, Gemma::Load(weights.Under("text_encoder"), config, rows));
@@ -67,10 +61,10 @@ absl::StatusOr<States> RunStates(TextRig& rig, Golden& golden, const GemmaConfig
   const std::vector<int64_t> lengths(kLengths.begin() + static_cast<int64_t>(first),
                                      kLengths.begin() + static_cast<int64_t>(last));
   States states;
-  gemma.Forward(rig.exec, Tensor(DType::kI32, {static_cast<int64_t>(ids.size())}, ids.data()), lengths,
+  gemma.Forward(rig.exec, rig.Upload(Tensor(DType::kI32, {static_cast<int64_t>(ids.size())}, ids.data())), lengths,
                 [&](int64_t index, const Tensor& hidden) {
                   EXPECT_EQ(index, static_cast<int64_t>(states.size()));
-                  states.push_back(Floats(hidden));
+                  states.push_back(rig.Floats(hidden));
                 });
   return states;
 }
@@ -86,11 +80,12 @@ double WorstError(Golden& golden, States& states) {
   return worst;
 }
 
-class GemmaPrecision : public testing::TestWithParam<DType> {};
+class GemmaOnABackend : public testing::TestWithParam<std::tuple<DType, TestedBackend>> {};
 
-TEST_P(GemmaPrecision, StatesEqualTheReference) {
+TEST_P(GemmaOnABackend, StatesEqualTheReference) {
+  const auto& [dtype, on] = GetParam();
   Golden golden("gemma");
-  const double tolerance = Tolerance(TestBackend::kCpu, GetParam());
+  const double tolerance = Tolerance(on, dtype);
   int compared = 0;
   Taps taps([&](std::string_view name, const Tensor& value) {
     const std::string key = "tap." + std::string(name);
@@ -98,20 +93,23 @@ TEST_P(GemmaPrecision, StatesEqualTheReference) {
     EXPECT_TRUE(Near(value, PackValid(golden.Get(key), kLengths).tensor(), tolerance)) << name;
     ++compared;
   });
-  TextRig rig(GetParam(), &taps);
+  ModelRig rig(on, dtype, &taps);
   States states = RunStates(rig, golden, GoldenConfig()).value();
   EXPECT_EQ(states.size(), 5u);
   EXPECT_EQ(compared, 4);
   EXPECT_LE(WorstError(golden, states), tolerance);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GemmaPrecision, testing::Values(DType::kF32, DType::kBF16),
-                         [](const auto& info) { return std::string(DTypeName(info.param)); });
+INSTANTIATE_TEST_SUITE_P(All, GemmaOnABackend,
+                         testing::Combine(testing::Values(DType::kF32, DType::kBF16), testing::ValuesIn(Backends())),
+                         [](const auto& info) {
+                           return std::string(DTypeName(std::get<0>(info.param))) + "_" + std::get<1>(info.param).name;
+                         });
 
 TEST(Gemma, APromptsStatesDoNotDependOnItsNeighbours) {
   Golden golden("gemma");
   for (DType dtype : {DType::kF32, DType::kBF16}) {
-    TextRig rig(dtype);
+    ModelRig rig(Cpu(), dtype);
     const States both = RunStates(rig, golden, GoldenConfig()).value();
     const States first = RunStates(rig, golden, GoldenConfig(), 0, 1).value(),
                  second = RunStates(rig, golden, GoldenConfig(), 1, 2).value();
@@ -126,7 +124,7 @@ TEST(Gemma, APromptsStatesDoNotDependOnItsNeighbours) {
 // Rotation is relative: positions 0 … n - 1 instead of rows - n … rows - 1 change nothing but the rounding.
 TEST(Gemma, TheLengthOfThePaddedRowChangesOnlyRounding) {
   Golden golden("gemma");
-  TextRig rig(DType::kF32);
+  ModelRig rig(Cpu(), DType::kF32);
   States states = RunStates(rig, golden, GoldenConfig(), 0, 2, /*rows=*/1024).value();
   EXPECT_LE(WorstError(golden, states), 1e-4);
 }
@@ -147,7 +145,7 @@ TEST(Gemma, TheGoldenCatchesTheUsualMistakes) {
   mistakes["scale"].query_scale = 64;
   mistakes["one frequency base"].global_rope_theta = 1e4;
   for (const auto& [name, config] : mistakes) {
-    TextRig rig(DType::kF32);
+    ModelRig rig(Cpu(), DType::kF32);
     States states = RunStates(rig, golden, config).value();
     EXPECT_GE(WorstError(golden, states), 100 * Tolerance(TestBackend::kCpu, DType::kF32)) << name;
   }
@@ -157,7 +155,7 @@ TEST(Gemma, TwoTensorRanksAgreeWithOne) {
   Golden golden("gemma");
   const std::vector<States> ranks = RunRanks<States>({.tensor = 2}, [](const Mesh& mesh) -> absl::StatusOr<States> {
     Golden own("gemma");
-    TextRig rig(DType::kF32, nullptr, &mesh);
+    ModelRig rig(Cpu(), DType::kF32, nullptr, &mesh);
     return RunStates(rig, own, GoldenConfig());
   });
   EXPECT_EQ(ranks[0], ranks[1]);

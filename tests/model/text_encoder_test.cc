@@ -32,13 +32,14 @@ std::shared_ptr<const Checkpoint> OpenTiny(const std::string& model = kTinyModel
 
 // `change` may spoil the configuration that the files give.
 absl::StatusOr<std::unique_ptr<TextEncoder>> LoadTiny(
-    TextRig& rig, const TextEncoder::Options& options = {},
+    ModelRig& rig, const TextEncoder::Options& options = {},
     const std::function<void(ModelConfig&)>& change = [](ModelConfig&) {}, const std::string& model = kTinyModel) {
   const auto checkpoint = OpenTiny(model);
   KINORA_ASSIGN_OR_RETURN(ModelConfig config, ReadModelConfig(*checkpoint));
   change(config);
   KINORA_ASSIGN_OR_RETURN(std::unique_ptr<const Tokenizer> tokenizer, Tokenizer::Load(checkpoint->tokenizer_model()));
-  KINORA_ASSIGN_OR_RETURN(WeightLoader weights, WeightLoader::Open(checkpoint, rig.mesh, *rig.backend, rig.exec.dtype));
+  KINORA_ASSIGN_OR_RETURN(WeightLoader weights,
+                          WeightLoader::Open(checkpoint, rig.mesh, rig.backend(), rig.exec.dtype));
   KINORA_ASSIGN_OR_RETURN(auto encoder,
                           TextEncoder::Load(weights, *config.gemma, config.connector, std::move(tokenizer), options));
   KINORA_RETURN_IF_ERROR(weights.Finish());
@@ -50,14 +51,7 @@ struct Encoded {
   friend bool operator==(const Encoded&, const Encoded&) = default;
 };
 
-Encoded Floats(const TextContext& context) {
-  Encoded e{std::vector<float>(context.video.elements()), std::vector<float>(context.audio.elements())};
-  CopyElements(context.video, Tensor(DType::kF32, context.video.shape(), e.video.data()));
-  CopyElements(context.audio, Tensor(DType::kF32, context.audio.shape(), e.audio.data()));
-  return e;
-}
-
-absl::StatusOr<std::vector<Encoded>> Encode(TextRig& rig, TextEncoder& encoder,
+absl::StatusOr<std::vector<Encoded>> Encode(ModelRig& rig, TextEncoder& encoder,
                                             const std::vector<std::string>& prompts) {
   ArenaScope temp(rig.arena);
   std::vector<TextContext> contexts;
@@ -69,7 +63,7 @@ absl::StatusOr<std::vector<Encoded>> Encode(TextRig& rig, TextEncoder& encoder,
   KINORA_RETURN_IF_ERROR(encoder.Encode(rig.exec, prompts, contexts));
   std::vector<Encoded> encoded;
   encoded.reserve(contexts.size());
-  for (const TextContext& context : contexts) encoded.push_back(Floats(context));
+  for (const TextContext& context : contexts) encoded.push_back({rig.Floats(context.video), rig.Floats(context.audio)});
   return encoded;
 }
 
@@ -82,17 +76,17 @@ HostTensor EveryRow(const std::vector<float>& values, int64_t width, int64_t str
   return out;
 }
 
-class WholeRenders : public testing::TestWithParam<std::tuple<const char*, DType>> {};
+class WholeRenders : public testing::TestWithParam<std::tuple<const char*, DType, TestedBackend>> {};
 
 TEST_P(WholeRenders, ContextsEqualTheReference) {
-  const auto [name, dtype] = GetParam();
+  const auto& [name, dtype, on] = GetParam();
   Golden golden(name);
   const auto parameters = nlohmann::json::parse(golden.metadata("parameters"));
   const int64_t stride = parameters["context_row_stride"];
   std::vector<std::string> prompts = {parameters["request"]["prompt"]};
   const bool negative = golden.Has("out.video_context_negative");
   if (negative) prompts.push_back(parameters["request"]["negative_prompt"]);
-  TextRig rig(dtype);
+  ModelRig rig(on, dtype);
   const auto encoder = LoadTiny(
                            rig, {}, [](ModelConfig&) {}, parameters["model"])
                            .value();
@@ -101,7 +95,7 @@ TEST_P(WholeRenders, ContextsEqualTheReference) {
       RelativeError(Tensor(DType::kI32, {static_cast<int64_t>(ids.size())}, ids.data()), golden.Get("out.input_ids")),
       0.0);
   const std::vector<Encoded> contexts = Encode(rig, *encoder, prompts).value();
-  const double tolerance = Tolerance(TestBackend::kCpu, dtype);
+  const double tolerance = Tolerance(on, dtype);
   for (size_t i = 0; i < contexts.size(); ++i) {
     const std::string suffix = i == 0 ? "" : "_negative";
     EXPECT_TRUE(Near(EveryRow(contexts[i].video, golden.Get("out.video_context").width(), stride).tensor(),
@@ -113,14 +107,14 @@ TEST_P(WholeRenders, ContextsEqualTheReference) {
 
 INSTANTIATE_TEST_SUITE_P(All, WholeRenders,
                          testing::Combine(testing::Values("pipeline_one_stage", "pipeline_distilled", "pipeline_2_0"),
-                                          testing::Values(DType::kF32, DType::kBF16)),
+                                          testing::Values(DType::kF32, DType::kBF16), testing::ValuesIn(Backends())),
                          [](const auto& info) {
                            return std::string(std::get<0>(info.param)) + "_" +
-                                  std::string(DTypeName(std::get<1>(info.param)));
+                                  std::string(DTypeName(std::get<1>(info.param))) + "_" + std::get<2>(info.param).name;
                          });
 
 TEST(TextEncoder, ARepeatedPromptCostsNothingAndIsTheSame) {
-  TextRig rig(DType::kF32);
+  ModelRig rig(Cpu(), DType::kF32);
   const auto encoder = LoadTiny(rig).value();
   const auto first = Encode(rig, *encoder, {"a red fox", "blurry"}).value();
   EXPECT_EQ(encoder->cache().misses(), 2);
@@ -137,7 +131,7 @@ TEST(TextEncoder, ARepeatedPromptCostsNothingAndIsTheSame) {
 }
 
 TEST(TextEncoder, APromptGivenTwiceIsComputedOnce) {
-  TextRig rig(DType::kF32);
+  ModelRig rig(Cpu(), DType::kF32);
   const auto encoder = LoadTiny(rig).value();
   const auto twice = Encode(rig, *encoder, {"a red fox", "a red fox "}).value();
   EXPECT_EQ(twice[0], twice[1]);
@@ -146,7 +140,7 @@ TEST(TextEncoder, APromptGivenTwiceIsComputedOnce) {
 }
 
 TEST(TextEncoder, WithoutACacheEveryPromptIsComputedAgainToTheSameBits) {
-  TextRig rig(DType::kBF16);
+  ModelRig rig(Cpu(), DType::kBF16);
   const auto encoder = LoadTiny(rig, {.cache_bytes = 0}).value();
   const auto first = Encode(rig, *encoder, {"a red fox"}).value();
   const auto beside = Encode(rig, *encoder, {"a long prompt about something else entirely", "a red fox"}).value();
@@ -156,7 +150,7 @@ TEST(TextEncoder, WithoutACacheEveryPromptIsComputedAgainToTheSameBits) {
 }
 
 TEST(TextEncoder, TheLeastRecentlyUsedPromptIsDroppedFirst) {
-  TextRig rig(DType::kF32);
+  ModelRig rig(Cpu(), DType::kF32);
   const int64_t entry = 1024 * (kVideoWidth + kAudioWidth) * 4;
   const auto encoder = LoadTiny(rig, {.cache_bytes = 2 * entry + 4096}).value();
   for (const char* prompt : {"one", "two", "one", "three"}) ASSERT_TRUE(Encode(rig, *encoder, {prompt}).ok());
@@ -170,16 +164,16 @@ TEST(TextEncoder, TheLeastRecentlyUsedPromptIsDroppedFirst) {
 }
 
 TEST(TextEncoder, PrecisionsAreCachedApart) {
-  TextRig wide(DType::kF32);
+  ModelRig wide(Cpu(), DType::kF32);
   const auto encoder = LoadTiny(wide).value();
   ASSERT_TRUE(Encode(wide, *encoder, {"a red fox"}).ok());
-  TextRig narrow(DType::kBF16);
+  ModelRig narrow(Cpu(), DType::kBF16);
   ASSERT_TRUE(Encode(narrow, *encoder, {"a red fox"}).ok());
   EXPECT_EQ(encoder->cache().misses(), 2);
 }
 
 TEST(TextEncoder, AnEmptyPromptIsItsBeginTokenAndRegisters) {
-  TextRig rig(DType::kF32);
+  ModelRig rig(Cpu(), DType::kF32);
   const auto encoder = LoadTiny(rig).value();
   EXPECT_EQ(encoder->Tokenize("  ").value(), std::vector<int32_t>{2});
   const auto encoded = Encode(rig, *encoder, {""}).value();
@@ -187,7 +181,7 @@ TEST(TextEncoder, AnEmptyPromptIsItsBeginTokenAndRegisters) {
 }
 
 TEST(TextEncoder, TheLongestPromptFillsEveryRow) {
-  TextRig rig(DType::kF32);
+  ModelRig rig(Cpu(), DType::kF32);
   const auto encoder = LoadTiny(rig).value();
   const std::string prompt(4000, 'x');
   EXPECT_EQ(encoder->Tokenize(prompt).value().size(), 1024u);
@@ -196,7 +190,7 @@ TEST(TextEncoder, TheLongestPromptFillsEveryRow) {
 }
 
 TEST(TextEncoder, InvalidUtf8IsRefusedBeforeAnythingIsComputed) {
-  TextRig rig(DType::kF32);
+  ModelRig rig(Cpu(), DType::kF32);
   const auto encoder = LoadTiny(rig).value();
   EXPECT_THAT(Encode(rig, *encoder, {"a fox\xff"}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("byte 5")));
   EXPECT_EQ(encoder->cache().entries(), 0);
@@ -204,7 +198,7 @@ TEST(TextEncoder, InvalidUtf8IsRefusedBeforeAnythingIsComputed) {
 
 TEST(TextEncoder, TwoTensorRanksAgreeWithOneAndFourComputeWhole) {
   const auto run = [](const Mesh& mesh) -> absl::StatusOr<Encoded> {
-    TextRig rig(DType::kF32, nullptr, &mesh);
+    ModelRig rig(Cpu(), DType::kF32, nullptr, &mesh);
     KINORA_ASSIGN_OR_RETURN(auto encoder, LoadTiny(rig));
     KINORA_ASSIGN_OR_RETURN(auto encoded, Encode(rig, *encoder, {"a red fox runs", "blurry"}));
     return encoded[0];
@@ -220,7 +214,7 @@ TEST(TextEncoder, TwoTensorRanksAgreeWithOneAndFourComputeWhole) {
 }
 
 TEST(TextEncoder, ATokenizerOrEncoderOfAnotherModelIsRefused) {
-  TextRig rig(DType::kF32);
+  ModelRig rig(Cpu(), DType::kF32);
   EXPECT_THAT(LoadTiny(rig, {}, [](ModelConfig& config) { config.gemma->vocabulary = 1000; }),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("tokenizer.model has 1024 ids")));
   EXPECT_THAT(LoadTiny(rig, {}, [](ModelConfig& config) { config.gemma->layers = 5; }),
@@ -229,7 +223,7 @@ TEST(TextEncoder, ATokenizerOrEncoderOfAnotherModelIsRefused) {
 
 // What a plan sees is what a run takes.
 TEST(TextEncoder, ADryRunMeasuresTheMemoryOfARealOne) {
-  TextRig rig(DType::kBF16);
+  ModelRig rig(Cpu(), DType::kBF16);
   const auto encoder = LoadTiny(rig).value();
   ASSERT_TRUE(Encode(rig, *encoder, {std::string(4000, 'x'), std::string(4000, 'y')}).ok());
 

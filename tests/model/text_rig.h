@@ -1,41 +1,17 @@
-// What the tests of the text side share: ops with an arena, configurations of the goldens, and rows without their
-// padding.
+// What the tests of the text side share: configurations of the goldens, and rows without their padding.
 #ifndef KINORA_TESTS_MODEL_TEXT_RIG_H_
 #define KINORA_TESTS_MODEL_TEXT_RIG_H_
 
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
 #include "engine/model/config.h"
-#include "engine/ops/backend.h"
-#include "engine/parallel/exec.h"
-#include "engine/weights/weight_loader.h"
 #include "tests/testing/golden.h"
+#include "tests/testing/model_rig.h"
 
 namespace kinora {
-
-// One rank's backend and memory; `taps` may be null.
-struct TextRig {
-  explicit TextRig(DType dtype, Taps* taps = nullptr, const Mesh* on = nullptr, int64_t arena_bytes = 96 << 20)
-      : backend(OpenBackend("cpu", {.threads = 2}).value()),
-        alone(Mesh::Single()),
-        mesh(on != nullptr ? *on : *alone),
-        arena(Buffer::Allocate(arena_bytes).value()),
-        exec{*backend, arena, arena, mesh, dtype, taps} {}
-
-  WeightLoader Open(const ModelFiles& files) {
-    return WeightLoader::Open(Checkpoint::Open(files).value(), mesh, *backend, exec.dtype).value();
-  }
-
-  std::unique_ptr<Backend> backend;
-  std::unique_ptr<Mesh> alone;
-  const Mesh& mesh;
-  Arena arena;
-  Exec exec;
-};
 
 // The golden's weights as a file, written once by whichever rank asks first and removed when the test program ends.
 inline std::string GoldenCheckpoint(const std::string& name) {
