@@ -3,14 +3,11 @@
 #ifndef KINORA_TESTS_MODEL_AUDIO_MODELS_H_
 #define KINORA_TESTS_MODEL_AUDIO_MODELS_H_
 
-#include <cstring>
-#include <memory>
 #include <string>
 
 #include "engine/model/audio_decoder.h"
 #include "engine/model/vocoder.h"
-#include "engine/ops/backend.h"
-#include "tests/testing/golden.h"
+#include "tests/testing/model_rig.h"
 
 namespace kinora {
 
@@ -55,47 +52,30 @@ T OrDie(absl::StatusOr<T> value) {
   return *std::move(value);
 }
 
-// The weights of one golden on the CPU, and memory to run in.
-class GoldenRun {
- public:
-  explicit GoldenRun(const std::string& name, DType dtype = DType::kF32, int threads = 2)
-      : golden(name), backend(OrDie(OpenBackend("cpu", {.threads = threads}))), dtype_(dtype) {
-    ModelFiles files;
-    files.paths = {golden.WriteCheckpoint()};
-    loader_ = std::make_unique<WeightLoader>(
-        OrDie(WeightLoader::Open(OrDie(Checkpoint::Open(files)), *mesh_, *backend, dtype)));
-  }
+// The weights of one golden, and what they run on.
+struct GoldenRun {
+  explicit GoldenRun(const std::string& name, DType dtype = DType::kF32, const TestedBackend& on = Cpu(),
+                     Taps* taps = nullptr)
+      : golden(name), rig(on, dtype, taps), loader(rig.Open({.paths = {golden.WriteCheckpoint()}})) {}
 
   AudioDecoder LoadDecoder() {
-    return Finished(OrDie(AudioDecoder::Load(loader_->Under("audio_vae"), GoldenAudioDecoder())));
+    return Finished(OrDie(AudioDecoder::Load(loader.Under("audio_vae"), GoldenAudioDecoder())));
   }
   Vocoder LoadVocoder(const VocoderConfig& config) {
-    return Finished(OrDie(Vocoder::Load(loader_->Under("vocoder"), config, {})));
-  }
-  // Over 64 MiB that hold NaN. Valid until the next call.
-  Exec MakeExec(Taps* taps = nullptr) {
-    constexpr int64_t kBytes = int64_t{64} << 20;
-    Buffer memory = OrDie(Buffer::Allocate(kBytes));
-    std::memset(memory.data(), 0xff, kBytes);
-    arena = std::make_unique<Arena>(std::move(memory));
-    return {.backend = *backend, .arena = *arena, .host = *arena, .mesh = *mesh_, .dtype = dtype_, .taps = taps};
+    return Finished(OrDie(Vocoder::Load(loader.Under("vocoder"), config, {})));
   }
 
   Golden golden;
-  std::unique_ptr<Backend> backend;
-  std::unique_ptr<Arena> arena;
+  ModelRig rig;
+  WeightLoader loader;
 
  private:
   template <typename Model>
   Model Finished(Model model) {
-    const absl::Status finished = loader_->Finish();
+    const absl::Status finished = loader.Finish();
     KINORA_CHECK(finished.ok()) << finished.ToString();
     return model;
   }
-
-  const DType dtype_;
-  std::unique_ptr<Mesh> mesh_ = Mesh::Single();
-  std::unique_ptr<WeightLoader> loader_;
 };
 
 }  // namespace kinora

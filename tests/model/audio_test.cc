@@ -36,23 +36,28 @@ HostTensor Poisoned(const Shape& shape) {
   return out;
 }
 
-class AudioDecoderIn : public testing::TestWithParam<DType> {};
-INSTANTIATE_TEST_SUITE_P(Precisions, AudioDecoderIn, testing::Values(DType::kF32, DType::kBF16),
-                         [](const auto& info) { return std::string(DTypeName(info.param)); });
+using Variant = std::tuple<DType, TestedBackend>;
+std::string VariantName(const testing::TestParamInfo<Variant>& info) {
+  return std::string(DTypeName(std::get<0>(info.param))) + "_" + std::get<1>(info.param).name;
+}
+
+class AudioDecoderIn : public testing::TestWithParam<Variant> {};
+INSTANTIATE_TEST_SUITE_P(All, AudioDecoderIn,
+                         testing::Combine(testing::Values(DType::kF32, DType::kBF16), testing::ValuesIn(Backends())),
+                         VariantName);
 
 TEST_P(AudioDecoderIn, EqualsTheReference) {
-  const double tolerance = Tolerance(TestBackend::kCpu, GetParam());
-  GoldenRun run("audio_decoder", GetParam());
+  const auto& [dtype, on] = GetParam();
+  Golden golden("audio_decoder");
+  TapCheck taps(golden, Tolerance(on, dtype), GoldenLayout::kChannelsFirst);
+  GoldenRun run("audio_decoder", dtype, on, &taps.taps());
   const AudioDecoder decoder = run.LoadDecoder();
-  const HostTensor latent = PackLatent(run.golden.Get("in.latent"));
-  HostTensor mel = Poisoned(decoder.OutputShape(latent.tensor().rows()));
-  TapCheck taps(run.golden, tolerance, GoldenLayout::kChannelsFirst);
-  Exec exec = run.MakeExec(&taps.taps());
-  decoder.Forward(exec, latent.tensor(), mel.tensor());
-  ASSERT_THAT(run.backend->ops().stream().Synchronize(), IsOk());
+  const HostTensor latent = PackLatent(golden.Get("in.latent"));
+  const Tensor mel = run.rig.Output(DType::kF32, decoder.OutputShape(latent.tensor().rows()));
+  decoder.Forward(run.rig.exec, run.rig.Upload(latent.tensor()), mel);
+  EXPECT_TRUE(Near(run.rig.Floats(mel), golden.Get("out.mel"), Tolerance(on, dtype)));
   EXPECT_TRUE(taps.Result());
   EXPECT_EQ(taps.compared(), 4);
-  EXPECT_TRUE(Near(mel.tensor(), run.golden.Get("out.mel"), tolerance));
 }
 
 TEST(AudioDecoder, ARowDependsOnNoLaterLatent) {
@@ -61,10 +66,10 @@ TEST(AudioDecoder, ARowDependsOnNoLaterLatent) {
   const HostTensor latent = PackLatent(run.golden.Get("in.latent"));
   const int64_t rows = latent.tensor().rows();
   HostTensor whole = Poisoned(decoder.OutputShape(rows)), first = Poisoned(decoder.OutputShape(rows - 2));
-  Exec exec = run.MakeExec();
+  Exec& exec = run.rig.exec;
   decoder.Forward(exec, latent.tensor(), whole.tensor());
   decoder.Forward(exec, latent.tensor().Rows(0, rows - 2), first.tensor());
-  ASSERT_THAT(run.backend->ops().stream().Synchronize(), IsOk());
+  ASSERT_THAT(run.rig.backend().ops().stream().Synchronize(), IsOk());
   const int64_t kept = first.tensor().dim(1), bins = first.tensor().dim(2);
   for (int64_t c = 0; c < 2; ++c) {
     const Tensor prefix = whole.tensor().Rows(c, c + 1).Reshape({decoder.MelRows(rows), bins}).Rows(0, kept);
@@ -78,7 +83,7 @@ TEST(AudioDecoder, OneLatentRowMakesOneMelRow) {
   const HostTensor latent = PackLatent(run.golden.Get("in.latent"));
   ASSERT_EQ(decoder.OutputShape(1), Shape({2, 1, 64}));
   HostTensor mel = Poisoned({2, 1, 64});
-  Exec exec = run.MakeExec();
+  Exec& exec = run.rig.exec;
   decoder.Forward(exec, latent.tensor().Rows(0, 1), mel.tensor());
   for (int64_t i = 0; i < 128; ++i) ASSERT_TRUE(std::isfinite(mel.f32()[i])) << i;
 }
@@ -92,20 +97,28 @@ INSTANTIATE_TEST_SUITE_P(Generations, VocoderOf, testing::Values("2_0", "2_3"),
 
 Tensor Batchless(const Tensor& t) { return t.Reshape({t.dim(1), t.dim(2), t.dim(3)}); }
 
-TEST_P(VocoderOf, EqualsTheReference) {
-  const double tolerance = Tolerance(TestBackend::kCpu, DType::kF32);
+class VocoderOnABackend : public testing::TestWithParam<std::tuple<const char*, TestedBackend>> {};
+INSTANTIATE_TEST_SUITE_P(All, VocoderOnABackend,
+                         testing::Combine(testing::Values("2_0", "2_3"), testing::ValuesIn(Backends())),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param).name;
+                         });
+
+TEST_P(VocoderOnABackend, EqualsTheReference) {
+  const std::string generation = std::get<0>(GetParam());
+  const TestedBackend& on = std::get<1>(GetParam());
+  const double tolerance = Tolerance(on, DType::kF32);
   for (const DType dtype : {DType::kF32, DType::kBF16}) {  // float32 whatever the rest of the model is in
-    GoldenRun run("vocoder_" + generation(), dtype);
-    const Vocoder vocoder = run.LoadVocoder(GoldenVocoder(generation()));
-    const Tensor mel = Batchless(run.golden.Get("in.mel"));
-    HostTensor waveform = Poisoned({vocoder.channels(), vocoder.Samples(mel.dim(1))});
-    TapCheck taps(run.golden, tolerance, GoldenLayout::kChannelsFirst);
-    Exec exec = run.MakeExec(&taps.taps());
-    vocoder.Forward(exec, mel, waveform.tensor());
-    ASSERT_THAT(run.backend->ops().stream().Synchronize(), IsOk());
+    Golden golden("vocoder_" + generation);
+    TapCheck taps(golden, tolerance, GoldenLayout::kChannelsFirst);
+    GoldenRun run("vocoder_" + generation, dtype, on, &taps.taps());
+    const Vocoder vocoder = run.LoadVocoder(GoldenVocoder(generation));
+    const Tensor mel = Batchless(golden.Get("in.mel"));
+    const Tensor waveform = run.rig.Output(DType::kF32, {vocoder.channels(), vocoder.Samples(mel.dim(1))});
+    vocoder.Forward(run.rig.exec, run.rig.Upload(mel), waveform);
+    EXPECT_TRUE(Near(run.rig.Floats(waveform), golden.Get("out.waveform"), tolerance));
     EXPECT_TRUE(taps.Result());
-    EXPECT_EQ(taps.compared(), generation() == "2_0" ? 4 : 7);
-    EXPECT_TRUE(Near(waveform.tensor(), run.golden.Get("out.waveform"), tolerance));
+    EXPECT_EQ(taps.compared(), generation == "2_0" ? 4 : 7);
   }
 }
 
@@ -115,8 +128,9 @@ TEST_P(VocoderOf, CapturedAndReplayedOnOtherRowsEqualsEager) {
   const Tensor golden_mel = Batchless(run.golden.Get("in.mel"));
   HostTensor mel = Poisoned(golden_mel.shape()),
              waveform = Poisoned({vocoder.channels(), vocoder.Samples(golden_mel.dim(1))});
-  Exec exec = run.MakeExec();
-  auto graph = run.backend->ops().stream().Capture([&] { vocoder.Forward(exec, mel.tensor(), waveform.tensor()); });
+  Exec& exec = run.rig.exec;
+  auto graph =
+      run.rig.backend().ops().stream().Capture([&] { vocoder.Forward(exec, mel.tensor(), waveform.tensor()); });
   ASSERT_THAT(graph, IsOk());
   for (const float factor : {1.0f, 0.5f}) {
     for (int64_t i = 0; i < golden_mel.elements(); ++i) mel.f32()[i] = factor * golden_mel.data<float>()[i];
@@ -124,7 +138,7 @@ TEST_P(VocoderOf, CapturedAndReplayedOnOtherRowsEqualsEager) {
     const std::vector<float> replayed(waveform.f32(), waveform.f32() + waveform.tensor().elements());
     std::fill_n(waveform.f32(), replayed.size(), std::numeric_limits<float>::quiet_NaN());
     vocoder.Forward(exec, mel.tensor(), waveform.tensor());
-    ASSERT_THAT(run.backend->ops().stream().Synchronize(), IsOk());
+    ASSERT_THAT(run.rig.backend().ops().stream().Synchronize(), IsOk());
     EXPECT_EQ(replayed, std::vector<float>(waveform.f32(), waveform.f32() + replayed.size())) << factor;
   }
 }
@@ -134,9 +148,9 @@ TEST_P(VocoderOf, ADryRunNeedsAsMuchMemoryAsARealOne) {
   const Vocoder vocoder = run.LoadVocoder(GoldenVocoder(generation()));
   const Tensor mel = Batchless(run.golden.Get("in.mel"));
   HostTensor waveform = Poisoned({vocoder.channels(), vocoder.Samples(mel.dim(1))});
-  Exec exec = run.MakeExec();
+  Exec& exec = run.rig.exec;
   vocoder.Forward(exec, mel, waveform.tensor());
-  ASSERT_THAT(run.backend->ops().stream().Synchronize(), IsOk());
+  ASSERT_THAT(run.rig.backend().ops().stream().Synchronize(), IsOk());
 
   DryBackend backend;
   Arena arena = Arena::Dry();
@@ -146,7 +160,7 @@ TEST_P(VocoderOf, ADryRunNeedsAsMuchMemoryAsARealOne) {
   Exec dry_exec{.backend = backend, .arena = arena, .host = arena, .mesh = *mesh};
   dry.Forward(dry_exec, Tensor(DType::kF32, mel.shape(), nullptr),
               Tensor(DType::kF32, waveform.tensor().shape(), nullptr));
-  EXPECT_EQ(arena.peak(), run.arena->peak());
+  EXPECT_EQ(arena.peak(), run.rig.arena.peak());
   EXPECT_GT(backend.ops().cost().flops(), 0);
 }
 
@@ -166,9 +180,9 @@ TEST(Vocoder, PaddingToAWholeHopChangesOnlyTheEnd) {
       const int64_t c = i / (rows * bins), row = i / bins % rows % golden_rows;
       mel.f32()[i] = golden_mel.data<float>()[(c * golden_rows + row) * bins + i % bins];
     }
-    Exec exec = run.MakeExec();
+    Exec& exec = run.rig.exec;
     vocoder.Forward(exec, mel.tensor(), waveform.tensor());
-    EXPECT_THAT(run.backend->ops().stream().Synchronize(), IsOk());
+    EXPECT_THAT(run.rig.backend().ops().stream().Synchronize(), IsOk());
     return std::vector<float>(waveform.f32(), waveform.f32() + vocoder.Samples(rows));  // the left channel
   };
   const std::vector<float> padded = wave(62), whole = wave(63);

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "engine/ops/dry_backend.h"
+#include "tests/testing/model_rig.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/video_decoders.h"
 
@@ -15,39 +16,34 @@ namespace {
 
 using testing::HasSubstr;
 
-struct Variant {
-  std::string generation;
-  DType dtype;
-};
-
-class VideoDecoderGolden : public testing::TestWithParam<Variant> {};
+class VideoDecoderGolden : public testing::TestWithParam<std::tuple<const char*, DType, TestedBackend>> {};
 
 TEST_P(VideoDecoderGolden, FramesAndEveryStageEqualTheReference) {
-  const auto& [generation, dtype] = GetParam();
-  LoadedVideoDecoder loaded(generation, dtype);
-  const HostTensor latent = ToChannelsLast(loaded.golden().Get("in.latent"));
-  const HostTensor expected = ToChannelsLast(loaded.golden().Get("out.frames"));
-  HostTensor frames(DType::kF32, expected.tensor().shape());
-  std::fill_n(frames.f32(), frames.tensor().elements(), std::numeric_limits<float>::quiet_NaN());
-
-  const double tolerance = Tolerance(TestBackend::kCpu, dtype);
-  TapCheck taps(loaded.golden(), tolerance, GoldenLayout::kChannelsFirst);
-  const int64_t bytes = loaded.decoder().ArenaBytes(dtype, latent.tensor().shape());
-  Exec exec = loaded.MakeExec(bytes, &taps.taps());
-  ASSERT_EQ(loaded.decoder().OutputShape(latent.tensor().shape()), expected.tensor().shape());
-  loaded.decoder().Forward(exec, latent.tensor(), frames.tensor());
-  ASSERT_THAT(exec.ops.stream().Synchronize(), IsOk());
+  const auto& [generation, dtype, on] = GetParam();
+  Golden golden(std::string("video_decoder_") + generation);
+  TapCheck taps(golden, Tolerance(on, dtype), GoldenLayout::kChannelsFirst);
+  ModelRig rig(on, dtype, &taps.taps());
+  WeightLoader weights = rig.Open({.paths = {golden.WriteCheckpoint()}});
+  KINORA_ASSERT_OK_AND_ASSIGN(const VideoDecoder decoder, VideoDecoder::Load(weights.Under("vae"), ConfigOf(golden)));
+  ASSERT_THAT(weights.Finish(), IsOk());
+  const HostTensor latent = ToChannelsLast(golden.Get("in.latent"));
+  const HostTensor expected = ToChannelsLast(golden.Get("out.frames"));
+  const Shape shape = latent.tensor().shape();
+  ASSERT_EQ(decoder.OutputShape(shape), expected.tensor().shape());
+  const Tensor frames = rig.Output(DType::kF32, expected.tensor().shape());
+  decoder.Forward(rig.exec, rig.Upload(latent.tensor()), frames);
+  EXPECT_TRUE(Near(rig.Floats(frames), expected.tensor(), rig.tolerance));
   EXPECT_TRUE(taps.Result());
   EXPECT_GE(taps.compared(), 6);
-  EXPECT_TRUE(Near(frames.tensor(), expected.tensor(), tolerance));
-  EXPECT_EQ(loaded.arena().peak(), bytes);  // the dry run said exactly what was needed
+  EXPECT_EQ(rig.arena.peak(), decoder.ArenaBytes(dtype, shape));  // the dry run said exactly what was needed
 }
 
 INSTANTIATE_TEST_SUITE_P(All, VideoDecoderGolden,
-                         testing::Values(Variant{"2_0", DType::kF32}, Variant{"2_3", DType::kF32},
-                                         Variant{"2_0", DType::kBF16}, Variant{"2_3", DType::kBF16}),
+                         testing::Combine(testing::Values("2_0", "2_3"), testing::Values(DType::kF32, DType::kBF16),
+                                          testing::ValuesIn(Backends())),
                          [](const auto& info) {
-                           return info.param.generation + "_" + std::string(DTypeName(info.param.dtype));
+                           return std::string(std::get<0>(info.param)) + "_" +
+                                  std::string(DTypeName(std::get<1>(info.param))) + "_" + std::get<2>(info.param).name;
                          });
 
 TEST(VideoDecoder, ReplayingACaptureWithAnotherLatentEqualsEager) {
