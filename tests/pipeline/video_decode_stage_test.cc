@@ -60,9 +60,9 @@ absl::StatusOr<StageMemory> MemoryFor(const VideoDecoder& decoder, std::optional
 // Runs the stage in exactly the memory it asks for.
 absl::Status Decode(LoadedVideoDecoder& loaded, std::optional<Tiling> tiling, const Tensor& latent, DType dtype,
                     Clip& clip) {
-  const auto memory = MemoryFor(loaded.decoder(), tiling, dtype, latent.shape());
+  const auto memory = MemoryFor(loaded.decoder(), tiling, dtype, latent.shape(), {}, loaded.backend().traits());
   if (!memory.ok()) return memory.status();
-  Arena host(*Buffer::Allocate(memory->host));
+  Arena host(*loaded.backend().AllocateHost(memory->host, "the host's side of a test"));
   Exec exec = loaded.MakeExec(memory->device, nullptr, &host);
   const VideoDecodeStage stage(loaded.decoder());
   absl::Status status = stage.Run(
@@ -79,11 +79,11 @@ struct TiledCase {
   DType dtype;
 };
 
-class TiledGolden : public testing::TestWithParam<TiledCase> {};
+class TiledGolden : public testing::TestWithParam<std::tuple<TiledCase, TestedBackend>> {};
 
 TEST_P(TiledGolden, BlendedFramesEqualLightricksTiledDecode) {
-  const TiledCase& c = GetParam();
-  LoadedVideoDecoder loaded(c.generation, c.dtype);
+  const auto& [c, on] = GetParam();
+  LoadedVideoDecoder loaded(c.generation, c.dtype, on);
   Golden golden("video_decoder_" + c.generation + "_tiled");
   const Tensor& latent = golden.Get("in.latent");
   Clip clip;
@@ -103,14 +103,20 @@ TEST_P(TiledGolden, BlendedFramesEqualLightricksTiledDecode) {
   for (int64_t i = 0; i < s.elements(); ++i) {
     wanted.f32()[i] = std::clamp((expected.tensor().data<float>()[i] + 1) / 2, 0.0f, 1.0f);
   }
-  EXPECT_TRUE(Near(actual.tensor(), wanted.tensor(), Tolerance(TestBackend::kCpu, c.dtype)));
+  EXPECT_TRUE(Near(actual.tensor(), wanted.tensor(), Tolerance(on, c.dtype)));
 }
 
 INSTANTIATE_TEST_SUITE_P(
     All, TiledGolden,
-    testing::Values(TiledCase{"2_3", {.frames = {24, 8}, .height = {64, 32}, .width = {64, 0}}, DType::kF32},
-                    TiledCase{"2_0", {.frames = {16, 8}, .height = {64, 32}, .width = {96, 64}}, DType::kF32},
-                    TiledCase{"2_3", {.frames = {24, 8}, .height = {64, 32}, .width = {64, 0}}, DType::kBF16}));
+    testing::Combine(
+        testing::Values(TiledCase{"2_3", {.frames = {24, 8}, .height = {64, 32}, .width = {64, 0}}, DType::kF32},
+                        TiledCase{"2_0", {.frames = {16, 8}, .height = {64, 32}, .width = {96, 64}}, DType::kF32},
+                        TiledCase{"2_3", {.frames = {24, 8}, .height = {64, 32}, .width = {64, 0}}, DType::kBF16}),
+        testing::ValuesIn(Backends())),
+    [](const auto& info) {
+      const TiledCase& c = std::get<0>(info.param);
+      return c.generation + "_" + std::string(DTypeName(c.dtype)) + "_" + std::get<1>(info.param).name;
+    });
 
 // A latent of the golden decoders, reproducible and not zero.
 HostTensor Latent(const Shape& shape) {

@@ -25,8 +25,8 @@ VideoDecoderConfig ConfigOf(const Golden& golden) {
   return OrDie(ParseLightricksConfig(golden.metadata("config"), golden.metadata("model_version"))).video_decoder;
 }
 
-LoadedVideoDecoder::LoadedVideoDecoder(const std::string& generation, DType dtype, int threads)
-    : dtype_(dtype), golden_("video_decoder_" + generation), backend_(OrDie(OpenBackend("cpu", {.threads = threads}))) {
+LoadedVideoDecoder::LoadedVideoDecoder(const std::string& generation, DType dtype, const TestedBackend& on)
+    : dtype_(dtype), golden_("video_decoder_" + generation), backend_(OrDie(on.open({.threads = 2}))) {
   ModelFiles files;
   files.paths = {golden_.WriteCheckpoint()};
   WeightLoader loader = OrDie(WeightLoader::Open(OrDie(Checkpoint::Open(files)), *mesh_, *backend_, dtype));
@@ -36,8 +36,11 @@ LoadedVideoDecoder::LoadedVideoDecoder(const std::string& generation, DType dtyp
 }
 
 Exec LoadedVideoDecoder::MakeExec(int64_t bytes, Taps* taps, Arena* host) {
-  Buffer memory = OrDie(Buffer::Allocate(bytes));
-  std::memset(memory.data(), 0xff, bytes);  // NaN in float32 and in bfloat16
+  KINORA_CHECK(host != nullptr || backend_->traits().unified_memory);
+  arena_.reset();
+  Buffer memory = OrDie(backend_->Allocate(bytes, "activations of a test"));
+  // NaN in float32 and in bfloat16, which a device's fresh memory holds by itself.
+  if (backend_->traits().unified_memory) std::memset(memory.data(), 0xff, bytes);
   arena_ = std::make_unique<Arena>(std::move(memory));
   return {.backend = *backend_,
           .arena = *arena_,

@@ -7,23 +7,24 @@
 #include <string>
 
 #include "engine/model/video_decoder.h"
-#include "engine/ops/backend.h"
-#include "tests/testing/golden.h"
+#include "tests/testing/backends.h"
 
 namespace kinora {
 
 VideoDecoderConfig ReleasedVideoDecoder(const std::string& version);  // "2.0", "2.3"
 VideoDecoderConfig ConfigOf(const Golden& golden);
 
-// The golden "video_decoder_<generation>", its decoder on the CPU, and memory to run in.
+// The golden "video_decoder_<generation>", its decoder, and memory to run in.
 class LoadedVideoDecoder {
  public:
-  explicit LoadedVideoDecoder(const std::string& generation, DType dtype = DType::kF32, int threads = 2);
+  explicit LoadedVideoDecoder(const std::string& generation, DType dtype = DType::kF32,
+                              const TestedBackend& on = Cpu());
 
   const VideoDecoder& decoder() const { return *decoder_; }
   Golden& golden() { return golden_; }
-  // An Exec over `bytes` of memory, filled with NaN, and a host arena or the same memory for both. Valid until the next
-  // call.
+  Backend& backend() { return *backend_; }
+  // An Exec over `bytes` of device memory that holds NaN, and a host arena or, where that is possible, the same memory
+  // for both. Valid until the next call.
   Exec MakeExec(int64_t bytes, Taps* taps = nullptr, Arena* host = nullptr);
   Arena& arena() { return *arena_; }
 
