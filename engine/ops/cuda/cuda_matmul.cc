@@ -89,18 +89,23 @@ absl::Status CudaOps::RunMatmul(const Tensor& x, const Weight& w, const MatmulOp
 absl::Status CudaOps::MatmulRows(const Tensor& rows, const Weight& w, const MatmulOptions& options, int64_t gate_row,
                                  const Tensor& out) {
   Scratch scratch(scratch_);
-  cudaStream_t const stream = stream_->handle();
   Tensor x = rows;
   if (x.dtype() != w.dtype()) {
     x = scratch.Take(w.dtype(), rows.shape());
-    KINORA_RETURN_IF_ERROR(
-        CudaStatus(kernels::LaunchCopyRows(View(rows), View(x), rows.rows(), rows.width(), stream), "a conversion"));
-    if (MayFuse(w, options, out.dtype())) {
-      const Product fused = Fused(x, w, options, out);
-      if (products_->Supports(fused)) return products_->Run(fused, stream);
-    }
+    KINORA_RETURN_IF_ERROR(CudaStatus(
+        kernels::LaunchCopyRows(View(rows), View(x), rows.rows(), rows.width(), stream_->handle()), "a conversion"));
   }
   if (options.accumulate == Accumulate::kGated) return AddGated(x, w, options, gate_row, scratch, out);
+  return Multiply(x, w, options, scratch, out);
+}
+
+absl::Status CudaOps::Multiply(const Tensor& x, const Weight& w, const MatmulOptions& options, Scratch& scratch,
+                               const Tensor& out) {
+  cudaStream_t const stream = stream_->handle();
+  if (MayFuse(w, options, out.dtype())) {
+    const Product fused = Fused(x, w, options, out);
+    if (products_->Supports(fused)) return products_->Run(fused, stream);
+  }
   const Tensor y = scratch.Take(DType::kF32, out.shape());
   KINORA_RETURN_IF_ERROR(products_->Run(ProductOf(x, w, y), stream));
   return CudaStatus(kernels::LaunchFinishProduct({.rows = out.rows(),

@@ -78,6 +78,13 @@ class CudaOps : public Ops {
                           const Tensor& out);
   absl::Status AddGated(const Tensor& x, const Weight& w, const MatmulOptions& options, int64_t gate_row,
                         Scratch& scratch, const Tensor& out);
+  // out (=, +=) activation(x · wᵀ + bias): x of w's dtype, not gated; takes [out.rows, w.out] f32 of scratch memory if
+  // the library has no epilogue for it.
+  absl::Status Multiply(const Tensor& x, const Weight& w, const MatmulOptions& options, Scratch& scratch,
+                        const Tensor& out);
+  class CudnnConv;
+  absl::Status RunConv(const Tensor& x, const Weight& w, const ConvOptions& options, const Tensor& out);
+  absl::Status ConvByProducts(const Tensor& x, const Weight& w, const ConvOptions& options, const Tensor& out);
   absl::Status ReserveStaging(int64_t bytes);
   absl::Status LayOut(const WeightRows& rows, int64_t begin, int64_t end, absl::Span<WeightStorage* const> storage,
                       DType dtype, int thread);

@@ -18,7 +18,6 @@ void CudaOps::NormRope(Tensor, const NormRopeParams&, const Tensor*) { stream_->
 void CudaOps::SumOfSquares(const Tensor&, Tensor) { stream_->Fail(NotYet("SumOfSquares")); }
 void CudaOps::GatherRows(const Tensor&, const Tensor&, float, Tensor) { stream_->Fail(NotYet("GatherRows")); }
 void CudaOps::TimestepEmbedding(const Tensor&, Tensor) { stream_->Fail(NotYet("TimestepEmbedding")); }
-void CudaOps::Conv(const Tensor&, const Weight&, const ConvOptions&, Tensor) { stream_->Fail(NotYet("Conv")); }
 void CudaOps::PredictX0(const Tensor&, const Tensor&, const Tensor&, Tensor) { stream_->Fail(NotYet("PredictX0")); }
 void CudaOps::CombineGuidance(const Tensor&, const Tensor&, int, Tensor) { stream_->Fail(NotYet("CombineGuidance")); }
 void CudaOps::EulerStep(const Tensor&, const Tensor&, Tensor) { stream_->Fail(NotYet("EulerStep")); }

@@ -1,0 +1,43 @@
+// The pixels under a convolution's taps as rows of a product, for a run of its output positions; with a kernel of one,
+// pixels with their padding.
+#ifndef KINORA_KERNELS_IM2COL_H_
+#define KINORA_KERNELS_IM2COL_H_
+
+#include <cuda_runtime.h>
+
+#include "kernels/rows.h"
+
+namespace kinora::kernels {
+
+enum class Edge : uint8_t { kZeros, kReflect, kReplicate };
+
+// Output i reads i · stride − before + tap · dilation; beyond the extent what `edge` says: zeros, or one reflection, or
+// the end.
+struct Im2colAxis {
+  int64_t extent = 0;  // of x
+  int64_t outputs = 0;
+  int taps = 1, stride = 1, dilation = 1;
+  int64_t before = 0;  // negative: outputs begin later
+  Edge edge = Edge::kZeros;
+};
+
+// columns[i] = the channels of x under all taps (time, height, width) of output position first + i, one tap after the
+// other, for i < count. x: [time.extent · height.extent · width.extent, channels]; columns: [count, taps · channels],
+// either type each; they must not overlap.
+//
+// Bytes at least: x once, columns once; x is read for every tap, mostly from the caches.
+struct Im2col {
+  Rows x, columns;
+  int64_t channels = 0;
+  Im2colAxis time, height, width;
+  int64_t first = 0, count = 0;
+};
+
+// cudaErrorInvalidValue: nothing to do, positions beyond the outputs, reflections beyond the other end,
+// more than 65,535 taps, or more than 2^31 − 1
+// elements per tap.
+cudaError_t LaunchIm2col(const Im2col& im2col, cudaStream_t stream);
+
+}  // namespace kinora::kernels
+
+#endif  // KINORA_KERNELS_IM2COL_H_
