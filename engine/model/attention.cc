@@ -13,9 +13,13 @@ absl::StatusOr<Attention> Attention::Load(WeightLoader weights, const AttentionS
   const int64_t inner = shape.inner();
   const WeightSpec from_query{.out = inner, .in = shape.query_width, .split = Split::kRows};
   const WeightSpec from_context{.out = inner, .in = shape.context_width, .split = Split::kRows};
-  KINORA_ASSIGN_OR_RETURN(a.query_, weights.LoadWeight({"to_q"}, from_query));
-  KINORA_ASSIGN_OR_RETURN(a.key_, weights.LoadWeight({"to_k"}, from_context));
-  KINORA_ASSIGN_OR_RETURN(a.value_, weights.LoadWeight({"to_v"}, from_context));
+  if (shape.to_itself) {
+    KINORA_CHECK_EQ(shape.query_width, shape.context_width);
+    KINORA_ASSIGN_OR_RETURN(a.joined_, weights.LoadWeight({"to_q", "to_k", "to_v"}, from_query));
+  } else {
+    KINORA_ASSIGN_OR_RETURN(a.query_, weights.LoadWeight({"to_q"}, from_query));
+    KINORA_ASSIGN_OR_RETURN(a.joined_, weights.LoadWeight({"to_k", "to_v"}, from_context));
+  }
   KINORA_ASSIGN_OR_RETURN(
       a.out_, weights.LoadWeight({"to_out.0"}, {.out = shape.query_width, .in = inner, .split = Split::kColumns}));
   KINORA_ASSIGN_OR_RETURN(a.q_norm_, weights.LoadTensor("q_norm.weight", {inner}, {.split = Split::kRows}));
@@ -60,16 +64,14 @@ void Attention::Finish(Exec& exec, const Tensor& x, Tensor attended, const Matmu
 void Attention::ForwardSelf(Exec& exec, const Tensor& x, int batch, const Rope& rope, const MatmulOptions& result,
                             Tensor out) const {
   ArenaScope temp(exec.arena);
-  const Shape shape{x.rows(), inner()};
-  Tensor q = temp.Alloc(exec.dtype, shape), k = temp.Alloc(exec.dtype, shape), v = temp.Alloc(exec.dtype, shape);
-  Queries(exec, x, q);
-  Keys(exec, x, k);
-  Values(exec, x, v);
+  Tensor qkv = temp.Alloc(exec.dtype, {x.rows(), 3 * inner()});
+  QueriesKeysValues(exec, x, qkv);
+  const Tensor q = Part(qkv, 0), k = Part(qkv, 1), v = Part(qkv, 2);
   Normalize(exec, q, rope, k, rope);
   AttentionOptions attention = options();
   attention.batch = attention.kv_batches = batch;
   for (int i = 0; i < batch; ++i) attention.kv_batch[i] = static_cast<int8_t>(i);
-  Tensor attended = temp.Alloc(exec.dtype, shape);
+  Tensor attended = temp.Alloc(exec.dtype, {x.rows(), inner()});
   exec.ops.Attention(q, k, v, attention, attended);
   Finish(exec, x, attended, result, out);
 }

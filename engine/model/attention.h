@@ -15,6 +15,7 @@ struct AttentionShape {
   int64_t context_width = 0;  // of the rows that are asked
   int64_t heads = 0;          // of the whole model
   int64_t head_dim = 0;
+  bool to_itself = false;  // queries, keys and values are of the same rows
   bool gated = false;
   float norm_eps = 1e-6f;
   int64_t inner() const { return heads * head_dim; }
@@ -23,18 +24,22 @@ struct AttentionShape {
 // Widths below are this rank's: inner = heads·head_dim / tensor ranks.
 class Attention {
  public:
-  // Reads to_q, to_k, to_v, to_out.0, q_norm, k_norm and, if gated, to_gate_logits under `weights`.
+  // Reads to_q, to_k, to_v, to_out.0, q_norm, k_norm and, if gated, to_gate_logits under `weights`. What projects the
+  // same rows is one weight: q, k and v of an attention to itself, k and v of the others.
   static absl::StatusOr<Attention> Load(WeightLoader weights, const AttentionShape& shape);
 
-  int64_t inner() const { return value_.out(); }
+  int64_t inner() const { return heads_ * head_dim_; }
   int heads() const { return heads_; }
   int64_t head_dim() const { return head_dim_; }
   AttentionOptions options() const;  // heads and scale; one sequence
 
-  // Projections without norm. x: [rows, query_width] -> [rows, inner]; context: [rows, context_width] -> [rows, inner].
+  // Projections without norm. Of an attention to itself: x [rows, query_width] -> qkv [rows, 3·inner]. Of the others:
+  // x -> q [rows, inner], and context [rows, context_width] -> kv [rows, 2·inner].
+  void QueriesKeysValues(Exec& exec, const Tensor& x, Tensor qkv) const { exec.ops.Matmul(x, joined_, {}, qkv); }
   void Queries(Exec& exec, const Tensor& x, Tensor q) const { exec.ops.Matmul(x, query_, {}, q); }
-  void Keys(Exec& exec, const Tensor& context, Tensor k) const { exec.ops.Matmul(context, key_, {}, k); }
-  void Values(Exec& exec, const Tensor& context, Tensor v) const { exec.ops.Matmul(context, value_, {}, v); }
+  void KeysValues(Exec& exec, const Tensor& context, Tensor kv) const { exec.ops.Matmul(context, joined_, {}, kv); }
+  // One of those that lie side by side in `joined`.
+  Tensor Part(const Tensor& joined, int index) const { return joined.Columns(index * inner(), (index + 1) * inner()); }
   // Norm and rotation in place; undefined tensors are skipped, undefined tables rotate nothing.
   void Normalize(Exec& exec, Tensor q, const Rope& q_rope, Tensor k, const Rope& k_rope) const;
   // attended [rows, inner], gated in place by x [rows, query_width]; out (=, += or += gate ⊙) to_out(attended).
@@ -45,7 +50,9 @@ class Attention {
                    Tensor out) const;
 
  private:
-  Weight query_, key_, value_, out_, gate_;
+  Weight query_;   // not of an attention to itself
+  Weight joined_;  // [queries over] keys over values
+  Weight out_, gate_;
   Parameter q_norm_, k_norm_;
   int heads_ = 0;
   int64_t head_dim_ = 0;

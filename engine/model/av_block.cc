@@ -70,9 +70,11 @@ absl::StatusOr<AvBlock::Layers> AvBlock::LoadLayers(WeightLoader weights, const 
                        .context_width = width,
                        .heads = modality.heads,
                        .head_dim = modality.head_dim,
+                       .to_itself = true,
                        .gated = config.gated_attention,
                        .norm_eps = static_cast<float>(config.norm_eps)};
   KINORA_ASSIGN_OR_RETURN(layers.self, Attention::Load(weights.Under(absl::StrCat(prefix, "attn1")), shape));
+  shape.to_itself = false;
   shape.context_width = modality.context_width;
   KINORA_ASSIGN_OR_RETURN(layers.prompt, Attention::Load(weights.Under(absl::StrCat(prefix, "attn2")), shape));
   KINORA_ASSIGN_OR_RETURN(layers.ff, FeedForward::Load(weights.Under(absl::StrCat(prefix, "ff")), width,
@@ -135,18 +137,16 @@ void AvBlock::AttendSelf(Exec& exec, const Layers& layers, const Passes& passes,
   exec.ops.ModulatedRmsNorm(stream.x, {modulation, kScaleSelf, kShiftSelf}, eps_, normed);
   Tensor qkv = temp.Alloc(exec.dtype, {all, 3 * inner});
   Tensor attended = temp.Alloc(exec.dtype, {all, inner});
-  const Tensor q = qkv.Columns(0, inner), k = qkv.Columns(inner, 2 * inner), v = qkv.Columns(2 * inner, 3 * inner);
-  attention.Values(exec, normed, v);
+  const Tensor q = attention.Part(qkv, 0), k = attention.Part(qkv, 1), v = attention.Part(qkv, 2);
+  attention.QueriesKeysValues(exec, normed, qkv);
+  attention.Normalize(exec, q, stream.in.rope, k, stream.in.rope);
 
-  // The perturbed pass takes its values for the result and needs neither queries nor keys: the passes before and after
-  // it attend.
+  // The perturbed pass takes its values for the result: the passes before and after it attend. Its queries and keys,
+  // which nothing reads, cost less than a second product.
   const int skipped = perturbed ? passes.perturbed : -1;
   const auto attend = [&](int begin, int end) {
     if (begin >= end) return;
     const auto part = [&](const Tensor& t) { return PassRows(t, rows, begin, end); };
-    attention.Queries(exec, part(normed), part(q));
-    attention.Keys(exec, part(normed), part(k));
-    attention.Normalize(exec, part(q), stream.in.rope, part(k), stream.in.rope);
     AttendRun(exec, attention, end - begin, stream.in, {part(q), part(k), part(v)}, part(attended));
   };
   if (skipped < 0) {
@@ -163,17 +163,15 @@ void AvBlock::AttendSelf(Exec& exec, const Layers& layers, const Passes& passes,
 // The prompt's keys, before their norm, and values at this step's noise level.
 PromptCache AvBlock::ProjectPrompt(Exec& exec, const Layers& layers, const StreamInputs& in, ArenaScope& temp) {
   const Attention& attention = layers.prompt;
-  PromptCache cache{temp.Alloc(exec.dtype, {in.context.rows(), attention.inner()}),
-                    temp.Alloc(exec.dtype, {in.context.rows(), attention.inner()})};
+  Tensor kv = temp.Alloc(exec.dtype, {in.context.rows(), 2 * attention.inner()});
   Tensor prompt = in.context;
   if (layers.prompt_table.tensor().defined()) {
     prompt = temp.Alloc(exec.dtype, in.context.shape());
     const Modulation modulation{in.tables.prompt, layers.prompt_table, Tensor()};
     exec.ops.Modulate(in.context, {modulation, kScaleContext, kShiftContext}, prompt);
   }
-  attention.Keys(exec, prompt, cache.keys);
-  attention.Values(exec, prompt, cache.values);
-  return cache;
+  attention.KeysValues(exec, prompt, kv);
+  return {attention.Part(kv, 0), attention.Part(kv, 1)};
 }
 
 void AvBlock::AttendPrompt(Exec& exec, const Layers& layers, const Passes& passes, AvStream& stream) const {
@@ -207,10 +205,9 @@ void AvBlock::AttendPrompt(Exec& exec, const Layers& layers, const Passes& passe
 void AvBlock::FillPromptCaches(Exec& exec, PerModality<StreamInputs>& in) const {
   const auto fill = [&](const Attention& attention, StreamInputs& stream) {
     if (!stream.context.defined()) return;
-    const Shape shape{stream.context.rows(), attention.inner()};
-    PromptCache cache{exec.arena.Alloc(exec.dtype, shape), exec.arena.Alloc(exec.dtype, shape)};
-    attention.Keys(exec, stream.context, cache.keys);
-    attention.Values(exec, stream.context, cache.values);
+    Tensor kv = exec.arena.Alloc(exec.dtype, {stream.context.rows(), 2 * attention.inner()});
+    const PromptCache cache{attention.Part(kv, 0), attention.Part(kv, 1)};
+    attention.KeysValues(exec, stream.context, kv);
     attention.Normalize(exec, Tensor(), {}, cache.keys, {});
     stream.prompt_cache.push_back(cache);
   };
@@ -248,10 +245,10 @@ void AvBlock::AttendOther(Exec& exec, int passes, const Cross& cross, AvStream& 
   const Attention& attention = cross.attention;
   const int64_t inner = attention.inner();
   Tensor q = temp.Alloc(exec.dtype, {cross.normed.rows(), inner});
-  Tensor k = temp.Alloc(exec.dtype, {cross.from.rows(), inner}), v = temp.Alloc(exec.dtype, {cross.from.rows(), inner});
+  Tensor kv = temp.Alloc(exec.dtype, {cross.from.rows(), 2 * inner});
+  const Tensor k = attention.Part(kv, 0), v = attention.Part(kv, 1);
   attention.Queries(exec, cross.normed, q);
-  attention.Keys(exec, cross.from, k);
-  attention.Values(exec, cross.from, v);
+  attention.KeysValues(exec, cross.from, kv);
   attention.Normalize(exec, q, stream.in.cross_rope, k, cross.source.in.cross_rope);
   AttentionOptions options = attention.options();
   BatchOverPasses(passes, options);

@@ -36,6 +36,7 @@ absl::StatusOr<Connector> Connector::Load(WeightLoader weights, const ConnectorC
                                  .context_width = stream.width(),
                                  .heads = stream.heads,
                                  .head_dim = stream.head_dim,
+                                 .to_itself = true,
                                  .gated = config.gated_attention,
                                  .norm_eps = kNormEps};
   for (int64_t i = 0; i < stream.layers; ++i) {
