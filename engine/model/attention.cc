@@ -51,18 +51,18 @@ void Attention::Normalize(Exec& exec, Tensor q, const Rope& q_rope, Tensor k, co
   NormAcrossHeads(exec, tensors);
 }
 
-void Attention::Finish(Exec& exec, const Tensor& x, Tensor attended, const MatmulOptions& result, Tensor out) const {
+void Attention::Finish(Exec& exec, const Tensor& x, Tensor attended, const ResidualUpdate& update) const {
   if (gate_.out() > 0) {
     ArenaScope temp(exec.arena);
     Tensor logits = temp.Alloc(DType::kF32, {x.rows(), gate_.out()});
     exec.ops.Matmul(x, gate_, {}, logits);
     exec.ops.GateHeads(logits, attended);
   }
-  MatmulReduced(exec, attended, out_, result, out);
+  MatmulReducedThenNorms(exec, attended, out_, update);
 }
 
-void Attention::ForwardSelf(Exec& exec, const Tensor& x, int batch, const Rope& rope, const MatmulOptions& result,
-                            Tensor out) const {
+void Attention::ForwardSelf(Exec& exec, const Tensor& x, int batch, const Rope& rope,
+                            const ResidualUpdate& update) const {
   ArenaScope temp(exec.arena);
   Tensor qkv = temp.Alloc(exec.dtype, {x.rows(), 3 * inner()});
   QueriesKeysValues(exec, x, qkv);
@@ -73,7 +73,7 @@ void Attention::ForwardSelf(Exec& exec, const Tensor& x, int batch, const Rope& 
   for (int i = 0; i < batch; ++i) attention.kv_batch[i] = static_cast<int8_t>(i);
   Tensor attended = temp.Alloc(exec.dtype, {x.rows(), inner()});
   exec.ops.Attention(q, k, v, attention, attended);
-  Finish(exec, x, attended, result, out);
+  Finish(exec, x, attended, update);
 }
 
 }  // namespace kinora

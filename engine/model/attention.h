@@ -42,12 +42,11 @@ class Attention {
   Tensor Part(const Tensor& joined, int index) const { return joined.Columns(index * inner(), (index + 1) * inner()); }
   // Norm and rotation in place; undefined tensors are skipped, undefined tables rotate nothing.
   void Normalize(Exec& exec, Tensor q, const Rope& q_rope, Tensor k, const Rope& k_rope) const;
-  // attended [rows, inner], gated in place by x [rows, query_width]; out (=, += or += gate ⊙) to_out(attended).
-  void Finish(Exec& exec, const Tensor& x, Tensor attended, const MatmulOptions& result, Tensor out) const;
+  // attended [rows, inner], gated in place by x [rows, query_width]; to_out(attended) goes to the residual.
+  void Finish(Exec& exec, const Tensor& x, Tensor attended, const ResidualUpdate& update) const;
 
   // All of the above for whole sequences held by this rank: x [batch·rows, width] attends to itself.
-  void ForwardSelf(Exec& exec, const Tensor& x, int batch, const Rope& rope, const MatmulOptions& result,
-                   Tensor out) const;
+  void ForwardSelf(Exec& exec, const Tensor& x, int batch, const Rope& rope, const ResidualUpdate& update) const;
 
  private:
   Weight query_;   // not of an attention to itself

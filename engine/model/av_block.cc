@@ -16,8 +16,26 @@ enum CrossSlot { kScaleToVideo, kShiftToVideo, kScaleToAudio, kShiftToAudio, kGa
 
 Modulation BlockModulation(const Tensor& table, const AvStream& s) { return {s.in.tables.block, table, s.in.row}; }
 
-ScaleShift CrossModulation(const Tensor& table, const AvStream& s, CrossSlot scale, CrossSlot shift) {
-  return {{s.in.tables.cross, table.Rows(0, kGateRow), s.in.row}, scale, shift};
+// What a stream gives to the attention across in one of its directions.
+struct Direction {
+  CrossSlot scale, shift;
+};
+constexpr Direction kToVideo{kScaleToVideo, kShiftToVideo}, kToAudio{kScaleToAudio, kShiftToAudio};
+
+// Norms of a stream as its parts read them; `table` is of the block that they belong to.
+NormedOutput SelfNorm(const Tensor& table, const AvStream& s) {
+  return {s.normed, {BlockModulation(table, s), kScaleSelf, kShiftSelf}};
+}
+NormedOutput PromptNorm(const Tensor& table, bool modulated, const AvStream& s) {
+  if (!modulated) return {s.normed};
+  return {s.normed, {BlockModulation(table, s), kScalePrompt, kShiftPrompt}};
+}
+NormedOutput FeedForwardNorm(const Tensor& table, const AvStream& s) {
+  return {s.normed, {BlockModulation(table, s), kScaleFf, kShiftFf}};
+}
+NormedOutput CrossNorm(const Tensor& table, const AvStream& s, Direction direction, const Tensor& out) {
+  const Modulation modulation{s.in.tables.cross, table.Rows(0, kGateRow), s.in.row};
+  return {out, {modulation, direction.scale, direction.shift}};
 }
 Gate CrossGate(const Tensor& table, const AvStream& s) {
   return {{s.in.tables.cross_gate, table.Rows(kGateRow, kGateRow + 1), Tensor()}, 0};
@@ -26,6 +44,12 @@ Gate CrossGate(const Tensor& table, const AvStream& s) {
 void BatchOverPasses(int passes, AttentionOptions& options) {
   options.batch = options.kv_batches = passes;
   for (int i = 0; i < passes; ++i) options.kv_batch[i] = static_cast<int8_t>(i);
+}
+
+// How many passes, from the first, attend across the modalities.
+int PassesAcross(const Passes& passes, const PerModality<ModalityUse>& use) {
+  if (use.video == ModalityUse::kAbsent || use.audio == ModalityUse::kAbsent) return 0;
+  return passes.isolated >= 0 ? passes.isolated : passes.count;
 }
 
 bool Contains(const std::vector<int>& blocks, int index) {
@@ -110,35 +134,72 @@ absl::StatusOr<AvBlock> AvBlock::Load(const WeightLoader& weights, const Transfo
   return block;
 }
 
-void AvBlock::Forward(Exec& exec, const Passes& passes, const PerModality<ModalityUse>& use, AvStream& video,
-                      AvStream& audio) const {
+void AvBlock::Enter(Exec& exec, const AvStream& video, const AvStream& audio) const {
+  const auto enter = [&](const Layers& layers, const AvStream& stream) {
+    if (!stream.normed.defined()) return;
+    const NormedOutput self = SelfNorm(layers.table, stream);
+    exec.ops.ModulatedRmsNorm(stream.x, self.modulation, eps_, self.out);
+  };
+  enter(video_, video);
+  enter(audio_, audio);
+}
+
+void AvBlock::Forward(Exec& exec, const Passes& passes, const PerModality<ModalityUse>& use, const AvBlock* next,
+                      const AvStream& video, const AvStream& audio) const {
   const bool update_video = use.video == ModalityUse::kUpdated, update_audio = use.audio == ModalityUse::kUpdated;
-  if (update_video) {
-    AttendSelf(exec, video_, passes, Contains(passes.perturbed_blocks.video, index_),
-               video);                          // x += gate · Attn(AdaLN(x))
-    AttendPrompt(exec, video_, passes, video);  // x += gate · Attn(AdaLN(x), prompt)
-  }
-  if (update_audio) {
-    AttendSelf(exec, audio_, passes, Contains(passes.perturbed_blocks.audio, index_), audio);
-    AttendPrompt(exec, audio_, passes, audio);
-  }
-  AttendAcross(exec, passes, use, video, audio);           // both directions read the state before either writes
-  if (update_video) FeedForwardPart(exec, video_, video);  // x += gate · Mlp(AdaLN(x))
-  if (update_audio) FeedForwardPart(exec, audio_, audio);
+  // x += gate · Attn(AdaLN(x))
+  if (update_video) AttendSelf(exec, video_, passes, Contains(passes.perturbed_blocks.video, index_), video);
+  if (update_audio) AttendSelf(exec, audio_, passes, Contains(passes.perturbed_blocks.audio, index_), audio);
+  AttendContexts(exec, passes, use, video, audio);
+  // x += gate · Mlp(AdaLN(x))
+  const auto then = [](const Layers& layers, const AvStream& stream) {
+    return NormedOutputs{SelfNorm(layers.table, stream)};
+  };
+  if (update_video) FeedForwardPart(exec, video_, next != nullptr ? then(next->video_, video) : NormedOutputs{}, video);
+  if (update_audio) FeedForwardPart(exec, audio_, next != nullptr ? then(next->audio_, audio) : NormedOutputs{}, audio);
+}
+
+void AvBlock::AttendContexts(Exec& exec, const Passes& passes, const PerModality<ModalityUse>& use,
+                             const AvStream& video, const AvStream& audio) const {
+  const bool update_video = use.video == ModalityUse::kUpdated, update_audio = use.audio == ModalityUse::kUpdated;
+  const int across = PassesAcross(passes, use);
+  ArenaScope temp(exec.arena);
+  // What each stream gives to the other, taken before either changes: both directions read the same state.
+  const auto given = [&](const AvStream& from, bool read) {
+    return read && across > 0 ? temp.Alloc(exec.dtype, {across * from.in.rows, from.x.width()}) : Tensor();
+  };
+  const Tensor to_audio = given(video, update_audio), to_video = given(audio, update_video);
+  // x += gate · Attn(AdaLN(x), prompt)
+  const auto attend_prompt = [&](const Layers& layers, Direction asks, Direction gives, const Tensor& given,
+                                 const AvStream& stream) {
+    const NormedOutput gift = CrossNorm(layers.cross_table, stream, gives, given);
+    if (!stream.normed.defined()) {  // held
+      if (given.defined())
+        exec.ops.ModulatedRmsNorm(stream.x.As2D().Rows(0, given.rows()), gift.modulation, eps_, given);
+    } else if (across == 0) {
+      AttendPrompt(exec, layers, passes, {FeedForwardNorm(layers.table, stream)}, stream);
+    } else {
+      const Tensor queries = PassRows(stream.normed, stream.in.rows, 0, across);
+      AttendPrompt(exec, layers, passes, {CrossNorm(layers.cross_table, stream, asks, queries), gift}, stream);
+    }
+  };
+  if (use.video != ModalityUse::kAbsent) attend_prompt(video_, kToVideo, kToAudio, to_audio, video);
+  if (use.audio != ModalityUse::kAbsent) attend_prompt(audio_, kToAudio, kToVideo, to_video, audio);
+  // x += gate · Attn(AdaLN(x), AdaLN(the other))
+  if (across == 0) return;
+  if (update_video) AttendOther(exec, across, {audio_to_video_, video_, to_video, audio, /*in_chunks=*/false}, video);
+  if (update_audio) AttendOther(exec, across, {video_to_audio_, audio_, to_audio, video, /*in_chunks=*/true}, audio);
 }
 
 void AvBlock::AttendSelf(Exec& exec, const Layers& layers, const Passes& passes, bool perturbed,
-                         AvStream& stream) const {
+                         const AvStream& stream) const {
   ArenaScope temp(exec.arena);
   const Attention& attention = layers.self;
-  const Modulation modulation = BlockModulation(layers.table, stream);
   const int64_t rows = stream.in.rows, all = passes.count * rows, inner = attention.inner();
-  Tensor normed = temp.Alloc(exec.dtype, stream.x.shape());
-  exec.ops.ModulatedRmsNorm(stream.x, {modulation, kScaleSelf, kShiftSelf}, eps_, normed);
   Tensor qkv = temp.Alloc(exec.dtype, {all, 3 * inner});
   Tensor attended = temp.Alloc(exec.dtype, {all, inner});
   const Tensor q = attention.Part(qkv, 0), k = attention.Part(qkv, 1), v = attention.Part(qkv, 2);
-  attention.QueriesKeysValues(exec, normed, qkv);
+  attention.QueriesKeysValues(exec, stream.normed, qkv);
   attention.Normalize(exec, q, stream.in.rope, k, stream.in.rope);
 
   // The perturbed pass takes its values for the result: the passes before and after it attend. Its queries and keys,
@@ -156,8 +217,12 @@ void AvBlock::AttendSelf(Exec& exec, const Layers& layers, const Passes& passes,
     attend(skipped + 1, passes.count);
     exec.ops.stream().Copy(PassRows(v, rows, skipped, skipped + 1), PassRows(attended, rows, skipped, skipped + 1));
   }
-  attention.Finish(exec, normed, attended, {.accumulate = Accumulate::kGated, .gate = {modulation, kGateSelf}},
-                   stream.x);
+  const bool modulated = layers.prompt_table.tensor().defined();
+  attention.Finish(exec, stream.normed, attended,
+                   {.x = stream.x,
+                    .gate = {BlockModulation(layers.table, stream), kGateSelf},
+                    .eps = eps_,
+                    .normed = {PromptNorm(layers.table, modulated, stream)}});
 }
 
 // The prompt's keys, before their norm, and values at this step's noise level.
@@ -174,19 +239,12 @@ PromptCache AvBlock::ProjectPrompt(Exec& exec, const Layers& layers, const Strea
   return {attention.Part(kv, 0), attention.Part(kv, 1)};
 }
 
-void AvBlock::AttendPrompt(Exec& exec, const Layers& layers, const Passes& passes, AvStream& stream) const {
+void AvBlock::AttendPrompt(Exec& exec, const Layers& layers, const Passes& passes, const NormedOutputs& next,
+                           const AvStream& stream) const {
   ArenaScope temp(exec.arena);
   const Attention& attention = layers.prompt;
-  const bool modulated = layers.prompt_table.tensor().defined();
-  const Modulation modulation = BlockModulation(layers.table, stream);
-  Tensor normed = temp.Alloc(exec.dtype, stream.x.shape());
-  if (modulated) {
-    exec.ops.ModulatedRmsNorm(stream.x, {modulation, kScalePrompt, kShiftPrompt}, eps_, normed);
-  } else {
-    exec.ops.RmsNorm(stream.x, nullptr, eps_, Activation::kNone, normed);
-  }
   Tensor q = temp.Alloc(exec.dtype, {stream.x.rows(), attention.inner()});
-  attention.Queries(exec, normed, q);
+  attention.Queries(exec, stream.normed, q);
 
   const bool cached = !stream.in.prompt_cache.empty();
   const PromptCache prompt = cached ? stream.in.prompt_cache[index_] : ProjectPrompt(exec, layers, stream.in, temp);
@@ -197,9 +255,9 @@ void AvBlock::AttendPrompt(Exec& exec, const Layers& layers, const Passes& passe
   options.kv_batch = passes.context;
   Tensor attended = temp.Alloc(exec.dtype, {stream.x.rows(), attention.inner()});
   exec.ops.Attention(q, prompt.keys, prompt.values, options, attended);
-  MatmulOptions result{.accumulate = Accumulate::kAdd};
-  if (modulated) result = {.accumulate = Accumulate::kGated, .gate = {modulation, kGatePrompt}};
-  attention.Finish(exec, normed, attended, result, stream.x);
+  ResidualUpdate update{.x = stream.x, .eps = eps_, .normed = next};
+  if (layers.prompt_table.tensor().defined()) update.gate = {BlockModulation(layers.table, stream), kGatePrompt};
+  attention.Finish(exec, stream.normed, attended, update);
 }
 
 void AvBlock::FillPromptCaches(Exec& exec, PerModality<StreamInputs>& in) const {
@@ -215,39 +273,15 @@ void AvBlock::FillPromptCaches(Exec& exec, PerModality<StreamInputs>& in) const 
   fill(audio_.prompt, in.audio);
 }
 
-void AvBlock::AttendAcross(Exec& exec, const Passes& passes, const PerModality<ModalityUse>& use, AvStream& video,
-                           AvStream& audio) const {
-  const int count = passes.isolated >= 0 ? passes.isolated : passes.count;
-  if (count == 0 || use.video == ModalityUse::kAbsent || use.audio == ModalityUse::kAbsent) return;
-  ArenaScope temp(exec.arena);
-  const auto normed = [&](const Layers& layers, const AvStream& stream, CrossSlot scale, CrossSlot shift) {
-    const Tensor x = PassRows(stream.x, stream.in.rows, 0, count);
-    Tensor out = temp.Alloc(exec.dtype, x.shape());
-    exec.ops.ModulatedRmsNorm(x, CrossModulation(layers.cross_table, stream, scale, shift), eps_, out);
-    return out;
-  };
-  const Tensor to_audio_from =
-      use.audio == ModalityUse::kUpdated ? normed(video_, video, kScaleToAudio, kShiftToAudio) : Tensor();
-  if (use.video == ModalityUse::kUpdated) {
-    const Tensor to_video_from = normed(audio_, audio, kScaleToVideo, kShiftToVideo);
-    const Tensor x = normed(video_, video, kScaleToVideo, kShiftToVideo);
-    AttendOther(exec, count, {audio_to_video_, video_.cross_table, to_video_from, x, audio, /*in_chunks=*/false},
-                video);
-  }
-  if (use.audio == ModalityUse::kUpdated) {
-    const Tensor x = normed(audio_, audio, kScaleToAudio, kShiftToAudio);
-    AttendOther(exec, count, {video_to_audio_, audio_.cross_table, to_audio_from, x, video, /*in_chunks=*/true}, audio);
-  }
-}
-
-void AvBlock::AttendOther(Exec& exec, int passes, const Cross& cross, AvStream& stream) const {
+void AvBlock::AttendOther(Exec& exec, int passes, const Cross& cross, const AvStream& stream) const {
   ArenaScope temp(exec.arena);
   const Attention& attention = cross.attention;
   const int64_t inner = attention.inner();
-  Tensor q = temp.Alloc(exec.dtype, {cross.normed.rows(), inner});
+  const Tensor normed = PassRows(stream.normed, stream.in.rows, 0, passes);
+  Tensor q = temp.Alloc(exec.dtype, {normed.rows(), inner});
   Tensor kv = temp.Alloc(exec.dtype, {cross.from.rows(), 2 * inner});
   const Tensor k = attention.Part(kv, 0), v = attention.Part(kv, 1);
-  attention.Queries(exec, cross.normed, q);
+  attention.Queries(exec, normed, q);
   attention.KeysValues(exec, cross.from, kv);
   attention.Normalize(exec, q, stream.in.cross_rope, k, cross.source.in.cross_rope);
   AttentionOptions options = attention.options();
@@ -255,30 +289,25 @@ void AvBlock::AttendOther(Exec& exec, int passes, const Cross& cross, AvStream& 
   Tensor attended;
   if (cross.in_chunks) {
     options.key_length = cross.source.in.valid_rows;
-    const auto chunk_shape = [&](int64_t chunks) {
-      return Shape{chunks, q.rows(), options.heads, attention.head_dim() + 2};
-    };
-    Tensor chunks = temp.Alloc(DType::kF32, chunk_shape(ChunksHere(exec)));
-    Tensor all = temp.Alloc(DType::kF32, chunk_shape(kKeyChunks));
+    Tensor chunks = temp.Alloc(DType::kF32, {ChunksHere(exec), q.rows(), options.heads, attention.head_dim() + 2});
     exec.ops.AttentionChunks(q, k, v, options, chunks);
-    GatherChunks(exec, chunks, all);
     attended = temp.Alloc(exec.dtype, q.shape());
-    exec.ops.MergeChunks(all, attended);
+    exec.ops.MergeChunks(GatherChunks(exec, temp, chunks), attended);
   } else {
     attended = temp.Alloc(exec.dtype, q.shape());
     exec.ops.Attention(q, k, v, options, attended);
   }
-  attention.Finish(exec, cross.normed, attended,
-                   {.accumulate = Accumulate::kGated, .gate = CrossGate(cross.table, stream)},
-                   PassRows(stream.x, stream.in.rows, 0, passes));
+  attention.Finish(exec, normed, attended,
+                   {.x = stream.x,
+                    .gate = CrossGate(cross.layers.cross_table, stream),
+                    .eps = eps_,
+                    .normed = {FeedForwardNorm(cross.layers.table, stream)}});
 }
 
-void AvBlock::FeedForwardPart(Exec& exec, const Layers& layers, AvStream& stream) const {
-  ArenaScope temp(exec.arena);
-  const Modulation modulation = BlockModulation(layers.table, stream);
-  Tensor normed = temp.Alloc(exec.dtype, stream.x.shape());
-  exec.ops.ModulatedRmsNorm(stream.x, {modulation, kScaleFf, kShiftFf}, eps_, normed);
-  layers.ff.Forward(exec, normed, {.accumulate = Accumulate::kGated, .gate = {modulation, kGateFf}}, stream.x);
+void AvBlock::FeedForwardPart(Exec& exec, const Layers& layers, const NormedOutputs& next,
+                              const AvStream& stream) const {
+  const Gate gate{BlockModulation(layers.table, stream), kGateFf};
+  layers.ff.Forward(exec, stream.normed, {.x = stream.x, .gate = gate, .eps = eps_, .normed = next});
 }
 
 }  // namespace kinora

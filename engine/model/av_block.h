@@ -61,9 +61,12 @@ struct StreamInputs {
   std::vector<PromptCache> prompt_cache;  // a block each, or empty
 };
 
+// A modality's activations. Each part of a block leaves the norm that the next part reads, so that the end of one and
+// the start of the next are one op.
 struct AvStream {
   const StreamInputs& in;
-  Tensor x;  // [passes·rows, width], updated in place
+  Tensor x;       // [passes·rows, width], updated in place
+  Tensor normed;  // the same shape; undefined unless the stream is updated
 };
 
 class AvBlock {
@@ -71,8 +74,11 @@ class AvBlock {
   // `index` tells which STG blocks this is; `weights` is at transformer_blocks.<index>.
   static absl::StatusOr<AvBlock> Load(const WeightLoader& weights, const TransformerConfig& config, int index);
 
-  void Forward(Exec& exec, const Passes& passes, const PerModality<ModalityUse>& use, AvStream& video,
-               AvStream& audio) const;
+  // Fills `normed` of the streams that have one, as Forward reads it.
+  void Enter(Exec& exec, const AvStream& video, const AvStream& audio) const;
+  // next: the block that reads `normed` afterwards; null: none does.
+  void Forward(Exec& exec, const Passes& passes, const PerModality<ModalityUse>& use, const AvBlock* next,
+               const AvStream& video, const AvStream& audio) const;
   // Keys and values of the prompt for a model that does not modulate it: reserved, filled from `context`
   // [contexts·rows, …] and appended to in.prompt_cache.
   void FillPromptCaches(Exec& exec, PerModality<StreamInputs>& in) const;
@@ -90,20 +96,23 @@ class AvBlock {
                                            const ModalityConfig& modality, const std::string& prefix,
                                            std::string_view cross_table);
   static PromptCache ProjectPrompt(Exec& exec, const Layers& layers, const StreamInputs& in, ArenaScope& temp);
-  void AttendSelf(Exec& exec, const Layers& layers, const Passes& passes, bool perturbed, AvStream& stream) const;
-  void AttendPrompt(Exec& exec, const Layers& layers, const Passes& passes, AvStream& stream) const;
-  void AttendAcross(Exec& exec, const Passes& passes, const PerModality<ModalityUse>& use, AvStream& video,
-                    AvStream& audio) const;
+  // The parts. Each reads stream.normed, adds to stream.x, and leaves the norms that come next.
+  void AttendSelf(Exec& exec, const Layers& layers, const Passes& passes, bool perturbed, const AvStream& stream) const;
+  void AttendPrompt(Exec& exec, const Layers& layers, const Passes& passes, const NormedOutputs& next,
+                    const AvStream& stream) const;
+  // To the prompt, then to each other.
+  void AttendContexts(Exec& exec, const Passes& passes, const PerModality<ModalityUse>& use, const AvStream& video,
+                      const AvStream& audio) const;
   // Keys and values of one stream for the queries of the other, of the first `passes` passes.
   struct Cross {
     const Attention& attention;
-    const Parameter& table;  // of the stream that is written
-    const Tensor &from, &normed;
+    const Layers& layers;  // of the stream that is written
+    const Tensor& from;    // the other's norm
     const AvStream& source;
     bool in_chunks;  // the keys are shared out among ranks
   };
-  void AttendOther(Exec& exec, int passes, const Cross& cross, AvStream& stream) const;
-  void FeedForwardPart(Exec& exec, const Layers& layers, AvStream& stream) const;
+  void AttendOther(Exec& exec, int passes, const Cross& cross, const AvStream& stream) const;
+  void FeedForwardPart(Exec& exec, const Layers& layers, const NormedOutputs& next, const AvStream& stream) const;
 
   Layers video_, audio_;
   Attention audio_to_video_, video_to_audio_;

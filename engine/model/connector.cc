@@ -93,20 +93,21 @@ void Connector::Forward(Exec& exec, const Tensor& features, absl::Span<const int
   KINORA_CHECK(lengths.size() <= kMaxBatch && out.width() == width_)
       << lengths.size() << " prompts, " << out.shape().ToString();
   const Rope rope{.cos = cos_, .sin = sin_};
-  const MatmulOptions add{.accumulate = Accumulate::kAdd};
   ArenaScope temp(exec.arena);
   Tensor x = temp.Alloc(exec.dtype, {out.rows(), width_});
   Tensor normed = temp.Alloc(exec.dtype, {out.rows(), width_});
   FillRows(exec, features, lengths, x);
+  // x += y, and the norm of x for whoever reads it next.
+  const auto then = [&](const Tensor& next) {
+    return ResidualUpdate{.x = x, .eps = kNormEps, .normed = {{{.out = next}}}};
+  };
+  exec.ops.RmsNorm(x, nullptr, kNormEps, Activation::kNone, blocks_.empty() ? out : normed);
   for (size_t i = 0; i < blocks_.size(); ++i) {
-    exec.ops.RmsNorm(x, nullptr, kNormEps, Activation::kNone, normed);
-    blocks_[i].attention.ForwardSelf(exec, normed, static_cast<int>(lengths.size()), rope, add,
-                                     x);  // x += Attention(norm(x))
-    exec.ops.RmsNorm(x, nullptr, kNormEps, Activation::kNone, normed);
-    blocks_[i].feed_forward.Forward(exec, normed, add, x);  // x += Mlp(norm(x))
+    const bool last = i + 1 == blocks_.size();
+    blocks_[i].attention.ForwardSelf(exec, normed, static_cast<int>(lengths.size()), rope, then(normed));
+    blocks_[i].feed_forward.Forward(exec, normed, then(last ? out : normed));
     if (exec.taps != nullptr) Tap(exec, absl::StrCat(name_, ".block", i), x);
   }
-  exec.ops.RmsNorm(x, nullptr, kNormEps, Activation::kNone, out);
 }
 
 }  // namespace kinora

@@ -14,11 +14,11 @@ absl::StatusOr<FeedForward> FeedForward::Load(WeightLoader weights, int64_t widt
   return ff;
 }
 
-void FeedForward::Forward(Exec& exec, const Tensor& x, const MatmulOptions& result, Tensor out) const {
+void FeedForward::Forward(Exec& exec, const Tensor& x, const ResidualUpdate& update) const {
   ArenaScope temp(exec.arena);
   Tensor hidden = temp.Alloc(exec.dtype, {x.rows(), up_.out()});
   exec.ops.Matmul(x, up_, {.activation = Activation::kGeluTanh}, hidden);
-  MatmulReduced(exec, hidden, down_, result, out);
+  MatmulReducedThenNorms(exec, hidden, down_, update);
 }
 
 }  // namespace kinora

@@ -14,8 +14,8 @@ class FeedForward {
   // Reads net.0.proj [hidden, width] and net.2 [width, hidden] under `weights`.
   static absl::StatusOr<FeedForward> Load(WeightLoader weights, int64_t width, int64_t hidden, bool bias);
 
-  // out (=, += or += gate ⊙) down(gelu(up(x))). x, out: [rows, width].
-  void Forward(Exec& exec, const Tensor& x, const MatmulOptions& result, Tensor out) const;
+  // down(gelu(up(x))) goes to the residual. x: [rows, width].
+  void Forward(Exec& exec, const Tensor& x, const ResidualUpdate& update) const;
 
  private:
   Weight up_, down_;

@@ -130,7 +130,7 @@ void Gemma::Attend(Exec& exec, int64_t index, absl::Span<const int64_t> lengths,
     exec.ops.Attention(q.Rows(begin, end), k, v, options, attended.Rows(begin, end));
     begin = end;
   }
-  MatmulReduced(exec, attended, layer.out, {}, normed);
+  MatmulReduced(exec, attended, layer.out, normed);
   if (exec.taps != nullptr) Tap(exec, absl::StrCat("layer", index, ".attn.out"), normed);
   exec.ops.RmsNorm(normed, &layer.post_attention_norm.tensor(), eps, Activation::kNone, normed);
   exec.ops.Add(normed, x);
@@ -147,7 +147,7 @@ void Gemma::FeedForward(Exec& exec, int64_t index, Tensor x) const {
   exec.ops.RmsNorm(x, &layer.pre_feed_forward_norm.tensor(), eps, Activation::kNone, normed);
   exec.ops.Matmul(normed, layer.gate_up, {}, gate_up);
   exec.ops.GeluTanhMultiply(gate, up, gate);
-  MatmulReduced(exec, gate, layer.down, {}, normed);
+  MatmulReduced(exec, gate, layer.down, normed);
   if (exec.taps != nullptr) Tap(exec, absl::StrCat("layer", index, ".mlp.out"), normed);
   exec.ops.RmsNorm(normed, &layer.post_feed_forward_norm.tensor(), eps, Activation::kNone, normed);
   exec.ops.Add(normed, x);

@@ -203,12 +203,10 @@ void Transformer::Enter(Exec& exec, const Modality& layers, const Passes& passes
 }
 
 void Transformer::Leave(Exec& exec, const Modality& layers, const AvStream& stream, Tensor velocity) const {
-  ArenaScope temp(exec.arena);
-  Tensor normed = temp.Alloc(exec.dtype, stream.x.shape());
   const Modulation modulation{stream.in.tables.output, layers.output_table, stream.in.row};
   exec.ops.ModulatedLayerNorm(stream.x, {modulation, /*scale_slot=*/1, /*shift_slot=*/0},
-                              static_cast<float>(config_.norm_eps), normed);
-  exec.ops.Matmul(normed, layers.output, {}, velocity);
+                              static_cast<float>(config_.norm_eps), stream.normed);
+  exec.ops.Matmul(stream.normed, layers.output, {}, velocity);
 }
 
 void Transformer::Forward(Exec& exec, const Passes& passes, const PerModality<ModalityUse>& use,
@@ -217,15 +215,18 @@ void Transformer::Forward(Exec& exec, const Passes& passes, const PerModality<Mo
   ArenaScope temp(exec.arena);
   const auto enter = [&](const Modality& layers, const ModalityConfig& config, ModalityUse stream_use,
                          const StreamInputs& stream, const Tensor& z) {
-    if (stream_use == ModalityUse::kAbsent) return AvStream{stream, Tensor()};
-    AvStream entered{stream, temp.Alloc(exec.dtype, {passes.count * stream.rows, config.width()})};
+    if (stream_use == ModalityUse::kAbsent) return AvStream{stream, Tensor(), Tensor()};
+    const Shape shape{passes.count * stream.rows, config.width()};
+    AvStream entered{stream, temp.Alloc(exec.dtype, shape), Tensor()};
+    if (stream_use == ModalityUse::kUpdated) entered.normed = temp.Alloc(exec.dtype, shape);
     Enter(exec, layers, passes, z, entered.x);
     return entered;
   };
-  AvStream video = enter(video_, config_.video, use.video, in.video, latent.video);
-  AvStream audio = enter(audio_, config_.audio, use.audio, in.audio, latent.audio);
+  const AvStream video = enter(video_, config_.video, use.video, in.video, latent.video);
+  const AvStream audio = enter(audio_, config_.audio, use.audio, in.audio, latent.audio);
+  if (!blocks_.empty()) blocks_.front().Enter(exec, video, audio);
   for (size_t i = 0; i < blocks_.size(); ++i) {
-    blocks_[i].Forward(exec, passes, use, video, audio);
+    blocks_[i].Forward(exec, passes, use, i + 1 < blocks_.size() ? &blocks_[i + 1] : nullptr, video, audio);
     if (exec.taps != nullptr) {
       Tap(exec, absl::StrCat("block", i, ".video"), video.x);
       Tap(exec, absl::StrCat("block", i, ".audio"), audio.x);

@@ -2,6 +2,21 @@
 #include "engine/ops/ops.h"
 
 namespace kinora {
+namespace {
+
+void WriteNorms(Ops& ops, const ResidualUpdate& update) {
+  for (const NormedOutput& normed : update.normed) {
+    if (!normed.out.defined()) continue;
+    const Tensor x = update.x.As2D().Rows(0, normed.out.rows());
+    if (normed.modulation.modulation.table.defined()) {
+      ops.ModulatedRmsNorm(x, normed.modulation, update.eps, normed.out);
+    } else {
+      ops.RmsNorm(x, /*weight=*/nullptr, update.eps, Activation::kNone, normed.out);
+    }
+  }
+}
+
+}  // namespace
 
 void Ops::ModulatedRmsNorm(const Tensor& x, const ScaleShift& m, float eps, Tensor out) {
   RmsNorm(x, /*weight=*/nullptr, eps, Activation::kNone, out);
@@ -11,6 +26,23 @@ void Ops::ModulatedRmsNorm(const Tensor& x, const ScaleShift& m, float eps, Tens
 void Ops::ModulatedLayerNorm(const Tensor& x, const ScaleShift& m, float eps, Tensor out) {
   LayerNorm(x, eps, out);
   Modulate(out, m, out);
+}
+
+void Ops::AddThenNorms(const Tensor& y, const ResidualUpdate& update) {
+  const Tensor x = update.x.As2D().Rows(0, y.rows());
+  if (update.gate.modulation.table.defined()) {
+    GatedAdd(y, update.gate, x);
+  } else {
+    Add(y, x);
+  }
+  WriteNorms(*this, update);
+}
+
+void Ops::MatmulThenNorms(const Tensor& x, const Weight& w, const ResidualUpdate& update) {
+  const bool gated = update.gate.modulation.table.defined();
+  const Tensor sum = update.x.As2D().Rows(0, x.rows());
+  Matmul(x, w, {.accumulate = gated ? Accumulate::kGated : Accumulate::kAdd, .gate = update.gate}, sum);
+  WriteNorms(*this, update);
 }
 
 void Ops::QkNormRope(Tensor q, Tensor k, const NormRopeParams& q_params, const NormRopeParams& k_params) {

@@ -44,6 +44,20 @@ struct MatmulOptions {
   Gate gate{};  // read if kGated
 };
 
+// The RMS norm, without a weight, of a tensor's first rows: as many as `out` has.
+struct NormedOutput {
+  Tensor out{};             // undefined: none
+  ScaleShift modulation{};  // table undefined: none
+};
+using NormedOutputs = std::array<NormedOutput, 2>;
+// A residual that a product y is added to, and what the layers after it read of the sum.
+struct ResidualUpdate {
+  Tensor x{};   // [rows, width]; its first rows += gate ⊙ y, as many as y has
+  Gate gate{};  // table undefined: 1
+  float eps = 1e-6f;
+  NormedOutputs normed{};
+};
+
 // Rotation angles, split layout: within a head of width d the pair is (j, j + d/2).
 struct Rope {
   Tensor cos{}, sin{};  // [tokens, heads·d/2], or [tokens, d/2] shared by all heads; f32; undefined: no rotation. Token

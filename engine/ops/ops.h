@@ -74,6 +74,10 @@ class Ops {
   virtual void ModulatedLayerNorm(const Tensor& x, const ScaleShift& m, float eps, Tensor out);
   // x += gate ⊙ y.
   virtual void GatedAdd(const Tensor& y, const Gate& gate, Tensor x) = 0;
+  // update.x += gate ⊙ y, then update.normed of the sum, that of rows beyond y's too. y: [at most x's rows, width].
+  virtual void AddThenNorms(const Tensor& y, const ResidualUpdate& update);
+  // The same of y = x · wᵀ + bias.
+  virtual void MatmulThenNorms(const Tensor& x, const Weight& w, const ResidualUpdate& update);
   // x[rows, width] in place: RMS norm over each group of columns, times weight, then rotation. `sum_of_squares` [rows,
   // width/group] f32 replaces the sums when a group spans ranks (full_group columns); null: computed inside.
   virtual void NormRope(Tensor x, const NormRopeParams& params, const Tensor* sum_of_squares) = 0;

@@ -100,32 +100,29 @@ void AllGatherTokens(Exec& exec, const Tensor& local, int seq, Tensor all) {
 
 int ChunksHere(const Exec& exec) { return kKeyChunks / exec.mesh.tokens().size(); }
 
-void GatherChunks(Exec& exec, const Tensor& chunks, Tensor all) {
-  exec.mesh.tokens().AllGather(chunks, all, exec.ops.stream());
+Tensor GatherChunks(Exec& exec, ArenaScope& temp, const Tensor& chunks) {
+  Communicator& group = exec.mesh.tokens();
+  if (group.size() == 1) return chunks;
+  const Shape& here = chunks.shape();
+  Tensor all = temp.Alloc(chunks.dtype(), {kKeyChunks, here[1], here[2], here[3]});
+  group.AllGather(chunks, all, exec.ops.stream());
+  return all;
 }
 
-void MatmulReduced(Exec& exec, const Tensor& x, const Weight& w, const MatmulOptions& options, Tensor out) {
-  Communicator& group = exec.mesh.tensor();
-  KINORA_CHECK(options.activation == Activation::kNone);
-  if (group.size() == 1) {
-    exec.ops.Matmul(x, w, options, out);
+void MatmulReduced(Exec& exec, const Tensor& x, const Weight& w, Tensor out) {
+  exec.ops.Matmul(x, w, {}, out);
+  exec.mesh.tensor().AllReduceSum(out, exec.ops.stream());
+}
+
+void MatmulReducedThenNorms(Exec& exec, const Tensor& x, const Weight& w, const ResidualUpdate& update) {
+  if (exec.mesh.tensor().size() == 1) {
+    exec.ops.MatmulThenNorms(x, w, update);
     return;
   }
   ArenaScope temp(exec.arena);
-  Tensor sum = temp.Alloc(out.dtype(), {out.rows(), out.width()});
-  exec.ops.Matmul(x, w, {}, sum);
-  group.AllReduceSum(sum, exec.ops.stream());
-  switch (options.accumulate) {
-    case Accumulate::kNo:
-      exec.ops.stream().Copy(sum, out.As2D());
-      break;
-    case Accumulate::kAdd:
-      exec.ops.Add(sum, out);
-      break;
-    case Accumulate::kGated:
-      exec.ops.GatedAdd(sum, options.gate, out);
-      break;
-  }
+  Tensor sum = temp.Alloc(update.x.dtype(), {x.rows(), update.x.width()});
+  MatmulReduced(exec, x, w, sum);
+  exec.ops.AddThenNorms(sum, update);
 }
 
 void NormAcrossHeads(Exec& exec, absl::Span<const NormedTensor> tensors) {

@@ -25,13 +25,15 @@ void AllGatherTokens(Exec& exec, const Tensor& local, int seq, Tensor all);
 
 // Video-to-audio attention is defined on this many equal runs of the video tokens, whatever the number of ranks
 // (docs/model.md "Key chunks"); ChunksHere of them are this rank's. chunks [ChunksHere, …] of each rank of tokens() ->
-// all [kKeyChunks, …].
+// [kKeyChunks, …] on every one: in a group of one that tensor itself, else memory from `temp`.
 inline constexpr int kKeyChunks = 8;
 int ChunksHere(const Exec& exec);
-void GatherChunks(Exec& exec, const Tensor& chunks, Tensor all);
+Tensor GatherChunks(Exec& exec, ArenaScope& temp, const Tensor& chunks);
 
-// out (=, +=, += gate ⊙) Σ over tensor() of x · wᵀ, w split by columns. No activation: it would come before the sum.
-void MatmulReduced(Exec& exec, const Tensor& x, const Weight& w, const MatmulOptions& options, Tensor out);
+// Products of a w that is split by columns, summed over tensor(): out = Σ x · wᵀ, contiguous; and that sum added to a
+// residual (Ops::MatmulThenNorms).
+void MatmulReduced(Exec& exec, const Tensor& x, const Weight& w, Tensor out);
+void MatmulReducedThenNorms(Exec& exec, const Tensor& x, const Weight& w, const ResidualUpdate& update);
 
 // RMS norm over columns that span the ranks of tensor(), then rotation, in place on each tensor: one all-reduce of the
 // sums of squares of all of them together. Every params.group is the tensor's width.
