@@ -170,7 +170,7 @@ Status Products::Plan::DescribePreference(const ProductProblem& p, int64_t works
 
 absl::StatusOr<std::unique_ptr<Products>> Products::Open(const Buffer& workspace, Options options) {
   std::unique_ptr<Products> products(new Products(workspace, std::move(options)));
-  KINORA_RETURN_IF_ERROR(products->Load());
+  KINORA_ASSIGN_OR_RETURN(products->lt_, OpenCublasLt(products->options_.library));
   if (const Status status = products->lt_.Create(&products->handle_); status != Status::kSuccess)
     return products->Failed(status, "cublasLtCreate");
   const Options& o = products->options_;
@@ -188,24 +188,25 @@ Products::~Products() {
   if (handle_ != nullptr) lt_.Destroy(handle_);
 }
 
-absl::Status Products::Load() {
-  const auto refuse = [this](const std::string& why) {
-    return absl::FailedPreconditionError(absl::StrCat("device: cuda: ", options_.library, " ", why, kElse));
+absl::StatusOr<cublaslt::Functions> OpenCublasLt(const std::string& file) {
+  const auto refuse = [&file](const std::string& why) {
+    return absl::FailedPreconditionError(absl::StrCat("device: cuda: ", file, " ", why, kElse));
   };
   // Never closed: CUDA's libraries do not bear that while the process lives.
-  void* const library = dlopen(options_.library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return refuse(absl::StrCat("cannot be opened (", dlerror(), ")"));
+  cublaslt::Functions lt{};
   std::string missing;
   const auto find = [&](const char* name, auto& function) {
     void* const symbol = dlsym(library, absl::StrCat("cublasLt", name).c_str());
     function = reinterpret_cast<std::decay_t<decltype(function)>>(symbol);
     if (symbol == nullptr && missing.empty()) missing = name;
   };
-#define KINORA_FIND(name) find(#name, lt_.name)
+#define KINORA_FIND(name) find(#name, lt.name)
   KINORA_FIND(GetVersion);
-  if (missing.empty() && lt_.GetVersion() / 10000 != cublaslt::kMajorVersion) {
-    return refuse(absl::StrCat("is version ", lt_.GetVersion() / 10000, ", this program needs version ",
-                               cublaslt::kMajorVersion));
+  if (missing.empty() && lt.GetVersion() / 10000 != cublaslt::kMajorVersion) {
+    return refuse(
+        absl::StrCat("is version ", lt.GetVersion() / 10000, ", this program needs version ", cublaslt::kMajorVersion));
   }
   KINORA_FIND(Create), KINORA_FIND(Destroy), KINORA_FIND(GetStatusName);
   KINORA_FIND(MatmulDescCreate), KINORA_FIND(MatmulDescDestroy), KINORA_FIND(MatmulDescSetAttribute);
@@ -214,7 +215,8 @@ absl::Status Products::Load() {
   KINORA_FIND(MatmulPreferenceSetAttribute);
   KINORA_FIND(MatmulAlgoGetHeuristic), KINORA_FIND(MatmulAlgoCheck), KINORA_FIND(Matmul);
 #undef KINORA_FIND
-  return missing.empty() ? absl::OkStatus() : refuse(absl::StrCat("has no function cublasLt", missing));
+  if (!missing.empty()) return refuse(absl::StrCat("has no function cublasLt", missing));
+  return lt;
 }
 
 absl::Status Products::Failed(Status status, const char* what) const {

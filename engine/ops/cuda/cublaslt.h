@@ -22,6 +22,10 @@
 
 namespace kinora {
 
+// As dlopen finds `file`. FailedPrecondition: it is missing, incomplete or of another major version; the sentence says
+// what to do.
+absl::StatusOr<cublaslt::Functions> OpenCublasLt(const std::string& file);
+
 // A matrix in device memory, row after row.
 struct Operand {
   void* data = nullptr;
@@ -51,8 +55,7 @@ class Products {
     std::string tuning_file;                   // "": nothing is measured or kept
     std::string device;                        // a name for it and its driver, in that file
   };
-  // On the current device. `workspace` outlives it. FailedPrecondition: the library is missing, incomplete or of
-  // another major version; the sentence says what to do.
+  // On the current device. `workspace` outlives it. FailedPrecondition: as OpenCublasLt.
   static absl::StatusOr<std::unique_ptr<Products>> Open(const Buffer& workspace, Options options);
   ~Products();
 
@@ -68,7 +71,6 @@ class Products {
   using Problem = ProductProblem;
 
   Products(const Buffer& workspace, Options options);
-  absl::Status Load();
   absl::StatusOr<Plan*> PlanOf(const Product& product);
   absl::StatusOr<std::unique_ptr<Plan>> MakePlan(const Product& product, const Problem& problem) const;
   absl::Status Tune(Plan& plan, const Problem& problem, const Product& product, cudaStream_t stream);

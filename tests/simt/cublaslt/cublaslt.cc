@@ -18,12 +18,12 @@ using kinora::simt::Access;
 
 namespace {
 
-constexpr size_t kVersion = 130100;
 constexpr uint64_t kWorkspaceEach = 1 << 20;
 constexpr uint64_t kWorkspaceAlignment = 16;
 constexpr int64_t kRowsAtOnce = 96;
 
 std::atomic<int> offered = 1, alive = 0;
+std::atomic<size_t> version = 130100;
 
 // What an Algorithm's words say.
 enum Word : uint8_t { kFingerprint, kNumber, kWorkspace, kAlignmentA, kAlignmentB, kAlignmentC, kAlignmentD };
@@ -169,6 +169,7 @@ void Compute(const Call& call) {
 }  // namespace
 
 void kinora_cublaslt_offer(int algorithms) { offered = algorithms; }
+void kinora_cublaslt_pretend(unsigned long value) { version = value; }
 int kinora_cublaslt_alive() { return alive; }
 
 extern "C" {
@@ -177,7 +178,7 @@ Status cublasLtCreate(Handle* handle) { return Make(handle, HandleOpaque{}); }
 Status cublasLtDestroy(Handle handle) {
   return End(handle, Kind::kHandle) == Status::kSuccess ? Status::kSuccess : Status::kNotInitialized;
 }
-size_t cublasLtGetVersion() { return kVersion; }
+size_t cublasLtGetVersion() { return version; }
 const char* cublasLtGetStatusName(Status status) {
   switch (status) {
     case Status::kSuccess:

@@ -1,0 +1,73 @@
+// What comes after a product, in all forms, against its definition in double precision.
+#include "kernels/finish_product.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+
+#include "tests/kernels/matrix.h"
+
+namespace kinora::kernels {
+namespace {
+
+double Activated(NormActivation activation, double v) {
+  if (activation == NormActivation::kSilu) return v / (1 + std::exp(-v));
+  if (activation == NormActivation::kNone) return v;
+  return 0.5 * v * (1 + std::tanh(0.7978845608028654 * (v + 0.044715 * v * v * v)));
+}
+
+struct Form {
+  int64_t rows, width, gap;
+  Type y, out;
+  NormActivation activation;
+  bool bias, add;
+};
+
+void Expect(const Form& f) {
+  cudaStream_t stream = nullptr;
+  ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+  Floats y(f.rows * f.width), before(y.size()), bias(f.width);
+  for (size_t i = 0; i < y.size(); ++i) {
+    y[i] = Rounded(std::sin(0.7f * static_cast<float>(i)) * 3, f.y);
+    before[i] = Rounded(std::cos(0.2f * static_cast<float>(i)), f.out);
+  }
+  for (size_t i = 0; i < bias.size(); ++i) bias[i] = 0.1f * static_cast<float>(i % 13);
+  {
+    const Matrix from(y, f.rows, f.width, f.gap, f.y, stream), to(before, f.rows, f.width, f.gap, f.out, stream);
+    const DeviceArray<float> added(bias, stream);
+    ASSERT_EQ(LaunchFinishProduct({.rows = f.rows,
+                                   .width = f.width,
+                                   .y = from.rows(),
+                                   .bias = f.bias ? added.data() : nullptr,
+                                   .activation = f.activation,
+                                   .add = f.add,
+                                   .out = to.rows()},
+                                  stream),
+              cudaSuccess);
+    const Floats out = to.Read();
+    for (size_t i = 0; i < out.size(); ++i) {
+      const double v = Activated(f.activation, y[i] + (f.bias ? bias[i % f.width] : 0.0)) + (f.add ? before[i] : 0.0);
+      ASSERT_NEAR(out[i], v, f.out == Type::kBf16 ? 0.004 * std::abs(v) + 1e-6 : 2e-6) << i;
+    }
+  }
+  cudaStreamDestroy(stream);
+}
+
+TEST(FinishProduct, AddsActivatesAndSumsInEveryForm) {
+  for (const Type y : {Type::kF32, Type::kBf16}) {
+    for (const Type out : {Type::kF32, Type::kBf16}) {
+      for (const auto activation : {NormActivation::kNone, NormActivation::kSilu, NormActivation::kGeluTanh}) {
+        for (int bits = 0; bits < 4; ++bits) {
+          Expect({7, 72, 8, y, out, activation, (bits & 1) != 0, (bits & 2) != 0});
+          Expect({3, 41, 2, y, out, activation, (bits & 1) != 0, (bits & 2) != 0});
+        }
+      }
+    }
+  }
+}
+
+TEST(FinishProduct, RefusesNothingToDo) { EXPECT_EQ(LaunchFinishProduct({}, nullptr), cudaErrorInvalidValue); }
+
+}  // namespace
+}  // namespace kinora::kernels
