@@ -51,7 +51,7 @@ START_SECONDS, CLIP_SECONDS, STOP_SECONDS = 120, 120, 40  # what a busy machine 
 class Server:
     """A frontend with one supervised worker, for as long as the `with` block lasts."""
 
-    def __init__(self, build: Path, model: Path, folder: Path):
+    def __init__(self, build: Path, model: Path, device: str, folder: Path):
         self.build = build / "bin"
         self.address = f"unix:{folder}/api.sock"
         checkpoints = list(model.glob("*-dev.safetensors"))
@@ -65,6 +65,7 @@ class Server:
             f"--worker-model={checkpoints[0]}",
             f"--worker-model=text_encoder={model / 'gemma'}",
             "--worker-http-address=",
+            f"--worker-device={device}",
         ]
         self.log: collections.deque[str] = collections.deque(maxlen=100)
         self.events: queue.Queue[str] = queue.Queue()
@@ -200,6 +201,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=Path, default=ROOT / "build" / "release")
     parser.add_argument("--model", type=Path, default=ROOT / "models" / "demo")
+    parser.add_argument("--device", default="", help="cpu or cuda; default: the best that is usable")
     parser.add_argument("--prompts", type=int, default=12)
     parser.add_argument("--seed", type=int, default=1, help="of the prompts and of the renders")
     parser.add_argument("--threshold", type=float, default=0.0, help="least share of right answers, 0 to 1")
@@ -208,7 +210,8 @@ def main() -> None:
     args = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that the server ends, too
     tally = Tally()
-    with tempfile.TemporaryDirectory() as temporary, Server(args.build, args.model, Path(temporary)) as server:
+    folder = tempfile.TemporaryDirectory()
+    with folder as temporary, Server(args.build, args.model, args.device, Path(temporary)) as server:
         folder = args.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
         for i, (shown, said) in enumerate(prompts(args.prompts, args.seed)):

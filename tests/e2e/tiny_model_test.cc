@@ -22,15 +22,23 @@ constexpr char kModel[] = KINORA_SOURCE_DIR "/models/tiny/ltx-2.3-tiny-dev.safet
 constexpr char kText[] = "text_encoder=" KINORA_SOURCE_DIR "/models/tiny/gemma";
 constexpr int kFailed = 3, kCancelled = 4, kUnreachable = 5;
 
+// KINORA_TEST_DEVICE: another device than the CPU, which may be a slow one.
+std::string Device() {
+  const char* const device = std::getenv("KINORA_TEST_DEVICE");
+  return device != nullptr ? device : "cpu";
+}
+// Long enough to be interrupted.
+const int kManySteps = Device() == "cpu" ? 200 : 12;
+
 class TinyModel : public testing::Test {
  protected:
   TinyModel()
       : server_(directory_, {.binary = KINORA_WORKER_BINARY,
                              .flags = {absl::StrCat("--worker-model=", kModel), absl::StrCat("--worker-model=", kText),
-                                       "--worker-model=kind=dev", "--worker-model-id=tiny", "--worker-device=cpu",
-                                       "--worker-precision=f32", "--worker-threads=2"}}) {}
+                                       "--worker-model=kind=dev", "--worker-model-id=tiny",
+                                       absl::StrCat("--worker-device=", Device()), "--worker-precision=f32",
+                                       "--worker-threads=2"}}) {}
 
-  // Long enough to be interrupted: many steps of a small clip.
   std::vector<std::string> Flags(int steps) const {
     return {"--recipe=ONE_STAGE", absl::StrCat("--steps=", steps), "--width=64", "--height=64", "--frames=9"};
   }
@@ -51,6 +59,7 @@ class TinyModel : public testing::Test {
                                         "a red fox in fresh snow",
                                         "--seed=7",
                                         "--precision=f32",
+                                        absl::StrCat("--device=", Device()),
                                         "--threads=2",
                                         "--output",
                                         path};
@@ -74,24 +83,24 @@ TEST_F(TinyModel, TheServerMakesTheFileThatKinoraRenderMakes) {
 
 TEST_F(TinyModel, AJobWhoseWorkerIsKilledEndsInTheSameFile) {
   server_.Start();
-  Process client(Generate("served.mp4", 200));
+  Process client(Generate("served.mp4", kManySteps));
   ASSERT_NE(client.AwaitLine("denoise"), "") << client.Err();
   ASSERT_EQ(kill(server_.WorkerPid(), SIGKILL), 0);
   EXPECT_EQ(client.Wait(), 0) << client.Err();
   EXPECT_THAT(client.Err(), HasSubstr("QUEUED again"));
-  EXPECT_EQ(ReadFile(directory_.File("served.mp4")), Rendered(200));
+  EXPECT_EQ(ReadFile(directory_.File("served.mp4")), Rendered(kManySteps));
 }
 
 TEST_F(TinyModel, AJobWhoseFrontendIsKilledEndsInTheSameFile) {
   server_.Start();
-  Process client(Generate("served.mp4", 200));
+  Process client(Generate("served.mp4", kManySteps));
   ASSERT_NE(client.AwaitLine("denoise"), "") << client.Err();
   server_.frontend().Signal(SIGKILL);
   server_.frontend().Wait();
   EXPECT_TRUE(server_.frontend().AwaitEndOfOutput());  // the worker has left too
   server_.Start(false);
   EXPECT_EQ(client.Wait(), 0) << client.Err();
-  EXPECT_EQ(ReadFile(directory_.File("served.mp4")), Rendered(200));
+  EXPECT_EQ(ReadFile(directory_.File("served.mp4")), Rendered(kManySteps));
 }
 
 TEST_F(TinyModel, CtrlCEndsTheRunAtItsNextStepAndTheNextJobIsWhole) {
@@ -130,7 +139,7 @@ TEST_F(TinyModel, ADiskThatFillsFailsTheJobAndLosesNoGroupWithOneRankOrTwo) {
       } const stop{server_};
       server_.Start(true, {absl::StrCat("--worker-ranks=", ranks)});
       const pid_t worker = server_.WorkerPid();
-      const std::string id = server_.Create("a red fox", Flags(200));
+      const std::string id = server_.Create("a red fox", Flags(kManySteps));
       Process watch(server_.Client({"watch", id}));
       if (watch.AwaitLine("denoise").empty()) return "no step";
       const std::string filler = disk + "/filler";
