@@ -165,11 +165,18 @@ TEST_F(CudaPipelineTest, AModelThatDoesNotFitIsRefusedAtLoadAndLeavesNothingBehi
 TEST_F(CudaPipelineTest, ThePlanIsWhatTheDeviceGives) {
   size_t before = 0, after = 0, total = 0;
   ASSERT_EQ(cudaMemGetInfo(&before, &total), cudaSuccess);
-  PipelineOptions options = Options();
-  KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan plan, Pipeline::Plan(options, *mesh_, Request(2)));
-  ASSERT_THAT(Load(Request(2)), IsOk());
-  ASSERT_EQ(cudaMemGetInfo(&after, &total), cudaSuccess);
-  EXPECT_EQ(static_cast<int64_t>(before - after), plan.weight_bytes + plan.arena_bytes + plan.workspace_bytes);
+  for (const DType precision : {DType::kF32, DType::kBF16}) {
+    PipelineOptions options = Options();
+    options.precision = precision;
+    options.text_cache_bytes = 0;  // taken as prompts come
+    KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan plan, Pipeline::Plan(options, *mesh_, Request(2)));
+    options.arena_bytes = plan.arena_bytes;
+    options.host_arena_bytes = plan.host_arena_bytes;
+    KINORA_ASSERT_OK_AND_ASSIGN(pipeline_, Pipeline::Load(options, *mesh_));
+    ASSERT_EQ(cudaMemGetInfo(&after, &total), cudaSuccess);
+    EXPECT_EQ(static_cast<int64_t>(before - after), plan.device_bytes()) << DTypeName(precision);
+    pipeline_.reset();
+  }
 }
 
 // Memory that was never written is NaN here, and order is drawn anew: what depends on either shows.
