@@ -11,6 +11,7 @@ constexpr int64_t kMaxBlocks = 1 << 20;  // threads go on by strides of the grid
 
 template <typename From, typename To, bool kVectors>
 __global__ void __launch_bounds__(kThreads) CopyRowsKernel(Rows from, Rows to, int64_t rows, int64_t width) {
+  WaitForPrevious();
   constexpr int kEach = kVectors ? kVector : 1;
   const int64_t pieces = width / kEach, all = rows * pieces, step = int64_t{gridDim.x} * blockDim.x;
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < all; i += step) {
@@ -34,8 +35,8 @@ cudaError_t LaunchTyped(const Rows& from, const Rows& to, int64_t rows, int64_t 
   const bool vectors = Vectors(from, width) && Vectors(to, width);
   const int64_t threads = rows * width / (vectors ? kVector : 1);
   const dim3 grid(static_cast<unsigned>(min((threads + kThreads - 1) / kThreads, kMaxBlocks)));
-  if (vectors) return Launch(CopyRowsKernel<From, To, true>, grid, kThreads, 0, stream, from, to, rows, width);
-  return Launch(CopyRowsKernel<From, To, false>, grid, kThreads, 0, stream, from, to, rows, width);
+  if (vectors) return LaunchEarly(CopyRowsKernel<From, To, true>, grid, kThreads, 0, stream, from, to, rows, width);
+  return LaunchEarly(CopyRowsKernel<From, To, false>, grid, kThreads, 0, stream, from, to, rows, width);
 }
 
 }  // namespace

@@ -66,6 +66,7 @@ __device__ __forceinline__ Statistics Measure(const RowNorm& a, const Sum& sum) 
 
 template <typename X, typename Y, typename Out, int kVectors>
 __global__ void __launch_bounds__(kThreads) RowNormVectors(RowNorm a) {
+  WaitForPrevious();
   const int64_t row = blockIdx.x;
   X* const x = Row<X>(a.x, row);
   float kept[kVectors][kVector];
@@ -123,6 +124,7 @@ __global__ void __launch_bounds__(kThreads) RowNormVectors(RowNorm a) {
 
 template <typename X, typename Y, typename Out>
 __global__ void __launch_bounds__(kThreads) RowNormElements(RowNorm a) {
+  WaitForPrevious();
   const int64_t row = blockIdx.x;
   X* const x = Row<X>(a.x, row);
   if (a.y.data != nullptr) {
@@ -169,15 +171,15 @@ bool Vectors(const RowNorm& a) {
 template <typename X, typename Y, typename Out>
 cudaError_t LaunchTyped(const RowNorm& a, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(a.rows));
-  if (!Vectors(a)) return Launch(RowNormElements<X, Y, Out>, grid, kThreads, 0, stream, a);
+  if (!Vectors(a)) return LaunchEarly(RowNormElements<X, Y, Out>, grid, kThreads, 0, stream, a);
   const int64_t vectors = a.width / kVector;
   if (vectors <= kThreads) {
     const auto threads = static_cast<unsigned>((vectors + kWarpLanes - 1) / kWarpLanes * kWarpLanes);
-    return Launch(RowNormVectors<X, Y, Out, 1>, grid, threads, 0, stream, a);
+    return LaunchEarly(RowNormVectors<X, Y, Out, 1>, grid, threads, 0, stream, a);
   }
-  if (vectors <= 2 * kThreads) return Launch(RowNormVectors<X, Y, Out, 2>, grid, kThreads, 0, stream, a);
-  if (vectors <= 4 * kThreads) return Launch(RowNormVectors<X, Y, Out, 4>, grid, kThreads, 0, stream, a);
-  return Launch(RowNormVectors<X, Y, Out, 8>, grid, kThreads, 0, stream, a);
+  if (vectors <= 2 * kThreads) return LaunchEarly(RowNormVectors<X, Y, Out, 2>, grid, kThreads, 0, stream, a);
+  if (vectors <= 4 * kThreads) return LaunchEarly(RowNormVectors<X, Y, Out, 4>, grid, kThreads, 0, stream, a);
+  return LaunchEarly(RowNormVectors<X, Y, Out, 8>, grid, kThreads, 0, stream, a);
 }
 
 template <typename X, typename Y>

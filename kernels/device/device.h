@@ -26,22 +26,54 @@ __device__ __forceinline__ T* DynamicShared() {
   return reinterpret_cast<T*>(dynamic_shared);
 }
 
-// The single way in which a kernel is started. More than 48 KB of dynamic shared memory are asked of the device first.
+// How a kernel is started, in the two ways below. More than 48 KB of dynamic shared memory are asked of the device
+// first.
 template <typename... P, typename... A>
-cudaError_t Launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared, cudaStream_t stream, A&&... arguments) {
+cudaError_t LaunchWith(cudaLaunchConfig_t config, void (*kernel)(P...), A&&... arguments) {
   static_assert((std::is_trivially_copyable_v<P> && ...), "arguments are plain values");
   constexpr size_t kGranted = 48 << 10;
-  if (shared > kGranted) {
-    const cudaError_t error = cudaFuncSetAttribute(
-        reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
+  if (config.dynamicSmemBytes > kGranted) {
+    const cudaError_t error =
+        cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(config.dynamicSmemBytes));
     if (error != cudaSuccess) return error;
   }
+  return cudaLaunchKernelEx(&config, kernel, static_cast<P>(arguments)...);
+}
+
+inline cudaLaunchConfig_t ConfigOf(dim3 grid, dim3 block, size_t shared, cudaStream_t stream) {
   cudaLaunchConfig_t config = {};
   config.gridDim = grid;
   config.blockDim = block;
   config.dynamicSmemBytes = shared;
   config.stream = stream;
-  return cudaLaunchKernelEx(&config, kernel, static_cast<P>(arguments)...);
+  return config;
+}
+
+template <typename... P, typename... A>
+cudaError_t Launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared, cudaStream_t stream, A&&... arguments) {
+  return LaunchWith(ConfigOf(grid, block, shared, stream), kernel, static_cast<A&&>(arguments)...);
+}
+
+inline bool CanLaunchEarly() {
+  int device = 0, major = 0;
+  return cudaGetDevice(&device) == cudaSuccess &&
+         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess && major >= 9;
+}
+
+// For kernels of a few microseconds: the device sets one up while the one before it still runs (programmatic dependent
+// launch), so that the gap between them is gone. The kernel begins with WaitForPrevious().
+template <typename... P, typename... A>
+cudaError_t LaunchEarly(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared, cudaStream_t stream,
+                        A&&... arguments) {
+  static const bool can = CanLaunchEarly();
+  cudaLaunchConfig_t config = ConfigOf(grid, block, shared, stream);
+  cudaLaunchAttribute early;
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = &early;
+  config.numAttrs = can ? 1 : 0;
+  return LaunchWith(config, kernel, static_cast<A&&>(arguments)...);
 }
 
 #else

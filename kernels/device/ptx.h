@@ -15,4 +15,12 @@ __device__ __forceinline__ void WaitCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
 }
 
+// The first statement of a kernel that LaunchEarly starts: waits until all that was enqueued before it is done and
+// seen. Nothing where such launches do not exist (before sm_90).
+__device__ __forceinline__ void WaitForPrevious() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 #endif  // KINORA_KERNELS_DEVICE_PTX_H_

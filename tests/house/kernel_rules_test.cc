@@ -28,7 +28,7 @@ const std::vector<Law>& Laws() {
        {"kernels/device/ptx.h"}},
       {"a kernel does not ask what compiles it",
        R"(__CUDA_ARCH__|__CUDACC__|KINORA_SIMT)",
-       {"kernels/device/device.h"}},
+       {"kernels/device/device.h", "kernels/device/ptx.h"}},
       {"warp operations have a mask", R"(\b(__shfl(_up|_down|_xor)?|__ballot|__any|__all)\s*\()"},
       {"no variables on the device", R"(^\s*(static\s+)?(__device__|__constant__)\s+[\w:<>]+\s+\w+\s*(=|;|\[))"},
       {"no allocation and no printing", R"(\b(malloc|free|printf|new)\s*\()"},

@@ -26,8 +26,8 @@ void Executor::BeginShared() {
 void* Executor::Shared(const void* declaration, size_t bytes) {
   const Unwatched unwatched;
   if (const auto found = shared_.find(declaration); found != shared_.end()) return found->second.memory.get();
-  if (declaration == nullptr) bytes = launch_->dynamic_shared;
-  size_t total = bytes + (declaration == nullptr ? 0 : launch_->dynamic_shared);
+  if (declaration == nullptr) bytes = launch_->shape.shared;
+  size_t total = bytes + (declaration == nullptr ? 0 : launch_->shape.shared);
   for (const auto& [other, array] : shared_) total += other == nullptr ? 0 : array.bytes;
   if (total > Properties().sharedMemPerBlockOptin) {
     Fail(std::to_string(total) + " bytes of shared memory; a block can have " +

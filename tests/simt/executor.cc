@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tests/simt/device_state.h"
+#include "tests/simt/work.h"
 
 namespace kinora::simt {
 namespace {
@@ -41,13 +42,16 @@ void Executor::Run(const GridLaunch& launch) {
   const Unwatched unwatched;
   ++Counters().kernels;
   launch_ = &launch;
-  count_ = static_cast<int>(launch.block.x * launch.block.y * launch.block.z);
+  count_ = static_cast<int>(launch.shape.block.x * launch.shape.block.y * launch.shape.block.z);
   while (threads_.size() < static_cast<size_t>(count_)) threads_.push_back(std::make_unique<Thread>(threads_.size()));
+  // Launches of one stream are ordered, so their fibers may be the same to it; but an early one and the one before it.
+  odd_ ^= launch.shape.early;
+  fibers_ = static_cast<const char*>(launch.stream) + (odd_ ? 1 : 0);
   Fiber::BeginLaunch();
   const auto launch_tokens = std::make_unique<std::remove_pointer_t<decltype(launch_tokens_)>>();
   launch_tokens_ = launch_tokens.get();
   Release(&launch_tokens_->start);
-  const dim3& grid = launch.grid;
+  const dim3& grid = launch.shape.grid;
   const uint64_t blocks = uint64_t{grid.x} * grid.y * grid.z;
   const uint64_t turn = Random() % blocks;  // blocks in any order: a rotation, or backwards
   const bool backwards = Random() % 2 != 0;
@@ -57,7 +61,7 @@ void Executor::Run(const GridLaunch& launch) {
               static_cast<unsigned>(i / grid.x / grid.y)});
   }
   Acquire(&launch_tokens_->end);
-  Fiber::EndLaunch(launch.stream);
+  Fiber::EndLaunch(fibers_);
   shared_.clear();
   old_shared_.clear();
   block_tokens_.clear();
@@ -85,14 +89,15 @@ void Executor::BeginBlock(const uint3& index) {
     warps_[w] = {.left = lanes == 32 ? 0 : ~0u << lanes};
   }
   ready_.clear();
-  const dim3& block = launch_->block;
+  const dim3& block = launch_->shape.block;
   for (int i = 0; i < count_; ++i) {
     const auto n = static_cast<unsigned>(i);
     Thread& t = *threads_[i];
-    t.place = {{n % block.x, n / block.x % block.y, n / block.x / block.y}, index, block, launch_->grid};
+    t.place = {{n % block.x, n / block.x % block.y, n / block.x / block.y}, index, block, launch_->shape.grid};
     t.copies.clear();
     t.group = 0;
-    t.fiber.Begin(&Executor::Entry, launch_->stream);
+    t.waited = !launch_->shape.early;
+    t.fiber.Begin(&Executor::Entry, fibers_);
     MakeReady(i);
   }
 }
@@ -123,6 +128,7 @@ void Executor::Leave() {
   const Unwatched unwatched;
   Thread& t = Current();
   t.state = Thread::State::kLeft;
+  if (!t.waited) LoseDevice(t.Name() + " of an early launch ended without WaitForPrevious");
   ++left_;
   Warp& warp = warps_[current_ / 32];
   warp.left |= 1u << current_ % 32;
@@ -176,6 +182,11 @@ void Executor::Barrier(const char* file, int line) {
   Acquire(token);
 }
 
+void Executor::WaitForPrevious() {
+  for (char* const before : NotWaitedFor()) Acquire(before);
+  Current().waited = true;
+}
+
 void Executor::ExplainDeadlock() {
   std::string why = "deadlock:";
   const Thread* last = nullptr;
@@ -195,6 +206,7 @@ void Executor::Fail(const std::string& why) {
   Current().fiber.Leave();
 }
 
+void WaitForPrevious() { Executor::Get().WaitForPrevious(); }
 void Barrier(const char* file, int line) { Executor::Get().Barrier(file, line); }
 
 }  // namespace kinora::simt

@@ -15,8 +15,7 @@
 namespace kinora::simt {
 
 struct GridLaunch {
-  dim3 grid, block;
-  size_t dynamic_shared = 0;
+  LaunchShape shape{};
   const void* stream = nullptr;  // a name for it, for ThreadSanitizer
   const std::function<void()>* kernel = nullptr;
 };
@@ -44,6 +43,7 @@ struct Thread {
   uint64_t value = 0;          // that it brings, then what it gets
   std::vector<Copy> copies{};  // asynchronous and not made yet, in their order
   int group = 0;               // of copies, that is being filled
+  bool waited = false;         // for what was enqueued before an early launch
 };
 
 class Executor {
@@ -61,6 +61,7 @@ class Executor {
   void CommitCopyGroup() { ++Current().group; }
   bool NextCopy(int groups_left, void** to, const void** from);
   void Fence();
+  void WaitForPrevious();
 
  private:
   // What stands for happens-before edges inside a block: of its barriers and of its warps' meetings, two of each in
@@ -101,6 +102,8 @@ class Executor {
   void BeginShared();
 
   const GridLaunch* launch_ = nullptr;
+  const void* fibers_ = nullptr;  // which ones ThreadSanitizer may know from earlier launches
+  bool odd_ = false;
   std::vector<std::unique_ptr<Thread>> threads_;  // kept for later blocks
   int count_ = 0, current_ = 0;                   // threads of a block; the one that runs
   int waiting_ = 0, left_ = 0;                    // at the barrier; returned

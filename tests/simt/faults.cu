@@ -107,6 +107,14 @@ __global__ void TooMuchShared(float* x) {
   s[threadIdx.x] = x[threadIdx.x];
 }
 
+__global__ void NeverWaits(float*) {}
+
+__global__ void ReadsBeforeItWaits(float* x) {
+  const float before = x[threadIdx.x];
+  WaitForPrevious();
+  x[threadIdx.x] = before + 1;
+}
+
 __global__ void Doubles(float* x) { x[threadIdx.x] *= 2; }
 
 __global__ void Adds(float* x, const float* y) { x[threadIdx.x] += y[threadIdx.x]; }
@@ -149,6 +157,11 @@ cudaError_t LaunchFault(Fault fault, float* x, float* y, cudaStream_t s) {
       return Launch(AsIfBlocksRanInOrder, 8, 32, 0, s, x);
     case Fault::kTooMuchShared:
       return Launch(TooMuchShared, 1, 32, 0, s, x);
+    case Fault::kNeverWaits:
+      return LaunchEarly(NeverWaits, 1, 64, 0, s, x);
+    case Fault::kReadsBeforeItWaits:
+      LaunchDouble(x, s);
+      return LaunchEarly(ReadsBeforeItWaits, 1, 64, 0, s, x);
   }
   return cudaErrorInvalidValue;
 }

@@ -26,6 +26,8 @@ enum class Fault : uint8_t {
   kNotAtomic,
   kAsIfBlocksRanInOrder,
   kTooMuchShared,
+  kNeverWaits,
+  kReadsBeforeItWaits,
 };
 inline constexpr int kFaultElements = 130;  // of x and of y, which begin as 0, 1, 2, …
 

@@ -17,13 +17,14 @@ bool Mapped(uintptr_t word) {
   return msync(reinterpret_cast<void*>(word / kPage * kPage), 1, MS_ASYNC) == 0;
 }
 
-bool Fits(const dim3& grid, const dim3& block, size_t shared) {
+bool Fits(const LaunchShape& shape) {
+  const dim3 &grid = shape.grid, &block = shape.block;
   const cudaDeviceProp& p = Properties();
   const uint64_t threads = uint64_t{block.x} * block.y * block.z;
   const auto limit = [](int value) { return static_cast<unsigned>(value); };
   return threads > 0 && threads <= limit(p.maxThreadsPerBlock) && block.z <= limit(p.maxThreadsDim[2]) && grid.x > 0 &&
          grid.y > 0 && grid.z > 0 && grid.x <= limit(p.maxGridSize[0]) && grid.y <= limit(p.maxGridSize[1]) &&
-         grid.z <= limit(p.maxGridSize[2]) && shared <= p.sharedMemPerBlockOptin;
+         grid.z <= limit(p.maxGridSize[2]) && shape.shared <= p.sharedMemPerBlockOptin;
 }
 
 }  // namespace
@@ -42,17 +43,18 @@ void CheckArgument(const void* argument, size_t bytes) {
   }
 }
 
-cudaError_t Start(dim3 grid, dim3 block, size_t shared, cudaStream_t stream, const void* kernel,
-                  std::function<void()> body) {
+cudaError_t Start(const LaunchShape& shape, cudaStream_t stream, const void* kernel, std::function<void()> body) {
   const DeviceLock lock;
   const Unwatched unwatched;
   if (const cudaError_t error = BeginCall("kernel"); error != cudaSuccess) return error;
-  if (!Fits(grid, block, shared)) return cudaErrorInvalidConfiguration;
+  if (!Fits(shape)) return cudaErrorInvalidConfiguration;
   if (stream != nullptr && stream->capture == nullptr) ++Counters().launches;
-  CUgraphNode_st node{.type = cudaGraphNodeTypeKernel, .kernel = kernel, .grid = grid, .block = block};
-  node.work = [=, body = std::move(body)] {
-    Executor::Get().Run({.grid = grid, .block = block, .dynamic_shared = shared, .stream = stream, .kernel = &body});
-  };
+  CUgraphNode_st node{.type = cudaGraphNodeTypeKernel,
+                      .kernel = kernel,
+                      .grid = shape.grid,
+                      .block = shape.block,
+                      .early = shape.early};
+  node.work = [=, body = std::move(body)] { Executor::Get().Run({.shape = shape, .stream = stream, .kernel = &body}); };
   return Device().Enqueue(stream, std::move(node));
 }
 

@@ -60,8 +60,13 @@ void Fence();
 // A launch. The body holds its own arguments; CheckArgument loses the device if one of them is an address of the
 // host's.
 void CheckArgument(const void* argument, size_t bytes);
-cudaError_t Start(dim3 grid, dim3 block, size_t shared, cudaStream_t stream, const void* kernel,
-                  std::function<void()> body);
+struct LaunchShape {
+  dim3 grid{}, block{};
+  size_t shared = 0;   // dynamic
+  bool early = false;  // its threads may run before what was enqueued before them is done, until they wait for it
+};
+cudaError_t Start(const LaunchShape& shape, cudaStream_t stream, const void* kernel, std::function<void()> body);
+void WaitForPrevious();
 
 }  // namespace kinora::simt
 

@@ -129,16 +129,33 @@ void WaitCopies() {
   const void* from;
   while (kinora::simt::NextCopy(kLeft, &to, &from)) *static_cast<uint4*>(to) = *static_cast<const uint4*>(from);
 }
+inline void WaitForPrevious() { kinora::simt::WaitForPrevious(); }
+
+namespace kinora::simt {
+
 template <typename... P, typename... A>
-cudaError_t Launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared, cudaStream_t stream, A&&... arguments) {
+cudaError_t StartKernel(bool early, void (*kernel)(P...), dim3 grid, dim3 block, size_t shared, cudaStream_t stream,
+                        A&&... arguments) {
   static_assert((std::is_trivially_copyable_v<P> && ...), "arguments are plain values");
   std::tuple<P...> kept(static_cast<P>(arguments)...);
 #ifndef __clang__  // which has no way to clear padding, and that may hold half an address. g++ 12 clears wrong bytes of
                    // structs that hold arrays of structs: arguments hold none
-  std::apply([](P&... p) { ((__builtin_clear_padding(&p), kinora::simt::CheckArgument(&p, sizeof p)), ...); }, kept);
+  std::apply([](P&... p) { ((__builtin_clear_padding(&p), CheckArgument(&p, sizeof p)), ...); }, kept);
 #endif
-  return kinora::simt::Start(grid, block, shared, stream, reinterpret_cast<const void*>(kernel),
-                             [kernel, kept] { std::apply(kernel, kept); });
+  const LaunchShape shape{.grid = grid, .block = block, .shared = shared, .early = early};
+  return Start(shape, stream, reinterpret_cast<const void*>(kernel), [kernel, kept] { std::apply(kernel, kept); });
+}
+
+}  // namespace kinora::simt
+
+template <typename... P, typename... A>
+cudaError_t Launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared, cudaStream_t stream, A&&... arguments) {
+  return kinora::simt::StartKernel(false, kernel, grid, block, shared, stream, static_cast<A&&>(arguments)...);
+}
+template <typename... P, typename... A>
+cudaError_t LaunchEarly(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared, cudaStream_t stream,
+                        A&&... arguments) {
+  return kinora::simt::StartKernel(true, kernel, grid, block, shared, stream, static_cast<A&&>(arguments)...);
 }
 
 #endif  // KINORA_TESTS_SIMT_SIMT_H_

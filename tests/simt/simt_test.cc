@@ -134,6 +134,8 @@ const Seen kFaults[] = {
     {.fault = Fault::kNotAtomic, .name = "NotAtomic", .race = true},
     {.fault = Fault::kAsIfBlocksRanInOrder, .name = "AsIfBlocksRanInOrder", .race = true},
     {.fault = Fault::kTooMuchShared, .name = "TooMuchShared", .message = "bytes of shared memory; a block can have"},
+    {.fault = Fault::kNeverWaits, .name = "NeverWaits", .message = "ended without WaitForPrevious"},
+    {.fault = Fault::kReadsBeforeItWaits, .name = "ReadsBeforeItWaits", .race = true},
 };
 void PrintTo(const Seen& seen, std::ostream* out) { *out << seen.name; }
 INSTANTIATE_TEST_SUITE_P(All, Faults, testing::ValuesIn(kFaults), [](const auto& info) { return info.param.name; });

@@ -20,6 +20,8 @@ std::map<std::string, FailingCall>& FailingCalls() {
 
 thread_local std::vector<SimtCapture*> captures_of_this_thread;
 
+std::vector<char*> not_waited_for;
+
 cudaError_t State() { return Lost() ? cudaErrorLaunchFailure : cudaSuccess; }
 
 double Milliseconds() {
@@ -27,6 +29,8 @@ double Milliseconds() {
 }
 
 }  // namespace
+
+const std::vector<char*>& NotWaitedFor() { return not_waited_for; }
 
 WorkQueue& Device() {
   static auto* const queue = new WorkQueue;
@@ -51,7 +55,14 @@ cudaError_t BeginCall(const char* function) {
 
 void WorkQueue::RunNode(CUgraphNode_st& node, char* token, const std::vector<char*>& after) {
   const ForeignThread own;  // ordered by the tokens alone
-  for (char* before : after) Acquire(before);
+  not_waited_for.clear();
+  for (char* before : after) {  // the first is what the host did, or the start of the graph
+    if (node.early && before != after.front()) {
+      not_waited_for.push_back(before);
+    } else {
+      Acquire(before);
+    }
+  }
   if (!Lost() && node.work) node.work();
   {
     const Unwatched unwatched;

@@ -25,6 +25,7 @@ struct CUgraphNode_st {
   const char* library = nullptr;  // the name of a library's call, which is one kernel here
   dim3 grid{}, block{};
   const void* stream = nullptr;
+  bool early = false;  // LaunchEarly
   bool done = false;
   char token = 0;          // stands for its end
   double finished_at = 0;  // ms
@@ -79,6 +80,9 @@ class WorkQueue {
   std::vector<SimtNode> pending_;
 };
 WorkQueue& Device();
+
+// Of the kernel that runs, if its launch was early: what stands for the ends of all that comes before it.
+const std::vector<char*>& NotWaitedFor();
 
 // The first thing in each function: the answer of FailCall, then that of a lost device.
 cudaError_t BeginCall(const char* function);
