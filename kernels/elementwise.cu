@@ -13,24 +13,6 @@ constexpr int64_t kMaxBlocks = 1 << 20;  // threads go on by strides of the grid
 
 using Kind = ElementwiseKind;
 
-template <int kEach, typename T>
-__device__ __forceinline__ void Read(const T* from, float (&f)[kEach]) {
-  if constexpr (kEach == kVector) {
-    Load(from, f);
-  } else {
-    f[0] = LoadOne(from);
-  }
-}
-
-template <int kEach, typename T>
-__device__ __forceinline__ void Write(T* to, const float (&f)[kEach]) {
-  if constexpr (kEach == kVector) {
-    Store(to, f);
-  } else {
-    StoreOne(to, f[0]);
-  }
-}
-
 template <typename T>
 __device__ __forceinline__ T* At(const Rows& rows, int64_t row, int64_t column) {
   return static_cast<T*>(rows.data) + row * rows.stride + column;
@@ -52,11 +34,11 @@ template <typename B, int kEach>
 __device__ __forceinline__ void Binary(const Elementwise& e, int64_t row, int64_t column, float (&v)[kEach]) {
   float b[kEach];
   if (e.kind == Kind::kAdd) {
-    Read(At<B>(e.b, row, column), b);
+    Load(At<B>(e.b, row, column), b);
 #pragma unroll
     for (int j = 0; j < kEach; ++j) v[j] += b[j];
   } else if (e.kind == Kind::kGeluTanhMultiply) {
-    Read(At<B>(e.b, row, column), b);
+    Load(At<B>(e.b, row, column), b);
 #pragma unroll
     for (int j = 0; j < kEach; ++j) v[j] *= b[j];
   } else if (e.kind == Kind::kGateHeads) {
@@ -65,8 +47,8 @@ __device__ __forceinline__ void Binary(const Elementwise& e, int64_t row, int64_
     for (int j = 0; j < kEach; ++j) v[j] *= gate;
   } else if (e.kind == Kind::kAffine) {
     float shift[kEach];
-    Read(e.scale + column, b);
-    Read(e.shift + column, shift);
+    Load(e.scale + column, b);
+    Load(e.shift + column, shift);
 #pragma unroll
     for (int j = 0; j < kEach; ++j) v[j] = v[j] * b[j] + shift[j];
   }
@@ -78,10 +60,10 @@ __global__ void __launch_bounds__(kThreads) ElementwiseKernel(Elementwise e) {
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < all; i += step) {
     const int64_t row = i / pieces, column = i % pieces * kEach;
     float v[kEach] = {};
-    if (e.kind != Kind::kFill) Read(At<const A>(e.a, row, column), v);
+    if (e.kind != Kind::kFill) Load(At<const A>(e.a, row, column), v);
     Unary(e, v);
     Binary<const B>(e, row, column, v);
-    Write(At<Out>(e.out, row, column), v);
+    Store(At<Out>(e.out, row, column), v);
   }
 }
 

@@ -83,14 +83,17 @@ void CheckNormRope(const Tensor& x, const NormRopeParams& params, const Tensor* 
   const int64_t group = params.group > 0 ? params.group : x.width();
   CheckRowWidth(x);
   KINORA_CHECK(x.width() % group == 0) << group << " columns in " << x.shape().ToString();
-  if (params.weight.defined()) KINORA_CHECK_EQ(params.weight.elements(), group);
+  if (params.weight.defined()) {
+    KINORA_CHECK(params.group > 0) << "a weight without a group";
+    KINORA_CHECK_EQ(params.weight.elements(), group);
+  }
   if (sum_of_squares != nullptr) {
     KINORA_CHECK(sum_of_squares->dtype() == DType::kF32) << DTypeName(sum_of_squares->dtype());
     KINORA_CHECK_EQ(sum_of_squares->elements(), x.rows() * (x.width() / group));
   }
   const Rope& rope = params.rope;
   if (!rope.cos.defined()) return;
-  KINORA_CHECK(params.head_width > 0 && x.width() % params.head_width == 0)
+  KINORA_CHECK(params.head_width > 0 && params.head_width % 2 == 0 && x.width() % params.head_width == 0)
       << "heads of " << params.head_width << " in " << x.shape().ToString();
   CheckSameShape(rope.cos, rope.sin);
   KINORA_CHECK(rope.cos.width() == x.width() / 2 || rope.cos.width() == params.head_width / 2) << Names(rope.cos, x);

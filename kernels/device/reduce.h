@@ -6,7 +6,8 @@
 
 namespace kinora::kernels {
 
-__device__ __forceinline__ float WarpSum(float v) {
+template <typename T>
+__device__ __forceinline__ T WarpSum(T v) {
 #pragma unroll
   for (int step = kWarpLanes / 2; step > 0; step >>= 1) v += __shfl_xor_sync(kFullWarp, v, step);
   return v;
@@ -20,14 +21,14 @@ __device__ __forceinline__ float WarpMax(float v) {
 
 // Of all threads of a block of whole warps; every thread gets it. kUse: another number for each call in a kernel that
 // is not separated from the one before by a barrier, so that they do not share memory.
-template <int kUse = 0>
-__device__ __forceinline__ float BlockSum(float v) {
-  SHARED_ARRAY(float, partial, kWarpLanes);
+template <int kUse = 0, typename T>
+__device__ __forceinline__ T BlockSum(T v) {
+  SHARED_ARRAY(T, partial, kWarpLanes);
   const int warp = threadIdx.x / kWarpLanes, lane = threadIdx.x % kWarpLanes;
   v = WarpSum(v);
   if (lane == 0) partial[warp] = v;
   __syncthreads();
-  return WarpSum(lane < static_cast<int>(blockDim.x) / kWarpLanes ? partial[lane] : 0.0f);
+  return WarpSum(lane < static_cast<int>(blockDim.x) / kWarpLanes ? partial[lane] : T{});
 }
 
 // As BlockSum.

@@ -48,6 +48,16 @@ __device__ __forceinline__ float LoadOne(const float* from) { return *from; }
 __device__ __forceinline__ void StoreOne(bf16* to, float value) { *to = __float2bfloat16_rn(value); }
 __device__ __forceinline__ void StoreOne(float* to, float value) { *to = value; }
 
+// The same for single elements, so that one source reads rows that are not made of vectors too.
+template <typename T>
+__device__ __forceinline__ void Load(const T* from, float (&f)[1]) {
+  f[0] = LoadOne(from);
+}
+template <typename T>
+__device__ __forceinline__ void Store(T* to, const float (&f)[1]) {
+  StoreOne(to, f[0]);
+}
+
 }  // namespace kinora::kernels
 
 #endif  // KINORA_KERNELS_DEVICE_VECTOR_IO_H_

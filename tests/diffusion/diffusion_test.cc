@@ -7,8 +7,8 @@
 #include "engine/diffusion/guidance.h"
 #include "engine/diffusion/latents.h"
 #include "engine/diffusion/noise.h"
-#include "engine/ops/cpu_ops.h"
 #include "engine/request/schedule.h"
+#include "tests/testing/backends.h"
 #include "tests/testing/golden.h"
 
 namespace kinora {
@@ -56,83 +56,87 @@ TEST(Schedule, EqualsTheReferenceForEveryTokenCountAndStepNumber) {
   EXPECT_GE(compared, 3);
 }
 
-// Of host memory, which on the CPU ops may read.
-Tensor View(const std::vector<float>& values) {
-  return Tensor(DType::kF32, {static_cast<int64_t>(values.size())}, const_cast<float*>(values.data()));
+class Guidance : public OpTest {};
+INSTANTIATE_TEST_SUITE_P(On, Guidance, testing::ValuesIn(Backends()), BackendName);
+class Euler : public OpTest {};
+INSTANTIATE_TEST_SUITE_P(On, Euler, testing::ValuesIn(Backends()), BackendName);
+
+Tensor Upload(Device& device, const std::vector<float>& values) {
+  return device.Upload(values, {static_cast<int64_t>(values.size())});
 }
 
-TEST(Guidance, FourTermsAndRescaleEqualTheReference) {
+TEST_P(Guidance, FourTermsAndRescaleEqualTheReference) {
   Golden golden("guidance");
-  auto ops = *CpuOps::Create(1);
+  Device device(GetParam());
   const Json parameters = Parameters(golden);
   const Json& sets = parameters["sets"];
   for (size_t i = 0; i < sets.size(); ++i) {
     const GuidanceScales scales{sets[i][0], sets[i][1], sets[i][2], sets[i][3]};
     const PassList passes = PassesFor(scales, {});
     const Tensor& cond = golden.Get("in.cond");
-    HostTensor x0(DType::kF32, {static_cast<int64_t>(passes.size()), cond.elements()}),
-        out(DType::kF32, {1, cond.elements()});
+    HostTensor x0(DType::kF32, {static_cast<int64_t>(passes.size()), cond.elements()});
+    const Tensor out = device.Output(DType::kF32, {1, cond.elements()});
     for (size_t p = 0; p < passes.size(); ++p) {
       const char* names[] = {"in.uncond", "in.cond", "in.stg", "in.modality"};
       const Tensor& from = golden.Get(names[static_cast<int>(passes[p])]);
       std::copy_n(from.data<float>(), from.elements(), x0.f32() + p * from.elements());
     }
     const std::vector<float> weights = WeightsFor(scales, passes);
-    ops->CombineGuidance(x0.tensor(), View(weights), CondIndex(passes), out.tensor());
-    EXPECT_TRUE(Near(out.tensor(), golden.Get("out.guided." + std::to_string(i)), 1e-6)) << "set " << i;
+    device.ops().CombineGuidance(device.Upload(x0.tensor()), Upload(device, weights), CondIndex(passes), out);
+    EXPECT_TRUE(Near(device.Download(out).tensor(), golden.Get("out.guided." + std::to_string(i)), 1e-6))
+        << "set " << i;
   }
 }
 
-TEST(Guidance, RescalingAConstantLeavesItAsItIs) {
-  auto ops = *CpuOps::Create(1);
+TEST_P(Guidance, RescalingAConstantLeavesItAsItIs) {
+  Device device(GetParam());
   for (const int64_t n : {1, 5000}) {
-    HostTensor x0(DType::kF32, {2, n}), out(DType::kF32, {1, n});
+    HostTensor x0(DType::kF32, {2, n});
+    const Tensor out = device.Output(DType::kF32, {1, n});
     for (int64_t i = 0; i < n; ++i) {  // 2·cond − uncond = 3 everywhere
       x0.f32()[i] = static_cast<float>(i % 7);
       x0.f32()[n + i] = (3 + static_cast<float>(i % 7)) / 2;
     }
     const std::vector<float> weights = {-1, 2, 0.7f};
-    ops->CombineGuidance(x0.tensor(), View(weights), /*cond=*/1, out.tensor());
-    for (int64_t i = 0; i < n; ++i) ASSERT_EQ(out.f32()[i], 3) << i;
+    device.ops().CombineGuidance(device.Upload(x0.tensor()), Upload(device, weights), /*cond=*/1, out);
+    for (const float value : device.Floats(out)) ASSERT_EQ(value, 3) << n;
   }
 }
 
-TEST(Guidance, TheNumberOfThreadsChangesNoBitOfGuidanceOrOfAStep) {
+TEST_P(Guidance, TheNumberOfThreadsChangesNoBitOfGuidanceOrOfAStep) {
   constexpr int64_t kTokens = 773, kChannels = 129;  // several tasks, and parts of unequal length
   std::vector<std::vector<float>> results;
   for (const int threads : {1, 3}) {
-    auto ops = *CpuOps::Create(threads);
-    HostTensor x0(DType::kF32, {3 * kTokens, kChannels}), guided(DType::kF32, {kTokens, kChannels});
-    HostTensor z(DType::kF32, {kTokens, kChannels}), sigmas(DType::kF32, {2});
+    Device device(GetParam(), threads);
+    HostTensor x0(DType::kF32, {3 * kTokens, kChannels}), z(DType::kF32, {kTokens, kChannels});
     NoiseSource noise(7);
     noise.Fill(absl::MakeSpan(x0.f32(), x0.tensor().elements()));
     noise.Fill(absl::MakeSpan(z.f32(), z.tensor().elements()));
-    sigmas.f32()[0] = 0.9f;
-    sigmas.f32()[1] = 0.4f;
-    const std::vector<float> weights = {-2, 4, -1, 0.7f};
-    ops->CombineGuidance(x0.tensor(), View(weights), /*cond=*/1, guided.tensor());
-    ops->EulerStep(guided.tensor(), sigmas.tensor(), z.tensor());
-    std::vector<float>& result = results.emplace_back(guided.f32(), guided.f32() + kTokens * kChannels);
-    result.insert(result.end(), z.f32(), z.f32() + kTokens * kChannels);
+    const Tensor guided = device.Output(DType::kF32, {kTokens, kChannels}), latent = device.Upload(z.tensor());
+    device.ops().CombineGuidance(device.Upload(x0.tensor()), Upload(device, {-2, 4, -1, 0.7f}), /*cond=*/1, guided);
+    device.ops().EulerStep(guided, Upload(device, {0.9f, 0.4f}), latent);
+    std::vector<float>& result = results.emplace_back(device.Floats(guided));
+    const std::vector<float> stepped = device.Floats(latent);
+    result.insert(result.end(), stepped.begin(), stepped.end());
   }
   EXPECT_TRUE(results[0] == results[1]);
 }
 
-TEST(Euler, EqualsTheReferenceStepByStep) {
+TEST_P(Euler, EqualsTheReferenceStepByStep) {
   Golden golden("euler");
-  auto ops = *CpuOps::Create(1);
+  Device device(GetParam());
   const Tensor& start = golden.Get("in.latent");
   const Tensor& velocities = golden.Get("in.velocity");
   const Tensor& sigmas = golden.Get("out.sigmas");
   const int64_t steps = velocities.dim(0), n = start.elements(), width = start.width();
-  HostTensor z(DType::kF32, {n / width, width}), x0(DType::kF32, {n / width, width});
-  std::copy_n(start.data<float>(), n, z.f32());
+  const Tensor z = device.Upload(start.Reshape({n / width, width})), levels = device.Upload(sigmas);
+  const Tensor x0 = device.Output(DType::kF32, {n / width, width});
   for (int64_t i = 0; i < steps; ++i) {
-    const Tensor v = velocities.Rows(i, i + 1).Reshape({n / width, width});
-    ops->PredictX0(z.tensor(), v, sigmas.Rows(i, i + 1), x0.tensor());
-    EXPECT_TRUE(Near(x0.tensor(), golden.Get("out.x0_" + std::to_string(i)), 1e-6)) << i;
-    ops->EulerStep(x0.tensor(), sigmas.Rows(i, i + 2), z.tensor());
-    EXPECT_TRUE(Near(z.tensor(), golden.Get("out.latent_" + std::to_string(i)), 1e-6)) << i;
+    const Tensor v = device.Upload(velocities.Rows(i, i + 1).Reshape({n / width, width}));
+    device.ops().PredictX0(z, v, levels.Rows(i, i + 1), x0);
+    EXPECT_TRUE(Near(device.Download(x0).tensor(), golden.Get("out.x0_" + std::to_string(i)), 1e-6)) << i;
+    device.ops().EulerStep(x0, levels.Rows(i, i + 2), z);
+    EXPECT_TRUE(Near(device.Download(z).tensor(), golden.Get("out.latent_" + std::to_string(i)), 1e-6)) << i;
   }
 }
 

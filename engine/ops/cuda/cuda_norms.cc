@@ -1,7 +1,8 @@
-// Norms, modulation and gated residuals: each one launch of the row norm kernel.
+// Norms, modulation, gated residuals and rotations: each one launch.
 #include "engine/ops/cuda/cuda_ops.h"
 #include "engine/ops/cuda/cuda_views.h"
 #include "engine/ops/op_checks.h"
+#include "kernels/qk_norm_rope.h"
 #include "kernels/row_norm.h"
 
 namespace kinora {
@@ -35,6 +36,27 @@ kernels::ModulatedOutput Modulated(const Tensor& x, const ScaleShift& m) {
   CheckModulation(m.modulation, m.scale_slot, x);
   CheckModulation(m.modulation, m.shift_slot, x);
   return {.modulation = View(m.modulation), .scale_slot = m.scale_slot, .shift_slot = m.shift_slot};
+}
+
+kernels::NormRope View(const Tensor& x, const NormRopeParams& params, const Tensor* sum_of_squares) {
+  CheckNormRope(x, params, sum_of_squares);
+  const Rope& rope = params.rope;
+  kernels::NormRope a{.rows = x.rows(), .width = x.width(), .x = View(x), .eps = params.eps};
+  if (params.weight.defined()) {
+    a.weight = params.weight.data<float>();
+    a.group = params.group;
+    a.full_group = params.full_group > 0 ? params.full_group : params.group;
+    if (sum_of_squares != nullptr) a.sums = sum_of_squares->data<float>();
+  }
+  if (rope.cos.defined()) {
+    KINORA_CHECK(rope.cos.contiguous() && rope.sin.contiguous()) << rope.cos.shape().ToString();
+    a.cos = rope.cos.data<float>();
+    a.sin = rope.sin.data<float>();
+    a.table_rows = rope.cos.rows();
+    a.table_width = rope.cos.width();
+    a.head_width = params.head_width;
+  }
+  return a;
 }
 
 }  // namespace
@@ -72,6 +94,21 @@ void CudaOps::GatedAdd(const Tensor& y, const Gate& gate, Tensor x) {
   CheckModulation(gate.modulation, gate.slot, x);
   Enqueue(*stream_, "GatedAdd", x, {.y = View(y), .gate = View(gate.modulation), .gate_slot = gate.slot, .outputs = 0},
           x);
+}
+
+void CudaOps::NormRope(Tensor x, const NormRopeParams& params, const Tensor* sum_of_squares) {
+  const kernels::NormRope args = View(x, params, sum_of_squares);
+  if (x.elements() == 0) return;
+  stream_->Enqueue("NormRope", x, [&](cudaStream_t handle) { return kernels::LaunchQkNormRope(args, {}, handle); });
+}
+
+void CudaOps::QkNormRope(Tensor q, Tensor k, const NormRopeParams& q_params, const NormRopeParams& k_params) {
+  if (q.dtype() != k.dtype() || q.elements() == 0 || k.elements() == 0) {
+    return Ops::QkNormRope(q, k, q_params, k_params);
+  }
+  const kernels::NormRope q_args = View(q, q_params, nullptr), k_args = View(k, k_params, nullptr);
+  stream_->Enqueue("QkNormRope", q,
+                   [&](cudaStream_t handle) { return kernels::LaunchQkNormRope(q_args, k_args, handle); });
 }
 
 }  // namespace kinora

@@ -39,6 +39,7 @@ class CudaOps : public Ops {
   void ModulatedLayerNorm(const Tensor& x, const ScaleShift& m, float eps, Tensor out) override;
   void GatedAdd(const Tensor& y, const Gate& gate, Tensor x) override;
   void NormRope(Tensor x, const NormRopeParams& params, const Tensor* sum_of_squares) override;
+  void QkNormRope(Tensor q, Tensor k, const NormRopeParams& q_params, const NormRopeParams& k_params) override;
   void SumOfSquares(const Tensor& x, Tensor out) override;
   void Activate(const Tensor& x, Activation activation, Tensor out) override;
   void Add(const Tensor& y, Tensor x) override;

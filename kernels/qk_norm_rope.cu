@@ -1,0 +1,252 @@
+// A block per row, or per few rows that share a row of the tables. Nothing of a row crosses threads but its sums, so
+// registers hold it: a thread has eight columns of a head's first half and their eight partners in the second.
+#include "kernels/device/device.h"
+#include "kernels/device/reduce.h"
+#include "kernels/device/vector_io.h"
+#include "kernels/qk_norm_rope.h"
+
+namespace kinora::kernels {
+namespace {
+
+constexpr int kMaxThreads = 512;
+constexpr int kElementThreads = 256;
+constexpr int kPair = 2 * kVector;  // columns of a thread's piece
+constexpr int64_t kRowsEach = 4;    // of a block, at most
+constexpr int64_t kMaxVectorWidth = 1 << 14;
+constexpr int64_t kMaxRows = 0x7fffffff;
+
+// Rows s, s + step, s + 2·step … of block s + step·n belong together: kRowsEach of them, with one row of the tables.
+__host__ __device__ __forceinline__ int64_t Step(const NormRope& a) {
+  return a.cos != nullptr ? a.table_rows : (a.rows + kRowsEach - 1) / kRowsEach;
+}
+__host__ __device__ __forceinline__ int64_t Blocks(const NormRope& a) {
+  const int64_t passes = a.rows == 0 ? 0 : (a.rows + Step(a) - 1) / Step(a);
+  return (passes + kRowsEach - 1) / kRowsEach * Step(a);
+}
+
+struct Pair {
+  NormRope q, k;
+};
+
+// Which tensor a block works on, and the block's number within it: alternating as long as both have blocks.
+struct Share {
+  bool second;
+  int64_t block;
+  __device__ Share(int64_t block_index, int64_t q_blocks, int64_t k_blocks) {
+    const int64_t both = min(q_blocks, k_blocks);
+    second = block_index < 2 * both ? block_index % 2 == 1 : k_blocks > q_blocks;
+    block = block_index < 2 * both ? block_index / 2 : block_index - both;
+  }
+};
+
+// Σ over the 2ⁿ threads that share a head, `lanes` of them.
+__device__ __forceinline__ float HeadSum(float v, int lanes) {
+  for (int step = lanes / 2; step > 0; step >>= 1) v += __shfl_xor_sync(kFullWarp, v, step);
+  return v;
+}
+
+// The columns of a thread's n-th piece: [low, low + 8) and [high, high + 8), partners in head `head`.
+struct Piece {
+  int64_t low, high, table;
+  bool in;
+  __device__ Piece(const NormRope& a, int n) {
+    const int half = static_cast<int>(a.head_width) / 2;
+    const int at = (n * static_cast<int>(blockDim.x) + static_cast<int>(threadIdx.x)) * kVector;
+    const int head = at / half, j = at % half;
+    in = 2 * at < a.width;
+    low = int64_t{head} * a.head_width + j;
+    high = low + half;
+    table = a.table_width == half ? j : at;
+  }
+};
+
+// What rows that share a row of the tables read alike.
+struct Shared {
+  float low[kVector], high[kVector];  // weights
+  float cos[kVector], sin[kVector];
+  __device__ void Read(const NormRope& a, const Piece& p, int64_t table_row) {
+    if (a.weight != nullptr) {
+      Load(a.weight + p.low % a.group, low);
+      Load(a.weight + p.high % a.group, high);
+    }
+    if (a.cos != nullptr) {
+      Load(a.cos + table_row * a.table_width + p.table, cos);
+      Load(a.sin + table_row * a.table_width + p.table, sin);
+    }
+  }
+};
+
+__device__ __forceinline__ void Apply(const NormRope& a, const Shared& s, float factor, float (&low)[kVector],
+                                      float (&high)[kVector]) {
+#pragma unroll
+  for (int j = 0; j < kVector; ++j) {
+    if (a.weight != nullptr) {
+      low[j] *= factor * s.low[j];
+      high[j] *= factor * s.high[j];
+    }
+    if (a.cos != nullptr) {
+      const float first = low[j] * s.cos[j] - high[j] * s.sin[j];
+      high[j] = high[j] * s.cos[j] + low[j] * s.sin[j];
+      low[j] = first;
+    }
+  }
+}
+
+template <typename T, int kPieces>
+__global__ void __launch_bounds__(kMaxThreads) QkNormRopeVectors(Pair pair) {
+  const Share share(blockIdx.x, Blocks(pair.q), Blocks(pair.k));
+  const NormRope a = share.second ? pair.k : pair.q;
+  const int64_t step = Step(a), first = share.block / step * step * kRowsEach + share.block % step;
+  const bool whole = a.group == a.width;
+  Shared shared;
+  if (kPieces == 1) {
+    const Piece p(a, 0);
+    if (p.in) shared.Read(a, p, share.block % step);
+  }
+  for (int64_t row = first, n = 0; row < a.rows && n < kRowsEach; row += step, ++n) {
+    T* const x = static_cast<T*>(a.x.data) + row * a.x.stride;
+    float low[kPieces][kVector], high[kPieces][kVector], squares[kPieces], total = 0;
+#pragma unroll
+    for (int i = 0; i < kPieces; ++i) {
+      const Piece p(a, i);
+      squares[i] = 0;
+      if (!p.in) continue;
+      Load(x + p.low, low[i]);
+      Load(x + p.high, high[i]);
+#pragma unroll
+      for (int j = 0; j < kVector; ++j) squares[i] += low[i][j] * low[i][j] + high[i][j] * high[i][j];
+      total += squares[i];
+    }
+    if (a.weight != nullptr && a.sums == nullptr && whole) {
+      __syncthreads();  // the sum of the row before has been read
+      total = BlockSum(total);
+    }
+#pragma unroll
+    for (int i = 0; i < kPieces; ++i) {
+      const Piece p(a, i);
+      float sum = total;
+      if (a.weight != nullptr && a.sums == nullptr && !whole) {
+        sum = HeadSum(squares[i], static_cast<int>(a.head_width) / kPair);
+      }
+      if (!p.in) continue;
+      if (a.weight != nullptr && a.sums != nullptr) sum = a.sums[row * (a.width / a.group) + p.low / a.group];
+      if (kPieces > 1) shared.Read(a, p, share.block % step);
+      Apply(a, shared, rsqrtf(sum / static_cast<float>(a.full_group) + a.eps), low[i], high[i]);
+      Store(x + p.low, low[i]);
+      Store(x + p.high, high[i]);
+    }
+  }
+}
+
+// factors[g] of a row's groups, for the whole block.
+template <typename T>
+__device__ __forceinline__ void Factors(const NormRope& a, const T* x, int64_t row, float* factors) {
+  const int64_t groups = a.width / a.group;
+  const auto factor = [&](float sum) { return rsqrtf(sum / static_cast<float>(a.full_group) + a.eps); };
+  const auto squares = [&](int64_t g, int64_t begin, int64_t by) {
+    float sum = 0;
+    for (int64_t i = begin; i < a.group; i += by) sum += LoadOne(x + g * a.group + i) * LoadOne(x + g * a.group + i);
+    return sum;
+  };
+  if (a.sums != nullptr) {
+    for (int64_t g = threadIdx.x; g < groups; g += blockDim.x) factors[g] = factor(a.sums[row * groups + g]);
+  } else if (groups == 1) {
+    const float sum = BlockSum(squares(0, threadIdx.x, blockDim.x));
+    if (threadIdx.x == 0) factors[0] = factor(sum);
+  } else {
+    const int lane = threadIdx.x % kWarpLanes, warps = blockDim.x / kWarpLanes;
+    for (int64_t g = threadIdx.x / kWarpLanes; g < groups; g += warps) {
+      const float sum = WarpSum(squares(g, lane, kWarpLanes));
+      if (lane == 0) factors[g] = factor(sum);
+    }
+  }
+  __syncthreads();
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kElementThreads) QkNormRopeElements(Pair pair) {
+  const Share share(blockIdx.x, pair.q.rows, pair.k.rows);
+  const NormRope a = share.second ? pair.k : pair.q;
+  const int64_t row = share.block;
+  T* const x = static_cast<T*>(a.x.data) + row * a.x.stride;
+  float* const factors = DynamicShared<float>();
+  if (a.weight != nullptr) Factors(a, x, row, factors);
+  const auto normed = [&](int64_t i) {
+    const float v = LoadOne(x + i);
+    return a.weight == nullptr ? v : v * factors[i / a.group] * a.weight[i % a.group];
+  };
+  if (a.cos == nullptr) {
+    for (int64_t i = threadIdx.x; i < a.width; i += blockDim.x) StoreOne(x + i, normed(i));
+    return;
+  }
+  const int64_t half = a.head_width / 2, table = row % a.table_rows * a.table_width;
+  for (int64_t i = threadIdx.x; i < a.width / 2; i += blockDim.x) {
+    const int64_t low = i / half * a.head_width + i % half, at = table + (a.table_width == half ? i % half : i);
+    const float u = normed(low), v = normed(low + half), c = a.cos[at], s = a.sin[at];
+    StoreOne(x + low, u * c - v * s);
+    StoreOne(x + low + half, v * c + u * s);
+  }
+}
+
+bool Aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
+
+bool Valid(const NormRope& a) {
+  if (a.rows <= 0 || a.rows > kMaxRows || a.width <= 0 || a.x.data == nullptr) return false;
+  if (a.weight != nullptr && (a.group <= 0 || a.width % a.group != 0 || a.full_group <= 0)) return false;
+  if (a.cos == nullptr) return a.sin == nullptr;
+  if (a.sin == nullptr || a.head_width <= 0 || a.head_width % 2 != 0 || a.width % a.head_width != 0) return false;
+  return a.table_rows > 0 && (a.table_width == a.width / 2 || a.table_width == a.head_width / 2);
+}
+
+// What is not rotated has no heads: a head is then the piece of a thread, or the group.
+NormRope WithHeads(NormRope a) {
+  if (a.weight == nullptr) a.group = a.full_group = a.width;
+  if (a.cos == nullptr) a.head_width = a.group == a.width ? kPair : a.group;
+  return a;
+}
+
+bool Vectors(const NormRope& a) {
+  if (a.width > kMaxVectorWidth || a.width % kPair != 0 || a.head_width % kPair != 0) return false;
+  if (!Vectors(a.x, a.width) || !Aligned(a.weight) || !Aligned(a.cos) || !Aligned(a.sin)) return false;
+  if (a.weight == nullptr || a.group == a.width) return true;
+  if (a.sums != nullptr) return a.group % a.head_width == 0;
+  const int64_t lanes = a.head_width / kPair;
+  return a.group == a.head_width && lanes <= kWarpLanes && (lanes & (lanes - 1)) == 0;
+}
+
+template <typename T>
+cudaError_t LaunchElements(const Pair& pair, cudaStream_t stream) {
+  const auto groups = [](const NormRope& a) { return a.rows == 0 ? 0 : a.width / a.group; };
+  const size_t shared = sizeof(float) * max(groups(pair.q), groups(pair.k));
+  int device = 0, limit = 0;
+  if (const cudaError_t error = cudaGetDevice(&device); error != cudaSuccess) return error;
+  const cudaError_t error = cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  if (error != cudaSuccess) return error;
+  constexpr size_t kOfBlockSum = kWarpLanes * sizeof(float);
+  if (shared + kOfBlockSum > static_cast<size_t>(limit)) return cudaErrorInvalidValue;
+  const dim3 grid(static_cast<unsigned>(pair.q.rows + pair.k.rows));
+  return Launch(QkNormRopeElements<T>, grid, kElementThreads, shared, stream, pair);
+}
+
+template <typename T>
+cudaError_t LaunchTyped(const Pair& pair, cudaStream_t stream) {
+  if (!Vectors(pair.q) || (pair.k.rows > 0 && !Vectors(pair.k))) return LaunchElements<T>(pair, stream);
+  const int64_t pieces = max(pair.q.width, pair.k.width) / kPair;
+  const int64_t threads = min((pieces + kWarpLanes - 1) / kWarpLanes * kWarpLanes, int64_t{kMaxThreads});
+  const dim3 grid(static_cast<unsigned>(Blocks(pair.q) + Blocks(pair.k)));
+  const dim3 block(static_cast<unsigned>(threads));
+  if (pieces <= kMaxThreads) return Launch(QkNormRopeVectors<T, 1>, grid, block, 0, stream, pair);
+  return Launch(QkNormRopeVectors<T, 2>, grid, block, 0, stream, pair);
+}
+
+}  // namespace
+
+cudaError_t LaunchQkNormRope(const NormRope& q, const NormRope& k, cudaStream_t stream) {
+  const bool both = k.x.data != nullptr;
+  if (!Valid(q) || (both && (!Valid(k) || k.x.type != q.x.type))) return cudaErrorInvalidValue;
+  const Pair pair{.q = WithHeads(q), .k = both ? WithHeads(k) : NormRope{}};
+  if (pair.q.rows + pair.k.rows > kMaxRows) return cudaErrorInvalidValue;
+  return q.x.type == Type::kBf16 ? LaunchTyped<bf16>(pair, stream) : LaunchTyped<float>(pair, stream);
+}
+
+}  // namespace kinora::kernels
