@@ -12,7 +12,7 @@ constexpr int kMaxThreads = 512;
 constexpr int kElementThreads = 256;
 constexpr int kPair = 2 * kVector;  // columns of a thread's piece
 constexpr int64_t kRowsEach = 4;    // of a block, at most
-constexpr int64_t kMaxVectorWidth = 1 << 14;
+constexpr int64_t kMaxVectorWidth = kMaxThreads * kPair;
 constexpr int64_t kMaxRows = 0x7fffffff;
 
 // Rows s, s + step, s + 2·step … of block s + step·n belong together: kRowsEach of them, with one row of the tables.
@@ -45,13 +45,13 @@ __device__ __forceinline__ float HeadSum(float v, int lanes) {
   return v;
 }
 
-// The columns of a thread's n-th piece: [low, low + 8) and [high, high + 8), partners in head `head`.
+// The columns of a thread: [low, low + 8) and [high, high + 8), partners in head `head`.
 struct Piece {
   int64_t low, high, table;
   bool in;
-  __device__ Piece(const NormRope& a, int n) {
+  __device__ explicit Piece(const NormRope& a) {
     const int half = static_cast<int>(a.head_width) / 2;
-    const int at = (n * static_cast<int>(blockDim.x) + static_cast<int>(threadIdx.x)) * kVector;
+    const int at = static_cast<int>(threadIdx.x) * kVector;
     const int head = at / half, j = at % half;
     in = 2 * at < a.width;
     low = int64_t{head} * a.head_width + j;
@@ -92,49 +92,35 @@ __device__ __forceinline__ void Apply(const NormRope& a, const Shared& s, float 
   }
 }
 
-template <typename T, int kPieces>
+template <typename T>
 __global__ void __launch_bounds__(kMaxThreads) QkNormRopeVectors(Pair pair) {
   const Share share(blockIdx.x, Blocks(pair.q), Blocks(pair.k));
   const NormRope a = share.second ? pair.k : pair.q;
   const int64_t step = Step(a), first = share.block / step * step * kRowsEach + share.block % step;
-  const bool whole = a.group == a.width;
+  const bool whole = a.group == a.width, summed = a.weight != nullptr && a.sums == nullptr;
+  const Piece p(a);
   Shared shared;
-  if (kPieces == 1) {
-    const Piece p(a, 0);
-    if (p.in) shared.Read(a, p, share.block % step);
-  }
+  if (p.in) shared.Read(a, p, share.block % step);
   for (int64_t row = first, n = 0; row < a.rows && n < kRowsEach; row += step, ++n) {
     T* const x = static_cast<T*>(a.x.data) + row * a.x.stride;
-    float low[kPieces][kVector], high[kPieces][kVector], squares[kPieces], total = 0;
+    float low[kVector], high[kVector], sum = 0;
+    if (p.in) {
+      Load(x + p.low, low);
+      Load(x + p.high, high);
 #pragma unroll
-    for (int i = 0; i < kPieces; ++i) {
-      const Piece p(a, i);
-      squares[i] = 0;
-      if (!p.in) continue;
-      Load(x + p.low, low[i]);
-      Load(x + p.high, high[i]);
-#pragma unroll
-      for (int j = 0; j < kVector; ++j) squares[i] += low[i][j] * low[i][j] + high[i][j] * high[i][j];
-      total += squares[i];
+      for (int j = 0; j < kVector; ++j) sum += low[j] * low[j] + high[j] * high[j];
     }
-    if (a.weight != nullptr && a.sums == nullptr && whole) {
+    if (summed && whole) {
       __syncthreads();  // the sum of the row before has been read
-      total = BlockSum(total);
+      sum = BlockSum(sum);
+    } else if (summed) {
+      sum = HeadSum(sum, static_cast<int>(a.head_width) / kPair);
     }
-#pragma unroll
-    for (int i = 0; i < kPieces; ++i) {
-      const Piece p(a, i);
-      float sum = total;
-      if (a.weight != nullptr && a.sums == nullptr && !whole) {
-        sum = HeadSum(squares[i], static_cast<int>(a.head_width) / kPair);
-      }
-      if (!p.in) continue;
-      if (a.weight != nullptr && a.sums != nullptr) sum = a.sums[row * (a.width / a.group) + p.low / a.group];
-      if (kPieces > 1) shared.Read(a, p, share.block % step);
-      Apply(a, shared, rsqrtf(sum / static_cast<float>(a.full_group) + a.eps), low[i], high[i]);
-      Store(x + p.low, low[i]);
-      Store(x + p.high, high[i]);
-    }
+    if (!p.in) continue;
+    if (a.weight != nullptr && !summed) sum = a.sums[row * (a.width / a.group) + p.low / a.group];
+    Apply(a, shared, rsqrtf(sum / static_cast<float>(a.full_group) + a.eps), low, high);
+    Store(x + p.low, low);
+    Store(x + p.high, high);
   }
 }
 
@@ -232,11 +218,9 @@ template <typename T>
 cudaError_t LaunchTyped(const Pair& pair, cudaStream_t stream) {
   if (!Vectors(pair.q) || (pair.k.rows > 0 && !Vectors(pair.k))) return LaunchElements<T>(pair, stream);
   const int64_t pieces = max(pair.q.width, pair.k.width) / kPair;
-  const int64_t threads = min((pieces + kWarpLanes - 1) / kWarpLanes * kWarpLanes, int64_t{kMaxThreads});
+  const auto threads = static_cast<unsigned>((pieces + kWarpLanes - 1) / kWarpLanes * kWarpLanes);
   const dim3 grid(static_cast<unsigned>(Blocks(pair.q) + Blocks(pair.k)));
-  const dim3 block(static_cast<unsigned>(threads));
-  if (pieces <= kMaxThreads) return Launch(QkNormRopeVectors<T, 1>, grid, block, 0, stream, pair);
-  return Launch(QkNormRopeVectors<T, 2>, grid, block, 0, stream, pair);
+  return Launch(QkNormRopeVectors<T>, grid, threads, 0, stream, pair);
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ struct NormRope {
 
 // q and k may differ in all but their type; k.x.data null: q alone. They may be columns of one packed tensor.
 //
-// Heads of whole vectors (head_width % 16 == 0, rows and tables aligned to 16 bytes, at most 16,384 columns, groups
+// Heads of whole vectors (head_width % 16 == 0, rows and tables aligned to 16 bytes, at most 8,192 columns, groups
 // that are the width, a head of 16·2ⁿ columns, or given sums of whole heads): the row stays in registers, a thread
 // holds both members of its pairs, tables and weights are read once for up to four rows that share them, and q and k of
 // equal tokens run beside each other, so that the second finds the tables in the second-level cache. All else: two
