@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <memory>
+#include <mutex>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -40,7 +42,10 @@ template <typename T>
 Status End(T* object, Kind kind) {
   if (object == nullptr || object->kind != kind) return Status::kInvalidValue;
   object->kind = Kind::kDead;
-  delete object;
+  static std::mutex mutex;
+  static auto* const ended = new std::vector<std::unique_ptr<T>>;  // so that a later use of one can be refused
+  const std::lock_guard<std::mutex> lock(mutex);
+  ended->emplace_back(object);
   --alive;
   return Status::kSuccess;
 }
