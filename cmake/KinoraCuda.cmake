@@ -17,8 +17,18 @@ if(NOT KINORA_CUDA STREQUAL "off")
   endif()
   set(KINORA_CUDA_INCLUDE ${KINORA_CUDA_RUNTIME_INCLUDE} ${KINORA_CUDA_CRT_INCLUDE})
   list(REMOVE_DUPLICATES KINORA_CUDA_INCLUDE)
+  # cuDNN's headers and those over them: nvcc builds need both; emulated ones test plans where both are.
+  find_path(KINORA_CUDNN_INCLUDE cudnn.h HINTS ${toolkit})
+  find_path(KINORA_CUDNN_FRONTEND_INCLUDE cudnn_frontend.h HINTS ${wheels}/cudnn-frontend/include
+            PATHS /usr/local/share/kinora/cudnn-frontend/include)
 endif()
 if(KINORA_CUDA STREQUAL "nvcc")
+  if(NOT KINORA_CUDNN_FRONTEND_INCLUDE)
+    message(FATAL_ERROR "KINORA_CUDA=nvcc needs the headers of cudnn-frontend: scripts/install-deps --cuda")
+  endif()
+  if(NOT KINORA_CUDNN_INCLUDE)
+    message(FATAL_ERROR "KINORA_CUDA=nvcc needs cudnn.h: install cudnn9-cuda-13, or set KINORA_CUDNN_INCLUDE to its folder")
+  endif()
   find_program(CMAKE_CUDA_COMPILER nvcc HINTS $ENV{CUDA_HOME}/bin /usr/local/cuda/bin)
   set(CMAKE_CUDA_ARCHITECTURES 80-real 90a-real 100a-real 120a-real)
   enable_language(CUDA)
@@ -34,4 +44,12 @@ function(kinora_cuda_sources)
   else()
     set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CUDA COMPILE_OPTIONS "-Werror=all-warnings")
   endif()
+endfunction()
+
+# How cudnn_frontend.cc is compiled, which alone sees those headers, in a target of the current folder.
+function(kinora_cudnn_frontend_source file)
+  set_source_files_properties(${file} PROPERTIES
+    INCLUDE_DIRECTORIES "${KINORA_CUDNN_INCLUDE}"
+    COMPILE_DEFINITIONS "NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING;CUDNN_FRONTEND_SKIP_JSON_LIB"
+    COMPILE_OPTIONS "-O1;-isystem;${KINORA_CUDNN_FRONTEND_INCLUDE}")
 endfunction()

@@ -41,6 +41,21 @@ cudaError_t cudaFreeHost(void* memory) {
   return DeviceMemory::Get().FreePinned(memory);
 }
 
+cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  SIMT_CALL();
+  if (const cudaError_t error = WorkQueue::RefuseInCapture(); error != cudaSuccess) return error;
+  const DeviceMemory& memory = DeviceMemory::Get();
+  const bool to_device = memory.OnDevice(to), from_device = memory.OnDevice(from);
+  if (kind != cudaMemcpyDefault && kind != KindOf(to_device, from_device)) return cudaErrorInvalidMemcpyDirection;
+  if ((to_device && !memory.Allocated(to, bytes)) || (from_device && !memory.Allocated(from, bytes))) {
+    return cudaErrorInvalidValue;
+  }
+  ++Counters().host_copies;
+  if (const cudaError_t error = Device().FinishAll(); error != cudaSuccess) return error;
+  std::memcpy(to, from, bytes);
+  return cudaSuccess;
+}
+
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   SIMT_CALL();
   const DeviceMemory& memory = DeviceMemory::Get();

@@ -102,3 +102,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   stream->waits.push_back(event->at);
   return cudaSuccess;
 }
+
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  std::swap(*mode, WorkQueue::ModeOfThisThread());
+  return cudaSuccess;
+}

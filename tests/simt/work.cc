@@ -169,7 +169,13 @@ void WorkQueue::BeginCapture(SimtCapture* capture) { captures_of_this_thread.pus
 
 void WorkQueue::EndCapture(SimtCapture* capture) { std::erase(captures_of_this_thread, capture); }
 
+cudaStreamCaptureMode& WorkQueue::ModeOfThisThread() {
+  thread_local cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal;
+  return mode;
+}
+
 cudaError_t WorkQueue::RefuseInCapture() {
+  if (ModeOfThisThread() == cudaStreamCaptureModeRelaxed) return cudaSuccess;
   for (SimtCapture* capture : captures_of_this_thread) capture->broken = true;
   return captures_of_this_thread.empty() ? cudaSuccess : cudaErrorStreamCaptureUnsupported;
 }

@@ -68,8 +68,10 @@ class WorkQueue {
   void RunGraph(const std::vector<SimtNode>& nodes);
   // Breaks the stream's capture.
   cudaError_t Refuse(cudaStream_t stream);
-  // For what may not be called while this thread captures: an error then, and its captures are broken.
+  // For what may not be called while this thread captures, unless its mode is relaxed: an error then, and its captures
+  // are broken.
   static cudaError_t RefuseInCapture();
+  static cudaStreamCaptureMode& ModeOfThisThread();
   static void BeginCapture(SimtCapture* capture);  // of this thread
   static void EndCapture(SimtCapture* capture);
 

@@ -1,0 +1,280 @@
+// The one file that sees cudnn-frontend, whose headers take half a minute to compile. libcudnn is opened when the
+// backend is, so a program starts, and says what is missing, where it is not installed.
+#include "engine/ops/cuda/cudnn_frontend.h"
+
+#include <dlfcn.h>
+
+#include <cstring>
+#include <exception>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/ops/cuda/cuda_memory.h"
+#include "engine/ops/cuda/cuda_status.h"
+
+namespace kinora {
+
+// The front end asks dlopen for a shared CUDA runtime. The program has one already, and must not get a second.
+void* RuntimeOfThisProgram(const char*, int) { return reinterpret_cast<void*>(&RuntimeOfThisProgram); }
+void* RuntimeFunction(void* library, const char* name) {
+  if (library != reinterpret_cast<void*>(&RuntimeOfThisProgram)) return dlsym(library, name);
+  const std::string_view wanted = name;
+  if (wanted == "cudaGetDevice") return reinterpret_cast<void*>(&cudaGetDevice);
+  if (wanted == "cudaGetErrorString") return reinterpret_cast<void*>(&cudaGetErrorString);
+  if (wanted == "cudaMemcpyAsync") return reinterpret_cast<void*>(&cudaMemcpyAsync);
+  if (wanted == "cudaMemsetAsync") return reinterpret_cast<void*>(&cudaMemsetAsync);
+  if (wanted == "cudaGetDeviceProperties") {
+    return reinterpret_cast<void*>(static_cast<cudaError_t (*)(cudaDeviceProp*, int)>(&cudaGetDeviceProperties));
+  }
+  KINORA_CHECK(false) << "cudnn-frontend calls " << name;
+  return nullptr;
+}
+
+}  // namespace kinora
+
+#define dlopen(name, flags) ::kinora::RuntimeOfThisProgram(name, flags)
+#define dlsym(library, name) ::kinora::RuntimeFunction(library, name)
+#include <cudnn_frontend.h>
+#undef dlopen
+#undef dlsym
+
+namespace cudnn_frontend {
+void* cudnn_dlhandle = nullptr;  // NOLINT(misc-definitions-in-headers): which the front end wants of its program
+}
+
+namespace kinora {
+namespace {
+
+namespace fe = cudnn_frontend;
+
+constexpr size_t kLeastVersion = 90800;  // plans for devices that are described
+
+// Of the front end's answers: an unsupported shape is Unimplemented, all else Internal.
+absl::Status ToStatus(fe::error_t error, const char* what) {
+  if (error.is_good()) return absl::OkStatus();
+  const std::string message = absl::StrCat("cuDNN: ", what, ": ", error.get_message());
+  switch (error.get_code()) {
+    case fe::error_code_t::GRAPH_NOT_SUPPORTED:
+    case fe::error_code_t::HEURISTIC_QUERY_FAILED:
+    case fe::error_code_t::GRAPH_EXECUTION_PLAN_CREATION_FAILED:
+    case fe::error_code_t::INVALID_VALUE:
+      return absl::UnimplementedError(message);
+    default:
+      return absl::InternalError(message);
+  }
+}
+
+// Engines load their kernels when a plan is built, which a capture of this thread would forbid.
+class OutsideOfCaptures {
+ public:
+  OutsideOfCaptures() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  ~OutsideOfCaptures() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  OutsideOfCaptures(const OutsideOfCaptures&) = delete;
+  OutsideOfCaptures& operator=(const OutsideOfCaptures&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
+using TensorPtr = std::shared_ptr<fe::graph::Tensor_attributes>;
+using Dims = std::vector<int64_t>;
+
+// Numbers of operands as the shapes list them; those of a plan's own come behind.
+constexpr int64_t kFirstOwn = 16;
+
+class FrontendPlan : public CudnnPlan {
+ public:
+  FrontendPlan(cudnnHandle_t handle, std::shared_ptr<fe::graph::Graph> graph, int64_t workspace_bytes, Buffer own,
+               std::vector<int64_t> own_offsets)
+      : handle_(handle),
+        graph_(std::move(graph)),
+        workspace_bytes_(workspace_bytes),
+        own_(std::move(own)),
+        own_offsets_(std::move(own_offsets)) {}
+
+  int64_t workspace_bytes() const override { return workspace_bytes_; }
+  absl::Status Run(absl::Span<void* const> operands, void* workspace, cudaStream_t stream) const override {
+    std::unordered_map<int64_t, void*> pointers;
+    for (size_t i = 0; i < operands.size(); ++i) pointers[static_cast<int64_t>(i)] = operands[i];
+    for (size_t i = 0; i < own_offsets_.size(); ++i) {
+      pointers[kFirstOwn + static_cast<int64_t>(i)] = static_cast<char*>(own_.data()) + own_offsets_[i];
+    }
+    try {
+      if (fe::detail::set_stream(handle_, stream) != CUDNN_STATUS_SUCCESS) {
+        return absl::InternalError("cuDNN: its stream cannot be set");
+      }
+      return ToStatus(graph_->execute(handle_, pointers, workspace), "a plan");
+    } catch (const std::exception& e) {
+      return absl::InternalError(absl::StrCat("cuDNN: a plan: ", e.what()));
+    }
+  }
+
+ private:
+  const cudnnHandle_t handle_;
+  const std::shared_ptr<fe::graph::Graph> graph_;
+  const int64_t workspace_bytes_;
+  const Buffer own_;
+  const std::vector<int64_t> own_offsets_;
+};
+
+TensorPtr Heads(fe::graph::Graph& graph, const char* name, int64_t uid, const Dims& dims, const HeadStrides& s) {
+  return graph.tensor(fe::graph::Tensor_attributes()
+                          .set_name(name)
+                          .set_uid(uid)
+                          .set_dim(dims)
+                          .set_stride({s.batch, s.head, s.row, 1})
+                          .set_data_type(fe::DataType_t::BFLOAT16));
+}
+
+TensorPtr Lengths(fe::graph::Graph& graph, const char* name, int64_t uid, int64_t batch) {
+  return graph.tensor(fe::graph::Tensor_attributes()
+                          .set_name(name)
+                          .set_uid(uid)
+                          .set_dim({batch, 1, 1, 1})
+                          .set_stride({1, 1, 1, 1})
+                          .set_data_type(fe::DataType_t::INT32));
+}
+
+// Whether queries and keys must be counted for the library. Left alone, the front end does so itself where queries are
+// not a multiple of 128, by copies from host memory that is gone when a captured graph runs.
+bool NeedsLengths(const CudnnAttention& a) { return a.queries % 128 != 0; }
+
+void AddAttention(const CudnnAttention& a, fe::graph::Graph& graph) {
+  const TensorPtr q = Heads(graph, "q", 0, {a.batch, a.heads, a.queries, a.head_width}, a.q);
+  const TensorPtr k = Heads(graph, "k", 1, {a.batch, a.kv_heads, a.keys, a.head_width}, a.k);
+  const TensorPtr v = Heads(graph, "v", 2, {a.batch, a.kv_heads, a.keys, a.head_width}, a.v);
+  auto attributes =
+      fe::graph::SDPA_attributes().set_name("attention").set_generate_stats(false).set_attn_scale(a.scale);
+  if (a.causal) {
+    attributes.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT).set_diagonal_band_right_bound(0);
+  }
+  if (a.window > 0) attributes.set_diagonal_band_left_bound(static_cast<int>(a.window));
+  if (a.bias) {
+    attributes.set_bias(
+        graph.tensor(fe::graph::Tensor_attributes()
+                         .set_name("bias")
+                         .set_uid(4)
+                         .set_dim({1, 1, a.queries, a.keys})
+                         .set_stride({a.queries * a.bias_stride, a.queries * a.bias_stride, a.bias_stride, 1})
+                         .set_data_type(fe::DataType_t::FLOAT)));
+  }
+  if (NeedsLengths(a)) {
+    attributes.set_padding_mask(true)
+        .set_seq_len_q(Lengths(graph, "queries", kFirstOwn, a.batch))
+        .set_seq_len_kv(Lengths(graph, "keys", kFirstOwn + 1, a.batch));
+  }
+  graph.sdpa(q, k, v, attributes)[0]
+      ->set_output(true)
+      .set_uid(3)
+      .set_dim({a.batch, a.heads, a.queries, a.head_width})
+      .set_stride({a.out.batch, a.out.head, a.out.row, 1})
+      .set_data_type(fe::DataType_t::BFLOAT16);
+}
+
+class FrontendCudnn : public Cudnn {
+ public:
+  FrontendCudnn(cudnnHandle_t handle, std::shared_ptr<const fe::DeviceProperties> described)
+      : handle_(handle), described_(std::move(described)) {}
+  ~FrontendCudnn() override {
+    if (handle_ != nullptr) fe::detail::destroy_handle(handle_);
+  }
+
+  absl::StatusOr<std::unique_ptr<CudnnPlan>> Build(const CudnnAttention& shape) override {
+    const OutsideOfCaptures outside;
+    Buffer lengths;
+    std::vector<int64_t> offsets;
+    if (NeedsLengths(shape) && handle_ != nullptr) {
+      KINORA_ASSIGN_OR_RETURN(lengths, UploadLengths(shape));
+      offsets = {0, shape.batch * static_cast<int64_t>(sizeof(int32_t))};
+    }
+    return BuildGraph([&](fe::graph::Graph& graph) { AddAttention(shape, graph); }, std::move(lengths),
+                      std::move(offsets));
+  }
+
+  absl::StatusOr<std::unique_ptr<CudnnPlan>> Build(const CudnnConvolution&) override {
+    return absl::UnimplementedError("cuDNN: convolutions are not given to it");
+  }
+
+ private:
+  static absl::StatusOr<Buffer> UploadLengths(const CudnnAttention& shape) {
+    std::vector<int32_t> lengths(shape.batch, static_cast<int32_t>(shape.queries));
+    lengths.resize(2 * shape.batch, static_cast<int32_t>(shape.keys));
+    const auto bytes = static_cast<int64_t>(lengths.size() * sizeof(int32_t));
+    KINORA_ASSIGN_OR_RETURN(Buffer buffer, AllocateOnDevice(bytes, "the lengths of an attention plan"));
+    KINORA_RETURN_IF_ERROR(CudaStatus(cudaMemcpy(buffer.data(), lengths.data(), bytes, cudaMemcpyHostToDevice),
+                                      "the lengths of an attention plan"));
+    return buffer;
+  }
+
+  template <typename AddNodes>
+  absl::StatusOr<std::unique_ptr<CudnnPlan>> BuildGraph(const AddNodes& add_nodes, Buffer own,
+                                                        std::vector<int64_t> own_offsets) const {
+    auto graph = std::make_shared<fe::graph::Graph>();
+    graph->set_intermediate_data_type(fe::DataType_t::FLOAT).set_compute_data_type(fe::DataType_t::FLOAT);
+    if (described_ != nullptr) graph->set_device_properties(described_);
+    int64_t workspace_bytes = 0;
+    try {
+      add_nodes(*graph);
+      KINORA_RETURN_IF_ERROR(ToStatus(graph->validate(), "a graph"));
+      KINORA_RETURN_IF_ERROR(
+          ToStatus(handle_ != nullptr ? graph->build_operation_graph(handle_) : graph->build_operation_graph(),
+                   "an operation graph"));
+      KINORA_RETURN_IF_ERROR(ToStatus(graph->create_execution_plans({fe::HeurMode_t::A}), "its heuristic"));
+      graph->deselect_workspace_greater_than(kProductWorkspaceBytes);
+      KINORA_RETURN_IF_ERROR(ToStatus(graph->check_support(), "its engines"));
+      KINORA_RETURN_IF_ERROR(ToStatus(graph->build_plans(), "its plans"));
+      KINORA_RETURN_IF_ERROR(ToStatus(graph->get_workspace_size(workspace_bytes), "a plan's workspace"));
+    } catch (const std::exception& e) {
+      return absl::InternalError(absl::StrCat("cuDNN: ", e.what()));
+    }
+    if (workspace_bytes > kProductWorkspaceBytes) {
+      return absl::UnimplementedError(absl::StrCat("cuDNN: a plan that needs ", workspace_bytes, " bytes"));
+    }
+    return std::make_unique<FrontendPlan>(handle_, std::move(graph), workspace_bytes, std::move(own),
+                                          std::move(own_offsets));
+  }
+
+  const cudnnHandle_t handle_;  // null: devices are described
+  const std::shared_ptr<const fe::DeviceProperties> described_;
+};
+
+constexpr char kWhatToDo[] = ": install nvidia-cudnn-cu13 9.8 or later and let LD_LIBRARY_PATH find it, or use the cpu";
+
+absl::Status Load(const std::string& library) {
+  if (fe::cudnn_dlhandle == nullptr) fe::cudnn_dlhandle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (fe::cudnn_dlhandle == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat("device: cuda: ", dlerror(), kWhatToDo));
+  }
+  if (const size_t version = fe::detail::get_backend_version(); version < kLeastVersion) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("device: cuda: ", library, " is cuDNN ", version / 10000, ".", version / 100 % 100, kWhatToDo));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Cudnn>> OpenCudnnFrontend(const CudnnFrontendOptions& options) {
+  KINORA_RETURN_IF_ERROR(Load(options.library));
+  if (!options.device_json.empty()) {
+    auto described = std::make_shared<fe::DeviceProperties>();
+    KINORA_RETURN_IF_ERROR(
+        ToStatus(described->deserialize(std::vector<uint8_t>(options.device_json.begin(), options.device_json.end())),
+                 "the description of a device"));
+    return std::make_unique<FrontendCudnn>(nullptr, std::move(described));
+  }
+  cudnnHandle_t handle = nullptr;
+  if (const cudnnStatus_t status = fe::detail::create_handle(&handle); status != CUDNN_STATUS_SUCCESS) {
+    return absl::FailedPreconditionError(absl::StrCat("device: cuda: ", options.library, " does not start (",
+                                                      fe::detail::get_error_string(status), ")", kWhatToDo));
+  }
+  return std::make_unique<FrontendCudnn>(handle, nullptr);
+}
+
+absl::StatusOr<std::unique_ptr<Cudnn>> OpenCudnn() { return OpenCudnnFrontend({}); }
+
+}  // namespace kinora

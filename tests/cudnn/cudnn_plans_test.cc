@@ -1,0 +1,129 @@
+// Plans of cuDNN itself, built without a device for one that is described: what it takes and refuses is what the
+// definitions take and refuse that stand for it on the simulated device. Nothing runs.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/simt/cudnn/refusals.h"
+#ifdef KINORA_CUDNN_LIBRARY
+#include "engine/ops/cuda/cudnn_frontend.h"
+#endif
+
+namespace kinora {
+namespace {
+
+// [batch, rows, heads · width], rows `row` elements apart.
+HeadStrides Packed(int64_t rows, int64_t width, int64_t row) {
+  return {.batch = rows * row, .head = width, .row = row};
+}
+
+CudnnAttention Shape(int64_t batch, int64_t heads, int64_t kv_heads, int64_t queries, int64_t keys, int64_t width) {
+  return {.batch = batch,
+          .heads = heads,
+          .kv_heads = kv_heads,
+          .queries = queries,
+          .keys = keys,
+          .head_width = width,
+          .q = Packed(queries, width, heads * width),
+          .k = Packed(keys, width, kv_heads * width),
+          .v = Packed(keys, width, kv_heads * width),
+          .out = Packed(queries, width, heads * width),
+          .scale = 0.125f};
+}
+
+struct Case {
+  std::string name;
+  CudnnAttention shape;
+};
+
+std::vector<Case> Attentions() {
+  std::vector<Case> cases = {{"VideoSelf", Shape(2, 32, 32, 6144, 6144, 128)},
+                             {"Prompt", Shape(4, 32, 32, 6144, 1024, 128)},
+                             {"AudioSelf", Shape(2, 32, 32, 126, 126, 64)},
+                             {"AudioToVideo", Shape(2, 32, 32, 6144, 126, 64)},
+                             {"Width8", Shape(1, 2, 2, 64, 64, 8)},
+                             {"Width40", Shape(1, 4, 4, 64, 64, 40)},
+                             {"Width36", Shape(1, 4, 4, 64, 64, 36)},
+                             {"Width256", Shape(1, 4, 4, 256, 256, 256)},
+                             {"Width264", Shape(1, 4, 4, 256, 256, 264)},
+                             {"OneQueryOneKey", Shape(1, 4, 4, 1, 1, 64)},
+                             {"OneQuery", Shape(1, 4, 4, 1, 77, 64)},
+                             {"OneKey", Shape(1, 4, 4, 128, 1, 64)},
+                             {"OddKeys", Shape(1, 4, 4, 37, 531, 64)},
+                             {"SharedKeyHeads", Shape(1, 16, 8, 1024, 1024, 256)},
+                             {"KeyHeadsThatDoNotDivide", Shape(1, 4, 3, 128, 128, 64)}};
+  const auto add = [&](const char* name, CudnnAttention shape, const auto& change) {
+    change(shape);
+    cases.push_back({name, shape});
+  };
+  add("PackedQkv", Shape(2, 4, 4, 128, 128, 64),
+      [](CudnnAttention& a) { a.q = a.k = a.v = Packed(128, 64, 3 * 4 * 64); });
+  add("SequencesFromTheSecondOn", Shape(2, 4, 4, 128, 100, 64), [](CudnnAttention& a) { a.k.batch = a.v.batch *= 2; });
+  add("KeysOfAllBatches", Shape(2, 4, 4, 128, 128, 64), [](CudnnAttention& a) { a.k.batch = a.v.batch = 0; });
+  add("UnalignedRows", Shape(1, 4, 4, 128, 128, 64), [](CudnnAttention& a) { a.k.row += 4, a.k.batch += 4 * 128; });
+  add("UnalignedQueries", Shape(1, 4, 4, 128, 128, 64), [](CudnnAttention& a) { a.q.row += 1, a.q.batch += 128; });
+  add("Causal", Shape(1, 16, 8, 2048, 2048, 256), [](CudnnAttention& a) { a.causal = true; });
+  add("CausalOddQueries", Shape(1, 16, 8, 2049, 2049, 256), [](CudnnAttention& a) { a.causal = true; });
+  add("CausalMoreQueries", Shape(1, 4, 4, 256, 128, 64), [](CudnnAttention& a) { a.causal = true; });
+  add("CausalWindow", Shape(1, 16, 8, 2048, 2048, 256), [](CudnnAttention& a) { a.causal = true, a.window = 1024; });
+  add("CausalWindowMoreQueries", Shape(1, 4, 4, 256, 200, 64),
+      [](CudnnAttention& a) { a.causal = true, a.window = 100; });
+  add("CausalWindowMoreOddQueries", Shape(1, 4, 4, 250, 200, 64),
+      [](CudnnAttention& a) { a.causal = true, a.window = 100; });
+  add("Bias", Shape(2, 4, 4, 256, 256, 64), [](CudnnAttention& a) { a.bias = true, a.bias_stride = 256; });
+  add("BiasOddKeys", Shape(2, 4, 4, 250, 301, 64), [](CudnnAttention& a) { a.bias = true, a.bias_stride = 301; });
+  add("CausalBias", Shape(1, 4, 4, 256, 256, 64),
+      [](CudnnAttention& a) { a.causal = a.bias = true, a.bias_stride = 256; });
+  add("WindowBias", Shape(1, 4, 4, 256, 256, 64),
+      [](CudnnAttention& a) { a.causal = a.bias = true, a.window = 100, a.bias_stride = 256; });
+  return cases;
+}
+
+#ifdef KINORA_CUDNN_LIBRARY
+
+// An H100, in the terms of cuDNN's device properties.
+constexpr char kH100[] =
+    R"({"maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],"regsPerBlock":65536,)"
+    R"("multiProcessorCount":132,"warpSize":32,"maxSharedMemoryPerBlock":49152,"maxSharedMemoryPerBlockOptin":232448,)"
+    R"("reservedSharedMemoryPerBlock":1024,"maxRegistersPerSM":65536,"maxCtasPerSM":32,"maxThreadsPerBlock":1024,)"
+    R"("maxThreadsPerSM":2048,"pciDeviceId":0,"isTccDriver":0,"supportCoopLaunch":1,"smClockRateKHz":1980000,)"
+    R"("memClockRateKHz":2619000,"l2CacheSize":52428800,"deviceName":"NVIDIA H100 80GB HBM3","cudaDeviceId":0,)"
+    R"("deviceVer":900,"driverVer":13000,"totalGlobalMem":85029158912})";
+
+TEST(CudnnPlans, OfAttentionAreRefusedAsTheirDefinitionsAre) {
+  for (const char* library : {KINORA_FAKE_DRIVER, KINORA_NVRTC_LIBRARY}) {  // before cuDNN looks for them by name
+    ASSERT_NE(dlopen(library, RTLD_NOW | RTLD_GLOBAL), nullptr) << dlerror();
+  }
+  const auto cudnn = OpenCudnnFrontend({.library = KINORA_CUDNN_LIBRARY, .device_json = kH100});
+  ASSERT_TRUE(cudnn.ok()) << cudnn.status();
+  for (const auto& [name, shape] : Attentions()) {
+    const absl::Status library = (*cudnn)->Build(shape).status(), definition = simt::Supports(shape, /*major=*/9);
+    EXPECT_EQ(library.code(), definition.code()) << name << ": " << library << " but " << definition;
+  }
+}
+
+TEST(CudnnDeathTest, ALibraryThatIsNotThereIsNamed) {
+  // Runs first, in a process of its own: a library that is open stays open.
+  EXPECT_EXIT(
+      {
+        const absl::Status status = OpenCudnnFrontend({.library = "libcudnn.so.nowhere"}).status();
+        const bool named = absl::IsFailedPrecondition(status) &&
+                           status.message().find("libcudnn.so.nowhere") != absl::string_view::npos &&
+                           status.message().find("install nvidia-cudnn-cu13") != absl::string_view::npos;
+        std::exit(named ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+#else
+
+TEST(CudnnPlans, OfAttentionAreRefusedAsTheirDefinitionsAre) {
+  GTEST_SKIP() << "cuDNN, its headers or those of cudnn-frontend are not installed: " << Attentions().size()
+               << " shapes are not compared";
+}
+
+#endif
+
+}  // namespace
+}  // namespace kinora

@@ -1,0 +1,30 @@
+// Test only: the functions of a CUDA driver that write an output, for plans that are built without a device. CMake adds
+// the others, which answer 0, by the names in the toolkit's stub.
+#include <stddef.h>
+
+static char something[4096];
+enum { kNotFound = 500, kNoDriver = 34 };  // cudaErrorStubLibrary's number: NVRTC takes it for a stub
+
+int cuInit(void) { return kNoDriver; }
+int cuGetExportTable(void) { return kNoDriver; }
+int cuDriverGetVersion(int* version) { return *version = 13000, 0; }
+int cuGetErrorName(int error, const char** out) { return (void)error, *out = "an error", 0; }
+int cuGetErrorString(int error, const char** out) { return (void)error, *out = "an error", 0; }
+int cuGetProcAddress(const char* name, void** out) { return (void)name, *out = NULL, kNotFound; }
+int cuGetProcAddress_v2(const char* name, void** out) { return (void)name, *out = NULL, kNotFound; }
+int cuCtxGetCurrent(void** out) { return *out = something, 0; }
+int cuModuleLoadData(void** out) { return *out = something, 0; }
+int cuModuleGetFunction(void** out) { return *out = something, 0; }
+int cuLibraryLoadData(void** out) { return *out = something, 0; }
+int cuLibraryGetKernel(void** out) { return *out = something, 0; }
+int cuLibraryGetModule(void** out) { return *out = something, 0; }
+int cuLibraryGetKernelCount(unsigned* out) { return *out = 1, 0; }
+int cuLibraryEnumerateKernels(void** out, unsigned count) {
+  for (unsigned i = 0; i < count; i++) out[i] = something;
+  return 0;
+}
+int cuKernelGetFunction(void** out) { return *out = something, 0; }
+int cuKernelGetName(const char** out) { return *out = "kernel", 0; }
+int cuKernelGetAttribute(int* out) { return *out = 64, 0; }
+int cuFuncGetName(const char** out) { return *out = "kernel", 0; }
+int cuFuncGetAttribute(int* out) { return *out = 64, 0; }
