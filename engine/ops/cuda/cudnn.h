@@ -17,8 +17,8 @@
 
 namespace kinora {
 
-// Where the elements of a [batch, heads, rows, width] operand lie: elements from one to the next; those of a row follow
-// each other. 0 repeats one for all.
+// Where the elements of a [batch, heads, rows, width] operand lie: elements from one to the next, multiples of 8; those
+// of a row follow each other.
 struct HeadStrides {
   int64_t batch = 0, head = 0, row = 0;
   friend auto operator<=>(const HeadStrides&, const HeadStrides&) = default;
@@ -29,7 +29,7 @@ struct HeadStrides {
 struct CudnnAttention {
   int64_t batch = 0, heads = 0, kv_heads = 0;  // query head h reads key head h / (heads / kv_heads)
   int64_t queries = 0, keys = 0;               // of a sequence: all that count, at least one
-  int64_t head_width = 0;
+  int64_t head_width = 0;                      // at most kMaxHeadWidth
   HeadStrides q{}, k{}, v{}, out{};
   float scale = 1.0f;
   bool causal = false;      // key position <= query position, both from 0

@@ -18,8 +18,11 @@
 
 namespace kinora {
 
-// The front end asks dlopen for a shared CUDA runtime. The program has one already, and must not get a second.
-void* RuntimeOfThisProgram(const char*, int) { return reinterpret_cast<void*>(&RuntimeOfThisProgram); }
+// The front end asks dlopen for a shared CUDA runtime, of 12 and of 13. The program has one already, and must not get a
+// second.
+void* RuntimeOfThisProgram(const char* library, int) {
+  return std::strcmp(library, "libcudart.so.13") == 0 ? reinterpret_cast<void*>(&RuntimeOfThisProgram) : nullptr;
+}
 void* RuntimeFunction(void* library, const char* name) {
   if (library != reinterpret_cast<void*>(&RuntimeOfThisProgram)) return dlsym(library, name);
   const std::string_view wanted = name;

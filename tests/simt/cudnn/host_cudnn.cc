@@ -7,7 +7,6 @@
 #include "engine/ops/cuda/cudnn.h"
 #include "tests/simt/cudnn/host_attention.h"
 #include "tests/simt/cudnn/refusals.h"
-#include "tests/simt/device_properties.h"
 #include "tests/simt/library.h"
 
 namespace kinora {
@@ -67,7 +66,7 @@ class AttentionPlan : public CudnnPlan {
 class HostCudnn : public Cudnn {
  public:
   absl::StatusOr<std::unique_ptr<CudnnPlan>> Build(const CudnnAttention& shape) override {
-    KINORA_RETURN_IF_ERROR(simt::Supports(shape, simt::Properties().major));
+    KINORA_RETURN_IF_ERROR(simt::Supports(shape));
     return std::make_unique<AttentionPlan>(shape);
   }
   absl::StatusOr<std::unique_ptr<CudnnPlan>> Build(const CudnnConvolution&) override {

@@ -1,4 +1,4 @@
-// Test only: which shapes the definitions of cuDNN refuse, in place of the library. tests/ops/cudnn_plans_test.cc holds
+// Test only: which shapes the definitions of cuDNN refuse, in place of the library. tests/cudnn/cudnn_plans_test.cc holds
 // each answer to that of the library itself, where it is installed.
 #ifndef KINORA_TESTS_SIMT_CUDNN_REFUSALS_H_
 #define KINORA_TESTS_SIMT_CUDNN_REFUSALS_H_
@@ -7,8 +7,8 @@
 
 namespace kinora::simt {
 
-// OK, or Unimplemented with the reason, for a device of compute capability `major`.
-absl::Status Supports(const CudnnAttention& shape, int major);
+// OK, or Unimplemented with the reason. The same on an A100, an L40S, an H100 and a B200.
+absl::Status Supports(const CudnnAttention& shape);
 
 }  // namespace kinora::simt
 
