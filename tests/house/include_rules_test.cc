@@ -101,6 +101,7 @@ TEST(IncludeRules, ForeignLibrariesStayWhereTheyBelong) {
       {std::regex("^absl/"), {"engine/", "server/", "tests/"}},
       {std::regex("^(gtest|gmock)/"), {"tests/"}},
       {std::regex("^tests/"), {"tests/", "kernels/device/device.h"}},  // which is the simulated device without nvcc
+      {std::regex("^cudnn"), {"engine/ops/cuda/cudnn_frontend.cc"}},
       {std::regex("^cuda"), {"kernels/", "engine/ops/cuda/", "tests/simt/", "tests/kernels/"}},
   };
   for (const Source& source : CppSources()) {

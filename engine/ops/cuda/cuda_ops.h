@@ -95,6 +95,10 @@ class CudaOps : public Ops {
                      const Tensor& out);
   void AttendByProducts(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
                         const Tensor& out);
+  struct ProductAttention;
+  struct AttentionPart;
+  absl::Status AttendPart(const ProductAttention& attention, const AttentionPart& part, int64_t member,
+                          cudaStream_t stream);
 
   const std::unique_ptr<CudaStream> stream_;
   ThreadPool& pool_;
