@@ -50,6 +50,41 @@ Heads Matrices(DType dtype, int64_t heads, int64_t rows, int64_t keys, Scratch& 
   return {Tensor(dtype, {rows, keys}, whole.raw(), stride), rows * stride};
 }
 
+kernels::Softmax SoftmaxOf(const AttentionOptions& o, const Heads& logits, const Heads& weights, int64_t first_query,
+                           int64_t matrices) {
+  return {.logits = logits.rows.data<float>(),
+          .stride = logits.rows.row_stride(),
+          .weights = View(weights.rows),
+          .matrices = matrices,
+          .rows = logits.rows.rows(),
+          .keys = logits.rows.width(),
+          .first_query = first_query,
+          .scale = o.scale,
+          .bias = o.bias.defined() ? o.bias.data<float>() : nullptr,
+          .bias_stride = o.bias.defined() ? o.bias.row_stride() : 0,
+          .causal = o.causal,
+          .window = o.causal ? o.window : 0};
+}
+
+// out = weights · v, for each of `batch` heads; one head where the products' type is wider than out's.
+absl::Status MultiplyValues(Products& products, const Heads& weights, const Heads& v, const Heads& out, int batch,
+                            Scratch& scratch, cudaStream_t stream) {
+  const bool narrows = weights.rows.dtype() == DType::kF32 && out.rows.dtype() != DType::kF32;
+  const Heads result = narrows ? Heads{scratch.Take(DType::kF32, out.rows.shape()), 0} : out;
+  KINORA_RETURN_IF_ERROR(products.Run({.m = out.rows.rows(),
+                                       .n = out.rows.width(),
+                                       .k = v.rows.rows(),
+                                       .a = OperandOf(weights),
+                                       .b = OperandOf(v),
+                                       .d = OperandOf(result),
+                                       .batch = batch},
+                                      stream));
+  if (!narrows) return absl::OkStatus();
+  return CudaStatus(
+      kernels::LaunchCopyRows(View(result.rows), View(out.rows), out.rows.rows(), out.rows.width(), stream),
+      "a conversion of heads");
+}
+
 }  // namespace
 
 struct CudaOps::ProductAttention {
@@ -139,34 +174,10 @@ absl::Status CudaOps::AttendPart(const ProductAttention& a, const AttentionPart&
                                          .d = OperandOf(logits),
                                          .batch = batch},
                                         stream));
-  const kernels::Softmax softmax{.logits = logits.rows.data<float>(),
-                                 .stride = logits.rows.row_stride(),
-                                 .weights = View(weights.rows),
-                                 .matrices = part.kv_heads,
-                                 .rows = part.queries,
-                                 .keys = a.key_end,
-                                 .first_query = part.query,
-                                 .scale = o.scale,
-                                 .bias = o.bias.defined() ? o.bias.data<float>() : nullptr,
-                                 .bias_stride = o.bias.defined() ? o.bias.row_stride() : 0,
-                                 .causal = o.causal,
-                                 .window = o.causal ? o.window : 0};
+  const kernels::Softmax softmax = SoftmaxOf(o, logits, weights, part.query, part.kv_heads);
   KINORA_RETURN_IF_ERROR(CudaStatus(kernels::LaunchSoftmax(softmax, stream), "a softmax"));
   const Heads out = HeadsOf(a.out, q_row, part.queries, q_head, a.width, q_stride);
-  const bool narrows = dtype == DType::kF32 && a.out.dtype() != DType::kF32;
-  const Heads result = narrows ? Heads{scratch.Take(DType::kF32, out.rows.shape()), 0} : out;
-  KINORA_RETURN_IF_ERROR(products_->Run({.m = part.queries,
-                                         .n = a.width,
-                                         .k = a.key_end,
-                                         .a = OperandOf(weights),
-                                         .b = OperandOf(v),
-                                         .d = OperandOf(result),
-                                         .batch = batch},
-                                        stream));
-  if (!narrows) return absl::OkStatus();
-  return CudaStatus(
-      kernels::LaunchCopyRows(View(result.rows), View(out.rows), out.rows.rows(), out.rows.width(), stream),
-      "a conversion of heads");
+  return MultiplyValues(*products_, weights, v, out, batch, scratch, stream);
 }
 
 }  // namespace kinora
