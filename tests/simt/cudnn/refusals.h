@@ -1,5 +1,5 @@
-// Test only: which shapes the definitions of cuDNN refuse, in place of the library. tests/cudnn/cudnn_plans_test.cc holds
-// each answer to that of the library itself, where it is installed.
+// Test only: which shapes the definitions of cuDNN refuse, in place of the library. tests/cudnn/cudnn_plans_test.cc
+// holds each answer to that of the library itself, where it is installed.
 #ifndef KINORA_TESTS_SIMT_CUDNN_REFUSALS_H_
 #define KINORA_TESTS_SIMT_CUDNN_REFUSALS_H_
 
