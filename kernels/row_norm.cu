@@ -67,7 +67,9 @@ __device__ __forceinline__ Statistics Measure(const RowNorm& a, const Sum& sum) 
 template <typename X, typename Y, typename Out, int kVectors>
 __global__ void __launch_bounds__(kThreads) RowNormVectors(RowNorm a) {
   WaitForPrevious();
-  const int64_t row = blockIdx.x;
+  const int64_t row = blockIdx.x, place = a.first_row + row;
+  const bool first = a.outputs > 0 && row < a.first.rows, second = a.outputs == 2 && row < a.second.rows;
+  const bool adds = a.y.data != nullptr && row < a.y_rows;
   X* const x = Row<X>(a.x, row);
   float kept[kVectors][kVector];
   const auto column = [&](int n) {
@@ -77,15 +79,16 @@ __global__ void __launch_bounds__(kThreads) RowNormVectors(RowNorm a) {
   for (int n = 0; n < kVectors; ++n) {
     if (column(n) >= a.width) continue;
     Load(x + column(n), kept[n]);
-    if (a.y.data == nullptr) continue;
+    if (!adds) continue;
     float y[kVector], gate[kVector];
     Load(Row<Y>(a.y, row) + column(n), y);
-    Slots(a.gate, row, a.gate_slot, a.width).Read(column(n), gate);
+    const bool gated = a.gate.table != nullptr;
+    if (gated) Slots(a.gate, place, a.gate_slot, a.width).Read(column(n), gate);
 #pragma unroll
-    for (int j = 0; j < kVector; ++j) kept[n][j] = RoundTo(x, kept[n][j] + gate[j] * y[j]);
+    for (int j = 0; j < kVector; ++j) kept[n][j] = RoundTo(x, kept[n][j] + (gated ? gate[j] * y[j] : y[j]));
     Store(x + column(n), kept[n]);
   }
-  if (a.outputs == 0) return;  // the same for every thread
+  if (!first && !second) return;  // the same for every thread
   const Statistics s = Measure(a, [&](const auto& term) {
     float total = 0;
 #pragma unroll
@@ -110,31 +113,34 @@ __global__ void __launch_bounds__(kThreads) RowNormVectors(RowNorm a) {
       float h[kVector], scale[kVector], shift[kVector];
       const bool modulated = output.modulation.table != nullptr;
       if (modulated) {
-        Slots(output.modulation, row, output.scale_slot, a.width).Read(column(n), scale);
-        Slots(output.modulation, row, output.shift_slot, a.width).Read(column(n), shift);
+        Slots(output.modulation, place, output.scale_slot, a.width).Read(column(n), scale);
+        Slots(output.modulation, place, output.shift_slot, a.width).Read(column(n), shift);
       }
 #pragma unroll
       for (int j = 0; j < kVector; ++j) h[j] = modulated ? kept[n][j] * (1.0f + scale[j]) + shift[j] : kept[n][j];
       Store(Row<Out>(output.out, row) + column(n), h);
     };
-    write(a.first);
-    if (a.outputs == 2) write(a.second);
+    if (first) write(a.first);
+    if (second) write(a.second);
   }
 }
 
 template <typename X, typename Y, typename Out>
 __global__ void __launch_bounds__(kThreads) RowNormElements(RowNorm a) {
   WaitForPrevious();
-  const int64_t row = blockIdx.x;
+  const int64_t row = blockIdx.x, place = a.first_row + row;
+  const bool first = a.outputs > 0 && row < a.first.rows, second = a.outputs == 2 && row < a.second.rows;
+  const bool adds = a.y.data != nullptr && row < a.y_rows;
   X* const x = Row<X>(a.x, row);
-  if (a.y.data != nullptr) {
+  if (adds) {
     const Y* const y = Row<Y>(a.y, row);
-    const Slots gate(a.gate, row, a.gate_slot, a.width);
+    const bool gated = a.gate.table != nullptr;
     for (int64_t i = threadIdx.x; i < a.width; i += blockDim.x) {
-      StoreOne(x + i, LoadOne(x + i) + gate.ReadOne(i) * LoadOne(y + i));
+      const float gate = gated ? Slots(a.gate, place, a.gate_slot, a.width).ReadOne(i) : 1.0f;
+      StoreOne(x + i, LoadOne(x + i) + gate * LoadOne(y + i));
     }
   }
-  if (a.outputs == 0) return;  // the same for every thread
+  if (!first && !second) return;  // the same for every thread
   const Statistics s = Measure(a, [&](const auto& term) {
     float total = 0;
     for (int64_t i = threadIdx.x; i < a.width; i += blockDim.x) total += term(LoadOne(x + i));
@@ -146,14 +152,14 @@ __global__ void __launch_bounds__(kThreads) RowNormElements(RowNorm a) {
     const auto write = [&](const ModulatedOutput& output) {
       float h = norm;
       if (output.modulation.table != nullptr) {
-        const Slots scale(output.modulation, row, output.scale_slot, a.width);
-        const Slots shift(output.modulation, row, output.shift_slot, a.width);
+        const Slots scale(output.modulation, place, output.scale_slot, a.width);
+        const Slots shift(output.modulation, place, output.shift_slot, a.width);
         h = norm * (1.0f + scale.ReadOne(i)) + shift.ReadOne(i);
       }
       StoreOne(Row<Out>(output.out, row) + i, h);
     };
-    write(a.first);
-    if (a.outputs == 2) write(a.second);
+    if (first) write(a.first);
+    if (second) write(a.second);
   }
 }
 

@@ -16,22 +16,27 @@ enum class NormKind : uint8_t {
 };
 enum class NormActivation : uint8_t { kNone, kSilu, kGeluTanh };
 
+inline constexpr int64_t kAllRows = int64_t{1} << 62;
+
 struct ModulatedOutput {
   Rows out;
+  int64_t rows = kAllRows;  // of the first rows only
   Modulation modulation{};  // table null: none. out = norm · (1 + scale) + shift
   int scale_slot = 0, shift_slot = 0;
 };
 
-// First, if y.data is set: x += gate ⊙ y, rounded to x's type and stored. Then norm = kind(x) · weight (null: 1) and
-// its activation; then each output. first.out may be x where there is no second one; no outputs: the residual
-// alone. All sums are float32, in one order that depends on the width alone.
+// First, if y.data is set: x += gate ⊙ y (no gate: 1) for the first y_rows rows, rounded to x's type and stored. Then
+// norm = kind(x) · weight (null: 1) and its activation; then each output. first.out may be x where there is no second
+// one; no outputs: the residual alone. All sums are float32, in one order that depends on the width alone.
 //
 // Bytes at least: x once, written too with a residual; y, the outputs once; tables once per row that they are read for,
 // mostly from the second-level cache.
 struct RowNorm {
   int64_t rows = 0, width = 0;
   Rows x;
+  int64_t first_row = 0;  // of x's among those that modulations and gate count
   Rows y{};
+  int64_t y_rows = kAllRows;
   Modulation gate{};
   int gate_slot = 0;
   NormKind kind = NormKind::kRms;

@@ -39,6 +39,27 @@ void CheckModulation(const Modulation& m, int slot, const Tensor& x) {
   }
 }
 
+void CheckResidualUpdate(int64_t rows, int64_t width, const ResidualUpdate& update) {
+  CheckFloat(update.x);
+  const Tensor x = update.x.As2D();
+  KINORA_CHECK(width == x.width() && rows <= x.rows())
+      << rows << " rows of " << width << " for " << x.shape().ToString();
+  if (update.gate.modulation.table.defined()) {
+    CheckModulation(update.gate.modulation, update.gate.slot, x.Rows(0, rows));
+  }
+  for (const NormedOutput& normed : update.normed) {
+    if (!normed.out.defined()) continue;
+    KINORA_CHECK(normed.out.rows() <= x.rows()) << Names(normed.out, x);
+    const Tensor from = x.Rows(0, normed.out.rows());
+    CheckSameShape(from, normed.out);
+    CheckRowWidth(from);
+    const ScaleShift& m = normed.modulation;
+    if (!m.modulation.table.defined()) continue;
+    CheckModulation(m.modulation, m.scale_slot, from);
+    CheckModulation(m.modulation, m.shift_slot, from);
+  }
+}
+
 void CheckMatmul(const Tensor& x, const Weight& w, const MatmulOptions& options, const Tensor& out) {
   CheckFloat(x);
   CheckFloat(out);

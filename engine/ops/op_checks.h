@@ -11,6 +11,7 @@ void CheckFloat(const Tensor& x);                       // f32 or bf16
 void CheckSameShape(const Tensor& a, const Tensor& b);  // equal rows and widths, both floating point
 void CheckRowWidth(const Tensor& x);                    // at most kMaxRowWidth columns
 void CheckModulation(const Modulation& m, int slot, const Tensor& x);
+void CheckResidualUpdate(int64_t rows, int64_t width, const ResidualUpdate& update);  // of the product
 void CheckMatmul(const Tensor& x, const Weight& w, const MatmulOptions& options, const Tensor& out);
 void CheckAttention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options);
 void CheckNormRope(const Tensor& x, const NormRopeParams& params, const Tensor* sum_of_squares);

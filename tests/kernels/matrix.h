@@ -85,6 +85,10 @@ inline void ExpectNear(const Floats& got, const Floats& expected, Type type, con
   ASSERT_EQ(got.size(), expected.size());
   const float tolerance = type == Type::kBf16 ? 8e-3f : 2e-5f;  // of bf16 half a unit in the last place is up to 4e-3
   for (size_t i = 0; i < got.size(); ++i) {
+    if (std::isnan(expected[i])) {
+      ASSERT_TRUE(std::isnan(got[i])) << what << " " << i << " is written";
+      continue;
+    }
     ASSERT_NEAR(got[i], expected[i], tolerance * (1 + std::abs(expected[i]))) << what << " " << i;
   }
 }

@@ -23,6 +23,8 @@ struct Form {
   NormActivation activation = NormActivation::kNone;
   int modulated = 1;   // outputs with a modulation; 0: one without
   int64_t tokens = 1;  // rows take the table's rows by i mod tokens
+  int64_t first_row = 0, y_rows = kAllRows, first_rows = kAllRows, second_rows = kAllRows;
+  bool gated = true;
   int outputs() const { return std::max(1, modulated); }
 };
 void PrintTo(const Form& form, std::ostream* out) { *out << form.name; }
@@ -76,15 +78,18 @@ Expected Define(const Form& f, Floats x, const Floats& y, const Floats& weight, 
   Expected expected;
   for (int64_t i = 0; i < f.rows; ++i) {
     float* row = &x[i * f.width];
-    for (int64_t c = 0; f.residual && c < f.width; ++c) {
-      row[c] = Rounded(static_cast<float>(row[c] + tables.At(i, kGateSlot, c) * y[i * f.width + c]), f.x);
+    const int64_t place = f.first_row + i;
+    for (int64_t c = 0; f.residual && i < f.y_rows && c < f.width; ++c) {
+      const double gate = f.gated ? tables.At(place, kGateSlot, c) : 1;
+      row[c] = Rounded(static_cast<float>(row[c] + gate * y[i * f.width + c]), f.x);
     }
     const std::vector<double> normalised = Normalised(f, row);
     for (int64_t c = 0; c < f.width; ++c) {
       const double norm = Activated(f.activation, normalised[c] * (f.weight ? weight[c] : 1));
       for (int o = 0; o < f.outputs(); ++o) {
-        const double h = f.modulated == 0 ? norm : norm * (1 + tables.At(i, o, c)) + tables.At(i, 2 - o, c);
-        expected.outputs[o].push_back(static_cast<float>(h));
+        const double h = f.modulated == 0 ? norm : norm * (1 + tables.At(place, o, c)) + tables.At(place, 2 - o, c);
+        const bool written = i < (o == 0 ? f.first_rows : f.second_rows);
+        expected.outputs[o].push_back(written ? static_cast<float>(h) : std::nanf(""));
       }
     }
   }
@@ -113,13 +118,16 @@ TEST_P(RowNormTest, IsItsDefinition) {
   RowNorm norm{.rows = f.rows, .width = f.width, .x = dx.rows()};
   norm.kind = f.kind;
   norm.activation = f.activation;
-  norm.gate = modulation;
+  norm.first_row = f.first_row;
+  norm.y_rows = f.y_rows;
+  if (f.gated) norm.gate = modulation;
   norm.gate_slot = kGateSlot;
   if (f.residual) norm.y = dy.rows();
   if (f.weight) norm.weight = dweight.data();
   norm.outputs = f.outputs();
-  norm.first = {.out = first.rows(), .modulation = modulation, .scale_slot = 0, .shift_slot = 2};
-  norm.second = {.out = second.rows(), .modulation = modulation, .scale_slot = 1, .shift_slot = 1};
+  norm.first = {.out = first.rows(), .rows = f.first_rows, .modulation = modulation, .scale_slot = 0, .shift_slot = 2};
+  norm.second = {
+      .out = second.rows(), .rows = f.second_rows, .modulation = modulation, .scale_slot = 1, .shift_slot = 1};
   if (f.modulated == 0) norm.first.modulation.table = nullptr;
   const Expected expected = Define(f, x, y, weight, tables);
   ASSERT_EQ(LaunchRowNorm(norm, stream_), cudaSuccess);
@@ -146,6 +154,28 @@ const Form kForms[] = {
     {.name = "ModulationAlone", .rows = 3, .width = 256, .kind = NormKind::kNone},
     {.name = "Silu", .rows = 3, .width = 256, .activation = NormActivation::kSilu, .modulated = 0},
     {.name = "Gelu", .rows = 3, .width = 256, .activation = NormActivation::kGeluTanh, .modulated = 0},
+    {.name = "NoGate", .rows = 3, .width = 256, .residual = true, .gated = false},
+    {.name = "OddNoGate", .rows = 3, .width = 37, .residual = true, .gated = false},
+    {.name = "SomeRows",
+     .rows = 5,
+     .width = 2048,
+     .residual = true,
+     .modulated = 2,
+     .tokens = 3,
+     .first_row = 2,
+     .y_rows = 4,
+     .first_rows = 3,
+     .second_rows = 2},
+    {.name = "OddSomeRows",
+     .rows = 5,
+     .width = 37,
+     .residual = true,
+     .modulated = 2,
+     .tokens = 3,
+     .first_row = 4,
+     .y_rows = 2,
+     .first_rows = 3,
+     .second_rows = 4},
     {.name = "OddWidth", .rows = 3, .width = 37, .residual = true, .weight = true, .modulated = 2},
     {.name = "OddGap", .rows = 3, .width = 64, .gap = 3, .x = kF32, .out = kF32, .residual = true},
     {.name = "OddLayerNorm", .rows = 2, .width = 301, .kind = NormKind::kLayer},

@@ -66,6 +66,10 @@ void CudaOps::Matmul(const Tensor& x, const Weight& w, const MatmulOptions& opti
   stream_->Enqueue("Matmul", x, [&](cudaStream_t) { return RunMatmul(x.As2D(), w, options, out.As2D()); });
 }
 
+bool CudaOps::IsOneProduct(const Tensor& x, const Weight& w, const Tensor& out) const {
+  return x.dtype() == w.dtype() && MayFuse(w, {}, out.dtype()) && products_->Supports(Fused(x, w, {}, out));
+}
+
 absl::Status CudaOps::RunMatmul(const Tensor& x, const Weight& w, const MatmulOptions& options, const Tensor& out) {
   if (x.dtype() == w.dtype() && MayFuse(w, options, out.dtype())) {
     const Product fused = Fused(x, w, options, out);

@@ -38,6 +38,8 @@ class CudaOps : public Ops {
   void ModulatedRmsNorm(const Tensor& x, const ScaleShift& m, float eps, Tensor out) override;
   void ModulatedLayerNorm(const Tensor& x, const ScaleShift& m, float eps, Tensor out) override;
   void GatedAdd(const Tensor& y, const Gate& gate, Tensor x) override;
+  void AddThenNorms(const Tensor& y, const ResidualUpdate& update) override;
+  void MatmulThenNorms(const Tensor& x, const Weight& w, const ResidualUpdate& update) override;
   void NormRope(Tensor x, const NormRopeParams& params, const Tensor* sum_of_squares) override;
   void QkNormRope(Tensor q, Tensor k, const NormRopeParams& q_params, const NormRopeParams& k_params) override;
   void SumOfSquares(const Tensor& x, Tensor out) override;
@@ -74,6 +76,8 @@ class CudaOps : public Ops {
   };
 
   CudaOps(std::unique_ptr<CudaStream> stream, ThreadPool& pool) : stream_(std::move(stream)), pool_(pool) {}
+  // Whether x · wᵀ + bias is one call of the library, without the scratch memory.
+  bool IsOneProduct(const Tensor& x, const Weight& w, const Tensor& out) const;
   absl::Status RunMatmul(const Tensor& x, const Weight& w, const MatmulOptions& options, const Tensor& out);
   absl::Status MatmulRows(const Tensor& rows, const Weight& w, const MatmulOptions& options, int64_t gate_row,
                           const Tensor& out);
