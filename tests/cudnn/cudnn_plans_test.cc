@@ -36,26 +36,27 @@ CudnnAttention Shape(int64_t batch, int64_t heads, int64_t kv_heads, int64_t que
           .scale = 0.125f};
 }
 
+template <typename Shape>
 struct Case {
   std::string name;
-  CudnnAttention shape;
+  Shape shape;
 };
 
-std::vector<Case> Attentions() {
-  std::vector<Case> cases = {{"VideoSelf", Shape(2, 32, 32, 6144, 6144, 128)},
-                             {"Prompt", Shape(4, 32, 32, 6144, 1024, 128)},
-                             {"AudioSelf", Shape(2, 32, 32, 126, 126, 64)},
-                             {"AudioToVideo", Shape(2, 32, 32, 6144, 126, 64)},
-                             {"Width8", Shape(1, 2, 2, 64, 64, 8)},
-                             {"Width40", Shape(1, 4, 4, 64, 64, 40)},
-                             {"Width36", Shape(1, 4, 4, 64, 64, 36)},
-                             {"Width256", Shape(1, 4, 4, 256, 256, 256)},
-                             {"OneQueryOneKey", Shape(1, 4, 4, 1, 1, 64)},
-                             {"OneQuery", Shape(1, 4, 4, 1, 77, 64)},
-                             {"OneKey", Shape(1, 4, 4, 128, 1, 64)},
-                             {"OddKeys", Shape(1, 4, 4, 37, 531, 64)},
-                             {"SharedKeyHeads", Shape(1, 16, 8, 1024, 1024, 256)},
-                             {"KeyHeadsThatDoNotDivide", Shape(1, 4, 3, 128, 128, 64)}};
+std::vector<Case<CudnnAttention>> Attentions() {
+  std::vector<Case<CudnnAttention>> cases = {{"VideoSelf", Shape(2, 32, 32, 6144, 6144, 128)},
+                                             {"Prompt", Shape(4, 32, 32, 6144, 1024, 128)},
+                                             {"AudioSelf", Shape(2, 32, 32, 126, 126, 64)},
+                                             {"AudioToVideo", Shape(2, 32, 32, 6144, 126, 64)},
+                                             {"Width8", Shape(1, 2, 2, 64, 64, 8)},
+                                             {"Width40", Shape(1, 4, 4, 64, 64, 40)},
+                                             {"Width36", Shape(1, 4, 4, 64, 64, 36)},
+                                             {"Width256", Shape(1, 4, 4, 256, 256, 256)},
+                                             {"OneQueryOneKey", Shape(1, 4, 4, 1, 1, 64)},
+                                             {"OneQuery", Shape(1, 4, 4, 1, 77, 64)},
+                                             {"OneKey", Shape(1, 4, 4, 128, 1, 64)},
+                                             {"OddKeys", Shape(1, 4, 4, 37, 531, 64)},
+                                             {"SharedKeyHeads", Shape(1, 16, 8, 1024, 1024, 256)},
+                                             {"KeyHeadsThatDoNotDivide", Shape(1, 4, 3, 128, 128, 64)}};
   const auto add = [&](const char* name, CudnnAttention shape, const auto& change) {
     change(shape);
     cases.push_back({name, shape});
@@ -81,6 +82,57 @@ std::vector<Case> Attentions() {
   return cases;
 }
 
+// A 3×3×3 convolution as the video decoders have it, `frames` of x without padding in time.
+CudnnConvolution Video(int64_t frames, int64_t rows, int64_t columns, int64_t in, int64_t out) {
+  const ConvAxis side{.kernel = 3, .before = 1, .after = 1};
+  return {.frames = frames,
+          .rows = rows,
+          .columns = columns,
+          .in_channels = in,
+          .out_channels = out,
+          .x_stride = in,
+          .filter_stride = 27 * in,
+          .out_stride = out,
+          .time = {.kernel = 3},
+          .height = side,
+          .width = side,
+          .bias = true};
+}
+
+std::vector<Case<CudnnConvolution>> Convolutions() {
+  std::vector<Case<CudnnConvolution>> cases = {{"FirstBlock", Video(16, 16, 24, 1024, 1024)},
+                                               {"Latent", Video(16, 16, 24, 128, 1024)},
+                                               {"Upsample", Video(16, 16, 24, 1024, 4096)},
+                                               {"LastBlock", Video(41, 128, 192, 128, 128)},
+                                               {"OnePixel", Video(3, 1, 1, 8, 8)},
+                                               {"Channels12", Video(4, 8, 8, 12, 16)},
+                                               {"Channels20Out", Video(4, 8, 8, 16, 20)},
+                                               {"Channels6", Video(4, 8, 8, 6, 16)},
+                                               {"Channels7", Video(4, 8, 8, 7, 9)}};
+  const auto add = [&](const char* name, CudnnConvolution shape, const auto& change) {
+    change(shape);
+    cases.push_back({name, shape});
+  };
+  const CudnnConvolution video = Video(5, 16, 24, 64, 128);
+  add("Added", video, [](CudnnConvolution& c) { c.accumulate = true; });
+  add("Silu", video, [](CudnnConvolution& c) { c.activation = Activation::kSilu; });
+  add("SiluAdded", video, [](CudnnConvolution& c) { c.activation = Activation::kSilu, c.accumulate = true; });
+  add("WithoutBias", video, [](CudnnConvolution& c) { c.bias = false; });
+  add("WithoutBiasAdded", video, [](CudnnConvolution& c) { c.bias = false, c.accumulate = true; });
+  add("PaddedTime", video, [](CudnnConvolution& c) { c.time.before = 2; });
+  add("Strided", video, [](CudnnConvolution& c) { c.height.stride = c.width.stride = 2; });
+  add("Image", video, [](CudnnConvolution& c) { c.frames = c.time.kernel = 1, c.filter_stride = 9 * 64; });
+  add("DilatedLine", video, [](CudnnConvolution& c) {
+    c.frames = c.time.kernel = c.width.kernel = 1, c.columns = 1, c.filter_stride = 3 * 64;
+    c.width.before = c.width.after = 0;
+    c.height.dilation = c.height.before = c.height.after = 5;
+  });
+  add("Float", video, [](CudnnConvolution& c) { c.dtype = DType::kF32; });
+  add("PixelsApart", video, [](CudnnConvolution& c) { c.x_stride = 72; });
+  add("ResultsApart", video, [](CudnnConvolution& c) { c.out_stride = 136; });
+  return cases;
+}
+
 #ifdef KINORA_CUDNN_LIBRARY
 
 // An H100, in the terms of cuDNN's device properties, but for its compute capability.
@@ -92,7 +144,8 @@ constexpr char kDevice[] =
     R"("memClockRateKHz":2619000,"l2CacheSize":52428800,"deviceName":"NVIDIA H100 80GB HBM3","cudaDeviceId":0,)"
     R"("deviceVer":$0,"driverVer":13000,"totalGlobalMem":85029158912})";
 
-TEST(CudnnPlans, OfAttentionAreRefusedAsTheirDefinitionsAre) {
+template <typename Shape>
+void ExpectTheSameRefusals(const std::vector<Case<Shape>>& cases) {
   for (const char* library : {KINORA_FAKE_DRIVER, KINORA_NVRTC_LIBRARY}) {  // before cuDNN looks for them by name
     ASSERT_NE(dlopen(library, RTLD_NOW | RTLD_GLOBAL), nullptr) << dlerror();
   }
@@ -102,13 +155,17 @@ TEST(CudnnPlans, OfAttentionAreRefusedAsTheirDefinitionsAre) {
     const auto cudnn =
         OpenCudnnFrontend({.library = KINORA_CUDNN_LIBRARY, .device_json = absl::Substitute(kDevice, version)});
     ASSERT_TRUE(cudnn.ok()) << cudnn.status();
-    for (const auto& [name, shape] : Attentions()) {
+    for (const auto& [name, shape] : cases) {
       const absl::Status library = (*cudnn)->Build(shape).status(), definition = simt::Supports(shape);
       EXPECT_EQ(library.code(), definition.code())
           << version << " " << name << ": " << library << " but " << definition;
     }
   }
 }
+
+TEST(CudnnPlans, OfAttentionAreRefusedAsTheirDefinitionsAre) { ExpectTheSameRefusals(Attentions()); }
+
+TEST(CudnnPlans, OfConvolutionsAreRefusedAsTheirDefinitionsAre) { ExpectTheSameRefusals(Convolutions()); }
 
 TEST(CudnnDeathTest, ALibraryThatIsNotThereIsNamed) {
   // Runs first, in a process of its own: a library that is open stays open.
@@ -125,9 +182,9 @@ TEST(CudnnDeathTest, ALibraryThatIsNotThereIsNamed) {
 
 #else
 
-TEST(CudnnPlans, OfAttentionAreRefusedAsTheirDefinitionsAre) {
-  GTEST_SKIP() << "cuDNN, its headers or those of cudnn-frontend are not installed: " << Attentions().size()
-               << " shapes are not compared";
+TEST(CudnnPlans, AreRefusedAsTheirDefinitionsAre) {
+  GTEST_SKIP() << "cuDNN, its headers or those of cudnn-frontend are not installed: "
+               << Attentions().size() + Convolutions().size() << " shapes are not compared";
 }
 
 #endif

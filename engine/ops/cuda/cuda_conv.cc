@@ -64,7 +64,8 @@ bool Aligned(const Tensor& t) {
   return reinterpret_cast<uintptr_t>(t.raw()) % 16 == 0 && t.row_stride() % kVector == 0;
 }
 
-bool SuitsCudnn(const Tensor& x, const Weight& w, const Tensor& out) {
+bool SuitsCudnn(const Tensor& x, const Weight& w, const ConvOptions& options, const Tensor& out) {
+  if (options.activation == Activation::kGeluTanh) return false;
   return x.dtype() == DType::kBF16 && w.dtype() == DType::kBF16 && out.dtype() == DType::kBF16 &&
          w.in() % kVector == 0 && w.out() % kVector == 0 && Aligned(x) && Aligned(out);
 }
@@ -228,7 +229,7 @@ absl::Status CudaOps::RunConv(const Tensor& x, const Weight& w, const ConvOption
   if (IsTrivial(options.time) && IsTrivial(options.height) && IsTrivial(options.width)) {
     return RunMatmul(x.As2D(), w, {.activation = options.activation, .accumulate = options.accumulate}, out.As2D());
   }
-  if (SuitsCudnn(x, w, out)) {
+  if (SuitsCudnn(x, w, options, out)) {
     CudnnConv conv(x, w, options, out);
     KINORA_ASSIGN_OR_RETURN(const bool planned, conv.Plan(*cudnn_));
     if (planned) return conv.Run(scratch_, product_workspace_.data(), stream_->handle());

@@ -88,16 +88,19 @@ using Dims = std::vector<int64_t>;
 
 // Numbers of operands as the shapes list them; those of a plan's own come behind.
 constexpr int64_t kFirstOwn = 16;
+// What lies in the result of a convolution, operand 2, before it is added to: the same memory.
+constexpr int64_t kBefore = 15;
 
 class FrontendPlan : public CudnnPlan {
  public:
   FrontendPlan(cudnnHandle_t handle, std::shared_ptr<fe::graph::Graph> graph, int64_t workspace_bytes, Buffer own,
-               std::vector<int64_t> own_offsets)
+               std::vector<int64_t> own_offsets, bool adds)
       : handle_(handle),
         graph_(std::move(graph)),
         workspace_bytes_(workspace_bytes),
         own_(std::move(own)),
-        own_offsets_(std::move(own_offsets)) {}
+        own_offsets_(std::move(own_offsets)),
+        adds_(adds) {}
 
   int64_t workspace_bytes() const override { return workspace_bytes_; }
   absl::Status Run(absl::Span<void* const> operands, void* workspace, cudaStream_t stream) const override {
@@ -106,6 +109,7 @@ class FrontendPlan : public CudnnPlan {
     for (size_t i = 0; i < own_offsets_.size(); ++i) {
       pointers[kFirstOwn + static_cast<int64_t>(i)] = static_cast<char*>(own_.data()) + own_offsets_[i];
     }
+    if (adds_) pointers[kBefore] = operands[2];
     try {
       if (fe::detail::set_stream(handle_, stream) != CUDNN_STATUS_SUCCESS) {
         return absl::InternalError("cuDNN: its stream cannot be set");
@@ -122,6 +126,7 @@ class FrontendPlan : public CudnnPlan {
   const int64_t workspace_bytes_;
   const Buffer own_;
   const std::vector<int64_t> own_offsets_;
+  const bool adds_;  // to operand 2
 };
 
 TensorPtr Heads(fe::graph::Graph& graph, const char* name, int64_t uid, const Dims& dims, const HeadStrides& s) {
@@ -178,6 +183,70 @@ void AddAttention(const CudnnAttention& a, fe::graph::Graph& graph) {
       .set_data_type(fe::DataType_t::BFLOAT16);
 }
 
+TensorPtr Pixels(fe::graph::Graph& graph, const char* name, int64_t uid, const Dims& dims, int64_t stride) {
+  return graph.tensor(
+      fe::graph::Tensor_attributes()
+          .set_name(name)
+          .set_uid(uid)
+          .set_dim(dims)
+          .set_stride({dims[2] * dims[3] * dims[4] * stride, 1, dims[3] * dims[4] * stride, dims[4] * stride, stride})
+          .set_data_type(fe::DataType_t::BFLOAT16));
+}
+
+// [out_channels, in_channels, kernel].
+TensorPtr Filter(fe::graph::Graph& graph, const CudnnConvolution& c) {
+  const int64_t line = c.width.kernel * c.in_channels;
+  return graph.tensor(fe::graph::Tensor_attributes()
+                          .set_name("filter")
+                          .set_uid(1)
+                          .set_dim({c.out_channels, c.in_channels, c.time.kernel, c.height.kernel, c.width.kernel})
+                          .set_stride({c.filter_stride, 1, c.height.kernel * line, line, c.in_channels})
+                          .set_data_type(fe::DataType_t::BFLOAT16));
+}
+
+// Bias, activation and sum behind a convolution.
+TensorPtr Finished(fe::graph::Graph& graph, const CudnnConvolution& c, TensorPtr y, const Dims& out) {
+  const auto sum = fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::ADD);
+  if (c.bias) {
+    const int64_t n = c.out_channels;
+    y = graph.pointwise(y,
+                        graph.tensor(fe::graph::Tensor_attributes()
+                                         .set_name("bias")
+                                         .set_uid(3)
+                                         .set_dim({1, n, 1, 1, 1})
+                                         .set_stride({n, 1, n, n, n})
+                                         .set_data_type(fe::DataType_t::FLOAT)),
+                        sum);
+  }
+  if (c.activation == Activation::kSilu) {
+    y = graph.pointwise(y, fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::SWISH_FWD));
+  }
+  return c.accumulate ? graph.pointwise(y, Pixels(graph, "before", kBefore, out, c.out_stride), sum) : y;
+}
+
+// Channels stand second in the library's order of extents, wherever they lie.
+void AddConvolution(const CudnnConvolution& c, fe::graph::Graph& graph) {
+  const auto extent = [](const ConvAxis& axis, int64_t n) {
+    return (n + axis.before + axis.after - int64_t{axis.dilation} * (axis.kernel - 1) - 1) / axis.stride + 1;
+  };
+  const Dims out = {1, c.out_channels, extent(c.time, c.frames), extent(c.height, c.rows), extent(c.width, c.columns)};
+  const TensorPtr x = Pixels(graph, "x", 0, {1, c.in_channels, c.frames, c.rows, c.columns}, c.x_stride);
+  const TensorPtr y = graph.conv_fprop(x, Filter(graph, c),
+                                       fe::graph::Conv_fprop_attributes()
+                                           .set_name("convolution")
+                                           .set_pre_padding({c.time.before, c.height.before, c.width.before})
+                                           .set_post_padding({c.time.after, c.height.after, c.width.after})
+                                           .set_stride({c.time.stride, c.height.stride, c.width.stride})
+                                           .set_dilation({c.time.dilation, c.height.dilation, c.width.dilation}));
+  Finished(graph, c, y, out)
+      ->set_output(true)
+      .set_uid(2)
+      .set_dim(out)
+      .set_stride({out[2] * out[3] * out[4] * c.out_stride, 1, out[3] * out[4] * c.out_stride, out[4] * c.out_stride,
+                   c.out_stride})
+      .set_data_type(fe::DataType_t::BFLOAT16);
+}
+
 class FrontendCudnn : public Cudnn {
  public:
   FrontendCudnn(cudnnHandle_t handle, std::shared_ptr<const fe::DeviceProperties> described)
@@ -195,11 +264,14 @@ class FrontendCudnn : public Cudnn {
       offsets = {0, shape.batch * static_cast<int64_t>(sizeof(int32_t))};
     }
     return BuildGraph([&](fe::graph::Graph& graph) { AddAttention(shape, graph); }, std::move(lengths),
-                      std::move(offsets));
+                      std::move(offsets), /*adds=*/false);
   }
 
-  absl::StatusOr<std::unique_ptr<CudnnPlan>> Build(const CudnnConvolution&) override {
-    return absl::UnimplementedError("cuDNN: convolutions are not given to it");
+  absl::StatusOr<std::unique_ptr<CudnnPlan>> Build(const CudnnConvolution& shape) override {
+    const OutsideOfCaptures outside;
+    if (shape.dtype != DType::kBF16)
+      return absl::UnimplementedError("cuDNN: convolutions of float32 are not given to it");
+    return BuildGraph([&](fe::graph::Graph& graph) { AddConvolution(shape, graph); }, Buffer(), {}, shape.accumulate);
   }
 
  private:
@@ -215,7 +287,7 @@ class FrontendCudnn : public Cudnn {
 
   template <typename AddNodes>
   absl::StatusOr<std::unique_ptr<CudnnPlan>> BuildGraph(const AddNodes& add_nodes, Buffer own,
-                                                        std::vector<int64_t> own_offsets) const {
+                                                        std::vector<int64_t> own_offsets, bool adds) const {
     auto graph = std::make_shared<fe::graph::Graph>();
     graph->set_intermediate_data_type(fe::DataType_t::FLOAT).set_compute_data_type(fe::DataType_t::FLOAT);
     if (described_ != nullptr) graph->set_device_properties(described_);
@@ -238,7 +310,7 @@ class FrontendCudnn : public Cudnn {
       return absl::UnimplementedError(absl::StrCat("cuDNN: a plan that needs ", workspace_bytes, " bytes"));
     }
     return std::make_unique<FrontendPlan>(handle_, std::move(graph), workspace_bytes, std::move(own),
-                                          std::move(own_offsets));
+                                          std::move(own_offsets), adds);
   }
 
   const cudnnHandle_t handle_;  // null: devices are described

@@ -6,6 +6,7 @@
 #include "engine/ops/cuda/cuda_status.h"
 #include "engine/ops/cuda/cudnn.h"
 #include "tests/simt/cudnn/host_attention.h"
+#include "tests/simt/cudnn/host_convolution.h"
 #include "tests/simt/cudnn/refusals.h"
 #include "tests/simt/library.h"
 
@@ -63,14 +64,45 @@ class AttentionPlan : public CudnnPlan {
   const CudnnAttention shape_;
 };
 
+class ConvolutionPlan : public CudnnPlan {
+ public:
+  explicit ConvolutionPlan(const CudnnConvolution& shape) : shape_(shape) {}
+  int64_t workspace_bytes() const override { return 0; }
+  absl::Status Run(absl::Span<void* const> operands, void*, cudaStream_t stream) const override {
+    const CudnnConvolution& c = shape_;
+    KINORA_CHECK_EQ(operands.size(), c.bias ? 4u : 3u);
+    KINORA_RETURN_IF_ERROR(CheckAligned(operands));
+    const int64_t positions = simt::OutputExtent(c.time, c.frames) * simt::OutputExtent(c.height, c.rows) *
+                              simt::OutputExtent(c.width, c.columns);
+    const int64_t taps = int64_t{1} * c.time.kernel * c.height.kernel * c.width.kernel;
+    const auto access = [](const void* begin, int64_t rows, int64_t width, int64_t stride, bool written) {
+      return simt::Access{
+          .begin = begin, .bytes = width * kBf16, .rows = rows, .stride = stride * kBf16, .written = written};
+    };
+    std::vector<simt::Access> accesses = {
+        access(operands[0], c.frames * c.rows * c.columns, c.in_channels, c.x_stride, false),
+        access(operands[1], c.out_channels, taps * c.in_channels, c.filter_stride, false),
+        access(operands[2], positions, c.out_channels, c.out_stride, true)};
+    if (c.bias) accesses.push_back({.begin = operands[3], .bytes = c.out_channels * 4});
+    std::vector<void*> kept(operands.begin(), operands.end());
+    return CudaStatus(simt::EnqueueLibrary(stream, "cudnn_convolution", std::move(accesses),
+                                           [shape = shape_, kept = std::move(kept)] { simt::Convolve(shape, kept); }),
+                      "cuDNN");
+  }
+
+ private:
+  const CudnnConvolution shape_;
+};
+
 class HostCudnn : public Cudnn {
  public:
   absl::StatusOr<std::unique_ptr<CudnnPlan>> Build(const CudnnAttention& shape) override {
     KINORA_RETURN_IF_ERROR(simt::Supports(shape));
     return std::make_unique<AttentionPlan>(shape);
   }
-  absl::StatusOr<std::unique_ptr<CudnnPlan>> Build(const CudnnConvolution&) override {
-    return absl::UnimplementedError("convolutions have no definition on the host yet");
+  absl::StatusOr<std::unique_ptr<CudnnPlan>> Build(const CudnnConvolution& shape) override {
+    KINORA_RETURN_IF_ERROR(simt::Supports(shape));
+    return std::make_unique<ConvolutionPlan>(shape);
   }
 };
 

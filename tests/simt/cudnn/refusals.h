@@ -9,6 +9,7 @@ namespace kinora::simt {
 
 // OK, or Unimplemented with the reason. The same on an A100, an L40S, an H100 and a B200.
 absl::Status Supports(const CudnnAttention& shape);
+absl::Status Supports(const CudnnConvolution& shape);
 
 }  // namespace kinora::simt
 
