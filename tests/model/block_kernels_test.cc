@@ -1,0 +1,169 @@
+// How many kernels a block of the transformer is, as the captured graph of a step has them: with the four passes of the
+// default guidance in bfloat16 and the released head sizes. A library's call is one on the simulated device.
+#include <cxxabi.h>
+#include <dlfcn.h>
+#include <elf.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/model/av_block.h"
+#include "engine/model/config_reader.h"
+#include "engine/ops/cuda/cuda_stream.h"
+#include "tests/simt/library.h"
+#include "tests/testing/drawn_checkpoint.h"
+#include "tests/testing/model_rig.h"
+#include "tests/testing/status_matchers.h"
+
+namespace kinora {
+namespace {
+
+constexpr int64_t kTokens = 16, kPromptRows = 24;
+
+// The functions of this program by their offsets in it. Kernels are local to their files, so dladdr cannot name them.
+std::map<uint64_t, std::string> ReadFunctions() {
+  std::ifstream file("/proc/self/exe", std::ios::binary);
+  const std::string program((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const auto* header = reinterpret_cast<const Elf64_Ehdr*>(program.data());
+  const auto* sections = reinterpret_cast<const Elf64_Shdr*>(program.data() + header->e_shoff);
+  std::map<uint64_t, std::string> functions;
+  for (int i = 0; i < header->e_shnum; ++i) {
+    if (sections[i].sh_type != SHT_SYMTAB) continue;
+    const auto* symbols = reinterpret_cast<const Elf64_Sym*>(program.data() + sections[i].sh_offset);
+    const char* names = program.data() + sections[sections[i].sh_link].sh_offset;
+    for (uint64_t s = 0; s < sections[i].sh_size / sizeof(Elf64_Sym); ++s) {
+      if (ELF64_ST_TYPE(symbols[s].st_info) == STT_FUNC) functions[symbols[s].st_value] = names + symbols[s].st_name;
+    }
+  }
+  return functions;
+}
+
+// The signature of a kernel, the name of a library's call, or what else a node is.
+std::string NameOf(cudaGraphNode_t node) {
+  static const std::map<uint64_t, std::string> functions = ReadFunctions();
+  if (const char* library = simt::LibraryCall(node)) return library;
+  cudaKernelNodeParams params;
+  if (cudaGraphKernelNodeGetParams(node, &params) != cudaSuccess) return "a copy or fill";
+  Dl_info info;
+  if (dladdr(params.func, &info) == 0) return "a kernel of no program";
+  const auto at =
+      functions.find(reinterpret_cast<uintptr_t>(params.func) - reinterpret_cast<uintptr_t>(info.dli_fbase));
+  if (at == functions.end()) return "a kernel without a name";
+  int status = 0;
+  char* const whole = abi::__cxa_demangle(at->second.c_str(), nullptr, nullptr, &status);
+  std::string name = status == 0 ? whole : at->second;
+  std::free(whole);
+  return name;
+}
+
+TestedBackend Cuda() {
+  for (const TestedBackend& backend : Backends()) {
+    if (std::string(backend.name) == "cuda") return backend;
+  }
+  KINORA_CHECK(false) << "this build has no CUDA backend";
+  return {};
+}
+
+// A block over few tokens, in which everything but the sizes is as in a step of the denoising loop.
+class BlockRig : public ModelRig {
+ public:
+  explicit BlockRig(const char* version)
+      : ModelRig(Cuda(), DType::kBF16), golden_(absl::StrCat("released_heads_", version)), drawn_(golden_) {
+    const auto checkpoint = *Checkpoint::Open({.paths = {drawn_.path()}});
+    config_ = ReadModelConfig(*checkpoint)->transformer;
+    WeightLoader weights = Open({.paths = {drawn_.path()}}).Under("transformer").Under("transformer_blocks.0");
+    block_ = *AvBlock::Load(weights, config_, 0);
+    in_ = {Inputs(config_.video), Inputs(config_.audio)};
+    if (!config_.cross_attention_adaln) block_.FillPromptCaches(exec, in_);
+  }
+
+  // The names of all that one block enqueues. perturbed: it is one of those that STG perturbs.
+  std::vector<std::string> Kernels(bool perturbed) {
+    Passes passes{.count = 4, .contexts = 2, .context = {0, 1, 1, 1}, .perturbed = 2, .isolated = 3};
+    if (perturbed) passes.perturbed_blocks = {{0}, {0}};
+    const auto stream = [&](const StreamInputs& in, const ModalityConfig& modality) {
+      const Shape shape{passes.count * kTokens, modality.width()};
+      AvStream s{in, arena.Alloc(exec.dtype, shape), arena.Alloc(exec.dtype, shape)};
+      ops().Fill(0.5f, s.x);
+      ops().Fill(0.5f, s.normed);
+      return s;
+    };
+    const AvStream video = stream(in_.video, config_.video), audio = stream(in_.audio, config_.audio);
+    const auto forward = [&] { block_.Forward(exec, passes, {}, &block_, video, audio); };
+    forward();  // what is chosen once is chosen now
+    EXPECT_TRUE(ops().stream().Synchronize().ok());
+    cudaStream_t const handle = static_cast<CudaStream&>(ops().stream()).handle();
+    cudaGraph_t graph = nullptr;
+    EXPECT_EQ(cudaStreamBeginCapture(handle, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    forward();
+    EXPECT_EQ(cudaStreamEndCapture(handle, &graph), cudaSuccess);
+    size_t count = 0;
+    EXPECT_EQ(cudaGraphGetNodes(graph, nullptr, &count), cudaSuccess);
+    std::vector<cudaGraphNode_t> nodes(count);
+    EXPECT_EQ(cudaGraphGetNodes(graph, nodes.data(), &count), cudaSuccess);
+    std::vector<std::string> names;
+    for (cudaGraphNode_t node : nodes) names.push_back(NameOf(node));
+    cudaGraphDestroy(graph);
+    EXPECT_TRUE(ops().stream().Synchronize().ok());
+    return names;
+  }
+
+ private:
+  Tensor Filled(DType dtype, const Shape& shape) {
+    Tensor t = arena.Alloc(dtype, shape);
+    ops().Fill(0.25f, t);
+    return t;
+  }
+  StreamInputs Inputs(const ModalityConfig& modality) {
+    const auto rope = [&](int64_t width) {
+      return Rope{Filled(DType::kF32, {kTokens, width / 2}), Filled(DType::kF32, {kTokens, width / 2})};
+    };
+    const int64_t width = modality.width();
+    StreamInputs in{.rows = kTokens, .valid_rows = kTokens, .tokens = kTokens};
+    in.rope = rope(width);
+    in.cross_rope = rope(config_.audio.width());
+    in.context = Filled(exec.dtype, {2 * kPromptRows, modality.context_width});
+    in.tables = {.block = Filled(DType::kF32, {1, config_.modulation_rows(), width}),
+                 .prompt = Filled(DType::kF32, {1, 2, modality.context_width}),
+                 .cross = Filled(DType::kF32, {1, 4, width}),
+                 .cross_gate = Filled(DType::kF32, {1, 1, width})};
+    return in;
+  }
+
+  Golden golden_;
+  const DrawnCheckpoint drawn_;
+  TransformerConfig config_;
+  AvBlock block_;
+  PerModality<StreamInputs> in_;
+};
+
+struct Limit {
+  const char* version;
+  size_t kernels;
+};
+class BlockKernels : public testing::TestWithParam<Limit> {};
+
+TEST_P(BlockKernels, AreFewWithTheFourPassesOfTheDefaultGuidance) {
+  BlockRig rig(GetParam().version);
+  const std::vector<std::string> plain = rig.Kernels(false), perturbed = rig.Kernels(true);
+  RecordProperty("kernels", static_cast<int>(plain.size()));
+  RecordProperty("perturbed", static_cast<int>(perturbed.size()));
+  EXPECT_GT(plain.size(), size_t{30}) << absl::StrJoin(plain, "\n");  // it is a whole block
+  EXPECT_LE(plain.size(), GetParam().kernels) << absl::StrJoin(plain, "\n");
+  // Beyond the limit in 2.3: per stream, the passes round the perturbed one attend apart, and its values are copied.
+  EXPECT_LE(perturbed.size(), plain.size() + 4) << absl::StrJoin(perturbed, "\n");
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, BlockKernels, testing::Values(Limit{"2_0", 45}, Limit{"2_3", 57}),
+                         [](const auto& info) { return std::string(info.param.version); });
+
+}  // namespace
+}  // namespace kinora
