@@ -206,8 +206,8 @@ TEST_F(OnAStream, QkNormRopeWorksOnColumnsOfOnePackedTensor) {
 }
 
 TEST_F(OnAStream, QkNormRopeRefusesWhatCannotBe) {
-  const DeviceArray<float> memory(Floats(256, 1.0f), stream_);
-  const float* const floats = memory.data();
+  const DeviceArray<float> memory(Floats(256, 1.0f), stream_), ones(Floats(256, 1.0f), stream_);
+  const float* const floats = ones.data();
   NormRope good{.rows = 2, .width = 32, .x = {.data = memory.data(), .stride = 32}, .weight = floats, .group = 32};
   good.full_group = 32;
   good.cos = good.sin = floats;
