@@ -10,7 +10,8 @@ namespace kinora::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kMaxWidth = 1 << 14;
+constexpr int kMostVectors = 4;  // per thread; wider rows take twice the threads, since eight would spill
+constexpr int64_t kMaxWidth = 2 * kThreads * kMostVectors * kVector;
 
 // Slot `slot` of a row's modulation.
 struct Slots {
@@ -65,7 +66,7 @@ __device__ __forceinline__ Statistics Measure(const RowNorm& a, const Sum& sum) 
 }
 
 template <typename X, typename Y, typename Out, int kVectors>
-__global__ void __launch_bounds__(kThreads) RowNormVectors(RowNorm a) {
+__global__ void __launch_bounds__(kVectors == kMostVectors ? 2 * kThreads : kThreads) RowNormVectors(RowNorm a) {
   WaitForPrevious();
   const int64_t row = blockIdx.x, place = a.first_row + row;
   const bool first = a.outputs > 0 && row < a.first.rows, second = a.outputs == 2 && row < a.second.rows;

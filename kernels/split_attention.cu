@@ -11,7 +11,8 @@ namespace kinora::kernels {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int kGroup = 8;  // threads that share queries
+constexpr int kBlocks = 2;  // of a multiprocessor at least. Said, since nvcc otherwise spills registers to fit more
+constexpr int kGroup = 8;   // threads that share queries
 constexpr int kGroups = kThreads / kGroup;
 constexpr int kMaxWidth = 256;
 constexpr size_t kMostShared = 99 << 10;  // of the smallest device that there is room on
@@ -267,7 +268,7 @@ __device__ void Write(const SplitAttention& a, const Where& w, int64_t row, cons
 }
 
 template <typename T, int kQuarters, int kRows, int kKeys, bool kAligned>
-__global__ void __launch_bounds__(kThreads) Attend(SplitAttention a) {
+__global__ void __launch_bounds__(kThreads, kBlocks) Attend(SplitAttention a) {
   using Shape = Tile<T, kQuarters, kRows, kKeys>;
   unsigned char* const shared = DynamicShared<unsigned char>();
   const Layout l = LayOut<Shape>(a.width);
