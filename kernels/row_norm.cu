@@ -11,6 +11,11 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kMostVectors = 4;  // per thread; wider rows take twice the threads, since eight would spill
+// Of a multiprocessor at least. Said, since nvcc otherwise spills registers to fit more.
+template <int kVectors>
+constexpr int kBlocks = kVectors == 1   ? 4
+                        : kVectors == 2 ? 3
+                                        : 1;
 constexpr int64_t kMaxWidth = 2 * kThreads * kMostVectors * kVector;
 
 // Slot `slot` of a row's modulation.
@@ -66,7 +71,8 @@ __device__ __forceinline__ Statistics Measure(const RowNorm& a, const Sum& sum) 
 }
 
 template <typename X, typename Y, typename Out, int kVectors>
-__global__ void __launch_bounds__(kVectors == kMostVectors ? 2 * kThreads : kThreads) RowNormVectors(RowNorm a) {
+__global__ void __launch_bounds__(kVectors == kMostVectors ? 2 * kThreads : kThreads, kBlocks<kVectors>)
+    RowNormVectors(RowNorm a) {
   WaitForPrevious();
   const int64_t row = blockIdx.x, place = a.first_row + row;
   const bool first = a.outputs > 0 && row < a.first.rows, second = a.outputs == 2 && row < a.second.rows;
@@ -127,7 +133,7 @@ __global__ void __launch_bounds__(kVectors == kMostVectors ? 2 * kThreads : kThr
 }
 
 template <typename X, typename Y, typename Out>
-__global__ void __launch_bounds__(kThreads) RowNormElements(RowNorm a) {
+__global__ void __launch_bounds__(kThreads, kBlocks<1>) RowNormElements(RowNorm a) {
   WaitForPrevious();
   const int64_t row = blockIdx.x, place = a.first_row + row;
   const bool first = a.outputs > 0 && row < a.first.rows, second = a.outputs == 2 && row < a.second.rows;
@@ -185,8 +191,8 @@ cudaError_t LaunchTyped(const RowNorm& a, cudaStream_t stream) {
     return LaunchEarly(RowNormVectors<X, Y, Out, 1>, grid, threads, 0, stream, a);
   }
   if (vectors <= 2 * kThreads) return LaunchEarly(RowNormVectors<X, Y, Out, 2>, grid, kThreads, 0, stream, a);
-  if (vectors <= 4 * kThreads) return LaunchEarly(RowNormVectors<X, Y, Out, 4>, grid, kThreads, 0, stream, a);
-  return LaunchEarly(RowNormVectors<X, Y, Out, 8>, grid, kThreads, 0, stream, a);
+  const unsigned threads = vectors <= kMostVectors * kThreads ? kThreads : 2 * kThreads;
+  return LaunchEarly(RowNormVectors<X, Y, Out, kMostVectors>, grid, threads, 0, stream, a);
 }
 
 template <typename X, typename Y>
