@@ -58,6 +58,9 @@ bool MayFuse(const Weight& w, const MatmulOptions& options, DType out) {
   return options.accumulate == Accumulate::kNo || options.activation == Activation::kNone;
 }
 
+// Rows that share elements, as the frames of a sound do, are no matrix of the library's.
+bool Overlap(const Tensor& x) { return x.rows() > 1 && x.row_stride() < x.width(); }
+
 }  // namespace
 
 void CudaOps::Matmul(const Tensor& x, const Weight& w, const MatmulOptions& options, Tensor out) {
@@ -67,11 +70,12 @@ void CudaOps::Matmul(const Tensor& x, const Weight& w, const MatmulOptions& opti
 }
 
 bool CudaOps::IsOneProduct(const Tensor& x, const Weight& w, const Tensor& out) const {
-  return x.dtype() == w.dtype() && MayFuse(w, {}, out.dtype()) && products_->Supports(Fused(x, w, {}, out));
+  return x.dtype() == w.dtype() && !Overlap(x) && MayFuse(w, {}, out.dtype()) &&
+         products_->Supports(Fused(x, w, {}, out));
 }
 
 absl::Status CudaOps::RunMatmul(const Tensor& x, const Weight& w, const MatmulOptions& options, const Tensor& out) {
-  if (x.dtype() == w.dtype() && MayFuse(w, options, out.dtype())) {
+  if (x.dtype() == w.dtype() && !Overlap(x) && MayFuse(w, options, out.dtype())) {
     const Product fused = Fused(x, w, options, out);
     if (products_->Supports(fused)) return products_->Run(fused, stream_->handle());
   }
@@ -94,7 +98,7 @@ absl::Status CudaOps::MatmulRows(const Tensor& rows, const Weight& w, const Matm
                                  const Tensor& out) {
   Scratch scratch(scratch_);
   Tensor x = rows;
-  if (x.dtype() != w.dtype()) {
+  if (x.dtype() != w.dtype() || Overlap(x)) {
     x = scratch.Take(w.dtype(), rows.shape());
     KINORA_RETURN_IF_ERROR(CudaStatus(
         kernels::LaunchCopyRows(View(rows), View(x), rows.rows(), rows.width(), stream_->handle()), "a conversion"));
