@@ -161,6 +161,15 @@ absl::StatusOr<std::shared_ptr<const Checkpoint>> Checkpoint::Open(const ModelFi
   return checkpoint;
 }
 
+std::shared_ptr<const Checkpoint> Checkpoint::Of(std::shared_ptr<const SafetensorsFile> file,
+                                                 std::vector<TensorInfo> tensors) {
+  std::shared_ptr<Checkpoint> checkpoint(new Checkpoint());
+  checkpoint->placed_ = std::move(tensors);
+  for (const TensorInfo& tensor : checkpoint->placed_) checkpoint->tensors_[tensor.name] = {file.get(), &tensor};
+  checkpoint->files_.push_back(std::move(file));
+  return checkpoint;
+}
+
 absl::Status Checkpoint::AddPath(const std::string& path) {
   if (IsFolder(path)) return AddFolder(path);
   const size_t before = files_.size();

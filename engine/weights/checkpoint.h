@@ -44,6 +44,10 @@ class Checkpoint {
  public:
   // Opens headers only. NotFound, or InvalidArgument naming the file; a key that two files define is refused.
   static absl::StatusOr<std::shared_ptr<const Checkpoint>> Open(const ModelFiles& files);
+  // Tensors that lie in `file` where they say, under canonical names; they may overlap. A model of a size that no file
+  // needs to have, for measurements.
+  static std::shared_ptr<const Checkpoint> Of(std::shared_ptr<const SafetensorsFile> file,
+                                              std::vector<TensorInfo> tensors);
 
   struct Entry {
     const SafetensorsFile* file = nullptr;
@@ -76,6 +80,7 @@ class Checkpoint {
   absl::Status AddMetadata(const SafetensorsFile& file);
 
   std::vector<std::shared_ptr<const SafetensorsFile>> files_;
+  std::vector<TensorInfo> placed_;  // of Of
   std::map<std::string, Entry, std::less<>> tensors_;
   std::string config_;
   std::string model_version_;

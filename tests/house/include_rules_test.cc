@@ -102,7 +102,7 @@ TEST(IncludeRules, ForeignLibrariesStayWhereTheyBelong) {
       {std::regex("^(gtest|gmock)/"), {"tests/"}},
       {std::regex("^tests/"), {"tests/", "kernels/device/device.h"}},  // which is the simulated device without nvcc
       {std::regex("^cudnn"), {"engine/ops/cuda/cudnn_frontend.cc"}},
-      {std::regex("^cuda"), {"kernels/", "engine/ops/cuda/", "tests/simt/", "tests/kernels/"}},
+      {std::regex("^cuda"), {"kernels/", "engine/ops/cuda/", "tests/simt/", "tests/kernels/", "tests/gpu_check/"}},
   };
   for (const Source& source : CppSources()) {
     for (const std::string& line : source.lines) {

@@ -326,6 +326,9 @@ absl::Status Products::Run(const Product& product, cudaStream_t stream) {
   return status == Status::kSuccess ? absl::OkStatus() : Failed(status, "cublasLtMatmul");
 }
 
-bool Products::Supports(const Product& product) { return PlanOf(product).ok(); }
+int Products::Candidates(const Product& product) {
+  const absl::StatusOr<Plan*> plan = PlanOf(product);
+  return plan.ok() ? static_cast<int>((*plan)->candidates.size()) : 0;
+}
 
 }  // namespace kinora

@@ -64,7 +64,9 @@ class Products {
   // does not allow.
   absl::Status Run(const Product& product, cudaStream_t stream);
   // Whether the library has an algorithm for it; looks at no contents.
-  bool Supports(const Product& product);
+  bool Supports(const Product& product) { return Candidates(product) > 0; }
+  // How many it proposes, at most eight.
+  int Candidates(const Product& product);
 
  private:
   struct Plan;

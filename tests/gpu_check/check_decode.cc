@@ -1,0 +1,82 @@
+// Part "decode": the video decoders of the released shapes, with drawn weights.
+#include <algorithm>
+
+#include "engine/base/status_macros.h"
+#include "engine/base/strings.h"
+#include "engine/model/video_decoder.h"
+#include "engine/ops/dry_backend.h"
+#include "tests/gpu_check/parts.h"
+#include "tests/gpu_check/synthetic_model.h"
+#include "tests/gpu_check/workbench.h"
+
+namespace kinora {
+namespace {
+
+struct Goal {
+  double seconds, peers;  // of a clip of 768 x 512 x 121
+};
+Goal GoalOf(const std::string& family) { return family == "2.0" ? Goal{0.20, 0.92} : Goal{0.30, 0.92}; }
+
+absl::Status Decode(const std::string& family, const Settings& settings, Backend& backend,
+                    const SyntheticWeights& weights, Report& report) {
+  KINORA_ASSIGN_OR_RETURN(const ModelConfig config, SyntheticConfig(settings, family));
+  const auto load = [&](const WeightLoader& loader) {
+    return VideoDecoder::Load(loader.Under("vae"), config.video_decoder);
+  };
+  KINORA_ASSIGN_OR_RETURN(auto checkpoint,
+                          weights.CheckpointFor([&](const WeightLoader& loader) { return load(loader).status(); }));
+  const auto mesh = Mesh::Single();
+  KINORA_ASSIGN_OR_RETURN(WeightLoader loader, WeightLoader::Open(std::move(checkpoint), *mesh, backend, DType::kBF16));
+  KINORA_ASSIGN_OR_RETURN(const VideoDecoder decoder, load(loader));
+  KINORA_RETURN_IF_ERROR(loader.Finish());
+
+  const int64_t channels = config.video_decoder.latent_channels;
+  const Shape latent = settings.small ? Shape{1, 2, 2, channels} : Shape{16, 16, 24, channels};
+  KINORA_RETURN_IF_ERROR(decoder.CheckLatent(latent));
+  DryBackend dry(backend.traits());
+  Arena dry_arena = Arena::Dry();
+  Exec dry_exec{.backend = dry, .arena = dry_arena, .host = dry_arena, .mesh = *mesh, .dtype = DType::kBF16};
+  decoder.Forward(dry_exec, Tensor(DType::kF32, latent, nullptr),
+                  Tensor(DType::kF32, decoder.OutputShape(latent), nullptr));
+  const double flops = dry.ops().cost().flops();
+
+  KINORA_ASSIGN_OR_RETURN(Buffer memory, backend.Allocate(dry_arena.peak(), "the decoder's activations"));
+  Arena arena(std::move(memory)), host = Arena::Dry();
+  Exec exec{.backend = backend, .arena = arena, .host = host, .mesh = *mesh, .dtype = DType::kBF16};
+  Workbench bench(backend);
+  const Tensor z = bench.Random(DType::kF32, latent), frames = bench.Output(DType::kF32, decoder.OutputShape(latent));
+  KINORA_RETURN_IF_ERROR(bench.status());
+  Stopwatch watch(backend.ops());
+  KINORA_ASSIGN_OR_RETURN(const double eager,
+                          watch.Median(std::min(settings.runs, 3), [&] { decoder.Forward(exec, z, frames); }));
+  KINORA_ASSIGN_OR_RETURN(const double graph,
+                          watch.MedianOfGraph(settings.runs, 1, [&] { decoder.Forward(exec, z, frames); }));
+  const Goal goal = GoalOf(family);
+  report.Add("video decoder", {{"model", family},
+                               {"frames", decoder.OutputShape(latent).ToString()},
+                               {"eager ms", eager * 1e3},
+                               {"graph ms", graph * 1e3},
+                               {"TFLOP", flops / 1e12},
+                               {"TFLOP/s", flops / graph / 1e12},
+                               {"target", settings.small ? Json() : Json("T7")},
+                               {"goal ms", settings.small ? Json() : Json(goal.seconds * 1e3)},
+                               {"peers' ms", settings.small ? Json() : Json(goal.peers * 1e3)}});
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void CheckDecode(const Settings& settings, Report& report) {
+  const auto backend = OpenBackend("cuda", {.threads = settings.threads});
+  if (!backend.ok()) return report.NotAvailable(std::string(backend.status().message()));
+  const auto weights = SyntheticWeights::Make(settings);
+  if (!weights.ok()) return report.Fail("drawn weights", weights.status());
+  for (const char* family : {"2.3", "2.0"}) {
+    if (report.TimeIsUp(family)) continue;
+    const absl::Status status = Decode(family, settings, **backend, *weights, report);
+    if (!status.ok()) report.Fail(family, status);
+  }
+  report.Note("untiled, bf16, drawn weights");
+}
+
+}  // namespace kinora

@@ -1,0 +1,97 @@
+// The program of scripts/gpu-check, whole, on the simulated device.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "tests/testing/subprocess.h"
+#include "tests/testing/temporary_directory.h"
+
+namespace kinora {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Checked {
+  int exit_status = -1;
+  std::string out, err;
+  Json json;
+
+  const Json& Part(const std::string& name) const {
+    static const Json none = Json::object();
+    for (const Json& part : json["parts"]) {
+      if (part["part"] == name) return part;
+    }
+    ADD_FAILURE() << "no part " << name << "\n" << out << err;
+    return none;
+  }
+};
+
+Checked Check(std::vector<std::string> arguments, const std::string& model = KINORA_SOURCE_DIR "/models/tiny") {
+  TemporaryDirectory folder;
+  const std::string file = folder.path() + "/check.json";
+  arguments.insert(arguments.begin(), {KINORA_GPU_CHECK, "--model", model, "--configs",
+                                       KINORA_SOURCE_DIR "/tests/model/data", "--json", file, "--runs", "1"});
+  const ProcessResult result = RunProcess(arguments);
+  std::ifstream stream(file);
+  return {result.exit_status, result.out, result.err, Json::parse(stream, nullptr, /*allow_exceptions=*/false)};
+}
+
+TEST(GpuCheck, EveryPartRunsAndFillsItsTables) {
+  const Checked checked = Check({});
+  EXPECT_EQ(checked.exit_status, 0) << checked.out << checked.err;
+  ASSERT_TRUE(checked.json.is_object());
+  EXPECT_FALSE(checked.json["times_mean_something"]);
+  EXPECT_NE(checked.json["device"].get<std::string>().find("simulated"), std::string::npos);
+  EXPECT_EQ(checked.Part("sanitizer")["state"], "not available");
+  const std::tuple<const char*, const char*, size_t> tables[] = {
+      {"ops", "ops", 80},
+      {"kernels", "yardstick", 1},
+      {"kernels", "kernels", 23},
+      {"block", "one block", 2 * 6},
+      {"step", "one step", 2 * 6},
+      {"decode", "video decoder", 2},
+      {"render", "clip", 2},
+      {"probes", "cuBLASLt, bf16, the fastest of its proposals", 2 * 3},
+      {"probes", "cuDNN's attention, bf16", 2}};
+  for (const auto& [part, table, rows] : tables) {
+    EXPECT_EQ(checked.Part(part)["state"], "passed") << checked.Part(part)["why"].dump();
+    const Json found = checked.Part(part)["tables"].value(table, Json::array());
+    EXPECT_GE(found.size(), rows) << part << ": " << table;
+    for (const Json& row : found) EXPECT_EQ(row.size(), found.front().size()) << row.dump();
+  }
+}
+
+TEST(GpuCheck, APartThatFailsLeavesTheOthersAlone) {
+  const Checked checked = Check({"--part", "render", "--part", "probes"}, "/nowhere");
+  EXPECT_EQ(checked.exit_status, 1);
+  EXPECT_EQ(checked.Part("render")["state"], "failed");
+  EXPECT_NE(checked.Part("render")["why"].dump().find("/nowhere"), std::string::npos);
+  EXPECT_EQ(checked.Part("probes")["state"], "passed");
+}
+
+TEST(GpuCheck, SaysHowAnotherRunsErrorsDiffer) {
+  TemporaryDirectory folder;
+  const std::string earlier = folder.path() + "/earlier.json";
+  std::ofstream(earlier)
+      << R"({"parts": [{"part": "ops", "tables": {"ops": [{"op": "Add", "dtype": "f32", "relative": 0.5}]}}]})";
+  const Checked checked = Check({"--part", "ops", "--compare", earlier});
+  bool found = false;
+  for (const Json& row : checked.Part("ops")["tables"]["device minus simulation"]) {
+    if (row["op"] != "Add" || row["dtype"] != "f32") continue;
+    found = true;
+    EXPECT_NEAR(row["difference"].get<double>(), -0.5, 1e-3);
+  }
+  EXPECT_TRUE(found) << checked.out;
+}
+
+TEST(GpuCheck, RefusesWhatItDoesNotKnow) {
+  EXPECT_EQ(Check({"--part", "everything"}).exit_status, 2);
+  EXPECT_EQ(Check({"--quick"}).exit_status, 2);
+  const Checked none = Check({"--part", "sanitizer"});
+  EXPECT_EQ(none.exit_status, 3) << none.out;
+}
+
+}  // namespace
+}  // namespace kinora

@@ -1,0 +1,224 @@
+// kinora-gpu-check: what the CUDA backend does on the device that is there. docs/gpu-check.md.
+#include <cuda_runtime.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "absl/strings/numbers.h"
+#include "engine/base/strings.h"
+#include "tests/gpu_check/parts.h"
+
+namespace kinora {
+namespace {
+
+constexpr char kUsage[] =
+    "kinora-gpu-check --model DIR --configs DIR [--part NAME]... [--json FILE] [--compare FILE] [--small] [--runs N]\n"
+    "  --model DIR     a folder as models/demo: part render\n"
+    "  --configs DIR   the folder of lightricks_2.0.json and lightricks_2.3.json: parts block, step, decode\n"
+    "  --part NAME     ops, kernels, block, step, decode, render, probes or sanitizer; absent: all\n"
+    "  --json FILE     where the tables go as JSON\n"
+    "  --compare FILE  such a file of another run, as a rule on the simulated device: part ops subtracts its errors\n"
+    "  --small         small shapes; always on a simulated device\n"
+    "  --runs N        that a median is of [10]\n"
+    "  --in-process    the one part that is named, without a process of its own\n"
+    "Exit status: 0 passed, 1 a part failed, 2 bad arguments, 3 no part could be run.\n";
+
+struct Options {
+  Settings settings;
+  std::vector<const Part*> parts;
+  std::string json;
+  bool in_process = false;
+};
+
+const Part* FindPart(const std::string& name) {
+  const Part* const at =
+      std::find_if(std::begin(kParts), std::end(kParts), [&](const Part& part) { return name == part.name; });
+  return at == std::end(kParts) ? nullptr : at;
+}
+
+// An error's text; "": none.
+std::string Parse(int argc, char** argv, Options& options) {
+  const std::pair<const char*, std::string*> texts[] = {{"--model", &options.settings.model},
+                                                        {"--configs", &options.settings.configs},
+                                                        {"--compare", &options.settings.compare},
+                                                        {"--work", &options.settings.work},
+                                                        {"--json", &options.json}};
+  for (int i = 1; i < argc; ++i) {
+    const std::string flag = argv[i];
+    if (flag == "--small" || flag == "--in-process") {
+      (flag == "--small" ? options.settings.small : options.in_process) = true;
+      continue;
+    }
+    if (i + 1 == argc) return flag + ": no such flag, or without a value";
+    const std::string value = argv[++i];
+    const auto text = std::find_if(std::begin(texts), std::end(texts), [&](const auto& t) { return flag == t.first; });
+    if (text != std::end(texts)) {
+      *text->second = value;
+    } else if (flag == "--part") {
+      if (FindPart(value) == nullptr) return "--part " + value + ": there is no such part";
+      options.parts.push_back(FindPart(value));
+    } else if (flag != "--runs" || !absl::SimpleAtoi(value, &options.settings.runs) || options.settings.runs < 1) {
+      return flag + " " + value + ": no such flag, or not a count";
+    }
+  }
+  if (options.in_process && options.parts.size() != 1) return "--in-process: needs one --part";
+  if (options.parts.empty()) {
+    for (const Part& part : kParts) options.parts.push_back(&part);
+  }
+  return "";
+}
+
+Json RunHere(const Part& part, const Options& options) {
+  Report report(part.name, options.json, options.settings.simulated ? 1e6 : part.budget_seconds);
+  if (options.settings.simulated) report.Note("SIMULATED DEVICE: times and rates mean nothing");
+  part.run(options.settings, report);
+  report.End();
+  return report.json();
+}
+
+std::vector<std::string> ArgumentsOf(const Part& part, const Settings& settings, const std::string& json) {
+  const std::string folder = Cat(settings.work, "/", part.name);
+  std::filesystem::create_directory(folder);
+  std::vector<std::string> arguments = {settings.program, "--in-process", "--part", part.name, "--json", json};
+  for (const auto& [flag, value] : {std::pair<const char*, std::string>{"--model", settings.model},
+                                    {"--configs", settings.configs},
+                                    {"--compare", settings.compare},
+                                    {"--work", folder},
+                                    {"--runs", Cat(settings.runs)}}) {
+    if (!value.empty()) arguments.insert(arguments.end(), {flag, value});
+  }
+  if (settings.small) arguments.emplace_back("--small");
+  return arguments;
+}
+
+pid_t Start(std::vector<std::string> arguments) {
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+  pid_t child = -1;
+  const int failed = posix_spawn(&child, argv[0], &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  return failed == 0 ? child : -1;
+}
+
+// "": it ended as a program does; else what became of it. One that is late is ended: the others' time is not its own.
+std::string Await(pid_t child, double limit_seconds) {
+  if (child < 0) return "its process could not be started";
+  const auto begin = std::chrono::steady_clock::now();
+  int status = 0;
+  bool late = false;
+  while (waitpid(child, &status, WNOHANG) == 0) {
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+    if (!late && passed.count() > limit_seconds) late = kill(child, SIGKILL) == 0;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  if (late) return Cat("ended after ", limit_seconds, " s; the tables hold what it had");
+  return WIFSIGNALED(status) ? Cat("ended by signal ", WTERMSIG(status)) : "";
+}
+
+// The part in a process of its own, so that whatever it does to itself or to the device ends with it.
+Json RunApart(const Part& part, const Settings& settings) {
+  const std::string file = Cat(settings.work, "/", part.name, ".json");
+  const auto begin = std::chrono::steady_clock::now();
+  std::string why = Await(Start(ArgumentsOf(part, settings, file)), settings.simulated ? 600 : part.budget_seconds + 2);
+  std::ifstream stream(file);
+  Json json = Json::parse(stream, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) json = Report(part.name, "", 0).json();
+  if (why.empty() && !json.contains("ended")) why = "it ended before it was done";
+  if (why.empty()) return json;
+  json["state"] = "failed";
+  json["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  json["why"].push_back(why);
+  return json;
+}
+
+int ExitStatusOf(const Json& parts) {
+  bool any = false;
+  for (const Json& part : parts) {
+    if (part["state"] == "failed") return 1;
+    any |= part["state"] == "passed";
+  }
+  return any ? 0 : 3;
+}
+
+Json Describe(const Settings& settings, const absl::StatusOr<std::string>& device) {
+  int driver = 0, runtime = 0;
+  cudaDriverGetVersion(&driver);
+  cudaRuntimeGetVersion(&runtime);
+  return {{"program", "kinora-gpu-check"},
+          {"device", device.ok() ? *device : std::string(device.status().message())},
+          {"simulated", settings.simulated},
+          {"times_mean_something", !settings.simulated},
+          {"small", settings.small},
+          {"driver", driver},
+          {"runtime", runtime},
+          {"parts", Json::array()}};
+}
+
+// What the program finds out by itself.
+void Complete(const absl::StatusOr<std::string>& device, Settings& settings) {
+  settings.simulated = device.ok() && device->find("simulated") != std::string::npos;
+  settings.small |= settings.simulated;
+  settings.threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, 16u));
+  settings.program = std::filesystem::read_symlink("/proc/self/exe").string();
+}
+
+Json RunParts(const Options& options, Json all) {
+  if (options.in_process) {
+    all["parts"].push_back(RunHere(*options.parts[0], options));
+    PrintReport(all["parts"][0], stdout);
+    return all;
+  }
+  std::printf("device: %s%s\n", all["device"].get<std::string>().c_str(),
+              options.settings.simulated ? " - times and rates mean nothing" : "");
+  for (const Part* part : options.parts) {
+    all["parts"].push_back(RunApart(*part, options.settings));
+    PrintReport(all["parts"].back(), stdout);
+  }
+  std::printf("\n");
+  for (const Json& part : all["parts"]) {
+    std::printf("%-10s %s\n", part.value("part", "").c_str(), part.value("state", "").c_str());
+  }
+  if (!options.json.empty()) std::ofstream(options.json) << all.dump(1) << "\n";
+  return all;
+}
+
+int Main(Options& options) {
+  const absl::StatusOr<std::string> device = DeviceName("cuda", {});
+  Complete(device, options.settings);
+  std::string made;
+  if (options.settings.work.empty()) {
+    made = (std::filesystem::temp_directory_path() / "kinora-gpu-check-XXXXXX").string();
+    if (mkdtemp(made.data()) == nullptr) {
+      std::fprintf(stderr, "kinora-gpu-check: no folder can be made as %s\n", made.c_str());
+      return 1;
+    }
+    options.settings.work = made;
+  }
+  const Json all = RunParts(options, Describe(options.settings, device));
+  std::error_code ignored;
+  if (!made.empty()) std::filesystem::remove_all(made, ignored);
+  return ExitStatusOf(all["parts"]);
+}
+
+}  // namespace
+}  // namespace kinora
+
+int main(int argc, char** argv) {
+  kinora::Options options;
+  const std::string error = kinora::Parse(argc, argv, options);
+  if (error.empty()) return kinora::Main(options);
+  std::fprintf(stderr, "kinora-gpu-check: %s\n%s", error.c_str(), kinora::kUsage);
+  return 2;
+}
