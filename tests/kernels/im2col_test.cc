@@ -76,7 +76,7 @@ constexpr Im2colAxis kTime{.extent = 4, .outputs = 4, .taps = 3, .before = 2, .e
 constexpr Im2colAxis kZeros{.extent = 5, .outputs = 5, .taps = 3, .before = 1};
 constexpr Im2colAxis kReflected{.extent = 6, .outputs = 6, .taps = 3, .before = 1, .edge = Edge::kReflect};
 constexpr Im2colAxis kStrided{.extent = 7, .outputs = 4, .taps = 3, .stride = 2, .before = 1};
-constexpr Im2colAxis kDilated{.extent = 300, .outputs = 300, .taps = 7, .dilation = 5, .before = 15};
+constexpr Im2colAxis kDilated{.extent = 100, .outputs = 100, .taps = 7, .dilation = 5, .before = 15};
 constexpr Im2colAxis kFarReflected{
     .extent = 4, .outputs = 4, .taps = 4, .dilation = 2, .before = 3, .edge = Edge::kReflect};
 constexpr Im2colAxis kLater{.extent = 6, .outputs = 3, .before = -2, .edge = Edge::kReplicate};
@@ -90,13 +90,7 @@ const Form kForms[] = {
      .first = 37,
      .count = 41},
     {.name = "Strided", .channels = 8, .time = kOne, .height = kStrided, .width = kStrided},
-    {.name = "DilatedLine",
-     .channels = 12,
-     .time = kOne,
-     .height = kDilated,
-     .width = kOne,
-     .x = kF32,
-     .columns = kF32},
+    {.name = "DilatedLine", .channels = 5, .time = kOne, .height = kDilated, .width = kOne, .x = kF32, .columns = kF32},
     {.name = "FarReflection",
      .channels = 8,
      .time = kOne,
@@ -104,10 +98,31 @@ const Form kForms[] = {
      .width = kZeros,
      .x = kF32,
      .columns = kF32},
-    {.name = "OddChannels", .channels = 5, .time = kTime, .height = kReflected, .width = kZeros, .gap = 3},
-    {.name = "OddGaps", .channels = 8, .time = kTime, .height = kReflected, .width = kZeros, .gap = 1},
+    {.name = "OddChannels",
+     .channels = 5,
+     .time = kTime,
+     .height = kReflected,
+     .width = kZeros,
+     .first = 61,
+     .count = 50,
+     .gap = 3},
+    {.name = "OddGaps",
+     .channels = 8,
+     .time = kTime,
+     .height = kReflected,
+     .width = kZeros,
+     .first = 9,
+     .count = 32,
+     .gap = 1},
     {.name = "Narrowed", .channels = 8, .time = kTime, .height = kZeros, .width = kZeros, .x = kF32, .gap = 8},
-    {.name = "Widened", .channels = 3, .time = kTime, .height = kZeros, .width = kZeros, .columns = kF32},
+    {.name = "Widened",
+     .channels = 3,
+     .time = kTime,
+     .height = kZeros,
+     .width = kZeros,
+     .first = 20,
+     .count = 80,
+     .columns = kF32},
     {.name = "PixelsWithTheirPadding",
      .channels = 24,
      .time = kLater,
