@@ -171,6 +171,7 @@ const Form kForms[] = {
     {.name = "NormedOrRotated", .q = {.heads = 2, .head = 0, .group = 256, .width = 256}, .k = {.heads = 2}},
     {.name = "OddHeads", .q = {.heads = 3, .head = 6, .group = 18}, .k = {.heads = 40, .head = 10, .group = 10}},
     {.name = "OddGap", .q = {.heads = 2, .group = 256, .gap = 3}},
+    {.name = "PassesOfOddHeadsShareTables", .q = {.rows = 6, .heads = 3, .head = 6, .group = 18, .table_rows = 3}},
     {.name = "VectorsBesideElements", .q = {.heads = 2, .group = 256}, .k = {.heads = 2, .group = 256, .gap = 5}},
     {.name = "Float", .q = {.heads = 4, .group = 512}, .k = {.heads = 4, .head = 64, .group = 64}, .type = kF32},
     {.name = "FloatOdd", .q = {.heads = 4, .head = 14, .group = 56}, .type = kF32},

@@ -25,6 +25,7 @@ struct Form {
   int64_t tokens = 1;  // rows take the table's rows by i mod tokens
   int64_t first_row = 0, y_rows = kAllRows, first_rows = kAllRows, second_rows = kAllRows;
   bool gated = true;
+  int64_t skip = 0;  // floats between an aligned address and the weight, and the table
   int outputs() const { return std::max(1, modulated); }
 };
 void PrintTo(const Form& form, std::ostream* out) { *out << form.name; }
@@ -107,10 +108,14 @@ TEST_P(RowNormTest, IsItsDefinition) {
   const Tables tables(f);
   const Matrix dx(x, f.rows, f.width, f.gap, f.x, stream_), dy(y, f.rows, f.width, f.gap, f.x, stream_);
   const Matrix first(nan, f.rows, f.width, f.gap, f.out, stream_), second(nan, f.rows, f.width, 0, f.out, stream_);
-  const DeviceArray<float> dweight(weight, stream_), dtable(tables.table, stream_);
+  const auto behind = [&](Floats values) {
+    values.insert(values.begin(), f.skip, std::nanf(""));
+    return values;
+  };
+  const DeviceArray<float> dweight(behind(weight), stream_), dtable(behind(tables.table), stream_);
   const DeviceArray<float> dbase(f.with_base ? tables.base : Floats(1), stream_);
   const DeviceArray<int32_t> drow(tables.row, stream_);
-  const Modulation modulation{.table = dtable.data(),
+  const Modulation modulation{.table = dtable.data() + f.skip,
                               .base = f.with_base ? dbase.data() : nullptr,
                               .row = drow.data(),
                               .tokens = f.tokens,
@@ -123,7 +128,7 @@ TEST_P(RowNormTest, IsItsDefinition) {
   if (f.gated) norm.gate = modulation;
   norm.gate_slot = kGateSlot;
   if (f.residual) norm.y = dy.rows();
-  if (f.weight) norm.weight = dweight.data();
+  if (f.weight) norm.weight = dweight.data() + f.skip;
   norm.outputs = f.outputs();
   norm.first = {.out = first.rows(), .rows = f.first_rows, .modulation = modulation, .scale_slot = 0, .shift_slot = 2};
   norm.second = {
@@ -178,6 +183,8 @@ const Form kForms[] = {
      .second_rows = 4},
     {.name = "OddWidth", .rows = 3, .width = 37, .residual = true, .weight = true, .modulated = 2},
     {.name = "OddGap", .rows = 3, .width = 64, .gap = 3, .x = kF32, .out = kF32, .residual = true},
+    {.name = "MisalignedTable", .rows = 2, .width = 64, .residual = true, .skip = 1},
+    {.name = "MisalignedWeight", .rows = 2, .width = 64, .weight = true, .modulated = 0, .skip = 1},
     {.name = "OddLayerNorm", .rows = 2, .width = 301, .kind = NormKind::kLayer},
 };
 INSTANTIATE_TEST_SUITE_P(All, RowNormTest, testing::ValuesIn(kForms), [](const auto& info) { return info.param.name; });

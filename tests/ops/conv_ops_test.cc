@@ -128,6 +128,7 @@ constexpr ConvAxis kCausal{.kernel = 3, .before = 2, .padding = Padding::kReplic
 constexpr ConvAxis kCentred{.kernel = 3, .before = 1, .after = 1, .padding = Padding::kReplicate};
 constexpr ConvAxis kZeros{.kernel = 3, .before = 1, .after = 1};
 constexpr ConvAxis kReflect{.kernel = 3, .before = 1, .after = 1, .padding = Padding::kReflect};
+constexpr ConvAxis kUnevenReflect{.kernel = 3, .before = 2, .after = 1, .padding = Padding::kReflect};
 constexpr ConvAxis kUneven{.kernel = 3, .before = 2};
 constexpr ConvAxis kStride{.kernel = 3, .stride = 2, .before = 1, .after = 1};
 constexpr ConvAxis kStridedCausal{.kernel = 3, .stride = 2, .before = 2, .padding = Padding::kReplicate};
@@ -226,6 +227,7 @@ const ConvCase kTensorCores[] = {
           .width = kReflect,
           .add = true}),
     Bf16({.name = "ReflectedTime", .x = {4, 5, 6, 8}, .out = 8, .time = kReflect, .height = kZeros, .width = kReflect}),
+    Bf16({.name = "UnevenReflection", .x = {2, 5, 6, 8}, .out = 8, .height = kUnevenReflect, .width = kUnevenReflect}),
     Bf16({.name = "ZerosBesideReflection",
           .x = {3, 5, 6, 8},
           .out = 8,

@@ -195,6 +195,27 @@ TEST_F(CudaProducts, AFailedLaunchIsTheLibrarysAndAllOfItIsGivenBack) {
   EXPECT_EQ(kinora_cublaslt_alive(), before);
 }
 
+// A description that the library refuses would not fail: a kernel of ours would do the rest, one launch more.
+TEST_F(CudaProducts, BiasAndGeluAreTheLibrarysInEachDtype) {
+  constexpr int64_t kRows = 8, kIn = 16, kOut = 24;
+  const auto backend = *OpenBackend("cuda", {});
+  std::vector<float> values(kOut * kIn, 0.5f);
+  const Tensor matrix(DType::kF32, {kOut, kIn}, values.data()), bias(DType::kF32, {kOut}, values.data());
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    const Weight w = *backend->ops().PrepareWeight(matrix, &bias, dtype);
+    const Buffer x = *backend->Allocate(kRows * kIn * 4, "a test"),
+                 out = *backend->Allocate(kRows * kOut * 4, "a test");
+    const Tensor to = out.View(dtype, {kRows, kOut});
+    backend->ops().Fill(0.0f, x.View(dtype, {kRows, kIn}));
+    for (const Activation activation : {Activation::kNone, Activation::kGeluTanh}) {
+      simt::ResetCounts();
+      backend->ops().Matmul(x.View(dtype, {kRows, kIn}), w, {.activation = activation}, to);
+      EXPECT_THAT(backend->ops().stream().Synchronize(), IsOk());
+      EXPECT_EQ(simt::Counted().launches, 1u) << DTypeName(dtype);
+    }
+  }
+}
+
 // Blocks of rows, of which each has its own part of the gate's rows.
 TEST_F(CudaProducts, MoreRowsThanTheScratchMemoryHoldsGoInBlocks) {
   constexpr int64_t kRows = 4200, kWidth = 16'384;  // 275 MB of float32

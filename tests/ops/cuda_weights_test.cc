@@ -50,7 +50,10 @@ struct Source {
 class CudaWeights : public testing::Test {
  protected:
   CudaWeights() : backend_(*OpenBackend("cuda", {.threads = 3})) {}
-  ~CudaWeights() override { simt::Restore(); }
+  ~CudaWeights() override {
+    simt::Restore();
+    simt::Seed(1);
+  }
 
   absl::StatusOr<std::vector<Weight>> Prepare(const Source& source, const Tensor* bias, DType dtype) {
     const auto read = [&](int64_t begin, int64_t end, void* rows) { return source.Read(begin, end, rows); };
@@ -104,6 +107,14 @@ TEST_F(CudaWeights, LieRowAfterRowWithZerosBetweenInEveryDtype) {
   }
 }
 
+TEST_F(CudaWeights, RowsAreReadIntoPinnedMemoryThatCopiesHaveLeft) {
+  simt::Seed(1, /*random_order=*/false);         // nothing is copied before it must be
+  const Source source{.out = 5000, .in = 1032};  // more runs of rows than threads that read them
+  const auto weights = Prepare(source, nullptr, DType::kF32);
+  ASSERT_THAT(weights, IsOk());
+  ExpectMatrix(weights->front(), source, 0);
+}
+
 TEST_F(CudaWeights, TakeTheBytesOfTheirLayoutAndABiasInEachDtypeThatProductsAdd) {
   const Source source{.out = 10, .in = 7, .count = 2};
   std::vector<float> values(10, 1.00390625f);
@@ -129,8 +140,11 @@ TEST_F(CudaWeights, AreRewrittenWhereTheyLie) {
   source.add = 5;
   const auto read = [&](int64_t begin, int64_t end, void* rows) { return source.Read(begin, end, rows); };
   WeightStorage* storage[] = {(*weights)[0].storage().get(), (*weights)[1].storage().get()};
+  simt::Seed(1, /*random_order=*/false);  // nothing is done before it is waited for
+  simt::ResetCounts();
   ASSERT_THAT(backend_->ops().RewriteWeights({.out = 40, .in = 13, .count = 2, .read = read}, DType::kBF16, storage),
               IsOk());
+  EXPECT_EQ(simt::Counted().kernels, 2u) << "a rewrite is done when it returns";
   EXPECT_EQ(CudaWeight::Of(weights->front()).matrix.data(), address);
   for (int n = 0; n < 2; ++n) ExpectMatrix((*weights)[n], source, n);
 }

@@ -134,6 +134,24 @@ TEST_P(RotationOps, GatheredRowsAreTheTablesTimesTheFactor) {
   }
 }
 
+// The denoising loop's step counter: rows are gathered by what it holds when a graph is replayed.
+TEST_P(RotationOps, CountersGoOnByOneInEveryReplay) {
+  Device device(GetParam());
+  HostTensor start(DType::kI32, {3});
+  for (int i = 0; i < 3; ++i) start.tensor().data<int32_t>()[i] = i - 1;
+  const Tensor counters = device.Upload(start.tensor()), table = device.Upload({0, 10, 20, 30, 40}, {5, 1}),
+               out = device.Output(DType::kF32, {3, 1});
+  const auto graph = device.ops().stream().Capture([&] {
+    device.ops().Increment(counters);
+    device.ops().GatherRows(table, counters, 1.0f, out);
+  });
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  for (const float first : {0.0f, 10.0f, 20.0f}) {
+    (*graph)->Replay();
+    EXPECT_EQ(device.Floats(out), (std::vector<float>{first, first + 10, first + 20}));
+  }
+}
+
 TEST_P(RotationOps, TimestepsBecomeCosinesThenSines) {
   Device device(GetParam());
   const std::vector<float> t = {0, 0.25f, 437.5f, 1000};
