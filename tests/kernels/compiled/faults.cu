@@ -12,8 +12,8 @@ struct alignas(16) Eight {
 // A struct of eight bf16 is copied member by member.
 __global__ void CopiesMembers(const Eight* from, Eight* to) { to[threadIdx.x] = from[threadIdx.x]; }
 
-// More values than the registers that eight blocks of 256 threads leave.
-__global__ void __launch_bounds__(256, 8) Spills(const float* from, float* to) {
+// More values than the registers that six blocks of 256 threads leave.
+__global__ void __launch_bounds__(256, 6) Spills(const float* from, float* to) {
   float kept[64];
 #pragma unroll
   for (int i = 0; i < 64; ++i) kept[i] = from[i * 256 + threadIdx.x];
