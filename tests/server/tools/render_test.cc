@@ -265,7 +265,7 @@ TEST(RenderTest, BadRequestsExitWithTwoAndOneLineThatNamesTheField) {
       {{"--video-guidance", "{\"stgBlocks\": [77]}"}, "video_guidance.stg_blocks[0]: 77 is no block"},
       {{"--recipe", "ONE_STAGE", "--schedule-tokens", "300000"}, "schedule_tokens: with 300000 tokens"},
       {{"--lora", "style"}, "loras: not available yet"},
-      {{"--device", "cuda"}, "--device: cuda: not available in this build"},
+      {{"--device", "tpu"}, "--device: tpu: cpu or cuda is needed"},
       {{"--processes"}, "--processes: not available yet"},
       {{"--noise", kSource + "/models/tiny/ltx-2.3-tiny-dev.safetensors"}, "video_noise"},
       {{"--model", "/nonexistent.safetensors"}, "/nonexistent.safetensors"},
