@@ -8,11 +8,11 @@
 #include <functional>
 #include <memory>
 
+#include "engine/processes/rendezvous.h"
 #include "kinora/v1/worker.pb.h"
 #include "server/common/directory_artifact_store.h"
 #include "server/common/metrics.h"
 #include "server/worker/model.h"
-#include "server/worker/rendezvous.h"
 
 namespace kinora {
 

@@ -37,7 +37,7 @@ int64_t ReadMeter::Bytes() {
   return others;
 }
 
-RankLoop::RankLoop(JoinClient& client, Rendezvous& rendezvous, WorkerMetrics& metrics)
+RankLoop::RankLoop(JoinClient& client, JoinRendezvous& rendezvous, WorkerMetrics& metrics)
     : client_(client), rendezvous_(rendezvous), metrics_(metrics) {
   client_.Start([this] { return Heartbeat(); }, [this](const v1::FrontendMessage& message) { OnMessage(message); },
                 [this](const absl::Status& status) { OnEnd(status); });

@@ -16,9 +16,9 @@
 #include "kinora/v1/worker.pb.h"
 #include "server/common/metrics.h"
 #include "server/worker/join_client.h"
+#include "server/worker/join_rendezvous.h"
 #include "server/worker/model.h"
 #include "server/worker/rank.h"
-#include "server/worker/rendezvous.h"
 
 namespace kinora {
 
@@ -35,7 +35,7 @@ class RankLoop {
  public:
   // Starts `client`, whose heartbeats it gives from now on; during the load they report the bytes that the process has
   // read as units of progress.
-  RankLoop(JoinClient& client, Rendezvous& rendezvous, WorkerMetrics& metrics);
+  RankLoop(JoinClient& client, JoinRendezvous& rendezvous, WorkerMetrics& metrics);
   ~RankLoop();  // after the client's end, which it awaits
 
   // Sends Ready, then has `rank` run what comes until the frontend says Shutdown, Stop is called (OK), the stream ends
@@ -59,7 +59,7 @@ class RankLoop {
   void SayRankFailed(const absl::Status& status);
 
   JoinClient& client_;
-  Rendezvous& rendezvous_;
+  JoinRendezvous& rendezvous_;
   WorkerMetrics& metrics_;
   std::atomic<bool> cancelled_ = false;  // the present run
   std::atomic<int64_t> units_done_ = 0;

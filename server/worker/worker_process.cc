@@ -141,7 +141,7 @@ absl::Status Serve(const v1::WorkerConfig& config, const std::string& secret, co
   KINORA_RETURN_IF_ERROR(pages.Start(HttpAddressOf(config), page));
   KINORA_ASSIGN_OR_RETURN(const auto client, Join(config, secret));
   KINORA_ASSIGN_OR_RETURN(const auto store, DirectoryArtifactStore::At(client->welcome().artifact_directory()));
-  Rendezvous rendezvous([&client = *client](const v1::WorkerMessage& message) { client.Send(message); });
+  JoinRendezvous rendezvous([&client = *client](const v1::WorkerMessage& message) { client.Send(message); });
   const RankContext context{.rank = config.rank(), .world_size = config.world_size(), .rendezvous = rendezvous};
   const std::unique_ptr<Rank> rank = MakeRank(context, *store);
   std::unique_ptr<Model> model;  // outlives the loop, whose threads ask it

@@ -33,6 +33,7 @@ const std::map<std::string, std::vector<std::string>>& Allowed() {
       {"engine/tensor", {"engine/base/"}},
       {"engine/ops", {"engine/base/", "engine/tensor/"}},
       {"engine/parallel", {"engine/base/", "engine/tensor/", "engine/ops/"}},
+      {"engine/processes", {"engine/base/", "engine/tensor/", "engine/ops/", "engine/parallel/"}},
       {"engine/weights", {"engine/base/", "engine/tensor/", "engine/ops/", "engine/parallel/"}},
       {"engine/model", {"engine/base/", "engine/tensor/", "engine/ops/", "engine/parallel/", "engine/weights/"}},
       {"engine/diffusion", {"engine/base/", "engine/tensor/", "engine/ops/", "engine/parallel/"}},
@@ -102,7 +103,8 @@ TEST(IncludeRules, ForeignLibrariesStayWhereTheyBelong) {
       {std::regex("^(gtest|gmock)/"), {"tests/"}},
       {std::regex("^tests/"), {"tests/", "kernels/device/device.h"}},  // which is the simulated device without nvcc
       {std::regex("^cudnn"), {"engine/ops/cuda/cudnn_frontend.cc"}},
-      {std::regex("^cuda"), {"kernels/", "engine/ops/cuda/", "tests/simt/", "tests/kernels/", "tests/gpu_check/"}},
+      {std::regex("^cuda"),
+       {"kernels/", "engine/ops/cuda/", "engine/processes/nccl", "tests/simt/", "tests/kernels/", "tests/gpu_check/"}},
   };
   for (const Source& source : CppSources()) {
     for (const std::string& line : source.lines) {

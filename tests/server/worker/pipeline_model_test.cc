@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/trace.h"
+#include "server/worker/join_rendezvous.h"
 #include "server/worker/rank.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temporary_directory.h"
@@ -52,7 +53,7 @@ class PipelineModelTest : public testing::Test {
   TemporaryDirectory directory_;
   prometheus::Registry registry_;
   WorkerMetrics metrics_{registry_};
-  Rendezvous rendezvous_{[](const v1::WorkerMessage&) {}};
+  JoinRendezvous rendezvous_{[](const v1::WorkerMessage&) {}};
   std::unique_ptr<Model> model_;
   std::unique_ptr<DirectoryArtifactStore> store_;
   v1::Run run_;

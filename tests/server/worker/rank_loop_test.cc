@@ -91,7 +91,7 @@ class RankLoopTest : public testing::Test {
   FakeModel model_;
   EndingRank rank_;
   std::unique_ptr<JoinClient> client_;
-  Rendezvous rendezvous_{[this](const v1::WorkerMessage& message) { client_->Send(message); }};
+  JoinRendezvous rendezvous_{[this](const v1::WorkerMessage& message) { client_->Send(message); }};
   std::unique_ptr<RankLoop> loop_;
   std::thread runner_;
   absl::Status ended_;

@@ -10,6 +10,7 @@
 #include <new>
 
 #include "server/common/status_details.h"
+#include "server/worker/join_rendezvous.h"
 #include "tests/testing/fake_model.h"
 #include "tests/testing/full_disk.h"
 #include "tests/testing/status_matchers.h"
@@ -184,7 +185,7 @@ TEST_F(RankTest, AFollowingRankThatEndsWithTheOthersSaysHow) {
 }
 
 TEST_F(RankTest, RankZeroLeads) {
-  Rendezvous alone([](const v1::WorkerMessage&) {});
+  JoinRendezvous alone([](const v1::WorkerMessage&) {});
   const auto rank = [&](int number) {
     return MakeRank({.rank = number, .world_size = 2, .rendezvous = alone}, *store_);
   };

@@ -1,4 +1,4 @@
-#include "server/worker/rendezvous.h"
+#include "server/worker/join_rendezvous.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,17 +20,17 @@ v1::Rendezvous From(int rank, const std::string& key, const std::string& value) 
   return message;
 }
 
-TEST(Rendezvous, PublishesOverItsStream) {
+TEST(JoinRendezvous, PublishesOverItsStream) {
   std::vector<v1::WorkerMessage> sent;
-  Rendezvous rendezvous([&](const v1::WorkerMessage& message) { sent.push_back(message); });
+  JoinRendezvous rendezvous([&](const v1::WorkerMessage& message) { sent.push_back(message); });
   rendezvous.Publish("address", "host:1");
   ASSERT_EQ(sent.size(), 1u);
   EXPECT_EQ(sent[0].rendezvous().key(), "address");
   EXPECT_EQ(sent[0].rendezvous().value(), "host:1");
 }
 
-TEST(Rendezvous, WaitsForTheRankAndTheKeyAskedFor) {
-  Rendezvous rendezvous([](const v1::WorkerMessage&) {});
+TEST(JoinRendezvous, WaitsForTheRankAndTheKeyAskedFor) {
+  JoinRendezvous rendezvous([](const v1::WorkerMessage&) {});
   rendezvous.Receive(From(2, "address", "host:2"));
   rendezvous.Receive(From(1, "other", "x"));
   EXPECT_THAT(rendezvous.Await(1, "address", absl::ZeroDuration()),
@@ -43,8 +43,8 @@ TEST(Rendezvous, WaitsForTheRankAndTheKeyAskedFor) {
   EXPECT_THAT(rendezvous.Await(2, "address", absl::ZeroDuration()), IsOkAndHolds("host:2"));
 }
 
-TEST(Rendezvous, AnAbortEndsWaitsNowAndLaterAndTheFirstCounts) {
-  Rendezvous rendezvous([](const v1::WorkerMessage&) {});
+TEST(JoinRendezvous, AnAbortEndsWaitsNowAndLaterAndTheFirstCounts) {
+  JoinRendezvous rendezvous([](const v1::WorkerMessage&) {});
   rendezvous.Receive(From(1, "address", "host:1"));
   absl::Status ended;
   std::thread waiter([&] { ended = rendezvous.Await(2, "address", absl::Seconds(30)).status(); });

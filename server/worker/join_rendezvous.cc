@@ -1,18 +1,18 @@
-#include "server/worker/rendezvous.h"
+#include "server/worker/join_rendezvous.h"
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/clock.h"
 
 namespace kinora {
 
-void Rendezvous::Publish(const std::string& key, const std::string& value) {
+void JoinRendezvous::Publish(const std::string& key, const std::string& value) {
   v1::WorkerMessage message;
   message.mutable_rendezvous()->set_key(key);
   message.mutable_rendezvous()->set_value(value);
   send_(message);
 }
 
-absl::StatusOr<std::string> Rendezvous::Await(int rank, const std::string& key, absl::Duration patience) {
+absl::StatusOr<std::string> JoinRendezvous::Await(int rank, const std::string& key, absl::Duration patience) {
   const std::pair<int, std::string> wanted(rank, key);
   const auto there = [&] {
     mu_.AssertHeld();
@@ -28,12 +28,12 @@ absl::StatusOr<std::string> Rendezvous::Await(int rank, const std::string& key, 
   return published_[wanted];
 }
 
-void Rendezvous::Receive(const v1::Rendezvous& published) {
+void JoinRendezvous::Receive(const v1::Rendezvous& published) {
   absl::MutexLock lock(&mu_);
   published_[{published.rank(), published.key()}] = published.value();
 }
 
-void Rendezvous::Abort(const absl::Status& why) {
+void JoinRendezvous::Abort(const absl::Status& why) {
   absl::MutexLock lock(&mu_);
   if (aborted_.ok()) aborted_ = why;
 }

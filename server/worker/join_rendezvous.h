@@ -1,7 +1,6 @@
-// What the ranks of an incarnation tell each other before they can talk directly: addresses, ids of communicators. Goes
-// over the Join streams by way of the frontend (worker.proto). Thread-safe.
-#ifndef KINORA_SERVER_WORKER_RENDEZVOUS_H_
-#define KINORA_SERVER_WORKER_RENDEZVOUS_H_
+// Rendezvous over the Join streams, by way of the frontend (worker.proto). Thread-safe.
+#ifndef KINORA_SERVER_WORKER_JOIN_RENDEZVOUS_H_
+#define KINORA_SERVER_WORKER_JOIN_RENDEZVOUS_H_
 
 #include <functional>
 #include <map>
@@ -13,19 +12,18 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "engine/processes/rendezvous.h"
 #include "kinora/v1/worker.pb.h"
 
 namespace kinora {
 
-class Rendezvous {
+class JoinRendezvous : public Rendezvous {
  public:
   // send: this rank's way to the frontend; any thread.
-  explicit Rendezvous(std::function<void(const v1::WorkerMessage&)> send) : send_(std::move(send)) {}
+  explicit JoinRendezvous(std::function<void(const v1::WorkerMessage&)> send) : send_(std::move(send)) {}
 
-  // To every other rank, also to those that join later. Once for each key.
-  void Publish(const std::string& key, const std::string& value);
-  // Waits for what `rank` publishes under `key`. DeadlineExceeded, naming both, after `patience`; what Abort was given.
-  absl::StatusOr<std::string> Await(int rank, const std::string& key, absl::Duration patience);
+  void Publish(const std::string& key, const std::string& value) override;
+  absl::StatusOr<std::string> Await(int rank, const std::string& key, absl::Duration patience) override;
 
   // From the stream.
   void Receive(const v1::Rendezvous& published);
@@ -41,4 +39,4 @@ class Rendezvous {
 
 }  // namespace kinora
 
-#endif  // KINORA_SERVER_WORKER_RENDEZVOUS_H_
+#endif  // KINORA_SERVER_WORKER_JOIN_RENDEZVOUS_H_
