@@ -60,7 +60,11 @@ __global__ void __launch_bounds__(kThreads) ElementwiseKernel(Elementwise e) {
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < all; i += step) {
     const int64_t row = i / pieces, column = i % pieces * kEach;
     float v[kEach] = {};
-    if (e.kind != Kind::kFill) Load(At<const A>(e.a, row, column), v);
+    if (row >= e.first && row < e.end) {
+      Load(At<const A>(e.replacement, row - e.first, column), v);
+    } else if (e.kind != Kind::kFill) {
+      Load(At<const A>(e.a, row, column), v);
+    }
     Unary(e, v);
     Binary<const B>(e, row, column, v);
     Store(At<Out>(e.out, row, column), v);
@@ -71,7 +75,8 @@ bool Vectors(const float* values) { return reinterpret_cast<uintptr_t>(values) %
 
 bool Vectors(const Elementwise& e) {
   const bool b = e.kind == Kind::kGateHeads ? e.head_width % kVector == 0 : Vectors(e.b, e.width);
-  return Vectors(e.a, e.width) && b && Vectors(e.out, e.width) && Vectors(e.scale) && Vectors(e.shift);
+  return Vectors(e.a, e.width) && b && Vectors(e.replacement, e.width) && Vectors(e.out, e.width) && Vectors(e.scale) &&
+         Vectors(e.shift);
 }
 
 template <typename A, typename B, typename Out>
@@ -99,6 +104,7 @@ bool Complete(const Elementwise& e) {
   if (e.a.data == nullptr) return false;
   if (e.kind == Kind::kAffine) return e.scale != nullptr && e.shift != nullptr;
   if (e.kind == Kind::kGateHeads && (e.head_width <= 0 || e.width % e.head_width != 0)) return false;
+  if (e.end > e.first && (e.replacement.data == nullptr || e.replacement.type != e.a.type)) return false;
   const bool two = e.kind == Kind::kAdd || e.kind == Kind::kGeluTanhMultiply || e.kind == Kind::kGateHeads;
   return !two || e.b.data != nullptr;
 }

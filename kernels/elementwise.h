@@ -30,9 +30,13 @@ struct Elementwise {
   float factor = 1.0f;
   const float *scale = nullptr, *shift = nullptr;  // [width]
   int64_t head_width = 0;
+  // kGateHeads: rows [first, end) of a lie here, of a's type; none if both are 0. They lie nowhere in out.
+  Rows replacement{};
+  int64_t first = 0, end = 0;
 };
 
-// cudaErrorInvalidValue: no rows or columns, an operand that is missing, or heads that do not fill the width.
+// cudaErrorInvalidValue: no rows or columns, an operand that is missing or of another type than it must be, or heads
+// that do not fill the width.
 cudaError_t LaunchElementwise(const Elementwise& args, cudaStream_t stream);
 
 }  // namespace kinora::kernels

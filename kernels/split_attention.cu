@@ -2,6 +2,7 @@
 // holds kRows queries, of which every thread computes the logits of its own keys and the sums of its own columns. A
 // group is part of a warp, so weights pass between its threads without a barrier. Keys and values come in tiles, the
 // next one while the last one is used where shared memory has room for two.
+#include "kernels/device/activations.h"
 #include "kernels/device/device.h"
 #include "kernels/device/reduce.h"
 #include "kernels/device/vector_io.h"
@@ -349,7 +350,8 @@ __global__ void __launch_bounds__(kThreads) Merge(MergeSplits a) {
   for (int c = 0; c < a.count; ++c) {
     denominator += expf(first[c * between + a.width] - maximum) * first[c * between + a.width + 1];
   }
-  const float factor = denominator > 0.0f ? 1.0f / denominator : 0.0f;
+  const float gate = a.logits != nullptr ? 2.0f * Sigmoid(a.logits[index]) : 1.0f;
+  const float factor = denominator > 0.0f ? gate / denominator : 0.0f;
   Out* const out = static_cast<Out*>(a.out.data) + index / a.heads * a.out.stride + index % a.heads * a.width;
   for (int column = lane; column < a.width; column += kWarpLanes) {
     float sum = 0.0f;

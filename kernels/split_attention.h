@@ -36,10 +36,11 @@ struct SplitAttention {
 // cudaErrorInvalidValue: a width that is not said above, chunks that do not divide the keys, more than 8 batches.
 cudaError_t LaunchSplitAttention(const SplitAttention& attention, cudaStream_t stream);
 
-// chunks: [count, rows, heads, width + 2] as above -> out [rows, heads · width], in the chunks' order. A query that has
-// seen no key: zeros. Bytes at least: both once.
+// chunks: [count, rows, heads, width + 2] as above -> out [rows, heads · width], in the chunks' order, times 2 ·
+// sigmoid(logit) of its head where there are logits. A query that has seen no key: zeros. Bytes at least: each once.
 struct MergeSplits {
   const float* chunks = nullptr;
+  const float* logits = nullptr;  // [rows, heads]; null: no gates
   Rows out;
   int64_t rows = 0;
   int count = 0, heads = 0, width = 0;

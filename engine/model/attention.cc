@@ -51,14 +51,30 @@ void Attention::Normalize(Exec& exec, Tensor q, const Rope& q_rope, Tensor k, co
   NormAcrossHeads(exec, tensors);
 }
 
-void Attention::Finish(Exec& exec, const Tensor& x, Tensor attended, const ResidualUpdate& update) const {
-  if (gate_.out() > 0) {
-    ArenaScope temp(exec.arena);
-    Tensor logits = temp.Alloc(DType::kF32, {x.rows(), gate_.out()});
-    exec.ops.Matmul(x, gate_, {}, logits);
-    exec.ops.GateHeads(logits, attended);
+void Attention::Gate(Exec& exec, const Tensor& x, const Attended& attended) const {
+  if (gate_.out() == 0) {
+    if (attended.chunks.defined()) exec.ops.MergeChunks(attended.chunks, attended.rows);
+    if (attended.values.defined()) {
+      const int64_t first = attended.first_value;
+      exec.ops.stream().Copy(attended.values, attended.rows.Rows(first, first + attended.values.rows()));
+    }
+    return;
   }
-  MatmulReducedThenNorms(exec, attended, out_, update);
+  ArenaScope temp(exec.arena);
+  Tensor logits = temp.Alloc(DType::kF32, {x.rows(), gate_.out()});
+  exec.ops.Matmul(x, gate_, {}, logits);
+  if (attended.chunks.defined()) {
+    exec.ops.MergeChunksThenGateHeads(attended.chunks, logits, attended.rows);
+  } else if (attended.values.defined()) {
+    exec.ops.ReplaceRowsThenGateHeads(attended.values, attended.first_value, logits, attended.rows);
+  } else {
+    exec.ops.GateHeads(logits, attended.rows);
+  }
+}
+
+void Attention::Finish(Exec& exec, const Tensor& x, const Attended& attended, const ResidualUpdate& update) const {
+  Gate(exec, x, attended);
+  MatmulReducedThenNorms(exec, attended.rows, out_, update);
 }
 
 void Attention::ForwardSelf(Exec& exec, const Tensor& x, int batch, const Rope& rope,
@@ -73,7 +89,7 @@ void Attention::ForwardSelf(Exec& exec, const Tensor& x, int batch, const Rope& 
   for (int i = 0; i < batch; ++i) attention.kv_batch[i] = static_cast<int8_t>(i);
   Tensor attended = temp.Alloc(exec.dtype, {x.rows(), inner()});
   exec.ops.Attention(q, k, v, attention, attended);
-  Finish(exec, x, attended, update);
+  Finish(exec, x, {.rows = attended}, update);
 }
 
 }  // namespace kinora

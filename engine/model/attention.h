@@ -21,6 +21,14 @@ struct AttentionShape {
   int64_t inner() const { return heads * head_dim; }
 };
 
+// What attention gave, before its gates.
+struct Attended {
+  Tensor rows{};    // [rows, inner]; filled from `chunks` if there are any
+  Tensor chunks{};  // as MergeChunks takes them
+  Tensor values{};  // take the place of `rows` from `first_value` on
+  int64_t first_value = 0;
+};
+
 // Widths below are this rank's: inner = heads·head_dim / tensor ranks.
 class Attention {
  public:
@@ -42,13 +50,16 @@ class Attention {
   Tensor Part(const Tensor& joined, int index) const { return joined.Columns(index * inner(), (index + 1) * inner()); }
   // Norm and rotation in place; undefined tensors are skipped, undefined tables rotate nothing.
   void Normalize(Exec& exec, Tensor q, const Rope& q_rope, Tensor k, const Rope& k_rope) const;
-  // attended [rows, inner], gated in place by x [rows, query_width]; to_out(attended) goes to the residual.
-  void Finish(Exec& exec, const Tensor& x, Tensor attended, const ResidualUpdate& update) const;
+  // attended, gated in place by x [rows, query_width]; to_out(attended) goes to the residual.
+  void Finish(Exec& exec, const Tensor& x, const Attended& attended, const ResidualUpdate& update) const;
 
   // All of the above for whole sequences held by this rank: x [batch·rows, width] attends to itself.
   void ForwardSelf(Exec& exec, const Tensor& x, int batch, const Rope& rope, const ResidualUpdate& update) const;
 
  private:
+  // `attended.rows` whole, and gated if there are gates.
+  void Gate(Exec& exec, const Tensor& x, const Attended& attended) const;
+
   Weight query_;   // not of an attention to itself
   Weight joined_;  // [queries over] keys over values
   Weight out_, gate_;

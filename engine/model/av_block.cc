@@ -46,6 +46,10 @@ void BatchOverPasses(int passes, AttentionOptions& options) {
   for (int i = 0; i < passes; ++i) options.kv_batch[i] = static_cast<int8_t>(i);
 }
 
+// Up to here, which is 20 s of sound, attention that nothing reads costs less than a call of its own for the passes
+// behind it: 2 GFLOP in 2,048 columns.
+constexpr int64_t kFewTokens = 512;
+
 // How many passes, from the first, attend across the modalities.
 int PassesAcross(const Passes& passes, const PerModality<ModalityUse>& use) {
   if (use.video == ModalityUse::kAbsent || use.audio == ModalityUse::kAbsent) return 0;
@@ -197,25 +201,28 @@ void AvBlock::AttendSelf(Exec& exec, const Layers& layers, const Passes& passes,
   const Attention& attention = layers.self;
   const int64_t rows = stream.in.rows, all = passes.count * rows, inner = attention.inner();
   Tensor qkv = temp.Alloc(exec.dtype, {all, 3 * inner});
-  Tensor attended = temp.Alloc(exec.dtype, {all, inner});
+  Attended attended{.rows = temp.Alloc(exec.dtype, {all, inner})};
   const Tensor q = attention.Part(qkv, 0), k = attention.Part(qkv, 1), v = attention.Part(qkv, 2);
   attention.QueriesKeysValues(exec, stream.normed, qkv);
   attention.Normalize(exec, q, stream.in.rope, k, stream.in.rope);
 
-  // The perturbed pass takes its values for the result: the passes before and after it attend. Its queries and keys,
-  // which nothing reads, cost less than a second product.
+  // The perturbed pass takes its values for the result: the passes before and after it attend, and of few tokens it
+  // too, in vain. Its queries and keys, which nothing reads then, cost less than a second product.
   const int skipped = perturbed ? passes.perturbed : -1;
   const auto attend = [&](int begin, int end) {
     if (begin >= end) return;
     const auto part = [&](const Tensor& t) { return PassRows(t, rows, begin, end); };
-    AttendRun(exec, attention, end - begin, stream.in, {part(q), part(k), part(v)}, part(attended));
+    AttendRun(exec, attention, end - begin, stream.in, {part(q), part(k), part(v)}, part(attended.rows));
   };
-  if (skipped < 0) {
+  if (skipped < 0 || stream.in.tokens <= kFewTokens) {
     attend(0, passes.count);
   } else {
     attend(0, skipped);
     attend(skipped + 1, passes.count);
-    exec.ops.stream().Copy(PassRows(v, rows, skipped, skipped + 1), PassRows(attended, rows, skipped, skipped + 1));
+  }
+  if (skipped >= 0) {
+    attended.values = PassRows(v, rows, skipped, skipped + 1);
+    attended.first_value = skipped * rows;
   }
   const bool modulated = layers.prompt_table.tensor().defined();
   attention.Finish(exec, stream.normed, attended,
@@ -257,7 +264,7 @@ void AvBlock::AttendPrompt(Exec& exec, const Layers& layers, const Passes& passe
   exec.ops.Attention(q, prompt.keys, prompt.values, options, attended);
   ResidualUpdate update{.x = stream.x, .eps = eps_, .normed = next};
   if (layers.prompt_table.tensor().defined()) update.gate = {BlockModulation(layers.table, stream), kGatePrompt};
-  attention.Finish(exec, stream.normed, attended, update);
+  attention.Finish(exec, stream.normed, {.rows = attended}, update);
 }
 
 void AvBlock::FillPromptCaches(Exec& exec, PerModality<StreamInputs>& in) const {
@@ -286,16 +293,15 @@ void AvBlock::AttendOther(Exec& exec, int passes, const Cross& cross, const AvSt
   attention.Normalize(exec, q, stream.in.cross_rope, k, cross.source.in.cross_rope);
   AttentionOptions options = attention.options();
   BatchOverPasses(passes, options);
-  Tensor attended;
+  Attended attended;
   if (cross.in_chunks) {
     options.key_length = cross.source.in.valid_rows;
     Tensor chunks = temp.Alloc(DType::kF32, {ChunksHere(exec), q.rows(), options.heads, attention.head_dim() + 2});
     exec.ops.AttentionChunks(q, k, v, options, chunks);
-    attended = temp.Alloc(exec.dtype, q.shape());
-    exec.ops.MergeChunks(GatherChunks(exec, temp, chunks), attended);
+    attended = {.rows = temp.Alloc(exec.dtype, q.shape()), .chunks = GatherChunks(exec, temp, chunks)};
   } else {
-    attended = temp.Alloc(exec.dtype, q.shape());
-    exec.ops.Attention(q, k, v, options, attended);
+    attended = {.rows = temp.Alloc(exec.dtype, q.shape())};
+    exec.ops.Attention(q, k, v, options, attended.rows);
   }
   attention.Finish(exec, normed, attended,
                    {.x = stream.x,

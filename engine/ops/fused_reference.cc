@@ -45,6 +45,16 @@ void Ops::MatmulThenNorms(const Tensor& x, const Weight& w, const ResidualUpdate
   WriteNorms(*this, update);
 }
 
+void Ops::MergeChunksThenGateHeads(const Tensor& chunks, const Tensor& logits, Tensor out) {
+  MergeChunks(chunks, out);
+  GateHeads(logits, out);
+}
+
+void Ops::ReplaceRowsThenGateHeads(const Tensor& values, int64_t first, const Tensor& logits, Tensor x) {
+  stream().Copy(values, x.As2D().Rows(first, first + values.rows()));
+  GateHeads(logits, x);
+}
+
 void Ops::QkNormRope(Tensor q, Tensor k, const NormRopeParams& q_params, const NormRopeParams& k_params) {
   NormRope(q, q_params, nullptr);
   NormRope(k, k_params, nullptr);

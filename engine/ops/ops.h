@@ -57,6 +57,8 @@ class Ops {
                                Tensor out) = 0;
   // Merges chunks in their order: chunks as above -> out [batch·queries, heads·d].
   virtual void MergeChunks(const Tensor& chunks, Tensor out) = 0;
+  // MergeChunks, then GateHeads.
+  virtual void MergeChunksThenGateHeads(const Tensor& chunks, const Tensor& logits, Tensor out);
 
   // ---- Norms and modulation. out may be x.
 
@@ -96,6 +98,8 @@ class Ops {
   virtual void GeluTanhMultiply(const Tensor& gate, const Tensor& up, Tensor out) = 0;
   // x[rows, heads·d] *= 2·sigmoid(logits[rows, heads]).
   virtual void GateHeads(const Tensor& logits, Tensor x) = 0;
+  // values become x's rows from `first` on, as many as they are; then GateHeads. values: of x's dtype.
+  virtual void ReplaceRowsThenGateHeads(const Tensor& values, int64_t first, const Tensor& logits, Tensor x);
   // out = x·factor.
   virtual void Scale(const Tensor& x, float factor, Tensor out) = 0;
   // out = x·scale[width] + shift[width], both f32.

@@ -23,6 +23,7 @@ struct Form {
   Type a = kBf16, b = kBf16, out = kBf16;
   int64_t head_width = 16;
   bool in_place = false;
+  int64_t first = 0, end = 0;  // rows that lie elsewhere
   int64_t second_width() const { return kind == Kind::kGateHeads ? width / head_width : width; }
 };
 void PrintTo(const Form& form, std::ostream* out) { *out << form.name; }
@@ -67,11 +68,17 @@ TEST_P(ElementwiseTest, IsItsDefinition) {
   e.shift = dshift.data();
   e.head_width = f.head_width;
   if (f.in_place) e.out = e.a;
+  const Floats replaced = Values(count, 5, f.a);
+  const Matrix replacement(replaced, f.rows, f.width, f.gap, f.a, stream_);
+  if (f.end > 0) e.replacement = replacement.rows();
+  e.first = f.first, e.end = f.end;
   Floats expected(count);
   for (int64_t i = 0; i < count; ++i) {
     const int64_t row = i / f.width, column = i % f.width;
     const int64_t at = f.kind == Kind::kGateHeads ? row * f.second_width() + column / f.head_width : i;
-    expected[i] = static_cast<float>(Define(f, a[i], b[at], scale[column], shift[column]));
+    const bool elsewhere = row >= f.first && row < f.end;
+    const float first = elsewhere ? replaced[i - f.first * f.width] : a[i];
+    expected[i] = static_cast<float>(Define(f, first, b[at], scale[column], shift[column]));
   }
   ASSERT_EQ(LaunchElementwise(e, stream_), cudaSuccess);
   ExpectNear((f.in_place ? da : dout).Read(), expected, f.out, "out");
@@ -105,6 +112,18 @@ const Form kForms[] = {
     {.name = "GateHeadsFloatLogits", .kind = Kind::kGateHeads, .width = 256, .b = kF32, .head_width = 128},
     {.name = "GateNarrowHeads", .kind = Kind::kGateHeads, .a = kF32, .b = kF32, .out = kF32, .head_width = 4},
     {.name = "GateHeadsOdd", .kind = Kind::kGateHeads, .width = 15, .gap = 4, .head_width = 5, .in_place = true},
+    {.name = "GateHeadsOfReplacedRows", .kind = Kind::kGateHeads, .in_place = true, .first = 1, .end = 3},
+    {.name = "GateHeadsOfReplacedFirstRows", .kind = Kind::kGateHeads, .b = kF32, .in_place = true, .end = 2},
+    {.name = "GateHeadsOfReplacedOddRows",
+     .kind = Kind::kGateHeads,
+     .width = 15,
+     .gap = 4,
+     .a = kF32,
+     .out = kF32,
+     .head_width = 5,
+     .in_place = true,
+     .first = 4,
+     .end = 5},
 };
 INSTANTIATE_TEST_SUITE_P(All, ElementwiseTest, testing::ValuesIn(kForms),
                          [](const auto& info) { return info.param.name; });
@@ -123,6 +142,11 @@ TEST_F(OnAStream, ElementwiseRefusesWhatIsMissing) {
     heads.head_width = head_width;
     EXPECT_EQ(launch(heads), cudaErrorInvalidValue) << head_width;
   }
+  heads.head_width = 16, heads.end = 1;  // rows that lie nowhere, then in another type
+  EXPECT_EQ(launch(heads), cudaErrorInvalidValue);
+  heads.replacement = {.data = x.data(), .stride = 32, .type = kBf16};
+  heads.a.type = kF32;
+  EXPECT_EQ(launch(heads), cudaErrorInvalidValue);
 }
 
 }  // namespace

@@ -132,7 +132,13 @@ TEST_P(SplitAttentionTest, IsItsDefinitionAndMergesToTheWhole) {
   MergeSplits merge{.chunks = chunks.data(), .out = {merged.data(), q_width, Type::kF32}, .rows = q_rows};
   merge.count = f.chunks, merge.heads = f.heads, merge.width = f.width;
   ASSERT_EQ(LaunchMergeSplits(merge, stream_), cudaSuccess);
-  const Floats got = chunks.Read(stream_), got_merged = merged.Read(stream_);
+  const Floats got_merged = merged.Read(stream_);
+  Floats logits(q_rows * f.heads);
+  for (size_t i = 0; i < logits.size(); ++i) logits[i] = 3 * std::sin(0.7f * static_cast<float>(i));
+  const DeviceArray<float> gates(logits, stream_);
+  merge.logits = gates.data();
+  ASSERT_EQ(LaunchMergeSplits(merge, stream_), cudaSuccess);
+  const Floats got = chunks.Read(stream_), got_gated = merged.Read(stream_);
   ASSERT_EQ(simt::Failure(), "");
   const int64_t chunk_keys = f.keys / f.chunks;
   for (int64_t row = 0; row < q_rows; ++row) {
@@ -152,6 +158,10 @@ TEST_P(SplitAttentionTest, IsItsDefinitionAndMergesToTheWhole) {
       for (int c = 0; c < f.width; ++c) {
         const double denominator = whole[f.width + 1];
         ASSERT_NEAR(got_merged[row * q_width + head * f.width + c], denominator > 0 ? whole[c] / denominator : 0, 2e-5)
+            << "row " << row << " head " << head << " column " << c;
+        const float gate = 2 / (1 + std::exp(-logits[row * f.heads + head]));
+        const int64_t at = row * q_width + head * f.width + c;
+        ASSERT_NEAR(got_gated[at], gate * got_merged[at], 1e-6 * (1 + std::abs(got_merged[at])))
             << "row " << row << " head " << head << " column " << c;
       }
     }

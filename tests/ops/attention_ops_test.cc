@@ -260,5 +260,19 @@ TEST_P(Attentions, ChunksOfKeysMergeToTheWhole) {
   EXPECT_TRUE(Near(device.Download(merged).tensor(), device.Download(whole).tensor(), 1e-6));
 }
 
+// The fused op against its definition on the same object.
+TEST_P(Attentions, MergedChunksAreGatedByHead) {
+  Device device(GetParam());
+  for (DType dtype : {DType::kF32, DType::kBF16}) {
+    const Tensor chunks = device.Upload(Random(DType::kF32, {8, 14, 2, 18}, 1).tensor()),
+                 logits = device.Upload(Random(DType::kF32, {14, 2}, 2).tensor());
+    const Tensor fused = device.Output(dtype, {14, 32}), plain = device.Output(dtype, {14, 32});
+    device.ops().MergeChunksThenGateHeads(chunks, logits, fused);
+    device.ops().Ops::MergeChunksThenGateHeads(chunks, logits, plain);
+    const double tolerance = dtype == DType::kF32 ? 2e-6 : 1.6e-2;  // the definition rounds twice
+    EXPECT_TRUE(Near(device.Download(fused).tensor(), device.Download(plain).tensor(), tolerance));
+  }
+}
+
 }  // namespace
 }  // namespace kinora

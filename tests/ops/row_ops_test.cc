@@ -135,6 +135,22 @@ TEST_P(RowOps, AGateScalesItsHead) {
   }
 }
 
+// Against the definition on the same object: the same bits.
+TEST_P(RowOps, GatesTakeReplacedRows) {
+  for (const auto& [width, first, rows] : {std::tuple<int64_t, int64_t, int64_t>{48, 2, 3}, {24, 0, 2}, {15, 6, 1}}) {
+    for (DType dtype : {DType::kF32, DType::kBF16}) {
+      Device device(GetParam());
+      const HostTensor x = Waves(dtype, {7, width}, 1), others = Waves(dtype, {rows, 3 * width}, 2);
+      const Tensor logits = device.Upload(Waves(DType::kF32, {7, 3}, 3).tensor());
+      const Tensor values = device.Upload(others.tensor()).Columns(2 * width, 3 * width);
+      const Tensor fused = device.Upload(x.tensor()), plain = device.Upload(x.tensor());
+      device.ops().ReplaceRowsThenGateHeads(values, first, logits, fused);
+      device.ops().Ops::ReplaceRowsThenGateHeads(values, first, logits, plain);
+      EXPECT_EQ(device.Floats(fused), device.Floats(plain)) << rows << " rows of " << width << " from " << first;
+    }
+  }
+}
+
 TEST_P(RowOps, NoRowsAreNoWork) {
   Device device(GetParam());
   const Tensor x = device.Output(DType::kBF16, {3, 16}).Rows(1, 1);

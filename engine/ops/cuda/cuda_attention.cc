@@ -165,19 +165,33 @@ void CudaOps::AttentionChunks(const Tensor& q, const Tensor& k, const Tensor& v,
                    [&](cudaStream_t stream) { return kernels::LaunchSplitAttention(attention, stream); });
 }
 
-void CudaOps::MergeChunks(const Tensor& chunks, Tensor out) {
+namespace {
+
+void Merge(CudaStream& stream, const char* op, const Tensor& chunks, const float* logits, const Tensor& out) {
   const int64_t heads = chunks.dim(2), width = chunks.dim(3) - 2;
   KINORA_CHECK(chunks.contiguous() && chunks.dim(1) == out.rows() && out.width() == heads * width)
       << chunks.shape().ToString();
   if (out.rows() == 0) return;
   const kernels::MergeSplits merge{.chunks = chunks.data<float>(),
+                                   .logits = logits,
                                    .out = View(out),
                                    .rows = out.rows(),
                                    .count = static_cast<int>(chunks.dim(0)),
                                    .heads = static_cast<int>(heads),
                                    .width = static_cast<int>(width)};
-  stream_->Enqueue("MergeChunks", chunks,
-                   [&](cudaStream_t stream) { return kernels::LaunchMergeSplits(merge, stream); });
+  stream.Enqueue(op, chunks, [&](cudaStream_t handle) { return kernels::LaunchMergeSplits(merge, handle); });
+}
+
+}  // namespace
+
+void CudaOps::MergeChunks(const Tensor& chunks, Tensor out) {
+  Merge(*stream_, "MergeChunks", chunks, /*logits=*/nullptr, out);
+}
+
+void CudaOps::MergeChunksThenGateHeads(const Tensor& chunks, const Tensor& logits, Tensor out) {
+  KINORA_CHECK(logits.rows() == out.rows() && logits.width() == chunks.dim(2)) << logits.shape().ToString();
+  if (!logits.contiguous() || logits.dtype() != DType::kF32) return Ops::MergeChunksThenGateHeads(chunks, logits, out);
+  Merge(*stream_, "MergeChunksThenGateHeads", chunks, logits.data<float>(), out);
 }
 
 }  // namespace kinora

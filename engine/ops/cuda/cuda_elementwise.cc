@@ -55,6 +55,22 @@ void CudaOps::GateHeads(const Tensor& logits, Tensor x) {
           {.kind = Kind::kGateHeads, .b = View(logits), .head_width = x.width() / logits.width()}, x);
 }
 
+void CudaOps::ReplaceRowsThenGateHeads(const Tensor& values, int64_t first, const Tensor& logits, Tensor x) {
+  KINORA_CHECK(logits.rows() == x.rows() && x.width() % logits.width() == 0) << logits.shape().ToString();
+  KINORA_CHECK(values.dtype() == x.dtype() && values.width() == x.width() && first >= 0 &&
+               first + values.rows() <= x.rows())
+      << values.shape().ToString() << " from row " << first << " on of " << x.shape().ToString();
+  CheckRowWidth(x);
+  Enqueue(*stream_, "ReplaceRowsThenGateHeads", x,
+          {.kind = Kind::kGateHeads,
+           .b = View(logits),
+           .head_width = x.width() / logits.width(),
+           .replacement = View(values),
+           .first = first,
+           .end = first + values.rows()},
+          x);
+}
+
 void CudaOps::Scale(const Tensor& x, float factor, Tensor out) {
   Enqueue(*stream_, "Scale", x, {.kind = Kind::kScale, .factor = factor}, out);
 }

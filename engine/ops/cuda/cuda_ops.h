@@ -31,6 +31,7 @@ class CudaOps : public Ops {
   void AttentionChunks(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
                        Tensor out) override;
   void MergeChunks(const Tensor& chunks, Tensor out) override;
+  void MergeChunksThenGateHeads(const Tensor& chunks, const Tensor& logits, Tensor out) override;
   void RmsNorm(const Tensor& x, const Tensor* weight, float eps, Activation activation, Tensor out) override;
   void LayerNorm(const Tensor& x, float eps, Tensor out) override;
   void NormalizeRange(const Tensor& x, float scale, float eps, Tensor out) override;
@@ -47,6 +48,7 @@ class CudaOps : public Ops {
   void Add(const Tensor& y, Tensor x) override;
   void GeluTanhMultiply(const Tensor& gate, const Tensor& up, Tensor out) override;
   void GateHeads(const Tensor& logits, Tensor x) override;
+  void ReplaceRowsThenGateHeads(const Tensor& values, int64_t first, const Tensor& logits, Tensor x) override;
   void Scale(const Tensor& x, float factor, Tensor out) override;
   void Affine(const Tensor& x, const Tensor& scale, const Tensor& shift, Tensor out) override;
   void Fill(float value, Tensor out) override;
