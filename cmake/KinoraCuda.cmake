@@ -44,13 +44,15 @@ function(kinora_cuda_sources)
   if(KINORA_CUDA STREQUAL "emulated")
     set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-Wno-unknown-pragmas")
   else()
-    set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CUDA COMPILE_OPTIONS "-Werror=all-warnings")
+    set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CUDA COMPILE_OPTIONS "-Werror=all-warnings;--compress-mode=size")
   endif()
 endfunction()
 
-# How cudnn_frontend.cc is compiled, which alone sees those headers, in a target of the current folder.
-function(kinora_cudnn_frontend_source file)
-  set_source_files_properties(${file} PROPERTIES
+# Adds engine/ops/cuda/cudnn_frontend.cc, which alone sees those headers, to a target of any folder.
+function(kinora_cudnn_frontend target)
+  set(file ${CMAKE_SOURCE_DIR}/engine/ops/cuda/cudnn_frontend.cc)
+  target_sources(${target} PRIVATE ${file})
+  set_source_files_properties(${file} TARGET_DIRECTORY ${target} PROPERTIES
     INCLUDE_DIRECTORIES "${KINORA_CUDNN_INCLUDE}"
     COMPILE_DEFINITIONS "NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING;CUDNN_FRONTEND_SKIP_JSON_LIB"
     COMPILE_OPTIONS "-O1;-isystem;${KINORA_CUDNN_FRONTEND_INCLUDE}")

@@ -46,6 +46,7 @@ TEST(GpuCheck, EveryPartRunsAndFillsItsTables) {
   EXPECT_NE(checked.json["device"].get<std::string>().find("simulated"), std::string::npos);
   EXPECT_EQ(checked.Part("sanitizer")["state"], "not available");
   const std::tuple<const char*, const char*, size_t> tables[] = {
+      {"libraries", "libraries", 3},
       {"ops", "ops", 80},
       {"kernels", "yardstick", 1},
       {"kernels", "kernels", 23},

@@ -23,7 +23,7 @@ constexpr char kUsage[] =
     "kinora-gpu-check --model DIR --configs DIR [--part NAME]... [--json FILE] [--compare FILE] [--small] [--runs N]\n"
     "  --model DIR     a folder as models/demo: part render\n"
     "  --configs DIR   the folder of lightricks_2.0.json and lightricks_2.3.json: parts block, step, decode\n"
-    "  --part NAME     ops, kernels, block, step, decode, render, probes or sanitizer; absent: all\n"
+    "  --part NAME     libraries, ops, kernels, block, step, decode, render, probes or sanitizer; absent: all\n"
     "  --json FILE     where the tables go as JSON\n"
     "  --compare FILE  such a file of another run, as a rule on the simulated device: part ops subtracts its errors\n"
     "  --small         small shapes; always on a simulated device\n"
@@ -180,7 +180,8 @@ Json RunParts(const Options& options, Json all) {
     PrintReport(all["parts"][0], stdout);
     return all;
   }
-  std::printf("device: %s%s\n", all["device"].get<std::string>().c_str(),
+  const auto device = all["device"].get<std::string>();  // or why there is none
+  std::printf("%s%s%s\n", device.rfind("device: ", 0) == 0 ? "" : "device: ", device.c_str(),
               options.settings.simulated ? " - times and rates mean nothing" : "");
   for (const Part* part : options.parts) {
     all["parts"].push_back(RunApart(*part, options.settings));

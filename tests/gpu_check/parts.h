@@ -23,6 +23,8 @@ struct Settings {
   std::string compare;     // JSON of an earlier run, whose errors are subtracted; "": none
 };
 
+// The driver and the libraries that are found, and whether they can be used.
+void CheckLibraries(const Settings& settings, Report& report);
 // Every op on the device against the CPU.
 void CheckOps(const Settings& settings, Report& report);
 // Memory-bound kernels: time, and share of what a copy reaches.
@@ -44,10 +46,10 @@ struct Part {
   void (*run)(const Settings& settings, Report& report);
   double budget_seconds;  // on a device; in all less than eight minutes
 };
-inline constexpr Part kParts[] = {{"ops", CheckOps, 30},       {"kernels", CheckKernels, 40},
-                                  {"block", CheckBlock, 70},   {"step", CheckStep, 190},
-                                  {"decode", CheckDecode, 30}, {"render", CheckRender, 30},
-                                  {"probes", CheckProbes, 40}, {"sanitizer", CheckSanitizer, 40}};
+inline constexpr Part kParts[] = {
+    {"libraries", CheckLibraries, 10}, {"ops", CheckOps, 30},       {"kernels", CheckKernels, 40},
+    {"block", CheckBlock, 70},         {"step", CheckStep, 190},    {"decode", CheckDecode, 30},
+    {"render", CheckRender, 30},       {"probes", CheckProbes, 40}, {"sanitizer", CheckSanitizer, 40}};
 
 }  // namespace kinora
 
