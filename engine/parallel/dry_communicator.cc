@@ -39,8 +39,8 @@ absl::StatusOr<std::unique_ptr<Mesh>> MakeDryMesh(const MeshShape& shape, int ra
   if (rank < 0 || rank >= shape.ranks()) {
     return absl::InvalidArgumentError(absl::StrCat("rank ", rank, " of a group of ", shape.ranks()));
   }
-  return MakeMesh(shape, rank, [](MeshAxis, int, int size, int rank_in_group) {
-    return std::make_unique<DryCommunicator>(rank_in_group, size);
+  return MakeMesh(shape, rank, [](MeshAxis, absl::Span<const int> members, int rank_in_group) {
+    return std::make_unique<DryCommunicator>(rank_in_group, static_cast<int>(members.size()));
   });
 }
 

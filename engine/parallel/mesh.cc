@@ -1,11 +1,13 @@
 #include "engine/parallel/mesh.h"
 
 #include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "engine/base/status_macros.h"
 #include "engine/parallel/single_communicator.h"
 
 namespace kinora {
@@ -62,19 +64,35 @@ void Mesh::Abort() const {
   for (Communicator* group : {tensor_.get(), tokens_.get(), guidance_.get(), world_.get()}) group->Abort();
 }
 
-std::unique_ptr<Mesh> MakeMesh(const MeshShape& shape, int rank, const MakeCommunicator& make) {
+std::string_view MeshAxisName(MeshAxis axis) {
+  switch (axis) {
+    case MeshAxis::kTensor:
+      return "tensor";
+    case MeshAxis::kTokens:
+      return "tokens";
+    case MeshAxis::kGuidance:
+      return "guidance";
+    case MeshAxis::kWorld:
+      break;
+  }
+  return "world";
+}
+
+absl::StatusOr<std::unique_ptr<Mesh>> MakeMesh(const MeshShape& shape, int rank, const MakeCommunicator& make) {
   KINORA_CHECK(rank >= 0 && rank < shape.ranks()) << rank << " of " << shape.ToString();
-  const int tensor = rank % shape.tensor;  // rank = (guidance · tokens + token) · tensor + tensor rank
-  const int token = rank / shape.tensor % shape.tokens;
-  const int guidance = rank / (shape.tensor * shape.tokens);
-  const auto group = [&make](MeshAxis axis, int number, int size, int rank_in_group) -> std::unique_ptr<Communicator> {
+  // rank = (guidance · tokens + token) · tensor + tensor rank, so the members of a group are `stride` apart.
+  const auto group = [&](MeshAxis axis, int size, int stride) -> absl::StatusOr<std::unique_ptr<Communicator>> {
     if (size == 1) return std::make_unique<SingleCommunicator>();
-    return make(axis, number, size, rank_in_group);
+    const int own = rank / stride % size;
+    std::vector<int> members;
+    for (int i = 0; i < size; ++i) members.push_back(rank + (i - own) * stride);
+    return make(axis, members, own);
   };
-  return std::make_unique<Mesh>(shape, group(MeshAxis::kTensor, guidance * shape.tokens + token, shape.tensor, tensor),
-                                group(MeshAxis::kTokens, guidance * shape.tensor + tensor, shape.tokens, token),
-                                group(MeshAxis::kGuidance, token * shape.tensor + tensor, shape.guidance, guidance),
-                                group(MeshAxis::kWorld, 0, shape.ranks(), rank));
+  KINORA_ASSIGN_OR_RETURN(auto tensor, group(MeshAxis::kTensor, shape.tensor, 1));
+  KINORA_ASSIGN_OR_RETURN(auto tokens, group(MeshAxis::kTokens, shape.tokens, shape.tensor));
+  KINORA_ASSIGN_OR_RETURN(auto guidance, group(MeshAxis::kGuidance, shape.guidance, shape.tensor * shape.tokens));
+  KINORA_ASSIGN_OR_RETURN(auto world, group(MeshAxis::kWorld, shape.ranks(), 1));
+  return std::make_unique<Mesh>(shape, std::move(tensor), std::move(tokens), std::move(guidance), std::move(world));
 }
 
 std::unique_ptr<Mesh> Mesh::Single() {

@@ -5,8 +5,10 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "engine/parallel/communicator.h"
 
 namespace kinora {
@@ -58,11 +60,14 @@ class Mesh {
   std::unique_ptr<Communicator> tensor_, tokens_, guidance_, world_;
 };
 
-// Rank `rank` of a valid shape, its groups made by `make(axis, group, size, rank in the group)`: `group` numbers the
-// groups of an axis, and all ranks of one get the same number. Groups of one are made here.
+// Rank `rank` of a valid shape. `make` is asked for this rank's group of each axis: `members` are the ranks of the
+// whole mesh that form it, in order, this one at members[rank]; groups of one are made here. All ranks ask in the same
+// order. What `make` fails with.
 enum class MeshAxis { kTensor, kTokens, kGuidance, kWorld };
-using MakeCommunicator = std::function<std::unique_ptr<Communicator>(MeshAxis axis, int group, int size, int rank)>;
-std::unique_ptr<Mesh> MakeMesh(const MeshShape& shape, int rank, const MakeCommunicator& make);
+std::string_view MeshAxisName(MeshAxis axis);  // "tensor", …
+using MakeCommunicator = std::function<absl::StatusOr<std::unique_ptr<Communicator>>(
+    MeshAxis axis, absl::Span<const int> members, int rank)>;
+absl::StatusOr<std::unique_ptr<Mesh>> MakeMesh(const MeshShape& shape, int rank, const MakeCommunicator& make);
 
 }  // namespace kinora
 

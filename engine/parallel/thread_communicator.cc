@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
 #include "engine/parallel/agree.h"
 
 namespace kinora {
@@ -193,14 +194,16 @@ void ThreadCommunicator::GatherTo(int root, absl::Span<const int64_t> counts, co
 absl::StatusOr<std::vector<std::unique_ptr<Mesh>>> MakeThreadMeshes(const MeshShape& shape) {
   if (absl::Status valid = shape.Validate(); !valid.ok()) return valid;
   std::map<std::pair<MeshAxis, int>, std::shared_ptr<ThreadGroup>> groups;
-  const auto make = [&groups](MeshAxis axis, int number, int size, int rank) {
-    std::shared_ptr<ThreadGroup>& group = groups[{axis, number}];
-    if (group == nullptr) group = std::make_shared<ThreadGroup>(size);
+  const auto make = [&groups](MeshAxis axis, absl::Span<const int> members, int rank) {
+    std::shared_ptr<ThreadGroup>& group = groups[{axis, members[0]}];
+    if (group == nullptr) group = std::make_shared<ThreadGroup>(static_cast<int>(members.size()));
     return std::make_unique<ThreadCommunicator>(group, rank);
   };
   std::vector<std::unique_ptr<Mesh>> meshes;
   meshes.reserve(shape.ranks());
-  for (int rank = 0; rank < shape.ranks(); ++rank) meshes.push_back(MakeMesh(shape, rank, make));
+  for (int rank = 0; rank < shape.ranks(); ++rank) {
+    KINORA_ASSIGN_OR_RETURN(meshes.emplace_back(), MakeMesh(shape, rank, make));
+  }
   return meshes;
 }
 

@@ -10,8 +10,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "engine/base/file_descriptor.h"
 #include "engine/base/status_macros.h"
-#include "server/common/file_descriptor.h"
+#include "server/common/file_error.h"
 #include "server/common/sha256.h"
 
 namespace kinora {

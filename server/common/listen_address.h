@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/common/file_descriptor.h"
+#include "engine/base/file_descriptor.h"
 
 namespace kinora {
 

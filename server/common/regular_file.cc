@@ -4,7 +4,8 @@
 #include <sys/stat.h>
 
 #include "absl/strings/str_cat.h"
-#include "server/common/file_descriptor.h"
+#include "engine/base/file_descriptor.h"
+#include "server/common/file_error.h"
 
 namespace kinora {
 

@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "google/rpc/error_details.pb.h"
-#include "server/common/file_descriptor.h"
+#include "server/common/file_error.h"
 #include "server/common/timestamps.h"
 
 namespace kinora {

@@ -6,7 +6,7 @@
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
-#include "server/common/file_descriptor.h"
+#include "engine/base/file_descriptor.h"
 #include "server/common/secret.h"
 
 namespace kinora {

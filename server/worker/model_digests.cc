@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/file_descriptor.h"
 #include "engine/base/status_macros.h"
-#include "server/common/file_descriptor.h"
+#include "server/common/file_error.h"
 #include "server/common/sha256.h"
 
 namespace kinora {

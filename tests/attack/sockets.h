@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "server/common/file_descriptor.h"
+#include "engine/base/file_descriptor.h"
 
 namespace kinora {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "server/common/file_descriptor.h"
+#include "engine/base/file_descriptor.h"
 
 namespace kinora {
 

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/logging.h"
-#include "server/common/file_descriptor.h"
+#include "server/common/file_error.h"
 
 namespace kinora {
 

@@ -14,7 +14,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "server/common/file_descriptor.h"
+#include "engine/base/file_descriptor.h"
 
 namespace kinora {
 

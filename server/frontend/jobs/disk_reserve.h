@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "server/common/file_descriptor.h"
+#include "engine/base/file_descriptor.h"
 
 namespace kinora {
 

@@ -9,9 +9,10 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/file_descriptor.h"
 #include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
-#include "server/common/file_descriptor.h"
+#include "server/common/file_error.h"
 #include "server/common/status_details.h"
 
 namespace kinora {

@@ -7,7 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/common/file_descriptor.h"
+#include "engine/base/file_descriptor.h"
+#include "server/common/file_error.h"
 #include "server/common/status_details.h"
 
 namespace kinora {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "server/common/file_descriptor.h"
+#include "engine/base/file_descriptor.h"
 
 namespace kinora {
 

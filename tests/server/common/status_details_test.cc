@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "google/rpc/error_details.pb.h"
-#include "server/common/file_descriptor.h"
+#include "server/common/file_error.h"
 #include "server/common/grpc_status.h"
 #include "tests/testing/status_matchers.h"
 

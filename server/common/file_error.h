@@ -1,8 +1,6 @@
-// Owner of a file descriptor, and errno as a Status that names the path.
-#ifndef KINORA_SERVER_COMMON_FILE_DESCRIPTOR_H_
-#define KINORA_SERVER_COMMON_FILE_DESCRIPTOR_H_
-
-#include <unistd.h>
+// errno as a Status that names the path.
+#ifndef KINORA_SERVER_COMMON_FILE_ERROR_H_
+#define KINORA_SERVER_COMMON_FILE_ERROR_H_
 
 #include <cerrno>
 #include <cstring>
@@ -14,25 +12,6 @@
 #include "absl/strings/str_cat.h"
 
 namespace kinora {
-
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd = -1) : fd_(fd) {}
-  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~FileDescriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int get() const { return fd_; }
-  bool ok() const { return fd_ >= 0; }
-  int Release() { return std::exchange(fd_, -1); }  // whose it is now
-
- private:
-  int fd_;
-};
 
 // A payload of errors that name a file of this machine by its whole path: the path. It stays in this process: those who
 // are told of the error elsewhere get the name of the file (ToRpcStatus).
@@ -65,4 +44,4 @@ inline absl::Status FileError(const std::string& path, const char* verb) {
 
 }  // namespace kinora
 
-#endif  // KINORA_SERVER_COMMON_FILE_DESCRIPTOR_H_
+#endif  // KINORA_SERVER_COMMON_FILE_ERROR_H_

@@ -1,0 +1,134 @@
+#include "engine/processes/socket_rendezvous.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/check.h"
+#include "engine/base/clock.h"
+#include "engine/base/status_macros.h"
+
+namespace kinora {
+namespace {
+
+// A message is one record: the rank that published, which the hub fills in, the length of the key, the key, the value.
+struct Head {
+  int32_t rank = 0;
+  uint32_t key_bytes = 0;
+};
+constexpr size_t kRecordBytes = sizeof(Head) + SocketRendezvous::kMaxBytes;
+
+absl::Status SocketError(const char* what) {
+  return absl::UnavailableError(absl::StrCat("rendezvous: cannot ", what, ": ", std::strerror(errno)));
+}
+
+// A record, or nothing once the other side has gone.
+std::optional<std::string> ReadRecord(int fd) {
+  std::string record(kRecordBytes, '\0');
+  ssize_t n;
+  do {
+    n = recv(fd, record.data(), record.size(), 0);
+  } while (n < 0 && errno == EINTR);
+  if (n < static_cast<ssize_t>(sizeof(Head))) return std::nullopt;
+  record.resize(n);
+  return record;
+}
+
+// A rank that has gone needs nothing more, so failures are not looked at.
+void WriteRecord(int fd, const std::string& record) {
+  while (send(fd, record.data(), record.size(), MSG_NOSIGNAL) < 0 && errno == EINTR) {
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RendezvousHub>> RendezvousHub::Open(int ranks) {
+  auto hub = std::unique_ptr<RendezvousHub>(new RendezvousHub());
+  for (int rank = 0; rank < ranks; ++rank) {
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) return SocketError("make sockets");
+    hub->hub_ends_.emplace_back(pair[0]);
+    hub->rank_ends_.emplace_back(pair[1]);
+  }
+  hub->stop_ = FileDescriptor(eventfd(0, EFD_CLOEXEC));
+  if (!hub->stop_.ok()) return SocketError("make an eventfd");
+  return hub;
+}
+
+RendezvousHub::~RendezvousHub() {
+  if (!thread_.joinable()) return;
+  eventfd_write(stop_.get(), 1);
+  thread_.join();
+}
+
+void RendezvousHub::Start() {
+  rank_ends_.clear();
+  thread_ = std::thread([this] { PassOn(); });
+}
+
+void RendezvousHub::PassOn() {
+  std::vector<pollfd> watched;
+  for (const FileDescriptor& end : hub_ends_) watched.push_back({end.get(), POLLIN, 0});
+  watched.push_back({stop_.get(), POLLIN, 0});
+  while (true) {
+    if (poll(watched.data(), watched.size(), -1) < 0 && errno != EINTR) return;
+    if (watched.back().revents != 0) return;
+    for (size_t from = 0; from < hub_ends_.size(); ++from) {
+      if (watched[from].revents == 0) continue;
+      std::optional<std::string> record = ReadRecord(watched[from].fd);
+      if (!record) {
+        watched[from].fd = -1;  // which poll leaves out
+        watched[from].revents = 0;
+        continue;
+      }
+      Head head;
+      std::memcpy(&head, record->data(), sizeof head);
+      head.rank = static_cast<int32_t>(from);
+      std::memcpy(record->data(), &head, sizeof head);
+      for (size_t to = 0; to < hub_ends_.size(); ++to) {
+        if (to != from) WriteRecord(hub_ends_[to].get(), *record);
+      }
+    }
+  }
+}
+
+void SocketRendezvous::Publish(const std::string& key, const std::string& value) {
+  KINORA_CHECK(key.size() + value.size() <= kMaxBytes) << key;
+  const Head head{.key_bytes = static_cast<uint32_t>(key.size())};
+  WriteRecord(end_.get(), std::string(reinterpret_cast<const char*>(&head), sizeof head) + key + value);
+}
+
+absl::Status SocketRendezvous::Receive() {
+  const std::optional<std::string> record = ReadRecord(end_.get());
+  if (!record) return absl::UnavailableError("the process that started the ranks has gone");
+  Head head;
+  std::memcpy(&head, record->data(), sizeof head);
+  if (head.key_bytes > record->size() - sizeof head) return absl::InternalError("rendezvous: a key beyond its record");
+  const std::string key = record->substr(sizeof head, head.key_bytes);
+  published_[{head.rank, key}] = record->substr(sizeof head + head.key_bytes);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> SocketRendezvous::Await(int rank, const std::string& key, absl::Duration patience) {
+  const absl::Time deadline = Clock::Steady().Now() + patience;
+  while (true) {
+    if (const auto found = published_.find({rank, key}); found != published_.end()) return found->second;
+    const absl::Duration left = deadline - Clock::Steady().Now();
+    pollfd watched{end_.get(), POLLIN, 0};
+    const int ready =
+        left <= absl::ZeroDuration() ? 0 : poll(&watched, 1, static_cast<int>(absl::ToInt64Milliseconds(left) + 1));
+    if (ready < 0 && errno != EINTR) return SocketError("wait");
+    if (ready == 0) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("rank ", rank, " has not published \"", key, "\" for ", absl::FormatDuration(patience)));
+    }
+    if (ready > 0) KINORA_RETURN_IF_ERROR(Receive());
+  }
+}
+
+}  // namespace kinora

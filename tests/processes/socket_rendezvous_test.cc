@@ -1,0 +1,56 @@
+#include "engine/processes/socket_rendezvous.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "tests/testing/process_ranks.h"
+#include "tests/testing/status_matchers.h"
+
+namespace kinora {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(SocketRendezvous, WhatOneRankPublishesReachesTheOthersWhateverTheOrderOfTheirWaits) {
+  ProcessRanks ranks(3, [](int rank, Rendezvous& rendezvous) -> absl::StatusOr<std::string> {
+    rendezvous.Publish("first", "a" + std::to_string(rank));
+    rendezvous.Publish("second", std::string("b\0c", 3) + std::to_string(rank));
+    std::string heard;
+    for (const int other : {2, 1, 0}) {
+      if (other == rank) continue;
+      for (const char* key : {"second", "first"}) {
+        absl::StatusOr<std::string> value = rendezvous.Await(other, key, absl::Seconds(20));
+        if (!value.ok()) return value;
+        heard += *value;
+      }
+    }
+    return heard;
+  });
+  EXPECT_THAT(ranks.Result(0), IsOkAndHolds(std::string("b\0c2a2b\0c1a1", 12)));
+  EXPECT_THAT(ranks.Result(1), IsOkAndHolds(std::string("b\0c2a2b\0c0a0", 12)));
+  EXPECT_THAT(ranks.Result(2), IsOkAndHolds(std::string("b\0c1a1b\0c0a0", 12)));
+}
+
+TEST(SocketRendezvous, NamesWhoIsMissing) {
+  ProcessRanks ranks(2, [](int rank, Rendezvous& rendezvous) -> absl::StatusOr<std::string> {
+    if (rank == 1) return "";
+    return rendezvous.Await(1, "address", absl::Milliseconds(50));
+  });
+  EXPECT_THAT(ranks.Result(0),
+              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("rank 1 has not published \"address\"")));
+}
+
+TEST(SocketRendezvous, AStarterThatHasGoneEndsTheWait) {
+  auto hub = RendezvousHub::Open(1);
+  ASSERT_THAT(hub, IsOk());
+  SocketRendezvous rendezvous{FileDescriptor(dup((*hub)->RankEnd(0)))};
+  (*hub)->Start();
+  hub->reset();
+  EXPECT_THAT(rendezvous.Await(0, "x", absl::Seconds(20)),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("has gone")));
+}
+
+}  // namespace
+}  // namespace kinora
