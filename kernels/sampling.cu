@@ -33,20 +33,6 @@ __global__ void __launch_bounds__(kThreads) PredictX0Kernel(PredictX0 a) {
   }
 }
 
-template <int kEach>
-__global__ void __launch_bounds__(kThreads) EulerStepKernel(const float* x0, const float* sigmas, float* z, int64_t n) {
-  const float sigma = sigmas[0], by = sigmas[1] - sigma;
-  const int64_t step = int64_t{gridDim.x} * kThreads * kEach;
-  for (int64_t i = (int64_t{blockIdx.x} * kThreads + threadIdx.x) * kEach; i < n; i += step) {
-    float x[kEach], o[kEach];
-    Load(x0 + i, x);
-    Load(z + i, o);
-#pragma unroll
-    for (int j = 0; j < kEach; ++j) o[j] += (o[j] - x[j]) / sigma * by;
-    Store(z + i, o);
-  }
-}
-
 // How many parts there are depends on the number of elements alone.
 __host__ __device__ __forceinline__ int64_t PartsOf(int64_t n) {
   constexpr int64_t kWorthABlock = 4096;
@@ -64,49 +50,71 @@ struct Part {
   __device__ double size() const { return static_cast<double>(end - begin); }
 };
 
-// Of a block's part of x, by its second look at it; `sum` is that of all threads. Thread 0's result counts.
-template <int kEach, int kUse>
-__device__ __forceinline__ SpreadPart Spread(const float* x, const Part& part, double sum) {
-  const double mean = sum / part.size();
-  double squares = 0;
-  for (int64_t i = part.begin + int64_t{threadIdx.x} * kEach; i < part.end; i += int64_t{kThreads} * kEach) {
-    float v[kEach];
-    Load(x + i, v);
+// kEach elements from i on: the weighted sum, and what the conditioned pass predicts.
+template <int kEach>
+struct Joined {
+  float sum[kEach] = {}, cond[kEach];
+  __device__ __forceinline__ Joined(const GuidedStep& a, int64_t i) {
+    float z[kEach] = {}, sigma = -1;  // 0 − (−1)·v is v
+    if (a.sigma != nullptr) {
+      Load(a.z + i, z);
+      sigma = a.sigma[a.sigma_per_token ? i / a.channels : 0];
+    }
+    for (int p = 0; p < a.passes; ++p) {
+      const float weight = a.weights[p];
+      float x0[kEach];
+      Load(a.v + p * a.tokens * a.channels + i, x0);
 #pragma unroll
-    for (int j = 0; j < kEach; ++j) squares += (v[j] - mean) * (v[j] - mean);
+      for (int j = 0; j < kEach; ++j) {
+        x0[j] = z[j] - sigma * x0[j];
+        sum[j] += weight * x0[j];
+        if (p == a.cond) cond[j] = x0[j];
+      }
+    }
   }
-  return {sum, BlockSum<kUse>(squares)};
+};
+
+// Sums of distances from `origin`, one of the values, so that their squares do not cancel.
+struct Spread {
+  const float origin;
+  double sum = 0, squares = 0;
+  __device__ __forceinline__ void Add(float v) {
+    const double apart = static_cast<double>(v) - origin;
+    sum += apart;
+    squares += apart * apart;
+  }
+};
+
+// Of all threads. A constant's squares are exactly 0.
+template <int kUse>
+__device__ __forceinline__ SpreadPart Merged(const Spread& spread, const Part& part) {
+  const double sum = BlockSum<kUse>(spread.sum), squares = BlockSum<kUse + 1>(spread.squares);
+  return {part.size() * spread.origin + sum, fmax(squares - sum * sum / part.size(), 0.0)};
 }
 
 template <int kEach>
-__global__ void __launch_bounds__(kThreads) CombineKernel(CombineGuidance a) {
+__global__ void __launch_bounds__(kThreads) JoinKernel(GuidedStep a) {
+  WaitForPrevious();
+  const Part part(a.tokens * a.channels, static_cast<int>(blockIdx.x));
+  if (part.begin == part.end) return;  // all threads of the block
   const bool rescaled = a.weights[a.passes] != 0.0f;
-  const Part part(a.elements, static_cast<int>(blockIdx.x));
-  const float* const cond = a.x0 + a.cond * a.elements;
-  double sum = 0, sum_of_cond = 0;
+  const Joined<1> first(a, part.begin);
+  Spread of_sum{first.sum[0]}, of_cond{first.cond[0]};
   for (int64_t i = part.begin + int64_t{threadIdx.x} * kEach; i < part.end; i += int64_t{kThreads} * kEach) {
-    float v[kEach], total[kEach] = {};
-    for (int p = 0; p < a.passes; ++p) {
-      const float weight = a.weights[p];
-      Load(a.x0 + p * a.elements + i, v);
+    const Joined<kEach> joined(a, i);
+    Store(a.x0 + i, joined.sum);
+    if (!rescaled) continue;
 #pragma unroll
-      for (int j = 0; j < kEach; ++j) {
-        total[j] += weight * v[j];
-        if (p == a.cond) sum_of_cond += v[j];
-      }
+    for (int j = 0; j < kEach; ++j) {
+      of_sum.Add(joined.sum[j]);
+      of_cond.Add(joined.cond[j]);
     }
-    Store(a.out + i, total);
-#pragma unroll
-    for (int j = 0; j < kEach; ++j) sum += total[j];
   }
   if (!rescaled) return;  // all threads of all blocks
-  sum = BlockSum<0>(sum);
-  sum_of_cond = BlockSum<1>(sum_of_cond);
-  const SpreadPart of_out = Spread<kEach, 2>(a.out, part, sum);  // a thread reads what it wrote itself
-  const SpreadPart of_cond = Spread<kEach, 3>(cond, part, sum_of_cond);
+  const SpreadPart sum = Merged<0>(of_sum, part), cond = Merged<2>(of_cond, part);
   if (threadIdx.x == 0) {
-    a.parts[blockIdx.x] = of_out;
-    a.parts[kSpreadParts + blockIdx.x] = of_cond;
+    a.parts[blockIdx.x] = sum;
+    a.parts[kSpreadParts + blockIdx.x] = cond;
   }
 }
 
@@ -122,30 +130,76 @@ __device__ __forceinline__ double StandardDeviation(const SpreadPart* parts, int
   return sqrt(squares / static_cast<double>(n - 1));
 }
 
-template <int kEach>
-__global__ void __launch_bounds__(kThreads) RescaleKernel(CombineGuidance a) {
+// Of guidance's rescale; 1: there is none, or nothing to scale.
+__device__ __forceinline__ float RescaleFactor(const GuidedStep& a) {
   const double rescale = a.weights[a.passes];
-  if (rescale == 0) return;  // all threads of all blocks
-  const double deviation = StandardDeviation<0>(a.parts, a.elements);
-  if (deviation == 0) return;  // a constant has none to scale
-  const double ratio = StandardDeviation<2>(a.parts + kSpreadParts, a.elements) / deviation;
-  const auto factor = static_cast<float>(rescale * ratio + (1.0 - rescale));
-  const int64_t step = int64_t{gridDim.x} * kThreads * kEach;
-  for (int64_t i = (int64_t{blockIdx.x} * kThreads + threadIdx.x) * kEach; i < a.elements; i += step) {
-    float v[kEach];
-    Load(a.out + i, v);
+  const int64_t n = a.tokens * a.channels;
+  if (rescale == 0 || n == 1) return 1;
+  const double deviation = StandardDeviation<0>(a.parts, n);
+  if (deviation == 0) return 1;  // all threads
+  const double ratio = StandardDeviation<2>(a.parts + kSpreadParts, n) / deviation;
+  return static_cast<float>(rescale * ratio + (1.0 - rescale));
+}
+
+template <int kEach>
+__device__ __forceinline__ void BlendClean(const GuidedStep& a, int64_t i, float (&x)[kEach]) {
+  const int64_t token = i / a.channels, row = a.blend.row == nullptr ? 0 : a.blend.row[token % a.blend.tokens];
+  const float* const slots = a.blend.table + row * a.blend.slots * a.channels + i % a.channels;
+  float kept[kEach], taken[kEach], clean[kEach];
+  Load(slots, kept);
+  Load(slots + 2 * a.channels, taken);
+  Load(a.clean + i, clean);
 #pragma unroll
-    for (int j = 0; j < kEach; ++j) v[j] *= factor;
-    Store(a.out + i, v);
+  for (int j = 0; j < kEach; ++j) x[j] = x[j] * (1 + kept[j]) + clean[j] * taken[j];
+}
+
+// The Euler step of kEach elements from i on.
+template <int kEach>
+__device__ __forceinline__ void StepFrom(const float (&x0)[kEach], float sigma, float by, float* z) {
+  float o[kEach];
+  Load(z, o);
+#pragma unroll
+  for (int j = 0; j < kEach; ++j) o[j] += (o[j] - x0[j]) / sigma * by;
+  Store(z, o);
+}
+
+template <int kEach>
+__global__ void __launch_bounds__(kThreads) FinishKernel(GuidedStep a) {
+  WaitForPrevious();
+  const float factor = RescaleFactor(a);
+  const bool changed = factor != 1 || a.clean != nullptr, steps = a.sigmas != nullptr;
+  if (!changed && !steps) return;  // all threads of all blocks
+  const float sigma = steps ? a.sigmas[0] : 1, by = steps ? a.sigmas[1] - sigma : 0;
+  const int64_t n = a.tokens * a.channels, step = int64_t{gridDim.x} * kThreads * kEach;
+  for (int64_t i = (int64_t{blockIdx.x} * kThreads + threadIdx.x) * kEach; i < n; i += step) {
+    float x[kEach];
+    Load(a.x0 + i, x);
+#pragma unroll
+    for (int j = 0; j < kEach; ++j) x[j] *= factor;
+    if (a.clean != nullptr) BlendClean(a, i, x);
+    if (changed) Store(a.x0 + i, x);
+    if (steps) StepFrom(x, sigma, by, a.z + i);
   }
 }
 
 template <int kEach>
-cudaError_t LaunchBoth(const CombineGuidance& a, cudaStream_t stream) {
-  const cudaError_t error =
-      Launch(CombineKernel<kEach>, static_cast<unsigned>(PartsOf(a.elements)), kThreads, 0, stream, a);
-  if (error != cudaSuccess || a.elements == 1) return error;  // one element has no deviation
-  return Launch(RescaleKernel<kEach>, GridOf(a.elements / kEach, kMaxMergingBlocks), kThreads, 0, stream, a);
+__global__ void __launch_bounds__(kThreads) EulerStepKernel(const float* x0, const float* sigmas, float* z, int64_t n) {
+  WaitForPrevious();
+  const float sigma = sigmas[0], by = sigmas[1] - sigma;
+  const int64_t step = int64_t{gridDim.x} * kThreads * kEach;
+  for (int64_t i = (int64_t{blockIdx.x} * kThreads + threadIdx.x) * kEach; i < n; i += step) {
+    float x[kEach];
+    Load(x0 + i, x);
+    StepFrom(x, sigma, by, z + i);
+  }
+}
+
+template <int kEach>
+cudaError_t LaunchBoth(const GuidedStep& a, cudaStream_t stream) {
+  const int64_t n = a.tokens * a.channels;
+  const cudaError_t error = LaunchEarly(JoinKernel<kEach>, static_cast<unsigned>(PartsOf(n)), kThreads, 0, stream, a);
+  if (error != cudaSuccess) return error;
+  return LaunchEarly(FinishKernel<kEach>, GridOf(n / kEach, kMaxMergingBlocks), kThreads, 0, stream, a);
 }
 
 }  // namespace
@@ -160,19 +214,25 @@ cudaError_t LaunchPredictX0(const PredictX0& a, cudaStream_t stream) {
   return Launch(PredictX0Kernel<1>, GridOf(elements), kThreads, 0, stream, a);
 }
 
-cudaError_t LaunchCombineGuidance(const CombineGuidance& a, cudaStream_t stream) {
-  if (a.elements <= 0 || a.passes <= 0 || a.cond < 0 || a.cond >= a.passes) return cudaErrorInvalidValue;
-  if (a.x0 == nullptr || a.weights == nullptr || a.out == nullptr || a.parts == nullptr) return cudaErrorInvalidValue;
-  const bool vectors = a.elements % kVector == 0 && Aligned(a.x0) && Aligned(a.out);
+cudaError_t LaunchGuidedStep(const GuidedStep& a, cudaStream_t stream) {
+  if (a.tokens <= 0 || a.channels <= 0 || a.passes <= 0 || a.cond < 0 || a.cond >= a.passes) {
+    return cudaErrorInvalidValue;
+  }
+  if (a.v == nullptr || a.weights == nullptr || a.x0 == nullptr || a.parts == nullptr) return cudaErrorInvalidValue;
+  if ((a.sigma != nullptr || a.sigmas != nullptr) != (a.z != nullptr)) return cudaErrorInvalidValue;
+  if (a.clean != nullptr && (a.blend.table == nullptr || a.blend.base != nullptr)) return cudaErrorInvalidValue;
+  const bool vectors = a.channels % kVector == 0 && Aligned(a.v) && Aligned(a.x0) && Aligned(a.z) && Aligned(a.clean) &&
+                       Aligned(a.blend.table);
   return vectors ? LaunchBoth<kVector>(a, stream) : LaunchBoth<1>(a, stream);
 }
 
 cudaError_t LaunchEulerStep(const float* x0, const float* sigmas, float* z, int64_t elements, cudaStream_t stream) {
   if (elements <= 0 || x0 == nullptr || sigmas == nullptr || z == nullptr) return cudaErrorInvalidValue;
   if (elements % kVector == 0 && Aligned(x0) && Aligned(z)) {
-    return Launch(EulerStepKernel<kVector>, GridOf(elements / kVector), kThreads, 0, stream, x0, sigmas, z, elements);
+    return LaunchEarly(EulerStepKernel<kVector>, GridOf(elements / kVector), kThreads, 0, stream, x0, sigmas, z,
+                       elements);
   }
-  return Launch(EulerStepKernel<1>, GridOf(elements), kThreads, 0, stream, x0, sigmas, z, elements);
+  return LaunchEarly(EulerStepKernel<1>, GridOf(elements), kThreads, 0, stream, x0, sigmas, z, elements);
 }
 
 }  // namespace kinora::kernels

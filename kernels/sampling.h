@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "kernels/rows.h"
+
 namespace kinora::kernels {
 
 // x0[p·tokens + t] = z[t] − sigma[t]·v[p·tokens + t], each a row of `channels`. Bytes at least: v and x0 once, z once
@@ -27,19 +29,27 @@ struct SpreadPart {
 };
 inline constexpr int kSpreadParts = 256;
 
-// out[i] = Σ weights[p]·x0[p, i]; then, if r = weights[passes] != 0 and out is not constant: out *= r·std(x0[cond]) /
-// std(out) + 1 − r, both unbiased and in double. Two launches, the second of which does nothing without r.
-// Bytes at least: x0 and out once; with r also x0[cond] once, out three times.
-struct CombineGuidance {
-  const float *x0 = nullptr, *weights = nullptr;  // [passes, elements], [passes + 1]
-  float* out = nullptr;
-  int64_t elements = 0;
+// x0[i] = Σ weights[p]·x0_p[i], where x0_p is v[p] if sigma is null, else as above; then, if r = weights[passes] != 0
+// and x0 is not constant: x0 *= r·std(x0_cond) / std(x0) + 1 − r, both unbiased and in double; then, where there is
+// `clean`, x0 = x0·(1 + slot 0) + clean·slot 2 of `blend`; then, where there are sigmas, z as by LaunchEulerStep. Two
+// launches. Bytes at least: v and x0 once, and if there is more to do than the sum, x0 twice more; z twice, and once
+// more to write it; clean once.
+struct GuidedStep {
+  const float *v = nullptr, *weights = nullptr;  // [passes, tokens, channels], [passes + 1]
+  const float* sigma = nullptr;                  // [1] or [tokens]; null: v is the predictions
+  float* x0 = nullptr;                           // [tokens, channels]
+  int64_t tokens = 0, channels = 0;
   int passes = 0, cond = 0;
-  SpreadPart* parts = nullptr;  // [2 · kSpreadParts], of out and of x0[cond], for use between the launches
+  bool sigma_per_token = false;
+  const float* clean = nullptr;   // [tokens, channels], or null
+  Modulation blend = {};          // without a base
+  const float* sigmas = nullptr;  // [2], or null
+  float* z = nullptr;             // [tokens, channels]; null without sigma and sigmas
+  SpreadPart* parts = nullptr;    // [2 · kSpreadParts], of x0 and of x0_cond, for use between the launches
 };
 
-// cudaErrorInvalidValue: no elements, no passes, or cond none of them.
-cudaError_t LaunchCombineGuidance(const CombineGuidance& args, cudaStream_t stream);
+// cudaErrorInvalidValue: no elements, no passes, cond none of them, or a z, a blend or parts that are missing.
+cudaError_t LaunchGuidedStep(const GuidedStep& args, cudaStream_t stream);
 
 // z[i] += (z[i] − x0[i]) / sigmas[0] · (sigmas[1] − sigmas[0]). Bytes at least: x0 and z once, z once more.
 cudaError_t LaunchEulerStep(const float* x0, const float* sigmas, float* z, int64_t elements, cudaStream_t stream);

@@ -17,7 +17,11 @@ void EulerSampler::SelectStep(Exec& exec, const Tensor& step) const {
   exec.ops.GatherRows(schedule_, step, 1.0f, current_);
 }
 
-void EulerSampler::Step(Exec& exec, const Tensor& x0, Tensor z) const {
+void EulerSampler::Step(Exec& exec, const Prediction& prediction, Tensor z) const {
+  exec.ops.GuidedEulerStep(prediction, current_.Reshape({2}), z);
+}
+
+void EulerSampler::StepWithHeld(Exec& exec, const Tensor& x0, Tensor z) const {
   exec.ops.EulerStep(x0, current_.Reshape({2}), z);
 }
 

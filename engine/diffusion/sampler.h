@@ -23,8 +23,10 @@ class Sampler {
   virtual void Reserve(Exec& exec, absl::Span<const float> sigmas) = 0;
   // What Step reads becomes that of the step in `step` [1] i32, device memory.
   virtual void SelectStep(Exec& exec, const Tensor& step) const = 0;
-  // x0: [tokens, channels] f32, predicted at sigmas[i]   z: the same, from sigmas[i] to sigmas[i + 1] in place
-  virtual void Step(Exec& exec, const Tensor& x0, Tensor z) const = 0;
+  // prediction: of z at sigmas[i], its x0 is written   z: [tokens, channels] f32, to sigmas[i + 1] in place
+  virtual void Step(Exec& exec, const Prediction& prediction, Tensor z) const = 0;
+  // The same with the x0 of a step before.
+  virtual void StepWithHeld(Exec& exec, const Tensor& x0, Tensor z) const = 0;
 };
 
 std::unique_ptr<Sampler> MakeSampler(SamplerKind kind);
@@ -37,7 +39,8 @@ class EulerSampler : public Sampler {
  public:
   void Reserve(Exec& exec, absl::Span<const float> sigmas) override;
   void SelectStep(Exec& exec, const Tensor& step) const override;
-  void Step(Exec& exec, const Tensor& x0, Tensor z) const override;
+  void Step(Exec& exec, const Prediction& prediction, Tensor z) const override;
+  void StepWithHeld(Exec& exec, const Tensor& x0, Tensor z) const override;
 
  private:
   Tensor schedule_;  // [RoomForSteps, 2]: from, to

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "engine/ops/cpu_ops.h"
+#include "engine/ops/op_checks.h"
 
 namespace kinora {
 
@@ -67,9 +68,8 @@ double CpuOps::StandardDeviation(const float* x, int64_t n) {  // unbiased
 }
 
 void CpuOps::CombineGuidance(const Tensor& x0, const Tensor& weights, int cond, Tensor out) {
+  CheckGuidance(x0, weights, cond, out);
   const int64_t n = out.elements(), passes = weights.elements() - 1;
-  KINORA_CHECK(x0.elements() == n * passes && x0.contiguous() && out.contiguous()) << x0.shape().ToString();
-  KINORA_CHECK(passes >= 1 && passes <= 4 && cond < passes && weights.contiguous());
   stream_.Enqueue([this, x0, weights, cond, out, n, passes] {
     const float* in = x0.data<float>();
     const float* weight = weights.data<float>();

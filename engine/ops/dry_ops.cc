@@ -330,12 +330,7 @@ void DryOps::PredictX0(const Tensor& z, const Tensor& v, const Tensor& sigma, Te
 }
 
 void DryOps::CombineGuidance(const Tensor& x0, const Tensor& weights, int cond, Tensor out) {
-  CheckFloat(x0);
-  CheckFloat(out);
-  const int64_t passes = weights.elements() - 1;
-  KINORA_CHECK(passes >= 1 && passes <= 4 && cond >= 0 && cond < passes) << passes << " passes, condition " << cond;
-  KINORA_CHECK(x0.width() == out.width() && x0.rows() == passes * out.rows())
-      << x0.shape().ToString() << " to " << out.shape().ToString();
+  CheckGuidance(x0, weights, cond, out);
   stream_.Count(OpKind::kElementwise, 0, x0.bytes() + out.bytes());
 }
 

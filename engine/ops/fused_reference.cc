@@ -60,4 +60,14 @@ void Ops::QkNormRope(Tensor q, Tensor k, const NormRopeParams& q_params, const N
   NormRope(k, k_params, nullptr);
 }
 
+void Ops::GuidedEulerStep(const Prediction& p, const Tensor& sigmas, Tensor z) {
+  PredictX0(z, p.v, p.sigma, p.v);
+  CombineGuidance(p.v, p.weights, p.cond, p.x0);
+  if (p.clean.defined()) {
+    Modulate(p.x0, {.modulation = p.mask, .scale_slot = 0, .shift_slot = 1}, p.x0);
+    GatedAdd(p.clean, {.modulation = p.mask, .slot = 2}, p.x0);
+  }
+  EulerStep(p.x0, sigmas, z);
+}
+
 }  // namespace kinora

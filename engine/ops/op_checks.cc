@@ -188,4 +188,27 @@ void CheckMagnitude(const Tensor& x, const Tensor& out) {
   KINORA_CHECK(x.width() == 2 * out.width() && x.rows() == out.rows()) << Names(x, out);
 }
 
+void CheckGuidance(const Tensor& x0, const Tensor& weights, int cond, const Tensor& out) {
+  const int64_t passes = weights.elements() - 1;
+  KINORA_CHECK(passes >= 1 && passes <= 4 && cond >= 0 && cond < passes) << "pass " << cond << " of " << passes;
+  KINORA_CHECK(x0.width() == out.width() && x0.rows() == passes * out.rows()) << Names(x0, out);
+  KINORA_CHECK(x0.contiguous() && weights.contiguous() && out.contiguous()) << Names(x0, out);
+  for (const Tensor& t : {x0, weights, out}) KINORA_CHECK(t.dtype() == DType::kF32) << DTypeName(t.dtype());
+}
+
+void CheckPrediction(const Prediction& p, const Tensor& sigmas, const Tensor& z) {
+  CheckGuidance(p.v, p.weights, p.cond, p.x0);
+  CheckSameShape(p.x0, z);
+  KINORA_CHECK(p.sigma.elements() == 1 || p.sigma.elements() == z.rows()) << Names(p.sigma, z);
+  KINORA_CHECK(sigmas.elements() == 2) << sigmas.shape().ToString();
+  for (const Tensor& t : {p.sigma, sigmas, z}) {
+    KINORA_CHECK(t.dtype() == DType::kF32 && t.contiguous()) << DTypeName(t.dtype()) << " " << t.shape().ToString();
+  }
+  if (!p.clean.defined()) return;
+  CheckSameShape(p.clean, z);
+  KINORA_CHECK(p.clean.dtype() == DType::kF32 && p.clean.contiguous()) << p.clean.shape().ToString();
+  CheckModulation(p.mask, /*slot=*/2, z);
+  KINORA_CHECK(!p.mask.base.defined() && p.mask.table.contiguous()) << "a mask's table is one, without a base";
+}
+
 }  // namespace kinora

@@ -21,6 +21,8 @@ void CheckRepeatNearest(const Tensor& x, const SpaceTime& factor, const Tensor& 
 void CheckPointwise(const Tensor& x, const Tensor& out);
 void CheckSnake(const Tensor& x, const AntiAliasedSnake& snake, const Tensor& out);
 void CheckMagnitude(const Tensor& x, const Tensor& out);
+void CheckGuidance(const Tensor& x0, const Tensor& weights, int cond, const Tensor& out);
+void CheckPrediction(const Prediction& prediction, const Tensor& sigmas, const Tensor& z);
 
 // Positions a convolution yields along one axis of `extent`; CHECK-fails if there is none or reflection would leave the
 // axis.

@@ -58,6 +58,17 @@ struct ResidualUpdate {
   NormedOutputs normed{};
 };
 
+// What the denoising loop makes of the velocities of a latent z. All float32 and whole.
+struct Prediction {
+  Tensor v{};         // [passes·tokens, channels]: velocities; may be overwritten
+  Tensor sigma{};     // [1] or [tokens]
+  Tensor weights{};   // [passes + 1]: of guidance
+  int cond = 0;       // the conditioned pass
+  Tensor clean{};     // [tokens, channels]: x0 = mask·x0 + (1 − mask)·clean; undefined: x0 stays
+  Modulation mask{};  // slots mask − 1, 0 and 1 − mask, each the same for all channels; without a base
+  Tensor x0{};        // out: [tokens, channels]
+};
+
 // Rotation angles, split layout: within a head of width d the pair is (j, j + d/2).
 struct Rope {
   Tensor cos{}, sin{};  // [tokens, heads·d/2], or [tokens, d/2] shared by all heads; f32; undefined: no rotation. Token

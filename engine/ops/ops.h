@@ -152,6 +152,8 @@ class Ops {
   virtual void CombineGuidance(const Tensor& x0, const Tensor& weights, int cond, Tensor out) = 0;
   // z += (z − x0)/sigmas[0]·(sigmas[1] − sigmas[0]); sigmas: [2] f32.
   virtual void EulerStep(const Tensor& x0, const Tensor& sigmas, Tensor z) = 0;
+  // prediction.x0 = CombineGuidance of PredictX0 of z, then the mix with clean latents; z by EulerStep towards it.
+  virtual void GuidedEulerStep(const Prediction& prediction, const Tensor& sigmas, Tensor z);
 };
 
 }  // namespace kinora

@@ -14,32 +14,18 @@ Tensor Upload(Exec& exec, DType dtype, const Shape& shape, const void* host) {
   return t;
 }
 
-// x0 = mask·x0 + (1 − mask)·clean, by a table row for each distinct value of the mask.
-class CleanBlend {
- public:
-  void Reserve(Exec& exec, const LatentState& state) {
-    if (state.mask.empty()) return;
-    const DistinctMask mask = Distinguish(state.mask);
-    const auto k = static_cast<int64_t>(mask.values.size()), channels = state.z.width();
-    std::vector<float> table;
-    for (const float m : mask.values) {
-      for (const float slot : {m - 1, 0.0f, 1 - m}) table.insert(table.end(), channels, slot);
-    }
-    modulation_.table = Upload(exec, DType::kF32, {k, 3, channels}, table.data());
-    if (!mask.row.empty()) modulation_.row = Upload(exec, DType::kI32, {state.layout.tokens()}, mask.row.data());
-    clean_ = state.clean;
+// The table of a Prediction's mask: a row for each of its distinct values.
+Modulation MaskTable(Exec& exec, const LatentState& state) {
+  const DistinctMask mask = Distinguish(state.mask);
+  const auto k = static_cast<int64_t>(mask.values.size()), channels = state.z.width();
+  std::vector<float> table;
+  for (const float m : mask.values) {
+    for (const float slot : {m - 1, 0.0f, 1 - m}) table.insert(table.end(), channels, slot);
   }
-  int64_t values() const { return modulation_.table.defined() ? modulation_.table.dim(0) : 0; }
-  void Apply(Exec& exec, const Tensor& x0) const {
-    if (values() == 0) return;
-    exec.ops.Modulate(x0, {modulation_, /*scale_slot=*/0, /*shift_slot=*/1}, x0);
-    exec.ops.GatedAdd(clean_, {modulation_, /*slot=*/2}, x0);
-  }
-
- private:
-  Modulation modulation_;
-  Tensor clean_;
-};
+  Modulation modulation{.table = Upload(exec, DType::kF32, {k, 3, channels}, table.data())};
+  if (!mask.row.empty()) modulation.row = Upload(exec, DType::kI32, {state.layout.tokens()}, mask.row.data());
+  return modulation;
+}
 
 // One modality's tensors of the loop; every step uses the same ones.
 class ModalityLoop {
@@ -48,35 +34,37 @@ class ModalityLoop {
     const int64_t tokens = state.layout.tokens(), channels = state.z.defined() ? state.z.width() : 0;
     if (tokens == 0) return;
     const auto passes = static_cast<int64_t>(spec.passes.size());
-    cond_ = CondIndex(spec.passes);
+    predicted_.cond = CondIndex(spec.passes);
     z_ = state.z.Rows(0, tokens);  // the padding stays zero
-    v_ = exec.arena.Alloc(DType::kF32, {passes * tokens, channels});
-    predicted_ = exec.arena.Alloc(DType::kF32, {passes * tokens, channels});
-    x0_ = exec.arena.Alloc(DType::kF32, {tokens, channels});
-    weights_ = Upload(exec, DType::kF32, {passes + 1}, WeightsFor(guidance, spec.passes).data());
-    blend_.Reserve(exec, state);
+    predicted_.v = exec.arena.Alloc(DType::kF32, {passes * tokens, channels});
+    predicted_.x0 = exec.arena.Alloc(DType::kF32, {tokens, channels});
+    predicted_.weights = Upload(exec, DType::kF32, {passes + 1}, WeightsFor(guidance, spec.passes).data());
+    if (!state.mask.empty()) {
+      predicted_.mask = MaskTable(exec, state);
+      predicted_.clean = state.clean;
+    }
     ReserveSigmas(exec, state.mask, spec.sigmas);
     sampler_ = MakeSampler(spec.sampler);
     sampler_->Reserve(exec, spec.sigmas);
   }
 
   bool present() const { return z_.defined(); }
-  const Tensor& v() const { return v_; }
-  int64_t blended() const { return blend_.values(); }
+  const Tensor& v() const { return predicted_.v; }
+  // Distinct values of the mask; 0: there is none.
+  int64_t blended() const { return predicted_.clean.defined() ? predicted_.mask.table.dim(0) : 0; }
 
   void SelectStep(Exec& exec, const Tensor& step) const {
     if (!present()) return;
-    exec.ops.GatherRows(sigmas_, step, 1.0f, sigma_);
+    exec.ops.GatherRows(sigmas_, step, 1.0f, predicted_.sigma.Reshape({1, predicted_.sigma.elements()}));
     sampler_->SelectStep(exec, step);
   }
-  // From velocities to the guided prediction.
-  void Predict(Exec& exec) const {
-    exec.ops.PredictX0(z_, v_, sigma_.Reshape({sigma_.elements()}), predicted_);
-    exec.ops.CombineGuidance(predicted_, weights_, cond_, x0_);
-    blend_.Apply(exec, x0_);
-  }
-  void Step(Exec& exec) const {
-    if (present()) sampler_->Step(exec, x0_, z_);
+  void Step(Exec& exec, ModalityUse use) const {
+    if (!present()) return;
+    if (use == ModalityUse::kUpdated) {
+      sampler_->Step(exec, predicted_, z_);
+    } else {
+      sampler_->StepWithHeld(exec, predicted_.x0, z_);
+    }
   }
 
  private:
@@ -89,14 +77,13 @@ class ModalityLoop {
       for (int64_t j = 0; j < each; ++j) levels.push_back(mask.empty() ? sigmas[i] : mask[j] * sigmas[i]);
     }
     sigmas_ = exec.arena.Alloc(DType::kF32, {RoomForSteps(steps), each});
-    sigma_ = exec.arena.Alloc(DType::kF32, {1, each});
+    predicted_.sigma = exec.arena.Alloc(DType::kF32, {each});
     exec.ops.stream().CopyFromHost(levels.data(), sigmas_.Rows(0, steps));
   }
 
-  int cond_ = 0;
-  Tensor z_, v_, predicted_, x0_, weights_;
-  Tensor sigmas_, sigma_;  // [RoomForSteps, 1 or tokens], and one of its rows
-  CleanBlend blend_;
+  Tensor z_;
+  Tensor sigmas_;         // [RoomForSteps, 1 or tokens]; predicted_.sigma is one of its rows
+  Prediction predicted_;  // the last one that the model made
   std::unique_ptr<Sampler> sampler_;
 };
 
@@ -137,10 +124,8 @@ absl::Status Denoise(Exec& exec, const VelocityModel& model, const DenoiseSpec& 
     loop.video.SelectStep(exec, turn);
     loop.audio.SelectStep(exec, turn);
     if (video || audio) model.Forward(exec, shape.use, z, v);
-    if (video) loop.video.Predict(exec);
-    if (audio) loop.audio.Predict(exec);
-    loop.video.Step(exec);
-    loop.audio.Step(exec);
+    loop.video.Step(exec, shape.use.video);
+    loop.audio.Step(exec, shape.use.audio);
     exec.ops.Increment(turn);
   };
   StepGate gate(exec, on_step, /*ahead=*/!spec.watched);

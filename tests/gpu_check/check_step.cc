@@ -82,17 +82,18 @@ class Step {
     const VelocityModel& model = *step->model_;
     step->index_ = bench.Indices({1}, 1);
     step->sigmas_ = bench.Floats({0.9f, 0.89f});
-    step->cond_ = CondIndex(inputs.passes);
-    step->weights_ = bench.Floats(
+    const Tensor weights = bench.Floats(
         WeightsFor({.cfg = 3, .stg = batch > 2 ? 1.0 : 0.0, .modality = batch > 2 ? 3.0 : 1.0, .rescale = 0.7},
                    batch == 1 ? PassList{Pass::kCond} : inputs.passes));
     const auto prepare = [&](int64_t rows, int64_t tokens, const ModalityConfig& m, Loop& loop) {
       loop.z = bench.Random(DType::kF32, {rows, m.in_channels});
       if (rows > tokens) exec.ops.Fill(0.0f, loop.z.Rows(tokens, rows));
       loop.tokens = tokens;
-      loop.v = bench.Output(DType::kF32, {batch * tokens, m.out_channels});
-      loop.x0 = bench.Output(DType::kF32, loop.v.shape());
-      loop.guided = bench.Output(DType::kF32, {tokens, m.out_channels});
+      loop.predicted = {.v = bench.Output(DType::kF32, {batch * tokens, m.out_channels}),
+                        .sigma = step->sigmas_.Rows(0, 1),
+                        .weights = weights,
+                        .cond = CondIndex(inputs.passes),
+                        .x0 = bench.Output(DType::kF32, {tokens, m.out_channels})};
     };
     prepare(model.rows().video, clip.tokens(), config.video, step->loops_.video);
     prepare(model.rows().audio, clip.audio, config.audio, step->loops_.audio);
@@ -102,26 +103,23 @@ class Step {
 
   void Run() {
     model_->SelectStep(exec_, index_);
-    model_->Forward(exec_, {}, {loops_.video.z, loops_.audio.z}, {loops_.video.v, loops_.audio.v});
+    model_->Forward(exec_, {}, {loops_.video.z, loops_.audio.z}, {loops_.video.predicted.v, loops_.audio.predicted.v});
     for (const Loop* loop : {&loops_.video, &loops_.audio}) {
-      const Tensor z = loop->z.Rows(0, loop->tokens);
-      exec_.ops.PredictX0(z, loop->v, sigmas_.Rows(0, 1), loop->x0);
-      exec_.ops.CombineGuidance(loop->x0, weights_, cond_, loop->guided);
-      exec_.ops.EulerStep(loop->guided, sigmas_, z);
+      exec_.ops.GuidedEulerStep(loop->predicted, sigmas_, loop->z.Rows(0, loop->tokens));
     }
   }
 
  private:
   struct Loop {
     int64_t tokens = 0;
-    Tensor z, v, x0, guided;
+    Tensor z;
+    Prediction predicted;
   };
   explicit Step(Exec& exec) : exec_(exec) {}
 
   Exec& exec_;
   std::optional<VelocityModel> model_;
-  Tensor index_, sigmas_, weights_;
-  int cond_ = 0;
+  Tensor index_, sigmas_;
   PerModality<Loop> loops_;
 };
 

@@ -86,6 +86,15 @@ void AddLoop(Others& all) {
     const Tensor x0 = b.Random(DType::kF32, latent), sigmas = b.Floats({0.9f, 0.8f}), z = b.Random(DType::kF32, latent);
     return PreparedOp{[&b, x0, sigmas, z] { b.ops().EulerStep(x0, sigmas, z); }, z};
   });
+  all.Add("GuidedEulerStep", passes, DType::kF32, [=](Workbench& b) {
+    const Tensor sigmas = b.Floats({0.9f, 0.8f}), z = b.Random(DType::kF32, latent);
+    const Prediction prediction{.v = b.Random(DType::kF32, passes),
+                                .sigma = sigmas.Rows(0, 1),
+                                .weights = b.Floats({-2.0f, 4.0f, -1.0f, 0.7f}),
+                                .cond = 1,
+                                .x0 = b.Output(DType::kF32, latent)};
+    return PreparedOp{[&b, prediction, sigmas, z] { b.ops().GuidedEulerStep(prediction, sigmas, z); }, z};
+  });
   all.Add("NormalizeRange", latent, DType::kF32, [=](Workbench& b) {
     const Tensor x = b.Random(DType::kF32, latent), out = b.Output(DType::kF32, latent);
     return PreparedOp{[&b, x, out] { b.ops().NormalizeRange(x, 8.0f, 1e-6f, out); }, out};

@@ -20,11 +20,15 @@ class SamplingTest : public OnAStream {
     const DeviceArray<float> dx0(x0, stream_), dweights(weights, stream_);
     const DeviceArray<float> out(Floats(n, std::nanf("")), stream_);
     const DeviceArray<SpreadPart> parts(2 * kSpreadParts);
-    CombineGuidance args{.x0 = dx0.data(), .weights = dweights.data(), .out = out.data(), .elements = n};
-    args.passes = passes;
-    args.cond = cond;
-    args.parts = parts.data();
-    EXPECT_EQ(LaunchCombineGuidance(args, stream_), cudaSuccess);
+    const GuidedStep args{.v = dx0.data(),
+                          .weights = dweights.data(),
+                          .x0 = out.data(),
+                          .tokens = 1,
+                          .channels = n,
+                          .passes = passes,
+                          .cond = cond,
+                          .parts = parts.data()};
+    EXPECT_EQ(LaunchGuidedStep(args, stream_), cudaSuccess);
     Floats result = out.Read(stream_);
     EXPECT_EQ(simt::Failure(), "");
     return result;
@@ -104,6 +108,83 @@ TEST_F(SamplingTest, TheOrderOfBlocksChangesNoBit) {
   }
 }
 
+// A step over all there is: a level per token and clean latents under a mask of three values, or one level and none.
+struct WholeStep {
+  static constexpr int kPasses = 3, kCond = 1;
+  WholeStep(int64_t tokens, int64_t channels, bool masked, float rescale)
+      : tokens(tokens), channels(channels), n(tokens * channels), masked(masked), weights{-2, 4, -1, rescale} {
+    for (const float m : masks) {
+      for (const float slot : {m - 1, 0.0f, 1 - m}) table.insert(table.end(), channels, slot);
+    }
+    for (int64_t t = 0; t < tokens; ++t) {
+      row.push_back(static_cast<int32_t>(t % 3));
+      levels.push_back(masked ? masks[t % 3] * 0.9f : 0.9f);
+    }
+  }
+  void Compute(Floats& x0, Floats& stepped) const {
+    std::vector<double> exact(n);
+    Floats sum(n), cond(n);
+    for (int64_t i = 0; i < n; ++i) {
+      for (int p = 0; p < kPasses; ++p) {
+        const double predicted = z[i] - levels[i / channels] * double{v[p * n + i]};
+        exact[i] += weights[p] * predicted;
+        if (p == kCond) cond[i] = static_cast<float>(predicted);
+      }
+      sum[i] = static_cast<float>(exact[i]);
+    }
+    const double r = n == 1 ? 0 : weights[kPasses];
+    const double factor = r == 0 ? 1 : r * Deviation(cond, 0, n) / Deviation(sum, 0, n) + 1 - r;
+    for (int64_t i = 0; i < n; ++i) {
+      const double mask = masked ? masks[i / channels % 3] : 1;
+      const double x = mask * exact[i] * factor + (1 - mask) * clean[i];
+      x0.push_back(static_cast<float>(x));
+      stepped.push_back(static_cast<float>(z[i] + (z[i] - x) / 0.9 * (0.4 - 0.9)));
+    }
+  }
+  int64_t tokens, channels, n;
+  bool masked;
+  Floats weights, masks{1, 0.25f, 0}, table, levels, z = Values(n, 1), v = Values(kPasses * n, 2), clean = Values(n, 3);
+  std::vector<int32_t> row;
+};
+
+TEST_F(SamplingTest, AWholeStepIsTwoKernels) {
+  for (const WholeStep& c : {WholeStep(40, 128, false, 0.7f), WholeStep(40, 128, true, 0.7f),
+                             WholeStep(600, 24, true, 0.7f), WholeStep(9, 5, true, 0.7f), WholeStep(9, 128, true, 0),
+                             WholeStep(9, 5, false, 0), WholeStep(1, 1, true, 0.7f)}) {
+    const DeviceArray<float> z(c.z, stream_), v(c.v, stream_), clean(c.clean, stream_), table(c.table, stream_),
+        levels(c.levels, stream_), weights(c.weights, stream_), sigmas({0.9f, 0.4f}, stream_),
+        x0(Floats(c.n, std::nanf("")), stream_);
+    const DeviceArray<int32_t> row(c.row, stream_);
+    const DeviceArray<SpreadPart> parts(2 * kSpreadParts);
+    GuidedStep args{.v = v.data(), .weights = weights.data(), .sigma = levels.data(), .x0 = x0.data()};
+    args.tokens = c.tokens, args.channels = c.channels, args.passes = c.kPasses, args.cond = c.kCond;
+    args.sigma_per_token = c.masked;
+    args.sigmas = sigmas.data(), args.z = z.data(), args.parts = parts.data();
+    if (c.masked) {
+      args.clean = clean.data();
+      args.blend = {.table = table.data(), .row = row.data(), .tokens = c.tokens, .slots = 3};
+    }
+    simt::ResetCounts();
+    ASSERT_EQ(LaunchGuidedStep(args, stream_), cudaSuccess);
+    EXPECT_EQ(simt::Counted().launches, 2u);
+    Floats expected_x0, expected_z;
+    c.Compute(expected_x0, expected_z);
+    ExpectNear(x0.Read(stream_), expected_x0, Type::kF32, "x0");
+    ExpectNear(z.Read(stream_), expected_z, Type::kF32, "z");
+  }
+}
+
+// Its mean is a thousand times its deviation, which a sum of squares of the values themselves would lose.
+TEST_F(SamplingTest, ADeviationThatIsSmallBesideTheMeanIsKept) {
+  Floats x0 = Values(2 * 5000, 1);
+  for (float& v : x0) v = 1000 + v;
+  const Floats sum(x0.begin() + 5000, x0.end());
+  const double factor = Deviation(x0, 0, 5000) / Deviation(sum, 0, 5000);
+  Floats expected;
+  for (const float v : sum) expected.push_back(static_cast<float>(v * factor));
+  ExpectNear(Combined(x0, {0, 1, 1}, /*cond=*/0), expected, Type::kF32, "guided");
+}
+
 TEST_F(SamplingTest, AStepGoesTheWayBetweenTheLevels) {
   const DeviceArray<float> sigmas({0.9f, 0.4f}, stream_);
   for (const size_t n : {1, 64, 777}) {
@@ -122,20 +203,23 @@ TEST_F(SamplingTest, AStepGoesTheWayBetweenTheLevels) {
 TEST_F(SamplingTest, RefusesWhatIsMissing) {
   const DeviceArray<float> m(Floats(64, 1.0f), stream_);
   const DeviceArray<SpreadPart> parts(2 * kSpreadParts);
-  const CombineGuidance good{.x0 = m.data(),
-                             .weights = m.data(),
-                             .out = m.data(),
-                             .elements = 8,
-                             .passes = 2,
-                             .cond = 0,
-                             .parts = parts.data()};
-  CombineGuidance empty = good, other = good, none = good, cramped = good;
-  empty.elements = 0;
+  const GuidedStep good{.v = m.data(),
+                        .weights = m.data(),
+                        .x0 = m.data(),
+                        .tokens = 2,
+                        .channels = 4,
+                        .passes = 2,
+                        .cond = 0,
+                        .parts = parts.data()};
+  GuidedStep empty = good, other = good, none = good, cramped = good, lost = good, unmasked = good;
+  empty.tokens = 0;
   other.cond = 2;
   none.passes = 0;
   cramped.parts = nullptr;
-  for (const CombineGuidance& bad : {empty, other, none, cramped}) {
-    EXPECT_EQ(LaunchCombineGuidance(bad, stream_), cudaErrorInvalidValue);
+  lost.sigma = m.data();  // of no z
+  unmasked.clean = m.data();
+  for (const GuidedStep& bad : {empty, other, none, cramped, lost, unmasked}) {
+    EXPECT_EQ(LaunchGuidedStep(bad, stream_), cudaErrorInvalidValue);
   }
   EXPECT_EQ(LaunchPredictX0({.z = m.data(), .v = m.data(), .sigma = m.data(), .x0 = m.data()}, stream_),
             cudaErrorInvalidValue);

@@ -12,6 +12,7 @@
 #include "engine/ops/cuda/cudnn.h"
 #include "engine/ops/ops.h"
 #include "engine/ops/thread_pool.h"
+#include "kernels/sampling.h"
 
 namespace kinora {
 
@@ -64,6 +65,7 @@ class CudaOps : public Ops {
   void PredictX0(const Tensor& z, const Tensor& v, const Tensor& sigma, Tensor x0) override;
   void CombineGuidance(const Tensor& x0, const Tensor& weights, int cond, Tensor out) override;
   void EulerStep(const Tensor& x0, const Tensor& sigmas, Tensor z) override;
+  void GuidedEulerStep(const Prediction& prediction, const Tensor& sigmas, Tensor z) override;
 
  private:
   // How rows of weights come to the device: a piece of pinned memory for each thread of the pool, kept for the next
@@ -92,6 +94,8 @@ class CudaOps : public Ops {
   class CudnnConv;
   absl::Status RunConv(const Tensor& x, const Weight& w, const ConvOptions& options, const Tensor& out);
   absl::Status ConvByProducts(const Tensor& x, const Weight& w, const ConvOptions& options, const Tensor& out);
+  // out: step's x0.
+  void RunGuidedStep(const char* op, const Tensor& out, kernels::GuidedStep step);
   absl::Status ReserveStaging(int64_t bytes);
   absl::Status LayOut(const WeightRows& rows, int64_t begin, int64_t end, absl::Span<WeightStorage* const> storage,
                       DType dtype, int thread);

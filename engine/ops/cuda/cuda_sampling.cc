@@ -1,6 +1,7 @@
 // The denoising loop's arithmetic.
 #include "engine/ops/cuda/cuda_ops.h"
 #include "engine/ops/cuda/cuda_views.h"
+#include "engine/ops/op_checks.h"
 #include "kernels/sampling.h"
 
 namespace kinora {
@@ -22,22 +23,40 @@ void CudaOps::PredictX0(const Tensor& z, const Tensor& v, const Tensor& sigma, T
   stream_->Enqueue("PredictX0", v, [&](cudaStream_t handle) { return kernels::LaunchPredictX0(args, handle); });
 }
 
-void CudaOps::CombineGuidance(const Tensor& x0, const Tensor& weights, int cond, Tensor out) {
-  const int64_t n = out.elements(), passes = weights.elements() - 1;
-  KINORA_CHECK(x0.elements() == n * passes && x0.contiguous() && out.contiguous()) << x0.shape().ToString();
-  KINORA_CHECK(passes >= 1 && passes <= 4 && cond >= 0 && cond < passes && weights.contiguous())
-      << "pass " << cond << " of " << passes;
+void CudaOps::RunGuidedStep(const char* op, const Tensor& out, kernels::GuidedStep step) {
   Scratch scratch(scratch_);
   const Tensor parts = scratch.Take(DType::kU8, {2 * kernels::kSpreadParts * int64_t{sizeof(kernels::SpreadPart)}});
-  const kernels::CombineGuidance args{.x0 = x0.data<float>(),
-                                      .weights = weights.data<float>(),
-                                      .out = out.data<float>(),
-                                      .elements = n,
-                                      .passes = static_cast<int>(passes),
-                                      .cond = cond,
-                                      .parts = static_cast<kernels::SpreadPart*>(parts.raw())};
-  stream_->Enqueue("CombineGuidance", out,
-                   [&](cudaStream_t handle) { return kernels::LaunchCombineGuidance(args, handle); });
+  step.parts = static_cast<kernels::SpreadPart*>(parts.raw());
+  step.x0 = out.data<float>();
+  stream_->Enqueue(op, out, [&](cudaStream_t handle) { return kernels::LaunchGuidedStep(step, handle); });
+}
+
+void CudaOps::CombineGuidance(const Tensor& x0, const Tensor& weights, int cond, Tensor out) {
+  CheckGuidance(x0, weights, cond, out);
+  RunGuidedStep("CombineGuidance", out,
+                {.v = x0.data<float>(),
+                 .weights = weights.data<float>(),
+                 .tokens = out.rows(),
+                 .channels = out.width(),
+                 .passes = static_cast<int>(weights.elements() - 1),
+                 .cond = cond});
+}
+
+void CudaOps::GuidedEulerStep(const Prediction& p, const Tensor& sigmas, Tensor z) {
+  CheckPrediction(p, sigmas, z);
+  RunGuidedStep("GuidedEulerStep", p.x0,
+                {.v = p.v.data<float>(),
+                 .weights = p.weights.data<float>(),
+                 .sigma = p.sigma.data<float>(),
+                 .tokens = z.rows(),
+                 .channels = z.width(),
+                 .passes = static_cast<int>(p.weights.elements() - 1),
+                 .cond = p.cond,
+                 .sigma_per_token = p.sigma.elements() == z.rows(),
+                 .clean = p.clean.defined() ? p.clean.data<float>() : nullptr,
+                 .blend = View(p.mask),
+                 .sigmas = sigmas.data<float>(),
+                 .z = z.data<float>()});
 }
 
 void CudaOps::EulerStep(const Tensor& x0, const Tensor& sigmas, Tensor z) {

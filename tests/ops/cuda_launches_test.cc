@@ -1,0 +1,36 @@
+// How many kernels the fused ops of the CUDA backend are.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/simt/control.h"
+#include "tests/testing/backends.h"
+
+namespace kinora {
+namespace {
+
+TestedBackend Cuda() {
+  for (const TestedBackend& backend : Backends()) {
+    if (std::string(backend.name) == "cuda") return backend;
+  }
+  KINORA_CHECK(false) << "this build has no CUDA backend";
+  return {};
+}
+
+TEST(CudaLaunches, AGuidedStepIsTwoWithCleanLatentsToo) {
+  Device device(Cuda());
+  const Tensor sigmas = device.Upload({0.9f, 0.4f}, {2}), z = device.Upload(std::vector<float>(64, 1), {8, 8});
+  const Prediction prediction{.v = device.Upload(std::vector<float>(128, 2), {16, 8}),
+                              .sigma = sigmas.Rows(0, 1),
+                              .weights = device.Upload({-2, 3, 0.7f}, {3}),
+                              .cond = 1,
+                              .clean = device.Upload(std::vector<float>(64, 3), {8, 8}),
+                              .mask = {.table = device.Upload(std::vector<float>(24, 0), {1, 3, 8})},
+                              .x0 = device.Output(DType::kF32, {8, 8})};
+  simt::ResetCounts();
+  device.ops().GuidedEulerStep(prediction, sigmas, z);
+  EXPECT_EQ(simt::Counted().launches, 2u);
+}
+
+}  // namespace
+}  // namespace kinora
