@@ -37,6 +37,7 @@ struct BackendTraits {
   const WeightLayout* weights = nullptr;
   bool unified_memory = false;  // device memory is host memory: one arena serves both
   int64_t workspace_bytes = 0;  // reserved by the backend for itself
+  int64_t driver_bytes = 0;     // not reserved, but to be left free: the driver takes them as it goes
 };
 
 // Used by one thread at a time, but for what says otherwise.

@@ -16,6 +16,11 @@ inline constexpr int64_t kWeightRowAlignment = 16;
 inline constexpr int64_t kProductWorkspaceBytes = int64_t{64} << 20;  // cuBLASLt's and cuDNN's
 inline constexpr int64_t kScratchBytes = int64_t{256} << 20;          // what ops keep between their kernels
 
+// What the driver takes after that without being asked: graphs of captured steps (engine/pipeline/step_graphs.h keeps
+// 16, of some 3,000 kernels each), and the code of kernels and libraries, which is loaded when it is first called. An
+// allowance, not a measurement.
+inline constexpr int64_t kDriverBytes = int64_t{768} << 20;
+
 }  // namespace kinora
 
 #endif  // KINORA_ENGINE_OPS_CUDA_TRAITS_H_

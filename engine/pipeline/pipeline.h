@@ -59,6 +59,10 @@ class Pipeline {
                                       const GenerationRequest& request);
   static absl::StatusOr<RunPlan> PlanOn(const BackendTraits& traits, const PipelineOptions& options, const Mesh& mesh,
                                         const GenerationRequest& request);
+  // Sets options.arena_bytes and host_arena_bytes to what this rank should reserve, if it may take `memory` of the
+  // device: so that the largest clips fit (memory_plan.h). Reads headers and configuration only. ResourceExhausted if
+  // the device cannot hold the model and its smallest clip.
+  static absl::Status PlanMemory(const MemoryLimit& memory, const Mesh& mesh, PipelineOptions& options);
   ~Pipeline();
 
   const ModelConfig& config() const;
@@ -67,6 +71,8 @@ class Pipeline {
   // Largest number of video tokens that fit the reserved memory, along clips of growing length at the default size and
   // then of growing size; 0: no request within the other limits is too large.
   absl::StatusOr<int64_t> MaxTokens() const;
+  // Most frames at the size of a resolved request that fit the reserved memory; 0: none.
+  absl::StatusOr<int32_t> MostFrames(const GenerationRequest& request) const;
 
   // Most activation memory that the last Generate had in use at once.
   int64_t peak_arena_bytes() const;
@@ -88,6 +94,9 @@ class Pipeline {
   explicit Pipeline(std::unique_ptr<Parts> parts);
   std::unique_ptr<Parts> parts_;
 };
+
+// For people: what to ask for where `frames` are the most that fit a clip's size; 0: none.
+std::string NearestShape(int32_t frames);
 
 }  // namespace kinora
 

@@ -19,7 +19,7 @@ struct ClipShape {
 constexpr ClipShape kUsual[] = {
     {768, 512, 121}, {1280, 704, 121}, {1280, 704, 257}, {1920, 1088, 121}, {1920, 1088, 257}};
 
-bool Fits(const PlanRow& row, int64_t device_memory) { return row.plan.device_bytes() <= device_memory; }
+bool Fits(const PlanRow& row, int64_t device_memory) { return row.plan.FitsDevice(device_memory); }
 
 }  // namespace
 

@@ -114,8 +114,9 @@ void CountCollectives(const Mesh& mesh, CollectiveCounts& counts) {
 
 // Memory is given out before it is there: without this a clip beyond it ends in the kernel killing the process.
 absl::Status CheckFits(const Job& job, const MemoryLimit& limit, const RunPlan& plan) {
-  const int64_t needed = job.options.mesh.ranks() * plan.device_bytes();
-  if (needed <= limit.bytes) return absl::OkStatus();
+  const int ranks = job.options.mesh.ranks();
+  if (plan.FitsDevice(limit.bytes / ranks)) return absl::OkStatus();
+  const int64_t needed = ranks * (plan.device_bytes() + plan.driver_bytes);
   const std::string why =
       absl::StrCat("width, height, num_frames: model and clip need ", needed, " bytes of memory, and ", limit.by,
                    " leaves ", limit.bytes, "; make the clip smaller or shorter");

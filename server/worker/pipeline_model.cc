@@ -39,20 +39,12 @@ GenerationRequest WarmUpRequest(const ModelDescription& model, int32_t cells, in
   return request;
 }
 
-// Reserved for activations: three quarters of this group's share of the usable memory less the weights, shared by the
-// ranks, and at least what the default request takes. Pages that no request touches cost nothing. Where the host's side
-// is apart, it is that of the default request.
+// For each rank's share of the memory that this group may have.
 absl::Status PlanArenas(const Mesh& mesh, double memory_share, PipelineOptions& options) {
-  GenerationRequest probe;
-  probe.prompt = "probe";
-  probe.recipe = Recipe::kOneStage;  // of every kind of model; nothing of one stage takes more
-  KINORA_ASSIGN_OR_RETURN(const RunPlan plan, Pipeline::Plan(options, mesh, probe));
   KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, OpenBackend(options.device, {.threads = 1}));
-  const auto usable = static_cast<int64_t>(memory_share * static_cast<double>(backend->usable_memory().bytes));
-  const int64_t share = usable / 4 * 3 / mesh.world().size() - plan.weight_bytes - plan.workspace_bytes;
-  options.arena_bytes = std::max(share, plan.arena_bytes);
-  options.host_arena_bytes = plan.host_arena_bytes;
-  return absl::OkStatus();
+  MemoryLimit memory = backend->usable_memory();
+  memory.bytes = static_cast<int64_t>(memory_share * static_cast<double>(memory.bytes)) / mesh.world().size();
+  return Pipeline::PlanMemory(memory, mesh, options);
 }
 
 std::string DefaultModelId(const v1::WorkerConfig& config) {
@@ -220,8 +212,9 @@ v1::Estimate PipelineModel::Estimate(const PreparedRun& run) const {
   estimate.set_flops(plan.flops());
   const auto check = [&](int64_t needed, int64_t reserved, const char* what) {
     if (needed <= reserved) return;
-    estimate.add_problems(absl::StrCat("it needs ", needed, " bytes for ", what, ", ", reserved,
-                                       " are reserved: ask for fewer frames or a smaller picture"));
+    const absl::StatusOr<int32_t> frames = ranks_[0].pipeline->MostFrames(plan.request);
+    estimate.add_problems(absl::StrCat("it needs ", needed, " bytes for ", what, ", ", reserved, " are reserved; ",
+                                       NearestShape(frames.value_or(0))));
   };
   check(plan.arena_bytes, arena_bytes_, "activations");
   check(plan.host_arena_bytes, host_arena_bytes_, "the host's side of copies");

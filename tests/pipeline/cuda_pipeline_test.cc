@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/pipeline/pipeline.h"
 #include "tests/simt/control.h"
@@ -59,6 +60,17 @@ class CudaPipelineTest : public testing::Test {
     options.files.paths = {models + "ltx-2.3-tiny-dev.safetensors"};
     options.files.text_encoder = models + "gemma";
     return options;
+  }
+  static int64_t Free() {
+    size_t free_bytes = 0, total = 0;
+    EXPECT_EQ(cudaMemGetInfo(&free_bytes, &total), cudaSuccess);
+    return static_cast<int64_t>(free_bytes);
+  }
+  // What a lost device held is gone until the process ends, as on a real one.
+  static void LeaveFree(int64_t bytes) {
+    size_t free_bytes = 0, total = 0;
+    ASSERT_EQ(cudaMemGetInfo(&free_bytes, &total), cudaSuccess);
+    simt::SetDevice(simt::Model::kH100, static_cast<int64_t>(total - free_bytes) + bytes);
   }
   absl::Status Load(const GenerationRequest& request) {
     PipelineOptions options = Options();
@@ -176,6 +188,25 @@ TEST_F(CudaPipelineTest, ThePlanIsWhatTheDeviceGives) {
     EXPECT_EQ(static_cast<int64_t>(before - after), plan.device_bytes()) << DTypeName(precision);
     pipeline_.reset();
   }
+}
+
+// As a worker reserves: all of the device but what else is taken of it.
+TEST_F(CudaPipelineTest, WhatIsLeftOfTheDeviceIsReservedAndALargerClipIsToldTheNearestThatFits) {
+  PipelineOptions options = Options();
+  KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan small, Pipeline::Plan(options, *mesh_, Request(2)));
+  const int64_t memory = small.device_bytes() + small.driver_bytes + (32 << 20);
+  LeaveFree(memory);
+  ASSERT_THAT(Pipeline::PlanMemory({.bytes = memory, .by = "a test"}, *mesh_, options), IsOk());
+  KINORA_ASSERT_OK_AND_ASSIGN(pipeline_, Pipeline::Load(options, *mesh_));
+  EXPECT_EQ(Free(), small.driver_bytes + options.text_cache_bytes);
+  GenerationRequest large = Request(2);
+  large.width = large.height = 512;
+  const absl::Status refused = Render(large);
+  ASSERT_THAT(refused, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("nearest at this size: ")));
+  KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan plan, pipeline_->Prepare(large));
+  KINORA_ASSERT_OK_AND_ASSIGN(large.num_frames, pipeline_->MostFrames(plan.request));
+  EXPECT_THAT(refused.message(), HasSubstr(absl::StrCat("nearest at this size: ", large.num_frames, " frames")));
+  EXPECT_THAT(Render(Request(2)), IsOk());
 }
 
 // Memory that was never written is NaN here, and order is drawn anew: what depends on either shows.

@@ -108,7 +108,7 @@ TEST_F(PipelineModelTest, ARequestBeyondTheReservedMemorySaysSo) {
   const v1::Estimate estimate = model_->Estimate(run);
   EXPECT_FALSE(estimate.fits());
   ASSERT_EQ(estimate.problems_size(), 1);
-  EXPECT_THAT(estimate.problems(0), testing::HasSubstr("ask for fewer frames or a smaller picture"));
+  EXPECT_THAT(estimate.problems(0), testing::HasSubstr("nearest at this size: "));
 }
 
 }  // namespace

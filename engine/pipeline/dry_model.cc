@@ -1,0 +1,82 @@
+#include "engine/pipeline/dry_model.h"
+
+#include <utility>
+
+#include "engine/base/status_macros.h"
+#include "engine/base/strings.h"
+#include "engine/base/trace.h"
+#include "engine/ops/dry_backend.h"
+#include "engine/parallel/dry_communicator.h"
+#include "engine/pipeline/generation.h"
+
+namespace kinora {
+namespace {
+
+StageCost Between(const Cost& begin, const Cost& end) {
+  return {.flops = end.flops() - begin.flops(),
+          .bytes = end.bytes() - begin.bytes(),
+          .launches = end.calls() - begin.calls()};
+}
+
+}  // namespace
+
+absl::StatusOr<DryModel> DryModel::Make(const ModelConfig& config, const ModelDescription& description,
+                                        const Mesh& mesh, const Options& options) {
+  KINORA_RETURN_IF_ERROR(options.precision.CheckOn(options.traits));
+  DryModel model;
+  model.config_ = config;
+  model.description_ = description;
+  model.options_ = options;
+  KINORA_ASSIGN_OR_RETURN(model.mesh_, MakeDryMesh(mesh.shape(), mesh.world().rank()));
+  DryBackend backend(options.traits);
+  const WeightLoader loader = WeightLoader::Dry(*model.mesh_, backend, options.precision);
+  const bool sound = mesh.world().rank() == 0;
+  KINORA_ASSIGN_OR_RETURN(model.modules_, Modules::Load(loader, config, {.sound = sound}, [](std::string_view) {}));
+  model.weight_bytes_ = backend.ops().weight_bytes() + loader.tensor_bytes();
+  return model;
+}
+
+absl::StatusOr<RunPlan> DryModel::Plan(const GenerationRequest& request, const Tokenizer* tokenizer) const {
+  const TraceSpan span("plan", "dry_run");
+  std::array<int64_t, 2> text_tokens = {modules_.text->rows(), modules_.text->rows()};
+  if (tokenizer != nullptr) {
+    KINORA_ASSIGN_OR_RETURN(text_tokens, CountTokens(*tokenizer, request));
+  }
+  KINORA_ASSIGN_OR_RETURN(RunPlan plan, PlanStages(config_, description_, *modules_.video, request, text_tokens));
+  DryBackend backend(traits());
+  const DryOps& ops = backend.ops();
+  Arena arena = Arena::Dry(), host = Arena::Dry();
+  // Counting communicators are per run, so that several threads may measure at once.
+  KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<Mesh> mesh, MakeDryMesh(mesh_->shape(), mesh_->world().rank()));
+  Exec exec{.backend = backend,
+            .arena = arena,
+            .host = traits().unified_memory ? arena : host,
+            .mesh = *mesh,
+            .dtype = options_.precision.activations};
+  std::vector<Cost> begin;
+  StepGraphs graphs;
+  KINORA_RETURN_IF_ERROR(Generation(config_, modules_, graphs, plan, nullptr, nullptr)
+                             .Run(exec, [&](const StagePlan&, int64_t step, const StepLatents*) {
+                               if (step == 0) begin.push_back(ops.cost());
+                               return absl::OkStatus();
+                             }));
+  begin.push_back(ops.cost());
+  for (size_t i = 0; i < plan.stages.size(); ++i) plan.stages[i].cost = Between(begin[i], begin[i + 1]);
+  plan.arena_bytes = arena.peak();
+  plan.host_arena_bytes = host.peak();
+  plan.weight_bytes = weight_bytes_;
+  plan.workspace_bytes = traits().workspace_bytes + options_.text_cache_bytes;
+  plan.driver_bytes = traits().driver_bytes;
+  return plan;
+}
+
+absl::StatusOr<std::array<int64_t, 2>> DryModel::CountTokens(const Tokenizer& tokenizer,
+                                                             const GenerationRequest& request) const {
+  const int64_t rows = modules_.text->rows();
+  KINORA_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt, tokenizer.Encode(StripWhiteSpace(request.prompt), rows));
+  KINORA_ASSIGN_OR_RETURN(const std::vector<int32_t> negative,
+                          tokenizer.Encode(StripWhiteSpace(request.negative_prompt.value_or("")), rows));
+  return std::array<int64_t, 2>{static_cast<int64_t>(prompt.size()), static_cast<int64_t>(negative.size())};
+}
+
+}  // namespace kinora

@@ -1,0 +1,134 @@
+#include "engine/pipeline/memory_plan.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "engine/request/request_rules.h"
+
+namespace kinora {
+namespace {
+
+constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
+
+// The last of the growing clips 1 … count that fits; 0: none does. By halves.
+absl::StatusOr<int64_t> LastThatFits(const DryModel& model, const ReservedMemory& reserved, int64_t count,
+                                     absl::FunctionRef<GenerationRequest(int64_t i)> clip) {
+  int64_t fits = 0, beyond = count + 1;
+  while (beyond - fits > 1) {
+    const int64_t middle = fits + (beyond - fits) / 2;
+    KINORA_ASSIGN_OR_RETURN(const RunPlan plan, model.Plan(clip(middle), nullptr));
+    (reserved.Holds(plan) ? fits : beyond) = middle;
+  }
+  return fits;
+}
+
+int64_t LongestSteps(const RecipeDescription& d) { return (d.max_frames - 1) / d.frame_multiple + 1; }
+int32_t FramesOf(const RecipeDescription& d, int64_t i) { return static_cast<int32_t>((i - 1) * d.frame_multiple + 1); }
+
+// Of every kind of model, and nothing of one stage takes more.
+absl::StatusOr<GenerationRequest> DefaultRequest(const DryModel& model) {
+  GenerationRequest request;
+  request.prompt = "probe";
+  request.recipe = Recipe::kOneStage;
+  return ResolveRequest(model.description(), request);
+}
+
+// Of every size from the smallest to the largest, square, wide and high, the longest clip whose activations fit
+// `arena_bytes`: what they take. Nothing: none fits.
+absl::StatusOr<ReservedMemory> OfLargestClips(const DryModel& model, int64_t arena_bytes) {
+  KINORA_ASSIGN_OR_RETURN(GenerationRequest request, DefaultRequest(model));
+  const RecipeDescription& d = *model.description().Find(request.recipe, request.upsampler);
+  const int32_t least = std::max(d.min_size, d.size_multiple);
+  const std::set<int32_t> widths = {least, request.width, d.max_width}, heights = {least, request.height, d.max_height};
+  ReservedMemory most;
+  for (const int32_t width : widths) {
+    for (const int32_t height : heights) {
+      request.width = width;
+      request.height = height;
+      KINORA_ASSIGN_OR_RETURN(request.num_frames,
+                              MostFrames(model, {.arena_bytes = arena_bytes, .host_arena_bytes = kAny}, request));
+      if (request.num_frames == 0) continue;
+      KINORA_ASSIGN_OR_RETURN(const RunPlan plan, model.Plan(request, nullptr));
+      most.arena_bytes = std::max(most.arena_bytes, plan.arena_bytes);
+      most.host_arena_bytes = std::max(most.host_arena_bytes, plan.host_arena_bytes);
+    }
+  }
+  most.host_arena_bytes += most.host_arena_bytes / 8;  // of sizes between these
+  return most;
+}
+
+// Whether the arena can hold the longest clip of the largest size.
+absl::StatusOr<bool> HoldsEverything(const DryModel& model, int64_t arena_bytes) {
+  KINORA_ASSIGN_OR_RETURN(GenerationRequest request, DefaultRequest(model));
+  const RecipeDescription& d = *model.description().Find(request.recipe, request.upsampler);
+  request.width = d.max_width;
+  request.height = d.max_height;
+  request.num_frames = FramesOf(d, LongestSteps(d));
+  KINORA_ASSIGN_OR_RETURN(const RunPlan plan, model.Plan(request, nullptr));
+  return plan.arena_bytes <= arena_bytes;
+}
+
+}  // namespace
+
+absl::StatusOr<ReservedMemory> PlanMemory(const DryModel& model, const MemoryLimit& memory) {
+  KINORA_ASSIGN_OR_RETURN(const GenerationRequest usual, DefaultRequest(model));
+  KINORA_ASSIGN_OR_RETURN(const RunPlan plan, model.Plan(usual, nullptr));
+  const int64_t beside = plan.device_bytes() - plan.arena_bytes;
+  if (model.traits().unified_memory) {
+    return ReservedMemory{.arena_bytes = std::max(memory.bytes / 4 * 3 - beside, plan.arena_bytes)};
+  }
+  const int64_t room = memory.bytes - beside - plan.driver_bytes;
+  KINORA_ASSIGN_OR_RETURN(ReservedMemory reserved, OfLargestClips(model, room));
+  if (reserved.arena_bytes == 0) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("model: its weights and workspaces need ", beside, " bytes of device memory, the driver ",
+                     plan.driver_bytes, ", a clip of the default size ", plan.arena_bytes, ", and ", memory.by,
+                     " leaves ", memory.bytes, "; give it a device with more memory, or end what else uses this one"));
+  }
+  KINORA_ASSIGN_OR_RETURN(const bool everything, HoldsEverything(model, room));
+  if (!everything) reserved.arena_bytes = room;
+  return reserved;
+}
+
+absl::StatusOr<int64_t> MaxTokens(const DryModel& model, const ReservedMemory& reserved) {
+  const ModelDescription& description = model.description();
+  const RecipeDescription* own = description.Find(description.default_recipe, "");
+  const RecipeDescription& d = own != nullptr ? *own : description.recipes[0];
+  KINORA_ASSIGN_OR_RETURN(const GenerationRequest request, ResolveRequest(description, {.recipe = d.recipe}));
+  const int64_t longest = LongestSteps(d);
+  const int64_t widest =
+      std::max((d.max_width - request.width) / d.size_multiple, (d.max_height - request.height) / d.size_multiple);
+  const auto clip =
+      [&](int64_t i) {  // 1 … longest: latent frames; beyond: one more cell each way, up to the largest sides
+        GenerationRequest r = request;
+        r.num_frames = FramesOf(d, std::min(i, longest));
+        const int32_t more = static_cast<int32_t>(std::max<int64_t>(0, i - longest)) * d.size_multiple;
+        r.width = std::min(r.width + more, d.max_width);
+        r.height = std::min(r.height + more, d.max_height);
+        return r;
+      };
+  KINORA_ASSIGN_OR_RETURN(const int64_t fits, LastThatFits(model, reserved, longest + widest, clip));
+  if (fits == longest + widest) return 0;
+  const GenerationRequest largest = clip(std::max<int64_t>(1, fits));
+  return description.VideoTokens(largest.num_frames, largest.height, largest.width);
+}
+
+absl::StatusOr<int32_t> MostFrames(const DryModel& model, const ReservedMemory& reserved,
+                                   const GenerationRequest& request) {
+  const RecipeDescription& d = *model.description().Find(request.recipe, request.upsampler);
+  const auto clip = [&](int64_t i) {
+    GenerationRequest r = request;
+    r.num_frames = FramesOf(d, i);
+    r.noise = {};  // of another shape
+    return r;
+  };
+  KINORA_ASSIGN_OR_RETURN(const int64_t fits, LastThatFits(model, reserved, LongestSteps(d), clip));
+  return fits == 0 ? 0 : FramesOf(d, fits);
+}
+
+}  // namespace kinora
