@@ -103,7 +103,7 @@ struct ConvAxis {
   int kernel = 1, stride = 1, dilation = 1;
   int before = 0, after = 0;  // padding
   Padding padding = Padding::kZeros;
-  friend auto operator<=>(const ConvAxis&, const ConvAxis&) = default;
+  friend auto operator<=>(const ConvAxis&, const ConvAxis&) = default;  // NOLINT: a 0, no pointer
 };
 struct ConvOptions {
   ConvAxis time{}, height{}, width{};

@@ -10,7 +10,7 @@
 // The types and prototypes of the host's side are the toolkit's own headers'; runtime_*.cc define the functions.
 #ifndef KINORA_TESTS_SIMT_SIMT_H_
 #define KINORA_TESTS_SIMT_SIMT_H_
-
+// NOLINTBEGIN(bugprone-reserved-identifier): CUDA's own names
 #define __launch_bounds__(...)
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
@@ -111,7 +111,7 @@ inline unsigned __float_as_uint(float value) { return std::bit_cast<unsigned>(va
 inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
 inline float __expf(float x) { return std::exp(x); }
 inline float __fdividef(float x, float y) { return x / y; }
-
+// NOLINTEND(bugprone-reserved-identifier)
 // ---- What kernels/device/ptx.h is under nvcc
 
 template <typename T>

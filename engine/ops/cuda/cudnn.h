@@ -21,7 +21,7 @@ namespace kinora {
 // of a row follow each other.
 struct HeadStrides {
   int64_t batch = 0, head = 0, row = 0;
-  friend auto operator<=>(const HeadStrides&, const HeadStrides&) = default;
+  friend auto operator<=>(const HeadStrides&, const HeadStrides&) = default;  // NOLINT: a 0, no pointer
 };
 
 // out = softmax(scale · q kᵀ + bias) v, all bf16 but the bias; sums in float32. Operands: q, k, v, out, and bias if
@@ -36,7 +36,7 @@ struct CudnnAttention {
   int64_t window = 0;       // with causal: query position - key position < window; 0: no window
   bool bias = false;        // [queries, keys] f32, for every batch and head
   int64_t bias_stride = 0;  // elements from one of its rows to the next
-  friend auto operator<=>(const CudnnAttention&, const CudnnAttention&) = default;
+  friend auto operator<=>(const CudnnAttention&, const CudnnAttention&) = default;  // NOLINT: a 0, no pointer
 };
 
 // out (= or +=) activation(conv(x, filter) + bias), x, filter and out of one type, sums in float32. Operands: x,
@@ -53,7 +53,7 @@ struct CudnnConvolution {
   bool bias = false;
   Activation activation = Activation::kNone;  // or kSilu
   bool accumulate = false;
-  friend auto operator<=>(const CudnnConvolution&, const CudnnConvolution&) = default;
+  friend auto operator<=>(const CudnnConvolution&, const CudnnConvolution&) = default;  // NOLINT: a 0, no pointer
 };
 
 // How one shape is computed.

@@ -21,8 +21,8 @@ struct ProductProblem {
   bool a_transposed = false, b_transposed = false, add = false, bias = false, gelu = false;
   uint32_t a_alignment = 0, b_alignment = 0, d_alignment = 0;
 
-  friend auto operator<=>(const ProductProblem&, const ProductProblem&) = default;
-  std::string ToString() const;  // one word
+  friend auto operator<=>(const ProductProblem&, const ProductProblem&) = default;  // NOLINT: a 0, no pointer
+  std::string ToString() const;                                                     // one word
 };
 
 // One line for each problem on each device, driver and version of the library. Lines that are torn or not ours are left
