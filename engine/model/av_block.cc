@@ -62,6 +62,14 @@ bool Contains(const std::vector<int>& blocks, int index) {
 
 Tensor PassRows(const Tensor& t, int64_t rows, int begin, int end) { return t.As2D().Rows(begin * rows, end * rows); }
 
+// One part of the streams that have it, which know nothing of each other.
+void ForEachModality(Exec& exec, const PerModality<bool>& have, absl::FunctionRef<void(Exec&)> video,
+                     absl::FunctionRef<void(Exec&)> audio) {
+  if (have.video && have.audio) return Concurrently(exec, video, audio);
+  if (have.video) video(exec);
+  if (have.audio) audio(exec);
+}
+
 struct Qkv {
   Tensor q, k, v;
 };
@@ -150,17 +158,25 @@ void AvBlock::Enter(Exec& exec, const AvStream& video, const AvStream& audio) co
 
 void AvBlock::Forward(Exec& exec, const Passes& passes, const PerModality<ModalityUse>& use, const AvBlock* next,
                       const AvStream& video, const AvStream& audio) const {
-  const bool update_video = use.video == ModalityUse::kUpdated, update_audio = use.audio == ModalityUse::kUpdated;
+  const PerModality<bool> update{use.video == ModalityUse::kUpdated, use.audio == ModalityUse::kUpdated};
   // x += gate · Attn(AdaLN(x))
-  if (update_video) AttendSelf(exec, video_, passes, Contains(passes.perturbed_blocks.video, index_), video);
-  if (update_audio) AttendSelf(exec, audio_, passes, Contains(passes.perturbed_blocks.audio, index_), audio);
+  ForEachModality(
+      exec, update,
+      [&](Exec& e) { AttendSelf(e, video_, passes, Contains(passes.perturbed_blocks.video, index_), video); },
+      [&](Exec& e) { AttendSelf(e, audio_, passes, Contains(passes.perturbed_blocks.audio, index_), audio); });
   AttendContexts(exec, passes, use, video, audio);
   // x += gate · Mlp(AdaLN(x))
   const auto then = [](const Layers& layers, const AvStream& stream) {
     return NormedOutputs{SelfNorm(layers.table, stream)};
   };
-  if (update_video) FeedForwardPart(exec, video_, next != nullptr ? then(next->video_, video) : NormedOutputs{}, video);
-  if (update_audio) FeedForwardPart(exec, audio_, next != nullptr ? then(next->audio_, audio) : NormedOutputs{}, audio);
+  ForEachModality(
+      exec, update,
+      [&](Exec& e) {
+        FeedForwardPart(e, video_, next != nullptr ? then(next->video_, video) : NormedOutputs{}, video);
+      },
+      [&](Exec& e) {
+        FeedForwardPart(e, audio_, next != nullptr ? then(next->audio_, audio) : NormedOutputs{}, audio);
+      });
 }
 
 void AvBlock::AttendContexts(Exec& exec, const Passes& passes, const PerModality<ModalityUse>& use,
@@ -174,7 +190,7 @@ void AvBlock::AttendContexts(Exec& exec, const Passes& passes, const PerModality
   };
   const Tensor to_audio = given(video, update_audio), to_video = given(audio, update_video);
   // x += gate · Attn(AdaLN(x), prompt)
-  const auto attend_prompt = [&](const Layers& layers, Direction asks, Direction gives, const Tensor& given,
+  const auto attend_prompt = [&](Exec& exec, const Layers& layers, Direction asks, Direction gives, const Tensor& given,
                                  const AvStream& stream) {
     const NormedOutput gift = CrossNorm(layers.cross_table, stream, gives, given);
     if (!stream.normed.defined()) {  // held
@@ -187,12 +203,20 @@ void AvBlock::AttendContexts(Exec& exec, const Passes& passes, const PerModality
       AttendPrompt(exec, layers, passes, {CrossNorm(layers.cross_table, stream, asks, queries), gift}, stream);
     }
   };
-  if (use.video != ModalityUse::kAbsent) attend_prompt(video_, kToVideo, kToAudio, to_audio, video);
-  if (use.audio != ModalityUse::kAbsent) attend_prompt(audio_, kToAudio, kToVideo, to_video, audio);
+  ForEachModality(
+      exec, {use.video != ModalityUse::kAbsent, use.audio != ModalityUse::kAbsent},
+      [&](Exec& e) { attend_prompt(e, video_, kToVideo, kToAudio, to_audio, video); },
+      [&](Exec& e) { attend_prompt(e, audio_, kToAudio, kToVideo, to_video, audio); });
   // x += gate · Attn(AdaLN(x), AdaLN(the other))
   if (across == 0) return;
-  if (update_video) AttendOther(exec, across, {audio_to_video_, video_, to_video, audio, /*in_chunks=*/false}, video);
-  if (update_audio) AttendOther(exec, across, {video_to_audio_, audio_, to_audio, video, /*in_chunks=*/true}, audio);
+  ForEachModality(
+      exec, {update_video, update_audio},
+      [&](Exec& e) {
+        AttendOther(e, across, {audio_to_video_, video_, to_video, audio, /*in_chunks=*/false}, video);
+      },
+      [&](Exec& e) {
+        AttendOther(e, across, {video_to_audio_, audio_, to_audio, video, /*in_chunks=*/true}, audio);
+      });
 }
 
 void AvBlock::AttendSelf(Exec& exec, const Layers& layers, const Passes& passes, bool perturbed,

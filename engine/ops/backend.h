@@ -36,6 +36,7 @@ struct BackendTraits {
   std::string device;  // as OpenBackend names it
   const WeightLayout* weights = nullptr;
   bool unified_memory = false;  // device memory is host memory: one arena serves both
+  bool branches = false;        // whether Backend::branch gives one
   int64_t workspace_bytes = 0;  // reserved by the backend for itself
   int64_t driver_bytes = 0;     // not reserved, but to be left free: the driver takes them as it goes
 };
@@ -51,6 +52,9 @@ class Backend {
 
   // The backend's first stream. Lives as long as the backend.
   virtual Ops& ops() = 0;
+  // Ops of a second stream, with workspaces of their own, for work beside that of ops() (Concurrently). The same
+  // weights serve both. Null: there is none.
+  virtual Ops* branch() { return nullptr; }
 
   // Device memory and host memory, 64-byte aligned, contents undefined; of host memory 64 bytes after the end are
   // readable. The buffer gives it back and must not outlive the backend. ResourceExhausted with the size and `what` it

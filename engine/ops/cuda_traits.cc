@@ -29,7 +29,8 @@ absl::StatusOr<BackendTraits> CudaTraits(const BackendOptions&) {
   return BackendTraits{.device = "cuda",
                        .weights = &CudaWeightLayout(),
                        .unified_memory = false,
-                       .workspace_bytes = kProductWorkspaceBytes + kScratchBytes,
+                       .branches = true,
+                       .workspace_bytes = 2 * (kProductWorkspaceBytes + kScratchBytes),
                        .driver_bytes = kDriverBytes};
 }
 

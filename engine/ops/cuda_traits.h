@@ -12,7 +12,7 @@ namespace kinora {
 const WeightLayout& CudaWeightLayout();
 inline constexpr int64_t kWeightRowAlignment = 16;
 
-// What the backend reserves for itself when it is opened, beside weights and arenas.
+// What the backend reserves for each of its two streams when it is opened, beside weights and arenas.
 inline constexpr int64_t kProductWorkspaceBytes = int64_t{64} << 20;  // cuBLASLt's and cuDNN's
 inline constexpr int64_t kScratchBytes = int64_t{256} << 20;          // what ops keep between their kernels
 

@@ -16,6 +16,7 @@ class DryBackend : public Backend {
   const BackendTraits& traits() const override { return traits_; }
   MemoryLimit usable_memory() const override { return UsableMemory(); }
   DryOps& ops() override { return ops_; }
+  DryOps* branch() override { return traits_.branches ? &ops_ : nullptr; }
   absl::StatusOr<Buffer> Allocate(int64_t bytes, std::string_view) override { return Buffer::Dry(bytes); }
   absl::StatusOr<Buffer> AllocateHost(int64_t bytes, std::string_view) override { return Buffer::Dry(bytes); }
   absl::StatusOr<Buffer> Upload(Buffer host, std::string_view) override { return Buffer::Dry(host.bytes()); }

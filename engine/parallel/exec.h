@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "absl/functional/function_ref.h"
 #include "engine/ops/backend.h"
 #include "engine/parallel/mesh.h"
 #include "engine/parallel/taps.h"
@@ -22,6 +23,13 @@ struct Exec {
   Taps* taps = nullptr;
   Ops& ops = backend.ops();
 };
+
+// Runs a and b: beside each other where the backend has a branch, in a capture, which keeps them as branches of its
+// graph; a, then b elsewhere, and always in a mesh of more than one rank, whose communicators serve one stream. Both
+// come after what was enqueued before, and what is enqueued afterwards comes after both. Neither may write what the
+// other reads or writes. b gets an Exec with ops of its own, and its memory lies beside a's; that of both is free on
+// return.
+void Concurrently(Exec& exec, absl::FunctionRef<void(Exec&)> a, absl::FunctionRef<void(Exec&)> b);
 
 // Shows `value` to whoever listens; nothing otherwise.
 inline void Tap(Exec& exec, std::string_view name, const Tensor& value) {

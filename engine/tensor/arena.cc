@@ -1,6 +1,7 @@
 #include "engine/tensor/arena.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace kinora {
 
@@ -13,6 +14,13 @@ Tensor Arena::Alloc(DType dtype, const Shape& shape) {
   KINORA_CHECK(dry_ || used_ <= memory_.bytes())
       << "arena of " << memory_.bytes() << " bytes is too small for " << shape.ToString() << " at " << used_ - bytes;
   return Tensor(dtype, shape, data);
+}
+
+void Arena::KeepAllOf(absl::FunctionRef<void()> body) {
+  const int64_t peak = std::exchange(peak_, used_);
+  body();
+  used_ = peak_;
+  peak_ = std::max(peak, peak_);
 }
 
 }  // namespace kinora

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "absl/functional/function_ref.h"
 #include "engine/tensor/buffer.h"
 
 namespace kinora {
@@ -18,6 +19,9 @@ class Arena {
   static Arena Dry() { return Arena(Buffer()); }
 
   Tensor Alloc(DType dtype, const Shape& shape);  // 64-byte aligned, undefined contents
+
+  // Calls `body`, and leaves in use what it had in use at most: what is allocated next overlaps nothing of it.
+  void KeepAllOf(absl::FunctionRef<void()> body);
 
   bool dry() const { return dry_; }
   int64_t used() const { return used_; }

@@ -50,6 +50,12 @@ class Stream {
   static constexpr int kMarks = 4;
   virtual int64_t Mark() { return 0; }
   virtual absl::Status WaitFor(int64_t mark) = 0;
+  // Makes `branch`, another stream of the device, one of this stream's: what is enqueued on it from now on comes after
+  // all that is on this one, and belongs to this one's capture. Join ends that: what is enqueued here from then on
+  // comes after all that is on `branch`, whose failure becomes this stream's. Nothing to do where work runs as it is
+  // enqueued.
+  virtual void Fork(Stream& /*branch*/) {}
+  virtual void Join(Stream& /*branch*/) {}
   // Makes `status` the stream's failure unless it has one already.
   virtual void Fail(absl::Status status) = 0;
 };

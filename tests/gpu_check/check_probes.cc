@@ -38,8 +38,9 @@ constexpr AttentionShape kSmallAttentions[] = {{"tiny", 2, 2, 24, 24, 64}, {"few
 absl::Status ProbeProduct(const ProductShape& shape, const char* epilogue, const Settings& settings, Backend& backend,
                           Report& report) {
   KINORA_ASSIGN_OR_RETURN(const Buffer workspace, backend.Allocate(kProductWorkspaceBytes, "a probe's workspace"));
-  KINORA_ASSIGN_OR_RETURN(const auto products,
-                          Products::Open(workspace, {.tuning_file = settings.work + "/products", .device = "probe"}));
+  KINORA_ASSIGN_OR_RETURN(
+      const auto products,
+      Products::Open(workspace.bytes(), {.tuning_file = settings.work + "/products", .device = "probe"}));
   Workbench bench(backend);
   const Tensor x = bench.Random(DType::kBF16, {shape.m, shape.k}),
                w = bench.Random(DType::kBF16, {shape.n, shape.k}, 0.02f);
@@ -60,7 +61,7 @@ absl::Status ProbeProduct(const ProductShape& shape, const char* epilogue, const
     absl::Status failed;
     Stopwatch watch(backend.ops());
     KINORA_ASSIGN_OR_RETURN(const double seconds, watch.Median(settings.runs, [&] {
-      const absl::Status status = products->Run(product, watch.stream());
+      const absl::Status status = products->Run(product, workspace, watch.stream());
       if (!status.ok()) failed = status;
     }));
     KINORA_RETURN_IF_ERROR(failed);

@@ -41,7 +41,7 @@ class CudaProducts : public testing::Test {
     simt::Restore();
   }
   std::unique_ptr<Products> Open(const std::string& tuning_file = "") {
-    auto products = Products::Open(workspace_, {.tuning_file = tuning_file, .device = "a device"});
+    auto products = Products::Open(workspace_.bytes(), {.tuning_file = tuning_file, .device = "a device"});
     EXPECT_THAT(products, IsOk());
     return *std::move(products);
   }
@@ -63,7 +63,7 @@ class CudaProducts : public testing::Test {
   // How many kernels it takes.
   int64_t Launches(Products& products, const Product& product) {
     const auto before = simt::Counted().launches;
-    EXPECT_THAT(products.Run(product, stream_->handle()), IsOk());
+    EXPECT_THAT(products.Run(product, workspace_, stream_->handle()), IsOk());
     return static_cast<int64_t>(simt::Counted().launches - before);
   }
   Product Small() {
@@ -101,7 +101,7 @@ TEST_F(CudaProducts, BatchesOfEveryOrderEqualTheirDefinition) {
              .batch = kBatch,
              .alpha = 0.5f,
              .add = true},
-            stream_->handle()),
+            workspace_, stream_->handle()),
         IsOk());
     const std::vector<float> out = Floats(d);
     for (int64_t n = 0; n < kBatch; ++n) {
@@ -143,7 +143,8 @@ TEST_F(CudaProducts, NothingIsMeasuredInACaptureOrWhereAProductAdds) {
   auto products = Open(folder.File("products.txt"));
   Product product = Small();
   const auto before = simt::Counted();
-  const auto graph = stream_->Capture([&] { EXPECT_THAT(products->Run(product, stream_->handle()), IsOk()); });
+  const auto graph =
+      stream_->Capture([&] { EXPECT_THAT(products->Run(product, workspace_, stream_->handle()), IsOk()); });
   ASSERT_THAT(graph, IsOk());
   EXPECT_EQ(simt::Counted().synchronizations, before.synchronizations);
   product.add = true;
@@ -178,7 +179,7 @@ TEST_F(CudaProducts, WithoutAnAlgorithmItSaysForWhat) {
   kinora_cublaslt_offer(0);
   auto products = Open();
   EXPECT_FALSE(products->Supports(Small()));
-  EXPECT_THAT(products->Run(Small(), stream_->handle()),
+  EXPECT_THAT(products->Run(Small(), workspace_, stream_->handle()),
               StatusIs(absl::StatusCode::kUnimplemented,
                        AllOf(HasSubstr("CUBLAS_STATUS_NOT_SUPPORTED"), HasSubstr("f32>f32:6x8x5"))));
 }
@@ -187,9 +188,9 @@ TEST_F(CudaProducts, AFailedLaunchIsTheLibrarysAndAllOfItIsGivenBack) {
   const int before = kinora_cublaslt_alive();
   {
     auto products = Open();
-    ASSERT_THAT(products->Run(Small(), stream_->handle()), IsOk());
+    ASSERT_THAT(products->Run(Small(), workspace_, stream_->handle()), IsOk());
     simt::FailCall("kernel", cudaErrorInvalidValue);
-    EXPECT_THAT(products->Run(Small(), stream_->handle()),
+    EXPECT_THAT(products->Run(Small(), workspace_, stream_->handle()),
                 StatusIs(absl::StatusCode::kInternal, HasSubstr("CUBLAS_STATUS_EXECUTION_FAILED")));
   }
   EXPECT_EQ(kinora_cublaslt_alive(), before);
@@ -250,7 +251,7 @@ TEST_F(CudaProducts, MoreRowsThanTheScratchMemoryHoldsGoInBlocks) {
 TEST_F(CudaProducts, ALibraryThatIsMissingStrangeOrOldIsNamedWithWhatToDo) {
   const auto expect = [this](const std::string& library, const std::string& why) {
     EXPECT_THAT(
-        Products::Open(workspace_, {.library = library}),
+        Products::Open(workspace_.bytes(), {.library = library}),
         StatusIs(absl::StatusCode::kFailedPrecondition,
                  AllOf(HasSubstr(library + " " + why), HasSubstr("LD_LIBRARY_PATH"), HasSubstr("use the cpu"))));
   };

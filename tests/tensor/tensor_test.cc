@@ -70,6 +70,24 @@ TEST(Arena, ScopesGiveTheirMemoryBackAndAddressesRepeat) {
   EXPECT_EQ(arena.peak(), 64 + 448);
 }
 
+TEST(Arena, WhatFollowsLiesAboveAllThatWasInUse) {
+  Arena arena = Arena::Dry();
+  ArenaScope scope(arena);
+  scope.Alloc(DType::kF32, {256});
+  {
+    ArenaScope inner(arena);
+    inner.Alloc(DType::kF32, {1024});  // the most
+  }
+  arena.KeepAllOf([&] {
+    ArenaScope first(arena);
+    first.Alloc(DType::kF32, {16});
+    ArenaScope second(arena);
+    second.Alloc(DType::kF32, {32});
+  });
+  EXPECT_EQ(arena.used(), 1024 + 64 + 128);
+  EXPECT_EQ(arena.peak(), 1024 + 4096);
+}
+
 TEST(ArenaDeathTest, RunningOutIsAMistakeOfThePlan) {
   Arena arena(*Buffer::Allocate(128));
   EXPECT_DEATH(arena.Alloc(DType::kF32, {100}), "too small");

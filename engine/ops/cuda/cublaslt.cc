@@ -168,8 +168,8 @@ Status Products::Plan::DescribePreference(const ProductProblem& p, int64_t works
   return status;
 }
 
-absl::StatusOr<std::unique_ptr<Products>> Products::Open(const Buffer& workspace, Options options) {
-  std::unique_ptr<Products> products(new Products(workspace, std::move(options)));
+absl::StatusOr<std::unique_ptr<Products>> Products::Open(int64_t workspace_bytes, Options options) {
+  std::unique_ptr<Products> products(new Products(workspace_bytes, std::move(options)));
   KINORA_ASSIGN_OR_RETURN(products->lt_, OpenCublasLt(products->options_.library));
   if (const Status status = products->lt_.Create(&products->handle_); status != Status::kSuccess)
     return products->Failed(status, "cublasLtCreate");
@@ -181,7 +181,8 @@ absl::StatusOr<std::unique_ptr<Products>> Products::Open(const Buffer& workspace
   return products;
 }
 
-Products::Products(const Buffer& workspace, Options options) : workspace_(workspace), options_(std::move(options)) {}
+Products::Products(int64_t workspace_bytes, Options options)
+    : workspace_bytes_(workspace_bytes), options_(std::move(options)) {}
 
 Products::~Products() {
   plans_.clear();
@@ -242,7 +243,7 @@ absl::StatusOr<std::unique_ptr<Products::Plan>> Products::MakePlan(const Product
     status = lt_.MatmulDescSetAttribute(plan->desc, cublaslt::DescAttribute::kBiasPointer, &product.bias,
                                         sizeof product.bias);
   }
-  if (status == Status::kSuccess) status = plan->DescribePreference(problem, workspace_.bytes());
+  if (status == Status::kSuccess) status = plan->DescribePreference(problem, workspace_bytes_);
   if (status != Status::kSuccess) return Failed(status, "a product's description");
   cublaslt::HeuristicResult results[kCandidates];
   int found = 0;
@@ -261,7 +262,7 @@ absl::StatusOr<std::unique_ptr<Products::Plan>> Products::MakePlan(const Product
   if (kept.has_value() &&
       lt_.MatmulAlgoCheck(handle_, plan->desc, plan->left, plan->right, plan->result, plan->result, &*kept, &check) ==
           Status::kSuccess &&
-      check.workspace_bytes <= static_cast<size_t>(workspace_.bytes())) {
+      check.workspace_bytes <= static_cast<size_t>(workspace_bytes_)) {
     plan->algorithm = *kept;
     plan->chosen = true;
   }
@@ -284,7 +285,7 @@ absl::StatusOr<Products::Plan*> Products::PlanOf(const Product& product) {
 }
 
 Status Products::Multiply(const Plan& plan, const cublaslt::Algorithm& algorithm, const Product& p,
-                          cudaStream_t stream) const {
+                          const Buffer& workspace, cudaStream_t stream) const {
   const float beta = p.add ? 1.0f : 0.0f;
   if (p.bias != nullptr) {
     const Status status =
@@ -292,17 +293,19 @@ Status Products::Multiply(const Plan& plan, const cublaslt::Algorithm& algorithm
     if (status != Status::kSuccess) return status;
   }
   return lt_.Matmul(handle_, plan.desc, &p.alpha, p.b.data, plan.left, p.a.data, plan.right, &beta, p.d.data,
-                    plan.result, p.d.data, plan.result, &algorithm, workspace_.data(), workspace_.bytes(), stream);
+                    plan.result, p.d.data, plan.result, &algorithm, workspace.data(), workspace.bytes(), stream);
 }
 
 // The same result each time, so the last run's stands.
-absl::Status Products::Tune(Plan& plan, const Problem& problem, const Product& product, cudaStream_t stream) {
+absl::Status Products::Tune(Plan& plan, const Problem& problem, const Product& product, const Buffer& workspace,
+                            cudaStream_t stream) {
   const Event begin, end;
   float best = std::numeric_limits<float>::infinity();
   for (const cublaslt::Algorithm& candidate : plan.candidates) {
-    bool runs = Multiply(plan, candidate, product, stream) == Status::kSuccess;
+    bool runs = Multiply(plan, candidate, product, workspace, stream) == Status::kSuccess;
     KINORA_RETURN_IF_ERROR(CudaStatus(cudaEventRecord(begin.get(), stream), "a measurement"));
-    for (int i = 0; runs && i < kTimedRuns; ++i) runs = Multiply(plan, candidate, product, stream) == Status::kSuccess;
+    for (int i = 0; runs && i < kTimedRuns; ++i)
+      runs = Multiply(plan, candidate, product, workspace, stream) == Status::kSuccess;
     KINORA_RETURN_IF_ERROR(CudaStatus(cudaEventRecord(end.get(), stream), "a measurement"));
     KINORA_RETURN_IF_ERROR(CudaStatus(cudaEventSynchronize(end.get()), "a measurement"));
     float milliseconds = 0;
@@ -316,13 +319,14 @@ absl::Status Products::Tune(Plan& plan, const Problem& problem, const Product& p
   return absl::OkStatus();
 }
 
-absl::Status Products::Run(const Product& product, cudaStream_t stream) {
+absl::Status Products::Run(const Product& product, const Buffer& workspace, cudaStream_t stream) {
+  KINORA_CHECK(workspace.bytes() >= workspace_bytes_) << workspace.bytes();
   if (product.m == 0 || product.n == 0 || product.batch == 0) return absl::OkStatus();
   KINORA_ASSIGN_OR_RETURN(Plan * plan, PlanOf(product));
   if (!plan->chosen && !Capturing(stream)) {
-    KINORA_RETURN_IF_ERROR(Tune(*plan, ProblemOf(product), product, stream));
+    KINORA_RETURN_IF_ERROR(Tune(*plan, ProblemOf(product), product, workspace, stream));
   }
-  const Status status = Multiply(*plan, plan->algorithm, product, stream);
+  const Status status = Multiply(*plan, plan->algorithm, product, workspace, stream);
   return status == Status::kSuccess ? absl::OkStatus() : Failed(status, "cublasLtMatmul");
 }
 

@@ -3,7 +3,7 @@
 //   Product p{.m = rows, .n = out, .k = in,
 //             .a = {x, DType::kBF16, in}, .b = {w, DType::kBF16, in, /*transposed=*/true}, .d = {y, DType::kBF16,
 //             out}};
-//   stream.Enqueue("Matmul", x, [&](cudaStream_t s) { return products.Run(p, s); });
+//   stream.Enqueue("Matmul", x, [&](cudaStream_t s) { return products.Run(p, workspace, s); });
 #ifndef KINORA_ENGINE_OPS_CUDA_CUBLASLT_H_
 #define KINORA_ENGINE_OPS_CUDA_CUBLASLT_H_
 
@@ -55,14 +55,14 @@ class Products {
     std::string tuning_file;                   // "": nothing is measured or kept
     std::string device;                        // a name for it and its driver, in that file
   };
-  // On the current device. `workspace` outlives it. FailedPrecondition: as OpenCublasLt.
-  static absl::StatusOr<std::unique_ptr<Products>> Open(const Buffer& workspace, Options options);
+  // On the current device, for workspaces of that size. FailedPrecondition: as OpenCublasLt.
+  static absl::StatusOr<std::unique_ptr<Products>> Open(int64_t workspace_bytes, Options options);
   ~Products();
 
   // Enqueues it. The first time that a problem is met outside of a capture, candidates are timed on the stream (and
   // waited for) unless it adds to d. Unimplemented: the library has no algorithm for it. CHECK-fails on what Product
-  // does not allow.
-  absl::Status Run(const Product& product, cudaStream_t stream);
+  // does not allow. workspace: what no other stream uses.
+  absl::Status Run(const Product& product, const Buffer& workspace, cudaStream_t stream);
   // Whether the library has an algorithm for it; looks at no contents.
   bool Supports(const Product& product) { return Candidates(product) > 0; }
   // How many it proposes, at most eight.
@@ -72,15 +72,16 @@ class Products {
   struct Plan;
   using Problem = ProductProblem;
 
-  Products(const Buffer& workspace, Options options);
+  Products(int64_t workspace_bytes, Options options);
   absl::StatusOr<Plan*> PlanOf(const Product& product);
   absl::StatusOr<std::unique_ptr<Plan>> MakePlan(const Product& product, const Problem& problem) const;
-  absl::Status Tune(Plan& plan, const Problem& problem, const Product& product, cudaStream_t stream);
+  absl::Status Tune(Plan& plan, const Problem& problem, const Product& product, const Buffer& workspace,
+                    cudaStream_t stream);
   cublaslt::Status Multiply(const Plan& plan, const cublaslt::Algorithm& algorithm, const Product& product,
-                            cudaStream_t stream) const;
+                            const Buffer& workspace, cudaStream_t stream) const;
   absl::Status Failed(cublaslt::Status status, const char* what) const;
 
-  const Buffer& workspace_;
+  const int64_t workspace_bytes_;
   const Options options_;
   cublaslt::Functions lt_{};
   cublaslt::Handle handle_ = nullptr;

@@ -67,18 +67,17 @@ kernels::Softmax SoftmaxOf(const AttentionOptions& o, const Heads& logits, const
 }
 
 // out = weights · v, for each of `batch` heads; one head where the products' type is wider than out's.
-absl::Status MultiplyValues(Products& products, const Heads& weights, const Heads& v, const Heads& out, int batch,
-                            Scratch& scratch, cudaStream_t stream) {
+absl::Status MultiplyValues(absl::FunctionRef<absl::Status(const Product&)> run, const Heads& weights, const Heads& v,
+                            const Heads& out, int batch, Scratch& scratch, cudaStream_t stream) {
   const bool narrows = weights.rows.dtype() == DType::kF32 && out.rows.dtype() != DType::kF32;
   const Heads result = narrows ? Heads{scratch.Take(DType::kF32, out.rows.shape()), 0} : out;
-  KINORA_RETURN_IF_ERROR(products.Run({.m = out.rows.rows(),
-                                       .n = out.rows.width(),
-                                       .k = v.rows.rows(),
-                                       .a = OperandOf(weights),
-                                       .b = OperandOf(v),
-                                       .d = OperandOf(result),
-                                       .batch = batch},
-                                      stream));
+  KINORA_RETURN_IF_ERROR(run({.m = out.rows.rows(),
+                              .n = out.rows.width(),
+                              .k = v.rows.rows(),
+                              .a = OperandOf(weights),
+                              .b = OperandOf(v),
+                              .d = OperandOf(result),
+                              .batch = batch}));
   if (!narrows) return absl::OkStatus();
   return CudaStatus(
       kernels::LaunchCopyRows(View(result.rows), View(out.rows), out.rows.rows(), out.rows.width(), stream),
@@ -166,18 +165,18 @@ absl::Status CudaOps::AttendPart(const ProductAttention& a, const AttentionPart&
   const Heads weights =
       dtype == DType::kF32 ? logits : Matrices(dtype, part.kv_heads, part.queries, a.key_end, scratch);
   const auto batch = static_cast<int>(part.kv_heads);
-  KINORA_RETURN_IF_ERROR(products_->Run({.m = part.queries,
-                                         .n = a.key_end,
-                                         .k = a.width,
-                                         .a = OperandOf(q),
-                                         .b = OperandOf(k, /*transposed=*/true),
-                                         .d = OperandOf(logits),
-                                         .batch = batch},
-                                        stream));
+  KINORA_RETURN_IF_ERROR(RunProduct({.m = part.queries,
+                                     .n = a.key_end,
+                                     .k = a.width,
+                                     .a = OperandOf(q),
+                                     .b = OperandOf(k, /*transposed=*/true),
+                                     .d = OperandOf(logits),
+                                     .batch = batch}));
   const kernels::Softmax softmax = SoftmaxOf(o, logits, weights, part.query, part.kv_heads);
   KINORA_RETURN_IF_ERROR(CudaStatus(kernels::LaunchSoftmax(softmax, stream), "a softmax"));
   const Heads out = HeadsOf(a.out, q_row, part.queries, q_head, a.width, q_stride);
-  return MultiplyValues(*products_, weights, v, out, batch, scratch, stream);
+  const auto run = [this](const Product& product) { return RunProduct(product); };
+  return MultiplyValues(run, weights, v, out, batch, scratch, stream);
 }
 
 }  // namespace kinora

@@ -53,12 +53,17 @@ absl::StatusOr<cudaDeviceProp> UsableDevice() {
 class CudaBackend : public Backend {
  public:
   CudaBackend(BackendTraits traits, MemoryLimit memory, std::unique_ptr<ThreadPool> threads,
-              std::unique_ptr<CudaOps> ops)
-      : traits_(std::move(traits)), memory_(std::move(memory)), threads_(std::move(threads)), ops_(std::move(ops)) {}
+              std::unique_ptr<CudaOps> ops, std::unique_ptr<CudaOps> branch)
+      : traits_(std::move(traits)),
+        memory_(std::move(memory)),
+        threads_(std::move(threads)),
+        ops_(std::move(ops)),
+        branch_(std::move(branch)) {}
 
   const BackendTraits& traits() const override { return traits_; }
   MemoryLimit usable_memory() const override { return memory_; }
   CudaOps& ops() override { return *ops_; }
+  CudaOps* branch() override { return branch_.get(); }
   absl::StatusOr<Buffer> Allocate(int64_t bytes, std::string_view what) override {
     return AllocateOnDevice(bytes, what);
   }
@@ -79,7 +84,7 @@ class CudaBackend : public Backend {
   const BackendTraits traits_;
   const MemoryLimit memory_;
   const std::unique_ptr<ThreadPool> threads_;
-  const std::unique_ptr<CudaOps> ops_;
+  const std::unique_ptr<CudaOps> ops_, branch_;
 };
 
 Products::Options ProductOptions(const cudaDeviceProp& properties, const BackendOptions& options) {
@@ -99,9 +104,10 @@ absl::StatusOr<std::unique_ptr<Backend>> OpenCudaBackend(const BackendOptions& o
   KINORA_ASSIGN_OR_RETURN(BackendTraits traits, CudaTraits(options));
   auto threads = std::make_unique<ThreadPool>(options.threads);
   KINORA_ASSIGN_OR_RETURN(std::unique_ptr<CudaOps> ops, CudaOps::Create(*threads, ProductOptions(properties, options)));
+  KINORA_ASSIGN_OR_RETURN(std::unique_ptr<CudaOps> branch, ops->Branch());
   return std::make_unique<CudaBackend>(std::move(traits),
                                        MemoryLimit{static_cast<int64_t>(free_bytes), "the device's free memory"},
-                                       std::move(threads), std::move(ops));
+                                       std::move(threads), std::move(ops), std::move(branch));
 }
 
 absl::StatusOr<std::string> CudaName(const BackendOptions&) {

@@ -77,7 +77,7 @@ bool CudaOps::IsOneProduct(const Tensor& x, const Weight& w, const Tensor& out) 
 absl::Status CudaOps::RunMatmul(const Tensor& x, const Weight& w, const MatmulOptions& options, const Tensor& out) {
   if (x.dtype() == w.dtype() && !Overlap(x) && MayFuse(w, options, out.dtype())) {
     const Product fused = Fused(x, w, options, out);
-    if (products_->Supports(fused)) return products_->Run(fused, stream_->handle());
+    if (products_->Supports(fused)) return RunProduct(fused);
   }
   const int64_t row_bytes = w.in() * DTypeSize(w.dtype()) + w.out() * DTypeSize(DType::kF32);
   constexpr int64_t kPadding = 1024;  // between the pieces
@@ -112,10 +112,10 @@ absl::Status CudaOps::Multiply(const Tensor& x, const Weight& w, const MatmulOpt
   cudaStream_t const stream = stream_->handle();
   if (MayFuse(w, options, out.dtype())) {
     const Product fused = Fused(x, w, options, out);
-    if (products_->Supports(fused)) return products_->Run(fused, stream);
+    if (products_->Supports(fused)) return RunProduct(fused);
   }
   const Tensor y = scratch.Take(DType::kF32, out.shape());
-  KINORA_RETURN_IF_ERROR(products_->Run(ProductOf(x, w, y), stream));
+  KINORA_RETURN_IF_ERROR(RunProduct(ProductOf(x, w, y)));
   return CudaStatus(kernels::LaunchFinishProduct({.rows = out.rows(),
                                                   .width = out.width(),
                                                   .y = View(y),
@@ -135,9 +135,9 @@ absl::Status CudaOps::AddGated(const Tensor& x, const Weight& w, const MatmulOpt
   const DType dtype = w.dtype() == DType::kBF16 ? out.dtype() : DType::kF32;
   const Tensor y = scratch.Take(dtype, out.shape());
   if (const Product whole = Fused(x, w, plain, y); MayFuse(w, plain, dtype) && products_->Supports(whole)) {
-    KINORA_RETURN_IF_ERROR(products_->Run(whole, stream));
+    KINORA_RETURN_IF_ERROR(RunProduct(whole));
   } else {
-    KINORA_RETURN_IF_ERROR(products_->Run(ProductOf(x, w, y), stream));
+    KINORA_RETURN_IF_ERROR(RunProduct(ProductOf(x, w, y)));
     KINORA_RETURN_IF_ERROR(
         CudaStatus(kernels::LaunchFinishProduct({.rows = y.rows(),
                                                  .width = y.width(),

@@ -6,17 +6,29 @@
 
 namespace kinora {
 
-absl::StatusOr<std::unique_ptr<CudaOps>> CudaOps::Create(ThreadPool& pool, const Products::Options& products) {
+absl::StatusOr<std::unique_ptr<CudaOps>> CudaOps::WithWorkspaces(ThreadPool& pool) {
   KINORA_ASSIGN_OR_RETURN(std::unique_ptr<CudaStream> stream, CudaStream::Create());
   std::unique_ptr<CudaOps> ops(new CudaOps(std::move(stream), pool));
   KINORA_RETURN_IF_ERROR(CudaStatus(cudaGetDevice(&ops->device_), "the current device"));
   KINORA_ASSIGN_OR_RETURN(ops->product_workspace_,
                           AllocateOnDevice(kProductWorkspaceBytes, "the libraries' workspace"));
   KINORA_ASSIGN_OR_RETURN(ops->scratch_, AllocateOnDevice(kScratchBytes, "the ops' scratch memory"));
-  KINORA_ASSIGN_OR_RETURN(ops->products_, Products::Open(ops->product_workspace_, products));
-  KINORA_ASSIGN_OR_RETURN(std::unique_ptr<Cudnn> cudnn, OpenCudnn());
-  ops->cudnn_ = std::make_unique<CudnnPlans>(std::move(cudnn));
   return ops;
+}
+
+absl::StatusOr<std::unique_ptr<CudaOps>> CudaOps::Create(ThreadPool& pool, const Products::Options& products) {
+  KINORA_ASSIGN_OR_RETURN(std::unique_ptr<CudaOps> ops, WithWorkspaces(pool));
+  KINORA_ASSIGN_OR_RETURN(ops->products_, Products::Open(kProductWorkspaceBytes, products));
+  KINORA_ASSIGN_OR_RETURN(std::unique_ptr<Cudnn> cudnn, OpenCudnn());
+  ops->cudnn_ = std::make_shared<CudnnPlans>(std::move(cudnn));
+  return ops;
+}
+
+absl::StatusOr<std::unique_ptr<CudaOps>> CudaOps::Branch() const {
+  KINORA_ASSIGN_OR_RETURN(std::unique_ptr<CudaOps> branch, WithWorkspaces(pool_));
+  branch->products_ = products_;
+  branch->cudnn_ = cudnn_;
+  return branch;
 }
 
 void CudaOps::Increment(Tensor counters) {

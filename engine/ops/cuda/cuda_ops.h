@@ -22,6 +22,9 @@ class CudaOps : public Ops {
   // FailedPrecondition: a library is missing, or too old; the message names it and what to do.
   static absl::StatusOr<std::unique_ptr<CudaOps>> Create(ThreadPool& pool, const Products::Options& products);
 
+  // The same on a stream and workspaces of its own; plans and measurements are shared.
+  absl::StatusOr<std::unique_ptr<CudaOps>> Branch() const;
+
   CudaStream& stream() override { return *stream_; }
 
   absl::StatusOr<std::vector<Weight>> PrepareWeights(const WeightRows& rows, const Tensor* bias, DType dtype) override;
@@ -80,8 +83,12 @@ class CudaOps : public Ops {
   };
 
   CudaOps(std::unique_ptr<CudaStream> stream, ThreadPool& pool) : stream_(std::move(stream)), pool_(pool) {}
+  static absl::StatusOr<std::unique_ptr<CudaOps>> WithWorkspaces(ThreadPool& pool);
   // Whether x · wᵀ + bias is one call of the library, without the scratch memory.
   bool IsOneProduct(const Tensor& x, const Weight& w, const Tensor& out) const;
+  absl::Status RunProduct(const Product& product) {
+    return products_->Run(product, product_workspace_, stream_->handle());
+  }
   absl::Status RunMatmul(const Tensor& x, const Weight& w, const MatmulOptions& options, const Tensor& out);
   absl::Status MatmulRows(const Tensor& rows, const Weight& w, const MatmulOptions& options, int64_t gate_row,
                           const Tensor& out);
@@ -114,8 +121,8 @@ class CudaOps : public Ops {
   ThreadPool& pool_;
   int device_ = 0;
   Buffer product_workspace_, scratch_;
-  std::unique_ptr<CudnnPlans> cudnn_;
-  std::unique_ptr<Products> products_;
+  std::shared_ptr<CudnnPlans> cudnn_;
+  std::shared_ptr<Products> products_;
   std::vector<std::unique_ptr<Staging>> staging_;
 };
 

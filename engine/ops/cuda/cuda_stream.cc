@@ -39,6 +39,7 @@ absl::StatusOr<std::unique_ptr<CudaStream>> CudaStream::Create() {
   };
   KINORA_RETURN_IF_ERROR(create(s->staging_.left));
   KINORA_RETURN_IF_ERROR(create(s->marks_));
+  KINORA_RETURN_IF_ERROR(create(s->passed_));
   KINORA_RETURN_IF_ERROR(CudaStatus(cudaHostAlloc(&s->staging_.memory, kStagingBytes, cudaHostAllocDefault),
                                     "pinned memory for copies from the host"));
   return s;
@@ -54,6 +55,7 @@ CudaStream::~CudaStream() {
   };
   destroy(staging_.left);
   destroy(marks_);
+  destroy(passed_);
   if (stream_ != nullptr) cudaStreamDestroy(stream_);
 }
 
@@ -185,6 +187,26 @@ absl::Status CudaStream::WaitFor(int64_t mark) {
     }
   }
   return failure_;
+}
+
+cudaError_t CudaStream::ComeAfter(const CudaStream& other) {
+  const cudaError_t error = cudaEventRecord(other.passed_[0], other.stream_);
+  return error != cudaSuccess ? error : cudaStreamWaitEvent(stream_, other.passed_[0], 0);
+}
+
+void CudaStream::Fork(Stream& branch) {
+  auto& b = static_cast<CudaStream&>(branch);
+  b.capturing_ = capturing_;
+  b.failure_ = failure_;  // so that nothing is enqueued outside of the capture
+  b.Enqueue("Fork", Tensor(), [&](cudaStream_t) { return b.ComeAfter(*this); });
+}
+
+void CudaStream::Join(Stream& branch) {
+  auto& b = static_cast<CudaStream&>(branch);
+  b.capturing_ = false;
+  if (absl::Status failure = std::exchange(b.failure_, absl::OkStatus()); !failure.ok()) Fail(std::move(failure));
+  // Behind a failure too: a capture ends only where its branches have joined.
+  Note("Join", Tensor(), ComeAfter(b));
 }
 
 void CudaStream::Fail(absl::Status status) {

@@ -38,6 +38,8 @@ class CudaStream : public Stream {
   bool asynchronous() const override { return true; }
   int64_t Mark() override;
   absl::Status WaitFor(int64_t mark) override;
+  void Fork(Stream& branch) override;
+  void Join(Stream& branch) override;
   void Fail(absl::Status status) override;
 
   static constexpr int64_t kStagingBytes = int64_t{8} << 20;
@@ -55,12 +57,15 @@ class CudaStream : public Stream {
   CudaStream() = default;
   void Note(const char* op, const Tensor& x, cudaError_t error);
   void Note(const char* op, const Tensor& x, absl::Status status);
+  // What is enqueued here from now on comes after all that is on `other`.
+  cudaError_t ComeAfter(const CudaStream& other);
   cudaError_t CopyStaged(const char* host, char* device, int64_t bytes);
 
   cudaStream_t stream_ = nullptr;
   Staging staging_;
   std::array<cudaEvent_t, kMarks> marks_{};  // mark n in n % kMarks
   int64_t next_mark_ = 0;
+  std::array<cudaEvent_t, 1> passed_{};  // where another stream goes on
   bool capturing_ = false;
   absl::Status failure_;
 };
