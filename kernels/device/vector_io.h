@@ -29,7 +29,7 @@ __device__ __forceinline__ void Load(const float* from, float (&f)[kVector]) {
 __device__ __forceinline__ unsigned PackPair(float low, float high) {
   const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
   unsigned word;
-  memcpy(&word, &pair, sizeof word);
+  memcpy(&word, &pair, sizeof word);  // NOLINT(bugprone-undefined-memory-manipulation): two words, but for constructors
   return word;
 }
 

@@ -63,7 +63,7 @@ void CudaStream::Note(const char* op, const Tensor& x, cudaError_t error) {
   if (error != cudaSuccess) Note(op, x, CudaStatus(error, "CUDA"));
 }
 
-void CudaStream::Note(const char* op, const Tensor& x, absl::Status status) {
+void CudaStream::Note(const char* op, const Tensor& x, const absl::Status& status) {
   if (status.ok()) return;
   const std::string of =
       x.defined() ? absl::StrCat(" of ", std::string(DTypeName(x.dtype())), " ", x.shape().ToString()) : "";

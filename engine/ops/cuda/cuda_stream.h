@@ -56,7 +56,7 @@ class CudaStream : public Stream {
 
   CudaStream() = default;
   void Note(const char* op, const Tensor& x, cudaError_t error);
-  void Note(const char* op, const Tensor& x, absl::Status status);
+  void Note(const char* op, const Tensor& x, const absl::Status& status);
   // What is enqueued here from now on comes after all that is on `other`.
   cudaError_t ComeAfter(const CudaStream& other);
   cudaError_t CopyStaged(const char* host, char* device, int64_t bytes);
