@@ -43,15 +43,13 @@ bool Hold(const char* name, const Access& access) {
   return true;
 }
 
-}  // namespace
-
-cudaError_t EnqueueLibrary(cudaStream_t stream, const char* name, std::vector<Access> accesses,
-                           std::function<void()> work) {
+cudaError_t EnqueueNode(cudaStream_t stream, const char* name, std::vector<Access> accesses, std::function<void()> work,
+                        bool waits) {
   const DeviceLock lock;
   const Unwatched unwatched;
   if (const cudaError_t error = BeginCall("kernel"); error != cudaSuccess) return error;
   if (stream != nullptr && stream->capture == nullptr) ++Counters().launches;
-  CUgraphNode_st node{.type = cudaGraphNodeTypeKernel, .library = name};
+  CUgraphNode_st node{.type = cudaGraphNodeTypeKernel, .library = name, .waits = waits};
   node.work = [name, accesses = std::move(accesses), work = std::move(work)] {
     ++Counters().kernels;
     for (const Access& access : accesses) {
@@ -61,6 +59,18 @@ cudaError_t EnqueueLibrary(cudaStream_t stream, const char* name, std::vector<Ac
     work();
   };
   return Device().Enqueue(stream, std::move(node));
+}
+
+}  // namespace
+
+cudaError_t EnqueueLibrary(cudaStream_t stream, const char* name, std::vector<Access> accesses,
+                           std::function<void()> work) {
+  return EnqueueNode(stream, name, std::move(accesses), std::move(work), /*waits=*/false);
+}
+
+cudaError_t EnqueueWaiting(cudaStream_t stream, const char* name, std::vector<Access> accesses,
+                           std::function<void()> work) {
+  return EnqueueNode(stream, name, std::move(accesses), std::move(work), /*waits=*/true);
 }
 
 const char* LibraryCall(cudaGraphNode_t node) { return node->library; }

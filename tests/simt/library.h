@@ -1,4 +1,4 @@
-// Test only: how a library that stands for NVIDIA's (cuBLASLt, cuDNN) puts its calls on a stream of the simulated
+// Test only: how a library that stands for NVIDIA's (cuBLASLt, cuDNN, NCCL) puts its calls on a stream of the simulated
 // device.
 #ifndef KINORA_TESTS_SIMT_LIBRARY_H_
 #define KINORA_TESTS_SIMT_LIBRARY_H_
@@ -23,6 +23,10 @@ struct Access {
 // the device's allocations and told to AddressSanitizer and ThreadSanitizer, before `work`, which needs no
 // instrumentation: one that leaves its allocation loses the device.
 cudaError_t EnqueueLibrary(cudaStream_t stream, const char* name, std::vector<Access> accesses,
+                           std::function<void()> work);
+// The same for a call that waits for other processes: it runs when a synchronisation or a query asks for it, never
+// sooner by chance, when its host may still have to do what the others wait for.
+cudaError_t EnqueueWaiting(cudaStream_t stream, const char* name, std::vector<Access> accesses,
                            std::function<void()> work);
 
 // The name that EnqueueLibrary was given; null: a node of another kind.

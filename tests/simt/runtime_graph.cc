@@ -76,6 +76,8 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   SIMT_CALL();
   ++Counters().graph_launches;
   CUgraphNode_st node{.type = cudaGraphNodeTypeGraph};
+  node.waits =
+      std::any_of(executable->nodes.begin(), executable->nodes.end(), [](const SimtNode& each) { return each->waits; });
   node.work = [nodes = executable->nodes] { Device().RunGraph(nodes); };
   return Device().Enqueue(stream, std::move(node));
 }

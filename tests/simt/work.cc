@@ -1,5 +1,6 @@
 #include "tests/simt/work.h"
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <utility>
@@ -96,17 +97,17 @@ void WorkQueue::RunGraph(const std::vector<SimtNode>& nodes) {
   for (const auto& [node, token] : done) Acquire(token);
 }
 
+bool WorkQueue::MayRun(const CUgraphNode_st& node) {
+  return std::all_of(node.after.begin(), node.after.end(), [](const SimtNode& before) { return before->done; });
+}
+
 void WorkQueue::RunOne() {
   for (uint64_t tries = Random() % pending_.size();; ++tries) {
     const size_t i = tries % pending_.size();
     const SimtNode node = pending_[i];
     std::vector<char*> after = {&node->token};  // what the host did before it enqueued this
-    bool can = true;
-    for (const SimtNode& before : node->after) {
-      can &= before->done;
-      after.push_back(&before->token);
-    }
-    if (!can) continue;
+    for (const SimtNode& before : node->after) after.push_back(&before->token);
+    if (!MayRun(*node)) continue;
     pending_.erase(pending_.begin() + static_cast<int64_t>(i));
     DeviceMemory::Get().Open();
     RunNode(*node, &node->token, after);
@@ -119,7 +120,11 @@ void WorkQueue::RunOne() {
 }
 
 void WorkQueue::RunSome() {
-  for (uint64_t n = Random() % 3; n-- > 0 && !pending_.empty();) RunOne();
+  const auto waits = [](const SimtNode& node) { return node->waits && MayRun(*node); };
+  for (uint64_t n = Random() % 3; n-- > 0 && !pending_.empty();) {
+    if (std::any_of(pending_.begin(), pending_.end(), waits)) return;
+    RunOne();
+  }
 }
 
 void WorkQueue::RunAtLeastOne() {

@@ -26,6 +26,7 @@ struct CUgraphNode_st {
   dim3 grid{}, block{};
   const void* stream = nullptr;
   bool early = false;  // LaunchEarly
+  bool waits = false;  // for other processes: does not run by chance
   bool done = false;
   char token = 0;          // stands for its end
   double finished_at = 0;  // ms
@@ -76,6 +77,7 @@ class WorkQueue {
   static void EndCapture(SimtCapture* capture);
 
  private:
+  static bool MayRun(const CUgraphNode_st& node);
   void RunOne();
   static void RunNode(CUgraphNode_st& node, char* token, const std::vector<char*>& after);
 

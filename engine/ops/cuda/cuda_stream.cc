@@ -16,16 +16,34 @@ namespace kinora {
 
 class CudaGraph : public Graph {
  public:
-  CudaGraph(CudaStream& stream, cudaGraphExec_t graph) : stream_(stream), graph_(graph) {}
+  CudaGraph(CudaStream& stream, cudaGraphExec_t graph, std::vector<std::function<void()>> at_each_run)
+      : stream_(stream), graph_(graph), at_each_run_(std::move(at_each_run)) {}
   ~CudaGraph() override { cudaGraphExecDestroy(graph_); }
   void Replay() override {
-    stream_.Enqueue("a graph", Tensor(), [this](cudaStream_t stream) { return cudaGraphLaunch(graph_, stream); });
+    stream_.FailIfInterrupted();
+    stream_.Enqueue("a graph", Tensor(), [this](cudaStream_t stream) {
+      for (const auto& call : at_each_run_) call();
+      return cudaGraphLaunch(graph_, stream);
+    });
   }
 
  private:
   CudaStream& stream_;
   const cudaGraphExec_t graph_;
+  const std::vector<std::function<void()>> at_each_run_;
 };
+
+void Interruption::Set(absl::Status why) {
+  const std::lock_guard lock(mu_);
+  if (set()) return;
+  why_ = std::move(why);
+  set_.store(true, std::memory_order_release);
+}
+
+absl::Status Interruption::status() const {
+  const std::lock_guard lock(mu_);
+  return why_;
+}
 
 absl::StatusOr<std::unique_ptr<CudaStream>> CudaStream::Create() {
   std::unique_ptr<CudaStream> s(new CudaStream);
@@ -145,6 +163,7 @@ absl::StatusOr<std::unique_ptr<Graph>> CudaStream::Capture(std::function<void()>
   capturing_ = true;
   body();
   capturing_ = false;
+  std::vector<std::function<void()>> at_each_run = std::exchange(at_each_run_, {});
   cudaGraph_t graph = nullptr;
   const cudaError_t ended = cudaStreamEndCapture(stream_, &graph);
   cudaGraphExec_t executable = nullptr;
@@ -153,7 +172,7 @@ absl::StatusOr<std::unique_ptr<Graph>> CudaStream::Capture(std::function<void()>
   if (status.ok()) status = CudaStatus(cudaGraphInstantiate(&executable, graph, 0), "a captured graph");
   if (graph != nullptr) cudaGraphDestroy(graph);
   KINORA_RETURN_IF_ERROR(std::move(status));
-  return std::make_unique<CudaGraph>(*this, executable);
+  return std::make_unique<CudaGraph>(*this, executable, std::move(at_each_run));
 }
 
 absl::Status CudaStream::Synchronize() {
@@ -163,6 +182,7 @@ absl::Status CudaStream::Synchronize() {
   }
   const cudaError_t error = cudaStreamSynchronize(stream_);
   if (error != cudaSuccess) Fail(CudaStatus(error, "enqueued work"));
+  FailIfInterrupted();
   return std::exchange(failure_, absl::OkStatus());
 }
 
@@ -186,6 +206,7 @@ absl::Status CudaStream::WaitFor(int64_t mark) {
       std::this_thread::sleep_for(kLook);
     }
   }
+  FailIfInterrupted();
   return failure_;
 }
 
@@ -207,6 +228,19 @@ void CudaStream::Join(Stream& branch) {
   if (absl::Status failure = std::exchange(b.failure_, absl::OkStatus()); !failure.ok()) Fail(std::move(failure));
   // Behind a failure too: a capture ends only where its branches have joined.
   Note("Join", Tensor(), ComeAfter(b));
+}
+
+void CudaStream::Heed(const std::shared_ptr<const Interruption>& interruption) {
+  std::erase_if(interruptions_, [](const auto& each) { return each.expired(); });
+  const auto same = [&](const auto& each) { return each.lock() == interruption; };
+  if (std::none_of(interruptions_.begin(), interruptions_.end(), same)) interruptions_.push_back(interruption);
+}
+
+void CudaStream::FailIfInterrupted() {
+  for (const auto& each : interruptions_) {
+    const std::shared_ptr<const Interruption> interruption = each.lock();
+    if (interruption != nullptr && interruption->set()) Fail(interruption->status());
+  }
 }
 
 void CudaStream::Fail(absl::Status status) {

@@ -5,14 +5,33 @@
 #include <cuda_runtime.h>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
 
 #include "engine/ops/cuda/cuda_status.h"
 #include "engine/tensor/buffer.h"
 #include "engine/tensor/stream.h"
 
 namespace kinora {
+
+// What ends the work of streams from outside, as an abort of the ranks' communicators does: what is enqueued still runs
+// to its end, but what it makes is worth nothing. Thread-safe.
+class Interruption {
+ public:
+  void Set(absl::Status why);  // not OK; the first stays
+  absl::Status status() const;
+  bool set() const { return set_.load(std::memory_order_acquire); }
+
+ private:
+  mutable std::mutex mu_;
+  absl::Status why_;
+  std::atomic<bool> set_ = false;
+};
 
 class CudaStream : public Stream {
  public:
@@ -26,6 +45,19 @@ class CudaStream : public Stream {
   template <typename F>
   void Enqueue(const char* op, const Tensor& x, F&& enqueue) {
     if (failure_.ok()) Note(op, x, enqueue(stream_));
+  }
+
+  // Once `interruption` is set, its status is the failure of what is replayed and waited for on this stream, as long as
+  // it lives.
+  void Heed(const std::shared_ptr<const Interruption>& interruption);
+  // Calls `each_run` now, or in a capture whenever it is replayed.
+  template <typename F>
+  void AtEachRun(F&& each_run) {
+    if (capturing_) {
+      at_each_run_.push_back(std::forward<F>(each_run));
+    } else {
+      each_run();
+    }
   }
 
   void Copy(const Tensor& from, Tensor to) override;
@@ -59,6 +91,7 @@ class CudaStream : public Stream {
   void Note(const char* op, const Tensor& x, const absl::Status& status);
   // What is enqueued here from now on comes after all that is on `other`.
   cudaError_t ComeAfter(const CudaStream& other);
+  void FailIfInterrupted();
   cudaError_t CopyStaged(const char* host, char* device, int64_t bytes);
 
   cudaStream_t stream_ = nullptr;
@@ -67,6 +100,8 @@ class CudaStream : public Stream {
   int64_t next_mark_ = 0;
   std::array<cudaEvent_t, 1> passed_{};  // where another stream goes on
   bool capturing_ = false;
+  std::vector<std::function<void()>> at_each_run_;  // of the capture
+  std::vector<std::weak_ptr<const Interruption>> interruptions_;
   absl::Status failure_;
 };
 

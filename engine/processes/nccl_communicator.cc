@@ -1,0 +1,162 @@
+#include "engine/processes/nccl_communicator.h"
+
+#include <string>
+#include <utility>
+
+#include "engine/base/check.h"
+#include "engine/base/status_macros.h"
+
+namespace kinora {
+namespace {
+
+using nccl::DataType;
+using nccl::Result;
+
+CudaStream& OnCuda(Stream& stream) {
+  auto* const cuda = dynamic_cast<CudaStream*>(&stream);
+  KINORA_CHECK(cuda != nullptr) << "NCCL needs a CUDA stream";
+  return *cuda;
+}
+
+// What moves is bytes to NCCL, but where the engine adds.
+struct Elements {
+  explicit Elements(const Tensor& x, int64_t part = 1)
+      : type(x.dtype() == DType::kF32    ? DataType::kFloat32
+             : x.dtype() == DType::kBF16 ? DataType::kBfloat16
+                                         : DataType::kUint8),
+        count(x.elements() / part * (type == DataType::kUint8 ? DTypeSize(x.dtype()) : 1)),
+        bytes(x.bytes() / part) {}
+  DataType type;
+  size_t count;
+  int64_t bytes;
+};
+
+Result First(Result a, Result b) { return a == Result::kSuccess || a == Result::kInProgress ? b : a; }
+
+// One call for all that `calls` makes: an NCCL group, which ends also when one of them is refused.
+template <typename F>
+Result Grouped(const nccl::Functions& nccl, F calls) {
+  if (const Result begun = nccl.GroupStart(); begun != Result::kSuccess) return begun;
+  const Result called = calls();
+  const Result ended = nccl.GroupEnd();
+  return First(called, ended);
+}
+
+}  // namespace
+
+template <typename F>
+void NcclCommunicator::Run(Collective op, const Tensor& input, bool root, CudaStream& stream, F enqueue) {
+  KINORA_CHECK(input.contiguous()) << CollectiveName(op) << " of a strided view " << input.shape().ToString();
+  stream.Heed(group_->interruption());
+  const char* const name = CollectiveName(op).data();
+  stream.Enqueue(name, input, [&](cudaStream_t handle) {
+    absl::Status status = group_->Call(
+        number_, name, [&](const nccl::Functions& nccl, nccl::Comm comm) { return enqueue(nccl, comm, handle); });
+    const int64_t bytes = BytesSent(op, input.bytes(), size_, root);
+    if (status.ok()) stream.AtEachRun([this, op, bytes] { Count(op, bytes); });
+    return status;
+  });
+}
+
+void NcclCommunicator::AllReduceSum(Tensor inout, Stream& stream) {
+  KINORA_CHECK(inout.dtype() == DType::kF32 || inout.dtype() == DType::kBF16) << DTypeName(inout.dtype());
+  Run(Collective::kAllReduceSum, inout, false, OnCuda(stream), [&](const auto& nccl, nccl::Comm comm, cudaStream_t s) {
+    const Elements x(inout);
+    return nccl.AllReduce(inout.raw(), inout.raw(), x.count, x.type, nccl::Reduction::kSum, comm, s);
+  });
+}
+
+void NcclCommunicator::AllGather(const Tensor& local, Tensor all, Stream& stream) {
+  KINORA_CHECK(all.contiguous() && all.dtype() == local.dtype()) << all.shape().ToString();
+  KINORA_CHECK_EQ(all.elements(), size() * local.elements());
+  Run(Collective::kAllGather, local, false, OnCuda(stream), [&](const auto& nccl, nccl::Comm comm, cudaStream_t s) {
+    const Elements x(local);
+    return nccl.AllGather(local.raw(), all.raw(), x.count, x.type, comm, s);
+  });
+}
+
+void NcclCommunicator::AllToAll(const Tensor& send, Tensor recv, Stream& stream) {
+  KINORA_CHECK(recv.contiguous() && recv.dtype() == send.dtype() && recv.elements() == send.elements())
+      << recv.shape().ToString();
+  KINORA_CHECK(send.elements() % size() == 0) << send.shape().ToString() << " among " << size();
+  Run(Collective::kAllToAll, send, false, OnCuda(stream), [&](const auto& nccl, nccl::Comm comm, cudaStream_t s) {
+    const Elements part(send, size());
+    if (nccl.AlltoAll != nullptr) return nccl.AlltoAll(send.raw(), recv.raw(), part.count, part.type, comm, s);
+    return Grouped(nccl, [&] {
+      Result result = Result::kSuccess;
+      for (int rank = 0; rank < size(); ++rank) {
+        const int64_t at = rank * part.bytes;
+        const auto* const from = static_cast<const char*>(send.raw()) + at;
+        result = First(result, nccl.Send(from, part.count, part.type, rank, comm, s));
+        result = First(result, nccl.Recv(static_cast<char*>(recv.raw()) + at, part.count, part.type, rank, comm, s));
+      }
+      return result;
+    });
+  });
+}
+
+void NcclCommunicator::Broadcast(int root, Tensor inout, Stream& stream) {
+  KINORA_CHECK(root >= 0 && root < size()) << root;
+  Run(Collective::kBroadcast, inout, rank_ == root, OnCuda(stream),
+      [&](const auto& nccl, nccl::Comm comm, cudaStream_t s) {
+        const Elements x(inout);
+        return nccl.Broadcast(inout.raw(), inout.raw(), x.count, x.type, root, comm, s);
+      });
+}
+
+// Parts of different lengths: sends and receives, none for an empty part.
+void NcclCommunicator::GatherTo(int root, absl::Span<const int64_t> counts, const Tensor& local, Tensor all,
+                                Stream& stream) {
+  CheckGatherTo(*this, root, counts, local, all);
+  CudaStream& cuda = OnCuda(stream);
+  const Elements x(local);
+  const int64_t each = DTypeSize(local.dtype()), scale = x.type == DataType::kUint8 ? each : 1;
+  Tensor own;  // of all
+  Run(Collective::kGatherTo, local, rank_ == root, cuda, [&](const auto& nccl, nccl::Comm comm, cudaStream_t s) {
+    return Grouped(nccl, [&] {
+      if (rank_ != root) {
+        return counts[rank_] == 0 ? Result::kSuccess : nccl.Send(local.raw(), x.count, x.type, root, comm, s);
+      }
+      Result result = Result::kSuccess;
+      auto* at = static_cast<char*>(all.raw());
+      for (int rank = 0; rank < size(); ++rank) {
+        if (rank == rank_) own = Tensor(local.dtype(), local.shape(), at);
+        if (rank != rank_ && counts[rank] > 0) {
+          result = First(result, nccl.Recv(at, counts[rank] * scale, x.type, rank, comm, s));
+        }
+        at += counts[rank] * each;
+      }
+      return result;
+    });
+  });
+  if (own.defined() && own.raw() != local.raw()) cuda.Copy(local, own);
+}
+
+absl::StatusOr<std::unique_ptr<Mesh>> MakeNcclMesh(const MeshShape& shape, int rank, Rendezvous& rendezvous,
+                                                   NcclGroup::Options options) {
+  KINORA_RETURN_IF_ERROR(shape.Validate());
+  if (shape.ranks() == 1) return Mesh::Single();
+  KINORA_ASSIGN_OR_RETURN(const std::shared_ptr<NcclGroup> group,
+                          NcclGroup::Join(rank, shape.ranks(), rendezvous, std::move(options)));
+  // An axis that holds all ranks is the world; of the others all ranks make the same ones in the same order.
+  const auto make = [&](MeshAxis, absl::Span<const int> members,
+                        int rank_in_group) -> absl::StatusOr<std::unique_ptr<Communicator>> {
+    const int size = static_cast<int>(members.size());
+    int communicator = 0;
+    if (size < shape.ranks()) {
+      KINORA_ASSIGN_OR_RETURN(communicator, group->Split(members[0], rank_in_group));
+    }
+    return std::make_unique<NcclCommunicator>(group, communicator, size, rank_in_group);
+  };
+  absl::StatusOr<std::unique_ptr<Mesh>> mesh = MakeMesh(shape, rank, make);
+  if (!mesh.ok()) group->Abort(std::string(mesh.status().message()));
+  return mesh;
+}
+
+absl::StatusOr<Buffer> AllocateNcclWindow(const Mesh& mesh, int64_t bytes, std::string_view what) {
+  const auto* const world = dynamic_cast<const NcclCommunicator*>(&mesh.world());
+  if (world == nullptr) return absl::InvalidArgumentError("windows are of meshes over NCCL");
+  return world->group().AllocateWindow(bytes, what);
+}
+
+}  // namespace kinora
