@@ -1,6 +1,7 @@
 #include "engine/model/gemma.h"
 
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -73,7 +74,19 @@ absl::StatusOr<Gemma::RopeTables> Gemma::LoadRope(WeightLoader& weights, const G
   return tables;
 }
 
-absl::StatusOr<Gemma> Gemma::Load(WeightLoader weights, const GemmaConfig& config, int64_t rows) {
+absl::Status Gemma::LoadEmbeddings(WeightLoader& weights) {
+  const Shape shape{config_.vocabulary, config_.width};
+  KINORA_ASSIGN_OR_RETURN(HostParameter table,
+                          weights.LoadOnHost("embed_tokens.weight", shape, {.dtype = weights.precision().activations}));
+  if (residence_ == Residence::kEvicted) {
+    host_embeddings_ = std::move(table);
+    return absl::OkStatus();
+  }
+  KINORA_ASSIGN_OR_RETURN(embeddings_, weights.Upload(std::move(table)));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Gemma> Gemma::Load(WeightLoader weights, const GemmaConfig& config, int64_t rows, Residence residence) {
   const int64_t parts = weights.mesh().tensor().size();
   if (config.heads % parts != 0 || config.kv_heads % parts != 0) {
     return absl::InvalidArgumentError(absl::StrCat("tensor=", parts, " does not divide the text encoder's ",
@@ -82,22 +95,52 @@ absl::StatusOr<Gemma> Gemma::Load(WeightLoader weights, const GemmaConfig& confi
   }
   Gemma gemma;
   gemma.config_ = config;
+  gemma.residence_ = residence;
   gemma.rows_ = rows;
   gemma.heads_ = config.heads / parts;
   gemma.kv_heads_ = config.kv_heads / parts;
-  KINORA_ASSIGN_OR_RETURN(gemma.embeddings_,
-                          weights.LoadTensor("embed_tokens.weight", {config.vocabulary, config.width},
-                                             {.dtype = weights.precision().activations}));
+  KINORA_RETURN_IF_ERROR(gemma.LoadEmbeddings(weights));
   KINORA_ASSIGN_OR_RETURN(gemma.final_norm_, weights.LoadTensor("norm.weight", {config.width}, kNorm));
   for (int64_t i = 0; i < config.layers; ++i) {
     KINORA_ASSIGN_OR_RETURN(Layer layer, LoadLayer(weights.Under(absl::StrCat("layers.", i)), config));
     layer.sliding = config.sliding[i];
+    for (const Weight* matrix : layer.matrices()) {
+      if (residence == Residence::kEvicted) KINORA_RETURN_IF_ERROR(weights.backend().ops().EvictWeight(*matrix));
+    }
     gemma.layers_.push_back(std::move(layer));
   }
   KINORA_ASSIGN_OR_RETURN(gemma.global_,
                           LoadRope(weights, config, rows, config.global_rope_theta, config.global_rope_factor));
   KINORA_ASSIGN_OR_RETURN(gemma.local_, LoadRope(weights, config, rows, config.local_rope_theta, /*factor=*/1.0));
   return gemma;
+}
+
+int64_t Gemma::evicted_bytes() const {
+  if (residence_ == Residence::kResident) return 0;
+  int64_t bytes = host_embeddings_.tensor().bytes();
+  for (const Layer& layer : layers_) {
+    for (const Weight* matrix : layer.matrices()) bytes += matrix->bytes();
+  }
+  return bytes;
+}
+
+// x = scaled rows of the table, or of as small a one as holds them.
+void Gemma::Embed(Exec& exec, absl::Span<const int32_t> ids, const Tensor& x) const {
+  ArenaScope temp(exec.arena);
+  const float scale = EmbeddingScale(config_, exec.dtype);
+  Tensor rows = temp.Alloc(DType::kI32, {x.rows()});
+  if (residence_ == Residence::kResident) {
+    exec.ops.stream().CopyFromHost(ids.data(), rows);
+    return exec.ops.GatherRows(embeddings_, rows, scale, x);
+  }
+  const Tensor& all = host_embeddings_.tensor();
+  Tensor table = temp.Alloc(all.dtype(), x.shape());
+  std::vector<int32_t> order(ids.size());
+  std::iota(order.begin(), order.end(), 0);
+  exec.ops.stream().CopyFromHost(order.data(), rows);
+  for (const int32_t i : order)
+    exec.ops.stream().CopyFromHost(all.Rows(ids[i], ids[i] + 1).raw(), table.Rows(i, i + 1));
+  exec.ops.GatherRows(table, rows, scale, x);
 }
 
 void Gemma::Attend(Exec& exec, int64_t index, absl::Span<const int64_t> lengths, Tensor x) const {
@@ -153,18 +196,24 @@ void Gemma::FeedForward(Exec& exec, int64_t index, Tensor x) const {
   exec.ops.Add(normed, x);
 }
 
-void Gemma::Forward(Exec& exec, const Tensor& ids, absl::Span<const int64_t> lengths, StateSink on_state) const {
+void Gemma::Forward(Exec& exec, absl::Span<const int32_t> ids, absl::Span<const int64_t> lengths,
+                    StateSink on_state) const {
   int64_t tokens = 0;
   for (int64_t length : lengths) {
     KINORA_CHECK(1 <= length && length <= rows_) << "a prompt of " << length << " tokens in rows of " << rows_;
     tokens += length;
   }
-  KINORA_CHECK(tokens > 0 && ids.elements() == tokens) << ids.shape().ToString() << " ids for " << tokens << " tokens";
+  KINORA_CHECK(tokens > 0 && static_cast<int64_t>(ids.size()) == tokens) << ids.size() << " ids of " << tokens;
   ArenaScope temp(exec.arena);
   Tensor x = temp.Alloc(exec.dtype, {tokens, config_.width});
-  exec.ops.GatherRows(embeddings_, ids, EmbeddingScale(config_, exec.dtype), x);
+  Embed(exec, ids, x);
+  std::vector<Tensor> landing;  // of one layer's matrices, if they are evicted
+  for (const Weight* matrix : layers_[0].matrices()) {
+    if (residence_ == Residence::kEvicted) landing.push_back(temp.Alloc(DType::kU8, {matrix->bytes()}));
+  }
   for (int64_t i = 0; i < config_.layers; ++i) {
     on_state(i, x);
+    for (size_t m = 0; m < landing.size(); ++m) exec.ops.FetchWeight(*layers_[i].matrices()[m], landing[m]);
     Attend(exec, i, lengths, x);
     FeedForward(exec, i, x);
   }

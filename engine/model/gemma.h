@@ -5,6 +5,7 @@
 #ifndef KINORA_ENGINE_MODEL_GEMMA_H_
 #define KINORA_ENGINE_MODEL_GEMMA_H_
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -19,18 +20,21 @@ namespace kinora {
 class Gemma {
  public:
   // Reads embed_tokens, layers.* and norm under `weights` (text_encoder). rows: length of the padded row
-  // (ConnectorConfig::rows).
-  static absl::StatusOr<Gemma> Load(WeightLoader weights, const GemmaConfig& config, int64_t rows);
+  // (ConnectorConfig::rows). Evicted, the matrices of one layer at a time and the embeddings of the tokens at hand come
+  // to the device, into memory of the arena: the same bits, as long as the copies take.
+  static absl::StatusOr<Gemma> Load(WeightLoader weights, const GemmaConfig& config, int64_t rows,
+                                    Residence residence = Residence::kResident);
 
   // hidden: [tokens, width], valid until the callback returns; index 0: scaled embeddings; 1 … layers - 1: outputs of
   // the layers before the last; layers: the final norm of the last layer's output. So layers + 1 calls, in this order.
   using StateSink = absl::FunctionRef<void(int64_t index, const Tensor& hidden)>;
-  // ids: [tokens] i32, below config().vocabulary; lengths: of the prompts in their order, each 1 … rows, of sum
-  // `tokens`.
-  void Forward(Exec& exec, const Tensor& ids, absl::Span<const int64_t> lengths, StateSink on_state) const;
+  // ids: of the tokens, below config().vocabulary, read before the return; lengths: of the prompts in their order, each
+  // 1 … rows, of sum `tokens`.
+  void Forward(Exec& exec, absl::Span<const int32_t> ids, absl::Span<const int64_t> lengths, StateSink on_state) const;
 
   const GemmaConfig& config() const { return config_; }
   int64_t states() const { return config_.layers + 1; }
+  int64_t evicted_bytes() const;  // in host memory; 0: resident
 
  private:
   struct RopeTables {    // of one frequency base
@@ -40,18 +44,23 @@ class Gemma {
     bool sliding = false;
     Parameter input_norm, post_attention_norm, pre_feed_forward_norm, post_feed_forward_norm, q_norm, k_norm;
     Weight query, key_value, out, gate_up, down;
+    std::array<const Weight*, 5> matrices() const { return {&query, &key_value, &out, &gate_up, &down}; }
   };
 
   static absl::StatusOr<Layer> LoadLayer(WeightLoader weights, const GemmaConfig& config);
   static absl::StatusOr<RopeTables> LoadRope(WeightLoader& weights, const GemmaConfig& config, int64_t rows,
                                              double theta, double factor);
+  absl::Status LoadEmbeddings(WeightLoader& weights);
+  void Embed(Exec& exec, absl::Span<const int32_t> ids, const Tensor& x) const;
   void Attend(Exec& exec, int64_t index, absl::Span<const int64_t> lengths, Tensor x) const;
   void FeedForward(Exec& exec, int64_t index, Tensor x) const;
 
   GemmaConfig config_;
+  Residence residence_ = Residence::kResident;
   int64_t rows_ = 0;
   int64_t heads_ = 0, kv_heads_ = 0;  // held here
   Parameter embeddings_, final_norm_;
+  HostParameter host_embeddings_;  // in their place if they are evicted
   std::vector<Layer> layers_;
   RopeTables global_, local_;
 };

@@ -47,7 +47,7 @@ absl::StatusOr<std::unique_ptr<TextEncoder>> TextEncoder::Load(const WeightLoade
   encoder->tokenizer_ = std::move(tokenizer);
   KINORA_ASSIGN_OR_RETURN(encoder->gemma_,
                           Gemma::Load(weights.On(encoder->MeshOf(mesh, encoder->split_gemma_)).Under("text_encoder"),
-                                      gemma, connector.rows));
+                                      gemma, connector.rows, options.gemma));
   KINORA_ASSIGN_OR_RETURN(encoder->extractor_, FeatureExtractor::Load(weights.Under("text_projection"), connector));
   WeightLoader connectors = weights.On(encoder->MeshOf(mesh, encoder->split_connectors_)).Under("connectors");
   KINORA_ASSIGN_OR_RETURN(encoder->video_, Connector::Load(connectors.Under("video_embeddings_connector"), connector,
@@ -78,12 +78,9 @@ absl::Status TextEncoder::EncodeTokens(Exec& exec, absl::Span<const std::vector<
   }
   const auto tokens = static_cast<int64_t>(packed.size()), count = static_cast<int64_t>(prompts.size());
   ArenaScope temp(exec.arena);
-  Tensor ids = temp.Alloc(DType::kI32, {tokens});
-  exec.ops.stream().CopyFromHost(packed.data(), ids);
-
   const FeatureExtractor::Features features = extractor_.Alloc(temp, tokens);
   Exec encode{exec.backend, exec.arena, exec.host, MeshOf(exec.mesh, split_gemma_), exec.dtype, exec.taps, exec.ops};
-  gemma_.Forward(encode, ids, lengths,
+  gemma_.Forward(encode, packed, lengths,
                  [&](int64_t index, const Tensor& hidden) { extractor_.Add(exec, index, hidden, lengths, features); });
   Tap(exec, "features.video", features.video);
   Tap(exec, "features.audio", features.audio);

@@ -27,6 +27,7 @@ class TextEncoder {
  public:
   struct Options {
     int64_t cache_bytes = 256 << 20;  // of encoded prompts kept; 0: none
+    Residence gemma = Residence::kResident;
   };
   // weights: the root (text_encoder, text_projection and connectors are read). Heads are split over tensor ranks where
   // they can be; a part whose heads do not divide is computed whole on every rank. InvalidArgument if the tokenizer has
@@ -51,6 +52,7 @@ class TextEncoder {
   const Tokenizer& tokenizer() const { return *tokenizer_; }  // not in a dry run
   TextContext AllocContext(Arena& arena, DType dtype) const;
   const ContextCache& cache() const { return cache_; }
+  int64_t evicted_bytes() const { return gemma_.evicted_bytes(); }
   int64_t rows() const { return rows_; }  // of a context; tokens beyond it are cut off
 
  private:

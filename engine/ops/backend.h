@@ -38,6 +38,7 @@ struct BackendTraits {
   bool unified_memory = false;  // device memory is host memory: one arena serves both
   bool branches = false;        // whether Backend::branch gives one
   int64_t workspace_bytes = 0;  // reserved by the backend for itself
+  bool evicts_weights = false;  // to host memory, and back for as long as they are used (Ops::EvictWeight)
   int64_t driver_bytes = 0;     // not reserved, but to be left free: the driver takes them as it goes
 };
 

@@ -31,6 +31,7 @@ absl::StatusOr<BackendTraits> CudaTraits(const BackendOptions&) {
                        .unified_memory = false,
                        .branches = true,
                        .workspace_bytes = 2 * (kProductWorkspaceBytes + kScratchBytes),
+                       .evicts_weights = true,
                        .driver_bytes = kDriverBytes};
 }
 

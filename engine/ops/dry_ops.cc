@@ -135,6 +135,16 @@ absl::Status DryOps::RewriteWeights(const WeightRows&, DType, absl::Span<WeightS
   return absl::OkStatus();
 }
 
+absl::Status DryOps::EvictWeight(const Weight& w) {
+  weight_bytes_ -= w.bytes();
+  return absl::OkStatus();
+}
+
+void DryOps::FetchWeight(const Weight& w, const Tensor& memory) {
+  KINORA_CHECK_EQ(memory.bytes(), w.bytes());
+  stream_.Count(OpKind::kCopy, 0, memory.bytes());
+}
+
 void DryOps::Matmul(const Tensor& x, const Weight& w, const MatmulOptions& options, Tensor out) {
   CheckMatmul(x, w, options, out);
   const int64_t gate = options.accumulate == Accumulate::kGated ? Bytes(options.gate.modulation) : 0;

@@ -83,10 +83,13 @@ class DryOps : public Ops {
   const Cost& cost() const { return stream_.cost(); }
   void ResetCost() { stream_.ResetCost(); }
   int64_t parameters() const { return parameters_; }      // of all prepared weights, biases included, padding not
-  int64_t weight_bytes() const { return weight_bytes_; }  // as the layout has them
+  int64_t weight_bytes() const { return weight_bytes_; }  // on the device, as the layout has them
 
   absl::StatusOr<std::vector<Weight>> PrepareWeights(const WeightRows& rows, const Tensor* bias, DType dtype) override;
   absl::Status RewriteWeights(const WeightRows& rows, DType dtype, absl::Span<WeightStorage* const> storage) override;
+
+  absl::Status EvictWeight(const Weight& w) override;
+  void FetchWeight(const Weight& w, const Tensor& memory) override;
 
   void Matmul(const Tensor& x, const Weight& w, const MatmulOptions& options, Tensor out) override;
   void Attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,

@@ -40,6 +40,15 @@ class Ops {
   virtual absl::Status RewriteWeights(const WeightRows& rows, DType dtype,
                                       absl::Span<WeightStorage* const> storage) = 0;
 
+  // Where BackendTraits::evicts_weights; CHECK-fails elsewhere.
+  //
+  // Moves a weight without a bias to pinned host memory; the device holds nothing of it any more. Done on return.
+  // ResourceExhausted: no such memory.
+  virtual absl::Status EvictWeight(const Weight& w);
+  // Enqueues the copy of an evicted weight into `memory` [w.bytes()] u8: until that is written to, ops behind this call
+  // may use the weight.
+  virtual void FetchWeight(const Weight& w, const Tensor& memory);
+
   // ---- Linear algebra
 
   // out[rows, w.out] (=, += or += gate ⊙) activation(x[rows, w.in] · wᵀ + bias). x and out f32 or bf16; they must not

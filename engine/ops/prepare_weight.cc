@@ -1,4 +1,4 @@
-// What preparing weights means for every backend.
+// What preparing weights means for every backend, and evicting them for most.
 #include <cstring>
 #include <utility>
 
@@ -22,5 +22,12 @@ absl::StatusOr<Weight> Ops::PrepareWeight(const Tensor& matrix, const Tensor* bi
   KINORA_ASSIGN_OR_RETURN(std::vector<Weight> weights, PrepareWeights(rows, bias, dtype));
   return std::move(weights.front());
 }
+
+absl::Status Ops::EvictWeight(const Weight&) {
+  KINORA_CHECK(false) << "this backend's weights stay where they are";
+  return absl::OkStatus();
+}
+
+void Ops::FetchWeight(const Weight&, const Tensor&) { KINORA_CHECK(false) << "nothing was evicted"; }
 
 }  // namespace kinora

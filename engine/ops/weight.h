@@ -13,13 +13,17 @@
 namespace kinora {
 
 // What a backend keeps of a matrix and its bias: packed, quantised, with scales, on its device. Opaque to all but that
-// backend, which derives from it; nobody else learns an address. Keeps its addresses for as long as it lives.
+// backend, which derives from it; nobody else learns an address. Keeps its addresses for as long as it lives, unless it
+// is evicted (Ops::EvictWeight).
 class WeightStorage {
  public:
   virtual ~WeightStorage() = default;
   // As stored: padding, scales and bias included.
   virtual int64_t bytes() const = 0;
 };
+
+// Where weights live: on the device, or in host memory, from where they come to the device each time they are used.
+enum class Residence : uint8_t { kResident, kEvicted };
 
 // How a backend stores weights, as far as a plan must know: asked without its device.
 class WeightLayout {

@@ -134,8 +134,7 @@ absl::Status Denoise(Exec& exec, const VelocityModel& model, const DenoiseSpec& 
     if (exec.taps != nullptr) {
       step();
     } else {
-      KINORA_ASSIGN_OR_RETURN(Graph* const graph, graphs.Find(exec.ops.stream(), shape, addresses, step));
-      graph->Replay();
+      KINORA_RETURN_IF_ERROR(graphs.Run(exec.ops.stream(), shape, addresses, step));
     }
     KINORA_RETURN_IF_ERROR(gate.Pass());
   }

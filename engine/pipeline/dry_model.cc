@@ -23,6 +23,9 @@ StageCost Between(const Cost& begin, const Cost& end) {
 absl::StatusOr<DryModel> DryModel::Make(const ModelConfig& config, const ModelDescription& description,
                                         const Mesh& mesh, const Options& options) {
   KINORA_RETURN_IF_ERROR(options.precision.CheckOn(options.traits));
+  if (options.text_encoder == Residence::kEvicted && !options.traits.evicts_weights) {
+    return absl::UnimplementedError(Cat("device: ", options.traits.device, " keeps the text encoder where it is"));
+  }
   DryModel model;
   model.config_ = config;
   model.description_ = description;
@@ -31,7 +34,9 @@ absl::StatusOr<DryModel> DryModel::Make(const ModelConfig& config, const ModelDe
   DryBackend backend(options.traits);
   const WeightLoader loader = WeightLoader::Dry(*model.mesh_, backend, options.precision);
   const bool sound = mesh.world().rank() == 0;
-  KINORA_ASSIGN_OR_RETURN(model.modules_, Modules::Load(loader, config, {.sound = sound}, [](std::string_view) {}));
+  KINORA_ASSIGN_OR_RETURN(
+      model.modules_,
+      Modules::Load(loader, config, {.text_encoder = options.text_encoder, .sound = sound}, [](std::string_view) {}));
   model.weight_bytes_ = backend.ops().weight_bytes() + loader.tensor_bytes();
   return model;
 }
@@ -66,6 +71,7 @@ absl::StatusOr<RunPlan> DryModel::Plan(const GenerationRequest& request, const T
   plan.host_arena_bytes = host.peak();
   plan.weight_bytes = weight_bytes_;
   plan.workspace_bytes = traits().workspace_bytes + options_.text_cache_bytes;
+  plan.evicted_bytes = modules_.text->evicted_bytes();
   plan.driver_bytes = traits().driver_bytes;
   return plan;
 }

@@ -25,8 +25,9 @@ class DryModel {  // made once, then read by any thread
     BackendTraits traits;
     Precision precision;
     int64_t text_cache_bytes = 0;
+    Residence text_encoder = Residence::kResident;
   };
-  // mesh: whose rank it speaks for. Errors: as Modules::Load's.
+  // mesh: whose rank it speaks for. Errors: as Modules::Load's; Unimplemented if the backend evicts nothing and should.
   static absl::StatusOr<DryModel> Make(const ModelConfig& config, const ModelDescription& description, const Mesh& mesh,
                                        const Options& options);
 

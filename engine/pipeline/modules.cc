@@ -100,7 +100,7 @@ absl::StatusOr<Modules> Modules::Load(const WeightLoader& root, const ModelConfi
   on_phase("load text encoder");
   KINORA_ASSIGN_OR_RETURN(modules.text,
                           TextEncoder::Load(root, *config.gemma, config.connector, std::move(options.tokenizer),
-                                            {.cache_bytes = options.text_cache_bytes}));
+                                            {.cache_bytes = options.text_cache_bytes, .gemma = options.text_encoder}));
   on_phase("load transformer");
   KINORA_ASSIGN_OR_RETURN(modules.transformer, Transformer::Load(root.Under("transformer"), config.transformer));
   on_phase("load decoders");

@@ -22,7 +22,8 @@ struct Modules {
   struct Options {
     std::unique_ptr<const Tokenizer> tokenizer;  // null in a dry run
     int64_t text_cache_bytes = 0;
-    bool sound = true;  // rank 0 alone makes the sound; the others load no audio decoder
+    Residence text_encoder = Residence::kResident;  // of Gemma's weights, the most of it
+    bool sound = true;                              // rank 0 alone makes the sound; the others load no audio decoder
   };
   // root: of the whole checkpoint. InvalidArgument if the model has no text encoder; the loader's problems are reported
   // by its Finish.

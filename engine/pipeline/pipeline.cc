@@ -53,7 +53,10 @@ class ProgressReporter {
 };
 
 DryModel::Options DryOptions(const PipelineOptions& options, const BackendTraits& traits) {
-  return {.traits = traits, .precision = options.precision, .text_cache_bytes = options.text_cache_bytes};
+  return {.traits = traits,
+          .precision = options.precision,
+          .text_cache_bytes = options.text_cache_bytes,
+          .text_encoder = options.text_encoder};
 }
 
 // What can be known of a model without its weights.
@@ -137,7 +140,9 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::LoadOn(std::unique_ptr<Backe
     return absl::InvalidArgumentError(
         "model: no tokenizer.model; it belongs in the text encoder's folder (--model text_encoder=DIR)");
   }
-  Modules::Options parts_options{.text_cache_bytes = options.text_cache_bytes, .sound = mesh.world().rank() == 0};
+  Modules::Options parts_options{.text_cache_bytes = options.text_cache_bytes,
+                                 .text_encoder = options.text_encoder,
+                                 .sound = mesh.world().rank() == 0};
   KINORA_ASSIGN_OR_RETURN(parts_options.tokenizer, Tokenizer::Load(checkpoint->tokenizer_model()));
   KINORA_ASSIGN_OR_RETURN(DryModel dry, model.Dry(options, mesh, backend->traits()));
   // At least the word that ranks agree by, so that a run that does not fit ends as one on all of them.
@@ -182,14 +187,32 @@ absl::StatusOr<RunPlan> Pipeline::PlanOn(const BackendTraits& traits, const Pipe
   return dry.Plan(resolved, tokenizer.get());
 }
 
-absl::Status Pipeline::PlanMemory(const MemoryLimit& memory, const Mesh& mesh, PipelineOptions& options) {
+absl::StatusOr<RunPlan> Pipeline::PlanWithin(const MemoryLimit& memory, const Mesh& mesh,
+                                             const GenerationRequest& request, PipelineOptions& options) {
+  KINORA_ASSIGN_OR_RETURN(const BackendTraits traits, TraitsOf(options.device, {.threads = options.threads}));
+  options.text_encoder = Residence::kResident;
+  KINORA_ASSIGN_OR_RETURN(RunPlan plan, PlanOn(traits, options, mesh, request));
+  if (!plan.FitsDevice(memory.bytes) && traits.evicts_weights) {
+    options.text_encoder = Residence::kEvicted;
+    KINORA_ASSIGN_OR_RETURN(plan, PlanOn(traits, options, mesh, request));
+  }
+  options.arena_bytes = plan.arena_bytes;
+  options.host_arena_bytes = plan.host_arena_bytes;
+  return plan;
+}
+
+absl::StatusOr<RunPlan> Pipeline::PlanMemory(const MemoryLimit& memory, const Mesh& mesh, PipelineOptions& options) {
+  GenerationRequest usual;
+  usual.prompt = "probe";
+  usual.recipe = Recipe::kOneStage;  // of every kind of model; nothing of one stage takes more
+  KINORA_ASSIGN_OR_RETURN(const RunPlan plan, PlanWithin(memory, mesh, usual, options));
   KINORA_ASSIGN_OR_RETURN(const BackendTraits traits, TraitsOf(options.device, {.threads = options.threads}));
   KINORA_ASSIGN_OR_RETURN(const OpenedModel model, OpenModel(options.files));
   KINORA_ASSIGN_OR_RETURN(const DryModel dry, model.Dry(options, mesh, traits));
   KINORA_ASSIGN_OR_RETURN(const ReservedMemory reserved, kinora::PlanMemory(dry, memory));
   options.arena_bytes = reserved.arena_bytes;
   options.host_arena_bytes = reserved.host_arena_bytes;
-  return absl::OkStatus();
+  return plan;
 }
 
 absl::StatusOr<RunPlan> Pipeline::Prepare(const GenerationRequest& request) const {

@@ -40,6 +40,9 @@ struct PipelineOptions {
   // The same for the host's side of them, where device memory is not host memory.
   int64_t host_arena_bytes = 0;
   int64_t text_cache_bytes = 256 << 20;
+  // Evicted: the text encoder's weights lie in pinned host memory, and come to the device, into memory that the later
+  // stages use too, when a prompt is encoded. Unimplemented where BackendTraits::evicts_weights is false.
+  Residence text_encoder = Residence::kResident;
 };
 
 class Pipeline {
@@ -59,10 +62,15 @@ class Pipeline {
                                       const GenerationRequest& request);
   static absl::StatusOr<RunPlan> PlanOn(const BackendTraits& traits, const PipelineOptions& options, const Mesh& mesh,
                                         const GenerationRequest& request);
-  // Sets options.arena_bytes and host_arena_bytes to what this rank should reserve, if it may take `memory` of the
-  // device: so that the largest clips fit (memory_plan.h). Reads headers and configuration only. ResourceExhausted if
-  // the device cannot hold the model and its smallest clip.
-  static absl::Status PlanMemory(const MemoryLimit& memory, const Mesh& mesh, PipelineOptions& options);
+  // Plan, with the text encoder resident if the request so fits `memory`, this rank's share of the device, and evicted
+  // where it does not and can be. Sets options.text_encoder, and the arenas to what the request takes; that it fits is
+  // for the caller to see (RunPlan::FitsDevice).
+  static absl::StatusOr<RunPlan> PlanWithin(const MemoryLimit& memory, const Mesh& mesh,
+                                            const GenerationRequest& request, PipelineOptions& options);
+  // The same for a worker of many requests: the text encoder by the default request, whose plan it returns, and the
+  // arenas so that the largest clips fit (memory_plan.h). ResourceExhausted if the device cannot hold the model and its
+  // smallest clip.
+  static absl::StatusOr<RunPlan> PlanMemory(const MemoryLimit& memory, const Mesh& mesh, PipelineOptions& options);
   ~Pipeline();
 
   const ModelConfig& config() const;

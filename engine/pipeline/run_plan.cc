@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_format.h"
 #include "engine/base/status_macros.h"
 #include "engine/pipeline/modules.h"
 #include "engine/pipeline/video_decode_stage.h"
@@ -64,6 +65,11 @@ double RunPlan::flops() const {
 const StagePlan* RunPlan::Find(std::string_view label) const {
   const auto found = std::find_if(stages.begin(), stages.end(), [&](const StagePlan& s) { return s.label == label; });
   return found == stages.end() ? nullptr : &*found;
+}
+
+std::string RunPlan::TextEncoderResidence() const {
+  return evicted_bytes == 0 ? "resident"
+                            : absl::StrFormat("evicted, %.2f GB", static_cast<double>(evicted_bytes) / 1e9);
 }
 
 absl::StatusOr<RunPlan> PlanStages(const ModelConfig& config, const ModelDescription& model,

@@ -1,5 +1,5 @@
 // Captured steps of a pipeline, kept from request to request: one that has the shape of an earlier one captures
-// nothing.
+// nothing. A shape's first step of all runs uncaptured.
 //
 // A graph holds addresses, shapes and constants of ops. The request region is laid out by the shape alone, so addresses
 // repeat; where they do not, the step is captured anew. What differs between requests of a shape (noise levels,
@@ -34,10 +34,12 @@ class StepGraphs {  // one rank's; not thread-safe
   // capacity: graphs kept; the one whose last use is the longest ago goes first.
   explicit StepGraphs(size_t capacity = 16) : capacity_(capacity) {}
 
-  // The graph of the steps of `shape`, captured from `step` unless it is there. addresses: where what it reads and
-  // writes lies; a graph that was captured for others is replaced.
-  absl::StatusOr<Graph*> Find(Stream& stream, const StepShape& shape, const std::vector<const void*>& addresses,
-                              const std::function<void()>& step);
+  // Enqueues a step of `shape`: the first time `step` itself, so that what a device chooses and builds when it first
+  // meets an op (algorithms that it measures, plans) is done where waiting is allowed; the second time as the graph
+  // captured from it, which later steps replay. addresses: where what it reads and writes lies; for others it begins
+  // anew.
+  absl::Status Run(Stream& stream, const StepShape& shape, const std::vector<const void*>& addresses,
+                   const std::function<void()>& step);
 
   int64_t captures() const { return captures_; }  // since construction
   size_t size() const { return recent_.size(); }
@@ -46,7 +48,7 @@ class StepGraphs {  // one rank's; not thread-safe
   struct Entry {
     StepShape shape;
     std::vector<const void*> addresses;
-    std::unique_ptr<Graph> graph;
+    std::unique_ptr<Graph> graph;  // null: the shape was met once
   };
   const size_t capacity_;
   std::list<Entry> recent_;  // most recent first

@@ -1,6 +1,7 @@
 #include "server/tools/render_plan.h"
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -44,7 +45,8 @@ absl::StatusOr<std::vector<PlanRow>> MakePlan(const RenderOptions& options) {
     request.width = shape.width;
     request.height = shape.height;
     request.num_frames = shape.frames;
-    KINORA_ASSIGN_OR_RETURN(RunPlan plan, Pipeline::Plan(pipeline, *mesh, request));
+    const int64_t memory = options.device_memory > 0 ? options.device_memory : std::numeric_limits<int64_t>::max();
+    KINORA_ASSIGN_OR_RETURN(RunPlan plan, Pipeline::PlanWithin({memory, "--device-memory"}, *mesh, request, pipeline));
     rows.push_back({.width = shape.width, .height = shape.height, .num_frames = shape.frames, .plan = std::move(plan)});
   }
   return rows;
@@ -61,21 +63,24 @@ std::string FormatPlan(const std::vector<PlanRow>& rows, int64_t device_memory, 
                      {"activation_bytes", row.plan.arena_bytes},
                      {"workspace_bytes", row.plan.workspace_bytes},
                      {"device_bytes", row.plan.device_bytes()},
+                     {"text_encoder", row.plan.evicted_bytes > 0 ? "evicted" : "resident"},
+                     {"evicted_bytes", row.plan.evicted_bytes},
                      {"flops", row.plan.flops()}});
       if (device_memory > 0) out.back()["fits"] = Fits(row, device_memory);
     }
     return out.dump() + "\n";
   }
-  std::string out = absl::StrFormat("%10s %7s %12s %15s %12s %12s%s\n", "size", "frames", "weights GB",
-                                    "activations GB", "total GB", "TFLOP", device_memory > 0 ? "  fits" : "");
+  std::string out =
+      absl::StrFormat("%10s %7s %12s %15s %12s %12s%s\n", "size", "frames", "weights GB", "activations GB", "total GB",
+                      "TFLOP", device_memory > 0 ? "  fits   text encoder" : "");
   for (const PlanRow& row : rows) {
-    absl::StrAppendFormat(&out, "%10s %7d %12.3f %15.3f %12.3f %12.3f%s\n", absl::StrCat(row.width, "x", row.height),
-                          row.num_frames, static_cast<double>(row.plan.weight_bytes) / 1e9,
-                          static_cast<double>(row.plan.arena_bytes) / 1e9,
-                          static_cast<double>(row.plan.device_bytes()) / 1e9, row.plan.flops() / 1e12,
-                          device_memory <= 0         ? ""
-                          : Fits(row, device_memory) ? "   yes"
-                                                     : "    no");
+    absl::StrAppendFormat(
+        &out, "%10s %7d %12.3f %15.3f %12.3f %12.3f%s\n", absl::StrCat(row.width, "x", row.height), row.num_frames,
+        static_cast<double>(row.plan.weight_bytes) / 1e9, static_cast<double>(row.plan.arena_bytes) / 1e9,
+        static_cast<double>(row.plan.device_bytes()) / 1e9, row.plan.flops() / 1e12,
+        device_memory <= 0
+            ? ""
+            : absl::StrCat(Fits(row, device_memory) ? "   yes" : "    no", "   ", row.plan.TextEncoderResidence()));
   }
   return out;
 }

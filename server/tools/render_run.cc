@@ -125,11 +125,14 @@ absl::Status CheckFits(const Job& job, const MemoryLimit& limit, const RunPlan& 
 
 absl::StatusOr<std::unique_ptr<Pipeline>> LoadPipeline(Job& job, const Mesh& mesh, bool first) {
   PipelineOptions options = job.pipeline;
-  KINORA_ASSIGN_OR_RETURN(const RunPlan plan, Pipeline::Plan(options, mesh, job.request));
+  // Before the device is opened: what is wrong with the request is said where there is none, too.
+  KINORA_RETURN_IF_ERROR(Pipeline::Plan(options, mesh, job.request).status());
   KINORA_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, OpenBackend(options.device, {.threads = options.threads}));
-  KINORA_RETURN_IF_ERROR(CheckFits(job, backend->usable_memory(), plan));
-  options.arena_bytes = plan.arena_bytes;
-  options.host_arena_bytes = plan.host_arena_bytes;
+  const MemoryLimit limit = backend->usable_memory();
+  const MemoryLimit share{limit.bytes / mesh.world().size(), limit.by};
+  KINORA_ASSIGN_OR_RETURN(const RunPlan plan, Pipeline::PlanWithin(share, mesh, job.request, options));
+  KINORA_RETURN_IF_ERROR(CheckFits(job, limit, plan));
+  if (first && plan.evicted_bytes > 0) job.display.Note("text encoder: " + plan.TextEncoderResidence());
   return Pipeline::LoadOn(std::move(backend), options, mesh, [&](std::string_view phase) {
     if (first) job.display.Show({.stage = std::string(phase)});
   });

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
 #include "engine/parallel/agree.h"
 #include "engine/parallel/thread_communicator.h"
@@ -44,7 +45,12 @@ absl::Status PlanArenas(const Mesh& mesh, double memory_share, PipelineOptions& 
   KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, OpenBackend(options.device, {.threads = 1}));
   MemoryLimit memory = backend->usable_memory();
   memory.bytes = static_cast<int64_t>(memory_share * static_cast<double>(memory.bytes)) / mesh.world().size();
-  return Pipeline::PlanMemory(memory, mesh, options);
+  KINORA_ASSIGN_OR_RETURN(const RunPlan usual, Pipeline::PlanMemory(memory, mesh, options));
+  Log(Severity::kInfo, "memory_planned",
+      {{"arena_bytes", absl::StrCat(options.arena_bytes)},
+       {"host_arena_bytes", absl::StrCat(options.host_arena_bytes)},
+       {"text_encoder", usual.TextEncoderResidence()}});
+  return absl::OkStatus();
 }
 
 std::string DefaultModelId(const v1::WorkerConfig& config) {

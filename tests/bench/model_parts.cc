@@ -184,10 +184,7 @@ class GemmaPart : public Loaded {
 
  private:
   void Forward(Exec& e) {
-    ArenaScope scope(e.arena);
-    Tensor ids = scope.Alloc(DType::kI32, {static_cast<int64_t>(ids_.size())});
-    e.ops.stream().CopyFromHost(ids_.data(), ids);
-    gemma_->Forward(e, ids, lengths_, [&](int64_t index, const Tensor& hidden) {
+    gemma_->Forward(e, ids_, lengths_, [&](int64_t index, const Tensor& hidden) {
       if (index == gemma_->states() - 1) e.ops.stream().Copy(hidden, hidden_);
     });
   }

@@ -57,15 +57,14 @@ absl::StatusOr<States> RunStates(ModelRig& rig, Golden& golden, const GemmaConfi
   WeightLoader weights = rig.Open({.text_encoder = GoldenFolder()});
   KINORA_ASSIGN_OR_RETURN(const Gemma gemma, Gemma::Load(weights.Under("text_encoder"), config, rows));
   KINORA_RETURN_IF_ERROR(weights.Finish());
-  std::vector<int32_t> ids = PackedIds(golden, first, last);
+  const std::vector<int32_t> ids = PackedIds(golden, first, last);
   const std::vector<int64_t> lengths(kLengths.begin() + static_cast<int64_t>(first),
                                      kLengths.begin() + static_cast<int64_t>(last));
   States states;
-  gemma.Forward(rig.exec, rig.Upload(Tensor(DType::kI32, {static_cast<int64_t>(ids.size())}, ids.data())), lengths,
-                [&](int64_t index, const Tensor& hidden) {
-                  EXPECT_EQ(index, static_cast<int64_t>(states.size()));
-                  states.push_back(rig.Floats(hidden));
-                });
+  gemma.Forward(rig.exec, ids, lengths, [&](int64_t index, const Tensor& hidden) {
+    EXPECT_EQ(index, static_cast<int64_t>(states.size()));
+    states.push_back(rig.Floats(hidden));
+  });
   return states;
 }
 
@@ -183,7 +182,7 @@ TEST(Gemma, TheReleasedSizeHasItsParametersAndFlops) {
   const Gemma gemma = Gemma::Load(weights.Under("text_encoder"), ReleasedGemma(), 1024).value();
   EXPECT_EQ((weights.recorded_elements() + 500000) / 1000000, 11766);
   const int64_t lengths[] = {1024};
-  gemma.Forward(exec, Tensor(DType::kI32, {1024}, nullptr), lengths, [](int64_t, const Tensor&) {});
+  gemma.Forward(exec, std::vector<int32_t>(1024), lengths, [](int64_t, const Tensor&) {});
   EXPECT_NEAR(static_cast<double>(backend.ops().cost().flops()) / 1e12, 22.9, 0.02 * 22.9);
   EXPECT_LT(arena.peak(),
             1024 * (2 * 3840 + 2 * 15360) * 2 + (64 << 10));  // x, a normed copy, gate and up: no stack of states

@@ -21,9 +21,13 @@ class FrameKeeper : public ClipSink {
     rgb8_.insert(rgb8_.end(), rgb8.data<uint8_t>(), rgb8.data<uint8_t>() + rgb8.elements());
     return absl::OkStatus();
   }
-  absl::Status Audio(const Tensor&) override { return absl::OkStatus(); }
+  absl::Status Audio(const Tensor& waveform) override {
+    audio_.assign(waveform.data<float>(), waveform.data<float>() + waveform.elements());
+    return absl::OkStatus();
+  }
   absl::Status End() override { return absl::OkStatus(); }
   std::vector<uint8_t> rgb8_;
+  std::vector<float> audio_;
 };
 
 // Calls `step` after each step of denoising.
@@ -207,6 +211,36 @@ TEST_F(CudaPipelineTest, WhatIsLeftOfTheDeviceIsReservedAndALargerClipIsToldTheN
   KINORA_ASSERT_OK_AND_ASSIGN(large.num_frames, pipeline_->MostFrames(plan.request));
   EXPECT_THAT(refused.message(), HasSubstr(absl::StrCat("nearest at this size: ", large.num_frames, " frames")));
   EXPECT_THAT(Render(Request(2)), IsOk());
+}
+
+TEST_F(CudaPipelineTest, ATextEncoderWithoutRoomIsEvictedAndChangesNoBit) {
+  for (const DType precision : {DType::kF32, DType::kBF16}) {
+    PipelineOptions options = Options();
+    options.precision = precision;
+    options.text_cache_bytes = 0;
+    KINORA_ASSERT_OK_AND_ASSIGN(RunPlan plan,
+                                Pipeline::PlanWithin({int64_t{80} << 30, "a test"}, *mesh_, Request(2), options));
+    EXPECT_EQ(plan.TextEncoderResidence(), "resident");
+    LeaveFree(int64_t{80} << 30);
+    KINORA_ASSERT_OK_AND_ASSIGN(pipeline_, Pipeline::Load(options, *mesh_));
+    ASSERT_THAT(Render(Request(2)), IsOk());
+    const std::vector<uint8_t> resident = clip_.rgb8_;
+    const std::vector<float> sound = clip_.audio_;
+    pipeline_.reset();
+
+    const int64_t memory = plan.device_bytes() + plan.driver_bytes - 1;  // one byte too few
+    KINORA_ASSERT_OK_AND_ASSIGN(plan, Pipeline::PlanWithin({memory, "a test"}, *mesh_, Request(2), options));
+    EXPECT_THAT(plan.TextEncoderResidence(), HasSubstr("evicted, "));
+    EXPECT_GT(plan.evicted_bytes, 0);
+    ASSERT_TRUE(plan.FitsDevice(memory));
+    LeaveFree(plan.device_bytes());
+    KINORA_ASSERT_OK_AND_ASSIGN(pipeline_, Pipeline::Load(options, *mesh_));
+    EXPECT_EQ(Free(), 0) << DTypeName(precision);
+    ASSERT_THAT(Render(Request(2)), IsOk());
+    EXPECT_TRUE(clip_.rgb8_ == resident) << DTypeName(precision);
+    EXPECT_TRUE(clip_.audio_ == sound) << DTypeName(precision);
+    pipeline_.reset();
+  }
 }
 
 // Memory that was never written is NaN here, and order is drawn anew: what depends on either shows.

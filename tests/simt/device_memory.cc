@@ -35,6 +35,8 @@ DeviceMemory::DeviceMemory() {
   void* const nan = mmap(nullptr, kNanBytes, PROT_READ | PROT_WRITE, MAP_SHARED, nan_pages_, 0);
   std::memset(nan, 0xff, kNanBytes);
   munmap(nan, kNanBytes);
+  if (const char* const bytes = std::getenv("KINORA_SIMULATED_MEMORY")) total_ = std::strtoll(bytes, nullptr, 10);
+  if (const char* const file = std::getenv("KINORA_SIMULATED_MEMORY_FILE")) shared_ = std::make_unique<SharedUse>(file);
 }
 
 bool DeviceMemory::Inside(const Ranges& ranges, const void* p, size_t bytes) {
@@ -63,9 +65,9 @@ cudaError_t DeviceMemory::Allocate(size_t bytes, void** out) {
     return cudaSuccess;
   }
   const size_t pages = RoundUp(bytes + kAlignment, kPage);
-  if (bytes > static_cast<size_t>(total_ - used_) || next_ + pages + kPage > base_ + kSpace) {
-    return cudaErrorMemoryAllocation;
-  }
+  if (next_ + pages + kPage > base_ + kSpace) return cudaErrorMemoryAllocation;
+  const auto taken = static_cast<int64_t>(bytes);
+  if (shared_ != nullptr ? !shared_->Take(taken, total_) : taken > total_ - used_) return cudaErrorMemoryAllocation;
   char* const begin = next_;
   next_ += pages + kPage;
   FillPages(begin, pages);
@@ -73,7 +75,7 @@ cudaError_t DeviceMemory::Allocate(size_t bytes, void** out) {
   ASAN_POISON_MEMORY_REGION(begin, at - begin);
   ASAN_POISON_MEMORY_REGION(at + bytes, begin + pages - at - bytes);
   device_[at] = bytes;
-  used_ += static_cast<int64_t>(bytes);
+  used_ += taken;
   if (guarded_) Close();
   *out = at;
   return cudaSuccess;
@@ -87,6 +89,7 @@ cudaError_t DeviceMemory::Free(void* memory) {
   const size_t bytes = RoundUp(found->first + found->second - begin, kPage);
   mmap(begin, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   used_ -= static_cast<int64_t>(found->second);
+  if (shared_ != nullptr) shared_->Take(-static_cast<int64_t>(found->second), total_);
   device_.erase(found);
   return cudaSuccess;
 }

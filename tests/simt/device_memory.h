@@ -2,6 +2,9 @@
 //
 // Every allocation ends less than 256 bytes before a page that nobody may touch, addresses are never used again, fresh
 // memory holds NaN, and AddressSanitizer knows the exact bounds.
+//
+// The environment may set the device's memory (KINORA_SIMULATED_MEMORY, bytes) and have several processes share it
+// (KINORA_SIMULATED_MEMORY_FILE, the path of a file for that).
 #ifndef KINORA_TESTS_SIMT_DEVICE_MEMORY_H_
 #define KINORA_TESTS_SIMT_DEVICE_MEMORY_H_
 
@@ -9,6 +12,9 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
+
+#include "tests/simt/shared_use.h"
 
 namespace kinora::simt {
 
@@ -17,7 +23,7 @@ class DeviceMemory {
   static DeviceMemory& Get();
 
   int64_t total() const { return total_; }
-  int64_t used() const { return used_; }
+  int64_t used() const { return shared_ != nullptr ? shared_->Used() : used_; }
   void set_total(int64_t bytes) { total_ = bytes; }
 
   cudaError_t Allocate(size_t bytes, void** out);
@@ -50,6 +56,7 @@ class DeviceMemory {
   int nan_pages_ = -1;  // a file of NaNs that fresh memory is a private copy of
   Ranges device_, pinned_;
   int64_t total_ = int64_t{80} << 30, used_ = 0;
+  std::unique_ptr<SharedUse> shared_;  // null: the device is this process's alone
   bool guarded_ = false;
 };
 

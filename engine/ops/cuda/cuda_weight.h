@@ -2,6 +2,8 @@
 #ifndef KINORA_ENGINE_OPS_CUDA_CUDA_WEIGHT_H_
 #define KINORA_ENGINE_OPS_CUDA_CUDA_WEIGHT_H_
 
+#include <algorithm>
+
 #include "engine/ops/weight.h"
 #include "engine/tensor/buffer.h"
 
@@ -11,10 +13,13 @@ struct CudaWeight : WeightStorage {
   Buffer matrix;       // [out, taps, in], the rows `stride` elements apart, zeros between them
   Buffer bias;         // [out] f32, or empty
   Buffer bias_bf16;    // the same, rounded, for products whose results are bf16; empty in an f32 weight
+  Buffer evicted;      // the matrix in pinned memory; `matrix` is then where it was fetched to last, or empty
   int64_t stride = 0;  // taps · in, rounded up to 16 bytes
 
   static const CudaWeight& Of(const Weight& w) { return static_cast<const CudaWeight&>(*w.storage()); }
-  int64_t bytes() const override { return matrix.bytes() + bias.bytes() + bias_bf16.bytes(); }
+  int64_t bytes() const override {
+    return std::max(matrix.bytes(), evicted.bytes()) + bias.bytes() + bias_bf16.bytes();
+  }
 };
 
 }  // namespace kinora

@@ -82,6 +82,10 @@ absl::StatusOr<std::vector<Weight>> CudaOps::PrepareWeights(const WeightRows& ro
 
 absl::Status CudaOps::RewriteWeights(const WeightRows& rows, DType dtype, absl::Span<WeightStorage* const> storage) {
   KINORA_CHECK_EQ(static_cast<int>(storage.size()), rows.count);
+  for (const WeightStorage* weight : storage) {
+    if (static_cast<const CudaWeight*>(weight)->evicted.data() == nullptr) continue;
+    return absl::UnimplementedError("weights that live in host memory cannot be rewritten: keep them on the device");
+  }
   KINORA_CHECK(rows.dtype == DType::kF32 || rows.dtype == DType::kBF16) << DTypeName(rows.dtype);
   const int64_t row_bytes = RowBytes(rows);
   const int64_t each = std::max<int64_t>(1, std::min(kRunBytes, scratch_.bytes() / pool_.threads()) / row_bytes);
@@ -122,6 +126,32 @@ absl::Status CudaOps::LayOut(const WeightRows& rows, int64_t begin, int64_t end,
         CudaStatus(kernels::LaunchCopyRows(read, laid_out, end - begin, width, stream), "a weight's layout"));
   }
   return CudaStatus(cudaEventRecord(staging.left, stream), "weights on their way");
+}
+
+absl::Status CudaOps::EvictWeight(const Weight& w) {
+  if (w.storage() == nullptr) return absl::OkStatus();  // of a model that will be refused
+  auto& weight = static_cast<CudaWeight&>(*w.storage());
+  KINORA_CHECK(!w.has_bias() && weight.evicted.data() == nullptr);
+  const int64_t bytes = weight.matrix.bytes();
+  KINORA_ASSIGN_OR_RETURN(Buffer pinned, AllocatePinned(bytes, "a weight that the device has no room for"));
+  const cudaError_t copied =
+      cudaMemcpyAsync(pinned.data(), weight.matrix.data(), bytes, cudaMemcpyDeviceToHost, stream_->handle());
+  KINORA_RETURN_IF_ERROR(CudaStatus(copied, "a weight on its way to the host"));
+  KINORA_RETURN_IF_ERROR(stream_->Synchronize());
+  weight.evicted = std::move(pinned);
+  const Buffer gone = std::exchange(weight.matrix, Buffer());
+  return absl::OkStatus();
+}
+
+void CudaOps::FetchWeight(const Weight& w, const Tensor& memory) {
+  auto& weight = static_cast<CudaWeight&>(*w.storage());
+  const int64_t bytes = weight.evicted.bytes();
+  KINORA_CHECK(weight.evicted.data() != nullptr && memory.contiguous() && memory.bytes() == bytes)
+      << memory.shape().ToString() << " for a weight of " << bytes << " bytes";
+  weight.matrix = Buffer(memory.raw(), bytes, /*release=*/nullptr);
+  stream_->Enqueue("FetchWeight", memory, [&](cudaStream_t stream) {
+    return cudaMemcpyAsync(memory.raw(), weight.evicted.data(), bytes, cudaMemcpyHostToDevice, stream);
+  });
 }
 
 }  // namespace kinora
