@@ -127,7 +127,7 @@ struct Child {
 };
 
 [[noreturn]] void BeRank(int rank, Board& board, const ForkedBody& body, std::FILE* out) {
-  alarm(120);
+  alarm(480);
   BoardRendezvous rendezvous(board, rank);
   absl::StatusOr<std::string> result = body(rank, rendezvous);
   if (testing::Test::HasFailure()) result = absl::InternalError("an expectation of this rank failed");

@@ -15,7 +15,7 @@ using ForkedBody = std::function<absl::StatusOr<std::string>(int rank, Rendezvou
 
 // What each rank's body returned, in rank order; an EXPECT that failed in it makes it fail. A rank that a signal ends
 // or stops (it is killed then) has Unavailable, and ends the rendezvous of the others, as the group's supervisor would.
-// No rank lives longer than two minutes.
+// No rank lives longer than eight minutes.
 std::vector<absl::StatusOr<std::string>> RunForked(int ranks, const ForkedBody& body);
 
 }  // namespace kinora
