@@ -1,5 +1,6 @@
 #include "engine/parallel/agree.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/cord.h"
@@ -35,6 +36,17 @@ absl::Status Agreed(absl::Status status) {
 absl::Status WithoutMark(absl::Status status) {
   status.ErasePayload(kMark);
   return status;
+}
+
+absl::Status CauseOf(absl::Span<const absl::Status> results) {
+  const auto rank_of_cause = [](const absl::Status& status) {
+    if (status.ok()) return 4;
+    if (!IsAgreed(status)) return absl::IsAborted(status) ? 1 : 0;
+    return absl::IsCancelled(status) ? 3 : 2;
+  };
+  return *std::min_element(results.begin(), results.end(), [&](const absl::Status& a, const absl::Status& b) {
+    return rank_of_cause(a) < rank_of_cause(b);  // the first of equals
+  });
 }
 
 absl::Status AgreeWithRankZero(Exec& exec, const absl::Status& status) {

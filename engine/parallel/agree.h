@@ -9,6 +9,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "engine/parallel/exec.h"
 
 namespace kinora {
@@ -22,6 +23,10 @@ bool IsAgreed(const absl::Status& status);
 absl::Status Agreed(absl::Status status);
 // The same failure without the mark, for whoever knows of no ranks.
 absl::Status WithoutMark(absl::Status status);
+
+// Of how the ranks of a group ended, the one that the others followed from, lowest rank first: what failed alone, but
+// what is Aborted only if nothing else did; else what is agreed, but Cancelled only if nothing else is; else OK.
+absl::Status CauseOf(absl::Span<const absl::Status> results);
 
 // Rank 0's status on every rank of exec.mesh.world(): OK on all, or agreed: rank 0's own there and Cancelled elsewhere.
 // What the other ranks pass is not looked at. Waits for the device; costs nothing in a group of one or in a dry run. A

@@ -38,6 +38,17 @@ absl::StatusOr<MeshShape> MeshShape::Parse(const std::string& text) {
   return shape;
 }
 
+std::vector<std::string> MeshShape::Of(int ranks) {
+  std::vector<std::string> shapes;
+  for (const int guidance : {1, 2, 4}) {
+    for (const int tokens : {1, 2, 4, 8}) {
+      const MeshShape shape{.guidance = guidance, .tokens = tokens, .tensor = ranks / (guidance * tokens)};
+      if (shape.ranks() == ranks && shape.Validate().ok()) shapes.push_back(shape.ToString());
+    }
+  }
+  return shapes;
+}
+
 absl::Status MeshShape::Validate() const {
   constexpr int kMostTensorRanks = 64;
   if (guidance != 1 && guidance != 2 && guidance != 4) {

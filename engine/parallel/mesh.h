@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -22,6 +23,8 @@ struct MeshShape {
   std::string ToString() const;
   // The way back: "tokens=2,guidance=2", "" for one rank. InvalidArgument naming what is wrong; the shape is valid.
   static absl::StatusOr<MeshShape> Parse(const std::string& text);
+  // The valid shapes of so many ranks, as ToString writes them: "tokens=4", "guidance=2,tokens=2", …
+  static std::vector<std::string> Of(int ranks);
   // InvalidArgument, naming the axis, for a size that no group can have. Whether a model's heads divide by `tensor` is
   // the model's to say.
   absl::Status Validate() const;

@@ -19,18 +19,6 @@ std::string Describe(const ThreadGroup::Call& call) {
                       std::string(DTypeName(call.dtype)));
 }
 
-// Of the failures of a group's ranks, the one that the others followed from.
-absl::Status CauseOf(absl::Span<const absl::Status> results) {
-  const auto rank_of_cause = [](const absl::Status& status) {
-    if (status.ok()) return 4;
-    if (!IsAgreed(status)) return absl::IsAborted(status) ? 1 : 0;
-    return absl::IsCancelled(status) ? 3 : 2;
-  };
-  return *std::min_element(results.begin(), results.end(), [&](const absl::Status& a, const absl::Status& b) {
-    return rank_of_cause(a) < rank_of_cause(b);  // the first of equals
-  });
-}
-
 }  // namespace
 
 absl::Status ThreadGroup::CheckCallsAgree() const {
@@ -209,18 +197,20 @@ absl::StatusOr<std::vector<std::unique_ptr<Mesh>>> MakeThreadMeshes(const MeshSh
 
 absl::Status OnEveryRank(absl::Span<const Mesh* const> meshes, absl::FunctionRef<absl::Status(const Mesh&)> body) {
   std::vector<absl::Status> results(meshes.size());
-  const auto run = [&](size_t rank) {
+  const bool alone = meshes[0]->world().size() == 1;
+  const auto run = [&](size_t i) {
+    const int rank = meshes[i]->world().rank();
     try {
-      results[rank] = body(*meshes[rank]);
+      results[i] = body(*meshes[i]);
     } catch (const std::bad_alloc&) {  // of this rank alone: the others may wait for it
-      if (meshes.size() == 1) throw;
-      results[rank] = absl::ResourceExhaustedError(absl::StrCat("rank ", rank, ": out of memory"));
+      if (alone) throw;
+      results[i] = absl::ResourceExhaustedError(absl::StrCat("rank ", rank, ": out of memory"));
     }
-    if (meshes.size() == 1) results[rank] = Agreed(std::move(results[rank]));
-    if (!IsAgreed(results[rank])) meshes[rank]->Abort();
+    if (alone) results[i] = Agreed(std::move(results[i]));
+    if (!IsAgreed(results[i])) meshes[i]->Abort();
   };
   std::vector<std::thread> threads;
-  for (size_t rank = 1; rank < meshes.size(); ++rank) threads.emplace_back(run, rank);
+  for (size_t i = 1; i < meshes.size(); ++i) threads.emplace_back(run, i);
   run(0);
   for (std::thread& thread : threads) thread.join();
   return CauseOf(results);

@@ -79,11 +79,11 @@ class ThreadCommunicator : public Communicator {
 // One mesh per rank, in rank order; each is used by one thread. InvalidArgument as MeshShape::Validate.
 absl::StatusOr<std::vector<std::unique_ptr<Mesh>>> MakeThreadMeshes(const MeshShape& shape);
 
-// Runs `body` on every rank of `meshes`, listed in rank order, at once: rank 0 on the calling thread, the others each
-// on its own; waits for all. A rank that runs out of memory (std::bad_alloc) fails alone with ResourceExhausted. A rank
-// that fails alone (agree.h) aborts its groups, so no other waits for it; after an agreed failure they can be used
-// again, and a rank without others always agrees. Returns, lowest rank first: what failed alone, but what is Aborted
-// only if nothing else did; else what is agreed, but Cancelled only if nothing else is.
+// Runs `body` on every rank of `meshes`, listed in rank order, at once: the first on the calling thread, the others
+// each on its own; waits for all. These are all ranks of the group, or those of it that live in this process. A rank
+// that runs out of memory (std::bad_alloc) fails alone with ResourceExhausted. A rank that fails alone (agree.h) aborts
+// its groups, so no other waits for it; after an agreed failure they can be used again, and a rank without others
+// always agrees. Returns CauseOf (agree.h).
 absl::Status OnEveryRank(absl::Span<const Mesh* const> meshes, absl::FunctionRef<absl::Status(const Mesh&)> body);
 
 // The same for meshes of its own, so that a failure needs no mark. InvalidArgument for the shape.

@@ -66,6 +66,11 @@ RendezvousHub::~RendezvousHub() {
   thread_.join();
 }
 
+void RendezvousHub::CloseInRank() {
+  hub_ends_.clear();
+  rank_ends_.clear();
+}
+
 void RendezvousHub::Start() {
   rank_ends_.clear();
   thread_ = std::thread([this] { PassOn(); });

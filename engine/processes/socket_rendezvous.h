@@ -25,6 +25,8 @@ class RendezvousHub {
 
   // For SocketRendezvous of that rank: inherited by its process, and closed by nobody else. Closed on exec.
   int RankEnd(int rank) const { return rank_ends_[rank].get(); }
+  // In a process that was forked, once it has its end: closes the starter's and the others'.
+  void CloseInRank();
   // After the processes have been started: closes the ranks' ends here, so that a rank's end is noticed, and passes on
   // from a thread of its own.
   void Start();

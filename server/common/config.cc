@@ -201,6 +201,7 @@ v1::WorkerConfig DefaultWorkerConfig() {
   config.set_log_format("text");
   config.set_world_size(1);
   config.set_memory_share(1);
+  config.set_data_interface("127.0.0.1");
   return config;
 }
 

@@ -119,10 +119,10 @@ void CheckGroup(const std::string& prefix, const v1::GroupConfig& group, std::ve
         {prefix + "id", absl::StrCat("\"", group.id(), "\": letters, digits, \"-\", \"_\" and \".\" are needed")});
   }
   if (group.processes() < 0) out.push_back({prefix + "processes", "must be 1 or more"});
-  if (group.processes() > 1) {
-    out.push_back({prefix + "processes", absl::StrCat(group.processes(),
-                                                      ": groups of more than one process are not "
-                                                      "available yet; 1 is needed")});
+  if (group.processes() > 1 && worker.ranks().empty()) {
+    out.push_back(
+        {prefix + "worker.ranks", absl::StrCat("is needed: what the ", group.processes(),
+                                               " processes share out, as \"tokens=", group.processes(), "\"")});
   }
   if (worker.model().empty()) out.push_back({prefix + "worker.model", "at least one path is needed"});
   if (worker.memory_share() != 0) CheckShare(prefix + "worker.memory_share", worker.memory_share(), out);
@@ -138,7 +138,7 @@ void CheckGroups(const v1::FrontendConfig& config, std::vector<FieldViolation>& 
   CheckSetBySupervisor("worker.", config.worker(), out);
   CheckNoCredentials("worker.", config.worker(), out);
   if (config.worker().world_size() > 1) {
-    out.push_back({"worker.world_size", "groups of more than one process are not available yet; 1 is needed"});
+    out.push_back({"worker.world_size", "the frontend sets it: describe the group in groups, with processes"});
   }
   if (!config.groups().empty() && !config.worker().model().empty()) {
     out.push_back({"groups", "worker.model describes a group already: make it one of groups"});

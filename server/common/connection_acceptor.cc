@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
+#include "server/common/file_error.h"
 
 namespace kinora {
 namespace {

@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "engine/base/status_macros.h"
+#include "server/common/file_error.h"
 
 namespace kinora {
 namespace {

@@ -48,7 +48,7 @@ constexpr FlagSpec kFlags[] = {
     {"precision", "f32|bf16|fp8[,PATTERN=…]",
      "absent: bf16; f32 is the parity mode; PATTERN: of weights held in another"},
     {"ranks", "AXIS=N,...", "tokens=2,guidance=2,tensor=1: one request on several ranks, threads on the CPU"},
-    {"processes", "", "ranks as processes"},
+    {"processes", "", "the ranks are processes that talk by sockets"},
     {"threads", "N", "threads that compute, all ranks together; absent: the machine's cores"},
     {"trace", "FILE", "stages, steps and ops in the Chrome trace format"},
     {"json", "", "print one JSON line: seconds, memory, collectives, seed, file"},
@@ -150,9 +150,9 @@ absl::StatusOr<RenderOptions> ParseRenderFlags(absl::Span<const std::string> arg
   if (options.help) return options;
   if (!line.operands().empty())
     return absl::InvalidArgumentError(line.operands()[0] + ": no such argument; see --help");
-  for (const char* flag : {"compare", "processes"}) {
-    if (line.Has(flag)) return NotYet(absl::StrCat("--", flag));
-  }
+  if (line.Has("compare")) return NotYet("--compare");
+  options.processes = line.Has("processes");
+  if (options.processes && line.Has("trace")) return NotYet("--trace with --processes");
   options.model = line.GetAll("model");
   if (options.model.empty()) return absl::InvalidArgumentError("--model: is missing");
   KINORA_RETURN_IF_ERROR(OfFlag(TakeDevice(line, options)));

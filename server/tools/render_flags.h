@@ -27,7 +27,8 @@ struct RenderOptions {
   std::string device{};  // as OpenBackend takes it
   Precision precision{};
   MeshShape mesh{};
-  int threads = 0;  // of computation, all ranks together; 0: the machine's cores
+  bool processes = false;  // each rank is one
+  int threads = 0;         // of computation, all ranks together; 0: the machine's cores
   bool json = false;
   bool quiet = false;
   bool plan = false;          // no clip: generation holds the shape asked for, if any, and nothing is written

@@ -18,6 +18,7 @@
 #include "engine/ops/backend.h"
 #include "engine/parallel/thread_communicator.h"
 #include "engine/pipeline/pipeline.h"
+#include "engine/processes/forked_ranks.h"
 #include "server/common/request_conversion.h"
 #include "server/tools/dump_sink.h"
 #include "server/tools/noise_file.h"
@@ -47,6 +48,13 @@ absl::Status Prepare(Job& job) {
   job.pipeline.precision = options.precision;
   const int threads = options.threads != 0 ? options.threads : static_cast<int>(std::thread::hardware_concurrency());
   job.pipeline.threads = std::max(1, threads / options.mesh.ranks());
+  if (options.mesh.ranks() > 1) {
+    KINORA_ASSIGN_OR_RETURN(const BackendTraits traits, TraitsOf(options.device, {}));
+    if (traits.device != "cpu") {
+      return absl::UnimplementedError(absl::StrCat("--ranks ", options.mesh.ToString(), " on ", traits.device,
+                                                   ": not available yet, several ranks compute on the cpu"));
+    }
+  }
   KINORA_ASSIGN_OR_RETURN(job.request, ToGenerationRequest(options.generation));
   if (!options.noise_path.empty()) {
     KINORA_ASSIGN_OR_RETURN(job.request.noise, ReadNoiseFile(options.noise_path));
@@ -180,6 +188,15 @@ absl::Status WriteTrace(OutputFile& file) {
   return file.Commit();
 }
 
+// Rank 0's process prints the summary, whose numbers it alone has.
+absl::Status RenderInProcesses(Job& job) {
+  return RunProcessRanks(job.options.mesh, job.cancelled, [&job](const Mesh& mesh) {
+    absl::Status status = RenderOnRank(job, mesh);
+    if (status.ok() && mesh.world().rank() == 0) PrintSummary(job);
+    return status;
+  });
+}
+
 }  // namespace
 
 absl::Status Render(const RenderOptions& options, const std::atomic<bool>& cancelled) {
@@ -194,6 +211,7 @@ absl::Status Render(const RenderOptions& options, const std::atomic<bool>& cance
   job.summary.effective = options.generation;
   KINORA_RETURN_IF_ERROR(MakeSinks(job).status());
   if (options.seed_drawn) job.display.Note(absl::StrCat("seed ", options.generation.seed()));
+  if (options.processes && options.mesh.ranks() > 1) return RenderInProcesses(job);
   std::unique_ptr<OutputFile> trace;
   if (!options.trace_path.empty()) {
     KINORA_ASSIGN_OR_RETURN(trace, OutputFile::Create(options.trace_path));

@@ -42,16 +42,13 @@ class Model {
 
   // One at a time. What the observer answers, unless OK, ends the run with that status. `usage`: device_seconds and
   // peak_device_bytes, also of a run that failed. On a rank that follows, `sink` and `observer` are null. Aborted: a
-  // rank failed alone, so this group can run nothing more.
+  // rank failed alone, or the group is lost (AbortSignal), so it can run nothing more.
   virtual absl::Status Generate(const PreparedRun& run, ClipSink* sink, RunObserver* observer, v1::Usage& usage) = 0;
 
   // What a run of this model took, and what earlier ones took before it was loaded; for Estimate and ExpectedSeconds.
   // Any thread.
   virtual void Observe(const v1::RunSpeed& run) = 0;
   virtual void Remember(const v1::SpeedHistory& past) = 0;
-
-  // Another rank of the group is lost: ends a run that may wait for it, now or later, with Aborted. Any thread.
-  virtual void Abort() = 0;
 };
 
 }  // namespace kinora

@@ -5,6 +5,8 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -61,6 +63,31 @@ absl::StatusOr<std::string> ModelDigests::DigestFile(const std::string& path) co
     sha256.Update(std::string_view(buffer.data(), n));
   }
   return absl::CancelledError(path);
+}
+
+absl::StatusOr<std::string> DigestOfHeaders(const ModelFiles& files) {
+  KINORA_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(files));
+  Sha256 sha256;
+  for (const std::string& path : checkpoint->paths()) {
+    std::error_code error;
+    const uintmax_t bytes = std::filesystem::file_size(path, error);
+    std::ifstream file(path, std::ios::binary);
+    uint64_t header_bytes = 0;  // little-endian, before the header
+    file.read(reinterpret_cast<char*>(&header_bytes), sizeof header_bytes);
+    if (!file || error || header_bytes > bytes) return OfFile(path, absl::UnavailableError(path + ": cannot be read"));
+    std::string header(header_bytes, '\0');
+    file.read(header.data(), static_cast<std::streamsize>(header.size()));
+    if (!file) return OfFile(path, absl::UnavailableError(path + ": cannot be read"));
+    sha256.Update(absl::StrCat(std::filesystem::path(path).filename().string(), " ", bytes, " ", header));
+  }
+  for (const auto& [component, text] : checkpoint->component_configs())
+    sha256.Update(absl::StrCat(component, " ", text));
+  if (!checkpoint->tokenizer_model().empty()) {
+    std::ifstream file(checkpoint->tokenizer_model(), std::ios::binary);
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    sha256.Update(text);
+  }
+  return sha256.Hex();
 }
 
 }  // namespace kinora

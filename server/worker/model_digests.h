@@ -36,6 +36,10 @@ class ModelDigests {
   std::thread thread_;
 };
 
+// SHA-256, in hexadecimal digits, of what the files of a model look like from outside: their names, sizes and headers,
+// the configuration and the tokenizer; not of the weights themselves. Equal on ranks that loaded the same model.
+absl::StatusOr<std::string> DigestOfHeaders(const ModelFiles& files);
+
 }  // namespace kinora
 
 #endif  // KINORA_SERVER_WORKER_MODEL_DIGESTS_H_

@@ -3,15 +3,19 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
 #include "engine/parallel/agree.h"
 #include "engine/parallel/thread_communicator.h"
+#include "engine/processes/peer_links.h"
+#include "engine/processes/socket_mesh.h"
 #include "engine/request/request_rules.h"
 #include "server/common/build_version.h"
 #include "server/common/model_conversion.h"
@@ -53,6 +57,29 @@ absl::Status PlanArenas(const Mesh& mesh, double memory_share, PipelineOptions& 
   return absl::OkStatus();
 }
 
+constexpr absl::Duration kJoinPatience = absl::Minutes(5), kWarmUpPatience = absl::Minutes(10);
+
+// The ranks of the group that live in this process: all of them, or the one that it is.
+absl::StatusOr<std::vector<std::unique_ptr<Mesh>>> MakeMeshes(const v1::WorkerConfig& config, const MeshShape& shape,
+                                                              const std::string& device, const RankContext& group) {
+  if (shape.ranks() > 1 && device != "cpu") {
+    return absl::UnimplementedError(absl::StrCat("ranks: ", shape.ToString(), " on ", device,
+                                                 ": not available yet, several ranks compute on the cpu"));
+  }
+  if (group.world_size == 1) return MakeThreadMeshes(shape);
+  if (shape.ranks() != group.world_size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("ranks: \"", config.ranks(), "\" are ", shape.ranks(), ", and the group has ", group.world_size,
+                     " processes: ", absl::StrJoin(MeshShape::Of(group.world_size), " or ")));
+  }
+  const PeerOptions peer{.key = group.group_key, .interface = config.data_interface(), .patience = kJoinPatience};
+  KINORA_ASSIGN_OR_RETURN(const auto links, PeerLinks::Open(group.rank, peer, group.rendezvous));
+  const AbortSignal::Listener lost(group.lost, [&links = *links] { links.Abort(); });
+  std::vector<std::unique_ptr<Mesh>> meshes;
+  KINORA_ASSIGN_OR_RETURN(meshes.emplace_back(), MakeSocketMesh(shape, group.rank, *links));
+  return meshes;
+}
+
 std::string DefaultModelId(const v1::WorkerConfig& config) {
   for (const std::string& argument : config.model()) {
     if (argument.find('=') != std::string::npos) continue;
@@ -65,16 +92,20 @@ std::string DefaultModelId(const v1::WorkerConfig& config) {
 
 }  // namespace
 
-PipelineModel::PipelineModel(std::vector<std::unique_ptr<Mesh>> meshes) {
-  for (auto& mesh : meshes) ranks_.push_back({.mesh = std::move(mesh), .pipeline = nullptr});
+PipelineModel::PipelineModel(std::vector<std::unique_ptr<Mesh>> meshes, const RankContext& group)
+    : ranks_(ToRanks(std::move(meshes))), rendezvous_(group.rendezvous), lost_(group.lost, [this] {
+        for (const Rank& rank : ranks_) rank.mesh->Abort();
+      }) {}
+
+std::vector<PipelineModel::Rank> PipelineModel::ToRanks(std::vector<std::unique_ptr<Mesh>> meshes) {
+  std::vector<Rank> ranks;
+  for (auto& mesh : meshes) ranks.push_back({.mesh = std::move(mesh), .pipeline = nullptr});
+  return ranks;
 }
 
 absl::StatusOr<std::unique_ptr<Model>> PipelineModel::Load(const v1::WorkerConfig& config, const RankContext& rank,
                                                            WorkerMetrics& metrics,
                                                            const std::function<void()>& on_progress) {
-  if (rank.world_size > 1) {
-    return absl::UnimplementedError("world_size: groups of more than one process are not available yet");
-  }
   PipelineOptions options;
   KINORA_ASSIGN_OR_RETURN(const BackendTraits traits, TraitsOf(config.device(), {}));
   options.device = traits.device;
@@ -86,20 +117,23 @@ absl::StatusOr<std::unique_ptr<Model>> PipelineModel::Load(const v1::WorkerConfi
   const int threads = config.threads() > 0 ? config.threads() : static_cast<int>(std::thread::hardware_concurrency());
   options.threads = std::max(1, threads / shape->ranks());
 
-  KINORA_ASSIGN_OR_RETURN(auto meshes, MakeThreadMeshes(*shape));
-  auto model = std::unique_ptr<PipelineModel>(new PipelineModel(std::move(meshes)));
+  KINORA_ASSIGN_OR_RETURN(auto meshes, MakeMeshes(config, *shape, traits.device, rank));
+  auto model = std::unique_ptr<PipelineModel>(new PipelineModel(std::move(meshes), rank));
   model->device_ = traits.device;
   const absl::Time begin = absl::Now();
-  ModelDigests digests(options.files);
+  std::optional<ModelDigests> digests;
+  if (model->leads()) digests.emplace(options.files);
   KINORA_RETURN_IF_ERROR(model->LoadRanks(options, config.memory_share(), metrics));
   const absl::Time loaded = absl::Now();
   KINORA_RETURN_IF_ERROR(model->Warm(on_progress));
   const absl::Time warm = absl::Now();
   metrics.model_load_seconds.Add({{"phase", "warm"}}).Set(absl::ToDoubleSeconds(warm - loaded));
-  KINORA_ASSIGN_OR_RETURN(const ModelDigests::Map known, digests.Wait());
-  metrics.model_load_seconds.Add({{"phase", "digests"}}).Set(absl::ToDoubleSeconds(absl::Now() - warm));
-  model->FillReady(config, options);
-  for (const auto& [name, digest] : known) (*model->ready_.mutable_model()->mutable_digests())[name] = digest;
+  KINORA_RETURN_IF_ERROR(model->FillReady(config, options));
+  if (digests) {
+    KINORA_ASSIGN_OR_RETURN(const ModelDigests::Map known, digests->Wait());
+    metrics.model_load_seconds.Add({{"phase", "digests"}}).Set(absl::ToDoubleSeconds(absl::Now() - warm));
+    for (const auto& [name, digest] : known) (*model->ready_.mutable_model()->mutable_digests())[name] = digest;
+  }
   model->ready_.set_load_seconds(absl::ToDoubleSeconds(absl::Now() - begin));
   return model;
 }
@@ -118,7 +152,7 @@ absl::Status PipelineModel::LoadRanks(const PipelineOptions& options, double mem
   arena_bytes_ = own.arena_bytes;
   host_arena_bytes_ = own.host_arena_bytes;
   KINORA_RETURN_IF_ERROR(OnEveryRank([&](Rank& rank) -> absl::Status {
-    const bool first = rank.mesh->world().rank() == 0;
+    const bool first = &rank == ranks_.data();
     KINORA_ASSIGN_OR_RETURN(rank.pipeline, Pipeline::Load(own, *rank.mesh, [&](std::string_view next) {
                               if (!first) return;
                               end_phase();
@@ -137,7 +171,8 @@ absl::Status PipelineModel::LoadRanks(const PipelineOptions& options, double mem
 absl::Status PipelineModel::OnEveryRank(absl::FunctionRef<absl::Status(Rank&)> body) {
   std::vector<const Mesh*> meshes;
   for (const Rank& rank : ranks_) meshes.push_back(rank.mesh.get());
-  return kinora::OnEveryRank(meshes, [&](const Mesh& mesh) { return body(ranks_[mesh.world().rank()]); });
+  const int first = meshes[0]->world().rank();
+  return kinora::OnEveryRank(meshes, [&](const Mesh& mesh) { return body(ranks_[mesh.world().rank() - first]); });
 }
 
 absl::Status PipelineModel::RunOnRanks(const RunPlan& plan, ClipSink* sink, RunObserver* observer) {
@@ -187,7 +222,8 @@ absl::Status PipelineModel::Warm(const std::function<void()>& on_progress) {
     if (!ResolveRequest(description_, request).ok()) break;  // larger than the model takes
     KINORA_ASSIGN_OR_RETURN(const RunPlan plan, pipeline.Prepare(request));
     const double longest = last.seconds() * plan.stages[plan.audio_stage].cost.flops / last.flops();
-    if (longest > left || plan.arena_bytes > arena_bytes_) break;
+    KINORA_ASSIGN_OR_RETURN(const bool more, AgreeOnMore(cells, longest <= left && plan.arena_bytes <= arena_bytes_));
+    if (!more) break;
     KINORA_ASSIGN_OR_RETURN(const v1::RunSpeed larger, WarmOnce(plan, StageKind::kDenoise, on_progress));
     speed_.ObserveWarmUp(larger);
     last = larger.stages(static_cast<int>(plan.audio_stage));
@@ -196,11 +232,26 @@ absl::Status PipelineModel::Warm(const std::function<void()>& on_progress) {
   return absl::OkStatus();
 }
 
-void PipelineModel::FillReady(const v1::WorkerConfig& config, const PipelineOptions& options) {
+absl::StatusOr<bool> PipelineModel::AgreeOnMore(int round, bool more) {
+  if (std::ssize(ranks_) == ranks_[0].mesh->world().size()) return more;
+  const std::string key = absl::StrCat("warm-up/", round);
+  if (leads()) {
+    rendezvous_.Publish(key, more ? "more" : "");
+    return more;
+  }
+  KINORA_ASSIGN_OR_RETURN(const std::string said, rendezvous_.Await(0, key, kWarmUpPatience));
+  return !said.empty();
+}
+
+absl::Status PipelineModel::FillReady(const v1::WorkerConfig& config, const PipelineOptions& options) {
   *ready_.mutable_model() =
       ToModelInfo(description_, config.model_id().empty() ? DefaultModelId(config) : config.model_id());
-  if (ranks_.size() > 1) ready_.set_mesh(ranks_[0].mesh->shape().ToString());
+  const MeshShape& shape = ranks_[0].mesh->shape();
+  if (shape.ranks() > 1) ready_.set_mesh(shape.ToString());
   ready_.set_precision(options.precision.ToString());
+  ready_.set_device(device_);
+  KINORA_ASSIGN_OR_RETURN(*ready_.mutable_checkpoint(), DigestOfHeaders(options.files));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<PreparedRun> PipelineModel::Prepare(const v1::Generation& generation) const {
@@ -254,10 +305,6 @@ v1::Resolved PipelineModel::Resolve(const PreparedRun& run) const {
     for (const float sigma : planned.sigmas) stage.add_sigmas(sigma);
   }
   return resolved;
-}
-
-void PipelineModel::Abort() {
-  for (const Rank& rank : ranks_) rank.mesh->Abort();
 }
 
 absl::Status PipelineModel::Generate(const PreparedRun& run, ClipSink* sink, RunObserver* observer, v1::Usage& usage) {

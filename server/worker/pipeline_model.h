@@ -1,5 +1,6 @@
-// The engine's Pipeline as a Model: loaded from a worker's configuration, on one rank or on several that are threads of
-// this process, warmed by a small render whose speed is the first word on how long requests take.
+// The engine's Pipeline as a Model: loaded from a worker's configuration, on all ranks of the group, which are threads
+// of this process, or on one of them, where each is a process; warmed by a small render whose speed is the first word
+// on how long requests take.
 #ifndef KINORA_SERVER_WORKER_PIPELINE_MODEL_H_
 #define KINORA_SERVER_WORKER_PIPELINE_MODEL_H_
 
@@ -35,7 +36,6 @@ class PipelineModel : public Model {
   absl::Status Generate(const PreparedRun& run, ClipSink* sink, RunObserver* observer, v1::Usage& usage) override;
   void Observe(const v1::RunSpeed& run) override { speed_.Observe(run); }
   void Remember(const v1::SpeedHistory& past) override { speed_.Remember(past); }
-  void Abort() override;
 
  private:
   struct Rank {
@@ -43,16 +43,22 @@ class PipelineModel : public Model {
     std::unique_ptr<Pipeline> pipeline;
   };
 
-  explicit PipelineModel(std::vector<std::unique_ptr<Mesh>> meshes);
+  PipelineModel(std::vector<std::unique_ptr<Mesh>> meshes, const RankContext& group);
+  static std::vector<Rank> ToRanks(std::vector<std::unique_ptr<Mesh>> meshes);
   absl::Status LoadRanks(const PipelineOptions& options, double memory_share, WorkerMetrics& metrics);
   absl::Status OnEveryRank(absl::FunctionRef<absl::Status(Rank&)> body);
   absl::Status Warm(const std::function<void()>& on_progress);
   // What the run took, as far as its stages of kind `last`.
   absl::StatusOr<v1::RunSpeed> WarmOnce(const RunPlan& plan, StageKind last, const std::function<void()>& on_progress);
   absl::Status RunOnRanks(const RunPlan& plan, ClipSink* sink, RunObserver* observer);
-  void FillReady(const v1::WorkerConfig& config, const PipelineOptions& options);
+  // Rank 0's answer on every rank: what it measured decides how the warm-up goes on.
+  absl::StatusOr<bool> AgreeOnMore(int round, bool more);
+  bool leads() const { return ranks_[0].mesh->world().rank() == 0; }
+  absl::Status FillReady(const v1::WorkerConfig& config, const PipelineOptions& options);
 
-  std::vector<Rank> ranks_;
+  std::vector<Rank> ranks_;  // in this process
+  Rendezvous& rendezvous_;   // with those in others
+  const AbortSignal::Listener lost_;
   std::string device_;                              // as OpenBackend names it
   int64_t arena_bytes_ = 0, host_arena_bytes_ = 0;  // reserved
   ModelDescription description_;                    // of rank 0's pipeline, with the tokens that fit its memory

@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "engine/processes/rendezvous.h"
 #include "kinora/v1/worker.pb.h"
 #include "server/common/directory_artifact_store.h"
 #include "server/common/metrics.h"
+#include "server/worker/abort_signal.h"
 #include "server/worker/model.h"
 
 namespace kinora {
@@ -21,6 +23,9 @@ struct RankContext {
   int rank = 0;
   int world_size = 1;
   Rendezvous& rendezvous;  // with the others
+  AbortSignal& lost;       // that they, or some, are
+  // What the ranks of this incarnation prove to each other (peer_links.h); empty for one rank alone.
+  std::string group_key{};
 };
 
 struct RunContext {

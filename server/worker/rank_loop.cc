@@ -37,8 +37,8 @@ int64_t ReadMeter::Bytes() {
   return others;
 }
 
-RankLoop::RankLoop(JoinClient& client, JoinRendezvous& rendezvous, WorkerMetrics& metrics)
-    : client_(client), rendezvous_(rendezvous), metrics_(metrics) {
+RankLoop::RankLoop(JoinClient& client, JoinRendezvous& rendezvous, AbortSignal& lost, WorkerMetrics& metrics)
+    : client_(client), rendezvous_(rendezvous), lost_(lost), metrics_(metrics) {
   client_.Start([this] { return Heartbeat(); }, [this](const v1::FrontendMessage& message) { OnMessage(message); },
                 [this](const absl::Status& status) { OnEnd(status); });
 }
@@ -66,11 +66,6 @@ absl::Status RankLoop::Readiness() const {
 }
 
 absl::Status RankLoop::Run(Rank& rank, Model& model) {
-  {
-    absl::MutexLock lock(&model_mu_);
-    model_ = &model;
-    if (aborted_) model.Abort();
-  }
   v1::WorkerMessage ready;
   *ready.mutable_ready() = model.Describe();
   {
@@ -148,9 +143,7 @@ void RankLoop::SayRankFailed(const absl::Status& status) {
 void RankLoop::OnAbort(const v1::Abort& abort) {
   Log(Severity::kWarning, "aborted", {{"why", abort.why()}});
   rendezvous_.Abort(absl::AbortedError(absl::StrCat("the group is lost: ", abort.why())));
-  absl::MutexLock lock(&model_mu_);
-  aborted_ = true;
-  if (model_ != nullptr) model_->Abort();
+  lost_.Raise();
 }
 
 void RankLoop::OnMessage(const v1::FrontendMessage& message) {
@@ -180,6 +173,7 @@ void RankLoop::OnMessage(const v1::FrontendMessage& message) {
 void RankLoop::OnEnd(const absl::Status& status) {
   rendezvous_.Abort(absl::UnavailableError("the frontend has gone"));
   absl::MutexLock lock(&mu_);
+  if (phase_ == "load") lost_.Raise();  // a run ends at its next step
   ended_ = status.ok() ? absl::UnavailableError("the frontend ended the stream") : status;
   cancelled_ = true;  // nobody wants the result
 }

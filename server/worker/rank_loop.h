@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "kinora/v1/worker.pb.h"
 #include "server/common/metrics.h"
+#include "server/worker/abort_signal.h"
 #include "server/worker/join_client.h"
 #include "server/worker/join_rendezvous.h"
 #include "server/worker/model.h"
@@ -34,8 +35,8 @@ class ReadMeter {
 class RankLoop {
  public:
   // Starts `client`, whose heartbeats it gives from now on; during the load they report the bytes that the process has
-  // read as units of progress.
-  RankLoop(JoinClient& client, JoinRendezvous& rendezvous, WorkerMetrics& metrics);
+  // read as units of progress. Raises `lost` once the frontend says that the group is, or has gone during the load.
+  RankLoop(JoinClient& client, JoinRendezvous& rendezvous, AbortSignal& lost, WorkerMetrics& metrics);
   ~RankLoop();  // after the client's end, which it awaits
 
   // Sends Ready, then has `rank` run what comes until the frontend says Shutdown, Stop is called (OK), the stream ends
@@ -60,13 +61,11 @@ class RankLoop {
 
   JoinClient& client_;
   JoinRendezvous& rendezvous_;
+  AbortSignal& lost_;
   WorkerMetrics& metrics_;
   std::atomic<bool> cancelled_ = false;  // the present run
   std::atomic<int64_t> units_done_ = 0;
 
-  absl::Mutex model_mu_;                               // taken before mu_
-  Model* model_ ABSL_GUARDED_BY(model_mu_) = nullptr;  // once loaded
-  bool aborted_ ABSL_GUARDED_BY(model_mu_) = false;
   mutable absl::Mutex mu_;
   ReadMeter reads_ ABSL_GUARDED_BY(mu_);
   std::string phase_ ABSL_GUARDED_BY(mu_) = "load";

@@ -142,12 +142,17 @@ absl::Status Serve(const v1::WorkerConfig& config, const std::string& secret, co
   KINORA_ASSIGN_OR_RETURN(const auto client, Join(config, secret));
   KINORA_ASSIGN_OR_RETURN(const auto store, DirectoryArtifactStore::At(client->welcome().artifact_directory()));
   JoinRendezvous rendezvous([&client = *client](const v1::WorkerMessage& message) { client.Send(message); });
-  const RankContext context{.rank = config.rank(), .world_size = config.world_size(), .rendezvous = rendezvous};
+  AbortSignal lost;
+  const RankContext context{.rank = config.rank(),
+                            .world_size = config.world_size(),
+                            .rendezvous = rendezvous,
+                            .lost = lost,
+                            .group_key = client->welcome().group_key()};
   const std::unique_ptr<Rank> rank = MakeRank(context, *store);
   std::unique_ptr<Model> model;  // outlives the loop, whose threads ask it
   absl::Status status;
   {
-    RankLoop loop(*client, rendezvous, metrics);
+    RankLoop loop(*client, rendezvous, lost, metrics);
     const SignalThread signals(loop);
     pages.SetLoop(&loop);
     absl::StatusOr<std::unique_ptr<Model>> loaded = load(config, context, metrics, [&loop] { loop.NoteProgress(); });

@@ -98,8 +98,8 @@ std::string Server::Create(const std::string& prompt, const std::vector<std::str
   return Json(arguments)["id"];
 }
 
-pid_t Server::WorkerPid() const {
-  const std::string address = Json({"admin", "list"})["ranks"][0]["address"];  // "HOST pid N"
+pid_t Server::WorkerPid(int rank) const {
+  const std::string address = Json({"admin", "list"})["ranks"][rank]["address"];  // "HOST pid N"
   return std::atoi(address.substr(address.rfind(' ') + 1).c_str());
 }
 

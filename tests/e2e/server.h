@@ -36,7 +36,7 @@ class Server {
                                     const std::vector<std::string>& more = {}) const;
   std::string Create(const std::string& prompt, const std::vector<std::string>& more = {}) const;  // id
 
-  pid_t WorkerPid() const;  // of the group that is there now
+  pid_t WorkerPid(int rank = 0) const;  // of the group that is there now
   std::string MetricsPage() const;
 
   Process& frontend() { return *frontend_; }

@@ -1,5 +1,7 @@
 // The served path with the real worker on the committed tiny model: what the server makes is what kinora-render makes,
 // whatever happens to the processes on the way.
+#include "tests/e2e/tiny_model.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -10,7 +12,6 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
-#include "tests/e2e/server.h"
 #include "tests/testing/full_disk.h"
 
 namespace kinora {
@@ -18,60 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr char kModel[] = KINORA_SOURCE_DIR "/models/tiny/ltx-2.3-tiny-dev.safetensors";
-constexpr char kText[] = "text_encoder=" KINORA_SOURCE_DIR "/models/tiny/gemma";
 constexpr int kFailed = 3, kCancelled = 4, kUnreachable = 5;
-
-// KINORA_TEST_DEVICE: another device than the CPU, which may be a slow one.
-std::string Device() {
-  const char* const device = std::getenv("KINORA_TEST_DEVICE");
-  return device != nullptr ? device : "cpu";
-}
-// Long enough to be interrupted.
-const int kManySteps = Device() == "cpu" ? 200 : 12;
-
-class TinyModel : public testing::Test {
- protected:
-  TinyModel()
-      : server_(directory_, {.binary = KINORA_WORKER_BINARY,
-                             .flags = {absl::StrCat("--worker-model=", kModel), absl::StrCat("--worker-model=", kText),
-                                       "--worker-model=kind=dev", "--worker-model-id=tiny",
-                                       absl::StrCat("--worker-device=", Device()), "--worker-precision=f32",
-                                       "--worker-threads=2"}}) {}
-
-  std::vector<std::string> Flags(int steps) const {
-    return {"--recipe=ONE_STAGE", absl::StrCat("--steps=", steps), "--width=64", "--height=64", "--frames=9"};
-  }
-  std::vector<std::string> Generate(const std::string& file, int steps) const {
-    return server_.Generate("a red fox in fresh snow", directory_.File(file), Flags(steps));
-  }
-  // The bytes of kinora-render, one process and no server.
-  std::string Rendered(int steps) const {
-    const std::string path = directory_.File("rendered.mp4");
-    std::vector<std::string> command = {KINORA_RENDER_BINARY,
-                                        "--model",
-                                        kModel,
-                                        "--model",
-                                        kText,
-                                        "--model",
-                                        "kind=dev",
-                                        "--prompt",
-                                        "a red fox in fresh snow",
-                                        "--seed=7",
-                                        "--precision=f32",
-                                        absl::StrCat("--device=", Device()),
-                                        "--threads=2",
-                                        "--output",
-                                        path};
-    for (const std::string& flag : Flags(steps)) command.push_back(flag);
-    const Result result = RunToEnd(command);
-    EXPECT_EQ(result.status, 0) << result.err;
-    return ReadFile(path);
-  }
-
-  TemporaryDirectory directory_;
-  Server server_;
-};
 
 TEST_F(TinyModel, TheServerMakesTheFileThatKinoraRenderMakes) {
   server_.Start();

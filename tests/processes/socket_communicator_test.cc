@@ -126,7 +126,7 @@ absl::StatusOr<std::unique_ptr<Mesh>> Join(const MeshShape& shape, int rank, con
 TEST(SocketCommunicator, ARankThatIsKilledInTheMiddleOfTrafficEndsTheOthers) {
   const std::string key = DrawGroupKey();
   for (int round = 0; round < 5; ++round) {
-    ProcessRanks ranks(4, [&](int rank, Rendezvous& rendezvous) -> absl::StatusOr<std::string> {
+    const auto ranks = *ForkedRanks::Start(4, [&](int rank, Rendezvous& rendezvous) -> absl::StatusOr<std::string> {
       KINORA_ASSIGN_OR_RETURN(const auto mesh, Join({.tokens = 4}, rank, key, rendezvous));
       if (rank == 2) {
         KINORA_RETURN_IF_ERROR(UntilItFails(*mesh, 1 + 10 * round).status());
@@ -134,16 +134,16 @@ TEST(SocketCommunicator, ARankThatIsKilledInTheMiddleOfTrafficEndsTheOthers) {
       }
       return UntilItFails(*mesh);
     });
-    EXPECT_THAT(ranks.Result(2), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("killed by signal 9")));
+    EXPECT_THAT(ranks->AwaitResult(2), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("killed by signal 9")));
     for (const int rank : {0, 1, 3})
-      EXPECT_THAT(ranks.Result(rank), StatusIs(absl::StatusCode::kAborted, HasSubstr("")));
+      EXPECT_THAT(ranks->AwaitResult(rank), StatusIs(absl::StatusCode::kAborted, HasSubstr("")));
   }
 }
 
 // A stopped rank is waited for, until somebody aborts.
 TEST(SocketCommunicator, ARankThatStallsIsWaitedForAndAnAbortEndsIt) {
   const std::string key = DrawGroupKey();
-  ProcessRanks ranks(2, [&](int rank, Rendezvous& rendezvous) -> absl::StatusOr<std::string> {
+  const auto ranks = *ForkedRanks::Start(2, [&](int rank, Rendezvous& rendezvous) -> absl::StatusOr<std::string> {
     KINORA_ASSIGN_OR_RETURN(const auto mesh, Join({.tokens = 2}, rank, key, rendezvous));
     KINORA_RETURN_IF_ERROR(UntilItFails(*mesh, 3).status());
     if (rank == 1) {
@@ -156,12 +156,12 @@ TEST(SocketCommunicator, ARankThatStallsIsWaitedForAndAnAbortEndsIt) {
     abort.join();
     return result;
   });
-  EXPECT_THAT(ranks.Result(0), StatusIs(absl::StatusCode::kAborted, HasSubstr("aborted")));
+  EXPECT_THAT(ranks->AwaitResult(0), StatusIs(absl::StatusCode::kAborted, HasSubstr("aborted")));
 }
 
 TEST(SocketCommunicator, RanksThatAskForDifferentThingsAllFailAndOneAtLeastSaysWhat) {
   const std::string key = DrawGroupKey();
-  ProcessRanks ranks(2, [&](int rank, Rendezvous& rendezvous) -> absl::StatusOr<std::string> {
+  const auto ranks = *ForkedRanks::Start(2, [&](int rank, Rendezvous& rendezvous) -> absl::StatusOr<std::string> {
     KINORA_ASSIGN_OR_RETURN(const auto mesh, Join({.tokens = 2}, rank, key, rendezvous));
     Floats value(4, 1.f);
     CpuStream stream;
@@ -172,7 +172,7 @@ TEST(SocketCommunicator, RanksThatAskForDifferentThingsAllFailAndOneAtLeastSaysW
     }
     return stream.Synchronize();
   });
-  const absl::Status zero = ranks.Result(0).status(), one = ranks.Result(1).status();
+  const absl::Status zero = ranks->AwaitResult(0).status(), one = ranks->AwaitResult(1).status();
   EXPECT_FALSE(zero.ok());
   EXPECT_FALSE(one.ok());
   EXPECT_TRUE(absl::IsInternal(zero) || absl::IsInternal(one)) << zero << one;
@@ -184,7 +184,7 @@ TEST(SocketCommunicator, RanksThatAskForDifferentThingsAllFailAndOneAtLeastSaysW
 // Two meshes over the same processes, used by two threads at once.
 TEST(SocketCommunicator, TwoGroupsAtOnceKeepApart) {
   const std::string keys[] = {DrawGroupKey(), DrawGroupKey()};
-  ProcessRanks ranks(2, [&](int rank, Rendezvous& rendezvous) -> absl::StatusOr<std::string> {
+  const auto ranks = *ForkedRanks::Start(2, [&](int rank, Rendezvous& rendezvous) -> absl::StatusOr<std::string> {
     KINORA_ASSIGN_OR_RETURN(const auto links, PeerLinks::Open(rank, {.key = keys[0]}, rendezvous));
     const std::vector<int> members = {0, 1};
     std::vector<std::unique_ptr<SocketCommunicator>> groups;
@@ -206,8 +206,8 @@ TEST(SocketCommunicator, TwoGroupsAtOnceKeepApart) {
     other.join();
     return wrong[0] + wrong[1];
   });
-  EXPECT_THAT(ranks.Result(0), IsOkAndHolds(""));
-  EXPECT_THAT(ranks.Result(1), IsOkAndHolds(""));
+  EXPECT_THAT(ranks->AwaitResult(0), IsOkAndHolds(""));
+  EXPECT_THAT(ranks->AwaitResult(1), IsOkAndHolds(""));
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(SocketRendezvous, WhatOneRankPublishesReachesTheOthersWhateverTheOrderOfTheirWaits) {
-  ProcessRanks ranks(3, [](int rank, Rendezvous& rendezvous) -> absl::StatusOr<std::string> {
+  const auto ranks = *ForkedRanks::Start(3, [](int rank, Rendezvous& rendezvous) -> absl::StatusOr<std::string> {
     rendezvous.Publish("first", "a" + std::to_string(rank));
     rendezvous.Publish("second", std::string("b\0c", 3) + std::to_string(rank));
     std::string heard;
@@ -28,17 +28,17 @@ TEST(SocketRendezvous, WhatOneRankPublishesReachesTheOthersWhateverTheOrderOfThe
     }
     return heard;
   });
-  EXPECT_THAT(ranks.Result(0), IsOkAndHolds(std::string("b\0c2a2b\0c1a1", 12)));
-  EXPECT_THAT(ranks.Result(1), IsOkAndHolds(std::string("b\0c2a2b\0c0a0", 12)));
-  EXPECT_THAT(ranks.Result(2), IsOkAndHolds(std::string("b\0c1a1b\0c0a0", 12)));
+  EXPECT_THAT(ranks->AwaitResult(0), IsOkAndHolds(std::string("b\0c2a2b\0c1a1", 12)));
+  EXPECT_THAT(ranks->AwaitResult(1), IsOkAndHolds(std::string("b\0c2a2b\0c0a0", 12)));
+  EXPECT_THAT(ranks->AwaitResult(2), IsOkAndHolds(std::string("b\0c1a1b\0c0a0", 12)));
 }
 
 TEST(SocketRendezvous, NamesWhoIsMissing) {
-  ProcessRanks ranks(2, [](int rank, Rendezvous& rendezvous) -> absl::StatusOr<std::string> {
+  const auto ranks = *ForkedRanks::Start(2, [](int rank, Rendezvous& rendezvous) -> absl::StatusOr<std::string> {
     if (rank == 1) return "";
     return rendezvous.Await(1, "address", absl::Milliseconds(50));
   });
-  EXPECT_THAT(ranks.Result(0),
+  EXPECT_THAT(ranks->AwaitResult(0),
               StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("rank 1 has not published \"address\"")));
 }
 

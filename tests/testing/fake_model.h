@@ -6,7 +6,6 @@
 #include <functional>
 #include <string>
 
-#include "absl/synchronization/notification.h"
 #include "server/worker/model.h"
 
 namespace kinora {
@@ -47,7 +46,6 @@ class FakeModel : public Model {
   }
   void Observe(const v1::RunSpeed&) override {}
   void Remember(const v1::SpeedHistory&) override {}
-  void Abort() override { aborted.Notify(); }
 
   // Two steps and a clip of one black frame.
   static absl::Status Render(ClipSink* sink, Report on_progress) {
@@ -68,7 +66,6 @@ class FakeModel : public Model {
   }
 
   std::function<absl::Status(ClipSink* sink, Report on_progress)> run = Render;
-  absl::Notification aborted;
 };
 
 }  // namespace kinora

@@ -87,7 +87,7 @@ absl::Status AwaitGate(const std::string& fifo, const std::function<absl::Status
 
 class ScriptedModel : public Model {
  public:
-  explicit ScriptedModel(int rank) : rank_(rank) {}
+  ScriptedModel(int rank, AbortSignal& lost) : rank_(rank), lost_(lost, [this] { aborted_.Notify(); }) {}
   static absl::StatusOr<std::unique_ptr<Model>> Load(const v1::WorkerConfig&, const RankContext& context,
                                                      WorkerMetrics&, const std::function<void()>&) {
     context.rendezvous.Publish("here", absl::StrCat(context.rank));
@@ -96,9 +96,8 @@ class ScriptedModel : public Model {
       KINORA_ASSIGN_OR_RETURN(const std::string said, context.rendezvous.Await(rank, "here", absl::Seconds(30)));
       if (said != absl::StrCat(rank)) return absl::InternalError(absl::StrCat("rank ", rank, " says ", said));
     }
-    return std::make_unique<ScriptedModel>(context.rank);
+    return std::make_unique<ScriptedModel>(context.rank, context.lost);
   }
-  void Abort() override { aborted_.Notify(); }
 
   v1::Ready Describe() const override {
     v1::Ready ready;
@@ -180,6 +179,7 @@ class ScriptedModel : public Model {
   std::atomic<int> runs_known_ = 0;
   const int rank_;
   absl::Notification aborted_;
+  const AbortSignal::Listener lost_;
 };
 
 }  // namespace

@@ -164,6 +164,7 @@ void Dispatcher::Impl::Join(const v1::Hello& hello, const std::shared_ptr<RankLi
   v1::FrontendMessage message;
   *message.mutable_welcome()->mutable_heartbeat_interval() = ToProto(options_.limits.heartbeat_interval);
   message.mutable_welcome()->set_artifact_directory(options_.artifact_directory);
+  message.mutable_welcome()->set_group_key(group->key());
   link->Send(message);
   group->SendPublished(*link);
   CheckHealth();

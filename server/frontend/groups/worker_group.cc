@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
+#include "server/common/secret.h"
 #include "server/common/sha256.h"
 #include "server/common/timestamps.h"
 
@@ -40,12 +41,25 @@ bool IsCancelled(const v1::RunResult& result) {
   return result.error().code() == static_cast<int>(absl::StatusCode::kCancelled);
 }
 
+// In what two ranks of a group may not differ: "the mesh: tokens=2, tokens=4"; empty: they do not.
+std::string Difference(const v1::Ready& a, const v1::Ready& b) {
+  const auto differ = [](const char* what, const std::string& x, const std::string& y) {
+    return absl::StrCat(what, ": \"", x, "\", \"", y, "\"");
+  };
+  if (a.mesh() != b.mesh()) return differ("the mesh", a.mesh(), b.mesh());
+  if (a.precision() != b.precision()) return differ("the precision", a.precision(), b.precision());
+  if (a.device() != b.device()) return differ("the device", a.device(), b.device());
+  if (a.checkpoint() == b.checkpoint()) return "";
+  return "their model files: give every rank the same ones";
+}
+
 }  // namespace
 
 WorkerGroup::WorkerGroup(std::string id, std::string incarnation, int world_size, GroupLimits limits,
                          Listener& listener)
     : id_(std::move(id)),
       incarnation_(std::move(incarnation)),
+      key_(DrawSecret()),
       world_size_(world_size),
       limits_(limits),
       listener_(listener) {}
@@ -117,7 +131,14 @@ void WorkerGroup::Receive(const RankLink& link, const v1::WorkerMessage& message
 
 void WorkerGroup::OnRankReady(Rank& rank, const v1::Ready& ready) {
   rank.ready = true;
+  rank.description = ready;
   if (rank.hello.rank() == 0) ready_ = ready;
+  for (const auto& [number, other] : ranks_) {
+    const std::string difference = other.ready ? Difference(other.description, ready) : "";
+    if (difference.empty()) continue;
+    return Lose(LossReason::kModelConflict,
+                absl::StrCat("rank ", number, " and rank ", rank.hello.rank(), " of one group differ in ", difference));
+  }
   const bool all = static_cast<int>(ranks_.size()) == world_size_ &&
                    std::all_of(ranks_.begin(), ranks_.end(), [](const auto& entry) { return entry.second.ready; });
   if (!all || state_ != State::kLoading) return;

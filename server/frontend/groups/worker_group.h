@@ -48,7 +48,7 @@ enum class LossReason {
   kProcessEnded,
   kAdmin,
   kRankFailed,
-  kModelConflict,  // another group serves other files under the same model id
+  kModelConflict,  // another group serves other files under the same model id, or its own ranks do
 };
 
 class WorkerGroup {
@@ -94,6 +94,7 @@ class WorkerGroup {
 
   const std::string& id() const { return id_; }
   const std::string& incarnation() const { return incarnation_; }
+  const std::string& key() const { return key_; }  // what its ranks prove to each other
   State state() const { return state_; }
   const v1::Ready& ready() const { return ready_; }  // rank 0's; empty before kIdle
   bool running() const { return run_.has_value(); }
@@ -108,6 +109,7 @@ class WorkerGroup {
     std::shared_ptr<RankLink> link;
     v1::Hello hello;
     bool ready = false;
+    v1::Ready description;  // once it is
     absl::Time last_heartbeat;
     int64_t units_done = 0;
     std::optional<v1::RunResult> result;  // of the present run
@@ -121,7 +123,7 @@ class WorkerGroup {
   void SendToRankZero(const v1::FrontendMessage& message);
   absl::Duration StallLimit() const;
 
-  const std::string id_, incarnation_;
+  const std::string id_, incarnation_, key_;
   const int world_size_;
   const GroupLimits limits_;
   Listener& listener_;

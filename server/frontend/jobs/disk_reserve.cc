@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "server/common/status_details.h"
+#include "server/common/file_error.h"
 
 namespace kinora {
 

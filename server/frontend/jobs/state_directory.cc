@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/base/status_macros.h"
+#include "server/common/file_error.h"
 
 namespace kinora {
 namespace {

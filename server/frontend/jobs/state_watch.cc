@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/common/file_error.h"
 
 namespace kinora {
 

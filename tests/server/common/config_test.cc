@@ -217,7 +217,7 @@ TEST(Groups, AnEmptyAddressMeansNoPagesAndAShareIsKept) {
 
 TEST(Groups, WhatCannotBeIsRefusedByField) {
   const std::pair<const char*, const char*> wrong[] = {
-      {"groups { id: 'a' worker { model: 'm' } processes: 2 }", "groups[0].processes: 2: groups of more than one"},
+      {"groups { id: 'a' worker { model: 'm' } processes: 2 }", "groups[0].worker.ranks: is needed"},
       {"groups { id: 'a' worker { model: 'm' } processes: -1 }", "groups[0].processes: must be"},
       {"groups { worker { model: 'm' } }", "groups[0].id"},
       {"groups { id: 'a b' worker { model: 'm' } }", "groups[0].id: \"a b\""},

@@ -113,7 +113,7 @@ TEST(RenderFlagsTest, MistakesNameTheFlagOrField) {
 TEST(RenderFlagsTest, WhatIsNotThereYetSaysSo) {
   for (const std::vector<std::string>& flags : std::vector<std::vector<std::string>>{
 
-           {"--compare", "f32"}, {"--processes"}}) {
+           {"--compare", "f32"}, {"--processes", "--trace", "t.json"}}) {
     EXPECT_THAT(Parse(flags), StatusIs(absl::StatusCode::kUnimplemented, testing::EndsWith(": not available yet")))
         << flags[0];
   }

@@ -35,7 +35,8 @@ class PipelineModelTest : public testing::Test {
     config.set_device("cpu");
     config.set_threads(1);
     config.set_memory_share(1);
-    KINORA_ASSERT_OK_AND_ASSIGN(model_, PipelineModel::Load(config, {.rendezvous = rendezvous_}, metrics_, [] {}));
+    KINORA_ASSERT_OK_AND_ASSIGN(
+        model_, PipelineModel::Load(config, {.rendezvous = rendezvous_, .lost = lost_}, metrics_, [] {}));
     KINORA_ASSERT_OK_AND_ASSIGN(store_, DirectoryArtifactStore::At(directory_.File("artifacts")));
     run_.set_video_id("video");
     run_.set_attempt(1);
@@ -54,6 +55,7 @@ class PipelineModelTest : public testing::Test {
   prometheus::Registry registry_;
   WorkerMetrics metrics_{registry_};
   JoinRendezvous rendezvous_{[](const v1::WorkerMessage&) {}};
+  AbortSignal lost_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<DirectoryArtifactStore> store_;
   v1::Run run_;

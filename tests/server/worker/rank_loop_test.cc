@@ -7,6 +7,7 @@
 
 #include <thread>
 
+#include "absl/synchronization/notification.h"
 #include "server/common/status_details.h"
 #include "server/common/timestamps.h"
 #include "tests/testing/fake_frontend.h"
@@ -42,7 +43,7 @@ class RankLoopTest : public testing::Test {
     KINORA_CHECK(joined.ok()) << joined.status();
     client_ = *std::move(joined);
     frontend_.Next();  // Hello
-    loop_ = std::make_unique<RankLoop>(*client_, rendezvous_, metrics_);
+    loop_ = std::make_unique<RankLoop>(*client_, rendezvous_, lost_, metrics_);
   }
   ~RankLoopTest() override {
     frontend_.Break();
@@ -92,6 +93,7 @@ class RankLoopTest : public testing::Test {
   EndingRank rank_;
   std::unique_ptr<JoinClient> client_;
   JoinRendezvous rendezvous_{[this](const v1::WorkerMessage& message) { client_->Send(message); }};
+  AbortSignal lost_;
   std::unique_ptr<RankLoop> loop_;
   std::thread runner_;
   absl::Status ended_;
@@ -208,7 +210,9 @@ TEST_F(RankLoopTest, AnAbortWakesARunThatWaitsForALostRank) {
   absl::Notification begun;
   model_.run = [&](ClipSink*, FakeModel::Report) {
     begun.Notify();
-    model_.aborted.WaitForNotification();
+    absl::Notification lost;
+    const AbortSignal::Listener listener(lost_, [&lost] { lost.Notify(); });
+    lost.WaitForNotification();
     return absl::AbortedError("the group of ranks was aborted");
   };
   SendRun("a");
@@ -223,14 +227,26 @@ TEST_F(RankLoopTest, AnAbortWakesARunThatWaitsForALostRank) {
               StatusIs(absl::StatusCode::kAborted, HasSubstr("rank 1 disconnected")));
 }
 
-TEST_F(RankLoopTest, AnAbortDuringTheLoadReachesTheModelOnceThereIsOne) {
+TEST_F(RankLoopTest, AnAbortDuringTheLoadReachesWhoeverListensThenAndLater) {
+  absl::Notification lost;
+  const AbortSignal::Listener listener(lost_, [&lost] { lost.Notify(); });
   v1::FrontendMessage message;
   message.mutable_abort()->set_why("rank 1 disconnected");
   frontend_.Send(message);
   EXPECT_FALSE(rendezvous_.Await(1, "address", absl::Seconds(30)).ok());  // it has come
+  lost.WaitForNotification();
+  int calls = 0;
+  const AbortSignal::Listener later(lost_, [&calls] { ++calls; });
+  EXPECT_EQ(calls, 1);
   frontend_.Break();
   EXPECT_FALSE(loop_->Run(rank_, model_).ok());
-  EXPECT_TRUE(model_.aborted.HasBeenNotified());
+}
+
+TEST_F(RankLoopTest, AFrontendThatGoesDuringTheLoadEndsItsWaits) {
+  absl::Notification lost;
+  const AbortSignal::Listener listener(lost_, [&lost] { lost.Notify(); });
+  frontend_.Break();
+  lost.WaitForNotification();
 }
 
 TEST_F(RankLoopTest, WhatOtherRanksPublishReachesTheRendezvous) {

@@ -1,0 +1,53 @@
+// That the group of this rank is lost: nobody will come to the collectives and meetings that it waits in.
+#ifndef KINORA_SERVER_WORKER_ABORT_SIGNAL_H_
+#define KINORA_SERVER_WORKER_ABORT_SIGNAL_H_
+
+#include <functional>
+#include <list>
+#include <memory>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
+namespace kinora {
+
+class AbortSignal {  // thread-safe
+ public:
+  // Calls what listens, and what will listen. Again: nothing.
+  void Raise() {
+    absl::MutexLock lock(&mu_);
+    if (std::exchange(raised_, true)) return;
+    for (const auto& end : listeners_) end();
+  }
+
+  // Until the listener is destroyed, which waits for a call in progress, `end` is called once the signal is raised: by
+  // whoever raises it, or here and now. `end` ends somebody's wait; it neither blocks nor listens.
+  class Listener {
+   public:
+    Listener(AbortSignal& signal, std::function<void()> end) : signal_(signal) {
+      absl::MutexLock lock(&signal_.mu_);
+      if (signal_.raised_) end();
+      place_ = signal_.listeners_.insert(signal_.listeners_.end(), std::move(end));
+    }
+    ~Listener() {
+      absl::MutexLock lock(&signal_.mu_);
+      signal_.listeners_.erase(place_);
+    }
+    Listener(const Listener&) = delete;
+    Listener& operator=(const Listener&) = delete;
+
+   private:
+    AbortSignal& signal_;
+    std::list<std::function<void()>>::iterator place_;
+  };
+
+ private:
+  absl::Mutex mu_;
+  bool raised_ ABSL_GUARDED_BY(mu_) = false;
+  std::list<std::function<void()>> listeners_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_WORKER_ABORT_SIGNAL_H_

@@ -1,0 +1,92 @@
+// A group of processes behind the frontend: one clip from several, and what becomes of it when one of them fails.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "tests/e2e/tiny_model.h"
+
+namespace kinora {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int kCancelled = 4;
+
+// Two processes, a rank each.
+std::vector<std::string> GroupFlags(const TemporaryDirectory& directory, const std::string& ranks, int processes) {
+  const std::string path = directory.File("kinora.textproto");
+  std::ofstream(path) << "groups { id: 'pair' processes: " << processes << " worker { model: '" << kModel
+                      << "' model: '" << kText << "' model: 'kind=dev' model_id: 'tiny' device: 'cpu' precision: 'f32' "
+                      << "threads: 2 http_address: '' ranks: '" << ranks << "' } }\n";
+  return {absl::StrCat("--config=", path)};
+}
+
+class ProcessGroup : public testing::Test {
+ protected:
+  void Start(const std::string& ranks, int processes, const std::vector<std::string>& flags = {}) {
+    std::vector<std::string> all = GroupFlags(directory_, ranks, processes);
+    all.insert(all.end(), flags.begin(), flags.end());
+    server_.Start(true, all);
+  }
+  std::vector<std::string> Generate(const std::string& file, int steps) const {
+    return server_.Generate(kPrompt, directory_.File(file), ClipFlags(steps));
+  }
+  std::string Made(const std::string& file) const { return ReadFile(directory_.File(file)); }
+
+  TemporaryDirectory directory_;
+  Server server_{directory_, {.binary = KINORA_WORKER_BINARY, .flags = {}}};
+};
+
+TEST_F(ProcessGroup, MakesTheFileOfOneRankAndEndsACancelledRunTogether) {
+  for (const auto& [ranks, processes] : {std::pair{"tokens=2", 2}, {"guidance=2,tokens=2", 4}}) {
+    Start(ranks, processes);
+    ASSERT_EQ(RunToEnd(Generate("served.mp4", 4)).status, 0);
+    EXPECT_EQ(Made("served.mp4"), Rendered(directory_, 4)) << ranks;
+    Process client(Generate("cancelled.mp4", 999));
+    ASSERT_NE(client.AwaitLine("denoise"), "") << client.Err();
+    client.Signal(SIGINT);
+    EXPECT_EQ(client.Wait(), kCancelled);
+    ASSERT_EQ(RunToEnd(Generate("again.mp4", 4)).status, 0);
+    EXPECT_EQ(Made("again.mp4"), Rendered(directory_, 4)) << ranks;
+  }
+}
+
+TEST_F(ProcessGroup, ARankThatIsKilledOrStoppedLosesTheGroupAndTheJobEndsInTheSameFile) {
+  Start("tokens=2", 2, {"--worker-heartbeat-timeout-seconds=2"});
+  const std::string expected = Rendered(directory_, kManySteps);
+  for (const auto& [rank, signal] : {std::pair{1, SIGKILL}, {0, SIGKILL}, {1, SIGSTOP}}) {
+    Process client(Generate("served.mp4", kManySteps));
+    ASSERT_NE(client.AwaitLine("denoise"), "") << client.Err();
+    const pid_t other = server_.WorkerPid(1 - rank);
+    ASSERT_EQ(kill(server_.WorkerPid(rank), signal), 0);
+    EXPECT_EQ(client.Wait(), 0) << client.Err();
+    EXPECT_THAT(client.Err(), HasSubstr("QUEUED again"));
+    EXPECT_EQ(Made("served.mp4"), expected) << "rank " << rank << ", signal " << signal;
+    EXPECT_EQ(kill(other, 0), -1) << "it lived on without its peer";
+  }
+}
+
+TEST_F(ProcessGroup, LeavesNoProcessBehindWhenItsFrontendIsKilled) {
+  Start("tokens=2", 2);
+  Process client(Generate("served.mp4", kManySteps));
+  ASSERT_NE(client.AwaitLine("denoise"), "") << client.Err();
+  server_.frontend().Signal(SIGKILL);
+  server_.frontend().Wait();
+  EXPECT_TRUE(server_.frontend().AwaitEndOfOutput());  // the ranks have left too
+  server_.Start(false, GroupFlags(directory_, "tokens=2", 2));
+  EXPECT_EQ(client.Wait(), 0) << client.Err();
+  EXPECT_EQ(Made("served.mp4"), Rendered(directory_, kManySteps));
+}
+
+TEST_F(ProcessGroup, AMeshOfAnotherSizeIsRefusedWithThoseThatWork) {
+  server_.Start(false, GroupFlags(directory_, "tokens=2", 4));
+  const std::string line = server_.frontend().AwaitLine("worker_leaves");
+  EXPECT_THAT(line, HasSubstr("are 2, and the group has 4 processes"));
+  EXPECT_THAT(line, HasSubstr("guidance=2,tokens=2"));
+}
+
+}  // namespace
+}  // namespace kinora

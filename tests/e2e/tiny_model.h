@@ -1,0 +1,71 @@
+// The real worker on the committed tiny model behind a real frontend, and what kinora-render makes of the same request.
+#ifndef KINORA_TESTS_E2E_TINY_MODEL_H_
+#define KINORA_TESTS_E2E_TINY_MODEL_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/e2e/server.h"
+#include "tests/testing/temporary_directory.h"
+
+namespace kinora {
+
+inline constexpr char kModel[] = KINORA_SOURCE_DIR "/models/tiny/ltx-2.3-tiny-dev.safetensors";
+inline constexpr char kText[] = "text_encoder=" KINORA_SOURCE_DIR "/models/tiny/gemma";
+
+// KINORA_TEST_DEVICE: another device than the CPU, which may be a slow one.
+inline std::string Device() {
+  const char* const device = std::getenv("KINORA_TEST_DEVICE");
+  return device != nullptr ? device : "cpu";
+}
+// Long enough to be interrupted.
+inline const int kManySteps = Device() == "cpu" ? 200 : 12;
+
+inline constexpr char kPrompt[] = "a red fox in fresh snow";
+
+// Of `kinora` and kinora-render alike.
+inline std::vector<std::string> ClipFlags(int steps) {
+  return {"--recipe=ONE_STAGE", absl::StrCat("--steps=", steps), "--width=64", "--height=64", "--frames=9"};
+}
+
+// The bytes of kinora-render, one process and no server.
+inline std::string Rendered(const TemporaryDirectory& directory, int steps) {
+  const std::string path = directory.File("rendered.mp4");
+  std::vector<std::string> command = {
+      KINORA_RENDER_BINARY, "--model", kModel,     "--model",         kText,         "--model",  "kind=dev",
+      "--prompt",           kPrompt,   "--seed=7", "--precision=f32", "--threads=2", "--output", path};
+  command.push_back(absl::StrCat("--device=", Device()));
+  for (const std::string& flag : ClipFlags(steps)) command.push_back(flag);
+  const Result result = RunToEnd(command);
+  EXPECT_EQ(result.status, 0) << result.err;
+  return ReadFile(path);
+}
+
+class TinyModel : public testing::Test {
+ protected:
+  TinyModel()
+      : TinyModel({absl::StrCat("--worker-model=", kModel), absl::StrCat("--worker-model=", kText),
+                   "--worker-model=kind=dev", "--worker-model-id=tiny", absl::StrCat("--worker-device=", Device()),
+                   "--worker-precision=f32", "--worker-threads=2"}) {}
+  // flags: of the frontend, which say what its groups are.
+  explicit TinyModel(std::vector<std::string> flags)
+      : server_(directory_, {.binary = KINORA_WORKER_BINARY, .flags = std::move(flags)}) {}
+
+  static std::vector<std::string> Flags(int steps) { return ClipFlags(steps); }
+  std::vector<std::string> Generate(const std::string& file, int steps) const {
+    return server_.Generate(kPrompt, directory_.File(file), ClipFlags(steps));
+  }
+  std::string Rendered(int steps) const { return kinora::Rendered(directory_, steps); }
+
+  TemporaryDirectory directory_;
+  Server server_;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_TESTS_E2E_TINY_MODEL_H_
