@@ -127,14 +127,13 @@ absl::Status CudaOps::Multiply(const Tensor& x, const Weight& w, const MatmulOpt
                     "an activation");
 }
 
-// out += gate ⊙ y, where y is rounded to the dtype of the product in which weights are, as between two layers.
+// out += gate ⊙ y, rounded once.
 absl::Status CudaOps::AddGated(const Tensor& x, const Weight& w, const MatmulOptions& options, int64_t gate_row,
                                Scratch& scratch, const Tensor& out) {
   cudaStream_t const stream = stream_->handle();
   const MatmulOptions plain{.activation = options.activation};
-  const DType dtype = w.dtype() == DType::kBF16 ? out.dtype() : DType::kF32;
-  const Tensor y = scratch.Take(dtype, out.shape());
-  if (const Product whole = Fused(x, w, plain, y); MayFuse(w, plain, dtype) && products_->Supports(whole)) {
+  const Tensor y = scratch.Take(DType::kF32, out.shape());
+  if (const Product whole = Fused(x, w, plain, y); MayFuse(w, plain, DType::kF32) && products_->Supports(whole)) {
     KINORA_RETURN_IF_ERROR(RunProduct(whole));
   } else {
     KINORA_RETURN_IF_ERROR(RunProduct(ProductOf(x, w, y)));
