@@ -127,6 +127,18 @@ std::vector<Case<CudnnConvolution>> Convolutions() {
     c.width.before = c.width.after = 0;
     c.height.dilation = c.height.before = c.height.after = 5;
   });
+  add("LastConvolution", Video(41, 128, 192, 128, 48), [](CudnnConvolution& c) { c.out_dtype = DType::kF32; });
+  add("FloatResult", video, [](CudnnConvolution& c) { c.out_dtype = DType::kF32; });
+  add("FloatResultSiluAdded", video,
+      [](CudnnConvolution& c) { c.out_dtype = DType::kF32, c.activation = Activation::kSilu, c.accumulate = true; });
+  add("FloatResultSilu", video,
+      [](CudnnConvolution& c) { c.out_dtype = DType::kF32, c.activation = Activation::kSilu; });
+  add("FloatResultAdded", video, [](CudnnConvolution& c) { c.out_dtype = DType::kF32, c.accumulate = true; });
+  add("FloatResultWithoutBias", video, [](CudnnConvolution& c) { c.out_dtype = DType::kF32, c.bias = false; });
+  add("FloatResultWithoutBiasAdded", video,
+      [](CudnnConvolution& c) { c.out_dtype = DType::kF32, c.bias = false, c.accumulate = true; });
+  add("FloatResultOfAnImage", video,
+      [](CudnnConvolution& c) { c.out_dtype = DType::kF32, c.frames = c.time.kernel = 1, c.filter_stride = 9 * 64; });
   add("Float", video, [](CudnnConvolution& c) { c.dtype = DType::kF32; });
   add("PixelsApart", video, [](CudnnConvolution& c) { c.x_stride = 72; });
   add("ResultsApart", video, [](CudnnConvolution& c) { c.out_stride = 136; });

@@ -194,6 +194,10 @@ const ConvCase kExact[] = {
     {.name = "PixelsApart", .x = {2, 4, 5, 12}, .out = 8, .time = kCausal, .height = kZeros, .add = true, .gap = 3},
 };
 
+ConvCase Bf16ToFloat(ConvCase c) {
+  c.x_type = c.weight_type = kBf16;
+  return c;
+}
 ConvCase Bf16(ConvCase c) {
   c.x_type = c.weight_type = c.out_type = kBf16;
   return c;
@@ -246,6 +250,17 @@ const ConvCase kTensorCores[] = {
           .height = kZeros,
           .width = kZeros,
           .activation = Activation::kGeluTanh}),
+    Bf16ToFloat(
+        {.name = "FloatResult", .x = {4, 5, 6, 16}, .out = 48, .time = kCausal, .height = kZeros, .width = kZeros}),
+    Bf16ToFloat({.name = "FloatResultSiluAdded",
+                 .x = {1, 6, 5, 8},
+                 .out = 16,
+                 .height = kZeros,
+                 .width = kZeros,
+                 .bias = false,
+                 .add = true,
+                 .activation = Activation::kSilu,
+                 .gap = 8}),
     Bf16({.name = "WithoutBias",
           .x = {1, 6, 5, 8},
           .out = 16,

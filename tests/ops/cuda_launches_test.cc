@@ -32,5 +32,17 @@ TEST(CudaLaunches, AGuidedStepIsTwoWithCleanLatentsToo) {
   EXPECT_EQ(simt::Counted().launches, 2u);
 }
 
+// The last convolution of the video decoder: a call of cuDNN, without pixels laid out under taps before it.
+TEST(CudaLaunches, ABf16ConvolutionToFloatIsOne) {
+  Device device(Cuda());
+  HostTensor x(DType::kBF16, {1, 4, 5, 16}), matrix(DType::kBF16, {48, 9, 16}), bias(DType::kF32, {48});
+  const Weight w = *device.ops().PrepareWeight(matrix.tensor(), &bias.tensor(), DType::kBF16);
+  const ConvAxis side{.kernel = 3, .before = 1, .after = 1};
+  const Tensor in = device.Upload(x.tensor()), out = device.Output(DType::kF32, {1, 4, 5, 48});
+  simt::ResetCounts();
+  device.ops().Conv(in, w, {.height = side, .width = side}, out);
+  EXPECT_EQ(simt::Counted().launches, 1u);
+}
+
 }  // namespace
 }  // namespace kinora

@@ -66,8 +66,8 @@ bool Aligned(const Tensor& t) {
 
 bool SuitsCudnn(const Tensor& x, const Weight& w, const ConvOptions& options, const Tensor& out) {
   if (options.activation == Activation::kGeluTanh) return false;
-  return x.dtype() == DType::kBF16 && w.dtype() == DType::kBF16 && out.dtype() == DType::kBF16 &&
-         w.in() % kVector == 0 && w.out() % kVector == 0 && Aligned(x) && Aligned(out);
+  return x.dtype() == DType::kBF16 && w.dtype() == DType::kBF16 && w.in() % kVector == 0 && w.out() % kVector == 0 &&
+         Aligned(x) && Aligned(out);
 }
 
 // Frames [begin, end) of the result, computed from frames [from, from + frames) of x, which may lie before and after
@@ -169,6 +169,7 @@ class CudaOps::CudnnConv {
  private:
   CudnnConvolution ShapeOf(const FrameRun& run) const {
     CudnnConvolution shape{.dtype = x_.dtype(),
+                           .out_dtype = out_.dtype(),
                            .frames = run.frames,
                            .rows = height_,
                            .columns = width_,

@@ -39,13 +39,14 @@ struct CudnnAttention {
   friend auto operator<=>(const CudnnAttention&, const CudnnAttention&) = default;  // NOLINT: a 0, no pointer
 };
 
-// out (= or +=) activation(conv(x, filter) + bias), x, filter and out of one type, sums in float32. Operands: x,
+// out (= or +=) activation(conv(x, filter) + bias), x and filter of one type, sums in float32. Operands: x,
 // filter, out, and bias if there is one.
 //   x, out: [frames, height, width, channels], positions `x_stride`, `out_stride` elements apart
 //   filter: [out_channels, time.kernel, height.kernel, width.kernel, in_channels], the output channels `filter_stride`
 //   elements apart (CudaWeight::stride); bias: [out_channels] f32
 struct CudnnConvolution {
-  DType dtype = DType::kBF16;                 // or kF32
+  DType dtype = DType::kBF16;                 // of x and filter; or kF32
+  DType out_dtype = DType::kBF16;             // or kF32
   int64_t frames = 0, rows = 0, columns = 0;  // of x
   int64_t in_channels = 0, out_channels = 0;
   int64_t x_stride = 0, filter_stride = 0, out_stride = 0;

@@ -183,14 +183,17 @@ void AddAttention(const CudnnAttention& a, fe::graph::Graph& graph) {
       .set_data_type(fe::DataType_t::BFLOAT16);
 }
 
-TensorPtr Pixels(fe::graph::Graph& graph, const char* name, int64_t uid, const Dims& dims, int64_t stride) {
+fe::DataType_t TypeOf(DType dtype) { return dtype == DType::kBF16 ? fe::DataType_t::BFLOAT16 : fe::DataType_t::FLOAT; }
+
+TensorPtr Pixels(fe::graph::Graph& graph, const char* name, int64_t uid, const Dims& dims, int64_t stride,
+                 DType dtype) {
   return graph.tensor(
       fe::graph::Tensor_attributes()
           .set_name(name)
           .set_uid(uid)
           .set_dim(dims)
           .set_stride({dims[2] * dims[3] * dims[4] * stride, 1, dims[3] * dims[4] * stride, dims[4] * stride, stride})
-          .set_data_type(fe::DataType_t::BFLOAT16));
+          .set_data_type(TypeOf(dtype)));
 }
 
 // [out_channels, in_channels, kernel].
@@ -221,7 +224,11 @@ TensorPtr Finished(fe::graph::Graph& graph, const CudnnConvolution& c, TensorPtr
   if (c.activation == Activation::kSilu) {
     y = graph.pointwise(y, fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::SWISH_FWD));
   }
-  return c.accumulate ? graph.pointwise(y, Pixels(graph, "before", kBefore, out, c.out_stride), sum) : y;
+  if (c.out_dtype == DType::kF32 && c.activation == Activation::kNone && !c.accumulate) {
+    // As the result of a convolution or of its bias float32 is refused; behind any other pointwise operation it is not.
+    y = graph.pointwise(y, fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::IDENTITY));
+  }
+  return c.accumulate ? graph.pointwise(y, Pixels(graph, "before", kBefore, out, c.out_stride, c.out_dtype), sum) : y;
 }
 
 // Channels stand second in the library's order of extents, wherever they lie.
@@ -230,7 +237,7 @@ void AddConvolution(const CudnnConvolution& c, fe::graph::Graph& graph) {
     return (n + axis.before + axis.after - int64_t{axis.dilation} * (axis.kernel - 1) - 1) / axis.stride + 1;
   };
   const Dims out = {1, c.out_channels, extent(c.time, c.frames), extent(c.height, c.rows), extent(c.width, c.columns)};
-  const TensorPtr x = Pixels(graph, "x", 0, {1, c.in_channels, c.frames, c.rows, c.columns}, c.x_stride);
+  const TensorPtr x = Pixels(graph, "x", 0, {1, c.in_channels, c.frames, c.rows, c.columns}, c.x_stride, c.dtype);
   const TensorPtr y = graph.conv_fprop(x, Filter(graph, c),
                                        fe::graph::Conv_fprop_attributes()
                                            .set_name("convolution")
@@ -244,7 +251,7 @@ void AddConvolution(const CudnnConvolution& c, fe::graph::Graph& graph) {
       .set_dim(out)
       .set_stride({out[2] * out[3] * out[4] * c.out_stride, 1, out[3] * out[4] * c.out_stride, out[4] * c.out_stride,
                    c.out_stride})
-      .set_data_type(fe::DataType_t::BFLOAT16);
+      .set_data_type(TypeOf(c.out_dtype));
 }
 
 class FrontendCudnn : public Cudnn {

@@ -45,7 +45,6 @@ int64_t OutputExtent(const ConvAxis& axis, int64_t extent) {
 
 void Convolve(const CudnnConvolution& c, absl::Span<void* const> operands) {
   const auto* const x = static_cast<const uint16_t*>(operands[0]);
-  auto* const out = static_cast<uint16_t*>(operands[2]);
   const auto* const bias = c.bias ? static_cast<const float*>(operands[3]) : nullptr;
   const int64_t frames = OutputExtent(c.time, c.frames), lines = OutputExtent(c.height, c.rows),
                 columns = OutputExtent(c.width, c.columns);
@@ -57,11 +56,16 @@ void Convolve(const CudnnConvolution& c, absl::Span<void* const> operands) {
     HostGemm(columns, c.out_channels, depth, {.data = rows.data(), .bf16 = true, .row = depth},
              {.data = operands[1], .bf16 = true, .row = 1, .column = c.filter_stride}, sums.data(), c.out_channels);
     for (int64_t i = 0; i < columns * c.out_channels; ++i) {
-      const int64_t o = i % c.out_channels;
-      uint16_t& to = out[(at * columns + i / c.out_channels) * c.out_stride + o];
+      const int64_t o = i % c.out_channels, to = (at * columns + i / c.out_channels) * c.out_stride + o;
       float v = sums[i] + (c.bias ? bias[o] : 0.0f);
       if (c.activation == Activation::kSilu) v = v / (1.0f + std::exp(-v));
-      to = ToBf16(c.accumulate ? v + FromBf16(to) : v);
+      if (c.out_dtype == DType::kBF16) {
+        uint16_t& out = static_cast<uint16_t*>(operands[2])[to];
+        out = ToBf16(c.accumulate ? v + FromBf16(out) : v);
+      } else {
+        float& out = static_cast<float*>(operands[2])[to];
+        out = c.accumulate ? v + out : v;
+      }
     }
   }
 }

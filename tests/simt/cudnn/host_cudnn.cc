@@ -75,14 +75,15 @@ class ConvolutionPlan : public CudnnPlan {
     const int64_t positions = simt::OutputExtent(c.time, c.frames) * simt::OutputExtent(c.height, c.rows) *
                               simt::OutputExtent(c.width, c.columns);
     const int64_t taps = int64_t{1} * c.time.kernel * c.height.kernel * c.width.kernel;
-    const auto access = [](const void* begin, int64_t rows, int64_t width, int64_t stride, bool written) {
-      return simt::Access{
-          .begin = begin, .bytes = width * kBf16, .rows = rows, .stride = stride * kBf16, .written = written};
+    const auto access = [](const void* begin, int64_t rows, int64_t width, int64_t stride, DType dtype) {
+      const int64_t each = DTypeSize(dtype);
+      return simt::Access{.begin = begin, .bytes = width * each, .rows = rows, .stride = stride * each};
     };
     std::vector<simt::Access> accesses = {
-        access(operands[0], c.frames * c.rows * c.columns, c.in_channels, c.x_stride, false),
-        access(operands[1], c.out_channels, taps * c.in_channels, c.filter_stride, false),
-        access(operands[2], positions, c.out_channels, c.out_stride, true)};
+        access(operands[0], c.frames * c.rows * c.columns, c.in_channels, c.x_stride, c.dtype),
+        access(operands[1], c.out_channels, taps * c.in_channels, c.filter_stride, c.dtype),
+        access(operands[2], positions, c.out_channels, c.out_stride, c.out_dtype)};
+    accesses.back().written = true;
     if (c.bias) accesses.push_back({.begin = operands[3], .bytes = c.out_channels * 4});
     std::vector<void*> kept(operands.begin(), operands.end());
     return CudaStatus(simt::EnqueueLibrary(stream, "cudnn_convolution", std::move(accesses),
