@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 
 #include "absl/types/span.h"
@@ -62,6 +63,10 @@ class Communicator {
   CollectiveCounts counts_{};
 };
 
+// memcpy that takes nothing from nowhere: a rank's part may be empty, and have no address. For its implementations.
+inline void CopyPart(void* to, const void* from, int64_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+}
 // CHECK-fails unless the arguments of GatherTo fit together; for its implementations.
 void CheckGatherTo(const Communicator& group, int root, absl::Span<const int64_t> counts, const Tensor& local,
                    const Tensor& all);

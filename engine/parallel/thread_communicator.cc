@@ -1,7 +1,6 @@
 #include "engine/parallel/thread_communicator.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <new>
 #include <thread>
@@ -136,7 +135,7 @@ void ThreadCommunicator::AllGather(const Tensor& local, Tensor all, Stream& stre
     for (int rank = 0; rank < size(); ++rank) {
       char* to = static_cast<char*>(all.raw()) + rank * local.bytes();
       const void* from = group_->call(rank).data;
-      if (to != from) std::memcpy(to, from, local.bytes());  // equal: local already is its place in all
+      if (to != from) CopyPart(to, from, local.bytes());  // equal: local already is its place in all
     }
   });
 }
@@ -148,8 +147,8 @@ void ThreadCommunicator::AllToAll(const Tensor& send, Tensor recv, Stream& strea
   Run(Collective::kAllToAll, send, 0, stream, [this, send, recv = OnCpu(stream).Reach(recv)] {
     const int64_t part = send.bytes() / size();
     for (int rank = 0; rank < size(); ++rank) {
-      std::memcpy(static_cast<char*>(recv.raw()) + rank * part,
-                  static_cast<const char*>(group_->call(rank).data) + rank_ * part, part);
+      CopyPart(static_cast<char*>(recv.raw()) + rank * part,
+               static_cast<const char*>(group_->call(rank).data) + rank_ * part, part);
     }
   });
 }
@@ -157,7 +156,7 @@ void ThreadCommunicator::AllToAll(const Tensor& send, Tensor recv, Stream& strea
 void ThreadCommunicator::Broadcast(int root, Tensor inout, Stream& stream) {
   KINORA_CHECK(root >= 0 && root < size()) << root;
   Run(Collective::kBroadcast, inout, root, stream, [this, root, inout = OnCpu(stream).Reach(inout)] {
-    if (rank_ != root) std::memcpy(inout.raw(), group_->call(root).data, inout.bytes());
+    if (rank_ != root) CopyPart(inout.raw(), group_->call(root).data, inout.bytes());
   });
 }
 
@@ -173,7 +172,7 @@ void ThreadCommunicator::GatherTo(int root, absl::Span<const int64_t> counts, co
     char* to = static_cast<char*>(all.raw());
     for (int rank = 0; rank < size(); ++rank) {
       const int64_t bytes = group_->call(rank).elements * DTypeSize(all.dtype());
-      std::memcpy(to, group_->call(rank).data, bytes);
+      CopyPart(to, group_->call(rank).data, bytes);
       to += bytes;
     }
   });

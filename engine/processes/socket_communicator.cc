@@ -210,7 +210,7 @@ void SocketCommunicator::AllGather(const Tensor& local, Tensor all, Stream& stre
       Take(peer, to + peer * input.bytes(), input.bytes());
     }
     char* const own = to + rank_ * input.bytes();
-    if (own != input.raw()) std::memcpy(own, input.raw(), input.bytes());
+    if (own != input.raw()) CopyPart(own, input.raw(), input.bytes());
     return Exchange();
   });
 }
@@ -226,7 +226,7 @@ void SocketCommunicator::AllToAll(const Tensor& send, Tensor recv, Stream& strea
       Give(peer, of(input, peer), part);
       Take(peer, of(recv, peer), part);
     }
-    std::memcpy(of(recv, rank_), of(input, rank_), part);
+    CopyPart(of(recv, rank_), of(input, rank_), part);
     return Exchange();
   });
 }
@@ -255,7 +255,7 @@ void SocketCommunicator::GatherTo(int root, absl::Span<const int64_t> counts, co
     }
     char* to = static_cast<char*>(reached.raw());
     for (int peer = 0; peer < size(); ++peer) {
-      if (peer == rank_) std::memcpy(to, input.raw(), input.bytes());
+      if (peer == rank_) CopyPart(to, input.raw(), input.bytes());
       Take(peer, to, bytes[peer]);
       to += bytes[peer];
     }

@@ -53,13 +53,13 @@ void CpuStream::Copy(const Tensor& from, Tensor to) {
 void CpuStream::CopyFromHost(const void* host, Tensor to) {
   KINORA_CHECK(to.contiguous()) << to.shape().ToString();
   if (capturing()) Fail(absl::FailedPreconditionError("host memory read inside a capture"));
-  if (failure_.ok() && to.raw() != host) std::memcpy(to.raw(), host, to.bytes());
+  if (failure_.ok() && to.raw() != host && to.bytes() > 0) std::memcpy(to.raw(), host, to.bytes());
 }
 
 void CpuStream::CopyToHost(const Tensor& from, void* host) {
   KINORA_CHECK(from.contiguous()) << from.shape().ToString();
   if (capturing()) Fail(absl::FailedPreconditionError("host memory written inside a capture"));
-  if (failure_.ok() && from.raw() != host) std::memcpy(host, from.raw(), from.bytes());
+  if (failure_.ok() && from.raw() != host && from.bytes() > 0) std::memcpy(host, from.raw(), from.bytes());
 }
 
 Tensor CpuStream::HostSide(const Tensor& device, ArenaScope&) const {
