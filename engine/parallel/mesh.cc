@@ -96,6 +96,7 @@ absl::StatusOr<std::unique_ptr<Mesh>> MakeMesh(const MeshShape& shape, int rank,
     if (size == 1) return std::make_unique<SingleCommunicator>();
     const int own = rank / stride % size;
     std::vector<int> members;
+    members.reserve(size);
     for (int i = 0; i < size; ++i) members.push_back(rank + (i - own) * stride);
     return make(axis, members, own);
   };

@@ -167,6 +167,7 @@ absl::Status RunProcessRanks(const MeshShape& shape, const std::atomic<bool>& ca
     }
   }
   std::vector<absl::Status> results;
+  results.reserve(shape.ranks());
   for (int rank = 0; rank < shape.ranks(); ++rank) {
     results.push_back(forked->ended(rank) ? forked->Result(rank).status() : absl::AbortedError("another rank failed"));
   }

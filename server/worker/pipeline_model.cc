@@ -99,6 +99,7 @@ PipelineModel::PipelineModel(std::vector<std::unique_ptr<Mesh>> meshes, const Ra
 
 std::vector<PipelineModel::Rank> PipelineModel::ToRanks(std::vector<std::unique_ptr<Mesh>> meshes) {
   std::vector<Rank> ranks;
+  ranks.reserve(meshes.size());
   for (auto& mesh : meshes) ranks.push_back({.mesh = std::move(mesh), .pipeline = nullptr});
   return ranks;
 }

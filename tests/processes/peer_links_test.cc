@@ -115,6 +115,7 @@ TEST(PeerLinks, StrangersOnThePortHarmNobody) {
   const std::string key = DrawGroupKey();
   Pair pair({.key = key}, {.key = key});
   std::vector<FileDescriptor> strangers;
+  strangers.reserve(100);
   for (int i = 0; i < 100; ++i) strangers.push_back(Dial(pair.board, 0));
   const std::string noise(100000, 'x');
   EXPECT_GT(send(strangers[50].get(), noise.data(), noise.size(), MSG_NOSIGNAL | MSG_DONTWAIT), 0);
