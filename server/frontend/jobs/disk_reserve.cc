@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "server/common/status_details.h"
 #include "server/common/file_error.h"
+#include "server/common/status_details.h"
 
 namespace kinora {
 
