@@ -20,6 +20,35 @@ std::string_view CollectiveName(Collective op) {
   return "unknown";
 }
 
+std::string_view MeshAxisName(MeshAxis axis) {
+  switch (axis) {
+    case MeshAxis::kTensor:
+      return "tensor";
+    case MeshAxis::kTokens:
+      return "tokens";
+    case MeshAxis::kGuidance:
+      return "guidance";
+    case MeshAxis::kWorld:
+      break;
+  }
+  return "world";
+}
+
+void Communicator::Observe(MeshAxis axis, CollectiveObserver& observer, const Clock& clock) {
+  axis_ = axis;
+  observer_ = &observer;
+  clock_ = &clock;
+}
+
+void Communicator::Measured(Collective op, int64_t bytes, const Moments& at) {
+  if (observer_ == nullptr) return;
+  observer_->OnCollective({.axis = axis_,
+                           .op = op,
+                           .bytes = bytes,
+                           .seconds = absl::ToDoubleSeconds(at.end - at.begin),
+                           .wait_seconds = absl::ToDoubleSeconds(at.all_came - at.begin)});
+}
+
 int64_t BytesSent(Collective op, int64_t bytes, int size, bool root) {
   switch (op) {
     case Collective::kAllReduceSum:

@@ -9,7 +9,9 @@
 #include <cstring>
 #include <string_view>
 
+#include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "engine/base/clock.h"
 #include "engine/tensor/stream.h"
 
 namespace kinora {
@@ -17,6 +19,11 @@ namespace kinora {
 enum class Collective : uint8_t { kAllReduceSum, kAllGather, kAllToAll, kBroadcast, kGatherTo };
 inline constexpr int kCollectives = 5;
 std::string_view CollectiveName(Collective op);  // "all_reduce_sum", …
+
+// How a mesh divides its ranks, and all of them.
+enum class MeshAxis : uint8_t { kTensor, kTokens, kGuidance, kWorld };
+inline constexpr int kMeshAxes = 4;
+std::string_view MeshAxisName(MeshAxis axis);  // "tensor", …
 
 struct CollectiveCount {
   int64_t calls = 0;
@@ -28,6 +35,23 @@ using CollectiveCounts = std::array<CollectiveCount, kCollectives>;
 // then gather), n−1 times them to gather, (n−1)/n of them to exchange; a broadcast's root sends them once, and so does
 // everybody but the root of a gather to one. What the links carry at least, whatever the backend.
 int64_t BytesSent(Collective op, int64_t bytes, int size, bool root = false);
+
+// One call as a rank has seen it. wait: the part of `seconds` until the slowest rank had come; the rest is moving and
+// adding. Next to nothing on the rank that came last.
+struct CollectiveCall {
+  MeshAxis axis;
+  Collective op;
+  int64_t bytes;  // as counted
+  double seconds, wait_seconds;
+};
+
+// Hears of each call that succeeded, at once, on the thread that ran it; of a captured one at each replay. Must be
+// quick, and allocates nothing. Ranks that are threads may share one.
+class CollectiveObserver {
+ public:
+  virtual ~CollectiveObserver() = default;
+  virtual void OnCollective(const CollectiveCall& call) = 0;
+};
 
 class Communicator {
  public:
@@ -50,6 +74,10 @@ class Communicator {
   // Makes every collective of the group, running or later, fail with Aborted on every rank. Thread-safe.
   virtual void Abort() = 0;
 
+  // Calls are measured by `clock` from now on, for `observer`; neither is owned. Before the group's first call. A kind
+  // of communicator that cannot say when its calls ran tells the observer nothing.
+  void Observe(MeshAxis axis, CollectiveObserver& observer, const Clock& clock);
+
   // Since construction; counted when enqueued or replayed.
   const CollectiveCounts& counts() const { return counts_; }
 
@@ -58,9 +86,19 @@ class Communicator {
     ++counts_[static_cast<int>(op)].calls;
     counts_[static_cast<int>(op)].bytes += bytes;
   }
+  // When a call began, when all ranks had come, when it ended: `Now` at each, then all three to `Measured`. Without an
+  // observer no clock is read.
+  absl::Time Now() const { return observer_ == nullptr ? absl::Time() : clock_->Now(); }
+  struct Moments {
+    absl::Time begin, all_came, end;
+  };
+  void Measured(Collective op, int64_t bytes, const Moments& at);
 
  private:
   CollectiveCounts counts_{};
+  MeshAxis axis_ = MeshAxis::kWorld;
+  CollectiveObserver* observer_ = nullptr;
+  const Clock* clock_ = nullptr;
 };
 
 // memcpy that takes nothing from nowhere: a rank's part may be empty, and have no address. For its implementations.

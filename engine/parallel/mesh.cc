@@ -75,18 +75,25 @@ void Mesh::Abort() const {
   for (Communicator* group : {tensor_.get(), tokens_.get(), guidance_.get(), world_.get()}) group->Abort();
 }
 
-std::string_view MeshAxisName(MeshAxis axis) {
+void Mesh::Observe(CollectiveObserver& observer, const Clock& clock) const {
+  for (int axis = 0; axis < kMeshAxes; ++axis) {
+    Communicator& communicator = group(static_cast<MeshAxis>(axis));
+    if (communicator.size() > 1) communicator.Observe(static_cast<MeshAxis>(axis), observer, clock);
+  }
+}
+
+Communicator& Mesh::group(MeshAxis axis) const {
   switch (axis) {
     case MeshAxis::kTensor:
-      return "tensor";
+      return *tensor_;
     case MeshAxis::kTokens:
-      return "tokens";
+      return *tokens_;
     case MeshAxis::kGuidance:
-      return "guidance";
+      return *guidance_;
     case MeshAxis::kWorld:
       break;
   }
-  return "world";
+  return *world_;
 }
 
 absl::StatusOr<std::unique_ptr<Mesh>> MakeMesh(const MeshShape& shape, int rank, const MakeCommunicator& make) {

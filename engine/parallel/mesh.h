@@ -51,6 +51,10 @@ class Mesh {
   Communicator& tokens() const { return *tokens_; }
   Communicator& guidance() const { return *guidance_; }
   Communicator& world() const { return *world_; }
+  Communicator& group(MeshAxis axis) const;
+
+  // Communicator::Observe of every group of more than one rank.
+  void Observe(CollectiveObserver& observer, const Clock& clock) const;
 
   // Aborts the four groups of this rank. Thread-safe.
   void Abort() const;
@@ -66,8 +70,6 @@ class Mesh {
 // Rank `rank` of a valid shape. `make` is asked for this rank's group of each axis: `members` are the ranks of the
 // whole mesh that form it, in order, this one at members[rank]; groups of one are made here. All ranks ask in the same
 // order. What `make` fails with.
-enum class MeshAxis { kTensor, kTokens, kGuidance, kWorld };
-std::string_view MeshAxisName(MeshAxis axis);  // "tensor", …
 using MakeCommunicator = std::function<absl::StatusOr<std::unique_ptr<Communicator>>(
     MeshAxis axis, absl::Span<const int> members, int rank)>;
 absl::StatusOr<std::unique_ptr<Mesh>> MakeMesh(const MeshShape& shape, int rank, const MakeCommunicator& make);

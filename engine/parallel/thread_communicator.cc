@@ -86,14 +86,18 @@ void ThreadCommunicator::Run(Collective op, const Tensor& given, int root, Strea
   CpuStream* cpu = &OnCpu(stream);
   const Tensor input = cpu->Reach(given);
   cpu->Enqueue([this, op, input, root, cpu, move] {
-    Count(op, BytesSent(op, input.bytes(), size(), rank_ == root));
+    const int64_t bytes = BytesSent(op, input.bytes(), size(), rank_ == root);
+    Count(op, bytes);
+    const absl::Time begin = Now();
     absl::Status entered = group_->Enter(rank_, {op, input.dtype(), input.elements(), root, input.raw()});
     if (!entered.ok()) {
       cpu->Fail(std::move(entered));
       return;
     }
+    const absl::Time all_came = Now();
     move();
     group_->Leave();
+    Measured(op, bytes, {begin, all_came, Now()});
   });
 }
 

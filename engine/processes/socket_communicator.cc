@@ -113,7 +113,10 @@ absl::Status SocketCommunicator::Progress(int peer, bool& moved) {
     if (n < 0) break;
     t.in_done += n;
     moved = true;
-    if (head && t.in_done == kHead) KINORA_RETURN_IF_ERROR(CheckCall(peer));
+    if (head && t.in_done == kHead) {
+      KINORA_RETURN_IF_ERROR(CheckCall(peer));
+      if (--expected_ == 0) all_came_ = Now();
+    }
   }
   return absl::OkStatus();
 }
@@ -150,7 +153,10 @@ void SocketCommunicator::Run(Collective op, const Tensor& given, int root, Strea
   CpuStream* cpu = &OnCpu(stream);
   const Tensor input = cpu->Reach(given);
   cpu->Enqueue([this, op, input, root, cpu, move] {
-    Count(op, BytesSent(op, input.bytes(), size(), rank_ == root));
+    const int64_t bytes = BytesSent(op, input.bytes(), size(), rank_ == root);
+    Count(op, bytes);
+    const absl::Time begin = all_came_ = Now();
+    expected_ = size() - 1;
     call_.op = static_cast<uint8_t>(op);
     call_.dtype = static_cast<uint8_t>(input.dtype());
     call_.elements = input.elements();
@@ -158,7 +164,10 @@ void SocketCommunicator::Run(Collective op, const Tensor& given, int root, Strea
     call_.part = 0;
     for (Transfer& t : transfers_) t.out_bytes = t.in_bytes = 0;
     absl::Status status = move(input);
-    if (status.ok()) return;
+    if (status.ok()) {
+      Measured(op, bytes, {begin, all_came_, Now()});
+      return;
+    }
     Abort();  // the others must not wait for what this rank will not send
     cpu->Fail(std::move(status));
   });

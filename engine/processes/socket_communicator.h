@@ -73,6 +73,8 @@ class SocketCommunicator : public Communicator {
   std::atomic<bool> aborted_ = false;
   Call call_;
   std::vector<Transfer> transfers_;
+  int expected_ = 0;          // ranks that have not come to the present collective; their first exchange counts
+  absl::Time all_came_;       // when none was left of them
   std::vector<char> staged_;  // a block of each rank's, while they are added up
 };
 

@@ -36,6 +36,12 @@ const prometheus::Histogram::BucketBoundaries& StepBuckets() {
   return *bounds;
 }
 
+const prometheus::Histogram::BucketBoundaries& CollectiveBuckets() {
+  static const auto* bounds = new prometheus::Histogram::BucketBoundaries{1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01,
+                                                                          0.03, 0.1,  0.3,  1,    3,    10,   60};
+  return *bounds;
+}
+
 FrontendMetrics::FrontendMetrics(Registry& registry)
     : requests_total(
           CounterFamily(registry, "kinora_requests_total", "Jobs at their end and refused requests, by gRPC code")),
@@ -71,7 +77,11 @@ WorkerMetrics::WorkerMetrics(Registry& registry)
       denoise_step_seconds(
           HistogramFamily(registry, "kinora_denoise_step_seconds", "Time of a denoising step (wall time on the CPU)")),
       model_load_seconds(GaugeFamily(registry, "kinora_model_load_seconds", "Time to load the model, by phase")),
-      collective_bytes_total(CounterFamily(registry, "kinora_collective_bytes_total", "Bytes that collectives moved")),
+      collective_seconds(HistogramFamily(registry, "kinora_collective_seconds", "Time of a collective on a rank")),
+      collective_wait_seconds(HistogramFamily(registry, "kinora_collective_wait_seconds",
+                                              "Time of a collective until the slowest rank had come")),
+      collective_bytes_total(
+          CounterFamily(registry, "kinora_collective_bytes_total", "Bytes that a rank sent in collectives")),
       peak_bytes(GaugeFamily(
           registry, "kinora_vram_peak_bytes",
           "Device memory that the plan of the last request holds: weights, activations, workspaces, room for prompts")),

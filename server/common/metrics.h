@@ -22,9 +22,10 @@ class MetricsPage {
   prometheus::Registry registry_;
 };
 
-// Bucket bounds in seconds: of whole requests 0.5…1800, of steps and stages 0.01…600.
+// Bucket bounds in seconds: of whole requests 0.5…1800, of steps and stages 0.01…600, of collectives 10 µs…60.
 const prometheus::Histogram::BucketBoundaries& RequestBuckets();
 const prometheus::Histogram::BucketBoundaries& StepBuckets();
+const prometheus::Histogram::BucketBoundaries& CollectiveBuckets();
 
 struct FrontendMetrics {
   explicit FrontendMetrics(prometheus::Registry& registry);
@@ -57,9 +58,13 @@ struct WorkerMetrics {
   prometheus::Family<prometheus::Histogram>& stage_duration_seconds;  // stage
   prometheus::Family<prometheus::Histogram>& denoise_step_seconds;    // stage
   prometheus::Family<prometheus::Gauge>& model_load_seconds;          // phase
-  prometheus::Family<prometheus::Counter>& collective_bytes_total;    // op, axis
-  prometheus::Family<prometheus::Gauge>& peak_bytes;                  // stage
-  prometheus::Histogram& artifact_upload_seconds;                     // ArtifactStore::Put
+  // op: CollectiveName; axis: MeshAxisName, of those of the mesh that have more than one rank. Of all ranks that are
+  // threads of this process.
+  prometheus::Family<prometheus::Histogram>& collective_seconds;       // each call
+  prometheus::Family<prometheus::Histogram>& collective_wait_seconds;  // of it, until the slowest rank had come
+  prometheus::Family<prometheus::Counter>& collective_bytes_total;     // sent
+  prometheus::Family<prometheus::Gauge>& peak_bytes;                   // stage
+  prometheus::Histogram& artifact_upload_seconds;                      // ArtifactStore::Put
 };
 
 }  // namespace kinora

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "engine/base/clock.h"
 #include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
 #include "engine/parallel/agree.h"
@@ -119,7 +120,10 @@ absl::StatusOr<std::unique_ptr<Model>> PipelineModel::Load(const v1::WorkerConfi
   options.threads = std::max(1, threads / shape->ranks());
 
   KINORA_ASSIGN_OR_RETURN(auto meshes, MakeMeshes(config, *shape, traits.device, rank));
+  auto collectives = std::make_unique<CollectiveMetrics>(*meshes[0], metrics);
+  for (const auto& mesh : meshes) mesh->Observe(*collectives, Clock::Steady());
   auto model = std::unique_ptr<PipelineModel>(new PipelineModel(std::move(meshes), rank));
+  model->collectives_ = std::move(collectives);
   model->device_ = traits.device;
   const absl::Time begin = absl::Now();
   std::optional<ModelDigests> digests;

@@ -14,6 +14,7 @@
 #include "engine/pipeline/pipeline.h"
 #include "kinora/v1/config.pb.h"
 #include "server/common/metrics.h"
+#include "server/worker/collective_metrics.h"
 #include "server/worker/model.h"
 #include "server/worker/rank.h"
 #include "server/worker/speed.h"
@@ -56,8 +57,9 @@ class PipelineModel : public Model {
   bool leads() const { return ranks_[0].mesh->world().rank() == 0; }
   absl::Status FillReady(const v1::WorkerConfig& config, const PipelineOptions& options);
 
-  std::vector<Rank> ranks_;  // in this process
-  Rendezvous& rendezvous_;   // with those in others
+  std::unique_ptr<CollectiveMetrics> collectives_;  // what the meshes tell
+  std::vector<Rank> ranks_;                         // in this process
+  Rendezvous& rendezvous_;                          // with those in others
   const AbortSignal::Listener lost_;
   std::string device_;                              // as OpenBackend names it
   int64_t arena_bytes_ = 0, host_arena_bytes_ = 0;  // reserved

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tests/parallel/communicator_contract.h"
+#include "tests/parallel/delayed_rank.h"
 #include "tests/testing/allocations.h"
 #include "tests/testing/ranks.h"
 
@@ -52,6 +53,8 @@ TEST(ThreadCommunicator, NothingIsAllocatedInACall) {
     Floats value(64, 1.f), other(64), all(128);
     const int64_t counts[] = {64, 64};
     CpuStream stream;
+    CallCounter counter;
+    mesh.Observe(counter, Clock::Real());
     const int64_t before = AllocationsOfThisThread();
     mesh.tokens().AllReduceSum(View(value), stream);
     mesh.tokens().AllGather(View(value), View(all), stream);
@@ -59,9 +62,17 @@ TEST(ThreadCommunicator, NothingIsAllocatedInACall) {
     mesh.tokens().Broadcast(0, View(value), stream);
     mesh.tokens().GatherTo(0, counts, View(value), View(all), stream);
     EXPECT_EQ(AllocationsOfThisThread(), before);
+    EXPECT_EQ(counter.calls, 5);
     return stream.Synchronize();
   });
   EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST(ThreadCommunicator, ALateRankIsSeenByTheOtherInTheWaitOfThatCollectiveAndInNoOther) {
+  DelayedRank delayed;
+  const std::vector<std::string> wrong =
+      RunRanks<std::string>({.tokens = 2}, [&](const Mesh& mesh) { return delayed.Run(mesh); });
+  EXPECT_THAT(wrong, Each(""));
 }
 
 // Abort at any moment of a stream of collectives: every rank ends with Aborted, none hangs, none reads memory that

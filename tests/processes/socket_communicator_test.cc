@@ -12,6 +12,7 @@
 #include "engine/parallel/thread_communicator.h"
 #include "engine/processes/peer_links.h"
 #include "engine/processes/socket_mesh.h"
+#include "tests/parallel/delayed_rank.h"
 #include "tests/testing/allocations.h"
 #include "tests/testing/process_ranks.h"
 #include "tests/testing/ranks.h"
@@ -87,6 +88,8 @@ TEST(SocketCommunicator, CapturedCollectivesReplayOnNewValuesAndNothingIsAllocat
   const auto results = RunSocketRanks({.tokens = 2}, [](const Mesh& mesh) -> absl::StatusOr<std::string> {
     Floats value(3), all(6);
     CpuStream stream;
+    CallCounter counter;
+    mesh.Observe(counter, Clock::Real());
     KINORA_ASSIGN_OR_RETURN(const auto graph, stream.Capture([&] {
       mesh.tokens().AllReduceSum(View(value), stream);
       mesh.tokens().AllGather(View(value), View(all), stream);
@@ -99,10 +102,16 @@ TEST(SocketCommunicator, CapturedCollectivesReplayOnNewValuesAndNothingIsAllocat
       for (const float v : all) wrong += v == static_cast<float>(2 * round) ? "" : "!";
     }
     if (AllocationsOfThisThread() != before) wrong += "allocated";
+    if (counter.calls != 600) wrong += "a replay was not heard of";
     KINORA_RETURN_IF_ERROR(stream.Synchronize());
     return wrong;
   });
   EXPECT_THAT(results, Each(""));
+}
+
+TEST(SocketCommunicator, ALateRankIsSeenByTheOtherInTheWaitOfThatCollectiveAndInNoOther) {
+  DelayedRank delayed;
+  EXPECT_THAT(RunSocketRanks({.tokens = 2}, [&](const Mesh& mesh) { return delayed.Run(mesh); }), Each(""));
 }
 
 // Collectives until one fails.

@@ -28,15 +28,7 @@ int64_t SpansNamed(const std::string& trace, const std::string& name) {
 class PipelineModelTest : public testing::Test {
  protected:
   void SetUp() override {
-    v1::WorkerConfig config;
-    config.add_model(KINORA_SOURCE_DIR "/models/tiny/ltx-2.3-tiny-dev.safetensors");
-    config.add_model("text_encoder=" KINORA_SOURCE_DIR "/models/tiny/gemma");
-    config.set_precision("bf16");
-    config.set_device("cpu");
-    config.set_threads(1);
-    config.set_memory_share(1);
-    KINORA_ASSERT_OK_AND_ASSIGN(
-        model_, PipelineModel::Load(config, {.rendezvous = rendezvous_, .lost = lost_}, metrics_, [] {}));
+    KINORA_ASSERT_OK_AND_ASSIGN(model_, Load(""));
     KINORA_ASSERT_OK_AND_ASSIGN(store_, DirectoryArtifactStore::At(directory_.File("artifacts")));
     run_.set_video_id("video");
     run_.set_attempt(1);
@@ -49,6 +41,18 @@ class PipelineModelTest : public testing::Test {
     g.set_num_frames(9);
     g.set_num_inference_steps(3);
     g.set_seed(7);
+  }
+
+  absl::StatusOr<std::unique_ptr<Model>> Load(const std::string& ranks) {
+    v1::WorkerConfig config;
+    config.add_model(KINORA_SOURCE_DIR "/models/tiny/ltx-2.3-tiny-dev.safetensors");
+    config.add_model("text_encoder=" KINORA_SOURCE_DIR "/models/tiny/gemma");
+    config.set_precision("bf16");
+    config.set_device("cpu");
+    config.set_threads(1);
+    config.set_memory_share(1);
+    config.set_ranks(ranks);
+    return PipelineModel::Load(config, {.rendezvous = rendezvous_, .lost = lost_}, metrics_, [] {});
   }
 
   TemporaryDirectory directory_;
@@ -102,6 +106,36 @@ TEST_F(PipelineModelTest, AnEstimateIsPlannedOnce) {
   EXPECT_EQ(estimate.device_bytes(), run.plan.device_bytes());
   EXPECT_GT(estimate.seconds(), 0);
   EXPECT_EQ(estimate.problems_size(), 0);
+}
+
+// How many collectives of a kind the metrics have heard of, and their bytes.
+struct Heard {
+  uint64_t calls = 0, waits = 0;
+  double bytes = 0;
+};
+Heard HeardOf(const prometheus::Registry& registry, const std::string& axis) {
+  Heard heard;
+  for (const prometheus::MetricFamily& family : registry.Collect()) {
+    for (const prometheus::ClientMetric& metric : family.metric) {
+      for (const auto& label : metric.label) {
+        if (label.name != "axis" || label.value != axis) continue;
+        if (family.name == "kinora_collective_seconds") heard.calls += metric.histogram.sample_count;
+        if (family.name == "kinora_collective_wait_seconds") heard.waits += metric.histogram.sample_count;
+        if (family.name == "kinora_collective_bytes_total") heard.bytes += metric.counter.value;
+      }
+    }
+  }
+  return heard;
+}
+
+TEST_F(PipelineModelTest, TheRanksCollectivesAreInTheMetrics) {
+  EXPECT_EQ(HeardOf(registry_, "tokens").calls, 0u);
+  KINORA_ASSERT_OK_AND_ASSIGN(model_, Load("tokens=2"));  // warms up
+  const Heard tokens = HeardOf(registry_, "tokens");
+  EXPECT_GT(tokens.calls, 0u);
+  EXPECT_EQ(tokens.waits, tokens.calls);
+  EXPECT_GT(tokens.bytes, 0);
+  EXPECT_EQ(HeardOf(registry_, "tensor").calls, 0u);
 }
 
 TEST_F(PipelineModelTest, ARequestBeyondTheReservedMemorySaysSo) {

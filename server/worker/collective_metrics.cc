@@ -1,0 +1,29 @@
+#include "server/worker/collective_metrics.h"
+
+#include <map>
+#include <string>
+
+namespace kinora {
+
+CollectiveMetrics::CollectiveMetrics(const Mesh& mesh, WorkerMetrics& metrics) {
+  for (int axis = 0; axis < kMeshAxes; ++axis) {
+    if (mesh.group(static_cast<MeshAxis>(axis)).size() == 1) continue;
+    for (int op = 0; op < kCollectives; ++op) {
+      const std::map<std::string, std::string> labels = {
+          {"op", std::string(CollectiveName(static_cast<Collective>(op)))},
+          {"axis", std::string(MeshAxisName(static_cast<MeshAxis>(axis)))}};
+      series_[axis][op] = {.seconds = &metrics.collective_seconds.Add(labels, CollectiveBuckets()),
+                           .wait_seconds = &metrics.collective_wait_seconds.Add(labels, CollectiveBuckets()),
+                           .bytes = &metrics.collective_bytes_total.Add(labels)};
+    }
+  }
+}
+
+void CollectiveMetrics::OnCollective(const CollectiveCall& call) {
+  const Series& series = series_[static_cast<int>(call.axis)][static_cast<int>(call.op)];
+  series.seconds->Observe(call.seconds);
+  series.wait_seconds->Observe(call.wait_seconds);
+  series.bytes->Increment(static_cast<double>(call.bytes));
+}
+
+}  // namespace kinora

@@ -1,0 +1,29 @@
+// What the ranks of this process say of their collectives, as series of its metrics.
+#ifndef KINORA_SERVER_WORKER_COLLECTIVE_METRICS_H_
+#define KINORA_SERVER_WORKER_COLLECTIVE_METRICS_H_
+
+#include "engine/parallel/mesh.h"
+#include "server/common/metrics.h"
+
+namespace kinora {
+
+// Any thread. Nothing is allocated or looked up by name in a call.
+class CollectiveMetrics : public CollectiveObserver {
+ public:
+  // The series of every axis of the mesh with more than one rank are there from now on, at 0: a series that is absent
+  // is of an axis that the group does not have. `metrics` outlives it.
+  CollectiveMetrics(const Mesh& mesh, WorkerMetrics& metrics);
+  void OnCollective(const CollectiveCall& call) override;
+
+ private:
+  struct Series {
+    prometheus::Histogram* seconds = nullptr;
+    prometheus::Histogram* wait_seconds = nullptr;
+    prometheus::Counter* bytes = nullptr;
+  };
+  Series series_[kMeshAxes][kCollectives];
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_WORKER_COLLECTIVE_METRICS_H_

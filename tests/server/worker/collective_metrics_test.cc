@@ -1,0 +1,56 @@
+#include "server/worker/collective_metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/parallel/dry_communicator.h"
+#include "tests/testing/allocations.h"
+#include "tests/testing/status_matchers.h"
+
+namespace kinora {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(CollectiveMetrics, AnAxisThatTheMeshHasIsThereAtZeroAndNoOther) {
+  MetricsPage page;
+  WorkerMetrics metrics(page.registry());
+  KINORA_ASSERT_OK_AND_ASSIGN(const auto mesh, MakeDryMesh({.guidance = 2, .tokens = 2}));
+  const CollectiveMetrics collectives(*mesh, metrics);
+  for (const char* axis : {"guidance", "tokens", "world"}) {
+    const std::string labels = std::string("{axis=\"") + axis + "\",op=\"all_gather\"}";
+    EXPECT_THAT(page.Text(), AllOf(HasSubstr("kinora_collective_seconds_count" + labels + " 0"),
+                                   HasSubstr("kinora_collective_wait_seconds_count" + labels + " 0"),
+                                   HasSubstr("kinora_collective_bytes_total" + labels + " 0")));
+  }
+  EXPECT_THAT(page.Text(), Not(HasSubstr("axis=\"tensor\"")));
+}
+
+TEST(CollectiveMetrics, ACallIsASampleOfItsOwnSeriesAndAllocatesNothing) {
+  MetricsPage page;
+  WorkerMetrics metrics(page.registry());
+  KINORA_ASSERT_OK_AND_ASSIGN(const auto mesh, MakeDryMesh({.tokens = 2, .tensor = 2}));
+  CollectiveMetrics collectives(*mesh, metrics);
+  const int64_t before = AllocationsOfThisThread();
+  for (int i = 0; i < 2; ++i) {
+    collectives.OnCollective(
+        {.axis = MeshAxis::kTokens, .op = Collective::kAllToAll, .bytes = 100, .seconds = 0.75, .wait_seconds = 0.25});
+  }
+  EXPECT_EQ(AllocationsOfThisThread(), before);
+  const std::string text = page.Text(), own = "{axis=\"tokens\",op=\"all_to_all\"}";
+  EXPECT_THAT(text, AllOf(HasSubstr("kinora_collective_seconds_sum" + own + " 1.5"),
+                          HasSubstr("kinora_collective_seconds_count" + own + " 2"),
+                          HasSubstr("kinora_collective_wait_seconds_sum" + own + " 0.5"),
+                          HasSubstr("kinora_collective_bytes_total" + own + " 200")));
+  for (const char* other : {"{axis=\"tokens\",op=\"all_gather\"}", "{axis=\"tensor\",op=\"all_to_all\"}",
+                            "{axis=\"world\",op=\"all_to_all\"}"}) {
+    EXPECT_THAT(text, AllOf(HasSubstr(std::string("kinora_collective_seconds_count") + other + " 0"),
+                            HasSubstr(std::string("kinora_collective_wait_seconds_count") + other + " 0"),
+                            HasSubstr(std::string("kinora_collective_bytes_total") + other + " 0")));
+  }
+}
+
+}  // namespace
+}  // namespace kinora
