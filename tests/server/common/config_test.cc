@@ -235,7 +235,7 @@ TEST(Groups, WhatCannotBeIsRefusedByField) {
       {"worker { model: 'm' secret_fd: 5 }", "worker.secret_fd: must be empty"},
       {"worker { model: 'm' incarnation: 'i' }", "worker.incarnation: must be empty"},
       {"worker { model: 'm' frontend: 'unix:s' }", "worker.frontend: must be empty"},
-      {"worker { model: 'm' world_size: 2 }", "worker.world_size: groups of more than one process are not available"},
+      {"worker { model: 'm' world_size: 2 }", "worker.world_size: the frontend sets it"},
   };
   for (const auto& [text, message] : wrong) {
     EXPECT_THAT(CheckFrontendConfig(WithGroups(text)), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(message)))
