@@ -30,9 +30,9 @@ struct Checked {
 
 Checked Check(std::vector<std::string> arguments, const std::string& model = KINORA_SOURCE_DIR "/models/tiny") {
   TemporaryDirectory folder;
-  const std::string file = folder.path() + "/check.json";
-  arguments.insert(arguments.begin(), {KINORA_GPU_CHECK, "--model", model, "--configs",
-                                       KINORA_SOURCE_DIR "/tests/model/data", "--json", file, "--runs", "1"});
+  const std::string file = folder.path() + "/check.json", configs = KINORA_SOURCE_DIR "/tests/model/data";
+  arguments.insert(arguments.begin(),
+                   {KINORA_GPU_CHECK, "--model", model, "--configs", configs, "--json", file, "--runs", "1"});
   const ProcessResult result = RunProcess(arguments);
   std::ifstream stream(file);
   return {result.exit_status, result.out, result.err, Json::parse(stream, nullptr, /*allow_exceptions=*/false)};

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "engine/base/strings.h"
 #include "tests/gpu_check/parts.h"
 
@@ -66,7 +67,7 @@ std::string Parse(int argc, char** argv, Options& options) {
       if (FindPart(value) == nullptr) return "--part " + value + ": there is no such part";
       options.parts.push_back(FindPart(value));
     } else if (flag != "--runs" || !absl::SimpleAtoi(value, &options.settings.runs) || options.settings.runs < 1) {
-      return flag + " " + value + ": no such flag, or not a count";
+      return absl::StrCat(flag, " ", value, ": no such flag, or not a count");
     }
   }
   if (options.in_process && options.parts.size() != 1) return "--in-process: needs one --part";
@@ -101,6 +102,7 @@ std::vector<std::string> ArgumentsOf(const Part& part, const Settings& settings,
 
 pid_t Start(std::vector<std::string> arguments) {
   std::vector<char*> argv;
+  argv.reserve(arguments.size() + 1);
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
   posix_spawn_file_actions_t actions;
@@ -216,7 +218,7 @@ int Main(Options& options) {
 }  // namespace
 }  // namespace kinora
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) {  // NOLINT: an exception, as of memory that is lacking, ends it
   kinora::Options options;
   const std::string error = kinora::Parse(argc, argv, options);
   if (error.empty()) return kinora::Main(options);

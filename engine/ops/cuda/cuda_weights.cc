@@ -98,7 +98,7 @@ absl::Status CudaOps::RewriteWeights(const WeightRows& rows, DType dtype, absl::
     failures[run] = LayOut(rows, run * each, std::min(rows.out, (run + 1) * each), storage, dtype, thread);
     if (!failures[run].ok()) failed = true;
   });
-  const absl::Status done = stream_->Synchronize();  // in any case: the weights may be freed after a failure
+  absl::Status done = stream_->Synchronize();  // in any case: the weights may be freed after a failure
   for (absl::Status& status : failures) KINORA_RETURN_IF_ERROR(std::move(status));
   return done;
 }
