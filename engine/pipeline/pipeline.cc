@@ -79,6 +79,10 @@ absl::StatusOr<OpenedModel> OpenModel(const ModelFiles& files) {
 
 }  // namespace
 
+int RanksPerMemory(const BackendTraits& traits, const Mesh& mesh) {
+  return traits.unified_memory ? mesh.world().size() : 1;
+}
+
 struct Pipeline::Parts {
   PipelineOptions options;
   const Mesh& mesh;

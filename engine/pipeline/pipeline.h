@@ -45,6 +45,10 @@ struct PipelineOptions {
   Residence text_encoder = Residence::kResident;
 };
 
+// How many ranks of the mesh share the memory that one of them sees: all where it is the host's; a device is one
+// rank's.
+int RanksPerMemory(const BackendTraits& traits, const Mesh& mesh);
+
 class Pipeline {
  public:
   // Reads, checks and packs every weight. InvalidArgument or NotFound naming the tensor or field; ResourceExhausted.

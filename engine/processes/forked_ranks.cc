@@ -19,8 +19,8 @@
 #include "engine/base/clock.h"
 #include "engine/base/status_macros.h"
 #include "engine/parallel/agree.h"
-#include "engine/processes/peer_links.h"
-#include "engine/processes/socket_mesh.h"
+#include "engine/parallel/thread_communicator.h"
+#include "engine/processes/process_mesh.h"
 
 namespace kinora {
 namespace {
@@ -142,7 +142,7 @@ absl::StatusOr<std::string> ForkedRanks::AwaitResult(int rank) {
   return Result(rank);
 }
 
-absl::Status RunProcessRanks(const MeshShape& shape, const std::atomic<bool>& cancelled,
+absl::Status RunProcessRanks(const MeshShape& shape, const std::string& device, const std::atomic<bool>& cancelled,
                              const std::function<absl::Status(const Mesh&)>& body) {
   constexpr absl::Duration kGrace = absl::Seconds(3), kLook = absl::Seconds(1);
   KINORA_RETURN_IF_ERROR(shape.Validate());
@@ -150,10 +150,11 @@ absl::Status RunProcessRanks(const MeshShape& shape, const std::atomic<bool>& ca
   KINORA_ASSIGN_OR_RETURN(
       const auto forked,
       ForkedRanks::Start(shape.ranks(), [&](int rank, Rendezvous& rendezvous) -> absl::StatusOr<std::string> {
-        KINORA_ASSIGN_OR_RETURN(auto links, PeerLinks::Open(rank, {.key = key}, rendezvous));
-        KINORA_ASSIGN_OR_RETURN(const auto mesh, MakeSocketMesh(shape, rank, *links));
-        links.reset();  // the port
-        KINORA_RETURN_IF_ERROR(body(*mesh));
+        AbortSignal lost;  // never: this process is ended instead
+        const ProcessRank process{.rank = rank, .rendezvous = rendezvous, .lost = lost, .peer = {.key = key}};
+        KINORA_ASSIGN_OR_RETURN(const auto mesh, MakeProcessMesh(device, shape, process));
+        const Mesh* const own = mesh.get();
+        KINORA_RETURN_IF_ERROR(OnEveryRank({&own, 1}, body));
         return "";
       }));
   bool told = false;

@@ -53,9 +53,10 @@ class ForkedRanks {
   std::vector<Rank> ranks_;
 };
 
-// As RunThreadRanks, on processes that talk by sockets of this host. `cancelled`: set by a signal handler; rank 0 gets
-// a SIGTERM then. A rank that has failed alone leaves the others a moment to end by themselves.
-absl::Status RunProcessRanks(const MeshShape& shape, const std::atomic<bool>& cancelled,
+// As RunThreadRanks, on processes of this host, each with the mesh that MakeProcessMesh makes for `device`; this
+// process touches no device. `cancelled`: set by a signal handler; rank 0 gets a SIGTERM then. A rank that has failed
+// alone leaves the others a moment to end by themselves.
+absl::Status RunProcessRanks(const MeshShape& shape, const std::string& device, const std::atomic<bool>& cancelled,
                              const std::function<absl::Status(const Mesh&)>& body);
 
 }  // namespace kinora

@@ -4,13 +4,14 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
-#include "engine/base/clock.h"
 #include "engine/base/status_macros.h"
 
 namespace kinora {
@@ -108,31 +109,49 @@ void SocketRendezvous::Publish(const std::string& key, const std::string& value)
   WriteRecord(end_.get(), std::string(reinterpret_cast<const char*>(&head), sizeof head) + key + value);
 }
 
-absl::Status SocketRendezvous::Receive() {
+absl::StatusOr<bool> SocketRendezvous::Receive(Deadline deadline) {
+  pollfd watched{end_.get(), POLLIN, 0};
+  int ready;
+  do {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+    ready = poll(&watched, 1, static_cast<int>(std::clamp<int64_t>(left, 0, std::numeric_limits<int>::max())));
+  } while (ready < 0 && errno == EINTR);
+  if (ready < 0) return SocketError("wait");
+  if (ready == 0) return false;
   const std::optional<std::string> record = ReadRecord(end_.get());
   if (!record) return absl::UnavailableError("the process that started the ranks has gone");
   Head head;
   std::memcpy(&head, record->data(), sizeof head);
   if (head.key_bytes > record->size() - sizeof head) return absl::InternalError("rendezvous: a key beyond its record");
   const std::string key = record->substr(sizeof head, head.key_bytes);
+  const std::lock_guard lock(mu_);
   published_[{head.rank, key}] = record->substr(sizeof head + head.key_bytes);
-  return absl::OkStatus();
+  return true;
 }
 
+// By std's clock and condition: Clock::Steady() does not serve a child of fork.
 absl::StatusOr<std::string> SocketRendezvous::Await(int rank, const std::string& key, absl::Duration patience) {
-  const absl::Time deadline = Clock::Steady().Now() + patience;
+  const Deadline deadline = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(patience);
+  const std::pair<int, std::string> wanted(rank, key);
+  std::unique_lock lock(mu_);
   while (true) {
-    if (const auto found = published_.find({rank, key}); found != published_.end()) return found->second;
-    const absl::Duration left = deadline - Clock::Steady().Now();
-    pollfd watched{end_.get(), POLLIN, 0};
-    const int ready =
-        left <= absl::ZeroDuration() ? 0 : poll(&watched, 1, static_cast<int>(absl::ToInt64Milliseconds(left) + 1));
-    if (ready < 0 && errno != EINTR) return SocketError("wait");
-    if (ready == 0) {
+    const auto turn = [&] { return !reading_ || published_.count(wanted) > 0; };
+    const bool in_time = changed_.wait_until(lock, deadline, turn);
+    if (const auto found = published_.find(wanted); found != published_.end()) return found->second;
+    absl::StatusOr<bool> received = false;
+    if (in_time) {
+      reading_ = true;
+      lock.unlock();
+      received = Receive(deadline);
+      lock.lock();
+      reading_ = false;
+      changed_.notify_all();
+    }
+    KINORA_RETURN_IF_ERROR(received.status());
+    if (!*received) {
       return absl::DeadlineExceededError(
           absl::StrCat("rank ", rank, " has not published \"", key, "\" for ", absl::FormatDuration(patience)));
     }
-    if (ready > 0) KINORA_RETURN_IF_ERROR(Receive());
   }
 }
 

@@ -3,8 +3,11 @@
 #ifndef KINORA_ENGINE_PROCESSES_SOCKET_RENDEZVOUS_H_
 #define KINORA_ENGINE_PROCESSES_SOCKET_RENDEZVOUS_H_
 
+#include <chrono>
+#include <condition_variable>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -40,7 +43,8 @@ class RendezvousHub {
   std::thread thread_;
 };
 
-// A rank's side. Values up to kMaxBytes with their key (CHECK). One thread.
+// A rank's side. Values up to kMaxBytes with their key (CHECK). Thread-safe: of the threads that wait one reads, for
+// all.
 class SocketRendezvous : public Rendezvous {
  public:
   static constexpr size_t kMaxBytes = 16 << 10;
@@ -51,9 +55,14 @@ class SocketRendezvous : public Rendezvous {
   absl::StatusOr<std::string> Await(int rank, const std::string& key, absl::Duration patience) override;
 
  private:
-  absl::Status Receive();  // one message
+  using Deadline = std::chrono::steady_clock::time_point;
+  // One message; false: none came in time. By one thread at a time.
+  absl::StatusOr<bool> Receive(Deadline deadline);
 
-  FileDescriptor end_;
+  const FileDescriptor end_;
+  std::mutex mu_;  // of what follows
+  std::condition_variable changed_;
+  bool reading_ = false;                                          // a thread does
   std::map<std::pair<int, std::string>, std::string> published_;  // by rank and key
 };
 

@@ -48,11 +48,12 @@ absl::Status Prepare(Job& job) {
   job.pipeline.precision = options.precision;
   const int threads = options.threads != 0 ? options.threads : static_cast<int>(std::thread::hardware_concurrency());
   job.pipeline.threads = std::max(1, threads / options.mesh.ranks());
-  if (options.mesh.ranks() > 1) {
+  // Not before a fork, which a device that has been looked at does not survive.
+  if (options.mesh.ranks() > 1 && !options.processes) {
     KINORA_ASSIGN_OR_RETURN(const BackendTraits traits, TraitsOf(options.device, {}));
     if (traits.device != "cpu") {
-      return absl::UnimplementedError(absl::StrCat("--ranks ", options.mesh.ToString(), " on ", traits.device,
-                                                   ": not available yet, several ranks compute on the cpu"));
+      return absl::InvalidArgumentError(absl::StrCat("--ranks ", options.mesh.ToString(), " on ", traits.device,
+                                                     ": a process has one device: add --processes"));
     }
   }
   KINORA_ASSIGN_OR_RETURN(job.request, ToGenerationRequest(options.generation));
@@ -120,9 +121,9 @@ void CountCollectives(const Mesh& mesh, CollectiveCounts& counts) {
   }
 }
 
-// Memory is given out before it is there: without this a clip beyond it ends in the kernel killing the process.
-absl::Status CheckFits(const Job& job, const MemoryLimit& limit, const RunPlan& plan) {
-  const int ranks = job.options.mesh.ranks();
+// limit: of the memory that `ranks` share. It is given out before it is there: without this a clip beyond it ends in
+// the kernel killing the process.
+absl::Status CheckFits(int ranks, const MemoryLimit& limit, const RunPlan& plan) {
   if (plan.FitsDevice(limit.bytes / ranks)) return absl::OkStatus();
   const int64_t needed = ranks * (plan.device_bytes() + plan.driver_bytes);
   const std::string why =
@@ -137,9 +138,10 @@ absl::StatusOr<std::unique_ptr<Pipeline>> LoadPipeline(Job& job, const Mesh& mes
   KINORA_RETURN_IF_ERROR(Pipeline::Plan(options, mesh, job.request).status());
   KINORA_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, OpenBackend(options.device, {.threads = options.threads}));
   const MemoryLimit limit = backend->usable_memory();
-  const MemoryLimit share{limit.bytes / mesh.world().size(), limit.by};
+  const int sharers = RanksPerMemory(backend->traits(), mesh);
+  const MemoryLimit share{limit.bytes / sharers, limit.by};
   KINORA_ASSIGN_OR_RETURN(const RunPlan plan, Pipeline::PlanWithin(share, mesh, job.request, options));
-  KINORA_RETURN_IF_ERROR(CheckFits(job, limit, plan));
+  KINORA_RETURN_IF_ERROR(CheckFits(sharers, limit, plan));
   if (first && plan.evicted_bytes > 0) job.display.Note("text encoder: " + plan.TextEncoderResidence());
   return Pipeline::LoadOn(std::move(backend), options, mesh, [&](std::string_view phase) {
     if (first) job.display.Show({.stage = std::string(phase)});
@@ -190,7 +192,7 @@ absl::Status WriteTrace(OutputFile& file) {
 
 // Rank 0's process prints the summary, whose numbers it alone has.
 absl::Status RenderInProcesses(Job& job) {
-  return RunProcessRanks(job.options.mesh, job.cancelled, [&job](const Mesh& mesh) {
+  return RunProcessRanks(job.options.mesh, job.options.device, job.cancelled, [&job](const Mesh& mesh) {
     absl::Status status = RenderOnRank(job, mesh);
     if (status.ok() && mesh.world().rank() == 0) PrintSummary(job);
     return status;

@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
@@ -15,8 +16,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/parallel/agree.h"
 #include "engine/parallel/thread_communicator.h"
-#include "engine/processes/peer_links.h"
-#include "engine/processes/socket_mesh.h"
+#include "engine/processes/process_mesh.h"
 #include "engine/request/request_rules.h"
 #include "server/common/build_version.h"
 #include "server/common/model_conversion.h"
@@ -45,27 +45,15 @@ GenerationRequest WarmUpRequest(const ModelDescription& model, int32_t cells, in
   return request;
 }
 
-// For each rank's share of the memory that this group may have.
-absl::Status PlanArenas(const Mesh& mesh, double memory_share, PipelineOptions& options) {
-  KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<Backend> backend, OpenBackend(options.device, {.threads = 1}));
-  MemoryLimit memory = backend->usable_memory();
-  memory.bytes = static_cast<int64_t>(memory_share * static_cast<double>(memory.bytes)) / mesh.world().size();
-  KINORA_ASSIGN_OR_RETURN(const RunPlan usual, Pipeline::PlanMemory(memory, mesh, options));
-  Log(Severity::kInfo, "memory_planned",
-      {{"arena_bytes", absl::StrCat(options.arena_bytes)},
-       {"host_arena_bytes", absl::StrCat(options.host_arena_bytes)},
-       {"text_encoder", usual.TextEncoderResidence()}});
-  return absl::OkStatus();
-}
-
 constexpr absl::Duration kJoinPatience = absl::Minutes(5), kWarmUpPatience = absl::Minutes(10);
 
 // The ranks of the group that live in this process: all of them, or the one that it is.
 absl::StatusOr<std::vector<std::unique_ptr<Mesh>>> MakeMeshes(const v1::WorkerConfig& config, const MeshShape& shape,
                                                               const std::string& device, const RankContext& group) {
-  if (shape.ranks() > 1 && device != "cpu") {
-    return absl::UnimplementedError(absl::StrCat("ranks: ", shape.ToString(), " on ", device,
-                                                 ": not available yet, several ranks compute on the cpu"));
+  if (shape.ranks() > 1 && group.world_size == 1 && device != "cpu") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("ranks: ", shape.ToString(), " on ", device,
+                     ": a process has one device: give the group `processes: ", shape.ranks(), "`"));
   }
   if (group.world_size == 1) return MakeThreadMeshes(shape);
   if (shape.ranks() != group.world_size) {
@@ -74,10 +62,9 @@ absl::StatusOr<std::vector<std::unique_ptr<Mesh>>> MakeMeshes(const v1::WorkerCo
                      " processes: ", absl::StrJoin(MeshShape::Of(group.world_size), " or ")));
   }
   const PeerOptions peer{.key = group.group_key, .interface = config.data_interface(), .patience = kJoinPatience};
-  KINORA_ASSIGN_OR_RETURN(const auto links, PeerLinks::Open(group.rank, peer, group.rendezvous));
-  const AbortSignal::Listener lost(group.lost, [&links = *links] { links.Abort(); });
+  const ProcessRank process{.rank = group.rank, .rendezvous = group.rendezvous, .lost = group.lost, .peer = peer};
   std::vector<std::unique_ptr<Mesh>> meshes;
-  KINORA_ASSIGN_OR_RETURN(meshes.emplace_back(), MakeSocketMesh(shape, group.rank, *links));
+  KINORA_ASSIGN_OR_RETURN(meshes.emplace_back(), MakeProcessMesh(device, shape, process));
   return meshes;
 }
 
@@ -143,6 +130,23 @@ absl::StatusOr<std::unique_ptr<Model>> PipelineModel::Load(const v1::WorkerConfi
   return model;
 }
 
+// For a rank's share of the memory that this group may have, the same on every rank: what fits one fits all.
+absl::Status PipelineModel::PlanArenas(double memory_share, PipelineOptions& options) {
+  const Mesh& mesh = *ranks_[0].mesh;
+  KINORA_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, OpenBackend(options.device, {.threads = 1}));
+  MemoryLimit memory = backend->usable_memory();
+  KINORA_ASSIGN_OR_RETURN(memory.bytes, LeastOfRanks("memory", memory.bytes));
+  memory.bytes =
+      static_cast<int64_t>(memory_share * static_cast<double>(memory.bytes)) / RanksPerMemory(backend->traits(), mesh);
+  backend.reset();
+  KINORA_ASSIGN_OR_RETURN(const RunPlan usual, Pipeline::PlanMemory(memory, mesh, options));
+  Log(Severity::kInfo, "memory_planned",
+      {{"arena_bytes", absl::StrCat(options.arena_bytes)},
+       {"host_arena_bytes", absl::StrCat(options.host_arena_bytes)},
+       {"text_encoder", usual.TextEncoderResidence()}});
+  return absl::OkStatus();
+}
+
 absl::Status PipelineModel::LoadRanks(const PipelineOptions& options, double memory_share, WorkerMetrics& metrics) {
   std::string phase;
   absl::Time phase_begin;
@@ -153,7 +157,7 @@ absl::Status PipelineModel::LoadRanks(const PipelineOptions& options, double mem
     (*ready_.mutable_load_phase_seconds())[phase] = seconds;
   };
   PipelineOptions own = options;
-  KINORA_RETURN_IF_ERROR(PlanArenas(*ranks_[0].mesh, memory_share, own));
+  KINORA_RETURN_IF_ERROR(PlanArenas(memory_share, own));
   arena_bytes_ = own.arena_bytes;
   host_arena_bytes_ = own.host_arena_bytes;
   KINORA_RETURN_IF_ERROR(OnEveryRank([&](Rank& rank) -> absl::Status {
@@ -246,6 +250,23 @@ absl::StatusOr<bool> PipelineModel::AgreeOnMore(int round, bool more) {
   }
   KINORA_ASSIGN_OR_RETURN(const std::string said, rendezvous_.Await(0, key, kWarmUpPatience));
   return !said.empty();
+}
+
+absl::StatusOr<int64_t> PipelineModel::LeastOfRanks(const std::string& key, int64_t own) {
+  const Communicator& world = ranks_[0].mesh->world();
+  if (std::ssize(ranks_) == world.size()) return own;
+  rendezvous_.Publish(key, absl::StrCat(own));
+  int64_t least = own;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    if (rank == world.rank()) continue;
+    KINORA_ASSIGN_OR_RETURN(const std::string said, rendezvous_.Await(rank, key, kJoinPatience));
+    int64_t others = 0;
+    if (!absl::SimpleAtoi(said, &others)) {
+      return absl::InternalError(absl::StrCat("rank ", rank, ": ", key, ": \"", said, "\""));
+    }
+    least = std::min(least, others);
+  }
+  return least;
 }
 
 absl::Status PipelineModel::FillReady(const v1::WorkerConfig& config, const PipelineOptions& options) {

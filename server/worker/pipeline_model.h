@@ -46,6 +46,7 @@ class PipelineModel : public Model {
 
   PipelineModel(std::vector<std::unique_ptr<Mesh>> meshes, const RankContext& group);
   static std::vector<Rank> ToRanks(std::vector<std::unique_ptr<Mesh>> meshes);
+  absl::Status PlanArenas(double memory_share, PipelineOptions& options);
   absl::Status LoadRanks(const PipelineOptions& options, double memory_share, WorkerMetrics& metrics);
   absl::Status OnEveryRank(absl::FunctionRef<absl::Status(Rank&)> body);
   absl::Status Warm(const std::function<void()>& on_progress);
@@ -54,6 +55,8 @@ class PipelineModel : public Model {
   absl::Status RunOnRanks(const RunPlan& plan, ClipSink* sink, RunObserver* observer);
   // Rank 0's answer on every rank: what it measured decides how the warm-up goes on.
   absl::StatusOr<bool> AgreeOnMore(int round, bool more);
+  // The least of what the ranks bring.
+  absl::StatusOr<int64_t> LeastOfRanks(const std::string& key, int64_t own);
   bool leads() const { return ranks_[0].mesh->world().rank() == 0; }
   absl::Status FillReady(const v1::WorkerConfig& config, const PipelineOptions& options);
 

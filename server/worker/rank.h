@@ -9,11 +9,11 @@
 #include <memory>
 #include <string>
 
+#include "engine/processes/abort_signal.h"
 #include "engine/processes/rendezvous.h"
 #include "kinora/v1/worker.pb.h"
 #include "server/common/directory_artifact_store.h"
 #include "server/common/metrics.h"
-#include "server/worker/abort_signal.h"
 #include "server/worker/model.h"
 
 namespace kinora {

@@ -25,7 +25,7 @@ absl::Status Meet(const Mesh& mesh) {
 }
 
 TEST(RunProcessRanks, EveryRankRunsAndItsPlaceIsItsOwn) {
-  EXPECT_THAT(RunProcessRanks({.guidance = 2, .tokens = 2}, kNotCancelled,
+  EXPECT_THAT(RunProcessRanks({.guidance = 2, .tokens = 2}, "cpu", kNotCancelled,
                               [](const Mesh& mesh) {
                                 const int rank = 2 * mesh.guidance().rank() + mesh.tokens().rank();
                                 return rank == mesh.world().rank() ? Meet(mesh) : absl::InternalError("wrong place");
@@ -34,12 +34,12 @@ TEST(RunProcessRanks, EveryRankRunsAndItsPlaceIsItsOwn) {
 }
 
 TEST(RunProcessRanks, TheCauseIsReportedAndNotWhatFollowedFromIt) {
-  EXPECT_THAT(RunProcessRanks({.tokens = 4}, kNotCancelled,
+  EXPECT_THAT(RunProcessRanks({.tokens = 4}, "cpu", kNotCancelled,
                               [](const Mesh& mesh) {
                                 return mesh.world().rank() == 2 ? absl::DataLossError("a torn file") : Meet(mesh);
                               }),
               StatusIs(absl::StatusCode::kDataLoss, HasSubstr("a torn file")));
-  EXPECT_THAT(RunProcessRanks({.tokens = 2}, kNotCancelled,
+  EXPECT_THAT(RunProcessRanks({.tokens = 2}, "cpu", kNotCancelled,
                               [](const Mesh& mesh) {
                                 if (mesh.world().rank() == 1) kill(getpid(), SIGKILL);
                                 return Meet(mesh);
@@ -48,7 +48,7 @@ TEST(RunProcessRanks, TheCauseIsReportedAndNotWhatFollowedFromIt) {
 }
 
 TEST(RunProcessRanks, AnAgreedFailureIsRankZeros) {
-  EXPECT_THAT(RunProcessRanks({.tokens = 2}, kNotCancelled,
+  EXPECT_THAT(RunProcessRanks({.tokens = 2}, "cpu", kNotCancelled,
                               [](const Mesh& mesh) {
                                 return Agreed(mesh.world().rank() == 0 ? absl::NotFoundError("no such clip")
                                                                        : absl::CancelledError("rank 0 ended the run"));

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <csignal>
+#include <thread>
 
 #include "tests/testing/process_ranks.h"
 #include "tests/testing/status_matchers.h"
@@ -40,6 +42,54 @@ TEST(SocketRendezvous, NamesWhoIsMissing) {
   });
   EXPECT_THAT(ranks->AwaitResult(0),
               StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("rank 1 has not published \"address\"")));
+}
+
+TEST(SocketRendezvous, WhoeverReadsReadsForAllThatWait) {
+  const auto ranks = *ForkedRanks::Start(2, [](int rank, Rendezvous& rendezvous) -> absl::StatusOr<std::string> {
+    if (rank == 1) {
+      for (int i = 0; i < 100; ++i) {
+        rendezvous.Publish("a" + std::to_string(i), "");
+        rendezvous.Publish("b" + std::to_string(i), "");
+      }
+      return "";
+    }
+    std::atomic<bool> over = false;
+    const auto hear = [&](const char* name) {
+      for (int i = 0; i < 100; ++i) {
+        const absl::Status heard = rendezvous.Await(1, name + std::to_string(i), absl::Seconds(20)).status();
+        if (!heard.ok()) return heard;
+      }
+      return absl::OkStatus();
+    };
+    absl::Status others;
+    std::thread other([&] { others = hear("b"); });
+    std::thread looks([&] {  // as a watch does, and is never served
+      while (!over) EXPECT_FALSE(rendezvous.Await(1, "abort", absl::ZeroDuration()).ok());
+    });
+    const absl::Status own = hear("a");
+    other.join();
+    over = true;
+    looks.join();
+    if (!own.ok()) return own;
+    if (!others.ok()) return others;
+    return "all";
+  });
+  EXPECT_THAT(ranks->AwaitResult(0), IsOkAndHolds("all"));
+}
+
+// A look without patience sees what is there.
+TEST(SocketRendezvous, ALookSeesWhatHasCome) {
+  auto hub = RendezvousHub::Open(2);
+  ASSERT_THAT(hub, IsOk());
+  SocketRendezvous zero{FileDescriptor(dup((*hub)->RankEnd(0)))}, one{FileDescriptor(dup((*hub)->RankEnd(1)))};
+  (*hub)->Start();
+  EXPECT_THAT(zero.Await(1, "abort", absl::ZeroDuration()), StatusIs(absl::StatusCode::kDeadlineExceeded));
+  one.Publish("abort", "why");
+  absl::StatusOr<std::string> heard;
+  do {
+    heard = zero.Await(1, "abort", absl::ZeroDuration());
+  } while (absl::IsDeadlineExceeded(heard.status()));
+  EXPECT_THAT(heard, IsOkAndHolds("why"));
 }
 
 TEST(SocketRendezvous, AStarterThatHasGoneEndsTheWait) {

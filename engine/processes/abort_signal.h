@@ -1,6 +1,6 @@
 // That the group of this rank is lost: nobody will come to the collectives and meetings that it waits in.
-#ifndef KINORA_SERVER_WORKER_ABORT_SIGNAL_H_
-#define KINORA_SERVER_WORKER_ABORT_SIGNAL_H_
+#ifndef KINORA_ENGINE_PROCESSES_ABORT_SIGNAL_H_
+#define KINORA_ENGINE_PROCESSES_ABORT_SIGNAL_H_
 
 #include <functional>
 #include <list>
@@ -50,4 +50,4 @@ class AbortSignal {  // thread-safe
 
 }  // namespace kinora
 
-#endif  // KINORA_SERVER_WORKER_ABORT_SIGNAL_H_
+#endif  // KINORA_ENGINE_PROCESSES_ABORT_SIGNAL_H_
