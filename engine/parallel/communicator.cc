@@ -65,6 +65,29 @@ int64_t BytesSent(Collective op, int64_t bytes, int size, bool root) {
   return 0;
 }
 
+void CheckAllReduceSum(const Tensor& inout) {
+  KINORA_CHECK(inout.contiguous()) << inout.shape().ToString();
+  KINORA_CHECK(inout.dtype() == DType::kF32 || inout.dtype() == DType::kBF16) << DTypeName(inout.dtype());
+}
+
+void CheckAllGather(const Communicator& group, const Tensor& local, const Tensor& all) {
+  KINORA_CHECK(local.contiguous()) << local.shape().ToString();
+  KINORA_CHECK(all.contiguous() && all.dtype() == local.dtype()) << all.shape().ToString();
+  KINORA_CHECK_EQ(all.elements(), group.size() * local.elements());
+}
+
+void CheckAllToAll(const Communicator& group, const Tensor& send, const Tensor& recv) {
+  KINORA_CHECK(send.contiguous()) << send.shape().ToString();
+  KINORA_CHECK(recv.contiguous() && recv.dtype() == send.dtype() && recv.elements() == send.elements())
+      << recv.shape().ToString();
+  KINORA_CHECK(send.elements() % group.size() == 0) << send.shape().ToString() << " among " << group.size();
+}
+
+void CheckBroadcast(const Communicator& group, int root, const Tensor& inout) {
+  KINORA_CHECK(root >= 0 && root < group.size()) << root;
+  KINORA_CHECK(inout.contiguous()) << inout.shape().ToString();
+}
+
 void CheckGatherTo(const Communicator& group, int root, absl::Span<const int64_t> counts, const Tensor& local,
                    const Tensor& all) {
   KINORA_CHECK(root >= 0 && root < group.size()) << root;

@@ -105,7 +105,11 @@ class Communicator {
 inline void CopyPart(void* to, const void* from, int64_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
-// CHECK-fails unless the arguments of GatherTo fit together; for its implementations.
+// CHECK-fail unless the arguments of a collective fit together; for its implementations.
+void CheckAllReduceSum(const Tensor& inout);
+void CheckAllGather(const Communicator& group, const Tensor& local, const Tensor& all);
+void CheckAllToAll(const Communicator& group, const Tensor& send, const Tensor& recv);
+void CheckBroadcast(const Communicator& group, int root, const Tensor& inout);
 void CheckGatherTo(const Communicator& group, int root, absl::Span<const int64_t> counts, const Tensor& local,
                    const Tensor& all);
 

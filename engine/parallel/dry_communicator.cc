@@ -5,27 +5,22 @@
 namespace kinora {
 
 void DryCommunicator::AllReduceSum(Tensor inout, Stream&) {
-  KINORA_CHECK(inout.contiguous()) << inout.shape().ToString();
-  KINORA_CHECK(inout.dtype() == DType::kF32 || inout.dtype() == DType::kBF16) << DTypeName(inout.dtype());
+  CheckAllReduceSum(inout);
   Count(Collective::kAllReduceSum, BytesSent(Collective::kAllReduceSum, inout.bytes(), size_));
 }
 
 void DryCommunicator::AllGather(const Tensor& local, Tensor all, Stream&) {
-  KINORA_CHECK(local.contiguous() && all.contiguous() && all.dtype() == local.dtype()) << all.shape().ToString();
-  KINORA_CHECK_EQ(all.elements(), size_ * local.elements());
+  CheckAllGather(*this, local, all);
   Count(Collective::kAllGather, BytesSent(Collective::kAllGather, local.bytes(), size_));
 }
 
 void DryCommunicator::AllToAll(const Tensor& send, Tensor recv, Stream&) {
-  KINORA_CHECK(send.contiguous() && recv.contiguous() && recv.dtype() == send.dtype()) << recv.shape().ToString();
-  KINORA_CHECK_EQ(recv.elements(), send.elements());
-  KINORA_CHECK(send.elements() % size_ == 0) << send.shape().ToString() << " among " << size_;
+  CheckAllToAll(*this, send, recv);
   Count(Collective::kAllToAll, BytesSent(Collective::kAllToAll, send.bytes(), size_));
 }
 
 void DryCommunicator::Broadcast(int root, Tensor inout, Stream&) {
-  KINORA_CHECK(root >= 0 && root < size_) << root;
-  KINORA_CHECK(inout.contiguous()) << inout.shape().ToString();
+  CheckBroadcast(*this, root, inout);
   Count(Collective::kBroadcast, BytesSent(Collective::kBroadcast, inout.bytes(), size_, rank_ == root));
 }
 

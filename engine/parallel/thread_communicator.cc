@@ -74,15 +74,8 @@ void ThreadGroup::Abort() {
   changed_.notify_all();
 }
 
-CpuStream& ThreadCommunicator::OnCpu(Stream& stream) {
-  auto* cpu = dynamic_cast<CpuStream*>(&stream);
-  KINORA_CHECK(cpu != nullptr) << "ranks that are threads need CPU streams";
-  return *cpu;
-}
-
 template <typename Move>
 void ThreadCommunicator::Run(Collective op, const Tensor& given, int root, Stream& stream, Move move) {
-  KINORA_CHECK(given.contiguous()) << CollectiveName(op) << " of a strided view " << given.shape().ToString();
   CpuStream* cpu = &OnCpu(stream);
   const Tensor input = cpu->Reach(given);
   cpu->Enqueue([this, op, input, root, cpu, move] {
@@ -126,15 +119,14 @@ void ThreadCommunicator::ReduceMyPart(int64_t elements) {
 }
 
 void ThreadCommunicator::AllReduceSum(Tensor inout, Stream& stream) {
-  KINORA_CHECK(inout.dtype() == DType::kF32 || inout.dtype() == DType::kBF16) << DTypeName(inout.dtype());
+  CheckAllReduceSum(inout);
   Run(Collective::kAllReduceSum, inout, 0, stream, [this, inout] {
     inout.dtype() == DType::kF32 ? ReduceMyPart<float>(inout.elements()) : ReduceMyPart<bf16>(inout.elements());
   });
 }
 
 void ThreadCommunicator::AllGather(const Tensor& local, Tensor all, Stream& stream) {
-  KINORA_CHECK(all.contiguous() && all.dtype() == local.dtype()) << all.shape().ToString();
-  KINORA_CHECK_EQ(all.elements(), size() * local.elements());
+  CheckAllGather(*this, local, all);
   Run(Collective::kAllGather, local, 0, stream, [this, local, all = OnCpu(stream).Reach(all)] {
     for (int rank = 0; rank < size(); ++rank) {
       char* to = static_cast<char*>(all.raw()) + rank * local.bytes();
@@ -145,9 +137,7 @@ void ThreadCommunicator::AllGather(const Tensor& local, Tensor all, Stream& stre
 }
 
 void ThreadCommunicator::AllToAll(const Tensor& send, Tensor recv, Stream& stream) {
-  KINORA_CHECK(recv.contiguous() && recv.dtype() == send.dtype() && recv.elements() == send.elements())
-      << recv.shape().ToString();
-  KINORA_CHECK(send.elements() % size() == 0) << send.shape().ToString() << " among " << size();
+  CheckAllToAll(*this, send, recv);
   Run(Collective::kAllToAll, send, 0, stream, [this, send, recv = OnCpu(stream).Reach(recv)] {
     const int64_t part = send.bytes() / size();
     for (int rank = 0; rank < size(); ++rank) {
@@ -158,7 +148,7 @@ void ThreadCommunicator::AllToAll(const Tensor& send, Tensor recv, Stream& strea
 }
 
 void ThreadCommunicator::Broadcast(int root, Tensor inout, Stream& stream) {
-  KINORA_CHECK(root >= 0 && root < size()) << root;
+  CheckBroadcast(*this, root, inout);
   Run(Collective::kBroadcast, inout, root, stream, [this, root, inout = OnCpu(stream).Reach(inout)] {
     if (rank_ != root) CopyPart(inout.raw(), group_->call(root).data, inout.bytes());
   });

@@ -66,7 +66,6 @@ class ThreadCommunicator : public Communicator {
   void Abort() override { group_->Abort(); }
 
  private:
-  static CpuStream& OnCpu(Stream& stream);
   template <typename Move>
   void Run(Collective op, const Tensor& given, int root, Stream& stream, Move move);
   template <typename T>

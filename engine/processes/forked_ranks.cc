@@ -115,7 +115,10 @@ void ForkedRanks::Read(Rank& rank) {
   while (waitpid(rank.pid, &rank.wait_status, 0) < 0 && errno == EINTR) {
   }
   rank.ended = true;
+  if (!Answered(rank)) hub_.reset();  // the others' waits for it end
 }
+
+bool ForkedRanks::Answered(const Rank& rank) { return WIFEXITED(rank.wait_status) && rank.text.size() >= 2; }
 
 void ForkedRanks::Wait(absl::Time until) {
   std::vector<pollfd> watched;
@@ -130,7 +133,7 @@ void ForkedRanks::Wait(absl::Time until) {
 absl::StatusOr<std::string> ForkedRanks::Result(int rank) const {
   const Rank& ended = ranks_[rank];
   KINORA_CHECK(ended.ended) << "rank " << rank;
-  if (WIFEXITED(ended.wait_status) && ended.text.size() >= 2) return FromAnswer(ended.text);
+  if (Answered(ended)) return FromAnswer(ended.text);
   const std::string how = WIFSIGNALED(ended.wait_status)
                               ? absl::StrCat("killed by signal ", WTERMSIG(ended.wait_status))
                               : absl::StrCat("exit status ", WEXITSTATUS(ended.wait_status));

@@ -23,8 +23,9 @@ class ForkedRanks {
   using Body = std::function<absl::StatusOr<std::string>(int rank, Rendezvous& rendezvous)>;
 
   // Forks a process per rank, which runs the body, answers and ends without destructors or exit handlers. They are in
-  // process groups of their own, so that a Ctrl-C is this process's to handle, and the kernel ends them with it. For a
-  // process of one thread that has not touched a GPU. Unavailable.
+  // process groups of their own, so that a Ctrl-C is this process's to handle, and the kernel ends them with it. One
+  // that ends without an answer ends the rendezvous of the others once Wait has seen it. For a process of one thread
+  // that has not touched a GPU. Unavailable.
   static absl::StatusOr<std::unique_ptr<ForkedRanks>> Start(int ranks, const Body& body);
   ~ForkedRanks();  // kills and awaits what still runs
 
@@ -48,6 +49,7 @@ class ForkedRanks {
     int wait_status = 0;
   };
   void Read(Rank& rank);
+  static bool Answered(const Rank& rank);  // of one that has ended
 
   std::unique_ptr<RendezvousHub> hub_;
   std::vector<Rank> ranks_;

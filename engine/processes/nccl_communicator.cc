@@ -46,7 +46,6 @@ Result Grouped(const nccl::Functions& nccl, F calls) {
 
 template <typename F>
 void NcclCommunicator::Run(Collective op, const Tensor& input, bool root, CudaStream& stream, F enqueue) {
-  KINORA_CHECK(input.contiguous()) << CollectiveName(op) << " of a strided view " << input.shape().ToString();
   stream.Heed(group_->interruption());
   const char* const name = CollectiveName(op).data();
   stream.Enqueue(name, input, [&](cudaStream_t handle) {
@@ -59,7 +58,7 @@ void NcclCommunicator::Run(Collective op, const Tensor& input, bool root, CudaSt
 }
 
 void NcclCommunicator::AllReduceSum(Tensor inout, Stream& stream) {
-  KINORA_CHECK(inout.dtype() == DType::kF32 || inout.dtype() == DType::kBF16) << DTypeName(inout.dtype());
+  CheckAllReduceSum(inout);
   Run(Collective::kAllReduceSum, inout, false, OnCuda(stream), [&](const auto& nccl, nccl::Comm comm, cudaStream_t s) {
     const Elements x(inout);
     return nccl.AllReduce(inout.raw(), inout.raw(), x.count, x.type, nccl::Reduction::kSum, comm, s);
@@ -67,8 +66,7 @@ void NcclCommunicator::AllReduceSum(Tensor inout, Stream& stream) {
 }
 
 void NcclCommunicator::AllGather(const Tensor& local, Tensor all, Stream& stream) {
-  KINORA_CHECK(all.contiguous() && all.dtype() == local.dtype()) << all.shape().ToString();
-  KINORA_CHECK_EQ(all.elements(), size() * local.elements());
+  CheckAllGather(*this, local, all);
   Run(Collective::kAllGather, local, false, OnCuda(stream), [&](const auto& nccl, nccl::Comm comm, cudaStream_t s) {
     const Elements x(local);
     return nccl.AllGather(local.raw(), all.raw(), x.count, x.type, comm, s);
@@ -76,9 +74,7 @@ void NcclCommunicator::AllGather(const Tensor& local, Tensor all, Stream& stream
 }
 
 void NcclCommunicator::AllToAll(const Tensor& send, Tensor recv, Stream& stream) {
-  KINORA_CHECK(recv.contiguous() && recv.dtype() == send.dtype() && recv.elements() == send.elements())
-      << recv.shape().ToString();
-  KINORA_CHECK(send.elements() % size() == 0) << send.shape().ToString() << " among " << size();
+  CheckAllToAll(*this, send, recv);
   Run(Collective::kAllToAll, send, false, OnCuda(stream), [&](const auto& nccl, nccl::Comm comm, cudaStream_t s) {
     const Elements part(send, size());
     if (nccl.AlltoAll != nullptr) return nccl.AlltoAll(send.raw(), recv.raw(), part.count, part.type, comm, s);
@@ -96,7 +92,7 @@ void NcclCommunicator::AllToAll(const Tensor& send, Tensor recv, Stream& stream)
 }
 
 void NcclCommunicator::Broadcast(int root, Tensor inout, Stream& stream) {
-  KINORA_CHECK(root >= 0 && root < size()) << root;
+  CheckBroadcast(*this, root, inout);
   Run(Collective::kBroadcast, inout, rank_ == root, OnCuda(stream),
       [&](const auto& nccl, nccl::Comm comm, cudaStream_t s) {
         const Elements x(inout);

@@ -252,9 +252,11 @@ absl::StatusOr<FileDescriptor> PeerLinks::Dial(const std::string& name, int peer
   if (connect(fd.get(), address->raw(), address->bytes) != 0) {
     if (errno != EINPROGRESS) return Failed("reach", where);
     KINORA_RETURN_IF_ERROR(WaitFor(fd.get(), POLLOUT, deadline));
-    socklen_t bytes = sizeof errno;
-    getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &errno, &bytes);
-    if (errno != 0) return Failed("reach", where);
+    int error = 0;
+    socklen_t bytes = sizeof error;
+    getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &bytes);
+    errno = error;
+    if (error != 0) return Failed("reach", where);
   }
   KINORA_ASSIGN_OR_RETURN(const std::string nonce, Read(fd.get(), kNonceBytes, deadline));
   Claim claim{.nonce = {}, .from = htonl(rank_), .to = htonl(peer), .name = {}};
@@ -299,22 +301,28 @@ absl::Status PeerLinks::Look(absl::Time deadline) {
     if (readable ? Advance(*arrivals_[i]) : now < arrivals_[i]->deadline) std::swap(arrivals_[kept++], arrivals_[i]);
   }
   arrivals_.resize(kept);
-  if (watched[0].revents != 0) Accept();
+  if (watched[0].revents != 0) KINORA_RETURN_IF_ERROR(Accept());
   return ready == 0 && now >= deadline ? absl::DeadlineExceededError("nobody came") : absl::OkStatus();
 }
 
-void PeerLinks::Accept() {
+absl::Status PeerLinks::Accept() {
   FileDescriptor fd(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (!fd.ok()) return;  // it has gone again
+  if (!fd.ok()) {  // without descriptors the next look would find the same at once
+    const bool full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+    return full ? Failed("accept", "a rank") : absl::OkStatus();  // else it has gone again
+  }
   SetLimits(fd.get());
   auto arrival = std::make_unique<Arrival>();
   arrival->nonce = DrawBytes(kNonceBytes);
   arrival->deadline = Clock::Steady().Now() + kProofPatience;
   // An empty connection has room for these few bytes.
-  if (send(fd.get(), arrival->nonce.data(), kNonceBytes, MSG_NOSIGNAL) != static_cast<ssize_t>(kNonceBytes)) return;
+  if (send(fd.get(), arrival->nonce.data(), kNonceBytes, MSG_NOSIGNAL) != static_cast<ssize_t>(kNonceBytes)) {
+    return absl::OkStatus();
+  }
   arrival->fd = std::move(fd);
   if (arrivals_.size() == kMaxArrivals) arrivals_.erase(arrivals_.begin());
   arrivals_.push_back(std::move(arrival));
+  return absl::OkStatus();
 }
 
 bool PeerLinks::Advance(Arrival& arrival) {

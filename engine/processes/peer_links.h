@@ -55,8 +55,8 @@ class PeerLinks {
   absl::StatusOr<FileDescriptor> Dial(const std::string& name, int peer, absl::Time deadline);
   absl::StatusOr<FileDescriptor> AwaitArrival(const std::string& name, int peer, absl::Time deadline);
   absl::Status Look(absl::Time deadline);  // waits for something to happen at the listener or an arrival
-  void Accept();
-  bool Advance(Arrival& arrival);  // false: it has ended, well or badly
+  absl::Status Accept();                   // whoever is at the listener
+  bool Advance(Arrival& arrival);          // false: it has ended, well or badly
   absl::Status WaitFor(int fd, short events, absl::Time deadline) const;
   absl::Status Send(int fd, std::string_view bytes, absl::Time deadline) const;
   absl::StatusOr<std::string> Read(int fd, size_t bytes, absl::Time deadline) const;

@@ -19,12 +19,6 @@ namespace {
 constexpr int kMostRanks = 64;
 constexpr int64_t kBlockBytes = 512 << 10;  // of each rank, while sums are made
 
-CpuStream& OnCpu(Stream& stream) {
-  auto* cpu = dynamic_cast<CpuStream*>(&stream);
-  KINORA_CHECK(cpu != nullptr) << "ranks that talk by sockets need CPU streams";
-  return *cpu;
-}
-
 template <typename T>
 void AddInRankOrder(absl::Span<const T* const> parts, int64_t elements, T* sum) {
   constexpr int64_t kAtOnce = 1024;
@@ -149,7 +143,6 @@ absl::Status SocketCommunicator::Exchange() {
 
 template <typename Move>
 void SocketCommunicator::Run(Collective op, const Tensor& given, int root, Stream& stream, Move move) {
-  KINORA_CHECK(given.contiguous()) << CollectiveName(op) << " of a strided view " << given.shape().ToString();
   CpuStream* cpu = &OnCpu(stream);
   const Tensor input = cpu->Reach(given);
   cpu->Enqueue([this, op, input, root, cpu, move] {
@@ -202,7 +195,7 @@ absl::Status SocketCommunicator::AllReduceParts(T* data, int64_t elements) {
 }
 
 void SocketCommunicator::AllReduceSum(Tensor inout, Stream& stream) {
-  KINORA_CHECK(inout.dtype() == DType::kF32 || inout.dtype() == DType::kBF16) << DTypeName(inout.dtype());
+  CheckAllReduceSum(inout);
   Run(Collective::kAllReduceSum, inout, 0, stream, [this](const Tensor& x) {
     return x.dtype() == DType::kF32 ? AllReduceParts(static_cast<float*>(x.raw()), x.elements())
                                     : AllReduceParts(static_cast<bf16*>(x.raw()), x.elements());
@@ -210,8 +203,7 @@ void SocketCommunicator::AllReduceSum(Tensor inout, Stream& stream) {
 }
 
 void SocketCommunicator::AllGather(const Tensor& local, Tensor all, Stream& stream) {
-  KINORA_CHECK(all.contiguous() && all.dtype() == local.dtype()) << all.shape().ToString();
-  KINORA_CHECK_EQ(all.elements(), size() * local.elements());
+  CheckAllGather(*this, local, all);
   Run(Collective::kAllGather, local, 0, stream, [this, all = OnCpu(stream).Reach(all)](const Tensor& input) {
     char* to = static_cast<char*>(all.raw());
     for (int peer = 0; peer < size(); ++peer) {
@@ -225,9 +217,7 @@ void SocketCommunicator::AllGather(const Tensor& local, Tensor all, Stream& stre
 }
 
 void SocketCommunicator::AllToAll(const Tensor& send, Tensor recv, Stream& stream) {
-  KINORA_CHECK(recv.contiguous() && recv.dtype() == send.dtype() && recv.elements() == send.elements())
-      << recv.shape().ToString();
-  KINORA_CHECK(send.elements() % size() == 0) << send.shape().ToString() << " among " << size();
+  CheckAllToAll(*this, send, recv);
   Run(Collective::kAllToAll, send, 0, stream, [this, recv = OnCpu(stream).Reach(recv)](const Tensor& input) {
     const int64_t part = input.bytes() / size();
     const auto of = [part](const Tensor& x, int rank) { return static_cast<char*>(x.raw()) + rank * part; };
@@ -241,7 +231,7 @@ void SocketCommunicator::AllToAll(const Tensor& send, Tensor recv, Stream& strea
 }
 
 void SocketCommunicator::Broadcast(int root, Tensor inout, Stream& stream) {
-  KINORA_CHECK(root >= 0 && root < size()) << root;
+  CheckBroadcast(*this, root, inout);
   Run(Collective::kBroadcast, inout, root, stream, [this, root](const Tensor& x) {
     for (int peer = 0; peer < size(); ++peer) {
       if (rank_ == root) Give(peer, x.raw(), x.bytes());

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -74,7 +75,11 @@ void RendezvousHub::CloseInRank() {
 
 void RendezvousHub::Start() {
   rank_ends_.clear();
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the starter's other threads'
   thread_ = std::thread([this] { PassOn(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void RendezvousHub::PassOn() {
@@ -82,7 +87,10 @@ void RendezvousHub::PassOn() {
   for (const FileDescriptor& end : hub_ends_) watched.push_back({end.get(), POLLIN, 0});
   watched.push_back({stop_.get(), POLLIN, 0});
   while (true) {
-    if (poll(watched.data(), watched.size(), -1) < 0 && errno != EINTR) return;
+    if (poll(watched.data(), watched.size(), -1) < 0) {
+      if (errno == EINTR) continue;  // what the last wait found is no longer so
+      return;
+    }
     if (watched.back().revents != 0) return;
     for (size_t from = 0; from < hub_ends_.size(); ++from) {
       if (watched[from].revents == 0) continue;
@@ -119,7 +127,8 @@ absl::StatusOr<bool> SocketRendezvous::Receive(Deadline deadline) {
   if (ready < 0) return SocketError("wait");
   if (ready == 0) return false;
   const std::optional<std::string> record = ReadRecord(end_.get());
-  if (!record) return absl::UnavailableError("the process that started the ranks has gone");
+  if (!record)
+    return absl::UnavailableError("the process that started the ranks has gone, or has seen one of them end");
   Head head;
   std::memcpy(&head, record->data(), sizeof head);
   if (head.key_bytes > record->size() - sizeof head) return absl::InternalError("rendezvous: a key beyond its record");

@@ -51,7 +51,7 @@ class SocketRendezvous : public Rendezvous {
   explicit SocketRendezvous(FileDescriptor end) : end_(std::move(end)) {}
 
   void Publish(const std::string& key, const std::string& value) override;
-  // Unavailable once the starter has gone.
+  // Unavailable once the starter has gone or has ended its hub.
   absl::StatusOr<std::string> Await(int rank, const std::string& key, absl::Duration patience) override;
 
  private:

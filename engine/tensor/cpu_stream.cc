@@ -50,6 +50,12 @@ void CpuStream::Copy(const Tensor& from, Tensor to) {
   Enqueue([from, to] { CopyElements(from, to); });
 }
 
+CpuStream& OnCpu(Stream& stream) {
+  auto* cpu = dynamic_cast<CpuStream*>(&stream);
+  KINORA_CHECK(cpu != nullptr) << "work of the CPU on another device's stream";
+  return *cpu;
+}
+
 void CpuStream::CopyFromHost(const void* host, Tensor to) {
   KINORA_CHECK(to.contiguous()) << to.shape().ToString();
   if (capturing()) Fail(absl::FailedPreconditionError("host memory read inside a capture"));

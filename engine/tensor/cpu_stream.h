@@ -49,6 +49,9 @@ class CpuStream : public Stream {
   absl::Status failure_;
 };
 
+// For those who enqueue closures; CHECK-fails for another kind of stream.
+CpuStream& OnCpu(Stream& stream);
+
 // What CpuStream::Copy enqueues; also for code that holds no stream.
 void CopyElements(const Tensor& from, const Tensor& to);
 

@@ -12,7 +12,6 @@
 #include "absl/time/time.h"
 #include "engine/request/field_violation.h"
 #include "google/rpc/status.pb.h"
-#include "server/common/file_error.h"
 
 namespace kinora {
 

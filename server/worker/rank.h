@@ -24,7 +24,7 @@ struct RankContext {
   int world_size = 1;
   Rendezvous& rendezvous;  // with the others
   AbortSignal& lost;       // that they, or some, are
-  // What the ranks of this incarnation prove to each other (peer_links.h); empty for one rank alone.
+  // What the ranks of this incarnation prove to each other (peer_links.h).
   std::string group_key{};
 };
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstring>
+#include <functional>
 #include <random>
 
 #include "engine/base/status_macros.h"
@@ -14,7 +15,7 @@
 #include "engine/processes/socket_mesh.h"
 #include "tests/parallel/delayed_rank.h"
 #include "tests/testing/allocations.h"
-#include "tests/testing/process_ranks.h"
+#include "tests/testing/forked_ranks.h"
 #include "tests/testing/ranks.h"
 #include "tests/testing/status_matchers.h"
 
@@ -37,6 +38,28 @@ Floats Random(int64_t n, uint32_t seed) {
   Floats values(n);
   for (float& v : values) v = normal(generator) * std::exp(4 * normal(generator));  // the order of a sum shows
   return values;
+}
+
+absl::StatusOr<std::unique_ptr<Mesh>> Join(const MeshShape& shape, int rank, const std::string& key,
+                                           Rendezvous& rendezvous) {
+  KINORA_ASSIGN_OR_RETURN(const auto links, PeerLinks::Open(rank, {.key = key}, rendezvous));
+  return MakeSocketMesh(shape, rank, *links);
+}
+
+// What the body made on each rank of a mesh of sockets, in rank order; a rank that fails is a test failure.
+std::vector<std::string> RunSocketRanks(const MeshShape& shape,
+                                        const std::function<absl::StatusOr<std::string>(const Mesh&)>& body) {
+  const std::string key = DrawGroupKey();
+  std::vector<std::string> made;
+  for (const auto& result :
+       RunForked(shape.ranks(), [&](int rank, Rendezvous&rendezvous) -> absl::StatusOr<std::string> {
+         KINORA_ASSIGN_OR_RETURN(const auto mesh, Join(shape, rank, key, rendezvous));
+         return body(*mesh);
+       })) {
+    EXPECT_THAT(result, IsOk()) << shape.ToString() << ", rank " << made.size();
+    made.push_back(result.value_or(""));
+  }
+  return made;
 }
 
 // Every collective of every group of the mesh, one after another, with all that came out of them.
@@ -124,12 +147,6 @@ absl::StatusOr<std::string> UntilItFails(const Mesh& mesh, int most = 1 << 30) {
     KINORA_RETURN_IF_ERROR(stream.Synchronize());
   }
   return "done";
-}
-
-absl::StatusOr<std::unique_ptr<Mesh>> Join(const MeshShape& shape, int rank, const std::string& key,
-                                           Rendezvous& rendezvous) {
-  KINORA_ASSIGN_OR_RETURN(const auto links, PeerLinks::Open(rank, {.key = key}, rendezvous));
-  return MakeSocketMesh(shape, rank, *links);
 }
 
 TEST(SocketCommunicator, ARankThatIsKilledInTheMiddleOfTrafficEndsTheOthers) {

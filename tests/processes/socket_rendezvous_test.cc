@@ -7,7 +7,7 @@
 #include <csignal>
 #include <thread>
 
-#include "tests/testing/process_ranks.h"
+#include "engine/processes/forked_ranks.h"
 #include "tests/testing/status_matchers.h"
 
 namespace kinora {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <set>
 
 #include "tests/testing/status_matchers.h"
@@ -84,6 +85,36 @@ TEST(ModelDigests, AFileThatIsNotThereIsNamed) {
   TemporaryDirectory directory;
   ModelDigests digests({.paths = {directory.File("gone.safetensors")}});
   EXPECT_THAT(digests.Wait(), StatusIs(StatusCode::kNotFound, HasSubstr("gone.safetensors")));
+}
+
+// Whatever tells two models apart before their weights are read: names, sizes and shapes of files and tensors, and the
+// text encoder's tokenizer.
+TEST(DigestOfHeaders, IsEqualForCopiesAndDiffersWithEachHeader) {
+  const std::string tiny = std::string(KINORA_SOURCE_DIR) + "/models/tiny/";
+  TemporaryDirectory one, two, longer, renamed;
+  const auto of = [&](const std::string& path) {
+    const absl::StatusOr<std::string> digest = DigestOfHeaders({.paths = {path}});
+    EXPECT_THAT(digest, IsOk());
+    return digest.value_or("");
+  };
+  const std::string digest = of(WriteModel(one, "model.safetensors", "weights"));
+  EXPECT_EQ(of(WriteModel(two, "model.safetensors", "WEIGHTS")), digest);  // not the weights themselves
+  EXPECT_NE(of(WriteModel(longer, "model.safetensors", "weights of more")), digest);
+  EXPECT_NE(of(WriteModel(renamed, "other.safetensors", "weights")), digest);
+
+  TemporaryDirectory encoder;
+  std::filesystem::copy(tiny + "gemma", encoder.File("gemma"));
+  const ModelFiles files{.paths = {tiny + "ltx-2.3-tiny-dev.safetensors"}, .text_encoder = encoder.File("gemma")};
+  KINORA_ASSERT_OK_AND_ASSIGN(const std::string whole, DigestOfHeaders(files));
+  EXPECT_THAT(DigestOfHeaders({.paths = files.paths, .text_encoder = tiny + "gemma"}), IsOkAndHolds(whole));
+  std::ofstream(encoder.File("gemma/tokenizer.model"), std::ios::app) << "more";
+  EXPECT_THAT(DigestOfHeaders(files), IsOkAndHolds(testing::Ne(whole)));
+}
+
+TEST(DigestOfHeaders, AFileThatIsNotThereIsNamed) {
+  TemporaryDirectory directory;
+  EXPECT_THAT(DigestOfHeaders({.paths = {directory.File("gone.safetensors")}}),
+              StatusIs(StatusCode::kNotFound, HasSubstr("gone.safetensors")));
 }
 
 // A terabyte of nothing: reading it would outlast the test's time.

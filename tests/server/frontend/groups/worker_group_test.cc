@@ -33,6 +33,11 @@ class WorkerGroupTest : public testing::Test {
  protected:
   // A group of `ranks` whose model is loaded.
   void Start(int ranks) {
+    Join(ranks);
+    for (const auto& link : links_) Say(*link, [](v1::WorkerMessage& m) { m.mutable_ready()->set_precision("bf16"); });
+  }
+  // One whose ranks load.
+  void Join(int ranks) {
     group_ = std::make_unique<WorkerGroup>("0", "first", ranks, limits_, events_);
     for (int rank = 0; rank < ranks; ++rank) {
       links_.push_back(std::make_shared<RecordingLink>());
@@ -41,7 +46,6 @@ class WorkerGroupTest : public testing::Test {
       hello.set_world_size(ranks);
       ASSERT_THAT(group_->AddRank(hello, links_.back(), now_), IsOk());
     }
-    for (const auto& link : links_) Say(*link, [](v1::WorkerMessage& m) { m.mutable_ready()->set_precision("bf16"); });
   }
   template <typename F>
   void Say(const RankLink& link, F fill) {
@@ -86,6 +90,29 @@ TEST_F(WorkerGroupTest, IsReadyOnceEveryRankIs) {
   EXPECT_EQ(events_.ready, 1);
   EXPECT_EQ(group_->state(), WorkerGroup::State::kIdle);
   EXPECT_EQ(group_->ranks(), 2);
+}
+
+// Each field in which ranks may not differ, with what the group says of it.
+TEST_F(WorkerGroupTest, RanksThatDifferAreNoGroupAndWhatDiffersIsNamed) {
+  struct Case {
+    std::function<void(v1::Ready&)> change;
+    const char* said;
+  };
+  for (const Case& each : {Case{[](v1::Ready& ready) { ready.set_mesh("tokens=3"); }, "the mesh: \"\", \"tokens=3\""},
+                           Case{[](v1::Ready& ready) { ready.set_precision("f32"); }, "the precision: \"\", \"f32\""},
+                           Case{[](v1::Ready& ready) { ready.set_device("cuda"); }, "the device: \"\", \"cuda\""},
+                           Case{[](v1::Ready& ready) { ready.set_checkpoint("another"); }, "model files"}}) {
+    links_.clear();
+    events_ = {};
+    Join(3);
+    for (const int rank : {2, 0}) Say(*links_[rank], [](v1::WorkerMessage& m) { m.mutable_ready(); });
+    EXPECT_EQ(events_.lost, 0);
+    Say(*links_[1], [&](v1::WorkerMessage& m) { each.change(*m.mutable_ready()); });
+    EXPECT_EQ(events_.ready, 0) << each.said;
+    EXPECT_EQ(events_.lost, 1) << each.said;
+    EXPECT_EQ(events_.reason, LossReason::kModelConflict) << each.said;
+    EXPECT_THAT(events_.why, AllOf(HasSubstr("rank 0 and rank 1"), HasSubstr(each.said)));
+  }
 }
 
 TEST_F(WorkerGroupTest, RefusesRanksThatDoNotFit) {
