@@ -74,25 +74,37 @@ struct Qkv {
   Tensor q, k, v;
 };
 
-// All rows of `passes` passes attend to their own pass.
-void AttendRun(Exec& exec, const Attention& attention, int passes, const StreamInputs& in, const Qkv& qkv,
-               const Tensor& result) {
+struct PassRange {
+  int begin, end;
+};
+
+// The passes of the ranges, which grow, attend each to itself, after one exchange between the ranks of all of them; one
+// between two ranges is moved along unread. qkv: spent, as GatherTokens says.
+void AttendPasses(Exec& exec, const Attention& attention, absl::Span<const PassRange> ranges, const StreamInputs& in,
+                  const Qkv& qkv, const Tensor& result) {
+  const int first = ranges.front().begin, passes = ranges.back().end - first;
+  const auto among = [&](const Tensor& t) { return PassRows(t, in.rows, first, first + passes); };
+  Qkv of{among(qkv.q), among(qkv.k), among(qkv.v)};
+  const Tensor local = among(result);
+  Tensor attended = local, gathered;
   AttentionOptions options = attention.options();
-  BatchOverPasses(passes, options);
   options.bias = in.self_bias;
-  if (!in.split) {
-    exec.ops.Attention(qkv.q, qkv.k, qkv.v, options, result);
-    return;
-  }
   ArenaScope temp(exec.arena);
-  const Tensor gathered = GatherTokens(exec, temp, {qkv.q, qkv.k, qkv.v}, passes);
-  const int64_t width = gathered.width() / 3;
-  options.heads = static_cast<int>(width / attention.head_dim());
-  options.key_length = in.tokens;
-  Tensor whole = GatheredLike(exec, temp, result);
-  exec.ops.Attention(gathered.Columns(0, width), gathered.Columns(width, 2 * width),
-                     gathered.Columns(2 * width, 3 * width), options, whole);
-  ScatterTokens(exec, whole, passes, result);
+  if (in.split) {
+    gathered = GatherTokens(exec, temp, {of.q, of.k, of.v}, passes);
+    const int64_t width = gathered.width() / 3;
+    of = {gathered.Columns(0, width), gathered.Columns(width, 2 * width), gathered.Columns(2 * width, 3 * width)};
+    attended = GatheredLike(exec, temp, local);
+    options.heads = static_cast<int>(width / attention.head_dim());
+    options.key_length = in.tokens;
+  }
+  const int64_t rows = attended.rows() / passes;
+  for (const PassRange& range : ranges) {
+    const auto part = [&](const Tensor& t) { return PassRows(t, rows, range.begin - first, range.end - first); };
+    BatchOverPasses(range.end - range.begin, options);
+    exec.ops.Attention(part(of.q), part(of.k), part(of.v), options, part(attended));
+  }
+  if (in.split) ScatterTokens(exec, attended, gathered, passes, local);
 }
 
 }  // namespace
@@ -233,21 +245,18 @@ void AvBlock::AttendSelf(Exec& exec, const Layers& layers, const Passes& passes,
   // The perturbed pass takes its values for the result: the passes before and after it attend, and of few tokens it
   // too, in vain. Its queries and keys, which nothing reads then, cost less than a second product.
   const int skipped = perturbed ? passes.perturbed : -1;
-  const auto attend = [&](int begin, int end) {
-    if (begin >= end) return;
-    const auto part = [&](const Tensor& t) { return PassRows(t, rows, begin, end); };
-    AttendRun(exec, attention, end - begin, stream.in, {part(q), part(k), part(v)}, part(attended.rows));
-  };
+  absl::InlinedVector<PassRange, 2> attending;
   if (skipped < 0 || stream.in.tokens <= kFewTokens) {
-    attend(0, passes.count);
+    attending = {{0, passes.count}};
   } else {
-    attend(0, skipped);
-    attend(skipped + 1, passes.count);
+    if (skipped > 0) attending.push_back({0, skipped});
+    if (skipped + 1 < passes.count) attending.push_back({skipped + 1, passes.count});
   }
   if (skipped >= 0) {
-    attended.values = PassRows(v, rows, skipped, skipped + 1);
+    attended.values = Kept(exec, temp, PassRows(v, rows, skipped, skipped + 1));
     attended.first_value = skipped * rows;
   }
+  if (!attending.empty()) AttendPasses(exec, attention, attending, stream.in, {q, k, v}, attended.rows);
   const bool modulated = layers.prompt_table.tensor().defined();
   attention.Finish(exec, stream.normed, attended,
                    {.x = stream.x,

@@ -19,35 +19,44 @@ bool Adjacent(absl::Span<const Tensor> parts) {
 
 }  // namespace
 
+Tensor Kept(Exec& exec, ArenaScope& temp, const Tensor& part) {
+  if (exec.mesh.tokens().size() == 1) return part;
+  Tensor kept = temp.Alloc(part.dtype(), part.shape());
+  exec.ops.stream().Copy(part, kept);
+  return kept;
+}
+
 Tensor GatherTokens(Exec& exec, ArenaScope& temp, absl::Span<const Tensor> parts, int seq) {
   Communicator& group = exec.mesh.tokens();
   Stream& stream = exec.ops.stream();
   const int64_t n = group.size(), count = static_cast<int64_t>(parts.size());
   const int64_t all_rows = parts[0].rows(), rows = all_rows / seq, width = parts[0].width();
-  if (n == 1 && Adjacent(parts)) {
-    return Tensor(parts[0].dtype(), {all_rows, count * width}, parts[0].raw(), parts[0].row_stride());
-  }
+  const DType dtype = parts[0].dtype();
+  Tensor joined;  // the parts as one tensor, if they are
+  if (Adjacent(parts)) joined = Tensor(dtype, {all_rows, count * width}, parts[0].raw(), parts[0].row_stride());
+  if (n == 1 && joined.defined()) return joined;
   KINORA_CHECK(width % n == 0) << width << " columns over " << n << " ranks";
   const int64_t slice = width / n;
-  Tensor send = temp.Alloc(parts[0].dtype(), {n, all_rows, count * slice});
+  const Shape by_rank{n * seq, rows, count * slice};
+  const bool reuse = joined.defined() && joined.contiguous();  // once they are packed, nobody reads the parts
+  const Tensor first = seq == 1 && reuse ? joined.Reshape(by_rank) : temp.Alloc(dtype, by_rank);
+  ArenaScope inner(exec.arena);
+  const Tensor second = seq > 1 && reuse ? joined.Reshape(by_rank) : inner.Alloc(dtype, by_rank);
+  const Tensor& send = seq == 1 ? second : first;  // the result is to lie in `first`
+  const Tensor& received = seq == 1 ? first : second;
   for (int64_t rank = 0; rank < n; ++rank) {
-    const Tensor to = send.Rows(rank, rank + 1).Reshape({all_rows, count * slice});
+    const Tensor to = send.Rows(rank * seq, (rank + 1) * seq).As2D();
     for (int64_t p = 0; p < count; ++p) {
       stream.Copy(parts[p].As2D().Columns(rank * slice, (rank + 1) * slice), to.Columns(p * slice, (p + 1) * slice));
     }
   }
-  if (n == 1) return send.Reshape({all_rows, count * width});
-  Tensor received = temp.Alloc(parts[0].dtype(), {n * seq, rows, count * slice});
   group.AllToAll(send, received, stream);
-  const Shape gathered_shape{n * all_rows, count * slice};
-  if (seq == 1) return received.Reshape(gathered_shape);
-  Tensor gathered = temp.Alloc(parts[0].dtype(), {seq * n, rows, count * slice});
-  for (int64_t rank = 0; rank < n; ++rank) {
+  for (int64_t rank = 0; rank < n && seq > 1; ++rank) {
     for (int64_t s = 0; s < seq; ++s) {
-      stream.Copy(received.Rows(rank * seq + s, rank * seq + s + 1), gathered.Rows(s * n + rank, s * n + rank + 1));
+      stream.Copy(received.Rows(rank * seq + s, rank * seq + s + 1), first.Rows(s * n + rank, s * n + rank + 1));
     }
   }
-  return gathered.Reshape(gathered_shape);
+  return first.Reshape({n * all_rows, count * slice});
 }
 
 Tensor GatheredLike(Exec& exec, ArenaScope& temp, const Tensor& local) {
@@ -55,24 +64,25 @@ Tensor GatheredLike(Exec& exec, ArenaScope& temp, const Tensor& local) {
   return n == 1 ? local : temp.Alloc(local.dtype(), {local.rows() * n, local.width() / n});
 }
 
-void ScatterTokens(Exec& exec, const Tensor& gathered, int seq, Tensor local) {
+void ScatterTokens(Exec& exec, const Tensor& gathered, const Tensor& spent, int seq, Tensor local) {
   Communicator& group = exec.mesh.tokens();
   Stream& stream = exec.ops.stream();
   const int64_t n = group.size();
   if (n == 1) return;
-  const int64_t rows = local.rows() / seq, slice = gathered.width();
-  ArenaScope temp(exec.arena);
+  const int64_t rows = local.rows() / seq, slice = gathered.width(), parts = spent.elements() / local.elements();
+  KINORA_CHECK(parts >= 2) << spent.shape().ToString() << " for two of " << local.shape().ToString();
+  const Tensor scratch = spent.Reshape({parts, local.elements()});
   Tensor send = gathered.Reshape({seq * n, rows, slice});
   if (seq > 1) {
     const Tensor whole = send;
-    send = temp.Alloc(gathered.dtype(), {n * seq, rows, slice});
+    send = scratch.Rows(0, 1).Reshape({n * seq, rows, slice});
     for (int64_t rank = 0; rank < n; ++rank) {
       for (int64_t s = 0; s < seq; ++s) {
         stream.Copy(whole.Rows(s * n + rank, s * n + rank + 1), send.Rows(rank * seq + s, rank * seq + s + 1));
       }
     }
   }
-  Tensor received = temp.Alloc(gathered.dtype(), {n, local.rows(), slice});
+  const Tensor received = scratch.Rows(1, 2).Reshape({n, local.rows(), slice});
   group.AllToAll(send, received, stream);
   for (int64_t rank = 0; rank < n; ++rank) {
     stream.Copy(received.Rows(rank, rank + 1).As2D(), local.As2D().Columns(rank * slice, (rank + 1) * slice));

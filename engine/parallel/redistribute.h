@@ -12,13 +12,17 @@ namespace kinora {
 // From this rank's tokens of all heads to all tokens of this rank's heads: one all-to-all over tokens().
 //   parts: each [seq·rows, width] (queries, keys, values) -> [seq·rows·n, parts·width/n], part after part in the
 //   columns.
-// In a group of one with adjacent parts of one tensor the result is that tensor. Memory comes from `temp`.
+// In a group of one with adjacent parts of one tensor the result is that tensor. Memory comes from `temp`. In a larger
+// group the parts are spent: their memory may serve the exchange, or be the result's.
 Tensor GatherTokens(Exec& exec, ArenaScope& temp, absl::Span<const Tensor> parts, int seq);
+// A part that must outlive GatherTokens: itself in a group of one, else a copy in `temp`.
+Tensor Kept(Exec& exec, ArenaScope& temp, const Tensor& part);
 
 // Where the result of attention on gathered tokens goes: [seq·rows·n, width/n], or `local` itself in a group of one.
 Tensor GatheredLike(Exec& exec, ArenaScope& temp, const Tensor& local);
-// The way back, one all-to-all: gathered [seq·rows·n, width/n] -> local [seq·rows, width].
-void ScatterTokens(Exec& exec, const Tensor& gathered, int seq, Tensor local);
+// The way back, one all-to-all: gathered [seq·rows·n, width/n] -> local [seq·rows, width]. spent: what GatherTokens
+// gave, of two parts or more, which nobody reads any more: its memory serves the exchange.
+void ScatterTokens(Exec& exec, const Tensor& gathered, const Tensor& spent, int seq, Tensor local);
 
 // local [seq·rows, width] of each rank of tokens() -> all [seq·rows·n, width] on every one.
 void AllGatherTokens(Exec& exec, const Tensor& local, int seq, Tensor all);

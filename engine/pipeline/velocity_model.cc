@@ -170,40 +170,52 @@ void VelocityModel::SelectStep(Exec& exec, const Tensor& step) const {
 void VelocityModel::Forward(Exec& exec, const PerModality<ModalityUse>& use, const PerModality<Tensor>& z,
                             const PerModality<Tensor>& v) const {
   ArenaScope temp(exec.arena);
-  const auto alloc = [&](const StreamInputs& in, const Tensor& whole) {
-    return in.tokens == 0 ? Tensor() : temp.Alloc(DType::kF32, {local_.count * in.rows, whole.width()});
+  // What this rank's passes give, of all tokens: video, then audio, in one tensor for one gather over the passes.
+  const auto floats = [&](ModalityUse of, int64_t rows, const Tensor& whole) {
+    return of == ModalityUse::kUpdated ? local_.count * rows * whole.width() : 0;
   };
-  const PerModality<Tensor> local{alloc(in_.video, v.video), alloc(in_.audio, v.audio)};
+  const int64_t video_floats = floats(use.video, rows_.video, v.video);
+  const int64_t audio_floats = floats(use.audio, rows_.audio, v.audio), all_floats = video_floats + audio_floats;
+  const auto part = [](const Tensor& of, int64_t begin, int64_t count, const Tensor& like) {
+    return count == 0 ? Tensor() : of.Rows(begin, begin + count).Reshape({count / like.width(), like.width()});
+  };
+  Tensor made = temp.Alloc(DType::kF32, {all_floats, 1});
+  const Tensor whole_video = part(made, 0, video_floats, v.video);
+  PerModality<Tensor> local{whole_video, part(made, video_floats, audio_floats, v.audio)};
+  const bool sliced = video_floats > 0 && in_.video.rows < rows_.video;
+  if (sliced) local.video = temp.Alloc(DType::kF32, {local_.count * in_.video.rows, v.video.width()});
   const int64_t begin = exec.mesh.tokens().rank() * in_.video.rows;
   const Tensor video = in_.video.tokens == 0 ? Tensor() : z.video.Rows(begin, begin + in_.video.rows);
   transformer_->Forward(exec, local_, use, in_, {video, z.audio}, local);
-  if (use.video == ModalityUse::kUpdated) Gather(exec, in_.video, rows_.video, local.video, v.video);
-  if (use.audio == ModalityUse::kUpdated) Gather(exec, in_.audio, rows_.audio, local.audio, v.audio);
+  if (sliced) AllGatherTokens(exec, local.video, local_.count, whole_video);
+
+  const int64_t ranks = exec.mesh.guidance().size();
+  if (ranks > 1) {
+    const Tensor mine = made;
+    made = temp.Alloc(DType::kF32, {ranks * all_floats, 1});
+    exec.mesh.guidance().AllGather(mine, made, exec.ops.stream());
+  }
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    const int64_t first = rank * all_floats;
+    if (video_floats > 0) Deliver(exec, rank, part(made, first, video_floats, v.video), in_.video.tokens, v.video);
+    if (audio_floats > 0) {
+      Deliver(exec, rank, part(made, first + video_floats, audio_floats, v.audio), in_.audio.tokens, v.audio);
+    }
+  }
 }
 
-// local: [this rank's passes·its rows, channels] -> whole: [passes·tokens, channels]: over the tokens, then over the
-// passes, then without the padding.
-void VelocityModel::Gather(Exec& exec, const StreamInputs& in, int64_t rows, const Tensor& local,
-                           const Tensor& whole) const {
-  ArenaScope temp(exec.arena);
-  Communicator& guidance = exec.mesh.guidance();
-  Tensor passes = local.Reshape({local_.count, in.rows, local.width()});
-  if (in.split) {
-    passes = temp.Alloc(DType::kF32, {local_.count, rows, local.width()});
-    AllGatherTokens(exec, local, local_.count, passes);
-  }
-  if (guidance.size() > 1) {
-    Tensor all = temp.Alloc(DType::kF32, {local_.count * guidance.size(), rows, local.width()});
-    guidance.AllGather(passes, all, exec.ops.stream());
-    passes = all;
-  }
-  if (rows == in.tokens) {
-    exec.ops.stream().Copy(passes.As2D().Rows(0, whole.rows()), whole);
+// made: [its passes·rows, channels], by a rank of the guidance group -> whole: [passes·tokens, channels], without the
+// padding and without the passes that only filled up.
+void VelocityModel::Deliver(Exec& exec, int64_t rank, const Tensor& made, int64_t tokens, const Tensor& whole) const {
+  const int64_t first = rank * local_.count, count = std::min<int64_t>(local_.count, passes() - first);
+  const int64_t rows = made.rows() / local_.count;
+  if (rows == tokens && count > 0) {
+    exec.ops.stream().Copy(made.Rows(0, count * rows), whole.Rows(first * rows, (first + count) * rows));
     return;
   }
-  for (int64_t pass = 0; pass < this->passes(); ++pass) {
-    exec.ops.stream().Copy(passes.Rows(pass, pass + 1).As2D().Rows(0, in.tokens),
-                           whole.Rows(pass * in.tokens, (pass + 1) * in.tokens));
+  for (int64_t i = 0; i < count; ++i) {
+    exec.ops.stream().Copy(made.Rows(i * rows, i * rows + tokens),
+                           whole.Rows((first + i) * tokens, (first + i + 1) * tokens));
   }
 }
 

@@ -66,7 +66,7 @@ class VelocityModel {
                      StreamInputs& in) const;
   void PrepareContexts(Exec& exec, const VelocityInputs& inputs);
   void PrepareTables(Exec& exec, const PerModality<ModalityInputs>& inputs);
-  void Gather(Exec& exec, const StreamInputs& in, int64_t rows, const Tensor& local, const Tensor& whole) const;
+  void Deliver(Exec& exec, int64_t rank, const Tensor& made, int64_t tokens, const Tensor& whole) const;
 
   const Transformer* transformer_;
   Passes local_;  // this rank's

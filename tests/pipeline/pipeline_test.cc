@@ -56,6 +56,26 @@ TEST(Pipeline, RendersTheSamePixelsOnGuidanceAndTokenRanks) {
   }
 }
 
+// Of more tokens than attend in vain for a pass that nobody reads: the passes around the perturbed one attend apart.
+TEST(Pipeline, APerturbedPassBetweenOthersIsTheSameOnTokenRanks) {
+  Golden golden("pipeline_one_stage");
+  const PipelineOptions options = OptionsOf(golden, DType::kBF16);
+  GenerationRequest request = RequestOf(golden);
+  request.sigmas = {1.0, 0.0};
+  request.width = request.height = 256;
+  request.num_frames = 65;
+  ClipRecorder one(/*intermediates=*/false), two(/*intermediates=*/false);
+  ASSERT_THAT(RenderOn(Cpu(), options, *Mesh::Single(), request, one), IsOk());
+  const RunPlan plan = *Pipeline::Plan(options, *Mesh::Single(), request);
+  ASSERT_EQ(plan.stages[plan.audio_stage].passes.size(), 4);
+  ASSERT_GT(plan.stages[plan.audio_stage].grid.tokens(), 512);
+  const absl::Status status =
+      RunThreadRanks({.tokens = 2}, [&](const Mesh& mesh) { return RenderOn(Cpu(), options, mesh, request, two); });
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  EXPECT_TRUE(two.rgb8_ == one.rgb8_);
+  EXPECT_TRUE(two.values_["waveform"] == one.values_["waveform"]);
+}
+
 TEST(Pipeline, TwoRunsOfOnePipelineAreEqualAndAnotherSeedIsNot) {
   Golden golden("pipeline_distilled");
   PipelineOptions options = OptionsOf(golden, DType::kBF16);
