@@ -21,17 +21,16 @@ absl::StatusOr<Connector> Connector::Load(WeightLoader weights, const ConnectorC
     return absl::UnimplementedError(
         "rope_type \"interleaved\" of the connectors: not available yet; released models use \"split\"");
   }
-  const int64_t parts = weights.mesh().tensor().size();
-  if (stream.heads % parts != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("tensor=", parts, " does not divide the ", stream.heads, " heads of a connector"));
-  }
   Connector connector;
   connector.name_ = std::string(name);
   connector.rows_ = rows;
   connector.width_ = stream.width();
+  connector.relay_.emplace(weights.mesh(), std::vector<int64_t>(std::max<int64_t>(1, stream.layers), 1));
+  const LayerRun& held = connector.relay_->held();
+  const WeightLoader whole = weights.On(connector.relay_->alone());
+  const auto loader = [&](int64_t block) { return held.holds(block) ? whole : whole.HeldElsewhere(); };
   KINORA_ASSIGN_OR_RETURN(connector.registers_,
-                          weights.LoadTensor("learnable_registers", {stream.registers, stream.width()}));
+                          loader(0).LoadTensor("learnable_registers", {stream.registers, stream.width()}));
   const AttentionShape attention{.query_width = stream.width(),
                                  .context_width = stream.width(),
                                  .heads = stream.heads,
@@ -40,21 +39,20 @@ absl::StatusOr<Connector> Connector::Load(WeightLoader weights, const ConnectorC
                                  .gated = config.gated_attention,
                                  .norm_eps = kNormEps};
   for (int64_t i = 0; i < stream.layers; ++i) {
-    WeightLoader block = weights.Under(absl::StrCat("transformer_1d_blocks.", i));
+    const WeightLoader block = loader(i).Under(absl::StrCat("transformer_1d_blocks.", i));
     Block loaded;
     KINORA_ASSIGN_OR_RETURN(loaded.attention, Attention::Load(block.Under("attn1"), attention));
     KINORA_ASSIGN_OR_RETURN(loaded.feed_forward,
                             FeedForward::Load(block.Under("ff"), stream.width(), 4 * stream.width(), config.ff_bias));
-    connector.blocks_.push_back(std::move(loaded));
+    connector.blocks_.push_back(held.holds(i) ? std::move(loaded) : Block{});
   }
   KINORA_RETURN_IF_ERROR(connector.MakeRope(weights, config));
   return connector;
 }
 
-// The angles of every row, of this rank's half columns.
+// The angles of every row.
 absl::Status Connector::MakeRope(WeightLoader& weights, const ConnectorConfig& config) {
-  const Mesh::Part part = weights.mesh().TensorPart(width_ / 2);
-  const Shape table{rows_, part.end - part.begin};
+  const Shape table{rows_, width_ / 2};
   const std::string what = "the rotary tables of a connector";
   KINORA_ASSIGN_OR_RETURN(HostParameter cos, HostParameter::Allocate(what, DType::kF32, table));
   KINORA_ASSIGN_OR_RETURN(HostParameter sin, HostParameter::Allocate(what, DType::kF32, table));
@@ -64,7 +62,7 @@ absl::Status Connector::MakeRope(WeightLoader& weights, const ConnectorConfig& c
                  .max_positions = {config.rope_max_position},
                  .theta = config.rope_theta,
                  .double_precision = config.rope_double_precision},
-                {positions}, part.begin, part.end, cos.tensor().data<float>(), sin.tensor().data<float>());
+                {positions}, 0, width_ / 2, cos.tensor().data<float>(), sin.tensor().data<float>());
   KINORA_ASSIGN_OR_RETURN(cos_, weights.Upload(std::move(cos)));
   KINORA_ASSIGN_OR_RETURN(sin_, weights.Upload(std::move(sin)));
   return absl::OkStatus();
@@ -94,20 +92,21 @@ void Connector::Forward(Exec& exec, const Tensor& features, absl::Span<const int
       << lengths.size() << " prompts, " << out.shape().ToString();
   const Rope rope{.cos = cos_, .sin = sin_};
   ArenaScope temp(exec.arena);
-  Tensor x = temp.Alloc(exec.dtype, {out.rows(), width_});
-  Tensor normed = temp.Alloc(exec.dtype, {out.rows(), width_});
-  FillRows(exec, features, lengths, x);
-  // x += y, and the norm of x for whoever reads it next.
-  const auto then = [&](const Tensor& next) {
-    return ResidualUpdate{.x = x, .eps = kNormEps, .normed = {{{.out = next}}}};
-  };
-  exec.ops.RmsNorm(x, nullptr, kNormEps, Activation::kNone, blocks_.empty() ? out : normed);
-  for (size_t i = 0; i < blocks_.size(); ++i) {
-    const bool last = i + 1 == blocks_.size();
-    blocks_[i].attention.ForwardSelf(exec, normed, static_cast<int>(lengths.size()), rope, then(normed));
-    blocks_[i].feed_forward.Forward(exec, normed, then(last ? out : normed));
-    if (exec.taps != nullptr) Tap(exec, absl::StrCat(name_, ".block", i), x);
-  }
+  // The residual, and its norm for whoever reads it next.
+  const Tensor carried = temp.Alloc(exec.dtype, {2, out.rows(), width_});
+  const Tensor x = carried.Rows(0, 1).As2D(), normed = carried.Rows(1, 2).As2D();
+  const ResidualUpdate update{.x = x, .eps = kNormEps, .normed = {{{.out = normed}}}};
+  relay_->Run(exec, {carried}, [&](Exec& alone, int64_t i) {
+    if (i == 0) {
+      FillRows(alone, features, lengths, x);
+      alone.ops.RmsNorm(x, nullptr, kNormEps, Activation::kNone, normed);
+    }
+    if (blocks_.empty()) return;
+    blocks_[i].attention.ForwardSelf(alone, normed, static_cast<int>(lengths.size()), rope, update);
+    blocks_[i].feed_forward.Forward(alone, normed, update);
+    if (alone.taps != nullptr) Tap(alone, absl::StrCat(name_, ".block", i), x);
+  });
+  exec.ops.stream().Copy(normed, out);
 }
 
 }  // namespace kinora

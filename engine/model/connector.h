@@ -1,11 +1,12 @@
 // A connector: a transformer over the rows of one prompt, between the text features and a modality's prompt attention
 // (docs/model.md "Connectors"; ltx_core/text_encoders/gemma/embeddings_connector.py). Tokens come first, learnable
 // registers fill the rest by their absolute position, so every row of the result counts and nothing downstream needs a
-// mask.
+// mask. Whole blocks are spread over all ranks.
 #ifndef KINORA_ENGINE_MODEL_CONNECTOR_H_
 #define KINORA_ENGINE_MODEL_CONNECTOR_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,20 +15,21 @@
 #include "engine/model/attention.h"
 #include "engine/model/config.h"
 #include "engine/model/feed_forward.h"
-#include "engine/parallel/exec.h"
+#include "engine/parallel/layer_relay.h"
 #include "engine/weights/weight_loader.h"
 
 namespace kinora {
 
 class Connector {
  public:
-  // Reads learnable_registers and transformer_1d_blocks.* under `weights` (connectors.video_embeddings_connector or
-  // audio_…). stream: config.video or config.audio. rows: length of a context. name: prefix of the taps.
+  // Reads of learnable_registers and transformer_1d_blocks.* under `weights` (connectors.video_embeddings_connector or
+  // audio_…) what this rank holds. stream: config.video or config.audio. rows: length of a context. name: prefix of the
+  // taps.
   static absl::StatusOr<Connector> Load(WeightLoader weights, const ConnectorConfig& config,
                                         const ConnectorStreamConfig& stream, int64_t rows, std::string_view name);
 
   // features: [tokens, width], the valid tokens of packed prompts, lengths as for Gemma::Forward, at most kMaxBatch
-  // prompts. out: [prompts · rows, width] exec.dtype.
+  // prompts, read on rank 0. out: [prompts · rows, width] exec.dtype, equal on all ranks.
   void Forward(Exec& exec, const Tensor& features, absl::Span<const int64_t> lengths, Tensor out) const;
 
   int64_t width() const { return width_; }
@@ -43,8 +45,9 @@ class Connector {
   std::string name_;
   int64_t rows_ = 0, width_ = 0;
   Parameter registers_;  // [registers, width] f32
-  Parameter cos_, sin_;  // [rows, width / 2 of the heads held here] f32
-  std::vector<Block> blocks_;
+  Parameter cos_, sin_;  // [rows, width / 2] f32
+  std::optional<LayerRelay> relay_;
+  std::vector<Block> blocks_;  // empty ones of other ranks
 };
 
 }  // namespace kinora

@@ -13,15 +13,22 @@ constexpr float kRangeScale = 8.0f;
 
 }  // namespace
 
-absl::StatusOr<FeatureExtractor> FeatureExtractor::Load(WeightLoader weights, const ConnectorConfig& config) {
+absl::StatusOr<FeatureExtractor> FeatureExtractor::Load(WeightLoader weights, const ConnectorConfig& config,
+                                                        const LayerRun& held) {
+  if (held.empty()) weights = weights.HeldElsewhere();
   FeatureExtractor extractor;
   extractor.per_modality_ = config.per_modality_projections;
+  extractor.held_ = held;
   extractor.text_width_ = config.text_width;
   extractor.video_width_ = config.video.width();
   extractor.audio_width_ = config.audio.width();
   const auto load = [&](std::string_view module, int64_t out) {
-    return weights.LoadInterleaved(
-        module, {.out = out, .in = config.text_width, .count = config.text_states, .bias = config.projection_bias});
+    return weights.LoadInterleaved(module, {.out = out,
+                                            .in = config.text_width,
+                                            .count = config.text_states,
+                                            .begin = held.begin,
+                                            .end = held.end,
+                                            .bias = config.projection_bias});
   };
   if (!config.per_modality_projections) {
     if (config.video.width() != config.audio.width()) {
@@ -39,14 +46,19 @@ absl::StatusOr<FeatureExtractor> FeatureExtractor::Load(WeightLoader weights, co
 
 FeatureExtractor::Features FeatureExtractor::Alloc(ArenaScope& scope, int64_t tokens) const {
   Features features;
-  features.video = scope.Alloc(DType::kF32, {tokens, video_width_});
-  features.audio = per_modality_ ? scope.Alloc(DType::kF32, {tokens, audio_width_}) : features.video;
+  const int64_t video = tokens * video_width_, audio = per_modality_ ? tokens * audio_width_ : 0;
+  features.all = scope.Alloc(DType::kF32, {video + audio, 1});
+  features.video = features.all.Rows(0, video).Reshape({tokens, video_width_});
+  features.audio =
+      per_modality_ ? features.all.Rows(video, video + audio).Reshape({tokens, audio_width_}) : features.video;
   return features;
 }
 
 void FeatureExtractor::Add(Exec& exec, int64_t index, const Tensor& hidden, absl::Span<const int64_t> lengths,
                            const Features& features) const {
   const MatmulOptions add{.accumulate = index == 0 ? Accumulate::kNo : Accumulate::kAdd};
+  KINORA_CHECK(held_.holds(index)) << "state " << index;
+  const int64_t own = index - held_.begin;
   ArenaScope temp(exec.arena);
   Tensor normed = temp.Alloc(exec.dtype, {hidden.rows(), text_width_});
   if (!per_modality_) {
@@ -56,7 +68,7 @@ void FeatureExtractor::Add(Exec& exec, int64_t index, const Tensor& hidden, absl
                               normed.Rows(begin, begin + length));
       begin += length;
     }
-    exec.ops.Matmul(normed, video_[index], add, features.video);
+    exec.ops.Matmul(normed, video_[own], add, features.video);
     return;
   }
   Tensor scaled = temp.Alloc(exec.dtype, {hidden.rows(), text_width_});
@@ -66,8 +78,8 @@ void FeatureExtractor::Add(Exec& exec, int64_t index, const Tensor& hidden, absl
     exec.ops.Scale(normed, static_cast<float>(std::sqrt(ratio)), scaled);
     exec.ops.Matmul(scaled, weight, add, out);
   };
-  project(video_[index], features.video);
-  project(audio_[index], features.audio);
+  project(video_[own], features.video);
+  project(audio_[own], features.audio);
 }
 
 }  // namespace kinora

@@ -12,7 +12,7 @@
 
 #include "absl/types/span.h"
 #include "engine/model/config.h"
-#include "engine/parallel/exec.h"
+#include "engine/parallel/layer_relay.h"
 #include "engine/weights/weight_loader.h"
 
 namespace kinora {
@@ -20,24 +20,27 @@ namespace kinora {
 class FeatureExtractor {
  public:
   struct Features {
+    Tensor all;           // both, in one tensor
     Tensor video, audio;  // [tokens, width of the modality's connector] f32; the same memory in LTX-2.0
   };
 
-  // Reads [video_|audio_]aggregate_embed under `weights` (text_projection). InvalidArgument if one projection would
-  // have to serve connectors of different widths.
-  static absl::StatusOr<FeatureExtractor> Load(WeightLoader weights, const ConnectorConfig& config);
+  // Reads [video_|audio_]aggregate_embed under `weights` (text_projection); keeps what serves the states `held`.
+  // InvalidArgument if one projection would have to serve connectors of different widths.
+  static absl::StatusOr<FeatureExtractor> Load(WeightLoader weights, const ConnectorConfig& config,
+                                               const LayerRun& held);
 
   Features Alloc(ArenaScope& scope, int64_t tokens) const;
-  // Adds state `index` (0 first: it sets the sums) of packed prompts to their features. hidden: [tokens, text_width];
-  // lengths as for Gemma::Forward.
+  // Adds state `index` (0 first: it sets the sums), which is held, of packed prompts to their features. hidden:
+  // [tokens, text_width]; lengths as for Gemma::Forward.
   void Add(Exec& exec, int64_t index, const Tensor& hidden, absl::Span<const int64_t> lengths,
            const Features& features) const;
 
  private:
   bool per_modality_ = false;
   int64_t text_width_ = 0, video_width_ = 0, audio_width_ = 0;
+  LayerRun held_;
   std::vector<Weight> video_,
-      audio_;  // one a state [features, text_width]; the first has the bias; LTX-2.0: video_ alone
+      audio_;  // one per state held [features, text_width]; that of state 0 has the bias; LTX-2.0: video_ alone
 };
 
 }  // namespace kinora

@@ -1,12 +1,12 @@
 #include "engine/model/gemma.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "engine/parallel/redistribute.h"
 
 namespace kinora {
 namespace {
@@ -43,8 +43,8 @@ absl::StatusOr<Gemma::Layer> Gemma::LoadLayer(WeightLoader weights, const GemmaC
   const auto norm = [&](const char* name, int64_t width) {
     return weights.LoadTensor(absl::StrCat(name, ".weight"), {width}, kNorm);
   };
-  const auto linear = [&](std::initializer_list<std::string_view> names, int64_t out, int64_t in, Split split) {
-    return weights.LoadWeight(names, {.out = out, .in = in, .bias = false, .split = split});
+  const auto linear = [&](std::initializer_list<std::string_view> names, int64_t out, int64_t in) {
+    return weights.LoadWeight(names, {.out = out, .in = in, .bias = false});
   };
   KINORA_ASSIGN_OR_RETURN(layer.input_norm, norm("input_layernorm", c.width));
   KINORA_ASSIGN_OR_RETURN(layer.post_attention_norm, norm("post_attention_layernorm", c.width));
@@ -52,12 +52,11 @@ absl::StatusOr<Gemma::Layer> Gemma::LoadLayer(WeightLoader weights, const GemmaC
   KINORA_ASSIGN_OR_RETURN(layer.post_feed_forward_norm, norm("post_feedforward_layernorm", c.width));
   KINORA_ASSIGN_OR_RETURN(layer.q_norm, norm("self_attn.q_norm", c.head_dim));
   KINORA_ASSIGN_OR_RETURN(layer.k_norm, norm("self_attn.k_norm", c.head_dim));
-  KINORA_ASSIGN_OR_RETURN(layer.query, linear({"self_attn.q_proj"}, q_width, c.width, Split::kRows));
-  KINORA_ASSIGN_OR_RETURN(layer.key_value,
-                          linear({"self_attn.k_proj", "self_attn.v_proj"}, kv_width, c.width, Split::kRows));
-  KINORA_ASSIGN_OR_RETURN(layer.out, linear({"self_attn.o_proj"}, c.width, q_width, Split::kColumns));
-  KINORA_ASSIGN_OR_RETURN(layer.gate_up, linear({"mlp.gate_proj", "mlp.up_proj"}, c.ff_width, c.width, Split::kRows));
-  KINORA_ASSIGN_OR_RETURN(layer.down, linear({"mlp.down_proj"}, c.width, c.ff_width, Split::kColumns));
+  KINORA_ASSIGN_OR_RETURN(layer.query, linear({"self_attn.q_proj"}, q_width, c.width));
+  KINORA_ASSIGN_OR_RETURN(layer.key_value, linear({"self_attn.k_proj", "self_attn.v_proj"}, kv_width, c.width));
+  KINORA_ASSIGN_OR_RETURN(layer.out, linear({"self_attn.o_proj"}, c.width, q_width));
+  KINORA_ASSIGN_OR_RETURN(layer.gate_up, linear({"mlp.gate_proj", "mlp.up_proj"}, c.ff_width, c.width));
+  KINORA_ASSIGN_OR_RETURN(layer.down, linear({"mlp.down_proj"}, c.width, c.ff_width));
   return layer;
 }
 
@@ -74,7 +73,7 @@ absl::StatusOr<Gemma::RopeTables> Gemma::LoadRope(WeightLoader& weights, const G
   return tables;
 }
 
-absl::Status Gemma::LoadEmbeddings(WeightLoader& weights) {
+absl::Status Gemma::LoadEmbeddings(WeightLoader weights) {
   const Shape shape{config_.vocabulary, config_.width};
   KINORA_ASSIGN_OR_RETURN(HostParameter table,
                           weights.LoadOnHost("embed_tokens.weight", shape, {.dtype = weights.precision().activations}));
@@ -86,28 +85,32 @@ absl::Status Gemma::LoadEmbeddings(WeightLoader& weights) {
   return absl::OkStatus();
 }
 
+std::vector<int64_t> Gemma::PartSizes(const GemmaConfig& c) {
+  const int64_t attention = 2 * (c.heads + c.kv_heads) * c.head_dim;
+  std::vector<int64_t> sizes(c.layers, c.width * (attention + 3 * c.ff_width));
+  sizes.front() += c.vocabulary * c.width;
+  sizes.push_back(c.width);
+  return sizes;
+}
+
 absl::StatusOr<Gemma> Gemma::Load(WeightLoader weights, const GemmaConfig& config, int64_t rows, Residence residence) {
-  const int64_t parts = weights.mesh().tensor().size();
-  if (config.heads % parts != 0 || config.kv_heads % parts != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("tensor=", parts, " does not divide the text encoder's ",
-                                                   config.heads, " heads and ", config.kv_heads,
-                                                   " key heads; choose another number of tensor ranks"));
-  }
   Gemma gemma;
   gemma.config_ = config;
   gemma.residence_ = residence;
   gemma.rows_ = rows;
-  gemma.heads_ = config.heads / parts;
-  gemma.kv_heads_ = config.kv_heads / parts;
-  KINORA_RETURN_IF_ERROR(gemma.LoadEmbeddings(weights));
-  KINORA_ASSIGN_OR_RETURN(gemma.final_norm_, weights.LoadTensor("norm.weight", {config.width}, kNorm));
+  gemma.relay_.emplace(weights.mesh(), PartSizes(config));
+  const LayerRun& held = gemma.relay_->held();
+  const auto loader = [&](int64_t part) { return held.holds(part) ? weights : weights.HeldElsewhere(); };
+  KINORA_RETURN_IF_ERROR(gemma.LoadEmbeddings(loader(0)));
+  KINORA_ASSIGN_OR_RETURN(gemma.final_norm_, loader(config.layers).LoadTensor("norm.weight", {config.width}, kNorm));
   for (int64_t i = 0; i < config.layers; ++i) {
-    KINORA_ASSIGN_OR_RETURN(Layer layer, LoadLayer(weights.Under(absl::StrCat("layers.", i)), config));
+    KINORA_ASSIGN_OR_RETURN(Layer layer, LoadLayer(loader(i).Under(absl::StrCat("layers.", i)), config));
     layer.sliding = config.sliding[i];
     for (const Weight* matrix : layer.matrices()) {
-      if (residence == Residence::kEvicted) KINORA_RETURN_IF_ERROR(weights.backend().ops().EvictWeight(*matrix));
+      if (residence != Residence::kEvicted || !held.holds(i)) continue;
+      KINORA_RETURN_IF_ERROR(weights.backend().ops().EvictWeight(*matrix));
     }
-    gemma.layers_.push_back(std::move(layer));
+    gemma.layers_.push_back(held.holds(i) ? std::move(layer) : Layer{});
   }
   KINORA_ASSIGN_OR_RETURN(gemma.global_,
                           LoadRope(weights, config, rows, config.global_rope_theta, config.global_rope_factor));
@@ -117,9 +120,9 @@ absl::StatusOr<Gemma> Gemma::Load(WeightLoader weights, const GemmaConfig& confi
 
 int64_t Gemma::evicted_bytes() const {
   if (residence_ == Residence::kResident) return 0;
-  int64_t bytes = host_embeddings_.tensor().bytes();
-  for (const Layer& layer : layers_) {
-    for (const Weight* matrix : layer.matrices()) bytes += matrix->bytes();
+  int64_t bytes = held_states().holds(0) ? host_embeddings_.tensor().bytes() : 0;
+  for (int64_t i = held_states().begin; i < std::min(held_states().end, config_.layers); ++i) {
+    for (const Weight* matrix : layers_[i].matrices()) bytes += matrix->bytes();
   }
   return bytes;
 }
@@ -146,7 +149,7 @@ void Gemma::Embed(Exec& exec, absl::Span<const int32_t> ids, const Tensor& x) co
 void Gemma::Attend(Exec& exec, int64_t index, absl::Span<const int64_t> lengths, Tensor x) const {
   const Layer& layer = layers_[index];
   const float eps = static_cast<float>(config_.norm_eps);
-  const int64_t tokens = x.rows(), d = config_.head_dim, q_width = heads_ * d, kv_width = kv_heads_ * d;
+  const int64_t tokens = x.rows(), d = config_.head_dim, q_width = config_.heads * d, kv_width = config_.kv_heads * d;
   ArenaScope temp(exec.arena);
   Tensor normed = temp.Alloc(exec.dtype, {tokens, config_.width});
   Tensor q = temp.Alloc(exec.dtype, {tokens, q_width}), kv = temp.Alloc(exec.dtype, {tokens, 2 * kv_width});
@@ -156,8 +159,8 @@ void Gemma::Attend(Exec& exec, int64_t index, absl::Span<const int64_t> lengths,
   exec.ops.Matmul(normed, layer.key_value, {}, kv);
 
   const RopeTables& tables = layer.sliding ? local_ : global_;
-  AttentionOptions options{.heads = static_cast<int>(heads_),
-                           .kv_heads = static_cast<int>(kv_heads_),
+  AttentionOptions options{.heads = static_cast<int>(config_.heads),
+                           .kv_heads = static_cast<int>(config_.kv_heads),
                            .scale = static_cast<float>(1.0 / std::sqrt(config_.query_scale)),
                            .causal = true,
                            .window = layer.sliding ? config_.sliding_window : 0};
@@ -173,7 +176,7 @@ void Gemma::Attend(Exec& exec, int64_t index, absl::Span<const int64_t> lengths,
     exec.ops.Attention(q.Rows(begin, end), k, v, options, attended.Rows(begin, end));
     begin = end;
   }
-  MatmulReduced(exec, attended, layer.out, normed);
+  exec.ops.Matmul(attended, layer.out, {}, normed);
   if (exec.taps != nullptr) Tap(exec, absl::StrCat("layer", index, ".attn.out"), normed);
   exec.ops.RmsNorm(normed, &layer.post_attention_norm.tensor(), eps, Activation::kNone, normed);
   exec.ops.Add(normed, x);
@@ -190,13 +193,13 @@ void Gemma::FeedForward(Exec& exec, int64_t index, Tensor x) const {
   exec.ops.RmsNorm(x, &layer.pre_feed_forward_norm.tensor(), eps, Activation::kNone, normed);
   exec.ops.Matmul(normed, layer.gate_up, {}, gate_up);
   exec.ops.GeluTanhMultiply(gate, up, gate);
-  MatmulReduced(exec, gate, layer.down, normed);
+  exec.ops.Matmul(gate, layer.down, {}, normed);
   if (exec.taps != nullptr) Tap(exec, absl::StrCat("layer", index, ".mlp.out"), normed);
   exec.ops.RmsNorm(normed, &layer.post_feed_forward_norm.tensor(), eps, Activation::kNone, normed);
   exec.ops.Add(normed, x);
 }
 
-void Gemma::Forward(Exec& exec, absl::Span<const int32_t> ids, absl::Span<const int64_t> lengths,
+void Gemma::Forward(Exec& exec, absl::Span<const int32_t> ids, absl::Span<const int64_t> lengths, const Tensor& made,
                     StateSink on_state) const {
   int64_t tokens = 0;
   for (int64_t length : lengths) {
@@ -206,19 +209,23 @@ void Gemma::Forward(Exec& exec, absl::Span<const int32_t> ids, absl::Span<const 
   KINORA_CHECK(tokens > 0 && static_cast<int64_t>(ids.size()) == tokens) << ids.size() << " ids of " << tokens;
   ArenaScope temp(exec.arena);
   Tensor x = temp.Alloc(exec.dtype, {tokens, config_.width});
-  Embed(exec, ids, x);
   std::vector<Tensor> landing;  // of one layer's matrices, if they are evicted
-  for (const Weight* matrix : layers_[0].matrices()) {
-    if (residence_ == Residence::kEvicted) landing.push_back(temp.Alloc(DType::kU8, {matrix->bytes()}));
+  if (residence_ == Residence::kEvicted && held_states().begin < config_.layers && !held_states().empty()) {
+    for (const Weight* matrix : layers_[held_states().begin].matrices()) {
+      landing.push_back(temp.Alloc(DType::kU8, {matrix->bytes()}));
+    }
   }
-  for (int64_t i = 0; i < config_.layers; ++i) {
+  relay_->Run(exec, {x, made}, [&](Exec& alone, int64_t i) {
+    if (i == 0) Embed(alone, ids, x);
+    if (i == config_.layers) {
+      alone.ops.RmsNorm(x, &final_norm_.tensor(), static_cast<float>(config_.norm_eps), Activation::kNone, x);
+      return on_state(i, x);
+    }
     on_state(i, x);
-    for (size_t m = 0; m < landing.size(); ++m) exec.ops.FetchWeight(*layers_[i].matrices()[m], landing[m]);
-    Attend(exec, i, lengths, x);
-    FeedForward(exec, i, x);
-  }
-  exec.ops.RmsNorm(x, &final_norm_.tensor(), static_cast<float>(config_.norm_eps), Activation::kNone, x);
-  on_state(config_.layers, x);
+    for (size_t m = 0; m < landing.size(); ++m) alone.ops.FetchWeight(*layers_[i].matrices()[m], landing[m]);
+    Attend(alone, i, lengths, x);
+    FeedForward(alone, i, x);
+  });
 }
 
 }  // namespace kinora

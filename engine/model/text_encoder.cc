@@ -9,8 +9,6 @@
 namespace kinora {
 namespace {
 
-bool Divides(const Mesh& mesh, int64_t heads) { return heads % mesh.tensor().size() == 0; }
-
 absl::Status CheckFit(const GemmaConfig& gemma, const ConnectorConfig& connector, const Tokenizer* tokenizer) {
   if (tokenizer != nullptr && tokenizer->vocabulary() > gemma.vocabulary) {
     return absl::InvalidArgumentError(absl::StrCat("tokenizer.model has ", tokenizer->vocabulary(),
@@ -41,15 +39,12 @@ absl::StatusOr<std::unique_ptr<TextEncoder>> TextEncoder::Load(const WeightLoade
                                                                const Options& options) {
   KINORA_RETURN_IF_ERROR(CheckFit(gemma, connector, tokenizer.get()));
   auto encoder = std::unique_ptr<TextEncoder>(new TextEncoder(connector.rows, options));
-  const Mesh& mesh = weights.mesh();
-  encoder->split_gemma_ = Divides(mesh, gemma.heads) && Divides(mesh, gemma.kv_heads) && Divides(mesh, gemma.ff_width);
-  encoder->split_connectors_ = Divides(mesh, connector.video.heads) && Divides(mesh, connector.audio.heads);
   encoder->tokenizer_ = std::move(tokenizer);
   KINORA_ASSIGN_OR_RETURN(encoder->gemma_,
-                          Gemma::Load(weights.On(encoder->MeshOf(mesh, encoder->split_gemma_)).Under("text_encoder"),
-                                      gemma, connector.rows, options.gemma));
-  KINORA_ASSIGN_OR_RETURN(encoder->extractor_, FeatureExtractor::Load(weights.Under("text_projection"), connector));
-  WeightLoader connectors = weights.On(encoder->MeshOf(mesh, encoder->split_connectors_)).Under("connectors");
+                          Gemma::Load(weights.Under("text_encoder"), gemma, connector.rows, options.gemma));
+  KINORA_ASSIGN_OR_RETURN(encoder->extractor_, FeatureExtractor::Load(weights.Under("text_projection"), connector,
+                                                                      encoder->gemma_.held_states()));
+  const WeightLoader connectors = weights.Under("connectors");
   KINORA_ASSIGN_OR_RETURN(encoder->video_, Connector::Load(connectors.Under("video_embeddings_connector"), connector,
                                                            connector.video, connector.rows, "video"));
   KINORA_ASSIGN_OR_RETURN(encoder->audio_, Connector::Load(connectors.Under("audio_embeddings_connector"), connector,
@@ -79,18 +74,15 @@ absl::Status TextEncoder::EncodeTokens(Exec& exec, absl::Span<const std::vector<
   const auto tokens = static_cast<int64_t>(packed.size()), count = static_cast<int64_t>(prompts.size());
   ArenaScope temp(exec.arena);
   const FeatureExtractor::Features features = extractor_.Alloc(temp, tokens);
-  Exec encode{exec.backend, exec.arena, exec.host, MeshOf(exec.mesh, split_gemma_), exec.dtype, exec.taps, exec.ops};
-  gemma_.Forward(encode, packed, lengths,
+  gemma_.Forward(exec, packed, lengths, features.all,
                  [&](int64_t index, const Tensor& hidden) { extractor_.Add(exec, index, hidden, lengths, features); });
   Tap(exec, "features.video", features.video);
   Tap(exec, "features.audio", features.audio);
 
-  Exec connect{exec.backend, exec.arena, exec.host, MeshOf(exec.mesh, split_connectors_),
-               exec.dtype,   exec.taps,  exec.ops};
   const auto run = [&](const Connector& connector, const Tensor& input, Tensor TextContext::*part) {
     ArenaScope scope(exec.arena);
     Tensor contexts = scope.Alloc(exec.dtype, {count * rows_, connector.width()});
-    connector.Forward(connect, input, lengths, contexts);
+    connector.Forward(exec, input, lengths, contexts);
     for (int64_t i = 0; i < count; ++i) exec.ops.stream().Copy(contexts.Rows(i * rows_, (i + 1) * rows_), out[i].*part);
   };
   run(video_, features.video, &TextContext::video);

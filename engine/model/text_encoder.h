@@ -22,17 +22,18 @@ namespace kinora {
 // dtype.
 using TextContext = PerModality<Tensor>;
 
-// Not thread-safe: one per rank. Ranks that are given the same prompts in the same order have the same hits.
+// Its layers are spread over all ranks of a mesh, which encode together: one after the other computes, and all get the
+// same contexts, the bits of one rank. Not thread-safe: one per rank. Ranks that are given the same prompts in the same
+// order have the same hits.
 class TextEncoder {
  public:
   struct Options {
     int64_t cache_bytes = 256 << 20;  // of encoded prompts kept; 0: none
     Residence gemma = Residence::kResident;
   };
-  // weights: the root (text_encoder, text_projection and connectors are read). Heads are split over tensor ranks where
-  // they can be; a part whose heads do not divide is computed whole on every rank. InvalidArgument if the tokenizer has
-  // ids beyond the encoder's vocabulary or the projection does not fit the encoder. tokenizer: null in a dry run, where
-  // only EncodeTokens is called.
+  // weights: the root; of text_encoder, text_projection and connectors this rank's layers are held. InvalidArgument if
+  // the tokenizer has ids beyond the encoder's vocabulary or the projection does not fit the encoder. tokenizer: null
+  // in a dry run, where only EncodeTokens is called.
   static absl::StatusOr<std::unique_ptr<TextEncoder>> Load(const WeightLoader& weights, const GemmaConfig& gemma,
                                                            const ConnectorConfig& connector,
                                                            std::unique_ptr<const Tokenizer> tokenizer,
@@ -57,12 +58,8 @@ class TextEncoder {
 
  private:
   TextEncoder(int64_t rows, const Options& options) : rows_(rows), cache_(options.cache_bytes) {}
-  // The mesh that a part runs on: the real one, or this rank alone.
-  const Mesh& MeshOf(const Mesh& mesh, bool split) const { return split ? mesh : *alone_; }
 
   const int64_t rows_;
-  std::unique_ptr<Mesh> alone_ = Mesh::Single();
-  bool split_gemma_ = false, split_connectors_ = false;
   std::unique_ptr<const Tokenizer> tokenizer_;
   Gemma gemma_;
   FeatureExtractor extractor_;

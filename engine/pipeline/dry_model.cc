@@ -1,5 +1,6 @@
 #include "engine/pipeline/dry_model.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/base/status_macros.h"
@@ -31,13 +32,17 @@ absl::StatusOr<DryModel> DryModel::Make(const ModelConfig& config, const ModelDe
   model.description_ = description;
   model.options_ = options;
   KINORA_ASSIGN_OR_RETURN(model.mesh_, MakeDryMesh(mesh.shape(), mesh.world().rank()));
-  DryBackend backend(options.traits);
-  const WeightLoader loader = WeightLoader::Dry(*model.mesh_, backend, options.precision);
-  const bool sound = mesh.world().rank() == 0;
-  KINORA_ASSIGN_OR_RETURN(
-      model.modules_,
-      Modules::Load(loader, config, {.text_encoder = options.text_encoder, .sound = sound}, [](std::string_view) {}));
-  model.weight_bytes_ = backend.ops().weight_bytes() + loader.tensor_bytes();
+  for (int rank = 0; rank < mesh.shape().ranks(); ++rank) {  // whole layers of the text encoder do not divide evenly
+    KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<Mesh> its, MakeDryMesh(mesh.shape(), rank));
+    DryBackend backend(options.traits);
+    const WeightLoader loader = WeightLoader::Dry(*its, backend, options.precision);
+    KINORA_ASSIGN_OR_RETURN(Modules modules,
+                            Modules::Load(loader, config, {.text_encoder = options.text_encoder, .sound = rank == 0},
+                                          [](std::string_view) {}));
+    model.weight_bytes_ = std::max(model.weight_bytes_, backend.ops().weight_bytes() + loader.tensor_bytes());
+    model.evicted_bytes_ = std::max(model.evicted_bytes_, modules.text->evicted_bytes());
+    if (rank == mesh.world().rank()) model.modules_ = std::move(modules);
+  }
   return model;
 }
 
@@ -71,7 +76,7 @@ absl::StatusOr<RunPlan> DryModel::Plan(const GenerationRequest& request, const T
   plan.host_arena_bytes = host.peak();
   plan.weight_bytes = weight_bytes_;
   plan.workspace_bytes = traits().workspace_bytes + options_.text_cache_bytes;
-  plan.evicted_bytes = modules_.text->evicted_bytes();
+  plan.evicted_bytes = evicted_bytes_;
   plan.driver_bytes = traits().driver_bytes;
   return plan;
 }

@@ -46,7 +46,7 @@ class DryModel {  // made once, then read by any thread
   Options options_;
   std::unique_ptr<Mesh> mesh_;
   Modules modules_;
-  int64_t weight_bytes_ = 0;
+  int64_t weight_bytes_ = 0, evicted_bytes_ = 0;  // of the rank that holds the most
 };
 
 }  // namespace kinora

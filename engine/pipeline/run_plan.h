@@ -68,10 +68,11 @@ struct RunPlan {
   // On this rank, bytes
   int64_t arena_bytes = 0;       // activations, most at once; what Load must reserve
   int64_t host_arena_bytes = 0;  // in host memory beside them; 0 where that is device memory
-  int64_t weight_bytes = 0;      // of the loaded model, as stored
+  int64_t weight_bytes = 0;      // of the loaded model, as stored; of the rank that holds the most, on every rank
   int64_t workspace_bytes = 0;
-  int64_t evicted_bytes = 0;  // weights of the text encoder in pinned host memory; 0: they are on the device
-  int64_t driver_bytes = 0;   // to be left free beside them (BackendTraits)
+  // Weights of the text encoder in pinned host memory, of the rank that holds the most; 0: they are on the device.
+  int64_t evicted_bytes = 0;
+  int64_t driver_bytes = 0;  // to be left free beside them (BackendTraits)
   int64_t device_bytes() const { return arena_bytes + weight_bytes + workspace_bytes; }
   bool FitsDevice(int64_t bytes) const { return device_bytes() + driver_bytes <= bytes; }
 

@@ -8,23 +8,27 @@
 namespace kinora {
 namespace {
 
-// from [in, count] -> to [count, in], whose rows lie `stride` apart.
+struct Columns {
+  int64_t begin, end;
+};
+
+// The columns of from [in, count] -> to [columns, in], whose rows lie `stride` apart.
 template <typename T>
-void TransposeRow(const T* from, int64_t in, int64_t count, T* to, int64_t stride) {
+void TransposeRow(const T* from, int64_t in, int64_t count, Columns columns, T* to, int64_t stride) {
   constexpr int64_t kBlock = 64;  // of `in`: its part of `from` stays in the first-level cache
   for (int64_t begin = 0; begin < in; begin += kBlock) {
     const int64_t end = std::min(in, begin + kBlock);
-    for (int64_t n = 0; n < count; ++n) {
-      for (int64_t i = begin; i < end; ++i) to[n * stride + i] = from[i * count + n];
+    for (int64_t n = columns.begin; n < columns.end; ++n) {
+      for (int64_t i = begin; i < end; ++i) to[(n - columns.begin) * stride + i] = from[i * count + n];
     }
   }
 }
 
-void TransposeRow(DType dtype, const char* from, int64_t in, int64_t count, char* to, int64_t stride) {
+void TransposeRow(DType dtype, const char* from, int64_t in, int64_t count, Columns columns, char* to, int64_t stride) {
   if (dtype == DType::kF32) {
-    TransposeRow(reinterpret_cast<const float*>(from), in, count, reinterpret_cast<float*>(to), stride);
+    TransposeRow(reinterpret_cast<const float*>(from), in, count, columns, reinterpret_cast<float*>(to), stride);
   } else {
-    TransposeRow(reinterpret_cast<const bf16*>(from), in, count, reinterpret_cast<bf16*>(to), stride);
+    TransposeRow(reinterpret_cast<const bf16*>(from), in, count, columns, reinterpret_cast<bf16*>(to), stride);
   }
 }
 
@@ -65,7 +69,8 @@ absl::Status ReadInterleavedRows(const LocatedTensor& tensor, const InterleavedS
   KINORA_RETURN_IF_ERROR(tensor.Read({.row = begin, .rows = rows, .columns = width}, dtype, file.get()));
   for (int64_t row = 0; row < rows; ++row) {
     char* first = static_cast<char*>(to) + row * spec.in * size;
-    TransposeRow(dtype, file.get() + row * width * size, spec.in, spec.count, first, rows * spec.in);
+    TransposeRow(dtype, file.get() + row * width * size, spec.in, spec.count, {spec.begin, spec.end}, first,
+                 rows * spec.in);
   }
   return absl::OkStatus();
 }
@@ -83,7 +88,8 @@ absl::Status ReadConvRows(const LocatedTensor& tensor, const ConvSpec& spec, DTy
     o = next;
   }
   for (int64_t row = 0; row < end - begin; ++row) {
-    TransposeRow(dtype, file.get() + row * bytes, spec.in, taps, static_cast<char*>(to) + row * bytes, spec.in);
+    TransposeRow(dtype, file.get() + row * bytes, spec.in, taps, {0, taps}, static_cast<char*>(to) + row * bytes,
+                 spec.in);
   }
   return absl::OkStatus();
 }

@@ -33,7 +33,7 @@ DType CommonType(absl::Span<const LocatedTensor> tensors);
 // Rows [begin, end) of the matrices stacked, of each of which `part` is this rank's.   to: [end − begin, part.columns]
 absl::Status ReadStackedRows(absl::Span<const LocatedTensor> tensors, const Block& part, DType dtype, int64_t begin,
                              int64_t end, void* to);
-// See InterleavedSpec.   to: [count, end − begin, in]
+// See InterleavedSpec.   to: [vectors wanted, end − begin, in]
 absl::Status ReadInterleavedRows(const LocatedTensor& tensor, const InterleavedSpec& spec, DType dtype, int64_t begin,
                                  int64_t end, void* to);
 // Output channels in the order wanted.   to: [end − begin, taps, in]

@@ -93,6 +93,14 @@ WeightLoader WeightLoader::On(const Mesh& mesh) const {
   return other;
 }
 
+WeightLoader WeightLoader::HeldElsewhere() const {
+  WeightLoader other = *this;
+  other.elsewhere_ = true;
+  return other;
+}
+
+bool WeightLoader::reads() const { return !elsewhere_ && state_->reads(); }
+
 std::string WeightLoader::FullName(std::string_view name) const { return Cat(prefix_, name); }
 
 bool WeightLoader::Has(std::string_view name) const {
@@ -165,7 +173,7 @@ std::optional<TensorSource> WeightLoader::Find(const std::string& name, const Sh
     return std::nullopt;
   }
   const float scale = ScaleOf(name, tensor);
-  if (!state_->reads()) return std::nullopt;
+  if (!reads()) return std::nullopt;
   return TensorSource(*entry, scale);
 }
 
@@ -181,7 +189,7 @@ absl::StatusOr<int64_t> WeightLoader::PartOf(int64_t extent, Split split, const 
 }
 
 absl::Status WeightLoader::ReadTensor(const LocatedTensor& tensor, int64_t first, float add, const Tensor& out) {
-  if (!state_->reads()) return absl::OkStatus();
+  if (!reads()) return absl::OkStatus();
   const int64_t rows = out.shape().rank() == 0 ? 1 : out.dim(0), width = out.elements() / std::max<int64_t>(1, rows);
   const int64_t rows_each = std::max<int64_t>(1, kChunkElements / std::max<int64_t>(1, width));
   std::vector<absl::Status> chunks((rows + rows_each - 1) / rows_each);
@@ -207,14 +215,14 @@ absl::Status WeightLoader::ReadTensor(const LocatedTensor& tensor, int64_t first
 
 // This rank's part of a bias: all of it, or `extent` elements that follow those of the ranks before.
 absl::StatusOr<Buffer> WeightLoader::ReadBias(const LocatedTensor& tensor, int64_t extent) {
-  KINORA_ASSIGN_OR_RETURN(Buffer bias, HostFloats(extent, !state_->reads()));
+  KINORA_ASSIGN_OR_RETURN(Buffer bias, HostFloats(extent, !reads()));
   const int64_t first = extent == tensor.full.elements() ? 0 : extent * mesh_->tensor().rank();
   KINORA_RETURN_IF_ERROR(ReadTensor(tensor, first, /*add=*/0, Tensor(DType::kF32, {extent}, bias.data())));
   return bias;
 }
 
 absl::StatusOr<std::vector<Weight>> WeightLoader::PackRows(const WeightRows& rows, const Buffer& bias, DType dtype) {
-  if (!state_->backend->ops().dry() && state_->misfit) {  // never computed with: Finish will fail
+  if (elsewhere_ || (!state_->backend->ops().dry() && state_->misfit)) {  // never computed with
     std::vector<Weight> empty;
     empty.reserve(rows.count);
     for (int n = 0; n < rows.count; ++n) {
@@ -235,7 +243,7 @@ absl::StatusOr<std::vector<Weight>> WeightLoader::Pack(WeightRecipe recipe, cons
     return absl::OkStatus();
   }));
   for (const LocatedTensor& tensor : recipe.tensors) NoteIfNotFinite(tensor);
-  if (!state_->reads()) return packed;
+  if (!reads()) return packed;
   std::vector<std::shared_ptr<WeightStorage>> storage;
   storage.reserve(packed.size());
   for (const Weight& weight : packed) storage.push_back(weight.storage());
@@ -257,8 +265,8 @@ absl::StatusOr<Weight> WeightLoader::LoadWeight(std::initializer_list<std::strin
   KINORA_ASSIGN_OR_RETURN(const int64_t out, PartOf(spec.out, rows, weights[0].name));
   KINORA_ASSIGN_OR_RETURN(const int64_t in, PartOf(spec.in, columns, weights[0].name));
   const int64_t all_out = out * static_cast<int64_t>(weights.size());
-  KINORA_ASSIGN_OR_RETURN(const Buffer bias, HostFloats(biases.empty() ? 0 : all_out, !state_->reads()));
-  for (size_t i = 0; i < biases.size() && state_->reads(); ++i) {
+  KINORA_ASSIGN_OR_RETURN(const Buffer bias, HostFloats(biases.empty() ? 0 : all_out, !reads()));
+  for (size_t i = 0; i < biases.size() && reads(); ++i) {
     KINORA_ASSIGN_OR_RETURN(const Buffer part, ReadBias(biases[i], out));
     std::copy_n(Floats(part), out, Floats(bias) + i * out);
   }
@@ -279,9 +287,13 @@ absl::StatusOr<std::vector<Weight>> WeightLoader::LoadInterleaved(std::string_vi
   const LocatedTensor weight = Locate(FullName(Cat(module, ".weight")), {spec.out, spec.in * spec.count});
   Buffer bias;
   if (spec.bias) {
-    KINORA_ASSIGN_OR_RETURN(bias, ReadBias(Locate(FullName(Cat(module, ".bias")), {spec.out}), spec.out));
+    const LocatedTensor located = Locate(FullName(Cat(module, ".bias")), {spec.out});
+    if (spec.begin == 0) {
+      KINORA_ASSIGN_OR_RETURN(bias, ReadBias(located, spec.out));
+    }
   }
-  WeightRecipe recipe{.tensors = {weight}, .out = spec.out, .in = spec.in, .count = static_cast<int>(spec.count)};
+  WeightRecipe recipe{
+      .tensors = {weight}, .out = spec.out, .in = spec.in, .count = static_cast<int>(spec.end - spec.begin)};
   recipe.read = [spec](absl::Span<const LocatedTensor> from, DType dtype, int64_t begin, int64_t end, void* to) {
     return ReadInterleavedRows(from[0], spec, dtype, begin, end, to);
   };
@@ -319,7 +331,7 @@ absl::StatusOr<TransposedConv> WeightLoader::LoadTransposedConv(std::string_view
   conv.taps = conv.before + conv.after + 1;
   const LocatedTensor weight = Locate(FullName(Cat(module, ".weight")), {spec.in, spec.out, spec.kernel});
   const LocatedTensor file_bias = Locate(FullName(Cat(module, ".bias")), {spec.out});
-  const bool dry = !state_->reads();
+  const bool dry = !reads();
   KINORA_ASSIGN_OR_RETURN(const Buffer file, HostFloats(weight.full.elements(), dry));
   KINORA_RETURN_IF_ERROR(ReadTensor(weight, 0, /*add=*/0, Tensor(DType::kF32, weight.full, file.data())));
   KINORA_ASSIGN_OR_RETURN(const Buffer channel_bias, ReadBias(file_bias, spec.out));
@@ -346,7 +358,7 @@ absl::StatusOr<Parameter> WeightLoader::LoadTensor(std::string_view name, const 
 }
 
 absl::StatusOr<Parameter> WeightLoader::Upload(HostParameter parameter) {
-  state_->tensor_bytes += parameter.tensor().bytes();
+  if (!elsewhere_) state_->tensor_bytes += parameter.tensor().bytes();
   return std::move(parameter).Upload(*state_->backend);
 }
 
@@ -371,7 +383,7 @@ absl::StatusOr<HostParameter> WeightLoader::LoadOnHost(std::string_view relative
   }
   const LocatedTensor located = Locate(name, full);
   const int64_t bytes = shape.elements() * DTypeSize(spec.dtype);
-  if (!state_->reads()) return HostParameter(name, spec.dtype, shape, Buffer::Dry(bytes));
+  if (!reads()) return HostParameter(name, spec.dtype, shape, Buffer::Dry(bytes));
   KINORA_ASSIGN_OR_RETURN(HostParameter parameter, HostParameter::Allocate(name, spec.dtype, shape));
   KINORA_RETURN_IF_ERROR(ReadTensor(located, first, spec.add, parameter.tensor()));
   return parameter;

@@ -63,12 +63,15 @@ class WeightLoader {  // a cheap handle; copies share one state. Not thread-safe
 
   WeightLoader Under(std::string_view prefix) const;  // names below are relative to `prefix` and a dot
   WeightLoader On(const Mesh& mesh) const;            // the same file and notes, split for another mesh
-  bool Has(std::string_view name) const;              // in the file, whatever its shape; dry: false
+  // For what another rank holds: names, shapes and dtypes are checked, nothing is read or held. What it loads is empty.
+  WeightLoader HeldElsewhere() const;
+  bool Has(std::string_view name) const;  // in the file, whatever its shape; dry: false
 
   // modules: names without ".weight" and ".bias". Result: [modules · out, in], or this rank's part of it.
   // InvalidArgument if the split dimension is not divisible by mesh.tensor().size().
   absl::StatusOr<Weight> LoadWeight(std::initializer_list<std::string_view> modules, const WeightSpec& spec);
-  // One matrix [out, in] a vector, so that the layer is the sum of their products; the first has the bias.
+  // One matrix [out, in] for each vector wanted, so that the layer is the sum of the products of all; vector 0 has the
+  // bias.
   absl::StatusOr<std::vector<Weight>> LoadInterleaved(std::string_view module, const InterleavedSpec& spec);
   absl::StatusOr<Weight> LoadConv(std::string_view module, const ConvSpec& spec);
   absl::StatusOr<TransposedConv> LoadTransposedConv(std::string_view module, const TransposedConvSpec& spec);
@@ -96,6 +99,7 @@ class WeightLoader {  // a cheap handle; copies share one state. Not thread-safe
 
  private:
   struct State;
+  bool reads() const;
   WeightLoader(std::shared_ptr<State> state, const Mesh& mesh) : state_(std::move(state)), mesh_(&mesh) {}
   std::string FullName(std::string_view name) const;
   LocatedTensor Locate(std::string name, const Shape& full);
@@ -113,6 +117,7 @@ class WeightLoader {  // a cheap handle; copies share one state. Not thread-safe
   std::shared_ptr<State> state_;
   const Mesh* mesh_;
   std::string prefix_;
+  bool elsewhere_ = false;
 };
 
 }  // namespace kinora

@@ -55,7 +55,8 @@ struct TensorSpec {
 struct InterleavedSpec {  // one linear layer over `count` vectors of `in` elements whose elements alternate
   int64_t out = 0;
   int64_t in = 0;
-  int64_t count = 0;  // file: [out, in · count], column i · count + n belongs to vector n
+  int64_t count = 0;           // file: [out, in · count], column i · count + n belongs to vector n
+  int64_t begin = 0, end = 0;  // the vectors wanted; the file's rows are read whole, for their elements alternate
   bool bias = true;
 };
 

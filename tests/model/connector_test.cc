@@ -32,7 +32,7 @@ Tensor View(std::vector<float>& values, int64_t width) {
 absl::StatusOr<Result> RunConnectors(ModelRig& rig, Golden& golden, const ConnectorConfig& config) {
   WeightLoader weights = rig.Open({.paths = {GoldenCheckpoint(golden.metadata("weights"))}});
   KINORA_ASSIGN_OR_RETURN(const FeatureExtractor extractor,
-                          FeatureExtractor::Load(weights.Under("text_projection"), config));
+                          FeatureExtractor::Load(weights.Under("text_projection"), config, {0, config.text_states}));
   KINORA_ASSIGN_OR_RETURN(const Connector video,
                           Connector::Load(weights.Under("connectors").Under("video_embeddings_connector"), config,
                                           config.video, kRows, "video"));
@@ -102,27 +102,24 @@ TEST(Connector, TheGoldenCatchesTheUsualMistakes) {
   EXPECT_GE(error(config), enough);
 }
 
-TEST(Connector, TwoTensorRanksAgreeWithOne) {
-  const auto run = [](const Mesh& mesh) -> absl::StatusOr<std::vector<float>> {
-    Golden golden("connectors_2_3");
-    ModelRig rig(Cpu(), DType::kF32, nullptr, &mesh);
-    KINORA_ASSIGN_OR_RETURN(Result result, RunConnectors(rig, golden, TinyConnector23()));
-    return result.video;
-  };
-  std::vector<std::vector<float>> one = RunRanks<std::vector<float>>({}, run),
-                                  two = RunRanks<std::vector<float>>({.tensor = 2}, run);
-  EXPECT_EQ(two[0], two[1]);
-  EXPECT_TRUE(Near(View(two[0], 64), View(one[0], 64), 1e-5));
-}
-
-TEST(Connector, RanksThatDoNotDivideTheHeadsAreRefused) {
-  RunRanks<int>({.tensor = 2}, [](const Mesh& mesh) -> absl::StatusOr<int> {
-    DryBackend backend;
-    const ConnectorConfig config = TinyConnector20();  // 3 heads
-    EXPECT_THAT(Connector::Load(WeightLoader::Dry(mesh, backend, DType::kF32), config, config.video, kRows, "video"),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("3 heads")));
-    return 1;
-  });
+// Two blocks; of 2.0 with 3 heads.
+TEST(Connector, ContextsAreEqualOnAllRanksOfAnyMeshWithTheBitsOfOneRank) {
+  for (const char* generation : {"2_0", "2_3"}) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      const bool first = std::string_view(generation) == "2_0";
+      const auto run = [&](const Mesh& mesh) -> absl::StatusOr<Result> {
+        Golden golden(std::string("connectors_") + generation);
+        ModelRig rig(Cpu(), dtype, nullptr, &mesh);
+        return RunConnectors(rig, golden, first ? TinyConnector20() : TinyConnector23());
+      };
+      const Result one = RunRanks<Result>({}, run)[0];
+      for (const MeshShape& shape : {MeshShape{.tensor = 2}, {.tokens = 2, .tensor = 2}, {.tokens = 8}}) {
+        for (const Result& result : RunRanks<Result>(shape, run)) {
+          EXPECT_TRUE(result.video == one.video && result.audio == one.audio) << shape.ToString();
+        }
+      }
+    }
+  }
 }
 
 TEST(FeatureExtractor, OneProjectionForTwoWidthsIsRefused) {
@@ -130,7 +127,7 @@ TEST(FeatureExtractor, OneProjectionForTwoWidthsIsRefused) {
   const auto mesh = Mesh::Single();
   ConnectorConfig config = TinyConnector20();
   config.audio.heads = 2;
-  EXPECT_THAT(FeatureExtractor::Load(WeightLoader::Dry(*mesh, backend, DType::kF32), config),
+  EXPECT_THAT(FeatureExtractor::Load(WeightLoader::Dry(*mesh, backend, DType::kF32), config, {0, 1}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("aggregate_embed")));
 }
 
@@ -149,7 +146,9 @@ TEST(Connector, ReleasedSizesHaveTheirParameters) {
       EXPECT_TRUE(load(weights).ok());
       return static_cast<double>(weights.recorded_elements()) / 1e6;
     };
-    EXPECT_NEAR(millions([&](const WeightLoader& w) { return FeatureExtractor::Load(w, count.config).status(); }),
+    EXPECT_NEAR(millions([&](const WeightLoader& w) {
+                  return FeatureExtractor::Load(w, count.config, {0, 49}).status();
+                }),
                 count.projections, 0.1);
     EXPECT_NEAR(millions([&](const WeightLoader& w) {
                   return Connector::Load(w, count.config, count.config.video, 1024, "v").status();

@@ -9,7 +9,9 @@
 #include "engine/ops/dry_backend.h"
 #include "engine/parallel/dry_communicator.h"
 #include "engine/parallel/redistribute.h"
+#include "engine/pipeline/dry_model.h"
 #include "engine/pipeline/velocity_model.h"
+#include "engine/request/request_rules.h"
 #include "tests/model/config_files.h"
 #include "tests/testing/status_matchers.h"
 
@@ -212,6 +214,30 @@ TEST(GroupMemory, TokenRanksShareTheVideosActivationsButForTheExchangesBuffers) 
       EXPECT_LE(static_cast<double>(rank.activation_bytes()), alone * kSeveral / kOne / ranks + replicated) << tokens;
       EXPECT_LT(static_cast<double>(rank.activation_bytes()), 0.8 * alone) << tokens;
     }
+  }
+}
+
+// What DryModel tells of all ranks: of the text side a rank's whole layers, of the transformer all or the tensor ranks'
+// part.
+TEST(GroupMemory, APlanTellsAnEvenShareOfTheTextEncoder) {
+  const ModelConfig config = Released();
+  const auto plan = [&](const MeshShape& shape, Residence residence, int rank) {
+    const auto mesh = OrDie(MakeDryMesh(shape, rank));
+    const ModelDescription description = Describe(config, "dev");
+    const DryModel model = OrDie(
+        DryModel::Make(config, description, *mesh,
+                       {.traits = OrDie(TraitsOf("cuda", {})), .precision = DType::kBF16, .text_encoder = residence}));
+    return OrDie(model.Plan(OrDie(ResolveRequest(description, {.prompt = "x", .recipe = Recipe::kOneStage})), nullptr));
+  };
+  constexpr double kGemma = 23.53e9, kLayer = 0.45e9, kEmbeddings = 2.01e9;
+  const auto one = static_cast<double>(plan({}, Residence::kResident, 0).weight_bytes);
+  for (const MeshShape& shape : {MeshShape{.tokens = 2}, {.guidance = 2, .tokens = 2}, {.guidance = 2, .tokens = 4}}) {
+    const RunPlan held = plan(shape, Residence::kResident, 0);
+    EXPECT_LE(static_cast<double>(held.weight_bytes), one - kGemma * (1 - 1.0 / shape.ranks()) + kLayer);
+    EXPECT_EQ(plan(shape, Residence::kResident, shape.ranks() - 1).weight_bytes, held.weight_bytes);
+    const RunPlan evicted = plan(shape, Residence::kEvicted, 0);
+    EXPECT_LE(static_cast<double>(evicted.evicted_bytes), kGemma / shape.ranks() + kLayer);
+    EXPECT_GE(static_cast<double>(evicted.evicted_bytes), (kGemma - kEmbeddings) / shape.ranks());
   }
 }
 

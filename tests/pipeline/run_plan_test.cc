@@ -92,11 +92,13 @@ TEST(RunPlan, TwiceTheStepsAreTwiceTheWorkOfDenoisingAndOfNothingElse) {
 }
 
 TEST(RunPlan, RankZeroTakesTheMostMemoryOfAMeshAndMakesTheSoundAlone) {
-  for (const MeshShape& shape : {MeshShape{.tokens = 2}, {.guidance = 2}, {.guidance = 4}, {.tensor = 2}}) {
+  for (const MeshShape& shape :
+       {MeshShape{.tokens = 2}, {.guidance = 2}, {.guidance = 4}, {.tensor = 2}, {.tokens = 4}}) {
     KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan first, PlanOn(shape, 0, Request()));
     for (int rank = 1; rank < shape.ranks(); ++rank) {
       KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan other, PlanOn(shape, rank, Request()));
       EXPECT_LE(other.arena_bytes, first.arena_bytes) << shape.ToString() << " rank " << rank;
+      EXPECT_EQ(other.weight_bytes, first.weight_bytes) << shape.ToString() << " rank " << rank;
       EXPECT_GT(other.stages[1].cost.flops, 0);
       EXPECT_EQ(other.stages[3].cost.flops, 0);
     }

@@ -1,18 +1,15 @@
-#include "engine/weights/weight_loader.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cmath>
-#include <deque>
 #include <limits>
 
 #include "engine/ops/cpu_weight.h"
 #include "engine/ops/dry_backend.h"
 #include "engine/parallel/dry_communicator.h"
 #include "tests/testing/status_matchers.h"
-#include "tests/weights/test_files.h"
+#include "tests/weights/loading.h"
 
 namespace kinora {
 namespace {
@@ -22,70 +19,6 @@ using testing::AllOf;
 using testing::ElementsAreArray;
 using testing::HasSubstr;
 using testing::Not;
-using Floats = std::vector<float>;
-
-// Small integers: exact in every format, and every element another one.
-Floats Numbers(int64_t count, float start = 1) {
-  Floats values(count);
-  for (int64_t i = 0; i < count; ++i) values[i] = start + static_cast<float>((i * 37) % 101) - 50;
-  return values;
-}
-
-class Loading : public testing::Test {
- protected:
-  Loading() : backend_(*OpenBackend("cpu", {})), mesh_(Mesh::Single()) {}
-
-  void Add(const std::string& name, Shape shape, Floats values) {
-    values_.push_back(std::move(values));
-    tensors_.emplace_back(name, Tensor(DType::kF32, shape, values_.back().data()));
-  }
-  void AddBytes(const std::string& name, DType dtype, Shape shape, std::vector<uint8_t> bytes) {
-    bytes_.push_back(std::move(bytes));
-    tensors_.emplace_back(name, Tensor(dtype, shape, bytes_.back().data()));
-  }
-  // Writes what was added and opens it. All names are the transformer's.
-  WeightLoader Open(DType precision = DType::kF32) { return Open(*mesh_, precision); }
-  WeightLoader Open(const Mesh& mesh, DType precision = DType::kF32) {
-    auto named = tensors_;
-    for (auto& [name, tensor] : named) name.insert(0, "model.diffusion_model.");
-    EXPECT_THAT(WriteSafetensors(folder_.File("m.safetensors"), named), IsOk());
-    auto checkpoint = Checkpoint::Open({.paths = {folder_.File("m.safetensors")}});
-    EXPECT_THAT(checkpoint, IsOk());
-    auto loader = WeightLoader::Open(*checkpoint, mesh, *backend_, precision);
-    EXPECT_THAT(loader, IsOk());
-    return loader->Under("transformer");
-  }
-  // [out, in] and the bias of a linear layer, by what it does to the unit vectors and to zero.
-  Floats Matrix(const Weight& w, Floats* bias = nullptr) {
-    Floats x((w.in() + 1) * w.in(), 0), y((w.in() + 1) * w.out());
-    for (int64_t i = 0; i < w.in(); ++i) x[i * w.in() + i] = 1;
-    backend_->ops().Matmul(Tensor(DType::kF32, {w.in() + 1, w.in()}, x.data()), w, {},
-                           Tensor(DType::kF32, {w.in() + 1, w.out()}, y.data()));
-    EXPECT_THAT(backend_->ops().stream().Synchronize(), IsOk());
-    const float* zero = y.data() + w.in() * w.out();
-    Floats matrix(w.out() * w.in());
-    for (int64_t o = 0; o < w.out(); ++o) {
-      for (int64_t i = 0; i < w.in(); ++i) matrix[o * w.in() + i] = y[i * w.out() + o] - zero[o];
-    }
-    if (bias != nullptr) bias->assign(zero, zero + w.out());
-    return matrix;
-  }
-  static Floats Values(const Tensor& tensor) {
-    Floats values(tensor.elements());
-    for (int64_t i = 0; i < tensor.elements(); ++i) {
-      values[i] = tensor.dtype() == DType::kF32 ? tensor.data<float>()[i] : static_cast<float>(tensor.data<bf16>()[i]);
-    }
-    return values;
-  }
-
-  TempFolder folder_;
-  std::unique_ptr<Backend> backend_;
-  std::unique_ptr<Mesh> mesh_;
-  std::deque<Floats> values_;
-  std::deque<std::vector<uint8_t>> bytes_;
-  std::vector<std::pair<std::string, Tensor>> tensors_;
-};
-
 TEST_F(Loading, StackedLayersFollowEachOther) {
   const Floats q = Numbers(15), k = Numbers(15, 7), q_bias = Numbers(3, 2), k_bias = Numbers(3, 9);
   Add("block.q.weight", {3, 5}, q);
@@ -140,23 +73,6 @@ TEST_F(Loading, EachTensorRankGetsItsRowsOrColumnsAndTheBiasOnce) {
   EXPECT_THAT(
       Open(*four).LoadWeight({"a"}, {.out = 4, .in = 6, .split = Split::kColumns}),
       StatusIs(StatusCode::kInvalidArgument, AllOf(HasSubstr("a.weight"), HasSubstr("6 does not divide into 4"))));
-}
-
-TEST_F(Loading, AnInterleavedProjectionBecomesOneMatrixAVector) {
-  const Floats w = Numbers(2 * 3 * 4), bias = Numbers(2);
-  Add("p.weight", {2, 12}, w);
-  Add("p.bias", {2}, bias);
-  WeightLoader loader = Open();
-  KINORA_ASSERT_OK_AND_ASSIGN(const auto parts, loader.LoadInterleaved("p", {.out = 2, .in = 3, .count = 4}));
-  ASSERT_EQ(parts.size(), 4);
-  for (int n = 0; n < 4; ++n) {
-    Floats expected, read_bias;
-    for (int o = 0; o < 2; ++o) {
-      for (int i = 0; i < 3; ++i) expected.push_back(w[o * 12 + i * 4 + n]);
-    }
-    EXPECT_EQ(Matrix(parts[n], &read_bias), expected) << n;
-    EXPECT_EQ(read_bias, n == 0 ? bias : Floats(2, 0));
-  }
 }
 
 TEST_F(Loading, TensorsAreRoundedAddedToAndKeepTheirShape) {
@@ -245,7 +161,7 @@ TEST_F(Loading, ValuesThatAreNotFiniteAreNamedEachOnce) {
   Add("good", {1}, {std::numeric_limits<float>::max()});
   AddBytes("f8", DType::kF8E4M3, {1, 1}, {0x7f});
   WeightLoader loader = Open();
-  EXPECT_THAT(loader.LoadInterleaved("nan", {.out = 2, .in = 1, .count = 3, .bias = false}), IsOk());
+  EXPECT_THAT(loader.LoadInterleaved("nan", {.out = 2, .in = 1, .count = 3, .end = 3, .bias = false}), IsOk());
   EXPECT_THAT(loader.LoadTensor("inf", {6}, {.dtype = DType::kBF16}), IsOk());
   EXPECT_THAT(loader.LoadTensor("good", {1}), IsOk());
   EXPECT_THAT(loader.LoadTensor("f8", {1, 1}), IsOk());
@@ -293,8 +209,9 @@ TEST_F(Loading, ThreadsTheFilesDtypeAndTheLengthOfRunsChangeNoBit) {
         KINORA_ASSERT_OK_AND_ASSIGN(const auto mesh, MakeDryMesh({.tensor = 1}, 0));
         WeightLoader loader = Open(*mesh, precision);
         KINORA_ASSERT_OK_AND_ASSIGN(const Weight stack, loader.LoadWeight({"a", "b"}, {.out = kOut, .in = kIn}));
-        KINORA_ASSERT_OK_AND_ASSIGN(const auto parts,
-                                    loader.LoadInterleaved("a", {.out = kOut, .in = kIn, .count = 1, .bias = false}));
+        KINORA_ASSERT_OK_AND_ASSIGN(
+            const auto parts,
+            loader.LoadInterleaved("a", {.out = kOut, .in = kIn, .count = 1, .end = 1, .bias = false}));
         const ConvSpec spec{.out = 40, .in = 2111, .kernel = {3}, .bias = false, .order = {.factor = {2, 1, 2}}};
         KINORA_ASSERT_OK_AND_ASSIGN(const Weight taps, loader.LoadConv("c", spec));
         KINORA_ASSERT_OK_AND_ASSIGN(const Parameter table,
@@ -465,7 +382,7 @@ TEST(DryLoading, RecordsEveryNameAndCountsParameters) {
   EXPECT_EQ(weight.out(), 8192);
   EXPECT_THAT(loader.LoadConv("conv", {.out = 8, .in = 4, .kernel = {3, 3, 3}}), IsOk());
   EXPECT_THAT(loader.LoadTransposedConv("up", {.out = 8, .in = 4, .kernel = 4, .stride = 2}), IsOk());
-  EXPECT_THAT(loader.LoadInterleaved("p", {.out = 8, .in = 4, .count = 49}), IsOk());
+  EXPECT_THAT(loader.LoadInterleaved("p", {.out = 8, .in = 4, .count = 49, .end = 49}), IsOk());
   KINORA_ASSERT_OK_AND_ASSIGN(const Parameter table, loader.LoadTensor("table", {6, 4}));
   EXPECT_EQ(table.tensor().raw(), nullptr);
   EXPECT_EQ(loader.recorded_elements(),
