@@ -189,6 +189,7 @@ v1::FrontendConfig DefaultFrontendConfig() {
   config.set_log_format("text");
   config.set_worker_step_floor_seconds(60);
   config.set_worker_heartbeat_timeout_seconds(15);
+  config.set_group_join_timeout_seconds(300);
   *config.mutable_worker() = DefaultWorkerConfig();
   return config;
 }
@@ -201,12 +202,14 @@ v1::WorkerConfig DefaultWorkerConfig() {
   config.set_log_format("text");
   config.set_world_size(1);
   config.set_memory_share(1);
-  config.set_data_interface("127.0.0.1");
   return config;
 }
 
 std::vector<v1::GroupConfig> GroupsOf(const v1::FrontendConfig& config) {
-  std::vector<v1::GroupConfig> groups(config.groups().begin(), config.groups().end());
+  std::vector<v1::GroupConfig> groups;
+  for (const v1::GroupConfig& group : config.groups()) {
+    if (!group.outside()) groups.push_back(group);
+  }
   if (groups.empty() && !config.worker().model().empty()) {
     v1::GroupConfig& group = groups.emplace_back();
     group.set_id(config.worker().group());
@@ -224,6 +227,14 @@ std::vector<v1::GroupConfig> GroupsOf(const v1::FrontendConfig& config) {
     worker.set_group(group.id());
     *group.mutable_worker() = std::move(worker);
     port += group.processes();
+  }
+  return groups;
+}
+
+std::map<std::string, int> OutsideGroupsOf(const v1::FrontendConfig& config) {
+  std::map<std::string, int> groups;
+  for (const v1::GroupConfig& group : config.groups()) {
+    if (group.outside()) groups[group.id()] = std::max(1, group.processes());
   }
   return groups;
 }

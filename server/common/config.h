@@ -8,6 +8,7 @@
 #ifndef KINORA_SERVER_COMMON_CONFIG_H_
 #define KINORA_SERVER_COMMON_CONFIG_H_
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -40,11 +41,16 @@ std::string FlagHelp(const google::protobuf::Message& defaults);
 // are filled in.
 std::vector<v1::GroupConfig> GroupsOf(const v1::FrontendConfig& config);
 
+// Those that it awaits from outside, and how many processes each has.
+std::map<std::string, int> OutsideGroupsOf(const v1::FrontendConfig& config);
+
 // Where this rank has its pages: http_address, its rank added to a port that is not 0.
 std::string HttpAddressOf(const v1::WorkerConfig& config);
 
 // Whether a listener whose callers show a token of `token_file` ("": none) may be where other machines reach it.
 bool MayBeExposed(const v1::FrontendConfig& config, const std::string& token_file);
+// The same of join_address, where a certificate may stand in for a token.
+bool JoinMayBeExposed(const v1::FrontendConfig& config);
 
 // What can be wrong before anything starts, each error with the field's name: a listener that is neither loopback nor
 // protected, limits that are not positive, unknown words, groups that cannot be.

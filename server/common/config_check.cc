@@ -36,6 +36,10 @@ void CheckListeners(const v1::FrontendConfig& config, std::vector<FieldViolation
   CheckListener("admin_address", config.admin_address(), MayBeExposed(config, config.admin_token_file()), kProtect,
                 out);
   CheckListener("http_address", config.http_address(), config.insecure(), kPagesAreOpen, out);
+  CheckListener("join_address", config.join_address(), JoinMayBeExposed(config),
+                "set join_tls.certificate_file, join_tls.key_file, and join_token_file or join_tls.client_ca_file, or "
+                "insecure",
+                out);
   if (!config.worker().model().empty()) {
     CheckListener("worker.http_address", config.worker().http_address(), config.insecure(), kPagesAreOpen, out);
   }
@@ -59,12 +63,12 @@ void CheckWord(const char* field, const std::string& value, std::initializer_lis
   out.push_back({field, absl::StrCat("\"", value, "\" is not one of ", list)});
 }
 
-// What a worker's configuration takes and nothing heeds yet.
+// What only a worker that joins at a join_address needs.
 void CheckNoCredentials(const std::string& prefix, const v1::WorkerConfig& worker, std::vector<FieldViolation>& out) {
-  constexpr char kWhy[] = "not available yet: workers join over a Unix socket on the frontend's machine";
+  constexpr char kWhy[] = "has no effect: this worker joins over a Unix socket on the frontend's machine";
   for (const auto& [field, value] : {std::pair{"tls.certificate_file", worker.tls().certificate_file()},
                                      {"tls.key_file", worker.tls().key_file()},
-                                     {"tls.client_ca_file", worker.tls().client_ca_file()},
+                                     {"tls.ca_file", worker.tls().ca_file()},
                                      {"token_file", worker.token_file()}}) {
     if (!value.empty()) out.push_back({prefix + field, kWhy});
   }
@@ -86,6 +90,7 @@ void CheckLimits(const v1::FrontendConfig& config, std::vector<FieldViolation>& 
   CheckPositive("lease_seconds", config.lease_seconds(), out);
   CheckPositive("worker_step_floor_seconds", config.worker_step_floor_seconds(), out);
   CheckPositive("worker_heartbeat_timeout_seconds", config.worker_heartbeat_timeout_seconds(), out);
+  CheckPositive("group_join_timeout_seconds", config.group_join_timeout_seconds(), out);
   if (!(config.disconnect_grace_seconds() >= 0)) out.push_back({"disconnect_grace_seconds", "must be 0 or more"});
   if (!(config.drain_grace_seconds() >= 0)) out.push_back({"drain_grace_seconds", "must be 0 or more"});
   if (config.min_free_bytes() < 0) out.push_back({"min_free_bytes", "must be 0 or more"});
@@ -119,6 +124,12 @@ void CheckGroup(const std::string& prefix, const v1::GroupConfig& group, std::ve
         {prefix + "id", absl::StrCat("\"", group.id(), "\": letters, digits, \"-\", \"_\" and \".\" are needed")});
   }
   if (group.processes() < 0) out.push_back({prefix + "processes", "must be 1 or more"});
+  if (group.outside()) {
+    if (worker.ByteSizeLong() == 0) return;
+    return out.push_back({prefix + "worker",
+                          "has no effect: whoever starts the ranks of an outside group gives each "
+                          "its flags"});
+  }
   if (group.processes() > 1 && worker.ranks().empty()) {
     out.push_back(
         {prefix + "worker.ranks", absl::StrCat("is needed: what the ", group.processes(),
@@ -159,16 +170,40 @@ void CheckGroups(const v1::FrontendConfig& config, std::vector<FieldViolation>& 
   }
 }
 
-// Files that protect only together: one alone would leave a port open that its operator thinks is protected.
-void CheckTls(const v1::TlsConfig& tls, std::vector<FieldViolation>& out) {
-  if (!tls.certificate_file().empty() && tls.key_file().empty()) {
-    out.push_back({"tls.key_file", "is needed with tls.certificate_file"});
-  }
+// Files that protect only together: one alone would leave a port open that its operator thinks is protected. `field`:
+// "tls", "join_tls".
+void CheckTls(const std::string& field, const v1::TlsConfig& tls, std::vector<FieldViolation>& out) {
+  const std::string certificate = field + ".certificate_file", key = field + ".key_file";
+  if (!tls.certificate_file().empty() && tls.key_file().empty()) out.push_back({key, "is needed with " + certificate});
   if (!tls.certificate_file().empty()) return;
-  for (const auto& [field, value] :
-       {std::pair{"tls.key_file", tls.key_file()}, {"tls.client_ca_file", tls.client_ca_file()}}) {
+  for (const auto& [name, value] :
+       {std::pair{key, tls.key_file()}, {field + ".client_ca_file", tls.client_ca_file()}}) {
     if (value.empty()) continue;
-    out.push_back({field, "without tls.certificate_file the port is plain text and this has no effect: set both"});
+    out.push_back(
+        {name, absl::StrCat("without ", certificate, " the port is plain text and this has no effect: set both")});
+  }
+}
+
+void CheckJoin(const v1::FrontendConfig& config, std::vector<FieldViolation>& out) {
+  const v1::TlsConfig& tls = config.join_tls();
+  if (config.join_address().empty()) {
+    for (const auto& [field, value] : {std::pair{"join_tls.certificate_file", tls.certificate_file()},
+                                       {"join_tls.key_file", tls.key_file()},
+                                       {"join_tls.client_ca_file", tls.client_ca_file()},
+                                       {"join_token_file", config.join_token_file()}}) {
+      if (!value.empty()) out.push_back({field, "without join_address this has no effect: set both"});
+    }
+    return;
+  }
+  CheckTls("join_tls", tls, out);
+  if (absl::StartsWith(config.join_address(), "unix:")) {
+    out.push_back(
+        {"join_address", "must be host:port: over a Unix socket workers join at <state_directory>/worker.sock"});
+  }
+  if (config.join_token_file().empty() && tls.client_ca_file().empty() && !config.insecure()) {
+    out.push_back({"join_token_file",
+                   "is needed with join_address, or join_tls.client_ca_file: whoever joins gets "
+                   "jobs"});
   }
 }
 
@@ -176,6 +211,11 @@ void CheckTls(const v1::TlsConfig& tls, std::vector<FieldViolation>& out) {
 
 bool MayBeExposed(const v1::FrontendConfig& config, const std::string& token_file) {
   return config.insecure() || (!config.tls().certificate_file().empty() && !token_file.empty());
+}
+
+bool JoinMayBeExposed(const v1::FrontendConfig& config) {
+  return config.insecure() || (!config.join_tls().certificate_file().empty() &&
+                               (!config.join_token_file().empty() || !config.join_tls().client_ca_file().empty()));
 }
 
 absl::Status CheckWorkerConfig(const v1::WorkerConfig& config) {
@@ -190,14 +230,23 @@ absl::Status CheckWorkerConfig(const v1::WorkerConfig& config) {
     out.push_back(
         {"rank", absl::StrCat(config.rank(), " must be 0 or more and less than world_size, ", config.world_size())});
   }
-  CheckNoCredentials("", config, out);
+  if (absl::StartsWith(config.frontend(), "unix:")) CheckNoCredentials("", config, out);
+  const v1::ClientTlsConfig& tls = config.tls();
+  if (tls.certificate_file().empty() != tls.key_file().empty()) {
+    out.push_back({tls.key_file().empty() ? "tls.key_file" : "tls.certificate_file", "the two are needed together"});
+  }
+  if (!tls.certificate_file().empty() && tls.ca_file().empty()) {
+    out.push_back(
+        {"tls.ca_file", "is needed with tls.certificate_file: the authorities of the frontend's certificate"});
+  }
   return out.empty() ? absl::OkStatus() : InvalidFields(out);
 }
 
 absl::Status CheckFrontendConfig(const v1::FrontendConfig& config) {
   std::vector<FieldViolation> out;
   CheckListeners(config, out);
-  CheckTls(config.tls(), out);
+  CheckTls("tls", config.tls(), out);
+  CheckJoin(config, out);
   if (config.state_directory().empty()) out.push_back({"state_directory", "must not be empty"});
   CheckWord("job_store", config.job_store(), {"sqlite", "memory"}, out);
   CheckWord("log_format", config.log_format(), {"text", "json"}, out);

@@ -58,6 +58,9 @@ FrontendMetrics::FrontendMetrics(Registry& registry)
       connections(GaugeFamily(registry, "kinora_connections", "Open connections")),
       connections_refused_total(
           CounterFamily(registry, "kinora_connections_refused_total", "Connections that were closed at once, or cut")),
+      joins_unauthenticated_total(CounterFamily(registry, "kinora_joins_unauthenticated_total",
+                                                "Workers turned away without a valid token or certificate")
+                                      .Add({})),
       cancel_latency_seconds(
           HistogramFamily(registry, "kinora_cancel_latency_seconds", "Time from the cancel of a running job to its end")
               .Add({}, StepBuckets())),

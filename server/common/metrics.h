@@ -42,9 +42,10 @@ struct FrontendMetrics {
   prometheus::Gauge& jobs_running;
   prometheus::Gauge& watchers;
   prometheus::Gauge& downloads;
-  prometheus::Family<prometheus::Gauge>& connections;                  // field: "address", "admin_address"
+  prometheus::Family<prometheus::Gauge>& connections;  // field: "address", "admin_address", "join_address"
   prometheus::Family<prometheus::Counter>& connections_refused_total;  // field; reason: RefusalName
-  prometheus::Histogram& cancel_latency_seconds;                       // CancelVideo of a running job → CANCELLED
+  prometheus::Counter& joins_unauthenticated_total;    // at join_address, without its token or certificate
+  prometheus::Histogram& cancel_latency_seconds;       // CancelVideo of a running job → CANCELLED
   prometheus::Family<prometheus::Gauge>& group_state;  // group, state: 1 for the present state, 0 for the others
   prometheus::Family<prometheus::Counter>& group_restarts_total;  // reason
   prometheus::Counter& artifact_bytes_total;                      // of COMPLETED jobs

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 
+#include "absl/strings/escaping.h"
 #include "engine/base/check.h"
 
 namespace kinora {
@@ -17,6 +18,11 @@ std::string DrawSecret() {
   } while (n < 0 && errno == EINTR);
   KINORA_CHECK_EQ(n, static_cast<ssize_t>(secret.size())) << "the kernel gives no random numbers";
   return secret;
+}
+
+std::string DrawIncarnation() {
+  constexpr size_t kBytes = 8;
+  return absl::BytesToHexString(DrawSecret().substr(0, kBytes));
 }
 
 bool SameSecret(std::string_view a, std::string_view b) {

@@ -13,6 +13,9 @@ inline constexpr size_t kSecretBytes = 32;
 // kSecretBytes of the kernel's random numbers.
 std::string DrawSecret();
 
+// The name of an incarnation of a group: 16 hexadecimal digits, no secret.
+std::string DrawIncarnation();
+
 // Takes as long whatever the bytes are; that the lengths differ may show.
 bool SameSecret(std::string_view a, std::string_view b);
 

@@ -78,26 +78,28 @@ absl::Status CheckDates(const std::string& path, const Certificate& certificate,
 }
 
 // What a server does with the pair when it begins to listen.
-void CheckPair(const v1::TlsConfig& tls, const TlsFiles& files, const std::vector<Certificate>& chain,
-               FieldViolations& out) {
+void CheckPair(const std::string& field, const v1::TlsConfig& tls, const TlsFiles& files,
+               const std::vector<Certificate>& chain, FieldViolations& out) {
   const Context context(SSL_CTX_new(TLS_server_method()));
   const std::string& certificate_file = tls.certificate_file();
   if (SSL_CTX_use_certificate(context.get(), chain.front().get()) != 1) {
-    out.push_back({"tls.certificate_file", absl::StrCat(certificate_file, ": refused by OpenSSL: ", OpenSslError())});
+    out.push_back(
+        {field + ".certificate_file", absl::StrCat(certificate_file, ": refused by OpenSSL: ", OpenSslError())});
     return;
   }
   const PrivateKey key(PEM_read_bio_PrivateKey(Memory(files.private_key).get(), nullptr, nullptr, g_no_password));
   if (key == nullptr) {
-    out.push_back({"tls.key_file", absl::StrCat(tls.key_file(), ": no PEM private key in it, or one with a password (",
-                                                OpenSslError(), ")")});
+    out.push_back(
+        {field + ".key_file",
+         absl::StrCat(tls.key_file(), ": no PEM private key in it, or one with a password (", OpenSslError(), ")")});
   } else if (SSL_CTX_use_PrivateKey(context.get(), key.get()) != 1 || SSL_CTX_check_private_key(context.get()) != 1) {
-    out.push_back({"tls.key_file", absl::StrCat(tls.key_file(), ": not the key of the first certificate in ",
-                                                certificate_file, " (", OpenSslError(), ")")});
+    out.push_back({field + ".key_file", absl::StrCat(tls.key_file(), ": not the key of the first certificate in ",
+                                                     certificate_file, " (", OpenSslError(), ")")});
   }
 }
 
 // Reads and parses the file of a field; what is wrong with it becomes a violation and no certificates.
-std::vector<Certificate> ReadCertificates(const char* field, const std::string& path, std::string& pem,
+std::vector<Certificate> ReadCertificates(const std::string& field, const std::string& path, std::string& pem,
                                           FieldViolations& out) {
   const auto read = [&]() -> absl::StatusOr<std::vector<Certificate>> {
     KINORA_ASSIGN_OR_RETURN(RegularFile file, ReadRegularFile(path));
@@ -112,31 +114,32 @@ std::vector<Certificate> ReadCertificates(const char* field, const std::string& 
 
 }  // namespace
 
-absl::StatusOr<TlsFiles> LoadTlsFiles(const v1::TlsConfig& tls, absl::Time now) {
+absl::StatusOr<TlsFiles> LoadTlsFiles(const v1::TlsConfig& tls, absl::Time now, const std::string& field) {
   TlsFiles files;
   FieldViolations out;
   if (tls.certificate_file().empty()) return files;
-  const auto chain = ReadCertificates("tls.certificate_file", tls.certificate_file(), files.certificate_chain, out);
+  const auto chain =
+      ReadCertificates(field + ".certificate_file", tls.certificate_file(), files.certificate_chain, out);
   for (const Certificate& certificate : chain) {
     files.expiry = std::min(files.expiry, Expiry(certificate));
     const absl::Status dates = CheckDates(tls.certificate_file(), certificate, now);
-    if (!dates.ok()) out.push_back({"tls.certificate_file", std::string(dates.message())});
+    if (!dates.ok()) out.push_back({field + ".certificate_file", std::string(dates.message())});
   }
   absl::StatusOr<RegularFile> key = ReadRegularFile(tls.key_file());
   if (!key.ok()) {
-    out.push_back({"tls.key_file", std::string(key.status().message())});
+    out.push_back({field + ".key_file", std::string(key.status().message())});
   } else {
     files.private_key = std::move(key->bytes);
-    if (!chain.empty()) CheckPair(tls, files, chain, out);
+    if (!chain.empty()) CheckPair(field, tls, files, chain, out);
   }
   if (!tls.client_ca_file().empty()) {
-    const auto authorities = ReadCertificates("tls.client_ca_file", tls.client_ca_file(), files.client_ca, out);
+    const auto authorities = ReadCertificates(field + ".client_ca_file", tls.client_ca_file(), files.client_ca, out);
     absl::Status dates;  // of the last: a bundle may keep an old one while a new one takes over
     for (const Certificate& authority : authorities) {
       dates = CheckDates(tls.client_ca_file(), authority, now);
       if (dates.ok()) break;
     }
-    if (!dates.ok()) out.push_back({"tls.client_ca_file", std::string(dates.message())});
+    if (!dates.ok()) out.push_back({field + ".client_ca_file", std::string(dates.message())});
   }
   if (!out.empty()) return InvalidFields(out);
   return files;

@@ -17,10 +17,10 @@ struct TlsFiles {
   absl::Time expiry = absl::InfiniteFuture();  // of the first of the chain to expire
 };
 
-// InvalidArgument with every field that is wrong (tls.certificate_file, tls.key_file, tls.client_ca_file) and why: the
+// InvalidArgument with every part of `field` that is wrong (tls.certificate_file, tls.key_file, …) and why: the
 // file cannot be read, holds no PEM certificate or unencrypted key, or one that OpenSSL refuses (a key too short, say);
 // the key is not that of the first certificate; at `now` a certificate of the chain is not valid, or none of the CAs'.
-absl::StatusOr<TlsFiles> LoadTlsFiles(const v1::TlsConfig& tls, absl::Time now);
+absl::StatusOr<TlsFiles> LoadTlsFiles(const v1::TlsConfig& tls, absl::Time now, const std::string& field = "tls");
 
 }  // namespace kinora
 

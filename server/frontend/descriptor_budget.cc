@@ -6,6 +6,7 @@
 #include "server/common/config.h"
 #include "server/common/http_pages.h"
 #include "server/frontend/api/frontend_server.h"
+#include "server/frontend/groups/join_service.h"
 
 namespace kinora {
 namespace {
@@ -19,15 +20,16 @@ constexpr int kFewest = 16;
 }  // namespace
 
 absl::StatusOr<DescriptorBudget> DivideDescriptors(int64_t limit, const v1::FrontendConfig& config) {
-  int64_t processes = 1;  // one that somebody else starts may join
+  int64_t processes = 1;  // one that somebody else starts may join at the socket
   for (const v1::GroupConfig& group : GroupsOf(config)) processes += group.processes();
   DescriptorBudget budget{.limit = limit,
                           .process = kProcess,
                           .store = kStore,
                           .pages = config.http_address().empty() ? 0 : HttpPages::kMaxConnections,
                           .admin = kPerConnection * FrontendServer::kMaxAdminConnections,
+                          .join = config.join_address().empty() ? 0 : kPerConnection * JoinServer::kMaxConnections,
                           .workers = kPerWorker * processes};
-  const int64_t others = budget.process + budget.store + budget.pages + budget.admin + budget.workers;
+  const int64_t others = budget.process + budget.store + budget.pages + budget.admin + budget.join + budget.workers;
   const int64_t left = std::max<int64_t>(0, limit - others) / kPerConnection;
   budget.connections = static_cast<int>(std::min<int64_t>(config.max_connections(), left));
   if (budget.connections >= std::min(kFewest, config.max_connections())) return budget;
@@ -37,9 +39,9 @@ absl::StatusOr<DescriptorBudget> DivideDescriptors(int64_t limit, const v1::Fron
 }
 
 std::string DescriptorBudget::ToString() const {
-  return absl::StrCat(process, " process, ", store, " store, ", pages, " pages, ", admin, " admin, ", workers,
-                      " workers, ", kPerConnection * connections, " for ", connections, " connections, ", downloads,
-                      " downloads");
+  return absl::StrCat(process, " process, ", store, " store, ", pages, " pages, ", admin, " admin, ", join, " join, ",
+                      workers, " workers, ", kPerConnection * connections, " for ", connections, " connections, ",
+                      downloads, " downloads");
 }
 
 }  // namespace kinora

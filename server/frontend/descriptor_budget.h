@@ -17,6 +17,7 @@ struct DescriptorBudget {
   int64_t store = 0;      // jobs.db with its log and its readers, a file that is written or read, folders
   int64_t pages = 0;      // connections to http_address
   int64_t admin = 0;      // connections to admin_address
+  int64_t join = 0;       // connections to join_address
   int64_t workers = 0;    // pipes and connections of the processes that are started
   int connections = 0;    // to `address`, each of two descriptors: max_connections, or what is left
   int64_t downloads = 0;  // an open download holds none between two chunks

@@ -19,6 +19,7 @@
 #include "server/common/build_version.h"
 #include "server/common/config.h"
 #include "server/common/directory_artifact_store.h"
+#include "server/common/grpc_credentials.h"
 #include "server/common/http_pages.h"
 #include "server/common/metrics.h"
 #include "server/common/status_details.h"
@@ -81,6 +82,7 @@ class EmbeddedFrontend : public Frontend {
   }
 
   int port() const override { return server_ == nullptr ? 0 : server_->port(); }
+  int join_port() const override { return join_port_ == nullptr ? 0 : join_port_->port(); }
   int http_port() const override { return pages_ == nullptr ? 0 : pages_->port(); }
 
  private:
@@ -135,6 +137,7 @@ class EmbeddedFrontend : public Frontend {
     options.artifact_directory = artifacts_->root();
     options.limits.heartbeat_timeout = absl::Seconds(config_.worker_heartbeat_timeout_seconds());
     options.limits.stall_floor = absl::Seconds(config_.worker_step_floor_seconds());
+    options.limits.join_timeout = absl::Seconds(config_.group_join_timeout_seconds());
     options.limits.heartbeat_interval =
         std::min(options.limits.heartbeat_interval, options.limits.heartbeat_timeout / kHeartbeatsInTime);
     options.identity = ThisBuild();
@@ -201,11 +204,10 @@ class EmbeddedFrontend : public Frontend {
         .estimate = [this](const std::string& model, const v1::Generation& generation,
                            Done<v1::Estimate> done) { dispatcher_->Estimate(model, generation, std::move(done)); }});
     KINORA_ASSIGN_OR_RETURN(server_, FrontendServer::Start(config_, *context_, Control(), std::move(admin_tokens)));
-    dispatcher_->SetHealthListener([this](bool ready, const std::map<std::string, bool>& groups) {
+    dispatcher_->SetHealthListener([this](const GroupsHealth& health) {
       {
         absl::MutexLock lock(&health_mu_);
-        group_ready_ = ready;
-        group_health_ = groups;
+        groups_ = health;
         health_server_ = server_.get();
       }
       TellHealth();
@@ -217,14 +219,16 @@ class EmbeddedFrontend : public Frontend {
   void TellHealth() {
     const bool kept = store_->CheckState().ok();
     absl::MutexLock lock(&health_mu_);
-    if (health_server_ != nullptr) health_server_->SetReady(group_ready_ && kept, group_health_);
+    if (health_server_ != nullptr) health_server_->SetReady(groups_.ready && kept, groups_.groups);
   }
 
   absl::Status CheckReady() {
     if (draining_) return absl::UnavailableError("draining");
     KINORA_RETURN_IF_ERROR(store_->CheckState());
     absl::MutexLock lock(&health_mu_);
-    return group_ready_ ? absl::OkStatus() : absl::UnavailableError("no worker group is ready");
+    if (groups_.ready) return absl::OkStatus();
+    return absl::UnavailableError(
+        absl::StrCat("no worker group is ready", groups_.absent.empty() ? "" : ": ", groups_.absent));
   }
 
   absl::Status CheckDisk() {
@@ -238,12 +242,31 @@ class EmbeddedFrontend : public Frontend {
     const std::string address = absl::StrCat("unix:", state_.File("worker.sock"));
     const std::vector<v1::GroupConfig> groups = GroupsOf(config_);
     for (const v1::GroupConfig& group : groups) dispatcher_->Supervise(group.id(), "", "");  // before anybody can join
-    KINORA_ASSIGN_OR_RETURN(join_, JoinServer::Start(*dispatcher_, address));
-    // Groups of other names, which somebody else starts, may join as well.
+    for (const auto& [id, processes] : OutsideGroupsOf(config_)) dispatcher_->Await(id, processes);
+    KINORA_ASSIGN_OR_RETURN(local_join_,
+                            JoinServer::Start(*dispatcher_, metrics_, {.field = "worker.sock", .address = address}));
+    KINORA_RETURN_IF_ERROR(OpenJoinPort());
+    // Groups of other names, which somebody else starts, may join the socket as well.
     for (const v1::GroupConfig& group : groups) supervisors_.push_back(Supervise(group, address));
     dispatcher_->SetLossListener([this](const std::string&, const std::string& incarnation, const std::string&) {
       for (const auto& supervisor : supervisors_) supervisor->Kill(incarnation);
     });
+    return absl::OkStatus();
+  }
+
+  absl::Status OpenJoinPort() {
+    if (config_.join_address().empty()) return absl::OkStatus();
+    JoinServerOptions options{
+        .field = "join_address", .address = config_.join_address(), .entrance = Entrance::kJoinPort};
+    options.local_only = !JoinMayBeExposed(config_);
+    options.wants_certificate = !config_.join_tls().client_ca_file().empty();
+    KINORA_ASSIGN_OR_RETURN(options.credentials, MakeServerCredentials(config_.join_tls(), "join_tls",
+                                                                       NoClientCertificate::kIsSeenByTheService));
+    KINORA_ASSIGN_OR_RETURN(TokenSet tokens, LoadTokens(config_.join_token_file()));
+    options.check_token = [tokens = std::move(tokens)](std::string_view authorization) {
+      return tokens.Check(authorization);
+    };
+    KINORA_ASSIGN_OR_RETURN(join_port_, JoinServer::Start(*dispatcher_, metrics_, std::move(options)));
     return absl::OkStatus();
   }
 
@@ -288,7 +311,8 @@ class EmbeddedFrontend : public Frontend {
     stops.reserve(supervisors_.size());
     for (const auto& supervisor : supervisors_) stops.emplace_back([&supervisor] { supervisor->Stop(); });
     for (std::thread& stop : stops) stop.join();
-    join_.reset();
+    local_join_.reset();
+    join_port_.reset();
     if (server_ != nullptr) server_->Shutdown(kCutStreams);  // every call has ended: nobody uses context_ any more
     pages_.reset();
     if (housekeeper_ != nullptr) housekeeper_->Stop();
@@ -317,12 +341,11 @@ class EmbeddedFrontend : public Frontend {
                            [this](int open) { metrics_.downloads.Set(open); }};
   std::unique_ptr<ServiceContext> context_;
   std::unique_ptr<FrontendServer> server_;
-  std::unique_ptr<JoinServer> join_;
+  std::unique_ptr<JoinServer> local_join_, join_port_;
   std::vector<std::unique_ptr<GroupSupervisor>> supervisors_;
   std::unique_ptr<HttpPages> pages_;
   absl::Mutex health_mu_;
-  bool group_ready_ ABSL_GUARDED_BY(health_mu_) = false;
-  std::map<std::string, bool> group_health_ ABSL_GUARDED_BY(health_mu_);
+  GroupsHealth groups_ ABSL_GUARDED_BY(health_mu_);
   FrontendServer* health_server_ ABSL_GUARDED_BY(health_mu_) = nullptr;  // null until it serves
   std::atomic<bool> draining_ = false;
   bool drained_ = false;
@@ -342,8 +365,12 @@ absl::StatusOr<std::unique_ptr<Frontend>> Frontend::Start(const v1::FrontendConf
 
 absl::Status CheckFrontendFiles(const v1::FrontendConfig& config) {
   std::vector<FieldViolation> problems = Violations(LoadTlsFiles(config.tls(), absl::Now()).status());
+  for (FieldViolation& problem : Violations(LoadTlsFiles(config.join_tls(), absl::Now(), "join_tls").status())) {
+    problems.push_back(std::move(problem));
+  }
   for (const auto& [field, path] :
-       {std::pair{"token_file", config.token_file()}, std::pair{"admin_token_file", config.admin_token_file()}}) {
+       {std::pair{"token_file", config.token_file()}, std::pair{"admin_token_file", config.admin_token_file()},
+        std::pair{"join_token_file", config.join_token_file()}}) {
     if (const auto tokens = LoadTokens(path); !tokens.ok()) {
       problems.push_back({field, std::string(tokens.status().message())});
     }

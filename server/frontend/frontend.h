@@ -24,6 +24,7 @@ class Frontend {
   virtual void Drain() = 0;
 
   virtual int port() const = 0;       // of the public API; 0 on a Unix socket
+  virtual int join_port() const = 0;  // 0: none
   virtual int http_port() const = 0;  // 0: no pages
 };
 

@@ -91,6 +91,7 @@ int Serve(v1::FrontendConfig config) {
        {"address", config.address()},
        {"port", std::to_string((*frontend)->port())},
        {"admin_address", config.admin_address()},
+       {"join_port", std::to_string((*frontend)->join_port())},
        {"http_port", std::to_string((*frontend)->http_port())},
        {"open_files", std::to_string(descriptors->limit)},
        {"descriptors", descriptors->ToString()}});

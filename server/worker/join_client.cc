@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/common/attended_time.h"
 #include "server/common/grpc_status.h"
@@ -25,17 +26,29 @@ bool AwaitConnection(grpc::Channel& channel, absl::Duration patience, Clock& ste
   return false;
 }
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<JoinClient>> JoinClient::Join(const std::string& address, const v1::Hello& hello,
-                                                             absl::Duration patience, Clock& steady) {
+std::shared_ptr<grpc::Channel> Dial(const JoinTarget& target) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  const auto channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  if (!absl::StartsWith(target.address, "unix:")) {  // a frontend whose host or network is gone says nothing of it
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
+  }
+  return grpc::CreateCustomChannel(
+      target.address, target.credentials != nullptr ? target.credentials : grpc::InsecureChannelCredentials(),
+      arguments);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<JoinClient>> JoinClient::Join(const JoinTarget& target, const v1::Hello& hello,
+                                                             absl::Duration patience, Clock& steady) {
+  const auto channel = Dial(target);
   if (!AwaitConnection(*channel, patience, steady)) {
-    return absl::UnavailableError(absl::StrCat("frontend: nobody listens at ", address));
+    return absl::UnavailableError(absl::StrCat("frontend: nobody listens at ", target.address,
+                                               target.credentials == nullptr ? "" : ", or TLS fails with it"));
   }
   auto client = std::unique_ptr<JoinClient>(new JoinClient(steady));
+  if (!target.token.empty()) client->context_.AddMetadata("authorization", absl::StrCat("Bearer ", target.token));
   client->stub_ = v1::WorkerControl::NewStub(channel);
   client->stream_ = client->stub_->Join(&client->context_);
   v1::WorkerMessage message;

@@ -4,6 +4,8 @@
 #ifndef KINORA_SERVER_WORKER_JOIN_CLIENT_H_
 #define KINORA_SERVER_WORKER_JOIN_CLIENT_H_
 
+#include <grpcpp/security/credentials.h>
+
 #include <functional>
 #include <memory>
 #include <string>
@@ -18,12 +20,18 @@
 
 namespace kinora {
 
+struct JoinTarget {
+  std::string address;                                              // "unix:PATH", "host:port"
+  std::string token{};                                              // empty: none is shown
+  std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr;  // null: plain text
+};
+
 class JoinClient {
  public:
-  // Blocks until the frontend has answered Hello with Welcome. Unavailable: nobody listens at `address` for `patience`,
+  // Blocks until the frontend has answered Hello with Welcome. Unavailable: no connection to `target` for `patience`,
   // in which the time that this process was stopped does not count; otherwise the frontend's refusal. steady: times
   // patience and heartbeats.
-  static absl::StatusOr<std::unique_ptr<JoinClient>> Join(const std::string& address, const v1::Hello& hello,
+  static absl::StatusOr<std::unique_ptr<JoinClient>> Join(const JoinTarget& target, const v1::Hello& hello,
                                                           absl::Duration patience, Clock& steady = Clock::Steady());
   ~JoinClient() { End(); }
 

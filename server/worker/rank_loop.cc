@@ -37,8 +37,13 @@ int64_t ReadMeter::Bytes() {
   return others;
 }
 
-RankLoop::RankLoop(JoinClient& client, JoinRendezvous& rendezvous, AbortSignal& lost, WorkerMetrics& metrics)
-    : client_(client), rendezvous_(rendezvous), lost_(lost), metrics_(metrics) {
+RankLoop::RankLoop(JoinClient& client, JoinRendezvous& rendezvous, AbortSignal& lost, WorkerMetrics& metrics,
+                   std::function<void()> on_stream_end)
+    : client_(client),
+      rendezvous_(rendezvous),
+      lost_(lost),
+      metrics_(metrics),
+      on_stream_end_(std::move(on_stream_end)) {
   client_.Start([this] { return Heartbeat(); }, [this](const v1::FrontendMessage& message) { OnMessage(message); },
                 [this](const absl::Status& status) { OnEnd(status); });
 }
@@ -147,7 +152,10 @@ void RankLoop::OnAbort(const v1::Abort& abort) {
 }
 
 void RankLoop::OnMessage(const v1::FrontendMessage& message) {
-  if (message.has_shutdown()) return Stop(FromProto(message.shutdown().grace()));
+  if (message.has_shutdown()) {
+    dismissed_ = true;
+    return Stop(FromProto(message.shutdown().grace()));
+  }
   if (message.has_abort()) return OnAbort(message.abort());
   if (message.has_rendezvous()) return rendezvous_.Receive(message.rendezvous());
   absl::MutexLock lock(&mu_);
@@ -172,6 +180,7 @@ void RankLoop::OnMessage(const v1::FrontendMessage& message) {
 
 void RankLoop::OnEnd(const absl::Status& status) {
   rendezvous_.Abort(absl::UnavailableError("the frontend has gone"));
+  if (on_stream_end_) on_stream_end_();
   absl::MutexLock lock(&mu_);
   if (phase_ == "load") lost_.Raise();  // a run ends at its next step
   ended_ = status.ok() ? absl::UnavailableError("the frontend ended the stream") : status;

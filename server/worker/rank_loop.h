@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 #include <thread>
@@ -36,7 +37,9 @@ class RankLoop {
  public:
   // Starts `client`, whose heartbeats it gives from now on; during the load they report the bytes that the process has
   // read as units of progress. Raises `lost` once the frontend says that the group is, or has gone during the load.
-  RankLoop(JoinClient& client, JoinRendezvous& rendezvous, AbortSignal& lost, WorkerMetrics& metrics);
+  // on_stream_end: runs once, when the stream has ended; may be empty.
+  RankLoop(JoinClient& client, JoinRendezvous& rendezvous, AbortSignal& lost, WorkerMetrics& metrics,
+           std::function<void()> on_stream_end = {});
   ~RankLoop();  // after the client's end, which it awaits
 
   // Sends Ready, then has `rank` run what comes until the frontend says Shutdown, Stop is called (OK), the stream ends
@@ -46,6 +49,8 @@ class RankLoop {
   void Stop(absl::Duration grace);
   // The load goes on, though it reads nothing. Any thread.
   void NoteProgress() { ++units_done_; }
+  // The frontend has said Shutdown.
+  bool dismissed() const { return dismissed_; }
   // OK: Ready was sent and the stream stands.
   absl::Status Readiness() const;
 
@@ -63,6 +68,8 @@ class RankLoop {
   JoinRendezvous& rendezvous_;
   AbortSignal& lost_;
   WorkerMetrics& metrics_;
+  const std::function<void()> on_stream_end_;
+  std::atomic<bool> dismissed_ = false;
   std::atomic<bool> cancelled_ = false;  // the present run
   std::atomic<int64_t> units_done_ = 0;
 

@@ -7,12 +7,11 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
-#include <random>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "engine/base/clock.h"
 #include "engine/base/logging.h"
 #include "engine/base/memory.h"
 #include "engine/base/status_macros.h"
@@ -23,6 +22,7 @@
 #include "server/common/http_pages.h"
 #include "server/worker/inherited_secret.h"
 #include "server/worker/join_client.h"
+#include "server/worker/join_way.h"
 #include "server/worker/lifeline.h"
 #include "server/worker/rank_loop.h"
 
@@ -31,6 +31,8 @@ namespace {
 
 constexpr absl::Duration kJoinPatience = absl::Seconds(30);
 constexpr absl::Duration kSignalGrace = absl::Seconds(20);
+constexpr absl::Duration kLeaveGrace = absl::Seconds(10);
+constexpr int kStartAgain = 75;  // EX_TEMPFAIL of sysexits.h
 
 std::string HostName() {
   char name[256] = "";
@@ -52,10 +54,6 @@ v1::Hello MakeHello(const v1::WorkerConfig& config, const std::string& secret) {
   hello.set_secret(secret);
   hello.set_group(config.group());
   hello.set_incarnation(config.incarnation());
-  if (config.incarnation().empty()) {
-    std::random_device random;
-    hello.set_incarnation(absl::StrFormat("%08x%08x", random(), random()));
-  }
   hello.set_rank(config.rank());
   hello.set_world_size(config.world_size());
   hello.set_pid(getpid());
@@ -121,25 +119,45 @@ class Pages {  // /readyz asks the loop once there is one
   std::unique_ptr<HttpPages> pages_;
 };
 
+bool IsSupervised(const v1::WorkerConfig& config) { return config.lifeline_fd() > 0; }
+
+// A supervisor kills the ranks of a group that is lost. One that somebody else started ends itself, should a run not
+// let go of it.
+void LeaveAtLast() {
+  std::thread([] {
+    absl::Mutex mu;
+    bool never = false;
+    absl::MutexLock lock(&mu);
+    Clock::Steady().AwaitUntil(mu, absl::Condition(&never), Clock::Steady().Now() + kLeaveGrace);
+    Log(Severity::kWarning, "worker_leaves", {{"why", "the stream has ended, and the run has not"}});
+    _exit(kStartAgain);
+  }).detach();
+}
+
 absl::StatusOr<std::unique_ptr<JoinClient>> Join(const v1::WorkerConfig& config, const std::string& secret) {
   const v1::Hello hello = MakeHello(config, secret);
-  KINORA_ASSIGN_OR_RETURN(auto client, JoinClient::Join(config.frontend(), hello, kJoinPatience));
+  KINORA_ASSIGN_OR_RETURN(const JoinTarget target, JoinTargetOf(config));
+  KINORA_ASSIGN_OR_RETURN(auto client, JoinClient::Join(target, hello, kJoinPatience));
   Log(Severity::kInfo, "joined",
       {{"version", kBuildVersion},
        {"commit", kBuildCommit},
        {"frontend", config.frontend()},
        {"group", hello.group()},
-       {"incarnation", hello.incarnation()},
+       {"incarnation", client->welcome().incarnation()},
        {"rank", absl::StrCat(hello.rank())}});
   return client;
 }
 
-absl::Status Serve(const v1::WorkerConfig& config, const std::string& secret, const LoadModel& load) {
+// OK: it was told to leave by a signal, or as a supervised worker by its frontend.
+absl::Status Serve(v1::WorkerConfig config, const std::string& secret, const LoadModel& load) {
   MetricsPage page;
   WorkerMetrics metrics(page.registry());
   Pages pages;
   KINORA_RETURN_IF_ERROR(pages.Start(HttpAddressOf(config), page));
   KINORA_ASSIGN_OR_RETURN(const auto client, Join(config, secret));
+  if (config.data_interface().empty()) {
+    KINORA_ASSIGN_OR_RETURN(*config.mutable_data_interface(), AddressToward(config.frontend()));
+  }
   KINORA_ASSIGN_OR_RETURN(const auto store, DirectoryArtifactStore::At(client->welcome().artifact_directory()));
   JoinRendezvous rendezvous([&client = *client](const v1::WorkerMessage& message) { client.Send(message); });
   AbortSignal lost;
@@ -152,7 +170,7 @@ absl::Status Serve(const v1::WorkerConfig& config, const std::string& secret, co
   std::unique_ptr<Model> model;  // outlives the loop, whose threads ask it
   absl::Status status;
   {
-    RankLoop loop(*client, rendezvous, lost, metrics);
+    RankLoop loop(*client, rendezvous, lost, metrics, IsSupervised(config) ? std::function<void()>() : LeaveAtLast);
     const SignalThread signals(loop);
     pages.SetLoop(&loop);
     absl::StatusOr<std::unique_ptr<Model>> loaded = load(config, context, metrics, [&loop] { loop.NoteProgress(); });
@@ -162,9 +180,18 @@ absl::Status Serve(const v1::WorkerConfig& config, const std::string& secret, co
     } else {
       status = loaded.status();
     }
+    if (status.ok() && loop.dismissed() && !IsSupervised(config)) status = absl::UnavailableError("the frontend stops");
     pages.Stop();
   }
   return status;
+}
+
+// A worker that nobody supervises leaves with kStartAgain where starting it again may help.
+int ExitStatusOf(const absl::Status& status, bool supervised) {
+  if (status.ok()) return 0;
+  if (absl::IsInvalidArgument(status) || absl::IsNotFound(status) || absl::IsUnimplemented(status)) return 2;
+  const bool passes = absl::IsUnavailable(status) || absl::IsAborted(status) || absl::IsDeadlineExceeded(status);
+  return passes && !supervised ? kStartAgain : 1;
 }
 
 }  // namespace
@@ -199,9 +226,8 @@ int RunWorker(const std::vector<std::string>& arguments, const LoadModel& load) 
   }
   SignalThread::Block();
   status = Serve(config, secret, load);
-  if (status.ok()) return 0;
-  Log(Severity::kError, "worker_leaves", {{"why", std::string(status.message())}});
-  return absl::IsInvalidArgument(status) || absl::IsNotFound(status) || absl::IsUnimplemented(status) ? 2 : 1;
+  if (!status.ok()) Log(Severity::kError, "worker_leaves", {{"why", std::string(status.message())}});
+  return ExitStatusOf(status, IsSupervised(config));
 }
 
 }  // namespace kinora

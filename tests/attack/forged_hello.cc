@@ -38,7 +38,7 @@ absl::Status Pose(const Target& target, Effort& effort) {
     }
     for (int i = 0; i < kHellos; ++i) {
       const v1::Hello hello = Forge(target, i);
-      const absl::Status answer = SayHello(target.worker_address(), hello);
+      const absl::Status answer = SayHello({target.worker_address()}, hello);
       if (!absl::IsPermissionDenied(answer))
         return absl::InternalError(absl::StrCat("a forged Hello got ", answer.ToString()));
       effort.bytes += static_cast<int64_t>(hello.ByteSizeLong());

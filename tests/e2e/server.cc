@@ -105,4 +105,6 @@ pid_t Server::WorkerPid(int rank) const {
 
 std::string Server::MetricsPage() const { return HttpGet(std::atoi(http_port_.c_str()), "/metrics"); }
 
+std::string Server::ReadyPage() const { return HttpGet(std::atoi(http_port_.c_str()), "/readyz"); }
+
 }  // namespace kinora

@@ -38,6 +38,7 @@ class Server {
 
   pid_t WorkerPid(int rank = 0) const;  // of the group that is there now
   std::string MetricsPage() const;
+  std::string ReadyPage() const;  // the whole reply
 
   Process& frontend() { return *frontend_; }
   std::unique_ptr<Process> TakeFrontend() { return std::move(frontend_); }

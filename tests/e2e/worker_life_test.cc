@@ -122,12 +122,12 @@ TEST_F(HeldWorker, AForgedHelloIsDeniedAndTheRealWorkerWorks) {
   const v1::Hello forged = PoseAsTheHeldWorker();
   ASSERT_NE(forged.incarnation(), "");
   const auto denied = StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("secret: group 0 is supervised"));
-  EXPECT_THAT(SayHello(socket(), forged), denied);
+  EXPECT_THAT(SayHello({socket()}, forged), denied);
   LetGo();
   server_.AwaitReadyGroup();
   const std::string id = server_.Create(gate_.Prompt());
   ASSERT_NE(server_.frontend().AwaitLine("run_started"), "");
-  EXPECT_THAT(SayHello(socket(), forged), denied);
+  EXPECT_THAT(SayHello({socket()}, forged), denied);
   gate_.Open();
   const auto video = AwaitEnd(id);
   EXPECT_EQ(video["state"], "COMPLETED");
@@ -158,10 +158,10 @@ TEST_F(WorkerLife, AGroupThatNobodySupervisesJoinsBesideASupervisedOne) {
   hello.set_world_size(1);
   hello.set_protocol(ThisBuild().protocol);
   hello.set_commit("another");
-  EXPECT_THAT(SayHello(socket(), hello), IsOk());
+  EXPECT_THAT(SayHello({socket()}, hello), IsOk());
   hello.set_incarnation("second");
   hello.set_protocol("words of another version");
-  EXPECT_THAT(SayHello(socket(), hello), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("protocol: ")));
+  EXPECT_THAT(SayHello({socket()}, hello), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("protocol: ")));
 }
 
 }  // namespace

@@ -14,11 +14,19 @@
 
 namespace kinora {
 
+struct Caller {
+  std::string address;
+  std::string token{};                                              // empty: none is shown
+  std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr;  // null: plain text
+};
+
 // OK: it was welcomed; then its stream is broken.
-inline absl::Status SayHello(const std::string& address, const v1::Hello& hello) {
-  const auto channel = grpc::CreateChannel(address, grpc::InsecureChannelCredentials());
+inline absl::Status SayHello(const Caller& caller, const v1::Hello& hello) {
+  const auto channel =
+      grpc::CreateChannel(caller.address, caller.credentials ? caller.credentials : grpc::InsecureChannelCredentials());
   const auto stub = v1::WorkerControl::NewStub(channel);
   grpc::ClientContext context;
+  if (!caller.token.empty()) context.AddMetadata("authorization", "Bearer " + caller.token);
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
   const auto stream = stub->Join(&context);
   v1::WorkerMessage message;

@@ -9,12 +9,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
 #include "server/common/config.h"
+#include "server/common/grpc_credentials.h"
 #include "server/common/grpc_listener.h"
 #include "server/common/status_details.h"
-#include "server/common/tls_files.h"
 #include "server/frontend/api/health_service.h"
 #include "server/frontend/api/reflection_service.h"
 #include "server/frontend/api/self_check.h"
@@ -30,22 +29,6 @@ constexpr char kServing[] = "kinora.v1.VideoGeneration";
 // alone) as long as a connection's worst delay: what they could send in it is what they can make the server hold.
 constexpr MessageReadLimits kReads = {.calls = 32, .time = absl::Seconds(10)};
 constexpr MessageReadLimits kStrangersReads = {.calls = 8, .time = absl::Milliseconds(250)};
-
-absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> Credentials(const v1::TlsConfig& tls) {
-  KINORA_ASSIGN_OR_RETURN(TlsFiles files, LoadTlsFiles(tls, absl::Now()));
-  if (files.certificate_chain.empty()) return grpc::InsecureServerCredentials();
-  constexpr absl::Duration kSoon = absl::Hours(24 * 14);
-  Log(files.expiry - absl::Now() < kSoon ? Severity::kWarning : Severity::kInfo, "tls_certificate",
-      {{"expires", absl::FormatTime(files.expiry, absl::UTCTimeZone())}});
-  grpc::SslServerCredentialsOptions options;
-  options.pem_key_cert_pairs.push_back(
-      {.private_key = std::move(files.private_key), .cert_chain = std::move(files.certificate_chain)});
-  if (!files.client_ca.empty()) {
-    options.pem_root_certs = std::move(files.client_ca);
-    options.client_certificate_request = GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY;
-  }
-  return grpc::SslServerCredentials(options);
-}
 
 void SetLimits(const grpc::ResourceQuota& memory, grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
@@ -91,7 +74,8 @@ class Server : public FrontendServer {
                             GrpcListener::Bind(Listening("admin_address", config.admin_address(),
                                                          !MayBeExposed(config, config.admin_token_file()),
                                                          kMaxAdminConnections, context.gauges)));
-    KINORA_ASSIGN_OR_RETURN(const auto credentials, Credentials(config.tls()));
+    KINORA_ASSIGN_OR_RETURN(const auto credentials,
+                            MakeServerCredentials(config.tls(), "tls", NoClientCertificate::kDoesNotConnect));
     grpc::EnableDefaultHealthCheckService(false);  // it reads whatever anybody sends
     MakeServices(context, std::move(control), std::move(admin_tokens));
     memory_.Resize(static_cast<size_t>(config.max_call_memory_bytes()));

@@ -5,7 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/logging.h"
+#include "engine/base/status_macros.h"
 #include "server/common/metrics.h"
+#include "server/common/secret.h"
 #include "server/common/status_details.h"
 #include "server/common/timestamps.h"
 #include "server/frontend/groups/dispatcher_impl.h"
@@ -87,6 +89,7 @@ void Dispatcher::Drain(absl::Duration grace) {
 void Dispatcher::SetHealthListener(HealthListener listener) {
   impl_->Post([listener = std::move(listener)](Impl& self) mutable {
     self.health_listener_ = std::move(listener);
+    self.reported_health_.reset();
     self.ReportHealth();
   });
 }
@@ -99,8 +102,12 @@ void Dispatcher::Supervise(const std::string& group, const std::string& incarnat
   impl_->Post([group, incarnation, secret](Impl& self) { self.join_rules_.Supervise(group, incarnation, secret); });
 }
 
-void Dispatcher::Join(const v1::Hello& hello, std::shared_ptr<RankLink> link) {
-  impl_->Post([hello, link = std::move(link)](Impl& self) { self.Join(hello, link); });
+void Dispatcher::Await(const std::string& group, int processes) {
+  impl_->Post([group, processes](Impl& self) { self.Await(group, processes); });
+}
+
+void Dispatcher::Join(const v1::Hello& hello, std::shared_ptr<RankLink> link, Entrance entrance) {
+  impl_->Post([hello, link = std::move(link), entrance](Impl& self) { self.Join(hello, link, entrance); });
 }
 
 void Dispatcher::Receive(std::shared_ptr<RankLink> link, v1::WorkerMessage message) {
@@ -133,38 +140,68 @@ Dispatcher::Impl::Impl(JobStore& store, JobQueue& queue, EventHub& hub, Clocks c
       attended_(clocks.steady, tick_),
       loop_(clocks.steady) {}
 
-void Dispatcher::Impl::Join(const v1::Hello& hello, const std::shared_ptr<RankLink>& link) {
+void Dispatcher::Impl::Await(const std::string& id, int processes) {
+  join_rules_.Await(id, processes);
+  v1::WorkerGroup& absent = lost_groups_[id];
+  absent.set_id(id);
+  absent.set_state("joining");
+  absent.set_reason(absl::StrCat("awaits all its ranks, ", processes));
+  ExpectRanks(id);
+  CheckHealth();
+}
+
+// Says once that no rank of an awaited group has come, or come back.
+void Dispatcher::Impl::ExpectRanks(const std::string& id) {
+  After(options_.limits.join_timeout, [id, last = lost_incarnations_[id]](Impl& self) {
+    if (self.groups_.contains(id) || self.lost_incarnations_[id] != last) return;
+    const std::string why =
+        absl::StrCat("awaits all its ranks, ", self.join_rules_.awaited().at(id), ": none has joined for ",
+                     absl::FormatDuration(self.options_.limits.join_timeout));
+    Log(Severity::kWarning, "group_incomplete", {{"group", id}, {"why", why}});
+    self.lost_groups_[id].set_reason(why);
+    self.CheckHealth();
+  });
+}
+
+// A rank of an incarnation without a name is of the present one, and where there is none the first of a new one.
+absl::Status Dispatcher::Impl::Admit(const v1::Hello& hello, const std::shared_ptr<RankLink>& link, Entrance entrance) {
+  KINORA_RETURN_IF_ERROR(join_rules_.Check(hello, entrance));
+  if (draining_) return absl::UnavailableError("the frontend is stopping");
   std::unique_ptr<WorkerGroup>& group = groups_[hello.group()];
-  absl::Status status = join_rules_.Check(hello);
-  if (!status.ok()) {
-    // whatever the group is
-  } else if (draining_) {
-    status = absl::UnavailableError("the frontend is stopping");
-  } else if (group != nullptr && group->incarnation() != hello.incarnation()) {
-    status = absl::FailedPreconditionError(absl::StrCat("group ", hello.group(), " is here already"));
-  } else {
-    if (group == nullptr) {
-      group = std::make_unique<WorkerGroup>(hello.group(), hello.incarnation(), std::max(1, hello.world_size()),
-                                            options_.limits, *this);
-    }
-    status = group->AddRank(hello, link, attended());
+  if (group != nullptr && !hello.incarnation().empty() && group->incarnation() != hello.incarnation()) {
+    return absl::FailedPreconditionError(absl::StrCat("group ", hello.group(), " is here already"));
   }
+  if (group == nullptr) {
+    group = std::make_unique<WorkerGroup>(hello.group(),
+                                          hello.incarnation().empty() ? DrawIncarnation() : hello.incarnation(),
+                                          std::max(1, hello.world_size()), options_.limits, *this);
+  }
+  const absl::Status status = group->AddRank(hello, link, attended());
+  if (group->ranks() == 0) groups_.erase(hello.group());
+  return status;
+}
+
+void Dispatcher::Impl::Join(const v1::Hello& hello, const std::shared_ptr<RankLink>& link, Entrance entrance) {
+  const absl::Status status = Admit(hello, link, entrance);
+  const WorkerGroup* const group = status.ok() ? groups_.at(hello.group()).get() : nullptr;
   Log(status.ok() ? Severity::kInfo : Severity::kWarning, status.ok() ? "worker_joined" : "worker_refused",
       {{"group", hello.group()},
-       {"incarnation", hello.incarnation()},
+       {"incarnation", status.ok() ? group->incarnation() : hello.incarnation()},
        {"rank", absl::StrCat(hello.rank())},
        {"pid", absl::StrCat(hello.pid())},
+       {"address", hello.address()},
        {"device", hello.device()},
        {"commit", hello.commit()},
        {"why", std::string(status.message())}});
-  if (group == nullptr || group->ranks() == 0) groups_.erase(hello.group());
   if (!status.ok()) return link->Close(status);
 
   lost_groups_.erase(hello.group());
   v1::FrontendMessage message;
-  *message.mutable_welcome()->mutable_heartbeat_interval() = ToProto(options_.limits.heartbeat_interval);
-  message.mutable_welcome()->set_artifact_directory(options_.artifact_directory);
-  message.mutable_welcome()->set_group_key(group->key());
+  v1::Welcome& welcome = *message.mutable_welcome();
+  *welcome.mutable_heartbeat_interval() = ToProto(options_.limits.heartbeat_interval);
+  welcome.set_artifact_directory(options_.artifact_directory);
+  welcome.set_group_key(group->key());
+  welcome.set_incarnation(group->incarnation());
   link->Send(message);
   group->SendPublished(*link);
   CheckHealth();
@@ -233,8 +270,9 @@ void Dispatcher::Impl::StoreModel(const WorkerGroup& group) {
 }
 
 void Dispatcher::Impl::CountRestart(LossReason reason) {
-  static constexpr const char* kNames[] = {"disconnected",  "silent", "stalled",     "cancel_ignored",
-                                           "process_ended", "admin",  "rank_failed", "model_conflict"};
+  static constexpr const char* kNames[] = {"disconnected",   "silent",        "stalled",
+                                           "cancel_ignored", "process_ended", "admin",
+                                           "rank_failed",    "incomplete",    "model_conflict"};
   if (metrics_ != nullptr && !draining_) {
     metrics_->group_restarts_total.Add({{"reason", kNames[static_cast<int>(reason)]}}).Increment();
   }
@@ -248,6 +286,7 @@ void Dispatcher::Impl::OnLost(WorkerGroup& group, LossReason reason, const std::
   Log(draining_ ? Severity::kInfo : Severity::kWarning, draining_ ? "group_left" : "group_lost",
       {{"group", group.id()}, {"incarnation", group.incarnation()}, {"why", why}});
   lost_groups_[group.id()] = Describe(group);
+  if (join_rules_.awaited().contains(group.id())) ExpectRanks(group.id());
   FailEstimates(group.id(), absl::UnavailableError(absl::StrCat("the worker group was lost: ", why)));
   if (RunningJob* run = RunOf(group)) {
     const Attempt attempt = run->attempt;
@@ -307,14 +346,21 @@ void Dispatcher::Impl::SetGroupState(const std::string& id, const std::string& s
 }
 
 void Dispatcher::Impl::ReportHealth() {
-  std::map<std::string, bool> health;
-  for (const auto& [id, group] : lost_groups_) health[id] = false;
-  for (const auto& [id, group] : groups_)
-    health[id] = group->serving() && described_.contains(group->incarnation()) && !draining_;
-  if (!health_listener_ || (health_was_reported_ && health == reported_health_)) return;
+  if (!health_listener_) return;
+  GroupsHealth health;
+  for (const v1::WorkerGroup& group : ListGroups()) {
+    const auto it = groups_.find(group.id());
+    const bool ready =
+        it != groups_.end() && it->second->serving() && described_.contains(it->second->incarnation()) && !draining_;
+    health.groups[group.id()] = ready;
+    health.ready |= ready;
+    if (ready) continue;
+    absl::StrAppend(&health.absent, health.absent.empty() ? "" : "; ", "group ", group.id(), " is ", group.state());
+    if (!group.reason().empty()) absl::StrAppend(&health.absent, " (", group.reason(), ")");
+  }
+  if (reported_health_ == health) return;
   reported_health_ = health;
-  health_was_reported_ = true;
-  health_listener_(std::any_of(health.begin(), health.end(), [](const auto& entry) { return entry.second; }), health);
+  health_listener_(health);
 }
 
 void Dispatcher::Impl::StartEstimate(const std::string& model, const v1::Generation& effective,

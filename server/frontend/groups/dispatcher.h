@@ -26,6 +26,7 @@
 #include "kinora/v1/video_generation.pb.h"
 #include "kinora/v1/worker.pb.h"
 #include "server/common/build_version.h"
+#include "server/frontend/groups/join_rules.h"
 #include "server/frontend/groups/worker_group.h"
 #include "server/frontend/jobs/event_hub.h"
 #include "server/frontend/jobs/job_queue.h"
@@ -41,6 +42,13 @@ struct DispatcherOptions {
   std::string artifact_directory;  // absolute; told to workers
   GroupLimits limits;              // heartbeats and watchdog
   BuildIdentity identity;          // of this frontend; what workers must agree with
+};
+
+struct GroupsHealth {
+  bool ready = false;                  // at least one group takes or runs jobs
+  std::map<std::string, bool> groups;  // the same for each
+  std::string absent;                  // "group a is joining (awaits rank 1 of 2); …" of those that do not
+  bool operator==(const GroupsHealth&) const = default;
 };
 
 class Dispatcher {
@@ -68,8 +76,7 @@ class Dispatcher {
   void Drain(absl::Duration grace);
 
   // What health reports: runs on the dispatcher's thread, first with the present state, at once when it changes.
-  // `ready`: at least one group takes or runs jobs. `groups`: the same for each.
-  using HealthListener = std::function<void(bool ready, const std::map<std::string, bool>& groups)>;
+  using HealthListener = std::function<void(const GroupsHealth&)>;
   void SetHealthListener(HealthListener listener);
   // After an unsupervised loss the ranks' streams are closed and nothing else; a supervisor kills and restarts.
   using LossListener =
@@ -79,9 +86,12 @@ class Dispatcher {
   // The group is a supervisor's: from now on only who knows `secret` joins, as a rank of `incarnation`. An empty
   // secret: nobody does. From the supervisor, before it starts the processes, and once before anybody can join.
   void Supervise(const std::string& group, const std::string& incarnation, const std::string& secret);
+  // Somebody else starts the group, of so many ranks. One that stays away for limits.join_timeout is logged, and until
+  // it is here it is listed and reported as not ready. Before anybody can join.
+  void Await(const std::string& group, int processes);
   // From the Join stream of a rank (join_service.h) and from the supervisor. Who may not join (join_rules.h) is told
   // so, and harms nobody.
-  void Join(const v1::Hello& hello, std::shared_ptr<RankLink> link);
+  void Join(const v1::Hello& hello, std::shared_ptr<RankLink> link, Entrance entrance = Entrance::kLocalSocket);
   void Receive(std::shared_ptr<RankLink> link, v1::WorkerMessage message);
   void Disconnect(std::shared_ptr<RankLink> link, absl::Status why);
   void ProcessEnded(const std::string& group, const std::string& incarnation, const std::string& why);

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "server/common/log_throttle.h"
 #include "server/frontend/groups/dispatcher.h"
 #include "server/frontend/groups/join_rules.h"
+#include "server/frontend/groups/running_job.h"
 
 namespace kinora {
 
@@ -32,7 +34,8 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   bool AwaitNoRuns(absl::Duration limit);  // blocks; false: some are left
 
   // Groups (dispatcher.cc)
-  void Join(const v1::Hello& hello, const std::shared_ptr<RankLink>& link);
+  void Await(const std::string& id, int processes);
+  void Join(const v1::Hello& hello, const std::shared_ptr<RankLink>& link, Entrance entrance);
   WorkerGroup* GroupOf(const RankLink& link);
   void ProcessEnded(const std::string& id, const std::string& incarnation, const std::string& why);
   void StartEstimate(const std::string& model, const v1::Generation& effective, Done<v1::Estimate> done);
@@ -60,28 +63,11 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   void ShutDownWorkers(absl::Duration grace);
 
   HealthListener health_listener_;
+  std::optional<GroupsHealth> reported_health_;  // to it
   LossListener loss_listener_;
   JoinRules join_rules_;
 
  private:
-  enum class StopReason { kNone, kCancel, kDeadline, kRelease, kLeaseLost };  // why a run is to end before it is done
-
-  struct Claim {  // asked of the store; holds the group meanwhile
-    QueuedJob job;
-    std::string incarnation;
-    StopReason stop = StopReason::kNone;  // asked for before there was a run
-  };
-  struct RunningJob {
-    Attempt attempt;
-    QueuedJob job;
-    v1::Video video;
-    std::string group;  // empty: its run has ended and the store is being told
-    StopReason stop = StopReason::kNone;
-    absl::Time cancel_time;
-    v1::Progress progress;
-    int appends = 0;         // asked of the store and not yet answered
-    bool step_held = false;  // until they are: a step must not be seen before the stage that it belongs to
-  };
   struct PendingEstimate {
     std::string group;
     Done<v1::Estimate> done;
@@ -107,6 +93,8 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
     After(date - now(), std::move(f));
   }
 
+  absl::Status Admit(const v1::Hello& hello, const std::shared_ptr<RankLink>& link, Entrance entrance);
+  void ExpectRanks(const std::string& id);
   void StoreModel(const WorkerGroup& group);
   void CheckHealth();
   v1::WorkerGroup Describe(const WorkerGroup& group);
@@ -148,8 +136,6 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   std::map<std::string, std::string> lost_incarnations_;        // by id; the last
   std::map<std::string, std::string> group_states_;             // by id; of the gauge
   std::set<std::string> described_;                             // incarnations whose model is stored
-  std::map<std::string, bool> reported_health_;
-  bool health_was_reported_ = false;
   absl::Time next_health_check_ = absl::InfiniteFuture();
   std::map<std::string, Claim> claims_;  // by group
   std::map<JobId, RunningJob> runs_;

@@ -361,12 +361,12 @@ void Dispatcher::Impl::ShutDownWorkers(absl::Duration grace) {
   for (const auto& [id, group] : groups_) group->Shutdown(grace);
 }
 
-Dispatcher::Impl::RunningJob* Dispatcher::Impl::RunOf(const WorkerGroup& group) {
+RunningJob* Dispatcher::Impl::RunOf(const WorkerGroup& group) {
   const auto it = std::find_if(runs_.begin(), runs_.end(), [&](const auto& e) { return e.second.group == group.id(); });
   return it == runs_.end() ? nullptr : &it->second;
 }
 
-Dispatcher::Impl::RunningJob* Dispatcher::Impl::Current(const Attempt& attempt) {
+RunningJob* Dispatcher::Impl::Current(const Attempt& attempt) {
   const auto it = runs_.find(attempt.id);
   return it == runs_.end() || it->second.attempt.number != attempt.number ? nullptr : &it->second;
 }

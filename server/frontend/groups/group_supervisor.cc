@@ -4,24 +4,14 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
 #include "server/common/secret.h"
 
 namespace kinora {
-namespace {
-
-std::string DrawIncarnation() {
-  std::random_device random;
-  return absl::StrFormat("%08x%08x", random(), random());
-}
-
-}  // namespace
 
 GroupSupervisor::GroupSupervisor(GroupSupervisorOptions options, Clock& clock, EndListener on_end)
     : options_(std::move(options)), clock_(clock), on_end_(std::move(on_end)), thread_([this] { Run(); }) {}

@@ -15,7 +15,24 @@ void JoinRules::Supervise(const std::string& group, const std::string& incarnati
   supervised_[group] = {.name = incarnation, .secret = secret};
 }
 
-absl::Status JoinRules::Check(const v1::Hello& hello) const {
+absl::Status JoinRules::CheckStartedOutside(const v1::Hello& hello, Entrance entrance) const {
+  if (!hello.secret().empty()) {
+    return absl::PermissionDeniedError(absl::StrCat("secret: this frontend supervises no group ", hello.group(),
+                                                    "; start it with the frontend that gave the secret"));
+  }
+  const auto awaited = awaited_.find(hello.group());
+  if (awaited == awaited_.end()) {
+    if (entrance == Entrance::kLocalSocket) return absl::OkStatus();
+    return absl::PermissionDeniedError(absl::StrCat("group: this frontend awaits no group \"", hello.group(),
+                                                    "\" from outside; name it in its groups, with outside: true"));
+  }
+  if (hello.world_size() == awaited->second) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("world_size: group ", hello.group(), " has ", awaited->second,
+                                                    " processes, says the frontend's configuration, and ",
+                                                    hello.world_size(), ", says the worker's"));
+}
+
+absl::Status JoinRules::Check(const v1::Hello& hello, Entrance entrance) const {
   const auto supervised = supervised_.find(hello.group());
   const bool is_supervised = supervised != supervised_.end();
   if (is_supervised) {
@@ -26,9 +43,8 @@ absl::Status JoinRules::Check(const v1::Hello& hello) const {
                        " is supervised by this frontend, which did not start the process that asks to join it; "
                        "start it as another group"));
     }
-  } else if (!hello.secret().empty()) {
-    return absl::PermissionDeniedError(absl::StrCat("secret: this frontend supervises no group ", hello.group(),
-                                                    "; start it with the frontend that gave the secret"));
+  } else if (const absl::Status status = CheckStartedOutside(hello, entrance); !status.ok()) {
+    return status;
   }
   if (hello.protocol() != frontend_.protocol) {
     return absl::FailedPreconditionError(

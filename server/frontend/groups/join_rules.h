@@ -2,7 +2,8 @@
 //   every rank       speaks this frontend's protocol. Its commit may be another, so that frontend and groups that
 //                    somebody else starts are upgraded one after the other
 //   a supervised one knows the secret of the incarnation that the supervisor started, and is of the frontend's commit
-//   another          has no secret
+//   another          has no secret. At the join port it has shown a token or a certificate instead, and is of a group
+//                    that this frontend awaits; on the local socket it may be of any
 #ifndef KINORA_SERVER_FRONTEND_GROUPS_JOIN_RULES_H_
 #define KINORA_SERVER_FRONTEND_GROUPS_JOIN_RULES_H_
 
@@ -15,6 +16,8 @@
 
 namespace kinora {
 
+enum class Entrance { kLocalSocket, kJoinPort };  // of a rank: join_service.h
+
 class JoinRules {
  public:
   explicit JoinRules(BuildIdentity frontend) : frontend_(std::move(frontend)) {}
@@ -22,16 +25,25 @@ class JoinRules {
   // The group is a supervisor's, and these are of its present incarnation. An empty secret: nobody may join.
   void Supervise(const std::string& group, const std::string& incarnation, const std::string& secret);
 
-  // PermissionDenied: not a process that the supervisor started, or a secret that nobody gave. FailedPrecondition, with
-  // both sides' values and what to do: another protocol or commit. Secrets are compared in constant time.
-  absl::Status Check(const v1::Hello& hello) const;
+  // Somebody else starts the `processes` ranks of the group.
+  void Await(const std::string& group, int processes) { awaited_[group] = processes; }
+
+  // PermissionDenied: not a process that the supervisor started, a secret that nobody gave, or a group that nobody
+  // awaits. FailedPrecondition, with both sides' values and what to do: another protocol, commit or number of ranks.
+  // Secrets are compared in constant time.
+  absl::Status Check(const v1::Hello& hello, Entrance entrance) const;
+  bool Supervises(const std::string& group) const { return supervised_.contains(group); }
+  const std::map<std::string, int>& awaited() const { return awaited_; }  // processes by group
 
  private:
   struct Incarnation {
     std::string name, secret;
   };
+  absl::Status CheckStartedOutside(const v1::Hello& hello, Entrance entrance) const;
+
   const BuildIdentity frontend_;
   std::map<std::string, Incarnation> supervised_;  // by group
+  std::map<std::string, int> awaited_;
 };
 
 }  // namespace kinora

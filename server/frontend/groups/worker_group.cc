@@ -66,7 +66,7 @@ WorkerGroup::WorkerGroup(std::string id, std::string incarnation, int world_size
 
 absl::Status WorkerGroup::AddRank(const v1::Hello& hello, std::shared_ptr<RankLink> link, absl::Time now) {
   if (state_ != State::kJoining) {
-    return absl::FailedPreconditionError(absl::StrCat("group ", id_, " is ", StateName(state_), ", not joining"));
+    return absl::UnavailableError(absl::StrCat("group ", id_, " is ", StateName(state_), ", not joining"));
   }
   if (hello.world_size() != world_size_ || hello.rank() < 0 || hello.rank() >= world_size_) {
     return absl::FailedPreconditionError(absl::StrCat("group ", id_, " has ", world_size_, " ranks; rank ",
@@ -79,8 +79,9 @@ absl::Status WorkerGroup::AddRank(const v1::Hello& hello, std::shared_ptr<RankLi
                                                       ": start all ranks of a group from one build"));
   }
   if (ranks_.contains(hello.rank())) {
-    return absl::FailedPreconditionError(absl::StrCat("group ", id_, " already has a rank ", hello.rank()));
+    return absl::UnavailableError(absl::StrCat("group ", id_, " already has a rank ", hello.rank()));
   }
+  if (ranks_.empty()) begun_ = now;
   Rank& rank = ranks_[hello.rank()];
   rank.link = std::move(link);
   rank.hello = hello;
@@ -300,6 +301,12 @@ absl::Time WorkerGroup::CheckHealth(absl::Time now) {
     next = std::min(next, limit);
   }
   if (state_ == State::kIdle || state_ == State::kDrained) return next;
+  if (state_ == State::kJoining) {
+    const absl::Time complete = begun_ + limits_.join_timeout;
+    if (now < complete) return std::min(next, complete);
+    return lose(LossReason::kIncomplete,
+                absl::StrCat(Missing(), ", ", absl::FormatDuration(now - begun_), " after the first rank joined"));
+  }
   const absl::Time stall = last_progress_ + StallLimit();
   if (now >= stall) {
     return lose(LossReason::kStalled,
@@ -328,13 +335,22 @@ void WorkerGroup::Broadcast(const v1::FrontendMessage& message) {
   for (auto& [number, rank] : ranks_) rank.link->Send(message);
 }
 
+std::string WorkerGroup::Missing() const {
+  std::string missing;
+  for (int rank = 0; rank < world_size_; ++rank) {
+    if (!ranks_.contains(rank)) absl::StrAppend(&missing, missing.empty() ? "awaits rank " : ", ", rank);
+  }
+  if (!missing.empty()) absl::StrAppend(&missing, " of ", world_size_);
+  return missing;
+}
+
 v1::WorkerGroup WorkerGroup::Describe(absl::Duration to_date) const {
   v1::WorkerGroup group;
   group.set_id(id_);
   group.set_state(StateName(state_));
   group.set_mesh(ready_.mesh());
   group.set_model(ready_.model().id());
-  group.set_reason(why_lost_);
+  group.set_reason(state_ == State::kLost ? why_lost_ : Missing());
   if (run_) group.set_video_id(run_->video_id());
   for (const auto& [number, rank] : ranks_) {
     v1::WorkerGroup::Rank* out = group.add_ranks();

@@ -37,6 +37,7 @@ struct GroupLimits {
   // step) a group that loads or runs counts as stalled.
   absl::Duration stall_floor = absl::Seconds(60);
   absl::Duration cancel_floor = absl::Seconds(60);  // the same after a cancel, for the run to end
+  absl::Duration join_timeout = absl::Minutes(5);   // from the first rank that joins to the last
 };
 
 // As kinora_group_restarts_total counts them.
@@ -48,6 +49,7 @@ enum class LossReason {
   kProcessEnded,
   kAdmin,
   kRankFailed,
+  kIncomplete,     // ranks did not join in time
   kModelConflict,  // another group serves other files under the same model id, or its own ranks do
 };
 
@@ -71,8 +73,8 @@ class WorkerGroup {
 
   WorkerGroup(std::string id, std::string incarnation, int world_size, GroupLimits limits, Listener& listener);
 
-  // A rank arrives. FailedPrecondition: it does not fit this group (rank taken or out of range, another world size,
-  // made of another commit); those that are here are not harmed.
+  // A rank arrives. FailedPrecondition: it does not fit this group (rank out of range, another world size, made of
+  // another commit); Unavailable: not now (the rank is here already, or all are). Those that are here are not harmed.
   absl::Status AddRank(const v1::Hello& hello, std::shared_ptr<RankLink> link, absl::Time now);
   // To a rank that has been welcomed: what the others have published so far.
   void SendPublished(RankLink& link) const;
@@ -100,6 +102,7 @@ class WorkerGroup {
   bool running() const { return run_.has_value(); }
   bool serving() const { return state_ == State::kIdle || state_ == State::kBusy; }
   int ranks() const { return static_cast<int>(ranks_.size()); }
+  std::string Missing() const;                             // "awaits rank 1, 3 of 4"; empty: nobody
   v1::WorkerGroup Describe(absl::Duration to_date) const;  // to_date: what makes a date of this group's times
   // What the speed of a run depends on, as the job store keeps it: model, precision, mesh and device. Of a ready group.
   std::string SpeedPlace() const;
@@ -128,6 +131,7 @@ class WorkerGroup {
   const GroupLimits limits_;
   Listener& listener_;
   State state_ = State::kJoining;
+  absl::Time begun_;  // when the first rank joined
   std::map<int, Rank> ranks_;
   std::vector<v1::Rendezvous> published_;
   size_t published_bytes_ = 0;

@@ -77,7 +77,7 @@ TEST(Config, FlagsOfAConfigurationBuildItAgain) {
   config.add_model("lora=x:\"quoted\".safetensors");
   config.set_threads(2);
   config.set_frontend("unix:/x/y.sock");
-  config.mutable_tls()->set_client_ca_file("ca.pem");
+  config.mutable_tls()->set_ca_file("ca.pem");
   v1::WorkerConfig again = DefaultWorkerConfig();
   ASSERT_THAT(ParseConfig(ToFlags(config), again), IsOk());
   again.mutable_tls();
@@ -229,7 +229,8 @@ TEST(Groups, WhatCannotBeIsRefusedByField) {
        "groups: two have the http_address 127.0.0.1:9"},
       {"groups { id: 'a' worker { model: 'm' rank: 1 } }", "groups[0].worker.rank"},
       {"groups { id: 'a' worker { model: 'm' group: 'b' } }", "groups[0].worker.group"},
-      {"groups { id: 'a' worker { model: 'm' token_file: 't' } }", "groups[0].worker.token_file: not available yet"},
+      {"groups { id: 'a' worker { model: 'm' token_file: 't' } }", "groups[0].worker.token_file: has no effect"},
+      {"groups { id: 'a' outside: true worker { model: 'm' } }", "groups[0].worker: has no effect"},
       {"worker { model: 'm' } groups { id: 'a' worker { model: 'm' } }", "groups: worker.model"},
       {"worker { model: 'm' rank: 1 }", "worker.rank: must be empty"},
       {"worker { model: 'm' secret_fd: 5 }", "worker.secret_fd: must be empty"},
@@ -258,14 +259,66 @@ TEST(CheckWorkerConfig, CredentialsThatNothingHeedsAreRefusedByField) {
   };
   EXPECT_THAT(frontend({"--worker-tls-certificate-file="}), IsOk());  // as the frontend's own flags for it say
   EXPECT_THAT(worker({"--tls-certificate-file=", "--token-file="}), IsOk());
-  for (const std::string field : {"tls.certificate_file", "tls.key_file", "tls.client_ca_file", "token_file"}) {
+  for (const std::string field : {"tls.certificate_file", "tls.key_file", "tls.ca_file", "token_file"}) {
     const std::string flag = absl::StrReplaceAll(field, {{".", "-"}, {"_", "-"}});
     EXPECT_THAT(
         frontend({absl::StrCat("--worker-", flag, "=f")}),
-        StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(absl::StrCat("worker.", field, ": not available"))));
+        StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(absl::StrCat("worker.", field, ": has no effect"))));
     EXPECT_THAT(worker({absl::StrCat("--", flag, "=f")}),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(absl::StrCat(field, ": not available yet"))));
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(absl::StrCat(field, ": has no effect"))));
   }
+}
+
+TEST(CheckWorkerConfig, WhatAJoinPortAsksForIsTakenTowardOneAndWholeOnly) {
+  const auto check = [](std::vector<std::string> flags) {
+    flags.insert(flags.end(), {"--frontend=frontend:8471", "--model=m"});
+    v1::WorkerConfig config = DefaultWorkerConfig();
+    EXPECT_THAT(ParseConfig(flags, config), IsOk());
+    return CheckWorkerConfig(config);
+  };
+  EXPECT_THAT(check({"--token-file=t"}), IsOk());
+  EXPECT_THAT(check({"--tls-ca-file=ca", "--tls-certificate-file=c", "--tls-key-file=k"}), IsOk());
+  const auto refused = [](const char* field) { return StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(field)); };
+  EXPECT_THAT(check({"--tls-ca-file=ca", "--tls-certificate-file=c"}), refused("tls.key_file: "));
+  EXPECT_THAT(check({"--tls-ca-file=ca", "--tls-key-file=k"}), refused("tls.certificate_file: "));
+  EXPECT_THAT(check({"--tls-certificate-file=c", "--tls-key-file=k"}), refused("tls.ca_file: "));
+}
+
+TEST(CheckFrontendConfig, TheJoinPortNeverLetsAnybodyIn) {
+  const auto check = [](const std::vector<std::string>& flags) {
+    v1::FrontendConfig config = DefaultFrontendConfig();
+    EXPECT_THAT(ParseConfig(flags, config), IsOk());
+    return CheckFrontendConfig(config);
+  };
+  const std::string here = "--join-address=127.0.0.1:8471", everywhere = "--join-address=0.0.0.0:8471";
+  const std::vector<std::string> tls = {"--join-tls-certificate-file=c", "--join-tls-key-file=k"};
+  const auto with_tls = [&](std::vector<std::string> flags) {
+    flags.insert(flags.end(), tls.begin(), tls.end());
+    return check(flags);
+  };
+  EXPECT_THAT(check({here, "--join-token-file=t"}), IsOk());
+  EXPECT_THAT(check({everywhere, "--insecure"}), IsOk());
+  EXPECT_THAT(with_tls({everywhere, "--join-token-file=t"}), IsOk());
+  EXPECT_THAT(with_tls({everywhere, "--join-tls-client-ca-file=a"}), IsOk());
+  const auto refused = [](const char* field) { return StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(field)); };
+  EXPECT_THAT(check({here}), refused("join_token_file: is needed"));
+  EXPECT_THAT(with_tls({everywhere}), refused("join_token_file: is needed"));
+  EXPECT_THAT(check({everywhere, "--join-token-file=t"}), refused("join_address: \"0.0.0.0:8471\""));
+  EXPECT_THAT(check({everywhere, "--join-token-file=t", "--join-tls-client-ca-file=a"}),
+              refused("join_tls.client_ca_file: without"));
+  EXPECT_THAT(check({"--join-address=unix:s", "--join-token-file=t"}), refused("join_address: must be host:port"));
+  EXPECT_THAT(check({"--join-token-file=t"}), refused("join_token_file: without join_address"));
+}
+
+TEST(Groups, ThoseFromOutsideAreAwaitedAndNotStarted) {
+  const v1::FrontendConfig config = WithGroups(
+      "groups { id: 'a' outside: true processes: 4 } groups { id: 'b' worker { model: 'm' } } groups { id: "
+      "'c' outside: true }");
+  ASSERT_THAT(CheckFrontendConfig(config), IsOk());
+  ASSERT_EQ(GroupsOf(config).size(), 1u);
+  EXPECT_EQ(GroupsOf(config)[0].id(), "b");
+  EXPECT_EQ(GroupsOf(config)[0].worker().memory_share(), 1);
+  EXPECT_THAT(OutsideGroupsOf(config), ElementsAre(testing::Pair("a", 4), testing::Pair("c", 1)));
 }
 
 TEST(HttpAddressOf, RanksOfAHostHavePortsInARow) {

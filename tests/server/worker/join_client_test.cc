@@ -26,7 +26,7 @@ v1::Hello HelloOf(int rank) {
 
 TEST(JoinClient, SaysHelloAndIsWelcomed) {
   FakeFrontend frontend(absl::Seconds(7));
-  KINORA_ASSERT_OK_AND_ASSIGN(const auto client, JoinClient::Join(frontend.address(), HelloOf(1), kPatience));
+  KINORA_ASSERT_OK_AND_ASSIGN(const auto client, JoinClient::Join({frontend.address()}, HelloOf(1), kPatience));
   EXPECT_EQ(client->welcome().heartbeat_interval().seconds(), 7);
   const v1::WorkerMessage first = frontend.Next();
   EXPECT_EQ(first.hello().rank(), 1);
@@ -35,12 +35,12 @@ TEST(JoinClient, SaysHelloAndIsWelcomed) {
 
 TEST(JoinClient, ARefusalIsTheFrontendsOwn) {
   FakeFrontend frontend(absl::Seconds(30), absl::FailedPreconditionError("this frontend is of another build"));
-  EXPECT_THAT(JoinClient::Join(frontend.address(), HelloOf(0), kPatience),
+  EXPECT_THAT(JoinClient::Join({frontend.address()}, HelloOf(0), kPatience),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("another build")));
 }
 
 TEST(JoinClient, NobodyListensIsSaidOncePatienceIsOver) {
-  EXPECT_THAT(JoinClient::Join("unix:/nowhere/worker.sock", HelloOf(0), absl::Milliseconds(50)),
+  EXPECT_THAT(JoinClient::Join({"unix:/nowhere/worker.sock"}, HelloOf(0), absl::Milliseconds(50)),
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("/nowhere/worker.sock")));
 }
 
@@ -57,14 +57,14 @@ class ClockOfAStoppedProcess : public Clock {
 
 TEST(JoinClient, ThePausesOfTheWorkerItselfDoNotUseUpItsPatience) {
   ClockOfAStoppedProcess clock;
-  EXPECT_THAT(JoinClient::Join("unix:/nowhere/worker.sock", HelloOf(0), absl::Seconds(1), clock),
+  EXPECT_THAT(JoinClient::Join({"unix:/nowhere/worker.sock"}, HelloOf(0), absl::Seconds(1), clock),
               StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_GE(clock.looks(), 4);  // of an hour, 0.4 s count
 }
 
 TEST(JoinClient, BeatsAsOftenAsItIsToldAndHandsOverWhatComes) {
   FakeFrontend frontend(absl::Milliseconds(5));
-  KINORA_ASSERT_OK_AND_ASSIGN(const auto client, JoinClient::Join(frontend.address(), HelloOf(0), kPatience));
+  KINORA_ASSERT_OK_AND_ASSIGN(const auto client, JoinClient::Join({frontend.address()}, HelloOf(0), kPatience));
   std::atomic<int64_t> beats = 0;
   absl::Notification cancelled;
   client->Start(
@@ -88,7 +88,7 @@ TEST(JoinClient, BeatsAsOftenAsItIsToldAndHandsOverWhatComes) {
 
 TEST(JoinClient, ABrokenStreamIsToldOnceAndWhatIsSentThenIsDropped) {
   FakeFrontend frontend;
-  KINORA_ASSERT_OK_AND_ASSIGN(const auto client, JoinClient::Join(frontend.address(), HelloOf(0), kPatience));
+  KINORA_ASSERT_OK_AND_ASSIGN(const auto client, JoinClient::Join({frontend.address()}, HelloOf(0), kPatience));
   int ends = 0;
   absl::Notification ended;
   client->Start([] { return v1::Heartbeat(); }, [](const v1::FrontendMessage&) {},

@@ -39,7 +39,7 @@ class EndingRank : public Rank {  // says how the model's run ended and nothing 
 class RankLoopTest : public testing::Test {
  protected:
   RankLoopTest() {
-    auto joined = JoinClient::Join(frontend_.address(), v1::Hello(), absl::Seconds(30));
+    auto joined = JoinClient::Join({frontend_.address()}, v1::Hello(), absl::Seconds(30));
     KINORA_CHECK(joined.ok()) << joined.status();
     client_ = *std::move(joined);
     frontend_.Next();  // Hello

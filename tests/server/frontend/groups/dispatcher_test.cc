@@ -368,9 +368,9 @@ TEST_F(DispatcherTest, AnEstimateWithoutAGroupOrFromALostOneIsUnavailable) {
 TEST_F(DispatcherTest, HealthFollowsTheGroups) {
   absl::Mutex mu;
   std::vector<bool> seen;
-  dispatcher_->SetHealthListener([&](bool ready, const std::map<std::string, bool>&) {
+  dispatcher_->SetHealthListener([&](const GroupsHealth& health) {
     absl::MutexLock lock(&mu);
-    seen.push_back(ready);
+    seen.push_back(health.ready);
   });
   const auto link = JoinGroup("a");
   for (int i = 0; i < 2; ++i) {  // what runs took is read, its model is stored,

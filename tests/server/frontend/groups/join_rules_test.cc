@@ -97,7 +97,7 @@ TEST_F(JoinTest, ARankThatIsTakenIsRefusedWithoutHarmToWhoHoldsIt) {
   const v1::Run run = AwaitRun(*link);
   const auto other = std::make_shared<RecordingLink>();
   dispatcher_->Join(HelloOf("a"), other);
-  EXPECT_THAT(other->AwaitClosed(), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(other->AwaitClosed(), StatusIs(absl::StatusCode::kUnavailable));
   End(other, run, absl::InternalError("forged"));
   v1::WorkerMessage failed;
   failed.mutable_rank_failed()->mutable_error()->set_message("forged");
@@ -151,6 +151,67 @@ TEST_F(JoinTest, AllRanksOfAGroupAreOfOneCommit) {
   const auto second = std::make_shared<RecordingLink>();
   dispatcher_->Join(hello, second);
   EXPECT_TRUE(second->Next().has_welcome());
+}
+
+// At the join port, after a token or a certificate.
+class OutsideTest : public JoinTest {
+ protected:
+  OutsideTest() { dispatcher_->Await("far", 2); }
+  static v1::Hello Rank(int rank) {
+    v1::Hello hello = HelloOf("", "far");
+    hello.set_rank(rank);
+    hello.set_world_size(2);
+    return hello;
+  }
+  std::shared_ptr<RecordingLink> Say(const v1::Hello& hello) {
+    auto link = std::make_shared<RecordingLink>();
+    dispatcher_->Join(hello, link, Entrance::kJoinPort);
+    return link;
+  }
+};
+
+TEST_F(OutsideTest, OnlyAGroupThatIsAwaitedMayJoinAtThePort) {
+  EXPECT_THAT(Say(HelloOf("", "other"))->AwaitClosed(),
+              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("awaits no group \"other\"")));
+  dispatcher_->Supervise("0", "a", DrawSecret());
+  EXPECT_THAT(Say(HelloOf("a"))->AwaitClosed(), StatusIs(absl::StatusCode::kPermissionDenied));
+  v1::Hello alone = Rank(0);
+  alone.set_world_size(1);
+  EXPECT_THAT(Say(alone)->AwaitClosed(),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("group far has 2 processes")));
+}
+
+TEST_F(OutsideTest, TheFrontendDrawsTheIncarnationThatAllRanksAreToldAndTheNextHasAnother) {
+  const auto first = Say(Rank(0)), second = Say(Rank(1));
+  const v1::Welcome welcome = first->Next().welcome();
+  EXPECT_NE(welcome.incarnation(), "");
+  const v1::Welcome other = second->Next().welcome();
+  EXPECT_EQ(other.incarnation(), welcome.incarnation());
+  EXPECT_EQ(other.group_key(), welcome.group_key());
+  EXPECT_THAT(Say(Rank(1))->AwaitClosed(), StatusIs(absl::StatusCode::kUnavailable)) << "come again";
+  dispatcher_->Disconnect(first, absl::OkStatus());
+  EXPECT_TRUE(second->Next().has_abort());
+  EXPECT_THAT(second->AwaitClosed(), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("rank 0 disconnected")));
+  const v1::Welcome again = Say(Rank(1))->Next().welcome();
+  EXPECT_NE(again.incarnation(), welcome.incarnation());
+  EXPECT_NE(again.group_key(), welcome.group_key());
+}
+
+TEST_F(OutsideTest, AGroupThatStaysAwayIsListedAndNotReady) {
+  GroupsHealth health;
+  dispatcher_->SetHealthListener([&](const GroupsHealth& now) { health = now; });
+  EXPECT_EQ(Groups()[0].reason(), "awaits all its ranks, 2");
+  EXPECT_EQ(health.absent, "group far is joining (awaits all its ranks, 2)");
+  const auto first = Say(Rank(1));
+  Groups();
+  EXPECT_EQ(health.absent, "group far is joining (awaits rank 0 of 2)");
+  Pass(GroupLimits{}.join_timeout + absl::Seconds(2), {first});
+  Groups();
+  EXPECT_THAT(health.absent, testing::StartsWith("group far is lost (awaits rank 0 of 2, 5m"));
+  Pass(GroupLimits{}.join_timeout + absl::Seconds(2), {});
+  Groups();
+  EXPECT_EQ(health.absent, "group far is lost (awaits all its ranks, 2: none has joined for 5m)");
+  EXPECT_EQ(health.groups, (std::map<std::string, bool>{{"far", false}}));
 }
 
 }  // namespace

@@ -120,7 +120,7 @@ TEST_F(WorkerGroupTest, RefusesRanksThatDoNotFit) {
   v1::Hello hello;
   hello.set_world_size(2);
   EXPECT_THAT(group_->AddRank(hello, std::make_shared<RecordingLink>(), now_),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("not joining")));
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("not joining")));
   WorkerGroup other("1", "first", 2, limits_, events_);
   hello.set_rank(2);
   EXPECT_THAT(other.AddRank(hello, std::make_shared<RecordingLink>(), now_),
@@ -128,7 +128,26 @@ TEST_F(WorkerGroupTest, RefusesRanksThatDoNotFit) {
   hello.set_rank(1);
   EXPECT_THAT(other.AddRank(hello, std::make_shared<RecordingLink>(), now_), IsOk());
   EXPECT_THAT(other.AddRank(hello, std::make_shared<RecordingLink>(), now_),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("already has a rank 1")));
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("already has a rank 1")));
+}
+
+TEST_F(WorkerGroupTest, RanksThatDoNotJoinInTimeAreNamedAndLoseTheGroup) {
+  group_ = std::make_unique<WorkerGroup>("0", "first", 4, limits_, events_);
+  EXPECT_EQ(group_->Missing(), "awaits rank 0, 1, 2, 3 of 4");
+  for (const int rank : {0, 2}) {
+    v1::Hello hello;
+    hello.set_world_size(4);
+    hello.set_rank(rank);
+    links_.push_back(std::make_shared<RecordingLink>());
+    ASSERT_THAT(group_->AddRank(hello, links_.back(), now_), IsOk());
+  }
+  Pass(limits_.join_timeout - absl::Seconds(2), [] { return 0; });
+  EXPECT_EQ(events_.lost, 0) << events_.why;
+  EXPECT_EQ(group_->Describe(absl::ZeroDuration()).reason(), "awaits rank 1, 3 of 4");
+  Pass(absl::Seconds(2), [] { return 0; });
+  EXPECT_EQ(events_.lost, 1);
+  EXPECT_EQ(events_.reason, LossReason::kIncomplete);
+  EXPECT_EQ(events_.why, "awaits rank 1, 3 of 4, 5m after the first rank joined");
 }
 
 TEST_F(WorkerGroupTest, SendsARunToEveryRankAndWaitsForAllAnswers) {
