@@ -26,6 +26,7 @@
 #include "server/common/tls_files.h"
 #include "server/frontend/api/frontend_server.h"
 #include "server/frontend/api/job_admission.h"
+#include "server/frontend/groups/artifact_intake.h"
 #include "server/frontend/groups/dispatcher.h"
 #include "server/frontend/groups/group_supervisor.h"
 #include "server/frontend/groups/join_service.h"
@@ -135,6 +136,8 @@ class EmbeddedFrontend : public Frontend {
     options.owner = kOwner;
     options.lease = absl::Seconds(config_.lease_seconds());
     options.artifact_directory = artifacts_->root();
+    intake_ = std::make_unique<ArtifactIntake>(*artifacts_, clocks_.steady);
+    options.intake = intake_.get();
     options.limits.heartbeat_timeout = absl::Seconds(config_.worker_heartbeat_timeout_seconds());
     options.limits.stall_floor = absl::Seconds(config_.worker_step_floor_seconds());
     options.limits.join_timeout = absl::Seconds(config_.group_join_timeout_seconds());
@@ -319,6 +322,7 @@ class EmbeddedFrontend : public Frontend {
     if (disk_ != nullptr) disk_->Stop();
     if (store_ != nullptr) store_->Flush();
     dispatcher_.reset();
+    intake_.reset();
     if (store_ != nullptr) store_->Flush();
     store_.reset();
   }
@@ -335,6 +339,7 @@ class EmbeddedFrontend : public Frontend {
   std::unique_ptr<JobQueue> queue_;
   std::unique_ptr<EventLoop> disk_;
   std::unique_ptr<SqliteJobStore> store_;
+  std::unique_ptr<ArtifactIntake> intake_;
   std::unique_ptr<Dispatcher> dispatcher_;
   std::unique_ptr<Housekeeper> housekeeper_;
   DownloadSlots downloads_{config_.max_downloads(), config_.max_downloads_per_client(),

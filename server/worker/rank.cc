@@ -9,8 +9,8 @@
 #include "engine/base/clock.h"
 #include "engine/base/status_macros.h"
 #include "engine/media/file_sink.h"
+#include "server/common/artifact_writer.h"
 #include "server/common/status_details.h"
-#include "server/worker/artifact_writer.h"
 #include "server/worker/output_options.h"
 #include "server/worker/speed.h"
 
@@ -99,7 +99,24 @@ void SendResolved(const RunContext& context, const v1::Run& run, const PreparedR
   context.send(message);
 }
 
-absl::Status Lead(const RunContext& context, DirectoryArtifactStore& store, const v1::Run& run, ProgressMarks& marks,
+// Where files are written, and how they go on from there to the frontend; null: they are there.
+struct Artifacts {
+  DirectoryArtifactStore& store;
+  UploadLine* uploads;
+};
+
+absl::StatusOr<StoredFile> Deliver(const RunContext& context, const v1::Run& run, UploadLine* uploads,
+                                   const std::string& name, const std::string& file, ArtifactWriter& writer) {
+  if (uploads == nullptr) return writer.Commit();
+  absl::StatusOr<StoredFile> sent = uploads->Upload(run, name, file, [&context] {
+    ++context.units_done;
+    return context.cancelled ? absl::CancelledError("the run was cancelled") : absl::OkStatus();
+  });
+  if (!sent.ok()) return writer.ForClients(sent.status());
+  return sent;
+}
+
+absl::Status Lead(const RunContext& context, const Artifacts& artifacts, const v1::Run& run, ProgressMarks& marks,
                   v1::RunResult& result) {
   KINORA_ASSIGN_OR_RETURN(const FileSinkOptions options, ToFileSinkOptions(run.output(), run.generation()));
   KINORA_ASSIGN_OR_RETURN(const PreparedRun prepared, context.model.Prepare(run.generation()));
@@ -107,7 +124,7 @@ absl::Status Lead(const RunContext& context, DirectoryArtifactStore& store, cons
   SendResolved(context, run, prepared);
   const std::string name = absl::StrCat(options.container == Container::kWav ? "audio." : "video.",
                                         std::string(ContainerExtension(options.container)));
-  ArtifactWriter writer(store, run.artifact_key());
+  ArtifactWriter writer(artifacts.store, run.artifact_key());
   // Following ranks are on their way into the run: what fails on this one alone is told inside it, to all.
   const absl::StatusOr<std::string> file = writer.Begin(name);
   {
@@ -119,7 +136,7 @@ absl::Status Lead(const RunContext& context, DirectoryArtifactStore& store, cons
   }
   KINORA_RETURN_IF_ERROR(marks.Report({.stage = "finalize", .fraction = 1, .remaining_seconds = 0}));
   const absl::Time commit_begin = Clock::Steady().Now();
-  KINORA_ASSIGN_OR_RETURN(const StoredFile stored, writer.Commit());
+  KINORA_ASSIGN_OR_RETURN(const StoredFile stored, Deliver(context, run, artifacts.uploads, name, *file, writer));
   context.metrics.artifact_upload_seconds.Observe(absl::ToDoubleSeconds(Clock::Steady().Now() - commit_begin));
 
   v1::Artifact& artifact = *result.add_artifacts();
@@ -159,7 +176,7 @@ v1::RunResult LeadingRank::Run(const RunContext& context, const v1::Run& run) {
   ProgressMarks marks(context, run, result);
   absl::Status status;
   try {
-    status = Lead(context, store_, run, marks, result);
+    status = Lead(context, {.store = store_, .uploads = uploads_}, run, marks, result);
   } catch (const std::bad_alloc&) {  // of a string or a vector; what is large is reserved before a run
     status = absl::ResourceExhaustedError(absl::StrCat("out of memory in the stage ", marks.stage()));
   }
@@ -181,8 +198,8 @@ v1::RunResult FollowingRank::Run(const RunContext& context, const v1::Run& run) 
   return result;
 }
 
-std::unique_ptr<Rank> MakeRank(const RankContext& context, DirectoryArtifactStore& store) {
-  if (context.rank == 0) return std::make_unique<LeadingRank>(store);
+std::unique_ptr<Rank> MakeRank(const RankContext& context, DirectoryArtifactStore& store, UploadLine* uploads) {
+  if (context.rank == 0) return std::make_unique<LeadingRank>(store, uploads);
   return std::make_unique<FollowingRank>();
 }
 

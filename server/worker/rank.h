@@ -15,6 +15,7 @@
 #include "server/common/directory_artifact_store.h"
 #include "server/common/metrics.h"
 #include "server/worker/model.h"
+#include "server/worker/upload_line.h"
 
 namespace kinora {
 
@@ -48,11 +49,14 @@ class Rank {
 // a run that failed had written is removed.
 class LeadingRank : public Rank {
  public:
-  explicit LeadingRank(DirectoryArtifactStore& store) : store_(store) {}  // not owned
+  // uploads: how a file goes on from `store` to the frontend; null: `store` is the frontend's. Neither is owned.
+  explicit LeadingRank(DirectoryArtifactStore& store, UploadLine* uploads = nullptr)
+      : store_(store), uploads_(uploads) {}
   v1::RunResult Run(const RunContext& context, const v1::Run& run) override;
 
  private:
   DirectoryArtifactStore& store_;
+  UploadLine* const uploads_;
 };
 
 // No sink, no marks, no artifacts. A cancel is rank 0's word to all, so `cancelled` is not looked at.
@@ -61,7 +65,8 @@ class FollowingRank : public Rank {
   v1::RunResult Run(const RunContext& context, const v1::Run& run) override;
 };
 
-std::unique_ptr<Rank> MakeRank(const RankContext& context, DirectoryArtifactStore& store);
+std::unique_ptr<Rank> MakeRank(const RankContext& context, DirectoryArtifactStore& store,
+                               UploadLine* uploads = nullptr);
 
 }  // namespace kinora
 

@@ -37,11 +37,11 @@ int64_t ReadMeter::Bytes() {
   return others;
 }
 
-RankLoop::RankLoop(JoinClient& client, JoinRendezvous& rendezvous, AbortSignal& lost, WorkerMetrics& metrics,
-                   std::function<void()> on_stream_end)
-    : client_(client),
-      rendezvous_(rendezvous),
-      lost_(lost),
+RankLoop::RankLoop(RankLines lines, WorkerMetrics& metrics, std::function<void()> on_stream_end)
+    : client_(lines.client),
+      rendezvous_(lines.rendezvous),
+      uploads_(lines.uploads),
+      lost_(lines.lost),
       metrics_(metrics),
       on_stream_end_(std::move(on_stream_end)) {
   client_.Start([this] { return Heartbeat(); }, [this](const v1::FrontendMessage& message) { OnMessage(message); },
@@ -120,8 +120,7 @@ absl::Status RankLoop::RunOne(Rank& rank, Model& model, const v1::Run& run) {
        {"code", absl::StatusCodeToString(status.code())},
        {"why", message.run_result().error().message()}});
   if (absl::IsAborted(status)) {  // no outcome of the job: the group is lost, and the job is run again
-    SayRankFailed(status);
-    return status;
+    return SayRankFailed(status);
   }
   {
     absl::MutexLock lock(&mu_);
@@ -132,8 +131,7 @@ absl::Status RankLoop::RunOne(Rank& rank, Model& model, const v1::Run& run) {
   return absl::OkStatus();
 }
 
-// Waits a moment for the frontend to end the stream, which it does once it has heard.
-void RankLoop::SayRankFailed(const absl::Status& status) {
+absl::Status RankLoop::SayRankFailed(const absl::Status& status) {
   v1::WorkerMessage message;
   *message.mutable_rank_failed()->mutable_error() = ToRpcStatus(status);
   client_.Send(message);
@@ -143,11 +141,14 @@ void RankLoop::SayRankFailed(const absl::Status& status) {
   };
   absl::MutexLock lock(&mu_);
   mu_.AwaitWithTimeout(absl::Condition(&ended), kHearing);
+  return status;
 }
 
 void RankLoop::OnAbort(const v1::Abort& abort) {
   Log(Severity::kWarning, "aborted", {{"why", abort.why()}});
-  rendezvous_.Abort(absl::AbortedError(absl::StrCat("the group is lost: ", abort.why())));
+  const absl::Status why = absl::AbortedError(absl::StrCat("the group is lost: ", abort.why()));
+  rendezvous_.Abort(why);
+  uploads_.Abort(why);
   lost_.Raise();
 }
 
@@ -157,6 +158,7 @@ void RankLoop::OnMessage(const v1::FrontendMessage& message) {
     return Stop(FromProto(message.shutdown().grace()));
   }
   if (message.has_abort()) return OnAbort(message.abort());
+  if (message.has_upload_answer()) return uploads_.Receive(message.upload_answer());
   if (message.has_rendezvous()) return rendezvous_.Receive(message.rendezvous());
   absl::MutexLock lock(&mu_);
   switch (message.message_case()) {
@@ -180,6 +182,7 @@ void RankLoop::OnMessage(const v1::FrontendMessage& message) {
 
 void RankLoop::OnEnd(const absl::Status& status) {
   rendezvous_.Abort(absl::UnavailableError("the frontend has gone"));
+  uploads_.Abort(absl::AbortedError("the frontend has gone"));
   if (on_stream_end_) on_stream_end_();
   absl::MutexLock lock(&mu_);
   if (phase_ == "load") lost_.Raise();  // a run ends at its next step

@@ -21,6 +21,7 @@
 #include "server/worker/join_rendezvous.h"
 #include "server/worker/model.h"
 #include "server/worker/rank.h"
+#include "server/worker/upload_line.h"
 
 namespace kinora {
 
@@ -33,18 +34,27 @@ class ReadMeter {
   int64_t own_ = 0;
 };
 
+struct RankLines {  // what hears of the stream; none is owned
+  JoinClient& client;
+  JoinRendezvous& rendezvous;
+  UploadLine& uploads;
+  AbortSignal& lost;
+};
+
 class RankLoop {
  public:
-  // Starts `client`, whose heartbeats it gives from now on; during the load they report the bytes that the process has
-  // read as units of progress. Raises `lost` once the frontend says that the group is, or has gone during the load.
+  // Starts the client, whose heartbeats it gives from now on; during the load they report the bytes that the process
+  // has read as units of progress. Raises `lost` once the frontend says that the group is, or has gone during the load.
   // on_stream_end: runs once, when the stream has ended; may be empty.
-  RankLoop(JoinClient& client, JoinRendezvous& rendezvous, AbortSignal& lost, WorkerMetrics& metrics,
-           std::function<void()> on_stream_end = {});
+  RankLoop(RankLines lines, WorkerMetrics& metrics, std::function<void()> on_stream_end = {});
   ~RankLoop();  // after the client's end, which it awaits
 
   // Sends Ready, then has `rank` run what comes until the frontend says Shutdown, Stop is called (OK), the stream ends
   // (its status), or a run has no outcome (Aborted: the group is lost, which the frontend is told).
   absl::Status Run(Rank& rank, Model& model);
+  // Tells the frontend that this rank has failed alone, in its load or in a run, and waits a moment for the end of the
+  // stream, which follows. Returns `status`.
+  absl::Status SayRankFailed(const absl::Status& status);
   // Ends the present run (CANCELLED) after `grace` and then Run. Any thread.
   void Stop(absl::Duration grace);
   // The load goes on, though it reads nothing. Any thread.
@@ -62,10 +72,10 @@ class RankLoop {
   absl::StatusOr<std::optional<v1::Run>> NextRun();  // waits; nothing: Stop was called
   absl::Status RunOne(Rank& rank, Model& model, const v1::Run& run);
   void OnAbort(const v1::Abort& abort);
-  void SayRankFailed(const absl::Status& status);
 
   JoinClient& client_;
   JoinRendezvous& rendezvous_;
+  UploadLine& uploads_;
   AbortSignal& lost_;
   WorkerMetrics& metrics_;
   const std::function<void()> on_stream_end_;

@@ -18,8 +18,8 @@
 #include "engine/ops/backend.h"
 #include "server/common/build_version.h"
 #include "server/common/config.h"
-#include "server/common/directory_artifact_store.h"
 #include "server/common/http_pages.h"
+#include "server/worker/artifact_place.h"
 #include "server/worker/inherited_secret.h"
 #include "server/worker/join_client.h"
 #include "server/worker/join_way.h"
@@ -158,19 +158,22 @@ absl::Status Serve(v1::WorkerConfig config, const std::string& secret, const Loa
   if (config.data_interface().empty()) {
     KINORA_ASSIGN_OR_RETURN(*config.mutable_data_interface(), AddressToward(config.frontend()));
   }
-  KINORA_ASSIGN_OR_RETURN(const auto store, DirectoryArtifactStore::At(client->welcome().artifact_directory()));
-  JoinRendezvous rendezvous([&client = *client](const v1::WorkerMessage& message) { client.Send(message); });
+  KINORA_ASSIGN_OR_RETURN(const auto artifacts, ArtifactPlace::Open(config, client->welcome()));
+  const auto send = [&client = *client](const v1::WorkerMessage& message) { client.Send(message); };
+  JoinRendezvous rendezvous(send);
+  UploadLine uploads(send);
   AbortSignal lost;
   const RankContext context{.rank = config.rank(),
                             .world_size = config.world_size(),
                             .rendezvous = rendezvous,
                             .lost = lost,
                             .group_key = client->welcome().group_key()};
-  const std::unique_ptr<Rank> rank = MakeRank(context, *store);
+  const std::unique_ptr<Rank> rank = MakeRank(context, artifacts->store(), artifacts->is_shared() ? nullptr : &uploads);
   std::unique_ptr<Model> model;  // outlives the loop, whose threads ask it
   absl::Status status;
   {
-    RankLoop loop(*client, rendezvous, lost, metrics, IsSupervised(config) ? std::function<void()>() : LeaveAtLast);
+    RankLoop loop({*client, rendezvous, uploads, lost}, metrics,
+                  IsSupervised(config) ? std::function<void()>() : LeaveAtLast);
     const SignalThread signals(loop);
     pages.SetLoop(&loop);
     absl::StatusOr<std::unique_ptr<Model>> loaded = load(config, context, metrics, [&loop] { loop.NoteProgress(); });
@@ -178,7 +181,7 @@ absl::Status Serve(v1::WorkerConfig config, const std::string& secret, const Loa
       model = *std::move(loaded);
       status = loop.Run(*rank, *model);
     } else {
-      status = loaded.status();
+      status = loop.SayRankFailed(loaded.status());
     }
     if (status.ok() && loop.dismissed() && !IsSupervised(config)) status = absl::UnavailableError("the frontend stops");
     pages.Stop();

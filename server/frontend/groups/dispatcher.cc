@@ -177,6 +177,7 @@ absl::Status Dispatcher::Impl::Admit(const v1::Hello& hello, const std::shared_p
                                           std::max(1, hello.world_size()), options_.limits, *this);
   }
   const absl::Status status = group->AddRank(hello, link, attended());
+  if (status.ok() && hello.rank() == 0 && entrance == Entrance::kJoinPort) group->TakeUploads();
   if (group->ranks() == 0) groups_.erase(hello.group());
   return status;
 }
@@ -199,7 +200,7 @@ void Dispatcher::Impl::Join(const v1::Hello& hello, const std::shared_ptr<RankLi
   v1::FrontendMessage message;
   v1::Welcome& welcome = *message.mutable_welcome();
   *welcome.mutable_heartbeat_interval() = ToProto(options_.limits.heartbeat_interval);
-  welcome.set_artifact_directory(options_.artifact_directory);
+  if (entrance == Entrance::kLocalSocket) welcome.set_artifact_directory(options_.artifact_directory);
   welcome.set_group_key(group->key());
   welcome.set_incarnation(group->incarnation());
   link->Send(message);

@@ -34,6 +34,7 @@
 
 namespace kinora {
 
+class ArtifactIntake;
 struct FrontendMetrics;
 
 struct DispatcherOptions {
@@ -42,6 +43,8 @@ struct DispatcherOptions {
   std::string artifact_directory;  // absolute; told to workers
   GroupLimits limits;              // heartbeats and watchdog
   BuildIdentity identity;          // of this frontend; what workers must agree with
+  // Of artifacts from ranks that join at the port, which outlives the dispatcher. Null (tests): none come.
+  ArtifactIntake* intake = nullptr;
 };
 
 struct GroupsHealth {

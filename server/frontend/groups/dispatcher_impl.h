@@ -51,6 +51,7 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   void OnStep(WorkerGroup& group, const v1::StepMark& mark) override;
   void OnResolved(WorkerGroup& group, const v1::ResolvedMark& mark) override;
   void OnRunEnded(WorkerGroup& group, const v1::RunResult& result) override;
+  void OnUpload(WorkerGroup& group, const v1::UploadChunk& chunk) override;
   void OnEstimate(WorkerGroup& group, const v1::EstimateResult& result) override;
   void OnLost(WorkerGroup& group, LossReason reason, const std::string& why) override;
 
@@ -112,6 +113,8 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   void Renew(const Attempt& attempt);
   void AppendEvent(RunningJob& run, const v1::VideoEvent& event);
   void PublishStep(RunningJob& run);
+  void OnTaken(const Attempt& attempt, const v1::UploadChunk& chunk,
+               const absl::StatusOr<std::optional<StoredFile>>& taken);
   void EndRun(RunningJob& run, const v1::RunResult& result);
   void Finish(const Attempt& attempt, const Outcome& outcome);
   void Requeue(const Attempt& attempt, const std::string& why, bool lost_group);

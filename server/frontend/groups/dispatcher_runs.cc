@@ -7,6 +7,7 @@
 #include "server/common/metrics.h"
 #include "server/common/status_details.h"
 #include "server/common/timestamps.h"
+#include "server/frontend/groups/artifact_intake.h"
 #include "server/frontend/groups/dispatcher_impl.h"
 
 namespace kinora {
@@ -160,7 +161,8 @@ void Dispatcher::Impl::StartRun(RunningJob& run, WorkerGroup& group) {
   message.set_attempt(run.attempt.number);
   *message.mutable_generation() = run.video.effective();
   *message.mutable_output() = run.video.output();
-  message.set_artifact_key(absl::StrCat(run.attempt.id, "/", run.attempt.number));
+  message.set_artifact_key(ArtifactKey(run.attempt));
+  run.uploads = group.uploads();
   group.Start(message, attended());
   CheckHealth();
   if (run.job.deadline == absl::InfiniteFuture()) return;
@@ -275,8 +277,49 @@ void Dispatcher::Impl::OnRunEnded(WorkerGroup& group, const v1::RunResult& resul
   Schedule();
 }
 
+void Dispatcher::Impl::OnUpload(WorkerGroup& group, const v1::UploadChunk& chunk) {
+  const RunningJob* run = RunOf(group);
+  if (run == nullptr || options_.intake == nullptr) {  // released
+    return group.AnswerUpload(chunk, absl::AbortedError("an artifact of no run of this group's"));
+  }
+  v1::UploadChunk place = chunk;  // what the answer repeats
+  place.clear_data();
+  options_.intake->Take(
+      ArtifactKey(run->attempt), chunk,
+      OnLoop<absl::StatusOr<std::optional<StoredFile>>>(
+          [attempt = run->attempt, place](Impl& self, auto taken) { self.OnTaken(attempt, place, taken); }));
+}
+
+void Dispatcher::Impl::OnTaken(const Attempt& attempt, const v1::UploadChunk& chunk,
+                               const absl::StatusOr<std::optional<StoredFile>>& taken) {
+  RunningJob* run = Current(attempt);
+  const auto group = run == nullptr ? groups_.end() : groups_.find(run->group);
+  if (group == groups_.end()) return;  // lost meanwhile
+  if (taken.ok() && taken->has_value()) run->uploaded[chunk.name()] = **taken;
+  group->second->AnswerUpload(chunk, taken.status());
+}
+
+namespace {
+
+// What a worker says that it has sent, and what has come.
+absl::Status CheckUploads(const RunningJob& run, const v1::RunResult& result) {
+  for (const v1::Artifact& artifact : result.artifacts()) {
+    const auto came = run.uploaded.find(artifact.id());
+    if (came != run.uploaded.end() && came->second.sha256 == artifact.sha256() &&
+        came->second.bytes == artifact.bytes()) {
+      continue;
+    }
+    return absl::DataLossError(
+        absl::StrCat("artifact ", artifact.id(), ": the worker says that it is done, and it has not come"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 void Dispatcher::Impl::EndRun(RunningJob& run, const v1::RunResult& result) {
-  const absl::Status status = FromRpcStatus(result.error());
+  absl::Status status = FromRpcStatus(result.error());
+  if (status.ok() && run.uploads) status = CheckUploads(run, result);
   Log(Severity::kInfo, "run_ended",
       {{"job", run.attempt.id},
        {"attempt", absl::StrCat(run.attempt.number)},
@@ -289,7 +332,7 @@ void Dispatcher::Impl::EndRun(RunningJob& run, const v1::RunResult& result) {
     outcome.artifacts.assign(result.artifacts().begin(), result.artifacts().end());
   } else if (!absl::IsCancelled(status)) {
     outcome.state = v1::Video::FAILED;
-    outcome.error = result.error();
+    outcome.error = ToRpcStatus(status);
   } else if (run.stop == StopReason::kCancel) {
     outcome.state = v1::Video::CANCELLED;
     if (metrics_ != nullptr) metrics_->cancel_latency_seconds.Observe(absl::ToDoubleSeconds(now() - run.cancel_time));
@@ -338,7 +381,9 @@ void Dispatcher::Impl::Requeue(const Attempt& attempt, const std::string& why, b
 }
 
 void Dispatcher::Impl::Forget(const Attempt& attempt) {
-  if (Current(attempt) != nullptr) runs_.erase(attempt.id);
+  const RunningJob* run = Current(attempt);
+  if (run != nullptr && run->uploads && options_.intake != nullptr) options_.intake->Drop(ArtifactKey(attempt));
+  if (run != nullptr) runs_.erase(attempt.id);
   CountRuns();
 }
 

@@ -2,10 +2,13 @@
 #ifndef KINORA_SERVER_FRONTEND_GROUPS_RUNNING_JOB_H_
 #define KINORA_SERVER_FRONTEND_GROUPS_RUNNING_JOB_H_
 
+#include <map>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "kinora/v1/video_generation.pb.h"
+#include "server/common/artifact_store.h"
 #include "server/frontend/jobs/job_queue.h"
 #include "server/frontend/jobs/job_store.h"
 
@@ -27,9 +30,14 @@ struct RunningJob {
   StopReason stop = StopReason::kNone;
   absl::Time cancel_time;
   v1::Progress progress;
-  int appends = 0;         // asked of the store and not yet answered
+  int appends = 0;                               // asked of the store and not yet answered
+  bool uploads = false;                          // its artifacts come over the stream
+  std::map<std::string, StoredFile> uploaded{};  // those that are whole, by name
   bool step_held = false;  // until they are: a step must not be seen before the stage that it belongs to
 };
+
+// Run.artifact_key
+inline std::string ArtifactKey(const Attempt& attempt) { return absl::StrCat(attempt.id, "/", attempt.number); }
 
 }  // namespace kinora
 

@@ -7,7 +7,9 @@
 #include "engine/base/check.h"
 #include "server/common/secret.h"
 #include "server/common/sha256.h"
+#include "server/common/status_details.h"
 #include "server/common/timestamps.h"
+#include "server/common/upload_limits.h"
 
 namespace kinora {
 namespace {
@@ -112,6 +114,9 @@ void WorkerGroup::Receive(const RankLink& link, const v1::WorkerMessage& message
     case v1::WorkerMessage::kRunResult:
       last_progress_ = now;
       return OnResult(rank, message.run_result());
+    case v1::WorkerMessage::kUploadChunk:
+      last_progress_ = now;
+      return OnChunk(rank, message.upload_chunk());
     case v1::WorkerMessage::kEstimateResult:
       return listener_.OnEstimate(*this, message.estimate_result());
     case v1::WorkerMessage::kRendezvous:
@@ -182,6 +187,31 @@ void WorkerGroup::OnMark(const v1::WorkerMessage& message) {
   } else if (message.has_resolved() && IsOfThisRun(message.resolved().video_id(), message.resolved().attempt())) {
     listener_.OnResolved(*this, message.resolved());
   }
+}
+
+void WorkerGroup::OnChunk(const Rank& rank, const v1::UploadChunk& chunk) {
+  if (rank.hello.rank() != 0) {
+    return Lose(LossReason::kRankFailed,
+                absl::StrCat("rank ", rank.hello.rank(), " failed: it sends an artifact, which is rank 0's to do"));
+  }
+  if (!uploads_ || !IsOfThisRun(chunk.video_id(), chunk.attempt())) {
+    return AnswerUpload(chunk, absl::AbortedError("an artifact of no run of this group's"));
+  }
+  if (chunk.data().size() > kMostUploadBytes) {
+    return AnswerUpload(chunk, absl::InvalidArgumentError(absl::StrCat(
+                                   "data: ", chunk.data().size(), " bytes; at most ", kMostUploadBytes, " are taken")));
+  }
+  listener_.OnUpload(*this, chunk);
+}
+
+void WorkerGroup::AnswerUpload(const v1::UploadChunk& chunk, const absl::Status& status) {
+  v1::FrontendMessage message;
+  v1::UploadAnswer& answer = *message.mutable_upload_answer();
+  answer.set_video_id(chunk.video_id());
+  answer.set_attempt(chunk.attempt());
+  answer.set_name(chunk.name());
+  if (!status.ok()) *answer.mutable_error() = ToRpcStatus(status);
+  SendToRankZero(message);
 }
 
 void WorkerGroup::OnResult(Rank& rank, const v1::RunResult& result) {

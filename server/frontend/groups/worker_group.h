@@ -67,6 +67,8 @@ class WorkerGroup {
     // The answers of all ranks: rank 0's, with the error of the first rank that failed rather than was cancelled.
     // The group is idle or drained again.
     virtual void OnRunEnded(WorkerGroup& group, const v1::RunResult& result) = 0;
+    // A piece of an artifact of the present run, from rank 0; AnswerUpload follows.
+    virtual void OnUpload(WorkerGroup& group, const v1::UploadChunk& chunk) = 0;
     virtual void OnEstimate(WorkerGroup& group, const v1::EstimateResult& result) = 0;
     virtual void OnLost(WorkerGroup& group, LossReason reason, const std::string& why) = 0;  // last call
   };
@@ -78,6 +80,10 @@ class WorkerGroup {
   absl::Status AddRank(const v1::Hello& hello, std::shared_ptr<RankLink> link, absl::Time now);
   // To a rank that has been welcomed: what the others have published so far.
   void SendPublished(RankLink& link) const;
+  // Rank 0, which is here, shares no directory with the frontend: its artifacts come as pieces.
+  void TakeUploads() { uploads_ = true; }
+  bool uploads() const { return uploads_; }
+  void AnswerUpload(const v1::UploadChunk& chunk, const absl::Status& status);
   bool Has(const RankLink& link) const;
   void Receive(const RankLink& link, const v1::WorkerMessage& message, absl::Time now);
   void Disconnect(const RankLink& link, const absl::Status& why);
@@ -121,6 +127,7 @@ class WorkerGroup {
   void OnRendezvous(const Rank& rank, const v1::Rendezvous& rendezvous);
   void OnResult(Rank& rank, const v1::RunResult& result);
   void OnMark(const v1::WorkerMessage& message);
+  void OnChunk(const Rank& rank, const v1::UploadChunk& chunk);
   bool IsOfThisRun(const std::string& video_id, int32_t attempt) const;
   void Broadcast(const v1::FrontendMessage& message);
   void SendToRankZero(const v1::FrontendMessage& message);
@@ -137,7 +144,7 @@ class WorkerGroup {
   size_t published_bytes_ = 0;
   v1::Ready ready_;
   std::optional<v1::Run> run_;
-  bool drain_ = false;
+  bool drain_ = false, uploads_ = false;
   absl::Time cancel_time_ = absl::InfiniteFuture();  // of the present run
   absl::Time last_progress_;
   absl::Duration expected_step_;  // of the present stage

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <new>
 
+#include "server/common/sha256.h"
 #include "server/common/status_details.h"
 #include "server/worker/join_rendezvous.h"
 #include "tests/testing/fake_model.h"
@@ -80,6 +81,29 @@ TEST_F(RankTest, TheLeadingRankAnswersWithADurableArtifact) {
   EXPECT_THAT(Files(), ElementsAre("job/2/video.mp4"));
   EXPECT_EQ(std::filesystem::file_size(store_->root() + "/job/2/video.mp4"),
             static_cast<uint64_t>(result.artifacts(0).bytes()));
+}
+
+TEST_F(RankTest, AnArtifactThatIsSentIsTheFrontendsAndNoLongerHere) {
+  std::string received;
+  UploadLine* back = nullptr;
+  UploadLine uploads([&](const v1::WorkerMessage& message) {
+    received += message.upload_chunk().data();
+    v1::UploadAnswer answer;
+    answer.set_video_id("job");
+    answer.set_attempt(2);
+    answer.set_name("video.mp4");
+    back->Receive(answer);
+  });
+  back = &uploads;
+  LeadingRank rank(*store_, &uploads);
+  const v1::RunResult result = Run(rank);
+  ASSERT_THAT(FromRpcStatus(result.error()), IsOk());
+  EXPECT_EQ(result.artifacts(0).sha256(), Sha256Hex(received));
+  EXPECT_EQ(result.artifacts(0).bytes(), static_cast<int64_t>(received.size()));
+  EXPECT_THAT(Files(), IsEmpty());
+  uploads.Abort(absl::AbortedError("the frontend has gone"));
+  EXPECT_THAT(FromRpcStatus(Run(rank).error()), StatusIs(absl::StatusCode::kAborted));
+  EXPECT_THAT(Files(), IsEmpty());
 }
 
 TEST_F(RankTest, MarksAreOfTheRunAndInOrder) {

@@ -5,8 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "server/common/metrics.h"
 #include "server/common/status_details.h"
@@ -33,14 +31,14 @@ class DispatcherTest : public testing::Test {
     store_ = *std::move(opened);
     StartDispatcher();
   }
-  ~DispatcherTest() override { dispatcher_.reset(); }
 
   void StartDispatcher() {
     dispatcher_.reset();
-    DispatcherOptions options{.owner = "me", .lease = absl::Seconds(30), .artifact_directory = "/artifacts"};
+    DispatcherOptions options{.owner = "me", .artifact_directory = "/artifacts"};
     options.identity = {.commit = "c0ffee", .protocol = "words"};
-    const Clocks clocks = {.date = date_, .steady = clock_};
-    dispatcher_ = std::make_unique<Dispatcher>(*store_, queue_, hub_, clocks, &metrics_, options);
+    options.intake = intake_;
+    dispatcher_ = std::make_unique<Dispatcher>(*store_, queue_, hub_, Clocks{.date = date_, .steady = clock_},
+                                               &metrics_, options);
   }
 
   static v1::Hello HelloOf(const std::string& incarnation, const std::string& group = "0") {
@@ -161,6 +159,7 @@ class DispatcherTest : public testing::Test {
   absl::Mutex mu_;
   std::vector<v1::VideoEvent> events_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<SqliteJobStore> store_;
+  ArtifactIntake* intake_ = nullptr;
   std::unique_ptr<Dispatcher> dispatcher_;
   int64_t units_ = 0;
 };

@@ -1,0 +1,76 @@
+// Where clips are written.
+#include "server/worker/artifact_place.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temporary_directory.h"
+
+namespace kinora {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class ArtifactPlaceTest : public testing::Test {
+ protected:
+  ArtifactPlaceTest() {
+    config_.set_frontend("frontend:8471");
+    config_.set_group("far");
+    config_.set_scratch_directory(directory_.path());
+  }
+  TemporaryDirectory directory_;
+  v1::WorkerConfig config_;
+  v1::Welcome welcome_;
+};
+
+TEST_F(ArtifactPlaceTest, ASharedOneIsTheFrontends) {
+  welcome_.set_artifact_directory(directory_.File("artifacts"));
+  {
+    KINORA_ASSERT_OK_AND_ASSIGN(const auto place, ArtifactPlace::Open(config_, welcome_));
+    EXPECT_TRUE(place->is_shared());
+    EXPECT_EQ(place->store().root(), directory_.File("artifacts"));
+  }
+  EXPECT_TRUE(fs::exists(directory_.File("artifacts")));
+}
+
+TEST_F(ArtifactPlaceTest, APrivateOneIsOfThisRankAndGoesWithIt) {
+  std::string root, left;
+  {
+    KINORA_ASSERT_OK_AND_ASSIGN(const auto place, ArtifactPlace::Open(config_, welcome_));
+    EXPECT_FALSE(place->is_shared());
+    root = place->store().root();
+    struct stat info;
+    ASSERT_EQ(stat(root.c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0777, 0700u);
+    KINORA_ASSERT_OK_AND_ASSIGN(left, place->store().TemporaryPath("job/1/video.mp4"));
+    WriteFile(left, "of a process that was killed");
+    config_.set_rank(1);
+    KINORA_ASSERT_OK_AND_ASSIGN(const auto other, ArtifactPlace::Open(config_, welcome_));
+    EXPECT_NE(other->store().root(), root);
+    config_.set_rank(0);
+    EXPECT_TRUE(fs::exists(left));
+    KINORA_ASSERT_OK_AND_ASSIGN(const auto next, ArtifactPlace::Open(config_, welcome_));
+    EXPECT_EQ(next->store().root(), root);
+    EXPECT_FALSE(fs::exists(left));
+  }
+  EXPECT_FALSE(fs::exists(root));
+}
+
+TEST_F(ArtifactPlaceTest, AFolderThatOthersMayEnterIsRefused) {
+  std::string root;
+  {
+    KINORA_ASSERT_OK_AND_ASSIGN(const auto place, ArtifactPlace::Open(config_, welcome_));
+    root = place->store().root();
+  }
+  ASSERT_EQ(mkdir(root.c_str(), 0755), 0);
+  EXPECT_THAT(ArtifactPlace::Open(config_, welcome_),
+              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("scratch_directory: ")));
+}
+
+}  // namespace
+}  // namespace kinora
