@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
@@ -25,6 +26,7 @@ class OutsideWorkers : public testing::Test {
   OutsideWorkers() {
     std::ofstream(directory_.File("tokens")) << kToken << "\n";
     KINORA_CHECK_EQ(chmod(directory_.File("tokens").c_str(), 0600), 0);
+    std::filesystem::create_directory(directory_.File("scratch"));
   }
   ~OutsideWorkers() override {
     for (const auto& rank : ranks_) rank->Signal(SIGTERM);  // all at once
@@ -49,6 +51,7 @@ class OutsideWorkers : public testing::Test {
             "--world-size=2",
             absl::StrCat("--frontend=127.0.0.1:", join_port_),
             "--http-address=",
+            absl::StrCat("--scratch-directory=", directory_.File("scratch")),
             absl::StrCat("--model=", kModel),
             absl::StrCat("--model=", kText),
             "--model=kind=dev",
@@ -83,8 +86,11 @@ TEST_F(OutsideWorkers, MakeTheFileOfOneRankAndLeaveForGoodWhenTheyAreTold) {
   server_.AwaitReadyGroup();
   ASSERT_EQ(RunToEnd(Generate("served.mp4", 4)).status, 0);
   EXPECT_EQ(Made("served.mp4"), Rendered(directory_, 4));
+  EXPECT_TRUE(std::filesystem::is_empty(directory_.File("state/artifacts/.tmp")));
   ranks_[1]->Stop();
   EXPECT_THAT(ranks_[1]->statuses(), testing::ElementsAre(0)) << ranks_[1]->Log();
+  ranks_[0]->Stop();
+  EXPECT_TRUE(std::filesystem::is_empty(directory_.File("scratch")));
 }
 
 TEST_F(OutsideWorkers, WhoShowsNoTokenIsTurnedAwayAndCounted) {
@@ -131,6 +137,17 @@ TEST_F(OutsideWorkers, ThoseThatAreMissingAreNamed) {
   LaunchRank("pair", 1);
   server_.AwaitReadyGroup();
   EXPECT_THAT(ranks_[0]->statuses(), Each(Launcher::kStartAgain));
+}
+
+TEST_F(OutsideWorkers, OneThatCannotLoadSaysWhyAndIsNotStartedAgain) {
+  Start({"pair"});
+  LaunchRank("pair", 0);
+  std::vector<std::string> wrong = RankCommand("pair", 1);
+  wrong.push_back(absl::StrCat("--token-file=", directory_.File("tokens")));
+  wrong.push_back("--model=/nowhere/model.safetensors");
+  EXPECT_EQ(RunToEnd(wrong).status, 2);
+  EXPECT_THAT(server_.frontend().AwaitLine("group_lost"),
+              AllOf(HasSubstr("rank 1 failed: "), HasSubstr("/nowhere/model.safetensors")));
 }
 
 TEST_F(OutsideWorkers, FindTheFrontendThatComesAfterOneThatWasKilledOrStopped) {

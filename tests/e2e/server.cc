@@ -58,7 +58,7 @@ void Server::Start(bool ready, const std::vector<std::string>& flags) {
   arguments.insert(arguments.end(), worker_.flags.begin(), worker_.flags.end());
   arguments.insert(arguments.end(), flags.begin(), flags.end());
   frontend_.reset();  // the one before, if there was one
-  frontend_ = std::make_unique<Process>(arguments);
+  frontend_ = std::make_unique<Process>(host_ ? host_(arguments) : arguments);
   const std::string line = frontend_->AwaitLine("serving");
   Require(!line.empty(), frontend_->Err());
   http_port_ = LogField(line, "http_port");

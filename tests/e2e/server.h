@@ -3,8 +3,10 @@
 #ifndef KINORA_TESTS_E2E_SERVER_H_
 #define KINORA_TESTS_E2E_SERVER_H_
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "nlohmann/json.hpp"
@@ -25,6 +27,8 @@ class Server {
  public:
   Server(const TemporaryDirectory& directory, WorkerSetup worker);
 
+  // Where the frontend runs: its command becomes `on` of it. Before Start.
+  void SetHost(std::function<std::vector<std::string>(const std::vector<std::string>&)> on) { host_ = std::move(on); }
   // Starts the frontend and waits until it serves; with `ready` also until its worker group is.
   void Start(bool ready = true, const std::vector<std::string>& flags = {});
   void AwaitReadyGroup();
@@ -46,6 +50,7 @@ class Server {
  private:
   const TemporaryDirectory& directory_;
   const WorkerSetup worker_;
+  std::function<std::vector<std::string>(const std::vector<std::string>&)> host_;  // empty: here
   std::unique_ptr<Process> frontend_;
   std::string http_port_;
 };

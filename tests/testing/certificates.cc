@@ -18,8 +18,8 @@ std::string Text(BIO* bio) {
   return text;
 }
 
-void AddAlternativeName(X509* certificate, const std::string& name) {
-  const std::string value = "DNS:" + name;
+void AddAlternativeNames(X509* certificate, const CertificateOptions& options) {
+  const std::string value = "DNS:" + options.name + (options.address.empty() ? "" : ",IP:" + options.address);
   X509_EXTENSION* extension = X509V3_EXT_conf_nid(nullptr, nullptr, NID_subject_alt_name, value.c_str());
   KINORA_CHECK(extension != nullptr && X509_add_ext(certificate, extension, -1) == 1);
   X509_EXTENSION_free(extension);
@@ -40,7 +40,7 @@ TestCertificate MakeCertificate(const CertificateOptions& options) {
                              -1, -1, 0);
   X509_set_issuer_name(certificate, name);
   X509_set_pubkey(certificate, key);
-  AddAlternativeName(certificate, options.name);
+  AddAlternativeNames(certificate, options);
   KINORA_CHECK(X509_sign(certificate, key, EVP_sha256()) != 0);
 
   BIO* certificate_text = BIO_new(BIO_s_mem());

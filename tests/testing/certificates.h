@@ -11,6 +11,7 @@ namespace kinora {
 
 struct CertificateOptions {
   std::string name = "localhost";  // subject and its alternative name
+  std::string address;             // IP, the other alternative name; empty: none
   absl::Time begin = absl::Now() - absl::Hours(1), end = absl::Now() + absl::Hours(24);
   int rsa_bits = 0;      // 0: a P-256 key
   std::string password;  // of the key; empty: not encrypted
