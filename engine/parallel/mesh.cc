@@ -71,15 +71,46 @@ Mesh::Part Mesh::TensorPart(int64_t extent) const {
   return {extent / size * rank, extent / size * (rank + 1)};
 }
 
+const Mesh* Mesh::Folded(int factor) const {
+  for (const auto& mesh : folded_) {
+    if (mesh->shape().guidance * factor == shape_.guidance) return mesh.get();
+  }
+  return nullptr;
+}
+
+void Mesh::ForEachGroup(absl::FunctionRef<void(MeshAxis axis, Communicator& group)> f) const {
+  for (int axis = 0; axis < kMeshAxes; ++axis) f(static_cast<MeshAxis>(axis), group(static_cast<MeshAxis>(axis)));
+  for (const auto& mesh : folded_) {
+    f(MeshAxis::kTokens, mesh->tokens());
+    f(MeshAxis::kGuidance, mesh->guidance());
+  }
+}
+
 void Mesh::Abort() const {
-  for (Communicator* group : {tensor_.get(), tokens_.get(), guidance_.get(), world_.get()}) group->Abort();
+  ForEachGroup([](MeshAxis, Communicator& group) { group.Abort(); });
 }
 
 void Mesh::Observe(CollectiveObserver& observer, const Clock& clock) const {
-  for (int axis = 0; axis < kMeshAxes; ++axis) {
-    Communicator& communicator = group(static_cast<MeshAxis>(axis));
-    if (communicator.size() > 1) communicator.Observe(static_cast<MeshAxis>(axis), observer, clock);
-  }
+  ForEachGroup([&](MeshAxis axis, Communicator& group) {
+    if (group.size() > 1) group.Observe(axis, observer, clock);
+  });
+}
+
+bool Mesh::Has(MeshAxis axis) const {
+  bool has = false;
+  ForEachGroup([&](MeshAxis of, Communicator& group) { has |= of == axis && group.size() > 1; });
+  return has;
+}
+
+CollectiveCounts Mesh::Counts(MeshAxis axis) const {
+  CollectiveCounts all{};
+  ForEachGroup([&](MeshAxis of, Communicator& group) {
+    for (int op = 0; op < kCollectives && of == axis; ++op) {
+      all[op].calls += group.counts()[op].calls;
+      all[op].bytes += group.counts()[op].bytes;
+    }
+  });
+  return all;
 }
 
 Communicator& Mesh::group(MeshAxis axis) const {
@@ -99,7 +130,7 @@ Communicator& Mesh::group(MeshAxis axis) const {
 absl::StatusOr<std::unique_ptr<Mesh>> MakeMesh(const MeshShape& shape, int rank, const MakeCommunicator& make) {
   KINORA_CHECK(rank >= 0 && rank < shape.ranks()) << rank << " of " << shape.ToString();
   // rank = (guidance · tokens + token) · tensor + tensor rank, so the members of a group are `stride` apart.
-  const auto group = [&](MeshAxis axis, int size, int stride) -> absl::StatusOr<std::unique_ptr<Communicator>> {
+  const auto group = [&](MeshAxis axis, int size, int stride) -> absl::StatusOr<std::shared_ptr<Communicator>> {
     if (size == 1) return std::make_unique<SingleCommunicator>();
     const int own = rank / stride % size;
     std::vector<int> members;
@@ -108,10 +139,23 @@ absl::StatusOr<std::unique_ptr<Mesh>> MakeMesh(const MeshShape& shape, int rank,
     return make(axis, members, own);
   };
   KINORA_ASSIGN_OR_RETURN(auto tensor, group(MeshAxis::kTensor, shape.tensor, 1));
-  KINORA_ASSIGN_OR_RETURN(auto tokens, group(MeshAxis::kTokens, shape.tokens, shape.tensor));
-  KINORA_ASSIGN_OR_RETURN(auto guidance, group(MeshAxis::kGuidance, shape.guidance, shape.tensor * shape.tokens));
+  const auto tokens_of = [&](const MeshShape& s) { return group(MeshAxis::kTokens, s.tokens, s.tensor); };
+  const auto guidance_of = [&](const MeshShape& s) {
+    return group(MeshAxis::kGuidance, s.guidance, s.tensor * s.tokens);
+  };
+  KINORA_ASSIGN_OR_RETURN(auto tokens, tokens_of(shape));
+  KINORA_ASSIGN_OR_RETURN(auto guidance, guidance_of(shape));
   KINORA_ASSIGN_OR_RETURN(auto world, group(MeshAxis::kWorld, shape.ranks(), 1));
-  return std::make_unique<Mesh>(shape, std::move(tensor), std::move(tokens), std::move(guidance), std::move(world));
+  std::vector<std::unique_ptr<Mesh>> folded;
+  for (const int factor : {2, 4}) {
+    const MeshShape to{.guidance = shape.guidance / factor, .tokens = shape.tokens * factor, .tensor = shape.tensor};
+    if (shape.guidance % factor != 0 || !to.Validate().ok()) continue;
+    KINORA_ASSIGN_OR_RETURN(auto its_tokens, tokens_of(to));
+    KINORA_ASSIGN_OR_RETURN(auto its_guidance, guidance_of(to));
+    folded.push_back(std::make_unique<Mesh>(to, tensor, std::move(its_tokens), std::move(its_guidance), world));
+  }
+  return std::make_unique<Mesh>(shape, std::move(tensor), std::move(tokens), std::move(guidance), std::move(world),
+                                std::move(folded));
 }
 
 std::unique_ptr<Mesh> Mesh::Single() {

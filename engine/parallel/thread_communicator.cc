@@ -4,6 +4,7 @@
 #include <map>
 #include <new>
 #include <thread>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
@@ -174,9 +175,9 @@ void ThreadCommunicator::GatherTo(int root, absl::Span<const int64_t> counts, co
 
 absl::StatusOr<std::vector<std::unique_ptr<Mesh>>> MakeThreadMeshes(const MeshShape& shape) {
   if (absl::Status valid = shape.Validate(); !valid.ok()) return valid;
-  std::map<std::pair<MeshAxis, int>, std::shared_ptr<ThreadGroup>> groups;
+  std::map<std::tuple<MeshAxis, int, size_t>, std::shared_ptr<ThreadGroup>> groups;
   const auto make = [&groups](MeshAxis axis, absl::Span<const int> members, int rank) {
-    std::shared_ptr<ThreadGroup>& group = groups[{axis, members[0]}];
+    std::shared_ptr<ThreadGroup>& group = groups[{axis, members[0], members.size()}];
     if (group == nullptr) group = std::make_shared<ThreadGroup>(static_cast<int>(members.size()));
     return std::make_unique<ThreadCommunicator>(group, rank);
   };

@@ -113,7 +113,9 @@ absl::Status Generation::Denoise(Exec& exec, const StagePlan& stage, OnStep on_s
   set(inputs.of.audio, z_.audio, stage.guidance.audio);
   inputs.of.video.positions = VideoPositions(stage.grid, request_.frame_rate);
   inputs.of.audio.positions = AudioPositions(plan_.audio_latents, ScaleOf(config_));
-  KINORA_ASSIGN_OR_RETURN(const VelocityModel model, VelocityModel::Prepare(exec, *modules_.transformer, inputs));
+  const Mesh& mesh = MeshOfStage(exec.mesh, config_.transformer, stage.passes.size());
+  Exec on_mesh{exec.backend, exec.arena, exec.host, mesh, exec.dtype, exec.taps, exec.ops};
+  KINORA_ASSIGN_OR_RETURN(const VelocityModel model, VelocityModel::Prepare(on_mesh, *modules_.transformer, inputs));
   KINORA_RETURN_IF_ERROR(OnRankZero(exec, [&] {
     std::vector<float> copy = stage.sigmas;
     return inspected() ? observer_->Intermediate("sigmas", HostView(copy, {static_cast<int64_t>(copy.size())}))
@@ -126,7 +128,7 @@ absl::Status Generation::Denoise(Exec& exec, const StagePlan& stage, OnStep on_s
       .sampler = stage.sampler,
       .skip = stage.guidance.Map([](const GuidanceParams& g) { return static_cast<int>(g.skip_step); }),
       .watched = observer_ != nullptr && observer_->WantsLatents()};
-  return kinora::Denoise(exec, model, spec, graphs_, z_, [&](int64_t step) {
+  return kinora::Denoise(on_mesh, model, spec, graphs_, z_, [&](int64_t step) {
     const StepLatents latents{.exec = exec, .stage = stage, .state = z_};
     return on_step(stage, step + 1, spec.watched ? &latents : nullptr);
   });

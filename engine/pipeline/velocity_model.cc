@@ -47,6 +47,15 @@ int64_t Tokens(const ModalityInputs& inputs) {
 
 }  // namespace
 
+const Mesh& MeshOfStage(const Mesh& mesh, const TransformerConfig& config, size_t passes) {
+  for (const int factor : {4, 2}) {
+    const Mesh* folded = passes == 1 ? mesh.Folded(factor) : nullptr;
+    if (folded == nullptr) continue;
+    if (config.video.heads % (folded->shape().tensor * folded->shape().tokens) == 0) return *folded;
+  }
+  return mesh;
+}
+
 absl::StatusOr<VelocityModel> VelocityModel::Prepare(Exec& exec, const Transformer& transformer,
                                                      const VelocityInputs& inputs) {
   const TransformerConfig& config = transformer.config();

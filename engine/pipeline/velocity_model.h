@@ -31,6 +31,10 @@ struct VelocityInputs {
   TextContext cond, uncond;  // uncond: read if passes has kUncond
 };
 
+// The mesh that a stage of so many passes runs on: `mesh`, or for one pass the folded one with the most token ranks
+// among which the heads can be shared out.
+const Mesh& MeshOfStage(const Mesh& mesh, const TransformerConfig& config, size_t passes);
+
 class VelocityModel {
  public:
   // What a forward pass bakes into a captured graph besides addresses.

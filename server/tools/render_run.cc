@@ -113,10 +113,11 @@ class RenderObserver : public RunObserver {
 };
 
 void CountCollectives(const Mesh& mesh, CollectiveCounts& counts) {
-  for (const Communicator* group : {&mesh.tensor(), &mesh.tokens(), &mesh.guidance(), &mesh.world()}) {
+  for (int axis = 0; axis < kMeshAxes; ++axis) {
+    const CollectiveCounts own = mesh.Counts(static_cast<MeshAxis>(axis));
     for (int i = 0; i < kCollectives; ++i) {
-      counts[i].calls += group->counts()[i].calls;
-      counts[i].bytes += group->counts()[i].bytes;
+      counts[i].calls += own[i].calls;
+      counts[i].bytes += own[i].bytes;
     }
   }
 }

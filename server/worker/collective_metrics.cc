@@ -7,7 +7,7 @@ namespace kinora {
 
 CollectiveMetrics::CollectiveMetrics(const Mesh& mesh, WorkerMetrics& metrics) {
   for (int axis = 0; axis < kMeshAxes; ++axis) {
-    if (mesh.group(static_cast<MeshAxis>(axis)).size() == 1) continue;
+    if (!mesh.Has(static_cast<MeshAxis>(axis))) continue;
     for (int op = 0; op < kCollectives; ++op) {
       const std::map<std::string, std::string> labels = {
           {"op", std::string(CollectiveName(static_cast<Collective>(op)))},

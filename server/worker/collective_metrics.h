@@ -10,8 +10,8 @@ namespace kinora {
 // Any thread. Nothing is allocated or looked up by name in a call.
 class CollectiveMetrics : public CollectiveObserver {
  public:
-  // The series of every axis of the mesh with more than one rank are there from now on, at 0: a series that is absent
-  // is of an axis that the group does not have. `metrics` outlives it.
+  // The series of every axis that the mesh has are there from now on, at 0: a series that is absent is of an axis that
+  // the group does not have. `metrics` outlives it.
   CollectiveMetrics(const Mesh& mesh, WorkerMetrics& metrics);
   void OnCollective(const CollectiveCall& call) override;
 

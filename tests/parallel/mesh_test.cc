@@ -72,6 +72,57 @@ TEST(Mesh, EachGroupHoldsTheRanksThatDifferInItsAxisOnly) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
+TEST(Mesh, GuidanceFoldsIntoTokensWhereThereMayBeSoMany) {
+  const auto folded = [](const MeshShape& shape, int factor) -> std::string {
+    const auto mesh = MakeDryMesh(shape, shape.ranks() - 1).value();
+    const Mesh* to = mesh->Folded(factor);
+    if (to == nullptr) return "";
+    EXPECT_EQ(&to->world(), &mesh->world());
+    EXPECT_EQ(&to->tensor(), &mesh->tensor());
+    EXPECT_EQ(to->tokens().size(), to->shape().tokens);
+    EXPECT_EQ(to->guidance().size(), to->shape().guidance);
+    EXPECT_EQ(to->tokens().rank(), to->shape().tokens - 1);
+    return to->shape().ToString();
+  };
+  EXPECT_EQ(folded({.guidance = 2}, 2), "tokens=2");
+  EXPECT_EQ(folded({.guidance = 2}, 4), "");
+  EXPECT_EQ(folded({.guidance = 4}, 2), "guidance=2,tokens=2");
+  EXPECT_EQ(folded({.guidance = 4}, 4), "tokens=4");
+  EXPECT_EQ(folded({.guidance = 4, .tokens = 4, .tensor = 2}, 2), "guidance=2,tokens=8,tensor=2");
+  EXPECT_EQ(folded({.guidance = 4, .tokens = 4}, 4), "");
+  EXPECT_EQ(folded({.guidance = 2, .tokens = 8}, 2), "");
+  EXPECT_EQ(folded({.tokens = 4}, 2), "");
+}
+
+TEST(Mesh, FoldedGroupsHoldTheirRanksInOrderAndCountForTheirAxis) {
+  const absl::Status status = RunThreadRanks({.guidance = 4, .tokens = 2}, [&](const Mesh& mesh) {
+    const int rank = mesh.world().rank();
+    const Mesh& folded = *mesh.Folded(2);
+    EXPECT_EQ(folded.tokens().rank(), rank % 4);
+    EXPECT_EQ(folded.guidance().rank(), rank / 4);
+    const auto gather = [&](Communicator& group) {
+      float own = static_cast<float>(rank);
+      std::vector<float> all(group.size());
+      CpuStream stream;
+      group.AllGather(Tensor(DType::kF32, {1}, &own), Tensor(DType::kF32, {group.size()}, all.data()), stream);
+      EXPECT_TRUE(stream.Synchronize().ok());
+      return all;
+    };
+    const auto first = static_cast<float>(rank / 4 * 4), other = static_cast<float>(rank % 4);
+    EXPECT_EQ(gather(folded.tokens()), (std::vector<float>{first, first + 1, first + 2, first + 3}));
+    EXPECT_EQ(gather(folded.guidance()), (std::vector<float>{other, other + 4}));
+    gather(mesh.tokens());
+    constexpr int kGather = static_cast<int>(Collective::kAllGather);
+    EXPECT_EQ(mesh.Counts(MeshAxis::kTokens)[kGather].calls, 2);
+    EXPECT_EQ(mesh.Counts(MeshAxis::kGuidance)[kGather].calls, 1);
+    EXPECT_EQ(mesh.Counts(MeshAxis::kWorld)[kGather].calls, 0);
+    EXPECT_FALSE(mesh.Has(MeshAxis::kTensor));
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_TRUE(MakeDryMesh({.guidance = 2}).value()->Has(MeshAxis::kTokens));
+}
+
 TEST(DryCommunicator, CountsWhatThreadsCountAndNeedsNoMemory) {
   const auto use = [](Communicator& group, void* data, void* other, Stream& stream) {
     group.AllReduceSum(Tensor(DType::kBF16, {16, 8}, data), stream);

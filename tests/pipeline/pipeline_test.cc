@@ -56,6 +56,30 @@ TEST(Pipeline, RendersTheSamePixelsOnGuidanceAndTokenRanks) {
   }
 }
 
+// Two and four guidance ranks, which have nothing to do for one pass, take tokens.
+TEST(Pipeline, ARenderOfOnePassFoldsGuidanceIntoTokensToTheSamePixels) {
+  Golden golden("pipeline_distilled");
+  const PipelineOptions options = OptionsOf(golden, DType::kBF16);
+  ClipRecorder one(/*intermediates=*/false);
+  ASSERT_THAT(RenderOn(Cpu(), options, *Mesh::Single(), RequestOf(golden), one), IsOk());
+  for (const MeshShape& shape : {MeshShape{.guidance = 2}, {.guidance = 4}, {.guidance = 2, .tokens = 2}}) {
+    ClipRecorder clip(/*intermediates=*/false);
+    const absl::Status status = RunThreadRanks(shape, [&](const Mesh& mesh) {
+      const absl::Status rendered = RenderOn(Cpu(), options, mesh, RequestOf(golden), clip);
+      int64_t own = 0, exchanges = 0;
+      for (const CollectiveCount& count : mesh.guidance().counts()) own += count.calls;
+      for (const CollectiveCount& count : mesh.Counts(MeshAxis::kTokens)) exchanges += count.calls;
+      EXPECT_EQ(own, 0) << shape.ToString();
+      EXPECT_GT(exchanges, 0) << shape.ToString();
+      for (const CollectiveCount& count : mesh.tokens().counts()) EXPECT_EQ(count.calls, 0) << shape.ToString();
+      return rendered;
+    });
+    ASSERT_TRUE(status.ok()) << shape.ToString() << ": " << status.ToString();
+    EXPECT_TRUE(clip.rgb8_ == one.rgb8_) << shape.ToString();
+    EXPECT_TRUE(clip.values_["waveform"] == one.values_["waveform"]) << shape.ToString();
+  }
+}
+
 // Of more tokens than attend in vain for a pass that nobody reads: the passes around the perturbed one attend apart.
 TEST(Pipeline, APerturbedPassBetweenOthersIsTheSameOnTokenRanks) {
   Golden golden("pipeline_one_stage");

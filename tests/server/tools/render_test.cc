@@ -163,6 +163,26 @@ TEST(RenderTest, RanksThatAreProcessesMakeTheMovieOfRanksThatAreThreads) {
   }
 }
 
+// Of one pass: guidance ranks take tokens.
+TEST(RenderTest, ADistilledMovieIsThatOfOneRankOnProcessesOfAGuidanceMesh) {
+  const std::string movie = TempPath("distilled.mp4");
+  const Arguments request = {"--prompt", "a paper boat", "--width", "64",     "--height", "64",       "--frames",
+                             "9",        "--frame-rate", "24",      "--seed", "7",        "--recipe", "DISTILLED"};
+  const auto rendered = [&](const Arguments& how, const char* precision) {
+    const ProcessResult result =
+        RenderCommand(TinyModel() + request + Arguments{"--quiet", "--precision", precision, "--output", movie} + how);
+    EXPECT_EQ(result.exit_status, 0) << result.err;
+    return ReadFile(movie);
+  };
+  for (const char* precision : {"f32", "bf16"}) {
+    const std::string one = rendered({}, precision);
+    for (const char* ranks : {"guidance=2", "guidance=2,tokens=2"}) {
+      EXPECT_EQ(rendered({"--ranks", ranks, "--processes"}, precision), one) << ranks << " " << precision;
+      EXPECT_EQ(rendered({"--ranks", ranks}, precision), one) << ranks << " " << precision;
+    }
+  }
+}
+
 TEST(RenderTest, TheMovieShowsTheFramesAndIsTheSameEachTime) {
   const std::string movie = TempPath("clip.mp4"), again = TempPath("again.mp4"), dump = TempPath("clip.safetensors");
   const Arguments common =
