@@ -1,7 +1,7 @@
 #include "engine/base/trace.h"
 
 #include <cstdio>
-#include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -21,15 +21,15 @@ constexpr size_t kMaxSpans = 4 << 20;  // some 300 MB; a clip of 30 steps has a 
 struct Span {
   const char* category;
   std::string name;
-  int thread;
-  int64_t begin_ns, duration_ns;
+  int rank, thread;
+  absl::Time begin, end;
 };
 
 struct Recorder {
   absl::Mutex mu;
   absl::Time start ABSL_GUARDED_BY(mu);
   std::vector<Span> spans ABSL_GUARDED_BY(mu);
-  std::map<int, std::string> thread_names ABSL_GUARDED_BY(mu);
+  std::string tracks ABSL_GUARDED_BY(mu);  // of other processes
   int64_t dropped ABSL_GUARDED_BY(mu) = 0;
 };
 
@@ -43,6 +43,8 @@ int ThreadNumber() {
   thread_local const int number = next++;
   return number;
 }
+
+thread_local int t_rank = 0;
 
 std::string JsonString(const std::string& text) {
   std::string out = "\"";
@@ -69,16 +71,12 @@ void StartTrace() {
   absl::MutexLock lock(&recorder.mu);
   recorder.start = absl::Now();
   recorder.spans.clear();
+  recorder.tracks.clear();
   recorder.dropped = 0;
   internal::g_tracing = true;
 }
 
-void NameTraceThread(std::string name) {
-  if (!Tracing()) return;
-  Recorder& recorder = TheRecorder();
-  absl::MutexLock lock(&recorder.mu);
-  recorder.thread_names[ThreadNumber()] = std::move(name);
-}
+void SetTraceRank(int rank) { t_rank = rank; }
 
 void AddTraceSpan(const char* category, std::string name, absl::Time begin, absl::Time end) {
   if (!Tracing()) return;
@@ -88,33 +86,59 @@ void AddTraceSpan(const char* category, std::string name, absl::Time begin, absl
     ++recorder.dropped;
     return;
   }
-  recorder.spans.push_back({category, std::move(name), ThreadNumber(), absl::ToInt64Nanoseconds(begin - recorder.start),
-                            absl::ToInt64Nanoseconds(end - begin)});
+  recorder.spans.push_back({category, std::move(name), t_rank, ThreadNumber(), begin, end});
 }
 
 void TraceSpan::Finish() const { AddTraceSpan(category_, ShortName(name_), begin_, absl::Now()); }
 
-std::string StopTrace() {
+absl::Time TraceStart() {
+  Recorder& recorder = TheRecorder();
+  absl::MutexLock lock(&recorder.mu);
+  return recorder.start;
+}
+
+// Events, with a comma after each.
+std::string StopTrack(absl::Time zero) {
   internal::g_tracing = false;
   Recorder& recorder = TheRecorder();
   absl::MutexLock lock(&recorder.mu);
-  std::string out = "{\"traceEvents\":[";
-  const char* separator = "\n";
-  for (const auto& [thread, name] : recorder.thread_names) {
-    absl::StrAppend(&out, separator, R"({"ph":"M","name":"thread_name","pid":1,"tid":)", thread, R"(,"args":{"name":)",
-                    JsonString(name), "}}");
-    separator = ",\n";
-  }
+  std::string out;
+  std::set<int> ranks;
   char times[96];
   for (const Span& span : recorder.spans) {  // the format counts microseconds
-    std::snprintf(times, sizeof times, R"("ts":%.3f,"dur":%.3f})", span.begin_ns / 1e3, span.duration_ns / 1e3);
-    absl::StrAppend(&out, separator, R"({"ph":"X","cat":")", span.category, R"(","name":)", JsonString(span.name),
-                    R"(,"pid":1,"tid":)", span.thread, ",", times);
-    separator = ",\n";
+    ranks.insert(span.rank);
+    std::snprintf(times, sizeof times, R"("ts":%.3f,"dur":%.3f)", absl::ToDoubleMicroseconds(span.begin - zero),
+                  absl::ToDoubleMicroseconds(span.end - span.begin));
+    absl::StrAppend(&out, R"({"ph":"X","cat":")", span.category, R"(","name":)", JsonString(span.name), R"(,"pid":)",
+                    span.rank, R"(,"tid":)", span.thread, ",", times, "},\n");
   }
-  absl::StrAppend(&out, "\n],\"displayTimeUnit\":\"ms\",\"droppedSpans\":", recorder.dropped, "}\n");
-  recorder.spans.clear();
+  for (const int rank : ranks) {
+    const auto say = [&](const char* what, const std::string& value) {
+      absl::StrAppend(&out, R"({"ph":"M","name":"process_)", what, R"(","pid":)", rank, R"(,"args":{")", what, R"(":)",
+                      value, "}},\n");
+    };
+    say("name", absl::StrCat("\"rank ", rank, "\""));
+    say("sort_index", absl::StrCat(rank));
+    if (recorder.dropped > 0)
+      say("labels", absl::StrCat("\"", recorder.dropped, " spans beyond the most were dropped\""));
+  }
+  recorder.spans = {};
   return out;
+}
+
+void AddTrack(const std::string& track) {
+  Recorder& recorder = TheRecorder();
+  absl::MutexLock lock(&recorder.mu);
+  recorder.tracks += track;
+}
+
+std::string StopTrace() {
+  std::string events = StopTrack(TraceStart());
+  Recorder& recorder = TheRecorder();
+  absl::MutexLock lock(&recorder.mu);
+  events += std::exchange(recorder.tracks, "");
+  if (!events.empty()) events.resize(events.size() - 2);  // the last comma
+  return absl::StrCat("{\"traceEvents\":[\n", events, "\n],\"displayTimeUnit\":\"ms\"}\n");
 }
 
 }  // namespace kinora

@@ -1,5 +1,6 @@
-// Where the time goes, in the Chrome trace format (chrome://tracing, ui.perfetto.dev): one lane per thread, spans
-// nested by time. Off until StartTrace, and then a span costs two clock reads and a lock; off it costs one load.
+// Where the time goes, in the Chrome trace format (chrome://tracing, ui.perfetto.dev): one track per rank, one lane in
+// it per thread, spans nested by time. Off until StartTrace, and then a span costs two clock reads and a lock; off
+// it costs one load.
 //   TraceSpan span("stage", "decode_video");
 #ifndef KINORA_ENGINE_BASE_TRACE_H_
 #define KINORA_ENGINE_BASE_TRACE_H_
@@ -7,7 +8,6 @@
 #include <atomic>
 #include <string>
 
-#include "absl/status/status.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 
@@ -17,15 +17,22 @@ namespace internal {
 extern std::atomic<bool> g_tracing;
 }  // namespace internal
 
-void StartTrace();  // forgets earlier spans; process-wide
+void StartTrace();  // forgets earlier spans; process-wide, and of processes forked from now on
 inline bool Tracing() { return internal::g_tracing.load(std::memory_order_relaxed); }
 
-void NameTraceThread(std::string name);  // the lane of the calling thread, "rank 1"
+// The calling thread works for this rank from now on, of which the trace has a track; for 0 before.
+void SetTraceRank(int rank);
 // For spans whose end is known afterwards. Kept only while tracing, the first four million of them.
 void AddTraceSpan(const char* category, std::string name, absl::Time begin, absl::Time end);
 
-// Stops and returns the JSON: {"traceEvents": [...], "droppedSpans": n}.
+absl::Time TraceStart();  // when StartTrace was called
+// Stops and returns the JSON: {"traceEvents": [...]}.
 std::string StopTrace();
+
+// Of ranks that are other processes: what one has recorded, as StopTrace there would have it, and its place in this
+// process's trace, before StopTrace. zero: TraceStart of the process that writes the trace.
+std::string StopTrack(absl::Time zero);
+void AddTrack(const std::string& track);
 
 class TraceSpan {
  public:

@@ -1,6 +1,9 @@
 #include "engine/parallel/communicator.h"
 
 #include <numeric>
+#include <string>
+
+#include "absl/strings/str_cat.h"
 
 namespace kinora {
 
@@ -34,13 +37,18 @@ std::string_view MeshAxisName(MeshAxis axis) {
   return "world";
 }
 
-void Communicator::Observe(MeshAxis axis, CollectiveObserver& observer, const Clock& clock) {
-  axis_ = axis;
+void Communicator::Observe(CollectiveObserver& observer, const Clock& clock) {
   observer_ = &observer;
   clock_ = &clock;
 }
 
 void Communicator::Measured(Collective op, int64_t bytes, const Moments& at) {
+  if (at.begin == absl::InfinitePast()) return;  // nobody asked then
+  if (Tracing()) {
+    const absl::Duration since = absl::Now() - at.end;  // this clock may be another than the trace's
+    AddTraceSpan("wait", absl::StrCat("wait: ", std::string(MeshAxisName(axis_))), at.begin + since,
+                 at.all_came + since);
+  }
   if (observer_ == nullptr) return;
   observer_->OnCollective({.axis = axis_,
                            .op = op,

@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "engine/base/clock.h"
+#include "engine/base/trace.h"
 #include "engine/tensor/stream.h"
 
 namespace kinora {
@@ -76,7 +77,8 @@ class Communicator {
 
   // Calls are measured by `clock` from now on, for `observer`; neither is owned. Before the group's first call. A kind
   // of communicator that cannot say when its calls ran tells the observer nothing.
-  void Observe(MeshAxis axis, CollectiveObserver& observer, const Clock& clock);
+  void Observe(CollectiveObserver& observer, const Clock& clock);
+  void set_axis(MeshAxis axis) { axis_ = axis; }  // for observers and traces; by the mesh
 
   // Since construction; counted when enqueued or replayed.
   const CollectiveCounts& counts() const { return counts_; }
@@ -87,8 +89,8 @@ class Communicator {
     counts_[static_cast<int>(op)].bytes += bytes;
   }
   // When a call began, when all ranks had come, when it ended: `Now` at each, then all three to `Measured`. Without an
-  // observer no clock is read.
-  absl::Time Now() const { return observer_ == nullptr ? absl::Time() : clock_->Now(); }
+  // observer or a trace no clock is read.
+  absl::Time Now() const { return observer_ != nullptr || Tracing() ? clock_->Now() : absl::InfinitePast(); }
   struct Moments {
     absl::Time begin, all_came, end;
   };
@@ -98,7 +100,7 @@ class Communicator {
   CollectiveCounts counts_{};
   MeshAxis axis_ = MeshAxis::kWorld;
   CollectiveObserver* observer_ = nullptr;
-  const Clock* clock_ = nullptr;
+  const Clock* clock_ = &Clock::Steady();
 };
 
 // memcpy that takes nothing from nowhere: a rank's part may be empty, and have no address. For its implementations.

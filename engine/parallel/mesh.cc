@@ -91,8 +91,8 @@ void Mesh::Abort() const {
 }
 
 void Mesh::Observe(CollectiveObserver& observer, const Clock& clock) const {
-  ForEachGroup([&](MeshAxis axis, Communicator& group) {
-    if (group.size() > 1) group.Observe(axis, observer, clock);
+  ForEachGroup([&](MeshAxis, Communicator& group) {
+    if (group.size() > 1) group.Observe(observer, clock);
   });
 }
 
@@ -136,7 +136,9 @@ absl::StatusOr<std::unique_ptr<Mesh>> MakeMesh(const MeshShape& shape, int rank,
     std::vector<int> members;
     members.reserve(size);
     for (int i = 0; i < size; ++i) members.push_back(rank + (i - own) * stride);
-    return make(axis, members, own);
+    absl::StatusOr<std::unique_ptr<Communicator>> made = make(axis, members, own);
+    if (made.ok()) (*made)->set_axis(axis);
+    return made;
   };
   KINORA_ASSIGN_OR_RETURN(auto tensor, group(MeshAxis::kTensor, shape.tensor, 1));
   const auto tokens_of = [&](const MeshShape& s) { return group(MeshAxis::kTokens, s.tokens, s.tensor); };

@@ -79,20 +79,22 @@ template <typename Move>
 void ThreadCommunicator::Run(Collective op, const Tensor& given, int root, Stream& stream, Move move) {
   CpuStream* cpu = &OnCpu(stream);
   const Tensor input = cpu->Reach(given);
-  cpu->Enqueue([this, op, input, root, cpu, move] {
-    const int64_t bytes = BytesSent(op, input.bytes(), size(), rank_ == root);
-    Count(op, bytes);
-    const absl::Time begin = Now();
-    absl::Status entered = group_->Enter(rank_, {op, input.dtype(), input.elements(), root, input.raw()});
-    if (!entered.ok()) {
-      cpu->Fail(std::move(entered));
-      return;
-    }
-    const absl::Time all_came = Now();
-    move();
-    group_->Leave();
-    Measured(op, bytes, {begin, all_came, Now()});
-  });
+  cpu->Enqueue(
+      [this, op, input, root, cpu, move] {
+        const int64_t bytes = BytesSent(op, input.bytes(), size(), rank_ == root);
+        Count(op, bytes);
+        const absl::Time begin = Now();
+        absl::Status entered = group_->Enter(rank_, {op, input.dtype(), input.elements(), root, input.raw()});
+        if (!entered.ok()) {
+          cpu->Fail(std::move(entered));
+          return;
+        }
+        const absl::Time all_came = Now();
+        move();
+        group_->Leave();
+        Measured(op, bytes, {begin, all_came, Now()});
+      },
+      CollectiveName(op).data());
 }
 
 // Rank r adds up the r-th part of everybody's tensor and writes the sum to all of them: no memory of its own, one order
@@ -194,6 +196,7 @@ absl::Status OnEveryRank(absl::Span<const Mesh* const> meshes, absl::FunctionRef
   const bool alone = meshes[0]->world().size() == 1;
   const auto run = [&](size_t i) {
     const int rank = meshes[i]->world().rank();
+    SetTraceRank(rank);
     try {
       results[i] = body(*meshes[i]);
     } catch (const std::bad_alloc&) {  // of this rank alone: the others may wait for it

@@ -2,6 +2,7 @@
 
 #include "engine/base/status_macros.h"
 #include "engine/base/strings.h"
+#include "engine/base/trace.h"
 #include "engine/parallel/agree.h"
 #include "engine/parallel/redistribute.h"
 #include "engine/pipeline/denoiser.h"
@@ -200,6 +201,7 @@ absl::Status Generation::DecodeAudio(Exec& exec) {
 }
 
 absl::Status Generation::RunStage(Exec& exec, const StagePlan& stage, OnStep on_step) {
+  const TraceSpan span(exec.ops.dry() ? "plan" : "stage", stage.label.c_str());
   switch (stage.kind) {
     case StageKind::kEncode:
       return Encode(exec);

@@ -8,6 +8,7 @@
 #include "engine/base/trace.h"
 #include "engine/model/config_reader.h"
 #include "engine/parallel/agree.h"
+#include "engine/parallel/gather_trace.h"
 #include "engine/pipeline/dry_model.h"
 #include "engine/pipeline/generation.h"
 #include "engine/pipeline/memory_plan.h"
@@ -99,6 +100,13 @@ struct Pipeline::Parts {
     return {.arena_bytes = options.arena_bytes, .host_arena_bytes = options.host_arena_bytes};
   }
   absl::Status CheckFits(const RunPlan& plan) const;
+  Exec MakeExec() {
+    return {.backend = *backend,
+            .arena = arena,
+            .host = host.has_value() ? *host : arena,
+            .mesh = mesh,
+            .dtype = options.precision.activations};
+  }
 };
 
 absl::Status Pipeline::Parts::CheckFits(const RunPlan& plan) const {
@@ -228,11 +236,7 @@ absl::StatusOr<RunPlan> Pipeline::Prepare(const GenerationRequest& request) cons
 absl::Status Pipeline::Generate(const RunPlan& plan, ClipSink* sink, RunObserver* observer) {
   Parts& p = *parts_;
   KINORA_CHECK((sink != nullptr) == (p.mesh.world().rank() == 0)) << "rank " << p.mesh.world().rank();
-  Exec exec{.backend = *p.backend,
-            .arena = p.arena,
-            .host = p.host.has_value() ? *p.host : p.arena,
-            .mesh = p.mesh,
-            .dtype = p.options.precision.activations};
+  Exec exec = p.MakeExec();
   KINORA_RETURN_IF_ERROR(
       AgreeAmongAll(exec, p.CheckFits(plan)));  // ranks may have their own plans: rank 0 decodes and needs more
   p.arena.ResetPeak();
@@ -241,6 +245,11 @@ absl::Status Pipeline::Generate(const RunPlan& plan, ClipSink* sink, RunObserver
   return generation.Run(exec, [&](const StagePlan& stage, int64_t step, const StepLatents* latents) {
     return reporter.Report(stage, step, latents);
   });
+}
+
+absl::Status Pipeline::GatherTrace() {
+  Exec exec = parts_->MakeExec();
+  return kinora::GatherTrace(exec);
 }
 
 }  // namespace kinora

@@ -101,6 +101,9 @@ class Pipeline {
   // error.
   absl::Status Generate(const RunPlan& plan, ClipSink* sink, RunObserver* observer);
 
+  // After a Generate, by every rank of a mesh of processes: as gather_trace.h.
+  absl::Status GatherTrace();
+
  private:
   struct Parts;
   explicit Pipeline(std::unique_ptr<Parts> parts);

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "engine/parallel/agree.h"
 
 namespace kinora {
@@ -10,6 +11,10 @@ absl::Status StepGate::ReportUpTo(int64_t step) {
   Stream& stream = exec_.ops.stream();
   for (; reported_ < step; ++reported_) {
     absl::Status status = stream.WaitFor(marks_[reported_ % Stream::kMarks]);
+    if (last_done_ != absl::InfinitePast()) {
+      const absl::Time now = absl::Now();
+      AddTraceSpan("step", absl::StrCat("step ", reported_ + 1), std::exchange(last_done_, now), now);
+    }
     if (status.ok()) status = OnRankZero(exec_, [this] { return on_step_(reported_); });
     if (status.ok()) continue;
     const absl::Status rest = stream.Synchronize();  // clears the failure, which the caller gets

@@ -7,6 +7,8 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "engine/base/trace.h"
 #include "engine/parallel/exec.h"
 
 namespace kinora {
@@ -21,7 +23,9 @@ class StepGate {
   // next step may not be enqueued before that.
   using OnStep = absl::FunctionRef<absl::Status(int64_t step)>;
   StepGate(Exec& exec, OnStep on_step, bool ahead)
-      : exec_(exec), on_step_(on_step), lead_(ahead && exec.ops.stream().asynchronous() ? 1 : 0) {}
+      : exec_(exec), on_step_(on_step), lead_(ahead && exec.ops.stream().asynchronous() ? 1 : 0) {
+    if (Tracing() && !exec.ops.dry()) last_done_ = absl::Now();
+  }
 
   // Called on every rank when a step has been enqueued; OK: the next may be. The stream's failure otherwise, or what
   // on_step said; nothing enqueued runs any more then.
@@ -36,6 +40,7 @@ class StepGate {
   const OnStep on_step_;
   const int64_t lead_;  // steps that may be enqueued and not reported
   int64_t enqueued_ = 0, reported_ = 0;
+  absl::Time last_done_ = absl::InfinitePast();  // of the last step reported, for a trace
   std::array<int64_t, Stream::kMarks> marks_{};
 };
 

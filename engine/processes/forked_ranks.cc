@@ -18,6 +18,7 @@
 #include "engine/base/check.h"
 #include "engine/base/clock.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/trace.h"
 #include "engine/parallel/agree.h"
 #include "engine/parallel/thread_communicator.h"
 #include "engine/processes/process_mesh.h"
@@ -158,7 +159,7 @@ absl::Status RunProcessRanks(const MeshShape& shape, const std::string& device, 
         KINORA_ASSIGN_OR_RETURN(const auto mesh, MakeProcessMesh(device, shape, process));
         const Mesh* const own = mesh.get();
         KINORA_RETURN_IF_ERROR(OnEveryRank({&own, 1}, body));
-        return "";
+        return Tracing() ? StopTrack(TraceStart()) : "";
       }));
   bool told = false;
   absl::Time deadline = absl::InfiniteFuture();
@@ -173,7 +174,10 @@ absl::Status RunProcessRanks(const MeshShape& shape, const std::string& device, 
   std::vector<absl::Status> results;
   results.reserve(shape.ranks());
   for (int rank = 0; rank < shape.ranks(); ++rank) {
-    results.push_back(forked->ended(rank) ? forked->Result(rank).status() : absl::AbortedError("another rank failed"));
+    const absl::StatusOr<std::string> result =
+        forked->ended(rank) ? forked->Result(rank) : absl::AbortedError("another rank failed");
+    if (result.ok()) AddTrack(*result);
+    results.push_back(result.status());
   }
   return WithoutMark(CauseOf(results));
 }

@@ -57,7 +57,8 @@ class ForkedRanks {
 
 // As RunThreadRanks, on processes of this host, each with the mesh that MakeProcessMesh makes for `device`; this
 // process touches no device. `cancelled`: set by a signal handler; rank 0 gets a SIGTERM then. A rank that has failed
-// alone leaves the others a moment to end by themselves.
+// alone leaves the others a moment to end by themselves. In a trace, the tracks of the ranks that ended well are part
+// of this process's.
 absl::Status RunProcessRanks(const MeshShape& shape, const std::string& device, const std::atomic<bool>& cancelled,
                              const std::function<absl::Status(const Mesh&)>& body);
 

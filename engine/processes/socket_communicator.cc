@@ -145,25 +145,27 @@ template <typename Move>
 void SocketCommunicator::Run(Collective op, const Tensor& given, int root, Stream& stream, Move move) {
   CpuStream* cpu = &OnCpu(stream);
   const Tensor input = cpu->Reach(given);
-  cpu->Enqueue([this, op, input, root, cpu, move] {
-    const int64_t bytes = BytesSent(op, input.bytes(), size(), rank_ == root);
-    Count(op, bytes);
-    const absl::Time begin = all_came_ = Now();
-    expected_ = size() - 1;
-    call_.op = static_cast<uint8_t>(op);
-    call_.dtype = static_cast<uint8_t>(input.dtype());
-    call_.elements = input.elements();
-    call_.root = static_cast<uint16_t>(root);
-    call_.part = 0;
-    for (Transfer& t : transfers_) t.out_bytes = t.in_bytes = 0;
-    absl::Status status = move(input);
-    if (status.ok()) {
-      Measured(op, bytes, {begin, all_came_, Now()});
-      return;
-    }
-    Abort();  // the others must not wait for what this rank will not send
-    cpu->Fail(std::move(status));
-  });
+  cpu->Enqueue(
+      [this, op, input, root, cpu, move] {
+        const int64_t bytes = BytesSent(op, input.bytes(), size(), rank_ == root);
+        Count(op, bytes);
+        const absl::Time begin = all_came_ = Now();
+        expected_ = size() - 1;
+        call_.op = static_cast<uint8_t>(op);
+        call_.dtype = static_cast<uint8_t>(input.dtype());
+        call_.elements = input.elements();
+        call_.root = static_cast<uint16_t>(root);
+        call_.part = 0;
+        for (Transfer& t : transfers_) t.out_bytes = t.in_bytes = 0;
+        absl::Status status = move(input);
+        if (status.ok()) {
+          Measured(op, bytes, {begin, all_came_, Now()});
+          return;
+        }
+        Abort();  // the others must not wait for what this rank will not send
+        cpu->Fail(std::move(status));
+      },
+      CollectiveName(op).data());
 }
 
 // Rank r adds up the r-th part of everybody's tensor, block by block, and sends the sum to all.

@@ -22,7 +22,6 @@ constexpr Row<GenerationRequest> kGeneration[] = {
 constexpr Recipe kRecipes[] = {Recipe::kTwoStage, Recipe::kDistilledTwoStage, Recipe::kHq};
 constexpr Row<OutputRequest> kOutput[] = {
     {"preview_every_steps", [](const OutputRequest& o) { return o.preview_every_steps != 0; }},
-    {"trace", [](const OutputRequest& o) { return o.trace; }},
 };
 
 }  // namespace

@@ -127,7 +127,6 @@ struct GenerationRequest {
 struct OutputRequest {
   std::optional<int32_t> crf;       // quality of the video encoder; absent: 19
   int32_t preview_every_steps = 0;  // 0: no previews
-  bool trace = false;
 };
 
 // Reported on rank 0 at the start of each stage (step 0) and after each step. Stages, in order: "encode", "denoise",

@@ -157,7 +157,7 @@ absl::Status CheckGeneration(const v1::Generation& generation) {
 }
 
 OutputRequest ToOutputRequest(const v1::Output& output) {
-  OutputRequest request{.preview_every_steps = output.preview_every_steps(), .trace = output.trace()};
+  OutputRequest request{.preview_every_steps = output.preview_every_steps()};
   if (output.has_crf()) request.crf = output.crf();
   return request;
 }

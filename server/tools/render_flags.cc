@@ -50,7 +50,7 @@ constexpr FlagSpec kFlags[] = {
     {"ranks", "AXIS=N,...", "tokens=2,guidance=2,tensor=1: one request on several ranks, which are threads of the CPU"},
     {"processes", "", "the ranks are processes: by sockets on the CPU, a device each by NCCL"},
     {"threads", "N", "threads that compute, all ranks together; absent: the machine's cores"},
-    {"trace", "FILE", "stages, steps and ops in the Chrome trace format"},
+    {"trace", "FILE", "stages, steps and ops of each rank in the Chrome trace format"},
     {"json", "", "print one JSON line: seconds, memory, collectives, seed, file"},
     {"quiet", "", "no progress"},
     {"compare", "PRECISION", "run in both precisions and report the difference"},
@@ -116,6 +116,9 @@ absl::Status TakeRequest(const CommandLine& line, RenderOptions& options) {
   KINORA_ASSIGN_OR_RETURN(const v1::CreateVideoRequest request, RequestFromFlags(line));
   options.generation = request.generation();
   options.output = request.output();
+  if (options.output.trace() && !line.Has("trace")) {
+    return absl::InvalidArgumentError("--output-options: trace: give --trace FILE, which says where to");
+  }
   if (!options.generation.has_seed()) {
     std::random_device random;
     options.generation.set_seed(uint64_t{random()} << 32 | random());
@@ -152,7 +155,6 @@ absl::StatusOr<RenderOptions> ParseRenderFlags(absl::Span<const std::string> arg
     return absl::InvalidArgumentError(line.operands()[0] + ": no such argument; see --help");
   if (line.Has("compare")) return NotYet("--compare");
   options.processes = line.Has("processes");
-  if (options.processes && line.Has("trace")) return NotYet("--trace with --processes");
   options.model = line.GetAll("model");
   if (options.model.empty()) return absl::InvalidArgumentError("--model: is missing");
   KINORA_RETURN_IF_ERROR(OfFlag(TakeDevice(line, options)));

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "engine/base/trace.h"
 #include "server/common/request_conversion.h"
 
 namespace kinora {
@@ -23,7 +22,6 @@ void RenderTimes::Report(const Progress& progress) {
   if (progress.step <= step_) return;
   const absl::Time now = clock_.Now();
   stages_.back().step_seconds.push_back(absl::ToDoubleSeconds(now - step_begin_));
-  AddTraceSpan("step", absl::StrCat(progress.stage, " step ", progress.step), step_begin_, now);
   step_ = progress.step;
   step_begin_ = now;
 }
@@ -32,7 +30,6 @@ void RenderTimes::End() {
   if (!running_) return;
   const absl::Time now = clock_.Now();
   stages_.back().seconds = absl::ToDoubleSeconds(now - stage_begin_);
-  AddTraceSpan("stage", stages_.back().name, stage_begin_, now);
   running_ = false;
 }
 

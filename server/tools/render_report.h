@@ -1,4 +1,4 @@
-// What a render took: seconds by stage and step, for --json, for --trace and for people.
+// What a render took: seconds by stage and step, for --json and for people.
 #ifndef KINORA_SERVER_TOOLS_RENDER_REPORT_H_
 #define KINORA_SERVER_TOOLS_RENDER_REPORT_H_
 

@@ -151,7 +151,6 @@ absl::StatusOr<std::unique_ptr<Pipeline>> LoadPipeline(Job& job, const Mesh& mes
 
 absl::Status RenderOnRank(Job& job, const Mesh& mesh) {
   const bool first = mesh.world().rank() == 0;
-  NameTraceThread(absl::StrCat("rank ", mesh.world().rank()));
   if (first) job.times.Begin("load");
   KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<Pipeline> pipeline, LoadPipeline(job, mesh, first));
   KINORA_ASSIGN_OR_RETURN(const RunPlan plan, pipeline->Prepare(job.request));
@@ -214,18 +213,19 @@ absl::Status Render(const RenderOptions& options, const std::atomic<bool>& cance
   job.summary.effective = options.generation;
   KINORA_RETURN_IF_ERROR(MakeSinks(job).status());
   if (options.seed_drawn) job.display.Note(absl::StrCat("seed ", options.generation.seed()));
-  if (options.processes && options.mesh.ranks() > 1) return RenderInProcesses(job);
   std::unique_ptr<OutputFile> trace;
   if (!options.trace_path.empty()) {
     KINORA_ASSIGN_OR_RETURN(trace, OutputFile::Create(options.trace_path));
     StartTrace();
   }
+  const bool processes = options.processes && options.mesh.ranks() > 1;
   const absl::Status status =
-      RunThreadRanks(options.mesh, [&job](const Mesh& mesh) { return RenderOnRank(job, mesh); });
+      processes ? RenderInProcesses(job)
+                : RunThreadRanks(options.mesh, [&job](const Mesh& mesh) { return RenderOnRank(job, mesh); });
   const absl::Status traced = trace == nullptr ? absl::OkStatus() : WriteTrace(*trace);
   KINORA_RETURN_IF_ERROR(status);  // what failed first comes first
   KINORA_RETURN_IF_ERROR(traced);
-  PrintSummary(job);
+  if (!processes) PrintSummary(job);
   return absl::OkStatus();
 }
 

@@ -41,6 +41,7 @@ constexpr FlagSpec kFlags[] = {
     {"without-audio", "", "leave the sound out of the file"},
     {"embed-parameters", "", "seed and parameters in the file's metadata"},
     {"embed-prompt", "", "the prompt in the file's metadata"},
+    {"trace", "", "a second file, trace.json: where the time of each rank went, for ui.perfetto.dev"},
     {"ttl", "DURATION", "how long the server keeps the file, 24h"},
     {"priority", "N", "higher runs first"},
     {"deadline", "DURATION", "from now; a job that is not done by then fails"},
@@ -169,6 +170,7 @@ absl::Status SetOutput(const CommandLine& line, v1::Output* output) {
   if (line.Has("without-audio")) output->set_without_audio(true);
   if (line.Has("embed-parameters")) output->set_embed_parameters(true);
   if (line.Has("embed-prompt")) output->set_embed_prompt(true);
+  if (line.Has("trace")) output->set_trace(true);
   return SetEnum<v1::Output::Container>(
       line, "container", [](const std::string& n, auto* v) { return v1::Output::Container_Parse(n, v); },
       [output](auto v) { output->set_container(v); });

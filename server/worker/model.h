@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/base/trace.h"
 #include "engine/pipeline/clip_sink.h"
 #include "engine/pipeline/run_observer.h"
 #include "engine/pipeline/run_plan.h"
@@ -44,6 +45,10 @@ class Model {
   // peak_device_bytes, also of a run that failed. On a rank that follows, `sink` and `observer` are null. Aborted: a
   // rank failed alone, or the group is lost (AbortSignal), so it can run nothing more.
   virtual absl::Status Generate(const PreparedRun& run, ClipSink* sink, RunObserver* observer, v1::Usage& usage) = 0;
+
+  // Ends a trace in which a run has just ended well, by every rank: on rank 0 the trace of all, "" elsewhere. Aborted
+  // as Generate.
+  virtual absl::StatusOr<std::string> EndTrace() { return StopTrace(); }
 
   // What a run of this model took, and what earlier ones took before it was loaded; for Estimate and ExpectedSeconds.
   // Any thread.

@@ -343,4 +343,12 @@ absl::Status PipelineModel::Generate(const PreparedRun& run, ClipSink* sink, Run
   return WithoutMark(std::move(status));
 }
 
+absl::StatusOr<std::string> PipelineModel::EndTrace() {
+  if (std::ssize(ranks_) < ranks_[0].mesh->world().size()) {
+    const absl::Status gathered = OnEveryRank([](Rank& rank) { return rank.pipeline->GatherTrace(); });
+    if (!gathered.ok()) return absl::AbortedError(absl::StrCat("the trace: ", gathered.ToString()));
+  }
+  return leads() ? StopTrace() : "";
+}
+
 }  // namespace kinora

@@ -35,6 +35,7 @@ class PipelineModel : public Model {
   v1::Resolved Resolve(const PreparedRun& run) const override;
   double ExpectedSeconds(const PreparedRun& run, const std::string& stage) const override;
   absl::Status Generate(const PreparedRun& run, ClipSink* sink, RunObserver* observer, v1::Usage& usage) override;
+  absl::StatusOr<std::string> EndTrace() override;
   void Observe(const v1::RunSpeed& run) override { speed_.Observe(run); }
   void Remember(const v1::SpeedHistory& past) override { speed_.Remember(past); }
 

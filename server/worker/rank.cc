@@ -1,5 +1,6 @@
 #include "server/worker/rank.h"
 
+#include <fstream>
 #include <memory>
 #include <new>
 #include <string>
@@ -8,8 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/clock.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/trace.h"
 #include "engine/media/file_sink.h"
 #include "server/common/artifact_writer.h"
+#include "server/common/file_error.h"
 #include "server/common/status_details.h"
 #include "server/worker/output_options.h"
 #include "server/worker/speed.h"
@@ -116,9 +119,51 @@ absl::StatusOr<StoredFile> Deliver(const RunContext& context, const v1::Run& run
   return sent;
 }
 
+v1::Artifact ToArtifact(const std::string& name, std::string_view media_type, const StoredFile& stored) {
+  v1::Artifact artifact;
+  artifact.set_id(name);
+  artifact.set_file_name(name);
+  artifact.set_media_type(std::string(media_type));
+  artifact.set_bytes(stored.bytes);
+  artifact.set_sha256(stored.sha256);
+  return artifact;
+}
+
+// A run's trace, on the ranks alike: begun before it is planned, forgotten if it fails.
+class RunTrace {
+ public:
+  explicit RunTrace(const v1::Run& run) : wanted_(run.output().trace()) {
+    if (wanted_) StartTrace();
+  }
+  ~RunTrace() {
+    if (wanted_ && Tracing()) StopTrace();
+  }
+  RunTrace(const RunTrace&) = delete;
+  RunTrace& operator=(const RunTrace&) = delete;
+  bool wanted() const { return wanted_; }
+
+ private:
+  const bool wanted_;
+};
+
+absl::Status AddTraceArtifact(const RunContext& context, const std::string& trace, const Artifacts& artifacts,
+                              const v1::Run& run, v1::RunResult& result) {
+  const std::string name = "trace.json";
+  ArtifactWriter writer(artifacts.store, run.artifact_key());
+  KINORA_ASSIGN_OR_RETURN(const std::string path, writer.Begin(name));
+  std::ofstream file(path, std::ios::binary);
+  file.write(trace.data(), static_cast<std::streamsize>(trace.size()));
+  file.close();
+  if (!file) return writer.ForClients(FileError(path, "write"));
+  KINORA_ASSIGN_OR_RETURN(const StoredFile stored, Deliver(context, run, artifacts.uploads, name, path, writer));
+  *result.add_artifacts() = ToArtifact(name, "application/json", stored);
+  return absl::OkStatus();
+}
+
 absl::Status Lead(const RunContext& context, const Artifacts& artifacts, const v1::Run& run, ProgressMarks& marks,
                   v1::RunResult& result) {
   KINORA_ASSIGN_OR_RETURN(const FileSinkOptions options, ToFileSinkOptions(run.output(), run.generation()));
+  const RunTrace traced(run);
   KINORA_ASSIGN_OR_RETURN(const PreparedRun prepared, context.model.Prepare(run.generation()));
   marks.SetPrepared(&prepared);
   SendResolved(context, run, prepared);
@@ -134,17 +179,16 @@ absl::Status Lead(const RunContext& context, const Artifacts& artifacts, const v
     KINORA_RETURN_IF_ERROR(
         writer.ForClients(context.model.Generate(prepared, sink.get(), &observer, *result.mutable_usage())));
   }
+  std::string trace;
+  if (traced.wanted()) {
+    KINORA_ASSIGN_OR_RETURN(trace, context.model.EndTrace());
+  }
   KINORA_RETURN_IF_ERROR(marks.Report({.stage = "finalize", .fraction = 1, .remaining_seconds = 0}));
   const absl::Time commit_begin = Clock::Steady().Now();
   KINORA_ASSIGN_OR_RETURN(const StoredFile stored, Deliver(context, run, artifacts.uploads, name, *file, writer));
   context.metrics.artifact_upload_seconds.Observe(absl::ToDoubleSeconds(Clock::Steady().Now() - commit_begin));
-
-  v1::Artifact& artifact = *result.add_artifacts();
-  artifact.set_id(name);
-  artifact.set_file_name(name);
-  artifact.set_media_type(std::string(ContainerMediaType(options.container)));
-  artifact.set_bytes(stored.bytes);
-  artifact.set_sha256(stored.sha256);
+  *result.add_artifacts() = ToArtifact(name, ContainerMediaType(options.container), stored);
+  if (traced.wanted()) KINORA_RETURN_IF_ERROR(AddTraceArtifact(context, trace, artifacts, run, result));
   marks.EndStage(Clock::Steady().Now());
   const auto& seconds = result.usage().stage_seconds();
   *result.mutable_speed() = ToRunSpeed(prepared.plan, {seconds.begin(), seconds.end()});
@@ -153,8 +197,11 @@ absl::Status Lead(const RunContext& context, const Artifacts& artifacts, const v
 
 absl::Status Follow(const RunContext& context, const v1::Run& run, v1::RunResult& result) {
   KINORA_RETURN_IF_ERROR(ToFileSinkOptions(run.output(), run.generation()).status());  // as on rank 0
+  const RunTrace traced(run);
   KINORA_ASSIGN_OR_RETURN(const PreparedRun prepared, context.model.Prepare(run.generation()));
-  return context.model.Generate(prepared, /*sink=*/nullptr, /*observer=*/nullptr, *result.mutable_usage());
+  KINORA_RETURN_IF_ERROR(
+      context.model.Generate(prepared, /*sink=*/nullptr, /*observer=*/nullptr, *result.mutable_usage()));
+  return traced.wanted() ? context.model.EndTrace().status() : absl::OkStatus();
 }
 
 v1::RunResult BeginResult(const v1::Run& run) {

@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <filesystem>
 #include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "tests/e2e/tiny_model.h"
@@ -61,6 +65,33 @@ TEST_F(ProcessGroup, MakesTheFileOfOneRankAndEndsACancelledRunTogether) {
     ASSERT_EQ(RunToEnd(Generate("again.mp4", 4)).status, 0);
     EXPECT_EQ(Made("again.mp4"), Rendered(directory_, 4)) << ranks;
   }
+}
+
+TEST_F(ProcessGroup, ATraceHasATrackOfEachProcess) {
+  Start("tokens=2", 2);
+  std::vector<std::string> generate = Generate("served.mp4", 4);
+  generate.emplace_back("--trace");
+  const Result outcome = RunToEnd(generate);
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  std::map<int, std::set<std::string>> spans;  // names by rank
+  std::map<int, std::pair<double, double>> denoising;
+  for (const auto& entry : std::filesystem::directory_iterator(directory_.path())) {
+    if (entry.path().filename().string().find("trace.json") == std::string::npos) continue;
+    const auto trace = nlohmann::json::parse(ReadFile(entry.path()));
+    for (const auto& event : trace["traceEvents"]) {
+      spans[event["pid"]].insert(event["name"]);
+      if (event["name"] == "denoise") denoising[event["pid"]] = {event["ts"], event["dur"]};
+    }
+  }
+  ASSERT_EQ(spans.size(), 2u);
+  for (const int rank : {0, 1}) {
+    EXPECT_THAT(spans[rank], testing::IsSupersetOf({"process_name", "encode", "denoise", "step 1", "step 4"})) << rank;
+    if (Device() == "cpu") {
+      EXPECT_THAT(spans[rank], testing::IsSupersetOf({"Matmul", "wait: tokens"})) << rank;
+    }
+  }
+  // They denoised together.
+  EXPECT_LT(std::abs(denoising[0].first - denoising[1].first), denoising[0].second);
 }
 
 TEST_F(ProcessGroup, ARankThatIsKilledOrStoppedLosesTheGroupAndTheJobEndsInTheSameFile) {

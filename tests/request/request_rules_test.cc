@@ -281,7 +281,6 @@ TEST(RequestRules, OutputsAreCheckedToo) {
   EXPECT_EQ(JoinViolations(OutputViolations(OutputRequest{.crf = 99, .preview_every_steps = -1})),
             "crf: 99 is not within 0..51; nearest: 51; preview_every_steps: must be 0 or more; nearest: 0");
   EXPECT_EQ(NotAvailable(OutputRequest{.preview_every_steps = 2}), "preview_every_steps");
-  EXPECT_EQ(NotAvailable(OutputRequest{.trace = true}), "trace");
 }
 
 // A description may come from a stored message; nothing in it makes the rules divide by zero.

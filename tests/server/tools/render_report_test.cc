@@ -5,7 +5,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/base/trace.h"
 #include "tests/testing/fake_clock.h"
 
 namespace kinora {
@@ -45,19 +44,6 @@ TEST(RenderReportTest, TimesStagesAndSteps) {
   EXPECT_EQ(json["step_seconds"]["stage1"], (std::vector<double>{3, 4}));
   EXPECT_EQ(json["collectives"]["all_gather"]["bytes"], 640);
   EXPECT_EQ(json["peak_memory_bytes"], 77);
-}
-
-TEST(RenderReportTest, StagesAndStepsAreSpansOfTheTrace) {
-  StartTrace();
-  RenderTimes times(Clock::Real());
-  times.Report({.stage = "stage1", .step = 0, .total_steps = 1});
-  times.Report({.stage = "stage1", .step = 1, .total_steps = 1});
-  times.End();
-  const auto trace = nlohmann::json::parse(StopTrace());
-  ASSERT_EQ(trace["traceEvents"].size(), 2u);
-  EXPECT_EQ(trace["traceEvents"][0]["name"], "stage1 step 1");
-  EXPECT_EQ(trace["traceEvents"][1]["name"], "stage1");
-  EXPECT_GE(trace["traceEvents"][1]["dur"], trace["traceEvents"][0]["dur"]);
 }
 
 TEST(RenderReportTest, PeakMemoryGrowsWithWhatIsTouched) {

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -236,17 +237,39 @@ TEST(RenderTest, ReportsTimesCollectivesAndTrace) {
   EXPECT_GT(json["peak_memory_bytes"], 1 << 20);
   EXPECT_EQ(json["generation"]["num_inference_steps"], 2);
   EXPECT_THAT(result.err, HasSubstr("denoise 1/2"));  // plain lines: standard error is no terminal here
+}
 
-  int ops = 0, stages = 0, steps = 0;
-  const auto events = nlohmann::json::parse(ReadFile(trace));
-  for (const auto& event : events["traceEvents"]) {
-    ops += event.value("cat", "") == "op" && event["name"] == "Matmul";
-    stages += event.value("cat", "") == "stage";
-    steps += event["name"] == "denoise step 1" || event["name"] == "denoise step 2";
+// Ranks of one process and of several: a track each, in which what it did lies.
+TEST(RenderTest, ATraceHasATrackPerRankWithItsStagesStepsOpsAndWaits) {
+  for (const Arguments& ranks : {Arguments{"--ranks", "tokens=2"}, Arguments{"--ranks", "tokens=2", "--processes"}}) {
+    const std::string trace = TempPath("trace.json"), movie = TempPath("traced.mp4");
+    const ProcessResult result =
+        RenderCommand(TinyModel() + kSmall + ranks + Arguments{"--quiet", "--trace", trace, "--output", movie});
+    ASSERT_EQ(result.exit_status, 0) << result.err;
+    std::map<int, std::map<std::string, int>> seen;  // by rank and "category name"
+    double first_begin = 1e12, last_begin = -1e12;
+    const auto events = nlohmann::json::parse(ReadFile(trace));
+    for (const auto& event : events["traceEvents"]) {
+      ++seen[event["pid"]][event.value("cat", "") + " " + std::string(event["name"])];
+      if (event["ph"] != "X") continue;
+      first_begin = std::min<double>(first_begin, event["ts"]);
+      last_begin = std::max<double>(last_begin, event["ts"]);
+    }
+    EXPECT_EQ(seen.size(), 2u);
+    for (const int rank : {0, 1}) {
+      std::map<std::string, int>& on_rank = seen[rank];
+      EXPECT_EQ(on_rank[" process_name"], 1) << rank;
+      for (const char* once : {"load pipeline", "stage encode", "stage denoise", "stage decode_video",
+                               "stage decode_audio", "step step 1", "step step 2"}) {
+        EXPECT_EQ(on_rank[once], 1) << once << " on rank " << rank;
+      }
+      EXPECT_GT(on_rank["op Matmul"], 50) << rank;
+      EXPECT_GT(on_rank["op all_to_all"], 0) << rank;
+      EXPECT_EQ(on_rank["wait wait: tokens"], on_rank["op all_to_all"] + on_rank["op all_gather"]) << rank;
+    }
+    EXPECT_GE(first_begin, 0);
+    EXPECT_LT(last_begin, 300e6);
   }
-  EXPECT_GT(ops, 50);
-  EXPECT_GE(stages, 4);
-  EXPECT_EQ(steps, 2);
 }
 
 TEST(RenderTest, ATraceIsWholeOrAbsent) {
@@ -302,7 +325,6 @@ TEST(RenderTest, BadRequestsExitWithTwoAndOneLineThatNamesTheField) {
       {{"--recipe", "ONE_STAGE", "--schedule-tokens", "300000"}, "schedule_tokens: with 300000 tokens"},
       {{"--lora", "style"}, "loras: not available yet"},
       {{"--device", "tpu"}, "--device: tpu: cpu or cuda is needed"},
-      {{"--ranks", "tokens=2", "--processes", "--trace", "t.json"}, "--trace with --processes: not available yet"},
       {{"--noise", kSource + "/models/tiny/ltx-2.3-tiny-dev.safetensors"}, "video_noise"},
       {{"--model", "/nonexistent.safetensors"}, "/nonexistent.safetensors"},
       {{"--model", kSource + "/README.md"}, "README.md"},

@@ -37,6 +37,7 @@ TEST(RequestFlags, SayTheWholeRequest) {
                               "style:0.5",
                               "--container",
                               "webm",
+                              "--trace",
                               "--crf",
                               "0",
                               "--ttl",
@@ -62,6 +63,7 @@ TEST(RequestFlags, SayTheWholeRequest) {
   EXPECT_EQ(g.loras(0).strength(), 0.5);
   EXPECT_EQ(request->output().container(), v1::Output::WEBM);
   EXPECT_TRUE(request->output().has_crf());
+  EXPECT_TRUE(request->output().trace());
   EXPECT_EQ(request->output().ttl().seconds(), 90);
   EXPECT_EQ(request->scheduling().deadline().seconds(), 3600);
   EXPECT_EQ(request->scheduling().priority(), -2);

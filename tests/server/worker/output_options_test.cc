@@ -58,14 +58,11 @@ TEST(OutputOptionsTest, AFileNameThatDisagreesIsRefused) {
   EXPECT_EQ(ToFileSinkOptions(v1::Output(), Effective(), Container::kWav)->container, Container::kWav);
 }
 
-TEST(OutputOptionsTest, PreviewsAndTracesAreNotThereYet) {
+TEST(OutputOptionsTest, PreviewsAreNotThereYet) {
   v1::Output output;
   output.set_preview_every_steps(2);
   EXPECT_THAT(ToFileSinkOptions(output, Effective()),
               StatusIs(absl::StatusCode::kUnimplemented, testing::StrEq("preview_every_steps: not available yet")));
-  output.set_preview_every_steps(0);
-  output.set_trace(true);
-  EXPECT_THAT(ToFileSinkOptions(output, Effective()), StatusIs(absl::StatusCode::kUnimplemented, StartsWith("trace:")));
 }
 
 }  // namespace

@@ -96,6 +96,31 @@ TEST_F(PipelineModelTest, AJobIsPlannedOnceHoweverMuchIsSaidOfIt) {
   EXPECT_EQ(resolved.stages(0).sigmas_size(), 4);
 }
 
+TEST_F(PipelineModelTest, ARunThatIsTracedHasItsTraceAsASecondArtifactAndTheNextOneHasNone) {
+  const RunContext context{.model = *model_,
+                           .metrics = metrics_,
+                           .send = [](const v1::WorkerMessage&) {},
+                           .cancelled = cancelled_,
+                           .units_done = units_done_};
+  run_.mutable_output()->set_trace(true);
+  const v1::RunResult result = LeadingRank(*store_).Run(context, run_);
+  ASSERT_EQ(result.error().message(), "");
+  ASSERT_EQ(result.artifacts_size(), 2);
+  const v1::Artifact& artifact = result.artifacts(1);
+  EXPECT_EQ(artifact.id(), "trace.json");
+  EXPECT_EQ(artifact.media_type(), "application/json");
+  const std::string trace = ReadFile(directory_.File("artifacts/video/1/trace.json"));
+  EXPECT_EQ(artifact.bytes(), static_cast<int64_t>(trace.size()));
+  for (const char* stage : {"encode", "denoise", "decode_video", "decode_audio"}) {
+    EXPECT_EQ(SpansNamed(trace, stage), 1) << stage;
+  }
+  EXPECT_FALSE(Tracing());
+
+  run_.mutable_output()->set_trace(false);
+  run_.set_artifact_key("video/2");
+  EXPECT_EQ(LeadingRank(*store_).Run(context, run_).artifacts_size(), 1);
+}
+
 TEST_F(PipelineModelTest, AnEstimateIsPlannedOnce) {
   StartTrace();
   KINORA_ASSERT_OK_AND_ASSIGN(const PreparedRun run, model_->Prepare(run_.generation()));

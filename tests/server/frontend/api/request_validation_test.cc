@@ -249,8 +249,7 @@ TEST(ValidateRequest, WhatIsValidAndNotBuiltYetIsUnimplementedByName) {
       {"generation { audio {} }", "generation.audio"},
       {"generation { audio_only: true }", "generation.audio_only"},
       {"generation { upsampler: 'x2' }", "generation.upsampler"},
-      {"output { preview_every_steps: 2 }", "output.preview_every_steps"},
-      {"output { trace: true }", "output.trace"}};
+      {"output { preview_every_steps: 2 }", "output.preview_every_steps"}};
   for (const auto& [request, field] : cases) {
     const absl::Status status = Validate(request).status();
     EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnimplemented, HasSubstr(field))) << request;
