@@ -43,7 +43,7 @@ void Communicator::Observe(CollectiveObserver& observer, const Clock& clock) {
 }
 
 void Communicator::Measured(Collective op, int64_t bytes, const Moments& at) {
-  if (at.begin == absl::InfinitePast()) return;  // nobody asked then
+  wait_seconds_ += absl::ToDoubleSeconds(at.all_came - at.begin);
   if (Tracing()) {
     const absl::Duration since = absl::Now() - at.end;  // this clock may be another than the trace's
     AddTraceSpan("wait", absl::StrCat("wait: ", std::string(MeshAxisName(axis_))), at.begin + since,

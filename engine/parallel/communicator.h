@@ -76,21 +76,22 @@ class Communicator {
   virtual void Abort() = 0;
 
   // Calls are measured by `clock` from now on, for `observer`; neither is owned. Before the group's first call. A kind
-  // of communicator that cannot say when its calls ran tells the observer nothing.
+  // of communicator that cannot say when its calls ran measures nothing.
   void Observe(CollectiveObserver& observer, const Clock& clock);
   void set_axis(MeshAxis axis) { axis_ = axis; }  // for observers and traces; by the mesh
 
   // Since construction; counted when enqueued or replayed.
   const CollectiveCounts& counts() const { return counts_; }
+  // Since construction, of the calls that are measured: until the slowest rank had come.
+  double wait_seconds() const { return wait_seconds_; }
 
  protected:
   void Count(Collective op, int64_t bytes) {
     ++counts_[static_cast<int>(op)].calls;
     counts_[static_cast<int>(op)].bytes += bytes;
   }
-  // When a call began, when all ranks had come, when it ended: `Now` at each, then all three to `Measured`. Without an
-  // observer or a trace no clock is read.
-  absl::Time Now() const { return observer_ != nullptr || Tracing() ? clock_->Now() : absl::InfinitePast(); }
+  // When a call began, when all ranks had come, when it ended: `Now` at each, then all three to `Measured`.
+  absl::Time Now() const { return clock_->Now(); }
   struct Moments {
     absl::Time begin, all_came, end;
   };
@@ -98,6 +99,7 @@ class Communicator {
 
  private:
   CollectiveCounts counts_{};
+  double wait_seconds_ = 0;
   MeshAxis axis_ = MeshAxis::kWorld;
   CollectiveObserver* observer_ = nullptr;
   const Clock* clock_ = &Clock::Steady();

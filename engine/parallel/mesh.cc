@@ -90,6 +90,12 @@ void Mesh::Abort() const {
   ForEachGroup([](MeshAxis, Communicator& group) { group.Abort(); });
 }
 
+double Mesh::WaitSeconds() const {
+  double seconds = 0;
+  for (int axis = 0; axis < kMeshAxes; ++axis) seconds += group(static_cast<MeshAxis>(axis)).wait_seconds();
+  return seconds;
+}
+
 void Mesh::Observe(CollectiveObserver& observer, const Clock& clock) const {
   ForEachGroup([&](MeshAxis, Communicator& group) {
     if (group.size() > 1) group.Observe(observer, clock);

@@ -70,6 +70,8 @@ class Mesh {
 
   // Aborts all groups of this rank. Thread-safe.
   void Abort() const;
+  // Of all its groups (Communicator::wait_seconds).
+  double WaitSeconds() const;
 
   // One rank alone.
   static std::unique_ptr<Mesh> Single();

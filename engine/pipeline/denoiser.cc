@@ -131,6 +131,7 @@ absl::Status Denoise(Exec& exec, const VelocityModel& model, const DenoiseSpec& 
   StepGate gate(exec, on_step, /*ahead=*/!spec.watched);
   for (int64_t i = 0; i < steps; ++i) {
     shape.use = {UseAt(state.video, spec.skip.video, i), UseAt(state.audio, spec.skip.audio, i)};
+    gate.Begin();
     if (exec.taps != nullptr) {
       step();
     } else {

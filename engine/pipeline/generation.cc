@@ -1,5 +1,6 @@
 #include "engine/pipeline/generation.h"
 
+#include "engine/base/clock.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/strings.h"
 #include "engine/base/trace.h"
@@ -215,12 +216,24 @@ absl::Status Generation::RunStage(Exec& exec, const StagePlan& stage, OnStep on_
   return OnRankZero(exec, [&] { return DecodeAudio(exec); });
 }
 
+absl::Status Generation::RunMeasured(Exec& exec, const StagePlan& stage, OnStep on_step) {
+  const absl::Time begin = Clock::Steady().Now();
+  const double waited = exec.mesh.WaitSeconds(), idle = exec.ops.stream().idle_seconds();
+  absl::Status status = RunStage(exec, stage, on_step);
+  const double wait = exec.mesh.WaitSeconds() - waited;
+  uses_.push_back({.stage = stage.label,
+                   .seconds = absl::ToDoubleSeconds(Clock::Steady().Now() - begin),
+                   .wait_seconds = wait,
+                   .idle_seconds = wait + exec.ops.stream().idle_seconds() - idle});
+  return status;
+}
+
 absl::Status Generation::Run(Exec& exec, OnStep on_step) {
   ArenaScope request(exec.arena);
   const bool told = exec.ops.dry() || exec.mesh.world().rank() == 0;
   for (const StagePlan& stage : plan_.stages) {
     KINORA_RETURN_IF_ERROR(AgreeWithRankZero(exec, told ? on_step(stage, 0, nullptr) : absl::OkStatus()));
-    KINORA_RETURN_IF_ERROR(RunStage(exec, stage, on_step));
+    KINORA_RETURN_IF_ERROR(RunMeasured(exec, stage, on_step));
   }
   return OnRankZero(exec, [&] { return sink_ != nullptr ? sink_->End() : absl::OkStatus(); });
 }

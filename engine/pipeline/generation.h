@@ -3,6 +3,7 @@
 #define KINORA_ENGINE_PIPELINE_GENERATION_H_
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "engine/pipeline/modules.h"
 #include "engine/pipeline/run_observer.h"
 #include "engine/pipeline/run_plan.h"
+#include "engine/pipeline/stage_use.h"
 #include "engine/pipeline/step_graphs.h"
 
 namespace kinora {
@@ -38,8 +40,11 @@ class Generation {
 
   // InvalidArgument naming the tensor if given noise has another shape than the request needs.
   absl::Status Run(Exec& exec, OnStep on_step);
+  // Of the stages that have ended, well or not.
+  const std::vector<StageUse>& uses() const { return uses_; }
 
  private:
+  absl::Status RunMeasured(Exec& exec, const StagePlan& stage, OnStep on_step);
   absl::Status RunStage(Exec& exec, const StagePlan& stage, OnStep on_step);
   absl::Status Encode(Exec& exec);
   absl::StatusOr<std::vector<float>> Noise(const Exec& exec, std::string_view name,
@@ -66,6 +71,7 @@ class Generation {
   NoiseSource noise_;  // of all stages
   TextContext cond_, uncond_;
   PerModality<LatentState> z_;
+  std::vector<StageUse> uses_;
 };
 
 }  // namespace kinora

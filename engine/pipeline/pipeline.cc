@@ -95,6 +95,7 @@ struct Pipeline::Parts {
   Modules modules;
   DryModel dry;
   StepGraphs graphs{};
+  std::vector<StageUse> last_run{};
 
   ReservedMemory Reserved() const {
     return {.arena_bytes = options.arena_bytes, .host_arena_bytes = options.host_arena_bytes};
@@ -128,6 +129,7 @@ Pipeline::~Pipeline() = default;
 const ModelConfig& Pipeline::config() const { return parts_->config; }
 const ModelDescription& Pipeline::description() const { return parts_->description; }
 int64_t Pipeline::peak_arena_bytes() const { return parts_->arena.peak(); }
+const std::vector<StageUse>& Pipeline::last_run() const { return parts_->last_run; }
 int64_t Pipeline::captures() const { return parts_->graphs.captures(); }
 
 absl::StatusOr<int64_t> Pipeline::MaxTokens() const { return kinora::MaxTokens(parts_->dry, parts_->Reserved()); }
@@ -242,9 +244,11 @@ absl::Status Pipeline::Generate(const RunPlan& plan, ClipSink* sink, RunObserver
   p.arena.ResetPeak();
   ProgressReporter reporter(plan, observer);
   Generation generation(p.config, p.modules, p.graphs, plan, sink, sink != nullptr ? observer : nullptr);
-  return generation.Run(exec, [&](const StagePlan& stage, int64_t step, const StepLatents* latents) {
+  absl::Status status = generation.Run(exec, [&](const StagePlan& stage, int64_t step, const StepLatents* latents) {
     return reporter.Report(stage, step, latents);
   });
+  p.last_run = generation.uses();
+  return status;
 }
 
 absl::Status Pipeline::GatherTrace() {

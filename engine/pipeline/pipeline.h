@@ -22,6 +22,7 @@
 #include "engine/pipeline/clip_sink.h"
 #include "engine/pipeline/run_observer.h"
 #include "engine/pipeline/run_plan.h"
+#include "engine/pipeline/stage_use.h"
 #include "engine/request/model_description.h"
 #include "engine/request/request.h"
 #include "engine/weights/checkpoint.h"
@@ -88,6 +89,8 @@ class Pipeline {
 
   // Most activation memory that the last Generate had in use at once.
   int64_t peak_arena_bytes() const;
+  // What the stages of the last Generate took on this rank, as far as it came.
+  const std::vector<StageUse>& last_run() const;
   // Steps captured since Load: a request of a shape that was seen lately adds none.
   int64_t captures() const;
 

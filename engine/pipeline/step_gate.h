@@ -27,6 +27,8 @@ class StepGate {
     if (Tracing() && !exec.ops.dry()) last_done_ = absl::Now();
   }
 
+  // Called on every rank before a step is enqueued.
+  void Begin() { exec_.ops.stream().BeginTurn(/*resumes=*/enqueued_ > 0); }
   // Called on every rank when a step has been enqueued; OK: the next may be. The stream's failure otherwise, or what
   // on_step said; nothing enqueued runs any more then.
   absl::Status Pass();

@@ -50,6 +50,11 @@ class Stream {
   static constexpr int kMarks = 4;
   virtual int64_t Mark() { return 0; }
   virtual absl::Status WaitFor(int64_t mark) = 0;
+  // The work of one turn of a loop follows, up to the next Mark. resumes: the last mark ended the turn before it, so
+  // what passes on the device between the two is idleness, counted once the turn has been waited for.
+  virtual void BeginTurn(bool /*resumes*/) {}
+  // Of all turns since construction: how long the device had run out of work between them.
+  virtual double idle_seconds() const { return 0; }
   // Makes `branch`, another stream of the device, one of this stream's: what is enqueued on it from now on comes after
   // all that is on this one, and belongs to this one's capture. Join ends that: what is enqueued here from then on
   // comes after all that is on `branch`, whose failure becomes this stream's. Nothing to do where work runs as it is

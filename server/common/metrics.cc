@@ -85,6 +85,10 @@ WorkerMetrics::WorkerMetrics(Registry& registry)
                                               "Time of a collective until the slowest rank had come")),
       collective_bytes_total(
           CounterFamily(registry, "kinora_collective_bytes_total", "Bytes that a rank sent in collectives")),
+      rank_skew_seconds(HistogramFamily(registry, "kinora_rank_skew_seconds",
+                                        "How long a rank waited in a stage of a run for slower ones")),
+      device_idle_ratio(GaugeFamily(registry, "kinora_device_idle_ratio",
+                                    "Share of the last run's denoising in which a rank's device had nothing to do")),
       peak_bytes(GaugeFamily(
           registry, "kinora_vram_peak_bytes",
           "Device memory that the plan of the last request holds: weights, activations, workspaces, room for prompts")),

@@ -64,8 +64,12 @@ struct WorkerMetrics {
   prometheus::Family<prometheus::Histogram>& collective_seconds;       // each call
   prometheus::Family<prometheus::Histogram>& collective_wait_seconds;  // of it, until the slowest rank had come
   prometheus::Family<prometheus::Counter>& collective_bytes_total;     // sent
-  prometheus::Family<prometheus::Gauge>& peak_bytes;                   // stage
-  prometheus::Histogram& artifact_upload_seconds;                      // ArtifactStore::Put
+  // Each run of a rank: how long it waited in that stage for slower ones.
+  prometheus::Family<prometheus::Histogram>& rank_skew_seconds;  // stage
+  // Of the last run's denoising, the share in which the rank's device had nothing to do.
+  prometheus::Family<prometheus::Gauge>& device_idle_ratio;  // rank
+  prometheus::Family<prometheus::Gauge>& peak_bytes;         // stage
+  prometheus::Histogram& artifact_upload_seconds;            // ArtifactStore::Put
 };
 
 }  // namespace kinora

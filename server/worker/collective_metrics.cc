@@ -5,7 +5,8 @@
 
 namespace kinora {
 
-CollectiveMetrics::CollectiveMetrics(const Mesh& mesh, WorkerMetrics& metrics) {
+CollectiveMetrics::CollectiveMetrics(const Mesh& mesh, WorkerMetrics& metrics)
+    : metrics_(metrics), alone_(mesh.world().size() == 1) {
   for (int axis = 0; axis < kMeshAxes; ++axis) {
     if (!mesh.Has(static_cast<MeshAxis>(axis))) continue;
     for (int op = 0; op < kCollectives; ++op) {
@@ -24,6 +25,17 @@ void CollectiveMetrics::OnCollective(const CollectiveCall& call) {
   series.seconds->Observe(call.seconds);
   series.wait_seconds->Observe(call.wait_seconds);
   series.bytes->Increment(static_cast<double>(call.bytes));
+}
+
+void CollectiveMetrics::OnRun(int rank, absl::Span<const StageUse> stages) {
+  double seconds = 0, idle = 0;
+  for (const StageUse& stage : stages) {
+    if (!alone_) metrics_.rank_skew_seconds.Add({{"stage", stage.stage}}, StepBuckets()).Observe(stage.wait_seconds);
+    if (stage.stage.rfind("denoise", 0) != 0) continue;
+    seconds += stage.seconds;
+    idle += stage.idle_seconds;
+  }
+  if (seconds > 0) metrics_.device_idle_ratio.Add({{"rank", std::to_string(rank)}}).Set(idle / seconds);
 }
 
 }  // namespace kinora

@@ -1,8 +1,10 @@
-// What the ranks of this process say of their collectives, as series of its metrics.
+// What the ranks of this process say of their collectives and of each other, as series of its metrics.
 #ifndef KINORA_SERVER_WORKER_COLLECTIVE_METRICS_H_
 #define KINORA_SERVER_WORKER_COLLECTIVE_METRICS_H_
 
+#include "absl/types/span.h"
 #include "engine/parallel/mesh.h"
+#include "engine/pipeline/stage_use.h"
 #include "server/common/metrics.h"
 
 namespace kinora {
@@ -14,6 +16,8 @@ class CollectiveMetrics : public CollectiveObserver {
   // the group does not have. `metrics` outlives it.
   CollectiveMetrics(const Mesh& mesh, WorkerMetrics& metrics);
   void OnCollective(const CollectiveCall& call) override;
+  // A run of that rank of the mesh has ended well. One thread at a time.
+  void OnRun(int rank, absl::Span<const StageUse> stages);
 
  private:
   struct Series {
@@ -21,6 +25,8 @@ class CollectiveMetrics : public CollectiveObserver {
     prometheus::Histogram* wait_seconds = nullptr;
     prometheus::Counter* bytes = nullptr;
   };
+  WorkerMetrics& metrics_;
+  const bool alone_;  // a mesh of one rank
   Series series_[kMeshAxes][kCollectives];
 };
 

@@ -340,6 +340,9 @@ absl::Status PipelineModel::Generate(const PreparedRun& run, ClipSink* sink, Run
   if (!IsAgreed(status)) return absl::AbortedError(absl::StrCat("a rank failed: ", status.ToString()));
   usage.set_device_seconds(absl::ToDoubleSeconds(absl::Now() - begin));
   usage.set_peak_device_bytes(run.plan.device_bytes());
+  if (status.ok()) {
+    for (const Rank& rank : ranks_) collectives_->OnRun(rank.mesh->world().rank(), rank.pipeline->last_run());
+  }
   return WithoutMark(std::move(status));
 }
 

@@ -184,6 +184,24 @@ TEST_F(CudaStreamTest, WhatWasEnqueuedBeforeAMarkIsDoneWhenItIsReached) {
   }
 }
 
+// The device runs out of work before the second turn and the third, which the host enqueues once the one before is
+// done; what passes before the first turn, or within one, is not idleness.
+TEST_F(CudaStreamTest, TheTimeBetweenTwoTurnsIsIdleAndNoOther) {
+  CudaStream& stream = NewStream();
+  Tensor t = Alloc(DType::kF32, {4});
+  const auto idle_after_turn = [&](bool resumes) {
+    stream.BeginTurn(resumes);
+    stream.CopyFromHost(Counting(4).data(), t);
+    EXPECT_THAT(stream.WaitFor(stream.Mark()), IsOk());
+    return stream.idle_seconds();
+  };
+  EXPECT_EQ(idle_after_turn(false), 0);
+  const double once = idle_after_turn(true), twice = idle_after_turn(true);
+  EXPECT_GT(once, 0);
+  EXPECT_GT(twice, once);
+  EXPECT_EQ(idle_after_turn(false), twice);
+}
+
 TEST_F(CudaStreamTest, ALostDeviceEndsEveryWaitAndSaysSo) {
   CudaStream& stream = NewStream();
   const int64_t mark = stream.Mark();

@@ -62,6 +62,8 @@ class DelayedRank {
         wrong += Differences(mesh, heard, late_axis, late);
       }
     }
+    const double waited = mesh.world().rank() == 0 ? 2 * kCollectives * kDelaySeconds : 0;
+    if (mesh.WaitSeconds() != waited) absl::StrAppend(&wrong, "waited ", mesh.WaitSeconds(), " s, not ", waited, "\n");
     return wrong;
   }
 

@@ -48,15 +48,16 @@ absl::Status Interruption::status() const {
 absl::StatusOr<std::unique_ptr<CudaStream>> CudaStream::Create() {
   std::unique_ptr<CudaStream> s(new CudaStream);
   KINORA_RETURN_IF_ERROR(CudaStatus(cudaStreamCreateWithFlags(&s->stream_, cudaStreamNonBlocking), "a stream"));
-  const auto create = [](auto& events) {
+  const auto create = [](auto& events, unsigned flags = cudaEventDisableTiming) {
     cudaError_t error = cudaSuccess;
     for (cudaEvent_t& event : events) {
-      if (error == cudaSuccess) error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+      if (error == cudaSuccess) error = cudaEventCreateWithFlags(&event, flags);
     }
     return CudaStatus(error, "an event");
   };
   KINORA_RETURN_IF_ERROR(create(s->staging_.left));
-  KINORA_RETURN_IF_ERROR(create(s->marks_));
+  KINORA_RETURN_IF_ERROR(create(s->marks_, cudaEventDefault));
+  KINORA_RETURN_IF_ERROR(create(s->begins_, cudaEventDefault));
   KINORA_RETURN_IF_ERROR(create(s->passed_));
   KINORA_RETURN_IF_ERROR(CudaStatus(cudaHostAlloc(&s->staging_.memory, kStagingBytes, cudaHostAllocDefault),
                                     "pinned memory for copies from the host"));
@@ -73,6 +74,7 @@ CudaStream::~CudaStream() {
   };
   destroy(staging_.left);
   destroy(marks_);
+  destroy(begins_);
   destroy(passed_);
   if (stream_ != nullptr) cudaStreamDestroy(stream_);
 }
@@ -186,6 +188,22 @@ absl::Status CudaStream::Synchronize() {
   return std::exchange(failure_, absl::OkStatus());
 }
 
+void CudaStream::BeginTurn(bool resumes) {
+  const int64_t place = next_mark_ % kMarks;
+  resumes_[place] = resumes;
+  if (resumes)
+    Enqueue("BeginTurn", Tensor(), [&](cudaStream_t stream) { return cudaEventRecord(begins_[place], stream); });
+}
+
+// Of the turn that `mark` ended, which is done.
+void CudaStream::CountIdleBefore(int64_t mark) {
+  if (!std::exchange(resumes_[mark % kMarks], false)) return;
+  float milliseconds = 0;
+  const cudaError_t error = cudaEventElapsedTime(&milliseconds, marks_[(mark - 1) % kMarks], begins_[mark % kMarks]);
+  if (error != cudaSuccess) return Fail(CudaStatus(error, "the time between two turns"));
+  idle_seconds_ += milliseconds / 1e3;
+}
+
 int64_t CudaStream::Mark() {
   Enqueue("Mark", Tensor(),
           [this](cudaStream_t stream) { return cudaEventRecord(marks_[next_mark_ % kMarks], stream); });
@@ -199,7 +217,10 @@ absl::Status CudaStream::WaitFor(int64_t mark) {
   constexpr auto kLook = std::chrono::microseconds(50);  // of pieces that take milliseconds
   while (failure_.ok()) {
     const cudaError_t reached = cudaEventQuery(marks_[mark % kMarks]);
-    if (reached == cudaSuccess) break;
+    if (reached == cudaSuccess) {
+      CountIdleBefore(mark);
+      break;
+    }
     if (reached != cudaErrorNotReady) {
       Fail(CudaStatus(reached, "enqueued work"));
     } else {

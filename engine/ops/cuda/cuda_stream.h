@@ -70,6 +70,8 @@ class CudaStream : public Stream {
   bool asynchronous() const override { return true; }
   int64_t Mark() override;
   absl::Status WaitFor(int64_t mark) override;
+  void BeginTurn(bool resumes) override;
+  double idle_seconds() const override { return idle_seconds_; }
   void Fork(Stream& branch) override;
   void Join(Stream& branch) override;
   void Fail(absl::Status status) override;
@@ -92,12 +94,16 @@ class CudaStream : public Stream {
   // What is enqueued here from now on comes after all that is on `other`.
   cudaError_t ComeAfter(const CudaStream& other);
   void FailIfInterrupted();
+  void CountIdleBefore(int64_t mark);
   cudaError_t CopyStaged(const char* host, char* device, int64_t bytes);
 
   cudaStream_t stream_ = nullptr;
   Staging staging_;
   std::array<cudaEvent_t, kMarks> marks_{};  // mark n in n % kMarks
   int64_t next_mark_ = 0;
+  std::array<cudaEvent_t, kMarks> begins_{};  // of the turns that the marks end
+  std::array<bool, kMarks> resumes_{};        // the turn's; false also once it is counted
+  double idle_seconds_ = 0;
   std::array<cudaEvent_t, 1> passed_{};  // where another stream goes on
   bool capturing_ = false;
   std::vector<std::function<void()>> at_each_run_;  // of the capture

@@ -52,5 +52,29 @@ TEST(CollectiveMetrics, ACallIsASampleOfItsOwnSeriesAndAllocatesNothing) {
   }
 }
 
+TEST(CollectiveMetrics, ARunIsASampleOfEachStageAndTheIdlenessOfItsDenoising) {
+  MetricsPage page;
+  WorkerMetrics metrics(page.registry());
+  KINORA_ASSERT_OK_AND_ASSIGN(const auto mesh, MakeDryMesh({.tokens = 2}));
+  CollectiveMetrics collectives(*mesh, metrics);
+  const std::vector<StageUse> run = {{.stage = "encode", .seconds = 1, .wait_seconds = 0.5, .idle_seconds = 0.5},
+                                     {.stage = "denoise", .seconds = 10, .wait_seconds = 2, .idle_seconds = 2.5}};
+  collectives.OnRun(1, run);
+  collectives.OnRun(1, run);
+  EXPECT_THAT(page.Text(), AllOf(HasSubstr("kinora_rank_skew_seconds_count{stage=\"denoise\"} 2"),
+                                 HasSubstr("kinora_rank_skew_seconds_sum{stage=\"denoise\"} 4"),
+                                 HasSubstr("kinora_rank_skew_seconds_sum{stage=\"encode\"} 1"),
+                                 HasSubstr("kinora_device_idle_ratio{rank=\"1\"} 0.25")));
+}
+
+TEST(CollectiveMetrics, ARankAloneHasNoSkew) {
+  MetricsPage page;
+  WorkerMetrics metrics(page.registry());
+  CollectiveMetrics collectives(*Mesh::Single(), metrics);
+  collectives.OnRun(0, {{{.stage = "denoise", .seconds = 10, .wait_seconds = 0, .idle_seconds = 1}}});
+  EXPECT_THAT(page.Text(), AllOf(Not(HasSubstr("kinora_rank_skew_seconds_count")),
+                                 HasSubstr("kinora_device_idle_ratio{rank=\"0\"} 0.1")));
+}
+
 }  // namespace
 }  // namespace kinora

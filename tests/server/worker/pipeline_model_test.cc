@@ -133,6 +133,13 @@ TEST_F(PipelineModelTest, AnEstimateIsPlannedOnce) {
   EXPECT_EQ(estimate.problems_size(), 0);
 }
 
+prometheus::MetricFamily FamilyNamed(const prometheus::Registry& registry, const std::string& name) {
+  for (prometheus::MetricFamily& family : registry.Collect()) {
+    if (family.name == name) return std::move(family);
+  }
+  return {};
+}
+
 // How many collectives of a kind the metrics have heard of, and their bytes.
 struct Heard {
   uint64_t calls = 0, waits = 0;
@@ -161,6 +168,31 @@ TEST_F(PipelineModelTest, TheRanksCollectivesAreInTheMetrics) {
   EXPECT_EQ(tokens.waits, tokens.calls);
   EXPECT_GT(tokens.bytes, 0);
   EXPECT_EQ(HeardOf(registry_, "tensor").calls, 0u);
+}
+
+TEST_F(PipelineModelTest, EachRanksWaitsAndIdlenessOfARunAreInTheMetrics) {
+  KINORA_ASSERT_OK_AND_ASSIGN(model_, Load("tokens=2"));
+  const auto skews = [this](const std::string& stage) -> uint64_t {
+    const auto family = FamilyNamed(registry_, "kinora_rank_skew_seconds");
+    for (const auto& metric : family.metric) {
+      if (metric.label[0].value == stage) return metric.histogram.sample_count;
+    }
+    return 0;
+  };
+  const RunContext context{.model = *model_,
+                           .metrics = metrics_,
+                           .send = [](const v1::WorkerMessage&) {},
+                           .cancelled = cancelled_,
+                           .units_done = units_done_};
+  EXPECT_EQ(skews("denoise"), 0u);  // the warm-up's do not count
+  ASSERT_EQ(LeadingRank(*store_).Run(context, run_).error().message(), "");
+  for (const char* stage : {"encode", "denoise", "decode_video", "decode_audio"}) EXPECT_EQ(skews(stage), 2u) << stage;
+  std::map<std::string, double> idle;  // by rank
+  for (const auto& metric : FamilyNamed(registry_, "kinora_device_idle_ratio").metric) {
+    idle[metric.label[0].value] = metric.gauge.value;
+  }
+  EXPECT_THAT(idle, testing::ElementsAre(testing::Pair("0", testing::AllOf(testing::Gt(0), testing::Lt(1))),
+                                         testing::Pair("1", testing::AllOf(testing::Gt(0), testing::Lt(1)))));
 }
 
 TEST_F(PipelineModelTest, ARequestBeyondTheReservedMemorySaysSo) {
