@@ -92,7 +92,7 @@ void Mesh::Abort() const {
 
 double Mesh::WaitSeconds() const {
   double seconds = 0;
-  for (int axis = 0; axis < kMeshAxes; ++axis) seconds += group(static_cast<MeshAxis>(axis)).wait_seconds();
+  ForEachGroup([&](MeshAxis, Communicator& group) { seconds += group.wait_seconds(); });
   return seconds;
 }
 
