@@ -200,7 +200,7 @@ class EmbeddedFrontend : public Frontend {
         .disk = *disk_,
         .downloads = downloads_,
         .download_idle = absl::Seconds(config_.download_idle_seconds()),
-        .limits = {.max_ttl = absl::Seconds(config_.max_ttl_seconds())},
+        .limits = {.default_model = config_.default_model(), .max_ttl = absl::Seconds(config_.max_ttl_seconds())},
         .tokens = std::move(tokens),
         .check_disk = [this] { return CheckDisk(); },
         .cancel_run = [this](const JobId& id) { dispatcher_->CancelRun(id); },

@@ -62,7 +62,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   v1::CreateVideoRequest request;
   if (!ParseMessage(std::string_view(reinterpret_cast<const char*>(data) + 1, size - 1), request).ok()) return 0;
   KINORA_CHECK(CheckMessage(request).size() <= 20);
-  (void)ChooseModel({models[0], models[1]}, request.model());
+  (void)ChooseModel({models[0], models[1]}, request.model(), "");
   const v1::ModelInfo& model = models[data[0] % models.size()];
   const auto effective = ValidateRequest(request, model, {}, &Seven);
   if (effective.ok()) CheckAdmitted(request, *effective, model);

@@ -74,7 +74,9 @@ std::map<std::string, std::string> LargestShape(const ModelDescription& model, c
 
 }  // namespace
 
-absl::StatusOr<v1::ModelInfo> ChooseModel(const std::vector<v1::ModelInfo>& models, const std::string& name) {
+absl::StatusOr<v1::ModelInfo> ChooseModel(const std::vector<v1::ModelInfo>& models, const std::string& asked,
+                                          const std::string& default_model) {
+  const std::string& name = asked.empty() ? default_model : asked;
   const std::string known = absl::StrJoin(
       models, ", ", [](std::string* out, const v1::ModelInfo& model) { absl::StrAppend(out, "\"", model.id(), "\""); });
   if (models.empty()) {

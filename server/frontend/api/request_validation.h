@@ -15,6 +15,7 @@
 namespace kinora {
 
 struct RequestLimits {
+  std::string default_model{};  // of requests that name none; empty: the only one, if it is
   absl::Duration max_ttl = absl::Hours(24 * 30);
   absl::Duration max_deadline = absl::Hours(24 * 30);
   int max_priority = 10;  // and −max_priority: priorities are a metric's label
@@ -24,9 +25,11 @@ struct RequestLimits {
   size_t max_request_id_bytes = 128;
 };
 
-// The model that `name` means; empty: the only one. Unavailable: no group has described a model yet. InvalidArgument:
-// no name and several models. FailedPrecondition (MODEL_NOT_LOADED): none of that name.
-absl::StatusOr<v1::ModelInfo> ChooseModel(const std::vector<v1::ModelInfo>& models, const std::string& name);
+// The model that `name` means; empty: the default one, if that is not empty, else the only one. Unavailable: no group
+// has described a model yet. InvalidArgument: no name and several models. FailedPrecondition (MODEL_NOT_LOADED): none
+// of that name.
+absl::StatusOr<v1::ModelInfo> ChooseModel(const std::vector<v1::ModelInfo>& models, const std::string& name,
+                                          const std::string& default_model);
 
 // The effective Generation: every default filled in, the seed drawn from `draw_seed` if absent. Unavailable (NO_MODEL):
 // `model` was described by a build that said less than a request is decided by (model_conversion.h).

@@ -1,6 +1,7 @@
 // Dispatcher: the life of a run, from the claim to what the store is told of its end.
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/logging.h"
@@ -78,8 +79,14 @@ void Dispatcher::Impl::QueueAgain(QueuedJob job) {
 void Dispatcher::Impl::Schedule() {
   ExpireQueued();
   if (draining_) return;
+  std::vector<WorkerGroup*> idle;
   for (const auto& [id, group] : groups_) {
-    if (group->state() != WorkerGroup::State::kIdle || claims_.contains(id)) continue;
+    if (group->state() == WorkerGroup::State::kIdle && !claims_.contains(id)) idle.push_back(group.get());
+  }
+  std::stable_sort(idle.begin(), idle.end(), [](const WorkerGroup* a, const WorkerGroup* b) {
+    return a->idle_since() < b->idle_since();  // the longest first
+  });
+  for (WorkerGroup* const group : idle) {
     const std::string& model = group->ready().model().id();
     auto job = queue_.Pop([&](const QueuedJob& waiting) { return waiting.model.empty() || waiting.model == model; });
     if (job) ClaimFor(*group, *std::move(job));

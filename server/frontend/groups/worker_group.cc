@@ -110,10 +110,10 @@ void WorkerGroup::Receive(const RankLink& link, const v1::WorkerMessage& message
       return;
     case v1::WorkerMessage::kReady:
       last_progress_ = now;
-      return OnRankReady(rank, message.ready());
+      return OnRankReady(rank, message.ready(), now);
     case v1::WorkerMessage::kRunResult:
       last_progress_ = now;
-      return OnResult(rank, message.run_result());
+      return OnResult(rank, message.run_result(), now);
     case v1::WorkerMessage::kUploadChunk:
       last_progress_ = now;
       return OnChunk(rank, message.upload_chunk());
@@ -135,7 +135,7 @@ void WorkerGroup::Receive(const RankLink& link, const v1::WorkerMessage& message
   }
 }
 
-void WorkerGroup::OnRankReady(Rank& rank, const v1::Ready& ready) {
+void WorkerGroup::OnRankReady(Rank& rank, const v1::Ready& ready, absl::Time now) {
   rank.ready = true;
   rank.description = ready;
   if (rank.hello.rank() == 0) ready_ = ready;
@@ -149,6 +149,7 @@ void WorkerGroup::OnRankReady(Rank& rank, const v1::Ready& ready) {
                    std::all_of(ranks_.begin(), ranks_.end(), [](const auto& entry) { return entry.second.ready; });
   if (!all || state_ != State::kLoading) return;
   state_ = drain_ ? State::kDrained : State::kIdle;
+  idle_since_ = now;
   listener_.OnReady(*this);
 }
 
@@ -214,7 +215,7 @@ void WorkerGroup::AnswerUpload(const v1::UploadChunk& chunk, const absl::Status&
   SendToRankZero(message);
 }
 
-void WorkerGroup::OnResult(Rank& rank, const v1::RunResult& result) {
+void WorkerGroup::OnResult(Rank& rank, const v1::RunResult& result, absl::Time now) {
   if (!IsOfThisRun(result.video_id(), result.attempt())) return;
   rank.result = result;
   v1::RunResult whole;
@@ -230,6 +231,7 @@ void WorkerGroup::OnResult(Rank& rank, const v1::RunResult& result) {
   for (auto& [number, other] : ranks_) other.result.reset();
   run_.reset();
   state_ = drain_ ? State::kDrained : State::kIdle;
+  idle_since_ = now;
   listener_.OnRunEnded(*this, whole);
 }
 

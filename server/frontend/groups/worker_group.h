@@ -104,7 +104,8 @@ class WorkerGroup {
   const std::string& incarnation() const { return incarnation_; }
   const std::string& key() const { return key_; }  // what its ranks prove to each other
   State state() const { return state_; }
-  const v1::Ready& ready() const { return ready_; }  // rank 0's; empty before kIdle
+  const v1::Ready& ready() const { return ready_; }      // rank 0's; empty before kIdle
+  absl::Time idle_since() const { return idle_since_; }  // of one that is kIdle
   bool running() const { return run_.has_value(); }
   bool serving() const { return state_ == State::kIdle || state_ == State::kBusy; }
   int ranks() const { return static_cast<int>(ranks_.size()); }
@@ -123,9 +124,9 @@ class WorkerGroup {
     int64_t units_done = 0;
     std::optional<v1::RunResult> result;  // of the present run
   };
-  void OnRankReady(Rank& rank, const v1::Ready& ready);
+  void OnRankReady(Rank& rank, const v1::Ready& ready, absl::Time now);
   void OnRendezvous(const Rank& rank, const v1::Rendezvous& rendezvous);
-  void OnResult(Rank& rank, const v1::RunResult& result);
+  void OnResult(Rank& rank, const v1::RunResult& result, absl::Time now);
   void OnMark(const v1::WorkerMessage& message);
   void OnChunk(const Rank& rank, const v1::UploadChunk& chunk);
   bool IsOfThisRun(const std::string& video_id, int32_t attempt) const;
@@ -146,7 +147,7 @@ class WorkerGroup {
   std::optional<v1::Run> run_;
   bool drain_ = false, uploads_ = false;
   absl::Time cancel_time_ = absl::InfiniteFuture();  // of the present run
-  absl::Time last_progress_;
+  absl::Time last_progress_, idle_since_;
   absl::Duration expected_step_;  // of the present stage
   std::string why_lost_;
 };

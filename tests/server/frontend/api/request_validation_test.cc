@@ -261,11 +261,21 @@ TEST(ChooseModel, TheOnlyOneTheNamedOneOrAnErrorThatListsThem) {
   v1::ModelInfo a, b;
   a.set_id("a");
   b.set_id("b");
-  EXPECT_EQ(ChooseModel({a}, "")->id(), "a");
-  EXPECT_EQ(ChooseModel({a, b}, "b")->id(), "b");
-  EXPECT_THAT(ChooseModel({a, b}, ""), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("\"a\", \"b\"")));
-  EXPECT_THAT(ChooseModel({a}, "c"), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("\"a\"")));
-  EXPECT_THAT(ChooseModel({}, "a"), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_EQ(ChooseModel({a}, "", "")->id(), "a");
+  EXPECT_EQ(ChooseModel({a, b}, "b", "")->id(), "b");
+  EXPECT_THAT(ChooseModel({a, b}, "", ""), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("\"a\", \"b\"")));
+  EXPECT_THAT(ChooseModel({a}, "c", ""), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("\"a\"")));
+  EXPECT_THAT(ChooseModel({}, "a", ""), StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST(ChooseModel, TheDefaultIsThatOfARequestWithoutANameAndIsNeverReplacedByAnother) {
+  v1::ModelInfo a, b;
+  a.set_id("a");
+  b.set_id("b");
+  EXPECT_EQ(ChooseModel({a, b}, "", "b")->id(), "b");
+  EXPECT_EQ(ChooseModel({a, b}, "a", "b")->id(), "a");
+  EXPECT_THAT(ChooseModel({a}, "", "b"),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("\"b\" is not loaded here; there is \"a\"")));
 }
 
 TEST(ParseMessage, TellsBadTextFromBadBytesAndReadsTheRest) {

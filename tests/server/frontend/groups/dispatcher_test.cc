@@ -220,6 +220,20 @@ TEST_F(DispatcherTest, GroupsTakeOnlyJobsOfTheirModelHigherPriorityFirst) {
   EXPECT_EQ(AwaitRun(*JoinGroup("b", "1", "other")).video_id(), not_ours);
 }
 
+// So that none cools down while another works without a pause.
+TEST_F(DispatcherTest, OfIdleGroupsTheOneThatHasBeenSoTheLongestTakesTheJob) {
+  const std::map<std::string, std::shared_ptr<RecordingLink>> links = {
+      {"b", JoinGroup("1", "b")}, {"a", (clock_.Advance(absl::Seconds(1)), JoinGroup("2", "a"))}};
+  for (const char* turn : {"b", "a", "b", "a"}) {
+    const JobId id = Submit();
+    const v1::Run run = AwaitRun(*links.at(turn));
+    EXPECT_EQ(run.video_id(), id) << turn;
+    clock_.Advance(absl::Seconds(1));
+    End(links.at(turn), run, absl::OkStatus());
+    AwaitState(id, v1::Video::COMPLETED);
+  }
+}
+
 TEST_F(DispatcherTest, TwoModelsOfOneIdAreNotServedAsOne) {
   const auto join = [&](const std::string& group, const std::string& digest) {
     auto link = std::make_shared<RecordingLink>();
