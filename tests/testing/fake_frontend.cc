@@ -24,10 +24,16 @@ class FakeFrontend::Service : public v1::WorkerControl::Service {
     if (!refusal_.ok()) return ToGrpcStatus(refusal_);
     v1::FrontendMessage welcome;
     *welcome.mutable_welcome()->mutable_heartbeat_interval() = ToProto(heartbeat_interval_);
-    stream->Write(welcome);
-    SetStream(context, stream);
+    {
+      absl::MutexLock lock(&mu_);  // who has been welcomed can be sent to and broken
+      stream->Write(welcome);
+      context_ = context;
+      stream_ = stream;
+    }
     while (stream->Read(&message)) Keep(message);
-    SetStream(nullptr, nullptr);
+    absl::MutexLock lock(&mu_);
+    context_ = nullptr;
+    stream_ = nullptr;
     return grpc::Status::OK;
   }
 
@@ -43,11 +49,6 @@ class FakeFrontend::Service : public v1::WorkerControl::Service {
 
  private:
   bool Joined() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return stream_ != nullptr; }
-  void SetStream(grpc::ServerContext* context, Stream* stream) {
-    absl::MutexLock lock(&mu_);
-    context_ = context;
-    stream_ = stream;
-  }
   void Keep(const v1::WorkerMessage& message) {
     absl::MutexLock lock(&inbox_.mu);
     (message.has_heartbeat() ? inbox_.heartbeats : inbox_.others).push_back(message);
