@@ -184,7 +184,7 @@ class GemmaPart : public Loaded {
 
  private:
   void Forward(Exec& e) {
-    gemma_->Forward(e, ids_, lengths_, [&](int64_t index, const Tensor& hidden) {
+    gemma_->Forward(e, ids_, lengths_, hidden_, [&](int64_t index, const Tensor& hidden) {
       if (index == gemma_->states() - 1) e.ops.stream().Copy(hidden, hidden_);
     });
   }
