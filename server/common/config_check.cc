@@ -64,12 +64,13 @@ void CheckWord(const char* field, const std::string& value, std::initializer_lis
 }
 
 // What only a worker that joins at a join_address needs.
-void CheckNoCredentials(const std::string& prefix, const v1::WorkerConfig& worker, std::vector<FieldViolation>& out) {
+void CheckJoinsHere(const std::string& prefix, const v1::WorkerConfig& worker, std::vector<FieldViolation>& out) {
   constexpr char kWhy[] = "has no effect: this worker joins over a Unix socket on the frontend's machine";
   for (const auto& [field, value] : {std::pair{"tls.certificate_file", worker.tls().certificate_file()},
                                      {"tls.key_file", worker.tls().key_file()},
                                      {"tls.ca_file", worker.tls().ca_file()},
-                                     {"token_file", worker.token_file()}}) {
+                                     {"token_file", worker.token_file()},
+                                     {"scratch_directory", worker.scratch_directory()}}) {
     if (!value.empty()) out.push_back({prefix + field, kWhy});
   }
 }
@@ -142,12 +143,12 @@ void CheckGroup(const std::string& prefix, const v1::GroupConfig& group, std::ve
     if (set) out.push_back({absl::StrCat(prefix, "worker.", field), "must be empty: the frontend sets it"});
   }
   CheckSetBySupervisor(prefix + "worker.", worker, out);
-  CheckNoCredentials(prefix + "worker.", worker, out);
+  CheckJoinsHere(prefix + "worker.", worker, out);
 }
 
 void CheckGroups(const v1::FrontendConfig& config, std::vector<FieldViolation>& out) {
   CheckSetBySupervisor("worker.", config.worker(), out);
-  CheckNoCredentials("worker.", config.worker(), out);
+  CheckJoinsHere("worker.", config.worker(), out);
   if (config.worker().world_size() > 1) {
     out.push_back({"worker.world_size", "the frontend sets it: describe the group in groups, with processes"});
   }
@@ -230,7 +231,7 @@ absl::Status CheckWorkerConfig(const v1::WorkerConfig& config) {
     out.push_back(
         {"rank", absl::StrCat(config.rank(), " must be 0 or more and less than world_size, ", config.world_size())});
   }
-  if (absl::StartsWith(config.frontend(), "unix:")) CheckNoCredentials("", config, out);
+  if (absl::StartsWith(config.frontend(), "unix:")) CheckJoinsHere("", config, out);
   const v1::ClientTlsConfig& tls = config.tls();
   if (tls.certificate_file().empty() != tls.key_file().empty()) {
     out.push_back({tls.key_file().empty() ? "tls.key_file" : "tls.certificate_file", "the two are needed together"});

@@ -113,8 +113,6 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   void Renew(const Attempt& attempt);
   void AppendEvent(RunningJob& run, const v1::VideoEvent& event);
   void PublishStep(RunningJob& run);
-  void OnTaken(const Attempt& attempt, const v1::UploadChunk& chunk,
-               const absl::StatusOr<std::optional<StoredFile>>& taken);
   void EndRun(RunningJob& run, const v1::RunResult& result);
   void Finish(const Attempt& attempt, const Outcome& outcome);
   void Requeue(const Attempt& attempt, const std::string& why, bool lost_group);

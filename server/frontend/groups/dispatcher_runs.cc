@@ -291,19 +291,18 @@ void Dispatcher::Impl::OnUpload(WorkerGroup& group, const v1::UploadChunk& chunk
   }
   v1::UploadChunk place = chunk;  // what the answer repeats
   place.clear_data();
-  options_.intake->Take(
-      ArtifactKey(run->attempt), chunk,
-      OnLoop<absl::StatusOr<std::optional<StoredFile>>>(
-          [attempt = run->attempt, place](Impl& self, auto taken) { self.OnTaken(attempt, place, taken); }));
-}
-
-void Dispatcher::Impl::OnTaken(const Attempt& attempt, const v1::UploadChunk& chunk,
-                               const absl::StatusOr<std::optional<StoredFile>>& taken) {
-  RunningJob* run = Current(attempt);
-  const auto group = run == nullptr ? groups_.end() : groups_.find(run->group);
-  if (group == groups_.end()) return;  // lost meanwhile
-  if (taken.ok() && taken->has_value()) run->uploaded[chunk.name()] = **taken;
-  group->second->AnswerUpload(chunk, taken.status());
+  options_.intake->Take(ArtifactKey(run->attempt), chunk,
+                        OnLoop<absl::StatusOr<std::optional<StoredFile>>>(
+                            [attempt = run->attempt, id = group.id(), incarnation = group.incarnation(), place](
+                                Impl& self, const absl::StatusOr<std::optional<StoredFile>>& taken) {
+                              RunningJob* uploading = self.Current(attempt);
+                              if (uploading != nullptr && taken.ok() && taken->has_value()) {
+                                uploading->uploaded[place.name()] = **taken;
+                              }
+                              const auto it = self.groups_.find(id);
+                              if (it == self.groups_.end() || it->second->incarnation() != incarnation) return;
+                              it->second->AnswerUpload(place, taken.status());
+                            }));
 }
 
 namespace {

@@ -32,7 +32,6 @@ class JoinRules {
   // awaits. FailedPrecondition, with both sides' values and what to do: another protocol, commit or number of ranks.
   // Secrets are compared in constant time.
   absl::Status Check(const v1::Hello& hello, Entrance entrance) const;
-  bool Supervises(const std::string& group) const { return supervised_.contains(group); }
   const std::map<std::string, int>& awaited() const { return awaited_; }  // processes by group
 
  private:

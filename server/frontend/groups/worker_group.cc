@@ -195,6 +195,9 @@ void WorkerGroup::OnChunk(const Rank& rank, const v1::UploadChunk& chunk) {
     return Lose(LossReason::kRankFailed,
                 absl::StrCat("rank ", rank.hello.rank(), " failed: it sends an artifact, which is rank 0's to do"));
   }
+  if (piece_unanswered_) {  // or a worker could have any number of them wait here
+    return Lose(LossReason::kRankFailed, "rank 0 failed: it sends a piece before the one before it is answered");
+  }
   if (!uploads_ || !IsOfThisRun(chunk.video_id(), chunk.attempt())) {
     return AnswerUpload(chunk, absl::AbortedError("an artifact of no run of this group's"));
   }
@@ -202,10 +205,12 @@ void WorkerGroup::OnChunk(const Rank& rank, const v1::UploadChunk& chunk) {
     return AnswerUpload(chunk, absl::InvalidArgumentError(absl::StrCat(
                                    "data: ", chunk.data().size(), " bytes; at most ", kMostUploadBytes, " are taken")));
   }
+  piece_unanswered_ = true;
   listener_.OnUpload(*this, chunk);
 }
 
 void WorkerGroup::AnswerUpload(const v1::UploadChunk& chunk, const absl::Status& status) {
+  piece_unanswered_ = false;
   v1::FrontendMessage message;
   v1::UploadAnswer& answer = *message.mutable_upload_answer();
   answer.set_video_id(chunk.video_id());

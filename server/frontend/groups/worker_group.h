@@ -146,6 +146,7 @@ class WorkerGroup {
   v1::Ready ready_;
   std::optional<v1::Run> run_;
   bool drain_ = false, uploads_ = false;
+  bool piece_unanswered_ = false;                    // OnUpload has been called, AnswerUpload has not
   absl::Time cancel_time_ = absl::InfiniteFuture();  // of the present run
   absl::Time last_progress_, idle_since_;
   absl::Duration expected_step_;  // of the present stage

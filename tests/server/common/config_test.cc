@@ -259,7 +259,8 @@ TEST(CheckWorkerConfig, CredentialsThatNothingHeedsAreRefusedByField) {
   };
   EXPECT_THAT(frontend({"--worker-tls-certificate-file="}), IsOk());  // as the frontend's own flags for it say
   EXPECT_THAT(worker({"--tls-certificate-file=", "--token-file="}), IsOk());
-  for (const std::string field : {"tls.certificate_file", "tls.key_file", "tls.ca_file", "token_file"}) {
+  for (const std::string field :
+       {"tls.certificate_file", "tls.key_file", "tls.ca_file", "token_file", "scratch_directory"}) {
     const std::string flag = absl::StrReplaceAll(field, {{".", "-"}, {"_", "-"}});
     EXPECT_THAT(
         frontend({absl::StrCat("--worker-", flag, "=f")}),

@@ -132,6 +132,24 @@ TEST_F(WorkerGroupTest, RefusesRanksThatDoNotFit) {
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("already has a rank 1")));
 }
 
+TEST_F(WorkerGroupTest, APieceOfAnArtifactComesOnceTheOneBeforeIsAnswered) {
+  Start(1);
+  group_->TakeUploads();
+  Run();
+  v1::UploadChunk piece;
+  piece.set_video_id("job");
+  piece.set_attempt(1);
+  const auto send = [&] { Say(*links_[0], [&](v1::WorkerMessage& m) { *m.mutable_upload_chunk() = piece; }); };
+  send();
+  group_->AnswerUpload(piece, absl::OkStatus());
+  send();
+  EXPECT_EQ(events_.uploads, 2);
+  EXPECT_EQ(events_.lost, 0);
+  send();
+  EXPECT_EQ(events_.uploads, 2);
+  EXPECT_THAT(events_.why, HasSubstr("before the one before it is answered"));
+}
+
 TEST_F(WorkerGroupTest, RanksThatDoNotJoinInTimeAreNamedAndLoseTheGroup) {
   group_ = std::make_unique<WorkerGroup>("0", "first", 4, limits_, events_);
   EXPECT_EQ(group_->Missing(), "awaits rank 0, 1, 2, 3 of 4");
