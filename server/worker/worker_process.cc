@@ -10,7 +10,9 @@
 #include <thread>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "engine/base/clock.h"
 #include "engine/base/logging.h"
 #include "engine/base/memory.h"
@@ -62,19 +64,19 @@ v1::Hello MakeHello(const v1::WorkerConfig& config, const std::string& secret) {
   return hello;
 }
 
-class SignalThread {  // SIGTERM and SIGINT end the present run after a grace and then the worker; a second one at once
+// SIGTERM and SIGINT end the present run after a grace and then the worker, a second one at once; a worker that has not
+// joined yet, at once.
+class SignalThread {
  public:
   static void Block() {
     const sigset_t signals = Signals();
     pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   }
-  explicit SignalThread(RankLoop& loop)
-      : thread_([this, &loop] {
+  SignalThread()
+      : thread_([this] {
           const sigset_t signals = Signals();
           int signal = 0;
-          for (int count = 0; sigwait(&signals, &signal) == 0 && !ended_; ++count) {
-            loop.Stop(count == 0 ? kSignalGrace : absl::ZeroDuration());
-          }
+          for (int count = 0; sigwait(&signals, &signal) == 0 && !ended_; ++count) Stop(count);
         }) {}
   ~SignalThread() {
     ended_ = true;
@@ -82,8 +84,27 @@ class SignalThread {  // SIGTERM and SIGINT end the present run after a grace an
     pthread_kill(thread_.native_handle(), SIGTERM);  // NOLINT(bugprone-bad-signal-to-kill-thread)
     thread_.join();
   }
+  class Watch {  // a loop, while it lives
+   public:
+    Watch(SignalThread& signals, RankLoop& loop) : signals_(signals) { signals_.SetLoop(&loop); }
+    ~Watch() { signals_.SetLoop(nullptr); }
+    Watch(const Watch&) = delete;
+    Watch& operator=(const Watch&) = delete;
+
+   private:
+    SignalThread& signals_;
+  };
 
  private:
+  void SetLoop(RankLoop* loop) {
+    absl::MutexLock lock(&mu_);
+    loop_ = loop;
+  }
+  void Stop(int signals_before) {
+    absl::MutexLock lock(&mu_);
+    if (loop_ == nullptr) _exit(0);  // nothing is begun, or it is over
+    loop_->Stop(signals_before == 0 ? kSignalGrace : absl::ZeroDuration());
+  }
   static sigset_t Signals() {
     sigset_t signals;
     sigemptyset(&signals);
@@ -91,6 +112,8 @@ class SignalThread {  // SIGTERM and SIGINT end the present run after a grace an
     sigaddset(&signals, SIGINT);
     return signals;
   }
+  absl::Mutex mu_;
+  RankLoop* loop_ ABSL_GUARDED_BY(mu_) = nullptr;
   std::atomic<bool> ended_ = false;
   std::thread thread_;
 };
@@ -150,6 +173,7 @@ absl::StatusOr<std::unique_ptr<JoinClient>> Join(const v1::WorkerConfig& config,
 
 // OK: it was told to leave by a signal, or as a supervised worker by its frontend.
 absl::Status Serve(v1::WorkerConfig config, const std::string& secret, const LoadModel& load) {
+  SignalThread signals;
   MetricsPage page;
   WorkerMetrics metrics(page.registry());
   Pages pages;
@@ -174,7 +198,7 @@ absl::Status Serve(v1::WorkerConfig config, const std::string& secret, const Loa
   {
     RankLoop loop({*client, rendezvous, uploads, lost}, metrics,
                   IsSupervised(config) ? std::function<void()>() : LeaveAtLast);
-    const SignalThread signals(loop);
+    const SignalThread::Watch watch(signals, loop);
     pages.SetLoop(&loop);
     absl::StatusOr<std::unique_ptr<Model>> loaded = load(config, context, metrics, [&loop] { loop.NoteProgress(); });
     if (loaded.ok()) {

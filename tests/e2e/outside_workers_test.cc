@@ -150,6 +150,16 @@ TEST_F(OutsideWorkers, OneThatCannotLoadSaysWhyAndIsNotStartedAgain) {
               AllOf(HasSubstr("rank 1 failed: "), HasSubstr("/nowhere/model.safetensors")));
 }
 
+TEST_F(OutsideWorkers, LeaveWhenTheyAreToldThoughNoFrontendIsThere) {
+  join_port_ = "1";  // nobody listens
+  std::vector<std::string> command = RankCommand("pair", 0);
+  command.push_back("--http-address=127.0.0.1:0");
+  Process rank(command);
+  ASSERT_NE(rank.AwaitLine("event=pages"), "") << rank.Err();
+  rank.Signal(SIGTERM);
+  EXPECT_EQ(rank.Wait(), 0);
+}
+
 TEST_F(OutsideWorkers, FindTheFrontendThatComesAfterOneThatWasKilledOrStopped) {
   Start({"pair"});
   LaunchAll("pair");

@@ -63,7 +63,7 @@ TEST_F(GroupChoice, TwoModelsOfOneIdAreNotServedAsOne) {
   EXPECT_EQ(groups["first"].state(), "idle");
   EXPECT_EQ(groups["same"].state(), "idle");
   EXPECT_EQ(groups["other"].state(), "lost");
-  EXPECT_THAT(groups["other"].reason(), HasSubstr("serves other files as \"tiny\""));
+  EXPECT_THAT(groups["other"].reason(), testing::HasSubstr("serves other files as \"tiny\""));
 }
 
 }  // namespace
