@@ -167,7 +167,7 @@ void VideoDecoder::RunUpsample(Exec& exec, const VideoDecoderBlock& config, cons
   const Shape upsampled = Upsampled(scratch.shape, config);
   const Tensor conv = scratch.View(1, WithChannels(scratch.shape, config.conv_channels()));
   const Tensor out = scratch.View(2, upsampled);
-  Ops::DepthToSpaceOptions move{.factor = Factor(config), .drop_first = config.stride[0] == 2};
+  DepthToSpaceOptions move{.factor = Factor(config), .drop_first = config.stride[0] == 2};
   block.conv.Forward(exec, scratch.x(), Accumulate::kNo, conv);
   exec.ops.DepthToSpace(conv, move, out);
   if (config.residual) {

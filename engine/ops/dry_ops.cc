@@ -315,6 +315,17 @@ void DryOps::RepeatNearest(const Tensor& x, const SpaceTime& factor, Tensor out)
   stream_.Count(OpKind::kElementwise, 0, x.bytes() + out.bytes());
 }
 
+void DryOps::AddTile(const Tensor& tile, const TileBlend& blend, Tensor sums) {
+  CheckAddTile(tile, blend, sums);
+  stream_.Count(OpKind::kElementwise, 0, 3 * tile.bytes());
+}
+
+void DryOps::FinishRgb8(const Tensor& sums, const Rgb8Options& options, Tensor rgb8) {
+  CheckFinishRgb8(sums, options, rgb8);
+  stream_.Count(OpKind::kElementwise, 0,
+                sums.bytes() + rgb8.bytes() + (options.rgb.defined() ? options.rgb.bytes() : 0));
+}
+
 void DryOps::Pointwise(const Tensor& x, const PointwiseFunction&, Tensor out) {
   CheckPointwise(x, out);
   stream_.Count(OpKind::kElementwise, 0, x.bytes() + out.bytes());

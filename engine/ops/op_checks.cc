@@ -143,7 +143,7 @@ void CheckConv(const Tensor& x, const Weight& w, const ConvOptions& options, con
   KINORA_CHECK(options.accumulate != Accumulate::kGated) << "a convolution has no gate";
 }
 
-void CheckDepthToSpace(const Tensor& x, const Ops::DepthToSpaceOptions& options, const Tensor& out) {
+void CheckDepthToSpace(const Tensor& x, const DepthToSpaceOptions& options, const Tensor& out) {
   CheckFloat(x);
   CheckFloat(out);
   const SpaceTime& s = options.factor;
@@ -163,6 +163,47 @@ void CheckRepeatNearest(const Tensor& x, const SpaceTime& factor, const Tensor& 
   KINORA_CHECK(out.dim(0) == x.dim(0) * factor.time && out.dim(1) == x.dim(1) * factor.height &&
                out.dim(2) == x.dim(2) * factor.width && out.width() == x.width())
       << Names(x, out);
+}
+
+namespace {
+
+void CheckPictures(const Tensor& pictures) {
+  KINORA_CHECK(pictures.dtype() == DType::kF32 && pictures.shape().rank() == 4 && pictures.contiguous())
+      << DTypeName(pictures.dtype()) << " " << pictures.shape().ToString();
+}
+
+void CheckWeights(const PixelWeights& weights, const Tensor& pictures) {
+  for (const Tensor& t : {weights.frames, weights.rows, weights.columns}) {
+    KINORA_CHECK(t.dtype() == DType::kF32 && t.contiguous()) << DTypeName(t.dtype()) << " " << t.shape().ToString();
+  }
+  KINORA_CHECK(weights.frames.elements() == pictures.dim(0) && weights.rows.elements() == pictures.dim(1) &&
+               weights.columns.elements() == pictures.dim(2) * pictures.dim(3))
+      << weights.frames.elements() << ", " << weights.rows.elements() << ", " << weights.columns.elements() << " for "
+      << pictures.shape().ToString();
+}
+
+}  // namespace
+
+void CheckAddTile(const Tensor& tile, const TileBlend& blend, const Tensor& sums) {
+  CheckPictures(tile);
+  CheckPictures(sums);
+  CheckWeights(blend.weights, tile);
+  KINORA_CHECK(tile.dim(0) == sums.dim(0) && tile.dim(3) == sums.dim(3)) << Names(tile, sums);
+  KINORA_CHECK(blend.row >= 0 && blend.row + tile.dim(1) <= sums.dim(1) && blend.column >= 0 &&
+               blend.column + tile.dim(2) <= sums.dim(2))
+      << Names(tile, sums) << " at " << blend.row << ", " << blend.column;
+}
+
+void CheckFinishRgb8(const Tensor& sums, const Rgb8Options& options, const Tensor& rgb8) {
+  CheckPictures(sums);
+  KINORA_CHECK(rgb8.dtype() == DType::kU8 && rgb8.contiguous() && rgb8.shape() == sums.shape()) << Names(sums, rgb8);
+  if (options.weights.frames.defined()) CheckWeights(options.weights, sums);
+  if (options.rgb.defined()) {
+    CheckPictures(options.rgb);
+    KINORA_CHECK(options.rgb.shape() == sums.shape()) << Names(sums, options.rgb);
+  }
+  KINORA_CHECK(options.first_bad.dtype() == DType::kI32 && options.first_bad.elements() == 1)
+      << options.first_bad.shape().ToString();
 }
 
 void CheckPointwise(const Tensor& x, const Tensor& out) {

@@ -16,8 +16,10 @@ void CheckMatmul(const Tensor& x, const Weight& w, const MatmulOptions& options,
 void CheckAttention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options);
 void CheckNormRope(const Tensor& x, const NormRopeParams& params, const Tensor* sum_of_squares);
 void CheckConv(const Tensor& x, const Weight& w, const ConvOptions& options, const Tensor& out);
-void CheckDepthToSpace(const Tensor& x, const Ops::DepthToSpaceOptions& options, const Tensor& out);
+void CheckDepthToSpace(const Tensor& x, const DepthToSpaceOptions& options, const Tensor& out);
 void CheckRepeatNearest(const Tensor& x, const SpaceTime& factor, const Tensor& out);
+void CheckAddTile(const Tensor& tile, const TileBlend& blend, const Tensor& sums);
+void CheckFinishRgb8(const Tensor& sums, const Rgb8Options& options, const Tensor& rgb8);
 void CheckPointwise(const Tensor& x, const Tensor& out);
 void CheckSnake(const Tensor& x, const AntiAliasedSnake& snake, const Tensor& out);
 void CheckMagnitude(const Tensor& x, const Tensor& out);

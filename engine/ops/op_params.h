@@ -114,6 +114,28 @@ struct SpaceTime {  // a stride or factor per axis
   int time = 1, height = 1, width = 1;
   int product() const { return time * height * width; }
 };
+struct DepthToSpaceOptions {
+  SpaceTime factor{};
+  bool drop_first = false;                  // the first output frame
+  bool channels_outer = false;              // of x: (c, time, height, width) instead of (time, height, width, c)
+  Accumulate accumulate = Accumulate::kNo;  // kNo or kAdd
+};
+
+// The weight of a value of pictures [frames, height, width, colours] is the product of three; all f32.
+struct PixelWeights {
+  Tensor frames{}, rows{};  // [frames], [height]
+  Tensor columns{};         // [width·colours]: a column's, for each of its colours
+};
+struct TileBlend {
+  PixelWeights weights{};
+  int64_t row = 0, column = 0;  // of the sums, where the tile begins in each frame
+};
+struct Rgb8Options {
+  PixelWeights weights{};   // what sums are divided by, at least 1e-8; undefined: by nothing
+  Tensor rgb{};             // as sums, and may be them: the values in 0..1 before they are bytes; undefined: not wanted
+  int32_t first_frame = 0;  // the number of sums' first frame
+  Tensor first_bad{};       // [1] i32, inout: that of the first frame that holds a NaN, if it is less
+};
 
 struct PointwiseFunction {
   enum Kind : uint8_t {

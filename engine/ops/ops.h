@@ -1,4 +1,4 @@
-// Everything that computes. One virtual class, three backends: CPU, CUDA (later), and DryOps, which only counts.
+// Everything that computes. One virtual class, three backends: CPU, CUDA, and DryOps, which only counts.
 //
 // Laws of every op: inputs const&, output last or named inout; nothing is allocated, returned or read back on the host;
 // work is enqueued on stream(); float32 inside whatever the storage dtype (f32 or bf16), rounded once on store. "rows"
@@ -40,10 +40,8 @@ class Ops {
   virtual absl::Status RewriteWeights(const WeightRows& rows, DType dtype,
                                       absl::Span<WeightStorage* const> storage) = 0;
 
-  // Where BackendTraits::evicts_weights; CHECK-fails elsewhere.
-  //
   // Moves a weight without a bias to pinned host memory; the device holds nothing of it any more. Done on return.
-  // ResourceExhausted: no such memory.
+  // ResourceExhausted: no such memory. Both ops where BackendTraits::evicts_weights; they CHECK-fail elsewhere.
   virtual absl::Status EvictWeight(const Weight& w);
   // Enqueues the copy of an evicted weight into `memory` [w.bytes()] u8: until that is written to, ops behind this call
   // may use the weight.
@@ -130,18 +128,19 @@ class Ops {
   // x [F, H, W, w.in] -> out [F', H', W', w.out] (=, +=): activation(Σ over w's taps + bias), each extent as ConvAxis
   // pads and strides it.
   virtual void Conv(const Tensor& x, const Weight& w, const ConvOptions& options, Tensor out) = 0;
-  struct DepthToSpaceOptions {
-    SpaceTime factor;
-    bool drop_first = false;                  // the first output frame
-    bool channels_outer = false;              // of x: (c, time, height, width) instead of (time, height, width, c)
-    Accumulate accumulate = Accumulate::kNo;  // kNo or kAdd
-  };
   // Channels in the order (time, height, width, c) move to space-time: [F,H,W,s·C] -> [s_t·F − drop, s_h·H, s_w·W, C].
   // With `channels_outer` the result's channels repeat cyclically until out's width is full (the residual of LTX-2.0's
   // upsampler).
   virtual void DepthToSpace(const Tensor& x, const DepthToSpaceOptions& options, Tensor out) = 0;
   // [F,H,W,C] -> [f_t·F, f_h·H, f_w·W, C].
   virtual void RepeatNearest(const Tensor& x, const SpaceTime& factor, Tensor out) = 0;
+
+  // ---- Pictures: f32 [frames, height, width, colours], contiguous. Equal bits on every backend.
+
+  // sums += ((tile·frames)·rows)·columns of the weights, each product rounded, where the tile lies in sums' frames.
+  virtual void AddTile(const Tensor& tile, const TileBlend& blend, Tensor sums) = 0;
+  // sums, divided by their weights -> rgb8, u8: floor(255·clamp((x + 1)/2, 0, 1)); a NaN gives 0.
+  virtual void FinishRgb8(const Tensor& sums, const Rgb8Options& options, Tensor rgb8) = 0;
 
   // ---- Sound, f32 only
 

@@ -149,30 +149,33 @@ ClipInfo Generation::Info() const {
 
 absl::Status Generation::DecodeVideo(Exec& exec, const StagePlan& stage, OnStep on_step) {
   const LatentGrid& grid = stage.grid;
-  const int64_t channels = z_.video.z.width(), tokens = grid.tokens();
-  const Shape shape{1, channels, grid.frames, grid.height, grid.width};
-  ArenaScope scope(exec.host);
-  const Tensor latent = z_.video.z.Rows(0, tokens), packed = exec.ops.stream().HostSide(latent, scope);
-  const Tensor host = scope.Alloc(DType::kF32, shape);
-  if (!exec.ops.dry()) {
-    exec.ops.stream().CopyToHost(latent, packed.raw());
-    KINORA_RETURN_IF_ERROR(exec.ops.stream().Synchronize());
-    Transpose(absl::MakeConstSpan(packed.data<float>(), packed.elements()), tokens, channels,
-              absl::MakeSpan(host.data<float>(), host.elements()));
-  }
+  const Tensor latent =
+      z_.video.z.Rows(0, grid.tokens()).Reshape({grid.frames, grid.height, grid.width, z_.video.z.width()});
   KINORA_RETURN_IF_ERROR(OnRankZero(exec, [&] {
     KINORA_RETURN_IF_ERROR(ReportAudioLatent(exec));
-    if (inspected()) KINORA_RETURN_IF_ERROR(observer_->Intermediate("video_latent", host));
+    KINORA_RETURN_IF_ERROR(ReportVideoLatent(exec, latent));
     return sink_ != nullptr ? sink_->Begin(Info()) : absl::OkStatus();
   }));
-  const VideoDecodeStage decoder(*modules_.video);
   const auto emit = [&](const DecodedFrames& frames) {
     if (inspected()) KINORA_RETURN_IF_ERROR(observer_->FloatFrames(frames.first, frames.rgb));
     return sink_->Frames(frames.first, frames.rgb8);
   };
-  return decoder.Run(exec, plan_.tiles, host, emit, [&](int64_t done, int64_t) {
+  const auto progress = [&](int64_t done, int64_t) {
     return done == 0 ? absl::OkStatus() : on_step(stage, done, nullptr);
-  });
+  };
+  return VideoDecodeStage(*modules_.video)
+      .Run(exec, plan_.tiles, latent, {.emit = emit, .progress = progress, .floats = inspected()});
+}
+
+absl::Status Generation::ReportVideoLatent(Exec& exec, const Tensor& latent) {
+  if (!inspected()) return absl::OkStatus();
+  const int64_t channels = latent.width();
+  std::vector<float> tokens(latent.elements()), host(latent.elements());
+  exec.ops.stream().CopyToHost(latent, tokens.data());
+  KINORA_RETURN_IF_ERROR(exec.ops.stream().Synchronize());
+  Transpose(tokens, latent.rows(), channels, absl::MakeSpan(host));
+  return observer_->Intermediate("video_latent",
+                                 HostView(host, {1, channels, latent.dim(0), latent.dim(1), latent.dim(2)}));
 }
 
 absl::Status Generation::ReportAudioLatent(Exec& exec) {

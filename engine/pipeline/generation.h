@@ -57,6 +57,7 @@ class Generation {
   absl::Status ReportText(Exec& exec);
   absl::Status ReportContexts(Exec& exec, const TextContext& context, std::string_view suffix);
   absl::Status ReportAudioLatent(Exec& exec);
+  absl::Status ReportVideoLatent(Exec& exec, const Tensor& latent);
   ClipInfo Info() const;
   bool guided() const { return plan_.stages[plan_.audio_stage].passes[0] == Pass::kUncond; }
   bool inspected() const { return observer_ != nullptr && observer_->WantsIntermediates(); }

@@ -39,17 +39,23 @@ absl::StatusOr<GenerationRequest> DefaultRequest(const DryModel& model) {
 }
 
 // Of every size from the smallest to the largest, square, wide and high, the longest clip whose activations fit
-// `arena_bytes`: what they take. Nothing: none fits.
+// `arena_bytes`: what they take. Nothing: none fits. Host memory for whatever lies between them: what waits there are
+// bytes of frames, of two groups at most, whose sums lie on the device as floats, twice as much; and no more than the
+// longest clips take.
 absl::StatusOr<ReservedMemory> OfLargestClips(const DryModel& model, int64_t arena_bytes) {
   KINORA_ASSIGN_OR_RETURN(GenerationRequest request, DefaultRequest(model));
   const RecipeDescription& d = *model.description().Find(request.recipe, request.upsampler);
   const int32_t least = std::max(d.min_size, d.size_multiple);
   const std::set<int32_t> widths = {least, request.width, d.max_width}, heights = {least, request.height, d.max_height};
   ReservedMemory most;
+  int64_t longest = 0;  // what clips of these sizes take of the host at most
   for (const int32_t width : widths) {
     for (const int32_t height : heights) {
       request.width = width;
       request.height = height;
+      request.num_frames = FramesOf(d, LongestSteps(d));
+      KINORA_ASSIGN_OR_RETURN(const RunPlan whole, model.Plan(request, nullptr));
+      longest = std::max(longest, whole.host_arena_bytes);
       KINORA_ASSIGN_OR_RETURN(request.num_frames,
                               MostFrames(model, {.arena_bytes = arena_bytes, .host_arena_bytes = kAny}, request));
       if (request.num_frames == 0) continue;
@@ -58,6 +64,8 @@ absl::StatusOr<ReservedMemory> OfLargestClips(const DryModel& model, int64_t are
       most.host_arena_bytes = std::max(most.host_arena_bytes, plan.host_arena_bytes);
     }
   }
+  if (most.arena_bytes == 0) return most;
+  most.host_arena_bytes = std::max(most.host_arena_bytes, std::min(longest, arena_bytes / 2));
   most.host_arena_bytes += most.host_arena_bytes / 8;  // of sizes between these
   return most;
 }

@@ -81,8 +81,7 @@ absl::StatusOr<RunPlan> PlanStages(const ModelConfig& config, const ModelDescrip
   plan.audio_latents = std::max<int64_t>(1, AudioLatents(request.num_frames, request.frame_rate, scale));
   StagePlan denoise = PlanDenoising(model, plan, grid);
   const int64_t channels = config.transformer.video.in_channels;
-  KINORA_ASSIGN_OR_RETURN(plan.tiles,
-                          VideoDecodeStage(decoder).Plan({1, channels, grid.frames, grid.height, grid.width}));
+  KINORA_ASSIGN_OR_RETURN(plan.tiles, VideoDecodeStage(decoder).Plan({grid.frames, grid.height, grid.width, channels}));
   const bool guided = denoise.passes[0] == Pass::kUncond;
   plan.stages.push_back(
       {.kind = StageKind::kEncode, .label = "encode", .tokens = text_tokens[0] + (guided ? text_tokens[1] : 0)});

@@ -17,51 +17,45 @@
 #include "absl/types/span.h"
 #include "engine/model/video_decoder.h"
 #include "engine/parallel/exec.h"
+#include "engine/pipeline/frame_blender.h"
 #include "engine/pipeline/tiling.h"
 
 namespace kinora {
 
-// A run of frames in host memory, valid during the call.
-struct DecodedFrames {
-  int64_t first = 0;  // index of the first frame in the clip
-  Tensor rgb;         // [n, height, width, 3] f32 in 0..1: clamp((x + 1) / 2)
-  Tensor rgb8;  // the same as u8: floor(255 · rgb), as Lightricks' converters do (ltx_core/color/yuv.py: they do not
-                // round)
-};
-
 class VideoDecodeStage {
  public:
-  // n frames, n <= kFramesPerCall; a non-OK status ends the run.
-  using Emit = absl::FunctionRef<absl::Status(const DecodedFrames& frames)>;
-  // Called before each tile (or round) and at the end (done == total); a non-OK status ends the run.
-  using Progress = absl::FunctionRef<absl::Status(int64_t done, int64_t total)>;
-  static constexpr int64_t kFramesPerCall = 8;
+  static constexpr int64_t kFramesPerCall = FrameBlender::kFramesPerCall;
+  // Who gets what a run makes, on rank 0; what a call returns, unless OK, ends the run.
+  struct Follower {
+    FrameBlender::Emit emit;  // every frame of the clip, once, in order
+    // Before the first tile, and when a round of them is done (one for each rank), in the end with done == total.
+    absl::FunctionRef<absl::Status(int64_t done, int64_t total)> progress;
+    bool floats = false;  // DecodedFrames::rgb too; takes longer
+  };
 
   explicit VideoDecodeStage(const VideoDecoder& decoder) : decoder_(decoder) {}  // which must outlive the stage
 
-  // latent: [1, C, F', H', W'], as in Run. tiling absent: Tiling::For the clip's grid. InvalidArgument naming the
-  // field: a size the decoder cannot pad, tiling options that do not fit its grid.
+  // latent: [F', H', W', C], as in Run. tiling absent: Tiling::For the clip's grid. InvalidArgument naming the field: a
+  // size the decoder cannot pad, tiling options that do not fit its grid.
   absl::StatusOr<TilePlan> Plan(const Shape& latent, std::optional<Tiling> tiling = std::nullopt) const;
 
-  // latent: [1, C, F', H', W'] f32 in the transformer's normalised space, in host memory, of the grid that `plan` was
-  // made for. Every frame of the clip is emitted once, in order. On a dry backend nothing is emitted. Internal, naming
-  // the frame, if a pixel is not a number. Every rank of exec.mesh.world() calls it with the same latent. emit and
-  // progress are called on rank 0 only; when one of them ends the run, the other ranks return Cancelled at the same
-  // tile, and the group stays usable.
-  absl::Status Run(Exec& exec, const TilePlan& plan, const Tensor& latent, Emit emit, Progress progress) const;
+  // latent: [F', H', W', C] f32 in the transformer's normalised space, of the grid that `plan` was made for. Internal,
+  // naming the frame, if a pixel is not a number. Every rank of exec.mesh.world() calls it with the same latent. When
+  // the follower ends the run, the other ranks return Cancelled at the same tile, and the group stays usable. Where
+  // device memory is apart the device is a round ahead of the follower: it decodes while the host takes frames.
+  absl::Status Run(Exec& exec, const TilePlan& plan, const Tensor& latent, const Follower& follower) const;
 
  private:
   struct Tile {
     const AxisTile *time, *height, *width;
     Shape latent_shape;  // [frames, height, width, C]
   };
-  struct State;
 
   std::vector<Tile> TilesOf(const TilePlan& plan, size_t t) const;
-  // tiles: those of one round, at most one for each rank.
-  absl::Status DecodeRound(Exec& exec, const Tensor& latent, absl::Span<const Tile> tiles, State& state) const;
-  absl::Status AddRound(Exec& exec, const Tensor& decoded, absl::Span<const Tile> tiles, const Tensor& group) const;
-  absl::Status AddTile(Exec& exec, const Tensor& pixels, const Tile& tile, int64_t begin, const Tensor& group) const;
+  // tiles: those of one round, at most one for each rank. blender: null on all ranks but the first.
+  void DecodeRound(Exec& exec, const TilePlan& plan, const Tensor& latent, absl::Span<const Tile> tiles,
+                   FrameBlender* blender) const;
+  void AddRound(Exec& exec, const Tensor& decoded, absl::Span<const Tile> tiles, FrameBlender* blender) const;
 
   const VideoDecoder& decoder_;
 };

@@ -13,7 +13,7 @@ struct Others {
 
 void AddSpaceTime(Others& all, DType dtype) {
   const auto add = [&](const char* op, const Shape& x_shape, const Shape& out_shape,
-                       const Ops::DepthToSpaceOptions& options) {
+                       const DepthToSpaceOptions& options) {
     all.Add(op, x_shape, dtype, [=](Workbench& b) {
       const Tensor x = b.Random(dtype, x_shape), out = b.Random(dtype, out_shape);
       return PreparedOp{[&b, x, options, out] { b.ops().DepthToSpace(x, options, out); }, out};
@@ -27,6 +27,21 @@ void AddSpaceTime(Others& all, DType dtype) {
   all.Add("RepeatNearest", {2, 3, 4, 24}, dtype, [=](Workbench& b) {
     const Tensor x = b.Random(dtype, {2, 3, 4, 24}), out = b.Output(dtype, {2, 6, 8, 24});
     return PreparedOp{[&b, x, out] { b.ops().RepeatNearest(x, {1, 2, 2}, out); }, out};
+  });
+}
+
+void AddPictures(Others& all) {
+  const Shape tile{3, 8, 16, 3}, clip{3, 12, 32, 3};
+  all.Add("AddTile", tile, DType::kF32, [=](Workbench& b) {
+    const PixelWeights weights{b.Random(DType::kF32, {3}), b.Random(DType::kF32, {8}), b.Random(DType::kF32, {48})};
+    const Tensor x = b.Random(DType::kF32, tile), sums = b.Random(DType::kF32, clip);
+    const TileBlend blend{.weights = weights, .row = 2, .column = 16};
+    return PreparedOp{[&b, x, blend, sums] { b.ops().AddTile(x, blend, sums); }, sums};
+  });
+  all.Add("FinishRgb8", clip, DType::kF32, [=](Workbench& b) {
+    const Tensor sums = b.Random(DType::kF32, clip), rgb8 = b.Bytes(clip);
+    const Rgb8Options options{.first_bad = b.Indices({1}, 1)};
+    return PreparedOp{[&b, sums, options, rgb8] { b.ops().FinishRgb8(sums, options, rgb8); }, rgb8};
   });
 }
 
@@ -109,6 +124,7 @@ std::vector<OpCase> OtherCases() {
     AddSpaceTime(all, dtype);
     AddLookups(all, dtype);
   }
+  AddPictures(all);
   AddSound(all);
   AddLoop(all);
   return std::move(all.cases);

@@ -75,6 +75,8 @@ Tensor Workbench::Output(DType dtype, const Shape& shape) {
   return to;
 }
 
+Tensor Workbench::Bytes(const Shape& shape) { return Reserve(DType::kU8, shape); }
+
 Weight Workbench::RandomWeight(DType dtype, int64_t out, int64_t taps, int64_t in, bool bias) {
   const std::vector<float> drawn = Draw(out * taps * in, 1.0f / std::sqrt(static_cast<float>(taps * in)));
   std::vector<float> biases = Draw(out, 0.5f);
@@ -99,6 +101,7 @@ absl::StatusOr<std::vector<float>> Workbench::Read(const Tensor& tensor) {
   KINORA_RETURN_IF_ERROR(ops().stream().Synchronize());
   std::vector<float> values(tensor.elements());
   for (size_t i = 0; i < values.size(); ++i) {
+    if (tensor.dtype() == DType::kU8) values[i] = static_cast<float>(reinterpret_cast<const uint8_t*>(bytes.data())[i]);
     if (tensor.dtype() == DType::kF32) values[i] = reinterpret_cast<const float*>(bytes.data())[i];
     if (tensor.dtype() == DType::kBF16) values[i] = static_cast<float>(reinterpret_cast<const bf16*>(bytes.data())[i]);
     if (tensor.dtype() == DType::kI32) {

@@ -29,6 +29,7 @@ class Workbench {
   Tensor Floats(const std::vector<float>& values);
   // Ones, in which what is not written shows.
   Tensor Output(DType dtype, const Shape& shape);
+  Tensor Bytes(const Shape& shape);  // u8, undefined
   // Scaled by the depth of its sums.
   Weight RandomWeight(DType dtype, int64_t out, int64_t taps, int64_t in, bool bias);
 

@@ -121,6 +121,26 @@ TEST_F(CudaPipelineTest, BetweenTheFirstStepAndTheLastTheHostOnlyLaunchesGraphs)
   }
 }
 
+// Tiles are added up and made bytes on the device: beside what a decode is for, a word for each group of frames leaves
+// it, the number of the first frame with a NaN. Nobody waits for the device but for a round of tiles and for the sound.
+TEST_F(CudaPipelineTest, ADecodeBringsBytesToTheHostAndNothingElse) {
+  GenerationRequest request = Request(2);
+  request.width = 96;
+  ASSERT_THAT(Load(request), IsOk());
+  simt::Counts denoised;
+  ASSERT_THAT(Render(request,
+                     [&](int) {
+                       denoised = simt::Counted();
+                       return absl::OkStatus();
+                     }),
+              IsOk());
+  const simt::Counts all = simt::Counted();
+  EXPECT_EQ(clip_.rgb8_.size(), 9u * 64 * 96 * 3);
+  EXPECT_EQ(all.bytes_to_host - denoised.bytes_to_host,
+            clip_.rgb8_.size() + clip_.audio_.size() * sizeof(float) + sizeof(int32_t));
+  EXPECT_EQ(all.synchronizations - denoised.synchronizations, 1u);  // for the sound; a tile's end is looked for
+}
+
 TEST_F(CudaPipelineTest, ACancelStopsWithinTwoStepsAndTheNextRunIsWhole) {
   ASSERT_THAT(Load(Request(6)), IsOk());
   ASSERT_THAT(Render(Request(6)), IsOk());

@@ -30,6 +30,7 @@ struct Counts {
   uint64_t graph_launches = 0;
   uint64_t synchronizations = 0;  // waits for the device: of streams, events, everything, cudaFree, pageable copies
   uint64_t host_copies = 0;       // between host and device
+  uint64_t bytes_to_host = 0;     // of those copies
   uint64_t allocations = 0;       // of device or pinned memory
   uint64_t captures = 0;
 };

@@ -14,6 +14,11 @@ cudaMemcpyKind KindOf(bool to_device, bool from_device) {
   return from_device ? cudaMemcpyDeviceToHost : cudaMemcpyHostToHost;
 }
 
+void CountHostCopy(cudaMemcpyKind kind, size_t bytes) {
+  ++Counters().host_copies;
+  if (kind == cudaMemcpyDeviceToHost) Counters().bytes_to_host += bytes;
+}
+
 }  // namespace
 
 cudaError_t cudaMalloc(void** out, size_t bytes) {
@@ -50,7 +55,7 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind 
   if ((to_device && !memory.Allocated(to, bytes)) || (from_device && !memory.Allocated(from, bytes))) {
     return cudaErrorInvalidValue;
   }
-  ++Counters().host_copies;
+  CountHostCopy(KindOf(to_device, from_device), bytes);
   if (const cudaError_t error = Device().FinishAll(); error != cudaSuccess) return error;
   std::memcpy(to, from, bytes);
   return cudaSuccess;
@@ -69,7 +74,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   const bool pageable_from = !from_device && !memory.Pinned(from, bytes);
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   if (stream->capture != nullptr && (pageable_from || pageable_to)) return Device().Refuse(stream);
-  if (actual != cudaMemcpyDeviceToDevice && stream->capture == nullptr) ++Counters().host_copies;
+  if (actual != cudaMemcpyDeviceToDevice && stream->capture == nullptr) CountHostCopy(actual, bytes);
   CUgraphNode_st node{.type = cudaGraphNodeTypeMemcpy};
   if (pageable_from) {  // CUDA has read it when the call returns
     const auto* const begin = static_cast<const char*>(from);

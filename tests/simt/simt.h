@@ -103,6 +103,13 @@ T atomicMax(T* to, T value) {
   }
   return old;
 }
+template <typename T>
+T atomicMin(T* to, T value) {
+  T old = __atomic_load_n(to, __ATOMIC_RELAXED);
+  while (old > value && !__atomic_compare_exchange_n(to, &old, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+  return old;
+}
 
 // ---- Arithmetic
 
@@ -110,6 +117,8 @@ inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits);
 inline unsigned __float_as_uint(float value) { return std::bit_cast<unsigned>(value); }
 inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
 inline float __expf(float x) { return std::exp(x); }
+inline float __fmul_rn(float x, float y) { return x * y; }
+inline float __fadd_rn(float x, float y) { return x + y; }  // never fused with what stands around it
 inline float __fdividef(float x, float y) { return x / y; }
 // NOLINTEND(bugprone-reserved-identifier)
 // ---- What kernels/device/ptx.h is under nvcc

@@ -109,6 +109,14 @@ class WalledOps : public Ops {
   void RepeatNearest(const Tensor& x, const SpaceTime& factor, Tensor out) override {
     cpu_->RepeatNearest(Open(x), factor, Open(out));
   }
+  void AddTile(const Tensor& tile, const TileBlend& blend, Tensor sums) override {
+    cpu_->AddTile(Open(tile), {Open(blend.weights), blend.row, blend.column}, Open(sums));
+  }
+  void FinishRgb8(const Tensor& sums, const Rgb8Options& options, Tensor rgb8) override {
+    cpu_->FinishRgb8(Open(sums),
+                     {Open(options.weights), Open(options.rgb), options.first_frame, Open(options.first_bad)},
+                     Open(rgb8));
+  }
   void Pointwise(const Tensor& x, const PointwiseFunction& function, Tensor out) override {
     cpu_->Pointwise(Open(x), function, Open(out));
   }
@@ -130,6 +138,7 @@ class WalledOps : public Ops {
   Tensor Open(const Tensor& t) const { return cpu_->stream().Reach(t); }
   Modulation Open(const Modulation& m) const { return {Open(m.table), Open(m.base), Open(m.row)}; }
   ScaleShift Open(const ScaleShift& m) const { return {Open(m.modulation), m.scale_slot, m.shift_slot}; }
+  PixelWeights Open(const PixelWeights& w) const { return {Open(w.frames), Open(w.rows), Open(w.columns)}; }
   Gate Open(const Gate& gate) const { return {Open(gate.modulation), gate.slot}; }
   NormRopeParams Open(const NormRopeParams& params) const {
     NormRopeParams open = params;

@@ -64,6 +64,8 @@ class CudaOps : public Ops {
   void Conv(const Tensor& x, const Weight& w, const ConvOptions& options, Tensor out) override;
   void DepthToSpace(const Tensor& x, const DepthToSpaceOptions& options, Tensor out) override;
   void RepeatNearest(const Tensor& x, const SpaceTime& factor, Tensor out) override;
+  void AddTile(const Tensor& tile, const TileBlend& blend, Tensor sums) override;
+  void FinishRgb8(const Tensor& sums, const Rgb8Options& options, Tensor rgb8) override;
   void Pointwise(const Tensor& x, const PointwiseFunction& function, Tensor out) override;
   void Snake(const Tensor& x, const AntiAliasedSnake& snake, Tensor out) override;
   void Magnitude(const Tensor& x, Tensor out) override;
