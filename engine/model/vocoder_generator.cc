@@ -185,9 +185,10 @@ void Generator::Forward(Exec& exec, const Tensor& x, Tensor out) const {
     width = config_.stage_channels(i);
     Upsample(exec, stage.upsample, narrow, as(input));
     if (exec.taps != nullptr) Tap(exec, absl::StrCat("ups.", i), as(input));
-    for (size_t j = 0; j < stage.blocks.size(); ++j) {  // each from `input`; the sum is in `current`
-      const Tensor result = as(j == 0 ? current : branch);
-      exec.ops.stream().Copy(as(input), result);
+    for (size_t j = 0; j < stage.blocks.size(); ++j) {  // each from `input`, the last in its place; sum in `current`
+      const bool in_place = j > 0 && j + 1 == stage.blocks.size();
+      const Tensor result = as(j == 0 ? current : in_place ? input : branch);
+      if (!in_place) exec.ops.stream().Copy(as(input), result);
       RunBlock(exec, stage.blocks[j], result, as(bent), as(hidden));
       if (exec.taps != nullptr) Tap(exec, absl::StrCat("resblocks.", i * stage.blocks.size() + j), result);
       if (j > 0) exec.ops.Add(result, as(current));

@@ -1,0 +1,53 @@
+// How many kernels and copies a stage of the vocoder's generators is, as a captured graph has them. A library's call is
+// one on the simulated device.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "engine/model/vocoder_generator.h"
+#include "engine/ops/cuda/cuda_stream.h"
+#include "tests/model/audio_models.h"
+#include "tests/testing/status_matchers.h"
+
+namespace kinora {
+namespace {
+
+TestedBackend Cuda() {
+  for (const TestedBackend& backend : Backends()) {
+    if (std::string(backend.name) == "cuda") return backend;
+  }
+  KINORA_CHECK(false) << "this build has no CUDA backend";
+  return {};
+}
+
+size_t NodesOf(CudaStream& stream, absl::FunctionRef<void()> body) {
+  body();  // what is chosen once is chosen now
+  EXPECT_THAT(stream.Synchronize(), IsOk());
+  cudaGraph_t graph = nullptr;
+  EXPECT_EQ(cudaStreamBeginCapture(stream.handle(), cudaStreamCaptureModeThreadLocal), cudaSuccess);
+  body();
+  EXPECT_EQ(cudaStreamEndCapture(stream.handle(), &graph), cudaSuccess);
+  size_t count = 0;
+  EXPECT_EQ(cudaGraphGetNodes(graph, nullptr, &count), cudaSuccess);
+  cudaGraphDestroy(graph);
+  return count;
+}
+
+// Three blocks of three dilations: 18 activations, each with the rows under a convolution's taps and a product, are 54;
+// the upsampling is two, each block but the last begins with a copy, and the mean is two sums and a product.
+TEST(VocoderLaunches, AStageOfThreeBlocksIsAtMost61) {
+  constexpr size_t kStage = 54 + 2 + 2 + 3;
+  constexpr size_t kFirst = 2, kLast = 3, kLimit = 1;  // the convolutions round the stages, and the clamp
+  GoldenRun run("vocoder_2_3", DType::kF32, Cuda());
+  const GeneratorConfig config = GoldenVocoder("2_3").base;
+  const Generator generator = OrDie(Generator::Load(run.loader.Under("vocoder").Under("vocoder"), config, "vocoder"));
+  const Tensor x = run.rig.Upload(std::vector<float>(2 * config.in_channels, 0.25f), {2, config.in_channels});
+  const Tensor out = run.rig.Output(DType::kF32, {2 * generator.factor(), config.out_channels});
+  const size_t nodes =
+      NodesOf(static_cast<CudaStream&>(run.rig.ops().stream()), [&] { generator.Forward(run.rig.exec, x, out); });
+  EXPECT_LE(nodes, config.upsample_rates.size() * kStage + kFirst + kLast + kLimit);
+  EXPECT_GE(nodes, config.upsample_rates.size() * 2 * 18) << "nothing was captured";
+}
+
+}  // namespace
+}  // namespace kinora
