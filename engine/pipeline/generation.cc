@@ -205,7 +205,8 @@ absl::Status Generation::DecodeAudio(Exec& exec) {
 }
 
 absl::Status Generation::RunStage(Exec& exec, const StagePlan& stage, OnStep on_step) {
-  const TraceSpan span(exec.ops.dry() ? "plan" : "stage", stage.label.c_str());
+  std::optional<TraceSpan> span;
+  if (!exec.ops.dry()) span.emplace("stage", stage.label.c_str());
   switch (stage.kind) {
     case StageKind::kEncode:
       return Encode(exec);

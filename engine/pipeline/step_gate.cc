@@ -13,7 +13,7 @@ absl::Status StepGate::ReportUpTo(int64_t step) {
     absl::Status status = stream.WaitFor(marks_[reported_ % Stream::kMarks]);
     if (last_done_ != absl::InfinitePast()) {
       const absl::Time now = absl::Now();
-      AddTraceSpan("step", absl::StrCat("step ", reported_ + 1), std::exchange(last_done_, now), now);
+      AddTraceSpan("step", absl::StrCat(name_, " ", reported_ + 1), std::exchange(last_done_, now), now);
     }
     if (status.ok()) status = OnRankZero(exec_, [this] { return on_step_(reported_); });
     if (status.ok()) continue;

@@ -20,10 +20,10 @@ class StepGate {
  public:
   // `on_step` is asked once for each step (0-based), in order, on rank 0, when that step is done; what it returns,
   // unless OK, ends the loop on every rank: rank 0 with that status, the others with Cancelled. ahead: false if the
-  // next step may not be enqueued before that.
+  // next step may not be enqueued before that. name: of a step in a trace; outlives the gate.
   using OnStep = absl::FunctionRef<absl::Status(int64_t step)>;
-  StepGate(Exec& exec, OnStep on_step, bool ahead)
-      : exec_(exec), on_step_(on_step), lead_(ahead && exec.ops.stream().asynchronous() ? 1 : 0) {
+  StepGate(Exec& exec, OnStep on_step, bool ahead, const char* name = "step")
+      : exec_(exec), on_step_(on_step), name_(name), lead_(ahead && exec.ops.stream().asynchronous() ? 1 : 0) {
     if (Tracing() && !exec.ops.dry()) last_done_ = absl::Now();
   }
 
@@ -40,6 +40,7 @@ class StepGate {
 
   Exec& exec_;
   const OnStep on_step_;
+  const char* const name_;
   const int64_t lead_;  // steps that may be enqueued and not reported
   int64_t enqueued_ = 0, reported_ = 0;
   absl::Time last_done_ = absl::InfinitePast();  // of the last step reported, for a trace

@@ -132,7 +132,7 @@ absl::Status VideoDecodeStage::Run(Exec& exec, const TilePlan& plan, const Tenso
     if (of_group == rounds) KINORA_RETURN_IF_ERROR(blender->EmitGroup(t, follower.emit));
     return follower.progress(t * tiles_of_group + std::min(of_group * ranks, tiles_of_group), plan.tiles());
   };
-  StepGate gate(exec, on_round, ahead);
+  StepGate gate(exec, on_round, ahead, "tiles");
   FrameBlender* const frames = blender.has_value() ? &*blender : nullptr;
   for (size_t t = 0; t < plan.time.size(); ++t) {
     const std::vector<Tile> tiles = TilesOf(plan, t);
