@@ -1,6 +1,7 @@
 #include "engine/model/av_block.h"
 
 #include <algorithm>
+#include <array>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
@@ -245,18 +246,21 @@ void AvBlock::AttendSelf(Exec& exec, const Layers& layers, const Passes& passes,
   // The perturbed pass takes its values for the result: the passes before and after it attend, and of few tokens it
   // too, in vain. Its queries and keys, which nothing reads then, cost less than a second product.
   const int skipped = perturbed ? passes.perturbed : -1;
-  absl::InlinedVector<PassRange, 2> attending;
+  std::array<PassRange, 2> attending{};
+  size_t ranges = 0;
   if (skipped < 0 || stream.in.tokens <= kFewTokens) {
-    attending = {{0, passes.count}};
+    attending[ranges++] = {0, passes.count};
   } else {
-    if (skipped > 0) attending.push_back({0, skipped});
-    if (skipped + 1 < passes.count) attending.push_back({skipped + 1, passes.count});
+    if (skipped > 0) attending[ranges++] = {0, skipped};
+    if (skipped + 1 < passes.count) attending[ranges++] = {skipped + 1, passes.count};
   }
   if (skipped >= 0) {
     attended.values = Kept(exec, temp, PassRows(v, rows, skipped, skipped + 1));
     attended.first_value = skipped * rows;
   }
-  if (!attending.empty()) AttendPasses(exec, attention, attending, stream.in, {q, k, v}, attended.rows);
+  if (ranges > 0) {
+    AttendPasses(exec, attention, absl::MakeConstSpan(attending.data(), ranges), stream.in, {q, k, v}, attended.rows);
+  }
   const bool modulated = layers.prompt_table.tensor().defined();
   attention.Finish(exec, stream.normed, attended,
                    {.x = stream.x,
