@@ -17,7 +17,9 @@ constexpr int kUsualTaps = 12;
 
 struct Tile {
   Snake snake;
-  int columns;  // a power of two
+  SnakeTaps under;     // where results go
+  int64_t begin, end;  // of the results that are made; beyond the signal they are zeros
+  int columns;         // a power of two
   int x_rows, doubled_rows;
 };
 
@@ -70,8 +72,21 @@ __device__ __forceinline__ int64_t Within(int64_t i, int64_t extent) { return i 
 
 __device__ __host__ inline int Floor(int n, int by) { return n >= 0 ? n / by : -((by - 1 - n) / by); }
 
-// kTaps: of both filters, known to the compiler; 0: as the arguments say.
-template <int kTaps, int kN>
+// To wherever a tap reads result `row`.
+template <int kN>
+__device__ __forceinline__ void WriteUnderTaps(const Tile& t, int64_t row, int64_t column, Lanes<kN> result) {
+  if (row < 0 || row >= t.snake.rows) result = {};
+  int64_t i = row - t.under.first + t.under.before;
+  float* to = t.snake.out + i * t.under.row_stride + column;
+  for (int tap = 0; tap < t.under.taps; ++tap) {
+    if (i >= 0 && i < t.under.count) result.Write(to);
+    i -= t.under.dilation;
+    to += t.snake.width - t.under.dilation * t.under.row_stride;
+  }
+}
+
+// kTaps: of both filters, known to the compiler; 0: as the arguments say. kUnder: results go under taps.
+template <int kTaps, int kN, bool kUnder>
 __global__ void __launch_bounds__(kThreads) SnakeKernel(Tile t) {
   const Snake& a = t.snake;
   SHARED_ARRAY(float, taps, 2 * kMaxSnakeTaps);
@@ -82,7 +97,7 @@ __global__ void __launch_bounds__(kThreads) SnakeKernel(Tile t) {
 
   const int across = t.columns / kN, lane = static_cast<int>(threadIdx.x) % across * kN,
             group = static_cast<int>(threadIdx.x) / across, groups = kThreads / across;
-  const int64_t begin = int64_t{blockIdx.x} * kRows, column = int64_t{blockIdx.y} * t.columns + lane;
+  const int64_t begin = t.begin + int64_t{blockIdx.x} * kRows, column = int64_t{blockIdx.y} * t.columns + lane;
   const bool inside = column < a.width;
 
   for (int i = static_cast<int>(threadIdx.x); i < up + down; i += kThreads) taps[i] = i < up ? a.up[i] : a.down[i - up];
@@ -131,7 +146,7 @@ __global__ void __launch_bounds__(kThreads) SnakeKernel(Tile t) {
   __syncthreads();
 
   const int lead = -before - first;  // from doubled row 0 in shared memory to the first tap of the first result
-  for (int row = 2 * group; inside && row < kRows && begin + row < a.rows; row += 2 * groups) {
+  for (int row = 2 * group; inside && row < kRows && begin + row < t.end; row += 2 * groups) {
     Lanes<kN> one{}, two{};
     const float* source = doubled + (2 * row + lead) * t.columns + lane;
 #pragma unroll
@@ -140,43 +155,67 @@ __global__ void __launch_bounds__(kThreads) SnakeKernel(Tile t) {
       if (k < down) one.Add(v, taps[up + k]);
       if (k >= 2) two.Add(v, taps[up + k - 2]);
     }
-    float* const to = a.out + (begin + row) * a.width + column;
-    one.Write(to);
-    if (begin + row + 1 < a.rows) two.Write(to + a.width);
+    const bool second = begin + row + 1 < t.end;
+    if constexpr (kUnder) {
+      WriteUnderTaps(t, begin + row, column, one);
+      if (second) WriteUnderTaps(t, begin + row + 1, column, two);
+    } else {
+      float* const to = a.out + (begin + row) * a.width + column;
+      one.Write(to);
+      if (second) two.Write(to + a.width);
+    }
   }
 }
 
-template <int kTaps>
+template <int kTaps, bool kUnder>
 cudaError_t LaunchTaps(const Tile& t, cudaStream_t stream) {
   const Snake& a = t.snake;
-  const dim3 grid(static_cast<unsigned>((a.rows + kRows - 1) / kRows),
+  const dim3 grid(static_cast<unsigned>((t.end - t.begin + kRows - 1) / kRows),
                   static_cast<unsigned>((a.width + t.columns - 1) / t.columns));
   const size_t shared = sizeof(float) * t.columns * (t.x_rows + t.doubled_rows);
-  bool aligned = a.width % 4 == 0;
+  bool aligned = a.width % 4 == 0 && t.under.row_stride % 4 == 0;
   for (const void* p : {static_cast<const void*>(a.x), static_cast<const void*>(a.out),
                         static_cast<const void*>(a.frequency), static_cast<const void*>(a.amplitude)}) {
     aligned &= reinterpret_cast<uintptr_t>(p) % 16 == 0;
   }
-  if (aligned) return Launch(SnakeKernel<kTaps, 4>, grid, kThreads, shared, stream, t);
-  return Launch(SnakeKernel<kTaps, 1>, grid, kThreads, shared, stream, t);
+  if (aligned) return Launch(SnakeKernel<kTaps, 4, kUnder>, grid, kThreads, shared, stream, t);
+  return Launch(SnakeKernel<kTaps, 1, kUnder>, grid, kThreads, shared, stream, t);
 }
 
-}  // namespace
-
-cudaError_t LaunchSnake(const Snake& a, cudaStream_t stream) {
+bool IsValid(const Snake& a) {
   const auto fit = [](int taps) { return taps >= 2 && taps <= kMaxSnakeTaps; };
-  const bool valid = a.rows > 0 && a.rows / kRows < 0x7fffffff && a.width > 0 && a.width <= 65535 * 8 &&
-                     a.x != nullptr && a.out != nullptr && fit(a.up_taps) && fit(a.down_taps) && a.up_taps % 2 == 0;
-  if (!valid) return cudaErrorInvalidValue;
-  Tile t{.snake = a, .columns = kMaxColumns};
+  return a.rows > 0 && a.rows / kRows < 0x7fffffff && a.width > 0 && a.width <= 65535 * 8 && a.x != nullptr &&
+         a.out != nullptr && fit(a.up_taps) && fit(a.down_taps) && a.up_taps % 2 == 0;
+}
+
+template <bool kUnder>
+cudaError_t LaunchTile(Tile t, cudaStream_t stream) {
+  const Snake& a = t.snake;
+  t.columns = kMaxColumns;
   while (t.columns > 8 && t.columns / 2 >= a.width) t.columns /= 2;
   // Pairs from the one with the first doubled row that is read to the one with the last.
   const int pad = a.up_taps / 2 - 1, left = 3 * pad, before = a.down_taps / 2 - (a.down_taps % 2 == 0 ? 1 : 0);
   const int pairs = Floor(2 * (kRows - 1) - before + a.down_taps - 1 + left, 2) - Floor(left - before, 2) + 1;
   t.doubled_rows = 2 * pairs;
   t.x_rows = pairs + pad;
-  if (a.up_taps == kUsualTaps && a.down_taps == kUsualTaps) return LaunchTaps<kUsualTaps>(t, stream);
-  return LaunchTaps<0>(t, stream);
+  if (a.up_taps == kUsualTaps && a.down_taps == kUsualTaps) return LaunchTaps<kUsualTaps, kUnder>(t, stream);
+  return LaunchTaps<0, kUnder>(t, stream);
+}
+
+}  // namespace
+
+cudaError_t LaunchSnake(const Snake& a, cudaStream_t stream) {
+  if (!IsValid(a)) return cudaErrorInvalidValue;
+  return LaunchTile<false>({.snake = a, .under = {}, .begin = 0, .end = a.rows, .columns = 0}, stream);
+}
+
+cudaError_t LaunchSnakeUnderTaps(const Snake& a, const SnakeTaps& under, cudaStream_t stream) {
+  const bool valid = IsValid(a) && under.taps >= 1 && under.dilation >= 1 && under.first >= 0 && under.count > 0 &&
+                     under.before >= 0 && under.row_stride >= under.taps * a.width;
+  if (!valid) return cudaErrorInvalidValue;
+  const int64_t begin = under.first - under.before;
+  const int64_t end = begin + under.count + int64_t{under.taps - 1} * under.dilation;
+  return LaunchTile<true>({.snake = a, .under = under, .begin = begin, .end = end, .columns = 0}, stream);
 }
 
 }  // namespace kinora::kernels

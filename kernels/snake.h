@@ -14,9 +14,17 @@ inline constexpr int kMaxSnakeTaps = 64;
 // `down`. The ends are repeated before each filter. x, out: [rows, width] without gaps; they must not overlap.
 // sin² to 3e-7 for arguments below 1e6, as on the CPU.
 //
-// The doubled signal lies in shared memory, 64 rows of out at a time. Bytes at least: x and out once; of x also
-// (up_taps
-// + down_taps) / 2 rows for every 64, which neighbours have read.
+// For a convolution along time that is a product over rows (im2col.h) the result is written where its taps read it:
+// out[i, tap·width + c] = result[first + i − before + tap·dilation, c], zero beyond the signal, for i < count.
+//
+// The doubled signal lies in shared memory, 64 rows of out at a time. Bytes at least: x once and out once; of x also
+// (up_taps + down_taps) / 2 rows for every 64, which neighbours have read.
+struct SnakeTaps {
+  int taps = 1, dilation = 1;
+  int64_t before = 0;
+  int64_t first = 0, count = 0;
+  int64_t row_stride = 0;  // of out
+};
 struct Snake {
   const float* x = nullptr;
   float* out = nullptr;
@@ -30,6 +38,8 @@ struct Snake {
 
 // cudaErrorInvalidValue: no elements, fewer than 2 or more than kMaxSnakeTaps taps, an odd number for `up`.
 cudaError_t LaunchSnake(const Snake& snake, cudaStream_t stream);
+// The same, and rows out of 0 … rows − 1, or a row of `out` that its taps overflow.
+cudaError_t LaunchSnakeUnderTaps(const Snake& snake, const SnakeTaps& under, cudaStream_t stream);
 
 }  // namespace kinora::kernels
 

@@ -29,6 +29,10 @@ void Conv1d(Exec& exec, const Tensor& x, const Weight& weight, const ConvAxis& a
                 out.Reshape({1, out.dim(0), 1, out.dim(1)}));
 }
 
+void LeakyRelu(Exec& exec, double slope, const Tensor& x, Tensor out) {
+  exec.ops.Pointwise(x, {.kind = PointwiseFunction::kLeakyRelu, .a = static_cast<float>(slope)}, out);
+}
+
 absl::Status CheckConfig(const GeneratorConfig& config, std::string_view given_name) {
   const std::string name(given_name);
   if (config.activation == GeneratorConfig::Activation::kSnake) {
@@ -135,12 +139,15 @@ absl::StatusOr<Generator> Generator::Load(WeightLoader weights, const GeneratorC
   return g;
 }
 
-void Generator::Bend(Exec& exec, const Snake& snake, double slope, const Tensor& x, Tensor out) const {
+void Generator::BendThenConv(Exec& exec, const Snake& snake, double slope, const Tensor& x, const Weight& conv,
+                             const ConvAxis& axis, Accumulate accumulate, Tensor bent, Tensor out) const {
   if (config_.anti_aliased()) {
-    exec.ops.Snake(x, {.frequency = snake.frequency, .amplitude = snake.amplitude, .up = snake.up, .down = snake.down},
-                   out);
+    exec.ops.SnakeThenConv(
+        x, {.frequency = snake.frequency, .amplitude = snake.amplitude, .up = snake.up, .down = snake.down}, conv, axis,
+        accumulate, bent, out);
   } else {
-    exec.ops.Pointwise(x, {.kind = PointwiseFunction::kLeakyRelu, .a = static_cast<float>(slope)}, out);
+    LeakyRelu(exec, slope, x, bent);
+    Conv1d(exec, bent, conv, axis, accumulate, out);
   }
 }
 
@@ -153,10 +160,10 @@ void Generator::Upsample(Exec& exec, const TransposedConv& conv, const Tensor& x
 
 void Generator::RunBlock(Exec& exec, const Block& block, Tensor x, Tensor bent, Tensor hidden) const {
   for (const Pair& pair : block) {
-    Bend(exec, pair.bend1, config_.leaky_slope, x, bent);
-    Conv1d(exec, bent, pair.conv1, Same(pair.kernel, pair.dilation), Accumulate::kNo, hidden);
-    Bend(exec, pair.bend2, config_.leaky_slope, hidden, bent);
-    Conv1d(exec, bent, pair.conv2, Same(pair.kernel), Accumulate::kAdd, x);
+    BendThenConv(exec, pair.bend1, config_.leaky_slope, x, pair.conv1, Same(pair.kernel, pair.dilation),
+                 Accumulate::kNo, bent, hidden);
+    BendThenConv(exec, pair.bend2, config_.leaky_slope, hidden, pair.conv2, Same(pair.kernel), Accumulate::kAdd, bent,
+                 x);
   }
 }
 
@@ -179,7 +186,7 @@ void Generator::Forward(Exec& exec, const Tensor& x, Tensor out) const {
   Tap(exec, "conv_pre", as(current));
   for (size_t i = 0; i < stages_.size(); ++i) {
     const Stage& stage = stages_[i];
-    if (!config_.anti_aliased()) Bend(exec, {}, config_.leaky_slope, as(current), as(current));
+    if (!config_.anti_aliased()) LeakyRelu(exec, config_.leaky_slope, as(current), as(current));
     const Tensor narrow = as(current);
     rows *= config_.upsample_rates[i];
     width = config_.stage_channels(i);
@@ -195,8 +202,8 @@ void Generator::Forward(Exec& exec, const Tensor& x, Tensor out) const {
     }
     exec.ops.Scale(as(current), 1.0f / static_cast<float>(stage.blocks.size()), as(current));
   }
-  Bend(exec, bend_post_, kLastSlope, as(current), as(bent));
-  Conv1d(exec, as(bent), conv_post_, Same(kOuterKernel), Accumulate::kNo, out);
+  BendThenConv(exec, bend_post_, kLastSlope, as(current), conv_post_, Same(kOuterKernel), Accumulate::kNo, as(bent),
+               out);
   Limit(exec, out);
 }
 

@@ -50,7 +50,9 @@ class Generator {
   static absl::StatusOr<Snake> LoadSnake(WeightLoader weights, int64_t channels);
   absl::StatusOr<Block> LoadBlock(WeightLoader weights, int64_t channels, int kernel,
                                   const std::vector<int64_t>& dilations) const;
-  void Bend(Exec& exec, const Snake& snake, double slope, const Tensor& x, Tensor out) const;
+  // The convolution of the activation of x, which passes through `bent`.
+  void BendThenConv(Exec& exec, const Snake& snake, double slope, const Tensor& x, const Weight& conv,
+                    const ConvAxis& axis, Accumulate accumulate, Tensor bent, Tensor out) const;
   void Upsample(Exec& exec, const TransposedConv& conv, const Tensor& x, Tensor out) const;
   void Limit(Exec& exec, const Tensor& out) const;  // final_activation, in place
   void RunBlock(Exec& exec, const Block& block, Tensor x, Tensor bent, Tensor hidden) const;

@@ -60,6 +60,13 @@ void Ops::QkNormRope(Tensor q, Tensor k, const NormRopeParams& q_params, const N
   NormRope(k, k_params, nullptr);
 }
 
+void Ops::SnakeThenConv(const Tensor& x, const AntiAliasedSnake& snake, const Weight& w, const ConvAxis& time,
+                        Accumulate accumulate, Tensor bent, Tensor out) {
+  const auto pixels = [](const Tensor& t) { return t.Reshape({1, t.dim(0), 1, t.dim(1)}); };
+  Snake(x, snake, bent);
+  Conv(pixels(bent), w, {.height = time, .accumulate = accumulate}, pixels(out));
+}
+
 void Ops::GuidedEulerStep(const Prediction& p, const Tensor& sigmas, Tensor z) {
   PredictX0(z, p.v, p.sigma, p.v);
   CombineGuidance(p.v, p.weights, p.cond, p.x0);

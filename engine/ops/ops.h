@@ -136,23 +136,24 @@ class Ops {
   virtual void RepeatNearest(const Tensor& x, const SpaceTime& factor, Tensor out) = 0;
 
   // ---- Pictures: f32 [frames, height, width, colours], contiguous. Equal bits on every backend.
-
   // sums += ((tile·frames)·rows)·columns of the weights, each product rounded, where the tile lies in sums' frames.
   virtual void AddTile(const Tensor& tile, const TileBlend& blend, Tensor sums) = 0;
   // sums, divided by their weights -> rgb8, u8: floor(255·clamp((x + 1)/2, 0, 1)); a NaN gives 0.
   virtual void FinishRgb8(const Tensor& sums, const Rgb8Options& options, Tensor rgb8) = 0;
 
   // ---- Sound, f32 only
-
   // out = function(x). out may be x.
   virtual void Pointwise(const Tensor& x, const PointwiseFunction& function, Tensor out) = 0;
   // x, out: [time, width], contiguous, not overlapping.
   virtual void Snake(const Tensor& x, const AntiAliasedSnake& snake, Tensor out) = 0;
+  // Conv of Snake(x) along time: x [time, w.in()] -> out [time', w.out()] (=, +=), which does not overlap x. bent: room
+  // for what lies between, like x; undefined afterwards.
+  virtual void SnakeThenConv(const Tensor& x, const AntiAliasedSnake& snake, const Weight& w, const ConvAxis& time,
+                             Accumulate accumulate, Tensor bent, Tensor out);
   // [rows, 2·n]: n real, then n imaginary parts -> [rows, n] absolute values.
   virtual void Magnitude(const Tensor& x, Tensor out) = 0;
 
   // ---- Denoising loop, all f32 and whole tensors; scalars that change every step are read from tensors.
-
   // x0 = z − sigma·v. z, v, x0: [passes·tokens, channels] (z: [tokens, channels]); sigma: [1] or [tokens].
   virtual void PredictX0(const Tensor& z, const Tensor& v, const Tensor& sigma, Tensor x0) = 0;
   // out = Σ weights[p]·x0[p]; if r = weights[passes] != 0 and std(out) != 0: out *= r·std(x0[cond])/std(out) + 1 − r

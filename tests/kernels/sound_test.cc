@@ -86,6 +86,52 @@ const SnakeForm kSnakes[] = {
     {.name = "LongestFilters", .rows = 129, .width = 36, .up_taps = 64, .down_taps = 64},
     {.name = "FiltersLongerThanTheSignal", .rows = 3, .width = 9, .up_taps = 32, .down_taps = 63},
 };
+// The result of each signal under the taps of a convolution, in runs of rows, one of which begins before the signal and
+// one of which ends behind it.
+TEST_P(SnakeTest, UnderTapsEachIsWhereAConvolutionReadsIt) {
+  const SnakeForm& f = GetParam();
+  Floats taps = Values(f.up_taps + f.down_taps, 3), shifted(f.shift);
+  for (float& tap : taps) tap *= 0.3f;
+  const Floats x = Values(f.rows * f.width, 1), channels = Values(2 * f.width, 2);
+  shifted.insert(shifted.end(), x.begin(), x.end());
+  const DeviceArray<float> dx(shifted, stream_), dchannels(channels, stream_), dtaps(taps, stream_);
+  const DeviceArray<float> plain(Floats(f.rows * f.width), stream_);
+  Snake snake{.x = dx.data() + f.shift,
+              .out = plain.data(),
+              .rows = f.rows,
+              .width = f.width,
+              .frequency = dchannels.data(),
+              .amplitude = dchannels.data() + f.width,
+              .up = dtaps.data(),
+              .down = dtaps.data() + f.up_taps,
+              .up_taps = f.up_taps,
+              .down_taps = f.down_taps};
+  ASSERT_EQ(LaunchSnake(snake, stream_), cudaSuccess);
+  const Floats result = plain.Read(stream_);
+  constexpr int64_t kTaps = 3, kDilation = 5, kGap = 4;
+  const int64_t outputs = f.rows, stride = kTaps * f.width + kGap, run = std::max<int64_t>(1, outputs / 2 + 1);
+  for (int64_t first = 0; first < outputs; first += run) {
+    const int64_t count = std::min(run, outputs - first);
+    const DeviceArray<float> under(Floats(count * stride, 7.0f), stream_);
+    snake.out = under.data();
+    const SnakeTaps where{.taps = kTaps,
+                          .dilation = kDilation,
+                          .before = kDilation,
+                          .first = first,
+                          .count = count,
+                          .row_stride = stride};
+    ASSERT_EQ(LaunchSnakeUnderTaps(snake, where, stream_), cudaSuccess);
+    const Floats got = under.Read(stream_);
+    for (int64_t i = 0; i < count * stride; ++i) {
+      const int64_t row = i / stride, tap = i % stride / f.width, c = i % stride % f.width;
+      const int64_t from = first + row + (tap - 1) * kDilation;
+      const float expected = tap >= kTaps ? 7.0f : from < 0 || from >= f.rows ? 0.0f : result[from * f.width + c];
+      ASSERT_EQ(got[i], expected) << "row " << first + row << ", tap " << tap << ", channel " << c;
+    }
+  }
+  EXPECT_EQ(simt::Failure(), "");
+}
+
 INSTANTIATE_TEST_SUITE_P(All, SnakeTest, testing::ValuesIn(kSnakes), [](const auto& info) { return info.param.name; });
 
 struct CurveForm {
@@ -171,6 +217,12 @@ TEST_F(OnAStream, KernelsForSoundRefuseWhatCannotBe) {
   longer.down_taps = 65;
   empty.rows = 0;
   for (const Snake& wrong : {odd, longer, empty}) EXPECT_EQ(LaunchSnake(wrong, stream_), cudaErrorInvalidValue);
+  const SnakeTaps under{.taps = 3, .before = 1, .first = 0, .count = 2, .row_stride = 6};
+  SnakeTaps tight = under, none = under, early = under;
+  tight.row_stride = 5, none.count = 0, early.first = -1;
+  for (const SnakeTaps& wrong : {tight, none, early}) {
+    EXPECT_EQ(LaunchSnakeUnderTaps(good, wrong, stream_), cudaErrorInvalidValue);
+  }
   const Rows narrow{.data = x.data(), .stride = 8, .type = Type::kBf16}, wide{.data = out.data(), .stride = 8};
   EXPECT_EQ(LaunchPointwise({.rows = 1, .width = 8, .x = narrow, .out = wide}, stream_), cudaErrorInvalidValue);
   EXPECT_EQ(LaunchMagnitude(wide, narrow, 1, 4, stream_), cudaErrorInvalidValue);

@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "engine/ops/op_checks.h"
 #include "tests/testing/backends.h"
 
 namespace kinora {
@@ -89,6 +90,42 @@ TEST_P(AudioOps, SnakeIsPadStretchFilterActivateFilterAndHalve) {
     for (size_t i = 0; i < out.size(); ++i) {
       ASSERT_NEAR(out[i], expected[i], 1e-5) << c.rows << " rows of " << c.width << ", element " << i;
     }
+  }
+}
+
+// The fused op is its definition to the bit, on every backend.
+TEST_P(AudioOps, SnakeThenConvIsASnakeAndAConvolution) {
+  struct Case {
+    int64_t rows, in, out;
+    ConvAxis time;
+    Accumulate accumulate;
+  };
+  for (const Case& c : {Case{65, 24, 16, {.kernel = 3, .before = 1, .after = 1}, Accumulate::kNo},
+                        Case{130, 8, 8, {.kernel = 11, .dilation = 5, .before = 25, .after = 25}, Accumulate::kAdd},
+                        Case{7, 5, 3, {.kernel = 7, .before = 3, .after = 3}, Accumulate::kNo},
+                        Case{70, 33, 2, {.kernel = 7, .dilation = 3, .before = 9, .after = 9}, Accumulate::kAdd},
+                        Case{20, 8, 4, {.kernel = 1}, Accumulate::kNo},
+                        Case{20, 8, 4, {.kernel = 3, .stride = 2, .before = 1, .after = 1}, Accumulate::kNo},
+                        Case{20, 8, 4, {.kernel = 3, .before = 2, .padding = Padding::kReplicate}, Accumulate::kNo}}) {
+    Floats matrix = Random(c.out * c.time.kernel * c.in, 6), bias = Random(c.out, 7);
+    const Tensor bias_on_host(DType::kF32, {c.out}, bias.data());
+    const Weight w = *device_.ops().PrepareWeight(Tensor(DType::kF32, {c.out, c.time.kernel, c.in}, matrix.data()),
+                                                  &bias_on_host, DType::kF32);
+    const Tensor taps = device_.Upload(Random(12, 8, 0.3f), {12});
+    const AntiAliasedSnake snake{.frequency = device_.Upload(Random(c.in, 4, 3), {c.in}),
+                                 .amplitude = device_.Upload(Random(c.in, 5), {c.in}),
+                                 .up = taps,
+                                 .down = taps};
+    const Tensor x = device_.Upload(Random(c.rows * c.in, 1), {c.rows, c.in});
+    const int64_t rows = ConvExtent(c.rows, c.time);
+    const Floats before = Random(rows * c.out, 2);
+    const Tensor fused = device_.Upload(before, {rows, c.out}), plain = device_.Upload(before, {rows, c.out});
+    device_.ops().SnakeThenConv(x, snake, w, c.time, c.accumulate, device_.Output(DType::kF32, {c.rows, c.in}), fused);
+    const Tensor bent = device_.Output(DType::kF32, {c.rows, c.in});
+    device_.ops().Snake(x, snake, bent);
+    device_.ops().Conv(bent.Reshape({1, c.rows, 1, c.in}), w, {.height = c.time, .accumulate = c.accumulate},
+                       plain.Reshape({1, rows, 1, c.out}));
+    EXPECT_EQ(device_.Floats(fused), device_.Floats(plain)) << c.rows << " rows, a kernel of " << c.time.kernel;
   }
 }
 

@@ -238,29 +238,35 @@ absl::Status CudaOps::RunConv(const Tensor& x, const Weight& w, const ConvOption
   return ConvByProducts(x, w, options, out);
 }
 
-absl::Status CudaOps::ConvByProducts(const Tensor& x, const Weight& w, const ConvOptions& options, const Tensor& out) {
+absl::Status CudaOps::MultiplyColumns(const Weight& w, const MatmulOptions& options, FillColumns fill,
+                                      const Tensor& out) {
   const Weight flat(w.dtype(), w.out(), 1, w.taps() * w.in(), w.has_bias(), w.storage());  // the same rows
   const int64_t stride = RoundUp(flat.in(), kVector), positions = out.rows();
   const int64_t row_bytes = stride * DTypeSize(w.dtype()) + w.out() * DTypeSize(DType::kF32);  // what a product needs
   const int64_t most = std::max<int64_t>(1, (kScratchBytes - kScratchPadding) / row_bytes);
-  const Tensor results = out.As2D();
+  for (int64_t first = 0; first < positions; first += most) {
+    const int64_t count = std::min(most, positions - first);
+    Scratch scratch(scratch_);
+    const Tensor columns = scratch.Take(w.dtype(), {count, stride}).Columns(0, flat.in());
+    KINORA_RETURN_IF_ERROR(CudaStatus(fill(first, columns), "the pixels of a convolution"));
+    KINORA_RETURN_IF_ERROR(Multiply(columns, flat, options, scratch, out.Rows(first, first + count)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CudaOps::ConvByProducts(const Tensor& x, const Weight& w, const ConvOptions& options, const Tensor& out) {
   kernels::Im2col im2col{.x = View(x),
                          .channels = x.width(),
                          .time = KernelAxis(options.time, x.dim(0), out.dim(0)),
                          .height = KernelAxis(options.height, x.dim(1), out.dim(1)),
                          .width = KernelAxis(options.width, x.dim(2), out.dim(2))};
-  for (int64_t first = 0; first < positions; first += most) {
-    const int64_t count = std::min(most, positions - first);
-    Scratch scratch(scratch_);
-    const Tensor columns = scratch.Take(w.dtype(), {count, stride}).Columns(0, flat.in());
+  const auto fill = [&](int64_t first, const Tensor& columns) {
     im2col.columns = View(columns);
     im2col.first = first;
-    im2col.count = count;
-    KINORA_RETURN_IF_ERROR(CudaStatus(kernels::LaunchIm2col(im2col, stream_->handle()), "the pixels of a convolution"));
-    KINORA_RETURN_IF_ERROR(Multiply(columns, flat, {.activation = options.activation, .accumulate = options.accumulate},
-                                    scratch, results.Rows(first, first + count)));
-  }
-  return absl::OkStatus();
+    im2col.count = columns.rows();
+    return kernels::LaunchIm2col(im2col, stream_->handle());
+  };
+  return MultiplyColumns(w, {.activation = options.activation, .accumulate = options.accumulate}, fill, out.As2D());
 }
 
 }  // namespace kinora

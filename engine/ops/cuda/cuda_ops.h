@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "engine/ops/cuda/cublaslt.h"
 #include "engine/ops/cuda/cuda_memory.h"
 #include "engine/ops/cuda/cuda_stream.h"
@@ -68,6 +69,8 @@ class CudaOps : public Ops {
   void FinishRgb8(const Tensor& sums, const Rgb8Options& options, Tensor rgb8) override;
   void Pointwise(const Tensor& x, const PointwiseFunction& function, Tensor out) override;
   void Snake(const Tensor& x, const AntiAliasedSnake& snake, Tensor out) override;
+  void SnakeThenConv(const Tensor& x, const AntiAliasedSnake& snake, const Weight& w, const ConvAxis& time,
+                     Accumulate accumulate, Tensor bent, Tensor out) override;
   void Magnitude(const Tensor& x, Tensor out) override;
   void PredictX0(const Tensor& z, const Tensor& v, const Tensor& sigma, Tensor x0) override;
   void CombineGuidance(const Tensor& x0, const Tensor& weights, int cond, Tensor out) override;
@@ -105,6 +108,10 @@ class CudaOps : public Ops {
   class CudnnConv;
   absl::Status RunConv(const Tensor& x, const Weight& w, const ConvOptions& options, const Tensor& out);
   absl::Status ConvByProducts(const Tensor& x, const Weight& w, const ConvOptions& options, const Tensor& out);
+  // out (=, +=) activation(columns · wᵀ + bias), as many rows at a time as the scratch memory holds. fill writes rows
+  // [first, first + columns.rows()) of what lies under the taps, [taps · channels] each, of w's dtype.
+  using FillColumns = absl::FunctionRef<cudaError_t(int64_t first, const Tensor& columns)>;
+  absl::Status MultiplyColumns(const Weight& w, const MatmulOptions& options, FillColumns fill, const Tensor& out);
   // out: step's x0.
   void RunGuidedStep(const char* op, const Tensor& out, kernels::GuidedStep step);
   absl::Status ReserveStaging(int64_t bytes);
