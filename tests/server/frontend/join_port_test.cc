@@ -32,7 +32,7 @@ class JoinPort : public FrontendTest {
     config_.mutable_join_tls()->set_client_ca_file(Write("ca", client_.certificate));
   }
   Caller As(const std::string& token) const {
-    return {.address = absl::StrCat("localhost:", frontend_->join_port()), .token = token};
+    return {.address = absl::StrCat("127.0.0.1:", frontend_->join_port()), .token = token};
   }
   // Trusts the frontend's certificate; `shown`: of the client, null: none.
   Caller As(const TestCertificate* shown) const {
@@ -42,7 +42,7 @@ class JoinPort : public FrontendTest {
       options.pem_cert_chain = shown->certificate;
       options.pem_private_key = shown->key;
     }
-    return {.address = absl::StrCat("localhost:", frontend_->join_port()),
+    return {.address = absl::StrCat("127.0.0.1:", frontend_->join_port()),
             .token = "",
             .credentials = grpc::SslCredentials(options)};
   }
@@ -54,7 +54,7 @@ class JoinPort : public FrontendTest {
     return hello;
   }
 
-  const TestCertificate own_ = MakeCertificate(), client_ = MakeCertificate({.name = "a worker"});
+  const TestCertificate own_ = MakeCertificate({.address = "127.0.0.1"}), client_ = MakeCertificate({.name = "a worker"});
 };
 
 TEST_F(JoinPort, LetsInWhoShowsAToken) {
