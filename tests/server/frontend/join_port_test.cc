@@ -54,7 +54,8 @@ class JoinPort : public FrontendTest {
     return hello;
   }
 
-  const TestCertificate own_ = MakeCertificate({.address = "127.0.0.1"}), client_ = MakeCertificate({.name = "a worker"});
+  const TestCertificate own_ = MakeCertificate({.address = "127.0.0.1"}),
+                        client_ = MakeCertificate({.name = "a worker"});
 };
 
 TEST_F(JoinPort, LetsInWhoShowsAToken) {
