@@ -45,21 +45,11 @@ class OutsideWorkers : public testing::Test {
     join_port_ = LogField(server_.frontend().AwaitLine("serving"), "join_port");
   }
   std::vector<std::string> RankCommand(const std::string& group, int rank) const {
-    return {KINORA_WORKER_BINARY,
-            absl::StrCat("--group=", group),
-            absl::StrCat("--rank=", rank),
-            "--world-size=2",
-            absl::StrCat("--frontend=127.0.0.1:", join_port_),
-            "--http-address=",
-            absl::StrCat("--scratch-directory=", directory_.File("scratch")),
-            absl::StrCat("--model=", kModel),
-            absl::StrCat("--model=", kText),
-            "--model=kind=dev",
-            "--model-id=tiny",
-            "--device=cpu",
-            "--precision=f32",
-            "--threads=2",
-            "--ranks=tokens=2"};
+    std::vector<std::string> command = {
+        KINORA_WORKER_BINARY, absl::StrCat("--group=", group), absl::StrCat("--frontend=127.0.0.1:", join_port_),
+        "--http-address=", absl::StrCat("--scratch-directory=", directory_.File("scratch"))};
+    for (const std::string& flag : TokenRankFlags(rank)) command.push_back(flag);
+    return command;
   }
   void LaunchRank(const std::string& group, int rank) {
     std::vector<std::string> command = RankCommand(group, rank);

@@ -33,6 +33,20 @@ inline std::vector<std::string> ClipFlags(int steps) {
   return {"--recipe=ONE_STAGE", absl::StrCat("--steps=", steps), "--width=64", "--height=64", "--frames=9"};
 }
 
+// Of kinora-worker, for one of two token ranks that a test starts itself.
+inline std::vector<std::string> TokenRankFlags(int rank) {
+  return {absl::StrCat("--rank=", rank),
+          "--world-size=2",
+          "--ranks=tokens=2",
+          absl::StrCat("--model=", kModel),
+          absl::StrCat("--model=", kText),
+          "--model=kind=dev",
+          "--model-id=tiny",
+          "--device=cpu",
+          "--precision=f32",
+          "--threads=2"};
+}
+
 // The bytes of kinora-render, one process and no server.
 inline std::string Rendered(const TemporaryDirectory& directory, int steps) {
   const std::string path = directory.File("rendered.mp4");

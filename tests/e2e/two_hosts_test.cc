@@ -56,22 +56,14 @@ class TwoHostsTest : public testing::Test {
     server_.AwaitReadyGroup();
   }
   std::vector<std::string> RankCommand(int rank) const {
-    return {KINORA_WORKER_BINARY,
-            "--group=big",
-            absl::StrCat("--rank=", rank),
-            "--world-size=2",
-            "--frontend=10.83.1.1:8471",
-            "--tls-ca-file=" + directory_.File("frontend.pem"),
-            "--tls-certificate-file=" + directory_.File("worker.pem"),
-            "--tls-key-file=" + directory_.File("worker-key.pem"),
-            absl::StrCat("--model=", kModel),
-            absl::StrCat("--model=", kText),
-            "--model=kind=dev",
-            "--model-id=tiny",
-            "--device=cpu",
-            "--precision=f32",
-            "--threads=2",
-            "--ranks=tokens=2"};
+    std::vector<std::string> command = {KINORA_WORKER_BINARY,
+                                        "--group=big",
+                                        "--frontend=10.83.1.1:8471",
+                                        "--tls-ca-file=" + directory_.File("frontend.pem"),
+                                        "--tls-certificate-file=" + directory_.File("worker.pem"),
+                                        "--tls-key-file=" + directory_.File("worker-key.pem")};
+    for (const std::string& flag : TokenRankFlags(rank)) command.push_back(flag);
+    return command;
   }
   std::vector<std::string> Generate(const std::string& file, int steps) const {
     return server_.Generate(kPrompt, directory_.File(file), ClipFlags(steps));

@@ -46,29 +46,46 @@ Floats DefineSnake(const SnakeForm& f, const Floats& x, const Floats& channels, 
   return out;
 }
 
+Floats Scaled(Floats values, float factor) {
+  for (float& value : values) value *= factor;
+  return values;
+}
+Floats Shifted(const Floats& values, int64_t by) {
+  Floats shifted(by);
+  shifted.insert(shifted.end(), values.begin(), values.end());
+  return shifted;
+}
+
+// A signal, and what bends it, on the host and on the device.
+struct SnakeInputs {
+  SnakeInputs(const SnakeForm& form, cudaStream_t stream)
+      : f(form), dx(Shifted(x, f.shift), stream), dchannels(channels, stream), dtaps(taps, stream) {}
+  Snake To(float* out) const {
+    return {.x = dx.data() + f.shift,
+            .out = out,
+            .rows = f.rows,
+            .width = f.width,
+            .frequency = dchannels.data(),
+            .amplitude = dchannels.data() + f.width,
+            .up = dtaps.data(),
+            .down = dtaps.data() + f.up_taps,
+            .up_taps = f.up_taps,
+            .down_taps = f.down_taps};
+  }
+  const SnakeForm& f;
+  const Floats x = Values(f.rows * f.width, 1), channels = Values(2 * f.width, 2);
+  const Floats taps = Scaled(Values(f.up_taps + f.down_taps, 3), 0.3f);
+  const DeviceArray<float> dx, dchannels, dtaps;
+};
+
 class SnakeTest : public OnAStream, public testing::WithParamInterface<SnakeForm> {};
 
 TEST_P(SnakeTest, IsItsDefinition) {
   const SnakeForm& f = GetParam();
-  const Floats x = Values(f.rows * f.width, 1), channels = Values(2 * f.width, 2);
-  Floats taps = Values(f.up_taps + f.down_taps, 3), shifted(f.shift);
-  for (float& tap : taps) tap *= 0.3f;
-  shifted.insert(shifted.end(), x.begin(), x.end());
-  const DeviceArray<float> dx(shifted, stream_), dchannels(channels, stream_), dtaps(taps, stream_);
+  const SnakeInputs in(f, stream_);
   const DeviceArray<float> out(Floats(f.rows * f.width, std::nanf("")), stream_);
-  ASSERT_EQ(LaunchSnake({.x = dx.data() + f.shift,
-                         .out = out.data(),
-                         .rows = f.rows,
-                         .width = f.width,
-                         .frequency = dchannels.data(),
-                         .amplitude = dchannels.data() + f.width,
-                         .up = dtaps.data(),
-                         .down = dtaps.data() + f.up_taps,
-                         .up_taps = f.up_taps,
-                         .down_taps = f.down_taps},
-                        stream_),
-            cudaSuccess);
-  ExpectNear(out.Read(stream_), DefineSnake(f, x, channels, taps), Type::kF32, "out");
+  ASSERT_EQ(LaunchSnake(in.To(out.data()), stream_), cudaSuccess);
+  ExpectNear(out.Read(stream_), DefineSnake(f, in.x, in.channels, in.taps), Type::kF32, "out");
   EXPECT_EQ(simt::Failure(), "");
 }
 
@@ -90,37 +107,22 @@ const SnakeForm kSnakes[] = {
 // one of which ends behind it.
 TEST_P(SnakeTest, UnderTapsEachIsWhereAConvolutionReadsIt) {
   const SnakeForm& f = GetParam();
-  Floats taps = Values(f.up_taps + f.down_taps, 3), shifted(f.shift);
-  for (float& tap : taps) tap *= 0.3f;
-  const Floats x = Values(f.rows * f.width, 1), channels = Values(2 * f.width, 2);
-  shifted.insert(shifted.end(), x.begin(), x.end());
-  const DeviceArray<float> dx(shifted, stream_), dchannels(channels, stream_), dtaps(taps, stream_);
+  const SnakeInputs in(f, stream_);
   const DeviceArray<float> plain(Floats(f.rows * f.width), stream_);
-  Snake snake{.x = dx.data() + f.shift,
-              .out = plain.data(),
-              .rows = f.rows,
-              .width = f.width,
-              .frequency = dchannels.data(),
-              .amplitude = dchannels.data() + f.width,
-              .up = dtaps.data(),
-              .down = dtaps.data() + f.up_taps,
-              .up_taps = f.up_taps,
-              .down_taps = f.down_taps};
-  ASSERT_EQ(LaunchSnake(snake, stream_), cudaSuccess);
+  ASSERT_EQ(LaunchSnake(in.To(plain.data()), stream_), cudaSuccess);
   const Floats result = plain.Read(stream_);
   constexpr int64_t kTaps = 3, kDilation = 5, kGap = 4;
   const int64_t outputs = f.rows, stride = kTaps * f.width + kGap, run = std::max<int64_t>(1, outputs / 2 + 1);
   for (int64_t first = 0; first < outputs; first += run) {
     const int64_t count = std::min(run, outputs - first);
     const DeviceArray<float> under(Floats(count * stride, 7.0f), stream_);
-    snake.out = under.data();
     const SnakeTaps where{.taps = kTaps,
                           .dilation = kDilation,
                           .before = kDilation,
                           .first = first,
                           .count = count,
                           .row_stride = stride};
-    ASSERT_EQ(LaunchSnakeUnderTaps(snake, where, stream_), cudaSuccess);
+    ASSERT_EQ(LaunchSnakeUnderTaps(in.To(under.data()), where, stream_), cudaSuccess);
     const Floats got = under.Read(stream_);
     for (int64_t i = 0; i < count * stride; ++i) {
       const int64_t row = i / stride, tap = i % stride / f.width, c = i % stride % f.width;

@@ -68,14 +68,6 @@ std::string NameOf(cudaGraphNode_t node) {
   return name;
 }
 
-TestedBackend Cuda() {
-  for (const TestedBackend& backend : Backends()) {
-    if (std::string(backend.name) == "cuda") return backend;
-  }
-  KINORA_CHECK(false) << "this build has no CUDA backend";
-  return {};
-}
-
 // A block over few tokens, in which everything but the sizes is as in a step of the denoising loop.
 class BlockRig : public ModelRig {
  public:

@@ -2,8 +2,6 @@
 // one on the simulated device.
 #include <gtest/gtest.h>
 
-#include <string>
-
 #include "engine/model/vocoder_generator.h"
 #include "engine/ops/cuda/cuda_stream.h"
 #include "tests/model/audio_models.h"
@@ -11,14 +9,6 @@
 
 namespace kinora {
 namespace {
-
-TestedBackend Cuda() {
-  for (const TestedBackend& backend : Backends()) {
-    if (std::string(backend.name) == "cuda") return backend;
-  }
-  KINORA_CHECK(false) << "this build has no CUDA backend";
-  return {};
-}
 
 size_t NodesOf(CudaStream& stream, absl::FunctionRef<void()> body) {
   body();  // what is chosen once is chosen now

@@ -1,21 +1,11 @@
 // How many kernels the fused ops of the CUDA backend are.
 #include <gtest/gtest.h>
 
-#include <string>
-
 #include "tests/simt/control.h"
 #include "tests/testing/backends.h"
 
 namespace kinora {
 namespace {
-
-TestedBackend Cuda() {
-  for (const TestedBackend& backend : Backends()) {
-    if (std::string(backend.name) == "cuda") return backend;
-  }
-  KINORA_CHECK(false) << "this build has no CUDA backend";
-  return {};
-}
 
 TEST(CudaLaunches, AGuidedStepIsTwoWithCleanLatentsToo) {
   Device device(Cuda());

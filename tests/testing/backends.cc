@@ -29,6 +29,12 @@ std::vector<TestedBackend> Backends() {
 
 TestedBackend Cpu() { return Backends().front(); }
 
+TestedBackend Cuda() {
+  TestedBackend last = Backends().back();
+  KINORA_CHECK(std::string_view(last.name) == "cuda") << "this build has no CUDA backend";
+  return last;
+}
+
 double Tolerance(const TestedBackend& backend, DType dtype) {
   return Tolerance(std::string_view(backend.name) == "cuda" ? TestBackend::kCuda : TestBackend::kCpu, dtype);
 }

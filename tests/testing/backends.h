@@ -37,6 +37,7 @@ void PrintTo(const TestedBackend& backend, std::ostream* out);
 // The CPU, the CPU behind a wall (walled_backend.h), and CUDA where the build has it, simulated or not.
 std::vector<TestedBackend> Backends();
 TestedBackend Cpu();
+TestedBackend Cuda();                                         // CHECK-fails where the build has none
 double Tolerance(const TestedBackend& backend, DType dtype);  // golden.h
 std::string BackendName(const testing::TestParamInfo<TestedBackend>& info);
 

@@ -207,7 +207,8 @@ void CudaStream::CountIdleBefore(int64_t mark) {
 int64_t CudaStream::Mark() {
   Enqueue("Mark", Tensor(),
           [this](cudaStream_t stream) { return cudaEventRecord(marks_[next_mark_ % kMarks], stream); });
-  return next_mark_++;
+  resumes_[++next_mark_ % kMarks] = false;  // of a turn that was never waited for
+  return next_mark_ - 1;
 }
 
 // By looking, not by cudaEventSynchronize: what is enqueued behind goes on, a thread that waits costs nothing, and a
