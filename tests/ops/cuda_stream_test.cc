@@ -202,6 +202,15 @@ TEST_F(CudaStreamTest, TheTimeBetweenTwoTurnsIsIdleAndNoOther) {
   EXPECT_EQ(idle_after_turn(false), twice);
 }
 
+// A cancelled run leaves its turn behind; the mark that takes its place ends no turn that was begun.
+TEST_F(CudaStreamTest, ATurnThatWasNeverWaitedForIsNotIdlenessLater) {
+  CudaStream& stream = NewStream();
+  stream.BeginTurn(true);
+  stream.Mark();
+  for (int i = 0; i < Stream::kMarks; ++i) EXPECT_THAT(stream.WaitFor(stream.Mark()), IsOk());
+  EXPECT_EQ(stream.idle_seconds(), 0);
+}
+
 TEST_F(CudaStreamTest, ALostDeviceEndsEveryWaitAndSaysSo) {
   CudaStream& stream = NewStream();
   const int64_t mark = stream.Mark();
