@@ -57,6 +57,11 @@ void Communicator::Measured(Collective op, int64_t bytes, const Moments& at) {
                            .wait_seconds = absl::ToDoubleSeconds(at.all_came - at.begin)});
 }
 
+void Communicator::Measured(Collective op, int64_t bytes, absl::Duration took) {
+  observer_->OnCollective(
+      {.axis = axis_, .op = op, .bytes = bytes, .seconds = absl::ToDoubleSeconds(took), .wait_seconds = std::nullopt});
+}
+
 int64_t BytesSent(Collective op, int64_t bytes, int size, bool root) {
   switch (op) {
     case Collective::kAllReduceSum:

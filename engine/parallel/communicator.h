@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string_view>
 
 #include "absl/time/time.h"
@@ -38,16 +39,17 @@ using CollectiveCounts = std::array<CollectiveCount, kCollectives>;
 int64_t BytesSent(Collective op, int64_t bytes, int size, bool root = false);
 
 // One call as a rank has seen it. wait: the part of `seconds` until the slowest rank had come; the rest is moving and
-// adding. Next to nothing on the rank that came last.
+// adding. Next to nothing on the rank that came last. Unknown where a library waits and moves in one.
 struct CollectiveCall {
   MeshAxis axis;
   Collective op;
   int64_t bytes;  // as counted
-  double seconds, wait_seconds;
+  double seconds;
+  std::optional<double> wait_seconds;
 };
 
-// Hears of each call that succeeded, at once, on the thread that ran it; of a captured one at each replay. Must be
-// quick, and allocates nothing. Ranks that are threads may share one.
+// Hears of each call that succeeded, of a captured one at each replay, on the rank's thread: at once, or of a device
+// once the rank has waited for it. Must be quick, and allocates nothing. Ranks that are threads may share one.
 class CollectiveObserver {
  public:
   virtual ~CollectiveObserver() = default;
@@ -75,8 +77,8 @@ class Communicator {
   // Makes every collective of the group, running or later, fail with Aborted on every rank. Thread-safe.
   virtual void Abort() = 0;
 
-  // Calls are measured by `clock` from now on, for `observer`; neither is owned. Before the group's first call. A kind
-  // of communicator that cannot say when its calls ran measures nothing.
+  // Calls are measured from now on, for `observer`, by `clock` or the device's; neither is owned. Before the group's
+  // first call.
   void Observe(CollectiveObserver& observer, const Clock& clock);
   void set_axis(MeshAxis axis) { axis_ = axis; }  // for observers and traces; by the mesh
 
@@ -96,6 +98,9 @@ class Communicator {
     absl::Time begin, all_came, end;
   };
   void Measured(Collective op, int64_t bytes, const Moments& at);
+  // Or, where more is not known, how long it took.
+  void Measured(Collective op, int64_t bytes, absl::Duration took);
+  bool observed() const { return observer_ != nullptr; }
 
  private:
   CollectiveCounts counts_{};

@@ -48,10 +48,16 @@ template <typename F>
 void NcclCommunicator::Run(Collective op, const Tensor& input, bool root, CudaStream& stream, F enqueue) {
   stream.Heed(group_->interruption());
   const char* const name = CollectiveName(op).data();
+  const int64_t bytes = BytesSent(op, input.bytes(), size_, root);
   stream.Enqueue(name, input, [&](cudaStream_t handle) {
-    absl::Status status = group_->Call(
-        number_, name, [&](const nccl::Functions& nccl, nccl::Comm comm) { return enqueue(nccl, comm, handle); });
-    const int64_t bytes = BytesSent(op, input.bytes(), size_, root);
+    const auto call = [&] {
+      return group_->Call(number_, name,
+                          [&](const nccl::Functions& nccl, nccl::Comm comm) { return enqueue(nccl, comm, handle); });
+    };
+    absl::Status status = observed()
+                              ? group_->timer().Around(
+                                    stream, call, [this, op, bytes](absl::Duration took) { Measured(op, bytes, took); })
+                              : call();
     if (status.ok()) stream.AtEachRun([this, op, bytes] { Count(op, bytes); });
     return status;
   });

@@ -36,6 +36,7 @@ absl::StatusOr<std::shared_ptr<NcclGroup>> NcclGroup::Join(int rank, int size, R
 
 absl::Status NcclGroup::OpenWorld() {
   KINORA_ASSIGN_OR_RETURN(nccl_, nccl::Open(options_.library));
+  KINORA_ASSIGN_OR_RETURN(timer_, CallTimer::Create());
   watch_ = std::thread([this] { Watch(); });
   KINORA_ASSIGN_OR_RETURN(const nccl::UniqueId id, AgreeOnId());
   {

@@ -23,7 +23,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
-#include "engine/ops/cuda/cuda_stream.h"
+#include "engine/ops/cuda/call_timer.h"
 #include "engine/processes/nccl_abi.h"
 #include "engine/processes/rendezvous.h"
 
@@ -63,6 +63,8 @@ class NcclGroup : public std::enable_shared_from_this<NcclGroup> {
   // once. Thread-safe.
   void Abort(const std::string& why);
   const std::shared_ptr<Interruption>& interruption() const { return interruption_; }
+  // Of this rank's calls. They run on the thread that enqueues them and waits for the stream.
+  CallTimer& timer() { return *timer_; }
   // Whether the library exchanges parts in one call.
   bool has_all_to_all() const { return nccl_.AlltoAll != nullptr; }
 
@@ -85,6 +87,7 @@ class NcclGroup : public std::enable_shared_from_this<NcclGroup> {
   const int rank_, size_;
   Rendezvous& rendezvous_;
   const Options options_;
+  std::shared_ptr<CallTimer> timer_;
   const std::shared_ptr<Interruption> interruption_ = std::make_shared<Interruption>();
 
   std::mutex mu_;  // of what follows, and of NCCL's calls but an abort

@@ -23,4 +23,11 @@ __device__ __forceinline__ void WaitForPrevious() {
 #endif
 }
 
+// The device's clock, which all of its multiprocessors share.
+__device__ __forceinline__ unsigned long long DeviceNanoseconds() {
+  unsigned long long now;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now)::"memory");
+  return now;
+}
+
 #endif  // KINORA_KERNELS_DEVICE_PTX_H_

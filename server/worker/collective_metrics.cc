@@ -23,7 +23,7 @@ CollectiveMetrics::CollectiveMetrics(const Mesh& mesh, WorkerMetrics& metrics)
 void CollectiveMetrics::OnCollective(const CollectiveCall& call) {
   const Series& series = series_[static_cast<int>(call.axis)][static_cast<int>(call.op)];
   series.seconds->Observe(call.seconds);
-  series.wait_seconds->Observe(call.wait_seconds);
+  if (call.wait_seconds.has_value()) series.wait_seconds->Observe(*call.wait_seconds);
   series.bytes->Increment(static_cast<double>(call.bytes));
 }
 

@@ -121,8 +121,8 @@ class DelayedRank {
         const bool waits = static_cast<int>(late_axis) == axis && late == op && mesh.world().rank() == 0;
         const double expected = waits ? kDelaySeconds : 0;
         if (calls[0].wait_seconds != expected || calls[0].seconds != expected) {
-          absl::StrAppend(&wrong, name, " waited ", calls[0].wait_seconds, " s of ", calls[0].seconds, ", not ",
-                          expected, "\n");
+          absl::StrAppend(&wrong, name, " waited ", calls[0].wait_seconds.value_or(-1), " s of ", calls[0].seconds,
+                          ", not ", expected, "\n");
         }
         const bool root = mesh.world().rank() == 0;
         const int64_t bytes = BytesSent(static_cast<Collective>(op), 24, 2, root);

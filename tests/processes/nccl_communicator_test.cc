@@ -73,6 +73,35 @@ TEST(NcclCommunicator, AMeshEndsWithoutALeftover) {
   for (const auto& result : results) EXPECT_TRUE(result.ok()) << result.status();
 }
 
+// By the device, once the rank has waited for them; what of it was waiting for other ranks NCCL does not say.
+TEST(NcclCommunicator, CallsAreMeasuredInGraphsAndOutside) {
+  struct Heard : CollectiveObserver {
+    void OnCollective(const CollectiveCall& call) override {
+      calls += call.axis == MeshAxis::kTokens && call.op == Collective::kAllReduceSum && call.seconds > 0 &&
+               call.bytes == 40 && !call.wait_seconds.has_value();
+      ++all;
+    }
+    int calls = 0, all = 0;
+  };
+  const Results results = RunForked(2, [](int rank, Rendezvous& rendezvous) -> absl::StatusOr<std::string> {
+    KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<CudaStream> stream, CudaStream::Create());
+    KINORA_ASSIGN_OR_RETURN(const Buffer buffer, AllocateOnDevice(40, "a test"));
+    KINORA_ASSIGN_OR_RETURN(const auto mesh, MakeNcclMesh({.tokens = 2}, rank, rendezvous));
+    Heard heard;
+    mesh->Observe(heard, Clock::Steady());
+    const auto call = [&] { mesh->tokens().AllReduceSum(buffer.View(DType::kF32, {10}), *stream); };
+    KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<Graph> graph, stream->Capture([&] { call(), call(); }));
+    for (int i = 0; i < 3; ++i) graph->Replay();
+    call();
+    EXPECT_EQ(heard.all, 0);
+    KINORA_RETURN_IF_ERROR(stream->Synchronize());
+    EXPECT_EQ(heard.calls, 7);
+    EXPECT_EQ(heard.all, 7);
+    return "";
+  });
+  for (const auto& result : results) EXPECT_TRUE(result.ok()) << result.status();
+}
+
 TEST(NcclCommunicator, AnAxisThatHoldsAllRanksIsTheWorld) {
   const Results results = RunNccl({.tokens = 2}, [](const ContractRank&) -> absl::StatusOr<std::string> {
     EXPECT_EQ(Control<int()>("kinora_nccl_alive")(), 1);

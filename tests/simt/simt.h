@@ -16,6 +16,7 @@
 #include <cuda_runtime.h>
 
 #include <bit>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -77,6 +78,7 @@ inline int __all_sync(unsigned mask, int predicate, SIMT_AT) {
 // ---- Memory
 
 inline void __threadfence() { kinora::simt::Fence(); }
+inline void __threadfence_system() { kinora::simt::Fence(); }
 template <typename T>
 T __ldg(const T* p) {
   return *p;
@@ -94,6 +96,10 @@ T atomicAdd(T* to, T by) {
     } while (!__atomic_compare_exchange(to, &old, &sum, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
     return old;
   }
+}
+template <typename T>
+T atomicExch(T* to, T value) {
+  return __atomic_exchange_n(to, value, __ATOMIC_RELAXED);
 }
 template <typename T>
 T atomicMax(T* to, T value) {
@@ -139,6 +145,10 @@ void WaitCopies() {
   while (kinora::simt::NextCopy(kLeft, &to, &from)) *static_cast<uint4*>(to) = *static_cast<const uint4*>(from);
 }
 inline void WaitForPrevious() { kinora::simt::WaitForPrevious(); }
+inline unsigned long long DeviceNanoseconds() {
+  return static_cast<unsigned long long>(std::chrono::steady_clock::now().time_since_epoch() /
+                                         std::chrono::nanoseconds(1));
+}
 
 namespace kinora::simt {
 

@@ -13,6 +13,16 @@
 #include "kernels/copy_rows.h"
 
 namespace kinora {
+namespace {
+
+template <typename T>
+void AddOnce(const std::shared_ptr<T>& one, std::vector<std::weak_ptr<T>>& all) {
+  std::erase_if(all, [](const auto& each) { return each.expired(); });
+  const auto same = [&](const auto& each) { return each.lock() == one; };
+  if (std::none_of(all.begin(), all.end(), same)) all.push_back(one);
+}
+
+}  // namespace
 
 class CudaGraph : public Graph {
  public:
@@ -185,6 +195,7 @@ absl::Status CudaStream::Synchronize() {
   const cudaError_t error = cudaStreamSynchronize(stream_);
   if (error != cudaSuccess) Fail(CudaStatus(error, "enqueued work"));
   FailIfInterrupted();
+  TellReached();
   return std::exchange(failure_, absl::OkStatus());
 }
 
@@ -229,6 +240,7 @@ absl::Status CudaStream::WaitFor(int64_t mark) {
     }
   }
   FailIfInterrupted();
+  TellReached();
   return failure_;
 }
 
@@ -253,9 +265,16 @@ void CudaStream::Join(Stream& branch) {
 }
 
 void CudaStream::Heed(const std::shared_ptr<const Interruption>& interruption) {
-  std::erase_if(interruptions_, [](const auto& each) { return each.expired(); });
-  const auto same = [&](const auto& each) { return each.lock() == interruption; };
-  if (std::none_of(interruptions_.begin(), interruptions_.end(), same)) interruptions_.push_back(interruption);
+  AddOnce(interruption, interruptions_);
+}
+
+void CudaStream::Tell(const std::shared_ptr<WaitListener>& listener) { AddOnce(listener, listeners_); }
+
+void CudaStream::TellReached() {
+  if (!failure_.ok()) return;
+  for (const auto& each : listeners_) {
+    if (const auto listener = each.lock()) listener->OnReached();
+  }
 }
 
 void CudaStream::FailIfInterrupted() {

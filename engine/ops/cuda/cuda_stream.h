@@ -33,6 +33,13 @@ class Interruption {
   std::atomic<bool> set_ = false;
 };
 
+// Is told whenever a wait for a stream has ended well, on the thread that waited: what was enqueued before is done.
+class WaitListener {
+ public:
+  virtual ~WaitListener() = default;
+  virtual void OnReached() = 0;
+};
+
 class CudaStream : public Stream {
  public:
   // On the current device. ResourceExhausted: no pinned memory for the way from the host (kStagingBytes).
@@ -50,6 +57,8 @@ class CudaStream : public Stream {
   // Once `interruption` is set, its status is the failure of what is replayed and waited for on this stream, as long as
   // it lives.
   void Heed(const std::shared_ptr<const Interruption>& interruption);
+  // Tells it from now on, as long as it lives.
+  void Tell(const std::shared_ptr<WaitListener>& listener);
   // Calls `each_run` now, or in a capture whenever it is replayed.
   template <typename F>
   void AtEachRun(F&& each_run) {
@@ -94,6 +103,7 @@ class CudaStream : public Stream {
   // What is enqueued here from now on comes after all that is on `other`.
   cudaError_t ComeAfter(const CudaStream& other);
   void FailIfInterrupted();
+  void TellReached();
   void CountIdleBefore(int64_t mark);
   cudaError_t CopyStaged(const char* host, char* device, int64_t bytes);
 
@@ -108,6 +118,7 @@ class CudaStream : public Stream {
   bool capturing_ = false;
   std::vector<std::function<void()>> at_each_run_;  // of the capture
   std::vector<std::weak_ptr<const Interruption>> interruptions_;
+  std::vector<std::weak_ptr<WaitListener>> listeners_;
   absl::Status failure_;
 };
 
