@@ -26,6 +26,7 @@
 #include <type_traits>
 
 #include "tests/simt/machine.h"
+#include "tests/simt/memory.h"
 
 using std::max;
 using std::min;
@@ -73,48 +74,6 @@ inline int __any_sync(unsigned mask, int predicate, SIMT_AT) {
 }
 inline int __all_sync(unsigned mask, int predicate, SIMT_AT) {
   return __ballot_sync(mask, predicate, file, line) == mask ? 1 : 0;
-}
-
-// ---- Memory
-
-inline void __threadfence() { kinora::simt::Fence(); }
-inline void __threadfence_system() { kinora::simt::Fence(); }
-template <typename T>
-T __ldg(const T* p) {
-  return *p;
-}
-// Relaxed, as CUDA's: it orders nothing.
-template <typename T>
-T atomicAdd(T* to, T by) {
-  if constexpr (std::is_integral_v<T>) {
-    return __atomic_fetch_add(to, by, __ATOMIC_RELAXED);
-  } else {
-    T old, sum;
-    __atomic_load(to, &old, __ATOMIC_RELAXED);
-    do {
-      sum = old + by;
-    } while (!__atomic_compare_exchange(to, &old, &sum, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-    return old;
-  }
-}
-template <typename T>
-T atomicExch(T* to, T value) {
-  return __atomic_exchange_n(to, value, __ATOMIC_RELAXED);
-}
-template <typename T>
-T atomicMax(T* to, T value) {
-  static_assert(std::is_integral_v<T>);
-  T old = __atomic_load_n(to, __ATOMIC_RELAXED);
-  while (old < value && !__atomic_compare_exchange_n(to, &old, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-  }
-  return old;
-}
-template <typename T>
-T atomicMin(T* to, T value) {
-  T old = __atomic_load_n(to, __ATOMIC_RELAXED);
-  while (old > value && !__atomic_compare_exchange_n(to, &old, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-  }
-  return old;
 }
 
 // ---- Arithmetic
