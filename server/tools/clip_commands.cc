@@ -154,25 +154,30 @@ ExitStatus Generate(const CommandLine& line) {
   if (!connection.ok()) return ReportLocalError(connection.status());
   auto request = RequestFromFlags(line);
   if (!request.ok()) return ReportLocalError(request.status());
-  const auto reconnect = line.GetDuration("reconnect");
+  const absl::Status prompt = CheckPrompt(line, request->generation());
+  if (!prompt.ok()) return ReportLocalError(prompt);
+  const auto reconnect = ReconnectOf(line);
   if (!reconnect.ok()) return ReportLocalError(reconnect.status());
+  const auto serving_wait = ServingWaitOf(line);
+  if (!serving_wait.ok()) return ReportLocalError(serving_wait.status());
   const bool detach = line.Has("detach");
   request->set_detach(detach);
 
   ProgressDisplay display(STDERR_FILENO, line.Has("quiet"));
-  Watcher watcher(*connection, display, {.reconnect = reconnect->value_or(absl::Minutes(1)), .on_event = nullptr});
+  Watcher watcher(*connection, display, {.reconnect = *reconnect, .serving_wait = *serving_wait, .on_event = nullptr});
   v1::Video video;
   grpc::Status status;
   {
     const Interrupts interrupts([&](int count) {
-      if (count > 1 || detach) return watcher.Leave();
+      if (count > 1 || detach || watcher.IsWaitingForServer()) return watcher.Leave();
       display.Note("cancelling the job; once more leaves it to the server");
       watcher.CancelJob();
     });
     status = watcher.Generate(*request, &video);
   }
   if (status.error_code() == grpc::StatusCode::CANCELLED) {
-    display.Note(video.id().empty()
+    display.Note(watcher.IsWaitingForServer() ? "left; no job was started"
+                 : video.id().empty()
                      ? "left; a job that was accepted is cancelled by the server after its disconnect grace"
                      : absl::StrCat("left job ", video.id(), "; follow it with: kinora watch ", video.id()));
     return detach ? kUnreachable : kCancelled;
@@ -186,14 +191,14 @@ ExitStatus Watch(const CommandLine& line) {
   const bool json = line.Has("json");
   const auto connection = OpenApi(line);
   if (!connection.ok()) return ReportLocalError(connection.status());
-  const auto reconnect = line.GetDuration("reconnect");
+  const auto reconnect = ReconnectOf(line);
   if (!reconnect.ok()) return ReportLocalError(reconnect.status());
   const auto after = line.GetInt("after-sequence", 0, std::numeric_limits<int64_t>::max());
   if (!after.ok()) return ReportLocalError(after.status());
 
   ProgressDisplay display(STDERR_FILENO, line.Has("quiet") || json);
   WatchOptions options;
-  options.reconnect = reconnect->value_or(absl::Minutes(1));
+  options.reconnect = *reconnect;
   if (json) options.on_event = [](const v1::VideoEvent& event) { PrintLine(ToJson(event)); };
   Watcher watcher(*connection, display, std::move(options));
   v1::Video video;
@@ -233,7 +238,7 @@ std::vector<FlagSpec> GenerateFlags() {
   std::vector<FlagSpec> flags(RequestFlags().begin(), RequestFlags().end());
   flags.push_back({"output", "PATH", "file or folder (also -o); absent: JOB.mp4 here. An existing file is replaced"});
   flags.push_back({"detach", "", "the job goes on when this command ends, and Ctrl-C only leaves it"});
-  flags.push_back({"reconnect", "DURATION", "how long a server may stay away; absent: 1m"});
+  flags.insert(flags.end(), ServingWaitFlags().begin(), ServingWaitFlags().end());
   flags.push_back({"quiet", "", "no progress"});
   return flags;
 }

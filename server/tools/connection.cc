@@ -74,6 +74,9 @@ absl::Span<const FlagSpec> ConnectionFlags() { return kFlags; }
 
 absl::StatusOr<Connection> Connection::Open(const CommandLine& line, absl::string_view address_flag,
                                             absl::string_view environment, absl::string_view default_address) {
+  // Between calls nobody but gRPC's backup poller reads what a server answers to an attempt to connect. Its 5 s would
+  // keep one that has just started unseen for so long. Read when gRPC is first used.
+  setenv("GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS", "100", /*overwrite=*/0);
   Connection connection;
   const char* from_environment = std::getenv(std::string(environment).c_str());
   connection.address_ =

@@ -38,6 +38,8 @@ class Connection {
   // With the token, and --timeout as the deadline unless the call is a stream.
   std::unique_ptr<grpc::ClientContext> UnaryContext() const;
   std::unique_ptr<grpc::ClientContext> StreamContext() const;
+  // The next call tries to connect at once: whoever tries again has waited long enough.
+  void ForgetFailures() const { grpc::experimental::ChannelResetConnectionBackoff(channel_.get()); }
 
  private:
   std::string address_;

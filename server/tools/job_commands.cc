@@ -10,6 +10,7 @@
 #include "server/tools/commands.h"
 #include "server/tools/printing.h"
 #include "server/tools/request_flags.h"
+#include "server/tools/serving_wait.h"
 
 namespace kinora {
 namespace {
@@ -46,9 +47,14 @@ ExitStatus Create(const CommandLine& line) {
   if (!connection.ok()) return ReportLocalError(connection.status());
   const auto request = RequestFromFlags(line);
   if (!request.ok()) return ReportLocalError(request.status());
+  const absl::Status prompt = CheckPrompt(line, request->generation());
+  if (!prompt.ok()) return ReportLocalError(prompt);
   v1::Video video;
-  const grpc::Status status =
-      Call<v1::VideoGeneration>(*connection, &v1::VideoGeneration::Stub::CreateVideo, *request, &video);
+  const auto wait = ServingWaitOf(line);
+  if (!wait.ok()) return ReportLocalError(wait.status());
+  const grpc::Status status = CallWhenServing(*connection, *wait, [&] {
+    return Call<v1::VideoGeneration>(*connection, &v1::VideoGeneration::Stub::CreateVideo, *request, &video);
+  });
   return Answer(line, status, video, FormatVideo);
 }
 
@@ -58,8 +64,11 @@ ExitStatus EstimateCost(const CommandLine& line) {
   const auto request = RequestFromFlags(line);
   if (!request.ok()) return ReportLocalError(request.status());
   v1::Estimate estimate;
-  const grpc::Status status =
-      Call<v1::VideoGeneration>(*connection, &v1::VideoGeneration::Stub::EstimateVideo, *request, &estimate);
+  const auto wait = ServingWaitOf(line);
+  if (!wait.ok()) return ReportLocalError(wait.status());
+  const grpc::Status status = CallWhenServing(*connection, *wait, [&] {
+    return Call<v1::VideoGeneration>(*connection, &v1::VideoGeneration::Stub::EstimateVideo, *request, &estimate);
+  });
   return Answer(line, status, estimate, FormatEstimate);
 }
 
@@ -137,13 +146,18 @@ ExitStatus List(const CommandLine& line) {
 ExitStatus Models(const CommandLine& line) {
   const auto connection = OpenApi(line);
   if (!connection.ok()) return ReportLocalError(connection.status());
+  const auto wait = ServingWaitOf(line);
+  if (!wait.ok()) return ReportLocalError(wait.status());
   v1::ListModelsResponse reply;
-  const grpc::Status status =
-      Call<v1::Models>(*connection, &v1::Models::Stub::ListModels, google::protobuf::Empty(), &reply);
+  const auto lack = [&] { return std::string(reply.models().empty() ? "no worker has described a model yet" : ""); };
+  const auto call = [&] {
+    return Call<v1::Models>(*connection, &v1::Models::Stub::ListModels, google::protobuf::Empty(), &reply);
+  };
+  const grpc::Status status = CallWhenServing(*connection, *wait, call, lack);
   if (!status.ok()) return ReportError(status, line.Has("json"));
   for (const v1::ModelInfo& model : reply.models()) PrintLine(line.Has("json") ? ToJson(model) : FormatModel(model));
-  if (reply.models().empty()) std::fprintf(stderr, "no worker has described a model yet\n");
-  return kSuccess;
+  if (reply.models().empty()) std::fprintf(stderr, "kinora: %s\n", lack().c_str());
+  return reply.models().empty() ? kUnreachable : kSuccess;
 }
 
 ExitStatus ListGroups(const CommandLine& line) {
@@ -173,7 +187,13 @@ ExitStatus ChangeGroup(const CommandLine& line) {
   return Answer(line, status, group, FormatGroup);
 }
 
-std::vector<FlagSpec> RequestFlagList() { return {RequestFlags().begin(), RequestFlags().end()}; }
+std::vector<FlagSpec> WaitFlagList() { return {ServingWaitFlags().begin(), ServingWaitFlags().end()}; }
+
+std::vector<FlagSpec> RequestFlagList() {
+  std::vector<FlagSpec> flags(RequestFlags().begin(), RequestFlags().end());
+  flags.insert(flags.end(), ServingWaitFlags().begin(), ServingWaitFlags().end());
+  return flags;
+}
 
 }  // namespace
 
@@ -194,7 +214,7 @@ absl::Span<const Command> JobCommands() {
       {"cancel", "ID", "cancels a job; one that has ended stays as it is", 1, {}, Cancel},
       {"delete", "ID", "deletes a job's record and files", 1, {}, Delete},
       {"estimate", "[PROMPT]", "what a request would cost; starts nothing", 1, RequestFlagList(), EstimateCost},
-      {"models", "", "models, their recipes, limits and defaults", 0, {}, Models},
+      {"models", "", "models, their recipes, limits and defaults", 0, WaitFlagList(), Models},
   };
   return *kCommands;
 }

@@ -17,7 +17,7 @@ namespace kinora {
 namespace {
 
 constexpr FlagSpec kFlags[] = {
-    {"prompt", "TEXT", "what to show and to be heard"},
+    {"prompt", "TEXT", "what to show and to be heard; \"\" is a clip of no prompt"},
     {"prompt-file", "FILE", "the prompt, from a file; - is standard input"},
     {"negative-prompt", "TEXT", "what to keep away from; absent: the model's default, empty: none"},
     {"model", "ID", "absent: the server's only or default model"},
@@ -214,6 +214,17 @@ absl::StatusOr<v1::CreateVideoRequest> RequestFromFlags(const CommandLine& line)
   request.set_model(line.Get("model").value_or(""));
   request.set_request_id(line.Has("request-id") ? *line.Get("request-id") : DrawRequestId());
   return request;
+}
+
+absl::Status CheckPrompt(const CommandLine& line, const v1::Generation& generation) {
+  if (!generation.prompt().empty() || line.Has("prompt")) return absl::OkStatus();
+  const std::string where = line.Has("prompt-file")    ? absl::StrCat("--prompt-file ", *line.Get("prompt-file"))
+                            : !line.operands().empty() ? "PROMPT"
+                            : line.Has("request")      ? absl::StrCat("--request ", *line.Get("request"), ": prompt")
+                                                       : "";
+  return absl::InvalidArgumentError(
+      absl::StrCat(where.empty() ? "PROMPT: is missing" : absl::StrCat(where, ": is empty"),
+                   "; say what to show and to be heard, or --prompt \"\" for a clip of no prompt"));
 }
 
 }  // namespace kinora

@@ -17,6 +17,9 @@ absl::Span<const FlagSpec> RequestFlags();
 // request can be sent again after a broken connection.
 absl::StatusOr<v1::CreateVideoRequest> RequestFromFlags(const CommandLine& line);
 
+// InvalidArgument: the request has no prompt, and --prompt "" has not said that none is meant.
+absl::Status CheckPrompt(const CommandLine& line, const v1::Generation& generation);
+
 }  // namespace kinora
 
 #endif  // KINORA_SERVER_TOOLS_REQUEST_FLAGS_H_

@@ -49,7 +49,8 @@ Watcher::Watcher(const Connection& connection, ProgressDisplay& display, WatchOp
     : connection_(connection),
       display_(display),
       options_(std::move(options)),
-      stub_(v1::VideoGeneration::NewStub(connection.channel())) {}
+      stub_(v1::VideoGeneration::NewStub(connection.channel())),
+      serving_wait_(connection, options_.serving_wait, [this](absl::string_view line) { display_.Note(line); }) {}
 
 grpc::Status Watcher::Generate(v1::CreateVideoRequest request, v1::Video* video) {
   request_ = std::move(request);
@@ -84,7 +85,12 @@ grpc::Status Watcher::Follow(v1::Video* video) {
     const grpc::Status& status = *read;
     if (terminal_) return grpc::Status::OK;
     if (!status.ok() && !IsBroken(status)) return status;
-    if (events_ == 0 && WasNeverThere(status)) return status;
+    if (events_ == 0 && WasNeverThere(status)) {
+      const auto wait = serving_wait_.PauseAfter(status);
+      if (!wait) return status;
+      if (!WaitForServer(*wait)) return grpc::Status(grpc::StatusCode::CANCELLED, "left");
+      continue;
+    }
     if (events_ != before || away_since == absl::InfiniteFuture()) {  // it had been there
       away_since = absl::Now();
       pause = absl::Milliseconds(250);
@@ -110,6 +116,7 @@ std::optional<grpc::Status> Watcher::ReadOnce(v1::Video* video) {
     watch.set_id(id_);
   }
   watch.set_after_sequence(sequence_);
+  connection_.ForgetFailures();
   // Until the job's id is known the same request goes out again: its request_id makes it the same job.
   const auto reader =
       watch.id().empty() ? stub_->GenerateVideo(context.get(), request_) : stub_->WatchVideo(context.get(), watch);
@@ -214,6 +221,22 @@ void Watcher::Leave() {
   absl::MutexLock lock(&mu_);
   leave_ = true;
   if (context_ != nullptr) context_->TryCancel();
+}
+
+bool Watcher::WaitForServer(absl::Duration pause) {
+  const auto give_up = [this] {
+    mu_.AssertHeld();
+    return leave_ || cancel_;
+  };
+  absl::MutexLock lock(&mu_);
+  waiting_for_server_ = true;
+  waiting_for_server_ = mu_.AwaitWithTimeout(absl::Condition(&give_up), pause);
+  return !waiting_for_server_;
+}
+
+bool Watcher::IsWaitingForServer() {
+  absl::MutexLock lock(&mu_);
+  return waiting_for_server_;
 }
 
 bool Watcher::WaitToReconnect(absl::Duration pause) {

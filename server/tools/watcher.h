@@ -14,11 +14,13 @@
 #include "kinora/v1/video_generation.grpc.pb.h"
 #include "server/tools/connection.h"
 #include "server/tools/progress_display.h"
+#include "server/tools/serving_wait.h"
 
 namespace kinora {
 
 struct WatchOptions {
   absl::Duration reconnect = absl::Minutes(1);  // a server that stays away for longer ends the watch with UNAVAILABLE
+  absl::Duration serving_wait;  // at the start, for a server or a model that is not there yet (serving_wait.h)
   absl::Duration silence =
       absl::Seconds(35);  // the server sends a heartbeat every 10 s; longer silence is a dead stream
   std::function<void(const v1::VideoEvent&)> on_event;  // every event, on the watching thread
@@ -34,6 +36,8 @@ class Watcher {
   grpc::Status Generate(v1::CreateVideoRequest request, v1::Video* video);
   grpc::Status Watch(const std::string& id, int64_t after_sequence, v1::Video* video);
 
+  // From another thread, or after the call: the server was not there yet, so there is no job to cancel.
+  bool IsWaitingForServer();
   // From another thread: cancels the job (as soon as its id is known) and says so; the running call ends with the job.
   void CancelJob();
   // From another thread: leaves the job alone; the running call returns CANCELLED.
@@ -50,6 +54,7 @@ class Watcher {
   void Handle(const v1::VideoEvent& event, v1::Video* video);
   void NoteState(const v1::Video& video);
   void SendCancel(const std::string& id);
+  bool WaitForServer(absl::Duration pause);    // false: told to leave
   bool WaitToReconnect(absl::Duration pause);  // false: told to leave
   void WatchForSilence();
 
@@ -67,6 +72,8 @@ class Watcher {
   bool cancel_sent_ ABSL_GUARDED_BY(mu_) = false;  // and accepted by the server
   bool leave_ ABSL_GUARDED_BY(mu_) = false;
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
+  bool waiting_for_server_ ABSL_GUARDED_BY(mu_) = false;
+  ServingWait serving_wait_;
   int64_t events_ = 0;    // received on all streams
   int64_t sequence_ = 0;  // last stored event seen
   google::protobuf::Timestamp snapshot_time_;

@@ -139,11 +139,6 @@ TEST_F(ServedPath, ACompletedJobHasNoTimeLeft) {
   EXPECT_FALSE(video["progress"].contains("remaining")) << video["progress"];
 }
 
-TEST_F(ServedPath, NoServerExitsFive) {
-  EXPECT_EQ(server_.Run({"list"}).status, kUnreachable);
-  EXPECT_EQ(RunToEnd(server_.Generate("x", directory_.File("x.mp4"))).status, kUnreachable);
-}
-
 TEST_F(ServedPath, CtrlCCancelsTheJobAndSaysSo) {
   server_.Start();
   Process client(server_.Generate(gate_.Prompt(), directory_.File("x.mp4")));
@@ -422,6 +417,19 @@ class TwoRanks : public ServedPath {
   }
   Server alone_;  // a frontend without a group of its own
 };
+
+TEST_F(TwoRanks, AreAwaitedByClientsUntilTheModelIsThere) {
+  const Result at_once = alone_.Run({"estimate", "x", "--no-wait"});
+  EXPECT_EQ(at_once.status, kUnreachable);
+  EXPECT_THAT(at_once.err, HasSubstr("NO_MODEL"));
+  EXPECT_EQ(alone_.Run({"models", "--no-wait"}).status, kUnreachable);
+  Process generate(alone_.Generate("x", directory_.File("x.mp4"))), models(alone_.Client({"models"}));
+  EXPECT_NE(generate.AwaitLine("at most: no worker group has loaded a model yet"), "") << generate.Err();
+  EXPECT_NE(models.AwaitLine("at most: no worker has described a model yet"), "") << models.Err();
+  const auto follower = Rank(1, "first"), leader = Rank(0, "first");
+  EXPECT_EQ(models.Wait(), 0) << models.Err();
+  EXPECT_EQ(generate.Wait(), 0) << generate.Err();
+}
 
 TEST_F(TwoRanks, FindEachOtherThroughTheFrontendAndRunAJobAsOne) {
   const auto follower = Rank(1, "first"), leader = Rank(0, "first");
