@@ -1,0 +1,137 @@
+"""One job from its request to its end: what to call next, and what each event means. No input or output here, so that the
+client for threads and the one for asyncio follow the same rules."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Optional
+
+import grpc
+
+from .errors import JobCancelled, JobFailed, KinoraError, Unreachable, from_rpc
+from .messages import Artifact, CreateVideoRequest, Video, VideoEvent, WatchVideoRequest
+
+_TERMINAL = (Video.COMPLETED, Video.FAILED, Video.CANCELLED)
+# After these a stream is worth opening again, once the job is known.
+_BROKEN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN,
+           grpc.StatusCode.DEADLINE_EXCEEDED)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a job is."""
+
+    state: str  # "WAITING" (for a server, for its model), "QUEUED", "RUNNING", "FINALIZING", "COMPLETED", "FAILED", "CANCELLED"
+    video_id: str = ""
+    queue_position: int = 0  # 1: next; 0: not queued
+    stage: str = ""  # "denoise"
+    step: int = 0
+    total_steps: int = 0
+    fraction: float = 0.0  # of the whole job
+    remaining_seconds: Optional[float] = None
+    message: str = ""  # why it waits
+
+
+@dataclass(frozen=True)
+class Clip:
+    """A job that ended well. path: its file here, None if none was asked for; video: all that the server knows of it."""
+
+    id: str
+    path: Optional[Path]
+    seed: int
+    width: int
+    height: int
+    frames: int
+    fps: float
+    video: Video
+
+    @property
+    def seconds(self) -> float:
+        return self.frames / self.fps
+
+
+def clip_of(video: Video, path: Optional[Path]) -> Clip:
+    made = video.effective
+    return Clip(video.id, path, made.seed, made.width, made.height, made.num_frames, made.frame_rate, video)
+
+
+def artifact_of(video: Video, artifact_id: Optional[str] = None) -> Artifact:
+    """The clip's file, or the one of this id."""
+    for artifact in video.artifacts:
+        if artifact.id == artifact_id or (artifact_id is None and artifact.media_type != "application/json"):
+            return artifact
+    raise KinoraError(f"job {video.id} has no file {artifact_id or ''}".rstrip())
+
+
+class Job:
+    """Follows a job. wait: seconds that a server may be away, or have no model yet."""
+
+    def __init__(self, wait: float, request: Optional[CreateVideoRequest] = None, video_id: str = "", sequence: int = 0) -> None:
+        self.id = video_id
+        self.ended: Optional[Video] = None
+        self._request, self._sequence, self._wait = request, sequence, wait
+        self._state, self._position, self._snapshot_time = "QUEUED", 0, 0
+        self._away_since: Optional[float] = None
+        self._pause = 0.0
+
+    def next_call(self) -> tuple[str, Any]:
+        """Name of the method and its request. Until the job's id is known that is the same one: its request_id makes it the same job."""
+        if not self.id and self._request is not None:
+            return "GenerateVideo", self._request
+        return "WatchVideo", WatchVideoRequest(id=self.id, after_sequence=self._sequence)
+
+    def take(self, event: VideoEvent) -> Optional[Progress]:
+        """None: nothing to tell."""
+        self.id = event.video_id
+        self._away_since = None
+        self._sequence = max(self._sequence, event.sequence)
+        kind = event.WhichOneof("event")
+        if kind == "snapshot":
+            self._snapshot_time = event.time.ToNanoseconds()
+        elif kind != "terminal" and event.time.ToNanoseconds() < self._snapshot_time:
+            return None  # what the snapshot has already told
+        if kind in ("snapshot", "state", "terminal"):
+            return self._take_video(getattr(event, kind))
+        if kind in ("stage", "step"):
+            return self._progress(getattr(event, kind))
+        return None
+
+    def _take_video(self, video: Video) -> Progress:
+        self._state, self._position = Video.State.Name(video.state), video.queue_position
+        if video.state in _TERMINAL:
+            self.ended = video
+        return self._progress(video.progress)
+
+    def _progress(self, made: Any) -> Progress:
+        remaining = made.remaining.ToNanoseconds() * 1e-9 if made.HasField("remaining") else None
+        fraction = 1.0 if self._state == "COMPLETED" else made.fraction
+        return Progress(self._state, self.id, self._position, made.stage, made.step, made.total_steps, fraction, remaining)
+
+    def broken(self, error: Optional[Any]) -> Progress:
+        """The stream ended (error: with what) before the job did. What is waited for; raises if waiting does not help or was enough."""
+        code = error.code() if error is not None else grpc.StatusCode.UNAVAILABLE
+        if code != grpc.StatusCode.UNAVAILABLE and not (self.id and code in _BROKEN):
+            raise from_rpc(error)
+        now = time.monotonic()
+        if self._away_since is None:
+            self._away_since, self._pause = now, 0.125
+        message = error.details() if error is not None else "the stream ended before the job did"
+        if now - self._away_since >= self._wait:
+            raise Unreachable(f"waited {self._wait:g} s: {message}")
+        self._pause = min(2 * self._pause, 2.0)
+        return Progress("WAITING", self.id, message=message or "")
+
+    @property
+    def pause(self) -> float:
+        """Seconds before the next call."""
+        return self._pause
+
+    def completed(self) -> Video:
+        assert self.ended is not None
+        if self.ended.state == Video.FAILED:
+            raise JobFailed(self.ended)
+        if self.ended.state == Video.CANCELLED:
+            raise JobCancelled(self.ended)
+        return self.ended

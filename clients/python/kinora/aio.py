@@ -1,0 +1,152 @@
+"""The client for asyncio: client.py's twin, call for call."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, AsyncIterator, List, Optional
+
+import grpc
+from google.protobuf.empty_pb2 import Empty
+
+from ._connection import CHANNEL_OPTIONS, Endpoint
+from ._job import Clip, Job, artifact_of, clip_of
+from ._request import Options, PartFile, make_request
+from .client import DOWNLOADS, OnProgress, Path
+from .errors import KinoraError, from_rpc
+from .messages import (Artifact, CancelVideoRequest, CreateVideoRequest, DeleteVideoRequest, DownloadArtifactRequest, Estimate,
+                       GetVideoRequest, ListVideosRequest, ModelInfo, Video)
+from .v1 import video_generation_pb2_grpc as services
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class Client:
+    """As kinora.Client; its calls are coroutines, `list` an asynchronous iterator, `progress` a plain function."""
+
+    def __init__(self, server: Optional[str] = None, *, wait: float = 60.0, timeout: float = 30.0, **endpoint: Any) -> None:
+        to = Endpoint(server, **endpoint)
+        credentials = to.credentials()
+        self._metadata, self._wait, self._timeout = to.metadata(), wait, timeout
+        self._channel = (grpc.aio.insecure_channel(to.target, CHANNEL_OPTIONS) if credentials is None
+                         else grpc.aio.secure_channel(to.target, credentials, CHANNEL_OPTIONS))
+        self._videos = services.VideoGenerationStub(self._channel)
+        self._models = services.ModelsStub(self._channel)
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+    async def generate(self, prompt: str, out: Optional[Path] = None, *, progress: Optional[OnProgress] = None,
+                       **options: Unpack[Options]) -> Clip:
+        return await self.run(make_request(prompt, out, **options), out, progress=progress)
+
+    async def run(self, request: CreateVideoRequest, out: Optional[Path] = None, *, progress: Optional[OnProgress] = None) -> Clip:
+        job = Job(self._wait, request)
+        if out is None:
+            return clip_of(await self._follow(job, progress, cancel=True), None)
+        with PartFile(out) as part:
+            video = await self._follow(job, progress, cancel=True)
+            await self._download(video, artifact_of(video), part)
+        return clip_of(video, part.path)
+
+    async def create(self, prompt: str, **options: Unpack[Options]) -> Video:
+        return await self._call(self._videos.CreateVideo, make_request(prompt, **options))
+
+    async def wait_for(self, video_id: str, *, progress: Optional[OnProgress] = None) -> Video:
+        return await self._follow(Job(self._wait, video_id=video_id), progress, cancel=False)
+
+    async def download(self, video: Video, out: Path, artifact_id: Optional[str] = None) -> None:
+        with PartFile(out) as part:
+            await self._download(video, artifact_of(video, artifact_id), part)
+
+    async def get(self, video_id: str) -> Video:
+        return await self._call(self._videos.GetVideo, GetVideoRequest(id=video_id))
+
+    async def list(self, *, states: Any = (), page_size: int = 100) -> AsyncIterator[Video]:
+        request = ListVideosRequest(page_size=page_size, states=states)
+        while True:
+            page = await self._call(self._videos.ListVideos, request)
+            for video in page.videos:
+                yield video
+            if not page.next_page_token:
+                return
+            request.page_token = page.next_page_token
+
+    async def cancel(self, video_id: str) -> Video:
+        return await self._call(self._videos.CancelVideo, CancelVideoRequest(id=video_id))
+
+    async def delete(self, video_id: str) -> None:
+        await self._call(self._videos.DeleteVideo, DeleteVideoRequest(id=video_id))
+
+    async def estimate(self, prompt: str, **options: Unpack[Options]) -> Estimate:
+        return await self._call(self._videos.EstimateVideo, make_request(prompt, **options))
+
+    async def models(self) -> List[ModelInfo]:
+        return list((await self._call(self._models.ListModels, Empty())).models)
+
+    async def _call(self, method: Any, request: Any) -> Any:
+        try:
+            return await method(request, timeout=self._timeout, metadata=self._metadata)
+        except grpc.RpcError as error:
+            raise from_rpc(error) from error
+
+    async def _follow(self, job: Job, progress: Optional[OnProgress], cancel: bool) -> Video:
+        try:
+            while job.ended is None:
+                broken = await self._read(job, progress)
+                if job.ended is None:
+                    waits = job.broken(broken)
+                    if progress:
+                        progress(waits)
+                    await asyncio.sleep(job.pause)
+        except BaseException as error:
+            if cancel and job.id and not isinstance(error, KinoraError):
+                try:
+                    await asyncio.shield(self.cancel(job.id))
+                except KinoraError:
+                    pass  # nobody watches it any more: the server ends it by itself after its grace
+            raise
+        return job.completed()
+
+    async def _read(self, job: Job, progress: Optional[OnProgress]) -> Optional[grpc.RpcError]:
+        method, request = job.next_call()
+        events = getattr(self._videos, method)(request, metadata=self._metadata)
+        try:
+            while True:
+                try:
+                    event = await events.read()
+                except grpc.RpcError as error:
+                    return error
+                if event is grpc.aio.EOF:
+                    return None
+                made = job.take(event)
+                if progress and made:
+                    progress(made)
+        finally:
+            events.cancel()
+
+    async def _download(self, video: Video, artifact: Artifact, part: PartFile) -> None:
+        for attempt in range(DOWNLOADS):
+            request = DownloadArtifactRequest(video_id=video.id, artifact_id=artifact.id, offset=part.received)
+            try:
+                async for chunk in self._videos.DownloadArtifact(request, metadata=self._metadata):
+                    part.take(chunk)
+                break
+            except grpc.RpcError as error:
+                if error.code() != grpc.StatusCode.UNAVAILABLE or attempt == DOWNLOADS - 1:
+                    raise from_rpc(error) from error
+        part.finish(artifact)
+
+
+async def generate(prompt: str, out: Optional[Path] = None, *, server: Optional[str] = None, token: Optional[str] = None,
+                   ca_file: Optional[str] = None, wait: float = 60.0, progress: Optional[OnProgress] = None,
+                   **options: Unpack[Options]) -> Clip:
+    """Client.generate() over a connection of its own."""
+    async with Client(server, token=token, ca_file=ca_file, wait=wait) as client:
+        return await client.generate(prompt, out, progress=progress, **options)

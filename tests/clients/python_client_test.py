@@ -1,0 +1,271 @@
+#!/usr/bin/env python3
+"""clients/python, installed by pip, against a frontend with the tiny model, and where a real server would have to be broken
+at a certain byte, against one of its own services."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+from concurrent import futures
+from pathlib import Path
+from typing import Any
+
+import harness
+
+PROMPT = "a red fox in fresh snow"
+SMALL: dict[str, Any] = {"width": 64, "height": 64, "frames": 9, "seed": 7, "recipe": "one_stage"}
+MANY_STEPS = 200  # long enough to be interrupted
+
+kinora: Any = None
+
+
+def setUpModule() -> None:
+    global kinora
+    folder = unittest.enterModuleContext(tempfile.TemporaryDirectory())
+    sys.path.insert(0, str(harness.install_package(Path(folder))))
+    import google
+
+    google.__path__.append(sys.path[0] + "/google")  # imported already, with gRPC
+    import kinora as package
+
+    kinora = package
+
+
+class InAFolder(unittest.TestCase):
+    def setUp(self) -> None:
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def files(self) -> list[str]:
+        return sorted(path.name for path in self.folder.iterdir() if path.name != "state")
+
+
+class AgainstAFrontend(InAFolder):
+    @classmethod
+    def setUpClass(cls) -> None:
+        folder = Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        cls.frontend = cls.enterClassContext(harness.Frontend(folder))
+        cls.server = cls.frontend.address
+
+    def test_a_clip_lies_at_out_with_its_steps_told_and_its_twin_makes_the_same_bytes(self) -> None:
+        told: list[Any] = []
+        clip = kinora.generate(PROMPT, out=self.folder / "new" / "fox.mp4", server=self.server, steps=40, progress=told.append, **SMALL)
+        self.assertEqual((clip.seed, clip.width, clip.frames, clip.seconds), (7, 64, 9, 9 / 24))
+        steps = [made.step for made in told if made.stage == "denoise" and made.step > 0]  # of which the server may drop some
+        self.assertEqual(steps, sorted(set(steps) & set(range(1, 41))))
+        self.assertGreater(len(steps), 1)
+        self.assertEqual((told[-1].state, told[-1].fraction), ("COMPLETED", 1.0))
+        self.assertEqual(sorted(told, key=lambda made: made.fraction), told)
+        twin = asyncio.run(kinora.aio.generate(PROMPT, out=self.folder / "twin.mp4", server=self.server, steps=40, **SMALL))
+        self.assertEqual(clip.path.read_bytes(), twin.path.read_bytes())
+        self.assertEqual(clip.path.read_bytes()[4:8], b"ftyp")
+
+    def test_the_ending_picks_the_container(self) -> None:
+        for name, begin in (("fox.webm", b"\x1a\x45\xdf\xa3"), ("fox.wav", b"RIFF"), ("fox.zip", b"PK")):
+            clip = kinora.generate(PROMPT, out=self.folder / name, server=self.server, steps=1, **SMALL)
+            self.assertTrue(clip.path.read_bytes().startswith(begin), name)
+
+    def test_a_job_is_queued_followed_listed_and_deleted(self) -> None:
+        with kinora.Client(self.server) as client:
+            self.assertEqual(client.models()[0].family, "ltx-2.3")
+            self.assertGreater(client.estimate(PROMPT, steps=2, **SMALL).seconds, 0)
+            job = client.create(PROMPT, steps=2, labels={"a": "b"}, **SMALL)
+            video = client.wait_for(job.id)
+            self.assertIn(job.id, [v.id for v in client.list(states=[video.state], page_size=1)])
+            client.download(video, self.folder / "fox.mp4")
+            client.delete(job.id)
+            with self.assertRaises(kinora.Refused) as raised:
+                client.get(job.id)
+            self.assertEqual(raised.exception.code, "NOT_FOUND")
+        self.assertEqual(self.files(), ["fox.mp4"])
+
+    def test_asyncio_has_the_same_calls(self) -> None:
+        async def calls() -> None:
+            async with kinora.aio.Client(self.server) as client:
+                self.assertEqual((await client.models())[0].family, "ltx-2.3")
+                job = await client.create(PROMPT, steps=2, **SMALL)
+                video = await client.wait_for(job.id)
+                await client.download(video, self.folder / "fox.mp4")
+                self.assertIn(job.id, [v.id async for v in client.list(page_size=1)])
+                await client.delete(job.id)
+                with self.assertRaises(kinora.Refused):
+                    await client.get(job.id)
+
+        asyncio.run(calls())
+        self.assertEqual(self.files(), ["fox.mp4"])
+
+    def test_a_refusal_names_the_fields_and_leaves_no_file(self) -> None:
+        with self.assertRaises(kinora.Refused) as raised:
+            kinora.generate(PROMPT, out=self.folder / "fox.mp4", server=self.server, width=63, frames=2)
+        self.assertEqual(raised.exception.code, "INVALID_ARGUMENT")
+        self.assertIn("nearest: 64", raised.exception.fields["generation.width"])
+        self.assertIn("generation.num_frames", raised.exception.fields)
+        with self.assertRaises(kinora.Refused) as raised:
+            kinora.generate(PROMPT, server=self.server, model="none")
+        self.assertEqual(raised.exception.reason, "MODEL_NOT_LOADED")
+        self.assertEqual(self.files(), [])
+
+    def test_what_progress_raises_cancels_the_job(self) -> None:
+        class Enough(Exception):
+            pass
+
+        def stop(made: Any) -> None:
+            if made.step >= 3:
+                self.video_id = made.video_id
+                raise Enough
+
+        with self.assertRaises(Enough):
+            kinora.generate(PROMPT, out=self.folder / "fox.mp4", server=self.server, steps=MANY_STEPS, progress=stop, **SMALL)
+        with kinora.Client(self.server) as client, self.assertRaises(kinora.JobCancelled) as raised:
+            client.wait_for(self.video_id)
+        self.assertEqual(raised.exception.video.id, self.video_id)
+        self.assertEqual(self.files(), [])
+
+    def test_a_cancelled_task_cancels_the_job(self) -> None:
+        async def leave() -> None:
+            async with kinora.aio.Client(self.server) as client:
+                runs, seen = asyncio.Event(), []
+
+                def note(made: Any) -> None:
+                    seen.append(made.video_id)
+                    if made.step >= 3:
+                        runs.set()
+
+                task = asyncio.create_task(client.generate(PROMPT, steps=MANY_STEPS, progress=note, **SMALL))
+                await runs.wait()
+                task.cancel()
+                with self.assertRaises(asyncio.CancelledError):
+                    await task
+                with self.assertRaises(kinora.JobCancelled):
+                    await client.wait_for(seen[-1])
+
+        asyncio.run(leave())
+
+    def test_a_folder_or_an_ending_that_is_no_file_is_met_before_the_server_is(self) -> None:
+        for out, error in ((self.folder, ValueError), ("fox.gif", ValueError), ("fox", ValueError)):
+            with self.assertRaises(error):
+                kinora.generate(PROMPT, out=out, server="127.0.0.1:1")
+        (self.folder / "folder.mp4").mkdir()
+        with self.assertRaises(IsADirectoryError):
+            kinora.generate(PROMPT, out=self.folder / "folder.mp4", server="127.0.0.1:1")
+        with self.assertRaisesRegex(ValueError, "is for MP4, and container asks for wav"):
+            kinora.generate(PROMPT, out="fox.mp4", container="wav")
+        with self.assertRaisesRegex(TypeError, "no such option: heigth; there are .*height"):
+            kinora.generate(PROMPT, heigth=64)
+        with self.assertRaisesRegex(ValueError, "recipe 'fast': one of ONE_STAGE, "):
+            kinora.generate(PROMPT, recipe="fast")
+
+
+class AgainstAServerThatIsAway(InAFolder):
+    def test_a_call_waits_for_a_server_that_starts_and_for_one_that_is_killed_and_comes_back(self) -> None:
+        frontend = harness.Frontend(self.folder)
+        away, runs, back = threading.Event(), threading.Event(), threading.Event()
+        states: list[str] = []
+
+        def note(made: Any) -> None:
+            states.append(made.state)
+            if made.state == "WAITING":
+                (back if runs.is_set() else away).set()
+            if made.step >= 3:
+                runs.set()
+
+        with futures.ThreadPoolExecutor(1) as pool:
+            call = pool.submit(kinora.generate, PROMPT, out=self.folder / "fox.mp4", server=frontend.address, steps=MANY_STEPS,
+                               progress=note, **SMALL)
+            self.assertTrue(away.wait(harness.START_SECONDS))
+            frontend.start()
+            self.assertTrue(runs.wait(harness.START_SECONDS), frontend.log)
+            frontend.kill()
+            self.assertTrue(back.wait(harness.START_SECONDS))
+            frontend.start()
+            self.addCleanup(frontend.stop)
+            clip = call.result()
+        self.assertEqual(clip.video.attempt, 2)
+        self.assertEqual(clip.path.read_bytes()[4:8], b"ftyp")
+
+    def test_a_server_that_does_not_come_is_unreachable(self) -> None:
+        address = f"127.0.0.1:{harness.free_port()}"
+        with self.assertRaisesRegex(kinora.Unreachable, "waited 0 s: .*Connection refused"):
+            kinora.generate(PROMPT, out=self.folder / "fox.mp4", server=address, wait=0)
+        with self.assertRaises(kinora.Unreachable):
+            asyncio.run(kinora.aio.generate(PROMPT, server=address, wait=0))
+        self.assertEqual(self.files(), [])
+
+
+class OverTls(InAFolder):
+    def test_a_certificate_and_a_token_are_asked_for_and_shown(self) -> None:
+        for name in ("server", "stranger"):
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj",
+                            f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", self.folder / f"{name}-key.pem",
+                            "-out", self.folder / f"{name}.pem"], check=True, capture_output=True)
+        token = self.folder / "token"
+        token.write_text("0123456789abcdef\n")
+        token.chmod(0o600)
+        flags = [f"--tls-certificate-file={self.folder / 'server.pem'}", f"--tls-key-file={self.folder / 'server-key.pem'}",
+                 f"--token-file={token}"]
+        server = self.enterContext(harness.Frontend(self.folder, flags=flags)).address
+        ours, others = str(self.folder / "server.pem"), str(self.folder / "stranger.pem")
+        with kinora.Client(server, ca_file=ours, token_file=str(token)) as client:
+            self.assertEqual(client.models()[0].family, "ltx-2.3")
+            client.generate(PROMPT, out=self.folder / "fox.mp4", steps=1, **SMALL)
+        for wrong in (None, "fedcba9876543210"):
+            with kinora.Client(server, ca_file=ours, token=wrong) as client, self.assertRaises(kinora.Refused) as raised:
+                client.generate(PROMPT)
+            self.assertEqual(raised.exception.code, "UNAUTHENTICATED")
+        for endpoint in ({"ca_file": others}, {}):
+            with kinora.Client(server, token_file=str(token), wait=0, **endpoint) as client, self.assertRaises(kinora.Unreachable):
+                client.generate(PROMPT)
+
+
+class OfABrokenDownload(InAFolder):
+    """A service that breaks the first stream of chunks after one, or sends what is not the file."""
+
+    CONTENT = bytes(range(256)) * 8
+
+    def download(self, content: bytes) -> list[int]:
+        import grpc
+
+        offsets: list[int] = []
+
+        class Service(kinora.client.services.VideoGenerationServicer):
+            def DownloadArtifact(self, request: Any, context: Any) -> Any:
+                offsets.append(request.offset)
+                for offset in range(request.offset, len(content), 1000):
+                    if offset > request.offset and len(offsets) == 1:
+                        context.abort(grpc.StatusCode.UNAVAILABLE, "broken")
+                    yield kinora.messages.ArtifactChunk(data=content[offset:offset + 1000], offset=offset)
+
+        server = grpc.server(futures.ThreadPoolExecutor(1))
+        kinora.client.services.add_VideoGenerationServicer_to_server(Service(), server)
+        port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        self.addCleanup(lambda: server.stop(None).wait())
+        artifact = kinora.messages.Artifact(id="a", bytes=len(self.CONTENT), sha256=hashlib.sha256(self.CONTENT).hexdigest())
+        with kinora.Client(f"127.0.0.1:{port}") as client:
+            client.download(kinora.messages.Video(id="v", artifacts=[artifact]), self.folder / "clip")
+        return offsets
+
+    def test_it_goes_on_where_it_broke(self) -> None:
+        self.assertEqual(self.download(self.CONTENT), [0, 1000])
+        self.assertEqual((self.folder / "clip").read_bytes(), self.CONTENT)
+
+    def test_other_bytes_are_no_file(self) -> None:
+        for content in (self.CONTENT[:-1], self.CONTENT[:-1] + b"!"):
+            with self.assertRaises(kinora.DamagedDownload):
+                self.download(content)
+        self.assertEqual(self.files(), [])
+
+
+class OfAnAddress(unittest.TestCase):
+    def test_the_port_may_be_left_out(self) -> None:
+        for server, target in (("clips", "clips:8470"), ("clips:1", "clips:1"), ("unix:/a", "unix:/a"), ("[::1]", "[::1]:8470"),
+                               ("[::1]:2", "[::1]:2")):
+            self.assertEqual(kinora.Endpoint(server).target, target)
+
+
+if __name__ == "__main__":
+    harness.main(modules=["grpc", "pip", "setuptools"], programs=["protoc", "openssl"])
