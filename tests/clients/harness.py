@@ -16,6 +16,7 @@ import tempfile
 import threading
 import unittest
 from pathlib import Path
+from typing import Optional
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "release"
@@ -48,13 +49,13 @@ def free_port() -> int:
 class Frontend:
     """A frontend with one supervised worker on 127.0.0.1, and its state, for as long as the `with` block lasts."""
 
-    def __init__(self, folder: Path, model: str = "tiny", flags: list[str] = []):
+    def __init__(self, folder: Path, model: str = "tiny", flags: list[str] = [], bin: Optional[Path] = None):
         files = ROOT / "models" / model
         self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"
         self.log: list[str] = []
         self._ready = threading.Event()
-        self._command = [str(BUILD / "bin" / "kinora-frontend"), f"--address={self.address}", "--http-address=",
+        self._command = [str((bin or BUILD / "bin") / "kinora-frontend"), f"--address={self.address}", "--http-address=",
                          f"--state-directory={folder / 'state'}", "--worker-http-address=", "--min-free-bytes=0",
                          f"--worker-model={next(files.glob('*-dev.safetensors'))}",
                          f"--worker-model=text_encoder={files / 'gemma'}", "--worker-model=kind=dev", *flags]
