@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -144,6 +145,33 @@ class AgainstAFrontend(InAFolder):
                     await client.wait_for(seen[-1])
 
         asyncio.run(leave())
+
+    def test_what_the_proto_marks_as_unimplemented_is_and_is_answered_so(self) -> None:
+        import grpc
+
+        m = kinora.messages
+        media = m.MediaRef(input_id="a")
+        fields = {"conditions": {"conditions": [m.Condition(image=media)]}, "loras": {"loras": [m.LoraRef(id="a")]},
+                  "retake": {"retake": m.Retake(clip=media, end_seconds=0.2)}, "audio": {"audio": m.AudioInput(media=media)},
+                  "audio_only": {"audio_only": True}, "upsampler": {"upsampler": "x2"}}
+        requests = {name: m.CreateVideoRequest(generation=m.Generation(prompt=PROMPT, **field)) for name, field in fields.items()}
+        for recipe in ("TWO_STAGE", "DISTILLED_TWO_STAGE", "HQ"):
+            requests[recipe] = kinora.make_request(PROMPT, recipe=recipe)
+        requests["preview_every_steps"] = m.CreateVideoRequest(generation=m.Generation(prompt=PROMPT), output=m.Output(preview_every_steps=1))
+        proto = (harness.ROOT / "proto/kinora/v1/video_generation.proto").read_text()
+        marked = set(re.findall(r"^ +// UNIMPLEMENTED[^\n]*\n(?: +//[^\n]*\n)* *(?:rpc )?(?:repeated |optional )?(?:\w+ )?(\w+)(?: =|\()", proto, re.MULTILINE))
+        self.assertEqual(marked, {*requests, "UploadInput", "GetInput"})
+        with kinora.Client(self.server) as client:
+            for name, request in requests.items():
+                with self.subTest(name), self.assertRaises(kinora.Refused) as raised:
+                    client.run(request)
+                self.assertEqual((raised.exception.code, raised.exception.reason), ("UNIMPLEMENTED", "NOT_AVAILABLE_YET"), name)
+        with grpc.insecure_channel(self.server) as channel:
+            videos = kinora.client.services.VideoGenerationStub(channel)
+            for call in (lambda: videos.GetInput(m.GetInputRequest()), lambda: videos.UploadInput(iter([m.UploadInputRequest()]))):
+                with self.assertRaises(grpc.RpcError) as raised:
+                    call()
+                self.assertEqual(raised.exception.code(), grpc.StatusCode.UNIMPLEMENTED)
 
     def test_a_folder_or_an_ending_that_is_no_file_is_met_before_the_server_is(self) -> None:
         for out, error in ((self.folder, ValueError), ("fox.gif", ValueError), ("fox", ValueError)):

@@ -70,11 +70,11 @@ def make_request(prompt: str, out: Optional[Union[str, os.PathLike[str]]] = None
     return request
 
 
-def _enum(kind: Any, option: str, name: str) -> int:
+def _enum(kind: Any, option: str, name: str) -> Any:
     names = [known for known in kind.keys() if not known.endswith("UNSPECIFIED")]
     if name.upper() not in names:
         raise ValueError(f"{option} {name!r}: one of {', '.join(names)}")
-    return int(kind.Value(name.upper()))
+    return kind.Value(name.upper())
 
 
 def _container(out: Optional[Union[str, os.PathLike[str]]], asked: Optional[str]) -> Optional[str]:

@@ -129,14 +129,14 @@ class VideoGenerationServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def UploadInput(self, request_iterator, context):
-        """a header whose sha256 is stored is answered at once
+        """UNIMPLEMENTED. A header whose sha256 is stored is answered at once
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetInput(self, request, context):
-        """what is stored so far, to resume an upload
+        """UNIMPLEMENTED. What is stored so far, to resume an upload
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
