@@ -1,17 +1,26 @@
-# kinora_build_commit: a library of one small generated file, kBuildCommit of server/common/build_version.h. It is written
-# anew, and nothing else compiled, when git has another commit: the list of what HEAD was says so to the build.
+# kinora_build_commit: a library of one small generated file, the values of engine/base/version.h. It is written anew, and
+# nothing else compiled, when git has another commit: the list of what HEAD was says so to the build.
 #
-# As a script (cmake -DOUT=FILE -DSOURCE=FOLDER -DCOMMIT=TEXT -P) it writes that file; an empty COMMIT is git's.
+# As a script (cmake -DOUT=FILE -DSOURCE=FOLDER -DCOMMIT=TEXT -DVERSION=TEXT -DCUDA=KIND -P) it writes that file; an empty
+# COMMIT is git's.
 if(CMAKE_SCRIPT_MODE_FILE)
   if(NOT COMMIT)
     execute_process(COMMAND git -C ${SOURCE} rev-parse HEAD OUTPUT_VARIABLE COMMIT OUTPUT_STRIP_TRAILING_WHITESPACE
                     COMMAND_ERROR_IS_FATAL ANY)
   endif()
+  set(BACKENDS "cpu")
+  if(CUDA STREQUAL "nvcc")
+    set(BACKENDS "cpu, cuda")
+  elseif(CUDA STREQUAL "emulated")
+    set(BACKENDS "cpu, cuda (simulated)")
+  endif()
   file(CONFIGURE OUTPUT ${OUT} @ONLY CONTENT [[// Written by cmake/BuildCommit.cmake.
-#include "server/common/build_version.h"
+#include "engine/base/version.h"
 
 namespace kinora {
+const char kBuildVersion[] = "@VERSION@";
 const char kBuildCommit[] = "@COMMIT@";
+const char kBuildBackends[] = "@BACKENDS@";
 }
 ]])  # untouched if it says so already
   return()
@@ -26,7 +35,10 @@ if(NOT KINORA_COMMIT)
   foreach(name HEAD logs/HEAD packed-refs)
     execute_process(COMMAND git -C ${CMAKE_SOURCE_DIR} rev-parse --path-format=absolute --git-path ${name}
                     OUTPUT_VARIABLE path OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed ERROR_VARIABLE error)
-    if(failed)
+    if(failed AND NOT KINORA_SERVER)
+      set(KINORA_COMMIT unknown)  # nothing compares it
+      break()
+    elseif(failed)
       message(FATAL_ERROR "git does not know the commit of ${CMAKE_SOURCE_DIR}; give it with "
                           "-DKINORA_COMMIT=COMMIT: frontend and workers compare it. git said: ${error}")
     endif()
@@ -39,8 +51,7 @@ endif()
 add_custom_command(
   OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/build_commit.cc
   COMMAND ${CMAKE_COMMAND} -DOUT=${CMAKE_CURRENT_BINARY_DIR}/build_commit.cc -DSOURCE=${CMAKE_SOURCE_DIR}
-          -DCOMMIT=${KINORA_COMMIT} -P ${CMAKE_CURRENT_LIST_FILE}
+          -DCOMMIT=${KINORA_COMMIT} -DVERSION=${PROJECT_VERSION} -DCUDA=${KINORA_CUDA} -P ${CMAKE_CURRENT_LIST_FILE}
   DEPENDS ${heads} ${CMAKE_CURRENT_LIST_FILE}
   VERBATIM)
 add_library(kinora_build_commit ${CMAKE_CURRENT_BINARY_DIR}/build_commit.cc)
-target_compile_definitions(kinora_build_commit PRIVATE KINORA_VERSION="${PROJECT_VERSION}")

@@ -1,6 +1,7 @@
 #include "engine/ops/cpu_backend.h"
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/cpu_path.h"
 #include "engine/base/status_macros.h"
 #include "engine/ops/backend_kinds.h"
 #include "engine/ops/cpu_weight.h"
@@ -15,13 +16,8 @@ absl::StatusOr<BackendTraits> CpuTraits(const BackendOptions& options) {
 }
 
 absl::StatusOr<std::string> CpuName(const BackendOptions& options) {
-  const char* vectors = "no vector extension";
-#if defined(__x86_64__)
-  vectors = __builtin_cpu_supports("avx512f") ? "AVX-512" : __builtin_cpu_supports("avx2") ? "AVX2" : "SSE2";
-#elif defined(__aarch64__)
-  vectors = "NEON";
-#endif
-  return absl::StrCat("cpu (", vectors, ", ", options.threads, options.threads == 1 ? " thread)" : " threads)");
+  return absl::StrCat("cpu (", CpuPathName(ThisCpuPath()), ", ", options.threads,
+                      options.threads == 1 ? " thread)" : " threads)");
 }
 
 absl::StatusOr<std::unique_ptr<Backend>> OpenCpuBackend(const BackendOptions& options) {

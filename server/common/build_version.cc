@@ -36,6 +36,4 @@ const BuildIdentity& ThisBuild() {
   return *identity;
 }
 
-std::string BuildText() { return absl::StrCat(kBuildVersion, " (commit ", kBuildCommit, ")"); }
-
 }  // namespace kinora

@@ -5,12 +5,9 @@
 
 #include <string>
 
+#include "engine/base/version.h"
+
 namespace kinora {
-
-inline constexpr char kBuildVersion[] = KINORA_VERSION;  // "0.1.0", for people
-
-// Of the source, as git or -DKINORA_COMMIT names it. What was changed and not committed does not show.
-extern const char kBuildCommit[];
 
 struct BuildIdentity {
   std::string commit, protocol;  // as in Hello
@@ -19,9 +16,6 @@ struct BuildIdentity {
 // kBuildCommit, and the SHA-256 (32 bytes) of the descriptors of worker.proto and all that it imports, which are in
 // every program that speaks it: without their comments, and google's as they were installed at the build.
 const BuildIdentity& ThisBuild();
-
-// "0.1.0 (commit 2005f16…)"
-std::string BuildText();
 
 }  // namespace kinora
 

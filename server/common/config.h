@@ -1,10 +1,10 @@
 // Configuration: a protobuf text file (proto/kinora/v1/config.proto), every field of which is also a flag. Flags win.
 //   --config FILE      the file; more than one merges in order
 //   --check-config     the caller checks what it can without starting, prints the result and ends
-//   --help
+//   --help, --version
 // Field worker.model is --worker-model; a repeated field's flag may be given many times and replaces the file's list;
-// a bool takes --insecure, --insecure=true or --insecure=false; others --flag VALUE or --flag=VALUE. A repeated message
-// has no flags.
+// a bool takes --insecure, --insecure=true or --insecure=false; others --flag VALUE or --flag=VALUE. Seconds may be
+// spelled as 90s or 1d, bytes as 80GB. A repeated message has no flags.
 #ifndef KINORA_SERVER_COMMON_CONFIG_H_
 #define KINORA_SERVER_COMMON_CONFIG_H_
 
@@ -14,6 +14,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "engine/base/command_line.h"
 #include "google/protobuf/message.h"
 #include "kinora/v1/config.pb.h"
 
@@ -25,17 +27,19 @@ v1::WorkerConfig DefaultWorkerConfig();
 struct ConfigCommand {
   bool check = false;
   bool help = false;
+  bool version = false;
 };
 
 // Merges the files and flags of `arguments` (argv without the program) into `config`, which holds the defaults.
-// InvalidArgument names the flag, or the file with line and column.
+// InvalidArgument names the flag, or the file with line and column. With --help or --version nothing is merged.
 absl::StatusOr<ConfigCommand> ParseConfig(const std::vector<std::string>& arguments, google::protobuf::Message& config);
 
 // Flags that make ParseConfig build `config` from its defaults; how a supervisor starts a worker.
 std::vector<std::string> ToFlags(const google::protobuf::Message& config);
 
-// One line per flag with its type and default.
-std::string FlagHelp(const google::protobuf::Message& defaults);
+// What --help lists of a configuration, described by the comments of config.proto: every flag but those that the
+// supervisor of a worker sets. Lives as long as the process.
+absl::Span<const FlagSpec> ConfigFlags(const google::protobuf::Message& config);
 
 // The groups that a frontend is to start: `groups`, or the one that `worker` describes if it names a model. Defaults
 // are filled in.

@@ -18,11 +18,17 @@
 #include "server/common/build_version.h"
 #include "server/common/config.h"
 #include "server/common/grpc_log.h"
+#include "server/common/program_help.h"
 #include "server/frontend/descriptor_budget.h"
 #include "server/frontend/frontend.h"
 
 namespace kinora {
 namespace {
+
+int Print(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  return 0;
+}
 
 int Complain(const absl::Status& status, int exit_status) {
   std::fprintf(stderr, "kinora-frontend: %s\n", std::string(status.message()).c_str());
@@ -107,10 +113,8 @@ int Main(const std::vector<std::string>& arguments) {
   v1::FrontendConfig config = DefaultFrontendConfig();
   const absl::StatusOr<ConfigCommand> command = ParseConfig(arguments, config);
   if (!command.ok()) return Complain(command.status(), 2);
-  if (command->help) {
-    std::printf("kinora-frontend %s\n%s", BuildText().c_str(), FlagHelp(config).c_str());
-    return 0;
-  }
+  if (command->version) return Print(VersionText("kinora-frontend"));
+  if (command->help) return Print(HelpText(kFrontendHelp, ConfigFlags(config)));
   config = WithDerivedDefaults(config);
   absl::Status status = CheckFrontendConfig(config);
   if (status.ok()) status = CheckFrontendFiles(config);

@@ -249,7 +249,7 @@ absl::Span<const Command> ClipCommands() {
   static const auto* const kCommands = new std::vector<Command>{
       {"generate", "[PROMPT]",
        "makes a clip: sends the request, shows the steps, saves the file. Ctrl-C cancels the job", 1, GenerateFlags(),
-       Generate},
+       Generate, /*handles_signals=*/true},
       {"watch",
        "ID",
        "follows a job to its end; with --json one event per line. Ctrl-C leaves the job alone",
@@ -257,7 +257,8 @@ absl::Span<const Command> ClipCommands() {
        {{"after-sequence", "N", "only stored events after this one"},
         {"reconnect", "DURATION", "how long a server may stay away; absent: 1m"},
         {"quiet", "", "no progress"}},
-       Watch},
+       Watch,
+       /*handles_signals=*/true},
       {"download",
        "ID",
        "fetches a job's files",

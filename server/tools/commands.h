@@ -7,7 +7,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "server/tools/command_line.h"
+#include "engine/base/command_line.h"
 #include "server/tools/connection.h"
 
 namespace kinora {
@@ -19,11 +19,13 @@ struct Command {
   size_t operand_count;         // so many, or none if they may be left out
   std::vector<FlagSpec> flags;  // besides ConnectionFlags()
   ExitStatus (*run)(const CommandLine& line);
+  bool handles_signals = false;  // SIGINT and SIGTERM are blocked in all threads, for it to wait for
 };
 
 absl::Span<const Command> JobCommands();    // create, get, list, cancel, delete, estimate, models
 absl::Span<const Command> ClipCommands();   // generate, watch, download
 absl::Span<const Command> AdminCommands();  // list, drain, restart
+absl::Span<const FlagSpec> AdminFlags();    // of each of those, instead of --server
 
 ExitStatus ReportLocalError(const absl::Status& status);  // a flag or a file, to stderr; kRefused, or kError for I/O
 

@@ -13,12 +13,15 @@
 #include "engine/base/status_macros.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
+#include "server/tools/server_address.h"
 
 namespace kinora {
 namespace {
 
+constexpr int kApiPort = 8470;
+
 constexpr FlagSpec kFlags[] = {
-    {"server", "ADDRESS", "host:port or unix:PATH; absent: $KINORA_SERVER, then 127.0.0.1:8470"},
+    {"server", "ADDRESS", "host, host:port or unix:PATH; absent: $KINORA_SERVER, then 127.0.0.1:8470"},
     {"tls", "", "TLS with the system's certificate authorities"},
     {"tls-ca", "FILE", "TLS with these certificate authorities (PEM)"},
     {"token-file", "FILE", "sends the token in this file; absent: $KINORA_TOKEN_FILE, then none"},
@@ -68,6 +71,17 @@ void PrintDetail(const google::protobuf::Any& any) {
   }
 }
 
+absl::StatusOr<ServerAddress> AddressOf(const CommandLine& line, absl::string_view flag, absl::string_view environment,
+                                        absl::string_view default_address) {
+  const char* from_environment = std::getenv(std::string(environment).c_str());
+  const bool by_environment = !line.Has(flag) && from_environment != nullptr;
+  const std::string text = by_environment ? from_environment : line.Get(flag).value_or(std::string(default_address));
+  absl::StatusOr<ServerAddress> address = ParseServerAddress(text, flag == "server" ? kApiPort : 0);
+  if (address.ok()) return address;
+  return absl::InvalidArgumentError(absl::StrCat(by_environment ? "$" : "--", by_environment ? environment : flag, " ",
+                                                 text, ": ", std::string(address.status().message())));
+}
+
 }  // namespace
 
 absl::Span<const FlagSpec> ConnectionFlags() { return kFlags; }
@@ -78,9 +92,8 @@ absl::StatusOr<Connection> Connection::Open(const CommandLine& line, absl::strin
   // keep one that has just started unseen for so long. Read when gRPC is first used.
   setenv("GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS", "100", /*overwrite=*/0);
   Connection connection;
-  const char* from_environment = std::getenv(std::string(environment).c_str());
-  connection.address_ =
-      line.Get(address_flag).value_or(from_environment ? from_environment : std::string(default_address));
+  KINORA_ASSIGN_OR_RETURN(const ServerAddress address, AddressOf(line, address_flag, environment, default_address));
+  connection.address_ = address.target;
   KINORA_ASSIGN_OR_RETURN(const auto timeout, line.GetDuration("timeout"));
   connection.timeout_ = timeout.value_or(absl::Seconds(30));
 
@@ -95,7 +108,7 @@ absl::StatusOr<Connection> Connection::Open(const CommandLine& line, absl::strin
   }
 
   std::shared_ptr<grpc::ChannelCredentials> credentials = grpc::InsecureChannelCredentials();
-  if (line.Has("tls") || line.Has("tls-ca")) {
+  if (address.tls || line.Has("tls") || line.Has("tls-ca")) {
     grpc::SslCredentialsOptions options;
     if (const auto path = line.Get("tls-ca")) {
       KINORA_ASSIGN_OR_RETURN(options.pem_root_certs, ReadText("tls-ca", *path));
@@ -161,7 +174,9 @@ ExitStatus ReportError(const grpc::Status& status, bool json) {
   }
   const ExitStatus exit_status = ExitStatusOf(status);
   const char* what = exit_status == kUnreachable ? "unreachable" : exit_status == kRefused ? "refused" : "error";
-  std::fprintf(stderr, "kinora: %s: %s: %s\n", what, CodeName(status.error_code()), status.error_message().c_str());
+  const std::string message =
+      exit_status == kUnreachable ? ExplainUnreachable(status.error_message()) : status.error_message();
+  std::fprintf(stderr, "kinora: %s: %s: %s\n", what, CodeName(status.error_code()), message.c_str());
   for (const google::protobuf::Any& detail : details.details()) PrintDetail(detail);
   return exit_status;
 }

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "server/tools/command_line.h"
+#include "engine/base/command_line.h"
 
 namespace kinora {
 

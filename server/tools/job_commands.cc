@@ -219,15 +219,27 @@ absl::Span<const Command> JobCommands() {
   return *kCommands;
 }
 
-absl::Span<const Command> AdminCommands() {
-  static const std::vector<FlagSpec> kFlags = {
+absl::Span<const FlagSpec> AdminFlags() {
+  static constexpr FlagSpec kFlags[] = {
       {"admin-server", "ADDRESS",
        "absent: $KINORA_ADMIN_SERVER, then unix:kinora-state/admin.sock (the default state directory)"}};
+  return kFlags;
+}
+
+absl::Span<const Command> AdminCommands() {
   static const auto* const kCommands = new std::vector<Command>{
-      {"list", "", "worker groups and their ranks", 0, kFlags, ListGroups},
-      {"drain", "GROUP", "ends the group's job, then takes it no more jobs", 1, kFlags,
+      {"list", "", "worker groups and their ranks", 0, {}, ListGroups},
+      {"drain",
+       "GROUP",
+       "ends the group's job, then takes it no more jobs",
+       1,
+       {},
        ChangeGroup<static_cast<GroupMethod>(&v1::Admin::Stub::DrainWorkerGroup)>},
-      {"restart", "GROUP", "restarts the group's processes; its job is queued again", 1, kFlags,
+      {"restart",
+       "GROUP",
+       "restarts the group's processes; its job is queued again",
+       1,
+       {},
        ChangeGroup<static_cast<GroupMethod>(&v1::Admin::Stub::RestartWorkerGroup)>},
   };
   return *kCommands;

@@ -1,105 +1,133 @@
 // kinora: the client of a Kinora server.
+#include <grpc/support/log.h>
 #include <pthread.h>
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/base/version.h"
+#include "server/tools/command_help.h"
 #include "server/tools/commands.h"
 
 namespace kinora {
 namespace {
 
-constexpr char kExitStatuses[] =
-    "Exit status:\n"
-    "  0  done\n"
-    "  1  any other error: a file that cannot be written, an internal error of the server\n"
-    "  2  refused: a bad flag, or the server did not accept the call\n"
-    "  3  the job failed\n"
-    "  4  the job was cancelled\n"
-    "  5  the server is not reachable or not serving (a job that it accepted goes on), or the job was left running\n";
-
-std::string Overview() {
-  std::string text =
-      "kinora: makes video with sound on a Kinora server\n\n"
-      "  kinora generate \"a red fox in fresh snow\" -o fox.mp4\n\nCommands:\n";
-  const auto add = [&text](absl::Span<const Command> commands, absl::string_view prefix) {
-    for (const Command& command : commands) {
-      std::string line =
-          absl::StrCat("  ", prefix, command.name, command.operands.empty() ? "" : " ", command.operands);
-      line.resize(std::max<size_t>(line.size() + 1, 24), ' ');
-      absl::StrAppend(&text, line, command.help, "\n");
-    }
-  };
-  add(ClipCommands(), "");
-  add(JobCommands(), "");
-  add(AdminCommands(), "admin ");
-  return absl::StrCat(text, "\n`kinora COMMAND --help` lists its flags. Of every command:\n",
-                      FormatFlags(ConnectionFlags()), "\n", kExitStatuses);
+// gRPC's threads inherit the mask, so that a command that handles signals gets them on the one thread that waits for
+// them. Others are ended by the default action.
+void BlockSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 }
 
-const Command* Find(absl::Span<const Command> commands, const std::string& name) {
-  for (const Command& command : commands) {
-    if (command.name == name) return &command;
-  }
-  return nullptr;
+ExitStatus Print(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  return kSuccess;
 }
 
-int RunCommand(const Command& command, absl::string_view prefix, const std::vector<std::string>& arguments) {
-  std::vector<FlagSpec> flags = command.flags;
-  for (const FlagSpec& flag : ConnectionFlags()) {
-    if (prefix.empty() || flag.name != "server") flags.push_back(flag);  // Admin has an address of its own
-  }
-  for (const std::string& argument : arguments) {
-    if (argument == "--") break;
-    if (argument != "--help" && argument != "-h") continue;
-    std::printf("kinora %s%s%s%s [flags]: %s\n\n%s\n%s", std::string(prefix).c_str(), std::string(command.name).c_str(),
-                command.operands.empty() ? "" : " ", std::string(command.operands).c_str(),
-                std::string(command.help).c_str(), FormatFlags(flags).c_str(), kExitStatuses);
-    return kSuccess;
-  }
-  const auto line = CommandLine::Parse(flags, arguments);
+// No command was given.
+ExitStatus Explain(const std::string& overview) {
+  std::fputs(overview.c_str(), stderr);
+  return kRefused;
+}
+
+absl::Status CheckOperands(const Command& command, const std::vector<std::string>& operands) {
+  const bool left_out = operands.empty() && absl::StartsWith(command.operands, "[");
+  if (operands.size() == command.operand_count || left_out) return absl::OkStatus();
+  const bool prompt = command.operands == "[PROMPT]";
+  const std::string given = operands.empty() ? "" : absl::StrCat(": \"", absl::StrJoin(operands, "\", \""), "\"");
+  return absl::InvalidArgumentError(
+      absl::StrCat(command.name, ": ", command.operand_count == 0 ? "no operand" : command.operands, " expected, ",
+                   operands.size(), " given", given, prompt ? "; a prompt is quoted as a whole" : ""));
+}
+
+int RunCommand(const Command& command, bool admin, const std::vector<std::string>& arguments) {
+  const auto line = CommandLine::Parse(FlagsOf(command, admin), arguments);
   if (!line.ok()) return ReportLocalError(line.status());
-  const bool left_out = line->operands().empty() && absl::StartsWith(command.operands, "[");
-  if (line->operands().size() != command.operand_count && !left_out) {
-    return ReportLocalError(absl::InvalidArgumentError(
-        absl::StrCat(prefix, command.name, ": ", command.operand_count == 0 ? "no operand" : command.operands,
-                     " expected, ", line->operands().size(), " given; see --help")));
-  }
+  if (line->Has("help")) return Print(HelpOf(command, admin));
+  if (line->Has("version")) return Print(VersionText("kinora"));
+  const absl::Status operands = CheckOperands(command, line->operands());
+  if (!operands.ok()) return ReportLocalError(operands);
+  if (command.handles_signals) BlockSignals();
   return command.run(*line);
 }
 
-int Main(std::vector<std::string> arguments) {
-  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") {
-    std::fputs(Overview().c_str(), arguments.empty() ? stderr : stdout);
-    return arguments.empty() ? kRefused : kSuccess;
+// `words` begin with a command's name; `before`: the flags that stood before it.
+int FindAndRun(std::vector<absl::Span<const Command>> tables, bool admin, std::vector<std::string> before,
+               absl::Span<const std::string> words) {
+  std::vector<absl::string_view> names;
+  for (absl::Span<const Command> commands : tables) {
+    for (const Command& command : commands) {
+      names.push_back(command.name);
+      if (command.name != words[0]) continue;
+      before.insert(before.end(), words.begin() + 1, words.end());
+      return RunCommand(command, admin, before);
+    }
   }
-  const bool admin = arguments[0] == "admin" && arguments.size() > 1;
-  if (admin) arguments.erase(arguments.begin());
-  const Command* command = admin ? Find(AdminCommands(), arguments[0]) : Find(ClipCommands(), arguments[0]);
-  if (command == nullptr && !admin) command = Find(JobCommands(), arguments[0]);
-  if (command == nullptr) {
-    return ReportLocalError(absl::InvalidArgumentError(
-        absl::StrCat(admin ? "admin " : "", arguments[0], ": no such command; `kinora --help` lists them")));
+  const absl::string_view nearest = NearestWord(words[0], names);
+  return ReportLocalError(absl::InvalidArgumentError(
+      absl::StrCat(admin ? "admin " : "", words[0], ": no such command; ",
+                   nearest.empty() ? absl::StrCat("`kinora ", admin ? "admin " : "", "--help` lists them")
+                                   : absl::StrCat("did you mean `kinora ", admin ? "admin " : "", nearest, "`?"))));
+}
+
+// "help WORDS…" as "WORDS… --help".
+std::vector<std::string> WithoutHelpCommand(std::vector<std::string> words) {
+  if (words.empty() || words[0] != "help") return words;
+  words.erase(words.begin());
+  words.emplace_back("--help");
+  return words;
+}
+
+int Admin(std::vector<std::string> words) {
+  words = WithoutHelpCommand(std::move(words));
+  const std::vector<FlagSpec> flags = SharedFlags(/*admin=*/true);
+  const auto count = CommandLine::CountBeforeOperands(flags, words);
+  if (!count.ok()) return ReportLocalError(count.status());
+  const std::vector<std::string> before(words.begin(), words.begin() + *count);
+  if (*count < words.size()) {
+    return FindAndRun({AdminCommands()}, true, before, absl::MakeConstSpan(words).subspan(*count));
   }
-  return RunCommand(*command, admin ? "admin " : "", {arguments.begin() + 1, arguments.end()});
+  const auto line = CommandLine::Parse(flags, before);
+  if (!line.ok()) return ReportLocalError(line.status());
+  if (line->Has("version")) return Print(VersionText("kinora"));
+  return line->Has("help") ? Print(AdminOverview()) : Explain(AdminOverview());
+}
+
+int Main(std::vector<std::string> words) {
+  words = WithoutHelpCommand(std::move(words));
+  std::vector<FlagSpec> flags = SharedFlags(/*admin=*/false);
+  flags.insert(flags.end(), AdminFlags().begin(), AdminFlags().end());
+  const auto count = CommandLine::CountBeforeOperands(flags, words);
+  if (!count.ok()) return ReportLocalError(count.status());
+  const std::vector<std::string> before(words.begin(), words.begin() + *count);
+  if (*count == words.size()) {
+    const auto line = CommandLine::Parse(flags, before);
+    if (!line.ok()) return ReportLocalError(line.status());
+    if (line->Has("version")) return Print(VersionText("kinora"));
+    return line->Has("help") ? Print(Overview()) : Explain(Overview());
+  }
+  if (words[*count] != "admin") {
+    return FindAndRun({ClipCommands(), JobCommands()}, false, before, absl::MakeConstSpan(words).subspan(*count));
+  }
+  words.erase(words.begin() + *count);
+  return Admin(std::move(words));
 }
 
 }  // namespace
 }  // namespace kinora
 
 int main(int argc, char** argv) {
-  // gRPC's threads inherit the mask, so that a command that handles signals gets them on the one thread that waits for
-  // them; a command that does not handle them is ended by the default action, which this gives back to the main thread.
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  const std::string command = argc > 1 ? argv[1] : "";
-  if (command == "generate" || command == "watch") pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  // What gRPC's own lines say is in the status of a call, once. GRPC_VERBOSITY brings them back.
+  if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
   std::signal(SIGPIPE, SIG_IGN);  // a closed standard output is an error to see, not a signal to die of
   return kinora::Main({argv + 1, argv + argc});
 }

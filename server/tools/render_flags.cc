@@ -12,6 +12,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/media/file_sink.h"
 #include "engine/ops/backend.h"
+#include "server/common/program_help.h"
 #include "server/common/request_conversion.h"
 #include "server/tools/request_flags.h"
 
@@ -29,7 +30,7 @@ constexpr FlagSpec kFlags[] = {
     {"prompt", "TEXT", "what to show and to be heard"},
     {"prompt-file", "FILE", "the prompt, from a file; - is standard input"},
     {"negative-prompt", "TEXT", "what to keep away from; absent: the model's default, empty: none"},
-    {"recipe", "NAME", "ONE_STAGE, TWO_STAGE, DISTILLED, DISTILLED_TWO_STAGE or HQ; absent: the model's default"},
+    {"recipe", "one_stage|two_stage|distilled|distilled_two_stage|hq", "absent: the model's default"},
     {"width", "PIXELS", "absent: the model's default"},
     {"height", "PIXELS", "absent: the model's default"},
     {"frames", "N", "8k + 1; absent: the model's default"},
@@ -57,6 +58,7 @@ constexpr FlagSpec kFlags[] = {
     {"plan", "", "print what usual clips (or the one asked for) take in memory and work; reads headers only"},
     {"device-memory", "SIZE", "what --plan fits the model into: 80GB, 24GiB"},
     {"help", "", "this text"},
+    {"version", "", "version, commit, backends and the CPU's instruction set"},
 };
 
 absl::Status NotYet(const std::string& flag) { return absl::UnimplementedError(flag + ": not available yet"); }
@@ -132,12 +134,7 @@ absl::Status TakeRequest(const CommandLine& line, RenderOptions& options) {
 
 absl::Span<const FlagSpec> RenderFlags() { return kFlags; }
 
-std::string RenderUsage() {
-  return "kinora-render --model PATH... --request REQUEST.json --output OUT.mp4\n"
-         "One request in one process, without a server. Exit status: 0 done, 2 a bad request, model or flag or\n"
-         "something not available yet, 1 anything else.\n\n" +
-         FormatFlags(kFlags);
-}
+std::string RenderUsage() { return HelpText(kRenderHelp, kFlags); }
 
 absl::StatusOr<MeshShape> ParseRanks(const std::string& text) {
   absl::StatusOr<MeshShape> shape =
@@ -150,7 +147,8 @@ absl::StatusOr<RenderOptions> ParseRenderFlags(absl::Span<const std::string> arg
   KINORA_ASSIGN_OR_RETURN(const CommandLine line, CommandLine::Parse(kFlags, arguments));
   RenderOptions options;
   options.help = line.Has("help");
-  if (options.help) return options;
+  options.version = line.Has("version");
+  if (options.help || options.version) return options;
   if (!line.operands().empty())
     return absl::InvalidArgumentError(line.operands()[0] + ": no such argument; see --help");
   if (line.Has("compare")) return NotYet("--compare");

@@ -7,15 +7,16 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "engine/base/command_line.h"
 #include "engine/parallel/mesh.h"
 #include "engine/weights/precision.h"
 #include "kinora/v1/video_generation.pb.h"
-#include "server/tools/command_line.h"
 
 namespace kinora {
 
 struct RenderOptions {
-  bool help = false;
+  bool help = false;  // with this or the next nothing else is read
+  bool version = false;
   std::vector<std::string> model{};  // PATH or name=VALUE, as ModelFiles::Parse takes them
   v1::Generation generation{};       // --request, then the flags; the seed is always present
   bool seed_drawn = false;           // nobody gave one

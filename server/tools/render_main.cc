@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/base/memory.h"
+#include "engine/base/version.h"
 #include "server/tools/render_run.h"
 
 namespace {
@@ -28,8 +29,8 @@ int main(int argc, char** argv) {
   kinora::ExitWhenOutOfMemory("kinora-render");
   const auto options = kinora::ParseRenderFlags(std::vector<std::string>(argv + 1, argv + argc));
   if (!options.ok()) return Fail(options.status());
-  if (options->help) {
-    std::fputs(kinora::RenderUsage().c_str(), stdout);
+  if (options->help || options->version) {
+    std::fputs((options->help ? kinora::RenderUsage() : kinora::VersionText("kinora-render")).c_str(), stdout);
     return 0;
   }
   std::signal(SIGINT, Cancel);

@@ -9,6 +9,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "engine/base/status_macros.h"
 #include "server/common/request_conversion.h"
@@ -21,7 +23,7 @@ constexpr FlagSpec kFlags[] = {
     {"prompt-file", "FILE", "the prompt, from a file; - is standard input"},
     {"negative-prompt", "TEXT", "what to keep away from; absent: the model's default, empty: none"},
     {"model", "ID", "absent: the server's only or default model"},
-    {"recipe", "NAME", "ONE_STAGE, TWO_STAGE, DISTILLED, DISTILLED_TWO_STAGE or HQ; absent: the model's default"},
+    {"recipe", "one_stage|two_stage|distilled|distilled_two_stage|hq", "absent: the model's default"},
     {"width", "PIXELS", "absent: the model's default; `kinora models` lists limits"},
     {"height", "PIXELS", "absent: the model's default"},
     {"frames", "N", "8k + 1; absent: the model's default"},
@@ -36,13 +38,13 @@ constexpr FlagSpec kFlags[] = {
     {"audio-only", "", "sound without a picture"},
     {"request", "FILE", "a Generation message as proto3 JSON; other flags override its fields"},
     {"output-options", "JSON", "an Output message as proto3 JSON; other flags override its fields"},
-    {"container", "NAME", "MP4, WEBM, PNG_FRAMES or WAV"},
+    {"container", "mp4|webm|png_frames|wav", "absent: mp4, or wav with --audio-only"},
     {"crf", "N", "quality of the video encoder, lower is better"},
     {"without-audio", "", "leave the sound out of the file"},
     {"embed-parameters", "", "seed and parameters in the file's metadata"},
     {"embed-prompt", "", "the prompt in the file's metadata"},
     {"trace", "", "a second file, trace.json: where the time of each rank went, for ui.perfetto.dev"},
-    {"ttl", "DURATION", "how long the server keeps the file, 24h"},
+    {"ttl", "DURATION", "how long the server keeps the file, 90s, 24h, 7d"},
     {"priority", "N", "higher runs first"},
     {"deadline", "DURATION", "from now; a job that is not done by then fails"},
     {"label", "KEY=VALUE", "may be given again"},
@@ -72,9 +74,8 @@ absl::Status ParseJsonFlag(const CommandLine& line, absl::string_view flag, goog
 }
 
 template <typename SetInt>
-absl::Status SetInt32(const CommandLine& line, absl::string_view flag, SetInt set) {
-  KINORA_ASSIGN_OR_RETURN(const auto value,
-                          line.GetInt(flag, std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()));
+absl::Status SetInt32(const CommandLine& line, absl::string_view flag, int32_t minimum, SetInt set) {
+  KINORA_ASSIGN_OR_RETURN(const auto value, line.GetInt(flag, minimum, std::numeric_limits<int32_t>::max()));
   if (value) set(static_cast<int32_t>(*value));
   return absl::OkStatus();
 }
@@ -89,16 +90,25 @@ absl::Status SetSeconds(const CommandLine& line, absl::string_view flag, SetDura
   return absl::OkStatus();
 }
 
-template <typename Enum, typename Parse, typename Set>
-absl::Status SetEnum(const CommandLine& line, absl::string_view flag, Parse parse, Set set) {
+// A name of the enumeration in any case, with dashes or underscores.
+template <typename Enum, typename Set>
+absl::Status SetEnum(const CommandLine& line, absl::string_view flag, Set set) {
   const std::optional<std::string> name = line.Get(flag);
-  Enum value;
   if (!name) return absl::OkStatus();
-  if (!parse(absl::AsciiStrToUpper(*name), &value)) {
-    return absl::InvalidArgumentError(absl::StrCat("--", flag, " ", *name, ": no such name; see --help"));
+  const std::string lower = absl::StrReplaceAll(absl::AsciiStrToLower(*name), {{"-", "_"}});
+  const auto* const values = google::protobuf::GetEnumDescriptor<Enum>();
+  std::vector<std::string> words;
+  for (int i = 0; i < values->value_count(); ++i) {
+    if (values->value(i)->number() == 0) continue;  // unspecified: the flag that is not given
+    words.push_back(absl::AsciiStrToLower(values->value(i)->name()));
+    if (words.back() != lower) continue;
+    set(static_cast<Enum>(values->value(i)->number()));
+    return absl::OkStatus();
   }
-  set(value);
-  return absl::OkStatus();
+  const std::vector<absl::string_view> views(words.begin(), words.end());
+  const absl::string_view nearest = NearestWord(lower, views);
+  return absl::InvalidArgumentError(absl::StrCat("--", flag, " ", *name, ": ", absl::StrJoin(words, ", "), " is needed",
+                                                 nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?")));
 }
 
 absl::Status SetPrompts(const CommandLine& line, v1::Generation* generation) {
@@ -117,19 +127,18 @@ absl::Status SetPrompts(const CommandLine& line, v1::Generation* generation) {
 }
 
 absl::Status SetShape(const CommandLine& line, v1::Generation* g) {
-  KINORA_RETURN_IF_ERROR(SetInt32(line, "width", [g](int32_t v) { g->set_width(v); }));
-  KINORA_RETURN_IF_ERROR(SetInt32(line, "height", [g](int32_t v) { g->set_height(v); }));
-  KINORA_RETURN_IF_ERROR(SetInt32(line, "frames", [g](int32_t v) { g->set_num_frames(v); }));
-  KINORA_RETURN_IF_ERROR(SetInt32(line, "steps", [g](int32_t v) { g->set_num_inference_steps(v); }));
-  KINORA_RETURN_IF_ERROR(SetInt32(line, "schedule-tokens", [g](int32_t v) { g->set_schedule_tokens(v); }));
+  KINORA_RETURN_IF_ERROR(SetInt32(line, "width", 1, [g](int32_t v) { g->set_width(v); }));
+  KINORA_RETURN_IF_ERROR(SetInt32(line, "height", 1, [g](int32_t v) { g->set_height(v); }));
+  KINORA_RETURN_IF_ERROR(SetInt32(line, "frames", 1, [g](int32_t v) { g->set_num_frames(v); }));
+  KINORA_RETURN_IF_ERROR(SetInt32(line, "steps", 1, [g](int32_t v) { g->set_num_inference_steps(v); }));
+  KINORA_RETURN_IF_ERROR(SetInt32(line, "schedule-tokens", -1, [g](int32_t v) { g->set_schedule_tokens(v); }));
   KINORA_ASSIGN_OR_RETURN(const auto rate, line.GetDouble("frame-rate"));
+  if (rate && *rate <= 0) return absl::InvalidArgumentError("--frame-rate: must be greater than 0");
   if (rate) g->set_frame_rate(*rate);
   KINORA_ASSIGN_OR_RETURN(const auto seed, line.GetUint64("seed"));
   if (seed) g->set_seed(*seed);
   if (line.Has("audio-only")) g->set_audio_only(true);
-  return SetEnum<v1::Generation::Recipe>(
-      line, "recipe", [](const std::string& n, auto* v) { return v1::Generation::Recipe_Parse(n, v); },
-      [g](auto v) { g->set_recipe(v); });
+  return SetEnum<v1::Generation::Recipe>(line, "recipe", [g](auto v) { g->set_recipe(v); });
 }
 
 absl::Status SetSampling(const CommandLine& line, v1::Generation* g) {
@@ -165,20 +174,18 @@ absl::Status SetSampling(const CommandLine& line, v1::Generation* g) {
 
 absl::Status SetOutput(const CommandLine& line, v1::Output* output) {
   if (line.Has("output-options")) KINORA_RETURN_IF_ERROR(ParseJsonFlag(line, "output-options", output));
-  KINORA_RETURN_IF_ERROR(SetInt32(line, "crf", [output](int32_t v) { output->set_crf(v); }));
+  KINORA_RETURN_IF_ERROR(SetInt32(line, "crf", 0, [output](int32_t v) { output->set_crf(v); }));
   KINORA_RETURN_IF_ERROR(SetSeconds(line, "ttl", [output] { return output->mutable_ttl(); }));
   if (line.Has("without-audio")) output->set_without_audio(true);
   if (line.Has("embed-parameters")) output->set_embed_parameters(true);
   if (line.Has("embed-prompt")) output->set_embed_prompt(true);
   if (line.Has("trace")) output->set_trace(true);
-  return SetEnum<v1::Output::Container>(
-      line, "container", [](const std::string& n, auto* v) { return v1::Output::Container_Parse(n, v); },
-      [output](auto v) { output->set_container(v); });
+  return SetEnum<v1::Output::Container>(line, "container", [output](auto v) { output->set_container(v); });
 }
 
 absl::Status SetScheduling(const CommandLine& line, v1::CreateVideoRequest* request) {
-  KINORA_RETURN_IF_ERROR(
-      SetInt32(line, "priority", [request](int32_t v) { request->mutable_scheduling()->set_priority(v); }));
+  KINORA_RETURN_IF_ERROR(SetInt32(line, "priority", std::numeric_limits<int32_t>::min(),
+                                  [request](int32_t v) { request->mutable_scheduling()->set_priority(v); }));
   KINORA_RETURN_IF_ERROR(
       SetSeconds(line, "deadline", [request] { return request->mutable_scheduling()->mutable_deadline(); }));
   for (const std::string& label : line.GetAll("label")) {

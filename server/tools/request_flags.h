@@ -5,8 +5,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "engine/base/command_line.h"
 #include "kinora/v1/video_generation.pb.h"
-#include "server/tools/command_line.h"
 
 namespace kinora {
 

@@ -8,6 +8,7 @@
 #include "engine/base/status_macros.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
+#include "server/tools/server_address.h"
 
 namespace kinora {
 namespace {
@@ -50,6 +51,7 @@ std::optional<absl::Duration> ServingWait::PauseAfter(const grpc::Status& status
     return HasRetryInfo(status) ? PauseFor(status.error_message()) : std::nullopt;
   }
   if (connection_.channel()->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY) return std::nullopt;
+  if (IsMistakenAddress(status.error_message())) return std::nullopt;
   return Pause("unreachable", Cause(status.error_message()));  // one line, however the attempts fail
 }
 

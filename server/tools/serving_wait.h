@@ -10,7 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "server/tools/command_line.h"
+#include "engine/base/command_line.h"
 #include "server/tools/connection.h"
 
 namespace kinora {

@@ -21,6 +21,7 @@
 #include "server/common/build_version.h"
 #include "server/common/config.h"
 #include "server/common/http_pages.h"
+#include "server/common/program_help.h"
 #include "server/worker/artifact_place.h"
 #include "server/worker/inherited_secret.h"
 #include "server/worker/join_client.h"
@@ -228,8 +229,10 @@ int RunWorker(const std::vector<std::string>& arguments, const LoadModel& load) 
   umask(0077);  // artifacts and sockets are its user's alone
   v1::WorkerConfig config = DefaultWorkerConfig();
   const absl::StatusOr<ConfigCommand> command = ParseConfig(arguments, config);
-  if (command.ok() && command->help) {
-    std::printf("kinora-worker %s\n%s", BuildText().c_str(), FlagHelp(DefaultWorkerConfig()).c_str());
+  if (command.ok() && (command->help || command->version)) {
+    std::fputs(
+        command->version ? VersionText("kinora-worker").c_str() : HelpText(kWorkerHelp, ConfigFlags(config)).c_str(),
+        stdout);
     return 0;
   }
   absl::Status status = command.ok() ? CheckWorkerConfig(config) : command.status();

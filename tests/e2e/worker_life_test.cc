@@ -143,10 +143,6 @@ TEST_F(WorkerLife, FrontendAndWorkerSayWhatTheyAreMadeOf) {
   EXPECT_THAT(server_.frontend().AwaitLine("event=serving"), HasSubstr(commit));
   EXPECT_THAT(server_.frontend().AwaitLine("event=joined"), HasSubstr(commit));  // the worker's own line
   EXPECT_THAT(server_.frontend().AwaitLine("event=worker_joined"), HasSubstr(commit));
-  for (const char* program : {KINORA_FRONTEND_BINARY, KINORA_SCRIPTED_WORKER_BINARY}) {
-    const std::string help = RunToEnd({program, "--help"}).out;
-    EXPECT_THAT(help.substr(0, help.find('\n')), HasSubstr(BuildText())) << program;
-  }
 }
 
 // Started by somebody else: an empty secret, and any commit of the same protocol.

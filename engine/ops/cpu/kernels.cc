@@ -1,5 +1,7 @@
 #include "engine/ops/cpu/kernels.h"
 
+#include "engine/base/cpu_path.h"
+
 namespace kinora::cpu {
 
 namespace avx512bf16 {
@@ -13,12 +15,14 @@ extern const Kernels kKernels;
 }
 
 const Kernels& SelectKernels() {
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bf16")) {
-    return avx512bf16::kKernels;
+  switch (ThisCpuPath()) {
+    case CpuPath::kAvx512Bf16:
+      return avx512bf16::kKernels;
+    case CpuPath::kAvx2:
+      return avx2::kKernels;
+    default:
+      return baseline::kKernels;
   }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return avx2::kKernels;
-  return baseline::kKernels;
 }
 
 }  // namespace kinora::cpu

@@ -84,10 +84,54 @@ TEST(Config, FlagsOfAConfigurationBuildItAgain) {
   EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(config, again)) << again.DebugString();
 }
 
-TEST(Config, EveryFlagHasALineOfHelp) {
-  const std::string help = FlagHelp(DefaultFrontendConfig());
-  EXPECT_THAT(help, AllOf(HasSubstr("--worker-model string (repeatable)"), HasSubstr("--queue-capacity int32 [1000]"),
-                          HasSubstr("--tls-key-file"), HasSubstr("--check-config")));
+const FlagSpec* Shown(const google::protobuf::Message& config, const std::string& name) {
+  for (const FlagSpec& flag : ConfigFlags(config)) {
+    if (flag.name == name) return &flag;
+  }
+  return nullptr;
+}
+
+TEST(Config, HelpIsTheCommentAboveTheField) {
+  const v1::FrontendConfig frontend = DefaultFrontendConfig();
+  const auto help = [&](const std::string& name) { return std::string(Shown(frontend, name)->help); };
+  EXPECT_EQ(help("queue-capacity"), "jobs that may wait; more are refused with RESOURCE_EXHAUSTED [1000]");
+  EXPECT_EQ(help("join-tls-key-file"), "PEM private key; of join_address");
+  EXPECT_THAT(help("worker-model"), HasSubstr("as kinora-render's --model; may be given again"));
+  EXPECT_EQ(Shown(frontend, "job-store")->value, "sqlite|memory");
+  EXPECT_EQ(Shown(frontend, "min-free-bytes")->value, "SIZE");
+  for (const google::protobuf::Message* config :
+       std::initializer_list<const google::protobuf::Message*>{&frontend, &v1::WorkerConfig::default_instance()}) {
+    for (const FlagSpec& flag : ConfigFlags(*config)) EXPECT_GE(flag.help.size(), 4u) << flag.name;
+  }
+}
+
+TEST(Config, HelpLeavesOutWhatOthersThanTheOperatorSet) {
+  const v1::FrontendConfig frontend = DefaultFrontendConfig();
+  const v1::WorkerConfig worker = DefaultWorkerConfig();
+  EXPECT_NE(Shown(frontend, "worker-ranks"), nullptr);
+  for (const char* name : {"rank", "world-size", "frontend", "token-file", "tls-ca-file", "scratch-directory"}) {
+    EXPECT_NE(Shown(worker, name), nullptr) << name;
+    EXPECT_EQ(Shown(frontend, absl::StrCat("worker-", name)), nullptr) << name;
+  }
+  for (const char* name : {"lifeline-fd", "secret-fd", "incarnation"}) EXPECT_EQ(Shown(worker, name), nullptr) << name;
+}
+
+TEST(Config, SecondsAndBytesMayHaveUnits) {
+  v1::FrontendConfig config = DefaultFrontendConfig();
+  ASSERT_THAT(ParseConfig({"--default-ttl-seconds=1d12h", "--min-free-bytes", "2 GiB", "--lease-seconds=7.5"}, config),
+              IsOk());
+  EXPECT_EQ(config.default_ttl_seconds(), 36 * 3600);
+  EXPECT_EQ(config.min_free_bytes(), int64_t{2} << 30);
+  EXPECT_EQ(config.lease_seconds(), 7.5);
+  EXPECT_FALSE(ParseConfig({"--queue-capacity=2k"}, config).ok());
+  EXPECT_FALSE(ParseConfig({"--worker-memory-share=1d"}, config).ok());
+  EXPECT_THAT(ParseConfig({"--quue-capacity=2"}, config).status().message(), HasSubstr("--queue-capacity"));
+}
+
+TEST(Config, HelpAndVersionNeedNoFileToBeThere) {
+  v1::FrontendConfig config = DefaultFrontendConfig();
+  EXPECT_TRUE(ParseConfig({"--config=/nowhere", "-h"}, config)->help);
+  EXPECT_TRUE(ParseConfig({"--config=/nowhere", "--version"}, config)->version);
 }
 
 TEST(CheckFrontendConfig, AcceptsTheDefaults) { EXPECT_THAT(CheckFrontendConfig(DefaultFrontendConfig()), IsOk()); }

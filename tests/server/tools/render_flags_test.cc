@@ -79,7 +79,7 @@ TEST(RenderFlagsTest, MistakesNameTheFlagOrField) {
   const std::pair<std::vector<std::string>, const char*> mistakes[] = {
       {{"--widht", "3"}, "--widht"},
       {{"--width", "wide"}, "--width"},
-      {{"--width", "-32"}, "width:"},
+      {{"--width", "-32"}, "--width -32:"},
       {{"--precision", "f64"}, "--precision"},
       {{"--device", "tpu"}, "--device"},
       {{"--ranks", "rows=2"}, "--ranks"},

@@ -102,11 +102,26 @@ TEST(RequestFlags, OverrideTheFieldsOfARequestFile) {
   EXPECT_THAT(request->generation().sigmas(), ElementsAre(1, 0.7, 0));
 }
 
+TEST(RequestFlags, NamesAreTakenInAnyCaseAndWithDashes) {
+  for (const char* name : {"TWO_STAGE", "two_stage", "two-stage", "Two-Stage"}) {
+    const auto request = Parse({"a fox", "--recipe", name});
+    ASSERT_TRUE(request.ok()) << request.status();
+    EXPECT_EQ(request->generation().recipe(), v1::Generation::TWO_STAGE);
+  }
+  EXPECT_EQ(Parse({"a fox", "--container", "png-frames"})->output().container(), v1::Output::PNG_FRAMES);
+  EXPECT_EQ(Parse({"a fox", "--ttl", "1d"})->output().ttl().seconds(), 86400);
+  EXPECT_EQ(Parse({"a fox", "--container", "webp"}).status().message(),
+            "--container webp: mp4, webm, png_frames, wav is needed; did you mean webm?");
+  EXPECT_FALSE(Parse({"a fox", "--recipe", "recipe_unspecified"}).ok());
+}
+
 TEST(RequestFlags, ErrorsNameTheFlag) {
-  const std::vector<std::vector<std::string>> bad = {{"--recipe", "fastest"},   {"--sigmas", "1,,0"},
-                                                     {"--lora", "a:b"},         {"--label", "novalue"},
-                                                     {"--width", "64.5"},       {"--video-guidance", "{\"x\":1}"},
-                                                     {"--request", "/nowhere"}, {"--frame-rate", "nan"}};
+  const std::vector<std::vector<std::string>> bad = {
+      {"--recipe", "fastest"},   {"--sigmas", "1,,0"},    {"--lora", "a:b"},
+      {"--label", "novalue"},    {"--width", "64.5"},     {"--video-guidance", "{\"x\":1}"},
+      {"--request", "/nowhere"}, {"--frame-rate", "nan"}, {"--steps", "0"},
+      {"--width", "0"},          {"--height", "-64"},     {"--frames", "0"},
+      {"--frame-rate", "0"},     {"--crf", "-1"},         {"--ttl", "soon"}};
   for (const auto& arguments : bad) {
     const auto request = Parse(arguments);
     ASSERT_FALSE(request.ok()) << arguments[0];
