@@ -245,6 +245,9 @@ absl::string_view NearestWord(absl::string_view word, absl::Span<const absl::str
   for (absl::string_view one : words) {
     if (absl::StartsWith(one, word) && (nearest.empty() || one.size() < nearest.size())) nearest = one;
   }
+  for (absl::string_view one : words) {
+    if (nearest.empty() && absl::StrContains(absl::StrCat(one, "-"), absl::StrCat("-", word, "-"))) nearest = one;
+  }
   if (!nearest.empty()) return nearest;
   size_t least = std::min(size_t{2}, (word.size() + 1) / 3) + 1;
   for (absl::string_view one : words) {

@@ -50,6 +50,7 @@ TEST(CommandLine, AnUnknownFlagIsNamedWithTheNearest) {
   EXPECT_EQ(message("-w"), "-w: no such flag; did you mean --width?");
   EXPECT_EQ(message("--widht=7"), "--widht: no such flag; did you mean --width?");
   EXPECT_EQ(message("--wit"), "--wit: no such flag; did you mean --without-audio?");
+  EXPECT_EQ(message("--audio"), "--audio: no such flag; did you mean --without-audio?");
   EXPECT_EQ(message("--sede"), "--sede: no such flag; did you mean --seed?");
   EXPECT_EQ(message("--nothing-like-it"), "--nothing-like-it: no such flag; --help lists them");
   EXPECT_THAT(message("-5 degrees"), HasSubstr("stands after --"));

@@ -1,0 +1,125 @@
+#include "server/tools/manual.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "tests/testing/temporary_directory.h"
+
+namespace kinora {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
+
+ProgramManual ManualOf(const std::string& name) {
+  for (ProgramManual& manual : AllManuals()) {
+    if (manual.program.name == name) return std::move(manual);
+  }
+  ADD_FAILURE() << name;
+  return {};
+}
+
+// What bash offers for the last of `words`, which begin with the program.
+std::vector<std::string> Completed(const std::vector<std::string>& words) {
+  const TemporaryDirectory directory;
+  std::string line = absl::StrCat(". '", directory.File("completion"), "'; COMP_WORDS=('", absl::StrJoin(words, "' '"),
+                                  "'); COMP_CWORD=", words.size() - 1, "; _");
+  for (const char c : words[0]) line.push_back(c == '-' ? '_' : c);
+  WriteFile(directory.File("completion"), BashCompletion(ManualOf(words[0])));
+  WriteFile(directory.File("run"), line + "; printf '%s\n' \"${COMPREPLY[@]}\"\n");
+  FILE* const out = popen(absl::StrCat("bash '", directory.File("run"), "' 2>&1").c_str(), "r");
+  std::string text(1 << 16, '\0');
+  text.resize(fread(text.data(), 1, text.size(), out));
+  EXPECT_EQ(pclose(out), 0) << text;
+  return absl::StrSplit(text, '\n', absl::SkipEmpty());
+}
+
+TEST(Manuals, ThereIsOneOfEachProgramAndItNamesEveryFlag) {
+  std::vector<std::string> names;
+  for (const ProgramManual& manual : AllManuals()) {
+    names.emplace_back(manual.program.name);
+    std::vector<FlagSpec> flags = manual.flags;
+    for (const CommandManual& command : manual.commands) {
+      flags.insert(flags.end(), command.flags.begin(), command.flags.end());
+    }
+    const std::string page = ManPage(manual), bash = BashCompletion(manual), zsh = ZshCompletion(manual),
+                      fish = FishCompletion(manual);
+    for (const FlagSpec& flag : flags) {
+      const std::string name(flag.name);
+      EXPECT_THAT(page, HasSubstr("\\-\\-" + absl::StrJoin(absl::StrSplit(name, '-'), "\\-"))) << name;
+      EXPECT_THAT(bash, HasSubstr("--" + name));
+      EXPECT_THAT(zsh, HasSubstr("'*--" + name + "["));
+      EXPECT_THAT(fish, HasSubstr(" -l " + name + " "));
+    }
+  }
+  EXPECT_THAT(names, ElementsAre("kinora", "kinora-frontend", "kinora-worker", "kinora-render"));
+}
+
+// Text that troff would read as a macro, or cannot read, is lost without a word.
+TEST(Manuals, PagesAreWhatManReads) {
+  for (const ProgramManual& manual : AllManuals()) {
+    const std::string page = ManPage(manual);
+    EXPECT_THAT(page, AllOf(StartsWith(".TH KINORA"), HasSubstr("\n.SH EXIT STATUS\n.TP\n\\fB0\\fR\n")));
+    EXPECT_TRUE(std::all_of(page.begin(), page.end(), [](unsigned char c) { return absl::ascii_isascii(c); }))
+        << manual.program.name;
+    for (const std::string& line : std::vector<std::string>(absl::StrSplit(page, '\n'))) {
+      if (line.empty() || line[0] != '.') continue;
+      EXPECT_THAT((std::vector<std::string>{".TH", ".SH", ".SS", ".TP"}), Contains(line.substr(0, 3))) << line;
+    }
+  }
+}
+
+TEST(BashCompletion, OffersCommandsThenTheirFlagsThenWords) {
+  EXPECT_THAT(Completed({"kinora", "gen"}), ElementsAre("generate"));
+  EXPECT_THAT(Completed({"kinora", ""}), AllOf(Contains("admin"), Contains("list"), Contains("--server")));
+  EXPECT_THAT(Completed({"kinora", "generate", "--wid"}), ElementsAre("--width"));
+  EXPECT_THAT(Completed({"kinora", "generate", "a fox", "--recipe", "d"}),
+              ElementsAre("distilled", "distilled_two_stage"));
+  EXPECT_THAT(Completed({"kinora", "generate", "--container", "=", "w"}), ElementsAre("webm", "wav"));
+  EXPECT_THAT(Completed({"kinora", "generate", "--seed", "7"}), IsEmpty());
+  EXPECT_THAT(Completed({"kinora-frontend", "--job-store", ""}), ElementsAre("sqlite", "memory"));
+  EXPECT_THAT(Completed({"kinora-worker", "--lifeline"}), IsEmpty());
+}
+
+TEST(BashCompletion, KnowsTheCommandWhereverItsFlagsStand) {
+  EXPECT_THAT(Completed({"kinora", "--server", "here", "--json", "admin", ""}),
+              ElementsAre("list", "drain", "restart"));
+  EXPECT_THAT(Completed({"kinora", "admin", "drain", "--adm"}), ElementsAre("--admin-server"));
+  EXPECT_THAT(Completed({"kinora", "admin", "list", "--stat"}), IsEmpty());
+  EXPECT_THAT(Completed({"kinora", "list", "--stat"}), ElementsAre("--state"));
+  EXPECT_THAT(Completed({"kinora", "help", "admin", "d"}), ElementsAre("drain"));
+}
+
+TEST(BashCompletion, OffersFilesWhereAFileIsMeant) {
+  const TemporaryDirectory directory;
+  WriteFile(directory.File("model.safetensors"), "");
+  const std::vector<std::string> found = {directory.File("model.safetensors")};
+  EXPECT_EQ(Completed({"kinora-render", "--model", directory.File("mod")}), found);
+  EXPECT_EQ(Completed({"kinora-render", "-o", directory.File("mod")}), found);
+  EXPECT_EQ(Completed({"kinora-frontend", "--config", directory.File("mod")}), found);
+}
+
+TEST(Completion, ZshAndFishQuoteWhatHelpSays) {
+  const std::string zsh = ZshCompletion(ManualOf("kinora-frontend")), fish = FishCompletion(ManualOf("kinora"));
+  EXPECT_THAT(zsh, AllOf(StartsWith("#compdef kinora-frontend\n"), HasSubstr("\\[1000\\]"),
+                         HasSubstr(":sqlite|memory:(sqlite memory)'")));
+  EXPECT_THAT(zsh, HasSubstr("kinora-worker beside the frontend'\\''s own"));
+  EXPECT_THAT(fish, AllOf(HasSubstr("-x -a 'mp4 webm png_frames wav'"), HasSubstr(" -l output -s o -r -F"),
+                          Not(HasSubstr("lifeline"))));
+}
+
+}  // namespace
+}  // namespace kinora
