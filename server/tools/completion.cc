@@ -142,34 +142,47 @@ std::string FishFlags(const ProgramManual& manual, const std::vector<FlagSpec>& 
   return out;
 }
 
+// "--recipe) …;;" for each flag with a value, and in `pattern` all of them.
+std::string BashValues(const ProgramManual& manual, std::string& pattern) {
+  std::string out;
+  for (const FlagSpec& flag : EveryFlag(manual)) {
+    if (!TakesValue(flag)) continue;
+    const std::string spellings = absl::StrJoin(Spellings(flag), "|");
+    absl::StrAppend(&pattern, pattern.empty() ? "" : "|", spellings);
+    const std::vector<std::string> words = WordsOf(flag);
+    std::string reply = "COMPREPLY=()";
+    if (!words.empty()) {
+      reply = absl::StrCat("COMPREPLY=($(compgen -W ", Quote(absl::StrJoin(words, " ")), " -- \"$current\"))");
+    } else if (IsPath(flag)) {
+      reply = "compopt -o filenames 2> /dev/null; COMPREPLY=($(compgen -f -- \"$current\"))";
+    }
+    absl::StrAppend(&out, "    ", spellings, ") ", reply, "; return ;;\n");
+  }
+  return out;
+}
+
+// "generate) words=…;;" for each command, and for what stands before one.
+std::string BashWords(const ProgramManual& manual) {
+  std::string out;
+  const auto add = [&out](absl::string_view pattern, absl::string_view words) {
+    absl::StrAppend(&out, "    ", pattern, ") words=", Quote(words), " ;;\n");
+  };
+  add("''", absl::StrCat(Names(manual, false), manual.commands.empty() ? "" : " ", AllSpellings(manual.flags)));
+  if (!manual.commands.empty()) {
+    add("help", Names(manual, false));
+    add("admin|'help admin'", Names(manual, true));
+  }
+  for (const CommandManual& command : manual.commands) {
+    add(Quote(absl::StrJoin(command.words, " ")), AllSpellings(command.flags));
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string BashCompletion(const ProgramManual& manual) {
-  std::string values, with_value, cases;
-  for (const FlagSpec& flag : EveryFlag(manual)) {
-    if (!TakesValue(flag)) continue;
-    const std::string pattern = absl::StrJoin(Spellings(flag), "|");
-    absl::StrAppend(&with_value, with_value.empty() ? "" : "|", pattern);
-    const std::vector<std::string> words = WordsOf(flag);
-    absl::StrAppend(&values, "    ", pattern, ") ",
-                    !words.empty() ? absl::StrCat("COMPREPLY=($(compgen -W ", Quote(absl::StrJoin(words, " ")),
-                                                  " -- \"$current\"))")
-                    : IsPath(flag) ? "compopt -o filenames 2> /dev/null; COMPREPLY=($(compgen -f -- \"$current\"))"
-                                   : "COMPREPLY=()",
-                    "; return ;;\n");
-  }
-  absl::StrAppend(
-      &cases, "    '') words=",
-      Quote(absl::StrCat(Names(manual, false), manual.commands.empty() ? "" : " ", AllSpellings(manual.flags))),
-      " ;;\n");
-  if (!manual.commands.empty()) {
-    absl::StrAppend(&cases, "    help) words=", Quote(Names(manual, false)),
-                    " ;;\n    admin|'help admin') words=", Quote(Names(manual, true)), " ;;\n");
-  }
-  for (const CommandManual& command : manual.commands) {
-    absl::StrAppend(&cases, "    ", Quote(absl::StrJoin(command.words, " ")),
-                    ") words=", Quote(AllSpellings(command.flags)), " ;;\n");
-  }
+  std::string with_value;
+  const std::string values = BashValues(manual, with_value);
   const std::string function = FunctionOf(manual);
   // The command is the one or two words before the cursor that are neither flags nor their values.
   return absl::StrCat("# bash completion of ", manual.program.name, "; made by the build\n", function, R"(() {
@@ -192,7 +205,7 @@ std::string BashCompletion(const ProgramManual& manual) {
                       values, R"(  esac
   case $command in
 )",
-                      cases, R"(  esac
+                      BashWords(manual), R"(  esac
   COMPREPLY=($(compgen -W "$words" -- "$current"))
 }
 complete -F )",
