@@ -7,10 +7,8 @@ install(FILES proto/kinora/v1/video_generation.proto proto/kinora/v1/config.prot
 install(FILES proto/google/rpc/status.proto proto/google/rpc/error_details.proto proto/google/rpc/LICENSE
         DESTINATION ${CMAKE_INSTALL_DATADIR}/kinora/proto/google/rpc)
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
-if(TARGET manuals)
-  # Where each shell looks by itself, under /usr and /usr/local alike.
-  install(DIRECTORY ${CMAKE_BINARY_DIR}/manuals/man1/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
-  install(DIRECTORY ${CMAKE_BINARY_DIR}/manuals/bash/ DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
-  install(DIRECTORY ${CMAKE_BINARY_DIR}/manuals/zsh/ DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
-  install(DIRECTORY ${CMAKE_BINARY_DIR}/manuals/fish/ DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
-endif()
+# Where each shell looks by itself, under /usr and /usr/local alike.
+install(DIRECTORY ${CMAKE_BINARY_DIR}/manuals/man1/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(DIRECTORY ${CMAKE_BINARY_DIR}/manuals/bash/ DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(DIRECTORY ${CMAKE_BINARY_DIR}/manuals/zsh/ DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+install(DIRECTORY ${CMAKE_BINARY_DIR}/manuals/fish/ DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
