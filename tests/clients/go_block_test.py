@@ -12,7 +12,7 @@ class GoBlock(harness.PageTest):
         harness.run(["bash", "-ec", command], self.folder, GOCACHE=str(cache.resolve()), GOFLAGS="")
         done = harness.run(["./generate"], self.folder)
         self.assertEqual(done, "")
-        self.check_clip("circle.mp4")
+        self.check_clip("clip.mp4")
 
 
 if __name__ == "__main__":

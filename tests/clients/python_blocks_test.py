@@ -14,9 +14,9 @@ class PythonBlocks(harness.PageTest):
         out = ""
         for block in blocks:
             out += harness.run([sys.executable, "-c", block], self.folder, PYTHONPATH=str(site), KINORA_SERVER=self.frontend.address)
-        for expected in ("circle.mp4 128 128", "RUNNING denoise ", "['square-0.mp4', ", "nearest: 96"):
+        for expected in ("clip.mp4 128 128", "RUNNING denoise ", "['square-0.mp4', ", "nearest: 96"):
             self.assertIn(expected, out)
-        for name in ("circle.mp4", "square-3.mp4", "triangle.mp4"):
+        for name in ("clip.mp4", "square-3.mp4", "triangle.mp4"):
             self.check_clip(name)
         self.check_clip("star.webm", "vp9")
 
@@ -26,7 +26,7 @@ class PythonBlocks(harness.PageTest):
         harness.run(["bash", "-ec", command], self.folder)
         out = harness.run([sys.executable, "-c", self.here(client)], self.folder)
         self.assertIn("terminal", out)
-        self.check_clip("circle.mp4")
+        self.check_clip("clip.mp4")
 
 
 if __name__ == "__main__":

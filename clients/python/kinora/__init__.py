@@ -1,7 +1,7 @@
 """Client of Kinora, a server that makes video with sound from text.
 
     import kinora
-    clip = kinora.generate("a red circle moves right on a blue background", out="circle.mp4")
+    clip = kinora.generate("a yellow triangle moves up on a blue background", out="clip.mp4")
 """
 
 from . import aio, messages
