@@ -1,10 +1,13 @@
 #include "engine/media/movie_sink.h"
 
+#include <cmath>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
+#include "engine/media/fit_sound.h"
 #include "engine/tensor/tensor.h"
 
 namespace kinora {
@@ -103,8 +106,13 @@ absl::Status MovieSink::Frames(int64_t first, const Tensor& rgb8) {
 absl::Status MovieSink::Audio(const Tensor& waveform) {
   if (sound_ == nullptr) return absl::OkStatus();
   KINORA_CHECK(waveform.shape().rank() == 2 && waveform.dim(0) == info_.audio_channels) << waveform.shape().ToString();
-  return sound_->EncodeAll(waveform.data<float>(), waveform.dim(1),
-                           [this](AVPacket& packet) { return Write(packet, sound_->codec(), *sound_stream_); });
+  const auto write = [this](AVPacket& packet) { return Write(packet, sound_->codec(), *sound_stream_); };
+  if (picture_ == nullptr) return sound_->EncodeAll(waveform.data<float>(), waveform.dim(1), write);
+  const auto samples = static_cast<int64_t>(
+      std::llround(static_cast<double>(info_.num_frames) / info_.frame_rate * info_.audio_sample_rate));
+  const std::vector<float> fitted =
+      FitSound(waveform.data<float>(), waveform.dim(0), waveform.dim(1), samples, info_.audio_sample_rate);
+  return sound_->EncodeAll(fitted.data(), samples, write);
 }
 
 absl::Status MovieSink::End() {

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <thread>
 
+#include "engine/media/fit_sound.h"
 #include "tests/media/clip_fixtures.h"
 #include "tests/testing/part_files.h"
 
@@ -210,12 +211,39 @@ INSTANTIATE_TEST_SUITE_P(All, MovieSinkTest,
                                          Case{Container::kWebm, "clip.webm", "vp9", "opus"}),
                          [](const auto& info) { return info.param.container == Container::kMp4 ? "Mp4" : "Webm"; });
 
-TEST(Mp4SinkTest, SoundIsNotPaddedBeyondItsSamples) {
-  TestClip clip = MakeTestClip(kClip);
-  const DecodedMovie movie = DecodeMovie(Write(clip, "exact.mp4", {}));
-  EXPECT_NEAR(movie.audio_seconds * 48000, 33'603, 0.01);  // as the container states it
-  EXPECT_EQ(movie.audio_start, 0);
-  EXPECT_NEAR(movie.video_seconds, 17 / 24.0, 1e-6);
+TEST(Mp4SinkTest, SoundIsAsLongAsThePicture) {
+  for (const int64_t samples : {33'603, 34'000, 35'111}) {
+    ClipInfo info = kClip;
+    info.audio_samples = samples;
+    TestClip clip = MakeTestClip(info);
+    const DecodedMovie movie = DecodeMovie(Write(clip, "exact.mp4", {}));
+    EXPECT_NEAR(movie.audio_seconds * 48000, 34'000, 0.01) << samples;  // as the container states it
+    EXPECT_EQ(movie.audio_start, 0);
+    EXPECT_NEAR(movie.video_seconds, 17 / 24.0, 1e-6);
+  }
+}
+
+TEST(Mp4SinkTest, SoundAloneIsNotPaddedBeyondItsSamples) {
+  ClipInfo info = kClip;
+  info.width = info.height = info.num_frames = 0;
+  TestClip clip = MakeTestClip(info);
+  EXPECT_NEAR(DecodeMovie(Write(clip, "alone.mp4", {})).audio_seconds * 48000, 33'603, 0.01);
+}
+
+TEST(FitSoundTest, WhatDoesNotFitFadesOutAndIsCutOrFollowedBySilence) {
+  const std::vector<float> ones(2 * 2000, 1.0f);
+  EXPECT_EQ(FitSound(ones.data(), 2, 2000, 2000, 48000), ones);
+  for (const int64_t wanted : {1500, 3000}) {
+    const int64_t kept = std::min<int64_t>(wanted, 2000);
+    const std::vector<float> fitted = FitSound(ones.data(), 2, 2000, wanted, 48000);
+    ASSERT_EQ(fitted.size(), 2 * wanted);
+    for (int64_t i = 0; i < 2 * wanted; ++i) {
+      const int64_t left = kept - 1 - i % wanted;  // samples behind it
+      const double expected = left < 0 ? 0 : left >= 480 ? 1 : 0.5 - 0.5 * std::cos(M_PI * left / 480);
+      ASSERT_NEAR(fitted[i], expected, 1e-6) << i;
+    }
+  }
+  EXPECT_EQ(FitSound(ones.data(), 1, 3, 5, 48000)[0], 0.75f);  // of a sound shorter than its fade
 }
 
 TEST(Mp4SinkTest, PutsTheIndexBeforeTheData) {
