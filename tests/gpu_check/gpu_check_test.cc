@@ -1,4 +1,5 @@
 // The program of scripts/gpu-check, whole, on the simulated device.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -10,6 +11,8 @@
 
 namespace kinora {
 namespace {
+
+using testing::HasSubstr;
 
 using Json = nlohmann::ordered_json;
 
@@ -90,6 +93,8 @@ TEST(GpuCheck, SaysHowAnotherRunsErrorsDiffer) {
 TEST(GpuCheck, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(Check({"--part", "everything"}).exit_status, 2);
   EXPECT_EQ(Check({"--quick"}).exit_status, 2);
+  EXPECT_THAT(Check({"--smal"}).err, HasSubstr("did you mean --small?"));
+  EXPECT_THAT(Check({"--version"}).out, HasSubstr("\nbackends  cpu, cuda (simulated)\n"));
   const Checked none = Check({"--part", "sanitizer"});
   EXPECT_EQ(none.exit_status, 3) << none.out;
 }

@@ -12,25 +12,34 @@
 #include <fstream>
 #include <thread>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/command_line.h"
+#include "engine/base/status_macros.h"
 #include "engine/base/strings.h"
+#include "engine/base/version.h"
 #include "tests/gpu_check/parts.h"
 
 namespace kinora {
 namespace {
 
+constexpr FlagSpec kFlags[] = {
+    {"model", "FOLDER", "a folder as models/demo: part render"},
+    {"configs", "FOLDER", "the folder of lightricks_2.0.json and lightricks_2.3.json: parts block, step, decode"},
+    {"part", "NAME",
+     "libraries, ops, kernels, block, step, decode, render, probes or sanitizer; may be given again; absent: all"},
+    {"json", "FILE", "where the tables go as JSON"},
+    {"compare", "FILE", "such a file of another run, as a rule on the simulated device: part ops subtracts its errors"},
+    {"small", "", "small shapes; always on a simulated device"},
+    {"runs", "N", "that a median is of [10]"},
+    {"work", "FOLDER", "where parts write; absent: a folder of its own, removed at the end"},
+    {"in-process", "", "the one part that is named, without a process of its own"},
+    {"help", "", "this text"},
+    {"version", "", "version, commit, backends and the CPU's instruction set"},
+};
+
 constexpr char kUsage[] =
-    "kinora-gpu-check --model DIR --configs DIR [--part NAME]... [--json FILE] [--compare FILE] [--small] [--runs N]\n"
-    "  --model DIR     a folder as models/demo: part render\n"
-    "  --configs DIR   the folder of lightricks_2.0.json and lightricks_2.3.json: parts block, step, decode\n"
-    "  --part NAME     libraries, ops, kernels, block, step, decode, render, probes or sanitizer; absent: all\n"
-    "  --json FILE     where the tables go as JSON\n"
-    "  --compare FILE  such a file of another run, as a rule on the simulated device: part ops subtracts its errors\n"
-    "  --small         small shapes; always on a simulated device\n"
-    "  --runs N        that a median is of [10]\n"
-    "  --in-process    the one part that is named, without a process of its own\n"
-    "Exit status: 0 passed, 1 a part failed, 2 bad arguments, 3 no part could be run.\n";
+    "kinora-gpu-check --model FOLDER --configs FOLDER [flags]: what the CUDA backend does on the device that is there\n"
+    "Exit status: 0 passed, 1 a part failed, 2 bad arguments, 3 no part could be run.\n\n";
 
 struct Options {
   Settings settings;
@@ -45,36 +54,31 @@ const Part* FindPart(const std::string& name) {
   return at == std::end(kParts) ? nullptr : at;
 }
 
-// An error's text; "": none.
-std::string Parse(int argc, char** argv, Options& options) {
-  const std::pair<const char*, std::string*> texts[] = {{"--model", &options.settings.model},
-                                                        {"--configs", &options.settings.configs},
-                                                        {"--compare", &options.settings.compare},
-                                                        {"--work", &options.settings.work},
-                                                        {"--json", &options.json}};
-  for (int i = 1; i < argc; ++i) {
-    const std::string flag = argv[i];
-    if (flag == "--small" || flag == "--in-process") {
-      (flag == "--small" ? options.settings.small : options.in_process) = true;
-      continue;
-    }
-    if (i + 1 == argc) return flag + ": no such flag, or without a value";
-    const std::string value = argv[++i];
-    const auto text = std::find_if(std::begin(texts), std::end(texts), [&](const auto& t) { return flag == t.first; });
-    if (text != std::end(texts)) {
-      *text->second = value;
-    } else if (flag == "--part") {
-      if (FindPart(value) == nullptr) return "--part " + value + ": there is no such part";
-      options.parts.push_back(FindPart(value));
-    } else if (flag != "--runs" || !absl::SimpleAtoi(value, &options.settings.runs) || options.settings.runs < 1) {
-      return absl::StrCat(flag, " ", value, ": no such flag, or not a count");
-    }
+absl::Status Read(const CommandLine& line, Options& options) {
+  Settings& settings = options.settings;
+  for (const auto& [flag, value] : {std::pair<const char*, std::string*>{"model", &settings.model},
+                                    {"configs", &settings.configs},
+                                    {"compare", &settings.compare},
+                                    {"work", &settings.work},
+                                    {"json", &options.json}}) {
+    *value = line.Get(flag).value_or(*value);
   }
-  if (options.in_process && options.parts.size() != 1) return "--in-process: needs one --part";
+  settings.small = line.Has("small");
+  options.in_process = line.Has("in-process");
+  KINORA_ASSIGN_OR_RETURN(const auto runs, line.GetInt("runs", 1, 1'000'000));
+  settings.runs = static_cast<int>(runs.value_or(settings.runs));
+  for (const std::string& name : line.GetAll("part")) {
+    if (FindPart(name) == nullptr) return absl::InvalidArgumentError("--part " + name + ": there is no such part");
+    options.parts.push_back(FindPart(name));
+  }
+  if (!line.operands().empty()) return absl::InvalidArgumentError(line.operands()[0] + ": no such argument");
+  if (options.in_process && options.parts.size() != 1) {
+    return absl::InvalidArgumentError("--in-process: needs one --part");
+  }
   if (options.parts.empty()) {
     for (const Part& part : kParts) options.parts.push_back(&part);
   }
-  return "";
+  return absl::OkStatus();
 }
 
 Json RunHere(const Part& part, const Options& options) {
@@ -219,9 +223,18 @@ int Main(Options& options) {
 }  // namespace kinora
 
 int main(int argc, char** argv) {  // NOLINT: an exception, as of memory that is lacking, ends it
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  const auto line = kinora::CommandLine::Parse(kinora::kFlags, arguments);
   kinora::Options options;
-  const std::string error = kinora::Parse(argc, argv, options);
-  if (error.empty()) return kinora::Main(options);
-  std::fprintf(stderr, "kinora-gpu-check: %s\n%s", error.c_str(), kinora::kUsage);
+  absl::Status status = line.status();
+  if (line.ok() && (line->Has("help") || line->Has("version"))) {
+    std::fputs(line->Has("version") ? kinora::VersionText("kinora-gpu-check").c_str()
+                                    : (kinora::kUsage + kinora::FormatFlags(kinora::kFlags)).c_str(),
+               stdout);
+    return 0;
+  }
+  if (status.ok()) status = kinora::Read(*line, options);
+  if (status.ok()) return kinora::Main(options);
+  std::fprintf(stderr, "kinora-gpu-check: %s\n", std::string(status.message()).c_str());
   return 2;
 }
