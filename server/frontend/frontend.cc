@@ -32,6 +32,7 @@
 #include "server/frontend/groups/join_service.h"
 #include "server/frontend/jobs/sqlite_job_store.h"
 #include "server/frontend/jobs/state_directory.h"
+#include "server/frontend/model_files.h"
 
 namespace kinora {
 namespace {
@@ -205,7 +206,12 @@ class EmbeddedFrontend : public Frontend {
         .check_disk = [this] { return CheckDisk(); },
         .cancel_run = [this](const JobId& id) { dispatcher_->CancelRun(id); },
         .estimate = [this](const std::string& model, const v1::Generation& generation,
-                           Done<v1::Estimate> done) { dispatcher_->Estimate(model, generation, std::move(done)); }});
+                           Done<v1::Estimate> done) { dispatcher_->Estimate(model, generation, std::move(done)); },
+        .absence =
+            [this] {
+              absl::MutexLock lock(&health_mu_);
+              return Absence{.why = groups_.absent, .passes = !groups_.failed};
+            }});
     KINORA_ASSIGN_OR_RETURN(server_, FrontendServer::Start(config_, *context_, Control(), std::move(admin_tokens)));
     dispatcher_->SetHealthListener([this](const GroupsHealth& health) {
       {
@@ -254,6 +260,14 @@ class EmbeddedFrontend : public Frontend {
     dispatcher_->SetLossListener([this](const std::string&, const std::string& incarnation, const std::string&) {
       for (const auto& supervisor : supervisors_) supervisor->Kill(incarnation);
     });
+    dispatcher_->SetRestartListener([this](const std::string& group) {
+      for (const auto& supervisor : supervisors_) {
+        if (supervisor->group() != group) continue;
+        supervisor->Restart();
+        return true;
+      }
+      return false;
+    });
     return absl::OkStatus();
   }
 
@@ -285,6 +299,10 @@ class EmbeddedFrontend : public Frontend {
     options.on_begin = [this, id = group.id()](const std::string& incarnation, const std::string& secret) {
       dispatcher_->Supervise(id, incarnation, secret);
     };
+    std::vector<std::string> files(worker.model().begin(), worker.model().end());
+    files.push_back(config_.worker_binary());
+    options.files = [files = std::move(files)] { return StateOfFiles(files); };
+    options.on_give_up = [this, id = group.id()] { dispatcher_->GiveUp(id); };
     return std::make_unique<GroupSupervisor>(
         std::move(options), clocks_.steady,
         [this](const std::string& id, const std::string& incarnation, const std::string& why) {

@@ -21,6 +21,7 @@
 #include "server/common/program_help.h"
 #include "server/frontend/descriptor_budget.h"
 #include "server/frontend/frontend.h"
+#include "server/frontend/worker_check.h"
 
 namespace kinora {
 namespace {
@@ -118,6 +119,7 @@ int Main(const std::vector<std::string>& arguments) {
   config = WithDerivedDefaults(config);
   absl::Status status = CheckFrontendConfig(config);
   if (status.ok()) status = CheckFrontendFiles(config);
+  if (status.ok() && command->check) status = CheckWorkers(config);
   if (!status.ok()) return Complain(status, 2);
   if (command->check) {
     std::printf("the configuration is right\n");

@@ -150,8 +150,15 @@ ExitStatus Models(const CommandLine& line) {
   if (!wait.ok()) return ReportLocalError(wait.status());
   v1::ListModelsResponse reply;
   const auto lack = [&] { return std::string(reply.models().empty() ? "no worker has described a model yet" : ""); };
+  // Why there is none yet, and whether waiting helps, is what a request would be refused with.
   const auto call = [&] {
-    return Call<v1::Models>(*connection, &v1::Models::Stub::ListModels, google::protobuf::Empty(), &reply);
+    const grpc::Status status =
+        Call<v1::Models>(*connection, &v1::Models::Stub::ListModels, google::protobuf::Empty(), &reply);
+    if (!status.ok() || !reply.models().empty()) return status;
+    v1::Estimate estimate;
+    const grpc::Status refused = Call<v1::VideoGeneration>(*connection, &v1::VideoGeneration::Stub::EstimateVideo,
+                                                           v1::CreateVideoRequest(), &estimate);
+    return refused.error_code() == grpc::StatusCode::UNAVAILABLE ? refused : status;
   };
   const grpc::Status status = CallWhenServing(*connection, *wait, call, lack);
   if (!status.ok()) return ReportError(status, line.Has("json"));

@@ -2,4 +2,6 @@
 #include "server/worker/pipeline_model.h"
 #include "server/worker/worker_process.h"
 
-int main(int argc, char** argv) { return kinora::RunWorker({argv + 1, argv + argc}, kinora::PipelineModel::Load); }
+int main(int argc, char** argv) {
+  return kinora::RunWorker({argv + 1, argv + argc}, kinora::PipelineModel::Load, kinora::PipelineModel::Check);
+}

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <optional>
 #include <thread>
@@ -15,6 +16,7 @@
 #include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
 #include "engine/parallel/agree.h"
+#include "engine/parallel/dry_communicator.h"
 #include "engine/parallel/thread_communicator.h"
 #include "engine/processes/process_mesh.h"
 #include "engine/request/request_rules.h"
@@ -47,20 +49,46 @@ GenerationRequest WarmUpRequest(const ModelDescription& model, int32_t cells, in
 
 constexpr absl::Duration kJoinPatience = absl::Minutes(5), kWarmUpPatience = absl::Minutes(10);
 
-// The ranks of the group that live in this process: all of them, or the one that it is.
-absl::StatusOr<std::vector<std::unique_ptr<Mesh>>> MakeMeshes(const v1::WorkerConfig& config, const MeshShape& shape,
-                                                              const std::string& device, const RankContext& group) {
-  if (shape.ranks() > 1 && group.world_size == 1 && device != "cpu") {
+// What the configuration says without a file being read.
+struct AskedModel {
+  PipelineOptions options;
+  MeshShape shape;
+};
+
+absl::StatusOr<AskedModel> ReadConfig(const v1::WorkerConfig& config) {
+  AskedModel asked;
+  KINORA_ASSIGN_OR_RETURN(const BackendTraits traits, TraitsOf(config.device(), {}));
+  asked.options.device = traits.device;
+  const std::vector<std::string> files(config.model().begin(), config.model().end());
+  KINORA_ASSIGN_OR_RETURN(asked.options.files, ModelFiles::Parse(files));
+  KINORA_ASSIGN_OR_RETURN(asked.options.precision, Precision::Parse(config.precision()));
+  const absl::StatusOr<MeshShape> shape = MeshShape::Parse(config.ranks());
+  if (!shape.ok()) return absl::InvalidArgumentError(absl::StrCat("ranks: ", std::string(shape.status().message())));
+  asked.shape = *shape;
+  const int threads = config.threads() > 0 ? config.threads() : static_cast<int>(std::thread::hardware_concurrency());
+  asked.options.threads = std::max(1, threads / shape->ranks());
+  return asked;
+}
+
+// Whether ranks of this shape are what the group's processes can be.
+absl::Status CheckShape(const v1::WorkerConfig& config, const MeshShape& shape, const std::string& device,
+                        int world_size) {
+  if (shape.ranks() > 1 && world_size == 1 && device != "cpu") {
     return absl::InvalidArgumentError(
         absl::StrCat("ranks: ", shape.ToString(), " on ", device,
                      ": a process has one device: give the group `processes: ", shape.ranks(), "`"));
   }
+  if (world_size == 1 || shape.ranks() == world_size) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("ranks: \"", config.ranks(), "\" are ", shape.ranks(),
+                                                 ", and the group has ", world_size,
+                                                 " processes: ", absl::StrJoin(MeshShape::Of(world_size), " or ")));
+}
+
+// The ranks of the group that live in this process: all of them, or the one that it is.
+absl::StatusOr<std::vector<std::unique_ptr<Mesh>>> MakeMeshes(const v1::WorkerConfig& config, const MeshShape& shape,
+                                                              const std::string& device, const RankContext& group) {
+  KINORA_RETURN_IF_ERROR(CheckShape(config, shape, device, group.world_size));
   if (group.world_size == 1) return MakeThreadMeshes(shape);
-  if (shape.ranks() != group.world_size) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("ranks: \"", config.ranks(), "\" are ", shape.ranks(), ", and the group has ", group.world_size,
-                     " processes: ", absl::StrJoin(MeshShape::Of(group.world_size), " or ")));
-  }
   const PeerOptions peer{.key = group.group_key, .interface = config.data_interface(), .patience = kJoinPatience};
   const ProcessRank process{.rank = group.rank, .rendezvous = group.rendezvous, .lost = group.lost, .peer = peer};
   std::vector<std::unique_ptr<Mesh>> meshes;
@@ -92,26 +120,36 @@ std::vector<PipelineModel::Rank> PipelineModel::ToRanks(std::vector<std::unique_
   return ranks;
 }
 
+absl::Status PipelineModel::Check(const v1::WorkerConfig& config) {
+  KINORA_ASSIGN_OR_RETURN(AskedModel asked, ReadConfig(config));
+  KINORA_RETURN_IF_ERROR(DeviceName(config.device(), {}).status());
+  KINORA_ASSIGN_OR_RETURN(const BackendTraits traits, TraitsOf(config.device(), {}));
+  KINORA_RETURN_IF_ERROR(asked.options.precision.CheckOn(traits));
+  KINORA_RETURN_IF_ERROR(CheckShape(config, asked.shape, traits.device, config.world_size()));
+  KINORA_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(asked.options.files));
+  if (checkpoint->tokenizer_model().empty()) {
+    return absl::InvalidArgumentError(
+        "model: no text encoder with a tokenizer.model; give its folder as text_encoder=DIR");
+  }
+  KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<Mesh> mesh, MakeDryMesh(asked.shape));
+  GenerationRequest usual;
+  usual.prompt = "a";
+  usual.recipe = Recipe::kOneStage;  // of every kind of model
+  const MemoryLimit any{.bytes = std::numeric_limits<int64_t>::max(), .by = "nothing"};
+  return Pipeline::PlanWithin(any, *mesh, usual, asked.options).status();
+}
+
 absl::StatusOr<std::unique_ptr<Model>> PipelineModel::Load(const v1::WorkerConfig& config, const RankContext& rank,
                                                            WorkerMetrics& metrics,
                                                            const std::function<void()>& on_progress) {
-  PipelineOptions options;
-  KINORA_ASSIGN_OR_RETURN(const BackendTraits traits, TraitsOf(config.device(), {}));
-  options.device = traits.device;
-  const std::vector<std::string> files(config.model().begin(), config.model().end());
-  KINORA_ASSIGN_OR_RETURN(options.files, ModelFiles::Parse(files));
-  KINORA_ASSIGN_OR_RETURN(options.precision, Precision::Parse(config.precision()));
-  const absl::StatusOr<MeshShape> shape = MeshShape::Parse(config.ranks());
-  if (!shape.ok()) return absl::InvalidArgumentError(absl::StrCat("ranks: ", std::string(shape.status().message())));
-  const int threads = config.threads() > 0 ? config.threads() : static_cast<int>(std::thread::hardware_concurrency());
-  options.threads = std::max(1, threads / shape->ranks());
-
-  KINORA_ASSIGN_OR_RETURN(auto meshes, MakeMeshes(config, *shape, traits.device, rank));
+  KINORA_ASSIGN_OR_RETURN(const AskedModel asked, ReadConfig(config));
+  const PipelineOptions& options = asked.options;
+  KINORA_ASSIGN_OR_RETURN(auto meshes, MakeMeshes(config, asked.shape, options.device, rank));
   auto collectives = std::make_unique<CollectiveMetrics>(*meshes[0], metrics);
   for (const auto& mesh : meshes) mesh->Observe(*collectives, Clock::Steady());
   auto model = std::unique_ptr<PipelineModel>(new PipelineModel(std::move(meshes), rank));
   model->collectives_ = std::move(collectives);
-  model->device_ = traits.device;
+  model->device_ = options.device;
   const absl::Time begin = absl::Now();
   std::optional<ModelDigests> digests;
   if (model->leads()) digests.emplace(options.files);

@@ -29,6 +29,9 @@ class PipelineModel : public Model {
   static absl::StatusOr<std::unique_ptr<Model>> Load(const v1::WorkerConfig& config, const RankContext& rank,
                                                      WorkerMetrics& metrics, const std::function<void()>& on_progress);
 
+  // The same errors, as far as the device's name and the headers and configuration of the files say. Reads no weights.
+  static absl::Status Check(const v1::WorkerConfig& config);
+
   v1::Ready Describe() const override { return ready_; }
   absl::StatusOr<PreparedRun> Prepare(const v1::Generation& generation) const override;
   v1::Estimate Estimate(const PreparedRun& run) const override;

@@ -224,7 +224,7 @@ int ExitStatusOf(const absl::Status& status, bool supervised) {
 
 }  // namespace
 
-int RunWorker(const std::vector<std::string>& arguments, const LoadModel& load) {
+int RunWorker(const std::vector<std::string>& arguments, const LoadModel& load, const CheckModel& check) {
   ExitWhenOutOfMemory("kinora-worker");
   umask(0077);  // artifacts and sockets are its user's alone
   v1::WorkerConfig config = DefaultWorkerConfig();
@@ -236,12 +236,14 @@ int RunWorker(const std::vector<std::string>& arguments, const LoadModel& load) 
     return 0;
   }
   absl::Status status = command.ok() ? CheckWorkerConfig(config) : command.status();
-  if (status.ok()) {
+  const bool only_check = command.ok() && command->check;
+  if (status.ok() && only_check) status = check(config);
+  if (status.ok() && !only_check) {
     SetLogOptions({.format = config.log_format() == "json" ? LogFormat::kJson : LogFormat::kKeyValue});
     if (config.lifeline_fd() > 0) status = HoldOnToLifeline(config.lifeline_fd());
   }
   std::string secret;
-  if (status.ok() && config.secret_fd() > 0) {
+  if (status.ok() && !only_check && config.secret_fd() > 0) {
     absl::StatusOr<std::string> inherited = ReadInheritedSecret(config.secret_fd());
     status = inherited.status();
     if (status.ok()) secret = *std::move(inherited);
@@ -250,7 +252,7 @@ int RunWorker(const std::vector<std::string>& arguments, const LoadModel& load) 
     std::fprintf(stderr, "kinora-worker: %s\n", std::string(status.message()).c_str());
     return 2;
   }
-  if (command->check) {
+  if (only_check) {
     std::puts("the configuration is valid");
     return 0;
   }

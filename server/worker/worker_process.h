@@ -20,10 +20,13 @@ namespace kinora {
 using LoadModel = std::function<absl::StatusOr<std::unique_ptr<Model>>(
     const v1::WorkerConfig&, const RankContext& rank, WorkerMetrics&, const std::function<void()>& on_progress)>;
 
+// What --check-config asks beyond the fields: whether the model could be loaded.
+using CheckModel = std::function<absl::Status(const v1::WorkerConfig&)>;
+
 // Runs until the frontend or a signal ends it. `arguments`: argv without the program. Exit status: 0 told to leave, or
 // the supervisor has gone; 2 a bad flag, configuration or model; 75, of a worker that nobody supervises: its group is
 // lost, its frontend has gone or will not have it now, start it again; 1 anything else.
-int RunWorker(const std::vector<std::string>& arguments, const LoadModel& load);
+int RunWorker(const std::vector<std::string>& arguments, const LoadModel& load, const CheckModel& check);
 
 }  // namespace kinora
 

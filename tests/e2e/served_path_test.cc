@@ -425,7 +425,7 @@ TEST_F(TwoRanks, AreAwaitedByClientsUntilTheModelIsThere) {
   EXPECT_EQ(alone_.Run({"models", "--no-wait"}).status, kUnreachable);
   Process generate(alone_.Generate("x", directory_.File("x.mp4"))), models(alone_.Client({"models"}));
   EXPECT_NE(generate.AwaitLine("at most: no worker group has loaded a model yet"), "") << generate.Err();
-  EXPECT_NE(models.AwaitLine("at most: no worker has described a model yet"), "") << models.Err();
+  EXPECT_NE(models.AwaitLine("at most: no worker group has loaded a model yet"), "") << models.Err();
   const auto follower = Rank(1, "first"), leader = Rank(0, "first");
   EXPECT_EQ(models.Wait(), 0) << models.Err();
   EXPECT_EQ(generate.Wait(), 0) << generate.Err();

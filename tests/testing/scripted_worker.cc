@@ -185,4 +185,7 @@ class ScriptedModel : public Model {
 }  // namespace
 }  // namespace kinora
 
-int main(int argc, char** argv) { return kinora::RunWorker({argv + 1, argv + argc}, kinora::ScriptedModel::Load); }
+int main(int argc, char** argv) {
+  const auto check = [](const kinora::v1::WorkerConfig&) { return absl::OkStatus(); };
+  return kinora::RunWorker({argv + 1, argv + argc}, kinora::ScriptedModel::Load, check);
+}

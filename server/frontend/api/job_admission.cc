@@ -43,7 +43,8 @@ void Validate(ServiceContext& context, const v1::CreateVideoRequest& request, Do
   context.store.Models(
       [&context, request = request, done = std::move(done)](absl::StatusOr<std::vector<v1::ModelInfo>> models) mutable {
         if (!models.ok()) return done(models.status());
-        const absl::StatusOr<v1::ModelInfo> model = ChooseModel(*models, request.model(), context.limits.default_model);
+        const absl::StatusOr<v1::ModelInfo> model =
+            ChooseModel(*models, request.model(), context.limits.default_model, context.absence());
         if (!model.ok()) return done(model.status());
         absl::StatusOr<v1::Generation> effective = ValidateRequest(request, *model, context.limits, &RandomSeed);
         if (!effective.ok()) return done(effective.status());

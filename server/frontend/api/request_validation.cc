@@ -75,13 +75,14 @@ std::map<std::string, std::string> LargestShape(const ModelDescription& model, c
 }  // namespace
 
 absl::StatusOr<v1::ModelInfo> ChooseModel(const std::vector<v1::ModelInfo>& models, const std::string& asked,
-                                          const std::string& default_model) {
+                                          const std::string& default_model, const Absence& absence) {
   const std::string& name = asked.empty() ? default_model : asked;
   const std::string known = absl::StrJoin(
       models, ", ", [](std::string* out, const v1::ModelInfo& model) { absl::StrAppend(out, "\"", model.id(), "\""); });
   if (models.empty()) {
-    return WithErrorInfo(
-        WithRetryInfo(absl::UnavailableError("no worker group has loaded a model yet"), absl::Seconds(5)), "NO_MODEL");
+    const absl::Status none = absl::UnavailableError(
+        absl::StrCat("no worker group has loaded a model yet", absence.why.empty() ? "" : ": ", absence.why));
+    return WithErrorInfo(absence.passes ? WithRetryInfo(none, absl::Seconds(5)) : none, "NO_MODEL");
   }
   if (name.empty()) {
     if (models.size() == 1) return models[0];

@@ -25,11 +25,18 @@ struct RequestLimits {
   size_t max_request_id_bytes = 128;
 };
 
-// The model that `name` means; empty: the default one, if that is not empty, else the only one. Unavailable: no group
-// has described a model yet. InvalidArgument: no name and several models. FailedPrecondition (MODEL_NOT_LOADED): none
+// Of worker groups that take no jobs now.
+struct Absence {
+  std::string why{};   // as /readyz says it; empty: nobody knows
+  bool passes = true;  // by itself: a client may wait
+};
+
+// The model that `name` means; empty: the default one, if that is not empty, else the only one. Unavailable (NO_MODEL):
+// no group has described a model yet, and `absence` says why; with a time to try again, unless that does not help.
+// InvalidArgument: no name and several models. FailedPrecondition (MODEL_NOT_LOADED): none
 // of that name.
 absl::StatusOr<v1::ModelInfo> ChooseModel(const std::vector<v1::ModelInfo>& models, const std::string& name,
-                                          const std::string& default_model);
+                                          const std::string& default_model, const Absence& absence = {});
 
 // The effective Generation: every default filled in, the seed drawn from `draw_seed` if absent. Unavailable (NO_MODEL):
 // `model` was described by a build that said less than a request is decided by (model_conversion.h).

@@ -40,6 +40,7 @@ struct ServiceContext {
   // Of the dispatcher: a job whose cancel is stored; what a request would cost.
   std::function<void(const JobId&)> cancel_run;
   std::function<void(const std::string& model, const v1::Generation& effective, Done<v1::Estimate>)> estimate;
+  std::function<Absence()> absence;  // of the worker groups that are not ready
 };
 
 }  // namespace kinora

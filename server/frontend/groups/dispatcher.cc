@@ -98,12 +98,20 @@ void Dispatcher::SetLossListener(LossListener listener) {
   impl_->Post([listener = std::move(listener)](Impl& self) mutable { self.loss_listener_ = std::move(listener); });
 }
 
+void Dispatcher::SetRestartListener(RestartListener listener) {
+  impl_->Post([listener = std::move(listener)](Impl& self) mutable { self.restart_listener_ = std::move(listener); });
+}
+
 void Dispatcher::Supervise(const std::string& group, const std::string& incarnation, const std::string& secret) {
   impl_->Post([group, incarnation, secret](Impl& self) { self.join_rules_.Supervise(group, incarnation, secret); });
 }
 
 void Dispatcher::Await(const std::string& group, int processes) {
   impl_->Post([group, processes](Impl& self) { self.Await(group, processes); });
+}
+
+void Dispatcher::GiveUp(const std::string& group) {
+  impl_->Post([group](Impl& self) { self.GiveUp(group); });
 }
 
 void Dispatcher::Join(const v1::Hello& hello, std::shared_ptr<RankLink> link, Entrance entrance) {
@@ -147,6 +155,17 @@ void Dispatcher::Impl::Await(const std::string& id, int processes) {
   absent.set_state("joining");
   absent.set_reason(absl::StrCat("awaits all its ranks, ", processes));
   ExpectRanks(id);
+  CheckHealth();
+}
+
+void Dispatcher::Impl::GiveUp(const std::string& id) {
+  const auto it = lost_groups_.find(id);
+  if (it == lost_groups_.end() || groups_.contains(id)) return;
+  v1::WorkerGroup& group = it->second;
+  group.set_state("failed");
+  const std::string next = absl::StrCat("a change of its files, or `kinora admin restart ", id, "`");
+  Log(Severity::kError, "group_failed", {{"group", id}, {"why", group.reason()}, {"awaits", next}});
+  group.set_reason(absl::StrCat(group.reason(), "; it awaits ", next));
   CheckHealth();
 }
 
@@ -349,7 +368,11 @@ void Dispatcher::Impl::SetGroupState(const std::string& id, const std::string& s
 void Dispatcher::Impl::ReportHealth() {
   if (!health_listener_) return;
   GroupsHealth health;
-  for (const v1::WorkerGroup& group : ListGroups()) {
+  const std::vector<v1::WorkerGroup> groups = ListGroups();
+  health.failed = !groups.empty() && std::all_of(groups.begin(), groups.end(), [](const v1::WorkerGroup& group) {
+    return group.state() == "failed";
+  });
+  for (const v1::WorkerGroup& group : groups) {
     const auto it = groups_.find(group.id());
     const bool ready =
         it != groups_.end() && it->second->serving() && described_.contains(it->second->incarnation()) && !draining_;
@@ -432,7 +455,14 @@ absl::StatusOr<v1::WorkerGroup> Dispatcher::Impl::DrainGroup(const std::string& 
 
 absl::StatusOr<v1::WorkerGroup> Dispatcher::Impl::RestartGroup(const std::string& id) {
   const auto it = groups_.find(id);
-  if (it == groups_.end()) return NoSuchGroup(id);
+  if (it == groups_.end()) {
+    const auto lost = lost_groups_.find(id);
+    if (lost == lost_groups_.end() || !restart_listener_ || !restart_listener_(id)) return NoSuchGroup(id);
+    lost->second.set_state("lost");
+    lost->second.set_reason("restarted by an administrator");
+    CheckHealth();
+    return lost->second;
+  }
   if (RunningJob* run = RunOf(*it->second)) run->stop = StopReason::kRelease;
   it->second->Lose(LossReason::kAdmin, "restarted by an administrator");
   return lost_groups_[id];

@@ -49,6 +49,7 @@ struct DispatcherOptions {
 
 struct GroupsHealth {
   bool ready = false;                  // at least one group takes or runs jobs
+  bool failed = false;                 // there are groups, and none will be ready before an operator does something
   std::map<std::string, bool> groups;  // the same for each
   std::string absent;                  // "group a is joining (awaits rank 1 of 2); …" of those that do not
   bool operator==(const GroupsHealth&) const = default;
@@ -86,9 +87,16 @@ class Dispatcher {
       std::function<void(const std::string& group, const std::string& incarnation, const std::string& why)>;
   void SetLossListener(LossListener listener);  // whoever listens when a group is lost hears of it
 
+  // Told of a group that is to be restarted and is not here, so that its supervisor does not pause; false: it has none.
+  using RestartListener = std::function<bool(const std::string& group)>;
+  void SetRestartListener(RestartListener listener);
+
   // The group is a supervisor's: from now on only who knows `secret` joins, as a rank of `incarnation`. An empty
   // secret: nobody does. From the supervisor, before it starts the processes, and once before anybody can join.
   void Supervise(const std::string& group, const std::string& incarnation, const std::string& secret);
+  // The group's supervisor starts it no more until its files change or an operator says so: the group is "failed", with
+  // the reason of its last loss.
+  void GiveUp(const std::string& group);
   // Somebody else starts the group, of so many ranks. One that stays away for limits.join_timeout is logged, and until
   // it is here it is listed and reported as not ready. Before anybody can join.
   void Await(const std::string& group, int processes);

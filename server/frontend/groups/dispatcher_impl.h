@@ -35,6 +35,7 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
 
   // Groups (dispatcher.cc)
   void Await(const std::string& id, int processes);
+  void GiveUp(const std::string& id);
   void Join(const v1::Hello& hello, const std::shared_ptr<RankLink>& link, Entrance entrance);
   WorkerGroup* GroupOf(const RankLink& link);
   void ProcessEnded(const std::string& id, const std::string& incarnation, const std::string& why);
@@ -45,7 +46,6 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   void ReportHealth();
   absl::Time now() const { return clocks_.date.Now(); }
   absl::Time attended() { return attended_.Now(); }  // what silence and progress of groups are measured by
-
   void OnReady(WorkerGroup& group) override;
   void OnStage(WorkerGroup& group, const v1::StageMark& mark) override;
   void OnStep(WorkerGroup& group, const v1::StepMark& mark) override;
@@ -62,10 +62,10 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   void BeginDrain();
   void ReleaseRuns();  // requeues what runs, not counted
   void ShutDownWorkers(absl::Duration grace);
-
   HealthListener health_listener_;
   std::optional<GroupsHealth> reported_health_;  // to it
   LossListener loss_listener_;
+  RestartListener restart_listener_;
   JoinRules join_rules_;
 
  private:

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
@@ -18,12 +19,21 @@ GroupSupervisor::GroupSupervisor(GroupSupervisorOptions options, Clock& clock, E
 
 void GroupSupervisor::Run() {
   absl::Duration pause = options_.shortest_pause;
+  int wrong_ends = 0;
   while (true) {
+    const std::string files = options_.files ? options_.files() : "";
     const std::string incarnation = DrawIncarnation();
     const absl::Time born = clock_.Now();
     const std::string why = LiveOnce(incarnation);
     if (clock_.Now() - born >= options_.good_life) pause = options_.shortest_pause;
     on_end_(options_.group, incarnation, why);
+    wrong_ends = absl::EndsWith(why, "exit status 2") ? wrong_ends + 1 : 0;
+    if (options_.files && wrong_ends == options_.wrong_ends) {
+      if (!AwaitOtherFiles(files)) return;
+      wrong_ends = 0;
+      pause = options_.shortest_pause;
+      continue;
+    }
     if (!Pause(pause)) return;
     pause = std::min(pause * 2, options_.longest_pause);
   }
@@ -49,6 +59,7 @@ std::string GroupSupervisor::LiveOnce(const std::string& incarnation) {
 absl::Status GroupSupervisor::Spawn(const std::string& incarnation, const std::string& secret) {
   absl::MutexLock lock(&mu_);
   incarnation_ = incarnation;
+  restart_ = false;
   for (int rank = 0; rank < options_.processes; ++rank) {
     if (stopping_) return absl::CancelledError("stopping");
     std::vector<std::string> arguments = options_.arguments;
@@ -93,9 +104,30 @@ std::string GroupSupervisor::WaitForEnd() {
 }
 
 bool GroupSupervisor::Pause(absl::Duration pause) {
+  const auto wanted = [this] {
+    mu_.AssertHeld();
+    return stopping_ || restart_;
+  };
   absl::MutexLock lock(&mu_);
-  clock_.AwaitUntil(mu_, absl::Condition(&stopping_), clock_.Now() + pause);
+  clock_.AwaitUntil(mu_, absl::Condition(&wanted), clock_.Now() + pause);
   return !stopping_;
+}
+
+bool GroupSupervisor::AwaitOtherFiles(const std::string& files) {
+  if (options_.on_give_up) options_.on_give_up();
+  while (Pause(options_.files_pause)) {
+    {
+      absl::MutexLock lock(&mu_);
+      if (restart_) return true;
+    }
+    if (options_.files() != files) return true;
+  }
+  return false;
+}
+
+void GroupSupervisor::Restart() {
+  absl::MutexLock lock(&mu_);
+  restart_ = true;
 }
 
 void GroupSupervisor::Kill(const std::string& incarnation) {

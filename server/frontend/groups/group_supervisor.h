@@ -3,8 +3,9 @@
 // however it goes (child_process.h).
 //
 // Each life of the group is an incarnation with a name and a secret of its own (child_process.h). Restarts back off:
-// 0.5 s, doubling to 30 s, from the start again once an incarnation has lived for a minute. Starting and waiting are
-// done by a thread of its own.
+// 0.5 s, doubling to 30 s, from the start again once an incarnation has lived for a minute. Three that end one after
+// the other with exit status 2, a worker's word for a configuration or files that are wrong, are enough: the next is
+// started once the files have changed or Restart is called. Starting and waiting are done by a thread of its own.
 #ifndef KINORA_SERVER_FRONTEND_GROUPS_GROUP_SUPERVISOR_H_
 #define KINORA_SERVER_FRONTEND_GROUPS_GROUP_SUPERVISOR_H_
 
@@ -35,6 +36,12 @@ struct GroupSupervisorOptions {
   absl::Duration longest_pause = absl::Seconds(30);
   absl::Duration good_life = absl::Minutes(1);
   absl::Duration stop_grace = absl::Seconds(5);  // between the closed lifelines and SIGKILL
+  // The state of the files that the processes read, another text once one has changed. Empty: starting is never given
+  // up.
+  std::function<std::string()> files{};
+  int wrong_ends = 3;
+  absl::Duration files_pause = absl::Seconds(2);  // between two looks at them
+  std::function<void()> on_give_up{};             // on the supervisor's thread; may be empty
   // Before the processes of an incarnation start: its name, and the secret that they alone are told. On the
   // supervisor's thread; may be empty.
   std::function<void(const std::string& incarnation, const std::string& secret)> on_begin;
@@ -56,6 +63,9 @@ class GroupSupervisor {
   // SIGKILL to every process, unless `incarnation` is no longer the present one; they are started again after the
   // pause. Any thread.
   void Kill(const std::string& incarnation);
+  // Ends a pause, or the wait for other files. Any thread.
+  void Restart();
+  const std::string& group() const { return options_.group; }
   // Closes the lifelines, waits for the processes, kills them after stop_grace. Blocks. Idempotent.
   void Stop();
   std::vector<pid_t> pids() const;  // in rank order; empty: none at present
@@ -66,6 +76,8 @@ class GroupSupervisor {
   absl::Status Spawn(const std::string& incarnation, const std::string& secret);
   std::string WaitForEnd();
   bool Pause(absl::Duration pause);  // false: stopping
+  // Until `files` is no longer their state, or Restart. false: stopping.
+  bool AwaitOtherFiles(const std::string& files);
 
   const GroupSupervisorOptions options_;
   Clock& clock_;
@@ -74,6 +86,7 @@ class GroupSupervisor {
   std::string incarnation_ ABSL_GUARDED_BY(mu_);
   std::vector<std::unique_ptr<ChildProcess>> children_ ABSL_GUARDED_BY(mu_);  // by rank; changed by thread_ alone
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  bool restart_ ABSL_GUARDED_BY(mu_) = false;  // asked for since the last start
   std::thread thread_;
 };
 

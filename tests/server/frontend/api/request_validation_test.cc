@@ -268,6 +268,16 @@ TEST(ChooseModel, TheOnlyOneTheNamedOneOrAnErrorThatListsThem) {
   EXPECT_THAT(ChooseModel({}, "a", ""), StatusIs(absl::StatusCode::kUnavailable));
 }
 
+TEST(ChooseModel, WithoutAnyItSaysWhyAndWhetherToTryAgain) {
+  const absl::Status loads = ChooseModel({}, "", "", {.why = "group 0 is loading", .passes = true}).status();
+  EXPECT_THAT(loads, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("yet: group 0 is loading")));
+  EXPECT_TRUE(loads.GetPayload("type.googleapis.com/google.rpc.RetryInfo").has_value());
+  const absl::Status failed = ChooseModel({}, "", "", {.why = "group 0 is failed (no file)", .passes = false}).status();
+  EXPECT_THAT(failed, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("group 0 is failed (no file)")));
+  EXPECT_FALSE(failed.GetPayload("type.googleapis.com/google.rpc.RetryInfo").has_value());
+  EXPECT_EQ(ErrorReason(failed), "NO_MODEL");
+}
+
 TEST(ChooseModel, TheDefaultIsThatOfARequestWithoutANameAndIsNeverReplacedByAnother) {
   v1::ModelInfo a, b;
   a.set_id("a");

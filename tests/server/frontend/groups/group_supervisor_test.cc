@@ -132,6 +132,62 @@ TEST_F(GroupSupervisorTest, ABinaryThatCannotBeStartedIsReportedAndTriedAgain) {
   EXPECT_THAT(ends_.Next().how, HasSubstr("No such file"));
 }
 
+// Exit status 2 is a worker's word for files that are wrong: the same files will not do the next time either.
+TEST_F(GroupSupervisorTest, GivesUpAfterThreeEndsOverWrongFilesUntilTheyChangeOrItIsToldTo) {
+  absl::Mutex mu;
+  std::string files = "as they were";
+  int given_up = 0;
+  GroupSupervisorOptions options = Script("exit 2");
+  options.files = [&] {
+    absl::MutexLock lock(&mu);
+    return files;
+  };
+  options.on_give_up = [&] {
+    absl::MutexLock lock(&mu);
+    ++given_up;
+  };
+  GroupSupervisor supervisor(options, clock_, ends_.Listener());
+  const auto await_giving_up = [&](int times) {
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_EQ(ends_.Next().how, "exit status 2");
+      clock_.AwaitWaiters(1);
+      if (i < 2) clock_.Advance(absl::Minutes(1));
+    }
+    absl::MutexLock lock(&mu);
+    EXPECT_EQ(given_up, times);
+  };
+  await_giving_up(1);
+  for (int i = 0; i < 10; ++i) {  // it looks again and again, and starts nothing
+    clock_.Advance(options.files_pause);
+    clock_.AwaitWaiters(1);
+    EXPECT_THAT(supervisor.pids(), IsEmpty());
+  }
+  {
+    absl::MutexLock lock(&mu);
+    files = "mended";
+  }
+  clock_.Advance(options.files_pause);
+  await_giving_up(2);
+  supervisor.Restart();
+  clock_.Advance(absl::ZeroDuration());
+  await_giving_up(3);
+}
+
+TEST_F(GroupSupervisorTest, OtherEndsBetweenThemAreNoReasonToGiveUp) {
+  GroupSupervisorOptions options = Script(absl::StrCat("read x < ", fifo_, "; exit $x"));
+  options.files = [] { return ""; };
+  options.on_give_up = [] { ADD_FAILURE(); };
+  GroupSupervisor supervisor(options, clock_, ends_.Listener());
+  for (const char* status : {"2", "2", "1", "2", "2", "75", "2", "2"}) {
+    std::ofstream(fifo_) << status << "\n";
+    EXPECT_EQ(ends_.Next().how, absl::StrCat("exit status ", status));
+    clock_.AwaitWaiters(1);
+    clock_.Advance(absl::Minutes(1));
+  }
+  std::ofstream(fifo_) << "1\n";  // the ninth reads it
+  ends_.Next();
+}
+
 TEST_F(GroupSupervisorTest, TheWorkerInheritsTheStandardStreamsAndItsTwoPipesOnly) {
   const int leaked = fcntl(STDERR_FILENO, F_DUPFD, 77);  // as a careless library would leave it: not close-on-exec
   ASSERT_GE(leaked, 77);

@@ -1,0 +1,17 @@
+// Whether the workers that a frontend is to start could load their models: each worker program is asked.
+#ifndef KINORA_SERVER_FRONTEND_WORKER_CHECK_H_
+#define KINORA_SERVER_FRONTEND_WORKER_CHECK_H_
+
+#include "absl/status/status.h"
+#include "kinora/v1/config.pb.h"
+
+namespace kinora {
+
+// Runs worker_binary --check-config once per group of GroupsOf(config), one after the other, and waits: headers and
+// configuration are read, a moment per model. InvalidArgument: what they said, each with the field that describes the
+// group, "worker" or "groups[1].worker". For a process without threads.
+absl::Status CheckWorkers(const v1::FrontendConfig& config);
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_FRONTEND_WORKER_CHECK_H_
