@@ -25,6 +25,7 @@ std::vector<ProgramManual> AllManuals() {
   ProgramManual client{.program = kClientHelp, .flags = SharedFlags(/*admin=*/false), .commands = {}};
   AddCommands(ClipCommands(), /*admin=*/false, client);
   AddCommands(JobCommands(), /*admin=*/false, client);
+  AddCommands(EndingCommands(), /*admin=*/false, client);
   AddCommands(AdminCommands(), /*admin=*/true, client);
   return {
       std::move(client),

@@ -110,6 +110,16 @@ ExitStatus ReportOutcome(const v1::Video& video, ProgressDisplay& display) {
   return kFailed;
 }
 
+// What becomes of a job that this command has left; an empty id: of one whose acceptance is not known.
+std::string DescribeLeft(const std::string& id, bool detach) {
+  if (!id.empty()) {
+    return absl::StrCat("left job ", id,
+                        detach ? "; it goes on. Follow it with: kinora watch " + id : "; the server cancels it");
+  }
+  return detach ? "left; a job that was accepted goes on, and `kinora list` shows it"
+                : "left; a job that was accepted is cancelled by the server after its disconnect grace";
+}
+
 ExitStatus ReportBroken(const grpc::Status& status, const v1::Video& video, bool json) {
   const ExitStatus exit_status = ReportError(status, json);
   if (video.state() != v1::Video::STATE_UNSPECIFIED) {  // it was seen
@@ -176,10 +186,7 @@ ExitStatus Generate(const CommandLine& line) {
     status = watcher.Generate(*request, &video);
   }
   if (status.error_code() == grpc::StatusCode::CANCELLED) {
-    display.Note(watcher.IsWaitingForServer() ? "left; no job was started"
-                 : video.id().empty()
-                     ? "left; a job that was accepted is cancelled by the server after its disconnect grace"
-                     : absl::StrCat("left job ", video.id(), "; follow it with: kinora watch ", video.id()));
+    display.Note(watcher.IsWaitingForServer() ? "left; no job was started" : DescribeLeft(video.id(), detach));
     return detach ? kUnreachable : kCancelled;
   }
   if (!status.ok()) return ReportBroken(status, video, json);
@@ -208,7 +215,7 @@ ExitStatus Watch(const CommandLine& line) {
     status = watcher.Watch(line.operands()[0], after->value_or(0), &video);
   }
   if (status.error_code() == grpc::StatusCode::CANCELLED) {
-    display.Note(absl::StrCat("left; job ", video.id(), " goes on"));
+    display.Note(absl::StrCat("left job ", video.id(), "; it goes on"));
     return kUnreachable;
   }
   if (!status.ok()) return ReportBroken(status, video, json);

@@ -43,6 +43,7 @@ std::string Overview() {
                                   "  kinora generate \"a red fox in fresh snow\" -o fox.mp4\n\nCommands:\n");
   AddCommands(ClipCommands(), "", text);
   AddCommands(JobCommands(), "", text);
+  AddCommands(EndingCommands(), "", text);
   AddCommands(AdminCommands(), "admin ", text);
   return absl::StrCat(text, "\n`kinora help COMMAND` lists a command's flags. Of every command, before or after it:\n",
                       FormatFlags(SharedFlags(/*admin=*/false)), kExitStatuses, kClientHelp.exit_statuses);

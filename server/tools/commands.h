@@ -22,10 +22,11 @@ struct Command {
   bool handles_signals = false;  // SIGINT and SIGTERM are blocked in all threads, for it to wait for
 };
 
-absl::Span<const Command> JobCommands();    // create, get, list, cancel, delete, estimate, models
-absl::Span<const Command> ClipCommands();   // generate, watch, download
-absl::Span<const Command> AdminCommands();  // list, drain, restart
-absl::Span<const FlagSpec> AdminFlags();    // of each of those, instead of --server
+absl::Span<const Command> JobCommands();     // create, get, list, estimate, models
+absl::Span<const Command> ClipCommands();    // generate, watch, download
+absl::Span<const Command> EndingCommands();  // cancel, delete
+absl::Span<const Command> AdminCommands();   // list, drain, restart
+absl::Span<const FlagSpec> AdminFlags();     // of each of those, instead of --server
 
 ExitStatus ReportLocalError(const absl::Status& status);  // a flag or a file, to stderr; kRefused, or kError for I/O
 

@@ -2,11 +2,11 @@
 #include <google/protobuf/empty.pb.h>
 
 #include <cstdio>
-#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "kinora/v1/video_generation.grpc.pb.h"
+#include "server/tools/api_call.h"
 #include "server/tools/commands.h"
 #include "server/tools/printing.h"
 #include "server/tools/request_flags.h"
@@ -17,19 +17,6 @@ namespace {
 
 constexpr char kAdminAddress[] = "unix:kinora-state/admin.sock";
 
-// One unary call: `method` of a new stub of Service on `connection`.
-template <typename Service, typename Request, typename Reply>
-grpc::Status Call(const Connection& connection,
-                  grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
-                  const Request& request, Reply* reply) {
-  const auto stub = Service::NewStub(connection.channel());
-  const auto context = connection.UnaryContext();
-  return ((*stub).*method)(context.get(), request, reply);
-}
-
-absl::StatusOr<Connection> OpenApi(const CommandLine& line) {
-  return Connection::Open(line, "server", "KINORA_SERVER", "127.0.0.1:8470");
-}
 absl::StatusOr<Connection> OpenAdmin(const CommandLine& line) {
   return Connection::Open(line, "admin-server", "KINORA_ADMIN_SERVER", kAdminAddress);
 }
@@ -55,7 +42,8 @@ ExitStatus Create(const CommandLine& line) {
   const grpc::Status status = CallWhenServing(*connection, *wait, [&] {
     return Call<v1::VideoGeneration>(*connection, &v1::VideoGeneration::Stub::CreateVideo, *request, &video);
   });
-  return Answer(line, status, video, FormatVideo);
+  return Answer(
+      line, status, video, +[](const v1::Video& created) { return created.id(); });
 }
 
 ExitStatus EstimateCost(const CommandLine& line) {
@@ -81,30 +69,6 @@ ExitStatus Get(const CommandLine& line) {
   const grpc::Status status =
       Call<v1::VideoGeneration>(*connection, &v1::VideoGeneration::Stub::GetVideo, request, &video);
   return Answer(line, status, video, FormatVideo);
-}
-
-ExitStatus Cancel(const CommandLine& line) {
-  const auto connection = OpenApi(line);
-  if (!connection.ok()) return ReportLocalError(connection.status());
-  v1::CancelVideoRequest request;
-  v1::Video video;
-  request.set_id(line.operands()[0]);
-  const grpc::Status status =
-      Call<v1::VideoGeneration>(*connection, &v1::VideoGeneration::Stub::CancelVideo, request, &video);
-  return Answer(line, status, video, FormatVideo);
-}
-
-ExitStatus Delete(const CommandLine& line) {
-  const auto connection = OpenApi(line);
-  if (!connection.ok()) return ReportLocalError(connection.status());
-  v1::DeleteVideoRequest request;
-  google::protobuf::Empty reply;
-  request.set_id(line.operands()[0]);
-  const grpc::Status status =
-      Call<v1::VideoGeneration>(*connection, &v1::VideoGeneration::Stub::DeleteVideo, request, &reply);
-  if (!status.ok()) return ReportError(status, line.Has("json"));
-  PrintLine(line.Has("json") ? "{}" : absl::StrCat("deleted ", request.id()));
-  return kSuccess;
 }
 
 absl::StatusOr<v1::ListVideosRequest> ListRequest(const CommandLine& line) {
@@ -206,8 +170,8 @@ std::vector<FlagSpec> RequestFlagList() {
 
 absl::Span<const Command> JobCommands() {
   static const auto* const kCommands = new std::vector<Command>{
-      {"create", "[PROMPT]", "accepts a job and returns at once; `kinora watch` follows it", 1, RequestFlagList(),
-       Create},
+      {"create", "[PROMPT]", "accepts a job, prints its id and returns at once; `kinora watch` follows it", 1,
+       RequestFlagList(), Create},
       {"get", "ID", "shows a job", 1, {}, Get},
       {"list",
        "",
@@ -218,8 +182,6 @@ absl::Span<const Command> JobCommands() {
         {"page-token", "TOKEN", "goes on where an answer ended"},
         {"all", "", "every page"}},
        List},
-      {"cancel", "ID", "cancels a job; one that has ended stays as it is", 1, {}, Cancel},
-      {"delete", "ID", "deletes a job's record and files", 1, {}, Delete},
       {"estimate", "[PROMPT]", "what a request would cost; starts nothing", 1, RequestFlagList(), EstimateCost},
       {"models", "", "models, their recipes, limits and defaults", 0, WaitFlagList(), Models},
   };

@@ -116,7 +116,8 @@ int Main(std::vector<std::string> words) {
     return line->Has("help") ? Print(Overview()) : Explain(Overview());
   }
   if (words[*count] != "admin") {
-    return FindAndRun({ClipCommands(), JobCommands()}, false, before, absl::MakeConstSpan(words).subspan(*count));
+    return FindAndRun({ClipCommands(), JobCommands(), EndingCommands()}, false, before,
+                      absl::MakeConstSpan(words).subspan(*count));
   }
   words.erase(words.begin() + *count);
   return Admin(std::move(words));

@@ -28,9 +28,7 @@ std::string FormatShape(const v1::Generation& g) {
 }
 
 std::string FormatProgress(const v1::Progress& progress) {
-  std::string text = absl::StrFormat("%s, %.0f%%", progress.stage(), progress.fraction() * 100);
-  if (progress.total_steps() > 0) absl::StrAppend(&text, ", step ", progress.step(), "/", progress.total_steps());
-  return text;
+  return absl::StrFormat("%s, %.0f%%", FormatReached(progress), progress.fraction() * 100);
 }
 
 void Line(std::string& out, absl::string_view name, absl::string_view value) {
@@ -50,6 +48,15 @@ std::string ToJson(const google::protobuf::Message& message) {
 void PrintLine(const std::string& line) {
   std::printf("%s\n", line.c_str());
   std::fflush(stdout);
+}
+
+bool IsTerminal(v1::Video::State state) {
+  return state == v1::Video::COMPLETED || state == v1::Video::FAILED || state == v1::Video::CANCELLED;
+}
+
+std::string FormatReached(const v1::Progress& progress) {
+  if (progress.total_steps() == 0) return progress.stage();
+  return absl::StrCat(progress.stage(), " ", progress.step(), "/", progress.total_steps());
 }
 
 std::string FormatVideo(const v1::Video& video) {

@@ -8,13 +8,10 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "server/tools/printing.h"
 
 namespace kinora {
 namespace {
-
-bool IsTerminal(v1::Video::State state) {
-  return state == v1::Video::COMPLETED || state == v1::Video::FAILED || state == v1::Video::CANCELLED;
-}
 
 ProgressState ToProgressState(const v1::Progress& progress) {
   ProgressState state{.stage = progress.stage(),
@@ -84,6 +81,7 @@ grpc::Status Watcher::Follow(v1::Video* video) {
     if (!read) return grpc::Status(grpc::StatusCode::CANCELLED, "left");
     const grpc::Status& status = *read;
     if (terminal_) return grpc::Status::OK;
+    if (Left()) return grpc::Status(grpc::StatusCode::CANCELLED, "left");  // which broke the stream
     if (!status.ok() && !IsBroken(status)) return status;
     if (events_ == 0 && WasNeverThere(status)) {
       const auto wait = serving_wait_.PauseAfter(status);
@@ -215,6 +213,11 @@ void Watcher::SendCancel(const std::string& id) {
     display_.Note(absl::StrCat("job ", id, " could not be cancelled: ", status.error_message(),
                                "; it goes on. Later: kinora cancel ", id));
   }
+}
+
+bool Watcher::Left() {
+  absl::MutexLock lock(&mu_);
+  return leave_;
 }
 
 void Watcher::Leave() {

@@ -56,6 +56,7 @@ class Watcher {
   void SendCancel(const std::string& id);
   bool WaitForServer(absl::Duration pause);    // false: told to leave
   bool WaitToReconnect(absl::Duration pause);  // false: told to leave
+  bool Left();
   void WatchForSilence();
 
   const Connection& connection_;

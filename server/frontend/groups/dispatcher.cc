@@ -312,7 +312,7 @@ void Dispatcher::Impl::OnLost(WorkerGroup& group, LossReason reason, const std::
     const Attempt attempt = run->attempt;
     run->group.clear();
     if (run->stop == StopReason::kDeadline) {
-      Outcome outcome{.state = v1::Video::FAILED, .error = {}, .artifacts = {}, .usage = {}};
+      Outcome outcome{.state = v1::Video::FAILED, .error = {}, .artifacts = {}, .usage = {}, .progress = run->progress};
       outcome.error = ToRpcStatus(absl::DeadlineExceededError("the job's deadline passed while it ran"));
       Finish(attempt, outcome);
     } else {

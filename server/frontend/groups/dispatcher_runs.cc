@@ -333,6 +333,7 @@ void Dispatcher::Impl::EndRun(RunningJob& run, const v1::RunResult& result) {
        {"step", absl::StrCat(result.step_reached())}});
   Outcome outcome;
   outcome.usage = result.usage();
+  outcome.progress = run.progress;
   if (status.ok()) {
     outcome.state = v1::Video::COMPLETED;
     outcome.artifacts.assign(result.artifacts().begin(), result.artifacts().end());

@@ -154,7 +154,11 @@ absl::Status Finish(const Attempt& attempt, const Outcome& outcome, const JobRul
   if (!IsTerminal(outcome.state)) return absl::InvalidArgumentError("outcome.state: not a terminal state");
   v1::Video& video = record.video;
   if (outcome.state == v1::Video::FAILED) *video.mutable_error() = outcome.error;
-  if (outcome.state == v1::Video::COMPLETED) video.mutable_progress()->set_fraction(1);
+  if (outcome.state == v1::Video::COMPLETED) {
+    video.mutable_progress()->set_fraction(1);
+  } else if (!outcome.progress.stage().empty()) {
+    *video.mutable_progress() = outcome.progress;
+  }
   video.mutable_progress()->clear_remaining();
   video.mutable_artifacts()->Assign(outcome.artifacts.begin(), outcome.artifacts.end());
   const double queue_seconds = video.usage().queue_seconds();

@@ -54,6 +54,7 @@ struct Outcome {
   google::rpc::Status error;                      // of FAILED
   std::vector<v1::Artifact> artifacts;            // durable before Finish is called
   v1::Usage usage;                                // queue_seconds is filled in by the store
+  v1::Progress progress{};                        // how far a run came that was not completed; empty: as stored
 };
 struct ListOptions {
   int page_size = 0;

@@ -1,0 +1,29 @@
+// One unary call to a Kinora server, and the servers that commands call.
+#ifndef KINORA_SERVER_TOOLS_API_CALL_H_
+#define KINORA_SERVER_TOOLS_API_CALL_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include "absl/status/statusor.h"
+#include "engine/base/command_line.h"
+#include "server/tools/connection.h"
+
+namespace kinora {
+
+inline absl::StatusOr<Connection> OpenApi(const CommandLine& line) {
+  return Connection::Open(line, "server", "KINORA_SERVER", "127.0.0.1:8470");
+}
+
+// One unary call: `method` of a new stub of Service on `connection`.
+template <typename Service, typename Request, typename Reply>
+grpc::Status Call(const Connection& connection,
+                  grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
+                  const Request& request, Reply* reply) {
+  const auto stub = Service::NewStub(connection.channel());
+  const auto context = connection.UnaryContext();
+  return ((*stub).*method)(context.get(), request, reply);
+}
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_TOOLS_API_CALL_H_
