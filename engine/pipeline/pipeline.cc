@@ -239,9 +239,9 @@ absl::Status Pipeline::Generate(const RunPlan& plan, ClipSink* sink, RunObserver
   Parts& p = *parts_;
   KINORA_CHECK((sink != nullptr) == (p.mesh.world().rank() == 0)) << "rank " << p.mesh.world().rank();
   Exec exec = p.MakeExec();
+  p.arena.ResetPeak();
   KINORA_RETURN_IF_ERROR(
       AgreeAmongAll(exec, p.CheckFits(plan)));  // ranks may have their own plans: rank 0 decodes and needs more
-  p.arena.ResetPeak();
   ProgressReporter reporter(plan, observer);
   Generation generation(p.config, p.modules, p.graphs, plan, sink, sink != nullptr ? observer : nullptr);
   absl::Status status = generation.Run(exec, [&](const StagePlan& stage, int64_t step, const StepLatents* latents) {

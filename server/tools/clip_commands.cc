@@ -12,10 +12,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
 #include "engine/base/status_macros.h"
 #include "kinora/v1/video_generation.grpc.pb.h"
 #include "server/tools/artifact_download.h"
 #include "server/tools/commands.h"
+#include "server/tools/job_lookup.h"
+#include "server/tools/job_text.h"
 #include "server/tools/printing.h"
 #include "server/tools/progress_display.h"
 #include "server/tools/request_flags.h"
@@ -202,6 +205,9 @@ ExitStatus Watch(const CommandLine& line) {
   if (!reconnect.ok()) return ReportLocalError(reconnect.status());
   const auto after = line.GetInt("after-sequence", 0, std::numeric_limits<int64_t>::max());
   if (!after.ok()) return ReportLocalError(after.status());
+  std::string id;
+  grpc::Status status = FindJob(*connection, line.operands()[0], &id);
+  if (!status.ok()) return ReportError(status, json);
 
   ProgressDisplay display(STDERR_FILENO, line.Has("quiet") || json);
   WatchOptions options;
@@ -209,10 +215,9 @@ ExitStatus Watch(const CommandLine& line) {
   if (json) options.on_event = [](const v1::VideoEvent& event) { PrintLine(ToJson(event)); };
   Watcher watcher(*connection, display, std::move(options));
   v1::Video video;
-  grpc::Status status;
   {
     const Interrupts interrupts([&](int) { watcher.Leave(); });
-    status = watcher.Watch(line.operands()[0], after->value_or(0), &video);
+    status = watcher.Watch(id, after->value_or(0), &video);
   }
   if (status.error_code() == grpc::StatusCode::CANCELLED) {
     display.Note(absl::StrCat("left job ", video.id(), "; it goes on"));
@@ -220,7 +225,7 @@ ExitStatus Watch(const CommandLine& line) {
   }
   if (!status.ok()) return ReportBroken(status, video, json);
   const ExitStatus outcome = ReportOutcome(video, display);
-  if (!json) PrintLine(FormatVideo(video));
+  if (!json) PrintLine(FormatVideo(video, absl::Now()));
   return outcome;
 }
 
@@ -230,10 +235,12 @@ ExitStatus Download(const CommandLine& line) {
   if (!connection.ok()) return ReportLocalError(connection.status());
   v1::GetVideoRequest request;
   v1::Video video;
-  request.set_id(line.operands()[0]);
-  const auto stub = v1::VideoGeneration::NewStub(connection->channel());
-  const auto context = connection->UnaryContext();
-  const grpc::Status status = stub->GetVideo(context.get(), request, &video);
+  grpc::Status status = FindJob(*connection, line.operands()[0], request.mutable_id());
+  if (status.ok()) {
+    const auto stub = v1::VideoGeneration::NewStub(connection->channel());
+    const auto context = connection->UnaryContext();
+    status = stub->GetVideo(context.get(), request, &video);
+  }
   if (!status.ok()) return ReportError(status, json);
   const Saved saved =
       SaveArtifacts(*connection, video, line.Get("output").value_or(""), line.Get("artifact").value_or(""), json);

@@ -9,6 +9,8 @@
 #include "kinora/v1/video_generation.grpc.pb.h"
 #include "server/tools/api_call.h"
 #include "server/tools/commands.h"
+#include "server/tools/job_lookup.h"
+#include "server/tools/job_text.h"
 #include "server/tools/printing.h"
 #include "server/tools/watcher.h"
 
@@ -84,7 +86,10 @@ ExitStatus Cancel(const CommandLine& line) {
   }
   const auto connection = OpenApi(line);
   if (!connection.ok()) return ReportLocalError(connection.status());
-  return line.Has("all") ? CancelAll(*connection, line) : CancelOne(*connection, line.operands()[0], line);
+  if (line.Has("all")) return CancelAll(*connection, line);
+  std::string id;
+  const grpc::Status status = FindJob(*connection, line.operands()[0], &id);
+  return status.ok() ? CancelOne(*connection, id, line) : ReportError(status, line.Has("json"));
 }
 
 ExitStatus Delete(const CommandLine& line) {
@@ -92,9 +97,8 @@ ExitStatus Delete(const CommandLine& line) {
   if (!connection.ok()) return ReportLocalError(connection.status());
   v1::DeleteVideoRequest request;
   google::protobuf::Empty reply;
-  request.set_id(line.operands()[0]);
-  grpc::Status status;
-  if (line.Has("force")) {
+  grpc::Status status = FindJob(*connection, line.operands()[0], request.mutable_id());
+  if (status.ok() && line.Has("force")) {
     v1::Video video;
     status = CancelJob(*connection, request.id(), &video);
     if (status.ok() && !IsTerminal(video.state())) status = AwaitEnd(*connection, request.id(), &video);

@@ -1,13 +1,23 @@
 // Commands that are one unary call each.
 #include <google/protobuf/empty.pb.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <limits>
+#include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
 #include "kinora/v1/video_generation.grpc.pb.h"
 #include "server/tools/api_call.h"
 #include "server/tools/commands.h"
+#include "server/tools/job_lookup.h"
+#include "server/tools/job_text.h"
 #include "server/tools/printing.h"
 #include "server/tools/request_flags.h"
 #include "server/tools/serving_wait.h"
@@ -16,6 +26,7 @@ namespace kinora {
 namespace {
 
 constexpr char kAdminAddress[] = "unix:kinora-state/admin.sock";
+constexpr int64_t kLargestPage = 500;  // of ListVideos
 
 absl::StatusOr<Connection> OpenAdmin(const CommandLine& line) {
   return Connection::Open(line, "admin-server", "KINORA_ADMIN_SERVER", kAdminAddress);
@@ -65,18 +76,16 @@ ExitStatus Get(const CommandLine& line) {
   if (!connection.ok()) return ReportLocalError(connection.status());
   v1::GetVideoRequest request;
   v1::Video video;
-  request.set_id(line.operands()[0]);
-  const grpc::Status status =
-      Call<v1::VideoGeneration>(*connection, &v1::VideoGeneration::Stub::GetVideo, request, &video);
-  return Answer(line, status, video, FormatVideo);
+  grpc::Status status = FindJob(*connection, line.operands()[0], request.mutable_id());
+  if (status.ok()) {
+    status = Call<v1::VideoGeneration>(*connection, &v1::VideoGeneration::Stub::GetVideo, request, &video);
+  }
+  return Answer(
+      line, status, video, +[](const v1::Video& job) { return FormatVideo(job, absl::Now()); });
 }
 
 absl::StatusOr<v1::ListVideosRequest> ListRequest(const CommandLine& line) {
   v1::ListVideosRequest request;
-  const auto page_size = line.GetInt("page-size", 1, 1000);
-  if (!page_size.ok()) return page_size.status();
-  request.set_page_size(static_cast<int32_t>(page_size->value_or(0)));
-  request.set_page_token(line.Get("page-token").value_or(""));
   for (const std::string& name : line.GetAll("state")) {
     v1::Video::State state;
     if (!v1::Video::State_Parse(absl::AsciiStrToUpper(name), &state)) {
@@ -84,27 +93,61 @@ absl::StatusOr<v1::ListVideosRequest> ListRequest(const CommandLine& line) {
     }
     request.add_states(state);
   }
+  for (const std::string& label : line.GetAll("label")) {
+    const std::pair<std::string, std::string> parts = absl::StrSplit(label, absl::MaxSplits('=', 1));
+    if (parts.first.empty() || !absl::StrContains(label, '=')) {
+      return absl::InvalidArgumentError(absl::StrCat("--label ", label, ": KEY=VALUE is needed"));
+    }
+    (*request.mutable_labels())[parts.first] = parts.second;
+  }
   return request;
 }
 
-ExitStatus List(const CommandLine& line) {
-  const auto connection = OpenApi(line);
-  if (!connection.ok()) return ReportLocalError(connection.status());
-  auto request = ListRequest(line);
-  if (!request.ok()) return ReportLocalError(request.status());
+// Of the terminal that standard output is; 0: it is none.
+int TerminalColumns() {
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+void PrintVideos(const v1::ListVideosResponse& reply, bool first, bool json) {
+  const int columns = TerminalColumns();
+  if (first && !json && reply.videos_size() > 0) PrintLine(VideoRowHeader());
+  for (const v1::Video& video : reply.videos()) {
+    PrintLine(json ? ToJson(video) : FormatVideoRow(video, absl::Now(), columns));
+  }
+}
+
+// Page after page until `limit` jobs are printed.
+ExitStatus ListJobs(const Connection& connection, v1::ListVideosRequest request, int64_t limit, bool json) {
+  int64_t printed = 0;
   while (true) {
+    request.set_page_size(static_cast<int32_t>(std::min<int64_t>(limit - printed, kLargestPage)));
     v1::ListVideosResponse reply;
     const grpc::Status status =
-        Call<v1::VideoGeneration>(*connection, &v1::VideoGeneration::Stub::ListVideos, *request, &reply);
-    if (!status.ok()) return ReportError(status, line.Has("json"));
-    for (const v1::Video& video : reply.videos()) PrintLine(line.Has("json") ? ToJson(video) : FormatVideoRow(video));
-    if (reply.next_page_token().empty()) return kSuccess;
-    if (!line.Has("all")) {
-      std::fprintf(stderr, "more: --page-token %s, or --all\n", reply.next_page_token().c_str());
-      return kSuccess;
+        Call<v1::VideoGeneration>(connection, &v1::VideoGeneration::Stub::ListVideos, request, &reply);
+    if (!status.ok()) return ReportError(status, json);
+    PrintVideos(reply, printed == 0, json);
+    printed += reply.videos_size();
+    if (reply.next_page_token().empty()) break;
+    if (printed >= limit) {
+      std::fprintf(stderr, "there are more: --limit N, or --all\n");
+      break;
     }
-    request->set_page_token(reply.next_page_token());
+    request.set_page_token(reply.next_page_token());
   }
+  if (printed == 0) std::fprintf(stderr, "no jobs\n");
+  return kSuccess;
+}
+
+ExitStatus List(const CommandLine& line) {
+  constexpr int64_t kUsualLimit = 50, kAll = std::numeric_limits<int64_t>::max();
+  const auto connection = OpenApi(line);
+  if (!connection.ok()) return ReportLocalError(connection.status());
+  const auto request = ListRequest(line);
+  if (!request.ok()) return ReportLocalError(request.status());
+  const auto limit = line.GetInt("limit", 1, kAll);
+  if (!limit.ok()) return ReportLocalError(limit.status());
+  return ListJobs(*connection, *request, line.Has("all") ? kAll : limit->value_or(kUsualLimit), line.Has("json"));
 }
 
 ExitStatus Models(const CommandLine& line) {
@@ -172,15 +215,15 @@ absl::Span<const Command> JobCommands() {
   static const auto* const kCommands = new std::vector<Command>{
       {"create", "[PROMPT]", "accepts a job, prints its id and returns at once; `kinora watch` follows it", 1,
        RequestFlagList(), Create},
-      {"get", "ID", "shows a job", 1, {}, Get},
+      {"get", "ID", "shows all of a job; any beginning of its id will do that no other has", 1, {}, Get},
       {"list",
        "",
-       "shows jobs, newest first",
+       "shows jobs, newest first, with the beginnings of their ids, by which every command knows them",
        0,
        {{"state", "NAME", "only jobs in this state; may be given again"},
-        {"page-size", "N", "jobs in one answer, 1 to 1000; absent: the server's default"},
-        {"page-token", "TOKEN", "goes on where an answer ended"},
-        {"all", "", "every page"}},
+        {"label", "KEY=VALUE", "only jobs with this label; given again: with all of them"},
+        {"limit", "N", "so many; absent: 50"},
+        {"all", "", "however many there are"}},
        List},
       {"estimate", "[PROMPT]", "what a request would cost; starts nothing", 1, RequestFlagList(), EstimateCost},
       {"models", "", "models, their recipes, limits and defaults", 0, WaitFlagList(), Models},

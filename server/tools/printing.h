@@ -1,4 +1,4 @@
-// How `kinora` shows messages: as JSON, one object per line, or as text for people.
+// How `kinora` shows messages: as JSON, one object per line, or as text for people (jobs: job_text.h).
 #ifndef KINORA_SERVER_TOOLS_PRINTING_H_
 #define KINORA_SERVER_TOOLS_PRINTING_H_
 
@@ -12,12 +12,6 @@ namespace kinora {
 std::string ToJson(const google::protobuf::Message& message);
 void PrintLine(const std::string& line);  // to standard output, flushed: a reader of a pipe sees it at once
 
-bool IsTerminal(v1::Video::State state);
-// "denoise 2/8", "encode"; empty: it has not begun.
-std::string FormatReached(const v1::Progress& progress);
-
-std::string FormatVideo(const v1::Video& video);     // several lines
-std::string FormatVideoRow(const v1::Video& video);  // one line of `kinora list`
 std::string FormatEstimate(const v1::Estimate& estimate);
 std::string FormatModel(const v1::ModelInfo& model);
 std::string FormatGroup(const v1::WorkerGroup& group);

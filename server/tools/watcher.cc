@@ -8,7 +8,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "server/tools/printing.h"
+#include "server/tools/job_text.h"
 
 namespace kinora {
 namespace {

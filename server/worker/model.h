@@ -41,9 +41,9 @@ class Model {
   // than not.
   virtual double ExpectedSeconds(const PreparedRun& run, const std::string& stage) const = 0;
 
-  // One at a time. What the observer answers, unless OK, ends the run with that status. `usage`: device_seconds and
-  // peak_device_bytes, also of a run that failed. On a rank that follows, `sink` and `observer` are null. Aborted: a
-  // rank failed alone, or the group is lost (AbortSignal), so it can run nothing more.
+  // One at a time. What the observer answers, unless OK, ends the run with that status. `usage`: device_seconds,
+  // peak_device_bytes and planned_device_bytes, also of a run that failed. On a rank that follows, `sink` and
+  // `observer` are null. Aborted: a rank failed alone, or the group is lost (AbortSignal), so it can run nothing more.
   virtual absl::Status Generate(const PreparedRun& run, ClipSink* sink, RunObserver* observer, v1::Usage& usage) = 0;
 
   // Ends a trace in which a run has just ended well, by every rank: on rank 0 the trace of all, "" elsewhere. Aborted

@@ -377,7 +377,9 @@ absl::Status PipelineModel::Generate(const PreparedRun& run, ClipSink* sink, Run
   // The ranks' collectives are dead after one of them failed alone, and stay so.
   if (!IsAgreed(status)) return absl::AbortedError(absl::StrCat("a rank failed: ", status.ToString()));
   usage.set_device_seconds(absl::ToDoubleSeconds(absl::Now() - begin));
-  usage.set_peak_device_bytes(run.plan.device_bytes());
+  const RunPlan& plan = run.plan;
+  usage.set_planned_device_bytes(plan.device_bytes());
+  usage.set_peak_device_bytes(plan.device_bytes() - plan.arena_bytes + ranks_[0].pipeline->peak_arena_bytes());
   if (status.ok()) {
     for (const Rank& rank : ranks_) collectives_->OnRun(rank.mesh->world().rank(), rank.pipeline->last_run());
   }

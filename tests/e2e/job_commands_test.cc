@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <map>
+#include <string>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "tests/e2e/gate.h"
@@ -11,6 +14,7 @@
 namespace kinora {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::MatchesRegex;
 using testing::Not;
@@ -107,6 +111,71 @@ TEST_F(JobCommands, CtrlCOfADetachedJobLeavesItAndSaysNothingOfConnections) {
   EXPECT_THAT(client.Err(), Not(HasSubstr("lost")));
   const auto job = server_.Json({"list"});
   EXPECT_EQ(job["state"], "RUNNING");
+}
+
+TEST_F(JobCommands, ListShowsPromptsAndHowFarEachJobIs) {
+  EXPECT_EQ(server_.Run({"list"}).err, "no jobs\n");
+  const std::string running = CreateRunning(), next = server_.Create("a kite"), last = server_.Create("a \033[31mfox");
+  const std::string out = server_.Run({"list"}).out;
+  EXPECT_THAT(out, MatchesRegex("ID +STATE +AGE +SECONDS +SIZE +SEED +PROMPT\n(.*\n){3}"));
+  EXPECT_THAT(out, HasSubstr(absl::StrCat("\n", last.substr(0, 8), "  QUEUED #2 ")));
+  EXPECT_THAT(out, HasSubstr(absl::StrCat("\n", next.substr(0, 8), "  QUEUED #1 ")));
+  EXPECT_THAT(out, HasSubstr(absl::StrCat("\n", running.substr(0, 8), "  RUNNING 30% ")));
+  EXPECT_THAT(out, HasSubstr(" 7           a kite\n"));  // after its seed
+  EXPECT_THAT(out, HasSubstr("a  [31mfox\n"));
+}
+
+TEST_F(JobCommands, ListIsNarrowedByStateLabelAndNumber) {
+  const std::string running = CreateRunning(), a = server_.Create("x", {"--label=take=1", "--label=team=film"}),
+                    b = server_.Create("y", {"--label=take=2", "--label=team=film"});
+  EXPECT_EQ(server_.Json({"list", "--state=running"})["id"], running);
+  EXPECT_EQ(server_.Json({"list", "--label=take=1"})["id"], a);
+  EXPECT_EQ(server_.Json({"list", "--label=team=film", "--label=take=2"})["id"], b);
+  const Result one = server_.Run({"list", "--limit=1", "--json"});
+  EXPECT_EQ(nlohmann::json::parse(one.out)["id"], b);  // the newest
+  EXPECT_EQ(one.err, "there are more: --limit N, or --all\n");
+  EXPECT_EQ(server_.Run({"list", "--state=sleeping"}).status, kRefused);
+  EXPECT_EQ(server_.Run({"list", "--label=take"}).status, kRefused);
+}
+
+TEST_F(JobCommands, ABeginningOfAnIdIsEnoughEverywhere) {
+  const std::string id = CreateRunning(), brief = id.substr(0, 8);
+  EXPECT_EQ(server_.Json({"get", brief})["id"], id);
+  Process watch(server_.Client({"watch", brief}));
+  EXPECT_NE(watch.AwaitLine("denoise 1/3"), "");
+  gate_.Open();
+  EXPECT_EQ(watch.Wait(), 0);
+  const std::string path = directory_.File("x.mp4");
+  EXPECT_EQ(server_.Run({"download", brief, "-o", path}).status, 0);
+  EXPECT_EQ(server_.Run({"cancel", brief}).out, id + ": had ended already, COMPLETED\n");
+  EXPECT_EQ(server_.Run({"delete", brief}).out, "deleted " + id + "\n");
+  const Result gone = server_.Run({"get", brief});
+  EXPECT_EQ(gone.status, kRefused);
+  EXPECT_THAT(gone.err, HasSubstr(absl::StrCat("no job's id begins with \"", brief, "\"")));
+}
+
+TEST_F(JobCommands, ABeginningThatSeveralIdsShareIsRefusedWithThem) {
+  std::map<char, std::string> by_first;  // of 17 ids two begin alike
+  std::string id, other;
+  while (other.empty()) {
+    id = server_.Create("x");
+    const auto [it, fresh] = by_first.emplace(id[0], id);
+    if (!fresh) other = it->second;
+  }
+  const Result refused = server_.Run({"delete", id.substr(0, 1), "--force"});
+  EXPECT_EQ(refused.status, kRefused);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr(id), HasSubstr(other)));
+  EXPECT_EQ(server_.Json({"get", id})["id"], id);  // nothing is deleted
+}
+
+TEST_F(JobCommands, GetShowsPromptStepsAndWhatEachStageTook) {
+  const std::string id = server_.Create("a red fox\nin snow", {"--label=take=1"});
+  RunToEnd(server_.Client({"watch", id}));
+  const std::string out = server_.Run({"get", id}).out;
+  for (const char* line : {"prompt     a red fox\n           in snow\n", "state      COMPLETED\n", "seed       7\n",
+                           "label      take=1\n", " ago)\n", "stages     denoise ", ", finalize "}) {
+    EXPECT_THAT(out, HasSubstr(line));
+  }
 }
 
 }  // namespace

@@ -83,6 +83,8 @@ class VideoService : public MethodService {
     if (request.page_size() < 0) return reply(InvalidField("page_size", "must be 0 or more; nearest: 0"));
     ListOptions options{.page_token = request.page_token()};
     options.page_size = request.page_size() == 0 ? kDefaultPage : std::min(request.page_size(), kMaxPage);
+    options.id_prefix = request.id_prefix();
+    options.labels = {request.labels().begin(), request.labels().end()};
     for (const int state : request.states()) options.states.push_back(static_cast<v1::Video::State>(state));
     context_.store.List(options, [this, reply](absl::StatusOr<JobPage> page) {
       if (!page.ok()) return reply(page.status());

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,8 +61,10 @@ struct ListOptions {
   int page_size = 0;
   std::string page_token;                // from JobPage; InvalidArgument if it is not one
   std::vector<v1::Video::State> states;  // empty: all
+  std::string id_prefix{};
+  std::map<std::string, std::string> labels{};  // all of them
 };
-struct JobPage {  // newest first; shorter than asked for where the videos are large
+struct JobPage {  // newest first; shorter than asked for where the videos are large, or those with the labels rare
   std::vector<v1::Video> videos;
   std::string next_page_token;  // empty: the last page
 };

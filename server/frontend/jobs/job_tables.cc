@@ -2,7 +2,10 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <iterator>
 #include <limits>
+#include <map>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -19,6 +22,7 @@ namespace kinora {
 namespace {
 
 constexpr size_t kMaxPageBytes = 2 << 20;  // a gRPC client takes 4 MiB; prompts alone can be 32 KiB a video
+constexpr int64_t kMostSearched = 1000;    // records of a page that are looked through for labels
 constexpr int64_t kSpeedsKeptInAll = 5000;
 constexpr int64_t kMostCounted =
     1 << 30;  // events, attempts and lost groups of a job: more is damage, and must not wrap
@@ -106,6 +110,13 @@ absl::StatusOr<int64_t> ParsePageToken(const std::string& token) {
     return InvalidField("page_token", "not one that ListVideos gave");
   }
   return ordinal;
+}
+
+bool HasLabels(const v1::Video& video, const std::map<std::string, std::string>& labels) {
+  return std::all_of(labels.begin(), labels.end(), [&](const auto& label) {
+    const auto it = video.labels().find(label.first);
+    return it != video.labels().end() && it->second == label.second;
+  });
 }
 
 }  // namespace
@@ -213,24 +224,29 @@ absl::StatusOr<JobPage> JobTables::List(const ListOptions& options) {
   int64_t wanted = options.states.empty() ? -1 : 0;  // one bit a state
   for (const v1::Video::State state : options.states) wanted |= int64_t{1} << state;
   KINORA_ASSIGN_OR_RETURN(Statement select,
-                          database_->Prepare("SELECT ordinal, video, id FROM jobs WHERE ordinal < ? AND hidden = 0 "
-                                             "AND (? >> state) & 1 ORDER BY ordinal DESC LIMIT ?"));
-  select.Bind(before).Bind(wanted).Bind(int64_t{options.page_size} + 1);  // one more tells whether a page follows
+                          database_->Prepare("SELECT ordinal, video, id FROM jobs WHERE ordinal < ?1 AND hidden = 0 "
+                                             "AND (?2 >> state) & 1 AND substr(id, 1, length(?3)) = ?3 "
+                                             "ORDER BY ordinal DESC LIMIT ?4"));
+  const int64_t searched = options.labels.empty() ? options.page_size : kMostSearched;
+  select.Bind(before).Bind(wanted).Bind(options.id_prefix).Bind(searched + 1);  // one more: whether a page follows
   JobPage page;
+  int64_t rows = 0;
   int64_t last = 0;
   size_t bytes = 0;
   while (true) {
     KINORA_ASSIGN_OR_RETURN(const bool row, select.Row());
     if (!row) return page;
-    if (static_cast<int>(page.videos.size()) == options.page_size || bytes > kMaxPageBytes) {
+    if (std::ssize(page.videos) == options.page_size || rows++ == searched || bytes > kMaxPageBytes) {
       page.next_page_token = absl::StrCat("before-", last);
       return page;
     }
     last = select.Int(0);
     const std::string video = select.Bytes(1);
-    bytes += video.size();
     absl::StatusOr<v1::Video> parsed = ReadVideo(select.Bytes(2), video);
-    page.videos.push_back(parsed.ok() ? *std::move(parsed) : DamagedVideo(select.Bytes(2)));
+    if (!parsed.ok()) parsed = DamagedVideo(select.Bytes(2));
+    if (!HasLabels(*parsed, options.labels)) continue;
+    bytes += video.size();
+    page.videos.push_back(*std::move(parsed));
   }
 }
 

@@ -274,6 +274,45 @@ TEST_P(JobStoreTest, ListsPagesNewestFirstAndFiltersByState) {
   }
 }
 
+TEST_P(JobStoreTest, ListsThoseWhoseIdsBeginSo) {
+  const JobId id = CreateOne();
+  CreateOne();
+  for (const size_t length : {12, 32}) {
+    KINORA_ASSERT_OK_AND_ASSIGN(const JobPage page, List({.page_size = 5, .id_prefix = id.substr(0, length)}));
+    ASSERT_THAT(page.videos, SizeIs(1));
+    EXPECT_EQ(page.videos[0].id(), id);
+  }
+  for (const std::string& none : {id + "0", std::string("%"), std::string("_"), std::string(1, '\0')}) {
+    KINORA_ASSERT_OK_AND_ASSIGN(const JobPage page, List({.page_size = 5, .id_prefix = none}));
+    EXPECT_THAT(page.videos, SizeIs(0)) << none;
+  }
+}
+
+TEST_P(JobStoreTest, ListsThoseThatHaveAllTheLabelsHoweverRareTheyAre) {
+  v1::CreateVideoRequest request;
+  (*request.mutable_labels())["team"] = "film";
+  (*request.mutable_labels())["scene"] = "3";
+  KINORA_ASSERT_OK_AND_ASSIGN(const Created wanted, Create(request));
+  (*request.mutable_labels())["scene"] = "4";
+  ASSERT_THAT(Create(request), IsOk());
+  for (int i = 0; i < 1100; ++i) CreateOne();  // more than one page looks through
+  const auto all = [&](const std::map<std::string, std::string>& labels) {
+    std::vector<JobId> seen;
+    std::string token;
+    do {
+      const auto page = List({.page_size = 5, .page_token = token, .labels = labels});
+      KINORA_CHECK(page.ok()) << page.status();
+      for (const auto& video : page->videos) seen.push_back(video.id());
+      token = page->next_page_token;
+    } while (!token.empty());
+    return seen;
+  };
+  EXPECT_THAT(all({{"team", "film"}, {"scene", "3"}}), ElementsAre(wanted.video.id()));
+  EXPECT_THAT(all({{"team", "film"}}), SizeIs(2));
+  EXPECT_THAT(all({{"team", "fil"}}), SizeIs(0));
+  EXPECT_THAT(all({{"crew", "film"}}), SizeIs(0));
+}
+
 TEST_P(JobStoreTest, APageStaysBelowWhatAClientTakes) {
   for (int i = 0; i < 150; ++i) CreateOne(std::string(16 << 10, 'p'));
   KINORA_ASSERT_OK_AND_ASSIGN(const JobPage first, List({.page_size = 500}));

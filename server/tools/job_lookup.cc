@@ -1,0 +1,44 @@
+#include "server/tools/job_lookup.h"
+
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "kinora/v1/video_generation.grpc.pb.h"
+#include "server/tools/api_call.h"
+
+namespace kinora {
+namespace {
+
+constexpr size_t kIdLength = 32;
+constexpr int kNamed = 5;  // of those that begin alike
+
+}  // namespace
+
+grpc::Status FindJob(const Connection& connection, absl::string_view typed, std::string* id) {
+  *id = std::string(typed);
+  if (typed.size() >= kIdLength) return grpc::Status::OK;
+  if (typed.empty()) return {grpc::StatusCode::INVALID_ARGUMENT, "ID: is empty"};
+  v1::ListVideosRequest request;
+  request.set_id_prefix(*id);
+  request.set_page_size(kNamed);
+  v1::ListVideosResponse reply;
+  const grpc::Status status =
+      Call<v1::VideoGeneration>(connection, &v1::VideoGeneration::Stub::ListVideos, request, &reply);
+  if (!status.ok()) return status;
+  std::vector<std::string> found;
+  for (const v1::Video& video : reply.videos()) {
+    if (absl::StartsWith(video.id(), typed)) found.push_back(video.id());  // an older server shows them all
+  }
+  if (found.empty()) return {grpc::StatusCode::NOT_FOUND, absl::StrCat("no job's id begins with \"", typed, "\"")};
+  if (found.size() > 1) {
+    return {grpc::StatusCode::INVALID_ARGUMENT,
+            absl::StrCat("ID: \"", typed, "\" begins several: ", absl::StrJoin(found, ", "),
+                         reply.next_page_token().empty() ? "" : ", …", "; type more of it")};
+  }
+  *id = found[0];
+  return grpc::Status::OK;
+}
+
+}  // namespace kinora

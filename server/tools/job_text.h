@@ -1,0 +1,32 @@
+// How `kinora` shows jobs to people: all of one, or one line of many. Times are local and relative, numbers rounded;
+// exact ones are for --json.
+#ifndef KINORA_SERVER_TOOLS_JOB_TEXT_H_
+#define KINORA_SERVER_TOOLS_JOB_TEXT_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "kinora/v1/video_generation.pb.h"
+
+namespace kinora {
+
+bool IsTerminal(v1::Video::State state);
+// "denoise 2/8", "encode"; empty: it has not begun.
+std::string FormatReached(const v1::Progress& progress);
+
+// Several lines, "name  value".
+std::string FormatVideo(const v1::Video& video, absl::Time now);
+
+// ID STATE AGE SECONDS SIZE SEED PROMPT. Seconds are what the job took or has taken so far; of one that waits, after
+// "~", what it was estimated to take.
+std::string VideoRowHeader();
+// columns: of the terminal, where the prompt is cut; 0: it is whole.
+std::string FormatVideoRow(const v1::Video& video, absl::Time now, int columns);
+
+// `text` without what a terminal would obey: control characters are spaces. keep_lines: but line breaks and tabs.
+std::string Printable(absl::string_view text, bool keep_lines);
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_TOOLS_JOB_TEXT_H_
