@@ -139,4 +139,27 @@ absl::StatusOr<int32_t> MostFrames(const DryModel& model, const ReservedMemory& 
   return fits == 0 ? 0 : FramesOf(d, fits);
 }
 
+absl::StatusOr<std::optional<ClipShape>> NearestThatFits(const DryModel& model, const ReservedMemory& reserved,
+                                                         const GenerationRequest& request) {
+  KINORA_ASSIGN_OR_RETURN(const int32_t frames, MostFrames(model, reserved, request));
+  if (frames > 0) return ClipShape{.width = request.width, .height = request.height, .num_frames = frames};
+  const RecipeDescription& d = *model.description().Find(request.recipe, request.upsampler);
+  const int32_t multiple = std::max(1, d.size_multiple), least = (d.min_size + multiple - 1) / multiple * multiple;
+  const int64_t sizes = std::max(request.width, request.height) / multiple;
+  const auto side = [&](int32_t whole, int64_t i) {  // i of `sizes` parts of it
+    return std::max({least, multiple, static_cast<int32_t>(whole * i / sizes / multiple) * multiple});
+  };
+  const auto clip = [&](int64_t i) {
+    GenerationRequest r = request;
+    r.width = side(request.width, i);
+    r.height = side(request.height, i);
+    r.noise = {};  // of another shape
+    return r;
+  };
+  KINORA_ASSIGN_OR_RETURN(const int64_t fits, LastThatFits(model, reserved, sizes, clip));
+  if (fits == 0) return std::nullopt;
+  return ClipShape{
+      .width = side(request.width, fits), .height = side(request.height, fits), .num_frames = request.num_frames};
+}
+
 }  // namespace kinora

@@ -3,6 +3,7 @@
 #define KINORA_ENGINE_PIPELINE_MEMORY_PLAN_H_
 
 #include <cstdint>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "engine/base/memory.h"
@@ -33,6 +34,11 @@ absl::StatusOr<int64_t> MaxTokens(const DryModel& model, const ReservedMemory& r
 // request: resolved.
 absl::StatusOr<int32_t> MostFrames(const DryModel& model, const ReservedMemory& reserved,
                                    const GenerationRequest& request);
+
+// What to ask for in the place of a clip that does not fit: the longest of its size that does; where not one frame
+// does, the largest of about its proportions and of its length. Nothing: none does. request: resolved.
+absl::StatusOr<std::optional<ClipShape>> NearestThatFits(const DryModel& model, const ReservedMemory& reserved,
+                                                         const GenerationRequest& request);
 
 }  // namespace kinora
 

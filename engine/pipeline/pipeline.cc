@@ -113,15 +113,14 @@ struct Pipeline::Parts {
 absl::Status Pipeline::Parts::CheckFits(const RunPlan& plan) const {
   if (Reserved().Holds(plan)) return absl::OkStatus();
   const GenerationRequest& r = plan.request;
-  KINORA_ASSIGN_OR_RETURN(const int32_t frames, kinora::MostFrames(dry, Reserved(), r));
+  KINORA_ASSIGN_OR_RETURN(const auto nearest, kinora::NearestThatFits(dry, Reserved(), r));
   return absl::ResourceExhaustedError(absl::StrCat(
       "width, height, num_frames: ", r.width, "x", r.height, " with ", r.num_frames, " frames needs ", plan.arena_bytes,
       " bytes for activations and ", plan.host_arena_bytes, " in host memory beside them; ", options.arena_bytes,
-      " and ", options.host_arena_bytes, " are reserved; ", NearestShape(frames)));
-}
-
-std::string NearestShape(int32_t frames) {
-  return frames > 0 ? absl::StrCat("nearest at this size: ", frames, " frames") : "reduce width or height";
+      " and ", options.host_arena_bytes, " are reserved; ",
+      nearest
+          ? absl::StrCat("nearest: ", nearest->width, "x", nearest->height, " with ", nearest->num_frames, " frames")
+          : "no size fits"));
 }
 
 Pipeline::Pipeline(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -135,6 +134,9 @@ int64_t Pipeline::captures() const { return parts_->graphs.captures(); }
 absl::StatusOr<int64_t> Pipeline::MaxTokens() const { return kinora::MaxTokens(parts_->dry, parts_->Reserved()); }
 absl::StatusOr<int32_t> Pipeline::MostFrames(const GenerationRequest& request) const {
   return kinora::MostFrames(parts_->dry, parts_->Reserved(), request);
+}
+absl::StatusOr<std::optional<ClipShape>> Pipeline::NearestThatFits(const GenerationRequest& request) const {
+  return kinora::NearestThatFits(parts_->dry, parts_->Reserved(), request);
 }
 
 absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Load(const PipelineOptions& options, const Mesh& mesh,

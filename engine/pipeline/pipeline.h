@@ -11,6 +11,7 @@
 #define KINORA_ENGINE_PIPELINE_PIPELINE_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -86,6 +87,7 @@ class Pipeline {
   absl::StatusOr<int64_t> MaxTokens() const;
   // Most frames at the size of a resolved request that fit the reserved memory; 0: none.
   absl::StatusOr<int32_t> MostFrames(const GenerationRequest& request) const;
+  absl::StatusOr<std::optional<ClipShape>> NearestThatFits(const GenerationRequest& request) const;  // memory_plan.h
 
   // Most activation memory that the last Generate had in use at once.
   int64_t peak_arena_bytes() const;
@@ -112,9 +114,6 @@ class Pipeline {
   explicit Pipeline(std::unique_ptr<Parts> parts);
   std::unique_ptr<Parts> parts_;
 };
-
-// For people: what to ask for where `frames` are the most that fit a clip's size; 0: none.
-std::string NearestShape(int32_t frames);
 
 }  // namespace kinora
 

@@ -26,6 +26,10 @@ class VideoDecoder;
 
 enum class StageKind : uint8_t { kEncode, kDenoise, kDecodeVideo, kDecodeAudio };
 
+struct ClipShape {
+  int32_t width = 0, height = 0, num_frames = 0;
+};
+
 // On this rank, from the real model code run on shapes alone; what dry_ops.h counts.
 struct StageCost {
   double flops = 0;

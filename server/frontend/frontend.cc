@@ -207,6 +207,10 @@ class EmbeddedFrontend : public Frontend {
         .cancel_run = [this](const JobId& id) { dispatcher_->CancelRun(id); },
         .estimate = [this](const std::string& model, const v1::Generation& generation,
                            Done<v1::Estimate> done) { dispatcher_->Estimate(model, generation, std::move(done)); },
+        .estimate_shape =
+            [this](const std::string& model, const v1::Generation& generation, Done<v1::Estimate> done) {
+              dispatcher_->EstimateShape(model, generation, std::move(done));
+            },
         .absence =
             [this] {
               absl::MutexLock lock(&health_mu_);

@@ -104,7 +104,10 @@ std::string FormatState(const v1::Video& video) {
 }
 
 std::string FormatTaken(const v1::Video& video, absl::Time now) {
-  if (!video.has_start_time() || video.state() == v1::Video::QUEUED) return "-";
+  if (!video.has_start_time() || video.state() == v1::Video::QUEUED) {
+    const bool waits = video.state() == v1::Video::QUEUED && video.estimated_seconds() > 0;
+    return waits ? absl::StrCat("~", HumanSeconds(video.estimated_seconds())) : "-";
+  }
   const absl::Time end = video.has_end_time() ? FromProto(video.end_time()) : now;
   return HumanSeconds(std::max(0.0, absl::ToDoubleSeconds(end - FromProto(video.start_time()))));
 }
@@ -164,6 +167,7 @@ std::string FormatVideo(const v1::Video& video, absl::Time now) {
   }
   Line(out, "model", video.model());
   if (video.has_effective()) GenerationLines(video.effective(), out);
+  if (video.estimated_seconds() > 0) Line(out, "estimated", HumanSeconds(video.estimated_seconds()));
   if (video.attempt() > 1) Line(out, "attempt", absl::StrCat(video.attempt()));
   if (video.has_create_time()) Line(out, "created", FormatTime(video.create_time(), now));
   if (video.has_start_time()) Line(out, "started", FormatTime(video.start_time(), now));

@@ -49,6 +49,10 @@ std::string FormatEstimate(const v1::Estimate& estimate) {
   Line(out, "memory", HumanBytes(estimate.device_bytes()));
   Line(out, "work", absl::StrFormat("%.3g FLOP", estimate.flops()));
   for (const std::string& problem : estimate.problems()) Line(out, "problem", problem);
+  const v1::Estimate::Shape& nearest = estimate.nearest();
+  if (estimate.has_nearest()) {
+    Line(out, "nearest", absl::StrFormat("%dx%d, %d frames", nearest.width(), nearest.height(), nearest.num_frames()));
+  }
   out.pop_back();
   return out;
 }

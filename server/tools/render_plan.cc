@@ -13,9 +13,6 @@
 namespace kinora {
 namespace {
 
-struct ClipShape {
-  int32_t width, height, frames;
-};
 // Lightricks' default, then what people ask for: 5 and 10 s of 720p and 1080p on the grid of 32 pixels.
 constexpr ClipShape kUsual[] = {
     {768, 512, 121}, {1280, 704, 121}, {1280, 704, 257}, {1920, 1088, 121}, {1920, 1088, 257}};
@@ -44,10 +41,11 @@ absl::StatusOr<std::vector<PlanRow>> MakePlan(const RenderOptions& options) {
     request.recipe = Recipe::kOneStage;
     request.width = shape.width;
     request.height = shape.height;
-    request.num_frames = shape.frames;
+    request.num_frames = shape.num_frames;
     const int64_t memory = options.device_memory > 0 ? options.device_memory : std::numeric_limits<int64_t>::max();
     KINORA_ASSIGN_OR_RETURN(RunPlan plan, Pipeline::PlanWithin({memory, "--device-memory"}, *mesh, request, pipeline));
-    rows.push_back({.width = shape.width, .height = shape.height, .num_frames = shape.frames, .plan = std::move(plan)});
+    rows.push_back(
+        {.width = shape.width, .height = shape.height, .num_frames = shape.num_frames, .plan = std::move(plan)});
   }
   return rows;
 }

@@ -21,6 +21,7 @@
 #include "engine/processes/process_mesh.h"
 #include "engine/request/request_rules.h"
 #include "server/common/build_version.h"
+#include "server/common/human_text.h"
 #include "server/common/model_conversion.h"
 #include "server/common/request_conversion.h"
 #include "server/worker/model_digests.h"
@@ -333,13 +334,19 @@ v1::Estimate PipelineModel::Estimate(const PreparedRun& run) const {
   estimate.set_flops(plan.flops());
   const auto check = [&](int64_t needed, int64_t reserved, const char* what) {
     if (needed <= reserved) return;
-    const absl::StatusOr<int32_t> frames = ranks_[0].pipeline->MostFrames(plan.request);
-    estimate.add_problems(absl::StrCat("it needs ", needed, " bytes for ", what, ", ", reserved, " are reserved; ",
-                                       NearestShape(frames.value_or(0))));
+    estimate.add_problems(absl::StrCat("it needs ", HumanBytes(needed), " for ", what, ", ",
+                                       HumanBytesLike(reserved, needed), " are reserved"));
   };
   check(plan.arena_bytes, arena_bytes_, "activations");
   check(plan.host_arena_bytes, host_arena_bytes_, "the host's side of copies");
   estimate.set_fits(estimate.problems().empty());
+  if (estimate.fits()) return estimate;
+  const auto nearest = ranks_[0].pipeline->NearestThatFits(plan.request);
+  if (nearest.ok() && *nearest) {
+    estimate.mutable_nearest()->set_width((*nearest)->width);
+    estimate.mutable_nearest()->set_height((*nearest)->height);
+    estimate.mutable_nearest()->set_num_frames((*nearest)->num_frames);
+  }
   return estimate;
 }
 

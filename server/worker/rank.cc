@@ -13,6 +13,7 @@
 #include "engine/media/file_sink.h"
 #include "server/common/artifact_writer.h"
 #include "server/common/file_error.h"
+#include "server/common/shape_fit.h"
 #include "server/common/status_details.h"
 #include "server/worker/output_options.h"
 #include "server/worker/speed.h"
@@ -160,6 +161,13 @@ absl::Status AddTraceArtifact(const RunContext& context, const std::string& trac
   return absl::OkStatus();
 }
 
+// A run that the reserved memory is too small for ends as if it had been refused at once.
+absl::Status RefusedOrFailed(const Model& model, const PreparedRun& prepared, const absl::Status& status) {
+  if (!absl::IsResourceExhausted(status)) return status;
+  const v1::Estimate estimate = model.Estimate(prepared);
+  return estimate.fits() ? status : ShapeTooLarge(estimate);
+}
+
 absl::Status Lead(const RunContext& context, const Artifacts& artifacts, const v1::Run& run, ProgressMarks& marks,
                   v1::RunResult& result) {
   KINORA_ASSIGN_OR_RETURN(const FileSinkOptions options, ToFileSinkOptions(run.output(), run.generation()));
@@ -176,8 +184,8 @@ absl::Status Lead(const RunContext& context, const Artifacts& artifacts, const v
     const std::unique_ptr<ClipSink> sink = MakeFileSink(file.value_or(""), options);
     ProgressObserver observer(
         [&](const Progress& progress) { return file.ok() ? marks.Report(progress) : file.status(); });
-    KINORA_RETURN_IF_ERROR(
-        writer.ForClients(context.model.Generate(prepared, sink.get(), &observer, *result.mutable_usage())));
+    const absl::Status status = context.model.Generate(prepared, sink.get(), &observer, *result.mutable_usage());
+    KINORA_RETURN_IF_ERROR(writer.ForClients(RefusedOrFailed(context.model, prepared, status)));
   }
   std::string trace;
   if (traced.wanted()) {

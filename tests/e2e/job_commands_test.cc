@@ -168,6 +168,26 @@ TEST_F(JobCommands, ABeginningThatSeveralIdsShareIsRefusedWithThem) {
   EXPECT_EQ(server_.Json({"get", id})["id"], id);  // nothing is deleted
 }
 
+TEST_F(JobCommands, WhatDoesNotFitIsRefusedByCreateAsEstimateSays) {
+  const Result estimate = server_.Run({"estimate", "x", "--frames=97"});
+  EXPECT_THAT(estimate.out, HasSubstr("fits       no\n"));
+  EXPECT_THAT(estimate.out, HasSubstr("nearest    64x64, 49 frames\n"));
+  for (const char* command : {"create", "generate"}) {
+    const Result refused = server_.Run({command, "x", "--frames=97"});
+    EXPECT_EQ(refused.status, kRefused);
+    EXPECT_THAT(refused.err, HasSubstr("generation.num_frames: 64x64 with 97 frames does not fit: it needs 2.00 GiB"));
+    EXPECT_THAT(refused.err, HasSubstr("nearest at this size: 49"));
+  }
+  EXPECT_EQ(server_.Run({"list"}).out, "");
+}
+
+TEST_F(JobCommands, ListAndGetSayWhatAJobIsEstimatedToTake) {
+  const std::string running = CreateRunning(), waiting = server_.Create("x");
+  EXPECT_THAT(server_.Run({"list", "--state=queued"}).out, HasSubstr("  ~1.5 s "));
+  EXPECT_THAT(server_.Run({"get", waiting}).out, HasSubstr("estimated  1.5 s\n"));
+  EXPECT_EQ(server_.Json({"get", running})["estimated_seconds"], 1.5);
+}
+
 TEST_F(JobCommands, GetShowsPromptStepsAndWhatEachStageTook) {
   const std::string id = server_.Create("a red fox\nin snow", {"--label=take=1"});
   RunToEnd(server_.Client({"watch", id}));

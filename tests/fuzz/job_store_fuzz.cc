@@ -61,7 +61,8 @@ JobRecord MakeJob(int i, std::vector<v1::VideoEvent>& events) {
   request.mutable_generation()->set_prompt("a red fox " + std::to_string(i));
   request.set_detach(i % 2 == 0);
   request.mutable_scheduling()->set_priority(i % 3);
-  JobRecord record = NewJob("job" + std::to_string(i), request, request.generation(), kNow, &events.emplace_back());
+  JobRecord record = NewJob("job" + std::to_string(i), request, request.generation(), /*estimated_seconds=*/0, kNow,
+                            &events.emplace_back());
   const auto must = [](const absl::Status& status) { KINORA_CHECK(status.ok()) << status.ToString(); };
   if (i == 6) must(Cancel(rules, kNow, record, &events.emplace_back()));
   if (i == 0 || i == 6) return record;
@@ -267,7 +268,7 @@ void Use(SqliteJobStore& store) {
   }
   v1::CreateVideoRequest request;
   request.set_request_id("request 1");
-  store.Create(request, {}, counted);
+  store.Create(request, {}, 0, counted);
   store.SweepExpired(kNow + absl::Hours(24 * 40), counted);
   store.Purge("job6", counted);
   store.Flush();

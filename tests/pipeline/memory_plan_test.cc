@@ -94,6 +94,35 @@ TEST(MemoryPlan, TheMostFramesFitAndOneMoreDoesNot) {
   EXPECT_FALSE(reserved.Holds(next));
 }
 
+TEST(MemoryPlan, TheNearestClipThatFitsIsShorterOrWhereNoFrameFitsSmaller) {
+  KINORA_ASSERT_OK_AND_ASSIGN(const DryModel model, TinyOn("cpu"));
+  const RecipeDescription& d = *model.description().Find(Recipe::kOneStage, "");
+  const int32_t width = 16 * d.size_multiple, height = 8 * d.size_multiple;
+  const auto needs = [&](int32_t w, int32_t h, int32_t frames) {
+    const auto plan = PlanOf(model, w, h, frames);
+    KINORA_CHECK(plan.ok()) << plan.status();
+    return ReservedMemory{.arena_bytes = plan->arena_bytes};
+  };
+  KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan asked, PlanOf(model, width, height, d.max_frames));
+  KINORA_ASSERT_OK_AND_ASSIGN(auto nearest, NearestThatFits(model, needs(width, height, 17), asked.request));
+  ASSERT_TRUE(nearest);
+  EXPECT_EQ(nearest->width, width);
+  EXPECT_EQ(nearest->num_frames, 17);
+
+  KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan brief, PlanOf(model, width, height, 9));
+  const ReservedMemory small = needs(width / 4, height / 4, 9);
+  ASSERT_LT(small.arena_bytes, needs(width, height, 1).arena_bytes);
+  KINORA_ASSERT_OK_AND_ASSIGN(nearest, NearestThatFits(model, small, brief.request));
+  ASSERT_TRUE(nearest);
+  EXPECT_EQ(nearest->num_frames, 9);
+  EXPECT_GE(nearest->width, width / 4);
+  EXPECT_LT(nearest->width, width);
+  EXPECT_EQ(nearest->height, nearest->width / 2 / d.size_multiple * d.size_multiple);  // its proportions
+  EXPECT_LE(needs(nearest->width, nearest->height, 9).arena_bytes, small.arena_bytes);
+  KINORA_ASSERT_OK_AND_ASSIGN(nearest, NearestThatFits(model, {.arena_bytes = 1}, brief.request));
+  EXPECT_FALSE(nearest);
+}
+
 TEST(MemoryPlan, ADeviceThatCannotHoldTheModelIsRefusedWithWhatIsFree) {
   KINORA_ASSERT_OK_AND_ASSIGN(const DryModel model, TinyOn("cuda"));
   EXPECT_THAT(PlanMemory(model, {.bytes = 1 << 20, .by = "the device's free memory"}).status(),

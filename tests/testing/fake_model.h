@@ -23,9 +23,12 @@ class FakeModel : public Model {
     if (generation.prompt().empty()) return absl::InvalidArgumentError("prompt: must not be empty");
     return PreparedRun{.generation = generation, .plan = {}};
   }
-  v1::Estimate Estimate(const PreparedRun&) const override {
+  v1::Estimate Estimate(const PreparedRun& prepared) const override {
     v1::Estimate estimate;
+    *estimate.mutable_effective() = prepared.generation;
     estimate.set_seconds(2.5);
+    estimate.set_fits(fits);
+    if (!fits) estimate.mutable_nearest()->set_num_frames(prepared.generation.num_frames() + 8);
     return estimate;
   }
   v1::Resolved Resolve(const PreparedRun&) const override {
@@ -66,6 +69,7 @@ class FakeModel : public Model {
   }
 
   std::function<absl::Status(ClipSink* sink, Report on_progress)> run = Render;
+  bool fits = true;  // what an estimate says
 };
 
 }  // namespace kinora

@@ -24,10 +24,18 @@ struct FakeWorker::Stream {
 
 FakeWorker::FakeWorker(const std::string& address, const v1::ModelInfo& model, const std::string& incarnation)
     : stream_(std::make_unique<Stream>()) {
+  {
+    absl::MutexLock lock(&mu_);
+    estimate_.set_fits(true);
+  }
   stream_->stub = v1::WorkerControl::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
   stream_->rpc = stream_->stub->Join(&stream_->context);
   reader_ = std::thread([this] {
     for (v1::FrontendMessage message; stream_->rpc->Read(&message);) {
+      if (message.has_estimate()) {
+        AnswerEstimate(message.estimate());
+        continue;
+      }
       absl::MutexLock lock(&mu_);
       received_.push_back(std::move(message));
     }
@@ -53,6 +61,30 @@ FakeWorker::~FakeWorker() {
   stream_->context.TryCancel();
   reader_.join();
   stream_->rpc->Finish();
+}
+
+void FakeWorker::AnswerEstimate(const v1::EstimateRequest& request) {
+  v1::WorkerMessage message;
+  v1::EstimateResult& result = *message.mutable_estimate_result();
+  result.set_id(request.id());
+  {
+    absl::MutexLock lock(&mu_);
+    last_estimate_request_ = request;
+    *result.mutable_estimate() = estimate_;
+  }
+  *result.mutable_estimate()->mutable_effective() = request.generation();
+  absl::MutexLock lock(&stream_->write_mu);
+  stream_->rpc->Write(message);  // a stream that has ended wants no answer
+}
+
+void FakeWorker::SetEstimate(const v1::Estimate& estimate) {
+  absl::MutexLock lock(&mu_);
+  estimate_ = estimate;
+}
+
+v1::EstimateRequest FakeWorker::LastEstimateRequest() {
+  absl::MutexLock lock(&mu_);
+  return last_estimate_request_;
 }
 
 v1::FrontendMessage FakeWorker::Next() {

@@ -20,7 +20,11 @@ class FakeWorker {
   FakeWorker(const std::string& address, const v1::ModelInfo& model, const std::string& incarnation = "one");
   ~FakeWorker();  // breaks the stream, as a process that dies
 
-  // The next message of the frontend; CHECK-fails after 30 s of silence.
+  // What estimates are answered with from now on, at once; until then that all fits, in 0 s.
+  void SetEstimate(const v1::Estimate& estimate);
+  v1::EstimateRequest LastEstimateRequest();
+
+  // The next message of the frontend but for estimates; CHECK-fails after 30 s of silence.
   v1::FrontendMessage Next();
   v1::Run AwaitRun();
 
@@ -33,10 +37,13 @@ class FakeWorker {
 
  private:
   struct Stream;
+  void AnswerEstimate(const v1::EstimateRequest& request);
   const std::unique_ptr<Stream> stream_;
   std::string artifact_directory_;
   absl::Mutex mu_;
   std::deque<v1::FrontendMessage> received_ ABSL_GUARDED_BY(mu_);
+  v1::Estimate estimate_ ABSL_GUARDED_BY(mu_);
+  v1::EstimateRequest last_estimate_request_ ABSL_GUARDED_BY(mu_);
   std::thread reader_;
 };
 

@@ -5,7 +5,8 @@
 // Several of them, each told its rank, are a group: they find each other before they are ready, and rank 0 alone
 // renders.
 //
-// An estimate is 1.5 seconds and 100 more for each run that the model was told of.
+// An estimate is 1.5 seconds and 100 more for each run that the model was told of. Clips of more than 49 frames do not
+// fit, though the model's description allows 97.
 //
 // Words of the prompt: steps=N, gate=FIFO (the first step takes until a test has written to FIFO, tests/e2e/gate.h),
 // crash_at=STEP (killed there; with once=FILE only if FILE is not there yet), hang_at=STEP (never returns),
@@ -85,6 +86,8 @@ absl::Status AwaitGate(const std::string& fifo, const std::function<absl::Status
   return status;
 }
 
+constexpr int kMostFrames = 49;  // that fit the memory which is reserved; the description allows more
+
 class ScriptedModel : public Model {
  public:
   ScriptedModel(int rank, AbortSignal& lost) : rank_(rank), lost_(lost, [this] { aborted_.Notify(); }) {}
@@ -117,7 +120,12 @@ class ScriptedModel : public Model {
     v1::Estimate estimate;
     *estimate.mutable_effective() = run.generation;
     estimate.set_seconds(1.5 + 100 * runs_known_);
-    estimate.set_fits(true);
+    estimate.set_fits(run.generation.num_frames() <= kMostFrames);
+    if (estimate.fits()) return estimate;
+    estimate.add_problems("it needs 2.00 GiB for activations, 1.00 GiB are reserved");
+    estimate.mutable_nearest()->set_width(run.generation.width());
+    estimate.mutable_nearest()->set_height(run.generation.height());
+    estimate.mutable_nearest()->set_num_frames(kMostFrames);
     return estimate;
   }
   double ExpectedSeconds(const PreparedRun&, const std::string&) const override { return 0; }
@@ -131,6 +139,7 @@ class ScriptedModel : public Model {
     const v1::Generation& generation = run.generation;
     const Script script(generation.prompt());
     if (const int failing = script.Number("alone", -1); failing >= 0) return FailAlone(failing);
+    if (generation.num_frames() > kMostFrames) return absl::ResourceExhaustedError("more than is reserved");
     if (sink == nullptr) return absl::OkStatus();
     const int steps = script.Number("steps", 4);
     for (int step = 0; step <= steps; ++step) {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "engine/base/logging.h"
+#include "server/common/shape_fit.h"
 #include "server/common/status_details.h"
 #include "server/frontend/jobs/random_id.h"
 
@@ -17,9 +18,10 @@ void Refuse(ServiceContext& context, const std::string& model, const v1::CreateV
       {{"code", absl::StatusCodeToString(status.code())}, {"reason", ErrorReason(status)}});
 }
 
-void Store(ServiceContext& context, Validated validated, Done<Created> done) {
+// Takes the place that was reserved.
+void Store(ServiceContext& context, Validated validated, double estimated_seconds, Done<Created> done) {
   const v1::CreateVideoRequest request = std::move(validated.request);
-  context.store.Create(request, validated.effective,
+  context.store.Create(request, validated.effective, estimated_seconds,
                        [&context, request, done = std::move(done)](absl::StatusOr<Created> created) mutable {
                          if (!created.ok()) {
                            context.queue.Unreserve();
@@ -35,6 +37,30 @@ void Store(ServiceContext& context, Validated validated, Done<Created> done) {
                          }
                          done(std::move(created));
                        });
+}
+
+// By what rank 0 says of the shape. Without its word, as while no group is up, the model's description has decided, and
+// a job that does not fit ends with the same error.
+absl::Status Fits(const absl::StatusOr<v1::Estimate>& estimate) {
+  if (estimate.ok()) return estimate->fits() ? absl::OkStatus() : ShapeTooLarge(*estimate);
+  return absl::IsInvalidArgument(estimate.status()) ? estimate.status() : absl::OkStatus();
+}
+
+void Judge(ServiceContext& context, Validated validated, Done<Created> done) {
+  const std::string model = validated.request.model();
+  const v1::Generation effective = validated.effective;
+  context.estimate_shape(model, effective,
+                         [&context, validated = std::move(validated),
+                          done = std::move(done)](const absl::StatusOr<v1::Estimate>& estimate) mutable {
+                           absl::Status status = Fits(estimate);
+                           if (status.ok()) status = context.queue.Reserve();
+                           if (!status.ok()) {
+                             Refuse(context, validated.request.model(), validated.request, status);
+                             return done(std::move(status));
+                           }
+                           Store(context, std::move(validated), estimate.ok() ? estimate->seconds() : 0,
+                                 std::move(done));
+                         });
 }
 
 }  // namespace
@@ -60,14 +86,12 @@ void Admit(ServiceContext& context, const v1::CreateVideoRequest& request, bool 
                Refuse(context, "", request, validated.status());
                return done(validated.status());
              }
-             absl::Status status = context.check_disk();
-             if (status.ok()) status = context.queue.Reserve();
-             if (!status.ok()) {
+             if (absl::Status status = context.check_disk(); !status.ok()) {
                Refuse(context, validated->request.model(), request, status);
                return done(std::move(status));
              }
              validated->request.set_detach(!tied || request.detach());
-             Store(context, *std::move(validated), std::move(done));
+             Judge(context, *std::move(validated), std::move(done));
            });
 }
 

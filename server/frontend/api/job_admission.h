@@ -1,5 +1,5 @@
-// From a CreateVideoRequest to a job that waits: model, validation, disk, a place in the queue, the store. The same way
-// for CreateVideo and GenerateVideo.
+// From a CreateVideoRequest to a job that waits: model, validation, disk, memory, a place in the queue, the store. The
+// same way for CreateVideo and GenerateVideo.
 #ifndef KINORA_SERVER_FRONTEND_API_JOB_ADMISSION_H_
 #define KINORA_SERVER_FRONTEND_API_JOB_ADMISSION_H_
 

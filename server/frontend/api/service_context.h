@@ -37,9 +37,11 @@ struct ServiceContext {
   TokenSet tokens;
   // ResourceExhausted (DISK_FULL) if a new job's artifact might find no room.
   std::function<absl::Status()> check_disk;
-  // Of the dispatcher: a job whose cancel is stored; what a request would cost.
+  // Of the dispatcher: a job whose cancel is stored; what a request would cost; the same of a request that is to become
+  // a job, from what is known of its shape.
   std::function<void(const JobId&)> cancel_run;
   std::function<void(const std::string& model, const v1::Generation& effective, Done<v1::Estimate>)> estimate;
+  std::function<void(const std::string& model, const v1::Generation& effective, Done<v1::Estimate>)> estimate_shape;
   std::function<Absence()> absence;  // of the worker groups that are not ready
 };
 

@@ -15,7 +15,6 @@
 namespace kinora {
 namespace {
 
-constexpr absl::Duration kEstimateTimeout = absl::Seconds(20);
 constexpr absl::Duration kLeaveGrace = absl::Seconds(2);
 constexpr absl::Duration kLongestTick = absl::Seconds(1);
 constexpr absl::Duration kModelRetry = absl::Minutes(1);  // the store could not be written
@@ -62,6 +61,12 @@ void Dispatcher::CancelRun(const JobId& id) {
 void Dispatcher::Estimate(const std::string& model, const v1::Generation& effective, Done<v1::Estimate> done) {
   impl_->Post([model, effective, done = std::move(done)](Impl& self) mutable {
     self.StartEstimate(model, effective, std::move(done));
+  });
+}
+
+void Dispatcher::EstimateShape(const std::string& model, const v1::Generation& effective, Done<v1::Estimate> done) {
+  impl_->Post([model, effective, done = std::move(done)](Impl& self) mutable {
+    self.EstimateShape(model, effective, std::move(done));
   });
 }
 
@@ -254,6 +259,7 @@ void Dispatcher::Impl::OnReady(WorkerGroup& group) {
                       absl::StrCat("model_id: group ", other->id(), " serves other files as \"",
                                    group.ready().model().id(), "\"; give one of the two a model_id of its own"));
   }
+  ForgetShapes();
   store_.Speeds(group.SpeedPlace(),
                 OnLoop<absl::StatusOr<v1::SpeedHistory>>([id = group.id(), incarnation = group.incarnation()](
                                                              Impl& self, const absl::StatusOr<v1::SpeedHistory>& past) {
@@ -307,6 +313,7 @@ void Dispatcher::Impl::OnLost(WorkerGroup& group, LossReason reason, const std::
       {{"group", group.id()}, {"incarnation", group.incarnation()}, {"why", why}});
   lost_groups_[group.id()] = Describe(group);
   if (join_rules_.awaited().contains(group.id())) ExpectRanks(group.id());
+  ForgetShapes();
   FailEstimates(group.id(), absl::UnavailableError(absl::StrCat("the worker group was lost: ", why)));
   if (RunningJob* run = RunOf(group)) {
     const Attempt attempt = run->attempt;
@@ -385,53 +392,6 @@ void Dispatcher::Impl::ReportHealth() {
   if (reported_health_ == health) return;
   reported_health_ = health;
   health_listener_(health);
-}
-
-void Dispatcher::Impl::StartEstimate(const std::string& model, const v1::Generation& effective,
-                                     Done<v1::Estimate> done) {
-  const auto it = std::find_if(groups_.begin(), groups_.end(), [&](const auto& entry) {
-    const v1::ModelInfo& info = entry.second->ready().model();
-    return !info.id().empty() && (model.empty() || info.id() == model);
-  });
-  if (it == groups_.end()) {
-    done(WithRetryInfo(absl::UnavailableError(absl::StrCat("model: no worker group has \"", model, "\" loaded now")),
-                       absl::Seconds(5)));
-    return;
-  }
-  const int64_t id = ++last_estimate_;
-  estimates_[id] = {.group = it->first, .done = std::move(done)};
-  v1::EstimateRequest request;
-  request.set_id(id);
-  *request.mutable_generation() = effective;
-  it->second->Estimate(request);
-  After(kEstimateTimeout, [id](Impl& self) {
-    const auto pending = self.estimates_.find(id);
-    if (pending == self.estimates_.end()) return;
-    pending->second.done(absl::DeadlineExceededError("the worker did not answer the estimate in time"));
-    self.estimates_.erase(pending);
-  });
-}
-
-void Dispatcher::Impl::OnEstimate(WorkerGroup&, const v1::EstimateResult& result) {
-  const auto it = estimates_.find(result.id());
-  if (it == estimates_.end()) return;
-  if (result.has_error() && result.error().code() != 0) {
-    it->second.done(FromRpcStatus(result.error()));
-  } else {
-    it->second.done(result.estimate());
-  }
-  estimates_.erase(it);
-}
-
-void Dispatcher::Impl::FailEstimates(const std::string& group, const absl::Status& status) {
-  for (auto it = estimates_.begin(); it != estimates_.end();) {
-    if (it->second.group != group) {
-      ++it;
-      continue;
-    }
-    it->second.done(WithRetryInfo(status, absl::Seconds(5)));
-    it = estimates_.erase(it);
-  }
 }
 
 v1::WorkerGroup Dispatcher::Impl::Describe(const WorkerGroup& group) { return group.Describe(now() - attended()); }

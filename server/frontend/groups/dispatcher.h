@@ -71,6 +71,9 @@ class Dispatcher {
   // All of the following: any thread, never block; `done` runs on the dispatcher's thread and must not block.
   void CancelRun(const JobId& id);  // after JobStore::Cancel: told to the group at once instead of with the next lease
   void Estimate(const std::string& model, const v1::Generation& effective, Done<v1::Estimate> done);
+  // The same for a job that is being created: answered from what is known of requests of this shape, and asked of rank
+  // 0 only once. `effective` of the answer has no prompts. DeadlineExceeded: rank 0 has not answered within 2 s.
+  void EstimateShape(const std::string& model, const v1::Generation& effective, Done<v1::Estimate> done);
   void ListGroups(Done<std::vector<v1::WorkerGroup>> done);
   void DrainGroup(const std::string& id, Done<v1::WorkerGroup> done);    // NotFound
   void RestartGroup(const std::string& id, Done<v1::WorkerGroup> done);  // NotFound

@@ -1,5 +1,5 @@
-// The inside of Dispatcher; only dispatcher.cc and dispatcher_runs.cc include it. Everything but the constructor, Stop
-// and AwaitNoRuns runs on `loop_`, so nothing but `no_runs_` has a lock.
+// The inside of Dispatcher; only dispatcher.cc, dispatcher_estimates.cc and dispatcher_runs.cc include it. Everything
+// but the constructor, Stop and AwaitNoRuns runs on `loop_`, so nothing but `no_runs_` has a lock.
 #ifndef KINORA_SERVER_FRONTEND_GROUPS_DISPATCHER_IMPL_H_
 #define KINORA_SERVER_FRONTEND_GROUPS_DISPATCHER_IMPL_H_
 
@@ -40,6 +40,7 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   WorkerGroup* GroupOf(const RankLink& link);
   void ProcessEnded(const std::string& id, const std::string& incarnation, const std::string& why);
   void StartEstimate(const std::string& model, const v1::Generation& effective, Done<v1::Estimate> done);
+  void EstimateShape(const std::string& model, const v1::Generation& effective, Done<v1::Estimate> done);
   std::vector<v1::WorkerGroup> ListGroups();
   absl::StatusOr<v1::WorkerGroup> DrainGroup(const std::string& id);
   absl::StatusOr<v1::WorkerGroup> RestartGroup(const std::string& id);
@@ -74,6 +75,12 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
     Done<v1::Estimate> done;
   };
 
+  struct KnownShape {
+    std::optional<v1::Estimate> estimate{};
+    bool asked = false, stale = false;  // rank 0 has not answered yet; runs have been faster or slower since
+    std::map<int64_t, Done<v1::Estimate>> waiting{};  // for the first answer, by ticket
+  };
+
   // A callback of the store or a timer: runs `f(Impl&, results…)` on the loop, or never if the dispatcher has gone.
   template <typename... Results, typename F>
   auto OnLoop(F f) {
@@ -101,6 +108,10 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   v1::WorkerGroup Describe(const WorkerGroup& group);
   void CountRestart(LossReason reason);
   void SetGroupState(const std::string& id, const std::string& state);
+  void OnShape(const std::string& key, int64_t asker, int64_t epoch, absl::StatusOr<v1::Estimate> estimate);
+  void TireOfShape(const std::string& key, int64_t ticket);
+  void ForgetShapes();  // the groups are others
+  void AgeShapes();     // a run has told how fast they are
   void FailEstimates(const std::string& group, const absl::Status& status);
   RunningJob* RunOf(const WorkerGroup& group);
   RunningJob* Current(const Attempt& attempt);
@@ -142,6 +153,8 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   std::map<JobId, RunningJob> runs_;
   std::map<int64_t, PendingEstimate> estimates_;
   int64_t last_estimate_ = 0;
+  std::map<std::string, KnownShape> shapes_;    // by what a plan depends on
+  int64_t last_ticket_ = 0, shapes_epoch_ = 0;  // epoch: of the groups that answers are from
   absl::Time next_expiry_ = absl::InfiniteFuture();
   absl::Time store_failing_since_ = absl::InfiniteFuture();
   LogThrottle outcomes_not_stored_;

@@ -277,6 +277,7 @@ void Dispatcher::Impl::OnRunEnded(WorkerGroup& group, const v1::RunResult& resul
     run->group.clear();
     if (result.has_speed()) {  // without it estimates are the worse, nothing else
       store_.AddSpeed(group.SpeedPlace(), result.speed(), [](const absl::Status&) {});
+      AgeShapes();
     }
     EndRun(*run, result);
   }

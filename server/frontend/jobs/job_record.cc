@@ -91,7 +91,7 @@ std::string Fingerprint(const v1::CreateVideoRequest& request) {
 }
 
 JobRecord NewJob(const JobId& id, const v1::CreateVideoRequest& request, const v1::Generation& effective,
-                 absl::Time now, v1::VideoEvent* event) {
+                 double estimated_seconds, absl::Time now, v1::VideoEvent* event) {
   JobRecord record;
   record.scheduling = request.scheduling();
   record.detach = request.detach();
@@ -104,6 +104,7 @@ JobRecord NewJob(const JobId& id, const v1::CreateVideoRequest& request, const v
   video.set_request_id(request.request_id());
   *video.mutable_labels() = request.labels();
   *video.mutable_output() = request.output();
+  video.set_estimated_seconds(estimated_seconds);
   *video.mutable_create_time() = ToProto(now);
   StampState(now, record, event);
   return record;

@@ -42,7 +42,7 @@ Attempt CurrentAttempt(const JobRecord& record);
 std::string Fingerprint(const v1::CreateVideoRequest& request);
 
 JobRecord NewJob(const JobId& id, const v1::CreateVideoRequest& request, const v1::Generation& effective,
-                 absl::Time now, v1::VideoEvent* event);
+                 double estimated_seconds, absl::Time now, v1::VideoEvent* event);
 
 // Each changes `record` and fills `event` with what is to be stored, or leaves both as they are and returns why (errors
 // of JobStore). Where `event` may stay without a case, nothing is to be stored.

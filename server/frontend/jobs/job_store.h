@@ -85,10 +85,11 @@ class JobStore {
  public:
   virtual ~JobStore() = default;
 
-  // QUEUED, sequence 1, durable once `done` is told. `effective`: seed drawn, every default filled in. A known
-  // request_id gives the existing job if the content (the request less request_id and detach) is the same, else
-  // AlreadyExists.
-  virtual void Create(const v1::CreateVideoRequest& request, const v1::Generation& effective, Done<Created> done) = 0;
+  // QUEUED, sequence 1, durable once `done` is told. `effective`: seed drawn, every default filled in.
+  // `estimated_seconds`: Video's. A known request_id gives the existing job if the content (the request less request_id
+  // and detach) is the same, else AlreadyExists.
+  virtual void Create(const v1::CreateVideoRequest& request, const v1::Generation& effective, double estimated_seconds,
+                      Done<Created> done) = 0;
 
   // QUEUED → RUNNING, attempt + 1. FailedPrecondition if the job is not QUEUED (cancelled meanwhile, or claimed).
   virtual void Claim(const JobId& id, std::string_view owner, absl::Duration lease, Done<Claimed> done) = 0;

@@ -155,10 +155,10 @@ absl::StatusOr<JobRecord> SqliteJobStore::Change(JobTables& tables, Events& even
 }
 
 void SqliteJobStore::Create(const v1::CreateVideoRequest& request, const v1::Generation& effective,
-                            Done<Created> done) {
+                            double estimated_seconds, Done<Created> done) {
   PostWrite<Created>(
       Room::kTakes,
-      [this, request, effective](JobTables& tables, Events& events) -> absl::StatusOr<Created> {
+      [this, request, effective, estimated_seconds](JobTables& tables, Events& events) -> absl::StatusOr<Created> {
         const std::string fingerprint = Fingerprint(request);
         if (!request.request_id().empty()) {
           KINORA_ASSIGN_OR_RETURN(const auto known, tables.FindRequest(request.request_id()));
@@ -173,7 +173,7 @@ void SqliteJobStore::Create(const v1::CreateVideoRequest& request, const v1::Gen
           }
         }
         v1::VideoEvent event;
-        JobRecord record = NewJob(RandomId(), request, effective, clock_.Now(), &event);
+        JobRecord record = NewJob(RandomId(), request, effective, estimated_seconds, clock_.Now(), &event);
         KINORA_RETURN_IF_ERROR(tables.Insert(record, fingerprint));
         KINORA_RETURN_IF_ERROR(tables.AddEvent(event));
         events.push_back(std::move(event));

@@ -1,6 +1,8 @@
 // The public API over real gRPC: a whole frontend in this process, workers that the test plays.
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "server/common/grpc_status.h"
 #include "server/common/sha256.h"
 #include "server/common/status_details.h"
@@ -292,19 +294,64 @@ TEST_F(VideoServiceTest, ADeadlineThatPassesInTheQueueFailsTheJob) {
 TEST_F(VideoServiceTest, EstimatesAreTheWorkers) {
   Start();
   const auto worker = StartWorker();
-  grpc::Status status;
+  v1::Estimate said;
+  said.set_flops(1e12);
+  worker->SetEstimate(said);
   v1::Estimate estimate;
-  std::thread call([&] { status = stub_->EstimateVideo(Context().get(), Request(), &estimate); });
-  const v1::EstimateRequest asked = worker->Next().estimate();
-  EXPECT_EQ(asked.generation().num_frames(), 9);
-  v1::WorkerMessage answer;
-  answer.mutable_estimate_result()->set_id(asked.id());
-  answer.mutable_estimate_result()->mutable_estimate()->set_flops(1e12);
-  worker->Send(answer);
-  call.join();
-  EXPECT_THAT(FromGrpcStatus(status), IsOk());
+  EXPECT_THAT(FromGrpcStatus(stub_->EstimateVideo(Context().get(), Request(), &estimate)), IsOk());
+  EXPECT_EQ(worker->LastEstimateRequest().generation().num_frames(), 9);
   EXPECT_EQ(estimate.flops(), 1e12);
   EXPECT_EQ(estimate.effective().width(), 64);
+}
+
+TEST_F(VideoServiceTest, AJobThatDoesNotFitIsRefusedWithTheNearestThatDoes) {
+  Start();
+  const auto worker = StartWorker();
+  v1::Estimate said;
+  said.add_problems("it needs 2.00 GiB for activations, 1.00 GiB are reserved");
+  said.mutable_nearest()->set_width(64);
+  said.mutable_nearest()->set_height(64);
+  said.mutable_nearest()->set_num_frames(1);
+  worker->SetEstimate(said);
+  const absl::Status refused = Create(Request()).status();
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kInvalidArgument,
+                                AllOf(HasSubstr("with 9 frames does not fit: it needs 2.00 GiB"), HasSubstr(": 1"))));
+  EXPECT_EQ(ErrorReason(refused), "SHAPE_TOO_LARGE");
+  ASSERT_THAT(Violations(refused), SizeIs(1));
+  EXPECT_EQ(Violations(refused)[0].field, "generation.num_frames");
+  const auto context = Context();
+  const auto stream = stub_->GenerateVideo(context.get(), Request());
+  v1::VideoEvent event;
+  EXPECT_FALSE(stream->Read(&event));
+  EXPECT_THAT(FromGrpcStatus(stream->Finish()), StatusIs(absl::StatusCode::kInvalidArgument));
+  v1::ListVideosResponse listed;
+  ASSERT_TRUE(stub_->ListVideos(Context().get(), {}, &listed).ok());
+  EXPECT_THAT(listed.videos(), SizeIs(0));
+  EXPECT_EQ(Metrics()["kinora_admission_rejected_total{reason=\"shape_too_large\"}"], 2);
+}
+
+TEST_F(VideoServiceTest, AJobKeepsWhatItWasEstimatedToTake) {
+  Start();
+  const auto worker = StartWorker();
+  v1::Estimate said;
+  said.set_fits(true);
+  said.set_seconds(42.5);
+  worker->SetEstimate(said);
+  KINORA_ASSERT_OK_AND_ASSIGN(const v1::Video created, Create(Request()));
+  EXPECT_EQ(created.estimated_seconds(), 42.5);
+  worker->Complete(worker->AwaitRun(), "bytes");
+  EXPECT_EQ(AwaitEnd(created.id()).estimated_seconds(), 42.5);
+}
+
+TEST_F(VideoServiceTest, WhileNoGroupIsUpTheDescriptionAloneDecides) {
+  Start();
+  { const auto described = StartWorker(); }
+  while (HttpGet("/readyz") == "ok\n") std::this_thread::yield();
+  KINORA_ASSERT_OK_AND_ASSIGN(const v1::Video created, Create(Request()));
+  EXPECT_EQ(created.estimated_seconds(), 0);
+  v1::CreateVideoRequest large = Request();
+  large.mutable_generation()->set_num_frames(8 * 100'000 + 1);
+  EXPECT_EQ(ErrorReason(Create(large).status()), "SHAPE_TOO_LARGE");
 }
 
 TEST_F(VideoServiceTest, InputsAreNotAvailableYet) {

@@ -53,6 +53,13 @@ TEST(VideoRow, ShowsHowFarARunIsAndWhereAJobWaits) {
   EXPECT_THAT(FormatVideoRow(video, kNow, 0), HasSubstr("  QUEUED #3     5 min   -            128x64x25"));
 }
 
+TEST(VideoRow, ShowsWhatAJobThatWaitsIsEstimatedToTake) {
+  v1::Video video = Job(v1::Video::QUEUED);
+  video.set_estimated_seconds(66 * 86400);
+  EXPECT_THAT(FormatVideoRow(video, kNow, 0), HasSubstr("  QUEUED        5 min   ~66 d        128x64x25"));
+  EXPECT_THAT(FormatVideo(video, kNow), HasSubstr("estimated  66 d\n"));
+}
+
 TEST(VideoRow, IsCutToTheTerminalByCharactersNotBytes) {
   v1::Video video = Ended();
   const size_t before = FormatVideoRow(video, kNow, 0).find("a red");

@@ -201,7 +201,9 @@ TEST_F(PipelineModelTest, ARequestBeyondTheReservedMemorySaysSo) {
   const v1::Estimate estimate = model_->Estimate(run);
   EXPECT_FALSE(estimate.fits());
   ASSERT_EQ(estimate.problems_size(), 1);
-  EXPECT_THAT(estimate.problems(0), testing::HasSubstr("nearest at this size: "));
+  EXPECT_THAT(estimate.problems(0), testing::HasSubstr("GiB for activations, "));
+  EXPECT_EQ(estimate.nearest().width(), run.plan.request.width);
+  EXPECT_GT(estimate.nearest().num_frames(), run.plan.request.num_frames);  // the request itself fits
 }
 
 }  // namespace

@@ -135,6 +135,17 @@ TEST_F(RankTest, ACancelEndsTheRunAtItsNextStepAndLeavesNothing) {
   EXPECT_THAT(Files(), IsEmpty());
 }
 
+// A job that was accepted while no group was up ends with what the refusal would have said.
+TEST_F(RankTest, ARunThatDoesNotFitEndsAsIfItHadBeenRefused) {
+  model_.run = [](ClipSink*, FakeModel::Report) { return absl::ResourceExhaustedError("more than is reserved"); };
+  EXPECT_THAT(FromRpcStatus(Lead().error()), StatusIs(absl::StatusCode::kResourceExhausted));  // of another cause
+  model_.fits = false;
+  const absl::Status status = FromRpcStatus(Lead().error());
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("generation.num_frames")));
+  EXPECT_EQ(ErrorReason(status), "SHAPE_TOO_LARGE");
+  EXPECT_THAT(Files(), IsEmpty());
+}
+
 TEST_F(RankTest, AFailureOfTheModelIsTheOutcomeAndLeavesNothing) {
   model_.run = [](ClipSink* sink, FakeModel::Report report) {
     const absl::Status begun = FakeModel::Render(sink, report);

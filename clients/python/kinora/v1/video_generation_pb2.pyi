@@ -108,20 +108,31 @@ class DownloadArtifactRequest(_message.Message):
     def __init__(self, video_id: _Optional[str] = ..., artifact_id: _Optional[str] = ..., offset: _Optional[int] = ...) -> None: ...
 
 class Estimate(_message.Message):
-    __slots__ = ["device_bytes", "effective", "fits", "flops", "problems", "seconds"]
+    __slots__ = ["device_bytes", "effective", "fits", "flops", "nearest", "problems", "seconds"]
+    class Shape(_message.Message):
+        __slots__ = ["height", "num_frames", "width"]
+        HEIGHT_FIELD_NUMBER: _ClassVar[int]
+        NUM_FRAMES_FIELD_NUMBER: _ClassVar[int]
+        WIDTH_FIELD_NUMBER: _ClassVar[int]
+        height: int
+        num_frames: int
+        width: int
+        def __init__(self, width: _Optional[int] = ..., height: _Optional[int] = ..., num_frames: _Optional[int] = ...) -> None: ...
     DEVICE_BYTES_FIELD_NUMBER: _ClassVar[int]
     EFFECTIVE_FIELD_NUMBER: _ClassVar[int]
     FITS_FIELD_NUMBER: _ClassVar[int]
     FLOPS_FIELD_NUMBER: _ClassVar[int]
+    NEAREST_FIELD_NUMBER: _ClassVar[int]
     PROBLEMS_FIELD_NUMBER: _ClassVar[int]
     SECONDS_FIELD_NUMBER: _ClassVar[int]
     device_bytes: int
     effective: Generation
     fits: bool
     flops: float
+    nearest: Estimate.Shape
     problems: _containers.RepeatedScalarFieldContainer[str]
     seconds: float
-    def __init__(self, effective: _Optional[_Union[Generation, _Mapping]] = ..., seconds: _Optional[float] = ..., device_bytes: _Optional[int] = ..., flops: _Optional[float] = ..., fits: bool = ..., problems: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, effective: _Optional[_Union[Generation, _Mapping]] = ..., seconds: _Optional[float] = ..., device_bytes: _Optional[int] = ..., flops: _Optional[float] = ..., fits: bool = ..., problems: _Optional[_Iterable[str]] = ..., nearest: _Optional[_Union[Estimate.Shape, _Mapping]] = ...) -> None: ...
 
 class Generation(_message.Message):
     __slots__ = ["audio", "audio_guidance", "audio_only", "conditions", "frame_rate", "height", "loras", "negative_prompt", "num_frames", "num_inference_steps", "prompt", "recipe", "retake", "schedule_tokens", "seed", "sigmas", "upsampler", "video_guidance", "width"]
@@ -224,14 +235,25 @@ class ListModelsResponse(_message.Message):
     def __init__(self, models: _Optional[_Iterable[_Union[ModelInfo, _Mapping]]] = ...) -> None: ...
 
 class ListVideosRequest(_message.Message):
-    __slots__ = ["page_size", "page_token", "states"]
+    __slots__ = ["id_prefix", "labels", "page_size", "page_token", "states"]
+    class LabelsEntry(_message.Message):
+        __slots__ = ["key", "value"]
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    ID_PREFIX_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     STATES_FIELD_NUMBER: _ClassVar[int]
+    id_prefix: str
+    labels: _containers.ScalarMap[str, str]
     page_size: int
     page_token: str
     states: _containers.RepeatedScalarFieldContainer[Video.State]
-    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., states: _Optional[_Iterable[_Union[Video.State, str]]] = ...) -> None: ...
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., states: _Optional[_Iterable[_Union[Video.State, str]]] = ..., id_prefix: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class ListVideosResponse(_message.Message):
     __slots__ = ["next_page_token", "videos"]
@@ -491,7 +513,7 @@ class UploadInputRequest(_message.Message):
     def __init__(self, header: _Optional[_Union[UploadInputRequest.Header, _Mapping]] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class Usage(_message.Message):
-    __slots__ = ["device_seconds", "peak_device_bytes", "queue_seconds", "stage_seconds"]
+    __slots__ = ["device_seconds", "peak_device_bytes", "planned_device_bytes", "queue_seconds", "stage_seconds"]
     class StageSecondsEntry(_message.Message):
         __slots__ = ["key", "value"]
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -501,16 +523,18 @@ class Usage(_message.Message):
         def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
     DEVICE_SECONDS_FIELD_NUMBER: _ClassVar[int]
     PEAK_DEVICE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    PLANNED_DEVICE_BYTES_FIELD_NUMBER: _ClassVar[int]
     QUEUE_SECONDS_FIELD_NUMBER: _ClassVar[int]
     STAGE_SECONDS_FIELD_NUMBER: _ClassVar[int]
     device_seconds: float
     peak_device_bytes: int
+    planned_device_bytes: int
     queue_seconds: float
     stage_seconds: _containers.ScalarMap[str, float]
-    def __init__(self, queue_seconds: _Optional[float] = ..., stage_seconds: _Optional[_Mapping[str, float]] = ..., device_seconds: _Optional[float] = ..., peak_device_bytes: _Optional[int] = ...) -> None: ...
+    def __init__(self, queue_seconds: _Optional[float] = ..., stage_seconds: _Optional[_Mapping[str, float]] = ..., device_seconds: _Optional[float] = ..., peak_device_bytes: _Optional[int] = ..., planned_device_bytes: _Optional[int] = ...) -> None: ...
 
 class Video(_message.Message):
-    __slots__ = ["artifacts", "attempt", "create_time", "effective", "end_time", "error", "expire_time", "id", "labels", "model", "output", "progress", "queue_position", "request_id", "resolved", "start_time", "state", "usage"]
+    __slots__ = ["artifacts", "attempt", "create_time", "effective", "end_time", "error", "estimated_seconds", "expire_time", "id", "labels", "model", "output", "progress", "queue_position", "request_id", "resolved", "start_time", "state", "usage"]
     class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = []
     class LabelsEntry(_message.Message):
@@ -528,6 +552,7 @@ class Video(_message.Message):
     EFFECTIVE_FIELD_NUMBER: _ClassVar[int]
     END_TIME_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    ESTIMATED_SECONDS_FIELD_NUMBER: _ClassVar[int]
     EXPIRE_TIME_FIELD_NUMBER: _ClassVar[int]
     FAILED: Video.State
     FINALIZING: Video.State
@@ -551,6 +576,7 @@ class Video(_message.Message):
     effective: Generation
     end_time: _timestamp_pb2.Timestamp
     error: _status_pb2.Status
+    estimated_seconds: float
     expire_time: _timestamp_pb2.Timestamp
     id: str
     labels: _containers.ScalarMap[str, str]
@@ -563,7 +589,7 @@ class Video(_message.Message):
     start_time: _timestamp_pb2.Timestamp
     state: Video.State
     usage: Usage
-    def __init__(self, id: _Optional[str] = ..., state: _Optional[_Union[Video.State, str]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., attempt: _Optional[int] = ..., queue_position: _Optional[int] = ..., effective: _Optional[_Union[Generation, _Mapping]] = ..., artifacts: _Optional[_Iterable[_Union[Artifact, _Mapping]]] = ..., error: _Optional[_Union[_status_pb2.Status, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., model: _Optional[str] = ..., request_id: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., create_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., start_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., expire_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., output: _Optional[_Union[Output, _Mapping]] = ..., resolved: _Optional[_Union[Resolved, _Mapping]] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., state: _Optional[_Union[Video.State, str]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., attempt: _Optional[int] = ..., queue_position: _Optional[int] = ..., effective: _Optional[_Union[Generation, _Mapping]] = ..., artifacts: _Optional[_Iterable[_Union[Artifact, _Mapping]]] = ..., error: _Optional[_Union[_status_pb2.Status, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., model: _Optional[str] = ..., request_id: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., create_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., start_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., expire_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., output: _Optional[_Union[Output, _Mapping]] = ..., estimated_seconds: _Optional[float] = ..., resolved: _Optional[_Union[Resolved, _Mapping]] = ...) -> None: ...
 
 class VideoEvent(_message.Message):
     __slots__ = ["heartbeat", "preview", "sequence", "snapshot", "stage", "state", "step", "terminal", "time", "video_id"]

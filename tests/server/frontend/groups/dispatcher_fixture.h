@@ -72,8 +72,8 @@ class DispatcherTest : public testing::Test {
   JobId Submit(v1::CreateVideoRequest request = {}) {
     if (request.model().empty()) request.set_model("tiny");
     request.mutable_generation()->set_prompt("a kite");
-    const auto created =
-        WaitFor<Created>([&](Done<Created> done) { store_->Create(request, request.generation(), std::move(done)); });
+    const auto created = WaitFor<Created>(
+        [&](Done<Created> done) { store_->Create(request, request.generation(), 0, std::move(done)); });
     KINORA_CHECK(created.ok()) << created.status();
     KINORA_CHECK(queue_.Reserve().ok());
     QueuedJob job{.id = created->video.id(),

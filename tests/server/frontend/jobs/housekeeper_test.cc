@@ -31,7 +31,7 @@ class HousekeeperTest : public testing::Test {
         HousekeeperOptions{.sweep_interval = absl::Minutes(1), .disconnect_grace = absl::Seconds(30)});
   }
   JobId Create() {
-    return WaitFor<Created>([&](auto done) { store_->Create({}, {}, std::move(done)); })->video.id();
+    return WaitFor<Created>([&](auto done) { store_->Create({}, {}, 0, std::move(done)); })->video.id();
   }
   JobId CreateEnded() {
     JobId id = Create();

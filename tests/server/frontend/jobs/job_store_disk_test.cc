@@ -38,7 +38,7 @@ absl::StatusOr<std::unique_ptr<SqliteJobStore>> Open(const std::string& path, Cl
 absl::StatusOr<Created> Create(JobStore& store, size_t prompt = 10) {
   v1::CreateVideoRequest request;
   request.mutable_generation()->set_prompt(std::string(prompt, 'p'));
-  return WaitFor<Created>([&](Done<Created> done) { store.Create(request, request.generation(), std::move(done)); });
+  return WaitFor<Created>([&](Done<Created> done) { store.Create(request, request.generation(), 0, std::move(done)); });
 }
 absl::Status Cancel(JobStore& store, const JobId& id) {
   return WaitFor<v1::Video>([&](auto done) { store.Cancel(id, std::move(done)); }).status();

@@ -30,7 +30,7 @@ absl::StatusOr<std::unique_ptr<SqliteJobStore>> Open(const std::string& path) {
 absl::StatusOr<Created> Create(JobStore& store, const std::string& request_id = "") {
   v1::CreateVideoRequest request;
   request.set_request_id(request_id);
-  return WaitFor<Created>([&](Done<Created> done) { store.Create(request, {}, std::move(done)); });
+  return WaitFor<Created>([&](Done<Created> done) { store.Create(request, {}, 0, std::move(done)); });
 }
 
 std::vector<UnfinishedJob> Unfinished(JobStore& store) {
@@ -257,7 +257,7 @@ TEST(JobStoreDurability, AFullDiskRefusesNewJobsAndKeepsTheOldOnes) {
     std::vector<JobId> accepted;
     absl::Status refused;
     for (int i = 0; i < 100 && refused.ok(); ++i) {
-      auto created = WaitFor<Created>([&](auto done) { store.Create(large, large.generation(), std::move(done)); });
+      auto created = WaitFor<Created>([&](auto done) { store.Create(large, large.generation(), 0, std::move(done)); });
       refused = created.status();
       if (created.ok()) accepted.push_back(created->video.id());
     }

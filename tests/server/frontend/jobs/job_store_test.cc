@@ -36,7 +36,7 @@ class JobStoreTest : public testing::TestWithParam<bool> {
   absl::StatusOr<Created> Create(const v1::CreateVideoRequest& request) {
     v1::Generation effective = request.generation();
     effective.set_seed(7);
-    return WaitFor<Created>([&](Done<Created> done) { store_->Create(request, effective, std::move(done)); });
+    return WaitFor<Created>([&](Done<Created> done) { store_->Create(request, effective, 2.5, std::move(done)); });
   }
   JobId CreateOne(const std::string& prompt = "a kite") {
     v1::CreateVideoRequest request;
@@ -373,7 +373,7 @@ TEST_P(JobStoreTest, ManyCallsAtOnceAllFinishOnce) {
   absl::Mutex mu;
   std::map<JobId, int> answers;
   for (int i = 0; i < kJobs; ++i) {
-    store_->Create({}, {}, [&](absl::StatusOr<Created> created) {
+    store_->Create({}, {}, 0, [&](absl::StatusOr<Created> created) {
       absl::MutexLock lock(&mu);
       ++answers[created->video.id()];
     });

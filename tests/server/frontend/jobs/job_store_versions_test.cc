@@ -138,7 +138,7 @@ void ExpectEverythingGoesOn(JobStore& store, FakeClock& clock) {
   }
   v1::CreateVideoRequest again;
   again.set_request_id("completed");
-  EXPECT_THAT(WaitFor<Created>([&](auto done) { store.Create(again, {}, std::move(done)); }),
+  EXPECT_THAT(WaitFor<Created>([&](auto done) { store.Create(again, {}, 0, std::move(done)); }),
               StatusIs(absl::StatusCode::kAlreadyExists));
   KINORA_ASSERT_OK_AND_ASSIGN(const auto hidden, WaitFor<std::vector<JobId>>([&](auto done) {
                                 store.SweepExpired(clock.Now(), std::move(done));

@@ -26,7 +26,7 @@ class Maker {
     v1::Generation effective = request.generation();
     effective.set_seed(7);
     effective.set_width(128);
-    return Must(WaitFor<Created>([&](auto done) { store_.Create(request, effective, std::move(done)); })).video.id();
+    return Must(WaitFor<Created>([&](auto done) { store_.Create(request, effective, 0, std::move(done)); })).video.id();
   }
   Attempt Claim(const JobId& id) {
     clock_.Advance(absl::Seconds(1));

@@ -1,0 +1,143 @@
+// Dispatcher: what rank 0 says that requests would cost, for whoever asks and for those who create jobs.
+#include <algorithm>
+#include <bit>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/common/status_details.h"
+#include "server/frontend/groups/dispatcher_impl.h"
+
+namespace kinora {
+namespace {
+
+constexpr absl::Duration kEstimateTimeout = absl::Seconds(20);
+constexpr absl::Duration kShapePatience = absl::Seconds(2);  // of a client whose job is being created
+constexpr size_t kMostEstimates = 64;                        // asked of workers and not yet answered
+constexpr size_t kMostShapes = 1000;                         // that are known
+
+// What a plan depends on: all of the request but its seed and the words of its prompts, of which only the length
+// counts, and that little.
+std::string ShapeKey(const std::string& model, const v1::Generation& effective) {
+  v1::Generation shape = effective;
+  shape.clear_seed();
+  shape.clear_prompt();
+  if (shape.has_negative_prompt()) shape.set_negative_prompt("");
+  return absl::StrCat(model, "\n", std::bit_width(effective.prompt().size()), " ",
+                      std::bit_width(effective.negative_prompt().size()), "\n", shape.SerializeAsString());
+}
+
+}  // namespace
+
+void Dispatcher::Impl::StartEstimate(const std::string& model, const v1::Generation& effective,
+                                     Done<v1::Estimate> done) {
+  const auto it = std::find_if(groups_.begin(), groups_.end(), [&](const auto& entry) {
+    const v1::ModelInfo& info = entry.second->ready().model();
+    return !info.id().empty() && (model.empty() || info.id() == model);
+  });
+  if (it == groups_.end()) {
+    done(WithRetryInfo(absl::UnavailableError(absl::StrCat("model: no worker group has \"", model, "\" loaded now")),
+                       absl::Seconds(5)));
+    return;
+  }
+  if (estimates_.size() >= kMostEstimates) {
+    done(WithRetryInfo(absl::ResourceExhaustedError("too many estimates are asked for at once"), absl::Seconds(1)));
+    return;
+  }
+  const int64_t id = ++last_estimate_;
+  estimates_[id] = {.group = it->first, .done = std::move(done)};
+  v1::EstimateRequest request;
+  request.set_id(id);
+  *request.mutable_generation() = effective;
+  it->second->Estimate(request);
+  After(kEstimateTimeout, [id](Impl& self) {
+    const auto pending = self.estimates_.find(id);
+    if (pending == self.estimates_.end()) return;
+    Done<v1::Estimate> late = std::move(self.estimates_.extract(pending).mapped().done);
+    late(absl::DeadlineExceededError("the worker did not answer the estimate in time"));
+  });
+}
+
+void Dispatcher::Impl::OnEstimate(WorkerGroup&, const v1::EstimateResult& result) {
+  const auto it = estimates_.find(result.id());
+  if (it == estimates_.end()) return;
+  Done<v1::Estimate> done = std::move(estimates_.extract(it).mapped().done);
+  if (result.has_error() && result.error().code() != 0) return done(FromRpcStatus(result.error()));
+  done(result.estimate());
+}
+
+void Dispatcher::Impl::FailEstimates(const std::string& group, const absl::Status& status) {
+  std::vector<Done<v1::Estimate>> failed;
+  for (auto it = estimates_.begin(); it != estimates_.end();) {
+    const auto present = it++;
+    if (present->second.group == group) failed.push_back(std::move(estimates_.extract(present).mapped().done));
+  }
+  for (Done<v1::Estimate>& done : failed) done(WithRetryInfo(status, absl::Seconds(5)));
+}
+
+void Dispatcher::Impl::EstimateShape(const std::string& model, const v1::Generation& effective,
+                                     Done<v1::Estimate> done) {
+  if (draining_) return done(absl::UnavailableError("the frontend is stopping"));
+  const std::string key = ShapeKey(model, effective);
+  if (shapes_.size() >= kMostShapes && !shapes_.contains(key)) ForgetShapes();
+  KnownShape& shape = shapes_[key];
+  const int64_t ticket = ++last_ticket_;
+  if (!shape.estimate) {
+    shape.waiting[ticket] = std::move(done);
+    After(kShapePatience, [key, ticket](Impl& self) { self.TireOfShape(key, ticket); });
+  } else {
+    done(*shape.estimate);
+    if (!shape.stale) return;  // a stale one serves meanwhile: what has changed is how fast runs are
+  }
+  if (std::exchange(shape.asked, true)) return;
+  StartEstimate(model, effective, [this, key, ticket, epoch = shapes_epoch_](absl::StatusOr<v1::Estimate> estimate) {
+    OnShape(key, ticket, epoch, std::move(estimate));
+  });
+}
+
+void Dispatcher::Impl::OnShape(const std::string& key, int64_t asker, int64_t epoch,
+                               absl::StatusOr<v1::Estimate> estimate) {
+  const auto it = shapes_.find(key);
+  if (it == shapes_.end()) return;
+  KnownShape& shape = it->second;
+  shape.asked = false;
+  std::map<int64_t, Done<v1::Estimate>> waiting = std::exchange(shape.waiting, {});
+  if (estimate.ok()) {  // for all requests of the shape
+    estimate->mutable_effective()->clear_prompt();
+    estimate->mutable_effective()->clear_negative_prompt();
+    estimate->mutable_effective()->clear_seed();
+  }
+  if (estimate.ok() && epoch == shapes_epoch_) {
+    shape.estimate = *estimate;
+    shape.stale = false;
+  } else if (!shape.estimate) {
+    shapes_.erase(it);
+  }
+  for (auto& [ticket, done] : waiting) {
+    // What is wrong with one request, as its prompt, says nothing of others, nor to those who made them.
+    const bool others_fault = absl::IsInvalidArgument(estimate.status()) && ticket != asker;
+    done(others_fault ? absl::UnavailableError("another request of the shape was refused") : estimate);
+  }
+}
+
+void Dispatcher::Impl::TireOfShape(const std::string& key, int64_t ticket) {
+  const auto it = shapes_.find(key);
+  if (it == shapes_.end() || !it->second.waiting.contains(ticket)) return;
+  Done<v1::Estimate> done = std::move(it->second.waiting.extract(ticket).mapped());
+  done(absl::DeadlineExceededError("the worker did not answer in time"));  // its answer will serve the next one
+}
+
+void Dispatcher::Impl::ForgetShapes() {
+  ++shapes_epoch_;
+  for (auto it = shapes_.begin(); it != shapes_.end();) {
+    const auto present = it++;
+    present->second.estimate.reset();
+    if (!present->second.asked) shapes_.erase(present);
+  }
+}
+
+void Dispatcher::Impl::AgeShapes() {
+  for (auto& [key, shape] : shapes_) shape.stale = true;
+}
+
+}  // namespace kinora
