@@ -9,20 +9,11 @@
 
 #include <memory>
 #include <string>
-#include <string_view>
 
-#include "absl/status/statusor.h"
+#include "engine/media/container.h"
 #include "engine/pipeline/clip_sink.h"
 
 namespace kinora {
-
-enum class Container {
-  kMp4,        // H.264 yuv420p BT.709 and AAC, moov first
-  kWebm,       // VP9 and Opus
-  kPngFrames,  // one stored ZIP of 000000.png, 000001.png, …; no sound
-  kPngFolder,  // the same files in an existing folder; each appears whole, and those of a failed clip stay
-  kWav,        // 16-bit PCM; no picture
-};
 
 struct FileSinkOptions {
   Container container = Container::kMp4;
@@ -35,11 +26,6 @@ struct FileSinkOptions {
 // InvalidArgument for a clip or options the container cannot hold (odd sizes, no sound in a WAV), from Begin.
 // A folder or file that cannot be written is reported by Begin with its path.
 std::unique_ptr<ClipSink> MakeFileSink(std::string path, const FileSinkOptions& options);
-
-// By the ending of `path` (.mp4, .webm, .wav, .zip) or, for an existing folder, kPngFolder. InvalidArgument otherwise.
-absl::StatusOr<Container> ContainerForPath(const std::string& path);
-std::string_view ContainerExtension(Container container);  // "mp4"
-std::string_view ContainerMediaType(Container container);  // "video/mp4"
 
 }  // namespace kinora
 

@@ -39,8 +39,8 @@ PartFile::~PartFile() {
   if (!committed_) unlink(part_.c_str());
 }
 
-absl::Status PartFile::Commit() {
-  if (std::rename(part_.c_str(), path_.c_str()) != 0) return absl::ErrnoToStatus(errno, "renaming to " + path_);
+absl::Status PartFile::CommitAs(const std::string& path) {
+  if (std::rename(part_.c_str(), path.c_str()) != 0) return absl::ErrnoToStatus(errno, "renaming to " + path);
   committed_ = true;
   return absl::OkStatus();
 }
@@ -62,10 +62,10 @@ absl::Status OutputFile::Write(std::string_view bytes) {
   return absl::OkStatus();
 }
 
-absl::Status OutputFile::Commit() {
+absl::Status OutputFile::CommitAs(const std::string& path) {
   const int failed = close(std::exchange(descriptor_, -1));  // a network file system reports late errors here
-  if (failed != 0) return absl::ErrnoToStatus(errno, "closing " + file_.path());
-  return file_.Commit();
+  if (failed != 0) return absl::ErrnoToStatus(errno, "closing " + path);
+  return file_.CommitAs(path);
 }
 
 }  // namespace kinora

@@ -23,7 +23,9 @@ class PartFile {
 
   const std::string& path() const { return path_; }
   const std::string& part() const { return part_; }
-  absl::Status Commit();  // rename; the file must be closed
+  // Renames to `path`, or to another one of the same file system; the file must be closed.
+  absl::Status Commit() { return CommitAs(path_); }
+  absl::Status CommitAs(const std::string& path);
 
  private:
   const std::string path_;
@@ -40,7 +42,9 @@ class OutputFile {
 
   absl::Status Write(std::string_view bytes);
   int64_t size() const { return size_; }
-  absl::Status Commit();  // close and rename
+  const std::string& part() const { return file_.part(); }  // where the bytes are until they are committed
+  absl::Status Commit() { return CommitAs(file_.path()); }  // close and rename
+  absl::Status CommitAs(const std::string& path);
 
  private:
   explicit OutputFile(std::string path) : file_(std::move(path)) {}

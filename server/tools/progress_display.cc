@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
 
 namespace kinora {
 namespace {
@@ -49,8 +50,25 @@ std::string FormatProgressLine(const ProgressState& state) {
 
 ProgressDisplay::ProgressDisplay(int fd, bool quiet) : fd_(fd), terminal_(isatty(fd) == 1), quiet_(quiet) {}
 
-void ProgressDisplay::Show(const ProgressState& state) {
+void ProgressDisplay::SetPart(int index, int count) {
+  part_ = index;
+  parts_ = count;
+  parts_began_ = std::min(parts_began_, absl::Now());
+}
+
+ProgressState ProgressDisplay::OfAll(const ProgressState& part) const {
+  if (parts_ == 1) return part;
+  ProgressState all = part;
+  all.stage = absl::StrCat("clip ", part_ + 1, "/", parts_, ", ", part.stage);
+  all.fraction = (part_ + std::clamp(part.fraction, 0.0, 1.0)) / parts_;
+  const double seconds = absl::ToDoubleSeconds(absl::Now() - parts_began_);
+  all.remaining_seconds = all.fraction > 0 ? seconds * (1 - all.fraction) / all.fraction : -1;
+  return all;
+}
+
+void ProgressDisplay::Show(const ProgressState& shown) {
   if (quiet_) return;
+  const ProgressState state = OfAll(shown);
   if (terminal_) {
     // The last column stays free: a terminal that wraps there would leave a copy of the bar behind.
     Write(absl::StrCat("\r", FormatProgressBar(state, Columns(fd_) - 1), "\033[K"));

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 
 namespace kinora {
 
@@ -30,19 +31,25 @@ class ProgressDisplay {  // one thread at a time
   ProgressDisplay(const ProgressDisplay&) = delete;
   ProgressDisplay& operator=(const ProgressDisplay&) = delete;
 
+  // What is shown from now on is the clip `index` of `count`, of which index are done: the bar is that of all of them,
+  // with the time that they take at the pace so far, and lines of State are left out. One clip: as without it.
+  void SetPart(int index, int count);
   void Show(const ProgressState& state);
   void State(absl::string_view line) {  // a whole line that belongs to the progress
-    if (!quiet_) Note(line);
+    if (!quiet_ && parts_ == 1) Note(line);
   }
   void Note(absl::string_view line);  // a whole line, above the bar
   void Clear();                       // takes the bar away
 
  private:
+  ProgressState OfAll(const ProgressState& part) const;
   void Write(absl::string_view text);
 
   const int fd_;
   const bool terminal_;
   const bool quiet_;
+  int part_ = 0, parts_ = 1;
+  absl::Time parts_began_ = absl::InfiniteFuture();
   bool bar_shown_ = false;
   std::string last_stage_;
   int last_tenth_ = -1;

@@ -59,7 +59,7 @@ TEST_F(ServedPath, GenerateSavesTheFileAndShowsTheSteps) {
   gate_.Open();
   EXPECT_EQ(client.Wait(), 0) << client.Err();
   client.AwaitEndOfOutput();
-  EXPECT_EQ(client.Out(), path + "\n");
+  EXPECT_THAT(client.Out(), HasSubstr(path + "  "));
   EXPECT_EQ(Contents(path).substr(4, 4), "ftyp");
 }
 

@@ -185,6 +185,7 @@ TEST(ContainerForPathTest, FollowsTheEnding) {
   EXPECT_EQ(ContainerForPath("a.WEBM").value(), Container::kWebm);
   EXPECT_EQ(ContainerForPath("a.zip").value(), Container::kPngFrames);
   EXPECT_EQ(ContainerForPath("a.wav").value(), Container::kWav);
+  EXPECT_EQ(ContainerForPath("a/").value(), Container::kPngFolder);
   EXPECT_THAT(std::string(ContainerForPath("a.avi").status().message()), HasSubstr("a.avi"));
 }
 

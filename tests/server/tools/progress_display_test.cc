@@ -43,6 +43,21 @@ TEST(ProgressDisplay, IsPlainLinesOnAPipeEachOnce) {
   close(fds[1]);
 }
 
+TEST(ProgressDisplay, IsOneBarForAllClipsOfABatch) {
+  int fds[2];
+  ASSERT_EQ(pipe(fds), 0);
+  {
+    ProgressDisplay display(fds[1], /*quiet=*/false);
+    display.SetPart(1, 4);
+    display.State("job 1: RUNNING");
+    display.Show({.stage = "denoise", .step = 2, .total_steps = 4, .fraction = 0.5});
+  }
+  const std::string shown = ReadAvailable(fds[0]);
+  EXPECT_EQ(shown.find("clip 2/4, denoise 2/4, 37%, 0:00 left\n"), 0u) << shown;
+  close(fds[0]);
+  close(fds[1]);
+}
+
 TEST(ProgressDisplay, RedrawsOneLineOnATerminalAndTakesItAway) {
   const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
   ASSERT_GE(terminal, 0);

@@ -1,0 +1,197 @@
+#include "server/tools/batch.h"
+
+#include <limits>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "engine/base/status_macros.h"
+#include "server/tools/serving_wait.h"
+
+namespace kinora {
+namespace {
+
+constexpr int kMostClips = 1000;
+
+constexpr FlagSpec kFlags[] = {
+    {"count", "N", "so many clips, of seeds from --seed on or of drawn ones; --output needs {seed}, {id} or {n}"},
+    {"seeds", "LIST", "a clip of each seed: 1..8, or 3,7,20..29"},
+};
+
+absl::Status BadSeeds(const std::string& text, const std::string& why) {
+  return absl::InvalidArgumentError(absl::StrCat("--seeds ", text, ": ", why));
+}
+
+absl::StatusOr<std::vector<uint64_t>> ParseSeeds(const std::string& text) {
+  std::vector<uint64_t> seeds;
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    const std::vector<std::string> ends = absl::StrSplit(part, absl::MaxSplits("..", 1));
+    uint64_t first, last;
+    if (!absl::SimpleAtoi(ends[0], &first) || !absl::SimpleAtoi(ends.back(), &last) || last < first) {
+      return BadSeeds(text, absl::StrCat("\"", part, "\" is neither a seed nor a range such as 1..8"));
+    }
+    if (last - first >= kMostClips - seeds.size()) return BadSeeds(text, absl::StrCat("at most ", kMostClips));
+    for (uint64_t i = 0; i <= last - first; ++i) seeds.push_back(first + i);
+  }
+  return seeds;
+}
+
+// One seed per clip; nothing: the server draws it.
+absl::StatusOr<std::vector<std::optional<uint64_t>>> SeedsOf(const CommandLine& line,
+                                                             const v1::Generation& generation) {
+  std::vector<std::optional<uint64_t>> seeds;
+  if (const auto list = line.Get("seeds")) {
+    for (const char* other : {"seed", "count"}) {
+      if (line.Has(other)) return BadSeeds(*list, absl::StrCat("say either them or --", other));
+    }
+    KINORA_ASSIGN_OR_RETURN(const std::vector<uint64_t> parsed, ParseSeeds(*list));
+    seeds.assign(parsed.begin(), parsed.end());
+    return seeds;
+  }
+  KINORA_ASSIGN_OR_RETURN(const auto count, line.GetInt("count", 1, kMostClips));
+  for (int64_t i = 0; i < count.value_or(1); ++i) {
+    if (!generation.has_seed()) {
+      seeds.push_back(std::nullopt);
+    } else if (generation.seed() > std::numeric_limits<uint64_t>::max() - i) {
+      return absl::InvalidArgumentError("--count: the seeds end at 18446744073709551615");
+    } else {
+      seeds.push_back(generation.seed() + i);
+    }
+  }
+  return seeds;
+}
+
+}  // namespace
+
+absl::Span<const FlagSpec> BatchFlags() { return kFlags; }
+
+absl::StatusOr<std::vector<v1::CreateVideoRequest>> RequestsOfBatch(const CommandLine& line,
+                                                                    const v1::CreateVideoRequest& request) {
+  KINORA_ASSIGN_OR_RETURN(const auto seeds, SeedsOf(line, request.generation()));
+  std::vector<v1::CreateVideoRequest> requests(seeds.size(), request);
+  for (size_t i = 0; i < seeds.size(); ++i) {
+    if (seeds[i]) requests[i].mutable_generation()->set_seed(*seeds[i]);
+    if (seeds.size() > 1) requests[i].set_request_id(absl::StrCat(request.request_id(), "-", i + 1));
+  }
+  return requests;
+}
+
+ExitStatus Batch::Run(const std::vector<v1::CreateVideoRequest>& requests, bool json) {
+  ExitStatus result = kSuccess;
+  const auto keep = [&result](ExitStatus status) { result = result == kSuccess ? status : result; };
+  const int count = static_cast<int>(requests.size());
+  for (int n = 1; n <= count; ++n) {
+    const grpc::Status queued = Queue(requests, n - 1);
+    std::string id;
+    {
+      absl::MutexLock lock(&mu_);
+      ended_ = n - 1;
+      if (n <= static_cast<int>(ids_.size())) id = ids_[n - 1];
+    }
+    if (id.empty()) {  // nothing of ours is left to follow
+      if (!queued.ok() && !stopping()) keep(ReportError(queued, json));
+      break;
+    }
+    display_.SetPart(n - 1, count);
+    v1::Video video;
+    const grpc::Status status = Follow(id, &video);
+    if (!status.ok()) {
+      if (status.error_code() != grpc::StatusCode::CANCELLED) keep(ReportError(status, json));
+      display_.Note(absl::StrCat("left ", count - n + 1, " of ", count, " clips; `kinora list` shows their jobs"));
+      keep(kUnreachable);
+      break;
+    }
+    keep(on_end_(video, n));
+  }
+  absl::MutexLock lock(&mu_);
+  return cancelled_ ? kCancelled : result;
+}
+
+grpc::Status Batch::Queue(const std::vector<v1::CreateVideoRequest>& requests, size_t ended) {
+  while (!stopping()) {
+    size_t queued;
+    {
+      absl::MutexLock lock(&mu_);
+      queued = ids_.size();
+    }
+    if (queued == requests.size()) break;
+    v1::Video video;
+    const grpc::Status status = Create(requests[queued], queued == 0, &video);
+    const bool full = status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED && queued > ended;
+    if (full) break;  // there is room once the next of ours has ended
+    if (!status.ok()) return status;
+    bool cancelled;
+    {
+      absl::MutexLock lock(&mu_);
+      ids_.push_back(video.id());
+      cancelled = cancelled_;
+    }
+    if (cancelled) SendCancel(video.id());  // Cancel did not know it yet; a second cancel changes nothing
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status Batch::Create(const v1::CreateVideoRequest& request, bool first, v1::Video* video) {
+  ServingWait wait(connection_, first ? watch_.serving_wait : watch_.reconnect,
+                   [this](absl::string_view line) { display_.Note(line); });
+  while (true) {
+    const auto context = connection_.UnaryContext();
+    const grpc::Status status = stub_->CreateVideo(context.get(), request, video);
+    const auto pause = wait.PauseAfter(status);
+    if (!pause || !Pause(*pause)) return status;
+    connection_.ForgetFailures();
+  }
+}
+
+grpc::Status Batch::Follow(const std::string& id, v1::Video* video) {
+  Watcher watcher(connection_, display_, watch_);
+  {
+    absl::MutexLock lock(&mu_);
+    watcher_ = &watcher;
+    if (left_) watcher.Leave();
+  }
+  const grpc::Status status = watcher.Watch(id, 0, video);
+  absl::MutexLock lock(&mu_);
+  watcher_ = nullptr;
+  return status;
+}
+
+bool Batch::Pause(absl::Duration pause) {
+  const auto stop = [this] {
+    mu_.AssertHeld();
+    return cancelled_ || left_;
+  };
+  absl::MutexLock lock(&mu_);
+  return !mu_.AwaitWithTimeout(absl::Condition(&stop), pause);
+}
+
+void Batch::Cancel() {
+  std::vector<std::string> waiting;
+  {
+    absl::MutexLock lock(&mu_);
+    cancelled_ = true;
+    waiting.assign(ids_.begin() + static_cast<std::ptrdiff_t>(ended_), ids_.end());
+  }
+  // The last first: none of them starts because one before it ends.
+  for (auto id = waiting.rbegin(); id != waiting.rend(); ++id) SendCancel(*id);
+}
+
+void Batch::SendCancel(const std::string& id) {
+  v1::CancelVideoRequest request;
+  v1::Video reply;
+  request.set_id(id);
+  const auto context = connection_.UnaryContext();
+  const grpc::Status status = stub_->CancelVideo(context.get(), request, &reply);
+  if (status.ok()) return;
+  display_.Note(absl::StrCat("job ", id, " could not be cancelled: ", status.error_message(),
+                             "; it goes on. Later: kinora cancel ", id));
+}
+
+void Batch::Leave() {
+  absl::MutexLock lock(&mu_);
+  left_ = true;
+  if (watcher_ != nullptr) watcher_->Leave();
+}
+
+}  // namespace kinora

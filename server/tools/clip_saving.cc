@@ -1,0 +1,145 @@
+#include "server/tools/clip_saving.h"
+
+#include <google/protobuf/util/time_util.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "server/tools/artifact_download.h"
+#include "server/tools/commands.h"
+#include "server/tools/printing.h"
+
+namespace kinora {
+namespace {
+
+absl::Status WriteToStandardOutput(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = write(STDOUT_FILENO, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return absl::ErrnoToStatus(errno, "writing to standard output");
+    bytes.remove_prefix(n);
+  }
+  return absl::OkStatus();
+}
+
+// The status of the server, and in `local` that of this side.
+grpc::Status SaveFile(const Connection& connection, const v1::Video& video, const v1::Artifact& artifact,
+                      const ClipOutput& output, OutputFile& file, const std::string& path, absl::Status* local) {
+  const auto write = [&file](std::string_view bytes) { return file.Write(bytes); };
+  const grpc::Status status = DownloadArtifact(connection, video.id(), artifact, write, local);
+  if (status.ok() && local->ok()) *local = output.Place(file, artifact, path);
+  return status;
+}
+
+grpc::Status SaveBeside(const Connection& connection, const v1::Video& video, const v1::Artifact& artifact,
+                        const std::string& path, absl::Status* local) {
+  auto file = OutputFile::Create(path);
+  if (!file.ok()) {
+    *local = file.status();
+    return grpc::Status::OK;
+  }
+  const auto write = [&file](std::string_view bytes) { return (*file)->Write(bytes); };
+  const grpc::Status status = DownloadArtifact(connection, video.id(), artifact, write, local);
+  if (status.ok() && local->ok()) *local = (*file)->Commit();
+  return status;
+}
+
+// The job's first file: the clip.
+grpc::Status SaveFirst(const Connection& connection, const v1::Video& video, const v1::Artifact& artifact,
+                       ClipOutput& output, const std::string& path, absl::Status* local) {
+  if (output.to_standard_output()) {
+    return DownloadArtifact(connection, video.id(), artifact, WriteToStandardOutput, local);
+  }
+  auto file = output.Begin();
+  if (file.ok()) return SaveFile(connection, video, artifact, output, **file, path, local);
+  *local = file.status();
+  return grpc::Status::OK;
+}
+
+}  // namespace
+
+Saved SaveArtifacts(const Connection& connection, const v1::Video& video, ClipOutput& output, int n,
+                    const std::string& only, bool json) {
+  Saved saved;
+  for (const v1::Artifact& artifact : video.artifacts()) {
+    if (!only.empty() && artifact.id() != only) continue;
+    const bool first = saved.paths.empty();
+    const std::string path = first ? output.PathFor(video, artifact, n) : output.PathBeside(video, artifact, n);
+    absl::Status local = first ? output.CheckEnding(artifact) : absl::OkStatus();
+    grpc::Status status;
+    if (local.ok()) {
+      status = first ? SaveFirst(connection, video, artifact, output, path, &local)
+                     : SaveBeside(connection, video, artifact, path, &local);
+    }
+    if (!status.ok() || !local.ok()) {
+      saved.exit_status = status.ok() ? ReportLocalError(local) : ReportError(status, json);
+      return saved;
+    }
+    saved.paths.push_back(path);
+  }
+  if (saved.paths.empty()) {
+    saved.exit_status = ReportLocalError(
+        absl::NotFoundError(only.empty() ? absl::StrCat("job ", video.id(), " has no files")
+                                         : absl::StrCat("--artifact ", only, ": the job has no such file")));
+  }
+  return saved;
+}
+
+std::string DescribeClip(const v1::Video& video) {
+  const v1::Generation& g = video.effective();
+  const std::string shape = g.audio_only() ? "audio" : absl::StrCat(g.width(), "x", g.height());
+  std::string text =
+      absl::StrFormat("%s, %.2f s, seed %d", shape, g.frame_rate() > 0 ? g.num_frames() / g.frame_rate() : 0, g.seed());
+  using google::protobuf::util::TimeUtil;
+  const double took =
+      TimeUtil::DurationToMilliseconds(video.end_time() - video.start_time()) / 1000.0;  // without the queue
+  if (video.has_start_time() && video.has_end_time()) absl::StrAppendFormat(&text, ", took %.1f s", took);
+  return text;
+}
+
+void PrintSaved(const v1::Video& video, const std::vector<std::string>& paths, bool json) {
+  if (!json) {
+    for (size_t i = 0; i < paths.size(); ++i) {
+      const std::string line = i == 0 ? absl::StrCat(paths[i], "  ", DescribeClip(video)) : paths[i];
+      if (paths[0] != "-") {
+        PrintLine(line);
+      } else {
+        std::fprintf(stderr, "%s\n", line.c_str());
+      }
+    }
+    return;
+  }
+  v1::ListVideosRequest quoted;  // borrows a string field: protobuf quotes a path as JSON wants it
+  std::vector<std::string> files;
+  for (const std::string& path : paths) {
+    quoted.set_page_token(path);
+    const std::string text = ToJson(quoted);  // {"page_token":"…"}
+    files.push_back(text.substr(text.find(':') + 1, text.size() - text.find(':') - 2));
+  }
+  PrintLine(absl::StrCat("{\"video\":", ToJson(video), ",\"files\":[", absl::StrJoin(files, ","), "]}"));
+}
+
+ExitStatus ReportOutcome(const v1::Video& video, ProgressDisplay& display) {
+  if (video.state() == v1::Video::COMPLETED) return kSuccess;
+  if (video.state() == v1::Video::CANCELLED) {
+    display.Note(absl::StrCat("job ", video.id(), ": cancelled"));
+    return kCancelled;
+  }
+  display.Note(absl::StrCat("job ", video.id(), ": failed: ", video.error().message()));
+  return kFailed;
+}
+
+ExitStatus ReportBroken(const grpc::Status& status, const v1::Video& video, bool json) {
+  const ExitStatus exit_status = ReportError(status, json);
+  if (video.state() != v1::Video::STATE_UNSPECIFIED) {  // it was seen
+    std::fprintf(stderr, "job %s was accepted; follow it with: kinora watch %s\n", video.id().c_str(),
+                 video.id().c_str());
+  }
+  return exit_status;
+}
+
+}  // namespace kinora

@@ -1,0 +1,151 @@
+#include "server/tools/generate_command.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "server/tools/api_call.h"
+#include "server/tools/batch.h"
+#include "server/tools/clip_output.h"
+#include "server/tools/clip_saving.h"
+#include "server/tools/commands.h"
+#include "server/tools/interrupts.h"
+#include "server/tools/open_file.h"
+#include "server/tools/request_flags.h"
+#include "server/tools/serving_wait.h"
+#include "server/tools/watcher.h"
+
+namespace kinora {
+namespace {
+
+// What the flags say, checked as far as that needs no server.
+struct Plan {
+  std::vector<v1::CreateVideoRequest> requests;  // one per clip
+  ClipOutput output;
+  WatchOptions watch;
+  bool detach, json, quiet, open;
+};
+
+absl::Status CheckTogether(const Plan& plan) {
+  if (plan.output.to_standard_output() && (plan.json || plan.open)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--", plan.json ? "json" : "open", ": not with --output -, which is the clip"));
+  }
+  if (plan.requests.size() == 1) return absl::OkStatus();
+  if (plan.open) return absl::InvalidArgumentError("--open: is for one clip");
+  if (plan.output.is_of_each_clip()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--output: several clips need a path each; put {seed}, {id} or {n} into it"));
+}
+
+absl::StatusOr<Plan> PlanFromFlags(const CommandLine& line) {
+  KINORA_ASSIGN_OR_RETURN(v1::CreateVideoRequest request, RequestFromFlags(line));
+  KINORA_RETURN_IF_ERROR(CheckPrompt(line, request.generation()));
+  KINORA_ASSIGN_OR_RETURN(ClipOutput output, ClipOutput::At(line.Get("output")));
+  KINORA_RETURN_IF_ERROR(output.ChooseContainer(*request.mutable_output()));
+  KINORA_ASSIGN_OR_RETURN(const absl::Duration reconnect, ReconnectOf(line));
+  KINORA_ASSIGN_OR_RETURN(const absl::Duration serving_wait, ServingWaitOf(line));
+  request.set_detach(line.Has("detach"));
+  KINORA_ASSIGN_OR_RETURN(std::vector<v1::CreateVideoRequest> requests, RequestsOfBatch(line, request));
+  Plan plan{.requests = std::move(requests),
+            .output = std::move(output),
+            .watch = {.reconnect = reconnect, .serving_wait = serving_wait, .on_event = nullptr},
+            .detach = line.Has("detach"),
+            .json = line.Has("json"),
+            .quiet = line.Has("quiet"),
+            .open = line.Has("open")};
+  KINORA_RETURN_IF_ERROR(CheckTogether(plan));
+  return plan;
+}
+
+// What follows the end of the job: its file, and what is printed of it.
+ExitStatus Save(const Connection& connection, const v1::Video& video, int n, ExitStatus outcome, Plan& plan) {
+  Saved saved{.exit_status = outcome};
+  if (outcome == kSuccess) {
+    saved = SaveArtifacts(connection, video, plan.output, n, "", plan.json);
+    if (saved.exit_status != kSuccess) {
+      std::fprintf(stderr, "the file is kept; fetch it with: kinora download %s\n", video.id().c_str());
+    }
+  }
+  if (plan.json || saved.exit_status == kSuccess) PrintSaved(video, saved.paths, plan.json);
+  if (!plan.open || saved.exit_status != kSuccess) return saved.exit_status;
+  const absl::Status opened = OpenFile(saved.paths[0]);
+  return opened.ok() ? kSuccess : ReportLocalError(opened);
+}
+
+// What becomes of a job that this command has left; an empty id: of one whose acceptance is not known.
+std::string DescribeLeft(const std::string& id, bool detach) {
+  if (!id.empty()) {
+    return absl::StrCat("left job ", id,
+                        detach ? "; it goes on. Follow it with: kinora watch " + id : "; the server cancels it");
+  }
+  return detach ? "left; a job that was accepted goes on, and `kinora list` shows it"
+                : "left; a job that was accepted is cancelled by the server after its disconnect grace";
+}
+
+ExitStatus GenerateOne(const Connection& connection, Plan& plan) {
+  ProgressDisplay display(STDERR_FILENO, plan.quiet);
+  Watcher watcher(connection, display, plan.watch);
+  v1::Video video;
+  grpc::Status status;
+  {
+    const Interrupts interrupts([&](int count) {
+      if (count > 1 || plan.detach || watcher.IsWaitingForServer()) return watcher.Leave();
+      display.Note("cancelling the job; once more leaves it to the server");
+      watcher.CancelJob();
+    });
+    status = watcher.Generate(plan.requests[0], &video);
+  }
+  if (status.error_code() == grpc::StatusCode::CANCELLED) {
+    display.Note(watcher.IsWaitingForServer() ? "left; no job was started" : DescribeLeft(video.id(), plan.detach));
+    return plan.detach ? kUnreachable : kCancelled;
+  }
+  if (!status.ok()) return ReportBroken(status, video, plan.json);
+  return Save(connection, video, 1, ReportOutcome(video, display), plan);
+}
+
+ExitStatus GenerateBatch(const Connection& connection, Plan& plan) {
+  ProgressDisplay display(STDERR_FILENO, plan.quiet);
+  Batch batch(connection, display, plan.watch, [&](const v1::Video& video, int n) {
+    display.Clear();
+    return Save(connection, video, n, ReportOutcome(video, display), plan);
+  });
+  const Interrupts interrupts([&](int count) {
+    if (count > 1 || plan.detach) return batch.Leave();
+    display.Note("cancelling the clips that are not done; once more leaves them to the server");
+    batch.Cancel();
+  });
+  return batch.Run(plan.requests, plan.json);
+}
+
+}  // namespace
+
+std::vector<FlagSpec> GenerateFlags() {
+  std::vector<FlagSpec> flags(RequestFlags().begin(), RequestFlags().end());
+  flags.push_back({"output", "PATH",
+                   "a file, whose ending says its kind: .mp4, .webm, .wav or .zip (PNG frames); a folder, "
+                   "existing or with / at its end: PNG frames in it; -: standard output; absent: JOB.mp4 here. "
+                   "{seed}, {id} and {n} (of a batch) in it stand for the clip's. An existing file is replaced"});
+  flags.insert(flags.end(), BatchFlags().begin(), BatchFlags().end());
+  flags.push_back({"open", "", "shows the clip in the desktop's program for it (xdg-open)"});
+  flags.push_back({"detach", "", "the job goes on when this command ends, and Ctrl-C only leaves it"});
+  flags.insert(flags.end(), ServingWaitFlags().begin(), ServingWaitFlags().end());
+  flags.push_back({"quiet", "", "no progress"});
+  return flags;
+}
+
+ExitStatus Generate(const CommandLine& line) {
+  const auto connection = OpenApi(line);
+  if (!connection.ok()) return ReportLocalError(connection.status());
+  auto plan = PlanFromFlags(line);
+  if (!plan.ok()) return ReportLocalError(plan.status());
+  if (plan->output.to_standard_output() && isatty(STDOUT_FILENO) == 1) {
+    return ReportLocalError(absl::InvalidArgumentError("--output -: standard output is a terminal"));
+  }
+  if (const absl::Status begun = plan->output.Open(); !begun.ok()) return ReportLocalError(begun);
+  return plan->requests.size() == 1 ? GenerateOne(*connection, *plan) : GenerateBatch(*connection, *plan);
+}
+
+}  // namespace kinora
