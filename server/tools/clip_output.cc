@@ -24,8 +24,11 @@ bool HoldsWord(const std::string& text) {
                      [&](const char* word) { return absl::StrContains(text, word); });
 }
 
-// Never a path that the server chose.
-std::string FileName(const std::string& text) { return fs::path(text).filename(); }
+// Never a path that the server chose, nor a folder that its name would lead to.
+std::string FileName(const std::string& text) {
+  const std::string name = fs::path(text).filename();
+  return name == "." || name == ".." ? "_" : name;
+}
 
 absl::Status MakeFolder(const fs::path& folder) {
   std::error_code error;
