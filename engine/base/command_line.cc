@@ -106,7 +106,7 @@ absl::StatusOr<size_t> CommandLine::TakeFlag(absl::Span<const FlagSpec> flags, a
   const Spelled flag = Spell(flags, arguments[i]);
   if (flag.spec == nullptr) return Unknown(flags, arguments[i]);
   const FlagSpec& spec = *flag.spec;
-  std::string value(flag.value.value_or(""));
+  std::string value(flag.value.value_or(absl::StartsWith(spec.value, "[=true") ? "true" : ""));
   if (spec.value.empty() && flag.value) return BadValue(spec.name, value, "takes no value");
   const bool needs_value = !spec.value.empty() && spec.value[0] != '[';
   if (needs_value && !flag.value) {

@@ -23,7 +23,18 @@ constexpr int64_t kLengthBytes = 8;
 
 absl::Status ErrnoError(std::string_view path, std::string_view what) {
   const std::string message = Cat(path, ": ", what, ": ", std::strerror(errno));
-  return errno == ENOENT ? absl::NotFoundError(message) : absl::InvalidArgumentError(message);
+  switch (errno) {
+    case ENOENT:
+      return absl::NotFoundError(message);
+    case EIO:
+    case ESTALE:
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+      return absl::UnavailableError(message);  // may pass
+    default:
+      return absl::InvalidArgumentError(message);
+  }
 }
 
 }  // namespace

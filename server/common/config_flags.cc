@@ -152,8 +152,7 @@ Message* Parent(Message& config, const FieldPath& path) {
 template <typename T>
 bool ParseValue(const FieldDescriptor& field, const std::string& text, T* value) {
   if constexpr (std::is_same_v<T, bool>) {
-    *value = true;
-    return text.empty() || absl::SimpleAtob(text, value);
+    return absl::SimpleAtob(text, value);
   } else if constexpr (std::is_same_v<T, double>) {
     if (absl::SimpleAtod(text, value)) return true;
     const auto duration = ParseDurationText(text);

@@ -1,5 +1,6 @@
 #include "server/tools/batch.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -15,7 +16,9 @@ namespace {
 constexpr int kMostClips = 1000;
 
 constexpr FlagSpec kFlags[] = {
-    {"count", "N", "so many clips, of seeds from --seed on or of drawn ones; --output needs {seed}, {id} or {n}"},
+    {"count", "N",
+     "so many clips, of seeds from --seed on or of drawn ones; --output needs {seed}, {id} or {n}; their jobs outlive "
+     "this command, but for Ctrl-C"},
     {"seeds", "LIST", "a clip of each seed: 1..8, or 3,7,20..29"},
 };
 
@@ -32,7 +35,12 @@ absl::StatusOr<std::vector<uint64_t>> ParseSeeds(const std::string& text) {
       return BadSeeds(text, absl::StrCat("\"", part, "\" is neither a seed nor a range such as 1..8"));
     }
     if (last - first >= kMostClips - seeds.size()) return BadSeeds(text, absl::StrCat("at most ", kMostClips));
-    for (uint64_t i = 0; i <= last - first; ++i) seeds.push_back(first + i);
+    for (uint64_t i = 0; i <= last - first; ++i) {
+      if (std::find(seeds.begin(), seeds.end(), first + i) != seeds.end()) {
+        return BadSeeds(text, absl::StrCat(first + i, " is there twice"));
+      }
+      seeds.push_back(first + i);
+    }
   }
   return seeds;
 }
@@ -96,6 +104,11 @@ ExitStatus Batch::Run(const std::vector<v1::CreateVideoRequest>& requests, bool 
     display_.SetPart(n - 1, count);
     v1::Video video;
     const grpc::Status status = Follow(id, &video);
+    const bool alone = !status.ok() && ExitStatusOf(status) != kUnreachable && !stopping();  // of this job
+    if (alone) {
+      keep(ReportError(status, json));
+      continue;
+    }
     if (!status.ok()) {
       if (status.error_code() != grpc::StatusCode::CANCELLED) keep(ReportError(status, json));
       display_.Note(absl::StrCat("left ", count - n + 1, " of ", count, " clips; `kinora list` shows their jobs"));

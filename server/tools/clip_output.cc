@@ -59,7 +59,10 @@ absl::StatusOr<ClipOutput> ClipOutput::At(std::optional<std::string> output) {
   return ClipOutput(output.value_or(""));
 }
 
-bool ClipOutput::IsFolder() const { return !path_.empty() && (absl::EndsWith(path_, "/") || fs::is_directory(path_)); }
+bool ClipOutput::IsFolder() const {
+  std::error_code not_seen;  // which opening it will report
+  return !path_.empty() && (absl::EndsWith(path_, "/") || fs::is_directory(path_, not_seen));
+}
 
 absl::Status ClipOutput::ChooseContainer(v1::Output& request) const {
   if (path_.empty() || to_standard_output()) return absl::OkStatus();

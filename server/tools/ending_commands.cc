@@ -2,6 +2,7 @@
 #include <google/protobuf/empty.pb.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <vector>
 
@@ -59,7 +60,9 @@ grpc::Status ListUnended(const Connection& connection, std::vector<std::string>*
       const grpc::Status status =
           Call<v1::VideoGeneration>(connection, &v1::VideoGeneration::Stub::ListVideos, request, &reply);
       if (!status.ok()) return status;
-      for (const v1::Video& video : reply.videos()) ids->push_back(video.id());
+      for (const v1::Video& video : reply.videos()) {  // one that has begun meanwhile is in both lists
+        if (std::find(ids->begin(), ids->end(), video.id()) == ids->end()) ids->push_back(video.id());
+      }
       request.set_page_token(reply.next_page_token());
     } while (!request.page_token().empty());
   }

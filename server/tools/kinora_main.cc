@@ -14,6 +14,7 @@
 #include "engine/base/version.h"
 #include "server/tools/command_help.h"
 #include "server/tools/commands.h"
+#include "server/tools/interrupts.h"
 
 namespace kinora {
 namespace {
@@ -21,10 +22,7 @@ namespace {
 // gRPC's threads inherit the mask, so that a command that handles signals gets them on the one thread that waits for
 // them. Others are ended by the default action.
 void BlockSignals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
+  const sigset_t signals = Interrupts::Signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 }
 

@@ -51,7 +51,7 @@ constexpr Cause kCauses[] = {
     {"SETTINGS frame",
      " takes connections and does not answer as gRPC does: another program's port, or a server that wants TLS (--tls, "
      "--tls-ca)",
-     true},
+     false},
 };
 
 Explained Explain(const std::string& message) {
@@ -59,7 +59,8 @@ Explained Explain(const std::string& message) {
   // Connection refused"
   const std::vector<std::string> parts = absl::StrSplit(message, ": ");
   if (parts.size() >= 3 && absl::StartsWith(message, "DNS resolution failed for ")) {
-    return {absl::StrCat(absl::StripPrefix(parts[0], "DNS resolution failed for "), ": there is no such host"), true};
+    return {absl::StrCat(absl::StripPrefix(parts[0], "DNS resolution failed for "), ": there is no such host"),
+            absl::StrContains(message, "Domain name not found")};
   }
   if (parts.size() < 4 || !absl::EndsWith(parts[0], "last error")) return {message};
   const std::string where = absl::StrReplaceAll(parts[2], {{"ipv4:", ""}, {"ipv6:", ""}, {"%5B", "["}, {"%5D", "]"}});

@@ -288,6 +288,17 @@ class OfABrokenDownload(InAFolder):
         self.assertEqual(self.files(), [])
 
 
+class OfARequest(unittest.TestCase):
+    def test_one_without_an_id_gets_one_so_that_it_may_be_sent_again(self) -> None:
+        from kinora._request import with_request_id
+        from kinora.messages import CreateVideoRequest
+
+        bare, named = CreateVideoRequest(), CreateVideoRequest(request_id="mine")
+        self.assertNotEqual(with_request_id(bare).request_id, "")
+        self.assertEqual(bare.request_id, "")
+        self.assertEqual(with_request_id(named).request_id, "mine")
+
+
 class OfAnAddress(unittest.TestCase):
     def test_the_port_may_be_left_out(self) -> None:
         for server, target in (("clips", "clips:8470"), ("clips:1", "clips:1"), ("unix:/a", "unix:/a"), ("[::1]", "[::1]:8470"),

@@ -156,9 +156,10 @@ TEST_F(Client, AFolderGetsTheFramesAndAFileIsAlsoStandardOutput) {
 TEST_F(Client, AnOutputThatCannotBeWrittenIsMetBeforeTheRender) {
   server_.Start();
   std::ofstream(directory_.File("file")) << "x";
-  for (const std::string& path : {directory_.File("file") + "/x.mp4", std::string("/proc/no/x.mp4")}) {
+  for (const std::string& path : {directory_.File("file") + "/x.mp4", std::string("/proc/no/x.mp4"),
+                                  directory_.File(std::string(300, 'x') + ".mp4")}) {
     const Result result = RunToEnd(server_.Generate("x", path));
-    EXPECT_EQ(result.status, 1) << result.err;
+    EXPECT_EQ(result.status, path.size() > 300 ? kRefused : 1) << result.err;
     EXPECT_THAT(result.err, HasSubstr(path.substr(0, path.rfind('/'))));
   }
   EXPECT_EQ(server_.Run({"list"}).out, "");
@@ -274,6 +275,7 @@ TEST_F(Client, ABatchThatCannotBeMeantIsRefusedBeforeItIsSent) {
       {{"--count=0"}, "--count 0: a whole number from 1 to 1000"},
       {{"--seeds=1..4", "--count=4"}, "--seeds 1..4: say either them or --count"},
       {{"--seeds=4..1"}, "--seeds 4..1: \"4..1\" is neither a seed nor a range"},
+      {{"--seeds=1..3,2"}, "--seeds 1..3,2: 2 is there twice"},
       {{"--seeds=1,,2"}, "\"\" is neither a seed nor a range"},
       {{"--seeds=0..18446744073709551615"}, "at most 1000"},
       {{"--count=2", "--seed=18446744073709551615"}, "--count: the seeds end at 18446744073709551615"}};

@@ -226,10 +226,10 @@ TEST_F(CudaPipelineTest, WhatIsLeftOfTheDeviceIsReservedAndALargerClipIsToldTheN
   GenerationRequest large = Request(2);
   large.width = large.height = 512;
   const absl::Status refused = Render(large);
-  ASSERT_THAT(refused, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("nearest at this size: ")));
+  ASSERT_THAT(refused, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("nearest: 512x512 with ")));
   KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan plan, pipeline_->Prepare(large));
   KINORA_ASSERT_OK_AND_ASSIGN(large.num_frames, pipeline_->MostFrames(plan.request));
-  EXPECT_THAT(refused.message(), HasSubstr(absl::StrCat("nearest at this size: ", large.num_frames, " frames")));
+  EXPECT_THAT(refused.message(), HasSubstr(absl::StrCat("nearest: 512x512 with ", large.num_frames, " frames")));
   EXPECT_THAT(Render(Request(2)), IsOk());
 }
 

@@ -10,7 +10,7 @@ from typing import Any, Optional
 
 import grpc
 
-from .errors import JobCancelled, JobFailed, KinoraError, Unreachable, from_rpc
+from .errors import JobCancelled, JobFailed, KinoraError, Unreachable, from_rpc, may_pass
 from .messages import Artifact, CreateVideoRequest, Video, VideoEvent, WatchVideoRequest
 
 _TERMINAL = (Video.COMPLETED, Video.FAILED, Video.CANCELLED)
@@ -114,12 +114,15 @@ class Job:
         code = error.code() if error is not None else grpc.StatusCode.UNAVAILABLE
         if code != grpc.StatusCode.UNAVAILABLE and not (self.id and code in _BROKEN):
             raise from_rpc(error)
+        if code == grpc.StatusCode.UNAVAILABLE and error is not None and not may_pass(error):
+            raise from_rpc(error)
         now = time.monotonic()
         if self._away_since is None:
             self._away_since, self._pause = now, 0.125
         message = error.details() if error is not None else "the stream ended before the job did"
         if now - self._away_since >= self._wait:
-            raise Unreachable(f"waited {self._wait:g} s: {message}")
+            job = f"job {self.id}: " if self.id else ""
+            raise Unreachable(f"{job}waited {self._wait:g} s: {message}")
         self._pause = min(2 * self._pause, 2.0)
         return Progress("WAITING", self.id, message=message or "")
 

@@ -88,6 +88,16 @@ def _container(out: Optional[Union[str, os.PathLike[str]]], asked: Optional[str]
     return _CONTAINERS[ending]
 
 
+def with_request_id(request: CreateVideoRequest) -> CreateVideoRequest:
+    """The request, with one if it has none, so that it may be sent again."""
+    if request.request_id:
+        return request
+    named = CreateVideoRequest()
+    named.CopyFrom(request)
+    named.request_id = str(uuid.uuid4())
+    return named
+
+
 class PartFile:
     """A file that appears under its name once it is whole. Opened before the render, so that a bad path is met then."""
 

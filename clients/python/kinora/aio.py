@@ -10,7 +10,7 @@ from google.protobuf.empty_pb2 import Empty
 
 from ._connection import CHANNEL_OPTIONS, Endpoint
 from ._job import Clip, Job, artifact_of, clip_of
-from ._request import Options, PartFile, make_request
+from ._request import Options, PartFile, make_request, with_request_id
 from .client import DOWNLOADS, OnProgress, Path
 from .errors import KinoraError, from_rpc
 from .messages import (Artifact, CancelVideoRequest, CreateVideoRequest, DeleteVideoRequest, DownloadArtifactRequest, Estimate,
@@ -47,7 +47,7 @@ class Client:
         return await self.run(make_request(prompt, out, **options), out, progress=progress)
 
     async def run(self, request: CreateVideoRequest, out: Optional[Path] = None, *, progress: Optional[OnProgress] = None) -> Clip:
-        job = Job(self._wait, request)
+        job = Job(self._wait, with_request_id(request))
         if out is None:
             return clip_of(await self._follow(job, progress, cancel=True), None)
         with PartFile(out) as part:

@@ -11,7 +11,7 @@ from google.protobuf.empty_pb2 import Empty
 
 from ._connection import CHANNEL_OPTIONS, Endpoint
 from ._job import Clip, Job, Progress, artifact_of, clip_of
-from ._request import Options, PartFile, make_request
+from ._request import Options, PartFile, make_request, with_request_id
 from .errors import KinoraError, from_rpc
 from .messages import (Artifact, CancelVideoRequest, CreateVideoRequest, DeleteVideoRequest, DownloadArtifactRequest, Estimate,
                        GetVideoRequest, ListVideosRequest, ModelInfo, Video, VideoEvent)
@@ -60,7 +60,7 @@ class Client:
 
     def run(self, request: CreateVideoRequest, out: Optional[Path] = None, *, progress: Optional[OnProgress] = None) -> Clip:
         """generate() for a request that says more than its arguments can."""
-        job = Job(self._wait, request)
+        job = Job(self._wait, with_request_id(request))
         if out is None:
             return clip_of(self._follow(job, progress, cancel=True), None)
         with PartFile(out) as part:

@@ -71,6 +71,14 @@ def from_rpc(error: Any) -> KinoraError:
     return (CallError if code in _FAULTS else Refused)(code, message, **found)
 
 
+def may_pass(error: Any) -> bool:
+    """Of an UNAVAILABLE: gRPC's own says nothing of why, a server's when to try again, or that this does not help."""
+    found: dict[str, Any] = {"reason": "", "retry_seconds": None}
+    for detail in _details(error):
+        _read(detail, found)
+    return not found["reason"] or found["retry_seconds"] is not None
+
+
 def _details(error: Any) -> Any:
     for key, value in error.trailing_metadata() or ():
         if key == "grpc-status-details-bin":

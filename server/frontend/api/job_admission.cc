@@ -46,17 +46,29 @@ absl::Status Fits(const absl::StatusOr<v1::Estimate>& estimate) {
   return absl::IsInvalidArgument(estimate.status()) ? estimate.status() : absl::OkStatus();
 }
 
+// Gives the reserved place back. What a client sends again is answered as it was before, whatever fits now.
+void Decline(ServiceContext& context, const v1::CreateVideoRequest& request, const absl::Status& status,
+             Done<Created> done) {
+  context.queue.Unreserve();
+  const auto refuse = [&context, request, status](Done<Created>& done) {
+    Refuse(context, request.model(), request, status);
+    done(status);
+  };
+  if (request.request_id().empty()) return refuse(done);
+  context.store.FindCreated(request, [refuse, done = std::move(done)](absl::StatusOr<Created> known) mutable {
+    absl::IsNotFound(known.status()) ? refuse(done) : done(std::move(known));
+  });
+}
+
+// Has a place reserved.
 void Judge(ServiceContext& context, Validated validated, Done<Created> done) {
   const std::string model = validated.request.model();
   const v1::Generation effective = validated.effective;
   context.estimate_shape(model, effective,
                          [&context, validated = std::move(validated),
                           done = std::move(done)](const absl::StatusOr<v1::Estimate>& estimate) mutable {
-                           absl::Status status = Fits(estimate);
-                           if (status.ok()) status = context.queue.Reserve();
-                           if (!status.ok()) {
-                             Refuse(context, validated.request.model(), validated.request, status);
-                             return done(std::move(status));
+                           if (const absl::Status status = Fits(estimate); !status.ok()) {
+                             return Decline(context, validated.request, status, std::move(done));
                            }
                            Store(context, std::move(validated), estimate.ok() ? estimate->seconds() : 0,
                                  std::move(done));
@@ -86,7 +98,9 @@ void Admit(ServiceContext& context, const v1::CreateVideoRequest& request, bool 
                Refuse(context, "", request, validated.status());
                return done(validated.status());
              }
-             if (absl::Status status = context.check_disk(); !status.ok()) {
+             absl::Status status = context.check_disk();
+             if (status.ok()) status = context.queue.Reserve();  // before rank 0 is asked: what waits has an end
+             if (!status.ok()) {
                Refuse(context, validated->request.model(), request, status);
                return done(std::move(status));
              }

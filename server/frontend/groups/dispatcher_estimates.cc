@@ -58,11 +58,12 @@ void Dispatcher::Impl::StartEstimate(const std::string& model, const v1::Generat
   });
 }
 
-void Dispatcher::Impl::OnEstimate(WorkerGroup&, const v1::EstimateResult& result) {
+void Dispatcher::Impl::OnEstimate(WorkerGroup& group, const v1::EstimateResult& result) {
   const auto it = estimates_.find(result.id());
-  if (it == estimates_.end()) return;
+  if (it == estimates_.end() || it->second.group != group.id()) return;  // a group speaks for itself alone
   Done<v1::Estimate> done = std::move(estimates_.extract(it).mapped().done);
   if (result.has_error() && result.error().code() != 0) return done(FromRpcStatus(result.error()));
+  if (!result.has_estimate()) return done(absl::InternalError("the worker's answer holds no estimate"));
   done(result.estimate());
 }
 
@@ -124,7 +125,7 @@ void Dispatcher::Impl::TireOfShape(const std::string& key, int64_t ticket) {
   const auto it = shapes_.find(key);
   if (it == shapes_.end() || !it->second.waiting.contains(ticket)) return;
   Done<v1::Estimate> done = std::move(it->second.waiting.extract(ticket).mapped());
-  done(absl::DeadlineExceededError("the worker did not answer in time"));  // its answer will serve the next one
+  done(absl::DeadlineExceededError("the worker did not answer in time"));  // within kEstimateTimeout it serves the next
 }
 
 void Dispatcher::Impl::ForgetShapes() {

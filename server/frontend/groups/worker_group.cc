@@ -118,7 +118,8 @@ void WorkerGroup::Receive(const RankLink& link, const v1::WorkerMessage& message
       last_progress_ = now;
       return OnChunk(rank, message.upload_chunk());
     case v1::WorkerMessage::kEstimateResult:
-      return listener_.OnEstimate(*this, message.estimate_result());
+      if (rank.hello.rank() == 0) listener_.OnEstimate(*this, message.estimate_result());  // which alone is asked
+      return;
     case v1::WorkerMessage::kRendezvous:
       last_progress_ = now;
       return OnRendezvous(rank, message.rendezvous());

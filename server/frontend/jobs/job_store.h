@@ -90,6 +90,8 @@ class JobStore {
   // and detach) is the same, else AlreadyExists.
   virtual void Create(const v1::CreateVideoRequest& request, const v1::Generation& effective, double estimated_seconds,
                       Done<Created> done) = 0;
+  // The job that Create would give back for the request's request_id, or its AlreadyExists; else NotFound.
+  virtual void FindCreated(const v1::CreateVideoRequest& request, Done<Created> done) = 0;
 
   // QUEUED → RUNNING, attempt + 1. FailedPrecondition if the job is not QUEUED (cancelled meanwhile, or claimed).
   virtual void Claim(const JobId& id, std::string_view owner, absl::Duration lease, Done<Claimed> done) = 0;

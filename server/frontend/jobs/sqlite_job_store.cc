@@ -154,30 +154,48 @@ absl::StatusOr<JobRecord> SqliteJobStore::Change(JobTables& tables, Events& even
   return record;
 }
 
+namespace {
+
+absl::StatusOr<std::optional<Created>> CreatedBefore(JobTables& tables, const v1::CreateVideoRequest& request,
+                                                     const std::string& fingerprint) {
+  if (request.request_id().empty()) return std::nullopt;
+  KINORA_ASSIGN_OR_RETURN(const auto known, tables.FindRequest(request.request_id()));
+  if (!known.has_value()) return std::nullopt;
+  if (known->fingerprint != fingerprint) {
+    return WithErrorInfo(absl::AlreadyExistsError(
+                             absl::StrCat("request_id: \"", request.request_id(), "\" was used for another request")),
+                         "REQUEST_ID_REUSED", {{"video_id", known->id}, {"fingerprint", known->fingerprint}});
+  }
+  KINORA_ASSIGN_OR_RETURN(JobRecord record, tables.Load(known->id));
+  return Created{.video = std::move(record.video), .replayed = true};
+}
+
+}  // namespace
+
 void SqliteJobStore::Create(const v1::CreateVideoRequest& request, const v1::Generation& effective,
                             double estimated_seconds, Done<Created> done) {
   PostWrite<Created>(
       Room::kTakes,
       [this, request, effective, estimated_seconds](JobTables& tables, Events& events) -> absl::StatusOr<Created> {
         const std::string fingerprint = Fingerprint(request);
-        if (!request.request_id().empty()) {
-          KINORA_ASSIGN_OR_RETURN(const auto known, tables.FindRequest(request.request_id()));
-          if (known.has_value() && known->fingerprint != fingerprint) {
-            return WithErrorInfo(absl::AlreadyExistsError(absl::StrCat("request_id: \"", request.request_id(),
-                                                                       "\" was used for another request")),
-                                 "REQUEST_ID_REUSED", {{"video_id", known->id}, {"fingerprint", known->fingerprint}});
-          }
-          if (known.has_value()) {
-            KINORA_ASSIGN_OR_RETURN(JobRecord record, tables.Load(known->id));
-            return Created{.video = std::move(record.video), .replayed = true};
-          }
-        }
+        KINORA_ASSIGN_OR_RETURN(std::optional<Created> known, CreatedBefore(tables, request, fingerprint));
+        if (known.has_value()) return *std::move(known);
         v1::VideoEvent event;
         JobRecord record = NewJob(RandomId(), request, effective, estimated_seconds, clock_.Now(), &event);
         KINORA_RETURN_IF_ERROR(tables.Insert(record, fingerprint));
         KINORA_RETURN_IF_ERROR(tables.AddEvent(event));
         events.push_back(std::move(event));
         return Created{.video = std::move(record.video)};
+      },
+      std::move(done));
+}
+
+void SqliteJobStore::FindCreated(const v1::CreateVideoRequest& request, Done<Created> done) {
+  PostRead<Created>(
+      [request](JobTables& tables) -> absl::StatusOr<Created> {
+        KINORA_ASSIGN_OR_RETURN(std::optional<Created> known, CreatedBefore(tables, request, Fingerprint(request)));
+        if (!known.has_value()) return absl::NotFoundError("request_id: no job was created by it");
+        return *std::move(known);
       },
       std::move(done));
 }

@@ -32,6 +32,7 @@ class SqliteJobStore : public JobStore {
 
   void Create(const v1::CreateVideoRequest& request, const v1::Generation& effective, double estimated_seconds,
               Done<Created> done) override;
+  void FindCreated(const v1::CreateVideoRequest& request, Done<Created> done) override;
   void Claim(const JobId& id, std::string_view owner, absl::Duration lease, Done<Claimed> done) override;
   void Renew(const Attempt& attempt, absl::Duration lease, Done<Lease> done) override;
   void Append(const Attempt& attempt, const v1::VideoEvent& event, Finished done) override;

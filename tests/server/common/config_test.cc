@@ -56,6 +56,7 @@ TEST(Config, ErrorsNameTheFlagOrThePlaceInTheFile) {
   refused({"--queue-capacity=99999999999"}, HasSubstr("--queue-capacity"));
   refused({"--queue-capacity"}, HasSubstr("--queue-capacity"));
   refused({"--insecure=maybe"}, HasSubstr("--insecure"));
+  refused({"--insecure="}, HasSubstr("--insecure"));  // of a variable that is not set
   refused({"serve"}, HasSubstr("serve"));
   refused({"--config", directory.File("bad")}, HasSubstr("bad:2:4"));
   refused({"--config", directory.File("none")}, HasSubstr("none"));

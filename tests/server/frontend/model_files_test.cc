@@ -33,6 +33,21 @@ TEST(StateOfFiles, IsAnotherOnceAFileHasChangedComeOrGone) {
   EXPECT_TRUE(differs());
   WriteFile(directory.File("another"), "");
   EXPECT_FALSE(differs());
+  std::filesystem::permissions(directory.File("gemma/sub/config.json"), std::filesystem::perms::none);
+  EXPECT_TRUE(differs());
+}
+
+TEST(StateOfFiles, APathMayHoldEqualsAndAnIndexStandsForItsParts) {
+  const TemporaryDirectory directory;
+  std::filesystem::create_directories(directory.File("run=7"));
+  const std::string single = directory.File("run=7/model.safetensors"), part = directory.File("run=7/part");
+  const std::string index = "text_encoder=" + directory.File("run=7/model.safetensors.index.json");
+  const std::string of_single = StateOfFiles({single}), of_index = StateOfFiles({index});
+  WriteFile(part, "");
+  EXPECT_EQ(StateOfFiles({single}), of_single);
+  EXPECT_NE(StateOfFiles({index}), of_index);
+  WriteFile(single, "");
+  EXPECT_NE(StateOfFiles({single}), of_single);
 }
 
 }  // namespace

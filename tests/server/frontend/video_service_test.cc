@@ -330,6 +330,27 @@ TEST_F(VideoServiceTest, AJobThatDoesNotFitIsRefusedWithTheNearestThatDoes) {
   EXPECT_EQ(Metrics()["kinora_admission_rejected_total{reason=\"shape_too_large\"}"], 2);
 }
 
+TEST_F(VideoServiceTest, ARequestThatIsSentAgainHasItsJobWhateverFitsNow) {
+  Start();
+  auto worker = StartWorker();
+  v1::Estimate said;
+  said.set_fits(true);
+  worker->SetEstimate(said);
+  v1::CreateVideoRequest request = Request();
+  request.set_request_id("once");
+  KINORA_ASSERT_OK_AND_ASSIGN(const v1::Video created, Create(request));
+  worker->Complete(worker->AwaitRun(), "bytes");
+  AwaitEnd(created.id());
+  worker.reset();
+  worker = StartWorker("later");  // with less memory
+  said.set_fits(false);
+  worker->SetEstimate(said);
+  EXPECT_EQ(ErrorReason(Create(Request()).status()), "SHAPE_TOO_LARGE");
+  const auto again = Create(request);
+  ASSERT_THAT(again.status(), IsOk());
+  EXPECT_EQ(again->id(), created.id());
+}
+
 TEST_F(VideoServiceTest, AJobKeepsWhatItWasEstimatedToTake) {
   Start();
   const auto worker = StartWorker();

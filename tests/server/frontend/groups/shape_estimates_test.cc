@@ -71,6 +71,26 @@ TEST_F(ShapeEstimatesTest, RankZeroIsAskedOncePerShapeWhateverThePromptAndTheSee
   EXPECT_EQ(other->Await()->seconds(), 5);
 }
 
+TEST_F(ShapeEstimatesTest, AGroupAnswersForItselfAlone) {
+  const auto link = JoinGroup("a"), other = JoinGroup("b", "1");
+  const auto answer = Ask(Shape(9));
+  v1::WorkerMessage message;
+  message.mutable_estimate_result()->set_id(1);
+  message.mutable_estimate_result()->mutable_estimate()->set_seconds(66);
+  dispatcher_->Receive(other, message);
+  Reply(link, 3);
+  EXPECT_EQ(answer->Await()->seconds(), 3);
+}
+
+TEST_F(ShapeEstimatesTest, AnAnswerWithoutAnEstimateIsNone) {
+  const auto link = JoinGroup("a");
+  const auto answer = Ask(Shape(9));
+  v1::WorkerMessage message;
+  message.mutable_estimate_result()->set_id(link->Next().estimate().id());
+  dispatcher_->Receive(link, message);
+  EXPECT_EQ(answer->Await().status().code(), absl::StatusCode::kInternal);
+}
+
 TEST_F(ShapeEstimatesTest, WhatIsWrongWithOneRequestIsNotSaidToAnother) {
   const auto link = JoinGroup("a");
   const auto bad = Ask(Shape(9, "a red kite")), good = Ask(Shape(9, "a car park"));
