@@ -130,7 +130,7 @@ grpc::Status Batch::Queue(const std::vector<v1::CreateVideoRequest>& requests, s
     }
     if (queued == requests.size()) break;
     v1::Video video;
-    const grpc::Status status = Create(requests[queued], queued == 0, &video);
+    grpc::Status status = Create(requests[queued], queued == 0, &video);
     const bool full = status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED && queued > ended;
     if (full) break;  // there is room once the next of ours has ended
     if (!status.ok()) return status;
@@ -150,7 +150,7 @@ grpc::Status Batch::Create(const v1::CreateVideoRequest& request, bool first, v1
                    [this](absl::string_view line) { display_.Note(line); });
   while (true) {
     const auto context = connection_.UnaryContext();
-    const grpc::Status status = stub_->CreateVideo(context.get(), request, video);
+    grpc::Status status = stub_->CreateVideo(context.get(), request, video);
     const auto pause = wait.PauseAfter(status);
     if (!pause || !Pause(*pause)) return status;
     connection_.ForgetFailures();
@@ -164,7 +164,7 @@ grpc::Status Batch::Follow(const std::string& id, v1::Video* video) {
     watcher_ = &watcher;
     if (left_) watcher.Leave();
   }
-  const grpc::Status status = watcher.Watch(id, 0, video);
+  grpc::Status status = watcher.Watch(id, 0, video);
   absl::MutexLock lock(&mu_);
   watcher_ = nullptr;
   return status;

@@ -111,7 +111,7 @@ std::string ClipOutput::Expand(const v1::Video& video, int n) const {
 
 std::string ClipOutput::PathFor(const v1::Video& video, const v1::Artifact& artifact, int n) const {
   const std::string extension = fs::path(FileName(artifact.file_name())).extension();
-  const std::string own = absl::StrCat(FileName(video.id()), extension);
+  std::string own = absl::StrCat(FileName(video.id()), extension);
   if (path_.empty()) return own;
   const std::string path = Expand(video, n);
   return IsFolder() && extension != ".zip" ? (fs::path(path) / own).string() : path;

@@ -30,7 +30,7 @@ absl::Status WriteToStandardOutput(std::string_view bytes) {
 grpc::Status SaveFile(const Connection& connection, const v1::Video& video, const v1::Artifact& artifact,
                       const ClipOutput& output, OutputFile& file, const std::string& path, absl::Status* local) {
   const auto write = [&file](std::string_view bytes) { return file.Write(bytes); };
-  const grpc::Status status = DownloadArtifact(connection, video.id(), artifact, write, local);
+  grpc::Status status = DownloadArtifact(connection, video.id(), artifact, write, local);
   if (status.ok() && local->ok()) *local = output.Place(file, artifact, path);
   return status;
 }
@@ -43,7 +43,7 @@ grpc::Status SaveBeside(const Connection& connection, const v1::Video& video, co
     return grpc::Status::OK;
   }
   const auto write = [&file](std::string_view bytes) { return (*file)->Write(bytes); };
-  const grpc::Status status = DownloadArtifact(connection, video.id(), artifact, write, local);
+  grpc::Status status = DownloadArtifact(connection, video.id(), artifact, write, local);
   if (status.ok() && local->ok()) *local = (*file)->Commit();
   return status;
 }

@@ -41,6 +41,7 @@ std::vector<std::string> Spellings(const FlagSpec& flag) {
 
 std::string AllSpellings(const std::vector<FlagSpec>& flags) {
   std::vector<std::string> all;
+  all.reserve(flags.size());
   for (const FlagSpec& flag : flags) all.push_back(absl::StrCat("--", flag.name));
   return absl::StrJoin(all, " ");
 }

@@ -57,7 +57,7 @@ grpc::Status ListUnended(const Connection& connection, std::vector<std::string>*
     for (const v1::Video::State state : states) request.add_states(state);
     do {
       v1::ListVideosResponse reply;
-      const grpc::Status status =
+      grpc::Status status =
           Call<v1::VideoGeneration>(connection, &v1::VideoGeneration::Stub::ListVideos, request, &reply);
       if (!status.ok()) return status;
       for (const v1::Video& video : reply.videos()) {  // one that has begun meanwhile is in both lists

@@ -159,7 +159,7 @@ ExitStatus Models(const CommandLine& line) {
   const auto lack = [&] { return std::string(reply.models().empty() ? "no worker has described a model yet" : ""); };
   // Why there is none yet, and whether waiting helps, is what a request would be refused with.
   const auto call = [&] {
-    const grpc::Status status =
+    grpc::Status status =
         Call<v1::Models>(*connection, &v1::Models::Stub::ListModels, google::protobuf::Empty(), &reply);
     if (!status.ok() || !reply.models().empty()) return status;
     v1::Estimate estimate;

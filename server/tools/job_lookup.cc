@@ -24,8 +24,7 @@ grpc::Status FindJob(const Connection& connection, absl::string_view typed, std:
   request.set_id_prefix(*id);
   request.set_page_size(kNamed);
   v1::ListVideosResponse reply;
-  const grpc::Status status =
-      Call<v1::VideoGeneration>(connection, &v1::VideoGeneration::Stub::ListVideos, request, &reply);
+  grpc::Status status = Call<v1::VideoGeneration>(connection, &v1::VideoGeneration::Stub::ListVideos, request, &reply);
   if (!status.ok()) return status;
   std::vector<std::string> found;
   for (const v1::Video& video : reply.videos()) {

@@ -97,7 +97,7 @@ void UsageLines(const v1::Usage& usage, std::string& out) {
 }
 
 std::string FormatState(const v1::Video& video) {
-  const std::string name = v1::Video::State_Name(video.state());
+  std::string name = v1::Video::State_Name(video.state());
   if (video.state() == v1::Video::RUNNING) return absl::StrFormat("%s %.0f%%", name, video.progress().fraction() * 100);
   if (video.queue_position() > 0) return absl::StrCat(name, " #", video.queue_position());
   return name;

@@ -59,7 +59,7 @@ int RunCommand(const Command& command, bool admin, const std::vector<std::string
 }
 
 // `words` begin with a command's name; `before`: the flags that stood before it.
-int FindAndRun(std::vector<absl::Span<const Command>> tables, bool admin, std::vector<std::string> before,
+int FindAndRun(const std::vector<absl::Span<const Command>>& tables, bool admin, std::vector<std::string> before,
                absl::Span<const std::string> words) {
   std::vector<absl::string_view> names;
   for (absl::Span<const Command> commands : tables) {

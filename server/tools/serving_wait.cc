@@ -75,7 +75,7 @@ grpc::Status CallWhenServing(const Connection& connection, absl::Duration limit,
     std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
   });
   while (true) {
-    const grpc::Status status = call();
+    grpc::Status status = call();
     const std::string lacks = status.ok() ? lack() : "";
     const auto pause = lacks.empty() ? wait.PauseAfter(status) : wait.PauseFor(lacks);
     if (!pause) return status;

@@ -79,7 +79,7 @@ TEST(CommandLine, AValueInBracketsMayBeLeftOutAndNeverTakesTheNextArgument) {
 }
 
 TEST(CommandLine, FlagsBeforeTheFirstOperandAreCountedWithTheirValues) {
-  const auto count = [](std::vector<std::string> arguments) {
+  const auto count = [](const std::vector<std::string>& arguments) {
     return CommandLine::CountBeforeOperands(kFlags, arguments);
   };
   EXPECT_EQ(count({"--seed", "4", "--json", "generate", "--seed", "5"}).value(), 3u);

@@ -29,7 +29,7 @@ class JobCommands : public testing::Test {
 
   // A job that has made its first step and waits there.
   std::string CreateRunning() {
-    const std::string id = server_.Create(gate_.Prompt());
+    std::string id = server_.Create(gate_.Prompt());
     Process watch(server_.Client({"watch", id}));
     EXPECT_NE(watch.AwaitLine("denoise 1/3"), "") << watch.Err();
     return id;

@@ -27,7 +27,7 @@ constexpr ClipInfo kClip = {.width = 96,
                             .audio_samples = 33'603};  // not a multiple of 1024 nor of 960
 
 std::string Write(TestClip& clip, const std::string& name, const FileSinkOptions& options) {
-  const std::string path = TempPath(name);
+  std::string path = TempPath(name);
   const absl::Status status = WriteClip(clip, path, options);
   EXPECT_TRUE(status.ok()) << status;
   return path;
@@ -108,7 +108,7 @@ TEST_P(MovieSinkTest, CarriesMetadataOnlyWhenAsked) {
   TestClip clip = MakeTestClip(kClip);
   const FileSinkOptions options{
       .container = GetParam().container, .parameters = "{\"seed\": \"7\"}", .prompt = "a lighthouse é"};
-  auto lower = [](std::map<std::string, std::string> in) {
+  auto lower = [](const std::map<std::string, std::string>& in) {
     std::map<std::string, std::string> out;
     for (auto& [key, value] : in) {
       std::string k = key;

@@ -98,6 +98,7 @@ class BlockRig : public ModelRig {
     std::vector<cudaGraphNode_t> nodes(count);
     EXPECT_EQ(cudaGraphGetNodes(graph, nodes.data(), &count), cudaSuccess);
     std::vector<std::string> names;
+    names.reserve(count);
     for (cudaGraphNode_t node : nodes) names.push_back(NameOf(node));
     cudaGraphDestroy(graph);
     EXPECT_TRUE(ops().stream().Synchronize().ok());

@@ -35,7 +35,7 @@ class CallTimerTest : public testing::Test {
 };
 
 TEST_F(CallTimerTest, ACallTookAsLongAsTheDeviceWasAtIt) {
-  constexpr absl::Duration kWork = absl::Milliseconds(3);
+  static constexpr absl::Duration kWork = absl::Milliseconds(3);
   const auto work = [](void*) {
     for (const absl::Time begin = absl::Now(); absl::Now() - begin < kWork;) continue;
   };

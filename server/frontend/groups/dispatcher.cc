@@ -200,7 +200,7 @@ absl::Status Dispatcher::Impl::Admit(const v1::Hello& hello, const std::shared_p
                                           hello.incarnation().empty() ? DrawIncarnation() : hello.incarnation(),
                                           std::max(1, hello.world_size()), options_.limits, *this);
   }
-  const absl::Status status = group->AddRank(hello, link, attended());
+  absl::Status status = group->AddRank(hello, link, attended());
   if (status.ok() && hello.rank() == 0 && entrance == Entrance::kJoinPort) group->TakeUploads();
   if (group->ranks() == 0) groups_.erase(hello.group());
   return status;
