@@ -53,6 +53,7 @@ function(kinora_cudnn_frontend target)
   set(file ${CMAKE_SOURCE_DIR}/engine/ops/cuda/cudnn_frontend.cc)
   target_sources(${target} PRIVATE ${file})
   set_source_files_properties(${file} TARGET_DIRECTORY ${target} PROPERTIES
+    SKIP_PRECOMPILE_HEADERS ON
     INCLUDE_DIRECTORIES "${KINORA_CUDNN_INCLUDE}"
     COMPILE_DEFINITIONS "NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING;CUDNN_FRONTEND_SKIP_JSON_LIB"
     COMPILE_OPTIONS "-O1;-isystem;${KINORA_CUDNN_FRONTEND_INCLUDE}")

@@ -1,7 +1,7 @@
 # cmake --install BUILD [--prefix DIR] [--strip]: the programs, their manual pages and completion, and the API with all
 # that it imports, for protoc -I PREFIX/share/kinora/proto. kinora-frontend looks for kinora-worker beside itself.
 include(GNUInstallDirs)
-install(TARGETS kinora kinora-frontend kinora-render kinora-worker RUNTIME)
+install(TARGETS kinora kinora-decode kinora-frontend kinora-render kinora-worker RUNTIME)
 install(FILES proto/kinora/v1/video_generation.proto proto/kinora/v1/config.proto
         DESTINATION ${CMAKE_INSTALL_DATADIR}/kinora/proto/kinora/v1)
 install(FILES proto/google/rpc/status.proto proto/google/rpc/error_details.proto proto/google/rpc/LICENSE

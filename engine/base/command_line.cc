@@ -217,6 +217,7 @@ std::optional<int64_t> ParseBytes(absl::string_view text) {
   if (number.size() < lower.size()) number = absl::StripTrailingAsciiWhitespace(number);
   double value;
   if (!absl::SimpleAtod(number, &value) || !(value * unit >= 1 && value * unit <= 0x1p62)) return std::nullopt;
+  if (unit == 1 && value != std::floor(value)) return std::nullopt;  // a unit was forgotten
   return static_cast<int64_t>(value * unit);
 }
 

@@ -64,7 +64,8 @@ class CommandLine {
   std::vector<std::string> operands_;
 };
 
-// A size, "80GB", "24GiB", "1.5 MB", in any case, with or without the B; no unit: bytes. At least 1 and at most 2^62.
+// A size, "80GB", "24GiB", "1.5 MB", in any case, with or without the B; no unit: whole bytes. At least 1 and at most
+// 2^62.
 std::optional<int64_t> ParseBytes(absl::string_view text);
 // "90s", "1h30m", "1d", "1.5d12h"; no unit: seconds. Finite and not negative.
 std::optional<absl::Duration> ParseDurationText(absl::string_view text);

@@ -2,16 +2,21 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "engine/base/utf8.h"
 
 namespace kinora {
 namespace {
 
-LogOptions g_options;
+// Never destroyed: threads may have something to say until the process has ended.
+LogOptions& Options() {
+  static auto* const options = new LogOptions;
+  return *options;
+}
 
 const char* Name(Severity severity) {
   switch (severity) {
@@ -27,19 +32,48 @@ const char* Name(Severity severity) {
   return "unknown";
 }
 
+bool IsControl(unsigned char c) { return c < 0x20 || c == 0x7f; }
+
+// U+0080..U+009F, which terminals obey as well: "\x9b" is "\x1b[".
+bool IsC1Control(std::string_view text, size_t at) {
+  if (at + 1 >= text.size() || text[at] != '\xc2') return false;
+  const auto second = static_cast<unsigned char>(text[at + 1]);
+  return second >= 0x80 && second <= 0x9f;
+}
+
+std::string Escape(unsigned char code) {
+  char buffer[8];
+  std::snprintf(buffer, sizeof(buffer), "\\u%04x", code);
+  return buffer;
+}
+
+// With a '?' for each byte that is part of no character.
+std::string Utf8(std::string_view text) {
+  std::string out(text);
+  for (size_t begin = 0; begin < out.size();) {
+    const int64_t wrong = FindInvalidUtf8(std::string_view(out).substr(begin));
+    if (wrong < 0) break;
+    begin += wrong;
+    out[begin++] = '?';
+  }
+  return out;
+}
+
 // JSON string contents; key=value quotes the same way, so one escape serves both.
 std::string Escaped(std::string_view text) {
   std::string out;
-  for (unsigned char c : text) {
+  const std::string characters = Utf8(text);
+  for (size_t i = 0; i < characters.size(); ++i) {
+    const auto c = static_cast<unsigned char>(characters[i]);
     if (c == '"' || c == '\\') {
       out += '\\';
       out += static_cast<char>(c);
     } else if (c == '\n') {
       out += "\\n";
-    } else if (c < 0x20) {
-      char buffer[8];
-      std::snprintf(buffer, sizeof(buffer), "\\u%04x", c);
-      out += buffer;
+    } else if (IsControl(c)) {
+      out += Escape(c);
+    } else if (IsC1Control(characters, i)) {
+      out += Escape(static_cast<unsigned char>(characters[++i]));
     } else {
       out += static_cast<char>(c);
     }
@@ -48,35 +82,46 @@ std::string Escaped(std::string_view text) {
 }
 
 bool NeedsQuotes(std::string_view text) {
-  return text.empty() || text.find_first_of(" =\"\\\n\t") != std::string_view::npos;
+  if (text.empty() || FindInvalidUtf8(text) >= 0) return true;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (IsControl(c) || IsC1Control(text, i) || c == ' ' || c == '=' || c == '"' || c == '\\') return true;
+  }
+  return false;
+}
+
+std::string Quoted(std::string_view text) { return absl::StrCat("\"", Escaped(text), "\""); }
+
+// `,"key":value` or ` key=value`
+std::string ToText(LogFormat format, const LogField& field) {
+  const auto& [key, value] = field;
+  if (format == LogFormat::kJson) {
+    return absl::StrCat(",", Quoted(key), ":", value.is_number() ? value.text() : Quoted(value.text()));
+  }
+  return absl::StrCat(" ", std::string(key), "=", NeedsQuotes(value.text()) ? Quoted(value.text()) : value.text());
 }
 
 }  // namespace
 
-void SetLogOptions(const LogOptions& options) { g_options = options; }
+void SetLogOptions(LogOptions options) { Options() = std::move(options); }
 
-std::string FormatLogLine(LogFormat format, Severity severity, std::string_view event,
+std::string FormatLogLine(const LogOptions& options, Severity severity, std::string_view event,
                           std::initializer_list<LogField> fields) {
-  std::string line;
-  if (format == LogFormat::kJson) {
-    line = absl::StrCat("\"level\":\"", Name(severity), "\",\"event\":\"", Escaped(event), "\"");
-    for (const auto& [key, value] : fields) absl::StrAppend(&line, ",\"", Escaped(key), "\":\"", Escaped(value), "\"");
-    return line;
-  }
-  line = absl::StrCat("level=", Name(severity), " event=", std::string(event));
-  for (const auto& [key, value] : fields) {
-    absl::StrAppend(&line, " ", std::string(key), "=",
-                    NeedsQuotes(value) ? absl::StrCat("\"", Escaped(value), "\"") : value);
-  }
+  const LogFormat format = options.format;
+  std::string line = ToText(format, {"level", Name(severity)}).substr(1);  // without the separator
+  for (const LogField& field : options.process) line += ToText(format, field);
+  line += ToText(format, {"event", event});
+  for (const LogField& field : fields) line += ToText(format, field);
   return line;
 }
 
 void Log(Severity severity, std::string_view event, std::initializer_list<LogField> fields) {
-  if (severity < g_options.minimum) return;
+  const LogOptions& options = Options();
+  if (severity < options.minimum) return;
   const std::string time = absl::FormatTime(absl::RFC3339_full, absl::Now(), absl::UTCTimeZone());
-  const std::string body = FormatLogLine(g_options.format, severity, event, fields);
-  const std::string line = g_options.format == LogFormat::kJson ? absl::StrCat("{\"time\":\"", time, "\",", body, "}\n")
-                                                                : absl::StrCat("time=", time, " ", body, "\n");
+  const std::string body = FormatLogLine(options, severity, event, fields);
+  const std::string line = options.format == LogFormat::kJson ? absl::StrCat("{\"time\":\"", time, "\",", body, "}\n")
+                                                              : absl::StrCat("time=", time, " ", body, "\n");
   // A log that cannot be written has nowhere to be reported.
   [[maybe_unused]] ssize_t written = write(STDERR_FILENO, line.data(), line.size());
 }

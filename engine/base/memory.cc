@@ -66,6 +66,15 @@ MemoryLimit UsableMemory() {
   return limit;
 }
 
+int64_t PeakProcessBytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    int64_t kibibytes = 0;
+    if (word == "VmHWM:" && status >> kibibytes) return kibibytes * 1024;
+  }
+  return 0;
+}
+
 void ExitWhenOutOfMemory(const char* program) {
   g_program = program;
   std::set_terminate(OnTerminate);

@@ -16,6 +16,10 @@ struct MemoryLimit {
 // mapped already.
 MemoryLimit UsableMemory();
 
+// The most memory that this process has held at once, pages of mapped files included (VmHWM of /proc/self/status;
+// getrusage counts the program before an exec, too); 0: the kernel does not say.
+int64_t PeakProcessBytes();
+
 // For main: an allocation that fails where no Status can carry it (a string, a thread's stack), on any thread, ends the
 // process with exit status 1 and one line on stderr, "PROGRAM: RESOURCE_EXHAUSTED: …", instead of an abort.
 void ExitWhenOutOfMemory(const char* program);

@@ -1,28 +1,32 @@
 #include "engine/base/trace.h"
 
 #include <cstdio>
+#include <map>
 #include <set>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 
 namespace kinora {
 namespace internal {
 std::atomic<bool> g_tracing{false};
+constinit thread_local TracePlace t_place;
 }  // namespace internal
 
 namespace {
 
-constexpr size_t kMaxSpans = 4 << 20;  // some 300 MB; a clip of 30 steps has a tenth of it
+constexpr size_t kMaxSpans = 2 << 20;  // some 350 MB; a clip of 30 steps has a tenth of it
 
 struct Span {
   const char* category;
   std::string name;
   int rank, thread;
+  const char* thread_name;  // null: it has none
   absl::Time begin, end;
+  TraceArgs args;
 };
 
 struct Recorder {
@@ -45,6 +49,7 @@ int ThreadNumber() {
 }
 
 thread_local int t_rank = 0;
+thread_local const char* t_thread_name = nullptr;
 
 std::string JsonString(const std::string& text) {
   std::string out = "\"";
@@ -55,13 +60,59 @@ std::string JsonString(const std::string& text) {
   return out + "\"";
 }
 
-// "virtual void kinora::CpuOps::Matmul(const Tensor&, …) [with T = float]" -> "Matmul"
-std::string ShortName(std::string_view name) {
-  const size_t parenthesis = name.find('(');
-  if (parenthesis == std::string_view::npos) return std::string(name);
-  name = name.substr(0, parenthesis);
-  const size_t start = name.find_last_of(": ");
-  return std::string(start == std::string_view::npos ? name : name.substr(start + 1));
+// `,"args":{…}`, or nothing.
+std::string ArgsJson(const TraceArgs& args) {
+  std::vector<std::string> parts;
+  const auto number = [&](const char* name, int64_t value, bool said) {
+    if (said) parts.push_back(absl::StrCat("\"", name, "\":", value));
+  };
+  const auto text = [&](const char* name, const char* value) {
+    if (value != nullptr) parts.push_back(absl::StrCat("\"", name, "\":", JsonString(value)));
+  };
+  const OpWork& work = args.work;
+  number("m", work.m, work.m > 0);
+  number("n", work.n, work.n > 0);
+  number("k", work.k, work.k > 0);
+  number("flop", work.flop, work.flop > 0);
+  number("block", args.place.block, args.place.block >= 0);
+  text("passes", args.place.passes);
+  number("step", args.step, args.step > 0);
+  text("axis", args.axis);
+  return parts.empty() ? "" : absl::StrCat(",\"args\":{", absl::StrJoin(parts, ","), "}");
+}
+
+// Viewers take process 0 and thread 0 for the idle ones of the machine, and a thread's number for one of the whole
+// machine: ranks of other processes count their own.
+int ProcessOf(int rank) { return rank + 1; }
+int LaneOf(int rank, int thread) { return ProcessOf(rank) * 1000 + thread; }
+
+std::string Metadata(const char* what, int rank, int lane, const std::string& key, const std::string& value) {
+  return absl::StrCat(R"({"ph":"M","name":")", what, R"(","pid":)", ProcessOf(rank), R"(,"tid":)", lane,
+                      R"(,"args":{")", key, R"(":)", value, "}},\n");
+}
+
+// Names of the processes and threads that have spans.
+std::string TrackNames(const std::vector<Span>& spans, int64_t dropped) {
+  std::map<int, std::map<int, const char*>> threads;  // by rank; null: nobody has named it
+  for (const Span& span : spans) {
+    const char*& name = threads[span.rank][span.thread];
+    if (span.thread_name != nullptr) name = span.thread_name;
+  }
+  std::string out;
+  for (const auto& [rank, lanes] : threads) {
+    const int first = LaneOf(rank, lanes.begin()->first);
+    out += Metadata("process_name", rank, first, "name", absl::StrCat("\"rank ", rank, "\""));
+    out += Metadata("process_sort_index", rank, first, "sort_index", absl::StrCat(rank));
+    if (dropped > 0) {
+      out += Metadata("process_labels", rank, first, "labels",
+                      absl::StrCat("\"", dropped, " spans beyond the most were dropped\""));
+    }
+    for (const auto& [thread, name] : lanes) {
+      const std::string named = name != nullptr ? name : absl::StrCat("thread ", thread);
+      out += Metadata("thread_name", rank, LaneOf(rank, thread), "name", JsonString(named));
+    }
+  }
+  return out;
 }
 
 }  // namespace
@@ -76,9 +127,19 @@ void StartTrace() {
   internal::g_tracing = true;
 }
 
-void SetTraceRank(int rank) { t_rank = rank; }
+const char* TraceText(const std::string& text) {
+  static absl::Mutex* mu = new absl::Mutex;
+  static auto* texts = new std::set<std::string>;
+  absl::MutexLock lock(mu);
+  return texts->insert(text).first->c_str();
+}
 
-void AddTraceSpan(const char* category, std::string name, absl::Time begin, absl::Time end) {
+void SetTraceRank(int rank) {
+  t_rank = rank;
+  t_thread_name = "pipeline";
+}
+
+void AddTraceSpan(const char* category, std::string name, absl::Time begin, absl::Time end, const TraceArgs& args) {
   if (!Tracing()) return;
   Recorder& recorder = TheRecorder();
   absl::MutexLock lock(&recorder.mu);
@@ -86,10 +147,12 @@ void AddTraceSpan(const char* category, std::string name, absl::Time begin, absl
     ++recorder.dropped;
     return;
   }
-  recorder.spans.push_back({category, std::move(name), t_rank, ThreadNumber(), begin, end});
+  recorder.spans.push_back({category, std::move(name), t_rank, ThreadNumber(), t_thread_name, begin, end, args});
 }
 
-void TraceSpan::Finish() const { AddTraceSpan(category_, ShortName(name_), begin_, absl::Now()); }
+void TraceSpan::Finish() const {
+  AddTraceSpan(category_, name_, begin_, absl::Now(), TraceHere(work_ != nullptr ? *work_ : OpWork{}));
+}
 
 absl::Time TraceStart() {
   Recorder& recorder = TheRecorder();
@@ -103,25 +166,15 @@ std::string StopTrack(absl::Time zero) {
   Recorder& recorder = TheRecorder();
   absl::MutexLock lock(&recorder.mu);
   std::string out;
-  std::set<int> ranks;
   char times[96];
   for (const Span& span : recorder.spans) {  // the format counts microseconds
-    ranks.insert(span.rank);
     std::snprintf(times, sizeof times, R"("ts":%.3f,"dur":%.3f)", absl::ToDoubleMicroseconds(span.begin - zero),
                   absl::ToDoubleMicroseconds(span.end - span.begin));
     absl::StrAppend(&out, R"({"ph":"X","cat":")", span.category, R"(","name":)", JsonString(span.name), R"(,"pid":)",
-                    span.rank, R"(,"tid":)", span.thread, ",", times, "},\n");
+                    ProcessOf(span.rank), R"(,"tid":)", LaneOf(span.rank, span.thread), ",", times, ArgsJson(span.args),
+                    "},\n");
   }
-  for (const int rank : ranks) {
-    const auto say = [&](const char* what, const std::string& value) {
-      absl::StrAppend(&out, R"({"ph":"M","name":"process_)", what, R"(","pid":)", rank, R"(,"args":{")", what, R"(":)",
-                      value, "}},\n");
-    };
-    say("name", absl::StrCat("\"rank ", rank, "\""));
-    say("sort_index", absl::StrCat(rank));
-    if (recorder.dropped > 0)
-      say("labels", absl::StrCat("\"", recorder.dropped, " spans beyond the most were dropped\""));
-  }
+  out += TrackNames(recorder.spans, recorder.dropped);
   recorder.spans = {};
   return out;
 }

@@ -4,6 +4,20 @@
 
 namespace kinora {
 
+const char* PassName(Pass pass) {
+  switch (pass) {
+    case Pass::kUncond:
+      return "uncond";
+    case Pass::kCond:
+      return "cond";
+    case Pass::kPerturbed:
+      return "perturbed";
+    case Pass::kIsolated:
+      break;
+  }
+  return "isolated";
+}
+
 PassList PassesFor(const GuidanceScales& video, const GuidanceScales& audio) {
   PassList passes;
   if (video.cfg != 1 || audio.cfg != 1) passes.push_back(Pass::kUncond);

@@ -17,6 +17,7 @@ struct GuidanceScales {
 
 enum class Pass : uint8_t { kUncond, kCond, kPerturbed, kIsolated };
 using PassList = absl::InlinedVector<Pass, 4>;
+const char* PassName(Pass pass);  // "uncond", "cond", "perturbed", "isolated"
 
 // The passes that some modality needs, in the order in which they are batched. Conditional alone without guidance.
 PassList PassesFor(const GuidanceScales& video, const GuidanceScales& audio);

@@ -5,7 +5,24 @@
 
 namespace kinora {
 
-float NoiseSource::UniformFloat() { return static_cast<float>(engine_() & 0xffffffu) * 0x1p-24f; }
+namespace {
+
+// Box-Muller over 16 uniforms in place: value i pairs with value i + 8. Radius and angle are rounded to Real, as
+// torch's are: the angle's rounding alone moves a float32 value by 2e-7.
+template <typename Real>
+void FillSixteen(Real* out) {
+  for (int i = 0; i < 8; ++i) {
+    const Real u1 = 1 - out[i], theta = 2 * std::numbers::pi_v<Real> * out[i + 8];
+    const Real radius = std::sqrt(-2 * std::log(u1));
+    out[i] = radius * std::cos(theta);
+    out[i + 8] = radius * std::sin(theta);
+  }
+}
+
+}  // namespace
+
+void NoiseSource::Uniform(float& value) { value = static_cast<float>(engine_() & 0xffffffu) * 0x1p-24f; }
+void NoiseSource::Uniform(double& value) { value = UniformDouble(); }
 
 double NoiseSource::UniformDouble() {
   const uint64_t high = engine_(), low = engine_();
@@ -24,30 +41,23 @@ double NoiseSource::NextNormal() {
   return radius * std::cos(theta);
 }
 
-// Box-Muller over 16 uniforms in place: value i pairs with value i + 8. Radius and angle are rounded to float32, as
-// torch's are: the angle's rounding alone moves a value by 2e-7.
-void NoiseSource::FillSixteen(float* out) {
-  for (int i = 0; i < 8; ++i) {
-    const float u1 = 1.0f - out[i], theta = 2.0f * std::numbers::pi_v<float> * out[i + 8];
-    const float radius = std::sqrt(-2.0f * std::log(u1));
-    out[i] = radius * std::cos(theta);
-    out[i + 8] = radius * std::sin(theta);
-  }
-}
-
-void NoiseSource::Fill(absl::Span<float> out) {
+template <typename Real>
+void NoiseSource::FillSpan(absl::Span<Real> out) {
   constexpr size_t kBlock = 16;
   if (out.size() < kBlock) {
-    for (float& value : out) value = static_cast<float>(NextNormal());
+    for (Real& value : out) value = static_cast<Real>(NextNormal());
     return;
   }
-  for (float& value : out) value = UniformFloat();
+  for (Real& value : out) Uniform(value);
   for (size_t i = 0; i + kBlock <= out.size(); i += kBlock) FillSixteen(&out[i]);
   if (out.size() % kBlock != 0) {  // the last sixteen are drawn anew, over some that were already done
     const auto tail = out.last(kBlock);
-    for (float& value : tail) value = UniformFloat();
+    for (Real& value : tail) Uniform(value);
     FillSixteen(tail.data());
   }
 }
+
+void NoiseSource::Fill(absl::Span<float> out) { FillSpan(out); }
+void NoiseSource::Fill(absl::Span<double> out) { FillSpan(out); }
 
 }  // namespace kinora

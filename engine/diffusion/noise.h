@@ -18,12 +18,16 @@ class NoiseSource {
   explicit NoiseSource(uint64_t seed) : engine_(static_cast<uint32_t>(seed)) {}  // torch keeps the low 32 bits
 
   void Fill(absl::Span<float> out);  // out.size() values, whatever their shape
+  // The same on float64.
+  void Fill(absl::Span<double> out);
 
  private:
-  double UniformDouble();  // 53 bits
-  float UniformFloat();    // 24 bits
+  double UniformDouble();       // 53 bits
+  void Uniform(float& value);   // 24 bits
+  void Uniform(double& value);  // 53 bits
   double NextNormal();
-  void FillSixteen(float* out);
+  template <typename Real>
+  void FillSpan(absl::Span<Real> out);
 
   std::mt19937 engine_;
   std::optional<double> spare_;  // the second of a pair, kept for the next small draw

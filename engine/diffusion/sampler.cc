@@ -1,10 +1,39 @@
 #include "engine/diffusion/sampler.h"
 
-#include <vector>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "engine/diffusion/res2s_sampler.h"
 
 namespace kinora {
 
-void EulerSampler::Reserve(Exec& exec, absl::Span<const float> sigmas) {
+std::vector<float> EvaluationLevels(SamplerKind kind, absl::Span<const float> sigmas) {
+  if (kind == SamplerKind::kRes2s) return Res2sLevels(sigmas);
+  return {sigmas.begin(), sigmas.end() - 1};
+}
+
+int64_t HeldStep(SamplerKind kind, int64_t evaluation, int64_t evaluations) {
+  if (kind == SamplerKind::kEuler) return evaluation;
+  if (evaluation + 1 == evaluations) return evaluation / 2;
+  return evaluation % 2 == 0 ? evaluation / 2 : 0;  // half-way a prediction is always made
+}
+
+void StepNoise::Fill(int64_t evaluation, absl::Span<float> out) {
+  std::vector<double> drawn(out.size());
+  (evaluation % 2 == 0 ? half_way_ : whole_).Fill(absl::MakeSpan(drawn));
+  const auto count = static_cast<double>(drawn.size());
+  for (int twice = 0; twice < 2; ++twice) {  // as the reference, over the tensor and over its last two dimensions
+    const double mean = std::accumulate(drawn.begin(), drawn.end(), 0.0) / count;
+    double squares = 0;
+    for (const double value : drawn) squares += (value - mean) * (value - mean);
+    const double deviation = std::sqrt(squares / (count - 1));
+    for (double& value : drawn) value = (value - mean) / deviation;
+  }
+  for (size_t i = 0; i < drawn.size(); ++i) out[i] = static_cast<float>(drawn[i]);
+}
+
+void EulerSampler::Reserve(Exec& exec, absl::Span<const float> sigmas, const LatentState&) {
   const int64_t steps = static_cast<int64_t>(sigmas.size()) - 1;
   schedule_ = exec.arena.Alloc(DType::kF32, {RoomForSteps(steps), 2});
   current_ = exec.arena.Alloc(DType::kF32, {1, 2});
@@ -21,15 +50,12 @@ void EulerSampler::Step(Exec& exec, const Prediction& prediction, Tensor z) cons
   exec.ops.GuidedEulerStep(prediction, current_.Reshape({2}), z);
 }
 
-void EulerSampler::StepWithHeld(Exec& exec, const Tensor& x0, Tensor z) const {
-  exec.ops.EulerStep(x0, current_.Reshape({2}), z);
+void EulerSampler::StepWithHeld(Exec& exec, const Prediction& prediction, Tensor z) const {
+  exec.ops.EulerStep(prediction.x0, current_.Reshape({2}), z);
 }
 
 std::unique_ptr<Sampler> MakeSampler(SamplerKind kind) {
-  switch (kind) {
-    case SamplerKind::kEuler:
-      break;
-  }
+  if (kind == SamplerKind::kRes2s) return std::make_unique<Res2sSampler>();
   return std::make_unique<EulerSampler>();
 }
 

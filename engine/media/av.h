@@ -1,4 +1,4 @@
-// Owners and error conversion for the FFmpeg libraries. Private to engine/media.
+// Owners and error conversion for the FFmpeg libraries. Private to engine/media and server/decode.
 #ifndef KINORA_ENGINE_MEDIA_AV_H_
 #define KINORA_ENGINE_MEDIA_AV_H_
 

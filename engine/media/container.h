@@ -14,7 +14,8 @@ enum class Container {
   kMp4,        // H.264 yuv420p BT.709 and AAC, moov first
   kWebm,       // VP9 and Opus
   kPngFrames,  // one stored ZIP of 000000.png, 000001.png, …; no sound
-  kPngFolder,  // the same files in an existing folder; each appears whole, and those of a failed clip stay
+  kPngFolder,  // the same files in an existing folder (frame_folder.h); each appears whole. The first takes the
+               // place of an older clip's; those of a clip that fails later stay
   kWav,        // 16-bit PCM; no picture
 };
 

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
+#include "engine/media/frame_folder.h"
 #include "engine/tensor/tensor.h"
 
 namespace kinora {
@@ -91,12 +91,14 @@ absl::Status PngSink::Begin(const ClipInfo& info) {
   }
   struct stat folder;
   if (stat(path_.c_str(), &folder) != 0) return absl::ErrnoToStatus(errno, path_);
-  return S_ISDIR(folder.st_mode) ? absl::OkStatus() : absl::InvalidArgumentError(path_ + " is not a folder");
+  return S_ISDIR(folder.st_mode) ? CheckFrameFolder(path_) : absl::InvalidArgumentError(path_ + " is not a folder");
 }
 
 absl::Status PngSink::Store(int64_t index, std::string_view png) {
-  const std::string name = absl::StrFormat("%06d.png", index);
+  const std::string name = FrameName(index);
   if (zip_.has_value()) return zip_->Add(name, png);
+  // An older clip's go once there is a frame of this one: a clip that fails on its way leaves no mixture.
+  if (index == 0) KINORA_RETURN_IF_ERROR(RemoveFrames(path_));
   KINORA_ASSIGN_OR_RETURN(const auto file, OutputFile::Create(absl::StrCat(path_, "/", name)));
   KINORA_RETURN_IF_ERROR(file->Write(png));
   return file->Commit();

@@ -4,8 +4,8 @@
 //
 //   h = conv_in(z · σ + μ);   h = res(res(h))
 //   per level, highest first: resnets + 1 times h = res(h); below it, nearest ×2 in time and mel, conv, first row
-//   dropped mel = conv_out(SiLU(norm(h))) res(x) = x [or its 1×1 projection] + conv2(SiLU(norm(conv1(SiLU(norm(x))))))
-//   norm(x) = x / sqrt(mean_c x² + 1e-6)
+//   dropped
+//   mel = conv_out(SiLU(norm(h)))      res, norm: audio_blocks.h
 #ifndef KINORA_ENGINE_MODEL_AUDIO_DECODER_H_
 #define KINORA_ENGINE_MODEL_AUDIO_DECODER_H_
 
@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/model/audio_blocks.h"
 #include "engine/model/decoder_config.h"
 #include "engine/parallel/exec.h"
 #include "engine/weights/weight_loader.h"
@@ -38,27 +39,20 @@ class AudioDecoder {
   const AudioDecoderConfig& config() const { return config_; }
 
  private:
-  struct ResNet {
-    Weight conv1, conv2;
-    std::optional<Weight> shortcut;  // where the width changes
-  };
   struct Level {
-    std::vector<ResNet> resnets;
+    std::vector<AudioResNet> resnets;
     std::optional<Weight> upsample;  // absent at level 0
   };
-  struct Scratch;
 
   AudioDecoder() = default;
-  static absl::StatusOr<ResNet> LoadResNet(WeightLoader weights, int64_t in, int64_t out);
   absl::Status LoadLevels(WeightLoader weights);
   int64_t LargestActivation(int64_t latent_rows) const;  // in elements
-  void Residual(Exec& exec, const ResNet& resnet, Scratch& s) const;
-  void Upsample(Exec& exec, const Weight& conv, Scratch& s) const;
+  void Upsample(Exec& exec, const Weight& conv, AudioScratch& s) const;
 
   AudioDecoderConfig config_;
   Parameter mean_, std_;  // [packed_width]
   Weight conv_in_, conv_out_;
-  std::vector<ResNet> mid_;
+  std::vector<AudioResNet> mid_;
   std::vector<Level> levels_;  // index as in the keys: 0 is the last to run
 };
 

@@ -12,10 +12,12 @@ absl::StatusOr<CausalConv> CausalConv::Load(WeightLoader& weights, std::string_v
       result.weight_,
       weights.LoadConv(
           std::string(name) + ".conv",
-          {.out = options.out, .in = options.in, .kernel = {3, 3, 3}, .order = options.order, .precision = {}}));
+          {.out = options.out, .in = options.in, .kernel = {3, 3, 3}, .order = options.order, .kept = options.kept}));
   const Padding space = options.padding == SpatialPadding::kReflect ? Padding::kReflect : Padding::kZeros;
-  result.conv_.time = {
-      .kernel = 3, .before = options.causal ? 2 : 1, .after = options.causal ? 0 : 1, .padding = Padding::kReplicate};
+  result.conv_.time = {.kernel = 3,
+                       .before = (options.causal ? 2 : 1) + (options.repeat_first ? 1 : 0),
+                       .after = options.causal ? 0 : 1,
+                       .padding = Padding::kReplicate};
   result.conv_.height = result.conv_.width = {.kernel = 3, .before = 1, .after = 1, .padding = space};
   return result;
 }

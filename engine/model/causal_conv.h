@@ -22,13 +22,16 @@ class CausalConv {
     bool causal = false;
     SpatialPadding padding = SpatialPadding::kZeros;
     ChannelOrder order{};  // of the output channels, if depth-to-space follows
+    int64_t kept = 0;      // ConvSpec::kept
+    bool repeat_first =
+        false;  // causal: x begins with one more copy of its first frame, and so the result has one more
   };
   CausalConv() = default;
   // Reads `name`.conv.weight [out, in, 3, 3, 3] and `name`.conv.bias [out].
   static absl::StatusOr<CausalConv> Load(WeightLoader& weights, std::string_view name, const Options& options);
 
-  // x: [frames, height, width, in]   out: [frames, height, width, out], = or += (kAdd); must not overlap x.
-  // Reflection needs a height and width of 2 or more.
+  // x: [frames, height, width, in]   out: [frames (+ 1: repeat_first), height, width, out or kept], = or += (kAdd);
+  // must not overlap x. Reflection needs a height and width of 2 or more.
   void Forward(Exec& exec, const Tensor& x, Accumulate accumulate, Tensor out) const;
 
  private:

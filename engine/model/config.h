@@ -1,17 +1,19 @@
 // Everything of a checkpoint's configuration that changes the maths, as plain structs (the decoders':
 // decoder_config.h). No released size is assumed anywhere: the values come from the Lightricks metadata or from the
 // diffusers config.json files (config_reader.h); the defaults below are those of the reference code for an absent key
-// (ltx_core configurators). Every struct has been validated when the reader hands it out: counts are positive and
-// bounded, widths divide.
+// (ltx_core configurators). Every struct that the reader hands out is valid: counts are bounded, widths divide.
 #ifndef KINORA_ENGINE_MODEL_CONFIG_H_
 #define KINORA_ENGINE_MODEL_CONFIG_H_
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/model/decoder_config.h"
+#include "engine/model/encoder_config.h"
+#include "engine/model/upsampler_config.h"
 
 namespace kinora {
 
@@ -135,6 +137,8 @@ struct GuidanceConfig {
 // What a request gets where it is silent. The released files say nothing and get these values, which are those of their
 // pipelines; another model says its own in the metadata's section `generation`, in the words of the reference pipeline.
 struct GenerationConfig {
+  // Width, height and frames of the clips that the model was trained on; empty: the file does not say.
+  std::vector<std::array<int64_t, 3>> trained_shapes{};
   int64_t width = 768, height = 512, num_frames = 121;
   double frame_rate = 24.0;
   int64_t num_inference_steps = 0;             // 0: the family's
@@ -150,11 +154,14 @@ struct ModelConfig {
   TransformerConfig transformer;
   ConnectorConfig connector;
   VideoDecoderConfig video_decoder;
+  VideoEncoderConfig video_encoder;
   AudioDecoderConfig audio_decoder;
+  AudioEncoderConfig audio_encoder;
   VocoderConfig vocoder;
   std::optional<GemmaConfig> gemma;  // absent: no text encoder was given
   SchedulerConfig scheduler;
   GenerationConfig generation;
+  std::optional<UpsamplerConfig> spatial_upsampler, temporal_upsampler;  // absent: not given
   friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };
 

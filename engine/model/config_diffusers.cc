@@ -222,8 +222,8 @@ GeneratorConfig ReadGenerator(const ConfigFields& f, const std::string& prefix, 
 VocoderConfig ReadVocoder(const ConfigFields& f) {
   VocoderConfig v;
   using Activation = GeneratorConfig::Activation;
-  if (f.Get<std::string>("_class_name", f.Has("bwe_hidden_channels") ? "LTX2VocoderWithBWE" : "LTX2Vocoder") !=
-      "LTX2VocoderWithBWE") {
+  const std::string_view by_fields = f.Has("bwe_hidden_channels") ? "LTX2VocoderWithBWE" : "LTX2Vocoder";
+  if (f.Get<std::string>("_class_name", std::string(by_fields)) != std::string_view("LTX2VocoderWithBWE")) {
     f.Require("_class_name", "LTX2Vocoder");
     v.base = ReadGenerator(f, "", {});
     f.Read("output_sampling_rate", &v.base_rate, kMaxSampleRate);
@@ -283,8 +283,12 @@ absl::StatusOr<ModelConfig> ParseDiffusersConfigs(const std::map<std::string, st
   ModelConfig model;
   model.transformer = ReadTransformer(fields("transformer"));
   model.connector = ReadConnector(fields("connectors"));
-  if (json.contains("vae")) model.video_decoder = ReadVideoDecoder(fields("vae"));
+  if (json.contains("vae")) {
+    model.video_decoder = ReadVideoDecoder(fields("vae"));
+    model.video_encoder = ReadDiffusersVideoEncoder(fields("vae"));
+  }
   model.audio_decoder = ReadAudioDecoder(fields("audio_vae"));
+  model.audio_encoder = ReadAudioEncoder(fields("audio_vae"), fields("audio_vae"), "n_fft", model.audio_decoder);
   model.vocoder = ReadVocoder(fields("vocoder"));
   model.scheduler = ReadScheduler(fields("scheduler"));
   if (problems.ok()) CheckRepeats(fields("transformer"), model);

@@ -87,6 +87,8 @@ class ConfigFields {
 
   void Problem(std::string_view key, std::string_view what) const;
   ConfigProblems& problems() const { return *problems_; }
+  // The same object, whose problems are apart.
+  ConfigFields With(ConfigProblems* problems) const { return {object_, path_, problems}; }
 
  private:
   const nlohmann::json* object_;

@@ -1,6 +1,7 @@
 // The metadata of Lightricks' files: key `config` with the sections transformer, vae, audio_vae, vocoder, scheduler.
 // Names and defaults: ltx_core's model_configurator.py files and embeddings_connector.py.
 #include <algorithm>
+#include <array>
 
 #include "engine/base/status_macros.h"
 #include "engine/model/config_fields.h"
@@ -274,6 +275,34 @@ GuidanceConfig ReadGuidance(const ConfigFields& f, std::string_view prefix, Guid
   return guidance;
 }
 
+// "trained_shapes": [[width, height, num_frames], …]
+std::vector<std::array<int64_t, 3>> ReadTrainedShapes(const ConfigFields& f, const VideoDecoderConfig& decoder) {
+  constexpr std::string_view kKey = "trained_shapes";
+  constexpr size_t kMost = 64;
+  std::vector<std::array<int64_t, 3>> shapes;
+  const nlohmann::json* list = f.Find(kKey);
+  if (list == nullptr) return shapes;
+  if (!list->is_array() || list->size() > kMost) {
+    f.Problem(kKey, Cat("a list of at most ", kMost, " [width, height, num_frames] is needed"));
+    return shapes;
+  }
+  const auto is_side = [&decoder](int64_t value) { return value % decoder.space_factor() == 0; };
+  for (const nlohmann::json& item : *list) {
+    std::array<int64_t, 3> shape{};
+    bool right = item.is_array() && item.size() == shape.size();
+    for (size_t i = 0; right && i < shape.size(); ++i) {
+      right = item[i].is_number_integer() && item[i] >= 1 && item[i] <= kMaxSide;
+      if (right) shape[i] = item[i];
+    }
+    if (!right || !is_side(shape[0]) || !is_side(shape[1]) || (shape[2] - 1) % decoder.time_factor() != 0) {
+      f.Problem(kKey, Cat(ShortText(item), " is no [width, height, num_frames] of this model"));
+      return shapes;
+    }
+    shapes.push_back(shape);
+  }
+  return shapes;
+}
+
 GenerationConfig ReadGeneration(const ConfigFields& f, const VideoDecoderConfig& decoder) {
   GenerationConfig g;
   f.Read("width", &g.width, kMaxSide);
@@ -295,6 +324,7 @@ GenerationConfig ReadGeneration(const ConfigFields& f, const VideoDecoderConfig&
   }
   g.video = ReadGuidance(f, "", g.video);
   g.audio = ReadGuidance(f, "audio_", g.audio);
+  g.trained_shapes = ReadTrainedShapes(f, decoder);
   return g;
 }
 
@@ -308,8 +338,15 @@ absl::StatusOr<ModelConfig> ParseLightricksConfig(std::string_view config, std::
   model.version = model_version;
   model.transformer = ReadTransformer(root.Object("transformer"));
   model.connector = ReadConnector(root.Object("transformer"));
-  if (root.Has("vae")) model.video_decoder = ReadVideoDecoder(root.Object("vae"));
-  model.audio_decoder = ReadAudioDecoder(root.Object("audio_vae"));
+  if (root.Has("vae")) {
+    model.video_decoder = ReadVideoDecoder(root.Object("vae"));
+    model.video_encoder = ReadLightricksVideoEncoder(root.Object("vae"));
+  }
+  const ConfigFields audio = root.Object("audio_vae");
+  model.audio_decoder = ReadAudioDecoder(audio);
+  model.audio_encoder =
+      ReadAudioEncoder(audio.Object("model").Object("params").Object("ddconfig"),
+                       audio.Object("preprocessing").Object("stft"), "filter_length", model.audio_decoder);
   model.vocoder = ReadVocoder(root.Object("vocoder"));
   model.scheduler = ReadScheduler(root.Object("scheduler"));
   model.generation = ReadGeneration(root.Object("generation"), model.video_decoder);

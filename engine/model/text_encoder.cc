@@ -24,9 +24,11 @@ absl::Status CheckFit(const GemmaConfig& gemma, const ConnectorConfig& connector
   return absl::OkStatus();
 }
 
-// Content of a prompt: its ids, and the dtype it was computed in.
-std::string CacheKey(const std::vector<int32_t>& ids, DType dtype) {
-  std::string key(1, static_cast<char>(dtype));
+// Content of a prompt: its ids, the dtype it was computed in, and with which weights.
+std::string CacheKey(const std::vector<int32_t>& ids, DType dtype, std::string_view weights) {
+  std::string key = absl::StrCat(weights.size(), ":");
+  key.append(weights);
+  key.push_back(static_cast<char>(dtype));
   key.append(reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(ids[0]));
   return key;
 }
@@ -90,7 +92,8 @@ absl::Status TextEncoder::EncodeTokens(Exec& exec, absl::Span<const std::vector<
   return exec.ops.stream().Synchronize();
 }
 
-absl::Status TextEncoder::Encode(Exec& exec, absl::Span<const std::string> prompts, absl::Span<const TextContext> out) {
+absl::Status TextEncoder::Encode(Exec& exec, absl::Span<const std::string> prompts, absl::Span<const TextContext> out,
+                                 std::string_view weights) {
   KINORA_CHECK(prompts.size() == out.size()) << prompts.size() << " prompts, " << out.size() << " contexts";
   const auto copy = [&exec](const Tensor& video, const Tensor& audio, const TextContext& to) {
     exec.ops.stream().Copy(video, to.video);
@@ -102,7 +105,7 @@ absl::Status TextEncoder::Encode(Exec& exec, absl::Span<const std::string> promp
   std::vector<TextContext> fresh_out;
   for (size_t i = 0; i < prompts.size(); ++i) {
     KINORA_ASSIGN_OR_RETURN(std::vector<int32_t> ids, Tokenize(prompts[i]));
-    std::string key = CacheKey(ids, exec.dtype);
+    std::string key = CacheKey(ids, exec.dtype, weights);
     if (std::find(keys.begin(), keys.end(), key) != keys.end()) {
       repeated.push_back(i);
     } else if (const ContextCache::Entry* entry = cache_.Find(key)) {

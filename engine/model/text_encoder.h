@@ -43,9 +43,11 @@ class TextEncoder {
   // UTF-8.
   absl::StatusOr<std::vector<int32_t>> Tokenize(std::string_view prompt) const;
 
-  // Fills out[i] with the context of prompts[i]. Prompts seen before (or twice) are copied. Waits for the device. At
-  // most kMaxBatch prompts may be new at once.
-  absl::Status Encode(Exec& exec, absl::Span<const std::string> prompts, absl::Span<const TextContext> out);
+  // Fills out[i] with the context of prompts[i]. Prompts seen before (or twice) with the same weights are copied. Waits
+  // for the device. At most kMaxBatch prompts may be new at once. weights: what this encoder's bear beside those of the
+  // checkpoint, as a text of its own; "": nothing.
+  absl::Status Encode(Exec& exec, absl::Span<const std::string> prompts, absl::Span<const TextContext> out,
+                      std::string_view weights = "");
   // The same from ids, without the cache: what a dry run calls with the longest prompts to learn cost and memory.
   absl::Status EncodeTokens(Exec& exec, absl::Span<const std::vector<int32_t>> prompts,
                             absl::Span<const TextContext> out) const;

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/trace.h"
 
 namespace kinora {
 
@@ -226,6 +227,7 @@ void Transformer::Forward(Exec& exec, const Passes& passes, const PerModality<Mo
   const AvStream audio = enter(audio_, config_.audio, use.audio, in.audio, latent.audio);
   if (!blocks_.empty()) blocks_.front().Enter(exec, video, audio);
   for (size_t i = 0; i < blocks_.size(); ++i) {
+    const InTracePlace place({.block = static_cast<int64_t>(i)});
     blocks_[i].Forward(exec, passes, use, i + 1 < blocks_.size() ? &blocks_[i + 1] : nullptr, video, audio);
     if (exec.taps != nullptr) {
       Tap(exec, absl::StrCat("block", i, ".video"), video.x);

@@ -8,6 +8,7 @@
 #include "engine/ops/cpu_ops.h"
 #include "engine/ops/cpu_views.h"
 #include "engine/ops/cpu_workspace.h"
+#include "engine/ops/op_work.h"
 
 namespace kinora {
 
@@ -206,7 +207,7 @@ void CpuOps::Attention(const Tensor& q, const Tensor& k, const Tensor& v, const 
   plan.out = out;
   plan.chunk_keys = plan.keys;
   CutQueries(kernels_.panel_columns, pool_.threads(), plan);
-  stream_.Enqueue([this, plan] { RunAttention(plan); });
+  stream_.Enqueue([this, plan] { RunAttention(plan); }, "Attention", WorkOfAttention(q, k, options));
 }
 
 void CpuOps::AttentionChunks(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
@@ -220,7 +221,7 @@ void CpuOps::AttentionChunks(const Tensor& q, const Tensor& k, const Tensor& v, 
   plan.out = out;
   plan.chunk_keys = plan.keys / plan.chunks;
   CutQueries(kernels_.panel_columns, pool_.threads(), plan);
-  stream_.Enqueue([this, plan] { RunAttention(plan); });
+  stream_.Enqueue([this, plan] { RunAttention(plan); }, "AttentionChunks", WorkOfAttention(q, k, options));
 }
 
 void CpuOps::RunAttention(const AttentionPlan& plan) {

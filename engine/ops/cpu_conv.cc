@@ -11,6 +11,7 @@
 #include "engine/ops/cpu_weight.h"
 #include "engine/ops/cpu_workspace.h"
 #include "engine/ops/op_checks.h"
+#include "engine/ops/op_work.h"
 
 namespace kinora {
 namespace {
@@ -88,7 +89,7 @@ void CpuOps::Conv(const Tensor& x, const Weight& w, const ConvOptions& options, 
   KINORA_CHECK(out.shape() == Shape({plan.out_frames, plan.out_height, plan.out_width, w.out()}))
       << x.shape().ToString() << " into " << out.shape().ToString();
   const Weight* weight = &w;
-  stream_.Enqueue([this, x, weight, plan, out] { RunConv(x, *weight, plan, out); });
+  stream_.Enqueue([this, x, weight, plan, out] { RunConv(x, *weight, plan, out); }, "Conv", WorkOfConv(w, out));
 }
 
 // Output positions times all kernel taps, in blocks of positions. Multiply leaves the sums of a block and of columns

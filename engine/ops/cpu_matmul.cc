@@ -7,6 +7,7 @@
 #include "engine/ops/cpu_views.h"
 #include "engine/ops/cpu_weight.h"
 #include "engine/ops/cpu_workspace.h"
+#include "engine/ops/op_work.h"
 
 namespace kinora {
 
@@ -16,7 +17,8 @@ void CpuOps::Matmul(const Tensor& x, const Weight& w, const MatmulOptions& optio
   KINORA_CHECK(out.width() == w.out() && out.rows() == x.rows())
       << x.shape().ToString() << " by [" << w.out() << ", " << w.in() << "] into " << out.shape().ToString();
   const Weight* weight = &w;  // outlives the graph: model lifetime
-  stream_.Enqueue([this, x, weight, options, out] { RunMatmul(x, *weight, options, out); });
+  stream_.Enqueue([this, x, weight, options, out] { RunMatmul(x, *weight, options, out); }, "Matmul",
+                  WorkOfMatmul(x, w));
 }
 
 void CpuOps::RunMatmul(const Tensor& x, const Weight& w, const MatmulOptions& options, const Tensor& out) {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "engine/ops/op_checks.h"
+#include "engine/ops/op_work.h"
 
 namespace kinora {
 namespace {
@@ -148,14 +149,14 @@ void DryOps::FetchWeight(const Weight& w, const Tensor& memory) {
 void DryOps::Matmul(const Tensor& x, const Weight& w, const MatmulOptions& options, Tensor out) {
   CheckMatmul(x, w, options, out);
   const int64_t gate = options.accumulate == Accumulate::kGated ? Bytes(options.gate.modulation) : 0;
-  stream_.Count(OpKind::kMatmul, 2 * x.rows() * w.in() * w.out(),
+  stream_.Count(OpKind::kMatmul, WorkOfMatmul(x, w).flop,
                 x.bytes() + w.bytes() + gate + Written(out, options.accumulate));
 }
 
 void DryOps::Attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options, Tensor out) {
   CheckAttention(q, k, v, options);
   CheckSameShape(q, out);
-  stream_.Count(OpKind::kAttention, 4 * q.elements() * KeysThatCount(k, options),
+  stream_.Count(OpKind::kAttention, WorkOfAttention(q, k, options).flop,
                 q.bytes() + k.bytes() + v.bytes() + Bytes(options.bias) + out.bytes());
 }
 
@@ -167,7 +168,7 @@ void DryOps::AttentionChunks(const Tensor& q, const Tensor& k, const Tensor& v, 
                s[3] == q.width() / options.heads + 2)
       << s.ToString() << " for " << q.shape().ToString();
   KINORA_CHECK(k.rows() / options.kv_batches % s[0] == 0) << k.shape().ToString() << " in " << s[0] << " chunks";
-  stream_.Count(OpKind::kAttention, 4 * q.elements() * KeysThatCount(k, options),
+  stream_.Count(OpKind::kAttention, WorkOfAttention(q, k, options).flop,
                 q.bytes() + k.bytes() + v.bytes() + Bytes(options.bias) + out.bytes());
 }
 
@@ -195,6 +196,18 @@ void DryOps::LayerNorm(const Tensor& x, float /*eps*/, Tensor out) {
 void DryOps::NormalizeRange(const Tensor& x, float /*scale*/, float /*eps*/, Tensor out) {
   CheckSameShape(x, out);
   stream_.Count(OpKind::kNorm, 0, 2 * x.bytes() + out.bytes());
+}
+
+void DryOps::GroupNorm(const Tensor& x, const GroupNormParams& params, Tensor out) {
+  CheckGroupNorm(x, params, /*residual=*/nullptr, out);
+  stream_.Count(OpKind::kNorm, 0, 2 * x.bytes() + params.weight.bytes() + params.bias.bytes() + out.bytes());
+}
+
+void DryOps::GroupNormThenSilu(const Tensor& x, const GroupNormParams& params, const Tensor* residual, Tensor out) {
+  CheckGroupNorm(x, params, residual, out);
+  stream_.Count(OpKind::kNorm, 0,
+                2 * x.bytes() + params.weight.bytes() + params.bias.bytes() +
+                    (residual != nullptr ? residual->bytes() : 0) + out.bytes());
 }
 
 void DryOps::Modulate(const Tensor& x, const ScaleShift& m, Tensor out) {
@@ -301,8 +314,7 @@ void DryOps::TimestepEmbedding(const Tensor& t, Tensor out) {
 
 void DryOps::Conv(const Tensor& x, const Weight& w, const ConvOptions& options, Tensor out) {
   CheckConv(x, w, options, out);
-  stream_.Count(OpKind::kConv, 2 * out.rows() * w.taps() * w.in() * w.out(),
-                x.bytes() + w.bytes() + Written(out, options.accumulate));
+  stream_.Count(OpKind::kConv, WorkOfConv(w, out).flop, x.bytes() + w.bytes() + Written(out, options.accumulate));
 }
 
 void DryOps::DepthToSpace(const Tensor& x, const DepthToSpaceOptions& options, Tensor out) {
@@ -310,9 +322,20 @@ void DryOps::DepthToSpace(const Tensor& x, const DepthToSpaceOptions& options, T
   stream_.Count(OpKind::kElementwise, 0, x.bytes() + Written(out, options.accumulate));
 }
 
+void DryOps::SpaceToDepth(const Tensor& x, const SpaceToDepthOptions& options, Tensor out) {
+  CheckSpaceToDepth(x, options, out);
+  stream_.Count(OpKind::kElementwise, 0, x.bytes() + Written(out, options.accumulate));
+}
+
 void DryOps::RepeatNearest(const Tensor& x, const SpaceTime& factor, Tensor out) {
   CheckRepeatNearest(x, factor, out);
   stream_.Count(OpKind::kElementwise, 0, x.bytes() + out.bytes());
+}
+
+void DryOps::Blur(const Tensor& x, const Tensor& filter, int stride, Tensor out) {
+  CheckBlur(x, filter, stride, out);
+  stream_.Count(OpKind::kConv, 2.0 * static_cast<double>(out.elements() * filter.elements()),
+                x.bytes() + filter.bytes() + out.bytes());
 }
 
 void DryOps::AddTile(const Tensor& tile, const TileBlend& blend, Tensor sums) {

@@ -101,6 +101,8 @@ class DryOps : public Ops {
   void RmsNorm(const Tensor& x, const Tensor* weight, float eps, Activation activation, Tensor out) override;
   void LayerNorm(const Tensor& x, float eps, Tensor out) override;
   void NormalizeRange(const Tensor& x, float scale, float eps, Tensor out) override;
+  void GroupNorm(const Tensor& x, const GroupNormParams& params, Tensor out) override;
+  void GroupNormThenSilu(const Tensor& x, const GroupNormParams& params, const Tensor* residual, Tensor out) override;
   void Modulate(const Tensor& x, const ScaleShift& m, Tensor out) override;
   void ModulatedRmsNorm(const Tensor& x, const ScaleShift& m, float eps, Tensor out) override;
   void ModulatedLayerNorm(const Tensor& x, const ScaleShift& m, float eps, Tensor out) override;
@@ -122,7 +124,9 @@ class DryOps : public Ops {
 
   void Conv(const Tensor& x, const Weight& w, const ConvOptions& options, Tensor out) override;
   void DepthToSpace(const Tensor& x, const DepthToSpaceOptions& options, Tensor out) override;
+  void SpaceToDepth(const Tensor& x, const SpaceToDepthOptions& options, Tensor out) override;
   void RepeatNearest(const Tensor& x, const SpaceTime& factor, Tensor out) override;
+  void Blur(const Tensor& x, const Tensor& filter, int stride, Tensor out) override;
   void AddTile(const Tensor& tile, const TileBlend& blend, Tensor sums) override;
   void FinishRgb8(const Tensor& sums, const Rgb8Options& options, Tensor rgb8) override;
 

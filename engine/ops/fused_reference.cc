@@ -28,6 +28,12 @@ void Ops::ModulatedLayerNorm(const Tensor& x, const ScaleShift& m, float eps, Te
   Modulate(out, m, out);
 }
 
+void Ops::GroupNormThenSilu(const Tensor& x, const GroupNormParams& params, const Tensor* residual, Tensor out) {
+  GroupNorm(x, params, out);
+  if (residual != nullptr) Add(*residual, out);
+  Activate(out, Activation::kSilu, out);
+}
+
 void Ops::AddThenNorms(const Tensor& y, const ResidualUpdate& update) {
   const Tensor x = update.x.As2D().Rows(0, y.rows());
   if (update.gate.modulation.table.defined()) {

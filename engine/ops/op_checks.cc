@@ -22,6 +22,21 @@ void CheckSameShape(const Tensor& a, const Tensor& b) {
 
 void CheckRowWidth(const Tensor& x) { KINORA_CHECK(x.width() <= kMaxRowWidth) << x.shape().ToString(); }
 
+void CheckGroupNorm(const Tensor& x, const GroupNormParams& params, const Tensor* residual, const Tensor& out) {
+  CheckSameShape(x, out);
+  CheckRowWidth(x);
+  KINORA_CHECK(params.groups > 0 && x.width() % params.groups == 0)
+      << params.groups << " groups of " << x.shape().ToString();
+  KINORA_CHECK(params.samples > 0 && x.rows() > 0 && x.rows() % params.samples == 0)
+      << params.samples << " samples of " << x.shape().ToString();
+  for (const Tensor& t : {params.weight, params.bias}) {
+    KINORA_CHECK(t.dtype() == DType::kF32 && t.contiguous() && t.elements() == x.width()) << Names(t, x);
+  }
+  if (residual == nullptr) return;
+  CheckSameShape(x, *residual);
+  KINORA_CHECK(residual->dtype() == x.dtype()) << DTypeName(residual->dtype());
+}
+
 void CheckModulation(const Modulation& m, int slot, const Tensor& x) {
   KINORA_CHECK(m.table.shape().rank() == 3 && m.table.dtype() == DType::kF32) << m.table.shape().ToString();
   KINORA_CHECK(m.table.width() == x.width()) << Names(m.table, x);
@@ -156,6 +171,20 @@ void CheckDepthToSpace(const Tensor& x, const DepthToSpaceOptions& options, cons
   KINORA_CHECK(options.accumulate != Accumulate::kGated) << "depth-to-space has no gate";
 }
 
+void CheckSpaceToDepth(const Tensor& x, const SpaceToDepthOptions& options, const Tensor& out) {
+  CheckFloat(x);
+  CheckFloat(out);
+  const SpaceTime& s = options.factor;
+  KINORA_CHECK(x.shape().rank() == 4 && out.shape().rank() == 4) << Names(x, out);
+  KINORA_CHECK(out.dim(0) * s.time == x.dim(0) + options.repeat_first && out.dim(1) * s.height == x.dim(1) &&
+               out.dim(2) * s.width == x.dim(2))
+      << Names(x, out);
+  KINORA_CHECK(options.mean_of > 0 && out.width() * options.mean_of == x.width() * s.product())
+      << Names(x, out) << " by means of " << options.mean_of;
+  KINORA_CHECK(x.width() * s.product() <= kMaxRowWidth) << Names(x, out);
+  KINORA_CHECK(options.accumulate != Accumulate::kGated) << "space-to-depth has no gate";
+}
+
 void CheckRepeatNearest(const Tensor& x, const SpaceTime& factor, const Tensor& out) {
   CheckFloat(x);
   KINORA_CHECK(x.shape().rank() == 4 && out.shape().rank() == 4 && x.dtype() == out.dtype()) << Names(x, out);
@@ -163,6 +192,18 @@ void CheckRepeatNearest(const Tensor& x, const SpaceTime& factor, const Tensor& 
   KINORA_CHECK(out.dim(0) == x.dim(0) * factor.time && out.dim(1) == x.dim(1) * factor.height &&
                out.dim(2) == x.dim(2) * factor.width && out.width() == x.width())
       << Names(x, out);
+}
+
+void CheckBlur(const Tensor& x, const Tensor& filter, int stride, const Tensor& out) {
+  CheckFloat(x);
+  KINORA_CHECK(x.shape().rank() == 4 && out.shape().rank() == 4 && x.dtype() == out.dtype()) << Names(x, out);
+  CheckRowWidth(x);
+  KINORA_CHECK(filter.dtype() == DType::kF32 && filter.shape().rank() == 2 && filter.contiguous() &&
+               filter.dim(0) == filter.dim(1) && filter.dim(0) % 2 == 1)
+      << filter.shape().ToString();
+  KINORA_CHECK(stride > 0 && out.dim(0) == x.dim(0) && out.dim(1) == (x.dim(1) + stride - 1) / stride &&
+               out.dim(2) == (x.dim(2) + stride - 1) / stride && out.width() == x.width())
+      << Names(x, out) << " by steps of " << stride;
 }
 
 namespace {

@@ -10,6 +10,7 @@ namespace kinora {
 void CheckFloat(const Tensor& x);                       // f32 or bf16
 void CheckSameShape(const Tensor& a, const Tensor& b);  // equal rows and widths, both floating point
 void CheckRowWidth(const Tensor& x);                    // at most kMaxRowWidth columns
+void CheckGroupNorm(const Tensor& x, const GroupNormParams& params, const Tensor* residual, const Tensor& out);
 void CheckModulation(const Modulation& m, int slot, const Tensor& x);
 void CheckResidualUpdate(int64_t rows, int64_t width, const ResidualUpdate& update);  // of the product
 void CheckMatmul(const Tensor& x, const Weight& w, const MatmulOptions& options, const Tensor& out);
@@ -17,7 +18,9 @@ void CheckAttention(const Tensor& q, const Tensor& k, const Tensor& v, const Att
 void CheckNormRope(const Tensor& x, const NormRopeParams& params, const Tensor* sum_of_squares);
 void CheckConv(const Tensor& x, const Weight& w, const ConvOptions& options, const Tensor& out);
 void CheckDepthToSpace(const Tensor& x, const DepthToSpaceOptions& options, const Tensor& out);
+void CheckSpaceToDepth(const Tensor& x, const SpaceToDepthOptions& options, const Tensor& out);
 void CheckRepeatNearest(const Tensor& x, const SpaceTime& factor, const Tensor& out);
+void CheckBlur(const Tensor& x, const Tensor& filter, int stride, const Tensor& out);
 void CheckAddTile(const Tensor& tile, const TileBlend& blend, const Tensor& sums);
 void CheckFinishRgb8(const Tensor& sums, const Rgb8Options& options, const Tensor& rgb8);
 void CheckPointwise(const Tensor& x, const Tensor& out);

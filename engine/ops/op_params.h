@@ -1,9 +1,9 @@
-// The parameter structs of Ops. Plain values: an op may keep a copy in a captured graph.
+// The parameter structs of Ops; those of pixels are in pixel_params.h. Plain values: an op may keep a copy in a
+// captured graph.
 #ifndef KINORA_ENGINE_OPS_OP_PARAMS_H_
 #define KINORA_ENGINE_OPS_OP_PARAMS_H_
 
 #include <array>
-#include <compare>
 #include <cstdint>
 
 #include "engine/tensor/tensor.h"
@@ -69,6 +69,14 @@ struct Prediction {
   Tensor x0{};        // out: [tokens, channels]
 };
 
+// Normalisation over neighbouring channels at all positions of a sample (Wu and He, "Group Normalization", 2018).
+struct GroupNormParams {
+  Tensor weight{}, bias{};  // [width] f32
+  int64_t groups = 1;       // of width/groups neighbouring columns
+  int64_t samples = 1;      // equal runs of rows, each with means and variances of its own
+  float eps = 1e-5f;
+};
+
 // Rotation angles, split layout: within a head of width d the pair is (j, j + d/2).
 struct Rope {
   Tensor cos{}, sin{};  // [tokens, heads·d/2], or [tokens, d/2] shared by all heads; f32; undefined: no rotation. Token
@@ -96,45 +104,6 @@ struct AttentionOptions {
   bool causal = false;      // key position <= query position (both from 0)
   int64_t window = 0;       // with causal: query position - key position < window; 0: no window
   Tensor bias{};            // [queries, keys] f32, added to the scaled logits of every batch and head; undefined: none
-};
-
-enum class Padding : uint8_t { kZeros, kReflect, kReplicate };
-struct ConvAxis {
-  int kernel = 1, stride = 1, dilation = 1;
-  int before = 0, after = 0;  // padding
-  Padding padding = Padding::kZeros;
-  friend auto operator<=>(const ConvAxis&, const ConvAxis&) = default;  // NOLINT: a 0, no pointer
-};
-struct ConvOptions {
-  ConvAxis time{}, height{}, width{};
-  Activation activation = Activation::kNone;
-  Accumulate accumulate = Accumulate::kNo;  // kNo or kAdd (a residual block's sum)
-};
-struct SpaceTime {  // a stride or factor per axis
-  int time = 1, height = 1, width = 1;
-  int product() const { return time * height * width; }
-};
-struct DepthToSpaceOptions {
-  SpaceTime factor{};
-  bool drop_first = false;                  // the first output frame
-  bool channels_outer = false;              // of x: (c, time, height, width) instead of (time, height, width, c)
-  Accumulate accumulate = Accumulate::kNo;  // kNo or kAdd
-};
-
-// The weight of a value of pictures [frames, height, width, colours] is the product of three; all f32.
-struct PixelWeights {
-  Tensor frames{}, rows{};  // [frames], [height]
-  Tensor columns{};         // [width·colours]: a column's, for each of its colours
-};
-struct TileBlend {
-  PixelWeights weights{};
-  int64_t row = 0, column = 0;  // of the sums, where the tile begins in each frame
-};
-struct Rgb8Options {
-  PixelWeights weights{};   // what sums are divided by, at least 1e-8; undefined: by nothing
-  Tensor rgb{};             // as sums, and may be them: the values in 0..1 before they are bytes; undefined: not wanted
-  int32_t first_frame = 0;  // the number of sums' first frame
-  Tensor first_bad{};       // [1] i32, inout: that of the first frame that holds a NaN, if it is less
 };
 
 struct PointwiseFunction {

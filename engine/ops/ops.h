@@ -7,45 +7,19 @@
 #ifndef KINORA_ENGINE_OPS_OPS_H_
 #define KINORA_ENGINE_OPS_OPS_H_
 
-#include <vector>
-
-#include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "engine/ops/op_params.h"
-#include "engine/ops/weight.h"
+#include "engine/ops/pixel_params.h"
+#include "engine/ops/weight_ops.h"
 #include "engine/tensor/arena.h"
 #include "engine/tensor/stream.h"
 
 namespace kinora {
 
-class Ops {
+class Ops : public WeightOps {
  public:
-  virtual ~Ops() = default;
   virtual Stream& stream() = 0;
   // True: tensors have no memory.
   virtual bool dry() const { return false; }
-
-  // ---- Weights. Outside the stream: done on return.
-
-  // Packs rows.count matrices [out, taps, in]; the first gets the optional bias [out] f32 (host memory). dtype: one
-  // that the backend's WeightLayout stores. The first failure of rows.read, by row; ResourceExhausted if it does not
-  // fit. A dry backend reads nothing.
-  virtual absl::StatusOr<std::vector<Weight>> PrepareWeights(const WeightRows& rows, const Tensor* bias,
-                                                             DType dtype) = 0;
-  // One contiguous matrix [out, taps, in] or [out, in], f32 or bf16, that lies in host memory.
-  absl::StatusOr<Weight> PrepareWeight(const Tensor& matrix, const Tensor* bias, DType dtype);
-  // Packs other rows into weights that PrepareWeights made of `rows` with `dtype`: same storage, same bias, so captured
-  // graphs go on being valid. No enqueued work may still read them (Synchronize first). After an error, that of
-  // rows.read, they hold a mixture.
-  virtual absl::Status RewriteWeights(const WeightRows& rows, DType dtype,
-                                      absl::Span<WeightStorage* const> storage) = 0;
-
-  // Moves a weight without a bias to pinned host memory; the device holds nothing of it any more. Done on return.
-  // ResourceExhausted: no such memory. Both ops where BackendTraits::evicts_weights; they CHECK-fail elsewhere.
-  virtual absl::Status EvictWeight(const Weight& w);
-  // Enqueues the copy of an evicted weight into `memory` [w.bytes()] u8: until that is written to, ops behind this call
-  // may use the weight.
-  virtual void FetchWeight(const Weight& w, const Tensor& memory);
 
   // ---- Linear algebra
 
@@ -75,6 +49,10 @@ class Ops {
   virtual void LayerNorm(const Tensor& x, float eps, Tensor out) = 0;
   // scale·(x − mean)/(max − min + eps), all three over the whole tensor; mean = Σx/(elements + eps).
   virtual void NormalizeRange(const Tensor& x, float scale, float eps, Tensor out) = 0;
+  // out = (x − mean)·rsqrt(variance + eps)·weight + bias, both over a group of columns in all rows of a sample.
+  virtual void GroupNorm(const Tensor& x, const GroupNormParams& params, Tensor out) = 0;
+  // out = silu(GroupNorm(x) + residual); residual: like x, and not out; null: 0.
+  virtual void GroupNormThenSilu(const Tensor& x, const GroupNormParams& params, const Tensor* residual, Tensor out);
   // out = x·(1 + scale) + shift.
   virtual void Modulate(const Tensor& x, const ScaleShift& m, Tensor out) = 0;
   // Modulate of RmsNorm without a weight.
@@ -132,8 +110,13 @@ class Ops {
   // With `channels_outer` the result's channels repeat cyclically until out's width is full (the residual of LTX-2.0's
   // upsampler).
   virtual void DepthToSpace(const Tensor& x, const DepthToSpaceOptions& options, Tensor out) = 0;
+  // [F,H,W,C] -> [(F + repeat)/s_t, H/s_h, W/s_w, s·C/mean_of].
+  virtual void SpaceToDepth(const Tensor& x, const SpaceToDepthOptions& options, Tensor out) = 0;
   // [F,H,W,C] -> [f_t·F, f_h·H, f_w·W, C].
   virtual void RepeatNearest(const Tensor& x, const SpaceTime& factor, Tensor out) = 0;
+
+  // x [F,H,W,C] -> [F, ⌈H/stride⌉, ⌈W/stride⌉, C]: every channel under the filter [k, k] f32, k odd; zeros outside.
+  virtual void Blur(const Tensor& x, const Tensor& filter, int stride, Tensor out) = 0;
 
   // ---- Pictures: f32 [frames, height, width, colours], contiguous. Equal bits on every backend.
   // sums += ((tile·frames)·rows)·columns of the weights, each product rounded, where the tile lies in sums' frames.

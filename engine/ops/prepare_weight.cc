@@ -7,7 +7,7 @@
 
 namespace kinora {
 
-absl::StatusOr<Weight> Ops::PrepareWeight(const Tensor& matrix, const Tensor* bias, DType dtype) {
+absl::StatusOr<Weight> WeightOps::PrepareWeight(const Tensor& matrix, const Tensor* bias, DType dtype) {
   const int rank = matrix.shape().rank();
   KINORA_CHECK(rank == 2 || rank == 3) << matrix.shape().ToString();
   KINORA_CHECK(matrix.contiguous());
@@ -23,11 +23,11 @@ absl::StatusOr<Weight> Ops::PrepareWeight(const Tensor& matrix, const Tensor* bi
   return std::move(weights.front());
 }
 
-absl::Status Ops::EvictWeight(const Weight&) {
+absl::Status WeightOps::EvictWeight(const Weight&) {
   KINORA_CHECK(false) << "this backend's weights stay where they are";
   return absl::OkStatus();
 }
 
-void Ops::FetchWeight(const Weight&, const Tensor&) { KINORA_CHECK(false) << "nothing was evicted"; }
+void WeightOps::FetchWeight(const Weight&, const Tensor&) { KINORA_CHECK(false) << "nothing was evicted"; }
 
 }  // namespace kinora

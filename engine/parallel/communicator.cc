@@ -46,8 +46,7 @@ void Communicator::Measured(Collective op, int64_t bytes, const Moments& at) {
   wait_seconds_ += absl::ToDoubleSeconds(at.all_came - at.begin);
   if (Tracing()) {
     const absl::Duration since = absl::Now() - at.end;  // this clock may be another than the trace's
-    AddTraceSpan("wait", absl::StrCat("wait: ", std::string(MeshAxisName(axis_))), at.begin + since,
-                 at.all_came + since);
+    AddTraceSpan("wait", "wait", at.begin + since, at.all_came + since, {.axis = MeshAxisName(axis_).data()});
   }
   if (observer_ == nullptr) return;
   observer_->OnCollective({.axis = axis_,

@@ -1,5 +1,6 @@
 #include "engine/pipeline/denoiser.h"
 
+#include <array>
 #include <cmath>
 
 #include "engine/base/status_macros.h"
@@ -43,9 +44,9 @@ class ModalityLoop {
       predicted_.mask = MaskTable(exec, state);
       predicted_.clean = state.clean;
     }
-    ReserveSigmas(exec, state.mask, spec.sigmas);
+    ReserveSigmas(exec, state.mask, EvaluationLevels(spec.sampler, spec.sigmas));
     sampler_ = MakeSampler(spec.sampler);
-    sampler_->Reserve(exec, spec.sigmas);
+    sampler_->Reserve(exec, spec.sigmas, state);
   }
 
   bool present() const { return z_.defined(); }
@@ -58,23 +59,29 @@ class ModalityLoop {
     exec.ops.GatherRows(sigmas_, step, 1.0f, predicted_.sigma.Reshape({1, predicted_.sigma.elements()}));
     sampler_->SelectStep(exec, step);
   }
+  void TakeNoise(Exec& exec, int64_t evaluation, StepNoise& noise) const {
+    if (present()) sampler_->TakeNoise(exec, evaluation, noise);
+  }
   void Step(Exec& exec, ModalityUse use) const {
     if (!present()) return;
     if (use == ModalityUse::kUpdated) {
       sampler_->Step(exec, predicted_, z_);
     } else {
-      sampler_->StepWithHeld(exec, predicted_.x0, z_);
+      sampler_->StepWithHeld(exec, predicted_, z_);
     }
+  }
+  void Finish(Exec& exec) const {
+    if (present()) sampler_->Finish(exec, predicted_, z_);
   }
 
  private:
   // A token's noise level is mask·sigma.
-  void ReserveSigmas(Exec& exec, const std::vector<float>& mask, const std::vector<float>& sigmas) {
-    const auto steps = static_cast<int64_t>(sigmas.size()) - 1;
+  void ReserveSigmas(Exec& exec, const std::vector<float>& mask, const std::vector<float>& evaluated) {
+    const auto steps = static_cast<int64_t>(evaluated.size());
     const int64_t each = mask.empty() ? 1 : static_cast<int64_t>(mask.size());
     std::vector<float> levels;
-    for (int64_t i = 0; i < steps; ++i) {
-      for (int64_t j = 0; j < each; ++j) levels.push_back(mask.empty() ? sigmas[i] : mask[j] * sigmas[i]);
+    for (const float sigma : evaluated) {
+      for (int64_t j = 0; j < each; ++j) levels.push_back(mask.empty() ? sigma : mask[j] * sigma);
     }
     sigmas_ = exec.arena.Alloc(DType::kF32, {RoomForSteps(steps), each});
     predicted_.sigma = exec.arena.Alloc(DType::kF32, {each});
@@ -106,12 +113,13 @@ ModalityUse UseAt(const LatentState& state, int skip, int64_t step) {
 absl::Status Denoise(Exec& exec, const VelocityModel& model, const DenoiseSpec& spec, StepGraphs& graphs,
                      const PerModality<LatentState>& state, absl::FunctionRef<absl::Status(int64_t step)> on_step) {
   ArenaScope scope(exec.arena);
-  const int64_t steps = static_cast<int64_t>(spec.sigmas.size()) - 1;
+  const auto steps = static_cast<int64_t>(EvaluationLevels(spec.sampler, spec.sigmas).size());
+  StepNoise noise;
   PerModality<ModalityLoop> loop;
+  const ModalityLoop* const both[] = {&loop.video, &loop.audio};
   loop.video.Reserve(exec, state.video, spec.guidance.video, spec);
   loop.audio.Reserve(exec, state.audio, spec.guidance.audio, spec);
-  const int32_t first = 0;
-  const Tensor turn = Upload(exec, DType::kI32, {1}, &first);  // the step, counted on the device
+  const Tensor turn = Upload(exec, DType::kI32, {1}, std::array<int32_t, 1>{}.data());  // counted on the device
   const PerModality<Tensor> z{state.video.z, state.audio.z}, v{loop.video.v(), loop.audio.v()};
   const std::vector<const void*> addresses = Addresses(state, loop, turn, exec.arena);
   StepShape shape{.model = model.shape(),
@@ -121,8 +129,7 @@ absl::Status Denoise(Exec& exec, const VelocityModel& model, const DenoiseSpec& 
   const std::function<void()> step = [&] {
     const bool video = shape.use.video == ModalityUse::kUpdated, audio = shape.use.audio == ModalityUse::kUpdated;
     model.SelectStep(exec, turn);
-    loop.video.SelectStep(exec, turn);
-    loop.audio.SelectStep(exec, turn);
+    for (const ModalityLoop* m : both) m->SelectStep(exec, turn);
     if (video || audio) model.Forward(exec, shape.use, z, v);
     loop.video.Step(exec, shape.use.video);
     loop.audio.Step(exec, shape.use.audio);
@@ -130,12 +137,14 @@ absl::Status Denoise(Exec& exec, const VelocityModel& model, const DenoiseSpec& 
   };
   StepGate gate(exec, on_step, /*ahead=*/!spec.watched);
   for (int64_t i = 0; i < steps; ++i) {
-    shape.use = {UseAt(state.video, spec.skip.video, i), UseAt(state.audio, spec.skip.audio, i)};
+    const int64_t held = HeldStep(spec.sampler, i, steps);
+    shape.use = {UseAt(state.video, spec.skip.video, held), UseAt(state.audio, spec.skip.audio, held)};
     gate.Begin();
-    if (exec.taps != nullptr) {
-      step();
-    } else {
-      KINORA_RETURN_IF_ERROR(graphs.Run(exec.ops.stream(), shape, addresses, step));
+    for (const ModalityLoop* m : both) m->TakeNoise(exec, i, noise);
+    if (exec.taps != nullptr) step();
+    if (exec.taps == nullptr) KINORA_RETURN_IF_ERROR(graphs.Run(exec.ops.stream(), shape, addresses, step));
+    for (const ModalityLoop* m : both) {
+      if (i + 1 == steps) m->Finish(exec);
     }
     KINORA_RETURN_IF_ERROR(gate.Pass());
   }

@@ -1,5 +1,7 @@
 #include "engine/pipeline/generation.h"
 
+#include <algorithm>
+
 #include "engine/base/clock.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/strings.h"
@@ -8,6 +10,7 @@
 #include "engine/parallel/redistribute.h"
 #include "engine/pipeline/denoiser.h"
 #include "engine/pipeline/video_decode_stage.h"
+#include "engine/request/upscaling.h"
 
 namespace kinora {
 namespace {
@@ -28,7 +31,7 @@ absl::Status CheckNoise(std::string_view name, const HostArray& given, const Sha
 
 }  // namespace
 
-absl::Status Generation::Encode(Exec& exec) {
+absl::Status Generation::Encode(Exec& exec, const StagePlan& stage) {
   TextEncoder& text = *modules_.text;
   const size_t prompts = guided() ? 2 : 1;
   std::vector<TextContext> contexts;
@@ -42,7 +45,7 @@ absl::Status Generation::Encode(Exec& exec) {
   }
   std::vector<std::string> words = {request_.prompt};
   if (guided()) words.push_back(request_.negative_prompt.value_or(""));
-  KINORA_RETURN_IF_ERROR(text.Encode(exec, words, contexts));
+  KINORA_RETURN_IF_ERROR(text.Encode(exec, words, contexts, modules_.adapters->TextKey(stage.loras)));
   return OnRankZero(exec, [&] { return ReportText(exec); });
 }
 
@@ -69,27 +72,84 @@ absl::Status Generation::ReportContexts(Exec& exec, const TextContext& context, 
   return absl::OkStatus();
 }
 
-// Drawn whole on every rank, in the reference's order and layout: video, then audio.
-absl::Status Generation::MakeNoise(Exec& exec, const LatentGrid& grid) {
+LatentState Generation::AllocVideo(Exec& exec, const LatentGrid& grid) const {
+  const int64_t channels = config_.transformer.video.in_channels, tokens = grid.tokens();
+  const int64_t padded = (tokens + kKeyChunks - 1) / kKeyChunks * kKeyChunks;
+  LatentState state{.layout = {.grid = tokens, .padded = padded},
+                    .z = exec.arena.Alloc(DType::kF32, {padded, channels})};
+  exec.ops.Fill(0.0f, state.z);
+  return state;
+}
+
+// Packed. Drawn whole on every rank, in the reference's order and layout: video, then audio.
+absl::StatusOr<PerModality<std::vector<float>>> Generation::FirstNoise(Exec& exec, const LatentGrid& grid) {
   const int64_t channels = config_.transformer.video.in_channels, tokens = grid.tokens();
   const int64_t audio_channels = config_.audio_decoder.latent_channels, bins = config_.audio_decoder.latent_bins();
-  const Shape video_shape{1, channels, grid.frames, grid.height, grid.width};
-  const Shape audio_shape{1, audio_channels, plan_.audio_latents, bins};
-  const int64_t padded = (tokens + kKeyChunks - 1) / kKeyChunks * kKeyChunks;
-  z_.video = {.layout = {.grid = tokens, .padded = padded}, .z = exec.arena.Alloc(DType::kF32, {padded, channels})};
-  z_.audio = {.layout = {.grid = plan_.audio_latents, .padded = plan_.audio_latents},
-              .z = exec.arena.Alloc(DType::kF32, {plan_.audio_latents, config_.transformer.audio.in_channels})};
-  exec.ops.Fill(0.0f, z_.video.z);
-  KINORA_ASSIGN_OR_RETURN(const std::vector<float> video,
-                          Noise(exec, "video_noise", request_.noise.video, video_shape));
-  KINORA_ASSIGN_OR_RETURN(const std::vector<float> audio,
-                          Noise(exec, "audio_noise", request_.noise.audio, audio_shape));
-  if (exec.ops.dry()) return absl::OkStatus();
-  std::vector<float> packed_video(video.size()), packed_audio(audio.size());
-  Transpose(video, channels, tokens, absl::MakeSpan(packed_video));
-  PackAudio(audio, audio_channels, plan_.audio_latents, bins, absl::MakeSpan(packed_audio));
-  exec.ops.stream().CopyFromHost(packed_video.data(), z_.video.z.Rows(0, tokens));
-  exec.ops.stream().CopyFromHost(packed_audio.data(), z_.audio.z);
+  KINORA_ASSIGN_OR_RETURN(const std::vector<float> video, Noise(exec, "video_noise", request_.noise.video,
+                                                                {1, channels, grid.frames, grid.height, grid.width}));
+  KINORA_ASSIGN_OR_RETURN(const std::vector<float> audio, Noise(exec, "audio_noise", request_.noise.audio,
+                                                                {1, audio_channels, plan_.audio_latents, bins}));
+  PerModality<std::vector<float>> packed{std::vector<float>(video.size()), std::vector<float>(audio.size())};
+  if (exec.ops.dry()) return packed;
+  Transpose(video, channels, tokens, absl::MakeSpan(packed.video));
+  PackAudio(audio, audio_channels, plan_.audio_latents, bins, absl::MakeSpan(packed.audio));
+  return packed;
+}
+
+// The latents that a stage denoises: noise alone, or mixed with what the stages before left. Noise of a later stage is
+// drawn packed, as both references do.
+absl::Status Generation::Begin(Exec& exec, const StagePlan& stage) {
+  const bool first = !z_.video.z.defined();
+  if (first) {
+    grid_ = stage.grid;
+    z_.video = AllocVideo(exec, grid_);
+    z_.audio = {.layout = {.grid = plan_.audio_latents, .padded = plan_.audio_latents},
+                .z = exec.arena.Alloc(DType::kF32, {plan_.audio_latents, config_.transformer.audio.in_channels})};
+  }
+  PerModality<std::vector<float>> noise;
+  const PerModality<Tensor> z{z_.video.z.Rows(0, grid_.tokens()), z_.audio.z};
+  if (first) {
+    KINORA_ASSIGN_OR_RETURN(noise, FirstNoise(exec, grid_));
+  } else if (!exec.ops.dry()) {
+    noise = {std::vector<float>(z.video.elements()), std::vector<float>(z.audio.elements())};
+    noise_.Fill(absl::MakeSpan(noise.video));
+    noise_.Fill(absl::MakeSpan(noise.audio));
+  }
+  const auto mix = [&](const std::vector<float>& drawn, const Tensor& latent) {
+    if (stage.noise_scale == 1) return exec.ops.stream().CopyFromHost(drawn.data(), latent);
+    ArenaScope temp(exec.arena);
+    const Tensor share = temp.Alloc(DType::kF32, latent.shape());
+    exec.ops.stream().CopyFromHost(drawn.data(), share);
+    exec.ops.Scale(share, static_cast<float>(stage.noise_scale), share);
+    exec.ops.Scale(latent, static_cast<float>(1 - stage.noise_scale), latent);
+    exec.ops.Add(share, latent);
+  };
+  mix(noise.video, z.video);
+  mix(noise.audio, z.audio);
+  return absl::OkStatus();
+}
+
+// Of the stage whose sound is heard: a stage after it works on a copy.
+void Generation::KeepSound(Exec& exec, const StagePlan& stage) {
+  if (&stage != &plan_.stages[plan_.audio_stage]) return;
+  sound_ = z_.audio.z;
+  const bool last = std::none_of(&stage + 1, plan_.stages.data() + plan_.stages.size(),
+                                 [](const StagePlan& later) { return later.kind == StageKind::kDenoise; });
+  if (last) return;
+  z_.audio.z = exec.arena.Alloc(DType::kF32, sound_.shape());
+  exec.ops.stream().Copy(sound_, z_.audio.z);
+}
+
+absl::Status Generation::Upsample(Exec& exec, const StagePlan& stage) {
+  const LatentUpsampler& upsampler =
+      FindUpscaling(request_.upsampler)->time > 1 ? *modules_.temporal_upsampler : *modules_.spatial_upsampler;
+  const auto cells = [](const LatentState& state, const LatentGrid& grid) {
+    return state.z.Rows(0, grid.tokens()).Reshape({grid.frames, grid.height, grid.width, state.z.width()});
+  };
+  const LatentState next = AllocVideo(exec, stage.grid);
+  upsampler.Forward(exec, cells(z_.video, grid_), cells(next, stage.grid));
+  z_.video = next;
+  grid_ = stage.grid;
   return absl::OkStatus();
 }
 
@@ -103,24 +163,25 @@ absl::StatusOr<std::vector<float>> Generation::Noise(const Exec& exec, std::stri
 }
 
 absl::Status Generation::Denoise(Exec& exec, const StagePlan& stage, OnStep on_step) {
-  KINORA_RETURN_IF_ERROR(MakeNoise(exec, stage.grid));
+  KINORA_RETURN_IF_ERROR(Begin(exec, stage));
   ArenaScope scope(exec.arena);
   VelocityInputs inputs{.of = {}, .passes = stage.passes, .cond = cond_, .uncond = uncond_};
   const auto set = [&](ModalityInputs& in, const LatentState& state, const GuidanceParams& guidance) {
-    in.sigmas.assign(stage.sigmas.begin(), stage.sigmas.end() - 1);
+    in.sigmas = EvaluationLevels(stage.sampler, stage.sigmas);
     in.mask = state.mask;
     in.perturbed_blocks = PerturbedBlocks(guidance);
   };
   set(inputs.of.video, z_.video, stage.guidance.video);
   set(inputs.of.audio, z_.audio, stage.guidance.audio);
-  inputs.of.video.positions = VideoPositions(stage.grid, request_.frame_rate);
+  inputs.of.video.positions = VideoPositions(stage.grid, stage.frame_rate);
   inputs.of.audio.positions = AudioPositions(plan_.audio_latents, ScaleOf(config_));
   const Mesh& mesh = MeshOfStage(exec.mesh, config_.transformer, stage.passes.size());
   Exec on_mesh{exec.backend, exec.arena, exec.host, mesh, exec.dtype, exec.taps, exec.ops};
   KINORA_ASSIGN_OR_RETURN(const VelocityModel model, VelocityModel::Prepare(on_mesh, *modules_.transformer, inputs));
   KINORA_RETURN_IF_ERROR(OnRankZero(exec, [&] {
     std::vector<float> copy = stage.sigmas;
-    return inspected() ? observer_->Intermediate("sigmas", HostView(copy, {static_cast<int64_t>(copy.size())}))
+    const char* const name = stage.noise_scale == 1 ? "sigmas" : "sigmas_stage2";
+    return inspected() ? observer_->Intermediate(name, HostView(copy, {static_cast<int64_t>(copy.size())}))
                        : absl::OkStatus();
   }));
   const DenoiseSpec spec{
@@ -180,7 +241,7 @@ absl::Status Generation::ReportVideoLatent(Exec& exec, const Tensor& latent) {
 
 absl::Status Generation::ReportAudioLatent(Exec& exec) {
   if (!inspected()) return absl::OkStatus();
-  const Tensor& latent = z_.audio.z;
+  const Tensor& latent = sound_;
   const int64_t channels = config_.audio_decoder.latent_channels, bins = config_.audio_decoder.latent_bins();
   std::vector<float> packed(latent.elements()), host(latent.elements());
   exec.ops.stream().CopyToHost(latent, packed.data());
@@ -194,7 +255,7 @@ absl::Status Generation::DecodeAudio(Exec& exec) {
   const Shape mel_shape = modules_.audio->OutputShape(plan_.audio_latents);
   Tensor mel = scope.Alloc(DType::kF32, mel_shape);
   Tensor waveform = scope.Alloc(DType::kF32, {modules_.vocoder->channels(), modules_.vocoder->Samples(mel_shape[1])});
-  modules_.audio->Forward(exec, z_.audio.z, mel);
+  modules_.audio->Forward(exec, sound_, mel);
   modules_.vocoder->Forward(exec, mel, waveform);
   ArenaScope host_scope(exec.host);
   const Tensor host = exec.ops.stream().HostSide(waveform, host_scope);
@@ -207,11 +268,17 @@ absl::Status Generation::DecodeAudio(Exec& exec) {
 absl::Status Generation::RunStage(Exec& exec, const StagePlan& stage, OnStep on_step) {
   std::optional<TraceSpan> span;
   if (!exec.ops.dry()) span.emplace("stage", stage.label.c_str());
+  const bool bears = stage.kind == StageKind::kEncode || stage.kind == StageKind::kDenoise;
+  if (bears && modules_.adapters != nullptr) KINORA_RETURN_IF_ERROR(modules_.adapters->PutOn(exec, stage.loras));
   switch (stage.kind) {
     case StageKind::kEncode:
-      return Encode(exec);
+      return Encode(exec, stage);
     case StageKind::kDenoise:
-      return Denoise(exec, stage, on_step);
+      KINORA_RETURN_IF_ERROR(Denoise(exec, stage, on_step));
+      KeepSound(exec, stage);
+      return absl::OkStatus();
+    case StageKind::kUpsample:
+      return Upsample(exec, stage);
     case StageKind::kDecodeVideo:
       return DecodeVideo(exec, stage, on_step);
     case StageKind::kDecodeAudio:

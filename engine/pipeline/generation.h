@@ -46,10 +46,14 @@ class Generation {
  private:
   absl::Status RunMeasured(Exec& exec, const StagePlan& stage, OnStep on_step);
   absl::Status RunStage(Exec& exec, const StagePlan& stage, OnStep on_step);
-  absl::Status Encode(Exec& exec);
+  absl::Status Encode(Exec& exec, const StagePlan& stage);
+  LatentState AllocVideo(Exec& exec, const LatentGrid& grid) const;
   absl::StatusOr<std::vector<float>> Noise(const Exec& exec, std::string_view name,
                                            const std::optional<HostArray>& given, const Shape& shape);
-  absl::Status MakeNoise(Exec& exec, const LatentGrid& grid);  // and the latents' memory
+  absl::StatusOr<PerModality<std::vector<float>>> FirstNoise(Exec& exec, const LatentGrid& grid);
+  absl::Status Begin(Exec& exec, const StagePlan& stage);
+  void KeepSound(Exec& exec, const StagePlan& stage);
+  absl::Status Upsample(Exec& exec, const StagePlan& stage);
   absl::Status Denoise(Exec& exec, const StagePlan& stage, OnStep on_step);
   absl::Status DecodeVideo(Exec& exec, const StagePlan& stage, OnStep on_step);
   absl::Status DecodeAudio(Exec& exec);
@@ -59,7 +63,7 @@ class Generation {
   absl::Status ReportAudioLatent(Exec& exec);
   absl::Status ReportVideoLatent(Exec& exec, const Tensor& latent);
   ClipInfo Info() const;
-  bool guided() const { return plan_.stages[plan_.audio_stage].passes[0] == Pass::kUncond; }
+  bool guided() const { return plan_.guided(); }
   bool inspected() const { return observer_ != nullptr && observer_->WantsIntermediates(); }
 
   const ModelConfig& config_;
@@ -72,6 +76,8 @@ class Generation {
   NoiseSource noise_;  // of all stages
   TextContext cond_, uncond_;
   PerModality<LatentState> z_;
+  LatentGrid grid_;  // of z_.video
+  Tensor sound_;     // the audio latent that is heard
   std::vector<StageUse> uses_;
 };
 

@@ -1,6 +1,10 @@
 #include "engine/pipeline/modules.h"
 
+#include <algorithm>
+#include <tuple>
+
 #include "engine/base/status_macros.h"
+#include "engine/request/upscaling.h"
 
 namespace kinora {
 namespace {
@@ -71,12 +75,61 @@ RecipeDescription DescribeOneStage(const ModelConfig& config) {
   return d;
 }
 
+// ltx_pipelines/utils/constants.py LTX_2_3_HQ_PARAMS: fewer steps, of two evaluations each, and no STG.
+RecipeDescription DescribeHq(const ModelConfig& config) {
+  RecipeDescription d = DescribeOneStage(config);
+  d.defaults.num_inference_steps = 15;
+  d.defaults.video_guidance->stg_scale = d.defaults.audio_guidance->stg_scale = 0;
+  d.defaults.video_guidance->rescale = 0.45;
+  d.defaults.audio_guidance->rescale = 1;
+  return d;
+}
+
 RecipeDescription DescribeDistilled(const ModelConfig& config) {
   RecipeDescription d = DescribeShape(config, Recipe::kDistilled);
   const std::vector<float> sigmas = DistilledSigmas();
   d.fixed_sigmas.assign(sigmas.begin(), sigmas.end());
   d.defaults.num_inference_steps = static_cast<int32_t>(sigmas.size()) - 1;
   return d;
+}
+
+// Brings the whole clip of two stages onto the grid of both.
+RecipeDescription InTwoStages(RecipeDescription d, Recipe recipe, const Upscaling& upscaling) {
+  const auto nearest = [](int32_t value, int32_t multiple) {
+    return std::max(multiple, (value + multiple / 2) / multiple * multiple);
+  };
+  d.recipe = d.defaults.recipe = recipe;
+  d.upsampler = d.defaults.upsampler = upscaling.name;
+  d.needs.upsampler = true;
+  d.min_size =
+      static_cast<int32_t>((d.min_size * upscaling.space_up + upscaling.space_down - 1) / upscaling.space_down);
+  d.size_multiple = static_cast<int32_t>(upscaling.SizeMultiple(d.size_multiple));
+  d.frame_multiple = static_cast<int32_t>(upscaling.FrameMultiple(d.frame_multiple));
+  d.max_width = d.max_width / d.size_multiple * d.size_multiple;
+  d.max_height = d.max_height / d.size_multiple * d.size_multiple;
+  d.max_frames = (d.max_frames - 1) / d.frame_multiple * d.frame_multiple + 1;
+  d.defaults.width = nearest(d.defaults.width, d.size_multiple);
+  d.defaults.height = nearest(d.defaults.height, d.size_multiple);
+  d.defaults.num_frames = nearest(d.defaults.num_frames - 1, d.frame_multiple) + 1;
+  return d;
+}
+
+// With each upsampler that there is; without any, with the usual one, which it then needs.
+void AddTwoStages(const ModelConfig& config, const DescribedParts& parts, ModelDescription& model) {
+  std::vector<const Upscaling*> upscalings;
+  for (const auto& upsampler : {config.spatial_upsampler, config.temporal_upsampler}) {
+    if (upsampler.has_value()) upscalings.push_back(FindUpscaling(UpscalingOf(*upsampler)));
+  }
+  if (upscalings.empty()) upscalings.push_back(FindUpscaling("x2"));
+  for (const Upscaling* upscaling : upscalings) {
+    RecipeDescription guided = InTwoStages(DescribeOneStage(config), Recipe::kTwoStage, *upscaling);
+    guided.needs.distilled_lora = parts.kind != "distilled";
+    model.recipes.push_back(std::move(guided));
+    model.recipes.push_back(InTwoStages(DescribeDistilled(config), Recipe::kDistilledTwoStage, *upscaling));
+    RecipeDescription hq = InTwoStages(DescribeHq(config), Recipe::kHq, *upscaling);
+    hq.needs.distilled_lora = parts.kind != "distilled";
+    model.recipes.push_back(std::move(hq));
+  }
 }
 
 DevSchedule ScheduleOf(const SchedulerConfig& scheduler) {
@@ -97,6 +150,9 @@ absl::StatusOr<Modules> Modules::Load(const WeightLoader& root, const ModelConfi
         "tokenizer.model)");
   }
   Modules modules;
+  if (root.weights() != nullptr) {
+    modules.adapters = std::make_unique<Adapters>(std::move(options.loras), root.weights());
+  }
   on_phase("load text encoder");
   KINORA_ASSIGN_OR_RETURN(modules.text,
                           TextEncoder::Load(root, *config.gemma, config.connector, std::move(options.tokenizer),
@@ -104,6 +160,12 @@ absl::StatusOr<Modules> Modules::Load(const WeightLoader& root, const ModelConfi
   on_phase("load transformer");
   KINORA_ASSIGN_OR_RETURN(modules.transformer, Transformer::Load(root.Under("transformer"), config.transformer));
   on_phase("load decoders");
+  for (const auto& [name, wanted, loaded] :
+       {std::tuple(std::string_view("spatial_upsampler"), &config.spatial_upsampler, &modules.spatial_upsampler),
+        {"temporal_upsampler", &config.temporal_upsampler, &modules.temporal_upsampler}}) {
+    if (!wanted->has_value()) continue;
+    KINORA_ASSIGN_OR_RETURN(*loaded, LatentUpsampler::Load(root.Under(name), root.Under("vae"), **wanted));
+  }
   KINORA_ASSIGN_OR_RETURN(modules.video, VideoDecoder::Load(root.Under("vae"), config.video_decoder));
   if (!options.sound) return modules;
   KINORA_ASSIGN_OR_RETURN(modules.audio, AudioDecoder::Load(root.Under("audio_vae"), config.audio_decoder));
@@ -119,7 +181,19 @@ LatentScale ScaleOf(const ModelConfig& config) {
           .audio_time = config.audio_decoder.factor()};
 }
 
-ModelDescription Describe(const ModelConfig& config, std::string_view kind) {
+std::string_view UpscalingOf(const UpsamplerConfig& upsampler) {
+  for (const std::string_view name : {"x2", "x1.5", "temporal_x2"}) {
+    const Upscaling& known = *FindUpscaling(name);
+    if (known.space_up == upsampler.space_up && known.space_down == upsampler.space_down &&
+        known.time == upsampler.time_up) {
+      return name;
+    }
+  }
+  return "";
+}
+
+ModelDescription Describe(const ModelConfig& config, const DescribedParts& parts) {
+  const std::string_view kind = parts.kind;
   const LatentScale scale = ScaleOf(config);
   ModelDescription model{.family = config.family,
                          .kind = std::string(kind),
@@ -131,8 +205,16 @@ ModelDescription Describe(const ModelConfig& config, std::string_view kind) {
                          .frames_per_token = static_cast<int32_t>(scale.time),
                          .makes_video = true,
                          .makes_audio = true,
+                         .parts = {.upsampler = config.spatial_upsampler || config.temporal_upsampler,
+                                   .distilled_lora = parts.distilled_lora},
                          .schedule = ScheduleOf(config.scheduler)};
+  for (const auto& [width, height, num_frames] : config.generation.trained_shapes) {
+    model.trained_shapes.push_back({.width = static_cast<int32_t>(width),
+                                    .height = static_cast<int32_t>(height),
+                                    .num_frames = static_cast<int32_t>(num_frames)});
+  }
   model.recipes = {DescribeOneStage(config), DescribeDistilled(config)};
+  AddTwoStages(config, parts, model);
   return model;
 }
 

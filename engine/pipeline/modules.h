@@ -10,16 +10,19 @@
 #include "engine/diffusion/latents.h"
 #include "engine/model/audio_decoder.h"
 #include "engine/model/config.h"
+#include "engine/model/latent_upsampler.h"
 #include "engine/model/text_encoder.h"
 #include "engine/model/transformer.h"
 #include "engine/model/video_decoder.h"
 #include "engine/model/vocoder.h"
+#include "engine/pipeline/adapters.h"
 #include "engine/request/model_description.h"
 
 namespace kinora {
 
 struct Modules {
   struct Options {
+    Loras loras;                                 // of this checkpoint
     std::unique_ptr<const Tokenizer> tokenizer;  // null in a dry run
     int64_t text_cache_bytes = 0;
     Residence text_encoder = Residence::kResident;  // of Gemma's weights, the most of it
@@ -32,16 +35,24 @@ struct Modules {
 
   std::unique_ptr<TextEncoder> text;
   std::unique_ptr<Transformer> transformer;
+  std::optional<LatentUpsampler> spatial_upsampler, temporal_upsampler;  // of the files given
   std::optional<VideoDecoder> video;
   std::optional<AudioDecoder> audio;
   std::optional<Vocoder> vocoder;
+  std::unique_ptr<Adapters> adapters;  // of all of these; null in a dry run
 };
 
 LatentScale ScaleOf(const ModelConfig& config);
 
-// Limits and defaults that follow from the configuration; kind: from the files, or as the caller says. max_tokens is
-// left 0: it depends on the memory.
-ModelDescription Describe(const ModelConfig& config, std::string_view kind);
+// Which upscaling the upsampler computes: FindUpscaling's names; "" if none.
+std::string_view UpscalingOf(const UpsamplerConfig& upsampler);
+
+struct DescribedParts {
+  std::string_view kind;        // from the files, or as the caller says
+  bool distilled_lora = false;  // is given
+};
+// Limits and defaults that follow from the configuration. max_tokens is left 0: it depends on the memory.
+ModelDescription Describe(const ModelConfig& config, const DescribedParts& parts);
 
 }  // namespace kinora
 

@@ -5,14 +5,17 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/clock.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/strings.h"
 #include "engine/base/trace.h"
 #include "engine/model/config_reader.h"
+#include "engine/model/released_models.h"
 #include "engine/parallel/agree.h"
 #include "engine/parallel/gather_trace.h"
 #include "engine/pipeline/dry_model.h"
 #include "engine/pipeline/generation.h"
 #include "engine/pipeline/memory_plan.h"
 #include "engine/request/request_rules.h"
+#include "engine/request/upscaling.h"
 
 namespace kinora {
 namespace {
@@ -62,7 +65,8 @@ DryModel::Options DryOptions(const PipelineOptions& options, const BackendTraits
 
 // What can be known of a model without its weights.
 struct OpenedModel {
-  std::shared_ptr<const Checkpoint> checkpoint;
+  std::shared_ptr<const Checkpoint> checkpoint;  // null: a released model without its files
+  Loras loras;
   ModelConfig config;
   ModelDescription description;
   absl::StatusOr<DryModel> Dry(const PipelineOptions& options, const Mesh& mesh, const BackendTraits& traits) const {
@@ -70,12 +74,54 @@ struct OpenedModel {
   }
 };
 
-absl::StatusOr<OpenedModel> OpenModel(const ModelFiles& files) {
+absl::StatusOr<std::optional<UpsamplerConfig>> OpenUpsampler(const Checkpoint& checkpoint, const ModelConfig& config,
+                                                             std::string_view component) {
+  if (!checkpoint.upsampler_configs().contains(component)) return std::nullopt;
+  KINORA_ASSIGN_OR_RETURN(const UpsamplerConfig upsampler, ReadUpsamplerConfig(checkpoint, component));
+  const std::string_view name = UpscalingOf(upsampler);
+  if (name.empty() || name.starts_with("temporal") != component.starts_with("temporal")) {
+    return absl::UnimplementedError(Cat("model ", component, ": its factors are ", upsampler.space_up, "/",
+                                        upsampler.space_down, " of the sides and ", upsampler.time_up,
+                                        " of the frames; known are ", kUpscalings));
+  }
+  if (upsampler.latent_channels == config.transformer.video.in_channels) return upsampler;
+  return absl::InvalidArgumentError(Cat("model ", component, ": made for latents of ", upsampler.latent_channels,
+                                        " channels, this model has ", config.transformer.video.in_channels));
+}
+
+absl::StatusOr<OpenedModel> OpenModel(const PipelineOptions& options) {
   OpenedModel model;
+  if (!options.released.empty()) {
+    KINORA_ASSIGN_OR_RETURN(model.config, ReleasedModelConfig(options.released));
+    model.description = Describe(model.config, {.kind = "dev"});  // knows the recipes of both kinds
+    return model;
+  }
+  const ModelFiles& files = options.files;
   KINORA_ASSIGN_OR_RETURN(model.checkpoint, Checkpoint::Open(files));
   KINORA_ASSIGN_OR_RETURN(model.config, ReadModelConfig(*model.checkpoint));
-  model.description = Describe(model.config, KindOf(files, model.config));
+  KINORA_ASSIGN_OR_RETURN(model.config.spatial_upsampler,
+                          OpenUpsampler(*model.checkpoint, model.config, "spatial_upsampler"));
+  KINORA_ASSIGN_OR_RETURN(model.config.temporal_upsampler,
+                          OpenUpsampler(*model.checkpoint, model.config, "temporal_upsampler"));
+  KINORA_ASSIGN_OR_RETURN(model.loras, OpenLoras(files, *model.checkpoint));
+  const std::string kind = KindOf(files, model.config);
+  const bool distilled_lora = !files.distilled_lora.empty();
+  if (distilled_lora && kind == "distilled") {
+    return absl::InvalidArgumentError("model distilled_lora: the checkpoint is distilled already; leave it out");
+  }
+  model.description = Describe(model.config, {.kind = kind, .distilled_lora = distilled_lora});
+  for (const auto& [id, lora] : model.loras) {
+    if (id != kDistilledLora) model.description.loras.push_back(id);  // that one is the recipes', not a client's
+  }
   return model;
+}
+
+// Whether there is all that a plan does not need.
+absl::Status CheckLoadable(const Checkpoint* checkpoint) {
+  if (checkpoint == nullptr) return absl::InvalidArgumentError("model: is a name, and its files are needed");
+  if (!checkpoint->tokenizer_model().empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "model: no tokenizer.model; it belongs in the text encoder's folder (--model text_encoder=DIR)");
 }
 
 }  // namespace
@@ -148,15 +194,13 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Load(const PipelineOptions& 
 absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::LoadOn(std::unique_ptr<Backend> backend,
                                                            const PipelineOptions& options, const Mesh& mesh,
                                                            absl::FunctionRef<void(std::string_view phase)> on_phase) {
-  const TraceSpan span("load", "pipeline");
+  const TraceSpan span("load", "load");
   on_phase("read config");
-  KINORA_ASSIGN_OR_RETURN(OpenedModel model, OpenModel(options.files));
+  KINORA_ASSIGN_OR_RETURN(OpenedModel model, OpenModel(options));
   const Checkpoint* const checkpoint = model.checkpoint.get();
-  if (checkpoint->tokenizer_model().empty()) {
-    return absl::InvalidArgumentError(
-        "model: no tokenizer.model; it belongs in the text encoder's folder (--model text_encoder=DIR)");
-  }
-  Modules::Options parts_options{.text_cache_bytes = options.text_cache_bytes,
+  KINORA_RETURN_IF_ERROR(CheckLoadable(checkpoint));
+  Modules::Options parts_options{.loras = std::move(model.loras),
+                                 .text_cache_bytes = options.text_cache_bytes,
                                  .text_encoder = options.text_encoder,
                                  .sound = mesh.world().rank() == 0};
   KINORA_ASSIGN_OR_RETURN(parts_options.tokenizer, Tokenizer::Load(checkpoint->tokenizer_model()));
@@ -193,11 +237,11 @@ absl::StatusOr<RunPlan> Pipeline::Plan(const PipelineOptions& options, const Mes
 
 absl::StatusOr<RunPlan> Pipeline::PlanOn(const BackendTraits& traits, const PipelineOptions& options, const Mesh& mesh,
                                          const GenerationRequest& request) {
-  KINORA_ASSIGN_OR_RETURN(const OpenedModel model, OpenModel(options.files));
+  KINORA_ASSIGN_OR_RETURN(const OpenedModel model, OpenModel(options));
   KINORA_ASSIGN_OR_RETURN(const GenerationRequest resolved, ResolveRequest(model.description, request));
   KINORA_ASSIGN_OR_RETURN(const DryModel dry, model.Dry(options, mesh, traits));
   std::unique_ptr<const Tokenizer> tokenizer;
-  if (!model.checkpoint->tokenizer_model().empty()) {
+  if (model.checkpoint != nullptr && !model.checkpoint->tokenizer_model().empty()) {
     KINORA_ASSIGN_OR_RETURN(tokenizer, Tokenizer::Load(model.checkpoint->tokenizer_model()));
   }
   return dry.Plan(resolved, tokenizer.get());
@@ -223,7 +267,7 @@ absl::StatusOr<RunPlan> Pipeline::PlanMemory(const MemoryLimit& memory, const Me
   usual.recipe = Recipe::kOneStage;  // of every kind of model; nothing of one stage takes more
   KINORA_ASSIGN_OR_RETURN(const RunPlan plan, PlanWithin(memory, mesh, usual, options));
   KINORA_ASSIGN_OR_RETURN(const BackendTraits traits, TraitsOf(options.device, {.threads = options.threads}));
-  KINORA_ASSIGN_OR_RETURN(const OpenedModel model, OpenModel(options.files));
+  KINORA_ASSIGN_OR_RETURN(const OpenedModel model, OpenModel(options));
   KINORA_ASSIGN_OR_RETURN(const DryModel dry, model.Dry(options, mesh, traits));
   KINORA_ASSIGN_OR_RETURN(const ReservedMemory reserved, kinora::PlanMemory(dry, memory));
   options.arena_bytes = reserved.arena_bytes;

@@ -33,6 +33,8 @@ namespace kinora {
 
 struct PipelineOptions {
   ModelFiles files;
+  // Instead of files, for plans alone: a released model (released_models.h).
+  std::string released{};
   std::string device;  // as OpenBackend takes it
   Precision precision;
   int threads = 1;  // of this rank

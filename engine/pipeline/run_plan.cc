@@ -1,26 +1,60 @@
 #include "engine/pipeline/run_plan.h"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 
 #include "absl/strings/str_format.h"
 #include "engine/base/status_macros.h"
 #include "engine/pipeline/modules.h"
 #include "engine/pipeline/video_decode_stage.h"
 #include "engine/request/schedule.h"
+#include "engine/request/upscaling.h"
 
 namespace kinora {
 namespace {
 
-// The final 0 last. grid_tokens: of the video latent.
-std::vector<float> NoiseLevels(const ModelDescription& model, const GenerationRequest& request, int64_t grid_tokens) {
+// A denoising stage of a recipe: which sampler, and how much of the model's distilled LoRA its weights bear, if it has
+// one.
+struct DenoisingPart {
+  SamplerKind sampler = SamplerKind::kEuler;
+  double distilled = 0;
+};
+
+struct RecipeParts {
+  Recipe recipe;
+  DenoisingPart first;
+  std::optional<DenoisingPart> second;  // after the upsampler: the last noise levels, without guidance
+  bool sound_of_first = false;          // is what is heard
+};
+
+constexpr DenoisingPart kHqFirst{.sampler = SamplerKind::kRes2s, .distilled = 0.25};
+constexpr DenoisingPart kHqSecond{.sampler = SamplerKind::kRes2s, .distilled = 0.5};
+
+// ltx_pipelines: ti2vid_one_stage.py, ti2vid_two_stages.py, distilled.py,
+// ti2vid_two_stages_hq.py (docs/model.md "Recipes").
+constexpr RecipeParts kRecipes[] = {
+    {Recipe::kOneStage, {}, {}},
+    {Recipe::kTwoStage, {}, {{.distilled = 1}}, /*sound_of_first=*/true},
+    {Recipe::kDistilled, {.distilled = 1}, {}},
+    {Recipe::kDistilledTwoStage, {.distilled = 1}, {{.distilled = 1}}},
+    {Recipe::kHq, kHqFirst, kHqSecond, /*sound_of_first=*/true},
+};
+
+const RecipeParts& PartsOf(Recipe recipe) {
+  const auto* const found =
+      std::find_if(std::begin(kRecipes), std::end(kRecipes), [&](const RecipeParts& r) { return r.recipe == recipe; });
+  KINORA_CHECK(found != std::end(kRecipes)) << "not a resolved request";
+  return *found;
+}
+
+// The final 0 last.
+std::vector<float> NoiseLevels(const ModelDescription& model, const GenerationRequest& request) {
   if (!request.sigmas.empty()) return {request.sigmas.begin(), request.sigmas.end()};
   const RecipeDescription* recipe = model.Find(request.recipe, request.upsampler);
   KINORA_CHECK(recipe != nullptr) << "not a resolved request";
   if (!recipe->fixed_sigmas.empty()) return {recipe->fixed_sigmas.begin(), recipe->fixed_sigmas.end()};
-  const int64_t tokens = request.schedule_tokens > 0   ? request.schedule_tokens
-                         : request.schedule_tokens < 0 ? grid_tokens
-                                                       : model.schedule.max_tokens;
-  return DevSigmas(model.schedule, request.num_inference_steps, tokens);
+  return DevSigmas(model.schedule, request.num_inference_steps, model.ScheduleTokens(request));
 }
 
 PassList PassesOf(const PerModality<GuidanceParams>& guidance) {
@@ -28,28 +62,72 @@ PassList PassesOf(const PerModality<GuidanceParams>& guidance) {
   return PassesFor(scales.video, scales.audio);
 }
 
-// Steps on which the transformer runs: those that predict some modality anew.
+// Evaluations on which the transformer runs: those that predict some modality anew.
 int64_t ForwardPasses(const StagePlan& stage) {
   int64_t count = 0;
   for (int64_t i = 0; i < stage.steps; ++i) {
-    count += i % (stage.guidance.video.skip_step + 1) == 0 || i % (stage.guidance.audio.skip_step + 1) == 0 ? 1 : 0;
+    const int64_t step = HeldStep(stage.sampler, i, stage.steps);
+    const bool video = step % (stage.guidance.video.skip_step + 1) == 0;
+    count += video || step % (stage.guidance.audio.skip_step + 1) == 0 ? 1 : 0;
   }
   return count;
 }
 
-StagePlan PlanDenoising(const ModelDescription& model, const RunPlan& plan, const LatentGrid& grid) {
+// Of a denoising stage all but what it begins from: noise levels and guidance are given.
+void Complete(const ModelDescription& model, const RunPlan& plan, const DenoisingPart& part, StagePlan& stage) {
+  stage.kind = StageKind::kDenoise;
+  stage.sampler = part.sampler;
+  stage.steps = static_cast<int64_t>(EvaluationLevels(stage.sampler, stage.sigmas).size());
+  stage.passes = PassesOf(stage.guidance);
+  if (part.distilled != 0 && model.parts.distilled_lora) {
+    stage.loras.push_back({std::string(kDistilledLora), part.distilled});
+  }
+  stage.undistilled = part.distilled != 0 && !model.parts.distilled_lora && model.kind == "dev";
+  const int64_t rows = static_cast<int64_t>(stage.passes.size()) * (stage.grid.tokens() + plan.audio_latents);
+  stage.tokens = ForwardPasses(stage) * rows;
+}
+
+StagePlan PlanFirst(const ModelDescription& model, const RunPlan& plan, const DenoisingPart& part,
+                    const LatentGrid& grid) {
   const GenerationRequest& request = plan.request;
-  StagePlan stage{.kind = StageKind::kDenoise, .label = "denoise", .grid = grid};
-  stage.sigmas = NoiseLevels(model, request, grid.tokens());
-  stage.steps = static_cast<int64_t>(stage.sigmas.size()) - 1;
+  StagePlan stage{.label = "denoise", .grid = grid, .frame_rate = request.frame_rate};
+  stage.sigmas = NoiseLevels(model, request);
   // A recipe without guidance has none: every term is off.
   stage.guidance = {request.video_guidance.value_or(GuidanceParams{}),
                     request.audio_guidance.value_or(GuidanceParams{})};
-  stage.passes = PassesOf(stage.guidance);
   for (const LoraInput& lora : request.loras) stage.loras.push_back({lora.id, lora.strength});
-  const int64_t rows = static_cast<int64_t>(stage.passes.size()) * (grid.tokens() + plan.audio_latents);
-  stage.tokens = ForwardPasses(stage) * rows;
+  Complete(model, plan, part, stage);
   return stage;
+}
+
+StagePlan PlanSecond(const ModelDescription& model, const RunPlan& plan, const DenoisingPart& part,
+                     const LatentGrid& grid) {
+  StagePlan stage{.label = "denoise_2", .grid = grid, .frame_rate = plan.request.frame_rate};
+  stage.sigmas = RefiningSigmas();
+  stage.noise_scale = stage.sigmas[0];
+  for (const LoraInput& lora : plan.request.loras) {
+    stage.loras.push_back({lora.id, lora.strength_stage2.value_or(lora.strength)});
+  }
+  Complete(model, plan, part, stage);
+  return stage;
+}
+
+// The denoising stages, and what stands between them.
+void AddDenoising(const ModelDescription& model, const LatentScale& scale, const LatentGrid& grid, RunPlan& plan) {
+  const GenerationRequest& request = plan.request;
+  const RecipeParts& parts = PartsOf(request.recipe);
+  const Upscaling* const upscaling = FindUpscaling(request.upsampler);
+  KINORA_CHECK(upscaling != nullptr) << "not a resolved request";
+  const ClipSize size = upscaling->Before({request.num_frames, request.height, request.width});
+  const LatentGrid first = GridOf(size.num_frames, size.height, size.width, scale);
+  plan.stages.push_back(PlanFirst(model, plan, parts.first, first));
+  plan.audio_stage = plan.stages.size() - 1;
+  if (!parts.second.has_value()) return;
+  plan.stages.back().label = "denoise_1";
+  plan.stages.back().frame_rate /= static_cast<double>(upscaling->time);
+  plan.stages.push_back({.kind = StageKind::kUpsample, .label = "upsample", .tokens = grid.tokens(), .grid = grid});
+  plan.stages.push_back(PlanSecond(model, plan, *parts.second, grid));
+  if (!parts.sound_of_first) plan.audio_stage = plan.stages.size() - 1;
 }
 
 }  // namespace
@@ -60,6 +138,11 @@ double RunPlan::flops() const {
   double sum = 0;
   for (const StagePlan& stage : stages) sum += stage.cost.flops;
   return sum;
+}
+
+bool RunPlan::guided() const {
+  return std::any_of(stages.begin(), stages.end(),
+                     [](const StagePlan& stage) { return !stage.passes.empty() && stage.passes[0] == Pass::kUncond; });
 }
 
 const StagePlan* RunPlan::Find(std::string_view label) const {
@@ -79,14 +162,13 @@ absl::StatusOr<RunPlan> PlanStages(const ModelConfig& config, const ModelDescrip
   const LatentGrid grid = GridOf(request.num_frames, request.height, request.width, scale);
   RunPlan plan{.request = request, .text_tokens = text_tokens};
   plan.audio_latents = std::max<int64_t>(1, AudioLatents(request.num_frames, request.frame_rate, scale));
-  StagePlan denoise = PlanDenoising(model, plan, grid);
   const int64_t channels = config.transformer.video.in_channels;
   KINORA_ASSIGN_OR_RETURN(plan.tiles, VideoDecodeStage(decoder).Plan({grid.frames, grid.height, grid.width, channels}));
-  const bool guided = denoise.passes[0] == Pass::kUncond;
-  plan.stages.push_back(
-      {.kind = StageKind::kEncode, .label = "encode", .tokens = text_tokens[0] + (guided ? text_tokens[1] : 0)});
-  plan.audio_stage = plan.stages.size();
-  plan.stages.push_back(std::move(denoise));
+  plan.stages.push_back({.kind = StageKind::kEncode, .label = "encode"});
+  AddDenoising(model, scale, grid, plan);
+  StagePlan& encode = plan.stages[0];
+  encode.tokens = text_tokens[0] + (plan.guided() ? text_tokens[1] : 0);
+  encode.loras = plan.stages[1].loras;
   plan.stages.push_back({.kind = StageKind::kDecodeVideo,
                          .label = "decode_video",
                          .steps = plan.tiles.tiles(),

@@ -16,6 +16,7 @@
 #include "engine/diffusion/latents.h"
 #include "engine/diffusion/sampler.h"
 #include "engine/model/config.h"
+#include "engine/pipeline/adapters.h"
 #include "engine/pipeline/tiling.h"
 #include "engine/request/model_description.h"
 #include "engine/request/request.h"
@@ -24,7 +25,7 @@ namespace kinora {
 
 class VideoDecoder;
 
-enum class StageKind : uint8_t { kEncode, kDenoise, kDecodeVideo, kDecodeAudio };
+enum class StageKind : uint8_t { kEncode, kDenoise, kUpsample, kDecodeVideo, kDecodeAudio };
 
 struct ClipShape {
   int32_t width = 0, height = 0, num_frames = 0;
@@ -41,23 +42,22 @@ struct StageCost {
 struct StagePlan {
   StageKind kind = StageKind::kEncode;
   std::string label{};  // Progress::stage; one of a kind in a run
-  int64_t steps = 0;    // that progress counts: noise levels, tiles; 0: none
+  int64_t steps = 0;    // that progress counts: evaluations of the sampler, tiles; 0: none
   // What it passes over, on all ranks together: tokens of the prompts; rows of both streams in every pass of every
   // forward pass; latent cells of all tiles; audio latents.
   int64_t tokens = 0;
-  LatentGrid grid{};  // of the video latent that it makes or decodes
+  LatentGrid grid{};                 // of the video latent that it makes or decodes
+  std::vector<AppliedLora> loras{};  // that its weights bear: of encoding and denoising
 
   // Of a denoising stage
+  // Of the noise that it begins from, 1; less: what stages before left keeps the rest of 1.
+  double noise_scale = 1;
+  double frame_rate = 0;        // that the picture is made for
+  bool undistilled = false;     // noise levels of distilled weights, and the weights are not
   std::vector<float> sigmas{};  // steps + 1, the last 0
   SamplerKind sampler = SamplerKind::kEuler;
   PerModality<GuidanceParams> guidance{};
   PassList passes{};
-  struct Lora {
-    std::string id{};
-    double strength = 1;
-  };
-  std::vector<Lora> loras{};  // that its weights bear
-
   StageCost cost{};
 };
 
@@ -80,6 +80,7 @@ struct RunPlan {
   int64_t device_bytes() const { return arena_bytes + weight_bytes + workspace_bytes; }
   bool FitsDevice(int64_t bytes) const { return device_bytes() + driver_bytes <= bytes; }
 
+  bool guided() const;                                  // some stage reads the negative prompt
   double flops() const;                                 // of all stages
   const StagePlan* Find(std::string_view label) const;  // null: no such stage
   std::string TextEncoderResidence() const;             // for people: "resident", "evicted, 23.53 GB"

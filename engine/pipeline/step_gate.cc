@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "engine/parallel/agree.h"
 
 namespace kinora {
@@ -13,7 +12,7 @@ absl::Status StepGate::ReportUpTo(int64_t step) {
     absl::Status status = stream.WaitFor(marks_[reported_ % Stream::kMarks]);
     if (last_done_ != absl::InfinitePast()) {
       const absl::Time now = absl::Now();
-      AddTraceSpan("step", absl::StrCat(name_, " ", reported_ + 1), std::exchange(last_done_, now), now);
+      AddTraceSpan("step", name_, std::exchange(last_done_, now), now, {.step = reported_ + 1});
     }
     if (status.ok()) status = OnRankZero(exec_, [this] { return on_step_(reported_); });
     if (status.ok()) continue;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string_view>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
@@ -70,16 +71,37 @@ std::vector<AxisTile> SplitTime(int64_t length, int64_t size, int64_t overlap, i
   return tiles;
 }
 
-std::vector<float> SumOfMasks(const std::vector<AxisTile>& tiles) {
-  std::vector<float> sum(tiles.back().out_end, 0.0f);
+// begin: where a mask begins.
+std::vector<float> SumOfMasks(const std::vector<AxisTile>& tiles, int64_t AxisTile::*begin) {
+  const AxisTile& last = tiles.back();
+  std::vector<float> sum(last.*begin + static_cast<int64_t>(last.mask.size()), 0.0f);
   for (const AxisTile& tile : tiles) {
-    for (int64_t i = tile.out_begin; i < tile.out_end; ++i) sum[i] += tile.mask[i - tile.out_begin];
+    for (size_t i = 0; i < tile.mask.size(); ++i) sum[tile.*begin + static_cast<int64_t>(i)] += tile.mask[i];
   }
   return sum;
 }
 
 bool SumsToOne(const std::vector<float>& sums) {
   return std::all_of(sums.begin(), sums.end(), [](float sum) { return std::abs(sum - 1.0f) <= 1e-5f; });
+}
+
+void AddWeights(int64_t AxisTile::*begin, TilePlan* plan) {
+  plan->time_weight = SumOfMasks(plan->time, begin);
+  plan->height_weight = SumOfMasks(plan->height, begin);
+  plan->width_weight = SumOfMasks(plan->width, begin);
+  plan->complementary = SumsToOne(plan->time_weight) && SumsToOne(plan->height_weight) && SumsToOne(plan->width_weight);
+}
+
+// Masks of cells in place of those of frames or pixels: a ramp is as long as the overlap with the neighbour.
+void MaskCells(bool left_from_zero, std::vector<AxisTile>* tiles) {
+  for (size_t i = 0; i < tiles->size(); ++i) {
+    AxisTile& tile = (*tiles)[i];
+    const int64_t left = i == 0 ? 0 : (*tiles)[i - 1].end - tile.begin;
+    const int64_t right = i + 1 == tiles->size() ? 0 : tile.end - (*tiles)[i + 1].begin;
+    // In time a tile begins one cell earlier than the ramp of its neighbour, which is as long as the overlap asked for.
+    const int64_t right_ramp = right > 0 && left_from_zero ? right - 1 : right;
+    tile.mask = Trapezoid(tile.end - tile.begin, left, right_ramp, left_from_zero);
+  }
 }
 
 // A tile's size and overlap in cells.
@@ -148,10 +170,26 @@ absl::StatusOr<TilePlan> PlanTiles(const LatentGrid& grid, const Tiling& tiling)
                 .time_weight = {},
                 .height_weight = {},
                 .width_weight = {}};
-  plan.time_weight = SumOfMasks(plan.time);
-  plan.height_weight = SumOfMasks(plan.height);
-  plan.width_weight = SumOfMasks(plan.width);
-  plan.complementary = SumsToOne(plan.time_weight) && SumsToOne(plan.height_weight) && SumsToOne(plan.width_weight);
+  AddWeights(&AxisTile::out_begin, &plan);
+  return plan;
+}
+
+absl::StatusOr<TilePlan> PlanEncoderTiles(const LatentGrid& grid, const Tiling& tiling) {
+  KINORA_ASSIGN_OR_RETURN(TilePlan plan, PlanTiles(grid, tiling));
+  constexpr int64_t kLeastFrames = 16, kLeastPixels = 64;
+  for (const auto& [name, tiles, overlap, least] :
+       {std::tuple("frames", plan.time.size(), tiling.frames.overlap, kLeastFrames),
+        {"height", plan.height.size(), tiling.height.overlap, kLeastPixels},
+        {"width", plan.width.size(), tiling.width.overlap, kLeastPixels}}) {
+    if (tiles > 1 && overlap < least) {
+      return absl::InvalidArgumentError(absl::StrCat("tiling: ", name, " overlap by ", overlap, ", less than the ",
+                                                     least, " that the encoder needs"));
+    }
+  }
+  MaskCells(/*left_from_zero=*/true, &plan.time);
+  MaskCells(/*left_from_zero=*/false, &plan.height);
+  MaskCells(/*left_from_zero=*/false, &plan.width);
+  AddWeights(&AxisTile::begin, &plan);
   return plan;
 }
 

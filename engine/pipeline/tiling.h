@@ -35,7 +35,7 @@ struct Tiling {
 struct AxisTile {
   int64_t begin = 0, end = 0;          // latent cells
   int64_t out_begin = 0, out_end = 0;  // frames or pixels
-  std::vector<float> mask;             // [out_end − out_begin], 0..1: the weight of each
+  std::vector<float> mask;  // 0..1: the weight of each frame or pixel; in a plan for the encoder, of each latent cell
 };
 
 struct TilePlan {
@@ -59,6 +59,10 @@ struct TilePlan {
 // InvalidArgument naming the axis if a size or overlap is not a multiple of the grid's factor, a size is below two
 // cells, or an overlap is not smaller than its tile. grid's extents are at least 1.
 absl::StatusOr<TilePlan> PlanTiles(const LatentGrid& grid, const Tiling& tiling);
+// The same tiles for the encoder, which reads frames and pixels and writes latent cells (video_vae.py,
+// prepare_tiles_for_encoding): masks and weights are of cells. InvalidArgument too if tiles overlap by less than 16
+// frames or 64 pixels: what an encoder makes of the edges of a tile would show.
+absl::StatusOr<TilePlan> PlanEncoderTiles(const LatentGrid& grid, const Tiling& tiling);
 
 }  // namespace kinora
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/base/trace.h"
 #include "engine/diffusion/latent_state.h"
 #include "engine/model/rope.h"
 #include "engine/parallel/redistribute.h"
@@ -92,6 +94,8 @@ void VelocityModel::AssignPasses(const Exec& exec, const VelocityInputs& inputs)
     if (pass == Pass::kPerturbed) local_.perturbed = i;
     if (pass == Pass::kIsolated && local_.isolated < 0) local_.isolated = i;
   }
+  const auto name = [](std::string* out, Pass pass) { out->append(PassName(pass)); };
+  traced_passes_ = TraceText(absl::StrJoin(local_list_, ",", name));
 }
 
 // split: over the ranks of the tokens' group, in whole key chunks.
@@ -178,6 +182,7 @@ void VelocityModel::SelectStep(Exec& exec, const Tensor& step) const {
 
 void VelocityModel::Forward(Exec& exec, const PerModality<ModalityUse>& use, const PerModality<Tensor>& z,
                             const PerModality<Tensor>& v) const {
+  const InTracePlace place({.passes = traced_passes_});
   ArenaScope temp(exec.arena);
   // What this rank's passes give, of all tokens: video, then audio, in one tensor for one gather over the passes.
   const auto floats = [&](ModalityUse of, int64_t rows, const Tensor& whole) {

@@ -75,6 +75,7 @@ class VelocityModel {
   const Transformer* transformer_;
   Passes local_;  // this rank's
   PassList local_list_;
+  const char* traced_passes_ = nullptr;  // their names, for traces
   Shape shape_;
   PerModality<int64_t> rows_;
   PerModality<StreamInputs> in_;

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/tcp.h>
 #include <openssl/crypto.h>
 #include <openssl/hmac.h>
@@ -95,7 +96,14 @@ std::optional<Address> ParseAddress(const std::string& host, uint16_t port) {
   return address;
 }
 
-// An address as it stands, or the first of the interface of that name, IPv4 before IPv6.
+// Whether an interface of that name may come up yet; not what is only a mistaken address.
+bool MayBeInterface(const std::string& name) {
+  return !name.empty() && name.size() < IFNAMSIZ && name.find_first_of("/: \t\n") == std::string::npos &&
+         name.find_first_not_of("0123456789.") != std::string::npos;
+}
+
+// An address as it stands, or the first of the interface of that name, IPv4 before IPv6. Unavailable: none of that name
+// has an address now.
 absl::StatusOr<Address> ResolveInterface(const std::string& interface) {
   if (std::optional<Address> address = ParseAddress(interface, 0)) return *address;
   ifaddrs* list = nullptr;
@@ -113,10 +121,9 @@ absl::StatusOr<Address> ResolveInterface(const std::string& interface) {
       absl::StrAppend(&known, known.empty() ? "" : ", ", one->ifa_name, " (", parts[0], ")");
     }
   }
-  return absl::InvalidArgumentError(absl::StrCat("\"", interface,
-                                                 "\" is neither an address nor an interface of this host, "
-                                                 "which has ",
-                                                 known));
+  const std::string why =
+      absl::StrCat("\"", interface, "\" is neither an address nor an interface of this host, which has ", known);
+  return MayBeInterface(interface) ? absl::UnavailableError(why) : absl::InvalidArgumentError(why);
 }
 
 // What a lost host or a cut cable is noticed by: silence of 20 s, asked for while nothing is sent, or that nothing sent

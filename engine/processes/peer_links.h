@@ -36,7 +36,8 @@ struct PeerOptions {
 
 class PeerLinks {
  public:
-  // Listens, and publishes where. InvalidArgument: no such interface, which names those there are; Unavailable.
+  // Listens, and publishes where. InvalidArgument: neither an address nor a name that an interface may have;
+  // Unavailable: no interface of that name has an address now. Both name those there are.
   static absl::StatusOr<std::unique_ptr<PeerLinks>> Open(int rank, PeerOptions options, Rendezvous& rendezvous);
   ~PeerLinks();
 

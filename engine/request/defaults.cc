@@ -29,6 +29,7 @@ GenerationRequest WithDefaults(const ModelDescription& model, const GenerationRe
   const RecipeDescription* recipe = model.Find(r.recipe, r.upsampler);
   if (recipe == nullptr) return r;
   const GenerationRequest& defaults = recipe->defaults;
+  r.upsampler = recipe->upsampler;
   if (r.width == 0) r.width = defaults.width;
   if (r.height == 0) r.height = defaults.height;
   if (r.num_frames == 0) r.num_frames = defaults.num_frames;

@@ -15,7 +15,7 @@ namespace kinora {
 // Parts that not every model is loaded with.
 struct ModelParts {
   bool video_encoder = false;   // images and clips as inputs
-  bool upsampler = false;       // between two stages
+  bool upsampler = false;       // of one kind at least, between two stages
   bool distilled_lora = false;  // few steps on a dev model
   bool operator==(const ModelParts&) const = default;
 };
@@ -24,7 +24,7 @@ struct ModelParts {
 // request says nothing.
 struct RecipeDescription {
   Recipe recipe = Recipe::kUnspecified;
-  std::string upsampler;                                  // "": of one stage, or the recipe's own default
+  std::string upsampler;                                  // FindUpscaling knows it; "": of one stage
   int32_t size_multiple = 0;                              // of width and height, pixels
   int32_t frame_multiple = 0;                             // frames: a multiple of it, plus 1
   int32_t min_size = 0;                                   // of width and height; 0: size_multiple
@@ -40,6 +40,12 @@ struct RecipeDescription {
   bool operator==(const RecipeDescription&) const = default;
 };
 
+// A size and length of the clips that a model was trained on, pixels and frames.
+struct TrainedShape {
+  int32_t width = 0, height = 0, num_frames = 0;
+  bool operator==(const TrainedShape&) const = default;
+};
+
 struct ModelDescription {
   std::string family;                            // "ltx-2.0", "ltx-2.3"
   std::string kind;                              // "dev", "distilled" or empty if neither the files nor the caller say
@@ -50,7 +56,9 @@ struct ModelDescription {
   int32_t frames_per_token = 0;                  // after the first frame, which is a token of its own
   bool makes_video = false, makes_audio = false;
   ModelParts parts;
+  std::vector<std::string> loras;  // ids, sorted
   DevSchedule schedule;
+  std::vector<TrainedShape> trained_shapes{};  // of the clips that it was trained on; empty: the files do not say
   bool operator==(const ModelDescription&) const = default;
 
   // Null: not described. upsampler "": the recipe's first description.
@@ -58,7 +66,14 @@ struct ModelDescription {
   // Tokens of the video latent: (frames − 1)/frames_per_token + 1 by height/pixels_per_token by width/pixels_per_token.
   // The largest int64 where that is exceeded. width, height, num_frames > 0.
   int64_t VideoTokens(int64_t num_frames, int64_t height, int64_t width) const;
+  // For how many tokens the dev schedule of a request's first stage shifts (GenerationRequest::schedule_tokens). Sizes
+  // and upsampler must be set.
+  int64_t ScheduleTokens(const GenerationRequest& request) const;
 };
+
+// What to tell who asks for a clip of a size or length that the model has never seen: "" if it has, or is silent.
+// `request`: as resolved; of one of sound alone the length counts.
+std::string UntrainedShapeWarning(const ModelDescription& model, const GenerationRequest& request);
 
 }  // namespace kinora
 

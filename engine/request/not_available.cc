@@ -1,7 +1,5 @@
 #include "engine/request/not_available.h"
 
-#include "engine/base/strings.h"
-
 namespace kinora {
 namespace {
 
@@ -13,31 +11,22 @@ struct Row {
 
 constexpr Row<GenerationRequest> kGeneration[] = {
     {"conditions", [](const GenerationRequest& r) { return !r.conditions.empty(); }},
-    {"loras", [](const GenerationRequest& r) { return !r.loras.empty(); }},
     {"retake", [](const GenerationRequest& r) { return r.retake.has_value(); }},
     {"audio", [](const GenerationRequest& r) { return r.audio.has_value(); }},
     {"audio_only", [](const GenerationRequest& r) { return r.audio_only; }},
-    {"upsampler", [](const GenerationRequest& r) { return !r.upsampler.empty(); }},
 };
-constexpr Recipe kRecipes[] = {Recipe::kTwoStage, Recipe::kDistilledTwoStage, Recipe::kHq};
+
 constexpr Row<OutputRequest> kOutput[] = {
     {"preview_every_steps", [](const OutputRequest& o) { return o.preview_every_steps != 0; }},
 };
 
 }  // namespace
 
-bool IsAvailable(Recipe recipe) {
-  for (const Recipe missing : kRecipes) {
-    if (recipe == missing) return false;
-  }
-  return true;
-}
-
 std::string NotAvailable(const GenerationRequest& request) {
   for (const auto& row : kGeneration) {
     if (row.asked(request)) return row.field;
   }
-  return IsAvailable(request.recipe) ? "" : Cat("recipe ", RecipeName(request.recipe));
+  return "";
 }
 
 std::string NotAvailable(const OutputRequest& output) {

@@ -9,11 +9,9 @@
 
 namespace kinora {
 
-// The first field asked for that is not available yet ("loras", "recipe HQ"); "": all of it is.
+// The first field asked for that is not available yet ("retake", "conditions"); "": all of it is.
 std::string NotAvailable(const GenerationRequest& request);
 std::string NotAvailable(const OutputRequest& output);
-
-bool IsAvailable(Recipe recipe);
 
 }  // namespace kinora
 

@@ -118,7 +118,7 @@ struct GenerationRequest {
   std::optional<RetakeInput> retake;
   std::optional<AudioGuide> audio;
   bool audio_only = false;  // text-to-audio
-  std::string upsampler;    // "x2", "x1.5", "temporal_x2"; empty: "x2"
+  std::string upsampler;    // "x2", "x1.5", "temporal_x2"; empty: the recipe's first, none in a recipe of one stage
   GivenNoise noise;
   bool operator==(const GenerationRequest&) const = default;
 };
@@ -129,8 +129,8 @@ struct OutputRequest {
   int32_t preview_every_steps = 0;  // 0: no previews
 };
 
-// Reported on rank 0 at the start of each stage (step 0) and after each step. Stages, in order: "encode", "denoise",
-// "decode_video", "decode_audio".
+// Reported on rank 0 at the start of each stage (step 0) and after each step. Stages, in order: "encode"; "denoise", or
+// of two stages "denoise_1", "upsample", "denoise_2"; "decode_video", "decode_audio".
 struct Progress {
   std::string stage;
   int32_t step = 0;              // steps done in this stage

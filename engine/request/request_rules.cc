@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/base/strings.h"
 #include "engine/request/defaults.h"
 #include "engine/request/not_available.h"
+#include "engine/request/upscaling.h"
 
 namespace kinora {
 namespace {
@@ -75,6 +78,7 @@ class Rules {
   }
 
   void CheckRecipe();
+  void CheckUpsampler();
   void CheckNeeds();
   void CheckGrid(const Grid& grid);
   void CheckShape();
@@ -86,6 +90,7 @@ class Rules {
   void CheckStgBlocks(const std::string& field, const std::vector<int32_t>& blocks);
   void CheckInputs();
   void CheckCondition(const std::string& field, const ConditionInput& condition);
+  void CheckLoraId(const std::string& field, const std::string& id);
   void CheckLora(const std::string& field, const LoraInput& lora);
 
   const ModelDescription* const model_;
@@ -106,10 +111,22 @@ void Rules::CheckRecipe() {
                "kind=distilled beside them does)");
   }
   if (recipe_ != nullptr) return CheckNeeds();
-  if (!IsAvailable(request_.recipe) || !request_.upsampler.empty()) return;  // another answer than this one
+  if (FindUpscaling(request_.upsampler) == nullptr) return;  // said of the upsampler
+  if (model_->Find(request_.recipe, "") != nullptr) return CheckUpsampler();
   std::string listed;
   for (const RecipeDescription& described : model_->recipes) listed += Cat(" ", RecipeName(described.recipe));
   Add("recipe", Cat(RecipeName(request_.recipe), " is not one of this model's recipes, which are", listed));
+}
+
+// One that the recipe is not described with.
+void Rules::CheckUpsampler() {
+  std::vector<std::string> others;
+  for (const RecipeDescription& described : model_->recipes) {
+    if (described.recipe == request_.recipe && !described.upsampler.empty()) others.push_back(described.upsampler);
+  }
+  const std::string_view recipe = RecipeName(request_.recipe);
+  Add("upsampler", others.empty() ? Cat("the recipe ", recipe, " has one stage; leave it out")
+                                  : Cat(recipe, " of this model has ", absl::StrJoin(others, ", ")));
 }
 
 void Rules::CheckNeeds() {
@@ -224,9 +241,7 @@ void Rules::CheckScheduleTokens() {
     const std::vector<float> levels = DevSigmas(model_->schedule, r.num_inference_steps, tokens);
     return std::all_of(levels.begin(), levels.end(), [](float level) { return std::isfinite(level); });
   };
-  const int64_t tokens = r.schedule_tokens > 0    ? r.schedule_tokens
-                         : r.schedule_tokens == 0 ? model_->schedule.max_tokens
-                                                  : model_->VideoTokens(r.num_frames, r.height, r.width);
+  const int64_t tokens = model_->ScheduleTokens(r);
   if (works(tokens)) return;
   int64_t fewer = 0, more = tokens;  // 0 stands for: none works
   while (more - fewer > 1) {
@@ -273,6 +288,11 @@ void Rules::CheckInputs() {
   };
   check_list("conditions", r.conditions, kMaxConditions, &Rules::CheckCondition);
   check_list("loras", r.loras, kMaxLoras, &Rules::CheckLora);
+  std::set<std::string> named;
+  for (size_t i = 0; i < std::min<size_t>(r.loras.size(), kMaxLoras); ++i) {
+    if (named.insert(r.loras[i].id).second || r.loras[i].id.empty()) continue;
+    Add(absl::StrCat("loras[", i, "].id"), Cat(r.loras[i].id, " is named twice; give it once, with one strength"));
+  }
   if (r.retake.has_value()) {
     CheckText("retake.clip.input_id", r.retake->input_id);
     CheckNumber("retake.start_seconds", r.retake->start_seconds, 0, kAny);
@@ -283,10 +303,7 @@ void Rules::CheckInputs() {
     CheckText("audio.media.input_id", r.audio->input_id);
     CheckNumber("audio.start_seconds", r.audio->start_seconds, 0, kAny);
   }
-  constexpr std::string_view kUpsamplers[] = {"", "x2", "x1.5", "temporal_x2"};
-  if (std::find(std::begin(kUpsamplers), std::end(kUpsamplers), r.upsampler) == std::end(kUpsamplers)) {
-    Add("upsampler", "not one of x2, x1.5, temporal_x2");
-  }
+  if (FindUpscaling(r.upsampler) == nullptr) Add("upsampler", Cat("not one of ", kUpscalings));
 }
 
 void Rules::CheckCondition(const std::string& field, const ConditionInput& condition) {
@@ -299,11 +316,21 @@ void Rules::CheckCondition(const std::string& field, const ConditionInput& condi
   CheckNumber(field + ".crf", condition.crf.value_or(0), 0, kMaxCrf);
 }
 
+void Rules::CheckLoraId(const std::string& field, const std::string& id) {
+  const std::vector<std::string>& loras = model_->loras;
+  if (std::find(loras.begin(), loras.end(), id) != loras.end()) return;
+  Add(field, loras.empty() ? Cat(id, ": this model was loaded without LoRAs (--model lora=ID:FILE)")
+                           : Cat(id, " is not one of this model's LoRAs, which are ", absl::StrJoin(loras, ", ")));
+}
+
 void Rules::CheckLora(const std::string& field, const LoraInput& lora) {
   if (lora.id.empty()) Add(field + ".id", "is empty");
-  CheckText(field + ".id", lora.id);
-  CheckNumber(field + ".strength", lora.strength, -kAny, kAny);
-  CheckNumber(field + ".strength_stage2", lora.strength_stage2.value_or(0), -kAny, kAny);
+  if (CheckText(field + ".id", lora.id) && model_ != nullptr && !lora.id.empty()) CheckLoraId(field + ".id", lora.id);
+  CheckNumber(field + ".strength", lora.strength, -kMaxLoraStrength, kMaxLoraStrength);
+  if (!lora.strength_stage2.has_value()) return;
+  CheckNumber(field + ".strength_stage2", *lora.strength_stage2, -kMaxLoraStrength, kMaxLoraStrength);
+  if (recipe_ == nullptr || !recipe_->upsampler.empty()) return;
+  Add(field + ".strength_stage2", Cat("the recipe ", RecipeName(request_.recipe), " has one stage; leave it out"));
 }
 
 }  // namespace

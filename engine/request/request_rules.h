@@ -25,8 +25,9 @@ inline constexpr int64_t kMaxStgBlocks = 1000;     // in a list
 inline constexpr double kMaxGuidanceScale = 1000;  // of either sign; float32 latents overflow far beyond it
 inline constexpr double kMinFrameRate = 1, kMaxFrameRate = 240;
 inline constexpr int64_t kMaxConditions = 64, kMaxLoras = 64;
-inline constexpr int32_t kMaxCrf = 51;        // of H.264
-inline constexpr size_t kMaxViolations = 20;  // that one answer lists: it travels in a status
+inline constexpr double kMaxLoraStrength = 100;  // of either sign
+inline constexpr int32_t kMaxCrf = 51;           // of H.264
+inline constexpr size_t kMaxViolations = 20;     // that one answer lists: it travels in a status
 
 struct Verdict {
   GenerationRequest effective;  // valid if nothing below is set

@@ -26,4 +26,6 @@ std::vector<float> DistilledSigmas() {
   return {1.0f, 0.99375f, 0.9875f, 0.98125f, 0.975f, 0.909375f, 0.725f, 0.421875f, 0.0f};
 }
 
+std::vector<float> RefiningSigmas() { return {0.909375f, 0.725f, 0.421875f, 0.0f}; }
+
 }  // namespace kinora

@@ -24,6 +24,9 @@ std::vector<float> DevSigmas(const DevSchedule& schedule, int steps, int64_t tok
 // What distilled models were trained for: eight steps.
 std::vector<float> DistilledSigmas();
 
+// Of the second of two stages: the last of the distilled ones.
+std::vector<float> RefiningSigmas();
+
 }  // namespace kinora
 
 #endif  // KINORA_ENGINE_REQUEST_SCHEDULE_H_

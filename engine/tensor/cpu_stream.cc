@@ -10,8 +10,13 @@ class CpuGraph : public Graph {
   void Replay() override {
     for (const auto& closure : closures_) {
       if (!stream_.failure_.ok()) return;
-      const TraceSpan span("op", closure.name);
+      if (!Tracing()) {
+        closure.work();
+        continue;
+      }
+      const absl::Time begin = absl::Now();
       closure.work();
+      AddTraceSpan("op", closure.name, begin, absl::Now(), closure.traced);
     }
   }
 

@@ -14,13 +14,14 @@ namespace kinora {
 class CpuStream : public Stream {
  public:
   // `work` must capture by value all it uses. Outside a capture it runs at once and nothing is allocated. In a trace it
-  // bears the name of the function that enqueued it.
+  // bears the name of the function that enqueued it, or `from`, and `done`.
   template <typename F>
-  void Enqueue(F&& work, const char* from = __builtin_FUNCTION()) {  // clang 14 has no std::source_location
+  void Enqueue(F&& work, const char* from = __builtin_FUNCTION(),  // clang 14 has no std::source_location
+               const OpWork& done = {}) {
     if (recording_ != nullptr) {
-      recording_->push_back({std::forward<F>(work), from});
+      recording_->push_back({std::forward<F>(work), from, TraceHere(done)});
     } else if (failure_.ok()) {
-      const TraceSpan span("op", from);
+      const TraceSpan span("op", from, &done);
       work();
     }
   }
@@ -43,6 +44,7 @@ class CpuStream : public Stream {
   struct Closure {
     std::function<void()> work;
     const char* name;
+    TraceArgs traced;  // where it was captured
   };
   using Closures = std::vector<Closure>;
   Closures* recording_ = nullptr;

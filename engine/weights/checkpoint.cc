@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/strings.h"
+#include "engine/base/utf8.h"
 #include "engine/weights/json_text.h"
 #include "engine/weights/key_tables.h"
 
@@ -110,6 +111,7 @@ absl::Status ParseNamed(std::string_view argument, std::string_view name, std::s
     if (colon == 0 || colon == std::string_view::npos || colon + 1 == value.size()) {
       return BadArgument(argument, "expected lora=ID:FILE");
     }
+    if (FindInvalidUtf8(value.substr(0, colon)) >= 0) return BadArgument("lora", "the ID is not UTF-8");
     files->loras.push_back({std::string(value.substr(0, colon)), std::string(value.substr(colon + 1))});
     return absl::OkStatus();
   }
@@ -142,13 +144,14 @@ absl::StatusOr<ModelFiles> ModelFiles::Parse(absl::Span<const std::string> argum
   return files;
 }
 
+std::vector<std::string> ModelFiles::parts() const {
+  std::vector<std::string> paths;
+  if (!distilled_lora.empty()) paths.push_back(distilled_lora);
+  for (const Lora& lora : loras) paths.push_back(lora.path);
+  return paths;
+}
+
 absl::StatusOr<std::shared_ptr<const Checkpoint>> Checkpoint::Open(const ModelFiles& files) {
-  for (const auto& [name, given] : {std::pair("distilled_lora", !files.distilled_lora.empty()),
-                                    {"lora", !files.loras.empty()},
-                                    {"spatial_upsampler", !files.spatial_upsampler.empty()},
-                                    {"temporal_upsampler", !files.temporal_upsampler.empty()}}) {
-    if (given) return absl::UnimplementedError(absl::StrCat("model ", name, ": not available yet"));
-  }
   std::shared_ptr<Checkpoint> checkpoint(new Checkpoint());
   for (const std::string& path : files.paths) KINORA_RETURN_IF_ERROR(checkpoint->AddPath(path));
   if (!files.text_encoder.empty()) {
@@ -157,6 +160,10 @@ absl::StatusOr<std::shared_ptr<const Checkpoint>> Checkpoint::Open(const ModelFi
     checkpoint->tokenizer_model_.clear();
     checkpoint->tokenizer_config_.clear();
     KINORA_RETURN_IF_ERROR(checkpoint->AddTextEncoder(files.text_encoder));
+  }
+  for (const auto& [component, path] : {std::pair(std::string_view("spatial_upsampler"), &files.spatial_upsampler),
+                                        {"temporal_upsampler", &files.temporal_upsampler}}) {
+    if (!path->empty()) KINORA_RETURN_IF_ERROR(checkpoint->AddUpsampler(component, *path));
   }
   return checkpoint;
 }
@@ -222,6 +229,32 @@ absl::Status Checkpoint::AddTextEncoder(const std::string& path) {
     }
     break;
   }
+  return absl::OkStatus();
+}
+
+absl::Status Checkpoint::AddUpsampler(std::string_view component, const std::string& path) {
+  std::string weights = path, config;
+  if (IsFolder(path)) {
+    const fs::path inner = fs::path(path) / "latent_upsampler", root = IsFolder(inner) ? inner : fs::path(path);
+    KINORA_ASSIGN_OR_RETURN(weights, WeightsIn(root));
+    KINORA_ASSIGN_OR_RETURN(config, ReadTextFile((root / "config.json").string()));
+  }
+  KINORA_ASSIGN_OR_RETURN(const auto files, OpenSafetensors(weights));
+  for (const auto& file : files) {
+    files_.push_back(file);
+    for (const TensorInfo& tensor : file->tensors()) {
+      const std::string key = Cat(component, ".", CanonicalFromUpsampler(tensor.name));
+      if (tensors_.try_emplace(key, Entry{file.get(), &tensor}).second) continue;
+      return absl::InvalidArgumentError(
+          Cat(file->path(), ": tensor ", tensor.name, ": the upsampler has it already: ", Describe(key)));
+    }
+    const auto found = file->metadata().find("config");
+    if (config.empty() && found != file->metadata().end()) config = found->second;
+  }
+  if (config.empty()) {
+    return absl::InvalidArgumentError(Cat(path, ": no latent upsampler: its metadata has no config"));
+  }
+  upsampler_configs_[std::string(component)] = std::move(config);
   return absl::OkStatus();
 }
 

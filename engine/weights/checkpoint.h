@@ -1,7 +1,7 @@
 // The files of one model as one flat namespace of canonical keys, whatever their layout: a diffusers folder, a
 // Lightricks single file, or split files. Canonical names are those of the Lightricks single file with the component's
 // prefix replaced by "COMPONENT."; the components are transformer, connectors, text_projection, vae, audio_vae,
-// vocoder, text_encoder.
+// vocoder, text_encoder, spatial_upsampler, temporal_upsampler.
 //   model.diffusion_model.patchify_proj.weight | transformer/ proj_in.weight   ->  transformer.patchify_proj.weight
 // The rename tables are in key_tables.h.
 #ifndef KINORA_ENGINE_WEIGHTS_CHECKPOINT_H_
@@ -28,12 +28,15 @@ struct ModelFiles {
   };
   std::vector<std::string> paths{};
   std::string text_encoder{};  // folder (config.json, weights, tokenizer); wins over a diffusers folder's text_encoder/
-  std::string spatial_upsampler{};
+  std::string spatial_upsampler{};  // Lightricks' file, or diffusers' latent_upsampler/ or the folder that holds it
   std::string temporal_upsampler{};
   std::string distilled_lora{};
   std::optional<double> distilled_lora_strength{};
   std::vector<Lora> loras{};
   enum class Kind { kUnknown, kDev, kDistilled } kind = Kind::kUnknown;
+
+  // Files beside those of the checkpoint: of LoRAs.
+  std::vector<std::string> parts() const;
 
   // Each argument is PATH or NAME=VALUE: text_encoder=DIR, spatial_upsampler=FILE, temporal_upsampler=FILE,
   // distilled_lora=FILE[:STRENGTH], lora=ID:FILE, kind=dev|distilled. InvalidArgument naming the argument.
@@ -63,6 +66,8 @@ class Checkpoint {
   // diffusers folder: component -> text of its config.json ("scheduler": scheduler_config.json). A text encoder's
   // config.json is here as "text_encoder" whatever the layout.
   const std::map<std::string, std::string, std::less<>>& component_configs() const { return component_configs_; }
+  // spatial_upsampler, temporal_upsampler -> text of its configuration, of those given.
+  const std::map<std::string, std::string, std::less<>>& upsampler_configs() const { return upsampler_configs_; }
   // Path of the SentencePiece model; empty if none lies in the text encoder's folder or in tokenizer/ beside it.
   const std::string& tokenizer_model() const { return tokenizer_model_; }
   // Text of the tokenizer_config.json beside it; empty if there is none.
@@ -76,6 +81,7 @@ class Checkpoint {
   absl::Status AddPath(const std::string& path);
   absl::Status AddFolder(const std::string& folder);
   absl::Status AddTextEncoder(const std::string& path);
+  absl::Status AddUpsampler(std::string_view component, const std::string& path);
   absl::Status AddFiles(const std::string& path, std::string_view diffusers_component);
   absl::Status AddMetadata(const SafetensorsFile& file);
 
@@ -84,7 +90,7 @@ class Checkpoint {
   std::map<std::string, Entry, std::less<>> tensors_;
   std::string config_;
   std::string model_version_;
-  std::map<std::string, std::string, std::less<>> component_configs_;
+  std::map<std::string, std::string, std::less<>> component_configs_, upsampler_configs_;
   std::string tokenizer_model_, tokenizer_config_;
 };
 

@@ -22,7 +22,7 @@ struct LocatedTensor {
   Shape full;
   std::optional<TensorSource> source;  // absent: a dry run, or a misfit has been noted and data is no longer read
   std::shared_ptr<std::atomic<bool>> not_finite;  // something was read that is NaN or infinite
-  const WeightDelta* delta = nullptr;             // added to what is read
+  const LowRankDelta* delta = nullptr;            // added to what is read
 
   absl::Status Read(const Block& block, DType dtype, void* out) const;  // source must be there
 };

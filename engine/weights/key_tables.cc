@@ -220,6 +220,14 @@ std::string CanonicalFromTextEncoder(std::string_view key) {
   return Cat("text_encoder.", key);
 }
 
+std::string CanonicalFromUpsampler(std::string_view key) {
+  constexpr Rename kSpellings[] = {{"upsampler.0.", "upsampler.conv."}, {"upsampler.blur.", "upsampler.blur_down."}};
+  for (const Rename& rule : kSpellings) {
+    if (key.starts_with(rule.from)) return Cat(rule.to, key.substr(rule.from.size()));
+  }
+  return std::string(key);
+}
+
 bool IsKnownUnread(std::string_view canonical) {
   for (std::string_view prefix : kUnread) {
     if (canonical.starts_with(prefix)) return true;

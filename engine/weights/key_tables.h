@@ -27,6 +27,10 @@ std::pair<std::string, std::string> DiffusersFromCanonical(std::string_view cano
 // model. ; text_embedding_projection.* goes to text_projection; anything else keeps its name under text_encoder.
 std::string CanonicalFromTextEncoder(std::string_view key);
 
+// Keys of a latent upsampler's file, in every published spelling, without a component: "upsampler.conv." also for
+// "upsampler.0.", "upsampler.blur_down." also for "upsampler.blur.".
+std::string CanonicalFromUpsampler(std::string_view key);
+
 // Tensors that published files hold in a component and no code reads: other statistics of the VAEs, the inverse STFT
 // basis, the vision tower and projector of Gemma, its tied output head; and the VAE encoders, which a process that only
 // decodes skips.

@@ -243,6 +243,9 @@ absl::StatusOr<std::vector<Weight>> WeightLoader::Pack(WeightRecipe recipe, cons
     return absl::OkStatus();
   }));
   for (const LocatedTensor& tensor : recipe.tensors) NoteIfNotFinite(tensor);
+  if (elsewhere_ && state_->weights != nullptr) {
+    for (const LocatedTensor& tensor : recipe.tensors) state_->weights->AddElsewhere(tensor);
+  }
   if (!reads()) return packed;
   std::vector<std::shared_ptr<WeightStorage>> storage;
   storage.reserve(packed.size());
@@ -301,7 +304,8 @@ absl::StatusOr<std::vector<Weight>> WeightLoader::LoadInterleaved(std::string_vi
 }
 
 absl::StatusOr<Weight> WeightLoader::LoadConv(std::string_view module, const ConvSpec& spec) {
-  KINORA_CHECK(spec.out % spec.order.factor.product() == 0) << FullName(module);
+  KINORA_CHECK(spec.out % spec.order.factor.product() == 0 && spec.kept <= spec.out) << FullName(module);
+  KINORA_CHECK(spec.kept == 0 || spec.order.factor.product() == 1) << FullName(module);
   std::vector<int64_t> dims = {spec.out, spec.in};
   dims.insert(dims.end(), spec.kernel.dims().begin(), spec.kernel.dims().end());
   const LocatedTensor weight = Locate(FullName(Cat(module, ".weight")), Shape(dims));
@@ -311,9 +315,9 @@ absl::StatusOr<Weight> WeightLoader::LoadConv(std::string_view module, const Con
   }
   if (bias.data() != nullptr) {
     const std::vector<float> in_file(Floats(bias), Floats(bias) + spec.out);
-    for (int64_t o = 0; o < spec.out; ++o) Floats(bias)[o] = in_file[FileChannel(spec.order, spec.out, o)];
+    for (int64_t o = 0; o < spec.wanted(); ++o) Floats(bias)[o] = in_file[FileChannel(spec.order, spec.out, o)];
   }
-  WeightRecipe recipe{.tensors = {weight}, .out = spec.out, .taps = spec.kernel.elements(), .in = spec.in};
+  WeightRecipe recipe{.tensors = {weight}, .out = spec.wanted(), .taps = spec.kernel.elements(), .in = spec.in};
   recipe.read = [spec](absl::Span<const LocatedTensor> from, DType dtype, int64_t begin, int64_t end, void* to) {
     return ReadConvRows(from[0], spec, dtype, begin, end, to);
   };

@@ -32,9 +32,6 @@ struct WeightRecipe {
   absl::Status WithRows(absl::FunctionRef<absl::Status(const WeightRows& rows)> use) const;
 };
 
-// By the tensors' canonical names, "transformer.transformer_blocks.7.attn1.to_q.weight".
-using WeightDeltas = std::map<std::string, const WeightDelta*, std::less<>>;
-
 // Shares the storage of the weights, whose addresses never change: layers and captured graphs need not know. Not
 // thread-safe.
 class WeightSet {
@@ -43,6 +40,9 @@ class WeightSet {
   explicit WeightSet(std::shared_ptr<const Checkpoint> checkpoint) : checkpoint_(std::move(checkpoint)) {}
 
   void Add(WeightRecipe recipe, std::vector<std::shared_ptr<WeightStorage>> storage);
+
+  // For a tensor whose weight another rank holds: a delta for it is nothing to this one.
+  void AddElsewhere(const LocatedTensor& tensor) { elsewhere_[tensor.name] = tensor.full; }
 
   // Makes the weights those of the checkpoint plus `deltas`, whatever they were before: {} gives the bits of the load
   // back. Waits for the stream, then rewrites what has a delta or had one. The deltas are not kept. InvalidArgument
@@ -57,12 +57,13 @@ class WeightSet {
     std::vector<std::shared_ptr<WeightStorage>> storage;
     bool changed = false;  // holds a delta, or a mixture
   };
-  static absl::Status CheckShape(const Entry& entry, const std::string& name, const WeightDelta& delta);
+  absl::Status Check(const std::string& name, const std::vector<LowRankTerm>& terms) const;
   absl::Status RewriteEntry(const WeightDeltas& deltas, Ops& ops, Entry& entry) const;
 
   std::shared_ptr<const Checkpoint> checkpoint_;
   std::vector<Entry> entries_;
   std::map<std::string, std::vector<size_t>, std::less<>> by_tensor_;
+  std::map<std::string, Shape, std::less<>> elsewhere_;
 };
 
 }  // namespace kinora

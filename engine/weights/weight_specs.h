@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "engine/ops/op_params.h"
+#include "engine/ops/pixel_params.h"
 
 namespace kinora {
 
@@ -36,7 +36,10 @@ struct ConvSpec {
   Shape kernel;  // {k}, {kh, kw} or {kt, kh, kw}; the file has [out, in, kernel…], Ops gets [out, taps, in]
   bool bias = true;
   ChannelOrder order = {};
+  int64_t kept = 0;  // output channels that are wanted, the file's first; 0: all. Not with an order.
   std::optional<DType> precision = {};
+
+  int64_t wanted() const { return kept > 0 ? kept : out; }
 };
 
 struct TransposedConvSpec {  // 1-D, [in, out, kernel] in the file, padding (kernel − stride) / 2 on both sides

@@ -2,11 +2,13 @@
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/descriptor.pb.h>
+#include <prometheus/gauge.h>
 
 #include <set>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/cpu_path.h"
 #include "kinora/v1/worker.pb.h"
 #include "server/common/sha256.h"
 
@@ -34,6 +36,18 @@ const BuildIdentity& ThisBuild() {
     return new BuildIdentity{.commit = kBuildCommit, .protocol = absl::HexStringToBytes(digest.Hex())};
   }();
   return *identity;
+}
+
+void RegisterBuildInfo(prometheus::Registry& registry) {
+  prometheus::BuildGauge()
+      .Name("kinora_build_info")
+      .Help("What this program was built from; always 1")
+      .Register(registry)
+      .Add({{"version", kBuildVersion},
+            {"commit", kBuildCommit},
+            {"backends", kBuildBackends},
+            {"cpu_path", CpuPathName(ThisCpuPath())}})
+      .Set(1);
 }
 
 }  // namespace kinora

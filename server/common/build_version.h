@@ -3,6 +3,8 @@
 #ifndef KINORA_SERVER_COMMON_BUILD_VERSION_H_
 #define KINORA_SERVER_COMMON_BUILD_VERSION_H_
 
+#include <prometheus/registry.h>
+
 #include <string>
 
 #include "engine/base/version.h"
@@ -16,6 +18,9 @@ struct BuildIdentity {
 // kBuildCommit, and the SHA-256 (32 bytes) of the descriptors of worker.proto and all that it imports, which are in
 // every program that speaks it: without their comments, and google's as they were installed at the build.
 const BuildIdentity& ThisBuild();
+
+// kinora_build_info{version,commit,backends,cpu_path} 1
+void RegisterBuildInfo(prometheus::Registry& registry);
 
 }  // namespace kinora
 

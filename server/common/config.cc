@@ -35,6 +35,12 @@ v1::FrontendConfig DefaultFrontendConfig() {
   config.set_max_downloads_per_client(32);
   config.set_download_idle_seconds(60);
   config.set_max_call_memory_bytes(int64_t{512} << 20);
+  config.set_max_uploads(32);
+  config.set_max_uploads_per_client(8);
+  config.set_upload_idle_seconds(30);
+  config.set_max_input_bytes(int64_t{1} << 30);
+  config.set_input_quota_bytes(int64_t{16} << 30);
+  config.set_input_ttl_seconds(7 * 86400);
   config.set_log_format("text");
   config.set_worker_step_floor_seconds(60);
   config.set_worker_heartbeat_timeout_seconds(15);

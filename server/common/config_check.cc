@@ -84,6 +84,16 @@ void CheckLimits(const v1::FrontendConfig& config, std::vector<FieldViolation>& 
   CheckPositive("max_downloads_per_client", config.max_downloads_per_client(), out);
   CheckPositive("download_idle_seconds", config.download_idle_seconds(), out);
   CheckPositive("max_call_memory_bytes", static_cast<double>(config.max_call_memory_bytes()), out);
+  CheckPositive("max_uploads", config.max_uploads(), out);
+  CheckPositive("max_uploads_per_client", config.max_uploads_per_client(), out);
+  CheckPositive("upload_idle_seconds", config.upload_idle_seconds(), out);
+  CheckPositive("max_input_bytes", static_cast<double>(config.max_input_bytes()), out);
+  CheckPositive("input_quota_bytes", static_cast<double>(config.input_quota_bytes()), out);
+  if (config.max_input_bytes() > config.input_quota_bytes()) {
+    out.push_back({"max_input_bytes", absl::StrCat("is more than input_quota_bytes, ", config.input_quota_bytes(),
+                                                   ": no such input could ever be taken")});
+  }
+  CheckPositive("input_ttl_seconds", config.input_ttl_seconds(), out);
   CheckPositive("default_ttl_seconds", config.default_ttl_seconds(), out);
   CheckPositive("max_ttl_seconds", config.max_ttl_seconds(), out);
   CheckPositive("sweep_interval_seconds", config.sweep_interval_seconds(), out);

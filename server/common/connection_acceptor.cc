@@ -288,7 +288,7 @@ void ConnectionAcceptor::Refuse(Refusal why, const SocketAddress& peer) {
   Log(Severity::kWarning, "connections_refused",
       {{"field", options_.field},
        {"reason", RefusalName(why)},
-       {"count", absl::StrCat(notice.since)},
+       {"count", notice.since},
        {"last_peer", peer.ToString()}});
   notice = {.next = steady_clock::now() + kBetweenNotices, .since = 0};
 }

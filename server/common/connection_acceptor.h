@@ -31,6 +31,8 @@ namespace kinora {
 class ConnectionAcceptor {
  public:
   enum class Refusal { kFull, kForeignUser, kNoDescriptors, kOverdone };
+  static constexpr Refusal kRefusals[] = {Refusal::kFull, Refusal::kForeignUser, Refusal::kNoDescriptors,
+                                          Refusal::kOverdone};
 
   struct Connection {
     int fd = -1;  // given away with `take`

@@ -124,13 +124,21 @@ absl::StatusOr<std::string> DirectoryArtifactStore::TemporaryPath(std::string_vi
                       absl::StrReplaceAll(std::string(key), {{"/", "_"}}));
 }
 
-absl::Status DirectoryArtifactStore::RemoveUnfinished() {
+absl::Status DirectoryArtifactStore::RemoveUnfinished() { return RemoveTemporary(""); }
+
+absl::Status DirectoryArtifactStore::RemoveUnfinishedOf(pid_t pid) { return RemoveTemporary(absl::StrCat(pid, "-")); }
+
+absl::Status DirectoryArtifactStore::RemoveTemporary(std::string_view beginning) {
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(fs::path(root_) / kTemporary, error)) {
-    fs::remove_all(entry.path(), error);
-    if (error) return absl::UnavailableError(absl::StrCat(entry.path().string(), ": ", error.message()));
+  const fs::path folder = fs::path(root_) / kTemporary;
+  fs::path at = folder;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    if (entry->path().filename().string().rfind(beginning, 0) != 0) continue;
+    fs::remove_all(entry->path(), error);
+    if (error) at = entry->path();
+    if (error) break;
   }
-  return absl::OkStatus();
+  return error ? absl::UnavailableError(absl::StrCat(at.string(), ": ", error.message())) : absl::OkStatus();
 }
 
 absl::StatusOr<int64_t> DirectoryArtifactStore::FreeBytes() const {

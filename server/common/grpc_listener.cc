@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -25,6 +26,15 @@ void HandOver(grpc::experimental::ExternalConnectionAcceptor& server, int fd) {
 }
 
 }  // namespace
+
+void CountConnections(FrontendMetrics& metrics, GrpcListenerOptions& options) {
+  std::map<ConnectionAcceptor::Refusal, prometheus::Counter*> refused;
+  for (const ConnectionAcceptor::Refusal why : ConnectionAcceptor::kRefusals) {
+    refused[why] = &metrics.connections_refused_total.Add({{"field", options.field}, {"reason", RefusalName(why)}});
+  }
+  options.refused = [refused](ConnectionAcceptor::Refusal why) { refused.at(why)->Increment(); };
+  options.count = [gauge = &metrics.connections.Add({{"field", options.field}})](int open) { gauge->Set(open); };
+}
 
 absl::StatusOr<std::unique_ptr<GrpcListener>> GrpcListener::Bind(GrpcListenerOptions options) {
   std::unique_ptr<GrpcListener> listener(new GrpcListener(options.max_calls));

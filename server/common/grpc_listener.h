@@ -21,6 +21,7 @@
 #include "absl/time/time.h"
 #include "server/common/call_flood.h"
 #include "server/common/connection_acceptor.h"
+#include "server/common/metrics.h"
 
 namespace kinora {
 
@@ -33,6 +34,10 @@ struct GrpcListenerOptions {
   std::function<void(ConnectionAcceptor::Refusal)> refused;  // these two may be empty
   std::function<void(int open)> count;
 };
+
+// Counts in kinora_connections{field} and kinora_connections_refused_total{field,reason} from now on; of those that the
+// listener has made.
+void CountConnections(FrontendMetrics& metrics, GrpcListenerOptions& options);
 
 class GrpcListener {
  public:

@@ -2,9 +2,6 @@
 
 #include <grpc/support/log.h>
 
-#include <string>
-
-#include "absl/strings/str_cat.h"
 #include "engine/base/logging.h"
 #include "server/common/log_limit.h"
 
@@ -16,7 +13,7 @@ void OnLine(gpr_log_func_args* line) {
   const auto not_logged = limit->Admit();
   if (!not_logged.has_value()) return;
   Log(line->severity == GPR_LOG_SEVERITY_ERROR ? Severity::kWarning : Severity::kInfo, "grpc",
-      {{"says", line->message}, {"not_logged", absl::StrCat(*not_logged)}});
+      {{"says", line->message}, {"not_logged", *not_logged}});
 }
 
 }  // namespace

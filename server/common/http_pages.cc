@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "engine/base/status_macros.h"
@@ -29,6 +30,17 @@ constexpr char kText[] = "text/plain; charset=utf-8";
 std::string Reply(absl::string_view status, absl::string_view content_type, absl::string_view body) {
   return absl::StrCat("HTTP/1.1 ", status, "\r\nContent-Type: ", content_type, "\r\nContent-Length: ", body.size(),
                       "\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n", body);
+}
+
+std::string IndexPage(absl::string_view title) {
+  const std::string name = absl::StrReplaceAll(title, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}});
+  return absl::StrCat("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>", name,
+                      "</title></head>\n<body><h1>", name,
+                      "</h1>\n<ul>\n"
+                      "<li><a href=\"/metrics\">/metrics</a> for Prometheus</li>\n"
+                      "<li><a href=\"/livez\">/livez</a> 503: restart this process</li>\n"
+                      "<li><a href=\"/readyz\">/readyz</a> 503: it takes no jobs now, and why</li>\n"
+                      "</ul></body></html>\n");
 }
 
 // Whether the head announces a body.
@@ -143,6 +155,7 @@ std::string HttpPages::Answer(std::string_view head) const {
   if (HasBody(lines)) return Reply("413 Content Too Large", kText, "no request here has a body\n");
   if (words[0] != "GET") return Reply("405 Method Not Allowed\r\nAllow: GET", kText, "GET only\n");
   const absl::string_view path = words[1].substr(0, words[1].find('?'));
+  if (path == "/") return Reply("200 OK", "text/html; charset=utf-8", IndexPage(options_.title));
   if (path == "/metrics") return Reply("200 OK", "text/plain; version=0.0.4; charset=utf-8", options_.metrics());
   if (path != "/livez" && path != "/readyz") return Reply("404 Not Found", kText, "no such page\n");
   const absl::Status status = path == "/livez" ? options_.live() : options_.ready();

@@ -1,5 +1,6 @@
 // The HTTP port that every process has: GET /metrics (Prometheus text), /livez and /readyz (200 or 503 with a line that
-// says why). One thread that waits for no client, and serves nothing else:
+// says why), and / (HTML), which says whose port it is and links these. One thread that waits for no client, and serves
+// nothing else:
 //
 // - a request is a head of at most 8 KiB; one with a body is refused (413), as is any method but GET (405);
 // - a connection ends 5 s after it was made, whatever it did by then;
@@ -22,6 +23,7 @@
 namespace kinora {
 
 struct HttpPagesOptions {
+  std::string title;                     // of the page /: "kinora-worker, group 0, rank 1"
   std::string address;                   // "127.0.0.1:8480"; port 0 picks one
   bool local_only = false;               // as ListeningSockets::Bind
   std::function<std::string()> metrics;  // the page's text; called on the pages' thread, as are the others: quick

@@ -1,5 +1,5 @@
 // Lets one record per interval into the log and counts the others, so that what fails every second does not fill it.
-//   if (const int64_t times = throttle_.Count(now)) Log(…, {{"times", absl::StrCat(times)}});
+//   if (const int64_t times = throttle_.Count(now)) Log(…, {{"times", times}});
 #ifndef KINORA_SERVER_COMMON_LOG_THROTTLE_H_
 #define KINORA_SERVER_COMMON_LOG_THROTTLE_H_
 

@@ -2,6 +2,11 @@
 
 #include <prometheus/text_serializer.h>
 
+#include <utility>
+#include <vector>
+
+#include "server/common/process_metrics.h"
+
 namespace kinora {
 namespace {
 
@@ -22,17 +27,27 @@ auto& HistogramFamily(Registry& registry, const char* name, const char* help) {
 
 }  // namespace
 
-std::string MetricsPage::Text() const { return prometheus::TextSerializer().Serialize(registry_.Collect()); }
+std::string MetricsPage::Text() const {
+  std::vector<prometheus::MetricFamily> families = registry_.Collect();
+  for (prometheus::MetricFamily& family : ProcessMetrics()) families.push_back(std::move(family));
+  return prometheus::TextSerializer().Serialize(families);
+}
 
 const prometheus::Histogram::BucketBoundaries& RequestBuckets() {
-  static const auto* bounds =
-      new prometheus::Histogram::BucketBoundaries{0.5, 1, 2, 5, 10, 20, 45, 90, 180, 300, 600, 1800};
+  static const auto* bounds = new prometheus::Histogram::BucketBoundaries{
+      0.5, 1, 2, 5, 10, 20, 45, 90, 180, 300, 600, 1800, 3600, 7200, 14400, 28800, 57600, 86400};
+  return *bounds;
+}
+
+const prometheus::Histogram::BucketBoundaries& StageBuckets() {
+  static const auto* bounds = new prometheus::Histogram::BucketBoundaries{
+      0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60, 180, 600, 1800, 3600, 7200, 14400, 28800, 57600, 86400};
   return *bounds;
 }
 
 const prometheus::Histogram::BucketBoundaries& StepBuckets() {
-  static const auto* bounds =
-      new prometheus::Histogram::BucketBoundaries{0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60, 180, 600};
+  static const auto* bounds = new prometheus::Histogram::BucketBoundaries{0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1,    2,
+                                                                          5,    10,   20,   60,  180, 600, 1800, 3600};
   return *bounds;
 }
 
@@ -55,6 +70,10 @@ FrontendMetrics::FrontendMetrics(Registry& registry)
       jobs_running(GaugeFamily(registry, "kinora_jobs_running", "Jobs that a worker group has").Add({})),
       watchers(GaugeFamily(registry, "kinora_watchers", "Open event streams").Add({})),
       downloads(GaugeFamily(registry, "kinora_downloads", "Open downloads").Add({})),
+      uploads(GaugeFamily(registry, "kinora_uploads", "Open uploads").Add({})),
+      inputs(GaugeFamily(registry, "kinora_inputs", "Inputs that are stored whole").Add({})),
+      input_bytes(GaugeFamily(registry, "kinora_input_bytes", "Bytes of the quota of inputs that are taken").Add({})),
+      uploaded_bytes_total(CounterFamily(registry, "kinora_uploaded_bytes_total", "Bytes of inputs received").Add({})),
       connections(GaugeFamily(registry, "kinora_connections", "Open connections")),
       connections_refused_total(
           CounterFamily(registry, "kinora_connections_refused_total", "Connections that were closed at once, or cut")),
@@ -72,7 +91,9 @@ FrontendMetrics::FrontendMetrics(Registry& registry)
           CounterFamily(registry, "kinora_device_seconds_total", "Device time of ended jobs, over all ranks").Add({})),
       job_store_unwritable_seconds(GaugeFamily(registry, "kinora_job_store_unwritable_seconds",
                                                "Time since which the job store cannot be written")
-                                       .Add({})) {}
+                                       .Add({})) {
+  queue_depth.Add({{"priority", "0"}});
+}
 
 WorkerMetrics::WorkerMetrics(Registry& registry)
     : stage_duration_seconds(
@@ -93,6 +114,11 @@ WorkerMetrics::WorkerMetrics(Registry& registry)
           registry, "kinora_vram_peak_bytes",
           "Device memory that the plan of the last request holds: weights, activations, workspaces, room for prompts")),
       artifact_upload_seconds(HistogramFamily(registry, "kinora_artifact_upload_seconds", "Time to store an artifact")
-                                  .Add({}, StepBuckets())) {}
+                                  .Add({}, StepBuckets())) {
+  for (const char* stage : {"encode", "denoise", "decode_video", "decode_audio", "finalize"}) {
+    stage_duration_seconds.Add({{"stage", stage}}, StageBuckets());
+  }
+  denoise_step_seconds.Add({{"stage", "denoise"}}, StepBuckets());
+}
 
 }  // namespace kinora

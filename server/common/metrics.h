@@ -1,5 +1,7 @@
-// Every metric of the frontend and of a worker. One that is not a field here does not exist; its label values are
-// bounded by what is said beside it. A process makes the struct that it fills and hands `Page` to its HttpPages.
+// Every metric of the frontend and of a worker, but kinora_build_info (build_version.h) and ProcessMetrics(). One that
+// is not a field here does not exist; its label values are bounded by what is said beside it. Series whose labels are
+// known at the start are there from the start, at 0. A process makes the struct that it fills and hands `Page` to its
+// HttpPages.
 #ifndef KINORA_SERVER_COMMON_METRICS_H_
 #define KINORA_SERVER_COMMON_METRICS_H_
 
@@ -16,14 +18,16 @@ namespace kinora {
 class MetricsPage {
  public:
   prometheus::Registry& registry() { return registry_; }
-  std::string Text() const;  // Prometheus text format
+  std::string Text() const;  // Prometheus text format: what is registered, and ProcessMetrics()
 
  private:
   prometheus::Registry registry_;
 };
 
-// Bucket bounds in seconds: of whole requests 0.5…1800, of steps and stages 0.01…600, of collectives 10 µs…60.
+// Bucket bounds in seconds: of whole requests 0.5…86,400 (a day), of stages 0.01…86,400, of steps 0.01…3600, of
+// collectives 10 µs…60.
 const prometheus::Histogram::BucketBoundaries& RequestBuckets();
+const prometheus::Histogram::BucketBoundaries& StageBuckets();
 const prometheus::Histogram::BucketBoundaries& StepBuckets();
 const prometheus::Histogram::BucketBoundaries& CollectiveBuckets();
 
@@ -42,6 +46,10 @@ struct FrontendMetrics {
   prometheus::Gauge& jobs_running;
   prometheus::Gauge& watchers;
   prometheus::Gauge& downloads;
+  prometheus::Gauge& uploads;
+  prometheus::Gauge& inputs;       // that are whole
+  prometheus::Gauge& input_bytes;  // of the quota, taken
+  prometheus::Counter& uploaded_bytes_total;
   prometheus::Family<prometheus::Gauge>& connections;  // field: "address", "admin_address", "join_address"
   prometheus::Family<prometheus::Counter>& connections_refused_total;  // field; reason: RefusalName
   prometheus::Counter& joins_unauthenticated_total;    // at join_address, without its token or certificate

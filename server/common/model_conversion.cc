@@ -49,6 +49,14 @@ void AddRecipe(const RecipeDescription& recipe, v1::ModelInfo& info) {
   *info.add_recipe_defaults() = FromDefaults(recipe.defaults);
 }
 
+void ListUpsamplers(const ModelDescription& model, v1::ModelInfo& info) {
+  for (const RecipeDescription& recipe : model.recipes) {
+    const auto& known = info.upsamplers();
+    if (recipe.upsampler.empty() || std::find(known.begin(), known.end(), recipe.upsampler) != known.end()) continue;
+    info.add_upsamplers(recipe.upsampler);
+  }
+}
+
 absl::Status Missing(const v1::ModelInfo& info, const std::string& field) {
   return absl::FailedPreconditionError(absl::StrCat("model ", info.id(), ": its description says nothing of ", field));
 }
@@ -93,13 +101,21 @@ v1::ModelInfo ToModelInfo(const ModelDescription& model, const std::string& id) 
   if (model.makes_video) info.add_modalities(v1::ModelInfo::VIDEO);
   if (model.makes_audio) info.add_modalities(v1::ModelInfo::AUDIO);
   *info.mutable_parts() = FromParts(model.parts);
+  info.mutable_loras()->Assign(model.loras.begin(), model.loras.end());
   v1::ModelInfo::Schedule& schedule = *info.mutable_schedule();
   schedule.set_base_shift(model.schedule.base_shift);
   schedule.set_max_shift(model.schedule.max_shift);
   schedule.set_base_tokens(model.schedule.base_tokens);
   schedule.set_max_tokens(model.schedule.max_tokens);
   schedule.set_terminal(model.schedule.terminal);
+  for (const TrainedShape& shape : model.trained_shapes) {
+    v1::ModelInfo::Shape& trained = *info.add_trained_shapes();
+    trained.set_width(shape.width);
+    trained.set_height(shape.height);
+    trained.set_num_frames(shape.num_frames);
+  }
   for (const RecipeDescription& recipe : model.recipes) AddRecipe(recipe, info);
+  if (model.parts.upsampler) ListUpsamplers(model, info);
   const RecipeDescription* described = model.Find(model.default_recipe, "");
   if (described == nullptr && !model.recipes.empty()) described = &model.recipes[0];
   if (described != nullptr) *info.mutable_defaults() = FromDefaults(described->defaults);
@@ -128,11 +144,16 @@ absl::StatusOr<ModelDescription> ToModelDescription(const v1::ModelInfo& info) {
                          .makes_video = makes(v1::ModelInfo::VIDEO),
                          .makes_audio = makes(v1::ModelInfo::AUDIO),
                          .parts = ToParts(info.parts()),
+                         .loras = {info.loras().begin(), info.loras().end()},
                          .schedule = {.base_shift = info.schedule().base_shift(),
                                       .max_shift = info.schedule().max_shift(),
                                       .base_tokens = info.schedule().base_tokens(),
                                       .max_tokens = info.schedule().max_tokens(),
                                       .terminal = info.schedule().terminal()}};
+  for (const v1::ModelInfo::Shape& shape : info.trained_shapes()) {
+    model.trained_shapes.push_back(
+        {.width = shape.width(), .height = shape.height(), .num_frames = shape.num_frames()});
+  }
   if (info.limits().empty()) return Missing(info, "limits");
   for (const v1::ModelInfo::Limits& limits : info.limits()) {
     KINORA_ASSIGN_OR_RETURN(RecipeDescription recipe, ToRecipe(info, limits));

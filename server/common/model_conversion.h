@@ -1,5 +1,5 @@
 // Between ModelInfo, by which a worker tells a frontend what its model takes, and the plain description that requests
-// are decided by. All that the rules need goes both ways; digests, the id and the lists of LoRAs and upsamplers do not.
+// are decided by. All that the rules need goes both ways; digests, the id and the list of upsamplers do not.
 #ifndef KINORA_SERVER_COMMON_MODEL_CONVERSION_H_
 #define KINORA_SERVER_COMMON_MODEL_CONVERSION_H_
 

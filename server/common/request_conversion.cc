@@ -102,6 +102,15 @@ void FromInputs(const GenerationRequest& request, v1::Generation& generation) {
   }
 }
 
+std::string ToJson(const v1::Generation& generation, bool every_field) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  options.always_print_primitive_fields = every_field;
+  std::string text;
+  const auto status = google::protobuf::util::MessageToJsonString(generation, &text, options);
+  return status.ok() ? text : "{}";
+}
+
 }  // namespace
 
 absl::StatusOr<GenerationRequest> ToGenerationRequest(const v1::Generation& generation) {
@@ -179,15 +188,13 @@ absl::Status ParseJson(const std::string& what, const std::string& json, google:
   return Bad(what, absl::StrCat("not a ", message.GetDescriptor()->name(), ": ", status.message().ToString()));
 }
 
+std::string EveryFieldJson(const v1::Generation& effective) { return ToJson(effective, /*every_field=*/true); }
+
 std::string ParametersJson(const v1::Generation& effective) {
   v1::Generation parameters = effective;
   parameters.clear_prompt();
   parameters.clear_negative_prompt();
-  google::protobuf::util::JsonPrintOptions options;
-  options.preserve_proto_field_names = true;
-  std::string text;
-  const auto status = google::protobuf::util::MessageToJsonString(parameters, &text, options);
-  return status.ok() ? text : "{}";
+  return ToJson(parameters, /*every_field=*/false);
 }
 
 }  // namespace kinora

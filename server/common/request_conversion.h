@@ -31,6 +31,9 @@ absl::Status CheckOutput(const v1::Output& output);
 // proto3 JSON -> message; unknown fields and enum names are refused. InvalidArgument begins with `what`.
 absl::Status ParseJson(const std::string& what, const std::string& json, google::protobuf::Message& message);
 
+// The effective generation as JSON with its prompts, and with the fields that are 0 or empty.
+std::string EveryFieldJson(const v1::Generation& effective);
+
 // What `embed_parameters` writes: the effective generation as JSON, without prompts; equal requests give equal text.
 std::string ParametersJson(const v1::Generation& effective);
 

@@ -22,6 +22,7 @@
 #include "server/common/grpc_credentials.h"
 #include "server/common/http_pages.h"
 #include "server/common/metrics.h"
+#include "server/common/run_program.h"
 #include "server/common/status_details.h"
 #include "server/common/tls_files.h"
 #include "server/frontend/api/frontend_server.h"
@@ -30,6 +31,7 @@
 #include "server/frontend/groups/dispatcher.h"
 #include "server/frontend/groups/group_supervisor.h"
 #include "server/frontend/groups/join_service.h"
+#include "server/frontend/inputs/input_store.h"
 #include "server/frontend/jobs/sqlite_job_store.h"
 #include "server/frontend/jobs/state_directory.h"
 #include "server/frontend/model_files.h"
@@ -65,6 +67,7 @@ class EmbeddedFrontend : public Frontend {
     KINORA_RETURN_IF_ERROR(artifacts_->RemoveUnfinished());
     MakeQueueAndHub();
     KINORA_RETURN_IF_ERROR(OpenStore());
+    KINORA_RETURN_IF_ERROR(OpenInputs());
     MakeDispatcher();
     KINORA_RETURN_IF_ERROR(Recover());
     KINORA_RETURN_IF_ERROR(StartServers());
@@ -74,7 +77,7 @@ class EmbeddedFrontend : public Frontend {
 
   void Drain() override {
     if (std::exchange(drained_, true)) return;
-    Log(Severity::kInfo, "draining", {{"running_or_queued", absl::StrCat(queue_->size())}});
+    Log(Severity::kInfo, "draining", {{"running_or_queued", queue_->size()}});
     draining_ = true;
     queue_->Close();
     server_->SetAccepting(false);
@@ -121,15 +124,26 @@ class EmbeddedFrontend : public Frontend {
     return absl::OkStatus();
   }
 
+  absl::Status OpenInputs() {
+    InputRules rules{.max_bytes = config_.max_input_bytes(), .quota = config_.input_quota_bytes()};
+    rules.ttl = absl::Seconds(config_.input_ttl_seconds());
+    rules.sweep_interval = absl::Seconds(config_.sweep_interval_seconds());
+    rules.check_disk = [this](int64_t bytes) { return CheckDisk(bytes); };
+    KINORA_ASSIGN_OR_RETURN(inputs_, InputStore::Open(*store_, *artifacts_, artifacts_->root(), state_.File("uploads"),
+                                                      clock_, metrics_, std::move(rules)));
+    return absl::OkStatus();
+  }
+
   // With artifacts beside it, an empty store is more likely a lost one.
   void SayStoreIsNew() const {
     std::error_code error;
     int64_t jobs = 0;
     for (const auto& entry : std::filesystem::directory_iterator(artifacts_->root(), error)) {
-      jobs += entry.path().filename().string().front() == '.' ? 0 : 1;
+      const std::string name = entry.path().filename().string();
+      jobs += name.front() == '.' || name == kInputsFolder ? 0 : 1;
     }
     Log(jobs == 0 ? Severity::kInfo : Severity::kWarning, "job_store_created",
-        {{"file", state_.File("jobs.db")}, {"artifacts_without_record", absl::StrCat(jobs)}});
+        {{"file", state_.File("jobs.db")}, {"artifacts_without_record", jobs}});
   }
 
   void MakeDispatcher() {
@@ -187,9 +201,7 @@ class EmbeddedFrontend : public Frontend {
     return control;
   }
 
-  absl::Status StartServers() {
-    KINORA_ASSIGN_OR_RETURN(TokenSet tokens, LoadTokens(config_.token_file()));
-    KINORA_ASSIGN_OR_RETURN(TokenSet admin_tokens, LoadTokens(config_.admin_token_file()));
+  void MakeContext(TokenSet tokens) {
     context_.reset(new ServiceContext{
         .store = *store_,
         .queue = *queue_,
@@ -201,6 +213,9 @@ class EmbeddedFrontend : public Frontend {
         .disk = *disk_,
         .downloads = downloads_,
         .download_idle = absl::Seconds(config_.download_idle_seconds()),
+        .inputs = *inputs_,
+        .uploads = uploads_,
+        .upload_reads = upload_reads_,
         .limits = {.default_model = config_.default_model(), .max_ttl = absl::Seconds(config_.max_ttl_seconds())},
         .tokens = std::move(tokens),
         .check_disk = [this] { return CheckDisk(); },
@@ -216,6 +231,12 @@ class EmbeddedFrontend : public Frontend {
               absl::MutexLock lock(&health_mu_);
               return Absence{.why = groups_.absent, .passes = !groups_.failed};
             }});
+  }
+
+  absl::Status StartServers() {
+    KINORA_ASSIGN_OR_RETURN(TokenSet tokens, LoadTokens(config_.token_file()));
+    KINORA_ASSIGN_OR_RETURN(TokenSet admin_tokens, LoadTokens(config_.admin_token_file()));
+    MakeContext(std::move(tokens));
     KINORA_ASSIGN_OR_RETURN(server_, FrontendServer::Start(config_, *context_, Control(), std::move(admin_tokens)));
     dispatcher_->SetHealthListener([this](const GroupsHealth& health) {
       {
@@ -244,11 +265,12 @@ class EmbeddedFrontend : public Frontend {
         absl::StrCat("no worker group is ready", groups_.absent.empty() ? "" : ": ", groups_.absent));
   }
 
-  absl::Status CheckDisk() {
+  // For `more` bytes besides what must stay free.
+  absl::Status CheckDisk(int64_t more = 0) {
     KINORA_RETURN_IF_ERROR(store_->CheckState());
-    const auto free_bytes = artifacts_->FreeBytes();
-    if (!free_bytes.ok()) return free_bytes.status();
-    return *free_bytes >= config_.min_free_bytes() ? absl::OkStatus() : FullDisk(*free_bytes, config_.min_free_bytes());
+    const int64_t needed = config_.min_free_bytes() + more;
+    KINORA_ASSIGN_OR_RETURN(const int64_t free_bytes, artifacts_->FreeBytes());
+    return free_bytes >= needed ? absl::OkStatus() : FullDisk(free_bytes, needed);
   }
 
   absl::Status StartGroups() {
@@ -303,6 +325,10 @@ class EmbeddedFrontend : public Frontend {
     options.on_begin = [this, id = group.id()](const std::string& incarnation, const std::string& secret) {
       dispatcher_->Supervise(id, incarnation, secret);
     };
+    options.on_process_end = [this](pid_t pid) {
+      const absl::Status removed = artifacts_->RemoveUnfinishedOf(pid);
+      if (!removed.ok()) Log(Severity::kWarning, "unfinished_files_left", {{"why", std::string(removed.message())}});
+    };
     std::vector<std::string> files(worker.model().begin(), worker.model().end());
     files.push_back(config_.worker_binary());
     options.files = [files = std::move(files)] { return StateOfFiles(files); };
@@ -316,7 +342,9 @@ class EmbeddedFrontend : public Frontend {
 
   absl::Status StartPages() {
     if (config_.http_address().empty()) return absl::OkStatus();
+    RegisterBuildInfo(page_.registry());
     HttpPagesOptions options;
+    options.title = "kinora-frontend";
     options.address = config_.http_address();
     options.local_only = !config_.insecure();
     options.metrics = [this] {
@@ -342,6 +370,7 @@ class EmbeddedFrontend : public Frontend {
     pages_.reset();
     if (housekeeper_ != nullptr) housekeeper_->Stop();
     if (disk_ != nullptr) disk_->Stop();
+    if (inputs_ != nullptr) inputs_->Stop();
     if (store_ != nullptr) store_->Flush();
     dispatcher_.reset();
     intake_.reset();
@@ -360,12 +389,18 @@ class EmbeddedFrontend : public Frontend {
   std::unique_ptr<EventHub> hub_;
   std::unique_ptr<JobQueue> queue_;
   std::unique_ptr<EventLoop> disk_;
+  std::unique_ptr<InputStore> inputs_;  // what its records' store still answers, it takes
   std::unique_ptr<SqliteJobStore> store_;
   std::unique_ptr<ArtifactIntake> intake_;
   std::unique_ptr<Dispatcher> dispatcher_;
   std::unique_ptr<Housekeeper> housekeeper_;
-  DownloadSlots downloads_{config_.max_downloads(), config_.max_downloads_per_client(),
-                           [this](int open) { metrics_.downloads.Set(open); }};
+  CallSlots downloads_{"downloads", config_.max_downloads(), config_.max_downloads_per_client(),
+                       [this](int open) { metrics_.downloads.Set(open); }};
+  CallSlots uploads_{"uploads", config_.max_uploads(), config_.max_uploads_per_client(),
+                     [this](int open) { metrics_.uploads.Set(open); }};
+  // Every upload may wait for its client: none is given up for another.
+  MessageReads upload_reads_{{.calls = config_.max_uploads(), .time = absl::Seconds(config_.upload_idle_seconds())},
+                             Clock::Steady()};
   std::unique_ptr<ServiceContext> context_;
   std::unique_ptr<FrontendServer> server_;
   std::unique_ptr<JoinServer> local_join_, join_port_;
@@ -418,9 +453,7 @@ v1::FrontendConfig WithDerivedDefaults(v1::FrontendConfig config) {
     config.set_admin_address(absl::StrCat("unix:", socket.string()));
   }
   if (config.worker_binary().empty()) {
-    std::error_code error;
-    const fs::path self = fs::read_symlink("/proc/self/exe", error);
-    config.set_worker_binary((self.parent_path() / "kinora-worker").string());
+    config.set_worker_binary(FolderOfThisProgram() + "/kinora-worker");
   }
   return config;
 }

@@ -58,7 +58,8 @@ sigset_t BlockSignals() {
 }
 
 void StartLog(const v1::FrontendConfig& config) {
-  SetLogOptions({.format = config.log_format() == "json" ? LogFormat::kJson : LogFormat::kKeyValue});
+  SetLogOptions({.format = config.log_format() == "json" ? LogFormat::kJson : LogFormat::kKeyValue,
+                 .process = {{"process", "frontend"}}});
   TakeGrpcLog();
 }
 
@@ -80,8 +81,8 @@ int Serve(v1::FrontendConfig config) {
   if (!descriptors.ok()) return Complain(descriptors.status(), 1);
   if (descriptors->connections < config.max_connections()) {
     Log(Severity::kWarning, "max_connections_lowered",
-        {{"max_connections", std::to_string(config.max_connections())},
-         {"connections", std::to_string(descriptors->connections)},
+        {{"max_connections", config.max_connections()},
+         {"connections", descriptors->connections},
          {"why", "ulimit -n"}});
     config.set_max_connections(descriptors->connections);
   }
@@ -96,11 +97,11 @@ int Serve(v1::FrontendConfig config) {
       {{"version", kBuildVersion},
        {"commit", kBuildCommit},
        {"address", config.address()},
-       {"port", std::to_string((*frontend)->port())},
+       {"port", (*frontend)->port()},
        {"admin_address", config.admin_address()},
-       {"join_port", std::to_string((*frontend)->join_port())},
-       {"http_port", std::to_string((*frontend)->http_port())},
-       {"open_files", std::to_string(descriptors->limit)},
+       {"join_port", (*frontend)->join_port()},
+       {"http_port", (*frontend)->http_port()},
+       {"open_files", descriptors->limit},
        {"descriptors", descriptors->ToString()}});
   int taken = 0;
   sigwait(&signals, &taken);

@@ -3,14 +3,16 @@
 #define KINORA_SERVER_FRONTEND_WORKER_CHECK_H_
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "kinora/v1/config.pb.h"
 
 namespace kinora {
 
 // Runs worker_binary --check-config once per group of GroupsOf(config), one after the other, and waits: headers and
-// configuration are read, a moment per model. InvalidArgument: what they said, each with the field that describes the
-// group, "worker" or "groups[1].worker". For a process without threads.
-absl::Status CheckWorkers(const v1::FrontendConfig& config);
+// configuration are read, a moment per model. One that takes longer than `patience` is killed. InvalidArgument: what
+// they said, or that one was too slow, each with the field that describes the group, "worker" or "groups[1].worker".
+// For a process without threads.
+absl::Status CheckWorkers(const v1::FrontendConfig& config, absl::Duration patience = absl::Minutes(1));
 
 }  // namespace kinora
 

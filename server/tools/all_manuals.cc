@@ -26,6 +26,7 @@ std::vector<ProgramManual> AllManuals() {
   AddCommands(ClipCommands(), /*admin=*/false, client);
   AddCommands(JobCommands(), /*admin=*/false, client);
   AddCommands(EndingCommands(), /*admin=*/false, client);
+  AddCommands(ServerCommands(), /*admin=*/false, client);
   AddCommands(AdminCommands(), /*admin=*/true, client);
   return {
       std::move(client),

@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "engine/base/command_line.h"
 #include "server/tools/connection.h"
+#include "server/tools/halt.h"
 
 namespace kinora {
 
@@ -14,14 +15,22 @@ inline absl::StatusOr<Connection> OpenApi(const CommandLine& line) {
   return Connection::Open(line, "server", "KINORA_SERVER", "127.0.0.1:8470");
 }
 
-// One unary call: `method` of a new stub of Service on `connection`.
+// One unary call: `method` of a new stub of Service on `connection`. With a halt: CANCELLED once it is raised.
+template <typename Service, typename Request, typename Reply>
+grpc::Status Call(const Connection& connection,
+                  grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
+                  const Request& request, Reply* reply, Halt& halt) {
+  const auto stub = Service::NewStub(connection.channel());
+  const auto context = connection.UnaryContext();
+  const Halt::Call call(halt, *context);
+  return ((*stub).*method)(context.get(), request, reply);
+}
 template <typename Service, typename Request, typename Reply>
 grpc::Status Call(const Connection& connection,
                   grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
                   const Request& request, Reply* reply) {
-  const auto stub = Service::NewStub(connection.channel());
-  const auto context = connection.UnaryContext();
-  return ((*stub).*method)(context.get(), request, reply);
+  Halt never;
+  return Call<Service>(connection, method, request, reply, never);
 }
 
 }  // namespace kinora

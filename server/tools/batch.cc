@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "engine/base/status_macros.h"
+#include "server/tools/api_call.h"
+#include "server/tools/job_cancel.h"
 #include "server/tools/serving_wait.h"
 
 namespace kinora {
@@ -91,14 +93,16 @@ ExitStatus Batch::Run(const std::vector<v1::CreateVideoRequest>& requests, bool 
   const int count = static_cast<int>(requests.size());
   for (int n = 1; n <= count; ++n) {
     const grpc::Status queued = Queue(requests, n - 1);
-    std::string id;
-    {
-      absl::MutexLock lock(&mu_);
-      ended_ = n - 1;
-      if (n <= static_cast<int>(ids_.size())) id = ids_[n - 1];
-    }
+    const std::string id = IdAfter(n - 1);
     if (id.empty()) {  // nothing of ours is left to follow
-      if (!queued.ok() && !stopping()) keep(ReportError(queued, json));
+      if (left()) {
+        display_.Note(absl::StrCat(
+            "left ", count - n + 1, " of ", count,
+            " clips before they were queued; one that was accepted meanwhile goes on, and `kinora list` shows it"));
+        keep(kUnreachable);
+      } else if (!queued.ok() && !stopping()) {
+        keep(ReportError(queued, json));
+      }
       break;
     }
     display_.SetPart(n - 1, count);
@@ -117,8 +121,15 @@ ExitStatus Batch::Run(const std::vector<v1::CreateVideoRequest>& requests, bool 
     }
     keep(on_end_(video, n));
   }
+  halt_.Raise();  // nobody waits for a cancel any more
   absl::MutexLock lock(&mu_);
   return cancelled_ ? kCancelled : result;
+}
+
+std::string Batch::IdAfter(size_t ended) {
+  absl::MutexLock lock(&mu_);
+  ended_ = ended;
+  return ended < ids_.size() ? ids_[ended] : "";
 }
 
 grpc::Status Batch::Queue(const std::vector<v1::CreateVideoRequest>& requests, size_t ended) {
@@ -131,16 +142,19 @@ grpc::Status Batch::Queue(const std::vector<v1::CreateVideoRequest>& requests, s
     if (queued == requests.size()) break;
     v1::Video video;
     grpc::Status status = Create(requests[queued], queued == 0, &video);
-    const bool full = status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED && queued > ended;
-    if (full) break;  // there is room once the next of ours has ended
+    const bool exhausted = status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
+    if (exhausted && queued > ended) break;  // there is room once the next of ours has ended
+    if (queued > 0 && IsQueueFull(status) && AwaitRoom(status)) continue;
     if (!status.ok()) return status;
+    room_pause_ = absl::Seconds(1);
     bool cancelled;
     {
       absl::MutexLock lock(&mu_);
       ids_.push_back(video.id());
       cancelled = cancelled_;
     }
-    if (cancelled) SendCancel(video.id());  // Cancel did not know it yet; a second cancel changes nothing
+    // Cancel did not know it yet; a second cancel changes nothing.
+    if (cancelled) CancelJobOrNote(connection_, video.id(), display_, halt_);
   }
   return grpc::Status::OK;
 }
@@ -149,11 +163,17 @@ grpc::Status Batch::Create(const v1::CreateVideoRequest& request, bool first, v1
   ServingWait wait(connection_, first ? watch_.serving_wait : watch_.reconnect,
                    [this](absl::string_view line) { display_.Note(line); });
   while (true) {
-    const auto context = connection_.UnaryContext();
-    grpc::Status status = stub_->CreateVideo(context.get(), request, video);
+    grpc::Status status =
+        Call<v1::VideoGeneration>(connection_, &v1::VideoGeneration::Stub::CreateVideo, request, video, halt_);
+    if (!first && IsQueueFull(status)) return status;  // once a clip was taken the others wait as long as it takes
     const auto pause = wait.PauseAfter(status);
-    if (!pause || !Pause(*pause)) return status;
-    connection_.ForgetFailures();
+    if (pause && Pause(*pause)) {
+      connection_.ForgetFailures();
+      continue;
+    }
+    if (!cancelled() || !MayHaveArrived(connection_, status)) return status;
+    // The same request_id is the same job: its id is learnt, so that it can be cancelled.
+    return Call<v1::VideoGeneration>(connection_, &v1::VideoGeneration::Stub::CreateVideo, request, video, halt_);
   }
 }
 
@@ -168,6 +188,14 @@ grpc::Status Batch::Follow(const std::string& id, v1::Video* video) {
   absl::MutexLock lock(&mu_);
   watcher_ = nullptr;
   return status;
+}
+
+bool Batch::AwaitRoom(const grpc::Status& full) {
+  constexpr absl::Duration kLongest = absl::Seconds(5);
+  if (!std::exchange(room_noted_, true)) display_.Note("the server's queue is full; waiting for room in it");
+  const absl::Duration pause = QueuePause(full, room_pause_);
+  room_pause_ = std::min(room_pause_ * 2, kLongest);
+  return Pause(pause);
 }
 
 bool Batch::Pause(absl::Duration pause) {
@@ -187,21 +215,13 @@ void Batch::Cancel() {
     waiting.assign(ids_.begin() + static_cast<std::ptrdiff_t>(ended_), ids_.end());
   }
   // The last first: none of them starts because one before it ends.
-  for (auto id = waiting.rbegin(); id != waiting.rend(); ++id) SendCancel(*id);
-}
-
-void Batch::SendCancel(const std::string& id) {
-  v1::CancelVideoRequest request;
-  v1::Video reply;
-  request.set_id(id);
-  const auto context = connection_.UnaryContext();
-  const grpc::Status status = stub_->CancelVideo(context.get(), request, &reply);
-  if (status.ok()) return;
-  display_.Note(absl::StrCat("job ", id, " could not be cancelled: ", status.error_message(),
-                             "; it goes on. Later: kinora cancel ", id));
+  for (auto id = waiting.rbegin(); id != waiting.rend() && !halt_.raised(); ++id) {
+    CancelJobOrNote(connection_, *id, display_, halt_);
+  }
 }
 
 void Batch::Leave() {
+  halt_.Raise();
   absl::MutexLock lock(&mu_);
   left_ = true;
   if (watcher_ != nullptr) watcher_->Leave();

@@ -1,7 +1,8 @@
 // Several jobs of one command: queued at once, then followed one after the other with one bar.
 //
 // Each is a job like those of `kinora create`, so it goes on if this command dies; the server runs them in their order,
-// on as many groups as it has. Where its queue is full, the rest is queued as jobs of the batch end.
+// on as many groups as it has. Where its queue is full, the rest is queued as jobs of the batch end; if others have
+// filled it by then, as soon as there is room. The first waits for room no longer than any other command would.
 #ifndef KINORA_SERVER_TOOLS_BATCH_H_
 #define KINORA_SERVER_TOOLS_BATCH_H_
 
@@ -33,16 +34,13 @@ class Batch {
   // Neither is owned. `on_end` gets each clip's last state and its number, from 1, and returns what became of it.
   Batch(const Connection& connection, ProgressDisplay& display, WatchOptions watch,
         std::function<ExitStatus(const v1::Video& video, int n)> on_end)
-      : connection_(connection),
-        display_(display),
-        watch_(std::move(watch)),
-        on_end_(std::move(on_end)),
-        stub_(v1::VideoGeneration::NewStub(connection.channel())) {}
+      : connection_(connection), display_(display), watch_(std::move(watch)), on_end_(std::move(on_end)) {}
 
   // Until all have ended, or left. The exit status of the first that went wrong.
   ExitStatus Run(const std::vector<v1::CreateVideoRequest>& requests, bool json);
 
-  // From another thread: queues no more and cancels those that have not ended; the running call ends with them.
+  // From another thread: queues no more and cancels those that have not ended; the running call ends with them. Returns
+  // when the server has been told of each, or Leave was called.
   void Cancel();
   // From another thread: leaves the jobs alone; the running call returns kUnreachable, or kCancelled after Cancel.
   void Leave();
@@ -51,9 +49,18 @@ class Batch {
   // Queues what there is room for. An error: the next one was refused.
   grpc::Status Queue(const std::vector<v1::CreateVideoRequest>& requests, size_t ended);
   grpc::Status Create(const v1::CreateVideoRequest& request, bool first, v1::Video* video);
+  std::string IdAfter(size_t ended);  // of the job to be followed now; "": there is none
   grpc::Status Follow(const std::string& id, v1::Video* video);
-  void SendCancel(const std::string& id);
-  bool Pause(absl::Duration pause);  // false: told to stop
+  bool AwaitRoom(const grpc::Status& full);  // pauses; false: told to stop
+  bool Pause(absl::Duration pause);          // the same
+  bool cancelled() {
+    absl::MutexLock lock(&mu_);
+    return cancelled_;
+  }
+  bool left() {
+    absl::MutexLock lock(&mu_);
+    return left_;
+  }
   bool stopping() {
     absl::MutexLock lock(&mu_);
     return cancelled_ || left_;
@@ -63,8 +70,10 @@ class Batch {
   ProgressDisplay& display_;
   const WatchOptions watch_;
   const std::function<ExitStatus(const v1::Video&, int)> on_end_;
-  const std::unique_ptr<v1::VideoGeneration::Stub> stub_;
 
+  Halt halt_;                                     // of CreateVideo and CancelVideo
+  absl::Duration room_pause_ = absl::Seconds(1);  // before the full queue is asked again, if it does not say
+  bool room_noted_ = false;
   absl::Mutex mu_;
   std::vector<std::string> ids_ ABSL_GUARDED_BY(mu_);  // of the jobs so far
   size_t ended_ ABSL_GUARDED_BY(mu_) = 0;              // of them

@@ -1,7 +1,6 @@
 #include "server/tools/clip_output.h"
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <utility>
 
@@ -9,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "engine/base/status_macros.h"
+#include "engine/media/frame_folder.h"
 #include "engine/media/zip_reader.h"
 #include "server/worker/output_container.h"
 
@@ -38,13 +38,12 @@ absl::Status MakeFolder(const fs::path& folder) {
       absl::StrCat("--output: the folder ", folder.string(), " cannot be made: ", error.message()));
 }
 
-bool IsFrameName(std::string_view name) {
-  return name.size() > 4 && name.substr(name.size() - 4) == ".png" &&
-         std::all_of(name.begin(), name.end() - 4, [](unsigned char c) { return std::isdigit(c) != 0; });
+absl::Status CheckFolder(const std::string& folder) {
+  const absl::Status status = CheckFrameFolder(folder);
+  return status.ok() ? status : absl::Status(status.code(), absl::StrCat("--output ", std::string(status.message())));
 }
 
 absl::Status StoreFrame(const fs::path& folder, std::string_view name, std::string_view png) {
-  if (!IsFrameName(name)) return absl::DataLossError(absl::StrCat(std::string(name), ": is no frame's name"));
   KINORA_ASSIGN_OR_RETURN(const auto frame, OutputFile::Create(folder / name));
   KINORA_RETURN_IF_ERROR(frame->Write(png));
   return frame->Commit();
@@ -81,6 +80,7 @@ absl::Status ClipOutput::ChooseContainer(v1::Output& request) const {
 
 absl::Status ClipOutput::Open() {
   if (to_standard_output()) return absl::OkStatus();
+  if (IsFolder() && !varies_) KINORA_RETURN_IF_ERROR(CheckFolder(path_));
   KINORA_ASSIGN_OR_RETURN(begun_, Begin());
   return absl::OkStatus();
 }
@@ -137,7 +137,15 @@ absl::Status ClipOutput::Place(OutputFile& file, const v1::Artifact& artifact, c
     return file.CommitAs(path);
   }
   KINORA_RETURN_IF_ERROR(MakeFolder(path));
-  return ReadZip(file.part(), [&](std::string_view name, std::string_view png) { return StoreFrame(path, name, png); });
+  KINORA_RETURN_IF_ERROR(CheckFolder(path));
+  int64_t frames = 0;
+  return ReadZip(file.part(), [&](std::string_view name, std::string_view png) {
+    if (name != FrameName(frames++)) {
+      return absl::DataLossError(absl::StrCat(std::string(name), ": is not the next frame's name"));
+    }
+    if (frames == 1) KINORA_RETURN_IF_ERROR(RemoveFrames(path));
+    return StoreFrame(path, name, png);
+  });
 }
 
 }  // namespace kinora

@@ -3,7 +3,8 @@
 //
 //   absent       JOB.mp4 here, by the container that the request asks for
 //   -            standard output
-//   FOLDER/      frames as PNG in that folder, or in an existing one; other files lie in it under the job's name
+//   FOLDER/      frames as PNG in that folder, or in an existing one that holds no others' files (frame_folder.h): an
+//                older clip's frames are replaced; other files of the job lie in it under the job's name
 //   FILE         .mp4, .webm, .wav or .zip; an existing one is replaced
 //
 // {seed}, {id} and {n} (the clip's number in its batch, from 1) in it stand for the job's. Missing folders are made.

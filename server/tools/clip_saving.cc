@@ -1,82 +1,105 @@
 #include "server/tools/clip_saving.h"
 
 #include <google/protobuf/util/time_util.h>
+#include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "server/tools/artifact_download.h"
 #include "server/tools/commands.h"
 #include "server/tools/printing.h"
 
 namespace kinora {
 namespace {
 
-absl::Status WriteToStandardOutput(std::string_view bytes) {
+// A reader that takes nothing holds up no halt: so much is written at once as a pipe has room for when it is ready.
+absl::Status WriteToStandardOutput(std::string_view bytes, const Halt& halt) {
+  constexpr int kLookMilliseconds = 100;
   while (!bytes.empty()) {
-    const ssize_t n = write(STDOUT_FILENO, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR) continue;
+    pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
+    if (poll(&output, 1, kLookMilliseconds) == 0) {
+      if (halt.raised()) return absl::CancelledError("left");
+      continue;
+    }
+    const ssize_t n = write(STDOUT_FILENO, bytes.data(), std::min<size_t>(bytes.size(), PIPE_BUF));
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (n <= 0) return absl::ErrnoToStatus(errno, "writing to standard output");
     bytes.remove_prefix(n);
   }
   return absl::OkStatus();
 }
 
-// The status of the server, and in `local` that of this side.
-grpc::Status SaveFile(const Connection& connection, const v1::Video& video, const v1::Artifact& artifact,
-                      const ClipOutput& output, OutputFile& file, const std::string& path, absl::Status* local) {
+struct Source {
+  const Connection& connection;
+  const v1::Video& video;
+  const DownloadPatience& patience;
+};
+
+// These return the status of the server, and in `local` that of this side.
+grpc::Status Fetch(const Source& from, const v1::Artifact& artifact, OutputFile& file, absl::Status* local) {
   const auto write = [&file](std::string_view bytes) { return file.Write(bytes); };
-  grpc::Status status = DownloadArtifact(connection, video.id(), artifact, write, local);
-  if (status.ok() && local->ok()) *local = output.Place(file, artifact, path);
-  return status;
+  return DownloadArtifact(from.connection, from.video.id(), artifact, from.patience, write, local);
 }
 
-grpc::Status SaveBeside(const Connection& connection, const v1::Video& video, const v1::Artifact& artifact,
-                        const std::string& path, absl::Status* local) {
+grpc::Status SaveBeside(const Source& from, const v1::Artifact& artifact, const std::string& path,
+                        absl::Status* local) {
   auto file = OutputFile::Create(path);
   if (!file.ok()) {
     *local = file.status();
     return grpc::Status::OK;
   }
-  const auto write = [&file](std::string_view bytes) { return (*file)->Write(bytes); };
-  grpc::Status status = DownloadArtifact(connection, video.id(), artifact, write, local);
+  grpc::Status status = Fetch(from, artifact, **file, local);
   if (status.ok() && local->ok()) *local = (*file)->Commit();
   return status;
 }
 
 // The job's first file: the clip.
-grpc::Status SaveFirst(const Connection& connection, const v1::Video& video, const v1::Artifact& artifact,
-                       ClipOutput& output, const std::string& path, absl::Status* local) {
+grpc::Status SaveFirst(const Source& from, const v1::Artifact& artifact, ClipOutput& output, const std::string& path,
+                       absl::Status* local) {
   if (output.to_standard_output()) {
-    return DownloadArtifact(connection, video.id(), artifact, WriteToStandardOutput, local);
+    const auto write = [&from](std::string_view bytes) { return WriteToStandardOutput(bytes, from.patience.halt); };
+    return DownloadArtifact(from.connection, from.video.id(), artifact, from.patience, write, local);
   }
   auto file = output.Begin();
-  if (file.ok()) return SaveFile(connection, video, artifact, output, **file, path, local);
-  *local = file.status();
-  return grpc::Status::OK;
+  if (!file.ok()) {
+    *local = file.status();
+    return grpc::Status::OK;
+  }
+  grpc::Status status = Fetch(from, artifact, **file, local);
+  if (status.ok() && local->ok()) *local = output.Place(**file, artifact, path);
+  return status;
 }
 
 }  // namespace
 
-Saved SaveArtifacts(const Connection& connection, const v1::Video& video, ClipOutput& output, int n,
-                    const std::string& only, bool json) {
+Saved SaveArtifacts(const Connection& connection, const v1::Video& video, ClipOutput& output,
+                    const SaveOptions& options) {
+  const Source from{.connection = connection, .video = video, .patience = options.patience};
+  const std::string& only = options.only;
   Saved saved;
   for (const v1::Artifact& artifact : video.artifacts()) {
     if (!only.empty() && artifact.id() != only) continue;
     const bool first = saved.paths.empty();
-    const std::string path = first ? output.PathFor(video, artifact, n) : output.PathBeside(video, artifact, n);
+    const std::string path =
+        first ? output.PathFor(video, artifact, options.n) : output.PathBeside(video, artifact, options.n);
     absl::Status local = first ? output.CheckEnding(artifact) : absl::OkStatus();
     grpc::Status status;
     if (local.ok()) {
-      status = first ? SaveFirst(connection, video, artifact, output, path, &local)
-                     : SaveBeside(connection, video, artifact, path, &local);
+      status = first ? SaveFirst(from, artifact, output, path, &local) : SaveBeside(from, artifact, path, &local);
+    }
+    const bool left = status.error_code() == grpc::StatusCode::CANCELLED || absl::IsCancelled(local);
+    if (left && options.patience.halt.raised()) {
+      saved.exit_status = kUnreachable;
+      return saved;
     }
     if (!status.ok() || !local.ok()) {
-      saved.exit_status = status.ok() ? ReportLocalError(local) : ReportError(status, json);
+      saved.exit_status = status.ok() ? ReportLocalError(local) : ReportError(status, options.json);
       return saved;
     }
     saved.paths.push_back(path);

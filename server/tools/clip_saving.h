@@ -6,20 +6,28 @@
 #include <vector>
 
 #include "kinora/v1/video_generation.pb.h"
+#include "server/tools/artifact_download.h"
 #include "server/tools/clip_output.h"
 #include "server/tools/connection.h"
 #include "server/tools/progress_display.h"
 
 namespace kinora {
 
+struct SaveOptions {
+  int n = 1;          // the job's number in its batch
+  std::string only;   // the artifact of this id; empty: all
+  bool json = false;  // errors as JSON
+  DownloadPatience patience;
+};
+
 struct Saved {
   ExitStatus exit_status = kSuccess;  // other than kSuccess: already reported
   std::vector<std::string> paths{};   // of what was saved until then; "-": standard output
 };
 
-// Fetches the files of the n-th job of a batch (1: of the only one), or with `only` the artifact of that id.
-Saved SaveArtifacts(const Connection& connection, const v1::Video& video, ClipOutput& output, int n,
-                    const std::string& only, bool json);
+// Fetches the files of a job. After a halt: kUnreachable, and nothing is reported.
+Saved SaveArtifacts(const Connection& connection, const v1::Video& video, ClipOutput& output,
+                    const SaveOptions& options);
 
 // "128x128, 1.04 s, seed 901932739, took 2.9 s"
 std::string DescribeClip(const v1::Video& video);

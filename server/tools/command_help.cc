@@ -10,6 +10,11 @@ namespace {
 
 constexpr char kExitStatuses[] = "\nExit status:\n";
 
+bool IsStandard(const FlagSpec& flag) {
+  const absl::Span<const FlagSpec> all = StandardFlags();
+  return std::any_of(all.begin(), all.end(), [&](const FlagSpec& one) { return one.name == flag.name; });
+}
+
 void AddCommands(absl::Span<const Command> commands, absl::string_view prefix, std::string& text) {
   for (const Command& command : commands) {
     std::string line = absl::StrCat("  ", prefix, command.name, command.operands.empty() ? "" : " ", command.operands);
@@ -32,8 +37,9 @@ std::vector<FlagSpec> SharedFlags(bool admin) {
 
 std::vector<FlagSpec> FlagsOf(const Command& command, bool admin) {
   std::vector<FlagSpec> flags = command.flags;
-  const std::vector<FlagSpec> shared = SharedFlags(admin);
-  flags.insert(flags.end(), shared.begin(), shared.end());
+  for (const FlagSpec& flag : SharedFlags(admin)) {
+    if (command.calls_server || flag.name == "json" || IsStandard(flag)) flags.push_back(flag);
+  }
   return flags;
 }
 
@@ -44,9 +50,12 @@ std::string Overview() {
   AddCommands(ClipCommands(), "", text);
   AddCommands(JobCommands(), "", text);
   AddCommands(EndingCommands(), "", text);
+  AddCommands(ServerCommands(), "", text);
   AddCommands(AdminCommands(), "admin ", text);
-  return absl::StrCat(text, "\n`kinora help COMMAND` lists a command's flags. Of every command, before or after it:\n",
-                      FormatFlags(SharedFlags(/*admin=*/false)), kExitStatuses, kClientHelp.exit_statuses);
+  return absl::StrCat(
+      text,
+      "\n`kinora help COMMAND` lists a command's flags. Of every command that calls a server, before or after it:\n",
+      FormatFlags(SharedFlags(/*admin=*/false)), kExitStatuses, kClientHelp.exit_statuses);
 }
 
 std::string AdminOverview() {

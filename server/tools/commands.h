@@ -20,11 +20,13 @@ struct Command {
   std::vector<FlagSpec> flags;  // besides ConnectionFlags()
   ExitStatus (*run)(const CommandLine& line);
   bool handles_signals = false;  // SIGINT and SIGTERM are blocked in all threads, for it to wait for
+  bool calls_server = true;      // takes ConnectionFlags(); else --json alone of them
 };
 
 absl::Span<const Command> JobCommands();     // create, get, list, estimate, models
-absl::Span<const Command> ClipCommands();    // generate, watch, download
+absl::Span<const Command> ClipCommands();    // generate, watch, upload, download
 absl::Span<const Command> EndingCommands();  // cancel, delete
+absl::Span<const Command> ServerCommands();  // doctor, bench
 absl::Span<const Command> AdminCommands();   // list, drain, restart
 absl::Span<const FlagSpec> AdminFlags();     // of each of those, instead of --server
 

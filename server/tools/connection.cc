@@ -82,6 +82,20 @@ absl::StatusOr<ServerAddress> AddressOf(const CommandLine& line, absl::string_vi
                                                  text, ": ", std::string(address.status().message())));
 }
 
+grpc::ChannelArguments Arguments() {
+  grpc::ChannelArguments arguments;
+  // A client that resumes a watch decides itself how long to wait; gRPC's two minutes would keep a returning server
+  // unseen.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
+  // One that vanished without a word is found within half a minute.
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 20'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  return arguments;
+}
+
 }  // namespace
 
 absl::Span<const FlagSpec> ConnectionFlags() { return kFlags; }
@@ -115,13 +129,7 @@ absl::StatusOr<Connection> Connection::Open(const CommandLine& line, absl::strin
     }
     credentials = grpc::SslCredentials(options);
   }
-  grpc::ChannelArguments arguments;
-  // A client that resumes a watch decides itself how long to wait; gRPC's two minutes would keep a returning server
-  // unseen.
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
-  connection.channel_ = grpc::CreateCustomChannel(connection.address_, credentials, arguments);
+  connection.channel_ = grpc::CreateCustomChannel(connection.address_, credentials, Arguments());
   return connection;
 }
 

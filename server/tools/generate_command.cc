@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
@@ -11,7 +12,9 @@
 #include "server/tools/clip_output.h"
 #include "server/tools/clip_saving.h"
 #include "server/tools/commands.h"
+#include "server/tools/input_upload.h"
 #include "server/tools/interrupts.h"
+#include "server/tools/media_flags.h"
 #include "server/tools/open_file.h"
 #include "server/tools/request_flags.h"
 #include "server/tools/serving_wait.h"
@@ -23,6 +26,7 @@ namespace {
 // What the flags say, checked as far as that needs no server.
 struct Plan {
   std::vector<v1::CreateVideoRequest> requests;  // one per clip
+  std::vector<LocalMedia> media;                 // that they want uploaded
   ClipOutput output;
   WatchOptions watch;
   bool detach, json, quiet, open;
@@ -42,14 +46,16 @@ absl::Status CheckTogether(const Plan& plan) {
 
 absl::StatusOr<Plan> PlanFromFlags(const CommandLine& line) {
   KINORA_ASSIGN_OR_RETURN(v1::CreateVideoRequest request, RequestFromFlags(line));
-  KINORA_RETURN_IF_ERROR(CheckPrompt(line, request.generation()));
+  KINORA_RETURN_IF_ERROR(CheckPrompt(line, request.generation(), "PROMPT"));
   KINORA_ASSIGN_OR_RETURN(ClipOutput output, ClipOutput::At(line.Get("output")));
   KINORA_RETURN_IF_ERROR(output.ChooseContainer(*request.mutable_output()));
   KINORA_ASSIGN_OR_RETURN(const absl::Duration reconnect, ReconnectOf(line));
   KINORA_ASSIGN_OR_RETURN(const absl::Duration serving_wait, ServingWaitOf(line));
   request.set_detach(line.Has("detach"));
+  KINORA_ASSIGN_OR_RETURN(std::vector<LocalMedia> media, AddMedia(line, *request.mutable_generation()));
   KINORA_ASSIGN_OR_RETURN(std::vector<v1::CreateVideoRequest> requests, RequestsOfBatch(line, request));
   Plan plan{.requests = std::move(requests),
+            .media = std::move(media),
             .output = std::move(output),
             .watch = {.reconnect = reconnect, .serving_wait = serving_wait, .on_event = nullptr},
             .detach = line.Has("detach"),
@@ -61,12 +67,16 @@ absl::StatusOr<Plan> PlanFromFlags(const CommandLine& line) {
 }
 
 // What follows the end of the job: its file, and what is printed of it.
-ExitStatus Save(const Connection& connection, const v1::Video& video, int n, ExitStatus outcome, Plan& plan) {
+ExitStatus Save(const Connection& connection, const v1::Video& video, int n, ExitStatus outcome, Plan& plan,
+                Halt& halt) {
   Saved saved{.exit_status = outcome};
   if (outcome == kSuccess) {
-    saved = SaveArtifacts(connection, video, plan.output, n, "", plan.json);
+    saved = SaveArtifacts(
+        connection, video, plan.output,
+        {.n = n, .only = "", .json = plan.json, .patience = {.reconnect = plan.watch.reconnect, .halt = halt}});
     if (saved.exit_status != kSuccess) {
-      std::fprintf(stderr, "the file is kept; fetch it with: kinora download %s\n", video.id().c_str());
+      std::fprintf(stderr, "%sthe file is kept; fetch it with: kinora download %s\n",
+                   halt.raised() ? "left the download; " : "", video.id().c_str());
     }
   }
   if (plan.json || saved.exit_status == kSuccess) PrintSaved(video, saved.paths, plan.json);
@@ -85,35 +95,58 @@ std::string DescribeLeft(const std::string& id, bool detach) {
                 : "left; a job that was accepted is cancelled by the server after its disconnect grace";
 }
 
+// Before there is a job: a Ctrl-C leaves what was sent, for the next time.
+ExitStatus Upload(const Connection& connection, Plan& plan) {
+  ProgressDisplay display(STDERR_FILENO, plan.quiet);
+  Halt halt;
+  absl::Status local;
+  grpc::Status status;
+  {
+    const Interrupts interrupts([&](int) { halt.Raise(); });
+    status = UploadMedia(connection, plan.media, {.reconnect = plan.watch.reconnect, .halt = halt}, display,
+                         plan.requests, &local);
+  }
+  if (!local.ok()) return ReportLocalError(local);
+  if (status.ok()) return kSuccess;
+  if (!halt.raised()) return ReportError(status, plan.json);
+  display.Note("left; no job was started, and the next upload goes on where this one was");
+  return kCancelled;
+}
+
 ExitStatus GenerateOne(const Connection& connection, Plan& plan) {
   ProgressDisplay display(STDERR_FILENO, plan.quiet);
   Watcher watcher(connection, display, plan.watch);
+  Halt download;
+  std::atomic<bool> ended = false;  // the job, so that a Ctrl-C is about its file
+  const Interrupts interrupts([&](int count) {
+    if (ended) return download.Raise();
+    if (count > 1 || plan.detach || watcher.IsWaitingForServer()) return watcher.Leave();
+    display.Note("cancelling the job; once more leaves it to the server");
+    watcher.CancelJob();
+  });
   v1::Video video;
-  grpc::Status status;
-  {
-    const Interrupts interrupts([&](int count) {
-      if (count > 1 || plan.detach || watcher.IsWaitingForServer()) return watcher.Leave();
-      display.Note("cancelling the job; once more leaves it to the server");
-      watcher.CancelJob();
-    });
-    status = watcher.Generate(plan.requests[0], &video);
-  }
+  const grpc::Status status = watcher.Generate(plan.requests[0], &video);
+  ended = true;
   if (status.error_code() == grpc::StatusCode::CANCELLED) {
     display.Note(watcher.IsWaitingForServer() ? "left; no job was started" : DescribeLeft(video.id(), plan.detach));
     return plan.detach ? kUnreachable : kCancelled;
   }
   if (!status.ok()) return ReportBroken(status, video, plan.json);
-  return Save(connection, video, 1, ReportOutcome(video, display), plan);
+  return Save(connection, video, 1, ReportOutcome(video, display), plan, download);
 }
 
 ExitStatus GenerateBatch(const Connection& connection, Plan& plan) {
   ProgressDisplay display(STDERR_FILENO, plan.quiet);
+  Halt download;
   Batch batch(connection, display, plan.watch, [&](const v1::Video& video, int n) {
     display.Clear();
-    return Save(connection, video, n, ReportOutcome(video, display), plan);
+    return Save(connection, video, n, ReportOutcome(video, display), plan, download);
   });
   const Interrupts interrupts([&](int count) {
-    if (count > 1 || plan.detach) return batch.Leave();
+    if (count > 1 || plan.detach) {
+      download.Raise();
+      return batch.Leave();
+    }
     display.Note("cancelling the clips that are not done; once more leaves them to the server");
     batch.Cancel();
   });
@@ -124,6 +157,7 @@ ExitStatus GenerateBatch(const Connection& connection, Plan& plan) {
 
 std::vector<FlagSpec> GenerateFlags() {
   std::vector<FlagSpec> flags(RequestFlags().begin(), RequestFlags().end());
+  flags.insert(flags.end(), MediaFlags().begin(), MediaFlags().end());
   flags.push_back({"output", "PATH",
                    "a file, whose ending says its kind: .mp4, .webm, .wav or .zip (PNG frames); a folder, "
                    "existing or with / at its end: PNG frames in it; -: standard output; absent: JOB.mp4 here. "
@@ -145,6 +179,9 @@ ExitStatus Generate(const CommandLine& line) {
     return ReportLocalError(absl::InvalidArgumentError("--output -: standard output is a terminal"));
   }
   if (const absl::Status begun = plan->output.Open(); !begun.ok()) return ReportLocalError(begun);
+  if (!plan->media.empty()) {
+    if (const ExitStatus uploaded = Upload(*connection, *plan); uploaded != kSuccess) return uploaded;
+  }
   return plan->requests.size() == 1 ? GenerateOne(*connection, *plan) : GenerateBatch(*connection, *plan);
 }
 

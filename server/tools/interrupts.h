@@ -1,4 +1,5 @@
-// Waits for SIGINT and SIGTERM on a thread of its own, so that the handler may make calls.
+// Waits for SIGINT and SIGTERM. Each signal is handled on a thread of its own, so that a handler may make calls, and
+// one that waits for a server keeps no other signal waiting.
 #ifndef KINORA_SERVER_TOOLS_INTERRUPTS_H_
 #define KINORA_SERVER_TOOLS_INTERRUPTS_H_
 
@@ -9,6 +10,7 @@
 #include <functional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace kinora {
 
@@ -16,15 +18,18 @@ class Interrupts {
  public:
   // `on_interrupt(n)` for the n-th signal, from 1. main() has blocked both signals before any thread started.
   explicit Interrupts(std::function<void(int)> on_interrupt)
-      : thread_([this, on_interrupt = std::move(on_interrupt)] {
+      : on_interrupt_(std::move(on_interrupt)), thread_([this] {
           sigset_t signals = Signals();
           int signal = 0;
-          for (int count = 1; sigwait(&signals, &signal) == 0 && !ended_; ++count) on_interrupt(count);
+          for (int count = 1; sigwait(&signals, &signal) == 0 && !ended_; ++count) {
+            handlers_.emplace_back(on_interrupt_, count);
+          }
         }) {}
-  ~Interrupts() {
+  ~Interrupts() {  // once the handlers have returned
     ended_ = true;
     pthread_kill(thread_.native_handle(), SIGINT);
     thread_.join();
+    for (std::thread& handler : handlers_) handler.join();
   }
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
@@ -39,7 +44,9 @@ class Interrupts {
   }
 
  private:
+  const std::function<void(int)> on_interrupt_;
   std::atomic<bool> ended_ = false;
+  std::vector<std::thread> handlers_;  // of thread_
   std::thread thread_;
 };
 

@@ -16,9 +16,12 @@
 #include "kinora/v1/video_generation.grpc.pb.h"
 #include "server/tools/api_call.h"
 #include "server/tools/commands.h"
+#include "server/tools/input_upload.h"
 #include "server/tools/job_lookup.h"
 #include "server/tools/job_text.h"
+#include "server/tools/media_flags.h"
 #include "server/tools/printing.h"
+#include "server/tools/progress_display.h"
 #include "server/tools/request_flags.h"
 #include "server/tools/serving_wait.h"
 
@@ -40,17 +43,36 @@ ExitStatus Answer(const CommandLine& line, const grpc::Status& status, const Rep
   return kSuccess;
 }
 
+// The files that the flags name, if they name any.
+ExitStatus Upload(const CommandLine& line, const Connection& connection, absl::Duration wait,
+                  v1::CreateVideoRequest& request) {
+  const auto media = AddMedia(line, *request.mutable_generation());
+  if (!media.ok()) return ReportLocalError(media.status());
+  Halt never;  // a signal ends this command
+  ProgressDisplay display(STDERR_FILENO, line.Has("json"));
+  std::vector<v1::CreateVideoRequest> requests = {request};
+  absl::Status local;
+  const grpc::Status status =
+      UploadMedia(connection, *media, {.reconnect = wait, .halt = never}, display, requests, &local);
+  if (!local.ok()) return ReportLocalError(local);
+  if (!status.ok()) return ReportError(status, line.Has("json"));
+  request = std::move(requests[0]);
+  return kSuccess;
+}
+
 ExitStatus Create(const CommandLine& line) {
+  Halt never;  // a signal ends this command
   const auto connection = OpenApi(line);
   if (!connection.ok()) return ReportLocalError(connection.status());
-  const auto request = RequestFromFlags(line);
+  auto request = RequestFromFlags(line);
   if (!request.ok()) return ReportLocalError(request.status());
-  const absl::Status prompt = CheckPrompt(line, request->generation());
+  const absl::Status prompt = CheckPrompt(line, request->generation(), "PROMPT");
   if (!prompt.ok()) return ReportLocalError(prompt);
   v1::Video video;
   const auto wait = ServingWaitOf(line);
   if (!wait.ok()) return ReportLocalError(wait.status());
-  const grpc::Status status = CallWhenServing(*connection, *wait, [&] {
+  if (const ExitStatus uploaded = Upload(line, *connection, *wait, *request); uploaded != kSuccess) return uploaded;
+  const grpc::Status status = CallWhenServing(*connection, *wait, never, [&] {
     return Call<v1::VideoGeneration>(*connection, &v1::VideoGeneration::Stub::CreateVideo, *request, &video);
   });
   return Answer(
@@ -58,6 +80,7 @@ ExitStatus Create(const CommandLine& line) {
 }
 
 ExitStatus EstimateCost(const CommandLine& line) {
+  Halt never;  // a signal ends this command
   const auto connection = OpenApi(line);
   if (!connection.ok()) return ReportLocalError(connection.status());
   const auto request = RequestFromFlags(line);
@@ -65,18 +88,19 @@ ExitStatus EstimateCost(const CommandLine& line) {
   v1::Estimate estimate;
   const auto wait = ServingWaitOf(line);
   if (!wait.ok()) return ReportLocalError(wait.status());
-  const grpc::Status status = CallWhenServing(*connection, *wait, [&] {
+  const grpc::Status status = CallWhenServing(*connection, *wait, never, [&] {
     return Call<v1::VideoGeneration>(*connection, &v1::VideoGeneration::Stub::EstimateVideo, *request, &estimate);
   });
   return Answer(line, status, estimate, FormatEstimate);
 }
 
 ExitStatus Get(const CommandLine& line) {
+  Halt never;  // a signal ends this command
   const auto connection = OpenApi(line);
   if (!connection.ok()) return ReportLocalError(connection.status());
   v1::GetVideoRequest request;
   v1::Video video;
-  grpc::Status status = FindJob(*connection, line.operands()[0], request.mutable_id());
+  grpc::Status status = FindJob(*connection, line.operands()[0], request.mutable_id(), never);
   if (status.ok()) {
     status = Call<v1::VideoGeneration>(*connection, &v1::VideoGeneration::Stub::GetVideo, request, &video);
   }
@@ -151,6 +175,7 @@ ExitStatus List(const CommandLine& line) {
 }
 
 ExitStatus Models(const CommandLine& line) {
+  Halt never;  // a signal ends this command
   const auto connection = OpenApi(line);
   if (!connection.ok()) return ReportLocalError(connection.status());
   const auto wait = ServingWaitOf(line);
@@ -167,7 +192,7 @@ ExitStatus Models(const CommandLine& line) {
                                                            v1::CreateVideoRequest(), &estimate);
     return refused.error_code() == grpc::StatusCode::UNAVAILABLE ? refused : status;
   };
-  const grpc::Status status = CallWhenServing(*connection, *wait, call, lack);
+  const grpc::Status status = CallWhenServing(*connection, *wait, never, call, lack);
   if (!status.ok()) return ReportError(status, line.Has("json"));
   for (const v1::ModelInfo& model : reply.models()) PrintLine(line.Has("json") ? ToJson(model) : FormatModel(model));
   if (reply.models().empty()) std::fprintf(stderr, "kinora: %s\n", lack().c_str());
@@ -209,12 +234,17 @@ std::vector<FlagSpec> RequestFlagList() {
   return flags;
 }
 
+std::vector<FlagSpec> WithMediaFlags(std::vector<FlagSpec> flags) {
+  flags.insert(flags.end(), MediaFlags().begin(), MediaFlags().end());
+  return flags;
+}
+
 }  // namespace
 
 absl::Span<const Command> JobCommands() {
   static const auto* const kCommands = new std::vector<Command>{
       {"create", "[PROMPT]", "accepts a job, prints its id and returns at once; `kinora watch` follows it", 1,
-       RequestFlagList(), Create},
+       WithMediaFlags(RequestFlagList()), Create},
       {"get", "ID", "shows all of a job; any beginning of its id will do that no other has", 1, {}, Get},
       {"list",
        "",

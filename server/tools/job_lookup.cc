@@ -16,7 +16,7 @@ constexpr int kNamed = 5;  // of those that begin alike
 
 }  // namespace
 
-grpc::Status FindJob(const Connection& connection, absl::string_view typed, std::string* id) {
+grpc::Status FindJob(const Connection& connection, absl::string_view typed, std::string* id, Halt& halt) {
   *id = std::string(typed);
   if (typed.size() >= kIdLength) return grpc::Status::OK;
   if (typed.empty()) return {grpc::StatusCode::INVALID_ARGUMENT, "ID: is empty"};
@@ -24,7 +24,8 @@ grpc::Status FindJob(const Connection& connection, absl::string_view typed, std:
   request.set_id_prefix(*id);
   request.set_page_size(kNamed);
   v1::ListVideosResponse reply;
-  grpc::Status status = Call<v1::VideoGeneration>(connection, &v1::VideoGeneration::Stub::ListVideos, request, &reply);
+  grpc::Status status =
+      Call<v1::VideoGeneration>(connection, &v1::VideoGeneration::Stub::ListVideos, request, &reply, halt);
   if (!status.ok()) return status;
   std::vector<std::string> found;
   for (const v1::Video& video : reply.videos()) {

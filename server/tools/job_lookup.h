@@ -8,6 +8,7 @@
 
 #include "absl/strings/string_view.h"
 #include "server/tools/connection.h"
+#include "server/tools/halt.h"
 
 namespace kinora {
 
@@ -16,7 +17,7 @@ inline constexpr size_t kShownIdLength = 8;
 
 // A whole id is taken as it is, without a call. NOT_FOUND: no job's id begins so; INVALID_ARGUMENT: several do, and
 // some of them are named; otherwise what the call ended with. Only jobs that ListVideos shows to this client count.
-grpc::Status FindJob(const Connection& connection, absl::string_view typed, std::string* id);
+grpc::Status FindJob(const Connection& connection, absl::string_view typed, std::string* id, Halt& halt);
 
 }  // namespace kinora
 

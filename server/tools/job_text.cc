@@ -167,6 +167,9 @@ std::string FormatVideo(const v1::Video& video, absl::Time now) {
   }
   Line(out, "model", video.model());
   if (video.has_effective()) GenerationLines(video.effective(), out);
+  for (const std::string& warning : video.resolved().warnings()) {
+    Line(out, "warning", Printable(warning, /*keep_lines=*/false));
+  }
   if (video.estimated_seconds() > 0) Line(out, "estimated", HumanSeconds(video.estimated_seconds()));
   if (video.attempt() > 1) Line(out, "attempt", absl::StrCat(video.attempt()));
   if (video.has_create_time()) Line(out, "created", FormatTime(video.create_time(), now));

@@ -114,7 +114,7 @@ int Main(std::vector<std::string> words) {
     return line->Has("help") ? Print(Overview()) : Explain(Overview());
   }
   if (words[*count] != "admin") {
-    return FindAndRun({ClipCommands(), JobCommands(), EndingCommands()}, false, before,
+    return FindAndRun({ClipCommands(), JobCommands(), EndingCommands(), ServerCommands()}, false, before,
                       absl::MakeConstSpan(words).subspan(*count));
   }
   words.erase(words.begin() + *count);

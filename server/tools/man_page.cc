@@ -62,7 +62,8 @@ std::string ManPage(const ProgramManual& manual) {
     }
     absl::StrAppend(&out, FlagEntries(own));
   }
-  absl::StrAppend(&out, manual.commands.empty() ? ".SH OPTIONS\n" : ".SH OPTIONS OF EVERY COMMAND\n",
+  absl::StrAppend(&out,
+                  manual.commands.empty() ? ".SH OPTIONS\n" : ".SH OPTIONS OF EVERY COMMAND THAT CALLS A SERVER\n",
                   FlagEntries(manual.flags), ExitStatuses(program.exit_statuses), ".SH SEE ALSO\n");
   std::vector<std::string> others;
   for (const char* name : {"kinora", "kinora-frontend", "kinora-render", "kinora-worker"}) {

@@ -62,6 +62,9 @@ std::string FormatModel(const v1::ModelInfo& model) {
   Line(out, "model", model.id());
   Line(out, "family", absl::StrCat(model.family(), ", ", model.kind()));
   Line(out, "default", FormatShape(model.defaults()));
+  for (const v1::ModelInfo::Shape& s : model.trained_shapes()) {
+    Line(out, "trained on", absl::StrCat(s.width(), "x", s.height(), ", ", s.num_frames(), " frames"));
+  }
   for (const v1::ModelInfo::Limits& l : model.limits()) {
     Line(out, "recipe",
          absl::StrFormat("%s%s%s: up to %dx%d, multiples of %d; frames %dk + 1, up to %d",

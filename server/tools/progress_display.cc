@@ -87,6 +87,10 @@ void ProgressDisplay::Note(absl::string_view line) {
   Write(absl::StrCat(line, "\n"));
 }
 
+void ProgressDisplay::NoteOnce(const std::string& line) {
+  if (noted_once_.insert(line).second) Note(line);
+}
+
 void ProgressDisplay::Clear() {
   if (bar_shown_) Write("\r\033[K");
   bar_shown_ = false;

@@ -3,6 +3,7 @@
 #ifndef KINORA_SERVER_TOOLS_PROGRESS_DISPLAY_H_
 #define KINORA_SERVER_TOOLS_PROGRESS_DISPLAY_H_
 
+#include <set>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -38,8 +39,9 @@ class ProgressDisplay {  // one thread at a time
   void State(absl::string_view line) {  // a whole line that belongs to the progress
     if (!quiet_ && parts_ == 1) Note(line);
   }
-  void Note(absl::string_view line);  // a whole line, above the bar
-  void Clear();                       // takes the bar away
+  void Note(absl::string_view line);       // a whole line, above the bar
+  void NoteOnce(const std::string& line);  // unless it was said before
+  void Clear();                            // takes the bar away
 
  private:
   ProgressState OfAll(const ProgressState& part) const;
@@ -51,6 +53,7 @@ class ProgressDisplay {  // one thread at a time
   int part_ = 0, parts_ = 1;
   absl::Time parts_began_ = absl::InfiniteFuture();
   bool bar_shown_ = false;
+  std::set<std::string> noted_once_;
   std::string last_stage_;
   int last_tenth_ = -1;
 };

@@ -11,6 +11,8 @@
 #include "absl/strings/str_split.h"
 #include "engine/base/status_macros.h"
 #include "engine/media/file_sink.h"
+#include "engine/media/frame_folder.h"
+#include "engine/model/released_models.h"
 #include "engine/ops/backend.h"
 #include "server/common/program_help.h"
 #include "server/common/request_conversion.h"
@@ -27,7 +29,7 @@ constexpr FlagSpec kFlags[] = {
     {"request", "FILE", "a Generation message as proto3 JSON; the flags below override its fields"},
     {"output", "FILE|FOLDER", "ends in .mp4, .webm, .wav or .zip (PNG frames), or is an existing folder (PNG frames)"},
     {"output-options", "JSON", "an Output message as proto3 JSON, {\"crf\": 16, \"embedParameters\": true}"},
-    {"prompt", "TEXT", "what to show and to be heard"},
+    {"prompt", "TEXT", "what to show and to be heard; \"\" is a clip of no prompt"},
     {"prompt-file", "FILE", "the prompt, from a file; - is standard input"},
     {"negative-prompt", "TEXT", "what to keep away from; absent: the model's default, empty: none"},
     {"recipe", "one_stage|two_stage|distilled|distilled_two_stage|hq", "absent: the model's default"},
@@ -41,7 +43,7 @@ constexpr FlagSpec kFlags[] = {
     {"schedule-tokens", "N", "tokens the dev schedule shifts for; -1: the actual number"},
     {"video-guidance", "JSON", "a Guidance message, {\"cfgScale\": 3}"},
     {"audio-guidance", "JSON", "a Guidance message"},
-    {"lora", "ID[:STRENGTH]", "may be given again"},
+    {"lora", "ID[:STRENGTH[:STAGE2]]", "may be given again; STAGE2: its strength in the second stage"},
     {"audio-only", "", "sound without a picture"},
     {"noise", "FILE", "safetensors with video_noise, audio_noise, ...: initial noise instead of the seed's"},
     {"dump", "FILE", "safetensors to write contexts, sigmas, latents, frames and waveform to"},
@@ -56,6 +58,8 @@ constexpr FlagSpec kFlags[] = {
     {"quiet", "", "no progress"},
     {"compare", "PRECISION", "run in both precisions and report the difference"},
     {"plan", "", "print what usual clips (or the one asked for) take in memory and work; reads headers only"},
+    {"like", "NAME",
+     "with --plan instead of --model: a released model whose files are not here: ltx-2-19b, ltx-2.3-22b"},
     {"device-memory", "SIZE", "what --plan fits the model into: 80GB, 24GiB"},
     {"help", "", "this text"},
     {"version", "", "version, commit, backends and the CPU's instruction set"},
@@ -63,9 +67,21 @@ constexpr FlagSpec kFlags[] = {
 
 absl::Status NotYet(const std::string& flag) { return absl::UnimplementedError(flag + ": not available yet"); }
 
-// What the engine says of a field, said of the flag of that name.
-absl::Status OfFlag(const absl::Status& status) {
-  return status.ok() ? status : absl::Status(status.code(), absl::StrCat("--", std::string(status.message())));
+// What the engine says, said of the flag that it begins with, or that `flag` adds.
+absl::Status OfFlag(const std::string& flag, const absl::Status& status) {
+  return status.ok() ? status : absl::Status(status.code(), absl::StrCat("--", flag, std::string(status.message())));
+}
+
+absl::Status TakeModel(const CommandLine& line, RenderOptions& options) {
+  options.model = line.GetAll("model");
+  options.like = line.Get("like").value_or("");
+  if (!line.Has("like")) {
+    return options.model.empty() ? absl::InvalidArgumentError("--model: is missing") : absl::OkStatus();
+  }
+  if (!options.plan) return absl::InvalidArgumentError("--like: is for --plan; a clip needs --model");
+  if (!options.model.empty())
+    return absl::InvalidArgumentError("--like: not with --model, which has the model's files");
+  return OfFlag("like ", ReleasedModelConfig(options.like).status());
 }
 
 absl::Status TakeDevice(const CommandLine& line, RenderOptions& options) {
@@ -109,7 +125,9 @@ absl::Status TakePaths(const CommandLine& line, RenderOptions& options) {
   }
   if (!options.output_path.empty()) {
     const auto container = ContainerForPath(options.output_path);
-    if (!container.ok()) return absl::InvalidArgumentError("--output " + std::string(container.status().message()));
+    absl::Status fits = container.status();
+    if (fits.ok() && *container == Container::kPngFolder) fits = CheckFrameFolder(options.output_path);
+    if (!fits.ok()) return absl::InvalidArgumentError("--output " + std::string(fits.message()));
   }
   return absl::OkStatus();
 }
@@ -127,7 +145,8 @@ absl::Status TakeRequest(const CommandLine& line, RenderOptions& options) {
     options.seed_drawn = true;
   }
   KINORA_RETURN_IF_ERROR(CheckGeneration(options.generation));
-  return CheckOutput(options.output);
+  KINORA_RETURN_IF_ERROR(CheckOutput(options.output));
+  return options.plan ? absl::OkStatus() : CheckPrompt(line, options.generation, "--prompt");
 }
 
 }  // namespace
@@ -153,9 +172,9 @@ absl::StatusOr<RenderOptions> ParseRenderFlags(absl::Span<const std::string> arg
     return absl::InvalidArgumentError(line.operands()[0] + ": no such argument; see --help");
   if (line.Has("compare")) return NotYet("--compare");
   options.processes = line.Has("processes");
-  options.model = line.GetAll("model");
-  if (options.model.empty()) return absl::InvalidArgumentError("--model: is missing");
-  KINORA_RETURN_IF_ERROR(OfFlag(TakeDevice(line, options)));
+  options.plan = line.Has("plan");
+  KINORA_RETURN_IF_ERROR(TakeModel(line, options));
+  KINORA_RETURN_IF_ERROR(OfFlag("", TakeDevice(line, options)));
   if (const auto ranks = line.Get("ranks")) {
     KINORA_ASSIGN_OR_RETURN(options.mesh, ParseRanks(*ranks));
   }
@@ -163,7 +182,6 @@ absl::StatusOr<RenderOptions> ParseRenderFlags(absl::Span<const std::string> arg
   options.threads = static_cast<int>(threads.value_or(0));
   options.json = line.Has("json");
   options.quiet = line.Has("quiet");
-  options.plan = line.Has("plan");
   KINORA_ASSIGN_OR_RETURN(const auto memory, line.GetBytes("device-memory"));
   options.device_memory = memory.value_or(0);
   if (options.device_memory > 0 && !options.plan) return absl::InvalidArgumentError("--device-memory: is for --plan");

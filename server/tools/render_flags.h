@@ -32,6 +32,7 @@ struct RenderOptions {
   int threads = 0;         // of computation, all ranks together; 0: the machine's cores
   bool json = false;
   bool quiet = false;
+  std::string like{};         // with plan, instead of `model`: a released model's name
   bool plan = false;          // no clip: generation holds the shape asked for, if any, and nothing is written
   int64_t device_memory = 0;  // bytes that --plan fits clips into; 0: not given
 };

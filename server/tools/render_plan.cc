@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "engine/base/status_macros.h"
 #include "engine/parallel/dry_communicator.h"
+#include "server/common/request_conversion.h"
 
 namespace kinora {
 namespace {
@@ -23,29 +24,35 @@ bool Fits(const PlanRow& row, int64_t device_memory) { return row.plan.FitsDevic
 
 absl::StatusOr<std::vector<PlanRow>> MakePlan(const RenderOptions& options) {
   PipelineOptions pipeline;
-  KINORA_ASSIGN_OR_RETURN(pipeline.files, ModelFiles::Parse(options.model));
+  pipeline.released = options.like;
+  if (options.like.empty()) {
+    KINORA_ASSIGN_OR_RETURN(pipeline.files, ModelFiles::Parse(options.model));
+  }
   pipeline.device = options.device;
   pipeline.precision = options.precision;
   const int threads = options.threads != 0 ? options.threads : static_cast<int>(std::thread::hardware_concurrency());
   pipeline.threads = std::max(1, threads / options.mesh.ranks());
   KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<Mesh> mesh, MakeDryMesh(options.mesh, /*rank=*/0));
-  std::vector<ClipShape> shapes(std::begin(kUsual), std::end(kUsual));
+  std::vector<ClipShape> shapes = {{}};  // the model's default
+  shapes.insert(shapes.end(), std::begin(kUsual), std::end(kUsual));
   const v1::Generation& asked = options.generation;
   if (asked.width() != 0 || asked.height() != 0 || asked.num_frames() != 0) {
-    const auto or_usual = [](int32_t value, int32_t usual) { return value != 0 ? value : usual; };
-    shapes = {{or_usual(asked.width(), 768), or_usual(asked.height(), 512), or_usual(asked.num_frames(), 121)}};
+    shapes = {{asked.width(), asked.height(), asked.num_frames()}};  // what is not given: the model's default
   }
+  KINORA_ASSIGN_OR_RETURN(GenerationRequest request, ToGenerationRequest(asked));
+  if (request.recipe == Recipe::kUnspecified) request.recipe = Recipe::kOneStage;
   std::vector<PlanRow> rows;
   for (const ClipShape& shape : shapes) {
-    GenerationRequest request;
-    request.recipe = Recipe::kOneStage;
     request.width = shape.width;
     request.height = shape.height;
     request.num_frames = shape.num_frames;
     const int64_t memory = options.device_memory > 0 ? options.device_memory : std::numeric_limits<int64_t>::max();
     KINORA_ASSIGN_OR_RETURN(RunPlan plan, Pipeline::PlanWithin({memory, "--device-memory"}, *mesh, request, pipeline));
-    rows.push_back(
-        {.width = shape.width, .height = shape.height, .num_frames = shape.num_frames, .plan = std::move(plan)});
+    const GenerationRequest& r = plan.request;
+    const bool again = shape.width != 0 && !rows.empty() && rows[0].width == r.width && rows[0].height == r.height &&
+                       rows[0].num_frames == r.num_frames;
+    if (again) continue;
+    rows.push_back({.width = r.width, .height = r.height, .num_frames = r.num_frames, .plan = std::move(plan)});
   }
   return rows;
 }
@@ -57,12 +64,12 @@ std::string FormatPlan(const std::vector<PlanRow>& rows, int64_t device_memory, 
       out.push_back({{"width", row.width},
                      {"height", row.height},
                      {"num_frames", row.num_frames},
-                     {"weight_bytes", row.plan.weight_bytes},
-                     {"activation_bytes", row.plan.arena_bytes},
-                     {"workspace_bytes", row.plan.workspace_bytes},
-                     {"device_bytes", row.plan.device_bytes()},
+                     {"weight_bytes", absl::StrCat(row.plan.weight_bytes)},
+                     {"activation_bytes", absl::StrCat(row.plan.arena_bytes)},
+                     {"workspace_bytes", absl::StrCat(row.plan.workspace_bytes)},
+                     {"device_bytes", absl::StrCat(row.plan.device_bytes())},
                      {"text_encoder", row.plan.evicted_bytes > 0 ? "evicted" : "resident"},
-                     {"evicted_bytes", row.plan.evicted_bytes},
+                     {"evicted_bytes", absl::StrCat(row.plan.evicted_bytes)},
                      {"flops", row.plan.flops()}});
       if (device_memory > 0) out.back()["fits"] = Fits(row, device_memory);
     }

@@ -18,11 +18,12 @@ struct PlanRow {
   RunPlan plan{};
 };
 
-// ONE_STAGE with the model's default guidance, which takes the most memory of the recipes; the shape --width, --height
-// and --frames ask for first, if they are given. No weight is read and no memory is reserved.
+// What the flags ask for, in the model's default shape and usual ones, or in that of --width, --height and --frames;
+// without --recipe ONE_STAGE, which takes the most memory. No weight is read and no memory is reserved.
 absl::StatusOr<std::vector<PlanRow>> MakePlan(const RenderOptions& options);
 
-// A table for people, or with `json` one JSON line. `device_memory`: bytes to fit into; 0: says nothing of fitting.
+// A table for people, or with `json` one JSON line, 64-bit numbers as strings. `device_memory`: bytes to fit into; 0:
+// says nothing of fitting.
 std::string FormatPlan(const std::vector<PlanRow>& rows, int64_t device_memory, bool json);
 
 }  // namespace kinora

@@ -1,10 +1,10 @@
 #include "server/tools/render_report.h"
 
-#include <sys/resource.h>
-
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "server/common/human_text.h"
 #include "server/common/request_conversion.h"
 
 namespace kinora {
@@ -36,7 +36,7 @@ void RenderTimes::End() {
 std::string RenderSummaryJson(const RenderSummary& summary, const RenderTimes& times) {
   nlohmann::ordered_json json;
   json["file"] = summary.file;
-  json["seed"] = summary.effective.seed();
+  json["seed"] = absl::StrCat(summary.effective.seed());
   double total = 0;
   json["seconds"] = {{"total", 0}};
   for (const RenderTimes::Stage& stage : times.stages()) {
@@ -45,24 +45,35 @@ std::string RenderSummaryJson(const RenderSummary& summary, const RenderTimes& t
     total += stage.seconds;
   }
   json["seconds"]["total"] = total;
-  json["peak_memory_bytes"] = summary.peak_memory_bytes;
+  const auto bytes = [](int64_t count) { return absl::StrCat(count); };
+  json["memory"]["measured"] = {{"process_peak_bytes", bytes(summary.peak_process_bytes)},
+                                {"activation_peak_bytes", bytes(summary.peak_activation_bytes)}};
+  json["memory"]["planned"] = {{"activation_bytes", bytes(summary.planned_activation_bytes)},
+                               {"weight_bytes", bytes(summary.planned_weight_bytes)},
+                               {"workspace_bytes", bytes(summary.planned_workspace_bytes)}};
   json["collectives"] = nlohmann::ordered_json::object();
   for (int i = 0; i < kCollectives; ++i) {
     const CollectiveCount& count = summary.collectives[i];
     if (count.calls == 0) continue;
-    json["collectives"][std::string(CollectiveName(static_cast<Collective>(i)))] = {{"calls", count.calls},
-                                                                                    {"bytes", count.bytes}};
+    json["collectives"][std::string(CollectiveName(static_cast<Collective>(i)))] = {
+        {"calls", absl::StrCat(count.calls)}, {"bytes", absl::StrCat(count.bytes)}};
   }
   json["precision"] = summary.precision;
   json["mesh"] = summary.mesh;
-  json["generation"] = nlohmann::ordered_json::parse(ParametersJson(summary.effective));
+  json["generation"] = nlohmann::ordered_json::parse(EveryFieldJson(summary.effective));
   return json.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-int64_t PeakMemoryBytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return int64_t{usage.ru_maxrss} * 1024;
+std::string RenderSummaryText(const RenderSummary& summary, const RenderTimes& times) {
+  double seconds = 0;
+  for (const RenderTimes::Stage& stage : times.stages()) seconds += stage.seconds;
+  const v1::Generation& g = summary.effective;
+  return absl::StrFormat(
+      "%s: %dx%d, %d frames at %g fps, seed %d, %.1f s, memory: %s in the process and %s of activations measured, %s "
+      "planned",
+      summary.file, g.width(), g.height(), g.num_frames(), g.frame_rate(), g.seed(), seconds,
+      HumanBytes(summary.peak_process_bytes), HumanBytes(summary.peak_activation_bytes),
+      HumanBytesLike(summary.planned_activation_bytes, summary.peak_activation_bytes));
 }
 
 }  // namespace kinora

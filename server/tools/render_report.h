@@ -43,15 +43,19 @@ struct RenderSummary {
   std::string file;
   v1::Generation effective{};
   std::string precision, mesh;
-  int64_t peak_memory_bytes = 0;   // of the process
-  CollectiveCounts collectives{};  // of rank 0
+  // Of rank 0. Measured: what its process (PeakProcessBytes) and the activations took at most.
+  int64_t peak_process_bytes = 0, peak_activation_bytes = 0;
+  int64_t planned_activation_bytes = 0, planned_weight_bytes = 0, planned_workspace_bytes = 0;
+  CollectiveCounts collectives{};
 };
 
-// One JSON object without a line break: file, seed, seconds {total, STAGE…}, step_seconds {STAGE: […]},
-// peak_memory_bytes, collectives {NAME: {calls, bytes}}, precision, mesh, and the effective generation without prompts.
+// One JSON object without a line break, 64-bit numbers as strings as in the API's JSON: file, seed, seconds {total,
+// STAGE…}, step_seconds {STAGE: […]}, memory {measured {process_peak_bytes,
+// activation_peak_bytes}, planned {activation_bytes, weight_bytes, workspace_bytes}}, collectives {NAME: {calls,
+// bytes}}, precision, mesh, and the effective generation, every field of it.
 std::string RenderSummaryJson(const RenderSummary& summary, const RenderTimes& times);
-
-int64_t PeakMemoryBytes();  // largest resident set of this process so far
+// One line for people.
+std::string RenderSummaryText(const RenderSummary& summary, const RenderTimes& times);
 
 }  // namespace kinora
 

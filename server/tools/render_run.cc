@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "engine/base/memory.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/trace.h"
 #include "engine/media/file_sink.h"
@@ -160,6 +161,10 @@ absl::Status RenderOnRank(Job& job, const Mesh& mesh) {
   RenderObserver observer(job, sinks->dump);
   KINORA_RETURN_IF_ERROR(pipeline->Generate(plan, &sinks->tee, &observer));
   job.times.End();
+  job.summary.peak_activation_bytes = pipeline->peak_arena_bytes();
+  job.summary.planned_activation_bytes = plan.arena_bytes;
+  job.summary.planned_weight_bytes = plan.weight_bytes;
+  job.summary.planned_workspace_bytes = plan.workspace_bytes;
   CountCollectives(mesh, job.summary.collectives);
   return absl::OkStatus();
 }
@@ -170,18 +175,9 @@ void PrintSummary(Job& job) {
   summary.file = options.output_path.empty() ? options.dump_path : options.output_path;
   summary.precision = options.precision.ToString();
   summary.mesh = options.mesh.ToString();
-  summary.peak_memory_bytes = PeakMemoryBytes();
+  summary.peak_process_bytes = PeakProcessBytes();
   job.display.Clear();
-  if (options.json) {
-    std::printf("%s\n", RenderSummaryJson(summary, job.times).c_str());
-    return;
-  }
-  double seconds = 0;
-  for (const RenderTimes::Stage& stage : job.times.stages()) seconds += stage.seconds;
-  const v1::Generation& g = summary.effective;
-  std::printf("%s: %dx%d, %d frames at %g fps, seed %llu, %.1f s, peak memory %.2f GB\n", summary.file.c_str(),
-              g.width(), g.height(), g.num_frames(), g.frame_rate(), static_cast<unsigned long long>(g.seed()), seconds,
-              static_cast<double>(summary.peak_memory_bytes) / 1e9);
+  std::puts((options.json ? RenderSummaryJson(summary, job.times) : RenderSummaryText(summary, job.times)).c_str());
 }
 
 // Of a run that failed, too.

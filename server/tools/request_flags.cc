@@ -34,7 +34,7 @@ constexpr FlagSpec kFlags[] = {
     {"schedule-tokens", "N", "tokens the dev schedule shifts for; -1: the actual number"},
     {"video-guidance", "JSON", "a Guidance message, {\"cfgScale\": 3}"},
     {"audio-guidance", "JSON", "a Guidance message"},
-    {"lora", "ID[:STRENGTH]", "may be given again"},
+    {"lora", "ID[:STRENGTH[:STAGE2]]", "may be given again; STAGE2: its strength in the second stage"},
     {"audio-only", "", "sound without a picture"},
     {"request", "FILE", "a Generation message as proto3 JSON; other flags override its fields"},
     {"output-options", "JSON", "an Output message as proto3 JSON; other flags override its fields"},
@@ -159,15 +159,17 @@ absl::Status SetSampling(const CommandLine& line, v1::Generation* g) {
     KINORA_RETURN_IF_ERROR(ParseJsonFlag(line, "audio-guidance", g->mutable_audio_guidance()));
   }
   for (const std::string& lora : line.GetAll("lora")) {
-    const std::pair<std::string, std::string> parts = absl::StrSplit(lora, absl::MaxSplits(':', 1));
+    const std::vector<std::string> parts = absl::StrSplit(lora, ':');
     v1::LoraRef* ref = g->add_loras();
-    ref->set_id(parts.first);
-    double strength;
-    if (parts.second.empty()) continue;
-    if (!absl::SimpleAtod(parts.second, &strength)) {
-      return absl::InvalidArgumentError(absl::StrCat("--lora ", lora, ": the strength is no number"));
+    ref->set_id(parts[0]);
+    double strength[2] = {};
+    bool numbers = parts.size() <= 3;
+    for (size_t i = 1; numbers && i < parts.size(); ++i) numbers = absl::SimpleAtod(parts[i], &strength[i - 1]);
+    if (!numbers) {
+      return absl::InvalidArgumentError(absl::StrCat("--lora ", lora, ": ID[:STRENGTH[:STAGE2]], numbers, is needed"));
     }
-    ref->set_strength(strength);
+    if (parts.size() > 1) ref->set_strength(strength[0]);
+    if (parts.size() > 2) ref->set_strength_stage2(strength[1]);
   }
   return absl::OkStatus();
 }
@@ -223,14 +225,14 @@ absl::StatusOr<v1::CreateVideoRequest> RequestFromFlags(const CommandLine& line)
   return request;
 }
 
-absl::Status CheckPrompt(const CommandLine& line, const v1::Generation& generation) {
+absl::Status CheckPrompt(const CommandLine& line, const v1::Generation& generation, absl::string_view prompt) {
   if (!generation.prompt().empty() || line.Has("prompt")) return absl::OkStatus();
   const std::string where = line.Has("prompt-file")    ? absl::StrCat("--prompt-file ", *line.Get("prompt-file"))
                             : !line.operands().empty() ? "PROMPT"
                             : line.Has("request")      ? absl::StrCat("--request ", *line.Get("request"), ": prompt")
                                                        : "";
   return absl::InvalidArgumentError(
-      absl::StrCat(where.empty() ? "PROMPT: is missing" : absl::StrCat(where, ": is empty"),
+      absl::StrCat(where.empty() ? absl::StrCat(prompt, ": is missing") : absl::StrCat(where, ": is empty"),
                    "; say what to show and to be heard, or --prompt \"\" for a clip of no prompt"));
 }
 

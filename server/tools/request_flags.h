@@ -17,8 +17,9 @@ absl::Span<const FlagSpec> RequestFlags();
 // request can be sent again after a broken connection.
 absl::StatusOr<v1::CreateVideoRequest> RequestFromFlags(const CommandLine& line);
 
-// InvalidArgument: the request has no prompt, and --prompt "" has not said that none is meant.
-absl::Status CheckPrompt(const CommandLine& line, const v1::Generation& generation);
+// InvalidArgument: the request has no prompt, and --prompt "" has not said that none is meant. `prompt`: what the error
+// calls the missing one, "PROMPT" where it is an operand.
+absl::Status CheckPrompt(const CommandLine& line, const v1::Generation& generation, absl::string_view prompt);
 
 }  // namespace kinora
 

@@ -8,6 +8,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "server/tools/job_cancel.h"
 #include "server/tools/job_text.h"
 
 namespace kinora {
@@ -71,6 +72,7 @@ grpc::Status Watcher::Follow(v1::Video* video) {
       absl::MutexLock lock(&mu_);
       ended_ = true;
     }
+    halt_.Raise();  // nobody waits for a cancel any more
     silence.join();
   };
   absl::Time away_since = absl::InfiniteFuture();
@@ -82,7 +84,7 @@ grpc::Status Watcher::Follow(v1::Video* video) {
     const grpc::Status& status = *read;
     if (terminal_) return grpc::Status::OK;
     if (Left()) return grpc::Status(grpc::StatusCode::CANCELLED, "left");  // which broke the stream
-    if (!status.ok() && !IsBroken(status)) return status;
+    if (!status.ok() && !IsBroken(status) && !IsQueueFull(status)) return status;
     if (events_ == 0 && WasNeverThere(status)) {
       const auto wait = serving_wait_.PauseAfter(status);
       if (!wait) return status;
@@ -135,7 +137,7 @@ grpc::Status Watcher::ReadStream(Reader& reader, v1::Video* video) {
       cancel = cancel_ && !cancel_sent_;
     }
     Handle(event, video);
-    if (cancel && !terminal_) SendCancel(id);
+    if (cancel && !terminal_) CancelNow(id);
   }
   grpc::Status status = reader.Finish();
   absl::MutexLock lock(&mu_);
@@ -189,6 +191,9 @@ void Watcher::NoteState(const v1::Video& video) {
   // What the snapshot said comes again as an event, and a state that only gained details is no news.
   const auto state = std::pair(video.state(), video.attempt());
   if (std::exchange(noted_state_, state) != state) display_.State(DescribeState(video));
+  for (const std::string& warning : video.resolved().warnings()) {  // one for all clips of a batch
+    display_.NoteOnce(absl::StrCat("note: ", Printable(warning, /*keep_lines=*/false)));
+  }
 }
 
 void Watcher::CancelJob() {
@@ -198,21 +203,13 @@ void Watcher::CancelJob() {
     cancel_ = true;
     id = id_;
   }
-  if (!id.empty()) SendCancel(id);  // otherwise with the first event, which brings the id
+  if (!id.empty()) CancelNow(id);  // otherwise with the first event, which brings the id
 }
 
-void Watcher::SendCancel(const std::string& id) {
-  v1::CancelVideoRequest request;
-  v1::Video reply;
-  request.set_id(id);
-  const auto context = connection_.UnaryContext();
-  const grpc::Status status = stub_->CancelVideo(context.get(), request, &reply);
+void Watcher::CancelNow(const std::string& id) {
+  const bool sent = CancelJobOrNote(connection_, id, display_, halt_);
   absl::MutexLock lock(&mu_);
-  cancel_sent_ = status.ok();
-  if (!status.ok()) {
-    display_.Note(absl::StrCat("job ", id, " could not be cancelled: ", status.error_message(),
-                               "; it goes on. Later: kinora cancel ", id));
-  }
+  cancel_sent_ = sent;
 }
 
 bool Watcher::Left() {
@@ -221,6 +218,7 @@ bool Watcher::Left() {
 }
 
 void Watcher::Leave() {
+  halt_.Raise();
   absl::MutexLock lock(&mu_);
   leave_ = true;
   if (context_ != nullptr) context_->TryCancel();

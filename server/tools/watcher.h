@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "kinora/v1/video_generation.grpc.pb.h"
 #include "server/tools/connection.h"
+#include "server/tools/halt.h"
 #include "server/tools/progress_display.h"
 #include "server/tools/serving_wait.h"
 
@@ -53,9 +54,9 @@ class Watcher {
   grpc::Status ReadStream(Reader& reader, v1::Video* video);
   void Handle(const v1::VideoEvent& event, v1::Video* video);
   void NoteState(const v1::Video& video);
-  void SendCancel(const std::string& id);
   bool WaitForServer(absl::Duration pause);    // false: told to leave
   bool WaitToReconnect(absl::Duration pause);  // false: told to leave
+  void CancelNow(const std::string& id);
   bool Left();
   void WatchForSilence();
 
@@ -65,6 +66,7 @@ class Watcher {
   const std::unique_ptr<v1::VideoGeneration::Stub> stub_;
   v1::CreateVideoRequest request_;  // of Generate
 
+  Halt halt_;  // of CancelVideo
   absl::Mutex mu_;
   std::string id_ ABSL_GUARDED_BY(mu_);
   grpc::ClientContext* context_ ABSL_GUARDED_BY(mu_) = nullptr;  // of the open stream

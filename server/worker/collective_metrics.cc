@@ -30,7 +30,7 @@ void CollectiveMetrics::OnCollective(const CollectiveCall& call) {
 void CollectiveMetrics::OnRun(int rank, absl::Span<const StageUse> stages) {
   double seconds = 0, idle = 0;
   for (const StageUse& stage : stages) {
-    if (!alone_) metrics_.rank_skew_seconds.Add({{"stage", stage.stage}}, StepBuckets()).Observe(stage.wait_seconds);
+    if (!alone_) metrics_.rank_skew_seconds.Add({{"stage", stage.stage}}, StageBuckets()).Observe(stage.wait_seconds);
     if (stage.stage.rfind("denoise", 0) != 0) continue;
     seconds += stage.seconds;
     idle += stage.idle_seconds;

@@ -3,7 +3,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/file_descriptor.h"
@@ -17,7 +19,7 @@ absl::StatusOr<std::string> ReadInheritedSecret(int fd) {
     return absl::InvalidArgumentError(absl::StrCat("secret_fd: ", fd, " is no pipe of a supervisor"));
   }
   const FileDescriptor pipe(fd);
-  std::string secret(kSecretBytes + 1, '\0');  // one more would be wrong
+  std::array<char, kSecretBytes + 1> secret;  // one more would be wrong
   size_t size = 0;
   while (size < secret.size()) {
     const ssize_t n = read(fd, secret.data() + size, secret.size() - size);
@@ -28,8 +30,7 @@ absl::StatusOr<std::string> ReadInheritedSecret(int fd) {
     return absl::InvalidArgumentError(
         absl::StrCat("secret_fd: the pipe ", fd, " does not hold the ", kSecretBytes, " bytes of a supervisor"));
   }
-  secret.resize(size);
-  return secret;
+  return std::string(secret.data(), size);
 }
 
 }  // namespace kinora

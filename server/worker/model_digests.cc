@@ -32,6 +32,7 @@ absl::StatusOr<ModelDigests::Map> ModelDigests::Wait() {
 absl::StatusOr<ModelDigests::Map> ModelDigests::Read(const ModelFiles& files) const {
   KINORA_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(files));
   std::vector<std::string> paths = checkpoint->paths();
+  for (const std::string& part : files.parts()) paths.push_back(part);
   if (!checkpoint->tokenizer_model().empty()) paths.push_back(checkpoint->tokenizer_model());
   Map digests;
   for (const std::string& name : paths) {
@@ -68,7 +69,9 @@ absl::StatusOr<std::string> ModelDigests::DigestFile(const std::string& path) co
 absl::StatusOr<std::string> DigestOfHeaders(const ModelFiles& files) {
   KINORA_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(files));
   Sha256 sha256;
-  for (const std::string& path : checkpoint->paths()) {
+  std::vector<std::string> paths = checkpoint->paths();
+  for (const std::string& part : files.parts()) paths.push_back(part);
+  for (const std::string& path : paths) {
     std::error_code error;
     const uintmax_t bytes = std::filesystem::file_size(path, error);
     std::ifstream file(path, std::ios::binary);
@@ -79,6 +82,9 @@ absl::StatusOr<std::string> DigestOfHeaders(const ModelFiles& files) {
     file.read(header.data(), static_cast<std::streamsize>(header.size()));
     if (!file) return OfFile(path, absl::UnavailableError(path + ": cannot be read"));
     sha256.Update(absl::StrCat(std::filesystem::path(path).filename().string(), " ", bytes, " ", header));
+  }
+  for (const ModelFiles::Lora& lora : files.loras) {  // which file is meant by what a job names
+    sha256.Update(absl::StrCat("lora ", lora.id, " ", std::filesystem::path(lora.path).filename().string(), "\n"));
   }
   for (const auto& [component, text] : checkpoint->component_configs())
     sha256.Update(absl::StrCat(component, " ", text));

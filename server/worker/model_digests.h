@@ -37,7 +37,8 @@ class ModelDigests {
 };
 
 // SHA-256, in hexadecimal digits, of what the files of a model look like from outside: their names, sizes and headers,
-// the configuration and the tokenizer; not of the weights themselves. Equal on ranks that loaded the same model.
+// the ids of LoRAs, the configuration and the tokenizer; not of the weights themselves. Equal on ranks that loaded the
+// same model.
 absl::StatusOr<std::string> DigestOfHeaders(const ModelFiles& files);
 
 }  // namespace kinora

@@ -180,8 +180,8 @@ absl::Status PipelineModel::PlanArenas(double memory_share, PipelineOptions& opt
   backend.reset();
   KINORA_ASSIGN_OR_RETURN(const RunPlan usual, Pipeline::PlanMemory(memory, mesh, options));
   Log(Severity::kInfo, "memory_planned",
-      {{"arena_bytes", absl::StrCat(options.arena_bytes)},
-       {"host_arena_bytes", absl::StrCat(options.host_arena_bytes)},
+      {{"arena_bytes", options.arena_bytes},
+       {"host_arena_bytes", options.host_arena_bytes},
        {"text_encoder", usual.TextEncoderResidence()}});
   return absl::OkStatus();
 }
@@ -367,6 +367,9 @@ v1::Resolved PipelineModel::Resolve(const PreparedRun& run) const {
   resolved.set_device(device_);
   *resolved.mutable_digests() = ready_.model().digests();
   resolved.set_tile_plan(run.plan.tiles.ToString());
+  if (std::string warning = UntrainedShapeWarning(description_, run.plan.request); !warning.empty()) {
+    resolved.add_warnings(std::move(warning));
+  }
   for (const StagePlan& planned : run.plan.stages) {
     if (planned.kind != StageKind::kDenoise) continue;
     v1::Resolved::Stage& stage = *resolved.add_stages();
@@ -374,6 +377,12 @@ v1::Resolved PipelineModel::Resolve(const PreparedRun& run) const {
     stage.set_height(static_cast<int32_t>(planned.grid.out_height()));
     stage.set_num_frames(static_cast<int32_t>(planned.grid.out_frames()));
     for (const float sigma : planned.sigmas) stage.add_sigmas(sigma);
+    stage.set_undistilled(planned.undistilled);
+    for (const AppliedLora& applied : planned.loras) {
+      v1::LoraRef& lora = *stage.add_loras();
+      lora.set_id(applied.id);
+      lora.set_strength(applied.strength);
+    }
   }
   return resolved;
 }

@@ -48,7 +48,7 @@ class ProgressMarks {
     if (stage_.empty()) return;
     const double seconds = absl::ToDoubleSeconds(now - stage_begin_);
     (*result_.mutable_usage()->mutable_stage_seconds())[stage_] += seconds;
-    context_.metrics.stage_duration_seconds.Add({{"stage", stage_}}, StepBuckets()).Observe(seconds);
+    context_.metrics.stage_duration_seconds.Add({{"stage", stage_}}, StageBuckets()).Observe(seconds);
     stage_.clear();
   }
 

@@ -18,9 +18,18 @@ namespace kinora {
 namespace {
 
 constexpr absl::Duration kHearing = absl::Seconds(1);
+constexpr size_t kMostEstimates = 64;  // that wait; a frontend of this version asks for no more at once
 
 bool IsOf(const v1::Cancel& cancel, const v1::Run& run) {
   return cancel.video_id() == run.video_id() && cancel.attempt() == run.attempt();
+}
+
+v1::WorkerMessage TooManyEstimates(const v1::EstimateRequest& request) {
+  v1::WorkerMessage message;
+  message.mutable_estimate_result()->set_id(request.id());
+  *message.mutable_estimate_result()->mutable_error() = ToRpcStatus(
+      WithRetryInfo(absl::ResourceExhaustedError("too many estimates are asked for at once"), absl::Seconds(1)));
+  return message;
 }
 
 }  // namespace
@@ -105,7 +114,7 @@ absl::StatusOr<std::optional<v1::Run>> RankLoop::NextRun() {
 }
 
 absl::Status RankLoop::RunOne(Rank& rank, Model& model, const v1::Run& run) {
-  Log(Severity::kInfo, "run_started", {{"job", run.video_id()}, {"attempt", absl::StrCat(run.attempt())}});
+  Log(Severity::kInfo, "run_started", {{"job", run.video_id()}, {"attempt", run.attempt()}});
   const RunContext context{.model = model,
                            .metrics = metrics_,
                            .send = [this](const v1::WorkerMessage& message) { client_.Send(message); },
@@ -116,7 +125,7 @@ absl::Status RankLoop::RunOne(Rank& rank, Model& model, const v1::Run& run) {
   absl::Status status = FromRpcStatus(message.run_result().error());
   Log(Severity::kInfo, "run_ended",
       {{"job", run.video_id()},
-       {"attempt", absl::StrCat(run.attempt())},
+       {"attempt", run.attempt()},
        {"code", absl::StatusCodeToString(status.code())},
        {"why", message.run_result().error().message()}});
   if (absl::IsAborted(status)) {  // no outcome of the job: the group is lost, and the job is run again
@@ -160,6 +169,7 @@ void RankLoop::OnMessage(const v1::FrontendMessage& message) {
   if (message.has_abort()) return OnAbort(message.abort());
   if (message.has_upload_answer()) return uploads_.Receive(message.upload_answer());
   if (message.has_rendezvous()) return rendezvous_.Receive(message.rendezvous());
+  if (message.has_estimate()) return OnEstimate(message.estimate());
   absl::MutexLock lock(&mu_);
   switch (message.message_case()) {
     case v1::FrontendMessage::kRun:
@@ -169,15 +179,20 @@ void RankLoop::OnMessage(const v1::FrontendMessage& message) {
       last_cancel_ = message.cancel();
       if (running_ && IsOf(last_cancel_, *running_)) cancelled_ = true;
       break;
-    case v1::FrontendMessage::kEstimate:
-      estimates_.push_back(message.estimate());
-      break;
     case v1::FrontendMessage::kSpeeds:
       speeds_ = message.speeds();
       break;
     default:
       break;
   }
+}
+
+void RankLoop::OnEstimate(const v1::EstimateRequest& request) {
+  {
+    absl::MutexLock lock(&mu_);
+    if (estimates_.size() < kMostEstimates) return estimates_.push_back(request);
+  }
+  client_.Send(TooManyEstimates(request));  // may block, but holds up neither heartbeats nor the run
 }
 
 void RankLoop::OnEnd(const absl::Status& status) {

@@ -72,6 +72,7 @@ class RankLoop {
   absl::StatusOr<std::optional<v1::Run>> NextRun();  // waits; nothing: Stop was called
   absl::Status RunOne(Rank& rank, Model& model, const v1::Run& run);
   void OnAbort(const v1::Abort& abort);
+  void OnEstimate(const v1::EstimateRequest& request);
 
   JoinClient& client_;
   JoinRendezvous& rendezvous_;

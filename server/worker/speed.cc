@@ -17,6 +17,8 @@ const char* KindName(StageKind kind) {
       return "encode";
     case StageKind::kDenoise:
       return "denoise";
+    case StageKind::kUpsample:
+      return "upsample";
     case StageKind::kDecodeVideo:
       return "decode_video";
     case StageKind::kDecodeAudio:

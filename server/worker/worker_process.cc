@@ -20,6 +20,7 @@
 #include "engine/ops/backend.h"
 #include "server/common/build_version.h"
 #include "server/common/config.h"
+#include "server/common/grpc_log.h"
 #include "server/common/http_pages.h"
 #include "server/common/program_help.h"
 #include "server/worker/artifact_place.h"
@@ -41,6 +42,12 @@ std::string HostName() {
   char name[256] = "";
   gethostname(name, sizeof(name) - 1);
   return name;
+}
+
+void StartLog(const v1::WorkerConfig& config) {
+  SetLogOptions({.format = config.log_format() == "json" ? LogFormat::kJson : LogFormat::kKeyValue,
+                 .process = {{"process", "worker"}, {"group", config.group()}, {"rank", config.rank()}}});
+  TakeGrpcLog();
 }
 
 // For people; what the configuration asks for if there is no such device, which loading will say.
@@ -121,10 +128,12 @@ class SignalThread {
 
 class Pages {  // /readyz asks the loop once there is one
  public:
-  absl::Status Start(const std::string& address, const MetricsPage& metrics) {
-    if (address.empty()) return absl::OkStatus();
+  absl::Status Start(const v1::WorkerConfig& config, MetricsPage& metrics) {
+    if (config.http_address().empty()) return absl::OkStatus();
+    RegisterBuildInfo(metrics.registry());
     HttpPagesOptions options;
-    options.address = address;
+    options.title = absl::StrCat("kinora-worker, group ", config.group(), ", rank ", config.rank());
+    options.address = HttpAddressOf(config);
     options.metrics = [&metrics] { return metrics.Text(); };
     options.live = [] { return absl::OkStatus(); };
     options.ready = [this] {
@@ -132,7 +141,7 @@ class Pages {  // /readyz asks the loop once there is one
       return loop == nullptr ? absl::UnavailableError("joining") : loop->Readiness();
     };
     KINORA_ASSIGN_OR_RETURN(pages_, HttpPages::Start(std::move(options)));
-    Log(Severity::kInfo, "pages", {{"http_port", absl::StrCat(pages_->port())}});
+    Log(Severity::kInfo, "pages", {{"http_port", pages_->port()}});
     return absl::OkStatus();
   }
   void SetLoop(const RankLoop* loop) { loop_ = loop; }
@@ -166,9 +175,7 @@ absl::StatusOr<std::unique_ptr<JoinClient>> Join(const v1::WorkerConfig& config,
       {{"version", kBuildVersion},
        {"commit", kBuildCommit},
        {"frontend", config.frontend()},
-       {"group", hello.group()},
-       {"incarnation", client->welcome().incarnation()},
-       {"rank", absl::StrCat(hello.rank())}});
+       {"incarnation", client->welcome().incarnation()}});
   return client;
 }
 
@@ -178,7 +185,7 @@ absl::Status Serve(v1::WorkerConfig config, const std::string& secret, const Loa
   MetricsPage page;
   WorkerMetrics metrics(page.registry());
   Pages pages;
-  KINORA_RETURN_IF_ERROR(pages.Start(HttpAddressOf(config), page));
+  KINORA_RETURN_IF_ERROR(pages.Start(config, page));
   KINORA_ASSIGN_OR_RETURN(const auto client, Join(config, secret));
   if (config.data_interface().empty()) {
     KINORA_ASSIGN_OR_RETURN(*config.mutable_data_interface(), AddressToward(config.frontend()));
@@ -239,7 +246,7 @@ int RunWorker(const std::vector<std::string>& arguments, const LoadModel& load, 
   const bool only_check = command.ok() && command->check;
   if (status.ok() && only_check) status = check(config);
   if (status.ok() && !only_check) {
-    SetLogOptions({.format = config.log_format() == "json" ? LogFormat::kJson : LogFormat::kKeyValue});
+    StartLog(config);
     if (config.lifeline_fd() > 0) status = HoldOnToLifeline(config.lifeline_fd());
   }
   std::string secret;

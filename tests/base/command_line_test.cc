@@ -103,7 +103,7 @@ TEST(CommandLine, SizesHaveUnitsOrAreBytes) {
   EXPECT_EQ(bytes("80 GB")->value(), 80'000'000'000);
   EXPECT_EQ(bytes("24Gi")->value(), int64_t{24} << 30);
   EXPECT_EQ(bytes("512B")->value(), 512);
-  for (const char* text : {"", "GB", "0", "-1GB", "1GBMB", "nan", "1e30", "8 0", "1xB"}) {
+  for (const char* text : {"", "GB", "0", "-1GB", "1GBMB", "nan", "1e30", "8 0", "1xB", "1.5", "1.5B"}) {
     EXPECT_THAT(bytes(text).status().message(), HasSubstr("--seed")) << text;
   }
 }
@@ -123,7 +123,7 @@ TEST(CommandLine, DurationsHaveUnitsOrAreSeconds) {
 
 TEST(CommandLine, HelpKeepsToItsWidth) {
   const std::string help =
-      FormatFlags({{"a", "", std::string(40, 'w') + " " + std::string(40, 'w')}, {"b", "N", "short"}});
+      FormatFlags({{"a", "", absl::StrCat(std::string(40, 'w'), " ", std::string(40, 'w'))}, {"b", "N", "short"}});
   EXPECT_EQ(help, absl::StrCat("  --a                         ", std::string(40, 'w'), "\n", std::string(30, ' '),
                                std::string(40, 'w'), "\n  --b N                       short\n"));
 }

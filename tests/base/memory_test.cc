@@ -8,6 +8,7 @@
 #include <new>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 namespace kinora {
 namespace {
@@ -31,6 +32,15 @@ TEST(Memory, IsWhatUlimitLeavesBeyondWhatIsMapped) {
   EXPECT_EQ(limit.by, "ulimit -v");
   EXPECT_LT(limit.bytes, 1 << 30);
   EXPECT_GT(limit.bytes, 1 << 29);
+}
+
+TEST(Memory, ThePeakOfTheProcessGrowsWithWhatIsTouchedAndStays) {
+  const int64_t before = PeakProcessBytes();
+  {
+    const std::vector<char> touched(96 << 20, 1);
+    EXPECT_EQ(touched.back(), 1);
+  }
+  EXPECT_GE(PeakProcessBytes(), std::max<int64_t>(before, 96 << 20));
 }
 
 TEST(MemoryDeathTest, AnAllocationThatFailsOnAnyThreadEndsTheProcessWithOneLine) {

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "engine/tensor/cpu_stream.h"
+#include "tests/testing/allocations.h"
 
 namespace kinora {
 namespace {
@@ -70,11 +71,62 @@ TEST(TraceTest, EveryRankHasATrackAndThoseOfOtherProcessesCountFromTheSameMoment
     if (event["ph"] == "X") spans[event["name"]] = {event["pid"], event["ts"]};
     if (event["name"] == "process_name") names[event["pid"]] = event["args"]["name"];
   }
-  EXPECT_EQ(names, (std::map<int, std::string>{{0, "rank 0"}, {3, "rank 3"}}));
-  EXPECT_EQ(spans["three"].first, 3);
-  EXPECT_EQ(spans["zero"].first, 0);
+  EXPECT_EQ(names, (std::map<int, std::string>{{1, "rank 0"}, {4, "rank 3"}}));  // 0 is a viewer's idle process
+  EXPECT_EQ(spans["three"].first, 4);
+  EXPECT_EQ(spans["zero"].first, 1);
   EXPECT_LT(spans["zero"].second, 1e6);
   EXPECT_GE(spans["before the fork"].second, 100e6);
+}
+
+TEST(TraceTest, ThreadsHaveNamesAndNumbersOfTheirOwnInAllProcesses) {
+  StartTrace();
+  { TraceSpan span("stage", "on rank 0"); }
+  std::thread([] {
+    SetTraceRank(2);
+    TraceSpan span("stage", "on rank 2");
+  }).join();
+  const nlohmann::json trace = nlohmann::json::parse(StopTrace());
+  std::map<int, std::string> names;
+  std::map<std::string, int> lanes;
+  for (const auto& event : trace.at("traceEvents")) {
+    if (event["ph"] == "X") lanes[event["name"]] = event["tid"];
+    if (event["name"] == "thread_name") names[event["tid"]] = event["args"]["name"];
+  }
+  EXPECT_NE(lanes["on rank 0"], lanes["on rank 2"]);
+  EXPECT_EQ(names[lanes["on rank 2"]], "pipeline");
+  EXPECT_EQ(names[lanes["on rank 0"]].rfind("thread ", 0), 0u) << "nobody has named it";
+}
+
+TEST(TraceTest, AnOpSaysItsWorkAndWhereItWasEnqueuedAlsoInAReplay) {
+  CpuStream stream;
+  const auto enqueue = [&stream] {
+    const InTracePlace forward({.passes = TraceText(std::string("uncond") + ",cond")});
+    const InTracePlace block({.block = 7});
+    stream.Enqueue([] {}, "Product", {.m = 2, .n = 3, .k = 5, .flop = 60});
+  };
+  auto graph = stream.Capture(enqueue);
+  ASSERT_TRUE(graph.ok());
+  StartTrace();
+  enqueue();
+  (*graph)->Replay();
+  stream.Enqueue([] {}, "Elsewhere");
+  const nlohmann::json events = Events("op");
+  ASSERT_EQ(events.size(), 3u);
+  const nlohmann::json expected = {{"m", 2}, {"n", 3}, {"k", 5}, {"flop", 60}, {"block", 7}, {"passes", "uncond,cond"}};
+  EXPECT_EQ(events[0]["args"], expected);
+  EXPECT_EQ(events[1]["args"], expected);
+  EXPECT_FALSE(events[2].contains("args"));
+}
+
+TEST(TraceTest, OffItAllocatesNothing) {
+  CpuStream stream;
+  const InTracePlace place({.block = 7});
+  const int64_t before = AllocationsOfThisThread();
+  for (int i = 0; i < 100; ++i) {
+    stream.Enqueue([] {}, "Product", {.m = 2, .n = 3, .k = 5, .flop = 60});
+    AddTraceSpan("step", "step", absl::UnixEpoch(), absl::UnixEpoch(), {.step = i});
+  }
+  EXPECT_EQ(AllocationsOfThisThread(), before);
 }
 
 TEST(TraceTest, OpsAreNamedByTheFunctionThatEnqueuedThemAlsoInAReplay) {

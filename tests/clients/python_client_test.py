@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 from concurrent import futures
 from pathlib import Path
@@ -147,31 +148,21 @@ class AgainstAFrontend(InAFolder):
         asyncio.run(leave())
 
     def test_what_the_proto_marks_as_unimplemented_is_and_is_answered_so(self) -> None:
-        import grpc
-
         m = kinora.messages
         media = m.MediaRef(input_id="a")
-        fields = {"conditions": {"conditions": [m.Condition(image=media)]}, "loras": {"loras": [m.LoraRef(id="a")]},
+        fields = {"conditions": {"conditions": [m.Condition(image=media)]},
                   "retake": {"retake": m.Retake(clip=media, end_seconds=0.2)}, "audio": {"audio": m.AudioInput(media=media)},
-                  "audio_only": {"audio_only": True}, "upsampler": {"upsampler": "x2"}}
+                  "audio_only": {"audio_only": True},}
         requests = {name: m.CreateVideoRequest(generation=m.Generation(prompt=PROMPT, **field)) for name, field in fields.items()}
-        for recipe in ("TWO_STAGE", "DISTILLED_TWO_STAGE", "HQ"):
-            requests[recipe] = kinora.make_request(PROMPT, recipe=recipe)
         requests["preview_every_steps"] = m.CreateVideoRequest(generation=m.Generation(prompt=PROMPT), output=m.Output(preview_every_steps=1))
         proto = (harness.ROOT / "proto/kinora/v1/video_generation.proto").read_text()
         marked = set(re.findall(r"^ +// UNIMPLEMENTED[^\n]*\n(?: +//[^\n]*\n)* *(?:rpc )?(?:repeated |optional )?(?:\w+ )?(\w+)(?: =|\()", proto, re.MULTILINE))
-        self.assertEqual(marked, {*requests, "UploadInput", "GetInput"})
+        self.assertEqual(marked, set(requests))
         with kinora.Client(self.server) as client:
             for name, request in requests.items():
                 with self.subTest(name), self.assertRaises(kinora.Refused) as raised:
                     client.run(request)
                 self.assertEqual((raised.exception.code, raised.exception.reason), ("UNIMPLEMENTED", "NOT_AVAILABLE_YET"), name)
-        with grpc.insecure_channel(self.server) as channel:
-            videos = kinora.client.services.VideoGenerationStub(channel)
-            for call in (lambda: videos.GetInput(m.GetInputRequest()), lambda: videos.UploadInput(iter([m.UploadInputRequest()]))):
-                with self.assertRaises(grpc.RpcError) as raised:
-                    call()
-                self.assertEqual(raised.exception.code(), grpc.StatusCode.UNIMPLEMENTED)
 
     def test_a_folder_or_an_ending_that_is_no_file_is_met_before_the_server_is(self) -> None:
         for out, error in ((self.folder, ValueError), ("fox.gif", ValueError), ("fox", ValueError)):
@@ -250,20 +241,24 @@ class OverTls(InAFolder):
 
 
 class OfABrokenDownload(InAFolder):
-    """A service that breaks the first stream of chunks after one, or sends what is not the file."""
+    """A service that breaks the first streams after one chunk, has no place at all, or sends what is not the file."""
 
     CONTENT = bytes(range(256)) * 8
 
-    def download(self, content: bytes) -> list[int]:
+    def download(self, content: bytes, breaks: int = 1, refusals: int = 0, wait: float = 60) -> list[int]:
         import grpc
 
         offsets: list[int] = []
+        times = self.times = []  # of the attempts
 
         class Service(kinora.client.services.VideoGenerationServicer):
             def DownloadArtifact(self, request: Any, context: Any) -> Any:
                 offsets.append(request.offset)
+                times.append(time.monotonic())
+                if len(offsets) <= refusals:
+                    context.abort(grpc.StatusCode.UNAVAILABLE, "away")
                 for offset in range(request.offset, len(content), 1000):
-                    if offset > request.offset and len(offsets) == 1:
+                    if offset > request.offset and len(offsets) <= refusals + breaks:
                         context.abort(grpc.StatusCode.UNAVAILABLE, "broken")
                     yield kinora.messages.ArtifactChunk(data=content[offset:offset + 1000], offset=offset)
 
@@ -273,13 +268,61 @@ class OfABrokenDownload(InAFolder):
         server.start()
         self.addCleanup(lambda: server.stop(None).wait())
         artifact = kinora.messages.Artifact(id="a", bytes=len(self.CONTENT), sha256=hashlib.sha256(self.CONTENT).hexdigest())
-        with kinora.Client(f"127.0.0.1:{port}") as client:
-            client.download(kinora.messages.Video(id="v", artifacts=[artifact]), self.folder / "clip")
+        video = kinora.messages.Video(id="v", artifacts=[artifact])
+
+        async def twin() -> None:
+            async with kinora.aio.Client(f"127.0.0.1:{port}", wait=wait) as client:
+                await client.download(video, self.folder / "clip")
+
+        if self.asynchronous:
+            asyncio.run(twin())
+        else:
+            with kinora.Client(f"127.0.0.1:{port}", wait=wait) as client:
+                client.download(video, self.folder / "clip")
         return offsets
+
+    asynchronous = False
+    times: list[float]
 
     def test_it_goes_on_where_it_broke(self) -> None:
         self.assertEqual(self.download(self.CONTENT), [0, 1000])
         self.assertEqual((self.folder / "clip").read_bytes(), self.CONTENT)
+
+    def test_it_is_tried_again_with_pauses_for_as_long_as_wait_says(self) -> None:
+        for self.asynchronous in (False, True):
+            self.assertEqual(self.download(self.CONTENT, breaks=2, refusals=4), [0, 0, 0, 0, 0, 1000, 2000])
+            pauses = [after - before for before, after in zip(self.times, self.times[1:])]
+            for least, pause in zip((0.18, 0.37, 0.75, 1.5, 0.18, 0.18), pauses):
+                self.assertGreater(pause, least)
+            with self.assertRaises(kinora.Unreachable):
+                self.download(self.CONTENT, refusals=100, wait=0.5)
+            self.assertLess(len(self.times), 6)
+
+    def test_what_the_server_has_lost_is_not_tried_again(self) -> None:
+        import grpc
+        from google.protobuf import any_pb2
+        from google.rpc import error_details_pb2, status_pb2
+        from kinora._job import Retries
+
+        class Lost(grpc.RpcError):
+            def __init__(self, detail: Any) -> None:
+                super().__init__()
+                packed = any_pb2.Any()
+                packed.Pack(detail)
+                self._details = status_pb2.Status(code=14, details=[packed]).SerializeToString()
+
+            def code(self) -> Any:
+                return grpc.StatusCode.UNAVAILABLE
+
+            def details(self) -> str:
+                return "lost"
+
+            def trailing_metadata(self) -> Any:
+                return (("grpc-status-details-bin", self._details),)
+
+        with self.assertRaises(kinora.Unreachable):
+            Retries(60).pause_after(Lost(error_details_pb2.ErrorInfo(reason="STATE_LOST")), 0)
+        self.assertGreater(Retries(60).pause_after(Lost(error_details_pb2.RetryInfo()), 0), 0)
 
     def test_other_bytes_are_no_file(self) -> None:
         for content in (self.CONTENT[:-1], self.CONTENT[:-1] + b"!"):

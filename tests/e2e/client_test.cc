@@ -1,5 +1,5 @@
 // What a user of `kinora` meets before and after the job: servers that are not there yet, forgotten prompts, and where
-// the file goes. The worker's model is scripted, as in served_path_test.cc.
+// the file goes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -8,11 +8,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "absl/strings/str_cat.h"
-#include "tests/e2e/gate.h"
-#include "tests/e2e/server.h"
+#include "tests/e2e/scripted_server.h"
 
 namespace kinora {
 namespace {
@@ -22,23 +20,7 @@ using testing::HasSubstr;
 using testing::MatchesRegex;
 using testing::Not;
 
-constexpr int kRefused = 2, kFailed = 3, kCancelled = 4, kUnreachable = 5;  // as `kinora --help` says
-
-std::string Contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream bytes;
-  bytes << file.rdbuf();
-  return bytes.str();
-}
-
-class Client : public testing::Test {
- protected:
-  Client() : server_(directory_, {.binary = KINORA_SCRIPTED_WORKER_BINARY, .flags = {"--worker-model=scripted"}}) {}
-
-  TemporaryDirectory directory_;
-  Gate gate_{directory_};
-  Server server_;
-};
+using Client = ScriptedServer;
 
 TEST_F(Client, AForgottenPromptIsRefusedAndAnExplicitlyEmptyOneIsNot) {
   server_.Start();
@@ -89,7 +71,7 @@ TEST_F(Client, ClientsThatAreStartedBeforeTheServerWaitForItAndItsModel) {
     EXPECT_EQ(client->Wait(), 0) << client->Err();
     client->AwaitEndOfOutput();
   }
-  EXPECT_EQ(Contents(directory_.File("x.mp4")).substr(4, 4), "ftyp");
+  EXPECT_EQ(ReadFile(directory_.File("x.mp4")).substr(4, 4), "ftyp");
   EXPECT_EQ(nlohmann::json::parse(models.Out())["id"], "scripted");
 }
 
@@ -111,7 +93,7 @@ TEST_F(Client, TheEndingOfTheOutputChoosesTheContainer) {
     const auto answer = nlohmann::json::parse(result.out);
     EXPECT_EQ(answer["video"]["output"]["container"], container);
     EXPECT_EQ(answer["files"][0], path);
-    EXPECT_NE(Contents(path), "");
+    EXPECT_NE(ReadFile(path), "");
   }
   const Result silent = RunToEnd(server_.Generate("x", directory_.File("c.wav")));  // the scripted model makes no sound
   EXPECT_EQ(silent.status, kFailed);
@@ -143,13 +125,27 @@ TEST_F(Client, AFolderGetsTheFramesAndAFileIsAlsoStandardOutput) {
   ASSERT_EQ(framed.status, 0) << framed.err;
   EXPECT_THAT(framed.out, HasSubstr(folder));
   for (const char* frame : {"000000.png", "000008.png"})
-    EXPECT_EQ(Contents(folder + frame).substr(1, 3), "PNG") << frame;
+    EXPECT_EQ(ReadFile(folder + frame).substr(1, 3), "PNG") << frame;
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 9);  // the frames, and nothing else
 
   const Result written = server_.Run({"generate", "x", "--seed=7", "-o", "-", "--container=png_frames"});
   ASSERT_EQ(written.status, 0) << written.err;
-  EXPECT_EQ(written.out, Contents(zip));
+  EXPECT_EQ(written.out, ReadFile(zip));
   EXPECT_THAT(written.err, HasSubstr("-  64x64"));
+}
+
+TEST_F(Client, AFolderOfOthersFilesIsRefusedBeforeTheRenderAndAnOlderClipIsReplaced) {
+  server_.Start();
+  const std::string folder = directory_.File("frames") + "/";
+  ASSERT_EQ(RunToEnd(server_.Generate("x", folder, {"--frames=17"})).status, 0);
+  ASSERT_EQ(RunToEnd(server_.Generate("x", folder, {"--frames=9"})).status, 0);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 9);  // none of the older clip's
+  std::ofstream(folder + "holiday.png") << "mine";
+  const Result refused = RunToEnd(server_.Generate("x", folder));
+  EXPECT_EQ(refused.status, kRefused);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("--output " + folder), HasSubstr("holds holiday.png")));
+  const std::string jobs = server_.Run({"list", "--json"}).out;
+  EXPECT_EQ(std::count(jobs.begin(), jobs.end(), '\n'), 2);
 }
 
 // Nothing is rendered for a path that cannot be written; what is missing of a path is made.
@@ -170,6 +166,22 @@ TEST_F(Client, AnOutputThatCannotBeWrittenIsMetBeforeTheRender) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_.File("a/b")), {}), 1);  // no part file
 }
 
+TEST_F(Client, AShapeThatTheModelWasNotTrainedOnIsMadeWithAWarning) {
+  server_.Start();
+  EXPECT_THAT(server_.Run({"models"}).out, HasSubstr("trained on 64x64, 9 frames\n"));
+  const Result known = RunToEnd(server_.Generate("x", directory_.File("a.mp4")));
+  EXPECT_THAT(known.err, Not(HasSubstr("trained")));
+  const std::string says = "the model was trained on clips of 64x64 with 9 frames; ";
+  const Result other = RunToEnd(server_.Generate("x", directory_.File("b.mp4"), {"--frames=17", "--json"}));
+  ASSERT_EQ(other.status, 0) << other.err;
+  EXPECT_THAT(other.err, HasSubstr("note: " + says));
+  const nlohmann::json video = nlohmann::json::parse(other.out)["video"];
+  EXPECT_THAT(std::string(video["resolved"]["warnings"][0]), HasSubstr(says));
+  EXPECT_THAT(server_.Run({"get", video["id"]}).out, HasSubstr("warning    " + says));
+  const Result batch = server_.Run({"generate", "x", "--frames=17", "--count=2", "-o", directory_.File("{n}.mp4")});
+  EXPECT_EQ(batch.err.find(says), batch.err.rfind(says)) << batch.err;  // once
+}
+
 TEST_F(Client, AFailedJobLeavesNoFile) {
   server_.Start();
   ASSERT_EQ(mkdir(directory_.File("clips").c_str(), 0700), 0);
@@ -185,7 +197,7 @@ TEST_F(Client, AnOutputMayNameTheSeedAndTheJob) {
   const auto answer = nlohmann::json::parse(result.out);
   const std::string id = answer["video"]["id"];
   EXPECT_EQ(answer["files"][0], directory_.File(absl::StrCat("7/", id, ".mp4")));
-  EXPECT_EQ(Contents(answer["files"][0]).substr(4, 4), "ftyp");
+  EXPECT_EQ(ReadFile(answer["files"][0]).substr(4, 4), "ftyp");
 }
 
 TEST_F(Client, ADownloadUnderAnotherEndingIsRefused) {
@@ -197,7 +209,7 @@ TEST_F(Client, ADownloadUnderAnotherEndingIsRefused) {
   EXPECT_THAT(other.err, HasSubstr("end it with .mp4"));
   const Result written = server_.Run({"download", id, "-o", "-"});
   EXPECT_EQ(written.status, 0) << written.err;
-  EXPECT_EQ(written.out, Contents(directory_.File("x.mp4")));
+  EXPECT_EQ(written.out, ReadFile(directory_.File("x.mp4")));
 }
 
 TEST_F(Client, OpenStartsTheDesktopsProgramWithTheFile) {
@@ -211,7 +223,7 @@ TEST_F(Client, OpenStartsTheDesktopsProgramWithTheFile) {
   for (const std::string& argument : server_.Generate("x", path, {"--open"})) command.push_back(argument);
   const Result result = RunToEnd(command);
   EXPECT_EQ(result.status, 0) << result.err;
-  EXPECT_EQ(Contents(told), path + "\n");  // waits for the opener, which kinora has not
+  EXPECT_EQ(ReadFile(told), path + "\n");  // waits for the opener, which kinora has not
   command[1] = "PATH=/nowhere";
   const Result without = RunToEnd(command);
   EXPECT_EQ(without.status, 1);
@@ -231,7 +243,7 @@ TEST_F(Client, ABatchIsQueuedAtOnceAndSavedUnderTheNamesOfItsSeeds) {
   EXPECT_EQ(client.Wait(), 0) << client.Err();
   client.AwaitEndOfOutput();
   for (const char* name : {"clip-1-3.mp4", "clip-2-7.mp4", "clip-3-8.mp4", "clip-4-9.mp4"}) {
-    EXPECT_EQ(Contents(directory_.File(name)).substr(4, 4), "ftyp") << name;
+    EXPECT_EQ(ReadFile(directory_.File(name)).substr(4, 4), "ftyp") << name;
     EXPECT_THAT(client.Out(), HasSubstr(directory_.File(name) + "  "));
   }
   EXPECT_THAT(client.Err(), AllOf(HasSubstr("clip 4/4, "), Not(HasSubstr("RUNNING"))));
@@ -245,7 +257,7 @@ TEST_F(Client, ABatchLargerThanTheQueueIsMadeAllTheSame) {
   gate_.Open();
   EXPECT_EQ(client.Wait(), 0) << client.Err();
   client.AwaitEndOfOutput();
-  for (int n = 1; n <= 5; ++n) EXPECT_NE(Contents(directory_.File(absl::StrCat(n, ".mp4"))), "") << n;
+  for (int n = 1; n <= 5; ++n) EXPECT_NE(ReadFile(directory_.File(absl::StrCat(n, ".mp4"))), "") << n;
   EXPECT_THAT(client.Out(), HasSubstr("seed 11, took"));
 }
 

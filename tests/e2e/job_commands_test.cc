@@ -8,8 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "tests/e2e/gate.h"
-#include "tests/e2e/server.h"
+#include "tests/e2e/scripted_server.h"
 
 namespace kinora {
 namespace {
@@ -19,13 +18,9 @@ using testing::HasSubstr;
 using testing::MatchesRegex;
 using testing::Not;
 
-constexpr int kRefused = 2, kCancelled = 4, kUnreachable = 5;  // as `kinora --help` says
-
-class JobCommands : public testing::Test {
+class JobCommands : public ScriptedServer {
  protected:
-  JobCommands() : server_(directory_, {.binary = KINORA_SCRIPTED_WORKER_BINARY, .flags = {"--worker-model=scripted"}}) {
-    server_.Start();
-  }
+  JobCommands() { server_.Start(); }
 
   // A job that has made its first step and waits there.
   std::string CreateRunning() {
@@ -34,10 +29,6 @@ class JobCommands : public testing::Test {
     EXPECT_NE(watch.AwaitLine("denoise 1/3"), "") << watch.Err();
     return id;
   }
-
-  TemporaryDirectory directory_;
-  Gate gate_{directory_};
-  Server server_;
 };
 
 TEST_F(JobCommands, CreatePrintsTheIdAlone) {

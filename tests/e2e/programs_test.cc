@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/version.h"
 #include "tests/e2e/process.h"
-#include "tests/e2e/server.h"
+#include "tests/e2e/scripted_server.h"
 
 namespace kinora {
 namespace {
@@ -109,7 +109,7 @@ TEST(Client, AServerThatIsNotThereIsNamedOnce) {
     arguments.insert(arguments.end(), flags.begin(), flags.end());
     arguments.insert(arguments.end(), {"get", "x", "--timeout=20s"});
     const Result result = RunToEnd(arguments);
-    EXPECT_EQ(result.status, 5) << result.err;
+    EXPECT_EQ(result.status, kUnreachable) << result.err;
     EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
     return result.err;
   };
@@ -121,13 +121,13 @@ TEST(Client, AServerThatIsNotThereIsNamedOnce) {
 
 TEST(Client, ThePortOfThePagesAndTheWrongSecurityAreRecognised) {
   TemporaryDirectory directory;
-  Server server(directory, {.binary = KINORA_SCRIPTED_WORKER_BINARY, .flags = {"--worker-model=scripted"}});
+  Server server(directory, Scripted());
   server.Start(/*ready=*/false, {"--address=127.0.0.1:0"});
   const std::string serving = server.frontend().AwaitLine("event=serving");
   const auto error = [](std::vector<std::string> flags) {
     flags.insert(flags.begin(), {Client(), "get", "x"});
     const Result result = RunToEnd(flags);
-    EXPECT_EQ(result.status, 5) << result.err;
+    EXPECT_EQ(result.status, kUnreachable) << result.err;
     EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
     return result.err;
   };

@@ -7,12 +7,14 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tests/e2e/gate.h"
-#include "tests/e2e/server.h"
+#include "tests/e2e/scripted_server.h"
 #include "tests/testing/full_disk.h"
 
 namespace kinora {
@@ -21,34 +23,19 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr int kRefused = 2, kFailed = 3, kCancelled = 4, kUnreachable = 5;  // as `kinora --help` says
-
-std::string Contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream bytes;
-  bytes << file.rdbuf();
-  return bytes.str();
-}
-
 // The value of one series of a page; 0 if it is not there.
 int Value(const std::string& page, const std::string& series) {
   const size_t at = page.find(absl::StrCat("\n", series, " "));
   return at == std::string::npos ? 0 : std::atoi(page.c_str() + at + series.size() + 2);
 }
 
-class ServedPath : public testing::Test {
+class ServedPath : public ScriptedServer {
  protected:
-  ServedPath() : server_(directory_, {.binary = KINORA_SCRIPTED_WORKER_BINARY, .flags = {"--worker-model=scripted"}}) {}
-
   // The job's last state, once it has ended.
   nlohmann::json AwaitEnd(const std::string& id) {
     RunToEnd(server_.Client({"watch", id}));
     return server_.Json({"get", id});
   }
-
-  TemporaryDirectory directory_;
-  Gate gate_{directory_};
-  Server server_;
 };
 
 TEST_F(ServedPath, GenerateSavesTheFileAndShowsTheSteps) {
@@ -60,7 +47,7 @@ TEST_F(ServedPath, GenerateSavesTheFileAndShowsTheSteps) {
   EXPECT_EQ(client.Wait(), 0) << client.Err();
   client.AwaitEndOfOutput();
   EXPECT_THAT(client.Out(), HasSubstr(path + "  "));
-  EXPECT_EQ(Contents(path).substr(4, 4), "ftyp");
+  EXPECT_EQ(ReadFile(path).substr(4, 4), "ftyp");
 }
 
 TEST_F(ServedPath, EqualRequestsGiveEqualFiles) {
@@ -68,7 +55,7 @@ TEST_F(ServedPath, EqualRequestsGiveEqualFiles) {
   const std::string a = directory_.File("a.mp4"), b = directory_.File("b.mp4");
   EXPECT_EQ(RunToEnd(server_.Generate("x", a)).status, 0);
   EXPECT_EQ(RunToEnd(server_.Generate("x", b)).status, 0);
-  EXPECT_EQ(Contents(a), Contents(b));
+  EXPECT_EQ(ReadFile(a), ReadFile(b));
 }
 
 TEST_F(ServedPath, AnswersAreJsonWhereAsked) {
@@ -128,7 +115,7 @@ TEST_F(ServedPath, AFailedJobExitsThree) {
   const Result result = RunToEnd(server_.Generate("fail_at=2", directory_.File("x.mp4")));
   EXPECT_EQ(result.status, kFailed);
   EXPECT_THAT(result.err, HasSubstr("out of memory in denoise"));
-  EXPECT_EQ(Contents(directory_.File("x.mp4")), "");
+  EXPECT_FALSE(std::filesystem::exists(directory_.File("x.mp4")));
   EXPECT_EQ(RunToEnd(server_.Generate("x", directory_.File("y.mp4"))).status, 0);  // the same worker goes on
 }
 
@@ -182,7 +169,7 @@ TEST_F(ServedPath, AJobWhoseWorkerIsKilledIsRunAgainAndCompleted) {
   client.AwaitEndOfOutput();
   EXPECT_EQ(nlohmann::json::parse(client.Out())["video"]["attempt"], 2);
   EXPECT_THAT(client.Err(), HasSubstr("QUEUED again"));
-  EXPECT_EQ(Contents(path).substr(4, 4), "ftyp");
+  EXPECT_EQ(ReadFile(path).substr(4, 4), "ftyp");
   EXPECT_NE(server_.WorkerPid(), worker);
 }
 
@@ -195,6 +182,17 @@ TEST_F(ServedPath, TheSecondLostWorkerFailsTheJobAndOthersGoOn) {
   EXPECT_THAT(failed["error"]["details"].dump(), HasSubstr("WORKER_GROUP_LOST"));
   EXPECT_EQ(failed["attempt"], 2);
   EXPECT_EQ(AwaitEnd(next)["state"], "COMPLETED");
+}
+
+TEST_F(ServedPath, WhatAKilledWorkerHadHalfWrittenIsRemoved) {
+  server_.Start();
+  const std::string half =
+      absl::StrCat(directory_.File("state/artifacts/.tmp/"), server_.WorkerPid(), "-0-job_1_video.mp4.part");
+  WriteFile(half, "half");
+  ASSERT_EQ(kill(server_.WorkerPid(), SIGKILL), 0);
+  ASSERT_NE(server_.frontend().AwaitLine("event=worker_ended"), "");
+  server_.AwaitReadyGroup();
+  EXPECT_FALSE(std::filesystem::exists(half));
 }
 
 TEST_F(ServedPath, AHangingWorkerIsKilledByTheWatchdog) {
@@ -223,7 +221,7 @@ TEST_F(ServedPath, AKilledFrontendTakesItsWorkerAlongAndLosesNoJob) {
   EXPECT_EQ(client.Wait(), 0) << client.Err();  // it has watched again
   client.AwaitEndOfOutput();
   EXPECT_EQ(nlohmann::json::parse(client.Out())["video"]["id"], running);
-  EXPECT_EQ(Contents(path).substr(4, 4), "ftyp");
+  EXPECT_EQ(ReadFile(path).substr(4, 4), "ftyp");
   for (const std::string& id : waiting) EXPECT_EQ(AwaitEnd(id)["state"], "COMPLETED");
 }
 
@@ -331,7 +329,7 @@ TEST_F(ServedPath, DownloadFetchesTheFileAgainUntilTheJobIsDeleted) {
   const auto made = nlohmann::json::parse(RunToEnd(server_.Generate("x", first, {"--json"})).out);
   const std::string id = made["video"]["id"];
   EXPECT_EQ(server_.Run({"download", id, "-o", second}).status, 0);
-  EXPECT_EQ(Contents(first), Contents(second));
+  EXPECT_EQ(ReadFile(first), ReadFile(second));
   EXPECT_EQ(server_.Run({"delete", id}).status, 0);
   EXPECT_EQ(server_.Run({"download", id, "-o", second}).status, kRefused);
 }
@@ -401,6 +399,30 @@ TEST_F(ServedPath, GroupsOfTheConfigurationEachRunJobs) {
     RunToEnd(server.Client({"watch", id}));
     EXPECT_EQ(server.Json({"get", id})["state"], "COMPLETED");
   }
+}
+
+// A collector reads one stream of one format, and can tell whose line it is.
+TEST_F(ServedPath, EachLineOfAJsonLogSaysWhichProcessSpeaks) {
+  server_.Start(true, {"--log-format=json"});
+  EXPECT_EQ(RunToEnd(server_.Generate("x", directory_.File("a.mp4"))).status, 0);
+  server_.frontend().Signal(SIGTERM);
+  EXPECT_EQ(server_.frontend().Wait(), 0);
+  server_.frontend().AwaitEndOfOutput();
+  std::map<std::string, std::vector<nlohmann::json>> started;  // by process
+  std::istringstream log(server_.frontend().Err());
+  for (std::string line; std::getline(log, line);) {
+    const nlohmann::json record = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    ASSERT_TRUE(record.is_object()) << line;
+    const std::string process = record.value("process", "");
+    EXPECT_TRUE(process == "frontend" || process == "worker") << line;
+    if (record["event"] == "run_started") started[process].push_back(record);
+  }
+  ASSERT_EQ(started["frontend"].size(), 1U);
+  ASSERT_EQ(started["worker"].size(), 1U);
+  EXPECT_EQ(started["frontend"][0]["attempt"], 1);
+  EXPECT_EQ(started["worker"][0]["attempt"], 1);
+  EXPECT_EQ(started["worker"][0]["group"], "0");
+  EXPECT_EQ(started["worker"][0]["rank"], 0);
 }
 
 constexpr int kStartAgain = 75;  // to whoever has started it

@@ -47,14 +47,15 @@ inline std::vector<std::string> TokenRankFlags(int rank) {
           "--threads=2"};
 }
 
-// The bytes of kinora-render, one process and no server.
-inline std::string Rendered(const TemporaryDirectory& directory, int steps) {
+// The bytes of kinora-render, one process and no server. more: flags besides.
+inline std::string Rendered(const TemporaryDirectory& directory, int steps, const std::vector<std::string>& more = {}) {
   const std::string path = directory.File("rendered.mp4");
   std::vector<std::string> command = {
       KINORA_RENDER_BINARY, "--model", kModel,     "--model",         kText,         "--model",  "kind=dev",
       "--prompt",           kPrompt,   "--seed=7", "--precision=f32", "--threads=2", "--output", path};
   command.push_back(absl::StrCat("--device=", Device()));
   for (const std::string& flag : ClipFlags(steps)) command.push_back(flag);
+  command.insert(command.end(), more.begin(), more.end());
   const Result result = RunToEnd(command);
   EXPECT_EQ(result.status, 0) << result.err;
   return ReadFile(path);

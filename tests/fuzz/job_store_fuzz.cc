@@ -251,7 +251,7 @@ void Use(SqliteJobStore& store) {
   KINORA_CHECK(answers == 1);
   answers = 0;
   for (const UnfinishedJob& job : unfinished) {
-    if (job.attempt.number > 0) store.Requeue(job.attempt, "restarted", false, counted), ++asked;
+    if (job.attempt.number > 0) store.Requeue(job.attempt, {.why = "restarted"}, counted), ++asked;
   }
   std::vector<JobId> ids = {"job0", "job1", "job2", "job3", "job4", "job5", "job6", "job7", "nobody"};
   for (const UnfinishedJob& job : unfinished) ids.push_back(job.video.id());

@@ -19,12 +19,17 @@ from golden import (
     audio_cases,
     case,
     diffusion_cases,
+    encoder_cases,
     lightricks,
     lightricks_cases,
+    lora_cases,
     pipeline_cases,
     released_heads_cases,
+    res2s_cases,
     text_cases,
     transformer_cases,
+    two_stage_cases,
+    upsampler_cases,
     video_vae_cases,
 )
 
@@ -35,7 +40,11 @@ GROUPS = [
     audio_cases,
     diffusion_cases,
     pipeline_cases,
+    lora_cases,
+    two_stage_cases,
     released_heads_cases,
+    upsampler_cases,
+    encoder_cases,
 ]
 
 
@@ -51,7 +60,7 @@ def main() -> None:
     groups = list(GROUPS)
     if args.lightricks:
         lightricks.enable(args.lightricks)
-        groups.append(lightricks_cases)
+        groups += [lightricks_cases, res2s_cases]
     for group in groups:
         for item in group.cases():
             if fnmatch.fnmatch(item.name, args.only):

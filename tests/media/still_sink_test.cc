@@ -6,8 +6,10 @@
 
 #include <cmath>
 #include <cstring>
+#include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "engine/media/png_sink.h"
 #include "engine/media/zip_writer.h"
 #include "tests/media/clip_fixtures.h"
 #include "tests/testing/full_disk.h"
@@ -91,6 +93,49 @@ TEST(PngSinkTest, AFolderGetsTheSameFiles) {
   for (const auto& [name, png] : ReadZip(ReadFile(zip)))
     EXPECT_EQ(ReadFile(absl::StrCat(folder, "/", name)), png) << name;
   EXPECT_NE(access((folder + "/000009.png").c_str(), F_OK), 0);
+}
+
+// Whoever makes a film of all pictures in the folder makes it of one clip.
+TEST(PngSinkTest, AFolderHoldsOneClipAndNobodyElsesFiles) {
+  const std::string folder = TempPath("again");
+  ASSERT_EQ(mkdir(folder.c_str(), 0755), 0);
+  const FileSinkOptions options{.container = Container::kPngFolder};
+  TestClip longer = MakeTestClip(kClip);
+  ASSERT_TRUE(WriteClip(longer, folder, options).ok());
+  const std::string beside = absl::StrCat(folder, "/", std::string(32, 'a'), ".trace.json");
+  std::ofstream(beside) << "{}";
+  ClipInfo short_clip = kClip;
+  short_clip.num_frames = 1;
+  TestClip shorter = MakeTestClip(short_clip);
+  ASSERT_TRUE(WriteClip(shorter, folder, options).ok());
+  EXPECT_EQ(access((folder + "/000000.png").c_str(), F_OK), 0);
+  EXPECT_NE(access((folder + "/000001.png").c_str(), F_OK), 0);
+  EXPECT_NE(access((folder + "/000008.png").c_str(), F_OK), 0);
+  EXPECT_EQ(access(beside.c_str(), F_OK), 0);
+  for (const char* name : {"holiday.png", "1.png", "0000001.png", "notes.txt"}) {
+    const std::string other = absl::StrCat(folder, "/", name);
+    std::ofstream(other) << "mine";
+    const absl::Status status = WriteClip(longer, folder, options);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(name));
+    EXPECT_NE(access((folder + "/000001.png").c_str(), F_OK), 0);  // nothing was written
+    EXPECT_EQ(ReadFile(other), "mine");
+    unlink(other.c_str());
+  }
+}
+
+TEST(PngSinkTest, AClipThatFailsOnItsWayLeavesOnlyItsOwnFrames) {
+  const std::string folder = TempPath("halfway");
+  ASSERT_EQ(mkdir(folder.c_str(), 0755), 0);
+  const FileSinkOptions options{.container = Container::kPngFolder};
+  TestClip older = MakeTestClip(kClip);
+  ASSERT_TRUE(WriteClip(older, folder, options).ok());
+  PngSink sink(folder, options);
+  ASSERT_TRUE(sink.Begin(kClip).ok());
+  EXPECT_EQ(access((folder + "/000008.png").c_str(), F_OK), 0);  // nothing of the new one is there yet
+  ASSERT_TRUE(sink.Frames(0, older.FrameTensor(0, 1)).ok());
+  EXPECT_EQ(access((folder + "/000000.png").c_str(), F_OK), 0);
+  EXPECT_NE(access((folder + "/000001.png").c_str(), F_OK), 0);
 }
 
 TEST(PngSinkTest, EqualClipsMakeEqualBytesAndTextIsWrittenWhenAsked) {

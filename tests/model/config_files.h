@@ -1,4 +1,5 @@
-// The configurations of the released models as both layouts write them (tests/model/data), and damaged copies of them.
+// The configurations of the released models as both layouts write them (engine/model/released, tests/model/data), and
+// damaged copies of them.
 #ifndef KINORA_TESTS_MODEL_CONFIG_FILES_H_
 #define KINORA_TESTS_MODEL_CONFIG_FILES_H_
 
@@ -13,7 +14,8 @@ namespace kinora {
 
 // "lightricks_2.0", "diffusers_2.3", …
 inline nlohmann::json ReadConfigFile(const std::string& name) {
-  return nlohmann::json::parse(ReadFile(KINORA_SOURCE_DIR "/tests/model/data/" + name + ".json"));
+  const char* const folder = name.starts_with("lightricks_") ? "/engine/model/released/" : "/tests/model/data/";
+  return nlohmann::json::parse(ReadFile(KINORA_SOURCE_DIR + (folder + name) + ".json"));
 }
 
 // Lightricks: {model_version, config}; diffusers: {component: config}.

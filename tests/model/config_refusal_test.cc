@@ -14,7 +14,7 @@ using nlohmann::json;
 using testing::HasSubstr;
 
 struct Change {
-  std::string file;     // of tests/model/data
+  std::string file;     // as ReadConfigFile takes it
   std::string pointer;  // what to overwrite
   std::string value;    // JSON; empty: erase
   std::string message;
@@ -171,6 +171,7 @@ TEST(GenerationSection, WhatAModelRecommendsReplacesTheReleasedDefaults) {
   config["config"]["generation"] = {{"width", 128},
                                     {"height", 96},
                                     {"num_frames", 25},
+                                    {"trained_shapes", {{128, 96, 25}, {64, 64, 9}}},
                                     {"frame_rate", 12.5},
                                     {"negative_prompt", ""},
                                     {"num_inference_steps", 20},
@@ -180,7 +181,8 @@ TEST(GenerationSection, WhatAModelRecommendsReplacesTheReleasedDefaults) {
                                     {"guidance_rescale", 0.5},
                                     {"audio_guidance_scale", 5.0}};
   KINORA_ASSERT_OK_AND_ASSIGN(const ModelConfig own, ParseConfig(config));
-  const GenerationConfig expected{.width = 128,
+  const GenerationConfig expected{.trained_shapes = {{128, 96, 25}, {64, 64, 9}},
+                                  .width = 128,
                                   .height = 96,
                                   .num_frames = 25,
                                   .frame_rate = 12.5,
@@ -196,6 +198,12 @@ TEST(GenerationSection, SizesOffTheGridAndAbsurdScalesAreRefusedByName) {
        {std::tuple{"width", json(100), "config.generation.width: 100 is not a multiple of 32"},
         std::tuple{"num_frames", json(24), "config.generation.num_frames: 24 is not a multiple of 8, plus 1"},
         std::tuple{"frame_rate", json(0), "config.generation.frame_rate"},
+        std::tuple{"trained_shapes", json(128), "config.generation.trained_shapes: a list of at most 64"},
+        std::tuple{"trained_shapes", json{{128, 100, 25}}, "config.generation.trained_shapes: [128,100,25] is no"},
+        std::tuple{"trained_shapes", json{{128, 96, 24}}, "config.generation.trained_shapes"},
+        std::tuple{"trained_shapes", json{{128, 96}}, "config.generation.trained_shapes"},
+        std::tuple{"trained_shapes", json{{128, 96, "x"}}, "config.generation.trained_shapes"},
+        std::tuple{"trained_shapes", json{{1 << 20, 96, 25}}, "config.generation.trained_shapes"},
         std::tuple{"guidance_scale", json(1e9), "config.generation.guidance_scale"},
         std::tuple{"guidance_rescale", json(1.5), "config.generation.guidance_rescale"},
         std::tuple{"num_inference_steps", json(1000), "config.generation.num_inference_steps"}}) {

@@ -7,6 +7,7 @@
 
 #include "engine/base/status_macros.h"
 #include "engine/base/strings.h"
+#include "engine/model/released_models.h"
 #include "engine/weights/safetensors.h"
 #include "tests/model/config_files.h"
 #include "tests/testing/status_matchers.h"
@@ -35,6 +36,10 @@ TEST_P(Releases, BothLayoutsDescribeTheSameModel) {
   EXPECT_EQ(lightricks.transformer, diffusers.transformer);
   EXPECT_EQ(lightricks.connector, diffusers.connector);
   EXPECT_EQ(lightricks.video_decoder, diffusers.video_decoder);
+  EXPECT_EQ(lightricks.video_encoder, diffusers.video_encoder);
+  EXPECT_EQ(lightricks.video_encoder.unavailable, "");
+  EXPECT_EQ(lightricks.audio_encoder, diffusers.audio_encoder);
+  EXPECT_EQ(lightricks.audio_encoder.unavailable, "");
   EXPECT_EQ(lightricks.audio_decoder, diffusers.audio_decoder);
   EXPECT_EQ(lightricks.vocoder, diffusers.vocoder);
   lightricks.version.clear();
@@ -111,6 +116,18 @@ TEST(Config, VersionsNameTheirFamily) {
     EXPECT_THAT(FamilyOfVersion(version), StatusIs(StatusCode::kUnimplemented, HasSubstr(version)));
   for (const char* version : {"two", "2", "-1.3", "99999999999.0"})
     EXPECT_THAT(FamilyOfVersion(version), StatusIs(StatusCode::kInvalidArgument));
+}
+
+TEST(Config, ReleasedModelsAreKnownByNameWithTheirTextEncoder) {
+  for (const auto& [name, version] : {std::pair("ltx-2-19b", "2.0"), {"ltx-2.3-22b", "2.3"}}) {
+    KINORA_ASSERT_OK_AND_ASSIGN(ModelConfig released, ReleasedModelConfig(name));
+    ASSERT_TRUE(released.gemma.has_value()) << name;
+    EXPECT_EQ(std::count(released.gemma->sliding.begin(), released.gemma->sliding.end(), false), 8);
+    released.gemma.reset();
+    KINORA_ASSERT_OK_AND_ASSIGN(const ModelConfig file, ParseConfig(ReadConfigFile(Cat("lightricks_", version))));
+    EXPECT_TRUE(released == file) << name;
+  }
+  EXPECT_THAT(ReleasedModelConfig("ltx-2.3"), StatusIs(StatusCode::kNotFound, HasSubstr("ltx-2-19b, ltx-2.3-22b")));
 }
 
 TEST(Config, ADistilledSchedulerSaysSo) {

@@ -54,6 +54,20 @@ TEST(DryOps, ConvolutionCountsEveryTapOfEveryOutput) {
   EXPECT_EQ(ops.parameters(), 6 * 27 * 5 + 6);
 }
 
+TEST(DryOps, AFilterCountsEveryTapOfEveryOutputAndAGroupNormBytes) {
+  DryOps ops;
+  ops.Blur(F32({2, 6, 9, 5}), F32({5, 5}), 2, F32({2, 3, 5, 5}));
+  EXPECT_EQ(ops.cost().of(OpKind::kConv).flops, 2 * (2 * 3 * 5 * 5) * 25);
+  EXPECT_DEATH(ops.Blur(F32({2, 6, 9, 5}), F32({5, 5}), 2, F32({2, 3, 4, 5})), "2, 3, 4, 5");
+  EXPECT_DEATH(ops.Blur(F32({2, 6, 9, 5}), F32({4, 4}), 2, F32({2, 3, 5, 5})), "4, 4");
+  const GroupNormParams params{.weight = F32({64}), .bias = F32({64}), .groups = 32, .samples = 3};
+  const Tensor x = F32({3, 4, 64});
+  ops.GroupNormThenSilu(x, params, &x, F32({3, 4, 64}));
+  EXPECT_EQ(ops.cost().of(OpKind::kNorm), (OpCost{.calls = 1, .bytes = (4 * 3 * 4 * 64 + 2 * 64) * 4}));
+  EXPECT_DEATH(ops.GroupNorm(F32({4, 64}), params, F32({4, 64})), "3 samples");
+  EXPECT_DEATH(ops.GroupNorm(F32({3, 48}), params, F32({3, 48})), "32 groups");
+}
+
 TEST(DryOps, StridedAndDilatedConvolutionsHaveTheirExtents) {
   DryOps ops;
   const Weight w = ops.PrepareWeight(F32({1, 3, 1}), nullptr, DType::kF32).value();

@@ -1,6 +1,7 @@
 // Depth to space and repeated pixels on every backend, bit for bit where nothing is added.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <limits>
 #include <random>
@@ -103,6 +104,72 @@ TEST_P(UpscaleOps, DepthToSpaceMovesChannelsForEveryOption) {
       RunCase({.x = {1, 7, 1, 80}, .factor = {1, 1, 16}, .out_width = 5, .channels_outer = true, .add = add}, dtype);
       RunCase({.x = {1, 7, 1, 128}, .factor = {1, 1, 16}, .out_width = 8, .channels_outer = true, .add = add}, dtype);
       RunCase({.x = {1, 1, 1, 1}, .factor = {}, .out_width = 1, .add = add}, dtype);
+    }
+  }
+}
+
+struct BlockCase {
+  Shape x;
+  SpaceTime factor;
+  int64_t mean_of = 1;
+  bool repeat_first = false, width_before_height = false, add = false;
+};
+
+void ExpectBlocks(Device& device, const BlockCase& c, DType from, DType to) {
+  const SpaceTime& s = c.factor;
+  const int64_t parts = s.product(), width = c.x[3] * parts / c.mean_of;
+  const Shape shape{(c.x[0] + c.repeat_first) / s.time, c.x[1] / s.height, c.x[2] / s.width, width};
+  HostTensor x(from, c.x), before(to, shape), expected(DType::kF32, shape);
+  const auto fill = [](HostTensor& t, int64_t salt) {
+    for (int64_t i = 0; i < t.tensor().elements(); ++i) {
+      const auto v = static_cast<float>((i * 37 + salt) % 251 - 125) / 64;
+      if (t.tensor().dtype() == DType::kF32) {
+        t.f32()[i] = v;
+      } else {
+        t.tensor().data<bf16>()[i] = bf16(v);
+      }
+    }
+  };
+  fill(x, 1);
+  fill(before, 2);
+  for (int64_t i = 0; i < shape.elements(); ++i) {
+    const int64_t o = i % width, w = i / width % shape[2], h = i / width / shape[2] % shape[1],
+                  f = i / width / shape[2] / shape[1];
+    double sum = 0;
+    for (int64_t k = o * c.mean_of; k < (o + 1) * c.mean_of; ++k) {
+      const int64_t part = k % parts, within = part % (s.height * s.width);
+      const int64_t ph = c.width_before_height ? within % s.height : within / s.width,
+                    pw = c.width_before_height ? within / s.height : within % s.width;
+      const int64_t t = std::max<int64_t>(0, f * s.time + part / (s.height * s.width) - c.repeat_first);
+      const int64_t pixel = (t * c.x[1] + h * s.height + ph) * c.x[2] + w * s.width + pw;
+      sum += Value(x.tensor(), pixel * c.x[3] + k / parts);
+    }
+    expected.f32()[i] =
+        static_cast<float>(sum / static_cast<double>(c.mean_of) + (c.add ? Value(before.tensor(), i) : 0));
+  }
+  const Tensor out = device.Upload(before.tensor());
+  device.ops().SpaceToDepth(device.Upload(x.tensor()),
+                            {.factor = s,
+                             .repeat_first = c.repeat_first,
+                             .width_before_height = c.width_before_height,
+                             .mean_of = c.mean_of,
+                             .accumulate = c.add ? Accumulate::kAdd : Accumulate::kNo},
+                            out);
+  EXPECT_TRUE(Near(device.Floats(out), expected.tensor(), to == DType::kF32 ? 1e-6 : 4e-3)) << c.x.ToString();
+}
+
+TEST_P(UpscaleOps, SpaceToDepthPutsBlocksSideBySideOrAveragesThem) {
+  for (const auto& [from, to] :
+       {std::pair(DType::kF32, DType::kF32), {DType::kF32, DType::kBF16}, {DType::kBF16, DType::kBF16}}) {
+    ExpectBlocks(device_, {.x = {2, 8, 12, 3}, .factor = {1, 4, 4}, .width_before_height = true}, from, to);
+    ExpectBlocks(device_, {.x = {2, 4, 6, 5}, .factor = {1, 2, 3}, .width_before_height = true}, from, to);
+    for (const bool add : {false, true}) {
+      ExpectBlocks(device_, {.x = {3, 4, 6, 16}, .factor = {2, 2, 2}, .mean_of = 4, .repeat_first = true, .add = add},
+                   from, to);
+      ExpectBlocks(device_, {.x = {4, 4, 6, 7}, .factor = {2, 1, 1}, .add = add}, from, to);
+      ExpectBlocks(device_, {.x = {1, 2, 2, 8}, .factor = {1, 2, 2}, .mean_of = 2, .add = add}, from, to);
+      ExpectBlocks(device_, {.x = {1, 2, 2, 8}, .factor = {2, 2, 2}, .mean_of = 8, .repeat_first = true, .add = add},
+                   from, to);
     }
   }
 }

@@ -5,14 +5,13 @@
 #include <memory>
 #include <vector>
 
-#include "engine/model/config_reader.h"
+#include "engine/model/released_models.h"
 #include "engine/ops/dry_backend.h"
 #include "engine/parallel/dry_communicator.h"
 #include "engine/parallel/redistribute.h"
 #include "engine/pipeline/dry_model.h"
 #include "engine/pipeline/velocity_model.h"
 #include "engine/request/request_rules.h"
-#include "tests/model/config_files.h"
 #include "tests/testing/status_matchers.h"
 
 namespace kinora {
@@ -28,12 +27,7 @@ T OrDie(absl::StatusOr<T> value) {
   return *std::move(value);
 }
 
-ModelConfig Released() {
-  ModelConfig config = OrDie(ParseConfig(ReadConfigFile("lightricks_2.3")));
-  config.gemma = GemmaConfig{.global_rope_factor = 8};
-  for (int64_t layer = 1; layer <= config.gemma->layers; ++layer) config.gemma->sliding.push_back(layer % 6 != 0);
-  return config;
-}
+ModelConfig Released() { return OrDie(ReleasedModelConfig("ltx-2.3-22b")); }
 
 struct Sent {
   CollectiveCounts tensor, tokens, guidance, world;
@@ -223,7 +217,7 @@ TEST(GroupMemory, APlanTellsAnEvenShareOfTheTextEncoder) {
   const ModelConfig config = Released();
   const auto plan = [&](const MeshShape& shape, Residence residence, int rank) {
     const auto mesh = OrDie(MakeDryMesh(shape, rank));
-    const ModelDescription description = Describe(config, "dev");
+    const ModelDescription description = Describe(config, {.kind = "dev"});
     const DryModel model = OrDie(
         DryModel::Make(config, description, *mesh,
                        {.traits = OrDie(TraitsOf("cuda", {})), .precision = DType::kBF16, .text_encoder = residence}));

@@ -23,7 +23,7 @@ absl::StatusOr<DryModel> TinyOn(const char* device) {
   KINORA_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(files));
   KINORA_ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(*checkpoint));
   KINORA_ASSIGN_OR_RETURN(const BackendTraits traits, TraitsOf(device, {}));
-  return DryModel::Make(config, Describe(config, "dev"), *Mesh::Single(), {.traits = traits});
+  return DryModel::Make(config, Describe(config, {.kind = "dev"}), *Mesh::Single(), {.traits = traits});
 }
 
 absl::StatusOr<RunPlan> PlanOf(const DryModel& model, int32_t width, int32_t height, int32_t frames) {

@@ -32,7 +32,7 @@ struct Taken {                       // by rank 0
 };
 
 Taken On(const ModelConfig& config, const MeshShape& shape, Residence text_encoder) {
-  const ModelDescription description = Describe(config, "dev");
+  const ModelDescription description = Describe(config, {.kind = "dev"});
   const auto mesh = MakeDryMesh(shape).value();
   const DryModel model =
       DryModel::Make(config, description, *mesh,

@@ -26,12 +26,12 @@ absl::Status Generate(Pipeline& pipeline, const GenerationRequest& request, Clip
 }
 
 class WholeRender : public testing::TestWithParam<std::tuple<const char*, TestedBackend>> {};
-INSTANTIATE_TEST_SUITE_P(Pipeline, WholeRender,
-                         testing::Combine(testing::Values("pipeline_one_stage", "pipeline_distilled", "pipeline_2_0"),
-                                          testing::ValuesIn(Backends())),
-                         [](const auto& info) {
-                           return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param).name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Pipeline, WholeRender,
+    testing::Combine(testing::Values("pipeline_one_stage", "pipeline_distilled", "pipeline_2_0", "pipeline_lora",
+                                     "pipeline_two_stage", "pipeline_distilled_two_stage"),
+                     testing::ValuesIn(Backends())),
+    [](const auto& info) { return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param).name; });
 
 TEST_P(WholeRender, EqualsTheReferenceInFloat32) {
   const auto& [name, on] = GetParam();

@@ -34,7 +34,7 @@ TEST(ResidentMemory, ARenderTakesItsPlanWithinThreePercent) {
   // What no plan counts: code that is paged in, staged weights, the model's shapes, the host's copies of latents and
   // sound. Some 5 MiB for this request, so that it must be large for the percentage to speak of the plan.
   constexpr int64_t kWorthAPercentage = int64_t{400} << 20;
-  const std::string models = std::string(KINORA_SOURCE_DIR) + "/models/tiny/";
+  const std::string models = KINORA_SOURCE_DIR "/models/tiny/";
   PipelineOptions options;
   options.files.paths = {models + "ltx-2.3-tiny-dev.safetensors"};
   options.files.text_encoder = models + "gemma";

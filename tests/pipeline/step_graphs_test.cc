@@ -29,7 +29,7 @@ class FrameKeeper : public ClipSink {
 };
 
 PipelineOptions TinyModel() {
-  const std::string models = std::string(KINORA_SOURCE_DIR) + "/models/tiny/";
+  const std::string models = KINORA_SOURCE_DIR "/models/tiny/";
   PipelineOptions options;
   options.files.paths = {models + "ltx-2.3-tiny-dev.safetensors"};
   options.files.text_encoder = models + "gemma";

@@ -40,7 +40,7 @@ class Recorder : public ClipSink, public RunObserver {
 };
 
 PipelineOptions TinyOptions(DType precision) {
-  const std::string tiny = std::string(KINORA_SOURCE_DIR) + "/models/tiny/";
+  const std::string tiny = KINORA_SOURCE_DIR "/models/tiny/";
   PipelineOptions options;
   options.files.paths = {tiny + "ltx-2.3-tiny-dev.safetensors"};
   options.files.text_encoder = tiny + "gemma";

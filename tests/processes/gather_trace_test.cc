@@ -44,7 +44,7 @@ TEST(GatherTrace, RankZeroHasTheSpansOfAllThoughTheyAreLongerThanTheArena) {
   std::map<int, std::vector<std::string>> spans;
   const auto trace = nlohmann::json::parse(*traces[0]);
   for (const auto& event : trace["traceEvents"]) {
-    if (event.value("cat", "") == "stage") spans[event["pid"]].push_back(event["name"]);
+    if (event.value("cat", "") == "stage") spans[event["pid"].get<int>() - 1].push_back(event["name"]);
   }
   for (int rank = 0; rank < 3; ++rank) {
     ASSERT_EQ(spans[rank].size(), static_cast<size_t>(rank + 1));

@@ -115,6 +115,10 @@ TEST(RequestRules, NameTheFieldAndTheNearestValue) {
       {[](auto& r) { r.conditions = {{.crf = 52}}; }, "conditions[0].crf", "nearest: 51"},
       {[](auto& r) { r.loras.resize(1); }, "loras[0].id", "is empty"},
       {[=](auto& r) { r.loras = {{.id = "a", .strength = nan}}; }, "loras[0].strength", "finite"},
+      {[](auto& r) { r.loras = {{.id = "a", .strength = -101}}; }, "loras[0].strength", "nearest: -100"},
+      {[](auto& r) { r.loras = {{.id = "a", .strength_stage2 = 101}}; }, "loras[0].strength_stage2", "nearest: 100"},
+      {[](auto& r) { r.loras = {{.id = "a", .strength_stage2 = 1}}; }, "loras[0].strength_stage2", "has one stage"},
+      {[](auto& r) { r.loras = {{.id = "a"}}; }, "loras[0].id", "a: this model was loaded without LoRAs"},
       {[](auto& r) { r.retake = RetakeInput{.start_seconds = 2}; }, "retake.end_seconds", "2 or more; nearest: 2"},
       {[](auto& r) { r.audio = AudioGuide{.start_seconds = -1}; }, "audio.start_seconds", "nearest: 0"},
       {[](auto& r) { r.upsampler = "x3"; }, "upsampler", "not one of x2, x1.5, temporal_x2"},
@@ -150,6 +154,23 @@ TEST(RequestRules, ScheduleTokensThatLeaveNoNoiseLevelAreRefusedAndTheNearestNum
   EXPECT_FALSE(ResolveRequest(model, request).ok());
   request.recipe = Recipe::kDistilled;  // has no such schedule
   EXPECT_THAT(ResolveRequest(model, request), IsOk());
+}
+
+TEST(RequestRules, ALoraIsOneOfTheModels) {
+  ModelDescription model = Descriptions()[0];
+  model.loras = {"ink", "style"};
+  GenerationRequest request;
+  request.loras = {{.id = "style", .strength = 0.5}, {.id = "ink"}};
+  EXPECT_THAT(ResolveRequest(model, request), IsOk());
+  request.loras[1].id = "style";
+  EXPECT_THAT(ResolveRequest(model, request),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       StrEq("loras[1].id: style is named twice; give it once, with one strength")));
+  request.loras.resize(1);
+  request.loras[0].id = "stile";
+  EXPECT_THAT(ResolveRequest(model, request),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       StrEq("loras[0].id: stile is not one of this model's LoRAs, which are ink, style")));
 }
 
 TEST(RequestRules, AllThatIsWrongIsSaidAtOnceUpToTwenty) {
@@ -243,14 +264,9 @@ TEST(RequestRules, AModelWithoutSoundMakesNone) {
 TEST(RequestRules, WhatIsValidAndNotBuiltYetIsUnimplementedByField) {
   const std::pair<const char*, std::function<void(GenerationRequest&)>> parts[] = {
       {"conditions", [](auto& r) { r.conditions = {{.media = ConditionInput::Media::kImage}}; }},
-      {"loras", [](auto& r) { r.loras = {{.id = "style"}}; }},
       {"retake", [](auto& r) { r.retake = RetakeInput{.end_seconds = 1}; }},
       {"audio", [](auto& r) { r.audio = AudioGuide{}; }},
       {"audio_only", [](auto& r) { r.audio_only = true; }},
-      {"upsampler", [](auto& r) { r.upsampler = "x1.5"; }},
-      {"recipe TWO_STAGE", [](auto& r) { r.recipe = Recipe::kTwoStage; }},
-      {"recipe DISTILLED_TWO_STAGE", [](auto& r) { r.recipe = Recipe::kDistilledTwoStage; }},
-      {"recipe HQ", [](auto& r) { r.recipe = Recipe::kHq; }},
   };
   for (const auto& [field, ask] : parts) {
     GenerationRequest request;
@@ -303,6 +319,26 @@ TEST(RequestRules, ASmallestSizeOffTheGridIsTheNextOnIt) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("width: 32 is too small; nearest: 64")));
   request.width = 64;
   EXPECT_THAT(ResolveRequest(model, request), IsOk());
+}
+
+TEST(UntrainedShapeWarning, SaysWhatTheModelWasTrainedOnToWhoAsksForAnotherShape) {
+  ModelDescription model = DescribeModel(Tiny());
+  model.trained_shapes.push_back({.width = 128, .height = 96, .num_frames = 25});
+  GenerationRequest request;
+  request.width = request.height = 64;
+  request.num_frames = 9;
+  EXPECT_EQ(UntrainedShapeWarning(model, request), "");
+  request.num_frames = 25;
+  EXPECT_THAT(UntrainedShapeWarning(model, request),
+              testing::StartsWith("the model was trained on clips of 64x64 with 9 frames, 128x96 with 25 frames; "));
+  request.width = 128;
+  EXPECT_NE(UntrainedShapeWarning(model, request), "");  // 128x64
+  request.audio_only = true;
+  EXPECT_EQ(UntrainedShapeWarning(model, request), "");
+  request.num_frames = 17;
+  EXPECT_NE(UntrainedShapeWarning(model, request), "");
+  model.trained_shapes.clear();
+  EXPECT_EQ(UntrainedShapeWarning(model, request), "");  // nothing is known
 }
 
 }  // namespace

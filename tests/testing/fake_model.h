@@ -20,6 +20,7 @@ class FakeModel : public Model {
     return ready;
   }
   absl::StatusOr<PreparedRun> Prepare(const v1::Generation& generation) const override {
+    before_prepare();
     if (generation.prompt().empty()) return absl::InvalidArgumentError("prompt: must not be empty");
     return PreparedRun{.generation = generation, .plan = {}};
   }
@@ -69,6 +70,7 @@ class FakeModel : public Model {
   }
 
   std::function<absl::Status(ClipSink* sink, Report on_progress)> run = Render;
+  std::function<void()> before_prepare = [] {};
   bool fits = true;  // what an estimate says
 };
 

@@ -32,6 +32,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/tensor/tensor.h"
 #include "server/common/model_conversion.h"
+#include "server/common/request_conversion.h"
 #include "server/worker/worker_process.h"
 #include "tests/request/descriptions.h"
 
@@ -102,13 +103,16 @@ class ScriptedModel : public Model {
     return std::make_unique<ScriptedModel>(context.rank, context.lost);
   }
 
-  v1::Ready Describe() const override {
-    v1::Ready ready;
+  static ModelDescription Description() {
     DescriptionOptions options = Tiny();
     options.kind = "distilled";
     options.max_frames = 97;
     options.max_tokens = 4096;
-    *ready.mutable_model() = ToModelInfo(DescribeModel(options), "scripted");
+    return DescribeModel(options);
+  }
+  v1::Ready Describe() const override {
+    v1::Ready ready;
+    *ready.mutable_model() = ToModelInfo(Description(), "scripted");
     ready.set_precision("f32");
     return ready;
   }
@@ -129,8 +133,11 @@ class ScriptedModel : public Model {
     return estimate;
   }
   double ExpectedSeconds(const PreparedRun&, const std::string&) const override { return 0; }
-  v1::Resolved Resolve(const PreparedRun&) const override {
+  v1::Resolved Resolve(const PreparedRun& run) const override {
     v1::Resolved resolved;
+    const absl::StatusOr<GenerationRequest> request = ToGenerationRequest(run.generation);
+    const std::string warning = request.ok() ? UntrainedShapeWarning(Description(), *request) : "";
+    if (!warning.empty()) resolved.add_warnings(warning);
     resolved.set_precision("f32");
     return resolved;
   }

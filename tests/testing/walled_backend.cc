@@ -64,6 +64,13 @@ class WalledOps : public Ops {
   void NormalizeRange(const Tensor& x, float scale, float eps, Tensor out) override {
     cpu_->NormalizeRange(Open(x), scale, eps, Open(out));
   }
+  void GroupNorm(const Tensor& x, const GroupNormParams& params, Tensor out) override {
+    cpu_->GroupNorm(Open(x), Open(params), Open(out));
+  }
+  void GroupNormThenSilu(const Tensor& x, const GroupNormParams& params, const Tensor* residual, Tensor out) override {
+    const Tensor added = residual != nullptr ? Open(*residual) : Tensor();
+    cpu_->GroupNormThenSilu(Open(x), Open(params), residual != nullptr ? &added : nullptr, Open(out));
+  }
   void Modulate(const Tensor& x, const ScaleShift& m, Tensor out) override {
     cpu_->Modulate(Open(x), Open(m), Open(out));
   }
@@ -106,8 +113,14 @@ class WalledOps : public Ops {
   void DepthToSpace(const Tensor& x, const DepthToSpaceOptions& options, Tensor out) override {
     cpu_->DepthToSpace(Open(x), options, Open(out));
   }
+  void SpaceToDepth(const Tensor& x, const SpaceToDepthOptions& options, Tensor out) override {
+    cpu_->SpaceToDepth(Open(x), options, Open(out));
+  }
   void RepeatNearest(const Tensor& x, const SpaceTime& factor, Tensor out) override {
     cpu_->RepeatNearest(Open(x), factor, Open(out));
+  }
+  void Blur(const Tensor& x, const Tensor& filter, int stride, Tensor out) override {
+    cpu_->Blur(Open(x), Open(filter), stride, Open(out));
   }
   void AddTile(const Tensor& tile, const TileBlend& blend, Tensor sums) override {
     cpu_->AddTile(Open(tile), {Open(blend.weights), blend.row, blend.column}, Open(sums));
@@ -144,6 +157,12 @@ class WalledOps : public Ops {
     NormRopeParams open = params;
     open.weight = Open(params.weight);
     open.rope = {Open(params.rope.cos), Open(params.rope.sin)};
+    return open;
+  }
+  GroupNormParams Open(const GroupNormParams& params) const {
+    GroupNormParams open = params;
+    open.weight = Open(params.weight);
+    open.bias = Open(params.bias);
     return open;
   }
   AttentionOptions Open(const AttentionOptions& options) const {

@@ -66,14 +66,25 @@ class Rewriting : public testing::Test {
     return std::string(static_cast<const char*>(stored.panels.data()), stored.panels.bytes()) +
            std::string(static_cast<const char*>(stored.bias.data()), stored.bias.bytes());
   }
+  // strength · up · down in a file of its own, as [out, rank] and [rank, in].
+  LowRankTerm Term(float strength, int64_t out = kOut) {
+    Floats up(out * kRank);
+    for (size_t i = 0; i < up.size(); ++i) up[i] = up_[i % up_.size()];
+    const std::string path = folder_.File("lora" + std::to_string(factors_.size()) + ".safetensors");
+    EXPECT_THAT(WriteSafetensors(path, {{"up", View(up, {out, kRank})}, {"down", View(down_, {kRank, kIn})}}), IsOk());
+    const auto& file = factors_.emplace_back(*SafetensorsFile::Open(path));
+    return {.up = TensorSource({file.get(), file->Find("up")}, 1),
+            .down = TensorSource({file.get(), file->Find("down")}, 1),
+            .strength = strength};
+  }
   // What the whole matrix of `k` is with strength · up · down on it.
   Floats WithDelta(float strength) {
     Floats sum = values_[1];
     for (int64_t o = 0; o < kOut; ++o) {
       for (int64_t i = 0; i < kIn; ++i) {
         float delta = 0;
-        for (int64_t r = 0; r < kRank; ++r) delta += up_[o * kRank + r] * down_[r * kIn + i];
-        sum[o * kIn + i] += strength * delta;
+        for (int64_t r = 0; r < kRank; ++r) delta += strength * up_[o * kRank + r] * down_[r * kIn + i];
+        sum[o * kIn + i] += delta;
       }
     }
     return sum;
@@ -85,6 +96,7 @@ class Rewriting : public testing::Test {
   std::vector<Floats> values_;
   Floats bias_, up_ = Random(kOut * kRank, 21), down_ = Random(kRank * kIn, 22);
   std::shared_ptr<const Checkpoint> checkpoint_;
+  std::vector<std::shared_ptr<const SafetensorsFile>> factors_;
 };
 
 TEST_F(Rewriting, ALoraGoesOnAndComesOffAndNoWeightMoves) {
@@ -100,8 +112,7 @@ TEST_F(Rewriting, ALoraGoesOnAndComesOffAndNoWeightMoves) {
     graph->Replay();
     const Floats plain = y;
 
-    const LowRankDelta delta(View(up_, {kOut, kRank}), View(down_, {kRank, kIn}), 0.5f);
-    ASSERT_THAT(loaded.set->Rewrite({{"transformer.k.weight", &delta}}, ops), IsOk());
+    ASSERT_THAT(loaded.set->Rewrite({{"transformer.k.weight", {Term(0.5f)}}}, ops), IsOk());
     graph->Replay();
     Floats matrix = values_[0], k = WithDelta(0.5f), bias = bias_;
     matrix.insert(matrix.end(), k.begin(), k.end());
@@ -127,8 +138,7 @@ TEST_F(Rewriting, ALoraGoesOnAndComesOffAndNoWeightMoves) {
 }
 
 TEST_F(Rewriting, EachRankAddsItsPartOfTheDelta) {
-  const LowRankDelta delta(View(up_, {kOut, kRank}), View(down_, {kRank, kIn}), -2);
-  const WeightDeltas deltas = {{"transformer.q.weight", &delta}, {"transformer.k.weight", &delta}};
+  const WeightDeltas deltas = {{"transformer.q.weight", {Term(-2)}}, {"transformer.k.weight", {Term(1), Term(0.5)}}};
   Floats x = Random(kIn, 3), whole(2 * kOut), y(2 * kOut);
   const auto multiply = [&](const Tensor& in, const Loaded& loaded, Floats& out) {
     backend_->ops().Matmul(in, loaded.weight, {}, View(out, {1, loaded.weight.out()}));
@@ -148,12 +158,42 @@ TEST_F(Rewriting, EachRankAddsItsPartOfTheDelta) {
   }
 }
 
+// In sums of whole matrices and of slices of any width, whatever part of a tile is left over.
+TEST_F(Rewriting, ABlockOfADeltaHasTheBitsOfTheWhole) {
+  const std::vector<LowRankTerm> terms = {Term(0.3f), Term(-1.7f)};
+  KINORA_ASSERT_OK_AND_ASSIGN(const LowRankDelta delta, LowRankDelta::Read(terms));
+  Floats whole(kOut * kIn);
+  delta.AddTo({.rows = kOut, .columns = kIn}, whole.data());
+  for (const Block& block : {Block{3, 7, 5, 13}, Block{0, 4, 0, 8}, Block{39, 1, 23, 1}, Block{8, 32, 12, 12}}) {
+    Floats part(block.rows * block.columns);
+    delta.AddTo(block, part.data());
+    for (int64_t row = 0; row < block.rows; ++row) {
+      for (int64_t i = 0; i < block.columns; ++i) {
+        ASSERT_EQ(part[row * block.columns + i], whole[(block.row + row) * kIn + block.column + i]) << row << " " << i;
+      }
+    }
+  }
+}
+
+// Text layers lie on one rank each: the others know the name, and that its shape fits.
+TEST_F(Rewriting, ADeltaForWhatAnotherRankHoldsIsCheckedAndLeftToIt) {
+  KINORA_ASSERT_OK_AND_ASSIGN(WeightLoader loader, WeightLoader::Open(checkpoint_, *alone_, *backend_, DType::kF32));
+  const WeightLoader inner = loader.Under("transformer");
+  KINORA_ASSERT_OK_AND_ASSIGN(const Weight q, WeightLoader(inner).LoadWeight({"q"}, {.out = kOut, .in = kIn}));
+  KINORA_ASSERT_OK_AND_ASSIGN(const Weight k, inner.HeldElsewhere().LoadWeight({"k"}, {.out = kOut, .in = kIn}));
+  ASSERT_THAT(loader.Finish(), IsOk());
+  const std::string before = Stored(q);
+  EXPECT_THAT(loader.weights()->Rewrite({{"transformer.k.weight", {Term(1)}}}, backend_->ops()), IsOk());
+  EXPECT_EQ(Stored(q), before);
+  EXPECT_THAT(loader.weights()->Rewrite({{"transformer.k.weight", {Term(1, kOut + 1)}}}, backend_->ops()),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("transformer.k.weight: the delta is")));
+}
+
 TEST_F(Rewriting, AnUnknownTensorIsRefusedByNameBeforeAnythingChanges) {
   KINORA_ASSERT_OK_AND_ASSIGN(Loaded loaded, Load(*alone_, DType::kF32));
   const std::string before = Stored(loaded.weight);
-  const LowRankDelta delta(View(up_, {kOut, kRank}), View(down_, {kRank, kIn}), 1);
   EXPECT_THAT(
-      loaded.set->Rewrite({{"transformer.k.weight", &delta}, {"transformer.v.weight", &delta}}, backend_->ops()),
+      loaded.set->Rewrite({{"transformer.k.weight", {Term(1)}}, {"transformer.v.weight", {Term(1)}}}, backend_->ops()),
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("transformer.v.weight")));
   EXPECT_EQ(Stored(loaded.weight), before);
 }
@@ -161,10 +201,8 @@ TEST_F(Rewriting, AnUnknownTensorIsRefusedByNameBeforeAnythingChanges) {
 TEST_F(Rewriting, ADeltaOfAnotherShapeIsRefusedByNameBeforeAnythingChanges) {
   KINORA_ASSERT_OK_AND_ASSIGN(Loaded loaded, Load(*alone_, DType::kF32));
   const std::string before = Stored(loaded.weight);
-  std::vector<float> up((kOut + 1) * kRank, 1.0f);
   for (const int64_t out : {kOut - 1, kOut + 1}) {
-    const LowRankDelta delta(View(up, {out, kRank}), View(down_, {kRank, kIn}), 1);
-    EXPECT_THAT(loaded.set->Rewrite({{"transformer.k.weight", &delta}}, backend_->ops()),
+    EXPECT_THAT(loaded.set->Rewrite({{"transformer.k.weight", {Term(1, out)}}}, backend_->ops()),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("transformer.k.weight: the delta is")));
     EXPECT_EQ(Stored(loaded.weight), before);
   }
@@ -174,8 +212,7 @@ TEST_F(Rewriting, ADeltaThatIsNotFiniteIsRefusedAndTheNextCallRestores) {
   KINORA_ASSERT_OK_AND_ASSIGN(Loaded loaded, Load(*alone_, DType::kBF16));
   const std::string before = Stored(loaded.weight);
   down_[5] = std::numeric_limits<float>::infinity();
-  const LowRankDelta delta(View(up_, {kOut, kRank}), View(down_, {kRank, kIn}), 1);
-  EXPECT_THAT(loaded.set->Rewrite({{"transformer.k.weight", &delta}}, backend_->ops()),
+  EXPECT_THAT(loaded.set->Rewrite({{"transformer.k.weight", {Term(1)}}}, backend_->ops()),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("k.weight")));
   EXPECT_THAT(loaded.set->Rewrite({}, backend_->ops()), IsOk());
   EXPECT_EQ(Stored(loaded.weight), before);

@@ -3,7 +3,8 @@
     python tools/train_demo STAGE --work FOLDER [--device cuda] [--minutes 60]
 
 Stages, in order: video_vae, audio_vae, vocoder, text_encoder, transformer, upsampler, distil; export writes
-models/demo. Each resumes from its snapshot in FOLDER and is deterministic from --seed.
+models/demo. Each resumes from its snapshot in FOLDER and is deterministic from --seed. header writes the metadata of
+the published single file anew, and no weight.
 """
 
 import argparse
@@ -14,7 +15,7 @@ import torch
 
 import training
 
-STAGES = ("video_vae", "audio_vae", "vocoder", "text_encoder", "transformer", "upsampler", "distil", "export")
+STAGES = ("video_vae", "audio_vae", "vocoder", "text_encoder", "transformer", "upsampler", "distil", "export", "header")
 
 
 def main() -> None:

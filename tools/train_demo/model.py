@@ -4,6 +4,7 @@ A small LTX-2.3 with every feature of the released one. Widths are chosen for 24
 """
 
 import copy
+import json
 import sys
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from golden import configs, reference  # noqa: E402
 
 FOLDER = Path(__file__).resolve().parents[2] / "models" / "demo"  # where it is published
 SIDE, FRAMES, FPS = 128, 25, 24
+SIDES = (SIDE, SIDE // 2)  # that the transformer is trained on; the second for the first stage of two
 TEXT_ROWS = 64  # tokens of a prompt, a multiple of the registers
 AUDIO_CHANNELS = 128  # of a packed row of audio latents, 8 x 16
 LATENT_CHANNELS = 64  # also the encoder's first width: the reference module ties the two
@@ -116,6 +118,7 @@ def config() -> dict:
         "width": SIDE,
         "height": SIDE,
         "num_frames": FRAMES,
+        "trained_shapes": [[side, side, FRAMES] for side in SIDES],
         "frame_rate": FPS,
         "num_inference_steps": 30,
         "negative_prompt": NEGATIVE_PROMPT,
@@ -129,6 +132,11 @@ def config() -> dict:
         "audio_guidance_rescale": 0.0,
     }
     return whole
+
+
+def metadata() -> dict[str, str]:
+    """Of the single file."""
+    return {"config": json.dumps(config()), "model_version": configs.ltx_2_3()["model_version"]}
 
 
 def video_vae() -> torch.nn.Module:

@@ -3,6 +3,7 @@ client for threads and the one for asyncio follow the same rules."""
 
 from __future__ import annotations
 
+import random
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,9 @@ _TERMINAL = (Video.COMPLETED, Video.FAILED, Video.CANCELLED)
 # After these a stream is worth opening again, once the job is known.
 _BROKEN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN,
            grpc.StatusCode.DEADLINE_EXCEEDED)
+# After these a download may go on: ABORTED, nobody took it for a while; RESOURCE_EXHAUSTED, the server has too many.
+_MAY_GO_ON = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.ABORTED,
+              grpc.StatusCode.RESOURCE_EXHAUSTED)
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,29 @@ def artifact_of(video: Video, artifact_id: Optional[str] = None) -> Artifact:
         if artifact.id == artifact_id or (artifact_id is None and artifact.media_type != "application/json"):
             return artifact
     raise KinoraError(f"job {video.id} has no file {artifact_id or ''}".rstrip())
+
+
+class Retries:
+    """When a download that broke is begun again, from where it broke: pauses grow from a quarter of a second to four, each a little
+    longer or shorter, so that clients that one server has left do not come back together. wait: seconds without a byte."""
+
+    def __init__(self, wait: float) -> None:
+        self._wait, self._pause, self._received = wait, 0.0, -1
+        self._away_since = 0.0
+
+    def pause_after(self, error: Any, received: int) -> float:
+        """Seconds before the next attempt; raises if that does not help or was tried for long enough. received: bytes in all."""
+        unreachable = error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+        if error.code() not in _MAY_GO_ON or (unreachable and not may_pass(error)):
+            raise from_rpc(error) from error
+        now = time.monotonic()
+        if received != self._received:
+            self._received, self._away_since, self._pause = received, now, 0.125
+        left = self._away_since + self._wait - now
+        if left <= 0:
+            raise from_rpc(error) from error
+        self._pause = min(2 * self._pause, 4.0)
+        return min(self._pause * random.uniform(0.75, 1.25), left)
 
 
 class Job:

@@ -9,9 +9,9 @@ import grpc
 from google.protobuf.empty_pb2 import Empty
 
 from ._connection import CHANNEL_OPTIONS, Endpoint
-from ._job import Clip, Job, artifact_of, clip_of
+from ._job import Clip, Job, Retries, artifact_of, clip_of
 from ._request import Options, PartFile, make_request, with_request_id
-from .client import DOWNLOADS, OnProgress, Path
+from .client import OnProgress, Path
 from .errors import KinoraError, from_rpc
 from .messages import (Artifact, CancelVideoRequest, CreateVideoRequest, DeleteVideoRequest, DownloadArtifactRequest, Estimate,
                        GetVideoRequest, ListVideosRequest, ModelInfo, Video)
@@ -132,15 +132,15 @@ class Client:
             events.cancel()
 
     async def _download(self, video: Video, artifact: Artifact, part: PartFile) -> None:
-        for attempt in range(DOWNLOADS):
+        retries = Retries(self._wait)
+        while True:
             request = DownloadArtifactRequest(video_id=video.id, artifact_id=artifact.id, offset=part.received)
             try:
                 async for chunk in self._videos.DownloadArtifact(request, metadata=self._metadata):
                     part.take(chunk)
                 break
             except grpc.RpcError as error:
-                if error.code() != grpc.StatusCode.UNAVAILABLE or attempt == DOWNLOADS - 1:
-                    raise from_rpc(error) from error
+                await asyncio.sleep(retries.pause_after(error, part.received))
         part.finish(artifact)
 
 

@@ -10,7 +10,7 @@ import grpc
 from google.protobuf.empty_pb2 import Empty
 
 from ._connection import CHANNEL_OPTIONS, Endpoint
-from ._job import Clip, Job, Progress, artifact_of, clip_of
+from ._job import Clip, Job, Progress, Retries, artifact_of, clip_of
 from ._request import Options, PartFile, make_request, with_request_id
 from .errors import KinoraError, from_rpc
 from .messages import (Artifact, CancelVideoRequest, CreateVideoRequest, DeleteVideoRequest, DownloadArtifactRequest, Estimate,
@@ -22,13 +22,12 @@ if TYPE_CHECKING:
 
 Path = Union[str, "os.PathLike[str]"]
 OnProgress = Callable[[Progress], object]
-DOWNLOADS = 3  # attempts, each from where the one before broke off
 
 
 class Client:
     """A connection to one server, for any number of threads. `endpoint` are the arguments of Endpoint.
 
-    wait: seconds that a server may be away, or still load its model, before Unreachable. timeout: of calls that are no stream.
+    wait: seconds that a server may be away, or still load its model, before Unreachable; of a download, without a byte. timeout: of calls that are no stream.
     """
 
     def __init__(self, server: Optional[str] = None, *, wait: float = 60.0, timeout: float = 30.0, **endpoint: Any) -> None:
@@ -73,7 +72,10 @@ class Client:
         return self._call(self._videos.CreateVideo, make_request(prompt, **options))
 
     def wait_for(self, video_id: str, *, progress: Optional[OnProgress] = None) -> Video:
-        """Until the job has ended. Leaving it does not cancel it."""
+        """Until the job has ended: it as it is then, COMPLETED. Leaving it does not cancel it.
+
+        JobFailed, JobCancelled: it ended so. Unreachable: the server stayed away for longer than `wait`; the job goes on.
+        """
         return self._follow(Job(self._wait, video_id=video_id), progress, cancel=False)
 
     def download(self, video: Video, out: Path, artifact_id: Optional[str] = None) -> None:
@@ -150,15 +152,15 @@ class Client:
             events.cancel()
 
     def _download(self, video: Video, artifact: Artifact, part: PartFile) -> None:
-        for attempt in range(DOWNLOADS):
+        retries = Retries(self._wait)
+        while True:
             request = DownloadArtifactRequest(video_id=video.id, artifact_id=artifact.id, offset=part.received)
             try:
                 for chunk in self._videos.DownloadArtifact(request, metadata=self._metadata):
                     part.take(chunk)
                 break
             except grpc.RpcError as error:
-                if error.code() != grpc.StatusCode.UNAVAILABLE or attempt == DOWNLOADS - 1:
-                    raise from_rpc(error) from error
+                time.sleep(retries.pause_after(error, part.received))
         part.finish(artifact)
 
 

@@ -42,6 +42,8 @@ class CudaOps : public Ops {
   void RmsNorm(const Tensor& x, const Tensor* weight, float eps, Activation activation, Tensor out) override;
   void LayerNorm(const Tensor& x, float eps, Tensor out) override;
   void NormalizeRange(const Tensor& x, float scale, float eps, Tensor out) override;
+  void GroupNorm(const Tensor& x, const GroupNormParams& params, Tensor out) override;
+  void GroupNormThenSilu(const Tensor& x, const GroupNormParams& params, const Tensor* residual, Tensor out) override;
   void Modulate(const Tensor& x, const ScaleShift& m, Tensor out) override;
   void ModulatedRmsNorm(const Tensor& x, const ScaleShift& m, float eps, Tensor out) override;
   void ModulatedLayerNorm(const Tensor& x, const ScaleShift& m, float eps, Tensor out) override;
@@ -64,7 +66,9 @@ class CudaOps : public Ops {
   void TimestepEmbedding(const Tensor& t, Tensor out) override;
   void Conv(const Tensor& x, const Weight& w, const ConvOptions& options, Tensor out) override;
   void DepthToSpace(const Tensor& x, const DepthToSpaceOptions& options, Tensor out) override;
+  void SpaceToDepth(const Tensor& x, const SpaceToDepthOptions& options, Tensor out) override;
   void RepeatNearest(const Tensor& x, const SpaceTime& factor, Tensor out) override;
+  void Blur(const Tensor& x, const Tensor& filter, int stride, Tensor out) override;
   void AddTile(const Tensor& tile, const TileBlend& blend, Tensor sums) override;
   void FinishRgb8(const Tensor& sums, const Rgb8Options& options, Tensor rgb8) override;
   void Pointwise(const Tensor& x, const PointwiseFunction& function, Tensor out) override;
@@ -112,6 +116,9 @@ class CudaOps : public Ops {
   // [first, first + columns.rows()) of what lies under the taps, [taps · channels] each, of w's dtype.
   using FillColumns = absl::FunctionRef<cudaError_t(int64_t first, const Tensor& columns)>;
   absl::Status MultiplyColumns(const Weight& w, const MatmulOptions& options, FillColumns fill, const Tensor& out);
+  // residual: undefined for none.
+  void RunGroupNorm(const char* op, const Tensor& x, const GroupNormParams& params, const Tensor& residual, bool silu,
+                    const Tensor& out);
   // out: step's x0.
   void RunGuidedStep(const char* op, const Tensor& out, kernels::GuidedStep step);
   absl::Status ReserveStaging(int64_t bytes);

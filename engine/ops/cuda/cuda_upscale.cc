@@ -1,7 +1,9 @@
-// The CUDA backend's ops that make pixels into blocks of pixels.
+// The CUDA backend's ops that make pixels into blocks of pixels, and blocks into pixels.
 #include "engine/ops/cuda/cuda_ops.h"
 #include "engine/ops/cuda/cuda_views.h"
 #include "engine/ops/op_checks.h"
+#include "kernels/blur.h"
+#include "kernels/space_to_depth.h"
 #include "kernels/upscale.h"
 
 namespace kinora {
@@ -35,6 +37,27 @@ void CudaOps::DepthToSpace(const Tensor& x, const DepthToSpaceOptions& options, 
   });
 }
 
+void CudaOps::SpaceToDepth(const Tensor& x, const SpaceToDepthOptions& options, Tensor out) {
+  CheckSpaceToDepth(x, options, out);
+  if (out.elements() == 0) return;
+  stream_->Enqueue("SpaceToDepth", x, [&](cudaStream_t handle) {
+    return kernels::LaunchSpaceToDepth({.x = View(x),
+                                        .out = View(out),
+                                        .frames = x.dim(0),
+                                        .height = x.dim(1),
+                                        .width = x.dim(2),
+                                        .channels = x.width(),
+                                        .time_factor = options.factor.time,
+                                        .height_factor = options.factor.height,
+                                        .width_factor = options.factor.width,
+                                        .mean_of = options.mean_of,
+                                        .repeat_first = options.repeat_first,
+                                        .width_before_height = options.width_before_height,
+                                        .add = options.accumulate == Accumulate::kAdd},
+                                       handle);
+  });
+}
+
 void CudaOps::RepeatNearest(const Tensor& x, const SpaceTime& factor, Tensor out) {
   CheckRepeatNearest(x, factor, out);
   if (out.elements() == 0) return;
@@ -45,6 +68,23 @@ void CudaOps::RepeatNearest(const Tensor& x, const SpaceTime& factor, Tensor out
                                          .channels = x.width(),
                                          .type = KernelType(x.dtype())},
                                         stream);
+  });
+}
+
+void CudaOps::Blur(const Tensor& x, const Tensor& filter, int stride, Tensor out) {
+  CheckBlur(x, filter, stride, out);
+  if (out.elements() == 0) return;
+  stream_->Enqueue("Blur", x, [&](cudaStream_t handle) {
+    return kernels::LaunchBlur({.x = View(x),
+                                .out = View(out),
+                                .frames = x.dim(0),
+                                .height = x.dim(1),
+                                .width = x.dim(2),
+                                .channels = x.width(),
+                                .filter = filter.data<float>(),
+                                .taps = static_cast<int>(filter.dim(0)),
+                                .stride = stride},
+                               handle);
   });
 }
 

@@ -13,7 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "engine/ops/op_params.h"
+#include "engine/ops/pixel_params.h"
 
 namespace kinora {
 

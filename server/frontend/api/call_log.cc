@@ -16,7 +16,7 @@ void CallLog::Refused(const grpc::CallbackServerContext& call, std::string_view 
       {{"peer", call.peer()},
        {"method", std::string(method)},
        {"code", absl::StatusCodeToString(status.code())},
-       {"not_logged", absl::StrCat(*not_logged)}});
+       {"not_logged", *not_logged}});
 }
 
 void CallLog::Failed(std::string_view method, const absl::Status& status) {
@@ -24,9 +24,7 @@ void CallLog::Failed(std::string_view method, const absl::Status& status) {
   const auto not_logged = file_errors_.Admit();
   if (!not_logged.has_value()) return;
   Log(Severity::kError, "file_error",
-      {{"method", std::string(method)},
-       {"why", std::string(status.message())},
-       {"not_logged", absl::StrCat(*not_logged)}});
+      {{"method", std::string(method)}, {"why", std::string(status.message())}, {"not_logged", *not_logged}});
 }
 
 }  // namespace kinora

@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "server/frontend/api/download_slots.h"
+#include "server/frontend/api/call_slots.h"
 #include "server/frontend/api/reply_stream.h"
 #include "server/frontend/api/service_context.h"
 
@@ -47,7 +47,7 @@ class DownloadReactor : public ReplyStream<v1::ArtifactChunk>, public std::enabl
   int64_t offset_ = 0;  // of the next chunk
 
   absl::Mutex mu_;
-  std::unique_ptr<DownloadSlots::Slot> slot_ ABSL_GUARDED_BY(mu_);
+  std::unique_ptr<CallSlots::Slot> slot_ ABSL_GUARDED_BY(mu_);
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
   bool done_ ABSL_GUARDED_BY(mu_) = false;
   absl::Time write_began_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();  // of the one in progress

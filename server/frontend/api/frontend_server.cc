@@ -41,6 +41,7 @@ void SetLimits(const grpc::ResourceQuota& memory, grpc::ServerBuilder& builder) 
   }
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10'000);  // a connection that says nothing
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000);  // clients ask each 20 s
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 30'000);  // finds clients that vanished without a word
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
 }
@@ -54,10 +55,7 @@ GrpcListenerOptions Listening(const char* field, const std::string& address, boo
   options.local_only = local_only;
   options.max_connections = max_connections;
   options.max_calls = kMaxStreams;
-  options.count = [gauge = &metrics.connections.Add({{"field", field}})](int open) { gauge->Set(open); };
-  options.refused = [&metrics, field](ConnectionAcceptor::Refusal why) {
-    metrics.connections_refused_total.Add({{"field", field}, {"reason", RefusalName(why)}}).Increment();
-  };
+  CountConnections(metrics, options);
   return options;
 }
 

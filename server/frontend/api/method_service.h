@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "server/frontend/api/message_check.h"
 #include "server/frontend/api/reply_stream.h"
+#include "server/frontend/api/request_stream.h"
 #include "server/frontend/api/server_call.h"
 
 namespace kinora {
@@ -57,6 +58,22 @@ class MethodService : public grpc::Service {
       Request request;
       if (const absl::Status status = Parse(bytes, request); !status.ok()) return call.Finish(status);
       call.Attach((static_cast<Service*>(this)->*handler)(call.context(), request));
+    });
+  }
+  // The handler makes a stream for the call's first message; it is given this one and all that follow, and owns itself.
+  template <typename Request, typename Reply, typename Service>
+  void ClientStreaming(const char* name,
+                       RequestStream<Request, Reply>* (Service::*handler)(grpc::CallbackServerContext&)) {
+    Add(name, [this, handler](ServerCall& call, std::optional<std::string_view> bytes) {
+      auto* stream = static_cast<RequestStream<Request, Reply>*>(call.stream());
+      if (stream != nullptr && !bytes.has_value()) return stream->OnRequestsEnd();
+      Request request;
+      if (const absl::Status status = Parse(bytes, request); !status.ok()) return call.Finish(status);
+      if (stream == nullptr) {
+        stream = (static_cast<Service*>(this)->*handler)(call.context());
+        call.Attach(stream);
+      }
+      stream->OnRequest(std::move(request));
     });
   }
   void Add(const char* name, ServerCall::OnMessage on_message);

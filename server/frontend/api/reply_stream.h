@@ -15,6 +15,7 @@
 
 namespace kinora {
 
+class MessageReads;
 class ServerCall;
 
 template <typename Message>
@@ -36,6 +37,7 @@ class ByteStream {
   void Finish(const absl::Status& status) ABSL_LOCKS_EXCLUDED(attach_mu_);  // once
   void StartWriteBytes(const grpc::ByteBuffer& bytes) ABSL_LOCKS_EXCLUDED(attach_mu_);
   void WriteBytesAndFinish(const grpc::ByteBuffer& bytes) ABSL_LOCKS_EXCLUDED(attach_mu_);
+  void ReadNextMessage(MessageReads& reads) ABSL_LOCKS_EXCLUDED(attach_mu_);  // once the call is attached
 
  private:
   friend class ServerCall;

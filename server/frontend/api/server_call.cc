@@ -46,6 +46,11 @@ void ServerCall::ReadNext() {
   StartRead(&message_);
 }
 
+void ServerCall::ReadNext(MessageReads& reads) {
+  reads_ = &reads;
+  ReadNext();
+}
+
 void ServerCall::OnReadDone(bool ok) {
   if (!reads_->End(read_)) return;
   if (!ok && context_->IsCancelled()) return Finish(absl::CancelledError("the client has gone"));
@@ -117,6 +122,15 @@ void ByteStream::AttachTo(ServerCall* call) {
   } else if (early_finish_.has_value()) {
     call->Finish(*early_finish_);
   }
+}
+
+void ByteStream::ReadNextMessage(MessageReads& reads) {
+  ServerCall* call;
+  {
+    absl::MutexLock lock(&attach_mu_);
+    call = call_;
+  }
+  call->ReadNext(reads);
 }
 
 void ByteStream::StartWriteBytes(const grpc::ByteBuffer& bytes) {

@@ -47,8 +47,10 @@ class ServerCall : public grpc::ServerGenericBidiReactor, public std::enable_sha
                            const OnMessage& on_message);
 
   grpc::CallbackServerContext& context() { return *context_; }  // until Finish
-  void ReadNext();                                              // after OnMessage
-  void Write(const grpc::ByteBuffer& bytes);                    // one at a time
+  // After OnMessage. The read counts among those that count already, or among `reads` from now on.
+  void ReadNext();
+  void ReadNext(MessageReads& reads);
+  void Write(const grpc::ByteBuffer& bytes);  // one at a time
   // One of the two, once, from any thread.
   void Finish(const absl::Status& status);
   void WriteAndFinish(const grpc::ByteBuffer& bytes);  // OK

@@ -9,9 +9,11 @@
 #include "absl/time/time.h"
 #include "server/common/artifact_store.h"
 #include "server/common/event_loop.h"
-#include "server/frontend/api/download_slots.h"
+#include "server/frontend/api/call_slots.h"
+#include "server/frontend/api/message_reads.h"
 #include "server/frontend/api/request_validation.h"
 #include "server/frontend/api/token_file.h"
+#include "server/frontend/inputs/input_store.h"
 #include "server/frontend/jobs/event_hub.h"
 #include "server/frontend/jobs/housekeeper.h"
 #include "server/frontend/jobs/job_metrics.h"
@@ -31,8 +33,11 @@ struct ServiceContext {
   JobMetrics& metrics;
   FrontendMetrics& gauges;
   EventLoop& disk;  // where artifacts are read
-  DownloadSlots& downloads;
+  CallSlots& downloads;
   absl::Duration download_idle;  // for a client to take a chunk
+  InputStore& inputs;
+  CallSlots& uploads;
+  MessageReads& upload_reads;  // of all messages of an upload but its first
   RequestLimits limits;
   TokenSet tokens;
   // ResourceExhausted (DISK_FULL) if a new job's artifact might find no room.

@@ -8,6 +8,7 @@
 #include "server/frontend/api/download_reactor.h"
 #include "server/frontend/api/job_admission.h"
 #include "server/frontend/api/method_service.h"
+#include "server/frontend/api/upload_reactor.h"
 #include "server/frontend/api/watch_reactor.h"
 
 namespace kinora {
@@ -32,8 +33,7 @@ class VideoService : public MethodService {
     Unary("EstimateVideo", &VideoService::Estimate);
     Unary("GetInput", &VideoService::FindInput);
     Streaming("DownloadArtifact", &VideoService::Download);
-    Add("UploadInput",
-        [](ServerCall& call, std::optional<std::string_view>) { call.Finish(NotAvailableYet("UploadInput")); });
+    ClientStreaming("UploadInput", &VideoService::Upload);
   }
 
  private:
@@ -122,7 +122,13 @@ class VideoService : public MethodService {
     });
   }
 
-  void FindInput(const v1::GetInputRequest&, UnaryReply<v1::Input> reply) { reply(NotAvailableYet("GetInput")); }
+  RequestStream<v1::UploadInputRequest, v1::Input>* Upload(grpc::CallbackServerContext& call) {
+    return UploadReactor::Make(context_, ClientOf(call, tokens_)).get();
+  }
+
+  void FindInput(const v1::GetInputRequest& request, UnaryReply<v1::Input> reply) {
+    context_.inputs.Find(request.sha256(), reply);
+  }
 
   ReplyStream<v1::ArtifactChunk>* Download(grpc::CallbackServerContext& call,
                                            const v1::DownloadArtifactRequest& request) {

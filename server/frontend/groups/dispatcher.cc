@@ -11,6 +11,7 @@
 #include "server/common/status_details.h"
 #include "server/common/timestamps.h"
 #include "server/frontend/groups/dispatcher_impl.h"
+#include "server/frontend/jobs/job_metrics.h"
 
 namespace kinora {
 namespace {
@@ -18,6 +19,10 @@ namespace {
 constexpr absl::Duration kLeaveGrace = absl::Seconds(2);
 constexpr absl::Duration kLongestTick = absl::Seconds(1);
 constexpr absl::Duration kModelRetry = absl::Minutes(1);  // the store could not be written
+
+// In the order of LossReason.
+constexpr const char* kLossReasons[] = {"disconnected", "silent",      "stalled",    "cancel_ignored", "process_ended",
+                                        "admin",        "rank_failed", "incomplete", "model_conflict"};
 
 absl::Status NoSuchGroup(const std::string& id) {
   return absl::NotFoundError(absl::StrCat("id: no worker group \"", id, "\" is here"));
@@ -43,6 +48,9 @@ const WorkerGroup* ServingOtherFiles(const std::map<std::string, std::unique_ptr
 Dispatcher::Dispatcher(JobStore& store, JobQueue& queue, EventHub& hub, Clocks clocks, FrontendMetrics* metrics,
                        DispatcherOptions options)
     : impl_(std::make_shared<Impl>(store, queue, hub, clocks, metrics, std::move(options))) {
+  for (const char* reason : kLossReasons) {
+    if (metrics != nullptr) metrics->group_restarts_total.Add({{"reason", reason}});
+  }
   queue.SetPushListener([weak = std::weak_ptr<Impl>(impl_)] {
     if (const auto impl = weak.lock()) impl->Post([](Impl& self) { self.Schedule(); });
   });
@@ -212,8 +220,8 @@ void Dispatcher::Impl::Join(const v1::Hello& hello, const std::shared_ptr<RankLi
   Log(status.ok() ? Severity::kInfo : Severity::kWarning, status.ok() ? "worker_joined" : "worker_refused",
       {{"group", hello.group()},
        {"incarnation", status.ok() ? group->incarnation() : hello.incarnation()},
-       {"rank", absl::StrCat(hello.rank())},
-       {"pid", absl::StrCat(hello.pid())},
+       {"rank", hello.rank()},
+       {"pid", hello.pid()},
        {"address", hello.address()},
        {"device", hello.device()},
        {"commit", hello.commit()},
@@ -260,6 +268,7 @@ void Dispatcher::Impl::OnReady(WorkerGroup& group) {
                                    group.ready().model().id(), "\"; give one of the two a model_id of its own"));
   }
   ForgetShapes();
+  if (metrics_ != nullptr) BeginSeries(*metrics_, group.ready().model());
   store_.Speeds(group.SpeedPlace(),
                 OnLoop<absl::StatusOr<v1::SpeedHistory>>([id = group.id(), incarnation = group.incarnation()](
                                                              Impl& self, const absl::StatusOr<v1::SpeedHistory>& past) {
@@ -281,7 +290,7 @@ void Dispatcher::Impl::StoreModel(const WorkerGroup& group) {
             {{"group", id},
              {"model", ready.model().id()},
              {"precision", ready.precision()},
-             {"load_seconds", absl::StrCat(ready.load_seconds())},
+             {"load_seconds", ready.load_seconds()},
              {"why", std::string(status.message())}});
         self.described_.insert(incarnation);
         self.CheckHealth();
@@ -296,11 +305,8 @@ void Dispatcher::Impl::StoreModel(const WorkerGroup& group) {
 }
 
 void Dispatcher::Impl::CountRestart(LossReason reason) {
-  static constexpr const char* kNames[] = {"disconnected",   "silent",        "stalled",
-                                           "cancel_ignored", "process_ended", "admin",
-                                           "rank_failed",    "incomplete",    "model_conflict"};
   if (metrics_ != nullptr && !draining_) {
-    metrics_->group_restarts_total.Add({{"reason", kNames[static_cast<int>(reason)]}}).Increment();
+    metrics_->group_restarts_total.Add({{"reason", kLossReasons[static_cast<int>(reason)]}}).Increment();
   }
 }
 
@@ -323,7 +329,7 @@ void Dispatcher::Impl::OnLost(WorkerGroup& group, LossReason reason, const std::
       outcome.error = ToRpcStatus(absl::DeadlineExceededError("the job's deadline passed while it ran"));
       Finish(attempt, outcome);
     } else {
-      Requeue(attempt, why, /*lost_group=*/run->stop != StopReason::kRelease);
+      Requeue(attempt, {.why = why, .lost_group = run->stop != StopReason::kRelease, .progress = run->progress});
     }
   }
   // A process that ended its stream is leaving, and says why as it goes; the others will not leave by themselves.
@@ -416,12 +422,13 @@ absl::StatusOr<v1::WorkerGroup> Dispatcher::Impl::DrainGroup(const std::string& 
 absl::StatusOr<v1::WorkerGroup> Dispatcher::Impl::RestartGroup(const std::string& id) {
   const auto it = groups_.find(id);
   if (it == groups_.end()) {
-    const auto lost = lost_groups_.find(id);
-    if (lost == lost_groups_.end() || !restart_listener_ || !restart_listener_(id)) return NoSuchGroup(id);
-    lost->second.set_state("lost");
-    lost->second.set_reason("restarted by an administrator");
+    if (!restart_listener_ || !restart_listener_(id)) return NoSuchGroup(id);
+    v1::WorkerGroup& lost = lost_groups_[id];
+    lost.set_id(id);
+    lost.set_state("lost");
+    lost.set_reason("restarted by an administrator");
     CheckHealth();
-    return lost->second;
+    return lost;
   }
   if (RunningJob* run = RunOf(*it->second)) run->stop = StopReason::kRelease;
   it->second->Lose(LossReason::kAdmin, "restarted by an administrator");

@@ -90,7 +90,8 @@ class Dispatcher {
       std::function<void(const std::string& group, const std::string& incarnation, const std::string& why)>;
   void SetLossListener(LossListener listener);  // whoever listens when a group is lost hears of it
 
-  // Told of a group that is to be restarted and is not here, so that its supervisor does not pause; false: it has none.
+  // Told of a group that is to be restarted and is not here, whether its processes pause or have not joined: its
+  // supervisor starts them anew. False: it has none.
   using RestartListener = std::function<bool(const std::string& group)>;
   void SetRestartListener(RestartListener listener);
 

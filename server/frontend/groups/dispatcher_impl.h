@@ -126,7 +126,7 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   void PublishStep(RunningJob& run);
   void EndRun(RunningJob& run, const v1::RunResult& result);
   void Finish(const Attempt& attempt, const Outcome& outcome);
-  void Requeue(const Attempt& attempt, const std::string& why, bool lost_group);
+  void Requeue(const Attempt& attempt, const Release& release);
   void Forget(const Attempt& attempt);
   void QueueAgain(QueuedJob job);
   void ExpireQueued();

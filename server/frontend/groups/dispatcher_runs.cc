@@ -62,7 +62,7 @@ void Dispatcher::Impl::Recover(const UnfinishedJob& job, Finished done) {
     At(job.lease_expiry, [job, done = std::move(done)](Impl& self) mutable { self.Recover(job, std::move(done)); });
     return;
   }
-  store_.Requeue(job.attempt, "the frontend was restarted", /*lost_group=*/false,
+  store_.Requeue(job.attempt, {.why = "the frontend was restarted"},
                  OnLoop<absl::StatusOr<v1::Video>>(
                      [queued, done = std::move(done)](Impl& self, absl::StatusOr<v1::Video> video) mutable {
                        if (video.ok() && video->state() == v1::Video::QUEUED) self.QueueAgain(queued);
@@ -150,7 +150,7 @@ void Dispatcher::Impl::OnClaimed(const std::string& group_id, absl::StatusOr<Cla
   if (group == groups_.end() || group->second->incarnation() != claim.incarnation ||
       group->second->state() != WorkerGroup::State::kIdle || draining_) {
     run.group.clear();  // it was lost, drained or replaced between the claim and its answer: nothing ran
-    return Requeue(run.attempt, "its group left before the run began", /*lost_group=*/false);
+    return Requeue(run.attempt, {.why = "its group left before the run began"});
   }
   StartRun(run, *group->second);
   if (claim.stop != StopReason::kNone) StopRun(run, claim.stop);
@@ -162,7 +162,7 @@ void Dispatcher::Impl::StartRun(RunningJob& run, WorkerGroup& group) {
         absl::ToDoubleSeconds(FromProto(run.video.start_time()) - std::max(run.job.create_time, run.job.queued_time)));
   }
   Log(Severity::kInfo, "run_started",
-      {{"job", run.attempt.id}, {"attempt", absl::StrCat(run.attempt.number)}, {"group", group.id()}});
+      {{"job", run.attempt.id}, {"attempt", run.attempt.number}, {"group", group.id()}});
   v1::Run message;
   message.set_video_id(run.attempt.id);
   message.set_attempt(run.attempt.number);
@@ -329,9 +329,9 @@ void Dispatcher::Impl::EndRun(RunningJob& run, const v1::RunResult& result) {
   if (status.ok() && run.uploads) status = CheckUploads(run, result);
   Log(Severity::kInfo, "run_ended",
       {{"job", run.attempt.id},
-       {"attempt", absl::StrCat(run.attempt.number)},
+       {"attempt", run.attempt.number},
        {"code", absl::StatusCodeToString(status.code())},
-       {"step", absl::StrCat(result.step_reached())}});
+       {"step", result.step_reached()}});
   Outcome outcome;
   outcome.usage = result.usage();
   outcome.progress = run.progress;
@@ -351,7 +351,7 @@ void Dispatcher::Impl::EndRun(RunningJob& run, const v1::RunResult& result) {
   } else if (run.stop == StopReason::kLeaseLost) {
     return Forget(run.attempt);
   } else {
-    return Requeue(run.attempt, "its run was released", /*lost_group=*/false);
+    return Requeue(run.attempt, {.why = "its run was released", .progress = run.progress});
   }
   Finish(run.attempt, outcome);
 }
@@ -361,19 +361,18 @@ void Dispatcher::Impl::Finish(const Attempt& attempt, const Outcome& outcome) {
                   if (!self.StoreFails(status)) return self.Forget(attempt);
                   if (const int64_t times = self.outcomes_not_stored_.Count(self.loop_.Now())) {
                     Log(Severity::kError, "outcome_not_stored",
-                        {{"job", attempt.id}, {"why", std::string(status.message())}, {"times", absl::StrCat(times)}});
+                        {{"job", attempt.id}, {"why", std::string(status.message())}, {"times", times}});
                   }
                   self.After(self.StoreRetryPause(), [attempt, outcome](Impl& impl) { impl.Finish(attempt, outcome); });
                 }));
 }
 
-void Dispatcher::Impl::Requeue(const Attempt& attempt, const std::string& why, bool lost_group) {
+void Dispatcher::Impl::Requeue(const Attempt& attempt, const Release& release) {
   store_.Requeue(
-      attempt, why, lost_group,
-      OnLoop<absl::StatusOr<v1::Video>>([attempt, why, lost_group](Impl& self, absl::StatusOr<v1::Video> video) {
+      attempt, release,
+      OnLoop<absl::StatusOr<v1::Video>>([attempt, release](Impl& self, absl::StatusOr<v1::Video> video) {
         if (self.StoreFails(video.status())) {
-          self.After(self.StoreRetryPause(),
-                     [attempt, why, lost_group](Impl& impl) { impl.Requeue(attempt, why, lost_group); });
+          self.After(self.StoreRetryPause(), [attempt, release](Impl& impl) { impl.Requeue(attempt, release); });
           return;
         }
         RunningJob* run = self.Current(attempt);
@@ -382,7 +381,7 @@ void Dispatcher::Impl::Requeue(const Attempt& attempt, const std::string& why, b
         self.Forget(attempt);
         Log(Severity::kInfo, "run_requeued",
             {{"job", attempt.id},
-             {"why", why},
+             {"why", release.why},
              {"state", video.ok() ? v1::Video::State_Name(video->state()) : std::string(video.status().message())}});
         if (video.ok() && video->state() == v1::Video::QUEUED) self.QueueAgain(job);
       }));
@@ -406,7 +405,7 @@ void Dispatcher::Impl::ReleaseRuns() {
     const auto group = groups_.find(run.group);
     if (group != groups_.end()) group->second->CancelRun(attended());
     run.group.clear();  // what the run still says is no longer heard
-    Requeue(run.attempt, "the frontend was stopped", /*lost_group=*/false);
+    Requeue(run.attempt, {.why = "the frontend was stopped", .progress = run.progress});
   }
 }
 

@@ -49,7 +49,12 @@ std::string GroupSupervisor::LiveOnce(const std::string& incarnation) {
   {
     absl::MutexLock lock(&mu_);
     stopping = stopping_;
-    ended.swap(children_);  // those that are left of an incarnation that was not complete end here
+    ended.swap(children_);
+  }
+  for (auto& child : ended) {
+    const pid_t pid = child->pid();
+    child.reset();  // one that is left of an incarnation that was not complete ends here
+    if (options_.on_process_end) options_.on_process_end(pid);
   }
   Log(stopping ? Severity::kInfo : Severity::kWarning, "worker_ended",
       {{"group", options_.group}, {"incarnation", incarnation}, {"how", why}});
@@ -72,10 +77,7 @@ absl::Status GroupSupervisor::Spawn(const std::string& incarnation, const std::s
     const pid_t process_group = rank == 0 ? 0 : children_[0]->pid();
     KINORA_ASSIGN_OR_RETURN(auto child, ChildProcess::Spawn(options_.binary, arguments, secret, process_group));
     Log(Severity::kInfo, "worker_started",
-        {{"group", options_.group},
-         {"incarnation", incarnation},
-         {"rank", absl::StrCat(rank)},
-         {"pid", absl::StrCat(child->pid())}});
+        {{"group", options_.group}, {"incarnation", incarnation}, {"rank", rank}, {"pid", child->pid()}});
     children_.push_back(std::move(child));
   }
   return absl::OkStatus();
@@ -128,6 +130,7 @@ bool GroupSupervisor::AwaitOtherFiles(const std::string& files) {
 void GroupSupervisor::Restart() {
   absl::MutexLock lock(&mu_);
   restart_ = true;
+  for (const auto& child : children_) child->Kill();
 }
 
 void GroupSupervisor::Kill(const std::string& incarnation) {

@@ -45,6 +45,9 @@ struct GroupSupervisorOptions {
   // Before the processes of an incarnation start: its name, and the secret that they alone are told. On the
   // supervisor's thread; may be empty.
   std::function<void(const std::string& incarnation, const std::string& secret)> on_begin;
+  // A process of an incarnation is no more, before that incarnation's end is told. On the supervisor's thread; may be
+  // empty.
+  std::function<void(pid_t pid)> on_process_end{};
 };
 
 class GroupSupervisor {
@@ -63,7 +66,8 @@ class GroupSupervisor {
   // SIGKILL to every process, unless `incarnation` is no longer the present one; they are started again after the
   // pause. Any thread.
   void Kill(const std::string& incarnation);
-  // Ends a pause, or the wait for other files. Any thread.
+  // SIGKILL to every process that there is, which are started again at once; so are those of a group that pauses or
+  // waits for other files. Any thread.
   void Restart();
   const std::string& group() const { return options_.group; }
   // Closes the lifelines, waits for the processes, kills them after stop_grace. Blocks. Idempotent.

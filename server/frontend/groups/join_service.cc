@@ -138,7 +138,7 @@ class JoinService final : public v1::WorkerControl::CallbackService {
     const auto not_logged = unauthenticated_.Admit();
     if (!not_logged.has_value()) return;
     Log(Severity::kWarning, "join_unauthenticated",
-        {{"peer", call.peer()}, {"why", std::string(why.message())}, {"not_logged", absl::StrCat(*not_logged)}});
+        {{"peer", call.peer()}, {"why", std::string(why.message())}, {"not_logged", *not_logged}});
   }
 
   Dispatcher& dispatcher_;
@@ -173,7 +173,7 @@ class RunningJoinServer final : public JoinServer {
     listening.local_only = options_.local_only;
     listening.max_connections = JoinServer::kMaxConnections;
     listening.max_calls = kMaxCalls;
-    if (options_.entrance == Entrance::kJoinPort) CountConnections(listening);
+    if (options_.entrance == Entrance::kJoinPort) CountConnections(metrics_, listening);
     KINORA_ASSIGN_OR_RETURN(listener_, GrpcListener::Bind(std::move(listening)));
     grpc::ServerBuilder builder;
     SetLimits(builder);
@@ -189,13 +189,6 @@ class RunningJoinServer final : public JoinServer {
   int port() const override { return listener_->port(); }
 
  private:
-  void CountConnections(GrpcListenerOptions& listening) const {
-    listening.count = [gauge = &metrics_.connections.Add({{"field", options_.field}})](int open) { gauge->Set(open); };
-    listening.refused = [this](ConnectionAcceptor::Refusal why) {
-      metrics_.connections_refused_total.Add({{"field", options_.field}, {"reason", RefusalName(why)}}).Increment();
-    };
-  }
-
   const JoinServerOptions options_;
   FrontendMetrics& metrics_;
   JoinService service_;

@@ -95,7 +95,7 @@ void JobCommitter::Note(const absl::Status& status) {
   }
   if (status.ok()) {
     if (std::exchange(failure_told_, false)) {
-      Log(Severity::kInfo, "job_store_writes_again", {{"seconds", absl::StrCat(absl::ToInt64Seconds(failing))}});
+      Log(Severity::kInfo, "job_store_writes_again", {{"seconds", absl::ToInt64Seconds(failing)}});
     }
     return;
   }
@@ -105,8 +105,8 @@ void JobCommitter::Note(const absl::Status& status) {
   Log(Severity::kError, "job_store_commit_failed",
       {{"code", absl::StatusCodeToString(status.code())},
        {"why", std::string(status.message())},
-       {"commits", absl::StrCat(commits)},
-       {"seconds", absl::StrCat(absl::ToInt64Seconds(failing))}});
+       {"commits", commits},
+       {"seconds", absl::ToInt64Seconds(failing)}});
 }
 
 absl::Status JobCommitter::CheckState() {

@@ -1,5 +1,6 @@
 #include "server/frontend/jobs/job_metrics.h"
 
+#include "absl/strings/ascii.h"
 #include "server/common/status_details.h"
 #include "server/common/timestamps.h"
 
@@ -12,15 +13,16 @@ std::string RecipeLabel(v1::Generation::Recipe recipe) {
   return v1::Generation::Recipe_IsValid(recipe) ? v1::Generation::Recipe_Name(recipe) : "unknown";
 }
 
+constexpr const char* kRefusalReasons[] = {"QUEUE_FULL",       "DRAINING",          "DISK_FULL",
+                                           "SHAPE_TOO_LARGE",  "NOT_AVAILABLE_YET", "NO_MODEL",
+                                           "MODEL_NOT_LOADED", "REQUEST_ID_REUSED", "STATE_LOST"};
+constexpr const char* kOtherReasons[] = {"invalid", "unauthenticated", "other"};  // by the code
+
 // Few words, so that the label stays bounded.
 std::string RefusalReason(const absl::Status& status) {
   const std::string reason = ErrorReason(status);
-  if (reason == "QUEUE_FULL" || reason == "DRAINING" || reason == "DISK_FULL" || reason == "SHAPE_TOO_LARGE" ||
-      reason == "NOT_AVAILABLE_YET" || reason == "NO_MODEL" || reason == "MODEL_NOT_LOADED" ||
-      reason == "REQUEST_ID_REUSED" || reason == "STATE_LOST") {
-    std::string lower = reason;
-    for (char& c : lower) c = c == '_' ? '_' : static_cast<char>(c - 'A' + 'a');
-    return lower;
+  for (const char* known : kRefusalReasons) {
+    if (reason == known) return absl::AsciiStrToLower(reason);
   }
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
@@ -35,6 +37,26 @@ std::string RefusalReason(const absl::Status& status) {
 }
 
 }  // namespace
+
+JobMetrics::JobMetrics(FrontendMetrics& metrics) : metrics_(metrics) {
+  for (const char* reason : kRefusalReasons) {
+    metrics_.admission_rejected_total.Add({{"reason", absl::AsciiStrToLower(reason)}});
+  }
+  for (const char* reason : kOtherReasons) metrics_.admission_rejected_total.Add({{"reason", reason}});
+}
+
+void BeginSeries(FrontendMetrics& metrics, const v1::ModelInfo& model) {
+  for (const int recipe : model.recipes()) {
+    const prometheus::Labels labels = {{"model", model.id()},
+                                       {"recipe", RecipeLabel(static_cast<v1::Generation::Recipe>(recipe))}};
+    metrics.request_duration_seconds.Add(labels, RequestBuckets());
+    for (const char* code : {"OK", "CANCELLED", "ABORTED", "DEADLINE_EXCEEDED", "INTERNAL", "RESOURCE_EXHAUSTED"}) {
+      prometheus::Labels with_code = labels;
+      with_code["code"] = code;
+      metrics.requests_total.Add(with_code);
+    }
+  }
+}
 
 void JobMetrics::Observe(const v1::VideoEvent& event) {
   if (!event.has_terminal()) return;

@@ -13,7 +13,7 @@ namespace kinora {
 
 class JobMetrics {  // thread-safe
  public:
-  explicit JobMetrics(FrontendMetrics& metrics) : metrics_(metrics) {}
+  explicit JobMetrics(FrontendMetrics& metrics);
   void Observe(const v1::VideoEvent& event);
   // `model`: "" if the request named none that is known.
   void CountRefused(const std::string& model, const v1::CreateVideoRequest& request, const absl::Status& status);
@@ -21,6 +21,11 @@ class JobMetrics {  // thread-safe
  private:
   FrontendMetrics& metrics_;
 };
+
+// The series of a model that jobs may name from now on, at 0: of each recipe that it has, and
+// of the ends OK, CANCELLED, ABORTED, DEADLINE_EXCEEDED, INTERNAL and RESOURCE_EXHAUSTED. Another begins with its first
+// job.
+void BeginSeries(FrontendMetrics& metrics, const v1::ModelInfo& model);
 
 }  // namespace kinora
 

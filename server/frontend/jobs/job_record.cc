@@ -59,6 +59,12 @@ void CountQueueTime(absl::Time now, JobRecord& record) {
   usage.set_queue_seconds(usage.queue_seconds() + absl::ToDoubleSeconds(now - record.queued_since));
 }
 
+// How far the job came: what the attempt's end says, else the last stored stage.
+void SetReached(const v1::Progress& progress, v1::Video& video) {
+  if (!progress.stage().empty()) *video.mutable_progress() = progress;
+  video.mutable_progress()->clear_remaining();
+}
+
 google::rpc::Status GroupLost(std::string_view why, int times) {
   return ToRpcStatus(WithErrorInfo(
       absl::AbortedError(absl::StrCat("the worker group was lost ", times, " times, last: ", std::string(why))),
@@ -157,10 +163,10 @@ absl::Status Finish(const Attempt& attempt, const Outcome& outcome, const JobRul
   if (outcome.state == v1::Video::FAILED) *video.mutable_error() = outcome.error;
   if (outcome.state == v1::Video::COMPLETED) {
     video.mutable_progress()->set_fraction(1);
-  } else if (!outcome.progress.stage().empty()) {
-    *video.mutable_progress() = outcome.progress;
+    video.mutable_progress()->clear_remaining();
+  } else {
+    SetReached(outcome.progress, video);
   }
-  video.mutable_progress()->clear_remaining();
   video.mutable_artifacts()->Assign(outcome.artifacts.begin(), outcome.artifacts.end());
   const double queue_seconds = video.usage().queue_seconds();
   *video.mutable_usage() = outcome.usage;
@@ -169,15 +175,17 @@ absl::Status Finish(const Attempt& attempt, const Outcome& outcome, const JobRul
   return absl::OkStatus();
 }
 
-absl::Status Requeue(const Attempt& attempt, std::string_view why, bool lost_group, const JobRules& rules,
-                     absl::Time now, JobRecord& record, v1::VideoEvent* event) {
+absl::Status Requeue(const Attempt& attempt, const Release& release, const JobRules& rules, absl::Time now,
+                     JobRecord& record, v1::VideoEvent* event) {
   KINORA_RETURN_IF_ERROR(CheckCurrent(attempt, record));
-  record.lost_groups += lost_group ? 1 : 0;
+  record.lost_groups += release.lost_group ? 1 : 0;
   v1::Video& video = record.video;
   if (record.cancel_requested) {
+    SetReached(release.progress, video);
     End(v1::Video::CANCELLED, rules, now, record, event);
-  } else if (lost_group && record.lost_groups >= rules.max_lost_groups) {
-    *video.mutable_error() = GroupLost(why, record.lost_groups);
+  } else if (release.lost_group && record.lost_groups >= rules.max_lost_groups) {
+    SetReached(release.progress, video);
+    *video.mutable_error() = GroupLost(release.why, record.lost_groups);
     End(v1::Video::FAILED, rules, now, record, event);
   } else {
     record.owner.clear();

@@ -53,8 +53,8 @@ absl::Status Append(const Attempt& attempt, const v1::VideoEvent& added, absl::T
                     v1::VideoEvent* event);
 absl::Status Finish(const Attempt& attempt, const Outcome& outcome, const JobRules& rules, absl::Time now,
                     JobRecord& record, v1::VideoEvent* event);
-absl::Status Requeue(const Attempt& attempt, std::string_view why, bool lost_group, const JobRules& rules,
-                     absl::Time now, JobRecord& record, v1::VideoEvent* event);
+absl::Status Requeue(const Attempt& attempt, const Release& release, const JobRules& rules, absl::Time now,
+                     JobRecord& record, v1::VideoEvent* event);
 absl::Status Cancel(const JobRules& rules, absl::Time now, JobRecord& record,
                     v1::VideoEvent* event);  // may store nothing
 absl::Status FailQueued(const google::rpc::Status& error, const JobRules& rules, absl::Time now, JobRecord& record,

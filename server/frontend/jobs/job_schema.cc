@@ -53,6 +53,12 @@ CREATE TABLE models (id TEXT PRIMARY KEY, info BLOB NOT NULL) WITHOUT ROWID;
     R"sql(
 CREATE TABLE speeds (ordinal INTEGER PRIMARY KEY AUTOINCREMENT, place TEXT NOT NULL, run BLOB NOT NULL);
 CREATE INDEX speeds_of_place ON speeds (place, ordinal);
+)sql",
+    // What clients uploaded. media_type '': not whole yet.
+    R"sql(
+CREATE TABLE inputs (
+  sha256 TEXT PRIMARY KEY, bytes INTEGER NOT NULL, media_type TEXT NOT NULL, expire_micros INTEGER NOT NULL)
+  WITHOUT ROWID;
 )sql"};
 
 struct Header {
@@ -186,9 +192,7 @@ absl::Status BringSchemaUpToDate(Database& database, const std::string& path) {
   }
   if (older) {
     Log(Severity::kInfo, "job_store_migrated",
-        {{"from", absl::StrCat(header.version)},
-         {"to", absl::StrCat(kSchemaVersion)},
-         {"copy", FileName(CopyPath(path, header.version))}});
+        {{"from", header.version}, {"to", kSchemaVersion}, {"copy", FileName(CopyPath(path, header.version))}});
   }
   return absl::OkStatus();
 }

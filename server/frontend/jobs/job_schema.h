@@ -14,7 +14,7 @@
 
 namespace kinora {
 
-inline constexpr int64_t kSchemaVersion = 2;
+inline constexpr int64_t kSchemaVersion = 3;
 
 // `database` is the open file `path`, or ":memory:"; it is in WAL mode afterwards. One of an older version is copied
 // first, whole and on the disk, to "<path>.vN" with N its version (a copy of that name is replaced), and then all its

@@ -57,6 +57,12 @@ struct Outcome {
   v1::Usage usage;                                // queue_seconds is filled in by the store
   v1::Progress progress{};                        // how far a run came that was not completed; empty: as stored
 };
+
+struct Release {  // of an attempt that ended without an outcome
+  std::string why;
+  bool lost_group = false;  // the group died, which counts
+  v1::Progress progress{};  // as Outcome's
+};
 struct ListOptions {
   int page_size = 0;
   std::string page_token;                // from JobPage; InvalidArgument if it is not one
@@ -74,6 +80,12 @@ struct UnfinishedJob {
   Attempt attempt;          // of a RUNNING or FINALIZING job; number 0 otherwise
   absl::Time lease_expiry;  // of the same
   bool detach = false;      // false: created by GenerateVideo, to be cancelled unless somebody watches it
+};
+struct InputRecord {         // content that a client uploads, or has uploaded
+  std::string sha256;        // of all of it; the key
+  int64_t bytes = 0;         // all of it
+  std::string media_type{};  // as found in it; empty: it is not whole yet
+  absl::Time expiry = absl::InfinitePast();
 };
 struct JobHistory {
   v1::Video video;
@@ -100,10 +112,10 @@ class JobStore {
   // The store fills in video_id, sequence, time and the rest of the Video.
   virtual void Append(const Attempt& attempt, const v1::VideoEvent& event, Finished done) = 0;
   virtual void Finish(const Attempt& attempt, const Outcome& outcome, Finished done) = 0;
-  // The attempt ended without an outcome: RUNNING → QUEUED. `lost_group`: the group died, which counts; the
-  // max_lost_groups-th loss ends the job FAILED with ABORTED, WORKER_GROUP_LOST and `why`. A job whose cancel was
-  // requested ends CANCELLED. The Video given to `done` says which.
-  virtual void Requeue(const Attempt& attempt, std::string_view why, bool lost_group, Done<v1::Video> done) = 0;
+  // The attempt ended without an outcome: RUNNING → QUEUED. The max_lost_groups-th loss of a group ends the job FAILED
+  // with ABORTED, WORKER_GROUP_LOST and `why`. A job whose cancel was requested ends CANCELLED. The Video given to
+  // `done` says which; one that has ended keeps how far it came.
+  virtual void Requeue(const Attempt& attempt, const Release& release, Done<v1::Video> done) = 0;
 
   // QUEUED: CANCELLED at once. RUNNING: the request is noted (Lease::cancel_requested) and the Video is as it was; the
   // attempt's owner ends it. Terminal: as it is.
@@ -130,6 +142,11 @@ class JobStore {
   static constexpr int kSpeedsKept = 50;
   virtual void AddSpeed(const std::string& place, const v1::RunSpeed& run, Finished done) = 0;
   virtual void Speeds(const std::string& place, Done<v1::SpeedHistory> done) = 0;
+
+  // Replaces the one of the same key.
+  virtual void PutInput(const InputRecord& input, Finished done) = 0;
+  virtual void RemoveInput(const std::string& sha256, Finished done) = 0;  // none: OK
+  virtual void Inputs(Done<std::vector<InputRecord>> done) = 0;
 
   // Waits until all calls made before it have run their `done`; for the end of the process and for tests.
   virtual void Flush() = 0;

@@ -119,6 +119,9 @@ bool HasLabels(const v1::Video& video, const std::map<std::string, std::string>&
   });
 }
 
+// After a text: behind all that begin with it, as no character is behind U+10FFFF.
+constexpr char kBehindAll[] = "\xf4\x8f\xbf\xbf";
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<JobTables>> JobTables::Open(const std::string& path) {
@@ -136,7 +139,8 @@ absl::Status JobTables::CheckTables() {
       "SELECT " KINORA_JOB_COLUMNS ", ordinal, state, hidden, expire_micros, request_id, fingerprint FROM jobs LIMIT 0";
   for (const char* sql :
        {kJobs, "SELECT job, sequence, event FROM events LIMIT 0", "SELECT id, micros FROM expired LIMIT 0",
-        "SELECT id, info FROM models LIMIT 0", "SELECT ordinal, place, run FROM speeds LIMIT 0"}) {
+        "SELECT id, info FROM models LIMIT 0", "SELECT ordinal, place, run FROM speeds LIMIT 0",
+        "SELECT sha256, bytes, media_type, expire_micros FROM inputs LIMIT 0"}) {
     if (const auto statement = database_->Prepare(sql); !statement.ok()) {
       return absl::DataLossError(
           absl::StrCat(std::string(statement.status().message()),
@@ -216,6 +220,14 @@ absl::StatusOr<std::optional<JobTables::RequestKey>> JobTables::FindRequest(cons
   return RequestKey{.id = select.Bytes(0), .fingerprint = select.Bytes(1)};
 }
 
+// Texts are compared byte by byte. The + keeps the order of ordinals from being read from the table itself.
+const char* ListStatement(bool by_prefix) {
+  return by_prefix ? "SELECT ordinal, video, id FROM jobs WHERE id >= ?3 AND id < ?4 AND +ordinal < ?1 AND hidden = 0 "
+                     "AND (?2 >> state) & 1 ORDER BY +ordinal DESC LIMIT ?5"
+                   : "SELECT ordinal, video, id FROM jobs WHERE ordinal < ?1 AND hidden = 0 AND (?2 >> state) & 1 "
+                     "ORDER BY ordinal DESC LIMIT ?5";
+}
+
 absl::StatusOr<JobPage> JobTables::List(const ListOptions& options) {
   int64_t before = std::numeric_limits<int64_t>::max();
   if (!options.page_token.empty()) {
@@ -223,12 +235,10 @@ absl::StatusOr<JobPage> JobTables::List(const ListOptions& options) {
   }
   int64_t wanted = options.states.empty() ? -1 : 0;  // one bit a state
   for (const v1::Video::State state : options.states) wanted |= int64_t{1} << state;
-  KINORA_ASSIGN_OR_RETURN(Statement select,
-                          database_->Prepare("SELECT ordinal, video, id FROM jobs WHERE ordinal < ?1 AND hidden = 0 "
-                                             "AND (?2 >> state) & 1 AND substr(id, 1, length(?3)) = ?3 "
-                                             "ORDER BY ordinal DESC LIMIT ?4"));
+  KINORA_ASSIGN_OR_RETURN(Statement select, database_->Prepare(ListStatement(!options.id_prefix.empty())));
   const int64_t searched = options.labels.empty() ? options.page_size : kMostSearched;
-  select.Bind(before).Bind(wanted).Bind(options.id_prefix).Bind(searched + 1);  // one more: whether a page follows
+  select.Bind(before).Bind(wanted).Bind(options.id_prefix).Bind(absl::StrCat(options.id_prefix, kBehindAll));
+  select.Bind(searched + 1);  // one more: whether a page follows
   JobPage page;
   int64_t rows = 0;
   int64_t last = 0;
@@ -342,6 +352,36 @@ absl::StatusOr<v1::SpeedHistory> JobTables::Speeds(const std::string& place) {
     if (!row) return history;
     absl::StatusOr<v1::RunSpeed> run = Parse<v1::RunSpeed>(select.Bytes(0), "speed");
     if (run.ok()) *history.add_runs() = *std::move(run);  // estimates are the worse for it, nothing else
+  }
+}
+
+absl::Status JobTables::PutInput(const InputRecord& input) {
+  KINORA_ASSIGN_OR_RETURN(Statement insert,
+                          database_->Prepare("INSERT OR REPLACE INTO inputs (sha256, bytes, media_type, expire_micros) "
+                                             "VALUES (?, ?, ?, ?)"));
+  return insert.Bind(input.sha256)
+      .Bind(input.bytes)
+      .Bind(input.media_type)
+      .Bind(absl::ToUnixMicros(input.expiry))
+      .Run();
+}
+
+absl::Status JobTables::RemoveInput(const std::string& sha256) {
+  KINORA_ASSIGN_OR_RETURN(Statement remove, database_->Prepare("DELETE FROM inputs WHERE sha256 = ?"));
+  return remove.Bind(sha256).Run();
+}
+
+absl::StatusOr<std::vector<InputRecord>> JobTables::Inputs() {
+  KINORA_ASSIGN_OR_RETURN(Statement select,
+                          database_->Prepare("SELECT sha256, bytes, media_type, expire_micros FROM inputs"));
+  std::vector<InputRecord> inputs;
+  while (true) {
+    KINORA_ASSIGN_OR_RETURN(const bool row, select.Row());
+    if (!row) return inputs;
+    inputs.push_back({.sha256 = select.Bytes(0),
+                      .bytes = select.Int(1),
+                      .media_type = select.Bytes(2),
+                      .expiry = absl::FromUnixMicros(select.Int(3))});
   }
 }
 

@@ -15,6 +15,11 @@
 
 namespace kinora {
 
+// What List asks: with an id_prefix of the index on ids, else of the jobs from the newest on. ?1: below this ordinal,
+// ?2: a bit for each state, ?3: the prefix, ?4: the first text that is behind all that begin with it, ?5: at most so
+// many.
+const char* ListStatement(bool by_prefix);
+
 class JobTables {
  public:
   // Opens `path`, an empty file or a store of this version or an older one (job_schema.h). DataLoss: damaged;
@@ -52,6 +57,10 @@ class JobTables {
 
   absl::Status AddSpeed(const std::string& place, const v1::RunSpeed& run, int64_t kept);
   absl::StatusOr<v1::SpeedHistory> Speeds(const std::string& place);  // without damaged ones
+
+  absl::Status PutInput(const InputRecord& input);
+  absl::Status RemoveInput(const std::string& sha256);
+  absl::StatusOr<std::vector<InputRecord>> Inputs();
 
  private:
   explicit JobTables(std::unique_ptr<Database> database) : database_(std::move(database)) {}

@@ -252,15 +252,14 @@ void SqliteJobStore::Finish(const Attempt& attempt, const Outcome& outcome, Fini
       std::move(done));
 }
 
-void SqliteJobStore::Requeue(const Attempt& attempt, std::string_view why, bool lost_group, Done<v1::Video> done) {
+void SqliteJobStore::Requeue(const Attempt& attempt, const Release& release, Done<v1::Video> done) {
   PostWrite<v1::Video>(
       Room::kTakes,
-      [this, attempt, why = std::string(why), lost_group](JobTables& tables,
-                                                          Events& events) -> absl::StatusOr<v1::Video> {
+      [this, attempt, release](JobTables& tables, Events& events) -> absl::StatusOr<v1::Video> {
         KINORA_ASSIGN_OR_RETURN(
             JobRecord record,
             Change(tables, events, attempt.id, [&](absl::Time now, JobRecord& record, v1::VideoEvent* event) {
-              return kinora::Requeue(attempt, why, lost_group, rules_, now, record, event);
+              return kinora::Requeue(attempt, release, rules_, now, record, event);
             }));
         return std::move(record.video);
       },
@@ -390,6 +389,20 @@ void SqliteJobStore::Models(Done<std::vector<v1::ModelInfo>> done) {
 
 void SqliteJobStore::Speeds(const std::string& place, Done<v1::SpeedHistory> done) {
   PostRead<v1::SpeedHistory>([place](JobTables& tables) { return tables.Speeds(place); }, std::move(done));
+}
+
+void SqliteJobStore::PutInput(const InputRecord& input, Finished done) {
+  PostWrite(
+      Room::kTakes, [input](JobTables& tables, Events&) { return tables.PutInput(input); }, std::move(done));
+}
+
+void SqliteJobStore::RemoveInput(const std::string& sha256, Finished done) {
+  PostWrite(
+      Room::kFrees, [sha256](JobTables& tables, Events&) { return tables.RemoveInput(sha256); }, std::move(done));
+}
+
+void SqliteJobStore::Inputs(Done<std::vector<InputRecord>> done) {
+  PostRead<std::vector<InputRecord>>([](JobTables& tables) { return tables.Inputs(); }, std::move(done));
 }
 
 void SqliteJobStore::Flush() {

@@ -37,7 +37,7 @@ class SqliteJobStore : public JobStore {
   void Renew(const Attempt& attempt, absl::Duration lease, Done<Lease> done) override;
   void Append(const Attempt& attempt, const v1::VideoEvent& event, Finished done) override;
   void Finish(const Attempt& attempt, const Outcome& outcome, Finished done) override;
-  void Requeue(const Attempt& attempt, std::string_view why, bool lost_group, Done<v1::Video> done) override;
+  void Requeue(const Attempt& attempt, const Release& release, Done<v1::Video> done) override;
   void Cancel(const JobId& id, Done<v1::Video> done) override;
   void FailQueued(const JobId& id, const google::rpc::Status& error, Done<v1::Video> done) override;
   void Delete(const JobId& id, Finished done) override;
@@ -51,6 +51,9 @@ class SqliteJobStore : public JobStore {
   void Models(Done<std::vector<v1::ModelInfo>> done) override;
   void AddSpeed(const std::string& place, const v1::RunSpeed& run, Finished done) override;
   void Speeds(const std::string& place, Done<v1::SpeedHistory> done) override;
+  void PutInput(const InputRecord& input, Finished done) override;
+  void RemoveInput(const std::string& sha256, Finished done) override;
+  void Inputs(Done<std::vector<InputRecord>> done) override;
   void Flush() override;
 
   // As JobCommitter's.

@@ -34,6 +34,9 @@ class Case:
         default_factory=dict
     )  # written without "in.", for tools that read the file themselves
     model_file: tuple[str, Tensors] | None = None  # name and tensors of a whole single file to write beside the case
+    files: dict[str, tuple[Tensors, dict[str, str]]] = dataclasses.field(
+        default_factory=dict
+    )  # other files to write beside the case: tensors and metadata
     weights: Tensors | None = None  # single-file names; absent: from `module`
     drawn: dict | None = None  # the weights are not stored: drawn.py's description of how to draw them
 
@@ -98,6 +101,8 @@ def write(case: Case, folder: Path, versions: dict[str, str]) -> tuple[int, dict
         name, model_tensors = case.model_file
         model_metadata = {"config": json.dumps(case.meta["config"]), "model_version": case.meta["model_version"]}
         safetensors_file.save(model_tensors, folder / name, model_metadata)
+    for name, (file_tensors, file_metadata) in case.files.items():
+        safetensors_file.save(file_tensors, folder / name, file_metadata)
     path = folder / f"{case.name}.safetensors"
     safetensors_file.save(tensors, path, metadata)
     return path.stat().st_size, shapes

@@ -10,6 +10,7 @@ PREFIX = {  # what the single file puts before a module's names
     "video_vae": "vae.",
     "audio_vae": "audio_vae.",
     "vocoder": "vocoder.",
+    "latent_upsampler": "",  # a file of its own
     "gemma": "",
 }
 
@@ -53,6 +54,7 @@ _RULES = {  # (pattern, replacement), applied in order
         (r"(^|\.)act_out\.", r"\1act_post."),
         (r"\.downsample\.filter$", ".downsample.lowpass.filter"),
     ],
+    "latent_upsampler": [],
     "gemma": [
         (r"^model\.language_model\.", "language_model.model."),
         (r"^model\.vision_tower\.", "vision_tower.vision_model."),

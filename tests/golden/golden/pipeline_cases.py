@@ -49,7 +49,7 @@ def _noise(request: dict) -> dict[str, torch.Tensor]:
     return {"video_noise": video, "audio_noise": torch.randn(1, 8, audio_frames, 16, generator=gen)}
 
 
-def _guidance(request: dict) -> dict:
+def guidance(request: dict) -> dict:
     if "video_guidance" not in request:
         return dict(
             guidance_scale=1.0,
@@ -112,7 +112,7 @@ def _render(pipe: LTX2Pipeline, parameters: dict, request: dict, noise: dict) ->
         generator=torch.Generator().manual_seed(int(request["seed"])),
         output_type="np",
         return_dict=False,
-        **_guidance(request),
+        **guidance(request),
     )
     handle.remove()
     first.remove()
@@ -192,11 +192,8 @@ def one_stage_request() -> dict:
     }
 
 
-def cases() -> list[Case]:
-    parts = tiny.modules(configs.ltx_2_3()["config"])
-    _check_tiny(parts)
-    pipe, model = pipeline(parts), {"model": f"models/tiny/{tiny.FILE}"}
-    distilled = {
+def distilled_request() -> dict:
+    return {
         "prompt": "An astronaut walks past a paper boat.",
         "width": 64,
         "height": 96,
@@ -206,11 +203,17 @@ def cases() -> list[Case]:
         "recipe": "DISTILLED",
         "sigmas": [1.0, 0.99375, 0.9875, 0.98125, 0.975, 0.909375, 0.725, 0.421875, 0.0],
     }
+
+
+def cases() -> list[Case]:
+    parts = tiny.modules(configs.ltx_2_3()["config"])
+    _check_tiny(parts)
+    pipe, model = pipeline(parts), {"model": f"models/tiny/{tiny.FILE}"}
     dev = one_stage_request()
     terms = {"cfg_scale": 5.0, "stg_scale": 1.0, "stg_blocks": [0], "modality_scale": 3.0, "rescale": 0.7}
     older = dev | {"seed": "7", "video_guidance": terms, "audio_guidance": terms | {"cfg_scale": 9.0}}
     return [
         render_case(pipe, "pipeline_one_stage", dev, model),
-        render_case(pipe, "pipeline_distilled", distilled, model),
+        render_case(pipe, "pipeline_distilled", distilled_request(), model),
         _generation_2_0(older),
     ]

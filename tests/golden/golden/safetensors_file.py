@@ -16,6 +16,12 @@ _NAMES = {
 }
 
 
+def _header_bytes(header: dict) -> bytes:
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
+
+
 def save(tensors: dict[str, torch.Tensor], path: Path, metadata: dict[str, str]) -> None:
     header, offset = {"__metadata__": dict(sorted(metadata.items()))}, 0
     ordered = sorted(tensors.items(), key=lambda item: (-item[1].element_size(), item[0]))  # keeps every tensor aligned
@@ -27,9 +33,17 @@ def save(tensors: dict[str, torch.Tensor], path: Path, metadata: dict[str, str])
             "data_offsets": [offset, offset + size],
         }
         offset += size
-    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
     with open(path, "wb") as f:
-        f.write(len(text).to_bytes(8, "little") + text)
+        f.write(_header_bytes(header))
         for _, tensor in ordered:
             f.write(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+
+
+def replace_metadata(path: Path, metadata: dict[str, str]) -> None:
+    """Of a file that save() wrote; its tensors keep their bytes."""
+    content = path.read_bytes()
+    begin = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:begin]) | {"__metadata__": dict(sorted(metadata.items()))}
+    part = path.with_name(path.name + ".part")
+    part.write_bytes(_header_bytes(header) + content[begin:])
+    part.replace(path)

@@ -1,6 +1,7 @@
 #include "server/common/artifact_store.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "absl/strings/str_cat.h"
 #include "server/common/directory_artifact_store.h"
@@ -85,6 +86,24 @@ TEST(DirectoryArtifactStore, UnfinishedFilesOfACrashAreRemovedAtTheNextStart) {
   WriteFile(temporary, "half");
   EXPECT_THAT(store->RemoveUnfinished(), IsOk());
   EXPECT_FALSE(std::filesystem::exists(temporary));
+}
+
+TEST(DirectoryArtifactStore, UnfinishedFilesThatCannotBeListedAreAnError) {
+  TemporaryDirectory directory;
+  auto store = OpenStore(directory.File("artifacts"));
+  std::filesystem::remove(directory.File("artifacts/.tmp"));
+  EXPECT_THAT(store->RemoveUnfinished(), StatusIs(absl::StatusCode::kUnavailable, testing::HasSubstr(".tmp: No such")));
+}
+
+TEST(DirectoryArtifactStore, UnfinishedFilesOfOneProcessAreRemovedAndThoseOfOthersStay) {
+  TemporaryDirectory directory;
+  auto store = OpenStore(directory.File("artifacts"));
+  KINORA_ASSERT_OK_AND_ASSIGN(const std::string mine, store->TemporaryPath("job/1/video.mp4"));
+  const std::string of_another = absl::StrCat(directory.File("artifacts/.tmp/"), getpid(), "1-0-job_1_video.mp4");
+  for (const std::string& path : {mine, of_another}) WriteFile(path, "half");
+  EXPECT_THAT(store->RemoveUnfinishedOf(getpid()), IsOk());
+  EXPECT_FALSE(std::filesystem::exists(mine));
+  EXPECT_TRUE(std::filesystem::exists(of_another));
 }
 
 TEST(DirectoryArtifactStore, AFullDiskIsResourceExhaustedAndLeavesNothingBehind) {

@@ -213,6 +213,17 @@ TEST(CheckFrontendConfig, ListsEveryFieldThatIsWrong) {
                        AllOf(HasSubstr("queue_capacity"), HasSubstr("lease_seconds"), HasSubstr("job_store"))));
 }
 
+TEST(CheckFrontendConfig, AnInputThatExceedsTheQuotaOfAllCouldNeverBeTaken) {
+  v1::FrontendConfig config = DefaultFrontendConfig();
+  config.set_max_input_bytes(2000);
+  config.set_input_quota_bytes(2000);
+  EXPECT_THAT(CheckFrontendConfig(config), IsOk());
+  config.set_max_input_bytes(2001);
+  EXPECT_THAT(CheckFrontendConfig(config),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("max_input_bytes"), HasSubstr("input_quota_bytes"))));
+}
+
 v1::FrontendConfig WithGroups(const std::string& text) {
   v1::FrontendConfig config = DefaultFrontendConfig();
   EXPECT_TRUE(google::protobuf::TextFormat::MergeFromString(text, &config)) << text;

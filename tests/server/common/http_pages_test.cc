@@ -16,6 +16,7 @@
 namespace kinora {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -62,7 +63,22 @@ TEST(HttpPages, ServeMetricsLivenessAndReadiness) {
   EXPECT_THAT(Fetch(pages->port(), "GET /readyz"), StartsWith("HTTP/1.1 200"));
   EXPECT_THAT(Fetch(pages->port(), "POST /metrics"), StartsWith("HTTP/1.1 405"));
   EXPECT_THAT(Fetch(pages->port(), "GET /etc/passwd"), StartsWith("HTTP/1.1 404"));
-  EXPECT_THAT(Fetch(pages->port(), "GET /"), StartsWith("HTTP/1.1 404"));
+}
+
+TEST(HttpPages, TheFirstPageSaysWhoseItIsAndLinksTheOthers) {
+  const auto nothing = [] { return absl::OkStatus(); };
+  KINORA_ASSERT_OK_AND_ASSIGN(auto pages, HttpPages::Start({.title = "kinora-worker, group <b>&, rank 1",
+                                                            .address = "127.0.0.1:0",
+                                                            .metrics = [] { return std::string("page\n"); },
+                                                            .live = nothing,
+                                                            .ready = nothing}));
+  const std::string page = Fetch(pages->port(), "GET /");
+  EXPECT_THAT(page, AllOf(StartsWith("HTTP/1.1 200"), HasSubstr("Content-Type: text/html"),
+                          HasSubstr("<h1>kinora-worker, group &lt;b&gt;&amp;, rank 1</h1>")));
+  for (const char* path : {"/metrics", "/livez", "/readyz"}) {
+    EXPECT_THAT(page, HasSubstr(absl::StrCat("<a href=\"", path, "\">")));
+    EXPECT_THAT(Fetch(pages->port(), absl::StrCat("GET ", path)), StartsWith("HTTP/1.1 200"));
+  }
 }
 
 // Connections that say nothing, half a request or a body that never ends must not keep a liveness probe from its

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "server/common/grpc_status.h"
+#include "server/common/sha256.h"
 #include "tests/server/frontend/frontend_fixture.h"
 #include "tests/testing/raw_call.h"
 
@@ -22,6 +23,7 @@ using testing::HasSubstr;
 using testing::Not;
 
 constexpr size_t kArtifactBytes = 700'000;
+constexpr char kInput[] = "\x89PNG\r\n\x1a\nand so on";
 
 class BrokenState : public FrontendTest {
  protected:
@@ -41,6 +43,7 @@ class BrokenState : public FrontendTest {
     Create(Request("blocker")).IgnoreError();
     worker_->AwaitRun();
     waiting_ = Create(Request())->id();
+    ASSERT_THAT(Upload(kInput), IsOk());
     artifact_ = directory_.File("state/artifacts/" + done_ + "/1/video.mp4");
     ASSERT_TRUE(fs::exists(artifact_));
   }
@@ -66,8 +69,9 @@ class BrokenState : public FrontendTest {
     unary("VideoGeneration/CancelVideo", cancel);
     out.emplace_back("EstimateVideo", Estimate());
     out.emplace_back("DownloadArtifact", Download(done_).status());
-    unary("VideoGeneration/GetInput", v1::GetInputRequest());
-    unary("VideoGeneration/UploadInput", v1::UploadInputRequest());
+    out.emplace_back("GetInput", GetInput(Sha256Hex(kInput)).status());
+    out.emplace_back("UploadInput, known", Upload(kInput).status());
+    out.emplace_back("UploadInput", Upload(absl::StrCat(kInput, "another")).status());
     unary("Models/ListModels", google::protobuf::Empty());
     for (const char* name : {"ListWorkerGroups", "DrainWorkerGroup", "RestartWorkerGroup"}) {
       v1::WorkerGroupRequest group;
@@ -116,7 +120,7 @@ class BrokenState : public FrontendTest {
       });
       using Code = absl::StatusCode;
       EXPECT_THAT(status.code(), testing::AnyOf(Code::kOk, Code::kInternal, Code::kResourceExhausted, Code::kDataLoss,
-                                                Code::kUnavailable, Code::kUnimplemented));
+                                                Code::kUnavailable));
     }
     EXPECT_EQ(HttpGet("/livez"), "ok\n");
   }

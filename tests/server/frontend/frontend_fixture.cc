@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "server/common/grpc_status.h"
 #include "server/common/model_conversion.h"
+#include "server/common/sha256.h"
 #include "tests/request/descriptions.h"
 
 namespace kinora {
@@ -98,6 +99,37 @@ absl::StatusOr<std::string> FrontendTest::Download(const std::string& id, int64_
   const grpc::Status status = reader->Finish();
   if (!status.ok()) return FromGrpcStatus(status);
   return bytes;
+}
+
+absl::StatusOr<v1::Input> FrontendTest::Upload(const std::string& bytes, v1::UploadInputRequest::Header header,
+                                               size_t chunk) {
+  if (header.sha256().empty()) {
+    header.set_sha256(Sha256Hex(bytes));
+    header.set_bytes(std::ssize(bytes));
+  }
+  const auto context = Context();
+  v1::Input input;
+  const auto writer = stub_->UploadInput(context.get(), &input);
+  v1::UploadInputRequest request;
+  *request.mutable_header() = header;
+  bool open = writer->Write(request);
+  for (size_t at = header.offset(); open && at < bytes.size(); at += chunk) {
+    request.set_data(bytes.substr(at, chunk));
+    open = writer->Write(request);
+  }
+  writer->WritesDone();
+  const grpc::Status status = writer->Finish();
+  if (!status.ok()) return FromGrpcStatus(status);
+  return input;
+}
+
+absl::StatusOr<v1::Input> FrontendTest::GetInput(const std::string& sha256) {
+  v1::GetInputRequest request;
+  request.set_sha256(sha256);
+  v1::Input input;
+  const grpc::Status status = stub_->GetInput(Context().get(), request, &input);
+  if (!status.ok()) return FromGrpcStatus(status);
+  return input;
 }
 
 std::vector<v1::VideoEvent> FrontendTest::WatchAll(const std::string& id, int64_t after) {

@@ -36,6 +36,11 @@ class FrontendTest : public testing::Test {
   absl::StatusOr<v1::Video> Get(const std::string& id);
   absl::StatusOr<v1::Video> Cancel(const std::string& id);
   absl::StatusOr<std::string> Download(const std::string& id, int64_t offset = 0, const std::string& artifact = "");
+  // Uploads `bytes` from the header's offset on, in chunks of `chunk`. A header without a sha256 gets that of `bytes`,
+  // and their number.
+  absl::StatusOr<v1::Input> Upload(const std::string& bytes, v1::UploadInputRequest::Header header = {},
+                                   size_t chunk = 64 << 10);
+  absl::StatusOr<v1::Input> GetInput(const std::string& sha256);
   // All events of a watch, to its end; its status must be OK.
   std::vector<v1::VideoEvent> WatchAll(const std::string& id, int64_t after = 0);
   v1::Video AwaitEnd(const std::string& id);

@@ -102,6 +102,13 @@ TEST_F(FrontendTest, MetricsCountWhatHappenedAndGaugesReturnToZero) {
   };
   EXPECT_EQ(requests("OK", "tiny", "ONE_STAGE"), 4);
   EXPECT_EQ(requests("RESOURCE_EXHAUSTED", "tiny", "ONE_STAGE"), 1);
+  for (const char* series : {"kinora_requests_total{code=\"ABORTED\",model=\"tiny\",recipe=\"ONE_STAGE\"}",
+                             "kinora_admission_rejected_total{reason=\"disk_full\"}",
+                             "kinora_connections_refused_total{field=\"address\",reason=\"full\"}",
+                             "kinora_group_restarts_total{reason=\"stalled\"}"}) {
+    EXPECT_EQ(samples.count(series), 1U) << series;  // nothing of it has happened: there, at 0
+    EXPECT_EQ(samples[series], 0) << series;
+  }
   EXPECT_EQ(requests("CANCELLED", "tiny", "ONE_STAGE"), 2);
   EXPECT_EQ(requests("INVALID_ARGUMENT", "unknown", "RECIPE_UNSPECIFIED"), 1);
   EXPECT_EQ(samples["kinora_admission_rejected_total{reason=\"invalid\"}"], 1);

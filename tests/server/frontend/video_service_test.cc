@@ -210,7 +210,7 @@ TEST_F(VideoServiceTest, ErrorsNameTheFieldAndTheNearestValueInTheirDetails) {
   EXPECT_THAT(Create(request), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("generation.prompt")));
   request = Request();
   request.mutable_generation()->set_recipe(v1::Generation::HQ);
-  EXPECT_THAT(Create(request), StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("generation.recipe HQ")));
+  EXPECT_THAT(Create(request), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("generation.recipe")));
   request = Request();
   request.set_model("huge");
   EXPECT_THAT(Create(request), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("\"tiny\"")));
@@ -373,17 +373,6 @@ TEST_F(VideoServiceTest, WhileNoGroupIsUpTheDescriptionAloneDecides) {
   v1::CreateVideoRequest large = Request();
   large.mutable_generation()->set_num_frames(8 * 100'000 + 1);
   EXPECT_EQ(ErrorReason(Create(large).status()), "SHAPE_TOO_LARGE");
-}
-
-TEST_F(VideoServiceTest, InputsAreNotAvailableYet) {
-  Start();
-  const auto context = Context();
-  v1::Input input;
-  const auto upload = stub_->UploadInput(context.get(), &input);
-  upload->WritesDone();
-  EXPECT_THAT(FromGrpcStatus(upload->Finish()), StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("UploadInput")));
-  EXPECT_THAT(FromGrpcStatus(stub_->GetInput(Context().get(), {}, &input)),
-              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("GetInput")));
 }
 
 TEST_F(VideoServiceTest, ASilentWatchHasHeartbeatsAndWatchesAreBounded) {

@@ -42,6 +42,7 @@ TEST(RenderFlagsTest, ReadsEveryOption) {
                                      "--noise",          "n.safetensors",
                                      "--dump",           "d.safetensors",
                                      "--trace",          "t.json",
+                                     "--prompt",         "a fox",
                                      "--json",           "--quiet",
                                      "--device",         "cpu",
                                      "--precision",      "f32",
@@ -120,6 +121,24 @@ TEST(RenderFlagsTest, WhatIsNotThereYetSaysSo) {
   }
   EXPECT_THAT(Parse({"--precision", "fp8"}),
               StatusIs(absl::StatusCode::kUnimplemented, StartsWith("--precision: fp8: not available on the device")));
+}
+
+TEST(RenderFlagsTest, APromptThatWasForgottenIsRefusedAndAnEmptyOneIsSaidOutLoud) {
+  const std::string request = testing::TempDir() + "no_prompt.json", prompt = testing::TempDir() + "empty.txt";
+  std::ofstream(request) << R"({"width": 64})";
+  std::ofstream(prompt) << "\n";
+  const std::pair<std::vector<std::string>, std::string> forgotten[] = {
+      {{}, "--prompt: is missing; say what to show"},
+      {{"--request", request}, "--request " + request + ": prompt: is empty"},
+      {{"--prompt-file", prompt}, "--prompt-file " + prompt + ": is empty"},
+  };
+  for (const auto& [flags, words] : forgotten) {
+    EXPECT_THAT(Parse(flags), StatusIs(absl::StatusCode::kInvalidArgument, StartsWith(words)));
+  }
+  EXPECT_THAT(Parse({"--prompt", ""}), IsOk());
+  EXPECT_THAT(Parse({"--plan"}), IsOk());  // makes no clip
+  unlink(request.c_str());
+  unlink(prompt.c_str());
 }
 
 TEST(RenderFlagsTest, HelpNeedsNothingElseAndListsEveryFlag) {

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "server/common/request_conversion.h"
 #include "tests/media/clip_fixtures.h"
 #include "tests/testing/full_disk.h"
 #include "tests/testing/golden.h"
@@ -45,6 +46,9 @@ Arguments operator+(Arguments a, const Arguments& b) {
 
 const Arguments kSmall = {"--prompt",     "a paper boat", "--width", "64", "--height", "64", "--frames", "9",
                           "--frame-rate", "24",           "--steps", "2",  "--seed",   "7",  "--recipe", "ONE_STAGE"};
+
+// A 64-bit number as proto3 JSON has it.
+int64_t Number(const nlohmann::json& text) { return std::stoll(text.get<std::string>()); }
 
 // A tensor of a file that --dump wrote.
 HostTensor Dumped(const std::string& path, const std::string& name) {
@@ -230,13 +234,34 @@ TEST(RenderTest, ReportsTimesCollectivesAndTrace) {
   ASSERT_EQ(result.exit_status, 0) << result.err;
   const auto json = nlohmann::json::parse(result.out);
   EXPECT_EQ(json["file"], movie);
-  EXPECT_EQ(json["seed"], 7);
+  EXPECT_EQ(json["seed"], "7");
   EXPECT_EQ(json["step_seconds"]["denoise"].size(), 2u);
   EXPECT_GT(json["seconds"]["load"], 0);
-  EXPECT_GT(json["collectives"]["all_to_all"]["calls"], 0);
-  EXPECT_GT(json["peak_memory_bytes"], 1 << 20);
+  EXPECT_GT(Number(json["collectives"]["all_to_all"]["calls"]), 0);
+  const nlohmann::json memory = json["memory"];
+  EXPECT_GT(Number(memory["measured"]["activation_peak_bytes"]), 1 << 20);
+  EXPECT_LE(Number(memory["measured"]["activation_peak_bytes"]), Number(memory["planned"]["activation_bytes"]));
+  EXPECT_GT(Number(memory["measured"]["process_peak_bytes"]), Number(memory["measured"]["activation_peak_bytes"]));
+  EXPECT_GT(Number(memory["planned"]["weight_bytes"]), 1 << 20);
   EXPECT_EQ(json["generation"]["num_inference_steps"], 2);
+  EXPECT_EQ(json["generation"]["prompt"], "a paper boat");
+  EXPECT_NE(json["generation"]["negative_prompt"], "");  // the model's own, which guidance used
+  v1::Generation generation;                             // what it printed is a request
+  EXPECT_TRUE(ParseJson("generation", json["generation"].dump(), generation).ok());
   EXPECT_THAT(result.err, HasSubstr("denoise 1/2"));  // plain lines: standard error is no terminal here
+}
+
+// getrusage would say what this program held before it became kinora-render.
+TEST(RenderTest, MemoryMeasuredIsThatOfTheRenderAlone) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer's own memory is counted";
+#endif
+  const std::vector<char> held(size_t{1} << 30, 1);
+  const ProcessResult result =
+      RenderCommand(TinyModel() + kSmall + Arguments{"--json", "--quiet", "--output", TempPath("alone.mp4")});
+  ASSERT_EQ(result.exit_status, 0) << result.err;
+  EXPECT_LT(Number(nlohmann::json::parse(result.out)["memory"]["measured"]["process_peak_bytes"]),
+            static_cast<int64_t>(held.size()));
 }
 
 // Ranks of one process and of several: a track each, in which what it did lies.
@@ -250,7 +275,9 @@ TEST(RenderTest, ATraceHasATrackPerRankWithItsStagesStepsOpsAndWaits) {
     double first_begin = 1e12, last_begin = -1e12;
     const auto events = nlohmann::json::parse(ReadFile(trace));
     for (const auto& event : events["traceEvents"]) {
-      ++seen[event["pid"]][event.value("cat", "") + " " + std::string(event["name"])];
+      std::string what = event.value("cat", "") + " " + std::string(event["name"]);
+      if (what == "wait wait") what = "wait " + std::string(event["args"]["axis"]);
+      ++seen[event["pid"].get<int>() - 1][what];
       if (event["ph"] != "X") continue;
       first_begin = std::min<double>(first_begin, event["ts"]);
       last_begin = std::max<double>(last_begin, event["ts"]);
@@ -259,17 +286,34 @@ TEST(RenderTest, ATraceHasATrackPerRankWithItsStagesStepsOpsAndWaits) {
     for (const int rank : {0, 1}) {
       std::map<std::string, int>& on_rank = seen[rank];
       EXPECT_EQ(on_rank[" process_name"], 1) << rank;
-      for (const char* once : {"load pipeline", "stage encode", "stage denoise", "stage decode_video",
-                               "stage decode_audio", "step step 1", "step step 2"}) {
+      EXPECT_EQ(on_rank[" thread_name"], 1) << rank;
+      EXPECT_EQ(on_rank["step step"], 2) << rank;
+      for (const char* once :
+           {"load load", "stage encode", "stage denoise", "stage decode_video", "stage decode_audio"}) {
         EXPECT_EQ(on_rank[once], 1) << once << " on rank " << rank;
       }
       EXPECT_GT(on_rank["op Matmul"], 50) << rank;
       EXPECT_GT(on_rank["op all_to_all"], 0) << rank;
-      EXPECT_EQ(on_rank["wait wait: tokens"], on_rank["op all_to_all"] + on_rank["op all_gather"]) << rank;
+      EXPECT_EQ(on_rank["wait tokens"], on_rank["op all_to_all"] + on_rank["op all_gather"]) << rank;
     }
     EXPECT_GE(first_begin, 0);
     EXPECT_LT(last_begin, 300e6);
   }
+}
+
+// The viewer's totals are the plan's: what each rank's products say of themselves adds up to what was counted.
+TEST(RenderTest, TheWorkInATraceIsThatOfThePlan) {
+  const std::string trace = TempPath("trace.json"), movie = TempPath("traced.mp4");
+  ASSERT_EQ(RenderCommand(TinyModel() + kSmall + Arguments{"--quiet", "--trace", trace, "--output", movie}).exit_status,
+            0);
+  int64_t flop = 0;
+  const auto events = nlohmann::json::parse(ReadFile(trace));
+  for (const auto& event : events["traceEvents"]) {
+    if (event.contains("args")) flop += event["args"].value("flop", int64_t{0});
+  }
+  const ProcessResult plan = RenderCommand(TinyModel() + kSmall + Arguments{"--plan", "--json"});
+  ASSERT_EQ(plan.exit_status, 0) << plan.err;
+  EXPECT_EQ(static_cast<double>(flop), nlohmann::json::parse(plan.out).at(0)["flops"].get<double>());
 }
 
 TEST(RenderTest, ATraceIsWholeOrAbsent) {
@@ -313,17 +357,45 @@ TEST(RenderTest, ThePlanNeedsNoRequestAndIsWhatARunReserves) {
   EXPECT_EQ(small["num_frames"], 9);
   EXPECT_EQ(small["weight_bytes"], large["weight_bytes"]);
   EXPECT_LT(small["flops"], large["flops"]);
-  EXPECT_LT(small["activation_bytes"], large["activation_bytes"]);
+  EXPECT_LT(Number(small["activation_bytes"]), Number(large["activation_bytes"]));
+}
+
+// docs/model.md and README.md: bfloat16 of 18.99 + 3.17 + 11.77 billion parameters and the decoders.
+TEST(RenderTest, AReleasedModelIsPlannedWithoutItsFiles) {
+  const auto first = [](const Arguments& more) {
+    const ProcessResult result = RenderCommand(Arguments{"--plan", "--json", "--like", "ltx-2.3-22b"} + more);
+    EXPECT_EQ(result.exit_status, 0) << result.err;
+    return nlohmann::json::parse(result.out).at(0);
+  };
+  const nlohmann::json dev = first({}), distilled = first({"--recipe", "distilled"});
+  EXPECT_EQ(dev["num_frames"], 121);
+  EXPECT_NEAR(Number(dev["weight_bytes"]), 69e9, 1e9);
+  EXPECT_NEAR(dev["flops"].get<double>(), 24e15, 1e15);
+  EXPECT_NEAR(distilled["flops"].get<double>(), 1.7e15, 0.1e15);
+  EXPECT_EQ(distilled["weight_bytes"], dev["weight_bytes"]);
+  const ProcessResult table =
+      RenderCommand({"--plan", "--like", "ltx-2-19b", "--device", "cuda", "--device-memory", "80GB"});
+  EXPECT_EQ(table.exit_status, 0) << table.err;
+  EXPECT_THAT(table.out, HasSubstr(" yes "));
+  const std::pair<Arguments, const char*> mistakes[] = {
+      {{"--plan", "--like", "ltx-9"}, "--like ltx-9: no released model of this name; there are ltx-2-19b, ltx-2.3-22b"},
+      {{"--like", "ltx-2-19b", "--prompt", "a", "--output", "a.mp4"}, "--like: is for --plan"},
+      {TinyModel() + Arguments{"--plan", "--like", "ltx-2-19b"}, "--like: not with --model"}};
+  for (const auto& [arguments, words] : mistakes) {
+    const ProcessResult refused = RenderCommand(arguments);
+    EXPECT_EQ(refused.exit_status, 2);
+    EXPECT_THAT(refused.err, StartsWith(words));
+  }
 }
 
 TEST(RenderTest, BadRequestsExitWithTwoAndOneLineThatNamesTheField) {
   const std::pair<Arguments, const char*> mistakes[] = {
       {{"--width", "65"}, "width"},
       {{"--frames", "10"}, "num_frames"},
-      {{"--recipe", "HQ"}, "recipe HQ: not available yet"},
+      {{"--recipe", "HQ"}, "recipe: HQ needs the upsampler, which this model was loaded without"},
       {{"--video-guidance", "{\"stgBlocks\": [77]}"}, "video_guidance.stg_blocks[0]: 77 is no block"},
       {{"--recipe", "ONE_STAGE", "--schedule-tokens", "300000"}, "schedule_tokens: with 300000 tokens"},
-      {{"--lora", "style"}, "loras: not available yet"},
+      {{"--lora", "style"}, "loras[0].id: style: this model was loaded without LoRAs"},
       {{"--device", "tpu"}, "--device: tpu: cpu or cuda is needed"},
       {{"--noise", kSource + "/models/tiny/ltx-2.3-tiny-dev.safetensors"}, "video_noise"},
       {{"--model", "/nonexistent.safetensors"}, "/nonexistent.safetensors"},

@@ -149,6 +149,40 @@ TEST_F(RankLoopTest, ACancelMayComeBeforeItsRunHasBegun) {
   EXPECT_THAT(AwaitEnd(), IsOk());
 }
 
+// Whatever a frontend asks for while one estimate takes its time, the worker's memory does not grow with it, and each
+// question has one answer.
+TEST_F(RankLoopTest, EstimatesBeyondThoseThatMayWaitAreRefusedAtOnce) {
+  absl::Notification begun, go_on;
+  model_.before_prepare = [&] {
+    if (!begun.HasBeenNotified()) begun.Notify();
+    go_on.WaitForNotification();
+  };
+  Start();
+  v1::FrontendMessage message;
+  message.mutable_estimate()->mutable_generation()->set_prompt("a kite");
+  const auto ask = [&](int64_t id) {
+    message.mutable_estimate()->set_id(id);
+    frontend_.Send(message);
+  };
+  ask(0);
+  begun.WaitForNotification();
+  constexpr int kWaiting = 64, kAsked = 70;
+  for (int64_t id = 1; id <= kAsked; ++id) ask(id);
+  for (int64_t id = kWaiting + 1; id <= kAsked; ++id) {
+    const v1::EstimateResult refused = frontend_.Next().estimate_result();
+    EXPECT_EQ(refused.id(), id);
+    EXPECT_THAT(FromRpcStatus(refused.error()), StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("too many")));
+  }
+  go_on.Notify();
+  for (int64_t id = 0; id <= kWaiting; ++id) {
+    const v1::EstimateResult answered = frontend_.Next().estimate_result();
+    EXPECT_EQ(answered.id(), id);
+    EXPECT_TRUE(answered.has_estimate());
+  }
+  Shutdown();
+  EXPECT_THAT(AwaitEnd(), IsOk());
+}
+
 TEST_F(RankLoopTest, EstimatesAreAnsweredDuringARun) {
   Start();
   absl::Notification begun;

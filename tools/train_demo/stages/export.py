@@ -69,8 +69,7 @@ def write(work: Path, output: Path) -> None:
     with tempfile.TemporaryDirectory(dir=output.parent) as temporary:
         folder = Path(temporary) / output.name
         write_text_encoder(work, folder / "gemma")
-        metadata = {"config": json.dumps(model.config()), "model_version": configs.ltx_2_3()["model_version"]}
-        safetensors_file.save(tiny.single_file(parts(work)), folder / published.FILE.name, metadata)
+        safetensors_file.save(tiny.single_file(parts(work)), folder / published.FILE.name, model.metadata())
         write_upsampler(work, folder / published.UPSAMPLER_FILE.name)
         if (work / "transformer.pt").exists():
             write_lora(work, folder / published.LORA_FILE.name)

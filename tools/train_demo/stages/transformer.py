@@ -24,7 +24,7 @@ from stages import audio_vae, video_vae
 from world import grammar, picture, scene
 
 STEPS, BATCH, RATE, MATRIX_RATE = 11000, 32, 1.5e-3, 2e-3
-SCENES = {model.SIDE: 6_400, model.SIDE // 2: 1_600}  # how many latents of each size are kept; the same scenes
+SCENES = dict(zip(model.SIDES, (6_400, 1_600)))  # how many latents of each size are kept; the same scenes
 PIECE = 32  # of them at once
 HALF_SHARE = 0.1  # of the steps, at half the size
 HARD = 2.0  # times as often as others, a scene with a star or with corners that spin: those are learned last

@@ -286,7 +286,7 @@ class MediaRef(_message.Message):
     def __init__(self, input_id: _Optional[str] = ...) -> None: ...
 
 class ModelInfo(_message.Message):
-    __slots__ = ["blocks", "defaults", "digests", "family", "frames_per_token", "id", "kind", "limits", "loras", "modalities", "parts", "pixels_per_token", "recipe_defaults", "recipes", "schedule", "upsamplers"]
+    __slots__ = ["blocks", "defaults", "digests", "family", "frames_per_token", "id", "kind", "limits", "loras", "modalities", "parts", "pixels_per_token", "recipe_defaults", "recipes", "schedule", "trained_shapes", "upsamplers"]
     class Modality(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = []
     class DigestsEntry(_message.Message):
@@ -345,6 +345,15 @@ class ModelInfo(_message.Message):
         max_tokens: int
         terminal: float
         def __init__(self, base_shift: _Optional[float] = ..., max_shift: _Optional[float] = ..., base_tokens: _Optional[int] = ..., max_tokens: _Optional[int] = ..., terminal: _Optional[float] = ...) -> None: ...
+    class Shape(_message.Message):
+        __slots__ = ["height", "num_frames", "width"]
+        HEIGHT_FIELD_NUMBER: _ClassVar[int]
+        NUM_FRAMES_FIELD_NUMBER: _ClassVar[int]
+        WIDTH_FIELD_NUMBER: _ClassVar[int]
+        height: int
+        num_frames: int
+        width: int
+        def __init__(self, width: _Optional[int] = ..., height: _Optional[int] = ..., num_frames: _Optional[int] = ...) -> None: ...
     AUDIO: ModelInfo.Modality
     BLOCKS_FIELD_NUMBER: _ClassVar[int]
     DEFAULTS_FIELD_NUMBER: _ClassVar[int]
@@ -362,6 +371,7 @@ class ModelInfo(_message.Message):
     RECIPES_FIELD_NUMBER: _ClassVar[int]
     RECIPE_DEFAULTS_FIELD_NUMBER: _ClassVar[int]
     SCHEDULE_FIELD_NUMBER: _ClassVar[int]
+    TRAINED_SHAPES_FIELD_NUMBER: _ClassVar[int]
     UPSAMPLERS_FIELD_NUMBER: _ClassVar[int]
     VIDEO: ModelInfo.Modality
     blocks: int
@@ -379,8 +389,9 @@ class ModelInfo(_message.Message):
     recipe_defaults: _containers.RepeatedCompositeFieldContainer[Generation]
     recipes: _containers.RepeatedScalarFieldContainer[Generation.Recipe]
     schedule: ModelInfo.Schedule
+    trained_shapes: _containers.RepeatedCompositeFieldContainer[ModelInfo.Shape]
     upsamplers: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, id: _Optional[str] = ..., family: _Optional[str] = ..., kind: _Optional[str] = ..., recipes: _Optional[_Iterable[_Union[Generation.Recipe, str]]] = ..., defaults: _Optional[_Union[Generation, _Mapping]] = ..., loras: _Optional[_Iterable[str]] = ..., digests: _Optional[_Mapping[str, str]] = ..., limits: _Optional[_Iterable[_Union[ModelInfo.Limits, _Mapping]]] = ..., upsamplers: _Optional[_Iterable[str]] = ..., recipe_defaults: _Optional[_Iterable[_Union[Generation, _Mapping]]] = ..., blocks: _Optional[int] = ..., pixels_per_token: _Optional[int] = ..., frames_per_token: _Optional[int] = ..., modalities: _Optional[_Iterable[_Union[ModelInfo.Modality, str]]] = ..., parts: _Optional[_Union[ModelInfo.Parts, _Mapping]] = ..., schedule: _Optional[_Union[ModelInfo.Schedule, _Mapping]] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., family: _Optional[str] = ..., kind: _Optional[str] = ..., recipes: _Optional[_Iterable[_Union[Generation.Recipe, str]]] = ..., defaults: _Optional[_Union[Generation, _Mapping]] = ..., loras: _Optional[_Iterable[str]] = ..., digests: _Optional[_Mapping[str, str]] = ..., limits: _Optional[_Iterable[_Union[ModelInfo.Limits, _Mapping]]] = ..., upsamplers: _Optional[_Iterable[str]] = ..., recipe_defaults: _Optional[_Iterable[_Union[Generation, _Mapping]]] = ..., blocks: _Optional[int] = ..., pixels_per_token: _Optional[int] = ..., frames_per_token: _Optional[int] = ..., modalities: _Optional[_Iterable[_Union[ModelInfo.Modality, str]]] = ..., parts: _Optional[_Union[ModelInfo.Parts, _Mapping]] = ..., schedule: _Optional[_Union[ModelInfo.Schedule, _Mapping]] = ..., trained_shapes: _Optional[_Iterable[_Union[ModelInfo.Shape, _Mapping]]] = ...) -> None: ...
 
 class Output(_message.Message):
     __slots__ = ["container", "crf", "embed_parameters", "embed_prompt", "preview_every_steps", "trace", "ttl", "without_audio"]
@@ -434,7 +445,7 @@ class Progress(_message.Message):
     def __init__(self, stage: _Optional[str] = ..., step: _Optional[int] = ..., total_steps: _Optional[int] = ..., fraction: _Optional[float] = ..., remaining: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class Resolved(_message.Message):
-    __slots__ = ["build", "condition_crf", "device", "digests", "mesh", "precision", "stages", "tile_plan"]
+    __slots__ = ["build", "condition_crf", "device", "digests", "mesh", "precision", "stages", "tile_plan", "warnings"]
     class DigestsEntry(_message.Message):
         __slots__ = ["key", "value"]
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -443,16 +454,20 @@ class Resolved(_message.Message):
         value: str
         def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     class Stage(_message.Message):
-        __slots__ = ["height", "num_frames", "sigmas", "width"]
+        __slots__ = ["height", "loras", "num_frames", "sigmas", "undistilled", "width"]
         HEIGHT_FIELD_NUMBER: _ClassVar[int]
+        LORAS_FIELD_NUMBER: _ClassVar[int]
         NUM_FRAMES_FIELD_NUMBER: _ClassVar[int]
         SIGMAS_FIELD_NUMBER: _ClassVar[int]
+        UNDISTILLED_FIELD_NUMBER: _ClassVar[int]
         WIDTH_FIELD_NUMBER: _ClassVar[int]
         height: int
+        loras: _containers.RepeatedCompositeFieldContainer[LoraRef]
         num_frames: int
         sigmas: _containers.RepeatedScalarFieldContainer[float]
+        undistilled: bool
         width: int
-        def __init__(self, width: _Optional[int] = ..., height: _Optional[int] = ..., num_frames: _Optional[int] = ..., sigmas: _Optional[_Iterable[float]] = ...) -> None: ...
+        def __init__(self, width: _Optional[int] = ..., height: _Optional[int] = ..., num_frames: _Optional[int] = ..., sigmas: _Optional[_Iterable[float]] = ..., loras: _Optional[_Iterable[_Union[LoraRef, _Mapping]]] = ..., undistilled: bool = ...) -> None: ...
     BUILD_FIELD_NUMBER: _ClassVar[int]
     CONDITION_CRF_FIELD_NUMBER: _ClassVar[int]
     DEVICE_FIELD_NUMBER: _ClassVar[int]
@@ -461,6 +476,7 @@ class Resolved(_message.Message):
     PRECISION_FIELD_NUMBER: _ClassVar[int]
     STAGES_FIELD_NUMBER: _ClassVar[int]
     TILE_PLAN_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
     build: str
     condition_crf: _containers.RepeatedScalarFieldContainer[int]
     device: str
@@ -469,7 +485,8 @@ class Resolved(_message.Message):
     precision: str
     stages: _containers.RepeatedCompositeFieldContainer[Resolved.Stage]
     tile_plan: str
-    def __init__(self, stages: _Optional[_Iterable[_Union[Resolved.Stage, _Mapping]]] = ..., tile_plan: _Optional[str] = ..., digests: _Optional[_Mapping[str, str]] = ..., condition_crf: _Optional[_Iterable[int]] = ..., precision: _Optional[str] = ..., mesh: _Optional[str] = ..., build: _Optional[str] = ..., device: _Optional[str] = ...) -> None: ...
+    warnings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, stages: _Optional[_Iterable[_Union[Resolved.Stage, _Mapping]]] = ..., tile_plan: _Optional[str] = ..., digests: _Optional[_Mapping[str, str]] = ..., condition_crf: _Optional[_Iterable[int]] = ..., precision: _Optional[str] = ..., mesh: _Optional[str] = ..., build: _Optional[str] = ..., device: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Retake(_message.Message):
     __slots__ = ["clip", "end_seconds", "keep_audio", "keep_video", "start_seconds"]

@@ -129,14 +129,14 @@ class VideoGenerationServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def UploadInput(self, request_iterator, context):
-        """UNIMPLEMENTED. A header whose sha256 is stored is answered at once
+        """a header, then its data, then the end of the client's side. A header whose sha256 is stored is answered at once
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetInput(self, request, context):
-        """UNIMPLEMENTED. What is stored so far, to resume an upload
+        """what is stored so far, to resume an upload; NOT_FOUND: nothing
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

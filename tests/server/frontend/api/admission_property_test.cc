@@ -231,7 +231,7 @@ TEST(Admission, FrontendAndEngineDecideAlike) {
   // All three answers are asked for often.
   EXPECT_GT(answers[absl::StatusCode::kOk], kRequests / 10);
   EXPECT_GT(answers[absl::StatusCode::kInvalidArgument], kRequests / 10);
-  EXPECT_GT(answers[absl::StatusCode::kUnimplemented], kRequests / 50);
+  EXPECT_GT(answers[absl::StatusCode::kUnimplemented], kRequests / 200);  // fewer with each part that is built
 }
 
 // Descriptions that an older build left in the store say too little: nothing is decided by them, and nothing crashes.

@@ -240,15 +240,10 @@ TEST(ValidateRequest, RefusesTextThatIsNotUtf8) {
 
 TEST(ValidateRequest, WhatIsValidAndNotBuiltYetIsUnimplementedByName) {
   const std::pair<const char*, const char*> cases[] = {
-      {"generation { recipe: TWO_STAGE }", "generation.recipe TWO_STAGE"},
-      {"generation { recipe: DISTILLED_TWO_STAGE }", "generation.recipe"},
-      {"generation { recipe: HQ }", "generation.recipe HQ"},
       {"generation { conditions { image { input_id: 'x' } } }", "generation.conditions"},
-      {"generation { loras { id: 'x' } }", "generation.loras"},
       {"generation { retake {} }", "generation.retake"},
       {"generation { audio {} }", "generation.audio"},
       {"generation { audio_only: true }", "generation.audio_only"},
-      {"generation { upsampler: 'x2' }", "generation.upsampler"},
       {"output { preview_every_steps: 2 }", "output.preview_every_steps"}};
   for (const auto& [request, field] : cases) {
     const absl::Status status = Validate(request).status();

@@ -143,41 +143,6 @@ TEST_F(DispatcherTest, ACancelReachesTheRunAndEndsTheJob) {
   AwaitState(id, v1::Video::CANCELLED);
 }
 
-TEST_F(DispatcherTest, AJobThatIsNotCompletedKeepsTheStepItReached) {
-  const auto link = JoinGroup("a");
-  for (const absl::Status& end : {absl::CancelledError("at step 3"), absl::InternalError("the device is hot")}) {
-    const JobId id = Submit();
-    const v1::Run run = AwaitRun(*link);
-    v1::WorkerMessage message;
-    message.mutable_stage()->set_video_id(id);
-    message.mutable_stage()->set_attempt(1);
-    message.mutable_stage()->set_stage("denoise");
-    message.mutable_stage()->set_total_steps(8);
-    dispatcher_->Receive(link, message);
-    message.mutable_step()->set_video_id(id);
-    message.mutable_step()->set_attempt(1);
-    message.mutable_step()->set_stage("denoise");
-    message.mutable_step()->set_step(3);
-    message.mutable_step()->set_total_steps(8);
-    message.mutable_step()->set_fraction(0.25);
-    message.mutable_step()->set_remaining_seconds(7);
-    dispatcher_->Receive(link, message);
-    if (absl::IsCancelled(end)) {
-      CancelInStore(id);
-      dispatcher_->CancelRun(id);
-      EXPECT_EQ(link->Next().cancel().video_id(), id);
-    }
-    End(link, run, end);
-    const v1::Progress reached =
-        AwaitState(id, absl::IsCancelled(end) ? v1::Video::CANCELLED : v1::Video::FAILED).progress();
-    EXPECT_EQ(reached.stage(), "denoise");
-    EXPECT_EQ(reached.step(), 3);
-    EXPECT_EQ(reached.total_steps(), 8);
-    EXPECT_EQ(reached.fraction(), 0.25);
-    EXPECT_FALSE(reached.has_remaining());
-  }
-}
-
 TEST_F(DispatcherTest, ACancelThatOnlyTheStoreKnowsComesWithTheLease) {
   const auto link = JoinGroup("a");
   const JobId id = Submit();

@@ -39,5 +39,23 @@ TEST_F(DispatcherTest, AGroupWhoseSupervisorGaveUpIsFailedWithItsReasonAndMayBeR
   EXPECT_FALSE(health.failed);
 }
 
+// Its processes hang before they join: no stream has ever been there.
+TEST_F(DispatcherTest, AGroupThatHasNeverJoinedMayBeRestarted) {
+  std::vector<std::string> restarted;
+  dispatcher_->Supervise("0", "a", "secret");
+  dispatcher_->SetRestartListener([&](const std::string& id) {
+    if (id == "0") restarted.push_back(id);
+    return id == "0";
+  });
+  const auto restart = [&](const char* id) {
+    return WaitFor<v1::WorkerGroup>([&](auto done) { dispatcher_->RestartGroup(id, std::move(done)); });
+  };
+  KINORA_ASSERT_OK_AND_ASSIGN(const v1::WorkerGroup group, restart("0"));
+  EXPECT_EQ(restarted, std::vector<std::string>{"0"});
+  EXPECT_EQ(group.id(), "0");
+  EXPECT_EQ(group.reason(), "restarted by an administrator");
+  EXPECT_THAT(restart("7"), StatusIs(absl::StatusCode::kNotFound));
+}
+
 }  // namespace
 }  // namespace kinora

@@ -173,6 +173,17 @@ TEST_F(GroupSupervisorTest, GivesUpAfterThreeEndsOverWrongFilesUntilTheyChangeOr
   await_giving_up(3);
 }
 
+// A worker that hangs before it joins is known to nobody but its supervisor.
+TEST_F(GroupSupervisorTest, ARestartEndsProcessesThatHangAndStartsThemAtOnce) {
+  GroupSupervisor supervisor(Script(absl::StrCat("read x < ", fifo_)), clock_, ends_.Listener());
+  while (supervisor.pids().empty()) sched_yield();
+  const pid_t hanging = supervisor.pids()[0];
+  supervisor.Restart();
+  EXPECT_EQ(ends_.Next().how, "killed by signal 9 (Killed)");
+  while (supervisor.pids().empty()) sched_yield();  // no time passes
+  EXPECT_NE(supervisor.pids()[0], hanging);
+}
+
 TEST_F(GroupSupervisorTest, OtherEndsBetweenThemAreNoReasonToGiveUp) {
   GroupSupervisorOptions options = Script(absl::StrCat("read x < ", fifo_, "; exit $x"));
   options.files = [] { return ""; };

@@ -60,8 +60,9 @@ class JobStoreTest : public testing::TestWithParam<bool> {
     return WaitFor<v1::Video>([&](Done<v1::Video> done) { store_->Cancel(id, std::move(done)); });
   }
   absl::StatusOr<v1::Video> Requeue(const Attempt& attempt, bool lost) {
-    return WaitFor<v1::Video>(
-        [&](Done<v1::Video> done) { store_->Requeue(attempt, "signal 9", lost, std::move(done)); });
+    return WaitFor<v1::Video>([&](Done<v1::Video> done) {
+      store_->Requeue(attempt, {.why = "signal 9", .lost_group = lost}, std::move(done));
+    });
   }
   absl::Status Finish(const Attempt& attempt, const Outcome& outcome) {
     return WaitForStatus([&](Finished done) { store_->Finish(attempt, outcome, std::move(done)); });

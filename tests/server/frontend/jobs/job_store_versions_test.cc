@@ -104,6 +104,17 @@ void ExpectSpeeds(JobStore& store, int runs) {
   for (int i = 0; i < runs; ++i) EXPECT_EQ(history.runs(i).stages(0).seconds(), 1.5 + i);
 }
 
+void ExpectInputs(JobStore& store, size_t count) {
+  KINORA_ASSERT_OK_AND_ASSIGN(const auto inputs,
+                              WaitFor<std::vector<InputRecord>>([&](auto done) { store.Inputs(std::move(done)); }));
+  ASSERT_THAT(inputs, SizeIs(count));
+  if (count == 0) return;
+  EXPECT_EQ(inputs[0].sha256, std::string(64, 'a'));
+  EXPECT_EQ(inputs[0].bytes, 123);
+  EXPECT_EQ(inputs[0].media_type, "image/png");
+  EXPECT_EQ(inputs[0].expiry, kSampleStart + absl::Hours(24));
+}
+
 void ExpectUnfinishedAreAsTheyWere(JobStore& store) {
   const auto jobs = UnfinishedByRequest(store);
   EXPECT_THAT(jobs, SizeIs(6));
@@ -123,7 +134,7 @@ void ExpectEverythingGoesOn(JobStore& store, FakeClock& clock) {
   auto jobs = UnfinishedByRequest(store);
   for (const char* name : {"running", "running, to be cancelled", "finalizing"}) {
     const auto requeued = WaitFor<v1::Video>(
-        [&](auto done) { store.Requeue(jobs.at(name).attempt, "restarted", false, std::move(done)); });
+        [&](auto done) { store.Requeue(jobs.at(name).attempt, {.why = "restarted"}, std::move(done)); });
     ASSERT_THAT(requeued, IsOk()) << name;
     EXPECT_EQ(requeued->state() == v1::Video::CANCELLED, std::string(name) == "running, to be cancelled");
   }
@@ -165,6 +176,7 @@ class JobStoreVersions : public testing::TestWithParam<int64_t> {
     ExpectEverythingIsThere(*store);
     ExpectUnfinishedAreAsTheyWere(*store);
     ExpectSpeeds(*store, version_ < 2 ? 0 : 2);
+    ExpectInputs(*store, version_ < 3 ? 0 : 1);
     ExpectEverythingGoesOn(*store, clock_);
   }
 
@@ -273,9 +285,9 @@ TEST_P(OlderJobStore, AProcessKilledBetweenCopyAndCommitLeavesTheOldStore) {
 }
 
 TEST_P(OlderJobStore, AStepThatFailsLeavesTheOldStore) {
-  ASSERT_THAT(Sql(path_, "CREATE TABLE speeds (x)"), IsOk());
+  ASSERT_THAT(Sql(path_, "CREATE TABLE inputs (x)"), IsOk());
   const std::string before = ReadFile(path_);
-  EXPECT_THAT(Open(path_, clock_), StatusIs(absl::StatusCode::kInternal, HasSubstr("speeds already exists")));
+  EXPECT_THAT(Open(path_, clock_), StatusIs(absl::StatusCode::kInternal, HasSubstr("inputs already exists")));
   EXPECT_EQ(ReadFile(path_), before);
   EXPECT_EQ(VersionOf(path_), version_);
 }

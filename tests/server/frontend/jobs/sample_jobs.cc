@@ -62,7 +62,8 @@ class Maker {
     Must(WaitForStatus([&](auto done) { store_.Finish(attempt, outcome, std::move(done)); }));
   }
   void Lose(const Attempt& attempt) {
-    Must(WaitFor<v1::Video>([&](auto done) { store_.Requeue(attempt, "signal 9", true, std::move(done)); }));
+    Must(WaitFor<v1::Video>(
+        [&](auto done) { store_.Requeue(attempt, {.why = "signal 9", .lost_group = true}, std::move(done)); }));
   }
   void Cancel(const JobId& id) {
     Must(WaitFor<v1::Video>([&](auto done) { store_.Cancel(id, std::move(done)); }));
@@ -87,6 +88,15 @@ class Maker {
     run.add_stages()->set_kind("denoise");
     run.mutable_stages(0)->set_seconds(seconds);
     Must(WaitForStatus([&](auto done) { store_.AddSpeed(kSamplePlace, run, std::move(done)); }));
+  }
+
+  void PutInput(const std::string& sha256) {
+    const InputRecord input{
+        .sha256 = sha256, .bytes = 123, .media_type = "image/png", .expiry = kSampleStart + absl::Hours(24)};
+    Must(WaitForStatus([&](auto done) { store_.PutInput(input, std::move(done)); }));
+  }
+  void RemoveInput(const std::string& sha256) {
+    Must(WaitForStatus([&](auto done) { store_.RemoveInput(sha256, std::move(done)); }));
   }
 
  private:
@@ -165,6 +175,9 @@ void MakeSampleJobs(JobStore& store, FakeClock& clock) {
   MakeFinished(make);
   make.AddSpeed(1.5);
   make.AddSpeed(2.5);
+  make.PutInput("to be removed");
+  make.PutInput(std::string(64, 'a'));
+  make.RemoveInput("to be removed");
 }
 
 }  // namespace kinora

@@ -21,6 +21,7 @@ inline constexpr char kSampleOwner[] = "embedded";
 inline constexpr char kPurgedSampleId[] = "purged sample";  // request_id of the job of which only a line is left
 
 inline constexpr char kSamplePlace[] = "sample model, bf16, one rank, cpu";  // of two speeds, from version 2 on
+// From version 3 on there is one input besides, whose sha256 is 64 times "a".
 
 struct SampleJob {
   std::string request_id;

@@ -1,0 +1,148 @@
+#include "engine/diffusion/res2s_sampler.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace kinora {
+namespace {
+
+constexpr float kLast = 0.0011f;  // in the place of 0, which has no logarithm
+constexpr double kNoiseShare = 0.5;
+
+// Columns of a row of the table, the same for all channels.
+enum Slot : int { kAnchorLessOne, kZero, kX0, kHeld, kNoise, kNextAnchorLessOne, kNextX0, kNextZ, kSlots };
+
+// φ₁(−h), φ₂(−h).
+double Phi1(double h) { return std::abs(h) < 1e-10 ? 1 : (std::exp(-h) - 1) / -h; }
+double Phi2(double h) { return std::abs(h) < 1e-10 ? 0.5 : (std::exp(-h) - 1 + h) / (h * h); }
+
+// What the step from `from` to `to` keeps, and the noise that it adds; in Real, the precision of the reference.
+struct NoiseStep {
+  double keep, towards, noise;  // x ↦ keep·(x + towards·(x − x')) + noise·n
+};
+template <typename Real>
+NoiseStep StepWithNoise(Real from, Real to) {
+  const Real up = std::min(to * static_cast<Real>(kNoiseShare), to * static_cast<Real>(0.9999));
+  const Real rest = std::sqrt(std::max(to * to - up * up, Real{0}));
+  const Real keep = (1 - to) + rest, down = rest / keep;
+  return {.keep = keep, .towards = (static_cast<double>(down) - from) / (from - to), .noise = up};
+}
+
+// sigmas with kLast for 0.
+std::vector<float> Positive(absl::Span<const float> sigmas) {
+  std::vector<float> levels(sigmas.begin(), sigmas.end());
+  levels.back() = kLast;
+  return levels;
+}
+
+double HalfWay(float from, float to) { return std::sqrt(static_cast<double>(from) * static_cast<double>(to)); }
+
+// The anchor after the rounds, as parts of what it was, x0 and z.
+void AddRounds(double pull, Res2sFactors& factors) {
+  constexpr int kRounds = 100;
+  for (int i = 0; i < kRounds; ++i) {
+    factors.next_anchor *= pull;
+    factors.next_x0 = pull * (factors.next_x0 - 1);
+    factors.next_z = pull * factors.next_z + 1;
+  }
+}
+
+}  // namespace
+
+std::vector<float> Res2sLevels(absl::Span<const float> sigmas) {
+  const std::vector<float> levels = Positive(sigmas);
+  std::vector<float> evaluated;
+  for (size_t i = 0; i + 1 < levels.size(); ++i) {
+    evaluated.insert(evaluated.end(), {levels[i], static_cast<float>(HalfWay(levels[i], levels[i + 1]))});
+  }
+  evaluated.push_back(kLast);
+  return evaluated;
+}
+
+std::vector<Res2sFactors> FactorsOfRes2s(absl::Span<const float> sigmas) {
+  const std::vector<float> levels = Positive(sigmas);
+  std::vector<Res2sFactors> all;
+  for (size_t i = 0; i + 1 < levels.size(); ++i) {
+    const double h = -std::log(static_cast<double>(levels[i + 1]) / static_cast<double>(levels[i]));
+    const double a21 = 0.5 * Phi1(h / 2), b2 = Phi2(h) / 0.5, b1 = Phi1(h) - b2, pull = h * a21;
+    const NoiseStep half = StepWithNoise<double>(levels[i], HalfWay(levels[i], levels[i + 1]));
+    Res2sFactors first{.anchor = half.keep * (1 + half.towards * pull),
+                       .x0 = -half.keep * half.towards * pull,
+                       .noise = half.noise,
+                       .next_anchor = 1};
+    if (h < 0.5 && levels[i] > 0.03) AddRounds(pull, first);
+    all.push_back(first);
+    const NoiseStep whole = StepWithNoise<float>(levels[i], levels[i + 1]);
+    all.push_back({.anchor = whole.keep * (1 + whole.towards * h * (b1 + b2)),
+                   .x0 = -whole.keep * whole.towards * h * b2,
+                   .held = -whole.keep * whole.towards * h * b1,
+                   .noise = whole.noise,
+                   .next_z = 1});
+  }
+  all.push_back({.x0 = 1});
+  return all;
+}
+
+void MixWithClean(Ops& ops, const Prediction& p, Tensor x) {
+  if (!p.clean.defined()) return;
+  ops.Modulate(x, {.modulation = p.mask, .scale_slot = 0, .shift_slot = 1}, x);
+  ops.GatedAdd(p.clean, {.modulation = p.mask, .slot = 2}, x);
+}
+
+void Res2sSampler::Reserve(Exec& exec, absl::Span<const float> sigmas, const LatentState& state) {
+  const std::vector<Res2sFactors> factors = FactorsOfRes2s(sigmas);
+  evaluations_ = static_cast<int64_t>(factors.size());
+  const int64_t channels = state.z.width();
+  factors_ = exec.arena.Alloc(DType::kF32, {RoomForSteps(evaluations_), kSlots * channels});
+  current_ = exec.arena.Alloc(DType::kF32, {1, kSlots * channels});
+  std::vector<float> table;
+  table.reserve(evaluations_ * kSlots * channels);
+  for (const Res2sFactors& f : factors) {
+    const double slots[kSlots] = {f.anchor - 1, 0, f.x0, f.held, f.noise, f.next_anchor - 1, f.next_x0, f.next_z};
+    for (const double slot : slots) table.insert(table.end(), channels, static_cast<float>(slot));
+  }
+  exec.ops.stream().CopyFromHost(table.data(), factors_.Rows(0, evaluations_));
+  const Tensor z = state.z.Rows(0, state.layout.tokens());
+  for (Tensor* kept : {&anchor_, &held_, &noise_}) *kept = exec.arena.Alloc(DType::kF32, z.shape());
+  exec.ops.stream().Copy(z, anchor_);
+  exec.ops.Fill(0.0f, held_);
+  exec.ops.Fill(0.0f, noise_);
+}
+
+void Res2sSampler::SelectStep(Exec& exec, const Tensor& step) const {
+  exec.ops.GatherRows(factors_, step, 1.0f, current_);
+}
+
+void Res2sSampler::TakeNoise(Exec& exec, int64_t evaluation, StepNoise& noise) const {
+  if (evaluation + 1 == evaluations_) return;
+  std::vector<float> drawn(exec.ops.dry() ? 0 : noise_.elements());
+  if (!exec.ops.dry()) noise.Fill(evaluation, absl::MakeSpan(drawn));
+  exec.ops.stream().CopyFromHost(drawn.data(), noise_);
+}
+
+void Res2sSampler::Step(Exec& exec, const Prediction& prediction, Tensor z) const {
+  exec.ops.PredictX0(z, prediction.v, prediction.sigma, prediction.v);
+  exec.ops.CombineGuidance(prediction.v, prediction.weights, prediction.cond, prediction.x0);
+  MixWithClean(exec.ops, prediction, prediction.x0);
+  StepWithHeld(exec, prediction, z);
+}
+
+void Res2sSampler::StepWithHeld(Exec& exec, const Prediction& prediction, Tensor z) const {
+  Ops& ops = exec.ops;
+  const Modulation factors{.table = current_.Reshape({1, kSlots, z.width()})};
+  ops.Modulate(anchor_, {.modulation = factors, .scale_slot = kAnchorLessOne, .shift_slot = kZero}, z);
+  ops.GatedAdd(prediction.x0, {.modulation = factors, .slot = kX0}, z);
+  ops.GatedAdd(held_, {.modulation = factors, .slot = kHeld}, z);
+  ops.GatedAdd(noise_, {.modulation = factors, .slot = kNoise}, z);
+  MixWithClean(ops, prediction, z);
+  ops.Modulate(anchor_, {.modulation = factors, .scale_slot = kNextAnchorLessOne, .shift_slot = kZero}, anchor_);
+  ops.GatedAdd(prediction.x0, {.modulation = factors, .slot = kNextX0}, anchor_);
+  ops.GatedAdd(z, {.modulation = factors, .slot = kNextZ}, anchor_);
+  ops.stream().Copy(prediction.x0, held_);
+}
+
+void Res2sSampler::Finish(Exec& exec, const Prediction& prediction, Tensor z) const {
+  exec.ops.stream().Copy(prediction.x0, z);
+}
+
+}  // namespace kinora

@@ -1,0 +1,80 @@
+// The latent upsampler of LTX-2 (ltx_core/model/upsampler/model.py): a video latent becomes one of more cells or
+// frames. Activations are [frames, height, width, channels]; convolutions of 3 taps an axis, zeros outside; norms are
+// group norms over the whole clip, or over each frame if the upsampler knows no time.
+//
+//   h = SiLU(norm(conv(z · σ_c + μ_c)))
+//   `blocks` times   h = SiLU(h + norm2(conv2(SiLU(norm1(conv1(h))))))
+//   h = depth_to_space(conv(h)) [every few cells under a small filter: ×1.5]; a factor of 2 in time drops frame 0
+//   `blocks` times   as above
+//   out = (conv(h) − μ_c) / σ_c
+//
+// Three activations of the largest size are alive at once (ArenaBytes).
+#ifndef KINORA_ENGINE_MODEL_LATENT_UPSAMPLER_H_
+#define KINORA_ENGINE_MODEL_LATENT_UPSAMPLER_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/model/latent_normalizer.h"
+#include "engine/model/upsampler_config.h"
+#include "engine/parallel/exec.h"
+#include "engine/weights/weight_loader.h"
+
+namespace kinora {
+
+class LatentUpsampler {
+ public:
+  // weights: at the component spatial_upsampler or temporal_upsampler. vae: at the component "vae", of which the
+  // per_channel_statistics are read. Missing tensors, and statistics of another number of channels, are the loader's to
+  // report (WeightLoader::Finish).
+  static absl::StatusOr<LatentUpsampler> Load(WeightLoader weights, const WeightLoader& vae,
+                                              const UpsamplerConfig& config);
+
+  // latent: [frames, height, width, latent_channels] f32, as the transformer has it: normalised   out: OutputShape of
+  // the configuration, f32, normalised; must not overlap. exec.dtype is that of the activations in between. Temporaries
+  // come from exec.arena: ArenaBytes(exec.dtype, latent). Taps: "denormalised", "initial", "res_blocks.i",
+  // "upsampled", "post_upsample_res_blocks.i".
+  void Forward(Exec& exec, const Tensor& latent, Tensor out) const;
+  // Measured by a dry run.
+  int64_t ArenaBytes(DType dtype, const Shape& latent) const;
+
+  const UpsamplerConfig& config() const { return config_; }
+
+ private:
+  struct Norm {
+    Parameter weight, bias;  // [mid_channels]
+  };
+  struct ResNet {
+    Weight conv1, conv2;
+    Norm norm1, norm2;
+  };
+  struct Scratch;  // the three buffers activations live in
+
+  LatentUpsampler() = default;
+  absl::StatusOr<Weight> LoadConv(WeightLoader& weights, std::string_view name, int64_t in, int64_t out) const;
+  absl::StatusOr<Norm> LoadNorm(WeightLoader& weights, std::string_view name) const;
+  absl::StatusOr<std::vector<ResNet>> LoadBlocks(WeightLoader& weights, std::string_view name) const;
+  absl::Status LoadUpsampling(WeightLoader weights);
+
+  bool upsampling_over_time() const { return config_.time_up > 1; }
+  void Conv(Exec& exec, const Tensor& x, const Weight& conv, bool over_time, Tensor out) const;
+  GroupNormParams ParamsOf(const Norm& norm, const Shape& x) const;
+  void RunBlock(Exec& exec, const ResNet& block, Scratch& s) const;
+  void RunBlocks(Exec& exec, const std::vector<ResNet>& blocks, std::string_view name, Scratch& s) const;
+  void Upsample(Exec& exec, Scratch& s) const;
+  int64_t LargestActivation(const Shape& latent) const;  // in elements
+
+  UpsamplerConfig config_;
+  Parameter mean_, std_;  // [latent_channels]
+  LatentNormalizer normalizer_;
+  Weight initial_conv_, upsampling_, final_conv_;
+  Parameter filter_;  // [1, 1, 5, 5]; where space_down > 1
+  Norm initial_norm_;
+  std::vector<ResNet> before_, after_;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_MODEL_LATENT_UPSAMPLER_H_

@@ -1,0 +1,29 @@
+// The floating-point operations that are counted, 2 for each multiply-add of matrix products, attention and
+// convolutions: one figure for DryOps, which plans by them, and for traces.
+#ifndef KINORA_ENGINE_OPS_OP_WORK_H_
+#define KINORA_ENGINE_OPS_OP_WORK_H_
+
+#include "engine/base/trace.h"
+#include "engine/ops/op_checks.h"
+
+namespace kinora {
+
+inline OpWork WorkOfProduct(int64_t m, int64_t n, int64_t k) { return {.m = m, .n = n, .k = k, .flop = 2 * m * n * k}; }
+
+inline OpWork WorkOfMatmul(const Tensor& x, const Weight& w) { return WorkOfProduct(x.rows(), w.out(), w.in()); }
+
+// Every tap of every position, padding included.
+inline OpWork WorkOfConv(const Weight& w, const Tensor& out) {
+  return WorkOfProduct(out.rows(), w.out(), w.taps() * w.in());
+}
+
+// Two products over all heads: every query times every key within key_length; a causal mask or window saves nothing.
+inline OpWork WorkOfAttention(const Tensor& q, const Tensor& k, const AttentionOptions& options) {
+  OpWork work = WorkOfProduct(q.rows(), KeysThatCount(k, options), q.width());
+  work.flop *= 2;
+  return work;
+}
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_OPS_OP_WORK_H_

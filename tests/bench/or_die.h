@@ -1,0 +1,20 @@
+#ifndef KINORA_TESTS_BENCH_OR_DIE_H_
+#define KINORA_TESTS_BENCH_OR_DIE_H_
+
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "engine/base/check.h"
+
+namespace kinora {
+
+// A benchmark has nobody to report an error to.
+template <typename T>
+T OrDie(absl::StatusOr<T> value) {
+  KINORA_CHECK(value.ok()) << value.status().ToString();
+  return *std::move(value);
+}
+
+}  // namespace kinora
+
+#endif  // KINORA_TESTS_BENCH_OR_DIE_H_

@@ -1,0 +1,74 @@
+"""The res_2s loop of Lightricks with prescribed predictions: noise of its own generators, masks, and the rounds."""
+
+import torch
+
+from golden import sensitivity
+from golden.case import Case, Tensors
+
+# Steps with the hundred rounds (small, above 0.03) and without; a first level like that of the dev schedule.
+_SIGMAS = [0.99999982, 0.9, 0.7, 0.3, 0.04, 0.028, 0.0]
+
+
+def _prediction(z: torch.Tensor, target: torch.Tensor, sigma: float) -> torch.Tensor:
+    """A clean latent that depends on all it is given."""
+    return (1 - 0.3 * sigma) * target + 0.2 * torch.tanh(z.float()) + 0.1 * sigma
+
+
+def _run(data: Tensors, **options) -> Tensors:
+    from ltx_core.components.diffusion_steps import Res2sDiffusionStep
+    from ltx_core.types import LatentState
+    from ltx_pipelines.utils.samplers import res2s_audio_video_denoising_loop
+    from ltx_pipelines.utils.types import DenoisedLatentResult
+
+    def state(which: str) -> LatentState:
+        mask = data[f"{which}_mask"][..., None]
+        clean = data[f"{which}_clean"]
+        return LatentState(
+            latent=data[f"{which}_latent"], denoise_mask=mask, positions=torch.zeros(0), clean_latent=clean
+        )
+
+    found, levels = {}, []
+
+    def denoiser(_transformer, video_state, audio_state, sigmas, step_index):
+        i, sigma = len(levels), float(sigmas[step_index])
+        levels.append(sigma)
+        results = []
+        for which, at in (("video", video_state), ("audio", audio_state)):
+            x0 = _prediction(at.latent, data[f"{which}_target"], sigma)
+            found[f"{which}_z_{i}"], found[f"{which}_x0_{i}"] = at.latent.clone(), x0.clone()
+            results.append(DenoisedLatentResult(denoised=x0))
+        return tuple(results)
+
+    video, audio = res2s_audio_video_denoising_loop(
+        sigmas=data["sigmas"],
+        video_state=state("video"),
+        audio_state=state("audio"),
+        stepper=Res2sDiffusionStep(),
+        transformer=None,
+        denoiser=denoiser,
+        model_dtype=torch.float32,
+        **options,
+    )
+    return found | {"levels": torch.tensor(levels), "video": video.latent, "audio": audio.latent}
+
+
+def cases() -> list[Case]:
+    gen = torch.Generator().manual_seed(91)
+    data = {"sigmas": torch.tensor(_SIGMAS)}
+    for which, shape in (("video", (1, 11, 16)), ("audio", (1, 5, 8))):
+        for part in ("latent", "clean", "target"):
+            data[f"{which}_{part}"] = torch.randn(shape, generator=gen)
+        data[f"{which}_mask"] = torch.ones(shape[:2])
+    data["video_mask"][0, :2], data["video_mask"][0, 2] = 0.0, 0.6
+    case = Case("res2s", "", None, {}, data, lambda _module, inputs: _run(inputs))
+    case.mistakes = {
+        "no rounds": lambda: _run(data, bongmath=False),
+        "ten rounds": lambda: _run(data, bongmath_max_iter=1),
+        "other noise half-way": lambda: _run(data, noise_seed_substep=-1),
+        "noise of another seed": lambda: _run(data, noise_seed=0, noise_seed_substep=9999),
+        "masks after the prediction alone": lambda: _run(data, legacy_mode=False),
+        "less noise": lambda: _run(data, eta=0.4),
+        "no masks": sensitivity.broken(case, inputs={"video_mask": torch.ones_like(data["video_mask"])}),
+    }
+    case.lightricks = True
+    return [case]

@@ -1,0 +1,144 @@
+#include "engine/pipeline/video_encode_stage.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "engine/model/config_reader.h"
+#include "tests/testing/model_rig.h"
+#include "tests/testing/status_matchers.h"
+
+namespace kinora {
+namespace {
+
+using testing::FloatNear;
+using testing::HasSubstr;
+using testing::Pointwise;
+
+constexpr Tiling kSmall{.frames = {24, 16}, .height = {96, 64}, .width = {96, 64}};
+
+TEST(EncoderTiles, AreMaskedByCellsAsTheReferenceMasksThem) {
+  const LatentGrid grid{.frames = 6, .height = 2, .width = 5};
+  KINORA_ASSERT_OK_AND_ASSIGN(const TilePlan plan, PlanEncoderTiles(grid, kSmall));
+  ASSERT_EQ(plan.width.size(), 3u);
+  EXPECT_THAT(plan.width[0].mask, Pointwise(FloatNear(1e-6f), {1.0f, 2 / 3.0f, 1 / 3.0f}));
+  EXPECT_THAT(plan.width[1].mask, Pointwise(FloatNear(1e-6f), {1 / 3.0f, 4 / 9.0f, 1 / 3.0f}));
+  EXPECT_THAT(plan.width[2].mask, Pointwise(FloatNear(1e-6f), {1 / 3.0f, 2 / 3.0f, 1.0f}));
+  EXPECT_EQ(plan.width[1].out_begin, 32);  // what it reads
+  EXPECT_EQ(plan.width[1].out_end, 128);
+  EXPECT_EQ(plan.height.size(), 1u);
+  ASSERT_EQ(plan.time.size(), 4u);
+  EXPECT_THAT(plan.time[0].mask, Pointwise(FloatNear(1e-6f), {1.0f, 2 / 3.0f, 1 / 3.0f}));
+  EXPECT_EQ(plan.time[1].begin, 0);  // a cell earlier
+  EXPECT_THAT(plan.time[1].mask, Pointwise(FloatNear(1e-6f), {0.0f, 1 / 3.0f, 4 / 9.0f, 1 / 3.0f}));
+  EXPECT_FALSE(plan.complementary);
+}
+
+TEST(EncoderTiles, OverlapsThatAreTooShortAreRefusedByTheAxis) {
+  const LatentGrid grid{.frames = 6, .height = 5, .width = 5};
+  Tiling tiling = kSmall;
+  tiling.height.overlap = 32;
+  EXPECT_THAT(PlanEncoderTiles(grid, tiling).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("height overlap by 32, less than the 64")));
+  tiling = kSmall;
+  tiling.frames.overlap = 8;
+  EXPECT_THAT(PlanEncoderTiles(grid, tiling).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("frames overlap by 8, less than the 16")));
+  tiling.frames = {};  // one tile needs none
+  EXPECT_THAT(PlanEncoderTiles(grid, tiling).status(), IsOk());
+}
+
+struct LoadedEncoder : ModelRig {
+  explicit LoadedEncoder(const TestedBackend& on) : ModelRig(on, DType::kF32) {
+    WeightLoader weights = Open({.paths = {golden.WriteCheckpoint()}});
+    const ModelConfig config =
+        ParseLightricksConfig(golden.metadata("config"), golden.metadata("model_version")).value();
+    encoder.emplace(VideoEncoder::Load(weights.Under("vae"), config.video_encoder).value());
+    EXPECT_THAT(weights.Finish(), IsOk());
+  }
+  std::vector<float> Encode(const Tensor& pixels) {
+    const Tensor latent = Output(DType::kF32, encoder->OutputShape(pixels.shape()));
+    encoder->Forward(exec, Upload(pixels), latent);
+    return Floats(latent);
+  }
+  Golden golden{"video_encoder_2_3"};
+  std::optional<VideoEncoder> encoder;
+};
+
+HostTensor Waves(const Shape& shape) {
+  HostTensor pixels(DType::kF32, shape);
+  for (int64_t i = 0; i < shape.elements(); ++i) {
+    const auto x = static_cast<float>(i / 3 % shape[2]), y = static_cast<float>(i / 3 / shape[2] % shape[1]),
+               t = static_cast<float>(i / 3 / shape[2] / shape[1]);
+    pixels.f32()[i] = std::sin(0.11f * x + 0.2f * t + static_cast<float>(i % 3)) * std::cos(0.07f * y);
+  }
+  return pixels;
+}
+
+HostTensor Part(const Tensor& pixels, const AxisTile& t, const AxisTile& h, const AxisTile& w) {
+  HostTensor part(DType::kF32,
+                  {t.out_end - t.out_begin, h.out_end - h.out_begin, w.out_end - w.out_begin, pixels.dim(3)});
+  float* to = part.f32();
+  for (int64_t f = t.out_begin; f < t.out_end; ++f) {
+    for (int64_t y = h.out_begin; y < h.out_end; ++y) {
+      const float* from =
+          pixels.data<float>() + ((f * pixels.dim(1) + y) * pixels.dim(2) + w.out_begin) * pixels.dim(3);
+      to = std::copy_n(from, (w.out_end - w.out_begin) * pixels.dim(3), to);
+    }
+  }
+  return part;
+}
+
+class EncodeStage : public OpTest {};
+INSTANTIATE_TEST_SUITE_P(On, EncodeStage, testing::ValuesIn(Backends()), BackendName);
+
+TEST_P(EncodeStage, TilesAreBlendedByTheirMasks) {
+  LoadedEncoder rig(GetParam());
+  const VideoEncodeStage stage(*rig.encoder);
+  const HostTensor pixels = Waves({41, 64, 160, 3});
+  KINORA_ASSERT_OK_AND_ASSIGN(const TilePlan plan, stage.Plan(pixels.tensor().shape(), kSmall));
+  ASSERT_EQ(plan.tiles(), 12);
+  const Shape shape = rig.encoder->OutputShape(pixels.tensor().shape());
+  HostTensor expected(DType::kF32, shape);
+  std::vector<double> sums(shape.elements()), weights(shape.elements());
+  for (const AxisTile& t : plan.time) {
+    for (const AxisTile& w : plan.width) {
+      const std::vector<float> tile = rig.Encode(Part(pixels.tensor(), t, plan.height[0], w).tensor());
+      const int64_t frames = t.end - t.begin, columns = w.end - w.begin;
+      for (int64_t i = 0; i < static_cast<int64_t>(tile.size()); ++i) {
+        const int64_t c = i % shape[3], x = i / shape[3] % columns, y = i / shape[3] / columns % shape[1],
+                      f = i / shape[3] / columns / shape[1];
+        ASSERT_LT(f, frames);
+        const int64_t at = (((t.begin + f) * shape[1] + y) * shape[2] + w.begin + x) * shape[3] + c;
+        const double weight = static_cast<double>(t.mask[f]) * w.mask[x];
+        sums[at] += weight * tile[i];
+        weights[at] += weight;
+      }
+    }
+  }
+  for (size_t i = 0; i < sums.size(); ++i) expected.f32()[i] = static_cast<float>(sums[i] / weights[i]);
+  const Tensor latent = rig.Output(DType::kF32, shape);
+  const int64_t before = rig.arena.peak();
+  stage.Run(rig.exec, plan, pixels.tensor(), latent);
+  EXPECT_TRUE(Near(rig.Floats(latent), expected.tensor(), 2e-6));
+  EXPECT_EQ(std::max(before, stage.ArenaBytes(DType::kF32, plan)), rig.arena.peak());
+}
+
+TEST_P(EncodeStage, OneTileIsTheEncodersOwn) {
+  LoadedEncoder rig(GetParam());
+  const VideoEncodeStage stage(*rig.encoder);
+  const HostTensor pixels = Waves({9, 64, 96, 3});
+  KINORA_ASSERT_OK_AND_ASSIGN(const TilePlan plan, stage.Plan(pixels.tensor().shape()));
+  ASSERT_EQ(plan.tiles(), 1);
+  const Tensor latent = rig.Output(DType::kF32, rig.encoder->OutputShape(pixels.tensor().shape()));
+  stage.Run(rig.exec, plan, pixels.tensor(), latent);
+  EXPECT_EQ(rig.Floats(latent), rig.Encode(pixels.tensor()));
+  EXPECT_THAT(stage.Plan({8, 64, 96, 3}).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("num_frames")));
+}
+
+}  // namespace
+}  // namespace kinora

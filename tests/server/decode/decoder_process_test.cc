@@ -1,0 +1,168 @@
+// kinora-decode as its parent meets it: the program, its sandbox, and files that were made to harm.
+#include "server/decode/decoder_process.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+
+#include <cstring>
+
+#include "engine/base/file_descriptor.h"
+#include "tests/server/decode/decode_fixture.h"
+#include "tests/testing/status_matchers.h"
+
+namespace kinora {
+namespace {
+
+using absl::StatusCode;
+using testing::AllOf;
+using testing::AnyOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+absl::StatusOr<Decoded> DecodeThere(const std::string& bytes, DecodeRequest request,
+                                    const std::string& binary = KINORA_DECODE_BINARY,
+                                    absl::Duration timeout = absl::Seconds(60)) {
+  const TemporaryDirectory directory;
+  WriteFile(directory.File("input"), bytes);
+  const FileDescriptor file(open(directory.File("input").c_str(), O_RDONLY | O_CLOEXEC));
+  if (const auto kind = MediaKindOf(MediaTypeOf(bytes)); kind.ok()) request.kind = *kind;
+  Decoded out;
+  const absl::Status status =
+      DecodeInput({.binary = binary, .timeout = timeout}, "0123", file.get(), request, SinkOf(out, request));
+  if (!status.ok()) return status;
+  return out;
+}
+
+void ExpectRefused(const absl::StatusOr<Decoded>& decoded) {
+  EXPECT_THAT(decoded,
+              StatusIs(StatusCode::kInvalidArgument, AllOf(StartsWith("input 0123: "), Not(HasSubstr("wanted")))));
+}
+
+TEST(DecoderProcess, GivesWhatTheDecoderGives) {
+  for (const char* name : {"camera.png", "palette.png", "photo_progressive.jpg", "photo_profile.jpg", "photo.webp",
+                           "clip.mp4", "clip.webm", "sound.wav", "sound.flac", "sound.mp3", "sound.aac", "sound.m4a"}) {
+    SCOPED_TRACE(name);
+    const std::string bytes = ReadFile(DataPath(name));
+    const DecodeRequest request = WholeRequest(bytes);
+    KINORA_ASSERT_OK_AND_ASSIGN(const Decoded here, DecodeHere(bytes, request));
+    KINORA_ASSERT_OK_AND_ASSIGN(const Decoded there, DecodeThere(bytes, request));
+    EXPECT_EQ(there.info.width, here.info.width);
+    EXPECT_EQ(there.info.samples_per_second, here.info.samples_per_second);
+    EXPECT_EQ(there.pictures, here.pictures);
+    EXPECT_EQ(there.samples, here.samples);
+  }
+}
+
+TEST(DecoderProcess, TheH264PassRunsInTheSandbox) {
+  const std::string bytes = ReadFile(DataPath("camera.png"));
+  const DecodeRequest request{.width = 120, .height = 90, .crf = 33};
+  KINORA_ASSERT_OK_AND_ASSIGN(const Decoded here, DecodeHere(bytes, request));
+  KINORA_ASSERT_OK_AND_ASSIGN(const Decoded there, DecodeThere(bytes, request));
+  EXPECT_EQ(there.pictures, here.pictures);
+}
+
+TEST(DecoderProcess, CutOffFilesOfEveryTypeAreRefusedOrDecodedAsFarAsTheyGo) {
+  for (const char* name : {"camera.png", "photo.jpg", "photo.webp", "clip.mp4", "clip.webm", "sound.wav", "sound.flac",
+                           "sound.mp3", "sound.aac", "sound.m4a"}) {
+    SCOPED_TRACE(name);
+    const std::string bytes = ReadFile(DataPath(name));
+    const DecodeRequest request = WholeRequest(bytes);
+    for (const size_t size : {size_t{64}, bytes.size() / 3, bytes.size() - 7}) {
+      const auto decoded = DecodeThere(bytes.substr(0, size), request);
+      if (!decoded.ok()) ExpectRefused(decoded);
+    }
+    ExpectRefused(DecodeThere(bytes.substr(0, 16), request));
+  }
+}
+
+std::string BigEndian(uint32_t value) {
+  return {static_cast<char>(value >> 24), static_cast<char>(value >> 16), static_cast<char>(value >> 8),
+          static_cast<char>(value)};
+}
+
+// The header of camera.png with other sides, and a sum that is right again.
+std::string PngOfSides(uint32_t width, uint32_t height) {
+  std::string bytes = ReadFile(DataPath("camera.png"));
+  bytes.replace(16, 8, BigEndian(width) + BigEndian(height));
+  uint32_t sum = ~0u;
+  for (const char c : bytes.substr(12, 17)) {
+    sum ^= static_cast<unsigned char>(c);
+    for (int bit = 0; bit < 8; ++bit) sum = sum >> 1 ^ (0xedb88320u & (0u - (sum & 1)));
+  }
+  return bytes.replace(29, 4, BigEndian(~sum));
+}
+
+TEST(DecoderProcess, ImagesLargerThanTheirBytesCostNothing) {
+  rusage before{}, after{};
+  getrusage(RUSAGE_CHILDREN, &before);
+  for (const auto& [width, height] : {std::pair<uint32_t, uint32_t>{100'000, 100'000},
+                                      {100'000, 1000},
+                                      {8193, 8192},
+                                      {0x7fffffff, 0x7fffffff},
+                                      {0, 5}}) {
+    ExpectRefused(DecodeThere(PngOfSides(width, height), {.width = 64, .height = 64}));
+  }
+  std::string jpeg = ReadFile(DataPath("photo.jpg"));
+  const size_t frame = jpeg.find("\xff\xc0");
+  ASSERT_NE(frame, std::string::npos);
+  jpeg.replace(frame + 5, 4, "\xff\xff\xff\xff");
+  ExpectRefused(DecodeThere(jpeg, {.width = 64, .height = 64}));
+  getrusage(RUSAGE_CHILDREN, &after);
+  EXPECT_LT(after.ru_utime.tv_sec - before.ru_utime.tv_sec, 20);
+}
+
+TEST(DecoderProcess, AFileThatIsNotWhatItBeginsLikeIsRefused) {
+  std::string garbage;
+  for (uint32_t i = 0, x = 9; i < 60'000; ++i, x = x * 1664525 + 1013904223) garbage += static_cast<char>(x >> 24);
+  for (const char* name :
+       {"camera.png", "photo.jpg", "photo.webp", "clip.mp4", "clip.webm", "sound.flac", "sound.m4a"}) {
+    SCOPED_TRACE(name);
+    const std::string bytes = ReadFile(DataPath(name));
+    ExpectRefused(DecodeThere(bytes.substr(0, 24) + garbage, WholeRequest(bytes)));
+  }
+}
+
+const char* const kForbidden[] = {"open",        "create", "socket", "unix socket", "fork",     "exec",
+                                  "kill parent", "ptrace", "unlink", "code",        "duplicate"};
+
+TEST(DecoderProcess, ADecoderThatWasTakenOverCanDoNothing) {
+  for (const char* what : kForbidden) {
+    EXPECT_THAT(DecodeThere(what, {.width = 8, .height = 8}, KINORA_SANDBOX_PROBE),
+                StatusIs(StatusCode::kInvalidArgument, HasSubstr("wanted what a decoder may not do")))
+        << what;
+  }
+  EXPECT_THAT(DecodeThere("nothing", {.width = 8, .height = 8}, KINORA_SANDBOX_PROBE),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("status 42")));  // or the others show nothing
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST(DecoderProcess, MemoryIsBounded) {
+  EXPECT_THAT(DecodeThere("memory", {.width = 8, .height = 8}, KINORA_SANDBOX_PROBE),
+              StatusIs(StatusCode::kInvalidArgument, AnyOf(HasSubstr("signal 6"), HasSubstr("may not do"))));
+}
+#endif
+
+TEST(DecoderProcess, TimeIsBoundedByTheKernelAndByTheParent) {
+  EXPECT_THAT(DecodeThere("time", {.width = 8, .height = 8}, KINORA_SANDBOX_PROBE),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("too much time")));
+  // It waits for the end of its input, which its parent keeps open.
+  EXPECT_THAT(DecodeThere("x", {.width = 8, .height = 8}, "/usr/bin/tail", absl::Milliseconds(300)),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("input 0123: not decoded within 300ms")));
+}
+
+TEST(DecoderProcess, AnswersThatWereNotAskedForAreRefused) {
+  EXPECT_THAT(DecodeThere("x", {.width = 8, .height = 8}, "/usr/bin/yes"),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("not asked for")));
+  EXPECT_THAT(DecodeThere("x", {.width = 8, .height = 8}, "/bin/true"),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("status 0")));
+}
+
+TEST(DecoderProcess, AProgramThatIsNotThereIsTheServersFault) {
+  EXPECT_THAT(DecodeThere("x", {.width = 8, .height = 8}, "/nowhere/kinora-decode"),
+              StatusIs(StatusCode::kUnavailable));
+}
+
+}  // namespace
+}  // namespace kinora

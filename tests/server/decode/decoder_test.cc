@@ -1,0 +1,169 @@
+// What is made of pictures, clips and sounds, against the reference (make_goldens.py says how); and of files that are
+// none.
+#include "server/decode/decoder.h"
+
+#include <gmock/gmock.h>
+
+#include <limits>
+
+#include "tests/server/decode/decode_fixture.h"
+#include "tests/testing/status_matchers.h"
+
+namespace kinora {
+namespace {
+
+using testing::Each;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+std::vector<uint8_t> PixelsOf(const std::string& name, int crf = 0) {
+  const std::string bytes = ReadFile(DataPath(name));
+  DecodeRequest request = WholeRequest(bytes);
+  request.crf = crf;
+  const auto decoded = DecodeHere(bytes, request);
+  EXPECT_TRUE(decoded.ok()) << name << ": " << decoded.status();
+  return decoded.ok() ? Pixels(decoded->pictures.at(0)) : std::vector<uint8_t>();
+}
+
+// Decibels; infinite: equal. Of other sizes: none at all.
+double Psnr(const std::vector<uint8_t>& a, const std::vector<uint8_t>& b) {
+  if (a.empty() || a.size() != b.size()) return -std::numeric_limits<double>::infinity();
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
+  return 10 * std::log10(255.0 * 255.0 * static_cast<double>(a.size()) / sum);
+}
+
+TEST(Decoder, AnImageWithoutLossesAndWithoutAProfileIsExactlyTheReferences) {
+  for (const char* name : {"camera.png", "alpha.png", "grey.png", "palette.png", "bits.png", "lossless.webp"}) {
+    EXPECT_EQ(PixelsOf(name), PixelsOf(absl::StrCat(name, ".rgb.png"))) << name;
+  }
+}
+
+TEST(Decoder, CoverAndCropIsTheReferencesToTheLastBitOfFloat32) {
+  const std::string bytes = ReadFile(DataPath("camera.png")), golden = ReadFile(DataPath("resized.f32"));
+  KINORA_ASSERT_OK_AND_ASSIGN(const Decoded decoded, DecodeHere(bytes, {.width = 56, .height = 40}));
+  std::vector<float> expected(golden.size() / sizeof(float));
+  std::memcpy(expected.data(), golden.data(), golden.size());
+  EXPECT_EQ(decoded.info.width, 120);
+  EXPECT_EQ(decoded.info.height, 90);
+  EXPECT_THAT(decoded.pictures.at(0), testing::Pointwise(testing::FloatNear(1e-6), expected));
+}
+
+TEST(Decoder, PhotosProfilesAndTheH264PassAreWithin40DecibelsOfTheReferences) {
+  for (const char* name : {"photo.jpg", "photo_444.jpg", "photo_progressive.jpg", "grey.jpg", "photo.webp",
+                           "profile.png", "photo_profile.jpg"}) {
+    const double psnr = Psnr(PixelsOf(name), PixelsOf(absl::StrCat(name, ".rgb.png")));
+    EXPECT_GE(psnr, 40) << name;
+    RecordProperty(name, absl::StrCat(psnr));
+    std::cout << name << ": " << psnr << " dB\n";
+  }
+  // A profile that changes nothing would pass for one that is followed.
+  EXPECT_LT(Psnr(PixelsOf("profile.png"), PixelsOf("camera.png")), 35);
+  for (const int crf : {18, 33}) {
+    const double psnr = Psnr(PixelsOf("camera.png", crf), PixelsOf(absl::StrCat("camera_crf", crf, ".rgb.png")));
+    EXPECT_GE(psnr, 40) << crf;
+    std::cout << "crf " << crf << ": " << psnr << " dB\n";
+  }
+  EXPECT_LT(Psnr(PixelsOf("camera.png", 33), PixelsOf("camera.png")), 40);  // nor may the pass be left out
+}
+
+TEST(Decoder, PhotosAreTurnedUpright) {
+  for (const int orientation : {1, 3, 6, 8}) {
+    const std::string name = absl::StrCat("orientation_", orientation, ".jpg");
+    const DecodeRequest request = WholeRequest(ReadFile(DataPath(name)));
+    EXPECT_EQ(request.width, orientation < 6 ? 120 : 90) << name;
+    EXPECT_GE(Psnr(PixelsOf(name), PixelsOf(name + ".rgb.png")), 40) << name;
+  }
+}
+
+TEST(Decoder, AClipsPicturesComeInOrderFromTheTimeAskedFor) {
+  for (const char* name : {"clip.mp4", "clip.webm"}) {
+    SCOPED_TRACE(name);
+    const std::string bytes = ReadFile(DataPath(name));
+    DecodeRequest request{.width = 96, .height = 64, .most_pictures = 100};
+    KINORA_ASSERT_OK_AND_ASSIGN(const Decoded all, DecodeHere(bytes, request));
+    ASSERT_THAT(all.pictures, SizeIs(9));
+    EXPECT_NEAR(all.info.frames_per_second, 24, 0.01);
+    request.start_seconds = 2.9 / 24;
+    request.most_pictures = 4;
+    KINORA_ASSERT_OK_AND_ASSIGN(const Decoded some, DecodeHere(bytes, request));
+    ASSERT_THAT(some.pictures, SizeIs(4));
+    EXPECT_EQ(some.pictures[0], all.pictures[3]);
+    EXPECT_NE(some.pictures[0], all.pictures[2]);
+    request.start_seconds = 10;
+    EXPECT_THAT(DecodeHere(bytes, request), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("start_seconds")));
+  }
+}
+
+TEST(Decoder, ASoundsSamplesAreInterleavedAndCutToWhatWasAskedFor) {
+  for (const char* name : {"sound.wav", "sound.flac", "sound.mp3", "sound.aac", "sound.m4a"}) {
+    SCOPED_TRACE(name);
+    const std::string bytes = ReadFile(DataPath(name));
+    DecodeRequest request{.sound = 1, .most_seconds = 60};
+    KINORA_ASSERT_OK_AND_ASSIGN(const Decoded all, DecodeHere(bytes, request));
+    EXPECT_EQ(all.info.channels, 2);
+    EXPECT_EQ(all.info.samples_per_second, 16000);
+    EXPECT_NEAR(static_cast<double>(all.samples.size()) / 2, 8000, 2400);  // coders add their delay
+    const bool exact = std::string(name) == "sound.wav" || std::string(name) == "sound.flac";
+    if (exact) {
+      for (int i = 0; i < 8000; ++i) {
+        ASSERT_NEAR(all.samples[2 * i], 0.5 * std::sin(2 * M_PI * 440 * i / 16000), 1e-4) << i;
+        ASSERT_NEAR(all.samples[2 * i + 1], 0.5 * std::sin(2 * M_PI * 660 * i / 16000), 1e-4) << i;
+      }
+    }
+    request.start_seconds = 0.125;
+    request.most_seconds = 0.25;
+    KINORA_ASSERT_OK_AND_ASSIGN(const Decoded some, DecodeHere(bytes, request));
+    ASSERT_THAT(some.samples, SizeIs(2 * 4000));
+    EXPECT_TRUE(!exact || std::equal(some.samples.begin(), some.samples.end(), all.samples.begin() + 2 * 2000));
+  }
+}
+
+const char* const kFiles[] = {"camera.png", "palette.png",   "profile.png", "photo.jpg", "photo_progressive.jpg",
+                              "photo.webp", "lossless.webp", "clip.mp4",    "clip.webm", "sound.wav",
+                              "sound.flac", "sound.mp3",     "sound.aac",   "sound.m4a"};
+
+// Cut anywhere, and with bytes turned over anywhere, a file is decoded, or refused in words.
+TEST(Decoder, DamagedFilesOfEveryTypeAreDecodedOrRefused) {
+  for (const char* name : kFiles) {
+    SCOPED_TRACE(name);
+    const std::string bytes = ReadFile(DataPath(name));
+    DecodeRequest request = WholeRequest(bytes);
+    int refused = 0;
+    for (int i = 0; i < 24; ++i) {
+      std::string damaged = i % 2 == 0 ? bytes.substr(0, bytes.size() * i / 24) : bytes;
+      for (size_t at = 12 + i; i % 2 == 1 && at < damaged.size(); at += damaged.size() / 5 + 1)
+        damaged[at] ^= 1 << i % 8;
+      const auto decoded = DecodeHere(damaged, request);
+      if (decoded.ok()) continue;
+      ++refused;
+      EXPECT_THAT(decoded.status(), StatusIs(absl::StatusCode::kInvalidArgument, testing::Not(testing::IsEmpty())));
+    }
+    EXPECT_GT(refused, 0);
+  }
+}
+
+TEST(Decoder, AnImageCutOffIsNeverTakenForWhole) {
+  for (const char* name : {"camera.png", "photo.jpg", "photo.webp", "lossless.webp"}) {
+    const std::string bytes = ReadFile(DataPath(name));
+    const DecodeRequest request = WholeRequest(bytes);
+    for (const size_t size : {bytes.size() / 4, bytes.size() / 2, bytes.size() * 3 / 4}) {
+      EXPECT_THAT(DecodeHere(bytes.substr(0, size), request), StatusIs(absl::StatusCode::kInvalidArgument))
+          << name << " " << size;
+    }
+  }
+}
+
+TEST(Decoder, AFileOfOneKindIsNotTriedAsAnother) {
+  const std::string movie = ReadFile(DataPath("clip.mp4"));
+  for (const MediaKind kind : {MediaKind::kPng, MediaKind::kJpeg, MediaKind::kWebp, MediaKind::kWebm}) {
+    const DecodeRequest request{.kind = kind, .width = 8, .height = 8};
+    Decoded out;
+    EXPECT_THAT(Decode(FileOf(movie), request, SinkOf(out, request)), StatusIs(absl::StatusCode::kInvalidArgument));
+  }
+  EXPECT_THAT(DecodeHere(movie, {.sound = 1, .most_seconds = 1}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no sound")));
+}
+
+}  // namespace
+}  // namespace kinora

@@ -1,0 +1,78 @@
+// How far a job came is kept, however it ends.
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "tests/server/frontend/groups/dispatcher_fixture.h"
+
+namespace kinora {
+namespace {
+
+class ReachedStepTest : public DispatcherTest {
+ protected:
+  // Its run says that it is at step 3 of 8.
+  void ReachStep(const std::shared_ptr<RecordingLink>& link, const v1::Run& run) {
+    v1::WorkerMessage message;
+    message.mutable_stage()->set_video_id(run.video_id());
+    message.mutable_stage()->set_attempt(run.attempt());
+    message.mutable_stage()->set_stage("denoise");
+    message.mutable_stage()->set_total_steps(8);
+    dispatcher_->Receive(link, message);
+    message.mutable_step()->set_video_id(run.video_id());
+    message.mutable_step()->set_attempt(run.attempt());
+    message.mutable_step()->set_stage("denoise");
+    message.mutable_step()->set_step(3);
+    message.mutable_step()->set_total_steps(8);
+    message.mutable_step()->set_fraction(0.25);
+    message.mutable_step()->set_remaining_seconds(7);
+    dispatcher_->Receive(link, message);
+  }
+  void CancelAt(const std::shared_ptr<RecordingLink>& link, const JobId& id) {
+    CancelInStore(id);
+    dispatcher_->CancelRun(id);
+    EXPECT_EQ(link->Next().cancel().video_id(), id);
+  }
+  static void ExpectStepThree(const v1::Progress& reached) {
+    EXPECT_EQ(reached.stage(), "denoise");
+    EXPECT_EQ(reached.step(), 3);
+    EXPECT_EQ(reached.total_steps(), 8);
+    EXPECT_EQ(reached.fraction(), 0.25);
+    EXPECT_FALSE(reached.has_remaining());
+  }
+};
+
+TEST_F(ReachedStepTest, IsKeptByAJobThatIsCancelledOrFails) {
+  const auto link = JoinGroup("a");
+  for (const absl::Status& end : {absl::CancelledError("at step 3"), absl::InternalError("the device is hot")}) {
+    const JobId id = Submit();
+    const v1::Run run = AwaitRun(*link);
+    ReachStep(link, run);
+    if (absl::IsCancelled(end)) CancelAt(link, id);
+    End(link, run, end);
+    ExpectStepThree(AwaitState(id, absl::IsCancelled(end) ? v1::Video::CANCELLED : v1::Video::FAILED).progress());
+  }
+}
+
+TEST_F(ReachedStepTest, IsKeptByACancelledJobWhoseGroupIsLost) {
+  const auto link = JoinGroup("a");
+  const JobId id = Submit();
+  ReachStep(link, AwaitRun(*link));
+  CancelAt(link, id);
+  dispatcher_->Disconnect(link, absl::OkStatus());
+  ExpectStepThree(AwaitState(id, v1::Video::CANCELLED).progress());
+}
+
+TEST_F(ReachedStepTest, IsKeptByAJobThatLosesItsLastGroupAndForgottenByOneThatWaitsAgain) {
+  const JobId id = Submit();
+  for (int attempt = 1; attempt <= 2; ++attempt) {
+    const auto link = JoinGroup(absl::StrCat("incarnation ", attempt));
+    ReachStep(link, AwaitRun(*link));
+    dispatcher_->Disconnect(link, absl::OkStatus());
+    if (attempt == 1) {
+      EXPECT_FALSE(AwaitState(id, v1::Video::QUEUED, 2).has_progress());
+    }
+  }
+  ExpectStepThree(AwaitState(id, v1::Video::FAILED).progress());
+}
+
+}  // namespace
+}  // namespace kinora

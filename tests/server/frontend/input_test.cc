@@ -1,0 +1,373 @@
+// UploadInput and GetInput as a client meets them, and what is left of an upload that ends anyhow.
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <optional>
+#include <thread>
+
+#include "server/common/grpc_status.h"
+#include "server/common/sha256.h"
+#include "server/common/status_details.h"
+#include "server/common/timestamps.h"
+#include "tests/server/frontend/frontend_fixture.h"
+#include "tests/testing/fake_clock.h"
+#include "tests/testing/subprocess.h"
+
+namespace kinora {
+namespace {
+
+namespace fs = std::filesystem;
+using absl::StatusCode;
+using testing::AllOf;
+using testing::HasSubstr;
+using Header = v1::UploadInputRequest::Header;
+
+// What a PNG file begins with, then `bytes` that differ from place to place.
+std::string Picture(size_t bytes, int seed = 1) {
+  std::string out = "\x89PNG\r\n\x1a\n";
+  for (uint32_t i = 0, x = seed; i < bytes; ++i) {
+    x = x * 1664525 + 1013904223;
+    out += static_cast<char>(x >> 24);
+  }
+  return out;
+}
+
+Header HeaderOf(const std::string& bytes, int64_t offset = 0) {
+  Header header;
+  header.set_sha256(Sha256Hex(bytes));
+  header.set_bytes(std::ssize(bytes));
+  header.set_offset(offset);
+  return header;
+}
+
+class InputTest : public FrontendTest {
+ protected:
+  struct Open {  // an upload whose client has not said all
+    std::unique_ptr<grpc::ClientContext> context;
+    std::unique_ptr<v1::Input> input;
+    std::unique_ptr<grpc::ClientWriter<v1::UploadInputRequest>> writer;
+
+    absl::Status Finish() {
+      writer->WritesDone();
+      return FromGrpcStatus(writer->Finish());
+    }
+  };
+  Open Begin(const std::string& bytes, size_t sent) {
+    Open open{.context = Context(), .input = std::make_unique<v1::Input>()};
+    open.writer = stub_->UploadInput(open.context.get(), open.input.get());
+    v1::UploadInputRequest request;
+    *request.mutable_header() = HeaderOf(bytes);
+    open.writer->Write(request);
+    request.set_data(bytes.substr(0, sent));
+    if (sent > 0) open.writer->Write(request);
+    return open;
+  }
+  void AwaitReceived(const std::string& bytes, size_t received) {
+    while (GetInput(Sha256Hex(bytes)).value_or(v1::Input()).received() != static_cast<int64_t>(received)) {
+      std::this_thread::yield();
+    }
+  }
+  std::string StoredPath(const std::string& bytes) {
+    return directory_.File("state/artifacts/inputs/" + Sha256Hex(bytes));
+  }
+  std::string PartPath(const std::string& bytes) { return directory_.File("state/uploads/" + Sha256Hex(bytes)); }
+};
+
+TEST_F(InputTest, IsStoredOnceByItsContentAndAHeaderIsEnoughFromThenOn) {
+  Start();
+  const std::string bytes = Picture(1'000'000);
+  KINORA_ASSERT_OK_AND_ASSIGN(const v1::Input stored, Upload(bytes));
+  EXPECT_EQ(stored.id(), Sha256Hex(bytes));
+  EXPECT_EQ(stored.sha256(), Sha256Hex(bytes));
+  EXPECT_EQ(stored.media_type(), "image/png");
+  EXPECT_EQ(stored.bytes(), std::ssize(bytes));
+  EXPECT_EQ(stored.received(), std::ssize(bytes));
+  EXPECT_EQ(ReadFile(StoredPath(bytes)), bytes);
+  EXPECT_FALSE(fs::exists(PartPath(bytes)));
+  Open again = Begin(bytes, 0);  // its side stays open
+  EXPECT_THAT(FromGrpcStatus(again.writer->Finish()), IsOk());
+  EXPECT_EQ(again.input->id(), stored.id());
+  EXPECT_THAT(GetInput(Sha256Hex(bytes)), IsOkAndHolds(testing::Property(&v1::Input::id, stored.id())));
+  auto metrics = Metrics();
+  EXPECT_EQ(metrics["kinora_inputs"], 1);
+  EXPECT_EQ(metrics["kinora_input_bytes"], bytes.size());
+  EXPECT_EQ(metrics["kinora_uploaded_bytes_total"], bytes.size());
+  Restart();
+  EXPECT_THAT(GetInput(stored.id()), IsOkAndHolds(testing::Property(&v1::Input::id, stored.id())));
+  EXPECT_EQ(Metrics()["kinora_inputs"], 1);
+}
+
+TEST_F(InputTest, WhatCameIsKeptAndTheUploadGoesOnThere) {
+  Start();
+  const std::string bytes = Picture(300'000);
+  constexpr int64_t kHalf = 150'000;
+  Open first = Begin(bytes, kHalf);
+  EXPECT_THAT(first.Finish(), StatusIs(StatusCode::kInvalidArgument, HasSubstr("header.offset 150000")));
+  KINORA_ASSERT_OK_AND_ASSIGN(const v1::Input part, GetInput(Sha256Hex(bytes)));
+  EXPECT_EQ(part.id(), "");
+  EXPECT_EQ(part.received(), kHalf);
+  EXPECT_EQ(part.bytes(), std::ssize(bytes));
+  EXPECT_THAT(Upload(bytes, HeaderOf(bytes, kHalf + 1)),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("header.offset: 150000 bytes of it are stored")));
+  Header longer = HeaderOf(bytes, kHalf);
+  longer.set_bytes(longer.bytes() + 1);
+  EXPECT_THAT(Upload(bytes, longer), StatusIs(StatusCode::kInvalidArgument, HasSubstr("header.bytes")));
+  Restart();
+  KINORA_ASSERT_OK_AND_ASSIGN(const v1::Input whole, Upload(bytes, HeaderOf(bytes, kHalf - 7)));
+  EXPECT_EQ(whole.id(), Sha256Hex(bytes));
+  EXPECT_EQ(ReadFile(StoredPath(bytes)), bytes);
+}
+
+TEST_F(InputTest, AClientThatGoesAwayLeavesWhatItSent) {
+  Start();
+  const std::string bytes = Picture(100'000);
+  Open open = Begin(bytes, 60'000);
+  AwaitReceived(bytes, 60'000);
+  EXPECT_THAT(Upload(bytes), StatusIs(StatusCode::kAborted, HasSubstr("another call uploads this content")));
+  open.context->TryCancel();
+  while (Metrics()["kinora_uploads"] != 0) std::this_thread::yield();
+  AwaitReceived(bytes, 60'000);
+  absl::StatusOr<v1::Input> whole;
+  do {  // the call has ended before its upload has
+    whole = Upload(bytes, HeaderOf(bytes, 60'000));
+  } while (absl::IsAborted(whole.status()));
+  EXPECT_THAT(whole, IsOk());
+}
+
+TEST_F(InputTest, DataOfAnotherSha256IsRefusedAndNothingStays) {
+  Start();
+  const std::string bytes = Picture(50'000), other = Picture(50'000, 2);
+  EXPECT_THAT(Upload(bytes, HeaderOf(other)),
+              StatusIs(StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("header.sha256: the data has " + Sha256Hex(bytes)), HasSubstr("offset 0"))));
+  EXPECT_THAT(GetInput(Sha256Hex(other)), StatusIs(StatusCode::kNotFound));
+  EXPECT_THAT(GetInput(Sha256Hex(bytes)), StatusIs(StatusCode::kNotFound));
+  while (Metrics()["kinora_input_bytes"] != 0) std::this_thread::yield();
+  EXPECT_FALSE(fs::exists(StoredPath(other)) || fs::exists(PartPath(other)));
+}
+
+TEST_F(InputTest, TheDataSaysWhatItIs) {
+  Start();
+  const std::string png = Picture(10'000), jpeg = "\xff\xd8\xff\xe0" + Picture(20);
+  Header header = HeaderOf(jpeg);
+  header.set_media_type("image/png");
+  EXPECT_THAT(Upload(jpeg, header),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("header.media_type: the data is image/jpeg")));
+  header.set_media_type("image/jpeg");
+  absl::StatusOr<v1::Input> stored;
+  do {
+    stored = Upload(jpeg, header);  // what was refused is removed first
+  } while (absl::IsAborted(stored.status()));
+  ASSERT_THAT(stored, IsOk());
+  EXPECT_EQ(stored->media_type(), "image/jpeg");
+  // Refused before all of it has come.
+  const std::string list = "ffconcat version 1.0\nfile /etc/passwd\n" + std::string(1'000'000, '\n');
+  Open open = Begin(list, 8192);
+  EXPECT_THAT(FromGrpcStatus(open.writer->Finish()),
+              StatusIs(StatusCode::kInvalidArgument, AllOf(HasSubstr("data: is of no type"), HasSubstr("image/webp"))));
+}
+
+TEST_F(InputTest, WrongFieldsAreNamed) {
+  config_.set_max_input_bytes(1000);
+  Start();
+  const std::string bytes = Picture(100);
+  const auto told = [&](auto change) {
+    Header header = HeaderOf(bytes);
+    change(header);
+    const absl::Status status = Upload(bytes, header).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
+    return std::string(status.message());
+  };
+  EXPECT_THAT(told([](Header& header) { header.set_sha256("abc"); }), HasSubstr("header.sha256: must be"));
+  EXPECT_THAT(told([](Header& header) { header.set_sha256(std::string(64, 'A')); }), HasSubstr("header.sha256"));
+  EXPECT_THAT(told([](Header& header) { header.set_sha256("../" + std::string(61, 'a')); }),
+              HasSubstr("header.sha256"));
+  EXPECT_THAT(told([](Header& header) { header.set_bytes(0); }), HasSubstr("header.bytes: must be"));
+  EXPECT_THAT(told([](Header& header) { header.set_bytes(1001); }), HasSubstr("max_input_bytes, 1000"));
+  EXPECT_THAT(told([](Header& header) { header.set_offset(-1); }), HasSubstr("header.offset: must be within"));
+  EXPECT_THAT(told([](Header& header) { header.set_offset(1000); }), HasSubstr("header.offset: must be within"));
+  EXPECT_THAT(told([](Header& header) { header.set_media_type("image/gif"); }), HasSubstr("header.media_type"));
+  EXPECT_THAT(told([](Header& header) { header.set_bytes(50); }), HasSubstr("data: more than the 50 bytes"));
+  EXPECT_THAT(GetInput("abc"), StatusIs(StatusCode::kInvalidArgument, HasSubstr("sha256: must be")));
+  EXPECT_THAT(GetInput(Sha256Hex("nothing")), StatusIs(StatusCode::kNotFound, HasSubstr("sha256")));
+  const auto first = [&](const v1::UploadInputRequest& request) {
+    Open open{.context = Context(), .input = std::make_unique<v1::Input>()};
+    open.writer = stub_->UploadInput(open.context.get(), open.input.get());
+    open.writer->Write(request);
+    return open.Finish();
+  };
+  v1::UploadInputRequest data;
+  data.set_data(bytes);
+  EXPECT_THAT(first(data), StatusIs(StatusCode::kInvalidArgument, HasSubstr("header: is needed first")));
+  EXPECT_THAT(first({}), StatusIs(StatusCode::kInvalidArgument, HasSubstr("header.sha256")));
+}
+
+TEST_F(InputTest, TheQuotaHoldsForWhatIsAnnouncedAndTimeGivesRoomAgain) {
+  FakeClock clock;
+  clock_ = &clock;
+  config_.set_input_quota_bytes(10'000);
+  config_.set_max_input_bytes(10'000);
+  config_.set_input_ttl_seconds(86400);
+  Start();
+  const std::string first = Picture(6'000), second = Picture(6'000, 2);
+  KINORA_ASSERT_OK_AND_ASSIGN(const v1::Input stored, Upload(first));
+  EXPECT_EQ(FromProto(stored.expire_time()), clock.Now() + absl::Hours(24));
+  const absl::Status full = Upload(second).status();
+  EXPECT_THAT(full, StatusIs(StatusCode::kResourceExhausted, AllOf(HasSubstr("input_quota_bytes (10000)"),
+                                                                   HasSubstr("3992 are left"), HasSubstr("24h"))));
+  EXPECT_EQ(ErrorReason(full), "INPUT_QUOTA");
+  clock.Advance(absl::Hours(20));
+  EXPECT_THAT(Upload(first), IsOk());  // keeps it
+  clock.Advance(absl::Hours(20));
+  EXPECT_THAT(GetInput(stored.id()), IsOk());
+  clock.Advance(absl::Hours(5));
+  EXPECT_THAT(GetInput(stored.id()), StatusIs(StatusCode::kNotFound));
+  while (Upload(second).status().code() == StatusCode::kResourceExhausted) std::this_thread::yield();
+  EXPECT_FALSE(fs::exists(StoredPath(first)));
+  EXPECT_EQ(ReadFile(StoredPath(second)), second);
+  EXPECT_EQ(Metrics()["kinora_input_bytes"], second.size());
+  frontend_.reset();  // before its clock
+}
+
+TEST_F(InputTest, APartTakesItsRoomForAnHour) {
+  FakeClock clock;
+  clock_ = &clock;
+  config_.set_input_quota_bytes(10'000);
+  config_.set_max_input_bytes(10'000);
+  Start();
+  const std::string part = Picture(8'000), whole = Picture(8'000, 2);
+  EXPECT_THAT(Begin(part, 1000).Finish(), StatusIs(StatusCode::kInvalidArgument));
+  EXPECT_THAT(Upload(whole), StatusIs(StatusCode::kResourceExhausted, HasSubstr("expires in 1h")));
+  clock.Advance(absl::Hours(1));
+  while (Upload(whole).status().code() == StatusCode::kResourceExhausted) std::this_thread::yield();
+  EXPECT_EQ(ReadFile(StoredPath(whole)), whole);
+  EXPECT_FALSE(fs::exists(PartPath(part)));
+  frontend_.reset();  // before its clock
+}
+
+TEST_F(InputTest, OpenUploadsAreBoundedAndAnIdleOneEnds) {
+  config_.set_max_uploads(3);
+  config_.set_max_uploads_per_client(2);
+  config_.set_upload_idle_seconds(1);
+  WriteFile(directory_.File("tokens"), "first-0123456789\nsecond-0123456789\n");
+  ASSERT_EQ(chmod(directory_.File("tokens").c_str(), 0600), 0);
+  config_.set_token_file(directory_.File("tokens"));
+  Start();
+  const std::string bytes = Picture(1000);
+  EXPECT_THAT(Upload(bytes), StatusIs(StatusCode::kUnauthenticated));
+  EXPECT_THAT(GetInput(Sha256Hex(bytes)), StatusIs(StatusCode::kUnauthenticated));
+  token_ = "first-0123456789";
+  const std::string one = Picture(1000, 2), two = Picture(1000, 3), three = Picture(1000, 4);
+  Open first = Begin(one, 500), second = Begin(two, 500);
+  AwaitReceived(one, 500);
+  AwaitReceived(two, 500);
+  EXPECT_THAT(Upload(bytes), StatusIs(StatusCode::kResourceExhausted, HasSubstr("max_uploads_per_client: 2 uploads")));
+  token_ = "second-0123456789";
+  Open third = Begin(three, 500);
+  AwaitReceived(three, 500);
+  EXPECT_THAT(Upload(bytes), StatusIs(StatusCode::kResourceExhausted, HasSubstr("max_uploads: 3 uploads are open")));
+  for (Open* open : {&first, &second, &third}) {
+    EXPECT_THAT(FromGrpcStatus(open->writer->Finish()), StatusIs(StatusCode::kDeadlineExceeded));
+  }
+  while (Metrics()["kinora_uploads"] != 0) std::this_thread::yield();
+  EXPECT_THAT(GetInput(Sha256Hex(one)), IsOkAndHolds(testing::Property(&v1::Input::received, 500)));
+  EXPECT_THAT(Upload(bytes), IsOk());
+  token_ = "first-0123456789";  // all tokens of a file have the same rights
+  EXPECT_THAT(GetInput(Sha256Hex(bytes)), IsOkAndHolds(testing::Property(&v1::Input::id, Sha256Hex(bytes))));
+}
+
+TEST_F(InputTest, AFileThatSomebodyTookAwayIsUploadedAgain) {
+  Start();
+  const std::string bytes = Picture(5'000);
+  ASSERT_THAT(Upload(bytes), IsOk());
+  fs::resize_file(StoredPath(bytes), 10);
+  KINORA_ASSERT_OK_AND_ASSIGN(const v1::Input again, Upload(bytes));
+  EXPECT_EQ(again.id(), Sha256Hex(bytes));
+  EXPECT_EQ(ReadFile(StoredPath(bytes)), bytes);
+  EXPECT_EQ(Metrics()["kinora_input_bytes"], bytes.size());
+}
+
+TEST_F(InputTest, FilesWithoutARecordAreRemovedAtTheStart) {
+  Start();
+  const std::string kept = Picture(100), part = Picture(100, 2);
+  ASSERT_THAT(Upload(kept), IsOk());
+  Begin(part, 50).Finish().IgnoreError();
+  const std::string stray = std::string(64, 'f');
+  frontend_->Drain();
+  frontend_.reset();
+  WriteFile(directory_.File("state/artifacts/inputs/" + stray), "x");
+  WriteFile(directory_.File("state/artifacts/inputs/" + Sha256Hex(part)),
+            "put, and killed before its record was stored");
+  WriteFile(directory_.File("state/uploads/" + stray), "x");
+  Start();
+  EXPECT_EQ(ReadFile(StoredPath(kept)), kept);
+  EXPECT_EQ(ReadFile(PartPath(part)), part.substr(0, 50));
+  EXPECT_FALSE(fs::exists(StoredPath(part)) || fs::exists(directory_.File("state/artifacts/inputs/" + stray)) ||
+               fs::exists(directory_.File("state/uploads/" + stray)));
+}
+
+TEST_F(InputTest, ADiskWithoutRoomRefusesTheHeader) {
+  config_.set_min_free_bytes(int64_t{1} << 60);
+  Start();
+  const absl::Status full = Upload(Picture(100)).status();
+  EXPECT_EQ(full.code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(ErrorReason(full), "DISK_FULL");
+}
+
+// The program itself, killed at whatever moment; what is not whole goes on from where the next process says.
+class KilledFrontend : public InputTest {
+ protected:
+  void Serve() {
+    const std::string address = "unix:" + directory_.File("api.sock");
+    process_.emplace(std::vector<std::string>{KINORA_FRONTEND_BINARY, "--state-directory", directory_.File("state"),
+                                              "--address", address, "--http-address", "", "--min-free-bytes=0"});
+    stub_ = v1::VideoGeneration::NewStub(grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), [] {
+      grpc::ChannelArguments arguments;
+      arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // no waiting for the process before
+      return arguments;
+    }()));
+    v1::ListVideosResponse reply;
+    grpc::ClientContext context;
+    context.set_wait_for_ready(true);
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+    ASSERT_TRUE(stub_->ListVideos(&context, {}, &reply).ok()) << process_->ErrSoFar();
+  }
+
+  std::optional<Subprocess> process_;
+};
+
+TEST_F(KilledFrontend, LosesNothingThatItAcknowledgedAndStoresNothingElse) {
+  constexpr int64_t kBytes = 3'000'000;
+  int64_t resumed = 0;
+  for (int life = 0; life < 7; ++life) {
+    SCOPED_TRACE(life);
+    const std::string bytes = Picture(kBytes, life + 1);
+    Serve();
+    // The later the life, the more of it is received before the end; the last ones are killed while they complete.
+    absl::StatusOr<v1::Input> stored;
+    std::thread client([&] { stored = Upload(bytes, {}, 100'000); });
+    const auto came = [&] { return GetInput(Sha256Hex(bytes)).value_or(v1::Input()).received(); };
+    while (life < 5 ? came() < life * kBytes / 5 : came() < kBytes && !fs::exists(StoredPath(bytes))) {
+      std::this_thread::yield();
+    }
+    kill(process_->pid(), SIGKILL);
+    client.join();
+    process_->Wait();
+    Serve();
+    const v1::Input found = GetInput(Sha256Hex(bytes)).value_or(v1::Input());
+    EXPECT_TRUE(!stored.ok() || found.id() == Sha256Hex(bytes));
+    EXPECT_TRUE(found.id().empty() || ReadFile(StoredPath(bytes)) == bytes);
+    resumed += found.received() > 0 && found.id().empty();
+    KINORA_ASSERT_OK_AND_ASSIGN(const v1::Input input,
+                                Upload(bytes, HeaderOf(bytes, found.id().empty() ? found.received() : 0)));
+    EXPECT_EQ(input.id(), Sha256Hex(bytes));
+    EXPECT_EQ(ReadFile(StoredPath(bytes)), bytes);
+    kill(process_->pid(), SIGKILL);
+    process_->Wait();
+  }
+  EXPECT_GT(resumed, 2);  // or this shows nothing
+}
+
+}  // namespace
+}  // namespace kinora
