@@ -22,6 +22,9 @@ struct LatentState {
   // is mask·sigma.
   Tensor clean;             // [layout.tokens(), channels] f32; read if there is a mask
   std::vector<float> mask;  // [layout.tokens()], 0..1; empty: 1
+  // z is clean and stays: its noise level is 0, it has no mask, and it still gives keys and values to the other
+  // modality.
+  bool frozen = false;
 };
 
 // Distinct values of a mask in order of appearance, and which one each token has.

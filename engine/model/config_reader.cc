@@ -38,6 +38,16 @@ void CompleteFromTensors(const Checkpoint& checkpoint, ModelConfig* model) {
     input_width(&model->vocoder.extension->generator, "vocoder.bwe_generator.conv_pre.weight");
 }
 
+// Configurations speak of encoders that a file need not hold.
+void MissEncoders(const Checkpoint& checkpoint, ModelConfig* model) {
+  const auto miss = [&](std::string_view component, std::string& unavailable) {
+    if (!unavailable.empty() || checkpoint.Find(Cat(component, ".encoder.conv_in.conv.weight")) != nullptr) return;
+    unavailable = Cat(component, ".encoder: the files do not hold it");
+  };
+  miss("vae", model->video_encoder.unavailable);
+  miss("audio_vae", model->audio_encoder.unavailable);
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> FamilyOfVersion(std::string_view model_version) {
@@ -75,6 +85,7 @@ absl::StatusOr<ModelConfig> ReadModelConfig(const Checkpoint& checkpoint) {
     KINORA_ASSIGN_OR_RETURN(model.connector.rows, ParsePromptRows(checkpoint.tokenizer_config()));
   }
   CompleteFromTensors(checkpoint, &model);
+  MissEncoders(checkpoint, &model);
   KINORA_RETURN_IF_ERROR(ValidateModelConfig(model));
   KINORA_RETURN_IF_ERROR(CheckConfigAgainstTensors(model, checkpoint));
   return model;

@@ -234,8 +234,11 @@ void Transformer::Forward(Exec& exec, const Passes& passes, const PerModality<Mo
       Tap(exec, absl::StrCat("block", i, ".audio"), audio.x);
     }
   }
-  if (use.video == ModalityUse::kUpdated) Leave(exec, video_, video, velocity.video);
-  if (use.audio == ModalityUse::kUpdated) Leave(exec, audio_, audio, velocity.audio);
+  const auto leave = [&](const Modality& layers, ModalityUse stream_use, const AvStream& stream, const Tensor& to) {
+    if (stream_use == ModalityUse::kUpdated && to.defined()) Leave(exec, layers, stream, to);
+  };
+  leave(video_, use.video, video, velocity.video);
+  leave(audio_, use.audio, audio, velocity.audio);
 }
 
 }  // namespace kinora

@@ -47,7 +47,8 @@ class Transformer {
   void FillPromptCaches(Exec& exec, PerModality<StreamInputs>& in) const;
 
   // latent: [rows, in_channels] f32 or exec.dtype: this rank's tokens, the same for every pass
-  // velocity: [passes·rows, out_channels] f32; not written for a stream that is not updated
+  // velocity: [passes·rows, out_channels] f32; not written for a stream that is not updated, undefined of one whose
+  // velocity nobody wants
   void Forward(Exec& exec, const Passes& passes, const PerModality<ModalityUse>& use,
                const PerModality<StreamInputs>& in, const PerModality<Tensor>& latent,
                const PerModality<Tensor>& velocity) const;

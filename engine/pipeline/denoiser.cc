@@ -28,12 +28,12 @@ Modulation MaskTable(Exec& exec, const LatentState& state) {
   return modulation;
 }
 
-// One modality's tensors of the loop; every step uses the same ones.
+// One modality's tensors of the loop, if it is denoised; every step uses the same ones.
 class ModalityLoop {
  public:
   void Reserve(Exec& exec, const LatentState& state, const GuidanceScales& guidance, const DenoiseSpec& spec) {
     const int64_t tokens = state.layout.tokens(), channels = state.z.defined() ? state.z.width() : 0;
-    if (tokens == 0) return;
+    if (tokens == 0 || state.frozen) return;
     const auto passes = static_cast<int64_t>(spec.passes.size());
     predicted_.cond = CondIndex(spec.passes);
     z_ = state.z.Rows(0, tokens);  // the padding stays zero
@@ -49,21 +49,21 @@ class ModalityLoop {
     sampler_->Reserve(exec, spec.sigmas, state);
   }
 
-  bool present() const { return z_.defined(); }
+  bool denoised() const { return z_.defined(); }
   const Tensor& v() const { return predicted_.v; }
   // Distinct values of the mask; 0: there is none.
   int64_t blended() const { return predicted_.clean.defined() ? predicted_.mask.table.dim(0) : 0; }
 
   void SelectStep(Exec& exec, const Tensor& step) const {
-    if (!present()) return;
+    if (!denoised()) return;
     exec.ops.GatherRows(sigmas_, step, 1.0f, predicted_.sigma.Reshape({1, predicted_.sigma.elements()}));
     sampler_->SelectStep(exec, step);
   }
   void TakeNoise(Exec& exec, int64_t evaluation, StepNoise& noise) const {
-    if (present()) sampler_->TakeNoise(exec, evaluation, noise);
+    if (denoised()) sampler_->TakeNoise(exec, evaluation, noise);
   }
   void Step(Exec& exec, ModalityUse use) const {
-    if (!present()) return;
+    if (!denoised()) return;
     if (use == ModalityUse::kUpdated) {
       sampler_->Step(exec, predicted_, z_);
     } else {
@@ -71,7 +71,7 @@ class ModalityLoop {
     }
   }
   void Finish(Exec& exec) const {
-    if (present()) sampler_->Finish(exec, predicted_, z_);
+    if (denoised()) sampler_->Finish(exec, predicted_, z_);
   }
 
  private:
@@ -103,9 +103,17 @@ std::vector<const void*> Addresses(const PerModality<LatentState>& state, const 
   return addresses;
 }
 
-ModalityUse UseAt(const LatentState& state, int skip, int64_t step) {
-  if (state.layout.tokens() == 0) return ModalityUse::kAbsent;
-  return step % (skip + 1) == 0 ? ModalityUse::kUpdated : ModalityUse::kHeld;
+// A frozen one is computed whenever the other is.
+PerModality<ModalityUse> UseAt(const PerModality<LatentState>& state, const PerModality<int>& skip, int64_t step) {
+  const auto predicted = [&](const LatentState& s, int k) {
+    return s.layout.tokens() > 0 && !s.frozen && step % (k + 1) == 0;
+  };
+  const bool video = predicted(state.video, skip.video), audio = predicted(state.audio, skip.audio);
+  const auto use = [](const LatentState& s, bool itself, bool other) {
+    if (s.layout.tokens() == 0) return ModalityUse::kAbsent;
+    return itself || (s.frozen && other) ? ModalityUse::kUpdated : ModalityUse::kHeld;
+  };
+  return {use(state.video, video, audio), use(state.audio, audio, video)};
 }
 
 }  // namespace
@@ -125,7 +133,8 @@ absl::Status Denoise(Exec& exec, const VelocityModel& model, const DenoiseSpec& 
   StepShape shape{.model = model.shape(),
                   .sampler = spec.sampler,
                   .room_for_steps = RoomForSteps(steps),
-                  .blended = {loop.video.blended(), loop.audio.blended()}};
+                  .blended = {loop.video.blended(), loop.audio.blended()},
+                  .frozen = {state.video.frozen, state.audio.frozen}};
   const std::function<void()> step = [&] {
     const bool video = shape.use.video == ModalityUse::kUpdated, audio = shape.use.audio == ModalityUse::kUpdated;
     model.SelectStep(exec, turn);
@@ -138,7 +147,7 @@ absl::Status Denoise(Exec& exec, const VelocityModel& model, const DenoiseSpec& 
   StepGate gate(exec, on_step, /*ahead=*/!spec.watched);
   for (int64_t i = 0; i < steps; ++i) {
     const int64_t held = HeldStep(spec.sampler, i, steps);
-    shape.use = {UseAt(state.video, spec.skip.video, held), UseAt(state.audio, spec.skip.audio, held)};
+    shape.use = UseAt(state, spec.skip, held);
     gate.Begin();
     for (const ModalityLoop* m : both) m->TakeNoise(exec, i, noise);
     if (exec.taps != nullptr) step();

@@ -22,10 +22,10 @@ struct DenoiseSpec {
   bool watched = false;  // on_step reads the latents: the next step waits for it
 };
 
-// state: of both modalities, in place: noise in, clean latents out; one without tokens is absent, as in `model`.
-// on_step(i), after the step of evaluation i (sampler.h, 0-based), is called on rank 0; what it returns, unless OK,
-// ends the loop on every rank: rank 0 with that status, the others with Cancelled. Steps are captured into `graphs`
-// unless exec.taps is set.
+// state: of both modalities, in place: noise in, clean latents out; one without tokens is absent, as in `model`, where
+// a frozen one has noise levels of 0. on_step(i), after the step of evaluation i (sampler.h, 0-based), is called on
+// rank 0; what it returns, unless OK, ends the loop on every rank: rank 0 with that status, the others with Cancelled.
+// Steps are captured into `graphs` unless exec.taps is set.
 absl::Status Denoise(Exec& exec, const VelocityModel& model, const DenoiseSpec& spec, StepGraphs& graphs,
                      const PerModality<LatentState>& state, absl::FunctionRef<absl::Status(int64_t step)> on_step);
 

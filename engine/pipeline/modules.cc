@@ -170,6 +170,10 @@ absl::StatusOr<Modules> Modules::Load(const WeightLoader& root, const ModelConfi
   if (!options.sound) return modules;
   KINORA_ASSIGN_OR_RETURN(modules.audio, AudioDecoder::Load(root.Under("audio_vae"), config.audio_decoder));
   KINORA_ASSIGN_OR_RETURN(modules.vocoder, Vocoder::Load(root.Under("vocoder"), config.vocoder, config.audio_decoder));
+  if (config.audio_encoder.unavailable.empty()) {
+    KINORA_ASSIGN_OR_RETURN(modules.audio_encoder, AudioEncoder::Load(root.Under("audio_vae"), config.audio_encoder));
+    KINORA_ASSIGN_OR_RETURN(modules.mel, MelFrontEnd::Make(root.backend(), config.audio_encoder));
+  }
   return modules;
 }
 

@@ -9,8 +9,10 @@
 #include "absl/functional/function_ref.h"
 #include "engine/diffusion/latents.h"
 #include "engine/model/audio_decoder.h"
+#include "engine/model/audio_encoder.h"
 #include "engine/model/config.h"
 #include "engine/model/latent_upsampler.h"
+#include "engine/model/mel_front_end.h"
 #include "engine/model/text_encoder.h"
 #include "engine/model/transformer.h"
 #include "engine/model/video_decoder.h"
@@ -26,7 +28,7 @@ struct Modules {
     std::unique_ptr<const Tokenizer> tokenizer;  // null in a dry run
     int64_t text_cache_bytes = 0;
     Residence text_encoder = Residence::kResident;  // of Gemma's weights, the most of it
-    bool sound = true;                              // rank 0 alone makes the sound; the others load no audio decoder
+    bool sound = true;                              // rank 0 alone makes and hears sound; the others load none of it
   };
   // root: of the whole checkpoint. InvalidArgument if the model has no text encoder; the loader's problems are reported
   // by its Finish.
@@ -36,6 +38,8 @@ struct Modules {
   std::unique_ptr<TextEncoder> text;
   std::unique_ptr<Transformer> transformer;
   std::optional<LatentUpsampler> spatial_upsampler, temporal_upsampler;  // of the files given
+  std::optional<AudioEncoder> audio_encoder;                             // of a model that has one
+  std::optional<MelFrontEnd> mel;                                        // with it
   std::optional<VideoDecoder> video;
   std::optional<AudioDecoder> audio;
   std::optional<Vocoder> vocoder;

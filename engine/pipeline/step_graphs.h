@@ -26,6 +26,7 @@ struct StepShape {
   int64_t room_for_steps = 0;
   PerModality<int64_t> blended;  // distinct mask values of the blend with clean latents; 0: no blend
   PerModality<ModalityUse> use;
+  PerModality<bool> frozen;
   bool operator==(const StepShape&) const = default;
 };
 

@@ -186,7 +186,7 @@ void VelocityModel::Forward(Exec& exec, const PerModality<ModalityUse>& use, con
   ArenaScope temp(exec.arena);
   // What this rank's passes give, of all tokens: video, then audio, in one tensor for one gather over the passes.
   const auto floats = [&](ModalityUse of, int64_t rows, const Tensor& whole) {
-    return of == ModalityUse::kUpdated ? local_.count * rows * whole.width() : 0;
+    return of == ModalityUse::kUpdated && whole.defined() ? local_.count * rows * whole.width() : 0;
   };
   const int64_t video_floats = floats(use.video, rows_.video, v.video);
   const int64_t audio_floats = floats(use.audio, rows_.audio, v.audio), all_floats = video_floats + audio_floats;

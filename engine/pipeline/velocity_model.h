@@ -59,7 +59,7 @@ class VelocityModel {
   // The tables of the step in `step` [1] i32, device memory, become those that Forward reads.
   void SelectStep(Exec& exec, const Tensor& step) const;
   // z: [rows, channels] f32, zeros past the tokens   v: [passes·tokens, channels] f32, not written for a modality that
-  // is not updated; both equal on every rank
+  // is not updated, undefined of one whose velocity nobody wants; both equal on every rank
   void Forward(Exec& exec, const PerModality<ModalityUse>& use, const PerModality<Tensor>& z,
                const PerModality<Tensor>& v) const;
 

@@ -35,6 +35,7 @@ struct Options {
   int steps = 2;
   float clean_scale = 1;
   bool eager = false;
+  enum { kNoise, kMaskedWhole, kFrozen } audio = kNoise;  // the last two: its z is clean
 };
 
 class DenoiserTest : public testing::Test {
@@ -67,11 +68,18 @@ class DenoiserTest : public testing::Test {
     const int64_t rows = 1024;
     VelocityInputs inputs{.of = {.video = {.positions = Positions(3, kVideo), .sigmas = {1.0f, 0.5f}, .mask = mask},
                                  .audio = {.positions = Positions(1, kAudio), .sigmas = {1.0f, 0.5f}}}};
+    if (options.audio != Options::kNoise) inputs.of.audio.sigmas = {0.0f, 0.0f};
     inputs.cond = {Random({rows, config_.video.context_width}), Random({rows, config_.audio.context_width})};
     PerModality<LatentState> state;
     state.video = {.layout = {.grid = kVideo, .padded = 24}, .z = Random({24, config_.video.in_channels})};
     std::memset(state.video.z.Rows(kVideo, 24).raw(), 0, state.video.z.Rows(kVideo, 24).bytes());
     state.audio = {.layout = {.grid = kAudio, .padded = kAudio}, .z = Random({kAudio, config_.audio.in_channels})};
+    state.audio.frozen = options.audio == Options::kFrozen;
+    if (options.audio == Options::kMaskedWhole) {
+      state.audio.mask = Floats(kAudio, 0.0f);
+      state.audio.clean = state.audio.z;
+    }
+    const Floats sound = ToFloats(state.audio.z);
     state.video.mask = mask;
     state.video.clean = Random({kVideo, config_.video.in_channels});
     if (clean != nullptr) *clean = ToFloats(state.video.clean);
@@ -80,6 +88,7 @@ class DenoiserTest : public testing::Test {
     const DenoiseSpec spec{.passes = {Pass::kCond},
                            .sigmas = options.steps == 1 ? Floats{1.0f, 0.0f} : Floats{1.0f, 0.5f, 0.0f}};
     KINORA_RETURN_IF_ERROR(Denoise(exec, model, spec, graphs_, state, [](int64_t) { return absl::OkStatus(); }));
+    EXPECT_EQ(ToFloats(state.audio.z) == sound, options.audio != Options::kNoise);
     return ToFloats(state.video.z.Rows(0, kVideo));
   }
   int64_t Channels() const { return config_.video.in_channels; }
@@ -118,6 +127,16 @@ TEST_F(DenoiserTest, AMaskBetweenMixesPredictionAndCleanLatent) {
   KINORA_ASSERT_OK_AND_ASSIGN(const Floats one, Run(mask, &clean, {.steps = 1}));
   KINORA_ASSERT_OK_AND_ASSIGN(const Floats other, Run(mask, nullptr, {.steps = 1, .clean_scale = 3}));
   for (size_t i = 0; i < one.size(); ++i) ASSERT_NEAR(other[i] - one[i], 0.25f * 2 * clean[i], 1e-4) << i;
+}
+
+TEST_F(DenoiserTest, AFrozenModalityStaysAsItIsAndTheOtherHearsItAtLevelZero) {
+  KINORA_ASSERT_OK_AND_ASSIGN(const Floats frozen, Run({}, nullptr, {.audio = Options::kFrozen}));
+  KINORA_ASSERT_OK_AND_ASSIGN(const Floats masked, Run({}, nullptr, {.audio = Options::kMaskedWhole}));
+  KINORA_ASSERT_OK_AND_ASSIGN(const Floats noise, Run({}, nullptr));
+  EXPECT_TRUE(frozen == masked);
+  EXPECT_FALSE(frozen == noise);
+  KINORA_ASSERT_OK_AND_ASSIGN(const Floats eager, Run({}, nullptr, {.eager = true, .audio = Options::kFrozen}));
+  EXPECT_TRUE(frozen == eager);
 }
 
 TEST_F(DenoiserTest, CapturedStepsAreThoseThatRunEagerlyBitForBitAndAreCapturedOnce) {
