@@ -60,6 +60,15 @@ absl::StatusOr<StoredFile> Digest(const std::string& path, int fd) {
   return out;
 }
 
+// Nobody else's, and durable.
+absl::StatusOr<StoredFile> Seal(const std::string& path) {
+  const FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.ok()) return FileError(path, "open");
+  if (fchmod(fd.get(), 0600) != 0) return FileError(path, "make private");  // whoever wrote it
+  if (fsync(fd.get()) != 0) return FileError(path, "sync");
+  return Digest(path, fd.get());
+}
+
 absl::Status CopyFile(const std::string& from, const std::string& to) {
   FileDescriptor in(open(from.c_str(), O_RDONLY | O_CLOEXEC));
   if (!in.ok()) return FileError(from, "open");
@@ -147,6 +156,7 @@ absl::StatusOr<int64_t> DirectoryArtifactStore::FreeBytes() const {
   return static_cast<int64_t>(info.f_bavail) * static_cast<int64_t>(info.f_frsize);
 }
 
+// Where it lies it stays until it is durable and known: of a process that is killed meanwhile its owner finds it again.
 absl::StatusOr<StoredFile> DirectoryArtifactStore::Put(std::string_view key, const std::string& file) {
   KINORA_RETURN_IF_ERROR(CheckArtifactKey(key));
   KINORA_ASSIGN_OR_RETURN(const std::string staged, TemporaryPath(key));
@@ -154,22 +164,18 @@ absl::StatusOr<StoredFile> DirectoryArtifactStore::Put(std::string_view key, con
     const std::string& path;
     ~RemoveOnExit() { unlink(path.c_str()); }  // nothing is there after a rename
   } cleanup{staged};
-  if (rename(file.c_str(), staged.c_str()) != 0) {
-    if (errno != EXDEV) return FileError(file, "move into the artifact directory");
-    const absl::Status copied = CopyFile(file, staged);
-    unlink(file.c_str());
-    KINORA_RETURN_IF_ERROR(copied);
-  }
-  FileDescriptor fd(open(staged.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.ok()) return FileError(staged, "open");
-  if (fchmod(fd.get(), 0600) != 0) return FileError(staged, "make private");  // whoever wrote it
-  if (fsync(fd.get()) != 0) return FileError(staged, "sync");
-  KINORA_ASSIGN_OR_RETURN(StoredFile stored, Digest(staged, fd.get()));
-
+  KINORA_ASSIGN_OR_RETURN(StoredFile stored, Seal(file));
   const fs::path relative = fs::path(std::string(key));
   KINORA_RETURN_IF_ERROR(MakeDirectories(root_, relative.parent_path()));
   const fs::path target = root_ / relative;
-  if (rename(staged.c_str(), target.c_str()) != 0) return FileError(target.string(), "rename into place");
+  if (rename(file.c_str(), target.c_str()) != 0) {
+    if (errno != EXDEV) return FileError(target.string(), "rename into place");
+    const absl::Status copied = CopyFile(file, staged);
+    unlink(file.c_str());
+    KINORA_RETURN_IF_ERROR(copied);
+    KINORA_ASSIGN_OR_RETURN(stored, Seal(staged));
+    if (rename(staged.c_str(), target.c_str()) != 0) return FileError(target.string(), "rename into place");
+  }
   KINORA_RETURN_IF_ERROR(SyncDirectory(target.parent_path().string()));
   return stored;
 }

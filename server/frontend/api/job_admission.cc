@@ -1,8 +1,10 @@
 #include "server/frontend/api/job_admission.h"
 
 #include <utility>
+#include <vector>
 
 #include "engine/base/logging.h"
+#include "server/common/input_refs.h"
 #include "server/common/shape_fit.h"
 #include "server/common/status_details.h"
 #include "server/frontend/jobs/random_id.h"
@@ -60,8 +62,8 @@ void Decline(ServiceContext& context, const v1::CreateVideoRequest& request, con
   });
 }
 
-// Has a place reserved.
-void Judge(ServiceContext& context, Validated validated, Done<Created> done) {
+// Asks rank 0. Has a place reserved.
+void AskWhetherItFits(ServiceContext& context, Validated validated, Done<Created> done) {
   const std::string model = validated.request.model();
   const v1::Generation effective = validated.effective;
   context.estimate_shape(model, effective,
@@ -73,6 +75,17 @@ void Judge(ServiceContext& context, Validated validated, Done<Created> done) {
                            Store(context, std::move(validated), estimate.ok() ? estimate->seconds() : 0,
                                  std::move(done));
                          });
+}
+
+// The inputs that it names, then its shape. Has a place reserved.
+void Judge(ServiceContext& context, Validated validated, Done<Created> done) {
+  std::vector<InputRef> inputs = InputRefsOf(validated.effective);
+  if (inputs.empty()) return AskWhetherItFits(context, std::move(validated), std::move(done));
+  context.inputs.Require(std::move(inputs), [&context, validated = std::move(validated),
+                                             done = std::move(done)](const absl::Status& status) mutable {
+    if (!status.ok()) return Decline(context, validated.request, status, std::move(done));
+    AskWhetherItFits(context, std::move(validated), std::move(done));
+  });
 }
 
 }  // namespace

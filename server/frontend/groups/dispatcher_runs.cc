@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/logging.h"
+#include "server/common/input_refs.h"
 #include "server/common/metrics.h"
 #include "server/common/status_details.h"
 #include "server/common/timestamps.h"
@@ -169,6 +170,9 @@ void Dispatcher::Impl::StartRun(RunningJob& run, WorkerGroup& group) {
   *message.mutable_generation() = run.video.effective();
   *message.mutable_output() = run.video.output();
   message.set_artifact_key(ArtifactKey(run.attempt));
+  for (const InputRef& ref : InputRefsOf(message.generation())) {
+    (*message.mutable_input_paths())[ref.id] = InputKey(ref.id);
+  }
   run.uploads = group.uploads();
   group.Start(message, attended());
   CheckHealth();

@@ -1,23 +1,17 @@
 #include "server/frontend/inputs/input_store.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "engine/base/file_descriptor.h"
 #include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
-#include "server/common/file_error.h"
 #include "server/common/media_type.h"
-#include "server/common/status_details.h"
 #include "server/common/timestamps.h"
 
 namespace kinora {
@@ -26,10 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using Header = v1::UploadInputRequest::Header;
 
-constexpr size_t kMostInputs = 65536;
-constexpr absl::Duration kPartTtl = absl::Hours(1);  // a part takes room that it may never fill
-
-std::string KeyOf(const std::string& sha256) { return absl::StrCat(kInputsFolder, "/", sha256); }
+constexpr size_t kMostViolations = 20;  // of one answer: they travel in a status
 
 bool IsSha256(const std::string& text) {
   return text.size() == 64 && std::all_of(text.begin(), text.end(), [](char c) {
@@ -55,40 +46,23 @@ FieldViolations CheckHeader(const Header& header, int64_t max_bytes) {
   return out;
 }
 
-absl::Status MakePart(const std::string& path, int64_t bytes) {
-  const FileDescriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file.ok()) return FileError(path, "create");
-  return ftruncate(file.get(), bytes) == 0 ? absl::OkStatus() : FileError(path, "cut");
-}
-
-// Removes the files of `folder` that `kept` does not know.
-int64_t RemoveUnknown(const std::string& folder, const std::function<bool(const std::string& name)>& kept) {
-  int64_t removed = 0;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (kept(entry.path().filename().string())) continue;
-    std::error_code failed;
-    removed += fs::remove(entry.path(), failed) ? 1 : 0;
-  }
-  return removed;
-}
-
 }  // namespace
 
 InputStore::InputStore(JobStore& records, ArtifactStore& artifacts, std::string folder, Clock& clock,
                        FrontendMetrics& metrics, InputRules rules)
     : records_(records),
       artifacts_(artifacts),
-      folder_(std::move(folder)),
+      parts_(std::move(folder)),
       metrics_(metrics),
       rules_(std::move(rules)),
-      loop_(clock) {}
+      loop_(clock),
+      disk_(clock) {}
 
 absl::StatusOr<std::unique_ptr<InputStore>> InputStore::Open(JobStore& records, ArtifactStore& artifacts,
                                                              const std::string& artifact_directory,
                                                              const std::string& folder, Clock& clock,
                                                              FrontendMetrics& metrics, InputRules rules) {
-  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return FileError(folder, "create directory");
+  KINORA_RETURN_IF_ERROR(PartFolder(folder).Make());
   absl::StatusOr<std::vector<InputRecord>> known;
   absl::Notification read;
   records.Inputs([&](absl::StatusOr<std::vector<InputRecord>> found) {
@@ -101,19 +75,34 @@ absl::StatusOr<std::unique_ptr<InputStore>> InputStore::Open(JobStore& records, 
   for (InputRecord& record : *known) {
     store->taken_ += record.bytes;
     std::string key = record.sha256;
-    store->entries_[std::move(key)].record = std::move(record);
+    Entry& entry = store->entries_[std::move(key)];
+    entry.stored_expiry = record.expiry;
+    entry.record = std::move(record);
   }
+  const std::string stored_folder = absl::StrCat(artifact_directory, "/", kInputsFolder);
+  store->RestoreParts(stored_folder);
   const auto is = [&](const std::string& name, bool whole) {
     const Entry* entry = store->FindEntry(name);
     return entry != nullptr && entry->record.media_type.empty() != whole;
   };
-  const int64_t removed = RemoveUnknown(folder, [&](const std::string& name) { return is(name, false); }) +
-                          RemoveUnknown(absl::StrCat(artifact_directory, "/", kInputsFolder),
-                                        [&](const std::string& name) { return is(name, true); });
+  const int64_t removed = RemoveOthers(folder, [&](const std::string& name) { return is(name, false); }) +
+                          RemoveOthers(stored_folder, [&](const std::string& name) { return is(name, true); });
   if (removed > 0) Log(Severity::kInfo, "inputs_without_record_removed", {{"files", absl::StrCat(removed)}});
   store->Count();
   store->Post([store = store.get()] { store->Sweep(); });
   return store;
+}
+
+// A process that was killed between the two had the file in its place, and no word of it in the record.
+void InputStore::RestoreParts(const std::string& stored_folder) {
+  for (const auto& [sha256, entry] : entries_) {
+    std::error_code error;
+    const fs::path placed = fs::path(stored_folder) / sha256;
+    if (!entry.record.media_type.empty() || fs::exists(parts_.PathOf(sha256), error)) continue;
+    if (fs::file_size(placed, error) != static_cast<uintmax_t>(entry.record.bytes) || error) continue;
+    fs::rename(placed, parts_.PathOf(sha256), error);
+    if (!error) Log(Severity::kInfo, "input_to_be_completed", {{"input", sha256}});
+  }
 }
 
 void InputStore::Begin(const Header& header, Done<Begun> done) {
@@ -151,9 +140,10 @@ void InputStore::Start(const Header& header, Done<Begun> done) {
   InputRecord record{.sha256 = header.sha256(), .bytes = header.bytes()};
   record.expiry = PartExpiry();
   entries_[header.sha256()].busy = true;
+  coming_ += header.bytes() - header.offset();
   std::unique_ptr<Upload> upload(new Upload(*this, header));  // releases it, whatever comes
   Store(record, [this, upload = std::move(upload), done = std::move(done)](absl::Status stored) mutable {
-    if (stored.ok()) stored = MakePart(PartPath(upload->sha256_), upload->received_);
+    if (stored.ok()) stored = parts_.Begin(upload->sha256_, upload->received_);
     if (!stored.ok()) return done(stored);
     Begun begun{.input = ToInput(FindEntry(upload->sha256_)->record)};
     begun.upload = std::move(upload);
@@ -168,7 +158,7 @@ absl::Status InputStore::CheckPart(const Header& header, const Entry* entry) {
                         absl::StrCat("the upload to go on with has ", entry->record.bytes,
                                      " bytes; nearest: ", entry->record.bytes, ", or begin at offset 0"));
   }
-  const int64_t received = entry == nullptr ? 0 : Received(header.sha256());
+  const int64_t received = entry == nullptr ? 0 : parts_.Bytes(header.sha256());
   if (header.offset() <= received) return absl::OkStatus();
   return InvalidField("header.offset", absl::StrCat(received, " bytes of it are stored; nearest: ", received));
 }
@@ -183,7 +173,7 @@ absl::Status InputStore::CheckRoom(const Header& header, int64_t taken_by_it) {
   } else if (entries_.size() >= kMostInputs && FindEntry(header.sha256()) == nullptr) {
     full = absl::ResourceExhaustedError(absl::StrCat(kMostInputs, " inputs are stored, which is the most"));
   }
-  if (full.ok()) return rules_.check_disk(header.bytes() - header.offset());
+  if (full.ok()) return rules_.check_disk(coming_ + header.bytes() - header.offset());
   absl::Time next = absl::InfiniteFuture();
   for (const auto& [sha256, entry] : entries_) next = std::min(next, entry.record.expiry);
   const absl::Duration wait = std::max(next - loop_.Now(), absl::Seconds(1));
@@ -192,26 +182,30 @@ absl::Status InputStore::CheckRoom(const Header& header, int64_t taken_by_it) {
   return WithErrorInfo(next == absl::InfiniteFuture() ? full : WithRetryInfo(told, wait), "INPUT_QUOTA");
 }
 
-// The entry has the record at once, so that the quota holds for who comes next; without a record in the job store it is
-// as it was before.
+// The quota holds for who comes next at once; whole is what the job store has as whole. Without a record there the
+// entry is as it was before.
 void InputStore::Store(const InputRecord& record, Finished done) {
   Entry& entry = entries_[record.sha256];
   InputRecord before = std::exchange(entry.record, record);
+  if (before.media_type.empty()) entry.record.media_type.clear();
+  entry.stored_expiry = record.expiry;
   taken_ += record.bytes - before.bytes;
-  records_.PutInput(record, [this, before = std::move(before), sha256 = record.sha256,
-                             done = std::move(done)](absl::Status status) mutable {
-    Post([this, before = std::move(before), sha256 = std::move(sha256), status = std::move(status),
-          done = std::move(done)]() mutable {
-      if (!status.ok()) {
-        Entry& stored = entries_[sha256];
-        taken_ += before.bytes - stored.record.bytes;
-        stored.record = before;
-        if (before.sha256.empty()) stored.record.sha256 = sha256;  // expired: Release removes it
-      }
-      Count();
-      done(std::move(status));
-    });
-  });
+  records_.PutInput(record,
+                    [this, before = std::move(before), record, done = std::move(done)](absl::Status status) mutable {
+                      Post([this, before = std::move(before), record = std::move(record), status = std::move(status),
+                            done = std::move(done)]() mutable {
+                        Entry& stored = entries_[record.sha256];
+                        if (status.ok()) {
+                          stored.record.media_type = record.media_type;
+                        } else {
+                          taken_ += before.bytes - stored.record.bytes;
+                          stored.record = before;
+                          stored.record.sha256 = record.sha256;  // of a new one: it has expired, and Release removes it
+                        }
+                        Count();
+                        done(std::move(status));
+                      });
+                    });
 }
 
 void InputStore::Upload::Append(std::string data, Finished done) {
@@ -223,29 +217,26 @@ absl::Status InputStore::Write(Upload& upload, const std::string& data) {
   if (std::ssize(data) > left) {
     return InvalidField("data", absl::StrCat("more than the ", upload.bytes_, " bytes of header.bytes"));
   }
-  const std::string path = PartPath(upload.sha256_);
-  const FileDescriptor file(open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
-  if (!file.ok()) return FileError(path, "open");
-  for (size_t done = 0; done < data.size();) {
-    const ssize_t n = pwrite(file.get(), data.data() + done, data.size() - done, upload.received_);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return FileError(path, "write");
-    done += n;
-    upload.received_ += n;
-  }
-  FindEntry(upload.sha256_)->record.expiry = PartExpiry();
+  const int64_t before = upload.received_;
+  const absl::Status written = parts_.Write(upload.sha256_, data, upload.received_);
+  coming_ -= upload.received_ - before;
+  KINORA_RETURN_IF_ERROR(written);
+  KeepPart(*FindEntry(upload.sha256_));
   metrics_.uploaded_bytes_total.Increment(static_cast<double>(data.size()));
   const bool told = upload.received_ == upload.bytes_ || upload.received_ >= static_cast<int64_t>(kMediaHead);
   return told && upload.media_type_.empty() ? LookAtHead(upload) : absl::OkStatus();
 }
 
+// Its record follows from time to time, so that a start knows about when it came last.
+void InputStore::KeepPart(Entry& part) {
+  part.record.expiry = PartExpiry();
+  if (part.record.expiry - part.stored_expiry < kPartTtl / 6) return;
+  part.stored_expiry = part.record.expiry;
+  records_.PutInput(part.record, [](const absl::Status&) {});
+}
+
 absl::Status InputStore::LookAtHead(Upload& upload) {
-  const std::string path = PartPath(upload.sha256_);
-  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  std::string head(kMediaHead, '\0');
-  const ssize_t n = file.ok() ? pread(file.get(), head.data(), head.size(), 0) : -1;
-  if (n < 0) return FileError(path, "read");
-  head.resize(n);
+  KINORA_ASSIGN_OR_RETURN(const std::string head, parts_.Head(upload.sha256_));
   const std::string_view type = MediaTypeOf(head);
   absl::Status wrong;
   if (type.empty()) {
@@ -264,32 +255,43 @@ absl::Status InputStore::LookAtHead(Upload& upload) {
 
 void InputStore::Upload::Complete(Done<v1::Input> done) {
   store_.Post([this, done = std::move(done)]() mutable {
-    absl::StatusOr<InputRecord> placed = store_.Place(*this);
-    if (!placed.ok()) return done(placed.status());
-    v1::Input input = store_.ToInput(*placed);
-    store_.Store(*placed, [input = std::move(input), done = std::move(done)](const absl::Status& status) mutable {
-      status.ok() ? done(std::move(input)) : done(status);
+    if (const absl::Status status = store_.CheckComplete(*this); !status.ok()) return done(status);
+    const InputRecord part{.sha256 = sha256_, .bytes = bytes_, .media_type = media_type_};
+    store_.disk_.Post([&store = store_, part, done = std::move(done)]() mutable {
+      store.Post([&store, placed = store.Place(part), sha256 = part.sha256, done = std::move(done)]() mutable {
+        store.OnPlaced(placed, sha256, std::move(done));
+      });
     });
   });
 }
 
-absl::StatusOr<InputRecord> InputStore::Place(Upload& upload) {
+absl::Status InputStore::CheckComplete(Upload& upload) {
   if (upload.received_ < upload.bytes_) {
     return InvalidField("data", absl::StrCat("ends after ", upload.received_, " of the ", upload.bytes_,
                                              " bytes of header.bytes; go on with header.offset ", upload.received_));
   }
-  if (upload.media_type_.empty()) KINORA_RETURN_IF_ERROR(LookAtHead(upload));  // resumed with nothing missing
-  KINORA_ASSIGN_OR_RETURN(const StoredFile stored, artifacts_.Put(KeyOf(upload.sha256_), PartPath(upload.sha256_)));
-  if (stored.sha256 != upload.sha256_) {
-    KINORA_RETURN_IF_ERROR(artifacts_.Delete(KeyOf(upload.sha256_)));
-    Discard(upload.sha256_);
-    return InvalidField("header.sha256",
-                        absl::StrCat("the data has ", stored.sha256, "; upload it again from header.offset 0"));
+  return upload.media_type_.empty() ? LookAtHead(upload) : absl::OkStatus();  // resumed with nothing missing
+}
+
+absl::StatusOr<InputRecord> InputStore::Place(const InputRecord& part) {
+  KINORA_ASSIGN_OR_RETURN(const StoredFile stored, artifacts_.Put(InputKey(part.sha256), parts_.PathOf(part.sha256)));
+  if (stored.sha256 == part.sha256) return part;
+  KINORA_RETURN_IF_ERROR(artifacts_.Delete(InputKey(part.sha256)));
+  return InvalidField("header.sha256",
+                      absl::StrCat("the data has ", stored.sha256, "; upload it again from header.offset 0"));
+}
+
+void InputStore::OnPlaced(const absl::StatusOr<InputRecord>& placed, const std::string& sha256, Done<v1::Input> done) {
+  if (!placed.ok()) {
+    if (absl::IsInvalidArgument(placed.status())) Discard(sha256);
+    return done(placed.status());
   }
-  return InputRecord{.sha256 = upload.sha256_,
-                     .bytes = upload.bytes_,
-                     .media_type = upload.media_type_,
-                     .expiry = loop_.Now() + rules_.ttl};
+  InputRecord record = *placed;
+  record.expiry = loop_.Now() + rules_.ttl;
+  v1::Input input = ToInput(record);
+  Store(record, [input = std::move(input), done = std::move(done)](const absl::Status& status) mutable {
+    status.ok() ? done(std::move(input)) : done(status);
+  });
 }
 
 void InputStore::Find(const std::string& sha256, Done<v1::Input> done) {
@@ -303,12 +305,48 @@ void InputStore::Find(const std::string& sha256, Done<v1::Input> done) {
   });
 }
 
+void InputStore::Require(std::vector<InputRef> refs, Finished done) {
+  Post([this, refs = std::move(refs), done = std::move(done)]() mutable {
+    FieldViolations violations;
+    for (const InputRef& ref : refs) {
+      if (const absl::Status status = CheckRef(ref, violations); !status.ok()) return done(status);
+    }
+    if (violations.size() > kMostViolations) violations.resize(kMostViolations);
+    done(violations.empty() ? absl::OkStatus() : InvalidFields(violations));
+  });
+}
+
+absl::Status InputStore::CheckRef(const InputRef& ref, FieldViolations& violations) {
+  const auto refuse = [&](std::string why) {
+    violations.push_back({absl::StrCat("generation.", ref.field), std::move(why)});
+    return absl::OkStatus();
+  };
+  Entry* entry = FindEntry(ref.id);
+  if (entry == nullptr || entry->record.expiry <= loop_.Now()) {
+    return refuse("no input with this id is stored; upload it first (UploadInput)");
+  }
+  const InputRecord& record = entry->record;
+  if (record.media_type.empty()) {
+    const int64_t received = parts_.Bytes(ref.id);
+    return refuse(absl::StrCat("its upload is not complete: ", received, " of ", record.bytes,
+                               " bytes have come; go on with header.offset ", received));
+  }
+  KINORA_ASSIGN_OR_RETURN(const bool whole, IsWhole(record));
+  if (!whole) return refuse("its file is lost; upload it again (UploadInput)");
+  if (!CanBeUsedAs(ref.use, record.media_type)) {
+    return refuse(absl::StrCat("is ", record.media_type, ", and must be ", InputUseName(ref.use)));
+  }
+  entry->named_until = loop_.Now() + kNamedFor;
+  return absl::OkStatus();
+}
+
 void InputStore::Discard(const std::string& sha256) {
-  unlink(PartPath(sha256).c_str());
+  parts_.Remove(sha256);
   FindEntry(sha256)->record.expiry = absl::InfinitePast();
 }
 
-void InputStore::Release(const std::string& sha256) {
+void InputStore::Release(const std::string& sha256, int64_t left) {
+  coming_ -= left;
   Entry* entry = FindEntry(sha256);
   entry->busy = false;
   if (entry->record.expiry <= loop_.Now()) Remove(sha256);
@@ -319,14 +357,14 @@ void InputStore::Remove(const std::string& sha256) {
   FindEntry(sha256)->busy = true;
   records_.RemoveInput(sha256, [this, sha256](absl::Status status) {
     Post([this, sha256, status = std::move(status)]() mutable {
-      if (status.ok()) status = artifacts_.Delete(KeyOf(sha256));
+      if (status.ok()) status = artifacts_.Delete(InputKey(sha256));
       Entry* entry = FindEntry(sha256);
       entry->busy = false;
       if (!status.ok()) {
         return Log(Severity::kError, "input_not_removed",
                    {{"input", sha256}, {"why", std::string(status.message())}});  // the next sweep tries again
       }
-      unlink(PartPath(sha256).c_str());
+      parts_.Remove(sha256);
       taken_ -= entry->record.bytes;
       entries_.erase(sha256);
       Count();
@@ -339,10 +377,32 @@ void InputStore::Sweep() {
   const absl::Time now = loop_.Now();
   std::vector<std::string> expired;
   for (const auto& [sha256, entry] : entries_) {
-    if (!entry.busy && entry.record.expiry <= now) expired.push_back(sha256);
+    if (!entry.busy && std::max(entry.record.expiry, entry.named_until) <= now) expired.push_back(sha256);
   }
-  for (const std::string& sha256 : expired) Remove(sha256);
   loop_.PostAt(now + rules_.sweep_interval, [this] { Sweep(); });
+  if (expired.empty()) return;
+  records_.Unfinished([this, expired = std::move(expired)](absl::StatusOr<std::vector<UnfinishedJob>> jobs) mutable {
+    if (!jobs.ok()) return;  // the next sweep asks again
+    Post([this, expired = std::move(expired), jobs = *std::move(jobs)] { RemoveUnused(expired, jobs); });
+  });
+}
+
+// What a job needs stays until the next look.
+void InputStore::RemoveUnused(const std::vector<std::string>& expired, const std::vector<UnfinishedJob>& jobs) {
+  absl::flat_hash_set<std::string> used;
+  for (const UnfinishedJob& job : jobs) {
+    for (InputRef& ref : InputRefsOf(job.video.effective())) used.insert(std::move(ref.id));
+  }
+  const absl::Time now = loop_.Now();
+  for (const std::string& sha256 : expired) {
+    Entry* entry = FindEntry(sha256);
+    if (entry == nullptr || entry->busy || std::max(entry->record.expiry, entry->named_until) > now) continue;
+    if (used.contains(sha256)) {
+      entry->record.expiry = now + 2 * rules_.sweep_interval;
+    } else {
+      Remove(sha256);
+    }
+  }
 }
 
 void InputStore::Count() {
@@ -360,7 +420,7 @@ InputStore::Entry* InputStore::FindEntry(const std::string& sha256) {
 // Its record says so, and its file is there, at least with its length. A file that cannot be looked at now is not lost.
 absl::StatusOr<bool> InputStore::IsWhole(const InputRecord& record) {
   if (record.media_type.empty()) return false;
-  const auto reader = artifacts_.Open(KeyOf(record.sha256));
+  const auto reader = artifacts_.Open(InputKey(record.sha256));
   if (reader.ok() && (*reader)->size() == record.bytes) return true;
   if (!reader.ok() && !absl::IsNotFound(reader.status())) return reader.status();
   Log(Severity::kError, "input_lost",
@@ -370,11 +430,6 @@ absl::StatusOr<bool> InputStore::IsWhole(const InputRecord& record) {
 
 absl::Time InputStore::PartExpiry() const { return loop_.Now() + std::min(rules_.ttl, kPartTtl); }
 
-int64_t InputStore::Received(const std::string& sha256) const {
-  struct stat info;
-  return stat(PartPath(sha256).c_str(), &info) == 0 ? info.st_size : 0;
-}
-
 v1::Input InputStore::ToInput(const InputRecord& record) const {
   v1::Input input;
   const bool whole = !record.media_type.empty();
@@ -383,7 +438,7 @@ v1::Input InputStore::ToInput(const InputRecord& record) const {
   input.set_bytes(record.bytes);
   input.set_sha256(record.sha256);
   *input.mutable_expire_time() = ToProto(record.expiry);
-  input.set_received(whole ? record.bytes : Received(record.sha256));
+  input.set_received(whole ? record.bytes : parts_.Bytes(record.sha256));
   return input;
 }
 

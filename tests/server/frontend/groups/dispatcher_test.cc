@@ -41,6 +41,17 @@ TEST_F(DispatcherTest, AJobRunsAndIsCompletedWithItsArtifacts) {
   EXPECT_EQ(Groups()[0].state(), "idle");
 }
 
+TEST_F(DispatcherTest, ARunSaysWhereTheInputsOfItsJobLie) {
+  v1::CreateVideoRequest request;
+  for (const char* id : {"aa", "bb"}) request.mutable_generation()->add_conditions()->mutable_image()->set_input_id(id);
+  request.mutable_generation()->mutable_audio()->mutable_media()->set_input_id("bb");
+  const auto link = JoinGroup("a");
+  Submit(request);
+  const v1::Run run = AwaitRun(*link);
+  const std::map<std::string, std::string> paths(run.input_paths().begin(), run.input_paths().end());
+  EXPECT_EQ(paths, (std::map<std::string, std::string>{{"aa", "inputs/aa"}, {"bb", "inputs/bb"}}));
+}
+
 TEST_F(DispatcherTest, AJobThatWaitedRunsWhenAGroupComes) {
   const JobId id = Submit();
   EXPECT_EQ(AwaitRun(*JoinGroup("a")).video_id(), id);

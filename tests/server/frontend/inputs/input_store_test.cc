@@ -1,0 +1,316 @@
+#include "server/frontend/inputs/input_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "absl/synchronization/notification.h"
+#include "server/common/directory_artifact_store.h"
+#include "server/common/sha256.h"
+#include "server/common/status_details.h"
+#include "server/frontend/jobs/sqlite_job_store.h"
+#include "tests/testing/fake_clock.h"
+#include "tests/testing/full_disk.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temporary_directory.h"
+#include "tests/testing/wait_for.h"
+
+namespace kinora {
+namespace {
+
+namespace fs = std::filesystem;
+using absl::StatusCode;
+using testing::AllOf;
+using testing::HasSubstr;
+using Header = v1::UploadInputRequest::Header;
+
+const std::string kPng = "\x89PNG\r\n\x1a\n" + std::string(1000, 'p');
+const std::string kWav = "RIFFsizeWAVEfmt " + std::string(1000, 's');
+
+// A directory whose Put waits for the test.
+class SlowStore : public ArtifactStore {
+ public:
+  explicit SlowStore(ArtifactStore& store) : store_(store) {}
+  absl::StatusOr<StoredFile> Put(std::string_view key, const std::string& file) override {
+    if (go_on != nullptr) go_on->WaitForNotification();
+    return store_.Put(key, file);
+  }
+  absl::StatusOr<std::unique_ptr<ArtifactReader>> Open(std::string_view key) override { return store_.Open(key); }
+  absl::Status Delete(std::string_view prefix) override { return store_.Delete(prefix); }
+
+  absl::Notification* go_on = nullptr;
+
+ private:
+  ArtifactStore& store_;
+};
+
+class InputStoreTest : public testing::Test {
+ protected:
+  InputStoreTest() {
+    rules_ = {.max_bytes = 1 << 20, .quota = 10 << 20, .ttl = absl::Hours(24)};
+    rules_.check_disk = [this](int64_t bytes) {
+      asked_for_ = bytes;
+      return absl::OkStatus();
+    };
+  }
+  ~InputStoreTest() override { Close(); }
+
+  void Open() {
+    directory_store_ = *DirectoryArtifactStore::At(directory_.File("artifacts"));
+    slow_ = std::make_unique<SlowStore>(*directory_store_);
+    if (jobs_ == nullptr) {
+      jobs_ = *SqliteJobStore::Open(":memory:", {}, clock_, [](const v1::VideoEvent&) {});
+    }
+    auto opened = InputStore::Open(*jobs_, *slow_, directory_store_->root(), directory_.File("uploads"), clock_,
+                                   metrics_, rules_);
+    ASSERT_THAT(opened, IsOk());
+    store_ = *std::move(opened);
+  }
+  void Close() {
+    if (store_ == nullptr) return;
+    store_->Stop();
+    jobs_->Flush();
+    store_.reset();
+  }
+
+  static Header HeaderOf(const std::string& bytes, int64_t offset = 0) {
+    Header header;
+    header.set_sha256(Sha256Hex(bytes));
+    header.set_bytes(std::ssize(bytes));
+    header.set_offset(offset);
+    return header;
+  }
+  absl::StatusOr<std::shared_ptr<InputStore::Begun>> Begin(const Header& header) {
+    return WaitFor<std::shared_ptr<InputStore::Begun>>([&](Done<std::shared_ptr<InputStore::Begun>> done) {
+      store_->Begin(header, [done = std::move(done)](absl::StatusOr<InputStore::Begun> begun) mutable {
+        if (!begun.ok()) return done(begun.status());
+        done(std::make_shared<InputStore::Begun>(*std::move(begun)));
+      });
+    });
+  }
+  static absl::Status Append(InputStore::Begun& begun, const std::string& data) {
+    return WaitForStatus([&](Finished done) { begun.upload->Append(data, std::move(done)); });
+  }
+  static absl::StatusOr<v1::Input> Complete(InputStore::Begun& begun) {
+    return WaitFor<v1::Input>([&](Done<v1::Input> done) { begun.upload->Complete(std::move(done)); });
+  }
+  absl::StatusOr<v1::Input> Find(const std::string& bytes) {
+    return WaitFor<v1::Input>([&](Done<v1::Input> done) { store_->Find(Sha256Hex(bytes), std::move(done)); });
+  }
+  std::string Store(const std::string& bytes) {
+    const auto begun = Begin(HeaderOf(bytes));
+    KINORA_CHECK(begun.ok()) << begun.status();
+    KINORA_CHECK(Append(**begun, bytes).ok());
+    const auto input = Complete(**begun);
+    KINORA_CHECK(input.ok()) << input.status();
+    return input->id();
+  }
+  absl::Status Require(const v1::Generation& generation) {
+    return WaitForStatus([&](Finished done) { store_->Require(InputRefsOf(generation), std::move(done)); });
+  }
+  // Until every sweep that is due has removed what it removes.
+  void Sweep() {
+    for (int i = 0; i < 4; ++i) {
+      clock_.Advance(rules_.sweep_interval);
+      Find(kPng).IgnoreError();
+      jobs_->Flush();
+      Find(kPng).IgnoreError();
+      jobs_->Flush();
+    }
+    Find(kPng).IgnoreError();
+  }
+  std::string StoredPath(const std::string& bytes) { return directory_.File("artifacts/inputs/" + Sha256Hex(bytes)); }
+
+  TemporaryDirectory directory_;
+  FakeClock clock_;
+  MetricsPage page_;
+  FrontendMetrics metrics_{page_.registry()};
+  std::unique_ptr<DirectoryArtifactStore> directory_store_;
+  std::unique_ptr<SlowStore> slow_;
+  std::unique_ptr<SqliteJobStore> jobs_;
+  InputRules rules_;
+  std::unique_ptr<InputStore> store_;
+  int64_t asked_for_ = 0;
+};
+
+v1::Generation FirstImage(const std::string& id) {
+  v1::Generation generation;
+  generation.add_conditions()->mutable_image()->set_input_id(id);
+  return generation;
+}
+
+TEST_F(InputStoreTest, EveryFieldThatNamesNoUsableInputIsTold) {
+  Open();
+  const std::string png = Store(kPng), wav = Store(kWav);
+  const std::string part = "\x89PNG\r\n\x1a\n" + std::string(50, 'q');
+  const auto begun = Begin(HeaderOf(part));
+  ASSERT_THAT(Append(**begun, part.substr(0, 20)), IsOk());
+
+  v1::Generation good = FirstImage(png);
+  good.mutable_audio()->mutable_media()->set_input_id(wav);
+  EXPECT_THAT(Require(good), IsOk());
+
+  v1::Generation bad = FirstImage(wav);
+  bad.add_conditions()->mutable_clip()->set_input_id("kite.mp4");
+  bad.mutable_retake()->mutable_clip()->set_input_id(Sha256Hex(part));
+  bad.mutable_audio()->mutable_media()->set_input_id(png);
+  const absl::Status refused = Require(bad);
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  const std::string told(refused.message());
+  EXPECT_THAT(told, HasSubstr("generation.conditions[0].image.input_id: is audio/wav, and must be an image"));
+  EXPECT_THAT(told, HasSubstr("generation.conditions[1].clip.input_id: no input with this id is stored"));
+  EXPECT_THAT(told, AllOf(HasSubstr("generation.retake.clip.input_id: its upload is not complete: 20 of 58 bytes"),
+                          HasSubstr("header.offset 20")));
+  EXPECT_THAT(told, HasSubstr("generation.audio.media.input_id: is image/png, and must be a sound"));
+  fs::remove(StoredPath(kPng));
+  EXPECT_THAT(Require(FirstImage(png)), StatusIs(StatusCode::kInvalidArgument, HasSubstr("its file is lost")));
+}
+
+TEST_F(InputStoreTest, WhatAJobNamesStaysUntilTheJobHasEnded) {
+  Open();
+  const std::string id = Store(kPng);
+  v1::CreateVideoRequest request;
+  *request.mutable_generation() = FirstImage(id);
+  const auto created =
+      WaitFor<Created>([&](Done<Created> done) { jobs_->Create(request, request.generation(), 0, std::move(done)); });
+  ASSERT_THAT(created, IsOk());
+  clock_.Advance(absl::Hours(30));
+  Sweep();
+  EXPECT_TRUE(fs::exists(StoredPath(kPng)));
+  EXPECT_THAT(Find(kPng), IsOk());
+  EXPECT_THAT(Require(FirstImage(id)), IsOk());
+  Close();
+  Open();  // as a frontend that starts again
+  Sweep();
+  EXPECT_TRUE(fs::exists(StoredPath(kPng)));
+  ASSERT_THAT(WaitFor<v1::Video>([&](auto done) { jobs_->Cancel(created->video.id(), std::move(done)); }).status(),
+              IsOk());
+  Sweep();
+  EXPECT_FALSE(fs::exists(StoredPath(kPng)));
+  EXPECT_THAT(Find(kPng), StatusIs(StatusCode::kNotFound));
+}
+
+TEST_F(InputStoreTest, WhatARequestNamesStaysWhileItBecomesAJob) {
+  Open();
+  const std::string id = Store(kPng);
+  clock_.Advance(absl::Hours(24) - absl::Seconds(1));
+  EXPECT_THAT(Require(FirstImage(id)), IsOk());
+  Sweep();
+  EXPECT_TRUE(fs::exists(StoredPath(kPng)));
+  clock_.Advance(kNamedFor);
+  Sweep();
+  EXPECT_FALSE(fs::exists(StoredPath(kPng)));
+}
+
+TEST_F(InputStoreTest, HasAnIdOnceItsRecordIsDurable) {
+  Open();
+  const auto begun = Begin(HeaderOf(kPng));
+  ASSERT_THAT(Append(**begun, kPng), IsOk());
+  absl::Notification go_on, completed;
+  jobs_->PutModel({}, [&](const absl::Status&) { go_on.WaitForNotification(); });  // what comes after it waits
+  absl::StatusOr<v1::Input> input;
+  (*begun)->upload->Complete([&](absl::StatusOr<v1::Input> told) {
+    input = std::move(told);
+    completed.Notify();
+  });
+  while (!fs::exists(StoredPath(kPng))) std::this_thread::yield();
+  for (int i = 0; i < 100; ++i) {
+    const absl::StatusOr<v1::Input> found = Find(kPng);
+    ASSERT_THAT(found, IsOk());
+    EXPECT_EQ(found->id(), "");
+  }
+  go_on.Notify();
+  completed.WaitForNotification();
+  ASSERT_THAT(input, IsOk());
+  EXPECT_EQ(Find(kPng)->id(), Sha256Hex(kPng));
+}
+
+TEST_F(InputStoreTest, OneThatCompletesForLongHoldsUpNobody) {
+  Open();
+  const auto begun = Begin(HeaderOf(kPng));
+  ASSERT_THAT(Append(**begun, kPng), IsOk());
+  absl::Notification go_on, completed;
+  slow_->go_on = &go_on;
+  (*begun)->upload->Complete([&](const absl::StatusOr<v1::Input>&) { completed.Notify(); });
+  EXPECT_THAT(Find(kPng), IsOk());
+  const auto other = Begin(HeaderOf(kWav));
+  ASSERT_THAT(other, IsOk());
+  EXPECT_THAT(Append(**other, kWav), IsOk());
+  EXPECT_FALSE(completed.HasBeenNotified());
+  go_on.Notify();
+  completed.WaitForNotification();
+}
+
+TEST_F(InputStoreTest, APartHasItsHourFromItsLastDataAlsoAfterARestart) {
+  Open();
+  {
+    const auto begun = Begin(HeaderOf(kPng));
+    ASSERT_THAT(Append(**begun, kPng.substr(0, 100)), IsOk());
+    clock_.Advance(absl::Minutes(50));
+    ASSERT_THAT(Append(**begun, kPng.substr(100, 100)), IsOk());
+  }
+  Close();
+  clock_.Advance(absl::Minutes(30));
+  Open();
+  Sweep();
+  const auto found = Find(kPng);
+  ASSERT_THAT(found, IsOk());
+  EXPECT_EQ(found->received(), 200);
+  clock_.Advance(absl::Minutes(30));
+  Sweep();
+  EXPECT_THAT(Find(kPng), StatusIs(StatusCode::kNotFound));
+}
+
+TEST_F(InputStoreTest, WhatOpenUploadsHaveStillToWriteIsCounted) {
+  Open();
+  auto first = Begin(HeaderOf(kPng));
+  EXPECT_EQ(asked_for_, std::ssize(kPng));
+  ASSERT_THAT(Append(**first, kPng.substr(0, 400)), IsOk());
+  {
+    const auto second = Begin(HeaderOf(kWav));
+    ASSERT_THAT(second, IsOk());
+    EXPECT_EQ(asked_for_, std::ssize(kPng) - 400 + std::ssize(kWav));
+    first->reset();
+    ASSERT_THAT(Append(**second, kWav), IsOk());
+  }
+  const auto again = Begin(HeaderOf(kPng, 100));
+  ASSERT_THAT(again, IsOk());
+  EXPECT_EQ(asked_for_, std::ssize(kPng) - 100);
+}
+
+TEST_F(InputStoreTest, AFileInItsPlaceWithoutAWordOfItIsAPartThatIsComplete) {
+  Open();
+  const std::string uploads = directory_.File("uploads/" + Sha256Hex(kPng));
+  ASSERT_THAT(Append(**Begin(HeaderOf(kPng)), kPng), IsOk());
+  Close();
+  fs::create_directory(directory_.File("artifacts/inputs"));
+  fs::rename(uploads, StoredPath(kPng));  // as by a process that is killed before its record
+  Open();
+  EXPECT_EQ(Find(kPng)->received(), std::ssize(kPng));
+  const auto begun = Begin(HeaderOf(kPng, std::ssize(kPng)));
+  ASSERT_THAT(begun, IsOk());
+  const auto input = Complete(**begun);
+  ASSERT_THAT(input, IsOk());
+  EXPECT_EQ(input->id(), Sha256Hex(kPng));
+}
+
+TEST(FullInputStore, SaysThatTheDiskIsFull) {
+  TemporaryDirectory directory;
+  const auto body = [&]() -> std::string {
+    const PartFolder parts(directory.path());
+    const std::string sha256(64, 'a');
+    int64_t at = 0;
+    if (!parts.Begin(sha256, 0).ok()) return "no file";
+    const absl::Status status = parts.Write(sha256, std::string(1 << 20, 'x'), at);
+    if (!absl::IsResourceExhausted(status)) return status.ToString();
+    if (at == 0 || at != parts.Bytes(sha256)) return "what could be written is not counted";
+    return ErrorReason(status) == "DISK_FULL" ? "" : "its reason is " + ErrorReason(status);
+  };
+  const SmallDiskResult result = OnSmallDisk(directory.path(), 256 << 10, body);
+  if (result == SmallDiskResult::kNotPermitted) GTEST_SKIP() << "no mount namespaces here";
+  EXPECT_EQ(result, SmallDiskResult::kPassed);
+}
+
+}  // namespace
+}  // namespace kinora
