@@ -15,8 +15,11 @@ struct Form {
   bool residual, silu;
 };
 constexpr Form kForms[] = {{1, 1, 1, 1, 0, false, false},   {2, 3, 64, 8, 0, true, true},
-                           {3, 130, 48, 3, 8, true, false}, {1, 5, 37, 37, 2, false, true},
-                           {1, 5000, 16, 2, 0, true, true}, {2, 66, 96, 4, 3, false, false}};
+                           {3, 130, 48, 3, 8, true, false}, {1, 5, 29, 29, 2, false, true},
+#ifndef __SANITIZE_THREAD__  // which knows 8,128 threads at once: a launch of this form has 32,768
+                           {1, 5000, 16, 2, 0, true, true},
+#endif
+                           {2, 66, 96, 4, 3, false, false}};
 
 class GroupNormTest : public OnAStream {};
 
