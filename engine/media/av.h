@@ -31,6 +31,10 @@ using AvPtr = std::unique_ptr<T, AvDeleter>;
 // RESOURCE_EXHAUSTED), every other code is Internal.
 absl::Status AvError(int code, const std::string& what);
 
+// What "x264-params" of a libx264 encoder must hold, in front of what else it is to hold. x264 (164) with AVX-512 reads
+// memory that nobody set: equal frames then become streams that differ with what was in freed memory.
+std::string X264Instructions();
+
 // The libraries print nothing: what matters is in the Status. Called by everything that uses them.
 void QuietAv();
 

@@ -55,7 +55,8 @@ void SetOptions(const PictureTrackOptions& options, AVCodecContext& codec) {
   av_opt_set_double(codec.priv_data, "crf", options.crf, 0);
   if (std::string_view(options.encoder) == "libx264") {
     av_opt_set(codec.priv_data, "preset", "veryfast", 0);
-    av_opt_set(codec.priv_data, "x264-params", "lookahead-threads=1:sliced-threads=0", 0);
+    const std::string params = absl::StrCat(X264Instructions(), "lookahead-threads=1:sliced-threads=0");
+    av_opt_set(codec.priv_data, "x264-params", params.c_str(), 0);
   } else {
     codec.bit_rate = 0;  // constant quality
     av_opt_set(codec.priv_data, "deadline", "good", 0);

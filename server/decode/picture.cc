@@ -307,6 +307,7 @@ absl::StatusOr<std::vector<AvPtr<AVPacket>>> Encode(const AVFrame& frame, int cr
   encoder->thread_count = 1;
   av_opt_set(encoder->priv_data, "preset", "veryfast", 0);
   av_opt_set_double(encoder->priv_data, "crf", crf, 0);
+  av_opt_set(encoder->priv_data, "x264-params", X264Instructions().c_str(), 0);
   std::vector<AvPtr<AVPacket>> packets;
   if (avcodec_open2(encoder.get(), codec, nullptr) < 0)
     return absl::InvalidArgumentError("too large for the H.264 pass");

@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -7,8 +8,12 @@
 #include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <random>
+#include <set>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "engine/media/fit_sound.h"
 #include "tests/media/clip_fixtures.h"
 #include "tests/testing/part_files.h"
@@ -102,6 +107,27 @@ TEST_P(MovieSinkTest, WritesTheSameBytesForTheSameClip) {
   EXPECT_EQ(first, ReadFile(Write(clip, std::string("b_") + GetParam().name, options)));
   EXPECT_THAT(first, testing::Not(HasSubstr(TempPath(""))));  // no path
   EXPECT_THAT(first, testing::Not(HasSubstr("Lavf5")));       // no library version
+}
+
+// A small tile over and over with other noise on it in every frame: an encoder tries everything. New and freed memory
+// is filled with another byte in every turn.
+TEST_P(MovieSinkTest, WhatLiesInFreedMemoryIsNotInTheFile) {
+  constexpr int kSide = 64, kTile = 4;
+  TestClip clip = MakeFlatClip({.width = kSide, .height = kSide, .num_frames = 9, .frame_rate = 24}, 0, 0, 0);
+  std::minstd_rand random(1);
+  uint8_t tile[kTile][kTile][3];
+  for (uint8_t& value : absl::MakeSpan(&tile[0][0][0], sizeof tile)) value = random() % 200;
+  for (size_t i = 0; i < clip.rgb.size(); ++i) {
+    const size_t x = i / 3 % kSide, y = i / 3 / kSide % kSide;
+    clip.rgb[i] = tile[y % kTile][x % kTile][i % 3] + random() % 56;
+  }
+  std::set<std::string> files;
+  for (const int byte : {0, 1, 129, 165, 254}) {
+    mallopt(M_PERTURB, byte);
+    files.insert(ReadFile(Write(clip, absl::StrCat(byte, GetParam().name), {.container = GetParam().container})));
+  }
+  mallopt(M_PERTURB, 0);
+  EXPECT_EQ(files.size(), 1);
 }
 
 TEST_P(MovieSinkTest, CarriesMetadataOnlyWhenAsked) {
