@@ -1,7 +1,6 @@
 #include "engine/model/latent_upsampler.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "engine/base/status_macros.h"
@@ -15,25 +14,7 @@ constexpr float kNormEps = 1e-5f;  // torch's default, not a key of the config
 constexpr int64_t kFilterTaps = 5;
 constexpr ConvAxis kThreeTaps{.kernel = 3, .before = 1, .after = 1};
 
-Shape WithChannels(const Shape& x, int64_t channels) { return {x[0], x[1], x[2], channels}; }
-
 }  // namespace
-
-// x lies in `buffers[current]`; the other two are free.
-struct LatentUpsampler::Scratch {
-  DType dtype;
-  std::array<Tensor, 3> buffers;  // [largest activation] each
-  int current = 0;
-  Shape shape;  // of x
-
-  Tensor View(int offset, const Shape& s) const { return Tensor(dtype, s, buffers[(current + offset) % 3].raw()); }
-  Tensor x() const { return View(0, shape); }
-  // What lies `offset` buffers on is x from now on.
-  void MoveTo(int offset, const Shape& s) {
-    current = (current + offset) % 3;
-    shape = s;
-  }
-};
 
 absl::StatusOr<Weight> LatentUpsampler::LoadConv(WeightLoader& weights, std::string_view name, int64_t in,
                                                  int64_t out) const {
@@ -109,36 +90,36 @@ GroupNormParams LatentUpsampler::ParamsOf(const Norm& norm, const Shape& x) cons
           .eps = kNormEps};
 }
 
-void LatentUpsampler::RunBlock(Exec& exec, const ResNet& block, Scratch& s) const {
-  const Tensor x = s.x(), hidden = s.View(1, s.shape), sum = s.View(2, s.shape);
+void LatentUpsampler::RunBlock(Exec& exec, const ResNet& block, VideoScratch& s) const {
+  const Tensor x = s.x(), hidden = s.View(1, s.shape()), sum = s.View(2, s.shape());
   Conv(exec, x, block.conv1, config_.over_time, hidden);
-  exec.ops.GroupNormThenSilu(hidden, ParamsOf(block.norm1, s.shape), /*residual=*/nullptr, hidden);
+  exec.ops.GroupNormThenSilu(hidden, ParamsOf(block.norm1, s.shape()), /*residual=*/nullptr, hidden);
   Conv(exec, hidden, block.conv2, config_.over_time, sum);
-  exec.ops.GroupNormThenSilu(sum, ParamsOf(block.norm2, s.shape), &x, sum);
-  s.MoveTo(2, s.shape);
+  exec.ops.GroupNormThenSilu(sum, ParamsOf(block.norm2, s.shape()), &x, sum);
+  s.MoveTo(2, s.shape());
 }
 
 void LatentUpsampler::RunBlocks(Exec& exec, const std::vector<ResNet>& blocks, std::string_view name,
-                                Scratch& s) const {
+                                VideoScratch& s) const {
   for (size_t i = 0; i < blocks.size(); ++i) {
     RunBlock(exec, blocks[i], s);
     if (exec.taps != nullptr) Tap(exec, Cat(name, ".", i), s.x());
   }
 }
 
-void LatentUpsampler::Upsample(Exec& exec, Scratch& s) const {
+void LatentUpsampler::Upsample(Exec& exec, VideoScratch& s) const {
   const UpsamplerConfig& c = config_;
-  const Tensor parts = s.View(1, WithChannels(s.shape, c.mid_channels * c.parts()));
+  const Tensor parts = s.View(1, WithChannels(s.shape(), c.mid_channels * c.parts()));
   Conv(exec, s.x(), upsampling_, upsampling_over_time(), parts);
   const SpaceTime factor{.time = c.time_up, .height = c.space_up, .width = c.space_up};
   const bool drop_first = c.time_up > 1;
-  const Shape moved = {s.shape[0] * c.time_up - (drop_first ? 1 : 0), s.shape[1] * c.space_up, s.shape[2] * c.space_up,
-                       c.mid_channels};
+  const Shape moved = {s.shape()[0] * c.time_up - (drop_first ? 1 : 0), s.shape()[1] * c.space_up,
+                       s.shape()[2] * c.space_up, c.mid_channels};
   exec.ops.DepthToSpace(parts, {.factor = factor, .drop_first = drop_first}, s.View(2, moved));
   s.MoveTo(2, moved);
   if (c.space_down == 1) return;
-  const Shape kept =
-      WithChannels(c.OutputShape({s.shape[0], s.shape[1] / c.space_up, s.shape[2] / c.space_up, 0}), c.mid_channels);
+  const Shape kept = WithChannels(
+      c.OutputShape({s.shape()[0], s.shape()[1] / c.space_up, s.shape()[2] / c.space_up, 0}), c.mid_channels);
   const Tensor filter = filter_.tensor().Reshape({kFilterTaps, kFilterTaps});
   exec.ops.Blur(s.x(), filter, c.space_down, s.View(1, kept));
   s.MoveTo(1, kept);
@@ -154,14 +135,12 @@ void LatentUpsampler::Forward(Exec& exec, const Tensor& latent, Tensor out) cons
   KINORA_CHECK(shape.rank() == 4 && shape[3] == config_.latent_channels) << shape.ToString();
   KINORA_CHECK(out.shape() == config_.OutputShape(shape)) << shape.ToString() << " to " << out.shape().ToString();
   ArenaScope temp(exec.arena);
-  Scratch s{.dtype = exec.dtype, .buffers = {}, .shape = WithChannels(shape, config_.mid_channels)};
-  for (Tensor& buffer : s.buffers) buffer = temp.Alloc(exec.dtype, {LargestActivation(shape)});
-
+  VideoScratch s(temp, exec.dtype, LargestActivation(shape), WithChannels(shape, config_.mid_channels));
   const Tensor denormalised = s.View(1, shape);
   exec.ops.Affine(latent, std_, mean_, denormalised);
   Tap(exec, "denormalised", denormalised);
   Conv(exec, denormalised, initial_conv_, config_.over_time, s.x());
-  exec.ops.GroupNormThenSilu(s.x(), ParamsOf(initial_norm_, s.shape), /*residual=*/nullptr, s.x());
+  exec.ops.GroupNormThenSilu(s.x(), ParamsOf(initial_norm_, s.shape()), /*residual=*/nullptr, s.x());
   Tap(exec, "initial", s.x());
   RunBlocks(exec, before_, "res_blocks", s);
   Upsample(exec, s);

@@ -19,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "engine/model/latent_normalizer.h"
 #include "engine/model/upsampler_config.h"
+#include "engine/model/video_blocks.h"
 #include "engine/parallel/exec.h"
 #include "engine/weights/weight_loader.h"
 
@@ -50,7 +51,6 @@ class LatentUpsampler {
     Weight conv1, conv2;
     Norm norm1, norm2;
   };
-  struct Scratch;  // the three buffers activations live in
 
   LatentUpsampler() = default;
   absl::StatusOr<Weight> LoadConv(WeightLoader& weights, std::string_view name, int64_t in, int64_t out) const;
@@ -61,9 +61,9 @@ class LatentUpsampler {
   bool upsampling_over_time() const { return config_.time_up > 1; }
   void Conv(Exec& exec, const Tensor& x, const Weight& conv, bool over_time, Tensor out) const;
   GroupNormParams ParamsOf(const Norm& norm, const Shape& x) const;
-  void RunBlock(Exec& exec, const ResNet& block, Scratch& s) const;
-  void RunBlocks(Exec& exec, const std::vector<ResNet>& blocks, std::string_view name, Scratch& s) const;
-  void Upsample(Exec& exec, Scratch& s) const;
+  void RunBlock(Exec& exec, const ResNet& block, VideoScratch& s) const;
+  void RunBlocks(Exec& exec, const std::vector<ResNet>& blocks, std::string_view name, VideoScratch& s) const;
+  void Upsample(Exec& exec, VideoScratch& s) const;
   int64_t LargestActivation(const Shape& latent) const;  // in elements
 
   UpsamplerConfig config_;

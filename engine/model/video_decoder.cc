@@ -1,7 +1,6 @@
 #include "engine/model/video_decoder.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,8 +12,6 @@ namespace {
 
 using Kind = VideoDecoderBlock::Kind;
 
-constexpr float kNormEps = 1e-8f;  // PixelNorm's, not a key of the config
-
 SpaceTime Factor(const VideoDecoderBlock& block) {
   return {static_cast<int>(block.stride[0]), static_cast<int>(block.stride[1]), static_cast<int>(block.stride[2])};
 }
@@ -25,23 +22,7 @@ Shape Upsampled(const Shape& x, const VideoDecoderBlock& block) {
   return {frames, x[1] * block.stride[1], x[2] * block.stride[2], block.out_channels};
 }
 
-Shape WithChannels(const Shape& x, int64_t channels) { return {x[0], x[1], x[2], channels}; }
-
 }  // namespace
-
-// x lies in `buffers[current]`; the other two are free.
-struct VideoDecoder::Scratch {
-  DType dtype;
-  std::array<Tensor, 3> buffers;  // [largest activation] each
-  int current = 0;
-  Shape shape;  // of x
-
-  Tensor View(int offset, const Shape& s) const {
-    const Tensor& buffer = buffers[(current + offset) % 3];
-    return Tensor(dtype, s, buffer.raw());
-  }
-  Tensor x() const { return View(0, shape); }
-};
 
 absl::Status VideoDecoder::CheckConfig(const VideoDecoderConfig& config) {
   if (config.blocks.empty()) return absl::InvalidArgumentError("vae.decoder_blocks is empty");
@@ -89,9 +70,8 @@ absl::StatusOr<VideoDecoder::Block> VideoDecoder::LoadBlock(WeightLoader& weight
     if (weights.Has(name + ".per_channel_scale1")) {
       return absl::UnimplementedError("vae.decoder_blocks: inject_noise is not available");
     }
-    ResNet& resnet = block.resnets.emplace_back();
-    KINORA_ASSIGN_OR_RETURN(resnet.conv1, CausalConv::Load(weights, name + ".conv1", options));
-    KINORA_ASSIGN_OR_RETURN(resnet.conv2, CausalConv::Load(weights, name + ".conv2", options));
+    KINORA_ASSIGN_OR_RETURN(VideoResNet resnet, VideoResNet::Load(weights, name, options));
+    block.resnets.push_back(std::move(resnet));
   }
   return block;
 }
@@ -153,19 +133,10 @@ int64_t VideoDecoder::LargestActivation(const Shape& latent) const {
   return largest;
 }
 
-void VideoDecoder::RunResNet(Exec& exec, const ResNet& resnet, const Scratch& scratch) const {
-  const Tensor x = scratch.x();
-  const Tensor normed = scratch.View(1, scratch.shape), hidden = scratch.View(2, scratch.shape);
-  exec.ops.RmsNorm(x, /*weight=*/nullptr, kNormEps, Activation::kSilu, normed);
-  resnet.conv1.Forward(exec, normed, Accumulate::kNo, hidden);
-  exec.ops.RmsNorm(hidden, /*weight=*/nullptr, kNormEps, Activation::kSilu, hidden);
-  resnet.conv2.Forward(exec, hidden, Accumulate::kAdd, x);
-}
-
 void VideoDecoder::RunUpsample(Exec& exec, const VideoDecoderBlock& config, const Block& block,
-                               Scratch& scratch) const {
-  const Shape upsampled = Upsampled(scratch.shape, config);
-  const Tensor conv = scratch.View(1, WithChannels(scratch.shape, config.conv_channels()));
+                               VideoScratch& scratch) const {
+  const Shape upsampled = Upsampled(scratch.shape(), config);
+  const Tensor conv = scratch.View(1, WithChannels(scratch.shape(), config.conv_channels()));
   const Tensor out = scratch.View(2, upsampled);
   DepthToSpaceOptions move{.factor = Factor(config), .drop_first = config.stride[0] == 2};
   block.conv.Forward(exec, scratch.x(), Accumulate::kNo, conv);
@@ -175,16 +146,13 @@ void VideoDecoder::RunUpsample(Exec& exec, const VideoDecoderBlock& config, cons
     move.accumulate = Accumulate::kAdd;
     exec.ops.DepthToSpace(scratch.x(), move, out);
   }
-  scratch.current = (scratch.current + 2) % 3;
-  scratch.shape = upsampled;
+  scratch.MoveTo(2, upsampled);
 }
 
 void VideoDecoder::Forward(Exec& exec, const Tensor& latent, Tensor out) const {
   ArenaScope temp(exec.arena);
-  Scratch scratch{.dtype = exec.dtype, .buffers = {}, .shape = WithChannels(latent.shape(), config_.first_width())};
-  const int64_t largest = LargestActivation(latent.shape());
-  for (Tensor& buffer : scratch.buffers) buffer = temp.Alloc(exec.dtype, {largest});
-
+  VideoScratch scratch(temp, exec.dtype, LargestActivation(latent.shape()),
+                       WithChannels(latent.shape(), config_.first_width()));
   const Tensor denormalised = scratch.View(1, latent.shape());
   exec.ops.Affine(latent, std_, mean_, denormalised);
   Tap(exec, "denormalised", denormalised);
@@ -192,12 +160,12 @@ void VideoDecoder::Forward(Exec& exec, const Tensor& latent, Tensor out) const {
   Tap(exec, "conv_in", scratch.x());
   for (size_t i = 0; i < blocks_.size(); ++i) {
     if (config_.blocks[i].kind == Kind::kUpsample) RunUpsample(exec, config_.blocks[i], blocks_[i], scratch);
-    for (const ResNet& resnet : blocks_[i].resnets) RunResNet(exec, resnet, scratch);
+    for (const VideoResNet& resnet : blocks_[i].resnets) resnet.Forward(exec, scratch);
     Tap(exec, absl::StrCat("up_blocks.", i), scratch.x());
   }
-  exec.ops.RmsNorm(scratch.x(), /*weight=*/nullptr, kNormEps, Activation::kSilu, scratch.x());
+  exec.ops.RmsNorm(scratch.x(), /*weight=*/nullptr, kPixelNormEps, Activation::kSilu, scratch.x());
   ArenaScope tail(exec.arena);
-  const Tensor patches = tail.Alloc(DType::kF32, WithChannels(scratch.shape, config_.conv_out_channels()));
+  const Tensor patches = tail.Alloc(DType::kF32, WithChannels(scratch.shape(), config_.conv_out_channels()));
   conv_out_.Forward(exec, scratch.x(), Accumulate::kNo, patches);
   const int patch = static_cast<int>(config_.patch_size);
   exec.ops.DepthToSpace(patches, {.factor = {.height = patch, .width = patch}}, out);

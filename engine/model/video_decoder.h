@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "engine/model/causal_conv.h"
 #include "engine/model/config.h"
+#include "engine/model/video_blocks.h"
 #include "engine/parallel/exec.h"
 #include "engine/weights/weight_loader.h"
 
@@ -49,19 +50,14 @@ class VideoDecoder {
   const VideoDecoderConfig& config() const { return config_; }
 
  private:
-  struct ResNet {
-    CausalConv conv1, conv2;
-  };
   struct Block {
-    std::vector<ResNet> resnets;  // kResidual
-    CausalConv conv;              // kUpsample
+    std::vector<VideoResNet> resnets;  // kResidual
+    CausalConv conv;                   // kUpsample
   };
-  struct Scratch;  // the three buffers activations live in
 
   static absl::Status CheckConfig(const VideoDecoderConfig& config);
   absl::StatusOr<Block> LoadBlock(WeightLoader& weights, int64_t index) const;
-  void RunResNet(Exec& exec, const ResNet& resnet, const Scratch& scratch) const;
-  void RunUpsample(Exec& exec, const VideoDecoderBlock& config, const Block& block, Scratch& scratch) const;
+  void RunUpsample(Exec& exec, const VideoDecoderBlock& config, const Block& block, VideoScratch& scratch) const;
   int64_t LargestActivation(const Shape& latent) const;  // in elements
 
   VideoDecoderConfig config_;

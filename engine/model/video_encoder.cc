@@ -1,7 +1,6 @@
 #include "engine/model/video_encoder.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "engine/base/status_macros.h"
@@ -12,8 +11,6 @@ namespace kinora {
 namespace {
 
 using Kind = VideoEncoderBlock::Kind;
-
-constexpr float kNormEps = 1e-8f;  // PixelNorm's, not a key of the config
 
 SpaceTime Factor(const VideoEncoderBlock& block) {
   return {static_cast<int>(block.stride[0]), static_cast<int>(block.stride[1]), static_cast<int>(block.stride[2])};
@@ -32,20 +29,7 @@ Shape Convolved(const Shape& x, const VideoEncoderBlock& block) {
   return {x[0] + (RepeatsFirst(block) ? 1 : 0), x[1], x[2], block.conv_channels()};
 }
 
-Shape WithChannels(const Shape& x, int64_t channels) { return {x[0], x[1], x[2], channels}; }
-
 }  // namespace
-
-// x lies in `buffers[current]`; the other two are free.
-struct VideoEncoder::Scratch {
-  DType dtype;
-  std::array<Tensor, 3> buffers;  // [largest activation] each
-  int current = 0;
-  Shape shape;  // of x
-
-  Tensor View(int offset, const Shape& s) const { return Tensor(dtype, s, buffers[(current + offset) % 3].raw()); }
-  Tensor x() const { return View(0, shape); }
-};
 
 absl::StatusOr<VideoEncoder::Block> VideoEncoder::LoadBlock(WeightLoader& weights, int64_t index) const {
   const VideoEncoderBlock& config = config_.blocks[index];
@@ -60,9 +44,8 @@ absl::StatusOr<VideoEncoder::Block> VideoEncoder::LoadBlock(WeightLoader& weight
     return block;
   }
   for (int64_t j = 0; j < config.layers; ++j) {
-    ResNet& resnet = block.resnets.emplace_back();
-    KINORA_ASSIGN_OR_RETURN(resnet.conv1, CausalConv::Load(weights, Cat(name, ".res_blocks.", j, ".conv1"), options));
-    KINORA_ASSIGN_OR_RETURN(resnet.conv2, CausalConv::Load(weights, Cat(name, ".res_blocks.", j, ".conv2"), options));
+    KINORA_ASSIGN_OR_RETURN(VideoResNet resnet, VideoResNet::Load(weights, Cat(name, ".res_blocks.", j), options));
+    block.resnets.push_back(std::move(resnet));
   }
   return block;
 }
@@ -125,19 +108,10 @@ int64_t VideoEncoder::LargestActivation(const Shape& pixels) const {
   return largest;
 }
 
-void VideoEncoder::RunResNet(Exec& exec, const ResNet& resnet, const Scratch& scratch) const {
-  const Tensor x = scratch.x();
-  const Tensor normed = scratch.View(1, scratch.shape), hidden = scratch.View(2, scratch.shape);
-  exec.ops.RmsNorm(x, /*weight=*/nullptr, kNormEps, Activation::kSilu, normed);
-  resnet.conv1.Forward(exec, normed, Accumulate::kNo, hidden);
-  exec.ops.RmsNorm(hidden, /*weight=*/nullptr, kNormEps, Activation::kSilu, hidden);
-  resnet.conv2.Forward(exec, hidden, Accumulate::kAdd, x);
-}
-
 void VideoEncoder::RunDownsample(Exec& exec, const VideoEncoderBlock& config, const Block& block,
-                                 Scratch& scratch) const {
-  const Shape downsampled = Downsampled(scratch.shape, config);
-  const Tensor conv = scratch.View(1, Convolved(scratch.shape, config)), out = scratch.View(2, downsampled);
+                                 VideoScratch& scratch) const {
+  const Shape downsampled = Downsampled(scratch.shape(), config);
+  const Tensor conv = scratch.View(1, Convolved(scratch.shape(), config)), out = scratch.View(2, downsampled);
   block.conv.Forward(exec, scratch.x(), Accumulate::kNo, conv);
   exec.ops.SpaceToDepth(conv, {.factor = Factor(config)}, out);
   exec.ops.SpaceToDepth(scratch.x(),
@@ -146,8 +120,7 @@ void VideoEncoder::RunDownsample(Exec& exec, const VideoEncoderBlock& config, co
                          .mean_of = config.mean_of(),
                          .accumulate = Accumulate::kAdd},
                         out);
-  scratch.current = (scratch.current + 2) % 3;
-  scratch.shape = downsampled;
+  scratch.MoveTo(2, downsampled);
 }
 
 void VideoEncoder::Forward(Exec& exec, const Tensor& pixels, Tensor latent) const {
@@ -155,20 +128,18 @@ void VideoEncoder::Forward(Exec& exec, const Tensor& pixels, Tensor latent) cons
   ArenaScope temp(exec.arena);
   const int patch = static_cast<int>(config_.patch_size);
   const Shape patched = {pixels.dim(0), pixels.dim(1) / patch, pixels.dim(2) / patch, config_.patch_channels()};
-  Scratch scratch{.dtype = exec.dtype, .buffers = {}, .shape = WithChannels(patched, config_.latent_channels)};
-  const int64_t largest = LargestActivation(pixels.shape());
-  for (Tensor& buffer : scratch.buffers) buffer = temp.Alloc(exec.dtype, {largest});
-
+  VideoScratch scratch(temp, exec.dtype, LargestActivation(pixels.shape()),
+                       WithChannels(patched, config_.latent_channels));
   const Tensor patches = scratch.View(1, patched);
   exec.ops.SpaceToDepth(pixels, {.factor = {.height = patch, .width = patch}, .width_before_height = true}, patches);
   conv_in_.Forward(exec, patches, Accumulate::kNo, scratch.x());
   Tap(exec, "conv_in", scratch.x());
   for (size_t i = 0; i < blocks_.size(); ++i) {
     if (config_.blocks[i].kind == Kind::kDownsample) RunDownsample(exec, config_.blocks[i], blocks_[i], scratch);
-    for (const ResNet& resnet : blocks_[i].resnets) RunResNet(exec, resnet, scratch);
+    for (const VideoResNet& resnet : blocks_[i].resnets) resnet.Forward(exec, scratch);
     if (exec.taps != nullptr) Tap(exec, Cat("down_blocks.", i), scratch.x());
   }
-  exec.ops.RmsNorm(scratch.x(), /*weight=*/nullptr, kNormEps, Activation::kSilu, scratch.x());
+  exec.ops.RmsNorm(scratch.x(), /*weight=*/nullptr, kPixelNormEps, Activation::kSilu, scratch.x());
   conv_out_.Forward(exec, scratch.x(), Accumulate::kNo, latent);
   normalizer_.Forward(exec, latent, latent);
 }

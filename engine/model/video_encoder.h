@@ -20,6 +20,7 @@
 #include "engine/model/causal_conv.h"
 #include "engine/model/config.h"
 #include "engine/model/latent_normalizer.h"
+#include "engine/model/video_blocks.h"
 #include "engine/parallel/exec.h"
 #include "engine/weights/weight_loader.h"
 
@@ -48,19 +49,14 @@ class VideoEncoder {
   const VideoEncoderConfig& config() const { return config_; }
 
  private:
-  struct ResNet {
-    CausalConv conv1, conv2;
-  };
   struct Block {
-    std::vector<ResNet> resnets;  // kResidual
-    CausalConv conv;              // kDownsample
+    std::vector<VideoResNet> resnets;  // kResidual
+    CausalConv conv;                   // kDownsample
   };
-  struct Scratch;  // the three buffers activations live in
 
   VideoEncoder() = default;
   absl::StatusOr<Block> LoadBlock(WeightLoader& weights, int64_t index) const;
-  void RunResNet(Exec& exec, const ResNet& resnet, const Scratch& scratch) const;
-  void RunDownsample(Exec& exec, const VideoEncoderBlock& config, const Block& block, Scratch& scratch) const;
+  void RunDownsample(Exec& exec, const VideoEncoderBlock& config, const Block& block, VideoScratch& scratch) const;
   int64_t LargestActivation(const Shape& pixels) const;  // in elements
 
   VideoEncoderConfig config_;

@@ -1,0 +1,62 @@
+// What the models over [frames, height, width, channels] are made of: the encoder, the decoder and the latent
+// upsamplers.
+#ifndef KINORA_ENGINE_MODEL_VIDEO_BLOCKS_H_
+#define KINORA_ENGINE_MODEL_VIDEO_BLOCKS_H_
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "engine/model/causal_conv.h"
+#include "engine/parallel/exec.h"
+#include "engine/tensor/tensor.h"
+#include "engine/weights/weight_loader.h"
+
+namespace kinora {
+
+constexpr float kPixelNormEps = 1e-8f;  // not a key of the config
+
+// x is [frames, height, width, ...].
+inline Shape WithChannels(const Shape& x, int64_t channels) { return {x[0], x[1], x[2], channels}; }
+
+// Activations x in one of three buffers; the other two are free.
+class VideoScratch {
+ public:
+  // largest: elements of the largest activation. shape: x's first one.
+  VideoScratch(ArenaScope& arena, DType dtype, int64_t largest, const Shape& shape) : dtype_(dtype), shape_(shape) {
+    for (Tensor& buffer : buffers_) buffer = arena.Alloc(dtype, {largest});
+  }
+
+  const Shape& shape() const { return shape_; }
+  Tensor x() const { return View(0, shape_); }
+  // offset: 1 and 2 are the free buffers.
+  Tensor View(int offset, const Shape& s) const { return Tensor(dtype_, s, buffers_[(current_ + offset) % 3].raw()); }
+  // What lies `offset` buffers on is x from now on.
+  void MoveTo(int offset, const Shape& s) {
+    current_ = (current_ + offset) % 3;
+    shape_ = s;
+  }
+
+ private:
+  DType dtype_;
+  std::array<Tensor, 3> buffers_;
+  int current_ = 0;
+  Shape shape_;
+};
+
+// x + conv2(silu(norm(conv1(silu(norm(x)))))), with norms over the channels of a pixel: ltx_core's ResnetBlock3D.
+class VideoResNet {
+ public:
+  // The weights NAME.conv1 and NAME.conv2.
+  static absl::StatusOr<VideoResNet> Load(WeightLoader& weights, std::string_view name,
+                                          const CausalConv::Options& options);
+  void Forward(Exec& exec, const VideoScratch& scratch) const;  // x in place
+
+ private:
+  CausalConv conv1_, conv2_;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_MODEL_VIDEO_BLOCKS_H_
