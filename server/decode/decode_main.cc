@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <memory>
+#include <new>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "server/decode/decode_protocol.h"
@@ -17,7 +19,7 @@ namespace kinora {
 namespace {
 
 constexpr int kRequestFd = 0, kReplyFd = 1, kFileFd = 3;
-constexpr int kNobodyListens = 1, kNotStarted = 2;  // exit statuses
+constexpr int kNobodyListens = 1;  // exit status
 
 void Write(const void* bytes, size_t size) {
   for (size_t done = 0; done < size;) {
@@ -52,32 +54,52 @@ int64_t ReadFile(int64_t offset, uint8_t* to, int64_t size) {
 }
 
 DecodeSink ReplySink(const DecodeRequest& request) {
-  const size_t picture_bytes = size_t{3} * sizeof(float) * request.width * request.height;
-  auto channels = std::make_shared<int32_t>(0);
-  return {.info =
-              [channels](const MediaInfo& info) {
-                *channels = info.channels;
-                Send(ReplyKind::kInfo, &info, sizeof(info));
-              },
-          .picture = [picture_bytes](const float* picture) { Send(ReplyKind::kPicture, picture, picture_bytes); },
-          .samples =
-              [channels](const float* samples, int64_t count) {
-                Send(ReplyKind::kSamples, samples, static_cast<size_t>(count) * *channels * sizeof(float));
-              }};
+  auto info = std::make_shared<MediaInfo>();
+  const size_t floats = size_t{3} * request.width * request.height;
+  return {
+      .info =
+          [info](const MediaInfo& of_file) {
+            *info = of_file;
+            Send(ReplyKind::kInfo, &of_file, sizeof(of_file));
+          },
+      .picture = [floats](const float* picture) { Send(ReplyKind::kPicture, picture, floats * sizeof(float)); },
+      .samples =
+          [info](const float* samples, int64_t count) {
+            Send(ReplyKind::kSamples, samples, static_cast<size_t>(count) * info->channels * sizeof(float));
+          },
+      .pixels = [info](const uint8_t* rgb) { Send(ReplyKind::kPicture, rgb, size_t{3} * info->width * info->height); }};
+}
+
+void SendText(ReplyKind kind, std::string_view text) {
+  Send(kind, text.data(), std::min(text.size(), kMostErrorBytes));
+}
+
+void Answer(const DecodeRequest& request, int64_t bytes) {
+  absl::Status status;
+  try {
+    status = Decode({.bytes = bytes, .read = &ReadFile}, request, ReplySink(request));
+  } catch (const std::bad_alloc&) {
+    return SendText(ReplyKind::kError, "its decoding takes too much memory");
+  }
+  if (status.ok()) return Send(ReplyKind::kEnd, nullptr, 0);
+  SendText(absl::IsUnavailable(status) || absl::IsInternal(status) ? ReplyKind::kFault : ReplyKind::kError,
+           std::string_view(status.message().data(), status.message().size()));
 }
 
 int Main() {
   struct stat info;
   DecodeRequest request;
-  if (!ReadRequest(request) || fstat(kFileFd, &info) != 0 || !S_ISREG(info.st_mode)) return kNotStarted;
-  if (!EnterSandbox({}).ok()) return kNotStarted;
-  const absl::Status status = Decode({.bytes = info.st_size, .read = &ReadFile}, request, ReplySink(request));
-  if (status.ok()) {
-    Send(ReplyKind::kEnd, nullptr, 0);
-  } else {
-    const std::string text(status.message());
-    Send(ReplyKind::kError, text.data(), std::min(text.size(), kMostErrorBytes));
+  absl::Status status;
+  if (!ReadRequest(request) || fstat(kFileFd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    status = absl::UnavailableError("it was not asked as by its parent");
   }
+  if (status.ok()) status = EnterSandbox({});
+  if (!status.ok()) {
+    SendText(ReplyKind::kFault, std::string(status.message()));
+    return 0;
+  }
+  Send(ReplyKind::kSandboxed, nullptr, 0);
+  Answer(request, info.st_size);
   return 0;
 }
 

@@ -19,10 +19,6 @@ absl::Status Forged(const char* what) {
 bool HasPictures(MediaKind kind) { return kind <= MediaKind::kWebm; }
 bool HasSound(MediaKind kind) { return kind >= MediaKind::kMp4; }
 
-uint64_t PictureBytes(const DecodeRequest& request) {
-  return uint64_t{3} * sizeof(float) * static_cast<uint64_t>(request.width) * static_cast<uint64_t>(request.height);
-}
-
 std::string Printable(std::string_view text) {
   std::string out(text.substr(0, kMostErrorBytes));
   std::replace_if(
@@ -64,8 +60,8 @@ absl::Status CheckDecodeRequest(const DecodeRequest& request) {
     return within(request.most_seconds, 0.0, kMostSeconds) ? absl::OkStatus()
                                                            : absl::InvalidArgumentError("most_seconds");
   }
-  if (!within(request.width, 1, kMostSide) || !within(request.height, 1, kMostSide)) {
-    return absl::InvalidArgumentError("width, height: must be within 1..8192");
+  if (!IsAsInFile(request) && (!within(request.width, 1, kMostSide) || !within(request.height, 1, kMostSide))) {
+    return absl::InvalidArgumentError("width, height: must be within 1..8192, or both 0");
   }
   if (!within(request.crf, 0, 51)) return absl::InvalidArgumentError("crf: must be within 0..51");
   if (!within(request.most_pictures, 1, kMostPictures)) return absl::InvalidArgumentError("most_pictures");
@@ -95,18 +91,33 @@ absl::Status ReplyReader::Take(std::string_view bytes) {
   return absl::OkStatus();
 }
 
+uint64_t ReplyReader::PictureBytes() const {
+  const auto bytes = [](int32_t width, int32_t height, size_t each) {
+    return uint64_t{3} * each * static_cast<uint64_t>(width) * static_cast<uint64_t>(height);
+  };
+  return IsAsInFile(request_) ? bytes(info_.width, info_.height, 1)
+                              : bytes(request_.width, request_.height, sizeof(float));
+}
+
 // Before a byte of the message is kept.
 absl::Status ReplyReader::CheckHeader(const ReplyHeader& header) {
+  if (!sandboxed_ && header.kind != ReplyKind::kSandboxed && header.kind != ReplyKind::kFault) {
+    return Forged("an answer before its beginning");
+  }
   switch (header.kind) {
+    case ReplyKind::kSandboxed:
+      return !sandboxed_ && header.bytes == 0 ? absl::OkStatus() : Forged("a beginning");
     case ReplyKind::kError:
+    case ReplyKind::kFault:
       return header.bytes <= kMostErrorBytes ? absl::OkStatus() : Forged("a long error");
     case ReplyKind::kInfo:
       return !has_info_ && header.bytes == sizeof(MediaInfo) ? absl::OkStatus() : Forged("its description");
     case ReplyKind::kPicture:
       if (!has_info_ || request_.sound == 1 || pictures_ == request_.most_pictures) return Forged("a picture");
-      return header.bytes == PictureBytes(request_) ? absl::OkStatus() : Forged("a picture of another size");
+      if (IsAsInFile(request_) && (pictures_ + 1) * PictureBytes() > kMostClipBytes) return Forged("so many pictures");
+      return header.bytes == PictureBytes() ? absl::OkStatus() : Forged("a picture of another size");
     case ReplyKind::kSamples: {
-      if (!has_info_ || request_.sound == 0) return Forged("samples");
+      if (!has_info_ || request_.sound == 0 || info_.channels == 0) return Forged("samples");
       const uint32_t one = sizeof(float) * static_cast<uint32_t>(info_.channels);
       const int64_t count = header.bytes / one;
       const double most = request_.most_seconds * info_.samples_per_second + 1;
@@ -122,23 +133,36 @@ absl::Status ReplyReader::CheckHeader(const ReplyHeader& header) {
   return Forged("a message of no kind");
 }
 
+bool ReplyReader::IsInfoAskedFor() const {
+  if (!std::isfinite(info_.frames_per_second)) return false;
+  const auto within = [](int64_t value, int64_t least, int64_t most) { return value >= least && value <= most; };
+  if (request_.sound == 0) {
+    return info_.width >= 1 && info_.height >= 1 && within(int64_t{1} * info_.width * info_.height, 1, kMostPixels);
+  }
+  if (info_.channels == 0 && info_.samples_per_second == 0) return HasPictures(request_.kind);
+  return within(info_.channels, 1, kMostChannels) && within(info_.samples_per_second, 1, kMostSamplesPerSecond);
+}
+
 absl::Status ReplyReader::TakeMessage(ReplyKind kind, const std::string& payload) {
   if (kind == ReplyKind::kError) return absl::InvalidArgumentError(Printable(payload));
-  if (kind == ReplyKind::kEnd) {
+  if (kind == ReplyKind::kFault) return absl::UnavailableError(absl::StrCat("kinora-decode: ", Printable(payload)));
+  if (kind == ReplyKind::kSandboxed) {
+    sandboxed_ = true;
+  } else if (kind == ReplyKind::kEnd) {
     if (request_.sound == 0 && pictures_ == 0) return Forged("no picture");
     done_ = true;
   } else if (kind == ReplyKind::kInfo) {
     std::memcpy(&info_, payload.data(), sizeof(info_));
-    const bool sized = request_.sound == 1
-                           ? info_.channels >= 1 && info_.channels <= kMostChannels && info_.samples_per_second >= 1 &&
-                                 info_.samples_per_second <= kMostSamplesPerSecond
-                           : info_.width >= 1 && info_.height >= 1;
-    if (!sized || !std::isfinite(info_.frames_per_second)) return Forged("its description");
+    if (!IsInfoAskedFor()) return Forged("its description");
     has_info_ = true;
     sink_.info(info_);
   } else if (kind == ReplyKind::kPicture) {
     ++pictures_;
-    sink_.picture(Floats(payload).data());
+    if (IsAsInFile(request_)) {
+      sink_.pixels(reinterpret_cast<const uint8_t*>(payload.data()));
+    } else {
+      sink_.picture(Floats(payload).data());
+    }
   } else {
     const int64_t count = static_cast<int64_t>(payload.size() / sizeof(float)) / info_.channels;
     samples_ += count;

@@ -10,6 +10,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "engine/base/status_macros.h"
 #include "engine/media/av.h"
 #include "server/decode/picture.h"
@@ -117,6 +118,16 @@ bool IsTaken(AVCodecID codec) {
   }
 }
 
+// For libav, which also opens codecs to find out what a file's streams are.
+std::string TakenDecoders() {
+  std::vector<std::string> names;
+  void* at = nullptr;
+  while (const AVCodec* codec = av_codec_iterate(&at)) {
+    if (av_codec_is_decoder(codec) && IsTaken(codec->id)) names.emplace_back(codec->name);
+  }
+  return absl::StrJoin(names, ",");
+}
+
 absl::StatusOr<AvPtr<AVCodecContext>> OpenCodec(AVCodecID id, const AVCodecParameters* parameters) {
   const AVCodec* codec = IsTaken(id) ? avcodec_find_decoder(id) : nullptr;
   if (codec == nullptr) {
@@ -171,6 +182,11 @@ absl::StatusOr<AvPtr<AVPacket>> WholeFile(const MediaFile& file) {
   return packet;
 }
 
+void Send(const Picture& picture, const DecodeRequest& request, const DecodeSink& sink) {
+  if (IsAsInFile(request)) return sink.pixels(picture.rgb.data());
+  sink.picture(CoverAndCrop(picture, request.width, request.height).data());
+}
+
 absl::Status DecodeImage(const MediaFile& file, const DecodeRequest& request, const DecodeSink& sink) {
   KINORA_ASSIGN_OR_RETURN(const AvPtr<AVPacket> packet, WholeFile(file));
   KINORA_ASSIGN_OR_RETURN(const AvPtr<AVCodecContext> codec, OpenCodec(MeansOf(request.kind).image, nullptr));
@@ -185,7 +201,7 @@ absl::Status DecodeImage(const MediaFile& file, const DecodeRequest& request, co
   if (frame->decode_error_flags != 0) return Wrong("its image is damaged");
   KINORA_ASSIGN_OR_RETURN(const Picture picture, Prepare(*frame, request));
   sink.info({.width = picture.width, .height = picture.height});
-  sink.picture(CoverAndCrop(picture, request.width, request.height).data());
+  Send(picture, request, sink);
   return absl::OkStatus();
 }
 
@@ -203,11 +219,13 @@ class StreamDecoder {
     context->max_streams = 32;
     // No other file, whatever this one refers to.
     context->protocol_whitelist = av_strdup("none");
+    context->codec_whitelist = av_strdup(TakenDecoders().c_str());
     if (avformat_open_input(&context, "", format, nullptr) < 0) return Wrong("it is damaged or cut off");
     demuxer_.reset(context);
-    if (avformat_find_stream_info(context, nullptr) < 0) return Wrong("it is damaged or cut off");
+    KINORA_RETURN_IF_ERROR(FindStreams(context));
     const int found = av_find_best_stream(context, type_, -1, -1, nullptr, 0);
-    if (found < 0) return Wrong(type_ == AVMEDIA_TYPE_VIDEO ? "it has no picture" : "it has no sound");
+    if (found < 0 && type_ == AVMEDIA_TYPE_VIDEO) return Wrong("it has no picture");
+    if (found < 0) return absl::OkStatus();
     stream_ = context->streams[found];
     KINORA_ASSIGN_OR_RETURN(codec_, OpenCodec(stream_->codecpar->codec_id, stream_->codecpar));
     return absl::OkStatus();
@@ -235,9 +253,22 @@ class StreamDecoder {
     const AVRational rate = stream_->avg_frame_rate;
     return rate.num > 0 && rate.den > 0 ? av_q2d(rate) : 0;
   }
+  bool found() const { return stream_ != nullptr; }  // always, of pictures
   const AVStream& stream() const { return *stream_; }
 
  private:
+  // It decodes the first frames where a header says too little: within the bounds of what is decoded later.
+  static absl::Status FindStreams(AVFormatContext* context) {
+    std::vector<AVDictionary*> options(context->nb_streams, nullptr);
+    for (AVDictionary*& of_stream : options) {
+      av_dict_set_int(&of_stream, "max_pixels", kMostPixels, 0);
+      av_dict_set(&of_stream, "threads", "1", 0);
+    }
+    const int code = avformat_find_stream_info(context, options.empty() ? nullptr : options.data());
+    for (AVDictionary*& of_stream : options) av_dict_free(&of_stream);
+    return code < 0 ? Wrong("it is damaged or cut off") : absl::OkStatus();
+  }
+
   const AVPacket* ReadPacket() {  // null: the end, also of a file that ends too early
     while (packets_++ <= kMostPackets) {
       av_packet_unref(packet_.get());
@@ -266,11 +297,21 @@ int RotationOf(const AVStream& stream) {  // as an EXIF orientation
   return std::array{1, 8, 3, 6}[quarters];
 }
 
+// One of many, that are kept as they are.
+absl::Status CheckOfClip(const Picture& picture, const MediaInfo& info, int32_t pictures) {
+  if (picture.width != info.width || picture.height != info.height) return Wrong("its pictures change their size");
+  const int64_t most = kMostClipBytes / std::ssize(picture.rgb);
+  if (pictures <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("its pictures of ", info.width, " x ", info.height,
+                                                 " pixels are too large for so many: at most ", most, " are taken"));
+}
+
 absl::Status DecodeClip(const MediaFile& file, const DecodeRequest& request, const DecodeSink& sink) {
   StreamDecoder decoder(file, AVMEDIA_TYPE_VIDEO);
   KINORA_RETURN_IF_ERROR(decoder.Open(request.kind));
   const int orientation = RotationOf(decoder.stream());
   int32_t pictures = 0;
+  MediaInfo info;
   while (pictures < request.most_pictures) {
     KINORA_ASSIGN_OR_RETURN(const AVFrame* frame, decoder.Next());
     if (frame == nullptr) break;
@@ -279,9 +320,11 @@ absl::Status DecodeClip(const MediaFile& file, const DecodeRequest& request, con
     KINORA_ASSIGN_OR_RETURN(Picture picture, FrameToRgb(*frame));
     picture = Upright(std::move(picture), orientation);
     if (pictures++ == 0) {
-      sink.info({.width = picture.width, .height = picture.height, .frames_per_second = decoder.frames_per_second()});
+      info = {.width = picture.width, .height = picture.height, .frames_per_second = decoder.frames_per_second()};
+      sink.info(info);
     }
-    sink.picture(CoverAndCrop(picture, request.width, request.height).data());
+    if (IsAsInFile(request)) KINORA_RETURN_IF_ERROR(CheckOfClip(picture, info, pictures));
+    Send(picture, request, sink);
   }
   return pictures > 0 ? absl::OkStatus() : Wrong("it has no picture from start_seconds on");
 }
@@ -351,6 +394,11 @@ class SoundWriter {
 absl::Status DecodeSound(const MediaFile& file, const DecodeRequest& request, const DecodeSink& sink) {
   StreamDecoder decoder(file, AVMEDIA_TYPE_AUDIO);
   KINORA_RETURN_IF_ERROR(decoder.Open(request.kind));
+  if (!decoder.found()) {
+    if (request.kind != MediaKind::kMp4 && request.kind != MediaKind::kWebm) return Wrong("it has no sound");
+    sink.info({});
+    return absl::OkStatus();
+  }
   SoundWriter writer(request, sink);
   while (!writer.full()) {
     KINORA_ASSIGN_OR_RETURN(const AVFrame* frame, decoder.Next());
@@ -364,8 +412,17 @@ absl::Status DecodeSound(const MediaFile& file, const DecodeRequest& request, co
 
 absl::Status Decode(const MediaFile& file, const DecodeRequest& request, const DecodeSink& sink) {
   QuietAv();
-  if (request.sound == 1) return DecodeSound(file, request, sink);
-  return MeansOf(request.kind).demuxer == nullptr ? DecodeImage(file, request, sink) : DecodeClip(file, request, sink);
+  bool failed = false;
+  const MediaFile watched{.bytes = file.bytes, .read = [&](int64_t offset, uint8_t* to, int64_t size) {
+                            const int64_t n = file.read(offset, to, size);
+                            failed |= n < 0;
+                            return n;
+                          }};
+  const bool image = MeansOf(request.kind).demuxer == nullptr;
+  const absl::Status status = request.sound == 1 ? DecodeSound(watched, request, sink)
+                              : image            ? DecodeImage(watched, request, sink)
+                                                 : DecodeClip(watched, request, sink);
+  return failed ? absl::UnavailableError("its file cannot be read") : status;
 }
 
 }  // namespace kinora

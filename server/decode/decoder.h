@@ -11,7 +11,6 @@
 
 namespace kinora {
 
-inline constexpr int64_t kMostPixels = int64_t{64} << 20;       // of a picture in the file: 8192 × 8192
 inline constexpr int64_t kMostImageBytes = int64_t{128} << 20;  // of an image's file
 
 // The file. Read: up to `size` bytes from `offset`; how many, 0 at the end, negative after an error.
@@ -20,8 +19,8 @@ struct MediaFile {
   std::function<int64_t(int64_t offset, uint8_t* to, int64_t size)> read;
 };
 
-// Calls the sink as ReplyReader does. InvalidArgument: what is wrong with the file, in a few words. The request has
-// been checked.
+// Calls the sink as ReplyReader does. InvalidArgument: what is wrong with the file, in a few words. Unavailable: it
+// cannot be read, or the libraries lack what it takes. The request has been checked.
 absl::Status Decode(const MediaFile& file, const DecodeRequest& request, const DecodeSink& sink);
 
 }  // namespace kinora

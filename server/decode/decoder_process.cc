@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +24,7 @@ namespace {
 
 constexpr int kFileFd = 3;  // in the child
 constexpr size_t kReadBytes = 256 << 10;
+constexpr absl::Duration kTick = absl::Milliseconds(100);  // between two questions whether to go on, at most
 
 absl::Status NotStarted(const char* what, int error) {
   return absl::UnavailableError(absl::StrCat("kinora-decode: ", what, ": ", std::strerror(error)));
@@ -41,6 +43,17 @@ absl::StatusOr<Pipe> MakePipe() {
             .write_end = FileDescriptor(fcntl(ends[1], F_DUPFD_CLOEXEC, kFileFd + 1))};
   if (!pipe.read_end.ok() || !pipe.write_end.ok()) return NotStarted("pipe", errno);
   return pipe;
+}
+
+// Whether there is something to read, or its end, before `end`.
+bool AwaitInput(int fd, absl::Time end) {
+  while (true) {
+    pollfd waiting{.fd = fd, .events = POLLIN, .revents = 0};
+    const int64_t left = absl::ToInt64Milliseconds(end - absl::Now());
+    const int ready = left <= 0 ? 0 : poll(&waiting, 1, static_cast<int>(std::min<int64_t>(left, 1'000'000)));
+    if (ready < 0 && errno == EINTR) continue;
+    return ready > 0;
+  }
 }
 
 // The child, killed and waited for at the latest when this is destroyed.
@@ -77,7 +90,14 @@ class Child {
     kill(pid_, SIGKILL);
     Wait();
   }
-  int Wait() {  // as waitpid's status
+  // As waitpid's status; none: it does not end until then.
+  std::optional<int> WaitUntil(absl::Time end) {
+    const FileDescriptor ended(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
+    if (ended.ok() && !AwaitInput(ended.get(), end)) return std::nullopt;
+    if (!ended.ok()) kill(pid_, SIGKILL);  // no such call here: then without a word on how it ended
+    return Wait();
+  }
+  int Wait() {
     int status = 0;
     while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
     }
@@ -90,32 +110,37 @@ class Child {
   pid_t pid_;
 };
 
+absl::Status TookTooLong(const DecoderOptions& options) {
+  return absl::InvalidArgumentError(absl::StrCat("not decoded within ", absl::FormatDuration(options.timeout)));
+}
+
 // Up to its end, or the first error in it.
-absl::Status ReadReplies(int from, absl::Duration timeout, ReplyReader& reader) {
-  const absl::Time end = absl::Now() + timeout;
+absl::Status ReadReplies(int from, absl::Time end, const DecoderOptions& options, ReplyReader& reader) {
   std::string buffer(kReadBytes, '\0');
   while (true) {
-    pollfd waiting{.fd = from, .events = POLLIN, .revents = 0};
-    const int64_t left = absl::ToInt64Milliseconds(end - absl::Now());
-    const int ready = left <= 0 ? 0 : poll(&waiting, 1, static_cast<int>(std::min<int64_t>(left, 1'000'000)));
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready <= 0) {
-      return absl::InvalidArgumentError(absl::StrCat("not decoded within ", absl::FormatDuration(timeout)));
+    const absl::Time tick = std::min(end, absl::Now() + kTick);
+    if (!AwaitInput(from, tick)) {
+      if (absl::Now() >= end) return TookTooLong(options);
+      if (options.go_on) KINORA_RETURN_IF_ERROR(options.go_on());
+      continue;
     }
     const ssize_t n = read(from, buffer.data(), buffer.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return NotStarted("pipe", errno);
     if (n == 0) return absl::OkStatus();
     KINORA_RETURN_IF_ERROR(reader.Take(std::string_view(buffer.data(), n)));
+    if (options.go_on) KINORA_RETURN_IF_ERROR(options.go_on());
   }
 }
 
 // Why a child ended that did not answer to the end.
-absl::Status EarlyEnd(int status) {
+absl::Status EarlyEnd(int status, bool sandboxed) {
+  if (!sandboxed) {  // nothing of the file has been read
+    return absl::UnavailableError(
+        absl::StrCat("kinora-decode: it does not start here: ", WIFSIGNALED(status) ? "signal " : "status ",
+                     WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status)));
+  }
   if (!WIFSIGNALED(status)) {
-    if (WEXITSTATUS(status) == 127 || WEXITSTATUS(status) == 2) {
-      return absl::UnavailableError("kinora-decode: it does not start here: it needs a kernel with seccomp");
-    }
     return absl::InvalidArgumentError(absl::StrCat("its decoder ended with status ", WEXITSTATUS(status)));
   }
   switch (WTERMSIG(status)) {
@@ -148,9 +173,12 @@ absl::Status DecodeInput(const DecoderOptions& options, const std::string& id, i
   KINORA_ASSIGN_OR_RETURN(Child child, Child::Spawn(options.binary, in.read_end.get(), out.write_end.get(), own.get()));
   out.write_end = FileDescriptor();  // so that the child's is the last
   ReplyReader reader(request, std::move(sink));
-  KINORA_RETURN_IF_ERROR(OfInput(id, ReadReplies(out.read_end.get(), options.timeout, reader)));
-  const int status = child.Wait();
-  return reader.done() ? absl::OkStatus() : OfInput(id, EarlyEnd(status));
+  const absl::Time end = absl::Now() + options.timeout;
+  KINORA_RETURN_IF_ERROR(OfInput(id, ReadReplies(out.read_end.get(), end, options, reader)));
+  if (reader.done()) return absl::OkStatus();
+  // One that was taken over may have closed its pipe and go on.
+  const std::optional<int> status = child.WaitUntil(end);
+  return OfInput(id, status ? EarlyEnd(*status, reader.sandboxed()) : TookTooLong(options));
 }
 
 }  // namespace kinora

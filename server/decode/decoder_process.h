@@ -3,6 +3,7 @@
 #ifndef KINORA_SERVER_DECODE_DECODER_PROCESS_H_
 #define KINORA_SERVER_DECODE_DECODER_PROCESS_H_
 
+#include <functional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -14,6 +15,8 @@ namespace kinora {
 struct DecoderOptions {
   std::string binary;  // kinora-decode
   absl::Duration timeout = absl::Seconds(60);
+  // Asked every now and then, and after each piece of the answer; what it says unless OK ends the decoding.
+  std::function<absl::Status()> go_on{};
 };
 
 // Decodes the regular file that `file` is open on, which is the input `id`, and calls the sink as ReplyReader does;
@@ -21,7 +24,8 @@ struct DecoderOptions {
 //
 // InvalidArgument, "input ID: …": the file is damaged, of another type than its own name says, too large; or its
 // decoder wanted what it may not have, used up its memory or its time, or answered what it was not asked: what a
-// hostile file comes to. Unavailable: the program cannot be started here.
+// hostile file comes to. Unavailable: the program cannot be started here, there is no seccomp, or the file cannot be
+// read.
 absl::Status DecodeInput(const DecoderOptions& options, const std::string& id, int file, const DecodeRequest& request,
                          DecodeSink sink);
 

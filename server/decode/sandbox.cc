@@ -16,12 +16,6 @@
 namespace kinora {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kBoundsMemory = false;
-#else
-constexpr bool kBoundsMemory = true;
-#endif
-
 #if defined(__x86_64__)
 constexpr uint32_t kArchitecture = AUDIT_ARCH_X86_64;
 #elif defined(__aarch64__)
@@ -93,17 +87,22 @@ bool Limit(int resource, int64_t value) {
 
 absl::Status EnterSandbox(const SandboxLimits& limits) {
   tzset();  // reads its file now: libraries that ask for the date would do it later
-  bool limited = Limit(RLIMIT_CORE, 0) && Limit(RLIMIT_FSIZE, 0) && Limit(RLIMIT_NOFILE, 0) &&
-                 Limit(RLIMIT_CPU, limits.cpu_seconds);
-  if (kBoundsMemory) limited = limited && Limit(RLIMIT_AS, limits.memory_bytes);
-  if (!limited) return absl::ErrnoToStatus(errno, "setrlimit");
+  if (!Limit(RLIMIT_CORE, 0) || !Limit(RLIMIT_FSIZE, 0) || !Limit(RLIMIT_CPU, limits.cpu_seconds)) {
+    return absl::ErrnoToStatus(errno, "setrlimit");
+  }
+  if (!kSandboxFilters) return absl::OkStatus();
+  if (!Limit(RLIMIT_NOFILE, 0) || !Limit(RLIMIT_AS, limits.memory_bytes)) {
+    return absl::ErrnoToStatus(errno, "setrlimit");
+  }
   // Neither a debugger of the same user nor another decoder may look into this one.
   if (prctl(PR_SET_DUMPABLE, 0) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
     return absl::ErrnoToStatus(errno, "prctl");
   }
   std::vector<sock_filter> filter = Filter();
   const sock_fprog program{.len = static_cast<uint16_t>(filter.size()), .filter = filter.data()};
-  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) return absl::ErrnoToStatus(errno, "seccomp");
+  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+    return absl::ErrnoToStatus(errno, "it needs a kernel with seccomp");
+  }
   return absl::OkStatus();
 }
 

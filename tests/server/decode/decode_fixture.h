@@ -25,6 +25,7 @@ struct Decoded {
   MediaInfo info;
   std::vector<std::vector<float>> pictures;
   std::vector<float> samples;
+  std::vector<std::vector<uint8_t>> pixels;  // pictures of a request without a size
 };
 
 inline DecodeSink SinkOf(Decoded& out, const DecodeRequest& request) {
@@ -34,6 +35,10 @@ inline DecodeSink SinkOf(Decoded& out, const DecodeRequest& request) {
           .samples =
               [&out](const float* samples, int64_t count) {
                 out.samples.insert(out.samples.end(), samples, samples + count * out.info.channels);
+              },
+          .pixels =
+              [&out](const uint8_t* rgb) {
+                out.pixels.emplace_back(rgb, rgb + size_t{3} * out.info.width * out.info.height);
               }};
 }
 

@@ -25,6 +25,7 @@ std::string Bytes(const T& value) {
 std::string Message(ReplyKind kind, const std::string& payload) {
   return Bytes(ReplyHeader{.kind = kind, .bytes = static_cast<uint32_t>(payload.size())}) + payload;
 }
+const std::string kBegin = Message(ReplyKind::kSandboxed, "");
 std::string Info(MediaInfo info = {.width = 4, .height = 4, .channels = 2, .samples_per_second = 100}) {
   return Message(ReplyKind::kInfo, Bytes(info));
 }
@@ -45,14 +46,14 @@ absl::StatusOr<Decoded> Take(const DecodeRequest& request, const std::string& an
 }
 
 TEST(DecodeProtocol, AWholeAnswerComesInPiecesOfAnySize) {
-  const std::string answer = Info() + OnePicture() + OnePicture(-0.5f) + Message(ReplyKind::kEnd, "");
+  const std::string answer = kBegin + Info() + OnePicture() + OnePicture(-0.5f) + Message(ReplyKind::kEnd, "");
   for (const size_t piece : {size_t{1}, size_t{7}, size_t{100'000}}) {
     KINORA_ASSERT_OK_AND_ASSIGN(const Decoded out, Take(kPicture, answer, piece));
     EXPECT_THAT(out.pictures, ElementsAre(ElementsAre(0.5f, 0, 0), ElementsAre(-0.5f, 0, 0)));
   }
-  KINORA_ASSERT_OK_AND_ASSIGN(
-      const Decoded sound,
-      Take(kSound, Info() + Message(ReplyKind::kSamples, Floats({1, -1, 0, 0.25f})) + Message(ReplyKind::kEnd, "")));
+  KINORA_ASSERT_OK_AND_ASSIGN(const Decoded sound,
+                              Take(kSound, kBegin + Info() + Message(ReplyKind::kSamples, Floats({1, -1, 0, 0.25f})) +
+                                               Message(ReplyKind::kEnd, "")));
   EXPECT_THAT(sound.samples, ElementsAre(1, -1, 0, 0.25f));
 }
 
@@ -60,14 +61,44 @@ TEST(DecodeProtocol, NumbersThatAreNoneOrTooLargeBecomeOnesThatAModelTakes) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   KINORA_ASSERT_OK_AND_ASSIGN(
       const Decoded out,
-      Take(kPicture, Info() + Message(ReplyKind::kPicture, Floats({std::nanf(""), kInfinity, -kInfinity})) +
+      Take(kPicture, kBegin + Info() + Message(ReplyKind::kPicture, Floats({std::nanf(""), kInfinity, -kInfinity})) +
                          Message(ReplyKind::kEnd, "")));
   EXPECT_THAT(out.pictures.at(0), ElementsAre(-1, 1, -1));
 }
 
 TEST(DecodeProtocol, TheDecodersErrorIsShownWithoutWhatATerminalWouldObey) {
-  EXPECT_THAT(Take(kPicture, Message(ReplyKind::kError, "bad \x1b[2J\nfile")),
+  EXPECT_THAT(Take(kPicture, kBegin + Message(ReplyKind::kError, "bad \x1b[2J\nfile")),
               StatusIs(StatusCode::kInvalidArgument, "bad ?[2J?file"));
+}
+
+TEST(DecodeProtocol, AFaultOfTheMachineIsNotTheFiles) {
+  for (const std::string& begin : {std::string(), kBegin}) {
+    EXPECT_THAT(Take(kPicture, begin + Message(ReplyKind::kFault, "no seccomp")),
+                StatusIs(StatusCode::kUnavailable, "kinora-decode: no seccomp"));
+  }
+}
+
+TEST(DecodeProtocol, PicturesAsInTheFileAreAsLargeAsTheirDescriptionSays) {
+  const DecodeRequest as_in_file{.kind = MediaKind::kMp4, .most_pictures = 4};
+  const auto picture = [](size_t bytes) { return Message(ReplyKind::kPicture, std::string(bytes, 'x')); };
+  KINORA_ASSERT_OK_AND_ASSIGN(const Decoded out,
+                              Take(as_in_file, kBegin + Info() + picture(48) + Message(ReplyKind::kEnd, "")));
+  EXPECT_EQ(out.pixels.at(0), std::vector<uint8_t>(48, 'x'));
+  for (const std::string& answer : {Info() + picture(47), Info({.width = 8193, .height = 8192}),
+                                    Info({.width = 0x7fffffff, .height = 0x7fffffff})}) {
+    EXPECT_THAT(Take(as_in_file, kBegin + answer), StatusIs(StatusCode::kInvalidArgument, HasSubstr("not asked for")));
+  }
+}
+
+TEST(DecodeProtocol, OnlyAClipMayHaveNoSound) {
+  DecodeRequest request = kSound;
+  EXPECT_THAT(Take(request, kBegin + Info(MediaInfo{})), StatusIs(StatusCode::kInvalidArgument));
+  request.kind = MediaKind::kMp4;
+  KINORA_ASSERT_OK_AND_ASSIGN(const Decoded out,
+                              Take(request, kBegin + Info(MediaInfo{}) + Message(ReplyKind::kEnd, "")));
+  EXPECT_EQ(out.info.channels, 0);
+  EXPECT_THAT(Take(request, kBegin + Info(MediaInfo{}) + Message(ReplyKind::kSamples, "12345678")),
+              StatusIs(StatusCode::kInvalidArgument));
 }
 
 TEST(DecodeProtocol, WhatWasNotAskedForIsRefusedAtItsHeader) {
@@ -94,9 +125,11 @@ TEST(DecodeProtocol, WhatWasNotAskedForIsRefusedAtItsHeader) {
            {kSound, Info() + header(ReplyKind::kSamples, 7)},
            {kSound, Info() + header(ReplyKind::kSamples, 0)},
            {kSound, Info() + samples}}) {
-    EXPECT_THAT(Take(request, answer), StatusIs(StatusCode::kInvalidArgument, HasSubstr("not asked for")));
+    EXPECT_THAT(Take(request, kBegin + answer), StatusIs(StatusCode::kInvalidArgument, HasSubstr("not asked for")));
   }
-  EXPECT_THAT(Take(kPicture, Info() + OnePicture()), StatusIs(StatusCode::kOutOfRange));  // it ends too early
+  EXPECT_THAT(Take(kPicture, Info()), StatusIs(StatusCode::kInvalidArgument));
+  EXPECT_THAT(Take(kPicture, kBegin + kBegin), StatusIs(StatusCode::kInvalidArgument));
+  EXPECT_THAT(Take(kPicture, kBegin + Info() + OnePicture()), StatusIs(StatusCode::kOutOfRange));  // it ends too early
 }
 
 TEST(DecodeProtocol, RequestsAreChecked) {

@@ -4,8 +4,11 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdarg>
+#include <cstdio>
 #include <limits>
 
+#include "engine/media/av.h"
 #include "tests/server/decode/decode_fixture.h"
 #include "tests/testing/status_matchers.h"
 
@@ -161,8 +164,43 @@ TEST(Decoder, AFileOfOneKindIsNotTriedAsAnother) {
     Decoded out;
     EXPECT_THAT(Decode(FileOf(movie), request, SinkOf(out, request)), StatusIs(absl::StatusCode::kInvalidArgument));
   }
-  EXPECT_THAT(DecodeHere(movie, {.sound = 1, .most_seconds = 1}),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no sound")));
+  KINORA_ASSERT_OK_AND_ASSIGN(const Decoded silent, DecodeHere(movie, {.sound = 1, .most_seconds = 1}));
+  EXPECT_EQ(silent.info.channels, 0);
+}
+
+TEST(Decoder, AFileThatCannotBeReadIsTheMachinesFault) {
+  for (const char* name : {"camera.png", "clip.mp4", "sound.flac"}) {
+    const std::string bytes = ReadFile(DataPath(name));
+    MediaFile file = FileOf(bytes);
+    file.read = [whole = file.read](int64_t offset, uint8_t* to, int64_t size) {
+      return offset > 100 ? -1 : whole(offset, to, std::min<int64_t>(size, 100));
+    };
+    DecodeRequest request{.kind = *MediaKindOf(MediaTypeOf(bytes)), .most_pictures = 1, .most_seconds = 1};
+    request.sound = request.kind == MediaKind::kFlac ? 1 : 0;
+    Decoded out;
+    EXPECT_THAT(Decode(file, request, SinkOf(out, request)), StatusIs(absl::StatusCode::kUnavailable)) << name;
+  }
+}
+
+std::vector<std::string>* refused_codecs = nullptr;
+void KeepRefusals(void*, int, const char* format, va_list values) {
+  char line[256];
+  vsnprintf(line, sizeof(line), format, values);
+  if (std::string(line).find("whitelist") != std::string::npos) refused_codecs->push_back(line);
+}
+
+TEST(Decoder, NoCodecButThoseThatAreTakenIsOpenedNotEvenToLookAtAFile) {
+  std::string movie = ReadFile(DataPath("clip.mp4"));
+  const size_t name = movie.find("avc1", movie.find("stsd"));
+  ASSERT_NE(name, std::string::npos);
+  movie.replace(name, 4, "cvid");
+  std::vector<std::string> refused;
+  refused_codecs = &refused;
+  av_log_set_callback(&KeepRefusals);
+  const absl::Status status = DecodeHere(movie, {.most_pictures = 1}).status();
+  av_log_set_callback(&av_log_default_callback);
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("its codec is cinepak")));
+  EXPECT_THAT(refused, testing::Contains(HasSubstr("cinepak")));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <string>
 
+#include "server/decode/decode_protocol.h"
 #include "server/decode/sandbox.h"
 
 namespace {
@@ -28,6 +29,12 @@ void Do(const std::string& what) {
   if (what == "unlink") unlink("/tmp/kinora-sandbox-probe");
   if (what == "code") mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (what == "duplicate") dup(0);
+  if (what == "close") {  // and wait for what never comes
+    close(1);
+    char nothing;
+    while (read(0, &nothing, 1) > 0) continue;
+  }
+  if (what == "status 2") _exit(2);
   if (what == "memory") {
     for (int i = 0; i < 64; ++i) {
       void* some = malloc(size_t{64} << 20);
@@ -47,6 +54,8 @@ int main() {
   char what[64] = "";
   const ssize_t n = pread(3, what, sizeof(what) - 1, 0);
   if (n < 0 || !kinora::EnterSandbox({.memory_bytes = int64_t{512} << 20, .cpu_seconds = 1}).ok()) _exit(2);
+  const kinora::ReplyHeader begun{.kind = kinora::ReplyKind::kSandboxed, .bytes = 0};
+  if (write(1, &begun, sizeof(begun)) != sizeof(begun)) _exit(1);
   Do(std::string(what, n));
   _exit(kDone);
 }

@@ -1,0 +1,155 @@
+#include "server/decode/input_reader.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "server/common/media_type.h"
+
+namespace kinora {
+namespace {
+
+absl::Status Wrong(const std::string& id, const char* what) {
+  return absl::InvalidArgumentError(absl::StrCat("input ", id, ": ", what));
+}
+
+absl::StatusOr<MediaKind> KindOf(const std::string& id, int file) {
+  std::string head(kMediaHead, '\0');
+  ssize_t n;
+  do n = pread(file, head.data(), head.size(), 0);
+  while (n < 0 && errno == EINTR);
+  if (n < 0) return absl::UnavailableError(absl::StrCat("input ", id, ": its file cannot be read"));
+  head.resize(n);
+  const absl::StatusOr<MediaKind> kind = MediaKindOf(MediaTypeOf(head));
+  return kind.ok() ? kind : Wrong(id, "it is of no type that is taken");
+}
+
+bool IsImage(MediaKind kind) { return kind <= MediaKind::kWebp; }
+bool IsSound(MediaKind kind) { return kind >= MediaKind::kWav; }
+
+// One request's inputs, one after another, within a bound for all of them.
+class Reader {
+ public:
+  explicit Reader(const InputSource& source) : source_(source) {}
+
+  // Null: a clip without sound.
+  absl::StatusOr<std::shared_ptr<const AudioClip>> ReadSound(const std::string& id, double most_seconds) {
+    KINORA_ASSIGN_OR_RETURN(const Opened opened, Open(id));
+    if (IsImage(opened.kind)) return Wrong(id, "it is an image; a sound or a clip is needed");
+    const DecodeRequest request{
+        .kind = opened.kind, .sound = 1, .most_seconds = std::clamp(most_seconds, 0.0, kMostSeconds)};
+    MediaInfo info;
+    std::vector<float> samples;  // interleaved
+    DecodeSink sink{
+        .info = [&](const MediaInfo& of_file) { info = of_file; },
+        .picture = {},
+        .samples = [&](const float* more,
+                       int64_t count) { samples.insert(samples.end(), more, more + count * info.channels); }};
+    KINORA_RETURN_IF_ERROR(Decode(id, opened, request, std::move(sink)));
+    if (info.channels == 0) return nullptr;
+    KINORA_RETURN_IF_ERROR(Count(id, std::ssize(samples) * static_cast<int64_t>(sizeof(float))));
+    return std::make_shared<const AudioClip>(ToClip(info, samples));
+  }
+
+  absl::StatusOr<std::shared_ptr<const PixelClip>> ReadPictures(const std::string& id, bool image, int32_t most,
+                                                                int32_t crf) {
+    KINORA_ASSIGN_OR_RETURN(const Opened opened, Open(id));
+    if (IsImage(opened.kind) != image || IsSound(opened.kind)) {
+      return Wrong(id, image ? "it is no image" : "it is no clip");
+    }
+    const DecodeRequest request{.kind = opened.kind, .crf = crf, .most_pictures = std::clamp(most, 1, kMostPictures)};
+    auto clip = std::make_shared<PixelClip>();
+    int64_t bytes = 0;
+    absl::Status room;
+    DecodeSink sink{.info =
+                        [&](const MediaInfo& info) {
+                          clip->width = info.width;
+                          clip->height = info.height;
+                          bytes = int64_t{3} * info.width * info.height;
+                        },
+                    .picture = {},
+                    .samples = {},
+                    .pixels =
+                        [&](const uint8_t* rgb) {
+                          room.Update(Count(id, bytes));
+                          if (!room.ok()) return;
+                          clip->rgb.insert(clip->rgb.end(), rgb, rgb + bytes);
+                          ++clip->frames;
+                        }};
+    KINORA_RETURN_IF_ERROR(Decode(id, opened, request, std::move(sink)));
+    KINORA_RETURN_IF_ERROR(room);
+    return clip;
+  }
+
+ private:
+  struct Opened {
+    FileDescriptor file;
+    MediaKind kind = MediaKind::kPng;
+  };
+
+  absl::StatusOr<Opened> Open(const std::string& id) {
+    Opened opened;
+    KINORA_ASSIGN_OR_RETURN(opened.file, source_.open(id));
+    KINORA_ASSIGN_OR_RETURN(opened.kind, KindOf(id, opened.file.get()));
+    return opened;
+  }
+  absl::Status Decode(const std::string& id, const Opened& opened, const DecodeRequest& request, DecodeSink sink) {
+    return DecodeInput(source_.decoder, id, opened.file.get(), request, std::move(sink));
+  }
+  absl::Status Count(const std::string& id, int64_t bytes) {
+    bytes_ += bytes;
+    return bytes_ <= kMostRequestBytes ? absl::OkStatus()
+                                       : Wrong(id, "with it the request's inputs take more than 4 GiB of memory");
+  }
+  static AudioClip ToClip(const MediaInfo& info, const std::vector<float>& interleaved) {
+    AudioClip clip{.channels = info.channels, .sample_rate = info.samples_per_second};
+    clip.samples = std::ssize(interleaved) / clip.channels;
+    clip.waveform.resize(interleaved.size());
+    for (int64_t channel = 0; channel < clip.channels; ++channel) {
+      for (int64_t i = 0; i < clip.samples; ++i) {
+        clip.waveform[channel * clip.samples + i] = interleaved[i * clip.channels + channel];
+      }
+    }
+    return clip;
+  }
+
+  const InputSource& source_;
+  int64_t bytes_ = 0;
+};
+
+}  // namespace
+
+bool NamesInputs(const GenerationRequest& request) {
+  return !request.conditions.empty() || request.retake.has_value() || request.audio.has_value();
+}
+
+absl::Status ReadInputs(const InputSource& source, GenerationRequest& request) {
+  Reader reader(source);
+  const double seconds =
+      request.frame_rate > 0 && request.num_frames > 0 ? request.num_frames / request.frame_rate : kMostSeconds;
+  for (ConditionInput& condition : request.conditions) {
+    const bool image = condition.media == ConditionInput::Media::kImage;
+    const int32_t most = image ? 1 : request.num_frames - condition.frame;
+    KINORA_ASSIGN_OR_RETURN(
+        condition.pixels, reader.ReadPictures(condition.input_id, image, most, image ? condition.crf.value_or(0) : 0));
+  }
+  if (request.retake.has_value()) {
+    RetakeInput& retake = *request.retake;
+    KINORA_ASSIGN_OR_RETURN(retake.clip,
+                            reader.ReadPictures(retake.input_id, /*image=*/false, request.num_frames, /*crf=*/0));
+    KINORA_ASSIGN_OR_RETURN(retake.audio, reader.ReadSound(retake.input_id, seconds));
+  }
+  if (request.audio.has_value()) {
+    AudioGuide& guide = *request.audio;
+    KINORA_ASSIGN_OR_RETURN(guide.audio, reader.ReadSound(guide.input_id, guide.start_seconds + seconds));
+    if (guide.audio == nullptr) return Wrong(guide.input_id, "it has no sound");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace kinora
