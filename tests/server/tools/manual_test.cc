@@ -32,6 +32,15 @@ ProgramManual ManualOf(const std::string& name) {
   return {};
 }
 
+// The lines that a shell prints.
+std::vector<std::string> LinesOf(const std::string& command) {
+  FILE* const out = popen(absl::StrCat(command, " 2>&1").c_str(), "r");
+  std::string text(1 << 16, '\0');
+  text.resize(fread(text.data(), 1, text.size(), out));
+  EXPECT_EQ(pclose(out), 0) << text;
+  return absl::StrSplit(text, '\n', absl::SkipEmpty());
+}
+
 // What bash offers for the last of `words`, which begin with the program.
 std::vector<std::string> Completed(const std::vector<std::string>& words) {
   const TemporaryDirectory directory;
@@ -40,11 +49,35 @@ std::vector<std::string> Completed(const std::vector<std::string>& words) {
   for (const char c : words[0]) line.push_back(c == '-' ? '_' : c);
   WriteFile(directory.File("completion"), BashCompletion(ManualOf(words[0])));
   WriteFile(directory.File("run"), line + "; printf '%s\n' \"${COMPREPLY[@]}\"\n");
-  FILE* const out = popen(absl::StrCat("bash '", directory.File("run"), "' 2>&1").c_str(), "r");
-  std::string text(1 << 16, '\0');
-  text.resize(fread(text.data(), 1, text.size(), out));
-  EXPECT_EQ(pclose(out), 0) << text;
-  return absl::StrSplit(text, '\n', absl::SkipEmpty());
+  return LinesOf(absl::StrCat("bash '", directory.File("run"), "'"));
+}
+
+// What the tabulator makes of a line at zsh's prompt.
+std::string ZshLine(const std::string& program, const std::string& line) {
+  const TemporaryDirectory directory;
+  WriteFile(directory.File("_" + program), ZshCompletion(ManualOf(program)));
+  WriteFile(directory.File("run"), R"(zmodload zsh/zpty
+zpty inner zsh -f -i
+zpty -w inner "PS1=; fpath=($1 \$fpath); autoload -Uz compinit; compinit -u -D; unsetopt beep
+  show() { print -r -- \"<\$BUFFER>\"; exit }; zle -N show; bindkey '^X' show; bindkey '^I' expand-or-complete; print rea''dy"
+zpty -r inner read '*ready*'
+zpty -w -n inner "$2"$'\t\x18'
+zpty -r inner read '*<*>*'
+print -r -- "${${read##*<}%%>*}"
+)");
+  const std::vector<std::string> lines =
+      LinesOf(absl::StrCat("timeout 60 zsh -f '", directory.File("run"), "' '", directory.path(), "' \"", line, "\""));
+  return lines.empty() ? "" : lines.back();
+}
+
+// What fish offers at the end of a line, without the descriptions.
+std::vector<std::string> FishOffers(const std::string& program, const std::string& line) {
+  const TemporaryDirectory directory;
+  WriteFile(directory.File("completion"), FishCompletion(ManualOf(program)));
+  std::vector<std::string> offers = LinesOf(
+      absl::StrCat("fish --no-config -c 'source ", directory.File("completion"), "; complete -C \"", line, "\"'"));
+  for (std::string& offer : offers) offer = offer.substr(0, offer.find('\t'));
+  return offers;
 }
 
 TEST(Manuals, ThereIsOneOfEachProgramAndItNamesEveryFlag) {
@@ -110,6 +143,30 @@ TEST(BashCompletion, OffersFilesWhereAFileIsMeant) {
   EXPECT_EQ(Completed({"kinora-render", "--model", directory.File("mod")}), found);
   EXPECT_EQ(Completed({"kinora-render", "-o", directory.File("mod")}), found);
   EXPECT_EQ(Completed({"kinora-frontend", "--config", directory.File("mod")}), found);
+}
+
+TEST(ZshCompletion, CompletesCommandsFlagsWordsAndFiles) {
+  EXPECT_EQ(ZshLine("kinora", "kinora gen"), "kinora generate ");
+  EXPECT_EQ(ZshLine("kinora", "kinora admin dr"), "kinora admin drain ");
+  EXPECT_EQ(ZshLine("kinora", "kinora generate --wid"), "kinora generate --width ");
+  EXPECT_EQ(ZshLine("kinora", "kinora generate 'a fox' --recipe d"), "kinora generate 'a fox' --recipe distilled");
+  EXPECT_EQ(ZshLine("kinora-frontend", "kinora-frontend --job-store m"), "kinora-frontend --job-store memory ");
+  const TemporaryDirectory directory;
+  WriteFile(directory.File("model.safetensors"), "");
+  EXPECT_EQ(ZshLine("kinora-render", "kinora-render --model " + directory.File("mod")),
+            "kinora-render --model " + directory.File("model.safetensors "));
+}
+
+TEST(FishCompletion, OffersCommandsFlagsWordsAndFiles) {
+  EXPECT_THAT(FishOffers("kinora", "kinora gen"), ElementsAre("generate"));
+  EXPECT_THAT(FishOffers("kinora", "kinora help admin d"), ElementsAre("drain"));
+  EXPECT_THAT(FishOffers("kinora", "kinora generate --wid"), ElementsAre("--width"));
+  EXPECT_THAT(FishOffers("kinora", "kinora generate fox --recipe d"), ElementsAre("distilled", "distilled_two_stage"));
+  EXPECT_THAT(FishOffers("kinora-frontend", "kinora-frontend --job-store "), ElementsAre("memory", "sqlite"));
+  const TemporaryDirectory directory;
+  WriteFile(directory.File("model.safetensors"), "");
+  EXPECT_THAT(FishOffers("kinora-render", "kinora-render --model " + directory.File("mod")),
+              ElementsAre(directory.File("model.safetensors")));
 }
 
 TEST(Completion, ZshAndFishQuoteWhatHelpSays) {
