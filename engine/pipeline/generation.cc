@@ -72,26 +72,49 @@ absl::Status Generation::ReportContexts(Exec& exec, const TextContext& context, 
   return absl::OkStatus();
 }
 
-LatentState Generation::AllocVideo(Exec& exec, const LatentGrid& grid) const {
-  const int64_t channels = config_.transformer.video.in_channels, tokens = grid.tokens();
+// By rank 0; the same on every rank. Before the first denoising stage, for all of them.
+absl::Status Generation::EncodeInputs(Exec& exec, const StagePlan& stage, OnStep on_step) {
+  int64_t tiles = 0;
+  for (const StagePlan& guided : plan_.stages) {
+    for (const GuidePlan& guide : guided.guides) {
+      const LatentGrid& grid = guide.grid();
+      const Tensor latent =
+          exec.arena.Alloc(DType::kF32, {grid.frames, grid.height, grid.width, config_.transformer.video.in_channels});
+      guides_[&guided].push_back(latent);
+      KINORA_RETURN_IF_ERROR(OnRankZero(exec, [&] {
+        return EncodeGuide(exec, *modules_.video_encoder, guide, latent,
+                           [&] { return on_step(stage, ++tiles, nullptr); });
+      }));
+      exec.mesh.world().Broadcast(0, latent, exec.ops.stream());
+    }
+  }
+  return absl::OkStatus();
+}
+
+LatentState Generation::AllocVideo(Exec& exec, const StagePlan& stage) const {
+  const int64_t channels = config_.transformer.video.in_channels, tokens = stage.grid.tokens() + stage.appended;
   const int64_t padded = (tokens + kKeyChunks - 1) / kKeyChunks * kKeyChunks;
-  LatentState state{.layout = {.grid = tokens, .padded = padded},
+  LatentState state{.layout = {.grid = stage.grid.tokens(), .appended = stage.appended, .padded = padded},
                     .z = exec.arena.Alloc(DType::kF32, {padded, channels})};
   exec.ops.Fill(0.0f, state.z);
   return state;
 }
 
-// Packed. Drawn whole on every rank, in the reference's order and layout: video, then audio.
-absl::StatusOr<PerModality<std::vector<float>>> Generation::FirstNoise(Exec& exec, const LatentGrid& grid) {
+// Packed. Drawn whole on every rank, in the reference's order and layout: video, appended tokens, then audio.
+absl::StatusOr<PerModality<std::vector<float>>> Generation::FirstNoise(Exec& exec, const StagePlan& stage) {
+  const LatentGrid& grid = stage.grid;
   const int64_t channels = config_.transformer.video.in_channels, tokens = grid.tokens();
   const int64_t audio_channels = config_.audio_decoder.latent_channels, bins = config_.audio_decoder.latent_bins();
   KINORA_ASSIGN_OR_RETURN(const std::vector<float> video, Noise(exec, "video_noise", request_.noise.video,
                                                                 {1, channels, grid.frames, grid.height, grid.width}));
+  std::vector<float> appended(exec.ops.dry() ? 0 : stage.appended * channels);
+  noise_.Fill(absl::MakeSpan(appended));
   KINORA_ASSIGN_OR_RETURN(const std::vector<float> audio, Noise(exec, "audio_noise", request_.noise.audio,
                                                                 {1, audio_channels, plan_.audio_latents, bins}));
   PerModality<std::vector<float>> packed{std::vector<float>(video.size()), std::vector<float>(audio.size())};
   if (exec.ops.dry()) return packed;
   Transpose(video, channels, tokens, absl::MakeSpan(packed.video));
+  packed.video.insert(packed.video.end(), appended.begin(), appended.end());
   PackAudio(audio, audio_channels, plan_.audio_latents, bins, absl::MakeSpan(packed.audio));
   return packed;
 }
@@ -102,14 +125,14 @@ absl::Status Generation::Begin(Exec& exec, const StagePlan& stage) {
   const bool first = !z_.video.z.defined();
   if (first) {
     grid_ = stage.grid;
-    z_.video = AllocVideo(exec, grid_);
+    z_.video = AllocVideo(exec, stage);
     z_.audio = {.layout = {.grid = plan_.audio_latents, .padded = plan_.audio_latents},
                 .z = exec.arena.Alloc(DType::kF32, {plan_.audio_latents, config_.transformer.audio.in_channels})};
   }
   PerModality<std::vector<float>> noise;
-  const PerModality<Tensor> z{z_.video.z.Rows(0, grid_.tokens()), z_.audio.z};
+  const PerModality<Tensor> z{z_.video.z.Rows(0, z_.video.layout.tokens()), z_.audio.z};
   if (first) {
-    KINORA_ASSIGN_OR_RETURN(noise, FirstNoise(exec, grid_));
+    KINORA_ASSIGN_OR_RETURN(noise, FirstNoise(exec, stage));
   } else if (!exec.ops.dry()) {
     noise = {std::vector<float>(z.video.elements()), std::vector<float>(z.audio.elements())};
     noise_.Fill(absl::MakeSpan(noise.video));
@@ -126,6 +149,7 @@ absl::Status Generation::Begin(Exec& exec, const StagePlan& stage) {
   };
   mix(noise.video, z.video);
   mix(noise.audio, z.audio);
+  BlendGuides(exec, stage.guides, guides_[&stage], z_.video);
   return absl::OkStatus();
 }
 
@@ -146,7 +170,7 @@ absl::Status Generation::Upsample(Exec& exec, const StagePlan& stage) {
   const auto cells = [](const LatentState& state, const LatentGrid& grid) {
     return state.z.Rows(0, grid.tokens()).Reshape({grid.frames, grid.height, grid.width, state.z.width()});
   };
-  const LatentState next = AllocVideo(exec, stage.grid);
+  const LatentState next = AllocVideo(exec, stage);
   upsampler.Forward(exec, cells(z_.video, grid_), cells(next, stage.grid));
   z_.video = next;
   grid_ = stage.grid;
@@ -173,7 +197,7 @@ absl::Status Generation::Denoise(Exec& exec, const StagePlan& stage, OnStep on_s
   };
   set(inputs.of.video, z_.video, stage.guidance.video);
   set(inputs.of.audio, z_.audio, stage.guidance.audio);
-  inputs.of.video.positions = VideoPositions(stage.grid, stage.frame_rate);
+  inputs.of.video.positions = GuidedPositions(stage.guides, stage.guided_stage());
   inputs.of.audio.positions = AudioPositions(plan_.audio_latents, ScaleOf(config_));
   const Mesh& mesh = MeshOfStage(exec.mesh, config_.transformer, stage.passes.size());
   Exec on_mesh{exec.backend, exec.arena, exec.host, mesh, exec.dtype, exec.taps, exec.ops};
@@ -273,6 +297,8 @@ absl::Status Generation::RunStage(Exec& exec, const StagePlan& stage, OnStep on_
   switch (stage.kind) {
     case StageKind::kEncode:
       return Encode(exec, stage);
+    case StageKind::kEncodeInputs:
+      return EncodeInputs(exec, stage, on_step);
     case StageKind::kDenoise:
       KINORA_RETURN_IF_ERROR(Denoise(exec, stage, on_step));
       KeepSound(exec, stage);

@@ -2,6 +2,7 @@
 #ifndef KINORA_ENGINE_PIPELINE_GENERATION_H_
 #define KINORA_ENGINE_PIPELINE_GENERATION_H_
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -47,10 +48,11 @@ class Generation {
   absl::Status RunMeasured(Exec& exec, const StagePlan& stage, OnStep on_step);
   absl::Status RunStage(Exec& exec, const StagePlan& stage, OnStep on_step);
   absl::Status Encode(Exec& exec, const StagePlan& stage);
-  LatentState AllocVideo(Exec& exec, const LatentGrid& grid) const;
+  absl::Status EncodeInputs(Exec& exec, const StagePlan& stage, OnStep on_step);
+  LatentState AllocVideo(Exec& exec, const StagePlan& stage) const;
   absl::StatusOr<std::vector<float>> Noise(const Exec& exec, std::string_view name,
                                            const std::optional<HostArray>& given, const Shape& shape);
-  absl::StatusOr<PerModality<std::vector<float>>> FirstNoise(Exec& exec, const LatentGrid& grid);
+  absl::StatusOr<PerModality<std::vector<float>>> FirstNoise(Exec& exec, const StagePlan& stage);
   absl::Status Begin(Exec& exec, const StagePlan& stage);
   void KeepSound(Exec& exec, const StagePlan& stage);
   absl::Status Upsample(Exec& exec, const StagePlan& stage);
@@ -76,8 +78,9 @@ class Generation {
   NoiseSource noise_;  // of all stages
   TextContext cond_, uncond_;
   PerModality<LatentState> z_;
-  LatentGrid grid_;  // of z_.video
-  Tensor sound_;     // the audio latent that is heard
+  LatentGrid grid_;                                         // of z_.video
+  std::map<const StagePlan*, std::vector<Tensor>> guides_;  // latents of a denoising stage's guides
+  Tensor sound_;                                            // the audio latent that is heard
   std::vector<StageUse> uses_;
 };
 

@@ -159,7 +159,7 @@ absl::StatusOr<Modules> Modules::Load(const WeightLoader& root, const ModelConfi
                                             {.cache_bytes = options.text_cache_bytes, .gemma = options.text_encoder}));
   on_phase("load transformer");
   KINORA_ASSIGN_OR_RETURN(modules.transformer, Transformer::Load(root.Under("transformer"), config.transformer));
-  on_phase("load decoders");
+  on_phase("load autoencoders");
   for (const auto& [name, wanted, loaded] :
        {std::tuple(std::string_view("spatial_upsampler"), &config.spatial_upsampler, &modules.spatial_upsampler),
         {"temporal_upsampler", &config.temporal_upsampler, &modules.temporal_upsampler}}) {
@@ -167,7 +167,10 @@ absl::StatusOr<Modules> Modules::Load(const WeightLoader& root, const ModelConfi
     KINORA_ASSIGN_OR_RETURN(*loaded, LatentUpsampler::Load(root.Under(name), root.Under("vae"), **wanted));
   }
   KINORA_ASSIGN_OR_RETURN(modules.video, VideoDecoder::Load(root.Under("vae"), config.video_decoder));
-  if (!options.sound) return modules;
+  if (!options.rank_zero) return modules;
+  if (config.video_encoder.unavailable.empty()) {
+    KINORA_ASSIGN_OR_RETURN(modules.video_encoder, VideoEncoder::Load(root.Under("vae"), config.video_encoder));
+  }
   KINORA_ASSIGN_OR_RETURN(modules.audio, AudioDecoder::Load(root.Under("audio_vae"), config.audio_decoder));
   KINORA_ASSIGN_OR_RETURN(modules.vocoder, Vocoder::Load(root.Under("vocoder"), config.vocoder, config.audio_decoder));
   if (config.audio_encoder.unavailable.empty()) {
@@ -209,7 +212,8 @@ ModelDescription Describe(const ModelConfig& config, const DescribedParts& parts
                          .frames_per_token = static_cast<int32_t>(scale.time),
                          .makes_video = true,
                          .makes_audio = true,
-                         .parts = {.upsampler = config.spatial_upsampler || config.temporal_upsampler,
+                         .parts = {.video_encoder = config.video_encoder.unavailable.empty(),
+                                   .upsampler = config.spatial_upsampler || config.temporal_upsampler,
                                    .distilled_lora = parts.distilled_lora},
                          .schedule = ScheduleOf(config.scheduler)};
   for (const auto& [width, height, num_frames] : config.generation.trained_shapes) {

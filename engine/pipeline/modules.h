@@ -16,6 +16,7 @@
 #include "engine/model/text_encoder.h"
 #include "engine/model/transformer.h"
 #include "engine/model/video_decoder.h"
+#include "engine/model/video_encoder.h"
 #include "engine/model/vocoder.h"
 #include "engine/pipeline/adapters.h"
 #include "engine/request/model_description.h"
@@ -28,7 +29,8 @@ struct Modules {
     std::unique_ptr<const Tokenizer> tokenizer;  // null in a dry run
     int64_t text_cache_bytes = 0;
     Residence text_encoder = Residence::kResident;  // of Gemma's weights, the most of it
-    bool sound = true;                              // rank 0 alone makes and hears sound; the others load none of it
+    // Rank 0 alone encodes pictures and sound, if the model can, and makes sound; the others load none of it.
+    bool rank_zero = true;
   };
   // root: of the whole checkpoint. InvalidArgument if the model has no text encoder; the loader's problems are reported
   // by its Finish.
@@ -41,6 +43,7 @@ struct Modules {
   std::optional<AudioEncoder> audio_encoder;                             // of a model that has one
   std::optional<MelFrontEnd> mel;                                        // with it
   std::optional<VideoDecoder> video;
+  std::optional<VideoEncoder> video_encoder;
   std::optional<AudioDecoder> audio;
   std::optional<Vocoder> vocoder;
   std::unique_ptr<Adapters> adapters;  // of all of these; null in a dry run

@@ -93,6 +93,7 @@ absl::StatusOr<OpenedModel> OpenModel(const PipelineOptions& options) {
   OpenedModel model;
   if (!options.released.empty()) {
     KINORA_ASSIGN_OR_RETURN(model.config, ReleasedModelConfig(options.released));
+    if (!options.inputs) model.config.video_encoder.unavailable = "not loaded";
     model.description = Describe(model.config, {.kind = "dev"});  // knows the recipes of both kinds
     return model;
   }
@@ -103,6 +104,10 @@ absl::StatusOr<OpenedModel> OpenModel(const PipelineOptions& options) {
                           OpenUpsampler(*model.checkpoint, model.config, "spatial_upsampler"));
   KINORA_ASSIGN_OR_RETURN(model.config.temporal_upsampler,
                           OpenUpsampler(*model.checkpoint, model.config, "temporal_upsampler"));
+  // A file that was made to decode alone still describes its encoder.
+  if (!options.inputs || model.checkpoint->Find("vae.encoder.conv_in.conv.weight") == nullptr) {
+    model.config.video_encoder.unavailable = options.inputs ? "vae.encoder: missing in the files" : "not loaded";
+  }
   KINORA_ASSIGN_OR_RETURN(model.loras, OpenLoras(files, *model.checkpoint));
   const std::string kind = KindOf(files, model.config);
   const bool distilled_lora = !files.distilled_lora.empty();
@@ -202,7 +207,7 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::LoadOn(std::unique_ptr<Backe
   Modules::Options parts_options{.loras = std::move(model.loras),
                                  .text_cache_bytes = options.text_cache_bytes,
                                  .text_encoder = options.text_encoder,
-                                 .sound = mesh.world().rank() == 0};
+                                 .rank_zero = mesh.world().rank() == 0};
   KINORA_ASSIGN_OR_RETURN(parts_options.tokenizer, Tokenizer::Load(checkpoint->tokenizer_model()));
   KINORA_ASSIGN_OR_RETURN(DryModel dry, model.Dry(options, mesh, backend->traits()));
   // At least the word that ranks agree by, so that a run that does not fit ends as one on all of them.

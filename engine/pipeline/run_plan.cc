@@ -112,6 +112,13 @@ StagePlan PlanSecond(const ModelDescription& model, const RunPlan& plan, const D
   return stage;
 }
 
+// Keyframe interpolation: the recipe with a condition that is appended though it could replace the first latent frame
+// (ltx_pipelines/keyframe_interpolation.py).
+bool DecodesLastSound(const GenerationRequest& request) {
+  return request.recipe == Recipe::kTwoStage && std::any_of(request.conditions.begin(), request.conditions.end(),
+                                                            [](const ConditionInput& c) { return c.append; });
+}
+
 // The denoising stages, and what stands between them.
 void AddDenoising(const ModelDescription& model, const LatentScale& scale, const LatentGrid& grid, RunPlan& plan) {
   const GenerationRequest& request = plan.request;
@@ -124,10 +131,34 @@ void AddDenoising(const ModelDescription& model, const LatentScale& scale, const
   plan.audio_stage = plan.stages.size() - 1;
   if (!parts.second.has_value()) return;
   plan.stages.back().label = "denoise_1";
+  plan.stages.back().time = upscaling->time;
   plan.stages.back().frame_rate /= static_cast<double>(upscaling->time);
   plan.stages.push_back({.kind = StageKind::kUpsample, .label = "upsample", .tokens = grid.tokens(), .grid = grid});
   plan.stages.push_back(PlanSecond(model, plan, *parts.second, grid));
-  if (!parts.sound_of_first) plan.audio_stage = plan.stages.size() - 1;
+  if (!parts.sound_of_first || DecodesLastSound(request)) plan.audio_stage = plan.stages.size() - 1;
+}
+
+// What the request shows of its video, in each denoising stage, and the stage that encodes it.
+absl::Status AddGuides(const ModelConfig& config, RunPlan& plan) {
+  StagePlan encode{.kind = StageKind::kEncodeInputs, .label = "encode_inputs"};
+  StagePlan* before = nullptr;
+  for (StagePlan& stage : plan.stages) {
+    if (stage.kind == StageKind::kDenoise) {
+      KINORA_ASSIGN_OR_RETURN(stage.guides, PlanGuides(config, plan.request, stage.guided_stage()));
+      stage.appended = AppendedTokens(stage.guides);
+      stage.tokens += ForwardPasses(stage) * static_cast<int64_t>(stage.passes.size()) * stage.appended;
+      if (before->kind == StageKind::kUpsample) before->appended = stage.appended;
+      for (const GuidePlan& guide : stage.guides) {
+        encode.steps += guide.tiles.tiles();
+        encode.tokens += guide.tiles.tokens();
+      }
+    }
+    before = &stage;
+  }
+  if (encode.steps == 0) return absl::OkStatus();
+  plan.stages.insert(plan.stages.begin() + 1, std::move(encode));
+  ++plan.audio_stage;
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -175,6 +206,7 @@ absl::StatusOr<RunPlan> PlanStages(const ModelConfig& config, const ModelDescrip
                          .tokens = plan.tiles.tokens(),
                          .grid = grid});
   plan.stages.push_back({.kind = StageKind::kDecodeAudio, .label = "decode_audio", .tokens = plan.audio_latents});
+  KINORA_RETURN_IF_ERROR(AddGuides(config, plan));
   return plan;
 }
 

@@ -17,6 +17,7 @@
 #include "engine/diffusion/sampler.h"
 #include "engine/model/config.h"
 #include "engine/pipeline/adapters.h"
+#include "engine/pipeline/conditioning.h"
 #include "engine/pipeline/tiling.h"
 #include "engine/request/model_description.h"
 #include "engine/request/request.h"
@@ -25,7 +26,7 @@ namespace kinora {
 
 class VideoDecoder;
 
-enum class StageKind : uint8_t { kEncode, kDenoise, kUpsample, kDecodeVideo, kDecodeAudio };
+enum class StageKind : uint8_t { kEncode, kEncodeInputs, kDenoise, kUpsample, kDecodeVideo, kDecodeAudio };
 
 struct ClipShape {
   int32_t width = 0, height = 0, num_frames = 0;
@@ -47,18 +48,23 @@ struct StagePlan {
   // forward pass; latent cells of all tiles; audio latents.
   int64_t tokens = 0;
   LatentGrid grid{};                 // of the video latent that it makes or decodes
+  int64_t appended = 0;              // tokens behind the grid's, of guides, of the latent that is denoised next
   std::vector<AppliedLora> loras{};  // that its weights bear: of encoding and denoising
 
   // Of a denoising stage
   // Of the noise that it begins from, 1; less: what stages before left keeps the rest of 1.
   double noise_scale = 1;
-  double frame_rate = 0;        // that the picture is made for
+  double frame_rate = 0;  // that the picture is made for
+  int64_t time = 1;       // frames of the whole clip for each of its own
+  std::vector<GuidePlan> guides{};
   bool undistilled = false;     // noise levels of distilled weights, and the weights are not
   std::vector<float> sigmas{};  // steps + 1, the last 0
   SamplerKind sampler = SamplerKind::kEuler;
   PerModality<GuidanceParams> guidance{};
   PassList passes{};
   StageCost cost{};
+
+  GuidedStage guided_stage() const { return {.grid = grid, .frame_rate = frame_rate, .time = time}; }
 };
 
 struct RunPlan {

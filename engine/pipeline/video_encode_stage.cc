@@ -68,12 +68,14 @@ void VideoEncodeStage::AddTile(Exec& exec, const TilePlan& plan, const Tile& til
   exec.ops.AddTile(encoded, blend, latent.Rows(tile.time->begin, tile.time->end));
 }
 
-void VideoEncodeStage::Run(Exec& exec, const TilePlan& plan, const Tensor& pixels, Tensor latent) const {
+absl::Status VideoEncodeStage::Run(Exec& exec, const TilePlan& plan, const Tensor& pixels, Tensor latent,
+                                   absl::FunctionRef<absl::Status()> on_tile) const {
   KINORA_CHECK(latent.shape() == encoder_.OutputShape(pixels.shape())) << latent.shape().ToString();
   if (plan.tiles() == 1) {
     ArenaScope scope(exec.arena);
     const Tile whole{&plan.time[0], &plan.height[0], &plan.width[0]};
-    return encoder_.Forward(exec, ReadPixels(exec, whole, pixels, scope), latent);
+    encoder_.Forward(exec, ReadPixels(exec, whole, pixels, scope), latent);
+    return on_tile();
   }
   exec.ops.Fill(0.0f, latent);
   for (const AxisTile& time : plan.time) {
@@ -84,16 +86,19 @@ void VideoEncodeStage::Run(Exec& exec, const TilePlan& plan, const Tensor& pixel
         const Tensor encoded = scope.Alloc(DType::kF32, encoder_.OutputShape(part.shape()));
         encoder_.Forward(exec, part, encoded);
         AddTile(exec, plan, {&time, &height, &width}, encoded, latent);
+        KINORA_RETURN_IF_ERROR(on_tile());
       }
     }
   }
+  return absl::OkStatus();
 }
 
 int64_t VideoEncodeStage::ArenaBytes(DType dtype, const TilePlan& plan) const {
   const LatentGrid& g = plan.grid;
   const Shape pixels = {g.out_frames(), g.out_height(), g.out_width(), encoder_.config().in_channels};
   return DryRunArenaBytes(dtype, [&](Exec& exec) {
-    Run(exec, plan, Tensor(DType::kF32, pixels, nullptr), Tensor(DType::kF32, encoder_.OutputShape(pixels), nullptr));
+    const Tensor latent(DType::kF32, encoder_.OutputShape(pixels), nullptr);
+    KINORA_CHECK(Run(exec, plan, Tensor(DType::kF32, pixels, nullptr), latent).ok());
   });
 }
 

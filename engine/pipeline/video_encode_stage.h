@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/model/video_encoder.h"
@@ -23,7 +24,10 @@ class VideoEncodeStage {
   // pixels: as in Plan, f32 in [−1, 1], in host memory, of the grid that `plan` was made for   latent: the encoder's
   // OutputShape, f32, normalised. A rank that wants the latent encodes all tiles: no other takes part. Temporaries come
   // from exec.arena: ArenaBytes.
-  void Run(Exec& exec, const TilePlan& plan, const Tensor& pixels, Tensor latent) const;
+  // on_tile is called after each tile; its failure ends the run and is returned.
+  absl::Status Run(
+      Exec& exec, const TilePlan& plan, const Tensor& pixels, Tensor latent,
+      absl::FunctionRef<absl::Status()> on_tile = [] { return absl::OkStatus(); }) const;
   // Measured by a dry run.
   int64_t ArenaBytes(DType dtype, const TilePlan& plan) const;
 

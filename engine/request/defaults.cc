@@ -35,6 +35,9 @@ GenerationRequest WithDefaults(const ModelDescription& model, const GenerationRe
   if (r.num_frames == 0) r.num_frames = defaults.num_frames;
   if (r.frame_rate == 0) r.frame_rate = defaults.frame_rate;
   FillSteps(*recipe, r);
+  for (ConditionInput& condition : r.conditions) {
+    if (condition.media == ConditionInput::Media::kImage && !condition.crf.has_value()) condition.crf = kImageCrf;
+  }
   if (!recipe->guided) return r;
   FillGuidance(defaults.video_guidance, r.video_guidance);
   FillGuidance(defaults.audio_guidance, r.audio_guidance);

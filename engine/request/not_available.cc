@@ -1,5 +1,7 @@
 #include "engine/request/not_available.h"
 
+#include <algorithm>
+
 namespace kinora {
 namespace {
 
@@ -9,8 +11,13 @@ struct Row {
   bool (*asked)(const Request&);
 };
 
+// What a server's clients show is not read yet.
+bool AnyUnread(const GenerationRequest& r) {
+  return std::any_of(r.conditions.begin(), r.conditions.end(), [](const auto& c) { return c.pixels == nullptr; });
+}
+
 constexpr Row<GenerationRequest> kGeneration[] = {
-    {"conditions", [](const GenerationRequest& r) { return !r.conditions.empty(); }},
+    {"conditions", AnyUnread},
     {"retake", [](const GenerationRequest& r) { return r.retake.has_value(); }},
     {"audio", [](const GenerationRequest& r) { return r.audio.has_value(); }},
     {"audio_only", [](const GenerationRequest& r) { return r.audio_only; }},

@@ -83,6 +83,7 @@ class Rules {
   void CheckGrid(const Grid& grid);
   void CheckShape();
   void CheckTokens();
+  int64_t AppendedTokens() const;
   void CheckSigmas();
   void CheckSteps();
   void CheckScheduleTokens();
@@ -179,17 +180,34 @@ void Rules::CheckShape() {
 }
 
 void Rules::CheckTokens() {
-  const int64_t tokens = model_->VideoTokens(request_.num_frames, request_.height, request_.width);
+  const int64_t appended = AppendedTokens();
+  const int64_t tokens = model_->VideoTokens(request_.num_frames, request_.height, request_.width) + appended;
   if (recipe_->max_tokens == 0 || tokens <= recipe_->max_tokens) return;
   too_large_ = true;
   // Latent frames of this size that fit, then the largest number of frames on the recipe's grid.
   const int64_t per_frame = std::max<int64_t>(1, model_->VideoTokens(1, request_.height, request_.width));
-  const int64_t fits = std::min<int64_t>(recipe_->max_tokens / per_frame, std::numeric_limits<int32_t>::max());
+  const int64_t fits =
+      std::min<int64_t>((recipe_->max_tokens - appended) / per_frame, std::numeric_limits<int32_t>::max());
   const int64_t multiple = std::max(1, recipe_->frame_multiple);
   const int64_t frames = (fits - 1) * model_->frames_per_token / multiple * multiple + 1;
+  const std::string_view smaller = appended > 0 ? "reduce width, height or conditions" : "reduce width or height";
   const std::string nearest =
-      fits < 1 ? "reduce width or height" : absl::StrCat("nearest at this size: ", frames, " frames");
-  Add("num_frames", absl::StrCat(tokens, " video tokens; at most ", recipe_->max_tokens, "; ", nearest));
+      fits < 1 ? std::string(smaller) : absl::StrCat("nearest at this size: ", frames, " frames");
+  const std::string_view whose = appended > 0 ? ", those of conditions among them" : "";
+  Add("num_frames", Cat(tokens, " video tokens", whose, "; at most ", recipe_->max_tokens, "; ", nearest));
+}
+
+// Of conditions behind the clip's own. One that nobody has read counts as the longest that it may be.
+int64_t Rules::AppendedTokens() const {
+  int64_t tokens = 0;
+  for (const ConditionInput& condition : request_.conditions) {
+    const int64_t left = request_.num_frames - condition.frame;
+    if (left < 1 || condition.frame < 0 || !(condition.append || condition.frame > 0)) continue;
+    const int64_t read = condition.pixels != nullptr ? condition.pixels->frames : left;
+    const int64_t frames = condition.media == ConditionInput::Media::kImage ? 1 : std::min(read, left);
+    tokens += model_->VideoTokens(frames, request_.height, request_.width);
+  }
+  return tokens;
 }
 
 void Rules::CheckSigmas() {
@@ -286,6 +304,10 @@ void Rules::CheckInputs() {
     if (count > most) return Add(field, absl::StrCat(count, " of them; at most ", most));
     for (int64_t i = 0; i < count; ++i) (this->*check)(absl::StrCat(field, "[", i, "]"), list[i]);
   };
+  if (!r.conditions.empty() && model_ != nullptr && !model_->parts.video_encoder) {
+    Add("conditions", "this model was loaded without a video encoder; leave them out");
+  }
+  if (!r.conditions.empty() && r.audio_only) Add("conditions", "show a picture, and audio_only has none");
   check_list("conditions", r.conditions, kMaxConditions, &Rules::CheckCondition);
   check_list("loras", r.loras, kMaxLoras, &Rules::CheckLora);
   std::set<std::string> named;
@@ -310,7 +332,7 @@ void Rules::CheckCondition(const std::string& field, const ConditionInput& condi
   if (condition.media == ConditionInput::Media::kNone) Add(field, "needs an image or a clip");
   const bool image = condition.media == ConditionInput::Media::kImage;
   CheckText(field + (image ? ".image.input_id" : ".clip.input_id"), condition.input_id);
-  CheckNumber(field + ".frame", condition.frame, 0, kAny);
+  CheckNumber(field + ".frame", condition.frame, 0, sized_ ? request_.num_frames - 1 : kAny);
   CheckNumber(field + ".strength", condition.strength, 0, 1);
   if (condition.append && condition.frame != 0) Add(field + ".append", "is for frame 0 only");
   CheckNumber(field + ".crf", condition.crf.value_or(0), 0, kMaxCrf);

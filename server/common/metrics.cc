@@ -115,7 +115,7 @@ WorkerMetrics::WorkerMetrics(Registry& registry)
           "Device memory that the plan of the last request holds: weights, activations, workspaces, room for prompts")),
       artifact_upload_seconds(HistogramFamily(registry, "kinora_artifact_upload_seconds", "Time to store an artifact")
                                   .Add({}, StepBuckets())) {
-  for (const char* stage : {"encode", "denoise", "decode_video", "decode_audio", "finalize"}) {
+  for (const char* stage : {"encode", "encode_inputs", "denoise", "decode_video", "decode_audio", "finalize"}) {
     stage_duration_seconds.Add({{"stage", stage}}, StageBuckets());
   }
   denoise_step_seconds.Add({{"stage", "denoise"}}, StepBuckets());

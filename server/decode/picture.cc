@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/media/av.h"
+#include "engine/request/cover_and_crop.h"
 
 extern "C" {
 #include <libavutil/imgutils.h>
@@ -238,41 +239,8 @@ void ToSrgb(std::string_view profile, Picture& picture) {
 }
 
 std::vector<float> CoverAndCrop(const Picture& picture, int width, int height) {
-  const double scale =
-      std::max(static_cast<double>(height) / picture.height, static_cast<double>(width) / picture.width);
-  struct Tap {
-    int64_t low, high;
-    float share;  // of the higher one
-  };
-  // As torch's interpolate has it: the step between samples is that of the whole sides, in float32.
-  const auto taps = [scale](int side, int wanted) {
-    const auto scaled = static_cast<int64_t>(std::ceil(side * scale));
-    const int64_t first = (scaled - wanted) / 2;
-    const float step = static_cast<float>(side) / static_cast<float>(scaled);
-    std::vector<Tap> out(wanted);
-    for (int i = 0; i < wanted; ++i) {
-      const float at = std::max(0.0f, step * (static_cast<float>(first + i) + 0.5f) - 0.5f);
-      const int64_t low = std::min<int64_t>(static_cast<int64_t>(at), side - 1);
-      out[i] = {.low = low, .high = std::min<int64_t>(low + 1, side - 1), .share = at - static_cast<float>(low)};
-    }
-    return out;
-  };
-  const std::vector<Tap> columns = taps(picture.width, width), rows = taps(picture.height, height);
-  std::vector<float> out(size_t{3} * width * height);
-  float* to = out.data();
-  for (const Tap& row : rows) {
-    const uint8_t* low = picture.rgb.data() + 3 * row.low * picture.width;
-    const uint8_t* high = picture.rgb.data() + 3 * row.high * picture.width;
-    for (const Tap& column : columns) {
-      for (int c = 0; c < 3; ++c, ++to) {
-        const auto between = [&](const uint8_t* line) {
-          return (1 - column.share) * line[3 * column.low + c] + column.share * line[3 * column.high + c];
-        };
-        *to = ((1 - row.share) * between(low) + row.share * between(high)) / 127.5f - 1.0f;
-      }
-    }
-  }
-  return out;
+  return CoverAndCrop(RgbView{.rgb = picture.rgb.data(), .width = picture.width, .height = picture.height}, width,
+                      height);
 }
 
 namespace {

@@ -36,8 +36,7 @@ void ToSrgb(std::string_view profile, Picture& picture);
 // Through one frame of H.264 (libx264, yuv420p, veryfast), as in training; cut to even sides before. crf: 1…51.
 absl::StatusOr<Picture> H264Pass(const Picture& picture, int crf);
 
-// Scaled until it covers width × height, bilinearly between the centres of pixels and without a filter before, then cut
-// at its middle. [height, width, 3] in [-1, 1].
+// As cover_and_crop.h. [height, width, 3] in [-1, 1].
 std::vector<float> CoverAndCrop(const Picture& picture, int width, int height);
 
 }  // namespace kinora

@@ -15,6 +15,8 @@ const char* KindName(StageKind kind) {
   switch (kind) {
     case StageKind::kEncode:
       return "encode";
+    case StageKind::kEncodeInputs:
+      return "encode_inputs";
     case StageKind::kDenoise:
       return "denoise";
     case StageKind::kUpsample:

@@ -18,6 +18,7 @@ import torch
 from golden import (
     audio_cases,
     case,
+    condition_cases,
     diffusion_cases,
     encoder_cases,
     lightricks,
@@ -60,7 +61,7 @@ def main() -> None:
     groups = list(GROUPS)
     if args.lightricks:
         lightricks.enable(args.lightricks)
-        groups += [lightricks_cases, res2s_cases]
+        groups += [lightricks_cases, res2s_cases, condition_cases]
     for group in groups:
         for item in group.cases():
             if fnmatch.fnmatch(item.name, args.only):

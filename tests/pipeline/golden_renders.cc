@@ -24,6 +24,25 @@ std::optional<GuidanceParams> Guidance(const Json& request, const char* name) {
   return params;
 }
 
+// Those that `shown` names.
+std::shared_ptr<const PixelClip> Pixels(Golden& golden, const Json& shown) {
+  const Tensor& pixels = golden.Get("in." + shown["picture"].get<std::string>());
+  const uint8_t* const rgb = pixels.data<uint8_t>();
+  return std::make_shared<PixelClip>(PixelClip{
+      .frames = pixels.dim(0), .height = pixels.dim(1), .width = pixels.dim(2), .rgb = {rgb, rgb + pixels.elements()}});
+}
+
+ConditionInput Condition(Golden& golden, const Json& shown) {
+  ConditionInput condition{.input_id = shown["picture"],
+                           .pixels = Pixels(golden, shown),
+                           .frame = shown["frame"],
+                           .strength = shown["strength"],
+                           .append = shown["append"]};
+  const bool image = condition.pixels->frames == 1;
+  condition.media = image ? ConditionInput::Media::kImage : ConditionInput::Media::kClip;
+  return condition;
+}
+
 double Psnr(const Floats& a, const Tensor& golden, const ClipInfo& info, int64_t stride) {
   double squares = 0;
   int64_t n = 0;
@@ -81,7 +100,7 @@ absl::Status ClipRecorder::Intermediate(std::string_view name, const Tensor& val
   return absl::OkStatus();
 }
 
-GenerationRequest RequestOf(const Golden& golden) {
+GenerationRequest RequestOf(Golden& golden) {
   const Json parameters = Json::parse(golden.metadata("parameters"));
   const Json& r = parameters["request"];
   GenerationRequest request;
@@ -98,6 +117,14 @@ GenerationRequest RequestOf(const Golden& golden) {
   request.sigmas = r["sigmas"].get<std::vector<double>>();
   request.video_guidance = Guidance(r, "video_guidance");
   request.audio_guidance = Guidance(r, "audio_guidance");
+  for (const Json& shown : r.value("conditions", Json::array())) {
+    request.conditions.push_back(Condition(golden, shown));
+  }
+  if (r.contains("retake")) {
+    request.retake = RetakeInput{.clip = Pixels(golden, r["retake"]),
+                                 .start_seconds = r["retake"]["start_seconds"],
+                                 .end_seconds = r["retake"]["end_seconds"]};
+  }
   const Json loras = parameters.value("loras", Json::object());
   for (const auto& [id, lora] : loras.items()) {
     request.loras.push_back({.id = id, .strength = lora["strength"]});

@@ -35,7 +35,8 @@ class ClipRecorder : public ClipSink, public RunObserver {
   const bool intermediates_;
 };
 
-GenerationRequest RequestOf(const Golden& golden);
+GenerationRequest RequestOf(Golden& golden);
+inline GenerationRequest RequestOf(Golden&& golden) { return RequestOf(golden); }
 // Of a golden whose parameters name the model's file.
 PipelineOptions OptionsOf(const Golden& golden, DType precision);
 // A text encoder's folder as models/tiny has it, for a model trained with `rows` rows of text.

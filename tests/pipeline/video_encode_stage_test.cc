@@ -122,7 +122,7 @@ TEST_P(EncodeStage, TilesAreBlendedByTheirMasks) {
   for (size_t i = 0; i < sums.size(); ++i) expected.f32()[i] = static_cast<float>(sums[i] / weights[i]);
   const Tensor latent = rig.Output(DType::kF32, shape);
   const int64_t before = rig.arena.peak();
-  stage.Run(rig.exec, plan, pixels.tensor(), latent);
+  EXPECT_THAT(stage.Run(rig.exec, plan, pixels.tensor(), latent), IsOk());
   EXPECT_TRUE(Near(rig.Floats(latent), expected.tensor(), 2e-6));
   EXPECT_EQ(std::max(before, stage.ArenaBytes(DType::kF32, plan)), rig.arena.peak());
 }
@@ -134,7 +134,7 @@ TEST_P(EncodeStage, OneTileIsTheEncodersOwn) {
   KINORA_ASSERT_OK_AND_ASSIGN(const TilePlan plan, stage.Plan(pixels.tensor().shape()));
   ASSERT_EQ(plan.tiles(), 1);
   const Tensor latent = rig.Output(DType::kF32, rig.encoder->OutputShape(pixels.tensor().shape()));
-  stage.Run(rig.exec, plan, pixels.tensor(), latent);
+  EXPECT_THAT(stage.Run(rig.exec, plan, pixels.tensor(), latent), IsOk());
   EXPECT_EQ(rig.Floats(latent), rig.Encode(pixels.tensor()));
   EXPECT_THAT(stage.Plan({8, 64, 96, 3}).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("num_frames")));

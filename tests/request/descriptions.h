@@ -42,7 +42,8 @@ inline ModelDescription DescribeModel(const DescriptionOptions& o) {
                          .pixels_per_token = 32,
                          .frames_per_token = 8,
                          .makes_video = true,
-                         .makes_audio = true};
+                         .makes_audio = true,
+                         .parts = {.video_encoder = true}};
   model.trained_shapes = {{.width = o.width, .height = o.height, .num_frames = o.num_frames}};
   RecipeDescription recipe{.size_multiple = 32,
                            .frame_multiple = 8,

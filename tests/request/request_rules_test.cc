@@ -109,7 +109,10 @@ TEST(RequestRules, NameTheFieldAndTheNearestValue) {
       {[](auto& r) { r.negative_prompt = std::string("a\0b", 3); }, "negative_prompt", "holds a zero byte"},
       {[](auto& r) { r.conditions.assign(65, {}); }, "conditions", "65 of them; at most 64"},
       {[](auto& r) { r.conditions.resize(1); }, "conditions[0]", "needs an image or a clip"},
-      {[](auto& r) { r.conditions = {{.frame = -1}}; }, "conditions[0].frame", "must be 0 or more; nearest: 0"},
+      {[](auto& r) { r.conditions = {{.frame = -1}}; }, "conditions[0].frame", "-1 is not within 0..120; nearest: 0"},
+      {[](auto& r) { r.conditions = {{.frame = 121}}; }, "conditions[0].frame",
+       "121 is not within 0..120; nearest: 120"},
+      {[](auto& r) { r.audio_only = true, r.conditions.resize(1); }, "conditions", "audio_only has none"},
       {[](auto& r) { r.conditions = {{.strength = 2}}; }, "conditions[0].strength", "nearest: 1"},
       {[](auto& r) { r.conditions = {{.frame = 8, .append = true}}; }, "conditions[0].append", "frame 0 only"},
       {[](auto& r) { r.conditions = {{.crf = 52}}; }, "conditions[0].crf", "nearest: 51"},
@@ -277,6 +280,41 @@ TEST(RequestRules, WhatIsValidAndNotBuiltYetIsUnimplementedByField) {
     EXPECT_THAT(ResolveRequest(Descriptions()[0], request),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("width: 100")));
   }
+}
+
+const auto kPixels = std::make_shared<PixelClip>(PixelClip{.frames = 1});
+
+ConditionInput Image(int32_t frame) {
+  return {.media = ConditionInput::Media::kImage, .input_id = "a", .pixels = kPixels, .frame = frame};
+}
+
+TEST(RequestRules, PicturesNeedAnEncoder) {
+  ModelDescription model = Descriptions()[0];
+  GenerationRequest request;
+  request.conditions = {Image(0)};
+  KINORA_ASSERT_OK_AND_ASSIGN(const GenerationRequest effective, ResolveRequest(model, request));
+  EXPECT_EQ(effective.conditions[0].crf, 33);
+  model.parts.video_encoder = false;
+  EXPECT_THAT(ResolveRequest(model, request),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("conditions: this model was loaded without")));
+}
+
+TEST(RequestRules, WhatAConditionAppendsCountsAmongTheTokens) {
+  ModelDescription model = Descriptions()[0];
+  GenerationRequest request;
+  const int64_t clip = model.VideoTokens(121, 512, 768), frame = model.VideoTokens(1, 512, 768);
+  model.recipes[0].max_tokens = clip + frame;
+  request.conditions = {Image(0), Image(120)};
+  EXPECT_THAT(ResolveRequest(model, request), IsOk());
+  request.conditions.push_back(Image(60));
+  EXPECT_THAT(ResolveRequest(model, request),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("num_frames: 6912 video tokens, those of conditions among them; at most 6528; "
+                                 "nearest at this size: 113 frames")));
+  request.conditions = {{.media = ConditionInput::Media::kClip, .input_id = "a", .frame = 16}};  // up to the end
+  EXPECT_THAT(ResolveRequest(model, request).status(), StatusIs(absl::StatusCode::kInvalidArgument));
+  request.conditions[0].pixels = kPixels;
+  EXPECT_THAT(ResolveRequest(model, request), IsOk());
 }
 
 TEST(RequestRules, WithoutAModelOnlyWhatNoModelTakesIsRefused) {

@@ -24,7 +24,7 @@ _CONFIG = {
 }
 
 
-def _upsampler() -> LTX2LatentUpsamplerModel:
+def upsampler() -> LTX2LatentUpsamplerModel:
     model = LTX2LatentUpsamplerModel(
         in_channels=_CONFIG["in_channels"],
         mid_channels=_CONFIG["mid_channels"],
@@ -39,7 +39,7 @@ class _Stages:
 
     def __init__(self, request: dict, distilled: tuple[float, float]) -> None:
         self.request, self.distilled = request, distilled
-        self.upsampler, self.parts = _upsampler(), tiny.modules(configs.ltx_2_3()["config"])
+        self.upsampler, self.parts = upsampler(), tiny.modules(configs.ltx_2_3()["config"])
         self.second, self.noise_scale, self.new_noise = SECOND, SECOND[0], False
 
     def _pipe(self, strength: float):

@@ -1,0 +1,155 @@
+#include "engine/pipeline/conditioning.h"
+
+#include <algorithm>
+
+#include "engine/base/check.h"
+#include "engine/base/status_macros.h"
+#include "engine/pipeline/video_encode_stage.h"
+#include "engine/request/cover_and_crop.h"
+
+namespace kinora {
+namespace {
+
+LatentScale EncoderScale(const ModelConfig& config) {
+  return {.time = config.video_encoder.time_factor(), .space = config.video_encoder.space_factor()};
+}
+
+// The guide of `frames` frames of `stage`, less those that make no whole latent frame.
+absl::StatusOr<GuidePlan> PlanGuide(const ModelConfig& config, const GuidedStage& stage, int64_t frames) {
+  const LatentGrid grid = GridOf(frames, stage.grid.out_height(), stage.grid.out_width(), EncoderScale(config));
+  GuidePlan guide{.every = stage.time};
+  KINORA_ASSIGN_OR_RETURN(guide.tiles, PlanEncoderTiles(grid, Tiling::For(grid)));
+  return guide;
+}
+
+// Frames of the stage that a clip of the whole rate has.
+int64_t FramesOf(const PixelClip& clip, const GuidedStage& stage) { return (clip.frames - 1) / stage.time + 1; }
+
+absl::StatusOr<GuidePlan> PlanCondition(const ModelConfig& config, const ConditionInput& condition,
+                                        const GuidedStage& stage) {
+  const int64_t at = condition.frame / stage.time, left = stage.grid.out_frames() - at;
+  const bool image = condition.media == ConditionInput::Media::kImage;
+  const int64_t frames = image ? 1 : condition.pixels == nullptr ? left : FramesOf(*condition.pixels, stage);
+  KINORA_ASSIGN_OR_RETURN(GuidePlan guide, PlanGuide(config, stage, std::min(frames, left)));
+  guide.pixels = condition.pixels;
+  guide.frame = at;
+  guide.appended = condition.append || condition.frame > 0;
+  guide.mask.assign(guide.grid().frames, static_cast<float>(1 - condition.strength));
+  return guide;
+}
+
+// The middle of the pixel frames [begin, end) in seconds, float32 as the reference.
+float MiddleSeconds(int64_t begin, int64_t end, double frame_rate) {
+  const auto seconds = [&](int64_t frame) { return static_cast<float>(frame) / static_cast<float>(frame_rate); };
+  return (seconds(begin) + seconds(end)) / 2.0f;
+}
+
+// Of a guide that begins later than the clip no latent frame is the first, which stands for one frame; a single picture
+// does.
+float GuideSeconds(const GuidePlan& guide, int64_t latent_frame, double frame_rate) {
+  const LatentGrid& grid = guide.grid();
+  if (grid.frames == 1) return MiddleSeconds(guide.frame, guide.frame + 1, frame_rate);
+  const int64_t early = guide.frame == 0 ? grid.time_factor - 1 : 0;
+  const auto frame = [&](int64_t latent) {
+    return guide.frame + std::max<int64_t>(0, latent * grid.time_factor - early);
+  };
+  return MiddleSeconds(frame(latent_frame), frame(latent_frame + 1), frame_rate);
+}
+
+// [frames, height, width, 3] in [−1, 1].
+std::vector<float> FitPixels(const GuidePlan& guide) {
+  const LatentGrid& grid = guide.grid();
+  const PixelClip& clip = *guide.pixels;
+  std::vector<float> pixels;
+  pixels.reserve(grid.out_frames() * grid.out_height() * grid.out_width() * 3);
+  for (int64_t f = 0; f < grid.out_frames(); ++f) {
+    const RgbView picture{.rgb = clip.rgb.data() + f * guide.every * clip.height * clip.width * 3,
+                          .width = clip.width,
+                          .height = clip.height};
+    const std::vector<float> fitted = CoverAndCrop(picture, grid.out_width(), grid.out_height());
+    pixels.insert(pixels.end(), fitted.begin(), fitted.end());
+  }
+  return pixels;
+}
+
+// z = clean + m·(z − clean).
+void Blend(Exec& exec, const Tensor& clean, float m, const Tensor& z) {
+  if (m == 1) return;
+  if (m == 0) return exec.ops.stream().Copy(clean, z);
+  ArenaScope temp(exec.arena);
+  const Tensor share = temp.Alloc(DType::kF32, clean.shape());
+  exec.ops.Scale(clean, 1 - m, share);
+  exec.ops.Scale(z, m, z);
+  exec.ops.Add(share, z);
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<GuidePlan>> PlanGuides(const ModelConfig& config, const GenerationRequest& request,
+                                                  const GuidedStage& stage) {
+  std::vector<GuidePlan> guides;
+  for (const ConditionInput& condition : request.conditions) {
+    KINORA_ASSIGN_OR_RETURN(guides.emplace_back(), PlanCondition(config, condition, stage));
+  }
+  return guides;
+}
+
+int64_t AppendedTokens(absl::Span<const GuidePlan> guides) {
+  int64_t tokens = 0;
+  for (const GuidePlan& guide : guides) tokens += guide.appended_tokens();
+  return tokens;
+}
+
+std::vector<std::vector<float>> GuidedPositions(absl::Span<const GuidePlan> guides, const GuidedStage& stage) {
+  std::vector<std::vector<float>> positions = VideoPositions(stage.grid, stage.frame_rate);
+  const int64_t per_frame = stage.grid.height * stage.grid.width;
+  for (const GuidePlan& guide : guides) {
+    if (!guide.appended) continue;
+    for (int64_t f = 0; f < guide.grid().frames; ++f) {
+      positions[0].insert(positions[0].end(), per_frame, GuideSeconds(guide, f, stage.frame_rate));
+      for (const int axis : {1, 2}) {  // as in any frame
+        for (int64_t i = 0; i < per_frame; ++i) positions[axis].push_back(positions[axis][i]);
+      }
+    }
+  }
+  return positions;
+}
+
+absl::Status EncodeGuide(Exec& exec, const VideoEncoder& encoder, const GuidePlan& guide, Tensor latent,
+                         absl::FunctionRef<absl::Status()> on_tile) {
+  const LatentGrid& grid = guide.grid();
+  const Shape shape = {grid.out_frames(), grid.out_height(), grid.out_width(), encoder.config().in_channels};
+  KINORA_RETURN_IF_ERROR(encoder.CheckPixels(shape));
+  std::vector<float> pixels;
+  if (!exec.ops.dry()) {
+    if (guide.pixels == nullptr || guide.pixels->rgb.empty()) {
+      return absl::UnimplementedError("conditions: what they show was not read: not available yet");
+    }
+    pixels = FitPixels(guide);
+  }
+  return VideoEncodeStage(encoder).Run(exec, guide.tiles, Tensor(DType::kF32, shape, pixels.data()), latent, on_tile);
+}
+
+void BlendGuides(Exec& exec, absl::Span<const GuidePlan> guides, absl::Span<const Tensor> latents, LatentState& state) {
+  if (guides.empty()) return;
+  KINORA_CHECK_EQ(guides.size(), latents.size());
+  const int64_t tokens = state.layout.tokens(), channels = state.z.width();
+  state.clean = exec.arena.Alloc(DType::kF32, {tokens, channels});
+  exec.ops.Fill(0.0f, state.clean);
+  state.mask.assign(tokens, 1.0f);
+  int64_t appended = state.layout.grid;
+  for (size_t i = 0; i < guides.size(); ++i) {
+    const LatentGrid& grid = guides[i].grid();
+    const int64_t first = guides[i].appended ? appended : 0, rows = grid.tokens(), per_frame = rows / grid.frames;
+    appended += guides[i].appended_tokens();
+    exec.ops.stream().Copy(latents[i].Reshape({rows, channels}), state.clean.Rows(first, first + rows));
+    for (int64_t row = 0; row < rows; ++row) state.mask[first + row] = guides[i].mask[row / per_frame];
+  }
+  for (int64_t begin = 0, end; begin < tokens; begin = end) {
+    const float m = state.mask[begin];
+    for (end = begin + 1; end < tokens && state.mask[end] == m;) ++end;
+    Blend(exec, state.clean.Rows(begin, end), m, state.z.Rows(begin, end));
+  }
+}
+
+}  // namespace kinora

@@ -1,0 +1,21 @@
+// From a picture of any size to one of a clip's (ltx_pipelines/utils/media_io/resize.py).
+#ifndef KINORA_ENGINE_REQUEST_COVER_AND_CROP_H_
+#define KINORA_ENGINE_REQUEST_COVER_AND_CROP_H_
+
+#include <cstdint>
+#include <vector>
+
+namespace kinora {
+
+struct RgbView {
+  const uint8_t* rgb = nullptr;  // [height, width, 3]
+  int64_t width = 0, height = 0;
+};
+
+// Scaled until it covers width × height, bilinearly between the centres of pixels and without a filter before, then cut
+// at its middle. [height, width, 3] in [-1, 1]. No side is 0.
+std::vector<float> CoverAndCrop(const RgbView& picture, int64_t width, int64_t height);
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_REQUEST_COVER_AND_CROP_H_

@@ -1,0 +1,355 @@
+"""Renders of models/tiny that are shown pictures and clips, through Lightricks' stages, denoisers and conditions."""
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Callable
+from unittest import mock
+
+import torch
+
+from golden import configs, layouts, lightricks, lora_cases, pipeline_cases, tiny, two_stage_cases
+from golden.case import Case, Tensors
+
+_STRIDE = 6
+
+
+def _smooth(seed: int, frames: int, height: int, width: int) -> torch.Tensor:
+    """[frames, height, width, 3] uint8: waves that move, with some grain."""
+    gen = torch.Generator().manual_seed(seed)
+    x, y, t = (torch.arange(n).float() for n in (width, height, frames))
+    channels = []
+    for _ in range(3):
+        a, b, c, d = (torch.rand(4, generator=gen) - 0.5).tolist()
+        wave = torch.sin(a * x + 0.3 * c * t[:, None, None] + 6 * d) * torch.cos(b * y[:, None])
+        channels.append(wave)
+    waves = torch.stack(channels, -1) * 110 + 127 + 8 * torch.randn(frames, height, width, 3, generator=gen)
+    return waves.round().clamp(0, 255).to(torch.uint8)
+
+
+class _Models:
+    """What all runs share: the tiny model in Lightricks' modules, and what reads and decodes from diffusers."""
+
+    def __init__(self) -> None:
+        self.meta = configs.ltx_2_3()
+        self.parts = tiny.modules(self.meta["config"])
+        self.pipe = pipeline_cases.pipeline(self.parts)
+        self.encoder = lightricks.load("video_encoder", self.meta, self._encoder_file())
+        self.transformers = {}
+        self.upsampler = two_stage_cases.upsampler()
+
+    def _encoder_file(self) -> Tensors:
+        kept = ("vae.encoder.", "vae.per_channel_statistics.")
+        return {k: v for k, v in tiny.single_file(self.parts).items() if k.startswith(kept)}
+
+    def transformer(self, distilled: float):
+        """With so much of lora-tiny-style fused into it."""
+        if distilled not in self.transformers:
+            module = tiny.modules(self.meta["config"])["transformer"]
+            layers = lora_cases.linears(module)
+            if distilled:
+                lora_cases.fuse(layers, lora_cases.style(layers), distilled)
+            state = layouts.single_file_names("transformer", module.state_dict())
+            whole = {layouts.PREFIX["transformer"] + k: v for k, v in state.items()}
+            self.transformers[distilled] = lightricks.load("transformer", self.meta, whole)
+        return self.transformers[distilled]
+
+    def contexts(self, request: dict) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """(video, audio) of the prompt and of the negative prompt."""
+        found = []
+        for prompt in (request["prompt"], request.get("negative_prompt", "")):
+            embeds, mask, _, _ = self.pipe.encode_prompt(
+                prompt, do_classifier_free_guidance=False, max_sequence_length=1024
+            )
+            video, audio, _ = self.pipe.connectors(embeds, mask)
+            found.append((video, audio))
+        return found
+
+    def decode(self, video: torch.Tensor, audio: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        vae, audio_vae = self.parts["video_vae"], self.parts["audio_vae"]
+        frames = vae.decode(self.denormalised(video), None, return_dict=False)[0]
+        packed = audio.transpose(1, 2).flatten(2) * audio_vae.latents_std + audio_vae.latents_mean
+        mel = audio_vae.decode(packed.unflatten(2, (8, 16)).transpose(1, 2), return_dict=False)[0]
+        return (frames[0] / 2 + 0.5).clamp(0, 1).permute(1, 2, 3, 0), self.parts["vocoder"](mel)[0]
+
+    def denormalised(self, video: torch.Tensor) -> torch.Tensor:
+        mean, std = (t.view(1, -1, 1, 1, 1) for t in (self.parts["video_vae"].latents_mean, self.parts["video_vae"].latents_std))
+        return video * std + mean
+
+    def upsampled(self, video: torch.Tensor) -> torch.Tensor:
+        mean, std = (t.view(1, -1, 1, 1, 1) for t in (self.parts["video_vae"].latents_mean, self.parts["video_vae"].latents_std))
+        return (self.upsampler(self.denormalised(video)) - mean) / std
+
+
+@dataclasses.dataclass
+class _Shown:
+    """A condition of a request: `picture` names its pixels, [frames, height, width, 3] uint8."""
+
+    picture: str
+    frame: int = 0
+    strength: float = 1.0
+    append: bool = False
+
+    def as_json(self) -> dict:
+        return dataclasses.asdict(self)
+
+
+class _Run:
+    """One render; what the mistakes change are its fields."""
+
+    def __init__(self, models: _Models, request: dict, pictures: Tensors, shown: list[_Shown]) -> None:
+        self.models, self.request, self.pictures, self.shown = models, request, pictures, shown
+        self.single_frame, self.squashed, self.second_sound = 1, False, False
+        self.retake = request.get("retake")
+        self.window = (self.retake["start_seconds"], self.retake["end_seconds"]) if self.retake else None
+
+    def pixels(self, name: str, height: int, width: int) -> torch.Tensor:
+        from ltx_pipelines.utils.media_io.resize import resize_and_center_crop
+
+        picture = self.pictures[name].float()
+        if self.squashed:
+            fitted = torch.nn.functional.interpolate(picture.permute(0, 3, 1, 2), (height, width), mode="bilinear")
+            fitted = fitted.permute(1, 0, 2, 3)[None]
+        else:
+            fitted = resize_and_center_crop(picture, height, width)
+        return fitted / 127.5 - 1.0
+
+    def conditions(self, height: int, width: int) -> list:
+        from ltx_core.conditioning.types.keyframe_cond import VideoConditionByKeyframeIndex
+        from ltx_core.conditioning.types.latent_cond import VideoConditionByLatentIndex
+
+        found = []
+        for shown in self.shown:
+            latent = self.models.encoder(self.pixels(shown.picture, height, width))
+            if shown.frame == 0 and not shown.append:
+                found.append(VideoConditionByLatentIndex(latent=latent, strength=shown.strength, latent_idx=0))
+                continue
+            frames = self.pictures[shown.picture].shape[0]
+            found.append(
+                VideoConditionByKeyframeIndex(
+                    keyframes=latent,
+                    frame_idx=shown.frame,
+                    strength=shown.strength,
+                    num_pixel_frames=self.single_frame if frames == 1 else frames,
+                )
+            )
+        return found
+
+    def spec(self, context, width: int, height: int, latent=None, noise_scale: float = 1.0):
+        from ltx_core.conditioning.types.noise_mask_cond import TemporalRegionMask
+        from ltx_pipelines.utils.types import ModalitySpec
+
+        conditions = self.conditions(height, width)
+        if self.retake:
+            latent = self.models.encoder(self.pixels(self.retake["picture"], height, width))
+            conditions.append(TemporalRegionMask(*self.window, fps=self.request["frame_rate"]))
+        return ModalitySpec(context=context, conditionings=conditions, initial_latent=latent, noise_scale=noise_scale)
+
+    def stage(self, distilled: float, denoiser, sigmas: list[float], noiser, height: int, width: int, video, audio):
+        from ltx_core.model.transformer.model import X0Model
+        from ltx_pipelines.utils.blocks import DiffusionStage
+
+        class Stage(DiffusionStage):
+            supports_generated_keyframes = False
+
+            def _transformer_ctx(self, **_):
+                return contextlib.nullcontext(X0Model(model))
+
+        class Builder:
+            checkpoint = "models/tiny"
+
+        model = self.models.transformer(distilled)
+        with _latents_of(16):
+            return Stage(Builder(), torch.float32, torch.device("cpu"))(
+                denoiser,
+                torch.tensor(sigmas),
+                noiser,
+                width,
+                height,
+                self.request["num_frames"],
+                self.request["frame_rate"],
+                video,
+                audio,
+                max_batch_size=4,
+            )
+
+    def first_denoiser(self, contexts):
+        from ltx_core.components.guiders import MultiModalGuider, MultiModalGuiderParams
+        from ltx_pipelines.utils.denoisers import GuidedDenoiser, SimpleDenoiser
+
+        (video, audio), negative = contexts
+        if "video_guidance" not in self.request:
+            return SimpleDenoiser(video, audio)
+        guiders = []
+        for terms, context in zip((self.request["video_guidance"], self.request["audio_guidance"]), negative, strict=True):
+            params = MultiModalGuiderParams(
+                cfg_scale=terms["cfg_scale"],
+                stg_scale=terms["stg_scale"],
+                stg_blocks=terms["stg_blocks"],
+                rescale_scale=terms["rescale"],
+                modality_scale=terms["modality_scale"],
+            )
+            guiders.append(MultiModalGuider(params=params, negative_context=context))
+        return GuidedDenoiser(video, audio, *guiders)
+
+    def __call__(self) -> Tensors:
+        from ltx_pipelines.utils.denoisers import SimpleDenoiser
+        from ltx_pipelines.utils.types import ModalitySpec
+
+        request, two = self.request, self.request["recipe"].endswith("TWO_STAGE")
+        height, width = (request[k] // (2 if two else 1) for k in ("height", "width"))
+        contexts = self.models.contexts(request)
+        video_context, audio_context = contexts[0]
+        noiser = _noiser(request, height, width)
+        video, audio = self.stage(
+            0.0,
+            self.first_denoiser(contexts),
+            request["sigmas"],
+            noiser,
+            height,
+            width,
+            self.spec(video_context, width, height),
+            ModalitySpec(context=audio_context),
+        )
+        sound, second = audio, {}
+        if two:
+            height, width, scale = request["height"], request["width"], two_stage_cases.SECOND[0]
+            upsampled = self.models.upsampled(video.latent)
+            video, audio = self.stage(
+                1.0,
+                SimpleDenoiser(video_context, audio_context),
+                two_stage_cases.SECOND,
+                noiser,
+                height,
+                width,
+                self.spec(video_context, width, height, upsampled, scale),
+                ModalitySpec(context=audio_context, initial_latent=audio.latent, noise_scale=scale),
+            )
+            second = {"sigmas_stage2": torch.tensor(two_stage_cases.SECOND)}
+            keyframes = any(shown.append for shown in self.shown)
+            sound = audio if keyframes != self.second_sound else sound
+        frames, waveform = self.models.decode(video.latent, sound.latent)
+        return second | {
+            "video_latent": video.latent,
+            "audio_latent": sound.latent,
+            "frames": frames[:, ::_STRIDE, ::_STRIDE].contiguous(),
+            "waveform": waveform,
+            "sigmas": torch.tensor(request["sigmas"]),
+        }
+
+
+def _latents_of(channels: int):
+    """Stages take latents to have the released models' 128 channels."""
+    from ltx_core.types import VideoLatentShape
+
+    released = VideoLatentShape.from_pixel_shape
+    return mock.patch.object(
+        VideoLatentShape, "from_pixel_shape", staticmethod(functools.partial(released, latent_channels=channels))
+    )
+
+
+def _noiser(request: dict, height: int, width: int):
+    """One generator. The first draws of video and audio are unpacked, as diffusers draws them; appended tokens come
+    behind those of the video's grid."""
+    from ltx_core.components.noisers import GaussianNoiser
+
+    class Noiser(GaussianNoiser):
+        draws = 0
+
+        def _sample_noise(self, state):
+            self.draws += 1
+            if self.draws > 2:
+                return super()._sample_noise(state)
+            _, tokens, channels = state.latent.shape
+            if self.draws == 2:
+                audio = torch.randn(1, 8, tokens, 16, generator=self.generator)
+                return audio.transpose(1, 2).flatten(2)
+            grid = ((request["num_frames"] - 1) // 8 + 1, height // 32, width // 32)
+            video = torch.randn(1, channels, *grid, generator=self.generator).flatten(2).transpose(1, 2)
+            rest = tokens - video.shape[1]
+            return torch.cat([video, torch.randn(1, rest, channels, generator=self.generator)], 1) if rest else video
+
+    return Noiser(torch.Generator().manual_seed(int(request["seed"])))
+
+
+def _case(models: _Models, name: str, request: dict, pictures: Tensors, shown: list[_Shown]) -> Case:
+    whole = request | {"conditions": [s.as_json() for s in shown]}
+    parameters = {
+        "request": whole,
+        "model": f"models/tiny/{tiny.FILE}",
+        "text_encoder": "models/tiny/gemma",
+        "frame_stride": _STRIDE,
+    }
+    if request["recipe"].endswith("TWO_STAGE"):
+        parameters["spatial_upsampler"] = "tests/golden/data/upsampler-tiny-x2.safetensors"
+        parameters["distilled_lora"] = "tests/golden/data/lora-tiny-style.safetensors"
+    run = lambda *_: _Run(models, request, pictures, shown)()  # noqa: E731
+    case = Case(name, "", None, {}, {}, run, {}, parameters, lightricks=True)
+    case.plain = {f"in.{k}": v for k, v in pictures.items()}
+
+    def otherwise(change: Callable[[_Run], None]) -> Callable[[], Tensors]:
+        def broken() -> Tensors:
+            other = _Run(models, request, pictures, [dataclasses.replace(s) for s in shown])
+            change(other)
+            return other()
+
+        return broken
+
+    def each(change: Callable[[_Shown], None]) -> Callable[[], Tensors]:
+        return otherwise(lambda run: [change(s) for s in run.shown])
+
+    if shown:
+        case.mistakes["nothing shown"] = otherwise(lambda run: run.shown.clear())
+        case.mistakes["squashed"] = otherwise(lambda run: setattr(run, "squashed", True))
+        case.mistakes["other strength"] = each(lambda s: setattr(s, "strength", 0.5 * s.strength))
+    if any(s.frame for s in shown):
+        case.mistakes["a frame earlier"] = each(lambda s: setattr(s, "frame", max(0, s.frame - 1)))
+    if any(s.frame and len(pictures[s.picture]) == 1 for s in shown):
+        case.mistakes["pictures of eight frames"] = otherwise(lambda run: setattr(run, "single_frame", 8))
+    if any(s.append for s in shown):
+        case.mistakes["not appended"] = each(lambda s: setattr(s, "append", False))
+    if request["recipe"].endswith("TWO_STAGE"):
+        case.mistakes["the other stage's sound"] = otherwise(lambda run: setattr(run, "second_sound", True))
+    if "retake" in request:
+        case.mistakes["another window"] = otherwise(lambda run: setattr(run, "window", (0.1, 0.4)))
+    return case
+
+
+def cases() -> list[Case]:
+    models = _Models()
+    dev = pipeline_cases.one_stage_request() | {"sigmas": [1.0, 0.85, 0.4, 0.0]}
+    unguided = {k: v for k, v in dev.items() if k not in ("video_guidance", "audio_guidance", "negative_prompt")}
+    short = unguided | {"recipe": "DISTILLED", "num_frames": 17}
+    two = dev | {"recipe": "TWO_STAGE", "width": 128, "height": 64}
+    wide, high = _smooth(1, 1, 50, 90), _smooth(2, 1, 140, 70)
+    return [
+        _case(
+            models,
+            "pipeline_image",
+            dev,
+            {"wide": wide, "high": high},
+            [_Shown("wide"), _Shown("high", frame=5, strength=0.75)],
+        ),
+        _case(
+            models,
+            "pipeline_clip",
+            short,
+            {"start": _smooth(4, 9, 40, 48), "later": _smooth(5, 9, 32, 60)},
+            [_Shown("start", strength=0.8), _Shown("later", frame=8)],
+        ),
+        _case(models, "pipeline_two_stage_image", two, {"wide": wide}, [_Shown("wide", strength=0.9)]),
+        _case(
+            models,
+            "pipeline_keyframes",
+            two,
+            {"wide": wide, "high": high},
+            [_Shown("wide", append=True), _Shown("high", frame=8, strength=0.8)],
+        ),
+        _case(
+            models,
+            "pipeline_retake",
+            short | {"retake": {"picture": "clip", "start_seconds": 0.1, "end_seconds": 0.3}},
+            {"clip": _smooth(6, 17, 32, 48)},
+            [],
+        ),
+    ]

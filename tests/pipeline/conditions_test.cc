@@ -1,0 +1,153 @@
+// What a request shows of its video: whole renders against Lightricks' code, on meshes, and what they cost.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/base/status_macros.h"
+#include "engine/parallel/dry_communicator.h"
+#include "engine/pipeline/pipeline.h"
+#include "tests/pipeline/golden_renders.h"
+#include "tests/testing/ranks.h"
+#include "tests/testing/status_matchers.h"
+
+namespace kinora {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class ConditionedRender : public testing::TestWithParam<std::tuple<const char*, TestedBackend>> {};
+INSTANTIATE_TEST_SUITE_P(Conditions, ConditionedRender,
+                         testing::Combine(testing::Values("pipeline_image", "pipeline_clip",
+                                                          "pipeline_two_stage_image", "pipeline_keyframes"),
+                                          testing::ValuesIn(Backends())),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param).name;
+                         });
+
+TEST_P(ConditionedRender, EqualsTheReferenceInFloat32) {
+  const auto& [name, on] = GetParam();
+  Golden golden(name);
+  ClipRecorder clip;
+  ASSERT_THAT(RenderOn(on, OptionsOf(golden, DType::kF32), *Mesh::Single(), RequestOf(golden), clip), IsOk());
+  ExpectRender(clip, golden, FloatTolerances(on));
+}
+
+TEST(Conditions, AreTheSamePixelsOnTokenAndGuidanceRanks) {
+  for (const char* name : {"pipeline_image", "pipeline_keyframes"}) {
+    Golden golden(name);
+    const PipelineOptions options = OptionsOf(golden, DType::kBF16);
+    const GenerationRequest request = RequestOf(golden);
+    ClipRecorder one(/*intermediates=*/false);
+    ASSERT_THAT(RenderOn(Cpu(), options, *Mesh::Single(), request, one), IsOk());
+    for (const MeshShape& shape : {MeshShape{.guidance = 2}, {.tokens = 2}, {.guidance = 2, .tokens = 2}}) {
+      ClipRecorder clip(/*intermediates=*/false);
+      ASSERT_THAT(
+          RunThreadRanks(shape, [&](const Mesh& mesh) { return RenderOn(Cpu(), options, mesh, request, clip); }),
+          IsOk())
+          << shape.ToString();
+      EXPECT_TRUE(clip.rgb8_ == one.rgb8_) << name << " " << shape.ToString();
+      EXPECT_TRUE(clip.values_["waveform"] == one.values_["waveform"]) << name << " " << shape.ToString();
+    }
+  }
+}
+
+TEST(Conditions, TensorRanksEqualTheReference) {
+  Golden golden("pipeline_keyframes");
+  ClipRecorder clip;
+  const auto render = [&](const Mesh& mesh) {
+    return RenderOn(Cpu(), OptionsOf(golden, DType::kF32), mesh, RequestOf(golden), clip);
+  };
+  ASSERT_THAT(RunThreadRanks({.tensor = 2}, render), IsOk());
+  ExpectRender(clip, golden, FloatTolerances(Cpu()));
+}
+
+PipelineOptions TinyModel() {
+  const std::string models = KINORA_SOURCE_DIR "/models/tiny/";
+  PipelineOptions options;
+  options.files.paths = {models + "ltx-2.3-tiny-dev.safetensors"};
+  options.files.text_encoder = models + "gemma";
+  return options;
+}
+
+GenerationRequest Request(int32_t frames, double frame_rate) {
+  GenerationRequest request{
+      .prompt = "a boat", .width = 256, .height = 192, .num_frames = frames, .frame_rate = frame_rate};
+  request.recipe = Recipe::kOneStage;
+  return request;
+}
+
+ConditionInput Image(int32_t frame) {
+  return {.media = ConditionInput::Media::kImage, .pixels = std::make_shared<PixelClip>(), .frame = frame};
+}
+
+std::vector<std::string> LabelsOf(const RunPlan& plan) {
+  std::vector<std::string> labels;
+  for (const StagePlan& stage : plan.stages) labels.push_back(stage.label);
+  return labels;
+}
+
+TEST(Conditions, AddNoWorkBeyondTheirTokens) {
+  const auto plan = [](const GenerationRequest& request) {
+    return *Pipeline::Plan(TinyModel(), *Mesh::Single(), request);
+  };
+  const double rate = 24.0;
+  GenerationRequest guided = Request(81, rate);
+  const RunPlan bare = plan(guided);
+  guided.conditions = {Image(40)};
+  const RunPlan appended = plan(guided);
+  guided.conditions = {Image(0)};
+  const RunPlan replaced = plan(guided);
+  const RunPlan longer = plan(Request(89, rate * 89 / 81));  // as many tokens: a latent frame more, and as much sound
+  EXPECT_THAT(LabelsOf(bare), ElementsAre("encode", "denoise", "decode_video", "decode_audio"));
+  EXPECT_THAT(LabelsOf(appended), ElementsAre("encode", "encode_inputs", "denoise", "decode_video", "decode_audio"));
+  const auto denoising = [](const RunPlan& p) { return *p.Find("denoise"); };
+  EXPECT_EQ(denoising(appended).tokens, denoising(longer).tokens);
+  EXPECT_EQ(denoising(replaced).tokens, denoising(bare).tokens);
+  // A noise level of its own for some tokens, and the blend of what a step predicts.
+  for (const auto& [with, without] : {std::pair(&appended, &longer), {&replaced, &bare}}) {
+    const StageCost a = denoising(*with).cost, b = denoising(*without).cost;
+    EXPECT_NEAR(a.flops / b.flops, 1, 0.002);
+    EXPECT_NEAR(static_cast<double>(a.bytes) / static_cast<double>(b.bytes), 1, 0.01);
+    EXPECT_LE(a.launches - b.launches, 3 * denoising(*with).steps);
+  }
+  EXPECT_EQ(appended.Find("decode_video")->cost.flops, bare.Find("decode_video")->cost.flops);
+  EXPECT_EQ(appended.Find("encode_inputs")->tokens, 8 * 6);
+  EXPECT_GT(appended.Find("encode_inputs")->cost.flops, 0);
+  EXPECT_EQ(appended.stages[appended.audio_stage].label, "denoise");
+}
+
+TEST(Conditions, AreEncodedByRankZeroAlone) {
+  GenerationRequest request = Request(17, 24);
+  request.conditions = {Image(0)};
+  for (const int rank : {0, 1}) {
+    KINORA_ASSERT_OK_AND_ASSIGN(const auto mesh, MakeDryMesh({.tokens = 2}, rank));
+    KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan plan, Pipeline::Plan(TinyModel(), *mesh, request));
+    EXPECT_EQ(plan.Find("encode_inputs")->cost.flops > 0, rank == 0);
+  }
+}
+
+TEST(Conditions, ThatNobodyReadAreRefusedBeforeAnythingIsComputedOfThem) {
+  Golden golden("pipeline_image");
+  GenerationRequest request = RequestOf(golden);
+  request.conditions[0].pixels = std::make_shared<PixelClip>();
+  ClipRecorder clip(false);
+  EXPECT_THAT(RenderOn(Cpu(), OptionsOf(golden, DType::kBF16), *Mesh::Single(), request, clip),
+              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("conditions")));
+}
+
+TEST(Conditions, NeedAModelWithAnEncoder) {
+  Golden without("pipeline_2_0"), with("pipeline_image");  // its file has none
+  GenerationRequest request = RequestOf(without);
+  request.conditions = RequestOf(with).conditions;
+  EXPECT_THAT(Pipeline::Plan(OptionsOf(without, DType::kBF16), *Mesh::Single(), request).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("conditions: this model was loaded without")));
+  PipelineOptions options = OptionsOf(with, DType::kBF16);
+  const int64_t whole = Pipeline::Plan(options, *Mesh::Single(), RequestOf(without))->weight_bytes;
+  options.inputs = false;
+  EXPECT_LT(Pipeline::Plan(options, *Mesh::Single(), RequestOf(without))->weight_bytes, whole);
+  EXPECT_THAT(Pipeline::Plan(options, *Mesh::Single(), RequestOf(with)).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("conditions")));
+}
+
+}  // namespace
+}  // namespace kinora
