@@ -30,7 +30,7 @@ absl::Status AudioEncodeStage::Run(Exec& exec, const AudioClip& sound, const Sou
   const AudioEncoderConfig& config = encoder_.config();
   const int64_t length = ResampledLength(span.samples, span.sample_rate, config.vae.sample_rate);
   KINORA_RETURN_IF_ERROR(mel_.CheckSound(length));
-  if (!exec.ops.dry() && sound.channels != 1 && sound.channels != config.in_channels) {
+  if (sound.channels != 0 && sound.channels != 1 && sound.channels != config.in_channels) {
     return absl::InvalidArgumentError(
         Cat("audio: ", sound.channels, " channels; this model hears ", config.in_channels, ", or one for all"));
   }

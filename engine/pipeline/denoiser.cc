@@ -116,6 +116,17 @@ PerModality<ModalityUse> UseAt(const PerModality<LatentState>& state, const PerM
   return {use(state.video, video, audio), use(state.audio, audio, video)};
 }
 
+// But for `use`, which differs from step to step.
+StepShape ShapeOf(const VelocityModel& model, const DenoiseSpec& spec, const PerModality<LatentState>& state,
+                  const PerModality<ModalityLoop>& loop) {
+  const auto steps = static_cast<int64_t>(EvaluationLevels(spec.sampler, spec.sigmas).size());
+  return {.model = model.shape(),
+          .sampler = spec.sampler,
+          .room_for_steps = RoomForSteps(steps),
+          .blended = {loop.video.blended(), loop.audio.blended()},
+          .frozen = {state.video.frozen, state.audio.frozen}};
+}
+
 }  // namespace
 
 absl::Status Denoise(Exec& exec, const VelocityModel& model, const DenoiseSpec& spec, StepGraphs& graphs,
@@ -130,11 +141,7 @@ absl::Status Denoise(Exec& exec, const VelocityModel& model, const DenoiseSpec& 
   const Tensor turn = Upload(exec, DType::kI32, {1}, std::array<int32_t, 1>{}.data());  // counted on the device
   const PerModality<Tensor> z{state.video.z, state.audio.z}, v{loop.video.v(), loop.audio.v()};
   const std::vector<const void*> addresses = Addresses(state, loop, turn, exec.arena);
-  StepShape shape{.model = model.shape(),
-                  .sampler = spec.sampler,
-                  .room_for_steps = RoomForSteps(steps),
-                  .blended = {loop.video.blended(), loop.audio.blended()},
-                  .frozen = {state.video.frozen, state.audio.frozen}};
+  StepShape shape = ShapeOf(model, spec, state, loop);
   const std::function<void()> step = [&] {
     const bool video = shape.use.video == ModalityUse::kUpdated, audio = shape.use.audio == ModalityUse::kUpdated;
     model.SelectStep(exec, turn);

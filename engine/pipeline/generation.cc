@@ -1,6 +1,7 @@
 #include "engine/pipeline/generation.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/base/clock.h"
 #include "engine/base/status_macros.h"
@@ -8,6 +9,7 @@
 #include "engine/base/trace.h"
 #include "engine/parallel/agree.h"
 #include "engine/parallel/redistribute.h"
+#include "engine/pipeline/audio_encode_stage.h"
 #include "engine/pipeline/denoiser.h"
 #include "engine/pipeline/video_decode_stage.h"
 #include "engine/request/upscaling.h"
@@ -72,6 +74,22 @@ absl::Status Generation::ReportContexts(Exec& exec, const TextContext& context, 
   return absl::OkStatus();
 }
 
+// By rank 0; the same on every rank.
+absl::Status Generation::EncodeSound(Exec& exec) {
+  z_.audio = {.layout = {.grid = plan_.audio_latents, .padded = plan_.audio_latents},
+              .z = exec.arena.Alloc(DType::kF32, {plan_.audio_latents, config_.transformer.audio.in_channels}),
+              .frozen = true};
+  const AudioClip* const sound = request_.audio->audio.get();
+  KINORA_RETURN_IF_ERROR(OnRankZero(exec, [&] {
+    if (sound == nullptr && !exec.ops.dry()) return absl::FailedPreconditionError("audio: was not read");
+    const AudioClip none;
+    return AudioEncodeStage(*modules_.audio_encoder, *modules_.mel)
+        .Run(exec, sound != nullptr ? *sound : none, plan_.given_sound, z_.audio.z);
+  }));
+  exec.mesh.world().Broadcast(0, z_.audio.z, exec.ops.stream());
+  return absl::OkStatus();
+}
+
 // By rank 0; the same on every rank. Before the first denoising stage, for all of them.
 absl::Status Generation::EncodeInputs(Exec& exec, const StagePlan& stage, OnStep on_step) {
   int64_t tiles = 0;
@@ -100,45 +118,57 @@ LatentState Generation::AllocVideo(Exec& exec, const StagePlan& stage) const {
   return state;
 }
 
-// Packed. Drawn whole on every rank, in the reference's order and layout: video, appended tokens, then audio.
+// Packed, of what is denoised. Drawn whole on every rank, in the reference's order and layout: video,
+// appended tokens, then audio.
 absl::StatusOr<PerModality<std::vector<float>>> Generation::FirstNoise(Exec& exec, const StagePlan& stage) {
   const LatentGrid& grid = stage.grid;
   const int64_t channels = config_.transformer.video.in_channels, tokens = grid.tokens();
   const int64_t audio_channels = config_.audio_decoder.latent_channels, bins = config_.audio_decoder.latent_bins();
-  KINORA_ASSIGN_OR_RETURN(const std::vector<float> video, Noise(exec, "video_noise", request_.noise.video,
-                                                                {1, channels, grid.frames, grid.height, grid.width}));
-  std::vector<float> appended(exec.ops.dry() ? 0 : stage.appended * channels);
-  noise_.Fill(absl::MakeSpan(appended));
-  KINORA_ASSIGN_OR_RETURN(const std::vector<float> audio, Noise(exec, "audio_noise", request_.noise.audio,
-                                                                {1, audio_channels, plan_.audio_latents, bins}));
-  PerModality<std::vector<float>> packed{std::vector<float>(video.size()), std::vector<float>(audio.size())};
-  if (exec.ops.dry()) return packed;
-  Transpose(video, channels, tokens, absl::MakeSpan(packed.video));
-  packed.video.insert(packed.video.end(), appended.begin(), appended.end());
-  PackAudio(audio, audio_channels, plan_.audio_latents, bins, absl::MakeSpan(packed.audio));
+  PerModality<std::vector<float>> packed;
+  if (plan_.denoised.video) {
+    KINORA_ASSIGN_OR_RETURN(const std::vector<float> video, Noise(exec, "video_noise", request_.noise.video,
+                                                                  {1, channels, grid.frames, grid.height, grid.width}));
+    packed.video.resize(video.size());
+    if (!video.empty()) Transpose(video, channels, tokens, absl::MakeSpan(packed.video));
+    std::vector<float> appended(exec.ops.dry() ? 0 : stage.appended * channels);
+    noise_.Fill(absl::MakeSpan(appended));
+    packed.video.insert(packed.video.end(), appended.begin(), appended.end());
+  }
+  if (plan_.denoised.audio) {
+    KINORA_ASSIGN_OR_RETURN(const std::vector<float> audio, Noise(exec, "audio_noise", request_.noise.audio,
+                                                                  {1, audio_channels, plan_.audio_latents, bins}));
+    packed.audio.resize(audio.size());
+    if (!audio.empty()) PackAudio(audio, audio_channels, plan_.audio_latents, bins, absl::MakeSpan(packed.audio));
+  }
   return packed;
+}
+
+void Generation::AllocDenoised(Exec& exec, const StagePlan& stage) {
+  grid_ = stage.grid;
+  if (plan_.denoised.video) z_.video = AllocVideo(exec, stage);
+  if (!plan_.denoised.audio) return;
+  z_.audio = {.layout = {.grid = plan_.audio_latents, .padded = plan_.audio_latents},
+              .z = exec.arena.Alloc(DType::kF32, {plan_.audio_latents, config_.transformer.audio.in_channels})};
 }
 
 // The latents that a stage denoises: noise alone, or mixed with what the stages before left. Noise of a later stage is
 // drawn packed, as both references do.
 absl::Status Generation::Begin(Exec& exec, const StagePlan& stage) {
-  const bool first = !z_.video.z.defined();
-  if (first) {
-    grid_ = stage.grid;
-    z_.video = AllocVideo(exec, stage);
-    z_.audio = {.layout = {.grid = plan_.audio_latents, .padded = plan_.audio_latents},
-                .z = exec.arena.Alloc(DType::kF32, {plan_.audio_latents, config_.transformer.audio.in_channels})};
-  }
+  const bool first = !std::exchange(begun_, true);
+  if (first) AllocDenoised(exec, stage);
+  const PerModality<Tensor> z{plan_.denoised.video ? z_.video.z.Rows(0, z_.video.layout.tokens()) : Tensor(),
+                              plan_.denoised.audio ? z_.audio.z : Tensor()};
   PerModality<std::vector<float>> noise;
-  const PerModality<Tensor> z{z_.video.z.Rows(0, z_.video.layout.tokens()), z_.audio.z};
   if (first) {
     KINORA_ASSIGN_OR_RETURN(noise, FirstNoise(exec, stage));
   } else if (!exec.ops.dry()) {
-    noise = {std::vector<float>(z.video.elements()), std::vector<float>(z.audio.elements())};
+    const auto size = [](const Tensor& latent) { return latent.defined() ? latent.elements() : 0; };
+    noise = {std::vector<float>(size(z.video)), std::vector<float>(size(z.audio))};
     noise_.Fill(absl::MakeSpan(noise.video));
     noise_.Fill(absl::MakeSpan(noise.audio));
   }
   const auto mix = [&](const std::vector<float>& drawn, const Tensor& latent) {
+    if (!latent.defined()) return;
     if (stage.noise_scale == 1) return exec.ops.stream().CopyFromHost(drawn.data(), latent);
     ArenaScope temp(exec.arena);
     const Tensor share = temp.Alloc(DType::kF32, latent.shape());
@@ -157,6 +187,7 @@ absl::Status Generation::Begin(Exec& exec, const StagePlan& stage) {
 void Generation::KeepSound(Exec& exec, const StagePlan& stage) {
   if (&stage != &plan_.stages[plan_.audio_stage]) return;
   sound_ = z_.audio.z;
+  if (z_.audio.frozen) return;
   const bool last = std::none_of(&stage + 1, plan_.stages.data() + plan_.stages.size(),
                                  [](const StagePlan& later) { return later.kind == StageKind::kDenoise; });
   if (last) return;
@@ -192,11 +223,13 @@ absl::Status Generation::Denoise(Exec& exec, const StagePlan& stage, OnStep on_s
   VelocityInputs inputs{.of = {}, .passes = stage.passes, .cond = cond_, .uncond = uncond_};
   const auto set = [&](ModalityInputs& in, const LatentState& state, const GuidanceParams& guidance) {
     in.sigmas = EvaluationLevels(stage.sampler, stage.sigmas);
+    if (state.frozen) std::fill(in.sigmas.begin(), in.sigmas.end(), 0.0f);
     in.mask = state.mask;
     in.perturbed_blocks = PerturbedBlocks(guidance);
   };
   set(inputs.of.video, z_.video, stage.guidance.video);
   set(inputs.of.audio, z_.audio, stage.guidance.audio);
+  if (z_.audio.frozen) inputs.uncond.audio = cond_.audio;  // a sound that is given is not guided
   inputs.of.video.positions = GuidedPositions(stage.guides, stage.guided_stage());
   inputs.of.audio.positions = AudioPositions(plan_.audio_latents, ScaleOf(config_));
   const Mesh& mesh = MeshOfStage(exec.mesh, config_.transformer, stage.passes.size());
@@ -222,25 +255,53 @@ absl::Status Generation::Denoise(Exec& exec, const StagePlan& stage, OnStep on_s
 }
 
 ClipInfo Generation::Info() const {
-  const int64_t rows = modules_.audio->MelRows(plan_.audio_latents);
-  return {.width = request_.width,
-          .height = request_.height,
-          .num_frames = request_.num_frames,
-          .frame_rate = request_.frame_rate,
-          .audio_sample_rate = static_cast<int32_t>(modules_.vocoder->sample_rate()),
-          .audio_channels = static_cast<int32_t>(modules_.vocoder->channels()),
-          .audio_samples = modules_.vocoder->Samples(rows)};
+  ClipInfo info{.audio_channels = static_cast<int32_t>(modules_.vocoder->channels())};
+  if (plan_.denoised.video) {
+    info.width = request_.width;
+    info.height = request_.height;
+    info.num_frames = request_.num_frames;
+    info.frame_rate = request_.frame_rate;
+  }
+  if (plan_.denoised.audio) {
+    info.audio_sample_rate = static_cast<int32_t>(modules_.vocoder->sample_rate());
+    info.audio_samples = modules_.vocoder->Samples(modules_.audio->MelRows(plan_.audio_latents));
+  } else {
+    info.audio_sample_rate = static_cast<int32_t>(plan_.given_sound.sample_rate);
+    info.audio_samples = plan_.given_sound.samples;
+  }
+  return info;
+}
+
+// [channels, samples]: to the sample as it was given, one channel for all.
+std::vector<float> Generation::GivenSound() const {
+  const AudioClip& sound = *request_.audio->audio;
+  const SoundSpan& span = plan_.given_sound;
+  std::vector<float> heard;
+  for (int64_t c = 0; c < modules_.vocoder->channels(); ++c) {
+    const auto first = sound.waveform.begin() + std::min(c, sound.channels - 1) * sound.samples + span.begin;
+    heard.insert(heard.end(), first, first + span.samples);
+  }
+  return heard;
+}
+
+// Before the first thing that goes into it. What was given is ready.
+absl::Status Generation::OpenClip(Exec& exec) {
+  KINORA_RETURN_IF_ERROR(ReportAudioLatent(exec));
+  KINORA_RETURN_IF_ERROR(ReportVideoLatent(exec));
+  if (sink_ == nullptr) return absl::OkStatus();
+  const ClipInfo info = Info();
+  KINORA_RETURN_IF_ERROR(sink_->Begin(info));
+  if (plan_.denoised.audio) return absl::OkStatus();
+  std::vector<float> sound = GivenSound();
+  return sink_->Audio(HostView(sound, {info.audio_channels, info.audio_samples}));
+}
+
+Tensor Generation::VideoLatent() const {
+  return z_.video.z.Rows(0, grid_.tokens()).Reshape({grid_.frames, grid_.height, grid_.width, z_.video.z.width()});
 }
 
 absl::Status Generation::DecodeVideo(Exec& exec, const StagePlan& stage, OnStep on_step) {
-  const LatentGrid& grid = stage.grid;
-  const Tensor latent =
-      z_.video.z.Rows(0, grid.tokens()).Reshape({grid.frames, grid.height, grid.width, z_.video.z.width()});
-  KINORA_RETURN_IF_ERROR(OnRankZero(exec, [&] {
-    KINORA_RETURN_IF_ERROR(ReportAudioLatent(exec));
-    KINORA_RETURN_IF_ERROR(ReportVideoLatent(exec, latent));
-    return sink_ != nullptr ? sink_->Begin(Info()) : absl::OkStatus();
-  }));
+  const Tensor latent = VideoLatent();
   const auto emit = [&](const DecodedFrames& frames) {
     if (inspected()) KINORA_RETURN_IF_ERROR(observer_->FloatFrames(frames.first, frames.rgb));
     return sink_->Frames(frames.first, frames.rgb8);
@@ -252,8 +313,9 @@ absl::Status Generation::DecodeVideo(Exec& exec, const StagePlan& stage, OnStep 
       .Run(exec, plan_.tiles, latent, {.emit = emit, .progress = progress, .floats = inspected()});
 }
 
-absl::Status Generation::ReportVideoLatent(Exec& exec, const Tensor& latent) {
-  if (!inspected()) return absl::OkStatus();
+absl::Status Generation::ReportVideoLatent(Exec& exec) {
+  if (!inspected() || !plan_.denoised.video) return absl::OkStatus();
+  const Tensor latent = VideoLatent();
   const int64_t channels = latent.width();
   std::vector<float> tokens(latent.elements()), host(latent.elements());
   exec.ops.stream().CopyToHost(latent, tokens.data());
@@ -294,11 +356,17 @@ absl::Status Generation::RunStage(Exec& exec, const StagePlan& stage, OnStep on_
   if (!exec.ops.dry()) span.emplace("stage", stage.label.c_str());
   const bool bears = stage.kind == StageKind::kEncode || stage.kind == StageKind::kDenoise;
   if (bears && modules_.adapters != nullptr) KINORA_RETURN_IF_ERROR(modules_.adapters->PutOn(exec, stage.loras));
+  const bool gives = stage.kind == StageKind::kDecodeVideo || stage.kind == StageKind::kDecodeAudio;
+  if (gives && !std::exchange(opened_, true)) {
+    KINORA_RETURN_IF_ERROR(OnRankZero(exec, [&] { return OpenClip(exec); }));
+  }
   switch (stage.kind) {
     case StageKind::kEncode:
       return Encode(exec, stage);
     case StageKind::kEncodeInputs:
       return EncodeInputs(exec, stage, on_step);
+    case StageKind::kEncodeSound:
+      return EncodeSound(exec);
     case StageKind::kDenoise:
       KINORA_RETURN_IF_ERROR(Denoise(exec, stage, on_step));
       KeepSound(exec, stage);

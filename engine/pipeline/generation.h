@@ -49,22 +49,27 @@ class Generation {
   absl::Status RunStage(Exec& exec, const StagePlan& stage, OnStep on_step);
   absl::Status Encode(Exec& exec, const StagePlan& stage);
   absl::Status EncodeInputs(Exec& exec, const StagePlan& stage, OnStep on_step);
+  absl::Status EncodeSound(Exec& exec);
   LatentState AllocVideo(Exec& exec, const StagePlan& stage) const;
   absl::StatusOr<std::vector<float>> Noise(const Exec& exec, std::string_view name,
                                            const std::optional<HostArray>& given, const Shape& shape);
   absl::StatusOr<PerModality<std::vector<float>>> FirstNoise(Exec& exec, const StagePlan& stage);
   absl::Status Begin(Exec& exec, const StagePlan& stage);
+  void AllocDenoised(Exec& exec, const StagePlan& stage);
   void KeepSound(Exec& exec, const StagePlan& stage);
   absl::Status Upsample(Exec& exec, const StagePlan& stage);
   absl::Status Denoise(Exec& exec, const StagePlan& stage, OnStep on_step);
+  absl::Status OpenClip(Exec& exec);
   absl::Status DecodeVideo(Exec& exec, const StagePlan& stage, OnStep on_step);
   absl::Status DecodeAudio(Exec& exec);
 
   absl::Status ReportText(Exec& exec);
   absl::Status ReportContexts(Exec& exec, const TextContext& context, std::string_view suffix);
   absl::Status ReportAudioLatent(Exec& exec);
-  absl::Status ReportVideoLatent(Exec& exec, const Tensor& latent);
+  absl::Status ReportVideoLatent(Exec& exec);
+  Tensor VideoLatent() const;  // [frames, height, width, channels]
   ClipInfo Info() const;
+  std::vector<float> GivenSound() const;
   bool guided() const { return plan_.guided(); }
   bool inspected() const { return observer_ != nullptr && observer_->WantsIntermediates(); }
 
@@ -81,6 +86,7 @@ class Generation {
   LatentGrid grid_;                                         // of z_.video
   std::map<const StagePlan*, std::vector<Tensor>> guides_;  // latents of a denoising stage's guides
   Tensor sound_;                                            // the audio latent that is heard
+  bool begun_ = false, opened_ = false;                     // the first denoising stage; the clip
   std::vector<StageUse> uses_;
 };
 

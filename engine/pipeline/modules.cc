@@ -214,7 +214,8 @@ ModelDescription Describe(const ModelConfig& config, const DescribedParts& parts
                          .makes_audio = true,
                          .parts = {.video_encoder = config.video_encoder.unavailable.empty(),
                                    .upsampler = config.spatial_upsampler || config.temporal_upsampler,
-                                   .distilled_lora = parts.distilled_lora},
+                                   .distilled_lora = parts.distilled_lora,
+                                   .audio_encoder = config.audio_encoder.unavailable.empty()},
                          .schedule = ScheduleOf(config.scheduler)};
   for (const auto& [width, height, num_frames] : config.generation.trained_shapes) {
     model.trained_shapes.push_back({.width = static_cast<int32_t>(width),

@@ -63,12 +63,13 @@ PassList PassesOf(const PerModality<GuidanceParams>& guidance) {
 }
 
 // Evaluations on which the transformer runs: those that predict some modality anew.
-int64_t ForwardPasses(const StagePlan& stage) {
+int64_t ForwardPasses(const PerModality<bool>& denoised, const StagePlan& stage) {
   int64_t count = 0;
   for (int64_t i = 0; i < stage.steps; ++i) {
     const int64_t step = HeldStep(stage.sampler, i, stage.steps);
-    const bool video = step % (stage.guidance.video.skip_step + 1) == 0;
-    count += video || step % (stage.guidance.audio.skip_step + 1) == 0 ? 1 : 0;
+    const bool video = denoised.video && step % (stage.guidance.video.skip_step + 1) == 0;
+    const bool audio = denoised.audio && step % (stage.guidance.audio.skip_step + 1) == 0;
+    count += video || audio ? 1 : 0;
   }
   return count;
 }
@@ -84,7 +85,7 @@ void Complete(const ModelDescription& model, const RunPlan& plan, const Denoisin
   }
   stage.undistilled = part.distilled != 0 && !model.parts.distilled_lora && model.kind == "dev";
   const int64_t rows = static_cast<int64_t>(stage.passes.size()) * (stage.grid.tokens() + plan.audio_latents);
-  stage.tokens = ForwardPasses(stage) * rows;
+  stage.tokens = ForwardPasses(plan.denoised, stage) * rows;
 }
 
 StagePlan PlanFirst(const ModelDescription& model, const RunPlan& plan, const DenoisingPart& part,
@@ -146,7 +147,7 @@ absl::Status AddGuides(const ModelConfig& config, RunPlan& plan) {
     if (stage.kind == StageKind::kDenoise) {
       KINORA_ASSIGN_OR_RETURN(stage.guides, PlanGuides(config, plan.request, stage.guided_stage()));
       stage.appended = AppendedTokens(stage.guides);
-      stage.tokens += ForwardPasses(stage) * static_cast<int64_t>(stage.passes.size()) * stage.appended;
+      stage.tokens += ForwardPasses(plan.denoised, stage) * static_cast<int64_t>(stage.passes.size()) * stage.appended;
       if (before->kind == StageKind::kUpsample) before->appended = stage.appended;
       for (const GuidePlan& guide : stage.guides) {
         encode.steps += guide.tiles.tiles();
@@ -159,6 +160,27 @@ absl::Status AddGuides(const ModelConfig& config, RunPlan& plan) {
   plan.stages.insert(plan.stages.begin() + 1, std::move(encode));
   ++plan.audio_stage;
   return absl::OkStatus();
+}
+
+void AddGivenSound(RunPlan& plan) {
+  const GenerationRequest& request = plan.request;
+  if (!request.audio.has_value()) return;
+  plan.given_sound = HeardSpan(*request.audio, request.num_frames, request.frame_rate);
+  plan.stages.insert(plan.stages.begin() + 1,
+                     {.kind = StageKind::kEncodeSound, .label = "encode_audio", .tokens = plan.audio_latents});
+  ++plan.audio_stage;
+}
+
+void AddDecoding(const LatentGrid& grid, RunPlan& plan) {
+  if (plan.denoised.video) {
+    plan.stages.push_back({.kind = StageKind::kDecodeVideo,
+                           .label = "decode_video",
+                           .steps = plan.tiles.tiles(),
+                           .tokens = plan.tiles.tokens(),
+                           .grid = grid});
+  }
+  if (!plan.denoised.audio) return;  // what was given is the clip's sound
+  plan.stages.push_back({.kind = StageKind::kDecodeAudio, .label = "decode_audio", .tokens = plan.audio_latents});
 }
 
 }  // namespace
@@ -191,22 +213,22 @@ absl::StatusOr<RunPlan> PlanStages(const ModelConfig& config, const ModelDescrip
                                    const std::array<int64_t, 2>& text_tokens) {
   const LatentScale scale = ScaleOf(config);
   const LatentGrid grid = GridOf(request.num_frames, request.height, request.width, scale);
-  RunPlan plan{.request = request, .text_tokens = text_tokens};
+  RunPlan plan{
+      .request = request, .denoised = {!request.audio_only, !request.audio.has_value()}, .text_tokens = text_tokens};
   plan.audio_latents = std::max<int64_t>(1, AudioLatents(request.num_frames, request.frame_rate, scale));
   const int64_t channels = config.transformer.video.in_channels;
-  KINORA_ASSIGN_OR_RETURN(plan.tiles, VideoDecodeStage(decoder).Plan({grid.frames, grid.height, grid.width, channels}));
+  if (plan.denoised.video) {
+    KINORA_ASSIGN_OR_RETURN(plan.tiles,
+                            VideoDecodeStage(decoder).Plan({grid.frames, grid.height, grid.width, channels}));
+  }
   plan.stages.push_back({.kind = StageKind::kEncode, .label = "encode"});
   AddDenoising(model, scale, grid, plan);
   StagePlan& encode = plan.stages[0];
   encode.tokens = text_tokens[0] + (plan.guided() ? text_tokens[1] : 0);
   encode.loras = plan.stages[1].loras;
-  plan.stages.push_back({.kind = StageKind::kDecodeVideo,
-                         .label = "decode_video",
-                         .steps = plan.tiles.tiles(),
-                         .tokens = plan.tiles.tokens(),
-                         .grid = grid});
-  plan.stages.push_back({.kind = StageKind::kDecodeAudio, .label = "decode_audio", .tokens = plan.audio_latents});
+  AddDecoding(grid, plan);
   KINORA_RETURN_IF_ERROR(AddGuides(config, plan));
+  AddGivenSound(plan);
   return plan;
 }
 

@@ -19,6 +19,7 @@
 #include "engine/pipeline/adapters.h"
 #include "engine/pipeline/conditioning.h"
 #include "engine/pipeline/tiling.h"
+#include "engine/request/given_sound.h"
 #include "engine/request/model_description.h"
 #include "engine/request/request.h"
 
@@ -26,7 +27,15 @@ namespace kinora {
 
 class VideoDecoder;
 
-enum class StageKind : uint8_t { kEncode, kEncodeInputs, kDenoise, kUpsample, kDecodeVideo, kDecodeAudio };
+enum class StageKind : uint8_t {
+  kEncode,
+  kEncodeInputs,
+  kEncodeSound,
+  kDenoise,
+  kUpsample,
+  kDecodeVideo,
+  kDecodeAudio
+};
 
 struct ClipShape {
   int32_t width = 0, height = 0, num_frames = 0;
@@ -73,7 +82,9 @@ struct RunPlan {
   size_t audio_stage = 0;           // index of the denoising stage whose sound is decoded
   TilePlan tiles{};                 // of the video decoder
   int64_t audio_latents = 0;
-  std::array<int64_t, 2> text_tokens{};  // of the prompt and of the negative prompt
+  PerModality<bool> denoised{true, true};  // the others are kept as given, or absent
+  SoundSpan given_sound{};                 // of audio-to-video: what is heard of it; else empty
+  std::array<int64_t, 2> text_tokens{};    // of the prompt and of the negative prompt
 
   // On this rank, bytes
   int64_t arena_bytes = 0;       // activations, most at once; what Load must reserve

@@ -1,5 +1,9 @@
 #include "engine/request/defaults.h"
 
+#include <algorithm>
+
+#include "engine/request/given_sound.h"
+
 namespace kinora {
 namespace {
 
@@ -21,6 +25,26 @@ void FillGuidance(const std::optional<GuidanceParams>& defaults, std::optional<G
   }
 }
 
+// A given sound decides how long the clip is.
+int32_t FramesOf(const RecipeDescription& recipe, const GenerationRequest& r) {
+  if (!r.audio.has_value() || r.audio->audio == nullptr) return recipe.defaults.num_frames;
+  const int64_t heard = FramesHeard(*r.audio, r.frame_rate, recipe.frame_multiple);
+  const int64_t most = recipe.max_frames > 0 ? recipe.max_frames : heard;
+  return static_cast<int32_t>(std::clamp<int64_t>(heard, 1, std::max<int64_t>(1, most)));
+}
+
+// What is kept or absent is not guided.
+void FillGuidances(const GenerationRequest& defaults, GenerationRequest& r) {
+  std::optional<GuidanceParams> video = defaults.video_guidance, audio = defaults.audio_guidance;
+  if (r.audio.has_value()) audio.reset();
+  if (r.audio_only) {
+    video.reset();
+    if (audio.has_value()) audio->modality_scale = 1;
+  }
+  FillGuidance(video, r.video_guidance);
+  FillGuidance(audio, r.audio_guidance);
+}
+
 }  // namespace
 
 GenerationRequest WithDefaults(const ModelDescription& model, const GenerationRequest& asked) {
@@ -30,17 +54,16 @@ GenerationRequest WithDefaults(const ModelDescription& model, const GenerationRe
   if (recipe == nullptr) return r;
   const GenerationRequest& defaults = recipe->defaults;
   r.upsampler = recipe->upsampler;
-  if (r.width == 0) r.width = defaults.width;
-  if (r.height == 0) r.height = defaults.height;
-  if (r.num_frames == 0) r.num_frames = defaults.num_frames;
+  if (r.width == 0 && !r.audio_only) r.width = defaults.width;
+  if (r.height == 0 && !r.audio_only) r.height = defaults.height;
   if (r.frame_rate == 0) r.frame_rate = defaults.frame_rate;
+  if (r.num_frames == 0) r.num_frames = FramesOf(*recipe, r);
   FillSteps(*recipe, r);
   for (ConditionInput& condition : r.conditions) {
     if (condition.media == ConditionInput::Media::kImage && !condition.crf.has_value()) condition.crf = kImageCrf;
   }
   if (!recipe->guided) return r;
-  FillGuidance(defaults.video_guidance, r.video_guidance);
-  FillGuidance(defaults.audio_guidance, r.audio_guidance);
+  FillGuidances(defaults, r);
   const bool negative = r.video_guidance->NeedsUncond() || r.audio_guidance->NeedsUncond();
   if (negative && !r.negative_prompt.has_value()) r.negative_prompt = defaults.negative_prompt;
   return r;

@@ -17,6 +17,7 @@ struct ModelParts {
   bool video_encoder = false;   // images and clips as inputs
   bool upsampler = false;       // of one kind at least, between two stages
   bool distilled_lora = false;  // few steps on a dev model
+  bool audio_encoder = false;   // sound as an input
   bool operator==(const ModelParts&) const = default;
 };
 

@@ -19,8 +19,6 @@ bool AnyUnread(const GenerationRequest& r) {
 constexpr Row<GenerationRequest> kGeneration[] = {
     {"conditions", AnyUnread},
     {"retake", [](const GenerationRequest& r) { return r.retake.has_value(); }},
-    {"audio", [](const GenerationRequest& r) { return r.audio.has_value(); }},
-    {"audio_only", [](const GenerationRequest& r) { return r.audio_only; }},
 };
 
 constexpr Row<OutputRequest> kOutput[] = {

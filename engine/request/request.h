@@ -129,9 +129,9 @@ struct OutputRequest {
   int32_t preview_every_steps = 0;  // 0: no previews
 };
 
-// Reported on rank 0 at the start of each stage (step 0) and after each step. Stages, in order: "encode"; of a request
-// that shows something "encode_inputs"; "denoise", or of two stages "denoise_1", "upsample", "denoise_2";
-// "decode_video", "decode_audio".
+// Reported on rank 0 at the start of each stage (step 0) and after each step. Stages, in order: "encode"; of a given
+// sound "encode_audio"; of a request that shows something "encode_inputs"; "denoise", or of two stages "denoise_1",
+// "upsample", "denoise_2"; "decode_video", "decode_audio".
 struct Progress {
   std::string stage;
   int32_t step = 0;              // steps done in this stage

@@ -7,8 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/types/span.h"
 #include "engine/base/strings.h"
 #include "engine/request/defaults.h"
+#include "engine/request/given_sound.h"
 #include "engine/request/not_available.h"
 #include "engine/request/upscaling.h"
 
@@ -16,6 +18,8 @@ namespace kinora {
 namespace {
 
 constexpr double kAny = std::numeric_limits<double>::max();
+
+bool Guides(const GuidanceParams& g) { return g.NeedsUncond() || g.NeedsPerturbed() || g.NeedsModality(); }
 
 // A value that must be k·multiple + offset, from `smallest` to `largest`.
 struct Grid {
@@ -45,6 +49,8 @@ class Rules {
     CheckGuidance("video_guidance", request_.video_guidance);
     CheckGuidance("audio_guidance", request_.audio_guidance);
     CheckInputs();
+    if (request_.audio.has_value()) CheckSound();
+    if (request_.audio_only) CheckSoundAlone();
   }
 
   void CheckNumber(const std::string& field, double value, double minimum, double maximum) {
@@ -88,6 +94,9 @@ class Rules {
   void CheckSteps();
   void CheckScheduleTokens();
   void CheckGuidance(const std::string& field, const std::optional<GuidanceParams>& guidance);
+  void CheckSound();
+  void CheckSoundLength();
+  void CheckSoundAlone();
   void CheckStgBlocks(const std::string& field, const std::vector<int32_t>& blocks);
   void CheckInputs();
   void CheckCondition(const std::string& field, const ConditionInput& condition);
@@ -172,11 +181,11 @@ void Rules::CheckShape() {
       {"num_frames", request_.num_frames, frames, 1, 1, limit(r.max_frames)},
   };
   const size_t before = violations_.size();
-  for (const Grid& grid : grids) {
+  for (const Grid& grid : absl::MakeConstSpan(grids).subspan(request_.audio_only ? 2 : 0)) {
     if (recipe_ != nullptr || grid.value != 0) CheckGrid(grid);  // 0 without a description: a default not known here
   }
   sized_ = recipe_ != nullptr && violations_.size() == before;
-  if (sized_) CheckTokens();
+  if (sized_ && !request_.audio_only) CheckTokens();
 }
 
 void Rules::CheckTokens() {
@@ -274,7 +283,7 @@ void Rules::CheckScheduleTokens() {
 void Rules::CheckGuidance(const std::string& field, const std::optional<GuidanceParams>& guidance) {
   if (!guidance.has_value()) return;
   const GuidanceParams& g = *guidance;
-  if (recipe_ != nullptr && !recipe_->guided && (g.NeedsUncond() || g.NeedsPerturbed() || g.NeedsModality())) {
+  if (recipe_ != nullptr && !recipe_->guided && Guides(g)) {
     Add(field, Cat("the recipe ", RecipeName(request_.recipe), " has no guidance; leave it out or set every term off"));
   }
   CheckNumber(field + ".cfg_scale", g.cfg_scale, -kMaxGuidanceScale, kMaxGuidanceScale);
@@ -326,6 +335,56 @@ void Rules::CheckInputs() {
     CheckNumber("audio.start_seconds", r.audio->start_seconds, 0, kAny);
   }
   if (FindUpscaling(r.upsampler) == nullptr) Add("upsampler", Cat("not one of ", kUpscalings));
+}
+
+// Of audio-to-video.
+void Rules::CheckSound() {
+  const GenerationRequest& r = request_;
+  if (r.audio->input_id.empty() && r.audio->audio == nullptr) Add("audio", "needs a sound; name it in media");
+  if (r.retake.has_value()) Add("audio", "not with a retake, whose clip has its own sound; leave one of them out");
+  if (model_ != nullptr && !model_->parts.audio_encoder) {
+    Add("audio", "this model was loaded without an audio encoder, which hears it");
+  }
+  if (r.audio_guidance.has_value() && Guides(*r.audio_guidance)) {
+    Add("audio_guidance", "the sound is given and not guided; leave it out or set every term off");
+  }
+  if (r.noise.audio.has_value()) Add("audio_noise", "the sound is given, and begins from no noise; leave it out");
+  if (r.audio->audio != nullptr && r.num_frames > 0) CheckSoundLength();
+}
+
+// That it lasts as long as the clip.
+void Rules::CheckSoundLength() {
+  const AudioGuide& guide = *request_.audio;
+  const SoundSpan span = HeardSpan(guide, request_.num_frames, request_.frame_rate);
+  if (span.begin + span.samples <= guide.audio->samples) return;
+  const double seconds = static_cast<double>(guide.audio->samples) / guide.audio->sample_rate;
+  const int64_t frames = FramesHeard(guide, request_.frame_rate, recipe_ != nullptr ? recipe_->frame_multiple : 1);
+  if (frames < 1) {
+    return Add("audio.start_seconds", absl::StrCat("the sound lasts ", seconds, " s, and no frame is left after ",
+                                                   guide.start_seconds, "; nearest: 0"));
+  }
+  Add("num_frames", absl::StrCat(request_.num_frames, " frames last longer than the given sound: ", seconds,
+                                 " s, heard from ", guide.start_seconds, " on; nearest: ", frames));
+}
+
+void Rules::CheckSoundAlone() {
+  const GenerationRequest& r = request_;
+  if (r.audio.has_value()) Add("audio", "not with audio_only, which makes a sound of its own; leave one of them out");
+  if (r.width != 0) Add("width", "audio_only: there is no picture; leave it out");
+  if (r.height != 0) Add("height", "audio_only: there is no picture; leave it out");
+  if (!r.conditions.empty()) Add("conditions", "audio_only: there is no picture; leave them out");
+  if (r.retake.has_value()) Add("retake", "not with audio_only; leave one of them out");
+  if (r.noise.video.has_value()) Add("video_noise", "audio_only: there is no picture; leave it out");
+  if (r.schedule_tokens == -1) Add("schedule_tokens", "-1 counts tokens of the picture, and there is none; nearest: 0");
+  if (r.video_guidance.has_value() && Guides(*r.video_guidance)) {
+    Add("video_guidance", "audio_only: there is no picture; leave it out or set every term off");
+  }
+  if (r.audio_guidance.has_value() && r.audio_guidance->NeedsModality()) {
+    Add("audio_guidance.modality_scale", "audio_only: there is no picture to hear; nearest: 1");
+  }
+  if (recipe_ == nullptr || recipe_->upsampler.empty()) return;
+  Add("recipe", Cat(RecipeName(r.recipe), " has two stages, and audio_only is made in one; nearest: ",
+                    RecipeName(recipe_->guided ? Recipe::kOneStage : Recipe::kDistilled)));
 }
 
 void Rules::CheckCondition(const std::string& field, const ConditionInput& condition) {

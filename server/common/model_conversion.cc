@@ -15,12 +15,15 @@ v1::ModelInfo::Parts FromParts(const ModelParts& parts) {
   out.set_video_encoder(parts.video_encoder);
   out.set_upsampler(parts.upsampler);
   out.set_distilled_lora(parts.distilled_lora);
+  out.set_audio_encoder(parts.audio_encoder);
   return out;
 }
 
 ModelParts ToParts(const v1::ModelInfo::Parts& parts) {
-  return {
-      .video_encoder = parts.video_encoder(), .upsampler = parts.upsampler(), .distilled_lora = parts.distilled_lora()};
+  return {.video_encoder = parts.video_encoder(),
+          .upsampler = parts.upsampler(),
+          .distilled_lora = parts.distilled_lora(),
+          .audio_encoder = parts.audio_encoder()};
 }
 
 v1::Generation FromDefaults(const GenerationRequest& defaults) {

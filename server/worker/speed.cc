@@ -17,6 +17,8 @@ const char* KindName(StageKind kind) {
       return "encode";
     case StageKind::kEncodeInputs:
       return "encode_inputs";
+    case StageKind::kEncodeSound:
+      return "encode_audio";
     case StageKind::kDenoise:
       return "denoise";
     case StageKind::kUpsample:

@@ -268,8 +268,6 @@ TEST(RequestRules, WhatIsValidAndNotBuiltYetIsUnimplementedByField) {
   const std::pair<const char*, std::function<void(GenerationRequest&)>> parts[] = {
       {"conditions", [](auto& r) { r.conditions = {{.media = ConditionInput::Media::kImage}}; }},
       {"retake", [](auto& r) { r.retake = RetakeInput{.end_seconds = 1}; }},
-      {"audio", [](auto& r) { r.audio = AudioGuide{}; }},
-      {"audio_only", [](auto& r) { r.audio_only = true; }},
   };
   for (const auto& [field, ask] : parts) {
     GenerationRequest request;

@@ -324,14 +324,16 @@ class ModelInfo(_message.Message):
         upsampler: str
         def __init__(self, recipe: _Optional[_Union[Generation.Recipe, str]] = ..., upsampler: _Optional[str] = ..., size_multiple: _Optional[int] = ..., frame_multiple: _Optional[int] = ..., max_width: _Optional[int] = ..., max_height: _Optional[int] = ..., max_frames: _Optional[int] = ..., max_tokens: _Optional[int] = ..., min_size: _Optional[int] = ..., guided: bool = ..., fixed_sigmas: _Optional[_Iterable[float]] = ..., needs: _Optional[_Union[ModelInfo.Parts, _Mapping]] = ...) -> None: ...
     class Parts(_message.Message):
-        __slots__ = ["distilled_lora", "upsampler", "video_encoder"]
+        __slots__ = ["audio_encoder", "distilled_lora", "upsampler", "video_encoder"]
+        AUDIO_ENCODER_FIELD_NUMBER: _ClassVar[int]
         DISTILLED_LORA_FIELD_NUMBER: _ClassVar[int]
         UPSAMPLER_FIELD_NUMBER: _ClassVar[int]
         VIDEO_ENCODER_FIELD_NUMBER: _ClassVar[int]
+        audio_encoder: bool
         distilled_lora: bool
         upsampler: bool
         video_encoder: bool
-        def __init__(self, video_encoder: bool = ..., upsampler: bool = ..., distilled_lora: bool = ...) -> None: ...
+        def __init__(self, video_encoder: bool = ..., upsampler: bool = ..., distilled_lora: bool = ..., audio_encoder: bool = ...) -> None: ...
     class Schedule(_message.Message):
         __slots__ = ["base_shift", "base_tokens", "max_shift", "max_tokens", "terminal"]
         BASE_SHIFT_FIELD_NUMBER: _ClassVar[int]

@@ -147,6 +147,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"generation { video_guidance { stg_blocks: -1 } }", "generation.video_guidance.stg_blocks[0]",
                 "no block"},
         BadCase{"generation { conditions {} }", "generation.conditions[0]", "image"},
+        BadCase{"generation { audio {} }", "generation.audio", "needs a sound"},
+        BadCase{"generation { audio_only: true width: 64 }", "generation.width", "there is no picture"},
         BadCase{"output { crf: 52 }", "output.crf", "nearest: 51"},
         BadCase{"output { ttl { seconds: 0 } }", "output.ttl", "greater than 0"},
         BadCase{"output { ttl { seconds: 99999999 } }", "output.ttl", "720h"},
@@ -242,8 +244,6 @@ TEST(ValidateRequest, WhatIsValidAndNotBuiltYetIsUnimplementedByName) {
   const std::pair<const char*, const char*> cases[] = {
       {"generation { conditions { image { input_id: 'x' } } }", "generation.conditions"},
       {"generation { retake {} }", "generation.retake"},
-      {"generation { audio {} }", "generation.audio"},
-      {"generation { audio_only: true }", "generation.audio_only"},
       {"output { preview_every_steps: 2 }", "output.preview_every_steps"}};
   for (const auto& [request, field] : cases) {
     const absl::Status status = Validate(request).status();
