@@ -27,6 +27,7 @@ from golden import (
     pipeline_cases,
     released_heads_cases,
     res2s_cases,
+    sound_cases,
     text_cases,
     transformer_cases,
     two_stage_cases,
@@ -61,7 +62,7 @@ def main() -> None:
     groups = list(GROUPS)
     if args.lightricks:
         lightricks.enable(args.lightricks)
-        groups += [lightricks_cases, res2s_cases, condition_cases]
+        groups += [lightricks_cases, res2s_cases, condition_cases, sound_cases]
     for group in groups:
         for item in group.cases():
             if fnmatch.fnmatch(item.name, args.only):

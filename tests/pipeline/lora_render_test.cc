@@ -15,7 +15,8 @@ using testing::HasSubstr;
 
 // Of the golden, shorter: what the LoRAs change in one step is enough.
 GenerationRequest Request() {
-  GenerationRequest request = RequestOf(Golden("pipeline_lora"));
+  Golden golden("pipeline_lora");
+  GenerationRequest request = RequestOf(golden);
   request.sigmas = {1.0, 0.0};
   return request;
 }
