@@ -43,7 +43,7 @@ inline ModelDescription DescribeModel(const DescriptionOptions& o) {
                          .frames_per_token = 8,
                          .makes_video = true,
                          .makes_audio = true,
-                         .parts = {.video_encoder = true}};
+                         .parts = {.video_encoder = true, .audio_encoder = true}};
   model.trained_shapes = {{.width = o.width, .height = o.height, .num_frames = o.num_frames}};
   RecipeDescription recipe{.size_multiple = 32,
                            .frame_multiple = 8,

@@ -25,11 +25,7 @@ AudioGuide Sound(double seconds, double start = 0, int32_t rate = 48000) {
   return {.input_id = "song", .audio = clip, .start_seconds = start};
 }
 
-ModelDescription Model(const DescriptionOptions& options = {}) {
-  ModelDescription model = DescribeModel(options);
-  model.parts.audio_encoder = true;
-  return model;
-}
+ModelDescription Model(const DescriptionOptions& options = {}) { return DescribeModel(options); }
 
 GenerationRequest WithSound(const AudioGuide& sound) {
   GenerationRequest request;
@@ -114,7 +110,9 @@ TEST(GivenSound, MistakesNameTheFieldAndTheNearestValue) {
       {[](auto& r) { r.noise.audio.emplace(); }, "audio_noise: the sound is given, and begins from no noise"},
   };
   ExpectRefused(Model(), WithSound(Sound(3)), mistakes);
-  EXPECT_THAT(ResolveRequest(DescribeModel({}), WithSound(Sound(3))),
+  ModelDescription deaf = Model();
+  deaf.parts.audio_encoder = false;
+  EXPECT_THAT(ResolveRequest(deaf, WithSound(Sound(3))),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        StrEq("audio: this model was loaded without an audio encoder, which hears it")));
 }

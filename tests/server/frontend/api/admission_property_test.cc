@@ -171,8 +171,9 @@ absl::StatusOr<GenerationRequest> AskEngine(const ModelDescription& model, v1::G
 
 // What the engine divides by, indexes with and allocates, said again without the rules.
 void ExpectSound(const ModelDescription& model, const GenerationRequest& r) {
-  EXPECT_TRUE(r.width % 32 == 0 && r.width >= model.recipes[0].min_size && r.width <= model.recipes[0].max_width);
-  EXPECT_TRUE(r.height % 32 == 0 && r.height >= model.recipes[0].min_size && r.height <= model.recipes[0].max_height);
+  const RecipeDescription& d = model.recipes[0];
+  EXPECT_TRUE(r.audio_only ? r.width == 0 : r.width % 32 == 0 && r.width >= d.min_size && r.width <= d.max_width);
+  EXPECT_TRUE(r.audio_only ? r.height == 0 : r.height % 32 == 0 && r.height >= d.min_size && r.height <= d.max_height);
   EXPECT_TRUE(r.num_frames % 8 == 1 && r.num_frames >= 1 && r.num_frames <= model.recipes[0].max_frames);
   EXPECT_TRUE(r.frame_rate >= 1 && r.frame_rate <= 240);
   EXPECT_TRUE(r.num_inference_steps >= 1 && r.num_inference_steps <= 999);
@@ -231,7 +232,7 @@ TEST(Admission, FrontendAndEngineDecideAlike) {
   // All three answers are asked for often.
   EXPECT_GT(answers[absl::StatusCode::kOk], kRequests / 10);
   EXPECT_GT(answers[absl::StatusCode::kInvalidArgument], kRequests / 10);
-  EXPECT_GT(answers[absl::StatusCode::kUnimplemented], kRequests / 200);  // fewer with each part that is built
+  EXPECT_GT(answers[absl::StatusCode::kUnimplemented], kRequests / 1000);  // fewer with each part that is built
 }
 
 // Descriptions that an older build left in the store say too little: nothing is decided by them, and nothing crashes.
