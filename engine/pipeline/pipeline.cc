@@ -234,6 +234,13 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::LoadOn(std::unique_ptr<Backe
   return std::unique_ptr<Pipeline>(new Pipeline(std::move(parts)));
 }
 
+absl::StatusOr<GenerationRequest> Pipeline::Resolve(const PipelineOptions& options, const GenerationRequest& request) {
+  KINORA_ASSIGN_OR_RETURN(const OpenedModel model, OpenModel(options));
+  Verdict verdict = Judge(model.description, request);
+  if (!verdict.violations.empty()) return absl::InvalidArgumentError(JoinViolations(verdict.violations));
+  return std::move(verdict.effective);
+}
+
 absl::StatusOr<RunPlan> Pipeline::Plan(const PipelineOptions& options, const Mesh& mesh,
                                        const GenerationRequest& request) {
   KINORA_ASSIGN_OR_RETURN(const BackendTraits traits, TraitsOf(options.device, {.threads = options.threads}));

@@ -316,7 +316,6 @@ void Rules::CheckInputs() {
   if (!r.conditions.empty() && model_ != nullptr && !model_->parts.video_encoder) {
     Add("conditions", "this model was loaded without a video encoder; leave them out");
   }
-  if (!r.conditions.empty() && r.audio_only) Add("conditions", "show a picture, and audio_only has none");
   check_list("conditions", r.conditions, kMaxConditions, &Rules::CheckCondition);
   check_list("loras", r.loras, kMaxLoras, &Rules::CheckLora);
   std::set<std::string> named;

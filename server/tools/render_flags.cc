@@ -16,6 +16,7 @@
 #include "engine/ops/backend.h"
 #include "server/common/program_help.h"
 #include "server/common/request_conversion.h"
+#include "server/tools/media_flags.h"
 #include "server/tools/request_flags.h"
 
 namespace kinora {
@@ -45,6 +46,10 @@ constexpr FlagSpec kFlags[] = {
     {"audio-guidance", "JSON", "a Guidance message"},
     {"lora", "ID[:STRENGTH[:STAGE2]]", "may be given again; STAGE2: its strength in the second stage"},
     {"audio-only", "", "sound without a picture"},
+    {"image", "FILE[@FRAME[:STRENGTH]]",
+     "the clip shows this picture, or clip, from FRAME (0) on, as strongly as 0 to 1 (1); may be given again"},
+    {"audio", "FILE", "the clip is made for this sound, which it keeps"},
+    {"retake", "FILE:FROM-TO", "the clip is this one, made anew between these seconds"},
     {"noise", "FILE", "safetensors with video_noise, audio_noise, ...: initial noise instead of the seed's"},
     {"dump", "FILE", "safetensors to write contexts, sigmas, latents, frames and waveform to"},
     {"device", "cpu|cuda", "absent: cuda if one is usable, else cpu"},
@@ -136,6 +141,8 @@ absl::Status TakeRequest(const CommandLine& line, RenderOptions& options) {
   KINORA_ASSIGN_OR_RETURN(const v1::CreateVideoRequest request, RequestFromFlags(line));
   options.generation = request.generation();
   options.output = request.output();
+  KINORA_ASSIGN_OR_RETURN(const std::vector<LocalMedia> media, AddMedia(line, options.generation));
+  for (const LocalMedia& file : media) file.ref(options.generation)->set_input_id(file.path);
   if (options.output.trace() && !line.Has("trace")) {
     return absl::InvalidArgumentError("--output-options: trace: give --trace FILE, which says where to");
   }

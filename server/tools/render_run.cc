@@ -1,9 +1,12 @@
 #include "server/tools/render_run.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -21,6 +24,8 @@
 #include "engine/pipeline/pipeline.h"
 #include "engine/processes/forked_ranks.h"
 #include "server/common/request_conversion.h"
+#include "server/common/run_program.h"
+#include "server/decode/input_reader.h"
 #include "server/tools/dump_sink.h"
 #include "server/tools/noise_file.h"
 #include "server/tools/progress_display.h"
@@ -42,6 +47,18 @@ struct Job {
   RenderSummary summary{};
 };
 
+// The files that the request names, by their paths.
+absl::Status ReadFiles(Job& job) {
+  KINORA_ASSIGN_OR_RETURN(job.request, Pipeline::Resolve(job.pipeline, job.request));
+  const auto open = [](const std::string& path) -> absl::StatusOr<FileDescriptor> {
+    FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file.ok()) return absl::NotFoundError(absl::StrCat("input ", path, ": ", std::strerror(errno)));
+    return file;
+  };
+  const DecoderOptions decoder{.binary = FolderOfThisProgram() + "/kinora-decode"};
+  return ReadInputs({.decoder = decoder, .open = open}, job.request);
+}
+
 absl::Status Prepare(Job& job) {
   const RenderOptions& options = job.options;
   KINORA_ASSIGN_OR_RETURN(job.pipeline.files, ModelFiles::Parse(options.model));
@@ -61,7 +78,8 @@ absl::Status Prepare(Job& job) {
   if (!options.noise_path.empty()) {
     KINORA_ASSIGN_OR_RETURN(job.request.noise, ReadNoiseFile(options.noise_path));
   }
-  return absl::OkStatus();
+  job.pipeline.inputs = NamesInputs(job.request);
+  return NamesInputs(job.request) ? ReadFiles(job) : absl::OkStatus();
 }
 
 struct Sinks {

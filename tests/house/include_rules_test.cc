@@ -53,7 +53,7 @@ const std::map<std::string, std::vector<std::string>>& Allowed() {
         "kinora/v1/"}},
       {"server/worker", {"engine/", "server/common/", "kinora/v1/"}},
       // kinora-render is the worker's work without a server, so tools share the worker's headers.
-      {"server/tools", {"engine/", "server/common/", "server/worker/", "kinora/v1/"}},
+      {"server/tools", {"engine/", "server/common/", "server/decode/", "server/worker/", "kinora/v1/"}},
   };
   return *allowed;
 }

@@ -112,7 +112,6 @@ TEST(RequestRules, NameTheFieldAndTheNearestValue) {
       {[](auto& r) { r.conditions = {{.frame = -1}}; }, "conditions[0].frame", "-1 is not within 0..120; nearest: 0"},
       {[](auto& r) { r.conditions = {{.frame = 121}}; }, "conditions[0].frame",
        "121 is not within 0..120; nearest: 120"},
-      {[](auto& r) { r.audio_only = true, r.conditions.resize(1); }, "conditions", "audio_only has none"},
       {[](auto& r) { r.conditions = {{.strength = 2}}; }, "conditions[0].strength", "nearest: 1"},
       {[](auto& r) { r.conditions = {{.frame = 8, .append = true}}; }, "conditions[0].append", "frame 0 only"},
       {[](auto& r) { r.conditions = {{.crf = 52}}; }, "conditions[0].crf", "nearest: 51"},
