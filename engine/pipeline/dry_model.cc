@@ -46,8 +46,12 @@ absl::StatusOr<DryModel> DryModel::Make(const ModelConfig& config, const ModelDe
   return model;
 }
 
-absl::StatusOr<RunPlan> DryModel::Plan(const GenerationRequest& request, const Tokenizer* tokenizer) const {
+absl::StatusOr<RunPlan> DryModel::Plan(const GenerationRequest& asked, const Tokenizer* tokenizer) const {
   const TraceSpan span("plan", "dry_run");
+  GenerationRequest request = asked;
+  if (FramesAreUnknown(asked)) {
+    request.num_frames = description_.Find(asked.recipe, asked.upsampler)->defaults.num_frames;
+  }
   std::array<int64_t, 2> text_tokens = {modules_.text->rows(), modules_.text->rows()};
   if (tokenizer != nullptr) {
     KINORA_ASSIGN_OR_RETURN(text_tokens, CountTokens(*tokenizer, request));

@@ -31,8 +31,9 @@ class DryModel {  // made once, then read by any thread
   static absl::StatusOr<DryModel> Make(const ModelConfig& config, const ModelDescription& description, const Mesh& mesh,
                                        const Options& options);
 
-  // request: resolved. tokenizer: null for the cost with the longest prompts.
-  absl::StatusOr<RunPlan> Plan(const GenerationRequest& request, const Tokenizer* tokenizer) const;
+  // asked: resolved; of one whose sound was not read yet the default length. tokenizer: null for the cost with the
+  // longest prompts.
+  absl::StatusOr<RunPlan> Plan(const GenerationRequest& asked, const Tokenizer* tokenizer) const;
 
   const ModelDescription& description() const { return description_; }
   const BackendTraits& traits() const { return options_.traits; }

@@ -25,9 +25,10 @@ void FillGuidance(const std::optional<GuidanceParams>& defaults, std::optional<G
   }
 }
 
-// A given sound decides how long the clip is.
+// A given sound decides how long the clip is, once it was read: until then nobody knows.
 int32_t FramesOf(const RecipeDescription& recipe, const GenerationRequest& r) {
-  if (!r.audio.has_value() || r.audio->audio == nullptr) return recipe.defaults.num_frames;
+  if (!r.audio.has_value()) return recipe.defaults.num_frames;
+  if (r.audio->audio == nullptr) return 0;
   const int64_t heard = FramesHeard(*r.audio, r.frame_rate, recipe.frame_multiple);
   const int64_t most = recipe.max_frames > 0 ? recipe.max_frames : heard;
   return static_cast<int32_t>(std::clamp<int64_t>(heard, 1, std::max<int64_t>(1, most)));

@@ -19,6 +19,9 @@ struct SoundSpan {
 // the sound. A sound that was not read yet counts as one of 48,000 samples per second.
 SoundSpan HeardSpan(const AudioGuide& guide, int64_t num_frames, double frame_rate);
 
+// Of a request with its defaults: it leaves the number of frames to a sound that was not read yet.
+bool FramesAreUnknown(const GenerationRequest& request);
+
 // The most frames, 1 more than a multiple of frame_multiple, that the sound lasts for; 0: it lasts for none.
 // guide.audio: not null.
 int64_t FramesHeard(const AudioGuide& guide, double frame_rate, int64_t frame_multiple);

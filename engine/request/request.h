@@ -105,7 +105,7 @@ struct GenerationRequest {
   std::string prompt;                          // UTF-8
   std::optional<std::string> negative_prompt;  // absent: the model's default where guidance uses one; "": empty
   int32_t width = 0, height = 0;               // pixels
-  int32_t num_frames = 0;                      // 8k + 1
+  int32_t num_frames = 0;                      // 8k + 1; 0 in an effective request: `audio`, once read, decides
   double frame_rate = 0;                       // frames per second
   uint64_t seed = 0;                           // always explicit: whoever builds the request draws and reports it
   Recipe recipe = Recipe::kUnspecified;

@@ -182,7 +182,10 @@ void Rules::CheckShape() {
   };
   const size_t before = violations_.size();
   for (const Grid& grid : absl::MakeConstSpan(grids).subspan(request_.audio_only ? 2 : 0)) {
-    if (recipe_ != nullptr || grid.value != 0) CheckGrid(grid);  // 0 without a description: a default not known here
+    const bool later = &grid == &grids[2] && FramesAreUnknown(request_);
+    if (later || (recipe_ == nullptr && grid.value == 0))
+      continue;  // 0 without a description: a default not known here
+    CheckGrid(grid);
   }
   sized_ = recipe_ != nullptr && violations_.size() == before;
   if (sized_ && !request_.audio_only) CheckTokens();

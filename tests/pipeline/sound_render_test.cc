@@ -132,6 +132,18 @@ TEST(SoundRender, AGivenSoundTakesNoForwardPassWhileThePicturesPredictionIsHeld)
   EXPECT_LT(half.stages[2].cost.flops, 0.6 * whole.stages[2].cost.flops);
 }
 
+TEST(SoundRender, TheSoundDecidesTheLengthAndAnUnreadOneIsPlannedWithTheDefault) {
+  const auto mesh = Mesh::Single();
+  GenerationRequest request = WithSound(Request(), Tones(2));
+  request.num_frames = 0;
+  KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan read, Pipeline::Plan(TinyModel(), *mesh, request));
+  EXPECT_EQ(read.request.num_frames, 17);  // of 24
+  EXPECT_EQ(read.given_sound.samples, 31238);
+  request.audio = AudioGuide{.input_id = "song"};
+  KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan unread, Pipeline::Plan(TinyModel(), *mesh, request));
+  EXPECT_EQ(unread.request.num_frames, 121);
+}
+
 TEST(SoundRender, SoundAloneIsAWaveformWithoutFrames) {
   for (const Recipe recipe : {Recipe::kOneStage, Recipe::kDistilled}) {
     ClipRecorder clip;
