@@ -2,7 +2,12 @@
 #ifndef KINORA_ENGINE_BASE_PER_MODALITY_H_
 #define KINORA_ENGINE_BASE_PER_MODALITY_H_
 
+#include <cstdint>
+
 namespace kinora {
+
+// Which streams a model is loaded with, or a prompt encoded for.
+enum class Streams : uint8_t { kBoth, kSound };
 
 template <typename T>
 struct PerModality {

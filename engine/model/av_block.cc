@@ -138,12 +138,14 @@ absl::StatusOr<AvBlock::Layers> AvBlock::LoadLayers(WeightLoader weights, const 
   return layers;
 }
 
-absl::StatusOr<AvBlock> AvBlock::Load(const WeightLoader& weights, const TransformerConfig& config, int index) {
+absl::StatusOr<AvBlock> AvBlock::Load(const WeightLoader& weights, const TransformerConfig& config, int index,
+                                      Streams streams) {
+  const WeightLoader picture = streams == Streams::kSound ? weights.HeldElsewhere() : weights;
   AvBlock block;
   block.index_ = index;
   block.eps_ = static_cast<float>(config.norm_eps);
   KINORA_ASSIGN_OR_RETURN(block.video_,
-                          LoadLayers(weights, config, config.video, "", "scale_shift_table_a2v_ca_video"));
+                          LoadLayers(picture, config, config.video, "", "scale_shift_table_a2v_ca_video"));
   KINORA_ASSIGN_OR_RETURN(block.audio_,
                           LoadLayers(weights, config, config.audio, "audio_", "scale_shift_table_a2v_ca_audio"));
   // Both directions work in the audio's heads.
@@ -153,9 +155,9 @@ absl::StatusOr<AvBlock> AvBlock::Load(const WeightLoader& weights, const Transfo
                        .head_dim = config.audio.head_dim,
                        .gated = config.gated_attention,
                        .norm_eps = static_cast<float>(config.norm_eps)};
-  KINORA_ASSIGN_OR_RETURN(block.audio_to_video_, Attention::Load(weights.Under("audio_to_video_attn"), shape));
+  KINORA_ASSIGN_OR_RETURN(block.audio_to_video_, Attention::Load(picture.Under("audio_to_video_attn"), shape));
   std::swap(shape.query_width, shape.context_width);
-  KINORA_ASSIGN_OR_RETURN(block.video_to_audio_, Attention::Load(weights.Under("video_to_audio_attn"), shape));
+  KINORA_ASSIGN_OR_RETURN(block.video_to_audio_, Attention::Load(picture.Under("video_to_audio_attn"), shape));
   return block;
 }
 

@@ -72,7 +72,8 @@ struct AvStream {
 class AvBlock {
  public:
   // `index` tells which STG blocks this is; `weights` is at transformer_blocks.<index>.
-  static absl::StatusOr<AvBlock> Load(const WeightLoader& weights, const TransformerConfig& config, int index);
+  static absl::StatusOr<AvBlock> Load(const WeightLoader& weights, const TransformerConfig& config, int index,
+                                      Streams streams = Streams::kBoth);
 
   // Fills `normed` of the streams that have one, as Forward reads it.
   void Enter(Exec& exec, const AvStream& video, const AvStream& audio) const;

@@ -18,7 +18,7 @@ const ContextCache::Entry* ContextCache::Find(const std::string& key) {
 void ContextCache::Put(Exec& exec, const std::string& key, const Tensor& video, const Tensor& audio) {
   if (const auto found = index_.find(key); found != index_.end()) Drop(found->second);
   constexpr int64_t kAlign = 64;
-  const int64_t video_bytes = (video.bytes() + kAlign - 1) / kAlign * kAlign;
+  const int64_t video_bytes = video.defined() ? (video.bytes() + kAlign - 1) / kAlign * kAlign : 0;
   const int64_t bytes =
       video_bytes + audio.bytes() + 2 * static_cast<int64_t>(key.size());  // the key is in list and index
   if (bytes > capacity_) return;
@@ -27,9 +27,11 @@ void ContextCache::Put(Exec& exec, const std::string& key, const Tensor& video, 
   if (!buffer.ok()) return;
   Stored stored{.key = key, .buffer = *std::move(buffer), .entry = {}, .bytes = bytes};
   auto* memory = static_cast<char*>(stored.buffer.data());
-  stored.entry = {.video = Tensor(video.dtype(), video.shape(), memory),
-                  .audio = Tensor(audio.dtype(), audio.shape(), memory + video_bytes)};
-  exec.ops.stream().Copy(video, stored.entry.video);
+  stored.entry.audio = Tensor(audio.dtype(), audio.shape(), memory + video_bytes);
+  if (video.defined()) {
+    stored.entry.video = Tensor(video.dtype(), video.shape(), memory);
+    exec.ops.stream().Copy(video, stored.entry.video);
+  }
   exec.ops.stream().Copy(audio, stored.entry.audio);
   recent_.push_front(std::move(stored));
   index_[key] = recent_.begin();

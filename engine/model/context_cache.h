@@ -19,7 +19,7 @@ class ContextCache {
   explicit ContextCache(int64_t capacity_bytes) : capacity_(capacity_bytes) {}
 
   struct Entry {
-    Tensor video, audio;
+    Tensor video, audio;  // video undefined: none was put
   };
   // Null if absent. Valid until the next Put. Counts a hit or a miss and makes the entry the most recent one.
   const Entry* Find(const std::string& key);

@@ -14,7 +14,7 @@ constexpr float kRangeScale = 8.0f;
 }  // namespace
 
 absl::StatusOr<FeatureExtractor> FeatureExtractor::Load(WeightLoader weights, const ConnectorConfig& config,
-                                                        const LayerRun& held) {
+                                                        const LayerRun& held, Streams streams) {
   if (held.empty()) weights = weights.HeldElsewhere();
   FeatureExtractor extractor;
   extractor.per_modality_ = config.per_modality_projections;
@@ -22,13 +22,14 @@ absl::StatusOr<FeatureExtractor> FeatureExtractor::Load(WeightLoader weights, co
   extractor.text_width_ = config.text_width;
   extractor.video_width_ = config.video.width();
   extractor.audio_width_ = config.audio.width();
-  const auto load = [&](std::string_view module, int64_t out) {
-    return weights.LoadInterleaved(module, {.out = out,
-                                            .in = config.text_width,
-                                            .count = config.text_states,
-                                            .begin = held.begin,
-                                            .end = held.end,
-                                            .bias = config.projection_bias});
+  WeightLoader picture = streams == Streams::kSound ? weights.HeldElsewhere() : weights;
+  const auto load = [&](WeightLoader& from, std::string_view module, int64_t out) {
+    return from.LoadInterleaved(module, {.out = out,
+                                         .in = config.text_width,
+                                         .count = config.text_states,
+                                         .begin = held.begin,
+                                         .end = held.end,
+                                         .bias = config.projection_bias});
   };
   if (!config.per_modality_projections) {
     if (config.video.width() != config.audio.width()) {
@@ -36,21 +37,22 @@ absl::StatusOr<FeatureExtractor> FeatureExtractor::Load(WeightLoader weights, co
                                                      " and ", config.audio.width(),
                                                      " columns; check connector_num_attention_heads"));
     }
-    KINORA_ASSIGN_OR_RETURN(extractor.video_, load("aggregate_embed", config.video.width()));
+    KINORA_ASSIGN_OR_RETURN(extractor.video_, load(weights, "aggregate_embed", config.video.width()));
     return extractor;
   }
-  KINORA_ASSIGN_OR_RETURN(extractor.video_, load("video_aggregate_embed", config.video.width()));
-  KINORA_ASSIGN_OR_RETURN(extractor.audio_, load("audio_aggregate_embed", config.audio.width()));
+  KINORA_ASSIGN_OR_RETURN(extractor.video_, load(picture, "video_aggregate_embed", config.video.width()));
+  KINORA_ASSIGN_OR_RETURN(extractor.audio_, load(weights, "audio_aggregate_embed", config.audio.width()));
   return extractor;
 }
 
-FeatureExtractor::Features FeatureExtractor::Alloc(ArenaScope& scope, int64_t tokens) const {
+FeatureExtractor::Features FeatureExtractor::Alloc(ArenaScope& scope, int64_t tokens, Streams streams) const {
   Features features;
-  const int64_t video = tokens * video_width_, audio = per_modality_ ? tokens * audio_width_ : 0;
+  const bool picture = streams == Streams::kBoth;
+  const int64_t video = picture && per_modality_ ? tokens * video_width_ : 0, audio = tokens * audio_width_;
   features.all = scope.Alloc(DType::kF32, {video + audio, 1});
-  features.video = features.all.Rows(0, video).Reshape({tokens, video_width_});
-  features.audio =
-      per_modality_ ? features.all.Rows(video, video + audio).Reshape({tokens, audio_width_}) : features.video;
+  features.audio = features.all.Rows(video, video + audio).Reshape({tokens, audio_width_});
+  if (!picture) return features;
+  features.video = per_modality_ ? features.all.Rows(0, video).Reshape({tokens, video_width_}) : features.audio;
   return features;
 }
 
@@ -68,7 +70,7 @@ void FeatureExtractor::Add(Exec& exec, int64_t index, const Tensor& hidden, absl
                               normed.Rows(begin, begin + length));
       begin += length;
     }
-    exec.ops.Matmul(normed, video_[own], add, features.video);
+    exec.ops.Matmul(normed, video_[own], add, features.audio);
     return;
   }
   Tensor scaled = temp.Alloc(exec.dtype, {hidden.rows(), text_width_});
@@ -78,7 +80,7 @@ void FeatureExtractor::Add(Exec& exec, int64_t index, const Tensor& hidden, absl
     exec.ops.Scale(normed, static_cast<float>(std::sqrt(ratio)), scaled);
     exec.ops.Matmul(scaled, weight, add, out);
   };
-  project(video_[own], features.video);
+  if (features.video.defined()) project(video_[own], features.video);
   project(audio_[own], features.audio);
 }
 

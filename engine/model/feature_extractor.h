@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "engine/base/per_modality.h"
 #include "engine/model/config.h"
 #include "engine/parallel/layer_relay.h"
 #include "engine/weights/weight_loader.h"
@@ -20,16 +21,18 @@ namespace kinora {
 class FeatureExtractor {
  public:
   struct Features {
-    Tensor all;           // both, in one tensor
-    Tensor video, audio;  // [tokens, width of the modality's connector] f32; the same memory in LTX-2.0
+    Tensor all;  // both, in one tensor
+    // [tokens, width of the modality's connector] f32; the same memory in LTX-2.0. Video undefined: not wanted
+    Tensor video, audio;
   };
 
   // Reads [video_|audio_]aggregate_embed under `weights` (text_projection); keeps what serves the states `held`.
-  // InvalidArgument if one projection would have to serve connectors of different widths.
+  // InvalidArgument if one projection would have to serve connectors of different widths. kSound: what serves the video
+  // alone is not held.
   static absl::StatusOr<FeatureExtractor> Load(WeightLoader weights, const ConnectorConfig& config,
-                                               const LayerRun& held);
+                                               const LayerRun& held, Streams streams = Streams::kBoth);
 
-  Features Alloc(ArenaScope& scope, int64_t tokens) const;
+  Features Alloc(ArenaScope& scope, int64_t tokens, Streams streams = Streams::kBoth) const;
   // Adds state `index` (0 first: it sets the sums), which is held, of packed prompts to their features. hidden:
   // [tokens, text_width]; lengths as for Gemma::Forward.
   void Add(Exec& exec, int64_t index, const Tensor& hidden, absl::Span<const int64_t> lengths,

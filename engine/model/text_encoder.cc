@@ -24,10 +24,12 @@ absl::Status CheckFit(const GemmaConfig& gemma, const ConnectorConfig& connector
   return absl::OkStatus();
 }
 
-// Content of a prompt: its ids, the dtype it was computed in, and with which weights.
-std::string CacheKey(const std::vector<int32_t>& ids, DType dtype, std::string_view weights) {
+// Content of a prompt: its ids, the dtype it was computed in, with which weights and for what.
+std::string CacheKey(const std::vector<int32_t>& ids, const TextContext& context, std::string_view weights) {
+  const DType dtype = context.audio.dtype();
   std::string key = absl::StrCat(weights.size(), ":");
   key.append(weights);
+  key.push_back(context.video.defined() ? 'b' : 's');
   key.push_back(static_cast<char>(dtype));
   key.append(reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(ids[0]));
   return key;
@@ -45,9 +47,10 @@ absl::StatusOr<std::unique_ptr<TextEncoder>> TextEncoder::Load(const WeightLoade
   KINORA_ASSIGN_OR_RETURN(encoder->gemma_,
                           Gemma::Load(weights.Under("text_encoder"), gemma, connector.rows, options.gemma));
   KINORA_ASSIGN_OR_RETURN(encoder->extractor_, FeatureExtractor::Load(weights.Under("text_projection"), connector,
-                                                                      encoder->gemma_.held_states()));
+                                                                      encoder->gemma_.held_states(), options.streams));
   const WeightLoader connectors = weights.Under("connectors");
-  KINORA_ASSIGN_OR_RETURN(encoder->video_, Connector::Load(connectors.Under("video_embeddings_connector"), connector,
+  const WeightLoader picture = options.streams == Streams::kSound ? connectors.HeldElsewhere() : connectors;
+  KINORA_ASSIGN_OR_RETURN(encoder->video_, Connector::Load(picture.Under("video_embeddings_connector"), connector,
                                                            connector.video, connector.rows, "video"));
   KINORA_ASSIGN_OR_RETURN(encoder->audio_, Connector::Load(connectors.Under("audio_embeddings_connector"), connector,
                                                            connector.audio, connector.rows, "audio"));
@@ -58,8 +61,9 @@ absl::StatusOr<std::vector<int32_t>> TextEncoder::Tokenize(std::string_view prom
   return tokenizer_->Encode(StripWhiteSpace(prompt), rows_);
 }
 
-TextContext TextEncoder::AllocContext(Arena& arena, DType dtype) const {
-  return {.video = arena.Alloc(dtype, {rows_, video_.width()}), .audio = arena.Alloc(dtype, {rows_, audio_.width()})};
+TextContext TextEncoder::AllocContext(Arena& arena, DType dtype, Streams streams) const {
+  const auto alloc = [&](const Connector& connector) { return arena.Alloc(dtype, {rows_, connector.width()}); };
+  return {.video = streams == Streams::kBoth ? alloc(video_) : Tensor(), .audio = alloc(audio_)};
 }
 
 absl::Status TextEncoder::EncodeTokens(Exec& exec, absl::Span<const std::vector<int32_t>> prompts,
@@ -75,10 +79,11 @@ absl::Status TextEncoder::EncodeTokens(Exec& exec, absl::Span<const std::vector<
   }
   const auto tokens = static_cast<int64_t>(packed.size()), count = static_cast<int64_t>(prompts.size());
   ArenaScope temp(exec.arena);
-  const FeatureExtractor::Features features = extractor_.Alloc(temp, tokens);
+  const Streams streams = out[0].video.defined() ? Streams::kBoth : Streams::kSound;
+  const FeatureExtractor::Features features = extractor_.Alloc(temp, tokens, streams);
   gemma_.Forward(exec, packed, lengths, features.all,
                  [&](int64_t index, const Tensor& hidden) { extractor_.Add(exec, index, hidden, lengths, features); });
-  Tap(exec, "features.video", features.video);
+  if (features.video.defined()) Tap(exec, "features.video", features.video);
   Tap(exec, "features.audio", features.audio);
 
   const auto run = [&](const Connector& connector, const Tensor& input, Tensor TextContext::*part) {
@@ -87,7 +92,7 @@ absl::Status TextEncoder::EncodeTokens(Exec& exec, absl::Span<const std::vector<
     connector.Forward(exec, input, lengths, contexts);
     for (int64_t i = 0; i < count; ++i) exec.ops.stream().Copy(contexts.Rows(i * rows_, (i + 1) * rows_), out[i].*part);
   };
-  run(video_, features.video, &TextContext::video);
+  if (features.video.defined()) run(video_, features.video, &TextContext::video);
   run(audio_, features.audio, &TextContext::audio);
   return exec.ops.stream().Synchronize();
 }
@@ -96,7 +101,7 @@ absl::Status TextEncoder::Encode(Exec& exec, absl::Span<const std::string> promp
                                  std::string_view weights) {
   KINORA_CHECK(prompts.size() == out.size()) << prompts.size() << " prompts, " << out.size() << " contexts";
   const auto copy = [&exec](const Tensor& video, const Tensor& audio, const TextContext& to) {
-    exec.ops.stream().Copy(video, to.video);
+    if (to.video.defined()) exec.ops.stream().Copy(video, to.video);
     exec.ops.stream().Copy(audio, to.audio);
   };
   std::vector<std::string> keys;
@@ -105,7 +110,7 @@ absl::Status TextEncoder::Encode(Exec& exec, absl::Span<const std::string> promp
   std::vector<TextContext> fresh_out;
   for (size_t i = 0; i < prompts.size(); ++i) {
     KINORA_ASSIGN_OR_RETURN(std::vector<int32_t> ids, Tokenize(prompts[i]));
-    std::string key = CacheKey(ids, exec.dtype, weights);
+    std::string key = CacheKey(ids, out[i], weights);
     if (std::find(keys.begin(), keys.end(), key) != keys.end()) {
       repeated.push_back(i);
     } else if (const ContextCache::Entry* entry = cache_.Find(key)) {

@@ -19,7 +19,7 @@
 namespace kinora {
 
 // One prompt as the transformer gets it: [ConnectorConfig::rows, width of the modality's connector] in the activations'
-// dtype.
+// dtype. Video undefined: of sound alone.
 using TextContext = PerModality<Tensor>;
 
 // Its layers are spread over all ranks of a mesh, which encode together: one after the other computes, and all get the
@@ -30,6 +30,7 @@ class TextEncoder {
   struct Options {
     int64_t cache_bytes = 256 << 20;  // of encoded prompts kept; 0: none
     Residence gemma = Residence::kResident;
+    Streams streams = Streams::kBoth;  // kSound: every context's video is undefined
   };
   // weights: the root; of text_encoder, text_projection and connectors this rank's layers are held. InvalidArgument if
   // the tokenizer has ids beyond the encoder's vocabulary or the projection does not fit the encoder. tokenizer: null
@@ -53,7 +54,7 @@ class TextEncoder {
                             absl::Span<const TextContext> out) const;
 
   const Tokenizer& tokenizer() const { return *tokenizer_; }  // not in a dry run
-  TextContext AllocContext(Arena& arena, DType dtype) const;
+  TextContext AllocContext(Arena& arena, DType dtype, Streams streams = Streams::kBoth) const;
   const ContextCache& cache() const { return cache_; }
   int64_t evicted_bytes() const { return gemma_.evicted_bytes(); }
   int64_t rows() const { return rows_; }  // of a context; tokens beyond it are cut off

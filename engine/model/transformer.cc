@@ -12,6 +12,7 @@ struct Transformer::Offsets {
 };
 
 Transformer::Offsets Transformer::OffsetsOf(const ModalityConfig& modality, int64_t k, int64_t begin) const {
+  if (k == 0) return {begin, begin, begin, begin, begin, begin};  // the modality is absent
   Offsets o;
   const int64_t width = modality.width();
   o.block = begin;
@@ -28,6 +29,7 @@ int64_t Transformer::TableFloats(const PerModality<int64_t>& k) const {
 }
 
 StepTables Transformer::TablesAt(const Tensor& row, const ModalityConfig& modality, int64_t k, int64_t begin) const {
+  if (k == 0) return {};
   const Offsets o = OffsetsOf(modality, k, begin);
   const Tensor flat = row.Reshape({row.elements()});
   const int64_t width = modality.width();
@@ -47,8 +49,11 @@ PerModality<StepTables> Transformer::TablesIn(const Tensor& row, const PerModali
 }
 
 absl::StatusOr<Transformer::Modality> Transformer::LoadModality(WeightLoader weights, const TransformerConfig& config,
-                                                                const ModalityConfig& modality, bool audio) {
+                                                                const ModalityConfig& modality, bool audio,
+                                                                Streams streams) {
   Modality m;
+  const WeightLoader across = streams == Streams::kSound ? weights.HeldElsewhere() : weights;
+  if (!audio) weights = across;
   const std::string prefix = audio ? "audio_" : "";
   const int64_t width = modality.width();
   KINORA_ASSIGN_OR_RETURN(m.patchify, weights.LoadWeight({absl::StrCat(prefix, "patchify_proj")},
@@ -59,12 +64,11 @@ absl::StatusOr<Transformer::Modality> Transformer::LoadModality(WeightLoader wei
   KINORA_ASSIGN_OR_RETURN(
       m.adaln, AdaLn::Load(weights.Under(absl::StrCat(prefix, "adaln_single")), width, config.modulation_rows()));
   KINORA_ASSIGN_OR_RETURN(
-      m.cross,
-      AdaLn::Load(weights.Under(absl::StrCat("av_ca_", audio ? "audio" : "video", "_scale_shift_adaln_single")), width,
-                  4));
+      m.cross, AdaLn::Load(across.Under(absl::StrCat("av_ca_", audio ? "audio" : "video", "_scale_shift_adaln_single")),
+                           width, 4));
   KINORA_ASSIGN_OR_RETURN(
       m.cross_gate,
-      AdaLn::Load(weights.Under(absl::StrCat("av_ca_", audio ? "v2a" : "a2v", "_gate_adaln_single")), width, 1));
+      AdaLn::Load(across.Under(absl::StrCat("av_ca_", audio ? "v2a" : "a2v", "_gate_adaln_single")), width, 1));
   if (config.has_prompt_adaln()) {
     KINORA_ASSIGN_OR_RETURN(AdaLn prompt, AdaLn::Load(weights.Under(absl::StrCat(prefix, "prompt_adaln_single")),
                                                       modality.context_width, 2));
@@ -83,17 +87,17 @@ absl::StatusOr<Transformer::Modality> Transformer::LoadModality(WeightLoader wei
 }
 
 absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const WeightLoader& weights,
-                                                               const TransformerConfig& config) {
+                                                               const TransformerConfig& config, Streams streams) {
   if (config.rope_layout != RopeLayout::kSplit) {
     return absl::UnimplementedError("transformer.rope_type: only \"split\" is supported");
   }
   std::unique_ptr<Transformer> t(new Transformer(config));
-  KINORA_ASSIGN_OR_RETURN(t->video_, LoadModality(weights, config, config.video, /*audio=*/false));
-  KINORA_ASSIGN_OR_RETURN(t->audio_, LoadModality(weights, config, config.audio, /*audio=*/true));
+  KINORA_ASSIGN_OR_RETURN(t->video_, LoadModality(weights, config, config.video, /*audio=*/false, streams));
+  KINORA_ASSIGN_OR_RETURN(t->audio_, LoadModality(weights, config, config.audio, /*audio=*/true, streams));
   t->blocks_.reserve(config.layers);
   for (int i = 0; i < config.layers; ++i) {
     KINORA_ASSIGN_OR_RETURN(AvBlock block,
-                            AvBlock::Load(weights.Under(absl::StrCat("transformer_blocks.", i)), config, i));
+                            AvBlock::Load(weights.Under(absl::StrCat("transformer_blocks.", i)), config, i, streams));
     t->blocks_.push_back(std::move(block));
   }
   return t;
@@ -133,6 +137,7 @@ void Transformer::FillModality(Exec& exec, const Modality& layers, const Modalit
                                const std::vector<const ModalitySigmas*>& own,
                                const std::vector<const ModalitySigmas*>& other, int64_t begin, Tensor tables) const {
   const int64_t steps = static_cast<int64_t>(own.size()), k = static_cast<int64_t>(own[0]->tokens.size());
+  if (k == 0) return;
   const Offsets o = OffsetsOf(modality, k, begin);
   std::vector<float> token_times, scalar_times, gate_times;
   for (int64_t i = 0; i < steps; ++i) {
@@ -143,7 +148,7 @@ void Transformer::FillModality(Exec& exec, const Modality& layers, const Modalit
   ArenaScope temp(exec.arena);
   const Tensor times = Upload(exec, temp, token_times);
   FillBlockTables(exec, layers, times, o, tables);
-  {
+  if (!other[0]->tokens.empty()) {
     ArenaScope scope(exec.arena);
     Tensor params = scope.Alloc(DType::kF32, {steps * k, 4 * modality.width()});
     layers.cross.Forward(exec, times, params, Tensor());

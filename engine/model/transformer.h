@@ -15,7 +15,7 @@ namespace kinora {
 
 // Noise levels of one step, in [0, 1]. tokens: one a distinct timestep of the modality's tokens (sigma · mask); scalar:
 // the modality's own, which modulates the prompt and gates the other modality (Lightricks' reading: docs/model.md
-// "Modulation").
+// "Modulation"). No tokens: the modality is absent, in every step.
 struct ModalitySigmas {
   std::vector<float> tokens;
   float scalar = 0;
@@ -24,13 +24,14 @@ using StepSigmas = PerModality<ModalitySigmas>;
 
 class Transformer {
  public:
-  // `weights` is at the transformer's root. Refuses a RoPE layout other than split, by name.
-  static absl::StatusOr<std::unique_ptr<Transformer>> Load(const WeightLoader& weights,
-                                                           const TransformerConfig& config);
+  // `weights` is at the transformer's root. Refuses a RoPE layout other than split, by name. kSound: no weight of the
+  // video stream and none between the streams is held; Forward is then given no video.
+  static absl::StatusOr<std::unique_ptr<Transformer>> Load(const WeightLoader& weights, const TransformerConfig& config,
+                                                           Streams streams = Streams::kBoth);
 
   const TransformerConfig& config() const { return config_; }
 
-  // Floats of one step's tables, for k distinct timesteps of each modality.
+  // Floats of one step's tables, for k distinct timesteps of each modality; 0: it is absent.
   int64_t TableFloats(const PerModality<int64_t>& k) const;
   // All steps of a stage at once. tables: [steps, TableFloats] f32.
   void FillTables(Exec& exec, const std::vector<StepSigmas>& steps, Tensor tables) const;
@@ -68,7 +69,7 @@ class Transformer {
 
   explicit Transformer(const TransformerConfig& config) : config_(config) {}
   static absl::StatusOr<Modality> LoadModality(WeightLoader weights, const TransformerConfig& config,
-                                               const ModalityConfig& modality, bool audio);
+                                               const ModalityConfig& modality, bool audio, Streams streams);
   Offsets OffsetsOf(const ModalityConfig& modality, int64_t k, int64_t begin) const;
   StepTables TablesAt(const Tensor& row, const ModalityConfig& modality, int64_t k, int64_t begin) const;
   // times: [steps·k]: the modulation of the blocks, and the embedding for the output head.

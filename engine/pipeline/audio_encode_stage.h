@@ -16,10 +16,10 @@ class AudioEncodeStage {
   // Both must outlive the stage.
   AudioEncodeStage(const AudioEncoder& encoder, const MelFrontEnd& mel) : encoder_(encoder), mel_(mel) {}
 
-  // sound: of one channel, which counts as as many equal ones as the model hears, or of that many; holds `span`; in a dry
-  // run none is needed   latent: [latents, packed width] f32, normalised: the first ones that the encoder gives, and
-  // zeros where it gives fewer. InvalidArgument naming audio: other channels, or a span too short to be encoded. A rank
-  // that wants the latent encodes: no other takes part. Temporaries come from exec.arena.
+  // sound: of one channel, which counts as as many equal ones as the model hears, or of that many; holds `span`; in a
+  // dry run none is needed   latent: [latents, packed width] f32, normalised: the first ones that the encoder gives,
+  // and zeros where it gives fewer. InvalidArgument naming audio: other channels, or a span too short to be encoded. A
+  // rank that wants the latent encodes: no other takes part. Temporaries come from exec.arena.
   absl::Status Run(Exec& exec, const AudioClip& sound, const SoundSpan& span, Tensor latent) const;
 
  private:

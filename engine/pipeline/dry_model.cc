@@ -37,8 +37,10 @@ absl::StatusOr<DryModel> DryModel::Make(const ModelConfig& config, const ModelDe
     DryBackend backend(options.traits);
     const WeightLoader loader = WeightLoader::Dry(*its, backend, options.precision);
     KINORA_ASSIGN_OR_RETURN(
-        Modules modules, Modules::Load(loader, config, {.text_encoder = options.text_encoder, .rank_zero = rank == 0},
-                                       [](std::string_view) {}));
+        Modules modules,
+        Modules::Load(loader, config,
+                      {.text_encoder = options.text_encoder, .streams = options.streams, .rank_zero = rank == 0},
+                      [](std::string_view) {}));
     model.weight_bytes_ = std::max(model.weight_bytes_, backend.ops().weight_bytes() + loader.tensor_bytes());
     model.evicted_bytes_ = std::max(model.evicted_bytes_, modules.text->evicted_bytes());
     if (rank == mesh.world().rank()) model.modules_ = std::move(modules);
@@ -56,7 +58,8 @@ absl::StatusOr<RunPlan> DryModel::Plan(const GenerationRequest& asked, const Tok
   if (tokenizer != nullptr) {
     KINORA_ASSIGN_OR_RETURN(text_tokens, CountTokens(*tokenizer, request));
   }
-  KINORA_ASSIGN_OR_RETURN(RunPlan plan, PlanStages(config_, description_, *modules_.video, request, text_tokens));
+  const VideoDecoder* const decoder = modules_.video.has_value() ? &*modules_.video : nullptr;
+  KINORA_ASSIGN_OR_RETURN(RunPlan plan, PlanStages(config_, description_, decoder, request, text_tokens));
   DryBackend backend(traits());
   const DryOps& ops = backend.ops();
   Arena arena = Arena::Dry(), host = Arena::Dry();

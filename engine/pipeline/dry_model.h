@@ -26,6 +26,7 @@ class DryModel {  // made once, then read by any thread
     Precision precision;
     int64_t text_cache_bytes = 0;
     Residence text_encoder = Residence::kResident;
+    Streams streams = Streams::kBoth;
   };
   // mesh: whose rank it speaks for. Errors: as Modules::Load's; Unimplemented if the backend evicts nothing and should.
   static absl::StatusOr<DryModel> Make(const ModelConfig& config, const ModelDescription& description, const Mesh& mesh,

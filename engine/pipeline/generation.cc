@@ -37,7 +37,8 @@ absl::Status Generation::Encode(Exec& exec, const StagePlan& stage) {
   TextEncoder& text = *modules_.text;
   const size_t prompts = guided() ? 2 : 1;
   std::vector<TextContext> contexts;
-  for (size_t i = 0; i < prompts; ++i) contexts.push_back(text.AllocContext(exec.arena, exec.dtype));
+  const Streams streams = plan_.denoised.video ? Streams::kBoth : Streams::kSound;
+  for (size_t i = 0; i < prompts; ++i) contexts.push_back(text.AllocContext(exec.arena, exec.dtype, streams));
   cond_ = contexts.front();
   if (guided()) uncond_ = contexts.back();
   if (exec.ops.dry()) {
@@ -63,6 +64,7 @@ absl::Status Generation::ReportText(Exec& exec) {
 
 absl::Status Generation::ReportContexts(Exec& exec, const TextContext& context, std::string_view suffix) {
   for (const auto& [name, value] : {std::pair("video_context", context.video), {"audio_context", context.audio}}) {
+    if (!value.defined()) continue;
     ArenaScope temp(exec.arena);
     Tensor wide = temp.Alloc(DType::kF32, value.shape());
     exec.ops.stream().Copy(value, wide);

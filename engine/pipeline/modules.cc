@@ -140,6 +140,20 @@ DevSchedule ScheduleOf(const SchedulerConfig& scheduler) {
           .terminal = scheduler.terminal.value_or(0.1)};
 }
 
+// The parts that see the picture alone.
+absl::Status LoadPicture(const WeightLoader& root, const ModelConfig& config, bool rank_zero, Modules& modules) {
+  for (const auto& [name, wanted, loaded] :
+       {std::tuple(std::string_view("spatial_upsampler"), &config.spatial_upsampler, &modules.spatial_upsampler),
+        {"temporal_upsampler", &config.temporal_upsampler, &modules.temporal_upsampler}}) {
+    if (!wanted->has_value()) continue;
+    KINORA_ASSIGN_OR_RETURN(*loaded, LatentUpsampler::Load(root.Under(name), root.Under("vae"), **wanted));
+  }
+  KINORA_ASSIGN_OR_RETURN(modules.video, VideoDecoder::Load(root.Under("vae"), config.video_decoder));
+  if (!rank_zero || !config.video_encoder.unavailable.empty()) return absl::OkStatus();
+  KINORA_ASSIGN_OR_RETURN(modules.video_encoder, VideoEncoder::Load(root.Under("vae"), config.video_encoder));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<Modules> Modules::Load(const WeightLoader& root, const ModelConfig& config, Options options,
@@ -154,23 +168,19 @@ absl::StatusOr<Modules> Modules::Load(const WeightLoader& root, const ModelConfi
     modules.adapters = std::make_unique<Adapters>(std::move(options.loras), root.weights());
   }
   on_phase("load text encoder");
-  KINORA_ASSIGN_OR_RETURN(modules.text,
-                          TextEncoder::Load(root, *config.gemma, config.connector, std::move(options.tokenizer),
-                                            {.cache_bytes = options.text_cache_bytes, .gemma = options.text_encoder}));
+  KINORA_ASSIGN_OR_RETURN(
+      modules.text,
+      TextEncoder::Load(
+          root, *config.gemma, config.connector, std::move(options.tokenizer),
+          {.cache_bytes = options.text_cache_bytes, .gemma = options.text_encoder, .streams = options.streams}));
   on_phase("load transformer");
-  KINORA_ASSIGN_OR_RETURN(modules.transformer, Transformer::Load(root.Under("transformer"), config.transformer));
+  KINORA_ASSIGN_OR_RETURN(modules.transformer,
+                          Transformer::Load(root.Under("transformer"), config.transformer, options.streams));
   on_phase("load autoencoders");
-  for (const auto& [name, wanted, loaded] :
-       {std::tuple(std::string_view("spatial_upsampler"), &config.spatial_upsampler, &modules.spatial_upsampler),
-        {"temporal_upsampler", &config.temporal_upsampler, &modules.temporal_upsampler}}) {
-    if (!wanted->has_value()) continue;
-    KINORA_ASSIGN_OR_RETURN(*loaded, LatentUpsampler::Load(root.Under(name), root.Under("vae"), **wanted));
+  if (options.streams == Streams::kBoth) {
+    KINORA_RETURN_IF_ERROR(LoadPicture(root, config, options.rank_zero, modules));
   }
-  KINORA_ASSIGN_OR_RETURN(modules.video, VideoDecoder::Load(root.Under("vae"), config.video_decoder));
   if (!options.rank_zero) return modules;
-  if (config.video_encoder.unavailable.empty()) {
-    KINORA_ASSIGN_OR_RETURN(modules.video_encoder, VideoEncoder::Load(root.Under("vae"), config.video_encoder));
-  }
   KINORA_ASSIGN_OR_RETURN(modules.audio, AudioDecoder::Load(root.Under("audio_vae"), config.audio_decoder));
   KINORA_ASSIGN_OR_RETURN(modules.vocoder, Vocoder::Load(root.Under("vocoder"), config.vocoder, config.audio_decoder));
   if (config.audio_encoder.unavailable.empty()) {

@@ -60,7 +60,8 @@ DryModel::Options DryOptions(const PipelineOptions& options, const BackendTraits
   return {.traits = traits,
           .precision = options.precision,
           .text_cache_bytes = options.text_cache_bytes,
-          .text_encoder = options.text_encoder};
+          .text_encoder = options.text_encoder,
+          .streams = options.streams};
 }
 
 // What can be known of a model without its weights.
@@ -89,12 +90,18 @@ absl::StatusOr<std::optional<UpsamplerConfig>> OpenUpsampler(const Checkpoint& c
                                         " channels, this model has ", config.transformer.video.in_channels));
 }
 
+void LeaveOut(const PipelineOptions& options, ModelConfig& config) {
+  if (options.inputs) return;
+  config.video_encoder.unavailable = config.audio_encoder.unavailable = "not loaded";
+}
+
 absl::StatusOr<OpenedModel> OpenModel(const PipelineOptions& options) {
   OpenedModel model;
   if (!options.released.empty()) {
     KINORA_ASSIGN_OR_RETURN(model.config, ReleasedModelConfig(options.released));
-    if (!options.inputs) model.config.video_encoder.unavailable = "not loaded";
+    LeaveOut(options, model.config);
     model.description = Describe(model.config, {.kind = "dev"});  // knows the recipes of both kinds
+    model.description.makes_video = options.streams == Streams::kBoth;
     return model;
   }
   const ModelFiles& files = options.files;
@@ -104,10 +111,7 @@ absl::StatusOr<OpenedModel> OpenModel(const PipelineOptions& options) {
                           OpenUpsampler(*model.checkpoint, model.config, "spatial_upsampler"));
   KINORA_ASSIGN_OR_RETURN(model.config.temporal_upsampler,
                           OpenUpsampler(*model.checkpoint, model.config, "temporal_upsampler"));
-  // A file that was made to decode alone still describes its encoder.
-  if (!options.inputs || model.checkpoint->Find("vae.encoder.conv_in.conv.weight") == nullptr) {
-    model.config.video_encoder.unavailable = options.inputs ? "vae.encoder: missing in the files" : "not loaded";
-  }
+  LeaveOut(options, model.config);
   KINORA_ASSIGN_OR_RETURN(model.loras, OpenLoras(files, *model.checkpoint));
   const std::string kind = KindOf(files, model.config);
   const bool distilled_lora = !files.distilled_lora.empty();
@@ -115,6 +119,7 @@ absl::StatusOr<OpenedModel> OpenModel(const PipelineOptions& options) {
     return absl::InvalidArgumentError("model distilled_lora: the checkpoint is distilled already; leave it out");
   }
   model.description = Describe(model.config, {.kind = kind, .distilled_lora = distilled_lora});
+  model.description.makes_video = options.streams == Streams::kBoth;
   for (const auto& [id, lora] : model.loras) {
     if (id != kDistilledLora) model.description.loras.push_back(id);  // that one is the recipes', not a client's
   }
@@ -207,6 +212,7 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::LoadOn(std::unique_ptr<Backe
   Modules::Options parts_options{.loras = std::move(model.loras),
                                  .text_cache_bytes = options.text_cache_bytes,
                                  .text_encoder = options.text_encoder,
+                                 .streams = options.streams,
                                  .rank_zero = mesh.world().rank() == 0};
   KINORA_ASSIGN_OR_RETURN(parts_options.tokenizer, Tokenizer::Load(checkpoint->tokenizer_model()));
   KINORA_ASSIGN_OR_RETURN(DryModel dry, model.Dry(options, mesh, backend->traits()));

@@ -47,8 +47,10 @@ struct PipelineOptions {
   // Evicted: the text encoder's weights lie in pinned host memory, and come to the device, into memory that the later
   // stages use too, when a prompt is encoded. Unimplemented where BackendTraits::evicts_weights is false.
   Residence text_encoder = Residence::kResident;
-  // False: no encoder of pictures is loaded, and no request may show one.
+  // False: no encoder of pictures and sound is loaded, and no request may give one.
   bool inputs = true;
+  // kSound: nothing of the picture is loaded, and every request is of sound alone.
+  Streams streams = Streams::kBoth;
 };
 
 // How many ranks of the mesh share the memory that one of them sees: all where it is the host's; a device is one

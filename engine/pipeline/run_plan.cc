@@ -209,7 +209,7 @@ std::string RunPlan::TextEncoderResidence() const {
 }
 
 absl::StatusOr<RunPlan> PlanStages(const ModelConfig& config, const ModelDescription& model,
-                                   const VideoDecoder& decoder, const GenerationRequest& request,
+                                   const VideoDecoder* decoder, const GenerationRequest& request,
                                    const std::array<int64_t, 2>& text_tokens) {
   const LatentScale scale = ScaleOf(config);
   const LatentGrid grid = GridOf(request.num_frames, request.height, request.width, scale);
@@ -219,7 +219,7 @@ absl::StatusOr<RunPlan> PlanStages(const ModelConfig& config, const ModelDescrip
   const int64_t channels = config.transformer.video.in_channels;
   if (plan.denoised.video) {
     KINORA_ASSIGN_OR_RETURN(plan.tiles,
-                            VideoDecodeStage(decoder).Plan({grid.frames, grid.height, grid.width, channels}));
+                            VideoDecodeStage(*decoder).Plan({grid.frames, grid.height, grid.width, channels}));
   }
   plan.stages.push_back({.kind = StageKind::kEncode, .label = "encode"});
   AddDenoising(model, scale, grid, plan);

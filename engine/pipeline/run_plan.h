@@ -104,9 +104,9 @@ struct RunPlan {
 };
 
 // The plan, without the costs, of a request that was resolved for `model`, which describes `config`. InvalidArgument
-// naming the side that the decoder cannot pad.
+// naming the side that the decoder cannot pad. decoder: null if nothing of the picture is loaded.
 absl::StatusOr<RunPlan> PlanStages(const ModelConfig& config, const ModelDescription& model,
-                                   const VideoDecoder& decoder, const GenerationRequest& request,
+                                   const VideoDecoder* decoder, const GenerationRequest& request,
                                    const std::array<int64_t, 2>& text_tokens);
 
 GuidanceScales ScalesOf(const GuidanceParams& guidance);

@@ -152,7 +152,8 @@ void VelocityModel::PrepareContexts(Exec& exec, const VelocityInputs& inputs) {
 }
 
 void VelocityModel::PrepareTables(Exec& exec, const PerModality<ModalityInputs>& inputs) {
-  const auto masks = inputs.Map([](const ModalityInputs& m) { return Distinguish(m.mask); });
+  const auto masks =
+      inputs.Map([](const ModalityInputs& m) { return Tokens(m) > 0 ? Distinguish(m.mask) : DistinctMask{}; });
   const auto upload = [&](const DistinctMask& mask, int64_t begin, StreamInputs& in) {
     if (mask.row.empty()) return;
     std::vector<int32_t> row(in.rows, 0);

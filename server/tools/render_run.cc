@@ -79,6 +79,7 @@ absl::Status Prepare(Job& job) {
     KINORA_ASSIGN_OR_RETURN(job.request.noise, ReadNoiseFile(options.noise_path));
   }
   job.pipeline.inputs = NamesInputs(job.request);
+  if (job.request.audio_only) job.pipeline.streams = Streams::kSound;
   return NamesInputs(job.request) ? ReadFiles(job) : absl::OkStatus();
 }
 

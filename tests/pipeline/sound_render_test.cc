@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 
+#include "engine/weights/safetensors.h"
 #include "tests/pipeline/golden_renders.h"
 #include "tests/testing/ranks.h"
 #include "tests/testing/status_matchers.h"
@@ -158,6 +161,54 @@ TEST(SoundRender, SoundAloneIsAWaveformWithoutFrames) {
     EXPECT_NEAR(static_cast<double>(clip.info_.audio_samples) / clip.info_.audio_sample_rate, 9.0 / 24, 0.05);
     EXPECT_TRUE(clip.ended_);
   }
+}
+
+// Of the tensors of the single file, those that a sound alone has no use for.
+bool OfThePicture(const std::string& name) {
+  if (name.starts_with("vae.") || name.starts_with("text_embedding_projection.video")) return true;
+  if (!name.starts_with("model.diffusion_model.")) return false;
+  if (name.find("audio_to_video_attn") != std::string::npos || name.find("video_to_audio_attn") != std::string::npos)
+    return true;
+  return name.find("audio") == std::string::npos;
+}
+
+// models/tiny with all values of the picture's weights such that no model that reads them can be loaded.
+std::string WithoutPicture(const TemporaryDirectory& folder, int& spoiled) {
+  const std::string path = folder.File("sound.safetensors"), from = TinyModel().files.paths[0];
+  std::filesystem::copy_file(from, path);
+  const auto file = SafetensorsFile::Open(from).value();
+  std::fstream out(path, std::ios::in | std::ios::out | std::ios::binary);
+  uint64_t header = 0;
+  out.read(reinterpret_cast<char*>(&header), sizeof header);
+  for (const TensorInfo& tensor : file->tensors()) {
+    if (!OfThePicture(tensor.name)) continue;
+    out.seekp(static_cast<int64_t>(sizeof header + header) + tensor.offset);
+    out << std::string(tensor.bytes, '\xff');  // NaN in every format
+    ++spoiled;
+  }
+  return path;
+}
+
+TEST(SoundRender, SoundAloneReadsAndHoldsNothingOfThePicture) {
+  const auto mesh = Mesh::Single();
+  PipelineOptions options = TinyModel();
+  ClipRecorder whole(false), alone(false);
+  ASSERT_THAT(RenderOn(Cpu(), options, *mesh, SoundAlone(), whole), IsOk());
+  KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan both, Pipeline::Plan(options, *mesh, SoundAlone()));
+  const TemporaryDirectory folder;
+  int spoiled = 0;
+  options.files.paths = {WithoutPicture(folder, spoiled)};
+  EXPECT_GT(spoiled, 200);
+  EXPECT_FALSE(RenderOn(Cpu(), options, *mesh, SoundAlone(), alone).ok());
+  options.streams = Streams::kSound;
+  ASSERT_THAT(RenderOn(Cpu(), options, *mesh, SoundAlone(), alone), IsOk());
+  EXPECT_TRUE(alone.values_["waveform"] == whole.values_["waveform"]);
+  KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan plan, Pipeline::Plan(options, *mesh, SoundAlone()));
+  EXPECT_LT(plan.weight_bytes, 0.85 * static_cast<double>(both.weight_bytes));
+  EXPECT_EQ(plan.flops(), both.flops());  // nor is anything computed of it where it is loaded
+  EXPECT_EQ(plan.arena_bytes, both.arena_bytes);
+  EXPECT_THAT(Pipeline::Plan(options, *mesh, Request()).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("audio_only: needed: this model makes no video")));
 }
 
 TEST(SoundRender, ThePlanIsWhatARunUses) {
