@@ -42,13 +42,21 @@ void UnpackAudio(absl::Span<const float> from, int64_t channels, int64_t latents
   }
 }
 
+// The first latent frame stands for one pixel frame, not `time` of them.
+float VideoLatentBegins(const LatentGrid& grid, int64_t latent_frame, double frame_rate) {
+  const int64_t frame = std::max<int64_t>(0, latent_frame * grid.time_factor + 1 - grid.time_factor);
+  return static_cast<float>(frame) / static_cast<float>(frame_rate);
+}
+
+// Causal like the video's: the first latent is one mel row.
+float AudioLatentBegins(int64_t latent, const LatentScale& scale) {
+  const int64_t row = std::max<int64_t>(0, latent * scale.audio_time + 1 - scale.audio_time);
+  return static_cast<float>(row * scale.audio_hop) / static_cast<float>(scale.audio_rate);
+}
+
 std::vector<std::vector<float>> VideoPositions(const LatentGrid& grid, double frame_rate) {
   std::vector<std::vector<float>> positions(3);
-  // The first latent frame stands for one pixel frame, not `time` of them.
-  const auto seconds = [&](int64_t frame) {
-    return static_cast<float>(std::max<int64_t>(0, frame * grid.time_factor + 1 - grid.time_factor)) /
-           static_cast<float>(frame_rate);
-  };
+  const auto seconds = [&](int64_t frame) { return VideoLatentBegins(grid, frame, frame_rate); };
   const auto middle = [](float begin, float end) { return (begin + end) / 2.0f; };
   for (int64_t f = 0; f < grid.frames; ++f) {
     for (int64_t h = 0; h < grid.height; ++h) {
@@ -66,10 +74,7 @@ std::vector<std::vector<float>> VideoPositions(const LatentGrid& grid, double fr
 
 std::vector<std::vector<float>> AudioPositions(int64_t latents, const LatentScale& scale) {
   std::vector<std::vector<float>> positions(1);
-  const auto seconds = [&](int64_t latent) {  // causal like the video's: the first latent is one mel row
-    const int64_t row = std::max<int64_t>(0, latent * scale.audio_time + 1 - scale.audio_time);
-    return static_cast<float>(row * scale.audio_hop) / static_cast<float>(scale.audio_rate);
-  };
+  const auto seconds = [&](int64_t latent) { return AudioLatentBegins(latent, scale); };
   for (int64_t i = 0; i < latents; ++i) positions[0].push_back((seconds(i) + seconds(i + 1)) / 2.0f);
   return positions;
 }

@@ -42,6 +42,10 @@ void Transpose(absl::Span<const float> from, int64_t rows, int64_t columns, absl
 void PackAudio(absl::Span<const float> from, int64_t channels, int64_t latents, int64_t bins, absl::Span<float> to);
 void UnpackAudio(absl::Span<const float> from, int64_t channels, int64_t latents, int64_t bins, absl::Span<float> to);
 
+// When a latent begins, in seconds, float32 as the reference; it ends when the next one begins.
+float VideoLatentBegins(const LatentGrid& grid, int64_t latent_frame, double frame_rate);
+float AudioLatentBegins(int64_t latent, const LatentScale& scale);
+
 // The middle of each token's interval, float32 as the reference: seconds, then pixels down and across. [3][tokens]
 std::vector<std::vector<float>> VideoPositions(const LatentGrid& grid, double frame_rate);
 // In seconds. [1][latents]

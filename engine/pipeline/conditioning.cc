@@ -14,11 +14,14 @@ LatentScale EncoderScale(const ModelConfig& config) {
   return {.time = config.video_encoder.time_factor(), .space = config.video_encoder.space_factor()};
 }
 
+// As all clips are encoded in the reference: 80 frames overlapping by 24, and 768 pixels by 64 along either side.
+constexpr Tiling kTiling{.frames = {80, 24}, .height = {768, 64}, .width = {768, 64}};
+
 // The guide of `frames` frames of `stage`, less those that make no whole latent frame.
 absl::StatusOr<GuidePlan> PlanGuide(const ModelConfig& config, const GuidedStage& stage, int64_t frames) {
   const LatentGrid grid = GridOf(frames, stage.grid.out_height(), stage.grid.out_width(), EncoderScale(config));
   GuidePlan guide{.every = stage.time};
-  KINORA_ASSIGN_OR_RETURN(guide.tiles, PlanEncoderTiles(grid, Tiling::For(grid)));
+  KINORA_ASSIGN_OR_RETURN(guide.tiles, PlanEncoderTiles(grid, kTiling));
   return guide;
 }
 
@@ -35,6 +38,23 @@ absl::StatusOr<GuidePlan> PlanCondition(const ModelConfig& config, const Conditi
   guide.frame = at;
   guide.appended = condition.append || condition.frame > 0;
   guide.mask.assign(guide.grid().frames, static_cast<float>(1 - condition.strength));
+  return guide;
+}
+
+// Whether a retake makes anew what lies between these seconds, in float32 as the reference.
+bool Meets(const RetakeInput& retake, float begin, float end) {
+  return end > static_cast<float>(retake.start_seconds) && begin < static_cast<float>(retake.end_seconds);
+}
+
+absl::StatusOr<GuidePlan> PlanRetake(const ModelConfig& config, const RetakeInput& retake, const GuidedStage& stage) {
+  const int64_t all = stage.grid.out_frames();
+  const int64_t frames = retake.clip == nullptr ? all : std::min(all, FramesOf(*retake.clip, stage));
+  KINORA_ASSIGN_OR_RETURN(GuidePlan guide, PlanGuide(config, stage, frames));
+  guide.pixels = retake.clip;
+  const auto begins = [&](int64_t f) { return VideoLatentBegins(stage.grid, f, stage.frame_rate); };
+  for (int64_t f = 0; f < guide.grid().frames; ++f) {
+    guide.mask.push_back(!retake.keep_video && Meets(retake, begins(f), begins(f + 1)) ? 1.0f : 0.0f);
+  }
   return guide;
 }
 
@@ -91,7 +111,23 @@ absl::StatusOr<std::vector<GuidePlan>> PlanGuides(const ModelConfig& config, con
   for (const ConditionInput& condition : request.conditions) {
     KINORA_ASSIGN_OR_RETURN(guides.emplace_back(), PlanCondition(config, condition, stage));
   }
+  if (request.retake.has_value()) {
+    KINORA_ASSIGN_OR_RETURN(guides.emplace_back(), PlanRetake(config, *request.retake, stage));
+  }
   return guides;
+}
+
+HeldSound PlanHeldSound(const GenerationRequest& request, int64_t audio_latents, const LatentScale& scale) {
+  if (!request.retake.has_value()) return {};
+  const RetakeInput& retake = *request.retake;
+  if (retake.clip != nullptr && retake.audio == nullptr) return {};
+  HeldSound held{.span = HeardSpan({.audio = retake.audio}, request.num_frames, request.frame_rate)};
+  if (retake.audio != nullptr) held.span.samples = std::min(held.span.samples, retake.audio->samples);
+  for (int64_t i = 0; i < audio_latents; ++i) {
+    const bool anew = Meets(retake, AudioLatentBegins(i, scale), AudioLatentBegins(i + 1, scale));
+    held.mask.push_back(!retake.keep_audio && anew ? 1.0f : 0.0f);
+  }
+  return held;
 }
 
 int64_t AppendedTokens(absl::Span<const GuidePlan> guides) {
@@ -123,7 +159,7 @@ absl::Status EncodeGuide(Exec& exec, const VideoEncoder& encoder, const GuidePla
   std::vector<float> pixels;
   if (!exec.ops.dry()) {
     if (guide.pixels == nullptr || guide.pixels->rgb.empty()) {
-      return absl::UnimplementedError("conditions: what they show was not read: not available yet");
+      return absl::FailedPreconditionError("conditions, retake: what they show was not read");
     }
     pixels = FitPixels(guide);
   }
@@ -145,6 +181,11 @@ void BlendGuides(Exec& exec, absl::Span<const GuidePlan> guides, absl::Span<cons
     exec.ops.stream().Copy(latents[i].Reshape({rows, channels}), state.clean.Rows(first, first + rows));
     for (int64_t row = 0; row < rows; ++row) state.mask[first + row] = guides[i].mask[row / per_frame];
   }
+  BlendClean(exec, state);
+}
+
+void BlendClean(Exec& exec, const LatentState& state) {
+  const auto tokens = static_cast<int64_t>(state.mask.size());
   for (int64_t begin = 0, end; begin < tokens; begin = end) {
     const float m = state.mask[begin];
     for (end = begin + 1; end < tokens && state.mask[end] == m;) ++end;

@@ -5,6 +5,8 @@
 //   ConditionInput::append, is appended: tokens behind those of the grid, at its own place in time, which attend and
 //   are attended to, and which are dropped after the stage.
 //   mask = 1 − strength: z = clean + mask·(z − clean) at the beginning, and of each prediction the same.
+//   A retake is a guide at the beginning, whose mask is 1 in the latents that its window meets and 0 elsewhere
+//   (ltx_pipelines/retake.py), and the same of its clip's sound. What the clip is too short for is noise alone.
 #ifndef KINORA_ENGINE_PIPELINE_CONDITIONING_H_
 #define KINORA_ENGINE_PIPELINE_CONDITIONING_H_
 
@@ -22,6 +24,7 @@
 #include "engine/model/video_encoder.h"
 #include "engine/parallel/exec.h"
 #include "engine/pipeline/tiling.h"
+#include "engine/request/given_sound.h"
 #include "engine/request/request.h"
 #include "engine/request/upscaling.h"
 
@@ -51,6 +54,13 @@ struct GuidedStage {
 absl::StatusOr<std::vector<GuidePlan>> PlanGuides(const ModelConfig& config, const GenerationRequest& request,
                                                   const GuidedStage& stage);
 
+// The sound of a retake's clip.
+struct HeldSound {
+  SoundSpan span{};           // that is encoded
+  std::vector<float> mask{};  // of each audio latent; empty: there is none
+};
+HeldSound PlanHeldSound(const GenerationRequest& request, int64_t audio_latents, const LatentScale& scale);
+
 int64_t AppendedTokens(absl::Span<const GuidePlan> guides);
 
 // VideoPositions, then those of the appended tokens.
@@ -64,6 +74,8 @@ absl::Status EncodeGuide(Exec& exec, const VideoEncoder& encoder, const GuidePla
 // From a latent of noise, and of what stages before left, to what the stage begins from: sets clean and mask, blends z.
 // latents: of each guide. Does nothing without guides. Allocates from exec.arena.
 void BlendGuides(Exec& exec, absl::Span<const GuidePlan> guides, absl::Span<const Tensor> latents, LatentState& state);
+// z becomes clean + mask·(z − clean).
+void BlendClean(Exec& exec, const LatentState& state);
 
 }  // namespace kinora
 

@@ -77,23 +77,29 @@ absl::Status Generation::ReportContexts(Exec& exec, const TextContext& context, 
 }
 
 // By rank 0; the same on every rank.
-absl::Status Generation::EncodeSound(Exec& exec) {
-  z_.audio = {.layout = {.grid = plan_.audio_latents, .padded = plan_.audio_latents},
-              .z = exec.arena.Alloc(DType::kF32, {plan_.audio_latents, config_.transformer.audio.in_channels}),
-              .frozen = true};
-  const AudioClip* const sound = request_.audio->audio.get();
+absl::Status Generation::EncodeSound(Exec& exec, const AudioClip* sound, const SoundSpan& span, const Tensor& latent) {
   KINORA_RETURN_IF_ERROR(OnRankZero(exec, [&] {
     if (sound == nullptr && !exec.ops.dry()) return absl::FailedPreconditionError("audio: was not read");
     const AudioClip none;
     return AudioEncodeStage(*modules_.audio_encoder, *modules_.mel)
-        .Run(exec, sound != nullptr ? *sound : none, plan_.given_sound, z_.audio.z);
+        .Run(exec, sound != nullptr ? *sound : none, span, latent);
   }));
-  exec.mesh.world().Broadcast(0, z_.audio.z, exec.ops.stream());
+  exec.mesh.world().Broadcast(0, latent, exec.ops.stream());
   return absl::OkStatus();
 }
 
+Tensor Generation::AllocAudio(Exec& exec) const {
+  return exec.arena.Alloc(DType::kF32, {plan_.audio_latents, config_.transformer.audio.in_channels});
+}
+
+absl::Status Generation::EncodeGivenSound(Exec& exec) {
+  z_.audio = {
+      .layout = {.grid = plan_.audio_latents, .padded = plan_.audio_latents}, .z = AllocAudio(exec), .frozen = true};
+  return EncodeSound(exec, request_.audio->audio.get(), plan_.given_sound, z_.audio.z);
+}
+
 // By rank 0; the same on every rank. Before the first denoising stage, for all of them.
-absl::Status Generation::EncodeInputs(Exec& exec, const StagePlan& stage, OnStep on_step) {
+absl::Status Generation::EncodeGuides(Exec& exec, const StagePlan& stage, OnStep on_step) {
   int64_t tiles = 0;
   for (const StagePlan& guided : plan_.stages) {
     for (const GuidePlan& guide : guided.guides) {
@@ -109,6 +115,13 @@ absl::Status Generation::EncodeInputs(Exec& exec, const StagePlan& stage, OnStep
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status Generation::EncodeInputs(Exec& exec, const StagePlan& stage, OnStep on_step) {
+  KINORA_RETURN_IF_ERROR(EncodeGuides(exec, stage, on_step));
+  if (plan_.held_sound.mask.empty()) return absl::OkStatus();
+  held_sound_ = AllocAudio(exec);
+  return EncodeSound(exec, request_.retake->audio.get(), plan_.held_sound.span, held_sound_);
 }
 
 LatentState Generation::AllocVideo(Exec& exec, const StagePlan& stage) const {
@@ -149,8 +162,7 @@ void Generation::AllocDenoised(Exec& exec, const StagePlan& stage) {
   grid_ = stage.grid;
   if (plan_.denoised.video) z_.video = AllocVideo(exec, stage);
   if (!plan_.denoised.audio) return;
-  z_.audio = {.layout = {.grid = plan_.audio_latents, .padded = plan_.audio_latents},
-              .z = exec.arena.Alloc(DType::kF32, {plan_.audio_latents, config_.transformer.audio.in_channels})};
+  z_.audio = {.layout = {.grid = plan_.audio_latents, .padded = plan_.audio_latents}, .z = AllocAudio(exec)};
 }
 
 // The latents that a stage denoises: noise alone, or mixed with what the stages before left. Noise of a later stage is
@@ -181,8 +193,19 @@ absl::Status Generation::Begin(Exec& exec, const StagePlan& stage) {
   };
   mix(noise.video, z.video);
   mix(noise.audio, z.audio);
-  BlendGuides(exec, stage.guides, guides_[&stage], z_.video);
+  Hold(exec, stage);
   return absl::OkStatus();
+}
+
+// What is shown, and what a retake keeps.
+void Generation::Hold(Exec& exec, const StagePlan& stage) {
+  BlendGuides(exec, stage.guides, guides_[&stage], z_.video);
+  z_.video.frozen = plan_.frozen.video;
+  if (!held_sound_.defined()) return;
+  z_.audio.clean = held_sound_;
+  z_.audio.mask = plan_.held_sound.mask;
+  z_.audio.frozen = plan_.frozen.audio;
+  BlendClean(exec, z_.audio);
 }
 
 // Of the stage whose sound is heard: a stage after it works on a copy.
@@ -231,7 +254,7 @@ absl::Status Generation::Denoise(Exec& exec, const StagePlan& stage, OnStep on_s
   };
   set(inputs.of.video, z_.video, stage.guidance.video);
   set(inputs.of.audio, z_.audio, stage.guidance.audio);
-  if (z_.audio.frozen) inputs.uncond.audio = cond_.audio;  // a sound that is given is not guided
+  if (!plan_.denoised.audio) inputs.uncond.audio = cond_.audio;  // a sound that is given is not guided
   inputs.of.video.positions = GuidedPositions(stage.guides, stage.guided_stage());
   inputs.of.audio.positions = AudioPositions(plan_.audio_latents, ScaleOf(config_));
   const Mesh& mesh = MeshOfStage(exec.mesh, config_.transformer, stage.passes.size());
@@ -368,7 +391,7 @@ absl::Status Generation::RunStage(Exec& exec, const StagePlan& stage, OnStep on_
     case StageKind::kEncodeInputs:
       return EncodeInputs(exec, stage, on_step);
     case StageKind::kEncodeSound:
-      return EncodeSound(exec);
+      return EncodeGivenSound(exec);
     case StageKind::kDenoise:
       KINORA_RETURN_IF_ERROR(Denoise(exec, stage, on_step));
       KeepSound(exec, stage);

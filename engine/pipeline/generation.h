@@ -49,13 +49,17 @@ class Generation {
   absl::Status RunStage(Exec& exec, const StagePlan& stage, OnStep on_step);
   absl::Status Encode(Exec& exec, const StagePlan& stage);
   absl::Status EncodeInputs(Exec& exec, const StagePlan& stage, OnStep on_step);
-  absl::Status EncodeSound(Exec& exec);
+  absl::Status EncodeSound(Exec& exec, const AudioClip* sound, const SoundSpan& span, const Tensor& latent);
+  absl::Status EncodeGivenSound(Exec& exec);
+  Tensor AllocAudio(Exec& exec) const;
+  absl::Status EncodeGuides(Exec& exec, const StagePlan& stage, OnStep on_step);
   LatentState AllocVideo(Exec& exec, const StagePlan& stage) const;
   absl::StatusOr<std::vector<float>> Noise(const Exec& exec, std::string_view name,
                                            const std::optional<HostArray>& given, const Shape& shape);
   absl::StatusOr<PerModality<std::vector<float>>> FirstNoise(Exec& exec, const StagePlan& stage);
   absl::Status Begin(Exec& exec, const StagePlan& stage);
   void AllocDenoised(Exec& exec, const StagePlan& stage);
+  void Hold(Exec& exec, const StagePlan& stage);
   void KeepSound(Exec& exec, const StagePlan& stage);
   absl::Status Upsample(Exec& exec, const StagePlan& stage);
   absl::Status Denoise(Exec& exec, const StagePlan& stage, OnStep on_step);
@@ -86,6 +90,7 @@ class Generation {
   LatentGrid grid_;                                         // of z_.video
   std::map<const StagePlan*, std::vector<Tensor>> guides_;  // latents of a denoising stage's guides
   Tensor sound_;                                            // the audio latent that is heard
+  Tensor held_sound_;                                       // of a retake's clip
   bool begun_ = false, opened_ = false;                     // the first denoising stage; the clip
   std::vector<StageUse> uses_;
 };

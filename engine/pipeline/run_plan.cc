@@ -63,12 +63,12 @@ PassList PassesOf(const PerModality<GuidanceParams>& guidance) {
 }
 
 // Evaluations on which the transformer runs: those that predict some modality anew.
-int64_t ForwardPasses(const PerModality<bool>& denoised, const StagePlan& stage) {
+int64_t ForwardPasses(const RunPlan& plan, const StagePlan& stage) {
   int64_t count = 0;
   for (int64_t i = 0; i < stage.steps; ++i) {
     const int64_t step = HeldStep(stage.sampler, i, stage.steps);
-    const bool video = denoised.video && step % (stage.guidance.video.skip_step + 1) == 0;
-    const bool audio = denoised.audio && step % (stage.guidance.audio.skip_step + 1) == 0;
+    const bool video = plan.denoised.video && !plan.frozen.video && step % (stage.guidance.video.skip_step + 1) == 0;
+    const bool audio = plan.denoised.audio && !plan.frozen.audio && step % (stage.guidance.audio.skip_step + 1) == 0;
     count += video || audio ? 1 : 0;
   }
   return count;
@@ -85,7 +85,7 @@ void Complete(const ModelDescription& model, const RunPlan& plan, const Denoisin
   }
   stage.undistilled = part.distilled != 0 && !model.parts.distilled_lora && model.kind == "dev";
   const int64_t rows = static_cast<int64_t>(stage.passes.size()) * (stage.grid.tokens() + plan.audio_latents);
-  stage.tokens = ForwardPasses(plan.denoised, stage) * rows;
+  stage.tokens = ForwardPasses(plan, stage) * rows;
 }
 
 StagePlan PlanFirst(const ModelDescription& model, const RunPlan& plan, const DenoisingPart& part,
@@ -147,7 +147,7 @@ absl::Status AddGuides(const ModelConfig& config, RunPlan& plan) {
     if (stage.kind == StageKind::kDenoise) {
       KINORA_ASSIGN_OR_RETURN(stage.guides, PlanGuides(config, plan.request, stage.guided_stage()));
       stage.appended = AppendedTokens(stage.guides);
-      stage.tokens += ForwardPasses(plan.denoised, stage) * static_cast<int64_t>(stage.passes.size()) * stage.appended;
+      stage.tokens += ForwardPasses(plan, stage) * static_cast<int64_t>(stage.passes.size()) * stage.appended;
       if (before->kind == StageKind::kUpsample) before->appended = stage.appended;
       for (const GuidePlan& guide : stage.guides) {
         encode.steps += guide.tiles.tiles();
@@ -160,6 +160,13 @@ absl::Status AddGuides(const ModelConfig& config, RunPlan& plan) {
   plan.stages.insert(plan.stages.begin() + 1, std::move(encode));
   ++plan.audio_stage;
   return absl::OkStatus();
+}
+
+void AddRetake(const LatentScale& scale, RunPlan& plan) {
+  const GenerationRequest& request = plan.request;
+  if (!request.retake.has_value()) return;
+  plan.held_sound = PlanHeldSound(request, plan.audio_latents, scale);
+  plan.frozen = {request.retake->keep_video, request.retake->keep_audio && !plan.held_sound.mask.empty()};
 }
 
 void AddGivenSound(RunPlan& plan) {
@@ -221,6 +228,7 @@ absl::StatusOr<RunPlan> PlanStages(const ModelConfig& config, const ModelDescrip
     KINORA_ASSIGN_OR_RETURN(plan.tiles,
                             VideoDecodeStage(*decoder).Plan({grid.frames, grid.height, grid.width, channels}));
   }
+  AddRetake(scale, plan);
   plan.stages.push_back({.kind = StageKind::kEncode, .label = "encode"});
   AddDenoising(model, scale, grid, plan);
   StagePlan& encode = plan.stages[0];

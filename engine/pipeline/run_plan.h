@@ -83,8 +83,11 @@ struct RunPlan {
   TilePlan tiles{};                 // of the video decoder
   int64_t audio_latents = 0;
   PerModality<bool> denoised{true, true};  // the others are kept as given, or absent
-  SoundSpan given_sound{};                 // of audio-to-video: what is heard of it; else empty
-  std::array<int64_t, 2> text_tokens{};    // of the prompt and of the negative prompt
+  // Kept whole by a retake: in the latents from the beginning, and decoded.
+  PerModality<bool> frozen{};
+  HeldSound held_sound{};                // of a retake
+  SoundSpan given_sound{};               // of audio-to-video: what is heard of it; else empty
+  std::array<int64_t, 2> text_tokens{};  // of the prompt and of the negative prompt
 
   // On this rank, bytes
   int64_t arena_bytes = 0;       // activations, most at once; what Load must reserve

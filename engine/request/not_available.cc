@@ -18,7 +18,7 @@ bool AnyUnread(const GenerationRequest& r) {
 
 constexpr Row<GenerationRequest> kGeneration[] = {
     {"conditions", AnyUnread},
-    {"retake", [](const GenerationRequest& r) { return r.retake.has_value(); }},
+    {"retake", [](const GenerationRequest& r) { return r.retake.has_value() && r.retake->clip == nullptr; }},
 };
 
 constexpr Row<OutputRequest> kOutput[] = {

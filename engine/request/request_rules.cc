@@ -99,6 +99,8 @@ class Rules {
   void CheckSoundAlone();
   void CheckStgBlocks(const std::string& field, const std::vector<int32_t>& blocks);
   void CheckInputs();
+  void CheckRetake(const RetakeInput& retake);
+  void CheckExtension(const RetakeInput& retake);
   void CheckCondition(const std::string& field, const ConditionInput& condition);
   void CheckLoraId(const std::string& field, const std::string& id);
   void CheckLora(const std::string& field, const LoraInput& lora);
@@ -326,17 +328,51 @@ void Rules::CheckInputs() {
     if (named.insert(r.loras[i].id).second || r.loras[i].id.empty()) continue;
     Add(absl::StrCat("loras[", i, "].id"), Cat(r.loras[i].id, " is named twice; give it once, with one strength"));
   }
-  if (r.retake.has_value()) {
-    CheckText("retake.clip.input_id", r.retake->input_id);
-    CheckNumber("retake.start_seconds", r.retake->start_seconds, 0, kAny);
-    const double start = r.retake->start_seconds;
-    CheckNumber("retake.end_seconds", r.retake->end_seconds, std::isfinite(start) ? std::max(0.0, start) : 0, kAny);
-  }
+  if (r.retake.has_value()) CheckRetake(*r.retake);
   if (r.audio.has_value()) {
     CheckText("audio.media.input_id", r.audio->input_id);
     CheckNumber("audio.start_seconds", r.audio->start_seconds, 0, kAny);
   }
   if (FindUpscaling(r.upsampler) == nullptr) Add("upsampler", Cat("not one of ", kUpscalings));
+}
+
+void Rules::CheckRetake(const RetakeInput& retake) {
+  const double start = retake.start_seconds, end = retake.end_seconds;
+  CheckText("retake.clip.input_id", retake.input_id);
+  CheckNumber("retake.start_seconds", start, 0, sized_ ? request_.num_frames / request_.frame_rate : kAny);
+  CheckNumber("retake.end_seconds", end, std::isfinite(start) ? std::max(0.0, start) : 0, kAny);
+  if (start == end) Add("retake.end_seconds", "nothing lies between start_seconds and it; make it larger");
+  if (retake.keep_video && retake.keep_audio) Add("retake.keep_audio", "with keep_video nothing is made anew");
+  if (!request_.conditions.empty()) Add("conditions", "not with a retake, which keeps its clip; leave them out");
+  if (model_ != nullptr && !model_->parts.video_encoder) {
+    Add("retake", "this model was loaded without a video encoder, which sees its clip");
+  }
+  if (model_ != nullptr && !model_->parts.audio_encoder && retake.audio != nullptr) {
+    Add("retake", "this model was loaded without an audio encoder, which hears its clip");
+  }
+  if (recipe_ != nullptr && !recipe_->upsampler.empty()) {
+    Add("recipe", Cat(RecipeName(request_.recipe), " has two stages, and a retake is made in one; nearest: ",
+                      RecipeName(recipe_->guided ? Recipe::kOneStage : Recipe::kDistilled)));
+  }
+  if (sized_ && retake.clip != nullptr) CheckExtension(retake);
+}
+
+// All that a clip is too short for is made anew.
+void Rules::CheckExtension(const RetakeInput& retake) {
+  const int64_t multiple = std::max(1, recipe_->frame_multiple);
+  const int64_t kept = retake.clip->frames < 1 ? 0 : (retake.clip->frames - 1) / multiple * multiple + 1;
+  const double rate = request_.frame_rate, ends = static_cast<double>(kept) / rate;
+  if (kept == 0) return Add("retake.clip", "has no picture");
+  if (kept >= request_.num_frames) return;
+  const double whole = request_.num_frames / rate;
+  if (retake.keep_video) {
+    Add("num_frames", absl::StrCat(request_.num_frames, " frames, and the clip that is kept has ", retake.clip->frames,
+                                   "; nearest: ", kept));
+  } else if (retake.start_seconds > ends || retake.end_seconds < whole) {
+    Add(retake.start_seconds > ends ? "retake.start_seconds" : "retake.end_seconds",
+        absl::StrCat("the clip ends at ", ends, " s, and all from there to ", whole,
+                     " s is new; nearest: ", retake.start_seconds > ends ? ends : whole, ", or ", kept, " frames"));
+  }
 }
 
 // Of audio-to-video.

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <map>
+
 #include "engine/base/status_macros.h"
 #include "engine/parallel/dry_communicator.h"
 #include "engine/pipeline/pipeline.h"
@@ -17,8 +20,8 @@ using testing::HasSubstr;
 
 class ConditionedRender : public testing::TestWithParam<std::tuple<const char*, TestedBackend>> {};
 INSTANTIATE_TEST_SUITE_P(Conditions, ConditionedRender,
-                         testing::Combine(testing::Values("pipeline_image", "pipeline_clip",
-                                                          "pipeline_two_stage_image", "pipeline_keyframes"),
+                         testing::Combine(testing::Values("pipeline_image", "pipeline_clip", "pipeline_two_stage_image",
+                                                          "pipeline_keyframes", "pipeline_retake"),
                                           testing::ValuesIn(Backends())),
                          [](const auto& info) {
                            return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param).name;
@@ -33,7 +36,7 @@ TEST_P(ConditionedRender, EqualsTheReferenceInFloat32) {
 }
 
 TEST(Conditions, AreTheSamePixelsOnTokenAndGuidanceRanks) {
-  for (const char* name : {"pipeline_image", "pipeline_keyframes"}) {
+  for (const char* name : {"pipeline_image", "pipeline_keyframes", "pipeline_retake"}) {
     Golden golden(name);
     const PipelineOptions options = OptionsOf(golden, DType::kBF16);
     const GenerationRequest request = RequestOf(golden);
@@ -132,7 +135,7 @@ TEST(Conditions, ThatNobodyReadAreRefusedBeforeAnythingIsComputedOfThem) {
   request.conditions[0].pixels = std::make_shared<PixelClip>();
   ClipRecorder clip(false);
   EXPECT_THAT(RenderOn(Cpu(), OptionsOf(golden, DType::kBF16), *Mesh::Single(), request, clip),
-              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("conditions")));
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("conditions")));
 }
 
 TEST(Conditions, NeedAModelWithAnEncoder) {
@@ -147,6 +150,66 @@ TEST(Conditions, NeedAModelWithAnEncoder) {
   EXPECT_LT(Pipeline::Plan(options, *Mesh::Single(), RequestOf(without))->weight_bytes, whole);
   EXPECT_THAT(Pipeline::Plan(options, *Mesh::Single(), RequestOf(with)).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("conditions")));
+}
+
+using Floats = std::vector<float>;
+
+// The latents of a retake's render; `change` of the golden's request.
+std::map<std::string, Floats> Latents(Golden& golden, std::function<void(GenerationRequest&)> change) {
+  GenerationRequest request = RequestOf(golden);
+  change(request);
+  ClipRecorder clip;
+  EXPECT_THAT(RenderOn(Cpu(), OptionsOf(golden, DType::kF32), *Mesh::Single(), request, clip), IsOk());
+  return std::move(clip.values_);
+}
+
+// Of [1, channels, frames, height, width]: which frames are the same in both.
+std::vector<bool> SameFrames(const Floats& a, int64_t a_frames, const Floats& b, int64_t b_frames) {
+  constexpr int64_t kChannels = 16, kCells = 2 * 3;
+  std::vector<bool> same;
+  for (int64_t f = 0; f < std::min(a_frames, b_frames); ++f) {
+    bool all = true;
+    for (int64_t c = 0; c < kChannels; ++c) {
+      const auto of_a = a.begin() + (c * a_frames + f) * kCells, of_b = b.begin() + (c * b_frames + f) * kCells;
+      all = all && std::equal(of_a, of_a + kCells, of_b);
+    }
+    same.push_back(all);
+  }
+  return same;
+}
+
+TEST(Retake, LeavesTheLatentsOutsideItsWindowAsTheEncoderMadeThem) {
+  Golden golden("pipeline_retake");
+  const auto kept = Latents(golden, [](auto& r) { r.retake->keep_video = true; });
+  const auto anew = Latents(golden, [](auto& r) {
+    r.retake->start_seconds = 0.4;  // frame 9.6 of 17, at 24 a second
+    r.retake->end_seconds = 0.6;
+  });
+  EXPECT_THAT(SameFrames(kept.at("video_latent"), 3, anew.at("video_latent"), 3), ElementsAre(true, true, false));
+  EXPECT_NE(kept.at("audio_latent"), anew.at("audio_latent"));
+  const auto other_seed = Latents(golden, [](auto& r) { r.seed += 1, r.retake->keep_audio = true; });
+  const auto same_seed = Latents(golden, [](auto& r) { r.retake->keep_audio = true; });
+  EXPECT_EQ(other_seed.at("audio_latent"), same_seed.at("audio_latent"));
+  EXPECT_NE(other_seed.at("video_latent"), same_seed.at("video_latent"));
+}
+
+TEST(Retake, AWindowPastTheEndMakesTheClipLonger) {
+  Golden golden("pipeline_retake");
+  const auto kept = Latents(golden, [](auto& r) { r.retake->keep_video = true; });
+  const auto longer = Latents(golden, [](auto& r) {
+    r.num_frames = 33;
+    r.retake->start_seconds = 17 / 24.0;
+    r.retake->end_seconds = 33 / 24.0;
+  });
+  EXPECT_THAT(SameFrames(kept.at("video_latent"), 3, longer.at("video_latent"), 5), ElementsAre(true, true, true));
+}
+
+TEST(Retake, AClipWithoutSoundGetsAWholeNewOne) {
+  Golden golden("pipeline_retake");
+  const auto made = Latents(golden, [](auto& r) { r.retake->audio = nullptr; });
+  const auto kept = Latents(golden, [](auto& r) { r.retake->audio = nullptr, r.retake->keep_audio = true; });
+  EXPECT_EQ(made.at("audio_latent"), kept.at("audio_latent"));
+  EXPECT_NE(made.at("audio_latent"), Latents(golden, [](auto&) {}).at("audio_latent"));
 }
 
 }  // namespace

@@ -314,6 +314,61 @@ TEST(RequestRules, WhatAConditionAppendsCountsAmongTheTokens) {
   EXPECT_THAT(ResolveRequest(model, request), IsOk());
 }
 
+// What is wrong with a retake of a clip of so many frames; "": nothing.
+std::string Told(int64_t frames, std::function<void(GenerationRequest& r, ModelDescription& model)> change) {
+  ModelDescription model = Descriptions()[0];
+  GenerationRequest request;  // 121 frames, 24 a second
+  request.retake = RetakeInput{.input_id = "a",
+                               .clip = std::make_shared<PixelClip>(PixelClip{.frames = frames}),
+                               .start_seconds = 1,
+                               .end_seconds = 2};
+  change(request, model);
+  const absl::Status status = ResolveRequest(model, request).status();
+  return status.ok() ? "" : std::string(status.message());
+}
+
+TEST(RequestRules, ARetakeLiesWithinItsClipOrMakesAllThatComesAfter) {
+  const auto window = [](double start, double end) {
+    return
+        [=](GenerationRequest& r, ModelDescription&) { r.retake->start_seconds = start, r.retake->end_seconds = end; };
+  };
+  EXPECT_EQ(Told(121, window(1, 2)), "");
+  EXPECT_EQ(Told(500, window(1, 2)), "");
+  EXPECT_THAT(Told(121, window(6, 7)), HasSubstr("retake.start_seconds: 6 is not within 0..5.04167; nearest: 5.04167"));
+  EXPECT_THAT(Told(121, window(1, 1)), HasSubstr("retake.end_seconds: nothing lies between"));
+  EXPECT_EQ(Told(100, window(4, 6)), "");
+  EXPECT_THAT(Told(100, window(4, 5)), HasSubstr("retake.end_seconds: the clip ends at 4.04167 s, and all from there "
+                                                 "to 5.04167 s is new; nearest: 5.04167, or 97 frames"));
+  EXPECT_THAT(Told(100, window(4.5, 6)), HasSubstr("retake.start_seconds: the clip ends at 4.04167 s"));
+  EXPECT_THAT(Told(100, [](auto& r, auto&) { r.retake->keep_video = true; }),
+              HasSubstr("num_frames: 121 frames, and the clip that is kept has 100; nearest: 97"));
+  EXPECT_THAT(Told(0, window(1, 2)), HasSubstr("retake.clip: has no picture"));
+}
+
+TEST(RequestRules, ARetakeTakesWhatItNeedsAndNothingElse) {
+  const auto told = [](auto change) { return Told(121, change); };
+  EXPECT_THAT(told([](auto& r, auto&) { r.retake->keep_video = r.retake->keep_audio = true; }),
+              HasSubstr("retake.keep_audio: with keep_video nothing is made anew"));
+  EXPECT_THAT(told([](auto& r, auto&) { r.conditions = {Image(0)}; }), HasSubstr("conditions: not with a retake"));
+  EXPECT_THAT(told([](auto&, auto& model) { model.parts.video_encoder = false; }),
+              HasSubstr("retake: this model was loaded without a video encoder"));
+  const auto deaf = [](bool sound) {
+    return [sound](GenerationRequest& r, ModelDescription& model) {
+      model.parts.audio_encoder = false;
+      if (sound) r.retake->audio = std::make_shared<AudioClip>();
+    };
+  };
+  EXPECT_EQ(told(deaf(false)), "");
+  EXPECT_THAT(told(deaf(true)), HasSubstr("retake: this model was loaded without an audio encoder"));
+  EXPECT_THAT(told([](auto& r, auto& model) {
+                r.recipe = Recipe::kTwoStage;
+                model.recipes.push_back(model.recipes[0]);
+                model.recipes.back().recipe = Recipe::kTwoStage;
+                model.recipes.back().upsampler = "x2";
+              }),
+              HasSubstr("recipe: TWO_STAGE has two stages, and a retake is made in one; nearest: ONE_STAGE"));
+}
+
 TEST(RequestRules, WithoutAModelOnlyWhatNoModelTakesIsRefused) {
   GenerationRequest request;
   request.width = 100;  // a multiple of what some model needs

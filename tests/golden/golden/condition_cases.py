@@ -27,6 +27,12 @@ def _smooth(seed: int, frames: int, height: int, width: int) -> torch.Tensor:
     return waves.round().clamp(0, 255).to(torch.uint8)
 
 
+def _tones(samples: int) -> torch.Tensor:
+    """[1, samples] at 16 kHz."""
+    t = torch.arange(samples, dtype=torch.float64)[None] / 16000
+    return (0.4 * torch.sin(2 * torch.pi * (300 + 900 * t) * t)).bfloat16().float()
+
+
 class _Models:
     """What all runs share: the tiny model in Lightricks' modules, and what reads and decodes from diffusers."""
 
@@ -99,7 +105,7 @@ class _Run:
 
     def __init__(self, models: _Models, request: dict, pictures: Tensors, shown: list[_Shown]) -> None:
         self.models, self.request, self.pictures, self.shown = models, request, pictures, shown
-        self.single_frame, self.squashed, self.second_sound = 1, False, False
+        self.single_frame, self.squashed, self.second_sound, self.deaf = 1, False, False, False
         self.retake = request.get("retake")
         self.window = (self.retake["start_seconds"], self.retake["end_seconds"]) if self.retake else None
 
@@ -134,6 +140,29 @@ class _Run:
                 )
             )
         return found
+
+    def sound(self) -> torch.Tensor:
+        """The latent of the retake's sound, of one channel for both: zeros where it is shorter than the clip."""
+        from ltx_core.model.audio_vae.ops import AudioProcessor
+        from ltx_core.types import Audio
+
+        processor = AudioProcessor(target_sample_rate=16000, mel_bins=64, mel_hop_length=160, n_fft=1024)
+        both = self.pictures["sound"].expand(2, -1)[None]
+        mel = processor.waveform_to_mel(Audio(waveform=both, sampling_rate=self.retake["sound_rate"]))
+        vae = self.models.parts["audio_vae"]
+        packed = vae.encode(mel).latent_dist.mode().transpose(1, 2).flatten(2)
+        latent = ((packed - vae.latents_mean) / vae.latents_std).unflatten(2, (8, 16)).transpose(1, 2)
+        latents = round(self.request["num_frames"] / self.request["frame_rate"] * 25)
+        return torch.nn.functional.pad(latent, (0, 0, 0, max(0, latents - latent.shape[2])))[:, :, :latents]
+
+    def heard(self, context):
+        from ltx_core.conditioning.types.noise_mask_cond import TemporalRegionMask
+        from ltx_pipelines.utils.types import ModalitySpec
+
+        if "sound" not in self.pictures or self.deaf:
+            return ModalitySpec(context=context)
+        window = TemporalRegionMask(*self.window, fps=self.request["frame_rate"])
+        return ModalitySpec(context=context, conditionings=[window], initial_latent=self.sound())
 
     def spec(self, context, width: int, height: int, latent=None, noise_scale: float = 1.0):
         from ltx_core.conditioning.types.noise_mask_cond import TemporalRegionMask
@@ -209,7 +238,7 @@ class _Run:
             height,
             width,
             self.spec(video_context, width, height),
-            ModalitySpec(context=audio_context),
+            self.heard(audio_context),
         )
         sound, second = audio, {}
         if two:
@@ -229,11 +258,11 @@ class _Run:
             keyframes = any(shown.append for shown in self.shown)
             sound = audio if keyframes != self.second_sound else sound
         frames, waveform = self.models.decode(video.latent, sound.latent)
-        return second | {
+        found = second if len(frames) > 9 else second | {"waveform": waveform}  # of many seconds it is large
+        return found | {
             "video_latent": video.latent,
             "audio_latent": sound.latent,
             "frames": frames[:, ::_STRIDE, ::_STRIDE].contiguous(),
-            "waveform": waveform,
             "sigmas": torch.tensor(request["sigmas"]),
         }
 
@@ -311,6 +340,7 @@ def _case(models: _Models, name: str, request: dict, pictures: Tensors, shown: l
     if request["recipe"].endswith("TWO_STAGE"):
         case.mistakes["the other stage's sound"] = otherwise(lambda run: setattr(run, "second_sound", True))
     if "retake" in request:
+        case.mistakes["its sound not heard"] = otherwise(lambda run: setattr(run, "deaf", True))
         case.mistakes["another window"] = otherwise(lambda run: setattr(run, "window", (0.1, 0.4)))
     return case
 
@@ -348,8 +378,8 @@ def cases() -> list[Case]:
         _case(
             models,
             "pipeline_retake",
-            short | {"retake": {"picture": "clip", "start_seconds": 0.1, "end_seconds": 0.3}},
-            {"clip": _smooth(6, 17, 32, 48)},
+            short | {"retake": {"picture": "clip", "start_seconds": 0.1, "end_seconds": 0.3, "sound_rate": 16000}},
+            {"clip": _smooth(6, 17, 32, 48), "sound": _tones(9600)},
             [],
         ),
     ]
