@@ -144,13 +144,16 @@ void Rules::CheckUpsampler() {
 void Rules::CheckNeeds() {
   const struct {
     bool needed, there;
-    const char* name;
-  } parts[] = {{recipe_->needs.video_encoder, model_->parts.video_encoder, "video encoder"},
-               {recipe_->needs.upsampler, model_->parts.upsampler, "upsampler"},
-               {recipe_->needs.distilled_lora, model_->parts.distilled_lora, "distilled LoRA"}};
+    const char *name, *remedy;
+  } parts[] = {{recipe_->needs.video_encoder, model_->parts.video_encoder, "video encoder", ""},
+               {recipe_->needs.upsampler, model_->parts.upsampler, "upsampler",
+                " (its file is given by --model spatial_upsampler=FILE, --worker-model of a frontend)"},
+               {recipe_->needs.distilled_lora, model_->parts.distilled_lora, "distilled LoRA",
+                " (its file is given by --model distilled_lora=FILE, --worker-model of a frontend)"}};
   for (const auto& part : parts) {
     if (!part.needed || part.there) continue;
-    Add("recipe", Cat(RecipeName(request_.recipe), " needs the ", part.name, ", which this model was loaded without"));
+    Add("recipe", Cat(RecipeName(request_.recipe), " needs the ", part.name, ", which this model was loaded without",
+                      part.remedy));
   }
 }
 

@@ -146,7 +146,8 @@ absl::Span<const Command> ClipCommands() {
        /*handles_signals=*/true},
       {"download", "ID", "fetches a job's files", 1,
        WithServingWait({{"output", "PATH",
-                         "file or folder, - is standard output; absent: JOB.mp4 here. {seed} and {id} in it stand for "
+                         "file or folder, - is standard output; absent: here, named by the job and its kind of file. "
+                         "{seed} and {id} in it stand for "
                          "the job's. An existing file is replaced"},
                         {"artifact", "ID", "only this one"}}),
        Download,

@@ -44,9 +44,10 @@ std::vector<FlagSpec> FlagsOf(const Command& command, bool admin) {
 }
 
 std::string Overview() {
-  std::string text = absl::StrCat(kClientHelp.name, ": ", kClientHelp.summary,
-                                  "\n\n"
-                                  "  kinora generate \"a red fox in fresh snow\" -o fox.mp4\n\nCommands:\n");
+  std::string text = absl::StrCat(
+      kClientHelp.name, ": ", kClientHelp.summary,
+      "\n\n"
+      "  kinora generate \"a red square moves left on a white background in silence\" -o square.mp4\n\nCommands:\n");
   AddCommands(ClipCommands(), "", text);
   AddCommands(JobCommands(), "", text);
   AddCommands(EndingCommands(), "", text);

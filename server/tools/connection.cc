@@ -7,9 +7,13 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 #include "engine/base/status_macros.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
@@ -44,16 +48,37 @@ const char* CodeName(grpc::StatusCode code) {
   return code >= 0 && static_cast<size_t>(code) < std::size(kNames) ? kNames[code] : "UNKNOWN";
 }
 
-void PrintDetail(const google::protobuf::Any& any) {
+// The flag of `kinora generate` that sets a field of a request, "generation.num_frames"; "" if none does so alone.
+std::string FlagOf(absl::string_view field) {
+  static constexpr std::pair<const char*, const char*> kOtherNames[] = {{"num_frames", "frames"},
+                                                                        {"num_inference_steps", "steps"},
+                                                                        {"loras", "lora"},
+                                                                        {"conditions", "image"},
+                                                                        {"ttl_seconds", "ttl"}};
+  if (!absl::ConsumePrefix(&field, "generation.") && !absl::ConsumePrefix(&field, "output.")) return "";
+  const std::string name(field.substr(0, field.find_first_of(".[")));
+  for (const auto& [of_field, flag] : kOtherNames) {
+    if (name == of_field) return absl::StrCat("--", flag);
+  }
+  return absl::StrCat("--", absl::StrReplaceAll(name, {{"_", "-"}}));
+}
+
+// `message` was printed and may say it already.
+void PrintViolation(const google::rpc::BadRequest::FieldViolation& violation, const std::string& message) {
+  const std::string line = absl::StrCat(violation.field(), ": ", violation.description());
+  const std::string flag = FlagOf(violation.field());
+  if (!absl::StrContains(message, line)) std::fprintf(stderr, "  %s\n", line.c_str());
+  if (!flag.empty()) std::fprintf(stderr, "  %s is set by %s\n", violation.field().c_str(), flag.c_str());
+}
+
+void PrintDetail(const google::protobuf::Any& any, const std::string& message) {
   google::rpc::BadRequest bad_request;
   google::rpc::RetryInfo retry;
   google::rpc::ErrorInfo info;
   google::rpc::PreconditionFailure precondition;
   google::rpc::QuotaFailure quota;
   if (any.UnpackTo(&bad_request)) {
-    for (const auto& v : bad_request.field_violations()) {
-      std::fprintf(stderr, "  %s: %s\n", v.field().c_str(), v.description().c_str());
-    }
+    for (const auto& v : bad_request.field_violations()) PrintViolation(v, message);
   } else if (any.UnpackTo(&retry)) {
     std::fprintf(stderr, "  try again in %lld s\n", static_cast<long long>(retry.retry_delay().seconds()));
   } else if (any.UnpackTo(&info)) {
@@ -185,7 +210,7 @@ ExitStatus ReportError(const grpc::Status& status, bool json) {
   const std::string message =
       exit_status == kUnreachable ? ExplainUnreachable(status.error_message()) : status.error_message();
   std::fprintf(stderr, "kinora: %s: %s: %s\n", what, CodeName(status.error_code()), message.c_str());
-  for (const google::protobuf::Any& detail : details.details()) PrintDetail(detail);
+  for (const google::protobuf::Any& detail : details.details()) PrintDetail(detail, message);
   return exit_status;
 }
 

@@ -128,8 +128,9 @@ ExitStatus GenerateOne(const Connection& connection, Plan& plan) {
   const grpc::Status status = watcher.Generate(plan.requests[0], &video);
   ended = true;
   if (status.error_code() == grpc::StatusCode::CANCELLED) {
-    display.Note(watcher.IsWaitingForServer() ? "left; no job was started" : DescribeLeft(video.id(), plan.detach));
-    return plan.detach ? kUnreachable : kCancelled;
+    const bool started = !watcher.IsWaitingForServer();
+    display.Note(started ? DescribeLeft(video.id(), plan.detach) : "left; no job was started");
+    return started && !plan.detach ? kCancelled : kUnreachable;
   }
   if (!status.ok()) return ReportBroken(status, video, plan.json);
   return Save(connection, video, 1, ReportOutcome(video, display), plan, download);

@@ -113,7 +113,8 @@ absl::StatusOr<v1::ListVideosRequest> ListRequest(const CommandLine& line) {
   for (const std::string& name : line.GetAll("state")) {
     v1::Video::State state;
     if (!v1::Video::State_Parse(absl::AsciiStrToUpper(name), &state)) {
-      return absl::InvalidArgumentError(absl::StrCat("--state ", name, ": no such state"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--state ", name, ": no such state; there are queued, running, completed, failed and cancelled"));
     }
     request.add_states(state);
   }

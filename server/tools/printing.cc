@@ -26,6 +26,15 @@ void Line(std::string& out, absl::string_view name, absl::string_view value) {
   if (!value.empty()) absl::StrAppend(&out, absl::StrFormat("%-10s %s\n", name, value));
 }
 
+// The parts that a recipe needs and a model has not, by their names among its files; "" if it has all.
+std::string Lacking(const v1::ModelInfo::Parts& parts, const v1::ModelInfo::Parts& needs) {
+  std::vector<std::string> lacking;
+  if (needs.video_encoder() && !parts.video_encoder()) lacking.emplace_back("a video encoder");
+  if (needs.upsampler() && !parts.upsampler()) lacking.emplace_back("spatial_upsampler=FILE");
+  if (needs.distilled_lora() && !parts.distilled_lora()) lacking.emplace_back("distilled_lora=FILE");
+  return absl::StrJoin(lacking, " and ");
+}
+
 }  // namespace
 
 std::string ToJson(const google::protobuf::Message& message) {
@@ -66,10 +75,14 @@ std::string FormatModel(const v1::ModelInfo& model) {
     Line(out, "trained on", absl::StrCat(s.width(), "x", s.height(), ", ", s.num_frames(), " frames"));
   }
   for (const v1::ModelInfo::Limits& l : model.limits()) {
+    const std::string name =
+        absl::StrCat(v1::Generation::Recipe_Name(l.recipe()), l.upsampler().empty() ? "" : ", ", l.upsampler());
+    const std::string lacking = Lacking(model.parts(), l.needs());
     Line(out, "recipe",
-         absl::StrFormat("%s%s%s: up to %dx%d, multiples of %d; frames %dk + 1, up to %d",
-                         v1::Generation::Recipe_Name(l.recipe()), l.upsampler().empty() ? "" : ", ", l.upsampler(),
-                         l.max_width(), l.max_height(), l.size_multiple(), l.frame_multiple(), l.max_frames()));
+         lacking.empty()
+             ? absl::StrFormat("%s: up to %dx%d, multiples of %d; frames %dk + 1, up to %d", name, l.max_width(),
+                               l.max_height(), l.size_multiple(), l.frame_multiple(), l.max_frames())
+             : absl::StrCat(name, ": not without ", lacking, ", which this model was loaded without"));
   }
   Line(out, "loras", absl::StrJoin(model.loras(), ", "));
   out.pop_back();

@@ -8,11 +8,14 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "server/common/human_text.h"
 #include "server/tools/job_cancel.h"
 #include "server/tools/job_text.h"
 
 namespace kinora {
 namespace {
+
+constexpr double kLongSeconds = 120;  // of a clip whose length is told before
 
 ProgressState ToProgressState(const v1::Progress& progress) {
   ProgressState state{.stage = progress.stage(),
@@ -193,6 +196,9 @@ void Watcher::NoteState(const v1::Video& video) {
   if (std::exchange(noted_state_, state) != state) display_.State(DescribeState(video));
   for (const std::string& warning : video.resolved().warnings()) {  // one for all clips of a batch
     display_.NoteOnce(absl::StrCat("note: ", Printable(warning, /*keep_lines=*/false)));
+  }
+  if (video.estimated_seconds() > kLongSeconds) {
+    display_.NoteOnce(absl::StrCat("note: it will take about ", HumanSeconds(video.estimated_seconds())));
   }
 }
 

@@ -79,7 +79,7 @@ TEST_F(Client, CtrlCWhileTheServerIsAwaitedLeavesNoJob) {
   Process client(server_.Generate("x", directory_.File("x.mp4")));
   ASSERT_NE(client.AwaitLine("waiting for the server"), "");
   client.Signal(SIGINT);
-  EXPECT_EQ(client.Wait(), kCancelled);
+  EXPECT_EQ(client.Wait(), kUnreachable);
   EXPECT_NE(client.AwaitLine("left; no job was started"), "") << client.Err();
 }
 

@@ -80,8 +80,10 @@ TEST_F(ServedPath, ARefusedRequestNamesItsFieldAndExitsTwo) {
   server_.Start();
   const Result result = RunToEnd(server_.Generate("x", directory_.File("x.mp4"), {"--frames=10", "--width=33"}));
   EXPECT_EQ(result.status, kRefused);
-  EXPECT_THAT(result.err, HasSubstr("generation.num_frames"));
-  EXPECT_THAT(result.err, HasSubstr("generation.width"));
+  EXPECT_THAT(result.err, HasSubstr("\n  generation.num_frames is set by --frames\n"));
+  EXPECT_THAT(result.err, HasSubstr("\n  generation.width is set by --width\n"));
+  const std::string said = "generation.num_frames: ";
+  EXPECT_EQ(result.err.find(said), result.err.rfind(said)) << result.err;  // once
   EXPECT_EQ(server_.Run({"get", "no-such-job"}).status, kRefused);
   EXPECT_EQ(server_.Run({"list"}).out, "");
 }

@@ -246,7 +246,8 @@ TEST(RequestRules, ARecipeThatTheModelLacksOrLacksThePartsForIsRefused) {
   model.recipes[1].needs = {.distilled_lora = true};
   EXPECT_THAT(ResolveRequest(model, request),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       StrEq("recipe: DISTILLED needs the distilled LoRA, which this model was loaded without")));
+                       StrEq("recipe: DISTILLED needs the distilled LoRA, which this model was loaded without (its "
+                             "file is given by --model distilled_lora=FILE, --worker-model of a frontend)")));
   model.parts.distilled_lora = true;
   EXPECT_THAT(ResolveRequest(model, request), IsOk());
   model.recipes.pop_back();
