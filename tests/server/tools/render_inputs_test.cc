@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -115,6 +117,87 @@ TEST(RenderInputs, WhatCannotBeShownIsRefusedByItsFile) {
   EXPECT_THAT(told({"--image", folder.File("notes.txt")}), HasSubstr("--image"));
   EXPECT_THAT(told({"--image", folder.File("nothing.png")}), HasSubstr("nothing.png"));
   EXPECT_THAT(told({"--image", folder.File("torn.png@17")}), HasSubstr("conditions[0].frame: 17 is not within 0..16"));
+}
+
+Arguments DemoModel() {
+  const std::string demo = kSource + "/models/demo/";
+  return {KINORA_RENDER, "--quiet",
+          "--model",     demo + "ltx-2.3-demo-dev.safetensors",
+          "--model",     "text_encoder=" + demo + "gemma",
+          "--model",     "distilled_lora=" + demo + "ltx-2.3-demo-distilled-lora.safetensors",
+          "--model",     "spatial_upsampler=" + demo + "ltx-2.3-demo-spatial-upscaler-x2.safetensors",
+          "--prompt",    "a red circle moves right on a white background while a medium tone plays",
+          "--seed",      "5"};
+}
+
+// A red disc on the left of a white square of 128 pixels.
+HostTensor Disc() {
+  HostTensor picture(DType::kU8, {128, 128, 3});
+  auto* rgb = picture.tensor().data<uint8_t>();
+  for (int64_t y = 0; y < 128; ++y) {
+    for (int64_t x = 0; x < 128; ++x) {
+      const bool red = (x - 40) * (x - 40) + (y - 64) * (y - 64) < 26 * 26;
+      for (const int colour : {red ? 220 : 245, red ? 40 : 245, red ? 40 : 245}) *rgb++ = static_cast<uint8_t>(colour);
+    }
+  }
+  return picture;
+}
+
+// In decibels, of values from 0 to 1.
+double Psnr(absl::Span<const float> a, absl::Span<const float> b) {
+  double squares = 0;
+  for (size_t i = 0; i < a.size(); ++i) squares += (a[i] - b[i]) * (a[i] - b[i]);
+  return -10 * std::log10(squares / static_cast<double>(a.size()) + 1e-12);
+}
+
+absl::Span<const float> Rows(const HostTensor& tensor, int64_t begin, int64_t end) {
+  const Tensor rows = tensor.tensor().Rows(begin, end);
+  return {rows.data<float>(), static_cast<size_t>(rows.elements())};
+}
+
+TEST(RenderInputs, APictureIsTheFirstFrameOfTheDemoModelsClip) {
+  const TemporaryDirectory folder;
+  const HostTensor disc = Disc();
+  const std::string picture = WritePng(folder, "disc.png", disc.tensor()), dump = folder.File("dump");
+  std::vector<float> shown;
+  for (int64_t i = 0; i < disc.tensor().elements(); ++i) {
+    shown.push_back(static_cast<float>(disc.tensor().data<uint8_t>()[i]) / 255);
+  }
+  for (const char* recipe : {"one_stage", "two_stage", "distilled"}) {
+    const ProcessResult result =
+        RunProcess(DemoModel() + Arguments{"--image", picture, "--recipe", recipe, "--dump", dump});
+    ASSERT_EQ(result.exit_status, 0) << result.err;
+    const double psnr = Psnr(Rows(Dumped(dump, "frames"), 0, 1), shown);
+    std::printf("%s: %.1f dB\n", recipe, psnr);
+    EXPECT_GE(psnr, 25) << recipe;
+  }
+}
+
+// Its last 8 of 25 frames, one latent frame of four.
+TEST(RenderInputs, ARetakeOfADemoClipChangesWhatItsWindowMeets) {
+  const TemporaryDirectory folder;
+  const std::string clip = folder.File("clip.mp4"), kept = folder.File("kept"), anew = folder.File("anew");
+  ASSERT_EQ(RunProcess(DemoModel() + Arguments{"--output", clip}).exit_status, 0);
+  const Json keep = {{"retake", {{"clip", {{"input_id", clip}}}, {"end_seconds", 1}, {"keep_video", true}}}};
+  std::ofstream(folder.File("keep.json")) << keep.dump();
+  const Arguments runs[] = {{"--request", folder.File("keep.json"), "--dump", kept},
+                            {"--retake", clip + ":0.75-1", "--seed", "6", "--dump", anew}};
+  for (const Arguments& run : runs) {
+    const ProcessResult result = RunProcess(DemoModel() + run);
+    ASSERT_EQ(result.exit_status, 0) << result.err;
+  }
+  const HostTensor old_frames = Dumped(kept, "frames"), frames = Dumped(anew, "frames");
+  const double far = Psnr(Rows(frames, 0, 9), Rows(old_frames, 0, 9));
+  const double inside = Psnr(Rows(frames, 17, 25), Rows(old_frames, 17, 25));
+  std::printf("two latent frames away %.1f dB, inside %.1f dB\n", far, inside);
+  EXPECT_GE(far, 40);
+  EXPECT_LT(inside, 30);
+  const HostTensor old_latent = Dumped(kept, "video_latent"), latent = Dumped(anew, "video_latent");
+  const int64_t channels = latent.tensor().dim(1), cells = latent.tensor().dim(3) * latent.tensor().dim(4);
+  const float *was = old_latent.tensor().data<float>(), *is = latent.tensor().data<float>();
+  for (int64_t c = 0; c < channels; ++c) {
+    EXPECT_TRUE(std::equal(is + c * 4 * cells, is + (c * 4 + 3) * cells, was + c * 4 * cells)) << c;
+  }
 }
 
 }  // namespace
