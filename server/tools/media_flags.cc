@@ -19,7 +19,7 @@ constexpr FlagSpec kFlags[] = {
      "the clip shows this picture, or clip, from FRAME (0) on, as strongly as 0 to 1 (1); may be given again. Files "
      "are "
      "uploaded once"},
-    {"audio", "FILE", "the clip is made for this sound, which it keeps"},
+    {"audio", "FILE[@START]", "the clip is made for this sound, which it keeps, from START (0) seconds on"},
     {"retake", "FILE:FROM-TO", "the clip is this one, made anew between these seconds"},
 };
 
@@ -84,10 +84,14 @@ absl::StatusOr<LocalMedia> AddImage(const std::string& value, v1::Generation& ge
                     }};
 }
 
-absl::StatusOr<LocalMedia> AddAudio(const std::string& path, v1::Generation& generation) {
+absl::StatusOr<LocalMedia> AddAudio(const std::string& value, v1::Generation& generation) {
+  const size_t at = value.rfind('@');  // as of an image
+  double start = 0;
+  const bool placed = at != std::string::npos && absl::SimpleAtod(value.substr(at + 1), &start) && start >= 0;
+  const std::string path = placed ? value.substr(0, at) : value;
   KINORA_ASSIGN_OR_RETURN(const std::string type, TypeOf("audio", path));
   if (type.rfind("image/", 0) == 0) return Wrong("audio", path, absl::StrCat("is ", type, "; --image takes it"));
-  generation.mutable_audio();
+  generation.mutable_audio()->set_start_seconds(placed ? start : 0);
   return LocalMedia{.path = path, .ref = [](v1::Generation& of) { return of.mutable_audio()->mutable_media(); }};
 }
 

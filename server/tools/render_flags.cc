@@ -48,7 +48,7 @@ constexpr FlagSpec kFlags[] = {
     {"audio-only", "", "sound without a picture"},
     {"image", "FILE[@FRAME[:STRENGTH]]",
      "the clip shows this picture, or clip, from FRAME (0) on, as strongly as 0 to 1 (1); may be given again"},
-    {"audio", "FILE", "the clip is made for this sound, which it keeps"},
+    {"audio", "FILE[@START]", "the clip is made for this sound, which it keeps, from START (0) seconds on"},
     {"retake", "FILE:FROM-TO", "the clip is this one, made anew between these seconds"},
     {"noise", "FILE", "safetensors with video_noise, audio_noise, ...: initial noise instead of the seed's"},
     {"dump", "FILE", "safetensors to write contexts, sigmas, latents, frames and waveform to"},

@@ -30,13 +30,14 @@ absl::StatusOr<std::vector<PlanRow>> MakePlan(const RenderOptions& options) {
   }
   pipeline.device = options.device;
   pipeline.precision = options.precision;
+  if (options.generation.audio_only()) pipeline.streams = Streams::kSound;
   const int threads = options.threads != 0 ? options.threads : static_cast<int>(std::thread::hardware_concurrency());
   pipeline.threads = std::max(1, threads / options.mesh.ranks());
   KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<Mesh> mesh, MakeDryMesh(options.mesh, /*rank=*/0));
   std::vector<ClipShape> shapes = {{}};  // the model's default
   shapes.insert(shapes.end(), std::begin(kUsual), std::end(kUsual));
   const v1::Generation& asked = options.generation;
-  if (asked.width() != 0 || asked.height() != 0 || asked.num_frames() != 0) {
+  if (asked.audio_only() || asked.width() != 0 || asked.height() != 0 || asked.num_frames() != 0) {
     shapes = {{asked.width(), asked.height(), asked.num_frames()}};  // what is not given: the model's default
   }
   KINORA_ASSIGN_OR_RETURN(GenerationRequest request, ToGenerationRequest(asked));

@@ -6,6 +6,19 @@
 
 namespace kinora {
 
+namespace {
+
+// Before the sound is computed, which no such file could hold.
+absl::Status CheckSoundAlone(const FileSinkOptions& options) {
+  if (options.container == Container::kPngFrames || options.container == Container::kPngFolder) {
+    return absl::InvalidArgumentError("container: audio_only makes no picture; nearest: WAV");
+  }
+  if (!options.without_audio) return absl::OkStatus();
+  return absl::InvalidArgumentError("without_audio: audio_only makes nothing else; leave one of them out");
+}
+
+}  // namespace
+
 absl::StatusOr<FileSinkOptions> ToFileSinkOptions(const v1::Output& output, const v1::Generation& effective,
                                                   std::optional<Container> by_path) {
   KINORA_RETURN_IF_ERROR(CheckOutput(output));
@@ -17,6 +30,7 @@ absl::StatusOr<FileSinkOptions> ToFileSinkOptions(const v1::Output& output, cons
                       : effective.audio_only() ? Container::kWav
                                                : Container::kMp4;
   options.without_audio = output.without_audio();
+  if (effective.audio_only()) KINORA_RETURN_IF_ERROR(CheckSoundAlone(options));
   if (output.has_crf()) options.crf = output.crf();
   if (output.embed_parameters()) options.parameters = ParametersJson(effective);
   if (output.embed_prompt()) options.prompt = effective.prompt();

@@ -111,6 +111,21 @@ TEST(SoundRender, RendersTheSamePixelsOnGuidanceAndTokenRanks) {
   }
 }
 
+TEST(SoundRender, EqualsTheReferenceOnRanksOfEveryAxis) {
+  for (const char* name : {"pipeline_sound", "pipeline_sound_two_stage", "pipeline_sound_alone"}) {
+    Golden golden(name);
+    const PipelineOptions options = OptionsOf(golden, DType::kF32);
+    const GenerationRequest request = RequestOf(golden);
+    for (const MeshShape& shape : {MeshShape{.guidance = 2}, {.tokens = 2}, {.tensor = 2}}) {
+      ClipRecorder clip;
+      const absl::Status status =
+          RunThreadRanks(shape, [&](const Mesh& mesh) { return RenderOn(Cpu(), options, mesh, request, clip); });
+      ASSERT_THAT(status, IsOk()) << name << " on " << shape.ToString();
+      ExpectRender(clip, golden, FloatTolerances(Cpu()));
+    }
+  }
+}
+
 TEST(SoundRender, ThePlanNamesItsStagesAndPassesOverWhatIsComputed) {
   const auto mesh = Mesh::Single();
   KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan given, Pipeline::Plan(TinyModel(), *mesh, WithSound(Request(), Tones(2))));

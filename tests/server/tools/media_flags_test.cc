@@ -52,6 +52,19 @@ TEST_F(MediaFlagsTest, NameEachFileAndWhereItsIdBelongs) {
   EXPECT_EQ(generation_.retake().end_seconds(), 3);
 }
 
+TEST_F(MediaFlagsTest, ASoundIsHeardFromASecondOn) {
+  const std::string at = directory_.File("me@1.5");  // a file's own name
+  WriteFile(at, "fLaC");
+  for (const auto& [flag, path, start] :
+       {std::tuple(sound_ + "@2.25", sound_, 2.25), {sound_, sound_, 0.0}, {at + "@3", at, 3.0}}) {
+    generation_.Clear();
+    KINORA_ASSERT_OK_AND_ASSIGN(const auto media, Add({"--audio", flag}));
+    EXPECT_EQ(generation_.audio().media().input_id(), "id of " + path);
+    EXPECT_EQ(generation_.audio().start_seconds(), start);
+  }
+  EXPECT_THAT(Add({"--audio", sound_ + "@-1"}).status(), StatusIs(StatusCode::kNotFound, HasSubstr("s.flac@-1")));
+}
+
 TEST_F(MediaFlagsTest, AddToWhatTheRequestHasAlready) {
   generation_.add_conditions()->mutable_image()->set_input_id("known");
   KINORA_ASSERT_OK_AND_ASSIGN(const auto media, Add({"--image", picture_}));

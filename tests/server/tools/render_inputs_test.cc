@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -102,6 +103,63 @@ TEST(RenderInputs, AFlagIsAConditionOfTheRequest) {
     const HostTensor first = Dumped(dumps[0], "video_latent"), other = Dumped(dumps[i], "video_latent");
     EXPECT_EQ(RelativeError(first.tensor(), other.tensor()), 0) << flags[i][0];
   }
+}
+
+// 16 bits, two channels.
+std::string WriteWav(const TemporaryDirectory& folder, int32_t rate, const std::vector<int16_t>& samples) {
+  const auto bytes = [](auto value) { return std::string(reinterpret_cast<const char*>(&value), sizeof value); };
+  const auto size = static_cast<uint32_t>(2 * samples.size());
+  std::ofstream(folder.File("sound.wav"), std::ios::binary)
+      << "RIFF" << bytes(size + 36) << "WAVEfmt " << bytes(uint32_t{16}) << bytes(uint16_t{1}) << bytes(uint16_t{2})
+      << bytes(rate) << bytes(4 * rate) << bytes(uint16_t{4}) << bytes(uint16_t{16}) << "data" << bytes(size)
+      << std::string(reinterpret_cast<const char*>(samples.data()), size);
+  return folder.File("sound.wav");
+}
+
+TEST(RenderInputs, ASoundOfAFileIsHeardFromItsStartOnAndDecidesHowLongTheClipIs) {
+  const TemporaryDirectory folder;
+  constexpr int kRate = 22050;
+  std::vector<int16_t> samples;
+  for (int i = 0; i < kRate; ++i) {
+    samples.push_back(static_cast<int16_t>(9000 * std::sin(0.06 * i)));
+    samples.push_back(static_cast<int16_t>(i % 701 - 350));
+  }
+  const std::string sound = WriteWav(folder, kRate, samples), dump = folder.File("dump");
+  const Arguments command =
+      TinyModel() + Arguments{"--prompt", "a bell",       "--width", "64",     "--height", "64",       "--steps",
+                              "1",        "--frame-rate", "24",      "--seed", "7",        "--recipe", "one_stage"};
+  const ProcessResult result = RunProcess(
+      command + Arguments{"--audio", sound + "@0.2", "--dump", dump, "--output", folder.File("clip.mp4"), "--json"});
+  ASSERT_EQ(result.exit_status, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("encode_audio"));
+  const HostTensor heard = Dumped(dump, "waveform");
+  constexpr int64_t kBegin = 4410, kHeard = 15619;  // 17 of 24 frames in 0.8 s
+  ASSERT_EQ(heard.tensor().shape(), Shape({2, kHeard}));
+  for (int64_t i = 0; i < kHeard; ++i) {
+    for (int64_t c = 0; c < 2; ++c) {
+      ASSERT_EQ(heard.tensor().data<float>()[c * kHeard + i], static_cast<float>(samples[2 * (kBegin + i) + c]) / 32768)
+          << i;
+    }
+  }
+  const ProcessResult longer =
+      RunProcess(command + Arguments{"--audio", sound, "--frames", "33", "--dump", folder.File("longer")});
+  EXPECT_EQ(longer.exit_status, 2);
+  EXPECT_THAT(longer.err, HasSubstr("num_frames: 33 frames last longer than the given sound: 1 s"));
+  EXPECT_THAT(longer.err, HasSubstr("nearest: 17"));
+}
+
+TEST(RenderInputs, ASoundAloneIsWrittenAsSoundAndAsNoPictures) {
+  const TemporaryDirectory folder;
+  const Arguments command =
+      TinyModel() + Arguments{"--prompt", "a bell", "--frames", "9", "--audio-only", "--steps", "1", "--output"};
+  for (const char* name : {"sound.wav", "sound.mp4"}) {
+    const ProcessResult result = RunProcess(command + Arguments{folder.File(name)});
+    EXPECT_EQ(result.exit_status, 0) << result.err;
+    EXPECT_GT(std::filesystem::file_size(folder.File(name)), 1000u);
+  }
+  const ProcessResult pictures = RunProcess(command + Arguments{folder.File("pictures.zip")});
+  EXPECT_EQ(pictures.exit_status, 2) << pictures.err;
+  EXPECT_THAT(pictures.err, HasSubstr("container: audio_only makes no picture; nearest: WAV"));
 }
 
 TEST(RenderInputs, WhatCannotBeShownIsRefusedByItsFile) {

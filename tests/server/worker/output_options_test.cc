@@ -10,6 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
+using ::testing::StrEq;
 
 v1::Generation Effective() {
   v1::Generation g;
@@ -32,6 +33,22 @@ TEST(OutputOptionsTest, SoundAloneDefaultsToWav) {
   g.set_audio_only(true);
   KINORA_ASSERT_OK_AND_ASSIGN(const FileSinkOptions options, ToFileSinkOptions(v1::Output(), g));
   EXPECT_EQ(options.container, Container::kWav);
+}
+
+TEST(OutputOptionsTest, SoundAloneIsNotWrittenWhereThereIsNoSound) {
+  v1::Generation g = Effective();
+  g.set_audio_only(true);
+  v1::Output output;
+  output.set_container(v1::Output::MP4);
+  EXPECT_EQ(ToFileSinkOptions(output, g)->container, Container::kMp4);
+  output.set_without_audio(true);
+  EXPECT_THAT(ToFileSinkOptions(output, g),
+              StatusIs(absl::StatusCode::kInvalidArgument, StartsWith("without_audio: ")));
+  for (const Container pictures : {Container::kPngFrames, Container::kPngFolder}) {
+    EXPECT_THAT(
+        ToFileSinkOptions(v1::Output(), g, pictures),
+        StatusIs(absl::StatusCode::kInvalidArgument, StrEq("container: audio_only makes no picture; nearest: WAV")));
+  }
 }
 
 TEST(OutputOptionsTest, EveryFieldArrives) {
