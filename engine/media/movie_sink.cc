@@ -109,7 +109,7 @@ absl::Status MovieSink::Audio(const Tensor& waveform) {
   const auto write = [this](AVPacket& packet) { return Write(packet, sound_->codec(), *sound_stream_); };
   if (picture_ == nullptr) return sound_->EncodeAll(waveform.data<float>(), waveform.dim(1), write);
   const auto samples = static_cast<int64_t>(
-      std::llround(static_cast<double>(info_.num_frames) / info_.frame_rate * info_.audio_sample_rate));
+      std::nearbyint(static_cast<double>(info_.num_frames) / info_.frame_rate * info_.audio_sample_rate));
   const std::vector<float> fitted =
       FitSound(waveform.data<float>(), waveform.dim(0), waveform.dim(1), samples, info_.audio_sample_rate);
   return sound_->EncodeAll(fitted.data(), samples, write);

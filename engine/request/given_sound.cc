@@ -16,7 +16,7 @@ double Within(double value, double most) { return value > 0 ? std::min(value, mo
 SoundSpan HeardSpan(const AudioGuide& guide, int64_t num_frames, double frame_rate) {
   const int64_t rate = guide.audio != nullptr ? guide.audio->sample_rate : kUsualRate;
   const auto samples = [rate](double seconds) {
-    return std::llround(Within(seconds * static_cast<double>(rate), kMostSamples));
+    return static_cast<int64_t>(std::nearbyint(Within(seconds * static_cast<double>(rate), kMostSamples)));
   };
   return {.begin = samples(guide.start_seconds),
           .samples = samples(static_cast<double>(num_frames) / frame_rate),

@@ -15,8 +15,9 @@ struct SoundSpan {
   bool operator==(const SoundSpan&) const = default;
 };
 
-// What a clip of so many frames hears: from start_seconds on, for num_frames / frame_rate seconds. It may end beyond
-// the sound. A sound that was not read yet counts as one of 48,000 samples per second.
+// What a clip of so many frames hears: from start_seconds on, for num_frames / frame_rate seconds. Rounded
+// to whole samples, halves to even. It may end beyond the sound. A sound that was not read yet counts as one of 48,000
+// samples per second.
 SoundSpan HeardSpan(const AudioGuide& guide, int64_t num_frames, double frame_rate);
 
 // Of a request with its defaults: it leaves the number of frames to a sound that was not read yet.

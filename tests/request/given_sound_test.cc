@@ -36,6 +36,8 @@ GenerationRequest WithSound(const AudioGuide& sound) {
 TEST(GivenSound, TheSpanIsRoundedToWholeSamples) {
   EXPECT_EQ(HeardSpan(Sound(5, 0.1, 44100), 25, 24),
             (SoundSpan{.begin = 4410, .samples = 45938, .sample_rate = 44100}));
+  EXPECT_EQ(HeardSpan(Sound(5, 0.1, 11025), 48, 24),
+            (SoundSpan{.begin = 1102, .samples = 22050, .sample_rate = 11025}));
   EXPECT_EQ(HeardSpan(AudioGuide{}, 24, 24), (SoundSpan{.samples = 48000, .sample_rate = 48000}));  // not read yet
 }
 
