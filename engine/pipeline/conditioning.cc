@@ -30,7 +30,9 @@ int64_t FramesOf(const PixelClip& clip, const GuidedStage& stage) { return (clip
 
 absl::StatusOr<GuidePlan> PlanCondition(const ModelConfig& config, const ConditionInput& condition,
                                         const GuidedStage& stage) {
-  const int64_t at = condition.frame / stage.time, left = stage.grid.out_frames() - at;
+  // A shorter clip that somebody only asks about may end before it.
+  const int64_t at = std::min(condition.frame / stage.time, stage.grid.out_frames() - 1);
+  const int64_t left = stage.grid.out_frames() - at;
   const bool image = condition.media == ConditionInput::Media::kImage;
   const int64_t frames = image ? 1 : condition.pixels == nullptr ? left : FramesOf(*condition.pixels, stage);
   KINORA_ASSIGN_OR_RETURN(GuidePlan guide, PlanGuide(config, stage, std::min(frames, left)));
@@ -74,22 +76,6 @@ float GuideSeconds(const GuidePlan& guide, int64_t latent_frame, double frame_ra
     return guide.frame + std::max<int64_t>(0, latent * grid.time_factor - early);
   };
   return MiddleSeconds(frame(latent_frame), frame(latent_frame + 1), frame_rate);
-}
-
-// [frames, height, width, 3] in [−1, 1].
-std::vector<float> FitPixels(const GuidePlan& guide) {
-  const LatentGrid& grid = guide.grid();
-  const PixelClip& clip = *guide.pixels;
-  std::vector<float> pixels;
-  pixels.reserve(grid.out_frames() * grid.out_height() * grid.out_width() * 3);
-  for (int64_t f = 0; f < grid.out_frames(); ++f) {
-    const RgbView picture{.rgb = clip.rgb.data() + f * guide.every * clip.height * clip.width * 3,
-                          .width = clip.width,
-                          .height = clip.height};
-    const std::vector<float> fitted = CoverAndCrop(picture, grid.out_width(), grid.out_height());
-    pixels.insert(pixels.end(), fitted.begin(), fitted.end());
-  }
-  return pixels;
 }
 
 // z = clean + m·(z − clean).
@@ -154,16 +140,18 @@ std::vector<std::vector<float>> GuidedPositions(absl::Span<const GuidePlan> guid
 absl::Status EncodeGuide(Exec& exec, const VideoEncoder& encoder, const GuidePlan& guide, Tensor latent,
                          absl::FunctionRef<absl::Status()> on_tile) {
   const LatentGrid& grid = guide.grid();
-  const Shape shape = {grid.out_frames(), grid.out_height(), grid.out_width(), encoder.config().in_channels};
-  KINORA_RETURN_IF_ERROR(encoder.CheckPixels(shape));
-  std::vector<float> pixels;
-  if (!exec.ops.dry()) {
-    if (guide.pixels == nullptr || guide.pixels->rgb.empty()) {
-      return absl::FailedPreconditionError("conditions, retake: what they show was not read");
-    }
-    pixels = FitPixels(guide);
+  KINORA_RETURN_IF_ERROR(
+      encoder.CheckPixels({grid.out_frames(), grid.out_height(), grid.out_width(), encoder.config().in_channels}));
+  if (!exec.ops.dry() && (guide.pixels == nullptr || guide.pixels->rgb.empty())) {
+    return absl::FailedPreconditionError("conditions, retake: what they show was not read");
   }
-  return VideoEncodeStage(encoder).Run(exec, guide.tiles, Tensor(DType::kF32, shape, pixels.data()), latent, on_tile);
+  const CoveredSize size{.width = grid.out_width(), .height = grid.out_height()};
+  const auto pixels = [&](int64_t frame, const PixelRegion& part, float* out) {
+    const PixelClip& clip = *guide.pixels;
+    const uint8_t* const rgb = clip.rgb.data() + frame * guide.every * clip.height * clip.width * 3;
+    CoverAndCrop({.rgb = rgb, .width = clip.width, .height = clip.height}, size, part, out);
+  };
+  return VideoEncodeStage(encoder).Run(exec, guide.tiles, pixels, latent, on_tile);
 }
 
 void BlendGuides(Exec& exec, absl::Span<const GuidePlan> guides, absl::Span<const Tensor> latents, LatentState& state) {

@@ -30,22 +30,24 @@ absl::StatusOr<TilePlan> VideoEncodeStage::Plan(const Shape& pixels, std::option
 }
 
 // The tile's pixels on the device.
-Tensor VideoEncodeStage::ReadPixels(Exec& exec, const Tile& tile, const Tensor& pixels, ArenaScope& scope) const {
+Tensor VideoEncodeStage::ReadPixels(Exec& exec, const Tile& tile, Pixels pixels, ArenaScope& scope) const {
   const AxisTile &t = *tile.time, &h = *tile.height, &w = *tile.width;
-  const int64_t channels = pixels.dim(3), line = (w.out_end - w.out_begin) * channels;
-  const int64_t lines = h.out_end - h.out_begin;
-  const Tensor to = scope.Alloc(DType::kF32, {t.out_end - t.out_begin, lines, w.out_end - w.out_begin, channels});
+  const PixelRegion part{
+      .top = h.out_begin, .left = w.out_begin, .height = h.out_end - h.out_begin, .width = w.out_end - w.out_begin};
+  const Tensor to =
+      scope.Alloc(DType::kF32, {t.out_end - t.out_begin, part.height, part.width, encoder_.config().in_channels});
   if (exec.ops.dry()) return to;
-  std::vector<float> frame(lines * line);
+  std::vector<float> frame(to.elements() / to.dim(0));
   for (int64_t f = 0; f < to.dim(0); ++f) {
-    for (int64_t i = 0; i < lines; ++i) {
-      const int64_t row = (t.out_begin + f) * pixels.dim(1) + h.out_begin + i;
-      std::copy_n(pixels.data<float>() + (row * pixels.dim(2) + w.out_begin) * channels, line,
-                  frame.begin() + i * line);
-    }
+    pixels(t.out_begin + f, part, frame.data());
     exec.ops.stream().CopyFromHost(frame.data(), to.Rows(f, f + 1));
   }
   return to;
+}
+
+Shape VideoEncodeStage::PixelsOf(const TilePlan& plan) const {
+  const LatentGrid& g = plan.grid;
+  return {g.out_frames(), g.out_height(), g.out_width(), encoder_.config().in_channels};
 }
 
 void VideoEncodeStage::AddTile(Exec& exec, const TilePlan& plan, const Tile& tile, const Tensor& encoded,
@@ -68,9 +70,9 @@ void VideoEncodeStage::AddTile(Exec& exec, const TilePlan& plan, const Tile& til
   exec.ops.AddTile(encoded, blend, latent.Rows(tile.time->begin, tile.time->end));
 }
 
-absl::Status VideoEncodeStage::Run(Exec& exec, const TilePlan& plan, const Tensor& pixels, Tensor latent,
+absl::Status VideoEncodeStage::Run(Exec& exec, const TilePlan& plan, Pixels pixels, Tensor latent,
                                    absl::FunctionRef<absl::Status()> on_tile) const {
-  KINORA_CHECK(latent.shape() == encoder_.OutputShape(pixels.shape())) << latent.shape().ToString();
+  KINORA_CHECK(latent.shape() == encoder_.OutputShape(PixelsOf(plan))) << latent.shape().ToString();
   if (plan.tiles() == 1) {
     ArenaScope scope(exec.arena);
     const Tile whole{&plan.time[0], &plan.height[0], &plan.width[0]};
@@ -94,11 +96,11 @@ absl::Status VideoEncodeStage::Run(Exec& exec, const TilePlan& plan, const Tenso
 }
 
 int64_t VideoEncodeStage::ArenaBytes(DType dtype, const TilePlan& plan) const {
-  const LatentGrid& g = plan.grid;
-  const Shape pixels = {g.out_frames(), g.out_height(), g.out_width(), encoder_.config().in_channels};
   return DryRunArenaBytes(dtype, [&](Exec& exec) {
-    const Tensor latent(DType::kF32, encoder_.OutputShape(pixels), nullptr);
-    KINORA_CHECK(Run(exec, plan, Tensor(DType::kF32, pixels, nullptr), latent).ok());
+    const Tensor latent(DType::kF32, encoder_.OutputShape(PixelsOf(plan)), nullptr);
+    KINORA_CHECK(Run(
+                     exec, plan, [](int64_t, const PixelRegion&, float*) {}, latent)
+                     .ok());
   });
 }
 

@@ -12,9 +12,18 @@ struct RgbView {
   int64_t width = 0, height = 0;
 };
 
-// Scaled until it covers width × height, bilinearly between the centres of pixels and without a filter before, then cut
+struct PixelRegion {
+  int64_t top = 0, left = 0, height = 0, width = 0;
+};
+struct CoveredSize {
+  int64_t width = 0, height = 0;
+};
+
+// Scaled until it covers `size`, bilinearly between the centres of pixels and without a filter before, then cut
 // at its middle. [height, width, 3] in [-1, 1]. No side is 0.
-std::vector<float> CoverAndCrop(const RgbView& picture, int64_t width, int64_t height);
+std::vector<float> CoverAndCrop(const RgbView& picture, const CoveredSize& size);
+// A part of that alone. out: [part.height, part.width, 3].
+void CoverAndCrop(const RgbView& picture, const CoveredSize& size, const PixelRegion& part, float* out);
 
 }  // namespace kinora
 

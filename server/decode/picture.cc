@@ -239,8 +239,8 @@ void ToSrgb(std::string_view profile, Picture& picture) {
 }
 
 std::vector<float> CoverAndCrop(const Picture& picture, int width, int height) {
-  return CoverAndCrop(RgbView{.rgb = picture.rgb.data(), .width = picture.width, .height = picture.height}, width,
-                      height);
+  return CoverAndCrop(RgbView{.rgb = picture.rgb.data(), .width = picture.width, .height = picture.height},
+                      CoveredSize{.width = width, .height = height});
 }
 
 namespace {

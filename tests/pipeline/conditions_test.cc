@@ -152,10 +152,26 @@ TEST(Conditions, NeedAModelWithAnEncoder) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("conditions")));
 }
 
+// Of shorter clips too, which end before the picture's frame.
+TEST(Conditions, OfARequestBeyondTheMemoryAreNoHindranceToTheNearestThatFits) {
+  Golden golden("pipeline_image");
+  PipelineOptions options = OptionsOf(golden, DType::kBF16);
+  GenerationRequest request = RequestOf(golden);
+  const auto mesh = Mesh::Single();
+  options.arena_bytes = 3 * Pipeline::Plan(options, *mesh, request)->arena_bytes;
+  request.num_frames = 161;
+  request.conditions[1].frame = 160;
+  KINORA_ASSERT_OK_AND_ASSIGN(const auto pipeline, Pipeline::Load(options, *mesh));
+  ClipRecorder clip(false);
+  KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan plan, pipeline->Prepare(request));
+  EXPECT_THAT(pipeline->Generate(plan, &clip, nullptr),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("nearest: 96x64 with")));
+}
+
 using Floats = std::vector<float>;
 
 // The latents of a retake's render; `change` of the golden's request.
-std::map<std::string, Floats> Latents(Golden& golden, std::function<void(GenerationRequest&)> change) {
+std::map<std::string, Floats> Latents(Golden& golden, const std::function<void(GenerationRequest&)>& change) {
   GenerationRequest request = RequestOf(golden);
   change(request);
   ClipRecorder clip;

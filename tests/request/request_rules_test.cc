@@ -316,7 +316,7 @@ TEST(RequestRules, WhatAConditionAppendsCountsAmongTheTokens) {
 }
 
 // What is wrong with a retake of a clip of so many frames; "": nothing.
-std::string Told(int64_t frames, std::function<void(GenerationRequest& r, ModelDescription& model)> change) {
+std::string Told(int64_t frames, const std::function<void(GenerationRequest& r, ModelDescription& model)>& change) {
   ModelDescription model = Descriptions()[0];
   GenerationRequest request;  // 121 frames, 24 a second
   request.retake = RetakeInput{.input_id = "a",

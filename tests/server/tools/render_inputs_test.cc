@@ -38,7 +38,7 @@ const Arguments kSmall = {"--prompt", "a boat", "--width",      "64", "--height"
                           "--steps",  "2",      "--frame-rate", "24", "--seed",   "7",  "--recipe", "one_stage"};
 
 std::string WritePng(const TemporaryDirectory& folder, const std::string& name, const Tensor& rgb) {
-  const std::string path = folder.File(name);
+  std::string path = folder.File(name);
   const auto encoder = *PngEncoder::Create(rgb.dim(1), rgb.dim(0));
   std::ofstream(path, std::ios::binary) << *encoder->Encode(rgb.data<uint8_t>(), "", "");
   return path;
