@@ -89,6 +89,7 @@ absl::Status PngSink::Begin(const ClipInfo& info) {
     KINORA_ASSIGN_OR_RETURN(zip_, ZipWriter::Create(path_));
     return absl::OkStatus();
   }
+  if (mkdir(path_.c_str(), 0777) != 0 && errno != EEXIST) return absl::ErrnoToStatus(errno, path_);
   struct stat folder;
   if (stat(path_.c_str(), &folder) != 0) return absl::ErrnoToStatus(errno, path_);
   return S_ISDIR(folder.st_mode) ? CheckFrameFolder(path_) : absl::InvalidArgumentError(path_ + " is not a folder");

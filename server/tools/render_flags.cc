@@ -100,7 +100,9 @@ absl::Status TakeDevice(const CommandLine& line, RenderOptions& options) {
 // A folder that is not there is better found before the clip is computed than after.
 absl::Status CheckWritable(const std::string& flag, const std::string& path) {
   if (path.empty()) return absl::OkStatus();
-  const size_t slash = path.find_last_of('/');
+  const size_t slash = path.find_last_not_of('/') == std::string::npos  // of "frames/" the folder that it is made in
+                           ? path.find_last_of('/')
+                           : path.find_last_of('/', path.find_last_not_of('/'));
   const std::string folder = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
   struct stat info;
   if (stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {

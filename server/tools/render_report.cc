@@ -68,11 +68,13 @@ std::string RenderSummaryText(const RenderSummary& summary, const RenderTimes& t
   double seconds = 0;
   for (const RenderTimes::Stage& stage : times.stages()) seconds += stage.seconds;
   const v1::Generation& g = summary.effective;
+  const std::string what =
+      g.audio_only()
+          ? absl::StrFormat("%s of sound", HumanSeconds(g.num_frames() / g.frame_rate()))
+          : absl::StrFormat("%dx%d, %d frames at %g fps", g.width(), g.height(), g.num_frames(), g.frame_rate());
   return absl::StrFormat(
-      "%s: %dx%d, %d frames at %g fps, seed %d, %.1f s, memory: %s in the process and %s of activations measured, %s "
-      "planned",
-      summary.file, g.width(), g.height(), g.num_frames(), g.frame_rate(), g.seed(), seconds,
-      HumanBytes(summary.peak_process_bytes), HumanBytes(summary.peak_activation_bytes),
+      "%s: %s, seed %d, %.1f s, memory: %s in the process and %s of activations measured, %s planned", summary.file,
+      what, g.seed(), seconds, HumanBytes(summary.peak_process_bytes), HumanBytes(summary.peak_activation_bytes),
       HumanBytesLike(summary.planned_activation_bytes, summary.peak_activation_bytes));
 }
 

@@ -1,5 +1,5 @@
 """What the tests of clients share: a running frontend with its worker, the package installed as a user installs it, the
-blocks of docs/clients.md, and a loud way to be skipped."""
+blocks of pages, and a loud way to be skipped."""
 
 from __future__ import annotations
 
@@ -119,10 +119,9 @@ def install_package(folder: Path) -> Path:
     return target
 
 
-def blocks(kind: str) -> list[str]:
-    """Of docs/clients.md: those that begin with ```KIND."""
-    page = (ROOT / "docs/clients.md").read_text()
-    return re.findall(rf"^```{kind}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+def blocks(kind: str, page: Path = ROOT / "docs/clients.md") -> list[str]:
+    """Of a page: those that begin with ```KIND."""
+    return re.findall(rf"^```{kind}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
 
 
 class PageTest(unittest.TestCase):
