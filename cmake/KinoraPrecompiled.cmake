@@ -5,8 +5,8 @@ option(KINORA_PRECOMPILED "Precompile the headers of other projects (g++)" OFF)
 if(KINORA_PRECOMPILED)
   add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-pthread>)  # of all alike, as precompiled headers ask
   if(CCACHE)
-    # As precompiled headers need it; no file of ours asks for the time. Paths from the tree on, so that two clones share.
-    set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} ${CCACHE})
+    # As precompiled headers need it; no file of ours asks for the time.
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_LAUNCHER} CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
   endif()
 endif()
 
