@@ -51,6 +51,7 @@ class ModalityLoop {
 
   bool denoised() const { return z_.defined(); }
   const Tensor& v() const { return predicted_.v; }
+  const Tensor& x0() const { return predicted_.x0; }
   // Distinct values of the mask; 0: there is none.
   int64_t blended() const { return predicted_.clean.defined() ? predicted_.mask.table.dim(0) : 0; }
 
@@ -138,6 +139,7 @@ absl::Status Denoise(Exec& exec, const VelocityModel& model, const DenoiseSpec& 
   const ModalityLoop* const both[] = {&loop.video, &loop.audio};
   loop.video.Reserve(exec, state.video, spec.guidance.video, spec);
   loop.audio.Reserve(exec, state.audio, spec.guidance.audio, spec);
+  if (spec.x0 != nullptr) *spec.x0 = {loop.video.x0(), loop.audio.x0()};
   const Tensor turn = Upload(exec, DType::kI32, {1}, std::array<int32_t, 1>{}.data());  // counted on the device
   const PerModality<Tensor> z{state.video.z, state.audio.z}, v{loop.video.v(), loop.audio.v()};
   const std::vector<const void*> addresses = Addresses(state, loop, turn, exec.arena);

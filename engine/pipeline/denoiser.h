@@ -20,6 +20,9 @@ struct DenoiseSpec {
   // k: predict anew on steps with step % (k + 1) == 0 and hold the prediction on the others (Guidance.skip_step).
   PerModality<int> skip;
   bool watched = false;  // on_step reads the latents: the next step waits for it
+  // Becomes where the last predictions of the clean latents lie, before the first step; undefined of what is not
+  // denoised. Null: not wanted.
+  PerModality<Tensor>* x0 = nullptr;
 };
 
 // state: of both modalities, in place: noise in, clean latents out; one without tokens is absent, as in `model`, where

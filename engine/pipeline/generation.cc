@@ -266,15 +266,17 @@ absl::Status Generation::Denoise(Exec& exec, const StagePlan& stage, OnStep on_s
     return inspected() ? observer_->Intermediate(name, HostView(copy, {static_cast<int64_t>(copy.size())}))
                        : absl::OkStatus();
   }));
+  PerModality<Tensor> x0;
   const DenoiseSpec spec{
       .passes = stage.passes,
       .guidance = stage.guidance.Map(ScalesOf),
       .sigmas = stage.sigmas,
       .sampler = stage.sampler,
       .skip = stage.guidance.Map([](const GuidanceParams& g) { return static_cast<int>(g.skip_step); }),
-      .watched = observer_ != nullptr && observer_->WantsLatents()};
+      .watched = observer_ != nullptr && observer_->WantsLatents(),
+      .x0 = &x0};
   return kinora::Denoise(on_mesh, model, spec, graphs_, z_, [&](int64_t step) {
-    const StepLatents latents{.exec = exec, .stage = stage, .state = z_};
+    const StepLatents latents{.exec = exec, .stage = stage, .state = z_, .x0 = x0};
     return on_step(stage, step + 1, spec.watched ? &latents : nullptr);
   });
 }

@@ -315,6 +315,19 @@ absl::Status Pipeline::Generate(const RunPlan& plan, ClipSink* sink, RunObserver
   return status;
 }
 
+absl::StatusOr<LatentToRgb> Pipeline::FitLatentToRgb() {
+  Parts& p = *parts_;
+  if (!p.modules.video.has_value()) return absl::FailedPreconditionError("nothing of the picture is loaded");
+  const VideoDecoder& decoder = *p.modules.video;
+  const int64_t bytes = FitArenaBytes(p.options.precision.activations, decoder);
+  KINORA_ASSIGN_OR_RETURN(Buffer memory, p.backend->Allocate(bytes, "a fit of previews"));
+  Arena arena(std::move(memory));
+  const auto alone = Mesh::Single();
+  Exec exec{
+      .backend = *p.backend, .arena = arena, .host = arena, .mesh = *alone, .dtype = p.options.precision.activations};
+  return kinora::FitLatentToRgb(exec, decoder);
+}
+
 absl::Status Pipeline::GatherTrace() {
   Exec exec = parts_->MakeExec();
   return kinora::GatherTrace(exec);

@@ -21,6 +21,7 @@
 #include "engine/ops/backend.h"
 #include "engine/parallel/mesh.h"
 #include "engine/pipeline/clip_sink.h"
+#include "engine/pipeline/latent_preview.h"
 #include "engine/pipeline/run_observer.h"
 #include "engine/pipeline/run_plan.h"
 #include "engine/pipeline/stage_use.h"
@@ -114,6 +115,10 @@ class Pipeline {
   // (agree.h): the other ranks leave at the same place, and the pipeline can be used again; alone it can after any
   // error.
   absl::Status Generate(const RunPlan& plan, ClipSink* sink, RunObserver* observer);
+
+  // Between two Generates, by any rank alone: as latent_preview.h, in memory of its own. FailedPrecondition if nothing
+  // of the picture is loaded; ResourceExhausted.
+  absl::StatusOr<LatentToRgb> FitLatentToRgb();
 
   // After a Generate, by every rank of a mesh of processes: as gather_trace.h.
   absl::Status GatherTrace();

@@ -21,6 +21,7 @@ struct StepLatents {
   Exec& exec;
   const StagePlan& stage;
   const PerModality<LatentState>& state;
+  const PerModality<Tensor>& x0;  // the last predictions of the clean latents, [tokens, channels] f32; undefined: none
 };
 
 class RunObserver {

@@ -1,0 +1,120 @@
+// Pictures of latents without the decoder: how near they are to what it makes, and when a run shows them.
+#include "engine/pipeline/latent_preview.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "engine/model/config_reader.h"
+#include "engine/model/video_encoder.h"
+#include "tests/model/moving_disc.h"
+#include "tests/pipeline/golden_renders.h"
+#include "tests/testing/model_rig.h"
+#include "tests/testing/status_matchers.h"
+
+namespace kinora {
+namespace {
+
+using testing::ElementsAre;
+
+// The demo model's autoencoder of pictures.
+class DemoPictures : public testing::Test {
+ protected:
+  DemoPictures() {
+    const ModelFiles files{.paths = {KINORA_SOURCE_DIR "/models/demo/ltx-2.3-demo-dev.safetensors"}};
+    const ModelConfig config = ReadModelConfig(*Checkpoint::Open(files).value()).value();
+    const WeightLoader weights = rig_.Open(files);
+    encoder_.emplace(VideoEncoder::Load(weights.Under("vae"), config.video_encoder).value());
+    decoder_.emplace(VideoDecoder::Load(weights.Under("vae"), config.video_decoder).value());
+  }
+
+  ModelRig rig_{Cpu(), DType::kF32, nullptr, nullptr, 512 << 20};
+  std::optional<VideoEncoder> encoder_;
+  std::optional<VideoDecoder> decoder_;
+};
+
+TEST_F(DemoPictures, APreviewHasTheColoursOfTheClip) {
+  KINORA_ASSERT_OK_AND_ASSIGN(const LatentToRgb map, FitLatentToRgb(rig_.exec, *decoder_));
+  EXPECT_EQ(rig_.arena.peak(), FitArenaBytes(DType::kF32, *decoder_));
+  constexpr int64_t kFrames = 9, kSide = 256, kCells = kSide / 32;
+  const HostTensor clip = MovingDisc(kFrames, kSide);
+  const Tensor latent = rig_.Output(DType::kF32, encoder_->OutputShape(clip.tensor().shape()));
+  encoder_->Forward(rig_.exec, rig_.Upload(clip.tensor()), latent);
+  const LatentGrid grid{.frames = 2, .height = kCells, .width = kCells};
+  KINORA_ASSERT_OK_AND_ASSIGN(const PreviewPicture picture,
+                              MakePreview(rig_.exec, map, grid, latent.Reshape({grid.tokens(), latent.dim(3)})));
+  ASSERT_EQ(picture.width, kCells);
+  double squares = 0;
+  for (int64_t cell = 0; cell < kCells * kCells; ++cell) {
+    for (int64_t c = 0; c < 3; ++c) {
+      double sum = 0;
+      for (int64_t i = 0; i < 8 * 32 * 32; ++i) {  // of the frames after the first
+        const int64_t row = cell / kCells * 32 + i / 32 % 32, column = cell % kCells * 32 + i % 32;
+        sum += clip.tensor().data<float>()[(((1 + i / 1024) * kSide + row) * kSide + column) * 3 + c];
+      }
+      const double mean = (sum / (8 * 32 * 32) + 1) / 2, got = picture.rgb[3 * cell + c] / 255.0;
+      squares += (got - mean) * (got - mean);
+    }
+  }
+  const double psnr = -10 * std::log10(squares / (3 * kCells * kCells));
+  RecordProperty("decibels", std::to_string(psnr));
+  EXPECT_GT(psnr, 19);  // one colour everywhere: 15.2
+}
+
+TEST_F(DemoPictures, TheFitIsTheSameInEveryCall) {
+  KINORA_ASSERT_OK_AND_ASSIGN(const LatentToRgb one, FitLatentToRgb(rig_.exec, *decoder_));
+  KINORA_ASSERT_OK_AND_ASSIGN(const LatentToRgb two, FitLatentToRgb(rig_.exec, *decoder_));
+  EXPECT_TRUE(one == two);
+}
+
+// Of the last step the estimate is the result.
+class LastStep : public RunObserver {
+ public:
+  explicit LastStep(LatentToRgb map) : map_(std::move(map)) {}
+  bool WantsLatents() const override { return true; }
+  absl::Status OnStep(const Progress& progress, const StepLatents* latents) override {
+    if (latents == nullptr || progress.step != progress.total_steps) return absl::OkStatus();
+    const LatentGrid& grid = latents->stage.grid;
+    const auto estimate = MakePreview(latents->exec, map_, grid, latents->x0.video);
+    const auto result = MakePreview(latents->exec, map_, grid, latents->state.video.z);
+    EXPECT_TRUE(*estimate == *result);
+    seen_ = true;
+    return absl::OkStatus();
+  }
+  const LatentToRgb map_;
+  bool seen_ = false;
+};
+
+TEST(PreviewObserver, ShowsTheEstimateEverySoManySteps) {
+  Golden golden("pipeline_distilled");
+  PipelineOptions options = OptionsOf(golden, DType::kF32);
+  const GenerationRequest request = RequestOf(golden);
+  const auto mesh = Mesh::Single();
+  KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan cost, Pipeline::Plan(options, *mesh, request));
+  options.arena_bytes = cost.arena_bytes;
+  KINORA_ASSERT_OK_AND_ASSIGN(const auto pipeline, Pipeline::Load(options, *mesh));
+  KINORA_ASSERT_OK_AND_ASSIGN(const LatentToRgb map, pipeline->FitLatentToRgb());
+  KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan plan, pipeline->Prepare(request));
+  std::vector<int> steps;
+  std::vector<PreviewPicture> pictures;
+  PreviewObserver observer(map, 3, [&](const Progress& progress, const PreviewPicture& picture) {
+    steps.push_back(progress.step);
+    pictures.push_back(picture);
+    return absl::OkStatus();
+  });
+  ClipRecorder clip(/*intermediates=*/false), again(/*intermediates=*/false);
+  ASSERT_THAT(pipeline->Generate(plan, &clip, &observer), IsOk());
+  EXPECT_THAT(steps, ElementsAre(3, 6));
+  ASSERT_EQ(pictures.size(), 2u);
+  EXPECT_EQ(pictures[0].width, request.width / 32);
+  EXPECT_EQ(pictures[0].rgb.size(), static_cast<size_t>(request.width / 32 * request.height / 32 * 3));
+  EXPECT_FALSE(pictures[0] == pictures[1]);
+  LastStep last(map);
+  ASSERT_THAT(pipeline->Generate(plan, &again, &last), IsOk());
+  EXPECT_TRUE(last.seen_);
+  EXPECT_TRUE(again.rgb8_ == clip.rgb8_);
+}
+
+}  // namespace
+}  // namespace kinora
