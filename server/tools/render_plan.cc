@@ -10,6 +10,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/parallel/dry_communicator.h"
 #include "server/common/request_conversion.h"
+#include "server/decode/input_reader.h"
 
 namespace kinora {
 namespace {
@@ -41,6 +42,7 @@ absl::StatusOr<std::vector<PlanRow>> MakePlan(const RenderOptions& options) {
     shapes = {{asked.width(), asked.height(), asked.num_frames()}};  // what is not given: the model's default
   }
   KINORA_ASSIGN_OR_RETURN(GenerationRequest request, ToGenerationRequest(asked));
+  pipeline.inputs = NamesInputs(request);
   if (request.recipe == Recipe::kUnspecified) request.recipe = Recipe::kOneStage;
   std::vector<PlanRow> rows;
   for (const ClipShape& shape : shapes) {
