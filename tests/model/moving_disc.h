@@ -15,7 +15,8 @@ inline HostTensor MovingDisc(int64_t frames, int64_t side) {
   HostTensor pixels(DType::kF32, {frames, side, side, 3});
   constexpr float kBlue[] = {40, 84, 214}, kYellow[] = {250, 222, 60}, kRadius = 0.19f, kWay = 0.38f / 24;  // a frame
   for (int64_t i = 0; i < frames * side * side; ++i) {
-    const auto length = static_cast<float>(side), frame = static_cast<float>(i / side / side);
+    const int64_t index = i / side / side;
+    const auto length = static_cast<float>(side), frame = static_cast<float>(index);
     const float x = (static_cast<float>(i % side) + 0.5f) / length,
                 y = (static_cast<float>(i / side % side) + 0.5f) / length;
     const float from_center = std::hypot(x - 0.31f - kWay * frame, y - 0.5f);

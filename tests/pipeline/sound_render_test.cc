@@ -189,7 +189,8 @@ bool OfThePicture(const std::string& name) {
 
 // models/tiny with all values of the picture's weights such that no model that reads them can be loaded.
 std::string WithoutPicture(const TemporaryDirectory& folder, int& spoiled) {
-  const std::string path = folder.File("sound.safetensors"), from = TinyModel().files.paths[0];
+  const std::string from = TinyModel().files.paths[0];
+  std::string path = folder.File("sound.safetensors");
   std::filesystem::copy_file(from, path);
   const auto file = SafetensorsFile::Open(from).value();
   std::fstream out(path, std::ios::in | std::ios::out | std::ios::binary);
@@ -224,6 +225,24 @@ TEST(SoundRender, SoundAloneReadsAndHoldsNothingOfThePicture) {
   EXPECT_EQ(plan.arena_bytes, both.arena_bytes);
   EXPECT_THAT(Pipeline::Plan(options, *mesh, Request()).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("audio_only: needed: this model makes no video")));
+}
+
+TEST(SoundRender, SoundAloneIsTheSameWithoutThePictureInBothGenerationsAndOnRanks) {
+  for (const char* name : {"pipeline_one_stage", "pipeline_2_0"}) {
+    PipelineOptions options = OptionsOf(Golden(name), DType::kBF16);
+    for (const MeshShape& shape : {MeshShape{}, {.tokens = 2}, {.tensor = 2}}) {
+      ClipRecorder clips[] = {ClipRecorder(false), ClipRecorder(false)};
+      for (const Streams streams : {Streams::kBoth, Streams::kSound}) {
+        options.streams = streams;
+        ClipRecorder& clip = clips[streams == Streams::kSound ? 1 : 0];
+        const absl::Status status =
+            RunThreadRanks(shape, [&](const Mesh& mesh) { return RenderOn(Cpu(), options, mesh, SoundAlone(), clip); });
+        ASSERT_THAT(status, IsOk()) << name << " on " << shape.ToString();
+      }
+      EXPECT_FALSE(clips[0].values_["waveform"].empty());
+      EXPECT_TRUE(clips[0].values_["waveform"] == clips[1].values_["waveform"]) << name << " on " << shape.ToString();
+    }
+  }
 }
 
 TEST(SoundRender, ThePlanIsWhatARunUses) {
