@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/cord.h"
 #include "engine/base/status_macros.h"
@@ -57,6 +58,33 @@ absl::Status AgreeWithRankZero(Exec& exec, const absl::Status& status) {
                           }));
   if (world.rank() == 0) return Agreed(status);
   return go_on != 0.0f ? absl::OkStatus() : Agreed(absl::CancelledError("rank 0 ended the run"));
+}
+
+absl::Status ShareFromRankZero(Exec& exec, const absl::Status& status, absl::Span<int64_t> numbers) {
+  constexpr int kWords = 4;  // of 16 bits, which float32 holds exactly
+  KINORA_RETURN_IF_ERROR(AgreeWithRankZero(exec, status));
+  Communicator& world = exec.mesh.world();
+  if (world.size() == 1 || numbers.empty()) return absl::OkStatus();
+  std::vector<float> words;
+  words.reserve(numbers.size() * kWords);
+  for (const int64_t number : numbers) {
+    for (int i = 0; i < kWords; ++i) {
+      words.push_back(static_cast<float>(static_cast<uint64_t>(number) >> (16 * i) & 0xffff));
+    }
+  }
+  Stream& stream = exec.ops.stream();
+  ArenaScope temp(exec.arena);
+  const Tensor shared = temp.Alloc(DType::kF32, {std::ssize(words)});
+  stream.CopyFromHost(words.data(), shared);
+  world.Broadcast(0, shared, stream);
+  stream.CopyToHost(shared, words.data());
+  KINORA_RETURN_IF_ERROR(stream.Synchronize());
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    uint64_t number = 0;
+    for (int word = 0; word < kWords; ++word) number |= static_cast<uint64_t>(words[i * kWords + word]) << (16 * word);
+    numbers[i] = static_cast<int64_t>(number);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status AgreeAmongAll(Exec& exec, const absl::Status& status) {

@@ -7,6 +7,8 @@
 #ifndef KINORA_ENGINE_PARALLEL_AGREE_H_
 #define KINORA_ENGINE_PARALLEL_AGREE_H_
 
+#include <cstdint>
+
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
@@ -32,6 +34,9 @@ absl::Status CauseOf(absl::Span<const absl::Status> results);
 // What the other ranks pass is not looked at. Waits for the device; costs nothing in a group of one or in a dry run. A
 // failure of the exchange itself is not agreed.
 absl::Status AgreeWithRankZero(Exec& exec, const absl::Status& status);
+
+// The same, and where it is OK rank 0's numbers on every rank: all pass as many. 16 bytes of exec.arena for each.
+absl::Status ShareFromRankZero(Exec& exec, const absl::Status& status, absl::Span<int64_t> numbers);
 
 // OK if every rank passes OK. Otherwise agreed: its own failure on a rank that has one, Cancelled elsewhere. Costs as
 // above.

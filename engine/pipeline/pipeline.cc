@@ -328,6 +328,11 @@ absl::StatusOr<LatentToRgb> Pipeline::FitLatentToRgb() {
   return kinora::FitLatentToRgb(exec, decoder);
 }
 
+absl::Status Pipeline::ShareFromRankZero(const absl::Status& status, absl::Span<int64_t> numbers) {
+  Exec exec = parts_->MakeExec();
+  return kinora::ShareFromRankZero(exec, status, numbers);
+}
+
 absl::Status Pipeline::GatherTrace() {
   Exec exec = parts_->MakeExec();
   return kinora::GatherTrace(exec);

@@ -17,6 +17,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "engine/model/config.h"
 #include "engine/ops/backend.h"
 #include "engine/parallel/mesh.h"
@@ -119,6 +120,9 @@ class Pipeline {
   // Between two Generates, by any rank alone: as latent_preview.h, in memory of its own. FailedPrecondition if nothing
   // of the picture is loaded; ResourceExhausted.
   absl::StatusOr<LatentToRgb> FitLatentToRgb();
+
+  // Between two Generates, by every rank: as agree.h.
+  absl::Status ShareFromRankZero(const absl::Status& status, absl::Span<int64_t> numbers);
 
   // After a Generate, by every rank of a mesh of processes: as gather_trace.h.
   absl::Status GatherTrace();

@@ -239,9 +239,10 @@ void Rules::CheckSigmas() {
   if (count < 2 || count > kMaxSigmas) {
     return Add("sigmas", absl::StrCat(count, " values; 2..", kMaxSigmas, ", the last one 0"));
   }
+  const double least = request_.recipe == Recipe::kHq ? kMinHqSigma : kMinSigma;
   for (int64_t i = 0; i + 1 < count; ++i) {
     const std::string field = absl::StrCat("sigmas[", i, "]");
-    if (sigmas[i] < kMinSigma || sigmas[i] > 1) return CheckNumber(field, sigmas[i], kMinSigma, 1);
+    if (sigmas[i] < least || sigmas[i] > 1) return CheckNumber(field, sigmas[i], least, 1);
     // In float32, in which the steps divide by them.
     if (i > 0 && static_cast<float>(sigmas[i]) >= static_cast<float>(sigmas[i - 1])) {
       return Add(field, "must be less than the one before");

@@ -19,6 +19,8 @@ inline constexpr int64_t kMaxSigmas = 1000;
 // Noise levels but the last. x0 = z − sigma·v in float32: below 2^-20 of latents up to 16 the velocity is rounded away,
 // and among the smallest numbers of float32 (z − x0)/sigma overflows: 1e-40 with a guidance of 1000 gave no picture.
 inline constexpr double kMinSigma = 1e-6;
+// The same of HQ, whose last step goes to 0.0011 in the place of 0 and divides by the logarithm of their ratio.
+inline constexpr double kMinHqSigma = 0.0012;
 inline constexpr int32_t kMaxSteps = kMaxSigmas - 1;  // the last sigma is 0
 inline constexpr int32_t kMaxSkipStep = kMaxSteps;
 inline constexpr int64_t kMaxStgBlocks = 1000;     // in a list

@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <memory>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -126,6 +128,48 @@ class Reader {
 
 bool NamesInputs(const GenerationRequest& request) {
   return !request.conditions.empty() || request.retake.has_value() || request.audio.has_value();
+}
+
+namespace {
+
+// Calls `visit` with every place of the request for what an input holds, in one order.
+template <typename Request, typename Visit>
+void ForEachInput(Request& request, Visit visit) {
+  for (auto& condition : request.conditions) visit(condition.pixels);
+  if (request.retake.has_value()) {
+    visit(request.retake->clip);
+    visit(request.retake->audio);
+  }
+  if (request.audio.has_value()) visit(request.audio->audio);
+}
+
+std::array<int64_t, 3> ToNumbers(const PixelClip& clip) { return {clip.frames, clip.height, clip.width}; }
+std::array<int64_t, 3> ToNumbers(const AudioClip& clip) { return {clip.channels, clip.samples, clip.sample_rate}; }
+void FromNumbers(const int64_t* n, PixelClip& clip) { clip = {.frames = n[0], .height = n[1], .width = n[2]}; }
+void FromNumbers(const int64_t* n, AudioClip& clip) {
+  clip = {.channels = n[0], .samples = n[1], .sample_rate = static_cast<int32_t>(n[2])};
+}
+
+}  // namespace
+
+std::vector<int64_t> MeasuresOf(const GenerationRequest& request) {
+  std::vector<int64_t> out;
+  ForEachInput(request, [&out](const auto& input) {
+    std::array<int64_t, 3> numbers{};  // of nothing
+    if (input != nullptr) numbers = ToNumbers(*input);
+    out.insert(out.end(), numbers.begin(), numbers.end());
+  });
+  return out;
+}
+
+void SetMeasures(const std::vector<int64_t>& measures, GenerationRequest& request) {
+  const int64_t* at = measures.data();
+  ForEachInput(request, [&at](auto& input) {
+    std::decay_t<decltype(*input)> clip;
+    FromNumbers(at, clip);
+    input = at[0] == 0 ? nullptr : std::make_shared<const std::decay_t<decltype(*input)>>(std::move(clip));
+    at += 3;
+  });
 }
 
 absl::Status ReadInputs(const InputSource& source, GenerationRequest& request) {

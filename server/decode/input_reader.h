@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -31,6 +32,11 @@ absl::Status ReadInputs(const InputSource& source, GenerationRequest& request);
 
 // Whether it names any.
 bool NamesInputs(const GenerationRequest& request);
+
+// Sizes and lengths of what was read, for ranks that see no more of it: as many numbers of every request that names as
+// many inputs. SetMeasures gives a request pictures without pixels, and sounds without samples, of those sizes.
+std::vector<int64_t> MeasuresOf(const GenerationRequest& request);
+void SetMeasures(const std::vector<int64_t>& measures, GenerationRequest& request);
 
 }  // namespace kinora
 

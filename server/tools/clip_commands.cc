@@ -114,11 +114,11 @@ ExitStatus Upload(const CommandLine& line) {
     status =
         UploadFile(*connection, line.operands()[0], {.reconnect = *reconnect, .halt = halt}, display, &input, &local);
   }
-  if (!local.ok()) return ReportLocalError(local);
-  if (halt.raised() && !status.ok()) {
+  if (halt.raised() && !(status.ok() && local.ok())) {
     display.Note("left; the next upload goes on where this one was");
     return kCancelled;
   }
+  if (!local.ok()) return ReportLocalError(local);
   if (!status.ok()) return ReportError(status, json);
   PrintLine(json ? ToJson(input) : input.id());
   return kSuccess;

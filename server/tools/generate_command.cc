@@ -106,9 +106,8 @@ ExitStatus Upload(const Connection& connection, Plan& plan) {
     status = UploadMedia(connection, plan.media, {.reconnect = plan.watch.reconnect, .halt = halt}, display,
                          plan.requests, &local);
   }
-  if (!local.ok()) return ReportLocalError(local);
-  if (status.ok()) return kSuccess;
-  if (!halt.raised()) return ReportError(status, plan.json);
+  if (status.ok() && local.ok()) return kSuccess;
+  if (!halt.raised()) return local.ok() ? ReportError(status, plan.json) : ReportLocalError(local);
   display.Note("left; no job was started, and the next upload goes on where this one was");
   return kCancelled;
 }

@@ -1,9 +1,11 @@
 #include "server/tools/input_upload.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <map>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "server/common/sha256.h"
 #include "server/tools/api_call.h"
@@ -14,17 +16,32 @@ namespace kinora {
 namespace {
 
 constexpr size_t kChunkBytes = 256 << 10;
+constexpr int64_t kShownBytes = 64 << 20;  // whose reading takes so long that it is to be seen
 
 // A file, read in order, in pieces.
 class FileToSend {
  public:
-  explicit FileToSend(const std::string& path) : path_(path), file_(path, std::ios::binary) {}
+  explicit FileToSend(const std::string& path) : path_(path) {}
 
-  // The sum and length of all of it; then it is at its beginning.
-  absl::Status Measure(v1::UploadInputRequest::Header* header) {
+  // The sum and length of all of it; then it is at its beginning. on_part: hears how far it is, and ends it.
+  absl::Status Measure(absl::FunctionRef<absl::Status(int64_t read, int64_t bytes)> on_part,
+                       v1::UploadInputRequest::Header* header) {
+    std::error_code error;
+    const std::filesystem::file_status status = std::filesystem::status(path_, error);
+    if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {  // before it is opened
+      return absl::InvalidArgumentError(
+          absl::StrCat(path_, ": is no file, but a folder, a pipe or a device; write what is to be sent into a file"));
+    }
+    const auto size = static_cast<int64_t>(std::filesystem::file_size(path_, error));
+    file_.open(path_, std::ios::binary);
     Sha256 sum;
     int64_t bytes = 0;
-    for (std::string part; !(part = Next()).empty(); bytes += std::ssize(part)) sum.Update(part);
+    for (std::string part; !(part = Next()).empty();) {
+      sum.Update(part);
+      bytes += std::ssize(part);
+      const absl::Status go_on = on_part(bytes, std::max(bytes, size));
+      if (!go_on.ok()) return go_on;
+    }
     if (!file_.is_open() || file_.bad()) return absl::NotFoundError(absl::StrCat(path_, ": cannot be read"));
     if (bytes == 0) return absl::InvalidArgumentError(absl::StrCat(path_, ": is empty"));
     header->set_sha256(sum.Hex());
@@ -48,9 +65,9 @@ class FileToSend {
 };
 
 // Steps are MiB.
-void Show(const std::string& name, int64_t sent, int64_t bytes, ProgressDisplay& display) {
+void Show(const char* doing, const std::string& name, int64_t sent, int64_t bytes, ProgressDisplay& display) {
   const auto mebibytes = [](int64_t n) { return static_cast<int>((n + (1 << 20) - 1) >> 20); };
-  display.Show({.stage = absl::StrCat("upload ", name),
+  display.Show({.stage = absl::StrCat(doing, " ", name),
                 .step = mebibytes(sent),
                 .total_steps = mebibytes(bytes),
                 .fraction = static_cast<double>(sent) / static_cast<double>(bytes)});
@@ -85,7 +102,7 @@ grpc::Status Send(const Connection& connection, v1::UploadInputRequest::Header h
   file.GoTo(header.offset());
   sent = header.offset();
   while (open) {
-    Show(name, sent, header.bytes(), display);
+    Show("upload", name, sent, header.bytes(), display);
     std::string part = file.Next();
     if (part.empty()) break;
     sent += std::ssize(part);
@@ -102,9 +119,16 @@ grpc::Status UploadFile(const Connection& connection, const std::string& path, c
                         ProgressDisplay& display, v1::Input* input, absl::Status* local) {
   FileToSend file(path);
   v1::UploadInputRequest::Header header;
-  *local = file.Measure(&header);
-  if (!local->ok()) return grpc::Status::OK;
   const std::string name = path.substr(path.rfind('/') + 1);
+  const auto on_part = [&](int64_t read, int64_t bytes) {
+    if (read % kShownBytes == 0) Show("read", name, read, bytes, display);
+    return patience.halt.raised() ? absl::CancelledError("left") : absl::OkStatus();
+  };
+  *local = file.Measure(on_part, &header);
+  if (!local->ok()) {
+    display.Clear();
+    return grpc::Status::OK;
+  }
   Backoff backoff(patience.reconnect, patience.halt);
   grpc::Status status;
   for (int64_t sent = 0, before = 0;; before = sent) {

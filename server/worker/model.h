@@ -3,6 +3,7 @@
 #ifndef KINORA_SERVER_WORKER_MODEL_H_
 #define KINORA_SERVER_WORKER_MODEL_H_
 
+#include <functional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -30,8 +31,16 @@ class Model {
   // What a frontend has to know: ModelInfo, mesh, precision, load times.
   virtual v1::Ready Describe() const = 0;
 
-  // The only planning of a request; what follows reads it. Any thread, also during Generate.
+  // The planning of a request; what follows reads it. Inputs that it names are not read: they count as the longest
+  // that they may be. Any thread, also during Generate.
   virtual absl::StatusOr<PreparedRun> Prepare(const v1::Generation& generation) const = 0;
+
+  // Reads the inputs that a request names into it; of the rank that leads.
+  using ReadRequest = std::function<absl::Status(GenerationRequest& request)>;
+  // The planning of a run, by every rank of the group at once, between two Generates: of a request that names inputs
+  // with what `read` makes of it, where its ranks follow (no `read`) with its measures. What `read` fails with;
+  // Cancelled on the others; Aborted as Generate.
+  virtual absl::StatusOr<PreparedRun> PrepareRun(const v1::Generation& generation, const ReadRequest& read) = 0;
 
   // Any thread, also during Generate.
   virtual v1::Estimate Estimate(const PreparedRun& run) const = 0;

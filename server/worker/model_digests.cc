@@ -17,6 +17,27 @@
 
 namespace kinora {
 
+namespace {
+
+// "sha256:HEX". Cancelled: it was given up; null: it is not.
+absl::StatusOr<std::string> DigestFile(const std::string& path, const std::atomic<bool>* give_up) {
+  constexpr int64_t kPiece = 4 << 20;
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.ok()) return FileError(path, "open");
+  std::string buffer(kPiece, '\0');
+  Sha256 sha256;
+  while (give_up == nullptr || !*give_up) {
+    const ssize_t n = read(file.get(), buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return FileError(path, "read");
+    if (n == 0) return absl::StrCat("sha256:", sha256.Hex());
+    sha256.Update(std::string_view(buffer.data(), n));
+  }
+  return absl::CancelledError(path);
+}
+
+}  // namespace
+
 ModelDigests::ModelDigests(const ModelFiles& files) : thread_([this, files] { result_ = Read(files); }) {}
 
 ModelDigests::~ModelDigests() {
@@ -32,7 +53,7 @@ absl::StatusOr<ModelDigests::Map> ModelDigests::Wait() {
 absl::StatusOr<ModelDigests::Map> ModelDigests::Read(const ModelFiles& files) const {
   KINORA_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(files));
   std::vector<std::string> paths = checkpoint->paths();
-  for (const std::string& part : files.parts()) paths.push_back(part);
+  if (!files.distilled_lora.empty()) paths.push_back(files.distilled_lora);
   if (!checkpoint->tokenizer_model().empty()) paths.push_back(checkpoint->tokenizer_model());
   Map digests;
   for (const std::string& name : paths) {
@@ -42,7 +63,10 @@ absl::StatusOr<ModelDigests::Map> ModelDigests::Read(const ModelFiles& files) co
     for (; digests.contains(key) && folder.has_filename(); folder = folder.parent_path()) {
       key = (folder.filename() / key).string();
     }
-    KINORA_ASSIGN_OR_RETURN(digests[key], DigestFile(name));
+    KINORA_ASSIGN_OR_RETURN(digests[key], DigestOf(name));
+  }
+  for (const ModelFiles::Lora& lora : files.loras) {
+    KINORA_ASSIGN_OR_RETURN(digests[absl::StrCat("lora/", lora.id)], DigestOf(lora.path));
   }
   for (const auto& [component, text] : checkpoint->component_configs()) {
     digests[absl::StrCat(component, "/config.json")] = absl::StrCat("sha256:", Sha256Hex(text));
@@ -50,28 +74,18 @@ absl::StatusOr<ModelDigests::Map> ModelDigests::Read(const ModelFiles& files) co
   return digests;
 }
 
-absl::StatusOr<std::string> ModelDigests::DigestFile(const std::string& path) const {
-  constexpr int64_t kPiece = 4 << 20;
-  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.ok()) return FileError(path, "open");
-  std::string buffer(kPiece, '\0');
-  Sha256 sha256;
-  while (!give_up_) {
-    const ssize_t n = read(file.get(), buffer.data(), buffer.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return FileError(path, "read");
-    if (n == 0) return absl::StrCat("sha256:", sha256.Hex());
-    sha256.Update(std::string_view(buffer.data(), n));
-  }
-  return absl::CancelledError(path);
+absl::StatusOr<std::string> ModelDigests::DigestOf(const std::string& path) const {
+  return DigestFile(path, &give_up_);
 }
 
 absl::StatusOr<std::string> DigestOfHeaders(const ModelFiles& files) {
   KINORA_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(files));
   Sha256 sha256;
-  std::vector<std::string> paths = checkpoint->paths();
-  for (const std::string& part : files.parts()) paths.push_back(part);
-  for (const std::string& path : paths) {
+  for (const std::string& part : files.parts()) {  // they are small enough to be read whole
+    KINORA_ASSIGN_OR_RETURN(const std::string digest, DigestFile(part, /*give_up=*/nullptr));
+    sha256.Update(absl::StrCat(std::filesystem::path(part).filename().string(), " ", digest, "\n"));
+  }
+  for (const std::string& path : checkpoint->paths()) {
     std::error_code error;
     const uintmax_t bytes = std::filesystem::file_size(path, error);
     std::ifstream file(path, std::ios::binary);

@@ -22,14 +22,14 @@ class ModelDigests {
   ModelDigests(const ModelDigests&) = delete;
   ModelDigests& operator=(const ModelDigests&) = delete;
 
-  // Waits. Weight files and tokenizer.model by their names, the second of a name with its folder's in front, the third
-  // with as many folders as tell it apart; a diffusers folder's and a text encoder's config.json as
+  // Waits. LoRAs as "lora/ID". Weight files and tokenizer.model by their names, the second of a name with its folder's
+  // in front, the third with as many folders as tell it apart; a diffusers folder's and a text encoder's config.json as
   // "COMPONENT/config.json". An error names the file. Call once.
   absl::StatusOr<Map> Wait();
 
  private:
   absl::StatusOr<Map> Read(const ModelFiles& files) const;
-  absl::StatusOr<std::string> DigestFile(const std::string& path) const;
+  absl::StatusOr<std::string> DigestOf(const std::string& path) const;
 
   std::atomic<bool> give_up_ = false;
   absl::StatusOr<Map> result_ = absl::UnknownError("not read");
@@ -37,8 +37,8 @@ class ModelDigests {
 };
 
 // SHA-256, in hexadecimal digits, of what the files of a model look like from outside: their names, sizes and headers,
-// the ids of LoRAs, the configuration and the tokenizer; not of the weights themselves. Equal on ranks that loaded the
-// same model.
+// the configuration and the tokenizer; not of the weights themselves. Of LoRAs of all their bytes, and their ids. Equal
+// on ranks that loaded the same model.
 absl::StatusOr<std::string> DigestOfHeaders(const ModelFiles& files);
 
 }  // namespace kinora

@@ -20,10 +20,13 @@
 #include "engine/parallel/thread_communicator.h"
 #include "engine/processes/process_mesh.h"
 #include "engine/request/request_rules.h"
+#include "engine/weights/lora.h"
 #include "server/common/build_version.h"
 #include "server/common/human_text.h"
+#include "server/common/input_refs.h"
 #include "server/common/model_conversion.h"
 #include "server/common/request_conversion.h"
+#include "server/decode/input_reader.h"
 #include "server/worker/model_digests.h"
 
 namespace kinora {
@@ -151,6 +154,7 @@ absl::StatusOr<std::unique_ptr<Model>> PipelineModel::Load(const v1::WorkerConfi
   auto model = std::unique_ptr<PipelineModel>(new PipelineModel(std::move(meshes), rank));
   model->collectives_ = std::move(collectives);
   model->device_ = options.device;
+  model->full_distilled_strength_ = options.files.distilled_lora_strength.value_or(1);
   const absl::Time begin = absl::Now();
   std::optional<ModelDigests> digests;
   if (model->leads()) digests.emplace(options.files);
@@ -325,6 +329,26 @@ absl::StatusOr<PreparedRun> PipelineModel::Prepare(const v1::Generation& generat
   return PreparedRun{.generation = generation, .plan = std::move(plan)};
 }
 
+absl::StatusOr<PreparedRun> PipelineModel::PrepareRun(const v1::Generation& generation, const ReadRequest& read) {
+  KINORA_ASSIGN_OR_RETURN(GenerationRequest request, ToGenerationRequest(generation));
+  if (NamesInputs(request)) {
+    KINORA_RETURN_IF_ERROR(ShareInputs(leads() ? read(request) : absl::OkStatus(), request));
+  }
+  KINORA_ASSIGN_OR_RETURN(RunPlan plan, ranks_[0].pipeline->Prepare(request));
+  return PreparedRun{.generation = generation, .plan = std::move(plan)};
+}
+
+// Rank 0 has read them, or has not: `status`.
+absl::Status PipelineModel::ShareInputs(absl::Status status, GenerationRequest& request) {
+  if (std::ssize(ranks_) == ranks_[0].mesh->world().size()) return status;
+  std::vector<int64_t> measures = MeasuresOf(request);
+  const absl::Status shared =
+      OnEveryRank([&](Rank& rank) { return rank.pipeline->ShareFromRankZero(status, absl::MakeSpan(measures)); });
+  if (!IsAgreed(shared)) return absl::AbortedError(absl::StrCat("a rank failed: ", shared.ToString()));
+  if (shared.ok() && !leads()) SetMeasures(measures, request);
+  return WithoutMark(shared);
+}
+
 v1::Estimate PipelineModel::Estimate(const PreparedRun& run) const {
   const RunPlan& plan = run.plan;
   v1::Estimate estimate;
@@ -366,6 +390,10 @@ v1::Resolved PipelineModel::Resolve(const PreparedRun& run) const {
   resolved.set_build(kBuildVersion);
   resolved.set_device(device_);
   *resolved.mutable_digests() = ready_.model().digests();
+  for (const InputRef& ref : InputRefsOf(run.generation)) {
+    (*resolved.mutable_digests())[absl::StrCat("input/", ref.id)] = absl::StrCat("sha256:", ref.id);
+  }
+  for (const v1::Condition& condition : run.generation.conditions()) resolved.add_condition_crf(condition.crf());
   resolved.set_tile_plan(run.plan.tiles.ToString());
   if (std::string warning = UntrainedShapeWarning(description_, run.plan.request); !warning.empty()) {
     resolved.add_warnings(std::move(warning));
@@ -381,7 +409,7 @@ v1::Resolved PipelineModel::Resolve(const PreparedRun& run) const {
     for (const AppliedLora& applied : planned.loras) {
       v1::LoraRef& lora = *stage.add_loras();
       lora.set_id(applied.id);
-      lora.set_strength(applied.strength);
+      lora.set_strength(applied.strength * (applied.id == kDistilledLora ? full_distilled_strength_ : 1));
     }
   }
   return resolved;

@@ -34,6 +34,7 @@ class PipelineModel : public Model {
 
   v1::Ready Describe() const override { return ready_; }
   absl::StatusOr<PreparedRun> Prepare(const v1::Generation& generation) const override;
+  absl::StatusOr<PreparedRun> PrepareRun(const v1::Generation& generation, const ReadRequest& read) override;
   v1::Estimate Estimate(const PreparedRun& run) const override;
   v1::Resolved Resolve(const PreparedRun& run) const override;
   double ExpectedSeconds(const PreparedRun& run, const std::string& stage) const override;
@@ -56,6 +57,7 @@ class PipelineModel : public Model {
   absl::Status Warm(const std::function<void()>& on_progress);
   // What the run took, as far as its stages of kind `last`.
   absl::StatusOr<v1::RunSpeed> WarmOnce(const RunPlan& plan, StageKind last, const std::function<void()>& on_progress);
+  absl::Status ShareInputs(absl::Status status, GenerationRequest& request);
   absl::Status RunOnRanks(const RunPlan& plan, ClipSink* sink, RunObserver* observer);
   // Rank 0's answer on every rank: what it measured decides how the warm-up goes on.
   absl::StatusOr<bool> AgreeOnMore(int round, bool more);
@@ -69,6 +71,7 @@ class PipelineModel : public Model {
   Rendezvous& rendezvous_;                          // with those in others
   const AbortSignal::Listener lost_;
   std::string device_;                              // as OpenBackend names it
+  double full_distilled_strength_ = 1;              // of which plans take a part
   int64_t arena_bytes_ = 0, host_arena_bytes_ = 0;  // reserved
   ModelDescription description_;                    // of rank 0's pipeline, with the tokens that fit its memory
   v1::Ready ready_;

@@ -27,7 +27,7 @@ class ProgressMarks {
   ProgressMarks(const RunContext& context, const v1::Run& run, v1::RunResult& result)
       : context_(context), run_(run), result_(result) {}
 
-  // Comes before the first Report.
+  // Until then no time is expected.
   void SetPrepared(const PreparedRun* prepared) { prepared_ = prepared; }
 
   absl::Status Report(const Progress& progress) {
@@ -62,7 +62,7 @@ class ProgressMarks {
     mark.set_attempt(run_.attempt());
     mark.set_stage(progress.stage);
     mark.set_total_steps(progress.total_steps);
-    mark.set_expected_seconds(context_.model.ExpectedSeconds(*prepared_, progress.stage));
+    if (prepared_ != nullptr) mark.set_expected_seconds(context_.model.ExpectedSeconds(*prepared_, progress.stage));
     context_.send(message);
   }
 
@@ -107,6 +107,7 @@ void SendResolved(const RunContext& context, const v1::Run& run, const PreparedR
 struct Artifacts {
   DirectoryArtifactStore& store;
   UploadLine* uploads;
+  const RunInputs& inputs;
 };
 
 absl::StatusOr<StoredFile> Deliver(const RunContext& context, const v1::Run& run, UploadLine* uploads,
@@ -168,11 +169,24 @@ absl::Status RefusedOrFailed(const Model& model, const PreparedRun& prepared, co
   return estimate.fits() ? status : ShapeTooLarge(estimate);
 }
 
+// With the inputs that it names.
+absl::StatusOr<PreparedRun> PrepareToLead(const RunContext& context, const RunInputs& inputs, const v1::Run& run,
+                                          ProgressMarks& marks) {
+  return context.model.PrepareRun(run.generation(), [&](GenerationRequest& request) -> absl::Status {
+    KINORA_RETURN_IF_ERROR(marks.Report({.stage = "read_inputs", .remaining_seconds = -1}));
+    const auto go_on = [&context] {
+      ++context.units_done;
+      return context.cancelled ? absl::CancelledError("the run was cancelled") : absl::OkStatus();
+    };
+    return inputs.Read(run, go_on, request);
+  });
+}
+
 absl::Status Lead(const RunContext& context, const Artifacts& artifacts, const v1::Run& run, ProgressMarks& marks,
                   v1::RunResult& result) {
   KINORA_ASSIGN_OR_RETURN(const FileSinkOptions options, ToFileSinkOptions(run.output(), run.generation()));
   const RunTrace traced(run);
-  KINORA_ASSIGN_OR_RETURN(const PreparedRun prepared, context.model.Prepare(run.generation()));
+  KINORA_ASSIGN_OR_RETURN(const PreparedRun prepared, PrepareToLead(context, artifacts.inputs, run, marks));
   marks.SetPrepared(&prepared);
   SendResolved(context, run, prepared);
   const std::string name = absl::StrCat(options.container == Container::kWav ? "audio." : "video.",
@@ -206,7 +220,7 @@ absl::Status Lead(const RunContext& context, const Artifacts& artifacts, const v
 absl::Status Follow(const RunContext& context, const v1::Run& run, v1::RunResult& result) {
   KINORA_RETURN_IF_ERROR(ToFileSinkOptions(run.output(), run.generation()).status());  // as on rank 0
   const RunTrace traced(run);
-  KINORA_ASSIGN_OR_RETURN(const PreparedRun prepared, context.model.Prepare(run.generation()));
+  KINORA_ASSIGN_OR_RETURN(const PreparedRun prepared, context.model.PrepareRun(run.generation(), /*read=*/nullptr));
   KINORA_RETURN_IF_ERROR(
       context.model.Generate(prepared, /*sink=*/nullptr, /*observer=*/nullptr, *result.mutable_usage()));
   return traced.wanted() ? context.model.EndTrace().status() : absl::OkStatus();
@@ -231,7 +245,7 @@ v1::RunResult LeadingRank::Run(const RunContext& context, const v1::Run& run) {
   ProgressMarks marks(context, run, result);
   absl::Status status;
   try {
-    status = Lead(context, {.store = store_, .uploads = uploads_}, run, marks, result);
+    status = Lead(context, {.store = store_, .uploads = uploads_, .inputs = inputs_}, run, marks, result);
   } catch (const std::bad_alloc&) {  // of a string or a vector; what is large is reserved before a run
     status = absl::ResourceExhaustedError(absl::StrCat("out of memory in the stage ", marks.stage()));
   }
@@ -253,8 +267,9 @@ v1::RunResult FollowingRank::Run(const RunContext& context, const v1::Run& run) 
   return result;
 }
 
-std::unique_ptr<Rank> MakeRank(const RankContext& context, DirectoryArtifactStore& store, UploadLine* uploads) {
-  if (context.rank == 0) return std::make_unique<LeadingRank>(store, uploads);
+std::unique_ptr<Rank> MakeRank(const RankContext& context, DirectoryArtifactStore& store, UploadLine* uploads,
+                               std::string decoder) {
+  if (context.rank == 0) return std::make_unique<LeadingRank>(store, uploads, std::move(decoder));
   return std::make_unique<FollowingRank>();
 }
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "engine/processes/abort_signal.h"
 #include "engine/processes/rendezvous.h"
@@ -15,6 +16,7 @@
 #include "server/common/directory_artifact_store.h"
 #include "server/common/metrics.h"
 #include "server/worker/model.h"
+#include "server/worker/run_inputs.h"
 #include "server/worker/upload_line.h"
 
 namespace kinora {
@@ -49,14 +51,18 @@ class Rank {
 // a run that failed had written is removed.
 class LeadingRank : public Rank {
  public:
-  // uploads: how a file goes on from `store` to the frontend; null: `store` is the frontend's. Neither is owned.
-  explicit LeadingRank(DirectoryArtifactStore& store, UploadLine* uploads = nullptr)
-      : store_(store), uploads_(uploads) {}
+  // uploads: how a file goes on from `store` to the frontend; null: `store` is the frontend's, where inputs lie, too.
+  // Neither is owned. decoder: kinora-decode.
+  explicit LeadingRank(DirectoryArtifactStore& store, UploadLine* uploads = nullptr, std::string decoder = "")
+      : store_(store),
+        uploads_(uploads),
+        inputs_{.folder = uploads == nullptr ? store.root() : "", .decoder = std::move(decoder)} {}
   v1::RunResult Run(const RunContext& context, const v1::Run& run) override;
 
  private:
   DirectoryArtifactStore& store_;
   UploadLine* const uploads_;
+  const RunInputs inputs_;
 };
 
 // No sink, no marks, no artifacts. A cancel is rank 0's word to all, so `cancelled` is not looked at.
@@ -65,8 +71,8 @@ class FollowingRank : public Rank {
   v1::RunResult Run(const RunContext& context, const v1::Run& run) override;
 };
 
-std::unique_ptr<Rank> MakeRank(const RankContext& context, DirectoryArtifactStore& store,
-                               UploadLine* uploads = nullptr);
+std::unique_ptr<Rank> MakeRank(const RankContext& context, DirectoryArtifactStore& store, UploadLine* uploads = nullptr,
+                               std::string decoder = "");
 
 }  // namespace kinora
 

@@ -1,10 +1,16 @@
 // `kinora upload` and the files of `generate` and `create`, against a real frontend.
 #include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <string>
 
+#include "absl/strings/str_cat.h"
+#include "kinora/v1/video_generation.grpc.pb.h"
+#include "server/common/sha256.h"
 #include "tests/e2e/scripted_server.h"
 
 namespace kinora {
@@ -59,9 +65,44 @@ TEST_F(Uploads, WhatIsWrongWithAFileIsSaidByItsName) {
   EXPECT_THAT(told({"upload", directory_.File("notes.png")}), HasSubstr("data: is of no type that is taken"));
   EXPECT_THAT(told({"create", "x", "--image", directory_.File("notes.png")}),
               AllOf(HasSubstr("--image"), HasSubstr("is of no type that is taken")));
+  ASSERT_EQ(mkfifo(directory_.File("pipe.png").c_str(), 0600), 0);
+  for (const std::string& endless : {directory_.File("pipe.png"), std::string("/dev/zero"), directory_.path()}) {
+    EXPECT_THAT(told({"upload", endless}), HasSubstr(endless + ": is no file"));
+  }
   EXPECT_THAT(told({"create", "x", "--retake", clip_}), HasSubstr("--retake"));
   EXPECT_THAT(told({"create", "x", "--audio", picture_}), HasSubstr("--image takes it"));
   EXPECT_EQ(Stored(), 0);
+}
+
+TEST_F(Uploads, GoOnWhereAnEarlierOneWas) {
+  const std::string bytes = ReadFile(picture_);
+  v1::UploadInputRequest request;
+  request.mutable_header()->set_sha256(Sha256Hex(bytes));
+  request.mutable_header()->set_bytes(std::ssize(bytes));
+  const auto stub = v1::VideoGeneration::NewStub(
+      grpc::CreateChannel("unix:" + directory_.File("api.sock"), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  v1::Input input;
+  const auto writer = stub->UploadInput(&context, &input);
+  writer->Write(request);
+  request.set_data(bytes.substr(0, 1'000'000));
+  writer->Write(request);
+  writer->WritesDone();
+  EXPECT_EQ(writer->Finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);  // it ends too early
+  const Result rest = server_.Run({"upload", picture_});
+  EXPECT_EQ(rest.out, Sha256Hex(bytes) + "\n") << rest.err;
+  EXPECT_THAT(server_.MetricsPage(), HasSubstr(absl::StrCat("kinora_uploaded_bytes_total ", bytes.size(), "\n")));
+  EXPECT_EQ(ReadFile(directory_.File("state/artifacts/inputs/" + Sha256Hex(bytes))), bytes);
+}
+
+TEST_F(Uploads, CtrlCEndsTheReadingOfALargeFile) {
+  const std::string large = directory_.File("large.mp4");
+  WriteFile(large, ReadFile(clip_));
+  fs::resize_file(large, uintmax_t{1} << 40);  // of which the disk holds next to nothing
+  Process client(server_.Client({"upload", large}));
+  ASSERT_NE(client.AwaitLine("read large.mp4"), "");
+  client.Signal(SIGINT);
+  EXPECT_EQ(client.Wait(), kCancelled);
 }
 
 // The server refuses what no recipe takes yet, by its field, once the files are there.

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <limits>
 #include <new>
+#include <vector>
 
 #include "engine/base/status_macros.h"
 #include "engine/ops/backend.h"
@@ -60,6 +62,24 @@ TEST_P(Agree, WhatRankZeroFailsWithAllLeaveWithAndTheGroupStays) {
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("disk full")));
   EXPECT_TRUE(IsAgreed(status));
   EXPECT_EQ(left, GetParam());
+  EXPECT_TRUE(group.Works());
+}
+
+TEST_P(Agree, RankZerosNumbersAreEverybodys) {
+  const Group group({.tokens = GetParam()});
+  const std::vector<int64_t> numbers = {0, 7, -1, int64_t{1} << 40, std::numeric_limits<int64_t>::min()};
+  EXPECT_THAT(group.Run([&](Exec& exec) -> absl::Status {
+    std::vector<int64_t> mine = RankOf(exec) == 0 ? numbers : std::vector<int64_t>(numbers.size(), 5);
+    KINORA_RETURN_IF_ERROR(ShareFromRankZero(exec, absl::OkStatus(), absl::MakeSpan(mine)));
+    EXPECT_EQ(mine, numbers);
+    const absl::Status refused = ShareFromRankZero(
+        exec, RankOf(exec) == 0 ? absl::InvalidArgumentError("damaged") : absl::OkStatus(), absl::MakeSpan(mine));
+    EXPECT_THAT(refused,
+                StatusIs(RankOf(exec) == 0 ? absl::StatusCode::kInvalidArgument : absl::StatusCode::kCancelled));
+    EXPECT_TRUE(IsAgreed(refused));
+    return absl::OkStatus();
+  }),
+              IsOk());
   EXPECT_TRUE(group.Works());
 }
 

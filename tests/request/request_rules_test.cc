@@ -26,6 +26,24 @@ struct Mistake {
   const char* says;
 };
 
+// Its last step divides by the logarithm of the last level's ratio to 0.0011, which stands for 0.
+TEST(RequestRules, HqTakesNoNoiseLevelBelowTheOneThatStandsForNone) {
+  GenerationRequest request;
+  request.recipe = Recipe::kHq;
+  const auto told = [&](double last) {
+    request.sigmas = {1, last, 0};
+    for (const FieldViolation& violation : ViolationsForAnyModel(request)) {
+      if (violation.field == "sigmas[1]") return violation.description;
+    }
+    return std::string();
+  };
+  EXPECT_THAT(told(0.0011), StrEq("0.0011 is not within 0.0012..1; nearest: 0.0012"));
+  EXPECT_THAT(told(1e-4), HasSubstr("nearest: 0.0012"));
+  EXPECT_THAT(told(0.0012), IsEmpty());
+  request.recipe = Recipe::kTwoStage;
+  EXPECT_THAT(told(1e-4), IsEmpty());
+}
+
 // The default request of a dev model with one thing wrong.
 TEST(RequestRules, NameTheFieldAndTheNearestValue) {
   const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();

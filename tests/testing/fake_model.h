@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include "server/common/request_conversion.h"
 #include "server/worker/model.h"
 
 namespace kinora {
@@ -23,6 +24,16 @@ class FakeModel : public Model {
     before_prepare();
     if (generation.prompt().empty()) return absl::InvalidArgumentError("prompt: must not be empty");
     return PreparedRun{.generation = generation, .plan = {}};
+  }
+  absl::StatusOr<PreparedRun> PrepareRun(const v1::Generation& generation, const ReadRequest& read) override {
+    absl::StatusOr<PreparedRun> run = Prepare(generation);
+    absl::StatusOr<GenerationRequest> request = ToGenerationRequest(generation);
+    if (!run.ok() || !request.ok() || read == nullptr || request->conditions.empty()) return run;
+    const absl::Status status = read(*request);
+    if (!status.ok()) return status;
+    run_request(*request);
+    run->plan.request = *request;
+    return run;
   }
   v1::Estimate Estimate(const PreparedRun& prepared) const override {
     v1::Estimate estimate;
@@ -71,7 +82,8 @@ class FakeModel : public Model {
 
   std::function<absl::Status(ClipSink* sink, Report on_progress)> run = Render;
   std::function<void()> before_prepare = [] {};
-  bool fits = true;  // what an estimate says
+  std::function<void(const GenerationRequest&)> run_request = [](const auto&) {};  // as read, of a run with inputs
+  bool fits = true;                                                                // what an estimate says
 };
 
 }  // namespace kinora

@@ -81,6 +81,29 @@ TEST(ModelDigests, ATextEncodersConfigAndTokenizerBelongToTheModel) {
   EXPECT_EQ(map.size(), 4u);
 }
 
+TEST(ModelDigests, ALoraIsNamedByItsId) {
+  TemporaryDirectory directory;
+  ModelFiles files{.paths = {WriteModel(directory, "model.safetensors", "weights")}};
+  files.loras = {{.id = "kite", .path = WriteModel(directory, "a.safetensors", "one")},
+                 {.id = "sea", .path = WriteModel(directory, "b.safetensors", "one")}};
+  ModelDigests digests(files);
+  KINORA_ASSERT_OK_AND_ASSIGN(const ModelDigests::Map map, digests.Wait());
+  EXPECT_THAT(map, UnorderedElementsAre(Pair("model.safetensors", testing::_), Pair("lora/kite", testing::_),
+                                        Pair("lora/sea", testing::_)));
+  EXPECT_NE(map.at("lora/kite"), map.at("lora/sea"));
+}
+
+TEST(DigestOfHeaders, DiffersWithWhatALoraHolds) {
+  const auto digest = [](const char* weights) {
+    TemporaryDirectory directory;
+    ModelFiles files{.paths = {WriteModel(directory, "model.safetensors", "weights")}};
+    files.loras = {{.id = "kite", .path = WriteModel(directory, "a.safetensors", weights)}};
+    return DigestOfHeaders(files).value();
+  };
+  EXPECT_EQ(digest("one"), digest("one"));
+  EXPECT_NE(digest("one"), digest("two"));
+}
+
 TEST(ModelDigests, AFileThatIsNotThereIsNamed) {
   TemporaryDirectory directory;
   ModelDigests digests({.paths = {directory.File("gone.safetensors")}});

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <new>
 
+#include "absl/strings/str_cat.h"
 #include "server/common/sha256.h"
 #include "server/common/status_details.h"
 #include "server/worker/join_rendezvous.h"
@@ -227,6 +228,69 @@ TEST_F(RankTest, RankZeroLeads) {
   };
   EXPECT_NE(dynamic_cast<LeadingRank*>(rank(0).get()), nullptr);
   EXPECT_NE(dynamic_cast<FollowingRank*>(rank(1).get()), nullptr);
+}
+
+class RunWithInputs : public RankTest {
+ protected:
+  void SetUp() override {
+    RankTest::SetUp();
+    std::filesystem::create_directory(store_->root() + "/inputs");
+    run_.mutable_generation()->set_seed(1);
+  }
+  // Of the run's first condition.
+  void NameImage(const std::string& bytes) {
+    const std::string id = Sha256Hex(bytes);
+    run_.mutable_generation()->clear_conditions();
+    run_.mutable_generation()->add_conditions()->mutable_image()->set_input_id(id);
+    (*run_.mutable_input_paths())[id] = "inputs/" + id;
+    WriteFile(store_->root() + "/inputs/" + id, bytes);
+  }
+  absl::Status LeadInto(UploadLine* uploads = nullptr) {
+    LeadingRank rank(*store_, uploads, KINORA_DECODE_BINARY);
+    return FromRpcStatus(Run(rank).error());
+  }
+};
+
+TEST_F(RunWithInputs, ReadsThemBeforeItsFirstStage) {
+  NameImage(ReadFile(absl::StrCat(KINORA_SOURCE_DIR, "/tests/server/decode/data/camera.png")));
+  std::shared_ptr<const PixelClip> pixels;
+  model_.run_request = [&](const GenerationRequest& request) { pixels = request.conditions[0].pixels; };
+  ASSERT_THAT(LeadInto(), IsOk());
+  ASSERT_NE(pixels, nullptr);
+  EXPECT_EQ(pixels->frames, 1);
+  EXPECT_EQ(std::ssize(pixels->rgb), pixels->height * pixels->width * 3);
+  EXPECT_EQ(sent_.at(0).stage().stage(), "read_inputs");
+  EXPECT_TRUE(sent_.at(1).has_resolved());
+  EXPECT_GT(units_done_, 3);
+}
+
+TEST_F(RunWithInputs, ADamagedOneEndsTheRunAndNotTheWorker) {
+  NameImage("\x89PNG\r\n\x1a\n and no more of it");
+  const std::string id = run_.generation().conditions(0).image().input_id();
+  EXPECT_THAT(LeadInto(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("input " + id + ": ")));
+  run_.mutable_generation()->clear_conditions();
+  EXPECT_THAT(LeadInto(), IsOk());
+}
+
+TEST_F(RunWithInputs, OneThatIsNotWhatWasUploadedIsTold) {
+  NameImage("\x89PNG\r\n\x1a\n");
+  const std::string id = run_.generation().conditions(0).image().input_id();
+  WriteFile(store_->root() + "/inputs/" + id, "\x89PNG\r\n\x1a\n another");
+  EXPECT_THAT(LeadInto(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("is not what was uploaded")));
+  (*run_.mutable_input_paths())[id] = "../" + id;
+  EXPECT_THAT(LeadInto(), StatusIs(absl::StatusCode::kInternal, HasSubstr("does not say where")));
+}
+
+TEST_F(RunWithInputs, AWorkerWithoutTheFrontendsDirectorySaysSo) {
+  NameImage("\x89PNG\r\n\x1a\n");
+  UploadLine uploads([](const v1::WorkerMessage&) {});
+  EXPECT_THAT(LeadInto(&uploads), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("shares no artifact")));
+}
+
+TEST_F(RunWithInputs, ACancelEndsTheReading) {
+  NameImage(ReadFile(absl::StrCat(KINORA_SOURCE_DIR, "/tests/server/decode/data/camera.png")));
+  cancelled_ = true;
+  EXPECT_THAT(LeadInto(), StatusIs(absl::StatusCode::kCancelled));
 }
 
 }  // namespace

@@ -1,0 +1,65 @@
+#include "server/worker/run_inputs.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/file_descriptor.h"
+#include "engine/base/status_macros.h"
+#include "server/common/artifact_store.h"
+#include "server/common/file_error.h"
+#include "server/common/sha256.h"
+#include "server/decode/input_reader.h"
+
+namespace kinora {
+namespace {
+
+constexpr size_t kPiece = 4 << 20;
+
+// An input's id is the digest of its bytes.
+absl::Status CheckDigest(const std::string& id, int file, const std::function<absl::Status()>& go_on) {
+  std::string buffer(kPiece, '\0');
+  Sha256 sha256;
+  for (int64_t at = 0;;) {
+    const ssize_t n = pread(file, buffer.data(), buffer.size(), at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return absl::UnavailableError(absl::StrCat("input ", id, ": its file cannot be read"));
+    if (n == 0) break;
+    sha256.Update(std::string_view(buffer.data(), n));
+    at += n;
+    KINORA_RETURN_IF_ERROR(go_on());
+  }
+  if (sha256.Hex() == id) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("input ", id, ": its file is not what was uploaded; upload it again"));
+}
+
+}  // namespace
+
+absl::Status RunInputs::Read(const v1::Run& run, const std::function<absl::Status()>& go_on,
+                             GenerationRequest& request) const {
+  const auto open_input = [&](const std::string& id) -> absl::StatusOr<FileDescriptor> {
+    if (folder.empty()) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "input ", id, ": this worker shares no artifact directory with its frontend, and inputs lie there"));
+    }
+    const auto path = run.input_paths().find(id);
+    if (path == run.input_paths().end() || !CheckArtifactKey(path->second).ok()) {
+      return absl::InternalError(absl::StrCat("input ", id, ": its run does not say where it lies"));
+    }
+    const std::string whole = absl::StrCat(folder, "/", path->second);
+    FileDescriptor file(open(whole.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    if (!file.ok()) return FileError(whole, "open");
+    struct stat info;
+    if (fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
+      return absl::DataLossError(absl::StrCat("input ", id, ": its file is none"));
+    }
+    KINORA_RETURN_IF_ERROR(CheckDigest(id, file.get(), go_on));
+    return file;
+  };
+  return ReadInputs({.decoder = {.binary = decoder, .timeout = timeout, .go_on = go_on}, .open = open_input}, request);
+}
+
+}  // namespace kinora
