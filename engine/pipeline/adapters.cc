@@ -16,7 +16,8 @@ const Lora& Adapters::Find(const std::string& id) const {
   return *found->second;
 }
 
-absl::Status Adapters::PutOn(Exec& exec, absl::Span<const AppliedLora> wanted) {
+absl::Status Adapters::PutOn(Exec& exec, absl::Span<const AppliedLora> wanted,
+                             absl::FunctionRef<absl::Status()> on_weight) {
   std::vector<AppliedLora> next;
   for (const AppliedLora& lora : wanted) {
     if (lora.strength != 0) next.push_back(lora);
@@ -27,7 +28,7 @@ absl::Status Adapters::PutOn(Exec& exec, absl::Span<const AppliedLora> wanted) {
   for (const AppliedLora& lora : next) Find(lora.id).AddTo(lora.strength, deltas);
   ++swaps_;
   mixed_ = true;
-  KINORA_RETURN_IF_ERROR(AgreeAmongAll(exec, weights_->Rewrite(deltas, exec.ops)));
+  KINORA_RETURN_IF_ERROR(AgreeAmongAll(exec, weights_->Rewrite(deltas, exec.ops, on_weight)));
   mixed_ = false;
   on_ = std::move(next);
   return absl::OkStatus();

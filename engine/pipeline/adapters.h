@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "engine/parallel/exec.h"
@@ -29,8 +30,9 @@ class Adapters {
 
   // Makes the weights those of the checkpoint plus `wanted`, added in this order; {} gives the bits of the load back.
   // Nothing is done if that is what they are. CHECK-fails on an id that the model does not have. What goes wrong on any
-  // rank is agreed (agree.h): a product that is not finite, by its tensor's name, or I/O; the next call mends it.
-  absl::Status PutOn(Exec& exec, absl::Span<const AppliedLora> wanted);
+  // rank is agreed (agree.h): a product that is not finite, by its tensor's name, I/O, or what on_weight, called after
+  // each weight that is rewritten, says on a rank; the next call mends it.
+  absl::Status PutOn(Exec& exec, absl::Span<const AppliedLora> wanted, absl::FunctionRef<absl::Status()> on_weight);
 
   // What of `loras` decides how a prompt is encoded, as a key of contexts: "" if nothing does.
   std::string TextKey(absl::Span<const AppliedLora> loras) const;

@@ -382,7 +382,10 @@ absl::Status Generation::RunStage(Exec& exec, const StagePlan& stage, OnStep on_
   std::optional<TraceSpan> span;
   if (!exec.ops.dry()) span.emplace("stage", stage.label.c_str());
   const bool bears = stage.kind == StageKind::kEncode || stage.kind == StageKind::kDenoise;
-  if (bears && modules_.adapters != nullptr) KINORA_RETURN_IF_ERROR(modules_.adapters->PutOn(exec, stage.loras));
+  if (bears && modules_.adapters != nullptr) {
+    const auto on_weight = [this] { return observer_ == nullptr ? absl::OkStatus() : observer_->OnWork(); };
+    KINORA_RETURN_IF_ERROR(modules_.adapters->PutOn(exec, stage.loras, on_weight));
+  }
   const bool gives = stage.kind == StageKind::kDecodeVideo || stage.kind == StageKind::kDecodeAudio;
   if (gives && !std::exchange(opened_, true)) {
     KINORA_RETURN_IF_ERROR(OnRankZero(exec, [&] { return OpenClip(exec); }));

@@ -34,6 +34,8 @@ class RunObserver {
   virtual bool WantsLatents() const { return false; }
   // A step of it is done. latents: null unless they are wanted.
   virtual absl::Status OnStep(const Progress& /*progress*/, const StepLatents* /*latents*/) { return absl::OkStatus(); }
+  // Work that is no step: LoRAs are put on, a weight at a time.
+  virtual absl::Status OnWork() { return absl::OkStatus(); }
 
   // For inspection (`kinora-render --dump`). Who answers true also gets what the pipeline would otherwise not keep; the
   // run may be slower.
@@ -46,15 +48,20 @@ class RunObserver {
   virtual absl::Status FloatFrames(int64_t /*first*/, const Tensor& /*rgb*/) { return absl::OkStatus(); }
 };
 
-// Progress alone, as one function of stages and steps.
+// Progress alone, as one function of stages and steps, and one of work besides.
 class ProgressObserver : public RunObserver {
  public:
-  explicit ProgressObserver(std::function<absl::Status(const Progress&)> report) : report_(std::move(report)) {}
+  explicit ProgressObserver(
+      std::function<absl::Status(const Progress&)> report,
+      std::function<absl::Status()> on_work = [] { return absl::OkStatus(); })
+      : report_(std::move(report)), on_work_(std::move(on_work)) {}
   absl::Status OnStage(const Progress& progress) override { return report_(progress); }
   absl::Status OnStep(const Progress& progress, const StepLatents*) override { return report_(progress); }
+  absl::Status OnWork() override { return on_work_(); }
 
  private:
   const std::function<absl::Status(const Progress&)> report_;
+  const std::function<absl::Status()> on_work_;
 };
 
 }  // namespace kinora

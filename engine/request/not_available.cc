@@ -1,6 +1,6 @@
 #include "engine/request/not_available.h"
 
-#include <algorithm>
+#include <array>
 
 namespace kinora {
 namespace {
@@ -11,15 +11,7 @@ struct Row {
   bool (*asked)(const Request&);
 };
 
-// What a server's clients show is not read yet.
-bool AnyUnread(const GenerationRequest& r) {
-  return std::any_of(r.conditions.begin(), r.conditions.end(), [](const auto& c) { return c.pixels == nullptr; });
-}
-
-constexpr Row<GenerationRequest> kGeneration[] = {
-    {"conditions", AnyUnread},
-    {"retake", [](const GenerationRequest& r) { return r.retake.has_value() && r.retake->clip == nullptr; }},
-};
+constexpr std::array<Row<GenerationRequest>, 0> kGeneration{};
 
 constexpr Row<OutputRequest> kOutput[] = {
     {"preview_every_steps", [](const OutputRequest& o) { return o.preview_every_steps != 0; }},

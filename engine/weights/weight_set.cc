@@ -66,7 +66,7 @@ absl::Status WeightSet::Check(const std::string& name, const std::vector<LowRank
   return absl::OkStatus();
 }
 
-absl::Status WeightSet::Rewrite(const WeightDeltas& deltas, Ops& ops) {
+absl::Status WeightSet::Rewrite(const WeightDeltas& deltas, Ops& ops, absl::FunctionRef<absl::Status()> on_weight) {
   std::vector<bool> wanted(entries_.size());
   for (size_t i = 0; i < entries_.size(); ++i) wanted[i] = entries_[i].changed;
   for (const auto& [name, terms] : deltas) {
@@ -77,7 +77,9 @@ absl::Status WeightSet::Rewrite(const WeightDeltas& deltas, Ops& ops) {
   }
   KINORA_RETURN_IF_ERROR(ops.stream().Synchronize());
   for (size_t i = 0; i < entries_.size(); ++i) {
-    if (wanted[i]) KINORA_RETURN_IF_ERROR(RewriteEntry(deltas, ops, entries_[i]));
+    if (!wanted[i]) continue;
+    KINORA_RETURN_IF_ERROR(RewriteEntry(deltas, ops, entries_[i]));
+    KINORA_RETURN_IF_ERROR(on_weight());
   }
   return absl::OkStatus();
 }

@@ -47,9 +47,11 @@ class WeightSet {
   // Makes the weights those of the checkpoint plus `deltas`, whatever they were before: {} gives the bits of the load
   // back. Waits for the stream, then rewrites what has a delta or had one. The deltas are not kept. InvalidArgument
   // naming a tensor that no weight was made of or whose delta has another shape, before anything is rewritten, or one
-  // that holds values that are not finite with its delta; I/O. After the latter two the weights are a mixture until a
-  // call succeeds.
-  absl::Status Rewrite(const WeightDeltas& deltas, Ops& ops);
+  // that holds values that are not finite with its delta; I/O; what on_weight, called after each, says unless OK. After
+  // the latter three the weights are a mixture until a call succeeds.
+  absl::Status Rewrite(
+      const WeightDeltas& deltas, Ops& ops,
+      absl::FunctionRef<absl::Status()> on_weight = [] { return absl::OkStatus(); });
 
  private:
   struct Entry {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdio>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
@@ -14,8 +15,10 @@
 #include "server/tools/commands.h"
 #include "server/tools/input_upload.h"
 #include "server/tools/interrupts.h"
+#include "server/tools/job_lookup.h"
 #include "server/tools/media_flags.h"
 #include "server/tools/open_file.h"
+#include "server/tools/repeat.h"
 #include "server/tools/request_flags.h"
 #include "server/tools/serving_wait.h"
 #include "server/tools/watcher.h"
@@ -30,6 +33,7 @@ struct Plan {
   ClipOutput output;
   WatchOptions watch;
   bool detach, json, quiet, open;
+  std::optional<v1::Video> earlier{};  // that is done once more
 };
 
 absl::Status CheckTogether(const Plan& plan) {
@@ -44,8 +48,10 @@ absl::Status CheckTogether(const Plan& plan) {
       absl::StrCat("--output: several clips need a path each; put {seed}, {id} or {n} into it"));
 }
 
-absl::StatusOr<Plan> PlanFromFlags(const CommandLine& line) {
-  KINORA_ASSIGN_OR_RETURN(v1::CreateVideoRequest request, RequestFromFlags(line));
+// earlier: the job of --from; null: none.
+absl::StatusOr<Plan> PlanFromFlags(const CommandLine& line, const v1::Video* earlier) {
+  KINORA_ASSIGN_OR_RETURN(v1::CreateVideoRequest request,
+                          RequestFromFlags(line, earlier == nullptr ? v1::CreateVideoRequest() : RequestOf(*earlier)));
   KINORA_RETURN_IF_ERROR(CheckPrompt(line, request.generation(), "PROMPT"));
   KINORA_ASSIGN_OR_RETURN(ClipOutput output, ClipOutput::At(line.Get("output")));
   KINORA_RETURN_IF_ERROR(output.ChooseContainer(*request.mutable_output()));
@@ -62,8 +68,26 @@ absl::StatusOr<Plan> PlanFromFlags(const CommandLine& line) {
             .json = line.Has("json"),
             .quiet = line.Has("quiet"),
             .open = line.Has("open")};
+  if (earlier != nullptr) plan.earlier = *earlier;
   KINORA_RETURN_IF_ERROR(CheckTogether(plan));
   return plan;
+}
+
+// The job of --from, whole.
+ExitStatus FindEarlier(const CommandLine& line, const Connection& connection, std::optional<v1::Video>& earlier) {
+  const auto typed = line.Get("from");
+  if (!typed) return kSuccess;
+  const auto wait = ServingWaitOf(line);
+  if (!wait.ok()) return ReportLocalError(wait.status());
+  Halt never;  // a signal ends the command
+  v1::GetVideoRequest request;
+  earlier.emplace();
+  const grpc::Status status = CallWhenServing(connection, *wait, never, [&] {
+    grpc::Status found = FindJob(connection, *typed, request.mutable_id(), never);
+    if (!found.ok()) return found;
+    return Call<v1::VideoGeneration>(connection, &v1::VideoGeneration::Stub::GetVideo, request, &*earlier);
+  });
+  return status.ok() ? kSuccess : ReportError(status, line.Has("json"));
 }
 
 // What follows the end of the job: its file, and what is printed of it.
@@ -80,6 +104,9 @@ ExitStatus Save(const Connection& connection, const v1::Video& video, int n, Exi
     }
   }
   if (plan.json || saved.exit_status == kSuccess) PrintSaved(video, saved.paths, plan.json);
+  if (plan.earlier && outcome == kSuccess && !plan.quiet) {
+    std::fprintf(stderr, "%s\n", DescribeRepetition(*plan.earlier, video).c_str());
+  }
   if (!plan.open || saved.exit_status != kSuccess) return saved.exit_status;
   const absl::Status opened = OpenFile(saved.paths[0]);
   return opened.ok() ? kSuccess : ReportLocalError(opened);
@@ -158,6 +185,9 @@ ExitStatus GenerateBatch(const Connection& connection, Plan& plan) {
 std::vector<FlagSpec> GenerateFlags() {
   std::vector<FlagSpec> flags(RequestFlags().begin(), RequestFlags().end());
   flags.insert(flags.end(), MediaFlags().begin(), MediaFlags().end());
+  flags.push_back({"from", "ID",
+                   "does that job once more, with what other flags change: the same bytes on the same build, device, "
+                   "precision and ranks; otherwise it is said what differs"});
   flags.push_back({"output", "PATH",
                    "a file, whose ending says its kind: .mp4, .webm, .wav or .zip (PNG frames); a folder, "
                    "existing or with / at its end: PNG frames in it; -: standard output; absent: JOB.mp4 here. "
@@ -173,7 +203,9 @@ std::vector<FlagSpec> GenerateFlags() {
 ExitStatus Generate(const CommandLine& line) {
   const auto connection = OpenApi(line);
   if (!connection.ok()) return ReportLocalError(connection.status());
-  auto plan = PlanFromFlags(line);
+  std::optional<v1::Video> earlier;
+  if (const ExitStatus found = FindEarlier(line, *connection, earlier); found != kSuccess) return found;
+  auto plan = PlanFromFlags(line, earlier ? &*earlier : nullptr);
   if (!plan.ok()) return ReportLocalError(plan.status());
   if (plan->output.to_standard_output() && isatty(STDOUT_FILENO) == 1) {
     return ReportLocalError(absl::InvalidArgumentError("--output -: standard output is a terminal"));

@@ -209,8 +209,8 @@ std::string DrawRequestId() {
 
 absl::Span<const FlagSpec> RequestFlags() { return kFlags; }
 
-absl::StatusOr<v1::CreateVideoRequest> RequestFromFlags(const CommandLine& line) {
-  v1::CreateVideoRequest request;
+absl::StatusOr<v1::CreateVideoRequest> RequestFromFlags(const CommandLine& line, v1::CreateVideoRequest base) {
+  v1::CreateVideoRequest request = std::move(base);
   if (const auto path = line.Get("request")) {
     KINORA_ASSIGN_OR_RETURN(const std::string json, ReadFile("request", *path));
     KINORA_RETURN_IF_ERROR(ParseJson("--request", json, *request.mutable_generation()));
@@ -220,7 +220,7 @@ absl::StatusOr<v1::CreateVideoRequest> RequestFromFlags(const CommandLine& line)
   KINORA_RETURN_IF_ERROR(SetSampling(line, request.mutable_generation()));
   KINORA_RETURN_IF_ERROR(SetOutput(line, request.mutable_output()));
   KINORA_RETURN_IF_ERROR(SetScheduling(line, &request));
-  request.set_model(line.Get("model").value_or(""));
+  if (const auto model = line.Get("model")) request.set_model(*model);
   request.set_request_id(line.Has("request-id") ? *line.Get("request-id") : DrawRequestId());
   return request;
 }

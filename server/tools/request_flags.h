@@ -15,7 +15,8 @@ absl::Span<const FlagSpec> RequestFlags();
 // The prompt may be the line's one operand. --request FILE is read first, the other flags override its fields.
 // InvalidArgument names the flag, NotFound the file. request_id is --request-id, or drawn: with a key of its own a
 // request can be sent again after a broken connection.
-absl::StatusOr<v1::CreateVideoRequest> RequestFromFlags(const CommandLine& line);
+// base: what neither says.
+absl::StatusOr<v1::CreateVideoRequest> RequestFromFlags(const CommandLine& line, v1::CreateVideoRequest base = {});
 
 // InvalidArgument: the request has no prompt, and --prompt "" has not said that none is meant. `prompt`: what the error
 // calls the missing one, "PROMPT" where it is an operand.

@@ -169,16 +169,19 @@ absl::Status RefusedOrFailed(const Model& model, const PreparedRun& prepared, co
   return estimate.fits() ? status : ShapeTooLarge(estimate);
 }
 
+// Between two steps that are told.
+absl::Status GoOn(const RunContext& context) {
+  ++context.units_done;
+  return context.cancelled ? absl::CancelledError("the run was cancelled") : absl::OkStatus();
+}
+
 // With the inputs that it names.
 absl::StatusOr<PreparedRun> PrepareToLead(const RunContext& context, const RunInputs& inputs, const v1::Run& run,
                                           ProgressMarks& marks) {
   return context.model.PrepareRun(run.generation(), [&](GenerationRequest& request) -> absl::Status {
     KINORA_RETURN_IF_ERROR(marks.Report({.stage = "read_inputs", .remaining_seconds = -1}));
-    const auto go_on = [&context] {
-      ++context.units_done;
-      return context.cancelled ? absl::CancelledError("the run was cancelled") : absl::OkStatus();
-    };
-    return inputs.Read(run, go_on, request);
+    return inputs.Read(
+        run, [&context] { return GoOn(context); }, request);
   });
 }
 
@@ -197,7 +200,8 @@ absl::Status Lead(const RunContext& context, const Artifacts& artifacts, const v
   {
     const std::unique_ptr<ClipSink> sink = MakeFileSink(file.value_or(""), options);
     ProgressObserver observer(
-        [&](const Progress& progress) { return file.ok() ? marks.Report(progress) : file.status(); });
+        [&](const Progress& progress) { return file.ok() ? marks.Report(progress) : file.status(); },
+        [&context] { return GoOn(context); });
     const absl::Status status = context.model.Generate(prepared, sink.get(), &observer, *result.mutable_usage());
     KINORA_RETURN_IF_ERROR(writer.ForClients(RefusedOrFailed(context.model, prepared, status)));
   }

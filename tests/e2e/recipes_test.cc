@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/common/sha256.h"
 #include "tests/e2e/tiny_model.h"
 
 namespace kinora {
@@ -42,6 +43,43 @@ TEST_F(Recipes, ALoraIsListedPutOnForTheJobsThatNameItAndTakenOff) {
   EXPECT_EQ(refused.status, 2);
   EXPECT_THAT(refused.err,
               HasSubstr("generation.loras[0].id: stile is not one of this model's LoRAs, which are style"));
+}
+
+TEST_F(Recipes, AnImageIsUploadedAndShownAndADamagedOneEndsItsJobAlone) {
+  const std::string image = KINORA_SOURCE_DIR "/tests/server/decode/data/camera.png";
+  server_.Start();
+  for (const auto& [file, flags] : {std::pair<const char*, std::vector<std::string>>{"plain.mp4", {}},
+                                    {"shown.mp4", {"--image", image}},
+                                    {"again.mp4", {"--image", image}}}) {
+    const Result result = Clip(file, flags);
+    ASSERT_EQ(result.status, 0) << result.err;
+    EXPECT_EQ(result.err.find("read_inputs") != std::string::npos, !flags.empty()) << result.err;
+  }
+  const auto bytes = [&](const char* file) { return ReadFile(directory_.File(file)); };
+  EXPECT_NE(bytes("shown.mp4"), bytes("plain.mp4"));
+  EXPECT_EQ(bytes("shown.mp4"), bytes("again.mp4"));
+  const std::string id = Sha256Hex(ReadFile(image));
+  const std::string jobs = server_.Run({"list", "--json"}).out;  // one line each, newest first
+  const nlohmann::json resolved = nlohmann::json::parse(jobs.substr(0, jobs.find('\n')))["resolved"];
+  EXPECT_EQ(resolved["digests"]["input/" + id], "sha256:" + id);
+  EXPECT_EQ(resolved["digests"].count("lora/style"), 1);
+  EXPECT_EQ(resolved["condition_crf"][0], 33);
+
+  WriteFile(directory_.File("damaged.png"), ReadFile(image).substr(0, 5000));
+  const Result damaged = Clip("none.mp4", {"--image", directory_.File("damaged.png")});
+  EXPECT_EQ(damaged.status, 3) << damaged.err;
+  EXPECT_THAT(damaged.err, HasSubstr("input " + Sha256Hex(ReadFile(directory_.File("damaged.png"))) + ": "));
+  EXPECT_EQ(Clip("after.mp4", {}).status, 0);
+  EXPECT_EQ(bytes("after.mp4"), bytes("plain.mp4"));
+}
+
+TEST_F(Recipes, AnInputThatIsNotThereIsRefusedByItsField) {
+  server_.Start();
+  const std::string request = R"({"conditions": [{"image": {"input_id": "kite.png"}}]})";
+  WriteFile(directory_.File("request.json"), request);
+  const Result refused = Clip("none.mp4", {"--request", directory_.File("request.json")});
+  EXPECT_EQ(refused.status, 2) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr("generation.conditions[0].image.input_id: no input with this id is stored"));
 }
 
 // A dev model with its distilled LoRA and an upsampler.

@@ -29,6 +29,23 @@ TEST_F(TinyModel, TheServerMakesTheFileThatKinoraRenderMakes) {
   EXPECT_EQ(ReadFile(directory_.File("served.mp4")), Rendered(4));
 }
 
+TEST_F(TinyModel, AJobIsDoneOnceMoreToTheSameBytesOrItIsSaidWhatDiffers) {
+  server_.Start();
+  ASSERT_EQ(RunToEnd(Generate("first.mp4", 2)).status, 0);
+  const std::string id = server_.Json({"list"})["id"];
+  const auto once_more = [&](const std::string& file, const std::string& more) {
+    return server_.Run({"generate", "--from", id.substr(0, 8), "-o", directory_.File(file), more});
+  };
+  const Result same = once_more("same.mp4", "--priority=1");
+  ASSERT_EQ(same.status, 0) << same.err;
+  EXPECT_THAT(same.err, HasSubstr("the same bytes as those of job " + id));
+  EXPECT_EQ(ReadFile(directory_.File("same.mp4")), ReadFile(directory_.File("first.mp4")));
+  const Result other = once_more("other.mp4", "--seed=8");
+  ASSERT_EQ(other.status, 0) << other.err;
+  EXPECT_THAT(other.err, HasSubstr("other bytes than those of job " + id + ": another request"));
+  EXPECT_EQ(server_.Run({"generate", "--from", "nothing", "-o", directory_.File("none.mp4")}).status, 2);
+}
+
 TEST_F(TinyModel, AJobWhoseWorkerIsKilledEndsInTheSameFile) {
   server_.Start();
   Process client(Generate("served.mp4", kManySteps));

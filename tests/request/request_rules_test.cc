@@ -284,7 +284,6 @@ TEST(RequestRules, AModelWithoutSoundMakesNone) {
 
 TEST(RequestRules, WhatIsValidAndNotBuiltYetIsUnimplementedByField) {
   const std::pair<const char*, std::function<void(GenerationRequest&)>> parts[] = {
-      {"conditions", [](auto& r) { r.conditions = {{.media = ConditionInput::Media::kImage}}; }},
       {"retake", [](auto& r) { r.retake = RetakeInput{.end_seconds = 1}; }},
   };
   for (const auto& [field, ask] : parts) {

@@ -54,6 +54,7 @@ class FakeModel : public Model {
   absl::Status Generate(const PreparedRun&, ClipSink* sink, RunObserver* observer, v1::Usage& usage) override {
     usage.set_device_seconds(3);
     usage.set_peak_device_bytes(1000);
+    if (run_observed && observer != nullptr) return run_observed(*observer);
     return run(sink, [observer](const Progress& progress) {
       if (observer == nullptr) return absl::OkStatus();
       return progress.step == 0 ? observer->OnStage(progress) : observer->OnStep(progress, nullptr);
@@ -81,6 +82,7 @@ class FakeModel : public Model {
   }
 
   std::function<absl::Status(ClipSink* sink, Report on_progress)> run = Render;
+  std::function<absl::Status(RunObserver&)> run_observed;  // on the rank that leads, in the place of `run`
   std::function<void()> before_prepare = [] {};
   std::function<void(const GenerationRequest&)> run_request = [](const auto&) {};  // as read, of a run with inputs
   bool fits = true;                                                                // what an estimate says

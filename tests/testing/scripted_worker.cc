@@ -117,6 +117,10 @@ class ScriptedModel : public Model {
     return ready;
   }
 
+  // Looks at no input.
+  absl::StatusOr<PreparedRun> PrepareRun(const v1::Generation& generation, const ReadRequest&) override {
+    return Prepare(generation);
+  }
   absl::StatusOr<PreparedRun> Prepare(const v1::Generation& generation) const override {
     return PreparedRun{.generation = generation, .plan = {}};
   }

@@ -324,6 +324,33 @@ TEST_F(InputTest, ADiskWithoutRoomRefusesTheHeader) {
   EXPECT_EQ(ErrorReason(full), "DISK_FULL");
 }
 
+TEST_F(InputTest, AJobNamesWhatIsStoredAndItsRunSaysWhere) {
+  Start();
+  const auto worker = StartWorker();
+  const std::string bytes = Picture(5'000), id = Sha256Hex(bytes);
+  v1::CreateVideoRequest request = Request();
+  request.set_request_id("mine");
+  request.mutable_generation()->add_conditions()->mutable_image()->set_input_id(id);
+  EXPECT_THAT(Create(request), StatusIs(StatusCode::kInvalidArgument,
+                                        HasSubstr("generation.conditions[0].image.input_id: no input with this id")));
+  Begin(bytes, 100).Finish().IgnoreError();
+  EXPECT_THAT(Create(request), StatusIs(StatusCode::kInvalidArgument, HasSubstr("100 of 5008 bytes have come")));
+  EXPECT_THAT(Metrics()["kinora_queue_depth{priority=\"0\"}"], 0);
+  absl::StatusOr<v1::Input> stored;
+  do stored = Upload(bytes);
+  while (absl::IsAborted(stored.status()));  // until the call before has let go of it
+  ASSERT_THAT(stored, IsOk());
+  KINORA_ASSERT_OK_AND_ASSIGN(const v1::Video video, Create(request));
+  const v1::Run run = worker->AwaitRun();
+  EXPECT_EQ(run.video_id(), video.id());
+  EXPECT_EQ(run.input_paths().at(id), "inputs/" + id);
+  fs::remove(StoredPath(bytes));
+  KINORA_ASSERT_OK_AND_ASSIGN(const v1::Video again, Create(request));  // answered as before
+  EXPECT_EQ(again.id(), video.id());
+  request.set_request_id("another");
+  EXPECT_THAT(Create(request), StatusIs(StatusCode::kInvalidArgument, HasSubstr("its file is lost")));
+}
+
 // The program itself, killed at whatever moment; what is not whole goes on from where the next process says.
 class KilledFrontend : public InputTest {
  protected:

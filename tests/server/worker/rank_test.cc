@@ -230,6 +230,19 @@ TEST_F(RankTest, RankZeroLeads) {
   EXPECT_NE(dynamic_cast<FollowingRank*>(rank(1).get()), nullptr);
 }
 
+TEST_F(RankTest, WorkThatIsNoStepIsProgressAndHearsACancel) {
+  absl::Status heard;
+  model_.run_observed = [&](RunObserver& observer) {
+    const int64_t before = units_done_;
+    heard = observer.OnWork();
+    EXPECT_EQ(units_done_, before + 1);
+    cancelled_ = true;
+    return observer.OnWork();
+  };
+  EXPECT_THAT(FromRpcStatus(Lead().error()), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_THAT(heard, IsOk());
+}
+
 class RunWithInputs : public RankTest {
  protected:
   void SetUp() override {
