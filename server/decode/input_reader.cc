@@ -174,18 +174,20 @@ void SetMeasures(const std::vector<int64_t>& measures, GenerationRequest& reques
 
 absl::Status ReadInputs(const InputSource& source, GenerationRequest& request) {
   Reader reader(source);
-  const double seconds =
-      request.frame_rate > 0 && request.num_frames > 0 ? request.num_frames / request.frame_rate : kMostSeconds;
+  // As long as the request is, or nobody knows how long, before its sound is read; of a sound a little more, for who
+  // rounds in another way.
+  const bool known = request.frame_rate > 0 && request.num_frames > 0;
+  const double seconds = known ? request.num_frames / request.frame_rate + 1 : kMostSeconds;
+  const int32_t frames = known ? request.num_frames : kMostPictures;
   for (ConditionInput& condition : request.conditions) {
     const bool image = condition.media == ConditionInput::Media::kImage;
-    const int32_t most = image ? 1 : request.num_frames - condition.frame;
+    const int32_t most = image ? 1 : frames - condition.frame;
     KINORA_ASSIGN_OR_RETURN(
         condition.pixels, reader.ReadPictures(condition.input_id, image, most, image ? condition.crf.value_or(0) : 0));
   }
   if (request.retake.has_value()) {
     RetakeInput& retake = *request.retake;
-    KINORA_ASSIGN_OR_RETURN(retake.clip,
-                            reader.ReadPictures(retake.input_id, /*image=*/false, request.num_frames, /*crf=*/0));
+    KINORA_ASSIGN_OR_RETURN(retake.clip, reader.ReadPictures(retake.input_id, /*image=*/false, frames, /*crf=*/0));
     KINORA_ASSIGN_OR_RETURN(retake.audio, reader.ReadSound(retake.input_id, seconds));
   }
   if (request.audio.has_value()) {

@@ -13,6 +13,7 @@
 #include "engine/media/file_sink.h"
 #include "server/common/artifact_writer.h"
 #include "server/common/file_error.h"
+#include "server/common/run_program.h"
 #include "server/common/shape_fit.h"
 #include "server/common/status_details.h"
 #include "server/worker/output_options.h"
@@ -271,9 +272,8 @@ v1::RunResult FollowingRank::Run(const RunContext& context, const v1::Run& run) 
   return result;
 }
 
-std::unique_ptr<Rank> MakeRank(const RankContext& context, DirectoryArtifactStore& store, UploadLine* uploads,
-                               std::string decoder) {
-  if (context.rank == 0) return std::make_unique<LeadingRank>(store, uploads, std::move(decoder));
+std::unique_ptr<Rank> MakeRank(const RankContext& context, DirectoryArtifactStore& store, UploadLine* uploads) {
+  if (context.rank == 0) return std::make_unique<LeadingRank>(store, uploads, FolderOfThisProgram() + "/kinora-decode");
   return std::make_unique<FollowingRank>();
 }
 

@@ -71,6 +71,7 @@ class FollowingRank : public Rank {
   v1::RunResult Run(const RunContext& context, const v1::Run& run) override;
 };
 
+// kinora-decode is taken from beside this program.
 std::unique_ptr<Rank> MakeRank(const RankContext& context, DirectoryArtifactStore& store, UploadLine* uploads = nullptr,
                                std::string decoder = "");
 

@@ -23,7 +23,6 @@
 #include "server/common/grpc_log.h"
 #include "server/common/http_pages.h"
 #include "server/common/program_help.h"
-#include "server/common/run_program.h"
 #include "server/worker/artifact_place.h"
 #include "server/worker/inherited_secret.h"
 #include "server/worker/join_client.h"
@@ -201,8 +200,7 @@ absl::Status Serve(v1::WorkerConfig config, const std::string& secret, const Loa
                             .rendezvous = rendezvous,
                             .lost = lost,
                             .group_key = client->welcome().group_key()};
-  const std::unique_ptr<Rank> rank = MakeRank(context, artifacts->store(), artifacts->is_shared() ? nullptr : &uploads,
-                                              FolderOfThisProgram() + "/kinora-decode");
+  const std::unique_ptr<Rank> rank = MakeRank(context, artifacts->store(), artifacts->is_shared() ? nullptr : &uploads);
   std::unique_ptr<Model> model;  // outlives the loop, whose threads ask it
   absl::Status status;
   {

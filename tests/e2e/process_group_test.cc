@@ -67,6 +67,27 @@ TEST_F(ProcessGroup, MakesTheFileOfOneRankAndEndsACancelledRunTogether) {
   }
 }
 
+TEST_F(ProcessGroup, PlansWithWhatRankZeroReadsAndADamagedFileEndsTheRunOfAllRanksAlike) {
+  const std::string data = KINORA_SOURCE_DIR "/tests/server/decode/data/";
+  WriteFile(directory_.File("damaged.mp4"), ReadFile(data + "clip.mp4").substr(0, 600));
+  Start("tokens=2", 2);
+  const auto show = [&](const std::string& file, const std::string& input) {
+    std::vector<std::string> command = Generate(file, 2);
+    command.insert(command.end(), {"--image", input});
+    return RunToEnd(command);
+  };
+  for (const char* name : {"clip.mp4", "camera.png"}) {
+    const Result shown = show("served.mp4", data + name);
+    ASSERT_EQ(shown.status, 0) << shown.err;
+    EXPECT_EQ(Made("served.mp4"), Rendered(directory_, 2, {"--image", data + name})) << name;
+    const pid_t worker = server_.WorkerPid();
+    const Result damaged = show("none.mp4", directory_.File("damaged.mp4"));
+    EXPECT_EQ(damaged.status, 3) << damaged.err;
+    EXPECT_THAT(damaged.err, HasSubstr("input "));
+    EXPECT_EQ(server_.WorkerPid(), worker);
+  }
+}
+
 TEST_F(ProcessGroup, ATraceHasATrackOfEachProcess) {
   Start("tokens=2", 2);
   std::vector<std::string> generate = Generate("served.mp4", 4);

@@ -58,6 +58,7 @@ TEST_F(Recipes, AnImageIsUploadedAndShownAndADamagedOneEndsItsJobAlone) {
   const auto bytes = [&](const char* file) { return ReadFile(directory_.File(file)); };
   EXPECT_NE(bytes("shown.mp4"), bytes("plain.mp4"));
   EXPECT_EQ(bytes("shown.mp4"), bytes("again.mp4"));
+  EXPECT_EQ(bytes("shown.mp4"), kinora::Rendered(directory_, 2, {"--image", image}));
   const std::string id = Sha256Hex(ReadFile(image));
   const std::string jobs = server_.Run({"list", "--json"}).out;  // one line each, newest first
   const nlohmann::json resolved = nlohmann::json::parse(jobs.substr(0, jobs.find('\n')))["resolved"];
@@ -71,6 +72,24 @@ TEST_F(Recipes, AnImageIsUploadedAndShownAndADamagedOneEndsItsJobAlone) {
   EXPECT_THAT(damaged.err, HasSubstr("input " + Sha256Hex(ReadFile(directory_.File("damaged.png"))) + ": "));
   EXPECT_EQ(Clip("after.mp4", {}).status, 0);
   EXPECT_EQ(bytes("after.mp4"), bytes("plain.mp4"));
+}
+
+TEST_F(Recipes, AClipIsMadeForASoundAsKinoraRenderMakesIt) {
+  const std::string sound = directory_.File("sound.wav");
+  std::string samples(2 * 48'000, '\0');  // one second, mono
+  for (size_t i = 0; i < samples.size(); i += 2) samples[i + 1] = static_cast<char>(i / 200 % 40);
+  const auto little = [](uint32_t value, int bytes) {
+    std::string out;
+    for (int i = 0; i < bytes; ++i) out += static_cast<char>(value >> (8 * i));
+    return out;
+  };
+  WriteFile(sound, "RIFF" + little(36 + samples.size(), 4) + "WAVEfmt " + little(16, 4) + little(1, 2) + little(1, 2) +
+                       little(48'000, 4) + little(96'000, 4) + little(2, 2) + little(16, 2) + "data" +
+                       little(samples.size(), 4) + samples);
+  server_.Start();
+  const Result heard = Clip("heard.mp4", {"--audio", sound});
+  ASSERT_EQ(heard.status, 0) << heard.err;
+  EXPECT_EQ(ReadFile(directory_.File("heard.mp4")), kinora::Rendered(directory_, 2, {"--audio", sound}));
 }
 
 TEST_F(Recipes, AnInputThatIsNotThereIsRefusedByItsField) {
