@@ -92,6 +92,14 @@ TEST_F(Recipes, AClipIsMadeForASoundAsKinoraRenderMakesIt) {
   EXPECT_EQ(ReadFile(directory_.File("heard.mp4")), kinora::Rendered(directory_, 2, {"--audio", sound}));
 }
 
+TEST_F(Recipes, AClipIsMadeAnewInPartAsKinoraRenderMakesIt) {
+  const std::string retake = KINORA_SOURCE_DIR "/tests/server/decode/data/clip.mp4:0.1-0.3";
+  server_.Start();
+  const Result anew = Clip("anew.mp4", {"--retake", retake});
+  ASSERT_EQ(anew.status, 0) << anew.err;
+  EXPECT_EQ(ReadFile(directory_.File("anew.mp4")), kinora::Rendered(directory_, 2, {"--retake", retake}));
+}
+
 TEST_F(Recipes, AnInputThatIsNotThereIsRefusedByItsField) {
   server_.Start();
   const std::string request = R"({"conditions": [{"image": {"input_id": "kite.png"}}]})";

@@ -282,21 +282,6 @@ TEST(RequestRules, AModelWithoutSoundMakesNone) {
               StatusIs(absl::StatusCode::kInvalidArgument, StrEq("audio_only: this model makes no sound")));
 }
 
-TEST(RequestRules, WhatIsValidAndNotBuiltYetIsUnimplementedByField) {
-  const std::pair<const char*, std::function<void(GenerationRequest&)>> parts[] = {
-      {"retake", [](auto& r) { r.retake = RetakeInput{.end_seconds = 1}; }},
-  };
-  for (const auto& [field, ask] : parts) {
-    GenerationRequest request;
-    ask(request);
-    EXPECT_THAT(ResolveRequest(Descriptions()[0], request),
-                StatusIs(absl::StatusCode::kUnimplemented, StrEq(std::string(field) + ": not available yet")));
-    request.width = 100;  // what is wrong comes first
-    EXPECT_THAT(ResolveRequest(Descriptions()[0], request),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("width: 100")));
-  }
-}
-
 const auto kPixels = std::make_shared<PixelClip>(PixelClip{.frames = 1});
 
 ConditionInput Image(int32_t frame) {

@@ -242,7 +242,6 @@ TEST(ValidateRequest, RefusesTextThatIsNotUtf8) {
 
 TEST(ValidateRequest, WhatIsValidAndNotBuiltYetIsUnimplementedByName) {
   const std::pair<const char*, const char*> cases[] = {
-      {"generation { retake {} }", "generation.retake"},
       {"output { preview_every_steps: 2 }", "output.preview_every_steps"}};
   for (const auto& [request, field] : cases) {
     const absl::Status status = Validate(request).status();
