@@ -72,8 +72,8 @@ class FollowingRank : public Rank {
 };
 
 // kinora-decode is taken from beside this program.
-std::unique_ptr<Rank> MakeRank(const RankContext& context, DirectoryArtifactStore& store, UploadLine* uploads = nullptr,
-                               std::string decoder = "");
+std::unique_ptr<Rank> MakeRank(const RankContext& context, DirectoryArtifactStore& store,
+                               UploadLine* uploads = nullptr);
 
 }  // namespace kinora
 
