@@ -1,4 +1,5 @@
-// Frames as PNG: one stored ZIP of 000000.png, 000001.png, … or the same files in a folder, made if it is not there. No sound.
+// Frames as PNG: one stored ZIP of 000000.png, 000001.png, … or the same files in a folder, made if it is not there. No
+// sound.
 #ifndef KINORA_ENGINE_MEDIA_PNG_SINK_H_
 #define KINORA_ENGINE_MEDIA_PNG_SINK_H_
 

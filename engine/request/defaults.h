@@ -10,8 +10,9 @@ namespace kinora {
 inline constexpr int32_t kImageCrf = 33;
 
 // `asked` with every default of its recipe: sizes, rate, steps (of given or fixed sigmas: their number), the crf of
-// images, and in a guided recipe guidance, STG blocks where STG is on, and the negative prompt where a term uses one. A recipe without
-// guidance has none afterwards that was not asked for. A recipe that `model` does not describe: nothing but its name.
+// images, and in a guided recipe guidance, STG blocks where STG is on, and the negative prompt where a term uses one. A
+// recipe without guidance has none afterwards that was not asked for. A recipe that `model` does not describe: nothing
+// but its name.
 GenerationRequest WithDefaults(const ModelDescription& model, const GenerationRequest& asked);
 
 }  // namespace kinora
