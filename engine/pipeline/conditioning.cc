@@ -14,14 +14,16 @@ LatentScale EncoderScale(const ModelConfig& config) {
   return {.time = config.video_encoder.time_factor(), .space = config.video_encoder.space_factor()};
 }
 
-// As all clips are encoded in the reference: 80 frames overlapping by 24, and 768 pixels by 64 along either side.
-constexpr Tiling kTiling{.frames = {80, 24}, .height = {768, 64}, .width = {768, 64}};
+// As the reference encodes clips (80 frames overlapping by 24, and 768 pixels by 64 along either side), and pictures.
+constexpr Tiling kClipTiling{.frames = {80, 24}, .height = {768, 64}, .width = {768, 64}};
+constexpr Tiling kWhole{};
 
 // The guide of `frames` frames of `stage`, less those that make no whole latent frame.
-absl::StatusOr<GuidePlan> PlanGuide(const ModelConfig& config, const GuidedStage& stage, int64_t frames) {
+absl::StatusOr<GuidePlan> PlanGuide(const ModelConfig& config, const GuidedStage& stage, int64_t frames,
+                                    const Tiling& tiling) {
   const LatentGrid grid = GridOf(frames, stage.grid.out_height(), stage.grid.out_width(), EncoderScale(config));
   GuidePlan guide{.every = stage.time};
-  KINORA_ASSIGN_OR_RETURN(guide.tiles, PlanEncoderTiles(grid, kTiling));
+  KINORA_ASSIGN_OR_RETURN(guide.tiles, PlanEncoderTiles(grid, tiling));
   return guide;
 }
 
@@ -35,7 +37,8 @@ absl::StatusOr<GuidePlan> PlanCondition(const ModelConfig& config, const Conditi
   const int64_t left = stage.grid.out_frames() - at;
   const bool image = condition.media == ConditionInput::Media::kImage;
   const int64_t frames = image ? 1 : condition.pixels == nullptr ? left : FramesOf(*condition.pixels, stage);
-  KINORA_ASSIGN_OR_RETURN(GuidePlan guide, PlanGuide(config, stage, std::min(frames, left)));
+  KINORA_ASSIGN_OR_RETURN(GuidePlan guide,
+                          PlanGuide(config, stage, std::min(frames, left), image ? kWhole : kClipTiling));
   guide.pixels = condition.pixels;
   guide.frame = at;
   guide.appended = condition.append || condition.frame > 0;
@@ -51,7 +54,7 @@ bool Meets(const RetakeInput& retake, float begin, float end) {
 absl::StatusOr<GuidePlan> PlanRetake(const ModelConfig& config, const RetakeInput& retake, const GuidedStage& stage) {
   const int64_t all = stage.grid.out_frames();
   const int64_t frames = retake.clip == nullptr ? all : std::min(all, FramesOf(*retake.clip, stage));
-  KINORA_ASSIGN_OR_RETURN(GuidePlan guide, PlanGuide(config, stage, frames));
+  KINORA_ASSIGN_OR_RETURN(GuidePlan guide, PlanGuide(config, stage, frames, kClipTiling));
   guide.pixels = retake.clip;
   const auto begins = [&](int64_t f) { return VideoLatentBegins(stage.grid, f, stage.frame_rate); };
   for (int64_t f = 0; f < guide.grid().frames; ++f) {

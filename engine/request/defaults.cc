@@ -37,7 +37,8 @@ int32_t FramesOf(const RecipeDescription& recipe, const GenerationRequest& r) {
 // What is kept or absent is not guided.
 void FillGuidances(const GenerationRequest& defaults, GenerationRequest& r) {
   std::optional<GuidanceParams> video = defaults.video_guidance, audio = defaults.audio_guidance;
-  if (r.audio.has_value()) audio.reset();
+  if (r.audio.has_value() || (r.retake.has_value() && r.retake->keep_audio)) audio.reset();
+  if (r.retake.has_value() && r.retake->keep_video) video.reset();
   if (r.audio_only) {
     video.reset();
     if (audio.has_value()) audio->modality_scale = 1;

@@ -17,6 +17,7 @@
 namespace kinora {
 namespace {
 
+constexpr int32_t kLowestSampleRate = 1000, kHighestSampleRate = 192000;  // Hz, of SoundTrack
 constexpr double kAny = std::numeric_limits<double>::max();
 
 bool Guides(const GuidanceParams& g) { return g.NeedsUncond() || g.NeedsPerturbed() || g.NeedsModality(); }
@@ -144,16 +145,15 @@ void Rules::CheckUpsampler() {
 void Rules::CheckNeeds() {
   const struct {
     bool needed, there;
-    const char *name, *remedy;
-  } parts[] = {{recipe_->needs.video_encoder, model_->parts.video_encoder, "video encoder", ""},
-               {recipe_->needs.upsampler, model_->parts.upsampler, "upsampler",
-                " (its file is given by --model spatial_upsampler=FILE, --worker-model of a frontend)"},
-               {recipe_->needs.distilled_lora, model_->parts.distilled_lora, "distilled LoRA",
-                " (its file is given by --model distilled_lora=FILE, --worker-model of a frontend)"}};
+    const char *name, *file;
+  } parts[] = {{recipe_->needs.video_encoder, model_->parts.video_encoder, "video encoder", "PATH"},
+               {recipe_->needs.upsampler, model_->parts.upsampler, "upsampler", "spatial_upsampler=FILE"},
+               {recipe_->needs.distilled_lora, model_->parts.distilled_lora, "distilled LoRA", "distilled_lora=FILE"}};
   for (const auto& part : parts) {
     if (!part.needed || part.there) continue;
-    Add("recipe", Cat(RecipeName(request_.recipe), " needs the ", part.name, ", which this model was loaded without",
-                      part.remedy));
+    Add("recipe",
+        Cat(RecipeName(request_.recipe), " needs the ", part.name, ", which this model was loaded without (--model ",
+            part.file, ", of a frontend --worker-model, gives it)"));
   }
 }
 
@@ -192,7 +192,7 @@ void Rules::CheckShape() {
       continue;  // 0 without a description: a default not known here
     CheckGrid(grid);
   }
-  sized_ = recipe_ != nullptr && violations_.size() == before;
+  sized_ = recipe_ != nullptr && violations_.size() == before && !FramesAreUnknown(request_);
   if (sized_ && !request_.audio_only) CheckTokens();
 }
 
@@ -358,6 +358,10 @@ void Rules::CheckRetake(const RetakeInput& retake) {
     Add("recipe", Cat(RecipeName(request_.recipe), " has two stages, and a retake is made in one; nearest: ",
                       RecipeName(recipe_->guided ? Recipe::kOneStage : Recipe::kDistilled)));
   }
+  const auto guided = [](const auto& guidance) { return guidance.has_value() && Guides(*guidance); };
+  constexpr char kKept[] = "is of what the retake keeps, which is not guided; leave it out or set every term off";
+  if (retake.keep_video && guided(request_.video_guidance)) Add("video_guidance", kKept);
+  if (retake.keep_audio && guided(request_.audio_guidance)) Add("audio_guidance", kKept);
   if (sized_ && retake.clip != nullptr) CheckExtension(retake);
 }
 
@@ -368,14 +372,15 @@ void Rules::CheckExtension(const RetakeInput& retake) {
   const double rate = request_.frame_rate, ends = static_cast<double>(kept) / rate;
   if (kept == 0) return Add("retake.clip", "has no picture");
   if (kept >= request_.num_frames) return;
-  const double whole = request_.num_frames / rate;
-  if (retake.keep_video) {
+  const double whole = request_.num_frames / rate, half_a_frame = 0.5 / rate;
+  const bool late = retake.start_seconds > ends + half_a_frame;
+  if (retake.keep_video || retake.keep_audio) {
     Add("num_frames", absl::StrCat(request_.num_frames, " frames, and the clip that is kept has ", retake.clip->frames,
                                    "; nearest: ", kept));
-  } else if (retake.start_seconds > ends || retake.end_seconds < whole) {
-    Add(retake.start_seconds > ends ? "retake.start_seconds" : "retake.end_seconds",
+  } else if (late || retake.end_seconds < whole - half_a_frame) {
+    Add(late ? "retake.start_seconds" : "retake.end_seconds",
         absl::StrCat("the clip ends at ", ends, " s, and all from there to ", whole,
-                     " s is new; nearest: ", retake.start_seconds > ends ? ends : whole, ", or ", kept, " frames"));
+                     " s is new; nearest: ", late ? ends : whole, ", or ", kept, " frames"));
   }
 }
 
@@ -394,9 +399,13 @@ void Rules::CheckSound() {
   if (r.audio->audio != nullptr && r.num_frames > 0) CheckSoundLength();
 }
 
-// That it lasts as long as the clip.
+// That it lasts as long as the clip, and that a file can hold it.
 void Rules::CheckSoundLength() {
   const AudioGuide& guide = *request_.audio;
+  if (const int32_t rate = guide.audio->sample_rate; rate < kLowestSampleRate || rate > kHighestSampleRate) {
+    Add("audio",
+        Cat(rate, " samples a second; the clip's file can hold ", kLowestSampleRate, " to ", kHighestSampleRate));
+  }
   const SoundSpan span = HeardSpan(guide, request_.num_frames, request_.frame_rate);
   if (span.begin + span.samples <= guide.audio->samples) return;
   const double seconds = static_cast<double>(guide.audio->samples) / guide.audio->sample_rate;

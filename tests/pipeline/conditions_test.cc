@@ -152,6 +152,21 @@ TEST(Conditions, NeedAModelWithAnEncoder) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("conditions")));
 }
 
+// As the reference does, whatever their size.
+TEST(Conditions, PicturesAreEncodedWholeAndClipsInTiles) {
+  GenerationRequest request{.prompt = "a boat", .width = 1280, .height = 704, .num_frames = 121, .seed = 1};
+  request.conditions = {{.media = ConditionInput::Media::kImage, .input_id = "a", .frame = 8}};
+  PipelineOptions options{.released = "ltx-2.3-22b", .device = "cpu"};
+  const auto tiles = [&](int64_t frames) {
+    request.conditions[0].pixels = std::make_shared<PixelClip>(PixelClip{.frames = frames});
+    const absl::StatusOr<RunPlan> plan = Pipeline::Plan(options, *Mesh::Single(), request);
+    return plan.ok() ? plan->Find("encode_inputs")->steps : -1;
+  };
+  EXPECT_EQ(tiles(1), 1);
+  request.conditions[0].media = ConditionInput::Media::kClip;
+  EXPECT_EQ(tiles(9), 2);
+}
+
 // Of shorter clips too, which end before the picture's frame.
 TEST(Conditions, OfARequestBeyondTheMemoryAreNoHindranceToTheNearestThatFits) {
   Golden golden("pipeline_image");

@@ -93,6 +93,25 @@ void ExpectRefused(const ModelDescription& model, const GenerationRequest& right
   }
 }
 
+// Until it was read nobody knows how long the clip is, nor what lies within it.
+TEST(GivenSound, PicturesMayBeShownInAClipOfUnknownLength) {
+  ModelDescription model = Model();
+  model.parts.video_encoder = true;
+  GenerationRequest request = WithSound(AudioGuide{.input_id = "sound"});
+  for (const int32_t frame : {0, 24}) {
+    request.conditions.push_back({.media = ConditionInput::Media::kImage,
+                                  .input_id = "picture",
+                                  .pixels = std::make_shared<PixelClip>(PixelClip{.frames = 1}),
+                                  .frame = frame});
+  }
+  EXPECT_THAT(ResolveRequest(model, request), IsOk());
+  request.audio = Sound(3);
+  EXPECT_THAT(ResolveRequest(model, request), IsOk());
+  request.audio = Sound(0.5);
+  EXPECT_THAT(ResolveRequest(model, request),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("conditions[1].frame: 24 is not within 0..8")));
+}
+
 TEST(GivenSound, MistakesNameTheFieldAndTheNearestValue) {
   const double nan = std::nan("");
   const Mistake mistakes[] = {
@@ -109,6 +128,11 @@ TEST(GivenSound, MistakesNameTheFieldAndTheNearestValue) {
        "audio_guidance: the sound is given and not guided; leave it out or set every term off"},
       {[](auto& r) { r.retake = RetakeInput{.end_seconds = 1}; }, "audio: not with a retake"},
       {[](auto& r) { r.audio = AudioGuide{}; }, "audio: needs a sound; name it in media"},
+      {[](auto& r) {
+         r.audio = AudioGuide{.audio = std::make_shared<AudioClip>(
+                                  AudioClip{.channels = 1, .samples = 3'000'000, .sample_rate = 384'000})};
+       },
+       "audio: 384000 samples a second; the clip's file can hold 1000 to 192000"},
       {[](auto& r) { r.noise.audio.emplace(); }, "audio_noise: the sound is given, and begins from no noise"},
   };
   ExpectRefused(Model(), WithSound(Sound(3)), mistakes);

@@ -264,8 +264,8 @@ TEST(RequestRules, ARecipeThatTheModelLacksOrLacksThePartsForIsRefused) {
   model.recipes[1].needs = {.distilled_lora = true};
   EXPECT_THAT(ResolveRequest(model, request),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       StrEq("recipe: DISTILLED needs the distilled LoRA, which this model was loaded without (its "
-                             "file is given by --model distilled_lora=FILE, --worker-model of a frontend)")));
+                       StrEq("recipe: DISTILLED needs the distilled LoRA, which this model was loaded without "
+                             "(--model distilled_lora=FILE, of a frontend --worker-model, gives it)")));
   model.parts.distilled_lora = true;
   EXPECT_THAT(ResolveRequest(model, request), IsOk());
   model.recipes.pop_back();
@@ -345,7 +345,30 @@ TEST(RequestRules, ARetakeLiesWithinItsClipOrMakesAllThatComesAfter) {
   EXPECT_THAT(Told(100, window(4.5, 6)), HasSubstr("retake.start_seconds: the clip ends at 4.04167 s"));
   EXPECT_THAT(Told(100, [](auto& r, auto&) { r.retake->keep_video = true; }),
               HasSubstr("num_frames: 121 frames, and the clip that is kept has 100; nearest: 97"));
+  EXPECT_THAT(Told(100, [](auto& r, auto&) { r.retake->keep_audio = true; }), HasSubstr("nearest: 97"));
   EXPECT_THAT(Told(0, window(1, 2)), HasSubstr("retake.clip: has no picture"));
+  const auto third = [](GenerationRequest& r, ModelDescription&) {
+    r.frame_rate = 30;
+    r.retake->start_seconds = 3, r.retake->end_seconds = 4.03333;  // of 121 frames, as it is printed
+  };
+  EXPECT_EQ(Told(100, third), "");
+}
+
+TEST(RequestRules, WhatARetakeKeepsIsNotGuided) {
+  GenerationRequest request;
+  request.retake = RetakeInput{.input_id = "a",
+                               .clip = std::make_shared<PixelClip>(PixelClip{.frames = 121}),
+                               .start_seconds = 1,
+                               .end_seconds = 2,
+                               .keep_audio = true};
+  KINORA_ASSERT_OK_AND_ASSIGN(const GenerationRequest effective, ResolveRequest(Descriptions()[0], request));
+  EXPECT_EQ(effective.audio_guidance, GuidanceParams{});
+  EXPECT_TRUE(effective.video_guidance->NeedsUncond());
+  request.audio_guidance = GuidanceParams{.cfg_scale = 7};
+  EXPECT_THAT(
+      ResolveRequest(Descriptions()[0], request),
+      StatusIs(absl::StatusCode::kInvalidArgument, StrEq("audio_guidance: is of what the retake keeps, which is "
+                                                         "not guided; leave it out or set every term off")));
 }
 
 TEST(RequestRules, ARetakeTakesWhatItNeedsAndNothingElse) {
