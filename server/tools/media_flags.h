@@ -1,5 +1,5 @@
-// The flags that name files of this machine: pictures, a clip, a sound. A request of `kinora generate` or `create` speaks
-// of them by their ids, once they are uploaded (input_upload.h), one of kinora-render by their paths.
+// The flags that name files of this machine: pictures, a clip, a sound. A request of `kinora generate` or `create`
+// speaks of them by their ids, once they are uploaded (input_upload.h), one of kinora-render by their paths.
 #ifndef KINORA_SERVER_TOOLS_MEDIA_FLAGS_H_
 #define KINORA_SERVER_TOOLS_MEDIA_FLAGS_H_
 
