@@ -207,9 +207,8 @@ void Rules::CheckTokens() {
       std::min<int64_t>((recipe_->max_tokens - appended) / per_frame, std::numeric_limits<int32_t>::max());
   const int64_t multiple = std::max(1, recipe_->frame_multiple);
   const int64_t frames = (fits - 1) * model_->frames_per_token / multiple * multiple + 1;
-  const std::string_view smaller = appended > 0 ? "reduce width, height or conditions" : "reduce width or height";
-  const std::string nearest =
-      fits < 1 ? std::string(smaller) : absl::StrCat("nearest at this size: ", frames, " frames");
+  const char* const smaller = appended > 0 ? "reduce width, height or conditions" : "reduce width or height";
+  const std::string nearest = fits < 1 ? smaller : absl::StrCat("nearest at this size: ", frames, " frames");
   const std::string_view whose = appended > 0 ? ", those of conditions among them" : "";
   Add("num_frames", Cat(tokens, " video tokens", whose, "; at most ", recipe_->max_tokens, "; ", nearest));
 }
@@ -229,7 +228,7 @@ int64_t Rules::AppendedTokens() const {
 
 void Rules::CheckSigmas() {
   const std::vector<double>& sigmas = request_.sigmas;
-  const int64_t count = static_cast<int64_t>(sigmas.size());
+  const int64_t count = std::ssize(sigmas);
   if (count == 0) return;
   const size_t before = violations_.size();
   for (int64_t i = 0; i < count; ++i) {

@@ -17,7 +17,7 @@ class RecipesPage(unittest.TestCase):
     def setUp(self) -> None:
         self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
         (server,) = harness.blocks("bash server", PAGE)
-        program, *flags = shlex.split(server)
+        program, *flags = shlex.split(server.replace("\\\n", " "))
         self.assertEqual(program, "kinora-frontend")
         more = [f"--worker-model={re.sub('models/', f'{harness.ROOT}/models/', v)}" for v in flags if "=" in v and "text_encoder" not in v]
         self.assertEqual(2 * (len(more) + 2), len(flags))  # the model and its text encoder are the harness's

@@ -349,7 +349,7 @@ void InputStore::Release(const std::string& sha256, int64_t left) {
   coming_ -= left;
   Entry* entry = FindEntry(sha256);
   entry->busy = false;
-  if (entry->record.expiry <= loop_.Now()) Remove(sha256);
+  if (entry->record.expiry == absl::InfinitePast()) Remove(sha256);  // discarded; what is only old may be in use: Sweep
 }
 
 // The record first: files without one are removed at the next start at the latest.
