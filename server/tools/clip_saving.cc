@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "server/tools/commands.h"
+#include "server/tools/job_text.h"
 #include "server/tools/printing.h"
 
 namespace kinora {
@@ -113,7 +114,7 @@ Saved SaveArtifacts(const Connection& connection, const v1::Video& video, ClipOu
 }
 
 std::string DescribeClip(const v1::Video& video) {
-  const v1::Generation& g = video.effective();
+  const v1::Generation g = MadeOf(video);
   const std::string shape = g.audio_only() ? "audio" : absl::StrCat(g.width(), "x", g.height());
   std::string text =
       absl::StrFormat("%s, %.2f s, seed %d", shape, g.frame_rate() > 0 ? g.num_frames() / g.frame_rate() : 0, g.seed());

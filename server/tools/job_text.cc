@@ -136,6 +136,13 @@ bool IsTerminal(v1::Video::State state) {
   return state == v1::Video::COMPLETED || state == v1::Video::FAILED || state == v1::Video::CANCELLED;
 }
 
+v1::Generation MadeOf(const v1::Video& video) {
+  v1::Generation made = video.effective();
+  const auto& stages = video.resolved().stages();
+  if (made.num_frames() == 0 && !stages.empty()) made.set_num_frames(stages.rbegin()->num_frames());
+  return made;
+}
+
 std::string FormatReached(const v1::Progress& progress) {
   if (progress.total_steps() == 0) return progress.stage();
   return absl::StrCat(progress.stage(), " ", progress.step(), "/", progress.total_steps());
@@ -166,7 +173,7 @@ std::string FormatVideo(const v1::Video& video, absl::Time now) {
     Line(out, "left", HumanSeconds(absl::ToDoubleSeconds(FromProto(video.progress().remaining()))));
   }
   Line(out, "model", video.model());
-  if (video.has_effective()) GenerationLines(video.effective(), out);
+  if (video.has_effective()) GenerationLines(MadeOf(video), out);
   for (const std::string& warning : video.resolved().warnings()) {
     Line(out, "warning", Printable(warning, /*keep_lines=*/false));
   }
@@ -192,7 +199,7 @@ std::string VideoRowHeader() {
 }
 
 std::string FormatVideoRow(const v1::Video& video, absl::Time now, int columns) {
-  const v1::Generation& g = video.effective();
+  const v1::Generation g = MadeOf(video);
   const std::string age =
       video.has_create_time() ? HumanAge(absl::ToDoubleSeconds(now - FromProto(video.create_time()))) : "-";
   const std::string row =

@@ -12,6 +12,8 @@
 namespace kinora {
 
 bool IsTerminal(v1::Video::State state);
+// The effective request; of one for a given sound with the frames that the sound came to, once it was read.
+v1::Generation MadeOf(const v1::Video& video);
 // "denoise 2/8", "encode"; empty: it has not begun.
 std::string FormatReached(const v1::Progress& progress);
 

@@ -108,6 +108,19 @@ TEST(WholeVideo, SaysWhatWasAskedForAndWhatItTook) {
   }
 }
 
+// A request for a given sound leaves it open.
+TEST(WholeVideo, IsAsLongAsItsStagesWere) {
+  v1::Video video;
+  video.mutable_effective()->set_frame_rate(24);
+  EXPECT_EQ(MadeOf(video).num_frames(), 0);
+  video.mutable_resolved()->add_stages()->set_num_frames(13);
+  video.mutable_resolved()->add_stages()->set_num_frames(25);
+  EXPECT_EQ(MadeOf(video).num_frames(), 25);
+  EXPECT_THAT(FormatVideo(video, absl::UnixEpoch()), HasSubstr("25 frames at 24 fps, 1.04 s"));
+  video.mutable_effective()->set_num_frames(9);
+  EXPECT_EQ(MadeOf(video).num_frames(), 9);
+}
+
 TEST(WholeVideo, SaysWhereAJobEndedThatWasNotCompleted) {
   v1::Video video = Job(v1::Video::CANCELLED);
   video.mutable_progress()->set_stage("denoise");
