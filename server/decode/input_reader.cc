@@ -47,14 +47,17 @@ class Reader {
         .kind = opened.kind, .sound = 1, .most_seconds = std::clamp(most_seconds, 0.0, kMostSeconds)};
     MediaInfo info;
     std::vector<float> samples;  // interleaved
-    DecodeSink sink{
-        .info = [&](const MediaInfo& of_file) { info = of_file; },
-        .picture = {},
-        .samples = [&](const float* more,
-                       int64_t count) { samples.insert(samples.end(), more, more + count * info.channels); }};
+    absl::Status room;
+    DecodeSink sink{.info = [&](const MediaInfo& of_file) { info = of_file; },
+                    .picture = {},
+                    .samples =
+                        [&](const float* more, int64_t count) {
+                          room.Update(Count(id, count * info.channels * static_cast<int64_t>(sizeof(float))));
+                          if (room.ok()) samples.insert(samples.end(), more, more + count * info.channels);
+                        }};
     KINORA_RETURN_IF_ERROR(Decode(id, opened, request, std::move(sink)));
+    KINORA_RETURN_IF_ERROR(room);
     if (info.channels == 0) return nullptr;
-    KINORA_RETURN_IF_ERROR(Count(id, std::ssize(samples) * static_cast<int64_t>(sizeof(float))));
     return std::make_shared<const AudioClip>(ToClip(info, samples));
   }
 

@@ -334,8 +334,11 @@ absl::StatusOr<PreparedRun> PipelineModel::PrepareRun(const v1::Generation& gene
   if (NamesInputs(request)) {
     KINORA_RETURN_IF_ERROR(ShareInputs(leads() ? read(request) : absl::OkStatus(), request));
   }
-  KINORA_ASSIGN_OR_RETURN(RunPlan plan, ranks_[0].pipeline->Prepare(request));
-  return PreparedRun{.generation = generation, .plan = std::move(plan)};
+  absl::StatusOr<RunPlan> plan = ranks_[0].pipeline->Prepare(request);
+  // Rank 0 alone looks at what was read, and may refuse it.
+  if (NamesInputs(request)) KINORA_RETURN_IF_ERROR(ShareInputs(plan.status(), request));
+  KINORA_RETURN_IF_ERROR(plan.status());
+  return PreparedRun{.generation = generation, .plan = *std::move(plan)};
 }
 
 // Rank 0 has read them, or has not: `status`.

@@ -88,6 +88,27 @@ TEST_F(ProcessGroup, PlansWithWhatRankZeroReadsAndADamagedFileEndsTheRunOfAllRan
   }
 }
 
+// The other ranks know its measures alone.
+TEST_F(ProcessGroup, ASoundThatRankZeroRefusesEndsTheRunOfAllRanksAlike) {
+  const auto little = [](uint32_t value, int bytes) {
+    std::string text;
+    for (int i = 0; i < bytes; ++i) text.push_back(static_cast<char>(value >> (8 * i)));
+    return text;
+  };
+  constexpr uint32_t kChannels = 6, kRate = 16000, kBytes = 2 * kChannels * kRate;  // a second
+  WriteFile(directory_.File("six.wav"), "RIFF" + little(36 + kBytes, 4) + "WAVEfmt " + little(16, 4) + little(1, 2) +
+                                            little(kChannels, 2) + little(kRate, 4) + little(2 * kChannels * kRate, 4) +
+                                            little(2 * kChannels, 2) + little(16, 2) + "data" + little(kBytes, 4) +
+                                            std::string(kBytes, '\x10'));
+  Start("tokens=2", 2);
+  std::vector<std::string> command = Generate("none.mp4", 2);
+  command.insert(command.end(), {"--audio", directory_.File("six.wav")});
+  const Result refused = RunToEnd(command);
+  EXPECT_EQ(refused.status, 3) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr("audio: 6 channels; this model hears 2"));
+  ASSERT_EQ(RunToEnd(Generate("served.mp4", 2)).status, 0);
+}
+
 TEST_F(ProcessGroup, ATraceHasATrackOfEachProcess) {
   Start("tokens=2", 2);
   std::vector<std::string> generate = Generate("served.mp4", 4);
