@@ -42,6 +42,7 @@ struct GuidanceParams {
 struct PixelClip {  // sRGB after EXIF, ICC and CRF; [frames, height, width, 3]
   int64_t frames = 0, height = 0, width = 0;
   std::vector<uint8_t> rgb;
+  double frame_rate = 0;  // of its file, frames per second; 0: not known
 };
 
 struct AudioClip {  // [channels, samples], -1..1

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -12,107 +11,10 @@
 #include "engine/request/defaults.h"
 #include "engine/request/given_sound.h"
 #include "engine/request/not_available.h"
+#include "engine/request/rules.h"
 #include "engine/request/upscaling.h"
 
 namespace kinora {
-namespace {
-
-constexpr int32_t kLowestSampleRate = 1000, kHighestSampleRate = 192000;  // Hz, of SoundTrack
-constexpr double kAny = std::numeric_limits<double>::max();
-
-bool Guides(const GuidanceParams& g) { return g.NeedsUncond() || g.NeedsPerturbed() || g.NeedsModality(); }
-
-// A value that must be k·multiple + offset, from `smallest` to `largest`.
-struct Grid {
-  const char* field;
-  int64_t value, multiple, offset, smallest, largest;
-};
-
-class Rules {
- public:
-  // model: null for what holds with any of them. request: with the model's defaults.
-  Rules(const ModelDescription* model, const GenerationRequest& request)
-      : model_(model),
-        recipe_(model != nullptr ? model->Find(request.recipe, request.upsampler) : nullptr),
-        request_(request) {}
-
-  void CheckAll() {
-    CheckPrompt("prompt", request_.prompt);
-    CheckPrompt("negative_prompt", request_.negative_prompt.value_or(""));
-    if (model_ != nullptr) CheckRecipe();
-    CheckShape();
-    if (recipe_ != nullptr || request_.frame_rate != 0) {
-      CheckNumber("frame_rate", request_.frame_rate, kMinFrameRate, kMaxFrameRate);
-    }
-    CheckSigmas();
-    CheckSteps();
-    CheckScheduleTokens();
-    CheckGuidance("video_guidance", request_.video_guidance);
-    CheckGuidance("audio_guidance", request_.audio_guidance);
-    CheckInputs();
-    if (request_.audio.has_value()) CheckSound();
-    if (request_.audio_only) CheckSoundAlone();
-  }
-
-  void CheckNumber(const std::string& field, double value, double minimum, double maximum) {
-    if (!std::isfinite(value)) return Add(field, "must be a finite number");
-    if (value >= minimum && value <= maximum) return;
-    const std::string limit = maximum == kAny ? absl::StrCat("must be ", minimum, " or more")
-                                              : absl::StrCat(value, " is not within ", minimum, "..", maximum);
-    Add(field, absl::StrCat(limit, "; nearest: ", std::clamp(value, minimum, maximum)));
-  }
-
-  FieldViolations& violations() { return violations_; }
-  bool too_large() const { return too_large_; }
-
- private:
-  void Add(const std::string& field, std::string description) {
-    if (violations_.size() < kMaxViolations) violations_.push_back({field, std::move(description)});
-  }
-
-  bool CheckText(const std::string& field, const std::string& text) {
-    std::string problem = TextProblem(text);
-    if (problem.empty()) return true;
-    Add(field, std::move(problem));
-    return false;
-  }
-
-  void CheckPrompt(const char* field, const std::string& prompt) {
-    if (prompt.size() > kMaxPromptBytes) {
-      return Add(field, absl::StrCat(prompt.size(), " bytes; at most ", kMaxPromptBytes));
-    }
-    CheckText(field, prompt);
-  }
-
-  void CheckRecipe();
-  void CheckUpsampler();
-  void CheckNeeds();
-  void CheckGrid(const Grid& grid);
-  void CheckShape();
-  void CheckTokens();
-  int64_t AppendedTokens() const;
-  void CheckSigmas();
-  void CheckSteps();
-  void CheckScheduleTokens();
-  void CheckGuidance(const std::string& field, const std::optional<GuidanceParams>& guidance);
-  void CheckSound();
-  void CheckSoundLength();
-  void CheckSoundAlone();
-  void CheckStgBlocks(const std::string& field, const std::vector<int32_t>& blocks);
-  void CheckInputs();
-  void CheckRetake(const RetakeInput& retake);
-  void CheckExtension(const RetakeInput& retake);
-  void CheckCondition(const std::string& field, const ConditionInput& condition);
-  void CheckLoraId(const std::string& field, const std::string& id);
-  void CheckLora(const std::string& field, const LoraInput& lora);
-
-  const ModelDescription* const model_;
-  const RecipeDescription* const recipe_;  // null: not described; what depends on it is not checked
-  const GenerationRequest& request_;
-  FieldViolations violations_;
-  bool sized_ = false;  // width, height and num_frames are known and on the grid
-  bool too_large_ = false;
-};
 
 void Rules::CheckRecipe() {
   const bool sound = request_.audio_only;
@@ -269,7 +171,7 @@ void Rules::CheckSteps() {
 // So many tokens shift every noise level to 1, and none of them differs from the next.
 void Rules::CheckScheduleTokens() {
   const GenerationRequest& r = request_;
-  if (r.schedule_tokens < -1) return CheckNumber("schedule_tokens", r.schedule_tokens, -1, kAny);
+  if (r.schedule_tokens < -1) return CheckNumber("schedule_tokens", r.schedule_tokens, -1, kAnyNumber);
   if (recipe_ == nullptr || !r.sigmas.empty() || !recipe_->fixed_sigmas.empty()) return;
   if (!sized_ || r.num_inference_steps < 1 || r.num_inference_steps > kMaxSteps) return;
   const auto works = [&](int64_t tokens) {
@@ -314,158 +216,6 @@ void Rules::CheckStgBlocks(const std::string& field, const std::vector<int32_t>&
   }
 }
 
-void Rules::CheckInputs() {
-  const GenerationRequest& r = request_;
-  const auto check_list = [this](const std::string& field, const auto& list, int64_t most, auto check) {
-    const int64_t count = static_cast<int64_t>(list.size());
-    if (count > most) return Add(field, absl::StrCat(count, " of them; at most ", most));
-    for (int64_t i = 0; i < count; ++i) (this->*check)(absl::StrCat(field, "[", i, "]"), list[i]);
-  };
-  if (!r.conditions.empty() && model_ != nullptr && !model_->parts.video_encoder) {
-    Add("conditions", "this model was loaded without a video encoder; leave them out");
-  }
-  check_list("conditions", r.conditions, kMaxConditions, &Rules::CheckCondition);
-  check_list("loras", r.loras, kMaxLoras, &Rules::CheckLora);
-  std::set<std::string> named;
-  for (size_t i = 0; i < std::min<size_t>(r.loras.size(), kMaxLoras); ++i) {
-    if (named.insert(r.loras[i].id).second || r.loras[i].id.empty()) continue;
-    Add(absl::StrCat("loras[", i, "].id"), Cat(r.loras[i].id, " is named twice; give it once, with one strength"));
-  }
-  if (r.retake.has_value()) CheckRetake(*r.retake);
-  if (r.audio.has_value()) {
-    CheckText("audio.media.input_id", r.audio->input_id);
-    CheckNumber("audio.start_seconds", r.audio->start_seconds, 0, kAny);
-  }
-  if (FindUpscaling(r.upsampler) == nullptr) Add("upsampler", Cat("not one of ", kUpscalings));
-}
-
-void Rules::CheckRetake(const RetakeInput& retake) {
-  const double start = retake.start_seconds, end = retake.end_seconds;
-  CheckText("retake.clip.input_id", retake.input_id);
-  CheckNumber("retake.start_seconds", start, 0, sized_ ? request_.num_frames / request_.frame_rate : kAny);
-  CheckNumber("retake.end_seconds", end, std::isfinite(start) ? std::max(0.0, start) : 0, kAny);
-  if (start == end) Add("retake.end_seconds", "nothing lies between start_seconds and it; make it larger");
-  if (retake.keep_video && retake.keep_audio) Add("retake.keep_audio", "with keep_video nothing is made anew");
-  if (!request_.conditions.empty()) Add("conditions", "not with a retake, which keeps its clip; leave them out");
-  if (model_ != nullptr && !model_->parts.video_encoder) {
-    Add("retake", "this model was loaded without a video encoder, which sees its clip");
-  }
-  if (model_ != nullptr && !model_->parts.audio_encoder && retake.audio != nullptr) {
-    Add("retake", "this model was loaded without an audio encoder, which hears its clip");
-  }
-  if (recipe_ != nullptr && !recipe_->upsampler.empty()) {
-    Add("recipe", Cat(RecipeName(request_.recipe), " has two stages, and a retake is made in one; nearest: ",
-                      RecipeName(recipe_->guided ? Recipe::kOneStage : Recipe::kDistilled)));
-  }
-  const auto guided = [](const auto& guidance) { return guidance.has_value() && Guides(*guidance); };
-  constexpr char kKept[] = "is of what the retake keeps, which is not guided; leave it out or set every term off";
-  if (retake.keep_video && guided(request_.video_guidance)) Add("video_guidance", kKept);
-  if (retake.keep_audio && guided(request_.audio_guidance)) Add("audio_guidance", kKept);
-  if (sized_ && retake.clip != nullptr) CheckExtension(retake);
-}
-
-// All that a clip is too short for is made anew.
-void Rules::CheckExtension(const RetakeInput& retake) {
-  const int64_t multiple = std::max(1, recipe_->frame_multiple);
-  const int64_t kept = retake.clip->frames < 1 ? 0 : (retake.clip->frames - 1) / multiple * multiple + 1;
-  const double rate = request_.frame_rate, ends = static_cast<double>(kept) / rate;
-  if (kept == 0) return Add("retake.clip", "has no picture");
-  if (kept >= request_.num_frames) return;
-  const double whole = request_.num_frames / rate, half_a_frame = 0.5 / rate;
-  const bool late = retake.start_seconds > ends + half_a_frame;
-  if (retake.keep_video || retake.keep_audio) {
-    Add("num_frames", absl::StrCat(request_.num_frames, " frames, and the clip that is kept has ", retake.clip->frames,
-                                   "; nearest: ", kept));
-  } else if (late || retake.end_seconds < whole - half_a_frame) {
-    Add(late ? "retake.start_seconds" : "retake.end_seconds",
-        absl::StrCat("the clip ends at ", ends, " s, and all from there to ", whole,
-                     " s is new; nearest: ", late ? ends : whole, ", or ", kept, " frames"));
-  }
-}
-
-// Of audio-to-video.
-void Rules::CheckSound() {
-  const GenerationRequest& r = request_;
-  if (r.audio->input_id.empty() && r.audio->audio == nullptr) Add("audio", "needs a sound; name it in media");
-  if (r.retake.has_value()) Add("audio", "not with a retake, whose clip has its own sound; leave one of them out");
-  if (model_ != nullptr && !model_->parts.audio_encoder) {
-    Add("audio", "this model was loaded without an audio encoder, which hears it");
-  }
-  if (r.audio_guidance.has_value() && Guides(*r.audio_guidance)) {
-    Add("audio_guidance", "the sound is given and not guided; leave it out or set every term off");
-  }
-  if (r.noise.audio.has_value()) Add("audio_noise", "the sound is given, and begins from no noise; leave it out");
-  if (r.audio->audio != nullptr && r.num_frames > 0) CheckSoundLength();
-}
-
-// That it lasts as long as the clip, and that a file can hold it.
-void Rules::CheckSoundLength() {
-  const AudioGuide& guide = *request_.audio;
-  if (const int32_t rate = guide.audio->sample_rate; rate < kLowestSampleRate || rate > kHighestSampleRate) {
-    Add("audio",
-        Cat(rate, " samples a second; the clip's file can hold ", kLowestSampleRate, " to ", kHighestSampleRate));
-  }
-  const SoundSpan span = HeardSpan(guide, request_.num_frames, request_.frame_rate);
-  if (span.begin + span.samples <= guide.audio->samples) return;
-  const double seconds = static_cast<double>(guide.audio->samples) / guide.audio->sample_rate;
-  const int64_t frames = FramesHeard(guide, request_.frame_rate, recipe_ != nullptr ? recipe_->frame_multiple : 1);
-  if (frames < 1) {
-    return Add("audio.start_seconds", absl::StrCat("the sound lasts ", seconds, " s, and no frame is left after ",
-                                                   guide.start_seconds, "; nearest: 0"));
-  }
-  Add("num_frames", absl::StrCat(request_.num_frames, " frames last longer than the given sound: ", seconds,
-                                 " s, heard from ", guide.start_seconds, " on; nearest: ", frames));
-}
-
-void Rules::CheckSoundAlone() {
-  const GenerationRequest& r = request_;
-  if (r.audio.has_value()) Add("audio", "not with audio_only, which makes a sound of its own; leave one of them out");
-  if (r.width != 0) Add("width", "audio_only: there is no picture; leave it out");
-  if (r.height != 0) Add("height", "audio_only: there is no picture; leave it out");
-  if (!r.conditions.empty()) Add("conditions", "audio_only: there is no picture; leave them out");
-  if (r.retake.has_value()) Add("retake", "not with audio_only; leave one of them out");
-  if (r.noise.video.has_value()) Add("video_noise", "audio_only: there is no picture; leave it out");
-  if (r.schedule_tokens == -1) Add("schedule_tokens", "-1 counts tokens of the picture, and there is none; nearest: 0");
-  if (r.video_guidance.has_value() && Guides(*r.video_guidance)) {
-    Add("video_guidance", "audio_only: there is no picture; leave it out or set every term off");
-  }
-  if (r.audio_guidance.has_value() && r.audio_guidance->NeedsModality()) {
-    Add("audio_guidance.modality_scale", "audio_only: there is no picture to hear; nearest: 1");
-  }
-  if (recipe_ == nullptr || recipe_->upsampler.empty()) return;
-  Add("recipe", Cat(RecipeName(r.recipe), " has two stages, and audio_only is made in one; nearest: ",
-                    RecipeName(recipe_->guided ? Recipe::kOneStage : Recipe::kDistilled)));
-}
-
-void Rules::CheckCondition(const std::string& field, const ConditionInput& condition) {
-  if (condition.media == ConditionInput::Media::kNone) Add(field, "needs an image or a clip");
-  const bool image = condition.media == ConditionInput::Media::kImage;
-  CheckText(field + (image ? ".image.input_id" : ".clip.input_id"), condition.input_id);
-  CheckNumber(field + ".frame", condition.frame, 0, sized_ ? request_.num_frames - 1 : kAny);
-  CheckNumber(field + ".strength", condition.strength, 0, 1);
-  if (condition.append && condition.frame != 0) Add(field + ".append", "is for frame 0 only");
-  CheckNumber(field + ".crf", condition.crf.value_or(0), 0, kMaxCrf);
-}
-
-void Rules::CheckLoraId(const std::string& field, const std::string& id) {
-  const std::vector<std::string>& loras = model_->loras;
-  if (std::find(loras.begin(), loras.end(), id) != loras.end()) return;
-  Add(field, loras.empty() ? Cat(id, ": this model was loaded without LoRAs (--model lora=ID:FILE)")
-                           : Cat(id, " is not one of this model's LoRAs, which are ", absl::StrJoin(loras, ", ")));
-}
-
-void Rules::CheckLora(const std::string& field, const LoraInput& lora) {
-  if (lora.id.empty()) Add(field + ".id", "is empty");
-  if (CheckText(field + ".id", lora.id) && model_ != nullptr && !lora.id.empty()) CheckLoraId(field + ".id", lora.id);
-  CheckNumber(field + ".strength", lora.strength, -kMaxLoraStrength, kMaxLoraStrength);
-  if (!lora.strength_stage2.has_value()) return;
-  CheckNumber(field + ".strength_stage2", *lora.strength_stage2, -kMaxLoraStrength, kMaxLoraStrength);
-  if (recipe_ == nullptr || !recipe_->upsampler.empty()) return;
-  Add(field + ".strength_stage2", Cat("the recipe ", RecipeName(request_.recipe), " has one stage; leave it out"));
-}
-
-}  // namespace
-
 Verdict Judge(const ModelDescription& model, const GenerationRequest& asked) {
   Verdict verdict{.effective = WithDefaults(model, asked)};
   Rules rules(&model, verdict.effective);
@@ -493,7 +243,7 @@ FieldViolations OutputViolations(const OutputRequest& output) {
   const GenerationRequest none;
   Rules rules(nullptr, none);
   rules.CheckNumber("crf", output.crf.value_or(0), 0, kMaxCrf);
-  rules.CheckNumber("preview_every_steps", output.preview_every_steps, 0, kAny);
+  rules.CheckNumber("preview_every_steps", output.preview_every_steps, 0, kAnyNumber);
   return std::move(rules.violations());
 }
 

@@ -75,6 +75,7 @@ class Reader {
                         [&](const MediaInfo& info) {
                           clip->width = info.width;
                           clip->height = info.height;
+                          clip->frame_rate = info.frames_per_second;
                           bytes = int64_t{3} * info.width * info.height;
                         },
                     .picture = {},

@@ -354,6 +354,19 @@ TEST(RequestRules, ARetakeLiesWithinItsClipOrMakesAllThatComesAfter) {
   EXPECT_EQ(Told(100, third), "");
 }
 
+TEST(RequestRules, ARetakeIsAtItsClipsRate) {
+  const auto at = [](double of_clip, double asked) {
+    return Told(121, [=](GenerationRequest& r, ModelDescription&) {
+      r.retake->clip = std::make_shared<PixelClip>(PixelClip{.frames = 121, .frame_rate = of_clip});
+      r.frame_rate = asked;
+    });
+  };
+  EXPECT_EQ(at(24, 0), "");  // the default
+  EXPECT_EQ(at(0, 30), "");  // nobody knows
+  EXPECT_EQ(at(24000.0 / 1001, 23.976), "");
+  EXPECT_EQ(at(30, 0), "frame_rate: 24 is not that of the retake's clip; nearest: 30");
+}
+
 TEST(RequestRules, WhatARetakeKeepsIsNotGuided) {
   GenerationRequest request;
   request.retake = RetakeInput{.input_id = "a",

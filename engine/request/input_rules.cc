@@ -1,0 +1,177 @@
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/base/strings.h"
+#include "engine/request/given_sound.h"
+#include "engine/request/rules.h"
+#include "engine/request/upscaling.h"
+
+namespace kinora {
+namespace {
+
+constexpr int32_t kLowestSampleRate = 1000, kHighestSampleRate = 192000;  // Hz, of SoundTrack
+constexpr double kSameRate = 0.0002;                                      // 23.976 is how people write 24000/1001
+
+}  // namespace
+
+void Rules::CheckInputs() {
+  const GenerationRequest& r = request_;
+  const auto check_list = [this](const std::string& field, const auto& list, int64_t most, auto check) {
+    const int64_t count = static_cast<int64_t>(list.size());
+    if (count > most) return Add(field, absl::StrCat(count, " of them; at most ", most));
+    for (int64_t i = 0; i < count; ++i) (this->*check)(absl::StrCat(field, "[", i, "]"), list[i]);
+  };
+  if (!r.conditions.empty() && model_ != nullptr && !model_->parts.video_encoder) {
+    Add("conditions", "this model was loaded without a video encoder; leave them out");
+  }
+  check_list("conditions", r.conditions, kMaxConditions, &Rules::CheckCondition);
+  check_list("loras", r.loras, kMaxLoras, &Rules::CheckLora);
+  std::set<std::string> named;
+  for (size_t i = 0; i < std::min<size_t>(r.loras.size(), kMaxLoras); ++i) {
+    if (named.insert(r.loras[i].id).second || r.loras[i].id.empty()) continue;
+    Add(absl::StrCat("loras[", i, "].id"), Cat(r.loras[i].id, " is named twice; give it once, with one strength"));
+  }
+  if (r.retake.has_value()) CheckRetake(*r.retake);
+  if (r.audio.has_value()) {
+    CheckText("audio.media.input_id", r.audio->input_id);
+    CheckNumber("audio.start_seconds", r.audio->start_seconds, 0, kAnyNumber);
+  }
+  if (FindUpscaling(r.upsampler) == nullptr) Add("upsampler", Cat("not one of ", kUpscalings));
+}
+
+void Rules::CheckRetake(const RetakeInput& retake) {
+  const double start = retake.start_seconds, end = retake.end_seconds;
+  CheckText("retake.clip.input_id", retake.input_id);
+  CheckNumber("retake.start_seconds", start, 0, sized_ ? request_.num_frames / request_.frame_rate : kAnyNumber);
+  CheckNumber("retake.end_seconds", end, std::isfinite(start) ? std::max(0.0, start) : 0, kAnyNumber);
+  if (start == end) Add("retake.end_seconds", "nothing lies between start_seconds and it; make it larger");
+  if (retake.keep_video && retake.keep_audio) Add("retake.keep_audio", "with keep_video nothing is made anew");
+  if (!request_.conditions.empty()) Add("conditions", "not with a retake, which keeps its clip; leave them out");
+  if (model_ != nullptr && !model_->parts.video_encoder) {
+    Add("retake", "this model was loaded without a video encoder, which sees its clip");
+  }
+  if (model_ != nullptr && !model_->parts.audio_encoder && retake.audio != nullptr) {
+    Add("retake", "this model was loaded without an audio encoder, which hears its clip");
+  }
+  if (recipe_ != nullptr && !recipe_->upsampler.empty()) {
+    Add("recipe", Cat(RecipeName(request_.recipe), " has two stages, and a retake is made in one; nearest: ",
+                      RecipeName(recipe_->guided ? Recipe::kOneStage : Recipe::kDistilled)));
+  }
+  const auto guided = [](const auto& guidance) { return guidance.has_value() && Guides(*guidance); };
+  constexpr char kKept[] = "is of what the retake keeps, which is not guided; leave it out or set every term off";
+  if (retake.keep_video && guided(request_.video_guidance)) Add("video_guidance", kKept);
+  if (retake.keep_audio && guided(request_.audio_guidance)) Add("audio_guidance", kKept);
+  if (retake.clip != nullptr) CheckClipRate(retake.clip->frame_rate);
+  if (sized_ && retake.clip != nullptr) CheckExtension(retake);
+}
+
+// Frames are taken one by one, so at another rate they would leave their sound and the window behind.
+void Rules::CheckClipRate(double rate) {
+  if (rate == 0 || std::abs(rate - request_.frame_rate) < kSameRate * rate) return;
+  Add("frame_rate", absl::StrCat(request_.frame_rate, " is not that of the retake's clip; nearest: ", rate));
+}
+
+// All that a clip is too short for is made anew.
+void Rules::CheckExtension(const RetakeInput& retake) {
+  const int64_t multiple = std::max(1, recipe_->frame_multiple);
+  const int64_t kept = retake.clip->frames < 1 ? 0 : (retake.clip->frames - 1) / multiple * multiple + 1;
+  const double rate = request_.frame_rate, ends = static_cast<double>(kept) / rate;
+  if (kept == 0) return Add("retake.clip", "has no picture");
+  if (kept >= request_.num_frames) return;
+  const double whole = request_.num_frames / rate, half_a_frame = 0.5 / rate;
+  const bool late = retake.start_seconds > ends + half_a_frame;
+  if (retake.keep_video || retake.keep_audio) {
+    Add("num_frames", absl::StrCat(request_.num_frames, " frames, and the clip that is kept has ", retake.clip->frames,
+                                   "; nearest: ", kept));
+  } else if (late || retake.end_seconds < whole - half_a_frame) {
+    Add(late ? "retake.start_seconds" : "retake.end_seconds",
+        absl::StrCat("the clip ends at ", ends, " s, and all from there to ", whole,
+                     " s is new; nearest: ", late ? ends : whole, ", or ", kept, " frames"));
+  }
+}
+
+// Of audio-to-video.
+void Rules::CheckSound() {
+  const GenerationRequest& r = request_;
+  if (r.audio->input_id.empty() && r.audio->audio == nullptr) Add("audio", "needs a sound; name it in media");
+  if (r.retake.has_value()) Add("audio", "not with a retake, whose clip has its own sound; leave one of them out");
+  if (model_ != nullptr && !model_->parts.audio_encoder) {
+    Add("audio", "this model was loaded without an audio encoder, which hears it");
+  }
+  if (r.audio_guidance.has_value() && Guides(*r.audio_guidance)) {
+    Add("audio_guidance", "the sound is given and not guided; leave it out or set every term off");
+  }
+  if (r.noise.audio.has_value()) Add("audio_noise", "the sound is given, and begins from no noise; leave it out");
+  if (r.audio->audio != nullptr && r.num_frames > 0) CheckSoundLength();
+}
+
+// That it lasts as long as the clip, and that a file can hold it.
+void Rules::CheckSoundLength() {
+  const AudioGuide& guide = *request_.audio;
+  if (const int32_t rate = guide.audio->sample_rate; rate < kLowestSampleRate || rate > kHighestSampleRate) {
+    Add("audio",
+        Cat(rate, " samples a second; the clip's file can hold ", kLowestSampleRate, " to ", kHighestSampleRate));
+  }
+  const SoundSpan span = HeardSpan(guide, request_.num_frames, request_.frame_rate);
+  if (span.begin + span.samples <= guide.audio->samples) return;
+  const double seconds = static_cast<double>(guide.audio->samples) / guide.audio->sample_rate;
+  const int64_t frames = FramesHeard(guide, request_.frame_rate, recipe_ != nullptr ? recipe_->frame_multiple : 1);
+  if (frames < 1) {
+    return Add("audio.start_seconds", absl::StrCat("the sound lasts ", seconds, " s, and no frame is left after ",
+                                                   guide.start_seconds, "; nearest: 0"));
+  }
+  Add("num_frames", absl::StrCat(request_.num_frames, " frames last longer than the given sound: ", seconds,
+                                 " s, heard from ", guide.start_seconds, " on; nearest: ", frames));
+}
+
+void Rules::CheckSoundAlone() {
+  const GenerationRequest& r = request_;
+  if (r.audio.has_value()) Add("audio", "not with audio_only, which makes a sound of its own; leave one of them out");
+  if (r.width != 0) Add("width", "audio_only: there is no picture; leave it out");
+  if (r.height != 0) Add("height", "audio_only: there is no picture; leave it out");
+  if (!r.conditions.empty()) Add("conditions", "audio_only: there is no picture; leave them out");
+  if (r.retake.has_value()) Add("retake", "not with audio_only; leave one of them out");
+  if (r.noise.video.has_value()) Add("video_noise", "audio_only: there is no picture; leave it out");
+  if (r.schedule_tokens == -1) Add("schedule_tokens", "-1 counts tokens of the picture, and there is none; nearest: 0");
+  if (r.video_guidance.has_value() && Guides(*r.video_guidance)) {
+    Add("video_guidance", "audio_only: there is no picture; leave it out or set every term off");
+  }
+  if (r.audio_guidance.has_value() && r.audio_guidance->NeedsModality()) {
+    Add("audio_guidance.modality_scale", "audio_only: there is no picture to hear; nearest: 1");
+  }
+  if (recipe_ == nullptr || recipe_->upsampler.empty()) return;
+  Add("recipe", Cat(RecipeName(r.recipe), " has two stages, and audio_only is made in one; nearest: ",
+                    RecipeName(recipe_->guided ? Recipe::kOneStage : Recipe::kDistilled)));
+}
+
+void Rules::CheckCondition(const std::string& field, const ConditionInput& condition) {
+  if (condition.media == ConditionInput::Media::kNone) Add(field, "needs an image or a clip");
+  const bool image = condition.media == ConditionInput::Media::kImage;
+  CheckText(field + (image ? ".image.input_id" : ".clip.input_id"), condition.input_id);
+  CheckNumber(field + ".frame", condition.frame, 0, sized_ ? request_.num_frames - 1 : kAnyNumber);
+  CheckNumber(field + ".strength", condition.strength, 0, 1);
+  if (condition.append && condition.frame != 0) Add(field + ".append", "is for frame 0 only");
+  CheckNumber(field + ".crf", condition.crf.value_or(0), 0, kMaxCrf);
+}
+
+void Rules::CheckLoraId(const std::string& field, const std::string& id) {
+  const std::vector<std::string>& loras = model_->loras;
+  if (std::find(loras.begin(), loras.end(), id) != loras.end()) return;
+  Add(field, loras.empty() ? Cat(id, ": this model was loaded without LoRAs (--model lora=ID:FILE)")
+                           : Cat(id, " is not one of this model's LoRAs, which are ", absl::StrJoin(loras, ", ")));
+}
+
+void Rules::CheckLora(const std::string& field, const LoraInput& lora) {
+  if (lora.id.empty()) Add(field + ".id", "is empty");
+  if (CheckText(field + ".id", lora.id) && model_ != nullptr && !lora.id.empty()) CheckLoraId(field + ".id", lora.id);
+  CheckNumber(field + ".strength", lora.strength, -kMaxLoraStrength, kMaxLoraStrength);
+  if (!lora.strength_stage2.has_value()) return;
+  CheckNumber(field + ".strength_stage2", *lora.strength_stage2, -kMaxLoraStrength, kMaxLoraStrength);
+  if (recipe_ == nullptr || !recipe_->upsampler.empty()) return;
+  Add(field + ".strength_stage2", Cat("the recipe ", RecipeName(request_.recipe), " has one stage; leave it out"));
+}
+
+}  // namespace kinora
