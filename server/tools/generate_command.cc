@@ -33,7 +33,7 @@ struct Plan {
   ClipOutput output;
   WatchOptions watch;
   bool detach, json, quiet, open;
-  std::optional<v1::Video> earlier{};  // that is done once more
+  const v1::Video* earlier = nullptr;  // that is done once more; the caller's
 };
 
 absl::Status CheckTogether(const Plan& plan) {
@@ -68,7 +68,7 @@ absl::StatusOr<Plan> PlanFromFlags(const CommandLine& line, const v1::Video* ear
             .json = line.Has("json"),
             .quiet = line.Has("quiet"),
             .open = line.Has("open")};
-  if (earlier != nullptr) plan.earlier = *earlier;
+  plan.earlier = earlier;
   KINORA_RETURN_IF_ERROR(CheckTogether(plan));
   return plan;
 }
@@ -104,7 +104,7 @@ ExitStatus Save(const Connection& connection, const v1::Video& video, int n, Exi
     }
   }
   if (plan.json || saved.exit_status == kSuccess) PrintSaved(video, saved.paths, plan.json);
-  if (plan.earlier && outcome == kSuccess && !plan.quiet) {
+  if (plan.earlier != nullptr && outcome == kSuccess && !plan.quiet) {
     std::fprintf(stderr, "%s\n", DescribeRepetition(*plan.earlier, video).c_str());
   }
   if (!plan.open || saved.exit_status != kSuccess) return saved.exit_status;
