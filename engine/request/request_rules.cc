@@ -119,7 +119,7 @@ void Rules::CheckTokens() {
 int64_t Rules::AppendedTokens() const {
   int64_t tokens = 0;
   for (const ConditionInput& condition : request_.conditions) {
-    const int64_t left = request_.num_frames - condition.frame;
+    const int64_t left = int64_t{request_.num_frames} - condition.frame;
     if (left < 1 || condition.frame < 0 || !(condition.append || condition.frame > 0)) continue;
     const int64_t read = condition.pixels != nullptr ? condition.pixels->frames : left;
     const int64_t frames = condition.media == ConditionInput::Media::kImage ? 1 : std::min(read, left);
