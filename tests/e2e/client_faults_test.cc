@@ -205,6 +205,15 @@ class ClientFaults : public testing::Test {
     return client.Err();
   }
 
+  // A download sends its first piece and no other.
+  void HoldDownload(absl::Notification& downloading) {
+    service_.on_download = [&](int, int64_t offset, Service::Chunks& chunks) {
+      Service::Send(chunks, offset, 1000);
+      Hold(downloading);
+      return grpc::Status::OK;
+    };
+  }
+
   TemporaryDirectory directory_;
   const std::string address_ = absl::StrCat("unix:", directory_.File("api.sock"));
   absl::Notification released_;
@@ -214,11 +223,7 @@ class ClientFaults : public testing::Test {
 
 TEST_F(ClientFaults, CtrlCWhileTheFinishedClipIsFetchedLeavesItToTheServer) {
   absl::Notification downloading;
-  service_.on_download = [&](int, int64_t offset, Service::Chunks& chunks) {
-    Service::Send(chunks, offset, 1000);
-    Hold(downloading);
-    return grpc::Status::OK;
-  };
+  HoldDownload(downloading);
   Start();
   const std::string path = directory_.File("x.mp4");
   Process client(Client({"generate", "x", "-o", path}));
@@ -235,11 +240,7 @@ TEST_F(ClientFaults, CtrlCWhileTheFinishedClipIsFetchedLeavesItToTheServer) {
 
 TEST_F(ClientFaults, CtrlCLeavesNothingOfADownloadThatIsNotWhole) {
   absl::Notification downloading;
-  service_.on_download = [&](int, int64_t offset, Service::Chunks& chunks) {
-    Service::Send(chunks, offset, 1000);
-    Hold(downloading);
-    return grpc::Status::OK;
-  };
+  HoldDownload(downloading);
   Start();
   const std::string folder = directory_.File("clips");
   Process client(Client({"download", IdOf(1), "-o", folder + "/x.mp4"}));
