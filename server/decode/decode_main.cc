@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <memory>
 #include <new>
 #include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "engine/base/version.h"
 #include "server/decode/decode_protocol.h"
 #include "server/decode/decoder.h"
 #include "server/decode/sandbox.h"
@@ -106,4 +108,9 @@ int Main() {
 }  // namespace
 }  // namespace kinora
 
-int main() { _exit(kinora::Main()); }
+int main(int argc, char** argv) {
+  if (argc == 2 && std::string_view(argv[1]) == "--version") {  // of the package that it came in
+    return std::fputs(kinora::VersionText("kinora-decode").c_str(), stdout) < 0 ? 1 : 0;
+  }
+  _exit(kinora::Main());
+}

@@ -26,7 +26,7 @@ struct Command {
 absl::Span<const Command> JobCommands();     // create, get, list, estimate, models
 absl::Span<const Command> ClipCommands();    // generate, watch, upload, download
 absl::Span<const Command> EndingCommands();  // cancel, delete
-absl::Span<const Command> ServerCommands();  // doctor, bench
+absl::Span<const Command> ServerCommands();  // doctor, bench, health
 absl::Span<const Command> AdminCommands();   // list, drain, restart
 absl::Span<const FlagSpec> AdminFlags();     // of each of those, instead of --server
 

@@ -2,6 +2,7 @@
 #include "server/tools/bench_command.h"
 #include "server/tools/commands.h"
 #include "server/tools/doctor_command.h"
+#include "server/tools/health_command.h"
 
 namespace kinora {
 
@@ -13,6 +14,8 @@ absl::Span<const Command> ServerCommands() {
        /*calls_server=*/false},
       {"bench", "[PROMPT]", "times clips on a server that nobody else uses: clips per hour, seconds per step", 1,
        BenchFlags(), Bench, /*handles_signals=*/true},
+      {"health", "", "says by its exit status whether a server serves, for health checks and scripts", 0, HealthFlags(),
+       Health},
   };
   return *kCommands;
 }

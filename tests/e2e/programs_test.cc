@@ -40,6 +40,7 @@ TEST(Programs, SayTheirVersion) {
       EXPECT_EQ(result.err, "");
     }
   }
+  EXPECT_EQ(RunToEnd({KINORA_DECODE_BINARY, "--version"}).out, VersionText("kinora-decode"));  // its only flag
   EXPECT_THAT(VersionText("kinora"),
               AllOf(StartsWith("kinora 0."), HasSubstr("\nbackends  cpu"), HasSubstr("\ncpu path  ")));
 }
