@@ -21,7 +21,8 @@ using testing::HasSubstr;
 class ConditionedRender : public testing::TestWithParam<std::tuple<const char*, TestedBackend>> {};
 INSTANTIATE_TEST_SUITE_P(Conditions, ConditionedRender,
                          testing::Combine(testing::Values("pipeline_image", "pipeline_clip", "pipeline_two_stage_image",
-                                                          "pipeline_keyframes", "pipeline_retake"),
+                                                          "pipeline_keyframes", "pipeline_retake", "pipeline_hq_image",
+                                                          "pipeline_x1_5_image", "pipeline_temporal_x2_image"),
                                           testing::ValuesIn(Backends())),
                          [](const auto& info) {
                            return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param).name;

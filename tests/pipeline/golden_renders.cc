@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "absl/synchronization/mutex.h"
 #include "engine/base/status_macros.h"
 
 namespace kinora {
@@ -78,6 +79,17 @@ std::shared_ptr<const AudioClip> SoundOf(Golden& golden, int32_t sample_rate) {
   return clip;
 }
 
+// The file of an upsampler whose weights another golden holds; until the program ends.
+std::string UpsamplerOf(const std::string& name) {
+  static absl::Mutex mu(absl::kConstInit);
+  static std::map<std::string, Golden> goldens;
+  static std::map<std::string, std::string> paths;
+  const absl::MutexLock lock(&mu);
+  const auto [found, added] = goldens.try_emplace(name, name);
+  if (added) paths[name] = found->second.WriteCheckpoint();
+  return paths[name];
+}
+
 }  // namespace
 
 absl::Status ClipRecorder::Begin(const ClipInfo& info) {
@@ -136,6 +148,7 @@ GenerationRequest RequestOf(Golden& golden) {
                                  .start_seconds = r["retake"]["start_seconds"],
                                  .end_seconds = r["retake"]["end_seconds"]};
   }
+  request.upsampler = r.value("upsampler", "");
   request.audio_only = r.value("audio_only", false);
   if (r.contains("audio")) {
     request.audio =
@@ -163,6 +176,11 @@ PipelineOptions OptionsOf(const Golden& golden, DType precision) {
   };
   options.files.distilled_lora = file("distilled_lora");
   options.files.spatial_upsampler = file("spatial_upsampler");
+  if (parameters.contains("upsampler_case")) {
+    const std::string name = parameters["upsampler_case"];
+    const bool of_time = name.starts_with("upsampler_temporal");
+    (of_time ? options.files.temporal_upsampler : options.files.spatial_upsampler) = UpsamplerOf(name);
+  }
   options.files.kind = ModelFiles::Kind::kDev;
   options.device = "cpu";  // of what RenderOn is not asked
   options.precision = precision;

@@ -29,7 +29,8 @@ class WholeRender : public testing::TestWithParam<std::tuple<const char*, Tested
 INSTANTIATE_TEST_SUITE_P(
     Pipeline, WholeRender,
     testing::Combine(testing::Values("pipeline_one_stage", "pipeline_distilled", "pipeline_2_0", "pipeline_lora",
-                                     "pipeline_two_stage", "pipeline_distilled_two_stage", "pipeline_sound",
+                                     "pipeline_two_stage", "pipeline_distilled_two_stage", "pipeline_hq",
+                                     "pipeline_x1_5", "pipeline_temporal_x2", "pipeline_sound",
                                      "pipeline_sound_two_stage", "pipeline_sound_alone"),
                      testing::ValuesIn(Backends())),
     [](const auto& info) { return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param).name; });

@@ -1,4 +1,7 @@
-"""Renders of models/tiny that are shown pictures and clips, through Lightricks' stages, denoisers and conditions."""
+"""Renders of models/tiny through Lightricks' stages, samplers, denoisers and conditions.
+
+What is shown pictures and clips, HQ, and two stages with the other upsamplers between them.
+"""
 
 import contextlib
 import dataclasses
@@ -8,10 +11,28 @@ from unittest import mock
 
 import torch
 
-from golden import configs, layouts, lightricks, lora_cases, pipeline_cases, tiny, two_stage_cases
+from golden import configs, layouts, lightricks, lora_cases, pipeline_cases, tiny, two_stage_cases, upsampler_cases
 from golden.case import Case, Tensors
 
 _STRIDE = 6
+_DATA = "tests/golden/data/"
+
+
+@dataclasses.dataclass
+class _Upscaling:
+    """What stands between two stages."""
+
+    up: int = 2  # sides become up / down times as long
+    down: int = 1
+    time: int = 1  # frames become so many times as many, less those between nothing
+    case: str = ""  # that holds the weights, which those of the two_stage cases do not
+
+
+_UPSCALINGS = {
+    "x2": _Upscaling(),
+    "x1.5": _Upscaling(3, 2, case="upsampler_x1_5"),
+    "temporal_x2": _Upscaling(1, 1, 2, case="upsampler_temporal_x2"),
+}
 
 
 def _smooth(seed: int, frames: int, height: int, width: int) -> torch.Tensor:
@@ -42,7 +63,6 @@ class _Models:
         self.pipe = pipeline_cases.pipeline(self.parts)
         self.encoder = lightricks.load("video_encoder", self.meta, self._encoder_file())
         self.transformers = {}
-        self.upsampler = two_stage_cases.upsampler()
 
     def _encoder_file(self) -> Tensors:
         kept = ("vae.encoder.", "vae.per_channel_statistics.")
@@ -82,9 +102,10 @@ class _Models:
         mean, std = (t.view(1, -1, 1, 1, 1) for t in (self.parts["video_vae"].latents_mean, self.parts["video_vae"].latents_std))
         return video * std + mean
 
-    def upsampled(self, video: torch.Tensor) -> torch.Tensor:
+    def upsampled(self, video: torch.Tensor, case: str) -> torch.Tensor:
         mean, std = (t.view(1, -1, 1, 1, 1) for t in (self.parts["video_vae"].latents_mean, self.parts["video_vae"].latents_std))
-        return (self.upsampler(self.denormalised(video)) - mean) / std
+        upsampler = upsampler_cases.tiny(case) if case else two_stage_cases.upsampler()
+        return (upsampler(self.denormalised(video)) - mean) / std
 
 
 @dataclasses.dataclass
@@ -106,6 +127,9 @@ class _Run:
     def __init__(self, models: _Models, request: dict, pictures: Tensors, shown: list[_Shown]) -> None:
         self.models, self.request, self.pictures, self.shown = models, request, pictures, shown
         self.single_frame, self.squashed, self.second_sound, self.deaf = 1, False, False, False
+        self.hq, self.upscaling = request["recipe"] == "HQ", _UPSCALINGS[request.get("upsampler", "x2")]
+        self.distilled, self.euler, self.seeds = (0.25, 0.5) if self.hq else (0.0, 1.0), not self.hq, (-1, -1)
+        self.time = self.upscaling.time  # frames of the clip for each of the first stage's
         self.retake = request.get("retake")
         self.window = (self.retake["start_seconds"], self.retake["end_seconds"]) if self.retake else None
 
@@ -120,7 +144,7 @@ class _Run:
             fitted = resize_and_center_crop(picture, height, width)
         return fitted / 127.5 - 1.0
 
-    def conditions(self, height: int, width: int) -> list:
+    def conditions(self, height: int, width: int, time: int) -> list:
         from ltx_core.conditioning.types.keyframe_cond import VideoConditionByKeyframeIndex
         from ltx_core.conditioning.types.latent_cond import VideoConditionByLatentIndex
 
@@ -134,7 +158,7 @@ class _Run:
             found.append(
                 VideoConditionByKeyframeIndex(
                     keyframes=latent,
-                    frame_idx=shown.frame,
+                    frame_idx=shown.frame // time,
                     strength=shown.strength,
                     num_pixel_frames=self.single_frame if frames == 1 else frames,
                 )
@@ -164,17 +188,29 @@ class _Run:
         window = TemporalRegionMask(*self.window, fps=self.request["frame_rate"])
         return ModalitySpec(context=context, conditionings=[window], initial_latent=self.sound())
 
-    def spec(self, context, width: int, height: int, latent=None, noise_scale: float = 1.0):
+    def spec(self, context, width: int, height: int, latent=None, noise_scale: float = 1.0, time: int = 1):
         from ltx_core.conditioning.types.noise_mask_cond import TemporalRegionMask
         from ltx_pipelines.utils.types import ModalitySpec
 
-        conditions = self.conditions(height, width)
+        conditions = self.conditions(height, width, time)
         if self.retake:
             latent = self.models.encoder(self.pixels(self.retake["picture"], height, width))
             conditions.append(TemporalRegionMask(*self.window, fps=self.request["frame_rate"]))
         return ModalitySpec(context=context, conditionings=conditions, initial_latent=latent, noise_scale=noise_scale)
 
-    def stage(self, distilled: float, denoiser, sigmas: list[float], noiser, height: int, width: int, video, audio):
+    def sampler(self, stage: int) -> dict:
+        from ltx_core.components.diffusion_steps import Res2sDiffusionStep
+        from ltx_pipelines.utils.samplers import res2s_audio_video_denoising_loop
+
+        if self.euler:
+            return {}
+        options = {"model_dtype": torch.float32, "noise_seed": self.seeds[stage - 1]}
+        return {
+            "stepper": Res2sDiffusionStep(),
+            "loop": functools.partial(res2s_audio_video_denoising_loop, **options),
+        }
+
+    def stage(self, stage: int, denoiser, sigmas: list[float], noiser, height: int, width: int, video, audio):
         from ltx_core.model.transformer.model import X0Model
         from ltx_pipelines.utils.blocks import DiffusionStage
 
@@ -187,7 +223,8 @@ class _Run:
         class Builder:
             checkpoint = "models/tiny"
 
-        model = self.models.transformer(distilled)
+        model = self.models.transformer(self.distilled[stage - 1])
+        time = self.upscaling.time if stage == 1 else 1
         with _latents_of(16):
             return Stage(Builder(), torch.float32, torch.device("cpu"))(
                 denoiser,
@@ -195,11 +232,12 @@ class _Run:
                 noiser,
                 width,
                 height,
-                self.request["num_frames"],
-                self.request["frame_rate"],
+                (self.request["num_frames"] - 1) // time + 1,
+                self.request["frame_rate"] / time,
                 video,
                 audio,
                 max_batch_size=4,
+                **self.sampler(stage),
             )
 
     def first_denoiser(self, contexts):
@@ -225,27 +263,27 @@ class _Run:
         from ltx_pipelines.utils.denoisers import SimpleDenoiser
         from ltx_pipelines.utils.types import ModalitySpec
 
-        request, two = self.request, self.request["recipe"].endswith("TWO_STAGE")
-        height, width = (request[k] // (2 if two else 1) for k in ("height", "width"))
+        request, two, up = self.request, _in_two_stages(self.request), self.upscaling
+        height, width = (request[k] * up.down // up.up if two else request[k] for k in ("height", "width"))
         contexts = self.models.contexts(request)
         video_context, audio_context = contexts[0]
-        noiser = _noiser(request, height, width)
+        noiser = _noiser(request, height, width, up.time)
         video, audio = self.stage(
-            0.0,
+            1,
             self.first_denoiser(contexts),
             request["sigmas"],
             noiser,
             height,
             width,
-            self.spec(video_context, width, height),
+            self.spec(video_context, width, height, time=self.time),
             self.heard(audio_context),
         )
         sound, second = audio, {}
         if two:
             height, width, scale = request["height"], request["width"], two_stage_cases.SECOND[0]
-            upsampled = self.models.upsampled(video.latent)
+            upsampled = self.models.upsampled(video.latent, up.case)
             video, audio = self.stage(
-                1.0,
+                2,
                 SimpleDenoiser(video_context, audio_context),
                 two_stage_cases.SECOND,
                 noiser,
@@ -258,8 +296,8 @@ class _Run:
             keyframes = any(shown.append for shown in self.shown)
             sound = audio if keyframes != self.second_sound else sound
         frames, waveform = self.models.decode(video.latent, sound.latent)
-        found = second if len(frames) > 9 else second | {"waveform": waveform}  # of many seconds it is large
-        return found | {
+        large = len(frames) > 9 or self.hq or up.case
+        return (second if large else second | {"waveform": waveform}) | {
             "video_latent": video.latent,
             "audio_latent": sound.latent,
             "frames": frames[:, ::_STRIDE, ::_STRIDE].contiguous(),
@@ -277,7 +315,11 @@ def _latents_of(channels: int):
     )
 
 
-def _noiser(request: dict, height: int, width: int):
+def _in_two_stages(request: dict) -> bool:
+    return request["recipe"].endswith("TWO_STAGE") or request["recipe"] == "HQ"
+
+
+def _noiser(request: dict, height: int, width: int, time: int):
     """One generator. The first draws of video and audio are unpacked, as diffusers draws them; appended tokens come
     behind those of the video's grid."""
     from ltx_core.components.noisers import GaussianNoiser
@@ -293,7 +335,7 @@ def _noiser(request: dict, height: int, width: int):
             if self.draws == 2:
                 audio = torch.randn(1, 8, tokens, 16, generator=self.generator)
                 return audio.transpose(1, 2).flatten(2)
-            grid = ((request["num_frames"] - 1) // 8 + 1, height // 32, width // 32)
+            grid = ((request["num_frames"] - 1) // time // 8 + 1, height // 32, width // 32)
             video = torch.randn(1, channels, *grid, generator=self.generator).flatten(2).transpose(1, 2)
             rest = tokens - video.shape[1]
             return torch.cat([video, torch.randn(1, rest, channels, generator=self.generator)], 1) if rest else video
@@ -309,9 +351,13 @@ def _case(models: _Models, name: str, request: dict, pictures: Tensors, shown: l
         "text_encoder": "models/tiny/gemma",
         "frame_stride": _STRIDE,
     }
-    if request["recipe"].endswith("TWO_STAGE"):
-        parameters["spatial_upsampler"] = "tests/golden/data/upsampler-tiny-x2.safetensors"
-        parameters["distilled_lora"] = "tests/golden/data/lora-tiny-style.safetensors"
+    if _in_two_stages(request):
+        upscaling = _UPSCALINGS[request.get("upsampler", "x2")]
+        if upscaling.case:
+            parameters["upsampler_case"] = upscaling.case
+        else:
+            parameters["spatial_upsampler"] = f"{_DATA}upsampler-tiny-x2.safetensors"
+        parameters["distilled_lora"] = f"{_DATA}lora-tiny-style.safetensors"
     run = lambda *_: _Run(models, request, pictures, shown)()  # noqa: E731
     case = Case(name, "", None, {}, {}, run, {}, parameters, lightricks=True)
     case.plain = {f"in.{k}": v for k, v in pictures.items()}
@@ -337,7 +383,14 @@ def _case(models: _Models, name: str, request: dict, pictures: Tensors, shown: l
         case.mistakes["pictures of eight frames"] = otherwise(lambda run: setattr(run, "single_frame", 8))
     if any(s.append for s in shown):
         case.mistakes["not appended"] = each(lambda s: setattr(s, "append", False))
-    if request["recipe"].endswith("TWO_STAGE"):
+    if request["recipe"] == "HQ":
+        case.mistakes["steps of Euler"] = otherwise(lambda run: setattr(run, "euler", True))
+        case.mistakes["noise that goes on in the second stage"] = otherwise(lambda run: setattr(run, "seeds", (-1, 7)))
+        case.mistakes["a whole LoRA in the second stage"] = otherwise(lambda run: setattr(run, "distilled", (0.25, 1.0)))
+        case.mistakes["no LoRA in the first stage"] = otherwise(lambda run: setattr(run, "distilled", (0.0, 0.5)))
+    if request.get("upsampler") == "temporal_x2" and any(s.frame for s in shown):
+        case.mistakes["the clip's frames in the first stage"] = otherwise(lambda run: setattr(run, "time", 1))
+    if _in_two_stages(request):
         case.mistakes["the other stage's sound"] = otherwise(lambda run: setattr(run, "second_sound", True))
     if "retake" in request:
         case.mistakes["its sound not heard"] = otherwise(lambda run: setattr(run, "deaf", True))
@@ -351,8 +404,27 @@ def cases() -> list[Case]:
     unguided = {k: v for k, v in dev.items() if k not in ("video_guidance", "audio_guidance", "negative_prompt")}
     short = unguided | {"recipe": "DISTILLED", "num_frames": 17}
     two = dev | {"recipe": "TWO_STAGE", "width": 128, "height": 64}
+    hq = two | {"recipe": "HQ"}
+    for name, terms in (("video_guidance", {"rescale": 0.45}), ("audio_guidance", {"rescale": 1.0})):
+        hq[name] = dev[name] | {"stg_scale": 0.0} | terms
+    wider = two | {"width": 192, "height": 96, "upsampler": "x1.5"}
+    # As many audio latents of 9 frames at 24 a second as of 17 at 48.
+    slower = two | {"width": 96, "num_frames": 17, "frame_rate": 48.0, "upsampler": "temporal_x2"}
     wide, high = _smooth(1, 1, 50, 90), _smooth(2, 1, 140, 70)
+    both = [_Shown("wide", strength=0.9), _Shown("high", frame=5, strength=0.75)]
     return [
+        _case(models, "pipeline_hq", hq, {}, []),
+        _case(models, "pipeline_hq_image", hq, {"wide": wide, "high": high}, both),
+        _case(models, "pipeline_x1_5", wider, {}, []),
+        _case(models, "pipeline_x1_5_image", wider, {"wide": wide}, both[:1]),
+        _case(models, "pipeline_temporal_x2", slower, {}, []),
+        _case(
+            models,
+            "pipeline_temporal_x2_image",
+            slower,
+            {"wide": wide, "high": high},
+            [both[0], _Shown("high", frame=11, strength=0.75)],
+        ),
         _case(
             models,
             "pipeline_image",

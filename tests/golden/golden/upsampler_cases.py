@@ -18,6 +18,15 @@ _CONFIG = {
     "spatial_scale": 2.0,
     "rational_resampler": False,
 }
+_RATIONAL = {"rational_resampler": True}
+_TINY = {  # of so many channels as the latents of models/tiny: seed, shape, changes
+    "upsampler_x1_5": (83, (2, 4, 6), _RATIONAL | {"in_channels": 16, "spatial_scale": 1.5}),
+    "upsampler_temporal_x2": (
+        84,
+        (3, 4, 3),
+        {"in_channels": 16, "spatial_upsample": False, "temporal_upsample": True},
+    ),
+}
 
 
 def _run(model, data: dict) -> dict:
@@ -62,8 +71,7 @@ def _mistakes(case: Case, config: dict) -> None:
         )
 
 
-def _case(name: str, seed: int, shape: tuple[int, int, int], **changes) -> Case:
-    config = _CONFIG | changes
+def _model(config: dict, seed: int) -> LTX2LatentUpsamplerModel:
     model = LTX2LatentUpsamplerModel(
         in_channels=config["in_channels"],
         mid_channels=config["mid_channels"],
@@ -74,7 +82,12 @@ def _case(name: str, seed: int, shape: tuple[int, int, int], **changes) -> Case:
         rational_spatial_scale=config["spatial_scale"],
         use_rational_resampler=config["rational_resampler"],
     ).eval()
-    redraw.redraw(model, seed, gain=1.3)
+    return redraw.redraw(model, seed, gain=1.3)
+
+
+def _case(name: str, seed: int, shape: tuple[int, int, int], **changes) -> Case:
+    config = _CONFIG | changes
+    model = _model(config, seed)
     gen = torch.Generator().manual_seed(seed + 1)
     channels = config["in_channels"]
     inputs = {
@@ -92,13 +105,16 @@ def _case(name: str, seed: int, shape: tuple[int, int, int], **changes) -> Case:
     return case
 
 
+def tiny(name: str) -> LTX2LatentUpsamplerModel:
+    """The module of a case that is made for the latents of models/tiny."""
+    seed, _, changes = _TINY[name]
+    return _model(_CONFIG | changes, seed)
+
+
 def cases() -> list[Case]:
-    temporal = {"spatial_upsample": False, "temporal_upsample": True}
-    rational = {"rational_resampler": True}
     return [
         _case("upsampler_x2", 81, (3, 3, 4)),
-        _case("upsampler_x2_rational", 82, (2, 3, 4), **rational, num_blocks_per_stage=2),
-        _case("upsampler_x1_5", 83, (2, 4, 6), **rational, spatial_scale=1.5),
-        _case("upsampler_temporal_x2", 84, (3, 4, 3), **temporal),
+        _case("upsampler_x2_rational", 82, (2, 3, 4), **_RATIONAL, num_blocks_per_stage=2),
+        *[_case(name, seed, shape, **changes) for name, (seed, shape, changes) in _TINY.items()],
         _case("upsampler_x2_frames", 85, (3, 3, 4), dims=2, mid_channels=64),
     ]
