@@ -30,6 +30,7 @@
 #include "server/frontend/groups/artifact_intake.h"
 #include "server/frontend/groups/dispatcher.h"
 #include "server/frontend/groups/group_supervisor.h"
+#include "server/frontend/groups/input_supply.h"
 #include "server/frontend/groups/join_service.h"
 #include "server/frontend/inputs/input_store.h"
 #include "server/frontend/jobs/sqlite_job_store.h"
@@ -153,6 +154,8 @@ class EmbeddedFrontend : public Frontend {
     options.artifact_directory = artifacts_->root();
     intake_ = std::make_unique<ArtifactIntake>(*artifacts_, clocks_.steady);
     options.intake = intake_.get();
+    supply_ = std::make_unique<InputSupply>(*artifacts_, clocks_.steady);
+    options.inputs = supply_.get();
     options.limits.heartbeat_timeout = absl::Seconds(config_.worker_heartbeat_timeout_seconds());
     options.limits.stall_floor = absl::Seconds(config_.worker_step_floor_seconds());
     options.limits.join_timeout = absl::Seconds(config_.group_join_timeout_seconds());
@@ -374,6 +377,7 @@ class EmbeddedFrontend : public Frontend {
     if (store_ != nullptr) store_->Flush();
     dispatcher_.reset();
     intake_.reset();
+    supply_.reset();
     if (store_ != nullptr) store_->Flush();
     store_.reset();
   }
@@ -392,6 +396,7 @@ class EmbeddedFrontend : public Frontend {
   std::unique_ptr<InputStore> inputs_;  // what its records' store still answers, it takes
   std::unique_ptr<SqliteJobStore> store_;
   std::unique_ptr<ArtifactIntake> intake_;
+  std::unique_ptr<InputSupply> supply_;
   std::unique_ptr<Dispatcher> dispatcher_;
   std::unique_ptr<Housekeeper> housekeeper_;
   CallSlots downloads_{"downloads", config_.max_downloads(), config_.max_downloads_per_client(),

@@ -250,7 +250,8 @@ v1::RunResult LeadingRank::Run(const RunContext& context, const v1::Run& run) {
   ProgressMarks marks(context, run, result);
   absl::Status status;
   try {
-    status = Lead(context, {.store = store_, .uploads = uploads_, .inputs = inputs_}, run, marks, result);
+    UploadLine* const uploads = lines_ == nullptr ? nullptr : &lines_->artifacts;
+    status = Lead(context, {.store = store_, .uploads = uploads, .inputs = inputs_}, run, marks, result);
   } catch (const std::bad_alloc&) {  // of a string or a vector; what is large is reserved before a run
     status = absl::ResourceExhaustedError(absl::StrCat("out of memory in the stage ", marks.stage()));
   }
@@ -272,8 +273,8 @@ v1::RunResult FollowingRank::Run(const RunContext& context, const v1::Run& run) 
   return result;
 }
 
-std::unique_ptr<Rank> MakeRank(const RankContext& context, DirectoryArtifactStore& store, UploadLine* uploads) {
-  if (context.rank == 0) return std::make_unique<LeadingRank>(store, uploads, FolderOfThisProgram() + "/kinora-decode");
+std::unique_ptr<Rank> MakeRank(const RankContext& context, DirectoryArtifactStore& store, FileLines* lines) {
+  if (context.rank == 0) return std::make_unique<LeadingRank>(store, lines, FolderOfThisProgram() + "/kinora-decode");
   return std::make_unique<FollowingRank>();
 }
 

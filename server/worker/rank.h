@@ -15,9 +15,9 @@
 #include "kinora/v1/worker.pb.h"
 #include "server/common/directory_artifact_store.h"
 #include "server/common/metrics.h"
+#include "server/worker/file_lines.h"
 #include "server/worker/model.h"
 #include "server/worker/run_inputs.h"
-#include "server/worker/upload_line.h"
 
 namespace kinora {
 
@@ -51,17 +51,19 @@ class Rank {
 // a run that failed had written is removed.
 class LeadingRank : public Rank {
  public:
-  // uploads: how a file goes on from `store` to the frontend; null: `store` is the frontend's, where inputs lie, too.
+  // lines: how files go between `store` and the frontend; null: `store` is the frontend's, where inputs lie, too.
   // Neither is owned. decoder: kinora-decode.
-  explicit LeadingRank(DirectoryArtifactStore& store, UploadLine* uploads = nullptr, std::string decoder = "")
+  explicit LeadingRank(DirectoryArtifactStore& store, FileLines* lines = nullptr, std::string decoder = "")
       : store_(store),
-        uploads_(uploads),
-        inputs_{.folder = uploads == nullptr ? store.root() : "", .decoder = std::move(decoder)} {}
+        lines_(lines),
+        inputs_{.folder = store.root(),
+                .line = lines == nullptr ? nullptr : &lines->inputs,
+                .decoder = std::move(decoder)} {}
   v1::RunResult Run(const RunContext& context, const v1::Run& run) override;
 
  private:
   DirectoryArtifactStore& store_;
-  UploadLine* const uploads_;
+  FileLines* const lines_;
   const RunInputs inputs_;
 };
 
@@ -72,8 +74,7 @@ class FollowingRank : public Rank {
 };
 
 // kinora-decode is taken from beside this program.
-std::unique_ptr<Rank> MakeRank(const RankContext& context, DirectoryArtifactStore& store,
-                               UploadLine* uploads = nullptr);
+std::unique_ptr<Rank> MakeRank(const RankContext& context, DirectoryArtifactStore& store, FileLines* lines = nullptr);
 
 }  // namespace kinora
 

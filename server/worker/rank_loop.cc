@@ -49,7 +49,7 @@ int64_t ReadMeter::Bytes() {
 RankLoop::RankLoop(RankLines lines, WorkerMetrics& metrics, std::function<void()> on_stream_end)
     : client_(lines.client),
       rendezvous_(lines.rendezvous),
-      uploads_(lines.uploads),
+      files_(lines.files),
       lost_(lines.lost),
       metrics_(metrics),
       on_stream_end_(std::move(on_stream_end)) {
@@ -157,7 +157,7 @@ void RankLoop::OnAbort(const v1::Abort& abort) {
   Log(Severity::kWarning, "aborted", {{"why", abort.why()}});
   const absl::Status why = absl::AbortedError(absl::StrCat("the group is lost: ", abort.why()));
   rendezvous_.Abort(why);
-  uploads_.Abort(why);
+  files_.Abort(why);
   lost_.Raise();
 }
 
@@ -167,7 +167,8 @@ void RankLoop::OnMessage(const v1::FrontendMessage& message) {
     return Stop(FromProto(message.shutdown().grace()));
   }
   if (message.has_abort()) return OnAbort(message.abort());
-  if (message.has_upload_answer()) return uploads_.Receive(message.upload_answer());
+  if (message.has_upload_answer()) return files_.artifacts.Receive(message.upload_answer());
+  if (message.has_input_piece()) return files_.inputs.Receive(message.input_piece());
   if (message.has_rendezvous()) return rendezvous_.Receive(message.rendezvous());
   if (message.has_estimate()) return OnEstimate(message.estimate());
   absl::MutexLock lock(&mu_);
@@ -197,7 +198,7 @@ void RankLoop::OnEstimate(const v1::EstimateRequest& request) {
 
 void RankLoop::OnEnd(const absl::Status& status) {
   rendezvous_.Abort(absl::UnavailableError("the frontend has gone"));
-  uploads_.Abort(absl::AbortedError("the frontend has gone"));
+  files_.Abort(absl::AbortedError("the frontend has gone"));
   if (on_stream_end_) on_stream_end_();
   absl::MutexLock lock(&mu_);
   if (phase_ == "load") lost_.Raise();  // a run ends at its next step

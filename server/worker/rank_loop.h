@@ -17,11 +17,11 @@
 #include "engine/processes/abort_signal.h"
 #include "kinora/v1/worker.pb.h"
 #include "server/common/metrics.h"
+#include "server/worker/file_lines.h"
 #include "server/worker/join_client.h"
 #include "server/worker/join_rendezvous.h"
 #include "server/worker/model.h"
 #include "server/worker/rank.h"
-#include "server/worker/upload_line.h"
 
 namespace kinora {
 
@@ -37,7 +37,7 @@ class ReadMeter {
 struct RankLines {  // what hears of the stream; none is owned
   JoinClient& client;
   JoinRendezvous& rendezvous;
-  UploadLine& uploads;
+  FileLines& files;
   AbortSignal& lost;
 };
 
@@ -76,7 +76,7 @@ class RankLoop {
 
   JoinClient& client_;
   JoinRendezvous& rendezvous_;
-  UploadLine& uploads_;
+  FileLines& files_;
   AbortSignal& lost_;
   WorkerMetrics& metrics_;
   const std::function<void()> on_stream_end_;

@@ -40,11 +40,7 @@ absl::Status CheckDigest(const std::string& id, int file, const std::function<ab
 
 absl::Status RunInputs::Read(const v1::Run& run, const std::function<absl::Status()>& go_on,
                              GenerationRequest& request) const {
-  const auto open_input = [&](const std::string& id) -> absl::StatusOr<FileDescriptor> {
-    if (folder.empty()) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "input ", id, ": this worker shares no artifact directory with its frontend, and inputs lie there"));
-    }
+  const auto open_shared = [&](const std::string& id) -> absl::StatusOr<FileDescriptor> {
     const auto path = run.input_paths().find(id);
     if (path == run.input_paths().end() || !CheckArtifactKey(path->second).ok()) {
       return absl::InternalError(absl::StrCat("input ", id, ": its run does not say where it lies"));
@@ -56,6 +52,11 @@ absl::Status RunInputs::Read(const v1::Run& run, const std::function<absl::Statu
     if (fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
       return absl::DataLossError(absl::StrCat("input ", id, ": its file is none"));
     }
+    return file;
+  };
+  const auto open_input = [&](const std::string& id) -> absl::StatusOr<FileDescriptor> {
+    KINORA_ASSIGN_OR_RETURN(FileDescriptor file,
+                            line != nullptr ? line->Fetch(run, id, folder, go_on) : open_shared(id));
     KINORA_RETURN_IF_ERROR(CheckDigest(id, file.get(), go_on));
     return file;
   };

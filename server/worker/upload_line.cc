@@ -58,30 +58,14 @@ absl::StatusOr<StoredFile> UploadLine::Upload(const v1::Run& run, const std::str
 }
 
 absl::Status UploadLine::SendPiece(const v1::WorkerMessage& piece) {
-  {
-    absl::MutexLock lock(&mu_);
-    answer_.reset();
-  }
-  send_(piece);
   const v1::UploadChunk& chunk = piece.upload_chunk();
-  const auto answered = [&] {
-    mu_.AssertHeld();
-    return !aborted_.ok() || (answer_ && answer_->video_id() == chunk.video_id() &&
-                              answer_->attempt() == chunk.attempt() && answer_->name() == chunk.name());
-  };
-  absl::MutexLock lock(&mu_);
-  mu_.Await(absl::Condition(&answered));
-  return aborted_.ok() ? FromRpcStatus(answer_->error()) : aborted_;
-}
-
-void UploadLine::Receive(const v1::UploadAnswer& answer) {
-  absl::MutexLock lock(&mu_);
-  answer_ = answer;
-}
-
-void UploadLine::Abort(const absl::Status& why) {
-  absl::MutexLock lock(&mu_);
-  if (aborted_.ok()) aborted_ = why;
+  KINORA_ASSIGN_OR_RETURN(const v1::UploadAnswer answer, answers_.Ask([&] { send_(piece); },
+                                                                      [&](const v1::UploadAnswer& of) {
+                                                                        return of.video_id() == chunk.video_id() &&
+                                                                               of.attempt() == chunk.attempt() &&
+                                                                               of.name() == chunk.name();
+                                                                      }));
+  return FromRpcStatus(answer.error());
 }
 
 }  // namespace kinora

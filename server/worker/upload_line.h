@@ -4,15 +4,14 @@
 #define KINORA_SERVER_WORKER_UPLOAD_LINE_H_
 
 #include <functional>
-#include <optional>
 #include <string>
+#include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "kinora/v1/worker.pb.h"
 #include "server/common/artifact_store.h"
+#include "server/worker/answer_slot.h"
 
 namespace kinora {
 
@@ -28,17 +27,15 @@ class UploadLine {
                                     const std::function<absl::Status()>& on_piece);
 
   // From the stream.
-  void Receive(const v1::UploadAnswer& answer);
+  void Receive(const v1::UploadAnswer& answer) { answers_.Receive(answer); }
   // Ends every Upload, now and later, with `why`, which is not OK. The first counts.
-  void Abort(const absl::Status& why);
+  void Abort(const absl::Status& why) { answers_.Abort(why); }
 
  private:
   absl::Status SendPiece(const v1::WorkerMessage& piece);
 
   const std::function<void(const v1::WorkerMessage&)> send_;
-  absl::Mutex mu_;
-  std::optional<v1::UploadAnswer> answer_ ABSL_GUARDED_BY(mu_);  // not yet taken
-  absl::Status aborted_ ABSL_GUARDED_BY(mu_);
+  AnswerSlot<v1::UploadAnswer> answers_;
 };
 
 }  // namespace kinora

@@ -193,18 +193,18 @@ absl::Status Serve(v1::WorkerConfig config, const std::string& secret, const Loa
   KINORA_ASSIGN_OR_RETURN(const auto artifacts, ArtifactPlace::Open(config, client->welcome()));
   const auto send = [&client = *client](const v1::WorkerMessage& message) { client.Send(message); };
   JoinRendezvous rendezvous(send);
-  UploadLine uploads(send);
+  FileLines files(send);
   AbortSignal lost;
   const RankContext context{.rank = config.rank(),
                             .world_size = config.world_size(),
                             .rendezvous = rendezvous,
                             .lost = lost,
                             .group_key = client->welcome().group_key()};
-  const std::unique_ptr<Rank> rank = MakeRank(context, artifacts->store(), artifacts->is_shared() ? nullptr : &uploads);
+  const std::unique_ptr<Rank> rank = MakeRank(context, artifacts->store(), artifacts->is_shared() ? nullptr : &files);
   std::unique_ptr<Model> model;  // outlives the loop, whose threads ask it
   absl::Status status;
   {
-    RankLoop loop({*client, rendezvous, uploads, lost}, metrics,
+    RankLoop loop({*client, rendezvous, files, lost}, metrics,
                   IsSupervised(config) ? std::function<void()>() : LeaveAtLast);
     const SignalThread::Watch watch(signals, loop);
     pages.SetLoop(&loop);

@@ -83,6 +83,19 @@ TEST_F(OutsideWorkers, MakeTheFileOfOneRankAndLeaveForGoodWhenTheyAreTold) {
   EXPECT_TRUE(std::filesystem::is_empty(directory_.File("scratch")));
 }
 
+// Nothing of the frontend's directory is theirs.
+TEST_F(OutsideWorkers, AreSentWhatARequestBringsAlong) {
+  const std::string image = KINORA_SOURCE_DIR "/tests/server/decode/data/camera.png";
+  Start({"pair"});
+  LaunchAll("pair");
+  server_.AwaitReadyGroup();
+  std::vector<std::string> command = Generate("shown.mp4", 2);
+  command.insert(command.end(), {"--image", image});
+  const Result shown = RunToEnd(command);
+  ASSERT_EQ(shown.status, 0) << shown.err;
+  EXPECT_EQ(Made("shown.mp4"), Rendered(directory_, 2, {"--image", image}));
+}
+
 TEST_F(OutsideWorkers, WhoShowsNoTokenIsTurnedAwayAndCounted) {
   Start({"pair"});
   const Result without = RunToEnd(RankCommand("pair", 0));

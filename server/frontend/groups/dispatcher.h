@@ -35,6 +35,7 @@
 namespace kinora {
 
 class ArtifactIntake;
+class InputSupply;
 struct FrontendMetrics;
 
 struct DispatcherOptions {
@@ -45,6 +46,7 @@ struct DispatcherOptions {
   BuildIdentity identity;          // of this frontend; what workers must agree with
   // Of artifacts from ranks that join at the port, which outlives the dispatcher. Null (tests): none come.
   ArtifactIntake* intake = nullptr;
+  InputSupply* inputs = nullptr;  // likewise, of inputs for such ranks
 };
 
 struct GroupsHealth {

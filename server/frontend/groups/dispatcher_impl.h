@@ -53,6 +53,7 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   void OnResolved(WorkerGroup& group, const v1::ResolvedMark& mark) override;
   void OnRunEnded(WorkerGroup& group, const v1::RunResult& result) override;
   void OnUpload(WorkerGroup& group, const v1::UploadChunk& chunk) override;
+  void OnFetch(WorkerGroup& group, const v1::InputFetch& fetch) override;
   void OnEstimate(WorkerGroup& group, const v1::EstimateResult& result) override;
   void OnLost(WorkerGroup& group, LossReason reason, const std::string& why) override;
 

@@ -11,6 +11,7 @@
 #include "server/common/timestamps.h"
 #include "server/frontend/groups/artifact_intake.h"
 #include "server/frontend/groups/dispatcher_impl.h"
+#include "server/frontend/groups/input_supply.h"
 
 namespace kinora {
 namespace {
@@ -308,6 +309,20 @@ void Dispatcher::Impl::OnUpload(WorkerGroup& group, const v1::UploadChunk& chunk
                               if (it == self.groups_.end() || it->second->incarnation() != incarnation) return;
                               it->second->AnswerUpload(place, taken.status());
                             }));
+}
+
+void Dispatcher::Impl::OnFetch(WorkerGroup& group, const v1::InputFetch& fetch) {
+  if (RunOf(group) == nullptr || options_.inputs == nullptr) {  // released
+    v1::InputPiece none = AnswerTo(fetch);
+    *none.mutable_error() = ToRpcStatus(absl::AbortedError("an input of no run of this group's"));
+    return group.SendPiece(std::move(none));
+  }
+  options_.inputs->Give(fetch, OnLoop<v1::InputPiece>([id = group.id(), incarnation = group.incarnation()](
+                                                          Impl& self, v1::InputPiece piece) {
+                          const auto it = self.groups_.find(id);
+                          if (it == self.groups_.end() || it->second->incarnation() != incarnation) return;
+                          it->second->SendPiece(std::move(piece));
+                        }));
 }
 
 namespace {

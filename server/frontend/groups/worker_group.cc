@@ -10,6 +10,7 @@
 #include "server/common/status_details.h"
 #include "server/common/timestamps.h"
 #include "server/common/upload_limits.h"
+#include "server/frontend/groups/input_supply.h"
 
 namespace kinora {
 namespace {
@@ -117,6 +118,9 @@ void WorkerGroup::Receive(const RankLink& link, const v1::WorkerMessage& message
     case v1::WorkerMessage::kUploadChunk:
       last_progress_ = now;
       return OnChunk(rank, message.upload_chunk());
+    case v1::WorkerMessage::kInputFetch:
+      last_progress_ = now;
+      return OnInputFetch(rank, message.input_fetch());
     case v1::WorkerMessage::kEstimateResult:
       if (rank.hello.rank() == 0) listener_.OnEstimate(*this, message.estimate_result());  // which alone is asked
       return;
@@ -218,6 +222,30 @@ void WorkerGroup::AnswerUpload(const v1::UploadChunk& chunk, const absl::Status&
   answer.set_attempt(chunk.attempt());
   answer.set_name(chunk.name());
   if (!status.ok()) *answer.mutable_error() = ToRpcStatus(status);
+  SendToRankZero(message);
+}
+
+void WorkerGroup::OnInputFetch(const Rank& rank, const v1::InputFetch& fetch) {
+  if (rank.hello.rank() != 0 || fetch_unanswered_) {
+    return Lose(LossReason::kRankFailed,
+                absl::StrCat("rank ", rank.hello.rank(), " failed: it asks for an input, ",
+                             fetch_unanswered_ ? "and has no answer to its last question yet" : "which is rank 0's"));
+  }
+  const bool known = uploads_ && IsOfThisRun(fetch.video_id(), fetch.attempt());
+  if (!known || !run_->input_paths().contains(fetch.input_id())) {
+    v1::InputPiece none = AnswerTo(fetch);
+    *none.mutable_error() = ToRpcStatus(known ? absl::NotFoundError("an input that this run does not name")
+                                              : absl::AbortedError("an input of no run of this group's"));
+    return SendPiece(std::move(none));
+  }
+  fetch_unanswered_ = true;
+  listener_.OnFetch(*this, fetch);
+}
+
+void WorkerGroup::SendPiece(v1::InputPiece piece) {
+  fetch_unanswered_ = false;
+  v1::FrontendMessage message;
+  *message.mutable_input_piece() = std::move(piece);
   SendToRankZero(message);
 }
 

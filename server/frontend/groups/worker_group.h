@@ -69,6 +69,8 @@ class WorkerGroup {
     virtual void OnRunEnded(WorkerGroup& group, const v1::RunResult& result) = 0;
     // A piece of an artifact of the present run, from rank 0; AnswerUpload follows.
     virtual void OnUpload(WorkerGroup& group, const v1::UploadChunk& chunk) = 0;
+    // Rank 0 wants a piece of an input that the present run names; SendPiece follows.
+    virtual void OnFetch(WorkerGroup& group, const v1::InputFetch& fetch) = 0;
     virtual void OnEstimate(WorkerGroup& group, const v1::EstimateResult& result) = 0;
     virtual void OnLost(WorkerGroup& group, LossReason reason, const std::string& why) = 0;  // last call
   };
@@ -80,10 +82,11 @@ class WorkerGroup {
   absl::Status AddRank(const v1::Hello& hello, std::shared_ptr<RankLink> link, absl::Time now);
   // To a rank that has been welcomed: what the others have published so far.
   void SendPublished(RankLink& link) const;
-  // Rank 0, which is here, shares no directory with the frontend: its artifacts come as pieces.
+  // Rank 0, which is here, shares no directory with the frontend: its artifacts come, and inputs go, as pieces.
   void TakeUploads() { uploads_ = true; }
   bool uploads() const { return uploads_; }
   void AnswerUpload(const v1::UploadChunk& chunk, const absl::Status& status);
+  void SendPiece(v1::InputPiece piece);
   bool Has(const RankLink& link) const;
   void Receive(const RankLink& link, const v1::WorkerMessage& message, absl::Time now);
   void Disconnect(const RankLink& link, const absl::Status& why);
@@ -129,6 +132,7 @@ class WorkerGroup {
   void OnResult(Rank& rank, const v1::RunResult& result, absl::Time now);
   void OnMark(const v1::WorkerMessage& message);
   void OnChunk(const Rank& rank, const v1::UploadChunk& chunk);
+  void OnInputFetch(const Rank& rank, const v1::InputFetch& fetch);
   bool IsOfThisRun(const std::string& video_id, int32_t attempt) const;
   void Broadcast(const v1::FrontendMessage& message);
   void SendToRankZero(const v1::FrontendMessage& message);
@@ -147,6 +151,7 @@ class WorkerGroup {
   std::optional<v1::Run> run_;
   bool drain_ = false, uploads_ = false;
   bool piece_unanswered_ = false;                    // OnUpload has been called, AnswerUpload has not
+  bool fetch_unanswered_ = false;                    // OnFetch has been called, SendPiece has not
   absl::Time cancel_time_ = absl::InfiniteFuture();  // of the present run
   absl::Time last_progress_, idle_since_;
   absl::Duration expected_step_;  // of the present stage

@@ -43,7 +43,7 @@ class RankLoopTest : public testing::Test {
     KINORA_CHECK(joined.ok()) << joined.status();
     client_ = *std::move(joined);
     frontend_.Next();  // Hello
-    loop_ = std::make_unique<RankLoop>(RankLines{*client_, rendezvous_, uploads_, lost_}, metrics_);
+    loop_ = std::make_unique<RankLoop>(RankLines{*client_, rendezvous_, files_, lost_}, metrics_);
   }
   ~RankLoopTest() override {
     frontend_.Break();
@@ -92,7 +92,7 @@ class RankLoopTest : public testing::Test {
   FakeModel model_;
   EndingRank rank_;
   std::unique_ptr<JoinClient> client_;
-  UploadLine uploads_{[this](const v1::WorkerMessage& message) { client_->Send(message); }};
+  FileLines files_{[this](const v1::WorkerMessage& message) { client_->Send(message); }};
   JoinRendezvous rendezvous_{[this](const v1::WorkerMessage& message) { client_->Send(message); }};
   AbortSignal lost_;
   std::unique_ptr<RankLoop> loop_;

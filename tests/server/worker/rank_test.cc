@@ -86,23 +86,23 @@ TEST_F(RankTest, TheLeadingRankAnswersWithADurableArtifact) {
 
 TEST_F(RankTest, AnArtifactThatIsSentIsTheFrontendsAndNoLongerHere) {
   std::string received;
-  UploadLine* back = nullptr;
-  UploadLine uploads([&](const v1::WorkerMessage& message) {
+  FileLines* back = nullptr;
+  FileLines lines([&](const v1::WorkerMessage& message) {
     received += message.upload_chunk().data();
     v1::UploadAnswer answer;
     answer.set_video_id("job");
     answer.set_attempt(2);
     answer.set_name("video.mp4");
-    back->Receive(answer);
+    back->artifacts.Receive(answer);
   });
-  back = &uploads;
-  LeadingRank rank(*store_, &uploads);
+  back = &lines;
+  LeadingRank rank(*store_, &lines);
   const v1::RunResult result = Run(rank);
   ASSERT_THAT(FromRpcStatus(result.error()), IsOk());
   EXPECT_EQ(result.artifacts(0).sha256(), Sha256Hex(received));
   EXPECT_EQ(result.artifacts(0).bytes(), static_cast<int64_t>(received.size()));
   EXPECT_THAT(Files(), IsEmpty());
-  uploads.Abort(absl::AbortedError("the frontend has gone"));
+  lines.Abort(absl::AbortedError("the frontend has gone"));
   EXPECT_THAT(FromRpcStatus(Run(rank).error()), StatusIs(absl::StatusCode::kAborted));
   EXPECT_THAT(Files(), IsEmpty());
 }
@@ -258,8 +258,8 @@ class RunWithInputs : public RankTest {
     (*run_.mutable_input_paths())[id] = "inputs/" + id;
     WriteFile(store_->root() + "/inputs/" + id, bytes);
   }
-  absl::Status LeadInto(UploadLine* uploads = nullptr) {
-    LeadingRank rank(*store_, uploads, KINORA_DECODE_BINARY);
+  absl::Status LeadInto(FileLines* lines = nullptr) {
+    LeadingRank rank(*store_, lines, KINORA_DECODE_BINARY);
     return FromRpcStatus(Run(rank).error());
   }
 };
@@ -294,10 +294,33 @@ TEST_F(RunWithInputs, OneThatIsNotWhatWasUploadedIsTold) {
   EXPECT_THAT(LeadInto(), StatusIs(absl::StatusCode::kInternal, HasSubstr("does not say where")));
 }
 
-TEST_F(RunWithInputs, AWorkerWithoutTheFrontendsDirectorySaysSo) {
-  NameImage("\x89PNG\r\n\x1a\n");
-  UploadLine uploads([](const v1::WorkerMessage&) {});
-  EXPECT_THAT(LeadInto(&uploads), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("shares no artifact")));
+TEST_F(RunWithInputs, AWorkerWithoutTheFrontendsDirectoryIsSentThem) {
+  std::string image = ReadFile(absl::StrCat(KINORA_SOURCE_DIR, "/tests/server/decode/data/camera.png"));
+  std::vector<uint8_t> pixels;
+  model_.run_request = [&](const GenerationRequest& request) { pixels = request.conditions[0].pixels->rgb; };
+  NameImage(image);
+  ASSERT_THAT(LeadInto(), IsOk());
+  const std::vector<uint8_t> from_the_directory = std::exchange(pixels, {});
+  std::filesystem::remove_all(store_->root());
+  std::filesystem::create_directory(store_->root());
+  FileLines* back = nullptr;
+  FileLines lines([&](const v1::WorkerMessage& message) {
+    if (!message.has_input_fetch()) return back->Abort(absl::AbortedError("no artifact is taken here"));
+    v1::InputPiece piece;
+    piece.set_video_id(message.input_fetch().video_id());
+    piece.set_attempt(message.input_fetch().attempt());
+    piece.set_input_id(message.input_fetch().input_id());
+    piece.set_data(image);
+    piece.set_last(true);
+    back->inputs.Receive(piece);
+  });
+  back = &lines;
+  image.back() ^= 1;
+  EXPECT_THAT(LeadInto(&lines), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("is not what was uploaded")));
+  image.back() ^= 1;
+  EXPECT_THAT(LeadInto(&lines), StatusIs(absl::StatusCode::kAborted, HasSubstr("no artifact is taken here")));
+  EXPECT_FALSE(pixels.empty());
+  EXPECT_EQ(pixels, from_the_directory);
 }
 
 TEST_F(RunWithInputs, ACancelEndsTheReading) {

@@ -37,6 +37,7 @@ class DispatcherTest : public testing::Test {
     DispatcherOptions options{.owner = "me", .artifact_directory = "/artifacts"};
     options.identity = {.commit = "c0ffee", .protocol = "words"};
     options.intake = intake_;
+    options.inputs = inputs_;
     dispatcher_ = std::make_unique<Dispatcher>(*store_, queue_, hub_, Clocks{.date = date_, .steady = clock_},
                                                &metrics_, options);
   }
@@ -160,6 +161,7 @@ class DispatcherTest : public testing::Test {
   std::vector<v1::VideoEvent> events_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<SqliteJobStore> store_;
   ArtifactIntake* intake_ = nullptr;
+  InputSupply* inputs_ = nullptr;
   std::unique_ptr<Dispatcher> dispatcher_;
   int64_t units_ = 0;
 };

@@ -18,13 +18,14 @@ struct Events : WorkerGroup::Listener {
   void OnResolved(WorkerGroup&, const v1::ResolvedMark&) override { ++marks; }
   void OnRunEnded(WorkerGroup&, const v1::RunResult& r) override { results.push_back(r); }
   void OnUpload(WorkerGroup&, const v1::UploadChunk&) override { ++uploads; }
+  void OnFetch(WorkerGroup&, const v1::InputFetch&) override { ++fetches; }
   void OnEstimate(WorkerGroup&, const v1::EstimateResult&) override { ++estimates; }
   void OnLost(WorkerGroup&, LossReason r, const std::string& w) override {
     ++lost;
     reason = r;
     why = w;
   }
-  int ready = 0, marks = 0, estimates = 0, uploads = 0, lost = 0;
+  int ready = 0, marks = 0, estimates = 0, uploads = 0, fetches = 0, lost = 0;
   std::vector<v1::RunResult> results;
   LossReason reason = LossReason::kAdmin;
   std::string why;

@@ -1,0 +1,45 @@
+#include "server/frontend/groups/input_supply.h"
+
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
+#include "server/common/input_refs.h"
+#include "server/common/status_details.h"
+#include "server/common/upload_limits.h"
+
+namespace kinora {
+namespace {
+
+absl::Status ReadPiece(ArtifactStore& store, const v1::InputFetch& fetch, v1::InputPiece& piece) {
+  KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<ArtifactReader> file, store.Open(InputKey(fetch.input_id())));
+  if (fetch.offset() < 0 || fetch.offset() > file->size()) {
+    return absl::InvalidArgumentError(absl::StrCat("offset: ", fetch.offset(), " is not within 0..", file->size()));
+  }
+  KINORA_ASSIGN_OR_RETURN(*piece.mutable_data(), file->Read(fetch.offset(), kMostUploadBytes));
+  piece.set_last(fetch.offset() + static_cast<int64_t>(piece.data().size()) == file->size());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+v1::InputPiece AnswerTo(const v1::InputFetch& fetch) {
+  v1::InputPiece piece;
+  piece.set_video_id(fetch.video_id());
+  piece.set_attempt(fetch.attempt());
+  piece.set_input_id(fetch.input_id());
+  piece.set_offset(fetch.offset());
+  return piece;
+}
+
+void InputSupply::Give(v1::InputFetch fetch, std::function<void(v1::InputPiece)> done) {
+  loop_.Post([this, fetch = std::move(fetch), done = std::move(done)] {
+    v1::InputPiece piece = AnswerTo(fetch);
+    const absl::Status read = ReadPiece(store_, fetch, piece);
+    if (!read.ok()) *piece.mutable_error() = ToRpcStatus(read);
+    done(std::move(piece));
+  });
+}
+
+}  // namespace kinora
