@@ -301,8 +301,7 @@ TEST_F(RunWithInputs, AWorkerWithoutTheFrontendsDirectoryIsSentThem) {
   NameImage(image);
   ASSERT_THAT(LeadInto(), IsOk());
   const std::vector<uint8_t> from_the_directory = std::exchange(pixels, {});
-  std::filesystem::remove_all(store_->root());
-  std::filesystem::create_directory(store_->root());
+  std::filesystem::remove_all(store_->root() + "/inputs");
   FileLines* back = nullptr;
   FileLines lines([&](const v1::WorkerMessage& message) {
     if (!message.has_input_fetch()) return back->Abort(absl::AbortedError("no artifact is taken here"));
