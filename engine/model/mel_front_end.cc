@@ -80,8 +80,8 @@ absl::StatusOr<MelFrontEnd> MelFrontEnd::Make(Backend& backend, const AudioEncod
 absl::Status MelFrontEnd::CheckSound(int64_t samples) const {
   const int64_t least = config_.n_fft / 2 + 1;
   if (samples >= least) return absl::OkStatus();
-  return absl::InvalidArgumentError(Cat("audio: ", samples, " samples at ", config_.vae.sample_rate,
-                                        " Hz are too short: at least ", least, " are needed"));
+  return absl::InvalidArgumentError(
+      Cat(samples, " samples at ", config_.vae.sample_rate, " Hz are too short: at least ", least, " are needed"));
 }
 
 void MelFrontEnd::Forward(Exec& exec, const Tensor& sound, Tensor mel) const {

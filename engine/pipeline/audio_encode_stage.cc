@@ -32,7 +32,7 @@ absl::Status AudioEncodeStage::Run(Exec& exec, const AudioClip& sound, const Sou
   KINORA_RETURN_IF_ERROR(mel_.CheckSound(length));
   if (sound.channels != 0 && sound.channels != 1 && sound.channels != config.in_channels) {
     return absl::InvalidArgumentError(
-        Cat("audio: ", sound.channels, " channels; this model hears ", config.in_channels, ", or one for all"));
+        Cat(sound.channels, " channels; this model hears ", config.in_channels, ", or one for all"));
   }
   ArenaScope scope(exec.arena);
   const Tensor mel = scope.Alloc(DType::kF32, {config.in_channels, mel_.Rows(length), config.vae.mel_bins});

@@ -79,10 +79,13 @@ absl::Status Generation::ReportContexts(Exec& exec, const TextContext& context, 
 // By rank 0; the same on every rank.
 absl::Status Generation::EncodeSound(Exec& exec, const AudioClip* sound, const SoundSpan& span, const Tensor& latent) {
   KINORA_RETURN_IF_ERROR(OnRankZero(exec, [&] {
-    if (sound == nullptr && !exec.ops.dry()) return absl::FailedPreconditionError("audio: was not read");
+    const char* const field = request_.retake.has_value() ? "retake.clip" : "audio";
+    if (sound == nullptr && !exec.ops.dry())
+      return absl::FailedPreconditionError(Cat(field, ": its sound was not read"));
     const AudioClip none;
-    return AudioEncodeStage(*modules_.audio_encoder, *modules_.mel)
-        .Run(exec, sound != nullptr ? *sound : none, span, latent);
+    const absl::Status run = AudioEncodeStage(*modules_.audio_encoder, *modules_.mel)
+                                 .Run(exec, sound != nullptr ? *sound : none, span, latent);
+    return absl::IsInvalidArgument(run) ? absl::InvalidArgumentError(Cat(field, ": ", run.message())) : run;
   }));
   exec.mesh.world().Broadcast(0, latent, exec.ops.stream());
   return absl::OkStatus();

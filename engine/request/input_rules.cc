@@ -119,9 +119,13 @@ void Rules::CheckSoundLength() {
   if (span.begin + span.samples <= guide.audio->samples) return;
   const double seconds = static_cast<double>(guide.audio->samples) / guide.audio->sample_rate;
   const int64_t frames = FramesHeard(guide, request_.frame_rate, recipe_ != nullptr ? recipe_->frame_multiple : 1);
+  const double latest = seconds - 1 / request_.frame_rate;  // from which one frame is left
+  if (frames < 1 && latest < 0) {
+    return Add("audio", absl::StrCat("the sound lasts ", seconds, " s, less than one frame; give a longer one"));
+  }
   if (frames < 1) {
     return Add("audio.start_seconds", absl::StrCat("the sound lasts ", seconds, " s, and no frame is left after ",
-                                                   guide.start_seconds, "; nearest: 0"));
+                                                   guide.start_seconds, "; nearest: ", latest));
   }
   Add("num_frames", absl::StrCat(request_.num_frames, " frames last longer than the given sound: ", seconds,
                                  " s, heard from ", guide.start_seconds, " on; nearest: ", frames));

@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <map>
 #include <memory>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/request/given_sound.h"
 #include "server/common/media_type.h"
 
 namespace kinora {
@@ -34,17 +37,18 @@ absl::StatusOr<MediaKind> KindOf(const std::string& id, int file) {
 bool IsImage(MediaKind kind) { return kind <= MediaKind::kWebp; }
 bool IsSound(MediaKind kind) { return kind >= MediaKind::kWav; }
 
-// One request's inputs, one after another, within a bound for all of them.
+// One request's inputs, one after another, within a bound for all of them. What is named twice is opened, and as
+// pictures of one kind decoded, once.
 class Reader {
  public:
   explicit Reader(const InputSource& source) : source_(source) {}
 
   // Null: a clip without sound.
   absl::StatusOr<std::shared_ptr<const AudioClip>> ReadSound(const std::string& id, double most_seconds) {
-    KINORA_ASSIGN_OR_RETURN(const Opened opened, Open(id));
-    if (IsImage(opened.kind)) return Wrong(id, "it is an image; a sound or a clip is needed");
+    KINORA_ASSIGN_OR_RETURN(const Opened* const opened, Open(id));
+    if (IsImage(opened->kind)) return Wrong(id, "it is an image; a sound or a clip is needed");
     const DecodeRequest request{
-        .kind = opened.kind, .sound = 1, .most_seconds = std::clamp(most_seconds, 0.0, kMostSeconds)};
+        .kind = opened->kind, .sound = 1, .most_seconds = std::clamp(most_seconds, 0.0, kMostSeconds)};
     MediaInfo info;
     std::vector<float> samples;  // interleaved
     absl::Status room;
@@ -55,7 +59,7 @@ class Reader {
                           room.Update(Count(id, count * info.channels * static_cast<int64_t>(sizeof(float))));
                           if (room.ok()) samples.insert(samples.end(), more, more + count * info.channels);
                         }};
-    KINORA_RETURN_IF_ERROR(Decode(id, opened, request, std::move(sink)));
+    KINORA_RETURN_IF_ERROR(Decode(id, *opened, request, std::move(sink)));
     KINORA_RETURN_IF_ERROR(room);
     if (info.channels == 0) return nullptr;
     return std::make_shared<const AudioClip>(ToClip(info, samples));
@@ -63,11 +67,13 @@ class Reader {
 
   absl::StatusOr<std::shared_ptr<const PixelClip>> ReadPictures(const std::string& id, bool image, int32_t most,
                                                                 int32_t crf) {
-    KINORA_ASSIGN_OR_RETURN(const Opened opened, Open(id));
-    if (IsImage(opened.kind) != image || IsSound(opened.kind)) {
+    KINORA_ASSIGN_OR_RETURN(const Opened* const opened, Open(id));
+    if (IsImage(opened->kind) != image || IsSound(opened->kind)) {
       return Wrong(id, image ? "it is no image" : "it is no clip");
     }
-    const DecodeRequest request{.kind = opened.kind, .crf = crf, .most_pictures = std::clamp(most, 1, kMostPictures)};
+    const DecodeRequest request{.kind = opened->kind, .crf = crf, .most_pictures = std::clamp(most, 1, kMostPictures)};
+    std::shared_ptr<const PixelClip>& decoded = decoded_[{id, request.crf, request.most_pictures}];
+    if (decoded != nullptr) return decoded;
     auto clip = std::make_shared<PixelClip>();
     int64_t bytes = 0;
     absl::Status room;
@@ -87,9 +93,9 @@ class Reader {
                           clip->rgb.insert(clip->rgb.end(), rgb, rgb + bytes);
                           ++clip->frames;
                         }};
-    KINORA_RETURN_IF_ERROR(Decode(id, opened, request, std::move(sink)));
+    KINORA_RETURN_IF_ERROR(Decode(id, *opened, request, std::move(sink)));
     KINORA_RETURN_IF_ERROR(room);
-    return clip;
+    return decoded = std::move(clip);
   }
 
  private:
@@ -98,11 +104,12 @@ class Reader {
     MediaKind kind = MediaKind::kPng;
   };
 
-  absl::StatusOr<Opened> Open(const std::string& id) {
+  absl::StatusOr<const Opened*> Open(const std::string& id) {
+    if (const auto known = opened_.find(id); known != opened_.end()) return &known->second;
     Opened opened;
     KINORA_ASSIGN_OR_RETURN(opened.file, source_.open(id));
     KINORA_ASSIGN_OR_RETURN(opened.kind, KindOf(id, opened.file.get()));
-    return opened;
+    return &opened_.emplace(id, std::move(opened)).first->second;
   }
   absl::Status Decode(const std::string& id, const Opened& opened, const DecodeRequest& request, DecodeSink sink) {
     return DecodeInput(source_.decoder, id, opened.file.get(), request, std::move(sink));
@@ -126,6 +133,9 @@ class Reader {
 
   const InputSource& source_;
   int64_t bytes_ = 0;
+  std::map<std::string, Opened> opened_;
+  // By id, H.264 pass and most pictures.
+  std::map<std::tuple<std::string, int32_t, int32_t>, std::shared_ptr<const PixelClip>> decoded_;
 };
 
 }  // namespace
@@ -178,11 +188,17 @@ void SetMeasures(const std::vector<int64_t>& measures, GenerationRequest& reques
 
 absl::Status ReadInputs(const InputSource& source, GenerationRequest& request) {
   Reader reader(source);
-  // As long as the request is, or nobody knows how long, before its sound is read; of a sound a little more, for who
-  // rounds in another way.
+  // As long as the request is; of a sound a little more, for who rounds in another way.
   const bool known = request.frame_rate > 0 && request.num_frames > 0;
   const double seconds = known ? request.num_frames / request.frame_rate + 1 : kMostSeconds;
-  const int32_t frames = known ? request.num_frames : kMostPictures;
+  int32_t frames = known ? request.num_frames : kMostPictures;
+  if (request.audio.has_value()) {  // first: a request may leave its length to it
+    AudioGuide& guide = *request.audio;
+    KINORA_ASSIGN_OR_RETURN(guide.audio, reader.ReadSound(guide.input_id, guide.start_seconds + seconds));
+    if (guide.audio == nullptr) return Wrong(guide.input_id, "it has no sound");
+    const int64_t heard = FramesHeard(guide, request.frame_rate, /*frame_multiple=*/1);
+    if (!known) frames = static_cast<int32_t>(std::clamp<int64_t>(heard, 1, kMostPictures));
+  }
   for (ConditionInput& condition : request.conditions) {
     const bool image = condition.media == ConditionInput::Media::kImage;
     const int32_t most = image ? 1 : frames - condition.frame;
@@ -193,11 +209,6 @@ absl::Status ReadInputs(const InputSource& source, GenerationRequest& request) {
     RetakeInput& retake = *request.retake;
     KINORA_ASSIGN_OR_RETURN(retake.clip, reader.ReadPictures(retake.input_id, /*image=*/false, frames, /*crf=*/0));
     KINORA_ASSIGN_OR_RETURN(retake.audio, reader.ReadSound(retake.input_id, seconds));
-  }
-  if (request.audio.has_value()) {
-    AudioGuide& guide = *request.audio;
-    KINORA_ASSIGN_OR_RETURN(guide.audio, reader.ReadSound(guide.input_id, guide.start_seconds + seconds));
-    if (guide.audio == nullptr) return Wrong(guide.input_id, "it has no sound");
   }
   return absl::OkStatus();
 }

@@ -1,6 +1,7 @@
 #include "server/tools/render_run.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -47,15 +48,24 @@ struct Job {
   RenderSummary summary{};
 };
 
+absl::Status GoOn(const Job& job) {
+  return job.cancelled ? absl::CancelledError("interrupted; nothing was written") : absl::OkStatus();
+}
+
 // The files that the request names, by their paths.
 absl::Status ReadFiles(Job& job) {
   KINORA_ASSIGN_OR_RETURN(job.request, Pipeline::Resolve(job.pipeline, job.request));
   const auto open = [](const std::string& path) -> absl::StatusOr<FileDescriptor> {
-    FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // nobody need write into a FIFO
     if (!file.ok()) return absl::NotFoundError(absl::StrCat("input ", path, ": ", std::strerror(errno)));
+    struct stat info;
+    if (fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
+      return absl::InvalidArgumentError(absl::StrCat("input ", path, ": is no regular file"));
+    }
     return file;
   };
-  const DecoderOptions decoder{.binary = FolderOfThisProgram() + "/kinora-decode"};
+  const DecoderOptions decoder{.binary = FolderOfThisProgram() + "/kinora-decode",
+                               .go_on = [&job] { return GoOn(job); }};
   return ReadInputs({.decoder = decoder, .open = open}, job.request);
 }
 
@@ -112,7 +122,7 @@ absl::Status ReportProgress(Job& job, const Progress& progress) {
                     .total_steps = progress.total_steps,
                     .fraction = progress.fraction,
                     .remaining_seconds = progress.remaining_seconds});
-  return job.cancelled ? absl::CancelledError("interrupted; nothing was written") : absl::OkStatus();
+  return GoOn(job);
 }
 
 // Progress to the display, the rest to the dump.

@@ -68,7 +68,7 @@ TEST_P(MelFrontEndGolden, RowsAreThoseOfTheReference) {
   front.Forward(rig.exec, rig.Upload(sound), mel);
   EXPECT_TRUE(Near(rig.Floats(mel), expected, rig.tolerance));
   EXPECT_THAT(front.CheckSound(512),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("audio: 512 samples at 16000 Hz are too short")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("512 samples at 16000 Hz are too short")));
 }
 
 TEST(MelFrontEnd, FiltersAreSlaneys) {

@@ -76,6 +76,36 @@ TEST(InputReader, ARetakesClipNeedsNoSound) {
   EXPECT_EQ(request.retake->audio != nullptr, sound.info.channels > 0);
 }
 
+TEST(InputReader, WhatIsNamedTwiceIsOpenedAndDecodedOnce) {
+  std::vector<std::string> opened;
+  InputSource source = Data();
+  source.open = [&opened, open = source.open](const std::string& id) {
+    opened.push_back(id);
+    return open(id);
+  };
+  GenerationRequest request = Request();
+  for (const int32_t frame : {0, 8, 8}) {
+    request.conditions.push_back(Condition(ConditionInput::Media::kImage, "camera.png", frame));
+  }
+  request.conditions[2].crf = 33;
+  request.retake = RetakeInput{.input_id = "clip.mp4"};
+  ASSERT_THAT(ReadInputs(source, request), IsOk());
+  EXPECT_EQ(opened, (std::vector<std::string>{"camera.png", "clip.mp4"})) << "its sound is of the same file";
+  EXPECT_EQ(request.conditions[0].pixels, request.conditions[1].pixels);
+  EXPECT_NE(request.conditions[0].pixels->rgb, request.conditions[2].pixels->rgb);
+}
+
+TEST(InputReader, AClipBesideASoundOfOpenLengthIsReadAsFarAsThatLasts) {
+  GenerationRequest request{.frame_rate = 24};
+  request.conditions = {Condition(ConditionInput::Media::kClip, "clip.mp4")};
+  request.audio = AudioGuide{.input_id = "sound.wav"};
+  ASSERT_THAT(ReadInputs(Data(), request), IsOk());
+  const AudioClip& sound = *request.audio->audio;
+  request.audio->start_seconds = (static_cast<double>(sound.samples) - 1) / sound.sample_rate - 2.0 / 24;  // two frames
+  ASSERT_THAT(ReadInputs(Data(), request), IsOk());
+  EXPECT_EQ(request.conditions[0].pixels->frames, 2);
+}
+
 TEST(InputReader, NamesTheInputThatIsWrong) {
   const auto told = [](auto change) {
     GenerationRequest request = Request();

@@ -2,6 +2,7 @@
 // whole renders, and what is said of files that cannot be shown.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cmath>
 #include <cstdio>
@@ -174,6 +175,9 @@ TEST(RenderInputs, WhatCannotBeShownIsRefusedByItsFile) {
   EXPECT_THAT(told({"--image", folder.File("torn.png")}), HasSubstr("input " + folder.File("torn.png") + ": "));
   EXPECT_THAT(told({"--image", folder.File("notes.txt")}), HasSubstr("--image"));
   EXPECT_THAT(told({"--image", folder.File("nothing.png")}), HasSubstr("nothing.png"));
+  ASSERT_EQ(mkfifo(folder.File("pipe.wav").c_str(), 0600), 0);
+  WriteFile(folder.File("request.json"), R"({"audio": {"media": {"input_id": ")" + folder.File("pipe.wav") + R"("}}})");
+  EXPECT_THAT(told({"--request", folder.File("request.json")}), HasSubstr("pipe.wav: is no regular file"));
   EXPECT_THAT(told({"--image", folder.File("torn.png@17")}), HasSubstr("conditions[0].frame: 17 is not within 0..16"));
 }
 
