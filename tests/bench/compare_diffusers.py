@@ -20,7 +20,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 
-PARTS = ("transformer", "video_decoder", "gemma", "render", "matmul")
+PARTS = ("transformer", "video_decoder", "video_encoder", "upsampler", "gemma", "render", "matmul")
 
 
 def arguments() -> argparse.Namespace:
@@ -133,7 +133,7 @@ def main() -> None:
     wanted = set(args.only or PARTS)
     print(f"{machine.description()}; load {machine.load():.1f}; torch {torch.__version__}, {args.threads} threads")
     for precision in args.precision or ("bf16", "f32"):
-        if wanted & {"transformer", "video_decoder", "gemma"}:
+        if wanted - {"matmul", "render"}:
             print_parts(args, precision, wanted)
         if "matmul" in wanted:
             print_matmul(args, precision)

@@ -1,5 +1,5 @@
 // Times one part of a model, a run at a time, on request: so that a driver can let it take turns with another program.
-//   model_bench transformer|video_decoder|gemma f32|bf16 THREADS INPUTS.safetensors MODEL…
+//   model_bench transformer|video_decoder|video_encoder|upsampler|gemma f32|bf16 THREADS INPUTS.safetensors MODEL…
 // MODEL: as --model of kinora-render. Loads, prints "ready GFLOP ARENA_MIB", then for every line on stdin runs once and
 // prints "WALL PROCESSOR" in seconds. A line "save PATH" writes the outputs as safetensors instead. Ends with its
 // input. model_parts.h says what INPUTS holds. Exit status 2 on arguments or files that do not fit.

@@ -7,7 +7,9 @@
 #include "engine/base/status_macros.h"
 #include "engine/model/config_reader.h"
 #include "engine/model/gemma.h"
+#include "engine/model/latent_upsampler.h"
 #include "engine/model/video_decoder.h"
+#include "engine/model/video_encoder.h"
 #include "engine/pipeline/velocity_model.h"
 
 namespace kinora {
@@ -141,36 +143,102 @@ class TransformerPart : public Loaded {
   std::unique_ptr<Graph> graph_;
 };
 
-class VideoDecoderPart : public Loaded {
+// A module from one f32 tensor to another.
+class TensorPart : public Loaded {
  public:
+  TensorPart(std::string in, std::string out) : in_(std::move(in)), out_(std::move(out)) {}
   void Run() override {
     Exec e = exec();
-    decoder_->Forward(e, inputs_->Get("latent"), frames_);
+    Forward(e, inputs_->Get(in_), made_);
     Finish();
   }
-  std::vector<std::pair<std::string, Tensor>> outputs() const override { return {{"frames", frames_}}; }
+  std::vector<std::pair<std::string, Tensor>> outputs() const override { return {{out_, made_}}; }
+
+ protected:
+  // What is read of "vae" is read whole, or WeightLoader::Finish asks why not.
+  absl::Status LoadDecoder(WeightLoader& weights) {
+    KINORA_ASSIGN_OR_RETURN(decoder_, VideoDecoder::Load(weights.Under("vae"), config_.video_decoder));
+    return absl::OkStatus();
+  }
+  virtual absl::Status LoadModule(WeightLoader& weights) = 0;
+  virtual absl::StatusOr<Shape> OutputShape(const Shape& in) const = 0;
+  virtual void Forward(Exec& exec, const Tensor& in, Tensor out) const = 0;
 
  private:
   absl::Status Load() override {
     KINORA_ASSIGN_OR_RETURN(WeightLoader weights, Weights());
-    KINORA_ASSIGN_OR_RETURN(decoder_, VideoDecoder::Load(weights.Under("vae"), config_.video_decoder));
+    KINORA_RETURN_IF_ERROR(LoadModule(weights));
     KINORA_RETURN_IF_ERROR(weights.Finish());
-    const Tensor& latent = inputs_->Get("latent");
-    KINORA_RETURN_IF_ERROR(decoder_->CheckLatent(latent.shape()));
-    const Shape shape = decoder_->OutputShape(latent.shape());
+    const Tensor& in = inputs_->Get(in_);
+    KINORA_ASSIGN_OR_RETURN(const Shape shape, OutputShape(in.shape()));
     DryBackend dry_backend;
     const DryOps& dry_ops = dry_backend.ops();
     Arena dry_arena = Arena::Dry();
     Exec dry = On(dry_backend, dry_arena);
-    decoder_->Forward(dry, latent, dry_arena.Alloc(DType::kF32, shape));
+    Forward(dry, in, dry_arena.Alloc(DType::kF32, shape));
     flops_ = static_cast<double>(dry_ops.cost().flops());
     KINORA_RETURN_IF_ERROR(Reserve(dry_arena.peak()));
-    frames_ = arena_->Alloc(DType::kF32, shape);
+    made_ = arena_->Alloc(DType::kF32, shape);
     return absl::OkStatus();
   }
 
+  const std::string in_, out_;
+  Tensor made_;
+
+ protected:
   std::optional<VideoDecoder> decoder_;
-  Tensor frames_;
+};
+
+class VideoDecoderPart : public TensorPart {
+ public:
+  VideoDecoderPart() : TensorPart("latent", "frames") {}
+
+ private:
+  absl::Status LoadModule(WeightLoader& weights) override { return LoadDecoder(weights); }
+  absl::StatusOr<Shape> OutputShape(const Shape& latent) const override {
+    KINORA_RETURN_IF_ERROR(decoder_->CheckLatent(latent));
+    return decoder_->OutputShape(latent);
+  }
+  void Forward(Exec& exec, const Tensor& latent, Tensor frames) const override {
+    decoder_->Forward(exec, latent, frames);
+  }
+};
+
+class VideoEncoderPart : public TensorPart {
+ public:
+  VideoEncoderPart() : TensorPart("pixels", "latent") {}
+
+ private:
+  absl::Status LoadModule(WeightLoader& weights) override {
+    KINORA_ASSIGN_OR_RETURN(encoder_, VideoEncoder::Load(weights.Under("vae"), config_.video_encoder));
+    return LoadDecoder(weights);
+  }
+  absl::StatusOr<Shape> OutputShape(const Shape& pixels) const override {
+    KINORA_RETURN_IF_ERROR(encoder_->CheckPixels(pixels));
+    return encoder_->OutputShape(pixels);
+  }
+  void Forward(Exec& exec, const Tensor& pixels, Tensor latent) const override {
+    encoder_->Forward(exec, pixels, latent);
+  }
+  std::optional<VideoEncoder> encoder_;
+};
+
+class UpsamplerPart : public TensorPart {
+ public:
+  UpsamplerPart() : TensorPart("latent", "upsampled") {}
+
+ private:
+  absl::Status LoadModule(WeightLoader& weights) override {
+    constexpr char kName[] = "spatial_upsampler";
+    KINORA_ASSIGN_OR_RETURN(config_of_, ReadUpsamplerConfig(*checkpoint_, kName));
+    KINORA_ASSIGN_OR_RETURN(upsampler_, LatentUpsampler::Load(weights.Under(kName), weights.Under("vae"), config_of_));
+    return LoadDecoder(weights);
+  }
+  absl::StatusOr<Shape> OutputShape(const Shape& latent) const override { return config_of_.OutputShape(latent); }
+  void Forward(Exec& exec, const Tensor& latent, Tensor out) const override { upsampler_->Forward(exec, latent, out); }
+
+  UpsamplerConfig config_of_;
+  std::optional<LatentUpsampler> upsampler_;
 };
 
 class GemmaPart : public Loaded {
@@ -242,6 +310,8 @@ absl::StatusOr<std::unique_ptr<ModelPart>> LoadPart(const std::string& part, con
   std::unique_ptr<Loaded> loaded;
   if (part == "transformer") loaded = std::make_unique<TransformerPart>();
   if (part == "video_decoder") loaded = std::make_unique<VideoDecoderPart>();
+  if (part == "video_encoder") loaded = std::make_unique<VideoEncoderPart>();
+  if (part == "upsampler") loaded = std::make_unique<UpsamplerPart>();
   if (part == "gemma") loaded = std::make_unique<GemmaPart>();
   if (loaded == nullptr) return absl::InvalidArgumentError(absl::StrCat("no part ", part));
   KINORA_RETURN_IF_ERROR(loaded->Open(options));

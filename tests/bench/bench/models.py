@@ -16,13 +16,24 @@ from torch import nn
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "golden"))
 from golden import configs, layouts, redraw, reference, safetensors_file, tiny  # noqa: E402
 
-MODEL_FILE = "model.safetensors"
+MODEL_FILE, UPSAMPLER_FILE = "model.safetensors", "upsampler.safetensors"
 # Transformer blocks, heads of 128 (video) and of 64 (audio), base width of the video decoder, Gemma's layers and heads
 # of 256, widest channels of the vocoder.
 SIZES = {
     "tiny": {"layers": 1, "heads": 2, "decoder": 16, "gemma_layers": 2, "gemma_heads": 2, "vocoder": 32},
     "mid": {"layers": 6, "heads": 8, "decoder": 64, "gemma_layers": 12, "gemma_heads": 4, "vocoder": 256},
 }
+_ENCODER_BLOCKS = [  # of the released 2.3
+    ["res_x", {"num_layers": 4}],
+    ["compress_space_res", {"multiplier": 2}],
+    ["res_x", {"num_layers": 6}],
+    ["compress_time_res", {"multiplier": 2}],
+    ["res_x", {"num_layers": 4}],
+    ["compress_all_res", {"multiplier": 2}],
+    ["res_x", {"num_layers": 2}],
+    ["compress_all_res", {"multiplier": 1}],
+    ["res_x", {"num_layers": 2}],
+]
 _DECODER_BLOCKS = [  # of the released 2.3
     ["res_x", {"num_layers": 4}],
     ["compress_space", {"multiplier": 2}],
@@ -57,7 +68,13 @@ def config(size: str) -> dict:
         "audio_connector_num_attention_heads": s["heads"],
         "audio_connector_attention_head_dim": 64,
     }
-    vae = {"latent_channels": 128, "decoder_base_channels": s["decoder"], "decoder_blocks": _DECODER_BLOCKS}
+    vae = {
+        "latent_channels": 128,
+        "encoder_base_channels": 128,  # as many as the latent has, which both readers take
+        "encoder_blocks": _ENCODER_BLOCKS,
+        "decoder_base_channels": s["decoder"],
+        "decoder_blocks": _DECODER_BLOCKS,
+    }
     meta["config"]["vae"] |= vae
     meta["config"]["audio_vae"]["model"]["params"]["ddconfig"]["ch"] = s["vocoder"] // 8
     meta["config"]["vocoder"]["vocoder"]["upsample_initial_channel"] = s["vocoder"]
@@ -87,8 +104,38 @@ def _gemma(size: str) -> nn.Module:
     return Gemma3ForConditionalGeneration(made).eval()
 
 
+def upsampler_config(size: str) -> dict:
+    """Of the released x2, at half its width where the decoder has half of its own."""
+    return {
+        "_class_name": "LatentUpsampler",
+        "in_channels": 128,
+        "mid_channels": 8 * SIZES[size]["decoder"],
+        "num_blocks_per_stage": 4,
+        "dims": 3,
+        "spatial_upsample": True,
+        "temporal_upsample": False,
+        "spatial_scale": 2.0,
+        "rational_resampler": False,
+    }
+
+
+def _upsampler(size: str) -> nn.Module:
+    from diffusers.pipelines.ltx2.latent_upsampler import LTX2LatentUpsamplerModel
+
+    c = upsampler_config(size)
+    return LTX2LatentUpsamplerModel(
+        in_channels=c["in_channels"],
+        mid_channels=c["mid_channels"],
+        num_blocks_per_stage=c["num_blocks_per_stage"],
+        rational_spatial_scale=c["spatial_scale"],
+        use_rational_resampler=False,
+    ).eval()
+
+
 def empty(size: str, name: str) -> nn.Module:
     """A reference module with whatever weights it is born with."""
+    if name == "latent_upsampler":
+        return _upsampler(size)
     meta, text = config(size)["config"], gemma_config(size)
     if name == "gemma":
         return _gemma(size)
@@ -103,7 +150,7 @@ NAMES = ("transformer", "connectors", "video_vae", "audio_vae", "vocoder")
 def write(size: str, folder: Path) -> None:
     """folder/model.safetensors and folder/gemma, bfloat16; does nothing if they are there for this configuration."""
     meta, mark = config(size), folder / "written.json"
-    wanted = json.dumps([meta, gemma_config(size)])
+    wanted = json.dumps([meta, gemma_config(size), upsampler_config(size)])
     if mark.exists() and mark.read_text() == wanted:
         return
     folder.mkdir(parents=True, exist_ok=True)
@@ -120,6 +167,9 @@ def write(size: str, folder: Path) -> None:
     safetensors_file.save(tensors, folder / MODEL_FILE, metadata)
     del tensors
     _write_gemma(size, folder / "gemma")
+    state = redraw.redraw(_upsampler(size), 8).state_dict()
+    named = layouts.single_file_names("latent_upsampler", {k: v.bfloat16() for k, v in state.items()})
+    safetensors_file.save(named, folder / UPSAMPLER_FILE, {"config": json.dumps(upsampler_config(size))})
     mark.write_text(wanted)
 
 
@@ -137,9 +187,13 @@ def load(size: str, folder: Path, name: str, dtype: torch.dtype) -> nn.Module:
     """The module with the weights of the written files, in memory of its own (not mapped)."""
     module = empty(size, name).to(dtype)
     renamed = layouts.single_file_names(name, {k: k for k in module.state_dict()})
-    path = folder / "gemma" / MODEL_FILE if name == "gemma" else folder / MODEL_FILE
+    path = folder / {"gemma": f"gemma/{MODEL_FILE}", "latent_upsampler": UPSAMPLER_FILE}.get(name, MODEL_FILE)
     with safe_open(path, "pt") as f, torch.no_grad():
         own = module.state_dict()
         for new, old in renamed.items():
             own[old].copy_(f.get_tensor(layouts.PREFIX[name] + new))
+    if name == "latent_upsampler":  # which works on latents as they were before normalisation
+        with safe_open(folder / MODEL_FILE, "pt") as f:
+            names = (f"vae.per_channel_statistics.{kind}-of-means" for kind in ("mean", "std"))
+            module.latent_statistics = tuple(f.get_tensor(n) for n in names)
     return module.eval()

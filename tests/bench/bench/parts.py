@@ -20,6 +20,8 @@ class Ours:
     def __init__(self, program: Path, part: str, precision: str, threads: int, inputs: Path, folder: Path):
         command = [program, part, precision, str(threads), inputs]
         command += [folder / models.MODEL_FILE, f"text_encoder={folder / 'gemma'}"]
+        if part == "upsampler":
+            command += [f"spatial_upsampler={folder / models.UPSAMPLER_FILE}"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         ready = self._ask(None).split()
         self.gflop, self.arena_mib = float(ready[1]), float(ready[2])
@@ -96,6 +98,29 @@ def _video_decoder(vae, dtype: torch.dtype, shape: tuple[int, int, int]) -> tupl
     return {"latent": latent}, run
 
 
+def _video_encoder(vae, dtype: torch.dtype, shape: tuple[int, int, int]) -> tuple[dict, Callable[[], dict]]:
+    frames, height, width = 8 * (shape[0] - 1) + 1, 32 * shape[1], 32 * shape[2]
+    pixels = torch.rand(frames, height, width, 3, generator=torch.Generator().manual_seed(8)) * 2 - 1
+
+    def run() -> dict:
+        z = vae.encode(pixels.permute(3, 0, 1, 2)[None].to(dtype)).latent_dist.mode()
+        z = (z - vae.latents_mean.to(dtype).view(1, -1, 1, 1, 1)) / vae.latents_std.to(dtype).view(1, -1, 1, 1, 1)
+        return {"latent": z[0].permute(1, 2, 3, 0)}
+
+    return {"pixels": pixels}, run
+
+
+def _upsampler(model, dtype: torch.dtype, shape: tuple[int, int, int]) -> tuple[dict, Callable[[], dict]]:
+    latent = torch.randn(*shape, model.config.in_channels, generator=torch.Generator().manual_seed(9))
+    mean, std = (x.to(dtype).view(1, -1, 1, 1, 1) for x in model.latent_statistics)
+
+    def run() -> dict:
+        z = latent.permute(3, 0, 1, 2)[None].to(dtype) * std + mean
+        return {"upsampled": ((model(z) - mean) / std)[0].permute(1, 2, 3, 0)}
+
+    return {"latent": latent}, run
+
+
 def _gemma(model, dtype: torch.dtype, shape: tuple[int, int]) -> tuple[dict, Callable[[], dict]]:
     ids = torch.randint(8, 1000, shape, generator=torch.Generator().manual_seed(7))
 
@@ -113,11 +138,19 @@ def cases(size: str) -> list[tuple[str, str, Callable, object]]:
     latent = LATENT[size]
     pixels = f"{32 * latent[2]} x {32 * latent[1]} x {8 * (latent[0] - 1) + 1}"
     found.append((f"video decoder, {pixels}", "video_decoder", _video_decoder, latent))
+    found.append((f"video encoder, {pixels}", "video_encoder", _video_encoder, latent))
+    found.append((f"upsampler, {latent[0]} x {latent[1]} x {latent[2]} cells", "upsampler", _upsampler, latent))
     found.append((f"Gemma, {PROMPTS} x {PROMPT_TOKENS} tokens", "gemma", _gemma, (PROMPTS, PROMPT_TOKENS)))
     return found
 
 
-MODULE = {"transformer": "transformer", "video_decoder": "video_vae", "gemma": "gemma"}
+MODULE = {
+    "transformer": "transformer",
+    "video_decoder": "video_vae",
+    "video_encoder": "video_vae",
+    "upsampler": "latent_upsampler",
+    "gemma": "gemma",
+}
 
 
 def difference(ours: dict, theirs: dict) -> float:
