@@ -1,0 +1,75 @@
+"""What the tests of deploy/kubernetes share: the manifests as kubectl renders them, and the objects and containers in them."""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Iterator
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "clients"))
+MANIFESTS = ROOT / "deploy" / "kubernetes"
+PLACES = [ROOT / "third_party", Path("/usr/local/share/kinora")]  # of scripts/install-deps
+
+
+def wheel(folder: str) -> Path:
+    """Where scripts/install-deps put a wheel's files, or would."""
+    return next((place / folder for place in PLACES if (place / folder).exists()), PLACES[0] / folder)
+
+
+KUBECTL = wheel("kubectl") / "kubectl"
+CHECKS = wheel("deploy-checks")
+sys.path.insert(0, str(CHECKS))
+
+# Every kustomization that somebody applies.
+OVERLAYS = sorted(str(p.parent.relative_to(MANIFESTS)) for p in MANIFESTS.rglob("kustomization.yaml")
+                  if p.parent.parent.name == "overlays" or p.parent.name == "describe")
+
+
+@functools.lru_cache(maxsize=None)
+def render(folder: Path) -> list[dict]:
+    """The objects of a kustomization."""
+    import yaml
+
+    done = subprocess.run([KUBECTL, "kustomize", folder], capture_output=True, text=True)
+    if done.returncode != 0 or done.stderr:  # a warning is a failure
+        raise AssertionError(f"kubectl kustomize {folder}: {done.stderr}")
+    return list(yaml.safe_load_all(done.stdout))
+
+
+def overlay(name: str) -> list[dict]:
+    return render(MANIFESTS / name)
+
+
+def get(objects: list[dict], kind: str, name: str) -> dict:
+    [found] = [o for o in objects if o["kind"] == kind and o["metadata"]["name"] == name]
+    return found
+
+
+def pod_templates(objects: list[dict]) -> Iterator[tuple[dict, dict]]:
+    """Each object that makes pods, with the template of these."""
+    for o in objects:
+        if o["kind"] == "LeaderWorkerSet":
+            yield o, o["spec"]["leaderWorkerTemplate"]["workerTemplate"]
+        elif "template" in o.get("spec", {}):
+            yield o, o["spec"]["template"]
+
+
+def of_component(objects: list[dict], component: str) -> dict:
+    """The pod template of the frontend or of the workers."""
+    [template] = [t for _, t in pod_templates(objects) if t["metadata"]["labels"]["app.kubernetes.io/component"] == component]
+    return template
+
+
+def program(name: str) -> Path:
+    import harness
+
+    return harness.BUILD / "bin" / name
+
+
+def environment(**more: str) -> dict[str, str]:
+    """That of a container: its programs are those of the build."""
+    return {**os.environ, "PATH": f"{program('kinora').parent}:{os.environ['PATH']}", **more}
