@@ -4,6 +4,7 @@
 
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
+#include "engine/parallel/agree.h"
 #include "engine/pipeline/video_encode_stage.h"
 #include "engine/request/cover_and_crop.h"
 
@@ -92,6 +93,23 @@ void Blend(Exec& exec, const Tensor& clean, float m, const Tensor& z) {
   exec.ops.Add(share, z);
 }
 
+absl::Status CheckGuide(const Exec& exec, const VideoEncoder& encoder, const GuidePlan& guide) {
+  const LatentGrid& grid = guide.grid();
+  KINORA_RETURN_IF_ERROR(
+      encoder.CheckPixels({grid.out_frames(), grid.out_height(), grid.out_width(), encoder.config().in_channels}));
+  if (exec.ops.dry() || (guide.pixels != nullptr && !guide.pixels->rgb.empty())) return absl::OkStatus();
+  return absl::FailedPreconditionError("conditions, retake: what they show was not read");
+}
+
+VideoEncodeStage::Pixels PixelsOf(const GuidePlan& guide) {
+  const CoveredSize size{.width = guide.grid().out_width(), .height = guide.grid().out_height()};
+  return [&guide, size](int64_t frame, const PixelRegion& part, float* out) {
+    const PixelClip& clip = *guide.pixels;
+    const uint8_t* const rgb = clip.rgb.data() + frame * guide.every * clip.height * clip.width * 3;
+    CoverAndCrop({.rgb = rgb, .width = clip.width, .height = clip.height}, size, part, out);
+  };
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<GuidePlan>> PlanGuides(const ModelConfig& config, const GenerationRequest& request,
@@ -140,21 +158,15 @@ std::vector<std::vector<float>> GuidedPositions(absl::Span<const GuidePlan> guid
   return positions;
 }
 
-absl::Status EncodeGuide(Exec& exec, const VideoEncoder& encoder, const GuidePlan& guide, Tensor latent,
-                         absl::FunctionRef<absl::Status()> on_tile) {
-  const LatentGrid& grid = guide.grid();
-  KINORA_RETURN_IF_ERROR(
-      encoder.CheckPixels({grid.out_frames(), grid.out_height(), grid.out_width(), encoder.config().in_channels}));
-  if (!exec.ops.dry() && (guide.pixels == nullptr || guide.pixels->rgb.empty())) {
-    return absl::FailedPreconditionError("conditions, retake: what they show was not read");
-  }
-  const CoveredSize size{.width = grid.out_width(), .height = grid.out_height()};
-  const auto pixels = [&](int64_t frame, const PixelRegion& part, float* out) {
-    const PixelClip& clip = *guide.pixels;
-    const uint8_t* const rgb = clip.rgb.data() + frame * guide.every * clip.height * clip.width * 3;
-    CoverAndCrop({.rgb = rgb, .width = clip.width, .height = clip.height}, size, part, out);
-  };
-  return VideoEncodeStage(encoder).Run(exec, guide.tiles, pixels, latent, on_tile);
+absl::Status EncodeGuides(Exec& exec, const VideoEncoder& encoder, absl::Span<const GuideLatent> guides,
+                          absl::FunctionRef<absl::Status(int64_t done)> on_round) {
+  std::vector<VideoEncodeStage::Clip> clips;
+  for (const auto& [guide, latent] : guides) clips.push_back({&guide->tiles, PixelsOf(*guide), latent});
+  KINORA_RETURN_IF_ERROR(OnRankZero(exec, [&]() -> absl::Status {
+    for (const GuideLatent& of : guides) KINORA_RETURN_IF_ERROR(CheckGuide(exec, encoder, *of.guide));
+    return absl::OkStatus();
+  }));
+  return VideoEncodeStage(encoder).Run(exec, clips, on_round);
 }
 
 void BlendGuides(Exec& exec, absl::Span<const GuidePlan> guides, absl::Span<const Tensor> latents, LatentState& state) {

@@ -66,10 +66,15 @@ int64_t AppendedTokens(absl::Span<const GuidePlan> guides);
 // VideoPositions, then those of the appended tokens.
 std::vector<std::vector<float>> GuidedPositions(absl::Span<const GuidePlan> guides, const GuidedStage& stage);
 
-// Where the latent of a guide goes: [frames, height, width, channels] f32, normalised. Cut and resized to the guide's
-// grid. Temporaries come from exec.arena. on_tile: as VideoEncodeStage's.
-absl::Status EncodeGuide(Exec& exec, const VideoEncoder& encoder, const GuidePlan& guide, Tensor latent,
-                         absl::FunctionRef<absl::Status()> on_tile);
+// A guide, and where its latent goes: [frames, height, width, channels] f32, normalised.
+struct GuideLatent {
+  const GuidePlan* guide;
+  Tensor latent;
+};
+// The same on every rank of exec.mesh.world(), all of which call it; rank 0 has the pictures. Cut and resized to the
+// guides' grids. Temporaries come from exec.arena. on_round: as VideoEncodeStage's.
+absl::Status EncodeGuides(Exec& exec, const VideoEncoder& encoder, absl::Span<const GuideLatent> guides,
+                          absl::FunctionRef<absl::Status(int64_t done)> on_round);
 
 // From a latent of noise, and of what stages before left, to what the stage begins from: sets clean and mask, blends z.
 // latents: of each guide. Does nothing without guides. Allocates from exec.arena.

@@ -101,23 +101,20 @@ absl::Status Generation::EncodeGivenSound(Exec& exec) {
   return EncodeSound(exec, request_.audio->audio.get(), plan_.given_sound, z_.audio.z);
 }
 
-// By rank 0; the same on every rank. Before the first denoising stage, for all of them.
+// Before the first denoising stage, for all of them.
 absl::Status Generation::EncodeGuides(Exec& exec, const StagePlan& stage, OnStep on_step) {
-  int64_t tiles = 0;
+  std::vector<GuideLatent> made;
   for (const StagePlan& guided : plan_.stages) {
     for (const GuidePlan& guide : guided.guides) {
       const LatentGrid& grid = guide.grid();
       const Tensor latent =
           exec.arena.Alloc(DType::kF32, {grid.frames, grid.height, grid.width, config_.transformer.video.in_channels});
       guides_[&guided].push_back(latent);
-      KINORA_RETURN_IF_ERROR(OnRankZero(exec, [&] {
-        return EncodeGuide(exec, *modules_.video_encoder, guide, latent,
-                           [&] { return on_step(stage, ++tiles, nullptr); });
-      }));
-      exec.mesh.world().Broadcast(0, latent, exec.ops.stream());
+      made.push_back({&guide, latent});
     }
   }
-  return absl::OkStatus();
+  return kinora::EncodeGuides(exec, *modules_.video_encoder, made,
+                              [&](int64_t done) { return on_step(stage, done, nullptr); });
 }
 
 absl::Status Generation::EncodeInputs(Exec& exec, const StagePlan& stage, OnStep on_step) {

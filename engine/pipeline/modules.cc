@@ -141,7 +141,7 @@ DevSchedule ScheduleOf(const SchedulerConfig& scheduler) {
 }
 
 // The parts that see the picture alone.
-absl::Status LoadPicture(const WeightLoader& root, const ModelConfig& config, bool rank_zero, Modules& modules) {
+absl::Status LoadPicture(const WeightLoader& root, const ModelConfig& config, Modules& modules) {
   for (const auto& [name, wanted, loaded] :
        {std::tuple(std::string_view("spatial_upsampler"), &config.spatial_upsampler, &modules.spatial_upsampler),
         {"temporal_upsampler", &config.temporal_upsampler, &modules.temporal_upsampler}}) {
@@ -149,7 +149,7 @@ absl::Status LoadPicture(const WeightLoader& root, const ModelConfig& config, bo
     KINORA_ASSIGN_OR_RETURN(*loaded, LatentUpsampler::Load(root.Under(name), root.Under("vae"), **wanted));
   }
   KINORA_ASSIGN_OR_RETURN(modules.video, VideoDecoder::Load(root.Under("vae"), config.video_decoder));
-  if (!rank_zero || !config.video_encoder.unavailable.empty()) return absl::OkStatus();
+  if (!config.video_encoder.unavailable.empty()) return absl::OkStatus();
   KINORA_ASSIGN_OR_RETURN(modules.video_encoder, VideoEncoder::Load(root.Under("vae"), config.video_encoder));
   return absl::OkStatus();
 }
@@ -178,7 +178,7 @@ absl::StatusOr<Modules> Modules::Load(const WeightLoader& root, const ModelConfi
                           Transformer::Load(root.Under("transformer"), config.transformer, options.streams));
   on_phase("load autoencoders");
   if (options.streams == Streams::kBoth) {
-    KINORA_RETURN_IF_ERROR(LoadPicture(root, config, options.rank_zero, modules));
+    KINORA_RETURN_IF_ERROR(LoadPicture(root, config, modules));
   }
   if (!options.rank_zero) return modules;
   KINORA_ASSIGN_OR_RETURN(modules.audio, AudioDecoder::Load(root.Under("audio_vae"), config.audio_decoder));

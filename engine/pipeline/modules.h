@@ -29,9 +29,8 @@ struct Modules {
     std::unique_ptr<const Tokenizer> tokenizer;  // null in a dry run
     int64_t text_cache_bytes = 0;
     Residence text_encoder = Residence::kResident;  // of Gemma's weights, the most of it
-    // Rank 0 alone encodes pictures and sound, if the model can, and makes sound; the others load none of it.
-    Streams streams = Streams::kBoth;  // kSound: nothing of the picture, for requests of sound alone
-    bool rank_zero = true;
+    Streams streams = Streams::kBoth;               // kSound: nothing of the picture, for requests of sound alone
+    bool rank_zero = true;  // which alone encodes sound, if the model can, and makes sound; the others load none of it
   };
   // root: of the whole checkpoint. InvalidArgument if the model has no text encoder; the loader's problems are reported
   // by its Finish.

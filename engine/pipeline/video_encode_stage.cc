@@ -1,10 +1,11 @@
 #include "engine/pipeline/video_encode_stage.h"
 
 #include <algorithm>
-#include <vector>
+#include <numeric>
 
 #include "engine/base/status_macros.h"
 #include "engine/parallel/dry_run.h"
+#include "engine/pipeline/step_gate.h"
 
 namespace kinora {
 namespace {
@@ -29,20 +30,31 @@ absl::StatusOr<TilePlan> VideoEncodeStage::Plan(const Shape& pixels, std::option
   return PlanEncoderTiles(grid, tiling.value_or(Tiling::For(grid)));
 }
 
-// The tile's pixels on the device.
-Tensor VideoEncodeStage::ReadPixels(Exec& exec, const Tile& tile, Pixels pixels, ArenaScope& scope) const {
-  const AxisTile &t = *tile.time, &h = *tile.height, &w = *tile.width;
+std::vector<VideoEncodeStage::Tile> VideoEncodeStage::TilesOf(absl::Span<const Clip> clips) const {
+  std::vector<Tile> tiles;
+  for (const Clip& clip : clips) {
+    for (const AxisTile& t : clip.plan->time) {
+      for (const AxisTile& h : clip.plan->height) {
+        for (const AxisTile& w : clip.plan->width) {
+          const Shape pixels = {t.out_end - t.out_begin, h.out_end - h.out_begin, w.out_end - w.out_begin,
+                                encoder_.config().in_channels};
+          tiles.push_back({&clip, &t, &h, &w, pixels, encoder_.OutputShape(pixels)});
+        }
+      }
+    }
+  }
+  return tiles;
+}
+
+void VideoEncodeStage::ReadPixels(Exec& exec, const Tile& tile, const Tensor& to) const {
+  if (exec.ops.dry()) return;
   const PixelRegion part{
-      .top = h.out_begin, .left = w.out_begin, .height = h.out_end - h.out_begin, .width = w.out_end - w.out_begin};
-  const Tensor to =
-      scope.Alloc(DType::kF32, {t.out_end - t.out_begin, part.height, part.width, encoder_.config().in_channels});
-  if (exec.ops.dry()) return to;
+      .top = tile.height->out_begin, .left = tile.width->out_begin, .height = to.dim(1), .width = to.dim(2)};
   std::vector<float> frame(to.elements() / to.dim(0));
   for (int64_t f = 0; f < to.dim(0); ++f) {
-    pixels(t.out_begin + f, part, frame.data());
+    tile.clip->pixels(tile.time->out_begin + f, part, frame.data());
     exec.ops.stream().CopyFromHost(frame.data(), to.Rows(f, f + 1));
   }
-  return to;
 }
 
 Shape VideoEncodeStage::PixelsOf(const TilePlan& plan) const {
@@ -50,8 +62,10 @@ Shape VideoEncodeStage::PixelsOf(const TilePlan& plan) const {
   return {g.out_frames(), g.out_height(), g.out_width(), encoder_.config().in_channels};
 }
 
-void VideoEncodeStage::AddTile(Exec& exec, const TilePlan& plan, const Tile& tile, const Tensor& encoded,
-                               const Tensor& latent) const {
+void VideoEncodeStage::AddTile(Exec& exec, const Tile& tile, const Tensor& encoded) const {
+  const TilePlan& plan = *tile.clip->plan;
+  const Tensor& latent = tile.clip->latent;
+  if (plan.tiles() == 1) return exec.ops.stream().Copy(encoded, latent);
   const int64_t channels = latent.dim(3);
   std::vector<float> weights;  // those of columns come first, for alignment
   for (const float share : SharesOf(*tile.width, plan.width_weight)) weights.insert(weights.end(), channels, share);
@@ -70,37 +84,74 @@ void VideoEncodeStage::AddTile(Exec& exec, const TilePlan& plan, const Tile& til
   exec.ops.AddTile(encoded, blend, latent.Rows(tile.time->begin, tile.time->end));
 }
 
-absl::Status VideoEncodeStage::Run(Exec& exec, const TilePlan& plan, Pixels pixels, Tensor latent,
-                                   absl::FunctionRef<absl::Status()> on_tile) const {
-  KINORA_CHECK(latent.shape() == encoder_.OutputShape(PixelsOf(plan))) << latent.shape().ToString();
-  if (plan.tiles() == 1) {
-    ArenaScope scope(exec.arena);
-    const Tile whole{&plan.time[0], &plan.height[0], &plan.width[0]};
-    encoder_.Forward(exec, ReadPixels(exec, whole, pixels, scope), latent);
-    return on_tile();
+// Rank 0 reads its own tile last, which then is what lies in its room.
+Tensor VideoEncodeStage::SharePixels(Exec& exec, absl::Span<const Tile> tiles, ArenaScope& scope) const {
+  Communicator& world = exec.mesh.world();
+  const size_t mine = world.rank();
+  int64_t largest = 0;
+  for (size_t i = 0; i < tiles.size(); ++i) {
+    if (mine == 0 || mine == i) largest = std::max(largest, tiles[i].pixels.elements());
   }
-  exec.ops.Fill(0.0f, latent);
-  for (const AxisTile& time : plan.time) {
-    for (const AxisTile& height : plan.height) {
-      for (const AxisTile& width : plan.width) {
-        ArenaScope scope(exec.arena);
-        const Tensor part = ReadPixels(exec, {&time, &height, &width}, pixels, scope);
-        const Tensor encoded = scope.Alloc(DType::kF32, encoder_.OutputShape(part.shape()));
-        encoder_.Forward(exec, part, encoded);
-        AddTile(exec, plan, {&time, &height, &width}, encoded, latent);
-        KINORA_RETURN_IF_ERROR(on_tile());
-      }
-    }
+  const Tensor room = scope.Alloc(DType::kF32, {largest});
+  const auto part = [&](size_t i) { return room.Rows(0, tiles[i].pixels.elements()); };
+  for (size_t i = tiles.size(); i-- > 0;) {
+    if (mine == 0) ReadPixels(exec, tiles[i], part(i).Reshape(tiles[i].pixels));
+    if (i == 0) break;
+    std::vector<int64_t> counts(world.size(), 0);
+    counts[0] = tiles[i].pixels.elements();
+    const Tensor none = room.Rows(0, 0);
+    world.GatherTo(static_cast<int>(i), counts, mine == 0 ? part(i) : none, mine == i ? part(i) : none,
+                   exec.ops.stream());
   }
+  return mine < tiles.size() ? part(mine).Reshape(tiles[mine].pixels) : Tensor();
+}
+
+void VideoEncodeStage::EncodeRound(Exec& exec, absl::Span<const Tile> tiles) const {
+  Communicator& world = exec.mesh.world();
+  const size_t mine = world.rank(), ranks = world.size();
+  ArenaScope scope(exec.arena);
+  const Tensor pixels = SharePixels(exec, tiles, scope);
+  if (ranks == 1 && tiles[0].clip->plan->tiles() == 1) return encoder_.Forward(exec, pixels, tiles[0].clip->latent);
+  std::vector<int64_t> counts(ranks, 0);
+  for (size_t i = 0; i < tiles.size(); ++i) counts[i] = tiles[i].latent.elements();
+  const Tensor encoded = scope.Alloc(DType::kF32, {counts[mine]});
+  if (mine < tiles.size()) encoder_.Forward(exec, pixels, encoded.Reshape(tiles[mine].latent));
+  Tensor all = encoded;
+  if (ranks > 1) {
+    const int64_t sum = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+    all = mine == 0 ? scope.Alloc(DType::kF32, {sum}) : Tensor();
+    world.GatherTo(0, counts, encoded, all, exec.ops.stream());
+  }
+  int64_t begin = 0;
+  for (size_t i = 0; mine == 0 && i < tiles.size(); begin += counts[i++]) {
+    AddTile(exec, tiles[i], all.Rows(begin, begin + counts[i]).Reshape(tiles[i].latent));
+  }
+}
+
+absl::Status VideoEncodeStage::Run(Exec& exec, absl::Span<const Clip> clips, OnRound on_round) const {
+  const size_t ranks = exec.mesh.world().size();
+  for (const Clip& clip : clips) {
+    KINORA_CHECK(clip.latent.shape() == encoder_.OutputShape(PixelsOf(*clip.plan))) << clip.latent.shape().ToString();
+    if (clip.plan->tiles() > 1 && exec.mesh.world().rank() == 0) exec.ops.Fill(0.0f, clip.latent);
+  }
+  const std::vector<Tile> tiles = TilesOf(clips);
+  const auto on_step = [&](int64_t round) {
+    return on_round(static_cast<int64_t>(std::min((round + 1) * ranks, tiles.size())));
+  };
+  StepGate gate(exec, on_step, /*ahead=*/true, "tiles");
+  for (size_t first = 0; first < tiles.size(); first += ranks) {
+    EncodeRound(exec, absl::MakeConstSpan(tiles).subspan(first, ranks));
+    KINORA_RETURN_IF_ERROR(gate.Pass());
+  }
+  KINORA_RETURN_IF_ERROR(gate.Finish());
+  for (const Clip& clip : clips) exec.mesh.world().Broadcast(0, clip.latent, exec.ops.stream());
   return absl::OkStatus();
 }
 
 int64_t VideoEncodeStage::ArenaBytes(DType dtype, const TilePlan& plan) const {
   return DryRunArenaBytes(dtype, [&](Exec& exec) {
     const Tensor latent(DType::kF32, encoder_.OutputShape(PixelsOf(plan)), nullptr);
-    KINORA_CHECK(Run(
-                     exec, plan, [](int64_t, const PixelRegion&, float*) {}, latent)
-                     .ok());
+    KINORA_CHECK(Run(exec, {{.plan = &plan, .pixels = nullptr, .latent = latent}}).ok());
   });
 }
 

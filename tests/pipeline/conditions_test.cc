@@ -120,14 +120,32 @@ TEST(Conditions, AddNoWorkBeyondTheirTokens) {
   EXPECT_EQ(appended.stages[appended.audio_stage].label, "denoise");
 }
 
-TEST(Conditions, AreEncodedByRankZeroAlone) {
+double EncodingFlops(const GenerationRequest& request, int ranks, int rank) {
+  const auto mesh = *MakeDryMesh({.tokens = ranks}, rank);
+  return Pipeline::Plan(TinyModel(), *mesh, request)->Find("encode_inputs")->cost.flops;
+}
+
+TEST(Conditions, AreSharedByTheRanksTileForTile) {
   GenerationRequest request = Request(17, 24);
-  request.conditions = {Image(0)};
-  for (const int rank : {0, 1}) {
-    KINORA_ASSERT_OK_AND_ASSIGN(const auto mesh, MakeDryMesh({.tokens = 2}, rank));
-    KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan plan, Pipeline::Plan(TinyModel(), *mesh, request));
-    EXPECT_EQ(plan.Find("encode_inputs")->cost.flops > 0, rank == 0);
+  request.conditions = {Image(0), Image(8), Image(9)};
+  const double three = EncodingFlops(request, 1, 0);
+  for (const auto& [ranks, shares] : std::map<int, std::vector<int>>{{2, {2, 1}}, {4, {1, 1, 1, 0}}}) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      EXPECT_NEAR(EncodingFlops(request, ranks, rank) / three, shares[rank] / 3.0, 1e-3) << ranks << " " << rank;
+    }
   }
+  request = Request(353, 24);  // tiles of eleven latent frames, the first of ten
+  request.retake = RetakeInput{.end_seconds = 1};
+  KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan plan, Pipeline::Plan(TinyModel(), *Mesh::Single(), request));
+  EXPECT_EQ(plan.Find("encode_inputs")->steps, 6);
+  const double all = EncodingFlops(request, 1, 0);
+  double sum = 0;
+  for (const int rank : {0, 1}) {
+    const double share = EncodingFlops(request, 2, rank);
+    EXPECT_LT(share, 0.52 * all) << rank;
+    sum += share;
+  }
+  EXPECT_NEAR(sum / all, 1, 0.01);
 }
 
 TEST(Conditions, ThatNobodyReadAreRefusedBeforeAnythingIsComputedOfThem) {

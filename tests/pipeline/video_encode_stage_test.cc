@@ -7,8 +7,10 @@
 #include <cmath>
 #include <vector>
 
+#include "engine/base/status_macros.h"
 #include "engine/model/config_reader.h"
 #include "tests/testing/model_rig.h"
+#include "tests/testing/ranks.h"
 #include "tests/testing/status_matchers.h"
 
 namespace kinora {
@@ -52,8 +54,10 @@ TEST(EncoderTiles, OverlapsThatAreTooShortAreRefusedByTheAxis) {
 }
 
 struct LoadedEncoder : ModelRig {
-  explicit LoadedEncoder(const TestedBackend& on) : ModelRig(on, DType::kF32) {
-    WeightLoader weights = Open({.paths = {golden.WriteCheckpoint()}});
+  // checkpoint: the golden's, which ranks share.
+  LoadedEncoder(const TestedBackend& on, const Golden& golden, std::string checkpoint, const Mesh* mesh = nullptr)
+      : ModelRig(on, DType::kF32, /*taps=*/nullptr, mesh) {
+    WeightLoader weights = Open({.paths = {std::move(checkpoint)}});
     const ModelConfig config =
         ParseLightricksConfig(golden.metadata("config"), golden.metadata("model_version")).value();
     encoder.emplace(VideoEncoder::Load(weights.Under("vae"), config.video_encoder).value());
@@ -64,7 +68,6 @@ struct LoadedEncoder : ModelRig {
     encoder->Forward(exec, Upload(pixels), latent);
     return Floats(latent);
   }
-  Golden golden{"video_encoder_2_3"};
   std::optional<VideoEncoder> encoder;
 };
 
@@ -93,7 +96,7 @@ HostTensor Part(const Tensor& pixels, const AxisTile& t, const AxisTile& h, cons
 }
 
 // What VideoEncodeStage asks for.
-auto PartsOf(const Tensor& pixels) {
+VideoEncodeStage::Pixels PartsOf(const Tensor& pixels) {
   return [pixels](int64_t frame, const PixelRegion& part, float* out) {
     for (int64_t y = 0; y < part.height; ++y) {
       const int64_t row = frame * pixels.dim(1) + part.top + y;
@@ -107,7 +110,8 @@ class EncodeStage : public OpTest {};
 INSTANTIATE_TEST_SUITE_P(On, EncodeStage, testing::ValuesIn(Backends()), BackendName);
 
 TEST_P(EncodeStage, TilesAreBlendedByTheirMasks) {
-  LoadedEncoder rig(GetParam());
+  Golden golden("video_encoder_2_3");
+  LoadedEncoder rig(GetParam(), golden, golden.WriteCheckpoint());
   const VideoEncodeStage stage(*rig.encoder);
   const HostTensor pixels = Waves({41, 64, 160, 3});
   KINORA_ASSERT_OK_AND_ASSIGN(const TilePlan plan, stage.Plan(pixels.tensor().shape(), kSmall));
@@ -133,22 +137,108 @@ TEST_P(EncodeStage, TilesAreBlendedByTheirMasks) {
   for (size_t i = 0; i < sums.size(); ++i) expected.f32()[i] = static_cast<float>(sums[i] / weights[i]);
   const Tensor latent = rig.Output(DType::kF32, shape);
   const int64_t before = rig.arena.peak();
-  EXPECT_THAT(stage.Run(rig.exec, plan, PartsOf(pixels.tensor()), latent), IsOk());
+  EXPECT_THAT(stage.Run(rig.exec, {{&plan, PartsOf(pixels.tensor()), latent}}), IsOk());
   EXPECT_TRUE(Near(rig.Floats(latent), expected.tensor(), 2e-6));
   EXPECT_EQ(std::max(before, stage.ArenaBytes(DType::kF32, plan)), rig.arena.peak());
 }
 
 TEST_P(EncodeStage, OneTileIsTheEncodersOwn) {
-  LoadedEncoder rig(GetParam());
+  Golden golden("video_encoder_2_3");
+  LoadedEncoder rig(GetParam(), golden, golden.WriteCheckpoint());
   const VideoEncodeStage stage(*rig.encoder);
   const HostTensor pixels = Waves({9, 64, 96, 3});
   KINORA_ASSERT_OK_AND_ASSIGN(const TilePlan plan, stage.Plan(pixels.tensor().shape()));
   ASSERT_EQ(plan.tiles(), 1);
   const Tensor latent = rig.Output(DType::kF32, rig.encoder->OutputShape(pixels.tensor().shape()));
-  EXPECT_THAT(stage.Run(rig.exec, plan, PartsOf(pixels.tensor()), latent), IsOk());
+  EXPECT_THAT(stage.Run(rig.exec, {{&plan, PartsOf(pixels.tensor()), latent}}), IsOk());
   EXPECT_EQ(rig.Floats(latent), rig.Encode(pixels.tensor()));
   EXPECT_THAT(stage.Plan({8, 64, 96, 3}).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("num_frames")));
+}
+
+// The pixels of the golden: its README says the rule.
+HostTensor Pattern(const Shape& shape) {
+  HostTensor pixels(DType::kF32, shape);
+  float* to = pixels.f32();
+  for (int64_t f = 0; f < shape[0]; ++f) {
+    for (int64_t y = 0; y < shape[1]; ++y) {
+      for (int64_t x = 0; x < shape[2]; ++x) {
+        for (int64_t c = 0; c < 3; ++c) {
+          const int64_t bits = (7 * x + 13 * y + 29 * f + 85 * c + x * y / 16 + 3 * x * f / 8) % 256;
+          *to++ = static_cast<float>(bits) / 127.5f - 1.0f;
+        }
+      }
+    }
+  }
+  return pixels;
+}
+
+TEST_P(EncodeStage, TilesEqualTheReferencesTiledEncode) {
+  Golden golden("video_encoder_2_3_tiled");
+  LoadedEncoder rig(GetParam(), golden, golden.WriteCheckpoint());
+  const VideoEncodeStage stage(*rig.encoder);
+  const HostTensor pixels = Pattern({33, 128, 160, 3});
+  KINORA_ASSERT_OK_AND_ASSIGN(const TilePlan plan, stage.Plan(pixels.tensor().shape(), kSmall));
+  ASSERT_EQ(plan.tiles(), 18);
+  const Tensor latent = rig.Output(DType::kF32, rig.encoder->OutputShape(pixels.tensor().shape()));
+  EXPECT_THAT(stage.Run(rig.exec, {{&plan, PartsOf(pixels.tensor()), latent}}), IsOk());
+  EXPECT_TRUE(Near(rig.Floats(latent), ToChannelsLast(golden.Get("out.latent")).tensor(), rig.tolerance));
+}
+
+struct Encoded {
+  std::vector<float> clip, picture;
+  std::vector<int64_t> done;  // as told to rank 0
+};
+
+// A clip of twelve tiles and a picture of one. Rank 0 alone has their pixels.
+absl::StatusOr<Encoded> EncodeOnRank(const Mesh& mesh, const Golden& golden, const std::string& checkpoint,
+                                     int64_t stop_at = -1) {
+  LoadedEncoder rig(Cpu(), golden, checkpoint, &mesh);
+  const VideoEncodeStage stage(*rig.encoder);
+  const HostTensor clip = Waves({41, 64, 160, 3}), picture = Waves({1, 64, 96, 3});
+  KINORA_ASSIGN_OR_RETURN(const TilePlan tiled, stage.Plan(clip.tensor().shape(), kSmall));
+  KINORA_ASSIGN_OR_RETURN(const TilePlan whole, stage.Plan(picture.tensor().shape()));
+  const auto pixels = [&](const Tensor& of) { return mesh.world().rank() == 0 ? PartsOf(of) : nullptr; };
+  const Tensor first = rig.Output(DType::kF32, rig.encoder->OutputShape(clip.tensor().shape())),
+               second = rig.Output(DType::kF32, rig.encoder->OutputShape(picture.tensor().shape()));
+  Encoded encoded;
+  const auto on_round = [&](int64_t done) {
+    encoded.done.push_back(done);
+    return done == stop_at ? absl::CancelledError("enough") : absl::OkStatus();
+  };
+  KINORA_RETURN_IF_ERROR(stage.Run(
+      rig.exec, {{&tiled, pixels(clip.tensor()), first}, {&whole, pixels(picture.tensor()), second}}, on_round));
+  encoded.clip = rig.Floats(first);
+  encoded.picture = rig.Floats(second);
+  return encoded;
+}
+
+TEST(VideoEncodeStage, TilesSharedByRanksAreTheSameToTheBitOnEachOfThem) {
+  Golden golden("video_encoder_2_3");
+  const std::string checkpoint = golden.WriteCheckpoint();
+  const auto encode = [&](const Mesh& mesh) { return EncodeOnRank(mesh, golden, checkpoint); };
+  const Encoded one = RunRanks<Encoded>({}, encode)[0];
+  EXPECT_EQ(one.done.size(), 13u);
+  for (const int ranks : {2, 4}) {
+    const std::vector<Encoded> all = RunRanks<Encoded>({.tokens = ranks}, encode);
+    for (const Encoded& encoded : all) {
+      EXPECT_TRUE(encoded.clip == one.clip) << ranks;
+      EXPECT_TRUE(encoded.picture == one.picture) << ranks;
+    }
+    EXPECT_EQ(all[0].done.size(), (13u + ranks - 1) / ranks);
+    EXPECT_EQ(all[0].done.back(), 13);
+    EXPECT_TRUE(all[1].done.empty());
+  }
+}
+
+TEST(VideoEncodeStage, AllRanksLeaveWhenRankZeroCancels) {
+  Golden golden("video_encoder_2_3");
+  const std::string checkpoint = golden.WriteCheckpoint();
+  const auto status = RunRanks<absl::Status>({.tokens = 2}, [&](const Mesh& mesh) -> absl::StatusOr<absl::Status> {
+    return absl::StatusOr<absl::Status>(EncodeOnRank(mesh, golden, checkpoint, /*stop_at=*/4).status());
+  });
+  EXPECT_THAT(status[0], StatusIs(absl::StatusCode::kCancelled, HasSubstr("enough")));
+  EXPECT_THAT(status[1], StatusIs(absl::StatusCode::kCancelled, HasSubstr("rank 0")));
 }
 
 }  // namespace

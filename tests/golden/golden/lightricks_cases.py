@@ -5,7 +5,7 @@ The transformer cases share weights and inputs with transformer_2_3 and transfor
 
 import torch
 
-from golden import layouts, lightricks, transformer_cases, video_vae_cases
+from golden import encoder_cases, layouts, lightricks, transformer_cases, video_vae_cases
 from golden import sensitivity as s
 from golden.case import Case
 
@@ -233,6 +233,31 @@ def _decode_tiled(model, latent: torch.Tensor, tiles: dict) -> dict:
     }
 
 
+def _pattern(frames: int, height: int, width: int) -> torch.Tensor:
+    """[1, 3, frames, height, width]: pixels that a test can make itself, of eight bits in -1..1."""
+    f, y, x = torch.meshgrid(*(torch.arange(n) for n in (frames, height, width)), indexing="ij")
+    channels = [(7 * x + 13 * y + 29 * f + 85 * c + x * y // 16 + 3 * x * f // 8) % 256 for c in range(3)]
+    return torch.stack(channels)[None].float() / 127.5 - 1
+
+
+def _encoded_in_tiles(base: Case, name: str, shape: tuple[int, int, int], tiles: dict[str, tuple[int, int]]) -> Case:
+    """Tiled encode with blending of _pattern."""
+    from ltx_core.tiling import DimensionSizeConfig, TileSizeConfig
+
+    model, pixels = lightricks.load("video_encoder", base.meta, _whole_names(base)), _pattern(*shape)
+
+    def encode(tiles: dict) -> dict:
+        config = TileSizeConfig(**{axis: DimensionSizeConfig(tile_size=s, overlap=o) for axis, (s, o) in tiles.items()})
+        return {"latent": model.tiled_encode(pixels, config)}
+
+    parameters = {"shape": shape, "tiles": tiles}
+    case = Case(name, "video_vae", model, base.meta, {}, lambda *_: encode(tiles), {}, parameters, base.name)
+    case.mistakes["not tiled"] = lambda: {"latent": model(pixels)}
+    case.mistakes["other overlap in width"] = lambda: encode(tiles | {"width": (tiles["width"][0] + 32, 64)})
+    case.mistakes["other overlap in time"] = lambda: encode(tiles | {"frames": (tiles["frames"][0] + 8, 16)})
+    return case
+
+
 def _schedule() -> Case:
     """sigmas.TOKENS.STEPS: Lightricks' schedule; its pipelines always use 4096 tokens."""
     from ltx_core.components.schedulers import LTX2Scheduler
@@ -301,6 +326,15 @@ def cases() -> list[Case]:
             "video_decoder_2_0_tiled",
             (4, 3, 4),
             {"frames": (16, 8), "height": (64, 32), "width": (96, 64)},
+        )
+    )
+    encoders = {c.name: c for c in encoder_cases.cases()}
+    found.append(
+        _encoded_in_tiles(
+            encoders["video_encoder_2_3"],
+            "video_encoder_2_3_tiled",
+            (33, 128, 160),
+            {"frames": (24, 16), "height": (96, 64), "width": (96, 64)},
         )
     )
     found += [_schedule(), _guidance()]
