@@ -74,8 +74,8 @@ struct LoadedEncoder : ModelRig {
 HostTensor Waves(const Shape& shape) {
   HostTensor pixels(DType::kF32, shape);
   for (int64_t i = 0; i < shape.elements(); ++i) {
-    const auto x = static_cast<float>(i / 3 % shape[2]), y = static_cast<float>(i / 3 / shape[2] % shape[1]),
-               t = static_cast<float>(i / 3 / shape[2] / shape[1]);
+    const int64_t column = i / 3 % shape[2], row = i / 3 / shape[2] % shape[1], frame = i / 3 / shape[2] / shape[1];
+    const auto x = static_cast<float>(column), y = static_cast<float>(row), t = static_cast<float>(frame);
     pixels.f32()[i] = std::sin(0.11f * x + 0.2f * t + static_cast<float>(i % 3)) * std::cos(0.07f * y);
   }
   return pixels;
