@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""Starts the pods of the overlay cpu-demo for real, by `podman kube play` from the project's images, and has them make a clip. As root,
+in a network namespace of its own; scripts/test-pods runs it.
+
+Not as in a cluster: each StatefulSet is one Pod on the namespace's network and there is no Service, fsGroup and the claims are folders made
+for the user, and the test asks the probes itself."""
+
+import argparse
+import copy
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import manifests
+import harness
+
+NAMESPACE = f"kinora-pods-{os.getpid()}"
+USER = 10001
+
+
+def pod_of(objects: list[dict], component: str, images: dict[str, str], folders: dict[str, Path]) -> dict:
+    """The first pod of a StatefulSet."""
+    template = copy.deepcopy(manifests.of_component(objects, component))
+    name, spec = f"kinora-{component}-0", template["spec"]
+    spec["hostNetwork"] = True
+    container = spec["containers"][0]
+    container["image"] = images[container["image"].split(":")[0]]
+    container["imagePullPolicy"] = "Never"
+    container.pop("ports")  # of the network that it shares
+    container.pop("lifecycle", None)  # podman knows no sleep
+    container["args"] = [a.replace("$(POD_NAME)", name) for a in container["args"]]  # nor the downward API
+    container.pop("env", None)
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):  # it makes timers of systemd; the test asks them
+        container.pop(probe)
+    volumes = [v for v in spec["volumes"] if "configMap" in v]
+    for mount in container["volumeMounts"]:
+        if mount["name"] not in [v["name"] for v in volumes]:
+            folder = folders.get(mount["name"]) or folders["*"] / component / mount["name"]
+            volumes.append({"name": mount["name"], "hostPath": {"path": str(folder), "type": "Directory"}})
+            if mount["name"] not in folders:
+                folder.mkdir(parents=True)
+                os.chown(folder, 0, USER)  # fsGroup
+                folder.chmod(0o2775)
+    spec["volumes"] = volumes
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {**template["metadata"], "name": name}, "spec": spec}
+
+
+class Pods:
+    def __init__(self, folder: Path):
+        self.folder = folder
+        limits = subprocess.run(["bash", "-c", "ulimit -Hn; ulimit -Hu"], capture_output=True, text=True, check=True).stdout.split()
+        (folder / "containers.conf").write_text(
+            f'[containers]\ndefault_ulimits = ["nofile={limits[0]}:{limits[0]}", "nproc=4096:4096"]\n'
+            '[engine]\nruntime = "runc"\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\n')
+        self.env = {**os.environ, "CONTAINERS_CONF": str(folder / "containers.conf")}
+
+    def inside(self, *command: object) -> subprocess.CompletedProcess:
+        return subprocess.run(["nsenter", f"--net=/run/netns/{NAMESPACE}", *map(str, command)], env=self.env, capture_output=True, text=True)
+
+    def podman(self, *command: object) -> str:
+        done = self.inside("podman", *command)
+        if done.returncode != 0:
+            raise AssertionError(f"podman {' '.join(map(str, command))}: {done.stderr}")
+        return done.stdout
+
+    def await_page(self, url: str) -> None:
+        end = time.monotonic() + harness.START_SECONDS
+        while self.inside("curl", "-sf", url).returncode != 0:
+            if time.monotonic() > end:
+                raise AssertionError(f"{url} does not answer\n" + self.logs())
+            time.sleep(0.2)
+
+    def logs(self) -> str:
+        return "".join(self.inside("podman", "logs", f"kinora-{of}-0-{of}").stderr for of in ("frontend", "worker"))
+
+
+def check_container(pods: Pods, of: str) -> None:
+    """What its process may, as the kernel says."""
+    pid = json.loads(pods.podman("inspect", f"kinora-{of}-0-{of}"))[0]["State"]["Pid"]
+    status = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line)
+    assert status["Uid"].split() == [str(USER)] * 4, status["Uid"]
+    assert int(status["CapEff"], 16) == int(status["CapBnd"], 16) == 0, status["CapEff"]
+    assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2"), status
+    root = [line.split() for line in Path(f"/proc/{pid}/mounts").read_text().splitlines() if line.split()[1] == "/"]
+    assert "ro" in root[-1][3].split(","), root
+
+
+def play(pods: Pods, images: dict[str, str]) -> None:
+    import yaml
+
+    objects = manifests.overlay("overlays/cpu-demo")
+    folders = {"models": harness.ROOT / "models", "*": pods.folder / "volumes"}
+    made = copy.deepcopy([o for o in objects if o["kind"] == "ConfigMap"])
+    for o in made:  # no Service
+        o["data"] = {k: v.replace("kinora-frontend:", "localhost:") for k, v in o["data"].items()}
+    made += [pod_of(objects, of, images, folders) for of in ("frontend", "worker")]
+    (pods.folder / "pods.yaml").write_text(yaml.safe_dump_all(made))
+    pods.podman("kube", "play", pods.folder / "pods.yaml")
+    try:
+        for of, port in (("frontend", 8480), ("worker", 8481)):
+            container = manifests.of_component(objects, of)["spec"]["containers"][0]
+            for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+                pods.await_page(f"http://127.0.0.1:{port}{container[probe]['httpGet']['path']}")
+            check_container(pods, of)
+        clip = pods.folder / "clip.mp4"
+        done = pods.inside(manifests.program("kinora"), "generate", "a yellow triangle moves up on a blue background",
+                           "--server=127.0.0.1:8470", "-o", clip)
+        assert done.returncode == 0, done.stderr + pods.logs()
+        print(done.stdout.strip())
+        for of in ("worker", "frontend"):  # both end by themselves
+            pods.podman("stop", "--time=40", f"kinora-{of}-0-{of}")
+            state = json.loads(pods.podman("inspect", f"kinora-{of}-0-{of}"))[0]["State"]
+            assert state["ExitCode"] == 0, f"{of} ended with {state['ExitCode']}\n" + pods.logs()
+    finally:
+        pods.podman("kube", "down", pods.folder / "pods.yaml")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", type=Path, default=harness.BUILD)
+    parser.add_argument("--frontend-image", default="localhost/kinora-frontend")
+    parser.add_argument("--worker-image", default="localhost/kinora-worker-cpu")
+    arguments = parser.parse_args()
+    harness.BUILD = arguments.build
+    subprocess.run(["ip", "netns", "add", NAMESPACE], check=True)
+    try:
+        subprocess.run(["ip", "-n", NAMESPACE, "link", "set", "lo", "up"], check=True)
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder).chmod(0o755)
+            play(Pods(Path(folder)), {"kinora/frontend": arguments.frontend_image, "kinora/worker-cpu": arguments.worker_image})
+    finally:
+        subprocess.run(["ip", "netns", "delete", NAMESPACE], check=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
