@@ -240,6 +240,11 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::LoadOn(std::unique_ptr<Backe
   return std::unique_ptr<Pipeline>(new Pipeline(std::move(parts)));
 }
 
+absl::StatusOr<ModelDescription> Pipeline::DescribeFiles(const PipelineOptions& options) {
+  KINORA_ASSIGN_OR_RETURN(OpenedModel model, OpenModel(options));
+  return std::move(model.description);
+}
+
 absl::StatusOr<GenerationRequest> Pipeline::Resolve(const PipelineOptions& options, const GenerationRequest& request) {
   KINORA_ASSIGN_OR_RETURN(const OpenedModel model, OpenModel(options));
   Verdict verdict = Judge(model.description, request);

@@ -70,6 +70,8 @@ class Pipeline {
   static absl::StatusOr<std::unique_ptr<Pipeline>> LoadOn(
       std::unique_ptr<Backend> backend, const PipelineOptions& options, const Mesh& mesh,
       absl::FunctionRef<void(std::string_view phase)> on_phase = [](std::string_view) {});
+  // As description(), of headers and configuration only.
+  static absl::StatusOr<ModelDescription> DescribeFiles(const PipelineOptions& options);
   // The effective request (request_rules.h), for whoever reads the inputs that it names before it is planned; reads
   // headers and configuration only. InvalidArgument naming the field.
   static absl::StatusOr<GenerationRequest> Resolve(const PipelineOptions& options, const GenerationRequest& request);

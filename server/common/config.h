@@ -1,6 +1,7 @@
 // Configuration: a protobuf text file (proto/kinora/v1/config.proto), every field of which is also a flag. Flags win.
 //   --config FILE      the file; more than one merges in order
 //   --check-config     the caller checks what it can without starting, prints the result and ends
+//   --describe         of a worker: the caller prints what its model is, and ends
 //   --help, --version
 // Field worker.model is --worker-model; a repeated field's flag may be given many times and replaces the file's list;
 // a bool takes --insecure, --insecure=true or --insecure=false; others --flag VALUE or --flag=VALUE. Seconds may be
@@ -26,6 +27,7 @@ v1::WorkerConfig DefaultWorkerConfig();
 
 struct ConfigCommand {
   bool check = false;
+  bool describe = false;  // of a worker
   bool help = false;
   bool version = false;
 };

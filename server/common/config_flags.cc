@@ -36,6 +36,10 @@ constexpr FlagSpec kConfigCommands[] = {
     {"check-config", "", "check the configuration without starting anything, and end"},
 };
 
+constexpr FlagSpec kDescribe = {"describe", "",
+                                "write what requests to this model may ask for to standard output, for a frontend's "
+                                "model_description, and end"};
+
 // The path of fields from the configuration down to a scalar.
 using FieldPath = std::vector<const FieldDescriptor*>;
 
@@ -122,6 +126,7 @@ struct FlagTable {
   explicit FlagTable(const Descriptor* type) {
     CollectFlags(type, {}, /*shown=*/true, flags);
     all.assign(std::begin(kConfigCommands), std::end(kConfigCommands));
+    if (IsWorker(type)) all.push_back(kDescribe);
     all.insert(all.end(), StandardFlags().begin(), StandardFlags().end());
     shown = all;
     for (const Flag& flag : flags) {
@@ -238,8 +243,10 @@ absl::StatusOr<ConfigCommand> ParseConfig(const std::vector<std::string>& argume
   if (!line.operands().empty()) {
     return InvalidField(line.operands()[0], "not a flag; flags are --name VALUE or --name=VALUE");
   }
-  const ConfigCommand command{
-      .check = line.Has("check-config"), .help = line.Has("help"), .version = line.Has("version")};
+  const ConfigCommand command{.check = line.Has("check-config"),
+                              .describe = line.Has("describe"),
+                              .help = line.Has("help"),
+                              .version = line.Has("version")};
   if (command.help || command.version) return command;
   for (const std::string& path : line.GetAll("config")) KINORA_RETURN_IF_ERROR(MergeFile(path, config));
   std::map<const Flag*, bool> replaced;

@@ -2,6 +2,7 @@
 
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -25,11 +26,21 @@ auto& HistogramFamily(Registry& registry, const char* name, const char* help) {
   return BuildHistogram().Name(name).Help(help).Register(registry);
 }
 
+// The registry hashes: two readings of a page would differ in more than what has changed.
+void Sort(std::vector<prometheus::MetricFamily>& families) {
+  std::sort(families.begin(), families.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  for (prometheus::MetricFamily& family : families) {
+    std::sort(family.metric.begin(), family.metric.end(),
+              [](const auto& a, const auto& b) { return a.label < b.label; });
+  }
+}
+
 }  // namespace
 
 std::string MetricsPage::Text() const {
   std::vector<prometheus::MetricFamily> families = registry_.Collect();
   for (prometheus::MetricFamily& family : ProcessMetrics()) families.push_back(std::move(family));
+  Sort(families);
   return prometheus::TextSerializer().Serialize(families);
 }
 
@@ -63,6 +74,8 @@ FrontendMetrics::FrontendMetrics(Registry& registry)
       admission_rejected_total(
           CounterFamily(registry, "kinora_admission_rejected_total", "Requests refused before they became a job")),
       queue_depth(GaugeFamily(registry, "kinora_queue_depth", "Jobs waiting for a worker group")),
+      queue_seconds(GaugeFamily(registry, "kinora_queue_seconds",
+                                "How long one worker group would take for the jobs that wait, as estimated")),
       queue_wait_seconds(HistogramFamily(registry, "kinora_queue_wait_seconds", "Time from QUEUED to RUNNING")
                              .Add({}, RequestBuckets())),
       request_duration_seconds(HistogramFamily(registry, "kinora_request_duration_seconds",
@@ -112,7 +125,7 @@ WorkerMetrics::WorkerMetrics(Registry& registry)
                                     "Share of the last run's denoising in which a rank's device had nothing to do")),
       peak_bytes(GaugeFamily(
           registry, "kinora_vram_peak_bytes",
-          "Device memory that the plan of the last request holds: weights, activations, workspaces, room for prompts")),
+          "Device memory that the last run held: weights, workspaces and the most activations in use at once")),
       artifact_upload_seconds(HistogramFamily(registry, "kinora_artifact_upload_seconds", "Time to store an artifact")
                                   .Add({}, StepBuckets())) {
   for (const char* stage : {"encode", "encode_inputs", "denoise", "decode_video", "decode_audio", "finalize"}) {

@@ -18,7 +18,7 @@ namespace kinora {
 class MetricsPage {
  public:
   prometheus::Registry& registry() { return registry_; }
-  std::string Text() const;  // Prometheus text format: what is registered, and ProcessMetrics()
+  std::string Text() const;  // Prometheus text format, by name and labels: what is registered, and ProcessMetrics()
 
  private:
   prometheus::Registry registry_;
@@ -40,7 +40,8 @@ struct FrontendMetrics {
   prometheus::Family<prometheus::Counter>&
       admission_rejected_total;                        // reason: "invalid", "queue_full", "draining", "disk_full", …
   prometheus::Family<prometheus::Gauge>& queue_depth;  // priority: −10…10
-  prometheus::Histogram& queue_wait_seconds;           // QUEUED → RUNNING, every attempt
+  prometheus::Family<prometheus::Gauge>& queue_seconds;  // model; QueueMetrics
+  prometheus::Histogram& queue_wait_seconds;             // QUEUED → RUNNING, every attempt
   prometheus::Family<prometheus::Histogram>&
       request_duration_seconds;  // model, recipe; creation → end, of COMPLETED jobs
   prometheus::Gauge& jobs_running;

@@ -35,6 +35,7 @@
 #include "server/frontend/inputs/input_store.h"
 #include "server/frontend/jobs/sqlite_job_store.h"
 #include "server/frontend/jobs/state_directory.h"
+#include "server/frontend/known_models.h"
 #include "server/frontend/model_files.h"
 
 namespace kinora {
@@ -68,6 +69,7 @@ class EmbeddedFrontend : public Frontend {
     KINORA_RETURN_IF_ERROR(artifacts_->RemoveUnfinished());
     MakeQueueAndHub();
     KINORA_RETURN_IF_ERROR(OpenStore());
+    KINORA_RETURN_IF_ERROR(BeginWithKnownModels(config_, *store_, metrics_, queue_metrics_));
     KINORA_RETURN_IF_ERROR(OpenInputs());
     MakeDispatcher();
     KINORA_RETURN_IF_ERROR(Recover());
@@ -95,9 +97,8 @@ class EmbeddedFrontend : public Frontend {
   void MakeQueueAndHub() {
     hub_ =
         std::make_unique<EventHub>(clock_, absl::Seconds(config_.heartbeat_interval_seconds()), config_.max_watchers());
-    queue_ = std::make_unique<JobQueue>(config_.queue_capacity(), [this](int priority, int jobs) {
-      metrics_.queue_depth.Add({{"priority", absl::StrCat(priority)}}).Set(jobs);
-    });
+    queue_ = std::make_unique<JobQueue>(
+        config_.queue_capacity(), [this](const QueuedJob& job, int change) { queue_metrics_.Change(job, change); });
     disk_ = std::make_unique<EventLoop>(clock_);
   }
 
@@ -113,6 +114,7 @@ class EmbeddedFrontend : public Frontend {
     }
     const auto listener = [this](const v1::VideoEvent& event) {
       job_metrics_.Observe(event);
+      if (event.has_terminal()) queue_metrics_.Observe(event.terminal());
       hub_->Publish(event);
     };
     auto opened = SqliteJobStore::Open(path, rules, clock_, listener, std::move(options));
@@ -389,6 +391,7 @@ class EmbeddedFrontend : public Frontend {
   MetricsPage page_;
   FrontendMetrics metrics_{page_.registry()};
   JobMetrics job_metrics_{metrics_};
+  QueueMetrics queue_metrics_{metrics_};
   std::unique_ptr<DirectoryArtifactStore> artifacts_;
   std::unique_ptr<EventHub> hub_;
   std::unique_ptr<JobQueue> queue_;
@@ -441,6 +444,9 @@ absl::Status CheckFrontendFiles(const v1::FrontendConfig& config) {
     if (const auto tokens = LoadTokens(path); !tokens.ok()) {
       problems.push_back({field, std::string(tokens.status().message())});
     }
+  }
+  for (FieldViolation& problem : Violations(ReadModelDescriptions(config).status())) {
+    problems.push_back(std::move(problem));
   }
   if (const absl::Status state = StateDirectory::Check(config.state_directory()); !state.ok()) {
     problems.push_back({"state_directory", std::string(absl::StripPrefix(state.message(), "state_directory: "))});

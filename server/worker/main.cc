@@ -3,5 +3,7 @@
 #include "server/worker/worker_process.h"
 
 int main(int argc, char** argv) {
-  return kinora::RunWorker({argv + 1, argv + argc}, kinora::PipelineModel::Load, kinora::PipelineModel::Check);
+  return kinora::RunWorker({argv + 1, argv + argc}, {.load = kinora::PipelineModel::Load,
+                                                     .check = kinora::PipelineModel::Check,
+                                                     .describe = kinora::PipelineModel::DescribeFiles});
 }

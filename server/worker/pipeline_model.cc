@@ -100,7 +100,8 @@ absl::StatusOr<std::vector<std::unique_ptr<Mesh>>> MakeMeshes(const v1::WorkerCo
   return meshes;
 }
 
-std::string DefaultModelId(const v1::WorkerConfig& config) {
+std::string ModelId(const v1::WorkerConfig& config) {
+  if (!config.model_id().empty()) return config.model_id();
   for (const std::string& argument : config.model()) {
     if (argument.find('=') != std::string::npos) continue;
     std::filesystem::path path(argument);
@@ -141,6 +142,15 @@ absl::Status PipelineModel::Check(const v1::WorkerConfig& config) {
   usual.recipe = Recipe::kOneStage;  // of every kind of model
   const MemoryLimit any{.bytes = std::numeric_limits<int64_t>::max(), .by = "nothing"};
   return Pipeline::PlanWithin(any, *mesh, usual, asked.options).status();
+}
+
+absl::StatusOr<v1::ModelInfo> PipelineModel::DescribeFiles(const v1::WorkerConfig& config) {
+  if (config.model().empty()) return absl::InvalidArgumentError("model: at least one path is needed");
+  const std::vector<std::string> files(config.model().begin(), config.model().end());
+  PipelineOptions options;
+  KINORA_ASSIGN_OR_RETURN(options.files, ModelFiles::Parse(files));
+  KINORA_ASSIGN_OR_RETURN(const ModelDescription description, Pipeline::DescribeFiles(options));
+  return ToModelInfo(description, ModelId(config));
 }
 
 absl::StatusOr<std::unique_ptr<Model>> PipelineModel::Load(const v1::WorkerConfig& config, const RankContext& rank,
@@ -313,8 +323,7 @@ absl::StatusOr<int64_t> PipelineModel::LeastOfRanks(const std::string& key, int6
 }
 
 absl::Status PipelineModel::FillReady(const v1::WorkerConfig& config, const PipelineOptions& options) {
-  *ready_.mutable_model() =
-      ToModelInfo(description_, config.model_id().empty() ? DefaultModelId(config) : config.model_id());
+  *ready_.mutable_model() = ToModelInfo(description_, ModelId(config));
   const MeshShape& shape = ranks_[0].mesh->shape();
   if (shape.ranks() > 1) ready_.set_mesh(shape.ToString());
   ready_.set_precision(options.precision.ToString());

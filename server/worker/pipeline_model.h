@@ -32,6 +32,10 @@ class PipelineModel : public Model {
   // The same errors, as far as the device's name and the headers and configuration of the files say. Reads no weights.
   static absl::Status Check(const v1::WorkerConfig& config);
 
+  // Of the headers and configuration alone: what Describe's model will be, but for the digests of its files and the
+  // tokens that the memory takes (max_tokens 0).
+  static absl::StatusOr<v1::ModelInfo> DescribeFiles(const v1::WorkerConfig& config);
+
   v1::Ready Describe() const override { return ready_; }
   absl::StatusOr<PreparedRun> Prepare(const v1::Generation& generation) const override;
   absl::StatusOr<PreparedRun> PrepareRun(const v1::Generation& generation, const ReadRequest& read) override;

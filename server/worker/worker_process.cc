@@ -1,5 +1,6 @@
 #include "server/worker/worker_process.h"
 
+#include <google/protobuf/text_format.h>
 #include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -229,9 +230,23 @@ int ExitStatusOf(const absl::Status& status, bool supervised) {
   return passes && !supervised ? kStartAgain : 1;
 }
 
+int Complain(const absl::Status& status) {
+  std::fprintf(stderr, "kinora-worker: %s\n", std::string(status.message()).c_str());
+  return 2;
+}
+
+int Describe(const v1::WorkerConfig& config, const TellModel& describe) {
+  const absl::StatusOr<v1::ModelInfo> model = describe(config);
+  if (!model.ok()) return Complain(model.status());
+  std::string text;
+  google::protobuf::TextFormat::PrintToString(*model, &text);
+  const bool written = std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+  return written ? 0 : Complain(absl::UnknownError("standard output cannot be written"));
+}
+
 }  // namespace
 
-int RunWorker(const std::vector<std::string>& arguments, const LoadModel& load, const CheckModel& check) {
+int RunWorker(const std::vector<std::string>& arguments, const ModelProgram& model) {
   ExitWhenOutOfMemory("kinora-worker");
   umask(0077);  // artifacts and sockets are its user's alone
   v1::WorkerConfig config = DefaultWorkerConfig();
@@ -242,9 +257,10 @@ int RunWorker(const std::vector<std::string>& arguments, const LoadModel& load, 
         stdout);
     return 0;
   }
+  if (command.ok() && command->describe) return Describe(config, model.describe);
   absl::Status status = command.ok() ? CheckWorkerConfig(config) : command.status();
   const bool only_check = command.ok() && command->check;
-  if (status.ok() && only_check) status = check(config);
+  if (status.ok() && only_check) status = model.check(config);
   if (status.ok() && !only_check) {
     StartLog(config);
     if (config.lifeline_fd() > 0) status = HoldOnToLifeline(config.lifeline_fd());
@@ -255,16 +271,13 @@ int RunWorker(const std::vector<std::string>& arguments, const LoadModel& load, 
     status = inherited.status();
     if (status.ok()) secret = *std::move(inherited);
   }
-  if (!status.ok()) {
-    std::fprintf(stderr, "kinora-worker: %s\n", std::string(status.message()).c_str());
-    return 2;
-  }
+  if (!status.ok()) return Complain(status);
   if (only_check) {
     std::puts("the configuration is valid");
     return 0;
   }
   SignalThread::Block();
-  status = Serve(config, secret, load);
+  status = Serve(config, secret, model.load);
   if (!status.ok()) Log(Severity::kError, "worker_leaves", {{"why", std::string(status.message())}});
   return ExitStatusOf(status, IsSupervised(config));
 }

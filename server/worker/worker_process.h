@@ -23,10 +23,20 @@ using LoadModel = std::function<absl::StatusOr<std::unique_ptr<Model>>(
 // What --check-config asks beyond the fields: whether the model could be loaded.
 using CheckModel = std::function<absl::Status(const v1::WorkerConfig&)>;
 
+// What --describe prints.
+using TellModel = std::function<absl::StatusOr<v1::ModelInfo>(const v1::WorkerConfig&)>;
+
+// What a program does with its model.
+struct ModelProgram {
+  LoadModel load;
+  CheckModel check;
+  TellModel describe;
+};
+
 // Runs until the frontend or a signal ends it. `arguments`: argv without the program. Exit status: 0 told to leave, or
 // the supervisor has gone; 2 a bad flag, configuration or model; 75, of a worker that nobody supervises: its group is
 // lost, its frontend has gone or will not have it now, start it again; 1 anything else.
-int RunWorker(const std::vector<std::string>& arguments, const LoadModel& load, const CheckModel& check);
+int RunWorker(const std::vector<std::string>& arguments, const ModelProgram& model);
 
 }  // namespace kinora
 

@@ -110,9 +110,10 @@ class ScriptedModel : public Model {
     options.max_tokens = 4096;
     return DescribeModel(options);
   }
+  static v1::ModelInfo Info() { return ToModelInfo(Description(), "scripted"); }
   v1::Ready Describe() const override {
     v1::Ready ready;
-    *ready.mutable_model() = ToModelInfo(Description(), "scripted");
+    *ready.mutable_model() = Info();
     ready.set_precision("f32");
     return ready;
   }
@@ -207,5 +208,7 @@ class ScriptedModel : public Model {
 
 int main(int argc, char** argv) {
   const auto check = [](const kinora::v1::WorkerConfig&) { return absl::OkStatus(); };
-  return kinora::RunWorker({argv + 1, argv + argc}, kinora::ScriptedModel::Load, check);
+  const auto describe = [](const kinora::v1::WorkerConfig&) { return kinora::ScriptedModel::Info(); };
+  return kinora::RunWorker({argv + 1, argv + argc},
+                           {.load = kinora::ScriptedModel::Load, .check = check, .describe = describe});
 }

@@ -20,6 +20,8 @@ constexpr absl::Duration kLeaveGrace = absl::Seconds(2);
 constexpr absl::Duration kLongestTick = absl::Seconds(1);
 constexpr absl::Duration kModelRetry = absl::Minutes(1);  // the store could not be written
 
+// Of the gauge.
+constexpr const char* kGroupStates[] = {"joining", "loading", "idle", "busy", "draining", "drained", "lost", "failed"};
 // In the order of LossReason.
 constexpr const char* kLossReasons[] = {"disconnected", "silent",      "stalled",    "cancel_ignored", "process_ended",
                                         "admin",        "rank_failed", "incomplete", "model_conflict"};
@@ -116,7 +118,10 @@ void Dispatcher::SetRestartListener(RestartListener listener) {
 }
 
 void Dispatcher::Supervise(const std::string& group, const std::string& incarnation, const std::string& secret) {
-  impl_->Post([group, incarnation, secret](Impl& self) { self.join_rules_.Supervise(group, incarnation, secret); });
+  impl_->Post([group, incarnation, secret](Impl& self) {
+    self.join_rules_.Supervise(group, incarnation, secret);
+    self.SetGroupState(group, "");
+  });
 }
 
 void Dispatcher::Await(const std::string& group, int processes) {
@@ -369,8 +374,12 @@ void Dispatcher::Impl::CheckHealth() {
 }
 
 void Dispatcher::Impl::SetGroupState(const std::string& id, const std::string& state) {
-  std::string& known = group_states_[id];
-  if (known == state) return;
+  const auto [it, is_new] = group_states_.try_emplace(id);
+  std::string& known = it->second;
+  if (is_new && metrics_ != nullptr) {
+    for (const char* each : kGroupStates) metrics_->group_state.Add({{"group", id}, {"state", each}});
+  }
+  if (state.empty() || known == state) return;
   if (metrics_ != nullptr) {
     if (!known.empty()) metrics_->group_state.Add({{"group", id}, {"state", known}}).Set(0);
     metrics_->group_state.Add({{"group", id}, {"state", state}}).Set(1);

@@ -44,6 +44,7 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   std::vector<v1::WorkerGroup> ListGroups();
   absl::StatusOr<v1::WorkerGroup> DrainGroup(const std::string& id);
   absl::StatusOr<v1::WorkerGroup> RestartGroup(const std::string& id);
+  void SetGroupState(const std::string& id, const std::string& state);  // "": none of it has come yet
   void ReportHealth();
   absl::Time now() const { return clocks_.date.Now(); }
   absl::Time attended() { return attended_.Now(); }  // what silence and progress of groups are measured by
@@ -108,7 +109,6 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   void CheckHealth();
   v1::WorkerGroup Describe(const WorkerGroup& group);
   void CountRestart(LossReason reason);
-  void SetGroupState(const std::string& id, const std::string& state);
   void OnShape(const std::string& key, int64_t asker, int64_t epoch, absl::StatusOr<v1::Estimate> estimate);
   void TireOfShape(const std::string& key, int64_t ticket);
   void ForgetShapes();  // the groups are others

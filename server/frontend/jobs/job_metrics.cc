@@ -36,9 +36,21 @@ std::string RefusalReason(const absl::Status& status) {
   }
 }
 
+// A refused request says its recipe, or none.
+void BeginRefusals(FrontendMetrics& metrics, const std::string& model, std::initializer_list<const char*> codes) {
+  for (int recipe = v1::Generation::Recipe_MIN; recipe <= v1::Generation::Recipe_MAX; ++recipe) {
+    for (const char* code : codes) {
+      metrics.requests_total.Add(
+          {{"model", model}, {"recipe", RecipeLabel(static_cast<v1::Generation::Recipe>(recipe))}, {"code", code}});
+    }
+  }
+}
+
 }  // namespace
 
 JobMetrics::JobMetrics(FrontendMetrics& metrics) : metrics_(metrics) {
+  BeginRefusals(metrics_, "unknown",
+                {"INVALID_ARGUMENT", "FAILED_PRECONDITION", "UNAVAILABLE", "UNIMPLEMENTED", "UNAUTHENTICATED"});
   for (const char* reason : kRefusalReasons) {
     metrics_.admission_rejected_total.Add({{"reason", absl::AsciiStrToLower(reason)}});
   }
@@ -46,6 +58,8 @@ JobMetrics::JobMetrics(FrontendMetrics& metrics) : metrics_(metrics) {
 }
 
 void BeginSeries(FrontendMetrics& metrics, const v1::ModelInfo& model) {
+  metrics.queue_seconds.Add({{"model", model.id()}});
+  BeginRefusals(metrics, model.id(), {"RESOURCE_EXHAUSTED", "UNAVAILABLE"});
   for (const int recipe : model.recipes()) {
     const prometheus::Labels labels = {{"model", model.id()},
                                        {"recipe", RecipeLabel(static_cast<v1::Generation::Recipe>(recipe))}};

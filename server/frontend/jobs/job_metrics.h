@@ -23,8 +23,8 @@ class JobMetrics {  // thread-safe
 };
 
 // The series of a model that jobs may name from now on, at 0: of each recipe that it has, and
-// of the ends OK, CANCELLED, ABORTED, DEADLINE_EXCEEDED, INTERNAL and RESOURCE_EXHAUSTED. Another begins with its first
-// job.
+// of the ends OK, CANCELLED, ABORTED, DEADLINE_EXCEEDED, INTERNAL and RESOURCE_EXHAUSTED; of requests that the server
+// is too full or too broken for; of its queue. Another begins with its first job.
 void BeginSeries(FrontendMetrics& metrics, const v1::ModelInfo& model);
 
 }  // namespace kinora

@@ -15,7 +15,8 @@ QueuedJob ToQueuedJob(const v1::Video& video, const v1::Scheduling& scheduling) 
   QueuedJob job{.id = video.id(),
                 .model = video.model(),
                 .priority = scheduling.priority(),
-                .create_time = FromProto(video.create_time())};
+                .create_time = FromProto(video.create_time()),
+                .estimated_seconds = video.estimated_seconds()};
   if (scheduling.has_deadline()) job.deadline = job.create_time + FromProto(scheduling.deadline());
   return job;
 }
@@ -24,8 +25,7 @@ bool JobQueue::Order::operator()(const QueuedJob& a, const QueuedJob& b) const {
   return std::tuple(-a.priority, a.create_time, a.id) < std::tuple(-b.priority, b.create_time, b.id);
 }
 
-JobQueue::JobQueue(int capacity, std::function<void(int, int)> on_depth)
-    : capacity_(capacity), on_depth_(std::move(on_depth)) {}
+JobQueue::JobQueue(int capacity, ChangeListener on_change) : capacity_(capacity), on_change_(std::move(on_change)) {}
 
 absl::Status JobQueue::Reserve() {
   absl::MutexLock lock(&mu_);
@@ -131,18 +131,13 @@ void JobQueue::Insert(const QueuedJob& job) {
   const auto [at, inserted] = jobs_.insert(job);
   if (!inserted) return;  // requeued twice: it waits once
   by_id_[job.id] = at;
-  CountDepth(job.priority, 1);
+  if (on_change_ != nullptr) on_change_(job, 1);
 }
 
 void JobQueue::Erase(Jobs::iterator job) {
-  CountDepth(job->priority, -1);
+  if (on_change_ != nullptr) on_change_(*job, -1);
   by_id_.erase(job->id);
   jobs_.erase(job);
-}
-
-void JobQueue::CountDepth(int priority, int change) {
-  const int depth = depth_[priority] += change;
-  if (on_depth_ != nullptr) on_depth_(priority, depth);
 }
 
 }  // namespace kinora

@@ -4,7 +4,6 @@
 #define KINORA_SERVER_FRONTEND_JOBS_JOB_QUEUE_H_
 
 #include <functional>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -27,14 +26,17 @@ struct QueuedJob {
   absl::Time create_time;
   absl::Time queued_time = absl::InfinitePast();  // of a job that was queued again; for the wait that is measured
   absl::Time deadline = absl::InfiniteFuture();   // of the end of the job; one that runs is the dispatcher's to end
+  double estimated_seconds = 0;                   // Video's; 0: not known
 };
 
 QueuedJob ToQueuedJob(const v1::Video& video, const v1::Scheduling& scheduling);
 
 class JobQueue {
  public:
-  // `on_depth(priority, jobs)` after each change, for the gauge; it runs under the queue's lock and must not call back.
-  explicit JobQueue(int capacity, std::function<void(int priority, int jobs)> on_depth = nullptr);
+  // Called with 1 for a job that waits from now on and with -1 for one that does no more, for the gauges; it runs under
+  // the queue's lock and must not call back.
+  using ChangeListener = std::function<void(const QueuedJob& job, int change)>;
+  explicit JobQueue(int capacity, ChangeListener on_change = nullptr);
 
   // Called after each Push, outside the lock, from the pushing thread; it must not block. Set it before the first Push.
   void SetPushListener(std::function<void()> listener) { on_push_ = std::move(listener); }
@@ -66,15 +68,13 @@ class JobQueue {
 
   void Insert(const QueuedJob& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Erase(Jobs::iterator job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void CountDepth(int priority, int change) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const int capacity_;
-  const std::function<void(int, int)> on_depth_;
+  const ChangeListener on_change_;
   std::function<void()> on_push_;
   mutable absl::Mutex mu_;
   Jobs jobs_ ABSL_GUARDED_BY(mu_);
   std::unordered_map<std::string, Jobs::iterator> by_id_ ABSL_GUARDED_BY(mu_);
-  std::map<int, int> depth_ ABSL_GUARDED_BY(mu_);  // jobs of each priority ever seen
   int reserved_ ABSL_GUARDED_BY(mu_) = 0;
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
 };

@@ -86,10 +86,10 @@ TEST(JobQueue, GivesUpJobsWhoseDeadlinePassed) {
   EXPECT_EQ(queue.Position("c"), 2);
 }
 
-TEST(JobQueue, TellsDepthsByPriorityThatReturnToZeroAndEachPush) {
+TEST(JobQueue, TellsWhatWaitsAndNoMoreOnceAndEachPush) {
   std::map<int, int> depth;
   int pushes = 0;
-  JobQueue queue(10, [&](int priority, int jobs) { depth[priority] = jobs; });
+  JobQueue queue(10, [&](const QueuedJob& job, int change) { depth[job.priority] += change; });
   queue.SetPushListener([&] { ++pushes; });
   Push(queue, Job("a", 1, 1));
   Push(queue, Job("b", 1, 2));

@@ -1,0 +1,112 @@
+#include "server/frontend/known_models.h"
+
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/text_format.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "engine/base/logging.h"
+#include "engine/base/status_macros.h"
+#include "server/common/model_conversion.h"
+#include "server/common/regular_file.h"
+#include "server/common/status_details.h"
+#include "server/frontend/jobs/job_metrics.h"
+
+namespace kinora {
+namespace {
+
+constexpr char kField[] = "model_description";
+constexpr int kLastJobs = 200;  // of all models, looked at for the runs of each
+
+class FirstError : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int line, int column, const std::string& message) override {
+    if (text_.empty()) text_ = absl::StrCat(line + 1, ":", column + 1, ": ", message);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+// A message in binary has tags and lengths among its bytes that no text has.
+bool IsText(const std::string& bytes) {
+  return std::all_of(bytes.begin(), bytes.end(),
+                     [](unsigned char c) { return c >= ' ' || c == '\n' || c == '\r' || c == '\t'; });
+}
+
+absl::StatusOr<v1::ModelInfo> ReadDescription(const std::string& path) {
+  KINORA_ASSIGN_OR_RETURN(const RegularFile file, ReadRegularFile(path));
+  v1::ModelInfo model;
+  FirstError error;
+  google::protobuf::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&error);
+  if (IsText(file.bytes) ? !parser.ParseFromString(file.bytes, &model) : !model.ParseFromString(file.bytes)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ":", error.text().empty() ? " neither text nor a ModelInfo in binary" : error.text(),
+                     "; kinora-worker --describe writes such a file"));
+  }
+  if (model.id().empty()) return absl::InvalidArgumentError(absl::StrCat(path, ": id: is needed; requests name it"));
+  const absl::Status complete = ToModelDescription(model).status();
+  if (complete.ok()) return model;
+  return absl::InvalidArgumentError(absl::StrCat(path, ": ", std::string(complete.message())));
+}
+
+// What a call of the store is answered with.
+template <typename T, typename F>
+T Answer(F call) {
+  T answer;
+  absl::Notification answered;
+  call([&](T got) {
+    answer = std::move(got);
+    answered.Notify();
+  });
+  answered.WaitForNotification();
+  return answer;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<v1::ModelInfo>> ReadModelDescriptions(const v1::FrontendConfig& config) {
+  std::vector<v1::ModelInfo> models;
+  std::set<std::string> ids;
+  std::vector<FieldViolation> problems;
+  for (const std::string& path : config.model_description()) {
+    absl::StatusOr<v1::ModelInfo> model = ReadDescription(path);
+    if (!model.ok()) {
+      problems.push_back({kField, std::string(model.status().message())});
+    } else if (!ids.insert(model->id()).second) {
+      problems.push_back({kField, absl::StrCat(path, ": id: \"", model->id(), "\" is another file's, too")});
+    } else {
+      models.push_back(*std::move(model));
+    }
+  }
+  if (!problems.empty()) return InvalidFields(problems);
+  return models;
+}
+
+absl::Status BeginWithKnownModels(const v1::FrontendConfig& config, JobStore& store, FrontendMetrics& metrics,
+                                  QueueMetrics& queue) {
+  KINORA_ASSIGN_OR_RETURN(const std::vector<v1::ModelInfo> described, ReadModelDescriptions(config));
+  for (const v1::ModelInfo& model : described) {
+    const auto put =
+        Answer<absl::Status>([&](auto done) { store.PutModel(model, [done](const absl::Status& s) { done(s); }); });
+    if (!put.ok()) return absl::Status(put.code(), absl::StrCat(kField, ": ", std::string(put.message())));
+    Log(Severity::kInfo, "model_described", {{"model", model.id()}});
+  }
+  using Models = absl::StatusOr<std::vector<v1::ModelInfo>>;
+  KINORA_ASSIGN_OR_RETURN(const auto models, Answer<Models>([&](auto done) { store.Models(done); }));
+  for (const v1::ModelInfo& model : models) BeginSeries(metrics, model);
+  const ListOptions last{.page_size = kLastJobs, .page_token = "", .states = {v1::Video::COMPLETED}};
+  const auto page = Answer<absl::StatusOr<JobPage>>([&](auto done) { store.List(last, done); });
+  if (!page.ok()) return absl::OkStatus();  // the estimates are worse for a while
+  for (auto video = page->videos.rbegin(); video != page->videos.rend(); ++video) queue.Observe(*video);
+  return absl::OkStatus();
+}
+
+}  // namespace kinora
