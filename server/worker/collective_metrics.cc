@@ -7,6 +7,9 @@ namespace kinora {
 
 CollectiveMetrics::CollectiveMetrics(const Mesh& mesh, WorkerMetrics& metrics)
     : metrics_(metrics), alone_(mesh.world().size() == 1) {
+  for (const char* stage : {"encode", "denoise", "decode_video", "decode_audio"}) {  // of every run
+    if (!alone_) metrics_.rank_skew_seconds.Add({{"stage", stage}}, StageBuckets());
+  }
   for (int axis = 0; axis < kMeshAxes; ++axis) {
     if (!mesh.Has(static_cast<MeshAxis>(axis))) continue;
     for (int op = 0; op < kCollectives; ++op) {

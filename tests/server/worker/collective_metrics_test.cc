@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "engine/parallel/dry_communicator.h"
 #include "tests/testing/allocations.h"
 #include "tests/testing/status_matchers.h"
@@ -65,6 +66,16 @@ TEST(CollectiveMetrics, ARunIsASampleOfEachStageAndTheIdlenessOfItsDenoising) {
                                  HasSubstr("kinora_rank_skew_seconds_sum{stage=\"denoise\"} 4"),
                                  HasSubstr("kinora_rank_skew_seconds_sum{stage=\"encode\"} 1"),
                                  HasSubstr("kinora_device_idle_ratio{rank=\"1\"} 0.25")));
+}
+
+TEST(CollectiveMetrics, TheSkewOfEveryRunsStagesIsThereAtZero) {
+  MetricsPage page;
+  WorkerMetrics metrics(page.registry());
+  KINORA_ASSERT_OK_AND_ASSIGN(const auto mesh, MakeDryMesh({.tokens = 2}));
+  const CollectiveMetrics collectives(*mesh, metrics);
+  for (const char* stage : {"encode", "denoise", "decode_video", "decode_audio"}) {
+    EXPECT_THAT(page.Text(), HasSubstr(absl::StrCat("kinora_rank_skew_seconds_count{stage=\"", stage, "\"} 0")));
+  }
 }
 
 TEST(CollectiveMetrics, ARankAloneHasNoSkew) {

@@ -1,0 +1,305 @@
+#!/usr/bin/env python3
+"""deploy/grafana and deploy/prometheus against what they are for: Debian's Prometheus reads a frontend and a worker of
+two ranks that have run jobs of every outcome. Every expression of the dashboard and every alert's measure has series;
+what the dashboard shows of a run is what that run reports itself; alerts are silent on a healthy run and fire otherwise.
+
+    python3 tests/deploy/observability_test.py --build build/release
+
+Needs prometheus and promtool (Debian: prometheus).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+import urllib.parse
+import urllib.request
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "clients"))
+import harness  # noqa: E402
+
+ROOT = harness.ROOT
+ALERTS = ROOT / "deploy" / "prometheus" / "alerts.yaml"
+ALERT_CASES = ROOT / "tests" / "deploy" / "alerts_test.yaml"
+DASHBOARD = json.loads((ROOT / "deploy" / "grafana" / "kinora.json").read_text())
+PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
+PATIENCE = 60  # seconds, of a busy machine
+STEPS = 60
+COLLECTIVES = ["all_reduce_sum", "all_gather", "all_to_all", "broadcast", "gather_to"]
+
+
+def alerts() -> list[dict[str, str]]:
+    """Of each alert its name, expression and runbook; the file is what `promtool check rules` accepts."""
+    found = []
+    for block in re.split(r"\n      - alert: ", ALERTS.read_text())[1:]:
+        expression = re.search(r"expr: (?:>-\n)?(.*?)\n        (?:for|labels):", block, re.DOTALL).group(1)
+        found.append({"name": block.split("\n")[0], "expression": " ".join(expression.split()),
+                      "runbook": re.search(r"runbook: (\S+)", block).group(1)})
+    return found
+
+
+def anchors(page: Path) -> set[str]:
+    """Of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def get(url: str) -> bytes:
+    with urllib.request.urlopen(url, timeout=PATIENCE) as reply:
+        return reply.read()
+
+
+def await_(what: str, condition) -> None:
+    begin = time.monotonic()
+    while not condition():
+        if time.monotonic() > begin + PATIENCE:
+            raise AssertionError(f"waited {PATIENCE} s for {what}")
+        threading.Event().wait(0.05)
+
+
+class Prometheus:
+    def __init__(self, folder: Path, pages: dict[str, int]):
+        self.port = harness.free_port()
+        jobs = [f'  - {{job_name: {job}, static_configs: [{{targets: ["127.0.0.1:{port}"]}}]}}' for job, port in pages.items()]
+        config = folder / "prometheus.yml"
+        config.write_text("global: {scrape_interval: 1s, evaluation_interval: 1s}\n"
+                          f"rule_files: [{ALERTS}]\nscrape_configs:\n" + "\n".join(jobs) + "\n")
+        self._process = subprocess.Popen(
+            ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'tsdb'}",
+             f"--web.listen-address=127.0.0.1:{self.port}"], stderr=subprocess.DEVNULL)
+        await_("Prometheus", self._ready)
+
+    def _ready(self) -> bool:
+        try:
+            return bool(get(f"http://127.0.0.1:{self.port}/-/ready"))
+        except OSError:
+            return False
+
+    def _api(self, path: str, **parameters: object) -> dict:
+        query = urllib.parse.urlencode(parameters)
+        return json.loads(get(f"http://127.0.0.1:{self.port}/api/v1/{path}?{query}"))["data"]
+
+    def query(self, expression: str, at: float | None = None) -> list[dict]:
+        return self._api("query", query=expression, time=at or time.time())["result"]
+
+    def value(self, expression: str, at: float) -> float:
+        return sum(float(series["value"][1]) for series in self.query(expression, at))
+
+    def range(self, expression: str, begin: float, end: float) -> list[dict]:
+        return self._api("query_range", query=expression, start=begin, end=end, step=1)["result"]
+
+    def alerts(self) -> list[dict]:
+        return self._api("alerts")["alerts"]
+
+    def await_scrape(self) -> float:
+        """Of every page, from now on; when all of them were read."""
+        now = time.time()
+        await_("a scrape", lambda: len(self.query(f"timestamp(up) > {now} and up == 1")) == 2)
+        return time.time()
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.wait()
+
+
+class Observability(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.temporary.cleanup)
+        cls.folder = Path(cls.temporary.name)
+        cls.pages = {"kinora-frontend": harness.free_port(), "kinora-worker": harness.free_port()}
+        cls.frontend = harness.Frontend(cls.folder, flags=[
+            f"--http-address=127.0.0.1:{cls.pages['kinora-frontend']}",
+            f"--worker-http-address=127.0.0.1:{cls.pages['kinora-worker']}", "--worker-model-id=tiny",
+            "--worker-ranks=tokens=2", "--worker-threads=2", "--worker-precision=f32"])
+        cls.frontend.start()
+        cls.addClassCleanup(cls.frontend.stop)
+        cls.frontend.await_ready()
+        cls.prometheus = Prometheus(cls.folder, cls.pages)
+        cls.addClassCleanup(cls.prometheus.stop)
+        cls.run_healthy()
+        cls.run_others()
+
+    @classmethod
+    def kinora(cls, *arguments: str, status: int = 0) -> str:
+        done = subprocess.run([str(harness.BUILD / "bin" / "kinora"), *arguments, f"--server={cls.frontend.address}"],
+                              capture_output=True, text=True)
+        if done.returncode != status:
+            raise AssertionError(f"{arguments} ended with {done.returncode}\n{done.stdout}\n{done.stderr}")
+        return done.stdout
+
+    SHAPE = ["--width=64", "--height=64", "--frames=9", "--recipe=ONE_STAGE"]
+
+    @classmethod
+    def run_healthy(cls) -> None:
+        """One clip; what Prometheus knew before it and after."""
+        cls.begin = cls.prometheus.await_scrape()
+        answer = cls.kinora("generate", "a red fox", *cls.SHAPE, f"--steps={STEPS}", "--trace", "--json", "--quiet",
+                            f"--output={cls.folder / 'fox.mp4'}")
+        cls.video = json.loads(answer.splitlines()[-1])["video"]
+        cls.end = cls.prometheus.await_scrape()
+        cls.trace = json.loads(next(cls.folder.rglob("*trace.json")).read_text())["traceEvents"]
+        cls.recorded = cls.prometheus.range('{job=~"kinora-.*", __name__!~"ALERTS.*"}', cls.begin, cls.end)
+        cls.healthy_alerts = cls.prometheus.alerts()
+
+    @classmethod
+    def run_others(cls) -> None:
+        """Jobs of the other outcomes: failed, cancelled while it runs, refused."""
+        cls.kinora("generate", "late", *cls.SHAPE, "--steps=200", "--deadline=1s", "-o", str(cls.folder / "x.mp4"), status=3)
+        cls.kinora("create", "x", "--width=63", status=2)
+        long = cls.kinora("create", "long", *cls.SHAPE, "--steps=900").strip()
+        await_("a run", lambda: '"RUNNING"' in cls.kinora("get", long, "--json"))
+        waiting = cls.kinora("create", "waiting", *cls.SHAPE).strip()
+        cls.kinora("cancel", waiting, "--wait")
+        cls.kinora("cancel", long, "--wait")
+        states = [json.loads(line)["state"] for line in cls.kinora("list", "--json").splitlines()]
+        assert sorted(states) == ["CANCELLED", "CANCELLED", "COMPLETED", "FAILED"], states
+        cls.prometheus.await_scrape()
+        cls.prometheus.await_scrape()
+
+    def growth(self, series: str) -> float:
+        """From the scrape before the healthy run to that after it."""
+        return self.prometheus.value(series, self.end) - self.prometheus.value(series, self.begin)
+
+    def shown(self, panel: int) -> float:
+        """The panel's first expression, after the healthy run."""
+        expression = next(p for p in PANELS if p["id"] == panel)["targets"][0]["expr"]
+        return self.prometheus.value(expression.replace("$__rate_interval", "10m"), self.end)
+
+    def test_every_panels_expression_has_series(self) -> None:
+        for panel in PANELS:
+            for target in panel["targets"]:
+                with self.subTest(panel=panel["title"], expression=target["expr"]):
+                    result = self.prometheus.query(target["expr"].replace("$__rate_interval", "10m"))
+                    self.assertTrue([s for s in result if math.isfinite(float(s["value"][1]))], result)
+
+    def test_every_alerts_measure_has_series(self) -> None:
+        for alert in alerts():
+            with self.subTest(alert=alert["name"]):
+                measure = re.fullmatch(r"(.*) (?:<|>) [0-9.]+", alert["expression"])
+                self.assertIsNotNone(measure, "a measure, a comparison, a number")
+                self.assertTrue(self.prometheus.query(measure.group(1)), measure.group(1))
+
+    def test_every_alert_has_a_runbook(self) -> None:
+        known = anchors(ROOT / "docs/operations.md")
+        for alert in alerts():
+            page, anchor = alert["runbook"].split("#")
+            self.assertEqual(page, "docs/operations.md")
+            self.assertIn(anchor, known, alert["name"])
+
+    def test_no_alert_fires_on_a_healthy_run(self) -> None:
+        self.assertEqual([a for a in self.healthy_alerts if a["state"] == "firing"], [])
+        interval, length = 15, 480
+        series = []
+        for recorded in self.recorded:
+            labels = dict(recorded["metric"])
+            name = labels.pop("__name__")
+            text = name + "{" + ", ".join(f"{k}={json.dumps(v)}" for k, v in labels.items()) + "}"
+            values = [value for _, value in recorded["values"]]
+            series.append({"series": text, "values": " ".join(values) + f" {values[-1]}+0x{length}"})
+        self.assertGreater(len(series), 100)
+        checks = [{"eval_time": when, "alertname": alert["name"], "exp_alerts": []}
+                  for alert in alerts() for when in ("5m", "20m", "1h", "2h")]
+        cases = self.folder / "healthy.yaml"  # JSON is YAML
+        cases.write_text(json.dumps({"rule_files": [str(ALERTS)], "evaluation_interval": "1m", "tests": [
+            {"interval": f"{interval}s", "input_series": series, "alert_rule_test": checks}]}))
+        self.promtool("test", "rules", str(cases))
+
+    def test_each_alert_fires(self) -> None:
+        cases = ALERT_CASES.read_text()
+        for alert in alerts():
+            fires = re.search(rf"alertname: {alert['name']}\n\s+exp_alerts:\n\s+- ", cases)
+            self.assertIsNotNone(fires, f"{alert['name']} fires in no case of {ALERT_CASES}")
+        self.promtool("test", "rules", str(ALERT_CASES))
+
+    def promtool(self, *arguments: str, text: str | None = None) -> str:
+        done = subprocess.run(["promtool", *arguments], input=text, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout + done.stderr
+
+    def test_promtool_has_nothing_to_say_of_rules_and_pages(self) -> None:
+        self.promtool("check", "rules", str(ALERTS))
+        for job, port in self.pages.items():
+            page = get(f"http://127.0.0.1:{port}/metrics").decode()
+            self.assertEqual(self.promtool("check", "metrics", text=page), "", job)
+            names = re.findall(r"^# TYPE (\S+)", page, re.MULTILINE)
+            self.assertEqual(names, sorted(names))
+
+    def test_every_metric_is_documented(self) -> None:
+        manual = (ROOT / "docs/operations.md").read_text()
+        for port in self.pages.values():
+            page = get(f"http://127.0.0.1:{port}/metrics").decode()
+            for name in re.findall(r"^# TYPE (\S+)", page, re.MULTILINE):
+                self.assertRegex(manual, rf"`{name}[`{{]")
+
+    def assertAgree(self, shown: float, reported: float, what: str) -> None:
+        self.assertGreater(reported, 0, what)
+        self.assertLess(abs(shown - reported), 0.02 * reported, f"{what}: {shown} is shown, {reported} reported")
+
+    def test_steps_are_what_the_run_reports(self) -> None:
+        denoise = self.video["usage"]["stage_seconds"]["denoise"]
+        self.assertEqual(self.growth("kinora_denoise_step_seconds_count"), STEPS)
+        self.assertAgree(self.growth("kinora_denoise_step_seconds_sum"), denoise, "steps in all")
+        self.assertAgree(self.shown(21), denoise / STEPS, "a step")
+
+    def test_stages_are_what_the_run_reports(self) -> None:
+        for stage, seconds in self.video["usage"]["stage_seconds"].items():
+            self.assertAgree(self.growth(f'kinora_stage_duration_seconds_sum{{stage="{stage}"}}'), seconds, stage)
+
+    def test_collectives_are_what_the_run_traces(self) -> None:
+        for op in COLLECTIVES:
+            calls = [event for event in self.trace if event.get("cat") == "op" and event["name"] == op]
+            with self.subTest(op=op):
+                self.assertEqual(self.growth(f'kinora_collective_seconds_count{{op="{op}"}}'), len(calls))
+                if calls:
+                    self.assertAgree(self.growth(f'kinora_collective_seconds_sum{{op="{op}"}}'),
+                                     sum(event["dur"] for event in calls) / 1e6, op)
+        waits = sum(event["dur"] for event in self.trace if event.get("cat") == "wait") / 1e6
+        self.assertAgree(self.growth("kinora_collective_wait_seconds_sum"), waits, "waits")
+        self.assertAgree(self.growth("kinora_rank_skew_seconds_sum"), waits, "skew")
+
+
+class Dashboard(unittest.TestCase):
+    def test_ids_are_unique_and_panels_do_not_overlap(self) -> None:
+        ids = [panel["id"] for panel in DASHBOARD["panels"]]
+        self.assertEqual(len(ids), len(set(ids)))
+        cells: dict[tuple[int, int], str] = {}
+        for panel in DASHBOARD["panels"]:
+            grid = panel["gridPos"]
+            self.assertLessEqual(grid["x"] + grid["w"], 24, panel["title"])
+            for x in range(grid["x"], grid["x"] + grid["w"]):
+                for y in range(grid["y"], grid["y"] + grid["h"]):
+                    self.assertNotIn((x, y), cells, f"{panel['title']} lies on {cells.get((x, y))}")
+                    cells[(x, y)] = panel["title"]
+
+    def test_has_the_shape_that_grafana_reads(self) -> None:
+        kinds = {"uid": str, "title": str, "schemaVersion": int, "version": int, "panels": list, "templating": dict,
+                 "time": dict, "tags": list, "editable": bool, "annotations": dict, "refresh": str}
+        for key, kind in kinds.items():
+            self.assertIsInstance(DASHBOARD[key], kind, key)
+        self.assertGreaterEqual(DASHBOARD["schemaVersion"], 36)
+        names = {variable["name"] for variable in DASHBOARD["templating"]["list"]}
+        titles = [panel["title"] for panel in PANELS]
+        self.assertEqual(len(titles), len(set(titles)))
+        for panel in PANELS:
+            with self.subTest(panel=panel["title"]):
+                self.assertEqual(panel["type"], "timeseries")
+                for where in (panel, *panel["targets"]):
+                    self.assertEqual(where["datasource"]["type"], "prometheus")
+                    self.assertIn(where["datasource"]["uid"].strip("${}"), names)
+                references = [target["refId"] for target in panel["targets"]]
+                self.assertEqual(len(references), len(set(references)))
+                self.assertIn("unit", panel["fieldConfig"]["defaults"])
+
+
+if __name__ == "__main__":
+    harness.main(programs=["prometheus", "promtool"])
