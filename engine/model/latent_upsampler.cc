@@ -51,10 +51,8 @@ absl::Status LatentUpsampler::LoadUpsampling(WeightLoader weights) {
       upsampling_,
       weights.LoadConv("conv",
                        {.out = c.mid_channels * c.parts(), .in = c.mid_channels, .kernel = kernel, .order = order}));
-  constexpr std::string_view kFilter = "blur_down.kernel";
-  if (c.space_down > 1 || (c.rational && weights.Has(kFilter))) {  // a file of a whole factor may hold an unused one
-    KINORA_ASSIGN_OR_RETURN(filter_, weights.LoadTensor(kFilter, {1, 1, kFilterTaps, kFilterTaps}));
-  }
+  if (c.space_down == 1) return absl::OkStatus();
+  KINORA_ASSIGN_OR_RETURN(filter_, weights.LoadTensor("blur_down.kernel", {1, 1, kFilterTaps, kFilterTaps}));
   return absl::OkStatus();
 }
 

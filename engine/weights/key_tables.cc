@@ -100,6 +100,7 @@ constexpr std::string_view kUnread[] = {
     "audio_vae.per_channel_statistics.mean-of-stds",
     "audio_vae.per_channel_statistics.channel",
     "vocoder.mel_stft.stft_fn.inverse_basis",
+    "spatial_upsampler.upsampler.blur_down.",  // where the factor is whole
     "text_encoder.vision_tower.",
     "text_encoder.vision_model.",
     "text_encoder.multi_modal_projector.",

@@ -32,8 +32,8 @@ std::string CanonicalFromTextEncoder(std::string_view key);
 std::string CanonicalFromUpsampler(std::string_view key);
 
 // Tensors that published files hold in a component and no code reads: other statistics of the VAEs, the inverse STFT
-// basis, the vision tower and projector of Gemma, its tied output head; and the VAE encoders, which a process that only
-// decodes skips.
+// basis, the vision tower and projector of Gemma, its tied output head, the filter of an upsampler by a whole
+// factor; and the VAE encoders, which a process that only decodes skips.
 bool IsKnownUnread(std::string_view canonical);
 
 // "transformer" of "transformer.patchify_proj.weight".

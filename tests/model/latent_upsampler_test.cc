@@ -129,6 +129,24 @@ TEST(LatentUpsampler, EveryPublishedSpellingOfItsKeysGivesTheSameLatent) {
   }
 }
 
+TEST(LatentUpsampler, AFilterThatAWholeFactorDoesNotNeedIsNotLoaded) {
+  for (const auto& [name, loaded] : {std::pair("upsampler_x2_rational", 0), {"upsampler_x1_5", 1}}) {
+    Golden golden(name);
+    ASSERT_TRUE(golden.Has("weights.upsampler.blur_down.kernel"));
+    ModelRig rig(Cpu(), DType::kF32);
+    const TemporaryDirectory folder;
+    const ModelFiles files = FilesOf(golden, folder, golden.WriteCheckpoint());
+    const WeightLoader weights = rig.Open(files);
+    ASSERT_THAT(LoadFrom(weights, files), IsOk());
+    int64_t bytes = 4 * golden.Get("in.mean").bytes();  // the statistics, which are read twice
+    for (const std::string& weight : golden.Names("weights.")) {
+      if (weight.find("norm") != std::string::npos) bytes += golden.Get(weight).bytes();
+    }
+    EXPECT_EQ(weights.tensor_bytes(), bytes + loaded * golden.Get("weights.upsampler.blur_down.kernel").bytes())
+        << name;
+  }
+}
+
 absl::Status LoadingOf(Golden& golden, const std::function<std::string(std::string)>& rename) {
   ModelRig rig(Cpu(), DType::kF32);
   const TemporaryDirectory folder;
