@@ -1,13 +1,9 @@
 // Part "decode": the video decoders of the released shapes, with drawn weights.
-#include <algorithm>
-
 #include "engine/base/status_macros.h"
-#include "engine/base/strings.h"
 #include "engine/model/video_decoder.h"
-#include "engine/ops/dry_backend.h"
 #include "tests/gpu_check/parts.h"
 #include "tests/gpu_check/synthetic_model.h"
-#include "tests/gpu_check/workbench.h"
+#include "tests/gpu_check/timed_module.h"
 
 namespace kinora {
 namespace {
@@ -33,35 +29,19 @@ absl::Status Decode(const std::string& family, const Settings& settings, Backend
   const int64_t channels = config.video_decoder.latent_channels;
   const Shape latent = settings.small ? Shape{1, 2, 2, channels} : Shape{16, 16, 24, channels};
   KINORA_RETURN_IF_ERROR(decoder.CheckLatent(latent));
-  DryBackend dry(backend.traits());
-  Arena dry_arena = Arena::Dry();
-  Exec dry_exec{.backend = dry, .arena = dry_arena, .host = dry_arena, .mesh = *mesh, .dtype = DType::kBF16};
-  decoder.Forward(dry_exec, Tensor(DType::kF32, latent, nullptr),
-                  Tensor(DType::kF32, decoder.OutputShape(latent), nullptr));
-  const double flops = dry.ops().cost().flops();
-
-  KINORA_ASSIGN_OR_RETURN(Buffer memory, backend.Allocate(dry_arena.peak(), "the decoder's activations"));
-  Arena arena(std::move(memory)), host = Arena::Dry();
-  Exec exec{.backend = backend, .arena = arena, .host = host, .mesh = *mesh, .dtype = DType::kBF16};
-  Workbench bench(backend);
-  const Tensor z = bench.Random(DType::kF32, latent), frames = bench.Output(DType::kF32, decoder.OutputShape(latent));
-  KINORA_RETURN_IF_ERROR(bench.status());
-  Stopwatch watch(backend.ops());
-  KINORA_ASSIGN_OR_RETURN(const double eager,
-                          watch.Median(std::min(settings.runs, 3), [&] { decoder.Forward(exec, z, frames); }));
-  KINORA_ASSIGN_OR_RETURN(const double graph,
-                          watch.MedianOfGraph(settings.runs, 1, [&] { decoder.Forward(exec, z, frames); }));
   const Goal goal = GoalOf(family);
-  report.Add("video decoder", {{"model", family},
-                               {"frames", decoder.OutputShape(latent).ToString()},
-                               {"eager ms", eager * 1e3},
-                               {"graph ms", graph * 1e3},
-                               {"TFLOP", flops / 1e12},
-                               {"TFLOP/s", flops / graph / 1e12},
-                               {"target", settings.small ? Json() : Json("T7")},
-                               {"goal ms", settings.small ? Json() : Json(goal.seconds * 1e3)},
-                               {"peers' ms", settings.small ? Json() : Json(goal.peers * 1e3)}});
-  return absl::OkStatus();
+  const TimedModule module{
+      .table = "video decoder",
+      .name = family,
+      .shown = "frames",
+      .in = latent,
+      .out = decoder.OutputShape(latent),
+      .shape = decoder.OutputShape(latent),
+      .forward = [&](Exec& exec, const Tensor& z, Tensor frames) { decoder.Forward(exec, z, frames); },
+      .goals = {{"target", settings.small ? Json() : Json("T7")},
+                {"goal ms", settings.small ? Json() : Json(goal.seconds * 1e3)},
+                {"peers' ms", settings.small ? Json() : Json(goal.peers * 1e3)}}};
+  return TimeModule(module, settings, backend, report);
 }
 
 }  // namespace

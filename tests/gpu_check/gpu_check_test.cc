@@ -56,6 +56,9 @@ TEST(GpuCheck, EveryPartRunsAndFillsItsTables) {
       {"block", "one block", 2 * 6},
       {"step", "one step", 2 * 6},
       {"decode", "video decoder", 2},
+      {"encode", "video encoder", 2 * 2},
+      {"encode", "audio encoder", 1},
+      {"encode", "upsampler", 3},
       {"render", "clip", 2},
       {"probes", "cuBLASLt, bf16, the fastest of its proposals", 2 * 3},
       {"probes", "cuDNN's attention, bf16", 2}};

@@ -24,9 +24,11 @@ namespace {
 
 constexpr FlagSpec kFlags[] = {
     {"model", "FOLDER", "a folder as models/demo: part render"},
-    {"configs", "FOLDER", "the folder of lightricks_2.0.json and lightricks_2.3.json: parts block, step, decode"},
+    {"configs", "FOLDER",
+     "the folder of lightricks_2.0.json and lightricks_2.3.json: parts block, step, decode, encode"},
     {"part", "NAME",
-     "libraries, ops, kernels, block, step, decode, render, probes or sanitizer; may be given again; absent: all"},
+     "libraries, ops, kernels, block, step, decode, encode, render, probes or sanitizer; may be given again; absent: "
+     "all"},
     {"json", "FILE", "where the tables go as JSON"},
     {"compare", "FILE", "such a file of another run, as a rule on the simulated device: part ops subtracts its errors"},
     {"small", "", "small shapes; always on a simulated device"},

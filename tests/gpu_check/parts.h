@@ -34,6 +34,8 @@ void CheckBlock(const Settings& settings, Report& report);
 void CheckStep(const Settings& settings, Report& report);
 // The video decoders of the released shapes.
 void CheckDecode(const Settings& settings, Report& report);
+// The encoders of picture and sound and the latent upsampler of the released shapes.
+void CheckEncode(const Settings& settings, Report& report);
 // A clip of the small model, on the device and on the CPU.
 void CheckRender(const Settings& settings, Report& report);
 // What the libraries have for the model's shapes.
@@ -46,10 +48,11 @@ struct Part {
   void (*run)(const Settings& settings, Report& report);
   double budget_seconds;  // on a device; in all less than eight minutes
 };
-inline constexpr Part kParts[] = {
-    {"libraries", CheckLibraries, 10}, {"ops", CheckOps, 30},       {"kernels", CheckKernels, 40},
-    {"block", CheckBlock, 70},         {"step", CheckStep, 190},    {"decode", CheckDecode, 30},
-    {"render", CheckRender, 30},       {"probes", CheckProbes, 40}, {"sanitizer", CheckSanitizer, 40}};
+inline constexpr Part kParts[] = {{"libraries", CheckLibraries, 10}, {"ops", CheckOps, 30},
+                                  {"kernels", CheckKernels, 40},     {"block", CheckBlock, 65},
+                                  {"step", CheckStep, 175},          {"decode", CheckDecode, 30},
+                                  {"encode", CheckEncode, 20},       {"render", CheckRender, 30},
+                                  {"probes", CheckProbes, 40},       {"sanitizer", CheckSanitizer, 40}};
 
 }  // namespace kinora
 

@@ -26,6 +26,12 @@ void Shrink(ModelConfig& config) {
     block.out_channels /= 32;
     block.layers = std::min<int64_t>(block.layers, 1);
   }
+  for (VideoEncoderBlock& block : config.video_encoder.blocks) {
+    block.in_channels = std::min<int64_t>(block.in_channels, 128);
+    block.out_channels = std::min<int64_t>(block.out_channels, 128);
+    block.layers = std::min<int64_t>(block.layers, 1);
+  }
+  config.audio_encoder.vae.channels = 32;
 }
 
 }  // namespace
