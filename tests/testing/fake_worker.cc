@@ -22,7 +22,8 @@ struct FakeWorker::Stream {
   absl::Mutex write_mu;
 };
 
-FakeWorker::FakeWorker(const std::string& address, const v1::ModelInfo& model, const std::string& incarnation)
+FakeWorker::FakeWorker(const std::string& address, const v1::ModelInfo& model, const std::string& incarnation,
+                       const std::string& group)
     : stream_(std::make_unique<Stream>()) {
   {
     absl::MutexLock lock(&mu_);
@@ -45,7 +46,7 @@ FakeWorker::FakeWorker(const std::string& address, const v1::ModelInfo& model, c
   hello.set_build(kBuildVersion);
   hello.set_commit(ThisBuild().commit);
   hello.set_protocol(ThisBuild().protocol);
-  hello.set_group("0");
+  hello.set_group(group);
   hello.set_incarnation(incarnation);
   hello.set_world_size(1);
   hello.set_pid(getpid());
@@ -88,12 +89,18 @@ v1::EstimateRequest FakeWorker::LastEstimateRequest() {
 }
 
 v1::FrontendMessage FakeWorker::Next() {
+  std::optional<v1::FrontendMessage> message = NextWithin(absl::Seconds(30));
+  KINORA_CHECK(message.has_value()) << "the frontend says nothing";
+  return *std::move(message);
+}
+
+std::optional<v1::FrontendMessage> FakeWorker::NextWithin(absl::Duration patience) {
   const auto there = [this] {
     mu_.AssertHeld();
     return !received_.empty();
   };
   absl::MutexLock lock(&mu_);
-  KINORA_CHECK(mu_.AwaitWithTimeout(absl::Condition(&there), absl::Seconds(30))) << "the frontend says nothing";
+  if (!mu_.AwaitWithTimeout(absl::Condition(&there), patience)) return std::nullopt;
   v1::FrontendMessage message = std::move(received_.front());
   received_.pop_front();
   return message;

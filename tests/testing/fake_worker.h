@@ -4,12 +4,14 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "kinora/v1/worker.pb.h"
 
 namespace kinora {
@@ -17,7 +19,8 @@ namespace kinora {
 class FakeWorker {
  public:
   // Joins at `address`, is welcomed and reports `model` loaded. CHECK-fails if that does not happen.
-  FakeWorker(const std::string& address, const v1::ModelInfo& model, const std::string& incarnation = "one");
+  FakeWorker(const std::string& address, const v1::ModelInfo& model, const std::string& incarnation = "one",
+             const std::string& group = "0");
   ~FakeWorker();  // breaks the stream, as a process that dies
 
   // What estimates are answered with from now on, at once; until then that all fits, in 0 s.
@@ -26,6 +29,7 @@ class FakeWorker {
 
   // The next message of the frontend but for estimates; CHECK-fails after 30 s of silence.
   v1::FrontendMessage Next();
+  std::optional<v1::FrontendMessage> NextWithin(absl::Duration patience);
   v1::Run AwaitRun();
 
   void SendStage(const v1::Run& run, const std::string& stage, int total_steps);

@@ -1,0 +1,285 @@
+// One frontend under a steady load: idle watchers, and jobs created at a rate that does not wait for answers, which
+// scripted groups end after a moment. Says whether each was taken and COMPLETED once, how long that took, and what the
+// frontend's process and its records grow by. docs/performance.md, "A frontend under load".
+//
+//   serving_load [--rate 100] [--duration 10m] [--watchers 1000] [--groups 8] [--run 50ms] [--folder DIR]
+#include <grpcpp/grpcpp.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdio>
+#include <filesystem>
+#include <set>
+#include <thread>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "engine/base/command_line.h"
+#include "kinora/v1/video_generation.grpc.pb.h"
+#include "server/common/model_conversion.h"
+#include "server/common/timestamps.h"
+#include "tests/bench/load_report.h"
+#include "tests/request/descriptions.h"
+#include "tests/testing/fake_worker.h"
+#include "tests/testing/subprocess.h"
+
+namespace kinora {
+namespace {
+
+constexpr FlagSpec kFlags[] = {
+    {"rate", "N", "jobs created per second; absent: 100"},
+    {"duration", "DURATION", "for so long; absent: 10m"},
+    {"watchers", "N", "open watches of a job that does not move; absent: 1000"},
+    {"groups", "N", "scripted worker groups; absent: 8"},
+    {"run", "DURATION", "after which a group ends its job; absent: 50ms"},
+    {"folder", "FOLDER", "where the state is kept, on the disk that is meant; absent: a temporary one"},
+};
+
+struct Load {
+  int rate = 100, watchers = 1000, groups = 8;
+  absl::Duration duration = absl::Minutes(10), run = absl::Milliseconds(50);
+  std::string folder;
+  std::string File(const std::string& name) const { return folder + "/" + name; }
+};
+
+// Ends each job after `run`, until it is told to stop.
+class Group {
+ public:
+  Group(const Load& load, const v1::ModelInfo& model, int number)
+      : worker_("unix:" + load.File("state/worker.sock"), model, "one", absl::StrCat("g", number)),
+        thread_([this, run = load.run] {
+          while (!stopping_) {
+            const auto message = worker_.NextWithin(absl::Milliseconds(200));
+            if (!message || !message->has_run()) continue;
+            absl::SleepFor(run);  // the job
+            worker_.Complete(message->run(), "a clip");
+            ++runs_;
+          }
+        }) {}
+  ~Group() {
+    stopping_ = true;
+    thread_.join();
+  }
+  int runs() const { return runs_; }
+
+ private:
+  FakeWorker worker_;
+  std::atomic<bool> stopping_ = false;
+  std::atomic<int> runs_ = 0;
+  std::thread thread_;
+};
+
+class IdleWatch : public grpc::ClientReadReactor<v1::VideoEvent> {
+ public:
+  IdleWatch(v1::VideoGeneration::Stub& stub, const std::string& id, std::atomic<int>& open) : open_(open) {
+    request_.set_id(id);
+    stub.async()->WatchVideo(&context_, &request_, this);
+    StartRead(&event_);
+    StartCall();
+  }
+  void OnReadDone(bool ok) override {
+    if (!ok) return;
+    if (event_.has_snapshot()) ++open_;
+    StartRead(&event_);
+  }
+  void OnDone(const grpc::Status& status) override {
+    if (status.error_code() != grpc::StatusCode::CANCELLED) --open_;
+    done_.Notify();
+  }
+  void End() {
+    context_.TryCancel();
+    done_.WaitForNotification();
+  }
+
+ private:
+  grpc::ClientContext context_;
+  v1::WatchVideoRequest request_;
+  v1::VideoEvent event_;
+  std::atomic<int>& open_;
+  absl::Notification done_;
+};
+
+// Calls that have not been answered yet, and what became of the others.
+class Creator {
+ public:
+  explicit Creator(v1::VideoGeneration::Stub& stub) : stub_(stub) {}
+  void Create(absl::Time due) {
+    auto* call = new Call{.due = due};
+    call->request.set_model("busy");
+    call->request.mutable_generation()->set_prompt("a kite");
+    ++open_;
+    stub_.async()->CreateVideo(&call->context, &call->request, &call->video, [this, call](const grpc::Status& status) {
+      {
+        absl::MutexLock lock(&mu_);
+        status.ok() ? latencies_.push_back(absl::ToDoubleSeconds(absl::Now() - call->due))
+                    : refused_.push_back(status.error_message());
+      }
+      delete call;
+      --open_;
+    });
+  }
+  int open() const { return open_; }
+  std::vector<double> latencies() const {
+    absl::MutexLock lock(&mu_);
+    return latencies_;
+  }
+  std::vector<std::string> refused() const {
+    absl::MutexLock lock(&mu_);
+    return refused_;
+  }
+
+ private:
+  struct Call {
+    absl::Time due;
+    grpc::ClientContext context{};
+    v1::CreateVideoRequest request{};
+    v1::Video video{};
+  };
+  v1::VideoGeneration::Stub& stub_;
+  std::atomic<int> open_ = 0;
+  mutable absl::Mutex mu_;
+  std::vector<double> latencies_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::string> refused_ ABSL_GUARDED_BY(mu_);
+};
+
+std::unique_ptr<v1::VideoGeneration::Stub> StubOf(const Load& load, int number) {
+  grpc::ChannelArguments own;  // a connection of its own
+  own.SetInt("kinora.bench.connection", number);
+  return v1::VideoGeneration::NewStub(
+      grpc::CreateCustomChannel("unix:" + load.File("api.sock"), grpc::InsecureChannelCredentials(), own));
+}
+
+v1::ModelInfo Model(const std::string& id) { return ToModelInfo(DescribeModel(Tiny()), id); }
+
+std::vector<std::string> FrontendCommand(const Load& load) {
+  WriteFile(load.File("idle.textproto"), Model("idle").SerializeAsString());
+  return {KINORA_FRONTEND_BINARY,
+          "--address=unix:" + load.File("api.sock"),
+          "--state-directory=" + load.File("state"),
+          "--http-address=",
+          "--min-free-bytes=0",
+          "--queue-capacity=10000",
+          absl::StrCat("--max-watchers=", load.watchers + 10),
+          "--worker-heartbeat-timeout-seconds=86400",
+          "--model-description=" + load.File("idle.textproto")};
+}
+
+// Every job of the frontend, once: how long each took from creation to its end, COMPLETED at the first attempt.
+struct Ends {
+  std::vector<double> seconds;
+  std::set<std::string> ids;
+  int64_t others = 0;
+};
+Ends ListEnds(v1::VideoGeneration::Stub& stub) {
+  Ends ends;
+  v1::ListVideosRequest request;
+  request.set_page_size(500);
+  do {
+    grpc::ClientContext context;
+    v1::ListVideosResponse page;
+    OrDie(stub.ListVideos(&context, request, &page));
+    for (const v1::Video& video : page.videos()) {
+      if (video.model() == "idle") continue;
+      const bool once =
+          video.state() == v1::Video::COMPLETED && video.attempt() == 1 && ends.ids.insert(video.id()).second;
+      if (!once) ++ends.others;
+      if (once)
+        ends.seconds.push_back(absl::ToDoubleSeconds(FromProto(video.end_time()) - FromProto(video.create_time())));
+    }
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
+  return ends;
+}
+
+// At the rate, whatever is answered and when; a look at the process once per second.
+Growth Drive(const Load& load, pid_t frontend, Creator& creator) {
+  Growth growth(frontend, load.File("state"));
+  const absl::Time begin = absl::Now();
+  const auto jobs = static_cast<int64_t>(load.rate * absl::ToDoubleSeconds(load.duration));
+  for (int64_t job = 0; job < jobs; ++job) {
+    const absl::Time due = begin + job * absl::Seconds(1) / load.rate;
+    absl::SleepFor(due - absl::Now());
+    creator.Create(due);
+    if (job % load.rate == 0) growth.Look();
+  }
+  growth.Look();
+  return growth;
+}
+
+void AwaitAll(const std::vector<std::unique_ptr<Group>>& groups, const Creator& creator) {
+  const absl::Time end = absl::Now() + absl::Minutes(5);
+  const auto ended = [&] {
+    int64_t runs = 0;
+    for (const auto& group : groups) runs += group->runs();
+    return creator.open() == 0 && runs >= std::ssize(creator.latencies());
+  };
+  while (!ended() && absl::Now() < end) absl::SleepFor(absl::Milliseconds(50));
+}
+
+int Run(const Load& load) {
+  Subprocess frontend(FrontendCommand(load));
+  while (frontend.ErrSoFar().find("event=serving") == std::string::npos) absl::SleepFor(absl::Milliseconds(10));
+  std::vector<std::unique_ptr<Group>> groups;
+  for (int i = 0; i < load.groups; ++i) groups.push_back(std::make_unique<Group>(load, Model("busy"), i));
+  const auto stub = StubOf(load, -1);
+  v1::CreateVideoRequest request;
+  request.set_model("idle");
+  v1::Video idle;
+  grpc::ClientContext context;
+  OrDie(stub->CreateVideo(&context, request, &idle));
+
+  constexpr int kPerConnection = 100;
+  std::atomic<int> open = 0;
+  std::vector<std::unique_ptr<v1::VideoGeneration::Stub>> stubs;
+  std::vector<std::unique_ptr<IdleWatch>> watches;
+  for (int i = 0; i < load.watchers; ++i) {
+    if (i % kPerConnection == 0) stubs.push_back(StubOf(load, i));
+    watches.push_back(std::make_unique<IdleWatch>(*stubs.back(), idle.id(), open));
+  }
+  while (open < load.watchers) absl::SleepFor(absl::Milliseconds(10));
+  AwaitModel(*stub, "busy");
+  Creator creator(*stub);
+  const Growth growth = Drive(load, frontend.pid(), creator);
+  AwaitAll(groups, creator);
+  const Ends ends = ListEnds(*stub);
+  int64_t runs = 0;
+  for (const auto& group : groups) runs += group->runs();
+  PrintLoad({.jobs = std::ssize(creator.latencies()),
+             .refused = creator.refused(),
+             .completed_once = std::ssize(ends.ids),
+             .others = ends.others,
+             .runs = runs,
+             .watchers_left = open,
+             .create = creator.latencies(),
+             .to_end = ends.seconds},
+            growth);
+  for (const auto& watch : watches) watch->End();
+  const bool held = creator.refused().empty() && ends.others == 0 && runs == std::ssize(ends.ids) &&
+                    std::ssize(ends.ids) == std::ssize(creator.latencies()) && open == load.watchers;
+  return held ? 0 : 1;
+}
+
+int Main(const std::vector<std::string>& arguments) {
+  const auto line = CommandLine::Parse(kFlags, arguments);
+  if (!line.ok()) {
+    std::fprintf(stderr, "serving_load: %s\n", std::string(line.status().message()).c_str());
+    return 2;
+  }
+  Load load;
+  for (auto [flag, value] : {std::pair{"rate", &load.rate}, {"watchers", &load.watchers}, {"groups", &load.groups}}) {
+    if (const auto text = line->Get(flag); text && !absl::SimpleAtoi(*text, value)) return 2;
+  }
+  if (const auto duration = line->GetDuration("duration"); duration.ok() && *duration) load.duration = **duration;
+  if (const auto run = line->GetDuration("run"); run.ok() && *run) load.run = **run;
+  const TemporaryDirectory own;
+  load.folder = line->Get("folder").value_or(own.path());
+  return Run(load);
+}
+
+}  // namespace
+}  // namespace kinora
+
+int main(int argc, char** argv) { return kinora::Main({argv + 1, argv + argc}); }
