@@ -4,12 +4,9 @@
 //
 //   serving_load [--rate 100] [--duration 10m] [--watchers 1000] [--groups 8] [--run 50ms] [--folder DIR]
 #include <grpcpp/grpcpp.h>
-#include <sys/stat.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdio>
-#include <filesystem>
 #include <set>
 #include <thread>
 
@@ -25,6 +22,7 @@
 #include "tests/request/descriptions.h"
 #include "tests/testing/fake_worker.h"
 #include "tests/testing/subprocess.h"
+#include "tests/testing/temporary_directory.h"
 
 namespace kinora {
 namespace {
@@ -238,8 +236,8 @@ int Run(const Load& load) {
   for (int i = 0; i < load.watchers; ++i) {
     if (i % kPerConnection == 0) stubs.push_back(StubOf(load, i));
     watches.push_back(std::make_unique<IdleWatch>(*stubs.back(), idle.id(), open));
+    while (open <= i) absl::SleepFor(absl::Milliseconds(1));  // calls whose message is on its way are few
   }
-  while (open < load.watchers) absl::SleepFor(absl::Milliseconds(10));
   AwaitModel(*stub, "busy");
   Creator creator(*stub);
   const Growth growth = Drive(load, frontend.pid(), creator);

@@ -40,7 +40,7 @@ v1::CreateVideoRequest Request() {
 class Bench {
  public:
   explicit Bench(const std::string& path) {
-    auto opened = SqliteJobStore::Open(path, {}, Clock::Real(), nullptr);
+    auto opened = SqliteJobStore::Open(path, {}, Clock::Real(), [](const v1::VideoEvent&) {});
     OrDie(opened.status());
     store_ = *std::move(opened);
   }

@@ -29,7 +29,10 @@ FakeWorker::FakeWorker(const std::string& address, const v1::ModelInfo& model, c
     absl::MutexLock lock(&mu_);
     estimate_.set_fits(true);
   }
-  stream_->stub = v1::WorkerControl::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  grpc::ChannelArguments own;  // a connection of its own, as a process has
+  own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  stream_->stub =
+      v1::WorkerControl::NewStub(grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), own));
   stream_->rpc = stream_->stub->Join(&stream_->context);
   reader_ = std::thread([this] {
     for (v1::FrontendMessage message; stream_->rpc->Read(&message);) {
