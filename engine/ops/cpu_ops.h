@@ -26,6 +26,7 @@ class CpuOps : public Ops {
 
   absl::StatusOr<std::vector<Weight>> PrepareWeights(const WeightRows& rows, const Tensor* bias, DType dtype) override;
   absl::Status RewriteWeights(const WeightRows& rows, DType dtype, absl::Span<WeightStorage* const> storage) override;
+  absl::Status RewriteWeights(absl::Span<const Rewriting> many) override;
   void Matmul(const Tensor& x, const Weight& w, const MatmulOptions& options, Tensor out) override;
   void Attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
                  Tensor out) override;

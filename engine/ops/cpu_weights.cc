@@ -24,10 +24,15 @@ struct Runs {
       : row_bytes(rows.count * rows.taps * rows.in * DTypeSize(rows.dtype)),
         panels(std::clamp<int64_t>(kRunBytes / std::max<int64_t>(1, row_bytes * layout.columns), 1,
                                    std::max<int64_t>(1, layout.panels))),
-        rows_each(panels * layout.columns),
-        count((layout.panels + panels - 1) / panels) {}
+        rows_each(panels * layout.columns) {}
 
-  int64_t row_bytes, panels, rows_each, count;
+  int64_t row_bytes, panels, rows_each;
+};
+
+// One run of one of many rewritings.
+struct Task {
+  const WeightOps::Rewriting* one;
+  int64_t begin, end, row_bytes;
 };
 
 }  // namespace
@@ -73,25 +78,37 @@ absl::StatusOr<std::vector<Weight>> CpuOps::PrepareWeights(const WeightRows& row
 }
 
 absl::Status CpuOps::RewriteWeights(const WeightRows& rows, DType dtype, absl::Span<WeightStorage* const> storage) {
-  KINORA_CHECK_EQ(static_cast<int>(storage.size()), rows.count);
-  const Runs runs(rows, PackedLayout(kernels_, KernelType(dtype), rows.out, rows.taps, rows.in));
-  const int64_t run_bytes = std::min(rows.out, runs.rows_each) * runs.row_bytes;
+  const Rewriting one{.rows = rows, .dtype = dtype, .storage = storage};
+  return RewriteWeights(absl::MakeConstSpan(&one, 1));
+}
+
+absl::Status CpuOps::RewriteWeights(absl::Span<const Rewriting> many) {
+  std::vector<Task> tasks;
+  int64_t run_bytes = 0;
+  for (const Rewriting& one : many) {
+    KINORA_CHECK_EQ(static_cast<int>(one.storage.size()), one.rows.count);
+    const Runs runs(one.rows, PackedLayout(kernels_, KernelType(one.dtype), one.rows.out, one.rows.taps, one.rows.in));
+    run_bytes = std::max(run_bytes, std::min(one.rows.out, runs.rows_each) * runs.row_bytes);
+    for (int64_t begin = 0; begin < one.rows.out; begin += runs.rows_each) {
+      tasks.push_back({&one, begin, std::min(one.rows.out, begin + runs.rows_each), runs.row_bytes});
+    }
+  }
   std::vector<Buffer> staging(pool_.threads());
   for (Buffer& buffer : staging) {
     KINORA_ASSIGN_OR_RETURN(buffer, Buffer::Allocate(run_bytes, "the rows of a weight on their way"));
   }
-  std::vector<absl::Status> failures(runs.count);
+  std::vector<absl::Status> failures(tasks.size());
   std::atomic<bool> failed = false;  // runs start in order, so none before the first failure is skipped
-  pool_.Run(runs.count, [&](int64_t run, int thread) {
+  pool_.Run(std::ssize(tasks), [&](int64_t run, int thread) {
     if (failed) return;
-    const int64_t begin = run * runs.rows_each, end = std::min(rows.out, begin + runs.rows_each);
+    const auto& [one, begin, end, row_bytes] = tasks[run];
     char* from = static_cast<char*>(staging[thread].data());
-    failures[run] = rows.read(begin, end, from);
+    failures[run] = one->rows.read(begin, end, from);
     if (!failures[run].ok()) failed = true;
-    const int64_t matrix_bytes = (end - begin) * runs.row_bytes / rows.count;
-    for (int n = 0; n < rows.count && failures[run].ok(); ++n) {
-      void* panels = static_cast<CpuWeight*>(storage[n])->panels.data();
-      PackPanels(rows, from + n * matrix_bytes, begin, end, dtype, panels);
+    const int64_t matrix_bytes = (end - begin) * row_bytes / one->rows.count;
+    for (int n = 0; n < one->rows.count && failures[run].ok(); ++n) {
+      void* panels = static_cast<CpuWeight*>(one->storage[n])->panels.data();
+      PackPanels(one->rows, from + n * matrix_bytes, begin, end, one->dtype, panels);
     }
   });
   for (absl::Status& status : failures) KINORA_RETURN_IF_ERROR(std::move(status));

@@ -86,6 +86,7 @@ class DryOps : public Ops {
   int64_t weight_bytes() const { return weight_bytes_; }  // on the device, as the layout has them
 
   absl::StatusOr<std::vector<Weight>> PrepareWeights(const WeightRows& rows, const Tensor* bias, DType dtype) override;
+  using WeightOps::RewriteWeights;
   absl::Status RewriteWeights(const WeightRows& rows, DType dtype, absl::Span<WeightStorage* const> storage) override;
 
   absl::Status EvictWeight(const Weight& w) override;

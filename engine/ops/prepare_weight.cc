@@ -23,6 +23,11 @@ absl::StatusOr<Weight> WeightOps::PrepareWeight(const Tensor& matrix, const Tens
   return std::move(weights.front());
 }
 
+absl::Status WeightOps::RewriteWeights(absl::Span<const Rewriting> many) {
+  for (const Rewriting& one : many) KINORA_RETURN_IF_ERROR(RewriteWeights(one.rows, one.dtype, one.storage));
+  return absl::OkStatus();
+}
+
 absl::Status WeightOps::EvictWeight(const Weight&) {
   KINORA_CHECK(false) << "this backend's weights stay where they are";
   return absl::OkStatus();

@@ -27,6 +27,15 @@ class WeightOps {
   virtual absl::Status RewriteWeights(const WeightRows& rows, DType dtype,
                                       absl::Span<WeightStorage* const> storage) = 0;
 
+  // One such packing of several.
+  struct Rewriting {
+    WeightRows rows;
+    DType dtype = DType::kF32;
+    absl::Span<WeightStorage* const> storage;
+  };
+  // The same for many, whose runs of rows may go side by side: small matrices have too few for all threads.
+  virtual absl::Status RewriteWeights(absl::Span<const Rewriting> many);
+
   // Moves a weight without a bias to pinned host memory; the device holds nothing of it any more. Done on return.
   // ResourceExhausted: no such memory. Both ops where BackendTraits::evicts_weights; they CHECK-fail elsewhere.
   virtual absl::Status EvictWeight(const Weight& w);

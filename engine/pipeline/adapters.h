@@ -5,12 +5,14 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "engine/parallel/exec.h"
+#include "engine/weights/factor_cache.h"
 #include "engine/weights/lora.h"
 #include "engine/weights/weight_set.h"
 
@@ -19,17 +21,22 @@ namespace kinora {
 struct AppliedLora {
   std::string id;
   double strength = 1;
+  std::shared_ptr<const Lora> lora{};  // null in a plan that is not to be run
   bool operator==(const AppliedLora&) const = default;
 };
 
 // Not thread-safe: one per rank. All ranks of a mesh make the same calls.
 class Adapters {
  public:
-  // weights: of the model that `loras` were opened for.
-  Adapters(Loras loras, std::shared_ptr<WeightSet> weights) : loras_(std::move(loras)), weights_(std::move(weights)) {}
+  // weights: of the model that the LoRAs are opened for.
+  // cache: null for none.
+  Adapters(std::shared_ptr<WeightSet> weights, std::shared_ptr<FactorCache> cache)
+      : weights_(std::move(weights)), cache_(std::move(cache)) {}
 
+  // Whether PutOn would rewrite weights.
+  bool Wears(absl::Span<const AppliedLora> wanted) const { return !mixed_ && KeysOf(wanted) == on_; }
   // Makes the weights those of the checkpoint plus `wanted`, added in this order; {} gives the bits of the load back.
-  // Nothing is done if that is what they are. CHECK-fails on an id that the model does not have. What goes wrong on any
+  // Nothing is done if that is what they are. CHECK-fails on one that is not opened. What goes wrong on any
   // rank is agreed (agree.h): a product that is not finite, by its tensor's name, I/O, or what on_weight, called after
   // each weight that is rewritten, says on a rank; the next call mends it.
   absl::Status PutOn(Exec& exec, absl::Span<const AppliedLora> wanted, absl::FunctionRef<absl::Status()> on_weight);
@@ -40,11 +47,15 @@ class Adapters {
   int64_t swaps() const { return swaps_; }  // calls that had to rewrite weights
 
  private:
-  const Lora& Find(const std::string& id) const;
+  // Of those that do anything: by what they add and how much, so that a file opened anew is the same.
+  using Keys = std::vector<std::pair<std::string, double>>;
+  static Keys KeysOf(absl::Span<const AppliedLora> loras);
 
-  const Loras loras_;
+  absl::Status Rewrite(Exec& exec, absl::Span<const AppliedLora> wanted, absl::FunctionRef<absl::Status()> on_weight);
+
   const std::shared_ptr<WeightSet> weights_;
-  std::vector<AppliedLora> on_;
+  const std::shared_ptr<FactorCache> cache_;
+  Keys on_;
   bool mixed_ = false;  // a rewrite failed: the weights are no set's
   int64_t swaps_ = 0;
 };

@@ -381,11 +381,6 @@ absl::Status Generation::DecodeAudio(Exec& exec) {
 absl::Status Generation::RunStage(Exec& exec, const StagePlan& stage, OnStep on_step) {
   std::optional<TraceSpan> span;
   if (!exec.ops.dry()) span.emplace("stage", stage.label.c_str());
-  const bool bears = stage.kind == StageKind::kEncode || stage.kind == StageKind::kDenoise;
-  if (bears && modules_.adapters != nullptr) {
-    const auto on_weight = [this] { return observer_ == nullptr ? absl::OkStatus() : observer_->OnWork(); };
-    KINORA_RETURN_IF_ERROR(modules_.adapters->PutOn(exec, stage.loras, on_weight));
-  }
   const bool gives = stage.kind == StageKind::kDecodeVideo || stage.kind == StageKind::kDecodeAudio;
   if (gives && !std::exchange(opened_, true)) {
     KINORA_RETURN_IF_ERROR(OnRankZero(exec, [&] { return OpenClip(exec); }));
@@ -411,24 +406,36 @@ absl::Status Generation::RunStage(Exec& exec, const StagePlan& stage, OnStep on_
   return OnRankZero(exec, [&] { return DecodeAudio(exec); });
 }
 
-absl::Status Generation::RunMeasured(Exec& exec, const StagePlan& stage, OnStep on_step) {
+absl::Status Generation::Measured(Exec& exec, const std::string& stage, absl::FunctionRef<absl::Status()> run) {
   const absl::Time begin = Clock::Steady().Now();
   const double waited = exec.mesh.WaitSeconds(), idle = exec.ops.stream().idle_seconds();
-  absl::Status status = RunStage(exec, stage, on_step);
+  absl::Status status = run();
   const double wait = exec.mesh.WaitSeconds() - waited;
-  uses_.push_back({.stage = stage.label,
+  uses_.push_back({.stage = stage,
                    .seconds = absl::ToDoubleSeconds(Clock::Steady().Now() - begin),
                    .wait_seconds = wait,
                    .idle_seconds = wait + exec.ops.stream().idle_seconds() - idle});
   return status;
 }
 
+// Every rank's weights bear the same ones, so all of them come to rewrite, or none does.
+absl::Status Generation::PutOnLoras(Exec& exec, const StagePlan& stage, OnStep on_step) {
+  const bool bears = stage.kind == StageKind::kEncode || stage.kind == StageKind::kDenoise;
+  if (!bears || modules_.adapters == nullptr || modules_.adapters->Wears(stage.loras)) return absl::OkStatus();
+  const bool told = exec.mesh.world().rank() == 0;
+  KINORA_RETURN_IF_ERROR(AgreeWithRankZero(exec, told ? on_step(stage, kLorasGoOn, nullptr) : absl::OkStatus()));
+  const auto on_weight = [this] { return observer_ == nullptr ? absl::OkStatus() : observer_->OnWork(); };
+  return Measured(exec, std::string(kPutOnLoras),
+                  [&] { return modules_.adapters->PutOn(exec, stage.loras, on_weight); });
+}
+
 absl::Status Generation::Run(Exec& exec, OnStep on_step) {
   ArenaScope request(exec.arena);
   const bool told = exec.ops.dry() || exec.mesh.world().rank() == 0;
   for (const StagePlan& stage : plan_.stages) {
+    KINORA_RETURN_IF_ERROR(PutOnLoras(exec, stage, on_step));
     KINORA_RETURN_IF_ERROR(AgreeWithRankZero(exec, told ? on_step(stage, 0, nullptr) : absl::OkStatus()));
-    KINORA_RETURN_IF_ERROR(RunMeasured(exec, stage, on_step));
+    KINORA_RETURN_IF_ERROR(Measured(exec, stage.label, [&] { return RunStage(exec, stage, on_step); }));
   }
   return OnRankZero(exec, [&] { return sink_ != nullptr ? sink_->End() : absl::OkStatus(); });
 }

@@ -24,7 +24,9 @@ namespace kinora {
 class Generation {
  public:
   // Called at the start of a stage of the plan (step 0) and after each of its steps; latents: of a step of denoising
-  // if the observer wants them, else null. On rank 0; in a dry run on every rank that has the stage.
+  // if the observer wants them, else null. On rank 0; in a dry run on every rank that has the stage. Before a stage
+  // whose weights are to bear other LoRAs: with kLorasGoOn.
+  static constexpr int64_t kLorasGoOn = -1;
   using OnStep = absl::FunctionRef<absl::Status(const StagePlan& stage, int64_t step, const StepLatents* latents)>;
 
   // sink, observer (for what it inspects): null on ranks other than 0 and in a dry run. All must outlive the object.
@@ -45,7 +47,8 @@ class Generation {
   const std::vector<StageUse>& uses() const { return uses_; }
 
  private:
-  absl::Status RunMeasured(Exec& exec, const StagePlan& stage, OnStep on_step);
+  absl::Status Measured(Exec& exec, const std::string& stage, absl::FunctionRef<absl::Status()> run);
+  absl::Status PutOnLoras(Exec& exec, const StagePlan& stage, OnStep on_step);
   absl::Status RunStage(Exec& exec, const StagePlan& stage, OnStep on_step);
   absl::Status Encode(Exec& exec, const StagePlan& stage);
   absl::Status EncodeInputs(Exec& exec, const StagePlan& stage, OnStep on_step);

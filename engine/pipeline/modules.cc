@@ -165,7 +165,7 @@ absl::StatusOr<Modules> Modules::Load(const WeightLoader& root, const ModelConfi
   }
   Modules modules;
   if (root.weights() != nullptr) {
-    modules.adapters = std::make_unique<Adapters>(std::move(options.loras), root.weights());
+    modules.adapters = std::make_unique<Adapters>(root.weights(), std::move(options.lora_cache));
   }
   on_phase("load text encoder");
   KINORA_ASSIGN_OR_RETURN(

@@ -25,8 +25,8 @@ namespace kinora {
 
 struct Modules {
   struct Options {
-    Loras loras;                                 // of this checkpoint
     std::unique_ptr<const Tokenizer> tokenizer;  // null in a dry run
+    std::shared_ptr<FactorCache> lora_cache;
     int64_t text_cache_bytes = 0;
     Residence text_encoder = Residence::kResident;  // of Gemma's weights, the most of it
     Streams streams = Streams::kBoth;               // kSound: nothing of the picture, for requests of sound alone

@@ -13,6 +13,7 @@
 #include "engine/parallel/gather_trace.h"
 #include "engine/pipeline/dry_model.h"
 #include "engine/pipeline/generation.h"
+#include "engine/pipeline/lora_list.h"
 #include "engine/pipeline/memory_plan.h"
 #include "engine/request/request_rules.h"
 #include "engine/request/upscaling.h"
@@ -37,12 +38,14 @@ class ProgressReporter {
     if (observer_ == nullptr) return absl::OkStatus();
     double behind = 0;
     for (const StagePlan* s = plan_.stages.data(); s != &stage; ++s) behind += s->cost.flops;
+    const bool loras = step == Generation::kLorasGoOn;
+    step = std::max<int64_t>(0, step);
     if (stage.steps > 0) behind += stage.cost.flops * static_cast<double>(step) / static_cast<double>(stage.steps);
     fraction_ = std::max(fraction_, behind / flops_);
     const double elapsed = absl::ToDoubleSeconds(Clock::Real().Now() - start_);
-    const Progress progress{.stage = stage.label,
+    const Progress progress{.stage = loras ? std::string(kPutOnLoras) : stage.label,
                             .step = static_cast<int32_t>(step),
-                            .total_steps = static_cast<int32_t>(stage.steps),
+                            .total_steps = loras ? 0 : static_cast<int32_t>(stage.steps),
                             .fraction = fraction_,
                             .remaining_seconds = fraction_ > 0.02 ? elapsed * (1 - fraction_) / fraction_ : -1};
     return step == 0 ? observer_->OnStage(progress) : observer_->OnStep(progress, latents);
@@ -120,9 +123,7 @@ absl::StatusOr<OpenedModel> OpenModel(const PipelineOptions& options) {
   }
   model.description = Describe(model.config, {.kind = kind, .distilled_lora = distilled_lora});
   model.description.makes_video = options.streams == Streams::kBoth;
-  for (const auto& [id, lora] : model.loras) {
-    if (id != kDistilledLora) model.description.loras.push_back(id);  // that one is the recipes', not a client's
-  }
+  model.description = LoraList(model.loras, std::move(model.description)).Get()->model;
   return model;
 }
 
@@ -144,7 +145,8 @@ struct Pipeline::Parts {
   PipelineOptions options;
   const Mesh& mesh;
   ModelConfig config;
-  ModelDescription description;
+  std::shared_ptr<const Checkpoint> checkpoint;
+  LoraList loras;
   std::unique_ptr<Backend> backend;
   Arena arena;
   std::optional<Arena> host;  // absent: `arena` serves as both
@@ -182,7 +184,12 @@ absl::Status Pipeline::Parts::CheckFits(const RunPlan& plan) const {
 Pipeline::Pipeline(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 Pipeline::~Pipeline() = default;
 const ModelConfig& Pipeline::config() const { return parts_->config; }
-const ModelDescription& Pipeline::description() const { return parts_->description; }
+ModelDescription Pipeline::description() const { return parts_->loras.Get()->model; }
+Loras Pipeline::loras() const { return parts_->loras.Get()->loras; }
+void Pipeline::SetLoras(Loras loras) { parts_->loras.Replace(std::move(loras)); }
+absl::StatusOr<std::shared_ptr<const Lora>> Pipeline::OpenLora(const std::string& path, LoraOptions options) const {
+  return Lora::Open(path, *parts_->checkpoint, std::move(options));
+}
 int64_t Pipeline::peak_arena_bytes() const { return parts_->arena.peak(); }
 const std::vector<StageUse>& Pipeline::last_run() const { return parts_->last_run; }
 int64_t Pipeline::captures() const { return parts_->graphs.captures(); }
@@ -209,7 +216,7 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::LoadOn(std::unique_ptr<Backe
   KINORA_ASSIGN_OR_RETURN(OpenedModel model, OpenModel(options));
   const Checkpoint* const checkpoint = model.checkpoint.get();
   KINORA_RETURN_IF_ERROR(CheckLoadable(checkpoint));
-  Modules::Options parts_options{.loras = std::move(model.loras),
+  Modules::Options parts_options{.lora_cache = options.lora_cache,
                                  .text_cache_bytes = options.text_cache_bytes,
                                  .text_encoder = options.text_encoder,
                                  .streams = options.streams,
@@ -231,7 +238,8 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::LoadOn(std::unique_ptr<Backe
   std::unique_ptr<Parts> parts(new Parts{.options = options,
                                          .mesh = mesh,
                                          .config = std::move(model.config),
-                                         .description = std::move(model.description),
+                                         .checkpoint = model.checkpoint,
+                                         .loras{std::move(model.loras), std::move(model.description)},
                                          .backend = std::move(backend),
                                          .arena = Arena(std::move(memory)),
                                          .host = std::move(host),
@@ -300,8 +308,12 @@ absl::StatusOr<RunPlan> Pipeline::PlanMemory(const MemoryLimit& memory, const Me
 
 absl::StatusOr<RunPlan> Pipeline::Prepare(const GenerationRequest& request) const {
   const Parts& p = *parts_;
-  KINORA_ASSIGN_OR_RETURN(const GenerationRequest resolved, ResolveRequest(p.description, request));
-  return p.dry.Plan(resolved, &p.modules.text->tokenizer());
+  const std::shared_ptr<const LoraList::Known> known = p.loras.Get();
+  KINORA_RETURN_IF_ERROR(CheckDigests(known->loras, request));
+  KINORA_ASSIGN_OR_RETURN(const GenerationRequest resolved, ResolveRequest(known->model, request));
+  KINORA_ASSIGN_OR_RETURN(RunPlan plan, p.dry.Plan(resolved, &p.modules.text->tokenizer()));
+  OpenFor(known->loras, plan);
+  return plan;
 }
 
 absl::Status Pipeline::Generate(const RunPlan& plan, ClipSink* sink, RunObserver* observer) {
@@ -331,6 +343,11 @@ absl::StatusOr<LatentToRgb> Pipeline::FitLatentToRgb() {
   Exec exec{
       .backend = *p.backend, .arena = arena, .host = arena, .mesh = *alone, .dtype = p.options.precision.activations};
   return kinora::FitLatentToRgb(exec, decoder);
+}
+
+absl::Status Pipeline::Agree(const absl::Status& status) {
+  Exec exec = parts_->MakeExec();
+  return AgreeAmongAll(exec, status);
 }
 
 absl::Status Pipeline::ShareFromRankZero(const absl::Status& status, absl::Span<int64_t> numbers) {

@@ -29,6 +29,7 @@
 #include "engine/request/model_description.h"
 #include "engine/request/request.h"
 #include "engine/weights/checkpoint.h"
+#include "engine/weights/lora.h"
 #include "engine/weights/precision.h"
 
 namespace kinora {
@@ -49,6 +50,8 @@ struct PipelineOptions {
   // Evicted: the text encoder's weights lie in pinned host memory, and come to the device, into memory that the later
   // stages use too, when a prompt is encoded. Unimplemented where BackendTraits::evicts_weights is false.
   Residence text_encoder = Residence::kResident;
+  // Of LoRAs that were put on lately, for all ranks of a process; null: none is kept.
+  std::shared_ptr<FactorCache> lora_cache{};
   // False: no encoder of pictures and sound is loaded, and no request may give one.
   bool inputs = true;
   // kSound: nothing of the picture is loaded, and every request is of sound alone.
@@ -93,8 +96,15 @@ class Pipeline {
   ~Pipeline();
 
   const ModelConfig& config() const;
-  // Limits, recipes and defaults, for deciding on requests elsewhere; max_tokens is left 0.
-  const ModelDescription& description() const;
+  // Limits, recipes and defaults, for deciding on requests elsewhere; max_tokens is left 0. Thread-safe.
+  ModelDescription description() const;
+  // The LoRAs that requests may name now: at first those of options.files. The distilled one is among them, and stays.
+  // Thread-safe, as is all that concerns them.
+  Loras loras() const;
+  // In their place, as lora_list.h. Those that PutOn is to find must be of OpenLora or of loras().
+  void SetLoras(Loras loras);
+  // As Lora::Open, for this model.
+  absl::StatusOr<std::shared_ptr<const Lora>> OpenLora(const std::string& path, LoraOptions options) const;
   // Largest number of video tokens that fit the reserved memory, along clips of growing length at the default size and
   // then of growing size; 0: no request within the other limits is too large.
   absl::StatusOr<int64_t> MaxTokens() const;
@@ -110,6 +120,7 @@ class Pipeline {
   int64_t captures() const;
 
   // The same as Plan, for the loaded model: one dry run of the whole request. Thread-safe, also while Generate runs.
+  // FailedPrecondition besides: a LoRA's file is not the one that the request was taken for.
   absl::StatusOr<RunPlan> Prepare(const GenerationRequest& request) const;
 
   // plan: of this pipeline's Prepare, or of that of rank 0 of the same mesh, which takes the most memory. sink: null on
@@ -124,6 +135,7 @@ class Pipeline {
   absl::StatusOr<LatentToRgb> FitLatentToRgb();
 
   // Between two Generates, by every rank: as agree.h.
+  absl::Status Agree(const absl::Status& status);
   absl::Status ShareFromRankZero(const absl::Status& status, absl::Span<int64_t> numbers);
 
   // After a Generate, by every rank of a mesh of processes: as gather_trace.h.

@@ -8,6 +8,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/pipeline/modules.h"
 #include "engine/pipeline/video_decode_stage.h"
+#include "engine/request/distilled_share.h"
 #include "engine/request/schedule.h"
 #include "engine/request/upscaling.h"
 
@@ -28,17 +29,20 @@ struct RecipeParts {
   bool sound_of_first = false;          // is what is heard
 };
 
-constexpr DenoisingPart kHqFirst{.sampler = SamplerKind::kRes2s, .distilled = 0.25};
+constexpr DenoisingPart First(Recipe recipe, SamplerKind sampler = SamplerKind::kEuler) {
+  return {.sampler = sampler, .distilled = FirstDistilledShare(recipe)};
+}
+
 constexpr DenoisingPart kHqSecond{.sampler = SamplerKind::kRes2s, .distilled = 0.5};
 
 // ltx_pipelines: ti2vid_one_stage.py, ti2vid_two_stages.py, distilled.py,
 // ti2vid_two_stages_hq.py (docs/model.md "Recipes").
 constexpr RecipeParts kRecipes[] = {
-    {Recipe::kOneStage, {}, {}},
-    {Recipe::kTwoStage, {}, {{.distilled = 1}}, /*sound_of_first=*/true},
-    {Recipe::kDistilled, {.distilled = 1}, {}},
-    {Recipe::kDistilledTwoStage, {.distilled = 1}, {{.distilled = 1}}},
-    {Recipe::kHq, kHqFirst, kHqSecond, /*sound_of_first=*/true},
+    {Recipe::kOneStage, First(Recipe::kOneStage), {}},
+    {Recipe::kTwoStage, First(Recipe::kTwoStage), {{.distilled = 1}}, /*sound_of_first=*/true},
+    {Recipe::kDistilled, First(Recipe::kDistilled), {}},
+    {Recipe::kDistilledTwoStage, First(Recipe::kDistilledTwoStage), {{.distilled = 1}}},
+    {Recipe::kHq, First(Recipe::kHq, SamplerKind::kRes2s), kHqSecond, /*sound_of_first=*/true},
 };
 
 const RecipeParts& PartsOf(Recipe recipe) {

@@ -161,16 +161,33 @@ void Rules::CheckCondition(const std::string& field, const ConditionInput& condi
   CheckNumber(field + ".crf", condition.crf.value_or(0), 0, kMaxCrf);
 }
 
+namespace {
+
+bool IsDigest(std::string_view text) {
+  constexpr std::string_view kPrefix = "sha256:";
+  return text.starts_with(kPrefix) && text.size() == kPrefix.size() + 64 &&
+         text.find_first_not_of("0123456789abcdef", kPrefix.size()) == text.npos;
+}
+
+}  // namespace
+
 void Rules::CheckLoraId(const std::string& field, const std::string& id) {
+  constexpr size_t kNamed = 20;
   const std::vector<std::string>& loras = model_->loras;
   if (std::find(loras.begin(), loras.end(), id) != loras.end()) return;
-  Add(field, loras.empty() ? Cat(id, ": this model was loaded without LoRAs (--model lora=ID:FILE)")
-                           : Cat(id, " is not one of this model's LoRAs, which are ", absl::StrJoin(loras, ", ")));
+  if (loras.empty()) return Add(field, Cat(id, ": this model was loaded without LoRAs (--model lora=ID:FILE)"));
+  const size_t named = std::min(loras.size(), kNamed);
+  Add(field, Cat(id, " is not one of this model's LoRAs, which are ",
+                 absl::StrJoin(loras.begin(), loras.begin() + static_cast<int64_t>(named), ", "),
+                 named < loras.size() ? Cat(" and ", loras.size() - named, " more") : ""));
 }
 
 void Rules::CheckLora(const std::string& field, const LoraInput& lora) {
   if (lora.id.empty()) Add(field + ".id", "is empty");
   if (CheckText(field + ".id", lora.id) && model_ != nullptr && !lora.id.empty()) CheckLoraId(field + ".id", lora.id);
+  if (!lora.digest.empty() && !IsDigest(lora.digest)) {
+    Add(field + ".digest", "must be \"sha256:\" and 64 hexadecimal digits in lower case, as ModelInfo.digests has it");
+  }
   CheckNumber(field + ".strength", lora.strength, -kMaxLoraStrength, kMaxLoraStrength);
   if (!lora.strength_stage2.has_value()) return;
   CheckNumber(field + ".strength_stage2", *lora.strength_stage2, -kMaxLoraStrength, kMaxLoraStrength);

@@ -75,6 +75,7 @@ struct LoraInput {
   std::string id;  // as in ModelFiles' lora=ID:FILE
   double strength = 1;
   std::optional<double> strength_stage2;  // absent: `strength`
+  std::string digest{};                   // "sha256:HEX": another file under the id is refused; empty: any will do
   bool operator==(const LoraInput&) const = default;
 };
 
@@ -132,7 +133,7 @@ struct OutputRequest {
 
 // Reported on rank 0 at the start of each stage (step 0) and after each step. Stages, in order: "encode"; of a given
 // sound "encode_audio"; of a request that shows something "encode_inputs"; "denoise", or of two stages "denoise_1",
-// "upsample", "denoise_2"; "decode_video", "decode_audio".
+// "upsample", "denoise_2"; "decode_video", "decode_audio". Before one that other LoRAs go on for, "put_on_loras".
 struct Progress {
   std::string stage;
   int32_t step = 0;              // steps done in this stage

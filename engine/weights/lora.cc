@@ -49,10 +49,10 @@ absl::Status CheckMetadata(const SafetensorsFile& file) {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const Lora>> Lora::Open(const std::string& path, const Checkpoint& model,
-                                                       double full_strength) {
+                                                       LoraOptions options) {
   KINORA_ASSIGN_OR_RETURN(std::shared_ptr<const SafetensorsFile> file, SafetensorsFile::Open(path));
   KINORA_RETURN_IF_ERROR(CheckMetadata(*file));
-  std::shared_ptr<Lora> lora(new Lora(std::move(file), full_strength));
+  std::shared_ptr<Lora> lora(new Lora(std::move(file), std::move(options)));
   for (const TensorInfo& tensor : lora->file_->tensors()) KINORA_RETURN_IF_ERROR(lora->Place(tensor, model));
   if (lora->products_.empty()) return absl::InvalidArgumentError(Cat(path, ": no LoRA: it has no lora_A.weight"));
   for (const auto& [name, product] : lora->products_) {
@@ -60,6 +60,16 @@ absl::StatusOr<std::shared_ptr<const Lora>> Lora::Open(const std::string& path, 
     if (ComponentOf(name) != "transformer") lora->changes_text_ = true;
   }
   return lora;
+}
+
+std::shared_ptr<const Lora> Lora::WithDigest(std::string digest) const {
+  std::shared_ptr<Lora> lora(new Lora(*this));
+  lora->options_.digest = std::move(digest);
+  return lora;
+}
+
+std::string Lora::Key() const {
+  return Cat(options_.digest.empty() ? path() : options_.digest, " ", options_.full_strength);
 }
 
 absl::Status Lora::Place(const TensorInfo& tensor, const Checkpoint& model) {
@@ -106,18 +116,20 @@ absl::Status Lora::CheckProduct(const std::string& name, const Product& product,
                                         "; the LoRA was made for another model"));
 }
 
-void Lora::AddTo(double strength, WeightDeltas& deltas) const {
-  const auto factor = static_cast<float>(strength * full_strength_);
+void Lora::AddTo(double strength, WeightDeltas& deltas, const SafetensorsFile* loaded) const {
+  const SafetensorsFile* const file = loaded != nullptr ? loaded : file_.get();
+  const auto factor = static_cast<float>(strength * options_.full_strength);
   for (const auto& [name, product] : products_) {
-    deltas[name].push_back(
-        {.up = TensorSource(product.up, 1), .down = TensorSource(product.down, 1), .strength = factor});
+    deltas[name].push_back({.up = TensorSource({file, product.up.tensor}, 1),
+                            .down = TensorSource({file, product.down.tensor}, 1),
+                            .strength = factor});
   }
 }
 
 absl::StatusOr<Loras> OpenLoras(const ModelFiles& files, const Checkpoint& model) {
   Loras loras;
   const auto open = [&](const std::string& id, const std::string& path, double full_strength) {
-    auto lora = Lora::Open(path, model, full_strength);
+    auto lora = Lora::Open(path, model, {.full_strength = full_strength});
     if (!lora.ok()) return absl::Status(lora.status().code(), Cat("lora ", id, ": ", lora.status().message()));
     if (loras.emplace(id, *std::move(lora)).second) return absl::OkStatus();
     return absl::InvalidArgumentError(

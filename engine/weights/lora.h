@@ -17,32 +17,43 @@
 
 namespace kinora {
 
+struct LoraOptions {
+  double full_strength = 1;  // what a strength of 1 stands for
+  std::string digest{};      // "sha256:HEX" of the file, where that is known
+};
+
 class Lora {  // an open file; the factors are read when it is put on
  public:
   // For the tensors of `model`. NotFound, or InvalidArgument naming the file and the tensor: a name of neither layout,
   // a module that the model lacks, one factor without the other, ranks or shapes that do not fit. Unimplemented if the
   // metadata has reference scale factors: such a LoRA expects a reference video beside the clip (IC-LoRA).
-  // full_strength: what a strength of 1 stands for.
   static absl::StatusOr<std::shared_ptr<const Lora>> Open(const std::string& path, const Checkpoint& model,
-                                                          double full_strength = 1);
+                                                          LoraOptions options = {});
+  // The same file, of which more is known now.
+  std::shared_ptr<const Lora> WithDigest(std::string digest) const;
 
   const std::string& path() const { return file_->path(); }
+  const std::string& digest() const { return options_.digest; }
+  // Equal for what adds the same terms: of one content and one full strength.
+  std::string Key() const;
   // Whether it changes how prompts are encoded: it has products for connectors or text projection.
   bool changes_text() const { return changes_text_; }
-  // Adds its terms to `deltas`, which must not outlive it.
-  void AddTo(double strength, WeightDeltas& deltas) const;
+  const std::shared_ptr<const SafetensorsFile>& file() const { return file_; }
+  // Adds its terms to `deltas`, which must not outlive it, nor the file that they are read from: file(), or that where
+  // it lies in memory.
+  void AddTo(double strength, WeightDeltas& deltas, const SafetensorsFile* loaded = nullptr) const;
 
  private:
   struct Product {
     Checkpoint::Entry up, down;
   };
-  Lora(std::shared_ptr<const SafetensorsFile> file, double full_strength)
-      : file_(std::move(file)), full_strength_(full_strength) {}
+  Lora(std::shared_ptr<const SafetensorsFile> file, LoraOptions options)
+      : file_(std::move(file)), options_(std::move(options)) {}
   absl::Status Place(const TensorInfo& tensor, const Checkpoint& model);
   absl::Status CheckProduct(const std::string& name, const Product& product, const Checkpoint& model) const;
 
   const std::shared_ptr<const SafetensorsFile> file_;
-  const double full_strength_;
+  LoraOptions options_;
   std::map<std::string, Product, std::less<>> products_;  // by the canonical name of the tensor that they change
   bool changes_text_ = false;
 };

@@ -21,6 +21,8 @@ namespace {
 constexpr int64_t kMaxHeaderBytes = 100'000'000;  // the limit of the format
 constexpr int64_t kLengthBytes = 8;
 
+int64_t Nanoseconds(const timespec& time) { return time.tv_sec * int64_t{1'000'000'000} + time.tv_nsec; }
+
 absl::Status ErrnoError(std::string_view path, std::string_view what) {
   const std::string message = Cat(path, ": ", what, ": ", std::strerror(errno));
   switch (errno) {
@@ -49,13 +51,43 @@ absl::StatusOr<std::shared_ptr<const SafetensorsFile>> SafetensorsFile::Open(con
   return file;
 }
 
-SafetensorsFile::~SafetensorsFile() { ::close(fd_); }
+SafetensorsFile::~SafetensorsFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+absl::Status SafetensorsFile::CheckUnchanged() const {
+  struct stat info {};
+  if (fd_ < 0) return absl::OkStatus();
+  if (::fstat(fd_, &info) != 0) return absl::DataLossError(Cat(path_, ": ", std::strerror(errno)));
+  if (stamp_ == Stamp{.bytes = info.st_size, .modified = Nanoseconds(info.st_mtim)}) return absl::OkStatus();
+  return absl::FailedPreconditionError(Cat(path_, ": has been written to since it was opened"));
+}
+
+absl::StatusOr<std::shared_ptr<const SafetensorsFile>> SafetensorsFile::Loaded() const {
+  std::shared_ptr<SafetensorsFile> loaded(new SafetensorsFile(path_, -1));
+  KINORA_ASSIGN_OR_RETURN(loaded->data_, Buffer::Allocate(bytes(), Cat("the LoRA ", path_)));
+  if (const absl::Status status = ReadAt(0, bytes(), loaded->data_.data()); !status.ok()) {
+    return absl::Status(status.code(), Cat(path_, ": ", status.message()));
+  }
+  KINORA_RETURN_IF_ERROR(CheckUnchanged());
+  loaded->stamp_ = stamp_;
+  loaded->data_start_ = data_start_;
+  loaded->header_ = header_;
+  loaded->IndexNames();
+  return loaded;
+}
+
+void SafetensorsFile::IndexNames() {
+  by_name_.reserve(header_.tensors.size());
+  for (const TensorInfo& tensor : header_.tensors) by_name_[tensor.name] = &tensor;
+}
 
 absl::Status SafetensorsFile::ReadHeader() {
   struct stat info;
   if (::fstat(fd_, &info) != 0) return absl::InvalidArgumentError(std::strerror(errno));
   if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError("not a regular file");
   const int64_t size = info.st_size;
+  stamp_ = {.bytes = size, .modified = Nanoseconds(info.st_mtim)};
   if (size < kLengthBytes) return absl::InvalidArgumentError(Cat("not a safetensors file: ", size, " bytes"));
   char start[kLengthBytes];
   KINORA_RETURN_IF_ERROR(ReadAt(0, kLengthBytes, start));
@@ -74,8 +106,7 @@ absl::Status SafetensorsFile::ReadHeader() {
   KINORA_RETURN_IF_ERROR(ReadAt(kLengthBytes, static_cast<int64_t>(length), json.data()));
   data_start_ = kLengthBytes + static_cast<int64_t>(length);
   KINORA_ASSIGN_OR_RETURN(header_, ParseSafetensorsHeader(json, size - data_start_));
-  by_name_.reserve(header_.tensors.size());
-  for (const TensorInfo& tensor : header_.tensors) by_name_[tensor.name] = &tensor;
+  IndexNames();
   return absl::OkStatus();
 }
 
@@ -86,6 +117,10 @@ const TensorInfo* SafetensorsFile::Find(std::string_view name) const {
 
 absl::Status SafetensorsFile::ReadAt(int64_t position, int64_t bytes, void* out) const {
   auto* to = static_cast<char*>(out);
+  if (fd_ < 0) {
+    std::memcpy(to, static_cast<const char*>(data_.data()) + position, bytes);
+    return absl::OkStatus();
+  }
   while (bytes > 0) {
     const ssize_t got = ::pread(fd_, to, static_cast<size_t>(std::min<int64_t>(bytes, int64_t{1} << 30)), position);
     if (got < 0 && errno == EINTR) continue;

@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/tensor/buffer.h"
 #include "engine/tensor/tensor.h"
 
 namespace kinora {
@@ -51,20 +52,35 @@ class SafetensorsFile {
   const std::vector<TensorInfo>& tensors() const { return header_.tensors; }
   const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
   const TensorInfo* Find(std::string_view name) const;  // null if absent
+  int64_t bytes() const { return stamp_.bytes; }        // of the whole file
+
+  // The same, with its data in memory: whatever becomes of the file, it gives what was in it. Tensors of the one are
+  // those of the other. ResourceExhausted; as CheckUnchanged, once it is read; DataLoss.
+  absl::StatusOr<std::shared_ptr<const SafetensorsFile>> Loaded() const;
+  // FailedPrecondition, beginning with the path, if the file has been written to since it was opened. One that was
+  // taken away or replaced by another is still itself.
+  absl::Status CheckUnchanged() const;
 
   // Bytes [begin, begin + bytes) of the tensor's data. DataLoss, naming file and tensor, if the file cannot deliver
   // them.
   absl::Status Read(const TensorInfo& tensor, int64_t begin, int64_t bytes, void* out) const;
 
  private:
+  struct Stamp {
+    int64_t bytes = 0, modified = 0;  // nanoseconds
+    bool operator==(const Stamp&) const = default;
+  };
   SafetensorsFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  void IndexNames();
   absl::Status ReadHeader();
   absl::Status ReadAt(int64_t position, int64_t bytes, void* out) const;
 
   const std::string path_;
-  const int fd_;
+  const int fd_;  // -1: it is in data_
+  Stamp stamp_;
   int64_t data_start_ = 0;
   SafetensorsHeader header_;
+  Buffer data_;  // the whole file
   std::unordered_map<std::string_view, const TensorInfo*> by_name_;
 };
 

@@ -26,7 +26,13 @@ void AddTile(const float* up, const float* panel, int64_t rank, float* values, i
     }
   }
   for (int64_t row = 0; row < kTileRows; ++row, values += stride) {
-    for (int64_t i = 0; i < kTileColumns; ++i) values[i] += sums[row][i / 4][i % 4];
+    Four left, right;
+    std::memcpy(&left, values, sizeof left);
+    std::memcpy(&right, values + 4, sizeof right);
+    left += sums[row][0];
+    right += sums[row][1];
+    std::memcpy(values, &left, sizeof left);
+    std::memcpy(values + 4, &right, sizeof right);
   }
 }
 

@@ -1,5 +1,6 @@
 #include "engine/weights/weight_set.h"
 
+#include <deque>
 #include <list>
 
 #include "absl/container/inlined_vector.h"
@@ -7,6 +8,13 @@
 #include "engine/base/strings.h"
 
 namespace kinora {
+namespace {
+
+// Elements of weights that are rewritten side by side: enough for many small ones to occupy the threads. The factors of
+// a LoRA lie in memory for as many.
+constexpr int64_t kAtOnce = int64_t{1} << 21;
+
+}  // namespace
 
 absl::Status WeightRecipe::WithRows(absl::FunctionRef<absl::Status(const WeightRows& rows)> use) const {
   const DType dtype = CommonType(tensors);
@@ -19,30 +27,59 @@ void WeightSet::Add(WeightRecipe recipe, std::vector<std::shared_ptr<WeightStora
   entries_.push_back({.recipe = std::move(recipe), .storage = std::move(storage)});
 }
 
-absl::Status WeightSet::RewriteEntry(const WeightDeltas& deltas, Ops& ops, Entry& entry) const {
-  WeightRecipe recipe = entry.recipe;
-  std::list<LowRankDelta> read;  // of this matrix alone: all of a large LoRA need not lie in memory
-  entry.changed = true;          // also if it fails half-way
-  bool any = false;
-  for (LocatedTensor& tensor : recipe.tensors) {
+// One matrix, or several of a recipe, and what is added to it. What it holds must not move while it is rewritten.
+struct WeightSet::Rewriting {
+  explicit Rewriting(Entry& of) : entry(of), recipe(of.recipe) {}
+
+  Entry& entry;
+  WeightRecipe recipe;
+  std::list<LowRankDelta> deltas{};
+  absl::InlinedVector<WeightStorage*, 4> storage{};
+  std::function<absl::Status(int64_t begin, int64_t end, void* to)> read{};
+  int64_t elements() const { return recipe.out * recipe.taps * recipe.in * recipe.count; }
+};
+
+absl::Status WeightSet::Prepare(const WeightDeltas& deltas, Rewriting& one) {
+  for (LocatedTensor& tensor : one.recipe.tensors) {
     tensor.not_finite = std::make_shared<std::atomic<bool>>(false);
     const auto terms = deltas.find(tensor.name);
     if (terms == deltas.end() || terms->second.empty()) continue;
     KINORA_ASSIGN_OR_RETURN(LowRankDelta delta, LowRankDelta::Read(terms->second));
-    tensor.delta = &read.emplace_back(std::move(delta));
-    any = true;
+    tensor.delta = &one.deltas.emplace_back(std::move(delta));
   }
-  absl::InlinedVector<WeightStorage*, 4> storage;
-  for (const auto& kept : entry.storage) storage.push_back(kept.get());
-  KINORA_RETURN_IF_ERROR(
-      recipe.WithRows([&](const WeightRows& rows) { return ops.RewriteWeights(rows, recipe.stored, storage); }));
-  for (const LocatedTensor& tensor : recipe.tensors) {
-    if (*tensor.not_finite) {
+  for (const auto& kept : one.entry.storage) one.storage.push_back(kept.get());
+  one.read = [&one, dtype = CommonType(one.recipe.tensors)](int64_t begin, int64_t end, void* to) {
+    return one.recipe.read(one.recipe.tensors, dtype, begin, end, to);
+  };
+  return absl::OkStatus();
+}
+
+absl::Status WeightSet::RewriteSome(std::deque<Rewriting>& some, Ops& ops,
+                                    absl::FunctionRef<absl::Status()> on_weight) const {
+  std::vector<WeightOps::Rewriting> rewritings;
+  for (Rewriting& one : some) {
+    one.entry.changed = true;  // also if it fails half-way
+    const WeightRecipe& recipe = one.recipe;
+    rewritings.push_back({.rows = {.out = recipe.out,
+                                   .taps = recipe.taps,
+                                   .in = recipe.in,
+                                   .count = recipe.count,
+                                   .dtype = CommonType(recipe.tensors),
+                                   .read = one.read},
+                          .dtype = recipe.stored,
+                          .storage = one.storage});
+  }
+  KINORA_RETURN_IF_ERROR(ops.RewriteWeights(rewritings));
+  for (const Rewriting& one : some) {
+    for (const LocatedTensor& tensor : one.recipe.tensors) {
+      if (!*tensor.not_finite) continue;
       return absl::InvalidArgumentError(
           Cat(checkpoint_->Describe(tensor.name), ": holds NaN or infinity with its delta"));
     }
+    one.entry.changed = !one.deltas.empty();
+    KINORA_RETURN_IF_ERROR(on_weight());
   }
-  entry.changed = any;
+  some.clear();
   return absl::OkStatus();
 }
 
@@ -76,12 +113,17 @@ absl::Status WeightSet::Rewrite(const WeightDeltas& deltas, Ops& ops, absl::Func
     for (const size_t i : found->second) wanted[i] = true;
   }
   KINORA_RETURN_IF_ERROR(ops.stream().Synchronize());
+  std::deque<Rewriting> some;
+  int64_t elements = 0;
   for (size_t i = 0; i < entries_.size(); ++i) {
     if (!wanted[i]) continue;
-    KINORA_RETURN_IF_ERROR(RewriteEntry(deltas, ops, entries_[i]));
-    KINORA_RETURN_IF_ERROR(on_weight());
+    KINORA_RETURN_IF_ERROR(Prepare(deltas, some.emplace_back(entries_[i])));
+    elements += some.back().elements();
+    if (elements < kAtOnce) continue;
+    KINORA_RETURN_IF_ERROR(RewriteSome(some, ops, on_weight));
+    elements = 0;
   }
-  return absl::OkStatus();
+  return some.empty() ? absl::OkStatus() : RewriteSome(some, ops, on_weight);
 }
 
 }  // namespace kinora

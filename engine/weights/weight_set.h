@@ -3,6 +3,7 @@
 #ifndef KINORA_ENGINE_WEIGHTS_WEIGHT_SET_H_
 #define KINORA_ENGINE_WEIGHTS_WEIGHT_SET_H_
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -45,7 +46,8 @@ class WeightSet {
   void AddElsewhere(const LocatedTensor& tensor) { elsewhere_[tensor.name] = tensor.full; }
 
   // Makes the weights those of the checkpoint plus `deltas`, whatever they were before: {} gives the bits of the load
-  // back. Waits for the stream, then rewrites what has a delta or had one. The deltas are not kept. InvalidArgument
+  // back. Waits for the stream, then rewrites what has a delta or had one, some at
+  // a time. The deltas are not kept. InvalidArgument
   // naming a tensor that no weight was made of or whose delta has another shape, before anything is rewritten, or one
   // that holds values that are not finite with its delta; I/O; what on_weight, called after each, says unless OK. After
   // the latter three the weights are a mixture until a call succeeds.
@@ -60,7 +62,9 @@ class WeightSet {
     bool changed = false;  // holds a delta, or a mixture
   };
   absl::Status Check(const std::string& name, const std::vector<LowRankTerm>& terms) const;
-  absl::Status RewriteEntry(const WeightDeltas& deltas, Ops& ops, Entry& entry) const;
+  struct Rewriting;
+  static absl::Status Prepare(const WeightDeltas& deltas, Rewriting& one);
+  absl::Status RewriteSome(std::deque<Rewriting>& some, Ops& ops, absl::FunctionRef<absl::Status()> on_weight) const;
 
   std::shared_ptr<const Checkpoint> checkpoint_;
   std::vector<Entry> entries_;

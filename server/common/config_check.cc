@@ -128,6 +128,10 @@ void CheckSetBySupervisor(const std::string& prefix, const v1::WorkerConfig& wor
   }
 }
 
+void CheckLoraCache(const std::string& prefix, const v1::WorkerConfig& worker, std::vector<FieldViolation>& out) {
+  if (worker.lora_cache_bytes() < 0) out.push_back({prefix + "lora_cache_bytes", "must be 0 or more"});
+}
+
 void CheckGroup(const std::string& prefix, const v1::GroupConfig& group, std::vector<FieldViolation>& out) {
   const v1::WorkerConfig& worker = group.worker();
   if (!IsGroupId(group.id())) {
@@ -152,12 +156,14 @@ void CheckGroup(const std::string& prefix, const v1::GroupConfig& group, std::ve
        {std::pair{"group", !worker.group().empty()}, {"world_size", worker.world_size() != 0}}) {
     if (set) out.push_back({absl::StrCat(prefix, "worker.", field), "must be empty: the frontend sets it"});
   }
+  CheckLoraCache(prefix + "worker.", worker, out);
   CheckSetBySupervisor(prefix + "worker.", worker, out);
   CheckJoinsHere(prefix + "worker.", worker, out);
 }
 
 void CheckGroups(const v1::FrontendConfig& config, std::vector<FieldViolation>& out) {
   CheckSetBySupervisor("worker.", config.worker(), out);
+  CheckLoraCache("worker.", config.worker(), out);
   CheckJoinsHere("worker.", config.worker(), out);
   if (config.worker().world_size() > 1) {
     out.push_back({"worker.world_size", "the frontend sets it: describe the group in groups, with processes"});
@@ -236,6 +242,7 @@ absl::Status CheckWorkerConfig(const v1::WorkerConfig& config) {
   }
   if (config.model().empty()) out.push_back({"model", "at least one path is needed"});
   CheckShare("memory_share", config.memory_share(), out);
+  CheckLoraCache("", config, out);
   if (config.world_size() < 1) out.push_back({"world_size", absl::StrCat(config.world_size(), " must be 1 or more")});
   if (config.rank() < 0 || config.rank() >= std::max(1, config.world_size())) {
     out.push_back(

@@ -68,6 +68,12 @@ const prometheus::Histogram::BucketBoundaries& CollectiveBuckets() {
   return *bounds;
 }
 
+const prometheus::Histogram::BucketBoundaries& SwapBuckets() {
+  static const auto* bounds = new prometheus::Histogram::BucketBoundaries{
+      0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60, 180};
+  return *bounds;
+}
+
 FrontendMetrics::FrontendMetrics(Registry& registry)
     : requests_total(
           CounterFamily(registry, "kinora_requests_total", "Jobs at their end and refused requests, by gRPC code")),
@@ -127,8 +133,18 @@ WorkerMetrics::WorkerMetrics(Registry& registry)
           registry, "kinora_vram_peak_bytes",
           "Device memory that the last run held: weights, workspaces and the most activations in use at once")),
       artifact_upload_seconds(HistogramFamily(registry, "kinora_artifact_upload_seconds", "Time to store an artifact")
-                                  .Add({}, StepBuckets())) {
-  for (const char* stage : {"encode", "encode_inputs", "denoise", "decode_video", "decode_audio", "finalize"}) {
+                                  .Add({}, StepBuckets())),
+      lora_files(GaugeFamily(registry, "kinora_lora_files", "Files of lora_folder, by what has become of them")),
+      lora_swap_seconds(
+          HistogramFamily(registry, "kinora_lora_swap_seconds", "Time to put other LoRAs on the weights, or none")
+              .Add({}, SwapBuckets())),
+      lora_cache_hits_total(
+          CounterFamily(registry, "kinora_lora_cache_hits_total", "LoRAs of swaps that were in memory").Add({})),
+      lora_cache_misses_total(
+          CounterFamily(registry, "kinora_lora_cache_misses_total", "LoRAs of swaps that were read").Add({})),
+      lora_cache_bytes(GaugeFamily(registry, "kinora_lora_cache_bytes", "Memory that holds LoRAs").Add({})) {
+  for (const char* stage :
+       {"encode", "encode_inputs", "put_on_loras", "denoise", "decode_video", "decode_audio", "finalize"}) {
     stage_duration_seconds.Add({{"stage", stage}}, StageBuckets());
   }
   denoise_step_seconds.Add({{"stage", "denoise"}}, StepBuckets());

@@ -25,11 +25,12 @@ class MetricsPage {
 };
 
 // Bucket bounds in seconds: of whole requests 0.5…86,400 (a day), of stages 0.01…86,400, of steps 0.01…3600, of
-// collectives 10 µs…60.
+// collectives 10 µs…60, of swaps of LoRAs 1 ms…180.
 const prometheus::Histogram::BucketBoundaries& RequestBuckets();
 const prometheus::Histogram::BucketBoundaries& StageBuckets();
 const prometheus::Histogram::BucketBoundaries& StepBuckets();
 const prometheus::Histogram::BucketBoundaries& CollectiveBuckets();
+const prometheus::Histogram::BucketBoundaries& SwapBuckets();
 
 struct FrontendMetrics {
   explicit FrontendMetrics(prometheus::Registry& registry);
@@ -79,6 +80,13 @@ struct WorkerMetrics {
   prometheus::Family<prometheus::Gauge>& device_idle_ratio;  // rank
   prometheus::Family<prometheus::Gauge>& peak_bytes;         // stage
   prometheus::Histogram& artifact_upload_seconds;            // ArtifactStore::Put
+  // Of lora_folder, state: "listed", "refused", "awaited" (new, or there are too many).
+  prometheus::Family<prometheus::Gauge>& lora_files;
+  // Of the swaps of LoRAs: how long each took, which files it found in memory, and what lies there now.
+  prometheus::Histogram& lora_swap_seconds;
+  prometheus::Counter& lora_cache_hits_total;
+  prometheus::Counter& lora_cache_misses_total;
+  prometheus::Gauge& lora_cache_bytes;
 };
 
 }  // namespace kinora

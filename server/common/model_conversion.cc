@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/request/distilled_share.h"
 #include "server/common/request_conversion.h"
 
 namespace kinora {
@@ -124,6 +125,13 @@ v1::ModelInfo ToModelInfo(const ModelDescription& model, const std::string& id) 
   if (described != nullptr) *info.mutable_defaults() = FromDefaults(described->defaults);
   info.mutable_defaults()->set_recipe(static_cast<v1::Generation::Recipe>(model.default_recipe));
   return info;
+}
+
+double DistilledShareOf(v1::Generation::Recipe recipe) { return FirstDistilledShare(static_cast<Recipe>(recipe)); }
+
+std::string LoraDigest(const v1::ModelInfo& info, const std::string& id) {
+  const auto found = info.digests().find(absl::StrCat(kLoraDigest, id));
+  return found == info.digests().end() ? "" : found->second;
 }
 
 absl::StatusOr<ModelDescription> ToModelDescription(const v1::ModelInfo& info) {

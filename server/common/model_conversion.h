@@ -13,6 +13,14 @@ namespace kinora {
 
 v1::ModelInfo ToModelInfo(const ModelDescription& model, const std::string& id);
 
+// Before the id of a LoRA, in ModelInfo.digests.
+inline constexpr char kLoraDigest[] = "lora/";
+// "sha256:HEX" of a LoRA's file; "" if it is not known.
+std::string LoraDigest(const v1::ModelInfo& info, const std::string& id);
+
+// Of the model's distilled LoRA, in the first stage of the recipe (distilled_share.h).
+double DistilledShareOf(v1::Generation::Recipe recipe);
+
 // FailedPrecondition naming the field that is missing, as in what a build described that knew less: no request can be
 // decided by it.
 absl::StatusOr<ModelDescription> ToModelDescription(const v1::ModelInfo& info);

@@ -65,6 +65,7 @@ void ToInputs(const v1::Generation& generation, GenerationRequest& request) {
     LoraInput& input = request.loras.emplace_back(LoraInput{.id = lora.id()});
     if (lora.has_strength()) input.strength = lora.strength();
     if (lora.has_strength_stage2()) input.strength_stage2 = lora.strength_stage2();
+    input.digest = lora.digest();
   }
   if (generation.has_retake()) {
     const v1::Retake& retake = generation.retake();
@@ -87,6 +88,7 @@ void FromInputs(const GenerationRequest& request, v1::Generation& generation) {
     lora.set_id(input.id);
     lora.set_strength(input.strength);
     if (input.strength_stage2.has_value()) lora.set_strength_stage2(*input.strength_stage2);
+    lora.set_digest(input.digest);
   }
   if (request.retake.has_value()) {
     v1::Retake& retake = *generation.mutable_retake();

@@ -71,8 +71,9 @@ void GenerationLines(const v1::Generation& g, std::string& out) {
 
 // As a run goes through them; others, of other versions, at the end.
 std::string FormatStages(const google::protobuf::Map<std::string, double>& stages) {
-  static constexpr const char* kOrder[] = {"read_inputs", "encode",    "encode_inputs", "denoise",      "denoise_1",
-                                           "upsample",    "denoise_2", "decode_video",  "decode_audio", "finalize"};
+  static constexpr const char* kOrder[] = {"read_inputs",  "put_on_loras", "encode",   "encode_inputs",
+                                           "denoise",      "denoise_1",    "upsample", "denoise_2",
+                                           "decode_video", "decode_audio", "finalize"};
   const auto place = [](const std::string& name) {
     return std::find(std::begin(kOrder), std::end(kOrder), name) - std::begin(kOrder);
   };

@@ -69,6 +69,16 @@ absl::Status ReadFiles(Job& job) {
   return ReadInputs({.decoder = decoder, .open = open}, job.request);
 }
 
+// A file is named on the command line here, whatever its digest.
+absl::Status CheckNoDigests(const GenerationRequest& request) {
+  for (size_t i = 0; i < request.loras.size(); ++i) {
+    if (request.loras[i].digest.empty()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "loras[", i, "].digest: kinora-render takes the file of --model lora=ID:FILE unread; leave the digest out"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Prepare(Job& job) {
   const RenderOptions& options = job.options;
   KINORA_ASSIGN_OR_RETURN(job.pipeline.files, ModelFiles::Parse(options.model));
@@ -85,6 +95,7 @@ absl::Status Prepare(Job& job) {
     }
   }
   KINORA_ASSIGN_OR_RETURN(job.request, ToGenerationRequest(options.generation));
+  KINORA_RETURN_IF_ERROR(CheckNoDigests(job.request));
   if (!options.noise_path.empty()) {
     KINORA_ASSIGN_OR_RETURN(job.request.noise, ReadNoiseFile(options.noise_path));
   }

@@ -44,6 +44,8 @@ v1::CreateVideoRequest RequestOf(const v1::Video& earlier) {
   v1::CreateVideoRequest request;
   request.set_model(earlier.model());
   *request.mutable_generation() = earlier.effective();
+  // Of files that may be others now, as may the model's: DifferencesOf says so.
+  for (v1::LoraRef& lora : *request.mutable_generation()->mutable_loras()) lora.clear_digest();
   *request.mutable_output() = earlier.output();
   request.mutable_output()->clear_ttl();
   request.mutable_output()->clear_trace();
@@ -69,7 +71,9 @@ std::vector<std::string> DifferencesOf(const v1::Video& earlier, const v1::Video
     stages = MessageDifferencer::Equals(before.stages(i), after.stages(i));
   }
   if (!stages) out.emplace_back("other stages, noise levels or LoRAs");
-  if (!MessageDifferencer::Equals(earlier.effective(), now.effective())) out.emplace_back("another request");
+  if (!MessageDifferencer::Equals(RequestOf(earlier).generation(), RequestOf(now).generation())) {
+    out.emplace_back("another request");
+  }
   if (!MessageDifferencer::Equals(RequestOf(earlier).output(), RequestOf(now).output())) {
     out.emplace_back("another output");
   }

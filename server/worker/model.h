@@ -31,6 +31,10 @@ class Model {
   // What a frontend has to know: ModelInfo, mesh, precision, load times.
   virtual v1::Ready Describe() const = 0;
 
+  // Called from now on with the model when its LoRAs have become others, from a thread of its own; null: no more, and
+  // what was set before does not run any more. Between Describe and the first call nothing is missed.
+  virtual void SetListener(std::function<void(const v1::ModelInfo&)> /*changed*/) {}
+
   // The planning of a request; what follows reads it. Inputs that it names are not read: they count as the longest
   // that they may be. Any thread, also during Generate.
   virtual absl::StatusOr<PreparedRun> Prepare(const v1::Generation& generation) const = 0;

@@ -17,10 +17,7 @@
 
 namespace kinora {
 
-namespace {
-
-// "sha256:HEX". Cancelled: it was given up; null: it is not.
-absl::StatusOr<std::string> DigestFile(const std::string& path, const std::atomic<bool>* give_up) {
+absl::StatusOr<std::string> DigestOfFile(const std::string& path, const std::atomic<bool>* give_up) {
   constexpr int64_t kPiece = 4 << 20;
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.ok()) return FileError(path, "open");
@@ -35,8 +32,6 @@ absl::StatusOr<std::string> DigestFile(const std::string& path, const std::atomi
   }
   return absl::CancelledError(path);
 }
-
-}  // namespace
 
 ModelDigests::ModelDigests(const ModelFiles& files) : thread_([this, files] { result_ = Read(files); }) {}
 
@@ -75,14 +70,14 @@ absl::StatusOr<ModelDigests::Map> ModelDigests::Read(const ModelFiles& files) co
 }
 
 absl::StatusOr<std::string> ModelDigests::DigestOf(const std::string& path) const {
-  return DigestFile(path, &give_up_);
+  return DigestOfFile(path, &give_up_);
 }
 
 absl::StatusOr<std::string> DigestOfHeaders(const ModelFiles& files) {
   KINORA_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(files));
   Sha256 sha256;
   for (const std::string& part : files.parts()) {  // they are small enough to be read whole
-    KINORA_ASSIGN_OR_RETURN(const std::string digest, DigestFile(part, /*give_up=*/nullptr));
+    KINORA_ASSIGN_OR_RETURN(const std::string digest, DigestOfFile(part, /*give_up=*/nullptr));
     sha256.Update(absl::StrCat(std::filesystem::path(part).filename().string(), " ", digest, "\n"));
   }
   for (const std::string& path : checkpoint->paths()) {

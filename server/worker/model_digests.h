@@ -36,6 +36,9 @@ class ModelDigests {
   std::thread thread_;
 };
 
+// "sha256:HEX" of a regular file. give_up: null, or from another thread: Cancelled.
+absl::StatusOr<std::string> DigestOfFile(const std::string& path, const std::atomic<bool>* give_up);
+
 // SHA-256, in hexadecimal digits, of what the files of a model look like from outside: their names, sizes and headers,
 // the configuration and the tokenizer; not of the weights themselves. Of LoRAs of all their bytes, and their ids. Equal
 // on ranks that loaded the same model.

@@ -70,6 +70,7 @@ absl::StatusOr<AskedModel> ReadConfig(const v1::WorkerConfig& config) {
   if (!shape.ok()) return absl::InvalidArgumentError(absl::StrCat("ranks: ", std::string(shape.status().message())));
   asked.shape = *shape;
   const int threads = config.threads() > 0 ? config.threads() : static_cast<int>(std::thread::hardware_concurrency());
+  asked.options.lora_cache = std::make_shared<FactorCache>(config.lora_cache_bytes());
   asked.options.threads = std::max(1, threads / shape->ranks());
   return asked;
 }
@@ -131,6 +132,7 @@ absl::Status PipelineModel::Check(const v1::WorkerConfig& config) {
   KINORA_ASSIGN_OR_RETURN(const BackendTraits traits, TraitsOf(config.device(), {}));
   KINORA_RETURN_IF_ERROR(asked.options.precision.CheckOn(traits));
   KINORA_RETURN_IF_ERROR(CheckShape(config, asked.shape, traits.device, config.world_size()));
+  if (!config.lora_folder().empty()) KINORA_RETURN_IF_ERROR(LoraFolder::Check(config.lora_folder()));
   KINORA_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(asked.options.files));
   if (checkpoint->tokenizer_model().empty()) {
     return absl::InvalidArgumentError(
@@ -158,6 +160,7 @@ absl::StatusOr<std::unique_ptr<Model>> PipelineModel::Load(const v1::WorkerConfi
                                                            const std::function<void()>& on_progress) {
   KINORA_ASSIGN_OR_RETURN(const AskedModel asked, ReadConfig(config));
   const PipelineOptions& options = asked.options;
+  if (!config.lora_folder().empty()) KINORA_RETURN_IF_ERROR(LoraFolder::Check(config.lora_folder()));
   KINORA_ASSIGN_OR_RETURN(auto meshes, MakeMeshes(config, asked.shape, options.device, rank));
   auto collectives = std::make_unique<CollectiveMetrics>(*meshes[0], metrics);
   for (const auto& mesh : meshes) mesh->Observe(*collectives, Clock::Steady());
@@ -173,11 +176,14 @@ absl::StatusOr<std::unique_ptr<Model>> PipelineModel::Load(const v1::WorkerConfi
   KINORA_RETURN_IF_ERROR(model->Warm(on_progress));
   const absl::Time warm = absl::Now();
   metrics.model_load_seconds.Add({{"phase", "warm"}}).Set(absl::ToDoubleSeconds(warm - loaded));
+  model->loras_ =
+      std::make_unique<LoraWatch>(*model->ranks_[0].pipeline, options.lora_cache, config.lora_folder(), metrics);
   KINORA_RETURN_IF_ERROR(model->FillReady(config, options));
   if (digests) {
     KINORA_ASSIGN_OR_RETURN(const ModelDigests::Map known, digests->Wait());
     metrics.model_load_seconds.Add({{"phase", "digests"}}).Set(absl::ToDoubleSeconds(absl::Now() - warm));
     for (const auto& [name, digest] : known) (*model->ready_.mutable_model()->mutable_digests())[name] = digest;
+    model->loras_->SetDigests(known);
   }
   model->ready_.set_load_seconds(absl::ToDoubleSeconds(absl::Now() - begin));
   return model;
@@ -332,6 +338,17 @@ absl::Status PipelineModel::FillReady(const v1::WorkerConfig& config, const Pipe
   return absl::OkStatus();
 }
 
+v1::Ready PipelineModel::Describe() const {
+  v1::Ready ready = ready_;
+  loras_->Describe(*ready.mutable_model());
+  return ready;
+}
+
+void PipelineModel::SetListener(std::function<void(const v1::ModelInfo&)> changed) {
+  if (!leads() || changed == nullptr) return loras_->SetListener(nullptr);
+  loras_->SetListener([this, changed = std::move(changed)] { changed(Describe().model()); });
+}
+
 absl::StatusOr<PreparedRun> PipelineModel::Prepare(const v1::Generation& generation) const {
   KINORA_ASSIGN_OR_RETURN(const GenerationRequest request, ToGenerationRequest(generation));
   KINORA_ASSIGN_OR_RETURN(RunPlan plan, ranks_[0].pipeline->Prepare(request));
@@ -343,7 +360,9 @@ absl::StatusOr<PreparedRun> PipelineModel::PrepareRun(const v1::Generation& gene
   if (NamesInputs(request)) {
     KINORA_RETURN_IF_ERROR(ShareInputs(leads() ? read(request) : absl::OkStatus(), request));
   }
+  loras_->Seek(generation);
   absl::StatusOr<RunPlan> plan = ranks_[0].pipeline->Prepare(request);
+  if (!request.loras.empty()) KINORA_RETURN_IF_ERROR(AgreeOn(plan.status()));  // each looks for the files itself
   // Rank 0 alone looks at what was read, and may refuse it.
   if (NamesInputs(request)) KINORA_RETURN_IF_ERROR(ShareInputs(plan.status(), request));
   KINORA_RETURN_IF_ERROR(plan.status());
@@ -359,6 +378,13 @@ absl::Status PipelineModel::ShareInputs(absl::Status status, GenerationRequest& 
   if (!IsAgreed(shared)) return absl::AbortedError(absl::StrCat("a rank failed: ", shared.ToString()));
   if (shared.ok() && !leads()) SetMeasures(measures, request);
   return WithoutMark(shared);
+}
+
+absl::Status PipelineModel::AgreeOn(const absl::Status& status) {
+  if (std::ssize(ranks_) == ranks_[0].mesh->world().size()) return status;
+  const absl::Status agreed = OnEveryRank([&](Rank& rank) { return rank.pipeline->Agree(status); });
+  if (!IsAgreed(agreed)) return absl::AbortedError(absl::StrCat("a rank failed: ", agreed.ToString()));
+  return WithoutMark(agreed);
 }
 
 v1::Estimate PipelineModel::Estimate(const PreparedRun& run) const {
@@ -405,6 +431,9 @@ v1::Resolved PipelineModel::Resolve(const PreparedRun& run) const {
   for (const InputRef& ref : InputRefsOf(run.generation)) {
     (*resolved.mutable_digests())[absl::StrCat("input/", ref.id)] = absl::StrCat("sha256:", ref.id);
   }
+  for (const v1::LoraRef& lora : run.generation.loras()) {
+    if (!lora.digest().empty()) (*resolved.mutable_digests())[absl::StrCat("lora/", lora.id())] = lora.digest();
+  }
   for (const v1::Condition& condition : run.generation.conditions()) resolved.add_condition_crf(condition.crf());
   resolved.set_tile_plan(run.plan.tiles.ToString());
   if (std::string warning = UntrainedShapeWarning(description_, run.plan.request); !warning.empty()) {
@@ -433,6 +462,7 @@ absl::Status PipelineModel::Generate(const PreparedRun& run, ClipSink* sink, Run
   // The ranks' collectives are dead after one of them failed alone, and stay so.
   if (!IsAgreed(status)) return absl::AbortedError(absl::StrCat("a rank failed: ", status.ToString()));
   usage.set_device_seconds(absl::ToDoubleSeconds(absl::Now() - begin));
+  loras_->CountSwaps(ranks_[0].pipeline->last_run());
   const RunPlan& plan = run.plan;
   usage.set_planned_device_bytes(plan.device_bytes());
   usage.set_peak_device_bytes(plan.device_bytes() - plan.arena_bytes + ranks_[0].pipeline->peak_arena_bytes());

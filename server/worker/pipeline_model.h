@@ -15,6 +15,7 @@
 #include "kinora/v1/config.pb.h"
 #include "server/common/metrics.h"
 #include "server/worker/collective_metrics.h"
+#include "server/worker/lora_watch.h"
 #include "server/worker/model.h"
 #include "server/worker/rank.h"
 #include "server/worker/speed.h"
@@ -36,7 +37,8 @@ class PipelineModel : public Model {
   // tokens that the memory takes (max_tokens 0).
   static absl::StatusOr<v1::ModelInfo> DescribeFiles(const v1::WorkerConfig& config);
 
-  v1::Ready Describe() const override { return ready_; }
+  v1::Ready Describe() const override;
+  void SetListener(std::function<void(const v1::ModelInfo&)> changed) override;
   absl::StatusOr<PreparedRun> Prepare(const v1::Generation& generation) const override;
   absl::StatusOr<PreparedRun> PrepareRun(const v1::Generation& generation, const ReadRequest& read) override;
   v1::Estimate Estimate(const PreparedRun& run) const override;
@@ -62,6 +64,8 @@ class PipelineModel : public Model {
   // What the run took, as far as its stages of kind `last`.
   absl::StatusOr<v1::RunSpeed> WarmOnce(const RunPlan& plan, StageKind last, const std::function<void()>& on_progress);
   absl::Status ShareInputs(absl::Status status, GenerationRequest& request);
+  // All ranks' statuses, of what each does by itself and may fail in alone.
+  absl::Status AgreeOn(const absl::Status& status);
   absl::Status RunOnRanks(const RunPlan& plan, ClipSink* sink, RunObserver* observer);
   // Rank 0's answer on every rank: what it measured decides how the warm-up goes on.
   absl::StatusOr<bool> AgreeOnMore(int round, bool more);
@@ -80,6 +84,7 @@ class PipelineModel : public Model {
   ModelDescription description_;                    // of rank 0's pipeline, with the tokens that fit its memory
   v1::Ready ready_;
   Speed speed_;
+  std::unique_ptr<LoraWatch> loras_;  // last: it tells of the others
 };
 
 }  // namespace kinora

@@ -186,6 +186,20 @@ absl::StatusOr<PreparedRun> PrepareToLead(const RunContext& context, const RunIn
   });
 }
 
+// What the last stage of denoising has left on the weights.
+void SetWorn(const RunPlan& plan, v1::RunResult& result) {
+  for (const StagePlan& stage : plan.stages) {
+    if (stage.kind != StageKind::kDenoise) continue;
+    result.clear_loras();
+    for (const AppliedLora& applied : stage.loras) {
+      v1::LoraRef& lora = *result.add_loras();
+      lora.set_id(applied.id);
+      lora.set_strength(applied.strength);
+      if (applied.lora != nullptr) lora.set_digest(applied.lora->digest());
+    }
+  }
+}
+
 absl::Status Lead(const RunContext& context, const Artifacts& artifacts, const v1::Run& run, ProgressMarks& marks,
                   v1::RunResult& result) {
   KINORA_ASSIGN_OR_RETURN(const FileSinkOptions options, ToFileSinkOptions(run.output(), run.generation()));
@@ -206,6 +220,7 @@ absl::Status Lead(const RunContext& context, const Artifacts& artifacts, const v
     const absl::Status status = context.model.Generate(prepared, sink.get(), &observer, *result.mutable_usage());
     KINORA_RETURN_IF_ERROR(writer.ForClients(RefusedOrFailed(context.model, prepared, status)));
   }
+  SetWorn(prepared.plan, result);
   std::string trace;
   if (traced.wanted()) {
     KINORA_ASSIGN_OR_RETURN(trace, context.model.EndTrace());

@@ -88,6 +88,12 @@ absl::Status RankLoop::Run(Rank& rank, Model& model) {
     units_done_ += reads_.Bytes();  // grows on from what the load reported
   }
   client_.Send(ready);
+  model.SetListener([this](const v1::ModelInfo& changed) {
+    v1::WorkerMessage news;
+    *news.mutable_model() = changed;
+    client_.Send(news);
+  });
+  const absl::Cleanup listen_no_more = [&model] { model.SetListener(nullptr); };
   estimator_ = std::thread([this, &model] { AnswerEstimates(model); });
 
   while (true) {

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "engine/base/status_macros.h"
 #include "engine/weights/safetensors.h"
 #include "tests/pipeline/golden_renders.h"
@@ -98,6 +100,62 @@ TEST_F(LoraRenders, AnIdThatTheModelLacksIsRefusedAndTheOthersAreNamed) {
   options_.files.loras.clear();
   EXPECT_THAT(Pipeline::Plan(options_, *mesh_, request).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("this model was loaded without LoRAs")));
+}
+
+// A list that becomes another while the model is loaded: a plan keeps what it was made with.
+TEST_F(LoraRenders, AnIdIsAnotherFileFromOneRequestToTheNextAndAJobOfTheOldOneIsRefused) {
+  const std::string style = options_.files.loras[0].path, detail = options_.files.loras[1].path;
+  ClipRecorder expected(false);
+  GenerationRequest request = Request();
+  request.loras = {{.id = "one"}};
+  options_.files.loras = {{"one", detail}};
+  ASSERT_THAT(RenderOn(Cpu(), options_, *mesh_, request, expected), IsOk());
+  options_.files.loras.clear();
+  KINORA_ASSERT_OK_AND_ASSIGN(const auto pipeline, Pipeline::Load(options_, *mesh_));
+  EXPECT_THAT(pipeline->Prepare(request), StatusIs(absl::StatusCode::kInvalidArgument));
+  const auto list = [&](const std::string& path, const std::string& digest) {
+    pipeline->SetLoras({{"one", *pipeline->OpenLora(path, {.digest = digest})}});
+  };
+  const std::string digits(64, 'a');
+  list(style, "sha256:" + digits);
+  EXPECT_THAT(pipeline->description().loras, testing::ElementsAre("one"));
+  request.loras[0].digest = "sha256:" + digits;
+  KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan earlier, pipeline->Prepare(request));
+  list(detail, "sha256:" + std::string(64, 'b'));
+  EXPECT_THAT(pipeline->Prepare(request).status(), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                                            HasSubstr("loras[0].digest: the file of one is sha256:b")));
+  ClipRecorder old(false), now(false);
+  EXPECT_THAT(pipeline->Generate(earlier, &old, &old), IsOk());
+  request.loras[0].digest.clear();
+  ASSERT_THAT(Generate(*pipeline, request, now), IsOk());
+  EXPECT_FALSE(old.rgb8_ == now.rgb8_);
+  EXPECT_TRUE(now.rgb8_ == expected.rgb8_);
+  pipeline->SetLoras({});
+  request.loras[0].digest = "sha256:" + digits;
+  EXPECT_THAT(pipeline->Prepare(request).status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("loras[0].id: one is not here any more")));
+}
+
+// Each a stage of its own that is measured, and none where the weights bear what is wanted.
+TEST_F(LoraRenders, ASwapIsToldAndMeasuredAndReadsItsFilesOnce) {
+  options_.lora_cache = std::make_shared<FactorCache>(int64_t{1} << 30);
+  KINORA_ASSERT_OK_AND_ASSIGN(const auto pipeline, Pipeline::Load(options_, *mesh_));
+  GenerationRequest with = Request(), without = with;
+  without.loras.clear();
+  const auto swaps = [&](const GenerationRequest& request) {
+    ClipRecorder clip(false);
+    EXPECT_THAT(Generate(*pipeline, request, clip), IsOk());
+    return std::count_if(pipeline->last_run().begin(), pipeline->last_run().end(),
+                         [](const StageUse& use) { return use.stage == kPutOnLoras && use.seconds > 0; });
+  };
+  EXPECT_EQ(swaps(without), 0);
+  EXPECT_EQ(swaps(with), 1);
+  EXPECT_EQ(swaps(with), 0);
+  EXPECT_EQ(options_.lora_cache->counts().misses, 2);
+  EXPECT_EQ(swaps(without), 1);
+  EXPECT_EQ(swaps(with), 1);
+  EXPECT_EQ(options_.lora_cache->counts().misses, 2);
+  EXPECT_EQ(options_.lora_cache->counts().hits, 2);
 }
 
 TEST_F(LoraRenders, AProductThatIsNotFiniteEndsTheRunByNameAndTheNextOneIsWhole) {

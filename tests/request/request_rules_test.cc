@@ -138,6 +138,7 @@ TEST(RequestRules, NameTheFieldAndTheNearestValue) {
       {[](auto& r) { r.loras = {{.id = "a", .strength = -101}}; }, "loras[0].strength", "nearest: -100"},
       {[](auto& r) { r.loras = {{.id = "a", .strength_stage2 = 101}}; }, "loras[0].strength_stage2", "nearest: 100"},
       {[](auto& r) { r.loras = {{.id = "a", .strength_stage2 = 1}}; }, "loras[0].strength_stage2", "has one stage"},
+      {[](auto& r) { r.loras = {{.id = "a", .digest = "sha256:ab"}}; }, "loras[0].digest", "64 hexadecimal digits"},
       {[](auto& r) { r.loras = {{.id = "a"}}; }, "loras[0].id", "a: this model was loaded without LoRAs"},
       {[](auto& r) { r.retake = RetakeInput{.start_seconds = 2}; }, "retake.end_seconds", "2 or more; nearest: 2"},
       {[](auto& r) { r.audio = AudioGuide{.start_seconds = -1}; }, "audio.start_seconds", "nearest: 0"},

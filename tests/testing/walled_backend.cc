@@ -39,6 +39,7 @@ class WalledOps : public Ops {
   absl::StatusOr<std::vector<Weight>> PrepareWeights(const WeightRows& rows, const Tensor* bias, DType dtype) override {
     return cpu_->PrepareWeights(rows, bias, dtype);
   }
+  using WeightOps::RewriteWeights;
   absl::Status RewriteWeights(const WeightRows& rows, DType dtype, absl::Span<WeightStorage* const> storage) override {
     return cpu_->RewriteWeights(rows, dtype, storage);
   }

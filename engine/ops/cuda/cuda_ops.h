@@ -29,6 +29,7 @@ class CudaOps : public Ops {
   CudaStream& stream() override { return *stream_; }
 
   absl::StatusOr<std::vector<Weight>> PrepareWeights(const WeightRows& rows, const Tensor* bias, DType dtype) override;
+  using WeightOps::RewriteWeights;
   absl::Status RewriteWeights(const WeightRows& rows, DType dtype, absl::Span<WeightStorage* const> storage) override;
   absl::Status EvictWeight(const Weight& w) override;
   void FetchWeight(const Weight& w, const Tensor& memory) override;

@@ -72,6 +72,23 @@ std::map<std::string, std::string> LargestShape(const ModelDescription& model, c
           {"max_tokens", absl::StrCat(recipe->max_tokens)}};
 }
 
+// Of those that the model has.
+void CheckLoraDigests(const GenerationRequest& asked, const v1::ModelInfo& model, FieldViolations& out) {
+  for (size_t i = 0; i < asked.loras.size(); ++i) {
+    const LoraInput& lora = asked.loras[i];
+    const std::string digest = LoraDigest(model, lora.id);
+    if (lora.digest.empty() || digest.empty() || lora.digest == digest) continue;
+    out.push_back({absl::StrCat("generation.loras[", i, "].digest"),
+                   absl::StrCat("the file of ", lora.id, " is ", digest, "; leave the digest out to take that")});
+  }
+}
+
+// What is meant by their ids from now on, whatever files come later.
+v1::Generation WithLoraDigests(v1::Generation effective, const v1::ModelInfo& model) {
+  for (v1::LoraRef& lora : *effective.mutable_loras()) lora.set_digest(LoraDigest(model, lora.id()));
+  return effective;
+}
+
 }  // namespace
 
 absl::StatusOr<v1::ModelInfo> ChooseModel(const std::vector<v1::ModelInfo>& models, const std::string& asked,
@@ -116,6 +133,7 @@ absl::StatusOr<v1::Generation> ValidateRequest(const v1::CreateVideoRequest& req
   const Verdict verdict = Judge(*description, generation);
   CheckEnvelope(request, limits, violations);
   AddPrefixed("generation.", verdict.violations, violations);
+  CheckLoraDigests(generation, model, violations);
   if (!violations.empty()) {
     if (violations.size() > kMaxViolations) violations.resize(kMaxViolations);
     const absl::Status status = InvalidFields(violations);
@@ -125,7 +143,7 @@ absl::StatusOr<v1::Generation> ValidateRequest(const v1::CreateVideoRequest& req
   if (!verdict.unavailable.empty()) return NotAvailableYet("generation." + verdict.unavailable);
   const std::string unavailable = NotAvailable(ToOutputRequest(request.output()));
   if (!unavailable.empty()) return NotAvailableYet("output." + unavailable);
-  return ToGeneration(verdict.effective);
+  return WithLoraDigests(ToGeneration(verdict.effective), model);
 }
 
 }  // namespace kinora

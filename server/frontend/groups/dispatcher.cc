@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
 #include "server/common/metrics.h"
+#include "server/common/model_conversion.h"
 #include "server/common/secret.h"
 #include "server/common/status_details.h"
 #include "server/common/timestamps.h"
@@ -33,9 +35,10 @@ absl::Status NoSuchGroup(const std::string& id) {
 // A group that serves other files under the model id of `group`; null: none.
 const WorkerGroup* ServingOtherFiles(const std::map<std::string, std::unique_ptr<WorkerGroup>>& groups,
                                      const WorkerGroup& group) {
-  using Digests = std::map<std::string, std::string>;
-  const auto digests = [](const v1::ModelInfo& model) {
-    return Digests(model.digests().begin(), model.digests().end());
+  const auto digests = [](const v1::ModelInfo& model) {  // LoRAs come and go while groups run, and not at once
+    std::map<std::string, std::string> digests(model.digests().begin(), model.digests().end());
+    std::erase_if(digests, [](const auto& file) { return absl::StartsWith(file.first, kLoraDigest); });
+    return digests;
   };
   const v1::ModelInfo& model = group.ready().model();
   for (const auto& [id, other] : groups) {
@@ -43,6 +46,23 @@ const WorkerGroup* ServingOtherFiles(const std::map<std::string, std::unique_ptr
     if (id != group.id() && theirs.id() == model.id() && digests(theirs) != digests(model)) return other.get();
   }
   return nullptr;
+}
+
+// The model of `group`, with the LoRAs of all groups that have it.
+v1::ModelInfo ModelOf(const std::map<std::string, std::unique_ptr<WorkerGroup>>& groups, const WorkerGroup& group) {
+  v1::ModelInfo model = group.ready().model();
+  std::set<std::string> loras(model.loras().begin(), model.loras().end());
+  for (const auto& [id, other] : groups) {
+    const v1::ModelInfo& theirs = other->ready().model();
+    if (theirs.id() != model.id()) continue;
+    for (const std::string& lora : theirs.loras()) {
+      if (!loras.insert(lora).second) continue;
+      const std::string digest = LoraDigest(theirs, lora);
+      if (!digest.empty()) (*model.mutable_digests())[absl::StrCat(kLoraDigest, lora)] = digest;
+    }
+  }
+  model.mutable_loras()->Assign(loras.begin(), loras.end());
+  return model;
 }
 
 }  // namespace
@@ -286,18 +306,25 @@ void Dispatcher::Impl::OnReady(WorkerGroup& group) {
   Schedule();
 }
 
+void Dispatcher::Impl::OnModelChanged(WorkerGroup& group) {
+  Log(Severity::kInfo, "loras_changed", {{"group", group.id()}, {"loras", group.ready().model().loras_size()}});
+  ForgetShapes();
+  StoreModel(group);
+  Schedule();
+}
+
 // The group is reported as ready then: a request that comes finds its model, and an estimate what runs took.
 void Dispatcher::Impl::StoreModel(const WorkerGroup& group) {
   store_.PutModel(
-      group.ready().model(), OnLoop<absl::Status>([id = group.id(), incarnation = group.incarnation(),
-                                                   ready = group.ready()](Impl& self, const absl::Status& status) {
-        Log(status.ok() ? Severity::kInfo : Severity::kError, status.ok() ? "group_ready" : "model_not_stored",
+      ModelOf(groups_, group), OnLoop<absl::Status>([id = group.id(), incarnation = group.incarnation(),
+                                                     ready = group.ready()](Impl& self, const absl::Status& status) {
+        const char* const known = self.described_.insert(incarnation).second ? "group_ready" : "model_stored";
+        Log(status.ok() ? Severity::kInfo : Severity::kError, status.ok() ? known : "model_not_stored",
             {{"group", id},
              {"model", ready.model().id()},
              {"precision", ready.precision()},
              {"load_seconds", ready.load_seconds()},
              {"why", std::string(status.message())}});
-        self.described_.insert(incarnation);
         self.CheckHealth();
         if (!self.StoreFails(status)) return;
         self.After(kModelRetry, [id, incarnation](Impl& impl) {

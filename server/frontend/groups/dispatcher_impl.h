@@ -1,5 +1,4 @@
-// The inside of Dispatcher; only dispatcher.cc, dispatcher_estimates.cc and dispatcher_runs.cc include it. Everything
-// but the constructor, Stop and AwaitNoRuns runs on `loop_`, so nothing but `no_runs_` has a lock.
+// The inside of Dispatcher, for dispatcher*.cc alone. On `loop_`, but for the constructor, Stop and AwaitNoRuns.
 #ifndef KINORA_SERVER_FRONTEND_GROUPS_DISPATCHER_IMPL_H_
 #define KINORA_SERVER_FRONTEND_GROUPS_DISPATCHER_IMPL_H_
 
@@ -49,6 +48,7 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   absl::Time now() const { return clocks_.date.Now(); }
   absl::Time attended() { return attended_.Now(); }  // what silence and progress of groups are measured by
   void OnReady(WorkerGroup& group) override;
+  void OnModelChanged(WorkerGroup& group) override;
   void OnStage(WorkerGroup& group, const v1::StageMark& mark) override;
   void OnStep(WorkerGroup& group, const v1::StepMark& mark) override;
   void OnResolved(WorkerGroup& group, const v1::ResolvedMark& mark) override;
@@ -76,7 +76,6 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
     std::string group;
     Done<v1::Estimate> done;
   };
-
   struct KnownShape {
     std::optional<v1::Estimate> estimate{};
     bool asked = false, stale = false;  // rank 0 has not answered yet; runs have been faster or slower since

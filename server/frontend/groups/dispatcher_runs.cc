@@ -12,6 +12,7 @@
 #include "server/frontend/groups/artifact_intake.h"
 #include "server/frontend/groups/dispatcher_impl.h"
 #include "server/frontend/groups/input_supply.h"
+#include "server/frontend/groups/lora_choice.h"
 
 namespace kinora {
 namespace {
@@ -81,17 +82,21 @@ void Dispatcher::Impl::QueueAgain(QueuedJob job) {
 void Dispatcher::Impl::Schedule() {
   ExpireQueued();
   if (draining_) return;
-  std::vector<WorkerGroup*> idle;
+  std::vector<WorkerGroup*> idle, serving;
   for (const auto& [id, group] : groups_) {
+    if (group->serving()) serving.push_back(group.get());
     if (group->state() == WorkerGroup::State::kIdle && !claims_.contains(id)) idle.push_back(group.get());
   }
   std::stable_sort(idle.begin(), idle.end(), [](const WorkerGroup* a, const WorkerGroup* b) {
     return a->idle_since() < b->idle_since();  // the longest first
   });
-  for (WorkerGroup* const group : idle) {
-    const std::string& model = group->ready().model().id();
-    auto job = queue_.Pop([&](const QueuedJob& waiting) { return waiting.model.empty() || waiting.model == model; });
-    if (job) ClaimFor(*group, *std::move(job));
+  const auto group_for = [&](const QueuedJob& job) { return GroupFor(job, idle, serving); };
+  while (!idle.empty()) {
+    auto job = queue_.Pop([&](const QueuedJob& waiting) { return group_for(waiting) != nullptr; });
+    if (!job) return;
+    WorkerGroup* const group = group_for(*job);
+    std::erase(idle, group);
+    ClaimFor(*group, *std::move(job));
   }
 }
 

@@ -3,14 +3,17 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
+#include "server/common/model_conversion.h"
 #include "server/common/secret.h"
 #include "server/common/sha256.h"
 #include "server/common/status_details.h"
 #include "server/common/timestamps.h"
 #include "server/common/upload_limits.h"
 #include "server/frontend/groups/input_supply.h"
+#include "server/frontend/groups/lora_choice.h"
 
 namespace kinora {
 namespace {
@@ -35,6 +38,11 @@ const char* StateName(WorkerGroup::State state) {
       return "lost";
   }
   return "";
+}
+
+bool IsProgress(v1::WorkerMessage::MessageCase message) {
+  return message != v1::WorkerMessage::kHeartbeat && message != v1::WorkerMessage::kEstimateResult &&
+         message != v1::WorkerMessage::kModel && message != v1::WorkerMessage::kHello;
 }
 
 bool IsError(const v1::RunResult& result) {
@@ -104,36 +112,33 @@ void WorkerGroup::Receive(const RankLink& link, const v1::WorkerMessage& message
   if (state_ == State::kLost || it == ranks_.end()) return;
   Rank& rank = it->second;
   rank.last_heartbeat = now;
+  if (IsProgress(message.message_case())) last_progress_ = now;
   switch (message.message_case()) {
     case v1::WorkerMessage::kHeartbeat:
       if (message.heartbeat().units_done() > rank.units_done) last_progress_ = now;
       rank.units_done = message.heartbeat().units_done();
       return;
     case v1::WorkerMessage::kReady:
-      last_progress_ = now;
       return OnRankReady(rank, message.ready(), now);
     case v1::WorkerMessage::kRunResult:
-      last_progress_ = now;
       return OnResult(rank, message.run_result(), now);
     case v1::WorkerMessage::kUploadChunk:
-      last_progress_ = now;
       return OnChunk(rank, message.upload_chunk());
     case v1::WorkerMessage::kInputFetch:
-      last_progress_ = now;
       return OnInputFetch(rank, message.input_fetch());
     case v1::WorkerMessage::kEstimateResult:
       if (rank.hello.rank() == 0) listener_.OnEstimate(*this, message.estimate_result());  // which alone is asked
       return;
     case v1::WorkerMessage::kRendezvous:
-      last_progress_ = now;
       return OnRendezvous(rank, message.rendezvous());
+    case v1::WorkerMessage::kModel:
+      return OnModel(rank, message.model());
     case v1::WorkerMessage::kRankFailed:
       return Lose(LossReason::kRankFailed,
                   absl::StrCat("rank ", rank.hello.rank(), " failed: ", message.rank_failed().error().message()));
     case v1::WorkerMessage::kStage:
     case v1::WorkerMessage::kStep:
     case v1::WorkerMessage::kResolved:
-      last_progress_ = now;
       return OnMark(message);
     default:
       return;  // a second Hello says nothing new
@@ -156,6 +161,15 @@ void WorkerGroup::OnRankReady(Rank& rank, const v1::Ready& ready, absl::Time now
   state_ = drain_ ? State::kDrained : State::kIdle;
   idle_since_ = now;
   listener_.OnReady(*this);
+}
+
+void WorkerGroup::OnModel(const Rank& rank, const v1::ModelInfo& model) {
+  if (rank.hello.rank() != 0 || !rank.ready || model.id() != ready_.model().id()) {
+    return Lose(LossReason::kRankFailed,
+                absl::StrCat("rank ", rank.hello.rank(), " failed: it describes a model that is not its group's"));
+  }
+  *ready_.mutable_model() = model;
+  if (serving() || state_ == State::kDraining || state_ == State::kDrained) listener_.OnModelChanged(*this);
 }
 
 void WorkerGroup::OnRendezvous(const Rank& rank, const v1::Rendezvous& rendezvous) {
@@ -264,6 +278,7 @@ void WorkerGroup::OnResult(Rank& rank, const v1::RunResult& result, absl::Time n
   }
   for (auto& [number, other] : ranks_) other.result.reset();
   run_.reset();
+  worn_ = IsError(whole) ? "?" : LoraKey(std::vector<v1::LoraRef>(whole.loras().begin(), whole.loras().end()));
   state_ = drain_ ? State::kDrained : State::kIdle;
   idle_since_ = now;
   listener_.OnRunEnded(*this, whole);
@@ -316,6 +331,7 @@ std::string WorkerGroup::SpeedPlace() const {
   const auto& digests = ready_.model().digests();
   std::string model = ready_.model().id();
   for (const auto& [name, digest] : std::map<std::string, std::string>(digests.begin(), digests.end())) {
+    if (absl::StartsWith(name, kLoraDigest)) continue;  // they come and go, and cost what the others do
     absl::StrAppend(&model, "\n", name, "=", digest);
   }
   const auto rank = ranks_.find(0);

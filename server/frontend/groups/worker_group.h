@@ -61,6 +61,8 @@ class WorkerGroup {
    public:
     virtual ~Listener() = default;
     virtual void OnReady(WorkerGroup& group) = 0;  // described and idle
+    // After OnReady: ready().model() has other LoRAs.
+    virtual void OnModelChanged(WorkerGroup& group) = 0;
     virtual void OnStage(WorkerGroup& group, const v1::StageMark& mark) = 0;
     virtual void OnStep(WorkerGroup& group, const v1::StepMark& mark) = 0;
     virtual void OnResolved(WorkerGroup& group, const v1::ResolvedMark& mark) = 0;
@@ -109,6 +111,7 @@ class WorkerGroup {
   State state() const { return state_; }
   const v1::Ready& ready() const { return ready_; }      // rank 0's; empty before kIdle
   absl::Time idle_since() const { return idle_since_; }  // of one that is kIdle
+  const std::string& worn() const { return worn_; }      // LoraKey of what its weights bear, as far as that is known
   bool running() const { return run_.has_value(); }
   bool serving() const { return state_ == State::kIdle || state_ == State::kBusy; }
   int ranks() const { return static_cast<int>(ranks_.size()); }
@@ -129,6 +132,7 @@ class WorkerGroup {
   };
   void OnRankReady(Rank& rank, const v1::Ready& ready, absl::Time now);
   void OnRendezvous(const Rank& rank, const v1::Rendezvous& rendezvous);
+  void OnModel(const Rank& rank, const v1::ModelInfo& model);
   void OnResult(Rank& rank, const v1::RunResult& result, absl::Time now);
   void OnMark(const v1::WorkerMessage& message);
   void OnChunk(const Rank& rank, const v1::UploadChunk& chunk);
@@ -156,6 +160,7 @@ class WorkerGroup {
   absl::Time last_progress_, idle_since_;
   absl::Duration expected_step_;  // of the present stage
   std::string why_lost_;
+  std::string worn_;
 };
 
 }  // namespace kinora

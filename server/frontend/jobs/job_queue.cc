@@ -16,7 +16,9 @@ QueuedJob ToQueuedJob(const v1::Video& video, const v1::Scheduling& scheduling) 
                 .model = video.model(),
                 .priority = scheduling.priority(),
                 .create_time = FromProto(video.create_time()),
-                .estimated_seconds = video.estimated_seconds()};
+                .estimated_seconds = video.estimated_seconds(),
+                .recipe = video.effective().recipe(),
+                .loras = {video.effective().loras().begin(), video.effective().loras().end()}};
   if (scheduling.has_deadline()) job.deadline = job.create_time + FromProto(scheduling.deadline());
   return job;
 }

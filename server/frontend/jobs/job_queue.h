@@ -27,6 +27,8 @@ struct QueuedJob {
   absl::Time queued_time = absl::InfinitePast();  // of a job that was queued again; for the wait that is measured
   absl::Time deadline = absl::InfiniteFuture();   // of the end of the job; one that runs is the dispatcher's to end
   double estimated_seconds = 0;                   // Video's; 0: not known
+  v1::Generation::Recipe recipe = v1::Generation::RECIPE_UNSPECIFIED;
+  std::vector<v1::LoraRef> loras{};
 };
 
 QueuedJob ToQueuedJob(const v1::Video& video, const v1::Scheduling& scheduling);

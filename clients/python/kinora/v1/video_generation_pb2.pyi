@@ -270,14 +270,16 @@ class ListWorkerGroupsResponse(_message.Message):
     def __init__(self, groups: _Optional[_Iterable[_Union[WorkerGroup, _Mapping]]] = ...) -> None: ...
 
 class LoraRef(_message.Message):
-    __slots__ = ["id", "strength", "strength_stage2"]
+    __slots__ = ["digest", "id", "strength", "strength_stage2"]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
     STRENGTH_FIELD_NUMBER: _ClassVar[int]
     STRENGTH_STAGE2_FIELD_NUMBER: _ClassVar[int]
+    digest: str
     id: str
     strength: float
     strength_stage2: float
-    def __init__(self, id: _Optional[str] = ..., strength: _Optional[float] = ..., strength_stage2: _Optional[float] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., strength: _Optional[float] = ..., strength_stage2: _Optional[float] = ..., digest: _Optional[str] = ...) -> None: ...
 
 class MediaRef(_message.Message):
     __slots__ = ["input_id"]

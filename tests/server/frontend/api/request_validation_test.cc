@@ -158,6 +158,25 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"scheduling { priority: 99 }", "scheduling.priority", "nearest: 10"},
         BadCase{"labels { key: '' value: 'x' }", "labels", "empty"}));
 
+TEST(ValidateRequest, ALoraMeansTheFileThatItIsNow) {
+  const std::string ink(64, 'a'), other(64, 'b');
+  v1::ModelInfo model = Model();
+  model.add_loras("ink");
+  model.add_loras("oil");  // of which no digest is known
+  (*model.mutable_digests())["lora/ink"] = "sha256:" + ink;
+  const auto validate = [&](const std::string& loras) {
+    return ValidateRequest(Parse<v1::CreateVideoRequest>("generation { prompt: 'x' " + loras + " }"), model, {},
+                           &Seven);
+  };
+  KINORA_ASSERT_OK_AND_ASSIGN(const v1::Generation effective, validate("loras { id: 'ink' } loras { id: 'oil' }"));
+  EXPECT_EQ(effective.loras(0).digest(), "sha256:" + ink);
+  EXPECT_EQ(effective.loras(1).digest(), "");
+  EXPECT_THAT(validate("loras { id: 'ink' digest: 'sha256:" + ink + "' }"), IsOk());
+  EXPECT_THAT(validate("loras { id: 'ink' digest: 'sha256:" + other + "' }"),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("generation.loras[0].digest: the file of ink is sha256:" + ink)));
+}
+
 TEST(ValidateRequest, AModelOfUnknownKindNeedsARecipe) {
   v1::ModelInfo model = Model();
   model.clear_kind();

@@ -57,7 +57,6 @@ class DispatcherTest : public testing::Test {
     dispatcher_->Join(hello, link);
     return link->AwaitClosed();
   }
-
   // A rank joins and reports its model loaded.
   std::shared_ptr<RecordingLink> JoinGroup(const std::string& incarnation, const std::string& group = "0",
                                            const std::string& model = "tiny") {
@@ -81,9 +80,10 @@ class DispatcherTest : public testing::Test {
                   .model = request.model(),
                   .priority = request.scheduling().priority(),
                   .create_time = clock_.Now()};
-    if (request.scheduling().has_deadline()) {
-      job.deadline = clock_.Now() + absl::Seconds(request.scheduling().deadline().seconds());
-    }
+    job.recipe = request.generation().recipe();
+    job.loras.assign(request.generation().loras().begin(), request.generation().loras().end());
+    const auto& when = request.scheduling();
+    if (when.has_deadline()) job.deadline = clock_.Now() + absl::Seconds(when.deadline().seconds());
     queue_.Push(job);
     return created->video.id();
   }
@@ -104,7 +104,6 @@ class DispatcherTest : public testing::Test {
     if (seconds > 0) result.mutable_speed()->add_stages()->set_seconds(seconds);
     dispatcher_->Receive(link, message);
   }
-
   // Waits until a stored event shows the job in `state`, the n-th time.
   v1::Video AwaitState(const JobId& id, State state, int times = 1) {
     v1::Video found;
@@ -124,7 +123,6 @@ class DispatcherTest : public testing::Test {
         << v1::Video::State_Name(state) << " did not come";
     return found;
   }
-
   // Returns once the dispatcher has handled all that was posted before.
   std::vector<v1::WorkerGroup> Groups() {
     return *WaitFor<std::vector<v1::WorkerGroup>>([&](auto done) { dispatcher_->ListGroups(std::move(done)); });

@@ -44,6 +44,133 @@ TEST_F(GroupChoice, OfIdleGroupsTheOneThatHasBeenSoTheLongestTakesTheJob) {
   }
 }
 
+// What a group's weights bear need not be put on.
+class LoraChoice : public DispatcherTest {
+ protected:
+  // A group that has each LoRA of `loras`, with a digest that says so.
+  std::shared_ptr<RecordingLink> Join(const std::string& group, const std::vector<std::string>& loras) {
+    auto link = std::make_shared<RecordingLink>();
+    dispatcher_->Join(HelloOf("of " + group, group), link);
+    EXPECT_TRUE(link->Next().has_welcome());
+    v1::WorkerMessage ready;
+    *ready.mutable_ready()->mutable_model() = Model(loras);
+    dispatcher_->Receive(link, ready);
+    Groups();  // it has been heard
+    clock_.Advance(absl::Seconds(1));
+    return link;
+  }
+  static v1::ModelInfo Model(const std::vector<std::string>& loras) {
+    v1::ModelInfo model;
+    model.set_id("tiny");
+    model.mutable_parts()->set_distilled_lora(true);
+    for (const std::string& lora : loras) {
+      model.add_loras(lora);
+      (*model.mutable_digests())["lora/" + lora] = "sha256:" + lora;
+    }
+    return model;
+  }
+  static v1::CreateVideoRequest With(const std::string& lora, double strength = 1) {
+    v1::CreateVideoRequest request;
+    if (lora.empty()) return request;
+    v1::LoraRef& ref = *request.mutable_generation()->add_loras();
+    ref.set_id(lora);
+    ref.set_strength(strength);
+    ref.set_digest("sha256:" + lora);
+    return request;
+  }
+  // The run has ended well, and the weights bear what it asked for.
+  void EndWith(const std::shared_ptr<RecordingLink>& link, const v1::Run& run,
+               const std::vector<v1::LoraRef>& besides = {}) {
+    v1::WorkerMessage message;
+    v1::RunResult& result = *message.mutable_run_result();
+    result.set_video_id(run.video_id());
+    result.set_attempt(run.attempt());
+    *result.mutable_loras() = run.generation().loras();
+    for (const v1::LoraRef& lora : besides) *result.add_loras() = lora;
+    dispatcher_->Receive(link, message);
+    AwaitState(run.video_id(), v1::Video::COMPLETED);
+    clock_.Advance(absl::Seconds(1));
+  }
+};
+
+TEST_F(LoraChoice, OfIdleGroupsTheOneWhoseWeightsBearTheJobsLorasTakesItThoughAnotherHasBeenIdleForLonger) {
+  const auto a = Join("a", {"ink", "oil"}), b = Join("b", {"ink", "oil"});
+  Submit(With("ink"));
+  const v1::Run ink = AwaitRun(*a);
+  Submit(With("oil"));
+  EndWith(b, AwaitRun(*b));
+  EndWith(a, ink);  // b has been idle for longer
+  for (int i = 0; i < 2; ++i) {
+    const JobId again = Submit(With("ink"));
+    const v1::Run run = AwaitRun(*a);
+    EXPECT_EQ(run.video_id(), again);
+    EndWith(a, run);
+  }
+  Submit(With("oil"));
+  EndWith(b, AwaitRun(*b));
+  Submit(With("ink", 0.5));  // another strength is another set: the longest idle
+  EndWith(a, AwaitRun(*a));
+}
+
+TEST_F(LoraChoice, AJobWithoutLorasPrefersWeightsWithoutThemAndTheModelsOwnCounts) {
+  const auto a = Join("a", {"ink"}), b = Join("b", {"ink"});
+  Submit(With("ink"));
+  EndWith(a, AwaitRun(*a));
+  Submit();
+  EndWith(b, AwaitRun(*b));
+  Submit();  // a has been idle for longer, and bears ink
+  EndWith(b, AwaitRun(*b));
+  v1::LoraRef own;
+  own.set_id("distilled");
+  own.set_strength(1);
+  v1::CreateVideoRequest distilled;
+  distilled.mutable_generation()->set_recipe(v1::Generation::DISTILLED);
+  Submit(distilled);
+  EndWith(a, AwaitRun(*a), {own});
+  Submit(distilled);  // b has been idle for longer
+  EndWith(a, AwaitRun(*a), {own});
+}
+
+TEST_F(LoraChoice, AJobWaitsForAGroupThatHasItsFileAndFailsWhereNoneHasIt) {
+  const auto a = Join("a", {}), b = Join("b", {"ink"});
+  Submit(With("ink"));
+  const v1::Run first = AwaitRun(*b);
+  const JobId waits = Submit(With("ink"));
+  Groups();
+  EXPECT_TRUE(a->empty());
+  EndWith(b, first);
+  const v1::Run second = AwaitRun(*b);
+  EXPECT_EQ(second.video_id(), waits);
+  EndWith(b, second);
+
+  v1::WorkerMessage news;
+  *news.mutable_model() = Model({});
+  dispatcher_->Receive(b, news);
+  Submit(With("ink", 0.5));  // a run of the longest idle says what is wrong
+  EXPECT_EQ(AwaitRun(*a).generation().loras(0).id(), "ink");
+}
+
+TEST_F(LoraChoice, AModelHasTheLorasOfAllItsGroupsAndNewsOfThemAreStored) {
+  Join("a", {"ink"});
+  const auto b = Join("b", {"oil"});
+  const auto listed = [&] {
+    const auto models = WaitFor<std::vector<v1::ModelInfo>>([&](auto done) { store_->Models(std::move(done)); });
+    if (models->empty()) return std::vector<std::string>();
+    return std::vector<std::string>(models->at(0).loras().begin(), models->at(0).loras().end());
+  };
+  const auto await = [&](const std::vector<std::string>& wanted) {
+    for (int i = 0; i < 1000 && listed() != wanted; ++i) Groups();
+    EXPECT_EQ(listed(), wanted);
+  };
+  await({"ink", "oil"});
+  v1::WorkerMessage news;
+  *news.mutable_model() = Model({"oil", "pen"});
+  dispatcher_->Receive(b, news);
+  await({"ink", "oil", "pen"});
+  EXPECT_EQ(Groups().size(), 2u);
+  EXPECT_EQ(Groups()[1].state(), "idle");
+}
+
 TEST_F(GroupChoice, TwoModelsOfOneIdAreNotServedAsOne) {
   const auto join = [&](const std::string& group, const std::string& digest) {
     auto link = std::make_shared<RecordingLink>();

@@ -13,6 +13,7 @@ using testing::HasSubstr;
 
 struct Events : WorkerGroup::Listener {
   void OnReady(WorkerGroup&) override { ++ready; }
+  void OnModelChanged(WorkerGroup&) override { ++changes; }
   void OnStage(WorkerGroup&, const v1::StageMark&) override { ++marks; }
   void OnStep(WorkerGroup&, const v1::StepMark&) override { ++marks; }
   void OnResolved(WorkerGroup&, const v1::ResolvedMark&) override { ++marks; }
@@ -25,7 +26,7 @@ struct Events : WorkerGroup::Listener {
     reason = r;
     why = w;
   }
-  int ready = 0, marks = 0, estimates = 0, uploads = 0, fetches = 0, lost = 0;
+  int ready = 0, changes = 0, marks = 0, estimates = 0, uploads = 0, fetches = 0, lost = 0;
   std::vector<v1::RunResult> results;
   LossReason reason = LossReason::kAdmin;
   std::string why;
@@ -353,6 +354,24 @@ TEST_F(WorkerGroupTest, DrainsAfterItsRun) {
   EXPECT_FALSE(group_->serving());
   End(*links_[0], absl::StatusCode::kOk);
   EXPECT_EQ(group_->state(), WorkerGroup::State::kDrained);
+}
+
+TEST_F(WorkerGroupTest, RankZeroSaysThatItsModelHasOtherLorasAndNobodyElseDoes) {
+  Start(2);
+  Say(*links_[0], [](v1::WorkerMessage& m) { m.mutable_model()->add_loras("ink"); });
+  EXPECT_EQ(events_.changes, 1);
+  EXPECT_EQ(group_->ready().model().loras(0), "ink");
+  EXPECT_EQ(group_->ready().precision(), "bf16");
+  Say(*links_[1], [](v1::WorkerMessage& m) { m.mutable_model()->add_loras("oil"); });
+  EXPECT_EQ(events_.lost, 1);
+  EXPECT_THAT(events_.why, HasSubstr("rank 1 failed: it describes a model that is not its group's"));
+}
+
+TEST_F(WorkerGroupTest, ARankThatDescribesAnotherModelLosesItsGroup) {
+  Start(1);
+  Say(*links_[0], [](v1::WorkerMessage& m) { m.mutable_model()->set_id("another"); });
+  EXPECT_EQ(events_.lost, 1);
+  EXPECT_EQ(events_.changes, 0);
 }
 
 }  // namespace

@@ -1,0 +1,66 @@
+#include "server/frontend/groups/lora_choice.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "absl/strings/str_cat.h"
+#include "server/common/model_conversion.h"
+#include "server/frontend/groups/worker_group.h"
+
+namespace kinora {
+namespace {
+
+constexpr char kDistilled[] = "distilled";  // as engine/weights/lora.h names it
+
+bool IsOf(const QueuedJob& job, const WorkerGroup& group) {
+  return job.model.empty() || group.ready().model().id() == job.model;
+}
+
+bool HasAll(const QueuedJob& job, const WorkerGroup* group) {
+  return IsOf(job, *group) && HasLoras(job, group->ready().model());
+}
+
+}  // namespace
+
+std::string LoraKey(absl::Span<const v1::LoraRef> loras) {
+  std::string key;
+  for (const v1::LoraRef& lora : loras) {
+    if (lora.strength() == 0) continue;
+    absl::StrAppend(&key, lora.id().size(), ":", lora.id(), " ", lora.digest(), " ",
+                    std::bit_cast<uint64_t>(lora.strength()), ";");
+  }
+  return key;
+}
+
+std::string FirstLoras(const QueuedJob& job, const v1::ModelInfo& model) {
+  std::vector<v1::LoraRef> loras = job.loras;
+  const double distilled = DistilledShareOf(job.recipe);
+  if (distilled != 0 && model.parts().distilled_lora()) {
+    loras.emplace_back();
+    loras.back().set_id(kDistilled);
+    loras.back().set_strength(distilled);
+  }
+  return LoraKey(loras);
+}
+
+bool HasLoras(const QueuedJob& job, const v1::ModelInfo& model) {
+  return std::all_of(job.loras.begin(), job.loras.end(), [&](const v1::LoraRef& lora) {
+    if (!lora.digest().empty()) return LoraDigest(model, lora.id()) == lora.digest();
+    return std::find(model.loras().begin(), model.loras().end(), lora.id()) != model.loras().end();
+  });
+}
+
+WorkerGroup* GroupFor(const QueuedJob& job, absl::Span<WorkerGroup* const> idle,
+                      absl::Span<WorkerGroup* const> serving) {
+  const auto has_all = [&job](const WorkerGroup* group) { return HasAll(job, group); };
+  const bool somewhere = std::any_of(serving.begin(), serving.end(), has_all);
+  WorkerGroup* chosen = nullptr;
+  for (WorkerGroup* const group : idle) {
+    if (!IsOf(job, *group) || (somewhere && !HasAll(job, group))) continue;
+    if (group->worn() == FirstLoras(job, group->ready().model())) return group;
+    if (chosen == nullptr) chosen = group;
+  }
+  return chosen;
+}
+
+}  // namespace kinora
