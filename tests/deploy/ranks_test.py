@@ -4,9 +4,9 @@ with a token. They make a clip; a rank that is killed takes its pod along, and t
 SIGTERM ends a pod with 0."""
 
 import copy
+import json
 import os
 import signal
-import socket
 import subprocess
 import tempfile
 import unittest
@@ -16,6 +16,8 @@ import manifests
 import harness
 import pods
 
+START_RANKS = manifests.MANIFESTS / "components/ranks/start-ranks"
+ADDRESS = "0.0.0.0:$((8481 - first))"
 TINY = harness.ROOT / "models" / "tiny"
 
 
@@ -33,18 +35,6 @@ def two_pods_of_two(objects: list[dict]) -> list[dict]:
     return objects
 
 
-def two_ports() -> int:
-    """The first of two free ones that follow each other."""
-    while True:
-        first = harness.free_port()
-        with socket.socket() as second:
-            try:
-                second.bind(("127.0.0.1", first + 1))
-                return first
-            except OSError:
-                pass
-
-
 def children(pid: int) -> list[int]:
     return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
@@ -60,7 +50,6 @@ class Ranks(unittest.TestCase):
         self.cluster = pods.Cluster(self.root, objects, secrets, {
             'model: "/models/ltx-2.3/ltx-2.3-22b-dev.safetensors"\nmodel: "text_encoder=/models/gemma-3-12b"': models + "\nthreads: 4"})
         self.worker = manifests.of_component(objects, "worker")
-        self.first_port = [two_ports(), two_ports()]
         self.frontend = pods.Container(self.cluster, manifests.of_component(objects, "frontend"), "frontend").start()
         self.addCleanup(self.frontend.stop)
         self.frontend.await_log('"event":"serving"')
@@ -68,10 +57,11 @@ class Ranks(unittest.TestCase):
     def pod(self, index: int) -> pods.Container:
         pod = pods.Container(self.cluster, self.worker, f"kinora-worker-0-{index}",
                              {"LWS_GROUP_SIZE": "2", "LWS_WORKER_INDEX": str(index), "GROUP_INDEX": "0"})
-        script = Path(pod.command[1])  # both pods are on this machine: each has its own ports
+        script = Path(pod.command[1])  # both pods are on this machine: ports are the kernel's to choose
         script.unlink()
-        text = (manifests.MANIFESTS / "components/ranks/start-ranks").read_text()
-        script.write_text(text.replace("8481", str(self.first_port[index])).replace("0.0.0.0", "127.0.0.1"))
+        text = START_RANKS.read_text()
+        self.assertIn(ADDRESS, text)
+        script.write_text(text.replace(ADDRESS, "127.0.0.1:0"))
         self.addCleanup(pod.stop)
         return pod.start()
 
@@ -89,9 +79,12 @@ class Ranks(unittest.TestCase):
     def test_two_pods_are_a_group_and_come_back_as_one(self) -> None:
         group = [self.pod(0), self.pod(1)]
         self.frontend.await_log('"event":"group_ready"')
-        for index in range(2):
-            for rank in range(2):  # of the pod
-                self.assertEqual(pods.fetch(f"http://127.0.0.1:{self.first_port[index] + rank}/readyz")[0], 200)
+        for pod in group:
+            seen = 0
+            for _ in range(2):  # ranks of a pod
+                line = pod.await_log('"event":"pages"', seen)
+                seen = pod.log.index(line, seen) + 1
+                self.assertEqual(pods.fetch(f"http://127.0.0.1:{json.loads(line)['http_port']}/readyz")[0], 200)
         self.clip()
         seen = len(self.frontend.log)
         os.kill(children(group[1].process.pid)[1], signal.SIGKILL)
@@ -106,6 +99,16 @@ class Ranks(unittest.TestCase):
         pod = pods.Container(self.cluster, self.worker, "wrong", {"LWS_GROUP_SIZE": "2", "LWS_WORKER_INDEX": "2", "GROUP_INDEX": "0"})
         pod.start()
         self.assertEqual(pod.process.wait(timeout=60), 2)  # rank 4 of 4
+
+    def test_a_pod_that_is_told_while_it_starts_ends(self) -> None:
+        programs = self.root / "programs"  # ranks that end when they are told; the first one has its pod told
+        programs.mkdir()
+        (programs / "kinora-worker").write_text(
+            "#!/bin/bash\ncase $* in *--rank=0*) kill -TERM $PPID;; esac\nexec tail -f /dev/null\n")
+        (programs / "kinora-worker").chmod(0o755)
+        done = subprocess.run(["bash", START_RANKS], timeout=60, capture_output=True, text=True, env={
+            **os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "RANKS_PER_POD": "50"})
+        self.assertEqual(done.returncode, 0, done.stderr)
 
 
 if __name__ == "__main__":
