@@ -1,5 +1,6 @@
 #include "engine/pipeline/adapters.h"
 
+#include <array>
 #include <bit>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,17 @@
 #include "engine/parallel/agree.h"
 
 namespace kinora {
+namespace {
+
+// Clients hear of it: without a path of this machine.
+absl::Status OfLora(const std::string& id, const absl::Status& status) {
+  if (!absl::IsFailedPrecondition(status)) return status;
+  return absl::FailedPreconditionError(absl::StrCat("lora ", id,
+                                                    ": its file has been written to since it was opened; restart the "
+                                                    "worker, or put the file back by rename"));
+}
+
+}  // namespace
 
 Adapters::Keys Adapters::KeysOf(absl::Span<const AppliedLora> loras) {
   Keys keys;
@@ -21,7 +33,6 @@ Adapters::Keys Adapters::KeysOf(absl::Span<const AppliedLora> loras) {
 
 absl::Status Adapters::PutOn(Exec& exec, absl::Span<const AppliedLora> wanted,
                              absl::FunctionRef<absl::Status()> on_weight) {
-  if (Wears(wanted)) return absl::OkStatus();
   const TraceSpan span("weights", "put_on_loras");
   ++swaps_;
   mixed_ = true;
@@ -39,16 +50,38 @@ absl::Status Adapters::Rewrite(Exec& exec, absl::Span<const AppliedLora> wanted,
     if (applied.strength == 0) continue;
     std::shared_ptr<const SafetensorsFile>& file = files.emplace_back(applied.lora->file());
     if (cache_ != nullptr) {
-      KINORA_ASSIGN_OR_RETURN(file, cache_->Get(file, /*counted=*/exec.mesh.world().rank() == 0));
+      auto kept = cache_->Get(file, /*counted=*/exec.mesh.world().rank() == 0, on_weight);
+      if (!kept.ok()) return OfLora(applied.id, kept.status());
+      file = *std::move(kept);
     }
     applied.lora->AddTo(applied.strength, deltas, file.get());
   }
   KINORA_RETURN_IF_ERROR(weights_->Rewrite(deltas, exec.ops, on_weight));
-  for (const auto& file : files) KINORA_RETURN_IF_ERROR(file->CheckUnchanged());
+  size_t read = 0;
+  for (const AppliedLora& applied : wanted) {
+    if (applied.strength != 0) KINORA_RETURN_IF_ERROR(OfLora(applied.id, files[read++]->CheckUnchanged()));
+  }
   return absl::OkStatus();
 }
 
-std::string Adapters::TextKey(absl::Span<const AppliedLora> loras) const {
+// One file may be known by its digest on one rank and by its path on another.
+absl::StatusOr<Adapters::Fit> Adapters::FitOf(Exec& exec, absl::Span<const AppliedLora> wanted) {
+  std::array<int64_t, 2> said = {static_cast<int64_t>(!mixed_ && KeysOf(wanted) == on_), NumberOf(TextKey(wanted))};
+  KINORA_RETURN_IF_ERROR(ShareFromRankZero(exec, absl::OkStatus(), absl::MakeSpan(said)));
+  return Fit{.worn = said[0] != 0, .text_key = said[1] == 0 ? "" : absl::StrCat(said[1])};
+}
+
+// Numbers are not given twice, so what is forgotten is encoded anew and nothing else.
+int64_t Adapters::NumberOf(const std::string& text_key) {
+  constexpr size_t kMost = 1000;
+  if (text_key.empty()) return 0;
+  if (text_numbers_.size() >= kMost && !text_numbers_.contains(text_key)) text_numbers_.clear();
+  const auto [known, fresh] = text_numbers_.try_emplace(text_key, last_number_ + 1);
+  if (fresh) ++last_number_;
+  return known->second;
+}
+
+std::string Adapters::TextKey(absl::Span<const AppliedLora> loras) {
   std::string key;
   for (const AppliedLora& applied : loras) {
     if (applied.strength == 0 || !applied.lora->changes_text()) continue;

@@ -2,6 +2,7 @@
 #ifndef KINORA_ENGINE_PIPELINE_ADAPTERS_H_
 #define KINORA_ENGINE_PIPELINE_ADAPTERS_H_
 
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/parallel/exec.h"
 #include "engine/weights/factor_cache.h"
@@ -33,16 +35,18 @@ class Adapters {
   Adapters(std::shared_ptr<WeightSet> weights, std::shared_ptr<FactorCache> cache)
       : weights_(std::move(weights)), cache_(std::move(cache)) {}
 
-  // Whether PutOn would rewrite weights.
-  bool Wears(absl::Span<const AppliedLora> wanted) const { return !mixed_ && KeysOf(wanted) == on_; }
+  // What decides which collectives the ranks enter, so rank 0's answer on every rank.
+  struct Fit {
+    bool worn = false;  // the weights are those that PutOn would make
+    // What of the LoRAs decides how a prompt is encoded, as a key of contexts: "" if nothing does.
+    std::string text_key;
+  };
+  absl::StatusOr<Fit> FitOf(Exec& exec, absl::Span<const AppliedLora> wanted);
   // Makes the weights those of the checkpoint plus `wanted`, added in this order; {} gives the bits of the load back.
-  // Nothing is done if that is what they are. CHECK-fails on one that is not opened. What goes wrong on any
-  // rank is agreed (agree.h): a product that is not finite, by its tensor's name, I/O, or what on_weight, called after
-  // each weight that is rewritten, says on a rank; the next call mends it.
+  // CHECK-fails on one that is not opened. What goes wrong on any rank is agreed (agree.h): a product that is not
+  // finite, by its tensor's name, I/O, or what on_weight, called after each weight that is rewritten, says on a rank;
+  // the next call mends it.
   absl::Status PutOn(Exec& exec, absl::Span<const AppliedLora> wanted, absl::FunctionRef<absl::Status()> on_weight);
-
-  // What of `loras` decides how a prompt is encoded, as a key of contexts: "" if nothing does.
-  std::string TextKey(absl::Span<const AppliedLora> loras) const;
 
   int64_t swaps() const { return swaps_; }  // calls that had to rewrite weights
 
@@ -50,12 +54,16 @@ class Adapters {
   // Of those that do anything: by what they add and how much, so that a file opened anew is the same.
   using Keys = std::vector<std::pair<std::string, double>>;
   static Keys KeysOf(absl::Span<const AppliedLora> loras);
+  static std::string TextKey(absl::Span<const AppliedLora> loras);
+  int64_t NumberOf(const std::string& text_key);
 
   absl::Status Rewrite(Exec& exec, absl::Span<const AppliedLora> wanted, absl::FunctionRef<absl::Status()> on_weight);
 
   const std::shared_ptr<WeightSet> weights_;
   const std::shared_ptr<FactorCache> cache_;
   Keys on_;
+  std::map<std::string, int64_t> text_numbers_;  // by TextKey
+  int64_t last_number_ = 0;
   bool mixed_ = false;  // a rewrite failed: the weights are no set's
   int64_t swaps_ = 0;
 };

@@ -33,7 +33,7 @@ absl::Status CheckNoise(std::string_view name, const HostArray& given, const Sha
 
 }  // namespace
 
-absl::Status Generation::Encode(Exec& exec, const StagePlan& stage) {
+absl::Status Generation::Encode(Exec& exec) {
   TextEncoder& text = *modules_.text;
   const size_t prompts = guided() ? 2 : 1;
   std::vector<TextContext> contexts;
@@ -48,7 +48,7 @@ absl::Status Generation::Encode(Exec& exec, const StagePlan& stage) {
   }
   std::vector<std::string> words = {request_.prompt};
   if (guided()) words.push_back(request_.negative_prompt.value_or(""));
-  KINORA_RETURN_IF_ERROR(text.Encode(exec, words, contexts, modules_.adapters->TextKey(stage.loras)));
+  KINORA_RETURN_IF_ERROR(text.Encode(exec, words, contexts, text_key_));
   return OnRankZero(exec, [&] { return ReportText(exec); });
 }
 
@@ -387,7 +387,7 @@ absl::Status Generation::RunStage(Exec& exec, const StagePlan& stage, OnStep on_
   }
   switch (stage.kind) {
     case StageKind::kEncode:
-      return Encode(exec, stage);
+      return Encode(exec);
     case StageKind::kEncodeInputs:
       return EncodeInputs(exec, stage, on_step);
     case StageKind::kEncodeSound:
@@ -418,10 +418,12 @@ absl::Status Generation::Measured(Exec& exec, const std::string& stage, absl::Fu
   return status;
 }
 
-// Every rank's weights bear the same ones, so all of them come to rewrite, or none does.
 absl::Status Generation::PutOnLoras(Exec& exec, const StagePlan& stage, OnStep on_step) {
   const bool bears = stage.kind == StageKind::kEncode || stage.kind == StageKind::kDenoise;
-  if (!bears || modules_.adapters == nullptr || modules_.adapters->Wears(stage.loras)) return absl::OkStatus();
+  if (!bears || modules_.adapters == nullptr) return absl::OkStatus();
+  KINORA_ASSIGN_OR_RETURN(const Adapters::Fit fit, modules_.adapters->FitOf(exec, stage.loras));
+  if (stage.kind == StageKind::kEncode) text_key_ = fit.text_key;
+  if (fit.worn) return absl::OkStatus();
   const bool told = exec.mesh.world().rank() == 0;
   KINORA_RETURN_IF_ERROR(AgreeWithRankZero(exec, told ? on_step(stage, kLorasGoOn, nullptr) : absl::OkStatus()));
   const auto on_weight = [this] { return observer_ == nullptr ? absl::OkStatus() : observer_->OnWork(); };

@@ -50,7 +50,7 @@ class Generation {
   absl::Status Measured(Exec& exec, const std::string& stage, absl::FunctionRef<absl::Status()> run);
   absl::Status PutOnLoras(Exec& exec, const StagePlan& stage, OnStep on_step);
   absl::Status RunStage(Exec& exec, const StagePlan& stage, OnStep on_step);
-  absl::Status Encode(Exec& exec, const StagePlan& stage);
+  absl::Status Encode(Exec& exec);
   absl::Status EncodeInputs(Exec& exec, const StagePlan& stage, OnStep on_step);
   absl::Status EncodeSound(Exec& exec, const AudioClip* sound, const SoundSpan& span, const Tensor& latent);
   absl::Status EncodeGivenSound(Exec& exec);
@@ -95,6 +95,7 @@ class Generation {
   Tensor sound_;                                            // the audio latent that is heard
   Tensor held_sound_;                                       // of a retake's clip
   bool begun_ = false, opened_ = false;                     // the first denoising stage; the clip
+  std::string text_key_;                                    // of the contexts that are encoded with the present LoRAs
   std::vector<StageUse> uses_;
 };
 

@@ -29,12 +29,15 @@ absl::Status CheckDigests(const Loras& loras, const GenerationRequest& request) 
     const auto found = loras.find(asked.id);
     if (found == loras.end()) {
       return absl::FailedPreconditionError(
-          Cat("loras[", i, "].id: ", asked.id, " is not here any more; it was ", asked.digest));
+          Cat("loras[", i, "].id: ", asked.id, " is not here any more; it was ", asked.digest,
+              "; put the file back into lora_folder, or ask for one that `kinora models` lists"));
     }
     const std::string& digest = found->second->digest();
     if (digest.empty() || digest == asked.digest) continue;
     return absl::FailedPreconditionError(Cat("loras[", i, "].digest: the file of ", asked.id, " is ", digest,
-                                             " now; the request was for ", asked.digest));
+                                             " now; the request was for ", asked.digest,
+                                             "; ask again with the digest that `kinora models` lists, or put the "
+                                             "earlier file back into lora_folder"));
   }
   return absl::OkStatus();
 }

@@ -187,8 +187,9 @@ const ModelConfig& Pipeline::config() const { return parts_->config; }
 ModelDescription Pipeline::description() const { return parts_->loras.Get()->model; }
 Loras Pipeline::loras() const { return parts_->loras.Get()->loras; }
 void Pipeline::SetLoras(Loras loras) { parts_->loras.Replace(std::move(loras)); }
-absl::StatusOr<std::shared_ptr<const Lora>> Pipeline::OpenLora(const std::string& path, LoraOptions options) const {
-  return Lora::Open(path, *parts_->checkpoint, std::move(options));
+absl::StatusOr<std::shared_ptr<const Lora>> Pipeline::OpenLora(std::shared_ptr<const SafetensorsFile> file,
+                                                               LoraOptions options) const {
+  return Lora::Open(std::move(file), *parts_->checkpoint, std::move(options));
 }
 int64_t Pipeline::peak_arena_bytes() const { return parts_->arena.peak(); }
 const std::vector<StageUse>& Pipeline::last_run() const { return parts_->last_run; }

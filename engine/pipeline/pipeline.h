@@ -104,7 +104,8 @@ class Pipeline {
   // In their place, as lora_list.h. Those that PutOn is to find must be of OpenLora or of loras().
   void SetLoras(Loras loras);
   // As Lora::Open, for this model.
-  absl::StatusOr<std::shared_ptr<const Lora>> OpenLora(const std::string& path, LoraOptions options) const;
+  absl::StatusOr<std::shared_ptr<const Lora>> OpenLora(std::shared_ptr<const SafetensorsFile> file,
+                                                       LoraOptions options) const;
   // Largest number of video tokens that fit the reserved memory, along clips of growing length at the default size and
   // then of growing size; 0: no request within the other limits is too large.
   absl::StatusOr<int64_t> MaxTokens() const;

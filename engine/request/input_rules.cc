@@ -175,11 +175,15 @@ void Rules::CheckLoraId(const std::string& field, const std::string& id) {
   constexpr size_t kNamed = 20;
   const std::vector<std::string>& loras = model_->loras;
   if (std::find(loras.begin(), loras.end(), id) != loras.end()) return;
-  if (loras.empty()) return Add(field, Cat(id, ": this model was loaded without LoRAs (--model lora=ID:FILE)"));
+  if (loras.empty()) {
+    return Add(field, Cat(id, ": this model was loaded without LoRAs; give it one with --model lora=ID:FILE or in ",
+                          "lora_folder"));
+  }
   const size_t named = std::min(loras.size(), kNamed);
   Add(field, Cat(id, " is not one of this model's LoRAs, which are ",
                  absl::StrJoin(loras.begin(), loras.begin() + static_cast<int64_t>(named), ", "),
-                 named < loras.size() ? Cat(" and ", loras.size() - named, " more") : ""));
+                 named < loras.size() ? Cat(" and ", loras.size() - named, " more") : "",
+                 "; `kinora models` lists them, and a file in lora_folder adds one"));
 }
 
 void Rules::CheckLora(const std::string& field, const LoraInput& lora) {

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "engine/weights/safetensors.h"
@@ -23,10 +24,11 @@ class FactorCache {
 
   explicit FactorCache(int64_t max_bytes) : max_bytes_(max_bytes) {}
 
-  // `file` as it lies in memory; itself if it is larger than all that is kept. The errors of SafetensorsFile::Loaded.
+  // `file` as it lies in memory; itself if it is larger than all that is kept, or if there is no memory for it. The
+  // other errors of SafetensorsFile::Loaded, whose on_piece is also called now and then while another caller reads.
   // counted: of several ranks that ask for one swap, one counts.
   absl::StatusOr<std::shared_ptr<const SafetensorsFile>> Get(const std::shared_ptr<const SafetensorsFile>& file,
-                                                             bool counted);
+                                                             bool counted, absl::FunctionRef<absl::Status()> on_piece);
   Counts counts() const;
 
  private:
@@ -34,8 +36,14 @@ class FactorCache {
     std::shared_ptr<const SafetensorsFile> file, loaded;
   };
 
+  // What is kept; null: it is the caller's to read, and to end that with reading_.
+  absl::StatusOr<std::shared_ptr<const SafetensorsFile>> FindOrBegin(const std::shared_ptr<const SafetensorsFile>& file,
+                                                                     bool counted,
+                                                                     absl::FunctionRef<absl::Status()> on_piece);
+
   const int64_t max_bytes_;
-  mutable absl::Mutex mu_;                     // held while a file is read: whoever wants the same then finds it
+  mutable absl::Mutex mu_;
+  bool reading_ ABSL_GUARDED_BY(mu_) = false;  // one at a time: whoever wants the same then finds it
   std::list<Kept> kept_ ABSL_GUARDED_BY(mu_);  // the last used first
   Counts counts_ ABSL_GUARDED_BY(mu_);
 };

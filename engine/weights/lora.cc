@@ -14,6 +14,7 @@ namespace {
 constexpr std::string_view kDown = ".lora_A.weight", kUp = ".lora_B.weight";
 constexpr std::string_view kUnread[] = {".alpha", ".dora_scale", ".lora_magnitude_vector",
                                         ".lora_magnitude_vector.weight"};
+constexpr size_t kMostPerTensor = 4;  // down, up, alpha and magnitudes
 constexpr std::string_view kReferences[] = {"reference_downscale_factor", "reference_temporal_scale_factor"};
 constexpr std::string_view kDiffusers[] = {"transformer", "connectors"};
 
@@ -51,6 +52,17 @@ absl::Status CheckMetadata(const SafetensorsFile& file) {
 absl::StatusOr<std::shared_ptr<const Lora>> Lora::Open(const std::string& path, const Checkpoint& model,
                                                        LoraOptions options) {
   KINORA_ASSIGN_OR_RETURN(std::shared_ptr<const SafetensorsFile> file, SafetensorsFile::Open(path));
+  return Open(std::move(file), model, std::move(options));
+}
+
+absl::StatusOr<std::shared_ptr<const Lora>> Lora::Open(std::shared_ptr<const SafetensorsFile> file,
+                                                       const Checkpoint& model, LoraOptions options) {
+  const std::string path = file->path();
+  const size_t tensors = file->tensors().size(), most = kMostPerTensor * model.tensors().size();
+  if (tensors > most) {
+    return absl::InvalidArgumentError(
+        Cat(path, ": ", tensors, " tensors; a LoRA of this model has at most ", most, ", it is made for another"));
+  }
   KINORA_RETURN_IF_ERROR(CheckMetadata(*file));
   std::shared_ptr<Lora> lora(new Lora(std::move(file), std::move(options)));
   for (const TensorInfo& tensor : lora->file_->tensors()) KINORA_RETURN_IF_ERROR(lora->Place(tensor, model));

@@ -25,10 +25,13 @@ struct LoraOptions {
 class Lora {  // an open file; the factors are read when it is put on
  public:
   // For the tensors of `model`. NotFound, or InvalidArgument naming the file and the tensor: a name of neither layout,
-  // a module that the model lacks, one factor without the other, ranks or shapes that do not fit. Unimplemented if the
+  // a module that the model lacks, one factor without the other, ranks or shapes that do not fit, or so many tensors
+  // that they cannot all change a tensor of the model. Unimplemented if the
   // metadata has reference scale factors: such a LoRA expects a reference video beside the clip (IC-LoRA).
   static absl::StatusOr<std::shared_ptr<const Lora>> Open(const std::string& path, const Checkpoint& model,
                                                           LoraOptions options = {});
+  static absl::StatusOr<std::shared_ptr<const Lora>> Open(std::shared_ptr<const SafetensorsFile> file,
+                                                          const Checkpoint& model, LoraOptions options = {});
   // The same file, of which more is known now.
   std::shared_ptr<const Lora> WithDigest(std::string digest) const;
 

@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "absl/strings/match.h"
+#include "engine/base/file_descriptor.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/strings.h"
 #include "engine/weights/json_text.h"
@@ -44,7 +45,14 @@ absl::Status ErrnoError(std::string_view path, std::string_view what) {
 absl::StatusOr<std::shared_ptr<const SafetensorsFile>> SafetensorsFile::Open(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a named pipe must not hold the open
   if (fd < 0) return ErrnoError(path, "cannot open");
-  std::shared_ptr<SafetensorsFile> file(new SafetensorsFile(path, fd));
+  const FileDescriptor owned(fd);
+  return Open(path, fd);
+}
+
+absl::StatusOr<std::shared_ptr<const SafetensorsFile>> SafetensorsFile::Open(const std::string& path, int fd) {
+  const int own = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (own < 0) return ErrnoError(path, "cannot open");
+  std::shared_ptr<SafetensorsFile> file(new SafetensorsFile(path, own));
   if (absl::Status status = file->ReadHeader(); !status.ok()) {
     return absl::Status(status.code(), Cat(path, ": ", status.message()));
   }
@@ -63,23 +71,23 @@ absl::Status SafetensorsFile::CheckUnchanged() const {
   return absl::FailedPreconditionError(Cat(path_, ": has been written to since it was opened"));
 }
 
-absl::StatusOr<std::shared_ptr<const SafetensorsFile>> SafetensorsFile::Loaded() const {
+absl::StatusOr<std::shared_ptr<const SafetensorsFile>> SafetensorsFile::Loaded(
+    absl::FunctionRef<absl::Status()> on_piece) const {
+  constexpr int64_t kPiece = int64_t{16} << 20;
   std::shared_ptr<SafetensorsFile> loaded(new SafetensorsFile(path_, -1));
   KINORA_ASSIGN_OR_RETURN(loaded->data_, Buffer::Allocate(bytes(), Cat("the LoRA ", path_)));
-  if (const absl::Status status = ReadAt(0, bytes(), loaded->data_.data()); !status.ok()) {
-    return absl::Status(status.code(), Cat(path_, ": ", status.message()));
+  for (int64_t done = 0; done < bytes(); done += kPiece) {
+    char* const to = static_cast<char*>(loaded->data_.data()) + done;
+    if (const absl::Status status = ReadAt(done, std::min(kPiece, bytes() - done), to); !status.ok()) {
+      return absl::Status(status.code(), Cat(path_, ": ", status.message()));
+    }
+    KINORA_RETURN_IF_ERROR(on_piece());
   }
   KINORA_RETURN_IF_ERROR(CheckUnchanged());
   loaded->stamp_ = stamp_;
   loaded->data_start_ = data_start_;
-  loaded->header_ = header_;
-  loaded->IndexNames();
+  loaded->index_ = index_;
   return loaded;
-}
-
-void SafetensorsFile::IndexNames() {
-  by_name_.reserve(header_.tensors.size());
-  for (const TensorInfo& tensor : header_.tensors) by_name_[tensor.name] = &tensor;
 }
 
 absl::Status SafetensorsFile::ReadHeader() {
@@ -105,14 +113,17 @@ absl::Status SafetensorsFile::ReadHeader() {
   std::string json(length, '\0');
   KINORA_RETURN_IF_ERROR(ReadAt(kLengthBytes, static_cast<int64_t>(length), json.data()));
   data_start_ = kLengthBytes + static_cast<int64_t>(length);
-  KINORA_ASSIGN_OR_RETURN(header_, ParseSafetensorsHeader(json, size - data_start_));
-  IndexNames();
+  auto index = std::make_shared<Index>();
+  KINORA_ASSIGN_OR_RETURN(index->header, ParseSafetensorsHeader(json, size - data_start_));
+  index->by_name.reserve(index->header.tensors.size());
+  for (const TensorInfo& tensor : index->header.tensors) index->by_name[tensor.name] = &tensor;
+  index_ = std::move(index);
   return absl::OkStatus();
 }
 
 const TensorInfo* SafetensorsFile::Find(std::string_view name) const {
-  const auto it = by_name_.find(name);
-  return it == by_name_.end() ? nullptr : it->second;
+  const auto it = index_->by_name.find(name);
+  return it == index_->by_name.end() ? nullptr : it->second;
 }
 
 absl::Status SafetensorsFile::ReadAt(int64_t position, int64_t bytes, void* out) const {

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/tensor/buffer.h"
@@ -44,19 +45,22 @@ class SafetensorsFile {
  public:
   // NotFound, or InvalidArgument beginning with the path. GGUF files are recognised and refused.
   static absl::StatusOr<std::shared_ptr<const SafetensorsFile>> Open(const std::string& path);
+  // What `fd` is open on, whatever lies at `path` by now; fd stays the caller's.
+  static absl::StatusOr<std::shared_ptr<const SafetensorsFile>> Open(const std::string& path, int fd);
   ~SafetensorsFile();
   SafetensorsFile(const SafetensorsFile&) = delete;
   SafetensorsFile& operator=(const SafetensorsFile&) = delete;
 
   const std::string& path() const { return path_; }
-  const std::vector<TensorInfo>& tensors() const { return header_.tensors; }
-  const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
+  const std::vector<TensorInfo>& tensors() const { return index_->header.tensors; }
+  const std::map<std::string, std::string>& metadata() const { return index_->header.metadata; }
   const TensorInfo* Find(std::string_view name) const;  // null if absent
   int64_t bytes() const { return stamp_.bytes; }        // of the whole file
 
   // The same, with its data in memory: whatever becomes of the file, it gives what was in it. Tensors of the one are
-  // those of the other. ResourceExhausted; as CheckUnchanged, once it is read; DataLoss.
-  absl::StatusOr<std::shared_ptr<const SafetensorsFile>> Loaded() const;
+  // those of the other. ResourceExhausted; as CheckUnchanged, once it is read; DataLoss; or what on_piece, called after
+  // each 16 MiB, says.
+  absl::StatusOr<std::shared_ptr<const SafetensorsFile>> Loaded(absl::FunctionRef<absl::Status()> on_piece) const;
   // FailedPrecondition, beginning with the path, if the file has been written to since it was opened. One that was
   // taken away or replaced by another is still itself.
   absl::Status CheckUnchanged() const;
@@ -70,8 +74,11 @@ class SafetensorsFile {
     int64_t bytes = 0, modified = 0;  // nanoseconds
     bool operator==(const Stamp&) const = default;
   };
+  struct Index {
+    SafetensorsHeader header{};
+    std::unordered_map<std::string_view, const TensorInfo*> by_name{};
+  };
   SafetensorsFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
-  void IndexNames();
   absl::Status ReadHeader();
   absl::Status ReadAt(int64_t position, int64_t bytes, void* out) const;
 
@@ -79,9 +86,8 @@ class SafetensorsFile {
   const int fd_;  // -1: it is in data_
   Stamp stamp_;
   int64_t data_start_ = 0;
-  SafetensorsHeader header_;
+  std::shared_ptr<const Index> index_ = std::make_shared<Index>();
   Buffer data_;  // the whole file
-  std::unordered_map<std::string_view, const TensorInfo*> by_name_;
 };
 
 // A file, or the shards of an .index.json: every name of its weight_map must be in the shard it names, shards lie

@@ -1,15 +1,21 @@
 #include "server/worker/lora_folder.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/file_descriptor.h"
 #include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/strings.h"
+#include "server/common/file_error.h"
 #include "server/worker/model_digests.h"
 
 namespace kinora {
@@ -23,30 +29,50 @@ constexpr size_t kMostSaid = 20;  // refusals that a look logs one by one
 
 std::string IdOf(const std::string& name) { return name.substr(0, name.size() - kExtension.size()); }
 
-// The file that `path` leads to, which must lie in `folder`.
-absl::StatusOr<std::string> FileWithin(const std::string& folder, const std::string& path) {
+// Where an open file lies.
+absl::StatusOr<fs::path> PlaceOf(int fd) {
   std::error_code error;
-  const fs::path real = fs::canonical(path, error), root = error ? fs::path() : fs::canonical(folder, error);
-  if (error) return absl::NotFoundError("it leads nowhere");
+  fs::path place = fs::read_symlink(absl::StrCat("/proc/self/fd/", fd), error);
+  if (error) return absl::UnavailableError("where it lies cannot be read from /proc");
+  return place;
+}
+
+// The file that `path` leads to, which must lie in `folder`. Found without being opened, which may do something to what
+// is no file, and then opened as what was found: nothing that is put in its place meanwhile is looked at.
+absl::StatusOr<FileDescriptor> OpenWithin(const std::string& folder, const std::string& path) {
+  const FileDescriptor found(open(path.c_str(), O_PATH | O_CLOEXEC));
+  if (!found.ok() && (errno == ENOENT || errno == ELOOP)) return absl::NotFoundError("it leads nowhere");
+  if (!found.ok()) return FileError("it", "open");
+  KINORA_ASSIGN_OR_RETURN(const fs::path real, PlaceOf(found.get()));
+  std::error_code error;
+  const fs::path root = fs::canonical(folder, error);
+  if (error) return absl::UnavailableError("the folder has gone");
   if (std::mismatch(root.begin(), root.end(), real.begin(), real.end()).first != root.end()) {
     return absl::PermissionDeniedError(absl::StrCat("it is a link to ", absl::CHexEscape(real.string()),
                                                     ", outside of the folder; copy or move the file itself"));
   }
-  if (!fs::is_regular_file(real, error)) return absl::InvalidArgumentError("not a regular file");
-  return real.string();
+  struct stat info {};
+  if (fstat(found.get(), &info) != 0) return FileError("it", "read");
+  if (!S_ISREG(info.st_mode)) return absl::InvalidArgumentError("not a regular file");
+  FileDescriptor file(
+      open(absl::StrCat("/proc/self/fd/", found.get()).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!file.ok()) return FileError("it", "open");
+  return file;
 }
 
-// What is parsed before anything else is known of the file.
-absl::Status CheckHeaderBytes(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
+// Before anything of it is parsed.
+absl::Status CheckSizes(int fd, int64_t bytes) {
+  if (bytes > LoraFolder::kMostBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(bytes, " bytes, at most ", LoraFolder::kMostBytes, " are read of a LoRA"));
+  }
   unsigned char start[8] = {};
-  file.read(reinterpret_cast<char*>(start), sizeof start);
-  if (!file) return absl::OkStatus();  // too short: said when it is opened
-  uint64_t bytes = 0;
-  for (int i = 7; i >= 0; --i) bytes = bytes << 8 | start[i];
-  if (bytes <= static_cast<uint64_t>(LoraFolder::kMostHeaderBytes)) return absl::OkStatus();
+  if (pread(fd, start, sizeof start, 0) != sizeof start) return absl::OkStatus();  // said when it is parsed
+  uint64_t header = 0;
+  for (int i = 7; i >= 0; --i) header = header << 8 | start[i];
+  if (header <= static_cast<uint64_t>(LoraFolder::kMostHeaderBytes)) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("header of ", bytes, " bytes, at most ", LoraFolder::kMostHeaderBytes, " are read of a LoRA"));
+      absl::StrCat("header of ", header, " bytes, at most ", LoraFolder::kMostHeaderBytes, " are read of a LoRA"));
 }
 
 }  // namespace
@@ -62,7 +88,10 @@ absl::Status LoraFolder::Check(const std::string& path) {
 
 LoraFolder::Stamp LoraFolder::StampOf(const std::string& path) {
   struct stat info {};
-  if (stat(path.c_str(), &info) != 0) return {};
+  return stat(path.c_str(), &info) == 0 ? StampOf(info) : Stamp{};
+}
+
+LoraFolder::Stamp LoraFolder::StampOf(const struct stat& info) {
   const auto nanoseconds = [](const timespec& t) { return t.tv_sec * int64_t{1'000'000'000} + t.tv_nsec; };
   return {.device = info.st_dev,
           .inode = info.st_ino,
@@ -98,6 +127,7 @@ bool LoraFolder::Forget(const std::set<std::string>& names) {
     if (file->second.lora != nullptr) {
       Log(Severity::kInfo, "lora_removed", {{"id", IdOf(file->first)}, {"digest", file->second.lora->digest()}});
       changed = true;
+      --listed_;
     }
     refused_.erase(file->first);
     files_.erase(file);
@@ -106,37 +136,56 @@ bool LoraFolder::Forget(const std::set<std::string>& names) {
 }
 
 bool LoraFolder::Look() {
-  const std::set<std::string> names = Names();
-  bool changed = Forget(names);
-  said_ = 0;
-  size_t listed = this->listed(), waiting = 0;
-  for (const std::string& name : names) {
-    if (give_up_) return changed;
-    const bool was = files_[name].lora != nullptr;
-    changed |= Consider(name, listed);
-    const File& file = files_[name];
-    listed += static_cast<size_t>(file.lora != nullptr) - static_cast<size_t>(was);
-    waiting += static_cast<size_t>(!file.judged && listed >= kMostListed);
-  }
-  if (said_ > kMostSaid) {
-    Log(Severity::kWarning, "loras_refused", {{"more", static_cast<int64_t>(said_ - kMostSaid)}});
-  }
-  SayWaiting(waiting);
+  bool changed = Begin();
+  while (more()) changed |= Next([] { return absl::OkStatus(); });
   return changed;
 }
 
+bool LoraFolder::Begin() {
+  const std::set<std::string> names = Names();
+  names_.assign(names.begin(), names.end());
+  next_ = wait_ = said_ = 0;
+  const bool changed = Forget(names);
+  if (names_.empty()) End();
+  return changed;
+}
+
+bool LoraFolder::Next(GoOn go_on) {
+  const std::string name = names_[next_++];
+  const bool changed = Consider(name, go_on);
+  wait_ += static_cast<size_t>(!files_[name].judged && listed_ >= kMostListed);
+  if (next_ == names_.size()) End();
+  return changed;
+}
+
+void LoraFolder::End() {
+  if (said_ > kMostSaid) {
+    Log(Severity::kWarning, "loras_refused", {{"more", static_cast<int64_t>(said_ - kMostSaid)}});
+  }
+  SayWaiting(wait_);
+}
+
+bool LoraFolder::LookAt(const std::string& id, GoOn go_on) {
+  const std::string name = Cat(id, kExtension);
+  if (id.empty() || id.starts_with('.') || !CheckId(id).ok()) return false;
+  if (!files_.contains(name) && StampOf(absl::StrCat(path_, "/", name)) == Stamp{}) return false;
+  const bool changed = Consider(name, go_on);
+  return Consider(name, go_on) || changed;  // a file counts from the second look at it on
+}
+
 // True: it is listed and was not, or the other way round.
-bool LoraFolder::Consider(const std::string& name, size_t listed) {
+bool LoraFolder::Consider(const std::string& name, GoOn go_on) {
   File& file = files_[name];
   const Stamp now = StampOf(absl::StrCat(path_, "/", name));
   if (now != file.stamp) {  // new, or being written
     const bool was = file.lora != nullptr;
+    listed_ -= static_cast<size_t>(was);
     refused_.erase(name);
     file = {.stamp = now};
     return was;
   }
-  if (file.judged || listed >= kMostListed) return false;
-  absl::StatusOr<std::shared_ptr<const Lora>> lora = Judge(name);
+  if (file.judged || listed_ >= kMostListed) return false;
+  absl::StatusOr<std::shared_ptr<const Lora>> lora = Judge(name, now, go_on);
   const Stamp after = StampOf(absl::StrCat(path_, "/", name));
   if (after != now || absl::IsCancelled(lora.status()) || absl::IsUnavailable(lora.status())) {
     file.stamp = after;
@@ -144,22 +193,29 @@ bool LoraFolder::Consider(const std::string& name, size_t listed) {
   }
   file.judged = true;
   if (!lora.ok()) {
-    refused_[name] = std::string(lora.status().message());
+    refused_[name] = std::string(lora.status().message().substr(0, kMostWhyBytes));
     SayRefused(name);
     return false;
   }
   file.lora = *std::move(lora);
+  ++listed_;
   Log(Severity::kInfo, "lora_listed", {{"id", IdOf(name)}, {"digest", file.lora->digest()}});
   return true;
 }
 
-absl::StatusOr<std::shared_ptr<const Lora>> LoraFolder::Judge(const std::string& name) {
+absl::StatusOr<std::shared_ptr<const Lora>> LoraFolder::Judge(const std::string& name, const Stamp& stamp, GoOn go_on) {
+  const std::string path = absl::StrCat(path_, "/", name);
   KINORA_RETURN_IF_ERROR(CheckId(IdOf(name)));
-  KINORA_ASSIGN_OR_RETURN(const std::string path, FileWithin(path_, absl::StrCat(path_, "/", name)));
-  KINORA_RETURN_IF_ERROR(CheckHeaderBytes(path));
-  KINORA_RETURN_IF_ERROR(open_(path, {}).status());  // before all of a file is read that is none
-  KINORA_ASSIGN_OR_RETURN(std::string digest, DigestOfFile(path, &give_up_));
-  return open_(path, {.digest = std::move(digest)});
+  KINORA_ASSIGN_OR_RETURN(const FileDescriptor found, OpenWithin(path_, path));
+  struct stat info {};
+  if (fstat(found.get(), &info) != 0 || StampOf(info) != stamp) return absl::UnavailableError("it is another by now");
+  KINORA_RETURN_IF_ERROR(CheckSizes(found.get(), info.st_size));
+  KINORA_ASSIGN_OR_RETURN(auto file, SafetensorsFile::Open(path, found.get()));
+  KINORA_ASSIGN_OR_RETURN(const auto lora, open_(std::move(file)));  // before all of a file is read that is none
+  KINORA_ASSIGN_OR_RETURN(std::string digest, DigestOfOpenFile(path, found.get(), [&] {
+                            return give_up_ ? absl::CancelledError(path) : go_on();
+                          }));
+  return lora->WithDigest(std::move(digest));
 }
 
 // What a client can name, also as --lora ID:STRENGTH.
@@ -193,11 +249,6 @@ Loras LoraFolder::loras() const {
     if (file.lora != nullptr) loras.emplace(IdOf(name), file.lora);
   }
   return loras;
-}
-
-size_t LoraFolder::listed() const {
-  return static_cast<size_t>(
-      std::count_if(files_.begin(), files_.end(), [](const auto& file) { return file.second.lora != nullptr; }));
 }
 
 }  // namespace kinora

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/clock.h"
+#include "engine/base/status_macros.h"
 #include "server/common/model_conversion.h"
 
 namespace kinora {
@@ -18,7 +19,47 @@ std::set<std::string> IdsOf(const Loras& loras) {
   return ids;
 }
 
+constexpr absl::Duration kBetweenWords = absl::Milliseconds(500);  // of one that waits for its turn
+
+constexpr auto kAlways = [] { return absl::OkStatus(); };
+
 }  // namespace
+
+class LoraWatch::Turn {
+ public:
+  explicit Turn(LoraWatch& watch) : watch_(watch) {
+    const auto free = [&watch] {
+      watch.turn_mu_.AssertHeld();
+      return !watch.taken_ && watch.seeking_ == 0;
+    };
+    absl::MutexLock lock(&watch.turn_mu_, absl::Condition(&free));
+    watch.taken_ = true;
+  }
+  // Before those that do not seek; not taken if go_on says so.
+  Turn(LoraWatch& watch, absl::FunctionRef<absl::Status()> go_on) : watch_(watch) {
+    const auto free = [&watch] {
+      watch.turn_mu_.AssertHeld();
+      return !watch.taken_;
+    };
+    absl::MutexLock lock(&watch.turn_mu_);
+    ++watch.seeking_;
+    while (status_.ok() && !watch.turn_mu_.AwaitWithTimeout(absl::Condition(&free), kBetweenWords)) status_ = go_on();
+    --watch.seeking_;
+    if (status_.ok()) watch.taken_ = true;
+  }
+  ~Turn() {
+    if (!status_.ok()) return;
+    absl::MutexLock lock(&watch_.turn_mu_);
+    watch_.taken_ = false;
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  const absl::Status& status() const { return status_; }
+
+ private:
+  LoraWatch& watch_;
+  absl::Status status_;
+};
 
 LoraWatch::LoraWatch(Pipeline& pipeline, std::shared_ptr<FactorCache> cache, const std::string& folder,
                      WorkerMetrics& metrics)
@@ -26,7 +67,7 @@ LoraWatch::LoraWatch(Pipeline& pipeline, std::shared_ptr<FactorCache> cache, con
   if (folder.empty()) return;
   folder_.emplace(
       folder,
-      [&pipeline](const std::string& path, LoraOptions options) { return pipeline.OpenLora(path, std::move(options)); },
+      [&pipeline](std::shared_ptr<const SafetensorsFile> file) { return pipeline.OpenLora(std::move(file), {}); },
       IdsOf(given_));
   LookOnce();  // a file counts from the second look at it on
   LookOnce();
@@ -44,33 +85,42 @@ LoraWatch::~LoraWatch() {
 }
 
 void LoraWatch::SetDigests(const ModelDigests::Map& known) {
-  absl::MutexLock lock(&look_mu_);
+  const Turn turn(*this);
   for (auto& [id, lora] : given_) {
     const auto digest = known.find(absl::StrCat(kLoraDigest, id));
     if (digest != known.end()) lora = lora->WithDigest(digest->second);
   }
+  Publish();
+}
+
+void LoraWatch::Publish() {
   Loras all = given_;
   if (folder_) all.merge(folder_->loras());
   pipeline_.SetLoras(std::move(all));
 }
 
+// Each file that is listed or gone is told of before the next is read.
 void LoraWatch::LookOnce() {
-  bool changed = false;
-  {
-    absl::MutexLock lock(&look_mu_);
-    changed = folder_->Look();
-    for (const auto& [state, files] : {std::pair{"listed", folder_->listed()},
-                                       {"refused", folder_->refused().size()},
-                                       {"awaited", folder_->awaited()}}) {
-      metrics_.lora_files.Add({{"state", state}}).Set(static_cast<double>(files));
+  const auto step = [this](absl::FunctionRef<bool()> look) {
+    bool more = false;
+    bool changed = false;
+    {
+      const Turn turn(*this);
+      changed = look();
+      more = folder_->more();
+      if (changed) Publish();
     }
-    if (changed) {
-      Loras all = given_;
-      all.merge(folder_->loras());
-      pipeline_.SetLoras(std::move(all));
-    }
+    if (changed) Tell();
+    return more;
+  };
+  bool more = step([this] { return folder_->Begin(); });
+  while (more) more = step([this] { return folder_->Next(kAlways); });
+  const Turn turn(*this);
+  for (const auto& [state, files] : {std::pair{"listed", folder_->listed()},
+                                     {"refused", folder_->refused().size()},
+                                     {"awaited", folder_->awaited()}}) {
+    metrics_.lora_files.Add({{"state", state}}).Set(static_cast<double>(files));
   }
-  if (changed) Tell();
 }
 
 void LoraWatch::Tell() {
@@ -121,15 +171,24 @@ void LoraWatch::Describe(v1::ModelInfo& model) const {
   }
 }
 
-void LoraWatch::Seek(const v1::Generation& asked) {
-  if (!folder_) return;
-  const Loras known = pipeline_.loras();
+absl::Status LoraWatch::Seek(const v1::Generation& asked, absl::FunctionRef<absl::Status()> go_on) {
+  if (!folder_) return absl::OkStatus();
   for (const v1::LoraRef& ref : asked.loras()) {
+    const Loras known = pipeline_.loras();
     const auto found = known.find(ref.id());
-    if (found != known.end() && (ref.digest().empty() || found->second->digest() == ref.digest())) continue;
-    LookOnce();
-    return LookOnce();
+    const std::string digest = found == known.end() ? "none" : found->second->digest();
+    if (found != known.end() && (ref.digest().empty() || digest.empty() || digest == ref.digest())) continue;
+    bool changed = false;
+    {
+      const Turn turn(*this, go_on);
+      KINORA_RETURN_IF_ERROR(turn.status());
+      changed = folder_->LookAt(ref.id(), go_on);
+      if (changed) Publish();
+    }
+    if (changed) Tell();
+    KINORA_RETURN_IF_ERROR(go_on());
   }
+  return absl::OkStatus();
 }
 
 }  // namespace kinora

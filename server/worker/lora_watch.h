@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/synchronization/mutex.h"
 #include "engine/pipeline/pipeline.h"
 #include "kinora/v1/video_generation.pb.h"
@@ -36,14 +37,18 @@ class LoraWatch {
   void CountSwaps(absl::Span<const StageUse> stages);
   // Sets the ids and digests of the present LoRAs.
   void Describe(v1::ModelInfo& model) const;
-  // Looks at the folder now if one that is asked for is not known by its digest.
-  void Seek(const v1::Generation& asked);
+  // Looks now at the folder's file of each id that is asked for and not known by its digest. go_on: called meanwhile;
+  // what it says, unless OK, ends the search and is returned.
+  absl::Status Seek(const v1::Generation& asked, absl::FunctionRef<absl::Status()> go_on);
   // Called from now on, after each change and once at the beginning, by one thread at a time; null: no more. Once this
   // has returned, nothing that was set before runs.
   void SetListener(std::function<void()> changed);
 
  private:
+  // Gives the folder to one thread at a time, those that seek first.
+  class Turn;
   void LookOnce();
+  void Publish();
   void Tell();
   void Loop();
 
@@ -51,9 +56,11 @@ class LoraWatch {
   WorkerMetrics& metrics_;
   const std::shared_ptr<FactorCache> cache_;
   FactorCache::Counts counted_;  // in the metrics
-  Loras given_;                  // by the configuration
-  absl::Mutex look_mu_;
-  std::optional<LoraFolder> folder_;  // under look_mu_, but for GiveUp
+  Loras given_;                  // by the configuration; of whose turn it is
+  absl::Mutex turn_mu_;
+  bool taken_ ABSL_GUARDED_BY(turn_mu_) = false;
+  int seeking_ ABSL_GUARDED_BY(turn_mu_) = 0;  // that wait for their turn
+  std::optional<LoraFolder> folder_;           // of whose turn it is, but for GiveUp
   absl::Mutex listener_mu_;
   std::function<void()> listener_ ABSL_GUARDED_BY(listener_mu_);
   absl::Mutex mu_;

@@ -43,8 +43,11 @@ class Model {
   using ReadRequest = std::function<absl::Status(GenerationRequest& request)>;
   // The planning of a run, by every rank of the group at once, between two Generates: of a request that names inputs
   // with what `read` makes of it, where its ranks follow (no `read`) with its measures. What `read` fails with;
-  // Cancelled on the others; Aborted as Generate.
-  virtual absl::StatusOr<PreparedRun> PrepareRun(const v1::Generation& generation, const ReadRequest& read) = 0;
+  // Cancelled on the others; Aborted as Generate. go_on: called between the parts of what takes long; what it says,
+  // unless OK, ends it.
+  using GoOn = std::function<absl::Status()>;
+  virtual absl::StatusOr<PreparedRun> PrepareRun(const v1::Generation& generation, const ReadRequest& read,
+                                                 const GoOn& go_on) = 0;
 
   // Any thread, also during Generate.
   virtual v1::Estimate Estimate(const PreparedRun& run) const = 0;

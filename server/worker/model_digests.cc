@@ -1,8 +1,10 @@
 #include "server/worker/model_digests.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -17,20 +19,32 @@
 
 namespace kinora {
 
-absl::StatusOr<std::string> DigestOfFile(const std::string& path, const std::atomic<bool>* give_up) {
-  constexpr int64_t kPiece = 4 << 20;
-  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+absl::StatusOr<std::string> DigestOfFile(const std::string& path, absl::FunctionRef<absl::Status()> go_on) {
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a named pipe must not hold it
   if (!file.ok()) return FileError(path, "open");
+  return DigestOfOpenFile(path, file.get(), go_on);
+}
+
+absl::StatusOr<std::string> DigestOfOpenFile(const std::string& path, int fd, absl::FunctionRef<absl::Status()> go_on) {
+  constexpr int64_t kPiece = 4 << 20;
+  struct stat info {};
+  if (fstat(fd, &info) != 0) return FileError(path, "read");
+  if (!S_ISREG(info.st_mode)) {
+    return OfFile(path, absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file")));
+  }
   std::string buffer(kPiece, '\0');
   Sha256 sha256;
-  while (give_up == nullptr || !*give_up) {
-    const ssize_t n = read(file.get(), buffer.data(), buffer.size());
+  for (int64_t done = 0; done < info.st_size;) {  // it may grow meanwhile
+    const auto most = static_cast<size_t>(std::min<int64_t>(kPiece, info.st_size - done));
+    const ssize_t n = pread(fd, buffer.data(), most, done);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return FileError(path, "read");
-    if (n == 0) return absl::StrCat("sha256:", sha256.Hex());
+    if (n == 0) return OfFile(path, absl::UnavailableError(absl::StrCat(path, ": became shorter while it was read")));
     sha256.Update(std::string_view(buffer.data(), n));
+    done += n;
+    KINORA_RETURN_IF_ERROR(go_on());
   }
-  return absl::CancelledError(path);
+  return absl::StrCat("sha256:", sha256.Hex());
 }
 
 ModelDigests::ModelDigests(const ModelFiles& files) : thread_([this, files] { result_ = Read(files); }) {}
@@ -70,14 +84,17 @@ absl::StatusOr<ModelDigests::Map> ModelDigests::Read(const ModelFiles& files) co
 }
 
 absl::StatusOr<std::string> ModelDigests::DigestOf(const std::string& path) const {
-  return DigestOfFile(path, &give_up_);
+  return DigestOfFile(path, [&] { return give_up_ ? absl::CancelledError(path) : absl::OkStatus(); });
 }
 
-absl::StatusOr<std::string> DigestOfHeaders(const ModelFiles& files) {
+absl::StatusOr<std::string> DigestOfHeaders(const ModelFiles& files, ModelDigests::Map* loras) {
   KINORA_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(files));
   Sha256 sha256;
   for (const std::string& part : files.parts()) {  // they are small enough to be read whole
-    KINORA_ASSIGN_OR_RETURN(const std::string digest, DigestOfFile(part, /*give_up=*/nullptr));
+    KINORA_ASSIGN_OR_RETURN(const std::string digest, DigestOfFile(part, [] { return absl::OkStatus(); }));
+    for (const ModelFiles::Lora& lora : files.loras) {
+      if (loras != nullptr && lora.path == part) (*loras)[absl::StrCat("lora/", lora.id)] = digest;
+    }
     sha256.Update(absl::StrCat(std::filesystem::path(part).filename().string(), " ", digest, "\n"));
   }
   for (const std::string& path : checkpoint->paths()) {

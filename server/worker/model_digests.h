@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "engine/weights/checkpoint.h"
 
@@ -36,13 +37,16 @@ class ModelDigests {
   std::thread thread_;
 };
 
-// "sha256:HEX" of a regular file. give_up: null, or from another thread: Cancelled.
-absl::StatusOr<std::string> DigestOfFile(const std::string& path, const std::atomic<bool>* give_up);
+// "sha256:HEX" of a regular file, as long as it is when it is opened. go_on: called after each piece of a few MiB; what
+// it says, unless OK, ends the reading.
+absl::StatusOr<std::string> DigestOfFile(const std::string& path, absl::FunctionRef<absl::Status()> go_on);
+// Of what `fd` is open on; `path` is for messages. fd stays the caller's, with its position.
+absl::StatusOr<std::string> DigestOfOpenFile(const std::string& path, int fd, absl::FunctionRef<absl::Status()> go_on);
 
 // SHA-256, in hexadecimal digits, of what the files of a model look like from outside: their names, sizes and headers,
 // the configuration and the tokenizer; not of the weights themselves. Of LoRAs of all their bytes, and their ids. Equal
-// on ranks that loaded the same model.
-absl::StatusOr<std::string> DigestOfHeaders(const ModelFiles& files);
+// on ranks that loaded the same model. loras: null, or gets those of the LoRAs, as "lora/ID".
+absl::StatusOr<std::string> DigestOfHeaders(const ModelFiles& files, ModelDigests::Map* loras = nullptr);
 
 }  // namespace kinora
 

@@ -178,12 +178,12 @@ absl::StatusOr<std::unique_ptr<Model>> PipelineModel::Load(const v1::WorkerConfi
   metrics.model_load_seconds.Add({{"phase", "warm"}}).Set(absl::ToDoubleSeconds(warm - loaded));
   model->loras_ =
       std::make_unique<LoraWatch>(*model->ranks_[0].pipeline, options.lora_cache, config.lora_folder(), metrics);
-  KINORA_RETURN_IF_ERROR(model->FillReady(config, options));
+  KINORA_ASSIGN_OR_RETURN(const ModelDigests::Map known_loras, model->FillReady(config, options));
+  model->loras_->SetDigests(known_loras);
   if (digests) {
     KINORA_ASSIGN_OR_RETURN(const ModelDigests::Map known, digests->Wait());
     metrics.model_load_seconds.Add({{"phase", "digests"}}).Set(absl::ToDoubleSeconds(absl::Now() - warm));
     for (const auto& [name, digest] : known) (*model->ready_.mutable_model()->mutable_digests())[name] = digest;
-    model->loras_->SetDigests(known);
   }
   model->ready_.set_load_seconds(absl::ToDoubleSeconds(absl::Now() - begin));
   return model;
@@ -265,7 +265,8 @@ absl::StatusOr<v1::RunSpeed> PipelineModel::WarmOnce(const RunPlan& plan, StageK
   ProgressObserver observer([&](const Progress& progress) {
     if (progress.stage != stage) enter(progress.stage);
     on_progress();
-    return plan.Find(stage)->kind > last ? absl::CancelledError("warm enough") : absl::OkStatus();
+    const StagePlan* const planned = plan.Find(stage);  // null: LoRAs are put on or taken off
+    return planned != nullptr && planned->kind > last ? absl::CancelledError("warm enough") : absl::OkStatus();
   });
   const absl::Status status = RunOnRanks(plan, &sink, &observer);
   if (!absl::IsCancelled(status)) KINORA_RETURN_IF_ERROR(status);
@@ -328,14 +329,16 @@ absl::StatusOr<int64_t> PipelineModel::LeastOfRanks(const std::string& key, int6
   return least;
 }
 
-absl::Status PipelineModel::FillReady(const v1::WorkerConfig& config, const PipelineOptions& options) {
+absl::StatusOr<ModelDigests::Map> PipelineModel::FillReady(const v1::WorkerConfig& config,
+                                                           const PipelineOptions& options) {
   *ready_.mutable_model() = ToModelInfo(description_, ModelId(config));
   const MeshShape& shape = ranks_[0].mesh->shape();
   if (shape.ranks() > 1) ready_.set_mesh(shape.ToString());
   ready_.set_precision(options.precision.ToString());
   ready_.set_device(device_);
-  KINORA_ASSIGN_OR_RETURN(*ready_.mutable_checkpoint(), DigestOfHeaders(options.files));
-  return absl::OkStatus();
+  ModelDigests::Map loras;
+  KINORA_ASSIGN_OR_RETURN(*ready_.mutable_checkpoint(), DigestOfHeaders(options.files, &loras));
+  return loras;
 }
 
 v1::Ready PipelineModel::Describe() const {
@@ -355,13 +358,14 @@ absl::StatusOr<PreparedRun> PipelineModel::Prepare(const v1::Generation& generat
   return PreparedRun{.generation = generation, .plan = std::move(plan)};
 }
 
-absl::StatusOr<PreparedRun> PipelineModel::PrepareRun(const v1::Generation& generation, const ReadRequest& read) {
+absl::StatusOr<PreparedRun> PipelineModel::PrepareRun(const v1::Generation& generation, const ReadRequest& read,
+                                                      const GoOn& go_on) {
   KINORA_ASSIGN_OR_RETURN(GenerationRequest request, ToGenerationRequest(generation));
   if (NamesInputs(request)) {
     KINORA_RETURN_IF_ERROR(ShareInputs(leads() ? read(request) : absl::OkStatus(), request));
   }
-  loras_->Seek(generation);
-  absl::StatusOr<RunPlan> plan = ranks_[0].pipeline->Prepare(request);
+  const absl::Status sought = loras_->Seek(generation, go_on);
+  absl::StatusOr<RunPlan> plan = !sought.ok() ? sought : ranks_[0].pipeline->Prepare(request);
   if (!request.loras.empty()) KINORA_RETURN_IF_ERROR(AgreeOn(plan.status()));  // each looks for the files itself
   // Rank 0 alone looks at what was read, and may refuse it.
   if (NamesInputs(request)) KINORA_RETURN_IF_ERROR(ShareInputs(plan.status(), request));

@@ -40,7 +40,8 @@ class PipelineModel : public Model {
   v1::Ready Describe() const override;
   void SetListener(std::function<void(const v1::ModelInfo&)> changed) override;
   absl::StatusOr<PreparedRun> Prepare(const v1::Generation& generation) const override;
-  absl::StatusOr<PreparedRun> PrepareRun(const v1::Generation& generation, const ReadRequest& read) override;
+  absl::StatusOr<PreparedRun> PrepareRun(const v1::Generation& generation, const ReadRequest& read,
+                                         const GoOn& go_on) override;
   v1::Estimate Estimate(const PreparedRun& run) const override;
   v1::Resolved Resolve(const PreparedRun& run) const override;
   double ExpectedSeconds(const PreparedRun& run, const std::string& stage) const override;
@@ -72,7 +73,8 @@ class PipelineModel : public Model {
   // The least of what the ranks bring.
   absl::StatusOr<int64_t> LeastOfRanks(const std::string& key, int64_t own);
   bool leads() const { return ranks_[0].mesh->world().rank() == 0; }
-  absl::Status FillReady(const v1::WorkerConfig& config, const PipelineOptions& options);
+  // The digests of the LoRAs that the configuration names.
+  absl::StatusOr<ModelDigests::Map> FillReady(const v1::WorkerConfig& config, const PipelineOptions& options);
 
   std::unique_ptr<CollectiveMetrics> collectives_;  // what the meshes tell
   std::vector<Rank> ranks_;                         // in this process

@@ -179,11 +179,12 @@ absl::Status GoOn(const RunContext& context) {
 // With the inputs that it names.
 absl::StatusOr<PreparedRun> PrepareToLead(const RunContext& context, const RunInputs& inputs, const v1::Run& run,
                                           ProgressMarks& marks) {
-  return context.model.PrepareRun(run.generation(), [&](GenerationRequest& request) -> absl::Status {
+  const auto go_on = [&context] { return GoOn(context); };
+  const auto read = [&](GenerationRequest& request) -> absl::Status {
     KINORA_RETURN_IF_ERROR(marks.Report({.stage = "read_inputs", .remaining_seconds = -1}));
-    return inputs.Read(
-        run, [&context] { return GoOn(context); }, request);
-  });
+    return inputs.Read(run, go_on, request);
+  };
+  return context.model.PrepareRun(run.generation(), read, go_on);
 }
 
 // What the last stage of denoising has left on the weights.
@@ -240,7 +241,9 @@ absl::Status Lead(const RunContext& context, const Artifacts& artifacts, const v
 absl::Status Follow(const RunContext& context, const v1::Run& run, v1::RunResult& result) {
   KINORA_RETURN_IF_ERROR(ToFileSinkOptions(run.output(), run.generation()).status());  // as on rank 0
   const RunTrace traced(run);
-  KINORA_ASSIGN_OR_RETURN(const PreparedRun prepared, context.model.PrepareRun(run.generation(), /*read=*/nullptr));
+  const auto go_on = [&context] { return GoOn(context); };
+  KINORA_ASSIGN_OR_RETURN(const PreparedRun prepared,
+                          context.model.PrepareRun(run.generation(), /*read=*/nullptr, go_on));
   KINORA_RETURN_IF_ERROR(
       context.model.Generate(prepared, /*sink=*/nullptr, /*observer=*/nullptr, *result.mutable_usage()));
   return traced.wanted() ? context.model.EndTrace().status() : absl::OkStatus();

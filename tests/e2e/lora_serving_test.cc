@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "server/common/sha256.h"
 #include "tests/e2e/tiny_model.h"
@@ -42,6 +43,14 @@ class LoraFolderServed : public TinyModel {
     std::vector<std::string> flags = ClipFlags(2);
     flags.insert(flags.end(), more.begin(), more.end());
     return RunToEnd(server_.Generate(kPrompt, directory_.File(file), flags));
+  }
+  // Of all jobs, the newest first.
+  std::vector<std::string> States() {
+    std::vector<std::string> states;
+    for (const absl::string_view line : absl::StrSplit(server_.Run({"list", "--json"}).out, '\n', absl::SkipEmpty())) {
+      states.push_back(nlohmann::json::parse(line)["state"]);
+    }
+    return states;
   }
   std::string Rendered(const std::string& lora) const {
     return kinora::Rendered(directory_, 2, {"--model", "lora=style:" + lora, "--lora=style:0.5"});
@@ -82,7 +91,7 @@ TEST_F(LoraFolderServed, AJobWhoseFileWasReplacedWhileItWaitedFailsAndSaysSoAndO
   Put(kStyle, "style");
   Start();
   const std::vector<std::string> with = {"--lora=style:0.5"};
-  std::vector<std::string> flags = ClipFlags(kManySteps);
+  std::vector<std::string> flags = ClipFlags(4 * kManySteps);  // outlasts two looks at the folder
   flags.push_back("--lora=style:0.5");
   Process running(server_.Generate(kPrompt, directory_.File("long.mp4"), flags));
   ASSERT_NE(running.AwaitLine("denoise"), "") << running.Err();
@@ -90,6 +99,7 @@ TEST_F(LoraFolderServed, AJobWhoseFileWasReplacedWhileItWaitedFailsAndSaysSoAndO
   const std::string waits = server_.Create(kPrompt, flags);
   Put(kDetail, "style");
   AwaitListed(server_, "style", kDetail);
+  EXPECT_EQ(States(), (std::vector<std::string>{"QUEUED", "RUNNING"}));
   EXPECT_EQ(running.Wait(), 0) << running.Err();
   server_.Run({"watch", waits});
   const nlohmann::json failed = server_.Json({"get", waits});
@@ -120,6 +130,26 @@ TEST_F(LoraFolderServed, EveryRankTakesTheFileThatIsMeant) {
   made = RunToEnd(pair.Generate(kPrompt, directory_.File("detailed.mp4"), flags));
   ASSERT_EQ(made.status, 0) << made.err << pair.frontend().Err();
   EXPECT_EQ(ReadFile(directory_.File("detailed.mp4")), Rendered(kDetail));
+}
+
+// The second set adds what the first does, under another name: no rank may think otherwise.
+TEST_F(LoraFolderServed, RanksAgreeThatOneFileUnderTwoIdsIsOneSetOfWeights) {
+  for (const char* name : {"s.safetensors", "t.safetensors"}) WriteFile(directory_.File(name), ReadFile(kStyle));
+  WriteFile(directory_.File("config"),
+            absl::StrCat("groups { id: \"pair\" processes: 2 worker { ranks: \"tokens=2\" model: \"", kModel,
+                         "\" model: \"", kText, "\" model: \"kind=dev\" model: \"lora=s:",
+                         directory_.File("s.safetensors"), "\" model: \"lora=t:", directory_.File("t.safetensors"),
+                         "\" model_id: \"tiny\" device: \"cpu\" precision: \"f32\" threads: 2 } }\n"));
+  Server pair(directory_, {.binary = KINORA_WORKER_BINARY, .flags = {"--config=" + directory_.File("config")}});
+  pair.Start();
+  const std::string rendered = Rendered(kStyle);
+  for (const char* lora : {"--lora=s:0.5", "--lora=t:0.5", "--lora=s:0.5"}) {
+    std::vector<std::string> flags = ClipFlags(2);
+    flags.emplace_back(lora);
+    const Result made = RunToEnd(pair.Generate(kPrompt, directory_.File("made.mp4"), flags));
+    ASSERT_EQ(made.status, 0) << made.err << pair.frontend().Err();
+    EXPECT_EQ(ReadFile(directory_.File("made.mp4")), rendered) << lora;
+  }
 }
 
 }  // namespace

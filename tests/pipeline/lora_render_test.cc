@@ -114,7 +114,7 @@ TEST_F(LoraRenders, AnIdIsAnotherFileFromOneRequestToTheNextAndAJobOfTheOldOneIs
   KINORA_ASSERT_OK_AND_ASSIGN(const auto pipeline, Pipeline::Load(options_, *mesh_));
   EXPECT_THAT(pipeline->Prepare(request), StatusIs(absl::StatusCode::kInvalidArgument));
   const auto list = [&](const std::string& path, const std::string& digest) {
-    pipeline->SetLoras({{"one", *pipeline->OpenLora(path, {.digest = digest})}});
+    pipeline->SetLoras({{"one", *pipeline->OpenLora(*SafetensorsFile::Open(path), {.digest = digest})}});
   };
   const std::string digits(64, 'a');
   list(style, "sha256:" + digits);

@@ -189,9 +189,11 @@ TEST(RequestRules, ALoraIsOneOfTheModels) {
                        StrEq("loras[1].id: style is named twice; give it once, with one strength")));
   request.loras.resize(1);
   request.loras[0].id = "stile";
-  EXPECT_THAT(ResolveRequest(model, request),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       StrEq("loras[0].id: stile is not one of this model's LoRAs, which are ink, style")));
+  EXPECT_THAT(
+      ResolveRequest(model, request),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               StrEq("loras[0].id: stile is not one of this model's LoRAs, which are ink, style; `kinora models` lists "
+                     "them, and a file in lora_folder adds one")));
 }
 
 TEST(RequestRules, AllThatIsWrongIsSaidAtOnceUpToTwenty) {

@@ -25,7 +25,8 @@ class FakeModel : public Model {
     if (generation.prompt().empty()) return absl::InvalidArgumentError("prompt: must not be empty");
     return PreparedRun{.generation = generation, .plan = {}};
   }
-  absl::StatusOr<PreparedRun> PrepareRun(const v1::Generation& generation, const ReadRequest& read) override {
+  absl::StatusOr<PreparedRun> PrepareRun(const v1::Generation& generation, const ReadRequest& read,
+                                         const GoOn&) override {
     absl::StatusOr<PreparedRun> run = Prepare(generation);
     absl::StatusOr<GenerationRequest> request = ToGenerationRequest(generation);
     if (!run.ok() || !request.ok() || read == nullptr || request->conditions.empty()) return run;

@@ -119,7 +119,7 @@ class ScriptedModel : public Model {
   }
 
   // Looks at no input.
-  absl::StatusOr<PreparedRun> PrepareRun(const v1::Generation& generation, const ReadRequest&) override {
+  absl::StatusOr<PreparedRun> PrepareRun(const v1::Generation& generation, const ReadRequest&, const GoOn&) override {
     return Prepare(generation);
   }
   absl::StatusOr<PreparedRun> Prepare(const v1::Generation& generation) const override {

@@ -13,6 +13,8 @@ namespace {
 
 using testing::HasSubstr;
 
+constexpr auto kGoOn = [] { return absl::OkStatus(); };
+
 class FactorCacheTest : public testing::Test {
  protected:
   // Of one tensor of 64 floats, all `value`.
@@ -29,7 +31,7 @@ class FactorCacheTest : public testing::Test {
   }
   static std::shared_ptr<const SafetensorsFile> Get(FactorCache& cache,
                                                     const std::shared_ptr<const SafetensorsFile>& file) {
-    auto loaded = cache.Get(file, /*counted=*/true);
+    auto loaded = cache.Get(file, /*counted=*/true, kGoOn);
     KINORA_CHECK(loaded.ok()) << loaded.status();
     return *std::move(loaded);
   }
@@ -51,7 +53,7 @@ TEST_F(FactorCacheTest, TheFileUsedLongestAgoGoesFirstAndHitsAndMissesAreCounted
   EXPECT_EQ(cache.counts().hits, 2);
   Get(cache, b);
   EXPECT_EQ(cache.counts().misses, 4);
-  KINORA_ASSERT_OK_AND_ASSIGN(const auto again, cache.Get(b, /*counted=*/false));
+  KINORA_ASSERT_OK_AND_ASSIGN(const auto again, cache.Get(b, /*counted=*/false, kGoOn));
   EXPECT_EQ(cache.counts().hits, 2);
 }
 
@@ -75,7 +77,7 @@ TEST_F(FactorCacheTest, WhatIsInMemoryStaysWhatItWasAndAFileThatWasWrittenToIsNo
   EXPECT_EQ(First(*loaded), 1);
   EXPECT_THAT(loaded->CheckUnchanged(), IsOk());
   EXPECT_EQ(First(*Get(cache, a)), 1);
-  EXPECT_THAT(cache.Get(b, true).status(),
+  EXPECT_THAT(cache.Get(b, true, kGoOn).status(),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr(b->path() + ": has been written to")));
   EXPECT_EQ(cache.counts().bytes, a->bytes());
 }
@@ -86,6 +88,22 @@ TEST_F(FactorCacheTest, AFileThatWasTakenAwayIsStillItself) {
   EXPECT_THAT(a->CheckUnchanged(), IsOk());
   FactorCache cache(1 << 20);
   EXPECT_EQ(First(*Get(cache, a)), 1);
+}
+
+TEST_F(FactorCacheTest, ALargeFileIsReadInPiecesAndWhatIsSaidBetweenThemEndsIt) {
+  std::vector<float> values(10 << 20, 1.0f);  // 40 MiB
+  const std::string path = folder_.File("large");
+  ASSERT_THAT(WriteSafetensors(path, {{"x", Tensor(DType::kF32, {10 << 20}, values.data())}}), IsOk());
+  KINORA_ASSERT_OK_AND_ASSIGN(const auto file, SafetensorsFile::Open(path));
+  FactorCache cache(1 << 30);
+  int pieces = 0;
+  const auto second = [&] { return ++pieces == 2 ? absl::CancelledError("enough") : absl::OkStatus(); };
+  EXPECT_THAT(cache.Get(file, true, second).status(), StatusIs(absl::StatusCode::kCancelled, HasSubstr("enough")));
+  EXPECT_EQ(cache.counts().bytes, 0);
+  KINORA_ASSERT_OK_AND_ASSIGN(const auto loaded, cache.Get(file, true, second));  // and the next may read it
+  EXPECT_EQ(pieces, 5);
+  EXPECT_EQ(First(*loaded), 1);
+  EXPECT_EQ(&loaded->tensors(), &file->tensors());  // one header for both
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "engine/base/logging.h"
 #include "server/common/input_refs.h"
 #include "server/common/metrics.h"
+#include "server/common/model_conversion.h"
 #include "server/common/status_details.h"
 #include "server/common/timestamps.h"
 #include "server/frontend/groups/artifact_intake.h"
@@ -174,6 +175,9 @@ void Dispatcher::Impl::StartRun(RunningJob& run, WorkerGroup& group) {
   message.set_video_id(run.attempt.id);
   message.set_attempt(run.attempt.number);
   *message.mutable_generation() = run.video.effective();
+  for (v1::LoraRef& lora : *message.mutable_generation()->mutable_loras()) {  // so that all ranks take one file
+    if (lora.digest().empty()) lora.set_digest(LoraDigest(group.ready().model(), lora.id()));
+  }
   *message.mutable_output() = run.video.output();
   message.set_artifact_key(ArtifactKey(run.attempt));
   for (const InputRef& ref : InputRefsOf(message.generation())) {

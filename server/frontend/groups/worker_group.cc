@@ -42,7 +42,8 @@ const char* StateName(WorkerGroup::State state) {
 
 bool IsProgress(v1::WorkerMessage::MessageCase message) {
   return message != v1::WorkerMessage::kHeartbeat && message != v1::WorkerMessage::kEstimateResult &&
-         message != v1::WorkerMessage::kModel && message != v1::WorkerMessage::kHello;
+         message != v1::WorkerMessage::kModel && message != v1::WorkerMessage::kHello &&
+         message != v1::WorkerMessage::MESSAGE_NOT_SET;  // of a newer version
 }
 
 bool IsError(const v1::RunResult& result) {

@@ -40,7 +40,7 @@ class LoraFolderTest : public testing::Test {
   const std::shared_ptr<const Checkpoint> model_ = *Checkpoint::Open({.paths = {kModel}});
   LoraFolder folder_{
       path_,
-      [this](const std::string& path, LoraOptions options) { return Lora::Open(path, *model_, std::move(options)); },
+      [this](std::shared_ptr<const SafetensorsFile> file) { return Lora::Open(std::move(file), *model_); },
       {"taken"}};
 };
 
@@ -154,6 +154,56 @@ TEST_F(LoraFolderTest, AForeignModuleAndAnotherRankAreNamed) {
   EXPECT_FALSE(Settle());
   EXPECT_THAT(folder_.refused(), ElementsAre(Pair("foreign.safetensors", HasSubstr("this model has no module for it")),
                                              Pair("rank.safetensors", HasSubstr("their ranks differ"))));
+}
+
+// The names of a header may be as long as it is.
+TEST_F(LoraFolderTest, WhatIsSaidOfARefusedFileIsShortAndItsHeaderIsBounded) {
+  float value = 0;
+  const Tensor one(DType::kF32, {1}, &value);
+  ASSERT_THAT(WriteSafetensors(In("long.safetensors"), {{std::string(1'000'000, 'x'), one}}), IsOk());
+  ASSERT_THAT(WriteSafetensors(In("large.safetensors"), {{std::string(2'200'000, 'x'), one}}), IsOk());
+  std::vector<std::pair<std::string, Tensor>> many;
+  for (size_t i = 0; i <= 4 * model_->tensors().size(); ++i) many.emplace_back(std::to_string(i) + ".alpha", one);
+  ASSERT_THAT(WriteSafetensors(In("many.safetensors"), many), IsOk());
+  EXPECT_FALSE(Settle());
+  EXPECT_THAT(folder_.refused(),
+              ElementsAre(Pair("large.safetensors", HasSubstr("bytes, at most 2097152 are read of a LoRA")),
+                          Pair("long.safetensors", testing::SizeIs(LoraFolder::kMostWhyBytes)),
+                          Pair("many.safetensors", HasSubstr("tensors; a LoRA of this model has at most "))));
+}
+
+TEST_F(LoraFolderTest, OneIdIsSoughtAloneAndWhatIsSaidMeanwhileEndsItForThisTime) {
+  Put("style.safetensors", ReadFile(kStyle));
+  Put("detail.safetensors", ReadFile(kDetail));
+  int asked = 0;
+  const auto go_on = [&] { return ++asked == 1 ? absl::CancelledError("enough") : absl::OkStatus(); };
+  EXPECT_FALSE(folder_.LookAt("style", go_on));
+  EXPECT_EQ(asked, 1);
+  EXPECT_THAT(folder_.refused(), IsEmpty());
+  EXPECT_TRUE(folder_.LookAt("style", go_on));
+  EXPECT_EQ(asked, 2);
+  EXPECT_THAT(folder_.loras(), ElementsAre(Key("style")));
+  EXPECT_EQ(folder_.awaited(), 0u);  // nothing else was looked at
+  for (const char* id : {"", "none", "taken", "../loras/detail", ".hidden"})
+    EXPECT_FALSE(folder_.LookAt(id, go_on)) << id;
+  Put("style.next", ReadFile(kDetail));
+  std::filesystem::rename(In("style.next"), In("style.safetensors"));
+  EXPECT_TRUE(folder_.LookAt("style", go_on));
+  EXPECT_EQ(DigestOf("style"), "sha256:" + Sha256Hex(ReadFile(kDetail)));
+}
+
+TEST_F(LoraFolderTest, ALookTakesOneFileAtATime) {
+  Put("a.safetensors", ReadFile(kStyle));
+  Put("b.safetensors", ReadFile(kStyle));
+  folder_.Look();
+  const auto go_on = [] { return absl::OkStatus(); };
+  EXPECT_FALSE(folder_.Begin());
+  EXPECT_TRUE(folder_.Next(go_on));
+  EXPECT_THAT(folder_.loras(), ElementsAre(Key("a")));
+  ASSERT_TRUE(folder_.more());
+  EXPECT_TRUE(folder_.Next(go_on));
+  EXPECT_THAT(folder_.loras(), ElementsAre(Key("a"), Key("b")));
+  EXPECT_FALSE(folder_.more());
 }
 
 TEST_F(LoraFolderTest, ALinkWithinTheFolderIsFollowed) {

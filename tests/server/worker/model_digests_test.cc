@@ -2,12 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <set>
 
+#include "server/common/sha256.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temporary_directory.h"
 
@@ -91,6 +93,38 @@ TEST(ModelDigests, ALoraIsNamedByItsId) {
   EXPECT_THAT(map, UnorderedElementsAre(Pair("model.safetensors", testing::_), Pair("lora/kite", testing::_),
                                         Pair("lora/sea", testing::_)));
   EXPECT_NE(map.at("lora/kite"), map.at("lora/sea"));
+}
+
+TEST(DigestOfFile, IsOfWhatWasThereWhenItWasOpenedAndEndsWhenItIsTold) {
+  TemporaryDirectory directory;
+  const std::string path = directory.File("grows"), first(9 << 20, 'a');
+  WriteFile(path, first);
+  std::string all = first;
+  const auto grow = [&] {
+    WriteFile(path, all += std::string(1 << 20, 'b'));
+    return absl::OkStatus();
+  };
+  EXPECT_THAT(DigestOfFile(path, grow), IsOkAndHolds("sha256:" + Sha256Hex(first)));
+  int pieces = 0;
+  EXPECT_THAT(DigestOfFile(path, [&] { return ++pieces == 2 ? absl::CancelledError("enough") : absl::OkStatus(); }),
+              StatusIs(StatusCode::kCancelled, HasSubstr("enough")));
+  ASSERT_EQ(mkfifo(directory.File("pipe").c_str(), 0600), 0);
+  EXPECT_THAT(DigestOfFile(directory.File("pipe"), [] { return absl::OkStatus(); }),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("not a regular file")));
+}
+
+// Every rank takes them from here, and only rank 0 reads the rest.
+TEST(DigestOfHeaders, GivesTheDigestOfEachLoraAsModelDigestsDoes) {
+  TemporaryDirectory directory;
+  ModelFiles files{.paths = {WriteModel(directory, "model.safetensors", "weights")}};
+  files.loras = {{.id = "kite", .path = WriteModel(directory, "a.safetensors", "one")},
+                 {.id = "sea", .path = WriteModel(directory, "b.safetensors", "two")}};
+  ModelDigests::Map loras;
+  ASSERT_THAT(DigestOfHeaders(files, &loras), IsOkAndHolds(testing::_));
+  ModelDigests digests(files);
+  KINORA_ASSERT_OK_AND_ASSIGN(ModelDigests::Map all, digests.Wait());
+  EXPECT_EQ(all.erase("model.safetensors"), 1u);
+  EXPECT_EQ(loras, all);
 }
 
 TEST(DigestOfHeaders, DiffersWithWhatALoraHolds) {
