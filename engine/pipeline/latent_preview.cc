@@ -114,7 +114,8 @@ int64_t FitArenaBytes(DType dtype, const VideoDecoder& decoder) {
   });
 }
 
-absl::StatusOr<LatentToRgb> FitLatentToRgb(Exec& exec, const VideoDecoder& decoder) {
+absl::StatusOr<LatentToRgb> FitLatentToRgb(Exec& exec, const VideoDecoder& decoder,
+                                           absl::FunctionRef<absl::Status()> on_draw) {
   const ArenaScope scope(exec.arena);
   const Tensor latent = exec.arena.Alloc(DType::kF32, LatentShape(decoder));
   const Tensor out = exec.arena.Alloc(DType::kF32, decoder.OutputShape(latent.shape()));
@@ -130,6 +131,7 @@ absl::StatusOr<LatentToRgb> FitLatentToRgb(Exec& exec, const VideoDecoder& decod
     KINORA_RETURN_IF_ERROR(exec.ops.stream().Synchronize());
     const std::vector<double> colours = CellColours(pixels, out.shape());
     for (int64_t i = 0; i < kCells; ++i) equations.Add(cells.data() + i * channels, colours.data() + 3 * i);
+    KINORA_RETURN_IF_ERROR(on_draw());
   }
   return equations.Solve(kRidge * kDraws * kCells);
 }

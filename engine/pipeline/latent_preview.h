@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "engine/diffusion/latents.h"
 #include "engine/model/video_decoder.h"
@@ -23,7 +24,9 @@ struct LatentToRgb {
 
 // Least squares between random smooth latents and the mean colours of the pixels that the decoder makes of their cells;
 // the same in every call. Waits for the device. Temporaries come from exec.arena: FitArenaBytes.
-absl::StatusOr<LatentToRgb> FitLatentToRgb(Exec& exec, const VideoDecoder& decoder);
+// on_draw: called after each decode, of which there are a few; what it says, unless OK, ends the fit.
+absl::StatusOr<LatentToRgb> FitLatentToRgb(Exec& exec, const VideoDecoder& decoder,
+                                           absl::FunctionRef<absl::Status()> on_draw = &absl::OkStatus);
 int64_t FitArenaBytes(DType dtype, const VideoDecoder& decoder);
 
 struct PreviewPicture {  // a pixel per cell

@@ -333,7 +333,7 @@ absl::Status Pipeline::Generate(const RunPlan& plan, ClipSink* sink, RunObserver
   return status;
 }
 
-absl::StatusOr<LatentToRgb> Pipeline::FitLatentToRgb() {
+absl::StatusOr<LatentToRgb> Pipeline::FitLatentToRgb(absl::FunctionRef<absl::Status()> on_draw) {
   Parts& p = *parts_;
   if (!p.modules.video.has_value()) return absl::FailedPreconditionError("nothing of the picture is loaded");
   const VideoDecoder& decoder = *p.modules.video;
@@ -343,7 +343,7 @@ absl::StatusOr<LatentToRgb> Pipeline::FitLatentToRgb() {
   const auto alone = Mesh::Single();
   Exec exec{
       .backend = *p.backend, .arena = arena, .host = arena, .mesh = *alone, .dtype = p.options.precision.activations};
-  return kinora::FitLatentToRgb(exec, decoder);
+  return kinora::FitLatentToRgb(exec, decoder, on_draw);
 }
 
 absl::Status Pipeline::Agree(const absl::Status& status) {

@@ -133,7 +133,7 @@ class Pipeline {
 
   // Between two Generates, by any rank alone: as latent_preview.h, in memory of its own. FailedPrecondition if nothing
   // of the picture is loaded; ResourceExhausted.
-  absl::StatusOr<LatentToRgb> FitLatentToRgb();
+  absl::StatusOr<LatentToRgb> FitLatentToRgb(absl::FunctionRef<absl::Status()> on_draw = &absl::OkStatus);
 
   // Between two Generates, by every rank: as agree.h.
   absl::Status Agree(const absl::Status& status);

@@ -146,7 +146,9 @@ TEST_F(LoraFolderServed, RanksAgreeThatOneFileUnderTwoIdsIsOneSetOfWeights) {
   for (const char* lora : {"--lora=s:0.5", "--lora=t:0.5", "--lora=s:0.5"}) {
     std::vector<std::string> flags = ClipFlags(2);
     flags.emplace_back(lora);
+    const pid_t worker = pair.WorkerPid(1);
     const Result made = RunToEnd(pair.Generate(kPrompt, directory_.File("made.mp4"), flags));
+    EXPECT_EQ(pair.WorkerPid(1), worker) << "the group was lost, and the job run again: " << pair.frontend().Err();
     ASSERT_EQ(made.status, 0) << made.err << pair.frontend().Err();
     EXPECT_EQ(ReadFile(directory_.File("made.mp4")), rendered) << lora;
   }

@@ -68,6 +68,13 @@ TEST_F(DemoPictures, TheFitIsTheSameInEveryCall) {
   EXPECT_TRUE(one == two);
 }
 
+TEST_F(DemoPictures, WhatIsSaidAfterADrawEndsTheFit) {
+  int draws = 0;
+  const auto second = [&] { return ++draws == 2 ? absl::CancelledError("enough") : absl::OkStatus(); };
+  EXPECT_THAT(FitLatentToRgb(rig_.exec, *decoder_, second).status(), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_EQ(draws, 2);
+}
+
 // Of the last step the estimate is the result.
 class LastStep : public RunObserver {
  public:
