@@ -4,6 +4,7 @@ reaches which port, what a container may."""
 
 import re
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -14,6 +15,8 @@ import pods
 
 SERVED = [name for name in manifests.OVERLAYS if name.startswith("overlays/")]
 FRONTEND = {"app.kubernetes.io/name": "kinora", "app.kubernetes.io/component": "frontend"}
+ALERTS = harness.ROOT / "deploy" / "prometheus" / "alerts.yaml"
+RULES = manifests.MANIFESTS / "components" / "monitoring" / "rules.yaml"
 WORKER = {"app.kubernetes.io/name": "kinora", "app.kubernetes.io/component": "worker"}
 
 
@@ -32,6 +35,13 @@ def config(objects: list[dict], program: str) -> str:
 
 def groups(objects: list[dict]) -> dict[str, int]:
     return {m[1]: int(m[2]) for m in re.finditer(r'^groups \{ id: "(\S+)" processes: (\d+) outside: true \}', config(objects, "frontend"), re.M)}
+
+
+def rules_of(alerts: str) -> str:
+    """Of alerts.yaml the operator's object; kustomize reads no file above its own folder."""
+    groups = alerts[alerts.index("groups:"):]
+    head = RULES.read_text().split("spec:\n")[0]
+    return f"{head}spec:\n" + "".join(f"  {line}\n" for line in groups.splitlines())
 
 
 class Programs(unittest.TestCase):
@@ -138,6 +148,33 @@ class Promises(unittest.TestCase):
             for of in (FRONTEND, WORKER):  # what no policy selects is open to all
                 self.assertTrue(any(p["podSelector"]["matchLabels"] == of and "Ingress" in p["policyTypes"] for p in policies))
 
+    def test_prometheus_reads_every_rank_under_the_jobs_that_the_alerts_match(self) -> None:
+        prometheus = ("monitoring", {"app.kubernetes.io/name": "prometheus"})
+        monitoring = manifests.render(Path(__file__).parent / "all-components")
+        endpoints = manifests.get(monitoring, "PodMonitor", "kinora-worker")["spec"]["podMetricsEndpoints"]
+        for endpoint in endpoints:  # or the operator says namespace/name
+            self.assertEqual(endpoint["relabelings"], [{"targetLabel": "job", "replacement": "kinora-worker"}])
+        [page] = manifests.get(monitoring, "ServiceMonitor", "kinora-frontend")["spec"]["endpoints"]
+        services = [s for s in monitoring if s["kind"] == "Service" and page["port"] in [p["name"] for p in s["spec"]["ports"]]]
+        jobs = ["kinora-worker", *[s["metadata"]["name"] for s in services]]  # a ServiceMonitor's is that of the Service
+        self.assertEqual(jobs, ["kinora-worker", "kinora-frontend"])
+        for wanted in re.findall(r'job=~"([^"]*)"', ALERTS.read_text()):
+            for job in jobs:
+                self.assertRegex(job, f"^(?:{wanted})$")
+        for name in SERVED:
+            objects = manifests.overlay(name)
+            policies = [o["spec"] for o in objects if o["kind"] == "NetworkPolicy"]
+            container = manifests.of_component(objects, "worker")["spec"]["containers"][0]
+            ranks = int(next((e["value"] for e in container.get("env", []) if e["name"] == "RANKS_PER_POD"), 1))
+            self.assertEqual([p["containerPort"] for p in container["ports"]], [8481 + rank for rank in range(ranks)])
+            for port in container["ports"]:
+                with self.subTest(overlay=name, port=port["name"]):
+                    self.assertIn(port["name"], [e["port"] for e in endpoints])
+                    self.assertTrue(any(allows(p, WORKER, port["name"], prometheus) for p in policies))
+
+    def test_the_operators_rules_are_the_alerts(self) -> None:
+        self.assertEqual(RULES.read_text(), rules_of(ALERTS.read_text()))
+
     def test_who_has_a_device_has_the_image_for_it(self) -> None:
         for name in manifests.OVERLAYS:
             for container in containers(manifests.overlay(name)):
@@ -175,4 +212,7 @@ def allows(policy: dict, to: dict, port: object, who: tuple[str, dict]) -> bool:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] == ["--write"]:
+        RULES.write_text(rules_of(ALERTS.read_text()))
+        sys.exit()
     harness.main(programs=["openssl"], folders=[str(manifests.KUBECTL), str(manifests.CHECKS)])

@@ -217,6 +217,11 @@ class Observability(unittest.TestCase):
             {"interval": f"{interval}s", "input_series": series, "alert_rule_test": checks}]}))
         self.promtool("test", "rules", str(cases))
 
+    def test_every_code_that_an_alert_names_is_begun(self) -> None:
+        [codes] = re.findall(r'code=~"([A-Z_|]+)"', ALERTS.read_text())
+        begun = {series["metric"].get("code") for series in self.prometheus.query('kinora_requests_total{model="tiny"}', self.begin)}
+        self.assertLessEqual(set(codes.split("|")), begun)
+
     def test_each_alert_fires(self) -> None:
         cases = ALERT_CASES.read_text()
         for alert in alerts():

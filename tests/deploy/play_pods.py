@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Starts the pods of the overlay cpu-demo for real, by `podman kube play` from the project's images, and has them make a clip. As root,
-in a network namespace of its own; scripts/test-pods runs it.
+in a network namespace of its own; scripts/test-pods runs it, and scripts/test-images with the images that it has made.
 
 Not as in a cluster: each StatefulSet is one Pod on the namespace's network and there is no Service, fsGroup and the claims are folders made
 for the user, and the test asks the probes itself."""
@@ -12,7 +12,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import manifests
@@ -68,11 +67,10 @@ class Pods:
         return done.stdout
 
     def await_page(self, url: str) -> None:
-        end = time.monotonic() + harness.START_SECONDS
-        while self.inside("curl", "-sf", url).returncode != 0:
-            if time.monotonic() > end:
-                raise AssertionError(f"{url} does not answer\n" + self.logs())
-            time.sleep(0.2)
+        patience = ["--retry", str(harness.START_SECONDS), "--retry-delay", "1", "--retry-max-time", str(harness.START_SECONDS)]
+        done = self.inside("curl", "-sSf", "--max-time", "10", *patience, "--retry-all-errors", "-o", "/dev/null", url)
+        if done.returncode != 0:
+            raise AssertionError(f"{url} does not answer: {done.stderr}\n" + self.logs())
 
     def logs(self) -> str:
         return "".join(self.inside("podman", "logs", f"kinora-{of}-0-{of}").stderr for of in ("frontend", "worker"))
@@ -99,8 +97,8 @@ def play(pods: Pods, images: dict[str, str]) -> None:
         o["data"] = {k: v.replace("kinora-frontend:", "localhost:") for k, v in o["data"].items()}
     made += [pod_of(objects, of, images, folders) for of in ("frontend", "worker")]
     (pods.folder / "pods.yaml").write_text(yaml.safe_dump_all(made))
-    pods.podman("kube", "play", pods.folder / "pods.yaml")
     try:
+        pods.podman("kube", "play", pods.folder / "pods.yaml")
         for of, port in (("frontend", 8480), ("worker", 8481)):
             container = manifests.of_component(objects, of)["spec"]["containers"][0]
             for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
@@ -116,7 +114,7 @@ def play(pods: Pods, images: dict[str, str]) -> None:
             state = json.loads(pods.podman("inspect", f"kinora-{of}-0-{of}"))[0]["State"]
             assert state["ExitCode"] == 0, f"{of} ended with {state['ExitCode']}\n" + pods.logs()
     finally:
-        pods.podman("kube", "down", pods.folder / "pods.yaml")
+        pods.inside("podman", "kube", "down", pods.folder / "pods.yaml")  # of one that was not played whole, too
 
 
 def main() -> None:
