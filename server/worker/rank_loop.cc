@@ -98,7 +98,12 @@ absl::Status RankLoop::Run(Rank& rank, Model& model) {
 
   while (true) {
     KINORA_ASSIGN_OR_RETURN(const std::optional<v1::Run> run, NextRun());
-    if (!run) return absl::OkStatus();
+    if (!run) {
+      v1::WorkerMessage leaving;  // to a frontend that has not told it to
+      leaving.mutable_heartbeat()->set_phase("leaving");
+      if (!dismissed_) SayLast(leaving);
+      return absl::OkStatus();
+    }
     KINORA_RETURN_IF_ERROR(RunOne(rank, model, *run));
   }
 }
@@ -110,8 +115,8 @@ absl::StatusOr<std::optional<v1::Run>> RankLoop::NextRun() {
   };
   absl::MutexLock lock(&mu_);
   mu_.Await(absl::Condition(&awake));
-  if (ended_) return *ended_;
   if (stopping_) return std::nullopt;
+  if (ended_) return *ended_;
   running_ = std::move(runs_.front());
   runs_.pop_front();
   cancelled_ = IsOf(last_cancel_, *running_);
@@ -149,6 +154,11 @@ absl::Status RankLoop::RunOne(Rank& rank, Model& model, const v1::Run& run) {
 absl::Status RankLoop::SayRankFailed(const absl::Status& status) {
   v1::WorkerMessage message;
   *message.mutable_rank_failed()->mutable_error() = ToRpcStatus(status);
+  SayLast(message);
+  return status;
+}
+
+void RankLoop::SayLast(const v1::WorkerMessage& message) {
   client_.Send(message);
   const auto ended = [this] {
     mu_.AssertHeld();
@@ -156,7 +166,6 @@ absl::Status RankLoop::SayRankFailed(const absl::Status& status) {
   };
   absl::MutexLock lock(&mu_);
   mu_.AwaitWithTimeout(absl::Condition(&ended), kHearing);
-  return status;
 }
 
 void RankLoop::OnAbort(const v1::Abort& abort) {

@@ -65,6 +65,7 @@ class RankLoop {
   absl::Status Readiness() const;
 
  private:
+  void SayLast(const v1::WorkerMessage& message);  // and wait a moment for the end of the stream
   v1::Heartbeat Heartbeat();
   void OnMessage(const v1::FrontendMessage& message);
   void OnEnd(const absl::Status& status);

@@ -79,6 +79,7 @@ TEST_F(OutsideWorkers, MakeTheFileOfOneRankAndLeaveForGoodWhenTheyAreTold) {
   EXPECT_TRUE(std::filesystem::is_empty(directory_.File("state/artifacts/.tmp")));
   ranks_[1]->Stop();
   EXPECT_THAT(ranks_[1]->statuses(), testing::ElementsAre(0)) << ranks_[1]->Log();
+  EXPECT_THAT(server_.MetricsPage(), HasSubstr("kinora_group_restarts_total{reason=\"left\"} 1"));
   ranks_[0]->Stop();
   EXPECT_TRUE(std::filesystem::is_empty(directory_.File("scratch")));
 }

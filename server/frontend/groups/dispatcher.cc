@@ -25,8 +25,9 @@ constexpr absl::Duration kModelRetry = absl::Minutes(1);  // the store could not
 // Of the gauge.
 constexpr const char* kGroupStates[] = {"joining", "loading", "idle", "busy", "draining", "drained", "lost", "failed"};
 // In the order of LossReason.
-constexpr const char* kLossReasons[] = {"disconnected", "silent",      "stalled",    "cancel_ignored", "process_ended",
-                                        "admin",        "rank_failed", "incomplete", "model_conflict"};
+constexpr const char* kLossReasons[] = {"disconnected",  "silent",        "stalled",     "cancel_ignored",
+                                        "process_ended", "admin",         "rank_failed", "incomplete",
+                                        "left",          "model_conflict"};
 
 absl::Status NoSuchGroup(const std::string& id) {
   return absl::NotFoundError(absl::StrCat("id: no worker group \"", id, "\" is here"));
@@ -347,7 +348,8 @@ void Dispatcher::Impl::OnLost(WorkerGroup& group, LossReason reason, const std::
   described_.erase(group.incarnation());
   lost_incarnations_[group.id()] = group.incarnation();
   // While the frontend stops, its groups leave because they were told to.
-  Log(draining_ ? Severity::kInfo : Severity::kWarning, draining_ ? "group_left" : "group_lost",
+  const bool left = draining_ || reason == LossReason::kLeft;
+  Log(left ? Severity::kInfo : Severity::kWarning, left ? "group_left" : "group_lost",
       {{"group", group.id()}, {"incarnation", group.incarnation()}, {"why", why}});
   lost_groups_[group.id()] = Describe(group);
   if (join_rules_.awaited().contains(group.id())) ExpectRanks(group.id());
@@ -365,7 +367,8 @@ void Dispatcher::Impl::OnLost(WorkerGroup& group, LossReason reason, const std::
     }
   }
   // A process that ended its stream is leaving, and says why as it goes; the others will not leave by themselves.
-  const bool leaving = reason == LossReason::kDisconnected || reason == LossReason::kRankFailed;
+  const bool leaving =
+      reason == LossReason::kDisconnected || reason == LossReason::kRankFailed || reason == LossReason::kLeft;
   const absl::Duration grace = leaving ? kLeaveGrace : absl::ZeroDuration();
   After(grace, [id = group.id(), incarnation = group.incarnation(), why](Impl& self) {
     if (self.loss_listener_) self.loss_listener_(id, incarnation, why);

@@ -116,6 +116,9 @@ void WorkerGroup::Receive(const RankLink& link, const v1::WorkerMessage& message
   if (IsProgress(message.message_case())) last_progress_ = now;
   switch (message.message_case()) {
     case v1::WorkerMessage::kHeartbeat:
+      if (message.heartbeat().phase() == "leaving") {
+        return Lose(LossReason::kLeft, absl::StrCat("rank ", rank.hello.rank(), " was told to leave"));
+      }
       if (message.heartbeat().units_done() > rank.units_done) last_progress_ = now;
       rank.units_done = message.heartbeat().units_done();
       return;

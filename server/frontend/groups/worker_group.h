@@ -50,6 +50,7 @@ enum class LossReason {
   kAdmin,
   kRankFailed,
   kIncomplete,     // ranks did not join in time
+  kLeft,           // a rank was told to leave, and said so
   kModelConflict,  // another group serves other files under the same model id, or its own ranks do
 };
 

@@ -64,7 +64,8 @@ void BeginSeries(FrontendMetrics& metrics, const v1::ModelInfo& model) {
     const prometheus::Labels labels = {{"model", model.id()},
                                        {"recipe", RecipeLabel(static_cast<v1::Generation::Recipe>(recipe))}};
     metrics.request_duration_seconds.Add(labels, RequestBuckets());
-    for (const char* code : {"OK", "CANCELLED", "ABORTED", "DEADLINE_EXCEEDED", "INTERNAL", "RESOURCE_EXHAUSTED"}) {
+    for (const char* code : {"OK", "CANCELLED", "ABORTED", "DEADLINE_EXCEEDED", "INTERNAL", "RESOURCE_EXHAUSTED",
+                             "DATA_LOSS", "UNKNOWN"}) {
       prometheus::Labels with_code = labels;
       with_code["code"] = code;
       metrics.requests_total.Add(with_code);

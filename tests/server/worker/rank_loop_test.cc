@@ -215,6 +215,15 @@ TEST_F(RankLoopTest, AShutdownWithoutGraceEndsTheRun) {
   EXPECT_THAT(AwaitEnd(), IsOk());
 }
 
+TEST_F(RankLoopTest, OneThatIsToldToLeaveBySomebodyElseSaysSoToItsFrontend) {
+  Start();
+  loop_->Stop(absl::ZeroDuration());
+  while (frontend_.NextHeartbeat().phase() != "leaving") {
+  }
+  frontend_.Break();
+  EXPECT_THAT(AwaitEnd(), IsOk());
+}
+
 TEST_F(RankLoopTest, TheEndOfTheStreamEndsTheRunAndTheLoop) {
   Start();
   absl::Notification begun;

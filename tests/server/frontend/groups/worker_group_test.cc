@@ -274,6 +274,16 @@ TEST_F(WorkerGroupTest, ARankThatFailsAloneLosesTheGroupAndAllAreToldToAbort) {
   }
 }
 
+TEST_F(WorkerGroupTest, ARankThatSaysThatItLeavesLosesTheGroupForThat) {
+  Start(2);
+  Say(*links_[1], [](v1::WorkerMessage& m) { m.mutable_heartbeat()->set_phase("leaving"); });
+  group_->Disconnect(*links_[1], absl::OkStatus());
+  EXPECT_EQ(events_.lost, 1);
+  EXPECT_EQ(events_.reason, LossReason::kLeft);
+  EXPECT_EQ(events_.why, "rank 1 was told to leave");
+  EXPECT_EQ(links_[0]->Next().abort().why(), "rank 1 was told to leave");
+}
+
 TEST_F(WorkerGroupTest, ASilentRankLosesTheGroupEvenWhileItIsIdle) {
   Start(2);
   now_ += limits_.heartbeat_timeout - absl::Seconds(1);
