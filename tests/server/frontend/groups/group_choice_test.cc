@@ -150,6 +150,15 @@ TEST_F(LoraChoice, AJobWaitsForAGroupThatHasItsFileAndFailsWhereNoneHasIt) {
   EXPECT_EQ(AwaitRun(*a).generation().loras(0).id(), "ink");
 }
 
+// So that the ranks take one file, though the job was accepted before anyone knew it.
+TEST_F(LoraChoice, ARunNamesTheFileOfEachLora) {
+  const auto a = Join("a", {"ink"});
+  v1::CreateVideoRequest request = With("ink");
+  request.mutable_generation()->mutable_loras(0)->clear_digest();
+  Submit(request);
+  EXPECT_EQ(AwaitRun(*a).generation().loras(0).digest(), "sha256:ink");
+}
+
 TEST_F(LoraChoice, AModelHasTheLorasOfAllItsGroupsAndNewsOfThemAreStored) {
   Join("a", {"ink"});
   const auto b = Join("b", {"oil"});

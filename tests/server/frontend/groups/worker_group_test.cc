@@ -314,6 +314,18 @@ TEST_F(WorkerGroupTest, UnitsOfWorkKeepARunAlive) {
   EXPECT_EQ(events_.lost, 0);
 }
 
+TEST_F(WorkerGroupTest, NewsOfTheModelAndWhatIsNotKnownAreNoProgress) {
+  Start(1);
+  Run();
+  const auto units = [&] {
+    Say(*links_[0], [](v1::WorkerMessage& m) { m.mutable_model(); });
+    Say(*links_[0], [](v1::WorkerMessage&) {});  // of a newer version
+    return 0;
+  };
+  Pass(absl::Seconds(62), units);
+  EXPECT_EQ(events_.reason, LossReason::kStalled);
+}
+
 TEST_F(WorkerGroupTest, AStepThatIsExpectedToTakeLongMayTakeTenTimesThat) {
   Start(1);
   Run();
