@@ -108,8 +108,7 @@ bool WorkerGroup::Has(const RankLink& link) const {
 }
 
 void WorkerGroup::Receive(const RankLink& link, const v1::WorkerMessage& message, absl::Time now) {
-  const auto it =
-      std::find_if(ranks_.begin(), ranks_.end(), [&](const auto& r) { return r.second.link.get() == &link; });
+  const auto it = std::ranges::find_if(ranks_, [&](const auto& r) { return r.second.link.get() == &link; });
   if (state_ == State::kLost || it == ranks_.end()) return;
   Rank& rank = it->second;
   rank.last_heartbeat = now;
