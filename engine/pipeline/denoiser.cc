@@ -153,7 +153,7 @@ absl::Status Denoise(Exec& exec, const VelocityModel& model, const DenoiseSpec& 
     loop.audio.Step(exec, shape.use.audio);
     exec.ops.Increment(turn);
   };
-  StepGate gate(exec, on_step, /*ahead=*/!spec.watched);
+  StepGate gate(exec, on_step, /*ahead=*/true);
   for (int64_t i = 0; i < steps; ++i) {
     const int64_t held = HeldStep(spec.sampler, i, steps);
     shape.use = UseAt(state, spec.skip, held);
@@ -164,7 +164,7 @@ absl::Status Denoise(Exec& exec, const VelocityModel& model, const DenoiseSpec& 
     for (const ModalityLoop* m : both) {
       if (i + 1 == steps) m->Finish(exec);
     }
-    KINORA_RETURN_IF_ERROR(gate.Pass());
+    KINORA_RETURN_IF_ERROR(gate.Pass(/*read=*/!spec.watched.empty() && spec.watched[i]));
   }
   return gate.Finish();
 }

@@ -19,7 +19,7 @@ struct DenoiseSpec {
   SamplerKind sampler = SamplerKind::kEuler;
   // k: predict anew on steps with step % (k + 1) == 0 and hold the prediction on the others (Guidance.skip_step).
   PerModality<int> skip;
-  bool watched = false;  // on_step reads the latents: the next step waits for it
+  std::vector<bool> watched;  // by step: on_step reads its latents, and the next one waits; empty: none. As on rank 0
   // Becomes where the last predictions of the clean latents lie, before the first step; undefined of what is not
   // denoised. Null: not wanted.
   PerModality<Tensor>* x0 = nullptr;

@@ -242,6 +242,19 @@ absl::StatusOr<std::vector<float>> Generation::Noise(const Exec& exec, std::stri
   return given.has_value() && !exec.ops.dry() ? given->values : noise;
 }
 
+// Of a denoising stage, by step: whether the observer reads what it leaves. Rank 0 alone has one, and all wait alike.
+absl::StatusOr<std::vector<bool>> Generation::WatchedSteps(Exec& exec, int64_t steps) const {
+  constexpr int64_t kBits = 63;
+  std::vector<int64_t> words((steps + kBits - 1) / kBits);
+  for (int64_t i = 0; i < steps; ++i) {
+    if (observer_ != nullptr && observer_->WantsLatents(i + 1, steps)) words[i / kBits] |= int64_t{1} << i % kBits;
+  }
+  KINORA_RETURN_IF_ERROR(ShareFromRankZero(exec, absl::OkStatus(), absl::MakeSpan(words)));
+  std::vector<bool> watched(steps);
+  for (int64_t i = 0; i < steps; ++i) watched[i] = (words[i / kBits] >> i % kBits & 1) != 0;
+  return watched;
+}
+
 absl::Status Generation::Denoise(Exec& exec, const StagePlan& stage, OnStep on_step) {
   KINORA_RETURN_IF_ERROR(Begin(exec, stage));
   ArenaScope scope(exec.arena);
@@ -266,6 +279,7 @@ absl::Status Generation::Denoise(Exec& exec, const StagePlan& stage, OnStep on_s
     return inspected() ? observer_->Intermediate(name, HostView(copy, {static_cast<int64_t>(copy.size())}))
                        : absl::OkStatus();
   }));
+  KINORA_ASSIGN_OR_RETURN(std::vector<bool> watched, WatchedSteps(exec, stage.steps));
   PerModality<Tensor> x0;
   const DenoiseSpec spec{
       .passes = stage.passes,
@@ -273,11 +287,11 @@ absl::Status Generation::Denoise(Exec& exec, const StagePlan& stage, OnStep on_s
       .sigmas = stage.sigmas,
       .sampler = stage.sampler,
       .skip = stage.guidance.Map([](const GuidanceParams& g) { return static_cast<int>(g.skip_step); }),
-      .watched = observer_ != nullptr && observer_->WantsLatents(),
+      .watched = std::move(watched),
       .x0 = &x0};
   return kinora::Denoise(on_mesh, model, spec, graphs_, z_, [&](int64_t step) {
     const StepLatents latents{.exec = exec, .stage = stage, .state = z_, .x0 = x0};
-    return on_step(stage, step + 1, spec.watched ? &latents : nullptr);
+    return on_step(stage, step + 1, spec.watched[step] ? &latents : nullptr);
   });
 }
 

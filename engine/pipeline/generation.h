@@ -65,6 +65,7 @@ class Generation {
   void Hold(Exec& exec, const StagePlan& stage);
   void KeepSound(Exec& exec, const StagePlan& stage);
   absl::Status Upsample(Exec& exec, const StagePlan& stage);
+  absl::StatusOr<std::vector<bool>> WatchedSteps(Exec& exec, int64_t steps) const;
   absl::Status Denoise(Exec& exec, const StagePlan& stage, OnStep on_step);
   absl::Status OpenClip(Exec& exec);
   absl::Status DecodeVideo(Exec& exec, const StagePlan& stage, OnStep on_step);

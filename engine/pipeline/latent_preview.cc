@@ -158,7 +158,7 @@ absl::StatusOr<PreviewPicture> MakePreview(Exec& exec, const LatentToRgb& map, c
 }
 
 absl::Status PreviewObserver::OnStep(const Progress& progress, const StepLatents* latents) {
-  if (latents == nullptr || !latents->x0.video.defined() || progress.step % every_ != 0) return absl::OkStatus();
+  if (latents == nullptr || !latents->x0.video.defined()) return absl::OkStatus();
   KINORA_ASSIGN_OR_RETURN(const PreviewPicture picture,
                           MakePreview(latents->exec, map_, latents->stage.grid, latents->x0.video));
   return show_(progress, picture);

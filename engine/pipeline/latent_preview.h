@@ -46,7 +46,7 @@ class PreviewObserver : public RunObserver {
   // every >= 1
   PreviewObserver(LatentToRgb map, int64_t every, Show show)
       : map_(std::move(map)), every_(every), show_(std::move(show)) {}
-  bool WantsLatents() const override { return true; }
+  bool WantsLatents(int64_t step, int64_t /*steps*/) const override { return step % every_ == 0; }
   absl::Status OnStep(const Progress& progress, const StepLatents* latents) override;
 
  private:

@@ -338,8 +338,12 @@ absl::StatusOr<LatentToRgb> Pipeline::FitLatentToRgb(absl::FunctionRef<absl::Sta
   if (!p.modules.video.has_value()) return absl::FailedPreconditionError("nothing of the picture is loaded");
   const VideoDecoder& decoder = *p.modules.video;
   const int64_t bytes = FitArenaBytes(p.options.precision.activations, decoder);
-  KINORA_ASSIGN_OR_RETURN(Buffer memory, p.backend->Allocate(bytes, "a fit of previews"));
-  Arena arena(std::move(memory));
+  std::optional<Arena> own;
+  if (p.arena.capacity() < bytes) {
+    KINORA_ASSIGN_OR_RETURN(Buffer memory, p.backend->Allocate(bytes, "a fit of previews"));
+    own.emplace(std::move(memory));
+  }
+  Arena& arena = own ? *own : p.arena;
   const auto alone = Mesh::Single();
   Exec exec{
       .backend = *p.backend, .arena = arena, .host = arena, .mesh = *alone, .dtype = p.options.precision.activations};

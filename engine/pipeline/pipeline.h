@@ -131,8 +131,8 @@ class Pipeline {
   // error.
   absl::Status Generate(const RunPlan& plan, ClipSink* sink, RunObserver* observer);
 
-  // Between two Generates, by any rank alone: as latent_preview.h, in memory of its own. FailedPrecondition if nothing
-  // of the picture is loaded; ResourceExhausted.
+  // Between two Generates, by any rank alone: as latent_preview.h, in the reserved memory, or where that is too small
+  // in memory of its own. FailedPrecondition if nothing of the picture is loaded; ResourceExhausted.
   absl::StatusOr<LatentToRgb> FitLatentToRgb(absl::FunctionRef<absl::Status()> on_draw = &absl::OkStatus);
 
   // Between two Generates, by every rank: as agree.h.

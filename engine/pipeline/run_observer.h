@@ -4,6 +4,7 @@
 #ifndef KINORA_ENGINE_PIPELINE_RUN_OBSERVER_H_
 #define KINORA_ENGINE_PIPELINE_RUN_OBSERVER_H_
 
+#include <cstdint>
 #include <functional>
 #include <string_view>
 #include <utility>
@@ -30,8 +31,9 @@ class RunObserver {
 
   // A stage begins: step 0.
   virtual absl::Status OnStage(const Progress& /*progress*/) { return absl::OkStatus(); }
-  // Who answers true gets the latents of each step of denoising; the device waits for it after each.
-  virtual bool WantsLatents() const { return false; }
+  // Whether OnStep gets the latents that step `step` (1 to `steps`) of a denoising stage leaves: the next one waits for
+  // it. Asked of every step before the first.
+  virtual bool WantsLatents(int64_t /*step*/, int64_t /*steps*/) const { return false; }
   // A step of it is done. latents: null unless they are wanted.
   virtual absl::Status OnStep(const Progress& /*progress*/, const StepLatents* /*latents*/) { return absl::OkStatus(); }
   // Work that is no step: LoRAs are put on, a weight at a time.

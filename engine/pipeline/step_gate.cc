@@ -22,9 +22,9 @@ absl::Status StepGate::ReportUpTo(int64_t step) {
   return absl::OkStatus();
 }
 
-absl::Status StepGate::Pass() {
+absl::Status StepGate::Pass(bool read) {
   marks_[enqueued_++ % Stream::kMarks] = exec_.ops.stream().Mark();
-  return ReportUpTo(enqueued_ - lead_);
+  return ReportUpTo(enqueued_ - (read ? 0 : lead_));
 }
 
 absl::Status StepGate::Finish() { return ReportUpTo(enqueued_); }

@@ -19,8 +19,8 @@ namespace kinora {
 class StepGate {
  public:
   // `on_step` is asked once for each step (0-based), in order, on rank 0, when that step is done; what it returns,
-  // unless OK, ends the loop on every rank: rank 0 with that status, the others with Cancelled. ahead: false if the
-  // next step may not be enqueued before that. name: of a step in a trace; outlives the gate.
+  // unless OK, ends the loop on every rank: rank 0 with that status, the others with Cancelled. ahead: false if no
+  // step may be enqueued before that. name: of a step in a trace; outlives the gate.
   using OnStep = absl::FunctionRef<absl::Status(int64_t step)>;
   StepGate(Exec& exec, OnStep on_step, bool ahead, const char* name = "step")
       : exec_(exec), on_step_(on_step), name_(name), lead_(ahead && exec.ops.stream().asynchronous() ? 1 : 0) {
@@ -30,8 +30,9 @@ class StepGate {
   // Called on every rank before a step is enqueued.
   void Begin() { exec_.ops.stream().BeginTurn(/*resumes=*/enqueued_ > 0); }
   // Called on every rank when a step has been enqueued; OK: the next may be. The stream's failure otherwise, or what
-  // on_step said; nothing enqueued runs any more then.
-  absl::Status Pass();
+  // on_step said; nothing enqueued runs any more then. read: on_step reads what this step leaves, so that the next one
+  // waits for it; the same on every rank.
+  absl::Status Pass(bool read = false);
   // After the last step: waits for all of them.
   absl::Status Finish();
 

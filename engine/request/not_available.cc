@@ -12,10 +12,7 @@ struct Row {
 };
 
 constexpr std::array<Row<GenerationRequest>, 0> kGeneration{};
-
-constexpr Row<OutputRequest> kOutput[] = {
-    {"preview_every_steps", [](const OutputRequest& o) { return o.preview_every_steps != 0; }},
-};
+constexpr std::array<Row<OutputRequest>, 0> kOutput{};
 
 }  // namespace
 

@@ -32,8 +32,11 @@ ExitStatus Watch(const CommandLine& line) {
   if (!reconnect.ok()) return ReportLocalError(reconnect.status());
   const auto after = line.GetInt("after-sequence", 0, std::numeric_limits<int64_t>::max());
   if (!after.ok()) return ReportLocalError(after.status());
+  auto preview = PreviewOutput::FromFlag(line);
+  if (!preview.ok()) return ReportLocalError(preview.status());
   ProgressDisplay display(STDERR_FILENO, line.Has("quiet") || json);
   WatchOptions options;
+  options.preview = *std::move(preview);
   options.reconnect = *reconnect;
   options.serving_wait = *wait;
   if (json) options.on_event = [](const v1::VideoEvent& event) { PrintLine(ToJson(event)); };
@@ -124,6 +127,13 @@ ExitStatus Upload(const CommandLine& line) {
   return kSuccess;
 }
 
+std::vector<FlagSpec> WatchFlags() {
+  std::vector<FlagSpec> flags = {{"after-sequence", "N", "only stored events after this one"}};
+  flags.insert(flags.end(), PreviewFlags().begin(), PreviewFlags().end());
+  flags.push_back({"quiet", "", "no progress"});
+  return WithServingWait(std::move(flags));
+}
+
 }  // namespace
 
 absl::Span<const Command> ClipCommands() {
@@ -132,8 +142,7 @@ absl::Span<const Command> ClipCommands() {
        "makes a clip: sends the request, shows the steps, saves the file. Ctrl-C cancels the job", 1, GenerateFlags(),
        Generate, /*handles_signals=*/true},
       {"watch", "ID", "follows a job to its end; with --json one event per line. Ctrl-C leaves the job alone", 1,
-       WithServingWait({{"after-sequence", "N", "only stored events after this one"}, {"quiet", "", "no progress"}}),
-       Watch,
+       WatchFlags(), Watch,
        /*handles_signals=*/true},
       {"upload",
        "FILE",

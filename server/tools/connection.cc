@@ -50,11 +50,9 @@ const char* CodeName(grpc::StatusCode code) {
 
 // The flag of `kinora generate` that sets a field of a request, "generation.num_frames"; "" if none does so alone.
 std::string FlagOf(absl::string_view field) {
-  static constexpr std::pair<const char*, const char*> kOtherNames[] = {{"num_frames", "frames"},
-                                                                        {"num_inference_steps", "steps"},
-                                                                        {"loras", "lora"},
-                                                                        {"conditions", "image"},
-                                                                        {"ttl_seconds", "ttl"}};
+  static constexpr std::pair<const char*, const char*> kOtherNames[] = {
+      {"num_frames", "frames"}, {"num_inference_steps", "steps"},         {"loras", "lora"},
+      {"conditions", "image"},  {"preview_every_steps", "preview-every"}, {"ttl_seconds", "ttl"}};
   if (!absl::ConsumePrefix(&field, "generation.") && !absl::ConsumePrefix(&field, "output.")) return "";
   const std::string name(field.substr(0, field.find_first_of(".[")));
   for (const auto& [of_field, flag] : kOtherNames) {

@@ -18,6 +18,7 @@
 #include "server/tools/job_lookup.h"
 #include "server/tools/media_flags.h"
 #include "server/tools/open_file.h"
+#include "server/tools/preview_output.h"
 #include "server/tools/repeat.h"
 #include "server/tools/request_flags.h"
 #include "server/tools/serving_wait.h"
@@ -53,6 +54,10 @@ absl::StatusOr<Plan> PlanFromFlags(const CommandLine& line, const v1::Video* ear
   KINORA_ASSIGN_OR_RETURN(v1::CreateVideoRequest request,
                           RequestFromFlags(line, earlier == nullptr ? v1::CreateVideoRequest() : RequestOf(*earlier)));
   KINORA_RETURN_IF_ERROR(CheckPrompt(line, request.generation(), "PROMPT"));
+  KINORA_ASSIGN_OR_RETURN(PreviewOutput preview, PreviewOutput::FromFlag(line));
+  if (preview.wanted() && request.output().preview_every_steps() == 0 && !line.Has("preview-every")) {
+    request.mutable_output()->set_preview_every_steps(1);
+  }
   KINORA_ASSIGN_OR_RETURN(ClipOutput output, ClipOutput::At(line.Get("output")));
   KINORA_RETURN_IF_ERROR(output.ChooseContainer(*request.mutable_output()));
   KINORA_ASSIGN_OR_RETURN(const absl::Duration reconnect, ReconnectOf(line));
@@ -63,7 +68,10 @@ absl::StatusOr<Plan> PlanFromFlags(const CommandLine& line, const v1::Video* ear
   Plan plan{.requests = std::move(requests),
             .media = std::move(media),
             .output = std::move(output),
-            .watch = {.reconnect = reconnect, .serving_wait = serving_wait, .on_event = nullptr},
+            .watch = {.reconnect = reconnect,
+                      .serving_wait = serving_wait,
+                      .preview = std::move(preview),
+                      .on_event = nullptr},
             .detach = line.Has("detach"),
             .json = line.Has("json"),
             .quiet = line.Has("quiet"),
@@ -193,6 +201,7 @@ std::vector<FlagSpec> GenerateFlags() {
                    "existing or with / at its end: PNG frames in it; -: standard output; absent: JOB.mp4 here. "
                    "{seed}, {id} and {n} (of a batch) in it stand for the clip's. An existing file is replaced"});
   flags.insert(flags.end(), BatchFlags().begin(), BatchFlags().end());
+  flags.insert(flags.end(), PreviewFlags().begin(), PreviewFlags().end());
   flags.push_back({"open", "", "shows the clip in the desktop's program for it (xdg-open)"});
   flags.push_back({"detach", "", "the job goes on when this command ends, and Ctrl-C only leaves it"});
   flags.insert(flags.end(), ServingWaitFlags().begin(), ServingWaitFlags().end());

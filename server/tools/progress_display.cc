@@ -71,7 +71,8 @@ void ProgressDisplay::Show(const ProgressState& shown) {
   const ProgressState state = OfAll(shown);
   if (terminal_) {
     // The last column stays free: a terminal that wraps there would leave a copy of the bar behind.
-    Write(absl::StrCat("\r", FormatProgressBar(state, Columns(fd_) - 1), "\033[K"));
+    last_bar_ = absl::StrCat("\r", FormatProgressBar(state, Columns(fd_) - 1), "\033[K");
+    Write(last_bar_);
     bar_shown_ = true;
     return;
   }
@@ -82,8 +83,20 @@ void ProgressDisplay::Show(const ProgressState& shown) {
   Write(absl::StrCat(FormatProgressLine(state), "\n"));
 }
 
+void ProgressDisplay::Picture(absl::string_view sequence, int rows) {
+  if (quiet_ || !terminal_) return;
+  Clear();
+  if (rows != picture_rows_) Write(std::string(rows, '\n'));  // room for it, which may scroll
+  picture_rows_ = rows;
+  // Up, save the cursor, show, restore it, wherever showing left it, and down again.
+  Write(absl::StrCat("\033[", rows, "A\0337", sequence, "\0338\033[", rows, "B\r"));
+  if (!last_bar_.empty()) Write(last_bar_);
+  bar_shown_ = !last_bar_.empty();
+}
+
 void ProgressDisplay::Note(absl::string_view line) {
   Clear();
+  picture_rows_ = 0;
   Write(absl::StrCat(line, "\n"));
 }
 

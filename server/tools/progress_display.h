@@ -42,6 +42,9 @@ class ProgressDisplay {  // one thread at a time
   void Note(absl::string_view line);       // a whole line, above the bar
   void NoteOnce(const std::string& line);  // unless it was said before
   void Clear();                            // takes the bar away
+  // A picture of so many rows above the bar, in the place of the last unless a line was written since. sequence: shows
+  // it at the cursor. Nothing where Show draws no bar.
+  void Picture(absl::string_view sequence, int rows);
 
  private:
   ProgressState OfAll(const ProgressState& part) const;
@@ -53,7 +56,9 @@ class ProgressDisplay {  // one thread at a time
   int part_ = 0, parts_ = 1;
   absl::Time parts_began_ = absl::InfiniteFuture();
   bool bar_shown_ = false;
+  int picture_rows_ = 0;  // directly above the bar; 0: there is none
   std::set<std::string> noted_once_;
+  std::string last_bar_;
   std::string last_stage_;
   int last_tenth_ = -1;
 };

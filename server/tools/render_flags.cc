@@ -12,6 +12,7 @@
 #include "engine/base/status_macros.h"
 #include "engine/media/file_sink.h"
 #include "engine/media/frame_folder.h"
+#include "engine/media/jpeg.h"
 #include "engine/model/released_models.h"
 #include "engine/ops/backend.h"
 #include "server/common/program_help.h"
@@ -52,6 +53,8 @@ constexpr FlagSpec kFlags[] = {
     {"retake", "FILE:FROM-TO", "the clip is this one, made anew between these seconds"},
     {"noise", "FILE", "safetensors with video_noise, audio_noise, ...: initial noise instead of the seed's"},
     {"dump", "FILE", "safetensors to write contexts, sigmas, latents, frames and waveform to"},
+    {"preview", "FILE", "a JPEG of about what the clip will look like, replaced as it is made; ends in .jpg"},
+    {"preview-every", "STEPS", "a preview after every so many steps; absent: after each"},
     {"device", "cpu|cuda", "absent: cuda if one is usable, else cpu"},
     {"precision", "f32|bf16|fp8[,PATTERN=…]",
      "absent: bf16; f32 is the parity mode; PATTERN: of weights held in another"},
@@ -121,7 +124,8 @@ absl::Status TakePaths(const CommandLine& line, RenderOptions& options) {
   const std::pair<const char*, std::string*> paths[] = {{"output", &options.output_path},
                                                         {"noise", &options.noise_path},
                                                         {"dump", &options.dump_path},
-                                                        {"trace", &options.trace_path}};
+                                                        {"trace", &options.trace_path},
+                                                        {"preview", &options.preview_path}};
   for (const auto& [flag, path] : paths) {
     *path = line.Get(flag).value_or("");
     if (line.Has(flag) && path->empty()) return absl::InvalidArgumentError(absl::StrCat("--", flag, ": is empty"));
@@ -139,6 +143,22 @@ absl::Status TakePaths(const CommandLine& line, RenderOptions& options) {
   return absl::OkStatus();
 }
 
+// After how many steps, and where to.
+absl::Status TakePreview(const CommandLine& line, RenderOptions& options) {
+  if (options.plan) return absl::OkStatus();
+  const bool every = options.output.preview_every_steps() > 0;
+  if (!line.Has("preview")) {
+    return every ? absl::InvalidArgumentError("--preview-every: give --preview FILE.jpg, which says where to")
+                 : absl::OkStatus();
+  }
+  if (!HasJpegEnding(options.preview_path)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--preview ", options.preview_path, ": a preview is a JPEG; let the name end in .jpg"));
+  }
+  if (!every && !line.Has("preview-every")) options.output.set_preview_every_steps(1);
+  return absl::OkStatus();
+}
+
 absl::Status TakeRequest(const CommandLine& line, RenderOptions& options) {
   KINORA_ASSIGN_OR_RETURN(const v1::CreateVideoRequest request, RequestFromFlags(line));
   options.generation = request.generation();
@@ -148,6 +168,7 @@ absl::Status TakeRequest(const CommandLine& line, RenderOptions& options) {
   if (options.output.trace() && !line.Has("trace")) {
     return absl::InvalidArgumentError("--output-options: trace: give --trace FILE, which says where to");
   }
+  KINORA_RETURN_IF_ERROR(TakePreview(line, options));
   if (!options.generation.has_seed()) {
     std::random_device random;
     options.generation.set_seed(uint64_t{random()} << 32 | random());

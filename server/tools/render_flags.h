@@ -25,6 +25,7 @@ struct RenderOptions {
   std::string noise_path{};
   std::string dump_path{};
   std::string trace_path{};
+  std::string preview_path{};
   std::string device{};  // as OpenBackend takes it
   Precision precision{};
   MeshShape mesh{};

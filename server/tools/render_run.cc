@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -33,6 +34,7 @@
 #include "server/tools/render_plan.h"
 #include "server/tools/render_report.h"
 #include "server/worker/output_options.h"
+#include "server/worker/preview_jpeg.h"
 
 namespace kinora {
 namespace {
@@ -136,12 +138,30 @@ absl::Status ReportProgress(Job& job, const Progress& progress) {
   return GoOn(job);
 }
 
-// Progress to the display, the rest to the dump.
+absl::Status WritePreview(const Job& job, const PreviewPicture& picture) {
+  KINORA_ASSIGN_OR_RETURN(const auto file, OutputFile::Create(job.options.preview_path));
+  const v1::Generation& clip = job.summary.effective;
+  KINORA_RETURN_IF_ERROR(file->Write(PreviewJpeg(picture, clip.width(), clip.height())));
+  return file->Commit();
+}
+
+// Progress to the display, previews to their file, the rest to the dump.
 class RenderObserver : public RunObserver {
  public:
-  RenderObserver(Job& job, DumpSink* dump) : job_(job), dump_(dump) {}
+  // map: of previews; nothing: none are wanted.
+  RenderObserver(Job& job, DumpSink* dump, std::optional<LatentToRgb> map)
+      : job_(job), dump_(dump), map_(std::move(map)) {}
+  bool WantsLatents(int64_t step, int64_t /*steps*/) const override {
+    return map_.has_value() && step % job_.options.output.preview_every_steps() == 0;
+  }
   absl::Status OnStage(const Progress& progress) override { return ReportProgress(job_, progress); }
-  absl::Status OnStep(const Progress& progress, const StepLatents*) override { return ReportProgress(job_, progress); }
+  absl::Status OnStep(const Progress& progress, const StepLatents* latents) override {
+    KINORA_RETURN_IF_ERROR(ReportProgress(job_, progress));
+    if (latents == nullptr || !latents->x0.video.defined()) return absl::OkStatus();
+    KINORA_ASSIGN_OR_RETURN(const PreviewPicture picture,
+                            MakePreview(latents->exec, *map_, latents->stage.grid, latents->x0.video));
+    return WritePreview(job_, picture);
+  }
   bool WantsIntermediates() const override { return dump_ != nullptr; }
   absl::Status Intermediate(std::string_view name, const Tensor& value) override {
     return dump_->Intermediate(name, value);
@@ -151,6 +171,7 @@ class RenderObserver : public RunObserver {
  private:
   Job& job_;
   DumpSink* const dump_;
+  const std::optional<LatentToRgb> map_;
 };
 
 void CountCollectives(const Mesh& mesh, CollectiveCounts& counts) {
@@ -198,7 +219,11 @@ absl::Status RenderOnRank(Job& job, const Mesh& mesh) {
   if (!first) return pipeline->Generate(plan, nullptr, nullptr);
   job.summary.effective = ToGeneration(plan.request);
   KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<Sinks> sinks, MakeSinks(job));
-  RenderObserver observer(job, sinks->dump);
+  std::optional<LatentToRgb> map;
+  if (job.options.output.preview_every_steps() > 0) {
+    KINORA_ASSIGN_OR_RETURN(map, pipeline->FitLatentToRgb());
+  }
+  RenderObserver observer(job, sinks->dump, std::move(map));
   KINORA_RETURN_IF_ERROR(pipeline->Generate(plan, &sinks->tee, &observer));
   job.times.End();
   job.summary.peak_activation_bytes = pipeline->peak_arena_bytes();

@@ -43,6 +43,7 @@ constexpr FlagSpec kFlags[] = {
     {"without-audio", "", "leave the sound out of the file"},
     {"embed-parameters", "", "seed and parameters in the file's metadata"},
     {"embed-prompt", "", "the prompt in the file's metadata"},
+    {"preview-every", "STEPS", "a preview after every so many steps; absent: none, with --preview after each"},
     {"trace", "", "a second file, trace.json: where the time of each rank went, for ui.perfetto.dev"},
     {"ttl", "DURATION", "how long the server keeps the file, 90s, 24h, 7d"},
     {"priority", "N", "higher runs first"},
@@ -178,6 +179,8 @@ absl::Status SetOutput(const CommandLine& line, v1::Output* output) {
   if (line.Has("output-options")) KINORA_RETURN_IF_ERROR(ParseJsonFlag(line, "output-options", output));
   KINORA_RETURN_IF_ERROR(SetInt32(line, "crf", 0, [output](int32_t v) { output->set_crf(v); }));
   KINORA_RETURN_IF_ERROR(SetSeconds(line, "ttl", [output] { return output->mutable_ttl(); }));
+  KINORA_RETURN_IF_ERROR(
+      SetInt32(line, "preview-every", 0, [output](int32_t v) { output->set_preview_every_steps(v); }));
   if (line.Has("without-audio")) output->set_without_audio(true);
   if (line.Has("embed-parameters")) output->set_embed_parameters(true);
   if (line.Has("embed-prompt")) output->set_embed_prompt(true);

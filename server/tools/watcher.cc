@@ -179,6 +179,9 @@ void Watcher::Handle(const v1::VideoEvent& event, v1::Video* video) {
     case v1::VideoEvent::kStep:
       display_.Show(ToProgressState(event.step()));
       break;
+    case v1::VideoEvent::kPreview:
+      if (options_.preview.wanted()) options_.preview.Show(event.preview(), display_);
+      break;
     case v1::VideoEvent::kTerminal:
       *video = event.terminal();
       terminal_ = true;

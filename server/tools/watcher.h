@@ -14,6 +14,7 @@
 #include "kinora/v1/video_generation.grpc.pb.h"
 #include "server/tools/connection.h"
 #include "server/tools/halt.h"
+#include "server/tools/preview_output.h"
 #include "server/tools/progress_display.h"
 #include "server/tools/serving_wait.h"
 
@@ -24,6 +25,7 @@ struct WatchOptions {
   absl::Duration serving_wait;  // at the start, for a server or a model that is not there yet (serving_wait.h)
   absl::Duration silence =
       absl::Seconds(35);  // the server sends a heartbeat every 10 s; longer silence is a dead stream
+  PreviewOutput preview{};
   std::function<void(const v1::VideoEvent&)> on_event;  // every event, on the watching thread
 };
 

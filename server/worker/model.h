@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "engine/base/trace.h"
 #include "engine/pipeline/clip_sink.h"
+#include "engine/pipeline/latent_preview.h"
 #include "engine/pipeline/run_observer.h"
 #include "engine/pipeline/run_plan.h"
 #include "engine/request/request.h"
@@ -61,6 +62,17 @@ class Model {
   // peak_device_bytes and planned_device_bytes, also of a run that failed. On a rank that follows, `sink` and
   // `observer` are null. Aborted: a rank failed alone, or the group is lost (AbortSignal), so it can run nothing more.
   virtual absl::Status Generate(const PreparedRun& run, ClipSink* sink, RunObserver* observer, v1::Usage& usage) = 0;
+
+  // Before a Generate whose observer wants latents to show, on the rank that leads: finds or fits what previews are
+  // made by. go_on: asked every now and then; what it says unless OK ends it. ResourceExhausted, FailedPrecondition:
+  // there are none to be had.
+  virtual absl::Status PreparePreviews(const GoOn& /*go_on*/) {
+    return absl::UnimplementedError("previews: not of this model");
+  }
+  // From inside that Generate: of the picture's estimate, which is there. The device's failure.
+  virtual absl::StatusOr<PreviewPicture> Preview(const StepLatents& /*latents*/) {
+    return absl::UnimplementedError("previews: not of this model");
+  }
 
   // Ends a trace in which a run has just ended well, by every rank: on rank 0 the trace of all, "" elsewhere. Aborted
   // as Generate.

@@ -12,7 +12,7 @@ namespace kinora {
 
 // `effective`: what embed_parameters and embed_prompt write, and whether MP4 or WAV is the default.
 // `by_path`: the container that a file's name asks for, if there is one; InvalidArgument "container: …" if `output`
-// asks for another. Unimplemented "FIELD: not available yet" for previews.
+// asks for another, and "FIELD: …" for what a clip without a picture has not.
 absl::StatusOr<FileSinkOptions> ToFileSinkOptions(const v1::Output& output, const v1::Generation& effective,
                                                   std::optional<Container> by_path = std::nullopt);
 

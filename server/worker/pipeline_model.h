@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,8 @@ class PipelineModel : public Model {
   v1::Resolved Resolve(const PreparedRun& run) const override;
   double ExpectedSeconds(const PreparedRun& run, const std::string& stage) const override;
   absl::Status Generate(const PreparedRun& run, ClipSink* sink, RunObserver* observer, v1::Usage& usage) override;
+  absl::Status PreparePreviews(const GoOn& go_on) override;
+  absl::StatusOr<PreviewPicture> Preview(const StepLatents& latents) override;
   absl::StatusOr<std::string> EndTrace() override;
   void Observe(const v1::RunSpeed& run) override { speed_.Observe(run); }
   void Remember(const v1::SpeedHistory& past) override { speed_.Remember(past); }
@@ -85,6 +88,7 @@ class PipelineModel : public Model {
   int64_t arena_bytes_ = 0, host_arena_bytes_ = 0;  // reserved
   ModelDescription description_;                    // of rank 0's pipeline, with the tokens that fit its memory
   v1::Ready ready_;
+  std::optional<LatentToRgb> preview_map_;  // once a run has asked for previews
   Speed speed_;
   std::unique_ptr<LoraWatch> loras_;  // last: it tells of the others
 };

@@ -17,6 +17,7 @@
 #include "server/common/shape_fit.h"
 #include "server/common/status_details.h"
 #include "server/worker/output_options.h"
+#include "server/worker/preview_sender.h"
 #include "server/worker/speed.h"
 
 namespace kinora {
@@ -176,6 +177,28 @@ absl::Status GoOn(const RunContext& context) {
   return context.cancelled ? absl::CancelledError("the run was cancelled") : absl::OkStatus();
 }
 
+// Hears the run: to marks, and where they are asked for to previews. ready: what fails on this rank alone is told
+// inside.
+class LeadObserver : public RunObserver {
+ public:
+  LeadObserver(const RunContext& context, const absl::Status& ready, ProgressMarks& marks,
+               const PreviewSender& previews)
+      : context_(context), ready_(ready), marks_(marks), previews_(previews) {}
+  absl::Status OnStage(const Progress& progress) override { return ready_.ok() ? marks_.Report(progress) : ready_; }
+  bool WantsLatents(int64_t step, int64_t /*steps*/) const override { return previews_.WantsStep(step); }
+  absl::Status OnStep(const Progress& progress, const StepLatents* latents) override {
+    const absl::Status status = OnStage(progress);
+    return status.ok() && latents != nullptr ? previews_.Send(progress, *latents) : status;
+  }
+  absl::Status OnWork() override { return GoOn(context_); }
+
+ private:
+  const RunContext& context_;
+  const absl::Status& ready_;
+  ProgressMarks& marks_;
+  const PreviewSender& previews_;
+};
+
 // With the inputs that it names.
 absl::StatusOr<PreparedRun> PrepareToLead(const RunContext& context, const RunInputs& inputs, const v1::Run& run,
                                           ProgressMarks& marks) {
@@ -215,9 +238,9 @@ absl::Status Lead(const RunContext& context, const Artifacts& artifacts, const v
   const absl::StatusOr<std::string> file = writer.Begin(name);
   {
     const std::unique_ptr<ClipSink> sink = MakeFileSink(file.value_or(""), options);
-    ProgressObserver observer(
-        [&](const Progress& progress) { return file.ok() ? marks.Report(progress) : file.status(); },
-        [&context] { return GoOn(context); });
+    PreviewSender previews(context, run, prepared);
+    const absl::Status ready = file.ok() ? previews.Prepare([&context] { return GoOn(context); }) : file.status();
+    LeadObserver observer(context, ready, marks, previews);
     const absl::Status status = context.model.Generate(prepared, sink.get(), &observer, *result.mutable_usage());
     KINORA_RETURN_IF_ERROR(writer.ForClients(RefusedOrFailed(context.model, prepared, status)));
   }

@@ -100,6 +100,7 @@ TEST(IncludeRules, ForeignLibrariesStayWhereTheyBelong) {
   } rules[] = {
       {std::regex("^(libav|libsw)"), {"engine/media/", "server/decode/", "tests/media/"}},
       {std::regex("^lcms2"), {"server/decode/"}},
+      {std::regex("^jpeglib"), {"engine/media/"}},
       {std::regex("^grpc|\\.grpc\\.pb\\.h$"), {"server/", "tests/"}},
       {std::regex("^google/|\\.pb\\.h$"), {"server/", "tests/"}},
       {std::regex("^(dnnl|oneapi)"), {"tests/bench/"}},

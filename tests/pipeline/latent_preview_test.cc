@@ -79,9 +79,10 @@ TEST_F(DemoPictures, WhatIsSaidAfterADrawEndsTheFit) {
 class LastStep : public RunObserver {
  public:
   explicit LastStep(LatentToRgb map) : map_(std::move(map)) {}
-  bool WantsLatents() const override { return true; }
+  bool WantsLatents(int64_t step, int64_t steps) const override { return step == steps; }
   absl::Status OnStep(const Progress& progress, const StepLatents* latents) override {
-    if (latents == nullptr || progress.step != progress.total_steps) return absl::OkStatus();
+    if (latents == nullptr) return absl::OkStatus();
+    EXPECT_EQ(progress.step, progress.total_steps);  // no other has them
     const LatentGrid& grid = latents->stage.grid;
     const auto estimate = MakePreview(latents->exec, map_, grid, latents->x0.video);
     const auto result = MakePreview(latents->exec, map_, grid, latents->state.video.z);

@@ -269,7 +269,7 @@ TEST(Pipeline, ProgressNeverFallsAndNamesEveryStageInOrder) {
 // Keeps the video's latents after each step, as a preview would.
 class LatentRecorder : public RunObserver {
  public:
-  bool WantsLatents() const override { return true; }
+  bool WantsLatents(int64_t, int64_t) const override { return true; }
   absl::Status OnStep(const Progress&, const StepLatents* latents) override {
     if (latents == nullptr) return absl::OkStatus();
     const LatentState& video = latents->state.video;

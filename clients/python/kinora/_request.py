@@ -35,6 +35,7 @@ class Options(TypedDict, total=False):
     priority: int  # -10 … 10, higher first
     deadline: float  # seconds from creation
     ttl: float  # seconds that the file is kept on the server
+    preview_every: int  # steps between previews; absent: 1 for a call with `preview`, else none
 
 
 _GENERATION = {"negative_prompt": "negative_prompt", "width": "width", "height": "height", "frames": "num_frames",
@@ -63,6 +64,7 @@ def make_request(prompt: str, out: Optional[Union[str, os.PathLike[str]]] = None
     if container:
         request.output.container = _enum(Output.Container, "container", container)
     request.output.without_audio = options.get("silent", False)
+    request.output.preview_every_steps = options.get("preview_every", 0)
     request.scheduling.priority = options.get("priority", 0)
     for name, duration in (("deadline", request.scheduling.deadline), ("ttl", request.output.ttl)):
         if name in options:

@@ -11,7 +11,7 @@ from google.protobuf.empty_pb2 import Empty
 from ._connection import CHANNEL_OPTIONS, Endpoint
 from ._job import Clip, Job, Retries, artifact_of, clip_of
 from ._request import Options, PartFile, make_request, with_request_id
-from .client import OnProgress, Path
+from .client import OnPreview, OnProgress, Path
 from .errors import KinoraError, from_rpc
 from .messages import (Artifact, CancelVideoRequest, CreateVideoRequest, DeleteVideoRequest, DownloadArtifactRequest, Estimate,
                        GetVideoRequest, ListVideosRequest, ModelInfo, Video)
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Client:
-    """As kinora.Client; its calls are coroutines, `list` an asynchronous iterator, `progress` a plain function."""
+    """As kinora.Client; its calls are coroutines, `list` an asynchronous iterator, `progress` and `preview` plain functions."""
 
     def __init__(self, server: Optional[str] = None, *, wait: float = 60.0, timeout: float = 30.0, **endpoint: Any) -> None:
         to = Endpoint(server, **endpoint)
@@ -43,23 +43,27 @@ class Client:
         await self._channel.close()
 
     async def generate(self, prompt: str, out: Optional[Path] = None, *, progress: Optional[OnProgress] = None,
-                       **options: Unpack[Options]) -> Clip:
-        return await self.run(make_request(prompt, out, **options), out, progress=progress)
+                       preview: Optional[OnPreview] = None, **options: Unpack[Options]) -> Clip:
+        if preview:
+            options.setdefault("preview_every", 1)
+        return await self.run(make_request(prompt, out, **options), out, progress=progress, preview=preview)
 
-    async def run(self, request: CreateVideoRequest, out: Optional[Path] = None, *, progress: Optional[OnProgress] = None) -> Clip:
+    async def run(self, request: CreateVideoRequest, out: Optional[Path] = None, *, progress: Optional[OnProgress] = None,
+                  preview: Optional[OnPreview] = None) -> Clip:
         job = Job(self._wait, with_request_id(request))
         if out is None:
-            return clip_of(await self._follow(job, progress, cancel=True), None)
+            return clip_of(await self._follow(job, progress, preview, cancel=True), None)
         with PartFile(out) as part:
-            video = await self._follow(job, progress, cancel=True)
+            video = await self._follow(job, progress, preview, cancel=True)
             await self._download(video, artifact_of(video), part)
         return clip_of(video, part.path)
 
     async def create(self, prompt: str, **options: Unpack[Options]) -> Video:
         return await self._call(self._videos.CreateVideo, make_request(prompt, **options))
 
-    async def wait_for(self, video_id: str, *, progress: Optional[OnProgress] = None) -> Video:
-        return await self._follow(Job(self._wait, video_id=video_id), progress, cancel=False)
+    async def wait_for(self, video_id: str, *, progress: Optional[OnProgress] = None,
+                       preview: Optional[OnPreview] = None) -> Video:
+        return await self._follow(Job(self._wait, video_id=video_id), progress, preview, cancel=False)
 
     async def download(self, video: Video, out: Path, artifact_id: Optional[str] = None) -> None:
         with PartFile(out) as part:
@@ -96,10 +100,10 @@ class Client:
         except grpc.RpcError as error:
             raise from_rpc(error) from error
 
-    async def _follow(self, job: Job, progress: Optional[OnProgress], cancel: bool) -> Video:
+    async def _follow(self, job: Job, progress: Optional[OnProgress], preview: Optional[OnPreview], cancel: bool) -> Video:
         try:
             while job.ended is None:
-                broken = await self._read(job, progress)
+                broken = await self._read(job, progress, preview)
                 if job.ended is None:
                     waits = job.broken(broken)
                     if progress:
@@ -114,7 +118,7 @@ class Client:
             raise
         return job.completed()
 
-    async def _read(self, job: Job, progress: Optional[OnProgress]) -> Optional[grpc.RpcError]:
+    async def _read(self, job: Job, progress: Optional[OnProgress], preview: Optional[OnPreview]) -> Optional[grpc.RpcError]:
         method, request = job.next_call()
         events = getattr(self._videos, method)(request, metadata=self._metadata)
         try:
@@ -128,6 +132,8 @@ class Client:
                 made = job.take(event)
                 if progress and made:
                     progress(made)
+                if preview and event.HasField("preview"):
+                    preview(event.preview)
         finally:
             events.cancel()
 
@@ -146,7 +152,7 @@ class Client:
 
 async def generate(prompt: str, out: Optional[Path] = None, *, server: Optional[str] = None, token: Optional[str] = None,
                    ca_file: Optional[str] = None, wait: float = 60.0, progress: Optional[OnProgress] = None,
-                   **options: Unpack[Options]) -> Clip:
+                   preview: Optional[OnPreview] = None, **options: Unpack[Options]) -> Clip:
     """Client.generate() over a connection of its own."""
     async with Client(server, token=token, ca_file=ca_file, wait=wait) as client:
-        return await client.generate(prompt, out, progress=progress, **options)
+        return await client.generate(prompt, out, progress=progress, preview=preview, **options)

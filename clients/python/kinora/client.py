@@ -14,7 +14,7 @@ from ._job import Clip, Job, Progress, Retries, artifact_of, clip_of
 from ._request import Options, PartFile, make_request, with_request_id
 from .errors import KinoraError, from_rpc
 from .messages import (Artifact, CancelVideoRequest, CreateVideoRequest, DeleteVideoRequest, DownloadArtifactRequest, Estimate,
-                       GetVideoRequest, ListVideosRequest, ModelInfo, Video, VideoEvent)
+                       GetVideoRequest, ListVideosRequest, ModelInfo, Preview, Video, VideoEvent)
 from .v1 import video_generation_pb2_grpc as services
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Path = Union[str, "os.PathLike[str]"]
 OnProgress = Callable[[Progress], object]
+OnPreview = Callable[[Preview], object]
 
 
 class Client:
@@ -49,21 +50,25 @@ class Client:
         self._channel.close()
 
     def generate(self, prompt: str, out: Optional[Path] = None, *, progress: Optional[OnProgress] = None,
-                 **options: Unpack[Options]) -> Clip:
+                 preview: Optional[OnPreview] = None, **options: Unpack[Options]) -> Clip:
         """Makes a clip, waits for it and puts its file at `out` (its ending picks the container; its folder is made).
 
         progress is called with the latest step (one may be skipped); what it raises, and Ctrl-C, cancel the
-        job. Raises Refused, Unreachable, JobFailed, JobCancelled.
+        job. preview is called with a message Preview, a small JPEG of about what the clip will look like.
+        Raises Refused, Unreachable, JobFailed, JobCancelled.
         """
-        return self.run(make_request(prompt, out, **options), out, progress=progress)
+        if preview:
+            options.setdefault("preview_every", 1)
+        return self.run(make_request(prompt, out, **options), out, progress=progress, preview=preview)
 
-    def run(self, request: CreateVideoRequest, out: Optional[Path] = None, *, progress: Optional[OnProgress] = None) -> Clip:
+    def run(self, request: CreateVideoRequest, out: Optional[Path] = None, *, progress: Optional[OnProgress] = None,
+            preview: Optional[OnPreview] = None) -> Clip:
         """generate() for a request that says more than its arguments can."""
         job = Job(self._wait, with_request_id(request))
         if out is None:
-            return clip_of(self._follow(job, progress, cancel=True), None)
+            return clip_of(self._follow(job, progress, preview, cancel=True), None)
         with PartFile(out) as part:
-            video = self._follow(job, progress, cancel=True)
+            video = self._follow(job, progress, preview, cancel=True)
             self._download(video, artifact_of(video), part)
         return clip_of(video, part.path)
 
@@ -71,12 +76,13 @@ class Client:
         """Queues a job and leaves it to the server; wait_for() follows it, now or later, from here or elsewhere."""
         return self._call(self._videos.CreateVideo, make_request(prompt, **options))
 
-    def wait_for(self, video_id: str, *, progress: Optional[OnProgress] = None) -> Video:
+    def wait_for(self, video_id: str, *, progress: Optional[OnProgress] = None,
+                 preview: Optional[OnPreview] = None) -> Video:
         """Until the job has ended: it as it is then, COMPLETED. Leaving it does not cancel it.
 
         JobFailed, JobCancelled: it ended so. Unreachable: the server stayed away for longer than `wait`; the job goes on.
         """
-        return self._follow(Job(self._wait, video_id=video_id), progress, cancel=False)
+        return self._follow(Job(self._wait, video_id=video_id), progress, preview, cancel=False)
 
     def download(self, video: Video, out: Path, artifact_id: Optional[str] = None) -> None:
         """The clip's file, or the artifact of this id, checked against its digest."""
@@ -115,10 +121,10 @@ class Client:
         except grpc.RpcError as error:
             raise from_rpc(error) from error
 
-    def _follow(self, job: Job, progress: Optional[OnProgress], cancel: bool) -> Video:
+    def _follow(self, job: Job, progress: Optional[OnProgress], preview: Optional[OnPreview], cancel: bool) -> Video:
         try:
             while job.ended is None:
-                broken = self._read(job, progress)
+                broken = self._read(job, progress, preview)
                 if job.ended is None:
                     waits = job.broken(broken)
                     if progress:
@@ -133,7 +139,7 @@ class Client:
             raise
         return job.completed()
 
-    def _read(self, job: Job, progress: Optional[OnProgress]) -> Optional[grpc.RpcError]:
+    def _read(self, job: Job, progress: Optional[OnProgress], preview: Optional[OnPreview]) -> Optional[grpc.RpcError]:
         """Reads one stream to its end: what broke it, None if nothing did."""
         method, request = job.next_call()
         events = getattr(self._videos, method)(request, metadata=self._metadata)
@@ -148,6 +154,8 @@ class Client:
                 made = job.take(event)
                 if progress and made:
                     progress(made)
+                if preview and event.HasField("preview"):
+                    preview(event.preview)
         finally:
             events.cancel()
 
@@ -166,7 +174,7 @@ class Client:
 
 def generate(prompt: str, out: Optional[Path] = None, *, server: Optional[str] = None, token: Optional[str] = None,
              ca_file: Optional[str] = None, wait: float = 60.0, progress: Optional[OnProgress] = None,
-             **options: Unpack[Options]) -> Clip:
+             preview: Optional[OnPreview] = None, **options: Unpack[Options]) -> Clip:
     """Client.generate() over a connection of its own."""
     with Client(server, token=token, ca_file=ca_file, wait=wait) as client:
-        return client.generate(prompt, out, progress=progress, **options)
+        return client.generate(prompt, out, progress=progress, preview=preview, **options)

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/cache_folder.h"
 #include "engine/base/status_macros.h"
 #include "engine/ops/backend_kinds.h"
 #include "engine/ops/cuda/cuda_memory.h"

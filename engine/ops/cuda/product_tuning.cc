@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -92,16 +91,6 @@ void ProductTuning::Keep(const ProductProblem& problem, const cublaslt::Algorith
   }
   if (!error) std::filesystem::rename(temporary, file_, error);
   if (error) std::filesystem::remove(temporary, error);  // what could not be kept is measured again
-}
-
-std::string CacheFolder() {
-  const auto variable = [](const char* name) {
-    const char* const value = std::getenv(name);
-    return std::string(value != nullptr && value[0] == '/' ? value : "");
-  };
-  if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty()) return cache + "/kinora";
-  const std::string home = variable("HOME");
-  return home.empty() ? "" : home + "/.cache/kinora";
 }
 
 }  // namespace kinora

@@ -44,9 +44,6 @@ class ProductTuning {
   Lines lines_;
 };
 
-// $XDG_CACHE_HOME/kinora or ~/.cache/kinora; "" where neither is known.
-std::string CacheFolder();
-
 }  // namespace kinora
 
 #endif  // KINORA_ENGINE_OPS_CUDA_PRODUCT_TUNING_H_

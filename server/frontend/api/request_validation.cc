@@ -134,6 +134,9 @@ absl::StatusOr<v1::Generation> ValidateRequest(const v1::CreateVideoRequest& req
   CheckEnvelope(request, limits, violations);
   AddPrefixed("generation.", verdict.violations, violations);
   CheckLoraDigests(generation, model, violations);
+  if (generation.audio_only && request.output().preview_every_steps() > 0) {
+    violations.push_back({"output.preview_every_steps", "audio_only: there is no picture; leave it out"});
+  }
   if (!violations.empty()) {
     if (violations.size() > kMaxViolations) violations.resize(kMaxViolations);
     const absl::Status status = InvalidFields(violations);

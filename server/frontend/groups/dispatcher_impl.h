@@ -51,6 +51,7 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   void OnModelChanged(WorkerGroup& group) override;
   void OnStage(WorkerGroup& group, const v1::StageMark& mark) override;
   void OnStep(WorkerGroup& group, const v1::StepMark& mark) override;
+  void OnPreview(WorkerGroup& group, const v1::PreviewMark& mark) override;
   void OnResolved(WorkerGroup& group, const v1::ResolvedMark& mark) override;
   void OnRunEnded(WorkerGroup& group, const v1::RunResult& result) override;
   void OnUpload(WorkerGroup& group, const v1::UploadChunk& chunk) override;
@@ -123,7 +124,7 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   void ScheduleRenewal(const Attempt& attempt);
   void Renew(const Attempt& attempt);
   void AppendEvent(RunningJob& run, const v1::VideoEvent& event);
-  void PublishStep(RunningJob& run);
+  void Publish(RunningJob& run);  // the step and the preview that are held
   void EndRun(RunningJob& run, const v1::RunResult& result);
   void Finish(const Attempt& attempt, const Outcome& outcome);
   void Requeue(const Attempt& attempt, const Release& release);
@@ -152,11 +153,9 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   std::map<std::string, Claim> claims_;  // by group
   std::map<JobId, RunningJob> runs_;
   std::map<int64_t, PendingEstimate> estimates_;
-  int64_t last_estimate_ = 0;
-  std::map<std::string, KnownShape> shapes_;    // by what a plan depends on
-  int64_t last_ticket_ = 0, shapes_epoch_ = 0;  // epoch: of the groups that answers are from
-  absl::Time next_expiry_ = absl::InfiniteFuture();
-  absl::Time store_failing_since_ = absl::InfiniteFuture();
+  std::map<std::string, KnownShape> shapes_;                        // by what a plan depends on
+  int64_t last_estimate_ = 0, last_ticket_ = 0, shapes_epoch_ = 0;  // epoch: of the groups that answers are from
+  absl::Time next_expiry_ = absl::InfiniteFuture(), store_failing_since_ = absl::InfiniteFuture();
   LogThrottle outcomes_not_stored_;
   bool draining_ = false;
 

@@ -233,17 +233,22 @@ void Dispatcher::Impl::AppendEvent(RunningJob& run, const v1::VideoEvent& event)
                   RunningJob* running = self.Current(attempt);
                   if (running == nullptr) return;
                   if (absl::IsAborted(status)) return self.StopRun(*running, StopReason::kLeaseLost);
-                  if (--running->appends == 0 && running->step_held) self.PublishStep(*running);
+                  if (--running->appends == 0) self.Publish(*running);
                 }));
 }
 
-void Dispatcher::Impl::PublishStep(RunningJob& run) {
-  run.step_held = run.appends > 0;
-  if (run.step_held || run.group.empty()) return;
+void Dispatcher::Impl::Publish(RunningJob& run) {
+  if (run.appends > 0 || run.group.empty()) return;
   v1::VideoEvent event;
   event.set_video_id(run.attempt.id);
-  *event.mutable_step() = run.progress;
-  hub_.PublishStep(std::move(event));
+  if (std::exchange(run.step_held, false)) {
+    *event.mutable_step() = run.progress;
+    hub_.PublishStep(event);
+  }
+  if (run.preview) {
+    *event.mutable_preview() = *std::exchange(run.preview, std::nullopt);
+    hub_.PublishStep(std::move(event));
+  }
 }
 
 void Dispatcher::Impl::OnStage(WorkerGroup& group, const v1::StageMark& mark) {
@@ -274,7 +279,15 @@ void Dispatcher::Impl::OnStep(WorkerGroup& group, const v1::StepMark& mark) {
   } else {
     run->progress.clear_remaining();
   }
-  PublishStep(*run);
+  run->step_held = true;
+  Publish(*run);
+}
+
+void Dispatcher::Impl::OnPreview(WorkerGroup& group, const v1::PreviewMark& mark) {
+  RunningJob* run = RunOf(group);
+  if (run == nullptr) return;
+  run->preview = mark.preview();
+  Publish(*run);
 }
 
 void Dispatcher::Impl::OnResolved(WorkerGroup& group, const v1::ResolvedMark& mark) {

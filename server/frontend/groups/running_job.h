@@ -3,6 +3,7 @@
 #define KINORA_SERVER_FRONTEND_GROUPS_RUNNING_JOB_H_
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -33,7 +34,8 @@ struct RunningJob {
   int appends = 0;                               // asked of the store and not yet answered
   bool uploads = false;                          // its artifacts come over the stream
   std::map<std::string, StoredFile> uploaded{};  // those that are whole, by name
-  bool step_held = false;  // until they are: a step must not be seen before the stage that it belongs to
+  bool step_held = false;                // until they are: a step must not be seen before the stage that it belongs to
+  std::optional<v1::Preview> preview{};  // the latest that is held as a step is
 };
 
 // Run.artifact_key

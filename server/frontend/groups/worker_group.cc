@@ -18,7 +18,7 @@
 namespace kinora {
 namespace {
 
-constexpr size_t kMostPublishedBytes = 1 << 20;  // as worker.proto says
+constexpr size_t kMostPublishedBytes = 1 << 20, kMostPreviewBytes = 256 << 10;  // as worker.proto says
 
 const char* StateName(WorkerGroup::State state) {
   switch (state) {
@@ -142,6 +142,7 @@ void WorkerGroup::Receive(const RankLink& link, const v1::WorkerMessage& message
     case v1::WorkerMessage::kStage:
     case v1::WorkerMessage::kStep:
     case v1::WorkerMessage::kResolved:
+    case v1::WorkerMessage::kPreview:
       return OnMark(message);
     default:
       return;  // a second Hello says nothing new
@@ -209,6 +210,8 @@ void WorkerGroup::OnMark(const v1::WorkerMessage& message) {
     listener_.OnStep(*this, message.step());
   } else if (message.has_resolved() && IsOfThisRun(message.resolved().video_id(), message.resolved().attempt())) {
     listener_.OnResolved(*this, message.resolved());
+  } else if (message.has_preview() && IsOfThisRun(message.preview().video_id(), message.preview().attempt())) {
+    if (message.preview().preview().image().size() <= kMostPreviewBytes) listener_.OnPreview(*this, message.preview());
   }
 }
 

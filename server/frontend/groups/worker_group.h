@@ -66,6 +66,7 @@ class WorkerGroup {
     virtual void OnModelChanged(WorkerGroup& group) = 0;
     virtual void OnStage(WorkerGroup& group, const v1::StageMark& mark) = 0;
     virtual void OnStep(WorkerGroup& group, const v1::StepMark& mark) = 0;
+    virtual void OnPreview(WorkerGroup& group, const v1::PreviewMark& mark) = 0;
     virtual void OnResolved(WorkerGroup& group, const v1::ResolvedMark& mark) = 0;
     // The answers of all ranks: rank 0's, with the error of the first rank that failed rather than was cancelled.
     // The group is idle or drained again.

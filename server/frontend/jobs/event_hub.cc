@@ -15,6 +15,11 @@ bool IsPast(const v1::Progress& step, const v1::VideoEvent& stored) {
   return !stored.has_stage() || stored.stage().stage() != step.stage();
 }
 
+// What was shown of the clip is no longer on its way.
+bool EndsAttempt(const v1::VideoEvent& stored) {
+  return stored.has_terminal() || (stored.has_state() && stored.state().state() == v1::Video::QUEUED);
+}
+
 }  // namespace
 
 Subscription::Subscription(EventHub& hub, std::string video_id, std::function<void()> wake)
@@ -28,10 +33,12 @@ std::optional<v1::VideoEvent> Subscription::Next() {
   if (!stored_.empty()) {
     event = std::move(stored_.front());
     stored_.pop_front();
-  } else if (step_.has_value()) {
+  } else if (step_.has_value() && !(preview_.has_value() && step_was_last_)) {
     event = std::exchange(step_, std::nullopt);
+    step_was_last_ = true;
   } else if (preview_.has_value()) {
     event = std::exchange(preview_, std::nullopt);
+    step_was_last_ = false;
   } else if (std::exchange(heartbeat_, false)) {
     event.emplace();
     event->set_video_id(video_id_);
@@ -64,6 +71,7 @@ void Subscription::Deliver(const v1::VideoEvent& event) {
       default:
         stored_.push_back(event);
         if (step_.has_value() && IsPast(step_->step(), event)) step_.reset();
+        if (EndsAttempt(event)) preview_.reset();
     }
   }
   Wake();
@@ -109,6 +117,10 @@ absl::StatusOr<std::shared_ptr<Subscription>> EventHub::Subscribe(const std::str
   }
   // Not make_shared: the constructor is the hub's alone.
   std::shared_ptr<Subscription> subscription(new Subscription(*this, video_id, std::move(wake)));
+  if (const auto shown = latest_previews_.find(video_id); shown != latest_previews_.end()) {
+    absl::MutexLock own(&subscription->mu_);
+    subscription->preview_ = shown->second;
+  }
   by_video_[video_id].push_back({subscription.get(), subscription});
   count_ += 1;
   return subscription;
@@ -119,6 +131,7 @@ void EventHub::Publish(const v1::VideoEvent& event) {
     absl::MutexLock lock(&mu_);
     const auto step = latest_steps_.find(event.video_id());
     if (step != latest_steps_.end() && IsPast(step->second, event)) latest_steps_.erase(step);
+    if (EndsAttempt(event)) latest_previews_.erase(event.video_id());
   }
   for (const auto& subscription : Of(event.video_id())) subscription->Deliver(event);
 }
@@ -128,6 +141,10 @@ void EventHub::PublishStep(v1::VideoEvent event) {
   if (event.has_step()) {
     absl::MutexLock lock(&mu_);
     latest_steps_[event.video_id()] = event.step();
+  }
+  if (event.has_preview()) {
+    absl::MutexLock lock(&mu_);
+    latest_previews_[event.video_id()] = event;
   }
   for (const auto& subscription : Of(event.video_id())) subscription->Deliver(event);
 }

@@ -51,6 +51,7 @@ class Subscription {
   std::deque<v1::VideoEvent> stored_ ABSL_GUARDED_BY(mu_);
   std::optional<v1::VideoEvent> step_ ABSL_GUARDED_BY(mu_);
   std::optional<v1::VideoEvent> preview_ ABSL_GUARDED_BY(mu_);
+  bool step_was_last_ ABSL_GUARDED_BY(mu_) = false;  // so that steps which go on coming hold no preview back
   bool heartbeat_ ABSL_GUARDED_BY(mu_) = false;
   absl::Time last_activity_ ABSL_GUARDED_BY(mu_);
 };
@@ -87,7 +88,8 @@ class EventHub {
     std::weak_ptr<Subscription> subscription;
   };
   std::unordered_map<std::string, std::vector<Entry>> by_video_ ABSL_GUARDED_BY(mu_);
-  std::unordered_map<std::string, v1::Progress> latest_steps_ ABSL_GUARDED_BY(mu_);  // of running videos
+  std::unordered_map<std::string, v1::Progress> latest_steps_ ABSL_GUARDED_BY(mu_);       // of running videos
+  std::unordered_map<std::string, v1::VideoEvent> latest_previews_ ABSL_GUARDED_BY(mu_);  // the same
   int count_ ABSL_GUARDED_BY(mu_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   std::thread heartbeats_;

@@ -58,22 +58,62 @@ TEST(ProgressDisplay, IsOneBarForAllClipsOfABatch) {
   close(fds[1]);
 }
 
-TEST(ProgressDisplay, RedrawsOneLineOnATerminalAndTakesItAway) {
-  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
-  ASSERT_GE(terminal, 0);
-  ASSERT_EQ(grantpt(terminal), 0);
-  ASSERT_EQ(unlockpt(terminal), 0);
-  const int tty = open(ptsname(terminal), O_RDWR | O_NOCTTY);
-  ASSERT_GE(tty, 0);
+class OnATerminal : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_GE(terminal_, 0);
+    ASSERT_EQ(grantpt(terminal_), 0);
+    ASSERT_EQ(unlockpt(terminal_), 0);
+    tty_ = open(ptsname(terminal_), O_RDWR | O_NOCTTY);
+    ASSERT_GE(tty_, 0);
+  }
+  ~OnATerminal() override {
+    close(tty_);
+    close(terminal_);
+  }
+  // A terminal hands on what was written bit by bit.
+  void ExpectShown(const std::string& expected) const {
+    std::string shown;
+    while (shown.size() < expected.size()) {
+      const std::string more = ReadAvailable(terminal_);
+      ASSERT_FALSE(more.empty());
+      shown += more;
+    }
+    EXPECT_EQ(shown, expected);
+  }
+  const int terminal_ = posix_openpt(O_RDWR | O_NOCTTY);
+  int tty_ = -1;
+};
+
+TEST_F(OnATerminal, RedrawsOneLineAndTakesItAway) {
   {
-    ProgressDisplay display(tty, /*quiet=*/false);
+    ProgressDisplay display(tty_, /*quiet=*/false);
     display.Show({.stage = "stage1", .step = 1, .total_steps = 2, .fraction = 0.5});
   }
-  const std::string shown = ReadAvailable(terminal);
+  const std::string shown = ReadAvailable(terminal_);
   EXPECT_EQ(shown.find('\n'), std::string::npos) << shown;
   EXPECT_NE(shown.find("stage1 1/2"), std::string::npos) << shown;
-  close(tty);
-  close(terminal);
+}
+
+TEST_F(OnATerminal, APictureStandsAboveTheBarUntilALineIsWritten) {
+  ProgressDisplay display(tty_, /*quiet=*/false);
+  display.Picture("ONE", 3);
+  ExpectShown("\r\n\r\n\r\n\033[3A\0337ONE\0338\033[3B\r");  // the line discipline's \r
+  display.Show({.stage = "stage1", .step = 1, .total_steps = 2, .fraction = 0.5});
+  const std::string bar = ReadAvailable(terminal_);
+  display.Picture("TWO", 3);
+  ExpectShown("\r\033[K\033[3A\0337TWO\0338\033[3B\r" + bar);
+  display.Note("a line");
+  ExpectShown("\r\033[Ka line\r\n");
+  display.Picture("THREE", 2);
+  ExpectShown("\r\n\r\n\033[2A\0337THREE\0338\033[2B\r" + bar);
+}
+
+TEST_F(OnATerminal, WhereNoBarIsWantedNoPictureIs) {
+  ProgressDisplay display(tty_, /*quiet=*/true);
+  display.Picture("ONE", 3);
+  display.Note("a line");
+  ExpectShown("a line\r\n");
 }
 
 }  // namespace

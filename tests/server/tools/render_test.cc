@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "engine/media/jpeg.h"
 #include "server/common/request_conversion.h"
 #include "tests/media/clip_fixtures.h"
 #include "tests/testing/full_disk.h"
@@ -226,6 +227,21 @@ TEST(RenderTest, EveryContainerIsWritten) {
   int64_t width = 0, height = 0;
   DecodePng(ReadFile(folder + "/000008.png"), width, height);
   EXPECT_EQ(width, 64);
+}
+
+TEST(RenderTest, APreviewIsWrittenAsTheClipIsMadeOnAnyRanks) {
+  std::vector<std::string> previews;
+  for (const Arguments& ranks : {Arguments{}, Arguments{"--ranks", "tokens=2", "--processes"}}) {
+    const std::string preview = TempPath("now.jpg");
+    const ProcessResult result = RenderCommand(
+        TinyModel() + kSmall + ranks + Arguments{"--quiet", "--preview", preview, "--output", TempPath("p.mp4")});
+    ASSERT_EQ(result.exit_status, 0) << result.err;
+    previews.push_back(ReadFile(preview));
+    const auto picture = DecodeJpeg(previews.back(), 64);
+    ASSERT_TRUE(picture.ok()) << picture.status();
+    EXPECT_EQ(picture->width, 64);
+  }
+  EXPECT_EQ(previews[0], previews[1]);
 }
 
 TEST(RenderTest, ReportsTimesCollectivesAndTrace) {

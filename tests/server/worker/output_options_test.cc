@@ -75,11 +75,14 @@ TEST(OutputOptionsTest, AFileNameThatDisagreesIsRefused) {
   EXPECT_EQ(ToFileSinkOptions(v1::Output(), Effective(), Container::kWav)->container, Container::kWav);
 }
 
-TEST(OutputOptionsTest, PreviewsAreNotThereYet) {
+TEST(OutputOptionsTest, PreviewsAreOfAPicture) {
   v1::Output output;
   output.set_preview_every_steps(2);
-  EXPECT_THAT(ToFileSinkOptions(output, Effective()),
-              StatusIs(absl::StatusCode::kUnimplemented, testing::StrEq("preview_every_steps: not available yet")));
+  EXPECT_THAT(ToFileSinkOptions(output, Effective()), IsOk());
+  v1::Generation sound = Effective();
+  sound.set_audio_only(true);
+  EXPECT_THAT(ToFileSinkOptions(output, sound),
+              StatusIs(absl::StatusCode::kInvalidArgument, StartsWith("preview_every_steps: audio_only")));
 }
 
 }  // namespace

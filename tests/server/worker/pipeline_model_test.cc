@@ -5,10 +5,14 @@
 #include <gtest/gtest.h>
 #include <prometheus/registry.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "engine/base/trace.h"
+#include "engine/media/jpeg.h"
 #include "server/worker/join_rendezvous.h"
 #include "server/worker/rank.h"
 #include "tests/testing/status_matchers.h"
@@ -94,6 +98,70 @@ TEST_F(PipelineModelTest, AJobIsPlannedOnceHoweverMuchIsSaidOfIt) {
   ASSERT_EQ(resolved.stages_size(), 1);
   EXPECT_EQ(resolved.stages(0).num_frames(), 9);
   EXPECT_EQ(resolved.stages(0).sigmas_size(), 4);
+}
+
+// Steps of the previews that a run sends, each checked to be a JPEG in the clip's proportions.
+std::vector<int> PreviewSteps(const std::vector<v1::WorkerMessage>& sent) {
+  std::vector<int> steps;
+  for (const v1::WorkerMessage& message : sent) {
+    if (!message.has_preview()) continue;
+    const v1::Preview& preview = message.preview().preview();
+    const auto picture = DecodeJpeg(preview.image(), 384);
+    EXPECT_THAT(picture, IsOk());
+    if (picture.ok()) {
+      EXPECT_EQ(std::pair(picture->width, picture->height), std::pair(int64_t{64}, int64_t{96}));
+    }
+    EXPECT_EQ(preview.media_type(), "image/jpeg");
+    EXPECT_EQ(preview.stage(), "denoise");
+    EXPECT_EQ(message.preview().video_id(), "video");
+    steps.push_back(preview.step());
+  }
+  return steps;
+}
+
+TEST_F(PipelineModelTest, PreviewsComeAfterEverySoManyStepsOnAnyMesh) {
+  const std::string cache = directory_.File("cache");
+  ASSERT_EQ(setenv("XDG_CACHE_HOME", cache.c_str(), 1), 0);
+  run_.mutable_generation()->set_height(96);
+  run_.mutable_output()->set_preview_every_steps(2);
+  run_.mutable_generation()->set_num_inference_steps(5);
+  std::vector<std::string> pictures;
+  for (const char* ranks : {"", "tokens=2"}) {
+    KINORA_ASSERT_OK_AND_ASSIGN(const auto model, Load(ranks));
+    sent_.clear();
+    const RunContext context{.model = *model,
+                             .metrics = metrics_,
+                             .send = [this](const v1::WorkerMessage& message) { sent_.push_back(message); },
+                             .cancelled = cancelled_,
+                             .units_done = units_done_};
+    ASSERT_EQ(LeadingRank(*store_).Run(context, run_).error().message(), "");
+    EXPECT_THAT(PreviewSteps(sent_), testing::ElementsAre(2, 4));
+    for (const v1::WorkerMessage& message : sent_) {
+      if (message.has_preview()) pictures.push_back(message.preview().preview().image());
+    }
+  }
+  ASSERT_EQ(pictures.size(), 4u);
+  EXPECT_NE(pictures[0], pictures[1]);
+  EXPECT_TRUE(pictures[0] == pictures[2] && pictures[1] == pictures[3]);  // the same bits on any number of ranks
+}
+
+TEST_F(PipelineModelTest, WhatPreviewsAreMadeByIsFittedOnceAndAgainWhereItIsDamaged) {
+  const std::string cache = directory_.File("cache");
+  ASSERT_EQ(setenv("XDG_CACHE_HOME", cache.c_str(), 1), 0);
+  EXPECT_FALSE(std::filesystem::exists(cache));  // nobody has asked for previews
+  ASSERT_THAT(model_->PreparePreviews(&absl::OkStatus), IsOk());
+  std::vector<std::string> files;
+  for (const auto& file : std::filesystem::directory_iterator(cache + "/kinora/previews")) files.push_back(file.path());
+  ASSERT_EQ(files.size(), 1u);
+  const std::string kept = ReadFile(files[0]);
+  std::filesystem::remove_all(cache);
+  ASSERT_THAT(model_->PreparePreviews(&absl::OkStatus), IsOk());
+  EXPECT_FALSE(std::filesystem::exists(cache));  // this life knows it
+  std::filesystem::create_directories(cache + "/kinora/previews");
+  std::ofstream(files[0]) << "damaged";
+  KINORA_ASSERT_OK_AND_ASSIGN(const auto next, Load(""));
+  ASSERT_THAT(next->PreparePreviews(&absl::OkStatus), IsOk());
+  EXPECT_EQ(ReadFile(files[0]), kept);
 }
 
 TEST_F(PipelineModelTest, ARunThatIsTracedHasItsTraceAsASecondArtifactAndTheNextOneHasNone) {

@@ -425,14 +425,16 @@ class Output(_message.Message):
     def __init__(self, container: _Optional[_Union[Output.Container, str]] = ..., without_audio: bool = ..., crf: _Optional[int] = ..., embed_parameters: bool = ..., embed_prompt: bool = ..., ttl: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., preview_every_steps: _Optional[int] = ..., trace: bool = ...) -> None: ...
 
 class Preview(_message.Message):
-    __slots__ = ["image", "media_type", "step"]
+    __slots__ = ["image", "media_type", "stage", "step"]
     IMAGE_FIELD_NUMBER: _ClassVar[int]
     MEDIA_TYPE_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     image: bytes
     media_type: str
+    stage: str
     step: int
-    def __init__(self, image: _Optional[bytes] = ..., media_type: _Optional[str] = ..., step: _Optional[int] = ...) -> None: ...
+    def __init__(self, image: _Optional[bytes] = ..., media_type: _Optional[str] = ..., step: _Optional[int] = ..., stage: _Optional[str] = ...) -> None: ...
 
 class Progress(_message.Message):
     __slots__ = ["fraction", "remaining", "stage", "step", "total_steps"]

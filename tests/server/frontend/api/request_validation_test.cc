@@ -153,6 +153,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"output { ttl { seconds: 0 } }", "output.ttl", "greater than 0"},
         BadCase{"output { ttl { seconds: 99999999 } }", "output.ttl", "720h"},
         BadCase{"output { preview_every_steps: -1 }", "output.preview_every_steps", "0 or more"},
+        BadCase{"generation { audio_only: true } output { preview_every_steps: 1 }", "output.preview_every_steps",
+                "there is no picture"},
         BadCase{"scheduling { deadline { seconds: -5 } }", "scheduling.deadline", "greater than 0"},
         BadCase{"scheduling { deadline { nanos: 2000000000 } }", "scheduling.deadline", "greater than 0"},
         BadCase{"scheduling { priority: 99 }", "scheduling.priority", "nearest: 10"},
@@ -257,16 +259,6 @@ TEST(ValidateRequest, RefusesTextThatIsNotUtf8) {
   EXPECT_THAT(Validate(request),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        AllOf(HasSubstr("generation.prompt: not valid UTF-8"), HasSubstr("labels[0].value"))));
-}
-
-TEST(ValidateRequest, WhatIsValidAndNotBuiltYetIsUnimplementedByName) {
-  const std::pair<const char*, const char*> cases[] = {
-      {"output { preview_every_steps: 2 }", "output.preview_every_steps"}};
-  for (const auto& [request, field] : cases) {
-    const absl::Status status = Validate(request).status();
-    EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnimplemented, HasSubstr(field))) << request;
-    EXPECT_EQ(ErrorReason(status), "NOT_AVAILABLE_YET");
-  }
 }
 
 TEST(ChooseModel, TheOnlyOneTheNamedOneOrAnErrorThatListsThem) {

@@ -31,7 +31,6 @@ class DispatcherTest : public testing::Test {
     store_ = *std::move(opened);
     StartDispatcher();
   }
-
   void StartDispatcher() {
     dispatcher_.reset();
     DispatcherOptions options{.owner = "me", .artifact_directory = "/artifacts"};

@@ -16,6 +16,7 @@ struct Events : WorkerGroup::Listener {
   void OnModelChanged(WorkerGroup&) override { ++changes; }
   void OnStage(WorkerGroup&, const v1::StageMark&) override { ++marks; }
   void OnStep(WorkerGroup&, const v1::StepMark&) override { ++marks; }
+  void OnPreview(WorkerGroup&, const v1::PreviewMark&) override { ++previews; }
   void OnResolved(WorkerGroup&, const v1::ResolvedMark&) override { ++marks; }
   void OnRunEnded(WorkerGroup&, const v1::RunResult& r) override { results.push_back(r); }
   void OnUpload(WorkerGroup&, const v1::UploadChunk&) override { ++uploads; }
@@ -26,7 +27,7 @@ struct Events : WorkerGroup::Listener {
     reason = r;
     why = w;
   }
-  int ready = 0, changes = 0, marks = 0, estimates = 0, uploads = 0, fetches = 0, lost = 0;
+  int ready = 0, changes = 0, marks = 0, estimates = 0, uploads = 0, previews = 0, fetches = 0, lost = 0;
   std::vector<v1::RunResult> results;
   LossReason reason = LossReason::kAdmin;
   std::string why;

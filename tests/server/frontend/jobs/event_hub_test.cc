@@ -26,6 +26,22 @@ v1::VideoEvent Step(const std::string& id, int step) {
   return event;
 }
 
+v1::VideoEvent Preview(const std::string& id, int step) {
+  v1::VideoEvent event;
+  event.set_video_id(id);
+  event.mutable_preview()->set_step(step);
+  event.mutable_preview()->set_image("picture");
+  return event;
+}
+
+v1::VideoEvent State(const std::string& id, int64_t sequence, v1::Video::State state) {
+  v1::VideoEvent event;
+  event.set_video_id(id);
+  event.set_sequence(sequence);
+  event.mutable_state()->set_state(state);
+  return event;
+}
+
 class EventHubTest : public testing::Test {
  protected:
   std::shared_ptr<Subscription> Subscribe(const std::string& id) {
@@ -122,6 +138,45 @@ TEST_F(EventHubTest, TheLatestStepIsKeptForThoseWhoAskAndForgottenWithTheStage) 
   video.clear_progress();
   hub_.AddLatestStep(video);
   EXPECT_FALSE(video.has_progress());
+}
+
+TEST_F(EventHubTest, ASlowReaderSeesTheLatestPreviewThoughStepsGoOnComing) {
+  auto a = Subscribe("a");
+  for (int i = 1; i <= 100; ++i) {
+    hub_.PublishStep(Step("a", i));
+    hub_.PublishStep(Preview("a", i));
+  }
+  EXPECT_EQ(a->Next()->step().step(), 100);
+  hub_.PublishStep(Step("a", 101));
+  const auto preview = a->Next();
+  EXPECT_TRUE(preview->has_preview());
+  EXPECT_EQ(preview->preview().step(), 100);
+  EXPECT_EQ(preview->sequence(), 0);
+  EXPECT_EQ(a->Next()->step().step(), 101);
+  EXPECT_FALSE(a->Next().has_value());
+}
+
+TEST_F(EventHubTest, AWatchBeginsWithTheLatestPreviewOfAnAttemptThatRuns) {
+  hub_.PublishStep(Preview("a", 1));
+  hub_.PublishStep(Preview("a", 2));
+  {
+    auto late = Subscribe("a"), other = Subscribe("b");
+    EXPECT_EQ(late->Next()->preview().step(), 2);
+    EXPECT_FALSE(late->Next().has_value());
+    EXPECT_FALSE(other->Next().has_value());
+    hub_.PublishStep(Preview("a", 3));
+    hub_.Publish(State("a", 5, v1::Video::QUEUED));
+    EXPECT_TRUE(late->Next()->has_state());
+    EXPECT_FALSE(late->Next().has_value());  // of the attempt that is over
+  }
+  EXPECT_FALSE(Subscribe("a")->Next().has_value());
+  hub_.PublishStep(Preview("a", 1));
+  hub_.Publish(State("a", 6, v1::Video::RUNNING));  // what was resolved
+  EXPECT_EQ(Subscribe("a")->Next()->preview().step(), 1);
+  v1::VideoEvent terminal = State("a", 7, v1::Video::COMPLETED);
+  *terminal.mutable_terminal() = v1::Video();
+  hub_.Publish(terminal);
+  EXPECT_FALSE(Subscribe("a")->Next().has_value());
 }
 
 }  // namespace
