@@ -115,12 +115,7 @@ void WorkerGroup::Receive(const RankLink& link, const v1::WorkerMessage& message
   if (IsProgress(message.message_case())) last_progress_ = now;
   switch (message.message_case()) {
     case v1::WorkerMessage::kHeartbeat:
-      if (message.heartbeat().phase() == "leaving") {
-        return Lose(LossReason::kLeft, absl::StrCat("rank ", rank.hello.rank(), " was told to leave"));
-      }
-      if (message.heartbeat().units_done() > rank.units_done) last_progress_ = now;
-      rank.units_done = message.heartbeat().units_done();
-      return;
+      return OnHeartbeat(rank, message.heartbeat(), now);
     case v1::WorkerMessage::kReady:
       return OnRankReady(rank, message.ready(), now);
     case v1::WorkerMessage::kRunResult:
@@ -147,6 +142,14 @@ void WorkerGroup::Receive(const RankLink& link, const v1::WorkerMessage& message
     default:
       return;  // a second Hello says nothing new
   }
+}
+
+void WorkerGroup::OnHeartbeat(Rank& rank, const v1::Heartbeat& heartbeat, absl::Time now) {
+  if (heartbeat.phase() == "leaving") {
+    return Lose(LossReason::kLeft, absl::StrCat("rank ", rank.hello.rank(), " was told to leave"));
+  }
+  if (heartbeat.units_done() > rank.units_done) last_progress_ = now;
+  rank.units_done = heartbeat.units_done();
 }
 
 void WorkerGroup::OnRankReady(Rank& rank, const v1::Ready& ready, absl::Time now) {

@@ -132,6 +132,7 @@ class WorkerGroup {
     int64_t units_done = 0;
     std::optional<v1::RunResult> result;  // of the present run
   };
+  void OnHeartbeat(Rank& rank, const v1::Heartbeat& heartbeat, absl::Time now);
   void OnRankReady(Rank& rank, const v1::Ready& ready, absl::Time now);
   void OnRendezvous(const Rank& rank, const v1::Rendezvous& rendezvous);
   void OnModel(const Rank& rank, const v1::ModelInfo& model);
@@ -156,9 +157,8 @@ class WorkerGroup {
   v1::Ready ready_;
   std::optional<v1::Run> run_;
   bool drain_ = false, uploads_ = false;
-  bool piece_unanswered_ = false;                    // OnUpload has been called, AnswerUpload has not
-  bool fetch_unanswered_ = false;                    // OnFetch has been called, SendPiece has not
-  absl::Time cancel_time_ = absl::InfiniteFuture();  // of the present run
+  bool piece_unanswered_ = false, fetch_unanswered_ = false;  // OnUpload, OnFetch has been called, its answer not
+  absl::Time cancel_time_ = absl::InfiniteFuture();           // of the present run
   absl::Time last_progress_, idle_since_;
   absl::Duration expected_step_;  // of the present stage
   std::string why_lost_;
