@@ -266,7 +266,7 @@ TEST(SoundRender, ASoundThatNobodyReadOrThatCannotBeHeardIsRefused) {
   request.audio = AudioGuide{.input_id = "song"};
   ClipRecorder clip(false);
   EXPECT_THAT(RenderOn(Cpu(), TinyModel(), *mesh, request, clip),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("audio: was not read")));
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("audio: its sound was not read")));
   request = WithSound(Request(), Tones(2));
   request.num_frames = 1;
   request.frame_rate = 60;
