@@ -91,7 +91,8 @@ TEST_F(AdmittedRequests, AtTheBordersGiveFiniteClips) {
 
 // Whatever is accepted has a plan, up to the largest sizes.
 TEST_F(AdmittedRequests, OfEverySizeCanBePlanned) {
-  const RecipeDescription& recipe = *pipeline_->description().Find(Recipe::kOneStage, "");
+  const ModelDescription model = pipeline_->description();
+  const RecipeDescription& recipe = *model.Find(Recipe::kOneStage, "");
   std::mt19937 random(3);
   const auto side = [&](int32_t most) {
     return recipe.min_size + 32 * static_cast<int32_t>(random() % ((most - recipe.min_size) / 32 + 1));

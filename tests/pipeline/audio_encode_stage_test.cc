@@ -97,10 +97,10 @@ TEST_F(AudioEncodeStageTest, OneChannelCountsAsTwoEqualOnes) {
 TEST_F(AudioEncodeStageTest, WhatCannotBeEncodedIsRefusedByName) {
   AudioClip clip = Chirp();
   EXPECT_THAT(Encode(clip, {.samples = 1500, .sample_rate = kRate}, 1).status(),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("audio: 500 samples at 16000 Hz are too short")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("500 samples at 16000 Hz are too short")));
   clip.channels = 6;
   EXPECT_THAT(Encode(clip, {.samples = kSamples, .sample_rate = kRate}, 1).status(),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("audio: 6 channels; this model hears 2")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("6 channels; this model hears 2")));
 }
 
 TEST_F(AudioEncodeStageTest, ADryRunTakesTheMemoryOfTheRealOne) {
