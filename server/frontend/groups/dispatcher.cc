@@ -202,10 +202,11 @@ void Dispatcher::Impl::GiveUp(const std::string& id) {
   if (it == lost_groups_.end() || groups_.contains(id)) return;
   v1::WorkerGroup& group = it->second;
   group.set_state("failed");
+  const std::string why = group.reason();
   const std::string next = absl::StrCat("a change of its files, or `kinora admin restart ", id, "`");
-  Log(Severity::kError, "group_failed", {{"group", id}, {"why", group.reason()}, {"awaits", next}});
-  group.set_reason(absl::StrCat(group.reason(), "; it awaits ", next));
-  CheckHealth();
+  group.set_reason(absl::StrCat(why, "; it awaits ", next));
+  CheckHealth();  // whoever reads the line below finds the pages saying it, too
+  Log(Severity::kError, "group_failed", {{"group", id}, {"why", why}, {"awaits", next}});
 }
 
 // Says once that no rank of an awaited group has come, or come back.
@@ -215,9 +216,9 @@ void Dispatcher::Impl::ExpectRanks(const std::string& id) {
     const std::string why =
         absl::StrCat("awaits all its ranks, ", self.join_rules_.awaited().at(id), ": none has joined for ",
                      absl::FormatDuration(self.options_.limits.join_timeout));
-    Log(Severity::kWarning, "group_incomplete", {{"group", id}, {"why", why}});
     self.lost_groups_[id].set_reason(why);
     self.CheckHealth();
+    Log(Severity::kWarning, "group_incomplete", {{"group", id}, {"why", why}});
   });
 }
 
@@ -320,13 +321,13 @@ void Dispatcher::Impl::StoreModel(const WorkerGroup& group) {
       ModelOf(groups_, group), OnLoop<absl::Status>([id = group.id(), incarnation = group.incarnation(),
                                                      ready = group.ready()](Impl& self, const absl::Status& status) {
         const char* const known = self.described_.insert(incarnation).second ? "group_ready" : "model_stored";
+        self.CheckHealth();
         Log(status.ok() ? Severity::kInfo : Severity::kError, status.ok() ? known : "model_not_stored",
             {{"group", id},
              {"model", ready.model().id()},
              {"precision", ready.precision()},
              {"load_seconds", ready.load_seconds()},
              {"why", std::string(status.message())}});
-        self.CheckHealth();
         if (!self.StoreFails(status)) return;
         self.After(kModelRetry, [id, incarnation](Impl& impl) {
           const auto group = impl.groups_.find(id);

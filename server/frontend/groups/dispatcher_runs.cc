@@ -184,12 +184,13 @@ void Dispatcher::Impl::StartRun(RunningJob& run, WorkerGroup& group) {
     (*message.mutable_input_paths())[ref.id] = InputKey(ref.id);
   }
   run.uploads = group.uploads();
+  if (run.job.deadline != absl::InfiniteFuture()) {
+    At(run.job.deadline, [attempt = run.attempt](Impl& self) {
+      if (RunningJob* late = self.Current(attempt)) self.StopRun(*late, StopReason::kDeadline);
+    });
+  }
   group.Start(message, attended());
   CheckHealth();
-  if (run.job.deadline == absl::InfiniteFuture()) return;
-  At(run.job.deadline, [attempt = run.attempt](Impl& self) {
-    if (RunningJob* late = self.Current(attempt)) self.StopRun(*late, StopReason::kDeadline);
-  });
 }
 
 void Dispatcher::Impl::CancelRun(const JobId& id) {

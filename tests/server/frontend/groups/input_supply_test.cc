@@ -6,6 +6,7 @@
 
 #include <filesystem>
 
+#include "absl/synchronization/notification.h"
 #include "server/common/directory_artifact_store.h"
 #include "server/common/input_refs.h"
 #include "server/common/sha256.h"
@@ -112,7 +113,10 @@ TEST_F(InputSupplyTest, AFileThatIsGoneIsSaidWithoutItsPath) {
 TEST_F(InputSupplyTest, WhoAsksTwiceAtOnceIsLost) {
   const std::string input = Sha256Hex(kBytes);
   const v1::Run run = RunWith(input);
+  absl::Notification asked_twice;
+  dispatcher_->ListGroups([&](const auto&) { asked_twice.WaitForNotification(); });  // the loop stands still
   for (int i = 0; i < 2; ++i) dispatcher_->Receive(rank_, Question(run, input, 0));
+  asked_twice.Notify();
   std::string lost;
   while (lost.empty()) lost = rank_->Next().abort().why();  // an answer to the first may come before
   EXPECT_THAT(lost, HasSubstr("has no answer to its last question yet"));
