@@ -88,30 +88,23 @@ bool JobQueue::Remove(const std::string& id) {
 int JobQueue::Position(const std::string& id) const {
   absl::MutexLock lock(&mu_);
   const auto found = by_id_.find(id);
-  return found == by_id_.end()
-             ? 0
-             : static_cast<int>(std::distance(jobs_.begin(), Jobs::const_iterator(found->second))) + 1;
+  return found == by_id_.end() ? 0 : static_cast<int>(jobs_.order_of_key(*found->second)) + 1;
 }
 
 std::vector<QueuedJob> JobQueue::TakeExpired(absl::Time now) {
   absl::MutexLock lock(&mu_);
   std::vector<QueuedJob> expired;
-  for (auto job = jobs_.begin(); job != jobs_.end();) {
-    const auto next = std::next(job);
-    if (job->deadline <= now) {
-      expired.push_back(*job);
-      Erase(job);
-    }
-    job = next;
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    const Jobs::iterator job = by_id_.at(deadlines_.begin()->second);
+    expired.push_back(*job);
+    Erase(job);
   }
   return expired;
 }
 
 absl::Time JobQueue::NextDeadline() const {
   absl::MutexLock lock(&mu_);
-  absl::Time next = absl::InfiniteFuture();
-  for (const QueuedJob& job : jobs_) next = std::min(next, job.deadline);
-  return next;
+  return deadlines_.empty() ? absl::InfiniteFuture() : deadlines_.begin()->first;
 }
 
 int JobQueue::size() const {
@@ -133,12 +126,14 @@ void JobQueue::Insert(const QueuedJob& job) {
   const auto [at, inserted] = jobs_.insert(job);
   if (!inserted) return;  // requeued twice: it waits once
   by_id_[job.id] = at;
+  if (job.deadline != absl::InfiniteFuture()) deadlines_.emplace(job.deadline, job.id);
   if (on_change_ != nullptr) on_change_(job, 1);
 }
 
 void JobQueue::Erase(Jobs::iterator job) {
   if (on_change_ != nullptr) on_change_(*job, -1);
   by_id_.erase(job->id);
+  deadlines_.erase({job->deadline, job->id});
   jobs_.erase(job);
 }
 

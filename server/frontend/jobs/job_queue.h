@@ -1,13 +1,17 @@
 // The jobs that wait for a group, in the order in which they will run: higher priority first, then older first (a job
 // that was requeued keeps its age). In memory: rebuilt from JobStore::Unfinished when a frontend starts. Thread-safe.
+// All but Pop, which looks at each job before the one it takes, is O(log jobs).
 #ifndef KINORA_SERVER_FRONTEND_JOBS_JOB_QUEUE_H_
 #define KINORA_SERVER_FRONTEND_JOBS_JOB_QUEUE_H_
 
+#include <ext/pb_ds/assoc_container.hpp>
+#include <ext/pb_ds/tree_policy.hpp>
 #include <functional>
 #include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -66,7 +70,9 @@ class JobQueue {
   struct Order {
     bool operator()(const QueuedJob& a, const QueuedJob& b) const;
   };
-  using Jobs = std::set<QueuedJob, Order>;
+  // libstdc++'s balanced tree whose nodes count what is below them: it tells a key's place.
+  using Jobs = __gnu_pbds::tree<QueuedJob, __gnu_pbds::null_type, Order, __gnu_pbds::rb_tree_tag,
+                                __gnu_pbds::tree_order_statistics_node_update>;
 
   void Insert(const QueuedJob& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Erase(Jobs::iterator job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -77,6 +83,7 @@ class JobQueue {
   mutable absl::Mutex mu_;
   Jobs jobs_ ABSL_GUARDED_BY(mu_);
   std::unordered_map<std::string, Jobs::iterator> by_id_ ABSL_GUARDED_BY(mu_);
+  std::set<std::pair<absl::Time, std::string>> deadlines_ ABSL_GUARDED_BY(mu_);  // of the jobs that have one
   int reserved_ ABSL_GUARDED_BY(mu_) = 0;
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
 };

@@ -220,12 +220,18 @@ absl::StatusOr<std::optional<JobTables::RequestKey>> JobTables::FindRequest(cons
   return RequestKey{.id = select.Bytes(0), .fingerprint = select.Bytes(1)};
 }
 
-// Texts are compared byte by byte. The + keeps the order of ordinals from being read from the table itself.
-const char* ListStatement(bool by_prefix) {
-  return by_prefix ? "SELECT ordinal, video, id FROM jobs WHERE id >= ?3 AND id < ?4 AND +ordinal < ?1 AND hidden = 0 "
-                     "AND (?2 >> state) & 1 ORDER BY +ordinal DESC LIMIT ?5"
-                   : "SELECT ordinal, video, id FROM jobs WHERE ordinal < ?1 AND hidden = 0 AND (?2 >> state) & 1 "
-                     "ORDER BY ordinal DESC LIMIT ?5";
+// Texts are compared byte by byte. The + keeps the order of ordinals from being read from the table itself. Those that
+// have not ended have an index of their own, so that a list of what waits does not read all that ever ran.
+const char* ListStatement(bool by_prefix, bool unfinished) {
+  if (by_prefix) {
+    return "SELECT ordinal, video, id FROM jobs WHERE id >= ?3 AND id < ?4 AND +ordinal < ?1 AND hidden = 0 "
+           "AND (?2 >> state) & 1 ORDER BY +ordinal DESC LIMIT ?5";
+  }
+  return unfinished
+             ? "SELECT ordinal, video, id FROM jobs INDEXED BY jobs_unfinished WHERE ordinal < ?1 AND hidden = 0 "
+               "AND state < 4 AND (?2 >> state) & 1 ORDER BY ordinal DESC LIMIT ?5"
+             : "SELECT ordinal, video, id FROM jobs WHERE ordinal < ?1 AND hidden = 0 AND (?2 >> state) & 1 "
+               "ORDER BY ordinal DESC LIMIT ?5";
 }
 
 absl::StatusOr<JobPage> JobTables::List(const ListOptions& options) {
@@ -235,7 +241,8 @@ absl::StatusOr<JobPage> JobTables::List(const ListOptions& options) {
   }
   int64_t wanted = options.states.empty() ? -1 : 0;  // one bit a state
   for (const v1::Video::State state : options.states) wanted |= int64_t{1} << state;
-  KINORA_ASSIGN_OR_RETURN(Statement select, database_->Prepare(ListStatement(!options.id_prefix.empty())));
+  const bool unfinished = wanted >= 0 && wanted < int64_t{1} << v1::Video::COMPLETED;  // the first of those that ended
+  KINORA_ASSIGN_OR_RETURN(Statement select, database_->Prepare(ListStatement(!options.id_prefix.empty(), unfinished)));
   const int64_t searched = options.labels.empty() ? options.page_size : kMostSearched;
   select.Bind(before).Bind(wanted).Bind(options.id_prefix).Bind(absl::StrCat(options.id_prefix, kBehindAll));
   select.Bind(searched + 1);  // one more: whether a page follows

@@ -16,9 +16,9 @@
 namespace kinora {
 
 // What List asks: with an id_prefix of the index on ids, else of the jobs from the newest on. ?1: below this ordinal,
-// ?2: a bit for each state, ?3: the prefix, ?4: the first text that is behind all that begin with it, ?5: at most so
-// many.
-const char* ListStatement(bool by_prefix);
+// ?2: a bit for each state (unfinished: of those before COMPLETED alone), ?3: the prefix, ?4: the first text that is
+// behind all that begin with it, ?5: at most so many.
+const char* ListStatement(bool by_prefix, bool unfinished);
 
 class JobTables {
  public:

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <random>
+
+#include "absl/strings/str_cat.h"
 #include "server/common/status_details.h"
 #include "tests/testing/status_matchers.h"
 
@@ -37,6 +41,35 @@ TEST(JobQueue, HigherPriorityFirstThenOlderFirst) {
   EXPECT_EQ(queue.Position("again"), 3);
   EXPECT_EQ(queue.Position("nobody"), 0);
   EXPECT_THAT(PopAll(queue), ElementsAre("high", "early", "again", "late", "low"));
+}
+
+// By as many orders of coming and going as there are: the place told is the one in which jobs leave.
+TEST(JobQueue, APlaceIsTheNumberOfJobsThatGoBeforeAndOne) {
+  std::mt19937 random(1);
+  JobQueue queue(1000);
+  std::vector<std::string> there;
+  for (int i = 0; i < 300; ++i) {
+    const std::string id = absl::StrCat("job", i);
+    const bool dies = random() % 3 == 0;
+    Push(queue, Job(id, static_cast<int>(random() % 5) - 2, static_cast<int>(random() % 50),
+                    dies ? absl::FromUnixSeconds(random() % 100) : absl::InfiniteFuture()));
+    there.push_back(id);
+    if (random() % 4 != 0) continue;
+    std::swap(there[random() % there.size()], there.back());
+    EXPECT_TRUE(queue.Remove(there.back()));
+    EXPECT_EQ(queue.Position(there.back()), 0);
+    there.pop_back();
+  }
+  const auto expired = queue.TakeExpired(absl::FromUnixSeconds(60));
+  EXPECT_GT(expired.size(), 10u);
+  for (const QueuedJob& job : expired) std::erase(there, job.id);
+  EXPECT_GT(queue.NextDeadline(), absl::FromUnixSeconds(60));
+  std::map<std::string, int> places;
+  for (const std::string& id : there) places[id] = queue.Position(id);
+  const std::vector<std::string> left = PopAll(queue);
+  ASSERT_EQ(left.size(), there.size());
+  for (size_t i = 0; i < left.size(); ++i) EXPECT_EQ(places[left[i]], static_cast<int>(i) + 1) << left[i];
+  EXPECT_EQ(queue.NextDeadline(), absl::InfiniteFuture());
 }
 
 TEST(JobQueue, PopSkipsWhatCannotRunNow) {

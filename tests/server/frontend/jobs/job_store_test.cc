@@ -269,6 +269,14 @@ TEST_P(JobStoreTest, ListsPagesNewestFirstAndFiltersByState) {
   ASSERT_THAT(cancelled.videos, SizeIs(1));
   EXPECT_EQ(cancelled.videos[0].id(), ids[1]);
   EXPECT_EQ(cancelled.next_page_token, "");
+  KINORA_ASSERT_OK_AND_ASSIGN(const JobPage waiting, List({.page_size = 3, .states = {v1::Video::QUEUED}}));
+  ASSERT_THAT(waiting.videos, SizeIs(3));
+  EXPECT_EQ(waiting.videos[2].id(), ids[2]);
+  KINORA_ASSERT_OK_AND_ASSIGN(
+      const JobPage older,
+      List({.page_size = 3, .page_token = waiting.next_page_token, .states = {v1::Video::QUEUED, v1::Video::RUNNING}}));
+  ASSERT_THAT(older.videos, SizeIs(1));
+  EXPECT_EQ(older.videos[0].id(), ids[0]);
   for (const char* bad : {"x", "before-", "before--3", "before-1;DROP TABLE jobs"}) {
     EXPECT_THAT(List({.page_size = 2, .page_token = bad}),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("page_token")));

@@ -29,14 +29,21 @@ std::string PlanOf(Database& database, const std::string& statement) {
 TEST(JobTables, TheBeginningOfAnIdIsLookedUpInTheIndex) {
   KINORA_ASSERT_OK_AND_ASSIGN(const auto tables, JobTables::Open(":memory:"));
   EXPECT_THAT(
-      PlanOf(tables->database(), ListStatement(/*by_prefix=*/true)),
+      PlanOf(tables->database(), ListStatement(/*by_prefix=*/true, /*unfinished=*/false)),
       AllOf(HasSubstr("SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (id>? AND id<?)"), Not(HasSubstr("SCAN"))));
 }
 
 TEST(JobTables, AllJobsAreReadFromTheNewestOnWithoutSortingThem) {
   KINORA_ASSERT_OK_AND_ASSIGN(const auto tables, JobTables::Open(":memory:"));
-  EXPECT_THAT(PlanOf(tables->database(), ListStatement(/*by_prefix=*/false)),
+  EXPECT_THAT(PlanOf(tables->database(), ListStatement(/*by_prefix=*/false, /*unfinished=*/false)),
               AllOf(HasSubstr("SEARCH jobs USING INTEGER PRIMARY KEY (rowid<?)"), Not(HasSubstr("TEMP B-TREE"))));
+}
+
+// A page of what waits must not read the million that have ended since.
+TEST(JobTables, JobsThatHaveNotEndedAreReadFromTheirOwnIndex) {
+  KINORA_ASSERT_OK_AND_ASSIGN(const auto tables, JobTables::Open(":memory:"));
+  EXPECT_THAT(PlanOf(tables->database(), ListStatement(/*by_prefix=*/false, /*unfinished=*/true)),
+              AllOf(HasSubstr("SEARCH jobs USING INDEX jobs_unfinished"), Not(HasSubstr("TEMP B-TREE"))));
 }
 
 }  // namespace
