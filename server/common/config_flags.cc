@@ -1,6 +1,5 @@
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/descriptor.pb.h>
-#include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/text_format.h>
 
 #include <map>
@@ -17,6 +16,7 @@
 #include "server/common/config.h"
 #include "server/common/regular_file.h"
 #include "server/common/status_details.h"
+#include "server/common/text_format_error.h"
 
 namespace kinora {
 
@@ -211,25 +211,14 @@ std::string Value(const Message& message, const FieldDescriptor* field, int inde
   return index < 0 ? reflection->GetString(message, field) : reflection->GetRepeatedString(message, field, index);
 }
 
-class ErrorCollector : public google::protobuf::io::ErrorCollector {
- public:
-  void AddError(int line, int column, const std::string& message) override {
-    if (text_.empty()) text_ = absl::StrCat(line + 1, ":", column + 1, ": ", message);
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
-
 absl::Status MergeFile(const std::string& path, Message& config) {
   const absl::StatusOr<RegularFile> file = ReadRegularFile(path);
   if (!file.ok()) return InvalidField("--config", std::string(file.status().message()));
-  ErrorCollector errors;
+  TextFormatError error;
   google::protobuf::TextFormat::Parser parser;
-  parser.RecordErrorsTo(&errors);
+  parser.RecordErrorsTo(&error);
   if (!parser.MergeFromString(file->bytes, &config))
-    return InvalidField("--config", absl::StrCat(path, ":", errors.text()));
+    return InvalidField("--config", absl::StrCat(path, ":", error.text()));
   return absl::OkStatus();
 }
 

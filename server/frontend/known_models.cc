@@ -1,6 +1,5 @@
 #include "server/frontend/known_models.h"
 
-#include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/text_format.h>
 
 #include <algorithm>
@@ -15,6 +14,7 @@
 #include "server/common/model_conversion.h"
 #include "server/common/regular_file.h"
 #include "server/common/status_details.h"
+#include "server/common/text_format_error.h"
 #include "server/frontend/jobs/job_metrics.h"
 
 namespace kinora {
@@ -22,17 +22,6 @@ namespace {
 
 constexpr char kField[] = "model_description";
 constexpr int kLastJobs = 200;  // of all models, looked at for the runs of each
-
-class FirstError : public google::protobuf::io::ErrorCollector {
- public:
-  void AddError(int line, int column, const std::string& message) override {
-    if (text_.empty()) text_ = absl::StrCat(line + 1, ":", column + 1, ": ", message);
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
 
 // A message in binary has tags and lengths among its bytes that no text has.
 bool IsText(const std::string& bytes) {
@@ -43,7 +32,7 @@ bool IsText(const std::string& bytes) {
 absl::StatusOr<v1::ModelInfo> ReadDescription(const std::string& path) {
   KINORA_ASSIGN_OR_RETURN(const RegularFile file, ReadRegularFile(path));
   v1::ModelInfo model;
-  FirstError error;
+  TextFormatError error;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
   if (IsText(file.bytes) ? !parser.ParseFromString(file.bytes, &model) : !model.ParseFromString(file.bytes)) {

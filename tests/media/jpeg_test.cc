@@ -5,20 +5,11 @@
 
 #include <cmath>
 
+#include "tests/testing/slopes.h"
 #include "tests/testing/status_matchers.h"
 
 namespace kinora {
 namespace {
-
-RgbPicture Slopes(int64_t width, int64_t height) {
-  RgbPicture picture{.width = width, .height = height, .rgb = {}};
-  for (int64_t i = 0; i < width * height; ++i) {
-    picture.rgb.push_back(static_cast<uint8_t>(255 * (i % width) / width));
-    picture.rgb.push_back(static_cast<uint8_t>(255 * (i / width) / height));
-    picture.rgb.push_back(128);
-  }
-  return picture;
-}
 
 TEST(Jpeg, APictureComesBackAboutAsItWas) {
   const RgbPicture picture = Slopes(37, 21);  // multiples of nothing

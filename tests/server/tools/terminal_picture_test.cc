@@ -12,19 +12,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "tests/testing/slopes.h"
 
 namespace kinora {
 namespace {
-
-RgbPicture Slopes(int64_t width, int64_t height) {
-  RgbPicture picture{.width = width, .height = height, .rgb = {}};
-  for (int64_t i = 0; i < width * height; ++i) {
-    picture.rgb.push_back(static_cast<uint8_t>(255 * (i % width) / width));
-    picture.rgb.push_back(static_cast<uint8_t>(255 * (i / width) / height));
-    picture.rgb.push_back(90);
-  }
-  return picture;
-}
 
 using Keys = std::map<std::string, std::string>;
 
