@@ -201,7 +201,8 @@ absl::Status ReadInputs(const InputSource& source, GenerationRequest& request) {
   }
   for (ConditionInput& condition : request.conditions) {
     const bool image = condition.media == ConditionInput::Media::kImage;
-    const int32_t most = image ? 1 : frames - condition.frame;
+    const int64_t behind = image ? 1 : int64_t{frames} - condition.frame;
+    const int32_t most = static_cast<int32_t>(std::clamp<int64_t>(behind, 1, kMostPictures));
     KINORA_ASSIGN_OR_RETURN(
         condition.pixels, reader.ReadPictures(condition.input_id, image, most, image ? condition.crf.value_or(0) : 0));
   }

@@ -202,11 +202,13 @@ void Dispatcher::Impl::GiveUp(const std::string& id) {
   if (it == lost_groups_.end() || groups_.contains(id)) return;
   v1::WorkerGroup& group = it->second;
   group.set_state("failed");
+  away_models_.erase(id);
   const std::string why = group.reason();
   const std::string next = absl::StrCat("a change of its files, or `kinora admin restart ", id, "`");
   group.set_reason(absl::StrCat(why, "; it awaits ", next));
   CheckHealth();  // whoever reads the line below finds the pages saying it, too
   Log(Severity::kError, "group_failed", {{"group", id}, {"why", why}, {"awaits", next}});
+  Schedule();
 }
 
 // Says once that no rank of an awaited group has come, or come back.
@@ -219,6 +221,16 @@ void Dispatcher::Impl::ExpectRanks(const std::string& id) {
     self.lost_groups_[id].set_reason(why);
     self.CheckHealth();
     Log(Severity::kWarning, "group_incomplete", {{"group", id}, {"why", why}});
+  });
+}
+
+// What only a lost group has, a job may wait for as long as the group may take to join.
+void Dispatcher::Impl::AwaitBack(const WorkerGroup& group) {
+  if (!group.ready().model().id().empty()) away_models_[group.id()] = group.ready().model();
+  After(options_.limits.join_timeout, [id = group.id(), incarnation = group.incarnation()](Impl& self) {
+    if (self.groups_.contains(id) || self.lost_incarnations_[id] != incarnation) return;
+    self.away_models_.erase(id);
+    self.Schedule();
   });
 }
 
@@ -294,6 +306,7 @@ void Dispatcher::Impl::OnReady(WorkerGroup& group) {
                       absl::StrCat("model_id: group ", other->id(), " serves other files as \"",
                                    group.ready().model().id(), "\"; give one of the two a model_id of its own"));
   }
+  away_models_.erase(group.id());
   ForgetShapes();
   if (metrics_ != nullptr) BeginSeries(*metrics_, group.ready().model());
   store_.Speeds(group.SpeedPlace(),
@@ -354,6 +367,7 @@ void Dispatcher::Impl::OnLost(WorkerGroup& group, LossReason reason, const std::
       {{"group", group.id()}, {"incarnation", group.incarnation()}, {"why", why}});
   lost_groups_[group.id()] = Describe(group);
   if (join_rules_.awaited().contains(group.id())) ExpectRanks(group.id());
+  if (reason != LossReason::kModelConflict) AwaitBack(group);
   ForgetShapes();
   FailEstimates(group.id(), absl::UnavailableError(absl::StrCat("the worker group was lost: ", why)));
   if (RunningJob* run = RunOf(group)) {

@@ -105,6 +105,7 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
 
   absl::Status Admit(const v1::Hello& hello, const std::shared_ptr<RankLink>& link, Entrance entrance);
   void ExpectRanks(const std::string& id);
+  void AwaitBack(const WorkerGroup& group);
   void StoreModel(const WorkerGroup& group);
   void CheckHealth();
   v1::WorkerGroup Describe(const WorkerGroup& group);
@@ -147,6 +148,7 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   std::map<std::string, std::unique_ptr<WorkerGroup>> groups_;  // by id; never kLost
   std::map<std::string, v1::WorkerGroup> lost_groups_;          // by id; what there was, until it joins again
   std::map<std::string, std::string> lost_incarnations_;        // by id; the last
+  std::map<std::string, v1::ModelInfo> away_models_;            // by id; of lost groups that may come back with it
   std::map<std::string, std::string> group_states_;             // by id; of the gauge
   std::set<std::string> described_;                             // incarnations whose model is stored
   absl::Time next_health_check_ = absl::InfiniteFuture();

@@ -83,15 +83,17 @@ void Dispatcher::Impl::QueueAgain(QueuedJob job) {
 void Dispatcher::Impl::Schedule() {
   ExpireQueued();
   if (draining_) return;
-  std::vector<WorkerGroup*> idle, serving;
+  std::vector<WorkerGroup*> idle;
+  std::vector<const v1::ModelInfo*> models;
+  for (const auto& [id, model] : away_models_) models.push_back(&model);
   for (const auto& [id, group] : groups_) {
-    if (group->serving()) serving.push_back(group.get());
+    if (group->serving()) models.push_back(&group->ready().model());
     if (group->state() == WorkerGroup::State::kIdle && !claims_.contains(id)) idle.push_back(group.get());
   }
   std::stable_sort(idle.begin(), idle.end(), [](const WorkerGroup* a, const WorkerGroup* b) {
     return a->idle_since() < b->idle_since();  // the longest first
   });
-  const auto group_for = [&](const QueuedJob& job) { return GroupFor(job, idle, serving); };
+  const auto group_for = [&](const QueuedJob& job) { return GroupFor(job, idle, models); };
   while (!idle.empty()) {
     auto job = queue_.Pop([&](const QueuedJob& waiting) { return group_for(waiting) != nullptr; });
     if (!job) return;

@@ -12,13 +12,7 @@ namespace {
 
 constexpr char kDistilled[] = "distilled";  // as engine/weights/lora.h names it
 
-bool IsOf(const QueuedJob& job, const WorkerGroup& group) {
-  return job.model.empty() || group.ready().model().id() == job.model;
-}
-
-bool HasAll(const QueuedJob& job, const WorkerGroup* group) {
-  return IsOf(job, *group) && HasLoras(job, group->ready().model());
-}
+bool IsOf(const QueuedJob& job, const v1::ModelInfo& model) { return job.model.empty() || model.id() == job.model; }
 
 }  // namespace
 
@@ -51,13 +45,15 @@ bool HasLoras(const QueuedJob& job, const v1::ModelInfo& model) {
 }
 
 WorkerGroup* GroupFor(const QueuedJob& job, absl::Span<WorkerGroup* const> idle,
-                      absl::Span<WorkerGroup* const> serving) {
-  const auto has_all = [&job](const WorkerGroup* group) { return HasAll(job, group); };
-  const bool somewhere = std::any_of(serving.begin(), serving.end(), has_all);
+                      absl::Span<const v1::ModelInfo* const> models) {
+  const bool somewhere = std::any_of(models.begin(), models.end(), [&job](const v1::ModelInfo* model) {
+    return IsOf(job, *model) && HasLoras(job, *model);
+  });
   WorkerGroup* chosen = nullptr;
   for (WorkerGroup* const group : idle) {
-    if (!IsOf(job, *group) || (somewhere && !HasAll(job, group))) continue;
-    if (group->worn() == FirstLoras(job, group->ready().model())) return group;
+    const v1::ModelInfo& model = group->ready().model();
+    if (!IsOf(job, model) || (somewhere && !HasLoras(job, model))) continue;
+    if (group->worn() == FirstLoras(job, model)) return group;
     if (chosen == nullptr) chosen = group;
   }
   return chosen;

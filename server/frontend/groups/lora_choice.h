@@ -23,10 +23,11 @@ std::string FirstLoras(const QueuedJob& job, const v1::ModelInfo& model);
 // Whether the model has every one of the job's, by its digest where the job has that.
 bool HasLoras(const QueuedJob& job, const v1::ModelInfo& model);
 
-// Of `idle`, the longest idle first, the group that is to run the job; null: none. serving: all that run jobs: a job
-// whose LoRAs only a busy one has waits for that, and one whose LoRAs none has fails on the first.
+// Of `idle`, the longest idle first, the group that is to run the job; null: none. models: of all groups that run jobs
+// or are awaited back: a job whose LoRAs only one of them has waits for its group, and one whose LoRAs none has fails
+// on the first.
 WorkerGroup* GroupFor(const QueuedJob& job, absl::Span<WorkerGroup* const> idle,
-                      absl::Span<WorkerGroup* const> serving);
+                      absl::Span<const v1::ModelInfo* const> models);
 
 }  // namespace kinora
 

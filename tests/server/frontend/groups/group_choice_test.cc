@@ -150,6 +150,25 @@ TEST_F(LoraChoice, AJobWaitsForAGroupThatHasItsFileAndFailsWhereNoneHasIt) {
   EXPECT_EQ(AwaitRun(*a).generation().loras(0).id(), "ink");
 }
 
+TEST_F(LoraChoice, AJobWaitsForTheGroupThatIsAwayWithItsFileButNotForEver) {
+  const auto a = Join("a", {}), b = Join("b", {"ink"});
+  dispatcher_->Disconnect(b, absl::OkStatus());
+  const JobId waits = Submit(With("ink"));
+  Groups();
+  EXPECT_TRUE(a->empty());
+  const auto back = Join("b", {"ink"});
+  const v1::Run run = AwaitRun(*back);
+  EXPECT_EQ(run.video_id(), waits);
+  EndWith(back, run);
+
+  dispatcher_->Disconnect(back, absl::OkStatus());
+  const JobId tires = Submit(With("ink"));
+  Pass(GroupLimits{}.join_timeout - absl::Seconds(1), {a});
+  EXPECT_TRUE(a->empty());
+  Pass(absl::Seconds(2), {a});
+  EXPECT_EQ(AwaitRun(*a).video_id(), tires);  // and says what is wrong
+}
+
 // So that the ranks take one file, though the job was accepted before anyone knew it.
 TEST_F(LoraChoice, ARunNamesTheFileOfEachLora) {
   const auto a = Join("a", {"ink"});
