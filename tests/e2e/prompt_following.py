@@ -45,6 +45,7 @@ CHANCE = {
 GOAL = {"background": 0.95, "colour": 0.95, "direction": 0.9, "tone": 0.9, "pitch": 0.9, "shape": 0.8, "two things": 0.7}
 
 
+PARTS = {"distilled_lora": "*-distilled-lora.safetensors", "spatial_upsampler": "*-spatial-upscaler-x2.safetensors"}
 START_SECONDS, STOP_SECONDS = 120, 40  # what a busy machine may take
 
 
@@ -67,6 +68,8 @@ class Server:
             "--worker-http-address=",
             f"--worker-device={device}",
         ]
+        for part, pattern in PARTS.items():  # for `--flag=--recipe=…`
+            self.command += [f"--worker-model={part}={file}" for file in model.glob(pattern)]
         self.log: collections.deque[str] = collections.deque(maxlen=100)
         self.events: queue.Queue[str] = queue.Queue()
 
