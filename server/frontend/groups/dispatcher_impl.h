@@ -160,7 +160,6 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   absl::Time next_expiry_ = absl::InfiniteFuture(), store_failing_since_ = absl::InfiniteFuture();
   LogThrottle outcomes_not_stored_;
   bool draining_ = false;
-
   absl::Mutex mu_;
   bool no_runs_ ABSL_GUARDED_BY(mu_) = true;
   EventLoop loop_;  // last: its thread ends before anything else goes

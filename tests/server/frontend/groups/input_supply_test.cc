@@ -59,7 +59,7 @@ class InputSupplyTest : public DispatcherTest {
   }
   v1::InputPiece Fetch(const v1::Run& run, const std::string& input, int64_t offset) {
     dispatcher_->Receive(rank_, Question(run, input, offset));
-    const v1::InputPiece piece = rank_->Next().input_piece();
+    v1::InputPiece piece = rank_->Next().input_piece();
     EXPECT_EQ(piece.video_id(), run.video_id());
     EXPECT_EQ(piece.attempt(), run.attempt());
     EXPECT_EQ(piece.input_id(), input);
