@@ -39,7 +39,7 @@ class BlockGrid {
     int64_t row, rows, column, column_end;
   };
 
-  BlockGrid(const cpu::Kernels& kernels, int64_t rows, int64_t columns, int64_t depth, int threads)
+  BlockGrid(const cpu::Kernels& kernels, cpu::Type type, int64_t rows, int64_t columns, int64_t depth, int threads)
       : rows_(rows), columns_(columns) {
     constexpr int64_t kWorthSharing = 1 << 18;  // multiply-adds: some 10 µs on one core
     if (rows * columns * depth < kWorthSharing) threads = 1;
@@ -47,7 +47,8 @@ class BlockGrid {
       return ((n + parts - 1) / parts + unit - 1) / unit * unit;
     };
     row_blocks_ = std::max<int64_t>(1, (rows + kBlockRows - 1) / kBlockRows);
-    block_rows_ = std::max<int64_t>(kernels.tile_rows, cut(rows, row_blocks_, kernels.tile_rows));
+    const int64_t tile_rows = kernels.tiles[type].rows;
+    block_rows_ = std::max(tile_rows, cut(rows, row_blocks_, tile_rows));
     row_blocks_ = (rows + block_rows_ - 1) / block_rows_;
     // A row is packed once per run, so runs are few: as many as keep all threads busy to within a tenth.
     const int64_t panels = (columns + kernels.panel_columns - 1) / kernels.panel_columns;

@@ -106,7 +106,7 @@ class CpuOps::ConvByTaps {
         w_(w),
         layout_(kernels, KernelType(w.dtype()), w.out(), w.taps(), w.in()),
         capacity_(kBlockDepthBytes / (layout_.type == cpu::kFloat32 ? 4 : 2)),
-        grid_(kernels, plan.positions(), w.out(), layout_.depth(), threads) {}
+        grid_(kernels, layout_.type, plan.positions(), w.out(), layout_.depth(), threads) {}
 
   int64_t tasks() const { return grid_.tasks(); }
   BlockGrid::Block At(int64_t task) const { return grid_.At(task); }
@@ -165,10 +165,10 @@ class CpuOps::ConvByTaps {
 class CpuOps::ConvBySharedTaps {
  public:
   // Where lines are too short to fill a tile, sharing does not pay.
-  static bool Pays(const cpu::Kernels& kernels, const ConvPlan& plan) {
+  static bool Pays(const cpu::TileShape& tile, const ConvPlan& plan) {
     const ConvAxis& width = plan.options.width;
-    return plan.out_width >= kernels.tile_rows / 2 && width.kernel > 1 && width.stride == 1 && width.dilation == 1 &&
-           width.kernel <= kernels.lanes / 2;
+    return plan.out_width >= tile.rows / 2 && width.kernel > 1 && width.stride == 1 && width.dilation == 1 &&
+           width.kernel <= tile.lanes / 2;
   }
 
   ConvBySharedTaps(const cpu::Kernels& kernels, const ConvPlan& plan, const Tensor& x, const Weight& w, int threads)
@@ -177,14 +177,17 @@ class CpuOps::ConvBySharedTaps {
         x_(x),
         w_(w),
         layout_(kernels, KernelType(w.dtype()), w.out(), w.taps(), w.in()),
+        tile_(kernels.tiles[layout_.type]),
         element_(layout_.type == cpu::kFloat32 ? 4 : 2),
+        depth_step_(std::max<int64_t>(2, tile_.row_units * 4 / element_)),
         capacity_(kBlockDepthBytes / element_),
-        tile_bytes_(kernels.lanes * kBlockDepthBytes) {
-    const int64_t widest = std::min<int64_t>(kernels.tile_rows, kernels.lanes - plan.options.width.kernel + 1);
+        tile_bytes_(tile_.lanes * kBlockDepthBytes) {
+    const int64_t widest = std::min<int64_t>(tile_.rows, tile_.lanes - plan.options.width.kernel + 1);
     tiles_a_line_ = (plan.out_width + widest - 1) / widest;
     tile_width_ = (plan.out_width + tiles_a_line_ - 1) / tiles_a_line_;
+    tile_width_ = std::min(widest, (tile_width_ + tile_.step - 1) / tile_.step * tile_.step);
     tiles_ = tiles_a_line_ * plan.out_frames * plan.out_height;
-    const int64_t fit = std::min(kBlockRows / tile_width_, kPackedBytes / (kernels.lanes * kBlockDepthBytes));
+    const int64_t fit = std::min(kBlockRows / tile_width_, kPackedBytes / tile_bytes_);
     int64_t blocks = (tiles_ + fit - 1) / fit;
     if (blocks < 8 * threads) blocks = (blocks + threads - 1) / threads * threads;  // as many for every thread
     tiles_a_block_ = (tiles_ + blocks - 1) / blocks;
@@ -223,13 +226,13 @@ class CpuOps::ConvBySharedTaps {
         length = std::min(w_.in() - k, capacity_ - filled);
         for (int64_t t = 0; t < tiles.count; ++t) {
           PackTile(tiles.positions[t], tiles.rows[t], line_tap, k, length,
-                   space.packed + t * tile_bytes_ + filled * element_ * kernels_.lanes);
+                   space.packed + t * tile_bytes_ + filled * element_ * tile_.lanes);
         }
         for (int64_t tap = 0; tap < kernel; ++tap) {
-          runs[args.run_count++] = {Units(filled) * kernels_.lanes + tap,
+          runs[args.run_count++] = {Units(filled) * tile_.lanes + tap * tile_.row_units,
                                     (line_tap * kernel + tap) * Units(layout_.padded_in) + Units(k), Units(length)};
         }
-        filled += (length + 1) / 2 * 2;
+        filled += (length + depth_step_ - 1) / depth_step_ * depth_step_;
         if (filled == capacity_ || args.run_count + kernel > kMaxRuns) multiply();
       }
     }
@@ -260,7 +263,7 @@ class CpuOps::ConvBySharedTaps {
 
   // The pixels under a tile of `rows` results from `position` on and under the taps beside it.
   void PackTile(int64_t position, int64_t rows, int64_t line_tap, int64_t k, int64_t length, char* out) const {
-    const void* pixels[kMaxPanelColumns];
+    const void* pixels[kMaxLanes];
     const int64_t kernel = plan_.options.width.kernel, begin = position % plan_.out_width;
     const int64_t tt = line_tap / plan_.options.height.kernel, th = line_tap % plan_.options.height.kernel;
     const ConvLine line(plan_, x_, position / plan_.out_width, tt, th);
@@ -276,7 +279,9 @@ class CpuOps::ConvBySharedTaps {
   const Tensor& x_;
   const Weight& w_;
   const PackedLayout layout_;
-  const int64_t element_, capacity_, tile_bytes_;  // bytes; elements of packed depth; bytes
+  const cpu::TileShape tile_;
+  const int64_t element_, depth_step_, capacity_, tile_bytes_;  // bytes; elements of packed depth, where runs begin and
+                                                                // how many fit; bytes
   int64_t tiles_a_line_, tile_width_, tiles_, tiles_a_block_;
 };
 
@@ -302,7 +307,7 @@ void CpuOps::RunConvBlocks(const Blocks& blocks, const Weight& w, const ConvOpti
 }
 
 void CpuOps::RunConv(const Tensor& x, const Weight& w, const ConvPlan& plan, const Tensor& out) {
-  if (ConvBySharedTaps::Pays(kernels_, plan)) {
+  if (ConvBySharedTaps::Pays(kernels_.tiles[KernelType(w.dtype())], plan)) {
     RunConvBlocks(ConvBySharedTaps(kernels_, plan, x, w, pool_.threads()), w, plan.options, out);
   } else {
     RunConvBlocks(ConvByTaps(kernels_, plan, x, w, pool_.threads()), w, plan.options, out);

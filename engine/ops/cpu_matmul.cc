@@ -25,7 +25,7 @@ void CpuOps::RunMatmul(const Tensor& x, const Weight& w, const MatmulOptions& op
   const int64_t rows = x.rows();
   const CpuWeight& stored = CpuWeight::Of(w);
   const PackedLayout layout(kernels_, KernelType(w.dtype()), w.out(), 1, w.in());
-  const BlockGrid grid(kernels_, rows, w.out(), layout.depth(), pool_.threads());
+  const BlockGrid grid(kernels_, layout.type, rows, w.out(), layout.depth(), pool_.threads());
   const cpu::ModulationView gate =
       options.accumulate == Accumulate::kGated ? View(options.gate.modulation, out.width()) : cpu::ModulationView{};
   pool_.Run(grid.tasks(), [&](int64_t task, int thread) {

@@ -11,12 +11,13 @@ namespace kinora {
 
 // Matmul and convolution: a block of rows is packed `depth` at a time and multiplied by `columns` at a time; sums wait
 // in float32.
-inline constexpr int64_t kBlockRows = 96;  // a multiple of every tile_rows (12 and 6)
+inline constexpr int64_t kBlockRows = 96;  // a multiple of every tile's rows (12, 6 and 32)
 inline constexpr int64_t kBlockDepthBytes =
     2048;  // 512 float32 or 1024 bf16: a packed block is 192 KiB, in L2 with its sums
 inline constexpr int64_t kBlockColumns = 1024;
 inline constexpr int64_t kPackedBytes =
-    kBlockRows / 12 * 16 * kBlockDepthBytes;  // tiles of 12 rows have 16 lanes where taps share them
+    kBlockRows / 12 * 16 * kBlockDepthBytes;  // where taps share tiles, those of 12 rows have 16 lanes, of 32 rows 40
+inline constexpr int64_t kMaxLanes = 40;
 inline constexpr int64_t kSumBytes = kBlockRows * kBlockColumns * 4;
 
 // Attention: a task packs its queries once, then the keys and values of its head `kKeyBlock` at a time; the logits of a
@@ -24,7 +25,7 @@ inline constexpr int64_t kSumBytes = kBlockRows * kBlockColumns * 4;
 inline constexpr int64_t kMaxQueryRows = 768;  // of a task: panels share the packing of keys and values
 inline constexpr int64_t kPackedQueryBytes =
     192 << 10;                             // with the sums and a block of keys and values: most of an L2 of 1 MiB
-inline constexpr int64_t kKeyBlock = 240;  // a multiple of every tile_rows; even
+inline constexpr int64_t kKeyBlock = 240;  // a multiple of 12 and 6, the rows of tiles of vectors; even
 inline constexpr int64_t kMaxPanelColumns = 32;
 inline constexpr int64_t kMaxPanels = kMaxQueryRows / 8;  // of the narrowest panel
 inline constexpr int64_t kPackedKeyBytes = kKeyBlock * kMaxHeadWidth * 4;

@@ -1,9 +1,11 @@
 #include "tests/bench/ceilings.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <vector>
 
+#include "engine/base/cpu_path.h"
 #include "tests/bench/measure.h"
 
 #if defined(__x86_64__)
@@ -38,6 +40,25 @@ __attribute__((target("avx512f,avx512bf16"))) double RunBf16(long iterations) {
   }
   for (auto& sum : sums) sink = sum[0] + sum[15];
   return 4.0 * 16 * kChains;
+}
+
+// Of registers of 16 rows of 64 bytes; their chains are as long as an instruction takes.
+__attribute__((target("amx-tile,amx-bf16"))) double RunAmx(long iterations) {
+  struct alignas(64) {
+    uint8_t palette = 1, rest[15] = {};
+    uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+    uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+  } shape;
+  asm volatile("" ::"r"(&shape) : "memory");
+  _tile_loadconfig(&shape);
+  for (long i = 0; i < iterations; ++i) {
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  _tile_release();
+  return 4 * 2.0 * 16 * 16 * 32;
 }
 
 __attribute__((target("avx2,fma"))) double RunAvx2(long iterations) {
@@ -92,7 +113,9 @@ Ceilings MeasureCeilings() {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f")) {
     ceilings.f32_flops = BestRate(RunAvx512);
-    if (__builtin_cpu_supports("avx512bf16")) ceilings.bf16_flops = BestRate(RunBf16);
+    const CpuPath path = ThisCpuPath();
+    if (path == CpuPath::kAvx512Bf16) ceilings.bf16_flops = BestRate(RunBf16);
+    if (path == CpuPath::kAmxBf16) ceilings.bf16_flops = BestRate(RunAmx);
     return ceilings;
   }
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {

@@ -192,6 +192,10 @@ const ConvCase kExact[] = {
      .add = true},
     {.name = "FloatByBf16ToFloat", .x = {2, 4, 5, 9}, .out = 8, .height = kZeros, .weight_type = kBf16},
     {.name = "PixelsApart", .x = {2, 4, 5, 12}, .out = 8, .time = kCausal, .height = kZeros, .add = true, .gap = 3},
+    // Lines long enough for taps to share tiles of pixels.
+    {.name = "LongLines", .x = {2, 3, 37, 48}, .out = 40, .time = kCausal, .height = kZeros, .width = kReflect},
+    {.name = "DeepLines", .x = {1, 2, 20, 1100}, .out = 17, .height = kZeros, .width = kZeros},
+    {.name = "WideKernel", .x = {1, 2, 50, 6}, .out = 33, .width = {.kernel = 12, .before = 5, .after = 6}},
 };
 
 ConvCase Bf16ToFloat(ConvCase c) {
@@ -268,6 +272,18 @@ const ConvCase kTensorCores[] = {
           .width = kZeros,
           .bias = false,
           .add = true}),
+    Bf16({.name = "LinesOfATile",
+          .x = {2, 3, 16, 64},
+          .out = 32,
+          .time = kCausal,
+          .height = kZeros,
+          .width = kReflect,
+          .add = true}),
+    Bf16({.name = "LongLines", .x = {2, 3, 37, 48}, .out = 40, .time = kCausal, .height = kZeros, .width = kReflect}),
+    Bf16({.name = "ThreeTilesALine", .x = {1, 2, 97, 32}, .out = 72, .height = kReflect, .width = kZeros}),
+    Bf16({.name = "DeepLines", .x = {1, 4, 37, 1104}, .out = 8, .height = kZeros, .width = kZeros}),
+    Bf16({.name = "ManyLines", .x = {3, 10, 37, 128}, .out = 8, .time = kCausal, .height = kZeros, .width = kReflect}),
+    Bf16({.name = "WideKernel", .x = {1, 2, 50, 8}, .out = 40, .width = {.kernel = 12, .before = 5, .after = 6}}),
     Bf16({.name = "DilatedLine", .x = {1, 80, 1, 16}, .out = 8, .height = kDilated}),
     Bf16({.name = "PixelsApart",
           .x = {3, 4, 5, 16},

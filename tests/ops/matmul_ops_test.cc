@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "tests/testing/backends.h"
 
@@ -163,6 +165,39 @@ TEST_P(MatmulForms, OneRowAndRowsFarApart) {
     Expect(
         device,
         {.rows = 3, .in = 16, .out = 8, .before = 16, .after = 99'968, .x = dtype, .weight = dtype, .result = dtype});
+  }
+}
+
+// Tiles of rows, blocks of depth and panels of columns are multiples of 6, 12, 16, 32 or 1,024.
+TEST_P(MatmulForms, SizesAroundThoseOfTiles) {
+  Device device(GetParam());
+  const auto expect = [&](int64_t rows, int64_t in, int64_t out) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      Expect(device, {.rows = rows, .in = in, .out = out, .x = dtype, .weight = dtype, .bias = true});
+    }
+  };
+  for (const int64_t rows : {1, 6, 12, 15, 16, 17, 31, 32, 33, 48, 65, 97}) expect(rows, 66, 34);
+  for (const int64_t in : {1, 2, 15, 16, 30, 31, 32, 33, 62, 64, 1022, 1024, 1026, 1058}) expect(35, in, 18);
+  for (const int64_t out : {1, 15, 16, 17, 31, 32, 33, 64, 1025}) expect(18, 34, out);
+}
+
+// Memory beside a row's or a column's end holds others' values: infinite ones must not come in as 0 · ∞.
+TEST_P(MatmulForms, InfiniteValuesStayInTheirRowsAndColumns) {
+  Device device(GetParam());
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const int64_t in : {2, 18, 34}) {
+    const int64_t rows = 40, out = 70, bad_row = 17, bad_column = 32;
+    HostTensor x(DType::kF32, {rows, in}), matrix(DType::kF32, {out, in});
+    for (int64_t i = 0; i < rows * in; ++i) x.f32()[i] = i / in == bad_row ? infinity : 1;
+    for (int64_t i = 0; i < out * in; ++i) matrix.f32()[i] = i / in == bad_column ? infinity : 2;
+    const Weight w = *device.ops().PrepareWeight(matrix.tensor(), nullptr, DType::kBF16);
+    const Tensor y = device.Output(DType::kF32, {rows, out});
+    device.ops().Matmul(device.Upload(x.tensor()), w, {}, y);
+    const std::vector<float> got = device.Floats(y);
+    for (int64_t i = 0; i < rows * out; ++i) {
+      const bool finite = i / out != bad_row && i % out != bad_column;
+      ASSERT_EQ(got[i], finite ? 2.0f * static_cast<float>(in) : infinity) << in << " deep, at " << i;
+    }
   }
 }
 

@@ -107,7 +107,7 @@ struct DepthRun {
 struct TapsArgs {
   const void* tiles{};  // pack_lanes made them
   int64_t tile_bytes{}, tile_count{};
-  const int64_t* tile_rows{};  // [tile_count] results of each, at most Kernels::tile_rows
+  const int64_t* tile_rows{};  // [tile_count] results of each, at most TileShape::rows
   const DepthRun* runs{};
   int64_t run_count{};
   const void* panels{};

@@ -4,6 +4,9 @@
 
 namespace kinora::cpu {
 
+namespace amx {
+extern const Kernels kKernels;
+}
 namespace avx512bf16 {
 extern const Kernels kKernels;
 }
@@ -16,6 +19,8 @@ extern const Kernels kKernels;
 
 const Kernels& SelectKernels() {
   switch (ThisCpuPath()) {
+    case CpuPath::kAmxBf16:
+      return amx::kKernels;
     case CpuPath::kAvx512Bf16:
       return avx512bf16::kKernels;
     case CpuPath::kAvx2:

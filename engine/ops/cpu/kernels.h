@@ -10,21 +10,28 @@
 
 namespace kinora::cpu {
 
-struct Kernels {
-  int panel_columns;  // of packed weights
-  int tile_rows;      // of packed activations
-  int lanes;          // of a vector: rows of a tile that taps share
+// How rows are packed for a product.
+struct TileShape {
+  int rows;       // of a tile
+  int lanes;      // rows of a tile that the taps of a convolution share: more than `rows` or a vector
+  int row_units;  // units of depth of one row that lie together
+  int step;       // rows that cost as much as one
+};
 
-  // Activations, m rows from k_begin on, `length` elements each, into tiles [m / tile_rows][capacity][tile_rows] at
-  // offset k. For bf16, pairs of k lie together: [capacity / 2][tile_rows][2]. k and capacity are even; an odd length
-  // is filled up with a zero.
+struct Kernels {
+  int panel_columns;   // of packed weights
+  TileShape tiles[2];  // of packed activations, by type
+
+  // Activations, m rows from k_begin on, `length` elements each, into tiles of `rows` rows, [m / rows][capacity][rows],
+  // at offset k. Units (a float, a pair of bf16) lie together, and `row_units` of them, to which capacity is rounded
+  // up: [capacity in row_units][rows][row_units]. k and capacity are even; an odd length is filled up with a zero.
   void (*pack_rows)(const void* const* rows, Type from, int64_t m, int64_t k_begin, int64_t length, int64_t k,
                     int64_t capacity, Type to, void* out);
   // c[m, columns] (= or +=) packed rows · packed panels, `k` long; panels lie panel_stride bytes apart.
   void (*multiply)(const void* a, int64_t capacity, const void* panels, int64_t panel_stride, Type type, int64_t m,
                    int64_t k, int64_t columns, float* c, int64_t c_stride, bool first);
-  // Up to `lanes` rows as one tile of `lanes` rows: [length in units][lanes]. Missing rows and odd lengths are filled
-  // up with zeros.
+  // Up to `lanes` rows as one tile of `lanes` rows: [length in row_units][lanes][row_units]. Odd lengths are filled up
+  // with zeros; missing rows hold anything.
   void (*pack_lanes)(const void* const* rows, int64_t row_count, Type from, int64_t k_begin, int64_t length, Type to,
                      void* out);
   void (*multiply_taps)(const TapsArgs& args);

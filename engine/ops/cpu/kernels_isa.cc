@@ -28,6 +28,9 @@ inline float Apply(float x, F f) {
 #include "engine/ops/cpu/kernels_rows.inc"
 #include "engine/ops/cpu/kernels_attention.inc"
 #include "engine/ops/cpu/kernels_audio.inc"
+#if defined(__AMX_BF16__)
+#include "engine/ops/cpu/kernels_amx.inc"
+#endif
 // clang-format on
 
 }  // namespace
@@ -37,14 +40,23 @@ namespace KINORA_ISA {
 extern const Kernels kKernels;
 const Kernels kKernels = {
     .panel_columns = kPanelColumns,
-    .tile_rows = kTileRows,
-    .lanes = kLanes,
+#if defined(__AMX_BF16__)
+    .tiles = {{kTileRows, kLanes, 1, 1}, {kTilePair, kTapLanes, kBlockUnits, kAmxRows}},
+    .pack_rows = PackAmxRows,
+    .multiply = MultiplyAmx,
+    .pack_lanes = PackAmxLanes,
+    .multiply_taps = MultiplyAmxTaps,
+    .pack_columns = PackColumns,
+    .pack_values = PackAmxValues,
+#else
+    .tiles = {{kTileRows, kLanes, 1, 1}, {kTileRows, kLanes, 1, 1}},
     .pack_rows = PackRows,
     .multiply = Multiply,
     .pack_lanes = PackLanes,
     .multiply_taps = MultiplyTaps,
     .pack_columns = PackColumns,
     .pack_values = PackValues,
+#endif
     .softmax = Softmax,
     .unpack_columns = UnpackColumns,
     .epilogue = Epilogue,
