@@ -23,6 +23,11 @@ if(NOT KINORA_CUDA STREQUAL "off")
             PATHS /usr/local/share/kinora/cudnn-frontend/include)
 endif()
 if(KINORA_CUDA STREQUAL "nvcc")
+  # CCCL, which nvcc finds by itself, and the host's compiler for what cudnn_frontend.cc includes does not.
+  find_path(KINORA_CUDA_CCCL_INCLUDE nv/target HINTS ${toolkit} ${wheels}/cuda/include PATH_SUFFIXES cccl)
+  if(NOT KINORA_CUDA_CCCL_INCLUDE)
+    message(FATAL_ERROR "KINORA_CUDA=nvcc needs nv/target of CCCL: scripts/install-deps --cuda=nvcc, or CUDA_HOME")
+  endif()
   if(NOT KINORA_CUDNN_FRONTEND_INCLUDE)
     message(FATAL_ERROR "KINORA_CUDA=nvcc needs the headers of cudnn-frontend: scripts/install-deps --cuda")
   endif()
@@ -52,9 +57,13 @@ endfunction()
 function(kinora_cudnn_frontend target)
   set(file ${CMAKE_SOURCE_DIR}/engine/ops/cuda/cudnn_frontend.cc)
   target_sources(${target} PRIVATE ${file})
+  set(cccl)
+  if(KINORA_CUDA_CCCL_INCLUDE)
+    set(cccl ";-isystem;${KINORA_CUDA_CCCL_INCLUDE}")
+  endif()
   set_source_files_properties(${file} TARGET_DIRECTORY ${target} PROPERTIES
     SKIP_PRECOMPILE_HEADERS ON
     INCLUDE_DIRECTORIES "${KINORA_CUDNN_INCLUDE}"
     COMPILE_DEFINITIONS "NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING;CUDNN_FRONTEND_SKIP_JSON_LIB"
-    COMPILE_OPTIONS "-O1;-isystem;${KINORA_CUDNN_FRONTEND_INCLUDE}")
+    COMPILE_OPTIONS "-O1;-isystem;${KINORA_CUDNN_FRONTEND_INCLUDE}${cccl}")
 endfunction()

@@ -154,7 +154,8 @@ def one_job(frontend: Frontend, chance: random.Random, expected: bytes, folder: 
     if status == 0:
         outcome = "the same bytes" if path.read_bytes() == expected else "OTHER BYTES"
     else:
-        outcome = "WORKER_GROUP_LOST" if "WORKER_GROUP_LOST" in reader.text() else f"exit status {status}"
+        record, _ = frontend.client("get", reader.job(), "--json").communicate(timeout=PATIENCE)
+        outcome = "WORKER_GROUP_LOST" if "WORKER_GROUP_LOST" in record else f"exit status {status}"
     print(f"{number:3}  {moment:8}  {what:42}  {seconds:6.1f} s  {outcome}", flush=True)
     return "" if outcome in ("the same bytes", "WORKER_GROUP_LOST") else reader.text()
 
@@ -183,6 +184,11 @@ class Progress:
         with self.changed:
             word = self.WORDS[stage]
             self.changed.wait_for(lambda: self.over or any(word in line for line in self.lines), PATIENCE)
+
+    def job(self) -> str:
+        """Its id, of the first line that says what becomes of it."""
+        with self.changed:
+            return next(line.split()[1].rstrip(":") for line in self.lines if line.startswith("job "))
 
     def text(self) -> str:
         with self.changed:

@@ -333,6 +333,8 @@ void Dispatcher::Impl::StoreModel(const WorkerGroup& group) {
   store_.PutModel(
       ModelOf(groups_, group), OnLoop<absl::Status>([id = group.id(), incarnation = group.incarnation(),
                                                      ready = group.ready()](Impl& self, const absl::Status& status) {
+        const auto here = self.groups_.find(id);
+        if (here == self.groups_.end() || here->second->incarnation() != incarnation) return;  // lost meanwhile
         const char* const known = self.described_.insert(incarnation).second ? "group_ready" : "model_stored";
         self.CheckHealth();
         Log(status.ok() ? Severity::kInfo : Severity::kError, status.ok() ? known : "model_not_stored",
@@ -378,7 +380,8 @@ void Dispatcher::Impl::OnLost(WorkerGroup& group, LossReason reason, const std::
       outcome.error = ToRpcStatus(absl::DeadlineExceededError("the job's deadline passed while it ran"));
       Finish(attempt, outcome);
     } else {
-      Requeue(attempt, {.why = why, .lost_group = run->stop != StopReason::kRelease, .progress = run->progress});
+      const bool counts = run->stop != StopReason::kRelease && reason != LossReason::kLeft;
+      Requeue(attempt, {.why = why, .lost_group = counts, .progress = run->progress});
     }
   }
   // A process that ended its stream is leaving, and says why as it goes; the others will not leave by themselves.

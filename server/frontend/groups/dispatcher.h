@@ -4,7 +4,8 @@
 // blocks.
 //
 //   group lost (process, heartbeat, watchdog)  → Requeue, counted: the store ends the job at the limit
-//   drain, admin restart, frontend gone        → Requeue, not counted
+//   drain, admin restart, frontend gone,
+//   a rank leaves because it was told to       → Requeue, not counted
 //   cancel                                     → the run ends at its next step → CANCELLED
 //   deadline passed                            → the same → FAILED, DEADLINE_EXCEEDED
 //   run ended with an error                    → FAILED with that error

@@ -225,6 +225,19 @@ TEST_F(DispatcherTest, AnAdministratorsRestartDoesNotCount) {
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("\"7\"")));
 }
 
+// As when its host is drained, in the moment between a run's start and the word that the worker leaves.
+TEST_F(DispatcherTest, AWorkerThatWasToldToLeaveDoesNotCount) {
+  const JobId id = Submit();
+  for (int attempt = 1; attempt <= 4; ++attempt) {
+    const auto link = JoinGroup(absl::StrCat("incarnation ", attempt));
+    EXPECT_EQ(AwaitRun(*link).attempt(), attempt);
+    v1::WorkerMessage leaving;
+    leaving.mutable_heartbeat()->set_phase("leaving");
+    dispatcher_->Receive(link, leaving);
+    AwaitState(id, v1::Video::QUEUED, attempt + 1);
+  }
+}
+
 TEST_F(DispatcherTest, ADrainedGroupEndsItsRunAndTakesNoOther) {
   const auto link = JoinGroup("a");
   const JobId first = Submit();
