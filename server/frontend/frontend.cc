@@ -69,9 +69,9 @@ class EmbeddedFrontend : public Frontend {
     KINORA_RETURN_IF_ERROR(artifacts_->RemoveUnfinished());
     MakeQueueAndHub();
     KINORA_RETURN_IF_ERROR(OpenStore());
-    KINORA_RETURN_IF_ERROR(BeginWithKnownModels(config_, *store_, metrics_, queue_metrics_));
+    KINORA_ASSIGN_OR_RETURN(auto models, BeginWithKnownModels(config_, *store_, metrics_, queue_metrics_));
     KINORA_RETURN_IF_ERROR(OpenInputs());
-    MakeDispatcher();
+    MakeDispatcher(std::move(models));
     KINORA_RETURN_IF_ERROR(Recover());
     KINORA_RETURN_IF_ERROR(StartServers());
     KINORA_RETURN_IF_ERROR(StartGroups());
@@ -149,8 +149,9 @@ class EmbeddedFrontend : public Frontend {
         {{"file", state_.File("jobs.db")}, {"artifacts_without_record", jobs}});
   }
 
-  void MakeDispatcher() {
+  void MakeDispatcher(std::vector<v1::ModelInfo> known) {
     DispatcherOptions options;
+    options.known_models = std::move(known);
     options.owner = kOwner;
     options.lease = absl::Seconds(config_.lease_seconds());
     options.artifact_directory = artifacts_->root();

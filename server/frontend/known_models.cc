@@ -79,8 +79,8 @@ absl::StatusOr<std::vector<v1::ModelInfo>> ReadModelDescriptions(const v1::Front
   return models;
 }
 
-absl::Status BeginWithKnownModels(const v1::FrontendConfig& config, JobStore& store, FrontendMetrics& metrics,
-                                  QueueMetrics& queue) {
+absl::StatusOr<std::vector<v1::ModelInfo>> BeginWithKnownModels(const v1::FrontendConfig& config, JobStore& store,
+                                                                FrontendMetrics& metrics, QueueMetrics& queue) {
   KINORA_ASSIGN_OR_RETURN(const std::vector<v1::ModelInfo> described, ReadModelDescriptions(config));
   for (const v1::ModelInfo& model : described) {
     const auto put =
@@ -89,13 +89,13 @@ absl::Status BeginWithKnownModels(const v1::FrontendConfig& config, JobStore& st
     Log(Severity::kInfo, "model_described", {{"model", model.id()}});
   }
   using Models = absl::StatusOr<std::vector<v1::ModelInfo>>;
-  KINORA_ASSIGN_OR_RETURN(const auto models, Answer<Models>([&](auto done) { store.Models(done); }));
+  KINORA_ASSIGN_OR_RETURN(auto models, Answer<Models>([&](auto done) { store.Models(done); }));
   for (const v1::ModelInfo& model : models) BeginSeries(metrics, model);
   const ListOptions last{.page_size = kLastJobs, .page_token = "", .states = {v1::Video::COMPLETED}};
   const auto page = Answer<absl::StatusOr<JobPage>>([&](auto done) { store.List(last, done); });
-  if (!page.ok()) return absl::OkStatus();  // the estimates are worse for a while
+  if (!page.ok()) return models;  // the estimates are worse for a while
   for (auto video = page->videos.rbegin(); video != page->videos.rend(); ++video) queue.Observe(*video);
-  return absl::OkStatus();
+  return models;
 }
 
 }  // namespace kinora

@@ -19,9 +19,9 @@ namespace kinora {
 absl::StatusOr<std::vector<v1::ModelInfo>> ReadModelDescriptions(const v1::FrontendConfig& config);
 
 // Blocks, for the start. Stores the descriptions, each in the place of what a worker has said of that model before;
-// begins the series of all models that the store knows; tells `queue` how long the last jobs ran.
-absl::Status BeginWithKnownModels(const v1::FrontendConfig& config, JobStore& store, FrontendMetrics& metrics,
-                                  QueueMetrics& queue);
+// begins the series of all models that the store knows, which it returns; tells `queue` how long the last jobs ran.
+absl::StatusOr<std::vector<v1::ModelInfo>> BeginWithKnownModels(const v1::FrontendConfig& config, JobStore& store,
+                                                                FrontendMetrics& metrics, QueueMetrics& queue);
 
 }  // namespace kinora
 

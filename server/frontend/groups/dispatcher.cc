@@ -185,7 +185,13 @@ Dispatcher::Impl::Impl(JobStore& store, JobQueue& queue, EventHub& hub, Clocks c
       options_(std::move(options)),
       tick_(std::min(kLongestTick, options_.limits.heartbeat_timeout / 8)),
       attended_(clocks.steady, tick_),
-      loop_(clocks.steady) {}
+      loop_(clocks.steady) {
+  for (const v1::ModelInfo& model : options_.known_models) away_models_["known: " + model.id()] = model;
+  After(options_.limits.join_timeout, [](Impl& self) {
+    for (const v1::ModelInfo& model : self.options_.known_models) self.away_models_.erase("known: " + model.id());
+    self.Schedule();
+  });
+}
 
 void Dispatcher::Impl::Await(const std::string& id, int processes) {
   join_rules_.Await(id, processes);
@@ -221,16 +227,6 @@ void Dispatcher::Impl::ExpectRanks(const std::string& id) {
     self.lost_groups_[id].set_reason(why);
     self.CheckHealth();
     Log(Severity::kWarning, "group_incomplete", {{"group", id}, {"why", why}});
-  });
-}
-
-// What only a lost group has, a job may wait for as long as the group may take to join.
-void Dispatcher::Impl::AwaitBack(const WorkerGroup& group) {
-  if (!group.ready().model().id().empty()) away_models_[group.id()] = group.ready().model();
-  After(options_.limits.join_timeout, [id = group.id(), incarnation = group.incarnation()](Impl& self) {
-    if (self.groups_.contains(id) || self.lost_incarnations_[id] != incarnation) return;
-    self.away_models_.erase(id);
-    self.Schedule();
   });
 }
 

@@ -48,6 +48,8 @@ struct DispatcherOptions {
   // Of artifacts from ranks that join at the port, which outlives the dispatcher. Null (tests): none come.
   ArtifactIntake* intake = nullptr;
   InputSupply* inputs = nullptr;  // likewise, of inputs for such ranks
+  // Of groups that joined a frontend before this one: a job may wait for what only they have as after a loss.
+  std::vector<v1::ModelInfo> known_models{};
 };
 
 struct GroupsHealth {

@@ -80,6 +80,16 @@ void Dispatcher::Impl::QueueAgain(QueuedJob job) {
   Schedule();
 }
 
+// What only a lost group has, a job may wait for as long as the group may take to join.
+void Dispatcher::Impl::AwaitBack(const WorkerGroup& group) {
+  if (!group.ready().model().id().empty()) away_models_[group.id()] = group.ready().model();
+  After(options_.limits.join_timeout, [id = group.id(), incarnation = group.incarnation()](Impl& self) {
+    if (self.groups_.contains(id) || self.lost_incarnations_[id] != incarnation) return;
+    self.away_models_.erase(id);
+    self.Schedule();
+  });
+}
+
 void Dispatcher::Impl::Schedule() {
   ExpireQueued();
   if (draining_) return;

@@ -37,6 +37,7 @@ class DispatcherTest : public testing::Test {
     options.identity = {.commit = "c0ffee", .protocol = "words"};
     options.intake = intake_;
     options.inputs = inputs_;
+    options.known_models = known_models_;
     dispatcher_ = std::make_unique<Dispatcher>(*store_, queue_, hub_, Clocks{.date = date_, .steady = clock_},
                                                &metrics_, options);
   }
@@ -159,6 +160,7 @@ class DispatcherTest : public testing::Test {
   std::unique_ptr<SqliteJobStore> store_;
   ArtifactIntake* intake_ = nullptr;
   InputSupply* inputs_ = nullptr;
+  std::vector<v1::ModelInfo> known_models_;  // taken by StartDispatcher
   std::unique_ptr<Dispatcher> dispatcher_;
   int64_t units_ = 0;
 };

@@ -169,6 +169,27 @@ TEST_F(LoraChoice, AJobWaitsForTheGroupThatIsAwayWithItsFileButNotForEver) {
   EXPECT_EQ(AwaitRun(*a).video_id(), tires);  // and says what is wrong
 }
 
+TEST_F(LoraChoice, AfterAStartAJobWaitsForTheGroupThatHadItsFileBefore) {
+  known_models_ = {Model({"ink"})};
+  StartDispatcher();
+  const auto a = Join("a", {});
+  const JobId waits = Submit(With("ink"));
+  Groups();
+  EXPECT_TRUE(a->empty());
+  const auto b = Join("b", {"ink"});
+  const v1::Run run = AwaitRun(*b);
+  EXPECT_EQ(run.video_id(), waits);
+  EndWith(b, run);
+
+  StartDispatcher();
+  const auto again = Join("a", {});
+  const JobId tires = Submit(With("ink"));
+  Pass(GroupLimits{}.join_timeout - absl::Seconds(10), {again});
+  EXPECT_TRUE(again->empty());
+  Pass(absl::Seconds(11), {again});
+  EXPECT_EQ(AwaitRun(*again).video_id(), tires);
+}
+
 // So that the ranks take one file, though the job was accepted before anyone knew it.
 TEST_F(LoraChoice, ARunNamesTheFileOfEachLora) {
   const auto a = Join("a", {"ink"});
