@@ -30,7 +30,7 @@ bool HasAmxBf16() {
 
 CpuPath Allowed() {
   const char* const name = std::getenv("KINORA_MAX_CPU_PATH");
-  if (name == nullptr) return CpuPath::kAmxBf16;
+  if (name == nullptr || *name == '\0') return CpuPath::kAmxBf16;
   for (const auto& [known, path] : {std::pair("sse2", CpuPath::kBaseline),
                                     {"avx2", CpuPath::kAvx2},
                                     {"avx512_bf16", CpuPath::kAvx512Bf16},
@@ -38,7 +38,7 @@ CpuPath Allowed() {
     if (std::string_view(known) == name) return path;
   }
   std::fprintf(stderr, "KINORA_MAX_CPU_PATH=%s: want sse2, avx2, avx512_bf16 or amx_bf16\n", name);
-  std::exit(2);
+  std::_Exit(2);  // no destructors: other threads may run
 }
 
 CpuPath Widest(CpuPath allowed) {

@@ -185,7 +185,7 @@ class CpuOps::ConvBySharedTaps {
     const int64_t widest = std::min<int64_t>(tile_.rows, tile_.lanes - plan.options.width.kernel + 1);
     tiles_a_line_ = (plan.out_width + widest - 1) / widest;
     tile_width_ = (plan.out_width + tiles_a_line_ - 1) / tiles_a_line_;
-    tile_width_ = std::min(widest, (tile_width_ + tile_.step - 1) / tile_.step * tile_.step);
+    tile_width_ = std::min(widest, (tile_width_ + tile_.row_step - 1) / tile_.row_step * tile_.row_step);
     tiles_ = tiles_a_line_ * plan.out_frames * plan.out_height;
     const int64_t fit = std::min(kBlockRows / tile_width_, kPackedBytes / tile_bytes_);
     int64_t blocks = (tiles_ + fit - 1) / fit;
@@ -263,7 +263,7 @@ class CpuOps::ConvBySharedTaps {
 
   // The pixels under a tile of `rows` results from `position` on and under the taps beside it.
   void PackTile(int64_t position, int64_t rows, int64_t line_tap, int64_t k, int64_t length, char* out) const {
-    const void* pixels[kMaxLanes];
+    const void* pixels[cpu::kMaxLanes];
     const int64_t kernel = plan_.options.width.kernel, begin = position % plan_.out_width;
     const int64_t tt = line_tap / plan_.options.height.kernel, th = line_tap % plan_.options.height.kernel;
     const ConvLine line(plan_, x_, position / plan_.out_width, tt, th);
@@ -280,8 +280,10 @@ class CpuOps::ConvBySharedTaps {
   const Weight& w_;
   const PackedLayout layout_;
   const cpu::TileShape tile_;
-  const int64_t element_, depth_step_, capacity_, tile_bytes_;  // bytes; elements of packed depth, where runs begin and
-                                                                // how many fit; bytes
+  const int64_t element_;     // bytes
+  const int64_t depth_step_;  // runs of depth begin at multiples of it, in elements
+  const int64_t capacity_;    // elements of packed depth
+  const int64_t tile_bytes_;
   int64_t tiles_a_line_, tile_width_, tiles_, tiles_a_block_;
 };
 

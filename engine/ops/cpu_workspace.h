@@ -16,8 +16,8 @@ inline constexpr int64_t kBlockDepthBytes =
     2048;  // 512 float32 or 1024 bf16: a packed block is 192 KiB, in L2 with its sums
 inline constexpr int64_t kBlockColumns = 1024;
 inline constexpr int64_t kPackedBytes =
-    kBlockRows / 12 * 16 * kBlockDepthBytes;  // where taps share tiles, those of 12 rows have 16 lanes, of 32 rows 40
-inline constexpr int64_t kMaxLanes = 40;
+    kBlockRows / 12 * 16 * kBlockDepthBytes;  // 256 KiB, where taps share tiles of 12 rows, with 16 lanes. Of 32 rows,
+                                              // with 40 lanes, they are 240; results that nobody keeps read behind them
 inline constexpr int64_t kSumBytes = kBlockRows * kBlockColumns * 4;
 
 // Attention: a task packs its queries once, then the keys and values of its head `kKeyBlock` at a time; the logits of a

@@ -111,16 +111,17 @@ double BestCopyRate() {
 Ceilings MeasureCeilings() {
   Ceilings ceilings{.f32_flops = 0, .bf16_flops = 0, .copy_bytes = BestCopyRate()};
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f")) {
-    ceilings.f32_flops = BestRate(RunAvx512);
-    const CpuPath path = ThisCpuPath();
-    if (path == CpuPath::kAvx512Bf16) ceilings.bf16_flops = BestRate(RunBf16);
-    if (path == CpuPath::kAmxBf16) ceilings.bf16_flops = BestRate(RunAmx);
-    return ceilings;
-  }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    ceilings.f32_flops = BestRate(RunAvx2);
-    return ceilings;
+  switch (ThisCpuPath()) {
+    case CpuPath::kAmxBf16:
+    case CpuPath::kAvx512Bf16:
+      ceilings.f32_flops = BestRate(RunAvx512);
+      ceilings.bf16_flops = BestRate(ThisCpuPath() == CpuPath::kAmxBf16 ? RunAmx : RunBf16);
+      return ceilings;
+    case CpuPath::kAvx2:
+      ceilings.f32_flops = BestRate(RunAvx2);
+      return ceilings;
+    case CpuPath::kBaseline:
+      break;
   }
 #endif
   ceilings.f32_flops = BestRate(RunScalar);

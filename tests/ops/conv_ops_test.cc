@@ -195,6 +195,14 @@ const ConvCase kExact[] = {
     // Lines long enough for taps to share tiles of pixels.
     {.name = "LongLines", .x = {2, 3, 37, 48}, .out = 40, .time = kCausal, .height = kZeros, .width = kReflect},
     {.name = "DeepLines", .x = {1, 2, 20, 1100}, .out = 17, .height = kZeros, .width = kZeros},
+    {.name = "LongLinesOfOddChannels",
+     .x = {2, 3, 37, 19},
+     .out = 20,
+     .height = kZeros,
+     .width = kReflect,
+     .x_type = kBf16,
+     .weight_type = kBf16},
+    {.name = "LongLinesOfFloats", .x = {2, 3, 37, 19}, .out = 20, .width = kZeros, .weight_type = kBf16},
     {.name = "WideKernel", .x = {1, 2, 50, 6}, .out = 33, .width = {.kernel = 12, .before = 5, .after = 6}},
 };
 
@@ -280,7 +288,7 @@ const ConvCase kTensorCores[] = {
           .width = kReflect,
           .add = true}),
     Bf16({.name = "LongLines", .x = {2, 3, 37, 48}, .out = 40, .time = kCausal, .height = kZeros, .width = kReflect}),
-    Bf16({.name = "ThreeTilesALine", .x = {1, 2, 97, 32}, .out = 72, .height = kReflect, .width = kZeros}),
+    Bf16({.name = "ThreeTilesALine", .x = {1, 2, 96, 32}, .out = 72, .height = kReflect, .width = kZeros}),
     Bf16({.name = "DeepLines", .x = {1, 4, 37, 1104}, .out = 8, .height = kZeros, .width = kZeros}),
     Bf16({.name = "ManyLines", .x = {3, 10, 37, 128}, .out = 8, .time = kCausal, .height = kZeros, .width = kReflect}),
     Bf16({.name = "WideKernel", .x = {1, 2, 50, 8}, .out = 40, .width = {.kernel = 12, .before = 5, .after = 6}}),

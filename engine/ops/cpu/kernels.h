@@ -10,21 +10,24 @@
 
 namespace kinora::cpu {
 
-// How rows are packed for a product.
+// How rows are packed for a product: in tiles, whose depth is counted in units of 32 bits, a float or a pair of bf16.
 struct TileShape {
   int rows;       // of a tile
-  int lanes;      // rows of a tile that the taps of a convolution share: more than `rows` or a vector
-  int row_units;  // units of depth of one row that lie together
-  int step;       // rows that cost as much as one
+  int lanes;      // rows of a tile that the taps of a convolution share: those of its results and those beside them
+  int row_units;  // units of one row that lie together
+  int row_step;   // any number of rows costs as much as the next multiple of it
 };
+
+inline constexpr int kMaxLanes = 40;  // of every TileShape
 
 struct Kernels {
   int panel_columns;   // of packed weights
   TileShape tiles[2];  // of packed activations, by type
 
-  // Activations, m rows from k_begin on, `length` elements each, into tiles of `rows` rows, [m / rows][capacity][rows],
-  // at offset k. Units (a float, a pair of bf16) lie together, and `row_units` of them, to which capacity is rounded
-  // up: [capacity in row_units][rows][row_units]. k and capacity are even; an odd length is filled up with a zero.
+  // Activations, m rows from k_begin on, `length` elements each, to depth k of tiles of TileShape::rows rows:
+  // [m / tile rows][capacity / row_units][tile rows][row_units], capacity counted in units and rounded up. k and
+  // capacity are even; an odd length is filled up with a zero. Runs of depth are packed in ascending k: behind the
+  // last, to a whole row_units, are zeros, which multiply reads.
   void (*pack_rows)(const void* const* rows, Type from, int64_t m, int64_t k_begin, int64_t length, int64_t k,
                     int64_t capacity, Type to, void* out);
   // c[m, columns] (= or +=) packed rows · packed panels, `k` long; panels lie panel_stride bytes apart.
@@ -59,7 +62,7 @@ inline constexpr int64_t kMaxRowWidth = 1 << 14;  // elements of a row that a ke
 
 inline constexpr float kNoLogit = -3.0e38f;  // below any logit that counts: the maximum of a query that has seen no key
 
-// The widest set this machine has.
+// Those of ThisCpuPath().
 const Kernels& SelectKernels();
 
 }  // namespace kinora::cpu

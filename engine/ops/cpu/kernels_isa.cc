@@ -28,7 +28,7 @@ inline float Apply(float x, F f) {
 #include "engine/ops/cpu/kernels_rows.inc"
 #include "engine/ops/cpu/kernels_attention.inc"
 #include "engine/ops/cpu/kernels_audio.inc"
-#if defined(__AMX_BF16__)
+#if defined(KINORA_AMX)
 #include "engine/ops/cpu/kernels_amx.inc"
 #endif
 // clang-format on
@@ -40,7 +40,7 @@ namespace KINORA_ISA {
 extern const Kernels kKernels;
 const Kernels kKernels = {
     .panel_columns = kPanelColumns,
-#if defined(__AMX_BF16__)
+#if defined(KINORA_AMX)
     .tiles = {{kTileRows, kLanes, 1, 1}, {kTilePair, kTapLanes, kBlockUnits, kAmxRows}},
     .pack_rows = PackAmxRows,
     .multiply = MultiplyAmx,
