@@ -160,8 +160,9 @@ absl::StatusOr<Modules> Modules::Load(const WeightLoader& root, const ModelConfi
                                       absl::FunctionRef<void(std::string_view phase)> on_phase) {
   if (!config.gemma.has_value()) {
     return absl::InvalidArgumentError(
-        "model: no text encoder; give its folder with --model text_encoder=DIR (config.json, weights, "
-        "tokenizer.model)");
+        "model: no text encoder; give its folder (config.json, weights, tokenizer.model) with --model "
+        "text_encoder=DIR, "
+        "of a frontend --worker-model");
   }
   Modules modules;
   if (root.weights() != nullptr) {

@@ -176,8 +176,10 @@ void Rules::CheckLoraId(const std::string& field, const std::string& id) {
   const std::vector<std::string>& loras = model_->loras;
   if (std::find(loras.begin(), loras.end(), id) != loras.end()) return;
   if (loras.empty()) {
-    return Add(field, Cat(id, ": this model was loaded without LoRAs; give it one with --model lora=ID:FILE or in ",
-                          "lora_folder"));
+    return Add(
+        field,
+        Cat(id, ": this model was loaded without LoRAs; who starts it gives it one with --model lora=ID:FILE, of a ",
+            "frontend --worker-model, or in lora_folder"));
   }
   const size_t named = std::min(loras.size(), kNamed);
   Add(field, Cat(id, " is not one of this model's LoRAs, which are ",

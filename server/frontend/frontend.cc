@@ -80,7 +80,10 @@ class EmbeddedFrontend : public Frontend {
 
   void Drain() override {
     if (std::exchange(drained_, true)) return;
-    Log(Severity::kInfo, "draining", {{"running_or_queued", queue_->size()}});
+    Log(Severity::kInfo, "draining",
+        {{"queued", queue_->size()},
+         {"grace_seconds", config_.drain_grace_seconds()},
+         {"once_more", "a second signal ends it at once, as a crash would: what runs starts again"}});
     draining_ = true;
     queue_->Close();
     server_->SetAccepting(false);
@@ -235,7 +238,11 @@ class EmbeddedFrontend : public Frontend {
         .absence =
             [this] {
               absl::MutexLock lock(&health_mu_);
-              return Absence{.why = groups_.absent, .passes = !groups_.failed};
+              const bool none = groups_.groups.empty() && groups_.absent.empty();
+              return Absence{
+                  .why = none ? "this frontend has none; start it with --worker-model, or with groups" : groups_.absent,
+                  .passes = !groups_.failed,
+                  .loading = groups_.loading};
             }});
   }
 
@@ -287,6 +294,10 @@ class EmbeddedFrontend : public Frontend {
     KINORA_ASSIGN_OR_RETURN(local_join_,
                             JoinServer::Start(*dispatcher_, metrics_, {.field = "worker.sock", .address = address}));
     KINORA_RETURN_IF_ERROR(OpenJoinPort());
+    if (groups.empty() && config_.join_address().empty()) {
+      Log(Severity::kWarning, "no_groups",
+          {{"awaits", "--worker-model, groups or join_address: until then no job runs"}});
+    }
     // Groups of other names, which somebody else starts, may join the socket as well.
     for (const v1::GroupConfig& group : groups) supervisors_.push_back(Supervise(group, address));
     dispatcher_->SetLossListener([this](const std::string&, const std::string& incarnation, const std::string&) {

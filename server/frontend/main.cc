@@ -105,6 +105,7 @@ int Serve(v1::FrontendConfig config) {
        {"descriptors", descriptors->ToString()}});
   int taken = 0;
   sigwait(&signals, &taken);
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);  // a second one ends the process
   (*frontend)->Drain();
   return 0;
 }

@@ -2,9 +2,11 @@
 
 #include <google/protobuf/util/json_util.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <utility>
@@ -35,7 +37,8 @@ constexpr FlagSpec kFlags[] = {
 
 absl::StatusOr<std::string> ReadText(absl::string_view flag, const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) return absl::NotFoundError(absl::StrCat("--", flag, " ", path, ": cannot be read"));
+  if (!file)
+    return absl::NotFoundError(absl::StrCat("--", flag, " ", path, ": cannot be read: ", std::strerror(errno)));
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 

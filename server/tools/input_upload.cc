@@ -1,6 +1,8 @@
 #include "server/tools/input_upload.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -33,7 +35,9 @@ class FileToSend {
           absl::StrCat(path_, ": is no file, but a folder, a pipe or a device; write what is to be sent into a file"));
     }
     const auto size = static_cast<int64_t>(std::filesystem::file_size(path_, error));
+    errno = 0;
     file_.open(path_, std::ios::binary);
+    const int failure = errno;
     Sha256 sum;
     int64_t bytes = 0;
     for (std::string part; !(part = Next()).empty();) {
@@ -42,7 +46,9 @@ class FileToSend {
       const absl::Status go_on = on_part(bytes, std::max(bytes, size));
       if (!go_on.ok()) return go_on;
     }
-    if (!file_.is_open() || file_.bad()) return absl::NotFoundError(absl::StrCat(path_, ": cannot be read"));
+    if (!file_.is_open() || file_.bad())
+      return absl::NotFoundError(absl::StrCat(path_, ": cannot be read", failure == 0 ? "" : ": ",
+                                              failure == 0 ? "" : std::strerror(failure)));
     if (bytes == 0) return absl::InvalidArgumentError(absl::StrCat(path_, ": is empty"));
     header->set_sha256(sum.Hex());
     header->set_bytes(bytes);

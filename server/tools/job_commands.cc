@@ -135,10 +135,12 @@ int TerminalColumns() {
 }
 
 void PrintVideos(const v1::ListVideosResponse& reply, bool first, bool json) {
-  const int columns = TerminalColumns();
-  if (first && !json && reply.videos_size() > 0) PrintLine(VideoRowHeader());
-  for (const v1::Video& video : reply.videos()) {
-    PrintLine(json ? ToJson(video) : FormatVideoRow(video, absl::Now(), columns));
+  if (json) {
+    for (const v1::Video& video : reply.videos()) PrintLine(ToJson(video));
+  } else if (reply.videos_size() > 0) {
+    const std::vector<v1::Video> videos(reply.videos().begin(), reply.videos().end());
+    const std::vector<std::string> lines = FormatVideoRows(videos, absl::Now(), TerminalColumns());
+    for (size_t i = first ? 0 : 1; i < lines.size(); ++i) PrintLine(lines[i]);
   }
 }
 

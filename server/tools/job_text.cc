@@ -1,6 +1,9 @@
 #include "server/tools/job_text.h"
 
 #include <algorithm>
+#include <array>
+#include <iterator>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -15,7 +18,8 @@
 namespace kinora {
 namespace {
 
-constexpr char kRow[] = "%-8s  %-12s  %-6s  %-11s  %-13s  %-10s  %s";
+using Row = std::array<std::string, 7>;
+constexpr const char* kRowHeader[] = {"ID", "STATE", "AGE", "SECONDS", "SIZE", "SEED", "PROMPT"};
 
 std::string FormatTime(const google::protobuf::Timestamp& time, absl::Time now) {
   const absl::Time at = FromProto(time);
@@ -195,18 +199,31 @@ std::string FormatVideo(const v1::Video& video, absl::Time now) {
   return out;
 }
 
-std::string VideoRowHeader() {
-  return absl::StrFormat(kRow, "ID", "STATE", "AGE", "SECONDS", "SIZE", "SEED", "PROMPT");
-}
-
-std::string FormatVideoRow(const v1::Video& video, absl::Time now, int columns) {
-  const v1::Generation g = MadeOf(video);
-  const std::string age =
-      video.has_create_time() ? HumanAge(absl::ToDoubleSeconds(now - FromProto(video.create_time()))) : "-";
-  const std::string row =
-      absl::StrFormat(kRow, video.id().substr(0, kShownIdLength), FormatState(video), age, FormatTaken(video, now),
-                      FormatSize(g), absl::StrCat(g.seed()), Printable(g.prompt(), /*keep_lines=*/false));
-  return columns > 0 ? Cut(row, static_cast<size_t>(columns)) : row;
+std::vector<std::string> FormatVideoRows(absl::Span<const v1::Video> videos, absl::Time now, int columns) {
+  std::vector<Row> rows = {Row()};
+  std::copy(std::begin(kRowHeader), std::end(kRowHeader), rows[0].begin());
+  for (const v1::Video& video : videos) {
+    const v1::Generation g = MadeOf(video);
+    const bool dated = video.has_create_time();
+    rows.push_back({video.id().substr(0, kShownIdLength), FormatState(video),
+                    dated ? HumanAge(absl::ToDoubleSeconds(now - FromProto(video.create_time()))) : "-",
+                    FormatTaken(video, now), FormatSize(g), absl::StrCat(g.seed()),
+                    Printable(g.prompt(), /*keep_lines=*/false)});
+  }
+  std::array<size_t, std::tuple_size_v<Row> - 1> widths{};  // of all but the prompt
+  for (const Row& row : rows) {
+    for (size_t i = 0; i < widths.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::vector<std::string> lines;
+  for (const Row& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < widths.size(); ++i) {
+      absl::StrAppend(&line, row[i], std::string(widths[i] - row[i].size() + 2, ' '));
+    }
+    line += row.back();
+    lines.push_back(columns > 0 ? Cut(line, static_cast<size_t>(columns)) : line);
+  }
+  return lines;
 }
 
 }  // namespace kinora

@@ -4,9 +4,11 @@
 #define KINORA_SERVER_TOOLS_JOB_TEXT_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "kinora/v1/video_generation.pb.h"
 
 namespace kinora {
@@ -21,10 +23,9 @@ std::string FormatReached(const v1::Progress& progress);
 std::string FormatVideo(const v1::Video& video, absl::Time now);
 
 // ID STATE AGE SECONDS SIZE SEED PROMPT. Seconds are what the job took or has taken so far; of one that waits, after
-// "~", what it was estimated to take.
-std::string VideoRowHeader();
-// columns: of the terminal, where the prompt is cut; 0: it is whole.
-std::string FormatVideoRow(const v1::Video& video, absl::Time now, int columns);
+// "~", what it was estimated to take. The header, then a line each, in columns as wide as they need. columns: of the
+// terminal, where prompts are cut; 0: they are whole.
+std::vector<std::string> FormatVideoRows(absl::Span<const v1::Video> videos, absl::Time now, int columns);
 
 // `text` without what a terminal would obey: control characters are spaces. keep_lines: but line breaks and tabs.
 std::string Printable(absl::string_view text, bool keep_lines);

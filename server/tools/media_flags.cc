@@ -2,6 +2,8 @@
 
 #include <sys/stat.h>
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <optional>
 
@@ -35,7 +37,7 @@ absl::StatusOr<std::string> HeadOf(absl::string_view flag, const std::string& pa
   std::string head(kMediaHead, '\0');
   file.read(head.data(), static_cast<std::streamsize>(head.size()));
   if (!file.is_open() || file.bad())
-    return absl::NotFoundError(absl::StrCat("--", flag, " ", path, ": cannot be read"));
+    return absl::NotFoundError(absl::StrCat("--", flag, " ", path, ": cannot be read: ", std::strerror(errno)));
   head.resize(static_cast<size_t>(file.gcount()));
   return head;
 }

@@ -1,5 +1,7 @@
 #include "server/tools/request_flags.h"
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <limits>
@@ -63,7 +65,7 @@ absl::StatusOr<std::string> ReadFile(absl::string_view flag, const std::string& 
   std::string text(kMaxFileBytes + 1, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (in.bad() || (in.fail() && !in.eof())) {
-    return absl::NotFoundError(absl::StrCat("--", flag, " ", path, ": cannot be read"));
+    return absl::NotFoundError(absl::StrCat("--", flag, " ", path, ": cannot be read: ", std::strerror(errno)));
   }
   text.resize(static_cast<size_t>(in.gcount()));
   if (text.size() <= kMaxFileBytes) return text;
@@ -108,7 +110,8 @@ absl::Status SetEnum(const CommandLine& line, absl::string_view flag, Set set) {
   }
   const std::vector<absl::string_view> views(words.begin(), words.end());
   const absl::string_view nearest = NearestWord(lower, views);
-  return absl::InvalidArgumentError(absl::StrCat("--", flag, " ", *name, ": ", absl::StrJoin(words, ", "), " is needed",
+  return absl::InvalidArgumentError(absl::StrCat("--", flag, " ", *name, ": one of ", absl::StrJoin(words, ", "),
+                                                 " is needed",
                                                  nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?")));
 }
 

@@ -5,6 +5,7 @@
 
 #include "absl/random/random.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "engine/base/status_macros.h"
 #include "google/rpc/error_details.pb.h"
@@ -33,12 +34,6 @@ std::optional<absl::Duration> RetryDelay(const grpc::Status& status) {
     if (any.UnpackTo(&info)) return FromProto(info.retry_delay());
   }
   return std::nullopt;
-}
-
-// "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:8470: Connection refused" -> its end.
-std::string Cause(const std::string& message) {
-  const size_t colon = message.rfind(": ");
-  return colon == std::string::npos ? message : message.substr(colon + 2);
 }
 
 }  // namespace
@@ -80,7 +75,9 @@ std::optional<absl::Duration> ServingWait::PauseAfter(const grpc::Status& status
   if (!status.error_details().empty()) return PauseFor(status.error_message());
   if (connection_.channel()->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY) return std::nullopt;
   if (IsMistakenAddress(status.error_message())) return std::nullopt;
-  return Pause("unreachable", Cause(status.error_message()));  // one line, however the attempts fail
+  const std::string why = ExplainUnreachable(status.error_message());
+  return Pause("unreachable",  // one line, however the attempts fail
+               std::string(absl::StripPrefix(why, absl::StrCat(connection_.address(), ": "))));
 }
 
 std::optional<absl::Duration> ServingWait::Pause(const std::string& reason, const std::string& text,

@@ -178,6 +178,9 @@ class AgainstAFrontend(InAFolder):
             kinora.generate(PROMPT, out=self.folder / "folder.mp4", server="127.0.0.1:1")
         with self.assertRaisesRegex(ValueError, "is for MP4, and container asks for wav"):
             kinora.generate(PROMPT, out="fox.mp4", container="wav")
+        for option in ("width", "height", "frames", "fps", "steps"):  # a 0 would ask for the default
+            with self.assertRaisesRegex(ValueError, f"{option}: 0 is no value"):
+                kinora.generate(PROMPT, server="127.0.0.1:1", **{option: 0})
         with self.assertRaisesRegex(TypeError, "no such option: heigth; there are .*height"):
             kinora.generate(PROMPT, heigth=64)
         with self.assertRaisesRegex(ValueError, "recipe 'fast': one of ONE_STAGE, "):

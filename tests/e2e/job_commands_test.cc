@@ -112,7 +112,7 @@ TEST_F(JobCommands, ListShowsPromptsAndHowFarEachJobIs) {
   EXPECT_THAT(out, HasSubstr(absl::StrCat("\n", last.substr(0, 8), "  QUEUED #2 ")));
   EXPECT_THAT(out, HasSubstr(absl::StrCat("\n", next.substr(0, 8), "  QUEUED #1 ")));
   EXPECT_THAT(out, HasSubstr(absl::StrCat("\n", running.substr(0, 8), "  RUNNING 30% ")));
-  EXPECT_THAT(out, HasSubstr(" 7           a kite\n"));  // after its seed
+  EXPECT_THAT(out, HasSubstr(" 7     a kite\n"));  // after its seed
   EXPECT_THAT(out, HasSubstr("a  [31mfox\n"));
 }
 

@@ -284,6 +284,18 @@ TEST_F(ServedPath, SigtermLetsAShortRunEnd) {
   EXPECT_EQ(video["attempt"], 1);
 }
 
+TEST_F(ServedPath, ASecondSignalDoesNotWaitForTheRunWhichStartsAgain) {
+  server_.Start();
+  const std::string id = server_.Create(gate_.Prompt());
+  Process watch(server_.Client({"watch", id, "--json"}));
+  ASSERT_NE(watch.AwaitLine("\"stage\""), "");
+  for (const int signal : {SIGTERM, SIGINT}) server_.frontend().Signal(signal);
+  EXPECT_NE(server_.frontend().Wait(), 0);
+  gate_.Open();
+  server_.Start(false);
+  EXPECT_EQ(AwaitEnd(id)["attempt"], 2);
+}
+
 // The disk fills while a job runs: the file cannot be written. What became of the job is stored all the same, and the
 // job can be deleted; the next one waits for room.
 TEST_F(ServedPath, ADiskThatFillsUnderAJobFailsItByNameAndTheNextJobRuns) {

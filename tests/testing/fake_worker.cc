@@ -56,6 +56,7 @@ FakeWorker::FakeWorker(const std::string& address, const v1::ModelInfo& model, c
   hello.set_device("test");
   Send(message);
   artifact_directory_ = Next().welcome().artifact_directory();
+  if (model.id().empty()) return;
   v1::WorkerMessage ready;
   *ready.mutable_ready()->mutable_model() = model;
   Send(ready);

@@ -18,7 +18,8 @@ namespace kinora {
 
 class FakeWorker {
  public:
-  // Joins at `address`, is welcomed and reports `model` loaded. CHECK-fails if that does not happen.
+  // Joins at `address`, is welcomed and reports `model` loaded, or, of an empty one, goes on loading. CHECK-fails if
+  // that does not happen.
   FakeWorker(const std::string& address, const v1::ModelInfo& model, const std::string& incarnation = "one",
              const std::string& group = "0");
   ~FakeWorker();  // breaks the stream, as a process that dies

@@ -40,6 +40,7 @@ class Options(TypedDict, total=False):
 
 _GENERATION = {"negative_prompt": "negative_prompt", "width": "width", "height": "height", "frames": "num_frames",
                "fps": "frame_rate", "seed": "seed", "steps": "num_inference_steps"}
+_NEVER_ZERO = ("width", "height", "frames", "fps", "steps")  # 0 would mean: the default
 _CONTAINERS = {".mp4": "MP4", ".webm": "WEBM", ".wav": "WAV", ".zip": "PNG_FRAMES"}
 
 
@@ -54,6 +55,8 @@ def make_request(prompt: str, out: Optional[Union[str, os.PathLike[str]]] = None
     request.generation.prompt = prompt
     for name, field in _GENERATION.items():
         if name in options:
+            if name in _NEVER_ZERO and not options[name]:  # type: ignore[literal-required]
+                raise ValueError(f"{name}: {options[name]!r} is no value; leave it out for the model's default")  # type: ignore[literal-required]
             setattr(request.generation, field, options[name])  # type: ignore[literal-required]
     if "recipe" in options:
         request.generation.recipe = _enum(Generation.Recipe, "recipe", options["recipe"])

@@ -88,6 +88,25 @@ void Judge(ServiceContext& context, Validated validated, Done<Created> done) {
   });
 }
 
+// What is said of a request that its model's description refuses. While no group takes jobs and one is loading, the
+// description is of an earlier start: parts and LoRAs that this one lacks may be there in a moment.
+absl::Status Refusal(const v1::CreateVideoRequest& request, v1::ModelInfo model, const ServiceContext& context,
+                     const absl::Status& refused) {
+  const Absence absence = context.absence();
+  if (!absence.loading) return refused;
+  model.mutable_parts()->set_video_encoder(true);
+  model.mutable_parts()->set_upsampler(true);
+  model.mutable_parts()->set_distilled_lora(true);
+  model.mutable_parts()->set_audio_encoder(true);
+  for (const v1::LoraRef& lora : request.generation().loras()) model.add_loras(lora.id());
+  if (!ValidateRequest(request, model, context.limits, &RandomSeed).ok()) return refused;
+  return WithErrorInfo(
+      WithRetryInfo(absl::UnavailableError(absl::StrCat("the model is loading (", absence.why,
+                                                        "); as it was before: ", std::string(refused.message()))),
+                    absl::Seconds(1)),
+      "NO_MODEL");
+}
+
 }  // namespace
 
 void Validate(ServiceContext& context, const v1::CreateVideoRequest& request, Done<Validated> done) {
@@ -98,7 +117,7 @@ void Validate(ServiceContext& context, const v1::CreateVideoRequest& request, Do
             ChooseModel(*models, request.model(), context.limits.default_model, context.absence());
         if (!model.ok()) return done(model.status());
         absl::StatusOr<v1::Generation> effective = ValidateRequest(request, *model, context.limits, &RandomSeed);
-        if (!effective.ok()) return done(effective.status());
+        if (!effective.ok()) return done(Refusal(request, *model, context, effective.status()));
         request.set_model(model->id());
         done(Validated{.request = std::move(request), .effective = *std::move(effective)});
       });

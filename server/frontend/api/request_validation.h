@@ -27,8 +27,9 @@ struct RequestLimits {
 
 // Of worker groups that take no jobs now.
 struct Absence {
-  std::string why{};   // as /readyz says it; empty: nobody knows
-  bool passes = true;  // by itself: a client may wait
+  std::string why{};     // as /readyz says it; empty: nobody knows
+  bool passes = true;    // by itself: a client may wait
+  bool loading = false;  // no group takes jobs, and one is about to say what its model has now
 };
 
 // The model that `name` means; empty: the default one, if that is not empty, else the only one. Unavailable (NO_MODEL):

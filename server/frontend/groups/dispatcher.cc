@@ -210,7 +210,8 @@ void Dispatcher::Impl::GiveUp(const std::string& id) {
   group.set_state("failed");
   away_models_.erase(id);
   const std::string why = group.reason();
-  const std::string next = absl::StrCat("a change of its files, or `kinora admin restart ", id, "`");
+  const std::string next =
+      absl::StrCat("a change of its files, `kinora admin restart ", id, "`, or a start with other flags");
   group.set_reason(absl::StrCat(why, "; it awaits ", next));
   CheckHealth();  // whoever reads the line below finds the pages saying it, too
   Log(Severity::kError, "group_failed", {{"group", id}, {"why", why}, {"awaits", next}});
@@ -445,9 +446,11 @@ void Dispatcher::Impl::ReportHealth() {
     health.groups[group.id()] = ready;
     health.ready |= ready;
     if (ready) continue;
+    health.loading |= group.state() == "joining" || group.state() == "loading";
     absl::StrAppend(&health.absent, health.absent.empty() ? "" : "; ", "group ", group.id(), " is ", group.state());
     if (!group.reason().empty()) absl::StrAppend(&health.absent, " (", group.reason(), ")");
   }
+  health.loading &= !health.ready;
   if (reported_health_ == health) return;
   reported_health_ = health;
   health_listener_(health);

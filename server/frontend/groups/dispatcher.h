@@ -55,7 +55,8 @@ struct DispatcherOptions {
 struct GroupsHealth {
   bool ready = false;                  // at least one group takes or runs jobs
   bool failed = false;                 // there are groups, and none will be ready before an operator does something
-  std::map<std::string, bool> groups;  // the same for each
+  bool loading = false;                // none does yet, and one joins or loads
+  std::map<std::string, bool> groups;  // ready, for each
   std::string absent;                  // "group a is joining (awaits rank 1 of 2); …" of those that do not
   bool operator==(const GroupsHealth&) const = default;
 };

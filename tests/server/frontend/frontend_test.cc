@@ -137,6 +137,23 @@ TEST_F(FrontendTest, HealthTellsLiveFromReady) {
   EXPECT_EQ(watch("/livez"), "ok\n");
 }
 
+// Started again with more files than before, it does not refuse by what it had.
+TEST_F(FrontendTest, WhileTheModelLoadsWhatOnlyItsEarlierPartsRefuseMayBeTriedAgain) {
+  Start();
+  StartWorker();
+  Restart();
+  v1::CreateVideoRequest request = Request();
+  request.mutable_generation()->add_loras()->set_id("ink");
+  EXPECT_THAT(Create(request), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("ink")));  // no group is in sight
+  const FakeWorker loads(absl::StrCat("unix:", directory_.File("state/worker.sock")), v1::ModelInfo(), "two");
+  while (HttpGet("/readyz").find("is loading") == std::string::npos) std::this_thread::yield();
+  const absl::Status later = Create(request).status();
+  EXPECT_THAT(later, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("as it was before: ")));
+  EXPECT_EQ(ErrorReason(later), "NO_MODEL");
+  request.mutable_generation()->set_width(63);
+  EXPECT_THAT(Create(request), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("width")));
+}
+
 TEST_F(FrontendTest, AnswersTheHealthProtocolForTheServerTheServiceAndEachGroup) {
   Start();
   EXPECT_EQ(Health(channel_, ""), "SERVING");

@@ -8,6 +8,7 @@
 namespace kinora {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -37,36 +38,44 @@ v1::Video Ended() {
   return video;
 }
 
-TEST(VideoRow, StandsBelowItsHeader) {
-  EXPECT_EQ(VideoRowHeader(), "ID        STATE         AGE     SECONDS      SIZE           SEED        PROMPT");
-  EXPECT_EQ(FormatVideoRow(Ended(), kNow, 0),
-            "01234567  COMPLETED     5 min   2.9 s        128x64x25      901932739   a red circle moves right");
+std::string RowOf(const v1::Video& video, int columns) { return FormatVideoRows({video}, kNow, columns)[1]; }
+
+TEST(VideoRow, StandsBelowItsHeaderInColumnsAsWideAsThePageNeeds) {
+  EXPECT_THAT(FormatVideoRows({Ended()}, kNow, 0),
+              ElementsAre("ID        STATE      AGE    SECONDS  SIZE       SEED       PROMPT",
+                          "01234567  COMPLETED  5 min  2.9 s    128x64x25  901932739  a red circle moves right"));
+  v1::Video waits = Job(v1::Video::QUEUED);
+  waits.set_queue_position(12345);
+  EXPECT_THAT(FormatVideoRows({Ended(), waits}, kNow, 0),
+              ElementsAre("ID        STATE          AGE    SECONDS  SIZE       SEED       PROMPT",
+                          "01234567  COMPLETED      5 min  2.9 s    128x64x25  901932739  a red circle moves right",
+                          "01234567  QUEUED #12345  5 min  -        128x64x25  901932739  a red circle moves right"));
 }
 
 TEST(VideoRow, ShowsHowFarARunIsAndWhereAJobWaits) {
   v1::Video video = Job(v1::Video::RUNNING);
   *video.mutable_start_time() = ToProto(kNow - absl::Seconds(64 * 60));
   video.mutable_progress()->set_fraction(0.454);
-  EXPECT_THAT(FormatVideoRow(video, kNow, 0), HasSubstr("  RUNNING 45%   5 min   1 h 04 min   128x64x25"));
+  EXPECT_THAT(RowOf(video, 0), HasSubstr("  RUNNING 45%  5 min  1 h 04 min  128x64x25"));
   video = Job(v1::Video::QUEUED);
   video.set_queue_position(3);
-  EXPECT_THAT(FormatVideoRow(video, kNow, 0), HasSubstr("  QUEUED #3     5 min   -            128x64x25"));
+  EXPECT_THAT(RowOf(video, 0), HasSubstr("  QUEUED #3  5 min  -        128x64x25"));
 }
 
 TEST(VideoRow, ShowsWhatAJobThatWaitsIsEstimatedToTake) {
   v1::Video video = Job(v1::Video::QUEUED);
   video.set_estimated_seconds(66 * 86400);
-  EXPECT_THAT(FormatVideoRow(video, kNow, 0), HasSubstr("  QUEUED        5 min   ~66 d        128x64x25"));
+  EXPECT_THAT(RowOf(video, 0), HasSubstr("  QUEUED  5 min  ~66 d    128x64x25"));
   EXPECT_THAT(FormatVideo(video, kNow), HasSubstr("estimated  66 d\n"));
 }
 
 TEST(VideoRow, IsCutToTheTerminalByCharactersNotBytes) {
   v1::Video video = Ended();
-  const size_t before = FormatVideoRow(video, kNow, 0).find("a red");
+  const size_t before = RowOf(video, 0).find("a red");
   video.mutable_effective()->set_prompt("ÄÖÜäöüß");
   const int columns = static_cast<int>(before) + 4;
-  EXPECT_EQ(FormatVideoRow(video, kNow, columns).substr(before), "ÄÖÜ…");
-  EXPECT_EQ(FormatVideoRow(video, kNow, columns + 3).substr(before), "ÄÖÜäöüß");  // it just fits
+  EXPECT_EQ(RowOf(video, columns).substr(before), "ÄÖÜ…");
+  EXPECT_EQ(RowOf(video, columns + 3).substr(before), "ÄÖÜäöüß");  // it just fits
 }
 
 // A prompt is somebody else's text: nothing in it may move a cursor or set a title.
@@ -75,7 +84,7 @@ TEST(VideoRow, GivesATerminalNothingToObey) {
   video.mutable_effective()->set_prompt(
       "a\033]0;owned\007b\u009bc\x7f"
       "d\r\ne\u00a0f");
-  EXPECT_THAT(FormatVideoRow(video, kNow, 0), HasSubstr("a ]0;owned b c d  e\u00a0f"));
+  EXPECT_THAT(RowOf(video, 0), HasSubstr("a ]0;owned b c d  e\u00a0f"));
   EXPECT_THAT(FormatVideo(video, kNow), Not(HasSubstr("\033")));
   EXPECT_THAT(FormatVideo(video, kNow), HasSubstr("d \n           e"));
 }

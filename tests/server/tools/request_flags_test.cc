@@ -111,7 +111,7 @@ TEST(RequestFlags, NamesAreTakenInAnyCaseAndWithDashes) {
   EXPECT_EQ(Parse({"a fox", "--container", "png-frames"})->output().container(), v1::Output::PNG_FRAMES);
   EXPECT_EQ(Parse({"a fox", "--ttl", "1d"})->output().ttl().seconds(), 86400);
   EXPECT_EQ(Parse({"a fox", "--container", "webp"}).status().message(),
-            "--container webp: mp4, webm, png_frames, wav is needed; did you mean webm?");
+            "--container webp: one of mp4, webm, png_frames, wav is needed; did you mean webm?");
   EXPECT_FALSE(Parse({"a fox", "--recipe", "recipe_unspecified"}).ok());
 }
 

@@ -26,7 +26,7 @@ TEST_F(DispatcherTest, AGroupWhoseSupervisorGaveUpIsFailedWithItsReasonAndMayBeR
   dispatcher_->GiveUp("0");
   const v1::WorkerGroup group = Groups().at(0);
   EXPECT_EQ(group.state(), "failed");
-  EXPECT_THAT(group.reason(), HasSubstr("exit status 2; it awaits a change of its files, or `kinora admin restart 0`"));
+  EXPECT_THAT(group.reason(), HasSubstr("exit status 2; it awaits a change of its files, `kinora admin restart 0`"));
   EXPECT_TRUE(health.failed);
   EXPECT_THAT(health.absent, HasSubstr("group 0 is failed (its process ended: exit status 2;"));
   dispatcher_->SetRestartListener([&](const std::string& id) {
