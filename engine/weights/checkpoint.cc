@@ -125,6 +125,16 @@ absl::Status ParseNamed(std::string_view argument, std::string_view name, std::s
                          "; text_encoder, spatial_upsampler, temporal_upsampler, distilled_lora, lora and kind are"));
 }
 
+// What may have been meant, of a folder that has checkpoints of one file each.
+std::string SingleFilesIn(const fs::path& folder) {
+  std::set<std::string> files;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    if (it->path().extension() == ".safetensors") files.insert(it->path().string());
+  }
+  return files.empty() ? "" : Cat("; of a checkpoint in one file, name the file: ", absl::StrJoin(files, " or "));
+}
+
 }  // namespace
 
 absl::StatusOr<ModelFiles> ModelFiles::Parse(absl::Span<const std::string> arguments) {
@@ -202,7 +212,8 @@ absl::Status Checkpoint::AddFolder(const std::string& folder) {
   if (!found) {
     return absl::InvalidArgumentError(Cat(folder,
                                           ": not a diffusers folder: it holds none of transformer/, connectors/, vae/, "
-                                          "audio_vae/, vocoder/"));
+                                          "audio_vae/, vocoder/",
+                                          SingleFilesIn(root)));
   }
   if (const fs::path scheduler = root / "scheduler" / "scheduler_config.json"; IsFile(scheduler)) {
     KINORA_ASSIGN_OR_RETURN(component_configs_["scheduler"], ReadTextFile(scheduler.string()));

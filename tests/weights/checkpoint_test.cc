@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/weights/test_files.h"
 
@@ -154,6 +155,13 @@ TEST(Checkpoint, WhatIsNotAModelIsRefused) {
   folder.Write("empty/readme.txt", "hello");
   EXPECT_THAT(Checkpoint::Open({.paths = {folder.File("empty")}}),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("not a diffusers folder")));
+  folder.Write("single/b.safetensors", "");
+  folder.Write("single/a.safetensors", "");
+  EXPECT_THAT(Checkpoint::Open({.paths = {folder.File("single")}}),
+              StatusIs(StatusCode::kInvalidArgument,
+                       HasSubstr(absl::StrCat("vocoder/; of a checkpoint in one file, name the file: ",
+                                              folder.File("single/a.safetensors"), " or ",
+                                              folder.File("single/b.safetensors")))));
   WriteNames(folder.File("lora"), {"diffusion_model.x.lora_A.weight"});
   EXPECT_THAT(Checkpoint::Open({.paths = {folder.File("lora")}}),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("no tensor of an LTX-2 model")));
