@@ -43,7 +43,7 @@ class FileToSend {
     for (std::string part; !(part = Next()).empty();) {
       sum.Update(part);
       bytes += std::ssize(part);
-      const absl::Status go_on = on_part(bytes, std::max(bytes, size));
+      absl::Status go_on = on_part(bytes, std::max(bytes, size));
       if (!go_on.ok()) return go_on;
     }
     if (!file_.is_open() || file_.bad())

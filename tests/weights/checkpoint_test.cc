@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "tests/testing/status_matchers.h"
@@ -22,6 +23,7 @@ void WriteNames(const std::string& path, const std::vector<std::string>& names,
   std::filesystem::create_directories(std::filesystem::path(path).parent_path());
   uint8_t byte = 1;
   std::vector<std::pair<std::string, Tensor>> tensors;
+  tensors.reserve(names.size());
   for (const std::string& name : names) tensors.emplace_back(name, Tensor(DType::kU8, {1}, &byte));
   ASSERT_THAT(WriteSafetensors(path, tensors, metadata), IsOk());
 }
@@ -50,7 +52,7 @@ TEST(ModelFiles, NamesAndPathsAreToldApart) {
 }
 
 TEST(ModelFiles, WrongArgumentsAreNamed) {
-  const auto parse = [](std::string argument) { return ModelFiles::Parse({"model", argument}); };
+  const auto parse = [](std::string argument) { return ModelFiles::Parse({"model", std::move(argument)}); };
   EXPECT_THAT(parse("text_encder=x"), StatusIs(StatusCode::kInvalidArgument, HasSubstr("unknown name text_encder")));
   EXPECT_THAT(parse("kind=fast"), StatusIs(StatusCode::kInvalidArgument, HasSubstr("kind is dev or distilled")));
   EXPECT_THAT(parse("lora=x"), StatusIs(StatusCode::kInvalidArgument, HasSubstr("expected lora=ID:FILE")));
