@@ -1,5 +1,6 @@
 # cmake --install BUILD [--prefix DIR] [--strip]: the programs, their manual pages and completion, and the API with all
-# that it imports, for protoc -I PREFIX/share/kinora/proto. kinora-frontend looks for kinora-worker beside itself.
+# that it imports, for protoc -I PREFIX/share/kinora/proto. kinora-frontend looks for kinora-worker and kinora-gateway
+# beside itself.
 # cpack --config BUILD/CPackConfig.cmake: the same as packages, a component each (KinoraPackages.cmake).
 include(GNUInstallDirs)
 
@@ -18,6 +19,7 @@ function(kinora_install component)
 endfunction()
 
 kinora_install(frontend kinora-frontend)
+kinora_install(gateway kinora-gateway)
 kinora_install(worker kinora-worker kinora-render kinora-decode)
 kinora_install(client kinora)
 install(FILES deploy/debian/kinora-decode.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT worker)

@@ -1,4 +1,4 @@
-// A thread per run of values of a line, in 16-byte accesses, or per value where lines are not made of whole runs.
+// One thread per run of values of a line, in 16-byte accesses, or per value if lines do not consist of whole runs.
 #include "kernels/blend.h"
 #include "kernels/device/device.h"
 #include "kernels/device/vector_io.h"
@@ -8,9 +8,9 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int64_t kMaxIndex = 0x7fffffff;
-constexpr int kBytesAtOnce = 16;  // values that become bytes, so that those are stored as one vector
+constexpr int kBytesAtOnce = 16;  // values per thread, so that their bytes are stored as one vector
 
-// Where a thread's values lie.
+// The position of a thread's values.
 struct Place {
   unsigned frame, row, column;
 };
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kThreads) AddTileKernel(AddTile a) {
   Store(to, sums);
 }
 
-// One value -> 0..1; `bad` becomes true of a NaN.
+// Converts one value to 0..1; sets `bad` if it is NaN.
 __device__ __forceinline__ float ToUnit(float sum, bool& bad) {
   const float v = __fmul_rn(__fadd_rn(sum, 1.0f), 0.5f);
   bad |= v != v;
@@ -47,7 +47,7 @@ __device__ __forceinline__ float ToUnit(float sum, bool& bad) {
 
 __device__ __forceinline__ unsigned ToByte(float v) { return static_cast<unsigned>(__fmul_rn(v, 255.0f)); }
 
-// Four values of a thread: read, divided, stored as floats where wanted, as four bytes of a word.
+// Finishes four values: reads and divides them, stores them as floats if requested, and returns them as four bytes.
 __device__ __forceinline__ unsigned FinishFour(const FinishRgb8& a, int64_t at, unsigned column, float row, bool& bad) {
   const float4 sums = *reinterpret_cast<const float4*>(a.sums + at);
   float v[4] = {sums.x, sums.y, sums.z, sums.w};
@@ -96,7 +96,7 @@ bool Aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
 bool Whole(const PixelWeights& w) { return w.frames != nullptr && w.rows != nullptr && w.columns != nullptr; }
 
-// Threads for values by `each`; 0: nothing to do, or too many.
+// Returns the number of threads for `each` values per thread; 0 if there is nothing to do or too much.
 int64_t Threads(int64_t frames, int64_t height, int64_t line, int64_t each) {
   if (frames <= 0 || height <= 0 || line <= 0 || frames > kMaxIndex || height > kMaxIndex || line > kMaxIndex) return 0;
   const int64_t lines = frames * height;

@@ -1,5 +1,5 @@
-// Overlapping tiles of a clip added up under weights, and the sums as bytes. The products are rounded one by one and
-// never fused with a sum, as a host without such instructions computes them: equal tiles give equal bytes.
+// Adds up overlapping tiles of a clip with weights, and converts the sums to bytes. Products are rounded individually
+// and never fused with a sum, as on a host without fused instructions: equal tiles give equal bytes.
 #ifndef KINORA_KERNELS_BLEND_H_
 #define KINORA_KERNELS_BLEND_H_
 
@@ -9,17 +9,17 @@
 
 namespace kinora::kernels {
 
-// The weight of a value is the product of three, in this order.
+// A value's weight is the product of these three, in this order.
 struct PixelWeights {
   const float* frames = nullptr;   // [frames]
   const float* rows = nullptr;     // [height]
   const float* columns = nullptr;  // [line]
 };
 
-// sums += tile · weights. tile: [frames, height, line], a line being all colours of a row of pixels; sums: the value
-// under the tile's first, of larger frames.
+// sums += tile · weights. tile: [frames, height, line], where a line is all colours of a row of pixels; sums: starts
+// at the value under the tile's first value, in larger frames.
 //
-// Bytes at least: the tile once, the sums under it twice.
+// Minimum traffic: the tile once, the sums under it twice.
 struct AddTile {
   const float* tile = nullptr;
   float* sums = nullptr;
@@ -27,23 +27,23 @@ struct AddTile {
   int64_t frames = 0, height = 0, line = 0;
   int64_t sums_frame = 0, sums_line = 0;  // values from one frame or line of the sums to the next
 };
-// cudaErrorInvalidValue: nothing to do, or more than 2^31 − 1 vectors.
+// Returns cudaErrorInvalidValue if there is nothing to do or more than 2^31 − 1 vectors.
 cudaError_t LaunchAddTile(const AddTile& add, cudaStream_t stream);
 
 // v = clamp((sums / max(weights, 1e-8) + 1) / 2, 0, 1), rgb8 = floor(255 · v); a NaN gives 0. All [frames, height,
 // line].
 //
-// Bytes at least: five per value, nine with rgb.
+// Minimum traffic: five bytes per value, nine with rgb.
 struct FinishRgb8 {
   const float* sums = nullptr;
-  float* rgb = nullptr;  // v; may be sums; null: not wanted
+  float* rgb = nullptr;  // v; may be sums; null: not written
   uint8_t* rgb8 = nullptr;
-  int32_t* first_bad = nullptr;  // becomes the number of the first frame with a NaN, if that is less
-  int32_t first_frame = 0;       // of the sums
-  PixelWeights weights;          // frames null: nothing is divided
+  int32_t* first_bad = nullptr;  // lowered to the number of the first frame with a NaN
+  int32_t first_frame = 0;       // number of sums' first frame
+  PixelWeights weights;          // frames null: no division
   int64_t frames = 0, height = 0, line = 0;
 };
-// cudaErrorInvalidValue: as above.
+// Fails as LaunchAddTile does.
 cudaError_t LaunchFinishRgb8(const FinishRgb8& finish, cudaStream_t stream);
 
 }  // namespace kinora::kernels

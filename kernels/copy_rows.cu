@@ -1,4 +1,4 @@
-// A thread per eight elements, or per element where rows are not made of whole aligned vectors.
+// One thread per eight elements, or per element if rows do not consist of whole aligned vectors.
 #include "kernels/copy_rows.h"
 #include "kernels/device/device.h"
 #include "kernels/device/vector_io.h"
@@ -7,7 +7,7 @@ namespace kinora::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kMaxBlocks = 1 << 20;  // threads go on by strides of the grid from there
+constexpr int64_t kMaxBlocks = 1 << 20;  // beyond it, threads advance by strides of the grid
 
 template <typename From, typename To, bool kVectors>
 __global__ void __launch_bounds__(kThreads) CopyRowsKernel(Rows from, Rows to, int64_t rows, int64_t width) {

@@ -1,4 +1,4 @@
-// Rows from one place to another, with a change of type on the way.
+// Copies rows, converting their type.
 #ifndef KINORA_KERNELS_COPY_ROWS_H_
 #define KINORA_KERNELS_COPY_ROWS_H_
 
@@ -8,9 +8,9 @@
 
 namespace kinora::kernels {
 
-// to[row, i] = from[row, i], rounded to nearest even where `to` is narrower. Rows of equal type keep their bits, so
-// other types of four bytes pass as kF32. They must not overlap. Bytes at least: each once.
-// cudaErrorInvalidValue: no rows or no columns.
+// to[row, i] = from[row, i], rounded to nearest even if `to` is narrower. Rows of equal type keep their bits, so other
+// four-byte types pass as kF32. from and to must not overlap. Minimum traffic: each once.
+// Returns cudaErrorInvalidValue if there are no rows or no columns.
 cudaError_t LaunchCopyRows(const Rows& from, const Rows& to, int64_t rows, int64_t width, cudaStream_t stream);
 
 }  // namespace kinora::kernels

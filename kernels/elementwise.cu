@@ -1,5 +1,5 @@
-// A thread per eight elements, or per element where rows are not made of whole aligned vectors. Which function it is
-// stands outside the loops: memory is what these wait for.
+// One thread per eight elements, or per element if rows do not consist of whole aligned vectors. The function is
+// selected outside the loops, which are bound by memory.
 #include "kernels/device/activations.h"
 #include "kernels/device/device.h"
 #include "kernels/device/vector_io.h"
@@ -9,7 +9,7 @@ namespace kinora::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kMaxBlocks = 1 << 20;  // threads go on by strides of the grid from there
+constexpr int64_t kMaxBlocks = 1 << 20;  // beyond it, threads advance by strides of the grid
 
 using Kind = ElementwiseKind;
 
@@ -18,7 +18,7 @@ __device__ __forceinline__ T* At(const Rows& rows, int64_t row, int64_t column) 
   return static_cast<T*>(rows.data) + row * rows.stride + column;
 }
 
-// v = kind(v) for the functions that read nothing else by the element.
+// v = kind(v) for the functions with a single operand per element.
 template <int kEach>
 __device__ __forceinline__ void Unary(const Elementwise& e, float (&v)[kEach]) {
 #pragma unroll
@@ -98,7 +98,7 @@ cudaError_t BySecond(const Elementwise& e, cudaStream_t stream) {
   return e.b.type == Type::kBf16 ? ByOutput<A, bf16>(e, stream) : ByOutput<A, float>(e, stream);
 }
 
-// What the kind reads is there.
+// Whether all operands that the kind reads are present.
 bool Complete(const Elementwise& e) {
   if (e.kind == Kind::kFill) return true;
   if (e.a.data == nullptr) return false;

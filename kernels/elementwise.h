@@ -1,4 +1,4 @@
-// Element by element: activations, sums, products, scalings and fills of rows, in one pass.
+// Elementwise activations, sums, products, scalings and fills of rows, in one pass.
 #ifndef KINORA_KERNELS_ELEMENTWISE_H_
 #define KINORA_KERNELS_ELEMENTWISE_H_
 
@@ -12,15 +12,15 @@ enum class ElementwiseKind : uint8_t {
   kFill,              // factor
   kScale,             // a · factor
   kSilu,              // a · sigmoid(a)
-  kGeluTanh,          // gelu(a), its approximation by tanh
+  kGeluTanh,          // gelu(a), approximated by tanh
   kAffine,            // a · scale[column] + shift[column]
   kAdd,               // a + b
   kGeluTanhMultiply,  // gelu(a) · b
   kGateHeads,         // a · 2·sigmoid(b[row, column / head_width]); b: [rows, width / head_width]
 };
 
-// out = kind(a, b), float32 inside, rounded once. out may be a or b, not a part of them that lies elsewhere. Bytes at
-// least: each of a, b and out once.
+// out = kind(a, b), float32 inside, rounded once. out may be a or b, but must not overlap them otherwise. Minimum
+// traffic: each of a, b and out once.
 struct Elementwise {
   ElementwiseKind kind = ElementwiseKind::kScale;
   int64_t rows = 0, width = 0;
@@ -30,13 +30,13 @@ struct Elementwise {
   float factor = 1.0f;
   const float *scale = nullptr, *shift = nullptr;  // [width]
   int64_t head_width = 0;
-  // kGateHeads: rows [first, end) of a lie here, of a's type; none if both are 0. They lie nowhere in out.
+  // kGateHeads: replaces rows [first, end) of a, none if both are 0. Of a's type; must not overlap out.
   Rows replacement{};
   int64_t first = 0, end = 0;
 };
 
-// cudaErrorInvalidValue: no rows or columns, an operand that is missing or of another type than it must be, or heads
-// that do not fill the width.
+// Returns cudaErrorInvalidValue if there are no rows or columns, an operand is missing or has an invalid type, or heads
+// do not fill the width.
 cudaError_t LaunchElementwise(const Elementwise& args, cudaStream_t stream);
 
 }  // namespace kinora::kernels

@@ -1,4 +1,4 @@
-// A thread per eight elements, or per element where rows are not made of whole aligned vectors.
+// One thread per eight elements, or per element if rows do not consist of whole aligned vectors.
 #include "kernels/device/activations.h"
 #include "kernels/device/device.h"
 #include "kernels/device/vector_io.h"
@@ -8,7 +8,7 @@ namespace kinora::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kMaxBlocks = 1 << 20;  // threads go on by strides of the grid from there
+constexpr int64_t kMaxBlocks = 1 << 20;  // beyond it, threads advance by strides of the grid
 
 __device__ __forceinline__ float Activated(NormActivation activation, float v) {
   if (activation == NormActivation::kSilu) return Silu(v);

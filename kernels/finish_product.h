@@ -1,4 +1,4 @@
-// What comes after a product where the library's own epilogue cannot do it.
+// Bias, activation and sum after a product whose library has no epilogue for them.
 #ifndef KINORA_KERNELS_FINISH_PRODUCT_H_
 #define KINORA_KERNELS_FINISH_PRODUCT_H_
 
@@ -10,7 +10,7 @@
 namespace kinora::kernels {
 
 // out (=, or with `add` +=) activation(y + bias), rounded once. out may be y.
-// Bytes at least: y and out once each, out twice with `add`; the bias from the second-level cache.
+// Minimum traffic: y and out once each, out twice with `add`; the bias is read from the second-level cache.
 struct FinishProduct {
   int64_t rows = 0, width = 0;
   Rows y;
@@ -20,7 +20,7 @@ struct FinishProduct {
   Rows out;
 };
 
-// cudaErrorInvalidValue: no rows or no columns.
+// Returns cudaErrorInvalidValue if there are no rows or no columns.
 cudaError_t LaunchFinishProduct(const FinishProduct& finish, cudaStream_t stream);
 
 }  // namespace kinora::kernels

@@ -12,14 +12,14 @@ constexpr int kMaxParts = 64;
 constexpr int64_t kRowsAPart = 64;
 constexpr int64_t kMaxBlocks = 0x7fffffff;
 
-// A block of either launch has one group in a part of the rows of one sample; blocks of a group follow each other.
+// In both launches a block handles one group in one part of the rows of one sample. The blocks of a group are adjacent.
 struct Share {
   GroupNorm norm;
   int parts;
   int64_t rows_a_part;
 };
 
-// Calls f(row, column) for the pieces of kEach columns that this block has.
+// Calls f(row, column) for this block's pieces of kEach columns.
 template <int kEach, typename F>
 __device__ __forceinline__ void ForPieces(const Share& a, const F& f) {
   const int64_t columns = a.norm.width / a.norm.groups, pieces = columns / kEach;
@@ -112,7 +112,7 @@ cudaError_t LaunchGroupNorm(const GroupNorm& n, cudaStream_t stream) {
   if (n.residual.data != nullptr && n.residual.type != n.x.type) return cudaErrorInvalidValue;
   const int wanted = GroupNormParts(n.rows);
   Share a{.norm = n, .parts = wanted, .rows_a_part = (n.rows + wanted - 1) / wanted};
-  a.parts = static_cast<int>((n.rows + a.rows_a_part - 1) / a.rows_a_part);  // none is empty
+  a.parts = static_cast<int>((n.rows + a.rows_a_part - 1) / a.rows_a_part);  // no part is empty
   if (n.samples > kMaxBlocks / n.groups / a.parts) return cudaErrorInvalidValue;
   return n.x.type == Type::kBf16 ? ByOutput<bf16>(a, stream) : ByOutput<float>(a, stream);
 }

@@ -8,17 +8,17 @@
 
 namespace kinora::kernels {
 
-// What a block of the first of two launches leaves for the second.
+// A block's result of the first launch, for the second.
 struct GroupPart {
   double sum, squares;
 };
 
-// Parts that the rows of a sample are summed in.
+// Returns the number of parts in which the rows of a sample are summed.
 int GroupNormParts(int64_t rows);
 
 // out = (x − mean) · rsqrt(variance + eps) · weight + bias, with mean and variance (of the population, from sums in
-// double) over the width / groups columns of a group in the rows of a sample; with a residual: + residual; with `silu`:
-// silu of that. out may be x, not the residual. Two launches. Bytes at least: x twice, residual and out once.
+// double) over the width / groups columns of a group in the rows of a sample; plus the residual, if any, then silu if
+// `silu` is set. out may be x but not the residual. Two launches. Minimum traffic: x twice, residual and out once.
 struct GroupNorm {
   Rows x, residual, out;  // [samples · rows, width]; residual: of x's type, data null for none
   int64_t samples = 1, rows = 0, width = 0, groups = 1;
@@ -28,8 +28,8 @@ struct GroupNorm {
   GroupPart* parts = nullptr;  // [samples · groups · GroupNormParts(rows)], for use between the launches
 };
 
-// cudaErrorInvalidValue: nothing to do, groups that do not divide the columns, something missing, a residual of another
-// type, or more than 2^31 parts.
+// Returns cudaErrorInvalidValue if there is nothing to do, groups do not divide the columns, an operand is missing, the
+// residual has another type, or there are more than 2^31 parts.
 cudaError_t LaunchGroupNorm(const GroupNorm& args, cudaStream_t stream);
 
 }  // namespace kinora::kernels

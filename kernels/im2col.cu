@@ -1,5 +1,5 @@
-// A thread per eight channels under a tap, or per channel where they are not made of whole aligned vectors. A block has
-// one tap.
+// One thread per eight channels under a tap, or per channel if channels do not consist of whole aligned vectors. All
+// threads of a block have the same tap.
 #include "kernels/device/device.h"
 #include "kernels/device/vector_io.h"
 #include "kernels/im2col.h"

@@ -4,7 +4,7 @@
 namespace kinora::kernels {
 namespace {
 
-constexpr int64_t kMaxCounters = 1024;  // a thread for each, in one block
+constexpr int64_t kMaxCounters = 1024;  // one thread each, in one block
 
 __global__ void Increment(int32_t* counters) {
   WaitForPrevious();

@@ -1,4 +1,4 @@
-// Counters on the device: what tells a graph that is launched again which time it is.
+// Counters on the device, with which a replayed graph counts its replays.
 #ifndef KINORA_KERNELS_INCREMENT_H_
 #define KINORA_KERNELS_INCREMENT_H_
 
@@ -8,7 +8,7 @@
 
 namespace kinora::kernels {
 
-// Each of counters [count] becomes one more. cudaErrorInvalidValue: none, or more than 1024.
+// Adds one to each of counters [count]. Returns cudaErrorInvalidValue if there are none or more than 1024.
 cudaError_t LaunchIncrement(int32_t* counters, int64_t count, cudaStream_t stream);
 
 }  // namespace kinora::kernels

@@ -6,7 +6,7 @@ namespace kinora::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kMaxBlocks = 1 << 20;  // threads go on by strides of the grid from there
+constexpr int64_t kMaxBlocks = 1 << 20;  // beyond it, threads advance by strides of the grid
 
 dim3 GridOf(int64_t threads) { return static_cast<unsigned>(min((threads + kThreads - 1) / kThreads, kMaxBlocks)); }
 

@@ -8,8 +8,8 @@
 
 namespace kinora::kernels {
 
-// out[i] = table[ids[i]] · factor for `rows` rows. A row whose id is not in [0, table_rows) becomes NaN, so that what
-// is computed from it shows; nothing outside the table is read.
+// out[i] = table[ids[i]] · factor for `rows` rows. A row whose id is not in [0, table_rows) becomes NaN, so that the
+// error is visible in all results; nothing outside the table is read.
 struct GatherRows {
   Rows table, out;
   const int32_t* ids = nullptr;  // [rows]
@@ -17,12 +17,13 @@ struct GatherRows {
   float factor = 1.0f;
 };
 
-// Bytes at least: the rows read and written, once each. cudaErrorInvalidValue: no rows, no columns, an empty table.
+// Minimum traffic: the rows read and written, once each. Returns cudaErrorInvalidValue if there are no rows or columns,
+// or the table is empty.
 cudaError_t LaunchGatherRows(const GatherRows& args, cudaStream_t stream);
 
-// out[row, i] = cos, out[row, half + i] = sin of t[row] · exp(−ln(10000)·i/half), i < half. Angles reach thousands, so
-// the exponential is rounded once, from double, and sine and cosine are the accurate ones.
-// cudaErrorInvalidValue: no rows or no columns.
+// out[row, i] = cos, out[row, half + i] = sin of t[row] · exp(−ln(10000)·i/half), i < half. Angles reach thousands,
+// so the exponential is rounded once, from double, and the accurate sine and cosine are used.
+// Returns cudaErrorInvalidValue if there are no rows or no columns.
 cudaError_t LaunchTimestepEmbedding(const float* t, float* out, int64_t out_stride, int64_t rows, int64_t half,
                                     cudaStream_t stream);
 

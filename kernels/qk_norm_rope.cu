@@ -1,5 +1,5 @@
-// A block per row, or per few rows that share a row of the tables. Nothing of a row crosses threads but its sums, so
-// registers hold it: a thread has eight columns of a head's first half and their eight partners in the second.
+// One block per row, or per few rows that share a row of the tables. Only a row's sums cross threads, so the row stays
+// in registers: a thread holds eight columns of a head's first half and their eight partners in the second.
 #include "kernels/device/device.h"
 #include "kernels/device/reduce.h"
 #include "kernels/device/vector_io.h"
@@ -11,11 +11,11 @@ namespace {
 constexpr int kMaxThreads = 512;
 constexpr int kElementThreads = 256;
 constexpr int kPair = 2 * kVector;  // columns of a thread's piece
-constexpr int64_t kRowsEach = 4;    // of a block, at most
+constexpr int64_t kRowsEach = 4;    // most rows per block
 constexpr int64_t kMaxVectorWidth = kMaxThreads * kPair;
 constexpr int64_t kMaxRows = 0x7fffffff;
 
-// Rows s, s + step, s + 2·step … of block s + step·n belong together: kRowsEach of them, with one row of the tables.
+// Rows s, s + step, s + 2·step … share a row of the tables. Block s + step·n handles kRowsEach of them.
 __host__ __device__ __forceinline__ int64_t Step(const NormRope& a) {
   return a.cos != nullptr ? a.table_rows : (a.rows + kRowsEach - 1) / kRowsEach;
 }
@@ -28,7 +28,7 @@ struct Pair {
   NormRope q, k;
 };
 
-// Which tensor a block works on, and the block's number within it: alternating as long as both have blocks.
+// The tensor that a block works on, and the block's number in it. Blocks alternate while both tensors have any.
 struct Share {
   bool second;
   int64_t block;
@@ -39,13 +39,13 @@ struct Share {
   }
 };
 
-// Σ over the 2ⁿ threads that share a head, `lanes` of them.
+// Returns the sum over the threads that share a head. lanes: their number, a power of two.
 __device__ __forceinline__ float HeadSum(float v, int lanes) {
   for (int step = lanes / 2; step > 0; step >>= 1) v += __shfl_xor_sync(kFullWarp, v, step);
   return v;
 }
 
-// The columns of a thread: [low, low + 8) and [high, high + 8), partners in head `head`.
+// The columns of a thread: [low, low + 8) and their partners [high, high + 8) in the same head.
 struct Piece {
   int64_t low, high, table;
   bool in;
@@ -60,7 +60,7 @@ struct Piece {
   }
 };
 
-// What rows that share a row of the tables read alike.
+// Values that all rows of a block share.
 struct Shared {
   float low[kVector], high[kVector];  // weights
   float cos[kVector], sin[kVector];
@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(kMaxThreads) QkNormRopeVectors(Pair pair) {
       for (int j = 0; j < kVector; ++j) sum += low[j] * low[j] + high[j] * high[j];
     }
     if (summed && whole) {
-      __syncthreads();  // the sum of the row before has been read
+      __syncthreads();  // the previous row's sum has been read
       sum = BlockSum(sum);
     } else if (summed) {
       sum = HeadSum(sum, static_cast<int>(a.head_width) / kPair);
@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(kMaxThreads) QkNormRopeVectors(Pair pair) {
   }
 }
 
-// factors[g] of a row's groups, for the whole block.
+// Computes factors[g] of a row's groups, for the whole block.
 template <typename T>
 __device__ __forceinline__ void Factors(const NormRope& a, const T* x, int64_t row, float* factors) {
   const int64_t groups = a.width / a.group;
@@ -184,7 +184,7 @@ bool Valid(const NormRope& a) {
   return a.table_rows > 0 && (a.table_width == a.width / 2 || a.table_width == a.head_width / 2);
 }
 
-// What is not rotated has no heads: a head is then the piece of a thread, or the group.
+// A tensor that is not rotated has no heads: a head is then a thread's piece, or the group.
 NormRope WithHeads(NormRope a) {
   if (a.weight == nullptr) a.group = a.full_group = a.width;
   if (a.cos == nullptr) a.head_width = a.group == a.width ? kPair : a.group;

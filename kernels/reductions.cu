@@ -7,7 +7,7 @@ namespace kinora::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kMaxMergingBlocks = 1 << 10;  // each merges all parts, then goes on by strides of the grid
+constexpr int64_t kMaxMergingBlocks = 1 << 10;  // each merges all parts, then advances by strides of the grid
 static_assert(kRangeParts == kThreads, "a thread merges a part");
 
 template <typename T, int kEach>
@@ -25,13 +25,13 @@ __global__ void __launch_bounds__(kThreads) SumOfSquaresKernel(Rows x, int64_t w
   if (threadIdx.x == 0) out[row] = sum;
 }
 
-// How many parts there are depends on the number of elements alone.
+// The number of parts depends on the number of elements alone.
 __host__ __device__ __forceinline__ int64_t PartsOf(const NormalizeRange& a) {
   constexpr int64_t kWorthABlock = 4096;
   return min((a.rows * a.width + kWorthABlock - 1) / kWorthABlock, int64_t{kRangeParts});
 }
 
-// Of `all` pieces of a tensor those that this block has.
+// Calls f for those of a tensor's `all` pieces that belong to this block.
 template <typename F>
 __device__ __forceinline__ void ForPart(int64_t all, const F& f) {
   const int64_t each = (all + gridDim.x - 1) / gridDim.x, part = blockIdx.x;
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kThreads) RangeOfParts(NormalizeRange a) {
   const T* const x = static_cast<const T*>(a.x.data);
   const int64_t pieces = a.width / kEach;
   double sum = 0;
-  float minimum = LoadOne(x), maximum = minimum;  // of nothing too: any element is within the range
+  float minimum = LoadOne(x), maximum = minimum;  // valid even for an empty part: any element is within the range
   ForPart(a.rows * pieces, [&](int64_t i) {
     float v[kEach];
     Load(x + i / pieces * a.x.stride + i % pieces * kEach, v);

@@ -1,4 +1,4 @@
-// Sums over rows, and what depends on the sums over a whole tensor. All in a fixed order.
+// Sums over rows, and normalisation by sums over a whole tensor. All sums have a fixed order.
 #ifndef KINORA_KERNELS_REDUCTIONS_H_
 #define KINORA_KERNELS_REDUCTIONS_H_
 
@@ -8,19 +8,19 @@
 
 namespace kinora::kernels {
 
-// out[row] = Σ x² of the row, in float32. Bytes at least: x once.
-// cudaErrorInvalidValue: no rows, more than 2^31 − 1 of them, or no columns.
+// out[row] = Σ x² of the row, in float32. Minimum traffic: x once.
+// Returns cudaErrorInvalidValue if there are no rows, more than 2^31 − 1 rows, or no columns.
 cudaError_t LaunchSumOfSquares(const Rows& x, int64_t rows, int64_t width, float* out, cudaStream_t stream);
 
-// What a block of the first of two launches leaves for the second.
+// A block's result of the first launch, for the second.
 struct RangePart {
   double sum;
   float minimum, maximum;
 };
 inline constexpr int kRangeParts = 256;
 
-// out = scale · (x − mean) / (max − min + eps), all three over the whole of x; mean = Σx / (elements + eps), summed in
-// double. out may be x. Two launches. Bytes at least: x twice, out once.
+// out = scale · (x − mean) / (max − min + eps), each statistic over the whole of x; mean = Σx / (elements + eps),
+// summed in double. out may be x. Two launches. Minimum traffic: x twice, out once.
 struct NormalizeRange {
   Rows x, out;
   int64_t rows = 0, width = 0;
@@ -28,7 +28,7 @@ struct NormalizeRange {
   RangePart* parts = nullptr;  // [kRangeParts], for use between the launches
 };
 
-// cudaErrorInvalidValue: no rows or no columns.
+// Returns cudaErrorInvalidValue if there are no rows or no columns.
 cudaError_t LaunchNormalizeRange(const NormalizeRange& args, cudaStream_t stream);
 
 }  // namespace kinora::kernels

@@ -1,5 +1,5 @@
-// A block per row. Where rows are made of whole aligned vectors the row stays in registers between the sum and the
-// outputs; else threads go by single elements and read the row again.
+// One block per row. If rows consist of whole aligned vectors, the row stays in registers between the sums and the
+// outputs; otherwise threads process single elements and read the row again.
 #include "kernels/device/activations.h"
 #include "kernels/device/device.h"
 #include "kernels/device/reduce.h"
@@ -10,8 +10,8 @@ namespace kinora::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kMostVectors = 4;  // per thread; wider rows take twice the threads, since eight would spill
-// Of a multiprocessor at least. Said, since nvcc otherwise spills registers to fit more.
+constexpr int kMostVectors = 4;  // per thread; wider rows use twice the threads, since eight vectors would spill
+// Minimum blocks per multiprocessor. Without it nvcc spills registers to fit more.
 template <int kVectors>
 constexpr int kBlocks = kVectors == 1   ? 4
                         : kVectors == 2 ? 3
@@ -51,12 +51,13 @@ __device__ __forceinline__ float Activated(NormActivation activation, float v) {
   return v;
 }
 
-// What the sums of a row say: normalised = (x − mean) · factor.
+// Statistics of a row: normalised = (x − mean) · factor.
 struct Statistics {
   float mean, factor;
 };
 
-// sum(f) adds f(x) over all x of this thread. Two rounds for a layer norm: a variance from Σx² would lose digits.
+// sum(f) adds f(x) over all x of this thread. A layer norm takes two rounds, since a variance from Σx² would lose
+// digits.
 template <typename Sum>
 __device__ __forceinline__ Statistics Measure(const RowNorm& a, const Sum& sum) {
   const float n = static_cast<float>(a.width);
@@ -70,37 +71,58 @@ __device__ __forceinline__ Statistics Measure(const RowNorm& a, const Sum& sum) 
   return {mean, rsqrtf(squares / n + a.eps)};
 }
 
+// Returns the first column of this thread's vector `n`.
+__device__ __forceinline__ int Column(int n) {
+  return (n * static_cast<int>(blockDim.x) + static_cast<int>(threadIdx.x)) * kVector;
+}
+
+// Reads this thread's part of a row; if there is a residual, adds y and stores the sum.
+template <typename X, typename Y, int kVectors>
+__device__ __forceinline__ void ReadRow(const RowNorm& a, int64_t row, float (&kept)[kVectors][kVector]) {
+  const bool adds = a.y.data != nullptr && row < a.y_rows, gated = a.gate.table != nullptr;
+  X* const x = Row<X>(a.x, row);
+#pragma unroll
+  for (int n = 0; n < kVectors; ++n) {
+    if (Column(n) >= a.width) continue;
+    Load(x + Column(n), kept[n]);
+    if (!adds) continue;
+    float y[kVector], gate[kVector];
+    Load(Row<Y>(a.y, row) + Column(n), y);
+    if (gated) Slots(a.gate, a.first_row + row, a.gate_slot, a.width).Read(Column(n), gate);
+#pragma unroll
+    for (int j = 0; j < kVector; ++j) kept[n][j] = RoundTo(x, kept[n][j] + (gated ? gate[j] * y[j] : y[j]));
+    Store(x + Column(n), kept[n]);
+  }
+}
+
+template <typename Out>
+__device__ __forceinline__ void WriteModulated(const RowNorm& a, const ModulatedOutput& output, int64_t row, int column,
+                                               const float (&normalised)[kVector]) {
+  float h[kVector], scale[kVector], shift[kVector];
+  const bool modulated = output.modulation.table != nullptr;
+  if (modulated) {
+    Slots(output.modulation, a.first_row + row, output.scale_slot, a.width).Read(column, scale);
+    Slots(output.modulation, a.first_row + row, output.shift_slot, a.width).Read(column, shift);
+  }
+#pragma unroll
+  for (int j = 0; j < kVector; ++j) h[j] = modulated ? normalised[j] * (1.0f + scale[j]) + shift[j] : normalised[j];
+  Store(Row<Out>(output.out, row) + column, h);
+}
+
 template <typename X, typename Y, typename Out, int kVectors>
 __global__ void __launch_bounds__(kVectors == kMostVectors ? 2 * kThreads : kThreads, kBlocks<kVectors>)
     RowNormVectors(RowNorm a) {
   WaitForPrevious();
-  const int64_t row = blockIdx.x, place = a.first_row + row;
+  const int64_t row = blockIdx.x;
   const bool first = a.outputs > 0 && row < a.first.rows, second = a.outputs == 2 && row < a.second.rows;
-  const bool adds = a.y.data != nullptr && row < a.y_rows;
-  X* const x = Row<X>(a.x, row);
   float kept[kVectors][kVector];
-  const auto column = [&](int n) {
-    return (n * static_cast<int>(blockDim.x) + static_cast<int>(threadIdx.x)) * kVector;
-  };
-#pragma unroll
-  for (int n = 0; n < kVectors; ++n) {
-    if (column(n) >= a.width) continue;
-    Load(x + column(n), kept[n]);
-    if (!adds) continue;
-    float y[kVector], gate[kVector];
-    Load(Row<Y>(a.y, row) + column(n), y);
-    const bool gated = a.gate.table != nullptr;
-    if (gated) Slots(a.gate, place, a.gate_slot, a.width).Read(column(n), gate);
-#pragma unroll
-    for (int j = 0; j < kVector; ++j) kept[n][j] = RoundTo(x, kept[n][j] + (gated ? gate[j] * y[j] : y[j]));
-    Store(x + column(n), kept[n]);
-  }
+  ReadRow<X, Y>(a, row, kept);
   if (!first && !second) return;  // the same for every thread
   const Statistics s = Measure(a, [&](const auto& term) {
     float total = 0;
 #pragma unroll
     for (int n = 0; n < kVectors; ++n) {
-      if (column(n) >= a.width) continue;
+      if (Column(n) >= a.width) continue;
 #pragma unroll
       for (int j = 0; j < kVector; ++j) total += term(kept[n][j]);
     }
@@ -108,27 +130,16 @@ __global__ void __launch_bounds__(kVectors == kMostVectors ? 2 * kThreads : kThr
   });
 #pragma unroll
   for (int n = 0; n < kVectors; ++n) {
-    if (column(n) >= a.width) continue;
+    if (Column(n) >= a.width) continue;
     float weight[kVector];
-    if (a.weight != nullptr) Load(a.weight + column(n), weight);
+    if (a.weight != nullptr) Load(a.weight + Column(n), weight);
 #pragma unroll
     for (int j = 0; j < kVector; ++j) {
       const float v = (kept[n][j] - s.mean) * s.factor * (a.weight != nullptr ? weight[j] : 1.0f);
       kept[n][j] = Activated(a.activation, v);
     }
-    const auto write = [&](const ModulatedOutput& output) {
-      float h[kVector], scale[kVector], shift[kVector];
-      const bool modulated = output.modulation.table != nullptr;
-      if (modulated) {
-        Slots(output.modulation, place, output.scale_slot, a.width).Read(column(n), scale);
-        Slots(output.modulation, place, output.shift_slot, a.width).Read(column(n), shift);
-      }
-#pragma unroll
-      for (int j = 0; j < kVector; ++j) h[j] = modulated ? kept[n][j] * (1.0f + scale[j]) + shift[j] : kept[n][j];
-      Store(Row<Out>(output.out, row) + column(n), h);
-    };
-    if (first) write(a.first);
-    if (second) write(a.second);
+    if (first) WriteModulated<Out>(a, a.first, row, Column(n), kept[n]);
+    if (second) WriteModulated<Out>(a, a.second, row, Column(n), kept[n]);
   }
 }
 

@@ -1,5 +1,5 @@
-// Norms over rows, with what stands before and after them in the transformer: the gated residual, and one or two
-// modulations. One pass over memory each way.
+// Norms over rows, fused with the transformer's ops around them: the gated residual before, and one or two modulations
+// after. One pass over memory each way.
 #ifndef KINORA_KERNELS_ROW_NORM_H_
 #define KINORA_KERNELS_ROW_NORM_H_
 
@@ -20,21 +20,21 @@ inline constexpr int64_t kAllRows = int64_t{1} << 62;
 
 struct ModulatedOutput {
   Rows out;
-  int64_t rows = kAllRows;  // of the first rows only
-  Modulation modulation{};  // table null: none. out = norm · (1 + scale) + shift
+  int64_t rows = kAllRows;  // only the first `rows` rows are written
+  Modulation modulation{};  // table null: none; otherwise out = norm · (1 + scale) + shift
   int scale_slot = 0, shift_slot = 0;
 };
 
 // First, if y.data is set: x += gate ⊙ y (no gate: 1) for the first y_rows rows, rounded to x's type and stored. Then
-// norm = kind(x) · weight (null: 1) and its activation; then each output. first.out may be x where there is no second
-// one; no outputs: the residual alone. All sums are float32, in one order that depends on the width alone.
+// norm = activation(kind(x) · weight) (weight null: 1), then each output. first.out may be x if there is no second
+// output; without outputs only the residual is updated. Sums are float32, in an order that depends on the width alone.
 //
-// Bytes at least: x once, written too with a residual; y, the outputs once; tables once per row that they are read for,
-// mostly from the second-level cache.
+// Minimum traffic: x once, twice with a residual; y and the outputs once; tables once per row that uses them, mostly
+// from the second-level cache.
 struct RowNorm {
   int64_t rows = 0, width = 0;
   Rows x;
-  int64_t first_row = 0;  // of x's among those that modulations and gate count
+  int64_t first_row = 0;  // row number of x's first row, for modulations and gate
   Rows y{};
   int64_t y_rows = kAllRows;
   Modulation gate{};
@@ -47,7 +47,8 @@ struct RowNorm {
   int outputs = 1;
 };
 
-// cudaErrorInvalidValue: no rows, more than 2^31 − 1 of them, a width beyond 16,384, or more outputs than two.
+// Returns cudaErrorInvalidValue if there are no rows, more than 2^31 − 1 rows, a width beyond 16,384, or more than
+// two outputs or outputs of different types.
 cudaError_t LaunchRowNorm(const RowNorm& norm, cudaStream_t stream);
 
 }  // namespace kinora::kernels

@@ -1,4 +1,4 @@
-// What kernels see of tensors: device addresses and numbers, and nothing of the engine. kernels/ is a leaf.
+// Tensors as kernels see them: device addresses and numbers. kernels/ depends on nothing in the engine.
 #ifndef KINORA_KERNELS_ROWS_H_
 #define KINORA_KERNELS_ROWS_H_
 
@@ -8,20 +8,21 @@ namespace kinora::kernels {
 
 enum class Type : uint8_t { kF32, kBf16 };
 
-// Rows of equal width that need not follow each other without a gap.
+// Rows of equal width, possibly with gaps between them.
 struct Rows {
   void* data = nullptr;
   int64_t stride = 0;  // elements from one row to the next
   Type type = Type::kF32;
 };
 
-// Whether rows of `width` are made of whole vectors of eight elements, aligned to 16 bytes; absent rows are.
+// Whether rows of `width` elements consist of whole vectors of eight elements, aligned to 16 bytes. True for absent
+// rows.
 inline bool Vectors(const Rows& rows, int64_t width) {
   return rows.data == nullptr ||
          (width % 8 == 0 && rows.stride % 8 == 0 && reinterpret_cast<uintptr_t>(rows.data) % 16 == 0);
 }
 
-// A table of scales, shifts and gates, all float32 and contiguous. Row i of what is modulated takes table row row[i mod
+// A table of scales, shifts and gates, all float32 and contiguous. Row i of a modulated tensor uses table row row[i mod
 // tokens] (0 if `row` is null); its slot s is base[s] (0 if null) + table[row][s].
 struct Modulation {
   const float* table = nullptr;  // [rows, slots, width]

@@ -7,7 +7,7 @@ namespace kinora::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kMaxBlocks = 1 << 20;         // threads go on by strides of the grid from there
+constexpr int64_t kMaxBlocks = 1 << 20;         // beyond it, threads advance by strides of the grid
 constexpr int64_t kMaxMergingBlocks = 1 << 10;  // each merges all parts first
 static_assert(kSpreadParts == kThreads, "a thread merges a part");
 
@@ -33,13 +33,14 @@ __global__ void __launch_bounds__(kThreads) PredictX0Kernel(PredictX0 a) {
   }
 }
 
-// How many parts there are depends on the number of elements alone.
+// The number of parts depends on the number of elements alone.
 __host__ __device__ __forceinline__ int64_t PartsOf(int64_t n) {
   constexpr int64_t kWorthABlock = 4096;
   return min((n + kWorthABlock - 1) / kWorthABlock, int64_t{kSpreadParts});
 }
 
-// [begin, end) of a part, empty past the last one: whole pieces, the same ones whether they are read as vectors or not.
+// The elements [begin, end) of a part; empty past the last part. Parts consist of whole vectors, also if elements are
+// read one by one.
 struct Part {
   int64_t begin, end;
   __device__ Part(int64_t n, int part) {
@@ -50,7 +51,7 @@ struct Part {
   __device__ double size() const { return static_cast<double>(end - begin); }
 };
 
-// kEach elements from i on: the weighted sum, and what the conditioned pass predicts.
+// For kEach elements from i on: the weighted sum, and the conditioned pass's prediction.
 template <int kEach>
 struct Joined {
   float sum[kEach] = {}, cond[kEach];
@@ -85,7 +86,7 @@ struct Spread {
   }
 };
 
-// Of all threads. A constant's squares are exactly 0.
+// Merges the spreads of all threads. The squares of a constant are exactly 0.
 template <int kUse>
 __device__ __forceinline__ SpreadPart Merged(const Spread& spread, const Part& part) {
   const double sum = BlockSum<kUse>(spread.sum), squares = BlockSum<kUse + 1>(spread.squares);
@@ -118,8 +119,8 @@ __global__ void __launch_bounds__(kThreads) JoinKernel(GuidedStep a) {
   }
 }
 
-// √(Σ(x − mean)² / (n − 1)) from the parts: the distances from the parts' means, and those of the means from the
-// whole's. A constant gives exactly 0: sums of equal floats are exact in double.
+// √(Σ(x − mean)² / (n − 1)) from the parts: squared distances from each part's mean, plus those of the parts'
+// means from the overall mean. A constant gives exactly 0: sums of equal floats are exact in double.
 template <int kUse>
 __device__ __forceinline__ double StandardDeviation(const SpreadPart* parts, int64_t n) {
   const double size = Part(n, static_cast<int>(threadIdx.x)).size();
@@ -130,7 +131,7 @@ __device__ __forceinline__ double StandardDeviation(const SpreadPart* parts, int
   return sqrt(squares / static_cast<double>(n - 1));
 }
 
-// Of guidance's rescale; 1: there is none, or nothing to scale.
+// Returns the factor of guidance rescale, or 1 if there is none or x0 is constant.
 __device__ __forceinline__ float RescaleFactor(const GuidedStep& a) {
   const double rescale = a.weights[a.passes];
   const int64_t n = a.tokens * a.channels;
@@ -153,7 +154,7 @@ __device__ __forceinline__ void BlendClean(const GuidedStep& a, int64_t i, float
   for (int j = 0; j < kEach; ++j) x[j] = x[j] * (1 + kept[j]) + clean[j] * taken[j];
 }
 
-// The Euler step of kEach elements from i on.
+// The Euler step of kEach elements of z.
 template <int kEach>
 __device__ __forceinline__ void StepFrom(const float (&x0)[kEach], float sigma, float by, float* z) {
   float o[kEach];

@@ -1,5 +1,5 @@
-// The denoising loop's arithmetic on whole float32 tensors without gaps. What changes from step to step is read on the
-// device. Sums run in one fixed order, the same on every device: all ranks get the same bits.
+// The denoising loop's arithmetic on contiguous float32 tensors. Values that change from step to step are read on the
+// device. Sums run in one fixed order, the same on every device, so all ranks get the same bits.
 #ifndef KINORA_KERNELS_SAMPLING_H_
 #define KINORA_KERNELS_SAMPLING_H_
 
@@ -11,8 +11,8 @@
 
 namespace kinora::kernels {
 
-// x0[p·tokens + t] = z[t] − sigma[t]·v[p·tokens + t], each a row of `channels`. Bytes at least: v and x0 once, z once
-// per pass, mostly from the second-level cache.
+// x0[p·tokens + t] = z[t] − sigma[t]·v[p·tokens + t], each a row of `channels`. Minimum traffic: v and x0 once, z
+// once per pass, mostly from the second-level cache.
 struct PredictX0 {
   const float *z = nullptr, *v = nullptr, *sigma = nullptr;
   float* x0 = nullptr;
@@ -20,23 +20,24 @@ struct PredictX0 {
   bool sigma_per_token = false;  // false: sigma[0] for all
 };
 
-// cudaErrorInvalidValue: nothing to do or nothing to do it on.
+// Returns cudaErrorInvalidValue if there are no elements or an operand is missing.
 cudaError_t LaunchPredictX0(const PredictX0& args, cudaStream_t stream);
 
-// Of one of the fixed parts of a tensor: its sum and the squared distances from its own mean.
+// The sum of one of a tensor's fixed parts, and the squared distances from the part's mean.
 struct SpreadPart {
   double sum, squares;
 };
 inline constexpr int kSpreadParts = 256;
 
-// x0[i] = Σ weights[p]·x0_p[i], where x0_p is v[p] if sigma is null, else as above; then, if r = weights[passes] != 0
-// and x0 is not constant: x0 *= r·std(x0_cond) / std(x0) + 1 − r, both unbiased and in double; then, where there is
-// `clean`, x0 = x0·(1 + slot 0) + clean·slot 2 of `blend`; then, where there are sigmas, z as by LaunchEulerStep. Two
-// launches. Bytes at least: v and x0 once, and if there is more to do than the sum, x0 twice more; z twice, and once
-// more to write it; clean once.
+// x0[i] = Σ weights[p]·x0_p[i], where x0_p is v[p] if sigma is null, otherwise as in PredictX0. Then:
+// - if r = weights[passes] != 0 and x0 is not constant: x0 *= r·std(x0_cond) / std(x0) + 1 − r (unbiased, double);
+// - if `clean` is set: x0 = x0·(1 + slot 0) + clean·slot 2 of `blend`;
+// - if `sigmas` is set: z as by LaunchEulerStep.
+// Two launches. Minimum traffic: v and x0 once, and x0 twice more if anything follows the sum; z twice, and once more
+// to write it; clean once.
 struct GuidedStep {
   const float *v = nullptr, *weights = nullptr;  // [passes, tokens, channels], [passes + 1]
-  const float* sigma = nullptr;                  // [1] or [tokens]; null: v is the predictions
+  const float* sigma = nullptr;                  // [1] or [tokens]; null: v holds the predictions
   float* x0 = nullptr;                           // [tokens, channels]
   int64_t tokens = 0, channels = 0;
   int passes = 0, cond = 0;
@@ -48,10 +49,11 @@ struct GuidedStep {
   SpreadPart* parts = nullptr;    // [2 · kSpreadParts], of x0 and of x0_cond, for use between the launches
 };
 
-// cudaErrorInvalidValue: no elements, no passes, cond none of them, or a z, a blend or parts that are missing.
+// Returns cudaErrorInvalidValue if there are no elements or passes, cond is not a pass, or a required operand is
+// missing.
 cudaError_t LaunchGuidedStep(const GuidedStep& args, cudaStream_t stream);
 
-// z[i] += (z[i] − x0[i]) / sigmas[0] · (sigmas[1] − sigmas[0]). Bytes at least: x0 and z once, z once more.
+// z[i] += (z[i] − x0[i]) / sigmas[0] · (sigmas[1] − sigmas[0]). Minimum traffic: x0 and z once, z once more.
 cudaError_t LaunchEulerStep(const float* x0, const float* sigmas, float* z, int64_t elements, cudaStream_t stream);
 
 }  // namespace kinora::kernels

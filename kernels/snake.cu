@@ -1,9 +1,9 @@
-// A block makes kRows rows of `columns` channels: the rows of x under them, then the doubled rows, then the results.
-// Threads lie along the channels, four each where rows are made of float4.
+// A block computes kRows rows of `columns` channels: it loads the rows of x under them, then computes the doubled rows,
+// then the results. Threads run along the channels, with four channels each if rows consist of float4.
 //
-// Doubled row j is 2·Σ_i x[i − pad]·up[j + left − 2i], so rows j = 2s − left and 2s + 1 − left, a pair, read the same
-// up_taps / 2 rows of x, from s − pad backwards: one with the even taps, one with the odd ones. Two results that lie
-// side by side share all but two of the doubled rows that each reads.
+// Doubled row j is 2·Σ_i x[i − pad]·up[j + left − 2i], so rows j = 2s − left and 2s + 1 − left, a pair, read
+// the same up_taps / 2 rows of x, from s − pad backwards: one with the even taps, one with the odd taps. Two adjacent
+// results share all but two of the doubled rows that each reads.
 #include "kernels/device/device.h"
 #include "kernels/snake.h"
 
@@ -18,7 +18,7 @@ constexpr int kUsualTaps = 12;
 struct Tile {
   Snake snake;
   SnakeTaps under;     // where results go
-  int64_t begin, end;  // of the results that are made; beyond the signal they are zeros
+  int64_t begin, end;  // results to compute; zeros beyond the signal
   int columns;         // a power of two
   int x_rows, doubled_rows;
 };
@@ -50,8 +50,8 @@ struct Lanes {
   }
 };
 
-// The period of sin² is π, so x is reduced to [−π/2, π/2] by π in three parts. The polynomial is a least-squares fit of
-// (sin r − r) / r³ at Chebyshev nodes.
+// The period of sin² is π, so x is reduced to [−π/2, π/2] by π in three parts. The polynomial is a least-squares
+// fit of (sin r − r) / r³ at Chebyshev nodes.
 __device__ __forceinline__ float SinSquared(float x) {
   constexpr float kMagic = 12582912.0f;  // 1.5·2^23: adding it rounds to an integer
   const float n = (x * 0.318309886183790672f + kMagic) - kMagic;
@@ -72,7 +72,7 @@ __device__ __forceinline__ int64_t Within(int64_t i, int64_t extent) { return i 
 
 __device__ __host__ inline int Floor(int n, int by) { return n >= 0 ? n / by : -((by - 1 - n) / by); }
 
-// To wherever a tap reads result `row`.
+// Writes `result` to every position where a tap reads result `row`.
 template <int kN>
 __device__ __forceinline__ void WriteUnderTaps(const Tile& t, int64_t row, int64_t column, Lanes<kN> result) {
   if (row < 0 || row >= t.snake.rows) result = {};
@@ -85,86 +85,140 @@ __device__ __forceinline__ void WriteUnderTaps(const Tile& t, int64_t row, int64
   }
 }
 
-// kTaps: of both filters, known to the compiler; 0: as the arguments say. kUnder: results go under taps.
-template <int kTaps, int kN, bool kUnder>
-__global__ void __launch_bounds__(kThreads) SnakeKernel(Tile t) {
-  const Snake& a = t.snake;
-  SHARED_ARRAY(float, taps, 2 * kMaxSnakeTaps);
-  float* const x = DynamicShared<float>();
-  float* const doubled = x + t.x_rows * t.columns;
-  const int up = kTaps != 0 ? kTaps : a.up_taps, down = kTaps != 0 ? kTaps : a.down_taps, half = up / 2;
-  const int pad = half - 1, left = 3 * pad, before = down / 2 - (down % 2 == 0 ? 1 : 0);
+// The lengths of both filters. kTaps: both lengths at compile time; 0: as in the arguments.
+template <int kTaps>
+struct Filters {
+  int up, down;
+  __device__ explicit Filters(const Snake& a)
+      : up(kTaps != 0 ? kTaps : a.up_taps), down(kTaps != 0 ? kTaps : a.down_taps) {}
+  __device__ int half() const { return up / 2; }
+  __device__ int pad() const { return half() - 1; }
+  __device__ int left() const { return 3 * pad(); }
+  __device__ int before() const { return down / 2 - (down % 2 == 0 ? 1 : 0); }
+  // The s of the first pair, and its first doubled row, for a block that begins with row 0. All later rows are relative
+  // to the block's first row.
+  __device__ int first_pair() const { return Floor(left() - before(), 2); }
+  __device__ int first() const { return 2 * first_pair() - left(); }
+};
 
-  const int across = t.columns / kN, lane = static_cast<int>(threadIdx.x) % across * kN,
-            group = static_cast<int>(threadIdx.x) / across, groups = kThreads / across;
-  const int64_t begin = t.begin + int64_t{blockIdx.x} * kRows, column = int64_t{blockIdx.y} * t.columns + lane;
-  const bool inside = column < a.width;
-
-  for (int i = static_cast<int>(threadIdx.x); i < up + down; i += kThreads) taps[i] = i < up ? a.up[i] : a.down[i - up];
-  // The first pair's s, against that of a block that begins with row 0; all that follows is relative to `begin`.
-  const int first_pair = Floor(left - before, 2), first = 2 * first_pair - left;
-  const int64_t x_begin = begin + first_pair - pad - pad;
-  for (int i = group; inside && i < t.x_rows; i += groups) {
-    Lanes<kN>::Read(a.x + Within(x_begin + i, a.rows) * a.width + column).Write(x + i * t.columns + lane);
+// A thread's first channel, in the block (lane) and in x (column), and its group of threads that share a row.
+struct Where {
+  int lane, group, groups;
+  int64_t begin, column;  // begin: the block's first result
+  bool inside;
+  __device__ Where(const Tile& t, int channels) {
+    const int across = t.columns / channels;
+    lane = static_cast<int>(threadIdx.x) % across * channels;
+    group = static_cast<int>(threadIdx.x) / across;
+    groups = kThreads / across;
+    begin = t.begin + int64_t{blockIdx.x} * kRows;
+    column = int64_t{blockIdx.y} * t.columns + lane;
+    inside = column < t.snake.width;
   }
-  __syncthreads();
+};
 
-  Lanes<kN> frequency{}, amplitude{};
-  if (inside) frequency = Lanes<kN>::Read(a.frequency + column), amplitude = Lanes<kN>::Read(a.amplitude + column);
-  for (int pair = group; inside && pair < t.doubled_rows / 2; pair += groups) {
-    Lanes<kN> even{}, odd{};
-    const float* source = x + (pair + pad) * t.columns + lane;
+template <int kN, int kTaps>
+__device__ __forceinline__ void LoadRows(const Tile& t, const Filters<kTaps>& f, const Where& w, float* taps,
+                                         float* x) {
+  const Snake& a = t.snake;
+  for (int i = static_cast<int>(threadIdx.x); i < f.up + f.down; i += kThreads) {
+    taps[i] = i < f.up ? a.up[i] : a.down[i - f.up];
+  }
+  const int64_t x_begin = w.begin + f.first_pair() - 2 * f.pad();
+  for (int i = w.group; w.inside && i < t.x_rows; i += w.groups) {
+    Lanes<kN>::Read(a.x + Within(x_begin + i, a.rows) * a.width + w.column).Write(x + i * t.columns + w.lane);
+  }
+}
+
+template <int kN>
+__device__ __forceinline__ Lanes<kN> Snaked(const Lanes<kN>& x, const Lanes<kN>& frequency,
+                                            const Lanes<kN>& amplitude) {
+  Lanes<kN> y;
 #pragma unroll
-    for (int k = 0; k < half; ++k, source -= t.columns) {
+  for (int i = 0; i < kN; ++i) {
+    const float v = x.v[i] + x.v[i];
+    y.v[i] = v + amplitude.v[i] * SinSquared(v * frequency.v[i]);
+  }
+  return y;
+}
+
+template <int kN, int kTaps>
+__device__ __forceinline__ void DoubleRows(const Tile& t, const Filters<kTaps>& f, const Where& w, const float* taps,
+                                           const float* x, float* doubled) {
+  const Snake& a = t.snake;
+  Lanes<kN> frequency{}, amplitude{};
+  if (w.inside) {
+    frequency = Lanes<kN>::Read(a.frequency + w.column);
+    amplitude = Lanes<kN>::Read(a.amplitude + w.column);
+  }
+  for (int pair = w.group; w.inside && pair < t.doubled_rows / 2; pair += w.groups) {
+    Lanes<kN> even{}, odd{};
+    const float* source = x + (pair + f.pad()) * t.columns + w.lane;
+#pragma unroll
+    for (int k = 0; k < f.half(); ++k, source -= t.columns) {
       const Lanes<kN> v = Lanes<kN>::Read(source);
       even.Add(v, taps[2 * k]);
       odd.Add(v, taps[2 * k + 1]);
     }
-    float* const to = doubled + 2 * pair * t.columns + lane;
-    for (Lanes<kN>* y : {&even, &odd}) {
-#pragma unroll
-      for (int i = 0; i < kN; ++i) {
-        const float v = y->v[i] + y->v[i];
-        y->v[i] = v + amplitude.v[i] * SinSquared(v * frequency.v[i]);
-      }
-    }
-    even.Write(to);
-    odd.Write(to + t.columns);
+    float* const to = doubled + 2 * pair * t.columns + w.lane;
+    Snaked(even, frequency, amplitude).Write(to);
+    Snaked(odd, frequency, amplitude).Write(to + t.columns);
   }
-  __syncthreads();
+}
 
-  // Before the first and after the last doubled row: those.
-  const int64_t last = 2 * a.rows - 1;  // relative rows: j of the whole signal is 2·begin + first + i
-  const int64_t origin = 2 * begin + first;
-  if (origin < 0 || origin + t.doubled_rows - 1 > last) {  // the same for all threads
-    for (int i = group; inside && i < t.doubled_rows; i += groups) {
-      const int64_t nearest = Within(origin + i, last + 1) - origin;
-      if (nearest == i || nearest < 0 || nearest >= t.doubled_rows) continue;
-      Lanes<kN>::Read(doubled + nearest * t.columns + lane).Write(doubled + i * t.columns + lane);
-    }
+// Fills doubled rows outside the signal with copies of the signal's first and last doubled row.
+template <int kN, int kTaps>
+__device__ __forceinline__ void RepeatEnds(const Tile& t, const Filters<kTaps>& f, const Where& w, float* doubled) {
+  const int64_t last = 2 * t.snake.rows - 1;  // relative row i is row 2·begin + first + i of the signal
+  const int64_t origin = 2 * w.begin + f.first();
+  if (origin >= 0 && origin + t.doubled_rows - 1 <= last) return;  // the same for all threads
+  for (int i = w.group; w.inside && i < t.doubled_rows; i += w.groups) {
+    const int64_t nearest = Within(origin + i, last + 1) - origin;
+    if (nearest == i || nearest < 0 || nearest >= t.doubled_rows) continue;
+    Lanes<kN>::Read(doubled + nearest * t.columns + w.lane).Write(doubled + i * t.columns + w.lane);
   }
-  __syncthreads();
+}
 
-  const int lead = -before - first;  // from doubled row 0 in shared memory to the first tap of the first result
-  for (int row = 2 * group; inside && row < kRows && begin + row < t.end; row += 2 * groups) {
+template <int kN, bool kUnder, int kTaps>
+__device__ __forceinline__ void HalveRows(const Tile& t, const Filters<kTaps>& f, const Where& w, const float* taps,
+                                          const float* doubled) {
+  const int lead = -f.before() - f.first();  // from doubled row 0 in shared memory to the first tap of the first result
+  for (int row = 2 * w.group; w.inside && row < kRows && w.begin + row < t.end; row += 2 * w.groups) {
     Lanes<kN> one{}, two{};
-    const float* source = doubled + (2 * row + lead) * t.columns + lane;
+    const float* source = doubled + (2 * row + lead) * t.columns + w.lane;
 #pragma unroll
-    for (int k = 0; k < down + 2; ++k, source += t.columns) {
+    for (int k = 0; k < f.down + 2; ++k, source += t.columns) {
       const Lanes<kN> v = Lanes<kN>::Read(source);
-      if (k < down) one.Add(v, taps[up + k]);
-      if (k >= 2) two.Add(v, taps[up + k - 2]);
+      if (k < f.down) one.Add(v, taps[f.up + k]);
+      if (k >= 2) two.Add(v, taps[f.up + k - 2]);
     }
-    const bool second = begin + row + 1 < t.end;
+    const bool second = w.begin + row + 1 < t.end;
     if constexpr (kUnder) {
-      WriteUnderTaps(t, begin + row, column, one);
-      if (second) WriteUnderTaps(t, begin + row + 1, column, two);
+      WriteUnderTaps(t, w.begin + row, w.column, one);
+      if (second) WriteUnderTaps(t, w.begin + row + 1, w.column, two);
     } else {
-      float* const to = a.out + (begin + row) * a.width + column;
+      float* const to = t.snake.out + (w.begin + row) * t.snake.width + w.column;
       one.Write(to);
-      if (second) two.Write(to + a.width);
+      if (second) two.Write(to + t.snake.width);
     }
   }
+}
+
+// kTaps: see Filters. kUnder: results are written under taps.
+template <int kTaps, int kN, bool kUnder>
+__global__ void __launch_bounds__(kThreads) SnakeKernel(Tile t) {
+  SHARED_ARRAY(float, taps, 2 * kMaxSnakeTaps);
+  float* const x = DynamicShared<float>();
+  float* const doubled = x + t.x_rows * t.columns;
+  const Filters<kTaps> filters(t.snake);
+  const Where where(t, kN);
+  LoadRows<kN>(t, filters, where, taps, x);
+  __syncthreads();
+  DoubleRows<kN>(t, filters, where, taps, x, doubled);
+  __syncthreads();
+  RepeatEnds<kN>(t, filters, where, doubled);
+  __syncthreads();
+  HalveRows<kN, kUnder>(t, filters, where, taps, doubled);
 }
 
 template <int kTaps, bool kUnder>
@@ -193,7 +247,7 @@ cudaError_t LaunchTile(Tile t, cudaStream_t stream) {
   const Snake& a = t.snake;
   t.columns = kMaxColumns;
   while (t.columns > 8 && t.columns / 2 >= a.width) t.columns /= 2;
-  // Pairs from the one with the first doubled row that is read to the one with the last.
+  // All pairs from the first doubled row that is read to the last.
   const int pad = a.up_taps / 2 - 1, left = 3 * pad, before = a.down_taps / 2 - (a.down_taps % 2 == 0 ? 1 : 0);
   const int pairs = Floor(2 * (kRows - 1) - before + a.down_taps - 1 + left, 2) - Floor(left - before, 2) + 1;
   t.doubled_rows = 2 * pairs;

@@ -10,15 +10,17 @@ namespace kinora::kernels {
 
 inline constexpr int kMaxSnakeTaps = 64;
 
-// Per channel: time doubles, filtered by `up`; y = v + amplitude · sin²(v · frequency); time halves, filtered by
-// `down`. The ends are repeated before each filter. x, out: [rows, width] without gaps; they must not overlap.
-// sin² to 3e-7 for arguments below 1e6, as on the CPU.
+// Per channel: doubles the rate with the filter `up`, computes y = v + amplitude · sin²(v · frequency), and halves
+// the rate with the filter `down`. The ends are repeated before each filter. x, out: [rows, width] without gaps; they
+// must not overlap.
+// sin² is accurate to 3e-7 for arguments below 1e6, as on the CPU.
 //
-// For a convolution along time that is a product over rows (im2col.h) the result is written where its taps read it:
-// out[i, tap·width + c] = result[first + i − before + tap·dilation, c], zero beyond the signal, for i < count.
+// For a convolution along time that is computed as a product over rows (im2col.h), LaunchSnakeUnderTaps writes the
+// result where the convolution's taps read it: out[i, tap·width + c] = result[first + i − before + tap·dilation,
+// c], zero beyond the signal, for i < count.
 //
-// The doubled signal lies in shared memory, 64 rows of out at a time. Bytes at least: x once and out once; of x also
-// (up_taps + down_taps) / 2 rows for every 64, which neighbours have read.
+// The doubled signal is kept in shared memory, 64 rows of out at a time. Minimum traffic: x and out once, plus (up_taps
+// + down_taps) / 2 rows of x for every 64, which neighbours also read.
 struct SnakeTaps {
   int taps = 1, dilation = 1;
   int64_t before = 0;
@@ -36,9 +38,10 @@ struct Snake {
   int up_taps = 0, down_taps = 0;
 };
 
-// cudaErrorInvalidValue: no elements, fewer than 2 or more than kMaxSnakeTaps taps, an odd number for `up`.
+// Returns cudaErrorInvalidValue if there are no elements, fewer than 2 or more than kMaxSnakeTaps taps, or an odd
+// number of taps for `up`.
 cudaError_t LaunchSnake(const Snake& snake, cudaStream_t stream);
-// The same, and rows out of 0 … rows − 1, or a row of `out` that its taps overflow.
+// Also returns cudaErrorInvalidValue if `under` is invalid or a row of `out` is too short for its taps.
 cudaError_t LaunchSnakeUnderTaps(const Snake& snake, const SnakeTaps& under, cudaStream_t stream);
 
 }  // namespace kinora::kernels

@@ -1,5 +1,5 @@
-// A warp per row where rows are short, a block where they are long. The first pass keeps a running maximum and the sum
-// below it (Milakov & Gimelshein 2018), the second writes.
+// One warp per short row, one block per long row. The first pass keeps a running maximum and the sum relative to it
+// (Milakov & Gimelshein 2018), the second writes.
 #include "kernels/device/device.h"
 #include "kernels/device/reduce.h"
 #include "kernels/device/vector_io.h"
@@ -32,7 +32,7 @@ __device__ __forceinline__ void Logits(const Softmax& a, const float* row, const
   }
 }
 
-// Over the threads that share a row.
+// Reductions over the threads that share a row.
 template <bool kBlock>
 __device__ __forceinline__ float Greatest(float v) {
   if constexpr (kBlock) return BlockMax<0>(v);
@@ -46,9 +46,9 @@ __device__ __forceinline__ float Total(float v) {
 
 template <typename Out, bool kBlock>
 __global__ void __launch_bounds__(kThreads) SoftmaxRows(Softmax a) {
-  constexpr int kLanes = kBlock ? kThreads : kWarpLanes;  // of a row
+  constexpr int kLanes = kBlock ? kThreads : kWarpLanes;  // threads per row
   const int64_t index = static_cast<int64_t>(blockIdx.x) * (kThreads / kLanes) + threadIdx.x / kLanes;
-  if (index >= a.matrices * a.rows) return;  // whole warps, or nobody of the block
+  if (index >= a.matrices * a.rows) return;  // whole warps, or the whole block
   const int64_t query = a.first_query + index % a.rows;
   const float* const row = a.logits + index * a.stride;
   const float* const bias = a.bias == nullptr ? nullptr : a.bias + query * a.bias_stride;

@@ -1,4 +1,4 @@
-// The softmax of attention whose logits lie in memory, between its two products.
+// The softmax between the two products of attention, on logits in memory.
 #ifndef KINORA_KERNELS_SOFTMAX_H_
 #define KINORA_KERNELS_SOFTMAX_H_
 
@@ -8,13 +8,13 @@
 
 namespace kinora::kernels {
 
-// weights[m, i, j] = exp(l − max l) / Σ exp(l − max l) over the keys j that query first_query + i sees, l = scale ·
-// logits[m, i, j] + bias[first_query + i, j]; 0 for the others, and in a row that sees no key.
+// weights[m, i, j] = exp(l − max l) / Σ exp(l − max l) over the keys j that query first_query + i sees, with l =
+// scale · logits[m, i, j] + bias[first_query + i, j]. Zero for other keys, and for all keys of a query that sees none.
 //
-// logits: [matrices · rows, keys] f32; weights: the same, f32 or bf16, or the logits' own memory in f32. Both have rows
-// of whole aligned vectors (stride a multiple of 8); what lies behind `keys` is neither read as a key nor written with
-// anything but zeros. Sums are float32, in an order that `keys` decides. Bytes at least: logits once, mostly twice
-// (from the second-level cache), weights once.
+// logits: [matrices · rows, keys] f32; weights: the same shape, f32 or bf16; f32 weights may be the logits' own
+// memory. Both have rows of whole aligned vectors (stride a multiple of 8). Elements past `keys` are ignored in logits,
+// and only zeros are written to them. Sums are float32, in an order that depends on `keys` alone. Minimum traffic:
+// logits once, mostly twice (from the second-level cache), weights once.
 struct Softmax {
   const float* logits = nullptr;
   int64_t stride = 0;
@@ -28,7 +28,7 @@ struct Softmax {
   int64_t window = 0;   // with causal: query position - key position < window; 0: no window
 };
 
-// cudaErrorInvalidValue: nothing to do, or rows that are not made of whole aligned vectors.
+// Returns cudaErrorInvalidValue if there is nothing to do or rows do not consist of whole aligned vectors.
 cudaError_t LaunchSoftmax(const Softmax& softmax, cudaStream_t stream);
 
 }  // namespace kinora::kernels

@@ -1,4 +1,4 @@
-// A thread per eight elements, or per element where rows are not made of whole aligned vectors.
+// One thread per eight elements, or per element if rows do not consist of whole aligned vectors.
 #include "kernels/device/device.h"
 #include "kernels/device/vector_io.h"
 #include "kernels/sound.h"
@@ -7,11 +7,11 @@ namespace kinora::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kMaxBlocks = 1 << 20;  // threads go on by strides of the grid from there
+constexpr int64_t kMaxBlocks = 1 << 20;  // beyond it, threads advance by strides of the grid
 
 dim3 GridOf(int64_t threads) { return {static_cast<unsigned>(min((threads + kThreads - 1) / kThreads, kMaxBlocks))}; }
 
-// Comparisons that are false leave a NaN as it is.
+// Comparisons are written so that a NaN, for which they are false, stays NaN.
 template <Curve kCurve>
 __device__ __forceinline__ float Of(float v, float a, float b) {
   if constexpr (kCurve == Curve::kTanh) {
@@ -75,7 +75,8 @@ bool Valid(const Rows& x, const Rows& out, int64_t rows, int64_t width) {
 cudaError_t LaunchPointwise(const Pointwise& pointwise, cudaStream_t stream) {
   Pointwise p = pointwise;
   if (!Valid(p.x, p.out, p.rows, p.width)) return cudaErrorInvalidValue;
-  if (p.x.stride == p.width && p.out.stride == p.width) {  // one row, whose width fits vectors sooner
+  if (p.x.stride == p.width &&
+      p.out.stride == p.width) {  // as one row, whose width is more often a multiple of a vector
     p.width *= p.rows;
     p.rows = 1;
     p.x.stride = p.out.stride = p.width;

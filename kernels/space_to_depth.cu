@@ -1,5 +1,5 @@
-// A thread per value of out: neighbours read the same channels of the pixels of one block, which the first-level cache
-// keeps.
+// One thread per value of out. Neighbouring threads read the same channels of one block of pixels, which stay in the
+// first-level cache.
 #include "kernels/device/device.h"
 #include "kernels/device/vector_io.h"
 #include "kernels/space_to_depth.h"

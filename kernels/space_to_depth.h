@@ -1,4 +1,4 @@
-// Blocks of pixels become pixels of more channels.
+// Turns blocks of pixels into pixels with more channels.
 #ifndef KINORA_KERNELS_SPACE_TO_DEPTH_H_
 #define KINORA_KERNELS_SPACE_TO_DEPTH_H_
 
@@ -9,10 +9,10 @@
 namespace kinora::kernels {
 
 // A block of time_factor · height_factor · width_factor pixels of x gives parts · channels values in the order (c,
-// time, height, width), or (c, time, width, height); out's channel o is the mean of values o · mean_of … + mean_of − 1,
-// in float32. With `repeat_first` x begins with its first frame once more. With `add`: out +=, rounded once. x: [frames
-// · height · width, channels], out: [blocks, parts · channels / mean_of]; they must not overlap. Bytes at least: x and
-// out once, out twice with `add`.
+// time, height, width), or (c, time, width, height); out's channel o is the mean of values o · mean_of … + mean_of
+// − 1, in float32. With `repeat_first`, x's first frame is read twice. With `add`: out +=, rounded once. x: [frames
+// · height · width, channels], out: [blocks, parts · channels / mean_of]; they must not overlap. Minimum traffic: x
+// and out once, out twice with `add`.
 struct SpaceToDepth {
   Rows x, out;
   int64_t frames = 0, height = 0, width = 0, channels = 0;  // of x
@@ -20,8 +20,8 @@ struct SpaceToDepth {
   int64_t mean_of = 1;
   bool repeat_first = false, width_before_height = false, add = false;
 };
-// cudaErrorInvalidValue: nothing to do, factors that do not divide, something missing, or more than 2^31 blocks of
-// threads.
+// Returns cudaErrorInvalidValue if there is nothing to do, factors do not divide x, an operand is missing, or there are
+// more than 2^31 blocks of threads.
 cudaError_t LaunchSpaceToDepth(const SpaceToDepth& move, cudaStream_t stream);
 
 }  // namespace kinora::kernels

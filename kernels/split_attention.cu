@@ -1,7 +1,7 @@
-// A block takes a tile of queries of one head and one chunk of its keys. Its 128 threads are 16 groups of 8: a group
-// holds kRows queries, of which every thread computes the logits of its own keys and the sums of its own columns. A
-// group is part of a warp, so weights pass between its threads without a barrier. Keys and values come in tiles, the
-// next one while the last one is used where shared memory has room for two.
+// A block handles a tile of queries of one head and one chunk of keys. Its 128 threads form 16 groups of 8: a group
+// holds kRows queries, for which each thread computes the logits of its own keys and the sums of its own columns. A
+// group is part of a warp, so weights pass between its threads without a barrier. Keys and values are loaded in tiles;
+// if shared memory has room for two, the next tile is loaded while the current one is used.
 #include "kernels/device/activations.h"
 #include "kernels/device/device.h"
 #include "kernels/device/reduce.h"
@@ -12,14 +12,14 @@ namespace kinora::kernels {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int kBlocks = 2;  // of a multiprocessor at least. Said, since nvcc otherwise spills registers to fit more
+constexpr int kBlocks = 2;  // minimum per multiprocessor; without it nvcc spills registers to fit more
 constexpr int kGroup = 8;   // threads that share queries
 constexpr int kGroups = kThreads / kGroup;
 constexpr int kMaxWidth = 256;
-constexpr size_t kMostShared = 99 << 10;  // of the smallest device that there is room on
-constexpr int kPad = 16;                  // bytes behind a row, so that rows start in different banks
+constexpr size_t kMostShared = 99 << 10;  // of the smallest supported device
+constexpr int kPad = 16;                  // bytes after a row, so that rows start in different banks
 
-// How heads of at most 32 · kQuarters columns are spread over a block.
+// The distribution of heads of at most 32 · kQuarters columns over a block.
 template <typename T, int kQuarters, int kRows, int kKeys>
 struct Tile {
   using Type = T;
@@ -31,7 +31,7 @@ struct Tile {
 // Shared memory, in bytes from its start.
 struct Layout {
   int query_stride, key_stride;  // bytes of a row
-  int queries, weights, stage;   // where they are; a stage is a tile of keys and one of values
+  int queries, weights, stage;   // offsets; a stage is a tile of keys and one of values
   int stages, bytes;
 };
 
@@ -65,9 +65,9 @@ __device__ __forceinline__ void Load4(const bf16* from, float (&f)[4]) {
   f[2] = __uint_as_float(v.y << 16), f[3] = __uint_as_float(v.y & 0xffff0000u);
 }
 
-// What a block works at.
+// The part that a block computes.
 struct Where {
-  int64_t query, q_row, kv_row;  // first query of the tile; its row in q; the first row of the sequence of keys
+  int64_t query, q_row, kv_row;  // the tile's first query; its row in q; the first row of the sequence of keys
   int head, kv_head, chunk;
   int64_t begin, end;  // keys
 };
@@ -84,15 +84,15 @@ __device__ __forceinline__ Where Locate(const SplitAttention& a, int tile_querie
   const int64_t keys = a.keys / a.chunks;
   w.begin = w.chunk * keys;
   w.end = min(a.key_end, w.begin + keys);
-  if (a.causal) {  // keys that no query of the tile sees
+  if (a.causal) {  // skip keys that no query of the tile sees
     w.end = min(w.end, w.query + tile_queries);
     if (a.window > 0) w.begin = max(w.begin, min(w.end, w.query - a.window + 1));
   }
   return w;
 }
 
-// One tile of rows of k or v into shared memory; zeros where there is no key, since a weight of zero times what lay
-// there before need not be zero.
+// Loads one tile of rows of k or v into shared memory, with zeros where there is no key: a weight of zero times old
+// contents need not be zero.
 template <typename Shape, bool kAligned>
 __device__ void StageRows(const Rows& from, const SplitAttention& a, const Where& w, int64_t key, const Layout& l,
                           unsigned char* to) {
@@ -123,7 +123,7 @@ __device__ void Stage(const SplitAttention& a, const Where& w, int64_t key, cons
   CommitCopies();
 }
 
-// The tile's queries, in float32; zeros behind the last one.
+// Loads the tile's queries, in float32, with zeros after the last one.
 template <typename Shape>
 __device__ void LoadQueries(const SplitAttention& a, const Where& w, const Layout& l, unsigned char* shared) {
   for (int i = static_cast<int>(threadIdx.x); i < Shape::kQueries * a.width; i += kThreads) {
@@ -134,7 +134,7 @@ __device__ void LoadQueries(const SplitAttention& a, const Where& w, const Layou
   }
 }
 
-// The running softmax of kRows queries: what a thread keeps of them.
+// A thread's part of the running softmax of kRows queries.
 template <int kQuarters, int kRows>
 struct Running {
   float maximum[kRows], denominator[kRows];
@@ -184,7 +184,7 @@ __device__ __forceinline__ bool Sees(const SplitAttention& a, int64_t query, int
   return !a.causal || (key <= query && (a.window == 0 || query - key < a.window));
 }
 
-// Logits become weights, in `weights` [kRows, kWeightStride]; what was summed before is scaled to the new maximum.
+// Turns logits into weights, in `weights` [kRows, kWeightStride], and scales earlier sums to the new maximum.
 template <typename Shape, int kQuarters, int kRows, int kKeys>
 __device__ __forceinline__ void Soften(const SplitAttention& a, const Where& w, int64_t query, int64_t key,
                                        float (&logits)[kRows][kKeys], Running<kQuarters, kRows>& running,
@@ -221,7 +221,7 @@ __device__ __forceinline__ void Soften(const SplitAttention& a, const Where& w, 
   }
 }
 
-// sums += weights · values, of the thread's columns: 4 · (lane + 8 n) to + 3.
+// sums += weights · values for the thread's columns, 4 · (lane + 8 n) to 4 · (lane + 8 n) + 3.
 template <typename Shape, int kQuarters, int kRows>
 __device__ __forceinline__ void AddValues(const SplitAttention& a, const Layout& l, const float* weights,
                                           const unsigned char* values, Running<kQuarters, kRows>& running) {
@@ -268,15 +268,8 @@ __device__ void Write(const SplitAttention& a, const Where& w, int64_t row, cons
   }
 }
 
-template <typename T, int kQuarters, int kRows, int kKeys, bool kAligned>
-__global__ void __launch_bounds__(kThreads, kBlocks) Attend(SplitAttention a) {
-  using Shape = Tile<T, kQuarters, kRows, kKeys>;
-  unsigned char* const shared = DynamicShared<unsigned char>();
-  const Layout l = LayOut<Shape>(a.width);
-  const Where w = Locate(a, Shape::kQueries);
-  const int row = static_cast<int>(threadIdx.x) / kGroup * kRows;  // the group's first query in the tile
-  float* const weights = reinterpret_cast<float*>(shared + l.weights) + row * Shape::kWeightStride;
-  Running<kQuarters, kRows> running;
+template <int kQuarters, int kRows>
+__device__ __forceinline__ void Clear(Running<kQuarters, kRows>& running) {
 #pragma unroll
   for (int i = 0; i < kRows; ++i) {
     running.maximum[i] = kNoLogit;
@@ -287,6 +280,18 @@ __global__ void __launch_bounds__(kThreads, kBlocks) Attend(SplitAttention a) {
       for (int c = 0; c < 4; ++c) running.sums[i][n][c] = 0.0f;
     }
   }
+}
+
+template <typename T, int kQuarters, int kRows, int kKeys, bool kAligned>
+__global__ void __launch_bounds__(kThreads, kBlocks) Attend(SplitAttention a) {
+  using Shape = Tile<T, kQuarters, kRows, kKeys>;
+  unsigned char* const shared = DynamicShared<unsigned char>();
+  const Layout l = LayOut<Shape>(a.width);
+  const Where w = Locate(a, Shape::kQueries);
+  const int row = static_cast<int>(threadIdx.x) / kGroup * kRows;  // the group's first query in the tile
+  float* const weights = reinterpret_cast<float*>(shared + l.weights) + row * Shape::kWeightStride;
+  Running<kQuarters, kRows> running;
+  Clear(running);
   const int tiles = w.begin < w.end ? static_cast<int>((w.end - w.begin + Shape::kTileKeys - 1) / Shape::kTileKeys) : 0;
   if (tiles > 0) Stage<Shape, kAligned>(a, w, w.begin, l, shared);
   LoadQueries<Shape>(a, w, l, shared);
@@ -337,11 +342,11 @@ cudaError_t LaunchTyped(const SplitAttention& a, cudaStream_t stream) {
   return LaunchTile<T, 8, 2, 2>(a, stream);
 }
 
-// A warp per row and head.
+// One warp per row and head.
 template <typename Out>
 __global__ void __launch_bounds__(kThreads) Merge(MergeSplits a) {
   const int64_t index = static_cast<int64_t>(blockIdx.x) * (kThreads / kWarpLanes) + threadIdx.x / kWarpLanes;
-  if (index >= a.rows * a.heads) return;  // whole warps, and nobody waits for them
+  if (index >= a.rows * a.heads) return;  // whole warps, and no barrier follows
   const int lane = static_cast<int>(threadIdx.x) % kWarpLanes;
   const int64_t between = a.rows * a.heads * (a.width + 2);
   const float* const first = a.chunks + index * (a.width + 2);

@@ -4,7 +4,7 @@
 namespace kinora::kernels {
 namespace {
 
-// Stores are atomic since the host looks while others follow.
+// Stores are atomic, since the host reads while later calls write.
 __global__ void BeginStamp(Stamps a) { atomicExch(a.nanoseconds + 2 * (*a.calls % a.kept), DeviceNanoseconds()); }
 
 __global__ void EndStamp(Stamps a) {

@@ -1,6 +1,6 @@
-// Both ops copy runs: a run of out's pixel is a run of x's pixel. Blocks share out's lines (frame after frame), a
-// thread per 16 bytes where runs are made of them. Where neither side has gaps, a whole block's width is one run.
-// Interleaved channels have no runs; they are put in order in shared memory.
+// Both ops copy runs: a run of a pixel of out is a run of a pixel of x. Blocks divide out's lines (frame after frame),
+// with one thread per 16 bytes if runs consist of them. If neither side has gaps, a whole block's width is one run.
+// Interleaved channels have no runs; they are reordered in shared memory.
 #include "kernels/device/device.h"
 #include "kernels/device/vector_io.h"
 #include "kernels/upscale.h"
@@ -13,16 +13,16 @@ constexpr int64_t kMaxInterleaved = 1 << 14;
 constexpr int64_t kMaxIndex = 0x7fffffff;
 constexpr int kBanks = 32;
 
-// Runs as kernels see them; lengths in pieces, of which a thread moves one.
+// The kernels' description of runs. Lengths are in pieces; each thread moves one.
 struct Runs {
   const void* from;
   void* to;
   int64_t from_pixel, to_pixel;  // from one pixel to the next
   int64_t from_height, from_width;
-  unsigned out_height, out_width, run, chunks;  // a run per pixel; blocks per line
+  unsigned out_height, out_width, run, chunks;  // run: per pixel; chunks: blocks per line
   unsigned time, high, wide;                    // factors
-  int64_t part_time, part_high, part_wide;      // of x, from one part to the next
-  unsigned dropped;                             // frames of out
+  int64_t part_time, part_high, part_wide;      // from one part of x to the next
+  unsigned dropped;                             // frames of out that are left out
 };
 
 template <typename Piece>
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kThreads) MoveRuns(Runs a) {
               static_cast<typename Piece::Element*>(a.to) + to * Piece::kElements);
 }
 
-// The same runs in pieces of `length` of the former ones; false if they are not made of such.
+// Converts runs to pieces of `length` old pieces. Returns false if runs do not consist of them.
 bool Widen(Runs& a, int length, int bytes) {
   const auto whole = [&](int64_t n) { return n % length == 0; };
   const bool aligned = (reinterpret_cast<uintptr_t>(a.from) | reinterpret_cast<uintptr_t>(a.to)) % bytes == 0;
@@ -87,7 +87,7 @@ cudaError_t LaunchRuns(Runs a, int64_t lines, cudaStream_t stream) {
   return Launch(MoveRuns<Piece>, dim3(static_cast<unsigned>(lines * a.chunks)), threads, 0, stream, a);
 }
 
-// Frames and lines of out.
+// Frames of out, and lines per frame.
 int64_t OutFrames(const Upscale& s, bool drop_first) { return s.frames * s.time_factor - (drop_first ? 1 : 0); }
 int64_t OutHeight(const Upscale& s) { return s.height * s.height_factor; }
 
@@ -97,7 +97,7 @@ bool Valid(const Upscale& s, int64_t channels) {
          s.frames * s.time_factor * OutHeight(s) <= kMaxIndex;
 }
 
-// Runs of `channels` elements; parts lie `part` elements apart in x (0: there is one part, for all).
+// Runs of `channels` elements; parts are `part` elements apart in x (0: one part for all).
 Runs RunsOf(const Upscale& s, int64_t channels, int64_t part, int64_t x_stride, int64_t out_stride) {
   Runs a{.from_pixel = x_stride,
          .to_pixel = out_stride,
@@ -112,7 +112,7 @@ Runs RunsOf(const Upscale& s, int64_t channels, int64_t part, int64_t x_stride, 
          .part_time = part * s.height_factor * s.width_factor,
          .part_high = part * s.width_factor,
          .part_wide = part};
-  if (part == channels && out_stride == channels) {  // the parts of a line of a block: one run on both sides
+  if (part == channels && out_stride == channels) {  // the parts of one line of a block are one run on both sides
     a.out_width /= a.wide;
     a.run *= a.wide;
     a.to_pixel *= a.wide;
@@ -146,10 +146,25 @@ cudaError_t LaunchSums(Runs a, int64_t lines, cudaStream_t stream) {
 
 struct Interleaved {
   DepthToSpace move;
-  int row;  // floats of a part in shared memory
+  int row;  // floats per part in shared memory
 };
 
-// A block per pixel of x: its channels, part after part, in shared memory, and from there to the pixels of out.
+// Writes a piece of a pixel of out from shared memory.
+template <bool kVectors, typename T>
+__device__ __forceinline__ void WritePiece(const float* from, bool add, T* out) {
+  if constexpr (kVectors) {
+    float f[kVector], sum[kVector] = {};
+    Load(from, f);
+    if (add) Load(out, sum);
+#pragma unroll
+    for (int j = 0; j < kVector; ++j) f[j] = add ? f[j] + sum[j] : f[j];
+    Store(out, f);
+  } else {
+    StoreOne(out, add ? *from + LoadOne(out) : *from);
+  }
+}
+
+// One block per pixel of x: stores the channels part by part in shared memory, then writes the pixels of out.
 template <typename T, bool kVectors>
 __global__ void __launch_bounds__(kOuterThreads) MoveInterleaved(Interleaved a) {
   float* const parts = DynamicShared<float>();
@@ -179,18 +194,8 @@ __global__ void __launch_bounds__(kOuterThreads) MoveInterleaved(Interleaved a) 
     const int64_t to_line = line * s.height_factor + part / s.width_factor % s.height_factor;
     const int64_t to = (to_frame * s.height * s.height_factor + to_line) * s.width * s.width_factor +
                        column * s.width_factor + part % s.width_factor;
-    T* const out = static_cast<T*>(m.out.data) + to * m.out.stride + c;
-    const float* const from = parts + part * a.row + c % channels;
-    if constexpr (kVectors) {
-      float f[kVector], sum[kVector] = {};
-      Load(from, f);
-      if (m.add) Load(out, sum);
-#pragma unroll
-      for (int j = 0; j < kVector; ++j) f[j] = m.add ? f[j] + sum[j] : f[j];
-      Store(out, f);
-    } else {
-      StoreOne(out, m.add ? *from + LoadOne(out) : *from);
-    }
+    WritePiece<kVectors>(parts + part * a.row + c % channels, m.add,
+                         static_cast<T*>(m.out.data) + to * m.out.stride + c);
   }
 }
 
@@ -202,7 +207,8 @@ cudaError_t LaunchInterleaved(const DepthToSpace& m, cudaStream_t stream) {
     return cudaErrorInvalidValue;
   Interleaved a{.move = m, .row = static_cast<int>(m.channels)};
   const bool vectors = Vectors(m.x, count * m.channels) && Vectors(m.out, m.out_channels) && m.channels % kVector == 0;
-  // Parts of powers of two begin in other banks, so that the neighbours that a warp writes meet in none.
+  // Pads parts so that they begin in different banks: a warp's writes then do not conflict if the number of parts is a
+  // power of two.
   if (vectors && count > 1 && count <= 8) {
     const int wanted = kBanks / count;
     a.row += (wanted - a.row % kBanks + kBanks) % kBanks / 4 * 4;

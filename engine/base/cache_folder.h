@@ -1,4 +1,4 @@
-// Where a program keeps for its next life what it can find out again.
+// The folder for data that a program can recompute but keeps between runs.
 #ifndef KINORA_ENGINE_BASE_CACHE_FOLDER_H_
 #define KINORA_ENGINE_BASE_CACHE_FOLDER_H_
 
@@ -6,7 +6,8 @@
 
 namespace kinora {
 
-// $XDG_CACHE_HOME/kinora or ~/.cache/kinora; "" where neither is known. Made by whoever writes into it.
+// Returns $XDG_CACHE_HOME/kinora or ~/.cache/kinora; "" if neither variable is an absolute path. Does not create the
+// folder.
 std::string CacheFolder();
 
 }  // namespace kinora

@@ -1,7 +1,8 @@
 #include "engine/base/check.h"
 
-#include <cstdio>
 #include <cstdlib>
+
+#include "engine/base/logging.h"
 
 namespace kinora::internal {
 
@@ -10,8 +11,8 @@ CheckFailure::CheckFailure(const char* file, int line, const char* condition) {
 }
 
 CheckFailure::~CheckFailure() {
-  std::fprintf(stderr, "%s\n", stream_.str().c_str());
-  std::fflush(stderr);
+  stream_ << "\n";
+  SayAtLast(stream_.str());
   std::abort();
 }
 

@@ -1,5 +1,5 @@
-// KINORA_CHECK(condition) << "what went wrong": for mistakes of the programmer only; prints the place and aborts.
-// Mistakes of the world (files, requests, devices) are absl::Status.
+// KINORA_CHECK(condition) << "what went wrong": for programming errors only; prints file and line, then aborts.
+// External errors (files, requests, devices) are absl::Status.
 #ifndef KINORA_ENGINE_BASE_CHECK_H_
 #define KINORA_ENGINE_BASE_CHECK_H_
 

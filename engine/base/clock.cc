@@ -21,13 +21,9 @@ class RealClock : public Clock {
   }
 };
 
-// absl::Mutex times its waits by the date. Those who wait here are woken by a thread that waits by the steady clock.
+// absl::Mutex times its waits by the date, so a thread that waits by the steady clock wakes the waiters.
 class SteadyClock : public Clock {
  public:
-  SteadyClock() {
-    std::thread([this] { Ring(); }).detach();
-  }
-
   absl::Time Now() const override {
     return absl::UnixEpoch() + absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
   }
@@ -39,7 +35,7 @@ class SteadyClock : public Clock {
       Waiter self{.mu = mu, .deadline = deadline};
       Add(self);
       mu.Await(absl::Condition(&over));
-      Remove(self);  // may have let go of `mu`
+      Remove(self);  // may release `mu` for a moment
     }
     return condition.Eval();
   }
@@ -54,12 +50,14 @@ class SteadyClock : public Clock {
 
   void Add(Waiter& waiter) {
     const std::lock_guard lock(mu_);
+    // The thread starts with the first wait, so a process that only reads the time can fork.
+    if (!std::exchange(ringing_, true)) std::thread([this] { Ring(); }).detach();
     waiters_.insert({waiter.deadline, &waiter});
     if (waiters_.begin()->second == &waiter) changed_.notify_all();
   }
 
-  // A waiter and its mutex may go once nobody is about to wake it, for which `waiter.mu` is needed: locks are taken in
-  // the order waiter.mu, mu_.
+  // A waiter and its mutex may be destroyed once the thread is no longer about to wake it. Waking locks `waiter.mu`, so
+  // the lock order is waiter.mu, mu_.
   void Remove(Waiter& waiter) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     std::unique_lock lock(mu_);
     waiters_.erase({waiter.deadline, &waiter});
@@ -83,7 +81,7 @@ class SteadyClock : public Clock {
       waiters_.erase(waiters_.begin());
       waiter.rung = true;
       lock.unlock();
-      waiter.mu.Lock();  // an unlock is what makes absl::Mutex look at its waiters' conditions again
+      waiter.mu.Lock();  // unlocking makes absl::Mutex re-evaluate its waiters' conditions
       waiter.mu.Unlock();
       lock.lock();
       waiter.rung = false;
@@ -91,9 +89,10 @@ class SteadyClock : public Clock {
     }
   }
 
-  std::mutex mu_;                    // of the standard library, whose condition variable waits by the steady clock
-  std::condition_variable changed_;  // another first waiter, or one has been woken
-  std::set<Key> waiters_;            // guarded by mu_, as is Waiter::rung
+  std::mutex mu_;                    // not absl::Mutex, whose waits follow the date
+  std::condition_variable changed_;  // the first waiter changed, or a waiter was woken
+  std::set<Key> waiters_;            // guarded by mu_, as are ringing_ and Waiter::rung
+  bool ringing_ = false;             // the thread has been started
 };
 
 }  // namespace
@@ -104,7 +103,7 @@ Clock& Clock::Real() {
 }
 
 Clock& Clock::Steady() {
-  static auto* const clock = new SteadyClock;  // its thread has no end
+  static auto* const clock = new SteadyClock;  // never destroyed: its thread never ends
   return *clock;
 }
 

@@ -11,17 +11,19 @@ class Clock {  // thread-safe
  public:
   virtual ~Clock() = default;
   virtual absl::Time Now() const = 0;
-  // Waits on `mu` (held) until `condition` holds or `deadline` passes on this clock; true if the condition holds.
+  // Waits until `condition` holds or `deadline` passes on this clock; returns whether the condition holds. `mu`: held
+  // by the caller.
   virtual bool AwaitUntil(absl::Mutex& mu, const absl::Condition& condition, absl::Time deadline) = 0;
 
-  // The date. It steps when somebody sets it, and what waits for a time by it wakes early or late.
+  // The wall clock. It jumps when it is set, so a wait for one of its times may end early or late.
   static Clock& Real();
-  // Counts evenly whatever happens to the date, also while this process is stopped: for every span of time. Its times
-  // mean something among themselves alone. Not in a child of fork: the thread that wakes those who wait stays behind.
+  // Monotonic, for every span of time: unaffected by changes of the date, and also counts while this process is
+  // stopped. Its times are comparable only with each other. AwaitUntil does not work in the child of a process that has
+  // waited before fork, because the thread that wakes the waiters stays behind.
   static Clock& Steady();
 };
 
-// The two that a server needs; a test gives it one of its own for both, or moves one alone.
+// The two clocks of a server. A test passes one fake clock for both or moves one alone.
 struct Clocks {
   Clock& date = Clock::Real();
   Clock& steady = Clock::Steady();

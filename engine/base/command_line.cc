@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "engine/base/status_macros.h"
@@ -18,12 +19,18 @@ namespace kinora {
 namespace {
 
 constexpr FlagSpec kStandardFlags[] = {
-    {"help", "", "this text"},
-    {"version", "", "version, commit, backends and the CPU's instruction set"},
+    {"help", "", "show this help"},
+    {"version", "", "show version, commit, backends and the CPU's instruction set"},
 };
 
 constexpr std::pair<char, absl::string_view> kLetters[] = {
     {'h', "help"}, {'o', "output"}, {'q', "quiet"}, {'V', "version"}};
+
+// Names of our flags in diffusers, ltx-pipelines and ffmpeg.
+constexpr std::pair<absl::string_view, absl::string_view> kSynonyms[] = {
+    {"fps", "frame-rate"}, {"num-frames", "frames"}, {"num-inference-steps", "steps"}, {"guidance-scale", "cfg"},
+    {"cfg-scale", "cfg"},  {"stg-scale", "stg"},     {"guidance-rescale", "rescale"},  {"resolution", "size"},
+};
 
 absl::Status BadValue(absl::string_view name, absl::string_view value, absl::string_view expected) {
   return absl::InvalidArgumentError(absl::StrCat("--", name, " ", value, ": ", expected));
@@ -36,7 +43,16 @@ const FlagSpec* Find(absl::Span<const FlagSpec> flags, absl::string_view name) {
   return at == flags.end() ? nullptr : &*at;
 }
 
-// "-oVALUE", "-o": as the flag of that letter is spelled in full, and whether a value follows at once.
+const FlagSpec* FindByAnyName(absl::Span<const FlagSpec> flags, absl::string_view given) {
+  const std::string name = absl::StrReplaceAll(given, {{"_", "-"}});
+  if (const FlagSpec* flag = Find(flags, name)) return flag;
+  for (const auto& [synonym, ours] : kSynonyms) {
+    if (name == synonym) return Find(flags, ours);
+  }
+  return nullptr;
+}
+
+// A flag argument, long or short, resolved to its spec, and the value attached to it ("--name=VALUE", "-oVALUE").
 struct Spelled {
   const FlagSpec* spec = nullptr;
   std::optional<absl::string_view> value{};
@@ -46,7 +62,7 @@ Spelled Spell(absl::Span<const FlagSpec> flags, absl::string_view argument) {
   if (absl::StartsWith(argument, "--")) {
     const std::pair<absl::string_view, absl::string_view> parts =
         absl::StrSplit(argument.substr(2), absl::MaxSplits('=', 1));
-    Spelled spelled{.spec = Find(flags, parts.first)};
+    Spelled spelled{.spec = FindByAnyName(flags, parts.first)};
     if (absl::StrContains(argument, '=')) spelled.value = parts.second;
     return spelled;
   }
@@ -71,11 +87,11 @@ absl::Status Unknown(absl::Span<const FlagSpec> flags, absl::string_view argumen
   return absl::InvalidArgumentError(
       absl::StrCat(given, ": no such flag; ",
                    !nearest.empty() ? absl::StrCat("did you mean --", nearest, "?")
-                   : operand        ? "--help lists them, and what begins with a dash and is none stands after --"
+                   : operand        ? "--help lists them; put an operand that begins with a dash after --"
                                     : "--help lists them"));
 }
 
-// Letters to change, insert, leave out, or to swap with the next, between two words.
+// Edit distance: letters to replace, insert, delete, or swap with the next.
 size_t Distance(absl::string_view a, absl::string_view b) {
   std::vector<size_t> above2, above, row(b.size() + 1);
   std::iota(row.begin(), row.end(), 0);
@@ -163,7 +179,7 @@ absl::StatusOr<std::optional<int64_t>> CommandLine::GetInt(absl::string_view nam
   if (!text) return std::optional<int64_t>();
   int64_t value;
   if (!absl::SimpleAtoi(*text, &value) || value < minimum || value > maximum) {
-    return BadValue(name, *text, absl::StrCat("a whole number from ", minimum, " to ", maximum, " is needed"));
+    return BadValue(name, *text, absl::StrCat("must be a whole number from ", minimum, " to ", maximum));
   }
   return std::optional(value);
 }
@@ -173,7 +189,7 @@ absl::StatusOr<std::optional<int64_t>> CommandLine::GetBytes(absl::string_view n
   if (!text) return std::optional<int64_t>();
   const std::optional<int64_t> bytes = ParseBytes(*text);
   if (bytes) return bytes;
-  return BadValue(name, *text, "a size is needed: bytes, or a number with kB, MB, GB, TB, KiB, MiB, GiB or TiB");
+  return BadValue(name, *text, "must be a size: bytes, or a number with kB, MB, GB, TB, KiB, MiB, GiB or TiB");
 }
 
 absl::StatusOr<std::optional<uint64_t>> CommandLine::GetUint64(absl::string_view name) const {
@@ -181,7 +197,7 @@ absl::StatusOr<std::optional<uint64_t>> CommandLine::GetUint64(absl::string_view
   if (!text) return std::optional<uint64_t>();
   uint64_t value;
   if (!absl::SimpleAtoi(*text, &value)) {
-    return BadValue(name, *text, "a whole number from 0 to 18446744073709551615 is needed");
+    return BadValue(name, *text, "must be a whole number from 0 to 18446744073709551615");
   }
   return std::optional(value);
 }
@@ -190,7 +206,7 @@ absl::StatusOr<std::optional<double>> CommandLine::GetDouble(absl::string_view n
   const std::optional<std::string> text = Get(name);
   if (!text) return std::optional<double>();
   double value;
-  if (!absl::SimpleAtod(*text, &value) || !std::isfinite(value)) return BadValue(name, *text, "a number is needed");
+  if (!absl::SimpleAtod(*text, &value) || !std::isfinite(value)) return BadValue(name, *text, "must be a number");
   return std::optional(value);
 }
 
@@ -199,7 +215,7 @@ absl::StatusOr<std::optional<absl::Duration>> CommandLine::GetDuration(absl::str
   if (!text) return std::optional<absl::Duration>();
   const std::optional<absl::Duration> duration = ParseDurationText(*text);
   if (duration) return duration;
-  return BadValue(name, *text, "a duration such as 90s, 1h30m or 1d is needed, 0 or more");
+  return BadValue(name, *text, "must be a duration of 0 or more, such as 90s, 1h30m or 1d");
 }
 
 std::optional<int64_t> ParseBytes(absl::string_view text) {
@@ -217,7 +233,7 @@ std::optional<int64_t> ParseBytes(absl::string_view text) {
   if (number.size() < lower.size()) number = absl::StripTrailingAsciiWhitespace(number);
   double value;
   if (!absl::SimpleAtod(number, &value) || !(value * unit >= 1 && value * unit <= 0x1p62)) return std::nullopt;
-  if (unit == 1 && value != std::floor(value)) return std::nullopt;  // a unit was forgotten
+  if (unit == 1 && value != std::floor(value)) return std::nullopt;  // a fraction of a byte: the unit is missing
   return static_cast<int64_t>(value * unit);
 }
 
@@ -227,7 +243,7 @@ std::optional<absl::Duration> ParseDurationText(absl::string_view text) {
   if (absl::SimpleAtod(text, &number) && std::isfinite(number)) {
     rest = absl::Seconds(number);
   } else {
-    const size_t end = text.find('d');  // which no other unit has
+    const size_t end = text.find('d');  // no other unit contains a "d"
     if (end != absl::string_view::npos) {
       if (!absl::SimpleAtod(text.substr(0, end), &number) || !(number >= 0 && number <= 1e6)) return std::nullopt;
       days = absl::Hours(24) * number;

@@ -1,8 +1,10 @@
-// Flags of one command: declared in a table, parsed once, and listed by --help, manual pages and shell completion from
-// the same table.
-//   --name VALUE, --name=VALUE, --name (a flag without a value), -- (the rest are operands). A flag may be given again;
-//   Get returns the last, GetAll all of them. One letter is one flag in every program that has it: -h --help,
-//   -o --output, -q --quiet, -V --version; -o VALUE or -oVALUE. A dash alone is an operand.
+// Flags of one command, declared in a table and parsed once; --help, manual pages and shell completion list the same
+// table.
+//   --name VALUE, --name=VALUE, --name (a flag without a value), -- (the rest are operands). A flag may be repeated:
+//   Get returns the last value, GetAll all of them.
+// Short flags mean the same in every program that has them: -h --help, -o --output, -q --quiet, -V --version; -o VALUE
+// or -oVALUE. A dash alone is an operand. --a_b is --a-b. Names that other programs use are accepted as unlisted
+// synonyms if the table has no flag of that name: --fps for --frame-rate.
 #ifndef KINORA_ENGINE_BASE_COMMAND_LINE_H_
 #define KINORA_ENGINE_BASE_COMMAND_LINE_H_
 
@@ -21,30 +23,31 @@ namespace kinora {
 
 struct FlagSpec {
   absl::string_view name;  // without dashes
-  // How --help names the value: "N"; "cpu|cuda": one of these words; FILE and what ends in FILE, FOLDER or PATH: a
-  // path. Empty: the flag takes none. In brackets: it may be left out, and is given as --name=VALUE alone.
+  // The value's name in --help: "N"; "cpu|cuda" lists the accepted words; FOLDER, PATH and names ending in FILE are
+  // paths. Empty: the flag takes no value. In brackets: the value is optional and accepted only as --name=VALUE.
   absl::string_view value;
   absl::string_view help;
 };
 
 // --help and --version, which every command has.
 absl::Span<const FlagSpec> StandardFlags();
-// The letter that stands for a flag; 0: none does.
+// Returns the flag's short form; 0 if it has none.
 char LetterOf(absl::string_view flag);
 
 class CommandLine {
  public:
-  // InvalidArgument names the flag: unknown, with the nearest one there is; without its value; or with one that it does
-  // not take.
+  // Fails with InvalidArgument, naming the flag, if it is unknown (and suggests the nearest one), lacks its value, or
+  // has a value that it does not take.
   static absl::StatusOr<CommandLine> Parse(absl::Span<const FlagSpec> flags, absl::Span<const std::string> arguments);
-  // How many of `arguments` are flags that stand before the first operand, with their values. Errors as Parse's.
+  // Returns the number of `arguments` before the first operand or "--": flags and their values. Errors as Parse's.
   static absl::StatusOr<size_t> CountBeforeOperands(absl::Span<const FlagSpec> flags,
                                                     absl::Span<const std::string> arguments);
 
   bool Has(absl::string_view name) const { return values_.contains(name); }
   std::optional<std::string> Get(absl::string_view name) const;
   std::vector<std::string> GetAll(absl::string_view name) const;
-  // Absent flag: nullopt. A value that does not parse, or is not finite: InvalidArgument naming the flag.
+  // Returns nullopt if the flag is absent. Fails with InvalidArgument, naming the flag, if its value does not parse, is
+  // out of range or is not finite.
   absl::StatusOr<std::optional<int64_t>> GetInt(absl::string_view name, int64_t minimum, int64_t maximum) const;
   absl::StatusOr<std::optional<int64_t>> GetBytes(absl::string_view name) const;  // ParseBytes
   absl::StatusOr<std::optional<uint64_t>> GetUint64(absl::string_view name) const;
@@ -52,11 +55,11 @@ class CommandLine {
   absl::StatusOr<std::optional<absl::Duration>> GetDuration(absl::string_view name) const;  // ParseDurationText
 
   const std::vector<std::string>& operands() const { return operands_; }
-  // Each flag as it was given, in order; a flag without a value has an empty one.
+  // The flags by their full names, in the order given; the value is empty for a flag without one.
   const std::vector<std::pair<std::string, std::string>>& given() const { return given_; }
 
  private:
-  // Reads the flag at arguments[i] and its value; the index after it.
+  // Reads the flag at arguments[i] and its value; returns the index after them.
   absl::StatusOr<size_t> TakeFlag(absl::Span<const FlagSpec> flags, absl::Span<const std::string> arguments, size_t i);
 
   std::map<std::string, std::vector<std::string>, std::less<>> values_;
@@ -64,14 +67,15 @@ class CommandLine {
   std::vector<std::string> operands_;
 };
 
-// A size, "80GB", "24GiB", "1.5 MB", in any case, with or without the B; no unit: whole bytes. At least 1 and at most
-// 2^62.
+// Parses a size: "80GB", "24GiB", "1.5 MB"; case-insensitive, the B is optional, and without a unit it is whole bytes.
+// From 1 to 2^62 bytes.
 std::optional<int64_t> ParseBytes(absl::string_view text);
-// "90s", "1h30m", "1d", "1.5d12h"; no unit: seconds. Finite and not negative.
+// Parses a duration: "90s", "1h30m", "1d", "1.5d12h"; without a unit, seconds. Finite and not negative.
 std::optional<absl::Duration> ParseDurationText(absl::string_view text);
 
-// The one that was probably meant: the shortest that begins with `word`, else the one with the fewest letters to
-// change, at most a third of them and two; "": none.
+// Returns the word that was probably meant, "" if none: the shortest that begins with `word`; else the first that
+// contains `word` as whole dash-separated parts; else the one at the smallest edit distance, at most 2 and (letters +
+// 1) / 3.
 absl::string_view NearestWord(absl::string_view word, absl::Span<const absl::string_view> words);
 
 // One line per flag, indented, wrapped at 100 columns.

@@ -14,10 +14,10 @@
 namespace kinora {
 namespace {
 
-// AMX's bf16 products, and Linux's leave to use their registers.
+// Whether the CPU has AMX's bf16 products and Linux permits the use of their registers.
 bool HasAmxBf16() {
 #if defined(__x86_64__) && defined(__linux__)
-  constexpr unsigned kAmxBf16 = 1u << 22, kAmxTile = 1u << 24;  // of leaf 7's EDX
+  constexpr unsigned kAmxBf16 = 1u << 22, kAmxTile = 1u << 24;  // CPUID leaf 7, EDX
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
   if ((edx & kAmxBf16) == 0 || (edx & kAmxTile) == 0) return false;

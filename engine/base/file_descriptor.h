@@ -21,7 +21,7 @@ class FileDescriptor {
   }
   int get() const { return fd_; }
   bool ok() const { return fd_ >= 0; }
-  int Release() { return std::exchange(fd_, -1); }  // whose it is now
+  int Release() { return std::exchange(fd_, -1); }  // the caller closes it
 
  private:
   int fd_;

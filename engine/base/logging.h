@@ -19,8 +19,8 @@ namespace kinora {
 enum class Severity { kDebug, kInfo, kWarning, kError };
 enum class LogFormat { kKeyValue, kJson };
 
-// A text or a number. JSON writes a number as one, unless its reader's double would round it: an integer beyond ±2^53,
-// and what is not finite, are strings.
+// A string or a number. JSON writes a number as a number unless a reader's double would round it: integers beyond
+// ±2^53 and non-finite values are strings.
 class LogValue {
  public:
   LogValue(std::string text) : text_(std::move(text)) {}  // NOLINT(google-explicit-constructor)
@@ -50,15 +50,26 @@ using LogField = std::pair<std::string_view, LogValue>;
 struct LogOptions {
   LogFormat format = LogFormat::kKeyValue;
   Severity minimum = Severity::kInfo;
-  // In every record, before its event: which process speaks. {"process", "worker"}, {"group", "0"}, {"rank", 1}.
+  // Fields of every record, before its event, that identify the process: {"process", "worker"}, {"group", "0"},
+  // {"rank", 1}.
   std::vector<LogField> process;
 };
 void SetLogOptions(LogOptions options);  // call before threads start
 
-// Thread-safe; the record is one write(2), so lines of several processes do not mix.
+// Starts the thread that writes the lines from now on, so that Log never blocks on stderr. While nobody reads stderr,
+// lines beyond 1 MiB are dropped, counted, and replaced by a record `log_lines_dropped`. Pending lines are written when
+// the process exits; before _exit, call FlushLog. Call once, and not before a fork.
+void StartLogThread();
+// Waits until pending lines are written, at most one second: an unread stderr does not delay the exit further.
+void FlushLog();
+int64_t DroppedLogLines();
+// Writes a process's last message to stderr after all pending lines, unless nobody reads stderr. Allocates nothing.
+void SayAtLast(std::string_view text);
+
+// Thread-safe. A record is one write(2), so lines of several processes do not mix.
 void Log(Severity severity, std::string_view event, std::initializer_list<LogField> fields = {});
 
-// The line as it would be written, without time and newline; what Log prints after its time stamp.
+// Returns the line that Log prints after its time stamp, without the newline.
 std::string FormatLogLine(const LogOptions& options, Severity severity, std::string_view event,
                           std::initializer_list<LogField> fields);
 

@@ -5,18 +5,19 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
 #include <fstream>
 #include <new>
 #include <system_error>
+
+#include "engine/base/logging.h"
 
 namespace kinora {
 namespace {
 
 const char* g_program = "kinora";
 
-// A number in a file, or −1 ("max", or no such file).
+// Returns the number in a file; −1 for "max" or a missing file.
 int64_t NumberIn(const char* path) {
   int64_t number = -1;
   std::ifstream file(path);
@@ -28,7 +29,7 @@ int64_t MappedBytes() { return NumberIn("/proc/self/statm") * sysconf(_SC_PAGE_S
 [[noreturn]] void Leave(const char* why) {
   // No allocation here: there is no memory.
   for (const char* part : {g_program, ": RESOURCE_EXHAUSTED: ", why, "\n"}) {
-    if (write(STDERR_FILENO, part, std::strlen(part)) < 0) break;
+    SayAtLast(part);
   }
   _exit(1);
 }

@@ -1,4 +1,4 @@
-// One of something for the video and one for the audio stream, so that both go through the same code.
+// A value for video and one for audio, so that the same code handles both modalities.
 #ifndef KINORA_ENGINE_BASE_PER_MODALITY_H_
 #define KINORA_ENGINE_BASE_PER_MODALITY_H_
 
@@ -6,14 +6,14 @@
 
 namespace kinora {
 
-// Which streams a model is loaded with, or a prompt encoded for.
-enum class Streams : uint8_t { kBoth, kSound };
+// The modalities that a model is loaded with or a prompt is encoded for.
+enum class Modalities : uint8_t { kBoth, kSound };
 
 template <typename T>
 struct PerModality {
   T video{}, audio{};
 
-  // f(the video's), then f(the audio's).
+  // Returns {f(video), f(audio)}; calls f for video first.
   template <typename F>
   auto Map(F f) const -> PerModality<decltype(f(video))> {
     return {f(video), f(audio)};

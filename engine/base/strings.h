@@ -1,5 +1,5 @@
-// Cat(...) is absl::StrCat that also takes std::string_view: Debian's Abseil is built for C++14, so its string_view is
-// a type of its own and StrCat refuses the standard one.
+// Cat(...) is absl::StrCat that also accepts std::string_view: Debian's Abseil is built for C++14, so its StrCat
+// accepts only absl::string_view, a separate type.
 #ifndef KINORA_ENGINE_BASE_STRINGS_H_
 #define KINORA_ENGINE_BASE_STRINGS_H_
 

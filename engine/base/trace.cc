@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
+#include "engine/base/clock.h"
 
 namespace kinora {
 namespace internal {
@@ -18,13 +19,13 @@ constinit thread_local TracePlace t_place;
 
 namespace {
 
-constexpr size_t kMaxSpans = 2 << 20;  // some 350 MB; a clip of 30 steps has a tenth of it
+constexpr size_t kMaxSpans = 2 << 20;  // about 350 MB; a clip of 30 steps needs a tenth of it
 
 struct Span {
   const char* category;
   std::string name;
   int rank, thread;
-  const char* thread_name;  // null: it has none
+  const char* thread_name;  // null: unnamed
   absl::Time begin, end;
   TraceArgs args;
 };
@@ -81,8 +82,8 @@ std::string ArgsJson(const TraceArgs& args) {
   return parts.empty() ? "" : absl::StrCat(",\"args\":{", absl::StrJoin(parts, ","), "}");
 }
 
-// Viewers take process 0 and thread 0 for the idle ones of the machine, and a thread's number for one of the whole
-// machine: ranks of other processes count their own.
+// Viewers treat process 0 and thread 0 as the machine's idle ones, and thread numbers as unique on the machine, but
+// each rank's process counts its own threads from 0.
 int ProcessOf(int rank) { return rank + 1; }
 int LaneOf(int rank, int thread) { return ProcessOf(rank) * 1000 + thread; }
 
@@ -93,7 +94,7 @@ std::string Metadata(const char* what, int rank, int lane, const std::string& ke
 
 // Names of the processes and threads that have spans.
 std::string TrackNames(const std::vector<Span>& spans, int64_t dropped) {
-  std::map<int, std::map<int, const char*>> threads;  // by rank; null: nobody has named it
+  std::map<int, std::map<int, const char*>> threads;  // by rank and thread; null: unnamed
   for (const Span& span : spans) {
     const char*& name = threads[span.rank][span.thread];
     if (span.thread_name != nullptr) name = span.thread_name;
@@ -120,7 +121,7 @@ std::string TrackNames(const std::vector<Span>& spans, int64_t dropped) {
 void StartTrace() {
   Recorder& recorder = TheRecorder();
   absl::MutexLock lock(&recorder.mu);
-  recorder.start = absl::Now();
+  recorder.start = TraceNow();
   recorder.spans.clear();
   recorder.tracks.clear();
   recorder.dropped = 0;
@@ -151,8 +152,10 @@ void AddTraceSpan(const char* category, std::string name, absl::Time begin, absl
 }
 
 void TraceSpan::Finish() const {
-  AddTraceSpan(category_, name_, begin_, absl::Now(), TraceHere(work_ != nullptr ? *work_ : OpWork{}));
+  AddTraceSpan(category_, name_, begin_, TraceNow(), TraceHere(work_ != nullptr ? *work_ : OpWork{}));
 }
+
+absl::Time TraceNow() { return Clock::Real().Now(); }
 
 absl::Time TraceStart() {
   Recorder& recorder = TheRecorder();
@@ -160,14 +163,14 @@ absl::Time TraceStart() {
   return recorder.start;
 }
 
-// Events, with a comma after each.
+// The track is a list of JSON events with a comma after each.
 std::string StopTrack(absl::Time zero) {
   internal::g_tracing = false;
   Recorder& recorder = TheRecorder();
   absl::MutexLock lock(&recorder.mu);
   std::string out;
   char times[96];
-  for (const Span& span : recorder.spans) {  // the format counts microseconds
+  for (const Span& span : recorder.spans) {  // times are in microseconds
     std::snprintf(times, sizeof times, R"("ts":%.3f,"dur":%.3f)", absl::ToDoubleMicroseconds(span.begin - zero),
                   absl::ToDoubleMicroseconds(span.end - span.begin));
     absl::StrAppend(&out, R"({"ph":"X","cat":")", span.category, R"(","name":)", JsonString(span.name), R"(,"pid":)",

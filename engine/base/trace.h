@@ -1,6 +1,6 @@
-// Where the time goes, in the Chrome trace format (chrome://tracing, ui.perfetto.dev): one track per rank, one lane in
-// it per thread, spans nested by time. Off until StartTrace, and then a span costs two clock reads and a lock; off
-// it costs one load. Names are of kinds, so that a viewer adds up what belongs together; numbers are arguments.
+// Traces in the Chrome trace format (chrome://tracing, ui.perfetto.dev): one track per rank, one lane in it per thread,
+// spans nested by time. Off until StartTrace. A span costs one load when off, two clock reads and a lock when on. A
+// name is a kind, so that viewers add up equal kinds; numbers are arguments.
 //   TraceSpan span("stage", "decode_video");
 #ifndef KINORA_ENGINE_BASE_TRACE_H_
 #define KINORA_ENGINE_BASE_TRACE_H_
@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <string>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 
 namespace kinora {
@@ -18,36 +17,37 @@ namespace internal {
 extern std::atomic<bool> g_tracing;
 }  // namespace internal
 
-void StartTrace();  // forgets earlier spans; process-wide, and of processes forked from now on
+// Discards earlier spans. Affects this process and processes forked from now on.
+void StartTrace();
 inline bool Tracing() { return internal::g_tracing.load(std::memory_order_relaxed); }
 
-// What an op computes: a product of [m, k] by [k, n], and its floating-point operations as DryOps counts them. 0: it is
-// no product, or its operations are not counted.
+// The work of an op: a product of [m, k] by [k, n], and floating-point operations as DryOps counts them. 0: not a
+// product, or not counted.
 struct OpWork {
   int64_t m = 0, n = 0, k = 0;
   int64_t flop = 0;
 };
 
-// Where in the model the thread is.
+// The thread's position in the model.
 struct TracePlace {
-  int64_t block = -1;            // of a transformer, from 0; −1: in none
-  const char* passes = nullptr;  // guidance passes that go through it together, "uncond,cond"; null: none
+  int64_t block = -1;            // of a transformer, from 0; −1: outside of any
+  const char* passes = nullptr;  // guidance passes that run through it together, "uncond,cond"; null: none
 };
 
-// What an event says beside its name. What is left as it is here is not written.
+// An event's arguments. Defaults are not written.
 struct TraceArgs {
   OpWork work{};
   TracePlace place{};
   int64_t step = 0;            // from 1
-  const char* axis = nullptr;  // of the mesh
+  const char* axis = nullptr;  // of the mesh; null: none
 };
 
 namespace internal {
 extern constinit thread_local TracePlace t_place;
 }  // namespace internal
 
-// For as long as it lives, what the thread records, and what it enqueues to be run later, is of this block or pass, and
-// for the rest of the place around it.
+// While it lives, the spans that the thread records and the ops that it enqueues belong to this block or these passes;
+// fields that are not set keep the enclosing place's values.
 class InTracePlace {
  public:
   explicit InTracePlace(const TracePlace& place) : around_(internal::t_place) {
@@ -62,31 +62,33 @@ class InTracePlace {
   const TracePlace around_;
 };
 
-// What an op that the thread enqueues now says of itself.
+// Returns the arguments of an op that the thread enqueues now.
 inline TraceArgs TraceHere(const OpWork& work) { return {.work = work, .place = internal::t_place}; }
 
-// The same text for as long as the process lives, for TraceArgs, which hold none. Texts are few.
+// Interns `text` for TraceArgs, which do not own strings: the result is valid until the process exits. Never freed, so
+// pass few distinct texts.
 const char* TraceText(const std::string& text);
 
-// The calling thread works for this rank from now on, of which the trace has a track; for 0 before.
+// Records the calling thread's spans in this rank's track (before the first call: 0) and names its lane "pipeline".
 void SetTraceRank(int rank);
-// For spans whose end is known afterwards. Kept only while tracing, the first two million of them.
+// Records a span after its end. Does nothing unless tracing; drops spans after the first two million.
 void AddTraceSpan(const char* category, std::string name, absl::Time begin, absl::Time end, const TraceArgs& args = {});
 
+absl::Time TraceNow();    // the clock of all spans: the date, which the hosts of a group share
 absl::Time TraceStart();  // when StartTrace was called
-// Stops and returns the JSON: {"traceEvents": [...]}.
+// Stops tracing and returns the JSON: {"traceEvents": [...]}.
 std::string StopTrace();
 
-// Of ranks that are other processes: what one has recorded, as StopTrace there would have it, and its place in this
-// process's trace, before StopTrace. zero: TraceStart of the process that writes the trace.
+// For ranks in other processes: StopTrack stops tracing there and returns the process's spans, and AddTrack adds them
+// to this process's trace, before StopTrace. zero: TraceStart of the process that writes the trace.
 std::string StopTrack(absl::Time zero);
 void AddTrack(const std::string& track);
 
 class TraceSpan {
  public:
-  // name, work: outlive the span.
+  // name and work must outlive the span; category must outlive the trace.
   TraceSpan(const char* category, const char* name, const OpWork* work = nullptr)
-      : category_(category), name_(name), work_(work), begin_(Tracing() ? absl::Now() : absl::InfinitePast()) {}
+      : category_(category), name_(name), work_(work), begin_(Tracing() ? TraceNow() : absl::InfinitePast()) {}
   ~TraceSpan() {
     if (begin_ != absl::InfinitePast()) Finish();
   }

@@ -7,7 +7,7 @@
 
 namespace kinora {
 
-// Byte offset of the first byte that is not part of well-formed UTF-8; -1 if there is none.
+// Returns the offset of the first byte that is not part of well-formed UTF-8; -1 if there is none.
 int64_t FindInvalidUtf8(std::string_view text);
 
 }  // namespace kinora

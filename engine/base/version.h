@@ -1,6 +1,5 @@
-// What this program is built of, in words. A library of its own, kinora_version: what links it is linked anew after
-// each commit. cmake/BuildCommit.cmake writes the values; the version is that of project() in CMakeLists.txt, and is
-// said nowhere else.
+// Version, commit and backends of this build. A separate library, kinora_version, because its users are relinked after
+// each commit. cmake/BuildCommit.cmake writes the values; the version comes from project() in CMakeLists.txt alone.
 #ifndef KINORA_ENGINE_BASE_VERSION_H_
 #define KINORA_ENGINE_BASE_VERSION_H_
 
@@ -10,12 +9,12 @@ namespace kinora {
 
 // "0.1.0"
 extern const char kBuildVersion[];
-// Of the source, as git or -DKINORA_COMMIT names it; changes that are not committed do not show.
+// The source's commit, from git or -DKINORA_COMMIT; uncommitted changes do not show.
 extern const char kBuildCommit[];
 // "cpu", "cpu, cuda", "cpu, cuda (simulated)"
 extern const char kBuildBackends[];
 
-// The answer to --version, four lines: program and version, commit, backends of this build, path of this machine's CPU.
+// The output of --version, four lines: program and version, commit, backends of this build, CPU path of this machine.
 std::string VersionText(const char* program);
 
 }  // namespace kinora

@@ -1,4 +1,4 @@
-// From guidance scales to passes of the transformer and their weights (docs/model.md "Guidance";
+// Turns guidance scales into passes of the transformer and their weights (docs/model.md "Guidance";
 // ltx_core/components/guiders.py MultiModalGuider).
 #ifndef KINORA_ENGINE_DIFFUSION_GUIDANCE_H_
 #define KINORA_ENGINE_DIFFUSION_GUIDANCE_H_
@@ -6,24 +6,22 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/container/inlined_vector.h"
-
 namespace kinora {
 
-// p = c + (cfg − 1)(c − u) + stg (c − p_stg) + (modality − 1)(c − p_modality), then rescaled towards c's deviation.
+// x₀ = c + (cfg − 1)(c − u) + stg·(c − p) + (modality − 1)(c − m), then rescaled towards c's deviation.
 struct GuidanceScales {
   double cfg = 1, stg = 0, modality = 1, rescale = 0;
 };
 
 enum class Pass : uint8_t { kUncond, kCond, kPerturbed, kIsolated };
-using PassList = absl::InlinedVector<Pass, 4>;
+using PassList = std::vector<Pass>;
 const char* PassName(Pass pass);  // "uncond", "cond", "perturbed", "isolated"
 
-// The passes that some modality needs, in the order in which they are batched. Conditional alone without guidance.
+// Returns the passes that at least one modality needs, in batch order. Without guidance: only the conditional pass.
 PassList PassesFor(const GuidanceScales& video, const GuidanceScales& audio);
-// What Ops::CombineGuidance reads: the modality's weights of those passes, which sum to 1, then the rescale.
+// Returns the input of Ops::CombineGuidance: the modality's weights of these passes, which sum to 1, then the rescale.
 std::vector<float> WeightsFor(const GuidanceScales& scales, const PassList& passes);
-// Where the conditional pass is.
+// Returns the index of the conditional pass.
 int CondIndex(const PassList& passes);
 
 }  // namespace kinora

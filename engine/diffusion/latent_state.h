@@ -1,4 +1,4 @@
-// What a denoising loop works on, of one modality: whole latents, equal on every rank.
+// The state of one modality in a denoising loop: whole latents, equal on every rank.
 #ifndef KINORA_ENGINE_DIFFUSION_LATENT_STATE_H_
 #define KINORA_ENGINE_DIFFUSION_LATENT_STATE_H_
 
@@ -9,7 +9,8 @@
 
 namespace kinora {
 
-// The rows of a latent: tokens of the grid, then appended ones, then zeros, that no token reads, up to `padded`.
+// The rows of a latent: tokens of the grid, then appended tokens, then zero padding that no token reads, up to
+// `padded`.
 struct TokenLayout {
   int64_t grid = 0, appended = 0, padded = 0;
   int64_t tokens() const { return grid + appended; }
@@ -18,18 +19,17 @@ struct TokenLayout {
 struct LatentState {
   TokenLayout layout;
   Tensor z;  // [layout.padded, channels] f32: noise in, clean latents out
-  // What a prediction is blended with: x0 = mask·x0 + (1 − mask)·clean (docs/model.md "Masks"). A token's noise level
-  // is mask·sigma.
-  Tensor clean;             // [layout.tokens(), channels] f32; read if there is a mask
+  // Each prediction becomes x0 = mask·x0 + (1 − mask)·clean (docs/model.md "Masks"). A token's noise level is
+  // mask·sigma.
+  Tensor clean;             // [layout.tokens(), channels] f32; read only if `mask` is not empty
   std::vector<float> mask;  // [layout.tokens()], 0..1; empty: 1
-  // z is clean and stays: its noise level is 0, it has no mask, and it still gives keys and values to the other
-  // modality.
+  // z is clean and does not change. Its noise level is 0; it still provides keys and values to the other modality.
   bool frozen = false;
 };
 
-// Distinct values of a mask in order of appearance, and which one each token has.
+// Distinct values of a mask in order of appearance, and the index of each token's value.
 struct DistinctMask {
-  std::vector<float> values;  // padded with the last one to a power of two, so that few shapes of graphs occur
+  std::vector<float> values;  // padded with the last one to a power of two, to limit the number of graph shapes
   std::vector<int32_t> row;   // empty if there is one value
 };
 DistinctMask Distinguish(const std::vector<float>& mask);

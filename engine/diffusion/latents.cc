@@ -42,13 +42,13 @@ void UnpackAudio(absl::Span<const float> from, int64_t channels, int64_t latents
   }
 }
 
-// The first latent frame stands for one pixel frame, not `time` of them.
+// The first latent frame represents one pixel frame, each later one time_factor frames.
 float VideoLatentBegins(const LatentGrid& grid, int64_t latent_frame, double frame_rate) {
   const int64_t frame = std::max<int64_t>(0, latent_frame * grid.time_factor + 1 - grid.time_factor);
   return static_cast<float>(frame) / static_cast<float>(frame_rate);
 }
 
-// Causal like the video's: the first latent is one mel row.
+// Causal like video: the first latent represents one mel row.
 float AudioLatentBegins(int64_t latent, const LatentScale& scale) {
   const int64_t row = std::max<int64_t>(0, latent * scale.audio_time + 1 - scale.audio_time);
   return static_cast<float>(row * scale.audio_hop) / static_cast<float>(scale.audio_rate);

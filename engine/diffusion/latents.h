@@ -10,7 +10,7 @@
 
 namespace kinora {
 
-// A video latent's cells, each a token of the transformer, and the frames and pixels that they become.
+// Size of a video latent in cells, each a token of the transformer, and of its clip in frames and pixels.
 struct LatentGrid {
   int64_t frames = 0, height = 0, width = 0;
   int64_t time_factor = 8, space_factor = 32;
@@ -24,31 +24,32 @@ struct LatentGrid {
 
 // Compression of the autoencoders, from the model's configuration.
 struct LatentScale {
-  int64_t time = 8, space = 32;  // pixels per video latent
-  int64_t audio_rate = 16000, audio_hop = 160,
-          audio_time = 4;  // samples per second, samples per mel row, mel rows per latent
+  int64_t time = 8, space = 32;  // frames and pixels per video latent
+  // samples per second, samples per mel row, mel rows per latent
+  int64_t audio_rate = 16000, audio_hop = 160, audio_time = 4;
   double audio_latents_a_second() const {
     return static_cast<double>(audio_rate) / static_cast<double>(audio_hop) / static_cast<double>(audio_time);
   }
 };
 
 LatentGrid GridOf(int64_t num_frames, int64_t height, int64_t width, const LatentScale& scale);
-// Audio latents of a clip: round half to even of its seconds.
+// Returns the number of audio latents of a clip, rounded half to even.
 int64_t AudioLatents(int64_t num_frames, double frame_rate, const LatentScale& scale);
 
-// [channels, positions] -> [positions, channels] and back.
+// [rows, columns] -> [columns, rows].
 void Transpose(absl::Span<const float> from, int64_t rows, int64_t columns, absl::Span<float> to);
-// [c, T', m] -> [T', c·m] and back.
+// [channels, latents, bins] -> [latents, channels·bins] and back.
 void PackAudio(absl::Span<const float> from, int64_t channels, int64_t latents, int64_t bins, absl::Span<float> to);
 void UnpackAudio(absl::Span<const float> from, int64_t channels, int64_t latents, int64_t bins, absl::Span<float> to);
 
-// When a latent begins, in seconds, float32 as the reference; it ends when the next one begins.
+// Returns the time at which a latent begins, in seconds, in float32 like the reference. It ends where the next begins.
 float VideoLatentBegins(const LatentGrid& grid, int64_t latent_frame, double frame_rate);
 float AudioLatentBegins(int64_t latent, const LatentScale& scale);
 
-// The middle of each token's interval, float32 as the reference: seconds, then pixels down and across. [3][tokens]
+// Returns the middle of each token's interval, in float32 like the reference: seconds, pixels down, pixels across.
+// [3][tokens]
 std::vector<std::vector<float>> VideoPositions(const LatentGrid& grid, double frame_rate);
-// In seconds. [1][latents]
+// Likewise for audio: seconds. [1][latents]
 std::vector<std::vector<float>> AudioPositions(int64_t latents, const LatentScale& scale);
 
 }  // namespace kinora

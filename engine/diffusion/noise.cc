@@ -7,8 +7,8 @@ namespace kinora {
 
 namespace {
 
-// Box-Muller over 16 uniforms in place: value i pairs with value i + 8. Radius and angle are rounded to Real, as
-// torch's are: the angle's rounding alone moves a float32 value by 2e-7.
+// Box-Muller over 16 uniforms in place: value i pairs with value i + 8. Radius and angle are rounded to Real, like
+// torch's; the angle's rounding alone changes a float32 value by 2e-7.
 template <typename Real>
 void FillSixteen(Real* out) {
   for (int i = 0; i < 8; ++i) {
@@ -50,7 +50,7 @@ void NoiseSource::FillSpan(absl::Span<Real> out) {
   }
   for (Real& value : out) Uniform(value);
   for (size_t i = 0; i + kBlock <= out.size(); i += kBlock) FillSixteen(&out[i]);
-  if (out.size() % kBlock != 0) {  // the last sixteen are drawn anew, over some that were already done
+  if (out.size() % kBlock != 0) {  // the last 16 values are drawn again, including some that are already final
     const auto tail = out.last(kBlock);
     for (Real& value : tail) Uniform(value);
     FillSixteen(tail.data());

@@ -1,4 +1,4 @@
-// Standard normal noise as torch's CPU generator draws it, so that a seed means the same picture as in the reference.
+// Standard normal noise like that of torch's CPU generator, so that a seed gives the same clip as in the reference.
 #ifndef KINORA_ENGINE_DIFFUSION_NOISE_H_
 #define KINORA_ENGINE_DIFFUSION_NOISE_H_
 
@@ -10,15 +10,15 @@
 
 namespace kinora {
 
-// torch.Generator("cpu").manual_seed(seed) and torch.randn(..., generator=...) on float32
-// (ATen/native/cpu/DistributionTemplates.h, ATen/core/DistributionsHelper.h). Successive draws continue the same
-// sequence. Equal to torch to 4 ulp: its vectorised logarithm and sine are approximations, ours are not.
+// torch.Generator("cpu").manual_seed(seed) and torch.randn(..., generator=...)
+// (ATen/native/cpu/DistributionTemplates.h, ATen/core/DistributionsHelper.h). Successive draws continue one sequence.
+// float32 values equal torch's to 4 ulp, because torch's vectorised logarithm and sine are approximations.
 class NoiseSource {
  public:
   explicit NoiseSource(uint64_t seed) : engine_(static_cast<uint32_t>(seed)) {}  // torch keeps the low 32 bits
 
-  void Fill(absl::Span<float> out);  // out.size() values, whatever their shape
-  // The same on float64.
+  // Draws out.size() values as torch does for a tensor of that many elements and this dtype.
+  void Fill(absl::Span<float> out);
   void Fill(absl::Span<double> out);
 
  private:

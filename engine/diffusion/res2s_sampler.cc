@@ -6,20 +6,21 @@
 namespace kinora {
 namespace {
 
-constexpr float kLast = 0.0011f;  // in the place of 0, which has no logarithm
+constexpr float kLast = 0.0011f;  // replaces 0, which has no logarithm
 constexpr double kNoiseShare = 0.5;
 
-// Columns of a row of the table, the same for all channels.
+// Slots of a table row. Each holds the same value for all channels.
 enum Slot : int { kAnchorLessOne, kZero, kX0, kHeld, kNoise, kNextAnchorLessOne, kNextX0, kNextZ, kSlots };
 
 // φ₁(−h), φ₂(−h).
 double Phi1(double h) { return std::abs(h) < 1e-10 ? 1 : (std::exp(-h) - 1) / -h; }
 double Phi2(double h) { return std::abs(h) < 1e-10 ? 0.5 : (std::exp(-h) - 1 + h) / (h * h); }
 
-// What the step from `from` to `to` keeps, and the noise that it adds; in Real, the precision of the reference.
+// Adds noise n in a step: x ↦ keep·(x + towards·(x − x')) + noise·n. x': result of the step without noise.
 struct NoiseStep {
-  double keep, towards, noise;  // x ↦ keep·(x + towards·(x − x')) + noise·n
+  double keep, towards, noise;
 };
+// The step from level `from` to level `to`. Real: the reference's precision.
 template <typename Real>
 NoiseStep StepWithNoise(Real from, Real to) {
   const Real up = std::min(to * static_cast<Real>(kNoiseShare), to * static_cast<Real>(0.9999));
@@ -28,7 +29,7 @@ NoiseStep StepWithNoise(Real from, Real to) {
   return {.keep = keep, .towards = (static_cast<double>(down) - from) / (from - to), .noise = up};
 }
 
-// sigmas with kLast for 0.
+// Returns sigmas with kLast in place of the final 0.
 std::vector<float> Positive(absl::Span<const float> sigmas) {
   std::vector<float> levels(sigmas.begin(), sigmas.end());
   levels.back() = kLast;
@@ -37,7 +38,7 @@ std::vector<float> Positive(absl::Span<const float> sigmas) {
 
 double HalfWay(float from, float to) { return std::sqrt(static_cast<double>(from) * static_cast<double>(to)); }
 
-// The anchor after the rounds, as parts of what it was, x0 and z.
+// Sets the factors of the anchor after the hundred rounds, as a sum of the anchor, x0 and z.
 void AddRounds(double pull, Res2sFactors& factors) {
   constexpr int kRounds = 100;
   for (int i = 0; i < kRounds; ++i) {
@@ -113,10 +114,10 @@ void Res2sSampler::SelectStep(Exec& exec, const Tensor& step) const {
   exec.ops.GatherRows(factors_, step, 1.0f, current_);
 }
 
-void Res2sSampler::TakeNoise(Exec& exec, int64_t evaluation, StepNoise& noise) const {
+void Res2sSampler::TakeNoise(Exec& exec, int64_t evaluation, const GivenStepNoise& given, StepNoise& noise) const {
   if (evaluation + 1 == evaluations_) return;
   std::vector<float> drawn(exec.ops.dry() ? 0 : noise_.elements());
-  if (!exec.ops.dry()) noise.Fill(evaluation, absl::MakeSpan(drawn));
+  if (!exec.ops.dry()) noise.Fill(evaluation, given, absl::MakeSpan(drawn));
   exec.ops.stream().CopyFromHost(drawn.data(), noise_);
 }
 

@@ -1,5 +1,5 @@
-// How a latent goes from one noise level to the next, given the model's predictions of the clean one (docs/model.md
-// "Euler step", "res_2s").
+// Samplers: they move a latent from one noise level to the next, given the model's predictions of the clean latent
+// (docs/model.md "Euler step", "res_2s").
 #ifndef KINORA_ENGINE_DIFFUSION_SAMPLER_H_
 #define KINORA_ENGINE_DIFFUSION_SAMPLER_H_
 
@@ -16,48 +16,60 @@ namespace kinora {
 
 enum class SamplerKind : uint8_t { kEuler, kRes2s };
 
-// The noise levels at which a sampler asks for a prediction, in their order, on the way along sigmas: steps + 1, the
-// last 0. An evaluation each.
+// Returns the noise levels at which a sampler needs a prediction, in order. Each is one evaluation. sigmas: steps + 1
+// levels, the last 0.
 std::vector<float> EvaluationLevels(SamplerKind kind, absl::Span<const float> sigmas);
-// Which step evaluation i of `evaluations` counts as where predictions are held (Guidance.skip_step).
+// Returns the step to which `evaluation` belongs for Guidance.skip_step. 0 if the evaluation always needs a prediction.
 int64_t HeldStep(SamplerKind kind, int64_t evaluation, int64_t evaluations);
 
-// Noise that a sampler adds on the way: of generators of its own, equal in every stage of every run.
+// Noise for one modality's sampler in place of its own draws, added without normalisation. Each vector holds the packed
+// tokens of `draws` steps, one after the other; an empty one leaves the sampler's own noise.
+struct GivenStepNoise {
+  struct Draws {
+    std::vector<float> grid, appended;
+  };
+  int64_t draws = 0;
+  Draws half_way, whole;
+};
+
+// Noise that a sampler adds between steps. Its generators have fixed seeds, so it is equal in every stage of every run.
 class StepNoise {
  public:
-  // out: standardised, mean 0 and deviation 1 over all of it.
-  void Fill(int64_t evaluation, absl::Span<float> out);
+  // Draws out [tokens, channels], normalises it to mean 0 and deviation 1 over all elements, then replaces the parts
+  // that are given.
+  void Fill(int64_t evaluation, const GivenStepNoise& given, absl::Span<float> out);
 
  private:
-  // Of whole steps and of those half-way (ltx_pipelines/utils/samplers.py: noise_seed −1, and 10000 more).
+  // For whole steps and half-way points (ltx_pipelines/utils/samplers.py: noise_seed −1, and 10000 more).
   NoiseSource whole_{~uint64_t{0}}, half_way_{9999};
 };
 
-// Of one modality in one denoising stage; works on whole latents, so that every rank computes the same bits.
+// The sampler of one modality in one denoising stage. It works on whole latents, so every rank computes the same bits.
 class Sampler {
  public:
   virtual ~Sampler() = default;
 
-  // Takes from exec.arena what all evaluations need, valid until the caller's scope there ends, at addresses that do
-  // not depend on the number of steps up to RoomForSteps. sigmas: steps + 1, the last 0. state: what is denoised, as it
-  // is at the first level.
+  // Allocates the tensors of all evaluations from exec.arena, valid until the caller's scope there ends. Their
+  // addresses are the same for all numbers of steps with the same RoomForSteps. sigmas: steps + 1 levels, the last 0.
+  // state: at the first level.
   virtual void Reserve(Exec& exec, absl::Span<const float> sigmas, const LatentState& state) = 0;
-  // What Step reads becomes that of the evaluation in `step` [1] i32, device memory.
+  // Selects the evaluation whose factors Step reads. step: [1] i32 in device memory.
   virtual void SelectStep(Exec& exec, const Tensor& step) const = 0;
-  // Draws what an evaluation adds, on the host; not captured. Modalities draw in turn from one `noise`.
-  virtual void TakeNoise(Exec& /*exec*/, int64_t /*evaluation*/, StepNoise& /*noise*/) const {}
-  // prediction: of z at the evaluation's level, its x0 is written   z: [tokens, channels] f32, in place, to where the
-  // next evaluation wants it
+  // Draws the noise of an evaluation on the host; not captured in graphs. Modalities draw in turn from one `noise`.
+  virtual void TakeNoise(Exec& /*exec*/, int64_t /*evaluation*/, const GivenStepNoise& /*given*/,
+                         StepNoise& /*noise*/) const {}
+  // Moves z to the level of the next evaluation. prediction: of z at this evaluation's level; its x0 is written.
+  // z: [tokens, channels] f32, in place.
   virtual void Step(Exec& exec, const Prediction& prediction, Tensor z) const = 0;
-  // The same with the x0 of an evaluation before.
+  // Like Step, with the x0 of an earlier evaluation.
   virtual void StepWithHeld(Exec& exec, const Prediction& prediction, Tensor z) const = 0;
-  // After the last evaluation: z is the result.
+  // Sets z to the result. Call after the last evaluation.
   virtual void Finish(Exec& /*exec*/, const Prediction& /*prediction*/, Tensor /*z*/) const {}
 };
 
 std::unique_ptr<Sampler> MakeSampler(SamplerKind kind);
 
-// Steps that a table has memory for, whatever their number: what is laid out after it keeps its address.
+// Number of steps for which a table reserves memory. Rounding up keeps the addresses of later allocations the same.
 constexpr int64_t RoomForSteps(int64_t steps) { return (steps + 31) / 32 * 32; }
 
 // z += (z − x0)/σ·(σ' − σ).
@@ -70,7 +82,7 @@ class EulerSampler : public Sampler {
 
  private:
   Tensor schedule_;  // [RoomForSteps, 2]: from, to
-  Tensor current_;   // [1, 2]: one of its rows
+  Tensor current_;   // [1, 2]: a copy of the selected row
 };
 
 }  // namespace kinora

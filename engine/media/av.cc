@@ -23,7 +23,7 @@ absl::Status AvError(int code, const std::string& what) {
   return absl::InternalError(absl::StrCat(what, ": ", text));
 }
 
-// The list takes the place of x264's own detection; every CPU with AVX-512 has the rest of it.
+// The list replaces x264's own detection. Every CPU with AVX-512 also has the instructions in it.
 std::string X264Instructions() {
   return (av_get_cpu_flags() & AV_CPU_FLAG_AVX512) != 0 ? "asm=avx2,fma3,bmi2,lzcnt:" : "";
 }

@@ -22,20 +22,20 @@ struct AvDeleter {
   void operator()(AVCodecContext* p) const { avcodec_free_context(&p); }
   void operator()(SwrContext* p) const { swr_free(&p); }
   void operator()(SwsContext* p) const { sws_freeContext(p); }
-  void operator()(AVFormatContext* p) const;  // closes the file too; the error of that close is lost
+  void operator()(AVFormatContext* p) const;  // also closes the file and ignores errors of that
 };
 template <typename T>
 using AvPtr = std::unique_ptr<T, AvDeleter>;
 
-// "WHAT: No space left on device". A code that is an errno maps as absl::ErrnoToStatus maps it (a full disk is
-// RESOURCE_EXHAUSTED), every other code is Internal.
+// Returns an error such as "WHAT: No space left on device". Codes that are an errno map like absl::ErrnoToStatus (a
+// full disk is ResourceExhausted); all others are Internal.
 absl::Status AvError(int code, const std::string& what);
 
-// What "x264-params" of a libx264 encoder must hold, in front of what else it is to hold. x264 (164) with AVX-512 reads
-// memory that nobody set: equal frames then become streams that differ with what was in freed memory.
+// Returns the prefix that every libx264 encoder needs in its "x264-params". x264 (164) with AVX-512 reads uninitialised
+// memory, so equal frames can give different streams.
 std::string X264Instructions();
 
-// The libraries print nothing: what matters is in the Status. Called by everything that uses them.
+// Stops the libraries from logging, because errors are in the Status. Call it before any use of them.
 void QuietAv();
 
 }  // namespace kinora

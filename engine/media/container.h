@@ -1,5 +1,5 @@
-// Kinds of file that a clip is written to, and the one rule by which a path names its kind. No FFmpeg, so that a client
-// can tell before it sends a request.
+// File formats of clips, and the rule that determines the format of a path. Does not need FFmpeg, so that a client can
+// check a path before it sends a request.
 #ifndef KINORA_ENGINE_MEDIA_CONTAINER_H_
 #define KINORA_ENGINE_MEDIA_CONTAINER_H_
 
@@ -14,13 +14,13 @@ enum class Container {
   kMp4,        // H.264 yuv420p BT.709 and AAC, moov first
   kWebm,       // VP9 and Opus
   kPngFrames,  // one stored ZIP of 000000.png, 000001.png, …; no sound
-  kPngFolder,  // the same files in an existing folder (frame_folder.h); each appears whole. The first takes the
-               // place of an older clip's; those of a clip that fails later stay
+  kPngFolder,  // the same files in a folder (frame_folder.h), each written atomically. The first frame replaces those
+               // of an older clip; frames of a clip that fails later remain
   kWav,        // 16-bit PCM; no picture
 };
 
-// By the ending of `path` (.mp4, .webm, .wav, .zip), or kPngFolder for an existing folder and for a path that ends in
-// '/'. InvalidArgument otherwise.
+// Returns kPngFolder for an existing folder and for a path that ends in '/', otherwise the format of the extension
+// (.mp4, .webm, .wav, .zip). Fails with InvalidArgument for any other path.
 absl::StatusOr<Container> ContainerForPath(const std::string& path);
 std::string_view ContainerExtension(Container container);  // "mp4"
 std::string_view ContainerMediaType(Container container);  // "video/mp4"

@@ -1,9 +1,9 @@
-// A ClipSink that writes a file: which container, which options, one factory. The proto's `Output`, in plain C++.
+// Creates ClipSinks that write files, from options that mirror the proto's `Output`.
 //
-// Files appear whole or not at all: they grow as PATH.XXXX.part and are renamed by End; an error or an early
-// destruction removes what was begun. The bytes depend on the frames, the samples, the options and the build only:
-// encoder threads are fixed, and no date, host or path is written. Everything is written with one thread per sink
-// besides the encoders' own.
+// Files appear complete or not at all: sinks write to PATH.XXXX.part, which End renames. An error or an early
+// destruction removes the partial file. The bytes depend only on the frames, the samples, the options and the build:
+// the number of encoder threads is fixed, and no date, host or path is written. A sink has no threads except the
+// encoders'.
 #ifndef KINORA_ENGINE_MEDIA_FILE_SINK_H_
 #define KINORA_ENGINE_MEDIA_FILE_SINK_H_
 
@@ -18,13 +18,13 @@ namespace kinora {
 struct FileSinkOptions {
   Container container = Container::kMp4;
   bool without_audio = false;
-  int crf = 19;              // kMp4: x264, 0..51; kWebm: VP9, 0..51. Lower is better and larger.
+  int crf = 19;              // kMp4: x264, kWebm: VP9; 0..51. Lower means better quality and larger files.
   std::string parameters{};  // written as the file's comment; empty: none
   std::string prompt{};      // written as the file's description; empty: none
 };
 
-// InvalidArgument for a clip or options the container cannot hold (odd sizes, no sound in a WAV), from Begin.
-// A folder or file that cannot be written is reported by Begin with its path.
+// Begin fails with InvalidArgument if the container cannot hold the clip or its options (odd sizes, no sound for a
+// WAV). If the file cannot be created, Begin fails with its path; for kWav, End does.
 std::unique_ptr<ClipSink> MakeFileSink(std::string path, const FileSinkOptions& options);
 
 }  // namespace kinora

@@ -43,12 +43,12 @@ bool IsFrameName(std::string_view name) {
 
 absl::Status CheckFrameFolder(const std::string& folder) {
   std::error_code error;
-  if (!fs::exists(folder, error)) return absl::OkStatus();  // or whoever makes it says why not
+  if (!fs::exists(folder, error)) return absl::OkStatus();  // creating it will report an error, if any
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename();
     if (IsFrameName(name) || LiesBeside(name)) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        folder, ": holds ", name, ", which is no frame; name a new folder, or an empty one, for the frames of a clip"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(folder, ": holds ", name, ", which is not a frame; use a new or empty folder"));
   }
   return error ? CannotList(folder, error) : absl::OkStatus();
 }

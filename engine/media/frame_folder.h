@@ -1,5 +1,6 @@
-// A folder of frames as PNG, 000000.png, 000001.png, …: those of one clip and nothing else, so that whoever reads all
-// pictures in it reads that clip. A clip replaces the frames of the one before; another's files are refused, not mixed.
+// A folder of PNG frames, 000000.png, 000001.png, …, of one clip and no other pictures, so that a program which reads
+// all pictures in it reads that clip. A new clip replaces the frames of the previous one. A folder with other files is
+// rejected.
 #ifndef KINORA_ENGINE_MEDIA_FRAME_FOLDER_H_
 #define KINORA_ENGINE_MEDIA_FRAME_FOLDER_H_
 
@@ -14,12 +15,13 @@ namespace kinora {
 std::string FrameName(int64_t index);  // "000012.png"
 bool IsFrameName(std::string_view name);
 
-// OK: the folder holds frames, files that are hidden or not whole yet (.part), and what lies beside a clip under its
-// job's name (32 hexadecimal digits and a dot), or is not there. InvalidArgument names another file.
+// Returns OK if the folder does not exist or holds only frames, hidden files, partial files (.part), and other files of
+// a job, whose names begin with its id (32 hexadecimal digits and a dot). Otherwise fails with InvalidArgument, naming
+// a file.
 absl::Status CheckFrameFolder(const std::string& folder);
 
-// Removes all frames. Before the first of a new clip is stored, so that a clip that fails on its way leaves only its
-// own.
+// Removes all frames. Call it before the first frame of a new clip is stored, so that a clip that fails leaves only its
+// own frames.
 absl::Status RemoveFrames(const std::string& folder);
 
 }  // namespace kinora

@@ -19,10 +19,10 @@
 namespace kinora {
 namespace {
 
-// libjpeg leaves by a jump what it cannot go on with, also where it merely warns: nothing of a damaged picture is
-// shown.
+// Error handler for libjpeg: jumps out of libjpeg on an error, and also on a warning, so that no part of a damaged
+// picture is shown.
 struct Errors {
-  jpeg_error_mgr manager{};  // first: libjpeg knows it alone
+  jpeg_error_mgr manager{};  // must be first: Leave casts libjpeg's pointer to it to Errors*
   std::jmp_buf leave{};
   char text[JMSG_LENGTH_MAX] = "";
 
@@ -42,7 +42,7 @@ struct Errors {
   }
 };
 
-// Between setjmp and its jump there is nothing that has a destructor.
+// No object between setjmp and longjmp has a destructor.
 bool Compress(const RgbPicture& picture, int quality, Errors& errors, unsigned char** out, unsigned long* size) {
   jpeg_compress_struct codec{};
   codec.err = errors.Install();
@@ -98,10 +98,10 @@ bool Decompress(std::string_view data, int64_t longest, Errors& errors, RgbPictu
   return fits;
 }
 
-// Where a pixel of the larger side lies on the smaller one, between `low` and the next.
+// Position of an output pixel along one side of the input, between the pixels `low` and `high`.
 struct Place {
   int64_t low, high;
-  double share;  // of `high`
+  double share;  // weight of `high`
 };
 
 std::vector<Place> Places(int64_t from, int64_t to) {

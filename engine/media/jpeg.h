@@ -1,4 +1,4 @@
-// Small pictures as JPEG, without FFmpeg: the worker writes previews, the client reads them for terminals.
+// Small pictures as JPEG, without FFmpeg. The worker writes previews; the client reads them to show them in terminals.
 #ifndef KINORA_ENGINE_MEDIA_JPEG_H_
 #define KINORA_ENGINE_MEDIA_JPEG_H_
 
@@ -17,16 +17,17 @@ struct RgbPicture {
   bool operator==(const RgbPicture&) const = default;
 };
 
-// Bilinear between the centres of pixels, the outermost continued to the edge. Sides of 1 or more.
+// Interpolates bilinearly between pixel centres; beyond the outermost centres the value is constant. CHECK-fails unless
+// all sides are at least 1.
 RgbPicture Resize(const RgbPicture& picture, int64_t width, int64_t height);
 
-// ".jpg" or ".jpeg", in any case.
+// Whether the path ends in ".jpg" or ".jpeg", in upper or lower case.
 bool HasJpegEnding(std::string_view path);
 
 // quality: 1..100.
 std::string EncodeJpeg(const RgbPicture& picture, int quality);
 
-// Data that strangers sent: DataLoss if it is no whole JPEG, or a side is longer than `longest`.
+// data: may be untrusted. Fails with DataLoss if it is not a complete JPEG, or if a side is longer than `longest`.
 absl::StatusOr<RgbPicture> DecodeJpeg(std::string_view data, int64_t longest);
 
 }  // namespace kinora

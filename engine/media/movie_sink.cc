@@ -23,7 +23,7 @@ absl::Status MovieSink::Begin(const ClipInfo& info) {
   }
   muxer_.reset(raw);
   muxer_->flags |= AVFMT_FLAG_BITEXACT;  // no library versions, dates or random identifiers
-  muxer_->max_interleave_delta = 0;      // wait for the other stream however late it comes: the sound comes last
+  muxer_->max_interleave_delta = 0;      // no limit on waiting for the other stream: the sound may come last
   KINORA_RETURN_IF_ERROR(OpenTracks((muxer_->oformat->flags & AVFMT_GLOBALHEADER) != 0));
   if (const int code = avio_open(&muxer_->pb, file_.part().c_str(), AVIO_FLAG_WRITE); code < 0) {
     return AvError(code, absl::StrCat("creating ", file_.path()));
@@ -71,11 +71,10 @@ absl::Status MovieSink::WriteHeader() {
   AVDictionary* options = nullptr;
   if (options_.container == Container::kMp4) {
     av_dict_set(&options, "movflags", "+faststart", 0);
-    // Edit lists, which trim the sound's padding, count in this unit; the default of a millisecond would cut samples
-    // off.
+    // Edit lists, which trim the sound's padding, use this unit. The default of a millisecond would cut off samples.
     if (sound_ != nullptr) av_dict_set_int(&options, "movie_timescale", sound_->codec().sample_rate, 0);
   } else {
-    // Opus begins with padding at a negative time; Matroska states it (CodecDelay), so nothing must be moved for it.
+    // Opus begins with padding at a negative time. Matroska records it (CodecDelay), so timestamps must not be shifted.
     muxer_->avoid_negative_ts = AVFMT_AVOID_NEG_TS_DISABLED;
   }
   const int code = avformat_write_header(muxer_.get(), &options);

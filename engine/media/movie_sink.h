@@ -1,5 +1,5 @@
-// MP4 (H.264 + AAC, moov before mdat) and WEBM (VP9 + Opus). Frames are encoded as they come; packets are held in
-// memory, encoded, until the sound is there to interleave them with.
+// MP4 (H.264 + AAC, moov before mdat) and WebM (VP9 + Opus). Frames are encoded as they arrive. Encoded packets stay in
+// memory until the sound arrives and they can be interleaved with it.
 #ifndef KINORA_ENGINE_MEDIA_MOVIE_SINK_H_
 #define KINORA_ENGINE_MEDIA_MOVIE_SINK_H_
 
@@ -30,7 +30,7 @@ class MovieSink : public ClipSink {
   absl::Status Write(AVPacket& packet, const AVCodecContext& codec, const AVStream& stream);
 
   const FileSinkOptions options_;
-  PartFile file_;  // before muxer_: outlives the open file
+  PartFile file_;  // declared before muxer_, so that it outlives the open file
   ClipInfo info_;
   AvPtr<AVFormatContext> muxer_;
   std::unique_ptr<PictureTrack> picture_;  // null: no picture

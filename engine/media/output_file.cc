@@ -10,17 +10,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/uninterrupted.h"
 
 namespace kinora {
 namespace {
 
 absl::Status WriteAll(int descriptor, int64_t offset, std::string_view bytes, const std::string& path) {
   while (!bytes.empty()) {
-    const ssize_t n = pwrite(descriptor, bytes.data(), bytes.size(), offset);
-    if (n < 0) {
-      if (errno == EINTR) continue;
-      return absl::ErrnoToStatus(errno, "writing " + path);
-    }
+    const ssize_t n = Uninterrupted([&] { return pwrite(descriptor, bytes.data(), bytes.size(), offset); });
+    if (n < 0) return absl::ErrnoToStatus(errno, "writing " + path);
     bytes.remove_prefix(static_cast<size_t>(n));
     offset += n;
   }
@@ -30,7 +28,7 @@ absl::Status WriteAll(int descriptor, int64_t offset, std::string_view bytes, co
 }  // namespace
 
 PartFile::PartFile(std::string path) : path_(std::move(path)) {
-  // Drawn, not counted: writers may be on several hosts of one file system.
+  // Random, not a counter, because writers may run on several hosts that share a file system.
   std::random_device random;
   part_ = absl::StrCat(path_, ".", absl::Hex(random(), absl::kZeroPad8), ".part");
 }

@@ -1,5 +1,5 @@
-// A file that appears whole or not at all: it is written beside the target, as PATH.XXXX.part with a name
-// of its own (two writers of one path do not meet), and renamed by Commit.
+// A file that appears complete or not at all. It is written next to the target as PATH.XXXX.part, with a random name so
+// that two writers of one path do not collide, and renamed by Commit.
 #ifndef KINORA_ENGINE_MEDIA_OUTPUT_FILE_H_
 #define KINORA_ENGINE_MEDIA_OUTPUT_FILE_H_
 
@@ -13,7 +13,7 @@
 
 namespace kinora {
 
-// The name of a file being written, removed unless committed. For writers that open the file themselves.
+// The name of a partial file, for writers that open the file themselves. Removes the file unless it is committed.
 class PartFile {
  public:
   explicit PartFile(std::string path);
@@ -23,7 +23,7 @@ class PartFile {
 
   const std::string& path() const { return path_; }
   const std::string& part() const { return part_; }
-  // Renames to `path`, or to another one of the same file system; the file must be closed.
+  // Renames the file, which must be closed, to path() or to another path on the same file system.
   absl::Status Commit() { return CommitAs(path_); }
   absl::Status CommitAs(const std::string& path);
 
@@ -33,8 +33,8 @@ class PartFile {
   bool committed_ = false;
 };
 
-// Sequential writes to a PartFile. Errors carry the path; a full disk is RESOURCE_EXHAUSTED. Not fsynced: whoever
-// promises durability (the artifact store) does that.
+// Sequential writes to a PartFile. Errors contain the path; a full disk is ResourceExhausted. Does not fsync: callers
+// that need durability (the artifact store) must do that.
 class OutputFile {
  public:
   static absl::StatusOr<std::unique_ptr<OutputFile>> Create(std::string path);
@@ -42,8 +42,8 @@ class OutputFile {
 
   absl::Status Write(std::string_view bytes);
   int64_t size() const { return size_; }
-  const std::string& part() const { return file_.part(); }  // where the bytes are until they are committed
-  absl::Status Commit() { return CommitAs(file_.path()); }  // close and rename
+  const std::string& part() const { return file_.part(); }  // the file's path until it is committed
+  absl::Status Commit() { return CommitAs(file_.path()); }  // closes and renames the file
   absl::Status CommitAs(const std::string& path);
 
  private:

@@ -15,8 +15,8 @@ extern "C" {
 namespace kinora {
 namespace {
 
-// The number of encoder threads is part of the output's definition: x264's rate control sees another history with
-// another number. Four frames in flight keep four cores busy and cost little memory.
+// The number of encoder threads affects the output, because x264's rate control sees a different history. Four frames
+// in flight keep four cores busy and need little memory.
 constexpr int kEncoderThreads = 4;
 
 AvPtr<SwsContext> MakeScaler(int width, int height) {
@@ -29,7 +29,7 @@ AvPtr<SwsContext> MakeScaler(int width, int height) {
   av_opt_set_int(s, "dsth", height, 0);
   av_opt_set_int(s, "src_format", AV_PIX_FMT_RGB24, 0);
   av_opt_set_int(s, "dst_format", AV_PIX_FMT_YUV420P, 0);
-  av_opt_set_int(s, "dst_h_chr_pos", 0, 0);  // chroma sited left, between two rows: what H.264 and VP9 readers assume
+  av_opt_set_int(s, "dst_h_chr_pos", 0, 0);  // chroma sited left, between two rows, as H.264 and VP9 readers assume
   av_opt_set_int(s, "dst_v_chr_pos", 128, 0);
   av_opt_set_int(s, "sws_flags", SWS_BICUBIC | SWS_FULL_CHR_H_INP | SWS_ACCURATE_RND | SWS_BITEXACT, 0);
   const int* bt709 = sws_getCoefficients(SWS_CS_ITU709);
@@ -85,7 +85,7 @@ AVRational FrameRate(double frames_per_second) {
   for (int denominator : {1, 1001}) {
     const double numerator = frames_per_second * denominator;
     const double rounded = denominator == 1 ? std::round(numerator) : 1000 * std::round(numerator / 1000);
-    // 23.976 is how people write 24000/1001
+    // 24000/1001 is often written as 23.976.
     if (rounded > 0 && std::abs(numerator - rounded) < (denominator == 1 ? 1e-6 : 0.5)) {
       return {static_cast<int>(rounded), denominator};
     }
@@ -122,7 +122,7 @@ absl::StatusOr<std::unique_ptr<PictureTrack>> PictureTrack::Create(const Picture
 
 absl::Status PictureTrack::Encode(int64_t index, const uint8_t* rgb, PacketSink sink) {
   AVFrame* frame = frame_.get();
-  // A new buffer unless the encoder has let go of the last one.
+  // Gets a new buffer unless the encoder has released the last one.
   if (frame->buf[0] == nullptr || av_frame_is_writable(frame) == 0) {
     for (AVBufferRef*& buffer : frame->buf) av_buffer_unref(&buffer);
     if (const int code = av_frame_get_buffer(frame, 0); code < 0) return AvError(code, "a video frame");
@@ -150,7 +150,7 @@ absl::Status PictureTrack::Drain(PacketSink sink) {
     const int code = avcodec_receive_packet(codec_.get(), packet_.get());
     if (code == AVERROR(EAGAIN) || code == AVERROR_EOF) return absl::OkStatus();
     if (code < 0) return AvError(code, "encoding the video");
-    packet_->duration = 1;  // x264 leaves it unset; without it the last frame would last no time
+    packet_->duration = 1;  // x264 leaves it unset, which would give the last frame no duration
     const absl::Status status = sink(*packet_);
     av_packet_unref(packet_.get());
     KINORA_RETURN_IF_ERROR(status);

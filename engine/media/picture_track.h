@@ -1,4 +1,4 @@
-// RGB frames -> H.264 or VP9 packets: yuv420p, limited-range BT.709, tagged as such.
+// Encodes RGB frames as H.264 or VP9 packets: yuv420p, limited-range BT.709, with matching tags.
 #ifndef KINORA_ENGINE_MEDIA_PICTURE_TRACK_H_
 #define KINORA_ENGINE_MEDIA_PICTURE_TRACK_H_
 
@@ -19,16 +19,18 @@ struct PictureTrackOptions {
   int64_t width = 0, height = 0;    // even
   double frame_rate = 0;
   int crf = 19;
-  bool global_header = false;  // the container keeps the parameter sets
+  bool global_header = false;  // the container stores the parameter sets
 };
 
 class PictureTrack {
  public:
-  // InvalidArgument for odd or non-positive sizes or a bad rate; FailedPrecondition if libavcodec lacks the encoder.
+  // Fails with InvalidArgument for odd or non-positive sizes or an invalid rate, and with FailedPrecondition if
+  // libavcodec does not have the encoder.
   static absl::StatusOr<std::unique_ptr<PictureTrack>> Create(const PictureTrackOptions& options);
 
   const AVCodecContext& codec() const { return *codec_; }
-  // rgb: [height, width, 3] of the frame with this index. Packets come out later, in decoding order.
+  // rgb: [height, width, 3], the frame with this index. Sends finished packets, also of earlier frames, to `sink` in
+  // decoding order.
   absl::Status Encode(int64_t index, const uint8_t* rgb, PacketSink sink);
   absl::Status Flush(PacketSink sink);
 
@@ -42,7 +44,8 @@ class PictureTrack {
   AvPtr<AVPacket> packet_;
 };
 
-// The rational that is meant: 24, 25, 30000/1001, …; otherwise the nearest with a denominator of at most 1001.
+// Returns the intended rational: an integer, a multiple of 1000/1001 such as 30000/1001, or otherwise the rate rounded
+// to 1e-6.
 AVRational FrameRate(double frames_per_second);
 
 }  // namespace kinora

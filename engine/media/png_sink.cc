@@ -29,7 +29,7 @@ std::string Chunk(std::string_view type, std::string_view data) {
 
 std::string TextChunk(std::string_view keyword, std::string_view text) {
   if (text.empty()) return "";
-  // keyword, end, not compressed, method 0, no language, no translated keyword, UTF-8 text
+  // keyword, its end, not compressed, method 0, no language, no translated keyword, UTF-8 text
   return Chunk("iTXt", std::string(keyword).append(std::string_view("\0\0\0\0\0", 5)).append(text));
 }
 
@@ -98,7 +98,7 @@ absl::Status PngSink::Begin(const ClipInfo& info) {
 absl::Status PngSink::Store(int64_t index, std::string_view png) {
   const std::string name = FrameName(index);
   if (zip_.has_value()) return zip_->Add(name, png);
-  // An older clip's go once there is a frame of this one: a clip that fails on its way leaves no mixture.
+  // Removes an older clip's frames only once this clip has a frame, so that a failed clip leaves no mixture.
   if (index == 0) KINORA_RETURN_IF_ERROR(RemoveFrames(path_));
   KINORA_ASSIGN_OR_RETURN(const auto file, OutputFile::Create(absl::StrCat(path_, "/", name)));
   KINORA_RETURN_IF_ERROR(file->Write(png));

@@ -1,5 +1,4 @@
-// Frames as PNG: one stored ZIP of 000000.png, 000001.png, … or the same files in a folder, made if it is not there. No
-// sound.
+// Frames as PNG: 000000.png, 000001.png, … in a stored ZIP, or in a folder, which is created if necessary. No sound.
 #ifndef KINORA_ENGINE_MEDIA_PNG_SINK_H_
 #define KINORA_ENGINE_MEDIA_PNG_SINK_H_
 
@@ -17,7 +16,7 @@ namespace kinora {
 class PngEncoder {
  public:
   static absl::StatusOr<std::unique_ptr<PngEncoder>> Create(int64_t width, int64_t height);
-  // Text goes into iTXt chunks "Comment" and "Description" before the picture; empty: none.
+  // comment, description: written as iTXt chunks "Comment" and "Description" before the picture, unless empty.
   absl::StatusOr<std::string> Encode(const uint8_t* rgb, std::string_view comment, std::string_view description);
 
  private:

@@ -17,7 +17,7 @@ extern "C" {
 namespace kinora {
 namespace {
 
-// The rate itself if the encoder takes it, else the smallest larger one, else the largest.
+// Returns `wanted` if the encoder supports it, otherwise the smallest larger rate or, if there is none, the largest.
 int SupportedRate(const AVCodec& encoder, int wanted) {
   if (encoder.supported_samplerates == nullptr) return wanted;
   int above = 0, largest = 0;
@@ -28,7 +28,7 @@ int SupportedRate(const AVCodec& encoder, int wanted) {
   return above != 0 ? above : largest;
 }
 
-// Interleaved or planar samples in the encoder's format and rate.
+// Samples in the encoder's format and rate: interleaved in one plane, or one plane per channel.
 struct Samples {
   std::vector<std::vector<uint8_t>> planes;
   int64_t count = 0;
@@ -93,8 +93,8 @@ absl::StatusOr<std::unique_ptr<SoundTrack>> SoundTrack::Create(const SoundTrackO
   codec.sample_rate = SupportedRate(*encoder, options.sample_rate);
   codec.time_base = {1, codec.sample_rate};
   av_channel_layout_default(&codec.ch_layout, options.channels);
-  codec.bit_rate =
-      options.channels * std::min<int64_t>(96000, 4 * int64_t{codec.sample_rate});  // AAC takes 6 bits a sample at most
+  codec.bit_rate = options.channels *
+                   std::min<int64_t>(96000, 4 * int64_t{codec.sample_rate});  // AAC allows at most 6 bits per sample
   codec.thread_count = 1;
   codec.flags |= AV_CODEC_FLAG_BITEXACT;
   if (options.global_header) codec.flags |= AV_CODEC_FLAG_GLOBAL_HEADER;

@@ -1,4 +1,4 @@
-// A waveform -> AAC or Opus packets.
+// Encodes a waveform as AAC or Opus packets.
 #ifndef KINORA_ENGINE_MEDIA_SOUND_TRACK_H_
 #define KINORA_ENGINE_MEDIA_SOUND_TRACK_H_
 
@@ -15,7 +15,7 @@ namespace kinora {
 
 struct SoundTrackOptions {
   const char* encoder = "aac";  // or "libopus"
-  int sample_rate = 0;          // Hz of the waveform; resampled if the encoder does not take it
+  int sample_rate = 0;          // Hz of the waveform; resampled if the encoder does not support it
   int channels = 0;             // 1..8
   bool global_header = false;
 };
@@ -25,9 +25,9 @@ class SoundTrack {
   static absl::StatusOr<std::unique_ptr<SoundTrack>> Create(const SoundTrackOptions& options);
 
   const AVCodecContext& codec() const { return *codec_; }
-  // waveform: [channels, samples] float32, clamped to -1..1; InvalidArgument if a value is not finite. Once per track.
-  // The packets' durations sum to the samples plus the encoder's initial padding, so that the container can trim both
-  // ends.
+  // Encodes the whole track; may be called once. waveform: [channels, samples] float32, clamped to -1..1. Fails with
+  // InvalidArgument if a value is not finite. The packets' durations sum to the samples plus the encoder's initial
+  // padding, so that the container can trim both ends.
   absl::Status EncodeAll(const float* waveform, int64_t samples, PacketSink sink);
 
  private:

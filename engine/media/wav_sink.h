@@ -21,7 +21,7 @@ class WavSink : public ClipSink {
   const FileSinkOptions options_;
   const std::string path_;
   ClipInfo info_;
-  std::string bytes_;  // the whole file; written by End
+  std::string bytes_;  // the whole file, which End writes
 };
 
 }  // namespace kinora

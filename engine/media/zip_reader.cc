@@ -11,7 +11,9 @@ namespace kinora {
 namespace {
 
 constexpr uint32_t kMember = 0x04034b50;
-constexpr size_t kMemberHeader = 30;  // of PKWARE's APPNOTE 4.3.7: a fixed part, then name and extra field
+constexpr uint32_t kDirectory = 0x02014b50;     // entry of the central directory
+constexpr uint32_t kDirectoryEnd = 0x06054b50;  // without a member, the directory has no entry
+constexpr size_t kMemberHeader = 30;            // of PKWARE's APPNOTE 4.3.7: a fixed part, then name and extra field
 
 uint32_t LittleEndian(std::string_view bytes, size_t at, size_t size) {
   uint32_t value = 0;
@@ -19,7 +21,7 @@ uint32_t LittleEndian(std::string_view bytes, size_t at, size_t size) {
   return value;
 }
 
-// Exactly `size` bytes; nothing is reserved for a size that the file does not have.
+// Reads exactly `size` bytes. Allocates at most 1 MiB more than the file has.
 bool ReadExactly(std::istream& in, size_t size, std::string& out) {
   constexpr size_t kPiece = 1 << 20;
   out.clear();
@@ -40,7 +42,9 @@ absl::Status ReadZip(const std::string& path,
   std::string header, name, content;
   while (true) {
     if (!ReadExactly(in, 4, header)) return absl::DataLossError(path + ": ends before its directory");
-    if (LittleEndian(header, 0, 4) != kMember) return absl::OkStatus();  // the directory begins
+    const uint32_t signature = LittleEndian(header, 0, 4);
+    if (signature == kDirectory || signature == kDirectoryEnd) return absl::OkStatus();
+    if (signature != kMember) return absl::DataLossError(absl::StrCat(path, ": is damaged after \"", name, "\""));
     std::string rest;
     if (!ReadExactly(in, kMemberHeader - 4, rest)) return absl::DataLossError(path + ": is cut off");
     header += rest;

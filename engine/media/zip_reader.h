@@ -1,4 +1,4 @@
-// Reads back what ZipWriter writes: stored members, one after the other.
+// Reads archives of ZipWriter: stored members, one after the other.
 #ifndef KINORA_ENGINE_MEDIA_ZIP_READER_H_
 #define KINORA_ENGINE_MEDIA_ZIP_READER_H_
 
@@ -10,8 +10,9 @@
 
 namespace kinora {
 
-// `take` gets each member in the file's order, its content whole; an error of it ends the reading. NotFound: no such
-// file. DataLoss: a member that is cut off, compressed or of unknown size. Checksums are not looked at.
+// Calls `take` for each member in file order, with its whole content. Stops if it fails. Fails with NotFound if the
+// file cannot be opened, and with DataLoss if a member is cut off, compressed or of unknown size. Does not verify
+// checksums.
 absl::Status ReadZip(const std::string& path,
                      absl::FunctionRef<absl::Status(std::string_view name, std::string_view content)> take);
 

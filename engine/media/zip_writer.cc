@@ -18,7 +18,7 @@ constexpr uint16_t kDate1980 = 0x21;  // 1 January: day 1, month 1, year 0
 constexpr uint16_t kUtf8Names = 0x800;
 
 template <std::unsigned_integral... T>
-void Append(std::string& out, T... values) {  // little-endian, whatever the machine
+void Append(std::string& out, T... values) {  // little-endian on every machine
   const auto one = [&out](auto value) {
     for (size_t i = 0; i < sizeof value; ++i) out.push_back(static_cast<char>(value >> (8 * i) & 0xff));
   };

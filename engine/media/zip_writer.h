@@ -1,5 +1,5 @@
-// A ZIP archive of stored (uncompressed) members, as PKWARE's APPNOTE 6.3 describes it; ZIP64 records where the archive
-// passes 4 GiB or 65,534 members. Dates are 1980-01-01, so equal members make equal archives.
+// A ZIP archive of stored (uncompressed) members, according to PKWARE's APPNOTE 6.3, with ZIP64 records if the archive
+// exceeds 4 GiB or 65,534 members. Dates are 1980-01-01, so equal members make equal archives.
 #ifndef KINORA_ENGINE_MEDIA_ZIP_WRITER_H_
 #define KINORA_ENGINE_MEDIA_ZIP_WRITER_H_
 
@@ -15,15 +15,15 @@
 
 namespace kinora {
 
-uint32_t Crc32(std::string_view bytes);  // the one of ZIP and PNG
+uint32_t Crc32(std::string_view bytes);  // as in ZIP and PNG
 
 class ZipWriter {
  public:
-  // zip64_from: offsets and the number of members from which ZIP64 is used; smaller values only in tests.
+  // zip64_from: smallest offset and number of members for which ZIP64 is used; only tests lower it.
   static absl::StatusOr<ZipWriter> Create(std::string path, uint64_t zip64_from = 0xffffffff);
 
   absl::Status Add(std::string_view name, std::string_view content);  // content below 4 GiB
-  absl::Status Finish();                                              // directory, close, rename
+  absl::Status Finish();                                              // writes the directory, closes and renames
 
  private:
   struct Member {

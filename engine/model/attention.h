@@ -1,6 +1,6 @@
 // The attention module of the transformer (six per block) and of the connectors: RMS norm of q and k over all heads
-// together, optional rotation, optional gate per head, 2·sigmoid(logits of the query side)
-// (ltx_core/model/transformer/attention.py; diffusers LTX2Attention). Heads are split over tensor ranks. The pieces are
+// together, optional rotation, and an optional gate per head, 2·sigmoid(logits of the query side)
+// (ltx_core/model/transformer/attention.py; diffusers LTX2Attention). Tensor ranks divide the heads. The pieces are
 // public because self-, prompt and cross-modal attention combine them differently.
 #ifndef KINORA_ENGINE_MODEL_ATTENTION_H_
 #define KINORA_ENGINE_MODEL_ATTENTION_H_
@@ -11,29 +11,29 @@
 namespace kinora {
 
 struct AttentionShape {
-  int64_t query_width = 0;    // of the rows that ask, and of the result
-  int64_t context_width = 0;  // of the rows that are asked
-  int64_t heads = 0;          // of the whole model
+  int64_t query_width = 0;    // of the rows that queries come from, and of the result
+  int64_t context_width = 0;  // of the rows that keys and values come from
+  int64_t heads = 0;          // on all ranks together
   int64_t head_dim = 0;
-  bool to_itself = false;  // queries, keys and values are of the same rows
+  bool to_itself = false;  // self-attention: queries, keys and values come from the same rows
   bool gated = false;
   float norm_eps = 1e-6f;
   int64_t inner() const { return heads * head_dim; }
 };
 
-// What attention gave, before its gates.
+// Result of attention before the gates.
 struct Attended {
-  Tensor rows{};    // [rows, inner]; filled from `chunks` if there are any
-  Tensor chunks{};  // as MergeChunks takes them
-  Tensor values{};  // take the place of `rows` from `first_value` on
+  Tensor rows{};    // [rows, inner]; if `chunks` is defined, Finish merges the chunks into it
+  Tensor chunks{};  // as in MergeChunks
+  Tensor values{};  // replace `rows` from `first_value` on
   int64_t first_value = 0;
 };
 
 // Widths below are this rank's: inner = heads·head_dim / tensor ranks.
 class Attention {
  public:
-  // Reads to_q, to_k, to_v, to_out.0, q_norm, k_norm and, if gated, to_gate_logits under `weights`. What projects the
-  // same rows is one weight: q, k and v of an attention to itself, k and v of the others.
+  // Reads to_q, to_k, to_v, to_out.0, q_norm, k_norm and, if gated, to_gate_logits under `weights`. Projections of the
+  // same rows are one weight: q, k and v in self-attention, otherwise k and v.
   static absl::StatusOr<Attention> Load(WeightLoader weights, const AttentionShape& shape);
 
   int64_t inner() const { return heads_ * head_dim_; }
@@ -41,27 +41,27 @@ class Attention {
   int64_t head_dim() const { return head_dim_; }
   AttentionOptions options() const;  // heads and scale; one sequence
 
-  // Projections without norm. Of an attention to itself: x [rows, query_width] -> qkv [rows, 3·inner]. Of the others:
-  // x -> q [rows, inner], and context [rows, context_width] -> kv [rows, 2·inner].
+  // Projections without norm. Self-attention: x [rows, query_width] -> qkv [rows, 3·inner]. Otherwise: x -> q [rows,
+  // inner], and context [rows, context_width] -> kv [rows, 2·inner].
   void QueriesKeysValues(Exec& exec, const Tensor& x, Tensor qkv) const { exec.ops.Matmul(x, joined_, {}, qkv); }
   void Queries(Exec& exec, const Tensor& x, Tensor q) const { exec.ops.Matmul(x, query_, {}, q); }
   void KeysValues(Exec& exec, const Tensor& context, Tensor kv) const { exec.ops.Matmul(context, joined_, {}, kv); }
-  // One of those that lie side by side in `joined`.
+  // Returns the index-th projection in `joined` (qkv or kv).
   Tensor Part(const Tensor& joined, int index) const { return joined.Columns(index * inner(), (index + 1) * inner()); }
-  // Norm and rotation in place; undefined tensors are skipped, undefined tables rotate nothing.
+  // Norm and rotation, in place. Skips undefined tensors, and the rotation if a table is undefined.
   void Normalize(Exec& exec, Tensor q, const Rope& q_rope, Tensor k, const Rope& k_rope) const;
-  // attended, gated in place by x [rows, query_width]; to_out(attended) goes to the residual.
+  // Gates `attended` in place by x [rows, query_width], and adds to_out(attended) to the residual.
   void Finish(Exec& exec, const Tensor& x, const Attended& attended, const ResidualUpdate& update) const;
 
-  // All of the above for whole sequences held by this rank: x [batch·rows, width] attends to itself.
+  // All of the above: self-attention of `batch` whole sequences on this rank. x: [batch·rows, width].
   void ForwardSelf(Exec& exec, const Tensor& x, int batch, const Rope& rope, const ResidualUpdate& update) const;
 
  private:
-  // `attended.rows` whole, and gated if there are gates.
+  // Completes attended.rows from chunks or values, and gates it if there are gates.
   void Gate(Exec& exec, const Tensor& x, const Attended& attended) const;
 
-  Weight query_;   // not of an attention to itself
-  Weight joined_;  // [queries over] keys over values
+  Weight query_;   // unused in self-attention
+  Weight joined_;  // rows of [queries,] keys and values
   Weight out_, gate_;
   Parameter q_norm_, k_norm_;
   int heads_ = 0;

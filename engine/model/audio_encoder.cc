@@ -5,7 +5,6 @@
 
 #include "engine/base/status_macros.h"
 #include "engine/base/strings.h"
-#include "engine/parallel/dry_run.h"
 
 namespace kinora {
 
@@ -41,7 +40,7 @@ absl::StatusOr<AudioEncoder> AudioEncoder::Load(const WeightLoader& weights, con
     KINORA_ASSIGN_OR_RETURN(AudioResNet resnet, AudioResNet::Load(layers.Under(Cat("mid.block_", i)), last, last));
     encoder.mid_.push_back(std::move(resnet));
   }
-  const int64_t means = config.vae.latent_channels;  // the variances behind them are not read
+  const int64_t means = config.vae.latent_channels;  // the variances after them are not used
   KINORA_ASSIGN_OR_RETURN(encoder.conv_out_, LoadAudioConv(layers, "conv_out", last, 2 * means, kAudioKernel, means));
   return encoder;
 }
@@ -66,7 +65,7 @@ int64_t AudioEncoder::LargestActivation(int64_t mel_rows) const {
 
 void AudioEncoder::Downsample(Exec& exec, const Weight& conv, AudioScratch& s) const {
   const Shape halved = {1, (s.shape[1] + 1) / 2, s.shape[2] / 2, conv.out()};
-  // Zeros: two rows in front, one bin behind.
+  // Pads with zeros: two rows before, one bin after.
   const ConvOptions options{.height = {.kernel = kAudioKernel, .stride = 2, .before = 2},
                             .width = {.kernel = kAudioKernel, .stride = 2, .after = 1}};
   exec.ops.Conv(s.X(), conv, options, AudioScratch::As(s.hidden, halved));
@@ -100,13 +99,6 @@ void AudioEncoder::Forward(Exec& exec, const Tensor& mel, Tensor latent) const {
   exec.ops.SpaceToDepth(means, {.factor = {.width = columns}},
                         latent.Reshape({1, latent.dim(0), 1, config_.vae.packed_width()}));
   normalizer_.Forward(exec, latent, latent);
-}
-
-int64_t AudioEncoder::ArenaBytes(DType dtype, int64_t mel_rows) const {
-  return DryRunArenaBytes(dtype, [&](Exec& exec) {
-    Forward(exec, Tensor(DType::kF32, {config_.in_channels, mel_rows, config_.vae.mel_bins}, nullptr),
-            Tensor(DType::kF32, {LatentRows(mel_rows), config_.vae.packed_width()}, nullptr));
-  });
 }
 
 }  // namespace kinora

@@ -1,17 +1,20 @@
-// The audio VAE encoder of every LTX-2 (ltx_core/model/audio_vae/audio_vae.py, AudioEncoder): from log-mel rows to the
-// transformer's normalised audio latent, the mean of the distribution. Activations are [1, time, mel, channels].
+// The audio VAE encoder of all LTX-2 models (ltx_core/model/audio_vae/audio_vae.py, AudioEncoder). Turns log-mel rows
+// into the transformer's normalised audio latent, the mean of the distribution. Activations are [1, time, mel,
+// channels].
 //
 //   h = conv_in(mel)
-//   per level: resnets times h = res(h); but the last: every second row and bin, by a convolution that sees no later
-//   row h = res(res(h));   z = (pack(conv_out(SiLU(norm(h)))) − μ) / σ      res, norm: audio_blocks.h
+//   per level:
+//     resnets times             h = res(h)
+//     except in the last level: h = conv(h) with a stride of 2 in time and mel, causal in time
+//   h = res(res(h));   z = (pack(conv_out(SiLU(norm(h)))) − μ) / σ      res, norm: audio_blocks.h
 #ifndef KINORA_ENGINE_MODEL_AUDIO_ENCODER_H_
 #define KINORA_ENGINE_MODEL_AUDIO_ENCODER_H_
 
 #include <optional>
 #include <vector>
 
+#include "engine/config/encoder_config.h"
 #include "engine/model/audio_blocks.h"
-#include "engine/model/encoder_config.h"
 #include "engine/model/latent_normalizer.h"
 #include "engine/parallel/exec.h"
 #include "engine/weights/weight_loader.h"
@@ -20,19 +23,16 @@ namespace kinora {
 
 class AudioEncoder {
  public:
-  // weights: at the component "audio_vae", of which encoder.* and per_channel_statistics.{mean,std}-of-means are read.
-  // Unimplemented, with config.unavailable, if the model has no encoder that can be run. Missing tensors are the
-  // loader's to report (WeightLoader::Finish).
+  // Reads encoder.* and per_channel_statistics.{mean,std}-of-means under `weights` (component "audio_vae"). Fails with
+  // Unimplemented, with the text of config.unavailable, if that is set. WeightLoader::Finish reports missing tensors.
   static absl::StatusOr<AudioEncoder> Load(const WeightLoader& weights, const AudioEncoderConfig& config);
 
   int64_t LatentRows(int64_t mel_rows) const;  // ⌈mel_rows / factor⌉, level by level
 
   // mel: [in_channels, rows >= 1, mel_bins] f32, natural logarithm   latent: [LatentRows(rows), packed_width] f32,
-  // normalised, as the transformer packs it (column channel·latent_bins + bin). exec.dtype is that of the activations
-  // in between; temporaries come from exec.arena. Taps: "conv_in", "down.i", "mid".
+  // normalised, packed like the transformer's (column channel·latent_bins + bin). exec.dtype: of the activations.
+  // Temporaries come from exec.arena. Taps: "conv_in", "down.i", "mid".
   void Forward(Exec& exec, const Tensor& mel, Tensor latent) const;
-  // Measured by a dry run.
-  int64_t ArenaBytes(DType dtype, int64_t mel_rows) const;
 
   const AudioEncoderConfig& config() const { return config_; }
 

@@ -15,30 +15,30 @@ enum Slot { kShiftSelf, kScaleSelf, kGateSelf, kShiftFf, kScaleFf, kGateFf, kShi
 enum PromptSlot { kShiftContext, kScaleContext };
 enum CrossSlot { kScaleToVideo, kShiftToVideo, kScaleToAudio, kShiftToAudio, kGateRow };  // scale comes first here
 
-Modulation BlockModulation(const Tensor& table, const AvStream& s) { return {s.in.tables.block, table, s.in.row}; }
+Modulation BlockModulation(const Tensor& table, const ModalityState& s) { return {s.in.tables.block, table, s.in.row}; }
 
-// What a stream gives to the attention across in one of its directions.
+// Rows of a modality's cross table for one direction of cross-modal attention.
 struct Direction {
   CrossSlot scale, shift;
 };
 constexpr Direction kToVideo{kScaleToVideo, kShiftToVideo}, kToAudio{kScaleToAudio, kShiftToAudio};
 
-// Norms of a stream as its parts read them; `table` is of the block that they belong to.
-NormedOutput SelfNorm(const Tensor& table, const AvStream& s) {
+// Norms of a modality for the parts of a block. table: of the block that reads the norm.
+NormedOutput SelfNorm(const Tensor& table, const ModalityState& s) {
   return {s.normed, {BlockModulation(table, s), kScaleSelf, kShiftSelf}};
 }
-NormedOutput PromptNorm(const Tensor& table, bool modulated, const AvStream& s) {
+NormedOutput PromptNorm(const Tensor& table, bool modulated, const ModalityState& s) {
   if (!modulated) return {s.normed};
   return {s.normed, {BlockModulation(table, s), kScalePrompt, kShiftPrompt}};
 }
-NormedOutput FeedForwardNorm(const Tensor& table, const AvStream& s) {
+NormedOutput FeedForwardNorm(const Tensor& table, const ModalityState& s) {
   return {s.normed, {BlockModulation(table, s), kScaleFf, kShiftFf}};
 }
-NormedOutput CrossNorm(const Tensor& table, const AvStream& s, Direction direction, const Tensor& out) {
+NormedOutput CrossNorm(const Tensor& table, const ModalityState& s, Direction direction, const Tensor& out) {
   const Modulation modulation{s.in.tables.cross, table.Rows(0, kGateRow), s.in.row};
   return {out, {modulation, direction.scale, direction.shift}};
 }
-Gate CrossGate(const Tensor& table, const AvStream& s) {
+Gate CrossGate(const Tensor& table, const ModalityState& s) {
   return {{s.in.tables.cross_gate, table.Rows(kGateRow, kGateRow + 1), Tensor()}, 0};
 }
 
@@ -47,11 +47,11 @@ void BatchOverPasses(int passes, AttentionOptions& options) {
   for (int i = 0; i < passes; ++i) options.kv_batch[i] = static_cast<int8_t>(i);
 }
 
-// Up to here, which is 20 s of sound, attention that nothing reads costs less than a call of its own for the passes
-// behind it: 2 GFLOP in 2,048 columns.
+// Up to so many tokens (20 s of sound), computing attention that is not read costs less (2 GFLOP in 2,048 columns) than
+// a second call for the passes after it.
 constexpr int64_t kFewTokens = 512;
 
-// How many passes, from the first, attend across the modalities.
+// Returns n such that the first n passes have cross-modal attention.
 int PassesAcross(const Passes& passes, const PerModality<ModalityUse>& use) {
   if (use.video == ModalityUse::kAbsent || use.audio == ModalityUse::kAbsent) return 0;
   return passes.isolated >= 0 ? passes.isolated : passes.count;
@@ -63,7 +63,7 @@ bool Contains(const std::vector<int>& blocks, int index) {
 
 Tensor PassRows(const Tensor& t, int64_t rows, int begin, int end) { return t.As2D().Rows(begin * rows, end * rows); }
 
-// One part of the streams that have it, which know nothing of each other.
+// Runs a part for the modalities that have it. The two do not depend on each other, so they may run concurrently.
 void ForEachModality(Exec& exec, const PerModality<bool>& have, absl::FunctionRef<void(Exec&)> video,
                      absl::FunctionRef<void(Exec&)> audio) {
   if (have.video && have.audio) return Concurrently(exec, video, audio);
@@ -79,9 +79,9 @@ struct PassRange {
   int begin, end;
 };
 
-// The passes of the ranges, which grow, attend each to itself, after one exchange between the ranks of all of them; one
-// between two ranges is moved along unread. qkv: spent, as GatherTokens says.
-void AttendPasses(Exec& exec, const Attention& attention, absl::Span<const PassRange> ranges, const StreamInputs& in,
+// Self-attention of the passes in `ranges`, which are ascending. All passes from the first to the last range take part
+// in one exchange between ranks, including those between ranges, which are not read. qkv: overwritten (GatherTokens).
+void AttendPasses(Exec& exec, const Attention& attention, absl::Span<const PassRange> ranges, const BlockInputs& in,
                   const Qkv& qkv, const Tensor& result) {
   const int first = ranges.front().begin, passes = ranges.back().end - first;
   const auto among = [&](const Tensor& t) { return PassRows(t, in.rows, first, first + passes); };
@@ -139,8 +139,8 @@ absl::StatusOr<AvBlock::Layers> AvBlock::LoadLayers(WeightLoader weights, const 
 }
 
 absl::StatusOr<AvBlock> AvBlock::Load(const WeightLoader& weights, const TransformerConfig& config, int index,
-                                      Streams streams) {
-  const WeightLoader picture = streams == Streams::kSound ? weights.HeldElsewhere() : weights;
+                                      Modalities modalities) {
+  const WeightLoader picture = modalities == Modalities::kSound ? weights.HeldElsewhere() : weights;
   AvBlock block;
   block.index_ = index;
   block.eps_ = static_cast<float>(config.norm_eps);
@@ -161,18 +161,18 @@ absl::StatusOr<AvBlock> AvBlock::Load(const WeightLoader& weights, const Transfo
   return block;
 }
 
-void AvBlock::Enter(Exec& exec, const AvStream& video, const AvStream& audio) const {
-  const auto enter = [&](const Layers& layers, const AvStream& stream) {
-    if (!stream.normed.defined()) return;
-    const NormedOutput self = SelfNorm(layers.table, stream);
-    exec.ops.ModulatedRmsNorm(stream.x, self.modulation, eps_, self.out);
+void AvBlock::Enter(Exec& exec, const ModalityState& video, const ModalityState& audio) const {
+  const auto enter = [&](const Layers& layers, const ModalityState& state) {
+    if (!state.normed.defined()) return;
+    const NormedOutput self = SelfNorm(layers.table, state);
+    exec.ops.ModulatedRmsNorm(state.x, self.modulation, eps_, self.out);
   };
   enter(video_, video);
   enter(audio_, audio);
 }
 
 void AvBlock::Forward(Exec& exec, const Passes& passes, const PerModality<ModalityUse>& use, const AvBlock* next,
-                      const AvStream& video, const AvStream& audio) const {
+                      const ModalityState& video, const ModalityState& audio) const {
   const PerModality<bool> update{use.video == ModalityUse::kUpdated, use.audio == ModalityUse::kUpdated};
   // x += gate · Attn(AdaLN(x))
   ForEachModality(
@@ -181,8 +181,8 @@ void AvBlock::Forward(Exec& exec, const Passes& passes, const PerModality<Modali
       [&](Exec& e) { AttendSelf(e, audio_, passes, Contains(passes.perturbed_blocks.audio, index_), audio); });
   AttendContexts(exec, passes, use, video, audio);
   // x += gate · Mlp(AdaLN(x))
-  const auto then = [](const Layers& layers, const AvStream& stream) {
-    return NormedOutputs{SelfNorm(layers.table, stream)};
+  const auto then = [](const Layers& layers, const ModalityState& state) {
+    return NormedOutputs{SelfNorm(layers.table, state)};
   };
   ForEachModality(
       exec, update,
@@ -195,27 +195,27 @@ void AvBlock::Forward(Exec& exec, const Passes& passes, const PerModality<Modali
 }
 
 void AvBlock::AttendContexts(Exec& exec, const Passes& passes, const PerModality<ModalityUse>& use,
-                             const AvStream& video, const AvStream& audio) const {
+                             const ModalityState& video, const ModalityState& audio) const {
   const bool update_video = use.video == ModalityUse::kUpdated, update_audio = use.audio == ModalityUse::kUpdated;
   const int across = PassesAcross(passes, use);
   ArenaScope temp(exec.arena);
-  // What each stream gives to the other, taken before either changes: both directions read the same state.
-  const auto given = [&](const AvStream& from, bool read) {
+  // Norms that each modality provides to the other, computed before cross-modal attention updates either.
+  const auto given = [&](const ModalityState& from, bool read) {
     return read && across > 0 ? temp.Alloc(exec.dtype, {across * from.in.rows, from.x.width()}) : Tensor();
   };
   const Tensor to_audio = given(video, update_audio), to_video = given(audio, update_video);
   // x += gate · Attn(AdaLN(x), prompt)
   const auto attend_prompt = [&](Exec& exec, const Layers& layers, Direction asks, Direction gives, const Tensor& given,
-                                 const AvStream& stream) {
-    const NormedOutput gift = CrossNorm(layers.cross_table, stream, gives, given);
-    if (!stream.normed.defined()) {  // held
+                                 const ModalityState& state) {
+    const NormedOutput gift = CrossNorm(layers.cross_table, state, gives, given);
+    if (!state.normed.defined()) {  // held
       if (given.defined())
-        exec.ops.ModulatedRmsNorm(stream.x.As2D().Rows(0, given.rows()), gift.modulation, eps_, given);
+        exec.ops.ModulatedRmsNorm(state.x.As2D().Rows(0, given.rows()), gift.modulation, eps_, given);
     } else if (across == 0) {
-      AttendPrompt(exec, layers, passes, {FeedForwardNorm(layers.table, stream)}, stream);
+      AttendPrompt(exec, layers, passes, {FeedForwardNorm(layers.table, state)}, state);
     } else {
-      const Tensor queries = PassRows(stream.normed, stream.in.rows, 0, across);
-      AttendPrompt(exec, layers, passes, {CrossNorm(layers.cross_table, stream, asks, queries), gift}, stream);
+      const Tensor queries = PassRows(state.normed, state.in.rows, 0, across);
+      AttendPrompt(exec, layers, passes, {CrossNorm(layers.cross_table, state, asks, queries), gift}, state);
     }
   };
   ForEachModality(
@@ -235,22 +235,22 @@ void AvBlock::AttendContexts(Exec& exec, const Passes& passes, const PerModality
 }
 
 void AvBlock::AttendSelf(Exec& exec, const Layers& layers, const Passes& passes, bool perturbed,
-                         const AvStream& stream) const {
+                         const ModalityState& state) const {
   ArenaScope temp(exec.arena);
   const Attention& attention = layers.self;
-  const int64_t rows = stream.in.rows, all = passes.count * rows, inner = attention.inner();
+  const int64_t rows = state.in.rows, all = passes.count * rows, inner = attention.inner();
   Tensor qkv = temp.Alloc(exec.dtype, {all, 3 * inner});
   Attended attended{.rows = temp.Alloc(exec.dtype, {all, inner})};
   const Tensor q = attention.Part(qkv, 0), k = attention.Part(qkv, 1), v = attention.Part(qkv, 2);
-  attention.QueriesKeysValues(exec, stream.normed, qkv);
-  attention.Normalize(exec, q, stream.in.rope, k, stream.in.rope);
+  attention.QueriesKeysValues(exec, state.normed, qkv);
+  attention.Normalize(exec, q, state.in.rope, k, state.in.rope);
 
-  // The perturbed pass takes its values for the result: the passes before and after it attend, and of few tokens it
-  // too, in vain. Its queries and keys, which nothing reads then, cost less than a second product.
+  // In the perturbed pass the values replace the result, so only the passes before and after it attend. With few tokens
+  // it attends too, but the result is not read. Its unread queries and keys cost less than a second product would.
   const int skipped = perturbed ? passes.perturbed : -1;
   std::array<PassRange, 2> attending{};
   size_t ranges = 0;
-  if (skipped < 0 || stream.in.tokens <= kFewTokens) {
+  if (skipped < 0 || state.in.tokens <= kFewTokens) {
     attending[ranges++] = {0, passes.count};
   } else {
     if (skipped > 0) attending[ranges++] = {0, skipped};
@@ -261,18 +261,18 @@ void AvBlock::AttendSelf(Exec& exec, const Layers& layers, const Passes& passes,
     attended.first_value = skipped * rows;
   }
   if (ranges > 0) {
-    AttendPasses(exec, attention, absl::MakeConstSpan(attending.data(), ranges), stream.in, {q, k, v}, attended.rows);
+    AttendPasses(exec, attention, absl::MakeConstSpan(attending.data(), ranges), state.in, {q, k, v}, attended.rows);
   }
   const bool modulated = layers.prompt_table.tensor().defined();
-  attention.Finish(exec, stream.normed, attended,
-                   {.x = stream.x,
-                    .gate = {BlockModulation(layers.table, stream), kGateSelf},
+  attention.Finish(exec, state.normed, attended,
+                   {.x = state.x,
+                    .gate = {BlockModulation(layers.table, state), kGateSelf},
                     .eps = eps_,
-                    .normed = {PromptNorm(layers.table, modulated, stream)}});
+                    .normed = {PromptNorm(layers.table, modulated, state)}});
 }
 
-// The prompt's keys, before their norm, and values at this step's noise level.
-PromptCache AvBlock::ProjectPrompt(Exec& exec, const Layers& layers, const StreamInputs& in, ArenaScope& temp) {
+// Returns the prompt's keys, before their norm, and values at this step's noise level.
+PromptCache AvBlock::ProjectPrompt(Exec& exec, const Layers& layers, const BlockInputs& in, ArenaScope& temp) {
   const Attention& attention = layers.prompt;
   Tensor kv = temp.Alloc(exec.dtype, {in.context.rows(), 2 * attention.inner()});
   Tensor prompt = in.context;
@@ -286,50 +286,50 @@ PromptCache AvBlock::ProjectPrompt(Exec& exec, const Layers& layers, const Strea
 }
 
 void AvBlock::AttendPrompt(Exec& exec, const Layers& layers, const Passes& passes, const NormedOutputs& next,
-                           const AvStream& stream) const {
+                           const ModalityState& state) const {
   ArenaScope temp(exec.arena);
   const Attention& attention = layers.prompt;
-  Tensor q = temp.Alloc(exec.dtype, {stream.x.rows(), attention.inner()});
-  attention.Queries(exec, stream.normed, q);
+  Tensor q = temp.Alloc(exec.dtype, {state.x.rows(), attention.inner()});
+  attention.Queries(exec, state.normed, q);
 
-  const bool cached = !stream.in.prompt_cache.empty();
-  const PromptCache prompt = cached ? stream.in.prompt_cache[index_] : ProjectPrompt(exec, layers, stream.in, temp);
+  const bool cached = !state.in.prompt_cache.empty();
+  const PromptCache prompt = cached ? state.in.prompt_cache[index_] : ProjectPrompt(exec, layers, state.in, temp);
   attention.Normalize(exec, q, {}, cached ? Tensor() : prompt.keys, {});
   AttentionOptions options = attention.options();
   options.batch = passes.count;
   options.kv_batches = passes.contexts;
   options.kv_batch = passes.context;
-  Tensor attended = temp.Alloc(exec.dtype, {stream.x.rows(), attention.inner()});
+  Tensor attended = temp.Alloc(exec.dtype, {state.x.rows(), attention.inner()});
   exec.ops.Attention(q, prompt.keys, prompt.values, options, attended);
-  ResidualUpdate update{.x = stream.x, .eps = eps_, .normed = next};
-  if (layers.prompt_table.tensor().defined()) update.gate = {BlockModulation(layers.table, stream), kGatePrompt};
-  attention.Finish(exec, stream.normed, {.rows = attended}, update);
+  ResidualUpdate update{.x = state.x, .eps = eps_, .normed = next};
+  if (layers.prompt_table.tensor().defined()) update.gate = {BlockModulation(layers.table, state), kGatePrompt};
+  attention.Finish(exec, state.normed, {.rows = attended}, update);
 }
 
-void AvBlock::FillPromptCaches(Exec& exec, PerModality<StreamInputs>& in) const {
-  const auto fill = [&](const Attention& attention, StreamInputs& stream) {
-    if (!stream.context.defined()) return;
-    Tensor kv = exec.arena.Alloc(exec.dtype, {stream.context.rows(), 2 * attention.inner()});
+void AvBlock::FillPromptCaches(Exec& exec, PerModality<BlockInputs>& in) const {
+  const auto fill = [&](const Attention& attention, BlockInputs& modality) {
+    if (!modality.context.defined()) return;
+    Tensor kv = exec.arena.Alloc(exec.dtype, {modality.context.rows(), 2 * attention.inner()});
     const PromptCache cache{attention.Part(kv, 0), attention.Part(kv, 1)};
-    attention.KeysValues(exec, stream.context, kv);
+    attention.KeysValues(exec, modality.context, kv);
     attention.Normalize(exec, Tensor(), {}, cache.keys, {});
-    stream.prompt_cache.push_back(cache);
+    modality.prompt_cache.push_back(cache);
   };
   fill(video_.prompt, in.video);
   fill(audio_.prompt, in.audio);
 }
 
-void AvBlock::AttendOther(Exec& exec, int passes, const Cross& cross, const AvStream& stream) const {
+void AvBlock::AttendOther(Exec& exec, int passes, const Cross& cross, const ModalityState& state) const {
   ArenaScope temp(exec.arena);
   const Attention& attention = cross.attention;
   const int64_t inner = attention.inner();
-  const Tensor normed = PassRows(stream.normed, stream.in.rows, 0, passes);
+  const Tensor normed = PassRows(state.normed, state.in.rows, 0, passes);
   Tensor q = temp.Alloc(exec.dtype, {normed.rows(), inner});
   Tensor kv = temp.Alloc(exec.dtype, {cross.from.rows(), 2 * inner});
   const Tensor k = attention.Part(kv, 0), v = attention.Part(kv, 1);
   attention.Queries(exec, normed, q);
   attention.KeysValues(exec, cross.from, kv);
-  attention.Normalize(exec, q, stream.in.cross_rope, k, cross.source.in.cross_rope);
+  attention.Normalize(exec, q, state.in.cross_rope, k, cross.source.in.cross_rope);
   AttentionOptions options = attention.options();
   BatchOverPasses(passes, options);
   Attended attended;
@@ -343,16 +343,16 @@ void AvBlock::AttendOther(Exec& exec, int passes, const Cross& cross, const AvSt
     exec.ops.Attention(q, k, v, options, attended.rows);
   }
   attention.Finish(exec, normed, attended,
-                   {.x = stream.x,
-                    .gate = CrossGate(cross.layers.cross_table, stream),
+                   {.x = state.x,
+                    .gate = CrossGate(cross.layers.cross_table, state),
                     .eps = eps_,
-                    .normed = {FeedForwardNorm(cross.layers.table, stream)}});
+                    .normed = {FeedForwardNorm(cross.layers.table, state)}});
 }
 
 void AvBlock::FeedForwardPart(Exec& exec, const Layers& layers, const NormedOutputs& next,
-                              const AvStream& stream) const {
-  const Gate gate{BlockModulation(layers.table, stream), kGateFf};
-  layers.ff.Forward(exec, stream.normed, {.x = stream.x, .gate = gate, .eps = eps_, .normed = next});
+                              const ModalityState& state) const {
+  const Gate gate{BlockModulation(layers.table, state), kGateFf};
+  layers.ff.Forward(exec, state.normed, {.x = state.x, .gate = gate, .eps = eps_, .normed = next});
 }
 
 }  // namespace kinora

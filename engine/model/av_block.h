@@ -1,5 +1,5 @@
-// One of the transformer's blocks: two streams, video and audio, that attend to themselves, to the prompt and to each
-// other (docs/model.md "Block"; ltx_core/model/transformer/transformer.py BasicAVTransformerBlock).
+// One block of the transformer. Video and audio attend to themselves, to the prompt and to each other
+// (docs/model.md "Block"; ltx_core/model/transformer/transformer.py BasicAVTransformerBlock).
 #ifndef KINORA_ENGINE_MODEL_AV_BLOCK_H_
 #define KINORA_ENGINE_MODEL_AV_BLOCK_H_
 
@@ -7,32 +7,32 @@
 #include <vector>
 
 #include "engine/base/per_modality.h"
+#include "engine/config/model_config.h"
 #include "engine/model/attention.h"
-#include "engine/model/config.h"
 #include "engine/model/feed_forward.h"
 
 namespace kinora {
 
-// The guidance passes stacked in the rows of both streams, in the order [uncond, cond, STG, modality], of which a rank
-// may hold a contiguous part.
+// The guidance passes on this rank: a contiguous part of [uncond, cond, STG, isolated], stacked in the rows of both
+// modalities.
 struct Passes {
   int count = 1;
   int contexts = 1;                                // prompts stacked in the contexts' rows
-  std::array<int8_t, kMaxBatch> context{};         // which of them each pass reads
-  int perturbed = -1;                              // the STG pass; -1: not here
-  PerModality<std::vector<int>> perturbed_blocks;  // whose self-attention it replaces by the values
-  int isolated = -1;  // passes from this one on do not attend across the modalities; -1: all do
+  std::array<int8_t, kMaxBatch> context{};         // index of the prompt that each pass reads
+  int perturbed = -1;                              // index of the STG pass; -1: not on this rank
+  PerModality<std::vector<int>> perturbed_blocks;  // blocks whose self-attention returns its values in the STG pass
+  int isolated = -1;  // passes from this index on have no cross-modal attention; -1: all have it
 };
 
-// What a forward pass does with a stream.
+// Role of a modality in a forward pass.
 enum class ModalityUse : uint8_t {
-  kUpdated,  // computes it
-  kHeld,     // it goes through the blocks as it entered, still giving keys and values to the other (Guidance.skip_step;
-             // ltx_core Modality.enabled)
-  kAbsent,   // there is none, and no attention across
+  kUpdated,  // is computed
+  kHeld,     // passes through the blocks unchanged, but provides keys and values to the other modality
+             // (Guidance.skip_step; ltx_core Modality.enabled)
+  kAbsent,   // does not exist; no cross-modal attention
 };
 
-// One step's modulation tables of one modality (float32); k rows, one a distinct timestep of its tokens.
+// Modulation tables of one modality in one step, float32. k: distinct noise levels of its tokens.
 struct StepTables {
   Tensor block;       // [k, 9 or 6, width]
   Tensor prompt;      // [1, 2, width]; undefined without prompt AdaLN
@@ -41,51 +41,50 @@ struct StepTables {
   Tensor output;      // [k, 2, width], for the output head
 };
 
-// Prompt keys and values that do not depend on the noise level, [contexts·rows, inner] each; undefined: computed in the
-// block.
+// Prompt keys and values that do not depend on the noise level, [contexts·rows, inner] each.
 struct PromptCache {
   Tensor keys, values;
 };
 
-// What one modality's stream needs besides its activations; fixed for a stage, but for the tables' contents.
-struct StreamInputs {
-  int64_t rows = 0;        // a pass's on this rank
-  int64_t valid_rows = 0;  // of those, the ones that exist: rows past the end of the clip are padding
+// Inputs of one modality besides its activations. Constant during a stage, except for the tables' contents.
+struct BlockInputs {
+  int64_t rows = 0;        // per pass on this rank
+  int64_t valid_rows = 0;  // rows that hold tokens of the clip; the others are padding
   int64_t tokens = 0;      // of the whole clip
-  bool split = false;      // the rows are a part of the clip's tokens
-  Tensor row;              // [rows] i32: the table row of each token; undefined: 0
+  bool split = false;      // the token group's ranks each hold a part of the tokens
+  Tensor row;              // [rows] i32: table row of each token; undefined: all 0
   Rope rope, cross_rope;   // this rank's rows and heads
   Tensor context;          // [contexts·prompt rows, context width]
   Tensor self_bias;        // [tokens, tokens] f32 or undefined
   StepTables tables;
-  std::vector<PromptCache> prompt_cache;  // a block each, or empty
+  std::vector<PromptCache> prompt_cache;  // one per block; empty: blocks compute keys and values
 };
 
-// A modality's activations. Each part of a block leaves the norm that the next part reads, so that the end of one and
-// the start of the next are one op.
-struct AvStream {
-  const StreamInputs& in;
+// Activations of a modality. Each part of a block also computes the norm that the next part reads, so that one op can
+// do both.
+struct ModalityState {
+  const BlockInputs& in;
   Tensor x;       // [passes·rows, width], updated in place
-  Tensor normed;  // the same shape; undefined unless the stream is updated
+  Tensor normed;  // the same shape; undefined unless the modality is updated
 };
 
 class AvBlock {
  public:
-  // `index` tells which STG blocks this is; `weights` is at transformer_blocks.<index>.
+  // index: compared with Passes::perturbed_blocks. weights: at transformer_blocks.<index>.
   static absl::StatusOr<AvBlock> Load(const WeightLoader& weights, const TransformerConfig& config, int index,
-                                      Streams streams = Streams::kBoth);
+                                      Modalities modalities = Modalities::kBoth);
 
-  // Fills `normed` of the streams that have one, as Forward reads it.
-  void Enter(Exec& exec, const AvStream& video, const AvStream& audio) const;
-  // next: the block that reads `normed` afterwards; null: none does.
+  // Computes `normed` for the first block's Forward, in modalities where it is defined.
+  void Enter(Exec& exec, const ModalityState& video, const ModalityState& audio) const;
+  // next: the block that will read `normed`; null: no block.
   void Forward(Exec& exec, const Passes& passes, const PerModality<ModalityUse>& use, const AvBlock* next,
-               const AvStream& video, const AvStream& audio) const;
-  // Keys and values of the prompt for a model that does not modulate it: reserved, filled from `context`
-  // [contexts·rows, …] and appended to in.prompt_cache.
-  void FillPromptCaches(Exec& exec, PerModality<StreamInputs>& in) const;
+               const ModalityState& video, const ModalityState& audio) const;
+  // Computes the prompt's keys and values from in.context and appends them to in.prompt_cache, for models that do not
+  // modulate the prompt. Allocates from exec.arena.
+  void FillPromptCaches(Exec& exec, PerModality<BlockInputs>& in) const;
 
  private:
-  struct Layers {  // of one modality
+  struct Layers {  // weights of one modality
     Attention self, prompt;
     FeedForward ff;
     Parameter table;         // [9 or 6, width]
@@ -96,24 +95,26 @@ class AvBlock {
   static absl::StatusOr<Layers> LoadLayers(WeightLoader weights, const TransformerConfig& config,
                                            const ModalityConfig& modality, const std::string& prefix,
                                            std::string_view cross_table);
-  static PromptCache ProjectPrompt(Exec& exec, const Layers& layers, const StreamInputs& in, ArenaScope& temp);
-  // The parts. Each reads stream.normed, adds to stream.x, and leaves the norms that come next.
-  void AttendSelf(Exec& exec, const Layers& layers, const Passes& passes, bool perturbed, const AvStream& stream) const;
+  static PromptCache ProjectPrompt(Exec& exec, const Layers& layers, const BlockInputs& in, ArenaScope& temp);
+  // The parts of a block. Each reads state.normed, adds to state.x, and computes the next part's norms.
+  void AttendSelf(Exec& exec, const Layers& layers, const Passes& passes, bool perturbed,
+                  const ModalityState& state) const;
   void AttendPrompt(Exec& exec, const Layers& layers, const Passes& passes, const NormedOutputs& next,
-                    const AvStream& stream) const;
-  // To the prompt, then to each other.
-  void AttendContexts(Exec& exec, const Passes& passes, const PerModality<ModalityUse>& use, const AvStream& video,
-                      const AvStream& audio) const;
-  // Keys and values of one stream for the queries of the other, of the first `passes` passes.
+                    const ModalityState& state) const;
+  // Prompt attention, then cross-modal attention.
+  void AttendContexts(Exec& exec, const Passes& passes, const PerModality<ModalityUse>& use, const ModalityState& video,
+                      const ModalityState& audio) const;
+  // One direction of cross-modal attention.
   struct Cross {
     const Attention& attention;
-    const Layers& layers;  // of the stream that is written
-    const Tensor& from;    // the other's norm
-    const AvStream& source;
-    bool in_chunks;  // the keys are shared out among ranks
+    const Layers& layers;  // of the modality that is updated
+    const Tensor& from;    // norm of the other modality, which provides keys and values
+    const ModalityState& source;
+    bool in_chunks;  // the keys are divided among ranks
   };
-  void AttendOther(Exec& exec, int passes, const Cross& cross, const AvStream& stream) const;
-  void FeedForwardPart(Exec& exec, const Layers& layers, const NormedOutputs& next, const AvStream& stream) const;
+  // passes: the first so many passes attend.
+  void AttendOther(Exec& exec, int passes, const Cross& cross, const ModalityState& state) const;
+  void FeedForwardPart(Exec& exec, const Layers& layers, const NormedOutputs& next, const ModalityState& state) const;
 
   Layers video_, audio_;
   Attention audio_to_video_, video_to_audio_;

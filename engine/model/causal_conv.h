@@ -1,6 +1,6 @@
 // The 3×3×3 convolution of the video VAE (ltx_core/model/video_vae/convolution.py, CausalConv3d).
-// Space is padded by one with zeros or by reflection; time by repeating the first and last frame, never with zeros:
-// causal repeats the first frame twice in front, otherwise one on each side. Frames, height and width stay as they are.
+// Space is padded by one on each side, with zeros or by reflection. Time is padded by repeating frames: causal, the
+// first frame twice in front; otherwise the first and the last frame once each. The output has the input's size.
 #ifndef KINORA_ENGINE_MODEL_CAUSAL_CONV_H_
 #define KINORA_ENGINE_MODEL_CAUSAL_CONV_H_
 
@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "engine/model/config.h"
+#include "engine/config/model_config.h"
 #include "engine/parallel/exec.h"
 #include "engine/weights/weight_loader.h"
 
@@ -21,17 +21,16 @@ class CausalConv {
     int64_t out = 0;
     bool causal = false;
     SpatialPadding padding = SpatialPadding::kZeros;
-    ChannelOrder order{};  // of the output channels, if depth-to-space follows
-    int64_t kept = 0;      // ConvSpec::kept
-    bool repeat_first =
-        false;  // causal: x begins with one more copy of its first frame, and so the result has one more
+    ChannelOrder order{};       // of the output channels, if depth-to-space follows
+    int64_t kept = 0;           // ConvSpec::kept
+    bool repeat_first = false;  // causal only: repeats the first frame once more, so the result has one more frame
   };
   CausalConv() = default;
   // Reads `name`.conv.weight [out, in, 3, 3, 3] and `name`.conv.bias [out].
   static absl::StatusOr<CausalConv> Load(WeightLoader& weights, std::string_view name, const Options& options);
 
-  // x: [frames, height, width, in]   out: [frames (+ 1: repeat_first), height, width, out or kept], = or += (kAdd);
-  // must not overlap x. Reflection needs a height and width of 2 or more.
+  // x: [frames, height, width, in]   out: [frames (+ 1: repeat_first), height, width, out or kept], set or added to;
+  // must not overlap x. Reflection needs a height and width of at least 2.
   void Forward(Exec& exec, const Tensor& x, Accumulate accumulate, Tensor out) const;
 
  private:

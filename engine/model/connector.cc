@@ -12,7 +12,7 @@
 namespace kinora {
 namespace {
 
-constexpr float kNormEps = 1e-6f;  // of every norm here; not a key of any config
+constexpr float kNormEps = 1e-6f;  // of every norm; no configuration has a key for it
 
 }  // namespace
 
@@ -51,7 +51,7 @@ absl::StatusOr<Connector> Connector::Load(WeightLoader weights, const ConnectorC
   return connector;
 }
 
-// The angles of every row.
+// Computes the rotation tables of all rows.
 absl::Status Connector::MakeRope(WeightLoader& weights, const ConnectorConfig& config) {
   const Shape table{rows_, width_ / 2};
   const std::string what = "the rotary tables of a connector";
@@ -93,7 +93,7 @@ void Connector::Forward(Exec& exec, const Tensor& features, absl::Span<const int
       << lengths.size() << " prompts, " << out.shape().ToString();
   const Rope rope{.cos = cos_, .sin = sin_};
   ArenaScope temp(exec.arena);
-  // The residual, and its norm for whoever reads it next.
+  // The residual, and its norm, which the next part reads.
   const Tensor carried = temp.Alloc(exec.dtype, {2, out.rows(), width_});
   const Tensor x = carried.Rows(0, 1).As2D(), normed = carried.Rows(1, 2).As2D();
   const ResidualUpdate update{.x = x, .eps = kNormEps, .normed = {{{.out = normed}}}};

@@ -1,7 +1,7 @@
 // A connector: a transformer over the rows of one prompt, between the text features and a modality's prompt attention
-// (docs/model.md "Connectors"; ltx_core/text_encoders/gemma/embeddings_connector.py). Tokens come first, learnable
-// registers fill the rest by their absolute position, so every row of the result counts and nothing downstream needs a
-// mask. Whole blocks are spread over all ranks.
+// (docs/model.md "Connectors"; ltx_core/text_encoders/gemma/embeddings_connector.py). Tokens come first; learnable
+// registers, chosen by absolute position, fill the rest. Every row of the result is therefore valid, and prompt
+// attention needs no mask. Each rank holds whole blocks.
 #ifndef KINORA_ENGINE_MODEL_CONNECTOR_H_
 #define KINORA_ENGINE_MODEL_CONNECTOR_H_
 
@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "engine/config/model_config.h"
 #include "engine/model/attention.h"
-#include "engine/model/config.h"
 #include "engine/model/feed_forward.h"
 #include "engine/parallel/layer_relay.h"
 #include "engine/weights/weight_loader.h"
@@ -22,14 +22,14 @@ namespace kinora {
 
 class Connector {
  public:
-  // Reads of learnable_registers and transformer_1d_blocks.* under `weights` (connectors.video_embeddings_connector or
-  // audio_…) what this rank holds. stream: config.video or config.audio. rows: length of a context. name: prefix of the
-  // taps.
+  // Reads this rank's part of learnable_registers and transformer_1d_blocks.* under `weights`
+  // (connectors.video_embeddings_connector or audio_…). stream: config.video or config.audio. rows: length of a
+  // context. name: prefix of the taps.
   static absl::StatusOr<Connector> Load(WeightLoader weights, const ConnectorConfig& config,
                                         const ConnectorStreamConfig& stream, int64_t rows, std::string_view name);
 
-  // features: [tokens, width], the valid tokens of packed prompts, lengths as for Gemma::Forward, at most kMaxBatch
-  // prompts, read on rank 0. out: [prompts · rows, width] exec.dtype, equal on all ranks.
+  // features: [tokens, width], the tokens of at most kMaxBatch packed prompts; read only on rank 0. lengths: as in
+  // Gemma::Forward. out: [prompts · rows, width] exec.dtype, equal on all ranks.
   void Forward(Exec& exec, const Tensor& features, absl::Span<const int64_t> lengths, Tensor out) const;
 
   int64_t width() const { return width_; }
@@ -47,7 +47,7 @@ class Connector {
   Parameter registers_;  // [registers, width] f32
   Parameter cos_, sin_;  // [rows, width / 2] f32
   std::optional<LayerRelay> relay_;
-  std::vector<Block> blocks_;  // empty ones of other ranks
+  std::vector<Block> blocks_;  // blocks of other ranks are empty
 };
 
 }  // namespace kinora

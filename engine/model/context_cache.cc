@@ -19,8 +19,7 @@ void ContextCache::Put(Exec& exec, const std::string& key, const Tensor& video, 
   if (const auto found = index_.find(key); found != index_.end()) Drop(found->second);
   constexpr int64_t kAlign = 64;
   const int64_t video_bytes = video.defined() ? (video.bytes() + kAlign - 1) / kAlign * kAlign : 0;
-  const int64_t bytes =
-      video_bytes + audio.bytes() + 2 * static_cast<int64_t>(key.size());  // the key is in list and index
+  const int64_t bytes = video_bytes + audio.bytes() + 2 * static_cast<int64_t>(key.size());  // the key is stored twice
   if (bytes > capacity_) return;
   while (bytes_ + bytes > capacity_) Drop(std::prev(recent_.end()));
   absl::StatusOr<Buffer> buffer = exec.backend.Allocate(video_bytes + audio.bytes(), "an encoded prompt");

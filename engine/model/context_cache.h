@@ -1,4 +1,4 @@
-// Encoded prompts by content, the least recently used dropped first.
+// An LRU cache of encoded prompts, keyed by content.
 #ifndef KINORA_ENGINE_MODEL_CONTEXT_CACHE_H_
 #define KINORA_ENGINE_MODEL_CONTEXT_CACHE_H_
 
@@ -15,19 +15,20 @@ namespace kinora {
 // Not thread-safe. Keys are the content itself, never a hash of it, so two prompts cannot be confused.
 class ContextCache {
  public:
-  // capacity_bytes: of contexts and keys together. An entry larger than that is not kept.
+  // capacity_bytes: of contexts and keys together. Larger entries are not kept.
   explicit ContextCache(int64_t capacity_bytes) : capacity_(capacity_bytes) {}
 
   struct Entry {
-    Tensor video, audio;  // video undefined: none was put
+    Tensor video, audio;  // video is undefined if Put got none
   };
-  // Null if absent. Valid until the next Put. Counts a hit or a miss and makes the entry the most recent one.
+  // Returns null if absent; otherwise an entry that is valid until the next Put. Counts a hit or a miss and makes the
+  // entry the most recent one.
   const Entry* Find(const std::string& key);
-  // Enqueues copies of both tensors; the caller synchronizes before the originals change. Keeps nothing if memory
-  // cannot be had: a cache that is full is no reason for a run to end.
+  // Enqueues copies of both tensors; the caller must synchronize before the originals change. If there is no memory, it
+  // keeps nothing and reports no error, so that the run can continue.
   void Put(Exec& exec, const std::string& key, const Tensor& video, const Tensor& audio);
 
-  int64_t bytes() const { return bytes_; }  // never above the capacity
+  int64_t bytes() const { return bytes_; }  // at most the capacity
   int64_t entries() const { return static_cast<int64_t>(index_.size()); }
   int64_t hits() const { return hits_; }
   int64_t misses() const { return misses_; }

@@ -8,13 +8,13 @@
 namespace kinora {
 namespace {
 
-constexpr float kNormEps = 1e-6f;  // neither is a key of any config
+constexpr float kNormEps = 1e-6f;  // no configuration has a key for these two
 constexpr float kRangeScale = 8.0f;
 
 }  // namespace
 
 absl::StatusOr<FeatureExtractor> FeatureExtractor::Load(WeightLoader weights, const ConnectorConfig& config,
-                                                        const LayerRun& held, Streams streams) {
+                                                        const LayerRun& held, Modalities modalities) {
   if (held.empty()) weights = weights.HeldElsewhere();
   FeatureExtractor extractor;
   extractor.per_modality_ = config.per_modality_projections;
@@ -22,7 +22,7 @@ absl::StatusOr<FeatureExtractor> FeatureExtractor::Load(WeightLoader weights, co
   extractor.text_width_ = config.text_width;
   extractor.video_width_ = config.video.width();
   extractor.audio_width_ = config.audio.width();
-  WeightLoader picture = streams == Streams::kSound ? weights.HeldElsewhere() : weights;
+  WeightLoader picture = modalities == Modalities::kSound ? weights.HeldElsewhere() : weights;
   const auto load = [&](WeightLoader& from, std::string_view module, int64_t out) {
     return from.LoadInterleaved(module, {.out = out,
                                          .in = config.text_width,
@@ -45,9 +45,9 @@ absl::StatusOr<FeatureExtractor> FeatureExtractor::Load(WeightLoader weights, co
   return extractor;
 }
 
-FeatureExtractor::Features FeatureExtractor::Alloc(ArenaScope& scope, int64_t tokens, Streams streams) const {
+FeatureExtractor::Features FeatureExtractor::Alloc(ArenaScope& scope, int64_t tokens, Modalities modalities) const {
   Features features;
-  const bool picture = streams == Streams::kBoth;
+  const bool picture = modalities == Modalities::kBoth;
   const int64_t video = picture && per_modality_ ? tokens * video_width_ : 0, audio = tokens * audio_width_;
   features.all = scope.Alloc(DType::kF32, {video + audio, 1});
   features.audio = features.all.Rows(video, video + audio).Reshape({tokens, audio_width_});

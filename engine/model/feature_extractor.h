@@ -1,9 +1,10 @@
-// From the text encoder's hidden states to one row of features per token and modality (docs/model.md "Text projection";
-// ltx_core/text_encoders/gemma/ feature_extractor.py). The reference stacks all states into rows of width·states and
-// projects those; here the projection is a sum of one product a state, added up in float32 while the encoder runs, so
-// the stack never exists.
-//   LTX-2.0: a state is centred and divided by its range over the whole prompt; one projection serves both modalities.
-//   LTX-2.3: a token's state is divided by its root mean square and scaled by √(features / width); a projection each.
+// Projects the text encoder's hidden states to one row of features per token and modality (docs/model.md "Text
+// projection"; ltx_core/text_encoders/gemma/feature_extractor.py). The reference stacks all states into rows of
+// width·states and projects those. Kinora adds up one product per state in float32 while the encoder runs, so it never
+// stores the stack.
+//   LTX-2.0: each state is centred and divided by its range over the whole prompt; both modalities share a projection.
+//   LTX-2.3: each token's state is divided by its root mean square and scaled by √(features / width); each modality
+//   has its own projection.
 #ifndef KINORA_ENGINE_MODEL_FEATURE_EXTRACTOR_H_
 #define KINORA_ENGINE_MODEL_FEATURE_EXTRACTOR_H_
 
@@ -12,7 +13,7 @@
 
 #include "absl/types/span.h"
 #include "engine/base/per_modality.h"
-#include "engine/model/config.h"
+#include "engine/config/model_config.h"
 #include "engine/parallel/layer_relay.h"
 #include "engine/weights/weight_loader.h"
 
@@ -21,20 +22,20 @@ namespace kinora {
 class FeatureExtractor {
  public:
   struct Features {
-    Tensor all;  // both, in one tensor
-    // [tokens, width of the modality's connector] f32; the same memory in LTX-2.0. Video undefined: not wanted
+    Tensor all;  // the memory of both
+    // [tokens, width of the modality's connector] f32; in LTX-2.0 both are the same memory. Video undefined: not wanted
     Tensor video, audio;
   };
 
-  // Reads [video_|audio_]aggregate_embed under `weights` (text_projection); keeps what serves the states `held`.
-  // InvalidArgument if one projection would have to serve connectors of different widths. kSound: what serves the video
-  // alone is not held.
+  // Reads [video_|audio_]aggregate_embed under `weights` (text_projection) for the states `held`. modalities: kSound
+  // loads no projection that only video needs. Fails with InvalidArgument if one projection would have to serve
+  // connectors of different widths.
   static absl::StatusOr<FeatureExtractor> Load(WeightLoader weights, const ConnectorConfig& config,
-                                               const LayerRun& held, Streams streams = Streams::kBoth);
+                                               const LayerRun& held, Modalities modalities = Modalities::kBoth);
 
-  Features Alloc(ArenaScope& scope, int64_t tokens, Streams streams = Streams::kBoth) const;
-  // Adds state `index` (0 first: it sets the sums), which is held, of packed prompts to their features. hidden:
-  // [tokens, text_width]; lengths as for Gemma::Forward.
+  Features Alloc(ArenaScope& scope, int64_t tokens, Modalities modalities = Modalities::kBoth) const;
+  // Adds the products of state `index`, which must be one of those held, to the features of packed prompts. State 0
+  // must come first: it sets the sums. hidden: [tokens, text_width]. lengths: as in Gemma::Forward.
   void Add(Exec& exec, int64_t index, const Tensor& hidden, absl::Span<const int64_t> lengths,
            const Features& features) const;
 
@@ -42,8 +43,8 @@ class FeatureExtractor {
   bool per_modality_ = false;
   int64_t text_width_ = 0, video_width_ = 0, audio_width_ = 0;
   LayerRun held_;
-  std::vector<Weight> video_,
-      audio_;  // one per state held [features, text_width]; that of state 0 has the bias; LTX-2.0: video_ alone
+  // [features, text_width] per held state; the weight of state 0 has the bias. LTX-2.0 uses only video_.
+  std::vector<Weight> video_, audio_;
 };
 
 }  // namespace kinora

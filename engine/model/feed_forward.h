@@ -1,6 +1,6 @@
-// Linear → tanh-GELU → Linear (diffusers FeedForward "gelu-approximate"; ltx_core/model/transformer/feed_forward.py).
-// The transformer's and the connectors'. Split over tensor ranks by the hidden columns: one sum at the end, nothing
-// gathered between the halves.
+// Linear → tanh-GELU → Linear, in the transformer and the connectors (diffusers FeedForward "gelu-approximate";
+// ltx_core/model/transformer/feed_forward.py). Tensor ranks divide the hidden columns, so the only exchange between
+// ranks is the sum of the results.
 #ifndef KINORA_ENGINE_MODEL_FEED_FORWARD_H_
 #define KINORA_ENGINE_MODEL_FEED_FORWARD_H_
 
@@ -14,7 +14,7 @@ class FeedForward {
   // Reads net.0.proj [hidden, width] and net.2 [width, hidden] under `weights`.
   static absl::StatusOr<FeedForward> Load(WeightLoader weights, int64_t width, int64_t hidden, bool bias);
 
-  // down(gelu(up(x))) goes to the residual. x: [rows, width].
+  // Adds down(gelu(up(x))) to the residual. x: [rows, width].
   void Forward(Exec& exec, const Tensor& x, const ResidualUpdate& update) const;
 
  private:

@@ -30,7 +30,7 @@ void FillTables(double theta, double factor, const Tensor& cos, const Tensor& si
   }
 }
 
-// The width's square root as the reference holds it: a tensor of the activations' dtype.
+// The square root of the width, rounded to the activations' dtype like the reference's tensor.
 float EmbeddingScale(const GemmaConfig& config, DType dtype) {
   const float scale = static_cast<float>(std::sqrt(static_cast<double>(config.width)));
   return dtype == DType::kBF16 ? static_cast<float>(bf16(scale)) : scale;
@@ -128,7 +128,7 @@ int64_t Gemma::evicted_bytes() const {
   return bytes;
 }
 
-// x = scaled rows of the table, or of as small a one as holds them.
+// Sets x to the scaled embeddings. If they are evicted, copies only the rows of these ids to the device.
 void Gemma::Embed(Exec& exec, absl::Span<const int32_t> ids, const Tensor& x) const {
   ArenaScope temp(exec.arena);
   const float scale = EmbeddingScale(config_, exec.dtype);
@@ -166,7 +166,7 @@ void Gemma::Attend(Exec& exec, int64_t index, absl::Span<const int64_t> lengths,
                            .causal = true,
                            .window = layer.sliding ? config_.sliding_window : 0};
   int64_t begin = 0;
-  for (int64_t length : lengths) {  // a prompt sees only itself
+  for (int64_t length : lengths) {  // each prompt attends only to itself
     const int64_t end = begin + length;
     const Rope rope{.cos = tables.cos.tensor().Rows(rows_ - length, rows_),
                     .sin = tables.sin.tensor().Rows(rows_ - length, rows_)};
@@ -210,7 +210,7 @@ void Gemma::Forward(Exec& exec, absl::Span<const int32_t> ids, absl::Span<const 
   KINORA_CHECK(tokens > 0 && static_cast<int64_t>(ids.size()) == tokens) << ids.size() << " ids of " << tokens;
   ArenaScope temp(exec.arena);
   Tensor x = temp.Alloc(exec.dtype, {tokens, config_.width});
-  std::vector<Tensor> landing;  // of one layer's matrices, if they are evicted
+  std::vector<Tensor> landing;  // device memory for one layer's matrices, if they are evicted
   if (residence_ == Residence::kEvicted && held_states().begin < config_.layers && !held_states().empty()) {
     for (const Weight* matrix : layers_[held_states().begin].matrices()) {
       landing.push_back(temp.Alloc(DType::kU8, {matrix->bytes()}));

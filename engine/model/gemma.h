@@ -1,7 +1,7 @@
-// The text part of Gemma-3 (arXiv:2503.19786; transformers modeling_gemma3.py) as the encoder of prompts: no output
-// head, all hidden states wanted. Only valid tokens are computed: several prompts are packed one after the other, and a
-// prompt of n tokens has the positions rows - n … rows - 1 that it has in the left-padded row of the reference. Whole
-// layers are spread over all ranks, the embeddings with the first.
+// The text part of Gemma-3 (arXiv:2503.19786; transformers modeling_gemma3.py) as prompt encoder: it has no output head
+// and returns all hidden states. It computes only valid tokens: prompts are packed one after the other, and a prompt
+// of n tokens has the positions rows - n … rows - 1, as in the reference's left-padded row. Each rank holds whole
+// layers; the rank with the first layer also holds the embeddings.
 #ifndef KINORA_ENGINE_MODEL_GEMMA_H_
 #define KINORA_ENGINE_MODEL_GEMMA_H_
 
@@ -12,7 +12,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
-#include "engine/model/config.h"
+#include "engine/config/model_config.h"
 #include "engine/parallel/layer_relay.h"
 #include "engine/weights/weight_loader.h"
 
@@ -20,29 +20,30 @@ namespace kinora {
 
 class Gemma {
  public:
-  // Reads of embed_tokens, layers.* and norm under `weights` (text_encoder) what this rank holds. rows: length of the
-  // padded row (ConnectorConfig::rows). Evicted, the matrices of one layer at a time and the embeddings of the tokens
-  // at hand come to the device, into memory of the arena: the same bits, as long as the copies take.
+  // Reads this rank's part of embed_tokens, layers.* and norm under `weights` (text_encoder). rows: length of the
+  // padded row (ConnectorConfig::rows). residence: with kEvicted, Forward copies one layer's matrices at a time, and
+  // the embeddings of the given tokens, from host memory to the arena. The results are the same bits; the copies take
+  // time.
   static absl::StatusOr<Gemma> Load(WeightLoader weights, const GemmaConfig& config, int64_t rows,
                                     Residence residence = Residence::kResident);
 
-  // hidden: [tokens, width], valid until the callback returns; index 0: scaled embeddings; 1 … layers - 1: outputs of
-  // the layers before the last; layers: the final norm of the last layer's output. So layers + 1 calls, in this order,
-  // each on the rank that holds the state (held_states).
+  // Called for each state in ascending order, on the rank that holds it (held_states). index: 0 for the scaled
+  // embeddings, 1 … layers - 1 for the outputs of all layers but the last, `layers` for the final norm of the last
+  // layer's output. hidden: [tokens, width], valid during the call.
   using StateSink = absl::FunctionRef<void(int64_t index, const Tensor& hidden)>;
-  // ids: of the tokens, below config().vocabulary, read before the return; lengths: of the prompts in their order, each
-  // 1 … rows, of sum `tokens`. made: what on_state makes of the states, contiguous, of one shape on all ranks; it goes
-  // from rank to rank with them, and is equal on all in the end.
+  // ids: of all tokens, below config().vocabulary, read during the call. lengths: of the prompts in order, each
+  // 1 … rows; their sum is the number of tokens. made: on_state's result, contiguous, of the same shape on all ranks.
+  // It is passed from rank to rank, and on return it is equal on all.
   void Forward(Exec& exec, absl::Span<const int32_t> ids, absl::Span<const int64_t> lengths, const Tensor& made,
                StateSink on_state) const;
 
   const GemmaConfig& config() const { return config_; }
   int64_t states() const { return config_.layers + 1; }
-  const LayerRun& held_states() const { return relay_->held(); }  // of which this rank computes what follows
-  int64_t evicted_bytes() const;                                  // in host memory of this rank; 0: resident
+  const LayerRun& held_states() const { return relay_->held(); }  // states for which this rank calls on_state
+  int64_t evicted_bytes() const;                                  // in this rank's host memory; 0: resident
 
  private:
-  struct RopeTables {    // of one frequency base
+  struct RopeTables {    // for one frequency base
     Parameter cos, sin;  // [rows, head_dim / 2] f32, shared by all heads
   };
   struct Layer {
@@ -67,8 +68,8 @@ class Gemma {
   int64_t rows_ = 0;
   std::optional<LayerRelay> relay_;
   Parameter embeddings_, final_norm_;
-  HostParameter host_embeddings_;  // in their place if they are evicted
-  std::vector<Layer> layers_;      // empty ones of other ranks
+  HostParameter host_embeddings_;  // replaces embeddings_ if evicted
+  std::vector<Layer> layers_;      // layers of other ranks are empty
   RopeTables global_, local_;
 };
 

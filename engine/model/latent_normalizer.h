@@ -1,5 +1,5 @@
-// From a VAE's own latent to the one that the transformer has: z = (x − μ) / σ for each channel
-// (ltx_core PerChannelStatistics.normalize).
+// Turns a VAE's own latent into the transformer's: z = (x − μ) / σ per channel (ltx_core
+// PerChannelStatistics.normalize).
 #ifndef KINORA_ENGINE_MODEL_LATENT_NORMALIZER_H_
 #define KINORA_ENGINE_MODEL_LATENT_NORMALIZER_H_
 
@@ -14,7 +14,7 @@ namespace kinora {
 class LatentNormalizer {
  public:
   LatentNormalizer() = default;
-  // statistics: at a VAE's per_channel_statistics, of which {mean,std}-of-means [channels] are read.
+  // Reads {mean,std}-of-means [channels] under `statistics` (per_channel_statistics of a VAE).
   static absl::StatusOr<LatentNormalizer> Load(WeightLoader& statistics, int64_t channels);
 
   // x, out: [rows, channels]; may be the same.

@@ -5,12 +5,11 @@
 
 #include "engine/base/status_macros.h"
 #include "engine/base/strings.h"
-#include "engine/parallel/dry_run.h"
 
 namespace kinora {
 namespace {
 
-constexpr float kNormEps = 1e-5f;  // torch's default, not a key of the config
+constexpr float kNormEps = 1e-5f;  // torch's default; no configuration has a key for it
 constexpr int64_t kFilterTaps = 5;
 constexpr ConvAxis kThreeTaps{.kernel = 3, .before = 1, .after = 1};
 
@@ -146,12 +145,6 @@ void LatentUpsampler::Forward(Exec& exec, const Tensor& latent, Tensor out) cons
   RunBlocks(exec, after_, "post_upsample_res_blocks", s);
   Conv(exec, s.x(), final_conv_, config_.over_time, out);
   normalizer_.Forward(exec, out, out);
-}
-
-int64_t LatentUpsampler::ArenaBytes(DType dtype, const Shape& latent) const {
-  return DryRunArenaBytes(dtype, [&](Exec& exec) {
-    Forward(exec, Tensor(DType::kF32, latent, nullptr), Tensor(DType::kF32, config_.OutputShape(latent), nullptr));
-  });
 }
 
 }  // namespace kinora

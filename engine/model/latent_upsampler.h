@@ -1,14 +1,14 @@
-// The latent upsampler of LTX-2 (ltx_core/model/upsampler/model.py): a video latent becomes one of more cells or
-// frames. Activations are [frames, height, width, channels]; convolutions of 3 taps an axis, zeros outside; norms are
-// group norms over the whole clip, or over each frame if the upsampler knows no time.
+// The latent upsampler of LTX-2 (ltx_core/model/upsampler/model.py). Turns a video latent into one with more cells or
+// frames. Activations are [frames, height, width, channels]. Convolutions have 3 taps per axis and pad with zeros.
+// Norms are group norms over the whole clip, or over each frame in an upsampler without convolutions over time.
 //
 //   h = SiLU(norm(conv(z · σ_c + μ_c)))
 //   `blocks` times   h = SiLU(h + norm2(conv2(SiLU(norm1(conv1(h))))))
-//   h = depth_to_space(conv(h)) [every few cells under a small filter: ×1.5]; a factor of 2 in time drops frame 0
+//   h = depth_to_space(conv(h)); a factor of 2 in time drops frame 0; ×1.5 then filters and takes every second cell
 //   `blocks` times   as above
 //   out = (conv(h) − μ_c) / σ_c
 //
-// Three activations of the largest size are alive at once (ArenaBytes).
+// A run needs memory for three activations of the largest size.
 #ifndef KINORA_ENGINE_MODEL_LATENT_UPSAMPLER_H_
 #define KINORA_ENGINE_MODEL_LATENT_UPSAMPLER_H_
 
@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/config/upsampler_config.h"
 #include "engine/model/latent_normalizer.h"
-#include "engine/model/upsampler_config.h"
 #include "engine/model/video_blocks.h"
 #include "engine/parallel/exec.h"
 #include "engine/weights/weight_loader.h"
@@ -27,19 +27,16 @@ namespace kinora {
 
 class LatentUpsampler {
  public:
-  // weights: at the component spatial_upsampler or temporal_upsampler. vae: at the component "vae", of which the
-  // per_channel_statistics are read. Missing tensors, and statistics of another number of channels, are the loader's to
-  // report (WeightLoader::Finish).
+  // weights: at the component spatial_upsampler or temporal_upsampler. vae: at the component "vae", whose
+  // per_channel_statistics are read. WeightLoader::Finish reports missing tensors, and statistics with another number
+  // of channels.
   static absl::StatusOr<LatentUpsampler> Load(WeightLoader weights, const WeightLoader& vae,
                                               const UpsamplerConfig& config);
 
-  // latent: [frames, height, width, latent_channels] f32, as the transformer has it: normalised   out: OutputShape of
-  // the configuration, f32, normalised; must not overlap. exec.dtype is that of the activations in between. Temporaries
-  // come from exec.arena: ArenaBytes(exec.dtype, latent). Taps: "denormalised", "initial", "res_blocks.i",
-  // "upsampled", "post_upsample_res_blocks.i".
+  // latent: [frames, height, width, latent_channels] f32, normalised   out: config().OutputShape, f32, normalised; must
+  // not overlap. exec.dtype: of the activations. Temporaries come from exec.arena.
+  // Taps: "denormalised", "initial", "res_blocks.i", "upsampled", "post_upsample_res_blocks.i".
   void Forward(Exec& exec, const Tensor& latent, Tensor out) const;
-  // Measured by a dry run.
-  int64_t ArenaBytes(DType dtype, const Shape& latent) const;
 
   const UpsamplerConfig& config() const { return config_; }
 
@@ -70,7 +67,7 @@ class LatentUpsampler {
   Parameter mean_, std_;  // [latent_channels]
   LatentNormalizer normalizer_;
   Weight initial_conv_, upsampling_, final_conv_;
-  Parameter filter_;  // [1, 1, 5, 5]; where space_down > 1
+  Parameter filter_;  // [1, 1, 5, 5]; only if space_down > 1
   Norm initial_norm_;
   std::vector<ResNet> before_, after_;
 };

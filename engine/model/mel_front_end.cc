@@ -17,7 +17,7 @@ constexpr double kLinearStep = 200.0 / 3, kBreakHz = 1000, kBreakMel = kBreakHz 
 const double kLogStep = std::log(6.4) / 27;
 
 double MelOf(double hz) { return hz < kBreakHz ? hz / kLinearStep : kBreakMel + std::log(hz / kBreakHz) / kLogStep; }
-// In float32, as the reference has it.
+// In float32, like the reference.
 float HzOf(float mel) {
   if (mel < static_cast<float>(kBreakMel)) return static_cast<float>(kLinearStep) * mel;
   return static_cast<float>(kBreakHz) * std::exp(static_cast<float>(kLogStep) * (mel - static_cast<float>(kBreakMel)));
@@ -51,7 +51,7 @@ std::vector<float> SlaneyFilters(int64_t mel_bins, int64_t n_fft, int64_t sample
   const auto last_mel = static_cast<float>(MelOf(static_cast<double>(sample_rate) / 2));
   std::vector<float> edges(mel_bins + 2);
   for (int64_t i = 0; i < mel_bins + 2; ++i) edges[i] = HzOf(Spaced(last_mel, mel_bins + 2, i));
-  const int64_t highest_hz = sample_rate / 2;  // whole, as the reference has it
+  const int64_t highest_hz = sample_rate / 2;  // an integer, like the reference's
   std::vector<float> filters(mel_bins * bins);
   for (int64_t m = 0; m < mel_bins; ++m) {
     const float low = edges[m], peak = edges[m + 1], high = edges[m + 2];

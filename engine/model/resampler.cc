@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kZeroCrossings = 6, kRolloff = 0.99;
 
-// Output sample to·n + phase is Σ_i taps[i] · sound[from·n + first + i]; rates without a common divisor.
+// Output sample to·n + phase is Σ_i taps[i] · sound[from·n + first + i]. The rates have no common divisor.
 struct Phase {
   int64_t first = 0;
   std::vector<float> taps;
@@ -25,7 +25,7 @@ Phase MakePhase(int64_t phase, int64_t from, int64_t to) {
   const int64_t center = phase * from / to;
   Phase result{.first = std::max(-reach, center - reach - 1), .taps = {}};
   const int64_t end = std::min(reach + from, center + reach + 2);
-  // In float32 and in this order throughout, because the reference is: its phases are off by up to 1e-5.
+  // In float32 and in this order throughout, like the reference, whose phases are off by up to 1e-5.
   constexpr auto kPi = std::numbers::pi_v<float>;
   constexpr auto kCrossings = static_cast<float>(kZeroCrossings);
   const auto scale = static_cast<float>(cutoff / static_cast<double>(from));

@@ -1,5 +1,6 @@
-// Given sound at the rate that a model hears, as torchaudio.functional.resample with its defaults does: a sinc of six
-// zero crossings a side under a Hann window, cut off at 0.99 of the lower rate's half. On the host: once per input.
+// Resamples given sound to the rate of a model, like torchaudio.functional.resample with its defaults: a sinc with six
+// zero crossings per side under a Hann window, cut off at 0.99 of half the lower rate. Runs on the host, once per
+// input.
 #ifndef KINORA_ENGINE_MODEL_RESAMPLER_H_
 #define KINORA_ENGINE_MODEL_RESAMPLER_H_
 
@@ -10,10 +11,10 @@
 
 namespace kinora {
 
-// Samples that `samples` at rate `from` become at rate `to`: ⌈to · samples / from⌉. Rates: 1..2^20.
+// Returns the number of samples after resampling: ⌈to · samples / from⌉. from, to: rates, 1..2^20.
 int64_t ResampledLength(int64_t samples, int64_t from, int64_t to);
 
-// One channel, without delay; zeros before and after it. Equal rates: a copy.
+// Resamples one channel, without delay, taking it as zero before and after. Equal rates: returns a copy.
 std::vector<float> Resample(absl::Span<const float> sound, int64_t from, int64_t to);
 
 }  // namespace kinora

@@ -1,5 +1,5 @@
-// Rotary position tables in the split layout (docs/model.md "Positions"; ltx_core/model/transformer/rope.py). Computed
-// on the host, once per stage.
+// Rotary position tables in the split layout (docs/model.md "Positions"; ltx_core/model/transformer/rope.py). The host
+// computes them once per stage.
 #ifndef KINORA_ENGINE_MODEL_ROPE_H_
 #define KINORA_ENGINE_MODEL_ROPE_H_
 
@@ -12,17 +12,16 @@ namespace kinora {
 
 struct RopeShape {
   int64_t width = 0;                  // of q: all heads; the table has width / 2 angles per token
-  std::vector<double> max_positions;  // divisor of each axis; positions / divisor is the fraction that is encoded
+  std::vector<double> max_positions;  // per axis; the encoded fraction is position / max_position
   double theta = 10000.0;
   bool double_precision = false;  // frequencies in float64, rounded once; otherwise in float32
 };
 
-// Angle of axis a and frequency k lies at column pad + k·axes + a; the `pad` first columns, what the axes do not fill,
-// rotate nothing.
+// Fills the columns [begin, end) of a table. Column pad + k·axes + a holds the angle of axis a and frequency k. The
+// first `pad` columns, which remain when width / 2 is divided by the axes, do not rotate.
 //   positions: [axes][tokens], the middle of each token's interval
-//   cos, sin: [tokens, end − begin], columns [begin, end) of the table
-// Fractions, products and angles are float32: they reach 1.6e4 rad, and the reference's rounding of them is part of the
-// model.
+//   cos, sin: [tokens, end − begin]
+// Fractions, products and angles are float32. Angles reach 1.6e4 rad, so the reference's rounding is part of the model.
 void FillRopeTable(const RopeShape& shape, absl::Span<const std::vector<float>> positions, int64_t begin, int64_t end,
                    float* cos, float* sin);
 

@@ -24,7 +24,7 @@ absl::Status CheckFit(const GemmaConfig& gemma, const ConnectorConfig& connector
   return absl::OkStatus();
 }
 
-// Content of a prompt: its ids, the dtype it was computed in, with which weights and for what.
+// Key of an encoded prompt: its ids, the dtype of the computation, the LoRAs in the weights, and the modalities.
 std::string CacheKey(const std::vector<int32_t>& ids, const TextContext& context, std::string_view weights) {
   const DType dtype = context.audio.dtype();
   std::string key = absl::StrCat(weights.size(), ":");
@@ -46,10 +46,11 @@ absl::StatusOr<std::unique_ptr<TextEncoder>> TextEncoder::Load(const WeightLoade
   encoder->tokenizer_ = std::move(tokenizer);
   KINORA_ASSIGN_OR_RETURN(encoder->gemma_,
                           Gemma::Load(weights.Under("text_encoder"), gemma, connector.rows, options.gemma));
-  KINORA_ASSIGN_OR_RETURN(encoder->extractor_, FeatureExtractor::Load(weights.Under("text_projection"), connector,
-                                                                      encoder->gemma_.held_states(), options.streams));
+  KINORA_ASSIGN_OR_RETURN(encoder->extractor_,
+                          FeatureExtractor::Load(weights.Under("text_projection"), connector,
+                                                 encoder->gemma_.held_states(), options.modalities));
   const WeightLoader connectors = weights.Under("connectors");
-  const WeightLoader picture = options.streams == Streams::kSound ? connectors.HeldElsewhere() : connectors;
+  const WeightLoader picture = options.modalities == Modalities::kSound ? connectors.HeldElsewhere() : connectors;
   KINORA_ASSIGN_OR_RETURN(encoder->video_, Connector::Load(picture.Under("video_embeddings_connector"), connector,
                                                            connector.video, connector.rows, "video"));
   KINORA_ASSIGN_OR_RETURN(encoder->audio_, Connector::Load(connectors.Under("audio_embeddings_connector"), connector,
@@ -61,9 +62,9 @@ absl::StatusOr<std::vector<int32_t>> TextEncoder::Tokenize(std::string_view prom
   return tokenizer_->Encode(StripWhiteSpace(prompt), rows_);
 }
 
-TextContext TextEncoder::AllocContext(Arena& arena, DType dtype, Streams streams) const {
+TextContext TextEncoder::AllocContext(Arena& arena, DType dtype, Modalities modalities) const {
   const auto alloc = [&](const Connector& connector) { return arena.Alloc(dtype, {rows_, connector.width()}); };
-  return {.video = streams == Streams::kBoth ? alloc(video_) : Tensor(), .audio = alloc(audio_)};
+  return {.video = modalities == Modalities::kBoth ? alloc(video_) : Tensor(), .audio = alloc(audio_)};
 }
 
 absl::Status TextEncoder::EncodeTokens(Exec& exec, absl::Span<const std::vector<int32_t>> prompts,
@@ -79,8 +80,8 @@ absl::Status TextEncoder::EncodeTokens(Exec& exec, absl::Span<const std::vector<
   }
   const auto tokens = static_cast<int64_t>(packed.size()), count = static_cast<int64_t>(prompts.size());
   ArenaScope temp(exec.arena);
-  const Streams streams = out[0].video.defined() ? Streams::kBoth : Streams::kSound;
-  const FeatureExtractor::Features features = extractor_.Alloc(temp, tokens, streams);
+  const Modalities modalities = out[0].video.defined() ? Modalities::kBoth : Modalities::kSound;
+  const FeatureExtractor::Features features = extractor_.Alloc(temp, tokens, modalities);
   gemma_.Forward(exec, packed, lengths, features.all,
                  [&](int64_t index, const Tensor& hidden) { extractor_.Add(exec, index, hidden, lengths, features); });
   if (features.video.defined()) Tap(exec, "features.video", features.video);
@@ -129,7 +130,7 @@ absl::Status TextEncoder::Encode(Exec& exec, absl::Span<const std::string> promp
   }
   for (size_t i : fresh) {
     cache_.Put(exec, keys[i], out[i].video, out[i].audio);
-    KINORA_RETURN_IF_ERROR(exec.ops.stream().Synchronize());  // the next Put may drop what this one is being copied to
+    KINORA_RETURN_IF_ERROR(exec.ops.stream().Synchronize());  // the next Put may free this copy's destination
   }
   return exec.ops.stream().Synchronize();
 }

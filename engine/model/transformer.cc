@@ -6,7 +6,7 @@
 
 namespace kinora {
 
-// Lengths and places, in floats, of the tables of one modality in a step's row.
+// Offsets, in floats, of one modality's tables in a step's row.
 struct Transformer::Offsets {
   int64_t block, prompt, cross, cross_gate, output, end;
 };
@@ -50,9 +50,9 @@ PerModality<StepTables> Transformer::TablesIn(const Tensor& row, const PerModali
 
 absl::StatusOr<Transformer::Modality> Transformer::LoadModality(WeightLoader weights, const TransformerConfig& config,
                                                                 const ModalityConfig& modality, bool audio,
-                                                                Streams streams) {
+                                                                Modalities modalities) {
   Modality m;
-  const WeightLoader across = streams == Streams::kSound ? weights.HeldElsewhere() : weights;
+  const WeightLoader across = modalities == Modalities::kSound ? weights.HeldElsewhere() : weights;
   if (!audio) weights = across;
   const std::string prefix = audio ? "audio_" : "";
   const int64_t width = modality.width();
@@ -87,17 +87,17 @@ absl::StatusOr<Transformer::Modality> Transformer::LoadModality(WeightLoader wei
 }
 
 absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const WeightLoader& weights,
-                                                               const TransformerConfig& config, Streams streams) {
+                                                               const TransformerConfig& config, Modalities modalities) {
   if (config.rope_layout != RopeLayout::kSplit) {
     return absl::UnimplementedError("transformer.rope_type: only \"split\" is supported");
   }
   std::unique_ptr<Transformer> t(new Transformer(config));
-  KINORA_ASSIGN_OR_RETURN(t->video_, LoadModality(weights, config, config.video, /*audio=*/false, streams));
-  KINORA_ASSIGN_OR_RETURN(t->audio_, LoadModality(weights, config, config.audio, /*audio=*/true, streams));
+  KINORA_ASSIGN_OR_RETURN(t->video_, LoadModality(weights, config, config.video, /*audio=*/false, modalities));
+  KINORA_ASSIGN_OR_RETURN(t->audio_, LoadModality(weights, config, config.audio, /*audio=*/true, modalities));
   t->blocks_.reserve(config.layers);
   for (int i = 0; i < config.layers; ++i) {
-    KINORA_ASSIGN_OR_RETURN(AvBlock block,
-                            AvBlock::Load(weights.Under(absl::StrCat("transformer_blocks.", i)), config, i, streams));
+    KINORA_ASSIGN_OR_RETURN(
+        AvBlock block, AvBlock::Load(weights.Under(absl::StrCat("transformer_blocks.", i)), config, i, modalities));
     t->blocks_.push_back(std::move(block));
   }
   return t;
@@ -105,14 +105,14 @@ absl::StatusOr<std::unique_ptr<Transformer>> Transformer::Load(const WeightLoade
 
 namespace {
 
-// Host values -> a device tensor from `temp`.
+// Copies host values to a device tensor from `temp`.
 Tensor Upload(Exec& exec, ArenaScope& temp, const std::vector<float>& host) {
   Tensor t = temp.Alloc(DType::kF32, {static_cast<int64_t>(host.size())});
   exec.ops.stream().CopyFromHost(host.data(), t);
   return t;
 }
 
-// params [steps·rows, …] -> the columns [from, to) of the tables, one row per step.
+// Copies params [steps·rows, …] to columns [from, to) of the tables, one row per step.
 void Place(Exec& exec, const Tensor& params, const Tensor& tables, int64_t from, int64_t to) {
   exec.ops.stream().Copy(params.Reshape({tables.dim(0), to - from}), tables.Columns(from, to));
 }
@@ -195,7 +195,7 @@ void Transformer::ProjectContexts(Exec& exec, const PerModality<Tensor>& from, c
   project(audio_.caption, from.audio, to.audio);
 }
 
-void Transformer::FillPromptCaches(Exec& exec, PerModality<StreamInputs>& in) const {
+void Transformer::FillPromptCaches(Exec& exec, PerModality<BlockInputs>& in) const {
   for (const AvBlock& block : blocks_) block.FillPromptCaches(exec, in);
 }
 
@@ -208,28 +208,28 @@ void Transformer::Enter(Exec& exec, const Modality& layers, const Passes& passes
   }
 }
 
-void Transformer::Leave(Exec& exec, const Modality& layers, const AvStream& stream, Tensor velocity) const {
-  const Modulation modulation{stream.in.tables.output, layers.output_table, stream.in.row};
-  exec.ops.ModulatedLayerNorm(stream.x, {modulation, /*scale_slot=*/1, /*shift_slot=*/0},
-                              static_cast<float>(config_.norm_eps), stream.normed);
-  exec.ops.Matmul(stream.normed, layers.output, {}, velocity);
+void Transformer::Leave(Exec& exec, const Modality& layers, const ModalityState& state, Tensor velocity) const {
+  const Modulation modulation{state.in.tables.output, layers.output_table, state.in.row};
+  exec.ops.ModulatedLayerNorm(state.x, {modulation, /*scale_slot=*/1, /*shift_slot=*/0},
+                              static_cast<float>(config_.norm_eps), state.normed);
+  exec.ops.Matmul(state.normed, layers.output, {}, velocity);
 }
 
 void Transformer::Forward(Exec& exec, const Passes& passes, const PerModality<ModalityUse>& use,
-                          const PerModality<StreamInputs>& in, const PerModality<Tensor>& latent,
+                          const PerModality<BlockInputs>& in, const PerModality<Tensor>& latent,
                           const PerModality<Tensor>& velocity) const {
   ArenaScope temp(exec.arena);
-  const auto enter = [&](const Modality& layers, const ModalityConfig& config, ModalityUse stream_use,
-                         const StreamInputs& stream, const Tensor& z) {
-    if (stream_use == ModalityUse::kAbsent) return AvStream{stream, Tensor(), Tensor()};
-    const Shape shape{passes.count * stream.rows, config.width()};
-    AvStream entered{stream, temp.Alloc(exec.dtype, shape), Tensor()};
-    if (stream_use == ModalityUse::kUpdated) entered.normed = temp.Alloc(exec.dtype, shape);
+  const auto enter = [&](const Modality& layers, const ModalityConfig& config, ModalityUse modality_use,
+                         const BlockInputs& inputs, const Tensor& z) {
+    if (modality_use == ModalityUse::kAbsent) return ModalityState{inputs, Tensor(), Tensor()};
+    const Shape shape{passes.count * inputs.rows, config.width()};
+    ModalityState entered{inputs, temp.Alloc(exec.dtype, shape), Tensor()};
+    if (modality_use == ModalityUse::kUpdated) entered.normed = temp.Alloc(exec.dtype, shape);
     Enter(exec, layers, passes, z, entered.x);
     return entered;
   };
-  const AvStream video = enter(video_, config_.video, use.video, in.video, latent.video);
-  const AvStream audio = enter(audio_, config_.audio, use.audio, in.audio, latent.audio);
+  const ModalityState video = enter(video_, config_.video, use.video, in.video, latent.video);
+  const ModalityState audio = enter(audio_, config_.audio, use.audio, in.audio, latent.audio);
   if (!blocks_.empty()) blocks_.front().Enter(exec, video, audio);
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const InTracePlace place({.block = static_cast<int64_t>(i)});
@@ -239,8 +239,9 @@ void Transformer::Forward(Exec& exec, const Passes& passes, const PerModality<Mo
       Tap(exec, absl::StrCat("block", i, ".audio"), audio.x);
     }
   }
-  const auto leave = [&](const Modality& layers, ModalityUse stream_use, const AvStream& stream, const Tensor& to) {
-    if (stream_use == ModalityUse::kUpdated && to.defined()) Leave(exec, layers, stream, to);
+  const auto leave = [&](const Modality& layers, ModalityUse modality_use, const ModalityState& state,
+                         const Tensor& to) {
+    if (modality_use == ModalityUse::kUpdated && to.defined()) Leave(exec, layers, state, to);
   };
   leave(video_, use.video, video, velocity.video);
   leave(audio_, use.audio, audio, velocity.audio);

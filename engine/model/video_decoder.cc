@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "engine/parallel/dry_run.h"
 
 namespace kinora {
 namespace {
@@ -16,7 +15,7 @@ SpaceTime Factor(const VideoDecoderBlock& block) {
   return {static_cast<int>(block.stride[0]), static_cast<int>(block.stride[1]), static_cast<int>(block.stride[2])};
 }
 
-// Shape of what a block makes of x. Doubling the time gives 2f − 1 frames, because the first one is dropped.
+// Shape of an upsampling block's result. Doubling the time gives 2f − 1 frames, because the first one is dropped.
 Shape Upsampled(const Shape& x, const VideoDecoderBlock& block) {
   const int64_t frames = block.stride[0] == 2 ? 2 * x[0] - 1 : x[0];
   return {frames, x[1] * block.stride[1], x[2] * block.stride[2], block.out_channels};
@@ -142,7 +141,7 @@ void VideoDecoder::RunUpsample(Exec& exec, const VideoDecoderBlock& config, cons
   block.conv.Forward(exec, scratch.x(), Accumulate::kNo, conv);
   exec.ops.DepthToSpace(conv, move, out);
   if (config.residual) {
-    move.channels_outer = true;  // the input's channels are as the previous block left them: (c, t, h, w)
+    move.channels_outer = true;  // the input's channels have the file's order (c, t, h, w)
     move.accumulate = Accumulate::kAdd;
     exec.ops.DepthToSpace(scratch.x(), move, out);
   }
@@ -169,12 +168,6 @@ void VideoDecoder::Forward(Exec& exec, const Tensor& latent, Tensor out) const {
   conv_out_.Forward(exec, scratch.x(), Accumulate::kNo, patches);
   const int patch = static_cast<int>(config_.patch_size);
   exec.ops.DepthToSpace(patches, {.factor = {.height = patch, .width = patch}}, out);
-}
-
-int64_t VideoDecoder::ArenaBytes(DType dtype, const Shape& latent) const {
-  return DryRunArenaBytes(dtype, [&](Exec& exec) {
-    Forward(exec, Tensor(DType::kF32, latent, nullptr), Tensor(DType::kF32, OutputShape(latent), nullptr));
-  });
 }
 
 }  // namespace kinora

@@ -1,15 +1,15 @@
-// The convolutional video VAE decoder of LTX-2.0 and 2.3 (ltx_core/model/video_vae/conv_video_decoder.py): from the
-// transformer's normalised latent to pixels. All activations are [frames, height, width, channels].
+// The convolutional video VAE decoder of LTX-2.0 and 2.3 (ltx_core/model/video_vae/conv_video_decoder.py). Turns the
+// transformer's normalised latent into pixels. All activations are [frames, height, width, channels].
 //
 //   h = conv_in(z · σ_c + μ_c)
 //   per block of the config, in execution order:
-//     residual: layers times   h += conv2(SiLU(norm(conv1(SiLU(norm(h))))))        norm(x) = x / sqrt(mean_c x² + 1e-8)
-//     upsample: h = depth_to_space(conv(h)) [+ depth_to_space(h), channels repeated]; a stride of 2 in time drops frame
-//     0
+//     residual: layers times   h += conv2(SiLU(norm(conv1(SiLU(norm(h))))))     norm(x) = x / sqrt(mean_c x² + 1e-8)
+//     upsample: h = depth_to_space(conv(h)) [+ depth_to_space(h), channels repeated]
+//               a stride of 2 in time drops frame 0
 //   pixels = unpatchify(conv_out(SiLU(norm(h))))
 //
-// Output channels of the upsampling convolutions are loaded in the order (t, h, w, c), so that depth-to-space moves
-// runs of c. Three activations of the largest size are alive at once, which is all the memory a run takes (ArenaBytes).
+// The output channels of upsampling convolutions are loaded in the order (t, h, w, c), so that depth-to-space moves
+// contiguous runs of c. A run needs memory for three activations of the largest size.
 #ifndef KINORA_ENGINE_MODEL_VIDEO_DECODER_H_
 #define KINORA_ENGINE_MODEL_VIDEO_DECODER_H_
 
@@ -19,8 +19,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/config/model_config.h"
 #include "engine/model/causal_conv.h"
-#include "engine/model/config.h"
 #include "engine/model/video_blocks.h"
 #include "engine/parallel/exec.h"
 #include "engine/weights/weight_loader.h"
@@ -29,23 +29,21 @@ namespace kinora {
 
 class VideoDecoder {
  public:
-  // weights: at the component "vae", which holds decoder.* and per_channel_statistics.{mean,std}-of-means.
-  // InvalidArgument naming the entry of the block list if its widths do not fit together, and naming
-  // `timestep_conditioning` or `inject_noise` if the file holds their tensors: those variants are not supported.
-  // Missing tensors are the loader's to report (WeightLoader::Finish).
+  // Reads decoder.* and per_channel_statistics.{mean,std}-of-means under `weights` (component "vae"). Fails with
+  // InvalidArgument, naming the entry of the block list, if widths do not fit together, and with Unimplemented, naming
+  // `timestep_conditioning` or `inject_noise`, if the file holds tensors of these variants. WeightLoader::Finish
+  // reports missing tensors.
   static absl::StatusOr<VideoDecoder> Load(WeightLoader weights, const VideoDecoderConfig& config);
 
-  // latent: [frames, height, width, latent_channels] f32, normalised. InvalidArgument naming `width` or `height` if it
-  // is smaller than the padding can reflect.
+  // latent: [frames, height, width, latent_channels] f32, normalised. Fails with InvalidArgument, naming `width` or
+  // `height`, if a side is too small to be padded by reflection.
   absl::Status CheckLatent(const Shape& latent) const;
-  Shape OutputShape(const Shape& latent) const;  // [time_factor·(frames − 1) + 1, space_factor·height, …·width, 3]
+  // [time_factor·(frames − 1) + 1, space_factor·height, space_factor·width, 3]
+  Shape OutputShape(const Shape& latent) const;
 
-  // latent: as in CheckLatent, which must hold   out: OutputShape(latent) f32, in [-1, 1] but for overshoots, not
-  // clamped. exec.dtype is that of the activations in between. Temporaries come from exec.arena: ArenaBytes(exec.dtype,
-  // latent). Taps: "denormalised", "conv_in", "up_blocks.i".
+  // latent: must pass CheckLatent   out: OutputShape(latent) f32, nominally in [-1, 1]; overshoots are not clamped.
+  // exec.dtype: of the activations. Temporaries come from exec.arena. Taps: "denormalised", "conv_in", "up_blocks.i".
   void Forward(Exec& exec, const Tensor& latent, Tensor out) const;
-  // Measured by a dry run.
-  int64_t ArenaBytes(DType dtype, const Shape& latent) const;
 
   const VideoDecoderConfig& config() const { return config_; }
 

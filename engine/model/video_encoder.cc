@@ -5,7 +5,6 @@
 
 #include "engine/base/status_macros.h"
 #include "engine/base/strings.h"
-#include "engine/parallel/dry_run.h"
 
 namespace kinora {
 namespace {
@@ -24,7 +23,7 @@ Shape Downsampled(const Shape& x, const VideoEncoderBlock& block) {
           block.out_channels};
 }
 
-// Of a downsampling block's convolution.
+// Shape of the result of a downsampling block's convolution.
 Shape Convolved(const Shape& x, const VideoEncoderBlock& block) {
   return {x[0] + (RepeatsFirst(block) ? 1 : 0), x[1], x[2], block.conv_channels()};
 }
@@ -59,7 +58,7 @@ absl::StatusOr<VideoEncoder> VideoEncoder::Load(const WeightLoader& weights, con
   WeightLoader statistics = weights.Under("per_channel_statistics"), layers = weights.Under("encoder");
   KINORA_ASSIGN_OR_RETURN(encoder.normalizer_, LatentNormalizer::Load(statistics, config.latent_channels));
   CausalConv::Options options{
-      .in = config.patch_channels(), .out = config.latent_channels, .causal = true, .padding = config.padding};
+      .in = config.patch_channels(), .out = config.base_channels, .causal = true, .padding = config.padding};
   KINORA_ASSIGN_OR_RETURN(encoder.conv_in_, CausalConv::Load(layers, "conv_in", options));
   for (size_t i = 0; i < config.blocks.size(); ++i) {
     KINORA_ASSIGN_OR_RETURN(Block block, encoder.LoadBlock(layers, static_cast<int64_t>(i)));
@@ -97,7 +96,7 @@ Shape VideoEncoder::OutputShape(const Shape& pixels) const {
 
 int64_t VideoEncoder::LargestActivation(const Shape& pixels) const {
   const int64_t patch = config_.patch_size;
-  Shape x = {pixels[0], pixels[1] / patch, pixels[2] / patch, config_.latent_channels};
+  Shape x = {pixels[0], pixels[1] / patch, pixels[2] / patch, config_.base_channels};
   int64_t largest = std::max(x.elements(), WithChannels(x, config_.patch_channels()).elements());
   for (const VideoEncoderBlock& block : config_.blocks) {
     if (block.kind == Kind::kResidual) continue;
@@ -129,7 +128,7 @@ void VideoEncoder::Forward(Exec& exec, const Tensor& pixels, Tensor latent) cons
   const int patch = static_cast<int>(config_.patch_size);
   const Shape patched = {pixels.dim(0), pixels.dim(1) / patch, pixels.dim(2) / patch, config_.patch_channels()};
   VideoScratch scratch(temp, exec.dtype, LargestActivation(pixels.shape()),
-                       WithChannels(patched, config_.latent_channels));
+                       WithChannels(patched, config_.base_channels));
   const Tensor patches = scratch.View(1, patched);
   exec.ops.SpaceToDepth(pixels, {.factor = {.height = patch, .width = patch}, .width_before_height = true}, patches);
   conv_in_.Forward(exec, patches, Accumulate::kNo, scratch.x());
@@ -142,12 +141,6 @@ void VideoEncoder::Forward(Exec& exec, const Tensor& pixels, Tensor latent) cons
   exec.ops.RmsNorm(scratch.x(), /*weight=*/nullptr, kPixelNormEps, Activation::kSilu, scratch.x());
   conv_out_.Forward(exec, scratch.x(), Accumulate::kNo, latent);
   normalizer_.Forward(exec, latent, latent);
-}
-
-int64_t VideoEncoder::ArenaBytes(DType dtype, const Shape& pixels) const {
-  return DryRunArenaBytes(dtype, [&](Exec& exec) {
-    Forward(exec, Tensor(DType::kF32, pixels, nullptr), Tensor(DType::kF32, OutputShape(pixels), nullptr));
-  });
 }
 
 }  // namespace kinora

@@ -19,14 +19,14 @@ constexpr int kZeroCrossings = 6;
 constexpr double kRolloff = 0.99;
 constexpr int64_t kReach = 7;  // ceil(kZeroCrossings / kRolloff): input rows on each side
 
-// Output row ratio·n + p is Σ_t x[n − reach + t] · filter(phase p): [ratio·channels, 2·reach + 1, channels], zero
-// across channels.
+// Returns the resampler as a convolution [ratio·channels, 2·reach + 1, channels], zero between different channels.
+// Output row ratio·n + p is Σ_t x[n − reach + t] · filter(phase p).
 std::vector<float> ResamplerMatrix(int64_t ratio, int64_t channels) {
   const int64_t taps = 2 * kReach + 1;
   std::vector<float> matrix(ratio * channels * taps * channels);
   for (int64_t phase = 0; phase < ratio; ++phase) {
     for (int64_t tap = 0; tap < taps; ++tap) {
-      const int64_t k = ratio * (2 * kReach - tap) + phase;  // into the filter, which is 2·reach·ratio + 1 long
+      const int64_t k = ratio * (2 * kReach - tap) + phase;  // index in the filter of 2·reach·ratio + 1 values
       if (k > 2 * kReach * ratio) continue;
       const double time = (static_cast<double>(k) / static_cast<double>(ratio) - kReach) * kRolloff;
       const double edge = std::clamp<double>(time, -kZeroCrossings, kZeroCrossings);
@@ -138,7 +138,7 @@ void Vocoder::ComputeMel(Exec& exec, const Tensor& low, Tensor mel) const {
   for (int64_t c = 0; c < low.width(); ++c) {
     if (before > 0) exec.ops.Fill(0, signal.Rows(0, before));
     exec.ops.stream().Copy(low.Columns(c, c + 1), signal.Rows(before, signal.dim(0)).Reshape({low.rows(), 1}));
-    // Frame f is n_fft samples from f·hop on: rows that overlap.
+    // Frame f is the n_fft samples from f·hop on, so rows overlap.
     const Tensor windows(DType::kF32, {frames, extension_->n_fft}, signal.raw(), /*row_stride=*/extension_->hop);
     exec.ops.Matmul(windows, extension_->basis, {}, spectrum);
     exec.ops.Magnitude(spectrum, magnitude);
@@ -154,7 +154,7 @@ void Vocoder::Extend(Exec& exec, const Tensor& low, Tensor out) const {
   Tensor mel = temp.Alloc(DType::kF32, {rows / extension_->hop, channels * extension_->mel_bins});
   ComputeMel(exec, low, mel);
   Tap(exec, "bwe_mel", mel);
-  Exec untapped = exec;  // its taps have the names of the base generator's
+  Exec untapped = exec;  // this generator's taps would have the base generator's names
   untapped.taps = nullptr;
   extension_->generator.Forward(untapped, mel, out);
   Tap(exec, "residual", out);

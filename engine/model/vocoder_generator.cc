@@ -13,11 +13,11 @@ namespace kinora {
 namespace {
 
 constexpr int kOuterKernel = 7;      // of conv_pre and conv_post
-constexpr int64_t kFilterTaps = 12;  // of the anti-aliasing filters: fixed in the reference, the values are in the file
-constexpr double kLastSlope = 0.01;  // of the leaky ReLU before conv_post, whatever leaky_slope
+constexpr int64_t kFilterTaps = 12;  // of the anti-aliasing filters; fixed in the reference, values from the checkpoint
+constexpr double kLastSlope = 0.01;  // of the leaky ReLU before conv_post, regardless of leaky_slope
 constexpr float kSnakeEps = 1e-9f;
 
-// Length stays the same; kernel · dilation is odd enough to be centred (checked at load).
+// A convolution that keeps the length. The kernel is odd (checked at load), so it can be centred.
 ConvAxis Same(int kernel, int dilation = 1) {
   const int reach = (kernel - 1) * dilation / 2;
   return {.kernel = kernel, .dilation = dilation, .before = reach, .after = reach};
@@ -151,8 +151,8 @@ void Generator::BendThenConv(Exec& exec, const Snake& snake, double slope, const
   }
 }
 
-// As an ordinary convolution whose columns are the `rate` rows that each row becomes: the same memory is [rows, rate·c]
-// and [rows·rate, c].
+// Runs the transposed convolution as an ordinary one that computes the `rate` rows of each input row side by side:
+// [rows, rate·c] is the same memory as [rows·rate, c].
 void Generator::Upsample(Exec& exec, const TransposedConv& conv, const Tensor& x, Tensor out) const {
   Conv1d(exec, x, conv.weight, {.kernel = conv.taps, .before = conv.before, .after = conv.after}, Accumulate::kNo,
          out.Reshape({x.dim(0), conv.weight.out()}));
@@ -192,7 +192,7 @@ void Generator::Forward(Exec& exec, const Tensor& x, Tensor out) const {
     width = config_.stage_channels(i);
     Upsample(exec, stage.upsample, narrow, as(input));
     if (exec.taps != nullptr) Tap(exec, absl::StrCat("ups.", i), as(input));
-    for (size_t j = 0; j < stage.blocks.size(); ++j) {  // each from `input`, the last in its place; sum in `current`
+    for (size_t j = 0; j < stage.blocks.size(); ++j) {  // the last block works in place; `current` is the sum
       const bool in_place = j > 0 && j + 1 == stage.blocks.size();
       const Tensor result = as(j == 0 ? current : in_place ? input : branch);
       if (!in_place) exec.ops.stream().Copy(as(input), result);

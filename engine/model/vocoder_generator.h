@@ -1,18 +1,21 @@
-// From log-mel rows to a waveform: HiFi-GAN (LTX-2.0) or BigVGAN (2.3: anti-aliased activations), after
+// Turns log-mel rows into a waveform: HiFi-GAN (LTX-2.0) or BigVGAN (2.3: anti-aliased activations), after
 // ltx_core/model/audio_vae/vocoder.py, Vocoder. One-dimensional; activations are [time, channels].
 //
 //   h = conv_pre(x)
-//   per stage:  h = upsample(bend(h));  h = mean over the stage's blocks b of b(h)     (upsample: a transposed
-//   convolution) b(x): per dilation  x += conv2(bend(conv1_dilated(bend(x)))) y = final(conv_post(bend(h)))
-// bend is a leaky ReLU, or SnakeBeta x + sin²(x·e^α)/(e^β + 1e-9) at twice the rate; with the latter, stages upsample h
-// as it is.
+//   per stage:
+//     h = upsample(bend(h))                            upsample: a transposed convolution
+//     h = mean over the stage's blocks b of b(h)       b(x): per dilation x += conv2(bend(conv1_dilated(bend(x))))
+//   y = final(conv_post(bend(h)))
+//
+// bend is a leaky ReLU, or SnakeBeta x + sin²(x·e^α)/(e^β + 1e-9) at twice the rate. With SnakeBeta, stages omit
+// the bend before upsampling.
 #ifndef KINORA_ENGINE_MODEL_VOCODER_GENERATOR_H_
 #define KINORA_ENGINE_MODEL_VOCODER_GENERATOR_H_
 
 #include <string_view>
 #include <vector>
 
-#include "engine/model/decoder_config.h"
+#include "engine/config/decoder_config.h"
 #include "engine/parallel/exec.h"
 #include "engine/weights/weight_loader.h"
 
@@ -21,19 +24,19 @@ namespace kinora {
 class Generator {
  public:
   Generator() = default;
-  // name: of the configuration, for messages ("vocoder"). InvalidArgument, naming the field, for values that do not fit
-  // together; Unimplemented for an activation that no model uses.
+  // name: of the configuration, for messages ("vocoder"). Fails with InvalidArgument, naming the field, if values do
+  // not fit together, or with Unimplemented if the activation is not supported.
   static absl::StatusOr<Generator> Load(WeightLoader weights, const GeneratorConfig& config, std::string_view name);
 
   int64_t factor() const { return factor_; }  // samples per row
   const GeneratorConfig& config() const { return config_; }
 
-  // x: [rows, in_channels]   out: [factor·rows, out_channels]. All f32, whatever exec.dtype. Taps, [time, channels]:
+  // x: [rows, in_channels] f32   out: [factor·rows, out_channels] f32. exec.dtype is not read. Taps, [time, channels]:
   // "conv_pre", "ups.i", "resblocks.i".
   void Forward(Exec& exec, const Tensor& x, Tensor out) const;
 
  private:
-  struct Snake {  // of one activation; unused with leaky ReLU
+  struct Snake {  // parameters of one activation; unused with leaky ReLU
     Parameter frequency, amplitude, up, down;
   };
   struct Pair {
@@ -50,7 +53,7 @@ class Generator {
   static absl::StatusOr<Snake> LoadSnake(WeightLoader weights, int64_t channels);
   absl::StatusOr<Block> LoadBlock(WeightLoader weights, int64_t channels, int kernel,
                                   const std::vector<int64_t>& dilations) const;
-  // The convolution of the activation of x, which passes through `bent`.
+  // Computes the convolution of bend(x). bent: memory for bend(x).
   void BendThenConv(Exec& exec, const Snake& snake, double slope, const Tensor& x, const Weight& conv,
                     const ConvAxis& axis, Accumulate accumulate, Tensor bent, Tensor out) const;
   void Upsample(Exec& exec, const TransposedConv& conv, const Tensor& x, Tensor out) const;

@@ -1,5 +1,4 @@
-// The backends that OpenBackend chooses from; each is defined in the file that is linked for it. Internal to this
-// folder.
+// The backends that OpenBackend chooses from, each defined in a file that the build selects. Internal to this folder.
 #ifndef KINORA_ENGINE_OPS_BACKEND_KINDS_H_
 #define KINORA_ENGINE_OPS_BACKEND_KINDS_H_
 
@@ -14,7 +13,7 @@ absl::StatusOr<std::string> CpuName(const BackendOptions& options);
 absl::StatusOr<std::unique_ptr<Backend>> OpenCudaBackend(const BackendOptions& options);
 absl::StatusOr<BackendTraits> CudaTraits(const BackendOptions& options);
 absl::StatusOr<std::string> CudaName(const BackendOptions& options);
-// Whether OpenBackend("") is cuda: if a device is usable, and is one.
+// Whether OpenBackend("") opens cuda: a device is usable and not simulated.
 bool CudaIsDefault();
 
 }  // namespace kinora

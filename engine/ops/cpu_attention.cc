@@ -1,7 +1,7 @@
 // Attention in blocks with a running softmax (Milakov & Gimelshein 2018; Dao et al. 2022): no queries × keys matrix
-// exists. Both products have queries as columns: logitsᵀ = k qᵀ and outᵀ += vᵀ weightsᵀ, so the softmax runs down the
-// lanes of a panel and its weights need no packing. Keys are taken in fixed blocks from the first one on, so a row's
-// sums do not depend on which queries share its panel or task.
+// exists. Both products have queries as columns: logitsᵀ = k qᵀ and outᵀ += vᵀ weightsᵀ, so the softmax runs
+// down the lanes of a panel and its weights need no packing. Keys are processed in fixed blocks from the first one on,
+// so a row's sums do not depend on which queries share its panel or task.
 #include <algorithm>
 #include <utility>
 
@@ -16,10 +16,10 @@ struct CpuOps::AttentionPlan {
   Tensor q, k, v, out;
   AttentionOptions options;
   cpu::Type type;
-  int64_t head_width, queries, keys;  // a sequence's
+  int64_t head_width, queries, keys;  // per sequence
   int64_t key_end;                    // keys that count
   int64_t chunks = 0, chunk_keys;     // chunks 0: one run of keys, normalised
-  int64_t query_rows, query_blocks;   // of a task; in a sequence
+  int64_t query_rows, query_blocks;   // rows per task; blocks per sequence
   int64_t tasks() const { return std::max<int64_t>(1, chunks) * options.batch * options.heads * query_blocks; }
 };
 
@@ -45,7 +45,7 @@ void FillPlan(const Tensor& q, const Tensor& k, const Tensor& v, const Attention
   KINORA_CHECK(k.width() == kv_heads * plan.head_width && v.width() == k.width() && v.rows() == k.rows());
   KINORA_CHECK(options.batch >= 1 && options.batch <= kMaxBatch && q.rows() % options.batch == 0) << options.batch;
   KINORA_CHECK(options.kv_batches >= 1 && k.rows() % options.kv_batches == 0) << options.kv_batches;
-  KINORA_CHECK(options.scale > 0) << options.scale;  // the greatest logit is that of the greatest product
+  KINORA_CHECK(options.scale > 0) << options.scale;  // so that the greatest product gives the greatest logit
   plan.queries = q.rows() / options.batch;
   plan.keys = k.rows() / options.kv_batches;
   plan.key_end = options.key_length >= 0 ? std::min(options.key_length, plan.keys) : plan.keys;
@@ -58,12 +58,12 @@ void FillPlan(const Tensor& q, const Tensor& k, const Tensor& v, const Attention
   }
 }
 
-// Cuts the queries: as many rows a task as fit, fewer if that would leave threads without work.
+// Divides the queries: as many rows per task as fit, or fewer if that would leave threads without work.
 template <typename Plan>
 void CutQueries(int64_t panel_columns, int threads, Plan& plan) {
   const int64_t row_bytes = plan.head_width * (plan.type == cpu::kFloat32 ? 4 : 2);
   const int64_t most = std::min(kMaxQueryRows, kPackedQueryBytes / row_bytes) / panel_columns * panel_columns;
-  const int64_t fewest = 4 * panel_columns;  // fewer would pay more for packing keys and values than a thread gains
+  const int64_t fewest = 4 * panel_columns;  // with fewer, packing keys and values costs more than another thread saves
   const int64_t others = std::max<int64_t>(1, plan.chunks) * plan.options.batch * plan.options.heads;
   const int64_t wanted = threads == 1 ? 1 : (2 * threads + others - 1) / others;
   const int64_t blocks = std::max((plan.queries + most - 1) / most, std::min(wanted, plan.queries / fewest));
@@ -194,8 +194,8 @@ class CpuOps::AttentionTask {
   const int64_t columns_, d_;
   int64_t first_query_, rows_, head_, batch_, chunk_, element_;
   char *queries_, *keys_, *values_;  // packed
-  float *logits_, *sums_;            // [keys, columns]; a panel after the other, each [d, columns]
-  float *maximum_, *denominator_;    // of every query
+  float *logits_, *sums_;            // [keys, columns]; panels one after another, each [d, columns]
+  float *maximum_, *denominator_;    // per query
   const void** pointers_;
   bool attended_[kMaxPanels] = {};  // which panels have sums
 };
@@ -228,7 +228,7 @@ void CpuOps::RunAttention(const AttentionPlan& plan) {
   const auto run = [&](int64_t task, int thread) {
     AttentionTask(kernels_, plan, task, workspace_[thread].data()).Run();
   };
-  if (plan.queries * plan.keys * plan.head_width * plan.options.heads < 1 << 18) {  // not worth a wake-up
+  if (plan.queries * plan.keys * plan.head_width * plan.options.heads < 1 << 18) {  // not worth waking threads
     for (int64_t task = 0; task < plan.tasks(); ++task) run(task, 0);
     return;
   }

@@ -41,7 +41,7 @@ void CpuOps::Pointwise(const Tensor& x, const PointwiseFunction& f, Tensor out) 
         case PointwiseFunction::kTanh:
           return call(begin, end, [](float v) { return std::tanh(v); });
         case PointwiseFunction::kLogFloor:
-          return call(begin, end, [&f](float v) { return std::log(v < f.a ? f.a : v); });  // a NaN stays one
+          return call(begin, end, [&f](float v) { return std::log(v < f.a ? f.a : v); });  // a NaN stays NaN
         case PointwiseFunction::kLeakyRelu:
           return kernels_.pointwise(View(x), View(out), x.width(), cpu::Curve::kLeakyRelu, f.a, f.b, begin, end);
         case PointwiseFunction::kClamp:
@@ -64,7 +64,7 @@ void CpuOps::Snake(const Tensor& x, const AntiAliasedSnake& snake, Tensor out) {
                             .up_taps = static_cast<int>(snake.up.elements()),
                             .down_taps = static_cast<int>(snake.down.elements())};
   stream_.Enqueue([this, args] {
-    constexpr int64_t kRowsATask = 256;  // long against the filters, whose rows a task's neighbours double again
+    constexpr int64_t kRowsATask = 256;  // long compared with the filters, whose rows neighbouring tasks double again
     pool_.Run((args.rows + kRowsATask - 1) / kRowsATask, [&](int64_t task, int) {
       kernels_.snake(args, task * kRowsATask, std::min(args.rows, (task + 1) * kRowsATask));
     });

@@ -1,4 +1,5 @@
-// The CPU backend's ops for pictures. Compiled without fused multiply-adds, so that other backends can have these bits.
+// The CPU backend's ops for pictures. Compiled without fused multiply-adds, so that other backends can produce the same
+// bits.
 #include <algorithm>
 #include <atomic>
 
@@ -17,7 +18,7 @@ void DivideRow(float* values, float row, const float* columns, int64_t count) {
   for (int64_t i = 0; i < count; ++i) values[i] /= std::max(row * columns[i], 1e-8f);
 }
 
-// In place: what has been added up -> 0..1; false if there is a NaN.
+// Converts sums to 0..1, in place, and to bytes. Returns false if there is a NaN.
 bool FinishRow(float* values, int64_t count, uint8_t* rgb8) {
   int not_a_number = 0;
   for (int64_t i = 0; i < count; ++i) {
@@ -29,9 +30,9 @@ bool FinishRow(float* values, int64_t count, uint8_t* rgb8) {
   return not_a_number == 0;
 }
 
-// Row i of all frames' rows; false if there is a NaN.
+// Finishes row i, counted over all frames. Returns false if there is a NaN.
 bool FinishLine(const Tensor& sums, const Rgb8Options& options, int64_t i, uint8_t* rgb8) {
-  constexpr int64_t kPiece = 256;  // values that stay in the nearest cache
+  constexpr int64_t kPiece = 256;  // values that stay in L1
   float values[kPiece];
   const PixelWeights& weights = options.weights;
   const int64_t height = sums.dim(1), line = sums.dim(2) * sums.dim(3);

@@ -1,4 +1,4 @@
-// How products are cut into blocks and where packed weights lie. Internal to the CPU backend.
+// The division of products into blocks, and the layout of packed weights. Internal to the CPU backend.
 #ifndef KINORA_ENGINE_OPS_CPU_BLOCKS_H_
 #define KINORA_ENGINE_OPS_CPU_BLOCKS_H_
 
@@ -11,7 +11,8 @@
 
 namespace kinora {
 
-// Packed weights: panels of columns, each [taps · padded_in][columns]; bf16 pairs along the depth lie together.
+// Packed weights: panels of columns, each [taps · padded_in][columns]; bf16 values are packed in pairs along the
+// depth.
 struct PackedLayout {
   PackedLayout(const cpu::Kernels& kernels, cpu::Type type, int64_t out, int64_t taps, int64_t in)
       : type(type),
@@ -31,8 +32,8 @@ struct PackedLayout {
   int64_t columns, panels, padded_in, taps, panel_bytes;
 };
 
-// Blocks of rows, and runs of columns when there are too few rows to occupy the threads. A row is always summed the
-// same way.
+// Divides a product into blocks of rows, and into runs of columns if there are too few rows to occupy the threads. The
+// division does not affect the order in which a row is summed.
 class BlockGrid {
  public:
   struct Block {
@@ -50,7 +51,7 @@ class BlockGrid {
     const int64_t tile_rows = kernels.tiles[type].rows;
     block_rows_ = std::max(tile_rows, cut(rows, row_blocks_, tile_rows));
     row_blocks_ = (rows + block_rows_ - 1) / block_rows_;
-    // A row is packed once per run, so runs are few: as many as keep all threads busy to within a tenth.
+    // Every run packs the rows again, so take the fewest runs that keep all threads busy to within a tenth.
     const int64_t panels = (columns + kernels.panel_columns - 1) / kernels.panel_columns;
     int64_t runs = 1;
     const auto idle = [&] { return (threads - row_blocks_ * runs % threads) % threads * 10 > row_blocks_ * runs; };
@@ -69,7 +70,7 @@ class BlockGrid {
   int64_t rows_, columns_, block_rows_, row_blocks_, run_columns_, column_runs_;
 };
 
-// One thread's scratch, as matrix products use it.
+// One thread's scratch memory, laid out for matrix products.
 struct Workspace {
   explicit Workspace(void* memory)
       : packed(static_cast<char*>(memory)),

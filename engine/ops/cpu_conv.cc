@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kOutside = -1;
 
-// Source index of output position `i` at kernel position `tap` along one axis; kOutside reads zeros.
+// Returns the source index of output position `i` at kernel position `tap` along one axis; kOutside means zeros.
 int64_t Source(const ConvAxis& axis, int64_t extent, int64_t i, int64_t tap) {
   const int64_t at = i * axis.stride - axis.before + tap * axis.dilation;
   if (at >= 0 && at < extent) return at;
@@ -37,7 +37,7 @@ int64_t OutputExtent(const ConvAxis& axis, int64_t extent) {
   return (extent + axis.before + axis.after - axis.dilation * (axis.kernel - 1) - 1) / axis.stride + 1;
 }
 
-// Channels of a pixel that a zero-padded position reads.
+// The pixel that a zero-padded position reads.
 alignas(64) const float kZeroPixel[cpu::kMaxRowWidth] = {};
 
 }  // namespace
@@ -49,7 +49,7 @@ struct CpuOps::ConvPlan {
   int64_t positions() const { return out_frames * out_height * out_width; }
 };
 
-// The line of pixels under one of the output's lines (frame after frame) and a tap's time and height.
+// The line of input pixels that one output line (counted over all frames) reads at a tap's time and height.
 class CpuOps::ConvLine {
  public:
   ConvLine(const ConvPlan& plan, const Tensor& x, int64_t line, int64_t tt, int64_t th) : plan_(&plan), x_(&x) {
@@ -57,7 +57,7 @@ class CpuOps::ConvLine {
     const int64_t row = Source(plan.options.height, plan.height, line % plan.out_height, th);
     begin_ = frame == kOutside || row == kOutside ? kOutside : (frame * plan.height + row) * plan.width;
   }
-  // The pixel that output column `column` reads at a tap.
+  // Returns the pixel that output column `column` reads at a tap.
   const void* At(int64_t column, int64_t tap) const {
     const int64_t source = Source(plan_->options.width, plan_->width, column, tap);
     return begin_ == kOutside || source == kOutside ? static_cast<const void*>(kZeroPixel)
@@ -93,10 +93,10 @@ void CpuOps::Conv(const Tensor& x, const Weight& w, const ConvOptions& options, 
 }
 
 // Output positions times all kernel taps, in blocks of positions. Multiply leaves the sums of a block and of columns
-// [column, column + columns), at most kBlockColumns, in the workspace. Two ways to do it; the shape alone decides
-// which.
+// [column, column + columns), at most kBlockColumns, in the workspace. There are two implementations; the shape alone
+// decides which is used.
 
-// Any convolution: each tap packs its own pixels.
+// For any convolution: each tap packs its own pixels.
 class CpuOps::ConvByTaps {
  public:
   ConvByTaps(const cpu::Kernels& kernels, const ConvPlan& plan, const Tensor& x, const Weight& w, int threads)
@@ -136,7 +136,7 @@ class CpuOps::ConvByTaps {
   }
 
  private:
-  // The pixels that a tap reads.
+  // Sets `pixels` to the pixels that a tap reads.
   void PointAt(int64_t tap, const BlockGrid::Block& block, const void** pixels) const {
     const int kernel_width = plan_.options.width.kernel, kernel_height = plan_.options.height.kernel;
     const int64_t tw = tap % kernel_width, th = tap / kernel_width % kernel_height,
@@ -160,11 +160,11 @@ class CpuOps::ConvByTaps {
   const BlockGrid grid_;
 };
 
-// Stride and dilation 1 along the width: a tile of neighbouring pixels is packed once for all taps along it, which read
-// it from one lane to the next. Tiles end where lines end.
+// For stride and dilation 1 along the width: a tile of neighbouring pixels is packed once for all taps along the width,
+// each of which starts at the next lane. A tile does not cross lines.
 class CpuOps::ConvBySharedTaps {
  public:
-  // Where lines are too short to fill a tile, sharing does not pay.
+  // Whether sharing is possible and pays: it does not if lines are too short to fill a tile.
   static bool Pays(const cpu::TileShape& tile, const ConvPlan& plan) {
     const ConvAxis& width = plan.options.width;
     return plan.out_width >= tile.rows / 2 && width.kernel > 1 && width.stride == 1 && width.dilation == 1 &&
@@ -189,7 +189,7 @@ class CpuOps::ConvBySharedTaps {
     tiles_ = tiles_a_line_ * plan.out_frames * plan.out_height;
     const int64_t fit = std::min(kBlockRows / tile_width_, kPackedBytes / tile_bytes_);
     int64_t blocks = (tiles_ + fit - 1) / fit;
-    if (blocks < 8 * threads) blocks = (blocks + threads - 1) / threads * threads;  // as many for every thread
+    if (blocks < 8 * threads) blocks = (blocks + threads - 1) / threads * threads;  // the same number for every thread
     tiles_a_block_ = (tiles_ + blocks - 1) / blocks;
   }
 
@@ -254,21 +254,21 @@ class CpuOps::ConvBySharedTaps {
     }
     return tiles;
   }
-  // Of 32 bits.
+  // Units of 32 bits.
   int64_t Units(int64_t elements) const { return (elements + 1) / 2 * 2 * element_ / 4; }
 
   int64_t PositionOf(int64_t tile) const {
     return tile / tiles_a_line_ * plan_.out_width + tile % tiles_a_line_ * tile_width_;
   }
 
-  // The pixels under a tile of `rows` results from `position` on and under the taps beside it.
+  // Packs the pixels that all taps along the width read for a tile of `rows` results from `position` on.
   void PackTile(int64_t position, int64_t rows, int64_t line_tap, int64_t k, int64_t length, char* out) const {
     const void* pixels[cpu::kMaxLanes];
     const int64_t kernel = plan_.options.width.kernel, begin = position % plan_.out_width;
     const int64_t tt = line_tap / plan_.options.height.kernel, th = line_tap % plan_.options.height.kernel;
     const ConvLine line(plan_, x_, position / plan_.out_width, tt, th);
     for (int64_t i = 0; i < rows + kernel - 1; ++i) {
-      const int64_t tap = std::min(i, kernel - 1);  // output i - tap exists
+      const int64_t tap = std::min(i, kernel - 1);  // so that output i - tap exists
       pixels[i] = line.At(begin + i - tap, tap);
     }
     kernels_.pack_lanes(pixels, rows + kernel - 1, KernelType(x_.dtype()), k, length, layout_.type, out);
@@ -281,7 +281,7 @@ class CpuOps::ConvBySharedTaps {
   const PackedLayout layout_;
   const cpu::TileShape tile_;
   const int64_t element_;     // bytes
-  const int64_t depth_step_;  // runs of depth begin at multiples of it, in elements
+  const int64_t depth_step_;  // elements; runs of depth begin at multiples of it
   const int64_t capacity_;    // elements of packed depth
   const int64_t tile_bytes_;
   int64_t tiles_a_line_, tile_width_, tiles_, tiles_a_block_;

@@ -1,4 +1,4 @@
-// Blocks of pixels that become one: their channels side by side, or every few under a filter.
+// Ops that reduce blocks of pixels to one: SpaceToDepth puts their channels side by side, Blur filters with a stride.
 #include <algorithm>
 #include <utility>
 
@@ -10,7 +10,7 @@
 namespace kinora {
 namespace {
 
-// Where the parts of a block lie, part p of the block of output position `i`: a row of x.
+// Maps a part of the block of output position `i` to a row of x.
 class Blocks {
  public:
   Blocks(const Tensor& x, const SpaceToDepthOptions& options, const Tensor& out)

@@ -1,4 +1,4 @@
-// Group norms: sums of columns by runs of rows, added up in the order of the rows, then every row in float32.
+// Group norms: column sums over runs of rows, merged in row order; then every row is normalised in float32.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -11,13 +11,13 @@
 namespace kinora {
 namespace {
 
-// Of the columns of a run of rows, then of a group.
+// The sums of a group over a run of rows, then over all rows.
 struct Moments {
   double sum = 0, squares = 0;
 };
 
-// Each thread's workspace: sums of columns (thread 0's: afterwards what rows are normalised with), then a row in
-// float32. Thread 0's alone has the moments of groups behind it.
+// Each thread's workspace holds sums of columns, then a row in float32. In thread 0's, the means and scales of columns
+// later replace the sums, and the moments of groups follow the row.
 constexpr int64_t kColumnBytes = 2 * cpu::kMaxRowWidth * static_cast<int64_t>(sizeof(double));
 constexpr int64_t kRowBytes = cpu::kMaxRowWidth * static_cast<int64_t>(sizeof(float));
 constexpr int64_t kMomentsFit = (kWorkspaceBytes - kColumnBytes - kRowBytes) / static_cast<int64_t>(sizeof(Moments));
@@ -39,14 +39,14 @@ void NormalizeRow(const float* means, const float* scales, const float* bias, in
   for (int64_t i = 0; i < width; ++i) row[i] = (row[i] - means[i]) * scales[i] + bias[i];
 }
 
-// One op; samples follow each other.
+// Runs one op, one sample after another.
 class GroupNormalizer {
  public:
   GroupNormalizer(const cpu::Kernels& kernels, ThreadPool& pool, const std::vector<Buffer>& workspace, const Tensor& x,
                   const GroupNormParams& params)
       : kernels_(kernels), pool_(pool), workspace_(workspace), x_(x), params_(params) {}
 
-  // residual: undefined for none. last: what becomes of the sum.
+  // residual: undefined if there is none. last: applied to the sum.
   void Run(const Tensor& residual, cpu::Elementwise last, const Tensor& out) const {
     for (int64_t first = 0; first < x_.rows(); first += rows_) {
       pool_.Run(runs_, [&](int64_t run, int thread) { AddUp(first, run, workspace_[thread]); });
@@ -67,7 +67,7 @@ class GroupNormalizer {
   float* means() const { return static_cast<float*>(workspace_[0].data()); }  // [width]
   float* scales() const { return means() + width_; }                          // [width]
 
-  // The moments of all groups in a run of the rows from `first` on.
+  // Computes the moments of all groups in run `run` of the sample that begins at row `first`.
   void AddUp(int64_t first, int64_t run, const Buffer& workspace) const {
     auto* const sums = static_cast<double*>(workspace.data());
     double* const squares = sums + width_;
@@ -124,8 +124,8 @@ class GroupNormalizer {
   const Tensor x_;
   const GroupNormParams params_;
   const int64_t width_ = x_.width(), columns_ = width_ / params_.groups, rows_ = x_.rows() / params_.samples;
-  // The shape alone says where runs end.
-  const int64_t most_runs_ = kMomentsFit / params_.groups;  // whose moments fit
+  // The shape alone decides where runs end.
+  const int64_t most_runs_ = kMomentsFit / params_.groups;  // runs whose moments fit
   const int64_t rows_a_run_ = std::max(kRowsARun, (rows_ + most_runs_ - 1) / most_runs_);
   const int64_t runs_ = (rows_ + rows_a_run_ - 1) / rows_a_run_;
 };

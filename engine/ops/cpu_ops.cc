@@ -224,7 +224,7 @@ void CpuOps::TimestepEmbedding(const Tensor& t, Tensor out) {
     for (int64_t row = 0; row < out.rows(); ++row) {
       float* o = out.data<float>() + row * out.row_stride();
       for (int64_t i = 0; i < half; ++i) {
-        // float32 throughout, as the reference: its exponent is rounded before the exponential.
+        // float32 throughout, like the reference, which rounds the exponent before the exponential.
         const float exponent = -9.210340371976184f * static_cast<float>(i) / static_cast<float>(half);
         const float angle = t.data<float>()[row] * std::exp(exponent);
         o[i] = std::cos(angle);

@@ -14,14 +14,15 @@ namespace kinora {
 
 class CpuOps : public Ops {
  public:
-  // `threads` workers; ResourceExhausted if the fixed workspace (about 1.1 MB per thread) cannot be had. stream: where
-  // the ops are enqueued; tensors are those that stream.Reach gives.
+  // Creates ops with `threads` threads that enqueue their work on `stream`. Tensor arguments must have the addresses
+  // that stream.Reach returns. Fails with ResourceExhausted if the fixed workspace (about 1.1 MB per thread) cannot be
+  // reserved.
   static absl::StatusOr<std::unique_ptr<CpuOps>> Create(
       int threads, std::unique_ptr<CpuStream> stream = std::make_unique<CpuStream>());
 
   CpuStream& stream() override { return stream_; }
 
-  // Backend::RunOnHost.
+  // Implements Backend::RunOnHost.
   void RunOnHost(int64_t tasks, absl::FunctionRef<void(int64_t task)> task);
 
   absl::StatusOr<std::vector<Weight>> PrepareWeights(const WeightRows& rows, const Tensor* bias, DType dtype) override;
@@ -81,7 +82,7 @@ class CpuOps : public Ops {
   void Norm(const Tensor& x, const cpu::NormArgs& args, Tensor out);
   void ModulatedNorm(const Tensor& x, cpu::NormArgs::Kind kind, const ScaleShift& m, float eps, Tensor out);
   void Elementwise(cpu::ElementwiseArgs args, const Tensor& a, const Tensor* b, Tensor out);
-  // Calls rows(begin, end) on pieces of [0, count), in parallel if the work is worth a wake-up.
+  // Calls rows(begin, end) on pieces of [0, count), in parallel if that is worth waking threads.
   void ForRows(int64_t count, int64_t bytes_a_row, absl::FunctionRef<void(int64_t begin, int64_t end)> rows);
   double StandardDeviation(const float* x, int64_t n);
   void PackPanels(const WeightRows& rows, const void* from, int64_t begin, int64_t end, DType precision,

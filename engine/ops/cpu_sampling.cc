@@ -1,5 +1,5 @@
-// The denoising loop's arithmetic on whole float32 tensors. Sums run in one fixed order in double, so every rank gets
-// the same bits.
+// The denoising loop's arithmetic on contiguous float32 tensors. Sums run in one fixed order in double, so every rank
+// gets the same bits.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -32,7 +32,7 @@ void CpuOps::PredictX0(const Tensor& z, const Tensor& v, const Tensor& sigma, Te
 
 namespace {
 
-// The parts in which sums run, whatever the number of threads: each in order, then merged in order.
+// Sums run over fixed parts, whatever the number of threads: in order within a part, then over the parts.
 constexpr int64_t kParts = 128;
 
 template <typename Term>

@@ -1,4 +1,4 @@
-// Tensors as the kernels see them. Internal to the CPU backend.
+// Conversion of tensors to the kernels' views. Internal to the CPU backend.
 #ifndef KINORA_ENGINE_OPS_CPU_VIEWS_H_
 #define KINORA_ENGINE_OPS_CPU_VIEWS_H_
 

@@ -1,4 +1,4 @@
-// What the CPU backend keeps of a weight. Internal to the CPU backend.
+// A weight as the CPU backend stores it. Internal to the CPU backend.
 #ifndef KINORA_ENGINE_OPS_CPU_WEIGHT_H_
 #define KINORA_ENGINE_OPS_CPU_WEIGHT_H_
 
@@ -8,7 +8,7 @@
 namespace kinora {
 
 struct CpuWeight : WeightStorage {
-  Buffer panels;  // as PackedLayout has them
+  Buffer panels;  // laid out as in PackedLayout
   Buffer bias;    // [out] f32, or empty
 
   static const CpuWeight& Of(const Weight& w) { return static_cast<const CpuWeight&>(*w.storage()); }

@@ -1,4 +1,4 @@
-// Packing of weights: runs of rows are read, and packed while they are in the cache, on all threads of the pool.
+// Packing of weights: all threads of the pool read runs of rows and pack them while they are in the cache.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -15,7 +15,7 @@
 namespace kinora {
 namespace {
 
-// Of rows read at once: they and what they are packed to stay in the second-level cache of a core.
+// Bytes of rows read at once; the rows and their packed form stay in a core's second-level cache.
 constexpr int64_t kRunBytes = int64_t{1} << 19;
 
 // Runs of whole panels of columns, about kRunBytes each.
@@ -29,7 +29,7 @@ struct Runs {
   int64_t row_bytes, panels, rows_each;
 };
 
-// One run of one of many rewritings.
+// One run of rows of one rewriting.
 struct Task {
   const WeightOps::Rewriting* one;
   int64_t begin, end, row_bytes;
@@ -37,7 +37,7 @@ struct Task {
 
 }  // namespace
 
-// Rows [begin, end) of one matrix, `begin` at a panel's start: from [end − begin, taps · in].
+// Packs rows [begin, end) of one matrix; `begin` is the start of a panel. from: [end − begin, taps · in].
 void CpuOps::PackPanels(const WeightRows& rows, const void* from, int64_t begin, int64_t end, DType precision,
                         void* to) const {
   const PackedLayout layout(kernels_, KernelType(precision), rows.out, rows.taps, rows.in);
@@ -50,7 +50,7 @@ void CpuOps::PackPanels(const WeightRows& rows, const void* from, int64_t begin,
           static_cast<const char*>(from) + ((row - begin) * width + tap * rows.in) * DTypeSize(rows.dtype);
       const cpu::RowsView view{const_cast<char*>(first), width, KernelType(rows.dtype)};
       kernels_.pack_columns(view, std::min(layout.columns, rows.out - row), rows.in, KernelType(precision), panel);
-      // The depth is even in both precisions; only pairs of bf16 fill it up by themselves.
+      // The depth is even in both precisions, but pack_columns pads it only for bf16 pairs.
       if (precision == DType::kF32 && rows.in % 2 != 0)
         std::memset(panel + tap_bytes - last_row_bytes, 0, last_row_bytes);
     }

@@ -12,7 +12,7 @@ class CudaLayout : public WeightLayout {
     const int64_t row = taps * in * DTypeSize(dtype);
     return out * ((row + kWeightRowAlignment - 1) / kWeightRowAlignment * kWeightRowAlignment);
   }
-  // Float32, and for bf16 weights the same rounded: a product adds a bias of its result's dtype.
+  // Float32 and, for bf16 weights, a rounded copy: a product adds a bias of its result's dtype.
   int64_t BiasBytes(DType dtype, int64_t out) const override {
     return out * (DTypeSize(DType::kF32) + (dtype == DType::kBF16 ? DTypeSize(dtype) : 0));
   }

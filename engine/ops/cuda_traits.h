@@ -1,4 +1,5 @@
-// What a plan must know of the CUDA backend. In every build, so that clips are planned where there is no device.
+// Properties of the CUDA backend that planning needs. Part of every build, so that clips can be planned without a
+// device.
 #ifndef KINORA_ENGINE_OPS_CUDA_TRAITS_H_
 #define KINORA_ENGINE_OPS_CUDA_TRAITS_H_
 
@@ -12,13 +13,13 @@ namespace kinora {
 const WeightLayout& CudaWeightLayout();
 inline constexpr int64_t kWeightRowAlignment = 16;
 
-// What the backend reserves for each of its two streams when it is opened, beside weights and arenas.
-inline constexpr int64_t kProductWorkspaceBytes = int64_t{64} << 20;  // cuBLASLt's and cuDNN's
-inline constexpr int64_t kScratchBytes = int64_t{256} << 20;          // what ops keep between their kernels
+// Reserved for each of the backend's two streams when it is opened, in addition to weights and arenas.
+inline constexpr int64_t kProductWorkspaceBytes = int64_t{64} << 20;  // for cuBLASLt and cuDNN
+inline constexpr int64_t kScratchBytes = int64_t{256} << 20;          // for intermediate results of ops
 
-// What the driver takes after that without being asked: graphs of captured steps (engine/pipeline/step_graphs.h keeps
-// 16, of some 3,000 kernels each), and the code of kernels and libraries, which is loaded when it is first called. An
-// allowance, not a measurement.
+// Allocated by the driver itself after that: graphs of captured steps (engine/pipeline/step_graphs.h keeps 16, of some
+// 3,000 kernels each), and the code of kernels and libraries, which is loaded when it is first called. An allowance,
+// not a measurement.
 inline constexpr int64_t kDriverBytes = int64_t{768} << 20;
 
 }  // namespace kinora

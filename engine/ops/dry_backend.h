@@ -1,4 +1,4 @@
-// A backend without memory: with DryOps and dry arenas it says what a run on another one would take.
+// A backend without memory: with DryOps and dry arenas it measures what a run on another backend would need.
 #ifndef KINORA_ENGINE_OPS_DRY_BACKEND_H_
 #define KINORA_ENGINE_OPS_DRY_BACKEND_H_
 
@@ -9,7 +9,7 @@ namespace kinora {
 
 class DryBackend : public Backend {
  public:
-  // Counts as the backend of these traits would take; without them, as the CPU.
+  // Counts what a backend with these traits would need; by default the CPU.
   explicit DryBackend(BackendTraits traits = TraitsOf("cpu", {}).value())
       : traits_(std::move(traits)), ops_(*traits_.weights, traits_.unified_memory) {}
 

@@ -11,7 +11,7 @@ namespace {
 int64_t Bytes(const Tensor& t) { return t.defined() ? t.bytes() : 0; }
 int64_t Bytes(const Modulation& m) { return Bytes(m.table) + Bytes(m.base) + Bytes(m.row); }
 
-// A product or sum that is added to its output reads it first.
+// An op that adds to its output reads it first.
 int64_t Written(const Tensor& out, Accumulate accumulate) {
   return accumulate == Accumulate::kNo ? out.bytes() : 2 * out.bytes();
 }

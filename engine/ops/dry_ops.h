@@ -1,11 +1,11 @@
-// The backend that only counts: shapes are checked, floating-point operations, bytes and parameters are added up,
-// nothing is computed and no tensor has memory. The real model code runs on it to say what a request will cost and how
+// Ops that only count: they check shapes and add up floating-point operations, bytes and parameters; they compute
+// nothing, and no tensor has memory. The real model code runs on them to determine what a request will cost and how
 // much memory it needs (with Arena::Dry).
 //
-// FLOPs are 2 for each multiply-add of matrix products, attention and convolutions, as the usual accounting has it:
-// every query times every key within key_length (a causal mask or window saves nothing), every tap of a convolution,
-// padding included. Norms, elementwise work and lookups count as bytes only, which is what bounds them. Bytes are those
-// of every operand, read or written once per op: the floor of memory traffic without fusion across ops.
+// FLOPs are 2 per multiply-add of matrix products, attention and convolutions, by the usual convention: every query
+// times every key within key_length (a causal mask or window saves nothing), every tap of a convolution, padding
+// included. Norms, elementwise ops and lookups count as bytes only, since memory traffic bounds them. Bytes count every
+// operand once per op, read or written: the minimum memory traffic without fusion across ops.
 #ifndef KINORA_ENGINE_OPS_DRY_OPS_H_
 #define KINORA_ENGINE_OPS_DRY_OPS_H_
 
@@ -23,7 +23,7 @@ inline constexpr int kOpKinds = 7;
 
 struct OpCost {
   int64_t calls = 0;
-  double flops = 0;  // the sums of a long clip pass 2^63
+  double flops = 0;  // the total of a long clip exceeds 2^63
   int64_t bytes = 0;
   friend bool operator==(const OpCost&, const OpCost&) = default;
 };
@@ -43,7 +43,7 @@ struct Cost {
   OpCost total() const;
 };
 
-// A stream without work. Copy counts; what is captured is counted at each Replay, not at the capture.
+// A stream that runs nothing. It counts copies; captured work is counted at each Replay, not at the capture.
 class DryStream : public Stream {
  public:
   explicit DryStream(bool unified_memory = true) : unified_memory_(unified_memory) {}
@@ -72,18 +72,18 @@ class DryStream : public Stream {
 
 class DryOps : public Ops {
  public:
-  // Counts as a backend that stores weights in `layout`, and whose device memory is host memory or not.
+  // Counts for a backend that stores weights in `layout`. unified_memory: its device memory is host memory.
   explicit DryOps(const WeightLayout& layout = CpuWeightLayout(), bool unified_memory = true)
       : layout_(layout), stream_(unified_memory) {}
 
   Stream& stream() override { return stream_; }
   bool dry() const override { return true; }
 
-  // Since construction or ResetCost; of the ops alone, loading is counted apart.
+  // Returns the cost of the ops since construction or ResetCost; loading weights is not included.
   const Cost& cost() const { return stream_.cost(); }
   void ResetCost() { stream_.ResetCost(); }
-  int64_t parameters() const { return parameters_; }      // of all prepared weights, biases included, padding not
-  int64_t weight_bytes() const { return weight_bytes_; }  // on the device, as the layout has them
+  int64_t parameters() const { return parameters_; }      // of all prepared weights, with biases, without padding
+  int64_t weight_bytes() const { return weight_bytes_; }  // on the device, in `layout`
 
   absl::StatusOr<std::vector<Weight>> PrepareWeights(const WeightRows& rows, const Tensor* bias, DType dtype) override;
   using WeightOps::RewriteWeights;

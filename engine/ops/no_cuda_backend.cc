@@ -1,4 +1,4 @@
-// Linked instead of cuda_backend.cc where there is no CUDA.
+// Linked instead of the folder cuda in builds without CUDA.
 #include "engine/ops/backend_kinds.h"
 
 namespace kinora {

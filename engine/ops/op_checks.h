@@ -1,5 +1,5 @@
-// The shape laws of ops.h as code, for backends to call before they compute. Each CHECK-fails on a caller's mistake and
-// names both shapes.
+// The shape rules of ops.h as code, for backends to call before they compute. Each function CHECK-fails on a caller's
+// mistake and names both shapes.
 #ifndef KINORA_ENGINE_OPS_OP_CHECKS_H_
 #define KINORA_ENGINE_OPS_OP_CHECKS_H_
 
@@ -12,7 +12,7 @@ void CheckSameShape(const Tensor& a, const Tensor& b);  // equal rows and widths
 void CheckRowWidth(const Tensor& x);                    // at most kMaxRowWidth columns
 void CheckGroupNorm(const Tensor& x, const GroupNormParams& params, const Tensor* residual, const Tensor& out);
 void CheckModulation(const Modulation& m, int slot, const Tensor& x);
-void CheckResidualUpdate(int64_t rows, int64_t width, const ResidualUpdate& update);  // of the product
+void CheckResidualUpdate(int64_t rows, int64_t width, const ResidualUpdate& update);  // rows, width: the product's
 void CheckMatmul(const Tensor& x, const Weight& w, const MatmulOptions& options, const Tensor& out);
 void CheckAttention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options);
 void CheckNormRope(const Tensor& x, const NormRopeParams& params, const Tensor* sum_of_squares);
@@ -29,11 +29,11 @@ void CheckMagnitude(const Tensor& x, const Tensor& out);
 void CheckGuidance(const Tensor& x0, const Tensor& weights, int cond, const Tensor& out);
 void CheckPrediction(const Prediction& prediction, const Tensor& sigmas, const Tensor& z);
 
-// Positions a convolution yields along one axis of `extent`; CHECK-fails if there is none or reflection would leave the
-// axis.
+// Returns the number of positions that a convolution yields along one axis of `extent`; CHECK-fails if there is none or
+// if reflection would leave the axis.
 int64_t ConvExtent(int64_t extent, const ConvAxis& axis);
 
-// Keys of one sequence that count: all, or options.key_length.
+// Returns the number of keys per sequence that queries attend to: options.key_length, or all.
 int64_t KeysThatCount(const Tensor& k, const AttentionOptions& options);
 
 }  // namespace kinora

@@ -1,4 +1,4 @@
-// The parameter structs of Ops; those of pixels are in pixel_params.h. Plain values: an op may keep a copy in a
+// The parameter structs of Ops; the ones for pixel ops are in pixel_params.h. Plain values: an op may keep a copy in a
 // captured graph.
 #ifndef KINORA_ENGINE_OPS_OP_PARAMS_H_
 #define KINORA_ENGINE_OPS_OP_PARAMS_H_
@@ -11,11 +11,11 @@
 namespace kinora {
 
 inline constexpr int64_t kMaxHeadWidth = 256;
-inline constexpr int64_t kMaxRowWidth = 1 << 14;  // columns of what is normalised, modulated or convolved
+inline constexpr int64_t kMaxRowWidth = 1 << 14;  // most columns of a tensor that is normalised, modulated or convolved
 
 enum class Activation : uint8_t { kNone, kSilu, kGeluTanh };
 
-// A table of scales, shifts and gates, all float32. Token i takes table row r = row[i mod tokens] (0 if `row` is
+// A table of scales, shifts and gates, all float32. Token i uses table row r = row[i mod tokens] (0 if `row` is
 // undefined, k = 1), so several guidance passes over the same tokens share one `row`; slot s is then base[s] +
 // table[r][s].
 struct Modulation {
@@ -41,31 +41,31 @@ enum class Accumulate : uint8_t {
 struct MatmulOptions {
   Activation activation = Activation::kNone;  // applied after the bias
   Accumulate accumulate = Accumulate::kNo;
-  Gate gate{};  // read if kGated
+  Gate gate{};  // only with kGated
 };
 
-// The RMS norm, without a weight, of a tensor's first rows: as many as `out` has.
+// The RMS norm, without a weight, of a tensor's first out.rows() rows.
 struct NormedOutput {
-  Tensor out{};             // undefined: none
-  ScaleShift modulation{};  // table undefined: none
+  Tensor out{};             // undefined: no output
+  ScaleShift modulation{};  // table undefined: no modulation
 };
 using NormedOutputs = std::array<NormedOutput, 2>;
-// A residual that a product y is added to, and what the layers after it read of the sum.
+// A residual to which a product y is added, and the norms of the sum that the next layers read.
 struct ResidualUpdate {
-  Tensor x{};   // [rows, width]; its first rows += gate ⊙ y, as many as y has
-  Gate gate{};  // table undefined: 1
+  Tensor x{};   // [rows, width]; its first y.rows() rows += gate ⊙ y
+  Gate gate{};  // table undefined: a gate of 1
   float eps = 1e-6f;
   NormedOutputs normed{};
 };
 
-// What the denoising loop makes of the velocities of a latent z. All float32 and whole.
+// The operands of a guided step from the velocities of a latent z. All tensors are float32 and contiguous.
 struct Prediction {
   Tensor v{};         // [passes·tokens, channels]: velocities; may be overwritten
   Tensor sigma{};     // [1] or [tokens]
-  Tensor weights{};   // [passes + 1]: of guidance
-  int cond = 0;       // the conditioned pass
+  Tensor weights{};   // [passes + 1], as in CombineGuidance
+  int cond = 0;       // index of the conditioned pass
   Tensor clean{};     // [tokens, channels]: x0 = mask·x0 + (1 − mask)·clean; undefined: x0 stays
-  Modulation mask{};  // slots mask − 1, 0 and 1 − mask, each the same for all channels; without a base
+  Modulation mask{};  // slots mask − 1, 0 and 1 − mask, each the same for all channels; base undefined
   Tensor x0{};        // out: [tokens, channels]
 };
 
@@ -73,21 +73,22 @@ struct Prediction {
 struct GroupNormParams {
   Tensor weight{}, bias{};  // [width] f32
   int64_t groups = 1;       // of width/groups neighbouring columns
-  int64_t samples = 1;      // equal runs of rows, each with means and variances of its own
+  int64_t samples = 1;      // equal runs of rows, each with its own means and variances
   float eps = 1e-5f;
 };
 
 // Rotation angles, split layout: within a head of width d the pair is (j, j + d/2).
 struct Rope {
-  Tensor cos{}, sin{};  // [tokens, heads·d/2], or [tokens, d/2] shared by all heads; f32; undefined: no rotation. Token
-                        // of row i: i mod tokens.
+  // [tokens, heads·d/2], or [tokens, d/2] shared by all heads; f32; undefined: no rotation. Row i uses token i mod
+  // tokens.
+  Tensor cos{}, sin{};
 };
 struct NormRopeParams {
   Tensor weight{};  // [group] f32; undefined: no norm
   float eps = 1e-6f;
   int64_t group = 0;       // columns normalised together: the width, or the width of a head
   int64_t full_group = 0;  // columns that share the mean square when the group is sharded; 0: group
-  int64_t head_width = 0;  // d of the rotation
+  int64_t head_width = 0;  // d, for the rotation
   Rope rope{};
 };
 
@@ -97,10 +98,10 @@ struct AttentionOptions {
   int kv_heads = 0;    // 0: heads. Query head h reads key head h / (heads / kv_heads).
   float scale = 1.0f;  // of the logits
   int batch = 1;       // sequences stacked in q's rows
-  // Which of the sequences stacked in k's and v's rows query batch b reads; their number is kv_batches.
+  // kv_batch[b]: which of the kv_batches sequences stacked in k's and v's rows query batch b reads.
   int kv_batches = 1;
   std::array<int8_t, kMaxBatch> kv_batch{};
-  int64_t key_length = -1;  // keys at and past this position of a sequence are ignored; negative: all count
+  int64_t key_length = -1;  // keys from this position of a sequence on are ignored; negative: none are
   bool causal = false;      // key position <= query position (both from 0)
   int64_t window = 0;       // with causal: query position - key position < window; 0: no window
   Tensor bias{};            // [queries, keys] f32, added to the scaled logits of every batch and head; undefined: none
@@ -116,9 +117,9 @@ struct PointwiseFunction {
   float a = 0, b = 0;
 };
 
-// x + amplitude · sin²(x · frequency) between a doubling and a halving of the rate, so that the harmonics it makes do
-// not alias (BigVGAN). All f32 and contiguous. Taps are even in number for `up` and at most kMaxSnakeTaps; edges repeat
-// the first and the last row.
+// x + amplitude · sin²(x · frequency), computed at twice the sampling rate so that the harmonics it creates do not
+// alias (BigVGAN). All tensors are f32 and contiguous. `up` has an even number of taps; each filter has at most
+// kMaxSnakeTaps. Edges repeat the first and the last row.
 inline constexpr int kMaxSnakeTaps = 64;
 struct AntiAliasedSnake {
   Tensor frequency, amplitude;  // [width]

@@ -1,5 +1,5 @@
-// The floating-point operations that are counted, 2 for each multiply-add of matrix products, attention and
-// convolutions: one figure for DryOps, which plans by them, and for traces.
+// Floating-point operations of ops, 2 per multiply-add of matrix products, attention and convolutions. Planning
+// (DryOps) and traces use the same count.
 #ifndef KINORA_ENGINE_OPS_OP_WORK_H_
 #define KINORA_ENGINE_OPS_OP_WORK_H_
 
@@ -12,12 +12,13 @@ inline OpWork WorkOfProduct(int64_t m, int64_t n, int64_t k) { return {.m = m, .
 
 inline OpWork WorkOfMatmul(const Tensor& x, const Weight& w) { return WorkOfProduct(x.rows(), w.out(), w.in()); }
 
-// Every tap of every position, padding included.
+// Counts every tap of every position, padding included.
 inline OpWork WorkOfConv(const Weight& w, const Tensor& out) {
   return WorkOfProduct(out.rows(), w.out(), w.taps() * w.in());
 }
 
-// Two products over all heads: every query times every key within key_length; a causal mask or window saves nothing.
+// Counts two products over all heads: every query times every key within key_length; a causal mask or window saves
+// nothing.
 inline OpWork WorkOfAttention(const Tensor& q, const Tensor& k, const AttentionOptions& options) {
   OpWork work = WorkOfProduct(q.rows(), KeysThatCount(k, options), q.width());
   work.flop *= 2;

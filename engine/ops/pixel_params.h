@@ -1,5 +1,4 @@
-// Arguments of ops on pixels: convolutions, channels that become pixels and back, pictures. The others are in
-// op_params.h.
+// Parameters of ops on pixels: convolutions, exchanges of channels and pixels, pictures. All others are in op_params.h.
 #ifndef KINORA_ENGINE_OPS_PIXEL_PARAMS_H_
 #define KINORA_ENGINE_OPS_PIXEL_PARAMS_H_
 
@@ -28,33 +27,34 @@ struct SpaceTime {  // a stride or factor per axis
 };
 struct DepthToSpaceOptions {
   SpaceTime factor{};
-  bool drop_first = false;                  // the first output frame
-  bool channels_outer = false;              // of x: (c, time, height, width) instead of (time, height, width, c)
+  bool drop_first = false;                  // leaves out the first output frame
+  bool channels_outer = false;              // x's order is (c, time, height, width), not (time, height, width, c)
   Accumulate accumulate = Accumulate::kNo;  // kNo or kAdd
 };
-// A block's values in the order (c, time, height, width).
+// Out's channels are a block's values in the order (c, time, height, width).
 struct SpaceToDepthOptions {
   SpaceTime factor{};
-  bool repeat_first = false;         // x begins with a copy of its first frame
-  bool width_before_height = false;  // of a block's parts: (time, width, height) instead of (time, height, width)
-  int64_t mean_of = 1;               // out's channels are means of as many neighbours
+  bool repeat_first = false;                // as if x began with a copy of its first frame
+  bool width_before_height = false;         // a block's order is (c, time, width, height)
+  int64_t mean_of = 1;                      // each of out's channels is the mean of this many values
   Accumulate accumulate = Accumulate::kNo;  // kNo or kAdd
 };
 
-// The weight of a value of pictures [frames, height, width, colours] is the product of three; all f32.
+// Weights of pictures [frames, height, width, colours], f32. A value's weight is the product of its frame's, its row's
+// and its column's.
 struct PixelWeights {
   Tensor frames{}, rows{};  // [frames], [height]
-  Tensor columns{};         // [width·colours]: a column's, for each of its colours
+  Tensor columns{};         // [width·colours]: a column's weight, repeated for each colour
 };
 struct TileBlend {
   PixelWeights weights{};
-  int64_t row = 0, column = 0;  // of the sums, where the tile begins in each frame
+  int64_t row = 0, column = 0;  // of sums, where the tile begins in each frame
 };
 struct Rgb8Options {
-  PixelWeights weights{};   // what sums are divided by, at least 1e-8; undefined: by nothing
-  Tensor rgb{};             // as sums, and may be them: the values in 0..1 before they are bytes; undefined: not wanted
-  int32_t first_frame = 0;  // the number of sums' first frame
-  Tensor first_bad{};       // [1] i32, inout: that of the first frame that holds a NaN, if it is less
+  PixelWeights weights{};  // divisors of sums, at least 1e-8; undefined: no division
+  Tensor rgb{};  // out, like sums, and may be sums: the values in 0..1 that become bytes; undefined: not written
+  int32_t first_frame = 0;  // number of sums' first frame
+  Tensor first_bad{};       // [1] i32, inout: lowered to the number of the first frame with a NaN
 };
 
 }  // namespace kinora

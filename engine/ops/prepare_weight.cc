@@ -1,4 +1,4 @@
-// What preparing weights means for every backend, and evicting them for most.
+// PrepareWeight, for every backend, and the defaults of the other weight ops.
 #include <cstring>
 #include <utility>
 

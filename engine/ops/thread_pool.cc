@@ -1,8 +1,8 @@
 #include "engine/ops/thread_pool.h"
 
-#include <chrono>
-
+#include "absl/time/time.h"
 #include "engine/base/check.h"
+#include "engine/base/clock.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -11,13 +11,13 @@
 namespace kinora {
 namespace {
 
-// The parts of a roll.
+// The bit fields of roll_.
 constexpr int kGenerationShift = 32;
 constexpr uint64_t kClosed = uint64_t{1} << 31;
 constexpr uint64_t kJoined = kClosed - 1;
 
-// Longer than what lies between two ops of a forward pass; short enough that an idle pool takes nobody's processor.
-constexpr std::chrono::microseconds kSpin{200};
+// Longer than the gap between two ops of a forward pass; short enough that an idle pool does not occupy processors.
+constexpr absl::Duration kSpin = absl::Microseconds(200);
 
 void Pause() {
 #if defined(__x86_64__)
@@ -27,14 +27,14 @@ void Pause() {
 
 // Returns once `value` is no longer `old`: spins, then sleeps until notified.
 uint32_t AwaitChange(const std::atomic<uint32_t>& value, uint32_t old) {
-  const auto until = std::chrono::steady_clock::now() + kSpin;
+  const absl::Time until = Clock::Steady().Now() + kSpin;
   do {
     for (int i = 0; i < 32; ++i) {
       const uint32_t now = value.load(std::memory_order_acquire);
       if (now != old) return now;
       Pause();
     }
-  } while (std::chrono::steady_clock::now() < until);
+  } while (Clock::Steady().Now() < until);
   value.wait(old, std::memory_order_acquire);
   return value.load(std::memory_order_acquire);
 }

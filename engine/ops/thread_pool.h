@@ -1,4 +1,4 @@
-// Threads that share out the tasks of one op at a time.
+// Threads that share the tasks of one op at a time.
 #ifndef KINORA_ENGINE_OPS_THREAD_POOL_H_
 #define KINORA_ENGINE_OPS_THREAD_POOL_H_
 
@@ -11,9 +11,9 @@
 
 namespace kinora {
 
-// Used by one caller at a time, who works too: a pool of n threads has n − 1 of its own. A task must not run its own
-// pool; another one it may. Run allocates nothing. Ops follow each other within microseconds and a sleeping thread
-// takes tens of them to wake, so whoever waits spins for a while before it sleeps.
+// One thread at a time may call Run. The caller works too: a pool of n threads starts n − 1. A task must not call Run
+// of its own pool, but may call Run of another. Run allocates nothing. Ops follow each other within microseconds and a
+// sleeping thread takes tens of microseconds to wake, so waiting threads spin before they sleep.
 class ThreadPool {
  public:
   using Task = absl::FunctionRef<void(int64_t task, int thread)>;
@@ -25,7 +25,7 @@ class ThreadPool {
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
   // Calls task(i, thread) once for every i in [0, count), thread in [0, threads()); returns when all are done. Tasks
-  // start in order, but which thread does which varies: a task's result must not depend on it.
+  // start in order, on varying threads; a task's result must not depend on its thread.
   void Run(int64_t count, Task task);
 
  private:
@@ -33,15 +33,16 @@ class ThreadPool {
   bool Join(uint32_t generation);
   void DoTasks(Task task, int64_t count, int thread);
 
-  // A run is published by a new generation, after `task_` and `count_`, which only those who joined may read: the
-  // caller closes the run when no task is left and waits for them alone, not for a thread that is still waking up.
+  // Run writes `task_` and `count_`, then publishes them with a new generation. Only workers that have joined the run
+  // may read them. When no task is left, the caller closes the run and waits only for those workers, not for threads
+  // that are still waking up.
   const Task* task_ = nullptr;
   int64_t count_ = 0;
   std::atomic<bool> stop_{false};
   alignas(64) std::atomic<uint32_t> generation_{0};
-  std::atomic<uint64_t> roll_{0};                  // generation, whether closed, how many joined
-  alignas(64) std::atomic<uint32_t> finished_{0};  // of those who joined
-  alignas(64) std::atomic<int64_t> next_{0};       // task
+  std::atomic<uint64_t> roll_{0};                  // generation, closed flag, number of workers that joined
+  alignas(64) std::atomic<uint32_t> finished_{0};  // workers that joined and are done
+  alignas(64) std::atomic<int64_t> next_{0};       // next task
   std::vector<std::thread> workers_;
 };
 

@@ -1,4 +1,5 @@
-// The part of Ops (ops.h) that holds weights. Outside the stream, but for FetchWeight: done on return.
+// The part of Ops (ops.h) that prepares weights. All calls are complete on return, except FetchWeight, which is
+// enqueued.
 #ifndef KINORA_ENGINE_OPS_WEIGHT_OPS_H_
 #define KINORA_ENGINE_OPS_WEIGHT_OPS_H_
 
@@ -14,33 +15,33 @@ class WeightOps {
  public:
   virtual ~WeightOps() = default;
 
-  // Packs rows.count matrices [out, taps, in]; the first gets the optional bias [out] f32 (host memory). dtype: one
-  // that the backend's WeightLayout stores. The first failure of rows.read, by row; ResourceExhausted if it does not
-  // fit. A dry backend reads nothing.
+  // Packs rows.count matrices [out, taps, in]; the first gets the optional bias [out] f32 (host memory). dtype must be
+  // one that the backend's WeightLayout stores. Fails with the first failure of rows.read, in row order, or with
+  // ResourceExhausted if the weights do not fit. A dry backend reads nothing.
   virtual absl::StatusOr<std::vector<Weight>> PrepareWeights(const WeightRows& rows, const Tensor* bias,
                                                              DType dtype) = 0;
-  // One contiguous matrix [out, taps, in] or [out, in], f32 or bf16, that lies in host memory.
+  // Packs one contiguous matrix [out, taps, in] or [out, in], f32 or bf16, from host memory.
   absl::StatusOr<Weight> PrepareWeight(const Tensor& matrix, const Tensor* bias, DType dtype);
-  // Packs other rows into weights that PrepareWeights made of `rows` with `dtype`: same storage, same bias, so captured
-  // graphs go on being valid. No enqueued work may still read them (Synchronize first). After an error, that of
-  // rows.read, they hold a mixture.
+  // Packs other rows into weights that PrepareWeights made from rows of this shape with `dtype`. Storage and bias stay
+  // the same, so captured graphs remain valid. No enqueued work may still read the weights (Synchronize first). After
+  // an error of rows.read they hold a mixture of old and new rows.
   virtual absl::Status RewriteWeights(const WeightRows& rows, DType dtype,
                                       absl::Span<WeightStorage* const> storage) = 0;
 
-  // One such packing of several.
+  // The arguments of one RewriteWeights call.
   struct Rewriting {
     WeightRows rows;
     DType dtype = DType::kF32;
     absl::Span<WeightStorage* const> storage;
   };
-  // The same for many, whose runs of rows may go side by side: small matrices have too few for all threads.
+  // Rewrites several weights, possibly in parallel: a small matrix has too few runs of rows for all threads.
   virtual absl::Status RewriteWeights(absl::Span<const Rewriting> many);
 
-  // Moves a weight without a bias to pinned host memory; the device holds nothing of it any more. Done on return.
-  // ResourceExhausted: no such memory. Both ops where BackendTraits::evicts_weights; they CHECK-fail elsewhere.
+  // Moves a weight without a bias to pinned host memory and frees its device memory. Fails with ResourceExhausted if
+  // there is no such memory. EvictWeight and FetchWeight need BackendTraits::evicts_weights; other backends CHECK-fail.
   virtual absl::Status EvictWeight(const Weight& w);
-  // Enqueues the copy of an evicted weight into `memory` [w.bytes()] u8: until that is written to, ops behind this call
-  // may use the weight.
+  // Enqueues the copy of an evicted weight into `memory` [w.bytes()] u8. Ops enqueued after this call may use the
+  // weight until `memory` is overwritten.
   virtual void FetchWeight(const Weight& w, const Tensor& memory);
 };
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr char kMark[] = "kinora/agreed";
 
-// Exchanges one number with the other ranks by `collective` and waits for it. In a dry run only its memory is planned.
+// Exchanges one number with the other ranks by `collective` and waits for it. A dry run only plans the memory.
 absl::StatusOr<float> Exchange(Exec& exec, float word, absl::FunctionRef<void(const Tensor& word)> collective) {
   Stream& stream = exec.ops.stream();
   ArenaScope temp(exec.arena);
@@ -61,7 +61,7 @@ absl::Status AgreeWithRankZero(Exec& exec, const absl::Status& status) {
 }
 
 absl::Status ShareFromRankZero(Exec& exec, const absl::Status& status, absl::Span<int64_t> numbers) {
-  constexpr int kWords = 4;  // of 16 bits, which float32 holds exactly
+  constexpr int kWords = 4;  // 16 bits each, which float32 holds exactly
   KINORA_RETURN_IF_ERROR(AgreeWithRankZero(exec, status));
   Communicator& world = exec.mesh.world();
   if (world.size() == 1 || numbers.empty()) return absl::OkStatus();

@@ -1,9 +1,9 @@
-// One outcome for all ranks of a run.
+// Makes all ranks of a run end with one outcome.
 //
-// A failure that every rank leaves with at the same place is *agreed*: none waits for another in a collective, so the
-// group can be used for the next run, as one rank alone can. A failure without the mark happened to one rank: others
-// may wait for it, and its mesh must be aborted (OnEveryRank, thread_communicator.h). The mark is a payload of the
-// status; one that is made anew from a code and a message has lost it.
+// A failure is *agreed* if every rank returns with it at the same point: no rank waits for another in a collective, so
+// the group can serve the next run. A failure without the mark happened to one rank: others may be waiting for it, and
+// its mesh must be aborted (OnEveryRank, thread_communicator.h). The mark is a payload of the status; a status rebuilt
+// from a code and a message loses it.
 #ifndef KINORA_ENGINE_PARALLEL_AGREE_H_
 #define KINORA_ENGINE_PARALLEL_AGREE_H_
 
@@ -16,33 +16,35 @@
 
 namespace kinora {
 
-// Of exec.arena, that an agreement among several ranks takes.
+// Bytes of exec.arena that an agreement among several ranks needs.
 inline constexpr int64_t kAgreementBytes = 64;
 
-// OK, or marked as agreed.
+// Whether `status` is OK or marked as agreed.
 bool IsAgreed(const absl::Status& status);
-// Marks a failure that all ranks leave with at this place. OK stays OK.
+// Marks a failure with which all ranks return at this point. OK stays OK.
 absl::Status Agreed(absl::Status status);
-// The same failure without the mark, for whoever knows of no ranks.
+// Returns the failure without the mark, for callers that are not aware of ranks.
 absl::Status WithoutMark(absl::Status status);
 
-// Of how the ranks of a group ended, the one that the others followed from, lowest rank first: what failed alone, but
-// what is Aborted only if nothing else did; else what is agreed, but Cancelled only if nothing else is; else OK.
+// Returns the result that caused the others, among those of a group's ranks. In order of preference, lowest rank first:
+// an unagreed failure other than Aborted, an unagreed Aborted, an agreed failure other than Cancelled, an agreed
+// Cancelled, OK.
 absl::Status CauseOf(absl::Span<const absl::Status> results);
 
-// Rank 0's status on every rank of exec.mesh.world(): OK on all, or agreed: rank 0's own there and Cancelled elsewhere.
-// What the other ranks pass is not looked at. Waits for the device; costs nothing in a group of one or in a dry run. A
-// failure of the exchange itself is not agreed.
+// Returns rank 0's status on every rank of exec.mesh.world(): OK on all, or an agreed failure, rank 0's own on rank 0
+// and Cancelled elsewhere. Ignores the other ranks' statuses. Waits for the device; costs nothing in a group of one or
+// in a dry run. A failure of the exchange itself is not agreed.
 absl::Status AgreeWithRankZero(Exec& exec, const absl::Status& status);
 
-// The same, and where it is OK rank 0's numbers on every rank: all pass as many. 16 bytes of exec.arena for each.
+// As AgreeWithRankZero; if the result is OK, also copies rank 0's numbers to every rank. All ranks must pass equally
+// many. Uses 16 bytes of exec.arena per number.
 absl::Status ShareFromRankZero(Exec& exec, const absl::Status& status, absl::Span<int64_t> numbers);
 
-// OK if every rank passes OK. Otherwise agreed: its own failure on a rank that has one, Cancelled elsewhere. Costs as
-// above.
+// Returns OK if every rank passes OK. Otherwise returns an agreed failure: the rank's own if it has one, else
+// Cancelled. Costs as AgreeWithRankZero.
 absl::Status AgreeAmongAll(Exec& exec, const absl::Status& status);
 
-// Runs `action` on rank 0 alone and agrees on how it went.
+// Runs `action` on rank 0 alone; all ranks agree on its status.
 absl::Status OnRankZero(Exec& exec, absl::FunctionRef<absl::Status()> action);
 
 }  // namespace kinora

@@ -45,7 +45,7 @@ void Communicator::Observe(CollectiveObserver& observer, const Clock& clock) {
 void Communicator::Measured(Collective op, int64_t bytes, const Moments& at) {
   wait_seconds_ += absl::ToDoubleSeconds(at.all_came - at.begin);
   if (Tracing()) {
-    const absl::Duration since = absl::Now() - at.end;  // this clock may be another than the trace's
+    const absl::Duration since = TraceNow() - at.end;  // clock_ may differ from the trace's clock
     AddTraceSpan("wait", "wait", at.begin + since, at.all_came + since, {.axis = MeshAxisName(axis_).data()});
   }
   if (observer_ == nullptr) return;

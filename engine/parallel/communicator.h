@@ -1,6 +1,6 @@
-// One group of ranks. Collectives are enqueued on a stream, so they can be captured; every rank of the group must call
-// the same ones in the same order. Tensors are contiguous and of the device; a communicator knows the kind of stream it
-// runs on, and asks it how its work addresses them. Failures (a lost rank, Abort) are the stream's.
+// One group of ranks. Collectives are enqueued on a stream, so they can be captured. All ranks of the group must call
+// the same collectives in the same order. Tensors are contiguous device tensors; an implementation requires its own
+// kind of stream, which resolves their addresses. The stream reports failures (a lost rank, Abort).
 #ifndef KINORA_ENGINE_PARALLEL_COMMUNICATOR_H_
 #define KINORA_ENGINE_PARALLEL_COMMUNICATOR_H_
 
@@ -22,7 +22,7 @@ enum class Collective : uint8_t { kAllReduceSum, kAllGather, kAllToAll, kBroadca
 inline constexpr int kCollectives = 5;
 std::string_view CollectiveName(Collective op);  // "all_reduce_sum", …
 
-// How a mesh divides its ranks, and all of them.
+// The axes by which a mesh divides its ranks, and the group of all ranks.
 enum class MeshAxis : uint8_t { kTensor, kTokens, kGuidance, kWorld };
 inline constexpr int kMeshAxes = 4;
 std::string_view MeshAxisName(MeshAxis axis);  // "tensor", …
@@ -33,23 +33,28 @@ struct CollectiveCount {
 };
 using CollectiveCounts = std::array<CollectiveCount, kCollectives>;
 
-// What one rank of `size` sends in a call whose input on that rank is `bytes`: 2(n−1)/n of them to reduce (scatter,
-// then gather), n−1 times them to gather, (n−1)/n of them to exchange; a broadcast's root sends them once, and so does
-// everybody but the root of a gather to one. What the links carry at least, whatever the backend.
+// Returns the bytes that one of n = `size` ranks sends in a call with an input of `bytes` on that rank. The links carry
+// at least this, whatever the backend:
+//   all-reduce   2(n−1)/n · bytes (scatter, then gather)
+//   all-gather   (n−1) · bytes
+//   all-to-all   (n−1)/n · bytes
+//   broadcast    bytes from the root only
+//   gather to    bytes from all but the root
 int64_t BytesSent(Collective op, int64_t bytes, int size, bool root = false);
 
-// One call as a rank has seen it. wait: the part of `seconds` until the slowest rank had come; the rest is moving and
-// adding. Next to nothing on the rank that came last. Unknown where a library waits and moves in one.
+// One call as seen by one rank. wait_seconds: the part of `seconds` until the slowest rank arrived, almost 0 on that
+// rank; the rest is transfer and addition. Absent if a library does not separate waiting from transfer.
 struct CollectiveCall {
   MeshAxis axis;
   Collective op;
-  int64_t bytes;  // as counted
+  int64_t bytes;  // as BytesSent
   double seconds;
   std::optional<double> wait_seconds;
 };
 
-// Hears of each call that succeeded, of a captured one at each replay, on the rank's thread: at once, or of a device
-// once the rank has waited for it. Must be quick, and allocates nothing. Ranks that are threads may share one.
+// Is notified of each successful call, of a captured one at each replay, on the rank's thread: immediately, or on a
+// device once the rank has waited for it. Must be quick and must not allocate. Ranks that are threads may share an
+// observer.
 class CollectiveObserver {
  public:
   virtual ~CollectiveObserver() = default;
@@ -62,29 +67,30 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // Every rank gets the sum of all, added in rank order: the same bits on every rank; f32 or bf16.
+  // Replaces `inout` on every rank by the sum over all ranks, added in rank order: the same bits on every rank. f32 or
+  // bf16.
   virtual void AllReduceSum(Tensor inout, Stream& stream) = 0;
-  // all: size() times local, in rank order.
+  // all: the `local` tensors of all ranks, in rank order.
   virtual void AllGather(const Tensor& local, Tensor all, Stream& stream) = 0;
-  // The i-th of size() equal parts of `send` goes to rank i; recv gets theirs, in rank order.
+  // Sends the i-th of size() equal parts of `send` to rank i; recv gets the parts sent to this rank, in rank order.
   virtual void AllToAll(const Tensor& send, Tensor recv, Stream& stream) = 0;
-  // Every rank gets what rank `root` has.
+  // Copies `inout` of rank `root` to every rank.
   virtual void Broadcast(int root, Tensor inout, Stream& stream) = 0;
-  // `root` alone gets every rank's `local`, one after another in rank order. counts: the elements of each rank's, 0 for
-  // one that sends nothing; size() numbers, the same on every rank. all: their sum, on root; not looked at elsewhere.
+  // Collects every rank's `local` on `root` alone, in rank order. counts: elements per rank, size() numbers, the same
+  // on every rank; 0 if a rank sends nothing. all: their sum, on root; ignored elsewhere.
   virtual void GatherTo(int root, absl::Span<const int64_t> counts, const Tensor& local, Tensor all,
                         Stream& stream) = 0;
-  // Makes every collective of the group, running or later, fail with Aborted on every rank. Thread-safe.
+  // Makes every collective of the group, current or later, fail with Aborted on every rank. Thread-safe.
   virtual void Abort() = 0;
 
-  // Calls are measured from now on, for `observer`, by `clock` or the device's; neither is owned. Before the group's
-  // first call.
+  // Reports every call to `observer`, timed by `clock` or by the device. Owns neither. Call before the group's first
+  // collective.
   void Observe(CollectiveObserver& observer, const Clock& clock);
-  void set_axis(MeshAxis axis) { axis_ = axis; }  // for observers and traces; by the mesh
+  void set_axis(MeshAxis axis) { axis_ = axis; }  // for observers and traces; the mesh sets it
 
-  // Since construction; counted when enqueued or replayed.
+  // Calls since construction, counted when enqueued or replayed.
   const CollectiveCounts& counts() const { return counts_; }
-  // Since construction, of the calls that are measured: until the slowest rank had come.
+  // Total time since construction until the slowest rank arrived, for calls that measure it.
   double wait_seconds() const { return wait_seconds_; }
 
  protected:
@@ -92,13 +98,14 @@ class Communicator {
     ++counts_[static_cast<int>(op)].calls;
     counts_[static_cast<int>(op)].bytes += bytes;
   }
-  // When a call began, when all ranks had come, when it ended: `Now` at each, then all three to `Measured`.
+  // Implementations take `Now` when a call begins, when all ranks have arrived, and when it ends, and pass all three to
+  // `Measured`.
   absl::Time Now() const { return clock_->Now(); }
   struct Moments {
     absl::Time begin, all_came, end;
   };
   void Measured(Collective op, int64_t bytes, const Moments& at);
-  // Or, where more is not known, how long it took.
+  // For implementations that can measure only the duration.
   void Measured(Collective op, int64_t bytes, absl::Duration took);
   bool observed() const { return observer_ != nullptr; }
 
@@ -110,11 +117,11 @@ class Communicator {
   const Clock* clock_ = &Clock::Steady();
 };
 
-// memcpy that takes nothing from nowhere: a rank's part may be empty, and have no address. For its implementations.
+// memcpy that accepts null for an empty part. For implementations.
 inline void CopyPart(void* to, const void* from, int64_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
-// CHECK-fail unless the arguments of a collective fit together; for its implementations.
+// CHECK-fail unless the arguments of a collective match; for implementations.
 void CheckAllReduceSum(const Tensor& inout);
 void CheckAllGather(const Communicator& group, const Tensor& local, const Tensor& all);
 void CheckAllToAll(const Communicator& group, const Tensor& send, const Tensor& recv);

@@ -1,4 +1,4 @@
-// A rank of a group that is not there: counts what a run would send.
+// A rank of a group whose other ranks do not exist: counts the bytes that a run would send.
 #ifndef KINORA_ENGINE_PARALLEL_DRY_COMMUNICATOR_H_
 #define KINORA_ENGINE_PARALLEL_DRY_COMMUNICATOR_H_
 
@@ -8,7 +8,7 @@
 
 namespace kinora {
 
-// Checks shapes as a real one does; touches neither the tensors nor the stream.
+// Checks shapes as a real communicator does; touches neither the tensors nor the stream.
 class DryCommunicator : public Communicator {
  public:
   DryCommunicator(int rank, int size) : rank_(rank), size_(size) {}
@@ -26,7 +26,8 @@ class DryCommunicator : public Communicator {
   const int rank_, size_;
 };
 
-// Rank `rank` of a shape. InvalidArgument as MeshShape::Validate, and for a rank outside it.
+// Makes the mesh of rank `rank` of a shape. Fails as MeshShape::Validate, and with InvalidArgument if the shape has no
+// such rank.
 absl::StatusOr<std::unique_ptr<Mesh>> MakeDryMesh(const MeshShape& shape, int rank = 0);
 
 }  // namespace kinora

@@ -1,4 +1,4 @@
-// Runs a piece of the model on shapes alone, to learn what memory it takes.
+// Runs a part of the model on shapes alone, to determine the memory that it needs.
 #ifndef KINORA_ENGINE_PARALLEL_DRY_RUN_H_
 #define KINORA_ENGINE_PARALLEL_DRY_RUN_H_
 
@@ -9,7 +9,7 @@
 
 namespace kinora {
 
-// Most bytes of the arena that `body` has in use at once, on one rank. Tensors it is given have no memory.
+// Returns the peak arena use of `body`, in bytes, on one rank. Tensors passed to it have no memory.
 int64_t DryRunArenaBytes(DType dtype, absl::FunctionRef<void(Exec&)> body);
 
 }  // namespace kinora

@@ -5,7 +5,8 @@ namespace kinora {
 void Concurrently(Exec& exec, absl::FunctionRef<void(Exec&)> a, absl::FunctionRef<void(Exec&)> b) {
   Ops* const ops = exec.backend.branch();
   Stream& stream = exec.ops.stream();
-  // A plan without a graph must hold for one with a graph too. Other ops are those of a branch, or of a bench.
+  // A dry run forks too, so that its plan also holds with a graph. Ops other than the backend's belong to a branch or a
+  // bench, which do not fork.
   const bool forks = ops != nullptr && &exec.ops == &exec.backend.ops() && exec.mesh.world().size() == 1 &&
                      (stream.capturing() || exec.ops.dry());
   if (!forks) {

@@ -1,4 +1,4 @@
-// All that a layer may ask for.
+// The resources that a layer uses.
 #ifndef KINORA_ENGINE_PARALLEL_EXEC_H_
 #define KINORA_ENGINE_PARALLEL_EXEC_H_
 
@@ -13,10 +13,10 @@ namespace kinora {
 
 struct Exec {
   Backend& backend;
-  // Device memory: what ops work on.
+  // Device memory, on which ops work.
   Arena& arena;
-  // Host memory, pinned where that helps: the host's side of copies, and what the host computes. The same arena where
-  // device memory is host memory (BackendTraits), so its scopes must nest with those of `arena`.
+  // Host memory, pinned where that helps, for the host side of copies and for host computation. The same arena as
+  // `arena` if device memory is host memory (BackendTraits), so its scopes must nest with those of `arena`.
   Arena& host;
   const Mesh& mesh;
   DType dtype = DType::kF32;  // of activations
@@ -24,14 +24,13 @@ struct Exec {
   Ops& ops = backend.ops();
 };
 
-// Runs a and b: beside each other where the backend has a branch, in a capture, which keeps them as branches of its
-// graph; a, then b elsewhere, and always in a mesh of more than one rank, whose communicators serve one stream. Both
-// come after what was enqueued before, and what is enqueued afterwards comes after both. Neither may write what the
-// other reads or writes. b gets an Exec with ops of its own, and its memory lies beside a's; that of both is free on
-// return.
+// Runs a and b. In a capture, if the backend has a branch, they become parallel branches of the graph. Otherwise, and
+// always in a mesh of several ranks, whose communicators serve one stream, a runs before b. Both run after earlier work
+// and before later work. Neither may write memory that the other reads or writes. As a branch, b gets an Exec with its
+// own ops, and its memory does not overlap a's; the memory of both is free on return.
 void Concurrently(Exec& exec, absl::FunctionRef<void(Exec&)> a, absl::FunctionRef<void(Exec&)> b);
 
-// Shows `value` to whoever listens; nothing otherwise.
+// Passes `value` to the taps, if there are any.
 inline void Tap(Exec& exec, std::string_view name, const Tensor& value) {
   if (exec.taps != nullptr) exec.taps->Record(exec.ops.stream(), name, value);
 }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kAlignment = 64, kMostPiece = 1 << 20;
 
-// Every rank's number on every rank; as bytes, which any communicator moves.
+// Returns the numbers of all ranks, on every rank. Sent as bytes, which every communicator supports.
 absl::StatusOr<std::vector<int64_t>> AllNumbers(Exec& exec, int64_t own) {
   Communicator& world = exec.mesh.world();
   ArenaScope temp(exec.arena);
@@ -26,7 +26,7 @@ absl::StatusOr<std::vector<int64_t>> AllNumbers(Exec& exec, int64_t own) {
   return numbers;
 }
 
-// Room for a piece here, and on rank 0 for one of each.
+// Returns the size of a piece for which the arena has room: one on this rank, and on rank 0 one per rank.
 int64_t PieceBytes(const Exec& exec) {
   const int64_t free = exec.arena.capacity() - exec.arena.used() - 2 * kAlignment;
   const int64_t piece = free / (exec.mesh.world().size() + 1) / kAlignment * kAlignment;

@@ -1,4 +1,4 @@
-// One trace (trace.h) of ranks that are processes.
+// Gathers the traces (trace.h) of ranks that are processes into one.
 #ifndef KINORA_ENGINE_PARALLEL_GATHER_TRACE_H_
 #define KINORA_ENGINE_PARALLEL_GATHER_TRACE_H_
 
@@ -7,9 +7,9 @@
 
 namespace kinora {
 
-// By every rank of exec.mesh.world(), each in a process of its own and in a trace, which ends on all but rank 0: there
-// the tracks of the others have become part of it, timed from its start. As exact as the ranks' clocks. In pieces that
-// fit what is free in exec.arena, 1 MiB each at most. The stream's failure, which is not agreed.
+// Called by every rank of exec.mesh.world(), each in its own process and tracing. Stops the trace on all ranks but 0
+// and adds their tracks to rank 0's, timed from its start and as exact as the ranks' clocks. Sends pieces of at most 1
+// MiB that fit the free part of exec.arena. Fails with the stream's failure, which is not agreed.
 absl::Status GatherTrace(Exec& exec);
 
 }  // namespace kinora

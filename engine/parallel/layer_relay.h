@@ -1,4 +1,4 @@
-// A chain of layers that is spread over all ranks of a mesh by whole layers.
+// Distributes a chain of layers over all ranks of a mesh by whole layers.
 #ifndef KINORA_ENGINE_PARALLEL_LAYER_RELAY_H_
 #define KINORA_ENGINE_PARALLEL_LAYER_RELAY_H_
 
@@ -12,33 +12,34 @@
 
 namespace kinora {
 
-struct LayerRun {  // neighbours of a chain
+struct LayerRun {  // consecutive layers of a chain
   int64_t begin = 0, end = 0;
   bool holds(int64_t layer) const { return begin <= layer && layer < end; }
   bool empty() const { return begin == end; }
 };
 
-// Each rank holds a run of neighbours. What flows through the chain is computed by the rank that holds its next layer,
-// and then passed on: no sum changes, so any mesh gives the bits of one rank, in the time of one, and no number of
-// heads has to divide by anything. In a group of one nothing moves.
+// Each rank holds consecutive layers. The rank that holds the next layer computes it, and passes the activations on
+// after its last. No sum changes, so any mesh gives the bits of one rank, in the time of one, and head counts need not
+// be divisible. In a group of one nothing moves.
 class LayerRelay {
  public:
-  // sizes: of the layers, at least one, in any unit. A rank holds those that begin in its even share of the sum: no
-  // more than that share and one layer, and nothing if it begins none. The first layer is rank 0's.
+  // sizes: one per layer, at least one, in any unit. A rank holds the layers that begin in its even share of the sum:
+  // at most that share plus one layer, or none. Rank 0 holds the first layer.
   LayerRelay(const Mesh& mesh, absl::Span<const int64_t> sizes);
 
-  const LayerRun& held() const { return held_; }  // by this rank
-  // A rank alone: what the layers are loaded for, and run on.
+  // The layers of this rank.
+  const LayerRun& held() const { return held_; }
+  // A mesh of one rank, for which the held layers are loaded and on which they run.
   const Mesh& alone() const { return *alone_; }
 
-  // All ranks call it. `layer` is called for every layer held here, in order, and works on `carried`: contiguous
-  // tensors of the same shapes on every rank, which come from the rank before and go to the next one, by broadcasts
-  // over world(); at the end they are equal on all.
+  // Called by all ranks. Calls `layer` for every layer held here, in order, to update `carried`: contiguous tensors of
+  // the same shapes on every rank, passed from rank to rank by broadcasts over world(), and equal on all ranks at the
+  // end.
   void Run(Exec& exec, absl::Span<const Tensor> carried,
            absl::FunctionRef<void(Exec& alone, int64_t layer)> layer) const;
 
  private:
-  std::vector<int> owners_;  // of the layers; grows
+  std::vector<int> owners_;  // rank per layer, ascending
   LayerRun held_;
   std::unique_ptr<Mesh> alone_ = Mesh::Single();
 };

@@ -1,5 +1,7 @@
 #include "engine/parallel/mesh.h"
 
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -24,6 +26,7 @@ std::string MeshShape::ToString() const {
 absl::StatusOr<MeshShape> MeshShape::Parse(const std::string& text) {
   MeshShape shape;
   if (text.empty()) return shape;
+  std::set<std::string> named;
   for (const absl::string_view part : absl::StrSplit(text, ',')) {
     const std::pair<std::string, std::string> axis = absl::StrSplit(part, absl::MaxSplits('=', 1));
     int* size = axis.first == "tokens"     ? &shape.tokens
@@ -32,6 +35,9 @@ absl::StatusOr<MeshShape> MeshShape::Parse(const std::string& text) {
                                            : nullptr;
     if (size == nullptr || !absl::SimpleAtoi(axis.second, size)) {
       return absl::InvalidArgumentError(absl::StrCat("tokens=N, guidance=N or tensor=N is needed, not \"", part, "\""));
+    }
+    if (!named.insert(axis.first).second) {
+      return absl::InvalidArgumentError(absl::StrCat(axis.first, " is given twice in \"", text, "\""));
     }
   }
   if (absl::Status status = shape.Validate(); !status.ok()) return status;

@@ -3,10 +3,10 @@
 namespace kinora {
 namespace {
 
-// True if the parts lie side by side in one tensor, as the columns of one product do.
+// Whether the parts are adjacent in one tensor, as the columns of one product are.
 bool Adjacent(absl::Span<const Tensor> parts) {
-  if (parts[0].raw() ==
-      nullptr) {  // a dry run has no addresses; parts as wide as their rows lie apart were cut from one tensor
+  // A dry run has no addresses. There, a row stride of all widths together means that the parts share one tensor.
+  if (parts[0].raw() == nullptr) {
     return parts[0].row_stride() == parts[0].width() * static_cast<int64_t>(parts.size());
   }
   for (size_t i = 1; i < parts.size(); ++i) {
@@ -32,17 +32,17 @@ Tensor GatherTokens(Exec& exec, ArenaScope& temp, absl::Span<const Tensor> parts
   const int64_t n = group.size(), count = static_cast<int64_t>(parts.size());
   const int64_t all_rows = parts[0].rows(), rows = all_rows / seq, width = parts[0].width();
   const DType dtype = parts[0].dtype();
-  Tensor joined;  // the parts as one tensor, if they are
+  Tensor joined;  // the parts as one tensor, if adjacent
   if (Adjacent(parts)) joined = Tensor(dtype, {all_rows, count * width}, parts[0].raw(), parts[0].row_stride());
   if (n == 1 && joined.defined()) return joined;
   KINORA_CHECK(width % n == 0) << width << " columns over " << n << " ranks";
   const int64_t slice = width / n;
   const Shape by_rank{n * seq, rows, count * slice};
-  const bool reuse = joined.defined() && joined.contiguous();  // once they are packed, nobody reads the parts
+  const bool reuse = joined.defined() && joined.contiguous();  // nothing reads the parts after packing
   const Tensor first = seq == 1 && reuse ? joined.Reshape(by_rank) : temp.Alloc(dtype, by_rank);
   ArenaScope inner(exec.arena);
   const Tensor second = seq > 1 && reuse ? joined.Reshape(by_rank) : inner.Alloc(dtype, by_rank);
-  const Tensor& send = seq == 1 ? second : first;  // the result is to lie in `first`
+  const Tensor& send = seq == 1 ? second : first;  // so that the result is in `first`
   const Tensor& received = seq == 1 ? first : second;
   for (int64_t rank = 0; rank < n; ++rank) {
     const Tensor to = send.Rows(rank * seq, (rank + 1) * seq).As2D();

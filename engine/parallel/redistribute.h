@@ -1,6 +1,5 @@
-// How activations move between the ranks of a group. Everything here does nothing, or copies nothing, in a group of
-// one, so a layer calls it without asking how the work is split. "seq" is the number of sequences (guidance passes)
-// stacked in the rows.
+// Moves activations between the ranks of a group. In a group of one these functions do nothing or copy locally, so a
+// layer calls them however the work is split. "seq" is the number of sequences (guidance passes) stacked in the rows.
 #ifndef KINORA_ENGINE_PARALLEL_REDISTRIBUTE_H_
 #define KINORA_ENGINE_PARALLEL_REDISTRIBUTE_H_
 
@@ -9,38 +8,39 @@
 
 namespace kinora {
 
-// From this rank's tokens of all heads to all tokens of this rank's heads: one all-to-all over tokens().
+// Exchanges this rank's tokens of all heads for all tokens of this rank's heads, by one all-to-all over tokens().
 //   parts: each [seq·rows, width] (queries, keys, values) -> [seq·rows·n, parts·width/n], part after part in the
 //   columns.
-// In a group of one with adjacent parts of one tensor the result is that tensor. Memory comes from `temp`. In a larger
-// group the parts are spent: their memory may serve the exchange, or be the result's.
+// In a group of one, adjacent parts of one tensor are returned as that tensor. Memory comes from `temp`. In a larger
+// group the parts are consumed: the exchange or the result may use their memory.
 Tensor GatherTokens(Exec& exec, ArenaScope& temp, absl::Span<const Tensor> parts, int seq);
-// A part that must outlive GatherTokens: itself in a group of one, else a copy in `temp`.
+// Returns a part that outlives GatherTokens: itself in a group of one, else a copy in `temp`.
 Tensor Kept(Exec& exec, ArenaScope& temp, const Tensor& part);
 
-// Where the result of attention on gathered tokens goes: [seq·rows·n, width/n], or `local` itself in a group of one.
+// Returns the tensor for the result of attention on gathered tokens: [seq·rows·n, width/n], or `local` itself in a
+// group of one.
 Tensor GatheredLike(Exec& exec, ArenaScope& temp, const Tensor& local);
-// The way back, one all-to-all: gathered [seq·rows·n, width/n] -> local [seq·rows, width]. spent: what GatherTokens
-// gave, of two parts or more, which nobody reads any more: its memory serves the exchange.
+// Reverses GatherTokens, by one all-to-all: gathered [seq·rows·n, width/n] -> local [seq·rows, width]. spent:
+// GatherTokens' result of two parts or more, no longer read: its memory serves the exchange.
 void ScatterTokens(Exec& exec, const Tensor& gathered, const Tensor& spent, int seq, Tensor local);
 
-// local [seq·rows, width] of each rank of tokens() -> all [seq·rows·n, width] on every one.
+// local [seq·rows, width] of each rank of tokens() -> all [seq·rows·n, width] on every rank.
 void AllGatherTokens(Exec& exec, const Tensor& local, int seq, Tensor all);
 
 // Video-to-audio attention is defined on this many equal runs of the video tokens, whatever the number of ranks
-// (docs/model.md "Key chunks"); ChunksHere of them are this rank's. chunks [ChunksHere, …] of each rank of tokens() ->
-// [kKeyChunks, …] on every one: in a group of one that tensor itself, else memory from `temp`.
+// (docs/model.md "Key chunks"); this rank holds ChunksHere of them. chunks [ChunksHere, …] of each rank of tokens()
+// -> [kKeyChunks, …] on every rank: the same tensor in a group of one, else memory from `temp`.
 inline constexpr int kKeyChunks = 8;
 int ChunksHere(const Exec& exec);
 Tensor GatherChunks(Exec& exec, ArenaScope& temp, const Tensor& chunks);
 
-// Products of a w that is split by columns, summed over tensor(): out = Σ x · wᵀ, contiguous; and that sum added to a
-// residual (Ops::MatmulThenNorms).
+// Multiplies by a w that is split by columns and sums over tensor(): out = Σ x · wᵀ, contiguous. The second
+// function adds that sum to a residual (Ops::MatmulThenNorms).
 void MatmulReduced(Exec& exec, const Tensor& x, const Weight& w, Tensor out);
 void MatmulReducedThenNorms(Exec& exec, const Tensor& x, const Weight& w, const ResidualUpdate& update);
 
-// RMS norm over columns that span the ranks of tensor(), then rotation, in place on each tensor: one all-reduce of the
-// sums of squares of all of them together. Every params.group is the tensor's width.
+// RMS norm over columns that span the ranks of tensor(), then rotation, in place on each tensor, with one all-reduce
+// for the sums of squares of all tensors. Every params.group must be the tensor's width.
 struct NormedTensor {
   Tensor x;
   NormRopeParams params;

@@ -1,4 +1,4 @@
-// The group of one.
+// The communicator of a group of one.
 #ifndef KINORA_ENGINE_PARALLEL_SINGLE_COMMUNICATOR_H_
 #define KINORA_ENGINE_PARALLEL_SINGLE_COMMUNICATOR_H_
 

@@ -15,7 +15,7 @@ class Taps {
   // value: contiguous, in host memory, valid during the call.
   using Sink = std::function<void(std::string_view name, const Tensor& value)>;
   explicit Taps(Sink sink) : sink_(std::move(sink)) {}
-  // Waits for the stream. value: of the device; rows of a strided view are copied one by one.
+  // Waits for the stream. value: a device tensor; rows of a strided view are copied one by one.
   void Record(Stream& stream, std::string_view name, const Tensor& value);
 
  private:

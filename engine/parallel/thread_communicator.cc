@@ -47,9 +47,9 @@ absl::Status ThreadGroup::Enter(int rank, const Call& call) {
     } else {
       changed_.wait(lock, [&] { return aborted_ || entries_ != entry; });
     }
-    if (entries_ != entry) {  // all came, whatever has happened since
+    if (entries_ != entry) {  // all ranks entered, even if the group was aborted since
       absl::Status agreed = CheckCallsAgree();
-      if (!agreed.ok()) aborted_ = true;  // every rank finds the same disagreement, so none of them leaves
+      if (!agreed.ok()) aborted_ = true;  // every rank finds the same disagreement, so none of them calls Leave
       return agreed;
     }
   }
@@ -57,7 +57,8 @@ absl::Status ThreadGroup::Enter(int rank, const Call& call) {
 }
 
 void ThreadGroup::Leave() {
-  // Not ended by Abort: all ranks have entered and only copy, so all come here, and none may free its memory before.
+  // Abort does not end this wait: all ranks have entered and only copy, so all arrive, and none may free its memory
+  // before.
   std::unique_lock lock(mu_);
   const uint64_t departure = departures_;
   if (++left_ == size()) {
@@ -97,11 +98,11 @@ void ThreadCommunicator::Run(Collective op, const Tensor& given, int root, Strea
       CollectiveName(op).data());
 }
 
-// Rank r adds up the r-th part of everybody's tensor and writes the sum to all of them: no memory of its own, one order
-// of addition.
+// Rank r adds the r-th part of all ranks' tensors and writes the sum to all of them. That needs no extra memory and
+// fixes the order of addition.
 template <typename T>
 void ThreadCommunicator::ReduceMyPart(int64_t elements) {
-  constexpr int64_t kLine = 64 / sizeof(T);  // parts end at cache lines, which two ranks must not write in turn
+  constexpr int64_t kLine = 64 / sizeof(T);  // parts end at cache lines, so that no two ranks write the same one
   const int64_t part = ((elements + size() - 1) / size() + kLine - 1) / kLine * kLine;
   const int64_t begin = std::min(elements, rank_ * part), end = std::min(elements, begin + part);
   constexpr int64_t kBlock = 1024;
@@ -134,7 +135,7 @@ void ThreadCommunicator::AllGather(const Tensor& local, Tensor all, Stream& stre
     for (int rank = 0; rank < size(); ++rank) {
       char* to = static_cast<char*>(all.raw()) + rank * local.bytes();
       const void* from = group_->call(rank).data;
-      if (to != from) CopyPart(to, from, local.bytes());  // equal: local already is its place in all
+      if (to != from) CopyPart(to, from, local.bytes());  // equal: `local` is already part of `all`
     }
   });
 }
@@ -199,7 +200,7 @@ absl::Status OnEveryRank(absl::Span<const Mesh* const> meshes, absl::FunctionRef
     SetTraceRank(rank);
     try {
       results[i] = body(*meshes[i]);
-    } catch (const std::bad_alloc&) {  // of this rank alone: the others may wait for it
+    } catch (const std::bad_alloc&) {  // in a group, the other ranks may be waiting
       if (alone) throw;
       results[i] = absl::ResourceExhaustedError(absl::StrCat("rank ", rank, ": out of memory"));
     }

@@ -15,24 +15,25 @@
 
 namespace kinora {
 
-// Where the ranks of one group meet. Each leaves the addresses of its tensors, and all read each other's memory between
-// two barriers.
+// The meeting point of a group's ranks. Each publishes the address of its tensor, and all read each other's memory
+// between two barriers.
 class ThreadGroup {
  public:
-  struct Call {  // what a rank asks for; equal on all ranks but for the address
+  struct Call {  // equal on all ranks except `data` and, in a GatherTo, `elements`
     Collective op = Collective::kAllReduceSum;
     DType dtype = DType::kF32;
     int64_t elements = 0;
     int root = 0;
-    void* data = nullptr;  // of the input
+    void* data = nullptr;  // the input
   };
 
   explicit ThreadGroup(int size) : calls_(size) {}
 
   int size() const { return static_cast<int>(calls_.size()); }
-  // Waits for all ranks' calls. Aborted if the group is or becomes aborted before all have come; Internal, and the
-  // group is aborted, if they ask for different things. After an OK, call(i) may be read until Leave, which must follow
-  // and never fails: the others' memory stays valid until then even if the group is aborted meanwhile.
+  // Waits for all ranks' calls. Fails with Aborted if the group is or becomes aborted before all ranks have entered;
+  // with Internal, and aborts the group, if their calls differ. After an OK, call(i) may be read until Leave, which
+  // must follow and never fails: the other ranks' memory stays valid until then, even if the group is aborted
+  // meanwhile.
   absl::Status Enter(int rank, const Call& call);
   void Leave();
   const Call& call(int rank) const { return calls_[rank]; }
@@ -41,17 +42,16 @@ class ThreadGroup {
  private:
   absl::Status CheckCallsAgree() const;
 
-  // Not absl::Mutex: ThreadSanitizer knows the standard ones without a build of Abseil of its own.
+  // Not absl::Mutex: ThreadSanitizer supports the standard ones without a special build of Abseil.
   std::mutex mu_;
   std::condition_variable changed_;
   std::vector<Call> calls_;
   int entered_ = 0, left_ = 0;             // ranks in the current call
-  uint64_t entries_ = 0, departures_ = 0;  // calls that all ranks have entered, left
+  uint64_t entries_ = 0, departures_ = 0;  // calls that all ranks have entered, and left
   bool aborted_ = false;
 };
 
-// Runs on CpuStreams only (CHECK), which also say how the ranks reach each other's tensors. Nothing is allocated in a
-// call that succeeds.
+// Runs on CpuStreams only (CHECK), which also resolve the tensors' addresses. A successful call does not allocate.
 class ThreadCommunicator : public Communicator {
  public:
   ThreadCommunicator(std::shared_ptr<ThreadGroup> group, int rank) : group_(std::move(group)), rank_(rank) {}
@@ -75,17 +75,18 @@ class ThreadCommunicator : public Communicator {
   const int rank_;
 };
 
-// One mesh per rank, in rank order; each is used by one thread. InvalidArgument as MeshShape::Validate.
+// Makes one mesh per rank, in rank order, each for one thread. Fails as MeshShape::Validate.
 absl::StatusOr<std::vector<std::unique_ptr<Mesh>>> MakeThreadMeshes(const MeshShape& shape);
 
-// Runs `body` on every rank of `meshes`, listed in rank order, at once: the first on the calling thread, the others
-// each on its own; waits for all. These are all ranks of the group, or those of it that live in this process. A rank
-// that runs out of memory (std::bad_alloc) fails alone with ResourceExhausted. A rank that fails alone (agree.h) aborts
-// its groups, so no other waits for it; after an agreed failure they can be used again, and a rank without others
-// always agrees. Returns CauseOf (agree.h).
+// Runs `body` on every rank of `meshes`, in rank order, concurrently: the first on the calling thread, each other on
+// its own thread; waits for all. `meshes`: all ranks of the group, or those in this process. In a group of several, a
+// rank that runs out of memory (std::bad_alloc) fails alone with ResourceExhausted. A rank that fails alone (agree.h)
+// aborts its groups, so that no other waits for it; after an agreed failure the groups remain usable. The failure of a
+// group of one is always agreed. Returns CauseOf (agree.h).
 absl::Status OnEveryRank(absl::Span<const Mesh* const> meshes, absl::FunctionRef<absl::Status(const Mesh&)> body);
 
-// The same for meshes of its own, so that a failure needs no mark. InvalidArgument for the shape.
+// As OnEveryRank, on meshes that it makes, so a failure carries no mark. Fails with InvalidArgument if the shape is
+// invalid.
 absl::Status RunThreadRanks(const MeshShape& shape, const std::function<absl::Status(const Mesh&)>& body);
 
 }  // namespace kinora

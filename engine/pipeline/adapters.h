@@ -1,4 +1,4 @@
-// The LoRAs of a loaded model on one rank: which of them the weights bear, and how another set goes on in place.
+// The LoRAs in the weights of a loaded model on one rank, and how to replace them with another set in place.
 #ifndef KINORA_ENGINE_PIPELINE_ADAPTERS_H_
 #define KINORA_ENGINE_PIPELINE_ADAPTERS_H_
 
@@ -23,35 +23,35 @@ namespace kinora {
 struct AppliedLora {
   std::string id;
   double strength = 1;
-  std::shared_ptr<const Lora> lora{};  // null in a plan that is not to be run
+  std::shared_ptr<const Lora> lora{};  // null in a plan that will not be run
   bool operator==(const AppliedLora&) const = default;
 };
 
 // Not thread-safe: one per rank. All ranks of a mesh make the same calls.
 class Adapters {
  public:
-  // weights: of the model that the LoRAs are opened for.
-  // cache: null for none.
+  // weights: of the model for which the LoRAs are opened. cache: may be null.
   Adapters(std::shared_ptr<WeightSet> weights, std::shared_ptr<FactorCache> cache)
       : weights_(std::move(weights)), cache_(std::move(cache)) {}
 
-  // What decides which collectives the ranks enter, so rank 0's answer on every rank.
   struct Fit {
-    bool worn = false;  // the weights are those that PutOn would make
-    // What of the LoRAs decides how a prompt is encoded, as a key of contexts: "" if nothing does.
+    bool worn = false;  // `wanted` is already applied: PutOn would not change the weights
+    // Identifies the LoRAs that affect text encoding; part of the cache key of text contexts. "" if there are none.
     std::string text_key;
   };
+  // Compares `wanted` with the current weights. Returns rank 0's result on every rank, because it decides which
+  // collectives the ranks enter. CHECK-fails on a LoRA that is not opened.
   absl::StatusOr<Fit> FitOf(Exec& exec, absl::Span<const AppliedLora> wanted);
-  // Makes the weights those of the checkpoint plus `wanted`, added in this order; {} gives the bits of the load back.
-  // CHECK-fails on one that is not opened. What goes wrong on any rank is agreed (agree.h): a product that is not
-  // finite, by its tensor's name, I/O, or what on_weight, called after each weight that is rewritten, says on a rank;
-  // the next call mends it.
+  // Sets the weights to the checkpoint's plus `wanted`, added in this order; {} restores the loaded bits exactly. Calls
+  // on_weight after each weight that is rewritten. CHECK-fails on a LoRA that is not opened. Fails if a product is not
+  // finite (naming its tensor), on I/O errors, or if on_weight fails; all ranks agree on the failure (agree.h), and the
+  // next call repairs the weights.
   absl::Status PutOn(Exec& exec, absl::Span<const AppliedLora> wanted, absl::FunctionRef<absl::Status()> on_weight);
 
-  int64_t swaps() const { return swaps_; }  // calls that had to rewrite weights
+  int64_t swaps() const { return swaps_; }  // calls of PutOn
 
  private:
-  // Of those that do anything: by what they add and how much, so that a file opened anew is the same.
+  // (Lora::Key(), strength) of each LoRA whose strength is not 0. Equal for the same file opened again.
   using Keys = std::vector<std::pair<std::string, double>>;
   static Keys KeysOf(absl::Span<const AppliedLora> loras);
   static std::string TextKey(absl::Span<const AppliedLora> loras);
@@ -64,7 +64,7 @@ class Adapters {
   Keys on_;
   std::map<std::string, int64_t> text_numbers_;  // by TextKey
   int64_t last_number_ = 0;
-  bool mixed_ = false;  // a rewrite failed: the weights are no set's
+  bool mixed_ = false;  // a rewrite failed: the weights match no set of LoRAs
   int64_t swaps_ = 0;
 };
 

@@ -9,7 +9,7 @@
 
 namespace kinora {
 
-// [channels, samples] at the encoder's rate.
+// Returns the span as [channels, samples] f32 at the encoder's rate.
 Tensor AudioEncodeStage::Upload(Exec& exec, const AudioClip& sound, const SoundSpan& span, ArenaScope& scope) const {
   const AudioEncoderConfig& config = encoder_.config();
   const int64_t rate = config.vae.sample_rate, length = ResampledLength(span.samples, span.sample_rate, rate);
@@ -32,7 +32,7 @@ absl::Status AudioEncodeStage::Run(Exec& exec, const AudioClip& sound, const Sou
   KINORA_RETURN_IF_ERROR(mel_.CheckSound(length));
   if (sound.channels != 0 && sound.channels != 1 && sound.channels != config.in_channels) {
     return absl::InvalidArgumentError(
-        Cat(sound.channels, " channels; this model hears ", config.in_channels, ", or one for all"));
+        Cat(sound.channels, " channels; this model takes ", config.in_channels, ", or one"));
   }
   ArenaScope scope(exec.arena);
   const Tensor mel = scope.Alloc(DType::kF32, {config.in_channels, mel_.Rows(length), config.vae.mel_bins});

@@ -1,5 +1,5 @@
-// From given sound to the transformer's audio latent: resampled, log-mel rows, the encoder, as many latents as a clip
-// has.
+// Encodes given sound into the transformer's audio latent: resamples it, computes log-mel rows, encodes them, and cuts
+// or pads the result to the clip's number of latents.
 #ifndef KINORA_ENGINE_PIPELINE_AUDIO_ENCODE_STAGE_H_
 #define KINORA_ENGINE_PIPELINE_AUDIO_ENCODE_STAGE_H_
 
@@ -16,10 +16,10 @@ class AudioEncodeStage {
   // Both must outlive the stage.
   AudioEncodeStage(const AudioEncoder& encoder, const MelFrontEnd& mel) : encoder_(encoder), mel_(mel) {}
 
-  // sound: of one channel, which counts as as many equal ones as the model hears, or of that many; holds `span`; in a
-  // dry run none is needed   latent: [latents, packed width] f32, normalised: the first ones that the encoder gives,
-  // and zeros where it gives fewer. InvalidArgument naming audio: other channels, or a span too short to be encoded. A
-  // rank that wants the latent encodes: no other takes part. Temporaries come from exec.arena.
+  // sound: has one channel, which is used for all of the model's, or as many channels as the model; contains `span`.
+  // May be empty in a dry run. latent: [latents, packed width] f32, normalised. Gets the encoder's first rows, and
+  // zeros beyond its last. Fails with InvalidArgument if the number of channels differs, or if the span is too short to
+  // encode. Runs on the calling rank alone. Temporaries come from exec.arena.
   absl::Status Run(Exec& exec, const AudioClip& sound, const SoundSpan& span, Tensor latent) const;
 
  private:

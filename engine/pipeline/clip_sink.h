@@ -1,10 +1,9 @@
-// Where a finished clip goes: a file (Mp4Sink, PngSink, …), a dump for debugging, or several at once.
+// Destination of a finished clip: a file (MovieSink, PngSink, …), a dump for debugging, or several at once.
 // The pipeline calls one sink on rank 0 only, from one thread, in this order:
 //   Begin, then Frames in ascending order without gaps and Audio (each as soon as it is ready, in any relative order),
 //   End.
-// A call may block: that is the back-pressure on the decoder. The first error ends the request; End is then not called
-// and the sink's destructor removes what it had begun. Every Tensor is contiguous, in host memory, and valid during the
-// call only.
+// A call may block, which slows the decoder down. The first error ends the request: End is not called, and the sink's
+// destructor removes partial files. Every Tensor is contiguous, in host memory, and valid only during the call.
 #ifndef KINORA_ENGINE_PIPELINE_CLIP_SINK_H_
 #define KINORA_ENGINE_PIPELINE_CLIP_SINK_H_
 
@@ -18,7 +17,7 @@ class Tensor;
 
 struct ClipInfo {
   int64_t width = 0, height = 0;  // pixels; 0: the clip has no picture (text-to-audio) and Frames is never called
-  int64_t num_frames = 0;         // frames that will come
+  int64_t num_frames = 0;
   double frame_rate = 0;          // frames per second
   int32_t audio_sample_rate = 0;  // Hz
   int32_t audio_channels = 0;     // 0: the clip has no sound and Audio is never called
@@ -30,11 +29,11 @@ class ClipSink {
   virtual ~ClipSink() = default;
 
   virtual absl::Status Begin(const ClipInfo& info) = 0;
-  // rgb8: uint8 [n, height, width, 3], sRGB; `first` is the index of its first frame in the clip.
+  // rgb8: uint8 [n, height, width, 3], sRGB. first: index of its first frame in the clip.
   virtual absl::Status Frames(int64_t first, const Tensor& rgb8) = 0;
   // waveform: float32 [channels, samples], -1..1; the whole clip in one call.
   virtual absl::Status Audio(const Tensor& waveform) = 0;
-  // Nothing more comes. OK means the clip is complete and its file closed.
+  // The last call. Returns OK if the clip is complete and its file closed.
   virtual absl::Status End() = 0;
 };
 

@@ -15,11 +15,12 @@ LatentScale EncoderScale(const ModelConfig& config) {
   return {.time = config.video_encoder.time_factor(), .space = config.video_encoder.space_factor()};
 }
 
-// As the reference encodes clips (80 frames overlapping by 24, and 768 pixels by 64 along either side), and pictures.
+// The reference's tilings: clips in tiles of 80 frames overlapping by 24 and of 768 pixels overlapping by 64 along both
+// sides; pictures whole.
 constexpr Tiling kClipTiling{.frames = {80, 24}, .height = {768, 64}, .width = {768, 64}};
 constexpr Tiling kWhole{};
 
-// The guide of `frames` frames of `stage`, less those that make no whole latent frame.
+// Plans a guide of at most `frames` frames of `stage`, cut to whole latent frames.
 absl::StatusOr<GuidePlan> PlanGuide(const ModelConfig& config, const GuidedStage& stage, int64_t frames,
                                     const Tiling& tiling) {
   const LatentGrid grid = GridOf(frames, stage.grid.out_height(), stage.grid.out_width(), EncoderScale(config));
@@ -28,12 +29,12 @@ absl::StatusOr<GuidePlan> PlanGuide(const ModelConfig& config, const GuidedStage
   return guide;
 }
 
-// Frames of the stage that a clip of the whole rate has.
+// Number of the stage's frames that a clip at the full frame rate covers.
 int64_t FramesOf(const PixelClip& clip, const GuidedStage& stage) { return (clip.frames - 1) / stage.time + 1; }
 
 absl::StatusOr<GuidePlan> PlanCondition(const ModelConfig& config, const ConditionInput& condition,
                                         const GuidedStage& stage) {
-  // A shorter clip that somebody only asks about may end before it.
+  // A plan for a shorter clip (memory_plan.h) may end before the condition's frame.
   const int64_t at = std::min(condition.frame / stage.time, stage.grid.out_frames() - 1);
   const int64_t left = stage.grid.out_frames() - at;
   const bool image = condition.media == ConditionInput::Media::kImage;
@@ -47,7 +48,7 @@ absl::StatusOr<GuidePlan> PlanCondition(const ModelConfig& config, const Conditi
   return guide;
 }
 
-// Whether a retake makes anew what lies between these seconds, in float32 as the reference.
+// Whether the retake's window overlaps the interval in seconds, in float32 like the reference.
 bool Meets(const RetakeInput& retake, float begin, float end) {
   return end > static_cast<float>(retake.start_seconds) && begin < static_cast<float>(retake.end_seconds);
 }
@@ -64,14 +65,14 @@ absl::StatusOr<GuidePlan> PlanRetake(const ModelConfig& config, const RetakeInpu
   return guide;
 }
 
-// The middle of the pixel frames [begin, end) in seconds, float32 as the reference.
+// The middle of the pixel frames [begin, end) in seconds, in float32 like the reference.
 float MiddleSeconds(int64_t begin, int64_t end, double frame_rate) {
   const auto seconds = [&](int64_t frame) { return static_cast<float>(frame) / static_cast<float>(frame_rate); };
   return (seconds(begin) + seconds(end)) / 2.0f;
 }
 
-// Of a guide that begins later than the clip no latent frame is the first, which stands for one frame; a single picture
-// does.
+// Position in time of a guide's latent frame. Only the first latent frame of the clip, or a single picture, covers one
+// frame; in a guide that begins later, every latent frame covers time_factor frames.
 float GuideSeconds(const GuidePlan& guide, int64_t latent_frame, double frame_rate) {
   const LatentGrid& grid = guide.grid();
   if (grid.frames == 1) return MiddleSeconds(guide.frame, guide.frame + 1, frame_rate);
@@ -150,7 +151,7 @@ std::vector<std::vector<float>> GuidedPositions(absl::Span<const GuidePlan> guid
     if (!guide.appended) continue;
     for (int64_t f = 0; f < guide.grid().frames; ++f) {
       positions[0].insert(positions[0].end(), per_frame, GuideSeconds(guide, f, stage.frame_rate));
-      for (const int axis : {1, 2}) {  // as in any frame
+      for (const int axis : {1, 2}) {  // the same as in the first frame
         for (int64_t i = 0; i < per_frame; ++i) positions[axis].push_back(positions[axis][i]);
       }
     }

@@ -1,12 +1,12 @@
-// What a request shows of its video before it is made: pictures, clips and what a retake keeps, as latents that a
-// denoising stage blends in (docs/model.md "Masks"; ltx_core/conditioning/types).
+// Conditioning latents: images, clips, and the parts of a retake that are kept. A denoising stage blends them into its
+// latent (docs/model.md "Masks"; ltx_core/conditioning/types).
 //
-//   A guide at the clip's beginning stands in the place of its latent frames. Any other one, and one of
-//   ConditionInput::append, is appended: tokens behind those of the grid, at its own place in time, which attend and
-//   are attended to, and which are dropped after the stage.
-//   mask = 1 − strength: z = clean + mask·(z − clean) at the beginning, and of each prediction the same.
-//   A retake is a guide at the beginning, whose mask is 1 in the latents that its window meets and 0 elsewhere
-//   (ltx_pipelines/retake.py), and the same of its clip's sound. What the clip is too short for is noise alone.
+//   A guide at frame 0 replaces the clip's first latent frames. Any other guide, and one with ConditionInput::append,
+//   is appended: its tokens follow those of the grid, have the positions of the guide's own time, take part in
+//   attention, and are dropped after the stage.
+//   mask = 1 − strength. The initial latent becomes z = clean + mask·(z − clean), and each prediction likewise.
+//   A retake is a guide at frame 0 whose mask is 1 in the latents that its window overlaps and 0 elsewhere
+//   (ltx_pipelines/retake.py); its clip's sound likewise. Latents beyond the end of its clip begin as noise alone.
 #ifndef KINORA_ENGINE_PIPELINE_CONDITIONING_H_
 #define KINORA_ENGINE_PIPELINE_CONDITIONING_H_
 
@@ -18,9 +18,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "engine/config/model_config.h"
 #include "engine/diffusion/latent_state.h"
 #include "engine/diffusion/latents.h"
-#include "engine/model/config.h"
 #include "engine/model/video_encoder.h"
 #include "engine/parallel/exec.h"
 #include "engine/pipeline/tiling.h"
@@ -32,54 +32,55 @@ namespace kinora {
 
 // One picture or clip in one denoising stage.
 struct GuidePlan {
-  std::shared_ptr<const PixelClip> pixels;  // null in a plan of what nobody has read; without `rgb` where not encoded
-  TilePlan tiles;                           // of the encoder: tiles.grid is that of the guide's latent
-  int64_t frame = 0;                        // of the stage, at which it begins
-  int64_t every = 1;                        // of the clip's frames one is taken
+  std::shared_ptr<const PixelClip> pixels;  // null if the input was not read; no `rgb` on ranks that do not encode it
+  TilePlan tiles;                           // of the encoder; tiles.grid is the grid of the guide's latent
+  int64_t frame = 0;                        // first frame, in frames of the stage
+  int64_t every = 1;                        // one of so many frames of the clip is used
   bool appended = false;
-  std::vector<float> mask;  // of each of its latent frames
+  std::vector<float> mask;  // per latent frame of the guide
 
   const LatentGrid& grid() const { return tiles.grid; }
   int64_t appended_tokens() const { return appended ? grid().tokens() : 0; }
 };
 
-// A stage of the size `grid` at `frame_rate`, which is that of the whole clip over `time`.
+// Size and rate of a denoising stage. frame_rate: of the stage, which is the clip's divided by `time`.
 struct GuidedStage {
   LatentGrid grid;
   double frame_rate = 0;
   int64_t time = 1;
 };
 
-// Of a resolved request. A clip that nobody has read counts as the longest that it may be.
+// Plans the guides of a resolved request in one stage. A clip that was not read is assumed to be as long as possible.
 absl::StatusOr<std::vector<GuidePlan>> PlanGuides(const ModelConfig& config, const GenerationRequest& request,
                                                   const GuidedStage& stage);
 
 // The sound of a retake's clip.
 struct HeldSound {
-  SoundSpan span{};           // that is encoded
-  std::vector<float> mask{};  // of each audio latent; empty: there is none
+  SoundSpan span{};           // the part that is encoded
+  std::vector<float> mask{};  // per audio latent; empty: no sound is kept
 };
 HeldSound PlanHeldSound(const GenerationRequest& request, int64_t audio_latents, const LatentScale& scale);
 
 int64_t AppendedTokens(absl::Span<const GuidePlan> guides);
 
-// VideoPositions, then those of the appended tokens.
+// Returns VideoPositions, followed by the positions of the appended tokens.
 std::vector<std::vector<float>> GuidedPositions(absl::Span<const GuidePlan> guides, const GuidedStage& stage);
 
-// A guide, and where its latent goes: [frames, height, width, channels] f32, normalised.
+// A guide and its latent.
 struct GuideLatent {
   const GuidePlan* guide;
-  Tensor latent;
+  Tensor latent;  // [frames, height, width, channels] f32, normalised
 };
-// The same on every rank of exec.mesh.world(), all of which call it; rank 0 has the pictures. Cut and resized to the
-// guides' grids. Temporaries come from exec.arena. on_round: as VideoEncodeStage's.
+// Encodes the guides into their latents, which become equal on all ranks of exec.mesh.world(). Every rank must call it;
+// only rank 0 needs pixels, which are cropped and resized to the guides' grids. on_round: as in VideoEncodeStage.
+// Temporaries come from exec.arena. Fails with FailedPrecondition if a guide was not read.
 absl::Status EncodeGuides(Exec& exec, const VideoEncoder& encoder, absl::Span<const GuideLatent> guides,
                           absl::FunctionRef<absl::Status(int64_t done)> on_round);
 
-// From a latent of noise, and of what stages before left, to what the stage begins from: sets clean and mask, blends z.
-// latents: of each guide. Does nothing without guides. Allocates from exec.arena.
+// Adds guides to the initial latent of a stage: sets state.clean and state.mask and blends state.z. latents: one per
+// guide. Does nothing without guides. Allocates from exec.arena.
 void BlendGuides(Exec& exec, absl::Span<const GuidePlan> guides, absl::Span<const Tensor> latents, LatentState& state);
-// z becomes clean + mask·(z − clean).
+// Sets z to clean + mask·(z − clean).
 void BlendClean(Exec& exec, const LatentState& state);
 
 }  // namespace kinora

@@ -15,7 +15,7 @@ Tensor Upload(Exec& exec, DType dtype, const Shape& shape, const void* host) {
   return t;
 }
 
-// The table of a Prediction's mask: a row for each of its distinct values.
+// Returns Prediction::mask: a table with one row per distinct mask value.
 Modulation MaskTable(Exec& exec, const LatentState& state) {
   const DistinctMask mask = Distinguish(state.mask);
   const auto k = static_cast<int64_t>(mask.values.size()), channels = state.z.width();
@@ -28,7 +28,7 @@ Modulation MaskTable(Exec& exec, const LatentState& state) {
   return modulation;
 }
 
-// One modality's tensors of the loop, if it is denoised; every step uses the same ones.
+// Tensors of one modality, shared by all steps of the loop. Empty if the modality is not denoised.
 class ModalityLoop {
  public:
   void Reserve(Exec& exec, const LatentState& state, const GuidanceScales& guidance, const DenoiseSpec& spec) {
@@ -52,7 +52,7 @@ class ModalityLoop {
   bool denoised() const { return z_.defined(); }
   const Tensor& v() const { return predicted_.v; }
   const Tensor& x0() const { return predicted_.x0; }
-  // Distinct values of the mask; 0: there is none.
+  // Number of distinct mask values; 0: no mask.
   int64_t blended() const { return predicted_.clean.defined() ? predicted_.mask.table.dim(0) : 0; }
 
   void SelectStep(Exec& exec, const Tensor& step) const {
@@ -60,8 +60,8 @@ class ModalityLoop {
     exec.ops.GatherRows(sigmas_, step, 1.0f, predicted_.sigma.Reshape({1, predicted_.sigma.elements()}));
     sampler_->SelectStep(exec, step);
   }
-  void TakeNoise(Exec& exec, int64_t evaluation, StepNoise& noise) const {
-    if (denoised()) sampler_->TakeNoise(exec, evaluation, noise);
+  void TakeNoise(Exec& exec, int64_t evaluation, const GivenStepNoise& given, StepNoise& noise) const {
+    if (denoised()) sampler_->TakeNoise(exec, evaluation, given, noise);
   }
   void Step(Exec& exec, ModalityUse use) const {
     if (!denoised()) return;
@@ -90,12 +90,12 @@ class ModalityLoop {
   }
 
   Tensor z_;
-  Tensor sigmas_;         // [RoomForSteps, 1 or tokens]; predicted_.sigma is one of its rows
-  Prediction predicted_;  // the last one that the model made
+  Tensor sigmas_;         // [RoomForSteps, 1 or tokens]; predicted_.sigma is a copy of one row
+  Prediction predicted_;  // the model's last prediction
   std::unique_ptr<Sampler> sampler_;
 };
 
-// Where a step reads and writes.
+// Addresses that a step reads and writes.
 std::vector<const void*> Addresses(const PerModality<LatentState>& state, const PerModality<ModalityLoop>& loop,
                                    const Tensor& turn, const Arena& arena) {
   std::vector<const void*> addresses = {turn.raw(), arena.Top()};
@@ -104,7 +104,7 @@ std::vector<const void*> Addresses(const PerModality<LatentState>& state, const 
   return addresses;
 }
 
-// A frozen one is computed whenever the other is.
+// A frozen modality is computed whenever the other one is.
 PerModality<ModalityUse> UseAt(const PerModality<LatentState>& state, const PerModality<int>& skip, int64_t step) {
   const auto predicted = [&](const LatentState& s, int k) {
     return s.layout.tokens() > 0 && !s.frozen && step % (k + 1) == 0;
@@ -117,7 +117,7 @@ PerModality<ModalityUse> UseAt(const PerModality<LatentState>& state, const PerM
   return {use(state.video, video, audio), use(state.audio, audio, video)};
 }
 
-// But for `use`, which differs from step to step.
+// Leaves out `use`, which differs between steps.
 StepShape ShapeOf(const VelocityModel& model, const DenoiseSpec& spec, const PerModality<LatentState>& state,
                   const PerModality<ModalityLoop>& loop) {
   const auto steps = static_cast<int64_t>(EvaluationLevels(spec.sampler, spec.sigmas).size());
@@ -140,7 +140,7 @@ absl::Status Denoise(Exec& exec, const VelocityModel& model, const DenoiseSpec& 
   loop.video.Reserve(exec, state.video, spec.guidance.video, spec);
   loop.audio.Reserve(exec, state.audio, spec.guidance.audio, spec);
   if (spec.x0 != nullptr) *spec.x0 = {loop.video.x0(), loop.audio.x0()};
-  const Tensor turn = Upload(exec, DType::kI32, {1}, std::array<int32_t, 1>{}.data());  // counted on the device
+  const Tensor turn = Upload(exec, DType::kI32, {1}, std::array<int32_t, 1>{}.data());  // step index, on the device
   const PerModality<Tensor> z{state.video.z, state.audio.z}, v{loop.video.v(), loop.audio.v()};
   const std::vector<const void*> addresses = Addresses(state, loop, turn, exec.arena);
   StepShape shape = ShapeOf(model, spec, state, loop);
@@ -158,7 +158,8 @@ absl::Status Denoise(Exec& exec, const VelocityModel& model, const DenoiseSpec& 
     const int64_t held = HeldStep(spec.sampler, i, steps);
     shape.use = UseAt(state, spec.skip, held);
     gate.Begin();
-    for (const ModalityLoop* m : both) m->TakeNoise(exec, i, noise);
+    loop.video.TakeNoise(exec, i, spec.given.video, noise);
+    loop.audio.TakeNoise(exec, i, spec.given.audio, noise);
     if (exec.taps != nullptr) step();
     if (exec.taps == nullptr) KINORA_RETURN_IF_ERROR(graphs.Run(exec.ops.stream(), shape, addresses, step));
     for (const ModalityLoop* m : both) {

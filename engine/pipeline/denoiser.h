@@ -1,4 +1,4 @@
-// The denoising loop: a sampler's steps over guided predictions, a captured step replayed for every noise level.
+// The denoising loop: a sampler's steps over guided predictions. One captured step is replayed for every noise level.
 #ifndef KINORA_ENGINE_PIPELINE_DENOISER_H_
 #define KINORA_ENGINE_PIPELINE_DENOISER_H_
 
@@ -13,22 +13,24 @@
 namespace kinora {
 
 struct DenoiseSpec {
-  PassList passes;  // the model's
+  PassList passes;  // those of the model
   PerModality<GuidanceScales> guidance;
-  std::vector<float> sigmas;  // steps + 1, the last 0
+  std::vector<float> sigmas;  // one more than steps; the last is 0
   SamplerKind sampler = SamplerKind::kEuler;
-  // k: predict anew on steps with step % (k + 1) == 0 and hold the prediction on the others (Guidance.skip_step).
+  // k: predict on steps with step % (k + 1) == 0 and keep the last prediction on the others (Guidance.skip_step).
   PerModality<int> skip;
-  std::vector<bool> watched;  // by step: on_step reads its latents, and the next one waits; empty: none. As on rank 0
-  // Becomes where the last predictions of the clean latents lie, before the first step; undefined of what is not
-  // denoised. Null: not wanted.
+  PerModality<GivenStepNoise> given{};  // in place of the samplers' own draws
+  // Per step: on_step reads its latents, so the next step waits for it. Empty: no step. The same on every rank.
+  std::vector<bool> watched;
+  // If not null, set before the first step to the tensors that hold the last predictions of the clean latents.
+  // Undefined for a modality that is not denoised.
   PerModality<Tensor>* x0 = nullptr;
 };
 
-// state: of both modalities, in place: noise in, clean latents out; one without tokens is absent, as in `model`, where
-// a frozen one has noise levels of 0. on_step(i), after the step of evaluation i (sampler.h, 0-based), is called on
-// rank 0; what it returns, unless OK, ends the loop on every rank: rank 0 with that status, the others with Cancelled.
-// Steps are captured into `graphs` unless exec.taps is set.
+// Denoises in place. state: noise on entry, clean latents on return. A modality without tokens is absent and must be
+// absent from `model`; a frozen one must have noise levels of 0 there.
+// Calls on_step(i) on rank 0 after the step of evaluation i (sampler.h, 0-based). If it fails, the loop ends on every
+// rank: rank 0 returns its status, the others Cancelled. Captures steps into `graphs` unless exec.taps is set.
 absl::Status Denoise(Exec& exec, const VelocityModel& model, const DenoiseSpec& spec, StepGraphs& graphs,
                      const PerModality<LatentState>& state, absl::FunctionRef<absl::Status(int64_t step)> on_step);
 

@@ -32,14 +32,15 @@ absl::StatusOr<DryModel> DryModel::Make(const ModelConfig& config, const ModelDe
   model.description_ = description;
   model.options_ = options;
   KINORA_ASSIGN_OR_RETURN(model.mesh_, MakeDryMesh(mesh.shape(), mesh.world().rank()));
-  for (int rank = 0; rank < mesh.shape().ranks(); ++rank) {  // whole layers of the text encoder do not divide evenly
+  // Ranks may hold different amounts, because each has whole layers of the text encoder.
+  for (int rank = 0; rank < mesh.shape().ranks(); ++rank) {
     KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<Mesh> its, MakeDryMesh(mesh.shape(), rank));
     DryBackend backend(options.traits);
     const WeightLoader loader = WeightLoader::Dry(*its, backend, options.precision);
     KINORA_ASSIGN_OR_RETURN(
         Modules modules,
         Modules::Load(loader, config,
-                      {.text_encoder = options.text_encoder, .streams = options.streams, .rank_zero = rank == 0},
+                      {.text_encoder = options.text_encoder, .modalities = options.modalities, .rank_zero = rank == 0},
                       [](std::string_view) {}));
     model.weight_bytes_ = std::max(model.weight_bytes_, backend.ops().weight_bytes() + loader.tensor_bytes());
     model.evicted_bytes_ = std::max(model.evicted_bytes_, modules.text->evicted_bytes());
@@ -63,7 +64,7 @@ absl::StatusOr<RunPlan> DryModel::Plan(const GenerationRequest& asked, const Tok
   DryBackend backend(traits());
   const DryOps& ops = backend.ops();
   Arena arena = Arena::Dry(), host = Arena::Dry();
-  // Counting communicators are per run, so that several threads may measure at once.
+  // Each call has its own counting communicators, so that several threads can plan at once.
   KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<Mesh> mesh, MakeDryMesh(mesh_->shape(), mesh_->world().rank()));
   Exec exec{.backend = backend,
             .arena = arena,

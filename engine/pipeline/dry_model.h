@@ -1,5 +1,5 @@
-// The model without memory: shapes of weights and activations only. Says what a request will take and cost, by the very
-// code that runs it.
+// A model without memory: only the shapes of weights and activations. Computes what a request will need and cost, with
+// the same code that runs it.
 #ifndef KINORA_ENGINE_PIPELINE_DRY_MODEL_H_
 #define KINORA_ENGINE_PIPELINE_DRY_MODEL_H_
 
@@ -8,32 +8,33 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "engine/model/config.h"
-#include "engine/model/tokenizer.h"
+#include "engine/config/model_config.h"
 #include "engine/ops/backend.h"
 #include "engine/parallel/mesh.h"
 #include "engine/pipeline/modules.h"
 #include "engine/pipeline/run_plan.h"
 #include "engine/request/model_description.h"
+#include "engine/text/tokenizer.h"
 #include "engine/weights/precision.h"
 
 namespace kinora {
 
-class DryModel {  // made once, then read by any thread
+class DryModel {  // thread-safe
  public:
   struct Options {
     BackendTraits traits;
     Precision precision;
     int64_t text_cache_bytes = 0;
     Residence text_encoder = Residence::kResident;
-    Streams streams = Streams::kBoth;
+    Modalities modalities = Modalities::kBoth;
   };
-  // mesh: whose rank it speaks for. Errors: as Modules::Load's; Unimplemented if the backend evicts nothing and should.
+  // mesh: of the rank that is modelled. Fails like Modules::Load, or with Unimplemented if `options` evicts the text
+  // encoder but the backend cannot evict weights.
   static absl::StatusOr<DryModel> Make(const ModelConfig& config, const ModelDescription& description, const Mesh& mesh,
                                        const Options& options);
 
-  // asked: resolved; of one whose sound was not read yet the default length. tokenizer: null for the cost with the
-  // longest prompts.
+  // asked: resolved. If its length depends on sound that was not read, the default length is used. tokenizer: null to
+  // assume the longest prompts.
   absl::StatusOr<RunPlan> Plan(const GenerationRequest& asked, const Tokenizer* tokenizer) const;
 
   const ModelDescription& description() const { return description_; }
@@ -48,7 +49,7 @@ class DryModel {  // made once, then read by any thread
   Options options_;
   std::unique_ptr<Mesh> mesh_;
   Modules modules_;
-  int64_t weight_bytes_ = 0, evicted_bytes_ = 0;  // of the rank that holds the most
+  int64_t weight_bytes_ = 0, evicted_bytes_ = 0;  // on the rank that holds the most
 };
 
 }  // namespace kinora

@@ -9,7 +9,8 @@
 namespace kinora {
 namespace {
 
-// Calls run(begin in the ring, offset, n) for the one or two pieces in which `count` frames from `first` on lie in it.
+// Calls run(begin in the ring, offset, n) for each of the one or two ring sections that hold frames [first, first +
+// count).
 void ForEachRun(int64_t ring, int64_t first, int64_t count,
                 absl::FunctionRef<void(int64_t begin, int64_t offset, int64_t n)> run) {
   for (int64_t offset = 0; offset < count;) {
@@ -49,7 +50,7 @@ FrameBlender::FrameBlender(Exec& exec, const TilePlan& plan, const Options& opti
 
 PixelWeights FrameBlender::UploadWeights(absl::Span<const float> frames, absl::Span<const float> rows,
                                          absl::Span<const float> columns, ArenaScope& scope) const {
-  std::vector<float> values;  // those of columns come first, for alignment
+  std::vector<float> values;  // column weights come first, for alignment
   values.reserve(columns.size() * options_.colours + rows.size() + frames.size());
   for (const float column : columns) values.insert(values.end(), options_.colours, column);
   const auto line = static_cast<int64_t>(values.size()), height = static_cast<int64_t>(rows.size());
@@ -65,7 +66,7 @@ PixelWeights FrameBlender::UploadWeights(absl::Span<const float> frames, absl::S
 
 void FrameBlender::Begin(size_t t) {
   const AxisTile& time = plan_.time[t];
-  const int64_t first = t == 0 ? 0 : plan_.time[t - 1].out_end;  // of those that no earlier group has begun
+  const int64_t first = t == 0 ? 0 : plan_.time[t - 1].out_end;  // first frame that no earlier group contains
   ForEachRun(sums_.dim(0), first, time.out_end - first,
              [&](int64_t begin, int64_t, int64_t n) { exec_.ops.Fill(0.0f, sums_.Rows(begin, begin + n)); });
 }
@@ -78,7 +79,7 @@ void FrameBlender::Add(const Tensor& pixels, const TileBlend& blend, int64_t fir
   });
 }
 
-// to: [count, …] of the host.
+// to: [count, …] in host memory.
 void FrameBlender::FinishFrames(int64_t first, int64_t count, const Tensor& to) {
   Stream& stream = exec_.ops.stream();
   ArenaScope scope(exec_.arena);

@@ -17,19 +17,13 @@
 namespace kinora {
 namespace {
 
-std::vector<int> PerturbedBlocks(const GuidanceParams& g) {
-  if (!g.NeedsPerturbed()) return {};
+// Blocks to perturb, if the stage has an STG pass. A modality that a retake keeps is perturbed too.
+std::vector<int> PerturbedBlocks(const GuidanceParams& g, const PassList& passes) {
+  if (!g.NeedsPerturbed() || std::count(passes.begin(), passes.end(), Pass::kPerturbed) == 0) return {};
   return {g.stg_blocks.begin(), g.stg_blocks.end()};
 }
 
 Tensor HostView(std::vector<float>& values, const Shape& shape) { return Tensor(DType::kF32, shape, values.data()); }
-
-absl::Status CheckNoise(std::string_view name, const HostArray& given, const Shape& needed) {
-  if (Shape(given.shape) == needed && static_cast<int64_t>(given.values.size()) == needed.elements())
-    return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      Cat(name, ": shape ", Shape(given.shape).ToString(), ", but this request needs ", needed.ToString()));
-}
 
 }  // namespace
 
@@ -37,8 +31,8 @@ absl::Status Generation::Encode(Exec& exec) {
   TextEncoder& text = *modules_.text;
   const size_t prompts = guided() ? 2 : 1;
   std::vector<TextContext> contexts;
-  const Streams streams = plan_.denoised.video ? Streams::kBoth : Streams::kSound;
-  for (size_t i = 0; i < prompts; ++i) contexts.push_back(text.AllocContext(exec.arena, exec.dtype, streams));
+  const Modalities modalities = plan_.denoised.video ? Modalities::kBoth : Modalities::kSound;
+  for (size_t i = 0; i < prompts; ++i) contexts.push_back(text.AllocContext(exec.arena, exec.dtype, modalities));
   cond_ = contexts.front();
   if (guided()) uncond_ = contexts.back();
   if (exec.ops.dry()) {
@@ -76,7 +70,7 @@ absl::Status Generation::ReportContexts(Exec& exec, const TextContext& context, 
   return absl::OkStatus();
 }
 
-// By rank 0; the same on every rank.
+// Rank 0 encodes; every rank gets the latent.
 absl::Status Generation::EncodeSound(Exec& exec, const AudioClip* sound, const SoundSpan& span, const Tensor& latent) {
   KINORA_RETURN_IF_ERROR(OnRankZero(exec, [&] {
     const char* const field = request_.retake.has_value() ? "retake.clip" : "audio";
@@ -101,7 +95,7 @@ absl::Status Generation::EncodeGivenSound(Exec& exec) {
   return EncodeSound(exec, request_.audio->audio.get(), plan_.given_sound, z_.audio.z);
 }
 
-// Before the first denoising stage, for all of them.
+// Encodes the guides of all denoising stages at once.
 absl::Status Generation::EncodeGuides(Exec& exec, const StagePlan& stage, OnStep on_step) {
   std::vector<GuideLatent> made;
   for (const StagePlan& guided : plan_.stages) {
@@ -133,31 +127,6 @@ LatentState Generation::AllocVideo(Exec& exec, const StagePlan& stage) const {
   return state;
 }
 
-// Packed, of what is denoised. Drawn whole on every rank, in the reference's order and layout: video,
-// appended tokens, then audio.
-absl::StatusOr<PerModality<std::vector<float>>> Generation::FirstNoise(Exec& exec, const StagePlan& stage) {
-  const LatentGrid& grid = stage.grid;
-  const int64_t channels = config_.transformer.video.in_channels, tokens = grid.tokens();
-  const int64_t audio_channels = config_.audio_decoder.latent_channels, bins = config_.audio_decoder.latent_bins();
-  PerModality<std::vector<float>> packed;
-  if (plan_.denoised.video) {
-    KINORA_ASSIGN_OR_RETURN(const std::vector<float> video, Noise(exec, "video_noise", request_.noise.video,
-                                                                  {1, channels, grid.frames, grid.height, grid.width}));
-    packed.video.resize(video.size());
-    if (!video.empty()) Transpose(video, channels, tokens, absl::MakeSpan(packed.video));
-    std::vector<float> appended(exec.ops.dry() ? 0 : stage.appended * channels);
-    noise_.Fill(absl::MakeSpan(appended));
-    packed.video.insert(packed.video.end(), appended.begin(), appended.end());
-  }
-  if (plan_.denoised.audio) {
-    KINORA_ASSIGN_OR_RETURN(const std::vector<float> audio, Noise(exec, "audio_noise", request_.noise.audio,
-                                                                  {1, audio_channels, plan_.audio_latents, bins}));
-    packed.audio.resize(audio.size());
-    if (!audio.empty()) PackAudio(audio, audio_channels, plan_.audio_latents, bins, absl::MakeSpan(packed.audio));
-  }
-  return packed;
-}
-
 void Generation::AllocDenoised(Exec& exec, const StagePlan& stage) {
   grid_ = stage.grid;
   if (plan_.denoised.video) z_.video = AllocVideo(exec, stage);
@@ -165,22 +134,12 @@ void Generation::AllocDenoised(Exec& exec, const StagePlan& stage) {
   z_.audio = {.layout = {.grid = plan_.audio_latents, .padded = plan_.audio_latents}, .z = AllocAudio(exec)};
 }
 
-// The latents that a stage denoises: noise alone, or mixed with what the stages before left. Noise of a later stage is
-// drawn packed, as both references do.
+// Sets the initial latents of a stage: noise alone, or noise mixed with the result of the earlier stages.
 absl::Status Generation::Begin(Exec& exec, const StagePlan& stage) {
-  const bool first = !std::exchange(begun_, true);
-  if (first) AllocDenoised(exec, stage);
+  if (!std::exchange(begun_, true)) AllocDenoised(exec, stage);
   const PerModality<Tensor> z{plan_.denoised.video ? z_.video.z.Rows(0, z_.video.layout.tokens()) : Tensor(),
                               plan_.denoised.audio ? z_.audio.z : Tensor()};
-  PerModality<std::vector<float>> noise;
-  if (first) {
-    KINORA_ASSIGN_OR_RETURN(noise, FirstNoise(exec, stage));
-  } else if (!exec.ops.dry()) {
-    const auto size = [](const Tensor& latent) { return latent.defined() ? latent.elements() : 0; };
-    noise = {std::vector<float>(size(z.video)), std::vector<float>(size(z.audio))};
-    noise_.Fill(absl::MakeSpan(noise.video));
-    noise_.Fill(absl::MakeSpan(noise.audio));
-  }
+  KINORA_ASSIGN_OR_RETURN(const PerModality<std::vector<float>> noise, noise_.Begin(stage, exec.ops.dry()));
   const auto mix = [&](const std::vector<float>& drawn, const Tensor& latent) {
     if (!latent.defined()) return;
     if (stage.noise_scale == 1) return exec.ops.stream().CopyFromHost(drawn.data(), latent);
@@ -197,7 +156,7 @@ absl::Status Generation::Begin(Exec& exec, const StagePlan& stage) {
   return absl::OkStatus();
 }
 
-// What is shown, and what a retake keeps.
+// Blends guides and the sound that a retake keeps into the initial latents.
 void Generation::Hold(Exec& exec, const StagePlan& stage) {
   BlendGuides(exec, stage.guides, guides_[&stage], z_.video);
   z_.video.frozen = plan_.frozen.video;
@@ -208,7 +167,7 @@ void Generation::Hold(Exec& exec, const StagePlan& stage) {
   BlendClean(exec, z_.audio);
 }
 
-// Of the stage whose sound is heard: a stage after it works on a copy.
+// Keeps the sound of the stage whose sound is decoded. A later stage works on a copy.
 void Generation::KeepSound(Exec& exec, const StagePlan& stage) {
   if (&stage != &plan_.stages[plan_.audio_stage]) return;
   sound_ = z_.audio.z;
@@ -233,16 +192,8 @@ absl::Status Generation::Upsample(Exec& exec, const StagePlan& stage) {
   return absl::OkStatus();
 }
 
-// The run's next noise, or what the request gives in its place. Nothing in a dry run, which looks at the shape alone.
-absl::StatusOr<std::vector<float>> Generation::Noise(const Exec& exec, std::string_view name,
-                                                     const std::optional<HostArray>& given, const Shape& shape) {
-  if (given.has_value()) KINORA_RETURN_IF_ERROR(CheckNoise(name, *given, shape));
-  std::vector<float> noise(exec.ops.dry() ? 0 : shape.elements());
-  noise_.Fill(absl::MakeSpan(noise));
-  return given.has_value() && !exec.ops.dry() ? given->values : noise;
-}
-
-// Of a denoising stage, by step: whether the observer reads what it leaves. Rank 0 alone has one, and all wait alike.
+// Returns for each denoising step whether the observer reads its latents. Only rank 0 has an observer, but all ranks
+// must wait at the same steps.
 absl::StatusOr<std::vector<bool>> Generation::WatchedSteps(Exec& exec, int64_t steps) const {
   constexpr int64_t kBits = 63;
   std::vector<int64_t> words((steps + kBits - 1) / kBits);
@@ -255,6 +206,13 @@ absl::StatusOr<std::vector<bool>> Generation::WatchedSteps(Exec& exec, int64_t s
   return watched;
 }
 
+absl::Status Generation::ReportSigmas(const StagePlan& stage) {
+  if (!inspected()) return absl::OkStatus();
+  std::vector<float> copy = stage.sigmas;
+  const char* const name = stage.noise_scale == 1 ? "sigmas" : "sigmas_stage2";
+  return observer_->Intermediate(name, HostView(copy, {static_cast<int64_t>(copy.size())}));
+}
+
 absl::Status Generation::Denoise(Exec& exec, const StagePlan& stage, OnStep on_step) {
   KINORA_RETURN_IF_ERROR(Begin(exec, stage));
   ArenaScope scope(exec.arena);
@@ -263,23 +221,19 @@ absl::Status Generation::Denoise(Exec& exec, const StagePlan& stage, OnStep on_s
     in.sigmas = EvaluationLevels(stage.sampler, stage.sigmas);
     if (state.frozen) std::fill(in.sigmas.begin(), in.sigmas.end(), 0.0f);
     in.mask = state.mask;
-    in.perturbed_blocks = PerturbedBlocks(guidance);
+    in.perturbed_blocks = PerturbedBlocks(guidance, stage.passes);
   };
   set(inputs.of.video, z_.video, stage.guidance.video);
   set(inputs.of.audio, z_.audio, stage.guidance.audio);
-  if (!plan_.denoised.audio) inputs.uncond.audio = cond_.audio;  // a sound that is given is not guided
+  if (!plan_.denoised.audio) inputs.uncond.audio = cond_.audio;  // given sound is not guided
   inputs.of.video.positions = GuidedPositions(stage.guides, stage.guided_stage());
   inputs.of.audio.positions = AudioPositions(plan_.audio_latents, ScaleOf(config_));
   const Mesh& mesh = MeshOfStage(exec.mesh, config_.transformer, stage.passes.size());
   Exec on_mesh{exec.backend, exec.arena, exec.host, mesh, exec.dtype, exec.taps, exec.ops};
   KINORA_ASSIGN_OR_RETURN(const VelocityModel model, VelocityModel::Prepare(on_mesh, *modules_.transformer, inputs));
-  KINORA_RETURN_IF_ERROR(OnRankZero(exec, [&] {
-    std::vector<float> copy = stage.sigmas;
-    const char* const name = stage.noise_scale == 1 ? "sigmas" : "sigmas_stage2";
-    return inspected() ? observer_->Intermediate(name, HostView(copy, {static_cast<int64_t>(copy.size())}))
-                       : absl::OkStatus();
-  }));
+  KINORA_RETURN_IF_ERROR(OnRankZero(exec, [&] { return ReportSigmas(stage); }));
   KINORA_ASSIGN_OR_RETURN(std::vector<bool> watched, WatchedSteps(exec, stage.steps));
+  KINORA_ASSIGN_OR_RETURN(PerModality<GivenStepNoise> given, noise_.OfSamplers(stage));
   PerModality<Tensor> x0;
   const DenoiseSpec spec{
       .passes = stage.passes,
@@ -287,6 +241,7 @@ absl::Status Generation::Denoise(Exec& exec, const StagePlan& stage, OnStep on_s
       .sigmas = stage.sigmas,
       .sampler = stage.sampler,
       .skip = stage.guidance.Map([](const GuidanceParams& g) { return static_cast<int>(g.skip_step); }),
+      .given = std::move(given),
       .watched = std::move(watched),
       .x0 = &x0};
   return kinora::Denoise(on_mesh, model, spec, graphs_, z_, [&](int64_t step) {
@@ -313,7 +268,7 @@ ClipInfo Generation::Info() const {
   return info;
 }
 
-// [channels, samples]: to the sample as it was given, one channel for all.
+// Returns the given sound unchanged as [channels, samples]. A mono sound is repeated for every channel.
 std::vector<float> Generation::GivenSound() const {
   const AudioClip& sound = *request_.audio->audio;
   const SoundSpan& span = plan_.given_sound;
@@ -325,7 +280,7 @@ std::vector<float> Generation::GivenSound() const {
   return heard;
 }
 
-// Before the first thing that goes into it. What was given is ready.
+// Runs before the first stage that writes to the sink. Given sound is written at once.
 absl::Status Generation::OpenClip(Exec& exec) {
   KINORA_RETURN_IF_ERROR(ReportAudioLatent(exec));
   KINORA_RETURN_IF_ERROR(ReportVideoLatent(exec));
@@ -394,7 +349,7 @@ absl::Status Generation::DecodeAudio(Exec& exec) {
 
 absl::Status Generation::RunStage(Exec& exec, const StagePlan& stage, OnStep on_step) {
   std::optional<TraceSpan> span;
-  if (!exec.ops.dry()) span.emplace("stage", stage.label.c_str());
+  if (!exec.ops.dry()) span.emplace("stage", stage.stage().name().data());
   const bool gives = stage.kind == StageKind::kDecodeVideo || stage.kind == StageKind::kDecodeAudio;
   if (gives && !std::exchange(opened_, true)) {
     KINORA_RETURN_IF_ERROR(OnRankZero(exec, [&] { return OpenClip(exec); }));
@@ -404,7 +359,7 @@ absl::Status Generation::RunStage(Exec& exec, const StagePlan& stage, OnStep on_
       return Encode(exec);
     case StageKind::kEncodeInputs:
       return EncodeInputs(exec, stage, on_step);
-    case StageKind::kEncodeSound:
+    case StageKind::kEncodeAudio:
       return EncodeGivenSound(exec);
     case StageKind::kDenoise:
       KINORA_RETURN_IF_ERROR(Denoise(exec, stage, on_step));
@@ -415,12 +370,16 @@ absl::Status Generation::RunStage(Exec& exec, const StagePlan& stage, OnStep on_
     case StageKind::kDecodeVideo:
       return DecodeVideo(exec, stage, on_step);
     case StageKind::kDecodeAudio:
+      return OnRankZero(exec, [&] { return DecodeAudio(exec); });
+    case StageKind::kReadInputs:
+    case StageKind::kPutOnLoras:
+    case StageKind::kFinalize:
       break;
   }
-  return OnRankZero(exec, [&] { return DecodeAudio(exec); });
+  return absl::InternalError("a stage that no plan has");
 }
 
-absl::Status Generation::Measured(Exec& exec, const std::string& stage, absl::FunctionRef<absl::Status()> run) {
+absl::Status Generation::Measured(Exec& exec, Stage stage, absl::FunctionRef<absl::Status()> run) {
   const absl::Time begin = Clock::Steady().Now();
   const double waited = exec.mesh.WaitSeconds(), idle = exec.ops.stream().idle_seconds();
   absl::Status status = run();
@@ -441,8 +400,7 @@ absl::Status Generation::PutOnLoras(Exec& exec, const StagePlan& stage, OnStep o
   const bool told = exec.mesh.world().rank() == 0;
   KINORA_RETURN_IF_ERROR(AgreeWithRankZero(exec, told ? on_step(stage, kLorasGoOn, nullptr) : absl::OkStatus()));
   const auto on_weight = [this] { return observer_ == nullptr ? absl::OkStatus() : observer_->OnWork(); };
-  return Measured(exec, std::string(kPutOnLoras),
-                  [&] { return modules_.adapters->PutOn(exec, stage.loras, on_weight); });
+  return Measured(exec, kPutOnLoras, [&] { return modules_.adapters->PutOn(exec, stage.loras, on_weight); });
 }
 
 absl::Status Generation::Run(Exec& exec, OnStep on_step) {
@@ -451,7 +409,7 @@ absl::Status Generation::Run(Exec& exec, OnStep on_step) {
   for (const StagePlan& stage : plan_.stages) {
     KINORA_RETURN_IF_ERROR(PutOnLoras(exec, stage, on_step));
     KINORA_RETURN_IF_ERROR(AgreeWithRankZero(exec, told ? on_step(stage, 0, nullptr) : absl::OkStatus()));
-    KINORA_RETURN_IF_ERROR(Measured(exec, stage.label, [&] { return RunStage(exec, stage, on_step); }));
+    KINORA_RETURN_IF_ERROR(Measured(exec, stage.stage(), [&] { return RunStage(exec, stage, on_step); }));
   }
   return OnRankZero(exec, [&] { return sink_ != nullptr ? sink_->End() : absl::OkStatus(); });
 }

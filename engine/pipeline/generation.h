@@ -1,9 +1,8 @@
-// One planned run on one rank, start to finish. The same code runs for real and dry.
+// One planned run on one rank, from start to finish. Real runs and dry runs use the same code.
 #ifndef KINORA_ENGINE_PIPELINE_GENERATION_H_
 #define KINORA_ENGINE_PIPELINE_GENERATION_H_
 
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,9 +10,9 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "engine/diffusion/latent_state.h"
-#include "engine/diffusion/noise.h"
 #include "engine/pipeline/clip_sink.h"
 #include "engine/pipeline/modules.h"
+#include "engine/pipeline/noise_draws.h"
 #include "engine/pipeline/run_observer.h"
 #include "engine/pipeline/run_plan.h"
 #include "engine/pipeline/stage_use.h"
@@ -23,13 +22,14 @@ namespace kinora {
 
 class Generation {
  public:
-  // Called at the start of a stage of the plan (step 0) and after each of its steps; latents: of a step of denoising
-  // if the observer wants them, else null. On rank 0; in a dry run on every rank that has the stage. Before a stage
-  // whose weights are to bear other LoRAs: with kLorasGoOn.
+  // Called at the start of a stage of the plan (step 0), after each of its steps, and, with kLorasGoOn, before a stage
+  // that needs other LoRAs in the weights. latents: of a denoising step, if the observer wants them; otherwise null.
+  // Called on rank 0 only, except that a dry run reports step 0 on every rank.
   static constexpr int64_t kLorasGoOn = -1;
   using OnStep = absl::FunctionRef<absl::Status(const StagePlan& stage, int64_t step, const StepLatents* latents)>;
 
-  // sink, observer (for what it inspects): null on ranks other than 0 and in a dry run. All must outlive the object.
+  // sink and observer: null on ranks other than 0 and in a dry run. observer: may be null; progress is reported to
+  // on_step instead. All arguments must outlive the object.
   Generation(const ModelConfig& config, const Modules& modules, StepGraphs& graphs, const RunPlan& plan, ClipSink* sink,
              RunObserver* observer)
       : config_(config),
@@ -39,15 +39,15 @@ class Generation {
         request_(plan.request),
         sink_(sink),
         observer_(observer),
-        noise_(request_.seed) {}
+        noise_(config, plan) {}
 
-  // InvalidArgument naming the tensor if given noise has another shape than the request needs.
+  // Fails with InvalidArgument, naming the tensor, if given noise has another shape than the request needs.
   absl::Status Run(Exec& exec, OnStep on_step);
-  // Of the stages that have ended, well or not.
+  // Times of the stages that have ended, including one that failed.
   const std::vector<StageUse>& uses() const { return uses_; }
 
  private:
-  absl::Status Measured(Exec& exec, const std::string& stage, absl::FunctionRef<absl::Status()> run);
+  absl::Status Measured(Exec& exec, Stage stage, absl::FunctionRef<absl::Status()> run);
   absl::Status PutOnLoras(Exec& exec, const StagePlan& stage, OnStep on_step);
   absl::Status RunStage(Exec& exec, const StagePlan& stage, OnStep on_step);
   absl::Status Encode(Exec& exec);
@@ -57,9 +57,6 @@ class Generation {
   Tensor AllocAudio(Exec& exec) const;
   absl::Status EncodeGuides(Exec& exec, const StagePlan& stage, OnStep on_step);
   LatentState AllocVideo(Exec& exec, const StagePlan& stage) const;
-  absl::StatusOr<std::vector<float>> Noise(const Exec& exec, std::string_view name,
-                                           const std::optional<HostArray>& given, const Shape& shape);
-  absl::StatusOr<PerModality<std::vector<float>>> FirstNoise(Exec& exec, const StagePlan& stage);
   absl::Status Begin(Exec& exec, const StagePlan& stage);
   void AllocDenoised(Exec& exec, const StagePlan& stage);
   void Hold(Exec& exec, const StagePlan& stage);
@@ -73,6 +70,7 @@ class Generation {
 
   absl::Status ReportText(Exec& exec);
   absl::Status ReportContexts(Exec& exec, const TextContext& context, std::string_view suffix);
+  absl::Status ReportSigmas(const StagePlan& stage);
   absl::Status ReportAudioLatent(Exec& exec);
   absl::Status ReportVideoLatent(Exec& exec);
   Tensor VideoLatent() const;  // [frames, height, width, channels]
@@ -88,15 +86,15 @@ class Generation {
   const GenerationRequest& request_;
   ClipSink* const sink_;
   RunObserver* const observer_;
-  NoiseSource noise_;  // of all stages
+  NoiseDraws noise_;
   TextContext cond_, uncond_;
   PerModality<LatentState> z_;
   LatentGrid grid_;                                         // of z_.video
   std::map<const StagePlan*, std::vector<Tensor>> guides_;  // latents of a denoising stage's guides
-  Tensor sound_;                                            // the audio latent that is heard
-  Tensor held_sound_;                                       // of a retake's clip
+  Tensor sound_;                                            // the audio latent that is decoded
+  Tensor held_sound_;                                       // audio latent of a retake's clip
   bool begun_ = false, opened_ = false;                     // the first denoising stage; the clip
-  std::string text_key_;                                    // of the contexts that are encoded with the present LoRAs
+  std::string text_key_;                                    // cache key of contexts encoded with the current LoRAs
   std::vector<StageUse> uses_;
 };
 

@@ -12,16 +12,16 @@
 namespace kinora {
 namespace {
 
-constexpr int64_t kFrames = 2, kSide = 8, kCells = kFrames * kSide * kSide;  // of a latent that is fitted to
-constexpr int64_t kDraws = 8;    // 1,024 cells for the 129 rows of a released model
-constexpr int64_t kKnots = 5;    // of random values along each side, linear between them
-constexpr double kSpread = 1.5;  // of the knots, so that the cells between them deviate by about 1
-constexpr double kRidge = 1e-3;  // of the cells: channels that the decoder hardly looks at stay near 0
+constexpr int64_t kFrames = 2, kSide = 8, kCells = kFrames * kSide * kSide;  // of each latent in the fit
+constexpr int64_t kDraws = 8;    // latents: 1,024 cells for the 129 rows of a released model
+constexpr int64_t kKnots = 5;    // random values along each side, with linear interpolation between them
+constexpr double kSpread = 1.5;  // deviation of the knots, so that interpolated cells deviate by about 1
+constexpr double kRidge = 1e-3;  // per cell: keeps channels that hardly affect the decoder near 0
 constexpr uint64_t kSeed = 2026;
 
 Shape LatentShape(const VideoDecoder& decoder) { return {kFrames, kSide, kSide, decoder.config().latent_channels}; }
 
-// [kCells, channels]
+// Returns [kCells, channels].
 std::vector<float> SmoothLatent(NoiseSource& noise, int64_t channels) {
   constexpr int64_t kPerFrame = kKnots * kKnots;
   std::vector<float> knots(kFrames * kPerFrame * channels), latent(kCells * channels);
@@ -44,7 +44,7 @@ std::vector<float> SmoothLatent(NoiseSource& noise, int64_t channels) {
   return latent;
 }
 
-// pixels: [frames, height, width, 3] -> [kCells, 3]
+// Mean colour of each cell. pixels: [frames, height, width, 3] -> [kCells, 3]
 std::vector<double> CellColours(const std::vector<float>& pixels, const Shape& shape) {
   std::vector<double> sums(kCells * 3), counts(kCells);
   const int64_t per_frame = (shape[0] - 1) / (kFrames - 1), cell_rows = shape[1] / kSide,
@@ -60,7 +60,7 @@ std::vector<double> CellColours(const std::vector<float>& pixels, const Shape& s
   return sums;
 }
 
-// Sums over cells of (1, channels)ᵀ(1, channels) and (1, channels)ᵀ colours, then their quotient.
+// Sums over cells of (channels, 1)ᵀ(channels, 1) and (channels, 1)ᵀ colours, and the solution of that system.
 class NormalEquations {
  public:
   explicit NormalEquations(int64_t channels) : n_(channels + 1), left_(n_ * n_), right_(n_ * 3) {}
@@ -73,7 +73,7 @@ class NormalEquations {
     }
   }
 
-  // By Cholesky's decomposition, in place.
+  // By Cholesky decomposition, in place.
   LatentToRgb Solve(double ridge) {
     for (int64_t i = 0; i + 1 < n_; ++i) left_[i * n_ + i] += ridge;
     for (int64_t i = 0; i < n_; ++i) {
@@ -101,7 +101,7 @@ class NormalEquations {
   }
 
   const int64_t n_;
-  std::vector<double> left_, right_;  // left_: its lower triangle
+  std::vector<double> left_, right_;  // left_: only the lower triangle is used
 };
 
 }  // namespace
@@ -155,13 +155,6 @@ absl::StatusOr<PreviewPicture> MakePreview(Exec& exec, const LatentToRgb& map, c
     }
   }
   return picture;
-}
-
-absl::Status PreviewObserver::OnStep(const Progress& progress, const StepLatents* latents) {
-  if (latents == nullptr || !latents->x0.video.defined()) return absl::OkStatus();
-  KINORA_ASSIGN_OR_RETURN(const PreviewPicture picture,
-                          MakePreview(latents->exec, map_, latents->stage.grid, latents->x0.video));
-  return show_(progress, picture);
 }
 
 }  // namespace kinora

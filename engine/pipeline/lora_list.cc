@@ -14,7 +14,7 @@ void LoraList::Set(Loras loras, ModelDescription model) {
   auto known = std::make_shared<Known>(Known{.loras = std::move(loras), .model = std::move(model)});
   known->model.loras.clear();
   for (const auto& [id, lora] : known->loras) {
-    if (id != kDistilledLora) known->model.loras.push_back(id);  // that one is the recipes', not a client's
+    if (id != kDistilledLora) known->model.loras.push_back(id);  // only recipes use that one, not clients
   }
   absl::MutexLock lock(&mu_);
   known_ = std::move(known);

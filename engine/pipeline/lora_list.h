@@ -1,4 +1,4 @@
-// The LoRAs that requests of a loaded model may name, which others may come to and leave while it runs.
+// The LoRAs that requests to a loaded model may name. The list may change while the model runs.
 #ifndef KINORA_ENGINE_PIPELINE_LORA_LIST_H_
 #define KINORA_ENGINE_PIPELINE_LORA_LIST_H_
 
@@ -19,14 +19,14 @@ class LoraList {
  public:
   struct Known {
     Loras loras;
-    ModelDescription model;  // with their ids
+    ModelDescription model;  // lists their ids
   };
 
   LoraList(Loras loras, ModelDescription model) { Set(std::move(loras), std::move(model)); }
 
-  // What is known now, which stays as it is.
+  // Returns an immutable snapshot of the current list.
   std::shared_ptr<const Known> Get() const;
-  // All of them: what is not in `loras` is refused from now on. Plans that were made before keep theirs.
+  // Replaces the list: requests for other LoRAs are rejected from now on. Existing plans keep their LoRAs.
   void Replace(Loras loras);
 
  private:
@@ -36,10 +36,11 @@ class LoraList {
   std::shared_ptr<const Known> known_ ABSL_GUARDED_BY(mu_);
 };
 
-// FailedPrecondition naming a LoRA whose file is not the one that the request was taken for (LoraInput::digest).
+// Fails with FailedPrecondition, naming the LoRA, if a LoRA with a digest is no longer in `loras`, or if its file is
+// not the one that the request was made for (LoraInput::digest).
 absl::Status CheckDigests(const Loras& loras, const GenerationRequest& request);
 
-// Gives the plan's stages the LoRAs that they name, of a request that was resolved with the same list.
+// Sets AppliedLora::lora in the plan's stages. The plan's request must have been resolved with the same list.
 void OpenFor(const Loras& loras, RunPlan& plan);
 
 }  // namespace kinora

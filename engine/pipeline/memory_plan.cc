@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
 
-// The last of the growing clips 1 … count that fits; 0: none does. By halves.
+// Returns the last of the growing clips 1 … count that fits, by bisection; 0: none fits.
 absl::StatusOr<int64_t> LastThatFits(const DryModel& model, const ReservedMemory& reserved, int64_t count,
                                      absl::FunctionRef<GenerationRequest(int64_t i)> clip) {
   int64_t fits = 0, beyond = count + 1;
@@ -30,7 +30,7 @@ absl::StatusOr<int64_t> LastThatFits(const DryModel& model, const ReservedMemory
 int64_t LongestSteps(const RecipeDescription& d) { return (d.max_frames - 1) / d.frame_multiple + 1; }
 int32_t FramesOf(const RecipeDescription& d, int64_t i) { return static_cast<int32_t>((i - 1) * d.frame_multiple + 1); }
 
-// Of every kind of model, and nothing of one stage takes more.
+// Every kind of model has this recipe, and no recipe of one stage needs more memory.
 absl::StatusOr<GenerationRequest> DefaultRequest(const DryModel& model) {
   GenerationRequest request;
   request.prompt = "probe";
@@ -38,17 +38,17 @@ absl::StatusOr<GenerationRequest> DefaultRequest(const DryModel& model) {
   return ResolveRequest(model.description(), request);
 }
 
-// Of every size from the smallest to the largest, square, wide and high, the longest clip whose activations fit
-// `arena_bytes`: what they take. Nothing: none fits. Host memory for whatever lies between them: what waits there are
-// bytes of frames, of two groups at most, whose sums lie on the device as floats, twice as much; and no more than the
-// longest clips take.
+// Returns the memory for the longest clips that fit `arena_bytes`, over combinations of the smallest, default and
+// largest width and height; {} if none fits.
+// Host memory also suffices for sizes in between. It holds the bytes of frames of at most two groups, while the device
+// holds one group's sums as floats, so half of `arena_bytes` is enough; and so is the need of the longest clips.
 absl::StatusOr<ReservedMemory> OfLargestClips(const DryModel& model, int64_t arena_bytes) {
   KINORA_ASSIGN_OR_RETURN(GenerationRequest request, DefaultRequest(model));
   const RecipeDescription& d = *model.description().Find(request.recipe, request.upsampler);
   const int32_t least = std::max(d.min_size, d.size_multiple);
   const std::set<int32_t> widths = {least, request.width, d.max_width}, heights = {least, request.height, d.max_height};
   ReservedMemory most;
-  int64_t longest = 0;  // what clips of these sizes take of the host at most
+  int64_t longest = 0;  // most host memory that any clip of these sizes needs
   for (const int32_t width : widths) {
     for (const int32_t height : heights) {
       request.width = width;
@@ -66,7 +66,7 @@ absl::StatusOr<ReservedMemory> OfLargestClips(const DryModel& model, int64_t are
   }
   if (most.arena_bytes == 0) return most;
   most.host_arena_bytes = std::max(most.host_arena_bytes, std::min(longest, arena_bytes / 2));
-  most.host_arena_bytes += most.host_arena_bytes / 8;  // of sizes between these
+  most.host_arena_bytes += most.host_arena_bytes / 8;  // margin for sizes in between
   return most;
 }
 
@@ -132,7 +132,7 @@ absl::StatusOr<int32_t> MostFrames(const DryModel& model, const ReservedMemory& 
   const auto clip = [&](int64_t i) {
     GenerationRequest r = request;
     r.num_frames = FramesOf(d, i);
-    r.noise = {};  // of another shape
+    r.noise = {};  // has the shape of the original size
     return r;
   };
   KINORA_ASSIGN_OR_RETURN(const int64_t fits, LastThatFits(model, reserved, LongestSteps(d), clip));
@@ -146,14 +146,14 @@ absl::StatusOr<std::optional<ClipShape>> NearestThatFits(const DryModel& model, 
   const RecipeDescription& d = *model.description().Find(request.recipe, request.upsampler);
   const int32_t multiple = std::max(1, d.size_multiple), least = (d.min_size + multiple - 1) / multiple * multiple;
   const int64_t sizes = std::max(request.width, request.height) / multiple;
-  const auto side = [&](int32_t whole, int64_t i) {  // i of `sizes` parts of it
+  const auto side = [&](int32_t whole, int64_t i) {  // i/sizes of `whole`, rounded to the grid
     return std::max({least, multiple, static_cast<int32_t>(whole * i / sizes / multiple) * multiple});
   };
   const auto clip = [&](int64_t i) {
     GenerationRequest r = request;
     r.width = side(request.width, i);
     r.height = side(request.height, i);
-    r.noise = {};  // of another shape
+    r.noise = {};  // has the shape of the original size
     return r;
   };
   KINORA_ASSIGN_OR_RETURN(const int64_t fits, LastThatFits(model, reserved, sizes, clip));

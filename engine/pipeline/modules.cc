@@ -9,8 +9,8 @@
 namespace kinora {
 namespace {
 
-// The list that every released pipeline passes where guidance needs a negative prompt (ltx_pipelines/utils/constants.py
-// DEFAULT_NEGATIVE_PROMPT): a parameter of the model, kept to the letter, since other words give other pictures.
+// The default negative prompt of all released pipelines (ltx_pipelines/utils/constants.py DEFAULT_NEGATIVE_PROMPT). It
+// is a parameter of the model and must stay verbatim, because other words produce other pictures.
 constexpr char kNegativePrompt[] =
     "has_subtitles, has_blurbox, transition from black, transition to black, speech_ending_short, "
     "blurry, out of focus, overexposed, underexposed, low contrast, washed out colors, excessive noise, "
@@ -25,7 +25,8 @@ constexpr char kNegativePrompt[] =
     "pauses, incorrect timing, unnatural transitions, inconsistent framing, tilted camera, flat lighting, "
     "inconsistent tone, cinematic oversaturation, stylized filters, or AI artifacts.";
 
-// STG perturbs one block of 48: the 29th (index 28) of LTX-2.3, the 30th of 2.0. A smaller model's block lies as deep.
+// STG perturbs one block of 48: index 28 in LTX-2.3, index 29 in 2.0. In a smaller model, the block at the same
+// relative depth.
 int32_t DefaultStgBlock(const ModelConfig& config) {
   constexpr int64_t kReleasedLayers = 48;
   const int64_t released = config.family == "ltx-2.0" ? 29 : 28;
@@ -40,7 +41,7 @@ GuidanceParams Guidance(const GuidanceConfig& config, const std::vector<int32_t>
           .rescale = config.rescale};
 }
 
-// What every recipe of the model shares: the grid, the limits, and the defaults of sizes and rate.
+// The parts that all recipes of the model share: the grid, the limits, and the default size and rate.
 RecipeDescription DescribeShape(const ModelConfig& config, Recipe recipe) {
   const LatentScale scale = ScaleOf(config);
   const auto& positions = config.transformer.video.max_positions;
@@ -49,7 +50,7 @@ RecipeDescription DescribeShape(const ModelConfig& config, Recipe recipe) {
                       .size_multiple = static_cast<int32_t>(scale.space),
                       .frame_multiple = static_cast<int32_t>(scale.time),
                       .min_size = static_cast<int32_t>(cells * scale.space)};
-  // What the positions were trained to tell apart: twice the pixels of the position grid, 20 s at 25 frames per second.
+  // The range of positions seen in training: twice the pixels of the position grid, and 20 s at 25 frames per second.
   d.max_width = static_cast<int32_t>(2 * positions[2] / scale.space) * d.size_multiple;
   d.max_height = static_cast<int32_t>(2 * positions[1] / scale.space) * d.size_multiple;
   d.max_frames = static_cast<int32_t>(25 * positions[0] / scale.time) * d.frame_multiple + 1;
@@ -75,7 +76,7 @@ RecipeDescription DescribeOneStage(const ModelConfig& config) {
   return d;
 }
 
-// ltx_pipelines/utils/constants.py LTX_2_3_HQ_PARAMS: fewer steps, of two evaluations each, and no STG.
+// ltx_pipelines/utils/constants.py LTX_2_3_HQ_PARAMS: fewer steps with two evaluations each, and no STG.
 RecipeDescription DescribeHq(const ModelConfig& config) {
   RecipeDescription d = DescribeOneStage(config);
   d.defaults.num_inference_steps = 15;
@@ -93,7 +94,7 @@ RecipeDescription DescribeDistilled(const ModelConfig& config) {
   return d;
 }
 
-// Brings the whole clip of two stages onto the grid of both.
+// Turns a one-stage recipe into a two-stage one, with sizes that fit the grids of both stages.
 RecipeDescription InTwoStages(RecipeDescription d, Recipe recipe, const Upscaling& upscaling) {
   const auto nearest = [](int32_t value, int32_t multiple) {
     return std::max(multiple, (value + multiple / 2) / multiple * multiple);
@@ -114,7 +115,7 @@ RecipeDescription InTwoStages(RecipeDescription d, Recipe recipe, const Upscalin
   return d;
 }
 
-// With each upsampler that there is; without any, with the usual one, which it then needs.
+// Adds the two-stage recipes for each upsampler of the model; if it has none, for "x2", which requests then need.
 void AddTwoStages(const ModelConfig& config, const DescribedParts& parts, ModelDescription& model) {
   std::vector<const Upscaling*> upscalings;
   for (const auto& upsampler : {config.spatial_upsampler, config.temporal_upsampler}) {
@@ -140,7 +141,7 @@ DevSchedule ScheduleOf(const SchedulerConfig& scheduler) {
           .terminal = scheduler.terminal.value_or(0.1)};
 }
 
-// The parts that see the picture alone.
+// Loads the video modules.
 absl::Status LoadPicture(const WeightLoader& root, const ModelConfig& config, Modules& modules) {
   for (const auto& [name, wanted, loaded] :
        {std::tuple(std::string_view("spatial_upsampler"), &config.spatial_upsampler, &modules.spatial_upsampler),
@@ -173,12 +174,12 @@ absl::StatusOr<Modules> Modules::Load(const WeightLoader& root, const ModelConfi
       modules.text,
       TextEncoder::Load(
           root, *config.gemma, config.connector, std::move(options.tokenizer),
-          {.cache_bytes = options.text_cache_bytes, .gemma = options.text_encoder, .streams = options.streams}));
+          {.cache_bytes = options.text_cache_bytes, .gemma = options.text_encoder, .modalities = options.modalities}));
   on_phase("load transformer");
   KINORA_ASSIGN_OR_RETURN(modules.transformer,
-                          Transformer::Load(root.Under("transformer"), config.transformer, options.streams));
+                          Transformer::Load(root.Under("transformer"), config.transformer, options.modalities));
   on_phase("load autoencoders");
-  if (options.streams == Streams::kBoth) {
+  if (options.modalities == Modalities::kBoth) {
     KINORA_RETURN_IF_ERROR(LoadPicture(root, config, modules));
   }
   if (!options.rank_zero) return modules;

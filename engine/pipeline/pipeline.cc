@@ -3,12 +3,11 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "engine/base/clock.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/strings.h"
 #include "engine/base/trace.h"
-#include "engine/model/config_reader.h"
-#include "engine/model/released_models.h"
+#include "engine/config/config_reader.h"
+#include "engine/config/released_models.h"
 #include "engine/parallel/agree.h"
 #include "engine/parallel/gather_trace.h"
 #include "engine/pipeline/dry_model.h"
@@ -21,53 +20,30 @@
 namespace kinora {
 namespace {
 
-// What the files say of the model, or the caller if they say nothing.
+// The kind of model that the caller specified or, if none, the one that the scheduler's configuration implies.
 std::string KindOf(const ModelFiles& files, const ModelConfig& config) {
   if (files.kind != ModelFiles::Kind::kUnknown) return files.kind == ModelFiles::Kind::kDev ? "dev" : "distilled";
   if (config.scheduler.kind == SchedulerConfig::Kind::kUnknown) return "";
   return config.scheduler.kind == SchedulerConfig::Kind::kDev ? "dev" : "distilled";
 }
 
-// From stages and steps to a fraction that never falls, by the share of operations that lies behind.
-class ProgressReporter {
- public:
-  ProgressReporter(const RunPlan& plan, RunObserver* observer)
-      : plan_(plan), flops_(plan.flops()), observer_(observer), start_(Clock::Real().Now()) {}
-
-  absl::Status Report(const StagePlan& stage, int64_t step, const StepLatents* latents) {
-    if (observer_ == nullptr) return absl::OkStatus();
-    double behind = 0;
-    for (const StagePlan* s = plan_.stages.data(); s != &stage; ++s) behind += s->cost.flops;
-    const bool loras = step == Generation::kLorasGoOn;
-    step = std::max<int64_t>(0, step);
-    if (stage.steps > 0) behind += stage.cost.flops * static_cast<double>(step) / static_cast<double>(stage.steps);
-    fraction_ = std::max(fraction_, behind / flops_);
-    const double elapsed = absl::ToDoubleSeconds(Clock::Real().Now() - start_);
-    const Progress progress{.stage = loras ? std::string(kPutOnLoras) : stage.label,
-                            .step = static_cast<int32_t>(step),
-                            .total_steps = loras ? 0 : static_cast<int32_t>(stage.steps),
-                            .fraction = fraction_,
-                            .remaining_seconds = fraction_ > 0.02 ? elapsed * (1 - fraction_) / fraction_ : -1};
-    return step == 0 ? observer_->OnStage(progress) : observer_->OnStep(progress, latents);
-  }
-
- private:
-  const RunPlan& plan_;
-  const double flops_;
-  RunObserver* const observer_;
-  const absl::Time start_;
-  double fraction_ = 0;
-};
+absl::Status Tell(RunObserver* observer, const StagePlan& stage, int64_t step, const StepLatents* latents) {
+  if (observer == nullptr) return absl::OkStatus();
+  if (step == Generation::kLorasGoOn) return observer->OnStage({.stage = kPutOnLoras});
+  const Progress progress{
+      .stage = stage.stage(), .step = static_cast<int32_t>(step), .total_steps = static_cast<int32_t>(stage.steps)};
+  return step == 0 ? observer->OnStage(progress) : observer->OnStep(progress, latents);
+}
 
 DryModel::Options DryOptions(const PipelineOptions& options, const BackendTraits& traits) {
   return {.traits = traits,
           .precision = options.precision,
           .text_cache_bytes = options.text_cache_bytes,
           .text_encoder = options.text_encoder,
-          .streams = options.streams};
+          .modalities = options.modalities};
 }
 
-// What can be known of a model without its weights.
+// A model without its weights: everything that headers and configuration contain.
 struct OpenedModel {
   std::shared_ptr<const Checkpoint> checkpoint;  // null: a released model without its files
   Loras loras;
@@ -103,8 +79,8 @@ absl::StatusOr<OpenedModel> OpenModel(const PipelineOptions& options) {
   if (!options.released.empty()) {
     KINORA_ASSIGN_OR_RETURN(model.config, ReleasedModelConfig(options.released));
     LeaveOut(options, model.config);
-    model.description = Describe(model.config, {.kind = "dev"});  // knows the recipes of both kinds
-    model.description.makes_video = options.streams == Streams::kBoth;
+    model.description = Describe(model.config, {.kind = "dev"});  // includes the recipes of both kinds
+    model.description.makes_video = options.modalities == Modalities::kBoth;
     return model;
   }
   const ModelFiles& files = options.files;
@@ -122,12 +98,12 @@ absl::StatusOr<OpenedModel> OpenModel(const PipelineOptions& options) {
     return absl::InvalidArgumentError("model distilled_lora: the checkpoint is distilled already; leave it out");
   }
   model.description = Describe(model.config, {.kind = kind, .distilled_lora = distilled_lora});
-  model.description.makes_video = options.streams == Streams::kBoth;
+  model.description.makes_video = options.modalities == Modalities::kBoth;
   model.description = LoraList(model.loras, std::move(model.description)).Get()->model;
   return model;
 }
 
-// Whether there is all that a plan does not need.
+// Checks for files that loading needs but planning does not.
 absl::Status CheckLoadable(const Checkpoint* checkpoint) {
   if (checkpoint == nullptr) return absl::InvalidArgumentError("model: is a name, and its files are needed");
   if (!checkpoint->tokenizer_model().empty()) return absl::OkStatus();
@@ -220,11 +196,11 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::LoadOn(std::unique_ptr<Backe
   Modules::Options parts_options{.lora_cache = options.lora_cache,
                                  .text_cache_bytes = options.text_cache_bytes,
                                  .text_encoder = options.text_encoder,
-                                 .streams = options.streams,
+                                 .modalities = options.modalities,
                                  .rank_zero = mesh.world().rank() == 0};
   KINORA_ASSIGN_OR_RETURN(parts_options.tokenizer, Tokenizer::Load(checkpoint->tokenizer_model()));
   KINORA_ASSIGN_OR_RETURN(DryModel dry, model.Dry(options, mesh, backend->traits()));
-  // At least the word that ranks agree by, so that a run that does not fit ends as one on all of them.
+  // At least the memory of an agreement, so that all ranks can agree to reject a run that does not fit.
   const int64_t arena_bytes = std::max(options.arena_bytes, kAgreementBytes);
   KINORA_ASSIGN_OR_RETURN(Buffer memory, backend->Allocate(arena_bytes, "activations"));
   std::optional<Arena> host;
@@ -256,7 +232,7 @@ absl::StatusOr<ModelDescription> Pipeline::DescribeFiles(const PipelineOptions& 
 
 absl::StatusOr<GenerationRequest> Pipeline::Resolve(const PipelineOptions& options, const GenerationRequest& request) {
   KINORA_ASSIGN_OR_RETURN(const OpenedModel model, OpenModel(options));
-  Verdict verdict = Judge(model.description, request);
+  Verdict verdict = ValidateRequest(model.description, request);
   if (!verdict.violations.empty()) return absl::InvalidArgumentError(JoinViolations(verdict.violations));
   return std::move(verdict.effective);
 }
@@ -296,7 +272,7 @@ absl::StatusOr<RunPlan> Pipeline::PlanWithin(const MemoryLimit& memory, const Me
 absl::StatusOr<RunPlan> Pipeline::PlanMemory(const MemoryLimit& memory, const Mesh& mesh, PipelineOptions& options) {
   GenerationRequest usual;
   usual.prompt = "probe";
-  usual.recipe = Recipe::kOneStage;  // of every kind of model; nothing of one stage takes more
+  usual.recipe = Recipe::kOneStage;  // every kind of model has it, and no recipe of one stage needs more memory
   KINORA_ASSIGN_OR_RETURN(const RunPlan plan, PlanWithin(memory, mesh, usual, options));
   KINORA_ASSIGN_OR_RETURN(const BackendTraits traits, TraitsOf(options.device, {.threads = options.threads}));
   KINORA_ASSIGN_OR_RETURN(const OpenedModel model, OpenModel(options));
@@ -323,11 +299,10 @@ absl::Status Pipeline::Generate(const RunPlan& plan, ClipSink* sink, RunObserver
   Exec exec = p.MakeExec();
   p.arena.ResetPeak();
   KINORA_RETURN_IF_ERROR(
-      AgreeAmongAll(exec, p.CheckFits(plan)));  // ranks may have their own plans: rank 0 decodes and needs more
-  ProgressReporter reporter(plan, observer);
+      AgreeAmongAll(exec, p.CheckFits(plan)));  // plans may differ between ranks: rank 0 decodes and needs more memory
   Generation generation(p.config, p.modules, p.graphs, plan, sink, sink != nullptr ? observer : nullptr);
   absl::Status status = generation.Run(exec, [&](const StagePlan& stage, int64_t step, const StepLatents* latents) {
-    return reporter.Report(stage, step, latents);
+    return Tell(observer, stage, step, latents);
   });
   p.last_run = generation.uses();
   return status;

@@ -1,6 +1,6 @@
-// Who follows a run while it happens: progress, previews, dumps. On rank 0 only, from the thread of the run. What a
-// call returns, unless OK, ends the run on every rank by the next step. Every Tensor of a value is contiguous, in host
-// memory and valid during the call only.
+// Callbacks of a run in progress: progress, previews, dumps. Called on rank 0 only, on the run's thread. An error ends
+// the run on every rank, at the latest by the next step. Every Tensor passed as a value is contiguous, in host memory,
+// and valid only during the call.
 #ifndef KINORA_ENGINE_PIPELINE_RUN_OBSERVER_H_
 #define KINORA_ENGINE_PIPELINE_RUN_OBSERVER_H_
 
@@ -17,40 +17,40 @@
 
 namespace kinora {
 
-// What a denoising step left behind. The latents are the device's: read by copies on exec.ops.stream().
+// Latents after a denoising step. They are in device memory; read them with copies on exec.ops.stream().
 struct StepLatents {
   Exec& exec;
   const StagePlan& stage;
   const PerModality<LatentState>& state;
-  const PerModality<Tensor>& x0;  // the last predictions of the clean latents, [tokens, channels] f32; undefined: none
+  // The last predictions of the clean latents, [tokens, channels] f32. Undefined for a modality that is not denoised.
+  const PerModality<Tensor>& x0;
 };
 
 class RunObserver {
  public:
   virtual ~RunObserver() = default;
 
-  // A stage begins: step 0.
+  // Called at the start of a stage, with step 0.
   virtual absl::Status OnStage(const Progress& /*progress*/) { return absl::OkStatus(); }
-  // Whether OnStep gets the latents that step `step` (1 to `steps`) of a denoising stage leaves: the next one waits for
-  // it. Asked of every step before the first.
+  // Returns whether OnStep wants the latents after step `step` (1 to `steps`) of a denoising stage. If so, the next
+  // step waits for OnStep. Called for every step before the stage's first step.
   virtual bool WantsLatents(int64_t /*step*/, int64_t /*steps*/) const { return false; }
-  // A step of it is done. latents: null unless they are wanted.
+  // Called after each step of a stage. latents: null unless WantsLatents returned true.
   virtual absl::Status OnStep(const Progress& /*progress*/, const StepLatents* /*latents*/) { return absl::OkStatus(); }
-  // Work that is no step: LoRAs are put on, a weight at a time.
+  // Called during work that has no steps: after each weight when LoRAs are applied.
   virtual absl::Status OnWork() { return absl::OkStatus(); }
 
-  // For inspection (`kinora-render --dump`). Who answers true also gets what the pipeline would otherwise not keep; the
-  // run may be slower.
+  // For inspection (`kinora-render --dump`). True: Intermediate and FloatFrames are called; the run may be slower.
   virtual bool WantsIntermediates() const { return false; }
-  // name: as in the contract of --dump: "input_ids", "video_context", "audio_context", both with "_negative", "sigmas",
-  // "sigmas_stage2", "video_latent", "audio_latent". All of them come before the sink's Begin.
+  // name: as documented for --dump: "input_ids", "video_context", "audio_context", both also with "_negative",
+  // "sigmas", "sigmas_stage2", "video_latent", "audio_latent". All calls precede the sink's Begin.
   virtual absl::Status Intermediate(std::string_view /*name*/, const Tensor& /*value*/) { return absl::OkStatus(); }
-  // The frames before rounding to 8 bits: float32 [n, height, width, 3] in 0..1. Called just before the equal
-  // ClipSink::Frames.
+  // Frames before rounding to 8 bits: float32 [n, height, width, 3] in 0..1. Called just before ClipSink::Frames with
+  // the same frames.
   virtual absl::Status FloatFrames(int64_t /*first*/, const Tensor& /*rgb*/) { return absl::OkStatus(); }
 };
 
-// Progress alone, as one function of stages and steps, and one of work besides.
+// Observes progress only: calls `report` for stages and steps, and `on_work` for OnWork.
 class ProgressObserver : public RunObserver {
  public:
   explicit ProgressObserver(

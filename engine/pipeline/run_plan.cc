@@ -15,18 +15,17 @@
 namespace kinora {
 namespace {
 
-// A denoising stage of a recipe: which sampler, and how much of the model's distilled LoRA its weights bear, if it has
-// one.
+// A denoising stage of a recipe.
 struct DenoisingPart {
   SamplerKind sampler = SamplerKind::kEuler;
-  double distilled = 0;
+  double distilled = 0;  // strength of the model's distilled LoRA, if it has one
 };
 
 struct RecipeParts {
   Recipe recipe;
   DenoisingPart first;
   std::optional<DenoisingPart> second;  // after the upsampler: the last noise levels, without guidance
-  bool sound_of_first = false;          // is what is heard
+  bool sound_of_first = false;          // the clip has the sound of the first stage
 };
 
 constexpr DenoisingPart First(Recipe recipe, SamplerKind sampler = SamplerKind::kEuler) {
@@ -52,7 +51,7 @@ const RecipeParts& PartsOf(Recipe recipe) {
   return *found;
 }
 
-// The final 0 last.
+// Returns the noise levels, including the final 0.
 std::vector<float> NoiseLevels(const ModelDescription& model, const GenerationRequest& request) {
   if (!request.sigmas.empty()) return {request.sigmas.begin(), request.sigmas.end()};
   const RecipeDescription* recipe = model.Find(request.recipe, request.upsampler);
@@ -61,12 +60,14 @@ std::vector<float> NoiseLevels(const ModelDescription& model, const GenerationRe
   return DevSigmas(model.schedule, request.num_inference_steps, model.ScheduleTokens(request));
 }
 
-PassList PassesOf(const PerModality<GuidanceParams>& guidance) {
-  const auto scales = guidance.Map(ScalesOf);
-  return PassesFor(scales.video, scales.audio);
+// A modality that a retake keeps needs no guidance passes.
+PassList PassesOf(const RunPlan& plan, const PerModality<GuidanceParams>& guidance) {
+  const GuidanceScales video = plan.frozen.video ? GuidanceScales{} : ScalesOf(guidance.video);
+  const GuidanceScales audio = plan.frozen.audio ? GuidanceScales{} : ScalesOf(guidance.audio);
+  return PassesFor(video, audio);
 }
 
-// Evaluations on which the transformer runs: those that predict some modality anew.
+// Number of evaluations that run the transformer, because they predict at least one modality.
 int64_t ForwardPasses(const RunPlan& plan, const StagePlan& stage) {
   int64_t count = 0;
   for (int64_t i = 0; i < stage.steps; ++i) {
@@ -78,12 +79,12 @@ int64_t ForwardPasses(const RunPlan& plan, const StagePlan& stage) {
   return count;
 }
 
-// Of a denoising stage all but what it begins from: noise levels and guidance are given.
+// Fills in the rest of a denoising stage, given its grid, noise levels, guidance and the request's LoRAs.
 void Complete(const ModelDescription& model, const RunPlan& plan, const DenoisingPart& part, StagePlan& stage) {
   stage.kind = StageKind::kDenoise;
   stage.sampler = part.sampler;
   stage.steps = static_cast<int64_t>(EvaluationLevels(stage.sampler, stage.sigmas).size());
-  stage.passes = PassesOf(stage.guidance);
+  stage.passes = PassesOf(plan, stage.guidance);
   if (part.distilled != 0 && model.parts.distilled_lora) {
     stage.loras.push_back({std::string(kDistilledLora), part.distilled});
   }
@@ -95,9 +96,9 @@ void Complete(const ModelDescription& model, const RunPlan& plan, const Denoisin
 StagePlan PlanFirst(const ModelDescription& model, const RunPlan& plan, const DenoisingPart& part,
                     const LatentGrid& grid) {
   const GenerationRequest& request = plan.request;
-  StagePlan stage{.label = "denoise", .grid = grid, .frame_rate = request.frame_rate};
+  StagePlan stage{.grid = grid, .frame_rate = request.frame_rate};
   stage.sigmas = NoiseLevels(model, request);
-  // A recipe without guidance has none: every term is off.
+  // The default turns every guidance term off, for recipes without guidance.
   stage.guidance = {request.video_guidance.value_or(GuidanceParams{}),
                     request.audio_guidance.value_or(GuidanceParams{})};
   for (const LoraInput& lora : request.loras) stage.loras.push_back({lora.id, lora.strength});
@@ -107,7 +108,7 @@ StagePlan PlanFirst(const ModelDescription& model, const RunPlan& plan, const De
 
 StagePlan PlanSecond(const ModelDescription& model, const RunPlan& plan, const DenoisingPart& part,
                      const LatentGrid& grid) {
-  StagePlan stage{.label = "denoise_2", .grid = grid, .frame_rate = plan.request.frame_rate};
+  StagePlan stage{.part = 2, .grid = grid, .frame_rate = plan.request.frame_rate};
   stage.sigmas = RefiningSigmas();
   stage.noise_scale = stage.sigmas[0];
   for (const LoraInput& lora : plan.request.loras) {
@@ -117,14 +118,14 @@ StagePlan PlanSecond(const ModelDescription& model, const RunPlan& plan, const D
   return stage;
 }
 
-// Keyframe interpolation: the recipe with a condition that is appended though it could replace the first latent frame
+// Keyframe interpolation, a two-stage run with a condition that is appended explicitly, decodes the last stage's sound
 // (ltx_pipelines/keyframe_interpolation.py).
 bool DecodesLastSound(const GenerationRequest& request) {
   return request.recipe == Recipe::kTwoStage && std::any_of(request.conditions.begin(), request.conditions.end(),
                                                             [](const ConditionInput& c) { return c.append; });
 }
 
-// The denoising stages, and what stands between them.
+// Adds the denoising stages and the upsampling between them.
 void AddDenoising(const ModelDescription& model, const LatentScale& scale, const LatentGrid& grid, RunPlan& plan) {
   const GenerationRequest& request = plan.request;
   const RecipeParts& parts = PartsOf(request.recipe);
@@ -135,17 +136,17 @@ void AddDenoising(const ModelDescription& model, const LatentScale& scale, const
   plan.stages.push_back(PlanFirst(model, plan, parts.first, first));
   plan.audio_stage = plan.stages.size() - 1;
   if (!parts.second.has_value()) return;
-  plan.stages.back().label = "denoise_1";
+  plan.stages.back().part = 1;
   plan.stages.back().time = upscaling->time;
   plan.stages.back().frame_rate /= static_cast<double>(upscaling->time);
-  plan.stages.push_back({.kind = StageKind::kUpsample, .label = "upsample", .tokens = grid.tokens(), .grid = grid});
+  plan.stages.push_back({.kind = StageKind::kUpsample, .tokens = grid.tokens(), .grid = grid});
   plan.stages.push_back(PlanSecond(model, plan, *parts.second, grid));
   if (!parts.sound_of_first || DecodesLastSound(request)) plan.audio_stage = plan.stages.size() - 1;
 }
 
-// What the request shows of its video, in each denoising stage, and the stage that encodes it.
+// Adds the guides of each denoising stage, and the stage that encodes them.
 absl::Status AddGuides(const ModelConfig& config, RunPlan& plan) {
-  StagePlan encode{.kind = StageKind::kEncodeInputs, .label = "encode_inputs"};
+  StagePlan encode{.kind = StageKind::kEncodeInputs};
   StagePlan* before = nullptr;
   for (StagePlan& stage : plan.stages) {
     if (stage.kind == StageKind::kDenoise) {
@@ -170,28 +171,24 @@ void AddRetake(const LatentScale& scale, RunPlan& plan) {
   const GenerationRequest& request = plan.request;
   if (!request.retake.has_value()) return;
   plan.held_sound = PlanHeldSound(request, plan.audio_latents, scale);
-  plan.frozen = {request.retake->keep_video, request.retake->keep_audio && !plan.held_sound.mask.empty()};
+  plan.frozen = {request.retake->keep_video, request.retake->keep_audio};
 }
 
 void AddGivenSound(RunPlan& plan) {
   const GenerationRequest& request = plan.request;
   if (!request.audio.has_value()) return;
   plan.given_sound = HeardSpan(*request.audio, request.num_frames, request.frame_rate);
-  plan.stages.insert(plan.stages.begin() + 1,
-                     {.kind = StageKind::kEncodeSound, .label = "encode_audio", .tokens = plan.audio_latents});
+  plan.stages.insert(plan.stages.begin() + 1, {.kind = StageKind::kEncodeAudio, .tokens = plan.audio_latents});
   ++plan.audio_stage;
 }
 
 void AddDecoding(const LatentGrid& grid, RunPlan& plan) {
   if (plan.denoised.video) {
-    plan.stages.push_back({.kind = StageKind::kDecodeVideo,
-                           .label = "decode_video",
-                           .steps = plan.tiles.tiles(),
-                           .tokens = plan.tiles.tokens(),
-                           .grid = grid});
+    plan.stages.push_back(
+        {.kind = StageKind::kDecodeVideo, .steps = plan.tiles.tiles(), .tokens = plan.tiles.tokens(), .grid = grid});
   }
-  if (!plan.denoised.audio) return;  // what was given is the clip's sound
-  plan.stages.push_back({.kind = StageKind::kDecodeAudio, .label = "decode_audio", .tokens = plan.audio_latents});
+  if (!plan.denoised.audio) return;  // the given sound is the clip's sound
+  plan.stages.push_back({.kind = StageKind::kDecodeAudio, .tokens = plan.audio_latents});
 }
 
 }  // namespace
@@ -209,8 +206,9 @@ bool RunPlan::guided() const {
                      [](const StagePlan& stage) { return !stage.passes.empty() && stage.passes[0] == Pass::kUncond; });
 }
 
-const StagePlan* RunPlan::Find(std::string_view label) const {
-  const auto found = std::find_if(stages.begin(), stages.end(), [&](const StagePlan& s) { return s.label == label; });
+const StagePlan* RunPlan::Find(std::string_view stage) const {
+  const auto found =
+      std::find_if(stages.begin(), stages.end(), [&](const StagePlan& s) { return s.stage().name() == stage; });
   return found == stages.end() ? nullptr : &*found;
 }
 
@@ -233,7 +231,7 @@ absl::StatusOr<RunPlan> PlanStages(const ModelConfig& config, const ModelDescrip
                             VideoDecodeStage(*decoder).Plan({grid.frames, grid.height, grid.width, channels}));
   }
   AddRetake(scale, plan);
-  plan.stages.push_back({.kind = StageKind::kEncode, .label = "encode"});
+  plan.stages.push_back({.kind = StageKind::kEncode});
   AddDenoising(model, scale, grid, plan);
   StagePlan& encode = plan.stages[0];
   encode.tokens = text_tokens[0] + (plan.guided() ? text_tokens[1] : 0);

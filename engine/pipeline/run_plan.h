@@ -1,6 +1,5 @@
-// What a run will do and cost, decided once for each request and read by all that speak of it: estimates, what a client
-// is told was resolved, expected seconds, progress, and the run itself. Plain data, equal on every rank but for what is
-// said to be this rank's.
+// The plan and the cost of a run, decided once per request. Estimates, the resolved request shown to clients, expected
+// times, progress and the run itself all read it. Plain data, equal on every rank except where marked as this rank's.
 #ifndef KINORA_ENGINE_PIPELINE_RUN_PLAN_H_
 #define KINORA_ENGINE_PIPELINE_RUN_PLAN_H_
 
@@ -12,36 +11,27 @@
 
 #include "absl/status/statusor.h"
 #include "engine/base/per_modality.h"
+#include "engine/config/model_config.h"
 #include "engine/diffusion/guidance.h"
 #include "engine/diffusion/latents.h"
 #include "engine/diffusion/sampler.h"
-#include "engine/model/config.h"
 #include "engine/pipeline/adapters.h"
 #include "engine/pipeline/conditioning.h"
 #include "engine/pipeline/tiling.h"
 #include "engine/request/given_sound.h"
 #include "engine/request/model_description.h"
 #include "engine/request/request.h"
+#include "engine/request/stage.h"
 
 namespace kinora {
 
 class VideoDecoder;
 
-enum class StageKind : uint8_t {
-  kEncode,
-  kEncodeInputs,
-  kEncodeSound,
-  kDenoise,
-  kUpsample,
-  kDecodeVideo,
-  kDecodeAudio
-};
-
 struct ClipShape {
   int32_t width = 0, height = 0, num_frames = 0;
 };
 
-// On this rank, from the real model code run on shapes alone; what dry_ops.h counts.
+// Cost of a stage on this rank, as counted by dry_ops.h while the real model code runs on shapes alone.
 struct StageCost {
   double flops = 0;
   int64_t bytes = 0;     // read and written by its ops
@@ -51,63 +41,64 @@ struct StageCost {
 // A part of a run that a client sees.
 struct StagePlan {
   StageKind kind = StageKind::kEncode;
-  std::string label{};  // Progress::stage; one of a kind in a run
-  int64_t steps = 0;    // that progress counts: evaluations of the sampler, tiles; 0: none
-  // What it passes over, on all ranks together: tokens of the prompts; rows of both streams in every pass of every
-  // forward pass; latent cells of all tiles; audio latents.
+  int32_t part = 0;   // Stage::part
+  int64_t steps = 0;  // counted by progress: evaluations of the sampler, or tiles; 0: no progress
+  // Units of work, summed over all ranks: prompt tokens; rows of both modalities in every pass of every forward pass;
+  // latent cells of all tiles; audio latents.
   int64_t tokens = 0;
-  LatentGrid grid{};                 // of the video latent that it makes or decodes
-  int64_t appended = 0;              // tokens behind the grid's, of guides, of the latent that is denoised next
-  std::vector<AppliedLora> loras{};  // that its weights bear: of encoding and denoising
+  LatentGrid grid{};                 // of the video latent that the stage makes or decodes
+  int64_t appended = 0;              // guide tokens behind the grid's; of an upsampling stage: in the stage after it
+  std::vector<AppliedLora> loras{};  // in its weights; of encoding and denoising stages
 
-  // Of a denoising stage
-  // Of the noise that it begins from, 1; less: what stages before left keeps the rest of 1.
+  // The rest belongs to denoising stages.
+  // Share of noise in the initial latent. Below 1, the result of the earlier stages makes up the rest.
   double noise_scale = 1;
-  double frame_rate = 0;  // that the picture is made for
-  int64_t time = 1;       // frames of the whole clip for each of its own
+  double frame_rate = 0;  // of the video in this stage
+  int64_t time = 1;       // frames of the whole clip per frame of this stage
   std::vector<GuidePlan> guides{};
-  bool undistilled = false;     // noise levels of distilled weights, and the weights are not
-  std::vector<float> sigmas{};  // steps + 1, the last 0
+  bool undistilled = false;     // uses the noise levels of distilled weights with weights that are not distilled
+  std::vector<float> sigmas{};  // the last is 0
   SamplerKind sampler = SamplerKind::kEuler;
   PerModality<GuidanceParams> guidance{};
   PassList passes{};
   StageCost cost{};
 
+  Stage stage() const { return {kind, part}; }
   GuidedStage guided_stage() const { return {.grid = grid, .frame_rate = frame_rate, .time = time}; }
 };
 
 struct RunPlan {
   GenerationRequest request{};      // as ResolveRequest returns it
-  std::vector<StagePlan> stages{};  // in their order
+  std::vector<StagePlan> stages{};  // in order of execution
   size_t audio_stage = 0;           // index of the denoising stage whose sound is decoded
   TilePlan tiles{};                 // of the video decoder
   int64_t audio_latents = 0;
-  PerModality<bool> denoised{true, true};  // the others are kept as given, or absent
-  // Kept whole by a retake: in the latents from the beginning, and decoded.
+  PerModality<bool> denoised{true, true};  // a modality that is not denoised is given by the request or absent
+  // Kept whole by a retake: encoded into the initial latent, never changed, and decoded.
   PerModality<bool> frozen{};
   HeldSound held_sound{};                // of a retake
-  SoundSpan given_sound{};               // of audio-to-video: what is heard of it; else empty
+  SoundSpan given_sound{};               // audio-to-video: the part of the given sound that the clip uses; else empty
   std::array<int64_t, 2> text_tokens{};  // of the prompt and of the negative prompt
 
-  // On this rank, bytes
-  int64_t arena_bytes = 0;       // activations, most at once; what Load must reserve
-  int64_t host_arena_bytes = 0;  // in host memory beside them; 0 where that is device memory
-  int64_t weight_bytes = 0;      // of the loaded model, as stored; of the rank that holds the most, on every rank
+  // Bytes on this rank
+  int64_t arena_bytes = 0;       // peak of activations; Load must reserve as much
+  int64_t host_arena_bytes = 0;  // of host memory for copies; 0 if device memory is host memory
+  int64_t weight_bytes = 0;      // of the loaded model, as stored, on the rank that holds the most
   int64_t workspace_bytes = 0;
-  // Weights of the text encoder in pinned host memory, of the rank that holds the most; 0: they are on the device.
+  // Weights of the text encoder in pinned host memory, on the rank that holds the most. 0: they are on the device.
   int64_t evicted_bytes = 0;
-  int64_t driver_bytes = 0;  // to be left free beside them (BackendTraits)
+  int64_t driver_bytes = 0;  // to leave free for the driver (BackendTraits)
   int64_t device_bytes() const { return arena_bytes + weight_bytes + workspace_bytes; }
   bool FitsDevice(int64_t bytes) const { return device_bytes() + driver_bytes <= bytes; }
 
   bool guided() const;                                  // some stage reads the negative prompt
   double flops() const;                                 // of all stages
-  const StagePlan* Find(std::string_view label) const;  // null: no such stage
-  std::string TextEncoderResidence() const;             // for people: "resident", "evicted, 23.53 GB"
+  const StagePlan* Find(std::string_view stage) const;  // by its name; null if there is no such stage
+  std::string TextEncoderResidence() const;             // for display: "resident", "evicted, 23.53 GB"
 };
 
-// The plan, without the costs, of a request that was resolved for `model`, which describes `config`. InvalidArgument
-// naming the side that the decoder cannot pad. decoder: null if nothing of the picture is loaded.
+// Returns the plan, without the costs, of a request that was resolved for `model`. model: describes `config`. decoder:
+// null if the video modules are not loaded. Fails with InvalidArgument, naming the side, if the decoder cannot pad it.
 absl::StatusOr<RunPlan> PlanStages(const ModelConfig& config, const ModelDescription& model,
                                    const VideoDecoder* decoder, const GenerationRequest& request,
                                    const std::array<int64_t, 2>& text_tokens);

@@ -11,12 +11,12 @@ absl::Status StepGate::ReportUpTo(int64_t step) {
   for (; reported_ < step; ++reported_) {
     absl::Status status = stream.WaitFor(marks_[reported_ % Stream::kMarks]);
     if (last_done_ != absl::InfinitePast()) {
-      const absl::Time now = absl::Now();
+      const absl::Time now = TraceNow();
       AddTraceSpan("step", name_, std::exchange(last_done_, now), now, {.step = reported_ + 1});
     }
     if (status.ok()) status = OnRankZero(exec_, [this] { return on_step_(reported_); });
     if (status.ok()) continue;
-    const absl::Status rest = stream.Synchronize();  // clears the failure, which the caller gets
+    const absl::Status rest = stream.Synchronize();  // clears the stream's failure
     return status;
   }
   return absl::OkStatus();

@@ -1,4 +1,5 @@
-// How the host follows a loop of steps, and how rank 0's word, go on or stop, reaches every rank between them.
+// Limits how far the host runs ahead of the device in a loop of steps, and passes rank 0's decision to continue or stop
+// to every rank between steps.
 #ifndef KINORA_ENGINE_PIPELINE_STEP_GATE_H_
 #define KINORA_ENGINE_PIPELINE_STEP_GATE_H_
 
@@ -13,27 +14,28 @@
 
 namespace kinora {
 
-// On a device that works behind the host's back the host is one step ahead: it enqueues step i + 1 while step i runs,
-// so the device never waits for a word; a stop then comes one step later. Where work runs as it is enqueued it is asked
-// at once.
+// On an asynchronous device the host is one step ahead: it enqueues step i + 1 while step i runs, so the device never
+// waits for a decision, and a stop takes effect one step later. On a synchronous device the host decides after each
+// step.
 class StepGate {
  public:
-  // `on_step` is asked once for each step (0-based), in order, on rank 0, when that step is done; what it returns,
-  // unless OK, ends the loop on every rank: rank 0 with that status, the others with Cancelled. ahead: false if no
-  // step may be enqueued before that. name: of a step in a trace; outlives the gate.
+  // on_step is called on rank 0 once per step (0-based), in order, when the step is done. If it fails, the loop ends on
+  // every rank: rank 0 with its status, the others with Cancelled. ahead: false if the next step must not be enqueued
+  // before on_step returns. name: of a step in traces; must outlive the gate.
   using OnStep = absl::FunctionRef<absl::Status(int64_t step)>;
   StepGate(Exec& exec, OnStep on_step, bool ahead, const char* name = "step")
       : exec_(exec), on_step_(on_step), name_(name), lead_(ahead && exec.ops.stream().asynchronous() ? 1 : 0) {
-    if (Tracing() && !exec.ops.dry()) last_done_ = absl::Now();
+    if (Tracing() && !exec.ops.dry()) last_done_ = TraceNow();
   }
 
-  // Called on every rank before a step is enqueued.
+  // Starts a turn of the stream, to measure the device's idle time between steps. Optional; call it before enqueuing
+  // each step.
   void Begin() { exec_.ops.stream().BeginTurn(/*resumes=*/enqueued_ > 0); }
-  // Called on every rank when a step has been enqueued; OK: the next may be. The stream's failure otherwise, or what
-  // on_step said; nothing enqueued runs any more then. read: on_step reads what this step leaves, so that the next one
-  // waits for it; the same on every rank.
+  // Every rank must call it after it has enqueued a step. Returns OK if the next step may be enqueued; otherwise
+  // the stream's failure or on_step's status, when all enqueued work has ended. read: on_step reads this step's
+  // results, so the next step waits for it; must be equal on every rank.
   absl::Status Pass(bool read = false);
-  // After the last step: waits for all of them.
+  // Waits for all steps. Every rank must call it after the last Pass.
   absl::Status Finish();
 
  private:
@@ -42,9 +44,9 @@ class StepGate {
   Exec& exec_;
   const OnStep on_step_;
   const char* const name_;
-  const int64_t lead_;  // steps that may be enqueued and not reported
+  const int64_t lead_;  // steps that may be enqueued but not reported
   int64_t enqueued_ = 0, reported_ = 0;
-  absl::Time last_done_ = absl::InfinitePast();  // of the last step reported, for a trace
+  absl::Time last_done_ = absl::InfinitePast();  // end of the last reported step, for traces
   std::array<int64_t, Stream::kMarks> marks_{};
 };
 

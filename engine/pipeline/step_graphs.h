@@ -1,9 +1,9 @@
-// Captured steps of a pipeline, kept from request to request: one that has the shape of an earlier one captures
-// nothing. A shape's first step of all runs uncaptured.
+// Cache of captured steps. It outlives a request, so a request whose shape is cached captures nothing. The first step
+// of a shape runs uncaptured.
 //
-// A graph holds addresses, shapes and constants of ops. The request region is laid out by the shape alone, so addresses
-// repeat; where they do not, the step is captured anew. What differs between requests of a shape (noise levels,
-// guidance weights, prompts, latents) is read from memory.
+// A graph holds addresses, shapes and constants of ops. The layout of a request's memory depends only on its shape, so
+// addresses repeat; if they do not, the step is captured again. Values that differ between requests of one shape (noise
+// levels, guidance weights, prompts, latents) are read from memory.
 #ifndef KINORA_ENGINE_PIPELINE_STEP_GRAPHS_H_
 #define KINORA_ENGINE_PIPELINE_STEP_GRAPHS_H_
 
@@ -19,7 +19,7 @@
 
 namespace kinora {
 
-// All that tells the steps of one pipeline apart; mesh and precision are the pipeline's.
+// Key of a step within one pipeline, which fixes mesh and precision.
 struct StepShape {
   VelocityModel::Shape model;
   SamplerKind sampler = SamplerKind::kEuler;
@@ -30,15 +30,15 @@ struct StepShape {
   bool operator==(const StepShape&) const = default;
 };
 
-class StepGraphs {  // one rank's; not thread-safe
+class StepGraphs {  // one per rank; not thread-safe
  public:
-  // capacity: graphs kept; the one whose last use is the longest ago goes first.
+  // capacity: number of graphs kept; the least recently used is evicted first.
   explicit StepGraphs(size_t capacity = 16) : capacity_(capacity) {}
 
-  // Enqueues a step of `shape`: the first time `step` itself, so that what a device chooses and builds when it first
-  // meets an op (algorithms that it measures, plans) is done where waiting is allowed; the second time as the graph
-  // captured from it, which later steps replay. addresses: where what it reads and writes lies; for others it begins
-  // anew.
+  // Enqueues a step of `shape`. The first time it calls `step` directly, so that one-time work of ops (measuring
+  // algorithms, making plans) happens outside a capture, where it may wait. The second time it captures `step` as a
+  // graph and replays it; later calls replay the graph. addresses: of everything that the step reads and writes; with
+  // other addresses than before, it starts over.
   absl::Status Run(Stream& stream, const StepShape& shape, const std::vector<const void*>& addresses,
                    const std::function<void()>& step);
 
@@ -49,7 +49,7 @@ class StepGraphs {  // one rank's; not thread-safe
   struct Entry {
     StepShape shape;
     std::vector<const void*> addresses;
-    std::unique_ptr<Graph> graph;  // null: the shape was met once
+    std::unique_ptr<Graph> graph;  // null: the step ran only once
   };
   const size_t capacity_;
   std::list<Entry> recent_;  // most recent first

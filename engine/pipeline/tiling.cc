@@ -71,7 +71,7 @@ std::vector<AxisTile> SplitTime(int64_t length, int64_t size, int64_t overlap, i
   return tiles;
 }
 
-// begin: where a mask begins.
+// begin: the field that holds the position of a mask's first value.
 std::vector<float> SumOfMasks(const std::vector<AxisTile>& tiles, int64_t AxisTile::*begin) {
   const AxisTile& last = tiles.back();
   std::vector<float> sum(last.*begin + static_cast<int64_t>(last.mask.size()), 0.0f);
@@ -92,19 +92,19 @@ void AddWeights(int64_t AxisTile::*begin, TilePlan* plan) {
   plan->complementary = SumsToOne(plan->time_weight) && SumsToOne(plan->height_weight) && SumsToOne(plan->width_weight);
 }
 
-// Masks of cells in place of those of frames or pixels: a ramp is as long as the overlap with the neighbour.
+// Replaces the masks of frames or pixels by masks of latent cells. A ramp is as long as the overlap with the neighbour.
 void MaskCells(bool left_from_zero, std::vector<AxisTile>* tiles) {
   for (size_t i = 0; i < tiles->size(); ++i) {
     AxisTile& tile = (*tiles)[i];
     const int64_t left = i == 0 ? 0 : (*tiles)[i - 1].end - tile.begin;
     const int64_t right = i + 1 == tiles->size() ? 0 : tile.end - (*tiles)[i + 1].begin;
-    // In time a tile begins one cell earlier than the ramp of its neighbour, which is as long as the overlap asked for.
+    // In time, the next tile begins one cell before this tile's ramp, which is as long as the requested overlap.
     const int64_t right_ramp = right > 0 && left_from_zero ? right - 1 : right;
     tile.mask = Trapezoid(tile.end - tile.begin, left, right_ramp, left_from_zero);
   }
 }
 
-// A tile's size and overlap in cells.
+// Returns the size and overlap of tiles in cells.
 absl::StatusOr<AxisTiling> InCells(std::string_view name, const AxisTiling& axis, int64_t length, int64_t factor) {
   if (axis.size == 0 && axis.overlap == 0) return AxisTiling{.size = length};
   const auto wrong = [&](std::string_view what) {
@@ -124,7 +124,7 @@ absl::StatusOr<AxisTiling> InCells(std::string_view name, const AxisTiling& axis
 Tiling Tiling::For(const LatentGrid& grid) {
   constexpr int64_t kLongSide = 768, kOverlap = 64;
   const int64_t factor = grid.space_factor;
-  // Cells rounded to the multiple of the decoder's factor that is not smaller, should it not be 32.
+  // Rounds up to whole cells, for decoders whose factor is not 32.
   const auto cells = [](int64_t extent, int64_t factor) { return (extent + factor - 1) / factor; };
   const int64_t size = cells(kLongSide, factor), overlap = cells(kOverlap, factor);
   const auto side = [&](int64_t length) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/trace.h"
@@ -18,7 +19,8 @@ Tensor Upload(Exec& exec, DType dtype, const Shape& shape, const void* host) {
   return t;
 }
 
-// The table of the tokens [begin, end) and this rank's heads; positions past the clip are those of its last token.
+// Returns the rotation table of tokens [begin, end) for this rank's heads. Padding tokens get the last token's
+// position.
 Rope UploadRope(Exec& exec, const RopeShape& shape, const std::vector<std::vector<float>>& positions, int64_t begin,
                 int64_t end) {
   const Communicator& group = exec.mesh.tensor();
@@ -79,9 +81,9 @@ absl::StatusOr<VelocityModel> VelocityModel::Prepare(Exec& exec, const Transform
   return model;
 }
 
-// A rank holds a contiguous part of the passes, as many as any other. What is missing at the end is filled up with
-// copies of the last pass, whose results nobody reads; an STG pass, of which a rank may have one, is filled up with
-// conditional ones.
+// Each rank gets an equally long, contiguous part of the passes. The end is padded with copies of the last pass, or
+// with conditional passes if the last is an STG pass, because a rank may have only one of those. Padding results are
+// never read.
 void VelocityModel::AssignPasses(const Exec& exec, const VelocityInputs& inputs) {
   const int all = passes(), groups = exec.mesh.guidance().size(), each = (all + groups - 1) / groups;
   local_.count = each;
@@ -98,9 +100,9 @@ void VelocityModel::AssignPasses(const Exec& exec, const VelocityInputs& inputs)
   traced_passes_ = TraceText(absl::StrJoin(local_list_, ",", name));
 }
 
-// split: over the ranks of the tokens' group, in whole key chunks.
+// split: divide the tokens among the ranks of the token group, in whole key chunks.
 void VelocityModel::PrepareTokens(Exec& exec, const ModalityInputs& inputs, const ModalityConfig& modality, bool split,
-                                  int64_t& rows, StreamInputs& in) const {
+                                  int64_t& rows, BlockInputs& in) const {
   const TransformerConfig& config = transformer_->config();
   const Communicator& group = exec.mesh.tokens();
   in.tokens = rows = in.rows = in.valid_rows = Tokens(inputs);
@@ -121,7 +123,7 @@ void VelocityModel::PrepareTokens(Exec& exec, const ModalityInputs& inputs, cons
   in.rope = rope(modality.width(), modality.max_positions, inputs.positions);
   in.cross_rope = rope(config.audio.width(), {std::max(config.video.max_positions[0], config.audio.max_positions[0])},
                        {inputs.positions[0]});
-  if (inputs.self_bias.defined()) {  // columns and rows of padding are never keys and never read
+  if (inputs.self_bias.defined()) {  // padding columns are never keys; padding rows are never read
     in.self_bias = exec.arena.Alloc(DType::kF32, {rows, rows});
     exec.ops.Fill(0.0f, in.self_bias);
     exec.ops.stream().Copy(inputs.self_bias, in.self_bias.Rows(0, in.tokens).Columns(0, in.tokens));
@@ -137,7 +139,7 @@ void VelocityModel::PrepareContexts(Exec& exec, const VelocityInputs& inputs) {
   }
   local_.contexts = static_cast<int>(prompts.size());
   const TransformerConfig& config = transformer_->config();
-  const auto project = [&](const ModalityConfig& modality, StreamInputs& in, Tensor TextContext::*of) {
+  const auto project = [&](const ModalityConfig& modality, BlockInputs& in, Tensor TextContext::*of) {
     const int64_t rows = (inputs.cond.*of).rows();
     in.context = exec.arena.Alloc(exec.dtype, {local_.contexts * rows, modality.context_width});
     for (int i = 0; i < local_.contexts; ++i) {
@@ -154,7 +156,7 @@ void VelocityModel::PrepareContexts(Exec& exec, const VelocityInputs& inputs) {
 void VelocityModel::PrepareTables(Exec& exec, const PerModality<ModalityInputs>& inputs) {
   const auto masks =
       inputs.Map([](const ModalityInputs& m) { return Tokens(m) > 0 ? Distinguish(m.mask) : DistinctMask{}; });
-  const auto upload = [&](const DistinctMask& mask, int64_t begin, StreamInputs& in) {
+  const auto upload = [&](const DistinctMask& mask, int64_t begin, BlockInputs& in) {
     if (mask.row.empty()) return;
     std::vector<int32_t> row(in.rows, 0);
     for (int64_t i = 0; i < in.valid_rows; ++i) row[i] = mask.row[begin + i];
@@ -185,7 +187,7 @@ void VelocityModel::Forward(Exec& exec, const PerModality<ModalityUse>& use, con
                             const PerModality<Tensor>& v) const {
   const InTracePlace place({.passes = traced_passes_});
   ArenaScope temp(exec.arena);
-  // What this rank's passes give, of all tokens: video, then audio, in one tensor for one gather over the passes.
+  // Results of this rank's passes for all tokens: video, then audio, in one tensor, so that one gather suffices.
   const auto floats = [&](ModalityUse of, int64_t rows, const Tensor& whole) {
     return of == ModalityUse::kUpdated && whole.defined() ? local_.count * rows * whole.width() : 0;
   };
@@ -219,8 +221,8 @@ void VelocityModel::Forward(Exec& exec, const PerModality<ModalityUse>& use, con
   }
 }
 
-// made: [its passes·rows, channels], by a rank of the guidance group -> whole: [passes·tokens, channels], without the
-// padding and without the passes that only filled up.
+// Copies the results of one rank of the guidance group without padding tokens and padding passes.
+// made: [the rank's passes·rows, channels] -> whole: [passes·tokens, channels]
 void VelocityModel::Deliver(Exec& exec, int64_t rank, const Tensor& made, int64_t tokens, const Tensor& whole) const {
   const int64_t first = rank * local_.count, count = std::min<int64_t>(local_.count, passes() - first);
   const int64_t rows = made.rows() / local_.count;

@@ -1,6 +1,5 @@
-// The transformer set up for one denoising stage on this rank: everything it reads that stays the same from step to
-// step, and a forward pass from whole latents to whole velocities, sharing out tokens and guidance passes over the
-// mesh.
+// The transformer set up for one denoising stage on this rank. Holds all inputs that are the same in every step, and
+// computes whole velocities from whole latents, dividing tokens and guidance passes among the ranks of the mesh.
 #ifndef KINORA_ENGINE_PIPELINE_VELOCITY_MODEL_H_
 #define KINORA_ENGINE_PIPELINE_VELOCITY_MODEL_H_
 
@@ -14,13 +13,13 @@
 
 namespace kinora {
 
-// What differs between the modalities. Without positions a modality is absent.
+// Inputs of one modality. A modality without positions is absent.
 struct ModalityInputs {
-  // Middles of the tokens' intervals: of video [3][tokens] (seconds, pixels down, pixels across), of audio [1][tokens]
+  // Middles of the tokens' intervals. Video: [3][tokens] (seconds, pixels down, pixels across). Audio: [1][tokens]
   // (seconds).
   std::vector<std::vector<float>> positions;
-  std::vector<float> sigmas;          // one per step: the modality's noise level; as many in both, absent or not
-  std::vector<float> mask;            // [tokens]: a token's timestep as a part of sigma; empty: 1
+  std::vector<float> sigmas;  // the modality's noise level per step; both modalities need as many, even if absent
+  std::vector<float> mask;    // [tokens]: a token's noise level divided by sigma; empty: 1
   std::vector<int> perturbed_blocks;  // in the STG pass
   Tensor self_bias;                   // [tokens, tokens] f32 or undefined
 };
@@ -28,38 +27,39 @@ struct ModalityInputs {
 struct VelocityInputs {
   PerModality<ModalityInputs> of;
   PassList passes = {Pass::kCond};
-  TextContext cond, uncond;  // uncond: read if passes has kUncond
+  TextContext cond, uncond;  // uncond is read only if `passes` has kUncond
 };
 
-// The mesh that a stage of so many passes runs on: `mesh`, or for one pass the folded one with the most token ranks
-// among which the heads can be shared out.
+// Returns the mesh on which a stage with this many passes runs. With one pass, it is the folded mesh with the most
+// token ranks that divide the heads evenly, if there is one; otherwise `mesh`.
 const Mesh& MeshOfStage(const Mesh& mesh, const TransformerConfig& config, size_t passes);
 
 class VelocityModel {
  public:
-  // What a forward pass bakes into a captured graph besides addresses.
+  // Everything except addresses that a captured graph of a forward pass depends on.
   struct Shape {
     PerModality<int64_t> tokens, mask_values;
     PerModality<bool> biased;
     PerModality<std::vector<int>> perturbed_blocks;
-    PassList passes;  // of all ranks
+    PassList passes;  // of all ranks together
     bool operator==(const Shape&) const = default;
   };
 
-  // Allocates from exec.arena; valid until the caller's scope there ends. transformer must outlive it, `inputs` need
-  // not. Contexts are read now. FailedPrecondition if the mesh cannot share the tokens out.
+  // Allocates from exec.arena; the result is valid until the caller's scope there ends. `transformer` must outlive it,
+  // `inputs` need not. Reads the contexts during the call. Fails with FailedPrecondition if the ranks that share tokens
+  // do not divide the heads evenly.
   static absl::StatusOr<VelocityModel> Prepare(Exec& exec, const Transformer& transformer,
                                                const VelocityInputs& inputs);
 
   PerModality<int64_t> tokens() const { return shape_.tokens; }
-  PerModality<int64_t> rows() const { return rows_; }  // of z: video's tokens are padded to whole key chunks
+  PerModality<int64_t> rows() const { return rows_; }  // of z; video tokens are padded to whole key chunks
   int passes() const { return static_cast<int>(shape_.passes.size()); }
   const Shape& shape() const { return shape_; }
 
-  // The tables of the step in `step` [1] i32, device memory, become those that Forward reads.
+  // Selects the step whose tables Forward reads. step: [1] i32 in device memory.
   void SelectStep(Exec& exec, const Tensor& step) const;
   // z: [rows, channels] f32, zeros past the tokens   v: [passes·tokens, channels] f32, not written for a modality that
-  // is not updated, undefined of one whose velocity nobody wants; both equal on every rank
+  // is not updated; undefined: the modality's velocity is not wanted. z and v are equal on every rank.
   void Forward(Exec& exec, const PerModality<ModalityUse>& use, const PerModality<Tensor>& z,
                const PerModality<Tensor>& v) const;
 
@@ -67,7 +67,7 @@ class VelocityModel {
   explicit VelocityModel(const Transformer& transformer) : transformer_(&transformer) {}
   void AssignPasses(const Exec& exec, const VelocityInputs& inputs);
   void PrepareTokens(Exec& exec, const ModalityInputs& inputs, const ModalityConfig& config, bool split, int64_t& rows,
-                     StreamInputs& in) const;
+                     BlockInputs& in) const;
   void PrepareContexts(Exec& exec, const VelocityInputs& inputs);
   void PrepareTables(Exec& exec, const PerModality<ModalityInputs>& inputs);
   void Deliver(Exec& exec, int64_t rank, const Tensor& made, int64_t tokens, const Tensor& whole) const;
@@ -78,9 +78,9 @@ class VelocityModel {
   const char* traced_passes_ = nullptr;  // their names, for traces
   Shape shape_;
   PerModality<int64_t> rows_;
-  PerModality<StreamInputs> in_;
+  PerModality<BlockInputs> in_;
   Tensor tables_;   // [RoomForSteps, floats]
-  Tensor current_;  // [floats]: one of its rows
+  Tensor current_;  // [1, floats]: a copy of the selected row of tables_
 };
 
 }  // namespace kinora

@@ -19,7 +19,7 @@ LatentGrid GridOf(const VideoDecoderConfig& config, const Shape& latent) {
           .space_factor = config.space_factor()};
 }
 
-// The cells of a tile, in its own order, by their numbers in the clip.
+// Returns the indices in the clip of a tile's cells, in the tile's order.
 std::vector<int32_t> CellsOf(const LatentGrid& grid, const AxisTile& time, const AxisTile& height,
                              const AxisTile& width) {
   std::vector<int32_t> cells;
@@ -73,15 +73,15 @@ void VideoDecodeStage::DecodeRound(Exec& exec, const TilePlan& plan, const Tenso
   AddRound(exec, decoded, tiles, blender);
 }
 
-// decoded: this rank's tile, if it has one. All tiles of a round have the same frames. They come to rank 0 so many
-// frames at a time that there they take no more room than one tile.
+// decoded: this rank's tile, if it has one. All tiles of a round have the same frames. Rank 0 gathers them a few frames
+// at a time, so that they take no more memory there than one tile.
 void VideoDecodeStage::AddRound(Exec& exec, const Tensor& decoded, absl::Span<const Tile> tiles,
                                 FrameBlender* blender) const {
   Communicator& world = exec.mesh.world();
   const AxisTile& time = *tiles[0].time;
   const int64_t ranks = world.size(), frames = time.out_end - time.out_begin;
   const int64_t at_once = (frames + ranks - 1) / ranks;
-  std::vector<int64_t> frame(ranks, 0);  // elements of a frame of each rank's tile
+  std::vector<int64_t> frame(ranks, 0);  // elements per frame of each rank's tile
   for (size_t i = 0; i < tiles.size(); ++i) {
     frame[i] = decoder_.OutputShape(tiles[i].latent_shape).elements() / frames;
   }
@@ -115,7 +115,7 @@ absl::Status VideoDecodeStage::Run(Exec& exec, const TilePlan& plan, const Tenso
   KINORA_CHECK(plan.grid == GridOf(decoder_.config(), latent.shape())) << latent.shape().ToString();
   const auto ranks = static_cast<int64_t>(exec.mesh.world().size());
   const auto tiles_of_group = static_cast<int64_t>(plan.height.size() * plan.width.size());
-  const int64_t rounds = (tiles_of_group + ranks - 1) / ranks;  // of a group
+  const int64_t rounds = (tiles_of_group + ranks - 1) / ranks;  // per group
   const bool apart = !exec.backend.traits().unified_memory, ahead = apart && !follower.floats;
   ArenaScope device(exec.arena), host(exec.host);
   std::optional<FrameBlender> blender;
@@ -127,7 +127,7 @@ absl::Status VideoDecodeStage::Run(Exec& exec, const TilePlan& plan, const Tenso
     blender.emplace(exec, plan, options, device, host);
   }
   KINORA_RETURN_IF_ERROR(OnRankZero(exec, [&] { return follower.progress(0, plan.tiles()); }));
-  const auto on_round = [&](int64_t round) -> absl::Status {  // done
+  const auto on_round = [&](int64_t round) -> absl::Status {
     const int64_t t = round / rounds, of_group = round % rounds + 1;
     if (of_group == rounds) KINORA_RETURN_IF_ERROR(blender->EmitGroup(t, follower.emit));
     return follower.progress(t * tiles_of_group + std::min(of_group * ranks, tiles_of_group), plan.tiles());

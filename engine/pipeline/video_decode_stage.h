@@ -1,9 +1,8 @@
-// From the finished latent to frames: the decoder over the tiles of a clip, blended, in frame order, as soon as they
-// are final.
+// Decodes the finished latent tile by tile and emits blended frames in order, as soon as they are final.
 //
-// A temporal group is all tiles of one span of latent frames. Once a group is added up, the frames before the next
-// group's start are final and leave; what overlaps stays. So memory is that of one group and one tile, however long the
-// clip is.
+// A temporal group is all tiles of one span of latent frames. Once a group has been added up, the frames before the
+// next group's start are final and are emitted; overlapping frames stay. Memory is therefore that of one group and one
+// tile, independent of the clip's length.
 #ifndef KINORA_ENGINE_PIPELINE_VIDEO_DECODE_STAGE_H_
 #define KINORA_ENGINE_PIPELINE_VIDEO_DECODE_STAGE_H_
 
@@ -25,24 +24,25 @@ namespace kinora {
 class VideoDecodeStage {
  public:
   static constexpr int64_t kFramesPerCall = FrameBlender::kFramesPerCall;
-  // Who gets what a run makes, on rank 0; what a call returns, unless OK, ends the run.
+  // Receives the results of a run on rank 0. An error from a call ends the run.
   struct Follower {
-    FrameBlender::Emit emit;  // every frame of the clip, once, in order
-    // Before the first tile, and when a round of them is done (one for each rank), in the end with done == total.
+    FrameBlender::Emit emit;  // gets every frame of the clip once, in order
+    // Called before the first tile and after each round of tiles (one per rank); the last call has done == total.
     absl::FunctionRef<absl::Status(int64_t done, int64_t total)> progress;
-    bool floats = false;  // DecodedFrames::rgb too; takes longer
+    bool floats = false;  // provide DecodedFrames::rgb; slower
   };
 
-  explicit VideoDecodeStage(const VideoDecoder& decoder) : decoder_(decoder) {}  // which must outlive the stage
+  // decoder must outlive the stage.
+  explicit VideoDecodeStage(const VideoDecoder& decoder) : decoder_(decoder) {}
 
-  // latent: [F', H', W', C], as in Run. tiling absent: Tiling::For the clip's grid. InvalidArgument naming the field: a
-  // size the decoder cannot pad, tiling options that do not fit its grid.
+  // latent: [F', H', W', C], as in Run. tiling: default Tiling::For(the clip's grid). Fails with InvalidArgument,
+  // naming the field, if the decoder cannot pad the size or `tiling` does not fit its grid.
   absl::StatusOr<TilePlan> Plan(const Shape& latent, std::optional<Tiling> tiling = std::nullopt) const;
 
-  // latent: [F', H', W', C] f32 in the transformer's normalised space, of the grid that `plan` was made for. Internal,
-  // naming the frame, if a pixel is not a number. Every rank of exec.mesh.world() calls it with the same latent. When
-  // the follower ends the run, the other ranks return Cancelled at the same tile, and the group stays usable. Where
-  // device memory is apart the device is a round ahead of the follower: it decodes while the host takes frames.
+  // latent: [F', H', W', C] f32 in the transformer's normalised space, of the grid for which `plan` was made. Every
+  // rank of exec.mesh.world() must call it with the same latent. Fails with Internal, naming the frame, if a pixel is
+  // not a number. If the follower ends the run, the other ranks return Cancelled at the same tile, and the group stays
+  // usable. A device with its own memory decodes one round ahead of the follower (unless `floats`).
   absl::Status Run(Exec& exec, const TilePlan& plan, const Tensor& latent, const Follower& follower) const;
 
  private:
@@ -52,7 +52,7 @@ class VideoDecodeStage {
   };
 
   std::vector<Tile> TilesOf(const TilePlan& plan, size_t t) const;
-  // tiles: those of one round, at most one for each rank. blender: null on all ranks but the first.
+  // tiles: those of one round, at most one per rank. blender: null on ranks other than 0.
   void DecodeRound(Exec& exec, const TilePlan& plan, const Tensor& latent, absl::Span<const Tile> tiles,
                    FrameBlender* blender) const;
   void AddRound(Exec& exec, const Tensor& decoded, absl::Span<const Tile> tiles, FrameBlender* blender) const;

@@ -4,13 +4,12 @@
 #include <numeric>
 
 #include "engine/base/status_macros.h"
-#include "engine/parallel/dry_run.h"
 #include "engine/pipeline/step_gate.h"
 
 namespace kinora {
 namespace {
 
-// The weight of each cell: its share of all the masks that it lies under.
+// The weight of each cell: the tile's mask divided by the sum of all masks there.
 std::vector<float> SharesOf(const AxisTile& tile, const std::vector<float>& sums) {
   std::vector<float> shares = tile.mask;
   for (size_t i = 0; i < shares.size(); ++i) shares[i] /= std::max(sums[tile.begin + static_cast<int64_t>(i)], 1e-8f);
@@ -67,7 +66,7 @@ void VideoEncodeStage::AddTile(Exec& exec, const Tile& tile, const Tensor& encod
   const Tensor& latent = tile.clip->latent;
   if (plan.tiles() == 1) return exec.ops.stream().Copy(encoded, latent);
   const int64_t channels = latent.dim(3);
-  std::vector<float> weights;  // those of columns come first, for alignment
+  std::vector<float> weights;  // column weights come first, for alignment
   for (const float share : SharesOf(*tile.width, plan.width_weight)) weights.insert(weights.end(), channels, share);
   const auto line = static_cast<int64_t>(weights.size());
   for (const float share : SharesOf(*tile.height, plan.height_weight)) weights.push_back(share);
@@ -84,7 +83,7 @@ void VideoEncodeStage::AddTile(Exec& exec, const Tile& tile, const Tensor& encod
   exec.ops.AddTile(encoded, blend, latent.Rows(tile.time->begin, tile.time->end));
 }
 
-// Rank 0 reads its own tile last, which then is what lies in its room.
+// Rank 0 uses one buffer for all tiles and reads its own last, so that its own remains there.
 Tensor VideoEncodeStage::SharePixels(Exec& exec, absl::Span<const Tile> tiles, ArenaScope& scope) const {
   Communicator& world = exec.mesh.world();
   const size_t mine = world.rank();
@@ -146,13 +145,6 @@ absl::Status VideoEncodeStage::Run(Exec& exec, absl::Span<const Clip> clips, OnR
   KINORA_RETURN_IF_ERROR(gate.Finish());
   for (const Clip& clip : clips) exec.mesh.world().Broadcast(0, clip.latent, exec.ops.stream());
   return absl::OkStatus();
-}
-
-int64_t VideoEncodeStage::ArenaBytes(DType dtype, const TilePlan& plan) const {
-  return DryRunArenaBytes(dtype, [&](Exec& exec) {
-    const Tensor latent(DType::kF32, encoder_.OutputShape(PixelsOf(plan)), nullptr);
-    KINORA_CHECK(Run(exec, {{.plan = &plan, .pixels = nullptr, .latent = latent}}).ok());
-  });
 }
 
 }  // namespace kinora

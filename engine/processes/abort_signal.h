@@ -1,4 +1,4 @@
-// That the group of this rank is lost: nobody will come to the collectives and meetings that it waits in.
+// Signals that this rank's group is lost: no other rank will reach the collectives and rendezvous that it waits in.
 #ifndef KINORA_ENGINE_PROCESSES_ABORT_SIGNAL_H_
 #define KINORA_ENGINE_PROCESSES_ABORT_SIGNAL_H_
 
@@ -14,15 +14,15 @@ namespace kinora {
 
 class AbortSignal {  // thread-safe
  public:
-  // Calls what listens, and what will listen. Again: nothing.
+  // Calls all present and later listeners. Raising it again does nothing.
   void Raise() {
     absl::MutexLock lock(&mu_);
     if (std::exchange(raised_, true)) return;
     for (const auto& end : listeners_) end();
   }
 
-  // Until the listener is destroyed, which waits for a call in progress, `end` is called once the signal is raised: by
-  // whoever raises it, or here and now. `end` ends somebody's wait; it neither blocks nor listens.
+  // Calls `end` once the signal is raised: on the thread that raises it, or in the constructor if it was raised before.
+  // The destructor waits for a call in progress. `end` ends a wait; it must neither block nor use this signal.
   class Listener {
    public:
     Listener(AbortSignal& signal, std::function<void()> end) : signal_(signal) {

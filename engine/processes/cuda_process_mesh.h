@@ -1,5 +1,4 @@
-// MakeProcessMesh's answer for CUDA: nccl_process_mesh.cc, or no_nccl.cc where the build has none. Internal to this
-// folder.
+// MakeProcessMesh for CUDA: nccl_process_mesh.cc, or no_nccl.cc in a build without CUDA. Internal to this folder.
 #ifndef KINORA_ENGINE_PROCESSES_CUDA_PROCESS_MESH_H_
 #define KINORA_ENGINE_PROCESSES_CUDA_PROCESS_MESH_H_
 

@@ -19,6 +19,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/trace.h"
+#include "engine/base/uninterrupted.h"
 #include "engine/parallel/agree.h"
 #include "engine/parallel/thread_communicator.h"
 #include "engine/processes/process_mesh.h"
@@ -26,7 +27,7 @@
 namespace kinora {
 namespace {
 
-// An answer: the code and whether it is agreed, a character each, then the message or the result.
+// An answer: one character for the code, one for whether it is agreed, then the message or the result.
 std::string ToAnswer(const absl::StatusOr<std::string>& result) {
   const std::string text = result.ok() ? *result : std::string(result.status().message());
   const char head[] = {static_cast<char>('A' + static_cast<int>(result.status().code())),
@@ -43,9 +44,9 @@ absl::StatusOr<std::string> FromAnswer(const std::string& answer) {
 
 void WriteAll(int fd, const std::string& bytes) {
   for (size_t at = 0; at < bytes.size();) {
-    const ssize_t n = write(fd, bytes.data() + at, bytes.size() - at);
-    if (n < 0 && errno != EINTR) return;
-    at += std::max<ssize_t>(n, 0);
+    const ssize_t n = Uninterrupted([&] { return write(fd, bytes.data() + at, bytes.size() - at); });
+    if (n < 0) return;
+    at += n;
   }
 }
 
@@ -53,7 +54,7 @@ void WriteAll(int fd, const std::string& bytes) {
                          const ForkedRanks::Body& body) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1);  // it had gone before that
+  if (getppid() != parent) _exit(1);  // the parent ended before the prctl
   SocketRendezvous rendezvous(std::move(rendezvous_end));
   std::optional<absl::StatusOr<std::string>> result;
   try {
@@ -71,7 +72,7 @@ void WriteAll(int fd, const std::string& bytes) {
 absl::StatusOr<std::unique_ptr<ForkedRanks>> ForkedRanks::Start(int ranks, const Body& body) {
   auto forked = std::make_unique<ForkedRanks>();
   KINORA_ASSIGN_OR_RETURN(forked->hub_, RendezvousHub::Open(ranks));
-  std::fflush(nullptr);  // or what is buffered is written once by each
+  std::fflush(nullptr);  // otherwise each process would write the buffered data
   const pid_t parent = getpid();
   for (int rank = 0; rank < ranks; ++rank) {
     int ends[2];
@@ -95,8 +96,7 @@ ForkedRanks::~ForkedRanks() {
   for (const Rank& rank : ranks_) {
     if (rank.ended) continue;
     kill(rank.pid, SIGKILL);
-    while (waitpid(rank.pid, nullptr, 0) < 0 && errno == EINTR) {
-    }
+    Uninterrupted([&] { return waitpid(rank.pid, nullptr, 0); });
   }
 }
 
@@ -104,19 +104,17 @@ bool ForkedRanks::all_ended() const {
   return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.ended; });
 }
 
-// The end of its answer is the end of the process, or nearly.
+// The end of the answer means that the process has ended or is about to.
 void ForkedRanks::Read(Rank& rank) {
   char block[65536];
-  const ssize_t n = read(rank.answer.get(), block, sizeof block);
-  if (n < 0 && errno == EINTR) return;
+  const ssize_t n = Uninterrupted([&] { return read(rank.answer.get(), block, sizeof block); });
   if (n > 0) {
     rank.text.append(block, n);
     return;
   }
-  while (waitpid(rank.pid, &rank.wait_status, 0) < 0 && errno == EINTR) {
-  }
+  Uninterrupted([&] { return waitpid(rank.pid, &rank.wait_status, 0); });
   rank.ended = true;
-  if (!Answered(rank)) hub_.reset();  // the others' waits for it end
+  if (!Answered(rank)) hub_.reset();  // ends the other ranks' waits for it
 }
 
 bool ForkedRanks::Answered(const Rank& rank) { return WIFEXITED(rank.wait_status) && rank.text.size() >= 2; }
@@ -154,7 +152,7 @@ absl::Status RunProcessRanks(const MeshShape& shape, const std::string& device, 
   KINORA_ASSIGN_OR_RETURN(
       const auto forked,
       ForkedRanks::Start(shape.ranks(), [&](int rank, Rendezvous& rendezvous) -> absl::StatusOr<std::string> {
-        AbortSignal lost;  // never: this process is ended instead
+        AbortSignal lost;  // never raised: the parent kills this process instead
         const ProcessRank process{.rank = rank, .rendezvous = rendezvous, .lost = lost, .peer = {.key = key}};
         KINORA_ASSIGN_OR_RETURN(const auto mesh, MakeProcessMesh(device, shape, process));
         const Mesh* const own = mesh.get();
@@ -164,7 +162,7 @@ absl::Status RunProcessRanks(const MeshShape& shape, const std::string& device, 
   bool told = false;
   absl::Time deadline = absl::InfiniteFuture();
   while (!forked->all_ended() && Clock::Steady().Now() < deadline) {
-    // A signal may come just before the wait, which is why it is not without an end.
+    // A signal may arrive just before the wait, so the wait is limited.
     forked->Wait(std::min(deadline, Clock::Steady().Now() + kLook));
     if (cancelled && !std::exchange(told, true)) kill(forked->pid(0), SIGTERM);
     for (int rank = 0; rank < shape.ranks() && deadline == absl::InfiniteFuture(); ++rank) {

@@ -1,5 +1,5 @@
-// The part of NCCL's C interface that this engine calls, version 2, so that no build needs the library's header.
-// tests/simt/nccl/nccl_abi_test.cc holds every value, size and parameter to the real one where it is installed.
+// The part of NCCL's C interface, version 2, that this engine calls, so that no build needs the library's header.
+// tests/simt/nccl/nccl_abi_test.cc compares every value, size and parameter with the real header if it is installed.
 #ifndef KINORA_ENGINE_PROCESSES_NCCL_ABI_H_
 #define KINORA_ENGINE_PROCESSES_NCCL_ABI_H_
 
@@ -15,9 +15,9 @@
 namespace kinora::nccl {
 
 inline constexpr char kLibrary[] = "libnccl.so.2";
-// Of GetVersion(): a communicator made without waiting, and the settings below, came with 2.20 or before it.
+// As GetVersion() reports it: 2.20, by which version non-blocking communicators and the settings below exist.
 inline constexpr int kLeastVersion = 22000;
-inline constexpr int kHeaderVersion = 22809;  // whose Config this is; the library reads an older one too
+inline constexpr int kHeaderVersion = 22809;  // the version of Config below; the library also accepts older ones
 
 enum class Result : uint32_t {
   kSuccess = 0,
@@ -31,9 +31,9 @@ enum class Result : uint32_t {
 };
 enum class DataType : uint32_t { kInt8 = 0, kUint8 = 1, kInt32 = 2, kInt64 = 4, kFloat32 = 7, kBfloat16 = 9 };
 enum class Reduction : uint32_t { kSum = 0 };
-inline constexpr int kSymmetric = 1;              // of WindowRegister: all ranks register, at the same offsets
-inline constexpr size_t kWindowAlignment = 4096;  // bytes, of a window's begin
-inline constexpr int kCopyEngines = 2;            // Config::cta_policy: no multiprocessors where copy engines can do it
+inline constexpr int kSymmetric = 1;              // for CommWindowRegister: all ranks register, at the same offsets
+inline constexpr size_t kWindowAlignment = 4096;  // bytes, of a window's start
+inline constexpr int kCopyEngines = 2;            // Config::cta_policy: copy engines where possible, no multiprocessors
 inline constexpr int kUnset = INT_MIN;
 
 struct UniqueId {
@@ -54,11 +54,11 @@ struct Config {
   int shrink_share = kUnset, nvls_ctas = kUnset, channels_per_net_peer = kUnset, nvlink_centric_sched = kUnset;
 };
 
-// What the library makes and destroys.
+// Handles that the library creates and destroys.
 using Comm = struct CommOpaque*;
 using Window = struct WindowOpaque*;
 
-// ncclGetVersion and so on. Those of a later version than kLeastVersion are null where the library lacks them.
+// ncclGetVersion and so on. A function added after kLeastVersion is null if the library lacks it.
 struct Functions {
   Result (*GetVersion)(int* version);
   Result (*GetUniqueId)(UniqueId* id);
@@ -89,8 +89,8 @@ struct Functions {
   Result (*AlltoAll)(const void* send, void* receive, size_t count, DataType type, Comm comm, cudaStream_t stream);
 };
 
-// As dlopen finds `file`; opened once, never closed. FailedPrecondition: it is missing, incomplete or too old; the
-// sentence says what to do.
+// Opens `file`, as dlopen finds it, and never closes it. Fails with FailedPrecondition, naming the remedy, if the
+// library is missing, incomplete or too old.
 absl::StatusOr<Functions> Open(const std::string& file);
 
 }  // namespace kinora::nccl

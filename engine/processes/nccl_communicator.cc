@@ -18,7 +18,7 @@ CudaStream& OnCuda(Stream& stream) {
   return *cuda;
 }
 
-// What moves is bytes to NCCL, but where the engine adds.
+// A tensor as NCCL counts it: f32 or bf16 elements, which it can add, or bytes.
 struct Elements {
   explicit Elements(const Tensor& x, int64_t part = 1)
       : type(x.dtype() == DType::kF32    ? DataType::kFloat32
@@ -33,7 +33,7 @@ struct Elements {
 
 Result First(Result a, Result b) { return a == Result::kSuccess || a == Result::kInProgress ? b : a; }
 
-// One call for all that `calls` makes: an NCCL group, which ends also when one of them is refused.
+// Makes `calls` one NCCL group, which ends even if one of the calls fails.
 template <typename F>
 Result Grouped(const nccl::Functions& nccl, F calls) {
   if (const Result begun = nccl.GroupStart(); begun != Result::kSuccess) return begun;
@@ -106,14 +106,14 @@ void NcclCommunicator::Broadcast(int root, Tensor inout, Stream& stream) {
       });
 }
 
-// Parts of different lengths: sends and receives, none for an empty part.
+// NCCL gathers only equal parts, so this uses sends and receives, none for an empty part.
 void NcclCommunicator::GatherTo(int root, absl::Span<const int64_t> counts, const Tensor& local, Tensor all,
                                 Stream& stream) {
   CheckGatherTo(*this, root, counts, local, all);
   CudaStream& cuda = OnCuda(stream);
   const Elements x(local);
   const int64_t each = DTypeSize(local.dtype()), scale = x.type == DataType::kUint8 ? each : 1;
-  Tensor own;  // of all
+  Tensor own;  // this rank's part of `all`
   Run(Collective::kGatherTo, local, rank_ == root, cuda, [&](const auto& nccl, nccl::Comm comm, cudaStream_t s) {
     return Grouped(nccl, [&] {
       if (rank_ != root) {
@@ -140,7 +140,7 @@ absl::StatusOr<std::unique_ptr<Mesh>> MakeNcclMesh(const MeshShape& shape, int r
   if (shape.ranks() == 1) return Mesh::Single();
   KINORA_ASSIGN_OR_RETURN(const std::shared_ptr<NcclGroup> group,
                           NcclGroup::Join(rank, shape.ranks(), rendezvous, std::move(options)));
-  // An axis that holds all ranks is the world; of the others all ranks make the same ones in the same order.
+  // An axis of all ranks is the world. All ranks split off the other axes' groups in the same order.
   const auto make = [&](MeshAxis, absl::Span<const int> members,
                         int rank_in_group) -> absl::StatusOr<std::unique_ptr<Communicator>> {
     const int size = static_cast<int>(members.size());

@@ -1,7 +1,7 @@
-// Ranks that are processes with a CUDA device each, on NCCL.
+// Communicators on NCCL, for ranks that are processes with a CUDA device each.
 //
-// Collectives run on a CudaStream, in captures too. NCCL's own order of addition, in float32 on the way: a sum of more
-// than two ranks may differ in its last bits from one in rank order. A rank's graphs must end before its mesh.
+// Collectives run on a CudaStream and can be captured. NCCL adds in its own order, in float32, so a sum over more than
+// two ranks may differ in its last bits from one in rank order. A rank's graphs must be destroyed before its mesh.
 #ifndef KINORA_ENGINE_PROCESSES_NCCL_COMMUNICATOR_H_
 #define KINORA_ENGINE_PROCESSES_NCCL_COMMUNICATOR_H_
 
@@ -13,19 +13,19 @@
 
 namespace kinora {
 
-// This rank's mesh, made with all the others' of `shape`: one world, split into the axes' groups. On the current
-// device. The rendezvous is thread-safe and outlives it. Errors as NcclGroup::Join.
+// Makes this rank's mesh on the current device, together with all other ranks of `shape`: one world, split into the
+// axes' groups. The rendezvous must be thread-safe and outlive the mesh. Fails as NcclGroup::Join.
 absl::StatusOr<std::unique_ptr<Mesh>> MakeNcclMesh(const MeshShape& shape, int rank, Rendezvous& rendezvous,
                                                    NcclGroup::Options options = {});
 
-// Device memory for what collectives of `mesh` read and write, reserved by all ranks alike and at once: NCCL then
-// copies from device to device without buffers in between, by copy engines where a call only copies. Of a mesh of one
-// rank: InvalidArgument. ResourceExhausted: no room.
+// Allocates device memory for tensors of `mesh`'s collectives. All ranks call it with the same size at the same time.
+// NCCL then copies between devices without intermediate buffers, by copy engines if a call only copies. Fails with
+// InvalidArgument for a mesh of one rank, with ResourceExhausted if memory is short.
 absl::StatusOr<Buffer> AllocateNcclWindow(const Mesh& mesh, int64_t bytes, std::string_view what);
 
 class NcclCommunicator : public Communicator {
  public:
-  // number: the group's, in which this is `rank` of `size`.
+  // number: the communicator's in the group, in which this is rank `rank` of `size`.
   NcclCommunicator(std::shared_ptr<NcclGroup> group, int number, int size, int rank)
       : group_(std::move(group)), number_(number), size_(size), rank_(rank) {}
 
@@ -36,7 +36,7 @@ class NcclCommunicator : public Communicator {
   void AllToAll(const Tensor& send, Tensor recv, Stream& stream) override;
   void Broadcast(int root, Tensor inout, Stream& stream) override;
   void GatherTo(int root, absl::Span<const int64_t> counts, const Tensor& local, Tensor all, Stream& stream) override;
-  // Of all groups of this rank's mesh, here and on the other ranks.
+  // Aborts all groups of this rank's mesh, here and on the other ranks.
   void Abort() override { group_->Abort("the group of ranks was aborted"); }
 
   NcclGroup& group() const { return *group_; }

@@ -14,7 +14,7 @@ namespace {
 
 using nccl::Result;
 
-constexpr auto kPoll = std::chrono::microseconds(50);  // of calls that take milliseconds
+constexpr auto kPoll = std::chrono::microseconds(50);  // interval of polls for calls that take milliseconds
 
 }  // namespace
 
@@ -28,7 +28,7 @@ absl::StatusOr<std::shared_ptr<NcclGroup>> NcclGroup::Join(int rank, int size, R
   if (status.ok()) return group;
   if (group->watch_.joinable()) {
     group->Abort(std::string(status.message()));
-  } else {  // nobody here would tell the others
+  } else {  // no thread here would notify the others
     rendezvous.Publish(group->Key("abort"), std::string(status.message()));
   }
   return status;
@@ -53,7 +53,7 @@ absl::Status NcclGroup::OpenWorld() {
   return Settle(0, "joining the group", options_.patience);
 }
 
-// Rank 0 asks the library for it.
+// Rank 0 gets the id from the library and publishes it.
 absl::StatusOr<nccl::UniqueId> NcclGroup::AgreeOnId() {
   nccl::UniqueId id{};
   if (rank_ == 0) {
@@ -62,7 +62,7 @@ absl::StatusOr<nccl::UniqueId> NcclGroup::AgreeOnId() {
     rendezvous_.Publish(Key("id"), std::string(id.internal, sizeof id.internal));
     return id;
   }
-  // In looks, since rank 0 may abort instead.
+  // Waits in steps of kLook, because rank 0 may abort instead.
   const auto deadline = Clock::Steady().Now() + options_.patience;
   absl::StatusOr<std::string> answer;
   do {
@@ -112,7 +112,7 @@ absl::StatusOr<int> NcclGroup::Split(int color, int key) {
     const std::lock_guard lock(mu_);
     if (interruption_->set()) return interruption_->status();
     number = static_cast<int>(communicators_.size());
-    nccl::Comm& part = communicators_.emplace_back(nullptr);  // null until the world is done with it
+    nccl::Comm& part = communicators_.emplace_back(nullptr);  // null until the split is done
     const Result result = nccl_.CommSplit(communicators_[0], color, key, &part, nullptr);
     if (result != Result::kSuccess && result != Result::kInProgress) return Failed(result, "an axis of the mesh");
   }
@@ -159,7 +159,7 @@ absl::StatusOr<Buffer> NcclGroup::AllocateWindow(int64_t bytes, std::string_view
 
 void NcclGroup::FreeWindow(void* memory, const std::vector<nccl::Window>& windows) {
   const std::lock_guard lock(mu_);
-  for (size_t i = 0; i < windows.size(); ++i) {  // an abort ends a communicator's windows with it
+  for (size_t i = 0; i < windows.size(); ++i) {  // aborting a communicator also ends its windows
     if (windows[i] != nullptr && communicators_[i] != nullptr && !interruption_->set()) {
       nccl_.CommWindowDeregister(communicators_[i], windows[i]);
     }
@@ -211,7 +211,7 @@ void NcclGroup::LookAtRanks() {
   }
 }
 
-// Without mu_: NCCL waits for graphs, whose owner may still call this group.
+// Aborts without mu_: NCCL waits for graphs, whose owner may still call this group.
 void NcclGroup::AbortCommunicators() {
   std::deque<nccl::Comm> all;
   {
@@ -224,7 +224,7 @@ void NcclGroup::AbortCommunicators() {
   }
 }
 
-// False: the other ranks do not come.
+// Returns false if NCCL fails or the other ranks do not finalize in time.
 bool NcclGroup::EndInOrder() {
   for (int number = static_cast<int>(communicators_.size()) - 1; number >= 0; --number) {
     const Result result = nccl_.CommFinalize(communicators_[number]);

@@ -1,15 +1,15 @@
 // The NCCL communicators of one rank's mesh, which fail together.
 //
-// They are made without waiting (blocking=0): a call that is under way is asked for until it is done, the deadline
-// passes or the group is aborted. Sharing resources (splitShare), they are one to NCCL when one is aborted.
+// They are non-blocking (blocking=0): a call in progress is polled until it is done, the deadline passes or the group
+// is aborted. They share resources (splitShare), so NCCL aborts them as one.
 //
-// An abort of NCCL's is of one process alone. So a thread of the group watches: it asks every communicator for its
-// asynchronous error, and the rendezvous whether another rank has aborted, every kLook; on either, or on Abort, it
-// tells the other ranks by the rendezvous and aborts this rank's communicators. The kernels that wait for other ranks
-// end then, and the streams that heed interruption() fail with its status.
+// An NCCL abort affects only its own process, so each group has a thread that watches. Every kLook it polls all
+// communicators for asynchronous errors and the rendezvous for aborts of other ranks. On either, or on Abort, it
+// notifies the other ranks by the rendezvous and aborts this rank's communicators. Kernels that wait for other ranks
+// then end, and streams that heed interruption() fail with its status.
 //
 // NCCL destroys a communicator, aborted or not, only after the graphs that hold its calls. Abort does not wait for
-// that, the group's end does: graphs must end before it.
+// that, but the group's destructor does: destroy graphs first.
 #ifndef KINORA_ENGINE_PROCESSES_NCCL_GROUP_H_
 #define KINORA_ENGINE_PROCESSES_NCCL_GROUP_H_
 
@@ -32,40 +32,41 @@ namespace kinora {
 class NcclGroup : public std::enable_shared_from_this<NcclGroup> {
  public:
   struct Options {
-    std::string name = "mesh";  // of this group's keys, each "nccl/<name>/…": another for every group of the process
-    std::string library = nccl::kLibrary;          // as dlopen finds it
-    absl::Duration patience = absl::Seconds(300);  // for ranks that have not come
+    std::string name = "mesh";  // prefixes this group's keys, "nccl/<name>/…": unique among the process's groups
+    std::string library = nccl::kLibrary;          // a name for dlopen
+    absl::Duration patience = absl::Seconds(300);  // limit on the wait for other ranks
   };
   static constexpr absl::Duration kLook = absl::Milliseconds(20);
-  // How long an orderly end waits for the other ranks' before it is an abort.
+  // How long an orderly end waits for the other ranks before it aborts.
   static constexpr absl::Duration kFarewell = absl::Seconds(5);
 
-  // This rank's world of `size`, once all have come, on the current device. The rendezvous is thread-safe and outlives
-  // it. FailedPrecondition: as nccl::Open. DeadlineExceeded: a rank did not come. Aborted: another gave up, or NCCL
-  // did.
+  // Returns this rank's world of `size` on the current device, once all ranks have joined. The rendezvous must be
+  // thread-safe and outlive the group. Fails as nccl::Open; with DeadlineExceeded if a rank did not join; with Aborted
+  // if another rank gave up or NCCL reports a remote error; with Internal for NCCL's other errors.
   static absl::StatusOr<std::shared_ptr<NcclGroup>> Join(int rank, int size, Rendezvous& rendezvous, Options options);
   ~NcclGroup();
 
-  // Communicators by number; 0 is the world.
-  // The part of the world that brings this color, ordered by `key`. All ranks call it, with any colors.
+  // Communicators have numbers; 0 is the world. Returns the number of the communicator of all ranks that pass this
+  // color, ordered by `key`. Called by all ranks, with any colors.
   absl::StatusOr<int> Split(int color, int key);
 
-  // Calls enqueue(functions, communicator), and waits until it is enqueued. Aborted: the group is. Whatever else it
-  // answers aborts the group.
+  // Calls enqueue(functions, communicator) and waits until the call is enqueued. Fails with Aborted if the group is
+  // aborted. Any other failure aborts the group.
   using Enqueueing = absl::FunctionRef<nccl::Result(const nccl::Functions& nccl, nccl::Comm comm)>;
   absl::Status Call(int communicator, const char* what, Enqueueing enqueue);
 
-  // Memory that all ranks reserve alike, known to every communicator, so that copies between devices need no buffers in
-  // between; ordinary device memory of NCCL's where the library has no windows. All ranks call it.
+  // Allocates memory registered with every communicator, so that copies between devices need no intermediate buffers;
+  // ordinary NCCL device memory if the library has no windows. Called by all ranks with the same size. Fails with
+  // ResourceExhausted if memory is short.
   absl::StatusOr<Buffer> AllocateWindow(int64_t bytes, std::string_view what);
 
-  // Makes every collective of the group fail with Aborted, here and, by the rendezvous, on the other ranks. Returns at
-  // once. Thread-safe.
+  // Makes every collective of the group fail with Aborted, here and, through the rendezvous, on the other ranks.
+  // Returns immediately. Thread-safe.
   void Abort(const std::string& why);
   const std::shared_ptr<Interruption>& interruption() const { return interruption_; }
-  // Of this rank's calls. They run on the thread that enqueues them and waits for the stream.
+  // Times this rank's calls, which run on the thread that enqueues them and waits for the stream.
   CallTimer& timer() { return *timer_; }
-  // Whether the library exchanges parts in one call.
+  // Whether the library has an all-to-all in one call.
   bool has_all_to_all() const { return nccl_.AlltoAll != nullptr; }
 
  private:
@@ -73,11 +74,11 @@ class NcclGroup : public std::enable_shared_from_this<NcclGroup> {
   std::string Key(const std::string& what) const { return "nccl/" + options_.name + "/" + what; }
   absl::Status OpenWorld();
   absl::StatusOr<nccl::UniqueId> AgreeOnId();
-  // Until communicator `number` is no more in progress.
+  // Waits until communicator `number` has no call in progress.
   absl::Status Settle(int number, const char* what, absl::Duration patience);
   absl::Status Failed(nccl::Result result, const std::string& what);
   void Watch();
-  void LookAtCommunicators();  // under mu_
+  void LookAtCommunicators();  // requires mu_
   void LookAtRanks();
   void AbortCommunicators();
   bool EndInOrder();
@@ -90,9 +91,9 @@ class NcclGroup : public std::enable_shared_from_this<NcclGroup> {
   std::shared_ptr<CallTimer> timer_;
   const std::shared_ptr<Interruption> interruption_ = std::make_shared<Interruption>();
 
-  std::mutex mu_;  // of what follows, and of NCCL's calls but an abort
+  std::mutex mu_;  // guards the members below and NCCL calls other than aborts
   std::condition_variable changed_;
-  std::deque<nccl::Comm> communicators_;  // to which NCCL writes: they stay where they are; null: none, or no more
+  std::deque<nccl::Comm> communicators_;  // a deque because NCCL writes to the elements; null: not made yet, or aborted
   bool ended_ = false;
   std::thread watch_;
 };

@@ -1,4 +1,4 @@
-// Linked where the build has CUDA; no_nccl.cc elsewhere.
+// Linked in a build with CUDA; no_nccl.cc otherwise.
 #include <cuda_runtime.h>
 
 #include "engine/base/status_macros.h"
@@ -10,7 +10,7 @@
 namespace kinora {
 
 absl::StatusOr<std::unique_ptr<Mesh>> MakeCudaProcessMesh(const MeshShape& shape, const ProcessRank& process) {
-  KINORA_RETURN_IF_ERROR(DeviceName("cuda", {}).status());  // that there is one, or what to do
+  KINORA_RETURN_IF_ERROR(DeviceName("cuda", {}).status());  // fails with a remedy if there is no device
   int devices = 0;
   KINORA_RETURN_IF_ERROR(CudaStatus(cudaGetDeviceCount(&devices), "device: cuda"));
   KINORA_RETURN_IF_ERROR(CudaStatus(cudaSetDevice(process.rank % devices), "a device for each rank"));

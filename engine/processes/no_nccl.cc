@@ -1,4 +1,4 @@
-// Linked instead of nccl_process_mesh.cc where there is no CUDA.
+// Linked instead of nccl_process_mesh.cc in a build without CUDA.
 #include "engine/processes/cuda_process_mesh.h"
 
 namespace kinora {

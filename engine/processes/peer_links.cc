@@ -23,18 +23,19 @@
 #include "engine/base/check.h"
 #include "engine/base/clock.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/uninterrupted.h"
 
 namespace kinora {
 namespace {
 
 constexpr size_t kNonceBytes = 32, kMacBytes = 32, kNameBytes = 32;
-constexpr size_t kMaxArrivals = 64;                           // the oldest makes room for one more
-constexpr absl::Duration kProofPatience = absl::Seconds(10);  // for a stranger to become none
+constexpr size_t kMaxArrivals = 64;                           // beyond it, the oldest is dropped
+constexpr absl::Duration kProofPatience = absl::Seconds(10);  // for an arrival to send its proof
 
-// What the dialler claims; the MAC follows. Both ranks compute over the nonces and these.
+// The dialler's claim, followed by its MAC. Both ranks' MACs cover the listener's nonce and the claim.
 struct Claim {
   char nonce[kNonceBytes];
-  uint32_t from, to;  // in the network's byte order
+  uint32_t from, to;  // network byte order
   char name[kNameBytes];
 };
 constexpr size_t kProofBytes = sizeof(Claim) + kMacBytes;
@@ -96,14 +97,15 @@ std::optional<Address> ParseAddress(const std::string& host, uint16_t port) {
   return address;
 }
 
-// Whether an interface of that name may come up yet; not what is only a mistaken address.
+// Whether `name` may be an interface that comes up later, rather than a mistyped address.
 bool MayBeInterface(const std::string& name) {
   return !name.empty() && name.size() < IFNAMSIZ && name.find_first_of("/: \t\n") == std::string::npos &&
          name.find_first_not_of("0123456789.") != std::string::npos;
 }
 
-// An address as it stands, or the first of the interface of that name, IPv4 before IPv6. Unavailable: none of that name
-// has an address now.
+// Returns `interface` if it is an address, else the first address of the interface of that name, IPv4 before IPv6.
+// Fails with Unavailable if no interface of that name has an address now, with InvalidArgument if it cannot be such a
+// name.
 absl::StatusOr<Address> ResolveInterface(const std::string& interface) {
   if (std::optional<Address> address = ParseAddress(interface, 0)) return *address;
   ifaddrs* list = nullptr;
@@ -126,8 +128,7 @@ absl::StatusOr<Address> ResolveInterface(const std::string& interface) {
   return MayBeInterface(interface) ? absl::UnavailableError(why) : absl::InvalidArgumentError(why);
 }
 
-// What a lost host or a cut cable is noticed by: silence of 20 s, asked for while nothing is sent, or that nothing sent
-// has been confirmed for as long.
+// Detects a lost host or a cut cable after 20 s: by unanswered probes while nothing is sent, or by unconfirmed data.
 void SetLimits(int fd) {
   const int on = 1, idle = 5, interval = 5, probes = 3;
   const unsigned int unconfirmed_ms = 20000;
@@ -157,7 +158,7 @@ std::string DrawGroupKey() { return DrawBytes(kGroupKeyBytes); }
 struct PeerLinks::Arrival {
   FileDescriptor fd;
   std::string nonce;
-  std::string proof;  // so far
+  std::string proof;  // bytes received so far
   absl::Time deadline;
 };
 
@@ -192,7 +193,7 @@ absl::StatusOr<std::vector<FileDescriptor>> PeerLinks::Connect(const std::string
   KINORA_CHECK(name.size() < kNameBytes) << name;
   const absl::Time deadline = Clock::Steady().Now() + options_.patience;
   std::vector<FileDescriptor> links(members.size());
-  // First to the lower ranks, which wait for nobody but those below them, so that no two wait for each other.
+  // Dials the lower ranks first. A rank that dials waits only for lower ranks, so no two ranks wait for each other.
   for (size_t i = 0; i < members.size(); ++i) {
     if (members[i] >= rank_) continue;
     KINORA_ASSIGN_OR_RETURN(links[i], Dial(name, members[i], deadline));
@@ -206,10 +207,7 @@ absl::StatusOr<std::vector<FileDescriptor>> PeerLinks::Connect(const std::string
 
 absl::Status PeerLinks::WaitFor(int fd, short events, absl::Time deadline) const {
   pollfd watched[] = {{fd, events, 0}, {abort_.get(), POLLIN, 0}};
-  int ready;
-  do {
-    ready = poll(watched, 2, MillisecondsUntil(deadline));
-  } while (ready < 0 && errno == EINTR);
+  const int ready = Uninterrupted([&] { return poll(watched, 2, MillisecondsUntil(deadline)); });
   if (watched[1].revents != 0) return AbortedHere();
   if (ready == 0) return absl::DeadlineExceededError("a rank does not answer");
   return absl::OkStatus();
@@ -314,15 +312,15 @@ absl::Status PeerLinks::Look(absl::Time deadline) {
 
 absl::Status PeerLinks::Accept() {
   FileDescriptor fd(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (!fd.ok()) {  // without descriptors the next look would find the same at once
+  if (!fd.ok()) {  // while no descriptor is free, the next look would fail in the same way at once
     const bool full = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-    return full ? Failed("accept", "a rank") : absl::OkStatus();  // else it has gone again
+    return full ? Failed("accept", "a rank") : absl::OkStatus();  // otherwise the peer has left
   }
   SetLimits(fd.get());
   auto arrival = std::make_unique<Arrival>();
   arrival->nonce = DrawBytes(kNonceBytes);
   arrival->deadline = Clock::Steady().Now() + kProofPatience;
-  // An empty connection has room for these few bytes.
+  // The send buffer of a new connection has room for these few bytes.
   if (send(fd.get(), arrival->nonce.data(), kNonceBytes, MSG_NOSIGNAL) != static_cast<ssize_t>(kNonceBytes)) {
     return absl::OkStatus();
   }

@@ -14,7 +14,7 @@ absl::StatusOr<std::unique_ptr<Mesh>> MakeProcessMesh(std::string_view device, c
   if (traits.device == "cuda") return MakeCudaProcessMesh(shape, process);
   KINORA_ASSIGN_OR_RETURN(const auto links, PeerLinks::Open(process.rank, process.peer, process.rendezvous));
   const AbortSignal::Listener lost(process.lost, [&links = *links] { links.Abort(); });
-  return MakeSocketMesh(shape, process.rank, *links);  // the port is closed then
+  return MakeSocketMesh(shape, process.rank, *links);  // destroying the links afterwards closes the port
 }
 
 }  // namespace kinora

@@ -1,5 +1,5 @@
-// The mesh of a rank that is a process, by the device it computes on: sockets between CPUs (socket_mesh.h), NCCL
-// between CUDA devices (nccl_communicator.h).
+// Makes the mesh of a rank that is a process, by its device: sockets between CPUs (socket_mesh.h), NCCL between CUDA
+// devices (nccl_communicator.h).
 #ifndef KINORA_ENGINE_PROCESSES_PROCESS_MESH_H_
 #define KINORA_ENGINE_PROCESSES_PROCESS_MESH_H_
 
@@ -14,18 +14,19 @@
 
 namespace kinora {
 
-// Who this process is among those of its group.
+// Identifies this process in its group.
 struct ProcessRank {
   int rank = 0;
-  Rendezvous& rendezvous;  // thread-safe, and outlives the mesh
-  AbortSignal& lost;       // ends the making of the mesh; the rendezvous fails then too
+  Rendezvous& rendezvous;  // must be thread-safe and outlive the mesh
+  AbortSignal& lost;       // aborts MakeProcessMesh; the rendezvous then fails too
   PeerOptions peer{};
 };
 
-// Every rank of the shape makes its own, and uses it, its backend and its pipeline on the calling thread; they end
-// before the mesh. device: as OpenBackend takes it. With CUDA, rank r computes on the (r modulo their number)-th of the
-// devices that this process sees, which becomes the thread's current one. InvalidArgument: the shape or the device;
-// else as MakeSocketMesh or MakeNcclMesh; Unimplemented: not in this build.
+// Called by every rank of the shape. Use the mesh, its backend and its pipeline on the calling thread; destroy the
+// backend and the pipeline before the mesh. device: as for OpenBackend. With CUDA, rank r uses device r modulo the
+// number of devices that this process sees, and makes it the thread's current one. Fails with InvalidArgument if the
+// shape or the device is invalid, with Unimplemented if this build lacks the device, otherwise as MakeSocketMesh or
+// MakeNcclMesh.
 absl::StatusOr<std::unique_ptr<Mesh>> MakeProcessMesh(std::string_view device, const MeshShape& shape,
                                                       const ProcessRank& process);
 

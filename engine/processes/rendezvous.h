@@ -1,4 +1,4 @@
-// How ranks that are processes tell each other what they need before they can talk directly: addresses, ids of
+// Exchanges the data that ranks in separate processes need before they can communicate directly: addresses, ids of
 // communicators.
 #ifndef KINORA_ENGINE_PROCESSES_RENDEZVOUS_H_
 #define KINORA_ENGINE_PROCESSES_RENDEZVOUS_H_
@@ -13,10 +13,10 @@ namespace kinora {
 class Rendezvous {
  public:
   virtual ~Rendezvous() = default;
-  // To every other rank, also to those that come later. Once for each key.
+  // Publishes a value to every other rank, including those that join later. Once per key.
   virtual void Publish(const std::string& key, const std::string& value) = 0;
-  // Waits for what `rank`, another one, publishes under `key`. DeadlineExceeded, naming both, after `patience`; at once
-  // the failure of the way between the ranks.
+  // Waits for the value that another rank, `rank`, publishes under `key`. Fails with DeadlineExceeded, naming both,
+  // after `patience`; immediately if the connection between the ranks fails.
   virtual absl::StatusOr<std::string> Await(int rank, const std::string& key, absl::Duration patience) = 0;
 };
 

@@ -17,7 +17,7 @@ namespace kinora {
 namespace {
 
 constexpr int kMostRanks = 64;
-constexpr int64_t kBlockBytes = 512 << 10;  // of each rank, while sums are made
+constexpr int64_t kBlockBytes = 512 << 10;  // per rank, for sums
 
 template <typename T>
 void AddInRankOrder(absl::Span<const T* const> parts, int64_t elements, T* sum) {
@@ -79,7 +79,7 @@ void SocketCommunicator::Take(int peer, void* bytes, int64_t count) {
   transfers_[peer].in_bytes = count;
 }
 
-// As much as goes without waiting, in both directions; a payload is received only behind a call that agrees.
+// Sends and receives as much as possible without waiting. Reads a payload only after a matching Call.
 absl::Status SocketCommunicator::Progress(int peer, bool& moved) {
   constexpr int64_t kHead = sizeof(Call);
   Transfer& t = transfers_[peer];
@@ -162,20 +162,20 @@ void SocketCommunicator::Run(Collective op, const Tensor& given, int root, Strea
           Measured(op, bytes, {begin, all_came_, Now()});
           return;
         }
-        Abort();  // the others must not wait for what this rank will not send
+        Abort();  // the others must not wait for data that this rank will not send
         cpu->Fail(std::move(status));
       },
       CollectiveName(op).data());
 }
 
-// Rank r adds up the r-th part of everybody's tensor, block by block, and sends the sum to all.
+// Rank r adds the r-th part of all ranks' tensors, block by block, then sends the sum to all.
 template <typename T>
 absl::Status SocketCommunicator::AllReduceParts(T* data, int64_t elements) {
   const int64_t part = (elements + size() - 1) / size(), block = kBlockBytes / static_cast<int64_t>(sizeof(T));
   const auto begin = [&](int rank) { return std::min(elements, rank * part); };
   std::array<const T*, kMostRanks> parts;
   for (int64_t at = 0; at < part; at += block) {
-    const auto here = [&](int rank) {  // the elements of this block in that rank's part
+    const auto here = [&](int rank) {  // elements of this block in that rank's part
       return std::clamp<int64_t>(begin(rank + 1) - begin(rank) - at, 0, block);
     };
     const int64_t mine = here(rank_);

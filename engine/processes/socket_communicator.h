@@ -1,5 +1,6 @@
-// A group of ranks that are processes on the CPU: each pair has a connection (peer_links.h), over which all collectives
-// go. Sums are added in rank order, in float32, rounded once: the bits of ranks that are threads.
+// A group of ranks that are processes on the CPU. Each pair has a connection (peer_links.h), which carries all
+// collectives. Sums are added in rank order, in float32, and rounded once: the same bits as between ranks that are
+// threads.
 #ifndef KINORA_ENGINE_PROCESSES_SOCKET_COMMUNICATOR_H_
 #define KINORA_ENGINE_PROCESSES_SOCKET_COMMUNICATOR_H_
 
@@ -16,16 +17,16 @@
 
 namespace kinora {
 
-// Runs on CpuStreams only (CHECK). A collective that fails ends the group: its connections are closed, so every rank
+// Runs on CpuStreams only (CHECK). A collective that fails ends the group: it closes the connections, so every rank
 // fails, with
 //   Aborted   this rank or another called Abort, another has ended, or the network between them is cut (the kernel
 //             notices after 20 s)
 //   Internal  ranks called different collectives
-// A rank that is alive and does not come is waited for: a watchdog's business. Outside of captures no memory is
-// allocated, but for the counts of GatherTo.
+// A rank that is alive but does not call is waited for without limit; that is a watchdog's task. Outside of captures no
+// memory is allocated, except for the counts of GatherTo.
 class SocketCommunicator : public Communicator {
  public:
-  // links: by rank of the group, none at this rank's own place; not blocking.
+  // links: by rank of the group, none at this rank's index; non-blocking.
   SocketCommunicator(int rank, std::vector<FileDescriptor> links);
 
   int rank() const override { return rank_; }
@@ -38,21 +39,21 @@ class SocketCommunicator : public Communicator {
   void Abort() override;
 
  private:
-  // What every rank says before each exchange: what it was asked for.
+  // The header that every rank sends before each exchange: its call.
   struct Call {
-    uint64_t number = 0;  // of the group's exchanges
+    uint64_t number = 0;  // counts the group's exchanges
     int64_t elements = 0;
     uint8_t op = 0, dtype = 0;
     uint16_t root = 0;
-    uint32_t part = 0;  // of a collective that takes several exchanges
+    uint32_t part = 0;  // step of a collective that needs several exchanges
   };
-  // Its bytes to and from one rank in one exchange.
+  // The bytes to and from one rank in one exchange.
   struct Transfer {
     Call sent, received;
     const char* out = nullptr;
     char* in = nullptr;
-    int64_t out_bytes = 0, in_bytes = 0;  // of the payload
-    int64_t out_done = 0, in_done = 0;    // the call's bytes included
+    int64_t out_bytes = 0, in_bytes = 0;  // payload
+    int64_t out_done = 0, in_done = 0;    // including the Call
   };
 
   template <typename Move>
@@ -60,7 +61,7 @@ class SocketCommunicator : public Communicator {
   absl::Status AllReduceParts(const Tensor& inout);
   template <typename T>
   absl::Status AllReduceParts(T* data, int64_t elements);
-  // Sends and receives what transfers_ say, which the caller has set for every other rank, all at once.
+  // Performs transfers_, which the caller has set for every other rank, all concurrently.
   absl::Status Exchange();
   absl::Status Progress(int peer, bool& moved);
   absl::Status CheckCall(int peer) const;
@@ -73,9 +74,9 @@ class SocketCommunicator : public Communicator {
   std::atomic<bool> aborted_ = false;
   Call call_;
   std::vector<Transfer> transfers_;
-  int expected_ = 0;          // ranks that have not come to the present collective; their first exchange counts
-  absl::Time all_came_;       // when none was left of them
-  std::vector<char> staged_;  // a block of each rank's, while they are added up
+  int expected_ = 0;          // ranks whose first exchange of the current collective has not arrived
+  absl::Time all_came_;       // when expected_ reached 0
+  std::vector<char> staged_;  // a block of each rank, for sums
 };
 
 }  // namespace kinora

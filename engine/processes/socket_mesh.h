@@ -10,7 +10,7 @@
 
 namespace kinora {
 
-// Every rank of the valid shape makes its own. Fails as PeerLinks::Connect.
+// Called by every rank of a valid shape. Fails as PeerLinks::Connect.
 absl::StatusOr<std::unique_ptr<Mesh>> MakeSocketMesh(const MeshShape& shape, int rank, PeerLinks& links);
 
 }  // namespace kinora

@@ -14,11 +14,12 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/uninterrupted.h"
 
 namespace kinora {
 namespace {
 
-// A message is one record: the rank that published, which the hub fills in, the length of the key, the key, the value.
+// A message is one record: the publishing rank, which the hub fills in, the length of the key, the key, the value.
 struct Head {
   int32_t rank = 0;
   uint32_t key_bytes = 0;
@@ -29,22 +30,18 @@ absl::Status SocketError(const char* what) {
   return absl::UnavailableError(absl::StrCat("rendezvous: cannot ", what, ": ", std::strerror(errno)));
 }
 
-// A record, or nothing once the other side has gone.
+// Returns a record; nullopt once the other side has gone.
 std::optional<std::string> ReadRecord(int fd) {
   std::string record(kRecordBytes, '\0');
-  ssize_t n;
-  do {
-    n = recv(fd, record.data(), record.size(), 0);
-  } while (n < 0 && errno == EINTR);
+  const ssize_t n = Uninterrupted([&] { return recv(fd, record.data(), record.size(), 0); });
   if (n < static_cast<ssize_t>(sizeof(Head))) return std::nullopt;
   record.resize(n);
   return record;
 }
 
-// A rank that has gone needs nothing more, so failures are not looked at.
+// Ignores failures: a rank that has gone needs nothing more.
 void WriteRecord(int fd, const std::string& record) {
-  while (send(fd, record.data(), record.size(), MSG_NOSIGNAL) < 0 && errno == EINTR) {
-  }
+  Uninterrupted([&] { return send(fd, record.data(), record.size(), MSG_NOSIGNAL); });
 }
 
 }  // namespace
@@ -77,7 +74,7 @@ void RendezvousHub::Start() {
   rank_ends_.clear();
   sigset_t all, before;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the starter's other threads'
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // the starter's other threads handle signals
   thread_ = std::thread([this] { PassOn(); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
@@ -87,16 +84,13 @@ void RendezvousHub::PassOn() {
   for (const FileDescriptor& end : hub_ends_) watched.push_back({end.get(), POLLIN, 0});
   watched.push_back({stop_.get(), POLLIN, 0});
   while (true) {
-    if (poll(watched.data(), watched.size(), -1) < 0) {
-      if (errno == EINTR) continue;  // what the last wait found is no longer so
-      return;
-    }
+    if (Uninterrupted([&] { return poll(watched.data(), watched.size(), -1); }) < 0) return;
     if (watched.back().revents != 0) return;
     for (size_t from = 0; from < hub_ends_.size(); ++from) {
       if (watched[from].revents == 0) continue;
       std::optional<std::string> record = ReadRecord(watched[from].fd);
       if (!record) {
-        watched[from].fd = -1;  // which poll leaves out
+        watched[from].fd = -1;  // poll ignores it
         watched[from].revents = 0;
         continue;
       }
@@ -119,11 +113,10 @@ void SocketRendezvous::Publish(const std::string& key, const std::string& value)
 
 absl::StatusOr<bool> SocketRendezvous::Receive(Deadline deadline) {
   pollfd watched{end_.get(), POLLIN, 0};
-  int ready;
-  do {
+  const int ready = Uninterrupted([&] {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
-    ready = poll(&watched, 1, static_cast<int>(std::clamp<int64_t>(left, 0, std::numeric_limits<int>::max())));
-  } while (ready < 0 && errno == EINTR);
+    return poll(&watched, 1, static_cast<int>(std::clamp<int64_t>(left, 0, std::numeric_limits<int>::max())));
+  });
   if (ready < 0) return SocketError("wait");
   if (ready == 0) return false;
   const std::optional<std::string> record = ReadRecord(end_.get());
@@ -138,7 +131,7 @@ absl::StatusOr<bool> SocketRendezvous::Receive(Deadline deadline) {
   return true;
 }
 
-// By std's clock and condition: Clock::Steady() does not serve a child of fork.
+// Uses the standard clock and condition variable, because Clock::Steady() may not wait in a child of fork.
 absl::StatusOr<std::string> SocketRendezvous::Await(int rank, const std::string& key, absl::Duration patience) {
   const Deadline deadline = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(patience);
   const std::pair<int, std::string> wanted(rank, key);

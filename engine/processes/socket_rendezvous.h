@@ -1,5 +1,5 @@
-// Rendezvous of processes that one process starts, without a server: each has a pair of sockets to the starter, which
-// passes on what they publish. For `kinora-render --processes` and for tests.
+// A rendezvous without a server, for processes that one process starts: each has a socket pair to the starter, which
+// forwards published values. For `kinora-render --processes` and for tests.
 #ifndef KINORA_ENGINE_PROCESSES_SOCKET_RENDEZVOUS_H_
 #define KINORA_ENGINE_PROCESSES_SOCKET_RENDEZVOUS_H_
 
@@ -19,19 +19,19 @@
 
 namespace kinora {
 
-// The starter's side. What one rank publishes reaches each of the others.
+// The starter's side. Forwards each rank's values to all others.
 class RendezvousHub {
  public:
-  // Unavailable: no sockets are left.
+  // Fails with Unavailable if no sockets can be made.
   static absl::StatusOr<std::unique_ptr<RendezvousHub>> Open(int ranks);
   ~RendezvousHub();  // ends the ranks' waits with Unavailable
 
-  // For SocketRendezvous of that rank: inherited by its process, and closed by nobody else. Closed on exec.
+  // The descriptor for that rank's SocketRendezvous, inherited by its process. The hub owns it. Closed on exec.
   int RankEnd(int rank) const { return rank_ends_[rank].get(); }
-  // In a process that was forked, once it has its end: closes the starter's and the others'.
+  // Call in a forked rank, after duplicating its end: closes the descriptors of the starter and of all ranks.
   void CloseInRank();
-  // After the processes have been started: closes the ranks' ends here, so that a rank's end is noticed, and passes on
-  // from a thread of its own.
+  // Call after starting the processes. Closes the ranks' ends here, so that the end of a rank is noticed, and starts
+  // the forwarding thread.
   void Start();
 
  private:
@@ -43,7 +43,7 @@ class RendezvousHub {
   std::thread thread_;
 };
 
-// A rank's side. Values up to kMaxBytes with their key (CHECK). Thread-safe: of the threads that wait one reads, for
+// A rank's side. A key and its value have at most kMaxBytes (CHECK). Thread-safe: one of the waiting threads reads for
 // all.
 class SocketRendezvous : public Rendezvous {
  public:
@@ -51,18 +51,18 @@ class SocketRendezvous : public Rendezvous {
   explicit SocketRendezvous(FileDescriptor end) : end_(std::move(end)) {}
 
   void Publish(const std::string& key, const std::string& value) override;
-  // Unavailable once the starter has gone or has ended its hub.
+  // Fails with Unavailable once the starter has ended or has destroyed its hub.
   absl::StatusOr<std::string> Await(int rank, const std::string& key, absl::Duration patience) override;
 
  private:
   using Deadline = std::chrono::steady_clock::time_point;
-  // One message; false: none came in time. By one thread at a time.
+  // Receives one message; returns false if none arrived in time. Called by one thread at a time.
   absl::StatusOr<bool> Receive(Deadline deadline);
 
   const FileDescriptor end_;
-  std::mutex mu_;  // of what follows
+  std::mutex mu_;  // guards the members below
   std::condition_variable changed_;
-  bool reading_ = false;                                          // a thread does
+  bool reading_ = false;                                          // a thread is in Receive
   std::map<std::pair<int, std::string>, std::string> published_;  // by rank and key
 };
 

@@ -8,14 +8,14 @@ namespace {
 
 struct Tap {
   int64_t low, high;
-  float share;  // of the higher one
+  float share;  // weight of `high`
 };
 
-struct Wanted {  // pixels of a side
+struct Wanted {  // pixels along one side
   int64_t all, begin, count;
 };
 
-// As torch's interpolate has it: the step between samples is that of the whole sides, in float32.
+// As in torch's interpolate, the step between samples is the ratio of the whole sides, in float32.
 std::vector<Tap> TapsOf(int64_t side, const Wanted& wanted, double scale) {
   const auto scaled = static_cast<int64_t>(std::ceil(static_cast<double>(side) * scale));
   const int64_t first = (scaled - wanted.all) / 2 + wanted.begin;

@@ -1,4 +1,4 @@
-// From a picture of any size to one of a clip's (ltx_pipelines/utils/media_io/resize.py).
+// Fits a picture of any size to a clip's size (ltx_pipelines/utils/media_io/resize.py).
 #ifndef KINORA_ENGINE_REQUEST_COVER_AND_CROP_H_
 #define KINORA_ENGINE_REQUEST_COVER_AND_CROP_H_
 
@@ -19,10 +19,10 @@ struct CoveredSize {
   int64_t width = 0, height = 0;
 };
 
-// Scaled until it covers `size`, bilinearly between the centres of pixels and without a filter before, then cut
-// at its middle. [height, width, 3] in [-1, 1]. No side is 0.
+// Scales `picture` until it covers `size` (bilinear, half-pixel centres, no antialiasing), then crops the centre.
+// Returns [height, width, 3] in [-1, 1]. No side may be 0.
 std::vector<float> CoverAndCrop(const RgbView& picture, const CoveredSize& size);
-// A part of that alone. out: [part.height, part.width, 3].
+// Writes only a part of that result. out: [part.height, part.width, 3].
 void CoverAndCrop(const RgbView& picture, const CoveredSize& size, const PixelRegion& part, float* out);
 
 }  // namespace kinora

@@ -1,6 +1,8 @@
 #include "engine/request/defaults.h"
 
 #include <algorithm>
+#include <limits>
+#include <utility>
 
 #include "engine/request/given_sound.h"
 
@@ -25,20 +27,39 @@ void FillGuidance(const std::optional<GuidanceParams>& defaults, std::optional<G
   }
 }
 
-// A given sound decides how long the clip is, once it was read: until then nobody knows.
+// The recipe's default, or, if a retake's window ends later, the frames up to its end, at most recipe.max_frames (if
+// that is 0, the default).
+int32_t FramesOfWindow(const RecipeDescription& recipe, const GenerationRequest& r) {
+  const int32_t usual = recipe.defaults.num_frames;
+  if (!r.retake.has_value() || r.retake->keep_video || r.retake->keep_audio) return usual;
+  const double reached = r.retake->end_seconds * r.frame_rate + 0.5;  // times are printed with few digits
+  if (!(reached > usual)) return usual;
+  const double most = recipe.max_frames > 0 ? recipe.max_frames : std::numeric_limits<int32_t>::max();
+  const int32_t multiple = std::max(1, recipe.frame_multiple);
+  return std::max(usual, (static_cast<int32_t>(std::min(reached, most)) - 1) / multiple * multiple + 1);
+}
+
+// A given sound determines the clip's length, which is unknown (0) until the sound is read.
 int32_t FramesOf(const RecipeDescription& recipe, const GenerationRequest& r) {
-  if (!r.audio.has_value()) return recipe.defaults.num_frames;
+  if (!r.audio.has_value()) return FramesOfWindow(recipe, r);
   if (r.audio->audio == nullptr) return 0;
   const int64_t heard = FramesHeard(*r.audio, r.frame_rate, recipe.frame_multiple);
   const int64_t most = recipe.max_frames > 0 ? recipe.max_frames : heard;
   return static_cast<int32_t>(std::clamp<int64_t>(heard, 1, std::max<int64_t>(1, most)));
 }
 
-// What is kept or absent is not guided.
+// Reduces the defaults of a modality that a retake keeps to its perturbation in the other modality's STG pass.
+void KeepPerturbation(std::optional<GuidanceParams>& defaults) {
+  if (!defaults.has_value()) return;
+  defaults = GuidanceParams{.stg_scale = defaults->stg_scale, .stg_blocks = std::move(defaults->stg_blocks)};
+}
+
+// A modality that is given or absent is not guided.
 void FillGuidances(const GenerationRequest& defaults, GenerationRequest& r) {
   std::optional<GuidanceParams> video = defaults.video_guidance, audio = defaults.audio_guidance;
-  if (r.audio.has_value() || (r.retake.has_value() && r.retake->keep_audio)) audio.reset();
-  if (r.retake.has_value() && r.retake->keep_video) video.reset();
+  if (r.audio.has_value()) audio.reset();
+  if (r.retake.has_value() && r.retake->keep_video) KeepPerturbation(video);
+  if (r.retake.has_value() && r.retake->keep_audio) KeepPerturbation(audio);
   if (r.audio_only) {
     video.reset();
     if (audio.has_value()) audio->modality_scale = 1;

@@ -1,4 +1,4 @@
-// What a model sets where a request says nothing.
+// A model's defaults for the absent fields of a request.
 #ifndef KINORA_ENGINE_REQUEST_DEFAULTS_H_
 #define KINORA_ENGINE_REQUEST_DEFAULTS_H_
 
@@ -6,13 +6,13 @@
 
 namespace kinora {
 
-// The H.264 pass of an image up to LTX-2.3 (ltx_pipelines/utils/args.py).
+// CRF of the H.264 pass of an image, up to LTX-2.3 (ltx_pipelines/utils/args.py).
 inline constexpr int32_t kImageCrf = 33;
 
-// `asked` with every default of its recipe: sizes, rate, steps (of given or fixed sigmas: their number), the crf of
-// images, and in a guided recipe guidance, STG blocks where STG is on, and the negative prompt where a term uses one. A
-// recipe without guidance has none afterwards that was not asked for. A recipe that `model` does not describe: nothing
-// but its name.
+// Returns `asked` with every default of its recipe: sizes, rate, steps (for given or fixed sigmas, as many as they
+// take), the crf of images, and in a guided recipe the guidance, STG blocks if STG is on, and the negative prompt if a
+// term uses it. Guidance of an unguided recipe stays as requested. If `model` does not describe the recipe, sets only
+// the recipe.
 GenerationRequest WithDefaults(const ModelDescription& model, const GenerationRequest& asked);
 
 }  // namespace kinora

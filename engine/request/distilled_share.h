@@ -5,7 +5,7 @@
 
 namespace kinora {
 
-// How much of the model's distilled LoRA, if it has one, the weights bear in the first denoising stage of a recipe.
+// Strength of the model's distilled LoRA, if it has one, in the first denoising stage of a recipe.
 constexpr double FirstDistilledShare(Recipe recipe) {
   if (recipe == Recipe::kHq) return 0.25;
   return recipe == Recipe::kDistilled || recipe == Recipe::kDistilledTwoStage ? 1 : 0;

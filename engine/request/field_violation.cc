@@ -13,8 +13,8 @@ std::string JoinViolations(const FieldViolations& violations) {
 }
 
 std::string TextProblem(std::string_view text) {
-  if (const int64_t at = FindInvalidUtf8(text); at >= 0) return absl::StrCat("not valid UTF-8 at byte ", at);
-  return text.find('\0') == std::string_view::npos ? "" : "holds a zero byte";
+  if (const int64_t at = FindInvalidUtf8(text); at >= 0) return absl::StrCat("invalid UTF-8 at byte ", at);
+  return text.find('\0') == std::string_view::npos ? "" : "contains a zero byte";
 }
 
 }  // namespace kinora

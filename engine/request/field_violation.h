@@ -1,4 +1,4 @@
-// What is wrong with one field of a request.
+// Errors in the fields of a request.
 #ifndef KINORA_ENGINE_REQUEST_FIELD_VIOLATION_H_
 #define KINORA_ENGINE_REQUEST_FIELD_VIOLATION_H_
 
@@ -10,7 +10,7 @@ namespace kinora {
 
 struct FieldViolation {
   std::string field;        // path as a client writes it: "video_guidance.stg_blocks[0]"
-  std::string description;  // what is wrong and the nearest valid value
+  std::string description;  // the error and the nearest valid value
   bool operator==(const FieldViolation&) const = default;
 };
 
@@ -19,7 +19,7 @@ using FieldViolations = std::vector<FieldViolation>;
 // "field: description", joined by "; ".
 std::string JoinViolations(const FieldViolations& violations);
 
-// Why a field cannot hold `text`: not UTF-8, or a zero byte in it; "": it can.
+// Returns why a field cannot hold `text`: invalid UTF-8 or a zero byte; "" if it can.
 std::string TextProblem(std::string_view text);
 
 }  // namespace kinora

@@ -7,7 +7,7 @@ namespace kinora {
 namespace {
 
 constexpr int32_t kUsualRate = 48000;
-constexpr double kMostFrames = 1e9, kMostSamples = 1e15;  // of what requests that are refused could ask for
+constexpr double kMostFrames = 1e9, kMostSamples = 1e15;  // bound the values of requests that are rejected later
 
 double Within(double value, double most) { return value > 0 ? std::min(value, most) : 0; }  // NaN: 0
 
@@ -37,7 +37,7 @@ int64_t FramesHeard(const AudioGuide& guide, double frame_rate, int64_t frame_mu
   const double rate = guide.audio->sample_rate;
   const double seconds = static_cast<double>(guide.audio->samples) / rate - guide.start_seconds;
   int64_t most = static_cast<int64_t>(Within(seconds * frame_rate, kMostFrames)) / multiple * multiple + 1;
-  if (lasts(most + multiple)) return most + multiple;  // what lies on the edge is rounded to whole samples
+  if (lasts(most + multiple)) return most + multiple;  // rounding to whole samples can admit these frames
   if (!lasts(most)) most -= multiple;
   return std::max<int64_t>(0, most);
 }

@@ -1,4 +1,4 @@
-// The sound of audio-to-video on the clip's clock: which of its samples the clip hears, and how long a clip it makes.
+// The sound of audio-to-video: the samples that a clip uses, and the length of the clip that it fills.
 #ifndef KINORA_ENGINE_REQUEST_GIVEN_SOUND_H_
 #define KINORA_ENGINE_REQUEST_GIVEN_SOUND_H_
 
@@ -8,23 +8,22 @@
 
 namespace kinora {
 
-// Of each channel.
+// A range of samples in each channel.
 struct SoundSpan {
   int64_t begin = 0, samples = 0;
   int64_t sample_rate = 0;  // Hz
   bool operator==(const SoundSpan&) const = default;
 };
 
-// What a clip of so many frames hears: from start_seconds on, for num_frames / frame_rate seconds. Rounded
-// to whole samples, halves to even. It may end beyond the sound. A sound that was not read yet counts as one of 48,000
-// samples per second.
+// Returns the samples that a clip uses: from start_seconds, for num_frames / frame_rate seconds, rounded to whole
+// samples, halves to even. The span may end beyond the sound. An unread sound counts as 48,000 samples per second.
 SoundSpan HeardSpan(const AudioGuide& guide, int64_t num_frames, double frame_rate);
 
-// Of a request with its defaults: it leaves the number of frames to a sound that was not read yet.
+// Whether a request, defaults filled in, takes its number of frames from a sound that is not read yet.
 bool FramesAreUnknown(const GenerationRequest& request);
 
-// The most frames, 1 more than a multiple of frame_multiple, that the sound lasts for; 0: it lasts for none.
-// guide.audio: not null.
+// Returns the most frames, 1 more than a multiple of frame_multiple, that the sound lasts for; 0 if it lasts for none.
+// guide.audio must not be null.
 int64_t FramesHeard(const AudioGuide& guide, double frame_rate, int64_t frame_multiple);
 
 }  // namespace kinora

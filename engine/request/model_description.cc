@@ -37,7 +37,7 @@ std::string UntrainedShapeWarning(const ModelDescription& model, const Generatio
     absl::StrAppend(out, shape.width, "x", shape.height, " with ", shape.num_frames, " frames");
   };
   return absl::StrCat("the model was trained on clips of ", absl::StrJoin(model.trained_shapes, ", ", text),
-                      "; one of another size or length may not show what was asked for");
+                      "; clips of other sizes or lengths may not follow the prompt");
 }
 
 int64_t ModelDescription::ScheduleTokens(const GenerationRequest& request) const {

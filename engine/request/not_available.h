@@ -1,5 +1,5 @@
-// "Not available yet": what the API knows and this build cannot compute. The one table of it: whoever builds a part
-// takes its row out.
+// "Not available yet": parts of the API that this build cannot compute. The table in not_available.cc is the only list;
+// remove a part's row when you build the part.
 #ifndef KINORA_ENGINE_REQUEST_NOT_AVAILABLE_H_
 #define KINORA_ENGINE_REQUEST_NOT_AVAILABLE_H_
 
@@ -9,7 +9,7 @@
 
 namespace kinora {
 
-// The first field asked for that is not available yet ("retake", "conditions"); "": all of it is.
+// Returns the first requested field that is not available yet ("retake", "conditions"); "" if all are.
 std::string NotAvailable(const GenerationRequest& request);
 std::string NotAvailable(const OutputRequest& output);
 

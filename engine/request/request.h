@@ -1,9 +1,9 @@
-// One generation request: the proto's `Generation` as plain C++. No file, no protobuf, no Tensor: the frontend includes
-// this header and links no engine, so the data a request carries owns its memory. All ranks of a group are given equal
-// requests.
+// One generation request: the proto's `Generation` as plain C++. No file access, no protobuf, no Tensor: the frontend
+// includes this header without linking the engine, so a request owns the memory of its data. All ranks of a group get
+// equal requests.
 //
-// "Absent" (nullopt, 0, empty) always means the model's or the recipe's default. What the fields may hold, and what
-// stands for an absent one, is decided in request_rules.h.
+// "Absent" (nullopt, 0, empty) always means the model's or the recipe's default. request_rules.h defines the valid
+// values and the defaults.
 #ifndef KINORA_ENGINE_REQUEST_REQUEST_H_
 #define KINORA_ENGINE_REQUEST_REQUEST_H_
 
@@ -14,9 +14,12 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/request/given_noise.h"
+#include "engine/request/stage.h"
+
 namespace kinora {
 
-enum class Recipe { kUnspecified, kOneStage, kTwoStage, kDistilled, kDistilledTwoStage, kHq };  // numbers of the proto
+enum class Recipe { kUnspecified, kOneStage, kTwoStage, kDistilled, kDistilledTwoStage, kHq };  // the proto's numbers
 
 constexpr std::string_view RecipeName(Recipe recipe) {  // the proto's name, for messages, labels and JSON
   constexpr std::string_view kNames[] = {"RECIPE_UNSPECIFIED", "ONE_STAGE",           "TWO_STAGE",
@@ -31,7 +34,7 @@ struct GuidanceParams {
   std::vector<int32_t> stg_blocks;  // transformer blocks perturbed; empty: the model's default blocks
   double modality_scale = 1;        // 1: off
   double rescale = 0;               // 0: off, 0..1
-  int32_t skip_step = 0;            // k: guide anew on steps with step % (k + 1) == 0, reuse x0 on the others
+  int32_t skip_step = 0;            // k: compute guidance on steps with step % (k + 1) == 0, reuse x0 on others
 
   bool NeedsUncond() const { return cfg_scale != 1; }
   bool NeedsPerturbed() const { return stg_scale != 0; }
@@ -42,7 +45,7 @@ struct GuidanceParams {
 struct PixelClip {  // sRGB after EXIF, ICC and CRF; [frames, height, width, 3]
   int64_t frames = 0, height = 0, width = 0;
   std::vector<uint8_t> rgb;
-  double frame_rate = 0;  // of its file, frames per second; 0: not known
+  double frame_rate = 0;  // of its file, frames per second; 0: unknown
 };
 
 struct AudioClip {  // [channels, samples], -1..1
@@ -51,15 +54,9 @@ struct AudioClip {  // [channels, samples], -1..1
   std::vector<float> waveform;
 };
 
-struct HostArray {  // float32, row-major
-  std::vector<int64_t> shape;
-  std::vector<float> values;
-  bool operator==(const HostArray&) const = default;
-};
-
-// Inputs are named by `input_id`, an upload's id or a file's path for kinora-render; whoever runs the request reads
-// them.
-struct ConditionInput {  // an image (one frame) or a clip that the video shows from `frame` on
+// `input_id` names an input: an upload's id, or a file's path for kinora-render. The process that runs the request
+// reads it.
+struct ConditionInput {  // an image (one frame) or a clip, shown from `frame` on
   enum class Media { kNone, kImage, kClip };
   Media media = Media::kNone;
   std::string input_id;
@@ -67,7 +64,7 @@ struct ConditionInput {  // an image (one frame) or a clip that the video shows 
   int32_t frame = 0;                        // pixel frame, 0-based
   double strength = 1;                      // 0..1
   bool append = false;         // frame 0 only: guide by appended tokens instead of replacing latent frame 0
-  std::optional<int32_t> crf;  // of the H.264 pass before encoding; 0: none; absent: the model's default
+  std::optional<int32_t> crf;  // of the H.264 pass before encoding; 0: no pass; absent: the model's default
   bool operator==(const ConditionInput&) const = default;
 };
 
@@ -75,11 +72,11 @@ struct LoraInput {
   std::string id;  // as in ModelFiles' lora=ID:FILE
   double strength = 1;
   std::optional<double> strength_stage2;  // absent: `strength`
-  std::string digest{};                   // "sha256:HEX": another file under the id is refused; empty: any will do
+  std::string digest{};                   // "sha256:HEX" rejects another file under this id; empty: accepts any
   bool operator==(const LoraInput&) const = default;
 };
 
-struct RetakeInput {  // new material in [start, end) of the clip
+struct RetakeInput {  // regenerates [start, end) of the clip
   std::string input_id;
   std::shared_ptr<const PixelClip> clip;   // null until read
   std::shared_ptr<const AudioClip> audio;  // null: not read, or the clip has no sound
@@ -95,21 +92,13 @@ struct AudioGuide {  // audio-to-video: this sound is kept
   bool operator==(const AudioGuide&) const = default;
 };
 
-// Initial noise given instead of drawn (`kinora-render --noise`): standard normal, float32. C is the video latent's
-// channels, F', H', W' its frames, height, width, T' the audio latent's frames.
-struct GivenNoise {
-  std::optional<HostArray> video;  // [1, C, F', H', W']
-  std::optional<HostArray> audio;  // [1, 8, T', 16]
-  bool operator==(const GivenNoise&) const = default;
-};
-
 struct GenerationRequest {
   std::string prompt;                          // UTF-8
   std::optional<std::string> negative_prompt;  // absent: the model's default where guidance uses one; "": empty
   int32_t width = 0, height = 0;               // pixels
-  int32_t num_frames = 0;                      // 8k + 1; 0 in an effective request: `audio`, once read, decides
+  int32_t num_frames = 0;                      // 8k + 1; 0 in an effective request: `audio` sets it once it is read
   double frame_rate = 0;                       // frames per second
-  uint64_t seed = 0;                           // always explicit: whoever builds the request draws and reports it
+  uint64_t seed = 0;                           // always explicit: drawn and reported by the builder of the request
   Recipe recipe = Recipe::kUnspecified;
   int32_t num_inference_steps = 0;
   std::vector<double> sigmas;  // first stage; descending, last 0; empty: the recipe's schedule
@@ -125,21 +114,17 @@ struct GenerationRequest {
   bool operator==(const GenerationRequest&) const = default;
 };
 
-// What a request asks of its artifacts, as far as anything but writing them depends on it: the proto's `Output`.
+// The fields of the proto's `Output` that matter to more than the writing of the artifacts.
 struct OutputRequest {
   std::optional<int32_t> crf;       // quality of the video encoder; absent: 19
   int32_t preview_every_steps = 0;  // 0: no previews
 };
 
-// Reported on rank 0 at the start of each stage (step 0) and after each step. Stages, in order: "encode"; of a given
-// sound "encode_audio"; of a request that shows something "encode_inputs"; "denoise", or of two stages "denoise_1",
-// "upsample", "denoise_2"; "decode_video", "decode_audio". Before one that other LoRAs go on for, "put_on_loras".
+// Reported on rank 0 at the start of each stage (step 0) and after each step.
 struct Progress {
-  std::string stage;
-  int32_t step = 0;              // steps done in this stage
-  int32_t total_steps = 0;       // steps of this stage; 0: not counted
-  double fraction = 0;           // of the whole request, 0..1, never falls
-  double remaining_seconds = 0;  // < 0: not known yet
+  Stage stage;
+  int32_t step = 0;         // steps done in this stage
+  int32_t total_steps = 0;  // steps of this stage; 0: not counted
 };
 
 }  // namespace kinora

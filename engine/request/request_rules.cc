@@ -18,29 +18,29 @@ namespace kinora {
 
 void Rules::CheckRecipe() {
   const bool sound = request_.audio_only;
-  if (sound && !model_->makes_audio) Add("audio_only", "this model makes no sound");
-  if (!sound && !model_->makes_video) Add("audio_only", "needed: this model makes no video");
+  if (sound && !model_->makes_audio) Add("audio_only", "this model generates no sound");
+  if (!sound && !model_->makes_video) Add("audio_only", "must be set: this model generates no video");
   if (request_.recipe == Recipe::kUnspecified) {
     return Add("recipe",
-               "needed: the model's files do not say whether it is dev or distilled (--model kind=dev or "
-               "kind=distilled beside them does)");
+               "must be set: the model's files do not say whether it is dev or distilled (the operator can add --model "
+               "kind=dev or kind=distilled)");
   }
   if (recipe_ != nullptr) return CheckNeeds();
-  if (FindUpscaling(request_.upsampler) == nullptr) return;  // said of the upsampler
+  if (FindUpscaling(request_.upsampler) == nullptr) return;  // CheckInputs reports it
   if (model_->Find(request_.recipe, "") != nullptr) return CheckUpsampler();
   std::string listed;
   for (const RecipeDescription& described : model_->recipes) listed += Cat(" ", RecipeName(described.recipe));
   Add("recipe", Cat(RecipeName(request_.recipe), " is not one of this model's recipes, which are", listed));
 }
 
-// One that the recipe is not described with.
+// Reports an upsampler that the recipe is not described with.
 void Rules::CheckUpsampler() {
   std::vector<std::string> others;
   for (const RecipeDescription& described : model_->recipes) {
     if (described.recipe == request_.recipe && !described.upsampler.empty()) others.push_back(described.upsampler);
   }
   const std::string_view recipe = RecipeName(request_.recipe);
-  Add("upsampler", others.empty() ? Cat("the recipe ", recipe, " has one stage; leave it out")
+  Add("upsampler", others.empty() ? Cat("the recipe ", recipe, " has one stage; omit it")
                                   : Cat(recipe, " of this model has ", absl::StrJoin(others, ", ")));
 }
 
@@ -55,7 +55,7 @@ void Rules::CheckNeeds() {
     if (!part.needed || part.there) continue;
     Add("recipe",
         Cat(RecipeName(request_.recipe), " needs the ", part.name, ", which this model was loaded without (--model ",
-            part.file, ", of a frontend --worker-model, gives it)"));
+            part.file, ", or --worker-model in a frontend, adds it)"));
   }
 }
 
@@ -81,7 +81,7 @@ void Rules::CheckShape() {
   const RecipeDescription& r = recipe_ != nullptr ? *recipe_ : none;
   const int64_t size = std::max(1, r.size_multiple), frames = std::max(1, r.frame_multiple);
   const auto limit = [](int32_t maximum) { return maximum > 0 ? maximum : std::numeric_limits<int32_t>::max(); };
-  const int64_t smallest = (std::max<int64_t>(r.min_size, size) + size - 1) / size * size;  // that is on the grid
+  const int64_t smallest = (std::max<int64_t>(r.min_size, size) + size - 1) / size * size;  // on the grid
   const Grid grids[] = {
       {"width", request_.width, size, 0, smallest, limit(r.max_width)},
       {"height", request_.height, size, 0, smallest, limit(r.max_height)},
@@ -90,8 +90,7 @@ void Rules::CheckShape() {
   const size_t before = violations_.size();
   for (const Grid& grid : absl::MakeConstSpan(grids).subspan(request_.audio_only ? 2 : 0)) {
     const bool later = &grid == &grids[2] && FramesAreUnknown(request_);
-    if (later || (recipe_ == nullptr && grid.value == 0))
-      continue;  // 0 without a description: a default not known here
+    if (later || (recipe_ == nullptr && grid.value == 0)) continue;  // 0: a default, unknown without a description
     CheckGrid(grid);
   }
   sized_ = recipe_ != nullptr && violations_.size() == before && !FramesAreUnknown(request_);
@@ -103,7 +102,7 @@ void Rules::CheckTokens() {
   const int64_t tokens = model_->VideoTokens(request_.num_frames, request_.height, request_.width) + appended;
   if (recipe_->max_tokens == 0 || tokens <= recipe_->max_tokens) return;
   too_large_ = true;
-  // Latent frames of this size that fit, then the largest number of frames on the recipe's grid.
+  // The latent frames of this size that fit determine the largest number of frames on the recipe's grid.
   const int64_t per_frame = std::max<int64_t>(1, model_->VideoTokens(1, request_.height, request_.width));
   const int64_t fits =
       std::min<int64_t>((recipe_->max_tokens - appended) / per_frame, std::numeric_limits<int32_t>::max());
@@ -111,11 +110,11 @@ void Rules::CheckTokens() {
   const int64_t frames = (fits - 1) * model_->frames_per_token / multiple * multiple + 1;
   const char* const smaller = appended > 0 ? "reduce width, height or conditions" : "reduce width or height";
   const std::string nearest = fits < 1 ? smaller : absl::StrCat("nearest at this size: ", frames, " frames");
-  const std::string_view whose = appended > 0 ? ", those of conditions among them" : "";
+  const std::string_view whose = appended > 0 ? ", including those of conditions" : "";
   Add("num_frames", Cat(tokens, " video tokens", whose, "; at most ", recipe_->max_tokens, "; ", nearest));
 }
 
-// Of conditions behind the clip's own. One that nobody has read counts as the longest that it may be.
+// Tokens of conditions, appended to the clip's own. An unread clip counts as the longest possible.
 int64_t Rules::AppendedTokens() const {
   int64_t tokens = 0;
   for (const ConditionInput& condition : request_.conditions) {
@@ -138,18 +137,18 @@ void Rules::CheckSigmas() {
   }
   if (violations_.size() > before) return;
   if (count < 2 || count > kMaxSigmas) {
-    return Add("sigmas", absl::StrCat(count, " values; 2..", kMaxSigmas, ", the last one 0"));
+    return Add("sigmas", absl::StrCat(count, " values; must be 2 to ", kMaxSigmas, ", ending in 0"));
   }
   const double least = request_.recipe == Recipe::kHq ? kMinHqSigma : kMinSigma;
   for (int64_t i = 0; i + 1 < count; ++i) {
     const std::string field = absl::StrCat("sigmas[", i, "]");
     if (sigmas[i] < least || sigmas[i] > 1) return CheckNumber(field, sigmas[i], least, 1);
-    // In float32, in which the steps divide by them.
+    // Compare in float32, the precision in which the steps divide by the levels.
     if (i > 0 && static_cast<float>(sigmas[i]) >= static_cast<float>(sigmas[i - 1])) {
-      return Add(field, "must be less than the one before");
+      return Add(field, "must be less than the previous one");
     }
   }
-  if (sigmas.back() != 0) Add(absl::StrCat("sigmas[", count - 1, "]"), "the last one must be 0; nearest: 0");
+  if (sigmas.back() != 0) Add(absl::StrCat("sigmas[", count - 1, "]"), "must be 0, as the last one; nearest: 0");
 }
 
 void Rules::CheckSteps() {
@@ -157,18 +156,17 @@ void Rules::CheckSteps() {
   const int64_t count = static_cast<int64_t>(request_.sigmas.size());
   const int64_t fixed = recipe_ != nullptr ? static_cast<int64_t>(recipe_->fixed_sigmas.size()) : 0;
   if (steps == 0 && recipe_ == nullptr) return;
-  if (count == 1 || count > kMaxSigmas) return;  // said of the sigmas
+  if (count == 1 || count > kMaxSigmas) return;  // CheckSigmas reports it
   if (steps < 1 || steps > kMaxSteps) return CheckNumber("num_inference_steps", steps, 1, kMaxSteps);
   if (count > 0 && steps != count - 1) {
-    Add("num_inference_steps",
-        absl::StrCat(steps, " with ", count, " sigmas; nearest: ", count - 1, ", or leave it out"));
+    Add("num_inference_steps", absl::StrCat(steps, " with ", count, " sigmas; nearest: ", count - 1, ", or omit it"));
   } else if (count == 0 && fixed > 0 && steps != fixed - 1) {
     Add("num_inference_steps",
-        absl::StrCat(steps, " with the fixed sigmas of the recipe; nearest: ", fixed - 1, ", or leave it out"));
+        absl::StrCat(steps, " with the recipe's fixed sigmas; nearest: ", fixed - 1, ", or omit it"));
   }
 }
 
-// So many tokens shift every noise level to 1, and none of them differs from the next.
+// Rejects a token count that shifts every noise level to 1, so that no two levels differ.
 void Rules::CheckScheduleTokens() {
   const GenerationRequest& r = request_;
   if (r.schedule_tokens < -1) return CheckNumber("schedule_tokens", r.schedule_tokens, -1, kAnyNumber);
@@ -180,21 +178,21 @@ void Rules::CheckScheduleTokens() {
   };
   const int64_t tokens = model_->ScheduleTokens(r);
   if (works(tokens)) return;
-  int64_t fewer = 0, more = tokens;  // 0 stands for: none works
+  int64_t fewer = 0, more = tokens;  // 0: no count works
   while (more - fewer > 1) {
     const int64_t middle = fewer + (more - fewer) / 2;
     (works(middle) ? fewer : more) = middle;
   }
   Add("schedule_tokens",
-      absl::StrCat("with ", tokens, " tokens and ", r.num_inference_steps, " steps every noise level is 1; ",
-                   fewer > 0 ? absl::StrCat("nearest: ", fewer) : "give explicit sigmas"));
+      absl::StrCat("with ", tokens, " tokens and ", r.num_inference_steps, " steps, every noise level is 1; ",
+                   fewer > 0 ? absl::StrCat("nearest: ", fewer) : "set explicit sigmas"));
 }
 
 void Rules::CheckGuidance(const std::string& field, const std::optional<GuidanceParams>& guidance) {
   if (!guidance.has_value()) return;
   const GuidanceParams& g = *guidance;
   if (recipe_ != nullptr && !recipe_->guided && Guides(g)) {
-    Add(field, Cat("the recipe ", RecipeName(request_.recipe), " has no guidance; leave it out or set every term off"));
+    Add(field, Cat("the recipe ", RecipeName(request_.recipe), " has no guidance; omit it or turn every term off"));
   }
   CheckNumber(field + ".cfg_scale", g.cfg_scale, -kMaxGuidanceScale, kMaxGuidanceScale);
   CheckNumber(field + ".stg_scale", g.stg_scale, -kMaxGuidanceScale, kMaxGuidanceScale);
@@ -212,11 +210,11 @@ void Rules::CheckStgBlocks(const std::string& field, const std::vector<int32_t>&
     if (blocks[i] >= 0 && blocks[i] <= last) continue;
     const std::string which = model_ != nullptr ? absl::StrCat("; this model has 0..", last) : "";
     return Add(absl::StrCat(field, "[", i, "]"),
-               absl::StrCat(blocks[i], " is no block", which, "; nearest: ", std::clamp(blocks[i], 0, last)));
+               absl::StrCat(blocks[i], " is not a block", which, "; nearest: ", std::clamp(blocks[i], 0, last)));
   }
 }
 
-Verdict Judge(const ModelDescription& model, const GenerationRequest& asked) {
+Verdict ValidateRequest(const ModelDescription& model, const GenerationRequest& asked) {
   Verdict verdict{.effective = WithDefaults(model, asked)};
   Rules rules(&model, verdict.effective);
   rules.CheckAll();
@@ -227,7 +225,7 @@ Verdict Judge(const ModelDescription& model, const GenerationRequest& asked) {
 }
 
 absl::StatusOr<GenerationRequest> ResolveRequest(const ModelDescription& model, const GenerationRequest& asked) {
-  Verdict verdict = Judge(model, asked);
+  Verdict verdict = ValidateRequest(model, asked);
   if (!verdict.violations.empty()) return absl::InvalidArgumentError(JoinViolations(verdict.violations));
   if (!verdict.unavailable.empty()) return absl::UnimplementedError(verdict.unavailable + ": not available yet");
   return std::move(verdict.effective);

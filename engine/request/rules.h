@@ -1,5 +1,5 @@
-// The rules for requests (request_rules.h), of one request: request_rules.cc has what holds of all, input_rules.cc what
-// is said of what a request brings along or keeps: pictures, clips, sounds, LoRAs.
+// Applies the rules of request_rules.h to one request. request_rules.cc checks what all requests share; input_rules.cc
+// checks inputs and the parts that a retake keeps: pictures, clips, sounds, LoRAs.
 #ifndef KINORA_ENGINE_REQUEST_RULES_H_
 #define KINORA_ENGINE_REQUEST_RULES_H_
 
@@ -32,7 +32,7 @@ struct Grid {
 
 class Rules {
  public:
-  // model: null for what holds with any of them. request: with the model's defaults.
+  // model: null checks only what holds for every model. request: with the model's defaults; must outlive this object.
   Rules(const ModelDescription* model, const GenerationRequest& request)
       : model_(model),
         recipe_(model != nullptr ? model->Find(request.recipe, request.upsampler) : nullptr),
@@ -103,6 +103,7 @@ class Rules {
   void CheckStgBlocks(const std::string& field, const std::vector<int32_t>& blocks);
   void CheckInputs();
   void CheckRetake(const RetakeInput& retake);
+  void CheckKeptGuidance(const std::string& field, const std::optional<GuidanceParams>& guidance);
   void CheckClipRate(double rate);
   void CheckExtension(const RetakeInput& retake);
   void CheckCondition(const std::string& field, const ConditionInput& condition);
@@ -110,7 +111,7 @@ class Rules {
   void CheckLora(const std::string& field, const LoraInput& lora);
 
   const ModelDescription* const model_;
-  const RecipeDescription* const recipe_;  // null: not described; what depends on it is not checked
+  const RecipeDescription* const recipe_;  // null: not described; rules that depend on it are skipped
   const GenerationRequest& request_;
   FieldViolations violations_;
   bool sized_ = false;  // width, height and num_frames are known and on the grid

@@ -14,7 +14,7 @@ std::vector<float> DevSigmas(const DevSchedule& s, int steps, int64_t tokens) {
   for (int i = 0; i < steps; ++i) {
     const float linear =
         i < (steps + 1) / 2 ? 1.0f + interval * static_cast<float>(i) : -interval * static_cast<float>(steps - i);
-    sigmas[i] = 1.0f / (shift + (1.0f / linear - 1.0f)) * shift;  // a reciprocal first: sigmas[0] is not quite 1
+    sigmas[i] = 1.0f / (shift + (1.0f / linear - 1.0f)) * shift;  // reciprocal first, so sigmas[0] is not exactly 1
   }
   const float scale = (1.0f - sigmas[steps - 1]) / static_cast<float>(1.0 - s.terminal);
   if (steps == 1 && scale == 0) return {static_cast<float>(s.terminal), 0.0f};  // a level of exactly 1; the limit

@@ -7,7 +7,7 @@
 
 namespace kinora {
 
-// Shift and stretch of the dev schedule; the defaults are those of every released model.
+// Shift and stretch of the dev schedule; the defaults are those of all released models.
 struct DevSchedule {
   double base_shift = 0.95;
   double max_shift = 2.05;
@@ -17,14 +17,14 @@ struct DevSchedule {
   bool operator==(const DevSchedule&) const = default;
 };
 
-// steps + 1 levels, the last 0, shifted for `tokens` latent tokens. steps >= 1. NaN where the shift is beyond
-// float32, so that no level differs from 1.
+// Returns steps + 1 levels, the last 0, shifted for `tokens` latent tokens. steps >= 1. The levels are NaN if the shift
+// is so large that float32 rounds all of them to 1.
 std::vector<float> DevSigmas(const DevSchedule& schedule, int steps, int64_t tokens);
 
-// What distilled models were trained for: eight steps.
+// The levels that distilled models were trained for: eight steps.
 std::vector<float> DistilledSigmas();
 
-// Of the second of two stages: the last of the distilled ones.
+// The levels of the second of two stages: the last four distilled ones.
 std::vector<float> RefiningSigmas();
 
 }  // namespace kinora

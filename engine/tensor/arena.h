@@ -1,4 +1,5 @@
-// Bump allocation for what lives as long as a request or a step (docs/architecture.md "Three lifetimes of memory").
+// Bump allocation for memory with the lifetime of a request or a step (docs/architecture.md "Three lifetimes of
+// memory").
 #ifndef KINORA_ENGINE_TENSOR_ARENA_H_
 #define KINORA_ENGINE_TENSOR_ARENA_H_
 
@@ -9,23 +10,24 @@
 
 namespace kinora {
 
-// Memory reserved once. Allocation order decides addresses, so the same work gets the same addresses again, which is
-// what makes a captured graph valid. Not thread-safe: one arena per branch of work. Running out is a mistake of the
-// memory plan and CHECK-fails.
+// Memory that is reserved once. Addresses depend only on the order of allocations, so repeated work gets the same
+// addresses and captured graphs stay valid. Not thread-safe. CHECK-fails when the memory is exhausted: the memory plan
+// was too small.
 class Arena {
  public:
   explicit Arena(Buffer memory) : memory_(std::move(memory)), dry_(memory_.data() == nullptr) {}
-  // A dry arena has no end and no memory: it measures what a run would need.
+  // Returns an arena without memory and without a limit, which measures how much a run would need.
   static Arena Dry() { return Arena(Buffer()); }
 
   Tensor Alloc(DType dtype, const Shape& shape);  // 64-byte aligned, undefined contents
 
-  // Calls `body`, and leaves in use what it had in use at most: what is allocated next overlaps nothing of it.
+  // Calls `body`, then keeps its peak usage in use: later allocations overlap no memory that `body` used.
   void KeepAllOf(absl::FunctionRef<void()> body);
 
   bool dry() const { return dry_; }
   int64_t used() const { return used_; }
-  // Where the next allocation lies: equal marks mean equal addresses of all that follows. Null if dry.
+  // Returns the address of the next allocation; if it is unchanged, so are the addresses of all later allocations. Null
+  // if dry.
   const void* Top() const { return dry_ ? nullptr : static_cast<const char*>(memory_.data()) + used_; }
   int64_t peak() const { return peak_; }  // most bytes in use at once since construction or ResetPeak
   int64_t capacity() const { return memory_.bytes(); }
@@ -39,7 +41,7 @@ class Arena {
   int64_t peak_ = 0;
 };
 
-// Everything allocated through the scope, or from its arena while it lives, is released when it ends. Scopes nest.
+// Releases, when it ends, everything allocated through it or from its arena during its lifetime. Scopes nest.
 class ArenaScope {
  public:
   explicit ArenaScope(Arena& arena) : arena_(arena), mark_(arena.used_) {}

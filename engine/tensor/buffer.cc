@@ -27,19 +27,19 @@ Buffer::~Buffer() {
 
 namespace {
 
-// From this size on memory comes straight from the kernel and goes back to it when freed: between weights that stay,
-// the allocator would keep the holes that staged matrices leave. Huge pages, where there are any, save page faults
-// while loading and address translations after.
+// Allocations of at least this size are mapped from the kernel and returned to it when freed; the allocator would keep
+// the holes that staged matrices leave between long-lived weights. Huge pages, where available, save page faults while
+// loading and address translations later.
 constexpr int64_t kMappedBytes = 1 << 20;
 constexpr int64_t kAlignment = 64;
 
-// Whole cache lines, and one more, so that a vector load of the last elements stays inside.
+// Rounds up to whole cache lines and adds one, so that a vector load of the last elements stays in bounds.
 int64_t Padded(int64_t bytes) { return (bytes / kAlignment + 2) * kAlignment; }
 
 void* Map(int64_t bytes) {
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) return nullptr;
-  madvise(data, bytes, MADV_HUGEPAGE);  // a wish: what it answers changes nothing
+  madvise(data, bytes, MADV_HUGEPAGE);  // advisory: the result is ignored
   return data;
 }
 

@@ -1,4 +1,5 @@
-// Owned memory, 64-byte aligned. Model-lifetime memory is Buffers; everything shorter comes from an Arena over one.
+// Owned memory, 64-byte aligned. Memory with the model's lifetime is held in Buffers; shorter-lived memory comes from
+// an Arena over a Buffer.
 #ifndef KINORA_ENGINE_TENSOR_BUFFER_H_
 #define KINORA_ENGINE_TENSOR_BUFFER_H_
 
@@ -11,23 +12,23 @@
 
 namespace kinora {
 
-// Of the host or of a device: who made it said how it is released. A device's may not be read or written here, only
-// named in ops and copies.
+// Memory of the host or of a device, with the function that releases it. The host must not read or write device memory,
+// only pass it to ops and copies.
 class Buffer {
  public:
   using Release = std::function<void(void* data)>;
 
   Buffer() = default;
-  // Takes over memory that somebody else reserved; `release` gets it back when the buffer ends.
+  // Takes ownership of memory reserved elsewhere. The destructor passes it to `release`; null: nothing is released.
   Buffer(void* data, int64_t bytes, Release release) : data_(data), bytes_(bytes), release_(std::move(release)) {}
   Buffer(Buffer&& other) noexcept;
   Buffer& operator=(Buffer&& other) noexcept;
   ~Buffer();
 
-  // Ordinary host memory. ResourceExhausted, with the size and `what` it is for, if the memory cannot be had. Contents
-  // are undefined. 64 bytes after the end may be read.
+  // Allocates ordinary host memory with undefined contents; 64 bytes past its end are readable. Fails with
+  // ResourceExhausted, naming the size and `what` it is for, if the memory cannot be reserved.
   static absl::StatusOr<Buffer> Allocate(int64_t bytes, std::string_view what = "a buffer");
-  // A buffer that counts but holds nothing: what a dry run owns.
+  // Returns a buffer with a size but no memory, for dry runs.
   static Buffer Dry(int64_t bytes) { return Buffer(nullptr, bytes, nullptr); }
 
   void* data() const { return data_; }

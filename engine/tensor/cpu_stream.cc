@@ -14,9 +14,9 @@ class CpuGraph : public Graph {
         closure.work();
         continue;
       }
-      const absl::Time begin = absl::Now();
+      const absl::Time begin = TraceNow();
       closure.work();
-      AddTraceSpan("op", closure.name, begin, absl::Now(), closure.traced);
+      AddTraceSpan("op", closure.name, begin, TraceNow(), closure.traced);
     }
   }
 
@@ -83,7 +83,7 @@ absl::StatusOr<std::unique_ptr<Graph>> CpuStream::Capture(std::function<void()> 
     Fail(absl::FailedPreconditionError("a capture is already in progress on this stream"));
     return failure_;
   }
-  if (!failure_.ok()) return std::exchange(failure_, absl::OkStatus());  // of earlier work, a lost rank for instance
+  if (!failure_.ok()) return std::exchange(failure_, absl::OkStatus());  // from earlier work, such as a lost rank
   Closures closures;
   recording_ = &closures;
   body();

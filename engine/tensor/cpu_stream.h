@@ -1,4 +1,4 @@
-// The CPU's stream: work runs where it is enqueued, or is kept as closures while capturing.
+// The CPU's stream: runs work when it is enqueued, or records it as closures during a capture.
 #ifndef KINORA_ENGINE_TENSOR_CPU_STREAM_H_
 #define KINORA_ENGINE_TENSOR_CPU_STREAM_H_
 
@@ -13,8 +13,8 @@ namespace kinora {
 
 class CpuStream : public Stream {
  public:
-  // `work` must capture by value all it uses. Outside a capture it runs at once and nothing is allocated. In a trace it
-  // bears the name of the function that enqueued it, or `from`, and `done`.
+  // Runs `work` at once, without allocating, or records it during a capture. `work` must capture by value everything it
+  // uses. In a trace it is labelled with `from`, by default the calling function, and `done`.
   template <typename F>
   void Enqueue(F&& work, const char* from = __builtin_FUNCTION(),  // clang 14 has no std::source_location
                const OpWork& done = {}) {
@@ -30,8 +30,9 @@ class CpuStream : public Stream {
   void CopyFromHost(const void* host, Tensor to) override;
   void CopyToHost(const Tensor& from, void* host) override;
   Tensor HostSide(const Tensor& device, ArenaScope& host) const override;
-  // The tensor as work on this stream must address it. Device memory is host memory here, so it is the same; a stream
-  // whose tensors carry other addresses translates them. For those who enqueue closures: ranks that are threads.
+  // Returns the tensor with the address that work on this stream must use. Device memory is host memory here, so the
+  // tensor is unchanged; a stream with other addresses translates them. For code that enqueues closures, such as
+  // communicators.
   virtual Tensor Reach(const Tensor& device) const { return device; }
   absl::StatusOr<std::unique_ptr<Graph>> Capture(std::function<void()> body) override;
   bool capturing() const override { return recording_ != nullptr; }
@@ -44,17 +45,17 @@ class CpuStream : public Stream {
   struct Closure {
     std::function<void()> work;
     const char* name;
-    TraceArgs traced;  // where it was captured
+    TraceArgs traced;  // its op and place, at the time of the capture
   };
   using Closures = std::vector<Closure>;
   Closures* recording_ = nullptr;
   absl::Status failure_;
 };
 
-// For those who enqueue closures; CHECK-fails for another kind of stream.
+// Returns `stream` as a CpuStream, for code that enqueues closures. CHECK-fails for any other kind of stream.
 CpuStream& OnCpu(Stream& stream);
 
-// What CpuStream::Copy enqueues; also for code that holds no stream.
+// The copy that CpuStream::Copy enqueues; also for code without a stream.
 void CopyElements(const Tensor& from, const Tensor& to);
 
 }  // namespace kinora

@@ -1,4 +1,4 @@
-// Element types. Computation knows f32 and bf16; the others occur in files and as indices.
+// Element types. Computation supports f32 and bf16; the others occur in files and as indices.
 #ifndef KINORA_ENGINE_TENSOR_DTYPE_H_
 #define KINORA_ENGINE_TENSOR_DTYPE_H_
 

@@ -1,4 +1,4 @@
-// Typed, shaped views of memory that somebody else owns (Buffer or Arena).
+// Typed, shaped views of memory that a Buffer or an Arena owns.
 #ifndef KINORA_ENGINE_TENSOR_TENSOR_H_
 #define KINORA_ENGINE_TENSOR_TENSOR_H_
 
@@ -34,7 +34,7 @@ class Shape {
 };
 
 // A view: copying it copies the view, never the data. Memory is row-major; rows of the last dimension lie `row_stride`
-// elements apart (the width itself unless Columns made the view). In a dry run data is null and only the shape counts.
+// elements apart (the width, unless Columns made the view). In a dry run data is null and only the shape counts.
 class Tensor {
  public:
   Tensor() = default;
@@ -45,7 +45,7 @@ class Tensor {
   DType dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }
   int64_t dim(int i) const { return shape_[i]; }                         // dim(-1) is the width
-  int64_t width() const { return shape_.rank() == 0 ? 1 : shape_[-1]; }  // 1 of a scalar and of an undefined tensor
+  int64_t width() const { return shape_.rank() == 0 ? 1 : shape_[-1]; }  // 1 for a scalar or an undefined tensor
   int64_t rows() const { return shape_.elements() / width(); }           // product of all but the last dimension
   int64_t elements() const { return shape_.elements(); }
   int64_t bytes() const { return elements() * DTypeSize(dtype_); }

@@ -32,7 +32,7 @@ bool IsFolder(const fs::path& path) {
   return fs::is_directory(path, error);
 }
 
-// The index or the single file that holds a folder's weights.
+// Returns the index or the single file with a folder's weights.
 absl::StatusOr<std::string> WeightsIn(const fs::path& folder) {
   for (std::string_view name : kWeightNames) {
     if (IsFile(folder / name)) return (folder / name).string();
@@ -57,8 +57,8 @@ int EncoderLevels(const std::vector<std::shared_ptr<const SafetensorsFile>>& fil
   return levels.empty() ? 4 : static_cast<int>(levels.size());
 }
 
-// Split files: each carries the sections of what it holds. The union; a section that two files give differently is
-// refused.
+// Merges the configurations of split files, each of which has the sections of its own components. Fails if two files
+// disagree on a section.
 absl::StatusOr<std::string> MergeConfigs(const std::string& known, const std::string& more, const std::string& path) {
   const std::string what = Cat(path, ": metadata config");
   KINORA_ASSIGN_OR_RETURN(const nlohmann::json sections, ParseJsonText(more, what));
@@ -125,7 +125,7 @@ absl::Status ParseNamed(std::string_view argument, std::string_view name, std::s
                          "; text_encoder, spatial_upsampler, temporal_upsampler, distilled_lora, lora and kind are"));
 }
 
-// What may have been meant, of a folder that has checkpoints of one file each.
+// A hint for a folder that contains single-file checkpoints.
 std::string SingleFilesIn(const fs::path& folder) {
   std::set<std::string> files;
   std::error_code error;
@@ -141,7 +141,7 @@ absl::StatusOr<ModelFiles> ModelFiles::Parse(absl::Span<const std::string> argum
   ModelFiles files;
   for (const std::string& argument : arguments) {
     const size_t equals = argument.find('=');
-    // A path may hold "=" too, but not before its first slash unless it means a name.
+    // A path may contain "=", but only after its first slash.
     if (equals == std::string::npos || argument.find('/') < equals) {
       if (argument.empty()) return BadArgument("\"\"", "an empty path");
       files.paths.push_back(argument);
@@ -284,7 +284,7 @@ absl::Status Checkpoint::AddFiles(const std::string& path, std::string_view diff
       } else {
         key = CanonicalFromDiffusers(diffusers_component, tensor.name, encoder_levels);
       }
-      if (!key) continue;  // of a component that Kinora does not know, such as an upsampler's or a LoRA's
+      if (!key) continue;  // of no known component, for example an upsampler's or a LoRA's
       any = true;
       const auto [it, added] = tensors_.try_emplace(*std::move(key), Entry{file.get(), &tensor});
       if (!added) {

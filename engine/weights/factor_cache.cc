@@ -9,7 +9,7 @@
 namespace kinora {
 namespace {
 
-constexpr absl::Duration kBetweenWords = absl::Milliseconds(500);  // of one that waits
+constexpr absl::Duration kBetweenWords = absl::Milliseconds(500);  // between calls of on_piece while waiting
 
 }  // namespace
 

@@ -12,10 +12,10 @@ struct Columns {
   int64_t begin, end;
 };
 
-// The columns of from [in, count] -> to [columns, in], whose rows lie `stride` apart.
+// Transposes the columns of from [in, count] -> to [columns, in], whose rows are `stride` apart.
 template <typename T>
 void TransposeRow(const T* from, int64_t in, int64_t count, Columns columns, T* to, int64_t stride) {
-  constexpr int64_t kBlock = 64;  // of `in`: its part of `from` stays in the first-level cache
+  constexpr int64_t kBlock = 64;  // elements of `in`: their part of `from` stays in the first-level cache
   for (int64_t begin = 0; begin < in; begin += kBlock) {
     const int64_t end = std::min(in, begin + kBlock);
     for (int64_t n = columns.begin; n < columns.end; ++n) {
@@ -80,7 +80,7 @@ absl::Status ReadConvRows(const LocatedTensor& tensor, const ConvSpec& spec, DTy
   const int64_t taps = spec.kernel.elements(), width = taps * spec.in, bytes = width * DTypeSize(dtype);
   const auto channel = [&](int64_t wanted) { return FileChannel(spec.order, spec.out, wanted); };
   const auto file = std::make_unique_for_overwrite<char[]>((end - begin) * bytes);  // [end − begin, in, taps]
-  for (int64_t o = begin; o < end;) {  // channels that lie together are read together
+  for (int64_t o = begin; o < end;) {  // adjacent channels are read together
     int64_t next = o + 1;
     while (next < end && channel(next) == channel(o) + next - o) ++next;
     char* rows = file.get() + (o - begin) * bytes;

@@ -44,10 +44,10 @@ void WidenHalves(const uint8_t* bytes, int64_t count, float* out, Widen widen) {
   }
 }
 
-// Whether some element has all bits of `exponent` set.
+// Whether any element has all bits of `exponent` set.
 template <typename Bits>
 bool AnyHas(Bits exponent, const void* values, int64_t count) {
-  constexpr int64_t kBlock = 4096;  // one branch per block lets the inner loop run in vectors
+  constexpr int64_t kBlock = 4096;  // one branch per block, so that the inner loop vectorises
   const auto* bytes = static_cast<const uint8_t*>(values);
   for (int64_t begin = 0; begin < count; begin += kBlock) {
     Bits found = 0;
@@ -63,8 +63,8 @@ bool AnyHas(Bits exponent, const void* values, int64_t count) {
 
 }  // namespace
 
-// Moved into place, the exponent is 112 too small, also that of a subnormal; infinity and NaN keep all bits set. No
-// branch, so that loops run in vectors.
+// Shifted into place, the exponent is 112 too small, for subnormals too; infinity and NaN keep all exponent bits set.
+// Branch-free, so that loops vectorise.
 float F16ToF32(uint16_t bits) {
   const float magnitude = std::bit_cast<float>(static_cast<uint32_t>(bits & 0x7fff) << 13) * 0x1p112f;
   const uint32_t special = (bits & 0x7c00) == 0x7c00 ? 0x7f800000u : 0u;

@@ -1,5 +1,5 @@
-// JSON from foreign files: bounded in size and depth, and no exception leaves. For .cc files of engine/weights and of
-// the configuration reader only; nlohmann's type stays out of every other header.
+// Parses JSON from untrusted files: limited in size and depth, without exceptions. Only for .cc files of engine/weights
+// and of the configuration reader, so that no other header exposes nlohmann's type.
 #ifndef KINORA_ENGINE_WEIGHTS_JSON_TEXT_H_
 #define KINORA_ENGINE_WEIGHTS_JSON_TEXT_H_
 
@@ -11,14 +11,15 @@
 
 namespace kinora {
 
-inline constexpr int64_t kMaxJsonBytes = int64_t{16}
-                                         << 20;  // a tree of it stays below 400 MB; real files are below 1 MB
-inline constexpr int kMaxJsonDepth = 32;         // configurations nest to 6
+// The tree of this much JSON stays below 400 MB; real files are below 1 MB.
+inline constexpr int64_t kMaxJsonBytes = int64_t{16} << 20;
+inline constexpr int kMaxJsonDepth = 32;  // configurations nest to 6
 
-// InvalidArgument, beginning with `what` (a file, "config of FILE"), if the text is too long, too deep or not JSON.
+// Fails with InvalidArgument, beginning with `what` (a file, "config of FILE"), if the text is too long, nested too
+// deep or not JSON.
 absl::StatusOr<nlohmann::json> ParseJsonText(std::string_view text, std::string_view what);
 
-// The whole file. NotFound or InvalidArgument naming it.
+// Returns the whole file. Fails with NotFound or InvalidArgument naming it.
 absl::StatusOr<std::string> ReadTextFile(const std::string& path, int64_t max_bytes = kMaxJsonBytes);
 
 }  // namespace kinora

@@ -11,7 +11,7 @@
 namespace kinora {
 namespace {
 
-struct Rename {  // both ways; the first row that matches decides
+struct Rename {  // in both directions; the first matching row wins
   std::string_view from;
   std::string_view to;
 };
@@ -24,12 +24,12 @@ constexpr Rename kSingleFilePrefixes[] = {
     {"vae.", "vae."},
     {"audio_vae.", "audio_vae."},
     {"vocoder.", "vocoder."},
-    {"encoder.", "vae.encoder."},  // a video VAE in a file of its own
+    {"encoder.", "vae.encoder."},  // a video VAE in a separate file
     {"decoder.", "vae.decoder."},
     {"per_channel_statistics.", "vae.per_channel_statistics."},
 };
 
-// A whole dotted segment, wherever it stands in the keys of a component.
+// Renames a whole dotted segment anywhere in a component's keys.
 struct SegmentRename {
   std::string_view component;
   std::string_view diffusers;
@@ -62,8 +62,8 @@ constexpr SegmentRename kSegments[] = {
     {"vocoder", "act_out", "act_post"},
 };
 
-// Beginning of a key. "#" in `diffusers` stands for an index K; in `canonical`, for times · K + plus. Keys are
-// "COMPONENT." + key on both sides, since the projections change their component.
+// Renames the start of a key. "#" in `diffusers` stands for an index K; in `canonical`, for times · K + plus. Both
+// sides are "COMPONENT." + key, because the projections change their component.
 struct PrefixRename {
   std::string_view diffusers;
   std::string_view canonical;
@@ -92,7 +92,7 @@ constexpr PrefixRename kPrefixes[] = {
 constexpr std::string_view kTextEncoderPrefixes[] = {"language_model.model.", "model.language_model.", "model."};
 
 constexpr std::string_view kUnread[] = {
-    // beginnings of canonical keys
+    // prefixes of canonical keys
     "vae.encoder.",
     "vae.per_channel_statistics.mean-of-stds",  // and mean-of-stds_over_std-of-means
     "vae.per_channel_statistics.channel",
@@ -100,7 +100,7 @@ constexpr std::string_view kUnread[] = {
     "audio_vae.per_channel_statistics.mean-of-stds",
     "audio_vae.per_channel_statistics.channel",
     "vocoder.mel_stft.stft_fn.inverse_basis",
-    "spatial_upsampler.upsampler.blur_down.",  // where the factor is whole
+    "spatial_upsampler.upsampler.blur_down.",  // unused if the factor is whole
     "text_encoder.vision_tower.",
     "text_encoder.vision_model.",
     "text_encoder.multi_modal_projector.",
@@ -110,8 +110,7 @@ constexpr std::string_view kUnread[] = {
     "text_encoder.tokenizer_json",
 };
 
-// What stands for "#" where `key` begins with `pattern`, and where the rest begins; a pattern without "#" gives index
-// 0.
+// The number in `key` at the "#" of `pattern`, 0 without a "#", and the rest of `key` after the pattern.
 struct Match {
   int index = 0;
   std::string_view rest;
@@ -154,7 +153,7 @@ std::string RenameSegments(std::string_view component, std::string_view key, std
 
 std::string EncoderMiddle(int levels) { return Cat("vae.encoder.down_blocks.", 2 * levels, ".res_blocks."); }
 constexpr std::string_view kDiffusersEncoderMiddle = "vae.encoder.mid_block.resnets.";
-constexpr std::string_view kFilter = ".downsample.filter";  // the vocoder's one name that gains a segment
+constexpr std::string_view kFilter = ".downsample.filter";  // the only name of the vocoder that gains a segment
 constexpr std::string_view kLowpassFilter = ".downsample.lowpass.filter";
 
 }  // namespace

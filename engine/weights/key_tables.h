@@ -1,5 +1,4 @@
-// How tensors are called in each layout, as data tables, and the canonical names in between
-// (checkpoint.h).
+// Data tables that translate tensor names between each layout and the canonical names (checkpoint.h).
 //   Lightricks single file   model.diffusion_model.transformer_blocks.0.attn1.q_norm.weight
 //   diffusers transformer/   transformer_blocks.0.attn1.norm_q.weight
 //   canonical                transformer.transformer_blocks.0.attn1.q_norm.weight
@@ -13,30 +12,30 @@
 
 namespace kinora {
 
-// Empty if the key belongs to no component that Kinora knows.
+// Both return nullopt if the name belongs to no known component.
 std::optional<std::string> CanonicalFromSingleFile(std::string_view key);
 std::optional<std::string> SingleFileFromCanonical(std::string_view canonical);
 
 // component: the diffusers folder's name (transformer, connectors, vae, audio_vae, vocoder). encoder_levels:
-// down_blocks of the video VAE's encoder, 4 in all released models; the index of its last block depends on it.
+// down_blocks of the video VAE's encoder, 4 in all released models; they determine the index of its last block.
 std::string CanonicalFromDiffusers(std::string_view component, std::string_view key, int encoder_levels = 4);
-// (component, key)
+// Returns (component, key).
 std::pair<std::string, std::string> DiffusersFromCanonical(std::string_view canonical, int encoder_levels = 4);
 
-// Keys of a Gemma-3 folder or file: "text_encoder." and what follows language_model.model. | model.language_model. |
-// model. ; text_embedding_projection.* goes to text_projection; anything else keeps its name under text_encoder.
+// For keys of a Gemma-3 folder or file. Replaces language_model.model., model.language_model. or model. by
+// "text_encoder."; moves text_embedding_projection.* to text_projection; prepends "text_encoder." to other keys.
 std::string CanonicalFromTextEncoder(std::string_view key);
 
-// Keys of a latent upsampler's file, in every published spelling, without a component: "upsampler.conv." also for
-// "upsampler.0.", "upsampler.blur_down." also for "upsampler.blur.".
+// For keys of a latent upsampler's file, in every published spelling. The result has no component: "upsampler.conv."
+// also for "upsampler.0.", "upsampler.blur_down." also for "upsampler.blur.".
 std::string CanonicalFromUpsampler(std::string_view key);
 
-// Tensors that published files hold in a component and no code reads: other statistics of the VAEs, the inverse STFT
-// basis, the vision tower and projector of Gemma, its tied output head, the filter of an upsampler by a whole
-// factor; and the VAE encoders, which a process that only decodes skips.
+// Whether the tensor occurs in published files but no code reads it: other statistics of the VAEs, the inverse STFT
+// basis, Gemma's vision tower and projector, its tied output head, the filter of an upsampler by a whole factor; and
+// the VAE encoders, which a process that only decodes skips.
 bool IsKnownUnread(std::string_view canonical);
 
-// "transformer" of "transformer.patchify_proj.weight".
+// Returns "transformer" for "transformer.patchify_proj.weight".
 std::string_view ComponentOf(std::string_view canonical);
 
 }  // namespace kinora

@@ -18,7 +18,7 @@ constexpr size_t kMostPerTensor = 4;  // down, up, alpha and magnitudes
 constexpr std::string_view kReferences[] = {"reference_downscale_factor", "reference_temporal_scale_factor"};
 constexpr std::string_view kDiffusers[] = {"transformer", "connectors"};
 
-// The canonical name of the tensor that `module`, as a LoRA calls it, has as its weight.
+// Returns the canonical name of the weight of `module`, named as in a LoRA.
 std::optional<std::string> CanonicalWeight(std::string_view module) {
   const std::string weight = Cat(module, ".weight");
   if (module.starts_with("diffusion_model.")) return CanonicalFromSingleFile(Cat("model.", weight));

@@ -1,9 +1,9 @@
 // LoRA files: low-rank products for linear layers of the transformer, the connectors and the text projection. Two
-// layouts of names, told apart tensor by tensor (key_tables.h has the renames):
+// layouts of names, distinguished per tensor (key_tables.h has the renames):
 //   Lightricks, ComfyUI   diffusion_model.MODULE.lora_A.weight, text_embedding_projection.MODULE.lora_A.weight
 //   diffusers             transformer.MODULE.lora_A.weight, connectors.MODULE.lora_A.weight
-// lora_A is `down` [rank, in], lora_B is `up` [out, rank]; what is added is strength · up · down, without a factor of
-// alpha over rank (ltx_core/loader/fuse_loras.py): `.alpha` and DoRA's magnitudes are not read there and not here.
+// lora_A is `down` [rank, in], lora_B is `up` [out, rank]. The layer gains strength · up · down, without a factor of
+// alpha over rank: like the reference (ltx_core/loader/fuse_loras.py), this ignores `.alpha` and DoRA's magnitudes.
 #ifndef KINORA_ENGINE_WEIGHTS_LORA_H_
 #define KINORA_ENGINE_WEIGHTS_LORA_H_
 
@@ -18,32 +18,32 @@
 namespace kinora {
 
 struct LoraOptions {
-  double full_strength = 1;  // what a strength of 1 stands for
-  std::string digest{};      // "sha256:HEX" of the file, where that is known
+  double full_strength = 1;  // the effective strength of a strength of 1
+  std::string digest{};      // "sha256:HEX" of the file, if known
 };
 
-class Lora {  // an open file; the factors are read when it is put on
+class Lora {  // an open file; the factors are read when it is applied
  public:
-  // For the tensors of `model`. NotFound, or InvalidArgument naming the file and the tensor: a name of neither layout,
-  // a module that the model lacks, one factor without the other, ranks or shapes that do not fit, or so many tensors
-  // that they cannot all change a tensor of the model. Unimplemented if the
-  // metadata has reference scale factors: such a LoRA expects a reference video beside the clip (IC-LoRA).
+  // Opens a LoRA for the tensors of `model`. Fails with NotFound, or with InvalidArgument, naming the file and the
+  // tensor, for a name of neither layout, a module that the model lacks, a missing factor, ranks or shapes that do not
+  // match, or more tensors than could change the model's. Fails with Unimplemented if the metadata has reference scale
+  // factors: such a LoRA expects a reference video beside the clip (IC-LoRA).
   static absl::StatusOr<std::shared_ptr<const Lora>> Open(const std::string& path, const Checkpoint& model,
                                                           LoraOptions options = {});
   static absl::StatusOr<std::shared_ptr<const Lora>> Open(std::shared_ptr<const SafetensorsFile> file,
                                                           const Checkpoint& model, LoraOptions options = {});
-  // The same file, of which more is known now.
+  // Returns a copy with the digest of its file.
   std::shared_ptr<const Lora> WithDigest(std::string digest) const;
 
   const std::string& path() const { return file_->path(); }
   const std::string& digest() const { return options_.digest; }
-  // Equal for what adds the same terms: of one content and one full strength.
+  // Equal for LoRAs that add the same terms: same content (digest or, if unknown, path) and same full strength.
   std::string Key() const;
   // Whether it changes how prompts are encoded: it has products for connectors or text projection.
   bool changes_text() const { return changes_text_; }
   const std::shared_ptr<const SafetensorsFile>& file() const { return file_; }
-  // Adds its terms to `deltas`, which must not outlive it, nor the file that they are read from: file(), or that where
-  // it lies in memory.
+  // Adds its terms to `deltas`, which must not outlive this object or the file that the terms are read from: `loaded`,
+  // its copy in memory, or file() if that is null.
   void AddTo(double strength, WeightDeltas& deltas, const SafetensorsFile* loaded = nullptr) const;
 
  private:
@@ -61,14 +61,14 @@ class Lora {  // an open file; the factors are read when it is put on
   bool changes_text_ = false;
 };
 
-// By their ids.
+// By id.
 using Loras = std::map<std::string, std::shared_ptr<const Lora>, std::less<>>;
 
-// The id of the model's own LoRA that makes few steps do.
+// The id of the model's own LoRA, with which few steps suffice.
 inline constexpr std::string_view kDistilledLora = "distilled";
 
-// All that `files` names, the distilled one among them, whose strengths are parts of the one given with it. The errors
-// of Open, with the id; InvalidArgument for an id given twice.
+// Opens all LoRAs of `files`, including the distilled one, whose given strength becomes its full strength. Fails as
+// Open, with the id, and with InvalidArgument for an id given twice.
 absl::StatusOr<Loras> OpenLoras(const ModelFiles& files, const Checkpoint& model);
 
 }  // namespace kinora

@@ -1,5 +1,5 @@
-// Tensors of a model that are not matrices of Ops: norm weights, tables, registers, embeddings, filters. They begin on
-// the host, where they are read and may be transformed, and end on the device:
+// Tensors of a model that are not matrices of Ops: norm weights, tables, registers, embeddings, filters. The host reads
+// them and may transform them, then uploads them to the device:
 //   KINORA_ASSIGN_OR_RETURN(HostParameter table, loader.LoadOnHost("act.alpha", {channels}));
 //   table.Transform([](float x) { return std::exp(x); });
 //   KINORA_ASSIGN_OR_RETURN(Parameter frequency, loader.Upload(std::move(table)));
@@ -14,7 +14,7 @@
 
 namespace kinora {
 
-// Of the device: named in ops and copies, never read or written by the host.
+// On the device: passed to ops and copies, never accessed by the host.
 class Parameter {
  public:
   Parameter() = default;
@@ -27,22 +27,22 @@ class Parameter {
   Tensor tensor_;
 };
 
-// Of the host, before its upload. Without values in a dry run and after a problem that the loader has noted: then
-// Transform does nothing.
+// On the host, before the upload. Has no values in a dry run and after a problem that the loader has noted; Transform
+// then does nothing.
 class HostParameter {
  public:
   HostParameter() = default;
   // name: for messages. buffer: host memory, or dry.
   HostParameter(std::string name, DType dtype, const Shape& shape, Buffer buffer);
-  // Undefined contents, to be filled. ResourceExhausted.
+  // Allocates undefined contents, to be filled. Fails with ResourceExhausted.
   static absl::StatusOr<HostParameter> Allocate(std::string name, DType dtype, const Shape& shape);
 
   bool has_values() const { return buffer_.data() != nullptr; }
   const Tensor& tensor() const { return tensor_; }
-  // Every element x, f32, becomes f(x).
+  // Replaces every element x, f32, by f(x).
   void Transform(absl::FunctionRef<float(float)> f);
 
-  // The parameter on `backend`'s device. ResourceExhausted naming the parameter.
+  // Uploads the parameter to `backend`'s device. Fails with ResourceExhausted naming the parameter.
   absl::StatusOr<Parameter> Upload(Backend& backend) &&;
 
  private:

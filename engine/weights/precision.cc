@@ -28,7 +28,7 @@ std::string NameOf(DType dtype) {
   return std::string(DTypeName(dtype));
 }
 
-// Goes back to the last star when the text after it does not fit.
+// On a mismatch, lets the last star match one more character.
 bool Matches(std::string_view pattern, std::string_view text) {
   size_t p = 0, t = 0, star = std::string_view::npos, after_star = 0;
   while (t < text.size()) {
@@ -54,7 +54,7 @@ absl::StatusOr<Precision> Precision::Parse(std::string_view text) {
   const std::vector<std::string> parts = absl::StrSplit(std::string(text), ',');
   const std::optional<DType> base = ByName(parts[0]);
   if (!base.has_value()) {
-    return absl::InvalidArgumentError(Cat("precision: ", parts[0], ": f32, bf16 or fp8 is needed"));
+    return absl::InvalidArgumentError(Cat("precision: ", parts[0], ": f32 or bf16 is needed"));
   }
   Precision precision(*base == DType::kF8E4M3 ? DType::kBF16 : *base);
   precision.weights = *base;
@@ -63,7 +63,7 @@ absl::StatusOr<Precision> Precision::Parse(std::string_view text) {
     const std::optional<DType> dtype = equals == std::string::npos ? std::nullopt : ByName(parts[i].substr(equals + 1));
     if (!dtype.has_value() || equals == 0) {
       return absl::InvalidArgumentError(
-          Cat("precision: ", parts[i], ": an exception is needed, PATTERN=f32, PATTERN=bf16 or PATTERN=fp8"));
+          Cat("precision: ", parts[i], ": an exception is needed, PATTERN=f32 or PATTERN=bf16"));
     }
     precision.exceptions.push_back({parts[i].substr(0, equals), *dtype});
   }

@@ -1,4 +1,4 @@
-// In which precision a model is held and computed. Parsed and printed here alone.
+// The precision in which a model is stored and computed. Only this class parses and prints it.
 #ifndef KINORA_ENGINE_WEIGHTS_PRECISION_H_
 #define KINORA_ENGINE_WEIGHTS_PRECISION_H_
 
@@ -13,7 +13,7 @@ namespace kinora {
 
 struct Precision {
   struct Exception {
-    std::string pattern;  // of a weight's canonical name; `*` stands for any characters
+    std::string pattern;  // for a weight's canonical name; `*` matches any characters
     DType weights = DType::kBF16;
     friend bool operator==(const Exception&, const Exception&) = default;
   };
@@ -21,16 +21,16 @@ struct Precision {
   Precision() = default;
   Precision(DType both) : activations(both), weights(both) {}  // NOLINT: kF32 and kBF16 name a precision by themselves
 
-  // "f32" (the parity mode: float32 end to end), "bf16", "fp8" (activations bf16), then exceptions:
-  // "fp8,transformer.transformer_blocks.0.*=bf16,*.to_gate_logits.*=bf16". InvalidArgument naming the field
+  // Parses "f32" (the parity mode: float32 end to end), "bf16" or "fp8" (activations bf16), then exceptions:
+  // "fp8,transformer.transformer_blocks.0.*=bf16,*.to_gate_logits.*=bf16". Fails with InvalidArgument naming the field
   // `precision`.
   static absl::StatusOr<Precision> Parse(std::string_view text);
-  // The way back.
+  // Returns a text that Parse accepts.
   std::string ToString() const;
 
-  // Of the weight of this name: the first exception whose pattern matches, or `weights`.
+  // Returns the dtype of the weight of this name: that of the first exception whose pattern matches, else `weights`.
   DType Of(std::string_view name) const;
-  // Unimplemented, naming the field and the value, if the backend does not multiply by such weights.
+  // Fails with Unimplemented, naming the field and the value, if the backend does not support such weights.
   absl::Status CheckOn(const BackendTraits& backend) const;
 
   DType activations = DType::kBF16;  // kF32 or kBF16

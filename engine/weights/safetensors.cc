@@ -14,6 +14,7 @@
 #include "engine/base/file_descriptor.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/strings.h"
+#include "engine/base/uninterrupted.h"
 #include "engine/weights/json_text.h"
 
 namespace kinora {
@@ -34,7 +35,7 @@ absl::Status ErrnoError(std::string_view path, std::string_view what) {
     case EMFILE:
     case ENFILE:
     case ENOMEM:
-      return absl::UnavailableError(message);  // may pass
+      return absl::UnavailableError(message);  // may be temporary
     default:
       return absl::InvalidArgumentError(message);
   }
@@ -43,7 +44,7 @@ absl::Status ErrnoError(std::string_view path, std::string_view what) {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const SafetensorsFile>> SafetensorsFile::Open(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a named pipe must not hold the open
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // so that a named pipe does not block
   if (fd < 0) return ErrnoError(path, "cannot open");
   const FileDescriptor owned(fd);
   return Open(path, fd);
@@ -133,8 +134,8 @@ absl::Status SafetensorsFile::ReadAt(int64_t position, int64_t bytes, void* out)
     return absl::OkStatus();
   }
   while (bytes > 0) {
-    const ssize_t got = ::pread(fd_, to, static_cast<size_t>(std::min<int64_t>(bytes, int64_t{1} << 30)), position);
-    if (got < 0 && errno == EINTR) continue;
+    const auto most = static_cast<size_t>(std::min<int64_t>(bytes, int64_t{1} << 30));
+    const ssize_t got = Uninterrupted([&] { return ::pread(fd_, to, most, position); });
     if (got < 0) return absl::DataLossError(Cat("read failed: ", std::strerror(errno)));
     if (got == 0) return absl::DataLossError(Cat("file ended ", bytes, " bytes early"));
     to += got;
@@ -155,7 +156,7 @@ namespace {
 
 using Files = std::vector<std::shared_ptr<const SafetensorsFile>>;
 
-// weight_map of an index: tensor -> file name beside it.
+// Returns the weight_map of an index: tensor -> name of a file in the same folder.
 absl::StatusOr<std::map<std::string, std::string>> ReadIndex(const std::string& path) {
   KINORA_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
   KINORA_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJsonText(text, path));

@@ -1,7 +1,7 @@
 // Reader and writer of safetensors files (https://github.com/huggingface/safetensors, "Format"): 8 bytes of header
 // length, a JSON header {name: {dtype, shape, data_offsets}}, then the data, which the tensors cover without overlap or
-// gap. Files are foreign: nothing is mapped, nothing is allocated by a size the file merely claims, and each error
-// names the file and, where there is one, the tensor.
+// gap. Files are untrusted: nothing is mapped, no allocation relies on a size that a file merely claims, and every
+// error names the file and, if there is one, the tensor.
 #ifndef KINORA_ENGINE_WEIGHTS_SAFETENSORS_H_
 #define KINORA_ENGINE_WEIGHTS_SAFETENSORS_H_
 
@@ -35,17 +35,18 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata{};  // "__metadata__"
 };
 
-// json: the header's text; data_bytes: what follows it in the file. InvalidArgument: not JSON, wrong structure, a name
-// twice, a dtype other than F32 F16 BF16 F8_E4M3 F8_E5M2 I64 I32 U8 BOOL, more than 6 dimensions, size != shape ×
-// dtype, overlap, gap.
+// json: the header's text. data_bytes: the bytes after it in the file. Fails with InvalidArgument for invalid JSON,
+// invalid structure, a repeated name, a dtype other than F32 F16 BF16 F8_E4M3 F8_E5M2 I64 I32 U8 BOOL, more than 6
+// dimensions, size != shape × dtype, overlap, or a gap.
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(std::string_view json, int64_t data_bytes);
 
 // One open file. Reading is thread-safe.
 class SafetensorsFile {
  public:
-  // NotFound, or InvalidArgument beginning with the path. GGUF files are recognised and refused.
+  // Fails with NotFound, Unavailable (may be temporary) or InvalidArgument, beginning with the path. Detects GGUF files
+  // and rejects them.
   static absl::StatusOr<std::shared_ptr<const SafetensorsFile>> Open(const std::string& path);
-  // What `fd` is open on, whatever lies at `path` by now; fd stays the caller's.
+  // Opens the file behind `fd`, even if another one is now at `path`. The caller keeps ownership of fd.
   static absl::StatusOr<std::shared_ptr<const SafetensorsFile>> Open(const std::string& path, int fd);
   ~SafetensorsFile();
   SafetensorsFile(const SafetensorsFile&) = delete;
@@ -55,18 +56,18 @@ class SafetensorsFile {
   const std::vector<TensorInfo>& tensors() const { return index_->header.tensors; }
   const std::map<std::string, std::string>& metadata() const { return index_->header.metadata; }
   const TensorInfo* Find(std::string_view name) const;  // null if absent
-  int64_t bytes() const { return stamp_.bytes; }        // of the whole file
+  int64_t bytes() const { return stamp_.bytes; }        // the whole file
 
-  // The same, with its data in memory: whatever becomes of the file, it gives what was in it. Tensors of the one are
-  // those of the other. ResourceExhausted; as CheckUnchanged, once it is read; DataLoss; or what on_piece, called after
-  // each 16 MiB, says.
+  // Returns a copy with the data in memory, independent of later changes to the file. Tensors of either are valid for
+  // both. Fails with ResourceExhausted; as CheckUnchanged, after reading; with DataLoss; or with the failure of
+  // on_piece, called after each 16 MiB.
   absl::StatusOr<std::shared_ptr<const SafetensorsFile>> Loaded(absl::FunctionRef<absl::Status()> on_piece) const;
-  // FailedPrecondition, beginning with the path, if the file has been written to since it was opened. One that was
-  // taken away or replaced by another is still itself.
+  // Fails with FailedPrecondition, beginning with the path, if the file has been written to since it was opened. A file
+  // that was removed or replaced is unchanged: it stays open.
   absl::Status CheckUnchanged() const;
 
-  // Bytes [begin, begin + bytes) of the tensor's data. DataLoss, naming file and tensor, if the file cannot deliver
-  // them.
+  // Reads bytes [begin, begin + bytes) of the tensor's data. Fails with DataLoss, naming file and tensor, if they
+  // cannot be read.
   absl::Status Read(const TensorInfo& tensor, int64_t begin, int64_t bytes, void* out) const;
 
  private:
@@ -83,31 +84,32 @@ class SafetensorsFile {
   absl::Status ReadAt(int64_t position, int64_t bytes, void* out) const;
 
   const std::string path_;
-  const int fd_;  // -1: it is in data_
+  const int fd_;  // -1: the file is in data_
   Stamp stamp_;
   int64_t data_start_ = 0;
   std::shared_ptr<const Index> index_ = std::make_shared<Index>();
   Buffer data_;  // the whole file
 };
 
-// A file, or the shards of an .index.json: every name of its weight_map must be in the shard it names, shards lie
-// beside the index, and no shard holds a tensor that the map lacks.
+// Opens a file, or the shards of an .index.json. Shards are in the folder of the index; each must hold the tensors that
+// weight_map assigns to it, and no others.
 absl::StatusOr<std::vector<std::shared_ptr<const SafetensorsFile>>> OpenSafetensors(const std::string& path);
 
 // Writes a file piece by piece: Declare everything, Open, Append each tensor's data, Close.
 class SafetensorsWriter {
  public:
   SafetensorsWriter() = default;
-  ~SafetensorsWriter();  // an unfinished file is removed
+  ~SafetensorsWriter();  // removes an unfinished file
   SafetensorsWriter(const SafetensorsWriter&) = delete;
   SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
 
   void SetMetadata(std::string key, std::string value);
-  void Declare(std::string name, DType dtype, const Shape& shape);  // CHECK-fails on a name twice or after Open
+  void Declare(std::string name, DType dtype, const Shape& shape);  // CHECK-fails on a repeated name or after Open
   absl::Status Open(const std::string& path);                       // writes the header to `path`.partial
-  // The next `bytes` of `name`; tensors may be filled in any order. InvalidArgument beyond its size.
+  // Writes the next `bytes` of `name`; tensors may be filled in any order. Fails with InvalidArgument beyond its size.
   absl::Status Append(std::string_view name, const void* data, int64_t bytes);
-  absl::Status Close();  // FailedPrecondition naming a tensor that is not complete; else renames to `path`
+  // Renames the file to `path`. Fails with FailedPrecondition, naming the tensor, if one is incomplete.
+  absl::Status Close();
 
  private:
   struct Pending {
@@ -122,11 +124,11 @@ class SafetensorsWriter {
   int64_t data_start_ = 0;
 };
 
-// Whole tensors, contiguous, in one call.
+// Writes whole, contiguous tensors in one call.
 absl::Status WriteSafetensors(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
                               const std::map<std::string, std::string>& metadata = {});
 
-// "F32", "BF16", …: the format's names.
+// The format's names: "F32", "BF16", …
 std::string_view SafetensorsDTypeName(DType dtype);
 
 }  // namespace kinora

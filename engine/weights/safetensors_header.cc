@@ -1,5 +1,5 @@
-// The JSON header, read as a stream of events: nothing deeper than the format's three levels is accepted, names that
-// occur twice are seen, and no tree of a foreign text is built.
+// Parses the JSON header as a stream of events: rejects repeated names and anything deeper than the format's three
+// levels, and builds no tree of untrusted text.
 #include <algorithm>
 #include <limits>
 #include <unordered_set>
@@ -13,7 +13,8 @@
 namespace kinora {
 namespace {
 
-// Of one file; released ones hold 6,000. Keeps what is built from a header of 100 MB of tiny entries below 100 MB.
+// Limits per file; released files have 6,000 tensors. They keep the structures built from a 100 MB header of tiny
+// entries below 100 MB.
 constexpr size_t kMaxTensors = 100'000;
 constexpr size_t kMaxMetadata = 10'000;
 

@@ -8,6 +8,7 @@
 
 #include "engine/base/status_macros.h"
 #include "engine/base/strings.h"
+#include "engine/base/uninterrupted.h"
 #include "engine/weights/json_text.h"
 #include "engine/weights/safetensors.h"
 
@@ -17,8 +18,8 @@ namespace {
 absl::Status WriteAt(int fd, const std::string& path, int64_t position, const void* data, int64_t bytes) {
   const auto* from = static_cast<const char*>(data);
   while (bytes > 0) {
-    const ssize_t put = ::pwrite(fd, from, static_cast<size_t>(std::min<int64_t>(bytes, int64_t{1} << 30)), position);
-    if (put < 0 && errno == EINTR) continue;
+    const auto most = static_cast<size_t>(std::min<int64_t>(bytes, int64_t{1} << 30));
+    const ssize_t put = Uninterrupted([&] { return ::pwrite(fd, from, most, position); });
     if (put < 0) {
       const std::string message = Cat(path, ": cannot write: ", std::strerror(errno));
       return errno == ENOSPC ? absl::ResourceExhaustedError(message) : absl::UnavailableError(message);
@@ -60,7 +61,7 @@ absl::Status SafetensorsWriter::Open(const std::string& path) {
                        {"shape", std::vector<int64_t>(info.shape.dims().begin(), info.shape.dims().end())},
                        {"data_offsets", {info.offset, info.offset + info.bytes}}};
   }
-  // A name that is not UTF-8 is written with replacement characters, never thrown over.
+  // Writes replacement characters for a name that is not UTF-8, instead of throwing.
   std::string header = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   header.resize((header.size() + 7) / 8 * 8, ' ');  // the data starts at a multiple of 8 bytes
   char length[8];

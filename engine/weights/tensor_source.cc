@@ -11,8 +11,8 @@ namespace kinora {
 namespace {
 
 constexpr int64_t kStagingBytes = int64_t{1} << 18;  // stays in the cache between read and widening
-// Parts of rows that are shorter are read with all that lies between them: a call takes as long as copying some pages,
-// and a disk reads ahead further than that anyway.
+// Shorter parts of rows are read together with the gaps between them: a call costs as much as copying a few pages, and
+// a disk reads further ahead anyway.
 constexpr int64_t kWorthACall = int64_t{16} << 10;
 
 }  // namespace

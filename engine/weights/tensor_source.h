@@ -10,7 +10,7 @@
 
 namespace kinora {
 
-// Part of a tensor seen as a matrix: the first dimension, and all others together. A scalar has one row of one column.
+// Part of a tensor seen as a matrix: the first dimension, and all others together. A scalar is one row of one column.
 struct Block {
   int64_t row = 0, rows = 0;
   int64_t column = 0, columns = 0;
@@ -18,7 +18,7 @@ struct Block {
 
 class TensorSource {
  public:
-  // scale: what every element is multiplied by, in float32, after widening (per-tensor FP8); 1 otherwise.
+  // scale: multiplies every element, in float32, after widening (per-tensor FP8); 1 otherwise.
   TensorSource(const Checkpoint::Entry& entry, float scale) : entry_(entry), scale_(scale) {}
 
   const Shape& shape() const { return entry_.tensor->shape; }

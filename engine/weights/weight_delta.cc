@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kTileRows = 4, kTileColumns = 8;  // sums that stay in registers
 using Four = float __attribute__((vector_size(16)));
 
-// values [4, 8] += up [4, rank] · panel [rank, 8]; rows of `values` lie a stride apart.
+// values [4, 8] += up [4, rank] · panel [rank, 8]; rows of `values` are `stride` apart.
 void AddTile(const float* up, const float* panel, int64_t rank, float* values, int64_t stride) {
   Four sums[kTileRows][2] = {};
   for (int64_t r = 0; r < rank; ++r, panel += kTileColumns) {
@@ -36,7 +36,7 @@ void AddTile(const float* up, const float* panel, int64_t rank, float* values, i
   }
 }
 
-// The same sums element by element, for what fills no tile: values [rows, columns] += up · panel [rank, 8].
+// As AddTile, element by element, for a partial tile: values [rows, columns] += up · panel [rank, 8].
 void AddPart(const float* up, const float* panel, int64_t rank, int64_t rows, int64_t columns, float* values,
              int64_t stride) {
   for (int64_t row = 0; row < rows; ++row) {
@@ -82,7 +82,7 @@ absl::StatusOr<LowRankDelta> LowRankDelta::Read(absl::Span<const LowRankTerm> te
 void LowRankDelta::AddTo(const Block& block, float* values) const {
   const auto* up = static_cast<const float*>(up_.data()) + block.row * rank_;
   const auto* down = static_cast<const float*>(down_.data()) + block.column;
-  std::vector<float> panel(rank_ * kTileColumns);  // some columns of `down`, which lie far apart there
+  std::vector<float> panel(rank_ * kTileColumns);  // a few columns of `down`, packed: there they are far apart
   for (int64_t column = 0; column < block.columns; column += kTileColumns) {
     const int64_t columns = std::min(kTileColumns, block.columns - column);
     for (int64_t r = 0; r < rank_; ++r) std::copy_n(down + r * columns_ + column, columns, &panel[r * kTileColumns]);

@@ -1,4 +1,5 @@
-// What is added to a tensor of a checkpoint whenever it is read: the sum of low-rank products, Σ strength · up · down.
+// The sum of low-rank products, Σ strength · up · down, that is added to a tensor of a checkpoint whenever it is
+// read.
 #ifndef KINORA_ENGINE_WEIGHTS_WEIGHT_DELTA_H_
 #define KINORA_ENGINE_WEIGHTS_WEIGHT_DELTA_H_
 
@@ -14,7 +15,7 @@
 
 namespace kinora {
 
-// One product for a tensor [out, in]: up [out, rank], down [rank, in], where they lie in a file that stays open.
+// One product for a tensor [out, in]: up [out, rank], down [rank, in]. Their file must stay open.
 struct LowRankTerm {
   TensorSource up, down;
   float strength = 1;
@@ -23,23 +24,24 @@ struct LowRankTerm {
   int64_t columns() const { return down.columns(); }
 };
 
-// By the tensors' canonical names, "transformer.transformer_blocks.7.attn1.to_q.weight".
+// By canonical name of the tensor, "transformer.transformer_blocks.7.attn1.to_q.weight".
 using WeightDeltas = std::map<std::string, std::vector<LowRankTerm>, std::less<>>;
 
-// The terms of one tensor, read. Summed in float32, term by term in the order of the rank, then added.
+// The terms of one tensor, with their factors in memory. Sums in float32, term by term in the order of the rank, then
+// adds the sum.
 class LowRankDelta {
  public:
-  // terms: at least one, all of one shape. I/O; ResourceExhausted.
+  // Reads the factors. terms: at least one, all of one shape. Fails with I/O errors or ResourceExhausted.
   static absl::StatusOr<LowRankDelta> Read(absl::Span<const LowRankTerm> terms);
-  // values [block.rows, block.columns] f32 += this block of the delta. Called from several threads at once.
+  // Adds this block of the delta to values [block.rows, block.columns], f32. Thread-safe.
   void AddTo(const Block& block, float* values) const;
 
  private:
   LowRankDelta(int64_t rank, int64_t columns, Buffer up, Buffer down)
       : rank_(rank), columns_(columns), up_(std::move(up)), down_(std::move(down)) {}
 
-  const int64_t rank_, columns_;  // rank: of all terms together
-  Buffer up_, down_;              // f32 [out, rank], strengths in it; [rank, in]
+  const int64_t rank_, columns_;  // rank_: the sum over all terms
+  Buffer up_, down_;              // f32 [out, rank], including strengths; [rank, in]
 };
 
 }  // namespace kinora

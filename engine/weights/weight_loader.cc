@@ -13,7 +13,7 @@ namespace kinora {
 namespace {
 
 constexpr size_t kListedProblems = 20;
-constexpr int64_t kChunkElements = int64_t{1} << 18;  // 1 MiB of float32: what a thread reads and rounds at a time
+constexpr int64_t kChunkElements = int64_t{1} << 18;  // 1 MiB of float32, which a thread reads and rounds at a time
 
 float* Floats(const Buffer& buffer) { return static_cast<float*>(buffer.data()); }
 
@@ -22,7 +22,7 @@ absl::StatusOr<Buffer> HostFloats(int64_t count, bool dry) {
   return dry ? Buffer::Dry(bytes) : Buffer::Allocate(bytes, "a weight matrix on its way");
 }
 
-// Row (phase, c) of the ordinary convolution that a transposed one is.   file: [in, out, kernel]   to: [taps, in]
+// Row (phase, c) of the ordinary convolution that equals a transposed one.   file: [in, out, kernel]   to: [taps, in]
 // Output row stride·n + p meets input row i through kernel element p + padding + stride·(n − i).
 void PhaseRow(const float* file, const TransposedConvSpec& spec, const TransposedConv& conv, int64_t row, float* to) {
   const int64_t phase = row / spec.out, c = row % spec.out, padding = (spec.kernel - spec.stride) / 2;
@@ -40,11 +40,11 @@ struct WeightLoader::State {
   Backend* backend = nullptr;
   Precision precision;
   std::shared_ptr<WeightSet> weights;
-  std::set<std::string, std::less<>> read;        // canonical names asked for, found or not
-  std::set<std::string, std::less<>> components;  // of those
-  std::set<std::string, std::less<>> not_finite;  // noted already
+  std::set<std::string, std::less<>> read;        // canonical names requested, found or not
+  std::set<std::string, std::less<>> components;  // those of `read`
+  std::set<std::string, std::less<>> not_finite;  // tensors already noted
   std::vector<std::string> problems;
-  bool misfit = false;  // some of them are of names, shapes or dtypes: no more data need be read to refuse the model
+  bool misfit = false;  // a name, shape or dtype is a problem: the model is rejected, so no more data is read
   std::vector<RecordedTensor> recorded;
   int64_t tensor_bytes = 0;
 
@@ -121,12 +121,12 @@ int64_t WeightLoader::recorded_elements() const {
   return elements;
 }
 
-// Per-tensor FP8: `NAME.weight_scale`. Without one the weights are plain FP8 values.
+// Returns the scale of per-tensor FP8, `NAME.weight_scale`; 1 without one: the weights are plain FP8 values.
 float WeightLoader::ScaleOf(const std::string& name, const TensorInfo& weight) {
   constexpr std::string_view kWeight = ".weight";
   if ((weight.dtype != DType::kF8E4M3 && weight.dtype != DType::kF8E5M2) || !name.ends_with(kWeight)) return 1.0f;
   const std::string module = name.substr(0, name.size() - kWeight.size());
-  state_->read.insert(Cat(module, ".input_scale"));  // for FP8 arithmetic only; exact weights need none
+  state_->read.insert(Cat(module, ".input_scale"));  // for FP8 arithmetic only; dequantised weights need none
   const std::string scale_name = Cat(module, ".weight_scale");
   const Checkpoint::Entry* entry = state_->checkpoint->Find(scale_name);
   if (entry == nullptr) return 1.0f;
@@ -213,7 +213,7 @@ absl::Status WeightLoader::ReadTensor(const LocatedTensor& tensor, int64_t first
   return absl::OkStatus();
 }
 
-// This rank's part of a bias: all of it, or `extent` elements that follow those of the ranks before.
+// Reads this rank's part of a bias: all of it, or the `extent` elements after those of lower ranks.
 absl::StatusOr<Buffer> WeightLoader::ReadBias(const LocatedTensor& tensor, int64_t extent) {
   KINORA_ASSIGN_OR_RETURN(Buffer bias, HostFloats(extent, !reads()));
   const int64_t first = extent == tensor.full.elements() ? 0 : extent * mesh_->tensor().rank();
@@ -222,7 +222,7 @@ absl::StatusOr<Buffer> WeightLoader::ReadBias(const LocatedTensor& tensor, int64
 }
 
 absl::StatusOr<std::vector<Weight>> WeightLoader::PackRows(const WeightRows& rows, const Buffer& bias, DType dtype) {
-  if (elsewhere_ || (!state_->backend->ops().dry() && state_->misfit)) {  // never computed with
+  if (elsewhere_ || (!state_->backend->ops().dry() && state_->misfit)) {  // weights that are never used
     std::vector<Weight> empty;
     empty.reserve(rows.count);
     for (int n = 0; n < rows.count; ++n) {
@@ -263,7 +263,7 @@ absl::StatusOr<Weight> WeightLoader::LoadWeight(std::initializer_list<std::strin
     weights.push_back(Locate(FullName(Cat(module, ".weight")), {spec.out, spec.in}));
     if (spec.bias) biases.push_back(Locate(FullName(Cat(module, ".bias")), {spec.out}));
   }
-  // The products of column slices are summed over the ranks: the bias must be in one of them only.
+  // The products of column slices are summed over the ranks, so only one rank may add the bias.
   if (columns == Split::kColumns && mesh_->tensor().rank() != 0) biases.clear();
   KINORA_ASSIGN_OR_RETURN(const int64_t out, PartOf(spec.out, rows, weights[0].name));
   KINORA_ASSIGN_OR_RETURN(const int64_t in, PartOf(spec.in, columns, weights[0].name));

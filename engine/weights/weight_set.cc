@@ -10,8 +10,8 @@
 namespace kinora {
 namespace {
 
-// Elements of weights that are rewritten side by side: enough for many small ones to occupy the threads. The factors of
-// a LoRA lie in memory for as many.
+// Elements of the weights that are rewritten concurrently: enough that many small weights occupy the threads. The LoRA
+// factors of these weights are in memory at once.
 constexpr int64_t kAtOnce = int64_t{1} << 21;
 
 }  // namespace
@@ -27,7 +27,7 @@ void WeightSet::Add(WeightRecipe recipe, std::vector<std::shared_ptr<WeightStora
   entries_.push_back({.recipe = std::move(recipe), .storage = std::move(storage)});
 }
 
-// One matrix, or several of a recipe, and what is added to it. What it holds must not move while it is rewritten.
+// An entry that is being rewritten, with its deltas. It must not move meanwhile.
 struct WeightSet::Rewriting {
   explicit Rewriting(Entry& of) : entry(of), recipe(of.recipe) {}
 
@@ -58,7 +58,7 @@ absl::Status WeightSet::RewriteSome(std::deque<Rewriting>& some, Ops& ops,
                                     absl::FunctionRef<absl::Status()> on_weight) const {
   std::vector<WeightOps::Rewriting> rewritings;
   for (Rewriting& one : some) {
-    one.entry.changed = true;  // also if it fails half-way
+    one.entry.changed = true;  // also if the rewriting fails half-way
     const WeightRecipe& recipe = one.recipe;
     rewritings.push_back({.rows = {.out = recipe.out,
                                    .taps = recipe.taps,
@@ -73,8 +73,7 @@ absl::Status WeightSet::RewriteSome(std::deque<Rewriting>& some, Ops& ops,
   for (const Rewriting& one : some) {
     for (const LocatedTensor& tensor : one.recipe.tensors) {
       if (!*tensor.not_finite) continue;
-      return absl::InvalidArgumentError(
-          Cat(checkpoint_->Describe(tensor.name), ": holds NaN or infinity with its delta"));
+      return absl::OutOfRangeError(Cat(tensor.name, " holds NaN or infinity with its delta"));
     }
     one.entry.changed = !one.deltas.empty();
     KINORA_RETURN_IF_ERROR(on_weight());

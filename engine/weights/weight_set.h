@@ -1,5 +1,5 @@
-// The matrices of a loaded model by the tensors they were made of, so that they can be made anew in place: with a LoRA,
-// and without it again.
+// The matrices of a loaded model, by the tensors they were made of, so that they can be rewritten in place to apply or
+// remove a LoRA.
 #ifndef KINORA_ENGINE_WEIGHTS_WEIGHT_SET_H_
 #define KINORA_ENGINE_WEIGHTS_WEIGHT_SET_H_
 
@@ -17,9 +17,9 @@
 
 namespace kinora {
 
-// How a matrix, or several of one shape, come from tensors of a checkpoint.
+// How a matrix, or several of one shape, are made from tensors of a checkpoint.
 struct WeightRecipe {
-  // As WeightRows::read, from `tensors` or others in their place; dtype: of the rows.
+  // As WeightRows::read, from `tensors` or their replacements. dtype: of the rows.
   using Read = std::function<absl::Status(absl::Span<const LocatedTensor> tensors, DType dtype, int64_t begin,
                                           int64_t end, void* to)>;
 
@@ -29,28 +29,28 @@ struct WeightRecipe {
   DType stored = DType::kF32;
   Read read;
 
-  // Calls `use` with the rows: their dtype is the narrowest that holds all that the tensors give.
+  // Calls `use` with the rows, in the narrowest dtype that holds all values of the tensors.
   absl::Status WithRows(absl::FunctionRef<absl::Status(const WeightRows& rows)> use) const;
 };
 
-// Shares the storage of the weights, whose addresses never change: layers and captured graphs need not know. Not
+// Shares the storage of the weights. Its addresses never change, so layers and captured graphs remain valid. Not
 // thread-safe.
 class WeightSet {
  public:
-  // checkpoint: kept open for as long as the set lives; null in a dry run without a file.
+  // checkpoint: stays open while the set exists; null in a dry run without a file.
   explicit WeightSet(std::shared_ptr<const Checkpoint> checkpoint) : checkpoint_(std::move(checkpoint)) {}
 
   void Add(WeightRecipe recipe, std::vector<std::shared_ptr<WeightStorage>> storage);
 
-  // For a tensor whose weight another rank holds: a delta for it is nothing to this one.
+  // Registers a tensor whose weight another rank holds, so that Rewrite accepts and skips its deltas.
   void AddElsewhere(const LocatedTensor& tensor) { elsewhere_[tensor.name] = tensor.full; }
 
-  // Makes the weights those of the checkpoint plus `deltas`, whatever they were before: {} gives the bits of the load
-  // back. Waits for the stream, then rewrites what has a delta or had one, some at
-  // a time. The deltas are not kept. InvalidArgument
-  // naming a tensor that no weight was made of or whose delta has another shape, before anything is rewritten, or one
-  // that holds values that are not finite with its delta; I/O; what on_weight, called after each, says unless OK. After
-  // the latter three the weights are a mixture until a call succeeds.
+  // Sets the weights to the checkpoint's plus `deltas`, whatever they were before: {} restores the bits of the load.
+  // Waits for the stream, then rewrites the weights that have or had a delta, some at a time. Does not keep the deltas.
+  // Fails with InvalidArgument, before rewriting anything, naming a tensor that no weight was made of or whose delta
+  // has another shape; with OutOfRange, naming a tensor that is not finite with its delta; with I/O errors; and with
+  // the failure of on_weight, called after each weight. After the last three the weights are a mixture until a call
+  // succeeds.
   absl::Status Rewrite(
       const WeightDeltas& deltas, Ops& ops,
       absl::FunctionRef<absl::Status()> on_weight = [] { return absl::OkStatus(); });

@@ -1,4 +1,5 @@
-// Activations in float32, by the accurate functions: the fast ones' errors are relative to 1, not to small values.
+// Activations in float32, by the accurate functions. The fast functions' errors are relative to 1, even for small
+// values.
 #ifndef KINORA_KERNELS_DEVICE_ACTIVATIONS_H_
 #define KINORA_KERNELS_DEVICE_ACTIVATIONS_H_
 

@@ -1,8 +1,8 @@
-// The only header that a kernel includes. nvcc sees CUDA; a host compiler sees the simulated device, which runs the
-// same source thread by thread. A kernel never asks which: what differs has one name with two definitions, here and in
-// ptx.h.
+// The device API that kernels use. With nvcc it is CUDA; with a host compiler it is the simulated device, which runs
+// the same source thread by thread. A kernel never tests which compiler is used: everything that differs has one name
+// with two definitions, here and in ptx.h.
 //
-// The laws of kernels are in kernels/README.md; tests/house/kernel_rules_test.cc holds them.
+// The rules for kernels are in kernels/README.md; tests/house/kernel_rules_test.cc checks them.
 #ifndef KINORA_KERNELS_DEVICE_DEVICE_H_
 #define KINORA_KERNELS_DEVICE_DEVICE_H_
 
@@ -19,14 +19,14 @@
 // An array in shared memory.
 #define SHARED_ARRAY(T, name, n) __shared__ T name[n]
 
-// The dynamic part of a block's shared memory, as large as Launch was told.
+// The dynamic part of a block's shared memory, of the size passed to Launch.
 template <typename T>
 __device__ __forceinline__ T* DynamicShared() {
   extern __shared__ __align__(128) unsigned char dynamic_shared[];
   return reinterpret_cast<T*>(dynamic_shared);
 }
 
-// How a kernel is started, in the two ways below. More than 48 KB of dynamic shared memory are asked of the device
+// Starts a kernel, for Launch and LaunchEarly below. Requests more than 48 KB of dynamic shared memory from the device
 // first.
 template <typename... P, typename... A>
 cudaError_t LaunchWith(cudaLaunchConfig_t config, void (*kernel)(P...), A&&... arguments) {
@@ -61,8 +61,8 @@ inline bool CanLaunchEarly() {
          cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess && major >= 9;
 }
 
-// For kernels of a few microseconds: the device sets one up while the one before it still runs (programmatic dependent
-// launch), so that the gap between them is gone. The kernel begins with WaitForPrevious().
+// For kernels of a few microseconds: the device sets the kernel up while the previous one still runs (programmatic
+// dependent launch), which removes the gap between them. The kernel must begin with WaitForPrevious().
 template <typename... P, typename... A>
 cudaError_t LaunchEarly(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared, cudaStream_t stream,
                         A&&... arguments) {

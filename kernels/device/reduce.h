@@ -19,8 +19,8 @@ __device__ __forceinline__ float WarpMax(float v) {
   return v;
 }
 
-// Of all threads of a block of whole warps; every thread gets it. kUse: another number for each call in a kernel that
-// is not separated from the one before by a barrier, so that they do not share memory.
+// Returns the sum over all threads of a block of whole warps to every thread. kUse: calls in a kernel that no barrier
+// separates need different numbers, so that they do not share memory.
 template <int kUse = 0, typename T>
 __device__ __forceinline__ T BlockSum(T v) {
   SHARED_ARRAY(T, partial, kWarpLanes);
@@ -31,7 +31,7 @@ __device__ __forceinline__ T BlockSum(T v) {
   return WarpSum(lane < static_cast<int>(blockDim.x) / kWarpLanes ? partial[lane] : T{});
 }
 
-// As BlockSum.
+// Returns the maximum, in the same way as BlockSum.
 template <int kUse = 0>
 __device__ __forceinline__ float BlockMax(float v) {
   SHARED_ARRAY(float, partial, kWarpLanes);

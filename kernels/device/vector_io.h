@@ -1,5 +1,5 @@
-// Eight values at a time between memory and float32 registers: one access of 16 bytes in bf16, two in float32. Through
-// uint4 and float4, because a struct of eight bf16 is copied member by member (seen in the disassembly).
+// Moves eight values at a time between memory and float32 registers: one access of 16 bytes in bf16, two in float32.
+// Uses uint4 and float4, because a struct of eight bf16 is copied member by member (seen in the disassembly).
 #ifndef KINORA_KERNELS_DEVICE_VECTOR_IO_H_
 #define KINORA_KERNELS_DEVICE_VECTOR_IO_H_
 
@@ -48,7 +48,7 @@ __device__ __forceinline__ float LoadOne(const float* from) { return *from; }
 __device__ __forceinline__ void StoreOne(bf16* to, float value) { *to = __float2bfloat16_rn(value); }
 __device__ __forceinline__ void StoreOne(float* to, float value) { *to = value; }
 
-// The same for single elements, so that one source reads rows that are not made of vectors too.
+// Load and Store for single elements, so that one source also handles rows that do not consist of whole vectors.
 template <typename T>
 __device__ __forceinline__ void Load(const T* from, float (&f)[1]) {
   f[0] = LoadOne(from);

@@ -10,7 +10,7 @@
 namespace kinora {
 
 ArtifactWriter::~ArtifactWriter() {
-  if (!file_.empty()) unlink(file_.c_str());  // not there any more after a Commit
+  if (!file_.empty()) unlink(file_.c_str());  // already gone after Commit
 }
 
 absl::StatusOr<std::string> ArtifactWriter::Begin(const std::string& name) {

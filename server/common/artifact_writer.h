@@ -1,5 +1,5 @@
-// A run's artifact on its way to where the frontend serves it from: a file that is written in a place of its own, then
-// durable under its key. For a worker that shares the artifact directory, and for the frontend that receives pieces.
+// Writes one artifact of a run to a temporary path and then stores it under its key. Used by a worker that shares the
+// artifact directory, and by the frontend for uploaded pieces.
 #ifndef KINORA_SERVER_COMMON_ARTIFACT_WRITER_H_
 #define KINORA_SERVER_COMMON_ARTIFACT_WRITER_H_
 
@@ -15,17 +15,17 @@ class ArtifactWriter {
  public:
   // store: not owned. prefix: Run.artifact_key.
   ArtifactWriter(DirectoryArtifactStore& store, std::string prefix) : store_(store), prefix_(std::move(prefix)) {}
-  ~ArtifactWriter();  // removes what was begun and not committed
+  ~ArtifactWriter();  // removes a file that was begun and not committed
   ArtifactWriter(const ArtifactWriter&) = delete;
   ArtifactWriter& operator=(const ArtifactWriter&) = delete;
 
-  // Where the file `name` ("video.mp4") is to be written. Once.
+  // Returns the path to write the file `name` ("video.mp4") to. Call once.
   absl::StatusOr<std::string> Begin(const std::string& name);
-  // The file is whole: it is durable and readable under "<prefix>/<name>" once this has returned OK.
+  // Call when the file is complete. After OK it is durable and readable under "<prefix>/<name>".
   absl::StatusOr<StoredFile> Commit();
 
-  // An error of whoever writes the file as a client may see it, which those of the methods above are: without the
-  // server's folders, and a full disk by its reason, DISK_FULL. Others are passed on as they are.
+  // Converts an error of writing the file into one that clients may see: it does not name the server's folders, and a
+  // full disk has the reason DISK_FULL. Returns other errors unchanged. Begin and Commit already convert their errors.
   absl::Status ForClients(const absl::Status& status) const;
 
  private:

@@ -1,5 +1,5 @@
-// Time as this process has lived it. Whoever judges that others are silent must not count what passed while it was
-// stopped itself (SIGSTOP, a paused machine, no processor): what they said then waits to be read.
+// A clock that does not count time in which this process did not run (SIGSTOP, a suspended machine, no CPU). Use it to
+// decide whether a peer is silent: what the peer sent in that time still waits to be read.
 #ifndef KINORA_SERVER_COMMON_ATTENDED_TIME_H_
 #define KINORA_SERVER_COMMON_ATTENDED_TIME_H_
 
@@ -12,11 +12,11 @@ namespace kinora {
 
 class AttendedTime {
  public:
-  // `tick`: how often Now is called at least while something is judged. Of a longer gap between two calls 2·tick count.
-  // `steady` is not owned.
+  // The caller must call Now at least once per `tick` while something is timed. A gap between two calls counts as at
+  // most 2·tick. `steady` is not owned.
   AttendedTime(Clock& steady, absl::Duration tick) : steady_(steady), longest_gap_(2 * tick), last_(steady.Now()) {}
 
-  // Times mean something among themselves alone. One thread at a time.
+  // Returned times can only be compared with one another. One thread at a time.
   absl::Time Now() {
     const absl::Time now = steady_.Now();
     attended_ += std::min(now - last_, longest_gap_);

@@ -15,7 +15,7 @@
 namespace kinora {
 namespace {
 
-// Imports first, each file once.
+// Adds `file` to the digest, its imports first, each file once.
 void Digest(const google::protobuf::FileDescriptor& file, std::set<std::string>& seen, Sha256& digest) {
   if (!seen.insert(file.name()).second) return;
   for (int i = 0; i < file.dependency_count(); ++i) Digest(*file.dependency(i), seen, digest);

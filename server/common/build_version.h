@@ -1,4 +1,4 @@
-// What this program was built from. A frontend and its workers agree on it as far as they must
+// The commit and protocol of this build. A frontend rejects workers of an incompatible build
 // (server/frontend/groups/join_rules.h).
 #ifndef KINORA_SERVER_COMMON_BUILD_VERSION_H_
 #define KINORA_SERVER_COMMON_BUILD_VERSION_H_
@@ -15,8 +15,8 @@ struct BuildIdentity {
   std::string commit, protocol;  // as in Hello
 };
 
-// kBuildCommit, and the SHA-256 (32 bytes) of the descriptors of worker.proto and all that it imports, which are in
-// every program that speaks it: without their comments, and google's as they were installed at the build.
+// `commit` is kBuildCommit. `protocol` is the SHA-256 (32 bytes) of the descriptors, without comments, of worker.proto
+// and everything that it imports, including Google's protos as installed at build time.
 const BuildIdentity& ThisBuild();
 
 // kinora_build_info{version,commit,backends,cpu_path} 1

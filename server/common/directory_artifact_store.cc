@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <filesystem>
@@ -11,7 +12,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "engine/base/file_descriptor.h"
+#include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/uninterrupted.h"
 #include "server/common/file_error.h"
 #include "server/common/sha256.h"
 
@@ -27,6 +30,16 @@ absl::Status SyncDirectory(const std::string& path) {
   FileDescriptor directory(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory.ok() || fsync(directory.get()) != 0) return FileError(path, "sync");
   return absl::OkStatus();
+}
+
+// Whether `name` has the form of TemporaryPath's: "<process id>-<counter>-<key>".
+bool IsTemporaryName(std::string_view name) {
+  for (int i = 0; i < 2; ++i) {
+    const size_t digits = std::min(name.find_first_not_of("0123456789"), name.size());
+    if (digits == 0 || digits == name.size() || name[digits] != '-') return false;
+    name.remove_prefix(digits + 1);
+  }
+  return CheckArtifactKey(name).ok();  // the key's slashes are underscores here
 }
 
 // Creates the directories between root and path and makes their entries durable.
@@ -49,8 +62,7 @@ absl::StatusOr<StoredFile> Digest(const std::string& path, int fd) {
   Sha256 sha256;
   std::string buffer(kCopyBytes, '\0');
   while (true) {
-    const ssize_t n = pread(fd, buffer.data(), buffer.size(), out.bytes);
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = Uninterrupted([&] { return pread(fd, buffer.data(), buffer.size(), out.bytes); });
     if (n < 0) return FileError(path, "read");
     if (n == 0) break;
     sha256.Update(std::string_view(buffer.data(), n));
@@ -60,29 +72,36 @@ absl::StatusOr<StoredFile> Digest(const std::string& path, int fd) {
   return out;
 }
 
-// Nobody else's, and durable.
-absl::StatusOr<StoredFile> Seal(const std::string& path) {
-  const FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+// Opens a regular file for reading. O_NONBLOCK: opening a FIFO must not wait for its other end.
+absl::StatusOr<FileDescriptor> OpenRegular(const std::string& path, int flags, struct stat* info) {
+  FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags));
   if (!fd.ok()) return FileError(path, "open");
-  if (fchmod(fd.get(), 0600) != 0) return FileError(path, "make private");  // whoever wrote it
+  if (fstat(fd.get(), info) != 0) return FileError(path, "examine");
+  if (!S_ISREG(info->st_mode)) return OfFile(path, absl::NotFoundError(absl::StrCat(path, ": not a file")));
+  return fd;
+}
+
+// Makes the file private and durable, and digests it.
+absl::StatusOr<StoredFile> Seal(const std::string& path) {
+  struct stat info;
+  KINORA_ASSIGN_OR_RETURN(const FileDescriptor fd, OpenRegular(path, 0, &info));
+  if (fchmod(fd.get(), 0600) != 0) return FileError(path, "make private");  // regardless of the writer's umask
   if (fsync(fd.get()) != 0) return FileError(path, "sync");
   return Digest(path, fd.get());
 }
 
 absl::Status CopyFile(const std::string& from, const std::string& to) {
-  FileDescriptor in(open(from.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!in.ok()) return FileError(from, "open");
+  struct stat info;
+  KINORA_ASSIGN_OR_RETURN(const FileDescriptor in, OpenRegular(from, 0, &info));
   FileDescriptor out(open(to.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (!out.ok()) return FileError(to, "create");
   std::string buffer(kCopyBytes, '\0');
   while (true) {
-    const ssize_t n = read(in.get(), buffer.data(), buffer.size());
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = Uninterrupted([&] { return read(in.get(), buffer.data(), buffer.size()); });
     if (n < 0) return FileError(from, "read");
     if (n == 0) return absl::OkStatus();
     for (ssize_t done = 0; done < n;) {
-      const ssize_t written = write(out.get(), buffer.data() + done, n - done);
-      if (written < 0 && errno == EINTR) continue;
+      const ssize_t written = Uninterrupted([&] { return write(out.get(), buffer.data() + done, n - done); });
       if (written < 0) return FileError(to, "write");
       done += written;
     }
@@ -98,8 +117,8 @@ class FileReader : public ArtifactReader {
     std::string bytes(std::clamp<int64_t>(size_ - offset, 0, limit), '\0');
     size_t done = 0;
     while (done < bytes.size()) {
-      const ssize_t n = pread(fd_.get(), bytes.data() + done, bytes.size() - done, offset + done);
-      if (n < 0 && errno == EINTR) continue;
+      const ssize_t n =
+          Uninterrupted([&] { return pread(fd_.get(), bytes.data() + done, bytes.size() - done, offset + done); });
       if (n < 0) return FileError(path_, "read");
       if (n == 0)
         return OfFile(path_, absl::DataLossError(absl::StrCat(path_, ": ends at byte ", offset + done, " of ", size_)));
@@ -125,6 +144,10 @@ absl::StatusOr<std::unique_ptr<DirectoryArtifactStore>> DirectoryArtifactStore::
   return std::unique_ptr<DirectoryArtifactStore>(new DirectoryArtifactStore(absolute.string()));
 }
 
+std::unique_ptr<DirectoryArtifactStore> DirectoryArtifactStore::Named(const std::string& root) {
+  return std::unique_ptr<DirectoryArtifactStore>(new DirectoryArtifactStore(fs::absolute(root).string()));
+}
+
 absl::StatusOr<std::string> DirectoryArtifactStore::TemporaryPath(std::string_view key) {
   KINORA_RETURN_IF_ERROR(CheckArtifactKey(key));
   // Process id and a counter keep writers apart; the key's ending stays, because muxers choose a format by it.
@@ -141,8 +164,13 @@ absl::Status DirectoryArtifactStore::RemoveTemporary(std::string_view beginning)
   std::error_code error;
   const fs::path folder = fs::path(root_) / kTemporary;
   fs::path at = folder;
+  if (fs::is_symlink(folder, error)) {  // the link's target may belong to somebody else
+    Log(Severity::kWarning, "link_not_cleared", {{"folder", folder.string()}});
+    return absl::OkStatus();
+  }
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    if (entry->path().filename().string().rfind(beginning, 0) != 0) continue;
+    const std::string name = entry->path().filename().string();
+    if (name.rfind(beginning, 0) != 0 || !IsTemporaryName(name)) continue;
     fs::remove_all(entry->path(), error);
     if (error) at = entry->path();
     if (error) break;
@@ -156,13 +184,14 @@ absl::StatusOr<int64_t> DirectoryArtifactStore::FreeBytes() const {
   return static_cast<int64_t>(info.f_bavail) * static_cast<int64_t>(info.f_frsize);
 }
 
-// Where it lies it stays until it is durable and known: of a process that is killed meanwhile its owner finds it again.
+// `file` stays at its path until it is durable and digested: if this process is killed before that, the file's owner
+// still finds it.
 absl::StatusOr<StoredFile> DirectoryArtifactStore::Put(std::string_view key, const std::string& file) {
   KINORA_RETURN_IF_ERROR(CheckArtifactKey(key));
   KINORA_ASSIGN_OR_RETURN(const std::string staged, TemporaryPath(key));
   struct RemoveOnExit {
     const std::string& path;
-    ~RemoveOnExit() { unlink(path.c_str()); }  // nothing is there after a rename
+    ~RemoveOnExit() { unlink(path.c_str()); }  // no longer there after a rename
   } cleanup{staged};
   KINORA_ASSIGN_OR_RETURN(StoredFile stored, Seal(file));
   const fs::path relative = fs::path(std::string(key));
@@ -183,11 +212,8 @@ absl::StatusOr<StoredFile> DirectoryArtifactStore::Put(std::string_view key, con
 absl::StatusOr<std::unique_ptr<ArtifactReader>> DirectoryArtifactStore::Open(std::string_view key) {
   KINORA_RETURN_IF_ERROR(CheckArtifactKey(key));
   std::string path = absl::StrCat(root_, "/", std::string(key));
-  FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  if (!fd.ok()) return FileError(path, "open");
   struct stat info;
-  if (fstat(fd.get(), &info) != 0) return FileError(path, "examine");
-  if (!S_ISREG(info.st_mode)) return OfFile(path, absl::NotFoundError(absl::StrCat(path, ": not a file")));
+  KINORA_ASSIGN_OR_RETURN(FileDescriptor fd, OpenRegular(path, O_NOFOLLOW, &info));
   return std::make_unique<FileReader>(std::move(path), std::move(fd), info.st_size);
 }
 

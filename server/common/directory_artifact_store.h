@@ -1,5 +1,6 @@
-// Artifacts in a directory: <root>/<key>. Files are written elsewhere, synced, renamed into place, and the directories
-// synced, so a key is whole or absent after a crash. A frontend and its workers open the same root at once.
+// Artifacts in a directory: <root>/<key>. A file is written elsewhere, synced and renamed into place, and its
+// directories are synced, so after a crash a key is complete or absent. A frontend and its workers may open the same
+// root at the same time.
 #ifndef KINORA_SERVER_COMMON_DIRECTORY_ARTIFACT_STORE_H_
 #define KINORA_SERVER_COMMON_DIRECTORY_ARTIFACT_STORE_H_
 
@@ -15,15 +16,20 @@ namespace kinora {
 
 class DirectoryArtifactStore : public ArtifactStore {
  public:
-  // Creates `root` (mode 0700) if needed. Unavailable or PermissionDenied with the path otherwise.
+  // Creates `root` (mode 0700) and its temporary folder if needed. Errors are those of FileError and name the path.
   static absl::StatusOr<std::unique_ptr<DirectoryArtifactStore>> At(const std::string& root);
 
-  // A path inside the store for writing a file that is to be Put under `key`: on the same file system, so Put is a
-  // rename. Its directory exists. What a crash leaves of them stays until one of the next two.
+  // Opens the store without accessing the disk. Calls fail while `root` does not exist.
+  static std::unique_ptr<DirectoryArtifactStore> Named(const std::string& root);
+
+  // Returns a path for writing a file that will be Put under `key`. It is on the store's file system, so Put only
+  // renames the file; At creates its folder. After a crash the file stays until RemoveUnfinished or RemoveUnfinishedOf.
   absl::StatusOr<std::string> TemporaryPath(std::string_view key);
-  absl::Status RemoveUnfinished();             // at the start of the one frontend, before workers
-  absl::Status RemoveUnfinishedOf(pid_t pid);  // of a process of this machine that has ended
-  absl::StatusOr<int64_t> FreeBytes() const;   // for an unprivileged process
+  // Remove files with names from TemporaryPath and nothing else. If the temporary folder is a link, they log that and
+  // remove nothing.
+  absl::Status RemoveUnfinished();             // all; when the only frontend starts, before its workers
+  absl::Status RemoveUnfinishedOf(pid_t pid);  // those of an ended process of this machine
+  absl::StatusOr<int64_t> FreeBytes() const;   // available to an unprivileged process
 
   absl::StatusOr<StoredFile> Put(std::string_view key, const std::string& file) override;
   absl::StatusOr<std::unique_ptr<ArtifactReader>> Open(std::string_view key) override;
@@ -32,7 +38,7 @@ class DirectoryArtifactStore : public ArtifactStore {
   const std::string& root() const { return root_; }
 
  private:
-  absl::Status RemoveTemporary(std::string_view beginning);  // files whose names begin so
+  absl::Status RemoveTemporary(std::string_view beginning);  // files whose names begin with `beginning`
 
   explicit DirectoryArtifactStore(std::string root) : root_(std::move(root)) {}
   const std::string root_;

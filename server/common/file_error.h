@@ -13,8 +13,8 @@
 
 namespace kinora {
 
-// A payload of errors that name a file of this machine by its whole path: the path. It stays in this process: those who
-// are told of the error elsewhere get the name of the file (ToRpcStatus).
+// Payload of errors that name a file of this machine by its full path: that path. It stays in this process: ToRpcStatus
+// reduces the path to the file's name.
 inline constexpr char kFilePayload[] = "kinora.local/file";
 
 inline absl::Status OfFile(const std::string& path, absl::Status status) {
@@ -22,7 +22,8 @@ inline absl::Status OfFile(const std::string& path, absl::Status status) {
   return status;
 }
 
-// "PATH: cannot VERB: No space left on device" from errno. Full disk or quota: ResourceExhausted.
+// Returns "PATH: cannot VERB: No space left on device" from errno. ResourceExhausted if the disk is full or a quota or
+// size limit is exceeded.
 inline absl::Status FileError(const std::string& path, const char* verb) {
   const int error = errno;
   const std::string message = absl::StrCat(path, ": cannot ", verb, ": ", std::strerror(error));

@@ -9,7 +9,7 @@ namespace kinora {
 namespace {
 
 constexpr int64_t kMinute = 60, kHour = 60 * kMinute, kDay = 24 * kHour;
-constexpr double kLongest = 1e15;  // seconds; a number that llround takes, and nobody waits for
+constexpr double kLongest = 1e15;  // seconds; within the range of llround, beyond any real wait
 
 }  // namespace
 
@@ -33,6 +33,14 @@ std::string HumanAge(double seconds) {
   if (whole < kHour) return absl::StrFormat("%d min", whole / kMinute);
   if (whole < kDay) return absl::StrFormat("%d h", whole / kHour);
   return absl::StrFormat("%d d", whole / kDay);
+}
+
+std::string HumanTimeLeft(double seconds) {
+  const int64_t whole = std::llround(std::clamp(seconds, 0.0, kLongest));
+  if (whole < kMinute) return absl::StrFormat("%d s", whole);
+  if (const int64_t minutes = (whole + kMinute / 2) / kMinute; minutes < 60) return absl::StrFormat("%d min", minutes);
+  if (const int64_t hours = (whole + kHour / 2) / kHour; hours < 24) return absl::StrFormat("%d h", hours);
+  return absl::StrFormat("%d d", (whole + kDay / 2) / kDay);
 }
 
 std::string HumanBytes(int64_t bytes) { return HumanBytesLike(bytes, bytes); }

@@ -1,4 +1,5 @@
-// Lines of one kind, of which anybody may cause any number: one per interval, with the number of those held back.
+// Rate limit for a kind of log line that clients can cause at will: one line per interval, with the number of
+// suppressed lines.
 #ifndef KINORA_SERVER_COMMON_LOG_LIMIT_H_
 #define KINORA_SERVER_COMMON_LOG_LIMIT_H_
 
@@ -17,11 +18,12 @@ class LogLimit {  // thread-safe
  public:
   LogLimit(absl::Duration interval, Clock& clock) : interval_(interval), clock_(clock) {}
 
-  // A line is wanted. If it may be written: how many were held back since the last.
+  // Call before logging a line. Returns how many lines were suppressed since the last one, or nullopt to suppress this
+  // line.
   std::optional<int64_t> Admit() ABSL_LOCKS_EXCLUDED(mu_) {
     const absl::Time now = clock_.Now();
     absl::MutexLock lock(&mu_);
-    if (now < next_) {
+    if (now < next_ && now >= next_ - interval_) {  // not if the clock was set back
       held_back_ += 1;
       return std::nullopt;
     }

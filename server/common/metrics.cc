@@ -3,9 +3,12 @@
 #include <prometheus/text_serializer.h>
 
 #include <algorithm>
+#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "engine/request/stage.h"
 #include "server/common/process_metrics.h"
 
 namespace kinora {
@@ -26,7 +29,7 @@ auto& HistogramFamily(Registry& registry, const char* name, const char* help) {
   return BuildHistogram().Name(name).Help(help).Register(registry);
 }
 
-// The registry hashes: two readings of a page would differ in more than what has changed.
+// The registry is a hash table; sorting keeps the order of a page stable between readings.
 void Sort(std::vector<prometheus::MetricFamily>& families) {
   std::sort(families.begin(), families.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   for (prometheus::MetricFamily& family : families) {
@@ -76,28 +79,28 @@ const prometheus::Histogram::BucketBoundaries& SwapBuckets() {
 
 FrontendMetrics::FrontendMetrics(Registry& registry)
     : requests_total(
-          CounterFamily(registry, "kinora_requests_total", "Jobs at their end and refused requests, by gRPC code")),
+          CounterFamily(registry, "kinora_requests_total", "Ended jobs and rejected requests, by gRPC code")),
       admission_rejected_total(
-          CounterFamily(registry, "kinora_admission_rejected_total", "Requests refused before they became a job")),
+          CounterFamily(registry, "kinora_admission_rejected_total", "Requests rejected before they became a job")),
       queue_depth(GaugeFamily(registry, "kinora_queue_depth", "Jobs waiting for a worker group")),
       queue_seconds(GaugeFamily(registry, "kinora_queue_seconds",
-                                "How long one worker group would take for the jobs that wait, as estimated")),
+                                "Estimated time that one worker group would need for the waiting jobs")),
       queue_wait_seconds(HistogramFamily(registry, "kinora_queue_wait_seconds", "Time from QUEUED to RUNNING")
                              .Add({}, RequestBuckets())),
-      request_duration_seconds(HistogramFamily(registry, "kinora_request_duration_seconds",
-                                               "Time from creation to the end, of completed jobs")),
-      jobs_running(GaugeFamily(registry, "kinora_jobs_running", "Jobs that a worker group has").Add({})),
+      request_duration_seconds(
+          HistogramFamily(registry, "kinora_request_duration_seconds", "Time from creation to end of completed jobs")),
+      jobs_running(GaugeFamily(registry, "kinora_jobs_running", "Jobs assigned to a worker group").Add({})),
       watchers(GaugeFamily(registry, "kinora_watchers", "Open event streams").Add({})),
       downloads(GaugeFamily(registry, "kinora_downloads", "Open downloads").Add({})),
       uploads(GaugeFamily(registry, "kinora_uploads", "Open uploads").Add({})),
-      inputs(GaugeFamily(registry, "kinora_inputs", "Inputs that are stored whole").Add({})),
-      input_bytes(GaugeFamily(registry, "kinora_input_bytes", "Bytes of the quota of inputs that are taken").Add({})),
+      inputs(GaugeFamily(registry, "kinora_inputs", "Completely stored inputs").Add({})),
+      input_bytes(GaugeFamily(registry, "kinora_input_bytes", "Bytes used of the input quota").Add({})),
       uploaded_bytes_total(CounterFamily(registry, "kinora_uploaded_bytes_total", "Bytes of inputs received").Add({})),
       connections(GaugeFamily(registry, "kinora_connections", "Open connections")),
       connections_refused_total(
-          CounterFamily(registry, "kinora_connections_refused_total", "Connections that were closed at once, or cut")),
+          CounterFamily(registry, "kinora_connections_refused_total", "Connections closed at once or cut off")),
       joins_unauthenticated_total(CounterFamily(registry, "kinora_joins_unauthenticated_total",
-                                                "Workers turned away without a valid token or certificate")
+                                                "Workers rejected for lack of a valid token or certificate")
                                       .Add({})),
       cancel_latency_seconds(
           HistogramFamily(registry, "kinora_cancel_latency_seconds", "Time from the cancel of a running job to its end")
@@ -108,9 +111,12 @@ FrontendMetrics::FrontendMetrics(Registry& registry)
           CounterFamily(registry, "kinora_artifact_bytes_total", "Bytes of completed artifacts").Add({})),
       device_seconds_total(
           CounterFamily(registry, "kinora_device_seconds_total", "Device time of ended jobs, over all ranks").Add({})),
-      job_store_unwritable_seconds(GaugeFamily(registry, "kinora_job_store_unwritable_seconds",
-                                               "Time since which the job store cannot be written")
-                                       .Add({})) {
+      artifacts_without_job(GaugeFamily(registry, "kinora_artifacts_without_job",
+                                        "Artifact folders found at startup without a job in the store")
+                                .Add({})),
+      job_store_unwritable_seconds(
+          GaugeFamily(registry, "kinora_job_store_unwritable_seconds", "How long the job store has been unwritable")
+              .Add({})) {
   queue_depth.Add({{"priority", "0"}});
 }
 
@@ -122,32 +128,31 @@ WorkerMetrics::WorkerMetrics(Registry& registry)
       model_load_seconds(GaugeFamily(registry, "kinora_model_load_seconds", "Time to load the model, by phase")),
       collective_seconds(HistogramFamily(registry, "kinora_collective_seconds", "Time of a collective on a rank")),
       collective_wait_seconds(HistogramFamily(registry, "kinora_collective_wait_seconds",
-                                              "Time of a collective until the slowest rank had come")),
+                                              "Time in a collective until the slowest rank arrived")),
       collective_bytes_total(
           CounterFamily(registry, "kinora_collective_bytes_total", "Bytes that a rank sent in collectives")),
       rank_skew_seconds(HistogramFamily(registry, "kinora_rank_skew_seconds",
-                                        "How long a rank waited in a stage of a run for slower ones")),
+                                        "How long a rank waited for slower ranks in a stage of a run")),
       device_idle_ratio(GaugeFamily(registry, "kinora_device_idle_ratio",
-                                    "Share of the last run's denoising in which a rank's device had nothing to do")),
-      peak_bytes(GaugeFamily(
-          registry, "kinora_vram_peak_bytes",
-          "Device memory that the last run held: weights, workspaces and the most activations in use at once")),
+                                    "Share of the last run's denoising in which a rank's device was idle")),
+      peak_bytes(GaugeFamily(registry, "kinora_vram_peak_bytes",
+                             "Device memory of the last run: weights, workspaces and peak activations")),
       artifact_upload_seconds(HistogramFamily(registry, "kinora_artifact_upload_seconds", "Time to store an artifact")
                                   .Add({}, StepBuckets())),
-      lora_files(GaugeFamily(registry, "kinora_lora_files", "Files of lora_folder, by what has become of them")),
+      lora_files(GaugeFamily(registry, "kinora_lora_files", "Files in lora_folder, by state")),
       lora_swap_seconds(
-          HistogramFamily(registry, "kinora_lora_swap_seconds", "Time to put other LoRAs on the weights, or none")
+          HistogramFamily(registry, "kinora_lora_swap_seconds", "Time to change the LoRAs applied to the weights")
               .Add({}, SwapBuckets())),
       lora_cache_hits_total(
-          CounterFamily(registry, "kinora_lora_cache_hits_total", "LoRAs of swaps that were in memory").Add({})),
+          CounterFamily(registry, "kinora_lora_cache_hits_total", "LoRAs found in memory during swaps").Add({})),
       lora_cache_misses_total(
-          CounterFamily(registry, "kinora_lora_cache_misses_total", "LoRAs of swaps that were read").Add({})),
-      lora_cache_bytes(GaugeFamily(registry, "kinora_lora_cache_bytes", "Memory that holds LoRAs").Add({})) {
-  for (const char* stage :
-       {"encode", "encode_inputs", "put_on_loras", "denoise", "decode_video", "decode_audio", "finalize"}) {
-    stage_duration_seconds.Add({{"stage", stage}}, StageBuckets());
+          CounterFamily(registry, "kinora_lora_cache_misses_total", "LoRAs read from files during swaps").Add({})),
+      lora_cache_bytes(GaugeFamily(registry, "kinora_lora_cache_bytes", "Memory used by cached LoRAs").Add({})) {
+  for (const auto& [stage, name] : kStages) {
+    const std::map<std::string, std::string> labels = {{"stage", std::string(name)}};
+    stage_duration_seconds.Add(labels, StageBuckets());
+    if (stage.kind == StageKind::kDenoise) denoise_step_seconds.Add(labels, StepBuckets());
   }
-  denoise_step_seconds.Add({{"stage", "denoise"}}, StepBuckets());
 }
 
 }  // namespace kinora

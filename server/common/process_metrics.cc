@@ -11,6 +11,8 @@
 #include <string>
 #include <system_error>
 
+#include "engine/base/logging.h"
+
 namespace kinora {
 namespace {
 
@@ -37,7 +39,7 @@ struct Stat {
 
 Stat ReadStat() {
   const std::string text = ReadFile("/proc/self/stat");
-  const size_t name_end = text.rfind(')');  // the program's name may hold anything
+  const size_t name_end = text.rfind(')');  // the program's name may contain any character
   if (name_end == std::string::npos) return {};
   std::istringstream fields(text.substr(name_end + 1));
   std::string skipped;
@@ -77,7 +79,7 @@ void AddStat(std::vector<MetricFamily>& out) {
                        static_cast<double>(stat.virtual_bytes)));
   out.push_back(Family("process_threads", "Threads", MetricType::Gauge, static_cast<double>(stat.threads)));
   if (const double boot = BootTime(); boot > 0) {
-    out.push_back(Family("process_start_time_seconds", "Start, in seconds since 1970", MetricType::Gauge,
+    out.push_back(Family("process_start_time_seconds", "Start time, in seconds since 1970", MetricType::Gauge,
                          boot + static_cast<double>(stat.start_ticks) / ticks));
   }
 }
@@ -86,12 +88,12 @@ void AddDescriptors(std::vector<MetricFamily>& out) {
   std::error_code error;
   const std::filesystem::directory_iterator open("/proc/self/fd", error);
   if (!error) {
-    const auto count = std::distance(begin(open), end(open)) - 1;  // the folder itself is open, too
+    const auto count = std::distance(begin(open), end(open)) - 1;  // without the descriptor of this iteration
     out.push_back(Family("process_open_fds", "Open descriptors", MetricType::Gauge, static_cast<double>(count)));
   }
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-    out.push_back(Family("process_max_fds", "Descriptors that may be open", MetricType::Gauge,
+    out.push_back(Family("process_max_fds", "Maximum number of open descriptors", MetricType::Gauge,
                          static_cast<double>(limit.rlim_cur)));
   }
 }
@@ -102,6 +104,8 @@ std::vector<MetricFamily> ProcessMetrics() {
   std::vector<MetricFamily> out;
   AddStat(out);
   AddDescriptors(out);
+  out.push_back(Family("kinora_log_dropped_lines_total", "Log lines dropped because the reader of stderr was too slow",
+                       MetricType::Counter, static_cast<double>(DroppedLogLines())));
   return out;
 }
 

@@ -1,4 +1,4 @@
-// What every process of Linux can say of itself, under the names that Prometheus' own clients use.
+// Metrics that every process exports about itself, with the names that Prometheus client libraries use.
 #ifndef KINORA_SERVER_COMMON_PROCESS_METRICS_H_
 #define KINORA_SERVER_COMMON_PROCESS_METRICS_H_
 
@@ -8,9 +8,9 @@
 
 namespace kinora {
 
-// Read now from /proc/self: process_cpu_seconds_total, process_resident_memory_bytes, process_virtual_memory_bytes,
-// process_start_time_seconds (since 1970), process_threads, process_open_fds, process_max_fds. What cannot be read is
-// left out.
+// Reads from /proc/self: process_cpu_seconds_total, process_resident_memory_bytes, process_virtual_memory_bytes,
+// process_start_time_seconds (since 1970), process_threads, process_open_fds, process_max_fds. Omits values that cannot
+// be read. Adds kinora_log_dropped_lines_total (logging.h).
 std::vector<prometheus::MetricFamily> ProcessMetrics();
 
 }  // namespace kinora

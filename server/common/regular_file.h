@@ -1,5 +1,5 @@
-// Files that a configuration names, read whole: the configuration itself, tokens, certificates. Only regular files, so
-// that a FIFO or a device cannot hold up a start, and none of more than kMaxRegularFile bytes.
+// Reads whole files that a configuration names: the configuration itself, tokens, certificates. Rejects files that are
+// not regular, so that a FIFO or a device cannot block startup, and files of more than kMaxRegularFile bytes.
 #ifndef KINORA_SERVER_COMMON_REGULAR_FILE_H_
 #define KINORA_SERVER_COMMON_REGULAR_FILE_H_
 
@@ -16,11 +16,11 @@ inline constexpr int64_t kMaxRegularFile = 4 << 20;
 
 struct RegularFile {
   std::string bytes;
-  mode_t mode = 0;  // of the file that was read, whatever its path leads to by now
+  mode_t mode = 0;  // of the file that was read, even if the path names another by now
 };
 
-// Follows links. NotFound, PermissionDenied or Unavailable: it cannot be opened or read. FailedPrecondition: it is no
-// regular file, or larger. Each names `path`.
+// Follows links. Errors name `path`: NotFound, PermissionDenied or Unavailable if it cannot be opened or read,
+// FailedPrecondition if it is not a regular file or is too large.
 absl::StatusOr<RegularFile> ReadRegularFile(const std::string& path);
 
 }  // namespace kinora

@@ -17,24 +17,23 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/clock.h"
 #include "engine/base/file_descriptor.h"
+#include "engine/base/uninterrupted.h"
 
 extern char** environ;
 
 namespace kinora {
 namespace {
 
-// All of a file, from its beginning.
+// Reads a file from its beginning to its end.
 std::string ReadAll(int fd) {
   std::string text;
   char buffer[4096];
-  ssize_t n;
-  while ((n = pread(fd, buffer, sizeof(buffer), static_cast<off_t>(text.size()))) > 0 || (n < 0 && errno == EINTR)) {
-    if (n > 0) text.append(buffer, static_cast<size_t>(n));
-  }
+  const auto read = [&] { return pread(fd, buffer, sizeof(buffer), static_cast<off_t>(text.size())); };
+  for (ssize_t n; (n = Uninterrupted(read)) > 0;) text.append(buffer, static_cast<size_t>(n));
   return text;
 }
 
-constexpr off_t kMostWritten = 16 << 20;   // bytes, of each of the two
+constexpr off_t kMostWritten = 16 << 20;   // bytes, per output
 constexpr auto kDying = absl::Seconds(2);  // after SIGKILL; a disk that does not answer may hold a process for longer
 
 bool IsTooLong(int fd) {
@@ -42,7 +41,7 @@ bool IsTooLong(int fd) {
   return fstat(fd, &info) == 0 && info.st_size > kMostWritten;
 }
 
-// One that cannot be killed within a moment is left to who adopts it.
+// Kills the process and waits for at most kDying. A process that ends later is not reaped here.
 void Kill(pid_t pid) {
   Clock& steady = Clock::Steady();
   kill(pid, SIGKILL);
@@ -50,7 +49,7 @@ void Kill(pid_t pid) {
   while (waitpid(pid, nullptr, WNOHANG) == 0 && steady.Now() < deadline) poll(nullptr, 0, 1);
 }
 
-// False: it did not end in time, or writes without end, and was killed.
+// Returns false if the process was killed because it did not end in time or wrote too much.
 absl::StatusOr<bool> AwaitEnd(pid_t pid, absl::Duration patience, int out, int err, int& status) {
   Clock& steady = Clock::Steady();
   const absl::Time deadline = steady.Now() + patience;
@@ -69,7 +68,7 @@ absl::StatusOr<bool> AwaitEnd(pid_t pid, absl::Duration patience, int out, int e
 
 absl::StatusOr<ProgramEnd> RunProgram(const std::string& binary, const std::vector<std::string>& arguments,
                                       absl::Duration patience) {
-  // Files in memory, not pipes: nobody has to read while it writes.
+  // Memory files instead of pipes, so that nothing has to be read while the program runs.
   const FileDescriptor out(memfd_create("out", MFD_CLOEXEC)), err(memfd_create("err", MFD_CLOEXEC));
   if (out.get() < 0 || err.get() < 0) return absl::InternalError(absl::StrCat("memfd_create: ", std::strerror(errno)));
   std::vector<char*> argv = {const_cast<char*>(binary.c_str())};

@@ -3,19 +3,16 @@
 #include <openssl/crypto.h>
 #include <sys/random.h>
 
-#include <cerrno>
-
 #include "absl/strings/escaping.h"
 #include "engine/base/check.h"
+#include "engine/base/uninterrupted.h"
 
 namespace kinora {
 
 std::string DrawSecret() {
   std::string secret(kSecretBytes, '\0');
-  ssize_t n;
-  do {
-    n = getrandom(secret.data(), secret.size(), 0);  // so few bytes come whole
-  } while (n < 0 && errno == EINTR);
+  // getrandom returns up to 256 bytes in one call.
+  const ssize_t n = Uninterrupted([&] { return getrandom(secret.data(), secret.size(), 0); });
   KINORA_CHECK_EQ(n, static_cast<ssize_t>(secret.size())) << "the kernel gives no random numbers";
   return secret;
 }

@@ -1,4 +1,4 @@
-// What a supervisor and the processes that it started know, and nobody else.
+// Secrets that only a supervisor and the processes that it started share.
 #ifndef KINORA_SERVER_COMMON_SECRET_H_
 #define KINORA_SERVER_COMMON_SECRET_H_
 
@@ -10,13 +10,13 @@ namespace kinora {
 
 inline constexpr size_t kSecretBytes = 32;
 
-// kSecretBytes of the kernel's random numbers.
+// Returns kSecretBytes random bytes from the kernel.
 std::string DrawSecret();
 
-// The name of an incarnation of a group: 16 hexadecimal digits, no secret.
+// Returns a random name for an incarnation of a group: 16 hexadecimal digits, not secret.
 std::string DrawIncarnation();
 
-// Takes as long whatever the bytes are; that the lengths differ may show.
+// Takes a time that does not depend on the bytes. It may reveal whether the lengths differ.
 bool SameSecret(std::string_view a, std::string_view b);
 
 }  // namespace kinora

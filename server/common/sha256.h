@@ -1,4 +1,4 @@
-// SHA-256 of bytes that come in pieces.
+// Incremental SHA-256.
 #ifndef KINORA_SERVER_COMMON_SHA256_H_
 #define KINORA_SERVER_COMMON_SHA256_H_
 

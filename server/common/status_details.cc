@@ -1,5 +1,8 @@
 #include "server/common/status_details.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -78,6 +81,37 @@ FieldViolations Violations(const absl::Status& status) {
   return violations;
 }
 
+absl::Status WithoutDirectories(const absl::Status& status) {
+  const std::string message(status.message());
+  std::string shown;
+  for (size_t at = 0; at < message.size();) {
+    const bool begins = message[at] == '/' && (at == 0 || std::strchr(" \"'(=", message[at - 1]) != nullptr);
+    if (begins) {
+      const size_t end = std::min(message.find_first_of(" \"':;,)", at), message.size());
+      const size_t last = message.rfind('/', end - std::min<size_t>(2, end - at));
+      const size_t name = last > at && last + 1 < end ? last + 1 : at;
+      shown.append(message, name, end - name);
+      at = end;
+    } else {
+      shown += message[at++];
+    }
+  }
+  if (shown == message) return status;
+  absl::Status cut(status.code(), shown);
+  status.ForEachPayload([&cut](absl::string_view url, const absl::Cord& payload) { cut.SetPayload(url, payload); });
+  return cut;
+}
+
+std::string ErrorLines(std::string_view program, const absl::Status& status) {
+  std::string lines;
+  const auto add = [&](std::string_view line) {
+    absl::StrAppend(&lines, std::string(program), ": ", std::string(line), "\n");
+  };
+  for (const FieldViolation& violation : Violations(status)) add(JoinViolations({violation}));
+  if (lines.empty()) add(std::string(status.message()));
+  return lines;
+}
+
 google::rpc::Status ToRpcStatus(const absl::Status& status) {
   google::rpc::Status out;
   out.set_code(status.raw_code());
@@ -88,7 +122,7 @@ google::rpc::Status ToRpcStatus(const absl::Status& status) {
     const bool keeps = absl::IsResourceExhausted(status) || absl::IsDataLoss(status);
     if (!keeps) out.set_code(static_cast<int>(absl::StatusCode::kInternal));
   }
-  std::map<std::string, std::string> sorted;  // payloads have no order; the wire's should not change from run to run
+  std::map<std::string, std::string> sorted;  // payloads are unordered; the order on the wire should not vary
   status.ForEachPayload([&](absl::string_view type_url, const absl::Cord& payload) {
     if (type_url != kFilePayload) sorted.emplace(std::string(type_url), std::string(payload));
   });

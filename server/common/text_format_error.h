@@ -1,4 +1,4 @@
-// Where a file of protobuf's text format is wrong, and how.
+// The first error in a file of protobuf text format, with its position.
 #ifndef KINORA_SERVER_COMMON_TEXT_FORMAT_ERROR_H_
 #define KINORA_SERVER_COMMON_TEXT_FORMAT_ERROR_H_
 
@@ -10,13 +10,13 @@
 
 namespace kinora {
 
-// Give it to TextFormat::Parser::RecordErrorsTo. Keeps the first error: what follows comes of it.
+// Pass to TextFormat::Parser::RecordErrorsTo. Keeps only the first error, since others usually follow from it.
 class TextFormatError : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int line, int column, const std::string& message) override {
     if (text_.empty()) text_ = absl::StrCat(line + 1, ":", column + 1, ": ", message);
   }
-  const std::string& text() const { return text_; }  // "line:column: what is wrong", or empty
+  const std::string& text() const { return text_; }  // "line:column: message", or empty
 
  private:
   std::string text_;

@@ -1,5 +1,5 @@
-// absl::Time and Duration to protobuf's well-known types and back. Nanoseconds survive; infinities do not: they become
-// the ends of the range that protobuf allows (years 1 and 9999, ±10,000 years).
+// Converts absl::Time and Duration to protobuf's well-known types and back, with nanoseconds. Values beyond protobuf's
+// range (years 1 to 9999, ±10,000 years), such as infinities, become the ends of that range.
 #ifndef KINORA_SERVER_COMMON_TIMESTAMPS_H_
 #define KINORA_SERVER_COMMON_TIMESTAMPS_H_
 

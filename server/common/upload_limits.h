@@ -1,4 +1,4 @@
-// What worker.proto says of UploadChunk, for both ends.
+// worker.proto's limit for UploadChunk, shared by sender and receiver.
 #ifndef KINORA_SERVER_COMMON_UPLOAD_LIMITS_H_
 #define KINORA_SERVER_COMMON_UPLOAD_LIMITS_H_
 

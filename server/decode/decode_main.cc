@@ -1,5 +1,6 @@
-// kinora-decode: decodes one file for its parent, in a sandbox. Descriptor 0: the request, 1: the answer, 3: the file,
-// open to be read. Not for people: decoder_process.h starts it.
+// kinora-decode: decodes one file for its parent, in a sandbox. kinora-worker and kinora-render start it
+// (decoder_process.h); it is not meant to be run by hand. Descriptor 0: the request, 1: the reply, 3: the file, open
+// for reading.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,6 +23,9 @@ namespace {
 
 constexpr int kRequestFd = 0, kReplyFd = 1, kFileFd = 3;
 constexpr int kNobodyListens = 1;  // exit status
+constexpr char kHelp[] =
+    "kinora-decode: decode an input file in a sandbox\n\n"
+    "kinora-worker and kinora-render start it; it is not meant to be run by hand.\n";
 
 void Write(const void* bytes, size_t size) {
   for (size_t done = 0; done < size;) {
@@ -55,21 +59,19 @@ int64_t ReadFile(int64_t offset, uint8_t* to, int64_t size) {
   }
 }
 
-DecodeSink ReplySink(const DecodeRequest& request) {
+DecodeSink ReplySink() {
   auto info = std::make_shared<MediaInfo>();
-  const size_t floats = size_t{3} * request.width * request.height;
   return {
       .info =
           [info](const MediaInfo& of_file) {
             *info = of_file;
             Send(ReplyKind::kInfo, &of_file, sizeof(of_file));
           },
-      .picture = [floats](const float* picture) { Send(ReplyKind::kPicture, picture, floats * sizeof(float)); },
+      .picture = [info](const uint8_t* rgb) { Send(ReplyKind::kPicture, rgb, size_t{3} * info->width * info->height); },
       .samples =
           [info](const float* samples, int64_t count) {
             Send(ReplyKind::kSamples, samples, static_cast<size_t>(count) * info->channels * sizeof(float));
-          },
-      .pixels = [info](const uint8_t* rgb) { Send(ReplyKind::kPicture, rgb, size_t{3} * info->width * info->height); }};
+          }};
 }
 
 void SendText(ReplyKind kind, std::string_view text) {
@@ -79,7 +81,7 @@ void SendText(ReplyKind kind, std::string_view text) {
 void Answer(const DecodeRequest& request, int64_t bytes) {
   absl::Status status;
   try {
-    status = Decode({.bytes = bytes, .read = &ReadFile}, request, ReplySink(request));
+    status = Decode({.bytes = bytes, .read = &ReadFile}, request, ReplySink());
   } catch (const std::bad_alloc&) {
     return SendText(ReplyKind::kError, "its decoding takes too much memory");
   }
@@ -93,7 +95,7 @@ int Main() {
   DecodeRequest request;
   absl::Status status;
   if (!ReadRequest(request) || fstat(kFileFd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    status = absl::UnavailableError("it was not asked as by its parent");
+    status = absl::UnavailableError("started by hand; only kinora-worker and kinora-render start it");
   }
   if (status.ok()) status = EnterSandbox({});
   if (!status.ok()) {
@@ -109,7 +111,9 @@ int Main() {
 }  // namespace kinora
 
 int main(int argc, char** argv) {
-  if (argc == 2 && std::string_view(argv[1]) == "--version") {  // of the package that it came in
+  const std::string_view flag = argc == 2 ? argv[1] : "";
+  if (flag == "--help" || flag == "-h") return std::fputs(kinora::kHelp, stdout) < 0 ? 1 : 0;
+  if (flag == "--version") {  // of the package that it came in
     return std::fputs(kinora::VersionText("kinora-decode").c_str(), stdout) < 0 ? 1 : 0;
   }
   _exit(kinora::Main());

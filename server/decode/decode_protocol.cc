@@ -13,7 +13,7 @@ namespace kinora {
 namespace {
 
 absl::Status Forged(const char* what) {
-  return absl::InvalidArgumentError(absl::StrCat("its decoder answers what was not asked for: ", what));
+  return absl::InvalidArgumentError(absl::StrCat("its decoder sent an unexpected message: ", what));
 }
 
 bool HasPictures(MediaKind kind) { return kind <= MediaKind::kWebm; }
@@ -29,7 +29,7 @@ std::string Printable(std::string_view text) {
 std::vector<float> Floats(const std::string& payload) {
   std::vector<float> out(payload.size() / sizeof(float));
   std::memcpy(out.data(), payload.data(), out.size() * sizeof(float));
-  // Also what is no number: a model would carry it everywhere.
+  // NaN becomes -1: in a model it would spread to every value.
   for (float& x : out) x = x >= -1 ? std::min(x, 1.0f) : -1.0f;
   return out;
 }
@@ -45,23 +45,19 @@ absl::StatusOr<MediaKind> MediaKindOf(std::string_view media_type) {
   for (const auto& [name, kind] : kKinds) {
     if (name == media_type) return kind;
   }
-  return absl::InvalidArgumentError("media_type: not one that is decoded");
+  return absl::InvalidArgumentError("media_type: not supported");
 }
 
 absl::Status CheckDecodeRequest(const DecodeRequest& request) {
   const auto within = [](auto value, auto least, auto most) { return value >= least && value <= most; };
-  if (!within(request.kind, MediaKind::kPng, MediaKind::kAac)) return absl::InvalidArgumentError("kind: no such kind");
+  if (!within(request.kind, MediaKind::kPng, MediaKind::kAac)) return absl::InvalidArgumentError("kind: unknown");
   const bool sound = request.sound == 1;
   if (!within(request.sound, 0, 1) || !(sound ? HasSound(request.kind) : HasPictures(request.kind))) {
     return absl::InvalidArgumentError(sound ? "sound: an image has none" : "kind: a sound has no pictures");
   }
-  if (!within(request.start_seconds, 0.0, kMostSeconds)) return absl::InvalidArgumentError("start_seconds");
   if (sound) {
     return within(request.most_seconds, 0.0, kMostSeconds) ? absl::OkStatus()
                                                            : absl::InvalidArgumentError("most_seconds");
-  }
-  if (!IsAsInFile(request) && (!within(request.width, 1, kMostSide) || !within(request.height, 1, kMostSide))) {
-    return absl::InvalidArgumentError("width, height: must be within 1..8192, or both 0");
   }
   if (!within(request.crf, 0, 51)) return absl::InvalidArgumentError("crf: must be within 0..51");
   if (!within(request.most_pictures, 1, kMostPictures)) return absl::InvalidArgumentError("most_pictures");
@@ -92,14 +88,10 @@ absl::Status ReplyReader::Take(std::string_view bytes) {
 }
 
 uint64_t ReplyReader::PictureBytes() const {
-  const auto bytes = [](int32_t width, int32_t height, size_t each) {
-    return uint64_t{3} * each * static_cast<uint64_t>(width) * static_cast<uint64_t>(height);
-  };
-  return IsAsInFile(request_) ? bytes(info_.width, info_.height, 1)
-                              : bytes(request_.width, request_.height, sizeof(float));
+  return uint64_t{3} * static_cast<uint64_t>(info_.width) * static_cast<uint64_t>(info_.height);
 }
 
-// Before a byte of the message is kept.
+// Called before any byte of the message is kept.
 absl::Status ReplyReader::CheckHeader(const ReplyHeader& header) {
   if (!sandboxed_ && header.kind != ReplyKind::kSandboxed && header.kind != ReplyKind::kFault) {
     return Forged("an answer before its beginning");
@@ -114,7 +106,7 @@ absl::Status ReplyReader::CheckHeader(const ReplyHeader& header) {
       return !has_info_ && header.bytes == sizeof(MediaInfo) ? absl::OkStatus() : Forged("its description");
     case ReplyKind::kPicture:
       if (!has_info_ || request_.sound == 1 || pictures_ == request_.most_pictures) return Forged("a picture");
-      if (IsAsInFile(request_) && (pictures_ + 1) * PictureBytes() > kMostClipBytes) return Forged("so many pictures");
+      if ((pictures_ + 1) * PictureBytes() > kMostClipBytes) return Forged("so many pictures");
       return header.bytes == PictureBytes() ? absl::OkStatus() : Forged("a picture of another size");
     case ReplyKind::kSamples: {
       if (!has_info_ || request_.sound == 0 || info_.channels == 0) return Forged("samples");
@@ -158,11 +150,7 @@ absl::Status ReplyReader::TakeMessage(ReplyKind kind, const std::string& payload
     sink_.info(info_);
   } else if (kind == ReplyKind::kPicture) {
     ++pictures_;
-    if (IsAsInFile(request_)) {
-      sink_.pixels(reinterpret_cast<const uint8_t*>(payload.data()));
-    } else {
-      sink_.picture(Floats(payload).data());
-    }
+    sink_.picture(reinterpret_cast<const uint8_t*>(payload.data()));
   } else {
     const int64_t count = static_cast<int64_t>(payload.size() / sizeof(float)) / info_.channels;
     samples_ += count;

@@ -26,14 +26,14 @@ namespace {
 absl::Status Wrong(const char* what) { return absl::InvalidArgumentError(what); }
 
 constexpr int kReadBytes = 64 << 10;
-constexpr int64_t kMostPackets = 1 << 20;  // of a file, also of streams that nobody asked for
+constexpr int64_t kMostPackets = 1 << 20;  // per file, in all of its streams
 
 struct DeleteDemuxer {
   void operator()(AVFormatContext* p) const { avformat_close_input(&p); }
 };
 using Demuxer = std::unique_ptr<AVFormatContext, DeleteDemuxer>;
 
-// The file as libavformat reads it.
+// Lets libavformat read a MediaFile.
 class Reader {
  public:
   explicit Reader(const MediaFile& file) : file_(file) {
@@ -66,7 +66,7 @@ class Reader {
   int64_t at_ = 0;
 };
 
-// What a file of each kind is read with; nothing else is tried, whatever it holds.
+// The demuxer or image codec for a file of each kind. No other is tried, whatever the file contains.
 struct Means {
   const char* demuxer;  // null: the file is one packet
   AVCodecID image;
@@ -95,7 +95,7 @@ Means MeansOf(MediaKind kind) {
   return {};
 }
 
-// Codecs that files of the accepted types are made with.
+// Whether files of the accepted types are made with the codec.
 bool IsTaken(AVCodecID codec) {
   switch (codec) {
     case AV_CODEC_ID_PNG:
@@ -118,7 +118,8 @@ bool IsTaken(AVCodecID codec) {
   }
 }
 
-// For libav, which also opens codecs to find out what a file's streams are.
+// Returns the names of the accepted decoders, comma-separated, for libavformat, which also opens codecs to find out
+// what the streams of a file are.
 std::string TakenDecoders() {
   std::vector<std::string> names;
   void* at = nullptr;
@@ -131,7 +132,7 @@ std::string TakenDecoders() {
 absl::StatusOr<AvPtr<AVCodecContext>> OpenCodec(AVCodecID id, const AVCodecParameters* parameters) {
   const AVCodec* codec = IsTaken(id) ? avcodec_find_decoder(id) : nullptr;
   if (codec == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("its codec is ", avcodec_get_name(id), ", which is not taken"));
+    return absl::InvalidArgumentError(absl::StrCat("its codec is ", avcodec_get_name(id), ", which is not supported"));
   }
   AvPtr<AVCodecContext> context(avcodec_alloc_context3(codec));
   if (context == nullptr) return absl::ResourceExhaustedError("no memory");
@@ -145,10 +146,10 @@ absl::StatusOr<AvPtr<AVCodecContext>> OpenCodec(AVCodecID id, const AVCodecParam
 }
 
 absl::Status CheckSize(const AVFrame& frame) {
-  if (frame.width < 1 || frame.height < 1) return Wrong("a picture without pixels");
+  if (frame.width < 1 || frame.height < 1) return Wrong("it has a picture without pixels");
   if (int64_t{1} * frame.width * frame.height <= kMostPixels) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("it has ", frame.width, " x ", frame.height, " pixels; at most ", kMostPixels, " are taken"));
+      absl::StrCat("it has ", frame.width, " x ", frame.height, " pixels; at most ", kMostPixels, " are allowed"));
 }
 
 int OrientationOf(const AVFrame& frame) {
@@ -169,7 +170,7 @@ absl::StatusOr<Picture> Prepare(const AVFrame& frame, const DecodeRequest& reque
 }
 
 absl::StatusOr<AvPtr<AVPacket>> WholeFile(const MediaFile& file) {
-  if (file.bytes > kMostImageBytes) return Wrong("its file is larger than 128 MiB, the most of an image");
+  if (file.bytes > kMostImageBytes) return Wrong("its file is larger than 128 MiB, the maximum for an image");
   AvPtr<AVPacket> packet(av_packet_alloc());
   if (packet == nullptr || av_new_packet(packet.get(), static_cast<int>(file.bytes)) < 0) {
     return absl::ResourceExhaustedError("no memory");
@@ -182,30 +183,25 @@ absl::StatusOr<AvPtr<AVPacket>> WholeFile(const MediaFile& file) {
   return packet;
 }
 
-void Send(const Picture& picture, const DecodeRequest& request, const DecodeSink& sink) {
-  if (IsAsInFile(request)) return sink.pixels(picture.rgb.data());
-  sink.picture(CoverAndCrop(picture, request.width, request.height).data());
-}
-
 absl::Status DecodeImage(const MediaFile& file, const DecodeRequest& request, const DecodeSink& sink) {
   KINORA_ASSIGN_OR_RETURN(const AvPtr<AVPacket> packet, WholeFile(file));
   KINORA_ASSIGN_OR_RETURN(const AvPtr<AVCodecContext> codec, OpenCodec(MeansOf(request.kind).image, nullptr));
   const AvPtr<AVFrame> frame(av_frame_alloc());
   if (avcodec_send_packet(codec.get(), packet.get()) < 0 || avcodec_receive_frame(codec.get(), frame.get()) < 0) {
     if (int64_t{1} * codec->width * codec->height > kMostPixels) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("it has ", codec->width, " x ", codec->height, " pixels; at most ", kMostPixels, " are taken"));
+      return absl::InvalidArgumentError(absl::StrCat("it has ", codec->width, " x ", codec->height, " pixels; at most ",
+                                                     kMostPixels, " are allowed"));
     }
-    return Wrong("its image cannot be decoded: it is damaged, cut off, larger than 8192 x 8192 or an animation");
+    return Wrong("its image cannot be decoded: it is damaged, truncated, larger than 8192 x 8192 or an animation");
   }
   if (frame->decode_error_flags != 0) return Wrong("its image is damaged");
   KINORA_ASSIGN_OR_RETURN(const Picture picture, Prepare(*frame, request));
   sink.info({.width = picture.width, .height = picture.height});
-  Send(picture, request, sink);
+  sink.picture(picture.rgb.data());
   return absl::OkStatus();
 }
 
-// One stream of a file that has several, decoded frame by frame.
+// Decodes one stream of a file, frame by frame.
 class StreamDecoder {
  public:
   StreamDecoder(const MediaFile& file, AVMediaType type) : reader_(file), type_(type) {}
@@ -217,10 +213,10 @@ class StreamDecoder {
     context->pb = reader_.io();
     context->flags |= AVFMT_FLAG_CUSTOM_IO;
     context->max_streams = 32;
-    // No other file, whatever this one refers to.
+    // Opens no other file, even if this one refers to it.
     context->protocol_whitelist = av_strdup("none");
     context->codec_whitelist = av_strdup(TakenDecoders().c_str());
-    if (avformat_open_input(&context, "", format, nullptr) < 0) return Wrong("it is damaged or cut off");
+    if (avformat_open_input(&context, "", format, nullptr) < 0) return Wrong("it is damaged or truncated");
     demuxer_.reset(context);
     KINORA_RETURN_IF_ERROR(FindStreams(context));
     const int found = av_find_best_stream(context, type_, -1, -1, nullptr, 0);
@@ -243,21 +239,16 @@ class StreamDecoder {
     }
   }
 
-  double SecondsOf(const AVFrame& frame) const {
-    const int64_t at = frame.best_effort_timestamp;
-    if (at == AV_NOPTS_VALUE) return -1;
-    const int64_t start = stream_->start_time == AV_NOPTS_VALUE ? 0 : stream_->start_time;
-    return static_cast<double>(at - start) * av_q2d(stream_->time_base);
-  }
   double frames_per_second() const {
     const AVRational rate = stream_->avg_frame_rate;
     return rate.num > 0 && rate.den > 0 ? av_q2d(rate) : 0;
   }
-  bool found() const { return stream_ != nullptr; }  // always, of pictures
+  bool found() const { return stream_ != nullptr; }  // always true for pictures
   const AVStream& stream() const { return *stream_; }
 
  private:
-  // It decodes the first frames where a header says too little: within the bounds of what is decoded later.
+  // libavformat decodes the first frames if a header is incomplete, so the limits of the later decoding apply here,
+  // too.
   static absl::Status FindStreams(AVFormatContext* context) {
     std::vector<AVDictionary*> options(context->nb_streams, nullptr);
     for (AVDictionary*& of_stream : options) {
@@ -266,10 +257,10 @@ class StreamDecoder {
     }
     const int code = avformat_find_stream_info(context, options.empty() ? nullptr : options.data());
     for (AVDictionary*& of_stream : options) av_dict_free(&of_stream);
-    return code < 0 ? Wrong("it is damaged or cut off") : absl::OkStatus();
+    return code < 0 ? Wrong("it is damaged or truncated") : absl::OkStatus();
   }
 
-  const AVPacket* ReadPacket() {  // null: the end, also of a file that ends too early
+  const AVPacket* ReadPacket() {  // null: the end, also of a truncated file
     while (packets_++ <= kMostPackets) {
       av_packet_unref(packet_.get());
       if (av_read_frame(demuxer_.get(), packet_.get()) < 0) return nullptr;
@@ -297,13 +288,14 @@ int RotationOf(const AVStream& stream) {  // as an EXIF orientation
   return std::array{1, 8, 3, 6}[quarters];
 }
 
-// One of many, that are kept as they are.
+// Checks picture number `pictures` of a clip.
 absl::Status CheckOfClip(const Picture& picture, const MediaInfo& info, int32_t pictures) {
-  if (picture.width != info.width || picture.height != info.height) return Wrong("its pictures change their size");
+  if (picture.width != info.width || picture.height != info.height) return Wrong("its pictures change size");
   const int64_t most = kMostClipBytes / std::ssize(picture.rgb);
   if (pictures <= most) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("its pictures of ", info.width, " x ", info.height,
-                                                 " pixels are too large for so many: at most ", most, " are taken"));
+                                                 " pixels are too large for that many: at most ", most,
+                                                 " are allowed"));
 }
 
 absl::Status DecodeClip(const MediaFile& file, const DecodeRequest& request, const DecodeSink& sink) {
@@ -315,7 +307,6 @@ absl::Status DecodeClip(const MediaFile& file, const DecodeRequest& request, con
   while (pictures < request.most_pictures) {
     KINORA_ASSIGN_OR_RETURN(const AVFrame* frame, decoder.Next());
     if (frame == nullptr) break;
-    if (request.start_seconds > 0 && decoder.SecondsOf(*frame) < request.start_seconds) continue;
     KINORA_RETURN_IF_ERROR(CheckSize(*frame));
     KINORA_ASSIGN_OR_RETURN(Picture picture, FrameToRgb(*frame));
     picture = Upright(std::move(picture), orientation);
@@ -323,38 +314,36 @@ absl::Status DecodeClip(const MediaFile& file, const DecodeRequest& request, con
       info = {.width = picture.width, .height = picture.height, .frames_per_second = decoder.frames_per_second()};
       sink.info(info);
     }
-    if (IsAsInFile(request)) KINORA_RETURN_IF_ERROR(CheckOfClip(picture, info, pictures));
-    Send(picture, request, sink);
+    KINORA_RETURN_IF_ERROR(CheckOfClip(picture, info, pictures));
+    sink.picture(picture.rgb.data());
   }
-  return pictures > 0 ? absl::OkStatus() : Wrong("it has no picture from start_seconds on");
+  return pictures > 0 ? absl::OkStatus() : Wrong("it has no picture");
 }
 
-// Frames of any sample format as interleaved float32, cut to what was asked for.
+// Converts frames of any sample format to interleaved float32, and sends no more than was requested.
 class SoundWriter {
  public:
   SoundWriter(const DecodeRequest& request, const DecodeSink& sink) : request_(request), sink_(sink) {}
 
-  absl::Status Add(const AVFrame& frame, double seconds) {
-    if (converter_ == nullptr) KINORA_RETURN_IF_ERROR(Begin(frame, seconds));
+  absl::Status Add(const AVFrame& frame) {
+    if (converter_ == nullptr) KINORA_RETURN_IF_ERROR(Begin(frame));
     if (frame.sample_rate != info_.samples_per_second || frame.ch_layout.nb_channels != info_.channels ||
         frame.format != format_) {
-      return Wrong("its sound changes its form on the way");
+      return Wrong("its sound format changes");
     }
     std::vector<float> samples(static_cast<size_t>(frame.nb_samples) * info_.channels);
     auto* to = reinterpret_cast<uint8_t*>(samples.data());
     const int n = swr_convert(converter_.get(), &to, frame.nb_samples, const_cast<const uint8_t**>(frame.extended_data),
                               frame.nb_samples);
     if (n < 0) return Wrong("its sound is damaged");
-    const int64_t skipped = std::clamp<int64_t>(skip_, 0, n);
-    skip_ -= skipped;
-    Send(samples.data() + skipped * info_.channels, std::min<int64_t>(n - skipped, left_));
+    Send(samples.data(), std::min<int64_t>(n, left_));
     return absl::OkStatus();
   }
   bool full() const { return converter_ != nullptr && left_ == 0; }
   bool any() const { return converter_ != nullptr; }
 
  private:
-  absl::Status Begin(const AVFrame& frame, double seconds) {
+  absl::Status Begin(const AVFrame& frame) {
     info_ = {.channels = frame.ch_layout.nb_channels, .samples_per_second = frame.sample_rate};
     if (info_.channels < 1 || info_.channels > kMostChannels) return Wrong("it has more than 8 channels, or none");
     if (info_.samples_per_second < 1 || info_.samples_per_second > kMostSamplesPerSecond) {
@@ -362,15 +351,13 @@ class SoundWriter {
     }
     format_ = frame.format;
     SwrContext* converter = nullptr;
-    auto* layout = const_cast<AVChannelLayout*>(&frame.ch_layout);  // which is copied
+    auto* layout = const_cast<AVChannelLayout*>(&frame.ch_layout);  // copied by swr_alloc_set_opts2
     if (swr_alloc_set_opts2(&converter, layout, AV_SAMPLE_FMT_FLT, frame.sample_rate, layout,
                             static_cast<AVSampleFormat>(frame.format), frame.sample_rate, 0, nullptr) < 0) {
-      return Wrong("its sound is of a kind that is not taken");
+      return Wrong("its sound format is not supported");
     }
     converter_.reset(converter);
-    if (swr_init(converter) < 0) return Wrong("its sound is of a kind that is not taken");
-    skip_ = static_cast<int64_t>(
-        std::max(0.0, request_.start_seconds - std::max(0.0, seconds)) * info_.samples_per_second + 0.5);
+    if (swr_init(converter) < 0) return Wrong("its sound format is not supported");
     left_ = static_cast<int64_t>(request_.most_seconds * info_.samples_per_second + 0.5);
     sink_.info(info_);
     return absl::OkStatus();
@@ -388,7 +375,7 @@ class SoundWriter {
   MediaInfo info_;
   int format_ = -1;
   AvPtr<SwrContext> converter_;
-  int64_t skip_ = 0, left_ = 0;
+  int64_t left_ = 0;
 };
 
 absl::Status DecodeSound(const MediaFile& file, const DecodeRequest& request, const DecodeSink& sink) {
@@ -403,7 +390,7 @@ absl::Status DecodeSound(const MediaFile& file, const DecodeRequest& request, co
   while (!writer.full()) {
     KINORA_ASSIGN_OR_RETURN(const AVFrame* frame, decoder.Next());
     if (frame == nullptr) break;
-    KINORA_RETURN_IF_ERROR(writer.Add(*frame, decoder.SecondsOf(*frame)));
+    KINORA_RETURN_IF_ERROR(writer.Add(*frame));
   }
   return writer.any() ? absl::OkStatus() : Wrong("it has no sound");
 }

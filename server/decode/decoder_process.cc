@@ -24,7 +24,8 @@ namespace {
 
 constexpr int kFileFd = 3;  // in the child
 constexpr size_t kReadBytes = 256 << 10;
-constexpr absl::Duration kTick = absl::Milliseconds(100);  // between two questions whether to go on, at most
+constexpr absl::Duration kTick = absl::Milliseconds(100);  // longest time between two calls of go_on
+constexpr absl::Duration kStopped = absl::Seconds(5);      // a tick this long: this process was stopped
 
 absl::Status NotStarted(const char* what, int error) {
   return absl::UnavailableError(absl::StrCat("kinora-decode: ", what, ": ", std::strerror(error)));
@@ -34,7 +35,8 @@ struct Pipe {
   FileDescriptor read_end, write_end;
 };
 
-// Both ends are clear of the numbers that they or the file get in the child: no dup2 there closes another's source.
+// The numbers of both ends are above those that the child's dup2 calls assign, so that none of these closes another's
+// source.
 absl::StatusOr<Pipe> MakePipe() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return NotStarted("pipe", errno);
@@ -45,18 +47,41 @@ absl::StatusOr<Pipe> MakePipe() {
   return pipe;
 }
 
-// Whether there is something to read, or its end, before `end`.
-bool AwaitInput(int fd, absl::Time end) {
-  while (true) {
-    pollfd waiting{.fd = fd, .events = POLLIN, .revents = 0};
-    const int64_t left = absl::ToInt64Milliseconds(end - absl::Now());
-    const int ready = left <= 0 ? 0 : poll(&waiting, 1, static_cast<int>(std::min<int64_t>(left, 1'000'000)));
-    if (ready < 0 && errno == EINTR) continue;
-    return ready > 0;
-  }
-}
+// A decoder's deadline, by a clock that continues while this process is stopped.
+class Deadline {
+ public:
+  explicit Deadline(const DecoderOptions& options)
+      : clock_(options.clock), timeout_(options.timeout), last_(clock_.Now()), end_(last_ + timeout_) {}
 
-// The child, killed and waited for at the latest when this is destroyed.
+  // Waits for at most one tick. Returns whether `fd` is readable or at its end.
+  bool AwaitInput(int fd) {
+    const absl::Time now = clock_.Now();
+    stopped_ = std::max(stopped_, now - last_);
+    last_ = now;
+    const absl::Duration left = std::clamp(end_ - now, absl::ZeroDuration(), kTick);
+    pollfd waiting{.fd = fd, .events = POLLIN, .revents = 0};
+    return poll(&waiting, 1, static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1))))) > 0;
+  }
+  bool over() const { return clock_.Now() >= end_; }
+  absl::Status Error() const {
+    const absl::Duration stopped = std::max(stopped_, clock_.Now() - last_);
+    if (stopped < kStopped) {
+      return absl::InvalidArgumentError(absl::StrCat("not decoded within ", absl::FormatDuration(timeout_)));
+    }
+    return absl::UnavailableError(absl::StrCat("kinora-decode: this process was stopped for ",
+                                               absl::FormatDuration(absl::Trunc(stopped, absl::Seconds(1))), " of the ",
+                                               absl::FormatDuration(timeout_), " that decoding may take"));
+  }
+
+ private:
+  Clock& clock_;
+  const absl::Duration timeout_;
+  absl::Time last_;  // last call of AwaitInput
+  const absl::Time end_;
+  absl::Duration stopped_;  // the longest time between two calls
+};
+
+// The child process. The destructor kills it and waits for its end.
 class Child {
  public:
   static absl::StatusOr<Child> Spawn(const std::string& binary, int in, int out, int file) {
@@ -69,14 +94,17 @@ class Child {
     posix_spawn_file_actions_addclosefrom_np(&actions, kFileFd + 1);
     posix_spawnattr_t attributes;
     posix_spawnattr_init(&attributes);
-    sigset_t none, all;
-    sigemptyset(&none);
+    // A signal that stops the worker's whole process group must not end the decoder of its last run. The decoder ends
+    // with the worker in any case, by SIGKILL.
+    sigset_t stops, all;
+    sigemptyset(&stops);
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&stops, signal);
     sigfillset(&all);
-    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigmask(&attributes, &stops);
     posix_spawnattr_setsigdefault(&attributes, &all);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     char* const arguments[] = {const_cast<char*>(binary.c_str()), nullptr};
-    char* const environment[] = {nullptr};  // no setting of a library, no secret
+    char* const environment[] = {nullptr};  // no library settings, no secrets
     pid_t pid = 0;
     const int error = posix_spawn(&pid, binary.c_str(), &actions, &attributes, arguments, environment);
     posix_spawnattr_destroy(&attributes);
@@ -90,11 +118,13 @@ class Child {
     kill(pid_, SIGKILL);
     Wait();
   }
-  // As waitpid's status; none: it does not end until then.
-  std::optional<int> WaitUntil(absl::Time end) {
+  // Returns waitpid's status, or nullopt if the child does not end before the deadline.
+  std::optional<int> WaitUntil(Deadline& deadline) {
     const FileDescriptor ended(static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
-    if (ended.ok() && !AwaitInput(ended.get(), end)) return std::nullopt;
-    if (!ended.ok()) kill(pid_, SIGKILL);  // no such call here: then without a word on how it ended
+    while (ended.ok() && !deadline.AwaitInput(ended.get())) {
+      if (deadline.over()) return std::nullopt;
+    }
+    if (!ended.ok()) kill(pid_, SIGKILL);  // without pidfd_open there is no wait with a deadline
     return Wait();
   }
   int Wait() {
@@ -110,17 +140,13 @@ class Child {
   pid_t pid_;
 };
 
-absl::Status TookTooLong(const DecoderOptions& options) {
-  return absl::InvalidArgumentError(absl::StrCat("not decoded within ", absl::FormatDuration(options.timeout)));
-}
-
-// Up to its end, or the first error in it.
-absl::Status ReadReplies(int from, absl::Time end, const DecoderOptions& options, ReplyReader& reader) {
+// Reads the answer to its end or to its first error.
+absl::Status ReadReplies(int from, Deadline& deadline, const DecoderOptions& options, ReplyReader& reader) {
   std::string buffer(kReadBytes, '\0');
   while (true) {
-    const absl::Time tick = std::min(end, absl::Now() + kTick);
-    if (!AwaitInput(from, tick)) {
-      if (absl::Now() >= end) return TookTooLong(options);
+    const bool ready = deadline.AwaitInput(from);
+    if (deadline.over()) return deadline.Error();
+    if (!ready) {
       if (options.go_on) KINORA_RETURN_IF_ERROR(options.go_on());
       continue;
     }
@@ -133,24 +159,24 @@ absl::Status ReadReplies(int from, absl::Time end, const DecoderOptions& options
   }
 }
 
-// Why a child ended that did not answer to the end.
+// Returns why a child ended without a complete answer.
 absl::Status EarlyEnd(int status, bool sandboxed) {
   if (!sandboxed) {  // nothing of the file has been read
     return absl::UnavailableError(
-        absl::StrCat("kinora-decode: it does not start here: ", WIFSIGNALED(status) ? "signal " : "status ",
+        absl::StrCat("kinora-decode: failed to start on this machine: ", WIFSIGNALED(status) ? "signal " : "status ",
                      WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status)));
   }
   if (!WIFSIGNALED(status)) {
-    return absl::InvalidArgumentError(absl::StrCat("its decoder ended with status ", WEXITSTATUS(status)));
+    return absl::InvalidArgumentError(absl::StrCat("its decoder exited with status ", WEXITSTATUS(status)));
   }
   switch (WTERMSIG(status)) {
     case SIGSYS:
-      return absl::InvalidArgumentError("its decoder was ended: it wanted what a decoder may not do");
+      return absl::InvalidArgumentError("its decoder was killed: it tried an operation that decoders may not perform");
     case SIGXCPU:
     case SIGKILL:
-      return absl::InvalidArgumentError("its decoder was ended: it took too much time or memory");
+      return absl::InvalidArgumentError("its decoder was killed: it used too much time or memory");
     default:
-      return absl::InvalidArgumentError(absl::StrCat("its decoder was ended by signal ", WTERMSIG(status)));
+      return absl::InvalidArgumentError(absl::StrCat("its decoder was killed by signal ", WTERMSIG(status)));
   }
 }
 
@@ -166,19 +192,19 @@ absl::Status DecodeInput(const DecoderOptions& options, const std::string& id, i
   KINORA_RETURN_IF_ERROR(CheckDecodeRequest(request));
   KINORA_ASSIGN_OR_RETURN(Pipe in, MakePipe());
   KINORA_ASSIGN_OR_RETURN(Pipe out, MakePipe());
-  // A pipe holds it, so this waits for nobody.
+  // The request fits into the pipe's buffer, so this does not block.
   if (write(in.write_end.get(), &request, sizeof(request)) != sizeof(request)) return NotStarted("pipe", errno);
   const FileDescriptor own(fcntl(file, F_DUPFD_CLOEXEC, kFileFd + 1));
   if (!own.ok()) return NotStarted("its file", errno);
   KINORA_ASSIGN_OR_RETURN(Child child, Child::Spawn(options.binary, in.read_end.get(), out.write_end.get(), own.get()));
-  out.write_end = FileDescriptor();  // so that the child's is the last
+  out.write_end = FileDescriptor();  // so that only the child has a write end
   ReplyReader reader(request, std::move(sink));
-  const absl::Time end = absl::Now() + options.timeout;
-  KINORA_RETURN_IF_ERROR(OfInput(id, ReadReplies(out.read_end.get(), end, options, reader)));
+  Deadline deadline(options);
+  KINORA_RETURN_IF_ERROR(OfInput(id, ReadReplies(out.read_end.get(), deadline, options, reader)));
   if (reader.done()) return absl::OkStatus();
-  // One that was taken over may have closed its pipe and go on.
-  const std::optional<int> status = child.WaitUntil(end);
-  return OfInput(id, status ? EarlyEnd(*status, reader.sandboxed()) : TookTooLong(options));
+  // A compromised decoder may have closed its pipe and still run.
+  const std::optional<int> status = child.WaitUntil(deadline);
+  return OfInput(id, status ? EarlyEnd(*status, reader.sandboxed()) : deadline.Error());
 }
 
 }  // namespace kinora

@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/media/av.h"
-#include "engine/request/cover_and_crop.h"
 
 extern "C" {
 #include <libavutil/imgutils.h>
@@ -22,7 +21,7 @@ extern "C" {
 namespace kinora {
 namespace {
 
-// How bytes of a pixel without planes become RGB: where each colour is, 0 the first byte.
+// Layout of a packed pixel: its size, and the offset of the byte of each colour.
 struct Packed {
   int bytes, red, green, blue;
 };
@@ -69,7 +68,7 @@ void UnpackPalette(const AVFrame& frame, Picture& out) {
   }
 }
 
-// One bit of each pixel, the first the highest of its byte, 1 white.
+// One bit per pixel, the most significant first; 1 is white.
 void UnpackBits(const AVFrame& frame, Picture& out) {
   uint8_t* to = out.rgb.data();
   for (int y = 0; y < frame.height; ++y) {
@@ -90,7 +89,7 @@ AvPtr<SwsContext> MakeConverter(const AVFrame& from, AVPixelFormat to) {
   set("dstw", from.width);
   set("dsth", from.height);
   set("dst_format", to);
-  set("sws_flags", SWS_BILINEAR);  // what the reference's PyAV asks for
+  set("sws_flags", SWS_BILINEAR);  // as in the reference's PyAV
   if (sws_init_context(converter.get(), nullptr, nullptr) < 0) return nullptr;
   const bool full = from.color_range == AVCOL_RANGE_JPEG;
   const int matrix = from.colorspace == AVCOL_SPC_UNSPECIFIED ? SWS_CS_ITU601 : static_cast<int>(from.colorspace);
@@ -101,8 +100,8 @@ AvPtr<SwsContext> MakeConverter(const AVFrame& from, AVPixelFormat to) {
 
 absl::Status Scale(const AVFrame& frame, Picture& out) {
   const AvPtr<SwsContext> converter = MakeConverter(frame, AV_PIX_FMT_RGB24);
-  if (converter == nullptr) return absl::InvalidArgumentError("its pixels are of a kind that is not taken");
-  // A row of the converter may end in a few bytes more than it has pixels.
+  if (converter == nullptr) return absl::InvalidArgumentError("its pixel format is not supported");
+  // The converter may write a few bytes beyond a row's pixels.
   AvPtr<AVFrame> rgb(av_frame_alloc());
   if (rgb == nullptr) return absl::ResourceExhaustedError("no memory");
   rgb->format = AV_PIX_FMT_RGB24;
@@ -130,7 +129,7 @@ bool IsPlanarYuv8(const AVFrame& frame) {
   return true;
 }
 
-// Where between two samples of a coarser row or column the place `i` of a finer one lies.
+// The position of a fine sample between two samples of a coarser row or column.
 struct Between {
   int low, high;
   float share;  // of the higher one
@@ -150,6 +149,30 @@ std::vector<Between> Spread(int count, int log2) {
 
 uint8_t Rounded(float x) { return static_cast<uint8_t>(std::clamp(x + 0.5f, 0.0f, 255.0f)); }
 
+// A chroma plane of a frame, a row at a time.
+class ChromaPlane {
+ public:
+  ChromaPlane(const AVFrame& frame, int plane, int columns)
+      : data_(frame.data[plane]), stride_(frame.linesize[plane]), mixed_(columns) {}
+
+  // Interpolates between two rows. Every share is a multiple of 1/8, so that no sum of samples is rounded.
+  void MoveTo(const Between& row) {
+    const uint8_t* low = data_ + stride_ * row.low;
+    const uint8_t* high = data_ + stride_ * row.high;
+    for (size_t x = 0; x < mixed_.size(); ++x) {
+      mixed_[x] = (1 - row.share) * static_cast<float>(low[x]) + row.share * static_cast<float>(high[x]);
+    }
+  }
+  float At(const Between& column) const {
+    return (1 - column.share) * mixed_[column.low] + column.share * mixed_[column.high];
+  }
+
+ private:
+  const uint8_t* data_;
+  ptrdiff_t stride_;
+  std::vector<float> mixed_;  // of the current row
+};
+
 void SpreadColours(const AVFrame& frame, Picture& out) {
   const AVPixFmtDescriptor* format = av_pix_fmt_desc_get(static_cast<AVPixelFormat>(frame.format));
   const std::vector<Between> columns = Spread(frame.width, format->log2_chroma_w);
@@ -158,23 +181,16 @@ void SpreadColours(const AVFrame& frame, Picture& out) {
                     frame.format == AV_PIX_FMT_YUVJ422P || frame.format == AV_PIX_FMT_YUVJ444P ||
                     frame.format == AV_PIX_FMT_YUVJ440P || frame.format == AV_PIX_FMT_YUVJ411P;
   const float black = full ? 0 : 16, light = full ? 1 : 255.0f / 219, colour = full ? 1 : 255.0f / 224;
-  const auto line = [&](int plane, int y) {
-    return frame.data[plane] + static_cast<ptrdiff_t>(y) * frame.linesize[plane];
-  };
+  const int coarse = columns.back().high + 1;
+  ChromaPlane blues(frame, 1, coarse), reds(frame, 2, coarse);
   uint8_t* to = out.rgb.data();
   for (int y = 0; y < frame.height; ++y) {
-    const Between& row = rows[y];
-    const uint8_t* luma = line(0, y);
+    blues.MoveTo(rows[y]);
+    reds.MoveTo(rows[y]);
+    const uint8_t* luma = frame.data[0] + static_cast<ptrdiff_t>(y) * frame.linesize[0];
     for (int x = 0; x < frame.width; ++x, to += 3) {
-      const Between& column = columns[x];
-      const auto chroma = [&](int plane) {
-        const auto along = [&](const uint8_t* from) {
-          return (1 - column.share) * from[column.low] + column.share * from[column.high];
-        };
-        return colour *
-               ((1 - row.share) * along(line(plane, row.low)) + row.share * along(line(plane, row.high)) - 128);
-      };
-      const float grey = light * (luma[x] - black), blue = chroma(1), red = chroma(2);
+      const float grey = light * (luma[x] - black);
+      const float blue = colour * (blues.At(columns[x]) - 128), red = colour * (reds.At(columns[x]) - 128);
       to[0] = Rounded(grey + 1.402f * red);
       to[1] = Rounded(grey - 0.344136f * blue - 0.714136f * red);
       to[2] = Rounded(grey + 1.772f * blue);
@@ -212,7 +228,7 @@ Picture Upright(Picture picture, int orientation) {
   Picture out = half ? Blank(picture.width, picture.height) : Blank(picture.height, picture.width);
   for (int y = 0; y < out.height; ++y) {
     for (int x = 0; x < out.width; ++x) {
-      // 6: its top is on the right, 8: on the left.
+      // In orientation 6 the top of `picture` becomes the right side, in 8 the left.
       const int from_y = half ? picture.height - 1 - y : orientation == 6 ? picture.height - 1 - x : x;
       const int from_x = half ? picture.width - 1 - x : orientation == 6 ? y : picture.width - 1 - y;
       std::memcpy(&out.rgb[3 * (size_t{1} * y * out.width + x)],
@@ -238,11 +254,6 @@ void ToSrgb(std::string_view profile, Picture& picture) {
   }
 }
 
-std::vector<float> CoverAndCrop(const Picture& picture, int width, int height) {
-  return CoverAndCrop(RgbView{.rgb = picture.rgb.data(), .width = picture.width, .height = picture.height},
-                      CoveredSize{.width = width, .height = height});
-}
-
 namespace {
 
 absl::StatusOr<AvPtr<AVFrame>> ToYuv(const Picture& picture, int width, int height) {
@@ -263,7 +274,7 @@ absl::StatusOr<AvPtr<AVFrame>> ToYuv(const Picture& picture, int width, int heig
   return yuv;
 }
 
-// All packets that the encoder gives for one frame.
+// Returns all packets of the encoder for one frame.
 absl::StatusOr<std::vector<AvPtr<AVPacket>>> Encode(const AVFrame& frame, int crf) {
   const AVCodec* codec = avcodec_find_encoder_by_name("libx264");
   if (codec == nullptr) return absl::UnavailableError("this build of libavcodec has no libx264, for the H.264 pass");

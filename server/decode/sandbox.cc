@@ -1,12 +1,15 @@
 #include "server/decode/sandbox.h"
 
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstddef>
@@ -24,7 +27,7 @@ constexpr uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
 #error "seccomp's name of this architecture is needed"
 #endif
 
-// Of the file that is read and the two pipes; memory; the time; the end. Codecs ask how many processors there are.
+// For the file and the two pipes, memory, the time and the exit. Codecs request the number of processors.
 constexpr int kAllowed[] = {SYS_read,
                             SYS_pread64,
                             SYS_write,
@@ -47,7 +50,7 @@ constexpr int kAllowed[] = {SYS_read,
                             SYS_exit,
                             SYS_exit_group,
                             SYS_restart_syscall};
-// Memory that is not to be run.
+// Allowed unless they make memory executable.
 constexpr int kAllowedWithoutExec[] = {SYS_mmap, SYS_mprotect};
 
 constexpr uint32_t kArgument2 = offsetof(seccomp_data, args) + 2 * sizeof(uint64_t);  // `prot`; its lower half
@@ -83,10 +86,36 @@ bool Limit(int resource, int64_t value) {
   return setrlimit(static_cast<__rlimit_resource>(resource), &limit) == 0;
 }
 
+// Uses SIGKILL, which cannot be blocked or ignored. If the parent ended before this call, writing the first answer
+// fails and ends the decoder.
+absl::Status EndWithParentAndTime(int seconds) {
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return absl::ErrnoToStatus(errno, "prctl");
+  sigevent event{};
+  event.sigev_notify = SIGEV_SIGNAL;
+  event.sigev_signo = SIGKILL;
+  timer_t timer{};
+  const itimerspec once{.it_interval = {}, .it_value = {.tv_sec = seconds, .tv_nsec = 0}};
+  if (timer_create(CLOCK_MONOTONIC, &event, &timer) != 0 || timer_settime(timer, 0, &once, nullptr) != 0) {
+    return absl::ErrnoToStatus(errno, "timer");
+  }
+  return absl::OkStatus();
+}
+
+// If the kernel allows it, lets it end this process rather than the worker that holds the model.
+void EndFirstWithoutMemory() {
+  const int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+  if (file < 0) return;
+  [[maybe_unused]] const ssize_t written = write(file, "1000", 4);
+  close(file);
+}
+
 }  // namespace
 
 absl::Status EnterSandbox(const SandboxLimits& limits) {
-  tzset();  // reads its file now: libraries that ask for the date would do it later
+  tzset();  // reads its file now; libraries that use the date would read it later
+  EndFirstWithoutMemory();
+  const absl::Status bounded = EndWithParentAndTime(limits.seconds);
+  if (!bounded.ok()) return bounded;
   if (!Limit(RLIMIT_CORE, 0) || !Limit(RLIMIT_FSIZE, 0) || !Limit(RLIMIT_CPU, limits.cpu_seconds)) {
     return absl::ErrnoToStatus(errno, "setrlimit");
   }
@@ -94,7 +123,7 @@ absl::Status EnterSandbox(const SandboxLimits& limits) {
   if (!Limit(RLIMIT_NOFILE, 0) || !Limit(RLIMIT_AS, limits.memory_bytes)) {
     return absl::ErrnoToStatus(errno, "setrlimit");
   }
-  // Neither a debugger of the same user nor another decoder may look into this one.
+  // Neither a debugger of the same user nor another decoder may inspect this process.
   if (prctl(PR_SET_DUMPABLE, 0) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
     return absl::ErrnoToStatus(errno, "prctl");
   }

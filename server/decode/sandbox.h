@@ -1,4 +1,4 @@
-// What kinora-decode gives up before it looks at a byte of somebody's file.
+// The restrictions that kinora-decode puts itself under before it reads a byte of an untrusted file.
 #ifndef KINORA_SERVER_DECODE_SANDBOX_H_
 #define KINORA_SERVER_DECODE_SANDBOX_H_
 
@@ -8,8 +8,8 @@
 
 namespace kinora {
 
-// A build with a sanitizer, whose own work asks for more than a decoder may have: it gets the limits that it can live
-// with and no filter. Its tests of the filter are skipped, its decoders run.
+// False in sanitizer builds, which need more than a decoder may have: they get the limits that they can live with and
+// no filter. Tests of the filter are skipped; decoders run.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kSandboxFilters = false;
 #elif defined(__has_feature)
@@ -25,12 +25,18 @@ inline constexpr bool kSandboxFilters = true;
 struct SandboxLimits {
   int64_t memory_bytes = int64_t{2} << 30;  // address space
   int cpu_seconds = 60;
+  int seconds = 60;  // of real time from now on, also while asleep
 };
 
-// From here on this process, which has one thread and gets no other, may read and write what it has open, ask for
-// memory and for the time, and end. Every other call of the system kills it at once (SIGSYS): no file, no socket, no
-// program, no signal to anybody. More memory or time than the limits, or one more file, it does not get. Not to be
-// undone. Unavailable: the kernel has no seccomp; then nothing may be decoded.
+// Restricts this process, which must have one thread, for the rest of its life:
+//
+// - It may read and write open descriptors, allocate memory, read the time, and exit. Any other system call kills it at
+//   once (SIGSYS): it cannot use other files, sockets, programs or signals.
+// - It gets no more memory and CPU time than the limits, and no new descriptor.
+// - SIGKILL, which cannot be blocked, ends it after limits.seconds, or when the thread that started it ends.
+// - The kernel ends it before any other process when memory is short.
+//
+// On an error, such as a kernel without seccomp, the caller must decode nothing.
 absl::Status EnterSandbox(const SandboxLimits& limits);
 
 }  // namespace kinora

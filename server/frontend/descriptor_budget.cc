@@ -3,45 +3,49 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "server/common/config.h"
-#include "server/common/http_pages.h"
+#include "server/config/config.h"
 #include "server/frontend/api/frontend_server.h"
 #include "server/frontend/groups/join_service.h"
+#include "server/net/http_pages.h"
 
 namespace kinora {
 namespace {
 
 constexpr int64_t kProcess = 64;
 constexpr int64_t kStore = 64;
-constexpr int64_t kPerWorker = 8;      // two for its connection, three pipes
-constexpr int64_t kPerConnection = 2;  // gRPC's, and the one by which its end is seen
+constexpr int64_t kPerWorker = 8;      // two for its connection, three for pipes
+constexpr int64_t kPerConnection = 2;  // gRPC's, and one to detect its end
 constexpr int kFewest = 16;
 
 }  // namespace
 
 absl::StatusOr<DescriptorBudget> DivideDescriptors(int64_t limit, const v1::FrontendConfig& config) {
-  int64_t processes = 1;  // one that somebody else starts may join at the socket
+  int64_t processes = 1;  // one that is started outside may join at the socket
   for (const v1::GroupConfig& group : GroupsOf(config)) processes += group.processes();
-  DescriptorBudget budget{.limit = limit,
-                          .process = kProcess,
-                          .store = kStore,
-                          .pages = config.http_address().empty() ? 0 : HttpPages::kMaxConnections,
-                          .admin = kPerConnection * FrontendServer::kMaxAdminConnections,
-                          .join = config.join_address().empty() ? 0 : kPerConnection * JoinServer::kMaxConnections,
-                          .workers = kPerWorker * processes};
-  const int64_t others = budget.process + budget.store + budget.pages + budget.admin + budget.join + budget.workers;
+  DescriptorBudget budget{
+      .limit = limit,
+      .process = kProcess,
+      .store = kStore,
+      .pages = config.http_address().empty() ? 0 : HttpPages::kMaxConnections,
+      .admin = kPerConnection * FrontendServer::kMaxAdminConnections,
+      .gateway = WebAddressOf(config).empty() ? 0 : kPerConnection * FrontendServer::kMaxGatewayConnections,
+      .join = config.join_address().empty() ? 0 : kPerConnection * JoinServer::kMaxConnections,
+      .workers = kPerWorker * processes};
+  const int64_t others =
+      budget.process + budget.store + budget.pages + budget.admin + budget.gateway + budget.join + budget.workers;
   const int64_t left = std::max<int64_t>(0, limit - others) / kPerConnection;
   budget.connections = static_cast<int>(std::min<int64_t>(config.max_connections(), left));
   if (budget.connections >= std::min(kFewest, config.max_connections())) return budget;
-  return absl::FailedPreconditionError(absl::StrCat(
-      "ulimit -n: ", limit, " open files are too few; ", others + kPerConnection * kFewest, " are the least, and ",
-      others + kPerConnection * config.max_connections(), " allow max_connections, ", config.max_connections()));
+  return absl::FailedPreconditionError(absl::StrCat("ulimit -n: ", limit, " open files are too few; ",
+                                                    others + kPerConnection * kFewest, " are the minimum, and ",
+                                                    others + kPerConnection * config.max_connections(),
+                                                    " are needed for max_connections, ", config.max_connections()));
 }
 
 std::string DescriptorBudget::ToString() const {
-  return absl::StrCat(process, " process, ", store, " store, ", pages, " pages, ", admin, " admin, ", join, " join, ",
-                      workers, " workers, ", kPerConnection * connections, " for ", connections, " connections, ",
-                      downloads, " downloads");
+  return absl::StrCat(process, " process, ", store, " store, ", pages, " pages, ", admin, " admin, ", gateway,
+                      " gateway, ", join, " join, ", workers, " workers, ", kPerConnection * connections, " for ",
+                      connections, " connections, ", downloads, " downloads");
 }
 
 }  // namespace kinora

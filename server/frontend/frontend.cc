@@ -14,44 +14,49 @@
 #include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "engine/base/clock.h"
 #include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
 #include "server/common/build_version.h"
-#include "server/common/config.h"
 #include "server/common/directory_artifact_store.h"
-#include "server/common/grpc_credentials.h"
-#include "server/common/http_pages.h"
 #include "server/common/metrics.h"
 #include "server/common/run_program.h"
 #include "server/common/status_details.h"
-#include "server/common/tls_files.h"
+#include "server/config/config.h"
 #include "server/frontend/api/frontend_server.h"
 #include "server/frontend/api/job_admission.h"
+#include "server/frontend/artifact_folders.h"
+#include "server/frontend/gateway_supervisor.h"
 #include "server/frontend/groups/artifact_intake.h"
 #include "server/frontend/groups/dispatcher.h"
 #include "server/frontend/groups/group_supervisor.h"
 #include "server/frontend/groups/input_supply.h"
 #include "server/frontend/groups/join_service.h"
+#include "server/frontend/groups_view.h"
 #include "server/frontend/inputs/input_store.h"
 #include "server/frontend/jobs/sqlite_job_store.h"
 #include "server/frontend/jobs/state_directory.h"
 #include "server/frontend/known_models.h"
 #include "server/frontend/model_files.h"
+#include "server/frontend/wrong_start.h"
+#include "server/net/grpc_credentials.h"
+#include "server/net/http_pages.h"
+#include "server/net/tls_files.h"
 
 namespace kinora {
 namespace {
 
-// Leases name the owner; one state directory has one frontend, so its name outlives the process.
+// The owner of leases. One state directory has one frontend, so the name is valid across restarts.
 constexpr char kOwner[] = "embedded";
-constexpr int kHeartbeatsInTime = 5;  // that a worker may send, at least, before it counts as silent
-constexpr absl::Duration kCutStreams = absl::Seconds(1);  // for open watches to be told of the end
+constexpr int kHeartbeatsInTime = 5;                      // heartbeats that a worker should send within the timeout
+constexpr absl::Duration kCutStreams = absl::Seconds(1);  // for open watches to receive the end of their stream
 
 absl::Status FullDisk(int64_t free_bytes, int64_t needed) {
-  return WithErrorInfo(
-      WithRetryInfo(absl::ResourceExhaustedError(absl::StrCat(
-                        "min_free_bytes: ", free_bytes, " bytes are free for artifacts, ", needed, " are wanted")),
-                    absl::Minutes(1)),
-      "DISK_FULL");
+  return WithErrorInfo(WithRetryInfo(absl::ResourceExhaustedError(absl::StrCat("min_free_bytes: ", free_bytes,
+                                                                               " bytes are free for artifacts, but ",
+                                                                               needed, " are required")),
+                                     absl::Minutes(1)),
+                       "DISK_FULL");
 }
 
 absl::StatusOr<TokenSet> LoadTokens(const std::string& path) {
@@ -74,8 +79,11 @@ class EmbeddedFrontend : public Frontend {
     MakeDispatcher(std::move(models));
     KINORA_RETURN_IF_ERROR(Recover());
     KINORA_RETURN_IF_ERROR(StartServers());
+    KINORA_ASSIGN_OR_RETURN(gateway_, GatewaySupervisor::Bind(config_, clocks_.steady));
     KINORA_RETURN_IF_ERROR(StartGroups());
-    return StartPages();
+    KINORA_RETURN_IF_ERROR(StartPages());
+    if (gateway_ != nullptr) gateway_->Start();
+    return absl::OkStatus();
   }
 
   void Drain() override {
@@ -83,7 +91,7 @@ class EmbeddedFrontend : public Frontend {
     Log(Severity::kInfo, "draining",
         {{"queued", queue_->size()},
          {"grace_seconds", config_.drain_grace_seconds()},
-         {"once_more", "a second signal ends it at once, as a crash would: what runs starts again"}});
+         {"once_more", "a second signal stops the frontend at once; running jobs are then restarted"}});
     draining_ = true;
     queue_->Close();
     server_->SetAccepting(false);
@@ -92,8 +100,13 @@ class EmbeddedFrontend : public Frontend {
     Log(Severity::kInfo, "drained");
   }
 
+  void SetWrongStartListener(std::function<void(const absl::Status&)> listener) override {
+    wrong_start_.SetListener(std::move(listener));
+  }
+
   int port() const override { return server_ == nullptr ? 0 : server_->port(); }
   int join_port() const override { return join_port_ == nullptr ? 0 : join_port_->port(); }
+  std::string page() const override { return gateway_ == nullptr ? "" : gateway_->page(); }
   int http_port() const override { return pages_ == nullptr ? 0 : pages_->port(); }
 
  private:
@@ -111,7 +124,8 @@ class EmbeddedFrontend : public Frontend {
     const std::string path = config_.job_store() == "memory" ? ":memory:" : state_.File("jobs.db");
     std::error_code error;
     const auto size = std::filesystem::file_size(path, error);
-    JobCommitterOptions options{.on_lost = [this] { TellHealth(); }};
+    JobCommitterOptions options{.on_lost = [this] { TellHealth(); },
+                                .accept_lost_commits = config_.accept_lost_commits()};
     for (const std::string& folder : {state_.path(), artifacts_->root()}) {
       KINORA_RETURN_IF_ERROR(options.watch.Add(folder));
     }
@@ -119,15 +133,15 @@ class EmbeddedFrontend : public Frontend {
       job_metrics_.Observe(event);
       if (event.has_terminal()) queue_metrics_.Observe(event.terminal());
       hub_->Publish(event);
+      if (event.has_terminal()) housekeeper_->JobEnded(event.terminal());
     };
     auto opened = SqliteJobStore::Open(path, rules, clock_, listener, std::move(options));
-    if (!opened.ok()) {  // an operator needs the folder, too
+    if (!opened.ok()) {  // the store's error lacks the folder, which an operator needs
       return absl::Status(opened.status().code(), absl::StrCat("state_directory ", config_.state_directory(), ": ",
                                                                std::string(opened.status().message())));
     }
     store_ = *std::move(opened);
-    if ((error || size == 0) && path != ":memory:") SayStoreIsNew();
-    return absl::OkStatus();
+    return LookForArtifactsWithoutJob(*store_, error || size == 0, artifacts_->root(), metrics_);
   }
 
   absl::Status OpenInputs() {
@@ -138,18 +152,6 @@ class EmbeddedFrontend : public Frontend {
     KINORA_ASSIGN_OR_RETURN(inputs_, InputStore::Open(*store_, *artifacts_, artifacts_->root(), state_.File("uploads"),
                                                       clock_, metrics_, std::move(rules)));
     return absl::OkStatus();
-  }
-
-  // With artifacts beside it, an empty store is more likely a lost one.
-  void SayStoreIsNew() const {
-    std::error_code error;
-    int64_t jobs = 0;
-    for (const auto& entry : std::filesystem::directory_iterator(artifacts_->root(), error)) {
-      const std::string name = entry.path().filename().string();
-      jobs += name.front() == '.' || name == kInputsFolder ? 0 : 1;
-    }
-    Log(jobs == 0 ? Severity::kInfo : Severity::kWarning, "job_store_created",
-        {{"file", state_.File("jobs.db")}, {"artifacts_without_record", jobs}});
   }
 
   void MakeDispatcher(std::vector<v1::ModelInfo> known) {
@@ -193,7 +195,7 @@ class EmbeddedFrontend : public Frontend {
       dispatcher_->Recover(job, [id = job.video.id()](const absl::Status& status) {
         Log(Severity::kInfo, "job_recovered", {{"job", id}, {"status", status.ToString()}});
       });
-      if (!job.detach) housekeeper_->ClientLeft(job.video.id());  // its stream broke with the frontend before
+      if (!job.detach) housekeeper_->ClientLeft(job.video.id());  // its stream ended with the earlier frontend
     }
     return absl::OkStatus();
   }
@@ -235,15 +237,10 @@ class EmbeddedFrontend : public Frontend {
             [this](const std::string& model, const v1::Generation& generation, Done<v1::Estimate> done) {
               dispatcher_->EstimateShape(model, generation, std::move(done));
             },
-        .absence =
-            [this] {
-              absl::MutexLock lock(&health_mu_);
-              const bool none = groups_.groups.empty() && groups_.absent.empty();
-              return Absence{
-                  .why = none ? "this frontend has none; start it with --worker-model, or with groups" : groups_.absent,
-                  .passes = !groups_.failed,
-                  .loading = groups_.loading};
-            }});
+        .absence = [this] { return groups_.WhatIsAbsent(); },
+        .waits_for = [this](const std::string& model) { return groups_.WaitsFor(model); },
+        .comes_back = [this](const std::string& model,
+                             const std::string& lora) { return groups_.ComesBack(model, lora); }});
   }
 
   absl::Status StartServers() {
@@ -252,9 +249,10 @@ class EmbeddedFrontend : public Frontend {
     MakeContext(std::move(tokens));
     KINORA_ASSIGN_OR_RETURN(server_, FrontendServer::Start(config_, *context_, Control(), std::move(admin_tokens)));
     dispatcher_->SetHealthListener([this](const GroupsHealth& health) {
+      if (health.ready) wrong_start_.NoteReady();
+      groups_.Set(health);
       {
         absl::MutexLock lock(&health_mu_);
-        groups_ = health;
         health_server_ = server_.get();
       }
       TellHealth();
@@ -262,23 +260,21 @@ class EmbeddedFrontend : public Frontend {
     return absl::OkStatus();
   }
 
-  // What clients are told: a group takes jobs, and the files that jobs are kept in are in their place. Any thread.
+  // Reports to clients whether a group takes jobs and the state files are in place. Any thread.
   void TellHealth() {
     const bool kept = store_->CheckState().ok();
     absl::MutexLock lock(&health_mu_);
-    if (health_server_ != nullptr) health_server_->SetReady(groups_.ready && kept, groups_.groups);
+    const GroupsHealth health = groups_.Get();
+    if (health_server_ != nullptr) health_server_->SetReady(health.ready && kept, health.groups);
   }
 
   absl::Status CheckReady() {
     if (draining_) return absl::UnavailableError("draining");
     KINORA_RETURN_IF_ERROR(store_->CheckState());
-    absl::MutexLock lock(&health_mu_);
-    if (groups_.ready) return absl::OkStatus();
-    return absl::UnavailableError(
-        absl::StrCat("no worker group is ready", groups_.absent.empty() ? "" : ": ", groups_.absent));
+    return groups_.Ready();
   }
 
-  // For `more` bytes besides what must stay free.
+  // Checks that `more` bytes fit in addition to min_free_bytes.
   absl::Status CheckDisk(int64_t more = 0) {
     KINORA_RETURN_IF_ERROR(store_->CheckState());
     const int64_t needed = config_.min_free_bytes() + more;
@@ -289,16 +285,17 @@ class EmbeddedFrontend : public Frontend {
   absl::Status StartGroups() {
     const std::string address = absl::StrCat("unix:", state_.File("worker.sock"));
     const std::vector<v1::GroupConfig> groups = GroupsOf(config_);
-    for (const v1::GroupConfig& group : groups) dispatcher_->Supervise(group.id(), "", "");  // before anybody can join
+    for (const v1::GroupConfig& group : groups) dispatcher_->Supervise(group.id(), "", "");  // before any rank can join
     for (const auto& [id, processes] : OutsideGroupsOf(config_)) dispatcher_->Await(id, processes);
     KINORA_ASSIGN_OR_RETURN(local_join_,
-                            JoinServer::Start(*dispatcher_, metrics_, {.field = "worker.sock", .address = address}));
+                            JoinServer::Start(*dispatcher_, metrics_,
+                                              {.field = "worker.sock", .address = address, .steady = &clocks_.steady}));
     KINORA_RETURN_IF_ERROR(OpenJoinPort());
     if (groups.empty() && config_.join_address().empty()) {
       Log(Severity::kWarning, "no_groups",
-          {{"awaits", "--worker-model, groups or join_address: until then no job runs"}});
+          {{"awaits", "no job can run until --worker-model, groups or join_address is set"}});
     }
-    // Groups of other names, which somebody else starts, may join the socket as well.
+    // Groups with other names, started outside, may join at the socket as well.
     for (const v1::GroupConfig& group : groups) supervisors_.push_back(Supervise(group, address));
     dispatcher_->SetLossListener([this](const std::string&, const std::string& incarnation, const std::string&) {
       for (const auto& supervisor : supervisors_) supervisor->Kill(incarnation);
@@ -319,6 +316,7 @@ class EmbeddedFrontend : public Frontend {
     JoinServerOptions options{
         .field = "join_address", .address = config_.join_address(), .entrance = Entrance::kJoinPort};
     options.local_only = !JoinMayBeExposed(config_);
+    options.steady = &clocks_.steady;
     options.wants_certificate = !config_.join_tls().client_ca_file().empty();
     KINORA_ASSIGN_OR_RETURN(options.credentials, MakeServerCredentials(config_.join_tls(), "join_tls",
                                                                        NoClientCertificate::kIsSeenByTheService));
@@ -354,6 +352,7 @@ class EmbeddedFrontend : public Frontend {
         std::move(options), clocks_.steady,
         [this](const std::string& id, const std::string& incarnation, const std::string& why) {
           dispatcher_->ProcessEnded(id, incarnation, why);
+          wrong_start_.NoteEnd(id, why);
         });
   }
 
@@ -368,22 +367,23 @@ class EmbeddedFrontend : public Frontend {
       metrics_.job_store_unwritable_seconds.Set(absl::ToDoubleSeconds(store_->Unwritable()));
       return page_.Text();
     };
-    options.live = [this] { return server_->Live(); };  // the GPU's state is no part of it
+    options.live = [this] { return server_->Live(); };  // does not depend on the GPU
     options.ready = [this] { return CheckReady(); };
     KINORA_ASSIGN_OR_RETURN(pages_, HttpPages::Start(std::move(options)));
     return absl::OkStatus();
   }
 
-  // Takes everything down in the order in which it depends on each other; what was started only.
+  // Stops the parts that were started, dependents first.
   void Stop() {
     if (std::exchange(stopped_, true)) return;
-    std::vector<std::thread> stops;  // at once: each may take its grace
+    std::vector<std::thread> stops;  // in parallel: each may take its grace
     stops.reserve(supervisors_.size());
     for (const auto& supervisor : supervisors_) stops.emplace_back([&supervisor] { supervisor->Stop(); });
+    if (gateway_ != nullptr) gateway_->Stop();
     for (std::thread& stop : stops) stop.join();
     local_join_.reset();
     join_port_.reset();
-    if (server_ != nullptr) server_->Shutdown(kCutStreams);  // every call has ended: nobody uses context_ any more
+    if (server_ != nullptr) server_->Shutdown(kCutStreams);  // ends every call: context_ is unused afterwards
     pages_.reset();
     if (housekeeper_ != nullptr) housekeeper_->Stop();
     if (disk_ != nullptr) disk_->Stop();
@@ -408,7 +408,7 @@ class EmbeddedFrontend : public Frontend {
   std::unique_ptr<EventHub> hub_;
   std::unique_ptr<JobQueue> queue_;
   std::unique_ptr<EventLoop> disk_;
-  std::unique_ptr<InputStore> inputs_;  // what its records' store still answers, it takes
+  std::unique_ptr<InputStore> inputs_;  // declared before store_, whose callbacks may use it
   std::unique_ptr<SqliteJobStore> store_;
   std::unique_ptr<ArtifactIntake> intake_;
   std::unique_ptr<InputSupply> supply_;
@@ -418,16 +418,18 @@ class EmbeddedFrontend : public Frontend {
                        [this](int open) { metrics_.downloads.Set(open); }};
   CallSlots uploads_{"uploads", config_.max_uploads(), config_.max_uploads_per_client(),
                      [this](int open) { metrics_.uploads.Set(open); }};
-  // Every upload may wait for its client: none is given up for another.
+  // One read per possible upload, so that none is aborted for another.
   MessageReads upload_reads_{{.calls = config_.max_uploads(), .time = absl::Seconds(config_.upload_idle_seconds())},
                              Clock::Steady()};
   std::unique_ptr<ServiceContext> context_;
   std::unique_ptr<FrontendServer> server_;
   std::unique_ptr<JoinServer> local_join_, join_port_;
+  WrongStart wrong_start_{config_};
   std::vector<std::unique_ptr<GroupSupervisor>> supervisors_;
+  std::unique_ptr<GatewaySupervisor> gateway_;  // may be null
   std::unique_ptr<HttpPages> pages_;
+  GroupsView groups_{clocks_.steady};
   absl::Mutex health_mu_;
-  GroupsHealth groups_ ABSL_GUARDED_BY(health_mu_);
   FrontendServer* health_server_ ABSL_GUARDED_BY(health_mu_) = nullptr;  // null until it serves
   std::atomic<bool> draining_ = false;
   bool drained_ = false;
@@ -446,8 +448,9 @@ absl::StatusOr<std::unique_ptr<Frontend>> Frontend::Start(const v1::FrontendConf
 }
 
 absl::Status CheckFrontendFiles(const v1::FrontendConfig& config) {
-  std::vector<FieldViolation> problems = Violations(LoadTlsFiles(config.tls(), absl::Now()).status());
-  for (FieldViolation& problem : Violations(LoadTlsFiles(config.join_tls(), absl::Now(), "join_tls").status())) {
+  std::vector<FieldViolation> problems = Violations(LoadTlsFiles(config.tls(), Clock::Real().Now()).status());
+  for (FieldViolation& problem :
+       Violations(LoadTlsFiles(config.join_tls(), Clock::Real().Now(), "join_tls").status())) {
     problems.push_back(std::move(problem));
   }
   for (const auto& [field, path] :
@@ -466,18 +469,19 @@ absl::Status CheckFrontendFiles(const v1::FrontendConfig& config) {
   if (!GroupsOf(config).empty() && access(config.worker_binary().c_str(), X_OK) != 0) {
     problems.push_back({"worker_binary", absl::StrCat("cannot run ", config.worker_binary())});
   }
+  for (FieldViolation& problem : Violations(CheckGatewayBinary(config))) problems.push_back(std::move(problem));
   return problems.empty() ? absl::OkStatus() : InvalidFields(problems);
 }
 
 v1::FrontendConfig WithDerivedDefaults(v1::FrontendConfig config) {
   namespace fs = std::filesystem;
-  if (config.admin_address().empty()) {
-    const fs::path socket = fs::absolute(config.state_directory()).lexically_normal() / "admin.sock";
-    config.set_admin_address(absl::StrCat("unix:", socket.string()));
+  std::error_code error;  // without a state directory there is no default; CheckFrontendConfig reports it
+  const fs::path state = fs::absolute(config.state_directory(), error).lexically_normal();
+  if (config.admin_address().empty() && !config.state_directory().empty() && !error) {
+    config.set_admin_address(absl::StrCat("unix:", (state / "admin.sock").string()));
   }
-  if (config.worker_binary().empty()) {
-    config.set_worker_binary(FolderOfThisProgram() + "/kinora-worker");
-  }
+  if (config.worker_binary().empty()) config.set_worker_binary(FolderOfThisProgram() + "/kinora-worker");
+  if (config.gateway_binary().empty()) config.set_gateway_binary(FolderOfThisProgram() + "/kinora-gateway");
   return config;
 }
 

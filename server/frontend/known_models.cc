@@ -11,19 +11,19 @@
 #include "absl/synchronization/notification.h"
 #include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
-#include "server/common/model_conversion.h"
 #include "server/common/regular_file.h"
 #include "server/common/status_details.h"
 #include "server/common/text_format_error.h"
 #include "server/frontend/jobs/job_metrics.h"
+#include "server/request/model_conversion.h"
 
 namespace kinora {
 namespace {
 
 constexpr char kField[] = "model_description";
-constexpr int kLastJobs = 200;  // of all models, looked at for the runs of each
+constexpr int kLastJobs = 200;  // of all models together, read for their run times
 
-// A message in binary has tags and lengths among its bytes that no text has.
+// A binary message contains tags and lengths that are control characters, which text does not have.
 bool IsText(const std::string& bytes) {
   return std::all_of(bytes.begin(), bytes.end(),
                      [](unsigned char c) { return c >= ' ' || c == '\n' || c == '\r' || c == '\t'; });
@@ -37,16 +37,17 @@ absl::StatusOr<v1::ModelInfo> ReadDescription(const std::string& path) {
   parser.RecordErrorsTo(&error);
   if (IsText(file.bytes) ? !parser.ParseFromString(file.bytes, &model) : !model.ParseFromString(file.bytes)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path, ":", error.text().empty() ? " neither text nor a ModelInfo in binary" : error.text(),
-                     "; kinora-worker --describe writes such a file"));
+        absl::StrCat(path, ":", error.text().empty() ? " is not a ModelInfo, in text or binary format" : error.text(),
+                     "; create the file with kinora-worker --describe"));
   }
-  if (model.id().empty()) return absl::InvalidArgumentError(absl::StrCat(path, ": id: is needed; requests name it"));
+  if (model.id().empty())
+    return absl::InvalidArgumentError(absl::StrCat(path, ": id: must be set; requests refer to the model by it"));
   const absl::Status complete = ToModelDescription(model).status();
   if (complete.ok()) return model;
   return absl::InvalidArgumentError(absl::StrCat(path, ": ", std::string(complete.message())));
 }
 
-// What a call of the store is answered with.
+// Calls the store and waits for its answer.
 template <typename T, typename F>
 T Answer(F call) {
   T answer;
@@ -70,7 +71,7 @@ absl::StatusOr<std::vector<v1::ModelInfo>> ReadModelDescriptions(const v1::Front
     if (!model.ok()) {
       problems.push_back({kField, std::string(model.status().message())});
     } else if (!ids.insert(model->id()).second) {
-      problems.push_back({kField, absl::StrCat(path, ": id: \"", model->id(), "\" is another file's, too")});
+      problems.push_back({kField, absl::StrCat(path, ": id: \"", model->id(), "\" is also used by another file")});
     } else {
       models.push_back(*std::move(model));
     }
@@ -93,7 +94,7 @@ absl::StatusOr<std::vector<v1::ModelInfo>> BeginWithKnownModels(const v1::Fronte
   for (const v1::ModelInfo& model : models) BeginSeries(metrics, model);
   const ListOptions last{.page_size = kLastJobs, .page_token = "", .states = {v1::Video::COMPLETED}};
   const auto page = Answer<absl::StatusOr<JobPage>>([&](auto done) { store.List(last, done); });
-  if (!page.ok()) return models;  // the estimates are worse for a while
+  if (!page.ok()) return models;  // only makes the first queue estimates worse
   for (auto video = page->videos.rbegin(); video != page->videos.rend(); ++video) queue.Observe(*video);
   return models;
 }

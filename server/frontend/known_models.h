@@ -1,5 +1,5 @@
-// What a frontend knows before any worker has joined: models that an operator describes by files, and what earlier runs
-// left in the store.
+// The models known to a frontend before any worker has joined: those described by the operator's files, and those that
+// earlier runs left in the store.
 #ifndef KINORA_SERVER_FRONTEND_KNOWN_MODELS_H_
 #define KINORA_SERVER_FRONTEND_KNOWN_MODELS_H_
 
@@ -14,12 +14,13 @@
 
 namespace kinora {
 
-// The files of `model_description`, each a ModelInfo in text format or in binary. InvalidArgument, each error with the
-// field's name and the file.
+// Reads the files in `model_description`, each a ModelInfo in text or binary format. InvalidArgument lists each error
+// with the field and the file.
 absl::StatusOr<std::vector<v1::ModelInfo>> ReadModelDescriptions(const v1::FrontendConfig& config);
 
-// Blocks, for the start. Stores the descriptions, each in the place of what a worker has said of that model before;
-// begins the series of all models that the store knows, which it returns; tells `queue` how long the last jobs ran.
+// Stores the descriptions, replacing what workers reported about these models before; creates the metric series of
+// every model in the store and returns these models; gives `queue` the run times of the last jobs. Blocks; called at
+// the start.
 absl::StatusOr<std::vector<v1::ModelInfo>> BeginWithKnownModels(const v1::FrontendConfig& config, JobStore& store,
                                                                 FrontendMetrics& metrics, QueueMetrics& queue);
 

@@ -1,9 +1,11 @@
-// kinora-frontend: reads the configuration, starts a Frontend, drains it on SIGTERM or SIGINT and exits 0.
-// Exit status: 0 drained, or the configuration is right; 2 it is wrong; 1 it could not be started.
+// kinora-frontend: reads the configuration, starts a Frontend, drains it on SIGTERM, SIGINT or SIGHUP and exits 0. Exit
+// status: 0 drained, or the configuration is valid; 1 the frontend could not start; 2 the configuration is invalid, or
+// no group can load its model.
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -13,15 +15,17 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "engine/base/logging.h"
 #include "engine/base/memory.h"
 #include "server/common/build_version.h"
-#include "server/common/config.h"
-#include "server/common/grpc_log.h"
-#include "server/common/program_help.h"
+#include "server/common/status_details.h"
+#include "server/config/config.h"
+#include "server/config/program_help.h"
 #include "server/frontend/descriptor_budget.h"
 #include "server/frontend/frontend.h"
 #include "server/frontend/worker_check.h"
+#include "server/net/grpc_log.h"
 
 namespace kinora {
 namespace {
@@ -32,11 +36,12 @@ int Print(const std::string& text) {
 }
 
 int Complain(const absl::Status& status, int exit_status) {
-  std::fprintf(stderr, "kinora-frontend: %s\n", std::string(status.message()).c_str());
+  FlushLog();
+  std::fputs(ErrorLines("kinora-frontend", status).c_str(), stderr);
   return exit_status;
 }
 
-// As many descriptors as are allowed and useful.
+// Raises the limit of open files as far as allowed and useful, and returns it.
 rlim_t RaiseOpenFiles() {
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0) return 0;
@@ -47,12 +52,15 @@ rlim_t RaiseOpenFiles() {
   return files.rlim_cur;
 }
 
-// Those that end the process, for sigwait.
+// Blocks the signals that end the process, for sigwait. A closing terminal sends SIGHUP; under nohup it stays ignored.
 sigset_t BlockSignals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  struct sigaction hangup {};
+  sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) sigaddset(&signals, SIGHUP);  // sigwait would take it although it is ignored
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   return signals;
 }
@@ -60,22 +68,43 @@ sigset_t BlockSignals() {
 void StartLog(const v1::FrontendConfig& config) {
   SetLogOptions({.format = config.log_format() == "json" ? LogFormat::kJson : LogFormat::kKeyValue,
                  .process = {{"process", "frontend"}}});
+  StartLogThread();
   TakeGrpcLog();
 }
 
-// gRPC and the threads' stacks end the process by an assertion where there is no room for them.
+// Without enough address space for gRPC and the threads' stacks an assertion would end the process later.
 absl::Status CheckAddressSpace(int64_t max_call_memory_bytes) {
-  constexpr int64_t kThreads = 1 << 30;  // mapped after the start on two cores, measured: 1.06 GB
+  constexpr int64_t kThreads = 1 << 30;  // measured after the start on two cores: 1.06 GB mapped
   const MemoryLimit limit = UsableMemory();
   if (limit.by != "ulimit -v" || limit.bytes >= kThreads + max_call_memory_bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat("ulimit -v leaves ", limit.bytes, " bytes of address space; ",
                                                    kThreads + max_call_memory_bytes,
-                                                   " are needed: 1 GiB for threads, and max_call_memory_bytes"));
+                                                   " are needed: 1 GiB for threads plus max_call_memory_bytes"));
 }
 
-// Until a signal. The exit status.
+// Ends Serve's wait for a signal.
+class WrongStartSignal {
+ public:
+  void Raise(const absl::Status& why) {
+    {
+      absl::MutexLock lock(&mu_);
+      why_ = why;
+    }
+    kill(getpid(), SIGTERM);  // blocked in all threads
+  }
+  absl::Status why() {
+    absl::MutexLock lock(&mu_);
+    return why_;
+  }
+
+ private:
+  absl::Mutex mu_;
+  absl::Status why_ ABSL_GUARDED_BY(mu_);
+};
+
+// Serves until a signal, or until no group can load its model. Returns the exit status.
 int Serve(v1::FrontendConfig config) {
-  const sigset_t signals = BlockSignals();  // before any thread is made, and so in all of them
+  const sigset_t signals = BlockSignals();  // before any thread exists, so that all inherit the mask
   signal(SIGPIPE, SIG_IGN);
   const auto descriptors = DivideDescriptors(static_cast<int64_t>(RaiseOpenFiles()), config);
   if (!descriptors.ok()) return Complain(descriptors.status(), 1);
@@ -101,18 +130,21 @@ int Serve(v1::FrontendConfig config) {
        {"admin_address", config.admin_address()},
        {"join_port", (*frontend)->join_port()},
        {"http_port", (*frontend)->http_port()},
+       {"page", (*frontend)->page()},
        {"open_files", descriptors->limit},
        {"descriptors", descriptors->ToString()}});
+  WrongStartSignal wrong;
+  (*frontend)->SetWrongStartListener([&wrong](const absl::Status& why) { wrong.Raise(why); });
   int taken = 0;
   sigwait(&signals, &taken);
-  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);  // a second one ends the process
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);  // a second signal ends the process at once
   (*frontend)->Drain();
-  return 0;
+  return wrong.why().ok() ? 0 : Complain(wrong.why(), 2);
 }
 
 int Main(const std::vector<std::string>& arguments) {
   ExitWhenOutOfMemory("kinora-frontend");
-  umask(0077);  // whatever is made here or by the workers that it starts is its user's alone
+  umask(0077);  // files created here and by the workers are private to the user
   v1::FrontendConfig config = DefaultFrontendConfig();
   const absl::StatusOr<ConfigCommand> command = ParseConfig(arguments, config);
   if (!command.ok()) return Complain(command.status(), 2);
@@ -124,7 +156,7 @@ int Main(const std::vector<std::string>& arguments) {
   if (status.ok() && command->check) status = CheckWorkers(config);
   if (!status.ok()) return Complain(status, 2);
   if (command->check) {
-    std::printf("the configuration is right\n");
+    std::printf("the configuration is valid\n");
     return 0;
   }
   StartLog(config);

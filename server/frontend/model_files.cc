@@ -12,12 +12,12 @@
 namespace kinora {
 namespace {
 
-constexpr int kMaxEntries = 10000;  // of a folder that is no model's
+constexpr int kMaxEntries = 10000;  // limit for a folder that is not a model's
 
 std::string StateOf(const std::string& path) {
   struct stat info {};
   if (stat(path.c_str(), &info) != 0) return absl::StrCat(path, " absent\n");
-  // The time of its status too: who may read it counts.
+  // Includes the change time of the inode: permissions matter too.
   return absl::StrCat(path, " ", info.st_ino, " ", info.st_size, " ", info.st_mtim.tv_sec, ".", info.st_mtim.tv_nsec,
                       " ", info.st_ctim.tv_sec, ".", info.st_ctim.tv_nsec, "\n");
 }
@@ -37,8 +37,8 @@ std::string StateWithin(const std::string& path) {
   return all;
 }
 
-// What a model's argument names: a path may hold "=" too, but not before its first slash unless it means a name
-// (ModelFiles::Parse).
+// Returns the value of a --model argument. "=" before the first slash separates a name; a path may contain "=" only
+// after it (ModelFiles::Parse).
 std::string ValueOf(const std::string& argument) {
   const size_t equals = argument.find('=');
   return equals == std::string::npos || argument.find('/') < equals ? argument : argument.substr(equals + 1);
@@ -51,7 +51,7 @@ std::string StateOfFiles(const std::vector<std::string>& arguments) {
   for (const std::string& argument : arguments) {
     const std::string value = ValueOf(argument);
     absl::StrAppend(&all, StateWithin(value));
-    if (absl::EndsWith(value, ".json")) {  // an index: its parts lie beside it
+    if (absl::EndsWith(value, ".json")) {  // an index: its parts are in the same folder
       absl::StrAppend(&all, StateWithin(std::filesystem::path(value).parent_path().string()));
     }
     if (value.find(':') == std::string::npos) continue;

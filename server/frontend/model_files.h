@@ -1,4 +1,4 @@
-// Whether the files of a model have changed, without reading them.
+// Detects changes of a model's files without reading them.
 #ifndef KINORA_SERVER_FRONTEND_MODEL_FILES_H_
 #define KINORA_SERVER_FRONTEND_MODEL_FILES_H_
 
@@ -7,8 +7,9 @@
 
 namespace kinora {
 
-// Names, sizes and times of what `arguments` name, PATH or NAME=VALUE as a worker's --model takes them, and of what
-// lies in folders among it; what is not there is said so. Another text once one of them has changed, come or gone.
+// Returns the names, inodes, sizes and times of the files named by `arguments` (PATH or NAME=VALUE, as for a worker's
+// --model) and of everything inside the folders among them; missing files are listed as absent. The text differs once a
+// file has changed, appeared or disappeared.
 std::string StateOfFiles(const std::vector<std::string>& arguments);
 
 }  // namespace kinora

@@ -1,30 +1,38 @@
 #include "server/frontend/worker_check.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "server/common/config.h"
 #include "server/common/run_program.h"
 #include "server/common/status_details.h"
+#include "server/config/config.h"
 
 namespace kinora {
 namespace {
 
-// What a program says on its standard error before it ends, unless it ends with status 0: then "".
-std::string Complaint(const std::string& binary, const std::vector<std::string>& arguments, absl::Duration patience) {
+// Returns the problems that a worker prints to standard error, one per line; none if it exits with status 0.
+std::vector<std::string> ProblemsOf(const std::string& binary, const std::vector<std::string>& arguments,
+                                    absl::Duration patience) {
   const auto run = RunProgram(binary, arguments, patience);
-  if (!run.ok()) return std::string(run.status().message());
-  if (run->ended && run->exit_status == 0) return "";
+  if (!run.ok()) return {std::string(run.status().message())};
+  if (run->ended && run->exit_status == 0) return {};
   const absl::string_view said = absl::StripAsciiWhitespace(run->err);
   if (!run->ended) {
-    return absl::StrCat(binary, " --check-config has not ended within ", absl::FormatDuration(patience),
-                        said.empty() ? "; are its files on a disk that answers?" : absl::StrCat("; it said: ", said));
+    return {absl::StrCat(
+        binary, " --check-config did not finish within ", absl::FormatDuration(patience),
+        said.empty() ? "; check that the disk with its files responds" : absl::StrCat("; it printed: ", said))};
   }
-  if (said.empty()) return absl::StrCat("it ended with status ", run->exit_status, " and said nothing");
-  return std::string(absl::StripPrefix(said, "kinora-worker: "));
+  if (said.empty()) return {absl::StrCat("it exited with status ", run->exit_status, " and printed nothing")};
+  std::vector<std::string> problems;
+  for (const absl::string_view line : absl::StrSplit(said, '\n', absl::SkipWhitespace())) {
+    problems.emplace_back(absl::StripPrefix(line, "kinora-worker: "));
+  }
+  return problems;
 }
 
 std::string FieldOf(const v1::FrontendConfig& config, const std::string& group) {
@@ -44,8 +52,9 @@ absl::Status CheckWorkers(const v1::FrontendConfig& config, absl::Duration patie
     worker.set_world_size(group.processes());
     std::vector<std::string> arguments = ToFlags(worker);
     arguments.emplace_back("--check-config");
-    const std::string why = Complaint(config.worker_binary(), arguments, patience);
-    if (!why.empty()) problems.push_back({FieldOf(config, group.id()), why});
+    for (std::string& problem : ProblemsOf(config.worker_binary(), arguments, patience)) {
+      problems.push_back({FieldOf(config, group.id()), std::move(problem)});
+    }
   }
   return problems.empty() ? absl::OkStatus() : InvalidFields(problems);
 }

@@ -1,5 +1,5 @@
-// Of questions to the frontend over the Join stream that are asked one at a time: where the answer to the present one
-// is waited for. Thread-safe.
+// Waits for the frontend's answer to a request over the Join stream, for requests that are sent one at a time.
+// Thread-safe.
 #ifndef KINORA_SERVER_WORKER_ANSWER_SLOT_H_
 #define KINORA_SERVER_WORKER_ANSWER_SLOT_H_
 
@@ -17,8 +17,8 @@ namespace kinora {
 template <typename Answer>
 class AnswerSlot {
  public:
-  // Calls `ask` and waits for an answer that `answers` it; others are dropped. The error of Abort, if that comes first
-  // or has come. One at a time.
+  // Calls `ask` and returns the first answer for which `answers` is true; drops other answers. Fails with Abort's error
+  // if Abort was called before the answer arrived. One call at a time.
   absl::StatusOr<Answer> Ask(const std::function<void()>& ask, const std::function<bool(const Answer&)>& answers) {
     {
       absl::MutexLock lock(&mu_);
@@ -35,12 +35,12 @@ class AnswerSlot {
     return *std::exchange(answer_, std::nullopt);
   }
 
-  // From the stream.
+  // Called with each answer that the stream delivers.
   void Receive(Answer answer) {
     absl::MutexLock lock(&mu_);
     answer_ = std::move(answer);
   }
-  // Ends every Ask, now and later, with `why`, which is not OK. The first counts.
+  // Ends every present and later Ask with `why`, which must not be OK. Only the first call has an effect.
   void Abort(const absl::Status& why) {
     absl::MutexLock lock(&mu_);
     if (aborted_.ok()) aborted_ = why;
@@ -48,7 +48,7 @@ class AnswerSlot {
 
  private:
   absl::Mutex mu_;
-  std::optional<Answer> answer_ ABSL_GUARDED_BY(mu_);  // not yet taken
+  std::optional<Answer> answer_ ABSL_GUARDED_BY(mu_);  // not yet returned
   absl::Status aborted_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -1,8 +1,9 @@
-// Where a worker writes its clips: the artifact directory that it shares with its frontend, or a private one of this
-// host, from where they are sent (upload_line.h).
+// The directory into which a worker writes its clips: the artifact directory that it shares with its frontend, or a
+// private directory of this host, from which they are uploaded (upload_line.h).
 #ifndef KINORA_SERVER_WORKER_ARTIFACT_PLACE_H_
 #define KINORA_SERVER_WORKER_ARTIFACT_PLACE_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -15,11 +16,19 @@ namespace kinora {
 
 class ArtifactPlace {
  public:
-  // A private one is a folder of mode 0700 in scratch_directory, named after the rank, from which what an earlier
-  // process left is removed. PermissionDenied: another user's folder, or one that others may enter, has that name.
+  // A private directory is a folder of mode 0700 in scratch_directory, named after the rank. Open removes the files
+  // that an earlier process left there. It succeeds even if the folder cannot be created now; Check then returns the
+  // reason. Fails with PermissionDenied if something else has the folder's name, or another user owns it or can enter
+  // it.
   static absl::StatusOr<std::unique_ptr<ArtifactPlace>> Open(const v1::WorkerConfig& config,
                                                              const v1::Welcome& welcome);
-  ~ArtifactPlace();  // removes a private one
+  ~ArtifactPlace();  // removes a private directory
+
+  // Checks by writing a small file that clips can be written to a private directory now; a shared one is always OK.
+  // Creates the folder again if somebody has removed it. Fails, naming scratch_directory, if that is missing or
+  // read-only, or if less than kLeastFreeBytes are free.
+  absl::Status Check() const;
+  static constexpr int64_t kLeastFreeBytes = 64 << 20;
 
   DirectoryArtifactStore& store() { return *store_; }
   bool is_shared() const { return private_.empty(); }

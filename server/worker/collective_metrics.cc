@@ -7,8 +7,9 @@ namespace kinora {
 
 CollectiveMetrics::CollectiveMetrics(const Mesh& mesh, WorkerMetrics& metrics)
     : metrics_(metrics), alone_(mesh.world().size() == 1) {
-  for (const char* stage : {"encode", "denoise", "decode_video", "decode_audio"}) {  // of every run
-    if (!alone_) metrics_.rank_skew_seconds.Add({{"stage", stage}}, StageBuckets());
+  for (const auto& [stage, name] : kStages) {
+    if (stage.kind == StageKind::kReadInputs || stage.kind == StageKind::kFinalize) continue;  // on rank 0 only
+    if (!alone_) metrics_.rank_skew_seconds.Add({{"stage", std::string(name)}}, StageBuckets());
   }
   for (int axis = 0; axis < kMeshAxes; ++axis) {
     if (!mesh.Has(static_cast<MeshAxis>(axis))) continue;
@@ -33,8 +34,9 @@ void CollectiveMetrics::OnCollective(const CollectiveCall& call) {
 void CollectiveMetrics::OnRun(int rank, absl::Span<const StageUse> stages) {
   double seconds = 0, idle = 0;
   for (const StageUse& stage : stages) {
-    if (!alone_) metrics_.rank_skew_seconds.Add({{"stage", stage.stage}}, StageBuckets()).Observe(stage.wait_seconds);
-    if (stage.stage.rfind("denoise", 0) != 0) continue;
+    const std::string name(stage.stage.name());
+    if (!alone_) metrics_.rank_skew_seconds.Add({{"stage", name}}, StageBuckets()).Observe(stage.wait_seconds);
+    if (stage.stage.kind != StageKind::kDenoise) continue;
     seconds += stage.seconds;
     idle += stage.idle_seconds;
   }

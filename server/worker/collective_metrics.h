@@ -1,4 +1,4 @@
-// What the ranks of this process say of their collectives and of each other, as series of its metrics.
+// Metrics of the collectives of this process's ranks, and of how long the ranks wait for each other.
 #ifndef KINORA_SERVER_WORKER_COLLECTIVE_METRICS_H_
 #define KINORA_SERVER_WORKER_COLLECTIVE_METRICS_H_
 
@@ -9,14 +9,14 @@
 
 namespace kinora {
 
-// Any thread. Nothing is allocated or looked up by name in a call.
+// OnCollective: any thread; allocates nothing and looks nothing up by name.
 class CollectiveMetrics : public CollectiveObserver {
  public:
-  // The series of every axis that the mesh has are there from now on, at 0: a series that is absent is of an axis that
-  // the group does not have. `metrics` outlives it.
+  // Creates the series of every axis of the mesh, at 0. If a series is absent, the group does not have its axis.
+  // `metrics` must outlive this object.
   CollectiveMetrics(const Mesh& mesh, WorkerMetrics& metrics);
   void OnCollective(const CollectiveCall& call) override;
-  // A run of that rank of the mesh has ended well. One thread at a time.
+  // Called after a successful run with the stages of rank `rank` of the mesh. One thread at a time.
   void OnRun(int rank, absl::Span<const StageUse> stages);
 
  private:
@@ -26,7 +26,7 @@ class CollectiveMetrics : public CollectiveObserver {
     prometheus::Counter* bytes = nullptr;
   };
   WorkerMetrics& metrics_;
-  const bool alone_;  // a mesh of one rank
+  const bool alone_;  // whether the mesh has one rank
   Series series_[kMeshAxes][kCollectives];
 };
 

@@ -1,4 +1,4 @@
-// The ways of files between this worker and a frontend that it shares no directory with. Thread-safe.
+// File transfers between this worker and a frontend with which it shares no directory. Thread-safe.
 #ifndef KINORA_SERVER_WORKER_FILE_LINES_H_
 #define KINORA_SERVER_WORKER_FILE_LINES_H_
 
@@ -10,9 +10,9 @@
 namespace kinora {
 
 struct FileLines {
-  // send: this rank's way to the frontend; any thread.
+  // send: sends a message to the frontend; called on any thread.
   explicit FileLines(const std::function<void(const v1::WorkerMessage&)>& send) : artifacts(send), inputs(send) {}
-  // Ends what goes on, and what is begun later, with `why`, which is not OK.
+  // Ends present and later transfers with `why`, which must not be OK.
   void Abort(const absl::Status& why) {
     artifacts.Abort(why);
     inputs.Abort(why);

@@ -1,5 +1,5 @@
-// What a supervised worker proves to its frontend that it is: the secret of its incarnation, which waits for it in a
-// pipe that it inherited (WorkerConfig.secret_fd).
+// The secret by which a supervised worker proves its identity to its frontend. The frontend creates one per incarnation
+// and passes it in a pipe that the worker inherits (WorkerConfig.secret_fd).
 #ifndef KINORA_SERVER_WORKER_INHERITED_SECRET_H_
 #define KINORA_SERVER_WORKER_INHERITED_SECRET_H_
 
@@ -9,7 +9,7 @@
 
 namespace kinora {
 
-// Reads and closes `fd`. InvalidArgument: it is no pipe, or does not hold kSecretBytes.
+// Reads and closes `fd`. Fails with InvalidArgument if it is not a pipe or does not hold exactly kSecretBytes.
 absl::StatusOr<std::string> ReadInheritedSecret(int fd);
 
 }  // namespace kinora

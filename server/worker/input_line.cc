@@ -3,19 +3,19 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdlib>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/uninterrupted.h"
 #include "server/common/file_error.h"
 #include "server/common/status_details.h"
 
 namespace kinora {
 namespace {
 
-// A file that nobody else can open, twice: the one who reads it cannot write.
+// Two descriptors of an unlinked file, which nobody else can open. The reader gets the one that cannot write.
 struct Scratch {
   FileDescriptor write, read;
 };
@@ -34,8 +34,7 @@ absl::StatusOr<Scratch> MakeScratch(const std::string& folder) {
 
 absl::Status Append(int fd, std::string_view data, const std::string& folder) {
   while (!data.empty()) {
-    const ssize_t n = write(fd, data.data(), data.size());
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = Uninterrupted([&] { return write(fd, data.data(), data.size()); });
     if (n < 0) return FileError(folder, "write an input in");
     data.remove_prefix(static_cast<size_t>(n));
   }
@@ -53,8 +52,8 @@ absl::StatusOr<FileDescriptor> InputLine::Fetch(const v1::Run& run, const std::s
     KINORA_RETURN_IF_ERROR(FromRpcStatus(piece.error()));
     last = piece.last();
     if (piece.offset() != offset || (piece.data().empty() && !last)) {
-      return absl::DataLossError(absl::StrCat("input ", id, ": bytes from ", piece.offset(),
-                                              " on came, where those from ", offset, " on were asked for"));
+      return absl::DataLossError(
+          absl::StrCat("input ", id, ": received bytes from offset ", piece.offset(), " instead of ", offset));
     }
     KINORA_RETURN_IF_ERROR(Append(file.write.get(), piece.data(), folder));
     offset += static_cast<int64_t>(piece.data().size());

@@ -1,5 +1,5 @@
-// The way of an input from a frontend that this worker shares no directory with: pieces over the Join stream, each
-// asked for once the one before has come (worker.proto). Thread-safe.
+// Downloads inputs from a frontend with which this worker shares no directory, in pieces over the Join stream
+// (worker.proto). Each piece is requested once the previous one has arrived. Thread-safe.
 #ifndef KINORA_SERVER_WORKER_INPUT_LINE_H_
 #define KINORA_SERVER_WORKER_INPUT_LINE_H_
 
@@ -17,18 +17,19 @@ namespace kinora {
 
 class InputLine {
  public:
-  // send: this rank's way to the frontend; any thread.
+  // send: sends a message to the frontend; called on any thread.
   explicit InputLine(std::function<void(const v1::WorkerMessage&)> send) : send_(std::move(send)) {}
 
-  // The run's input `id` as a file without a name in `folder`, open to be read; its bytes are not checked against the
-  // id. `on_piece` runs after each piece; its error ends the fetch. Else: the frontend's answer, DataLoss (pieces that
-  // do not follow each other), Aborted after Abort, or the file's error. One at a time.
+  // Returns the run's input `id` as an unlinked file in `folder`, open for reading; does not check its bytes against
+  // the id. Calls `on_piece` after each piece; an error from it ends the fetch. Also fails with the frontend's error,
+  // with DataLoss if a piece has an unexpected offset, with Abort's error, or with the file's error. One call at a
+  // time.
   absl::StatusOr<FileDescriptor> Fetch(const v1::Run& run, const std::string& id, const std::string& folder,
                                        const std::function<absl::Status()>& on_piece);
 
-  // From the stream.
+  // Called with each piece that the stream delivers.
   void Receive(const v1::InputPiece& piece) { pieces_.Receive(piece); }
-  // Ends every Fetch, now and later, with `why`, which is not OK. The first counts.
+  // Ends every present and later Fetch with `why`, which must not be OK. Only the first call has an effect.
   void Abort(const absl::Status& why) { pieces_.Abort(why); }
 
  private:

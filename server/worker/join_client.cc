@@ -3,25 +3,25 @@
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/common/attended_time.h"
-#include "server/common/grpc_status.h"
+#include "server/common/grpc_deadline.h"
 #include "server/common/timestamps.h"
+#include "server/net/grpc_status.h"
 
 namespace kinora {
 namespace {
 
-// In short waits, each of which gRPC may count by the date and this process may sleep through.
+// Waits in short ticks, because gRPC may measure a wait by the wall clock and this process may be stopped during one.
 bool AwaitConnection(grpc::Channel& channel, absl::Duration patience, Clock& steady) {
   const absl::Duration tick = std::min(absl::Milliseconds(200), patience);
   AttendedTime attended(steady, tick);
   const absl::Time end = attended.Now() + patience;
   do {
-    if (channel.WaitForConnected(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(tick))) return true;
+    if (channel.WaitForConnected(GrpcDeadline(tick))) return true;
   } while (attended.Now() < end);
   return false;
 }
@@ -29,7 +29,7 @@ bool AwaitConnection(grpc::Channel& channel, absl::Duration patience, Clock& ste
 std::shared_ptr<grpc::Channel> Dial(const JoinTarget& target) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  if (!absl::StartsWith(target.address, "unix:")) {  // a frontend whose host or network is gone says nothing of it
+  if (!absl::StartsWith(target.address, "unix:")) {  // detects a host or network that has failed silently
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
   }
@@ -44,8 +44,8 @@ absl::StatusOr<std::unique_ptr<JoinClient>> JoinClient::Join(const JoinTarget& t
                                                              absl::Duration patience, Clock& steady) {
   const auto channel = Dial(target);
   if (!AwaitConnection(*channel, patience, steady)) {
-    return absl::UnavailableError(absl::StrCat("frontend: nobody listens at ", target.address,
-                                               target.credentials == nullptr ? "" : ", or TLS fails with it"));
+    return absl::UnavailableError(absl::StrCat("frontend: nothing listens at ", target.address,
+                                               target.credentials == nullptr ? "" : ", or the TLS handshake failed"));
   }
   auto client = std::unique_ptr<JoinClient>(new JoinClient(steady));
   if (!target.token.empty()) client->context_.AddMetadata("authorization", absl::StrCat("Bearer ", target.token));
@@ -56,13 +56,13 @@ absl::StatusOr<std::unique_ptr<JoinClient>> JoinClient::Join(const JoinTarget& t
   v1::FrontendMessage answer;
   const bool answered = client->stream_->Write(message) && client->stream_->Read(&answer);
   if (!answered || !answer.has_welcome()) {
-    if (answered) client->context_.TryCancel();  // after the end it would hide the frontend's status
+    if (answered) client->context_.TryCancel();  // after the stream's end this would hide the frontend's status
     const grpc::Status status = client->stream_->Finish();
     {
       absl::MutexLock lock(&client->mu_);
       client->ended_ = true;
     }
-    return status.ok() ? absl::UnavailableError("the frontend ended the stream without a Welcome")
+    return status.ok() ? absl::UnavailableError("the frontend closed the stream without a Welcome message")
                        : FromGrpcStatus(status);
   }
   client->welcome_ = answer.welcome();
@@ -82,7 +82,7 @@ void JoinClient::End() {
   if (reader_.joinable()) reader_.join();
   if (beater_.joinable()) beater_.join();
   absl::MutexLock lock(&mu_);
-  if (!ended_ && stream_ != nullptr) stream_->Finish();  // it was never started
+  if (!ended_ && stream_ != nullptr) stream_->Finish();  // Start was never called
   ended_ = true;
 }
 
@@ -92,7 +92,7 @@ void JoinClient::Send(const v1::WorkerMessage& message) {
     absl::MutexLock lock(&mu_);
     if (ended_) return;
   }
-  stream_->Write(message);  // false: broken, which Read sees too
+  stream_->Write(message);  // false: the stream broke, which ends Read too
 }
 
 void JoinClient::Read(const std::function<void(const v1::FrontendMessage&)>& on_message,
@@ -100,7 +100,7 @@ void JoinClient::Read(const std::function<void(const v1::FrontendMessage&)>& on_
   v1::FrontendMessage message;
   while (stream_->Read(&message)) on_message(message);
   {
-    absl::MutexLock write_lock(&write_mu_);  // a write that is under way fails first: the stream has broken
+    absl::MutexLock write_lock(&write_mu_);  // waits for a write in progress, which fails because the stream has ended
     absl::MutexLock lock(&mu_);
     ended_ = true;
   }

@@ -1,6 +1,5 @@
-// A worker's end of the Join stream (worker.proto): says Hello, beats, sends what the rank says and hands over what the
-// frontend says. The stream is the worker's life: once it breaks the worker leaves, and whoever started it starts
-// another.
+// A worker's end of the Join stream (worker.proto): sends Hello, heartbeats and the rank's messages, and delivers the
+// frontend's messages. A worker exits once its stream breaks; the frontend or another supervisor starts a new one.
 #ifndef KINORA_SERVER_WORKER_JOIN_CLIENT_H_
 #define KINORA_SERVER_WORKER_JOIN_CLIENT_H_
 
@@ -22,28 +21,28 @@ namespace kinora {
 
 struct JoinTarget {
   std::string address;                                              // "unix:PATH", "host:port"
-  std::string token{};                                              // empty: none is shown
+  std::string token{};                                              // empty: no token is sent
   std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr;  // null: plain text
 };
 
 class JoinClient {
  public:
-  // Blocks until the frontend has answered Hello with Welcome. Unavailable: no connection to `target` for `patience`,
-  // in which the time that this process was stopped does not count; otherwise the frontend's refusal. steady: times
-  // patience and heartbeats.
+  // Blocks until the frontend has answered Hello with Welcome. Fails with Unavailable if there is no connection to
+  // `target` within `patience`, not counting time during which this process was stopped, or with the status by which
+  // the frontend rejects the worker. steady: the clock for patience and heartbeats.
   static absl::StatusOr<std::unique_ptr<JoinClient>> Join(const JoinTarget& target, const v1::Hello& hello,
                                                           absl::Duration patience, Clock& steady = Clock::Steady());
   ~JoinClient() { End(); }
 
   const v1::Welcome& welcome() const { return welcome_; }
 
-  // Starts the two threads: one reads and runs `on_message`, then once `on_end` with why the stream ended; one sends
-  // `heartbeat()` every Welcome.heartbeat_interval. Neither callback may call ~JoinClient.
+  // Starts two threads. One calls `on_message` with each message and, when the stream has ended, `on_end` once with the
+  // reason. The other sends `heartbeat()` every Welcome.heartbeat_interval. No callback may call ~JoinClient.
   void Start(std::function<v1::Heartbeat()> heartbeat, std::function<void(const v1::FrontendMessage&)> on_message,
              std::function<void(const absl::Status&)> on_end);
 
-  void Send(const v1::WorkerMessage& message);  // any thread; dropped once the stream has ended
-  void End();  // breaks the stream and waits for the threads; no callback runs after it. Idempotent
+  void Send(const v1::WorkerMessage& message);  // any thread; does nothing once the stream has ended
+  void End();  // cancels the stream and joins the threads, so no callback runs after it; idempotent
 
  private:
   using Stream = grpc::ClientReaderWriter<v1::WorkerMessage, v1::FrontendMessage>;
@@ -58,7 +57,7 @@ class JoinClient {
   grpc::ClientContext context_;
   std::unique_ptr<Stream> stream_;
   v1::Welcome welcome_;
-  absl::Mutex write_mu_;  // a stream takes one write at a time; taken before mu_
+  absl::Mutex write_mu_;  // a stream allows one write at a time; acquired before mu_
   absl::Mutex mu_;
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
   std::thread reader_, beater_;

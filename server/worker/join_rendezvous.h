@@ -1,4 +1,4 @@
-// Rendezvous over the Join streams, by way of the frontend (worker.proto). Thread-safe.
+// A Rendezvous over the Join streams; the frontend forwards what a rank publishes (worker.proto). Thread-safe.
 #ifndef KINORA_SERVER_WORKER_JOIN_RENDEZVOUS_H_
 #define KINORA_SERVER_WORKER_JOIN_RENDEZVOUS_H_
 
@@ -19,15 +19,15 @@ namespace kinora {
 
 class JoinRendezvous : public Rendezvous {
  public:
-  // send: this rank's way to the frontend; any thread.
+  // send: sends a message to the frontend; called on any thread.
   explicit JoinRendezvous(std::function<void(const v1::WorkerMessage&)> send) : send_(std::move(send)) {}
 
   void Publish(const std::string& key, const std::string& value) override;
   absl::StatusOr<std::string> Await(int rank, const std::string& key, absl::Duration patience) override;
 
-  // From the stream.
+  // Called with each publication that the stream delivers.
   void Receive(const v1::Rendezvous& published);
-  // Ends every Await, now and later, with `why`, which is not OK. The first counts.
+  // Ends every present and later Await with `why`, which must not be OK. Only the first call has an effect.
   void Abort(const absl::Status& why);
 
  private:

@@ -7,14 +7,14 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/file_descriptor.h"
 #include "engine/base/status_macros.h"
-#include "server/common/grpc_credentials.h"
-#include "server/common/listen_address.h"
 #include "server/common/regular_file.h"
+#include "server/common/token_text.h"
+#include "server/net/grpc_credentials.h"
+#include "server/net/listen_address.h"
 
 namespace kinora {
 namespace {
@@ -27,13 +27,16 @@ absl::StatusOr<std::string> ReadToken(const std::string& path) {
   if (!file.ok()) return named(file.status().code(), file.status().message());
   if ((file->mode & 0007) != 0) {
     return named(absl::StatusCode::kInvalidArgument,
-                 absl::StrCat(path, ": everybody on this machine can read the token; chmod o= it"));
+                 absl::StrCat(path, ": every user of this machine can read the token; run chmod o= on it"));
   }
-  const std::string token(absl::StripAsciiWhitespace(file->bytes));
-  if (token.empty() || absl::StrContains(token, '\n')) {
-    return named(absl::StatusCode::kInvalidArgument, absl::StrCat(path, ": one token on one line is needed"));
+  const auto tokens = ParseTokens(file->bytes);
+  if (!tokens.ok()) {
+    return named(absl::StatusCode::kInvalidArgument, absl::StrCat(path, ": ", std::string(tokens.status().message())));
   }
-  return token;
+  if (tokens->size() != 1) {
+    return named(absl::StatusCode::kInvalidArgument, absl::StrCat(path, ": must hold exactly one token, on one line"));
+  }
+  return tokens->front();
 }
 
 }  // namespace
@@ -66,7 +69,7 @@ absl::StatusOr<std::string> AddressToward(const std::string& frontend) {
     }
     why = std::strerror(errno);
   }
-  return absl::UnavailableError(absl::StrCat("frontend: no way from this host to ", frontend, ": ", why));
+  return absl::UnavailableError(absl::StrCat("frontend: no route from this host to ", frontend, ": ", why));
 }
 
 }  // namespace kinora

@@ -1,5 +1,4 @@
-// How a worker that somebody else than the frontend started reaches it: where to, what it shows there, and from which
-// address of its own.
+// How a worker connects to its frontend: the frontend's address, the worker's credentials, and its own address.
 #ifndef KINORA_SERVER_WORKER_JOIN_WAY_H_
 #define KINORA_SERVER_WORKER_JOIN_WAY_H_
 
@@ -11,12 +10,12 @@
 
 namespace kinora {
 
-// Of frontend, tls and token_file. InvalidArgument, NotFound, …: a file that cannot be read or holds no token, with its
-// field.
+// Reads `frontend`, `tls` and `token_file`. Fails with InvalidArgument, NotFound, … naming the field if a file cannot
+// be read, if others can read the token file, or if it does not hold exactly one token.
 absl::StatusOr<JoinTarget> JoinTargetOf(const v1::WorkerConfig& config);
 
-// The address from which packets to `frontend` leave this host, as "10.0.0.5"; 127.0.0.1 for a Unix socket. Sends none.
-// Unavailable: it has no address, or there is no way to it.
+// Returns the address from which packets to `frontend` leave this host, such as "10.0.0.5"; 127.0.0.1 for a Unix
+// socket. Sends no packet. Fails with Unavailable if `frontend` cannot be resolved or there is no route to it.
 absl::StatusOr<std::string> AddressToward(const std::string& frontend);
 
 }  // namespace kinora

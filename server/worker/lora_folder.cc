@@ -15,6 +15,7 @@
 #include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/strings.h"
+#include "engine/weights/lora_values.h"
 #include "server/common/file_error.h"
 #include "server/worker/model_digests.h"
 
@@ -25,31 +26,31 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kExtension = ".safetensors";
 constexpr size_t kMostIdBytes = 128;
-constexpr size_t kMostSaid = 20;  // refusals that a look logs one by one
+constexpr size_t kMostSaid = 20;  // rejections that one scan logs individually
 
 std::string IdOf(const std::string& name) { return name.substr(0, name.size() - kExtension.size()); }
 
-// Where an open file lies.
+// Returns the real path of an open file.
 absl::StatusOr<fs::path> PlaceOf(int fd) {
   std::error_code error;
   fs::path place = fs::read_symlink(absl::StrCat("/proc/self/fd/", fd), error);
-  if (error) return absl::UnavailableError("where it lies cannot be read from /proc");
+  if (error) return absl::UnavailableError("its path cannot be read from /proc");
   return place;
 }
 
-// The file that `path` leads to, which must lie in `folder`. Found without being opened, which may do something to what
-// is no file, and then opened as what was found: nothing that is put in its place meanwhile is looked at.
+// Opens the file that `path` leads to, which must be in `folder`. Opens it with O_PATH first, because opening something
+// other than a file for reading can have effects, and reopens that descriptor, so that a replacement is never read.
 absl::StatusOr<FileDescriptor> OpenWithin(const std::string& folder, const std::string& path) {
   const FileDescriptor found(open(path.c_str(), O_PATH | O_CLOEXEC));
-  if (!found.ok() && (errno == ENOENT || errno == ELOOP)) return absl::NotFoundError("it leads nowhere");
+  if (!found.ok() && (errno == ENOENT || errno == ELOOP)) return absl::NotFoundError("it is a broken link");
   if (!found.ok()) return FileError("it", "open");
   KINORA_ASSIGN_OR_RETURN(const fs::path real, PlaceOf(found.get()));
   std::error_code error;
   const fs::path root = fs::canonical(folder, error);
-  if (error) return absl::UnavailableError("the folder has gone");
+  if (error) return absl::UnavailableError("the folder was removed");
   if (std::mismatch(root.begin(), root.end(), real.begin(), real.end()).first != root.end()) {
     return absl::PermissionDeniedError(absl::StrCat("it is a link to ", absl::CHexEscape(real.string()),
-                                                    ", outside of the folder; copy or move the file itself"));
+                                                    ", outside the folder; copy or move the file itself"));
   }
   struct stat info {};
   if (fstat(found.get(), &info) != 0) return FileError("it", "read");
@@ -60,19 +61,18 @@ absl::StatusOr<FileDescriptor> OpenWithin(const std::string& folder, const std::
   return file;
 }
 
-// Before anything of it is parsed.
+// To be called before the file is parsed.
 absl::Status CheckSizes(int fd, int64_t bytes) {
   if (bytes > LoraFolder::kMostBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(bytes, " bytes, at most ", LoraFolder::kMostBytes, " are read of a LoRA"));
+    return absl::InvalidArgumentError(absl::StrCat(bytes, " bytes; a LoRA may have at most ", LoraFolder::kMostBytes));
   }
   unsigned char start[8] = {};
-  if (pread(fd, start, sizeof start, 0) != sizeof start) return absl::OkStatus();  // said when it is parsed
+  if (pread(fd, start, sizeof start, 0) != sizeof start) return absl::OkStatus();  // parsing it reports the error
   uint64_t header = 0;
   for (int i = 7; i >= 0; --i) header = header << 8 | start[i];
   if (header <= static_cast<uint64_t>(LoraFolder::kMostHeaderBytes)) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("header of ", header, " bytes, at most ", LoraFolder::kMostHeaderBytes, " are read of a LoRA"));
+      absl::StrCat("header of ", header, " bytes; a LoRA may have at most ", LoraFolder::kMostHeaderBytes));
 }
 
 }  // namespace
@@ -100,7 +100,7 @@ LoraFolder::Stamp LoraFolder::StampOf(const struct stat& info) {
           .changed = nanoseconds(info.st_ctim)};
 }
 
-// Of the folder's LoRAs. A folder that has gone is empty; one that cannot be read holds what it did.
+// Returns the file names of the folder's LoRAs. A missing folder is empty; an unreadable one is taken as unchanged.
 std::set<std::string> LoraFolder::Names() {
   std::set<std::string> names;
   std::error_code error;
@@ -170,10 +170,10 @@ bool LoraFolder::LookAt(const std::string& id, GoOn go_on) {
   if (id.empty() || id.starts_with('.') || !CheckId(id).ok()) return false;
   if (!files_.contains(name) && StampOf(absl::StrCat(path_, "/", name)) == Stamp{}) return false;
   const bool changed = Consider(name, go_on);
-  return Consider(name, go_on) || changed;  // a file counts from the second look at it on
+  return Consider(name, go_on) || changed;  // a file is listed at the second look at the earliest
 }
 
-// True: it is listed and was not, or the other way round.
+// Returns whether the file has been added to or removed from the list.
 bool LoraFolder::Consider(const std::string& name, GoOn go_on) {
   File& file = files_[name];
   const Stamp now = StampOf(absl::StrCat(path_, "/", name));
@@ -185,7 +185,7 @@ bool LoraFolder::Consider(const std::string& name, GoOn go_on) {
     return was;
   }
   if (file.judged || listed_ >= kMostListed) return false;
-  absl::StatusOr<std::shared_ptr<const Lora>> lora = Judge(name, now, go_on);
+  absl::StatusOr<std::shared_ptr<const Lora>> lora = Validate(name, now, go_on);
   const Stamp after = StampOf(absl::StrCat(path_, "/", name));
   if (after != now || absl::IsCancelled(lora.status()) || absl::IsUnavailable(lora.status())) {
     file.stamp = after;
@@ -203,32 +203,36 @@ bool LoraFolder::Consider(const std::string& name, GoOn go_on) {
   return true;
 }
 
-absl::StatusOr<std::shared_ptr<const Lora>> LoraFolder::Judge(const std::string& name, const Stamp& stamp, GoOn go_on) {
+absl::StatusOr<std::shared_ptr<const Lora>> LoraFolder::Validate(const std::string& name, const Stamp& stamp,
+                                                                 GoOn go_on) {
   const std::string path = absl::StrCat(path_, "/", name);
   KINORA_RETURN_IF_ERROR(CheckId(IdOf(name)));
   KINORA_ASSIGN_OR_RETURN(const FileDescriptor found, OpenWithin(path_, path));
   struct stat info {};
-  if (fstat(found.get(), &info) != 0 || StampOf(info) != stamp) return absl::UnavailableError("it is another by now");
+  if (fstat(found.get(), &info) != 0 || StampOf(info) != stamp)
+    return absl::UnavailableError("it was replaced meanwhile");
   KINORA_RETURN_IF_ERROR(CheckSizes(found.get(), info.st_size));
   KINORA_ASSIGN_OR_RETURN(auto file, SafetensorsFile::Open(path, found.get()));
-  KINORA_ASSIGN_OR_RETURN(const auto lora, open_(std::move(file)));  // before all of a file is read that is none
+  KINORA_ASSIGN_OR_RETURN(const auto lora, open_(std::move(file)));  // before the digest, which reads the whole file
   KINORA_ASSIGN_OR_RETURN(std::string digest, DigestOfOpenFile(path, found.get(), [&] {
                             return give_up_ ? absl::CancelledError(path) : go_on();
                           }));
+  // NaN or infinity would spoil every run.
+  KINORA_RETURN_IF_ERROR(CheckLoraValues(*lora, [&] { return give_up_ ? absl::CancelledError(path) : go_on(); }));
   return lora->WithDigest(std::move(digest));
 }
 
-// What a client can name, also as --lora ID:STRENGTH.
+// An id must be usable in requests and in --lora ID:STRENGTH.
 absl::Status LoraFolder::CheckId(const std::string& id) const {
   const bool plain = std::all_of(id.begin(), id.end(), [](char c) {
     return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.';
   });
   if (!plain || id.size() > kMostIdBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("its name is to be an id: letters, digits, \"-\", \"_\" and \".\", at most ", kMostIdBytes));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "its name must be an id of letters, digits, \"-\", \"_\" and \".\", at most ", kMostIdBytes, " bytes"));
   }
   if (!taken_.contains(id)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the id ", id, " is that of a LoRA that `model` names; rename it"));
+  return absl::InvalidArgumentError(absl::StrCat("the id ", id, " belongs to a LoRA in `model`; rename the file"));
 }
 
 void LoraFolder::SayRefused(const std::string& name) {
@@ -240,7 +244,7 @@ void LoraFolder::SayWaiting(size_t waiting) {
   if (waiting == std::exchange(waiting_, waiting) || waiting == 0) return;
   Log(Severity::kWarning, "loras_not_listed",
       {{"files", static_cast<int64_t>(waiting)},
-       {"why", absl::StrCat("there are ", kMostListed, " in the folder before them, the most that are listed")}});
+       {"why", absl::StrCat("the folder already has ", kMostListed, " LoRAs, the maximum")}});
 }
 
 Loras LoraFolder::loras() const {

@@ -1,7 +1,7 @@
-// A folder of LoRAs (WorkerConfig.lora_folder), looked at again and again while the worker runs. FILE.safetensors is
-// the LoRA FILE once it has stayed as it is from one look to the next and everything about it is right: a regular file,
-// in the folder itself or linked to within it, whole, with modules, shapes and ranks of this model. What is wrong with
-// a file is said once in the log, and again when the file is another; it is never listed.
+// A folder of LoRAs (WorkerConfig.lora_folder), scanned repeatedly while the worker runs. FILE.safetensors is listed as
+// the LoRA FILE once it is unchanged from one scan to the next and is valid: a complete regular file, in the folder or
+// linked to within it, whose modules, shapes and ranks fit the model. An invalid file is never listed; the reason is
+// logged once, and again after the file has changed.
 #ifndef KINORA_SERVER_WORKER_LORA_FOLDER_H_
 #define KINORA_SERVER_WORKER_LORA_FOLDER_H_
 
@@ -22,47 +22,50 @@
 
 namespace kinora {
 
-// Used by one thread at a time, but for GiveUp.
+// One thread at a time, except for GiveUp.
 class LoraFolder {
  public:
-  // Listed at once: more wait until others have gone. Each holds a descriptor, and is named to every client.
+  // Files listed at once; more files wait until others are removed. Each holds a descriptor and is reported to every
+  // client.
   static constexpr size_t kMostListed = 256;
-  // Looked at, in the order in which the folder gives them.
+  // Files considered per scan, in directory order.
   static constexpr size_t kMostFiles = 20'000;
   static constexpr int64_t kMostHeaderBytes = int64_t{2} << 20;
   static constexpr int64_t kMostBytes = int64_t{64} << 30;
-  static constexpr size_t kMostWhyBytes = 500;  // of a refusal: it holds names that the file gives
+  static constexpr size_t kMostWhyBytes = 500;  // of the reason for a rejection, which quotes names from the file
 
-  // As Lora::Open, for the model.
+  // Lora::Open for the model.
   using Open = std::function<absl::StatusOr<std::shared_ptr<const Lora>>(std::shared_ptr<const SafetensorsFile> file)>;
-  // Called between the pieces of a file that is read; what it says, unless OK, ends the reading for this time.
+  // Called between the pieces of a file that is being read. An error from it ends the reading until the next scan.
   using GoOn = absl::FunctionRef<absl::Status()>;
 
-  // taken: ids that are not the folder's to give.
+  // taken: ids that files of the folder must not have.
   LoraFolder(std::string path, Open open, std::set<std::string> taken)
       : path_(std::move(path)), open_(std::move(open)), taken_(std::move(taken)) {}
 
-  // NotFound or InvalidArgument naming lora_folder: no folder that can be read.
+  // Fails with NotFound or InvalidArgument naming lora_folder if there is no readable folder at `path`.
   static absl::Status Check(const std::string& path);
 
-  // True: loras() are others than before. Reads the files that are new, each whole.
+  // Scans the folder once and reads every new file completely. Returns whether loras() has changed.
   bool Look();
-  // The same step by step: Begin, then Next, which reads one file at most, until there are no more.
+  // The steps of a scan, for a caller that does other work between them: Begin, then Next while more(). Next reads at
+  // most one file. Both return whether loras() has changed.
   bool Begin();
   bool more() const { return next_ < names_.size() && !give_up_; }
   bool Next(GoOn go_on);
-  // At the file of one id, if there is one, and whatever step of a look is next.
+  // Considers the file of one id, if it exists, at any time between two steps of a scan. Returns whether loras() has
+  // changed.
   bool LookAt(const std::string& id, GoOn go_on);
-  // Ends a look early, now and from now on. Any thread.
+  // Ends the present and every later scan early. Any thread.
   void GiveUp() { give_up_ = true; }
 
   Loras loras() const;  // with their digests
   size_t listed() const { return listed_; }
-  const std::map<std::string, std::string>& refused() const { return refused_; }  // by file name: why
+  const std::map<std::string, std::string>& refused() const { return refused_; }  // reasons by file name
   size_t awaited() const { return files_.size() - listed_ - refused_.size(); }
 
  private:
-  struct Stamp {  // another one: other contents, or so it must be taken
+  struct Stamp {  // a file whose stamp differs is taken to have other contents
     dev_t device = 0;
     ino_t inode = 0;
     off_t bytes = 0;
@@ -80,7 +83,7 @@ class LoraFolder {
   std::set<std::string> Names();
   bool Forget(const std::set<std::string>& names);
   bool Consider(const std::string& name, GoOn go_on);
-  absl::StatusOr<std::shared_ptr<const Lora>> Judge(const std::string& name, const Stamp& stamp, GoOn go_on);
+  absl::StatusOr<std::shared_ptr<const Lora>> Validate(const std::string& name, const Stamp& stamp, GoOn go_on);
   void End();
   absl::Status CheckId(const std::string& id) const;
   void SayRefused(const std::string& name);
@@ -92,11 +95,11 @@ class LoraFolder {
   std::map<std::string, File> files_;  // by name
   std::map<std::string, std::string> refused_;
   size_t listed_ = 0;
-  std::vector<std::string> names_;  // of the present look
-  size_t next_ = 0, wait_ = 0;      // of them: the next one, and how many had no place
-  size_t said_ = 0;                 // refusals that this look has logged
-  size_t waiting_ = 0;              // since there are too many; as the log was told
-  bool unreadable_ = false;         // the log has been told
+  std::vector<std::string> names_;  // of the present scan
+  size_t next_ = 0, wait_ = 0;      // index of the next name, and how many files were beyond kMostListed
+  size_t said_ = 0;                 // files that this scan has rejected
+  size_t waiting_ = 0;              // wait_ of the last complete scan, which is logged when it changes
+  bool unreadable_ = false;         // whether the last scan could not read the folder, which is logged once
   std::atomic<bool> give_up_ = false;
 };
 

@@ -6,7 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/clock.h"
 #include "engine/base/status_macros.h"
-#include "server/common/model_conversion.h"
+#include "engine/base/strings.h"
+#include "engine/weights/lora_values.h"
+#include "server/request/model_conversion.h"
 
 namespace kinora {
 namespace {
@@ -19,7 +21,8 @@ std::set<std::string> IdsOf(const Loras& loras) {
   return ids;
 }
 
-constexpr absl::Duration kBetweenWords = absl::Milliseconds(500);  // of one that waits for its turn
+// Between two calls of go_on while Seek waits for its Turn.
+constexpr absl::Duration kBetweenWords = absl::Milliseconds(500);
 
 constexpr auto kAlways = [] { return absl::OkStatus(); };
 
@@ -35,7 +38,7 @@ class LoraWatch::Turn {
     absl::MutexLock lock(&watch.turn_mu_, absl::Condition(&free));
     watch.taken_ = true;
   }
-  // Before those that do not seek; not taken if go_on says so.
+  // For Seek: has priority over other threads. Gives up with the error if go_on fails.
   Turn(LoraWatch& watch, absl::FunctionRef<absl::Status()> go_on) : watch_(watch) {
     const auto free = [&watch] {
       watch.turn_mu_.AssertHeld();
@@ -69,7 +72,7 @@ LoraWatch::LoraWatch(Pipeline& pipeline, std::shared_ptr<FactorCache> cache, con
       folder,
       [&pipeline](std::shared_ptr<const SafetensorsFile> file) { return pipeline.OpenLora(std::move(file), {}); },
       IdsOf(given_));
-  LookOnce();  // a file counts from the second look at it on
+  LookOnce();  // a file is listed at the second scan at the earliest
   LookOnce();
   thread_ = std::thread([this] { Loop(); });
 }
@@ -82,6 +85,14 @@ LoraWatch::~LoraWatch() {
     stopping_ = true;
   }
   thread_.join();
+}
+
+absl::Status LoraWatch::CheckGiven(const Loras& loras) {
+  for (const auto& [id, lora] : loras) {
+    const absl::Status status = CheckLoraValues(*lora, kAlways);
+    if (!status.ok()) return {status.code(), Cat("lora ", id, ": ", status.message())};
+  }
+  return absl::OkStatus();
 }
 
 void LoraWatch::SetDigests(const ModelDigests::Map& known) {
@@ -99,7 +110,7 @@ void LoraWatch::Publish() {
   pipeline_.SetLoras(std::move(all));
 }
 
-// Each file that is listed or gone is told of before the next is read.
+// Notifies the listener of each change before reading the next file.
 void LoraWatch::LookOnce() {
   const auto step = [this](absl::FunctionRef<bool()> look) {
     bool more = false;

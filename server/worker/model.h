@@ -1,5 +1,5 @@
-// What the run loop asks of a loaded model. PipelineModel (pipeline_model.h) is the real one; tests drive the loop, the
-// protocol and the frontend with a scripted one.
+// The interface of a loaded model to the run loop. PipelineModel (pipeline_model.h) is the engine's; tests drive the
+// loop, the protocol and the frontend with a scripted one.
 #ifndef KINORA_SERVER_WORKER_MODEL_H_
 #define KINORA_SERVER_WORKER_MODEL_H_
 
@@ -16,10 +16,11 @@
 #include "engine/request/request.h"
 #include "kinora/v1/video_generation.pb.h"
 #include "kinora/v1/worker.pb.h"
+#include "server/decode/input_reader.h"
 
 namespace kinora {
 
-// One request, planned once: what is said of the run and the run itself read the same plan.
+// One request, planned once, so that reports on the run and the run itself use the same plan.
 struct PreparedRun {
   v1::Generation generation;  // effective: every default filled in
   RunPlan plan;
@@ -29,57 +30,57 @@ class Model {
  public:
   virtual ~Model() = default;
 
-  // What a frontend has to know: ModelInfo, mesh, precision, load times.
+  // Returns the model's description for the frontend: ModelInfo, mesh, precision, load times.
   virtual v1::Ready Describe() const = 0;
 
-  // Called from now on with the model when its LoRAs have become others, from a thread of its own; null: no more, and
-  // what was set before does not run any more. Between Describe and the first call nothing is missed.
+  // Has `changed` called with the model after each change of its LoRAs, on any thread. Null: calls nothing. Once this
+  // has returned, the previous listener does not run. The listener also gets the changes since Describe.
   virtual void SetListener(std::function<void(const v1::ModelInfo&)> /*changed*/) {}
 
-  // The planning of a request; what follows reads it. Inputs that it names are not read: they count as the longest
-  // that they may be. Any thread, also during Generate.
+  // Plans a request, for the methods below. Does not read the inputs that it names, but assumes the longest that are
+  // allowed. Any thread, also during Generate.
   virtual absl::StatusOr<PreparedRun> Prepare(const v1::Generation& generation) const = 0;
 
-  // Reads the inputs that a request names into it; of the rank that leads.
-  using ReadRequest = std::function<absl::Status(GenerationRequest& request)>;
-  // The planning of a run, by every rank of the group at once, between two Generates: of a request that names inputs
-  // with what `read` makes of it, where its ranks follow (no `read`) with its measures. What `read` fails with;
-  // Cancelled on the others; Aborted as Generate. go_on: called between the parts of what takes long; what it says,
-  // unless OK, ends it.
+  // Reads the inputs that a request names into it, within the limits. Called on the leading rank.
+  using ReadRequest = std::function<absl::Status(const InputLimits& limits, GenerationRequest& request)>;
+  // Plans a run. Every rank of the group calls this at the same time, between two Generates. If the request names
+  // inputs, the leading rank plans with those that `read` returns, and the following ranks, whose `read` is null, plan
+  // with their sizes. If `read` fails, returns its error on the leading rank and Cancelled on the others. Aborted: as
+  // Generate. go_on: called between parts of long work; an error from it ends the planning.
   using GoOn = std::function<absl::Status()>;
   virtual absl::StatusOr<PreparedRun> PrepareRun(const v1::Generation& generation, const ReadRequest& read,
                                                  const GoOn& go_on) = 0;
 
-  // Any thread, also during Generate.
+  // Time and memory of the run. Any thread, also during Generate.
   virtual v1::Estimate Estimate(const PreparedRun& run) const = 0;
-  // What it will take to compute the clip again; for Video.resolved.
+  // Everything needed to compute the clip again, for Video.resolved.
   virtual v1::Resolved Resolve(const PreparedRun& run) const = 0;
-  // Of a stage as its observer hears it named, all its steps; 0: not known. The watchdog's measure, so generous rather
-  // than not.
-  virtual double ExpectedSeconds(const PreparedRun& run, const std::string& stage) const = 0;
+  // Returns the expected seconds of all steps of a stage of the run's plan, or of finalizing; 0 if unknown.
+  virtual double ExpectedSeconds(const PreparedRun& run, Stage stage) const = 0;
 
-  // One at a time. What the observer answers, unless OK, ends the run with that status. `usage`: device_seconds,
-  // peak_device_bytes and planned_device_bytes, also of a run that failed. On a rank that follows, `sink` and
-  // `observer` are null. Aborted: a rank failed alone, or the group is lost (AbortSignal), so it can run nothing more.
+  // Runs the plan; one run at a time. An error from the observer ends the run with that status. Sets device_seconds,
+  // peak_device_bytes and planned_device_bytes of `usage`, also if the run fails. On a following rank, `sink` and
+  // `observer` are null. Aborted: a rank failed alone, or the group is lost (AbortSignal); it can run nothing more.
   virtual absl::Status Generate(const PreparedRun& run, ClipSink* sink, RunObserver* observer, v1::Usage& usage) = 0;
 
-  // Before a Generate whose observer wants latents to show, on the rank that leads: finds or fits what previews are
-  // made by. go_on: asked every now and then; what it says unless OK ends it. ResourceExhausted, FailedPrecondition:
-  // there are none to be had.
+  // Finds or fits the map that previews are made with. Called on the leading rank, before a Generate whose observer
+  // requests latents for previews. go_on: called now and then; an error from it ends the work. Fails with
+  // ResourceExhausted or FailedPrecondition if this model cannot make previews.
   virtual absl::Status PreparePreviews(const GoOn& /*go_on*/) {
     return absl::UnimplementedError("previews: not of this model");
   }
-  // From inside that Generate: of the picture's estimate, which is there. The device's failure.
+  // Returns a preview of the step's estimate of the picture, latents.x0.video, which must be defined. Called by the
+  // observer during that Generate. Fails with the device's error.
   virtual absl::StatusOr<PreviewPicture> Preview(const StepLatents& /*latents*/) {
     return absl::UnimplementedError("previews: not of this model");
   }
 
-  // Ends a trace in which a run has just ended well, by every rank: on rank 0 the trace of all, "" elsewhere. Aborted
-  // as Generate.
+  // Ends the trace after a successful run. Every rank calls this. Returns the trace of all ranks on rank 0, "" on the
+  // others. Aborted: as Generate.
   virtual absl::StatusOr<std::string> EndTrace() { return StopTrace(); }
 
-  // What a run of this model took, and what earlier ones took before it was loaded; for Estimate and ExpectedSeconds.
-  // Any thread.
+  // Add the speed of a run of this model, and of runs before it was loaded, for Estimate and ExpectedSeconds. Any
+  // thread.
   virtual void Observe(const v1::RunSpeed& run) = 0;
   virtual void Remember(const v1::SpeedHistory& past) = 0;
 };

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -14,13 +13,14 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/file_descriptor.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/uninterrupted.h"
 #include "server/common/file_error.h"
 #include "server/common/sha256.h"
 
 namespace kinora {
 
 absl::StatusOr<std::string> DigestOfFile(const std::string& path, absl::FunctionRef<absl::Status()> go_on) {
-  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a named pipe must not hold it
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a named pipe must not block
   if (!file.ok()) return FileError(path, "open");
   return DigestOfOpenFile(path, file.get(), go_on);
 }
@@ -34,12 +34,12 @@ absl::StatusOr<std::string> DigestOfOpenFile(const std::string& path, int fd, ab
   }
   std::string buffer(kPiece, '\0');
   Sha256 sha256;
-  for (int64_t done = 0; done < info.st_size;) {  // it may grow meanwhile
+  for (int64_t done = 0; done < info.st_size;) {  // the file may grow meanwhile
     const auto most = static_cast<size_t>(std::min<int64_t>(kPiece, info.st_size - done));
-    const ssize_t n = pread(fd, buffer.data(), most, done);
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = Uninterrupted([&] { return pread(fd, buffer.data(), most, done); });
     if (n < 0) return FileError(path, "read");
-    if (n == 0) return OfFile(path, absl::UnavailableError(absl::StrCat(path, ": became shorter while it was read")));
+    if (n == 0)
+      return OfFile(path, absl::UnavailableError(absl::StrCat(path, ": became shorter while it was being read")));
     sha256.Update(std::string_view(buffer.data(), n));
     done += n;
     KINORA_RETURN_IF_ERROR(go_on());
@@ -90,7 +90,7 @@ absl::StatusOr<std::string> ModelDigests::DigestOf(const std::string& path) cons
 absl::StatusOr<std::string> DigestOfHeaders(const ModelFiles& files, ModelDigests::Map* loras) {
   KINORA_ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(files));
   Sha256 sha256;
-  for (const std::string& part : files.parts()) {  // they are small enough to be read whole
+  for (const std::string& part : files.parts()) {  // small enough to be read completely
     KINORA_ASSIGN_OR_RETURN(const std::string digest, DigestOfFile(part, [] { return absl::OkStatus(); }));
     for (const ModelFiles::Lora& lora : files.loras) {
       if (loras != nullptr && lora.path == part) (*loras)[absl::StrCat("lora/", lora.id)] = digest;
@@ -109,7 +109,7 @@ absl::StatusOr<std::string> DigestOfHeaders(const ModelFiles& files, ModelDigest
     if (!file) return OfFile(path, absl::UnavailableError(path + ": cannot be read"));
     sha256.Update(absl::StrCat(std::filesystem::path(path).filename().string(), " ", bytes, " ", header));
   }
-  for (const ModelFiles::Lora& lora : files.loras) {  // which file is meant by what a job names
+  for (const ModelFiles::Lora& lora : files.loras) {  // the file of each id that a job may name
     sha256.Update(absl::StrCat("lora ", lora.id, " ", std::filesystem::path(lora.path).filename().string(), "\n"));
   }
   for (const auto& [component, text] : checkpoint->component_configs())

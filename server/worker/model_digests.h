@@ -1,5 +1,5 @@
-// SHA-256 of everything that a model is made of, so that a clip's record says with which weights it was computed. Read
-// on a thread of its own beside the load, which reads the same files: the page cache serves whichever comes second.
+// SHA-256 of all files of a model, so that a clip's record identifies the weights that it was computed with. A thread
+// reads the files while the model loads from the same files; the page cache serves the second reader.
 #ifndef KINORA_SERVER_WORKER_MODEL_DIGESTS_H_
 #define KINORA_SERVER_WORKER_MODEL_DIGESTS_H_
 
@@ -19,13 +19,13 @@ class ModelDigests {
   using Map = std::map<std::string, std::string>;  // file name -> "sha256:HEX"
 
   explicit ModelDigests(const ModelFiles& files);
-  ~ModelDigests();  // gives up what is not read yet
+  ~ModelDigests();  // cancels reading
   ModelDigests(const ModelDigests&) = delete;
   ModelDigests& operator=(const ModelDigests&) = delete;
 
-  // Waits. LoRAs as "lora/ID". Weight files and tokenizer.model by their names, the second of a name with its folder's
-  // in front, the third with as many folders as tell it apart; a diffusers folder's and a text encoder's config.json as
-  // "COMPONENT/config.json". An error names the file. Call once.
+  // Waits for the digests. Keys: "lora/ID" for LoRAs; the file name for weight files and tokenizer.model, preceded by
+  // as many of its folders as distinguish it from earlier files; "COMPONENT/config.json" for the config.json of a
+  // diffusers folder or a text encoder. An error names the file. Call once.
   absl::StatusOr<Map> Wait();
 
  private:
@@ -37,15 +37,15 @@ class ModelDigests {
   std::thread thread_;
 };
 
-// "sha256:HEX" of a regular file, as long as it is when it is opened. go_on: called after each piece of a few MiB; what
-// it says, unless OK, ends the reading.
+// Returns "sha256:HEX" of a regular file, up to the length that it has when opened. go_on: called after each piece of a
+// few MiB; an error from it ends the reading.
 absl::StatusOr<std::string> DigestOfFile(const std::string& path, absl::FunctionRef<absl::Status()> go_on);
-// Of what `fd` is open on; `path` is for messages. fd stays the caller's, with its position.
+// DigestOfFile for an open file; `path` is for messages. Does not close `fd` or change its position.
 absl::StatusOr<std::string> DigestOfOpenFile(const std::string& path, int fd, absl::FunctionRef<absl::Status()> go_on);
 
-// SHA-256, in hexadecimal digits, of what the files of a model look like from outside: their names, sizes and headers,
-// the configuration and the tokenizer; not of the weights themselves. Of LoRAs of all their bytes, and their ids. Equal
-// on ranks that loaded the same model. loras: null, or gets those of the LoRAs, as "lora/ID".
+// Returns the SHA-256, in hexadecimal digits, of the names, sizes and headers of a model's files, the configuration,
+// the tokenizer, and the ids and all bytes of LoRAs; not of the other weights. Equal on ranks that loaded the same
+// model. loras: if not null, gets the digests of the LoRAs, as "lora/ID".
 absl::StatusOr<std::string> DigestOfHeaders(const ModelFiles& files, ModelDigests::Map* loras = nullptr);
 
 }  // namespace kinora

@@ -1,4 +1,4 @@
-// The proto's `Output` as options of a file sink. Shared by the worker and kinora-render.
+// Converts the proto's `Output` to options of a file sink, for the worker and kinora-render.
 #ifndef KINORA_SERVER_WORKER_OUTPUT_OPTIONS_H_
 #define KINORA_SERVER_WORKER_OUTPUT_OPTIONS_H_
 
@@ -10,9 +10,10 @@
 
 namespace kinora {
 
-// `effective`: what embed_parameters and embed_prompt write, and whether MP4 or WAV is the default.
-// `by_path`: the container that a file's name asks for, if there is one; InvalidArgument "container: …" if `output`
-// asks for another, and "FIELD: …" for what a clip without a picture has not.
+// `effective`: the request that embed_parameters and embed_prompt write, and that decides whether MP4 or WAV is the
+// default. `by_path`: the container that the output file's name implies, if any. Fails with InvalidArgument
+// "container: …" if `output` requests another container than by_path, and "FIELD: …" if a clip without a picture
+// cannot have that field.
 absl::StatusOr<FileSinkOptions> ToFileSinkOptions(const v1::Output& output, const v1::Generation& effective,
                                                   std::optional<Container> by_path = std::nullopt);
 

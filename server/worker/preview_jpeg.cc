@@ -7,7 +7,7 @@
 namespace kinora {
 
 std::string PreviewJpeg(const PreviewPicture& picture, int64_t clip_width, int64_t clip_height) {
-  constexpr int64_t kLongest = 384;  // enough for a corner of a screen; a cell of a latent is 32 pixels
+  constexpr int64_t kLongest = 384;  // enough for a corner of a screen; a latent cell is 32 pixels of the clip
   constexpr int kQuality = 80;
   const int64_t longest = std::max(clip_width, clip_height), side = std::min(longest, kLongest);
   const auto scaled = [&](int64_t length) { return std::max<int64_t>(1, (length * side + longest / 2) / longest); };

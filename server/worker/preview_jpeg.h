@@ -1,4 +1,4 @@
-// A preview as a picture to look at. Shared by the worker and kinora-render.
+// Encodes previews as JPEG, for the worker and kinora-render.
 #ifndef KINORA_SERVER_WORKER_PREVIEW_JPEG_H_
 #define KINORA_SERVER_WORKER_PREVIEW_JPEG_H_
 
@@ -9,7 +9,7 @@
 
 namespace kinora {
 
-// A JPEG in the clip's proportions, its longer side 384 pixels or the clip's.
+// Returns a JPEG in the clip's proportions. Its longer side has 384 pixels, or the clip's number if that is smaller.
 std::string PreviewJpeg(const PreviewPicture& picture, int64_t clip_width, int64_t clip_height);
 
 }  // namespace kinora

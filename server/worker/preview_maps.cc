@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kDigestDigits = 64;  // of a file's beginning, of the floats that follow
+constexpr size_t kDigestDigits = 64;  // hexadecimal SHA-256 of the floats, at the beginning of a file
 constexpr size_t kMostFiles = 64;
 
 }  // namespace
@@ -29,7 +29,7 @@ PreviewMaps::PreviewMaps(std::string folder) : folder_(folder.empty() ? "" : std
 
 std::string PreviewMaps::Key(const google::protobuf::Map<std::string, std::string>& digests,
                              const std::string& precision) {
-  std::string of = absl::StrCat("latent to rgb 1\n", precision, "\n");  // 1: the way of fitting
+  std::string of = absl::StrCat("latent to rgb 1\n", precision, "\n");  // 1: version of the fit
   for (const auto& [name, digest] : std::map<std::string, std::string>(digests.begin(), digests.end())) {
     if (!absl::StartsWith(name, "lora/")) absl::StrAppend(&of, name, " ", digest, "\n");
   }

@@ -1,5 +1,5 @@
-// The maps that previews are made by, kept from one life of a worker to the next: a file of about 2 KB for each
-// decoder.
+// A cache on disk of the maps that previews are made with, so that a worker need not fit them again after a restart:
+// one file of about 2 KB per decoder.
 #ifndef KINORA_SERVER_WORKER_PREVIEW_MAPS_H_
 #define KINORA_SERVER_WORKER_PREVIEW_MAPS_H_
 
@@ -17,12 +17,12 @@ class PreviewMaps {
   // folder: "" keeps nothing.
   explicit PreviewMaps(std::string folder);
 
-  // digests: of the model's files (ModelInfo.digests), whose LoRAs do not count.
+  // Returns the key of a model's map. digests: of the model's files (ModelInfo.digests); those of LoRAs are ignored.
   static std::string Key(const google::protobuf::Map<std::string, std::string>& digests, const std::string& precision);
 
-  // Nothing: none is there, or one that is damaged or of another number of channels.
+  // Returns nothing if there is no map, or it is damaged or has another number of channels.
   std::optional<LatentToRgb> Find(const std::string& key, int64_t channels) const;
-  // Whole or not at all. What cannot be kept is fitted again. Of more than 64 the oldest goes.
+  // Stores a map atomically. Ignores errors, because a missing map is fitted again. Keeps the 64 newest maps.
   void Keep(const std::string& key, const LatentToRgb& map) const;
 
  private:

@@ -31,7 +31,7 @@ absl::Status PreviewSender::Send(const Progress& progress, const StepLatents& la
   preview.set_image(PreviewJpeg(picture, request.width, request.height));
   preview.set_media_type("image/jpeg");
   preview.set_step(progress.step);
-  preview.set_stage(progress.stage);
+  preview.set_stage(std::string(progress.stage.name()));
   context_.send(message);
   return absl::OkStatus();
 }

@@ -1,4 +1,4 @@
-// Previews of a run, from the latents that its observer gets to the frontend.
+// Makes previews of a run from the latents of its steps and sends them to the frontend.
 #ifndef KINORA_SERVER_WORKER_PREVIEW_SENDER_H_
 #define KINORA_SERVER_WORKER_PREVIEW_SENDER_H_
 
@@ -13,16 +13,16 @@ namespace kinora {
 
 class PreviewSender {
  public:
-  // All must outlive it.
+  // The caller must keep all arguments alive while this object lives.
   PreviewSender(const RunContext& context, const v1::Run& run, const PreparedRun& prepared)
       : context_(context), run_(run), prepared_(prepared), every_(run.output().preview_every_steps()) {}
 
-  // Of the model, before its Generate, if the run asks for previews. Where it cannot make them, for want of memory,
-  // that is logged, and the run goes on without. Otherwise what failed, which is the run's failure.
+  // Prepares the model's previews if the run requests them; to be called before Generate. If the model cannot make
+  // previews, logs it and returns OK; the run then has none. Any other error fails the run.
   absl::Status Prepare(const Model::GoOn& go_on);
 
   bool WantsStep(int64_t step) const { return every_ > 0 && step % every_ == 0; }
-  // Nothing if the stage denoises no picture. The device's failure.
+  // Sends a preview, or nothing if the stage does not denoise a picture. Fails with the device's error.
   absl::Status Send(const Progress& progress, const StepLatents& latents) const;
 
  private:

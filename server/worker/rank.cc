@@ -3,87 +3,106 @@
 #include <fstream>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/clock.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/trace.h"
 #include "engine/media/file_sink.h"
+#include "server/common/artifact_names.h"
 #include "server/common/artifact_writer.h"
 #include "server/common/file_error.h"
 #include "server/common/run_program.h"
-#include "server/common/shape_fit.h"
+#include "server/common/stage_conversion.h"
 #include "server/common/status_details.h"
+#include "server/request/shape_fit.h"
 #include "server/worker/output_options.h"
 #include "server/worker/preview_sender.h"
+#include "server/worker/remaining_time.h"
 #include "server/worker/speed.h"
+#include "server/worker/thumbnail.h"
 
 namespace kinora {
 namespace {
 
-// Turns the model's progress into marks, and times steps and stages between them.
+// Turns the model's progress into marks, and times steps and stages.
 class ProgressMarks {
  public:
   ProgressMarks(const RunContext& context, const v1::Run& run, v1::RunResult& result)
       : context_(context), run_(run), result_(result) {}
 
-  // Until then no time is expected.
-  void SetPrepared(const PreparedRun* prepared) { prepared_ = prepared; }
+  // Before this call, marks contain no expected times.
+  void SetPrepared(const PreparedRun& prepared) {
+    prepared_ = &prepared;
+    remaining_.emplace(
+        prepared.plan, [&](Stage stage) { return context_.model.ExpectedSeconds(prepared, stage); }, context_.steady);
+  }
 
   absl::Status Report(const Progress& progress) {
-    const absl::Time now = Clock::Steady().Now();
+    const absl::Time now = context_.steady.Now();
+    const RunEstimate estimate = remaining_ ? remaining_->At(progress) : RunEstimate{};
     ++context_.units_done;
     if (progress.stage != stage_ || progress.step == 0) {
       EndStage(now);
-      BeginStage(progress, now);
+      BeginStage(progress, estimate, now);
     }
-    if (progress.step > 0) Step(progress, now);
+    if (progress.step > 0) Step(progress, estimate, now);
     return context_.cancelled ? absl::CancelledError("the run was cancelled") : absl::OkStatus();
   }
 
-  const std::string& stage() const { return stage_; }  // the present one
+  std::string stage() const { return stage_ ? std::string(stage_->name()) : ""; }  // the present stage
 
-  // Ends the last stage.
+  // Ends the present stage, if any, at `now`.
   void EndStage(absl::Time now) {
-    if (stage_.empty()) return;
+    if (!stage_) return;
     const double seconds = absl::ToDoubleSeconds(now - stage_begin_);
-    (*result_.mutable_usage()->mutable_stage_seconds())[stage_] += seconds;
-    context_.metrics.stage_duration_seconds.Add({{"stage", stage_}}, StageBuckets()).Observe(seconds);
-    stage_.clear();
+    const std::string name(stage_->name());
+    (*result_.mutable_usage()->mutable_stage_seconds())[name] += seconds;
+    context_.metrics.stage_duration_seconds.Add({{"stage", name}}, StageBuckets()).Observe(seconds);
+    stage_.reset();
   }
 
  private:
-  void BeginStage(const Progress& progress, absl::Time now) {
+  void BeginStage(const Progress& progress, const RunEstimate& estimate, absl::Time now) {
+    constexpr double kGenerous = 2;
     stage_ = progress.stage;
     stage_begin_ = last_step_ = now;
     v1::WorkerMessage message;
     v1::StageMark& mark = *message.mutable_stage();
     mark.set_video_id(run_.video_id());
     mark.set_attempt(run_.attempt());
-    mark.set_stage(progress.stage);
+    SetStage(progress.stage, mark);
     mark.set_total_steps(progress.total_steps);
-    if (prepared_ != nullptr) mark.set_expected_seconds(context_.model.ExpectedSeconds(*prepared_, progress.stage));
+    if (prepared_ != nullptr) {
+      mark.set_expected_seconds(kGenerous * context_.model.ExpectedSeconds(*prepared_, progress.stage));
+    }
+    mark.set_fraction(estimate.fraction);
+    mark.set_remaining_seconds(estimate.remaining_seconds);
     context_.send(message);
   }
 
-  void Step(const Progress& progress, absl::Time now) {
+  void Step(const Progress& progress, const RunEstimate& estimate, absl::Time now) {
     const double seconds = absl::ToDoubleSeconds(now - last_step_);
     last_step_ = now;
-    if (progress.total_steps > 0 && progress.stage.rfind("denoise", 0) == 0) {
+    if (progress.total_steps > 0 && progress.stage.kind == StageKind::kDenoise) {
       result_.set_step_reached(progress.step);
-      context_.metrics.denoise_step_seconds.Add({{"stage", progress.stage}}, StepBuckets()).Observe(seconds);
+      const std::string name(progress.stage.name());
+      context_.metrics.denoise_step_seconds.Add({{"stage", name}}, StepBuckets()).Observe(seconds);
     }
     v1::WorkerMessage message;
     v1::StepMark& mark = *message.mutable_step();
     mark.set_video_id(run_.video_id());
     mark.set_attempt(run_.attempt());
-    mark.set_stage(progress.stage);
+    SetStage(progress.stage, mark);
     mark.set_step(progress.step);
     mark.set_total_steps(progress.total_steps);
-    mark.set_fraction(progress.fraction);
-    mark.set_remaining_seconds(progress.remaining_seconds);
+    mark.set_fraction(estimate.fraction);
+    mark.set_remaining_seconds(estimate.remaining_seconds);
     mark.set_seconds(seconds);
     context_.send(message);
   }
@@ -92,7 +111,8 @@ class ProgressMarks {
   const v1::Run& run_;
   v1::RunResult& result_;
   const PreparedRun* prepared_ = nullptr;
-  std::string stage_;
+  std::optional<RemainingTime> remaining_;
+  std::optional<Stage> stage_;
   absl::Time stage_begin_, last_step_;
 };
 
@@ -105,10 +125,9 @@ void SendResolved(const RunContext& context, const v1::Run& run, const PreparedR
   context.send(message);
 }
 
-// Where files are written, and how they go on from there to the frontend; null: they are there.
 struct Artifacts {
-  DirectoryArtifactStore& store;
-  UploadLine* uploads;
+  DirectoryArtifactStore& store;  // files are written here
+  UploadLine* uploads;            // to the frontend; null: the frontend shares `store`
   const RunInputs& inputs;
 };
 
@@ -133,7 +152,7 @@ v1::Artifact ToArtifact(const std::string& name, std::string_view media_type, co
   return artifact;
 }
 
-// A run's trace, on the ranks alike: begun before it is planned, forgotten if it fails.
+// A run's trace on this rank, if the run requests one: started before planning, discarded if the run fails.
 class RunTrace {
  public:
   explicit RunTrace(const v1::Run& run) : wanted_(run.output().trace()) {
@@ -150,35 +169,41 @@ class RunTrace {
   const bool wanted_;
 };
 
-absl::Status AddTraceArtifact(const RunContext& context, const std::string& trace, const Artifacts& artifacts,
-                              const v1::Run& run, v1::RunResult& result) {
-  const std::string name = "trace.json";
+// An artifact beside the clip.
+struct SmallArtifact {
+  std::string name;
+  std::string_view media_type;
+  std::string bytes;
+};
+
+absl::Status AddArtifact(const RunContext& context, const SmallArtifact& added, const Artifacts& artifacts,
+                         const v1::Run& run, v1::RunResult& result) {
   ArtifactWriter writer(artifacts.store, run.artifact_key());
-  KINORA_ASSIGN_OR_RETURN(const std::string path, writer.Begin(name));
+  KINORA_ASSIGN_OR_RETURN(const std::string path, writer.Begin(added.name));
   std::ofstream file(path, std::ios::binary);
-  file.write(trace.data(), static_cast<std::streamsize>(trace.size()));
+  file.write(added.bytes.data(), static_cast<std::streamsize>(added.bytes.size()));
   file.close();
   if (!file) return writer.ForClients(FileError(path, "write"));
-  KINORA_ASSIGN_OR_RETURN(const StoredFile stored, Deliver(context, run, artifacts.uploads, name, path, writer));
-  *result.add_artifacts() = ToArtifact(name, "application/json", stored);
+  KINORA_ASSIGN_OR_RETURN(const StoredFile stored, Deliver(context, run, artifacts.uploads, added.name, path, writer));
+  *result.add_artifacts() = ToArtifact(added.name, added.media_type, stored);
   return absl::OkStatus();
 }
 
-// A run that the reserved memory is too small for ends as if it had been refused at once.
-absl::Status RefusedOrFailed(const Model& model, const PreparedRun& prepared, const absl::Status& status) {
+// If the run does not fit the reserved memory, returns the error with which it would have been rejected before running.
+absl::Status RejectedOrFailed(const Model& model, const PreparedRun& prepared, const absl::Status& status) {
   if (!absl::IsResourceExhausted(status)) return status;
   const v1::Estimate estimate = model.Estimate(prepared);
   return estimate.fits() ? status : ShapeTooLarge(estimate);
 }
 
-// Between two steps that are told.
+// Called between two reported steps.
 absl::Status GoOn(const RunContext& context) {
   ++context.units_done;
   return context.cancelled ? absl::CancelledError("the run was cancelled") : absl::OkStatus();
 }
 
-// Hears the run: to marks, and where they are asked for to previews. ready: what fails on this rank alone is told
-// inside.
+// Reports a run's progress as marks and sends the requested previews. If `ready` is an error, ends the run with it on
+// all ranks.
 class LeadObserver : public RunObserver {
  public:
   LeadObserver(const RunContext& context, const absl::Status& ready, ProgressMarks& marks,
@@ -199,18 +224,25 @@ class LeadObserver : public RunObserver {
   const PreviewSender& previews_;
 };
 
-// With the inputs that it names.
+// Returns CANCELLED if this machine is unfit; the job then runs on another worker.
+absl::Status CheckFitness(const RunContext& context) {
+  const absl::Status fit = context.fitness == nullptr ? absl::OkStatus() : context.fitness->Look();
+  return fit.ok() ? fit : absl::CancelledError(absl::StrCat("the worker is unfit: ", std::string(fit.message())));
+}
+
+// Plans the run with the inputs that it names.
 absl::StatusOr<PreparedRun> PrepareToLead(const RunContext& context, const RunInputs& inputs, const v1::Run& run,
-                                          ProgressMarks& marks) {
+                                          const absl::Status& fit, ProgressMarks& marks) {
   const auto go_on = [&context] { return GoOn(context); };
-  const auto read = [&](GenerationRequest& request) -> absl::Status {
-    KINORA_RETURN_IF_ERROR(marks.Report({.stage = "read_inputs", .remaining_seconds = -1}));
-    return inputs.Read(run, go_on, request);
+  const auto read = [&](const InputLimits& limits, GenerationRequest& request) -> absl::Status {
+    KINORA_RETURN_IF_ERROR(fit);
+    KINORA_RETURN_IF_ERROR(marks.Report({.stage = {StageKind::kReadInputs}}));
+    return inputs.Read(run, limits, go_on, request);
   };
   return context.model.PrepareRun(run.generation(), read, go_on);
 }
 
-// What the last stage of denoising has left on the weights.
+// Reports the LoRAs that the last denoising stage has left applied to the weights.
 void SetWorn(const RunPlan& plan, v1::RunResult& result) {
   for (const StagePlan& stage : plan.stages) {
     if (stage.kind != StageKind::kDenoise) continue;
@@ -224,38 +256,58 @@ void SetWorn(const RunPlan& plan, v1::RunResult& result) {
   }
 }
 
+struct ClipFile {
+  const absl::StatusOr<std::string>& path;
+  const FileSinkOptions& options;
+};
+
+// Renders the clip into its file and returns its thumbnail if one is requested. If the file has no path, ends the run
+// with that error on all ranks.
+absl::StatusOr<std::string> Render(const RunContext& context, const v1::Run& run, const PreparedRun& prepared,
+                                   const ClipFile& file, ProgressMarks& marks, v1::RunResult& result) {
+  const std::unique_ptr<ClipSink> sink = MakeFileSink(file.path.value_or(""), file.options);
+  ThumbnailSink thumbnail(*sink);
+  ClipSink* const clip = run.output().thumbnail() ? &thumbnail : sink.get();
+  PreviewSender previews(context, run, prepared);
+  const absl::Status ready =
+      file.path.ok() ? previews.Prepare([&context] { return GoOn(context); }) : file.path.status();
+  LeadObserver observer(context, ready, marks, previews);
+  const absl::Status status = context.model.Generate(prepared, clip, &observer, *result.mutable_usage());
+  KINORA_RETURN_IF_ERROR(RejectedOrFailed(context.model, prepared, status));
+  return thumbnail.jpeg();
+}
+
 absl::Status Lead(const RunContext& context, const Artifacts& artifacts, const v1::Run& run, ProgressMarks& marks,
                   v1::RunResult& result) {
   KINORA_ASSIGN_OR_RETURN(const FileSinkOptions options, ToFileSinkOptions(run.output(), run.generation()));
   const RunTrace traced(run);
-  KINORA_ASSIGN_OR_RETURN(const PreparedRun prepared, PrepareToLead(context, artifacts.inputs, run, marks));
-  marks.SetPrepared(&prepared);
+  const absl::Status fit = CheckFitness(context);
+  KINORA_ASSIGN_OR_RETURN(const PreparedRun prepared, PrepareToLead(context, artifacts.inputs, run, fit, marks));
+  marks.SetPrepared(prepared);
   SendResolved(context, run, prepared);
   const std::string name = absl::StrCat(options.container == Container::kWav ? "audio." : "video.",
                                         std::string(ContainerExtension(options.container)));
   ArtifactWriter writer(artifacts.store, run.artifact_key());
-  // Following ranks are on their way into the run: what fails on this one alone is told inside it, to all.
-  const absl::StatusOr<std::string> file = writer.Begin(name);
-  {
-    const std::unique_ptr<ClipSink> sink = MakeFileSink(file.value_or(""), options);
-    PreviewSender previews(context, run, prepared);
-    const absl::Status ready = file.ok() ? previews.Prepare([&context] { return GoOn(context); }) : file.status();
-    LeadObserver observer(context, ready, marks, previews);
-    const absl::Status status = context.model.Generate(prepared, sink.get(), &observer, *result.mutable_usage());
-    KINORA_RETURN_IF_ERROR(writer.ForClients(RefusedOrFailed(context.model, prepared, status)));
-  }
+  // The following ranks are entering the run, so a failure of this rank alone is reported to all of them inside it.
+  const absl::StatusOr<std::string> file = fit.ok() ? writer.Begin(name) : fit;
+  const absl::StatusOr<std::string> thumbnail = Render(context, run, prepared, {file, options}, marks, result);
+  KINORA_RETURN_IF_ERROR(writer.ForClients(thumbnail.status()));
+  std::vector<SmallArtifact> others;
+  if (run.output().thumbnail()) others.push_back({kThumbnailArtifact, "image/jpeg", *thumbnail});
   SetWorn(prepared.plan, result);
-  std::string trace;
   if (traced.wanted()) {
-    KINORA_ASSIGN_OR_RETURN(trace, context.model.EndTrace());
+    KINORA_ASSIGN_OR_RETURN(const std::string trace, context.model.EndTrace());
+    others.push_back({kTraceArtifact, "application/json", trace});
   }
-  KINORA_RETURN_IF_ERROR(marks.Report({.stage = "finalize", .fraction = 1, .remaining_seconds = 0}));
-  const absl::Time commit_begin = Clock::Steady().Now();
+  KINORA_RETURN_IF_ERROR(marks.Report({.stage = {StageKind::kFinalize}}));
+  const absl::Time commit_begin = context.steady.Now();
   KINORA_ASSIGN_OR_RETURN(const StoredFile stored, Deliver(context, run, artifacts.uploads, name, *file, writer));
-  context.metrics.artifact_upload_seconds.Observe(absl::ToDoubleSeconds(Clock::Steady().Now() - commit_begin));
+  context.metrics.artifact_upload_seconds.Observe(absl::ToDoubleSeconds(context.steady.Now() - commit_begin));
   *result.add_artifacts() = ToArtifact(name, ContainerMediaType(options.container), stored);
-  if (traced.wanted()) KINORA_RETURN_IF_ERROR(AddTraceArtifact(context, trace, artifacts, run, result));
-  marks.EndStage(Clock::Steady().Now());
+  for (const SmallArtifact& other : others) {
+    KINORA_RETURN_IF_ERROR(AddArtifact(context, other, artifacts, run, result));
+  }
+  marks.EndStage(context.steady.Now());
   const auto& seconds = result.usage().stage_seconds();
   *result.mutable_speed() = ToRunSpeed(prepared.plan, {seconds.begin(), seconds.end()});
   return absl::OkStatus();
@@ -293,11 +345,15 @@ v1::RunResult LeadingRank::Run(const RunContext& context, const v1::Run& run) {
   try {
     UploadLine* const uploads = lines_ == nullptr ? nullptr : &lines_->artifacts;
     status = Lead(context, {.store = store_, .uploads = uploads, .inputs = inputs_}, run, marks, result);
-  } catch (const std::bad_alloc&) {  // of a string or a vector; what is large is reserved before a run
+  } catch (const std::bad_alloc&) {  // by a string or vector; large memory is reserved before a run
     status = absl::ResourceExhaustedError(absl::StrCat("out of memory in the stage ", marks.stage()));
   }
-  marks.EndStage(Clock::Steady().Now());
+  marks.EndStage(context.steady.Now());
   if (status.ok()) context.model.Observe(result.speed());
+  if (!status.ok() && !absl::IsCancelled(status) && !absl::IsAborted(status)) {
+    const absl::Status fit = CheckFitness(context);
+    if (!fit.ok()) status = fit;
+  }
   EndResult(context, status, result);
   return result;
 }
@@ -307,7 +363,7 @@ v1::RunResult FollowingRank::Run(const RunContext& context, const v1::Run& run) 
   absl::Status status;
   try {
     status = Follow(context, run, result);
-  } catch (const std::bad_alloc&) {  // on this rank alone: rank 0 has heard nothing of it
+  } catch (const std::bad_alloc&) {  // on this rank alone; rank 0 does not know of it
     status = absl::AbortedError("out of memory");
   }
   EndResult(context, status, result);

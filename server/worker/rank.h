@@ -1,5 +1,5 @@
-// One process of a worker group, and what it does with a run. Rank 0 leads: it writes the clip, says how the run goes
-// and answers with the artifact. The others follow: they compute their part, and answer how it ended.
+// How one process of a worker group executes a run. Rank 0 leads: it writes the clip, reports progress, and returns the
+// artifacts. The other ranks follow: they compute their part and return its status.
 #ifndef KINORA_SERVER_WORKER_RANK_H_
 #define KINORA_SERVER_WORKER_RANK_H_
 
@@ -10,49 +10,54 @@
 #include <string>
 #include <utility>
 
+#include "engine/base/clock.h"
 #include "engine/processes/abort_signal.h"
 #include "engine/processes/rendezvous.h"
 #include "kinora/v1/worker.pb.h"
 #include "server/common/directory_artifact_store.h"
 #include "server/common/metrics.h"
 #include "server/worker/file_lines.h"
+#include "server/worker/fitness.h"
 #include "server/worker/model.h"
 #include "server/worker/run_inputs.h"
 
 namespace kinora {
 
-// Who this process is among those of its group.
+// The place of this process in its group.
 struct RankContext {
   int rank = 0;
   int world_size = 1;
-  Rendezvous& rendezvous;  // with the others
-  AbortSignal& lost;       // that they, or some, are
-  // What the ranks of this incarnation prove to each other (peer_links.h).
+  Rendezvous& rendezvous;  // with the other processes
+  AbortSignal& lost;       // raised when the group is lost
+  // The secret by which the ranks of this incarnation authenticate each other (peer_links.h).
   std::string group_key{};
 };
 
 struct RunContext {
   Model& model;
   WorkerMetrics& metrics;
-  std::function<void(const v1::WorkerMessage&)> send;  // stage, step and resolved marks
-  const std::atomic<bool>& cancelled;                  // looked at after each step
-  std::atomic<int64_t>& units_done;                    // grows with each of them
+  std::function<void(const v1::WorkerMessage&)> send;  // sends marks to the frontend
+  const std::atomic<bool>& cancelled;                  // checked after each step
+  std::atomic<int64_t>& units_done;                    // grows with each step and other unit of work
+  Fitness* fitness = nullptr;                          // of this rank's machine; null: always fit
+  const Clock& steady = Clock::Steady();
 };
 
 class Rank {
  public:
   virtual ~Rank() = default;
-  // From the Run message to its answer. Never throws for want of memory.
+  // Executes a Run message and returns the answer. Reports std::bad_alloc as an error instead of throwing it.
   virtual v1::RunResult Run(const RunContext& context, const v1::Run& run) = 0;
 };
 
-// The model's clip goes into a file of the asked container and from there to where the frontend reads it: the artifacts
-// in the result are durable. Its error: CANCELLED after `cancelled`, else the model's, the sink's or the store's. What
-// a run that failed had written is removed.
+// Writes the model's clip to a file of the requested container and delivers it to the frontend, then its thumbnail and
+// its trace if they are requested; the artifacts in the result are durable. The result's error is CANCELLED after
+// `cancelled`, or if the machine is found unfit before the run or after a failure of it; otherwise the model's, the
+// sink's or the store's error. Removes the files of a failed run.
 class LeadingRank : public Rank {
  public:
-  // lines: how files go between `store` and the frontend; null: `store` is the frontend's, where inputs lie, too.
-  // Neither is owned. decoder: kinora-decode.
+  // lines: transfers files between `store` and the frontend; null: the frontend shares `store`, which then holds the
+  // inputs too. The caller must keep both alive. decoder: path of kinora-decode.
   explicit LeadingRank(DirectoryArtifactStore& store, FileLines* lines = nullptr, std::string decoder = "")
       : store_(store),
         lines_(lines),
@@ -67,13 +72,14 @@ class LeadingRank : public Rank {
   const RunInputs inputs_;
 };
 
-// No sink, no marks, no artifacts. A cancel is rank 0's word to all, so `cancelled` is not looked at.
+// Has no sink, sends no marks and returns no artifacts. Rank 0 cancels a run on all ranks, so this rank checks
+// `cancelled` only while it plans.
 class FollowingRank : public Rank {
  public:
   v1::RunResult Run(const RunContext& context, const v1::Run& run) override;
 };
 
-// kinora-decode is taken from beside this program.
+// Returns the rank of this process. Expects kinora-decode in the folder of this program.
 std::unique_ptr<Rank> MakeRank(const RankContext& context, DirectoryArtifactStore& store, FileLines* lines = nullptr);
 
 }  // namespace kinora

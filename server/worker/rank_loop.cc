@@ -18,7 +18,7 @@ namespace kinora {
 namespace {
 
 constexpr absl::Duration kHearing = absl::Seconds(1);
-constexpr size_t kMostEstimates = 64;  // that wait; a frontend of this version asks for no more at once
+constexpr size_t kMostEstimates = 64;  // waiting; a frontend of this version requests no more at once
 
 bool IsOf(const v1::Cancel& cancel, const v1::Run& run) {
   return cancel.video_id() == run.video_id() && cancel.attempt() == run.attempt();
@@ -27,8 +27,8 @@ bool IsOf(const v1::Cancel& cancel, const v1::Run& run) {
 v1::WorkerMessage TooManyEstimates(const v1::EstimateRequest& request) {
   v1::WorkerMessage message;
   message.mutable_estimate_result()->set_id(request.id());
-  *message.mutable_estimate_result()->mutable_error() = ToRpcStatus(
-      WithRetryInfo(absl::ResourceExhaustedError("too many estimates are asked for at once"), absl::Seconds(1)));
+  *message.mutable_estimate_result()->mutable_error() =
+      ToRpcStatus(WithRetryInfo(absl::ResourceExhaustedError("too many concurrent estimates"), absl::Seconds(1)));
   return message;
 }
 
@@ -41,7 +41,7 @@ int64_t ReadMeter::Bytes() {
   if (fd >= 0) close(fd);
   long long bytes = 0;
   if (n <= 0 || std::sscanf(text, "rchar: %lld", &bytes) != 1) return 0;
-  const int64_t others = bytes - own_;  // the number was made before this read was added to it
+  const int64_t others = bytes - own_;  // the kernel computed it before it added this read
   own_ += n;
   return others;
 }
@@ -51,6 +51,7 @@ RankLoop::RankLoop(RankLines lines, WorkerMetrics& metrics, std::function<void()
       rendezvous_(lines.rendezvous),
       files_(lines.files),
       lost_(lines.lost),
+      fitness_(lines.fitness),
       metrics_(metrics),
       on_stream_end_(std::move(on_stream_end)) {
   client_.Start([this] { return Heartbeat(); }, [this](const v1::FrontendMessage& message) { OnMessage(message); },
@@ -66,17 +67,26 @@ RankLoop::~RankLoop() {
 
 v1::Heartbeat RankLoop::Heartbeat() {
   v1::Heartbeat beat;
+  if (!fitness_.last().ok()) beat.set_unfit(std::string(fitness_.Look().message()));
   absl::MutexLock lock(&mu_);
   beat.set_phase(phase_);
   beat.set_units_done(units_done_ + (phase_ == "load" ? reads_.Bytes() : 0));
   return beat;
 }
 
+void RankLoop::SayUnfit() {
+  if (fitness_.last().ok()) return;
+  v1::WorkerMessage message;
+  *message.mutable_heartbeat() = Heartbeat();
+  client_.Send(message);
+}
+
 absl::Status RankLoop::Readiness() const {
+  const absl::Status fit = fitness_.last();
   absl::MutexLock lock(&mu_);
-  if (ended_) return absl::UnavailableError("the frontend has gone");
+  if (ended_) return absl::UnavailableError("the frontend disconnected");
   if (phase_ == "load") return absl::UnavailableError("the model is loading");
-  return stopping_ ? absl::UnavailableError("leaving") : absl::OkStatus();
+  return stopping_ ? absl::UnavailableError("leaving") : fit;
 }
 
 absl::Status RankLoop::Run(Rank& rank, Model& model) {
@@ -85,8 +95,10 @@ absl::Status RankLoop::Run(Rank& rank, Model& model) {
   {
     absl::MutexLock lock(&mu_);
     phase_ = "idle";
-    units_done_ += reads_.Bytes();  // grows on from what the load reported
+    units_done_ += reads_.Bytes();  // continues from the load's last report
   }
+  fitness_.Look().IgnoreError();
+  SayUnfit();
   client_.Send(ready);
   model.SetListener([this](const v1::ModelInfo& changed) {
     v1::WorkerMessage news;
@@ -99,7 +111,7 @@ absl::Status RankLoop::Run(Rank& rank, Model& model) {
   while (true) {
     KINORA_ASSIGN_OR_RETURN(const std::optional<v1::Run> run, NextRun());
     if (!run) {
-      v1::WorkerMessage leaving;  // to a frontend that has not told it to
+      v1::WorkerMessage leaving;  // unless the frontend has sent Shutdown
       leaving.mutable_heartbeat()->set_phase("leaving");
       if (!dismissed_) SayLast(leaving);
       return absl::OkStatus();
@@ -130,7 +142,8 @@ absl::Status RankLoop::RunOne(Rank& rank, Model& model, const v1::Run& run) {
                            .metrics = metrics_,
                            .send = [this](const v1::WorkerMessage& message) { client_.Send(message); },
                            .cancelled = cancelled_,
-                           .units_done = units_done_};
+                           .units_done = units_done_,
+                           .fitness = &fitness_};
   v1::WorkerMessage message;
   *message.mutable_run_result() = rank.Run(context, run);
   absl::Status status = FromRpcStatus(message.run_result().error());
@@ -139,14 +152,16 @@ absl::Status RankLoop::RunOne(Rank& rank, Model& model, const v1::Run& run) {
        {"attempt", run.attempt()},
        {"code", absl::StatusCodeToString(status.code())},
        {"why", message.run_result().error().message()}});
-  if (absl::IsAborted(status)) {  // no outcome of the job: the group is lost, and the job is run again
+  if (absl::IsAborted(status)) {  // no outcome: the group is lost, and the job runs again
     return SayRankFailed(status);
   }
+  if (!status.ok()) *message.mutable_run_result()->mutable_error() = ToRpcStatus(WithoutDirectories(status));
   {
     absl::MutexLock lock(&mu_);
     running_.reset();
     phase_ = "idle";
   }
+  SayUnfit();  // before the result, after which the frontend treats this rank as idle
   client_.Send(message);
   return absl::OkStatus();
 }
@@ -208,16 +223,16 @@ void RankLoop::OnEstimate(const v1::EstimateRequest& request) {
     absl::MutexLock lock(&mu_);
     if (estimates_.size() < kMostEstimates) return estimates_.push_back(request);
   }
-  client_.Send(TooManyEstimates(request));  // may block, but holds up neither heartbeats nor the run
+  client_.Send(TooManyEstimates(request));  // may block, but delays neither heartbeats nor the run
 }
 
 void RankLoop::OnEnd(const absl::Status& status) {
-  rendezvous_.Abort(absl::UnavailableError("the frontend has gone"));
-  files_.Abort(absl::AbortedError("the frontend has gone"));
+  rendezvous_.Abort(absl::UnavailableError("the frontend disconnected"));
+  files_.Abort(absl::AbortedError("the frontend disconnected"));
   if (on_stream_end_) on_stream_end_();
   absl::MutexLock lock(&mu_);
-  if (phase_ == "load") lost_.Raise();  // a run ends at its next step
-  ended_ = status.ok() ? absl::UnavailableError("the frontend ended the stream") : status;
+  if (phase_ == "load") lost_.Raise();  // a run ends at its next step instead
+  ended_ = status.ok() ? absl::UnavailableError("the frontend closed the stream") : status;
   cancelled_ = true;  // nobody wants the result
 }
 
@@ -230,7 +245,7 @@ void RankLoop::Stop(absl::Duration grace) {
   stopper_ = std::thread([this, &steady] {
     const auto over = [this, &steady] {
       mu_.AssertHeld();
-      return !running_ || ended_ || steady.Now() >= stop_deadline_;  // which a second Stop may bring nearer
+      return !running_ || ended_ || steady.Now() >= stop_deadline_;  // a second Stop may shorten it
     };
     absl::MutexLock lock(&mu_);
     steady.AwaitUntil(mu_, absl::Condition(&over), stop_deadline_);
@@ -267,7 +282,7 @@ void RankLoop::AnswerEstimates(Model& model) {
     if (run.ok()) {
       *result.mutable_estimate() = model.Estimate(*run);
     } else {
-      *result.mutable_error() = ToRpcStatus(run.status());
+      *result.mutable_error() = ToRpcStatus(WithoutDirectories(run.status()));
     }
     client_.Send(message);
   }

@@ -1,6 +1,5 @@
-// What a process does between Welcome and its end: runs requests one after another on the calling thread, answers
-// estimates on a thread of its own meanwhile, heeds cancels at the next step, and aborts what waits for a rank that is
-// lost.
+// The main loop of a worker process after Welcome: executes runs one after another on the calling thread, answers
+// estimates on another thread, cancels a run at its next step, and aborts all waits for a lost rank.
 #ifndef KINORA_SERVER_WORKER_RANK_LOOP_H_
 #define KINORA_SERVER_WORKER_RANK_LOOP_H_
 
@@ -18,6 +17,7 @@
 #include "kinora/v1/worker.pb.h"
 #include "server/common/metrics.h"
 #include "server/worker/file_lines.h"
+#include "server/worker/fitness.h"
 #include "server/worker/join_client.h"
 #include "server/worker/join_rendezvous.h"
 #include "server/worker/model.h"
@@ -25,7 +25,7 @@
 
 namespace kinora {
 
-// Bytes that this process has read from files, but for what asking costs; how a load shows that it goes on.
+// Counts the bytes that this process has read from files, without its own reads, to show the progress of a load.
 class ReadMeter {
  public:
   int64_t Bytes();
@@ -34,43 +34,46 @@ class ReadMeter {
   int64_t own_ = 0;
 };
 
-struct RankLines {  // what hears of the stream; none is owned
+struct RankLines {  // receivers of the stream's messages; the caller keeps them alive
   JoinClient& client;
   JoinRendezvous& rendezvous;
   FileLines& files;
   AbortSignal& lost;
+  Fitness& fitness;
 };
 
 class RankLoop {
  public:
-  // Starts the client, whose heartbeats it gives from now on; during the load they report the bytes that the process
-  // has read as units of progress. Raises `lost` once the frontend says that the group is, or has gone during the load.
-  // on_stream_end: runs once, when the stream has ended; may be empty.
+  // Starts the client and its heartbeats; during the load these report the bytes that the process has read as units of
+  // progress. Raises `lost` when the frontend reports that the group is lost, or disconnects during the load.
+  // on_stream_end: called once, when the stream has ended; may be empty.
   RankLoop(RankLines lines, WorkerMetrics& metrics, std::function<void()> on_stream_end = {});
-  ~RankLoop();  // after the client's end, which it awaits
+  ~RankLoop();  // ends the client first
 
-  // Sends Ready, then has `rank` run what comes until the frontend says Shutdown, Stop is called (OK), the stream ends
-  // (its status), or a run has no outcome (Aborted: the group is lost, which the frontend is told).
+  // Checks the machine (Heartbeat.unfit), sends Ready, then executes runs with `rank`. Returns OK after Shutdown or
+  // Stop; the stream's status when the stream ends; Aborted, after reporting it to the frontend, if a run ends without
+  // an outcome because the group is lost.
   absl::Status Run(Rank& rank, Model& model);
-  // Tells the frontend that this rank has failed alone, in its load or in a run, and waits a moment for the end of the
-  // stream, which follows. Returns `status`.
+  // Reports to the frontend that this rank has failed alone, in its load or in a run, and waits briefly for the end of
+  // the stream, which the frontend causes. Returns `status`.
   absl::Status SayRankFailed(const absl::Status& status);
-  // Ends the present run (CANCELLED) after `grace` and then Run. Any thread.
+  // Makes Run return after the present run, which is cancelled if it takes longer than `grace`. Any thread.
   void Stop(absl::Duration grace);
-  // The load goes on, though it reads nothing. Any thread.
+  // Reports progress of a load that does not read files. Any thread.
   void NoteProgress() { ++units_done_; }
-  // The frontend has said Shutdown.
+  // Whether the frontend has sent Shutdown.
   bool dismissed() const { return dismissed_; }
-  // OK: Ready was sent and the stream stands.
+  // OK if the model is loaded, the stream is open, Stop was not called, and the machine is fit.
   absl::Status Readiness() const;
 
  private:
-  void SayLast(const v1::WorkerMessage& message);  // and wait a moment for the end of the stream
-  v1::Heartbeat Heartbeat();
+  void SayLast(const v1::WorkerMessage& message);  // and waits briefly for the end of the stream
+  v1::Heartbeat Heartbeat();                       // checks an unfit machine again
+  void SayUnfit();                                 // does nothing if the machine is fit
   void OnMessage(const v1::FrontendMessage& message);
   void OnEnd(const absl::Status& status);
-  void AnswerEstimates(Model& model);                // and tells the model what earlier runs took
-  absl::StatusOr<std::optional<v1::Run>> NextRun();  // waits; nothing: Stop was called
+  void AnswerEstimates(Model& model);                // also passes the SpeedHistory to the model
+  absl::StatusOr<std::optional<v1::Run>> NextRun();  // waits; nullopt after Stop
   absl::Status RunOne(Rank& rank, Model& model, const v1::Run& run);
   void OnAbort(const v1::Abort& abort);
   void OnEstimate(const v1::EstimateRequest& request);
@@ -79,10 +82,11 @@ class RankLoop {
   JoinRendezvous& rendezvous_;
   FileLines& files_;
   AbortSignal& lost_;
+  Fitness& fitness_;
   WorkerMetrics& metrics_;
   const std::function<void()> on_stream_end_;
   std::atomic<bool> dismissed_ = false;
-  std::atomic<bool> cancelled_ = false;  // the present run
+  std::atomic<bool> cancelled_ = false;  // whether the present run is cancelled
   std::atomic<int64_t> units_done_ = 0;
 
   mutable absl::Mutex mu_;
@@ -90,10 +94,10 @@ class RankLoop {
   std::string phase_ ABSL_GUARDED_BY(mu_) = "load";
   std::deque<v1::Run> runs_ ABSL_GUARDED_BY(mu_);
   std::optional<v1::Run> running_ ABSL_GUARDED_BY(mu_);
-  v1::Cancel last_cancel_ ABSL_GUARDED_BY(mu_);  // may come before its run has begun
+  v1::Cancel last_cancel_ ABSL_GUARDED_BY(mu_);  // may arrive before its run has begun
   std::deque<v1::EstimateRequest> estimates_ ABSL_GUARDED_BY(mu_);
-  std::optional<v1::SpeedHistory> speeds_ ABSL_GUARDED_BY(mu_);  // until the model has been told
-  std::optional<absl::Status> ended_ ABSL_GUARDED_BY(mu_);       // of the stream
+  std::optional<v1::SpeedHistory> speeds_ ABSL_GUARDED_BY(mu_);  // until the model has it
+  std::optional<absl::Status> ended_ ABSL_GUARDED_BY(mu_);       // the stream's status
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   absl::Time stop_deadline_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
   std::thread estimator_, stopper_;

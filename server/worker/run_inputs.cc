@@ -4,15 +4,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
-
 #include "absl/strings/str_cat.h"
 #include "engine/base/file_descriptor.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/uninterrupted.h"
 #include "server/common/artifact_store.h"
 #include "server/common/file_error.h"
 #include "server/common/sha256.h"
-#include "server/decode/input_reader.h"
 
 namespace kinora {
 namespace {
@@ -24,8 +22,7 @@ absl::Status CheckDigest(const std::string& id, int file, const std::function<ab
   std::string buffer(kPiece, '\0');
   Sha256 sha256;
   for (int64_t at = 0;;) {
-    const ssize_t n = pread(file, buffer.data(), buffer.size(), at);
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = Uninterrupted([&] { return pread(file, buffer.data(), buffer.size(), at); });
     if (n < 0) return absl::UnavailableError(absl::StrCat("input ", id, ": its file cannot be read"));
     if (n == 0) break;
     sha256.Update(std::string_view(buffer.data(), n));
@@ -33,24 +30,24 @@ absl::Status CheckDigest(const std::string& id, int file, const std::function<ab
     KINORA_RETURN_IF_ERROR(go_on());
   }
   if (sha256.Hex() == id) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("input ", id, ": its file is not what was uploaded; upload it again"));
+  return absl::DataLossError(absl::StrCat("input ", id, ": its file differs from the upload; upload it again"));
 }
 
 }  // namespace
 
-absl::Status RunInputs::Read(const v1::Run& run, const std::function<absl::Status()>& go_on,
+absl::Status RunInputs::Read(const v1::Run& run, const InputLimits& limits, const std::function<absl::Status()>& go_on,
                              GenerationRequest& request) const {
   const auto open_shared = [&](const std::string& id) -> absl::StatusOr<FileDescriptor> {
     const auto path = run.input_paths().find(id);
     if (path == run.input_paths().end() || !CheckArtifactKey(path->second).ok()) {
-      return absl::InternalError(absl::StrCat("input ", id, ": its run does not say where it lies"));
+      return absl::InternalError(absl::StrCat("input ", id, ": the run does not give its location"));
     }
     const std::string whole = absl::StrCat(folder, "/", path->second);
     FileDescriptor file(open(whole.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
     if (!file.ok()) return FileError(whole, "open");
     struct stat info;
     if (fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
-      return absl::DataLossError(absl::StrCat("input ", id, ": its file is none"));
+      return absl::DataLossError(absl::StrCat("input ", id, ": is not a regular file"));
     }
     return file;
   };
@@ -60,7 +57,8 @@ absl::Status RunInputs::Read(const v1::Run& run, const std::function<absl::Statu
     KINORA_RETURN_IF_ERROR(CheckDigest(id, file.get(), go_on));
     return file;
   };
-  return ReadInputs({.decoder = {.binary = decoder, .timeout = timeout, .go_on = go_on}, .open = open_input}, request);
+  const DecoderOptions options{.binary = decoder, .timeout = timeout, .go_on = go_on};
+  return ReadInputs({.decoder = options, .limits = limits, .open = open_input}, request);
 }
 
 }  // namespace kinora

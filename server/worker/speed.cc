@@ -6,30 +6,10 @@ namespace kinora {
 namespace {
 
 constexpr size_t kRunsKept = 50;
-// Half as much weight for each ten runs that came after: a machine changes, and a build.
+// The weight of a run halves with every ten later runs, because machines and builds change.
 constexpr double kHalfLife = 10;
-// The warm-up is small, and its clip is written nowhere; it says what the first runs cannot, and then less and less.
+// Low, because the warm-up's clips are small and not written to a file; they matter until there are real runs.
 constexpr double kWarmUpWeight = 0.2;
-
-const char* KindName(StageKind kind) {
-  switch (kind) {
-    case StageKind::kEncode:
-      return "encode";
-    case StageKind::kEncodeInputs:
-      return "encode_inputs";
-    case StageKind::kEncodeSound:
-      return "encode_audio";
-    case StageKind::kDenoise:
-      return "denoise";
-    case StageKind::kUpsample:
-      return "upsample";
-    case StageKind::kDecodeVideo:
-      return "decode_video";
-    case StageKind::kDecodeAudio:
-      return "decode_audio";
-  }
-  return "";
-}
 
 StageSize SizeOf(const v1::StageSpeed& stage) {
   return {.flops = stage.flops(),
@@ -41,23 +21,23 @@ StageSize SizeOf(const v1::StageSpeed& stage) {
 
 v1::RunSpeed ToRunSpeed(const RunPlan& plan, const std::map<std::string, double>& stage_seconds) {
   v1::RunSpeed run;
-  const auto add = [&](const std::string& label, const std::string& kind) -> v1::StageSpeed& {
+  const auto add = [&](Stage of) -> v1::StageSpeed& {
     v1::StageSpeed& stage = *run.add_stages();
-    stage.set_kind(kind);
-    const auto seconds = stage_seconds.find(label);
+    stage.set_kind(std::string(Stage{of.kind}.name()));
+    const auto seconds = stage_seconds.find(std::string(of.name()));
     if (seconds != stage_seconds.end()) stage.set_seconds(seconds->second);
     return stage;
   };
   int64_t decoded = 0;
   for (const StagePlan& planned : plan.stages) {
-    v1::StageSpeed& stage = add(planned.label, KindName(planned.kind));
+    v1::StageSpeed& stage = add(planned.stage());
     stage.set_flops(planned.cost.flops);
     stage.set_tokens(planned.tokens);
     stage.set_launches(planned.cost.launches);
     if (planned.kind == StageKind::kDecodeVideo) decoded += planned.tokens;
   }
-  v1::StageSpeed& finalize = add("finalize", "finalize");
-  finalize.set_tokens(decoded);  // to which the size of the file is about proportional
+  v1::StageSpeed& finalize = add({StageKind::kFinalize});
+  finalize.set_tokens(decoded);  // the size of the file is about proportional to it
   finalize.set_launches(1);
   return run;
 }

@@ -1,5 +1,5 @@
-// How long requests take on this worker: a fit (stage_fit.h) for each kind of stage to what the last runs took, its own
-// and those that the frontend remembers, and to the warm-up until there are enough of them.
+// How long requests take on this worker: a fit (stage_fit.h) per kind of stage to the times of recent runs, both its
+// own and those that the frontend remembers, and to the warm-up, whose weight is small.
 #ifndef KINORA_SERVER_WORKER_SPEED_H_
 #define KINORA_SERVER_WORKER_SPEED_H_
 
@@ -16,18 +16,18 @@
 
 namespace kinora {
 
-// The plan's stages, and the one that follows them: "finalize", which makes the file durable. `stage_seconds`, by
-// label: what they took; those that are not in it get none.
+// Returns the plan's stages, followed by the one that finalizes the file. stage_seconds: measured seconds by stage
+// name; a stage that is missing there gets none.
 v1::RunSpeed ToRunSpeed(const RunPlan& plan, const std::map<std::string, double>& stage_seconds);
 
 class Speed {  // thread-safe
  public:
   void ObserveWarmUp(const v1::RunSpeed& run);
   void Observe(const v1::RunSpeed& run);
-  void Remember(const v1::SpeedHistory& past);  // runs before the first that was observed
+  void Remember(const v1::SpeedHistory& past);  // adds runs before the first observed one
 
-  // Of a planned stage and of all of a plan's. 0: nothing was observed yet. A kind that has not been seen takes as long
-  // for its FLOPs as all that have.
+  // Returns the expected seconds of a planned stage, or of all stages of a plan; 0 before the first observation. A kind
+  // of stage without observations gets the seconds per FLOP of all others together.
   double Seconds(const v1::StageSpeed& stage) const;
   double Seconds(const v1::RunSpeed& plan) const;
 
@@ -39,7 +39,7 @@ class Speed {  // thread-safe
   std::vector<v1::RunSpeed> warm_up_ ABSL_GUARDED_BY(mu_);
   std::deque<v1::RunSpeed> runs_ ABSL_GUARDED_BY(mu_);  // oldest first
   std::map<std::string, StageFit> fits_ ABSL_GUARDED_BY(mu_);
-  double seconds_per_flop_ ABSL_GUARDED_BY(mu_) = 0;  // of all kinds together
+  double seconds_per_flop_ ABSL_GUARDED_BY(mu_) = 0;  // over all kinds of stages
 };
 
 }  // namespace kinora

@@ -9,12 +9,12 @@ namespace {
 
 using Triple = std::array<double, 3>;
 
-// Factors of up to 1.1 are noise; what is farther off counts as if it were as far as that, so that a run which the
-// machine held up, or which did not do what was planned, moves the others' line by little.
+// A ratio of up to 1.1 is noise. The influence of a larger error is bounded to that of this one (Huber), so that a run
+// that the machine delayed, or that did not do what was planned, changes the fit little.
 constexpr double kNoise = 0.1;
 constexpr int kRounds = 30;
-// Sizes of one proportion cannot tell the three apart. A little is charged for tokens and launches, so that FLOPs
-// explain what they can.
+// Sizes in the same proportion cannot separate the three terms. A small penalty on tokens and launches makes FLOPs
+// explain as much as they can.
 constexpr double kRidge = 1e-4;
 
 struct Row {
@@ -31,7 +31,8 @@ struct Normal {  // of weighted least squares: minimise θᵀAθ − 2bᵀθ
   Triple b{};
 };
 
-// The minimum with θ_j = 0 for those not in `active`, by elimination; nothing if it is not unique or not positive.
+// Returns the minimum with θ_j = 0 for every j not in `active`, by elimination; nothing if it is not unique or has a
+// negative θ_j.
 std::optional<Triple> Solve(Normal n, unsigned active) {
   for (int i = 0; i < 3; ++i) {
     if (active >> i & 1) continue;
@@ -55,7 +56,8 @@ std::optional<Triple> Solve(Normal n, unsigned active) {
   return theta;
 }
 
-// Of a convex function over a cone of three dimensions: the best of the minima on its seven faces.
+// Returns the minimum over θ ≥ 0: the best of the minima on the seven faces of that cone, because the function is
+// convex.
 Triple NonNegativeMinimum(const Normal& n) {
   Triple best{};
   double least = 0;
@@ -72,8 +74,9 @@ Triple NonNegativeMinimum(const Normal& n) {
   return best;
 }
 
-// Errors are factors: |log(fitted / measured)|, so that a stage of 10 ms counts like one of 100 s, and twice as long
-// like half as long. (f − s)² / (f · s) is its square near 1; f of the round before stands below.
+// Minimises |log(fitted / measured)| by iteratively reweighted least squares. The error is a ratio, so that a stage of
+// 10 ms counts like one of 100 s, and twice as long like half as long. Near 1 its square is (f − s)² / (f · s); the
+// denominator uses f of the previous round.
 Triple Minimise(const std::vector<Row>& rows) {
   std::vector<double> fitted(rows.size());
   for (size_t i = 0; i < rows.size(); ++i) fitted[i] = rows[i].seconds;
@@ -93,7 +96,7 @@ Triple Minimise(const std::vector<Row>& rows) {
     n.a[1][1] += kRidge * total;
     n.a[2][2] += kRidge * total;
     theta = NonNegativeMinimum(n);
-    for (size_t i = 0; i < rows.size(); ++i) {  // within reason: a weight must not run away
+    for (size_t i = 0; i < rows.size(); ++i) {  // bounded, so that no weight diverges
       fitted[i] = std::clamp(Dot(theta, rows[i].x), rows[i].seconds / 100, rows[i].seconds * 100);
     }
   }
@@ -110,7 +113,7 @@ StageFit::StageFit(const std::vector<StageObservation>& observations) {
                         *std::max_element(x.begin(), x.end()) > 0;
     if (usable) rows.push_back({.x = x, .seconds = o.seconds, .weight = o.weight});
   }
-  // A quotient of sizes and times of many orders of magnitude: each column is scaled by its largest.
+  // Sizes differ by many orders of magnitude, so each column is scaled by its largest value.
   Triple largest{};
   for (const Row& row : rows) {
     for (int j = 0; j < 3; ++j) largest[j] = std::max(largest[j], row.x[j]);

@@ -1,6 +1,6 @@
-// How long stages of one kind take:  seconds = a · FLOPs + b · tokens + c · launches,  a, b, c ≥ 0, fitted to what such
-// stages took. The three are what a stage is made of: arithmetic; what is read, written and encoded for each token; and
-// what a call of an op costs by itself.
+// Predicts the time of stages of one kind:  seconds = a · FLOPs + b · tokens + c · launches,  a, b, c ≥ 0, fitted
+// to measured times. The terms stand for arithmetic; for reading, writing and encoding each token; and for the fixed
+// cost of each op call.
 #ifndef KINORA_SERVER_WORKER_STAGE_FIT_H_
 #define KINORA_SERVER_WORKER_STAGE_FIT_H_
 
@@ -21,14 +21,14 @@ struct StageObservation {
 
 class StageFit {
  public:
-  // Without observations, and of those without size or time: 0 seconds for every size. An error is a factor, whichever
-  // way, so that a stage of 10 ms counts like one of 100 s; one observation that is far off moves the others by little.
+  // Ignores observations without size or time; if none are left, predicts 0 seconds for every size. Errors are ratios,
+  // in both directions, so that a stage of 10 ms counts like one of 100 s. An outlier changes the fit little.
   explicit StageFit(const std::vector<StageObservation>& observations);
 
   double Seconds(const StageSize& size) const;
 
  private:
-  std::array<double, 3> seconds_per_{};  // FLOP, token, launch
+  std::array<double, 3> seconds_per_{};  // per FLOP, token and launch
 };
 
 }  // namespace kinora

@@ -3,10 +3,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <cerrno>
-
 #include "engine/base/file_descriptor.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/uninterrupted.h"
 #include "server/common/file_error.h"
 #include "server/common/sha256.h"
 #include "server/common/status_details.h"
@@ -15,13 +14,12 @@
 namespace kinora {
 namespace {
 
-// Up to `bytes`; fewer at the end of the file.
+// Returns `bytes` bytes, or fewer at the end of the file.
 absl::StatusOr<std::string> ReadPiece(int fd, const std::string& file, size_t bytes) {
   std::string piece(bytes, '\0');
   size_t done = 0;
   while (done < bytes) {
-    const ssize_t n = read(fd, piece.data() + done, bytes - done);
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = Uninterrupted([&] { return read(fd, piece.data() + done, bytes - done); });
     if (n < 0) return FileError(file, "read");
     if (n == 0) break;
     done += static_cast<size_t>(n);

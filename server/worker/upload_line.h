@@ -1,5 +1,5 @@
-// The way of an artifact to a frontend that this worker shares no directory with: pieces over the Join stream, one at a
-// time, each answered (worker.proto). Thread-safe.
+// Uploads artifacts to a frontend with which this worker shares no directory, in pieces over the Join stream
+// (worker.proto). Each piece is sent once the frontend has answered the previous one. Thread-safe.
 #ifndef KINORA_SERVER_WORKER_UPLOAD_LINE_H_
 #define KINORA_SERVER_WORKER_UPLOAD_LINE_H_
 
@@ -17,18 +17,18 @@ namespace kinora {
 
 class UploadLine {
  public:
-  // send: this rank's way to the frontend; any thread.
+  // send: sends a message to the frontend; called on any thread.
   explicit UploadLine(std::function<void(const v1::WorkerMessage&)> send) : send_(std::move(send)) {}
 
-  // Sends `file` as the artifact `name` of the run; OK once the frontend has it whole and durable. `on_piece` runs
-  // after each piece; its error ends the upload. Else: the frontend's answer, Aborted after Abort, or the file's error.
-  // One at a time.
+  // Sends `file` as the artifact `name` of the run. Returns OK once the frontend has stored the whole file durably.
+  // Calls `on_piece` after each piece; an error from it ends the upload. Also fails with the frontend's error, with
+  // Abort's error, or with the file's error. One call at a time.
   absl::StatusOr<StoredFile> Upload(const v1::Run& run, const std::string& name, const std::string& file,
                                     const std::function<absl::Status()>& on_piece);
 
-  // From the stream.
+  // Called with each answer that the stream delivers.
   void Receive(const v1::UploadAnswer& answer) { answers_.Receive(answer); }
-  // Ends every Upload, now and later, with `why`, which is not OK. The first counts.
+  // Ends every present and later Upload with `why`, which must not be OK. Only the first call has an effect.
   void Abort(const absl::Status& why) { answers_.Abort(why); }
 
  private:

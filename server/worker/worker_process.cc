@@ -20,15 +20,16 @@
 #include "engine/base/status_macros.h"
 #include "engine/ops/backend.h"
 #include "server/common/build_version.h"
-#include "server/common/config.h"
-#include "server/common/grpc_log.h"
-#include "server/common/http_pages.h"
-#include "server/common/program_help.h"
+#include "server/common/lifeline.h"
+#include "server/common/status_details.h"
+#include "server/config/config.h"
+#include "server/config/program_help.h"
+#include "server/net/grpc_log.h"
+#include "server/net/http_pages.h"
 #include "server/worker/artifact_place.h"
 #include "server/worker/inherited_secret.h"
 #include "server/worker/join_client.h"
 #include "server/worker/join_way.h"
-#include "server/worker/lifeline.h"
 #include "server/worker/rank_loop.h"
 
 namespace kinora {
@@ -48,10 +49,11 @@ std::string HostName() {
 void StartLog(const v1::WorkerConfig& config) {
   SetLogOptions({.format = config.log_format() == "json" ? LogFormat::kJson : LogFormat::kKeyValue,
                  .process = {{"process", "worker"}, {"group", config.group()}, {"rank", config.rank()}}});
+  StartLogThread();
   TakeGrpcLog();
 }
 
-// For people; what the configuration asks for if there is no such device, which loading will say.
+// For people. If there is no such device, returns the configured name; loading the model then reports the error.
 std::string DescribeDevice(const v1::WorkerConfig& config) {
   const int threads = config.threads() > 0 ? config.threads() : static_cast<int>(std::thread::hardware_concurrency());
   return DeviceName(config.device(), {.threads = threads}).value_or(config.device());
@@ -73,14 +75,13 @@ v1::Hello MakeHello(const v1::WorkerConfig& config, const std::string& secret) {
   return hello;
 }
 
-// SIGTERM and SIGINT end the present run after a grace and then the worker, a second one at once; a worker that has not
-// joined yet, at once.
+// On SIGTERM, SIGINT or SIGHUP, ends the worker after the present run, which has kSignalGrace to finish; on a second
+// signal, cancels the run. A worker that has not joined yet exits at once.
 class SignalThread {
  public:
-  static void Block() {
-    const sigset_t signals = Signals();
-    pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  }
+  // To be called before any thread starts, because a signal to a thread that does not block it would end the process.
+  static void Block() { SetMask(SIG_BLOCK); }
+  static void Unblock() { SetMask(SIG_UNBLOCK); }
   SignalThread()
       : thread_([this] {
           const sigset_t signals = Signals();
@@ -93,7 +94,7 @@ class SignalThread {
     pthread_kill(thread_.native_handle(), SIGTERM);  // NOLINT(bugprone-bad-signal-to-kill-thread)
     thread_.join();
   }
-  class Watch {  // a loop, while it lives
+  class Watch {  // has signals stop the loop while this object lives
    public:
     Watch(SignalThread& signals, RankLoop& loop) : signals_(signals) { signals_.SetLoop(&loop); }
     ~Watch() { signals_.SetLoop(nullptr); }
@@ -111,14 +112,25 @@ class SignalThread {
   }
   void Stop(int signals_before) {
     absl::MutexLock lock(&mu_);
-    if (loop_ == nullptr) _exit(0);  // nothing is begun, or it is over
+    if (loop_ == nullptr) {  // not yet joined, or the loop has ended
+      FlushLog();
+      _exit(0);
+    }
     loop_->Stop(signals_before == 0 ? kSignalGrace : absl::ZeroDuration());
+  }
+  static void SetMask(int how) {
+    const sigset_t signals = Signals();
+    pthread_sigmask(how, &signals, nullptr);
   }
   static sigset_t Signals() {
     sigset_t signals;
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
+    struct sigaction hangup {};
+    sigaction(SIGHUP, nullptr, &hangup);
+    if (hangup.sa_handler != SIG_IGN)
+      sigaddset(&signals, SIGHUP);  // nohup ignores it, but sigwait would still receive it
     return signals;
   }
   absl::Mutex mu_;
@@ -127,7 +139,7 @@ class SignalThread {
   std::thread thread_;
 };
 
-class Pages {  // /readyz asks the loop once there is one
+class Pages {  // /readyz reports the loop's Readiness once there is a loop
  public:
   absl::Status Start(const v1::WorkerConfig& config, MetricsPage& metrics) {
     if (config.http_address().empty()) return absl::OkStatus();
@@ -155,15 +167,16 @@ class Pages {  // /readyz asks the loop once there is one
 
 bool IsSupervised(const v1::WorkerConfig& config) { return config.lifeline_fd() > 0; }
 
-// A supervisor kills the ranks of a group that is lost. One that somebody else started ends itself, should a run not
-// let go of it.
+// Ends a worker without a supervisor if its run does not stop within kLeaveGrace. A supervisor kills the ranks of a
+// lost group itself.
 void LeaveAtLast() {
   std::thread([] {
     absl::Mutex mu;
     bool never = false;
     absl::MutexLock lock(&mu);
     Clock::Steady().AwaitUntil(mu, absl::Condition(&never), Clock::Steady().Now() + kLeaveGrace);
-    Log(Severity::kWarning, "worker_leaves", {{"why", "the stream has ended, and the run has not"}});
+    Log(Severity::kWarning, "worker_leaves", {{"why", "the stream ended during the run"}});
+    FlushLog();
     _exit(kStartAgain);
   }).detach();
 }
@@ -180,58 +193,87 @@ absl::StatusOr<std::unique_ptr<JoinClient>> Join(const v1::WorkerConfig& config,
   return client;
 }
 
-// OK: it was told to leave by a signal, or as a supervised worker by its frontend.
-absl::Status Serve(v1::WorkerConfig config, const std::string& secret, const LoadModel& load) {
+// Returns the machine's check for Fitness. Only rank 0 has one, because only rank 0 writes files.
+std::function<absl::Status()> LookOf(const v1::WorkerConfig& config, const ArtifactPlace& place) {
+  if (config.rank() != 0) return {};
+  return [&place] { return place.Check(); };
+}
+
+absl::Status ChooseDataInterface(v1::WorkerConfig& config) {
+  if (!config.data_interface().empty()) return absl::OkStatus();
+  KINORA_ASSIGN_OR_RETURN(*config.mutable_data_interface(), AddressToward(config.frontend()));
+  return absl::OkStatus();
+}
+
+enum class Ending {
+  kForGood,   // a signal stopped the worker, or its frontend stopped a supervised worker
+  kDismissed  // the frontend of a worker without a supervisor is stopping; another one may follow
+};
+
+absl::StatusOr<Ending> Serve(v1::WorkerConfig config, const std::string& secret, const LoadModel& load) {
   SignalThread signals;
   MetricsPage page;
   WorkerMetrics metrics(page.registry());
   Pages pages;
   KINORA_RETURN_IF_ERROR(pages.Start(config, page));
   KINORA_ASSIGN_OR_RETURN(const auto client, Join(config, secret));
-  if (config.data_interface().empty()) {
-    KINORA_ASSIGN_OR_RETURN(*config.mutable_data_interface(), AddressToward(config.frontend()));
-  }
+  KINORA_RETURN_IF_ERROR(ChooseDataInterface(config));
   KINORA_ASSIGN_OR_RETURN(const auto artifacts, ArtifactPlace::Open(config, client->welcome()));
   const auto send = [&client = *client](const v1::WorkerMessage& message) { client.Send(message); };
   JoinRendezvous rendezvous(send);
   FileLines files(send);
   AbortSignal lost;
+  Fitness fitness(LookOf(config, *artifacts));
   const RankContext context{.rank = config.rank(),
                             .world_size = config.world_size(),
                             .rendezvous = rendezvous,
                             .lost = lost,
                             .group_key = client->welcome().group_key()};
   const std::unique_ptr<Rank> rank = MakeRank(context, artifacts->store(), artifacts->is_shared() ? nullptr : &files);
-  std::unique_ptr<Model> model;  // outlives the loop, whose threads ask it
+  std::unique_ptr<Model> model;  // outlives the loop, whose threads use it
   absl::Status status;
+  bool dismissed = false;
   {
-    RankLoop loop({*client, rendezvous, files, lost}, metrics,
+    RankLoop loop({*client, rendezvous, files, lost, fitness}, metrics,
                   IsSupervised(config) ? std::function<void()>() : LeaveAtLast);
     const SignalThread::Watch watch(signals, loop);
     pages.SetLoop(&loop);
     absl::StatusOr<std::unique_ptr<Model>> loaded = load(config, context, metrics, [&loop] { loop.NoteProgress(); });
-    if (loaded.ok()) {
-      model = *std::move(loaded);
-      status = loop.Run(*rank, *model);
-    } else {
-      status = loop.SayRankFailed(loaded.status());
-    }
-    if (status.ok() && loop.dismissed() && !IsSupervised(config)) status = absl::UnavailableError("the frontend stops");
+    if (loaded.ok()) model = *std::move(loaded);
+    status = model != nullptr ? loop.Run(*rank, *model) : loop.SayRankFailed(loaded.status());
+    dismissed = loop.dismissed() && !IsSupervised(config);
     pages.Stop();
   }
-  return status;
+  KINORA_RETURN_IF_ERROR(status);
+  return dismissed ? Ending::kDismissed : Ending::kForGood;
 }
 
-// A worker that nobody supervises leaves with kStartAgain where starting it again may help.
-int ExitStatusOf(const absl::Status& status, bool supervised) {
-  if (status.ok()) return 0;
+// Whether starting the worker again may help.
+bool Passes(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsAborted(status) || absl::IsDeadlineExceeded(status);
+}
+
+// Logs an error only if an operator has to mend something: the ranks of a lost group start again.
+void LogEnding(const absl::StatusOr<Ending>& ending) {
+  if (ending.ok() && *ending == Ending::kForGood) return;
+  const Severity severity = ending.ok()               ? Severity::kInfo
+                            : Passes(ending.status()) ? Severity::kWarning
+                                                      : Severity::kError;
+  const std::string why = ending.ok() ? "the frontend is stopping" : std::string(ending.status().message());
+  Log(severity, "worker_leaves", {{"why", why}});
+}
+
+// Returns kStartAgain for a worker without a supervisor if starting it again may help.
+int ExitStatusOf(const absl::StatusOr<Ending>& ending, bool supervised) {
+  if (ending.ok()) return *ending == Ending::kDismissed ? kStartAgain : 0;
+  const absl::Status& status = ending.status();
   if (absl::IsInvalidArgument(status) || absl::IsNotFound(status) || absl::IsUnimplemented(status)) return 2;
-  const bool passes = absl::IsUnavailable(status) || absl::IsAborted(status) || absl::IsDeadlineExceeded(status);
-  return passes && !supervised ? kStartAgain : 1;
+  return Passes(status) && !supervised ? kStartAgain : 1;
 }
 
 int Complain(const absl::Status& status) {
-  std::fprintf(stderr, "kinora-worker: %s\n", std::string(status.message()).c_str());
+  FlushLog();
+  std::fputs(ErrorLines("kinora-worker", status).c_str(), stderr);
   return 2;
 }
 
@@ -241,14 +283,15 @@ int Describe(const v1::WorkerConfig& config, const TellModel& describe) {
   std::string text;
   google::protobuf::TextFormat::PrintToString(*model, &text);
   const bool written = std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
-  return written ? 0 : Complain(absl::UnknownError("standard output cannot be written"));
+  return written ? 0 : Complain(absl::UnknownError("cannot write to standard output"));
 }
 
 }  // namespace
 
 int RunWorker(const std::vector<std::string>& arguments, const ModelProgram& model) {
+  SignalThread::Block();
   ExitWhenOutOfMemory("kinora-worker");
-  umask(0077);  // artifacts and sockets are its user's alone
+  umask(0077);  // only this user can access artifacts and sockets
   v1::WorkerConfig config = DefaultWorkerConfig();
   const absl::StatusOr<ConfigCommand> command = ParseConfig(arguments, config);
   if (command.ok() && (command->help || command->version)) {
@@ -257,9 +300,10 @@ int RunWorker(const std::vector<std::string>& arguments, const ModelProgram& mod
         stdout);
     return 0;
   }
+  const bool only_check = command.ok() && command->check;
+  if (only_check || (command.ok() && command->describe)) SignalThread::Unblock();  // no run has to end gracefully
   if (command.ok() && command->describe) return Describe(config, model.describe);
   absl::Status status = command.ok() ? CheckWorkerConfig(config) : command.status();
-  const bool only_check = command.ok() && command->check;
   if (status.ok() && only_check) status = model.check(config);
   if (status.ok() && !only_check) {
     StartLog(config);
@@ -276,10 +320,9 @@ int RunWorker(const std::vector<std::string>& arguments, const ModelProgram& mod
     std::puts("the configuration is valid");
     return 0;
   }
-  SignalThread::Block();
-  status = Serve(config, secret, model.load);
-  if (!status.ok()) Log(Severity::kError, "worker_leaves", {{"why", std::string(status.message())}});
-  return ExitStatusOf(status, IsSupervised(config));
+  const absl::StatusOr<Ending> ending = Serve(config, secret, model.load);
+  LogEnding(ending);
+  return ExitStatusOf(ending, IsSupervised(config));
 }
 
 }  // namespace kinora

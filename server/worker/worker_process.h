@@ -15,27 +15,30 @@
 
 namespace kinora {
 
-// `rank`: of the group that holds the model together. `on_progress`: to be called now and then by a load that does
-// something else than reading files.
+// Loads this process's part of the model. `rank`: this process in the group that holds the model together. The load
+// must call `on_progress` now and then while it does something other than reading files.
 using LoadModel = std::function<absl::StatusOr<std::unique_ptr<Model>>(
     const v1::WorkerConfig&, const RankContext& rank, WorkerMetrics&, const std::function<void()>& on_progress)>;
 
-// What --check-config asks beyond the fields: whether the model could be loaded.
+// Checks for --check-config whether the model could be loaded; the fields of the configuration have been checked.
 using CheckModel = std::function<absl::Status(const v1::WorkerConfig&)>;
 
-// What --describe prints.
+// Returns the description that --describe prints.
 using TellModel = std::function<absl::StatusOr<v1::ModelInfo>(const v1::WorkerConfig&)>;
 
-// What a program does with its model.
+// The functions of a worker program that depend on its kind of model.
 struct ModelProgram {
   LoadModel load;
   CheckModel check;
   TellModel describe;
 };
 
-// Runs until the frontend or a signal ends it. `arguments`: argv without the program. Exit status: 0 told to leave, or
-// the supervisor has gone; 2 a bad flag, configuration or model; 75, of a worker that nobody supervises: its group is
-// lost, its frontend has gone or will not have it now, start it again; 1 anything else.
+// Runs a worker until the frontend or a signal ends it. `arguments`: argv without the program. Returns the exit status:
+//   0   the frontend or a signal stopped the worker, or its supervisor has ended
+//   2   a flag, the configuration or the model is invalid
+//   75  only without a supervisor: the group is lost, or the frontend has gone or does not accept the worker now; start
+//       the worker again
+//   1   any other failure
 int RunWorker(const std::vector<std::string>& arguments, const ModelProgram& model);
 
 }  // namespace kinora

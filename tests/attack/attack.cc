@@ -21,7 +21,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/status_macros.h"
 #include "kinora/v1/video_generation.grpc.pb.h"
-#include "server/common/grpc_status.h"
+#include "server/net/grpc_status.h"
 #include "tests/e2e/server.h"
 #include "tests/testing/http2_flood.h"
 
@@ -29,7 +29,8 @@ namespace kinora {
 namespace {
 
 constexpr char kToken[] = "the token of the attacked server";
-constexpr absl::Duration kPatience = absl::Minutes(1);  // for the service to be back
+constexpr char kJoinToken[] = "the token of its workers";
+constexpr absl::Duration kPatience = absl::Minutes(1);  // for the service to recover
 constexpr double kMiB = 1 << 20;
 
 std::unique_ptr<grpc::ClientContext> Context(const std::string& authorization) {
@@ -49,7 +50,7 @@ int CountDescriptors(int pid) {
   return count;
 }
 
-// The most that a process holds until it is asked.
+// Records the maximum memory and descriptors of a process until it is stopped.
 class Watch {
  public:
   explicit Watch(int pid) : thread_([this, pid] { Look(pid); }) {}
@@ -60,7 +61,7 @@ class Watch {
     }
     thread_.join();
   }
-  int64_t bytes() const { return bytes_; }  // these once it has stopped
+  int64_t bytes() const { return bytes_; }  // valid after Stop
   int descriptors() const { return descriptors_; }
 
  private:
@@ -81,19 +82,36 @@ class Watch {
   std::thread thread_;
 };
 
-void RaiseOpenFiles() {
+std::string WritePrivate(const std::string& path, const std::string& line) {
+  std::ofstream(path) << line << "\n";
+  KINORA_CHECK_EQ(chmod(path.c_str(), 0600), 0);
+  return path;
+}
+
+std::vector<std::string> JoinFlags(const TemporaryDirectory& directory) {
+  constexpr char kGroups[] =
+      "groups { id: \"0\" worker { model: \"scripted\" http_address: \"\" } } groups { id: \"far\" outside: true }";
+  return {absl::StrCat("--config=", WritePrivate(directory.File("config"), kGroups)), "--default-model=scripted",
+          "--join-address=127.0.0.1:0",
+          absl::StrCat("--join-token-file=", WritePrivate(directory.File("join_tokens"), kJoinToken))};
+}
+
+}  // namespace
+
+void PrepareAttacker() {
+  std::signal(SIGPIPE, SIG_IGN);
   rlimit files{};
   KINORA_CHECK_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
   files.rlim_cur = files.rlim_max;
   KINORA_CHECK_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
 }
 
-}  // namespace
+std::string Target::JoinToken() { return kJoinToken; }
 
-Target::Target(const std::vector<std::string>& flags, int open_files) {
-  const std::string token_file = directory_.File("tokens");
-  std::ofstream(token_file) << kToken << "\n";
-  KINORA_CHECK_EQ(chmod(token_file.c_str(), 0600), 0);
+int Target::descriptors() const { return CountDescriptors(pid()); }
+
+Target::Target(const std::vector<std::string>& flags, int open_files, bool join_port) {
+  const std::string token_file = WritePrivate(directory_.File("tokens"), kToken);
   const std::string limit = open_files == 0 ? "" : absl::StrCat("ulimit -n ", open_files, "; ");
   std::vector<std::string> arguments = {"/bin/sh",
                                         "-c",
@@ -101,17 +119,20 @@ Target::Target(const std::vector<std::string>& flags, int open_files) {
                                         KINORA_FRONTEND_BINARY,
                                         "--address=127.0.0.1:0",
                                         "--http-address=127.0.0.1:0",
+                                        "--web-address=",
                                         absl::StrCat("--state-directory=", directory_.File("state")),
                                         absl::StrCat("--token-file=", token_file),
                                         "--min-free-bytes=0",
-                                        absl::StrCat("--worker-binary=", KINORA_SCRIPTED_WORKER_BINARY),
-                                        "--worker-model=scripted",
-                                        "--worker-http-address="};
+                                        absl::StrCat("--worker-binary=", KINORA_SCRIPTED_WORKER_BINARY)};
+  const std::vector<std::string> groups =
+      join_port ? JoinFlags(directory_) : std::vector<std::string>{"--worker-model=scripted", "--worker-http-address="};
+  arguments.insert(arguments.end(), groups.begin(), groups.end());
   arguments.insert(arguments.end(), flags.begin(), flags.end());
   frontend_ = std::make_unique<Process>(arguments);
   const std::string line = frontend_->AwaitLine("event=serving");
   KINORA_CHECK(!line.empty()) << frontend_->Err();
   port_ = LogField(line, "port");
+  join_port_ = LogField(line, "join_port");
   KINORA_CHECK(absl::SimpleAtoi(LogField(line, "http_port"), &http_port_)) << line;
   KINORA_CHECK(!frontend_->AwaitLine("event=group_ready").empty()) << frontend_->Err();
 }
@@ -119,7 +140,7 @@ Target::Target(const std::vector<std::string>& flags, int open_files) {
 std::string Target::authorization() const { return absl::StrCat("Bearer ", kToken); }
 
 absl::StatusOr<std::string> Target::RunAJob() const {
-  grpc::ChannelArguments apart;  // a connection of its own
+  grpc::ChannelArguments apart;  // does not share a connection
   apart.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   const auto stub =
       v1::VideoGeneration::NewStub(grpc::CreateCustomChannel(address(), grpc::InsecureChannelCredentials(), apart));
@@ -158,39 +179,47 @@ absl::Status Target::PageIsOk(const std::string& page) const {
   }
 }
 
-int RunAttack(const AttackPlan& plan) {
-  std::signal(SIGPIPE, SIG_IGN);
-  RaiseOpenFiles();
+int Measure(const MeasuredAttack& measured) {
   Clock& clock = Clock::Steady();
-  const Target target(plan.flags, plan.open_files);
-  absl::Status status = target.Serves();
-  KINORA_CHECK(status.ok()) << status;
-  const int64_t before = ResidentBytes(target.pid());
-  Watch watch(target.pid());
+  absl::Status status = measured.serves();
+  KINORA_CHECK(status.ok()) << status << measured.log();
+  const int64_t before = ResidentBytes(measured.pid);
+  Watch watch(measured.pid);
   Effort effort;
   const absl::Time begin = clock.Now();
-  status = plan.attack(target, effort);
+  status = measured.attack(effort);
   const absl::Time end = clock.Now();
   watch.Stop();
   absl::Status served;
   do {
-    served = target.Serves();
+    served = measured.serves();
   } while (!served.ok() && clock.Now() - end < kPatience);
   const double back = absl::ToDoubleSeconds(clock.Now() - end);
   std::printf(
       "%s: connections %" PRId64 ", bytes %" PRId64
       ", seconds %.1f, resident MiB before %.0f, during %.0f, after %.0f, most descriptors %d, back in %.1f s\n",
-      plan.name.c_str(), effort.connections.load(), effort.bytes.load(), absl::ToDoubleSeconds(end - begin),
-      before / kMiB, watch.bytes() / kMiB, ResidentBytes(target.pid()) / kMiB, watch.descriptors(), back);
-  if (status.ok() && watch.bytes() - before > plan.most_growth_bytes) {
+      measured.name.c_str(), effort.connections.load(), effort.bytes.load(), absl::ToDoubleSeconds(end - begin),
+      before / kMiB, watch.bytes() / kMiB, ResidentBytes(measured.pid) / kMiB, watch.descriptors(), back);
+  if (status.ok() && watch.bytes() - before > measured.most_growth_bytes) {
     status = absl::ResourceExhaustedError(absl::StrCat("resident memory grew by ", watch.bytes() - before, " bytes; ",
-                                                       plan.most_growth_bytes, " are allowed"));
+                                                       measured.most_growth_bytes, " are allowed"));
   }
   if (status.ok()) status = served;
   if (status.ok()) return 0;
-  std::fprintf(stderr, "%s: %s\nThe frontend said:\n%s\n", plan.name.c_str(), status.ToString().c_str(),
-               target.Log().c_str());
+  std::fprintf(stderr, "%s: %s\nThe attacked process said:\n%s\n", measured.name.c_str(), status.ToString().c_str(),
+               measured.log().c_str());
   return 1;
+}
+
+int RunAttack(const AttackPlan& plan) {
+  PrepareAttacker();
+  const Target target(plan.flags, plan.open_files, plan.join_port);
+  return Measure({.name = plan.name,
+                  .pid = target.pid(),
+                  .most_growth_bytes = plan.most_growth_bytes,
+                  .attack = [&](Effort& effort) { return plan.attack(target, effort); },
+                  .serves = [&] { return target.Serves(); },
+                  .log = [&] { return target.Log(); }});
 }
 
 }  // namespace kinora

@@ -1,4 +1,4 @@
-// Strangers keep the page's port busy: bodies that come a byte at a time, and connections that say nothing.
+// Unauthenticated clients occupy the HTTP port: with bodies sent one byte at a time, and with silent connections.
 #include <algorithm>
 #include <vector>
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kDripping = 60, kSilent = 300;
 constexpr absl::Duration kAttack = absl::Seconds(10), kBetweenDrips = absl::Milliseconds(100);
-constexpr absl::Duration kLongestAnswer = absl::Seconds(5);  // as long as a probe of an orchestrator waits
+constexpr absl::Duration kLongestAnswer = absl::Seconds(5);  // the timeout of an orchestrator's probe
 
 void Wait(absl::Duration duration) {
   absl::Mutex mu;

@@ -1,4 +1,4 @@
-// Somebody on the worker's socket poses as the supervised worker while it runs jobs, and says nonsense.
+// A client on the worker's socket impersonates the supervised worker while it runs jobs, and sends invalid messages.
 #include <string>
 #include <vector>
 
@@ -13,7 +13,9 @@
 namespace kinora {
 namespace {
 
-constexpr int kRounds = 20, kHellos = 20, kNonsense = 20;  // per round, as the latter
+constexpr int kRounds = 20, kHellos = 20, kNonsense = 20;  // kHellos and kNonsense: per round
+constexpr int kLongBytes = 1 << 20;
+constexpr size_t kMostLogBytes = 1 << 20;
 
 v1::Hello Forge(const Target& target, int i) {
   const std::string log = target.Log();
@@ -43,10 +45,15 @@ absl::Status Pose(const Target& target, Effort& effort) {
         return absl::InternalError(absl::StrCat("a forged Hello got ", answer.ToString()));
       effort.bytes += static_cast<int64_t>(hello.ByteSizeLong());
     }
-    effort.connections += kNonsense + kHellos;
+    v1::Hello longest = Forge(target, 0);
+    longest.set_address(std::string(kLongBytes, 'x'));
+    if (SayHello({target.worker_address()}, longest).ok()) return absl::InternalError("a forged Hello was welcomed");
+    effort.bytes += kLongBytes;
+    effort.connections += kNonsense + kHellos + 1;
     KINORA_RETURN_IF_ERROR(target.RunAJob().status());  // at its first attempt
   }
   const std::string log = target.Log();
+  if (log.size() > kMostLogBytes) return absl::InternalError(absl::StrCat("the log has ", log.size(), " bytes"));
   return log.find("event=group_lost") == std::string::npos ? absl::OkStatus()
                                                            : absl::InternalError("the group was lost");
 }

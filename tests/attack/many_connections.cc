@@ -1,4 +1,4 @@
-// Strangers open connections and say nothing, or half of a greeting.
+// Unauthenticated clients open connections and send nothing, or half of a greeting.
 #include <vector>
 
 #include "tests/attack/attack.h"
@@ -13,12 +13,12 @@ absl::Status Connect(const Target& target, Effort& effort) {
   std::vector<FileDescriptor> connections;
   for (int i = 0; i < kConnections; ++i) {
     FileDescriptor socket = ConnectTo(target.address());
-    if (!socket.ok()) break;  // no descriptor, or no port, is left to the attacker
+    if (!socket.ok()) break;  // the attacker has no descriptor or port left
     ++effort.connections;
     if (i % 2 == 0) effort.bytes += std::max(0, SendSome(socket, "PRI * HTTP/2.0\r\n"));
     connections.push_back(std::move(socket));
   }
-  return target.PageIsOk("/livez");  // meanwhile
+  return target.PageIsOk("/livez");  // while the connections are open
 }
 
 }  // namespace

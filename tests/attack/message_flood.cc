@@ -1,4 +1,4 @@
-// Strangers without a token announce messages of 4 MiB, as many as a connection allows, and send nearly all of each.
+// Clients without a token announce messages of 4 MiB, as many as a connection allows, and send nearly all of each.
 #include <memory>
 #include <thread>
 #include <vector>

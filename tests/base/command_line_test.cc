@@ -41,6 +41,18 @@ TEST(CommandLine, ErrorsNameTheFlag) {
   }
 }
 
+TEST(CommandLine, NamesThatOtherProgramsUseAreAccepted) {
+  constexpr FlagSpec kOurs[] = {{"frame-rate", "FPS", ""}, {"frames", "N", ""}, {"cfg", "SCALE", ""}};
+  const auto line = CommandLine::Parse(kOurs, {"--fps", "25", "--num_frames=9", "--guidance-scale", "4"});
+  ASSERT_TRUE(line.ok()) << line.status();
+  EXPECT_EQ(line->Get("frame-rate"), "25");
+  EXPECT_EQ(line->Get("frames"), "9");
+  EXPECT_EQ(line->Get("cfg"), "4");
+  EXPECT_FALSE(CommandLine::Parse(kFlags, {"--fps", "25"}).ok());  // a command without that flag
+  constexpr FlagSpec kTheirs[] = {{"frame-rate", "FPS", ""}, {"fps", "FPS", ""}};
+  EXPECT_TRUE(CommandLine::Parse(kTheirs, {"--fps", "25"})->Has("fps"));
+}
+
 TEST(CommandLine, AnUnknownFlagIsNamedWithTheNearest) {
   constexpr FlagSpec kMany[] = {
       {"width", "N", ""}, {"without-audio", "", ""}, {"seed", "N", ""}, {"output", "PATH", ""}};
@@ -53,7 +65,7 @@ TEST(CommandLine, AnUnknownFlagIsNamedWithTheNearest) {
   EXPECT_EQ(message("--audio"), "--audio: no such flag; did you mean --without-audio?");
   EXPECT_EQ(message("--sede"), "--sede: no such flag; did you mean --seed?");
   EXPECT_EQ(message("--nothing-like-it"), "--nothing-like-it: no such flag; --help lists them");
-  EXPECT_THAT(message("-5 degrees"), HasSubstr("stands after --"));
+  EXPECT_THAT(message("-5 degrees"), HasSubstr("after --"));
 }
 
 TEST(CommandLine, LettersStandForFlagsThatTheCommandHas) {

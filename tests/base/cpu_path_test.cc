@@ -8,7 +8,7 @@
 namespace kinora {
 namespace {
 
-// The path is chosen once per process: a child that dies says what it chose.
+// The path is chosen once per process, so a child process prints its choice and exits.
 void SayPath(const char* most) {
   setenv("KINORA_MAX_CPU_PATH", most, 1);
   std::fprintf(stderr, "path %s\n", CpuPathName(ThisCpuPath()));

@@ -18,7 +18,7 @@ TEST(Logging, ANumberIsANumberInJson) {
             "level=info event=run_ended job=17 attempt=2");
 }
 
-// jq, JavaScript and most others read numbers into a double.
+// jq, JavaScript and most other readers parse numbers as doubles.
 TEST(Logging, AnIntegerThatADoubleWouldRoundStaysAString) {
   constexpr int64_t kExact = int64_t{1} << 53;
   const auto line = [](const LogValue& value) { return FormatLogLine(kJson, Severity::kInfo, "x", {{"n", value}}); };
@@ -53,6 +53,21 @@ TEST(Logging, WhatWouldEndALineOrActOnATerminalIsEscaped) {
             R"(level=warning event=grpc says="\u009b2J" to="a?")");
   EXPECT_EQ(FormatLogLine(kJson, Severity::kWarning, "grpc", {{"says", "\xc2\x80\xc2\x9f\xc2\xa0"}}),
             "\"level\":\"warning\",\"event\":\"grpc\",\"says\":\"\\u0080\\u009f\xc2\xa0\"");
+}
+
+TEST(Logging, AStringIsCutAt200BytesAndASentenceAt2000) {
+  const auto value = [](std::string_view key, const std::string& text) {
+    const std::string line = FormatLogLine(kText, Severity::kWarning, "x", {{key, text}});
+    return line.substr(line.find('=', line.find(key)) + 1);
+  };
+  const std::string g(200, 'g');
+  EXPECT_EQ(value("group", g), g);
+  EXPECT_EQ(value("group", std::string(3 << 20, 'g')), absl::StrCat("\"", g, "…(+3145528 bytes)\""));
+  EXPECT_EQ(value("why", std::string(2001, 'w')), absl::StrCat("\"", std::string(2000, 'w'), "…(+1 bytes)\""));
+  // Truncates between two characters if the text is valid UTF-8.
+  const std::string shorter(199, 'g');
+  EXPECT_EQ(value("group", absl::StrCat(shorter, "é!")), absl::StrCat("\"", shorter, "…(+3 bytes)\""));
+  EXPECT_EQ(value("group", std::string(300, '\x80')), absl::StrCat("\"", std::string(200, '?'), "…(+100 bytes)\""));
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ TEST(TraceTest, SpansNestByTimeAndThreadsHaveLanes) {
 TEST(TraceTest, EveryRankHasATrackAndThoseOfOtherProcessesCountFromTheSameMoment) {
   StartTrace();
   { TraceSpan span("stage", "before the fork"); }
-  std::string track = StopTrack(TraceStart() - absl::Seconds(100));  // as from a process that began that much earlier
+  std::string track = StopTrack(TraceStart() - absl::Seconds(100));  // as if from an earlier process
   StartTrace();
   AddTrack(track);
   std::thread([] {
@@ -65,13 +65,13 @@ TEST(TraceTest, EveryRankHasATrackAndThoseOfOtherProcessesCountFromTheSameMoment
   }).join();
   { TraceSpan span("stage", "zero"); }
   const nlohmann::json trace = nlohmann::json::parse(StopTrace());
-  std::map<std::string, std::pair<int, double>> spans;  // rank and begin
+  std::map<std::string, std::pair<int, double>> spans;  // name -> (rank, begin)
   std::map<int, std::string> names;
   for (const auto& event : trace.at("traceEvents")) {
     if (event["ph"] == "X") spans[event["name"]] = {event["pid"], event["ts"]};
     if (event["name"] == "process_name") names[event["pid"]] = event["args"]["name"];
   }
-  EXPECT_EQ(names, (std::map<int, std::string>{{1, "rank 0"}, {4, "rank 3"}}));  // 0 is a viewer's idle process
+  EXPECT_EQ(names, (std::map<int, std::string>{{1, "rank 0"}, {4, "rank 3"}}));  // viewers use 0 for the idle process
   EXPECT_EQ(spans["three"].first, 4);
   EXPECT_EQ(spans["zero"].first, 1);
   EXPECT_LT(spans["zero"].second, 1e6);

@@ -1,4 +1,4 @@
-// Time of decoding a clip's sound at the released sizes, float32, random weights.
+// Measures audio decoding at the released sizes, float32, with random weights.
 //   audio_bench [SECONDS = 5] [THREADS = 2] [REPEATS = 3]
 // Prints one line per stage: wall and processor seconds (medians), GFLOP, GFLOP per processor second, arena MiB.
 #include <unistd.h>
@@ -17,7 +17,7 @@
 namespace kinora {
 namespace {
 
-// The two models, on whatever ops are given.
+// Both models, on the given ops.
 struct Sound {
   AudioDecoder decoder;
   Vocoder vocoder;
@@ -30,7 +30,7 @@ struct Sound {
 void Report(const char* name, int repeats, double gflop, int64_t arena_bytes, const std::function<void()>& run) {
   std::vector<Times> times;
   times.reserve(repeats);
-  run();  // touches the memory
+  run();  // first run, touches the memory
   for (int i = 0; i < repeats; ++i) times.push_back(Measure(run));
   const Times median = Medians(times);
   std::printf("%-14s %8.2f %8.2f %9.1f %9.1f %8.1f\n", name, median.wall, median.processor, gflop,

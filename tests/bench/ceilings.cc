@@ -15,10 +15,10 @@
 namespace kinora {
 namespace {
 
-constexpr int kChains = 16;  // independent sums: more than latency times issue width of any current core
+constexpr int kChains = 16;  // independent sums; more than latency times issue width on current cores
 constexpr int kRuns = 7;
 
-volatile float sink;  // keeps the loops
+volatile float sink;  // prevents removal of the loops
 
 #if defined(__x86_64__)
 __attribute__((target("avx512f"))) double RunAvx512(long iterations) {
@@ -42,7 +42,7 @@ __attribute__((target("avx512f,avx512bf16"))) double RunBf16(long iterations) {
   return 4.0 * 16 * kChains;
 }
 
-// Of registers of 16 rows of 64 bytes; their chains are as long as an instruction takes.
+// Uses tile registers of 16 rows of 64 bytes. Four chains cover an instruction's latency.
 __attribute__((target("amx-tile,amx-bf16"))) double RunAmx(long iterations) {
   struct alignas(64) {
     uint8_t palette = 1, rest[15] = {};
@@ -68,7 +68,7 @@ __attribute__((target("avx2,fma"))) double RunAvx2(long iterations) {
     for (auto& sum : sums) sum = _mm256_fmadd_ps(sum, x, y);
   }
   for (auto& sum : sums) sink = sum[0] + sum[7];
-  return 8.0 * kChains;  // two for each of eight lanes of half the chains
+  return 8.0 * kChains;  // two for each of eight lanes, in half of the chains
 }
 #endif
 
@@ -82,7 +82,7 @@ double RunScalar(long iterations) {
   return 2.0 * kChains;
 }
 
-// run(iterations) returns the FLOPs of one iteration.
+// run(iterations) must return the FLOPs per iteration.
 double BestRate(double (*run)(long)) {
   constexpr long kIterations = 2'000'000;
   double best = 0;
@@ -95,7 +95,7 @@ double BestRate(double (*run)(long)) {
 }
 
 double BestCopyRate() {
-  constexpr size_t kBytes = size_t{256} << 20;  // far more than any cache
+  constexpr size_t kBytes = size_t{256} << 20;  // far larger than any cache
   std::vector<char> from(kBytes, 1), to(kBytes, 2);
   double best = 0;
   for (int i = 0; i < kRuns; ++i) {

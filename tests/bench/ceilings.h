@@ -1,16 +1,16 @@
-// What this machine can do at most, measured, so that other figures of the same run can be read as shares of it.
+// This machine's measured limits, so that other measurements of the same run can be given as fractions of them.
 #ifndef KINORA_TESTS_BENCH_CEILINGS_H_
 #define KINORA_TESTS_BENCH_CEILINGS_H_
 
 namespace kinora {
 
 struct Ceilings {
-  double f32_flops;   // a second of one core's processor time: multiply-adds on registers alone, 2 FLOPs each
-  double bf16_flops;  // the same in dot products of bf16 pairs with float32 sums; 0 if the machine has none
-  double copy_bytes;  // a second of wall time on one core: bytes read plus bytes written, of 256 MiB copied
+  double f32_flops;   // per second of one core's processor time: multiply-adds on registers, 2 FLOPs each
+  double bf16_flops;  // as above, for dot products of bf16 pairs with float32 sums; 0 if not supported
+  double copy_bytes;  // per second of wall time on one core: bytes read plus written, copying 256 MiB
 };
 
-// Best of several runs of some 50 ms each; uses one core.
+// Returns the best of several runs of about 50 ms each. Uses one core.
 Ceilings MeasureCeilings();
 
 }  // namespace kinora

@@ -8,7 +8,8 @@ A row is one part of the model at one size and precision, a whole render, or a l
 after / before in processor seconds, which a busy machine disturbs less than wall seconds, with the interval that holds
 the true median with a probability of at least 95% (order statistics, so no distribution is assumed). The last row is
 the ratio of the sums of all medians. FOLDER (1 GB) keeps the model between runs; it is compare_diffusers.py's.
-Needs torch, diffusers 0.42.1, transformers, safetensors, to write the model.
+Needs torch, diffusers 0.42.1, transformers, safetensors, to write the model. With --size tiny it times models/tiny, which is
+committed, and needs none of them: that checks the tool, its times say nothing.
 """
 
 import argparse
@@ -23,6 +24,8 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+from bench import inputs as random_inputs  # noqa: E402
+from bench import machine, programs  # noqa: E402
 
 
 def arguments() -> argparse.Namespace:
@@ -39,9 +42,9 @@ def arguments() -> argparse.Namespace:
 
 
 def interval(values: list[float]) -> tuple[float, float]:
-    """The closest pair of order statistics around the median that misses it with a probability of at most 5%."""
+    """Returns the closest order statistics around the median that miss it with a probability of at most 5%."""
     ordered, n = sorted(values), len(values)
-    below = 0.5**n  # probability that fewer than k + 1 values lie under the median
+    below = 0.5**n  # probability that at most k values lie below the median
     k = 0
     while 2 * (below + math.comb(n, k + 1) * 0.5**n) <= 0.05:
         k += 1
@@ -50,14 +53,12 @@ def interval(values: list[float]) -> tuple[float, float]:
 
 
 class Render:
-    """One kinora-render each time: loading, the request, the file."""
+    """Runs kinora-render anew each time: loading, the request, the file."""
 
-    def __init__(self, program: Path, folder: Path, size: str, precision: str, threads: int):
-        from bench import models, renders
-
+    def __init__(self, program: Path, folder: Path, model: list[str], size: str, precision: str, threads: int):
         path = folder / "request.json"
-        path.write_text(json.dumps(renders.request(size)))
-        self._command = [program, "--model", folder / models.MODEL_FILE, "--model", f"text_encoder={folder / 'gemma'}"]
+        path.write_text(json.dumps(programs.request(size)))
+        self._command = [program, *(f"--model={file}" for file in model[:2])]
         self._command += ["--request", path, "--output", folder / "clip.mp4", "--precision", precision]
         self._command += ["--threads", str(threads), "--quiet"]
 
@@ -71,36 +72,40 @@ class Render:
         pass
 
 
-def rows(args, precision: str):
-    """(name, function of a build folder that makes something with run and close)."""
-    from bench import models, parts
-
-    import torch
-
+def rows(args, model: list[str], precision: str):
+    """Yields (name, function), where the function maps a build folder to an object with run and close."""
     wanted = set(args.only or ("transformer", "video_decoder", "gemma", "render"))
-    dtype = torch.float32 if precision == "f32" else torch.bfloat16
-    for name, part, make, argument in parts.cases(args.size):
+    config = random_inputs.config(Path(model[0]))
+    for name, part, shape in programs.cases(args.size):
         if part not in wanted:
             continue
-        module = models.empty(args.size, parts.MODULE[part])
-        data, _ = make(module, dtype, argument)
         inputs = args.work / "inputs.safetensors"
-        models.safetensors_file.save(data, inputs, {})
+        random_inputs.write(part, shape, config, inputs)
         yield (
             f"{name}, {precision}",
-            lambda build, part=part, inputs=inputs: parts.Ours(
-                build / "tests/bench/model_bench", part, precision, args.threads, inputs, args.work
+            lambda build, part=part, inputs=inputs: programs.Ours(
+                build / "tests/bench/model_bench", part, precision, args.threads, inputs, model
             ),
         )
     if "render" in wanted:
         yield (
             f"whole render with loading, {precision}",
-            lambda build: Render(build / "bin/kinora-render", args.work, args.size, precision, args.threads),
+            lambda build: Render(build / "bin/kinora-render", args.work, model, args.size, precision, args.threads),
         )
 
 
+def model_files(args) -> list[str]:
+    args.work.mkdir(parents=True, exist_ok=True)
+    if args.size == "tiny":
+        return programs.committed()
+    from bench import models
+
+    models.write(args.size, args.work)
+    return programs.written(args.work)
+
+
 def compare(make, args) -> tuple[list[float], list[float]]:
-    """Processor seconds of the pairs; which side begins a pair alternates."""
+    """Returns the processor seconds of the pairs. The side that starts a pair alternates."""
     before, after = make(args.before), make(args.after)
     before.run()
     after.run()
@@ -117,15 +122,13 @@ def compare(make, args) -> tuple[list[float], list[float]]:
 def main() -> None:
     args = arguments()
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.threads])
-    from bench import machine, models
-
-    models.write(args.size, args.work)
+    model = model_files(args)
     print(f"{machine.description()}; load {machine.load():.1f}; {args.threads} threads, {args.pairs} pairs a row\n")
     print("| row | before, cpu s | after, cpu s | ratio | 95% interval |")
     print("|---|---:|---:|---:|---:|", flush=True)
     sums = [0.0, 0.0]
     for precision in args.precision or ("bf16", "f32"):
-        for name, make in rows(args, precision):
+        for name, make in rows(args, model, precision):
             times = compare(make, args)
             medians = [statistics.median(t) for t in times]
             ratios = [after / before for before, after in zip(*times, strict=True)]

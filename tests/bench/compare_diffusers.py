@@ -32,23 +32,20 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=PARTS)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--serve-diffusers", metavar="PRECISION", help=argparse.SUPPRESS)  # what renders.py starts
+    parser.add_argument("--serve-diffusers", metavar="PRECISION", help=argparse.SUPPRESS)  # started by renders.py
     return parser.parse_args()
 
 
 def print_matmul(args, precision: str) -> None:
-    from bench import models, parts
+    from bench import inputs as random_inputs
+    from bench import programs
 
-    import torch
-
-    module = models.empty(args.size, "transformer")
-    grid = (2, 2, 3) if args.size == "tiny" else parts.VIDEO_GRIDS["1536"]
-    data, _ = parts._transformer(module, torch.float32, grid)
-    inputs = args.work / "inputs.safetensors"
-    models.safetensors_file.save(data, inputs, {})
+    grid = (2, 2, 3) if args.size == "tiny" else programs.VIDEO_GRIDS["1536"]
+    inputs, model = args.work / "inputs.safetensors", args.work / programs.MODEL_FILE
+    random_inputs.write("transformer", grid, random_inputs.config(model), inputs)
     print(f"\n### Matrix products beside oneDNN's, {precision}\n", flush=True)
     program = args.build / "tests/bench/matmul_bench"
-    command = [program, precision, str(args.threads), str(args.runs), inputs, args.work / models.MODEL_FILE]
+    command = [program, precision, str(args.threads), str(args.runs), inputs, model]
     subprocess.run(command, check=True, env=os.environ | {"OMP_NUM_THREADS": str(args.threads)})
 
 
@@ -84,7 +81,7 @@ def print_parts(args, precision: str, wanted: set[str]) -> None:
 
 
 def print_slopes(points: list[dict]) -> None:
-    """Least squares of log time on log FLOPs: 1 is cost in proportion to the count."""
+    """Prints the least-squares slope of log time over log FLOPs; 1 means that cost is proportional to the count."""
     x = [math.log(p["gflop"]) for p in points]
     for side in ("ours", "diffusers"):
         y = [math.log(p[side + "_processor"]) for p in points]
@@ -94,12 +91,12 @@ def print_slopes(points: list[dict]) -> None:
 
 
 def print_render(args, precision: str) -> None:
-    from bench import renders
+    from bench import programs, renders
 
     program = args.build / "bin/kinora-render"
     r = renders.compare(program, args.work, args.size, precision, args.threads, max(1, args.runs // 2))
-    width, height, frames = renders.SIZES[args.size]
-    steps = len(renders.REQUEST["sigmas"]) - 1
+    width, height, frames = programs.SIZES[args.size]
+    steps = len(programs.REQUEST["sigmas"]) - 1
     print(f"\n### Whole render, {precision}: {width} x {height} x {frames}, {steps} steps of 4 guidance passes\n")
     print("| | ours | diffusers | ratio |")
     print("|---|---:|---:|---:|")

@@ -1,9 +1,9 @@
-// A whole group of ranks that are threads of one core each, beside one rank with as many threads: a forward pass of the
-// transformer of middle size (docs/performance.md), bf16, random weights; and the group whose collectives are measured
-// for the worker's metrics beside one whose are not.
+// Compares a group of ranks in threads of one core each with one rank of as many threads, for a forward pass of the
+// medium-sized transformer (docs/performance.md), bf16, with random weights. Also compares the group with and without
+// measurement of its collectives for the worker's metrics.
 //   group_bench [PAIRS = 5] [VIDEO_TOKENS = 1536]
-// For each mesh of two ranks one line: the medians of the seconds, and the medians of the pairs' ratios. All three run
-// in turns.
+// Prints one line per mesh of two ranks: the median times, and the medians of the pairs' ratios. The three variants run
+// alternately.
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -19,7 +19,7 @@
 namespace kinora {
 namespace {
 
-// The ranks of a mesh, a thread each.
+// The ranks of a mesh, one thread each.
 class Group {
  public:
   Group(const MeshShape& shape, int64_t video_tokens, bool measured)

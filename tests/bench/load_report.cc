@@ -22,7 +22,7 @@ int64_t SizeOf(const fs::path& path) {
   return error ? 0 : static_cast<int64_t>(size);
 }
 
-// The largest less the smallest of the second half, by the mean.
+// Returns (maximum - minimum) / mean over the second half of the samples.
 double Spread(const std::vector<Growth::Sample>& samples, int64_t Growth::Sample::*field) {
   double least = 0, most = 0, sum = 0;
   const size_t half = samples.size() / 2;
@@ -33,6 +33,22 @@ double Spread(const std::vector<Growth::Sample>& samples, int64_t Growth::Sample
     sum += value;
   }
   return sum > 0 ? (most - least) * static_cast<double>(samples.size() - half) / sum : 0;
+}
+
+void PrintQuantiles(const char* what, const std::vector<double>& seconds) {
+  std::printf("%s: p50 %.1f ms, p99 %.1f ms, most %.1f ms\n", what, 1e3 * Quantile(seconds, 0.5),
+              1e3 * Quantile(seconds, 0.99), 1e3 * Quantile(seconds, 1));
+}
+
+void PrintProcess(const Growth& growth) {
+  const std::vector<Growth::Sample>& samples = growth.samples();
+  const Growth::Sample &first = samples.front(), &last = samples.back();
+  std::printf("resident %.1f MB at first, %.1f MB at last, spread of the second half %.1f%%\n",
+              1e-6 * static_cast<double>(first.resident_bytes), 1e-6 * static_cast<double>(last.resident_bytes),
+              100 * Spread(samples, &Growth::Sample::resident_bytes));
+  std::printf("descriptors %lld at first, %lld at last, spread of the second half %.1f%%\n",
+              static_cast<long long>(first.descriptors), static_cast<long long>(last.descriptors),
+              100 * Spread(samples, &Growth::Sample::descriptors));
 }
 
 }  // namespace
@@ -78,22 +94,23 @@ void PrintLoad(const LoadResult& result, const Growth& growth) {
               static_cast<long long>(result.jobs), result.refused.size(), static_cast<long long>(result.completed_once),
               static_cast<long long>(result.others), static_cast<long long>(result.runs), result.watchers_left);
   if (!result.refused.empty()) std::printf("first refusal: %s\n", result.refused[0].c_str());
-  for (const auto& [what, seconds] : {std::pair{"creation", &result.create}, {"creation to end", &result.to_end}}) {
-    std::printf("%s: p50 %.1f ms, p99 %.1f ms, most %.1f ms\n", what, 1e3 * Quantile(*seconds, 0.5),
-                1e3 * Quantile(*seconds, 0.99), 1e3 * Quantile(*seconds, 1));
-  }
-  const std::vector<Growth::Sample>& samples = growth.samples();
-  const Growth::Sample &first = samples.front(), &last = samples.back();
-  std::printf("resident %.1f MB at first, %.1f MB at last, spread of the second half %.1f%%\n",
-              1e-6 * static_cast<double>(first.resident_bytes), 1e-6 * static_cast<double>(last.resident_bytes),
-              100 * Spread(samples, &Growth::Sample::resident_bytes));
-  std::printf("descriptors %lld at first, %lld at last, spread of the second half %.1f%%\n",
-              static_cast<long long>(first.descriptors), static_cast<long long>(last.descriptors),
-              100 * Spread(samples, &Growth::Sample::descriptors));
+  PrintQuantiles("creation", result.create);
+  PrintQuantiles("creation to end", result.to_end);
+  PrintProcess(growth);
+  const Growth::Sample &first = growth.samples().front(), &last = growth.samples().back();
   std::printf("records %.1f MB at first, %.1f MB at last, %.0f bytes per job\n",
               1e-6 * static_cast<double>(first.record_bytes), 1e-6 * static_cast<double>(last.record_bytes),
               static_cast<double>(last.record_bytes - first.record_bytes) /
                   static_cast<double>(std::max<int64_t>(1, result.jobs)));
+}
+
+void PrintHttpLoad(const std::vector<double>& create, const std::vector<std::string>& refused, int streams,
+                   const Growth& gateway) {
+  std::printf("through the gateway: jobs taken %zu, refused %zu, event streams open %d\n", create.size(),
+              refused.size(), streams);
+  if (!refused.empty()) std::printf("first refusal: %s\n", refused[0].c_str());
+  PrintQuantiles("creation", create);
+  PrintProcess(gateway);
 }
 
 }  // namespace kinora

@@ -1,4 +1,4 @@
-// What a load did to a frontend, in words: serving_load's and store_bench's.
+// Summaries of a frontend's behaviour under load, for serving_load and store_bench.
 #ifndef KINORA_TESTS_BENCH_LOAD_REPORT_H_
 #define KINORA_TESTS_BENCH_LOAD_REPORT_H_
 
@@ -14,12 +14,12 @@
 namespace kinora {
 
 void OrDie(const grpc::Status& status);
-// Until requests may name it.
+// Waits until requests for the model are accepted.
 void AwaitModel(v1::VideoGeneration::Stub& stub, const std::string& model);
 
-double Quantile(std::vector<double> values, double q);  // 0: there are none
+double Quantile(std::vector<double> values, double q);  // 0 if there are no values
 
-// A process and the files of its state, looked at again and again.
+// Samples the size of a process and of its state files.
 class Growth {
  public:
   Growth(pid_t process, std::string folder) : process_(process), folder_(std::move(folder)) {}
@@ -43,6 +43,9 @@ struct LoadResult {
   std::vector<double> create, to_end;  // seconds
 };
 void PrintLoad(const LoadResult& result, const Growth& growth);
+// What was measured of a gateway: seconds per creation, replies other than 200, open event streams, and its process.
+void PrintHttpLoad(const std::vector<double>& create, const std::vector<std::string>& refused, int streams,
+                   const Growth& gateway);
 
 }  // namespace kinora
 

@@ -1,9 +1,9 @@
-// Our matrix products beside oneDNN's, over the products of a forward pass of the transformer, and the machine's
-// ceilings.
+// Compares our matrix products with oneDNN's, for the shapes of a transformer forward pass, and with the machine's
+// limits.
 //   OMP_NUM_THREADS=THREADS matmul_bench f32|bf16 THREADS REPEATS INPUTS.safetensors MODEL…
-// INPUTS and MODEL: as model_bench's, of the transformer; only shapes and the configuration are read. Prints a Markdown
-// table: one line per shape with its number of calls, both rates in GFLOP per second of wall time (medians of
-// alternating runs), and their ratio, wall and processor.
+// INPUTS and MODEL are those of model_bench for the transformer; only shapes and the configuration are read. Prints a
+// Markdown table with one line per shape: number of calls, both rates in GFLOP per second of wall time (medians of
+// alternating runs), and their ratios by wall and processor time.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "engine/base/status_macros.h"
-#include "engine/model/config_reader.h"
+#include "engine/config/config_reader.h"
 #include "tests/bench/ceilings.h"
 #include "tests/bench/measure.h"
 #include "tests/bench/model_parts.h"
@@ -24,7 +24,7 @@ namespace {
 
 using ProductShape = std::tuple<int64_t, int64_t, int64_t>;  // rows, in, out
 
-// Keeps the shapes of the products it is asked for.
+// Records the shapes of requested products.
 class RecordingOps : public DryOps {
  public:
   void Matmul(const Tensor& x, const Weight& w, const MatmulOptions& options, Tensor out) override {
@@ -53,11 +53,11 @@ Pair Compare(const ProductShape& shape, DType precision, int repeats, Ops& ops) 
   KINORA_CHECK(weight.ok()) << weight.status().ToString();
   OneDnnProduct onednn(rows, in, out, precision == DType::kBF16);
   const auto run = [&] { ops.Matmul(x, *weight, {}, out_memory.View(precision, {rows, out})); };
-  // Short products are run several times for one reading: the processor's time is counted in ticks.
+  // Short products run several times per measurement, because processor time is counted in ticks.
   const double flops = 2.0 * static_cast<double>(rows) * static_cast<double>(in) * static_cast<double>(out);
   const int inner = static_cast<int>(std::clamp(2e9 / flops, 1.0, 1000.0));
   const auto per_run = [inner](const Times& t) { return Times{t.wall / inner, t.processor / inner}; };
-  // Threads spin for a while after their work, OpenMP's for milliseconds: whoever runs next must not share a core with
+  // Threads spin briefly after their work (OpenMP's for milliseconds). The next measurement must not share a core with
   // them.
   const auto settle = [] { absl::SleepFor(absl::Milliseconds(50)); };
   std::vector<Times> ours, theirs;
@@ -70,7 +70,7 @@ Pair Compare(const ProductShape& shape, DType precision, int repeats, Ops& ops) 
       for (int j = 0; j < inner; ++j) onednn.Run();
     });
     settle();
-    if (i == 0) continue;  // the first touches the memory
+    if (i == 0) continue;  // the first run touches the memory
     ours.push_back(per_run(a));
     theirs.push_back(per_run(b));
   }

@@ -1,4 +1,4 @@
-// Times and memory of this process, and what is made of several of them.
+// Time and memory measurements of this process, and statistics of them.
 #ifndef KINORA_TESTS_BENCH_MEASURE_H_
 #define KINORA_TESTS_BENCH_MEASURE_H_
 
@@ -9,18 +9,18 @@
 
 namespace kinora {
 
-// Seconds. On a machine that others use too, `processor` is the steadier of the two.
+// In seconds. On a machine shared with other work, `processor` varies less.
 struct Times {
   double wall = 0;
-  double processor = 0;  // of all threads, user and system
+  double processor = 0;  // all threads, user and system
 };
 
 Times Now();
 Times Measure(absl::FunctionRef<void()> run);
-double Median(std::vector<double> values);  // the upper one of an even number
+double Median(std::vector<double> values);  // the upper one if their number is even
 Times Medians(const std::vector<Times>& times);
 
-// Anonymous memory of this process now, bytes (RssAnon of /proc/self/status); -1 if the system does not say.
+// Returns this process's current anonymous memory in bytes (RssAnon of /proc/self/status); -1 if it is not available.
 int64_t AnonymousBytes();
 
 }  // namespace kinora

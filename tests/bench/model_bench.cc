@@ -1,8 +1,9 @@
-// Times one part of a model, a run at a time, on request: so that a driver can let it take turns with another program.
+// Measures one part of a model, one run per request, so that a driver can alternate it with another program.
 //   model_bench transformer|video_decoder|video_encoder|upsampler|gemma f32|bf16 THREADS INPUTS.safetensors MODEL…
-// MODEL: as --model of kinora-render. Loads, prints "ready GFLOP ARENA_MIB", then for every line on stdin runs once and
-// prints "WALL PROCESSOR" in seconds. A line "save PATH" writes the outputs as safetensors instead. Ends with its
-// input. model_parts.h says what INPUTS holds. Exit status 2 on arguments or files that do not fit.
+// MODEL is like kinora-render's --model. Loads the part, prints "ready GFLOP ARENA_MIB", then reads lines from stdin.
+// For each line it runs once and prints "WALL PROCESSOR" in seconds; for the line "save PATH" it writes the outputs as
+// safetensors instead. Ends at the end of its input. model_parts.h describes INPUTS. Exits with status 2 if arguments
+// or files are invalid.
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>

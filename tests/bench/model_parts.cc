@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "engine/model/config_reader.h"
+#include "engine/config/config_reader.h"
 #include "engine/model/gemma.h"
 #include "engine/model/latent_upsampler.h"
 #include "engine/model/video_decoder.h"
@@ -15,7 +15,7 @@
 namespace kinora {
 namespace {
 
-// What every part has: ops, weights, memory.
+// Common to all parts: ops, weights, memory.
 class Loaded : public ModelPart {
  public:
   absl::Status Open(const PartOptions& options) {
@@ -72,7 +72,7 @@ Tensor ToDevice(Exec& exec, const Tensor& from, DType dtype) {
   return out;
 }
 
-// The transformer over the inputs, and the tensors of its forward pass.
+// The transformer over the inputs, with the tensors of its forward pass.
 struct ForwardPass {
   std::optional<VelocityModel> model;
   PerModality<Tensor> z, v;
@@ -81,7 +81,7 @@ struct ForwardPass {
     const Tensor& video = in.Get("video");
     const Tensor& audio = in.Get("audio");
     const float sigma = *in.Get("sigma").data<float>();
-    VelocityInputs inputs;  // filled field by field: g++ 12 takes members left out of nested braces for uninitialized
+    VelocityInputs inputs;  // assigned by field: g++ 12 reports false uninitialized warnings for nested braces
     inputs.of.video.positions = AxesOf(in.Get("video_positions"));
     inputs.of.audio.positions = AxesOf(in.Get("audio_positions"));
     inputs.of.video.sigmas = inputs.of.audio.sigmas = {sigma};
@@ -143,7 +143,7 @@ class TransformerPart : public Loaded {
   std::unique_ptr<Graph> graph_;
 };
 
-// A module from one f32 tensor to another.
+// A module with one f32 input and one f32 output.
 class TensorPart : public Loaded {
  public:
   TensorPart(std::string in, std::string out) : in_(std::move(in)), out_(std::move(out)) {}
@@ -155,7 +155,7 @@ class TensorPart : public Loaded {
   std::vector<std::pair<std::string, Tensor>> outputs() const override { return {{out_, made_}}; }
 
  protected:
-  // What is read of "vae" is read whole, or WeightLoader::Finish asks why not.
+  // Each part of "vae" that is read must be read completely, or WeightLoader::Finish fails.
   absl::Status LoadDecoder(WeightLoader& weights) {
     KINORA_ASSIGN_OR_RETURN(decoder_, VideoDecoder::Load(weights.Under("vae"), config_.video_decoder));
     return absl::OkStatus();

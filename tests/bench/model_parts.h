@@ -1,4 +1,4 @@
-// Parts of a model as the benchmarks run them: loaded from a checkpoint, given inputs from a file, run again and again.
+// Parts of a model for benchmarks: loaded from a checkpoint, with inputs from a file, and run repeatedly.
 #ifndef KINORA_TESTS_BENCH_MODEL_PARTS_H_
 #define KINORA_TESTS_BENCH_MODEL_PARTS_H_
 
@@ -10,7 +10,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
-#include "engine/model/config.h"
+#include "engine/config/model_config.h"
 #include "engine/ops/backend.h"
 #include "engine/ops/dry_backend.h"
 #include "engine/parallel/exec.h"
@@ -18,7 +18,7 @@
 
 namespace kinora {
 
-// All tensors of a safetensors file in memory. F32 and I64 are kept as they are; other dtypes are refused by name.
+// All tensors of a safetensors file, in memory. F32 and I64 stay as they are; other dtypes are rejected by name.
 class InputFile {
  public:
   static absl::StatusOr<InputFile> Open(const std::string& path);
@@ -44,17 +44,18 @@ class ModelPart {
   virtual std::vector<std::pair<std::string, Tensor>> outputs() const = 0;
 };
 
-// "transformer": one forward pass of one guidance pass, captured and replayed as the denoising loop does.
+// Loads a part. Inputs and outputs:
+// "transformer": one forward pass of one guidance pass, captured and replayed as in the denoising loop.
 //   in: video [tokens, channels], audio [tokens, channels], video_context, audio_context [rows, width], video_positions
-//   [3, tokens], audio_positions [1, tokens] (middles), sigma [1], all f32   out: video, audio
+//   [3, tokens], audio_positions [1, tokens] (midpoints), sigma [1], all f32   out: video, audio
 // "video_decoder": in: latent [frames, height, width, channels] f32   out: frames [frames, height, width, 3]
 // "video_encoder": in: pixels [frames, height, width, 3] f32   out: latent
-// "upsampler": in: latent as of the decoder   out: upsampled, of twice the height and width
+// "upsampler": in: latent, as for the decoder   out: upsampled, with twice the height and width
 // "gemma": in: input_ids [prompts, tokens] i64, all valid   out: hidden [prompts·tokens, width], the last state
 absl::StatusOr<std::unique_ptr<ModelPart>> LoadPart(const std::string& part, const PartOptions& options);
 
-// One forward pass of the transformer on dry ops; `prepared` is called between what is done once before the loop and
-// the pass.
+// Runs one forward pass of the transformer on dry ops. Calls `prepared` after the one-time preparation and before the
+// pass.
 absl::Status DryTransformer(const ModelConfig& config, const InputFile& inputs, DType precision, DryOps& ops,
                             absl::FunctionRef<void()> prepared);
 

@@ -14,7 +14,7 @@ struct OneDnnProduct::Parts {
   dnnl::memory x, w, out;
   dnnl::matmul product;
 
-  // f32 values in the pattern of a small ramp, in whatever layout `desc` has.
+  // Returns f32 values of a small repeating ramp, in the layout of `desc`.
   dnnl::memory Filled(const dnnl::memory::desc& desc, const dnnl::memory::dims& dims) {
     dnnl::memory plain({dims, dnnl::memory::data_type::f32, dnnl::memory::format_tag::ab}, engine);
     float* values = static_cast<float*>(plain.get_data_handle());

@@ -1,5 +1,4 @@
-// A matrix product by oneDNN, set up as favourably as its interface allows: weights reordered beforehand into the
-// layout it asks for.
+// A matrix product with oneDNN, with weights reordered beforehand into the layout that oneDNN prefers.
 #ifndef KINORA_TESTS_BENCH_ONEDNN_PRODUCT_H_
 #define KINORA_TESTS_BENCH_ONEDNN_PRODUCT_H_
 
@@ -10,8 +9,8 @@ namespace kinora {
 
 class OneDnnProduct {
  public:
-  // out[rows, out] = x[rows, in] · w[in, out], f32 or bf16 throughout; operands are filled with small values.
-  // Threads are OpenMP's: OMP_NUM_THREADS.
+  // Computes out[rows, out] = x[rows, in] · w[in, out], all f32 or all bf16, with operands of small values. OpenMP
+  // sets the number of threads (OMP_NUM_THREADS).
   OneDnnProduct(int64_t rows, int64_t in, int64_t out, bool bf16);
   ~OneDnnProduct();
   void Run();

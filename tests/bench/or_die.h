@@ -8,7 +8,7 @@
 
 namespace kinora {
 
-// A benchmark has nobody to report an error to.
+// Returns the value. Benchmarks end on an error.
 template <typename T>
 T OrDie(absl::StatusOr<T> value) {
   KINORA_CHECK(value.ok()) << value.status().ToString();

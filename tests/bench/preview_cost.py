@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""What previews cost: the time of one beside that of its step, from traces of served jobs of the demo model.
+"""Measures the cost of previews: the time of a preview compared with its step, from traces of served jobs of the demo
+model.
 
     tests/bench/preview_cost.py --build build/release
 
-A row for each shape. A preview costs what its shape says (a cell's channels times three, and a JPEG of at most 384 pixels a
-side), whatever the model; a step of a released model takes seconds where the demo's takes a fraction of one, so the share of the
-larger shapes is the demo model's and not theirs.
+Prints one row per shape. A preview's cost depends only on the shape (a cell's channels times three, and a JPEG of at
+most 384 pixels a side). A step of a released model takes seconds but the demo model's only a fraction of one, so the
+shares of larger shapes apply only to the demo model.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = ROOT / "models" / "demo"
-SHAPES = ((128, 128, 25), (768, 512, 9), (1216, 704, 9), (1536, 1024, 9))
+SHAPES = ("128x128x25", "768x512x9", "1216x704x9", "1536x1024x9")
 
 
 def durations(trace: dict, name: str) -> list:
@@ -28,6 +29,7 @@ def durations(trace: dict, name: str) -> list:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, default=ROOT / "build" / "release")
+    parser.add_argument("--shape", action="append", metavar="WxHxF", help=f"default: {', '.join(SHAPES)}")
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
@@ -36,7 +38,7 @@ def main() -> None:
         address = f"unix:{folder}/api.sock"
         environment = os.environ | {"KINORA_SERVER": address, "XDG_CACHE_HOME": f"{folder}/cache"}
         server = subprocess.Popen(
-            [binaries / "kinora-frontend", f"--address={address}", "--http-address=", "--worker-http-address=",
+            [binaries / "kinora-frontend", f"--address={address}", "--http-address=", "--web-address=", "--worker-http-address=",
              f"--state-directory={folder}/state", f"--worker-model={DEMO / 'ltx-2.3-demo-dev.safetensors'}",
              f"--worker-model=text_encoder={DEMO / 'gemma'}", f"--worker-threads={options.threads}"],
             env=environment, stderr=subprocess.DEVNULL)
@@ -46,7 +48,7 @@ def main() -> None:
 
         try:
             print(f"{'shape':>14}  {'step, ms':>9}  {'preview, ms':>11}  {'share':>6}")
-            for width, height, frames in SHAPES:
+            for width, height, frames in (shape.split("x") for shape in options.shape or SHAPES):
                 video = kinora("create", "a yellow triangle moves up on a blue background", "--recipe=one_stage", "--seed=1",
                                f"--steps={options.steps}", f"--width={width}", f"--height={height}", f"--frames={frames}",
                                "--preview-every=1", "--trace").strip()

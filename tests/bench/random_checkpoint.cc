@@ -20,7 +20,7 @@ absl::Status WriteRandomCheckpoint(const std::string& path, const std::vector<Re
     for (int64_t done = 0; done < total;) {
       const int64_t n = std::min<int64_t>(total - done, static_cast<int64_t>(chunk.size()));
       for (int64_t i = 0; i < n; ++i) {
-        state = state * 1664525u + 1013904223u;  // Numerical Recipes' generator: quick, and only its spread matters
+        state = state * 1664525u + 1013904223u;  // generator of Numerical Recipes: fast, and only the deviation matters
         chunk[i] = bf16(scale * (static_cast<float>(state >> 8) / 8388608.0f - 1.0f));
       }
       KINORA_RETURN_IF_ERROR(writer.Append(tensor.name, chunk.data(), n * 2));

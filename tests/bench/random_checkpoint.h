@@ -1,5 +1,5 @@
-// A checkpoint with random weights for whatever a dry run of the loading code asked for: models of the released sizes
-// without their files.
+// Writes checkpoints with random weights for all tensors that a dry run of the loading code requests: models of the
+// released sizes without their files.
 #ifndef KINORA_TESTS_BENCH_RANDOM_CHECKPOINT_H_
 #define KINORA_TESTS_BENCH_RANDOM_CHECKPOINT_H_
 
@@ -10,8 +10,8 @@
 
 namespace kinora {
 
-// Writes `tensors` as bf16 to `path`. Matrices and filters are scaled by their fan-in, so that activations stay of
-// order one (denormals and infinities would change the timing); vectors are small.
+// Writes `tensors` as bf16 to `path`. Matrices and filters are scaled by their fan-in so that activations stay of order
+// one (denormals and infinities would change timings); vectors are small.
 absl::Status WriteRandomCheckpoint(const std::string& path, const std::vector<RecordedTensor>& tensors);
 
 }  // namespace kinora

@@ -1,8 +1,9 @@
-// What one rank of a group takes on the CPU, the others left out, beside a rank alone: a forward pass of the
-// transformer of middle size (docs/performance.md), bf16, random weights.
+// Measures one rank of a group on the CPU without the other ranks, compared with a single rank: a forward pass of the
+// medium-sized transformer (docs/performance.md), bf16, with random weights.
 //   ranks_bench [THREADS = 2] [PAIRS = 5] [VIDEO_TOKENS…= 1536 6144]
-// For each mesh and size one line: the medians of both, this rank's share of the operations, and how long it takes per
-// operation against a rank alone (the median of the pairs' ratios; 1: as long as its share says). The two run in turns.
+// Prints one line per mesh and size: the medians of both, this rank's share of the operations, and its time per
+// operation relative to the single rank (the median of the pairs' ratios; 1: as expected for its share). The two run
+// alternately.
 #include <cstdio>
 #include <cstdlib>
 #include <vector>

@@ -1,12 +1,17 @@
-// One frontend under a steady load: idle watchers, and jobs created at a rate that does not wait for answers, which
-// scripted groups end after a moment. Says whether each was taken and COMPLETED once, how long that took, and what the
-// frontend's process and its records grow by. docs/performance.md, "A frontend under load".
+// Puts a steady load on one frontend: idle watchers, and jobs created at a fixed rate that does not wait for answers.
+// Scripted groups end each job after a moment. Reports whether each job was accepted and COMPLETED once, how long that
+// took, and the growth of the frontend's process and state. docs/performance.md, "A frontend under load".
+//
+// With --http-rate or --http-watchers, also on a gateway in front of it: event streams and creations over HTTP.
 //
 //   serving_load [--rate 100] [--duration 10m] [--watchers 1000] [--groups 8] [--run 50ms] [--folder DIR]
+//                [--http-rate 0] [--http-watchers 0]
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
 #include <cstdio>
+#include <functional>
+#include <memory>
 #include <set>
 #include <thread>
 
@@ -16,8 +21,9 @@
 #include "absl/time/clock.h"
 #include "engine/base/command_line.h"
 #include "kinora/v1/video_generation.grpc.pb.h"
-#include "server/common/model_conversion.h"
 #include "server/common/timestamps.h"
+#include "server/request/model_conversion.h"
+#include "tests/bench/http_load.h"
 #include "tests/bench/load_report.h"
 #include "tests/request/descriptions.h"
 #include "tests/testing/fake_worker.h"
@@ -33,17 +39,19 @@ constexpr FlagSpec kFlags[] = {
     {"watchers", "N", "open watches of a job that does not move; absent: 1000"},
     {"groups", "N", "scripted worker groups; absent: 8"},
     {"run", "DURATION", "after which a group ends its job; absent: 50ms"},
+    {"http-rate", "N", "jobs created per second through a gateway; absent: 0"},
+    {"http-watchers", "N", "event streams through a gateway, of a job that does not move; absent: 0"},
     {"folder", "FOLDER", "where the state is kept, on the disk that is meant; absent: a temporary one"},
 };
 
 struct Load {
-  int rate = 100, watchers = 1000, groups = 8;
+  int rate = 100, watchers = 1000, groups = 8, http_rate = 0, http_watchers = 0;
   absl::Duration duration = absl::Minutes(10), run = absl::Milliseconds(50);
   std::string folder;
   std::string File(const std::string& name) const { return folder + "/" + name; }
 };
 
-// Ends each job after `run`, until it is told to stop.
+// Ends each job after `run`, until it is destroyed.
 class Group {
  public:
   Group(const Load& load, const v1::ModelInfo& model, int number)
@@ -100,7 +108,7 @@ class IdleWatch : public grpc::ClientReadReactor<v1::VideoEvent> {
   absl::Notification done_;
 };
 
-// Calls that have not been answered yet, and what became of the others.
+// Unanswered calls, and the results of the answered ones.
 class Creator {
  public:
   explicit Creator(v1::VideoGeneration::Stub& stub) : stub_(stub) {}
@@ -144,7 +152,7 @@ class Creator {
 };
 
 std::unique_ptr<v1::VideoGeneration::Stub> StubOf(const Load& load, int number) {
-  grpc::ChannelArguments own;  // a connection of its own
+  grpc::ChannelArguments own;  // does not share a connection
   own.SetInt("kinora.bench.connection", number);
   return v1::VideoGeneration::NewStub(
       grpc::CreateCustomChannel("unix:" + load.File("api.sock"), grpc::InsecureChannelCredentials(), own));
@@ -160,12 +168,13 @@ std::vector<std::string> FrontendCommand(const Load& load) {
           "--http-address=",
           "--min-free-bytes=0",
           "--queue-capacity=10000",
-          absl::StrCat("--max-watchers=", load.watchers + 10),
+          absl::StrCat("--max-watchers=", load.watchers + load.http_watchers + 10),
           "--worker-heartbeat-timeout-seconds=86400",
           "--model-description=" + load.File("idle.textproto")};
 }
 
-// Every job of the frontend, once: how long each took from creation to its end, COMPLETED at the first attempt.
+// Lists every job of the frontend once: the time from creation to end of jobs that were COMPLETED at the first attempt,
+// and the number of others.
 struct Ends {
   std::vector<double> seconds;
   std::set<std::string> ids;
@@ -192,29 +201,51 @@ Ends ListEnds(v1::VideoGeneration::Stub& stub) {
   return ends;
 }
 
-// At the rate, whatever is answered and when; a look at the process once per second.
-Growth Drive(const Load& load, pid_t frontend, Creator& creator) {
-  Growth growth(frontend, load.File("state"));
+// Creates jobs at the rate, regardless of the answers. Calls `look` once per second.
+void Drive(int rate, absl::Duration duration, const std::function<void(absl::Time due)>& create,
+           const std::function<void()>& look) {
   const absl::Time begin = absl::Now();
-  const auto jobs = static_cast<int64_t>(load.rate * absl::ToDoubleSeconds(load.duration));
+  const auto jobs = static_cast<int64_t>(rate * absl::ToDoubleSeconds(duration));
   for (int64_t job = 0; job < jobs; ++job) {
-    const absl::Time due = begin + job * absl::Seconds(1) / load.rate;
+    const absl::Time due = begin + job * absl::Seconds(1) / rate;
     absl::SleepFor(due - absl::Now());
-    creator.Create(due);
-    if (job % load.rate == 0) growth.Look();
+    create(due);
+    if (job % rate == 0) look();
   }
-  growth.Look();
-  return growth;
+  look();
 }
 
-void AwaitAll(const std::vector<std::unique_ptr<Group>>& groups, const Creator& creator) {
+// Both loads at once. `http`: may be null.
+std::pair<Growth, Growth> DriveAll(const Load& load, pid_t frontend, Creator& creator, HttpLoad* http) {
+  Growth growth(frontend, load.File("state")), gateway(http == nullptr ? frontend : http->gateway(), load.folder);
+  std::thread over_http;
+  if (http != nullptr) {
+    over_http = std::thread([&] {
+      Drive(
+          load.http_rate, load.duration, [&](absl::Time due) { http->Create(due); }, [&] { gateway.Look(); });
+    });
+  }
+  Drive(
+      load.rate, load.duration, [&](absl::Time due) { creator.Create(due); }, [&] { growth.Look(); });
+  if (over_http.joinable()) over_http.join();
+  return {growth, gateway};
+}
+
+void AwaitAll(const std::vector<std::unique_ptr<Group>>& groups, const Creator& creator, const HttpLoad* http) {
   const absl::Time end = absl::Now() + absl::Minutes(5);
   const auto ended = [&] {
     int64_t runs = 0;
     for (const auto& group : groups) runs += group->runs();
-    return creator.open() == 0 && runs >= std::ssize(creator.latencies());
+    const bool answered = creator.open() == 0 && (http == nullptr || http->waiting() == 0);
+    return answered && runs >= std::ssize(creator.latencies()) + (http == nullptr ? 0 : std::ssize(http->latencies()));
   };
   while (!ended() && absl::Now() < end) absl::SleepFor(absl::Milliseconds(50));
+}
+
+// Prints what the gateway did. Returns whether it kept all streams and accepted all jobs.
+bool HttpHeld(const Load& load, const HttpLoad& http, const Growth& gateway) {
+  PrintHttpLoad(http.latencies(), http.refused(), http.watchers(), gateway);
+  return http.refused().empty() && http.watchers() == load.http_watchers;
 }
 
 int Run(const Load& load) {
@@ -236,12 +267,16 @@ int Run(const Load& load) {
   for (int i = 0; i < load.watchers; ++i) {
     if (i % kPerConnection == 0) stubs.push_back(StubOf(load, i));
     watches.push_back(std::make_unique<IdleWatch>(*stubs.back(), idle.id(), open));
-    while (open <= i) absl::SleepFor(absl::Milliseconds(1));  // calls whose message is on its way are few
+    while (open <= i) absl::SleepFor(absl::Milliseconds(1));  // limits the number of calls that are being opened
   }
   AwaitModel(*stub, "busy");
+  std::unique_ptr<HttpLoad> http;
+  if (load.http_rate > 0 || load.http_watchers > 0) {
+    http = std::make_unique<HttpLoad>("unix:" + load.File("api.sock"), load.http_watchers, idle.id());
+  }
   Creator creator(*stub);
-  const Growth growth = Drive(load, frontend.pid(), creator);
-  AwaitAll(groups, creator);
+  const auto [growth, gateway] = DriveAll(load, frontend.pid(), creator, http.get());
+  AwaitAll(groups, creator, http.get());
   const Ends ends = ListEnds(*stub);
   int64_t runs = 0;
   for (const auto& group : groups) runs += group->runs();
@@ -254,10 +289,12 @@ int Run(const Load& load) {
              .create = creator.latencies(),
              .to_end = ends.seconds},
             growth);
+  const bool http_held = http == nullptr || HttpHeld(load, *http, gateway);
+  const int64_t http_jobs = http == nullptr ? 0 : std::ssize(http->latencies());
   for (const auto& watch : watches) watch->End();
   const bool held = creator.refused().empty() && ends.others == 0 && runs == std::ssize(ends.ids) &&
-                    std::ssize(ends.ids) == std::ssize(creator.latencies()) && open == load.watchers;
-  return held ? 0 : 1;
+                    std::ssize(ends.ids) == std::ssize(creator.latencies()) + http_jobs && open == load.watchers;
+  return held && http_held ? 0 : 1;
 }
 
 int Main(const std::vector<std::string>& arguments) {
@@ -267,7 +304,11 @@ int Main(const std::vector<std::string>& arguments) {
     return 2;
   }
   Load load;
-  for (auto [flag, value] : {std::pair{"rate", &load.rate}, {"watchers", &load.watchers}, {"groups", &load.groups}}) {
+  for (auto [flag, value] : {std::pair{"rate", &load.rate},
+                             {"watchers", &load.watchers},
+                             {"groups", &load.groups},
+                             {"http-rate", &load.http_rate},
+                             {"http-watchers", &load.http_watchers}}) {
     if (const auto text = line->Get(flag); text && !absl::SimpleAtoi(*text, value)) return 2;
   }
   if (const auto duration = line->GetDuration("duration"); duration.ok() && *duration) load.duration = **duration;

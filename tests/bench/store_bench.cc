@@ -1,7 +1,7 @@
-// What one operation on the job store takes with more and more jobs in it, in SQLite's default durability, and one on
-// the queue with as many jobs waiting. docs/performance.md, "A frontend under load".
+// Measures single operations on the job store with increasing numbers of jobs, in SQLite's default durability, and on
+// the queue with as many waiting jobs. docs/performance.md, "A frontend under load".
 //
-//   store_bench [JOBS...]   absent: 10000 100000
+//   store_bench [JOBS...]   default: 10000 100000
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -45,7 +45,7 @@ class Bench {
     store_ = *std::move(opened);
   }
 
-  // So many more that were created and cancelled, many at once.
+  // Adds `jobs` jobs that are created and cancelled concurrently.
   void Fill(int64_t jobs) {
     for (int64_t i = 0; i < jobs; ++i) {
       {
@@ -67,10 +67,10 @@ class Bench {
       });
     }
     store_->Flush();
-    store_->Flush();  // of the cancels
+    store_->Flush();  // waits for the cancels
   }
 
-  // Each operation alone, and its median.
+  // Measures each operation separately and prints medians.
   void Measure(int64_t jobs) {
     std::vector<double> create, claim, finish, get, list, queued;
     for (int i = 0; i < kRepetitions; ++i) {
@@ -137,7 +137,7 @@ QueuedJob Waiting(int64_t number) {
   return {.id = absl::StrCat("job", number), .model = "m", .create_time = absl::FromUnixMicros(number)};
 }
 
-// Of as many that wait: a push and the pop of the first.
+// Measures a push and a pop of the first job, with `jobs` jobs waiting.
 void MeasureQueue(int64_t jobs) {
   JobQueue queue(static_cast<int>(jobs) + 10);
   for (int64_t i = 0; i < jobs; ++i) queue.Requeue(Waiting(i));

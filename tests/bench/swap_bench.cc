@@ -1,7 +1,8 @@
-// What a change of LoRAs before the second stage takes, beside a forward pass of that stage: a TWO_STAGE render of the
-// demo model at its default size, whose first stage bears no LoRA and whose second the distilled one.
-//   swap_bench      flags of Google Benchmark as always
-// Time is that of one swap, going on or coming off by turns; pass_ms that of a forward pass in the same runs.
+// Compares the time of changing LoRAs before the second stage with that of a forward pass of that stage, in a TWO_STAGE
+// render of the demo model at its default size. The first stage uses no LoRA, the second the distilled one.
+//   swap_bench   accepts the flags of Google Benchmark
+// Time is that of one swap, alternately adding and removing the LoRA; pass_ms is that of a forward pass in the same
+// runs.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -27,15 +28,16 @@ class NoSink : public ClipSink {
   absl::Status End() override { return absl::OkStatus(); }
 };
 
-// Times the steps of the second stage, and ends the run after it.
+// Measures the steps of the second stage, then ends the run.
 class Steps : public RunObserver {
  public:
   absl::Status OnStage(const Progress& progress) override {
-    return progress.stage == "decode_video" ? absl::CancelledError("measured") : absl::OkStatus();
+    return progress.stage.kind == StageKind::kDecodeVideo ? absl::CancelledError("measured") : absl::OkStatus();
   }
   absl::Status OnStep(const Progress& progress, const StepLatents*) override {
     const absl::Time now = Clock::Steady().Now();
-    if (progress.stage == "denoise_2" && progress.step > 1) seconds_.push_back(absl::ToDoubleSeconds(now - last_));
+    if (progress.stage.name() == "denoise_2" && progress.step > 1)
+      seconds_.push_back(absl::ToDoubleSeconds(now - last_));
     last_ = now;
     return absl::OkStatus();
   }

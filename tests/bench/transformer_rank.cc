@@ -27,7 +27,7 @@ TransformerConfig MiddleSize() {
   return config;
 }
 
-// All its tensors, drawn once.
+// All of the model's tensors, drawn once.
 std::shared_ptr<const Checkpoint> WholeModel(const TransformerConfig& config) {
   static const std::shared_ptr<const Checkpoint> whole = [&] {
     DryBackend dry;
@@ -38,7 +38,7 @@ std::shared_ptr<const Checkpoint> WholeModel(const TransformerConfig& config) {
     files.paths = {std::filesystem::temp_directory_path() /
                    ("transformer_rank." + std::to_string(getpid()) + ".safetensors")};
     std::vector<RecordedTensor> tensors = recorded.recorded();
-    for (RecordedTensor& tensor : tensors) {  // under the names of a checkpoint in one file
+    for (RecordedTensor& tensor : tensors) {  // with the names of a single-file checkpoint
       tensor.name = "model.diffusion_model." + tensor.name.substr(std::string("transformer.").size());
     }
     KINORA_CHECK(WriteRandomCheckpoint(files.paths[0], tensors).ok()) << files.paths[0];
@@ -51,7 +51,7 @@ std::shared_ptr<const Checkpoint> WholeModel(const TransformerConfig& config) {
 
 }  // namespace
 
-// One guidance pass, as the denoising loop runs it.
+// One guidance pass, run as in the denoising loop.
 struct TransformerRank::Pass {
   Pass(Exec& exec, const Transformer& transformer, int64_t video_tokens) {
     const TransformerConfig config = MiddleSize();

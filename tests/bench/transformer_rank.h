@@ -1,4 +1,4 @@
-// A rank of the transformer of middle size (docs/performance.md), bf16, random weights: a forward pass, captured.
+// One rank of the medium-sized transformer (docs/performance.md), bf16, with random weights: a captured forward pass.
 #ifndef KINORA_TESTS_BENCH_TRANSFORMER_RANK_H_
 #define KINORA_TESTS_BENCH_TRANSFORMER_RANK_H_
 
@@ -15,13 +15,14 @@ namespace kinora {
 
 class TransformerRank {
  public:
-  // That rank of the mesh, which outlives it. Of a dry mesh it computes its part on what lies in its memory where the
-  // others' would come in; of another all ranks construct theirs and run at the same time. threads: of its operations.
+  // Creates the mesh's rank; the mesh must outlive it. On a dry mesh it computes its part with whatever is in the
+  // buffers for the other ranks' data. On another mesh, all ranks must be created and run concurrently. `threads` is
+  // the number for its ops.
   TransformerRank(const Mesh& mesh, int64_t video_tokens, int threads);
   ~TransformerRank();
 
   void Run();
-  double flops() const { return flops_; }  // of one pass, this rank's
+  double flops() const { return flops_; }  // this rank's, per pass
 
  private:
   struct Pass;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The Go of docs/clients.md, built by Debian's packages as a reader would."""
+"""Builds the Go code of docs/clients.md with Debian's packages, as a reader would."""
 
 import harness
 
@@ -8,7 +8,7 @@ class GoBlock(harness.PageTest):
     def test_the_client_of_the_page_is_built_and_makes_a_clip(self) -> None:
         (client,), (command,) = harness.blocks("go"), harness.blocks("bash go")
         (self.folder / "generate.go").write_text(self.here(client))
-        cache = harness.BUILD / "go-cache"  # what it compiles of gRPC takes most of the time
+        cache = harness.BUILD / "go-cache"  # compiling gRPC takes most of the time
         harness.run(["bash", "-ec", command], self.folder, GOCACHE=str(cache.resolve()), GOFLAGS="")
         done = harness.run(["./generate"], self.folder)
         self.assertEqual(done, "")

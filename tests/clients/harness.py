@@ -1,5 +1,5 @@
-"""What the tests of clients share: a running frontend with its worker, the package installed as a user installs it, the
-blocks of pages, and a loud way to be skipped."""
+"""Shared by the tests of clients: a running frontend with its worker, the package installed as by a user, the code
+blocks of pages, and a visible way to skip a test."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from typing import Optional
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "release"
-START_SECONDS = 120  # what a busy machine may take
-SKIPPED = 77  # as CMakeLists.txt tells CTest
+START_SECONDS = 120  # allowance for a busy machine
+SKIPPED = 77  # as in CMakeLists.txt
 
 
 def main(modules: list[str] = [], programs: list[str] = [], folders: list[str] = []) -> None:
-    """Runs the tests of the calling file, or says what they lack."""
+    """Runs the tests of the calling file. Skips them with a message if a requirement is missing."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", type=Path, default=BUILD)
     arguments, rest = parser.parse_known_args()
@@ -47,7 +47,7 @@ def free_port() -> int:
 
 
 class Frontend:
-    """A frontend with one supervised worker on 127.0.0.1, and its state, for as long as the `with` block lasts."""
+    """A frontend with one supervised worker on 127.0.0.1, and its state, during the `with` block."""
 
     def __init__(self, folder: Path, model: str = "tiny", flags: list[str] = [], bin: Optional[Path] = None):
         files = ROOT / "models" / model
@@ -55,7 +55,7 @@ class Frontend:
         self.address = f"127.0.0.1:{self.port}"
         self.log: list[str] = []
         self._ready = threading.Event()
-        self._command = [str((bin or BUILD / "bin") / "kinora-frontend"), f"--address={self.address}", "--http-address=",
+        self._command = [str((bin or BUILD / "bin") / "kinora-frontend"), f"--address={self.address}", "--http-address=", "--web-address=",
                          f"--state-directory={folder / 'state'}", "--worker-http-address=", "--min-free-bytes=0",
                          f"--worker-model={next(files.glob('*-dev.safetensors'))}",
                          f"--worker-model=text_encoder={files / 'gemma'}", "--worker-model=kind=dev", *flags]
@@ -72,7 +72,7 @@ class Frontend:
         self._reader.start()
 
     def _read(self) -> None:
-        with self._process.stderr as lines:  # end with the process
+        with self._process.stderr as lines:  # ends with the process
             for line in lines:
                 self.log.append(line)
                 if "event=group_ready" in line:
@@ -101,7 +101,7 @@ class Frontend:
 
 
 def run(command: list[str], folder: Path, **environment: str) -> str:
-    """Standard output; AssertionError with everything else if the command fails."""
+    """Returns standard output. Raises AssertionError with the rest of the output if the command fails."""
     done = subprocess.run(command, cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True)
     if done.returncode != 0:
         raise AssertionError(f"{command} ended with {done.returncode}\n{done.stdout}\n{done.stderr}")
@@ -109,23 +109,33 @@ def run(command: list[str], folder: Path, **environment: str) -> str:
 
 
 def install_package(folder: Path) -> Path:
-    """Where clients/python lies when pip has installed it, with google.rpc, which is googleapis-common-protos', beside it."""
+    """Installs clients/python with pip and returns its location. google.rpc (from googleapis-common-protos) is added
+    beside it."""
     source, target = folder / "source", folder / "site"
-    shutil.copytree(ROOT / "clients" / "python", source)  # setuptools builds in it
+    shutil.copytree(ROOT / "clients" / "python", source)  # setuptools builds in the source folder
     run([sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", "--no-deps",
          "--no-build-isolation", "--target", str(target), str(source)], folder)
-    run(["protoc", "-I", str(ROOT / "proto"), f"--python_out={target}", "google/rpc/status.proto", "google/rpc/error_details.proto"],
-        folder)
+    generate_google_rpc(target)
     return target
 
 
+def generate_google_rpc(target: Path) -> None:
+    run(["protoc", "-I", str(ROOT / "proto"), f"--python_out={target}", "google/rpc/status.proto", "google/rpc/error_details.proto"],
+        target)
+
+
+def video_codec(name: str, folder: Path) -> str:
+    return run(["ffprobe", "-v", "error", "-select_streams", "v", "-show_entries", "stream=codec_name", "-of", "csv=p=0", name],
+               folder).strip()
+
+
 def blocks(kind: str, page: Path = ROOT / "docs/clients.md") -> list[str]:
-    """Of a page: those that begin with ```KIND."""
+    """Returns the blocks of a page that start with ```KIND."""
     return re.findall(rf"^```{kind}\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
 
 
 class PageTest(unittest.TestCase):
-    """In an empty folder with `proto` in it, and a server on the demo model."""
+    """Runs in an empty folder that contains `proto`, with a server of the demo model."""
 
     def setUp(self) -> None:
         self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
@@ -137,6 +147,4 @@ class PageTest(unittest.TestCase):
         return block.replace("127.0.0.1:8470", self.frontend.address)
 
     def check_clip(self, name: str, codec: str = "h264") -> None:
-        found = run(["ffprobe", "-v", "error", "-select_streams", "v", "-show_entries", "stream=codec_name", "-of", "csv=p=0", name],
-                    self.folder)
-        self.assertEqual(found.strip(), codec)
+        self.assertEqual(video_codec(name, self.folder), codec)

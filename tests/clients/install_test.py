@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What `cmake --install` leaves is enough to serve, to make a clip and to make stubs, away from the tree."""
+"""The files of `cmake --install` are sufficient to serve, to make a clip and to generate stubs, outside the source
+tree."""
 
 import tempfile
 import unittest
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import harness
 
-PROGRAMS = ["kinora", "kinora-frontend", "kinora-render", "kinora-worker"]
+PROGRAMS = ["kinora", "kinora-frontend", "kinora-gateway", "kinora-render", "kinora-worker"]
 
 
 MANUALS = {"share/man/man1/kinora.1", "share/bash-completion/completions/kinora", "share/zsh/site-functions/_kinora",
@@ -18,7 +19,7 @@ class Install(unittest.TestCase):
     def test_the_installed_programs_and_proto_serve_away_from_the_tree(self) -> None:
         folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
         prefix = folder / "usr"
-        manifest = harness.BUILD / "install_manifest.txt"  # perhaps of an installation that somebody will remove by it
+        manifest = harness.BUILD / "install_manifest.txt"  # an earlier installation may need it for its removal
         earlier = manifest.read_bytes() if manifest.exists() else None
         harness.run(["cmake", "--install", str(harness.BUILD), "--prefix", str(prefix)], folder)
         manifested = manifest.read_text()
@@ -26,7 +27,7 @@ class Install(unittest.TestCase):
         installed = {str(path.relative_to(prefix)) for path in prefix.rglob("*") if path.is_file()}
         self.assertLessEqual({f"bin/{program}" for program in PROGRAMS} | MANUALS | {"share/doc/kinora/LICENSE"}, installed)
         listed = {str(Path(line).relative_to(prefix)) for line in manifested.splitlines()}
-        self.assertEqual(listed, installed)  # what docs/operations.md removes again
+        self.assertEqual(listed, installed)  # removed by docs/quickstart.md "Uninstall"
         for program in PROGRAMS:
             harness.run([str(prefix / "bin" / program), "--help"], folder)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The Python of docs/clients.md, as a reader would paste it."""
+"""Runs the Python code of docs/clients.md as a reader would paste it."""
 
 import sys
 
@@ -10,13 +10,13 @@ class PythonBlocks(harness.PageTest):
     def test_what_the_package_does_on_the_page(self) -> None:
         site = harness.install_package(self.folder)
         blocks = harness.blocks("python package")
-        self.assertEqual(len(blocks), 6)
+        self.assertEqual(len(blocks), 7)
         out = ""
         for block in blocks:
             out += harness.run([sys.executable, "-c", block], self.folder, PYTHONPATH=str(site), KINORA_SERVER=self.frontend.address)
         for expected in ("clip.mp4 128 128", "RUNNING denoise ", "['square-0.mp4', ", "nearest: 96"):
             self.assertIn(expected, out)
-        for name in ("clip.mp4", "circle.mp4", "square-3.mp4", "triangle.mp4"):
+        for name in ("clip.mp4", "circle.mp4", "square-3.mp4", "triangle.mp4", "from-clip.mp4", "retake.mp4", "for-sound.mp4"):
             self.check_clip(name)
         self.check_clip("star.webm", "vp9")
         preview = (self.folder / "now.jpg").read_bytes()

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The commands of docs/recipes.md, in their order, as a reader would paste them, against the server that the page starts."""
+"""Runs the commands of docs/recipes.md in order, as a reader would paste them, against the server that the page
+starts."""
 
 import os
 import re
@@ -20,7 +21,7 @@ class RecipesPage(unittest.TestCase):
         program, *flags = shlex.split(server.replace("\\\n", " "))
         self.assertEqual(program, "kinora-frontend")
         more = [f"--worker-model={re.sub('models/', f'{harness.ROOT}/models/', v)}" for v in flags if "=" in v and "text_encoder" not in v]
-        self.assertEqual(2 * (len(more) + 2), len(flags))  # the model and its text encoder are the harness's
+        self.assertEqual(2 * (len(more) + 2), len(flags))  # the harness passes the model and text encoder
         self.frontend = self.enterContext(harness.Frontend(self.folder, "demo", more))
 
     def test_every_command_makes_its_file(self) -> None:

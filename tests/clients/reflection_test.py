@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A client that knows nothing of the API but the address, as grpcurl is: reflection, over HTTP/2 without TLS."""
+"""A client like grpcurl that only knows the API's address: reflection, over HTTP/2 without TLS."""
 
 import sys
 import tempfile
@@ -25,7 +25,7 @@ class Reflection(unittest.TestCase):
         channel = self.enterContext(grpc.insecure_channel(self.frontend.address))
         database = reflection.ProtoReflectionDescriptorDatabase(channel)
         self.assertEqual(set(database.get_services()), {"kinora.v1.VideoGeneration", "kinora.v1.Models", "grpc.health.v1.Health"})
-        pool = descriptor_pool.DescriptorPool(database)  # of its own: what it does not get from the server it has not
+        pool = descriptor_pool.DescriptorPool(database)  # separate, so that it contains only what the server sent
         for service in database.get_services():
             for method in pool.FindServiceByName(service).methods:
                 self.assertTrue(method.input_type.full_name and method.output_type.full_name)

@@ -1,5 +1,5 @@
-// Plans of cuDNN itself, built without a device for one that is described: what it takes and refuses is what the
-// definitions take and refuse that stand for it on the simulated device. Nothing runs.
+// Builds the real cuDNN's plans from a device description, without a device, and tests that it supports the same shapes
+// as the simulated cuDNN. Nothing runs.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@
 namespace kinora {
 namespace {
 
-// [batch, rows, heads · width], rows `row` elements apart.
+// [batch, rows, heads · width], consecutive rows `row` elements apart.
 HeadStrides Packed(int64_t rows, int64_t width, int64_t row) {
   return {.batch = rows * row, .head = width, .row = row};
 }
@@ -82,7 +82,7 @@ std::vector<Case<CudnnAttention>> Attentions() {
   return cases;
 }
 
-// A 3×3×3 convolution as the video decoders have it, `frames` of x without padding in time.
+// A 3×3×3 convolution of the video decoders: `frames` frames of x, no padding in time.
 CudnnConvolution Video(int64_t frames, int64_t rows, int64_t columns, int64_t in, int64_t out) {
   const ConvAxis side{.kernel = 3, .before = 1, .after = 1};
   return {.frames = frames,
@@ -147,7 +147,7 @@ std::vector<Case<CudnnConvolution>> Convolutions() {
 
 #ifdef KINORA_CUDNN_LIBRARY
 
-// An H100, in the terms of cuDNN's device properties, but for its compute capability.
+// An H100 as cuDNN device properties, without its compute capability.
 constexpr char kDevice[] =
     R"({"maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],"regsPerBlock":65536,)"
     R"("multiProcessorCount":132,"warpSize":32,"maxSharedMemoryPerBlock":49152,"maxSharedMemoryPerBlockOptin":232448,)"
@@ -158,7 +158,7 @@ constexpr char kDevice[] =
 
 template <typename Shape>
 void ExpectTheSameRefusals(const std::vector<Case<Shape>>& cases) {
-  for (const char* library : {KINORA_FAKE_DRIVER, KINORA_NVRTC_LIBRARY}) {  // before cuDNN looks for them by name
+  for (const char* library : {KINORA_FAKE_DRIVER, KINORA_NVRTC_LIBRARY}) {  // before cuDNN opens them by name
     ASSERT_NE(dlopen(library, RTLD_NOW | RTLD_GLOBAL), nullptr) << dlerror();
   }
   const std::pair<simt::Model, int> models[] = {{simt::Model::kH100, 900}, {simt::Model::kA100, 800}};
@@ -180,7 +180,7 @@ TEST(CudnnPlans, OfAttentionAreRefusedAsTheirDefinitionsAre) { ExpectTheSameRefu
 TEST(CudnnPlans, OfConvolutionsAreRefusedAsTheirDefinitionsAre) { ExpectTheSameRefusals(Convolutions()); }
 
 TEST(CudnnDeathTest, ALibraryThatIsNotThereIsNamed) {
-  // Runs first, in a process of its own: a library that is open stays open.
+  // Runs first, in its own process, because an opened library stays open.
   EXPECT_EXIT(
       {
         const absl::Status status = OpenCudnnFrontend({.library = "libcudnn.so.nowhere"}).status();

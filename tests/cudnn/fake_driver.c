@@ -1,9 +1,9 @@
-// Test only: the functions of a CUDA driver that write an output, for plans that are built without a device. CMake adds
-// the others, which answer 0, by the names in the toolkit's stub.
+// Test only: the CUDA driver functions that write an output, for plans built without a device. CMake adds the others,
+// which return 0, by the names in the toolkit's stub.
 #include <stddef.h>
 
 static char something[4096];
-enum { kNotFound = 500, kNoDriver = 34 };  // cudaErrorStubLibrary's number: NVRTC takes it for a stub
+enum { kNotFound = 500, kNoDriver = 34 };  // kNoDriver: cudaErrorStubLibrary; NVRTC treats it as a stub
 
 int cuInit(void) { return kNoDriver; }
 int cuGetExportTable(void) { return kNoDriver; }

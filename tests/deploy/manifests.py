@@ -1,4 +1,4 @@
-"""What the tests of deploy/kubernetes share: the manifests as kubectl renders them, and the objects and containers in them."""
+"""Shared by the tests of deploy/kubernetes: the manifests as kubectl renders them, and their objects and containers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLACES = [ROOT / "third_party", Path("/usr/local/share/kinora")]  # of scripts/i
 
 
 def wheel(folder: str) -> Path:
-    """Where scripts/install-deps put a wheel's files, or would."""
+    """Returns where scripts/install-deps puts a wheel's files."""
     return next((place / folder for place in PLACES if (place / folder).exists()), PLACES[0] / folder)
 
 
@@ -24,18 +24,18 @@ KUBECTL = wheel("kubectl") / "kubectl"
 CHECKS = wheel("deploy-checks")
 sys.path.insert(0, str(CHECKS))
 
-# Every kustomization that somebody applies.
+# All kustomizations that users apply.
 OVERLAYS = sorted(str(p.parent.relative_to(MANIFESTS)) for p in MANIFESTS.rglob("kustomization.yaml")
                   if p.parent.parent.name == "overlays" or p.parent.name == "describe")
 
 
 @functools.lru_cache(maxsize=None)
 def render(folder: Path) -> list[dict]:
-    """The objects of a kustomization."""
+    """Returns the objects of a kustomization."""
     import yaml
 
     done = subprocess.run([KUBECTL, "kustomize", folder], capture_output=True, text=True)
-    if done.returncode != 0 or done.stderr:  # a warning is a failure
+    if done.returncode != 0 or done.stderr:  # a warning is an error
         raise AssertionError(f"kubectl kustomize {folder}: {done.stderr}")
     return list(yaml.safe_load_all(done.stdout))
 
@@ -50,7 +50,7 @@ def get(objects: list[dict], kind: str, name: str) -> dict:
 
 
 def pod_templates(objects: list[dict]) -> Iterator[tuple[dict, dict]]:
-    """Each object that makes pods, with the template of these."""
+    """Yields each object that creates pods, with its pod template."""
     for o in objects:
         if o["kind"] == "LeaderWorkerSet":
             yield o, o["spec"]["leaderWorkerTemplate"]["workerTemplate"]
@@ -59,7 +59,7 @@ def pod_templates(objects: list[dict]) -> Iterator[tuple[dict, dict]]:
 
 
 def of_component(objects: list[dict], component: str) -> dict:
-    """The pod template of the frontend or of the workers."""
+    """Returns the pod template of the frontend, the gateways or the workers."""
     [template] = [t for _, t in pod_templates(objects) if t["metadata"]["labels"]["app.kubernetes.io/component"] == component]
     return template
 
@@ -71,5 +71,5 @@ def program(name: str) -> Path:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """That of a container: its programs are those of the build."""
+    """Returns a container's environment, with programs from the build."""
     return {**os.environ, "PATH": f"{program('kinora').parent}:{os.environ['PATH']}", **more}

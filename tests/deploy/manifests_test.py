@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What deploy/kubernetes names is what the programs have: flags, fields, ports, groups, graces; and what it promises is in it: who
-reaches which port, what a container may."""
+"""Flags, fields, ports, groups and grace periods in deploy/kubernetes must match the programs. The manifests must also
+contain what they promise: who reaches which port, and what a container may do."""
 
 import re
 import subprocess
@@ -15,9 +15,13 @@ import pods
 
 SERVED = [name for name in manifests.OVERLAYS if name.startswith("overlays/")]
 FRONTEND = {"app.kubernetes.io/name": "kinora", "app.kubernetes.io/component": "frontend"}
-ALERTS = harness.ROOT / "deploy" / "prometheus" / "alerts.yaml"
-RULES = manifests.MANIFESTS / "components" / "monitoring" / "rules.yaml"
+PROMETHEUS = harness.ROOT / "deploy" / "prometheus"
+ALERTS = PROMETHEUS / "alerts.yaml"
+MONITORING = manifests.MANIFESTS / "components" / "monitoring"
+RULES = {MONITORING / "rules.yaml": ALERTS, MONITORING / "sglang.yaml": PROMETHEUS / "sglang.yaml"}  # the operator's, and their sources
 WORKER = {"app.kubernetes.io/name": "kinora", "app.kubernetes.io/component": "worker"}
+GATEWAY = {"app.kubernetes.io/name": "kinora", "app.kubernetes.io/component": "gateway"}
+COMPONENTS = {"frontend": FRONTEND, "worker": WORKER, "gateway": GATEWAY}
 
 
 def containers(objects: list[dict]) -> list[dict]:
@@ -37,10 +41,11 @@ def groups(objects: list[dict]) -> dict[str, int]:
     return {m[1]: int(m[2]) for m in re.finditer(r'^groups \{ id: "(\S+)" processes: (\d+) outside: true \}', config(objects, "frontend"), re.M)}
 
 
-def rules_of(alerts: str) -> str:
-    """Of alerts.yaml the operator's object; kustomize reads no file above its own folder."""
-    groups = alerts[alerts.index("groups:"):]
-    head = RULES.read_text().split("spec:\n")[0]
+def rules_of(operators: Path, source: Path) -> str:
+    """Returns the operator's object for a file of rules, which kustomize cannot read outside its own folder."""
+    rules = source.read_text()
+    groups = rules[rules.index("groups:"):]
+    head = operators.read_text().split("spec:\n")[0]
     return f"{head}spec:\n" + "".join(f"  {line}\n" for line in groups.splitlines())
 
 
@@ -85,9 +90,30 @@ class Programs(unittest.TestCase):
             for field, port in (("address", "api"), ("join_address", "join"), ("http_address", "http")):
                 self.assertIn(f'\n{field}: "0.0.0.0:{ports[port]}"', "\n" + text)
             self.assertIn(f'frontend: "kinora-frontend:{ports["join"]}"', config(objects, "worker"))
+            gateway = manifests.of_component(objects, "gateway")["spec"]["containers"][0]
+            ports |= {p["name"]: p["containerPort"] for p in gateway["ports"]}
+            self.assertLessEqual({f"--address=0.0.0.0:{ports['web']}", f"--frontend=kinora:{ports['api']}"}, set(gateway["args"]))
             for service in (o for o in objects if o["kind"] == "Service"):
                 for port in service["spec"]["ports"]:
                     self.assertEqual(port["port"], ports[port["targetPort"]])
+
+    def test_a_gateway_accepts_the_names_of_its_service_and_its_ingress(self) -> None:
+        for objects in (*map(manifests.overlay, SERVED), manifests.render(Path(__file__).parent / "all-components")):
+            service = manifests.get(objects, "Service", "kinora-gateway")["metadata"]
+            names = {service["name"], f"{service['name']}.{service['namespace']}", f"{service['name']}.{service['namespace']}.svc"}
+            for ingress in (o for o in objects if o["kind"] == "Ingress"):
+                names |= {rule["host"] for rule in ingress["spec"]["rules"]}
+                for path in (p for rule in ingress["spec"]["rules"] for p in rule["http"]["paths"]):
+                    self.assertEqual(path["backend"]["service"], {"name": service["name"], "port": {"name": "web"}})
+            args = manifests.of_component(objects, "gateway")["spec"]["containers"][0]["args"]
+            self.assertEqual({a.removeprefix("--host=") for a in args if a.startswith("--host=")}, names)
+
+    def test_a_gateways_uploads_fit_its_scratch_volume(self) -> None:
+        most = re.search(r"--max-scratch-bytes.*?default:\s+(\d+)GiB", help_of("kinora-gateway"), re.S)
+        for name in SERVED:
+            volumes = manifests.of_component(manifests.overlay(name), "gateway")["spec"]["volumes"]
+            [size] = [v["emptyDir"]["sizeLimit"] for v in volumes if v["name"] == "scratch"]
+            self.assertGreater(int(size.removesuffix("Gi")), int(most[1]))
 
     def test_every_group_that_may_join_is_awaited_and_its_mesh_has_its_size(self) -> None:
         for name in SERVED:
@@ -106,7 +132,7 @@ class Programs(unittest.TestCase):
                 self.assertEqual({ranks, product}, set(awaited.values()))
 
     def test_a_pod_is_killed_only_after_its_graces(self) -> None:
-        drain = float(re.search(r"--drain-grace-seconds.*?\[(\d+)\]", help_of("kinora-frontend"), re.S)[1])
+        drain = float(re.search(r"--drain-grace-seconds.*?default:\s+(\d+)", help_of("kinora-frontend"), re.S)[1])
         for name in SERVED:
             objects = manifests.overlay(name)
             for component in ("frontend", "worker"):
@@ -114,6 +140,11 @@ class Programs(unittest.TestCase):
                 before = spec["containers"][0].get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
                 self.assertGreaterEqual(spec["terminationGracePeriodSeconds"], before + drain + 10)
                 self.assertNotIn("drain_grace_seconds", config(objects, "frontend"))
+            gateway = manifests.of_component(objects, "gateway")["spec"]
+            grace = float(re.search(r"--drain-grace .*?default:\s+(\d+)s", help_of("kinora-gateway"), re.S)[1])
+            self.assertGreaterEqual(gateway["terminationGracePeriodSeconds"],
+                                    gateway["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"] + grace + 10)
+            self.assertNotIn("--drain-grace", str(gateway["containers"][0]["args"]))
 
 
 class Promises(unittest.TestCase):
@@ -141,23 +172,26 @@ class Promises(unittest.TestCase):
                     ("join", FRONTEND, ("kinora", WORKER), True), ("join", FRONTEND, anybody, False), ("join", FRONTEND, prometheus, False),
                     ("join", FRONTEND, ("other", WORKER), False), ("http", FRONTEND, prometheus, True), ("http", FRONTEND, anybody, False),
                     ("http", FRONTEND, ("kinora", WORKER), False), ("http", FRONTEND, ("other", prometheus[1]), False),
-                    ("api", FRONTEND, anybody, True), ("http", WORKER, prometheus, True), ("http", WORKER, anybody, False),
+                    ("api", FRONTEND, anybody, True), ("web", GATEWAY, anybody, True), ("http", WORKER, prometheus, True), ("http", WORKER, anybody, False),
                     (40000, WORKER, ("kinora", WORKER), name == "overlays/multi-host"), (40000, WORKER, anybody, False)]:
                 with self.subTest(overlay=name, port=port, who=who):
                     self.assertEqual(any(allows(p, to, port, who) for p in policies), reaches)
-            for of in (FRONTEND, WORKER):  # what no policy selects is open to all
+            for of in COMPONENTS.values():  # pods that no policy selects are open to all
                 self.assertTrue(any(p["podSelector"]["matchLabels"] == of and "Ingress" in p["policyTypes"] for p in policies))
 
     def test_prometheus_reads_every_rank_under_the_jobs_that_the_alerts_match(self) -> None:
         prometheus = ("monitoring", {"app.kubernetes.io/name": "prometheus"})
         monitoring = manifests.render(Path(__file__).parent / "all-components")
         endpoints = manifests.get(monitoring, "PodMonitor", "kinora-worker")["spec"]["podMetricsEndpoints"]
-        for endpoint in endpoints:  # or the operator says namespace/name
+        for endpoint in endpoints:  # otherwise the operator uses namespace/name
             self.assertEqual(endpoint["relabelings"], [{"targetLabel": "job", "replacement": "kinora-worker"}])
-        [page] = manifests.get(monitoring, "ServiceMonitor", "kinora-frontend")["spec"]["endpoints"]
-        services = [s for s in monitoring if s["kind"] == "Service" and page["port"] in [p["name"] for p in s["spec"]["ports"]]]
-        jobs = ["kinora-worker", *[s["metadata"]["name"] for s in services]]  # a ServiceMonitor's is that of the Service
-        self.assertEqual(jobs, ["kinora-worker", "kinora-frontend"])
+        jobs = ["kinora-worker"]
+        for monitor in ("kinora-frontend", "kinora-gateway"):
+            spec = manifests.get(monitoring, "ServiceMonitor", monitor)["spec"]
+            jobs += [s["metadata"]["name"] for s in monitoring if s["kind"] == "Service"  # a ServiceMonitor's job is its Service
+                     and spec["selector"]["matchLabels"].items() <= s["metadata"]["labels"].items()
+                     and spec["endpoints"][0]["port"] in [p["name"] for p in s["spec"]["ports"]]]
+        self.assertEqual(jobs, ["kinora-worker", "kinora-frontend", "kinora-gateway"])
         for wanted in re.findall(r'job=~"([^"]*)"', ALERTS.read_text()):
             for job in jobs:
                 self.assertRegex(job, f"^(?:{wanted})$")
@@ -172,8 +206,11 @@ class Promises(unittest.TestCase):
                     self.assertIn(port["name"], [e["port"] for e in endpoints])
                     self.assertTrue(any(allows(p, WORKER, port["name"], prometheus) for p in policies))
 
-    def test_the_operators_rules_are_the_alerts(self) -> None:
-        self.assertEqual(RULES.read_text(), rules_of(ALERTS.read_text()))
+    def test_the_operators_rules_are_those_of_prometheus(self) -> None:
+        self.assertEqual(set(RULES.values()), set(PROMETHEUS.iterdir()))
+        for operators, source in RULES.items():
+            with self.subTest(source=source.name):
+                self.assertEqual(operators.read_text(), rules_of(operators, source))
 
     def test_who_has_a_device_has_the_image_for_it(self) -> None:
         for name in manifests.OVERLAYS:
@@ -186,10 +223,9 @@ class Promises(unittest.TestCase):
         for name in SERVED:
             objects = manifests.overlay(name)
             self.assertEqual(manifests.get(objects, "StatefulSet", "kinora-frontend")["spec"]["replicas"], 1)
-            for pdb, of in (("kinora-frontend", FRONTEND), ("kinora-worker", WORKER)):
-                budget = manifests.get(objects, "PodDisruptionBudget", pdb)["spec"]
-                self.assertEqual((budget["maxUnavailable"], budget["selector"]["matchLabels"]), (1, of))
-            for of, template in (("frontend", FRONTEND), ("worker", WORKER)):
+            for of, template in COMPONENTS.items():
+                budget = manifests.get(objects, "PodDisruptionBudget", f"kinora-{of}")["spec"]
+                self.assertEqual((budget["maxUnavailable"], budget["selector"]["matchLabels"]), (1, template))
                 labels = manifests.of_component(objects, of)["metadata"]["labels"]
                 self.assertLessEqual(template.items(), labels.items())
 
@@ -213,6 +249,7 @@ def allows(policy: dict, to: dict, port: object, who: tuple[str, dict]) -> bool:
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--write"]:
-        RULES.write_text(rules_of(ALERTS.read_text()))
+        for operators, source in RULES.items():
+            operators.write_text(rules_of(operators, source))
         sys.exit()
     harness.main(programs=["openssl"], folders=[str(manifests.KUBECTL), str(manifests.CHECKS)])

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""deploy/grafana and deploy/prometheus against what they are for: Debian's Prometheus reads a frontend and a worker of
-two ranks that have run jobs of every outcome. Every expression of the dashboard and every alert's measure has series;
-what the dashboard shows of a run is what that run reports itself; alerts are silent on a healthy run and fire otherwise.
+"""Tests deploy/grafana and deploy/prometheus: Debian's Prometheus reads a frontend, a gateway and a worker of two ranks that
+have run jobs with every outcome. Every expression of the dashboard and every alert's metric has series, the dashboard shows
+the values that a run itself reports, and alerts are silent on a healthy run and fire otherwise.
 
     python3 tests/deploy/observability_test.py --build build/release
 
@@ -25,19 +25,38 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "clients"))
 import harness  # noqa: E402
+from gateway_test import Gateway, call  # noqa: E402
 
 ROOT = harness.ROOT
 ALERTS = ROOT / "deploy" / "prometheus" / "alerts.yaml"
 ALERT_CASES = ROOT / "tests" / "deploy" / "alerts_test.yaml"
+SGLANG = ROOT / "deploy" / "prometheus" / "sglang.yaml"
+SGLANG_CASES = ROOT / "tests" / "deploy" / "sglang_test.yaml"
+# Each of SGLang's names and labels that the rules record, and what it must equal.
+AS_SGLANG = {
+    'diffusion_num_queue_reqs{role="monolithic"}': "sum(kinora_queue_depth)",
+    'diffusion_num_running_reqs{role="monolithic"}': "kinora_jobs_running",
+    'diffusion_requests_total{status="success", is_warmup="false"}': 'sum(kinora_requests_total{code="OK"})',
+    'diffusion_request_latency_seconds_count{status="success", is_warmup="false"}': "sum(kinora_request_duration_seconds_count)",
+    'diffusion_request_latency_seconds_sum{status="success", is_warmup="false"}': "sum(kinora_request_duration_seconds_sum)",
+    'diffusion_request_latency_seconds_bucket{le="+Inf"}': "sum(kinora_request_duration_seconds_count)",
+    'diffusion_queue_time_seconds_count{is_warmup="false"}': "kinora_queue_wait_seconds_count",
+    'diffusion_queue_time_seconds_sum{is_warmup="false"}': "kinora_queue_wait_seconds_sum",
+    'diffusion_queue_time_seconds_bucket{le="+Inf"}': "kinora_queue_wait_seconds_count",
+    'diffusion_stage_host_latency_seconds_count{stage="denoise"}': 'kinora_stage_duration_seconds_count{stage="denoise"}',
+    'diffusion_stage_host_latency_seconds_sum{stage="decode_video"}': 'kinora_stage_duration_seconds_sum{stage="decode_video"}',
+    'diffusion_stage_host_latency_seconds_bucket{stage="DenoisingStep", le="+Inf"}': "sum(kinora_denoise_step_seconds_count)",
+    'diffusion_stage_host_latency_seconds_count{stage="DenoisingStep"}': "sum(kinora_denoise_step_seconds_count)",
+}
 DASHBOARD = json.loads((ROOT / "deploy" / "grafana" / "kinora.json").read_text())
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
-PATIENCE = 60  # seconds, of a busy machine
+PATIENCE = 60  # seconds, on a busy machine
 STEPS = 60
 COLLECTIVES = ["all_reduce_sum", "all_gather", "all_to_all", "broadcast", "gather_to"]
 
 
 def alerts() -> list[dict[str, str]]:
-    """Of each alert its name, expression and runbook; the file is what `promtool check rules` accepts."""
+    """Returns each alert's name, expression and runbook. `promtool check rules` accepts the file."""
     found = []
     for block in re.split(r"\n      - alert: ", ALERTS.read_text())[1:]:
         expression = re.search(r"expr: (?:>-\n)?(.*?)\n        (?:for|labels):", block, re.DOTALL).group(1)
@@ -47,7 +66,7 @@ def alerts() -> list[dict[str, str]]:
 
 
 def anchors(page: Path) -> set[str]:
-    """Of a page's headings, as GitHub makes them."""
+    """Returns the anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -68,10 +87,11 @@ def await_(what: str, condition) -> None:
 class Prometheus:
     def __init__(self, folder: Path, pages: dict[str, int]):
         self.port = harness.free_port()
+        self._pages = pages
         jobs = [f'  - {{job_name: {job}, static_configs: [{{targets: ["127.0.0.1:{port}"]}}]}}' for job, port in pages.items()]
         config = folder / "prometheus.yml"
         config.write_text("global: {scrape_interval: 1s, evaluation_interval: 1s}\n"
-                          f"rule_files: [{ALERTS}]\nscrape_configs:\n" + "\n".join(jobs) + "\n")
+                          f"rule_files: [{ALERTS}, {SGLANG}]\nscrape_configs:\n" + "\n".join(jobs) + "\n")
         self._process = subprocess.Popen(
             ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'tsdb'}",
              f"--web.listen-address=127.0.0.1:{self.port}"], stderr=subprocess.DEVNULL)
@@ -100,9 +120,9 @@ class Prometheus:
         return self._api("alerts")["alerts"]
 
     def await_scrape(self) -> float:
-        """Of every page, from now on; when all of them were read."""
+        """Waits until every page has been scraped after this call. Returns the time."""
         now = time.time()
-        await_("a scrape", lambda: len(self.query(f"timestamp(up) > {now} and up == 1")) == 2)
+        await_("a scrape", lambda: len(self.query(f"timestamp(up) > {now} and up == 1")) == len(self._pages))
         return time.time()
 
     def stop(self) -> None:
@@ -124,6 +144,11 @@ class Observability(unittest.TestCase):
         cls.frontend.start()
         cls.addClassCleanup(cls.frontend.stop)
         cls.frontend.await_ready()
+        gateway = cls.enterClassContext(Gateway(cls.frontend.address))
+        cls.pages["kinora-gateway"] = gateway.port
+        for path in ("/v1/models", "/nonsense"):  # a series for each route and status
+            call(gateway.port, "GET", path)
+        call(gateway.port, "GET", "/v1/models", Host="other.example")  # rejected
         cls.prometheus = Prometheus(cls.folder, cls.pages)
         cls.addClassCleanup(cls.prometheus.stop)
         cls.run_healthy()
@@ -138,11 +163,11 @@ class Observability(unittest.TestCase):
         return done.stdout
 
     SHAPE = ["--width=64", "--height=64", "--frames=9", "--recipe=ONE_STAGE"]
-    LONG = ["--width=256", "--height=256", "--frames=121", "--recipe=ONE_STAGE", "--steps=999"]  # hours, if nobody ends it
+    LONG = ["--width=256", "--height=256", "--frames=121", "--recipe=ONE_STAGE", "--steps=999"]  # takes hours
 
     @classmethod
     def run_healthy(cls) -> None:
-        """One clip; what Prometheus knew before it and after."""
+        """Makes one clip and records Prometheus' state before and after."""
         cls.begin = cls.prometheus.await_scrape()
         answer = cls.kinora("generate", "a red fox", *cls.SHAPE, f"--steps={STEPS}", "--trace", "--json", "--quiet",
                             f"--output={cls.folder / 'fox.mp4'}")
@@ -154,7 +179,7 @@ class Observability(unittest.TestCase):
 
     @classmethod
     def run_others(cls) -> None:
-        """Jobs of the other outcomes: failed, cancelled while it runs, refused."""
+        """Runs jobs with the other outcomes: failed, cancelled while running, rejected."""
         damaged = cls.folder / "damaged.png"
         damaged.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(64))
         cls.kinora("generate", "late", *cls.SHAPE, f"--image={damaged}", "-o", str(cls.folder / "x.mp4"), status=3)
@@ -170,11 +195,11 @@ class Observability(unittest.TestCase):
         cls.prometheus.await_scrape()
 
     def growth(self, series: str) -> float:
-        """From the scrape before the healthy run to that after it."""
+        """Returns the growth between the scrapes before and after the healthy run."""
         return self.prometheus.value(series, self.end) - self.prometheus.value(series, self.begin)
 
     def shown(self, panel: int) -> float:
-        """The panel's first expression, after the healthy run."""
+        """Returns the value of the panel's first expression after the healthy run."""
         expression = next(p for p in PANELS if p["id"] == panel)["targets"][0]["expr"]
         return self.prometheus.value(expression.replace("$__rate_interval", "10m"), self.end)
 
@@ -193,10 +218,10 @@ class Observability(unittest.TestCase):
                 self.assertTrue(self.prometheus.query(measure.group(1)), measure.group(1))
 
     def test_every_alert_has_a_runbook(self) -> None:
-        known = anchors(ROOT / "docs/operations.md")
+        known = anchors(ROOT / "docs/monitoring.md")
         for alert in alerts():
             page, anchor = alert["runbook"].split("#")
-            self.assertEqual(page, "docs/operations.md")
+            self.assertEqual(page, "docs/monitoring.md")
             self.assertIn(anchor, known, alert["name"])
 
     def test_no_alert_fires_on_a_healthy_run(self) -> None:
@@ -212,7 +237,7 @@ class Observability(unittest.TestCase):
         self.assertGreater(len(series), 100)
         checks = [{"eval_time": when, "alertname": alert["name"], "exp_alerts": []}
                   for alert in alerts() for when in ("5m", "20m", "1h", "2h")]
-        cases = self.folder / "healthy.yaml"  # JSON is YAML
+        cases = self.folder / "healthy.yaml"  # JSON is valid YAML
         cases.write_text(json.dumps({"rule_files": [str(ALERTS)], "evaluation_interval": "1m", "tests": [
             {"interval": f"{interval}s", "input_series": series, "alert_rule_test": checks}]}))
         self.promtool("test", "rules", str(cases))
@@ -229,13 +254,30 @@ class Observability(unittest.TestCase):
             self.assertIsNotNone(fires, f"{alert['name']} fires in no case of {ALERT_CASES}")
         self.promtool("test", "rules", str(ALERT_CASES))
 
+    def test_metrics_under_sglangs_names_have_their_values(self) -> None:
+        recorded = set(re.findall(r"record: sglang:(\w+)", SGLANG.read_text()))
+        tested = {name.split("{")[0] for name in AS_SGLANG}
+        self.assertEqual(tested, recorded)
+        self.prometheus.await_scrape()  # rules are evaluated as often
+        now = self.prometheus.await_scrape()
+        for name, source in AS_SGLANG.items():
+            with self.subTest(name=name):
+                found = self.prometheus.query(f"sglang:{name}", now)
+                self.assertEqual(len(found), 1, found)
+                self.assertEqual(found[0]["metric"]["replica"], found[0]["metric"]["instance"])
+                self.assertEqual(float(found[0]["value"][1]), self.prometheus.value(source, now))
+        self.promtool("test", "rules", str(SGLANG_CASES))
+        manual = (ROOT / "docs/monitoring.md").read_text()
+        for name in recorded:
+            self.assertIn("`sglang:" + re.sub("_(bucket|sum|count)$", "", name), manual)
+
     def promtool(self, *arguments: str, text: str | None = None) -> str:
         done = subprocess.run(["promtool", *arguments], input=text, capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done.stdout + done.stderr
 
     def test_promtool_has_nothing_to_say_of_rules_and_pages(self) -> None:
-        self.promtool("check", "rules", str(ALERTS))
+        self.promtool("check", "rules", str(ALERTS), str(SGLANG))
         for job, port in self.pages.items():
             page = get(f"http://127.0.0.1:{port}/metrics").decode()
             self.assertEqual(self.promtool("check", "metrics", text=page), "", job)
@@ -243,14 +285,14 @@ class Observability(unittest.TestCase):
             self.assertEqual(names, sorted(names))
 
     def test_every_metric_is_documented(self) -> None:
-        manual = (ROOT / "docs/operations.md").read_text()
+        manual = (ROOT / "docs/monitoring.md").read_text()
         for port in self.pages.values():
             page = get(f"http://127.0.0.1:{port}/metrics").decode()
             for name in re.findall(r"^# TYPE (\S+)", page, re.MULTILINE):
                 self.assertRegex(manual, rf"`{name}[`{{]")
 
     def assertAgree(self, shown: float, reported: float, what: str) -> None:
-        """The very same numbers, added up."""
+        """The values must be the same numbers, added up."""
         self.assertGreater(reported, 0, what)
         self.assertAlmostEqual(shown, reported, delta=1e-6 * reported, msg=what)
 
@@ -258,7 +300,7 @@ class Observability(unittest.TestCase):
         count, seconds = (self.growth(f"kinora_denoise_step_seconds_{of}") for of in ("count", "sum"))
         self.assertEqual(count, STEPS)
         self.assertGreater(seconds, 0)
-        self.assertLessEqual(seconds, self.video["usage"]["stage_seconds"]["denoise"])  # which ends after its last step
+        self.assertLessEqual(seconds, self.video["usage"]["stage_seconds"]["denoise"])  # ends after its last step
         self.assertAgree(self.shown(21), seconds / STEPS, "a step")
 
     def test_stages_are_what_the_run_reports(self) -> None:
@@ -279,7 +321,7 @@ class Observability(unittest.TestCase):
         self.assertAlmostEqual(waited, sum(waits), delta=1e-9 * len(waits))  # a trace has three digits of a microsecond
         skew = self.growth("kinora_rank_skew_seconds_sum")
         self.assertGreater(skew, 0)
-        self.assertLessEqual(skew, waited + 1e-9)  # which has the waits between stages, too
+        self.assertLessEqual(skew, waited + 1e-9)  # which also includes the waits between stages
 
 
 class Dashboard(unittest.TestCase):

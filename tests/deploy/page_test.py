@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The commands of docs/deployment.md, in their order: what needs no cluster runs as it stands, `apply -k` renders, `create` makes the
-object without sending it, and the names that other commands give are those of rendered objects. `kinora` talks to a frontend."""
+"""Runs the commands of docs/deployment.md in order. Commands that need no cluster run unchanged, `apply -k` renders,
+`create` makes the object without sending it, and names in other commands must belong to rendered objects. `kinora`
+talks to a frontend."""
 
 import re
 import subprocess
@@ -12,7 +13,7 @@ import manifests
 import harness
 
 PAGE = harness.ROOT / "docs/deployment.md"
-# What `kubectl` is on the page: each object that would be sent goes to a file of $OBJECTS.
+# Replaces `kubectl` on the page: objects that would be sent go to files in $OBJECTS.
 WRAPPER = f"""#!/bin/bash
 set -euo pipefail
 count=$(ls "$OBJECTS" | wc -l)
@@ -58,11 +59,11 @@ class Page(unittest.TestCase):
             images = {c["image"] for _, t in manifests.pod_templates(made) for c in t["spec"]["containers"]}
             self.assertIn("registry.example/kinora-worker-cuda:0.1.0", images)
             self.check_secrets(made)
-            for kind, name in re.findall(r"(?<![\w/.])(statefulset|job|service)/([\w-]+)", (folder / "objects.commands").read_text() + PAGE.read_text()):
+            for kind, name in re.findall(r"(?<![\w/.])(statefulset|deployment|job|service)/([\w-]+)", (folder / "objects.commands").read_text() + PAGE.read_text()):
                 self.assertIn(f"{kind}/{name}", names)
 
     def check_secrets(self, made: list[dict]) -> None:
-        """Pods mount keys that the Secrets have."""
+        """The Secrets must have the keys that the pods mount."""
         keys = {o["metadata"]["name"]: set(o["data"]) for o in made if o["kind"] in ("Secret",)}
         for _, template in manifests.pod_templates(made):
             for volume in template["spec"]["volumes"]:
@@ -78,7 +79,7 @@ class Page(unittest.TestCase):
 
     def test_numbers_of_the_page_are_those_of_the_manifests(self) -> None:
         text, scaler = PAGE.read_text(), manifests.get(manifests.overlay("overlays/autoscaled"), "ScaledObject", "kinora-worker")["spec"]
-        self.assertIn(f"each {scaler['triggers'][0]['metadata']['threshold']} s of work", text)
+        self.assertIn(f"each {scaler['triggers'][0]['metadata']['threshold']} s of", text)
         self.assertEqual((scaler["cooldownPeriod"], scaler["maxReplicaCount"]), (600, 10))
         self.assertIn("max_lost_groups: 5", (manifests.MANIFESTS / "base/frontend.textproto").read_text())
 

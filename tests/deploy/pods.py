@@ -1,4 +1,5 @@
-"""Runs a container of the manifests as a process of this machine: the volumes as folders, the programs of the build."""
+"""Runs a container of the manifests as a process on this machine, with folders as volumes and programs from the
+build."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import ssl
 import subprocess
 import threading
 import urllib.error
@@ -17,10 +19,10 @@ import manifests
 
 
 def make_tls(folder: Path) -> dict[str, str]:
-    """The Secret kinora-tls, also for the name localhost."""
+    """Returns the Secret kinora-tls, valid also for the name localhost."""
     folder.mkdir(parents=True)
     harness.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1",
-                 "-subj", "/CN=kinora", "-addext", "subjectAltName=DNS:kinora,DNS:kinora-frontend,DNS:localhost",
+                 "-subj", "/CN=kinora", "-addext", "subjectAltName=DNS:kinora,DNS:kinora-frontend,DNS:kinora-gateway,DNS:localhost",
                  "-keyout", "tls.key", "-out", "tls.crt"], folder)
     return {"tls.key": (folder / "tls.key").read_text(), "tls.crt": (folder / "tls.crt").read_text(),
             "ca.crt": (folder / "tls.crt").read_text()}
@@ -35,23 +37,23 @@ def model_flags(folder: Path) -> list[str]:
 
 
 def describe(folder: Path) -> str:
-    """What the job of deploy/kubernetes/describe prints of a model of models/."""
+    """Returns the output of the job of deploy/kubernetes/describe for a model in models/."""
     return harness.run([str(manifests.program("kinora-worker")), "--describe", *model_flags(folder)], folder)
 
 
 class Cluster:
-    """What pods share: rendered objects, Secrets, volumes that outlive them, and a free port for each of the manifests'."""
+    """Shared by pods: rendered objects, Secrets, persistent volumes, and a free port for each port of the manifests."""
 
     def __init__(self, root: Path, objects: list[dict], secrets: dict[str, dict[str, str]], replace: dict[str, str] = {}):
         self.root, self.objects, self.secrets = root, objects, secrets
-        self.replace = {"kinora-frontend:": "localhost:", "0.0.0.0:": "127.0.0.1:", **replace}
+        self.replace = {"kinora-frontend:": "localhost:", "--frontend=kinora:": "--frontend=localhost:", "0.0.0.0:": "127.0.0.1:", **replace}
         self.ports: dict[int, int] = {}
 
     def port(self, number: int) -> int:
         return self.ports.setdefault(number, harness.free_port())
 
     def files(self, volume: dict) -> dict[str, str] | None:
-        """Of a ConfigMap or Secret; None of others."""
+        """Returns the files of a ConfigMap or Secret; None for other volumes."""
         if "configMap" in volume:
             return manifests.get(self.objects, "ConfigMap", volume["configMap"]["name"])["data"]
         if "secret" in volume:
@@ -62,7 +64,8 @@ class Cluster:
 
 
 class Container:
-    """The first container of a pod. Its files lie under cluster.root/NAME, so two of one name have the same volumes."""
+    """The first container of a pod. Its files are in cluster.root/NAME, so two containers with the same name share
+    volumes."""
 
     def __init__(self, cluster: Cluster, template: dict, name: str, env: dict[str, str] = {}):
         self.cluster, self.name, self.spec = cluster, name, template["spec"]["containers"][0]
@@ -82,7 +85,7 @@ class Container:
         files = self.cluster.files(volume)
         if files is None:
             return
-        data = folder / "..data"  # as kubelet lays them out
+        data = folder / "..data"  # kubelet's layout
         shutil.rmtree(data, ignore_errors=True)
         data.mkdir()
         for file, text in files.items():
@@ -92,7 +95,7 @@ class Container:
             (folder / file).symlink_to(Path("..data") / file)
 
     def here(self, text: str) -> str:
-        """A container's paths, names and ports as those of this machine."""
+        """Replaces a container's paths, names and ports by those of this machine."""
         for old, new in self.cluster.replace.items():
             text = text.replace(old, new)
         for path, folder in sorted(self.mounts.items(), reverse=True):
@@ -105,9 +108,9 @@ class Container:
         return self.cluster.port(port)
 
     def probe(self, kind: str) -> int:
-        """The status of its answer; 0 without one."""
+        """Returns the HTTP status of the probe, or 0 without an answer."""
         get = self.spec[kind]["httpGet"]
-        return fetch(f"http://127.0.0.1:{self.port_of(get['port'])}{get['path']}")[0]
+        return fetch(f"{get.get('scheme', 'HTTP').lower()}://127.0.0.1:{self.port_of(get['port'])}{get['path']}")[0]
 
     def start(self) -> Container:
         self.process = subprocess.Popen(self.command, env=manifests.environment(**self.env), stderr=subprocess.PIPE, text=True)
@@ -136,7 +139,7 @@ class Container:
             return found()
 
     def stop(self, number: int = signal.SIGTERM) -> int:
-        """As kubelet does; the exit status."""
+        """Stops the container as kubelet does. Returns the exit status."""
         if self.process.poll() is None:
             self.process.send_signal(number)
         try:
@@ -150,8 +153,10 @@ class Container:
 
 
 def fetch(url: str) -> tuple[int, str]:
+    """Returns status and body; as kubelet, without checking a certificate. 0: no answer."""
+    unchecked = ssl._create_unverified_context() if url.startswith("https:") else None
     try:
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=10, context=unchecked) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

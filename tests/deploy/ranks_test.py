@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The pods of the overlays with several ranks, as processes: two pods of two ranks, a group of four on the CPU, joined over TLS
-with a token. They make a clip; a rank that is killed takes its pod along, and the pods that are started again are the group;
-SIGTERM ends a pod with 0."""
+"""Runs the pods of the overlays with several ranks as processes: two pods of two ranks form a group of four on the CPU,
+which joins over TLS with a token and makes a clip. If a rank is killed, its pod ends, and restarted pods form the group
+again. SIGTERM ends a pod with status 0."""
 
 import copy
 import json
@@ -22,7 +22,7 @@ TINY = harness.ROOT / "models" / "tiny"
 
 
 def two_pods_of_two(objects: list[dict]) -> list[dict]:
-    """The same objects for a small model: the mesh, and how many ranks a pod has, are all that changes."""
+    """Returns the objects adapted to a small model: only the mesh and the number of ranks per pod change."""
     text = str(objects)
     assert "guidance=2,tokens=4" in text and "processes: 8" in text
     worker = manifests.of_component(objects, "worker")["spec"]["containers"][0]
@@ -57,7 +57,7 @@ class Ranks(unittest.TestCase):
     def pod(self, index: int) -> pods.Container:
         pod = pods.Container(self.cluster, self.worker, f"kinora-worker-0-{index}",
                              {"LWS_GROUP_SIZE": "2", "LWS_WORKER_INDEX": str(index), "GROUP_INDEX": "0"})
-        script = Path(pod.command[1])  # both pods are on this machine: ports are the kernel's to choose
+        script = Path(pod.command[1])  # both pods share this machine: the kernel chooses ports
         script.unlink()
         text = START_RANKS.read_text()
         self.assertIn(ADDRESS, text)
@@ -101,7 +101,7 @@ class Ranks(unittest.TestCase):
         self.assertEqual(pod.process.wait(timeout=60), 2)  # rank 4 of 4
 
     def test_a_pod_that_is_told_while_it_starts_ends(self) -> None:
-        programs = self.root / "programs"  # ranks that end when they are told; the first one has its pod told
+        programs = self.root / "programs"  # ranks that end on SIGTERM; the first one signals its pod
         programs.mkdir()
         (programs / "kinora-worker").write_text(
             "#!/bin/bash\ncase $* in *--rank=0*) kill -TERM $PPID;; esac\nexec tail -f /dev/null\n")

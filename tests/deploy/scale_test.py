@@ -90,7 +90,7 @@ class Scale(unittest.TestCase):
         return pod.start()
 
     def test_from_nothing_and_back(self) -> None:
-        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):  # without a group, or nobody could wake one
+        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):  # ready without a group, for the first job
             self.assertEqual(self.frontend.probe(probe), 200)
         self.await_replicas(0)
         clip = ["--width=64", "--height=64", "--frames=9"]

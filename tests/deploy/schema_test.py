@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Every object of deploy/kubernetes, rendered, is what Kubernetes and the operators it is for would take: no field too many, none
-missing, none of another type."""
+"""Kubernetes and the operators must accept every rendered object of deploy/kubernetes: no unknown or missing fields,
+and correct types."""
 
 import copy
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 import manifests
 import harness
 
-VERSIONS = ["1.34", "1.37"]  # preStop.sleep is not behind a gate from 1.34 on
+VERSIONS = ["1.34", "1.37"]  # since 1.34, preStop.sleep needs no feature gate
 
 
 def check_builtin(o: dict) -> None:
@@ -27,7 +27,7 @@ def check_lws(o: dict) -> None:
 
     jsonschema.validate(o, json.loads((Path(__file__).parent / "leaderworkerset.json").read_text()))
     template = o["spec"]["leaderWorkerTemplate"]["workerTemplate"]
-    check_builtin({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": o["metadata"],  # a kind that has a template
+    check_builtin({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": o["metadata"],  # a kind with a template
                    "spec": {"serviceName": "kinora", "selector": {}, "template": template}})
 
 
@@ -42,7 +42,7 @@ def model_of(o: dict) -> type:
 
 def check_operator(o: dict) -> None:
     read = model_of(o).model_validate(o).model_dump(by_alias=True, exclude_unset=True, mode="json")
-    if read != o:  # a field that the model does not know is passed on or dropped, never refused
+    if read != o:  # the model keeps or drops unknown fields but never rejects them
         raise ValueError(f"{o['kind']}: read as {read}")
     unknown = sorted(unknown_fields(model_of(o).model_validate(o)))
     if unknown:

@@ -31,7 +31,7 @@ TEST(NoiseSource, DrawsWhatTorchDrawsToFourUlp) {
       generator.Fill(absl::MakeSpan(actual));
       for (int64_t i = 0; i < expected.elements(); ++i, ++values) {
         const float e = expected.data<float>()[i];
-        // Where the sine or cosine is nearly 0, an approximation's error is absolute: that of a value of 1.
+        // Where the sine or cosine is nearly 0, an approximation's error is absolute, like that of a value of 1.
         const float ulp = std::nextafter(std::max(std::abs(e), 0.25f), INFINITY) - std::max(std::abs(e), 0.25f);
         ASSERT_NEAR(actual[i], e, 4 * ulp) << "seed " << seed << " draw " << draw << " value " << i;
       }
@@ -104,7 +104,7 @@ TEST_P(Guidance, RescalingAConstantLeavesItAsItIs) {
 }
 
 TEST_P(Guidance, TheNumberOfThreadsChangesNoBitOfGuidanceOrOfAStep) {
-  constexpr int64_t kTokens = 773, kChannels = 129;  // several tasks, and parts of unequal length
+  constexpr int64_t kTokens = 773, kChannels = 129;  // several tasks of unequal length
   std::vector<std::vector<float>> results;
   for (const int threads : {1, 3}) {
     Device device(GetParam(), threads);

@@ -1,4 +1,4 @@
-// res_2s against Lightricks' loop, evaluation by evaluation.
+// res_2s against Lightricks' loop, one evaluation at a time.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,7 +16,7 @@ Floats ToFloats(const Tensor& t) { return Floats(t.data<float>(), t.data<float>(
 
 class Res2s : public OpTest {
  protected:
-  // A batch of one is none.
+  // Drops the batch dimension of 1.
   static Tensor Rows(const Tensor& golden) { return golden.Reshape({golden.dim(-2), golden.dim(-1)}); }
 };
 INSTANTIATE_TEST_SUITE_P(On, Res2s, testing::ValuesIn(Backends()), BackendName);
@@ -69,7 +69,7 @@ TEST_P(Res2s, EqualsTheReferenceAtEveryEvaluation) {
       EXPECT_TRUE(Near(rig.Download(m.state.z).tensor(), Rows(golden.Get("out." + m.name + "_z" + at)), 2e-6)) << at;
       rig.ops().stream().Copy(rig.Upload(Rows(golden.Get("out." + m.name + "_x0" + at))), m.prediction.x0);
       MixWithClean(rig.ops(), m.prediction, m.prediction.x0);
-      m.sampler->TakeNoise(rig.exec, static_cast<int64_t>(i), noise);
+      m.sampler->TakeNoise(rig.exec, static_cast<int64_t>(i), {}, noise);
       m.sampler->SelectStep(rig.exec, turn);
       m.sampler->StepWithHeld(rig.exec, m.prediction, m.state.z);
     }

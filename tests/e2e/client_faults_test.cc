@@ -1,5 +1,5 @@
-// `kinora` against a server that hangs, breaks off, is full or is not there: a service of this test's own, which can be
-// made to at a certain call, as a real one cannot.
+// `kinora` against a server that hangs, breaks streams, is full or is missing. The test implements the service itself,
+// to inject faults at specific calls.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -21,9 +21,9 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "kinora/v1/video_generation.grpc.pb.h"
-#include "server/common/grpc_status.h"
 #include "server/common/sha256.h"
 #include "server/common/status_details.h"
+#include "server/net/grpc_status.h"
 #include "tests/e2e/scripted_server.h"
 
 namespace kinora {
@@ -33,7 +33,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr absl::Duration kPrompt = absl::Seconds(20);  // less than the 30 s that a call may take
+constexpr absl::Duration kPrompt = absl::Seconds(20);  // less than the 30 s timeout of a call
 const std::string& Content() {
   static const auto* const content = new std::string(3000, 'c');
   return *content;
@@ -59,12 +59,12 @@ class Service final : public v1::VideoGeneration::Service {
   using Events = grpc::ServerWriter<v1::VideoEvent>;
   using Chunks = grpc::ServerWriter<v1::ArtifactChunk>;
 
-  // What calls do, by their number from 1 on.
+  // Behaviour of calls by their number, starting with 1.
   std::function<grpc::Status(int n)> on_create = [](int) { return grpc::Status::OK; };
   std::function<grpc::Status(int n)> on_watch_begin = [](int) { return grpc::Status::OK; };
-  std::function<void(const std::string& id)> on_watch = [](const std::string&) {};  // before the end is told
+  std::function<void(const std::string& id)> on_watch = [](const std::string&) {};  // before the terminal event
   std::function<grpc::Status(const std::string& id)> on_cancel = [](const std::string&) { return grpc::Status::OK; };
-  v1::Video::State cancelled_to = v1::Video::CANCELLED;  // what CancelVideo says
+  v1::Video::State cancelled_to = v1::Video::CANCELLED;  // result of CancelVideo
   std::function<grpc::Status(int n)> on_delete = [](int) { return grpc::Status::OK; };
   std::function<grpc::Status(int n, int64_t offset, Chunks& chunks)> on_download = SendTheRest;
 
@@ -100,7 +100,7 @@ class Service final : public v1::VideoGeneration::Service {
   grpc::Status DeleteVideo(grpc::ServerContext*, const v1::DeleteVideoRequest*, google::protobuf::Empty*) override {
     return on_delete(++deletions_);
   }
-  // The first job, until somebody has tried to delete it.
+  // Lists the first job until a client has tried to delete it.
   grpc::Status ListVideos(grpc::ServerContext*, const v1::ListVideosRequest*, v1::ListVideosResponse* reply) override {
     if (deletions_ == 0) *reply->add_videos() = VideoOf(IdOf(1), v1::Video::COMPLETED);
     return grpc::Status::OK;
@@ -176,14 +176,14 @@ class ClientFaults : public testing::Test {
     arguments.push_back("--server=" + address_);
     return arguments;
   }
-  // Says that a call is there, and holds it until the test is over.
+  // Notifies `there` that a call has arrived, and blocks it until the test ends.
   void Hold(absl::Notification& there) {
     if (!there.HasBeenNotified()) there.Notify();
     released_.WaitForNotification();
   }
   static void Await(absl::Notification& there) { ASSERT_TRUE(there.WaitForNotificationWithTimeout(absl::Minutes(1))); }
 
-  // The second time while the server answers nothing to the first. What the client says.
+  // Sends the second Ctrl-C while the server does not answer the cancel of the first. Returns the client's messages.
   std::string InterruptTwice(const std::vector<std::string>& command) {
     absl::Notification watching, cancelling;
     service_.on_watch = [&](const std::string&) { Hold(watching); };
@@ -201,11 +201,11 @@ class ClientFaults : public testing::Test {
     EXPECT_EQ(client.Wait(), kCancelled);
     EXPECT_LT(absl::Now() - begin, kPrompt);
     client.AwaitEndOfOutput();
-    Stop();  // whose handlers use what is on this stack
+    Stop();  // its handlers use variables of this function
     return client.Err();
   }
 
-  // A download sends its first piece and no other.
+  // Makes a download send only its first chunk.
   void HoldDownload(absl::Notification& downloading) {
     service_.on_download = [&](int, int64_t offset, Service::Chunks& chunks) {
       Service::Send(chunks, offset, 1000);
@@ -234,7 +234,8 @@ TEST_F(ClientFaults, CtrlCWhileTheFinishedClipIsFetchedLeavesItToTheServer) {
   EXPECT_LT(absl::Now() - begin, kPrompt);
   client.AwaitEndOfOutput();
   EXPECT_THAT(client.Err(),
-              HasSubstr(absl::StrCat("left the download; the file is kept; fetch it with: kinora download ", IdOf(1))));
+              HasSubstr(absl::StrCat("download interrupted; the server keeps the file; fetch it with: kinora download ",
+                                     IdOf(1))));
   EXPECT_NE(access(path.c_str(), F_OK), 0);
 }
 
@@ -251,7 +252,7 @@ TEST_F(ClientFaults, CtrlCLeavesNothingOfADownloadThatIsNotWhole) {
   Stop();
 }
 
-// The first cancels the clips that are not done; one that is done comes, unless that takes too long as well.
+// The first Ctrl-C cancels the unfinished clips and still downloads the finished one; the second ends the download.
 TEST_F(ClientFaults, ASecondCtrlCWhileAClipOfABatchIsFetchedLeavesItToTheServer) {
   absl::Notification downloading;
   service_.on_download = [&](int, int64_t, Service::Chunks&) {
@@ -272,7 +273,7 @@ TEST_F(ClientFaults, ASecondCtrlCWhileAClipOfABatchIsFetchedLeavesItToTheServer)
   EXPECT_LT(absl::Now() - begin, kPrompt);
   client.AwaitEndOfOutput();
   EXPECT_THAT(client.Err(),
-              HasSubstr("left the download; the file is kept; fetch it with: kinora download " + IdOf(1)));
+              HasSubstr("download interrupted; the server keeps the file; fetch it with: kinora download " + IdOf(1)));
 }
 
 TEST_F(ClientFaults, ASecondCtrlCEndsAClientWhoseCancelHangs) {
@@ -285,13 +286,13 @@ TEST_F(ClientFaults, ASecondCtrlCEndsABatchWhoseCancelsHang) {
   EXPECT_THAT(said, AllOf(HasSubstr("left 3 of 3 clips"), Not(HasSubstr("could not be cancelled"))));
 }
 
-// Others fill the queue while no job of the batch is in it.
+// Other clients fill the queue while it contains no job of the batch.
 TEST_F(ClientFaults, ABatchWaitsForRoomInAQueueThatOthersFill) {
   service_.on_create = [](int n) { return n == 1 || n == 5 || n >= 7 ? grpc::Status::OK : QueueFull(); };
   Start();
   const Result result = RunToEnd(Client({"generate", "x", "--count=3", "-o", directory_.File("{n}.mp4")}));
   EXPECT_EQ(result.status, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("the server's queue is full; waiting for room in it"));
+  EXPECT_THAT(result.err, HasSubstr("the server's queue is full; waiting"));
   for (const char* name : {"1.mp4", "2.mp4", "3.mp4"})
     EXPECT_EQ(access(directory_.File(name).c_str(), F_OK), 0) << name;
 }
@@ -318,7 +319,7 @@ TEST_F(ClientFaults, AFullQueueIsAskedAgainWhenItSays) {
   EXPECT_GT(times[1] - times[0], absl::Seconds(2));
 }
 
-// The server takes the clip, and its answer gets lost.
+// The server accepts the clip, but its answer is lost.
 TEST_F(ClientFaults, AClipThatWasPerhapsQueuedWhenItsBatchIsCancelledIsCancelledToo) {
   absl::Notification creating;
   service_.on_create = [&](int n) {
@@ -370,7 +371,7 @@ TEST_F(ClientFaults, ACancelThatWaitsOutlivesARestartBeforeTheFirstEvent) {
   }
 }
 
-// The server deletes the job, and its answer gets lost; by then no job begins so.
+// The server deletes the job, but its answer is lost. The retry finds no job with this id prefix.
 TEST_F(ClientFaults, ADeleteWhoseAnswerWasLostHasDeleted) {
   absl::Notification deleting;
   service_.on_delete = [&](int n) {

@@ -1,5 +1,4 @@
-// What a user of `kinora` meets before and after the job: servers that are not there yet, forgotten prompts, and where
-// the file goes.
+// `kinora` before and after a job: servers that are not running yet, missing prompts, and output files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -27,7 +26,7 @@ TEST_F(Client, AForgottenPromptIsRefusedAndAnExplicitlyEmptyOneIsNot) {
   std::ofstream(directory_.File("empty.txt")) << "\n";
   std::ofstream(directory_.File("request.json")) << "{\"width\": 64}";
   const std::pair<std::vector<std::string>, const char*> mistakes[] = {
-      {{}, "kinora: PROMPT: is missing; say what to show and to be heard, or --prompt \"\""},
+      {{}, "kinora: PROMPT: is missing; describe the clip, or use --prompt \"\""},
       {{""}, "kinora: PROMPT: is empty"},
       {{"--prompt-file=" + directory_.File("empty.txt")}, "empty.txt: is empty"},
       {{"--request=" + directory_.File("request.json")}, "request.json: prompt: is empty"}};
@@ -41,7 +40,7 @@ TEST_F(Client, AForgottenPromptIsRefusedAndAnExplicitlyEmptyOneIsNot) {
     }
   }
   EXPECT_EQ(server_.Run({"list"}).out, "");
-  EXPECT_EQ(server_.Run({"estimate"}).status, 0);  // costs what it costs with any prompt
+  EXPECT_EQ(server_.Run({"estimate"}).status, 0);  // the estimate does not depend on the prompt
   EXPECT_EQ(server_.Run({"create", "--prompt="}).status, 0);
 }
 
@@ -59,7 +58,7 @@ TEST_F(Client, NoServerExitsFive) {
                                 HasSubstr("kinora: unreachable")));
 }
 
-// As a block of commands is pasted: the server is started, and its clients do not wait for it to be there.
+// As when a block of commands is pasted: the server and its clients start at the same time.
 TEST_F(Client, ClientsThatAreStartedBeforeTheServerWaitForItAndItsModel) {
   Process generate(server_.Generate("x", directory_.File("x.mp4"))), models(server_.Client({"models", "--json"})),
       create(server_.Client({"create", "x", "--json"})), estimate(server_.Client({"estimate", "x", "--json"}));
@@ -105,13 +104,13 @@ TEST_F(Client, AnOutputThatNamesNoContainerOrAnotherIsRefusedBeforeItIsSent) {
       {{"-o", "star.gif"}, "kinora: --output star.gif: the ending must be .mp4, .webm, .wav or .zip"},
       {{"-o", "star"}, "--output star: the ending must be"},
       {{"-o", ""}, "--output: is empty"},
-      {{"-o", "star.webm", "--container=mp4"}, "--output star.webm: is for WEBM, --container MP4 is another"},
-      {{"-o", "-", "--json"}, "--json: not with --output -"},
-      {{"-o", "-", "--open"}, "--open: not with --output -"}};
+      {{"-o", "star.webm", "--container=mp4"}, "--output star.webm: selects WEBM, but --container is MP4"},
+      {{"-o", "-", "--json"}, "--json: cannot be combined with --output -"},
+      {{"-o", "-", "--open"}, "--open: cannot be combined with --output -"}};
   for (const auto& [flags, says] : mistakes) {
     std::vector<std::string> arguments = {"generate", "x"};
     arguments.insert(arguments.end(), flags.begin(), flags.end());
-    const Result result = server_.Run(arguments);  // there is no server: it is not asked
+    const Result result = server_.Run(arguments);  // there is no server, and none is contacted
     EXPECT_EQ(result.status, kRefused);
     EXPECT_THAT(result.err, AllOf(HasSubstr(says), Not(HasSubstr("waiting"))));
   }
@@ -126,7 +125,7 @@ TEST_F(Client, AFolderGetsTheFramesAndAFileIsAlsoStandardOutput) {
   EXPECT_THAT(framed.out, HasSubstr(folder));
   for (const char* frame : {"000000.png", "000008.png"})
     EXPECT_EQ(ReadFile(folder + frame).substr(1, 3), "PNG") << frame;
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 9);  // the frames, and nothing else
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 9);  // the frames and nothing else
 
   const Result written = server_.Run({"generate", "x", "--seed=7", "-o", "-", "--container=png_frames"});
   ASSERT_EQ(written.status, 0) << written.err;
@@ -139,7 +138,7 @@ TEST_F(Client, AFolderOfOthersFilesIsRefusedBeforeTheRenderAndAnOlderClipIsRepla
   const std::string folder = directory_.File("frames") + "/";
   ASSERT_EQ(RunToEnd(server_.Generate("x", folder, {"--frames=17"})).status, 0);
   ASSERT_EQ(RunToEnd(server_.Generate("x", folder, {"--frames=9"})).status, 0);
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 9);  // none of the older clip's
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 9);  // none of the older clip
   std::ofstream(folder + "holiday.png") << "mine";
   const Result refused = RunToEnd(server_.Generate("x", folder));
   EXPECT_EQ(refused.status, kRefused);
@@ -148,7 +147,7 @@ TEST_F(Client, AFolderOfOthersFilesIsRefusedBeforeTheRenderAndAnOlderClipIsRepla
   EXPECT_EQ(std::count(jobs.begin(), jobs.end(), '\n'), 2);
 }
 
-// Nothing is rendered for a path that cannot be written; what is missing of a path is made.
+// Nothing is rendered for a path that cannot be written. Missing folders are created.
 TEST_F(Client, AnOutputThatCannotBeWrittenIsMetBeforeTheRender) {
   server_.Start();
   std::ofstream(directory_.File("file")) << "x";
@@ -179,7 +178,7 @@ TEST_F(Client, AShapeThatTheModelWasNotTrainedOnIsMadeWithAWarning) {
   EXPECT_THAT(std::string(video["resolved"]["warnings"][0]), HasSubstr(says));
   EXPECT_THAT(server_.Run({"get", video["id"]}).out, HasSubstr("warning    " + says));
   const Result batch = server_.Run({"generate", "x", "--frames=17", "--count=2", "-o", directory_.File("{n}.mp4")});
-  EXPECT_EQ(batch.err.find(says), batch.err.rfind(says)) << batch.err;  // once
+  EXPECT_EQ(batch.err.find(says), batch.err.rfind(says)) << batch.err;  // printed once
 }
 
 TEST_F(Client, AFailedJobLeavesNoFile) {
@@ -206,7 +205,7 @@ TEST_F(Client, ADownloadUnderAnotherEndingIsRefused) {
   const std::string id = made["video"]["id"];
   const Result other = server_.Run({"download", id, "-o", directory_.File("x.webm")});
   EXPECT_EQ(other.status, kRefused);
-  EXPECT_THAT(other.err, HasSubstr("end it with .mp4"));
+  EXPECT_THAT(other.err, HasSubstr("use the extension .mp4"));
   const Result written = server_.Run({"download", id, "-o", "-"});
   EXPECT_EQ(written.status, 0) << written.err;
   EXPECT_EQ(written.out, ReadFile(directory_.File("x.mp4")));
@@ -223,7 +222,7 @@ TEST_F(Client, OpenStartsTheDesktopsProgramWithTheFile) {
   for (const std::string& argument : server_.Generate("x", path, {"--open"})) command.push_back(argument);
   const Result result = RunToEnd(command);
   EXPECT_EQ(result.status, 0) << result.err;
-  EXPECT_EQ(ReadFile(told), path + "\n");  // waits for the opener, which kinora has not
+  EXPECT_EQ(ReadFile(told), path + "\n");  // waits for the opener; kinora does not
   command[1] = "PATH=/nowhere";
   const Result without = RunToEnd(command);
   EXPECT_EQ(without.status, 1);
@@ -253,7 +252,7 @@ TEST_F(Client, ABatchLargerThanTheQueueIsMadeAllTheSame) {
   server_.Start(true, {"--queue-capacity=2"});
   Process client(
       server_.Client({"generate", gate_.Prompt(), "--count=5", "--seed=7", "-o", directory_.File("{n}.mp4")}));
-  ASSERT_NE(client.AwaitLine("clip 1/5, denoise 1/3"), "") << client.Err();  // two wait, and there is no room for two
+  ASSERT_NE(client.AwaitLine("clip 1/5, denoise 1/3"), "") << client.Err();  // two wait, two find no room
   gate_.Open();
   EXPECT_EQ(client.Wait(), 0) << client.Err();
   client.AwaitEndOfOutput();
@@ -281,16 +280,16 @@ TEST_F(Client, AClipOfABatchThatFailsDoesNotKeepTheOthers) {
 
 TEST_F(Client, ABatchThatCannotBeMeantIsRefusedBeforeItIsSent) {
   const std::pair<std::vector<std::string>, const char*> mistakes[] = {
-      {{"--count=2", "-o", "x.mp4"}, "--output: several clips need a path each; put {seed}, {id} or {n} into it"},
-      {{"--count=2", "-o", "-"}, "--output: several clips need a path each"},
-      {{"--count=2", "--open"}, "--open: is for one clip"},
-      {{"--count=0"}, "--count 0: a whole number from 1 to 1000"},
-      {{"--seeds=1..4", "--count=4"}, "--seeds 1..4: say either them or --count"},
+      {{"--count=2", "-o", "x.mp4"}, "--output: each clip needs its own path; put {seed}, {id} or {n} into it"},
+      {{"--count=2", "-o", "-"}, "--output: each clip needs its own path"},
+      {{"--count=2", "--open"}, "--open: works for a single clip only"},
+      {{"--count=0"}, "--count 0: must be a whole number from 1 to 1000"},
+      {{"--seeds=1..4", "--count=4"}, "--seeds 1..4: cannot be combined with --count"},
       {{"--seeds=4..1"}, "--seeds 4..1: \"4..1\" is neither a seed nor a range"},
-      {{"--seeds=1..3,2"}, "--seeds 1..3,2: 2 is there twice"},
+      {{"--seeds=1..3,2"}, "--seeds 1..3,2: 2 is given twice"},
       {{"--seeds=1,,2"}, "\"\" is neither a seed nor a range"},
       {{"--seeds=0..18446744073709551615"}, "at most 1000"},
-      {{"--count=2", "--seed=18446744073709551615"}, "--count: the seeds end at 18446744073709551615"}};
+      {{"--count=2", "--seed=18446744073709551615"}, "--count: the largest seed is 18446744073709551615"}};
   for (const auto& [flags, says] : mistakes) {
     std::vector<std::string> arguments = {"generate", "x"};
     arguments.insert(arguments.end(), flags.begin(), flags.end());

@@ -33,7 +33,7 @@ STEPS = 12
 
 
 def pipeline() -> LTX2Pipeline:
-    nowhere = Path("/nonexistent")  # no work folder: what is published
+    nowhere = Path("/nonexistent")  # no work folder: uses the published files
     encoder = text.trained(nowhere, "cpu")
     denoiser = training.load_averaged(nowhere, "transformer", flow.Denoiser())
     pipe = LTX2Pipeline(
@@ -51,7 +51,7 @@ def pipeline() -> LTX2Pipeline:
 
 
 def noise(seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """As the reference's pipeline draws it: one generator, video first."""
+    """Returns noise as the reference's pipeline draws it: one generator, video first."""
     generator = torch.Generator().manual_seed(seed)
     cells = model.SIDE // 32
     video = torch.randn(1, model.LATENT_CHANNELS, (model.FRAMES - 1) // 8 + 1, cells, cells, generator=generator)
@@ -59,7 +59,7 @@ def noise(seed: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def in_diffusers(pipe: LTX2Pipeline, prompt: str, seed: int, sigmas: list[float]):
-    """frames [F, H, W, 3] and waveform [2, samples]."""
+    """Returns frames [F, H, W, 3] and waveform [2, samples]."""
     guidance = {"guidance_scale": model.GUIDANCE, "stg_scale": 0.0, "modality_scale": 1.0, "guidance_rescale": 0.0}
     frames, sound = pipe(
         prompt=prompt,
@@ -103,7 +103,7 @@ def in_engine(build: Path, folder: Path, prompt: str, seed: int, sigmas: list[fl
 
 
 def psnr(ours: torch.Tensor, theirs: torch.Tensor) -> float:
-    """In dB, against full scale."""
+    """Returns dB, against full scale."""
     return float(-10 * torch.log10((ours.reshape(theirs.shape) - theirs).square().mean()))
 
 

@@ -1,5 +1,5 @@
-// From nothing: a frontend that no worker has ever joined knows a model by its description, so that the first job can
-// wake the first worker.
+// A frontend that no worker has ever joined knows a model from its description, so that the first job can start the
+// first worker.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ const char kSeconds[] = "kinora_queue_seconds{model=\"scripted\"} ";
 
 class DescribedModel : public testing::Test {
  protected:
-  // What a worker's --describe prints, in a file.
+  // Writes the output of a worker's --describe to a file and returns its path.
   std::string Describe(const std::vector<std::string>& worker) const {
     const Result result = RunToEnd(worker);
     EXPECT_EQ(result.status, 0) << result.err;
@@ -55,7 +55,7 @@ TEST_F(DescribedModel, TakesJobsThatTheFirstWorkerMakes) {
   EXPECT_THAT(server_.MetricsPage(), HasSubstr(absl::StrCat(kSeconds, "0\n")));
 }
 
-// The median of what earlier jobs ran outlives the frontend, as the jobs do.
+// Past run times persist across restarts of the frontend, like the jobs.
 TEST_F(DescribedModel, KnowsAfterARestartHowLongItsJobsRan) {
   const std::string description = DescribeScripted();
   server_.Start(/*ready=*/false, {"--model-description=" + description});
@@ -78,9 +78,9 @@ TEST_F(DescribedModel, ThatCannotBeReadIsRefusedAtTheStart) {
   const std::string whole = ReadFile(DescribeScripted());
   const std::pair<std::string, const char*> mistakes[] = {
       {"id: \"m\"\nfamily = 3\n", "model.textproto:2:8: "},
-      {std::string("\x08\x96\x01\x12", 4), "neither text nor a ModelInfo in binary"},
-      {"", "id: is needed"},
-      {"id: \"m\"", "model m: its description says nothing of blocks"}};
+      {std::string("\x08\x96\x01\x12", 4), "is not a ModelInfo, in text or binary format"},
+      {"", "id: must be set"},
+      {"id: \"m\"", "model m: its description lacks blocks"}};
   for (const auto& [text, says] : mistakes) {
     WriteFile(directory_.File("model.textproto"), text);
     const Result result = RunToEnd({KINORA_FRONTEND_BINARY, "--check-config", "--state-directory", directory_.File("s"),
@@ -93,10 +93,10 @@ TEST_F(DescribedModel, ThatCannotBeReadIsRefusedAtTheStart) {
   const Result twice = RunToEnd({KINORA_FRONTEND_BINARY, "--check-config", "--state-directory", directory_.File("s"),
                                  "--model-description", directory_.File("model.textproto"), "--model-description",
                                  directory_.File("again.textproto")});
-  EXPECT_THAT(twice.err, HasSubstr("again.textproto: id: \"scripted\" is another file's, too"));
+  EXPECT_THAT(twice.err, HasSubstr("again.textproto: id: \"scripted\" is also used by another file"));
 }
 
-// What the real worker tells of its files is what it says when it has loaded them, but for what only that shows.
+// The description from the files equals the one from the loaded model, except for fields that need loading.
 TEST_F(TinyModel, IsDescribedByItsFilesAlone) {
   server_.Start();
   json loaded = server_.Json({"models"});

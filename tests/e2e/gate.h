@@ -1,4 +1,4 @@
-// Holds the runs of the scripted worker at their first step until the test opens it.
+// Blocks runs of the scripted worker at their first step until the test opens the gate.
 #ifndef KINORA_TESTS_E2E_GATE_H_
 #define KINORA_TESTS_E2E_GATE_H_
 
@@ -24,8 +24,8 @@ class Gate {
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;
 
-  std::string Prompt() const { return "steps=3 gate=" + path_; }   // of a job that waits
-  void Open() { KINORA_CHECK(write(fd_, "x", 1) == 1) << path_; }  // for good: nobody reads the byte
+  std::string Prompt() const { return "steps=3 gate=" + path_; }   // for a job that waits
+  void Open() { KINORA_CHECK(write(fd_, "x", 1) == 1) << path_; }  // permanently: nobody reads the byte
 
  private:
   const std::string path_;

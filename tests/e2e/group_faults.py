@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Faults at random against a frontend and its group of processes, which lose nothing by them.
+"""Injects random faults into a frontend and its group of processes, which must not lose anything.
 
     python3 tests/e2e/group_faults.py --build build/release --faults 50 [--seed 7]
 
-A group of processes (--ranks) serves the tiny model. Job after job, at a random moment of a random one of its stages, or
-of a load, a random rank is killed or stopped, or the frontend is killed and started again. Every job must end COMPLETED
-with the bytes of kinora-render, or, after two lost groups, FAILED with WORKER_GROUP_LOST; afterwards no process, port or
-shared memory is left. Prints the seed, each fault, and the seconds until the job's end; ends with status 1 at the first
-job that ended otherwise.
+A group of processes (--ranks) serves the tiny model. For each job, at a random moment of a random stage or of a load, a
+random rank is killed or stopped, or the frontend is killed and restarted. Every job must end COMPLETED with the bytes
+of kinora-render, or, after two lost groups, FAILED with WORKER_GROUP_LOST; afterwards no process, port or shared memory
+may be left. Prints the seed, each fault, and the seconds until the job's end. Exits with status 1 at the first job that
+ends otherwise.
 """
 
 import argparse
@@ -27,11 +27,11 @@ FILES = [MODEL / "ltx-2.3-tiny-dev.safetensors", f"text_encoder={MODEL / 'gemma'
 STEPS = 60
 CLIP = ["--recipe=ONE_STAGE", f"--steps={STEPS}", "--width=64", "--height=64", "--frames=9", "--seed=7"]
 PROMPT = "a red fox in fresh snow"
-PATIENCE = 300  # seconds that a job may take with its faults
+PATIENCE = 300  # seconds that a job may take including its faults
 
 
 class Frontend:
-    """The frontend and its group; its log is read by a thread, and its events waited for by name."""
+    """The frontend and its group. A thread reads its log; callers wait for events by name."""
 
     def __init__(self, build: Path, folder: Path, ranks: str, processes: int):
         self.build, self.folder = build / "bin", folder
@@ -48,6 +48,7 @@ class Frontend:
             f"--address=unix:{folder}/api.sock",
             f"--state-directory={folder}/state",
             "--http-address=",
+            "--web-address=",
             "--min-free-bytes=0",
             "--worker-heartbeat-timeout-seconds=3",
         ]
@@ -67,7 +68,7 @@ class Frontend:
                 self.changed.notify_all()
 
     def await_group(self) -> None:
-        """Until a group has been ready since this frontend was started: it knows the model then."""
+        """Waits until a group has been ready since the start of this frontend, which then knows the model."""
         with self.changed:
             if not self.changed.wait_for(lambda: any("group_ready" in line for line in self.seen[self.begin :]), PATIENCE):
                 raise SystemExit("no group is ready\n" + "".join(self.seen[-60:]))
@@ -77,7 +78,7 @@ class Frontend:
             return len(self.seen)
 
     def workers(self) -> list[int]:
-        """The ranks' processes, in rank order."""
+        """Returns the process ids of the ranks, in rank order."""
         found = []
         for entry in Path("/proc").iterdir():
             if not entry.name.isdigit():
@@ -111,7 +112,7 @@ def rendered(build: Path, folder: Path) -> bytes:
 
 
 def strike(frontend: Frontend, chance: random.Random) -> str:
-    """Does one thing to one process; returns what."""
+    """Injects one fault into one process. Returns its description."""
     kind = chance.choice(["kill", "kill", "stop", "stop", "frontend"])
     if kind == "frontend":
         frontend.process.kill()
@@ -130,7 +131,7 @@ def strike(frontend: Frontend, chance: random.Random) -> str:
 
 
 def one_job(frontend: Frontend, chance: random.Random, expected: bytes, folder: Path, number: int) -> str:
-    """Runs a job through one fault; returns what is wrong, or nothing."""
+    """Runs a job with one fault. Returns an error message, or ""."""
     path = folder / "served.mp4"
     path.unlink(missing_ok=True)
     frontend.await_group()
@@ -139,10 +140,10 @@ def one_job(frontend: Frontend, chance: random.Random, expected: bytes, folder: 
     reader = Progress(job)
     moment = chance.choice(["load", "encode", "denoise", "denoise", "decode", "end"])
     reader.await_stage(moment)
-    moments = threading.Event()  # of which this waits for any
+    moments = threading.Event()  # never set; used to sleep
     if moment == "load":
         for pid in frontend.workers()[:1]:
-            os.kill(pid, signal.SIGKILL)  # the group is started again, and hit while it loads
+            os.kill(pid, signal.SIGKILL)  # the group restarts, and is hit while it loads
     moments.wait(chance.random() * (2 if moment == "load" else 0.3))
     what = strike(frontend, chance)
     try:
@@ -161,7 +162,7 @@ def one_job(frontend: Frontend, chance: random.Random, expected: bytes, folder: 
 
 
 class Progress:
-    """What the client says of its job, as it says it."""
+    """Reads the client's messages about its job as they arrive."""
 
     WORDS = {"load": "", "encode": "encode", "denoise": "denoise", "decode": "decode", "end": "decode_audio"}
 
@@ -186,7 +187,7 @@ class Progress:
             self.changed.wait_for(lambda: self.over or any(word in line for line in self.lines), PATIENCE)
 
     def job(self) -> str:
-        """Its id, of the first line that says what becomes of it."""
+        """Returns the job's id, from the first line about its state."""
         with self.changed:
             return next(line.split()[1].rstrip(":") for line in self.lines if line.startswith("job "))
 
@@ -196,7 +197,7 @@ class Progress:
 
 
 def left_behind(build: Path, folder: Path, shared_before: set[str]) -> list[str]:
-    """Processes of this build, its files half written, and shared memory that was not there before."""
+    """Returns remaining processes of this build, its partial files, and new shared memory."""
     left = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():

@@ -1,7 +1,9 @@
-// `kinora health` as a container's health check or a script that waits for a server runs it.
+// `kinora health` as used by a container's health check or a script that waits for a server.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+
+#include <cstdlib>
 
 #include "absl/strings/str_cat.h"
 #include "tests/e2e/scripted_server.h"
@@ -18,7 +20,7 @@ constexpr char kJobs[] = "--service=kinora.v1.VideoGeneration";
 
 using HealthCommand = ScriptedServer;
 
-// A frontend that starts no worker: what joins is started by the test.
+// A frontend that starts no worker; the tests start those that join.
 class HealthWithoutWorker : public testing::Test {
  protected:
   std::vector<std::string> Worker() const {
@@ -62,7 +64,7 @@ TEST_F(HealthWithoutWorker, IsTheServersWithoutAGroupAndNotTheServices) {
   const Result jobs = server_.Run({"health", kJobs});
   EXPECT_EQ(jobs.status, kUnreachable);
   EXPECT_EQ(jobs.out, "NOT_SERVING\n");
-  EXPECT_THAT(jobs.err, HasSubstr("kinora: kinora.v1.VideoGeneration does not serve"));
+  EXPECT_THAT(jobs.err, HasSubstr("kinora: kinora.v1.VideoGeneration is not serving"));
   const Result waited = server_.Run({"health", kJobs, "--wait=200ms"});
   EXPECT_EQ(waited.status, kUnreachable);
   EXPECT_THAT(waited.err, AllOf(HasSubstr("waiting for the server at unix:"), HasSubstr("200ms at most: ")));
@@ -76,7 +78,7 @@ TEST_F(HealthWithoutWorker, IsWaitedForFromBeforeTheServerToItsFirstGroup) {
   }
   server_.Start(/*ready=*/false);
   EXPECT_EQ(serving.Wait(), 0) << serving.Err();
-  EXPECT_NE(jobs.AwaitLine("does not serve"), "") << jobs.Err();
+  EXPECT_NE(jobs.AwaitLine("is not serving"), "") << jobs.Err();
   EXPECT_NE(group.AwaitLine("none of this name"), "") << group.Err();  // yet
   Process worker(Worker());
   EXPECT_EQ(jobs.Wait(), 0) << jobs.Err();
@@ -98,6 +100,15 @@ TEST_F(HealthCommand, GoesOverTlsWithoutAToken) {
                                             "--tls-ca=" + directory_.File("cert.pem")};
   EXPECT_EQ(RunToEnd(command).out, "SERVING\n");
   EXPECT_EQ(RunToEnd({command[0], command[1], command[2], "--tls"}).status, kUnreachable);
+  const Result plain = RunToEnd({command[0], command[1], command[2]});
+  EXPECT_EQ(plain.status, kUnreachable);
+  EXPECT_NE(plain.err.find("--tls"), std::string::npos) << plain.err;
+  setenv("KINORA_TLS_CA", directory_.File("cert.pem").c_str(), 1);
+  EXPECT_EQ(RunToEnd({command[0], command[1], command[2]}).out, "SERVING\n");
+  setenv("KINORA_TLS_CA", "/nowhere.pem", 1);
+  const Result nowhere = RunToEnd({command[0], command[1], command[2]});
+  EXPECT_NE(nowhere.err.find("$KINORA_TLS_CA /nowhere.pem"), std::string::npos) << nowhere.err;
+  unsetenv("KINORA_TLS_CA");
 }
 
 }  // namespace

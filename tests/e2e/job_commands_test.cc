@@ -22,7 +22,7 @@ class JobCommands : public ScriptedServer {
  protected:
   JobCommands() { server_.Start(); }
 
-  // A job that has made its first step and waits there.
+  // Creates a job that waits after its first step.
   std::string CreateRunning() {
     std::string id = server_.Create(gate_.Prompt());
     Process watch(server_.Client({"watch", id}));
@@ -48,7 +48,7 @@ TEST_F(JobCommands, CancelSaysThatARunningJobIsBeingCancelled) {
 
 TEST_F(JobCommands, CancelWaitsForTheEndWhereAsked) {
   const std::string running = CreateRunning(), waiting = server_.Create("x");
-  EXPECT_EQ(server_.Run({"cancel", waiting}).out, waiting + ": cancelled\n");  // it had not begun
+  EXPECT_EQ(server_.Run({"cancel", waiting}).out, waiting + ": cancelled\n");  // it had not started
   const Result result = server_.Run({"cancel", running, "--wait"});
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(result.out, running + ": cancelled at denoise 1/3\n");
@@ -61,7 +61,7 @@ TEST_F(JobCommands, CancelWaitsForTheEndWhereAsked) {
 TEST_F(JobCommands, ACancelOfAJobThatHadEndedSaysHow) {
   const std::string id = server_.Create("x");
   RunToEnd(server_.Client({"watch", id}));
-  EXPECT_EQ(server_.Run({"cancel", id}).out, id + ": had ended already, COMPLETED\n");
+  EXPECT_EQ(server_.Run({"cancel", id}).out, id + ": had already ended, COMPLETED\n");
 }
 
 TEST_F(JobCommands, CancelAllEndsWhatWaitsBeforeWhatRuns) {
@@ -73,7 +73,7 @@ TEST_F(JobCommands, CancelAllEndsWhatWaitsBeforeWhatRuns) {
   EXPECT_EQ(server_.Json({"get", first})["attempt"], nullptr);  // it never ran
   const Result again = server_.Run({"cancel", "--all"});
   EXPECT_EQ(again.status, 0);
-  EXPECT_EQ(again.err, "no job waits or runs\n");
+  EXPECT_EQ(again.err, "no queued or running jobs\n");
 }
 
 TEST_F(JobCommands, CancelNeedsEitherAnIdOrAll) {
@@ -90,6 +90,20 @@ TEST_F(JobCommands, DeleteCancelsFirstWhereForced) {
   const Result deleted = server_.Run({"delete", id, "--force"});
   EXPECT_EQ(deleted.status, 0) << deleted.err;
   EXPECT_EQ(server_.Run({"get", id}).status, kRefused);
+}
+
+TEST_F(JobCommands, DeleteWithCancelDoesNotWaitAndTheJobGoesWhenItHasEnded) {
+  const std::string id = CreateRunning(), waiting = server_.Create("x");
+  EXPECT_THAT(server_.Run({"delete", id}).err, HasSubstr("--cancel"));
+  EXPECT_EQ(server_.Run({"delete", id, "--force", "--cancel"}).status, kRefused);
+  EXPECT_EQ(server_.Run({"delete", waiting, "--cancel"}).out, "deleting " + waiting + "\n");
+  EXPECT_EQ(server_.Run({"get", waiting}).status, kRefused);  // it was not running
+  const Result deleted = server_.Run({"delete", id, "--cancel"});
+  EXPECT_EQ(deleted.status, 0) << deleted.err;
+  EXPECT_EQ(deleted.out, "deleting " + id + "\n");
+  while (server_.Run({"get", id}).status == 0) {
+  }
+  EXPECT_EQ(server_.Run({"list"}).out, "");
 }
 
 TEST_F(JobCommands, CtrlCOfADetachedJobLeavesItAndSaysNothingOfConnections) {
@@ -112,7 +126,7 @@ TEST_F(JobCommands, ListShowsPromptsAndHowFarEachJobIs) {
   EXPECT_THAT(out, HasSubstr(absl::StrCat("\n", last.substr(0, 8), "  QUEUED #2 ")));
   EXPECT_THAT(out, HasSubstr(absl::StrCat("\n", next.substr(0, 8), "  QUEUED #1 ")));
   EXPECT_THAT(out, HasSubstr(absl::StrCat("\n", running.substr(0, 8), "  RUNNING 30% ")));
-  EXPECT_THAT(out, HasSubstr(" 7     a kite\n"));  // after its seed
+  EXPECT_THAT(out, HasSubstr(" 7     a kite\n"));  // shown after its seed
   EXPECT_THAT(out, HasSubstr("a  [31mfox\n"));
 }
 
@@ -124,9 +138,22 @@ TEST_F(JobCommands, ListIsNarrowedByStateLabelAndNumber) {
   EXPECT_EQ(server_.Json({"list", "--label=team=film", "--label=take=2"})["id"], b);
   const Result one = server_.Run({"list", "--limit=1", "--json"});
   EXPECT_EQ(nlohmann::json::parse(one.out)["id"], b);  // the newest
-  EXPECT_EQ(one.err, "there are more: --limit N, or --all\n");
+  EXPECT_EQ(one.err, "there are more jobs; use --limit N or --all\n");
   EXPECT_EQ(server_.Run({"list", "--state=sleeping"}).status, kRefused);
   EXPECT_EQ(server_.Run({"list", "--label=take"}).status, kRefused);
+}
+
+TEST_F(JobCommands, ListSearchesPromptsAndBeginsWithTheOldest) {
+  const std::string running = CreateRunning(), fox = server_.Create("a scarlet fox"),
+                    kite = server_.Create("a scarlet kite");
+  EXPECT_EQ(server_.Json({"list", "--text=FOX scarlet"})["id"], fox);
+  EXPECT_EQ(server_.Json({"list", "--text=scarlet", "--oldest-first", "--limit=1"})["id"], fox);
+  EXPECT_EQ(server_.Json({"list", "--oldest-first", "--limit=1"})["id"], running);
+  EXPECT_EQ(server_.Json({"list", "--text=scarlet", "--limit=1"})["id"], kite);
+  EXPECT_EQ(server_.Run({"list", "--text=walrus"}).err, "no jobs\n");
+  const Result refused = server_.Run({"list", "--text=" + std::string(2000, 'x')});
+  EXPECT_EQ(refused.status, kRefused);
+  EXPECT_THAT(refused.err, HasSubstr("text: 2000 bytes; at most 1000"));
 }
 
 TEST_F(JobCommands, ABeginningOfAnIdIsEnoughEverywhere) {
@@ -138,15 +165,15 @@ TEST_F(JobCommands, ABeginningOfAnIdIsEnoughEverywhere) {
   EXPECT_EQ(watch.Wait(), 0);
   const std::string path = directory_.File("x.mp4");
   EXPECT_EQ(server_.Run({"download", brief, "-o", path}).status, 0);
-  EXPECT_EQ(server_.Run({"cancel", brief}).out, id + ": had ended already, COMPLETED\n");
+  EXPECT_EQ(server_.Run({"cancel", brief}).out, id + ": had already ended, COMPLETED\n");
   EXPECT_EQ(server_.Run({"delete", brief}).out, "deleted " + id + "\n");
   const Result gone = server_.Run({"get", brief});
   EXPECT_EQ(gone.status, kRefused);
-  EXPECT_THAT(gone.err, HasSubstr(absl::StrCat("no job's id begins with \"", brief, "\"")));
+  EXPECT_THAT(gone.err, HasSubstr(absl::StrCat("no job has an ID that begins with \"", brief, "\"")));
 }
 
 TEST_F(JobCommands, ABeginningThatSeveralIdsShareIsRefusedWithThem) {
-  std::map<char, std::string> by_first;  // of 17 ids two begin alike
+  std::map<char, std::string> by_first;  // two of 17 ids share their first character
   std::string id, other;
   while (other.empty()) {
     id = server_.Create("x");

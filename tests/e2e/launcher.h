@@ -1,5 +1,5 @@
-// What starts the ranks of a group on their hosts in a cluster: runs one program, and again whenever it leaves with
-// exit status 75 or is killed, as `Restart=on-failure` of systemd does, until it leaves otherwise.
+// Simulates a host's service manager that starts a rank of a group: it runs a program and restarts it whenever it exits
+// with status 75 or is killed, like systemd's `Restart=on-failure`.
 #ifndef KINORA_TESTS_E2E_LAUNCHER_H_
 #define KINORA_TESTS_E2E_LAUNCHER_H_
 
@@ -25,21 +25,21 @@ class Launcher {
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
 
-  void Signal(int signal);  // to the process that runs now
-  // SIGTERM, after which the program is not started again; SIGKILL if that does not end it. Idempotent.
+  void Signal(int signal);  // to the running process
+  // Sends SIGTERM, then SIGKILL if the program does not end. The program is not restarted. Idempotent.
   void Stop();
-  // Exit statuses so far, oldest first; 128 + the signal that ended it.
+  // Returns all exit statuses so far, oldest first; 128 + the signal for a killed process.
   std::vector<int> statuses() const;
-  std::string Log() const;  // what all of them have said
+  std::string Log() const;  // output of all processes so far
 
  private:
   void Run();
 
   const std::vector<std::string> arguments_;
   mutable absl::Mutex mu_;
-  std::unique_ptr<Process> process_ ABSL_GUARDED_BY(mu_);  // null: none runs
+  std::unique_ptr<Process> process_ ABSL_GUARDED_BY(mu_);  // null: no process runs
   std::vector<int> statuses_ ABSL_GUARDED_BY(mu_);
-  std::string log_ ABSL_GUARDED_BY(mu_);  // of those that have ended
+  std::string log_ ABSL_GUARDED_BY(mu_);  // of ended processes
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
   std::thread thread_;

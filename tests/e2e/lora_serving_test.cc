@@ -1,4 +1,4 @@
-// LoRAs that come to and leave a worker's folder while it serves: what is made with them is what kinora-render makes.
+// LoRAs added to and removed from a worker's folder while it serves. The clips must equal kinora-render's.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,13 +22,13 @@ class LoraFolderServed : public TinyModel {
   LoraFolderServed() { std::filesystem::create_directory(directory_.File("loras")); }
 
   void Start() { server_.Start(true, {absl::StrCat("--worker-lora-folder=", directory_.File("loras"))}); }
-  // From elsewhere, in one step.
+  // Places the file by an atomic rename.
   void Put(const std::string& from, const std::string& id) const {
     WriteFile(directory_.File("loras/next"), ReadFile(from));
     std::filesystem::rename(directory_.File("loras/next"), File(id));
   }
   std::string File(const std::string& id) const { return directory_.File("loras/" + id + ".safetensors"); }
-  // That clients are told of it; "": that it has gone.
+  // Waits until clients see the LoRA's digest; an empty `file` waits until it is gone.
   static void AwaitListed(const Server& server, const std::string& id, const std::string& file) {
     const std::string digest = file.empty() ? "" : "sha256:" + Sha256Hex(ReadFile(file));
     const absl::Time limit = absl::Now() + absl::Minutes(2);
@@ -44,7 +44,7 @@ class LoraFolderServed : public TinyModel {
     flags.insert(flags.end(), more.begin(), more.end());
     return RunToEnd(server_.Generate(kPrompt, directory_.File(file), flags));
   }
-  // Of all jobs, the newest first.
+  // Returns the states of all jobs, newest first.
   std::vector<std::string> States() {
     std::vector<std::string> states;
     for (const absl::string_view line : absl::StrSplit(server_.Run({"list", "--json"}).out, '\n', absl::SkipEmpty())) {
@@ -76,7 +76,7 @@ TEST_F(LoraFolderServed, AFileThatIsAddedReplacedAndTakenAwayCountsForTheJobsTha
   const Result detailed = Clip("detailed.mp4", {"--lora=style:0.5"});
   ASSERT_EQ(detailed.status, 0) << detailed.err;
   EXPECT_EQ(ReadFile(directory_.File("detailed.mp4")), Rendered(kDetail));
-  const std::string jobs = server_.Run({"list", "--json"}).out;  // one line each, newest first
+  const std::string jobs = server_.Run({"list", "--json"}).out;  // one line per job, newest first
   const nlohmann::json job = nlohmann::json::parse(jobs.substr(0, jobs.find('\n')));
   EXPECT_EQ(job["effective"]["loras"][0]["digest"], "sha256:" + Sha256Hex(ReadFile(kDetail)));
   EXPECT_EQ(job["resolved"]["digests"]["lora/style"], "sha256:" + Sha256Hex(ReadFile(kDetail)));
@@ -86,12 +86,12 @@ TEST_F(LoraFolderServed, AFileThatIsAddedReplacedAndTakenAwayCountsForTheJobsTha
   EXPECT_EQ(Clip("none.mp4", {"--lora=style"}).status, 2);
 }
 
-// What was accepted with one file is not made with another.
+// A job accepted with one file must not run with another.
 TEST_F(LoraFolderServed, AJobWhoseFileWasReplacedWhileItWaitedFailsAndSaysSoAndOneThatRunsGoesOn) {
   Put(kStyle, "style");
   Start();
   const std::vector<std::string> with = {"--lora=style:0.5"};
-  std::vector<std::string> flags = ClipFlags(4 * kManySteps);  // outlasts two looks at the folder
+  std::vector<std::string> flags = ClipFlags(4 * kManySteps);  // longer than two scans of the folder
   flags.push_back("--lora=style:0.5");
   Process running(server_.Generate(kPrompt, directory_.File("long.mp4"), flags));
   ASSERT_NE(running.AwaitLine("denoise"), "") << running.Err();
@@ -132,7 +132,7 @@ TEST_F(LoraFolderServed, EveryRankTakesTheFileThatIsMeant) {
   EXPECT_EQ(ReadFile(directory_.File("detailed.mp4")), Rendered(kDetail));
 }
 
-// The second set adds what the first does, under another name: no rank may think otherwise.
+// The second id refers to the same weights as the first; all ranks must agree that nothing changes.
 TEST_F(LoraFolderServed, RanksAgreeThatOneFileUnderTwoIdsIsOneSetOfWeights) {
   for (const char* name : {"s.safetensors", "t.safetensors"}) WriteFile(directory_.File(name), ReadFile(kStyle));
   WriteFile(directory_.File("config"),

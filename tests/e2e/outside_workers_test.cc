@@ -1,5 +1,5 @@
-// Groups whose ranks somebody else than the frontend starts: over the join port, with a token, each under a launcher
-// that starts it again when it is asked to.
+// Groups whose ranks are not started by the frontend: they use the join port with a token, and a launcher restarts each
+// rank on request.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -16,8 +16,10 @@ namespace {
 
 using testing::AllOf;
 using testing::Contains;
+using testing::ContainsRegex;
 using testing::Each;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr char kToken[] = "a token of the test's group";
 
@@ -32,7 +34,7 @@ class OutsideWorkers : public testing::Test {
     for (const auto& rank : ranks_) rank->Signal(SIGTERM);  // all at once
   }
 
-  // A frontend that awaits `groups`, each of two processes.
+  // Starts a frontend that awaits `groups`, each of two processes.
   void Start(const std::vector<std::string>& groups, const std::vector<std::string>& flags = {}) {
     std::ofstream config(directory_.File("kinora.textproto"));
     for (const std::string& group : groups) config << "groups { id: '" << group << "' processes: 2 outside: true }\n";
@@ -84,7 +86,20 @@ TEST_F(OutsideWorkers, MakeTheFileOfOneRankAndLeaveForGoodWhenTheyAreTold) {
   EXPECT_TRUE(std::filesystem::is_empty(directory_.File("scratch")));
 }
 
-// Nothing of the frontend's directory is theirs.
+TEST_F(OutsideWorkers, SendTheThumbnailAndTheTraceBehindTheClip) {
+  Start({"pair"});
+  LaunchAll("pair");
+  server_.AwaitReadyGroup();
+  std::vector<std::string> command = Generate("served.mp4", 2);
+  command.insert(command.end(), {"--thumbnail", "--trace"});
+  const Result served = RunToEnd(command);
+  ASSERT_EQ(served.status, 0) << served.err;
+  EXPECT_EQ(Made("served.mp4"), Rendered(directory_, 2));
+  EXPECT_EQ(Made("served.thumbnail.jpg").substr(0, 3), "\xff\xd8\xff");
+  EXPECT_EQ(Made("served.trace.json").substr(0, 1), "{");
+}
+
+// The ranks have no access to the frontend's directory.
 TEST_F(OutsideWorkers, AreSentWhatARequestBringsAlong) {
   const std::string image = KINORA_SOURCE_DIR "/tests/server/decode/data/camera.png";
   Start({"pair"});
@@ -131,13 +146,13 @@ TEST_F(OutsideWorkers, ARankThatIsKilledEndsTheOthersAndAllAreStartedAgain) {
 
 TEST_F(OutsideWorkers, ThoseThatAreMissingAreNamed) {
   Start({"pair"}, {"--group-join-timeout-seconds=1"});
-  EXPECT_THAT(server_.frontend().AwaitLine("group_incomplete"), HasSubstr("awaits all its ranks, 2"));
+  EXPECT_THAT(server_.frontend().AwaitLine("group_incomplete"), HasSubstr("waiting for all its ranks, 2"));
   LaunchRank("pair", 0);
-  EXPECT_THAT(server_.frontend().AwaitLine("group_lost"), HasSubstr("awaits rank 1 of 2, 1"));
+  EXPECT_THAT(server_.frontend().AwaitLine("group_lost"), HasSubstr("waiting for rank 1 of 2, 1"));
   const std::string reason = server_.Json({"admin", "list"})["reason"];  // the rank may be back by now
-  EXPECT_THAT(reason, HasSubstr("awaits rank 1 of 2"));
+  EXPECT_THAT(reason, HasSubstr("waiting for rank 1 of 2"));
   EXPECT_THAT(server_.ReadyPage(),
-              AllOf(HasSubstr("503"), HasSubstr("group pair is "), HasSubstr("awaits rank 1 of 2")));
+              AllOf(HasSubstr("503"), HasSubstr("group pair is "), HasSubstr("waiting for rank 1 of 2")));
   LaunchRank("pair", 1);
   server_.AwaitReadyGroup();
   EXPECT_THAT(ranks_[0]->statuses(), Each(Launcher::kStartAgain));
@@ -155,13 +170,15 @@ TEST_F(OutsideWorkers, OneThatCannotLoadSaysWhyAndIsNotStartedAgain) {
 }
 
 TEST_F(OutsideWorkers, LeaveWhenTheyAreToldThoughNoFrontendIsThere) {
-  join_port_ = "1";  // nobody listens
+  join_port_ = "1";  // nothing listens there
   std::vector<std::string> command = RankCommand("pair", 0);
   command.push_back("--http-address=127.0.0.1:0");
-  Process rank(command);
-  ASSERT_NE(rank.AwaitLine("event=pages"), "") << rank.Err();
-  rank.Signal(SIGTERM);
-  EXPECT_EQ(rank.Wait(), 0);
+  for (const int signal : {SIGTERM, SIGHUP}) {
+    Process rank(command);
+    ASSERT_NE(rank.AwaitLine("event=pages"), "") << rank.Err();
+    rank.Signal(signal);
+    EXPECT_EQ(rank.Wait(), 0) << signal;
+  }
 }
 
 TEST_F(OutsideWorkers, FindTheFrontendThatComesAfterOneThatWasKilledOrStopped) {
@@ -179,7 +196,12 @@ TEST_F(OutsideWorkers, FindTheFrontendThatComesAfterOneThatWasKilledOrStopped) {
   EXPECT_EQ(server_.frontend().Wait(), 0);
   Start({"pair"});
   server_.AwaitReadyGroup();
-  for (const auto& rank : ranks_) EXPECT_THAT(rank->statuses(), Each(Launcher::kStartAgain));
+  for (const auto& rank : ranks_) {
+    EXPECT_THAT(rank->statuses(), Each(Launcher::kStartAgain));
+    const std::string log = rank->Log();
+    EXPECT_THAT(log, ContainsRegex("level=info [^\n]*event=worker_leaves why=\"the frontend is stopping\""));
+    EXPECT_THAT(log, Not(ContainsRegex("level=error [^\n]*event=worker_leaves")));
+  }
 }
 
 TEST_F(OutsideWorkers, TwoGroupsWorkAtOnce) {

@@ -6,9 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
-
 #include "engine/base/check.h"
+#include "engine/base/uninterrupted.h"
 
 extern char** environ;
 
@@ -93,8 +92,7 @@ void Process::Signal(int signal) const { kill(pid_, signal); }
 int Process::Wait() {
   if (waited_) return status_;
   int status = 0;
-  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
-  }
+  Uninterrupted([&] { return waitpid(pid_, &status, 0); });
   waited_ = true;
   status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return status_;

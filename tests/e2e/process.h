@@ -1,4 +1,4 @@
-// A child process of a test: its output is collected line by line, and a test waits for a line or for the end.
+// A child process of a test. Its output is collected, so that the test can wait for a line or for the end.
 #ifndef KINORA_TESTS_E2E_PROCESS_H_
 #define KINORA_TESTS_E2E_PROCESS_H_
 
@@ -16,17 +16,17 @@ namespace kinora {
 
 class Process {
  public:
-  explicit Process(const std::vector<std::string>& arguments);  // arguments[0]: the program's path
-  ~Process();                                                   // killed and waited for, if it still runs
+  explicit Process(const std::vector<std::string>& arguments);  // arguments[0]: path of the program
+  ~Process();                                                   // kills the process if it still runs, and waits for it
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
-  // The first line of either stream that contains `text`; "" if the output ends, or two minutes pass, without one.
+  // Returns the first line of either stream that contains `text`; "" if the output ends or two minutes pass before.
   std::string AwaitLine(const std::string& text);
-  // Until nobody writes to either stream any more: the process has ended, and those that it started and left them to.
+  // Waits until no process can write to either stream: this process and all processes that inherited the streams ended.
   bool AwaitEndOfOutput();
   void Signal(int signal) const;
-  int Wait();  // exit status; 128 + the signal that ended it
+  int Wait();  // returns the exit status, or 128 + the signal that ended it
   pid_t pid() const { return pid_; }
   std::string Out() const;  // standard output so far
   std::string Err() const;

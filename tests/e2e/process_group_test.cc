@@ -1,4 +1,4 @@
-// A group of processes behind the frontend: one clip from several, and what becomes of it when one of them fails.
+// A group of processes behind the frontend: the clip that they make together, and recovery when one of them fails.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -19,14 +19,14 @@ using testing::HasSubstr;
 
 constexpr int kCancelled = 4;
 
-// On a slow device one of each kind.
+// On a slow device, tests only the first case.
 template <typename T>
 std::vector<T> Some(std::vector<T> all) {
   if (Device() != "cpu") all.resize(1);
   return all;
 }
 
-// Two processes, a rank each.
+// Configures a group of `processes` processes with one rank each.
 std::vector<std::string> GroupFlags(const TemporaryDirectory& directory, const std::string& ranks, int processes) {
   const std::string path = directory.File("kinora.textproto");
   std::ofstream(path) << "groups { id: 'pair' processes: " << processes << " worker { model: '" << kModel
@@ -88,14 +88,14 @@ TEST_F(ProcessGroup, PlansWithWhatRankZeroReadsAndADamagedFileEndsTheRunOfAllRan
   }
 }
 
-// The other ranks know its measures alone.
+// The other ranks know only the sound's dimensions.
 TEST_F(ProcessGroup, ASoundThatRankZeroRefusesEndsTheRunOfAllRanksAlike) {
   const auto little = [](uint32_t value, int bytes) {
     std::string text;
     for (int i = 0; i < bytes; ++i) text.push_back(static_cast<char>(value >> (8 * i)));
     return text;
   };
-  constexpr uint32_t kChannels = 6, kRate = 16000, kBytes = 2 * kChannels * kRate;  // a second
+  constexpr uint32_t kChannels = 6, kRate = 16000, kBytes = 2 * kChannels * kRate;  // one second
   WriteFile(directory_.File("six.wav"), "RIFF" + little(36 + kBytes, 4) + "WAVEfmt " + little(16, 4) + little(1, 2) +
                                             little(kChannels, 2) + little(kRate, 4) + little(2 * kChannels * kRate, 4) +
                                             little(2 * kChannels, 2) + little(16, 2) + "data" + little(kBytes, 4) +
@@ -105,7 +105,7 @@ TEST_F(ProcessGroup, ASoundThatRankZeroRefusesEndsTheRunOfAllRanksAlike) {
   command.insert(command.end(), {"--audio", directory_.File("six.wav")});
   const Result refused = RunToEnd(command);
   EXPECT_EQ(refused.status, 3) << refused.err;
-  EXPECT_THAT(refused.err, HasSubstr("audio: 6 channels; this model hears 2"));
+  EXPECT_THAT(refused.err, HasSubstr("6 channels; this model takes 2"));
   ASSERT_EQ(RunToEnd(Generate("served.mp4", 2)).status, 0);
 }
 
@@ -115,7 +115,7 @@ TEST_F(ProcessGroup, ATraceHasATrackOfEachProcess) {
   generate.emplace_back("--trace");
   const Result outcome = RunToEnd(generate);
   ASSERT_EQ(outcome.status, 0) << outcome.err;
-  std::map<int, std::set<std::string>> spans;  // names by rank
+  std::map<int, std::set<std::string>> spans;  // rank -> names
   std::map<int, int> steps;
   std::map<int, std::pair<double, double>> denoising;
   for (const auto& entry : std::filesystem::directory_iterator(directory_.path())) {
@@ -136,7 +136,7 @@ TEST_F(ProcessGroup, ATraceHasATrackOfEachProcess) {
       EXPECT_THAT(spans[rank], testing::IsSupersetOf({"Matmul", "wait"})) << rank;
     }
   }
-  // They denoised together.
+  // They denoised at the same time.
   EXPECT_LT(std::abs(denoising[0].first - denoising[1].first), denoising[0].second);
 }
 
@@ -161,7 +161,7 @@ TEST_F(ProcessGroup, LeavesNoProcessBehindWhenItsFrontendIsKilled) {
   ASSERT_NE(client.AwaitLine("denoise"), "") << client.Err();
   server_.frontend().Signal(SIGKILL);
   server_.frontend().Wait();
-  EXPECT_TRUE(server_.frontend().AwaitEndOfOutput());  // the ranks have left too
+  EXPECT_TRUE(server_.frontend().AwaitEndOfOutput());  // the ranks have ended too
   server_.Start(false, GroupFlags(directory_, "tokens=2", 2));
   EXPECT_EQ(client.Wait(), 0) << client.Err();
   EXPECT_EQ(Made("served.mp4"), Rendered(directory_, kManySteps));
@@ -170,7 +170,7 @@ TEST_F(ProcessGroup, LeavesNoProcessBehindWhenItsFrontendIsKilled) {
 TEST_F(ProcessGroup, AMeshOfAnotherSizeIsRefusedWithThoseThatWork) {
   server_.Start(false, GroupFlags(directory_, "tokens=2", 4));
   const std::string line = server_.frontend().AwaitLine("worker_leaves");
-  EXPECT_THAT(line, HasSubstr("are 2, and the group has 4 processes"));
+  EXPECT_THAT(line, HasSubstr("is 2 ranks, but the group has 4 processes"));
   EXPECT_THAT(line, HasSubstr("guidance=2,tokens=2"));
 }
 
@@ -178,7 +178,7 @@ TEST_F(ProcessGroup, RanksOfOneProcessHaveOneDevice) {
   if (Device() == "cpu") GTEST_SKIP() << "where they are threads";
   server_.Start(false, GroupFlags(directory_, "tokens=2", 1));
   EXPECT_THAT(server_.frontend().AwaitLine("worker_leaves"),
-              HasSubstr("ranks: tokens=2 on cuda: a process has one device: give the group `processes: 2`"));
+              HasSubstr("ranks: tokens=2 on cuda: each process has one device; set the group's `processes: 2`"));
 }
 
 }  // namespace

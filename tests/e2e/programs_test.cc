@@ -1,4 +1,4 @@
-// What every program answers on its command line, without a server or a model.
+// Command line behaviour of every program, without a server or a model.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,7 +40,8 @@ TEST(Programs, SayTheirVersion) {
       EXPECT_EQ(result.err, "");
     }
   }
-  EXPECT_EQ(RunToEnd({KINORA_DECODE_BINARY, "--version"}).out, VersionText("kinora-decode"));  // its only flag
+  EXPECT_EQ(RunToEnd({KINORA_DECODE_BINARY, "--version"}).out, VersionText("kinora-decode"));
+  EXPECT_THAT(RunToEnd({KINORA_DECODE_BINARY, "--help"}).out, HasSubstr("kinora-worker and kinora-render start it"));
   EXPECT_THAT(VersionText("kinora"),
               AllOf(StartsWith("kinora 0."), HasSubstr("\nbackends  cpu"), HasSubstr("\ncpu path  ")));
 }
@@ -97,13 +98,13 @@ TEST(Client, MistakesAreNamedWithWhatWasMeant) {
   EXPECT_EQ(error({"admin", "drian"}), "kinora: admin drian: no such command; did you mean `kinora admin drain`?\n");
   EXPECT_EQ(error({"paint"}), "kinora: paint: no such command; `kinora --help` lists them\n");
   EXPECT_THAT(error({"generate", "a", "red", "fox"}),
-              AllOf(HasSubstr("3 given: \"a\", \"red\", \"fox\""), HasSubstr("quoted as a whole")));
-  EXPECT_THAT(error({"create", "x", "--steps", "0"}), StartsWith("kinora: --steps 0: a whole number from 1"));
+              AllOf(HasSubstr("3 given: \"a\", \"red\", \"fox\""), HasSubstr("whole prompt in quotes")));
+  EXPECT_THAT(error({"create", "x", "--steps", "0"}), StartsWith("kinora: --steps 0: must be a whole number from 1"));
   EXPECT_THAT(error({"get", "x", "--server", "localhost:http"}),
-              HasSubstr("--server localhost:http: \"http\" is no port"));
+              HasSubstr("--server localhost:http: \"http\" is not a port"));
 }
 
-// One line, in our words.
+// One line, in kinora's own words.
 TEST(Client, AServerThatIsNotThereIsNamedOnce) {
   const auto error = [](const std::vector<std::string>& flags) {
     std::vector<std::string> arguments = {Client()};
@@ -114,10 +115,11 @@ TEST(Client, AServerThatIsNotThereIsNamedOnce) {
     EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
     return result.err;
   };
-  EXPECT_EQ(error({"--server", "127.0.0.1:1"}),
-            "kinora: unreachable: UNAVAILABLE: 127.0.0.1:1: nothing listens there; is kinora-frontend running?\n");
+  EXPECT_EQ(
+      error({"--server", "127.0.0.1:1"}),
+      "kinora: unreachable: UNAVAILABLE: 127.0.0.1:1: nothing listens on this address; is kinora-frontend running?\n");
   EXPECT_EQ(error({"--server=http://127.0.0.1:1/"}), error({"--server", "127.0.0.1:1"}));
-  EXPECT_THAT(error({"--server=unix:/nowhere/at/all.sock"}), HasSubstr("there is no such socket"));
+  EXPECT_THAT(error({"--server=unix:/nowhere/at/all.sock"}), HasSubstr("no such socket"));
 }
 
 TEST(Client, ThePortOfThePagesAndTheWrongSecurityAreRecognised) {
@@ -133,9 +135,9 @@ TEST(Client, ThePortOfThePagesAndTheWrongSecurityAreRecognised) {
     return result.err;
   };
   EXPECT_THAT(error({"--server", absl::StrCat("127.0.0.1:", LogField(serving, "http_port"))}),
-              HasSubstr("answers HTTP/1 and not gRPC, as the pages for metrics"));
+              HasSubstr("speaks HTTP/1, not gRPC; it may be the port for metrics"));
   EXPECT_THAT(error({"--server", absl::StrCat("https://127.0.0.1:", LogField(serving, "port"))}),
-              HasSubstr("does not speak TLS"));
+              HasSubstr("does not use TLS"));
   const Result found =
       RunToEnd({Client(), "--server", absl::StrCat("http://127.0.0.1:", LogField(serving, "port")), "list"});
   EXPECT_EQ(found.status, 0) << found.err;

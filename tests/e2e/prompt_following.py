@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Does the picture show, and the sound play, what the prompt says? The whole chain, from the server to the MP4's pixels.
+"""Do picture and sound match the prompt? Tests the whole chain from the server to the MP4's pixels.
 
     python3 tests/e2e/prompt_following.py --build build/release --prompts 100 --seed 1
 
-Prompts come from the grammar of the demo model's world, for combinations of attributes that its training never saw. Each
-is rendered by a running server, the file is decoded by ffmpeg and measured by classical means (tools/train_demo/world).
-Only what a prompt names is asked. Prints a table, and ends with status 1 if fewer answers than --threshold are right.
-Needs numpy and ffmpeg; no torch.
+Prompts come from the grammar of the demo model's world, with combinations of attributes that its training never saw. A
+running server renders each, ffmpeg decodes the file, and classical methods measure it (tools/train_demo/world). Only
+attributes named in a prompt are checked. Prints a table, and exits with status 1 if the share of right answers is below
+--threshold. Needs numpy and ffmpeg; no torch.
 """
 
 import argparse
@@ -28,7 +28,7 @@ sys.path.insert(0, str(ROOT / "tools" / "train_demo"))
 from world import grammar, measure_picture, measure_sound, scene  # noqa: E402
 
 RATE = 48000
-# Of an engine that answers at random, and what is asked for. Presence: always saying "a tone" is right for 0.8.
+# Scores of an engine that answers randomly, and the categories. Presence: always answering "a tone" scores 0.8.
 CHANCE = {
     "background": 1 / len(scene.BACKGROUNDS),
     "colour": 1 / len(scene.COLOURS),
@@ -46,11 +46,11 @@ GOAL = {"background": 0.95, "colour": 0.95, "direction": 0.9, "tone": 0.9, "pitc
 
 
 PARTS = {"distilled_lora": "*-distilled-lora.safetensors", "spatial_upsampler": "*-spatial-upscaler-x2.safetensors"}
-START_SECONDS, STOP_SECONDS = 120, 40  # what a busy machine may take
+START_SECONDS, STOP_SECONDS = 120, 40  # allowance for a busy machine
 
 
 class Server:
-    """A frontend with one supervised worker, for as long as the `with` block lasts."""
+    """A frontend with one supervised worker, during the `with` block."""
 
     def __init__(self, build: Path, model: Path, device: str, folder: Path):
         self.build = build / "bin"
@@ -62,6 +62,7 @@ class Server:
             self.build / "kinora-frontend",
             f"--address={self.address}",
             "--http-address=",
+            "--web-address=",
             f"--state-directory={folder}/jobs",
             f"--worker-model={checkpoints[0]}",
             f"--worker-model=text_encoder={model / 'gemma'}",
@@ -92,7 +93,7 @@ class Server:
     def _read(self) -> None:
         for line in self.process.stderr:  # ends with the process
             self.log.append(line)
-            for event in ("group_ready", "worker_ended"):  # a worker that ended would be started again and again
+            for event in ("group_ready", "worker_ended"):  # a worker that ended would be restarted repeatedly
                 if f"event={event}" in line:
                     self.events.put(event)
         self.events.put("the frontend ended")
@@ -114,7 +115,7 @@ class Server:
 
 
 def decode(file: Path) -> tuple[numpy.ndarray, numpy.ndarray]:
-    """Frames [F, H, W, 3] uint8 and sound [2, samples] in [-1, 1] at RATE."""
+    """Returns frames [F, H, W, 3] uint8 and sound [2, samples] in [-1, 1] at RATE."""
     found = subprocess.run(
         ["ffprobe", "-v", "error", "-select_streams", "v", "-show_entries", "stream=width,height", "-of", "json", file],
         capture_output=True,
@@ -132,7 +133,7 @@ def decode(file: Path) -> tuple[numpy.ndarray, numpy.ndarray]:
 
 
 def prompts(count: int, seed: int) -> list[tuple[scene.Scene, grammar.Said]]:
-    """Scenes and what is said of them, from one stream of chance: the first are the same, however many follow."""
+    """Returns scenes and their descriptions from one random stream: the first are the same for any count."""
     rng, found = random.Random(seed), []
     for _ in range(count):
         shown = scene.sample(rng, "held_out")
@@ -143,7 +144,8 @@ def prompts(count: int, seed: int) -> list[tuple[scene.Scene, grammar.Said]]:
 def answers(
     shown: scene.Scene, said: grammar.Said, frames: numpy.ndarray, sound: numpy.ndarray
 ) -> list[tuple[str, str, str]]:
-    """(question, what the prompt says, what was measured) for all that the prompt names. frames, sound: as of decode()."""
+    """Returns (question, the prompt's value, measured value) for everything that the prompt names. frames, sound: as
+    from decode()."""
     seen = measure_picture.measure(frames, len(shown.things))
     heard = measure_sound.listen(sound, RATE)
     found = []
@@ -168,13 +170,13 @@ def answers(
 
 
 class Tally:
-    """Questions asked and answered rightly, by what they ask for; of a thing beside another, all under "two things"."""
+    """Counts questions and right answers by category; all questions about two things count as "two things"."""
 
     def __init__(self):
         self.right, self.asked = collections.Counter(), collections.Counter()
 
     def add(self, shown: scene.Scene, found: list[tuple[str, str, str]]) -> str:
-        """Counts the answers of one clip. Returns what is wrong, for people."""
+        """Counts the answers of one clip. Returns a readable list of the wrong ones."""
         wrong = []
         for question, wanted, measured in found:
             of_thing = question in ("colour", "shape", "size", "motion", "direction", "place")

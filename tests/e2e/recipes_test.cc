@@ -1,4 +1,4 @@
-// What a request takes besides words and numbers, through the whole server: what it makes is what kinora-render makes.
+// Requests with input files, recipes and sound through the whole server. The results must equal kinora-render's.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -60,7 +60,7 @@ TEST_F(Recipes, AnImageIsUploadedAndShownAndADamagedOneEndsItsJobAlone) {
   EXPECT_EQ(bytes("shown.mp4"), bytes("again.mp4"));
   EXPECT_EQ(bytes("shown.mp4"), kinora::Rendered(directory_, 2, {"--image", image}));
   const std::string id = Sha256Hex(ReadFile(image));
-  const std::string jobs = server_.Run({"list", "--json"}).out;  // one line each, newest first
+  const std::string jobs = server_.Run({"list", "--json"}).out;  // one line per job, newest first
   const nlohmann::json resolved = nlohmann::json::parse(jobs.substr(0, jobs.find('\n')))["resolved"];
   EXPECT_EQ(resolved["digests"]["input/" + id], "sha256:" + id);
   EXPECT_EQ(resolved["digests"].count("lora/style"), 1);

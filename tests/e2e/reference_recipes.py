@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The demo model's other two recipes, by the reference's modules (diffusers) and the published files.
+"""Renders the demo model's other two recipes with the reference's modules (diffusers) and the published files.
 
     python tests/e2e/reference_recipes.py [--prompts 100] [--seed 1] [--keep clips.npz]
 
-Eight steps: the distilled schedule, with the distilled LoRA and no guidance. Two stages: guided steps at half the size, the
-latent upsampler, then the last three distilled steps. Prints how well each follows prompt_following's prompts, and how
-sharp it is. Transformer and video decoder compute in bfloat16. Needs torch, diffusers 0.42.1, transformers and
+Eight steps: the distilled schedule, with the distilled LoRA and no guidance. Two stages: guided steps at half size, the
+latent upsampler, then the last three distilled steps. Prints how well each follows prompt_following's prompts, and its
+sharpness. Transformer and video decoder compute in bfloat16. Needs torch, diffusers 0.42.1, transformers and
 sentencepiece; not the engine.
 """
 
@@ -31,15 +31,15 @@ import training  # noqa: E402
 from stages import video_vae  # noqa: E402
 from world import grammar, picture, scene  # noqa: E402
 
-NOWHERE = Path("/nonexistent")  # no work folder: what is published
+NOWHERE = Path("/nonexistent")  # no work folder: uses the published files
 STEPS = 30
 SECOND_STAGE = flow.DISTILLED[-4:]
 
 
 def sharpness(video: torch.Tensor) -> float:
-    """Of [B, 3, F, H, W] in [-1, 1]: how steep edges are, in 8-bit levels per pixel, over all three colours.
+    """Returns the steepness of edges of [B, 3, F, H, W] in [-1, 1], in 8-bit levels per pixel over all three colours.
 
-    The 99th percentile of a frame's gradients, which outlines of things make up, averaged over the frames.
+    It is the 99th percentile of a frame's gradients, which outlines of objects determine, averaged over the frames.
     """
     dy, dx = torch.gradient(video * 127.5, dim=(3, 4))
     steep = (dx.square() + dy.square()).sum(1).sqrt()
@@ -48,20 +48,20 @@ def sharpness(video: torch.Tensor) -> float:
 
 @dataclasses.dataclass
 class Clips:
-    """Of every prompt one: video [B, 3, F, SIDE, SIDE] in [-1, 1], sound [B, 2, samples]."""
+    """One clip per prompt: video [B, 3, F, SIDE, SIDE] in [-1, 1], sound [B, 2, samples]."""
 
     video: torch.Tensor
     sound: torch.Tensor
 
 
 def enlarged(video: torch.Tensor) -> torch.Tensor:
-    """Twice as high and wide."""
+    """Doubles height and width."""
     frames = (functional.interpolate(f, scale_factor=2, mode="bicubic") for f in video.unbind(2))
     return torch.stack(list(frames), 2).clamp(-1, 1)
 
 
 def render(oracle: following.Oracle, seed: int) -> dict[str, Clips]:
-    """The clips of every recipe."""
+    """Returns the clips of every recipe."""
     dev = training.load_averaged(NOWHERE, "transformer", flow.Denoiser())
     distilled = copy.deepcopy(dev)
     published.fuse_lora(distilled.transformer)

@@ -1,5 +1,5 @@
-// For tests of what does not depend on the model: a frontend whose worker's model is scripted, so that it can die, hang
-// and wait at a step (tests/testing/scripted_worker.cc). The real one is in tiny_model_test.cc.
+// A frontend with a scripted model, for tests that do not depend on the model: it can die, hang and wait at a step
+// (tests/testing/scripted_worker.cc). tiny_model_test.cc uses a real model.
 #ifndef KINORA_TESTS_E2E_SCRIPTED_SERVER_H_
 #define KINORA_TESTS_E2E_SCRIPTED_SERVER_H_
 
@@ -10,7 +10,7 @@
 
 namespace kinora {
 
-inline constexpr int kRefused = 2, kFailed = 3, kCancelled = 4, kUnreachable = 5;  // as `kinora --help` says
+inline constexpr int kRefused = 2, kFailed = 3, kCancelled = 4, kUnreachable = 5;  // as in `kinora --help`
 
 inline WorkerSetup Scripted() {
   return {.binary = KINORA_SCRIPTED_WORKER_BINARY, .flags = {"--worker-model=scripted"}};

@@ -1,5 +1,5 @@
-// The served path, from the client's command line to the file: frontend, supervised worker, job store, artifacts. The
-// worker's model is scripted here, so that it can die and hang at a step; the real one is in tiny_model_test.cc.
+// The served path from the client's command line to the file: frontend, supervised worker, job store, artifacts. The
+// worker's model is scripted, so that it can die and hang at a step; tiny_model_test.cc uses a real model.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -23,7 +23,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// The value of one series of a page; 0 if it is not there.
+// Returns the value of a series on a page, or 0 if it is missing.
 int Value(const std::string& page, const std::string& series) {
   const size_t at = page.find(absl::StrCat("\n", series, " "));
   return at == std::string::npos ? 0 : std::atoi(page.c_str() + at + series.size() + 2);
@@ -31,7 +31,7 @@ int Value(const std::string& page, const std::string& series) {
 
 class ServedPath : public ScriptedServer {
  protected:
-  // The job's last state, once it has ended.
+  // Waits for the job's end and returns its last state.
   nlohmann::json AwaitEnd(const std::string& id) {
     RunToEnd(server_.Client({"watch", id}));
     return server_.Json({"get", id});
@@ -71,7 +71,7 @@ TEST_F(ServedPath, AnswersAreJsonWhereAsked) {
   EXPECT_EQ(server_.Json({"get", id})["artifacts"][0]["sha256"], answer["video"]["artifacts"][0]["sha256"]);
   EXPECT_EQ(server_.Json({"list"})["id"], id);
   EXPECT_EQ(server_.Json({"models"})["id"], "scripted");
-  EXPECT_EQ(server_.Json({"estimate", "--prompt=x"})["seconds"], 101.5);  // the model was told of its run
+  EXPECT_EQ(server_.Json({"estimate", "--prompt=x"})["seconds"], 101.5);  // the model has learned of its run
   const auto refused = nlohmann::json::parse(server_.Run({"create", "--prompt=x", "--width=33", "--json"}).out);
   EXPECT_EQ(refused["error"]["code"], 3);
 }
@@ -83,13 +83,13 @@ TEST_F(ServedPath, ARefusedRequestNamesItsFieldAndExitsTwo) {
   EXPECT_THAT(result.err, HasSubstr("\n  generation.num_frames is set by --frames\n"));
   EXPECT_THAT(result.err, HasSubstr("\n  generation.width is set by --width\n"));
   const std::string said = "generation.num_frames: ";
-  EXPECT_EQ(result.err.find(said), result.err.rfind(said)) << result.err;  // once
+  EXPECT_EQ(result.err.find(said), result.err.rfind(said)) << result.err;  // printed once
   EXPECT_EQ(server_.Run({"get", "no-such-job"}).status, kRefused);
   EXPECT_EQ(server_.Run({"list"}).out, "");
 }
 
-// What the engine would refuse minutes later is refused at once, by the same name whichever call asks, and no job waits
-// for it.
+// Errors that the engine would find minutes later are returned at once. All calls name the same field, and no job is
+// created.
 TEST_F(ServedPath, WhatTheEngineWouldRefuseGetsNoJobAndNoEstimate) {
   server_.Start();
   const std::pair<std::vector<std::string>, const char*> mistakes[] = {
@@ -97,7 +97,7 @@ TEST_F(ServedPath, WhatTheEngineWouldRefuseGetsNoJobAndNoEstimate) {
       {{"--recipe=ONE_STAGE", "--video-guidance={\"skipStep\": 5000}"},
        "generation.video_guidance.skip_step: 5000 is not within 0..999; nearest: 999"},
       {{"--recipe=ONE_STAGE", "--video-guidance={\"stgScale\": 1, \"stgBlocks\": [77]}"},
-       "generation.video_guidance.stg_blocks[0]: 77 is no block; this model has 0..3; nearest: 3"},
+       "generation.video_guidance.stg_blocks[0]: 77 is not a block; this model has 0..3; nearest: 3"},
       {{"--recipe=ONE_STAGE", "--schedule-tokens=2147483647"}, "generation.schedule_tokens: with 2147483647 tokens"},
       {{"--recipe=ONE_STAGE", "--sigmas=1,1e-300,0"}, "generation.sigmas[1]: 1e-300 is not within 1e-06..1"}};
   for (const auto& [flags, says] : mistakes) {
@@ -118,7 +118,7 @@ TEST_F(ServedPath, AFailedJobExitsThree) {
   EXPECT_EQ(result.status, kFailed);
   EXPECT_THAT(result.err, HasSubstr("out of memory in denoise"));
   EXPECT_FALSE(std::filesystem::exists(directory_.File("x.mp4")));
-  EXPECT_EQ(RunToEnd(server_.Generate("x", directory_.File("y.mp4"))).status, 0);  // the same worker goes on
+  EXPECT_EQ(RunToEnd(server_.Generate("x", directory_.File("y.mp4"))).status, 0);  // the same worker continues
 }
 
 TEST_F(ServedPath, ACompletedJobHasNoTimeLeft) {
@@ -215,12 +215,12 @@ TEST_F(ServedPath, AKilledFrontendTakesItsWorkerAlongAndLosesNoJob) {
 
   server_.frontend().Signal(SIGKILL);
   EXPECT_EQ(server_.frontend().Wait(), 128 + SIGKILL);
-  // The worker writes to the same stream as its frontend: the end of that stream is the worker's end.
+  // The worker shares its frontend's output streams, so their end means that the worker has ended.
   EXPECT_TRUE(server_.frontend().AwaitEndOfOutput());
 
   gate_.Open();
   server_.Start(false);
-  EXPECT_EQ(client.Wait(), 0) << client.Err();  // it has watched again
+  EXPECT_EQ(client.Wait(), 0) << client.Err();  // it has resumed watching
   client.AwaitEndOfOutput();
   EXPECT_EQ(nlohmann::json::parse(client.Out())["video"]["id"], running);
   EXPECT_EQ(ReadFile(path).substr(4, 4), "ftyp");
@@ -296,13 +296,13 @@ TEST_F(ServedPath, ASecondSignalDoesNotWaitForTheRunWhichStartsAgain) {
   EXPECT_EQ(AwaitEnd(id)["attempt"], 2);
 }
 
-// The disk fills while a job runs: the file cannot be written. What became of the job is stored all the same, and the
-// job can be deleted; the next one waits for room.
+// The disk fills up while a job runs, so the clip cannot be written. The job's outcome is stored anyway, the job can be
+// deleted, and the next job runs once there is space.
 TEST_F(ServedPath, ADiskThatFillsUnderAJobFailsItByNameAndTheNextJobRuns) {
   const std::string disk = directory_.File("state");
   ASSERT_EQ(mkdir(disk.c_str(), 0700), 0);
   const auto result = OnSmallDisk(disk, 10 << 20, [&]() -> std::string {
-    // The child ends without destructors: what it started must not outlive it.
+    // The child exits without running destructors outside this function, so the frontend must be stopped here.
     struct Stop {
       ~Stop() { server.TakeFrontend(); }
       Server& server;
@@ -388,7 +388,7 @@ TEST_F(ServedPath, MetricsCountTheJobsThatWereSentAndReturnToZero) {
   EXPECT_THAT(page, HasSubstr("kinora_queue_depth{priority=\"0\"} 0\n"));
   EXPECT_THAT(page, HasSubstr("kinora_queue_wait_seconds_count 8\n"));  // 3 + 1 + 1 + 2 attempts + 1
   EXPECT_THAT(page, HasSubstr("kinora_cancel_latency_seconds_count 1\n"));
-  // Whether the end of a killed process or of its stream is seen first is chance.
+  // The end of a killed process or the end of its stream may be seen first.
   EXPECT_EQ(Value(page, "kinora_group_restarts_total{reason=\"disconnected\"}") +
                 Value(page, "kinora_group_restarts_total{reason=\"process_ended\"}"),
             2);
@@ -404,7 +404,7 @@ TEST_F(ServedPath, GroupsOfTheConfigurationEachRunJobs) {
     ASSERT_NE(server.frontend().AwaitLine(absl::StrCat("event=group_ready group=", id)), "") << server.frontend().Err();
   }
   const std::string first = server.Create(gate_.Prompt()), second = server.Create(gate_.Prompt());
-  for (const std::string& id : {first, second}) {  // both run at once
+  for (const std::string& id : {first, second}) {  // both run at the same time
     Process watch(server.Client({"watch", id}));
     EXPECT_NE(watch.AwaitLine("denoise"), "") << watch.Err();
   }
@@ -415,7 +415,7 @@ TEST_F(ServedPath, GroupsOfTheConfigurationEachRunJobs) {
   }
 }
 
-// A collector reads one stream of one format, and can tell whose line it is.
+// A log collector reads one stream in one format and can identify each line's process.
 TEST_F(ServedPath, EachLineOfAJsonLogSaysWhichProcessSpeaks) {
   server_.Start(true, {"--log-format=json"});
   EXPECT_EQ(RunToEnd(server_.Generate("x", directory_.File("a.mp4"))).status, 0);
@@ -439,9 +439,9 @@ TEST_F(ServedPath, EachLineOfAJsonLogSaysWhichProcessSpeaks) {
   EXPECT_EQ(started["worker"][0]["rank"], 0);
 }
 
-constexpr int kStartAgain = 75;  // to whoever has started it
+constexpr int kStartAgain = 75;  // requests a restart by the launcher
 
-// Two processes that somebody else has started, as one group.
+// Two processes that the test starts itself, as one group.
 class TwoRanks : public ServedPath {
  protected:
   TwoRanks() : alone_(directory_, {.binary = KINORA_SCRIPTED_WORKER_BINARY, .flags = {}}) { alone_.Start(false); }
@@ -451,7 +451,7 @@ class TwoRanks : public ServedPath {
         "--model=scripted", "--http-address=", "--group=pair", absl::StrCat("--incarnation=", incarnation),
         absl::StrCat("--rank=", rank), "--world-size=2"});
   }
-  Server alone_;  // a frontend without a group of its own
+  Server alone_;  // a frontend without a configured group
 };
 
 TEST_F(TwoRanks, AreAwaitedByClientsUntilTheModelIsThere) {
@@ -476,7 +476,7 @@ TEST_F(TwoRanks, FindEachOtherThroughTheFrontendAndRunAJobAsOne) {
   EXPECT_EQ(alone_.Json({"get", id})["state"], "COMPLETED");
 }
 
-// The leader waits for the rank that has failed, as in a collective: it leaves because it is told to abort.
+// The leader waits for the failed rank, as in a collective, and exits only because it is told to abort.
 TEST_F(TwoRanks, ARankThatFailsAloneEndsTheOtherAndLosesTheGroup) {
   std::string id;
   for (const char* incarnation : {"first", "second"}) {

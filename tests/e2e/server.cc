@@ -13,7 +13,7 @@
 namespace kinora {
 namespace {
 
-// Throws: the test fails, and its processes are ended by their destructors.
+// Throws if the condition is false. The test fails, and destructors end its processes.
 void Require(bool condition, const std::string& what) {
   if (!condition) throw std::runtime_error(what);
 }
@@ -52,12 +52,13 @@ void Server::Start(bool ready, const std::vector<std::string>& flags) {
                                         absl::StrCat("--address=unix:", directory_.File("api.sock")),
                                         absl::StrCat("--state-directory=", directory_.File("state")),
                                         "--http-address=127.0.0.1:0",
+                                        "--web-address=",
                                         "--min-free-bytes=0",
                                         absl::StrCat("--worker-binary=", worker_.binary),
                                         "--worker-http-address="};
   arguments.insert(arguments.end(), worker_.flags.begin(), worker_.flags.end());
   arguments.insert(arguments.end(), flags.begin(), flags.end());
-  frontend_.reset();  // the one before, if there was one
+  frontend_.reset();  // the previous process, if any
   frontend_ = std::make_unique<Process>(host_ ? host_(arguments) : arguments);
   const std::string line = frontend_->AwaitLine("serving");
   Require(!line.empty(), frontend_->Err());

@@ -1,5 +1,5 @@
-// A frontend with one supervised worker on a state directory of the test, and the client `kinora` against it. All three
-// are the binaries that users run.
+// A frontend with one supervised worker and a state directory of the test, and the client `kinora`. All three are the
+// binaries that users run.
 #ifndef KINORA_TESTS_E2E_SERVER_H_
 #define KINORA_TESTS_E2E_SERVER_H_
 
@@ -15,32 +15,32 @@
 
 namespace kinora {
 
-std::string LogField(const std::string& line, const std::string& name);  // VALUE of "… name=VALUE …"; "": none
-std::string HttpGet(int port, const std::string& path);                  // the whole reply of 127.0.0.1
+std::string LogField(const std::string& line, const std::string& name);  // VALUE of "… name=VALUE …", or ""
+std::string HttpGet(int port, const std::string& path);                  // whole reply of 127.0.0.1
 
 struct WorkerSetup {
-  std::string binary;              // kinora-worker, or the scripted one
-  std::vector<std::string> flags;  // of the frontend, about the worker: --worker-model=…
+  std::string binary;              // kinora-worker, or the scripted worker
+  std::vector<std::string> flags;  // frontend flags for the worker: --worker-model=…
 };
 
 class Server {
  public:
   Server(const TemporaryDirectory& directory, WorkerSetup worker);
 
-  // Where the frontend runs: its command becomes `on` of it. Before Start.
+  // Sets a wrapper that makes the frontend's command run on another host. Must be called before Start.
   void SetHost(std::function<std::vector<std::string>(const std::vector<std::string>&)> on) { host_ = std::move(on); }
-  // Starts the frontend and waits until it serves; with `ready` also until its worker group is.
+  // Starts the frontend and waits until it serves; with `ready` also until its worker group is ready.
   void Start(bool ready = true, const std::vector<std::string>& flags = {});
   void AwaitReadyGroup();
-  // The whole command, to be run or started: kinora COMMAND… with the server's address.
+  // Returns the complete command: kinora COMMAND… with the server's address.
   std::vector<std::string> Client(const std::vector<std::string>& arguments) const;
   Result Run(const std::vector<std::string>& arguments) const { return RunToEnd(Client(arguments)); }
-  nlohmann::json Json(std::vector<std::string> arguments) const;  // standard output of a --json command that succeeds
+  nlohmann::json Json(std::vector<std::string> arguments) const;  // output of a successful --json command
   std::vector<std::string> Generate(const std::string& prompt, const std::string& output,
                                     const std::vector<std::string>& more = {}) const;
-  std::string Create(const std::string& prompt, const std::vector<std::string>& more = {}) const;  // id
+  std::string Create(const std::string& prompt, const std::vector<std::string>& more = {}) const;  // returns the id
 
-  pid_t WorkerPid(int rank = 0) const;  // of the group that is there now
+  pid_t WorkerPid(int rank = 0) const;  // of the current group
   std::string MetricsPage() const;
   std::string ReadyPage() const;  // the whole reply
 
@@ -50,7 +50,7 @@ class Server {
  private:
   const TemporaryDirectory& directory_;
   const WorkerSetup worker_;
-  std::function<std::vector<std::string>(const std::vector<std::string>&)> host_;  // empty: here
+  std::function<std::vector<std::string>(const std::vector<std::string>&)> host_;  // empty: this host
   std::unique_ptr<Process> frontend_;
   std::string http_port_;
 };

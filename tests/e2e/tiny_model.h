@@ -1,4 +1,5 @@
-// The real worker on the committed tiny model behind a real frontend, and what kinora-render makes of the same request.
+// The real worker with the committed tiny model behind a real frontend, and kinora-render's result for the same
+// request.
 #ifndef KINORA_TESTS_E2E_TINY_MODEL_H_
 #define KINORA_TESTS_E2E_TINY_MODEL_H_
 
@@ -18,22 +19,22 @@ namespace kinora {
 inline constexpr char kModel[] = KINORA_SOURCE_DIR "/models/tiny/ltx-2.3-tiny-dev.safetensors";
 inline constexpr char kText[] = "text_encoder=" KINORA_SOURCE_DIR "/models/tiny/gemma";
 
-// KINORA_TEST_DEVICE: another device than the CPU, which may be a slow one.
+// KINORA_TEST_DEVICE selects a device other than the CPU, which may be slow.
 inline std::string Device() {
   const char* const device = std::getenv("KINORA_TEST_DEVICE");
   return device != nullptr ? device : "cpu";
 }
-// Long enough to be interrupted.
+// Enough steps for a test to interrupt the run.
 inline const int kManySteps = Device() == "cpu" ? 200 : 12;
 
 inline constexpr char kPrompt[] = "a red fox in fresh snow";
 
-// Of `kinora` and kinora-render alike.
+// Flags for `kinora` and kinora-render.
 inline std::vector<std::string> ClipFlags(int steps) {
   return {"--recipe=ONE_STAGE", absl::StrCat("--steps=", steps), "--width=64", "--height=64", "--frames=9"};
 }
 
-// Of kinora-worker, for one of two token ranks that a test starts itself.
+// Flags of kinora-worker for one of two token ranks that the test itself starts.
 inline std::vector<std::string> TokenRankFlags(int rank) {
   return {absl::StrCat("--rank=", rank),
           "--world-size=2",
@@ -47,7 +48,7 @@ inline std::vector<std::string> TokenRankFlags(int rank) {
           "--threads=2"};
 }
 
-// The bytes of kinora-render, one process and no server. more: flags besides.
+// Returns the file that kinora-render writes in one process without a server. `more` are additional flags.
 inline std::string Rendered(const TemporaryDirectory& directory, int steps, const std::vector<std::string>& more = {}) {
   const std::string path = directory.File("rendered.mp4");
   std::vector<std::string> command = {
@@ -67,7 +68,7 @@ class TinyModel : public testing::Test {
       : TinyModel({absl::StrCat("--worker-model=", kModel), absl::StrCat("--worker-model=", kText),
                    "--worker-model=kind=dev", "--worker-model-id=tiny", absl::StrCat("--worker-device=", Device()),
                    "--worker-precision=f32", "--worker-threads=2"}) {}
-  // flags: of the frontend, which say what its groups are.
+  // `flags` are the frontend's flags, which define its groups.
   explicit TinyModel(std::vector<std::string> flags)
       : server_(directory_, {.binary = KINORA_WORKER_BINARY, .flags = std::move(flags)}) {}
 

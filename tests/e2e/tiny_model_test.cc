@@ -1,5 +1,5 @@
-// The served path with the real worker on the committed tiny model: what the server makes is what kinora-render makes,
-// whatever happens to the processes on the way.
+// The served path with the real worker and the committed tiny model: the clips must equal kinora-render's, whatever
+// happens to the processes meanwhile.
 #include "tests/e2e/tiny_model.h"
 
 #include <gmock/gmock.h>
@@ -38,11 +38,11 @@ TEST_F(TinyModel, AJobIsDoneOnceMoreToTheSameBytesOrItIsSaidWhatDiffers) {
   };
   const Result same = once_more("same.mp4", "--priority=1");
   ASSERT_EQ(same.status, 0) << same.err;
-  EXPECT_THAT(same.err, HasSubstr("the same bytes as those of job " + id));
+  EXPECT_THAT(same.err, HasSubstr("identical to the clip of job " + id));
   EXPECT_EQ(ReadFile(directory_.File("same.mp4")), ReadFile(directory_.File("first.mp4")));
   const Result other = once_more("other.mp4", "--seed=8");
   ASSERT_EQ(other.status, 0) << other.err;
-  EXPECT_THAT(other.err, HasSubstr("other bytes than those of job " + id + ": another request"));
+  EXPECT_THAT(other.err, HasSubstr("differs from the clip of job " + id + ": a different request"));
   EXPECT_EQ(server_.Run({"generate", "--from", "nothing", "-o", directory_.File("none.mp4")}).status, 2);
 }
 
@@ -62,7 +62,7 @@ TEST_F(TinyModel, AJobWhoseFrontendIsKilledEndsInTheSameFile) {
   ASSERT_NE(client.AwaitLine("denoise"), "") << client.Err();
   server_.frontend().Signal(SIGKILL);
   server_.frontend().Wait();
-  EXPECT_TRUE(server_.frontend().AwaitEndOfOutput());  // the worker has left too
+  EXPECT_TRUE(server_.frontend().AwaitEndOfOutput());  // the worker has ended too
   server_.Start(false);
   EXPECT_EQ(client.Wait(), 0) << client.Err();
   EXPECT_EQ(ReadFile(directory_.File("served.mp4")), Rendered(kManySteps));
@@ -82,7 +82,7 @@ TEST_F(TinyModel, TwoTokenRanksMakeTheSameFile) {
   server_.Start(true, {"--worker-ranks=tokens=2"});
   ASSERT_EQ(RunToEnd(Generate("served.mp4", 4)).status, 0);
   EXPECT_EQ(ReadFile(directory_.File("served.mp4")), Rendered(4));
-  Process client(Generate("cancelled.mp4", 999));  // ranks agree on a cancel and go on together
+  Process client(Generate("cancelled.mp4", 999));  // ranks agree on the cancel and continue together
   ASSERT_NE(client.AwaitLine("denoise"), "") << client.Err();
   client.Signal(SIGINT);
   EXPECT_EQ(client.Wait(), kCancelled);
@@ -90,14 +90,14 @@ TEST_F(TinyModel, TwoTokenRanksMakeTheSameFile) {
   EXPECT_EQ(ReadFile(directory_.File("again.mp4")), Rendered(4));
 }
 
-// The disk fills during a run and has room again once it has failed, which is stored though it is full. Neither the
-// job's outcome nor the group depends on the number of ranks: the same process runs the next job.
+// The disk fills up during a run and has space again after the run's failure, which is stored although the disk is
+// full. Outcome and group are the same for any number of ranks: the same process runs the next job.
 TEST_F(TinyModel, ADiskThatFillsFailsTheJobAndLosesNoGroupWithOneRankOrTwo) {
   const std::string disk = directory_.File("state");
   ASSERT_EQ(mkdir(disk.c_str(), 0700), 0);
   for (const char* ranks : {"", "tokens=2"}) {
     const auto result = OnSmallDisk(disk, 10 << 20, [&]() -> std::string {
-      // The child ends without destructors: what it started must not outlive it.
+      // The child exits without running destructors outside this function, so the frontend must be stopped here.
       struct Stop {
         ~Stop() { server.TakeFrontend(); }
         Server& server;
@@ -157,6 +157,31 @@ TEST_F(TinyModel, SaysWhatItResolved) {
   EXPECT_EQ(resolved["tile_plan"], "frames=9,height=64,width=64");
   EXPECT_EQ(resolved["digests"].size(), 4u);
   EXPECT_EQ(resolved["digests"], server_.Json({"models"})["digests"]);
+}
+
+TEST_F(TinyModel, ATraceLiesBesideTheClipAndASoundHasItsOwnLength) {
+  server_.Start();
+  std::vector<std::string> traced = Generate("fox.mp4", 1);
+  traced.emplace_back("--trace");
+  const Result clip = RunToEnd(traced);
+  EXPECT_THAT(clip.out, HasSubstr("fox.trace.json"));
+  EXPECT_FALSE(nlohmann::json::parse(ReadFile(directory_.File("fox.trace.json")))["traceEvents"].empty());
+  const Result sound = RunToEnd(Generate("tone.wav", 1));
+  EXPECT_THAT(sound.err, HasSubstr("use --audio-only"));
+  // 9 frames at 24 fps are 0.375 s, or 9 sound tokens: 4 · 9 − 3 rows of 10 ms.
+  EXPECT_THAT(sound.out, HasSubstr("tone.wav  audio, 0.33 s, seed 7"));
+}
+
+TEST_F(TinyModel, GuidanceByFlagsChangesTheRecipesDefaults) {
+  server_.Start();
+  const auto defaults = server_.Json({"estimate", "--prompt=x"})["effective"];
+  const auto effective = server_.Json({"estimate", "--prompt=x", "--cfg=2,5", "--size=64x64"})["effective"];
+  EXPECT_EQ(effective["video_guidance"]["cfg_scale"], 2);
+  EXPECT_EQ(effective["audio_guidance"]["cfg_scale"], 5);
+  EXPECT_EQ(effective["video_guidance"]["stg_scale"], defaults["video_guidance"]["stg_scale"]);
+  EXPECT_EQ(effective["width"], 64);
+  const Result wrong = server_.Run({"estimate", "--prompt=x", "--cfg=2000"});
+  EXPECT_THAT(wrong.err, HasSubstr("generation.video_guidance.cfg_scale is set by --cfg or --video-guidance"));
 }
 
 TEST_F(TinyModel, SaysTheDigestOfEachOfItsFiles) {

@@ -1,5 +1,5 @@
-// Two hosts in one machine: network namespaces with two cables between them, one over which workers join and one for
-// what ranks send each other.
+// Simulates two hosts on one machine: network namespaces connected by two cables, one for joining workers and one for
+// data between ranks.
 //   host 0: 10.83.1.1 on "control", 10.83.2.1 on "data"      host 1: 10.83.1.2, 10.83.2.2
 #ifndef KINORA_TESTS_E2E_TWO_HOSTS_H_
 #define KINORA_TESTS_E2E_TWO_HOSTS_H_
@@ -14,15 +14,15 @@ namespace kinora {
 
 class TwoHosts {
  public:
-  // FailedPrecondition, with what `ip` said: there is none here, or this user may not.
+  // Fails with FailedPrecondition and the output of `ip` if it is missing or this user may not use it.
   static absl::StatusOr<std::unique_ptr<TwoHosts>> Make();
   ~TwoHosts();
   TwoHosts(const TwoHosts&) = delete;
   TwoHosts& operator=(const TwoHosts&) = delete;
 
-  // `command` as it is run on `host`; it becomes the process, so that a signal reaches it.
+  // Returns a command that runs `command` on `host`. It replaces its process by exec, so that signals reach `command`.
   std::vector<std::string> On(int host, const std::vector<std::string>& command) const;
-  // Pulls out the cable, or puts it in again. interface: "control", "data".
+  // Disconnects or reconnects a cable. `interface` is "control" or "data".
   void SetLink(const std::string& interface, bool up) const;
 
  private:
@@ -30,7 +30,7 @@ class TwoHosts {
   absl::Status Connect() const;
   std::string Name(int host) const;
 
-  const std::string ip_;  // the program's path
+  const std::string ip_;  // path of the program
 };
 
 }  // namespace kinora

@@ -1,5 +1,5 @@
-// The worked example of docs/operations.md: a group whose ranks are on two hosts, and what becomes of its job when a
-// cable between them is pulled out.
+// The example of docs/groups.md: a group whose ranks are on two hosts, and the recovery of its job when a cable between
+// them is disconnected.
 #include "tests/e2e/two_hosts.h"
 
 #include <gmock/gmock.h>
@@ -37,7 +37,7 @@ class TwoHostsTest : public testing::Test {
     if (hosts_ != nullptr) server_.TakeFrontend();
   }
 
-  // The frontend and rank 0 on host 0, rank 1 on host 1. worker_flags: of both ranks.
+  // Starts the frontend and rank 0 on host 0, and rank 1 on host 1. `worker_flags` apply to both ranks.
   void Start(const std::vector<std::string>& frontend_flags, const std::vector<std::string>& worker_flags) {
     Write("kinora.textproto", "groups { id: 'big' processes: 2 outside: true }\n");
     std::vector<std::string> flags = {"--config=" + directory_.File("kinora.textproto"),
@@ -98,7 +98,7 @@ TEST_F(TwoHostsTest, MakeTheFileOfOneRank) {
   EXPECT_EQ(ReadFile(directory_.File("served.mp4")), Rendered(directory_, 4));
 }
 
-// Both ranks still reach the frontend, and wait for each other in a collective.
+// Both ranks still reach the frontend, but wait for each other in a collective.
 TEST_F(TwoHostsTest, AJobSurvivesACutBetweenTheRanks) {
   Start({"--worker-step-floor-seconds=5"}, {"--data-interface=data"});
   ExpectTheJobSurvives("data");

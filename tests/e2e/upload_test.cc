@@ -62,15 +62,15 @@ TEST_F(Uploads, WhatIsWrongWithAFileIsSaidByItsName) {
   };
   EXPECT_THAT(told({"upload", directory_.File("nothing.png")}), HasSubstr("nothing.png: cannot be read"));
   EXPECT_THAT(told({"upload", directory_.File("empty.png")}), HasSubstr("empty.png: is empty"));
-  EXPECT_THAT(told({"upload", directory_.File("notes.png")}), HasSubstr("data: is of no type that is taken"));
+  EXPECT_THAT(told({"upload", directory_.File("notes.png")}), HasSubstr("data: is not of a supported type"));
   EXPECT_THAT(told({"create", "x", "--image", directory_.File("notes.png")}),
-              AllOf(HasSubstr("--image"), HasSubstr("is of no type that is taken")));
+              AllOf(HasSubstr("--image"), HasSubstr("is not of a supported type")));
   ASSERT_EQ(mkfifo(directory_.File("pipe.png").c_str(), 0600), 0);
   for (const std::string& endless : {directory_.File("pipe.png"), std::string("/dev/zero"), directory_.path()}) {
-    EXPECT_THAT(told({"upload", endless}), HasSubstr(endless + ": is no file"));
+    EXPECT_THAT(told({"upload", endless}), HasSubstr(endless + ": is a folder, pipe or device"));
   }
   EXPECT_THAT(told({"create", "x", "--retake", clip_}), HasSubstr("--retake"));
-  EXPECT_THAT(told({"create", "x", "--audio", picture_}), HasSubstr("--image takes it"));
+  EXPECT_THAT(told({"create", "x", "--audio", picture_}), HasSubstr("use --image"));
   EXPECT_EQ(Stored(), 0);
 }
 
@@ -88,7 +88,7 @@ TEST_F(Uploads, GoOnWhereAnEarlierOneWas) {
   request.set_data(bytes.substr(0, 1'000'000));
   writer->Write(request);
   writer->WritesDone();
-  EXPECT_EQ(writer->Finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);  // it ends too early
+  EXPECT_EQ(writer->Finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);  // ends too early
   const Result rest = server_.Run({"upload", picture_});
   EXPECT_EQ(rest.out, Sha256Hex(bytes) + "\n") << rest.err;
   EXPECT_THAT(server_.MetricsPage(), HasSubstr(absl::StrCat("kinora_uploaded_bytes_total ", bytes.size(), "\n")));
@@ -98,7 +98,7 @@ TEST_F(Uploads, GoOnWhereAnEarlierOneWas) {
 TEST_F(Uploads, CtrlCEndsTheReadingOfALargeFile) {
   const std::string large = directory_.File("large.mp4");
   WriteFile(large, ReadFile(clip_));
-  fs::resize_file(large, uintmax_t{1} << 40);  // of which the disk holds next to nothing
+  fs::resize_file(large, uintmax_t{1} << 40);  // sparse: occupies almost no disk space
   Process client(server_.Client({"upload", large}));
   ASSERT_NE(client.AwaitLine("read large.mp4"), "");
   client.Signal(SIGINT);

@@ -1,4 +1,4 @@
-// A supervised worker whose frontend is stopped for a while, and others that pose as it: the real processes.
+// Real processes: a supervised worker whose frontend is paused, and clients that impersonate the worker.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -24,7 +24,7 @@ using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
-// Processes that are stopped until the end of a span of time, for that is what is tested.
+// Stops processes for the given time. The real time is needed, because it is what the test is about.
 void StopFor(const std::vector<pid_t>& pids, absl::Duration span) {
   for (const pid_t pid : pids) KINORA_CHECK_EQ(kill(pid, SIGSTOP), 0);
   absl::Mutex mu;
@@ -34,7 +34,7 @@ void StopFor(const std::vector<pid_t>& pids, absl::Duration span) {
   for (const pid_t pid : pids) KINORA_CHECK_EQ(kill(pid, SIGCONT), 0);
 }
 
-// A worker that writes down its arguments and waits to be let go, through two FIFOs.
+// Writes a worker script that reports its arguments and then waits for permission to continue, through two FIFOs.
 std::string HeldWorkerScript(const TemporaryDirectory& directory) {
   std::string path = directory.File("held_worker");
   std::ofstream(path) << "#!/bin/sh\necho \"$@\" > " << directory.File("arguments") << "\nread x < "
@@ -61,7 +61,7 @@ class WorkerLife : public testing::Test {
   Server server_;
 };
 
-// Silence for 2 s loses a worker; the frontend is stopped for longer than that, three times, while a job runs.
+// A worker is lost after 2 s of silence. The frontend is paused for longer, three times, while a job runs.
 class Pauses : public WorkerLife {
  protected:
   void ExpectNothingIsLost(bool stop_worker) {
@@ -93,19 +93,72 @@ TEST_F(WorkerLife, AWorkerThatIsStoppedAloneIsLostAndItsJobRunsAgain) {
   const std::string id = server_.Create(gate_.Prompt());
   ASSERT_NE(server_.frontend().AwaitLine("run_started"), "");
   ASSERT_EQ(kill(server_.WorkerPid(), SIGSTOP), 0);
-  EXPECT_THAT(server_.frontend().AwaitLine("event=group_lost"), HasSubstr("was silent"));
+  EXPECT_THAT(server_.frontend().AwaitLine("event=group_lost"), HasSubstr("sent no heartbeat"));
   gate_.Open();
   EXPECT_EQ(AwaitEnd(id)["attempt"], 2);
 }
 
-// The worker is held before it says Hello, so that whoever poses as it comes first.
+// Like systemd with KillMode=control-group, its default. The workers are signalled first, before the frontend knows
+// that they are to stop.
+class Stops : public WorkerLife {
+ protected:
+  void SignalAll(int signal) {
+    const pid_t worker = server_.WorkerPid();
+    KINORA_CHECK_EQ(kill(worker, signal), 0);
+    server_.frontend().Signal(signal);
+  }
+};
+
+TEST_F(Stops, OfAllProcessesAtOnceLetARunningJobEnd) {
+  server_.Start();
+  const std::string id = server_.Create(gate_.Prompt());
+  ASSERT_NE(server_.frontend().AwaitLine("run_started"), "");
+  SignalAll(SIGTERM);
+  ASSERT_NE(server_.frontend().AwaitLine("event=draining"), "");
+  gate_.Open();
+  EXPECT_EQ(server_.frontend().Wait(), 0);
+  EXPECT_THAT(server_.frontend().Err(), AllOf(Not(HasSubstr("event=group_lost")), Not(HasSubstr("killed by signal"))));
+  server_.Start(false);
+  const auto video = server_.Json({"get", id});
+  EXPECT_EQ(video["state"], "COMPLETED");
+  EXPECT_EQ(video["attempt"], 1);
+}
+
+TEST_F(Stops, OfAllProcessesAtOnceNeverCountAsLosses) {
+  server_.Start(true, {"--drain-grace-seconds=0.1"});
+  const std::string id = server_.Create(gate_.Prompt());
+  for (int stop = 1; stop <= 3; ++stop) {
+    ASSERT_NE(server_.frontend().AwaitLine("run_started"), "");
+    SignalAll(SIGTERM);
+    EXPECT_EQ(server_.frontend().Wait(), 0);
+    server_.Start(true, {"--drain-grace-seconds=0.1"});
+  }
+  gate_.Open();
+  const auto video = AwaitEnd(id);
+  EXPECT_EQ(video["state"], "COMPLETED");
+  EXPECT_EQ(video["attempt"], 4);
+}
+
+TEST_F(Stops, OfTheWorkerAloneByTwoSignalsRunItsJobAgainUncounted) {
+  server_.Start(true, {"--max-lost-groups=1"});
+  const std::string id = server_.Create(gate_.Prompt());
+  ASSERT_NE(server_.frontend().AwaitLine("run_started"), "");
+  const pid_t worker = server_.WorkerPid();
+  for (const int signal : {SIGTERM, SIGINT}) ASSERT_EQ(kill(worker, signal), 0);
+  ASSERT_NE(server_.frontend().AwaitLine("run_requeued"), "");
+  EXPECT_THAT(server_.frontend().AwaitLine("event=worker_ended"), HasSubstr("exit status 0"));
+  gate_.Open();
+  EXPECT_EQ(AwaitEnd(id)["state"], "COMPLETED");
+}
+
+// The worker is held before its Hello, so that an impostor can come first.
 class HeldWorker : public WorkerLife {
  protected:
   HeldWorker() : WorkerLife(/*held=*/true) {}
 
-  // What everybody can read of a process.
+  // Uses only what everybody can read about a process.
   v1::Hello PoseAsTheHeldWorker() const {
-    std::ifstream arguments(directory_.File("arguments"));  // waits until it has started
+    std::ifstream arguments(directory_.File("arguments"));  // waits until the worker has started
     v1::Hello hello;
     for (std::string word; arguments >> word;) {
       if (word.rfind("--incarnation=", 0) == 0) hello.set_incarnation(word.substr(word.find('=') + 1));
@@ -137,7 +190,7 @@ TEST_F(HeldWorker, AForgedHelloIsDeniedAndTheRealWorkerWorks) {
   EXPECT_EQ(video["attempt"], 1);
   const std::string log = server_.frontend().Err();
   EXPECT_THAT(log, Not(HasSubstr("event=group_lost")));
-  EXPECT_EQ(log.find("event=worker_started"), log.rfind("event=worker_started"));  // one
+  EXPECT_EQ(log.find("event=worker_started"), log.rfind("event=worker_started"));  // only one
 }
 
 TEST_F(WorkerLife, FrontendAndWorkerSayWhatTheyAreMadeOf) {
@@ -148,7 +201,7 @@ TEST_F(WorkerLife, FrontendAndWorkerSayWhatTheyAreMadeOf) {
   EXPECT_THAT(server_.frontend().AwaitLine("event=worker_joined"), HasSubstr(commit));
 }
 
-// Started by somebody else: an empty secret, and any commit of the same protocol.
+// Without a supervisor: an empty secret, and any commit with the same protocol.
 TEST_F(WorkerLife, AGroupThatNobodySupervisesJoinsBesideASupervisedOne) {
   server_.Start();
   v1::Hello hello;

@@ -1,5 +1,5 @@
-// A model that cannot be loaded: found by --check-config before anything starts, said wherever somebody looks, and not
-// tried for ever. And that the example of config.proto is one that runs.
+// A model that cannot be loaded: --check-config finds it before the start, it is reported everywhere, and it is not
+// retried forever. Also checks that the example in config.proto runs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ constexpr int kRefused = 2, kUnreachable = 5;
 
 class CheckConfig : public testing::Test {
  protected:
-  // In the folder of the sources, as the example's paths are.
+  // Runs in the source folder, because the example's paths are relative to it.
   Result Check(const std::vector<std::string>& flags) const {
     std::vector<std::string> command = {"/usr/bin/env",
                                         "-C",
@@ -46,7 +46,7 @@ TEST_F(CheckConfig, FindsWhatTheModelLacks) {
   EXPECT_EQ(Check({absl::StrCat("--worker-model=", kModel), absl::StrCat("--worker-model=", kText)}).status, 0);
   EXPECT_THAT(complaint({"--worker-model=/nowhere.safetensors"}),
               HasSubstr("worker: /nowhere.safetensors: cannot open"));
-  EXPECT_THAT(complaint({absl::StrCat("--worker-model=", kModel)}), HasSubstr("worker: model: no text encoder"));
+  EXPECT_THAT(complaint({absl::StrCat("--worker-model=", kModel)}), HasSubstr("worker: model: has no text encoder"));
   EXPECT_THAT(complaint({absl::StrCat("--worker-model=", kModel), absl::StrCat("--worker-model=", kText),
                          "--worker-precision=f64"}),
               HasSubstr("worker: precision: "));
@@ -57,7 +57,7 @@ TEST_F(CheckConfig, FindsWhatTheModelLacks) {
               AllOf(HasSubstr("groups[1].worker: /nowhere"), Not(HasSubstr("groups[0]"))));
 }
 
-// The indented lines at the head of config.proto.
+// Returns the indented lines at the top of config.proto.
 std::string Example() {
   std::string example;
   for (const std::string& line :
@@ -76,7 +76,7 @@ TEST_F(CheckConfig, TheExampleOfTheConfigurationRuns) {
   EXPECT_EQ(result.status, 0) << result.err;
   Process frontend({"/usr/bin/env", "-C", KINORA_SOURCE_DIR, KINORA_FRONTEND_BINARY, "--config",
                     directory_.File("example"), "--address=127.0.0.1:0", "--http-address=127.0.0.1:0",
-                    "--worker-http-address=", "--min-free-bytes=0",
+                    "--worker-http-address=", "--web-address=", "--min-free-bytes=0",
                     absl::StrCat("--worker-binary=", KINORA_WORKER_BINARY),
                     absl::StrCat("--state-directory=", directory_.File("state"))});
   EXPECT_NE(frontend.AwaitLine("event=group_ready"), "") << frontend.Err();
@@ -84,7 +84,7 @@ TEST_F(CheckConfig, TheExampleOfTheConfigurationRuns) {
   EXPECT_EQ(frontend.Wait(), 0);
 }
 
-struct EncoderFolder {  // which is there, and empty
+struct EncoderFolder {  // exists, but is empty
   EncoderFolder() { std::filesystem::create_directory(path); }
   TemporaryDirectory around;
   const std::string path = around.File("gemma");
@@ -98,26 +98,39 @@ class WrongModel : public EncoderFolder, public TinyModel {
                    "--worker-threads=2"}) {}
 };
 
-// Once its files are there it loads, without anybody's help.
-TEST_F(WrongModel, IsNamedWhereverSomebodyLooksAndTriedAgainOnceItsFilesAreThere) {
+TEST_F(WrongModel, OfTheOnlyGroupEndsTheStartAsCheckConfigDoes) {
   server_.Start(/*ready=*/false);
+  EXPECT_EQ(server_.frontend().Wait(), kRefused);
+  EXPECT_THAT(server_.frontend().Err(), AllOf(HasSubstr("kinora-frontend: worker: "), HasSubstr(path)));
+}
+
+// The model's files vanish while it serves. Once they are back, it loads without intervention.
+TEST_F(WrongModel, IsNamedWhereverSomebodyLooksAndTriedAgainOnceItsFilesAreThere) {
+  const auto bring_files = [this] {
+    std::filesystem::copy(absl::StripPrefix(kText, "text_encoder=").data(), path,
+                          std::filesystem::copy_options::recursive);
+  };
+  bring_files();
+  server_.Start();
+  for (const auto& file : std::filesystem::directory_iterator(path)) std::filesystem::remove_all(file);
+  EXPECT_EQ(server_.Run({"admin", "restart", "0"}).status, 0);
   const std::string failed = server_.frontend().AwaitLine("event=group_failed");
   EXPECT_THAT(failed, AllOf(HasSubstr("level=error"), HasSubstr(path), HasSubstr("admin restart 0")));
-  const auto names_it = AllOf(HasSubstr("group 0 is failed"), HasSubstr(path));
+  const auto names_it =
+      AllOf(HasSubstr("group 0 is failed"), HasSubstr(path), HasSubstr("a change of its model files"));
   EXPECT_THAT(server_.ReadyPage(), AllOf(HasSubstr(" 503 "), names_it));
-  for (const std::vector<std::string>& command :
-       {std::vector<std::string>{"generate", kPrompt, "-o", directory_.File("clip.mp4")}, {"models"}}) {
-    const Result result = server_.Run(command);  // at once: waiting would not help
-    EXPECT_EQ(result.status, kUnreachable) << result.err;
-    EXPECT_THAT(result.err, AllOf(names_it, HasSubstr("NO_MODEL"), Not(HasSubstr("waiting for")))) << command[0];
-  }
   EXPECT_THAT(server_.Run({"admin", "list"}).out, AllOf(HasSubstr("failed"), HasSubstr(path)));
-
-  EXPECT_EQ(server_.Run({"admin", "restart", "0"}).status, 0);
-  std::filesystem::copy(absl::StripPrefix(kText, "text_encoder=").data(), path,
-                        std::filesystem::copy_options::recursive);
-  server_.AwaitReadyGroup();
-  EXPECT_EQ(server_.Run({"models"}).status, 0);
+  for (const char* command : {"generate", "create"}) {
+    const Result refused = server_.Run({command, kPrompt, "--no-wait"});
+    EXPECT_EQ(refused.status, kUnreachable) << refused.err;
+    EXPECT_THAT(refused.err, names_it);
+  }
+  const std::string id = server_.Create(kPrompt, ClipFlags(2));
+  EXPECT_THAT(server_.Run({"get", id}).out, AllOf(HasSubstr("waits for  group 0 is failed"), HasSubstr(path)));
+  Process watch(server_.Client({"watch", id}));
+  EXPECT_THAT(watch.AwaitLine("note: the job is waiting"), names_it);
+  bring_files();
+  EXPECT_EQ(watch.Wait(), 0) << watch.Err();
 }
 
 }  // namespace

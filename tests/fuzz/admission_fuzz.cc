@@ -1,6 +1,6 @@
-// The bytes of a CreateVideoRequest as they come over the wire, through what the frontend does with them before it
-// stores a job: parse, check, validate against a model, fingerprint. First byte: which model. What is admitted
-// must resolve on the worker to the same, and admitting it again must change nothing.
+// Processes the wire bytes of a CreateVideoRequest as the frontend does before it stores a job: parse, check, validate
+// against a model, fingerprint. The first byte selects the model. An admitted request must resolve to the same request
+// on the worker, and admitting it again must not change it.
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -10,11 +10,11 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "engine/request/request_rules.h"
-#include "server/common/model_conversion.h"
-#include "server/common/request_conversion.h"
 #include "server/frontend/api/message_check.h"
 #include "server/frontend/api/request_validation.h"
 #include "server/frontend/jobs/job_record.h"
+#include "server/request/model_conversion.h"
+#include "server/request/request_conversion.h"
 #include "tests/request/descriptions.h"
 
 namespace kinora {
@@ -22,7 +22,7 @@ namespace {
 
 uint64_t Seven() { return 7; }
 
-// As workers describe them; the last as an older build did, which admits nothing.
+// Descriptions as workers send them. The last is an older build's, which admits nothing.
 std::vector<v1::ModelInfo> Models() {
   std::vector<v1::ModelInfo> models;
   for (const ModelDescription& model : Descriptions()) {

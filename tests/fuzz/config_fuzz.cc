@@ -1,12 +1,13 @@
-// First byte: l, d, g or t for Lightricks metadata, a diffusers folder, a Gemma config.json, a tokenizer_config.json.
-// What passes the validation must load, dry, without a crash and without real memory.
+// The first byte selects Lightricks metadata (l), a diffusers folder (d), a Gemma config.json (g) or a
+// tokenizer_config.json (t). A configuration that passes validation must load dry, without a crash and without
+// allocating the model's memory.
 #include <cstdint>
 #include <map>
 #include <string>
 
 #include "engine/base/check.h"
+#include "engine/config/config_reader.h"
 #include "engine/model/audio_decoder.h"
-#include "engine/model/config_reader.h"
 #include "engine/model/text_encoder.h"
 #include "engine/model/transformer.h"
 #include "engine/model/video_decoder.h"
@@ -30,7 +31,7 @@ void LoadDry(const ModelConfig& config) {
   const auto mesh = Mesh::Single();
   const WeightLoader root = WeightLoader::Dry(*mesh, backend, DType::kBF16);
   const int64_t layers = config.transformer.layers + config.connector.video.layers + config.connector.audio.layers;
-  if (layers <= 8) {  // more of the same only takes time
+  if (layers <= 8) {  // more layers only take time
     (void)Transformer::Load(root.Under("transformer"), config.transformer);
     if (config.gemma && config.gemma->layers <= 8) {
       (void)TextEncoder::Load(root, *config.gemma, config.connector, nullptr, {.cache_bytes = 0});

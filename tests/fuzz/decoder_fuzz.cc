@@ -1,7 +1,6 @@
-// One byte: the kind of file, pictures or sound, with or without the H.264 pass; the rest: the file, decoded in this
-// process. Whatever it is, the answer is one that ReplyReader would let through, or an error in words.
+// The first byte selects the kind of file, pictures or sound, with or without the H.264 pass. The rest is the file,
+// decoded in this process. The result must be an answer that ReplyReader accepts, or a readable error.
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
@@ -13,7 +12,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace kinora;  // NOLINT: one function
   if (size < 2) return 0;
-  DecodeRequest request{.width = 24, .height = 16, .most_pictures = 3, .most_seconds = 0.5};
+  DecodeRequest request{.most_pictures = 3, .most_seconds = 0.5};
   request.kind = static_cast<MediaKind>(1 + data[0] % 9);
   request.sound = request.kind > MediaKind::kWebm || (data[0] & 0x80) != 0 ? 1 : 0;
   request.crf = (data[0] & 0x40) != 0 ? 33 : 0;
@@ -30,9 +29,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const DecodeSink sink{
       .info = [&](const MediaInfo& info) { found = info; },
       .picture =
-          [&](const float* picture) {
+          [&](const uint8_t* rgb) {
             KINORA_CHECK(found.width > 0 && found.height > 0 && ++pictures <= request.most_pictures);
-            for (int i = 0; i < 3 * 24 * 16; ++i) KINORA_CHECK(std::abs(picture[i]) <= 1.001f);
+            volatile uint8_t last = rgb[int64_t{3} * found.width * found.height - 1];
+            (void)last;
           },
       .samples =
           [&](const float*, int64_t count) {

@@ -1,11 +1,11 @@
-// The job store's recovery: a database with jobs in every state is damaged as the input says, then opened as a frontend
-// opens it. Refused with a status, or a store whose calls all answer. The database is made here, by the store's own
-// tables, so that a seed is only a list of damages:
+// The job store's recovery. A database with jobs in every state is damaged as the input describes, then opened as by a
+// frontend. Opening must return an error or a store whose calls all answer. The database is made here with the store's
+// own tables, so that a seed is only a list of damages:
 //   'o' offset[3] count[1] bytes   overwrite      't' size[3]    truncate       'f' offset[3] count[2] value   fill
 //   'w' offset[3] count[1] bytes   overwrite the log (jobs.db-wal), which holds the last changes
-//   'c' job[1] column[1] count[1] bytes   a cell of an otherwise sound database      'r' the rest is the whole file
-//   'v' version[1]   from here on the file is one that this schema version wrote (tests/server/frontend/data)
-// A file of an older version that opens must have left a whole copy of what it was.
+//   'c' job[1] column[1] count[1] bytes   a cell of an otherwise valid database      'r' the rest is the whole file
+//   'v' version[1]   continue with a file that this schema version wrote (tests/server/frontend/data)
+// If a file of an older version opens, the store must leave a complete copy of the original.
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ constexpr absl::Time kNow = absl::FromUnixSeconds(1'700'000'000);
 constexpr char kOwner[] = "embedded";
 constexpr int kJobs = 8;
 
-std::string Folder() {  // in memory: nothing here has to survive
+std::string Folder() {  // in memory: nothing needs to persist
   std::error_code error;
   const bool shared = std::filesystem::is_directory("/dev/shm", error);
   std::string name = (shared ? "/dev/shm" : std::filesystem::temp_directory_path().string()) + "/job-store-fuzz-XXXXXX";
@@ -53,7 +53,7 @@ void Write(const std::string& path, std::string_view bytes) {
   std::ofstream(path, std::ios::binary | std::ios::trunc).write(bytes.data(), static_cast<int64_t>(bytes.size()));
 }
 
-// Job i after i transitions: QUEUED, RUNNING, FINALIZING, then the ends.
+// Job i has made i transitions: QUEUED, RUNNING, FINALIZING, then the final states.
 JobRecord MakeJob(int i, std::vector<v1::VideoEvent>& events) {
   const JobRules rules;
   v1::CreateVideoRequest request;
@@ -86,13 +86,13 @@ struct Base {
   ~Base() { std::filesystem::remove_all(folder); }
 
   const std::string folder = Folder(), path = folder + "/jobs.db";
-  std::string whole;                  // a database that was closed
-  std::string file, log;              // one of a killed process: the jobs are in the log
+  std::string whole;                  // a closed database
+  std::string file, log;              // a killed process's database: the jobs are in the log
   std::vector<std::string> versions;  // closed databases of schema 1, 2, …
 };
 
 Base::Base() {
-  SetLogOptions({.minimum = static_cast<Severity>(static_cast<int>(Severity::kError) + 1)});  // nothing
+  SetLogOptions({.minimum = static_cast<Severity>(static_cast<int>(Severity::kError) + 1)});  // logs nothing
   {
     auto tables = JobTables::Open(path).value();
     for (int i = 0; i < kJobs; ++i) {
@@ -152,7 +152,7 @@ void SetCell(const std::string& path, uint64_t job, uint64_t column, std::string
   if (!database.ok()) return;
   auto update = (*database)->Prepare(kUpdates[column % std::size(kUpdates)]);
   if (!update.ok()) return;
-  if (column % 2 == 0 && bytes.size() == 8) {  // where a number is wanted
+  if (column % 2 == 0 && bytes.size() == 8) {  // for a number column
     int64_t number = 0;
     for (char c : bytes) number = number << 8 | static_cast<uint8_t>(c);
     (void)update->Bind(number).Bind(static_cast<int64_t>(job % kJobs + 1)).Run();
@@ -215,7 +215,7 @@ void Damage(const Base& base, std::string_view input) {
   }
 }
 
-// The schema version in the header of the file, if it is the whole of the database and this program's.
+// Returns the schema version in the file's header, or 0 if the database has a log or is not this program's.
 int64_t VersionOf(const Base& base) {
   const std::string file = Contents(base.path);
   Reader header(std::string_view(file).substr(0, 72));
@@ -226,7 +226,7 @@ int64_t VersionOf(const Base& base) {
   return header.Number(4) == 0x4b494e4f ? version : 0;  // "KINO"
 }
 
-// Of a store that was opened and had `version` before.
+// Checks the copy left by a store that opened a file of schema `version`.
 void CheckCopy(const Base& base, int64_t version) {
   if (version < 1 || version >= kSchemaVersion) return;
   auto copy = Database::Open(CopyPath(base, version));
@@ -237,9 +237,9 @@ void CheckCopy(const Base& base, int64_t version) {
   KINORA_CHECK(check.ok() && check->Row().ok() && check->Bytes(0) == "ok") << check->Bytes(0);
 }
 
-// What a frontend does with the store after it was opened, and what clients ask it then.
+// Makes the calls of a frontend after it opens the store, and those of its clients.
 void Use(SqliteJobStore& store) {
-  std::atomic<int> answers = 0;  // readers and the writer answer on threads of their own
+  std::atomic<int> answers = 0;  // readers and the writer answer on their own threads
   int asked = 0;
   const auto counted = [&](auto) { ++answers; };
   std::vector<UnfinishedJob> unfinished;
@@ -262,8 +262,9 @@ void Use(SqliteJobStore& store) {
     store.Renew({id, 1, kOwner}, absl::Seconds(30), counted);
     store.Finish({id, 1, kOwner}, {}, counted);
     store.Cancel(id, counted);
+    store.CancelAndDelete(id, counted);
     store.Delete(id, counted);
-    asked += 7;
+    asked += 8;
     store.Flush();
   }
   v1::CreateVideoRequest request;
@@ -288,7 +289,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Damage(base, std::string_view(reinterpret_cast<const char*>(data), size));
   const int64_t version = VersionOf(base);
   FakeClock clock(kNow);
-  for (int i = 0; i < 2; ++i) {  // and once more what the first left behind
+  for (int i = 0; i < 2; ++i) {  // the second time on the result of the first
     auto store = SqliteJobStore::Open(base.path, {}, clock, [](const v1::VideoEvent&) {});
     if (!store.ok()) return 0;
     CheckCopy(base, version);

@@ -1,4 +1,4 @@
-// A preview as a server sends it to a client, who shows it: a picture within the bound, or refused.
+// A preview that a client receives from a server and displays: a picture within the bounds, or an error.
 #include <cstdint>
 #include <string_view>
 

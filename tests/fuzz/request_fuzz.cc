@@ -1,12 +1,12 @@
-// A request as JSON (kinora-render --request) or as bytes from the wire: parsed, decided on for several models,
-// converted and back. What is accepted must convert to the same request again, and no model accepts what the rules for
-// any model refuse.
+// A request as JSON (kinora-render --request) or as wire bytes is parsed, validated for several models, converted and
+// converted back. An accepted request must convert to the same request again, and no model may accept what the rules
+// for any model reject.
 #include <cstdint>
 #include <string>
 
 #include "engine/base/check.h"
 #include "engine/request/request_rules.h"
-#include "server/common/request_conversion.h"
+#include "server/request/request_conversion.h"
 #include "tests/request/descriptions.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -1,5 +1,5 @@
-// Two bytes: how much data follows the header; the rest: the header's JSON. Whatever is accepted must cover the data
-// exactly, and its names must survive every rename table.
+// The first two bytes are the size of the data after the header; the rest is the header's JSON. An accepted header must
+// cover the data exactly, and every rename table must handle its names.
 #include <cstdint>
 #include <string_view>
 

@@ -1,11 +1,11 @@
-// A tokenizer.model of any bytes: refused with a status, or a tokenizer that encodes any text. The bytes after the last
-// 0xFF 0x00 pair (no protobuf of ours has one) are the text; without a pair a fixed text is used.
+// A tokenizer.model of arbitrary bytes: an error, or a tokenizer that encodes any text. The text is everything after
+// the last 0xFF 0x00 pair (which our protobufs do not contain); without a pair it is a fixed text.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 #include "engine/base/check.h"
-#include "engine/model/tokenizer.h"
+#include "engine/text/tokenizer.h"
 
 constexpr int64_t kRows = 1024;
 

@@ -3,8 +3,8 @@
 
     python tests/golden/export.py [--lightricks CHECKOUT] [--only PATTERN] [--output FOLDER]
 
-Needs torch, diffusers 0.42.1, transformers, sentencepiece, protobuf. The cases where diffusers and Lightricks differ
-are only written with --lightricks, a checkout of Lightricks/LTX-2 (which needs einops and scipy).
+Needs torch, diffusers 0.42.1, transformers, sentencepiece, protobuf. Cases in which diffusers and Lightricks differ are
+only written with --lightricks, a checkout of Lightricks/LTX-2 (which needs einops and scipy).
 """
 
 import argparse
@@ -21,6 +21,8 @@ from golden import (
     condition_cases,
     diffusion_cases,
     encoder_cases,
+    given_noise_cases,
+    kept_cases,
     lightricks,
     lightricks_cases,
     lora_cases,
@@ -62,7 +64,7 @@ def main() -> None:
     groups = list(GROUPS)
     if args.lightricks:
         lightricks.enable(args.lightricks)
-        groups += [lightricks_cases, res2s_cases, condition_cases, sound_cases]
+        groups += [lightricks_cases, res2s_cases, condition_cases, kept_cases, given_noise_cases, sound_cases]
     for group in groups:
         for item in group.cases():
             if fnmatch.fnmatch(item.name, args.only):

@@ -1,5 +1,5 @@
-// The committed goldens themselves: complete, described, finite and within their budget. Whether the modules agree with
-// them is tested where the modules are.
+// Checks that the committed goldens are complete, described, finite and within their size budget. The modules' own
+// tests compare modules with them.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,9 +19,9 @@ namespace {
 namespace fs = std::filesystem;
 
 const fs::path kFolder = KINORA_SOURCE_DIR "/tests/golden";
-constexpr int64_t kBudget = 20'000'000;              // bytes of all files together
-constexpr int64_t kReleasedHeadsBudget = 1'000'000;  // of those whose weights are drawn, and of their renders
-// Checkpoints, LoRAs and upsamplers, no cases.
+constexpr int64_t kBudget = 20'000'000;              // total bytes of all files
+constexpr int64_t kReleasedHeadsBudget = 1'000'000;  // of goldens with drawn weights and their renders
+// Checkpoints, LoRAs and upsamplers are not cases.
 bool IsCase(const std::string& stem) {
   return stem != "ltx-2.0-tiny" && stem.rfind("lora-", 0) != 0 && stem.rfind("upsampler-", 0) != 0;
 }
@@ -107,7 +107,7 @@ TEST(GoldenData, TheReadmeNamesEveryCase) {
   text << file.rdbuf();
   const std::string readme = text.str();
   for (std::string name : Cases()) {
-    // Pairs of both generations are written as NAME_2_{3,0}REST.
+    // Names of cases of both generations are NAME_2_{3,0}REST.
     std::string pair = name;
     for (const char* generation : {"_2_3_", "_2_0_"}) {
       const size_t at = pair.find(generation);

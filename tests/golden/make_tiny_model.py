@@ -3,8 +3,8 @@
 
     python tests/golden/make_tiny_model.py [--output models/tiny] [--lightricks CHECKOUT]
 
-Needs torch, diffusers, transformers, sentencepiece, protobuf. Deterministic. With --lightricks every component is also
-built by Lightricks' own configurators from the written metadata and loaded strictly from the written tensors.
+Needs torch, diffusers, transformers, sentencepiece, protobuf. Deterministic. With --lightricks, Lightricks' own
+configurators also build every component from the written metadata and load the written tensors strictly.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from golden import configs, layouts, safetensors_file, tiny, tokenizer
 
 
 def write_text_encoder(folder: Path) -> None:
-    """config.json, model.safetensors with Google's key names, tokenizer.model, tokenizer_config.json."""
+    """Writes config.json, model.safetensors with Google's key names, tokenizer.model and tokenizer_config.json."""
     folder.mkdir(parents=True, exist_ok=True)
     state = layouts.single_file_names("gemma", tiny.gemma().state_dict())
     safetensors_file.save({k: v.bfloat16() for k, v in state.items()}, folder / "model.safetensors", {"format": "pt"})

@@ -1,4 +1,4 @@
-// Part "decode": the video decoders of the released shapes, with drawn weights.
+// Part "decode": the video decoders at the released shapes, with random weights.
 #include "engine/base/status_macros.h"
 #include "engine/model/video_decoder.h"
 #include "tests/gpu_check/parts.h"
@@ -9,7 +9,7 @@ namespace kinora {
 namespace {
 
 struct Goal {
-  double seconds, peers;  // of a clip of 768 x 512 x 121
+  double seconds, peers;  // for a clip of 768 x 512 x 121
 };
 Goal GoalOf(const std::string& family) { return family == "2.0" ? Goal{0.20, 0.92} : Goal{0.30, 0.92}; }
 

@@ -1,5 +1,4 @@
-// Part "encode": the encoders of picture and sound and the latent upsampler, of the released shapes, with drawn
-// weights.
+// Part "encode": the video and audio encoders and the latent upsampler at the released shapes, with random weights.
 #include "engine/base/status_macros.h"
 #include "engine/model/audio_encoder.h"
 #include "engine/model/latent_upsampler.h"
@@ -17,7 +16,7 @@ struct Bench {
   const SyntheticWeights& weights;
   Report& report;
 
-  // load: of a module of its own type, from a loader of the whole checkpoint.
+  // Returns the module that `load` loads from a loader of the whole checkpoint.
   template <typename Load>
   auto Loaded(Load load) const -> decltype(load(std::declval<const WeightLoader&>())) {
     KINORA_ASSIGN_OR_RETURN(auto checkpoint,
@@ -88,7 +87,7 @@ absl::Status Upsample(const Bench& bench, const std::string& name, UpsamplerConf
 absl::Status Encoders(const Bench& bench, const std::string& family) {
   KINORA_ASSIGN_OR_RETURN(const ModelConfig config, SyntheticConfig(bench.settings, family));
   KINORA_RETURN_IF_ERROR(EncodeVideo(bench, family, config));
-  return family == "2.3" ? EncodeAudio(bench, family, config) : absl::OkStatus();  // the same in both
+  return family == "2.3" ? EncodeAudio(bench, family, config) : absl::OkStatus();  // identical in both families
 }
 
 }  // namespace

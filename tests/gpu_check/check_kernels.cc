@@ -1,4 +1,4 @@
-// Part "kernels": how close memory-bound ops come to the bandwidth of a copy.
+// Part "kernels": the bandwidth of memory-bound ops relative to a copy.
 #include "engine/base/status_macros.h"
 #include "engine/base/strings.h"
 #include "engine/ops/dry_backend.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kGoal = 0.85;  // of a copy's bandwidth
 
-// Bytes that the op's operands are, each once.
+// Returns the total bytes of the op's operands, each counted once.
 int64_t FloorOf(const OpCase& c) {
   DryBackend dry;
   Workbench bench(dry);
@@ -20,7 +20,7 @@ int64_t FloorOf(const OpCase& c) {
   return dry.ops().cost().bytes();
 }
 
-// Bytes per second, read and written, of a copy on the device.
+// Returns the bandwidth of a copy on the device: bytes read and written per second.
 absl::StatusOr<double> CopyBandwidth(Backend& backend, int64_t bytes, int runs) {
   Workbench bench(backend);
   const Tensor from = bench.Random(DType::kBF16, {bytes / 2}), to = bench.Output(DType::kBF16, {bytes / 2});

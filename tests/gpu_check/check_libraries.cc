@@ -1,4 +1,4 @@
-// Part "libraries": which driver and libraries the program finds, and whether the backend can use them.
+// Part "libraries": the driver and libraries that the program finds, and whether the backend can use them.
 #include <cuda_runtime.h>
 #include <dlfcn.h>
 
@@ -12,14 +12,14 @@ namespace {
 
 constexpr char kCudnnLibrary[] = "libcudnn.so.9";
 
-// As CUDA numbers itself: 13000 is 13.0.
+// CUDA's numbering: 13000 is 13.0.
 std::string CudaVersion(int version) { return Cat(version / 1000, ".", version % 1000 / 10); }
-// As its libraries do: 130201 is 13.2.1.
+// The libraries' numbering: 130201 is 13.2.1.
 std::string LibraryVersion(size_t version) {
   return Cat(version / 10000, ".", version % 10000 / 100, ".", version % 100);
 }
 
-// The file that a function of a library was loaded from.
+// Returns the file from which a library's function was loaded.
 std::string FileOf(const void* function) {
   Dl_info info;
   return dladdr(function, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
@@ -50,7 +50,8 @@ void FindCublasLt(Report& report) {
          absl::OkStatus(), report);
 }
 
-// Where the backend finds it. It starts on a device only: without one it counts as usable if it could be opened.
+// Reports the library that the backend finds. cuDNN only starts on a device; without one it counts as usable if it can
+// be opened.
 void FindCudnn(const absl::Status& device, Report& report) {
   const absl::Status status = OpenCudnn().status();
   void* const library = dlopen(kCudnnLibrary, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);

@@ -1,4 +1,4 @@
-// Parts "ops" and "sanitizer": what the ops compute.
+// Parts "ops" and "sanitizer": correctness of the ops.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -14,7 +14,7 @@
 namespace kinora {
 namespace {
 
-// ‖a − b‖ / ‖b‖ of CUDA against the CPU.
+// Limit of ‖a − b‖ / ‖b‖ of CUDA against the CPU.
 double Tolerance(DType dtype) { return dtype == DType::kF32 ? 1e-4 : 2e-2; }
 
 struct Errors {
@@ -44,7 +44,7 @@ absl::StatusOr<std::vector<float>> RunCase(const OpCase& c, Backend& backend) {
   return bench.Read(prepared.out);
 }
 
-// Of all cases of one op in one dtype.
+// The result over all cases of one op in one dtype.
 struct OpResult {
   std::string op;
   DType dtype = DType::kF32;
@@ -75,7 +75,7 @@ std::vector<OpResult> RunAll(Backend& device, Backend& cpu) {
   return results;
 }
 
-// "op, dtype" -> relative error of the run that `path` holds.
+// Reads "op, dtype" -> relative error from the results of an earlier run at `path`.
 absl::StatusOr<std::map<std::string, double>> ErrorsIn(const std::string& path) {
   std::ifstream file(path);
   const Json json = Json::parse(file, nullptr, /*allow_exceptions=*/false);

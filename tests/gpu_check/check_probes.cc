@@ -1,4 +1,4 @@
-// Part "probes": what cuBLASLt and cuDNN have for the model's shapes.
+// Part "probes": the algorithms of cuBLASLt and cuDNN for the model's shapes.
 #include <chrono>
 #include <cmath>
 

@@ -12,8 +12,8 @@
 namespace kinora {
 namespace {
 
-// Decibels of frames, and ‖a − b‖ / ‖b‖ of sound, that a clip in float32 must reach. In bfloat16 the noise of rounding
-// grows over the steps: no limit is known.
+// Minimum PSNR of frames (dB) and maximum ‖a − b‖ / ‖b‖ of sound for a clip in float32. In bfloat16, rounding
+// noise grows over the steps, and no limit is known.
 constexpr double kLeastFrames = 40.0, kMostSound = 1e-2;
 
 struct Clip : ClipSink {

@@ -1,4 +1,4 @@
-// Parts "block" and "step": the transformer of the released shapes, with drawn weights.
+// Parts "block" and "step": the transformer at the released shapes, with random weights.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -22,10 +22,10 @@ struct ClipShape {
 constexpr ClipShape kClips[] = {{"768x512x121", 16, 16, 24, 126, 1024}, {"1280x768x121", 16, 24, 40, 126, 1024}};
 constexpr ClipShape kSmallClips[] = {{"tiny", 2, 3, 4, 9, 16}, {"tinier", 2, 2, 4, 9, 16}};
 
-// Rates that libraries reach on an H100 at these shapes: what the computed time stands on.
+// Rates that libraries reach on an H100 at these shapes; the computed times are based on them.
 constexpr double kProductRate = 780e12, kAttentionRate = 650e12, kByteRate = 3.0e12;
 
-// The published goals for a step of batch 2, ms: the library-rate model and the goal.
+// Published times for a step of batch 2, in ms: the model's prediction at library rates, and the goal.
 struct Target {
   const char* id;
   const char* family;
@@ -70,7 +70,7 @@ VelocityInputs InputsOf(Workbench& bench, const TransformerConfig& config, const
   return inputs;
 }
 
-// One step of the denoising loop over both modalities, ready to be run.
+// One step of the denoising loop over both modalities, ready to run.
 class Step {
  public:
   static absl::StatusOr<std::unique_ptr<Step>> Prepare(Exec& exec, Workbench& bench, const Transformer& transformer,
@@ -128,7 +128,7 @@ absl::StatusOr<std::unique_ptr<Transformer>> LoadFrom(const WeightLoader& loader
 }
 
 struct Computed {
-  double flops = 0, seconds = 0;  // of a step at the rates above
+  double flops = 0, seconds = 0;  // per step, at the rates above
   int64_t arena_bytes = 0, host_bytes = 0, weight_bytes = 0;
 };
 
@@ -155,7 +155,7 @@ absl::StatusOr<Computed> Compute(const TransformerConfig& config, const ClipShap
   return computed;
 }
 
-// A transformer on the device.
+// A transformer loaded on the device.
 class LoadedModel {
  public:
   static absl::StatusOr<std::unique_ptr<LoadedModel>> Load(Backend& backend, const SyntheticWeights& weights,
@@ -204,13 +204,13 @@ struct Case {
 };
 std::vector<Case> CasesOf(const Settings& settings) {
   std::vector<Case> cases;
-  for (const int batch : {2, 1, 4}) {  // the targets' first
+  for (const int batch : {2, 1, 4}) {  // the batch of the targets first
     for (int i = 0; i < 2; ++i) cases.push_back({settings.small ? &kSmallClips[i] : &kClips[i], batch});
   }
   return cases;
 }
 
-// What both parts begin with; null: the report says why.
+// State that both parts need. OpenBench returns nullopt after it has reported an error.
 struct Bench {
   std::unique_ptr<Backend> backend;
   std::optional<SyntheticWeights> weights;
@@ -288,7 +288,7 @@ void AddStep(const std::string& family, const Case& c, int64_t layers, const Loa
                           {"goal ms", target != nullptr ? Json(target->goal) : Json()}});
 }
 
-// As many blocks as the device has room for beside the largest activations.
+// Returns the number of blocks that fit on the device together with the largest activations.
 absl::StatusOr<int64_t> LayersThatFit(const Settings& settings, TransformerConfig config, const Bench& bench) {
   const int64_t room = bench.backend->usable_memory().bytes / 20 * 19;
   const Case largest = CasesOf(settings).back();
@@ -302,7 +302,7 @@ absl::StatusOr<int64_t> LayersThatFit(const Settings& settings, TransformerConfi
   return std::clamp<int64_t>(1 + (room - bytes(one)) / each, 1, all);
 }
 
-// reserve_seconds: what must be left for what comes after.
+// `reserve_seconds` is the time to leave for later work.
 void CheckStepOf(const std::string& family, double reserve_seconds, const Settings& settings, Bench& bench,
                  Report& report) {
   auto config = SyntheticConfig(settings, family);

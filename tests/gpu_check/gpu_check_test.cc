@@ -1,4 +1,4 @@
-// The program of scripts/gpu-check, whole, on the simulated device.
+// Runs the whole program of scripts/gpu-check on the simulated device.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ struct Checked {
 
 Checked Check(std::vector<std::string> arguments, const std::string& model = KINORA_SOURCE_DIR "/models/tiny") {
   TemporaryDirectory folder;
-  const std::string file = folder.path() + "/check.json", configs = KINORA_SOURCE_DIR "/engine/model/released";
+  const std::string file = folder.path() + "/check.json", configs = KINORA_SOURCE_DIR "/engine/config/released";
   arguments.insert(arguments.begin(),
                    {KINORA_GPU_CHECK, "--model", model, "--configs", configs, "--json", file, "--runs", "1"});
   const ProcessResult result = RunProcess(arguments);

@@ -1,4 +1,4 @@
-// kinora-gpu-check: what the CUDA backend does on the device that is there. docs/gpu-check.md.
+// kinora-gpu-check: checks and measures the CUDA backend on this machine's device. docs/gpu-check.md.
 #include <cuda_runtime.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -120,7 +120,8 @@ pid_t Start(std::vector<std::string> arguments) {
   return failed == 0 ? child : -1;
 }
 
-// "": it ended as a program does; else what became of it. One that is late is ended: the others' time is not its own.
+// Waits for the child. Kills it at its limit, so that it does not use the other parts' time. Returns "" if it exited by
+// itself, and otherwise a description of how it ended.
 std::string Await(pid_t child, double limit_seconds) {
   if (child < 0) return "its process could not be started";
   const auto begin = std::chrono::steady_clock::now();
@@ -135,7 +136,7 @@ std::string Await(pid_t child, double limit_seconds) {
   return WIFSIGNALED(status) ? Cat("ended by signal ", WTERMSIG(status)) : "";
 }
 
-// The part in a process of its own, so that whatever it does to itself or to the device ends with it.
+// Runs a part in its own process, so that a crash or a lost device affects only that part.
 Json RunApart(const Part& part, const Settings& settings) {
   const std::string file = Cat(settings.work, "/", part.name, ".json");
   const auto begin = std::chrono::steady_clock::now();
@@ -174,7 +175,7 @@ Json Describe(const Settings& settings, const absl::StatusOr<std::string>& devic
           {"parts", Json::array()}};
 }
 
-// What the program finds out by itself.
+// Sets the settings that the program determines itself.
 void Complete(const absl::StatusOr<std::string>& device, Settings& settings) {
   settings.simulated = device.ok() && device->find("simulated") != std::string::npos;
   settings.small |= settings.simulated;
@@ -188,7 +189,7 @@ Json RunParts(const Options& options, Json all) {
     PrintReport(all["parts"][0], stdout);
     return all;
   }
-  const auto device = all["device"].get<std::string>();  // or why there is none
+  const auto device = all["device"].get<std::string>();  // or the reason why there is none
   std::printf("%s%s%s\n", device.rfind("device: ", 0) == 0 ? "" : "device: ", device.c_str(),
               options.settings.simulated ? " - times and rates mean nothing" : "");
   for (const Part* part : options.parts) {

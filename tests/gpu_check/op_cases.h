@@ -1,4 +1,4 @@
-// Every op of Ops at a few shapes: what is compared between backends, and what is timed.
+// Every op of Ops at a few shapes, to compare backends and to measure time.
 #ifndef KINORA_TESTS_GPU_CHECK_OP_CASES_H_
 #define KINORA_TESTS_GPU_CHECK_OP_CASES_H_
 
@@ -12,23 +12,23 @@ namespace kinora {
 
 struct PreparedOp {
   std::function<void()> run;
-  Tensor out;  // what it writes
+  Tensor out;  // the op's output
 };
 
 struct OpCase {
   std::string op, shape;
   DType dtype = DType::kF32;
-  // The workbench must outlive what comes out.
+  // The result must not outlive the workbench.
   std::function<PreparedOp(Workbench&)> prepare;
 };
 
-// Norms, modulation and what works element by element, on [rows, width]; width is a multiple of 128.
+// Norms, modulation and elementwise ops on [rows, width]; width must be a multiple of 128.
 std::vector<OpCase> RowCases(int64_t rows, int64_t width, DType dtype);
 // Products, attention and convolutions.
 std::vector<OpCase> ProductCases();
-// Sound, space-time, lookups and the denoising loop.
+// Ops for sound, space-time rearrangement, lookups and the denoising loop.
 std::vector<OpCase> OtherCases();
-// All of them, at small shapes.
+// All cases, at small shapes.
 std::vector<OpCase> AllCases();
 
 }  // namespace kinora

@@ -1,4 +1,4 @@
-// The parts of the check. Each stands alone, and runs in a process of its own.
+// The parts of the check. They are independent, and each runs in its own process.
 #ifndef KINORA_TESTS_GPU_CHECK_PARTS_H_
 #define KINORA_TESTS_GPU_CHECK_PARTS_H_
 
@@ -13,40 +13,40 @@ namespace kinora {
 
 struct Settings {
   bool small = false;      // shapes for a simulated device
-  bool simulated = false;  // the device is one: times mean nothing
-  int threads = 1;         // of the host
-  int runs = 10;           // that a median is of
-  std::string program;     // this one's path
-  std::string model;       // a folder as models/demo
+  bool simulated = false;  // the device is simulated, so times are meaningless
+  int threads = 1;         // host threads
+  int runs = 10;           // runs per median
+  std::string program;     // path of this program
+  std::string model;       // a folder like models/demo
   std::string configs;     // a folder with lightricks_2.0.json and lightricks_2.3.json
   std::string work;        // an empty folder
-  std::string compare;     // JSON of an earlier run, whose errors are subtracted; "": none
+  std::string compare;     // JSON of an earlier run, whose errors are subtracted; may be empty
 };
 
-// The driver and the libraries that are found, and whether they can be used.
+// Finds the driver and the libraries and checks whether they can be used.
 void CheckLibraries(const Settings& settings, Report& report);
-// Every op on the device against the CPU.
+// Compares every op on the device with the CPU.
 void CheckOps(const Settings& settings, Report& report);
-// Memory-bound kernels: time, and share of what a copy reaches.
+// Measures memory-bound kernels: time, and bandwidth relative to a copy.
 void CheckKernels(const Settings& settings, Report& report);
-// One transformer block and one denoising step of the released shapes.
+// Measure one transformer block and one denoising step at the released shapes.
 void CheckBlock(const Settings& settings, Report& report);
 void CheckStep(const Settings& settings, Report& report);
-// The video decoders of the released shapes.
+// Measures the video decoders at the released shapes.
 void CheckDecode(const Settings& settings, Report& report);
-// The encoders of picture and sound and the latent upsampler of the released shapes.
+// Measures the video and audio encoders and the latent upsampler at the released shapes.
 void CheckEncode(const Settings& settings, Report& report);
-// A clip of the small model, on the device and on the CPU.
+// Renders a clip of the small model on the device and on the CPU.
 void CheckRender(const Settings& settings, Report& report);
-// What the libraries have for the model's shapes.
+// Lists the algorithms that the libraries offer for the model's shapes.
 void CheckProbes(const Settings& settings, Report& report);
-// The op cases under compute-sanitizer.
+// Runs the op cases under compute-sanitizer.
 void CheckSanitizer(const Settings& settings, Report& report);
 
 struct Part {
   const char* name;
   void (*run)(const Settings& settings, Report& report);
-  double budget_seconds;  // on a device; in all less than eight minutes
+  double budget_seconds;  // on a device; less than eight minutes in total
 };
 inline constexpr Part kParts[] = {{"libraries", CheckLibraries, 10}, {"ops", CheckOps, 30},
                                   {"kernels", CheckKernels, 40},     {"block", CheckBlock, 65},

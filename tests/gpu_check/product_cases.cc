@@ -31,7 +31,7 @@ void AddMatmuls(Products& all, int64_t rows, int64_t out, int64_t in, DType dtyp
   add("Matmul, gated and added", {.accumulate = Accumulate::kGated}, true);
 }
 
-// A product, its residual and the norms after it.
+// A product, its residual, and the following norms.
 void AddMatmulThenNorms(Products& all, int64_t rows, int64_t out, int64_t in, DType dtype) {
   all.Add("MatmulThenNorms", Cat(rows, "x", out, "x", in), dtype, [=](Workbench& b) {
     const Tensor x = b.Random(dtype, {rows, in}), residual = b.Random(dtype, {rows, out});
@@ -46,7 +46,7 @@ void AddMatmulThenNorms(Products& all, int64_t rows, int64_t out, int64_t in, DT
   });
 }
 
-// Rows that share elements with their neighbours, as the frames that a sound is cut into.
+// Rows that overlap with their neighbours, like the frames into which sound is split.
 void AddOverlapping(Products& all, DType dtype) {
   all.Add("Matmul, rows that overlap", "19x32x48", dtype, [=](Workbench& b) {
     const Tensor sound = b.Random(dtype, {18 * 16 + 48}), frames(dtype, {19, 48}, sound.raw(), 16);

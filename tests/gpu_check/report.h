@@ -1,4 +1,4 @@
-// What a part of the check found: tables for people, and the same as JSON.
+// The results of a part of the check, as tables and as JSON.
 #ifndef KINORA_TESTS_GPU_CHECK_REPORT_H_
 #define KINORA_TESTS_GPU_CHECK_REPORT_H_
 
@@ -15,29 +15,29 @@ namespace kinora {
 
 using Json = nlohmann::ordered_json;
 
-// One part's. Written to its file after every row, so that what was found survives whatever comes after it.
+// The report of one part. It is written to its file after every row, so that results survive a later failure.
 //   {"part", "state": "passed" | "failed" | "not available", "seconds", "why": [...], "notes": [...],
 //    "tables": {NAME: [{COLUMN: value, …}, …]}}
 class Report {
  public:
-  // file: "" keeps nothing.
+  // `file` may be "" to write nothing.
   Report(std::string part, std::string file, double budget_seconds);
 
   using Row = std::vector<std::pair<const char*, Json>>;
-  // Rows of one table have the same columns.
+  // All rows of a table must have the same columns.
   void Add(const std::string& table, const Row& row);
-  // A line below the tables.
+  // Adds a line below the tables.
   void Note(const std::string& line);
-  // The part has failed; what remains of it may go on.
+  // Marks the part as failed. The rest of the part may continue.
   void Fail(const std::string& why);
   void Fail(const std::string& what, const absl::Status& status);
-  // The part cannot be run here, and why.
+  // Marks the part as not available on this machine.
   void NotAvailable(const std::string& why);
-  // Whether nothing new should be begun; notes what was left out.
+  // Returns true if the budget is used up and nothing more should start; adds a note that names what was skipped.
   bool TimeIsUp(const std::string& left_out);
-  // For leaving out what is expected to take longer.
+  // Use it to skip work that is expected to take longer.
   double SecondsLeft() const;
-  void End();  // the last word
+  void End();  // marks the report as complete
 
   const Json& json() const { return json_; }
   const Json& table(const std::string& name) { return json_["tables"][name]; }
@@ -51,7 +51,7 @@ class Report {
   Json json_;
 };
 
-// A finished part's JSON for people.
+// Prints a finished part's JSON as tables.
 void PrintReport(const Json& part, std::FILE* out);
 
 }  // namespace kinora

@@ -6,7 +6,7 @@ namespace {
 
 constexpr int64_t kHeadWidth = 64, kSlots = 6;
 
-// Two table rows, as tokens of two noise levels take them.
+// Two table rows, as used by tokens of two noise levels.
 Modulation DrawModulation(Workbench& bench, const Shape& shape) {
   return {.table = bench.Random(DType::kF32, {2, kSlots, shape[1]}, 0.3f),
           .base = bench.Random(DType::kF32, {kSlots, shape[1]}, 0.3f),
@@ -29,7 +29,7 @@ struct Rows {
   void Add(const char* op, std::function<PreparedOp(Workbench&)> prepare) {
     cases.push_back({op, shape.ToString(), dtype, std::move(prepare)});
   }
-  // An op that writes its own output: run(bench, x, out).
+  // Adds an op that writes a separate output: run(bench, x, out).
   template <typename Run>
   void AddUnary(const char* op, Run run) {
     Add(op, [run, shape = shape, dtype = dtype](Workbench& bench) {
@@ -69,7 +69,7 @@ void AddNorms(Rows& rows) {
   });
 }
 
-// The gated residual and two norms of the sum, as between a block's parts.
+// The gated residual and two norms of the sum, as used between the sublayers of a block.
 void AddResidual(Rows& rows) {
   rows.Add("AddThenNorms", [shape = rows.shape, dtype = rows.dtype](Workbench& b) {
     const Tensor y = b.Random(dtype, shape), normed = b.Output(dtype, {2 * shape[0], shape[1]});

@@ -4,13 +4,13 @@
 
 #include "engine/base/status_macros.h"
 #include "engine/base/strings.h"
-#include "engine/model/config_reader.h"
+#include "engine/config/config_reader.h"
 #include "engine/ops/dry_backend.h"
 
 namespace kinora {
 namespace {
 
-constexpr int64_t kStep = 7919 * 32;  // elements from one tensor's place to the next: no two that meet are alike
+constexpr int64_t kStep = 7919 * 32;  // elements between the starts of two tensors, so that operands differ
 
 void Shrink(ModelConfig& config) {
   TransformerConfig& t = config.transformer;
@@ -48,7 +48,7 @@ absl::StatusOr<ModelConfig> SyntheticConfig(const Settings& settings, const std:
 }
 
 absl::StatusOr<SyntheticWeights> SyntheticWeights::Make(const Settings& settings) {
-  // Room for the largest tensor, a feed-forward's matrix, and for places to differ.
+  // Large enough for the largest tensor (a feed-forward matrix) and for different start positions.
   const int64_t elements = settings.small ? int64_t{1} << 20 : int64_t{1} << 27;
   const std::string path = settings.work + "/weights.safetensors";
   SafetensorsWriter writer;
@@ -57,7 +57,7 @@ absl::StatusOr<SyntheticWeights> SyntheticWeights::Make(const Settings& settings
   std::vector<bf16> chunk(1 << 20);
   uint32_t state = 20240229;
   for (int64_t done = 0; done < elements; done += static_cast<int64_t>(chunk.size())) {
-    for (bf16& value : chunk) {  // the deviation of a product over 4096 values
+    for (bf16& value : chunk) {  // the deviation for products over 4096 values
       state = state * 1664525u + 1013904223u;
       value = bf16(0.027f * (static_cast<float>(state >> 8) / 8388608.0f - 1.0f + 1.0f / 16777216.0f));
     }

@@ -1,4 +1,4 @@
-// How long a module of a model takes on the device, from drawn values to its output.
+// Measures the time that a module of a model takes on the device, with random inputs.
 #ifndef KINORA_TESTS_GPU_CHECK_TIMED_MODULE_H_
 #define KINORA_TESTS_GPU_CHECK_TIMED_MODULE_H_
 
@@ -13,14 +13,14 @@ namespace kinora {
 
 struct TimedModule {
   std::string table, name;
-  const char* shown;  // the column of `shape`
+  const char* shown;  // heading of the column for `shape`
   Shape in, out;      // f32
   Shape shape;
   std::function<void(Exec& exec, const Tensor& in, Tensor out)> forward;
-  Report::Row goals{};  // further columns
+  Report::Row goals{};  // additional columns
 };
 
-// Adds a row: eager and in a graph, in bfloat16, and the rate of its products.
+// Adds a row with the eager time, the graph's time and the rate of the products, in bfloat16.
 absl::Status TimeModule(const TimedModule& module, const Settings& settings, Backend& backend, Report& report);
 
 }  // namespace kinora

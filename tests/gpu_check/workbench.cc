@@ -11,7 +11,7 @@
 namespace kinora {
 namespace {
 
-// What is longer repeats: a prime, so that no row is like another.
+// Longer tensors repeat the values. The period is prime, so that rows differ.
 constexpr int64_t kPeriod = 1048573;
 
 }  // namespace
@@ -138,7 +138,7 @@ absl::StatusOr<double> Stopwatch::Median(int runs, const std::function<void()>& 
 }
 
 absl::StatusOr<double> Stopwatch::MedianOfGraph(int runs, int repeats, const std::function<void()>& enqueue) {
-  enqueue();  // outside of a capture, where libraries may choose their way
+  enqueue();  // outside a capture, where libraries may choose their algorithm
   KINORA_RETURN_IF_ERROR(ops_.stream().Synchronize());
   KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<Graph> graph, ops_.stream().Capture([&] {
     for (int i = 0; i < repeats; ++i) enqueue();

@@ -1,4 +1,4 @@
-// Tensors with drawn contents on a backend, and the time that work takes on it.
+// Tensors with random contents on a backend, and a stopwatch for work on it.
 #ifndef KINORA_TESTS_GPU_CHECK_WORKBENCH_H_
 #define KINORA_TESTS_GPU_CHECK_WORKBENCH_H_
 
@@ -13,8 +13,8 @@
 
 namespace kinora {
 
-// Two workbenches that are asked for the same in the same order hold the same, whatever their backends. Contents are
-// never zeros, which a device multiplies faster. On a dry backend nothing has contents.
+// Two workbenches that receive the same calls in the same order produce the same contents, whatever their backends.
+// Contents are never zero, since devices multiply zeros faster. Tensors on a dry backend have no contents.
 class Workbench {
  public:
   explicit Workbench(Backend& backend) : backend_(backend) {}
@@ -22,20 +22,20 @@ class Workbench {
   Backend& backend() { return backend_; }
   Ops& ops() { return backend_.ops(); }
 
-  // Uniform in ±scale·√3, so that `scale` is the deviation.
+  // Uniform in ±scale·√3, so `scale` is the standard deviation.
   Tensor Random(DType dtype, const Shape& shape, float scale = 1.0f);
-  // i32 below `end`.
+  // i32 values in [0, end).
   Tensor Indices(const Shape& shape, int64_t end);
   Tensor Floats(const std::vector<float>& values);
-  // Ones, in which what is not written shows.
+  // Filled with ones, so that unwritten elements are detected.
   Tensor Output(DType dtype, const Shape& shape);
   Tensor Bytes(const Shape& shape);  // u8, undefined
-  // Scaled by the depth of its sums.
+  // Scaled by the number of terms in its sums.
   Weight RandomWeight(DType dtype, int64_t out, int64_t taps, int64_t in, bool bias);
 
-  // Any dtype of numbers; waits.
+  // Waits for the tensor and returns its values, of any numeric dtype, as f32.
   absl::StatusOr<std::vector<float>> Read(const Tensor& tensor);
-  // The first thing that failed here: an allocation or a weight.
+  // The first error of an allocation or weight.
   const absl::Status& status() const { return status_; }
 
  private:
@@ -48,7 +48,7 @@ class Workbench {
   std::vector<Buffer> buffers_;
 };
 
-// Seconds on the device, by its events.
+// Measures seconds on the device with its events.
 class Stopwatch {
  public:
   explicit Stopwatch(Ops& ops);
@@ -58,9 +58,9 @@ class Stopwatch {
 
   cudaStream_t stream() const { return stream_; }
 
-  // The median of `runs`, after one that does not count.
+  // Returns the median of `runs` runs, after one that is not counted.
   absl::StatusOr<double> Median(int runs, const std::function<void()>& enqueue);
-  // The same for what is captured `repeats` times into one graph; per repeat.
+  // Captures the work `repeats` times into one graph and returns the median time per repeat.
   absl::StatusOr<double> MedianOfGraph(int runs, int repeats, const std::function<void()>& enqueue);
 
  private:

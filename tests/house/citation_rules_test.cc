@@ -1,4 +1,4 @@
-// What comments and pages point at is in this tree: a page, and the heading that is named with it.
+// Pages and headings that comments and pages refer to must exist in this tree.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,16 +19,17 @@ namespace fs = std::filesystem;
 
 const fs::path kRoot = KINORA_SOURCE_DIR;
 
-// One string per file: comments that go on in the next line are joined, so that a citation may be broken anywhere.
+// Returns one string per file. Comment lines are joined, so that a citation may break anywhere.
 const std::map<std::string, std::string>& Texts() {
   static const auto* texts = [] {
     const std::set<std::string> kinds = {"",    ".h",  ".cc",  ".inc",   ".cu", ".cuh",
                                          ".md", ".py", ".txt", ".proto", ".sh", ".cmake"};
-    const auto sources = ReadTree({"engine", "server", "kernels", "proto", "tests", "tools", "scripts", "docs", ".ci"},
-                                  [&](const fs::path& path) {
-                                    return kinds.contains(path.extension().string()) &&
-                                           path.string().find("/house/") == std::string::npos;
-                                  });
+    const auto sources = ReadTree(
+        {"engine", "server", "kernels", "proto", "tests", "tools", "scripts", "docs", ".ci"},
+        [&](const fs::path& path) {
+          return kinds.contains(path.extension().string()) && path.string().find("/house/") == std::string::npos &&
+                 path.string().find("/docs/site/") == std::string::npos;  // refers to generated pages
+        });
     auto* out = new std::map<std::string, std::string>;
     for (const Source& source : sources) {
       std::string& text = (*out)[source.path];
@@ -52,8 +53,8 @@ std::set<std::string> HeadingsOf(const fs::path& page) {
 }
 
 struct Citation {
-  std::string page;                     // as it is written: "docs/model.md", "README.md"
-  std::vector<std::string> headings{};  // that stand behind it in quotes: docs/model.md "Block", "Attention"
+  std::string page;                     // as written: "docs/model.md", "README.md"
+  std::vector<std::string> headings{};  // quoted after the page: docs/model.md "Block", "Attention"
 };
 
 std::vector<Citation> CitationsIn(const std::string& text) {
@@ -78,7 +79,7 @@ std::vector<Citation> CitationsIn(const std::string& text) {
   return citations;
 }
 
-// "a.{h,cc}" -> "a.h", "a.cc"; what has no braces is itself.
+// "a.{h,cc}" -> "a.h", "a.cc". A path without braces is returned unchanged.
 std::vector<std::string> Expanded(const std::string& path) {
   const size_t open = path.find('{'), close = path.find('}');
   if (open == std::string::npos || close == std::string::npos) return {path};
@@ -91,7 +92,7 @@ std::vector<std::string> Expanded(const std::string& path) {
   return paths;
 }
 
-// What a page names between back quotes as a path of this tree.
+// Returns the back-quoted paths of this tree in a page.
 std::vector<std::string> PathsIn(const std::string& page) {
   std::vector<std::string> paths;
   for (size_t open = page.find('`'); open != std::string::npos;) {

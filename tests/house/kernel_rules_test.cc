@@ -1,4 +1,4 @@
-// The laws of kernels (kernels/README.md), by which the same source is CUDA and runs on the simulated device.
+// Rules for kernels (kernels/README.md), so that the same source compiles as CUDA and runs on the simulated device.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,50 +11,50 @@
 namespace kinora {
 namespace {
 
-struct Law {
+struct Rule {
   const char* what;
-  const char* broken;                // a regular expression
-  std::vector<std::string> where{};  // files that may
+  const char* violation;             // a regular expression
+  std::vector<std::string> where{};  // files exempt from the rule
 };
 
-const std::vector<Law>& Laws() {
-  static const auto* laws = new std::vector<Law>{
-      {"Launch starts a kernel, nothing else does",
+const std::vector<Rule>& Rules() {
+  static const auto* rules = new std::vector<Rule>{
+      {"only Launch and LaunchEarly start kernels",
        R"(<<<|cudaLaunchKernel|cudaLaunchCooperative)",
        {"kernels/device/device.h"}},
       {"shared memory is SHARED_ARRAY or DynamicShared", R"(__shared__)", {"kernels/device/device.h"}},
-      {"PTX stands in kernels/device/ptx.h, with its twin in tests/simt/simt.h",
+      {"PTX is in kernels/device/ptx.h, with its equivalent in tests/simt/simt.h",
        R"(\basm\b|wmma|\bcuda::|\bcg::|cooperative_groups)",
        {"kernels/device/ptx.h"}},
-      {"a kernel does not ask what compiles it",
+      {"kernels do not test which compiler is used",
        R"(__CUDA_ARCH__|__CUDACC__|KINORA_SIMT)",
        {"kernels/device/device.h", "kernels/device/ptx.h"}},
       {"warp operations have a mask", R"(\b(__shfl(_up|_down|_xor)?|__ballot|__any|__all)\s*\()"},
-      {"no variables on the device", R"(^\s*(static\s+)?(__device__|__constant__)\s+[\w:<>]+\s+\w+\s*(=|;|\[))"},
+      {"no device variables", R"(^\s*(static\s+)?(__device__|__constant__)\s+[\w:<>]+\s+\w+\s*(=|;|\[))"},
       {"no allocation and no printing", R"(\b(malloc|free|printf|new)\s*\()"},
   };
-  return *laws;
+  return *rules;
 }
 
 bool IsKernel(const Source& source) { return source.path.starts_with("kernels/"); }
 
-TEST(KernelRules, EveryKernelKeepsTheLaws) {
+TEST(KernelRules, EveryKernelFollowsTheRules) {
   int kernels = 0;
   for (const Source& source : CppSources()) {
     if (!IsKernel(source)) continue;
     for (size_t i = 0; i < source.lines.size(); ++i) {
       const std::string code = source.lines[i].substr(0, source.lines[i].find("//"));
       kernels += code.find("__global__") != std::string::npos ? 1 : 0;
-      for (const Law& law : Laws()) {
-        if (!std::regex_search(code, std::regex(law.broken))) continue;
-        EXPECT_THAT(law.where, testing::Contains(source.path)) << law.what << ": " << source.path << ":" << i + 1;
+      for (const Rule& rule : Rules()) {
+        if (!std::regex_search(code, std::regex(rule.violation))) continue;
+        EXPECT_THAT(rule.where, testing::Contains(source.path)) << rule.what << ": " << source.path << ":" << i + 1;
       }
     }
   }
   EXPECT_GT(kernels, 0);
 }
 
-// g++ 12's __builtin_clear_padding clears wrong bytes of structs with arrays of structs, and addresses among them.
+// g++ 12's __builtin_clear_padding clears wrong bytes of structs with arrays of structs, including addresses in them.
 TEST(KernelRules, ArgumentsHoldNoArrays) {
   const std::regex member(R"(^  [\w:<>]+\s+\w+\[[^\]]*\]\s*(=|;|\{))");
   for (const Source& source : CppSources()) {

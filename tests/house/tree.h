@@ -1,4 +1,4 @@
-// The text files of this tree, as the house rules read them.
+// The text files of this tree, for tests of the house rules.
 #ifndef KINORA_TESTS_HOUSE_TREE_H_
 #define KINORA_TESTS_HOUSE_TREE_H_
 
@@ -16,7 +16,8 @@ struct Source {
   std::vector<std::string> lines{};
 };
 
-// Files below `tops` (folders that exist), in no order, whose path `wanted` accepts.
+// Returns the files below the folders `tops` whose path `wanted` accepts, in no particular order. The folders must
+// exist.
 inline std::vector<Source> ReadTree(std::initializer_list<const char*> tops,
                                     const std::function<bool(const std::filesystem::path&)>& wanted) {
   namespace fs = std::filesystem;

@@ -1,4 +1,5 @@
-// What the op tests (tests/ops/blend_ops_test.cc) do not reach: what the launchers refuse, and work of many blocks.
+// Cases that the op tests (tests/ops/blend_ops_test.cc) do not cover: arguments that the launchers reject, and launches
+// of many blocks.
 #include "kernels/blend.h"
 
 #include "tests/kernels/matrix.h"
@@ -47,7 +48,7 @@ TEST_F(OnAStream, BlendingRefusesWhatCannotBe) {
   EXPECT_EQ(simt::Failure(), "");
 }
 
-// Of which each thread sees a part: the runs of 16 values of lines that blocks share, and the frame of each.
+// Each thread handles part of a frame: runs of 16 values, in lines that several blocks share.
 TEST_F(OnAStream, EveryFrameOfManyBlocksIsFinished) {
   constexpr int64_t kFrames = 5, kHeight = 7, kLine = 240;
   Floats values(kFrames * kHeight * kLine);

@@ -1,4 +1,4 @@
-// Filters over pictures, against the definition in double precision.
+// Image filters against the definition in double precision.
 #include "kernels/blur.h"
 
 #include <gtest/gtest.h>

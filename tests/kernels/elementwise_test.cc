@@ -23,7 +23,7 @@ struct Form {
   Type a = kBf16, b = kBf16, out = kBf16;
   int64_t head_width = 16;
   bool in_place = false;
-  int64_t first = 0, end = 0;  // rows that lie elsewhere
+  int64_t first = 0, end = 0;  // rows that are replaced by others
   int64_t second_width() const { return kind == Kind::kGateHeads ? width / head_width : width; }
 };
 void PrintTo(const Form& form, std::ostream* out) { *out << form.name; }
@@ -142,7 +142,7 @@ TEST_F(OnAStream, ElementwiseRefusesWhatIsMissing) {
     heads.head_width = head_width;
     EXPECT_EQ(launch(heads), cudaErrorInvalidValue) << head_width;
   }
-  heads.head_width = 16, heads.end = 1;  // rows that lie nowhere, then in another type
+  heads.head_width = 16, heads.end = 1;  // a null pointer to replaced rows, then another type
   EXPECT_EQ(launch(heads), cudaErrorInvalidValue);
   heads.replacement = {.data = x.data(), .stride = 32, .type = kBf16};
   heads.a.type = kF32;

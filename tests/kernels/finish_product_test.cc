@@ -1,4 +1,4 @@
-// What comes after a product, in all forms, against its definition in double precision.
+// The kernel that completes a matrix product, in all forms, against its definition in double precision.
 #include "kernels/finish_product.h"
 
 #include <gtest/gtest.h>

@@ -16,7 +16,7 @@ struct Form {
 };
 constexpr Form kForms[] = {{1, 1, 1, 1, 0, false, false},   {2, 3, 64, 8, 0, true, true},
                            {2, 130, 48, 2, 8, true, false}, {1, 5, 11, 11, 2, false, true},
-#ifndef __SANITIZE_THREAD__  // which knows 8,128 threads at once: a launch of this form has 32,768
+#ifndef __SANITIZE_THREAD__  // which supports 8,128 threads; a launch of this form has 32,768
                            {1, 5000, 16, 2, 0, true, true},
 #endif
                            {2, 66, 96, 4, 3, false, false}};
@@ -55,7 +55,7 @@ TEST_F(GroupNormTest, IsItsDefinition) {
     for (const Type type : {Type::kF32, Type::kBf16}) {
       for (const Type to : {Type::kF32, Type::kBf16}) {
         const int64_t rows = f.samples * f.rows;
-        if (rows > 1000 && type != to) continue;  // long ones: once each
+        if (rows > 1000 && type != to) continue;  // test long inputs once per type
         const Floats x = Values(rows * f.width, 1, type), residual = Values(rows * f.width, 2, type),
                      weight = Values(f.width, 3), bias = Values(f.width, 4);
         const Matrix dx(x, rows, f.width, f.gap, type, stream_), dr(residual, rows, f.width, f.gap, type, stream_);

@@ -1,4 +1,4 @@
-// Pixels under the taps of a convolution, against the definition.
+// The kernel that gathers the pixels under a convolution's taps, against its definition.
 #include "kernels/im2col.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ struct Form {
   Im2colAxis time, height, width;
   int64_t first = 0, count = 0;  // 0: all
   Type x = kBf16, columns = kBf16;
-  int64_t gap = 0;  // behind the rows of both
+  int64_t gap = 0;  // after each row of x and columns
 };
 void PrintTo(const Form& form, std::ostream* out) { *out << form.name; }
 

@@ -1,4 +1,4 @@
-// Gathered rows and the sinusoids of time steps, against their definitions in double precision.
+// Gathered rows and sinusoidal embeddings of time steps, against their definitions in double precision.
 #include "kernels/lookups.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Test only: rows of either type on the simulated device, for tests of kernels against definitions in double precision.
+// Test only: f32 or bf16 rows on the simulated device, for tests of kernels against definitions in double precision.
 #ifndef KINORA_TESTS_KERNELS_MATRIX_H_
 #define KINORA_TESTS_KERNELS_MATRIX_H_
 
@@ -25,7 +25,7 @@ inline uint16_t ToBits(float value) {
 inline float FromBits(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 inline float Rounded(float value, Type type) { return type == Type::kBf16 ? FromBits(ToBits(value)) : value; }
 
-// Values of either type in device memory, [rows, width] with `gap` elements of NaN after each row.
+// f32 or bf16 values in device memory, [rows, width], with `gap` elements of NaN after each row.
 class Matrix {
  public:
   Matrix(const Floats& values, int64_t rows, int64_t width, int64_t gap, Type type, cudaStream_t stream)
@@ -47,7 +47,7 @@ class Matrix {
     void* const data = bf16_ != nullptr ? static_cast<void*>(bf16_->data()) : f32_->data();
     return {.data = data, .stride = stride_, .type = type_};
   }
-  // Fails the test if anything was written into the gaps.
+  // Returns the values. Fails the test if a gap was written to.
   Floats Read() const {
     Floats all, values;
     if (bf16_ != nullptr) {
@@ -83,7 +83,7 @@ inline Floats Values(int64_t count, int salt, Type type = Type::kF32) {
 
 inline void ExpectNear(const Floats& got, const Floats& expected, Type type, const char* what) {
   ASSERT_EQ(got.size(), expected.size());
-  const float tolerance = type == Type::kBf16 ? 8e-3f : 2e-5f;  // of bf16 half a unit in the last place is up to 4e-3
+  const float tolerance = type == Type::kBf16 ? 8e-3f : 2e-5f;  // half a unit in the last place of bf16 is up to 4e-3
   for (size_t i = 0; i < got.size(); ++i) {
     if (std::isnan(expected[i])) {
       ASSERT_TRUE(std::isnan(got[i])) << what << " " << i << " is written";

@@ -16,7 +16,7 @@ namespace {
 
 enum class Sums : uint8_t { kComputed, kGiven };
 
-// One tensor. head = 0: not rotated; group = 0: not normalised; table_rows = 0: as many as rows.
+// One tensor. head = 0: not rotated; group = 0: not normalised; table_rows = 0: equal to rows.
 struct Side {
   int64_t rows = 4, heads = 2, head = 128;
   int64_t group = 0;
@@ -24,18 +24,18 @@ struct Side {
   bool shared_tables = false;
   Sums sums = Sums::kComputed;
   int64_t gap = 0;
-  int64_t width = 0;  // without a head
+  int64_t width = 0;  // used if head is 0
   int64_t columns() const { return head > 0 ? heads * head : width; }
 };
 
 struct Form {
   std::string name;
-  Side q, k{.rows = 0};  // without rows: absent
+  Side q, k{.rows = 0};  // k is absent if it has no rows
   Type type = Type::kBf16;
 };
 void PrintTo(const Form& form, std::ostream* out) { *out << form.name; }
 
-// A side's values on the host and on the device.
+// The values of a Side on the host and on the device.
 class Data {
  public:
   Data(const Side& s, int salt, Type type, cudaStream_t stream)
@@ -235,7 +235,7 @@ TEST_F(OnAStream, QkNormRopeRefusesWhatCannotBe) {
     NormRope bad = good;
     make(bad);
     EXPECT_EQ(LaunchQkNormRope(bad, {}, stream_), cudaErrorInvalidValue) << what;
-    if (bad.x.data == nullptr) continue;  // k without memory is absent
+    if (bad.x.data == nullptr) continue;  // a k without memory is valid: it is absent
     EXPECT_EQ(LaunchQkNormRope(good, bad, stream_), cudaErrorInvalidValue) << what;
   }
   NormRope narrow = good;

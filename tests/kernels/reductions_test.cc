@@ -43,7 +43,7 @@ TEST_F(ReductionsTest, TheRangeIsThatOfAllElements) {
     for (const Type type : {Type::kF32, Type::kBf16}) {
       for (const Type to : {Type::kF32, Type::kBf16}) {
         Floats x = Values(rows * width, 1, type);
-        for (float& v : x) v = Rounded(v + 3, type);  // a mean that is not nothing
+        for (float& v : x) v = Rounded(v + 3, type);  // a non-zero mean
         const Matrix dx(x, rows, width, gap, type, stream_);
         const Matrix out(Floats(x.size(), std::nanf("")), rows, width, gap, to, stream_);
         NormalizeRange args{.x = dx.rows(), .out = out.rows(), .rows = rows, .width = width, .scale = 8, .eps = 1e-6f};

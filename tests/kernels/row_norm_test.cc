@@ -21,11 +21,11 @@ struct Form {
   bool residual = false, weight = false, with_base = true;
   NormKind kind = NormKind::kRms;
   NormActivation activation = NormActivation::kNone;
-  int modulated = 1;   // outputs with a modulation; 0: one without
-  int64_t tokens = 1;  // rows take the table's rows by i mod tokens
+  int modulated = 1;   // number of modulated outputs; 0: one output, not modulated
+  int64_t tokens = 1;  // row i uses row i mod tokens of the table
   int64_t first_row = 0, y_rows = kAllRows, first_rows = kAllRows, second_rows = kAllRows;
   bool gated = true;
-  int64_t skip = 0;  // floats between an aligned address and the weight, and the table
+  int64_t skip = 0;  // misalignment of the weight and the table, in floats
   int outputs() const { return std::max(1, modulated); }
 };
 void PrintTo(const Form& form, std::ostream* out) { *out << form.name; }
@@ -34,7 +34,7 @@ constexpr int64_t kSlots = 4;
 constexpr int kGateSlot = 3;
 constexpr int kTableRows = 3;
 
-// One modulation, on the host.
+// A modulation on the host.
 struct Tables {
   Floats table, base;
   std::vector<int32_t> row;

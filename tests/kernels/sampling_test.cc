@@ -1,4 +1,4 @@
-// The denoising loop's arithmetic, against its definitions in double precision.
+// Arithmetic of the denoising loop, against its definitions in double precision.
 #include "kernels/sampling.h"
 
 #include <gtest/gtest.h>
@@ -71,7 +71,7 @@ TEST_F(SamplingTest, GuidanceIsTheWeightedSumAndTakesTheConditionedDeviation) {
     for (const Floats& weights : {Floats{1, 0}, {-2, 3, 0}, {-2, 4, -1, 0.7f}, {0.5f, -1, 2, -0.5f, 1}}) {
       const int passes = static_cast<int>(weights.size()) - 1, cond = passes > 1 ? 1 : 0;
       Floats x0 = Values(passes * n, 1);
-      for (float& v : x0) v += 2;  // a mean that is not nothing
+      for (float& v : x0) v += 2;  // a non-zero mean
       Floats sum(n);
       std::vector<double> exact(n);
       for (int64_t i = 0; i < n; ++i) {
@@ -108,7 +108,8 @@ TEST_F(SamplingTest, TheOrderOfBlocksChangesNoBit) {
   }
 }
 
-// A step over all there is: a level per token and clean latents under a mask of three values, or one level and none.
+// A denoising step with all options (a level per token, and clean latents under a mask of three values), or with one
+// level and no mask.
 struct WholeStep {
   static constexpr int kPasses = 3, kCond = 1;
   WholeStep(int64_t tokens, int64_t channels, bool masked, float rescale)
@@ -174,7 +175,7 @@ TEST_F(SamplingTest, AWholeStepIsTwoKernels) {
   }
 }
 
-// Its mean is a thousand times its deviation, which a sum of squares of the values themselves would lose.
+// The mean is a thousand times the deviation; summing the squares of uncentred values would lose the deviation.
 TEST_F(SamplingTest, ADeviationThatIsSmallBesideTheMeanIsKept) {
   Floats x0 = Values(2 * 5000, 1);
   for (float& v : x0) v = 1000 + v;
@@ -216,7 +217,7 @@ TEST_F(SamplingTest, RefusesWhatIsMissing) {
   other.cond = 2;
   none.passes = 0;
   cramped.parts = nullptr;
-  lost.sigma = m.data();  // of no z
+  lost.sigma = m.data();  // requires z, which is missing
   unmasked.clean = m.data();
   for (const GuidedStep& bad : {empty, other, none, cramped, lost, unmasked}) {
     EXPECT_EQ(LaunchGuidedStep(bad, stream_), cudaErrorInvalidValue);

@@ -21,7 +21,7 @@ using Floats = std::vector<float>;
 struct Form {
   std::string name;
   int64_t matrices, rows, keys;
-  int64_t first_query = 0, gap = 0;  // of the logits' rows, behind whole vectors
+  int64_t first_query = 0, gap = 0;  // gap: elements after each row of logits, beyond whole vectors
   Type type = Type::kF32;
   bool causal = false, bias = false, in_place = false;
   int64_t window = 0;

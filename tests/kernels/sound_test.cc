@@ -1,4 +1,4 @@
-// The kernels for sound in all their forms, against definitions in double precision.
+// Audio kernels in all their forms, against definitions in double precision.
 #include "kernels/sound.h"
 
 #include <gtest/gtest.h>
@@ -16,11 +16,11 @@ struct SnakeForm {
   std::string name;
   int64_t rows, width;
   int up_taps = 12, down_taps = 12;
-  int64_t shift = 0;  // elements by which x lies beside an aligned address
+  int64_t shift = 0;  // misalignment of x, in elements
 };
 void PrintTo(const SnakeForm& form, std::ostream* out) { *out << form.name; }
 
-// Step by step: pad, insert zeros, filter, crop; activate; pad, filter, take every second.
+// Step by step: pad, insert zeros, filter, crop; activate; pad, filter, take every second value.
 Floats DefineSnake(const SnakeForm& f, const Floats& x, const Floats& channels, const Floats& taps) {
   const auto at = [](int64_t i, int64_t n) { return std::clamp<int64_t>(i, 0, n - 1); };
   const int64_t pad = f.up_taps / 2 - 1, left = 2 * pad + (f.up_taps - 2) / 2;
@@ -56,7 +56,7 @@ Floats Shifted(const Floats& values, int64_t by) {
   return shifted;
 }
 
-// A signal, and what bends it, on the host and on the device.
+// A signal, its activation parameters and filters, on the host and on the device.
 struct SnakeInputs {
   SnakeInputs(const SnakeForm& form, cudaStream_t stream)
       : f(form), dx(Shifted(x, f.shift), stream), dchannels(channels, stream), dtaps(taps, stream) {}
@@ -103,8 +103,8 @@ const SnakeForm kSnakes[] = {
     {.name = "LongestFilters", .rows = 129, .width = 36, .up_taps = 64, .down_taps = 64},
     {.name = "FiltersLongerThanTheSignal", .rows = 3, .width = 9, .up_taps = 32, .down_taps = 63},
 };
-// The result of each signal under the taps of a convolution, in runs of rows, one of which begins before the signal and
-// one of which ends behind it.
+// The result of each signal, gathered under a convolution's taps in runs of rows. One run begins before the signal and
+// one ends after it.
 TEST_P(SnakeTest, UnderTapsEachIsWhereAConvolutionReadsIt) {
   const SnakeForm& f = GetParam();
   const SnakeInputs in(f, stream_);

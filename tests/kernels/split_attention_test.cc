@@ -1,4 +1,4 @@
-// Attention in chunks of keys and their merge, against the definition in double precision.
+// Attention over chunks of keys and the merge of its results, against the definition in double precision.
 #include "kernels/split_attention.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ void PrintTo(const Form& form, std::ostream* out) { *out << form.name; }
 
 int SequenceOf(const Form& f, int batch) { return (batch + 1) % f.kv_batches; }
 
-// Rows `gap` elements apart on the device, without one on the host.
+// Rows that are `gap` elements apart on the device and contiguous on the host.
 class Operand {
  public:
   Operand(int64_t rows, int64_t width, int64_t gap, Type type, int salt, cudaStream_t stream)
@@ -83,7 +83,7 @@ struct Inputs {
   Floats bias;
 };
 
-// Σ weight · v, maximum and denominator of one query over keys [begin, end), and how many it sees.
+// Σ weight · v, maximum and denominator of one query over keys [begin, end), and the number of keys it sees.
 std::vector<double> Part(const Form& f, const Inputs& in, int batch, int64_t query, int head, int64_t begin,
                          int64_t end) {
   const int64_t column = static_cast<int64_t>(head / (f.heads / f.kv_heads)) * f.width;

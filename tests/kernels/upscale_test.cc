@@ -1,4 +1,4 @@
-// Depth to space and repeated pixels in all their forms, against the definition.
+// Depth-to-space and pixel repetition in all their forms, against the definition.
 #include "kernels/upscale.h"
 
 #include <gtest/gtest.h>
@@ -15,11 +15,11 @@ constexpr Type kF32 = Type::kF32, kBf16 = Type::kBf16;
 struct Form {
   std::string name;
   Upscale scale;
-  int64_t channels;    // of a part
+  int64_t channels;    // per part
   int64_t copies = 1;  // of the channels in out
   Type type = kBf16;
   bool drop_first = false, channels_outer = false, add = false;
-  int64_t gap = 0;  // behind the rows of x and out
+  int64_t gap = 0;  // after each row of x and out
   bool repeat = false;
 };
 void PrintTo(const Form& form, std::ostream* out) { *out << form.name; }

@@ -60,7 +60,7 @@ void TakeSound(const AVFrame& frame, DecodedMovie& movie) {
   movie.sound.insert(movie.sound.end(), samples, samples + frame.nb_samples);
 }
 
-// Feeds one packet (null: end) and takes what comes out.
+// Sends one packet (null marks the end) and receives the decoded frames.
 void Decode(AVCodecContext* decoder, const AVPacket* packet, AVRational time_base, DecodedMovie& movie) {
   KINORA_CHECK(avcodec_send_packet(decoder, packet) >= 0);
   AVFrame* frame = av_frame_alloc();

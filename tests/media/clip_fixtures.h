@@ -1,4 +1,4 @@
-// What the media tests write and how they read it back, through libav and nothing of engine/media.
+// Clips for the media tests, and decoding with libav alone, without engine/media.
 #ifndef KINORA_TESTS_MEDIA_CLIP_FIXTURES_H_
 #define KINORA_TESTS_MEDIA_CLIP_FIXTURES_H_
 
@@ -23,31 +23,31 @@ struct TestClip {
 
 // Smooth moving gradients with a moving square (so that every frame differs) and two sine tones.
 TestClip MakeTestClip(ClipInfo info);
-// One colour throughout, silence.
+// One colour throughout, without sound (silence).
 TestClip MakeFlatClip(ClipInfo info, uint8_t red, uint8_t green, uint8_t blue);
 
-// Begin … End; frames in chunks of three, the sound last, as the pipeline does.
+// Calls Begin … End like the pipeline: frames in chunks of three, then the sound.
 absl::Status WriteClip(TestClip& clip, ClipSink& sink);
 absl::Status WriteClip(TestClip& clip, const std::string& path, const FileSinkOptions& options);
 
 struct DecodedMovie {
-  std::vector<std::vector<uint8_t>> rgb;   // frames converted as BT.709 limited range
+  std::vector<std::vector<uint8_t>> rgb;   // converted as BT.709 limited range
   std::vector<std::vector<uint8_t>> luma;  // raw first plane
   std::vector<std::vector<uint8_t>> cb, cr;
   std::vector<double> frame_seconds;
   std::vector<float> sound;  // channel 0, after the container's trimming
   int sample_rate = 0;
   std::string video_codec, audio_codec, pixel_format, range, space, primaries, transfer;
-  double frame_rate = 0, video_seconds = 0, audio_seconds = 0, audio_start = 0;  // as the container states them
+  double frame_rate = 0, video_seconds = 0, audio_seconds = 0, audio_start = 0;  // from the container
   std::map<std::string, std::string> metadata;
 };
-DecodedMovie DecodeMovie(const std::string& path);  // aborts the test on any error
+DecodedMovie DecodeMovie(const std::string& path);  // ends the test program on any error
 
 std::vector<uint8_t> DecodePng(std::string_view png, int64_t& width, int64_t& height);
 double Psnr(const std::vector<uint8_t>& a, const uint8_t* b);
 
 std::string ReadFile(const std::string& path);
-std::string TempPath(const std::string& name);  // in a folder of this process, removed when it ends
+std::string TempPath(const std::string& name);  // in a folder of this process, removed at exit
 
 }  // namespace kinora
 

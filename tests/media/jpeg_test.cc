@@ -12,7 +12,7 @@ namespace kinora {
 namespace {
 
 TEST(Jpeg, APictureComesBackAboutAsItWas) {
-  const RgbPicture picture = Slopes(37, 21);  // multiples of nothing
+  const RgbPicture picture = Slopes(37, 21);  // not multiples of anything
   const std::string jpeg = EncodeJpeg(picture, 90);
   EXPECT_EQ(jpeg, EncodeJpeg(picture, 90));
   KINORA_ASSERT_OK_AND_ASSIGN(const RgbPicture back, DecodeJpeg(jpeg, 64));
@@ -28,7 +28,7 @@ TEST(Jpeg, WhatIsNoWholeJpegOrTooLargeIsRefused) {
   for (size_t length = 0; length < jpeg.size(); ++length) {
     EXPECT_THAT(DecodeJpeg(jpeg.substr(0, length), 64), StatusIs(absl::StatusCode::kDataLoss)) << length;
   }
-  for (size_t i = 0; i < jpeg.size(); ++i) {  // whatever it makes of it, it is of a bounded size
+  for (size_t i = 0; i < jpeg.size(); ++i) {  // a decoded picture has a bounded size
     std::string damaged = jpeg;
     damaged[i] = static_cast<char>(~damaged[i]);
     const auto picture = DecodeJpeg(damaged, 64);

@@ -29,7 +29,7 @@ constexpr ClipInfo kClip = {.width = 96,
                             .frame_rate = 24,
                             .audio_sample_rate = 48000,
                             .audio_channels = 2,
-                            .audio_samples = 33'603};  // not a multiple of 1024 nor of 960
+                            .audio_samples = 33'603};  // a multiple of neither 1024 nor 960
 
 std::string Write(TestClip& clip, const std::string& name, const FileSinkOptions& options) {
   std::string path = TempPath(name);
@@ -38,7 +38,7 @@ std::string Write(TestClip& clip, const std::string& name, const FileSinkOptions
   return path;
 }
 
-// Correlation of the first channel with what was written, at the best lag within `slack` samples.
+// Correlation of the first channel with the written one, at the best lag within `slack` samples.
 double BestCorrelation(const std::vector<float>& heard, const float* written, int64_t samples, int slack) {
   double best = -1;
   for (int lag = -slack; lag <= slack; ++lag) {
@@ -67,7 +67,7 @@ TEST_P(MovieSinkTest, DecodesToTheSameFramesAndSamples) {
   ASSERT_EQ(movie.rgb.size(), 17u);
   for (int f = 0; f < 17; ++f) {
     EXPECT_GT(Psnr(movie.rgb[f], clip.FrameTensor(f, f + 1).data<uint8_t>()), 36) << f;
-    EXPECT_NEAR(movie.frame_seconds[f], f / 24.0, 6e-4) << f;  // WEBM counts milliseconds
+    EXPECT_NEAR(movie.frame_seconds[f], f / 24.0, 6e-4) << f;  // WEBM timestamps are in milliseconds
   }
   EXPECT_EQ(movie.sample_rate, 48000);
   EXPECT_GT(BestCorrelation(movie.sound, clip.waveform.data(), kClip.audio_samples, 0), 0.999);
@@ -84,7 +84,7 @@ TEST_P(MovieSinkTest, TagsThePictureAsLimitedRangeBt709) {
   EXPECT_NEAR(movie.frame_rate, 24, 1e-3);
 }
 
-// The matrix of ITU-R BT.709 §3, quantised to limited range, written out: independent of libswscale.
+// The matrix of ITU-R BT.709 §3, quantised to limited range, written out to be independent of libswscale.
 TEST_P(MovieSinkTest, ConvertsColoursByTheBt709Matrix) {
   for (const auto& [r, g, b] :
        {std::array{255, 0, 0}, {0, 255, 0}, {0, 0, 255}, {255, 255, 255}, {0, 0, 0}, {200, 100, 50}}) {
@@ -109,8 +109,8 @@ TEST_P(MovieSinkTest, WritesTheSameBytesForTheSameClip) {
   EXPECT_THAT(first, testing::Not(HasSubstr("Lavf5")));       // no library version
 }
 
-// A small tile over and over with other noise on it in every frame: an encoder tries everything. New and freed memory
-// is filled with another byte in every turn.
+// A small repeated tile with different noise in every frame makes the encoder try everything. Each iteration fills new
+// and freed memory with a different byte.
 TEST_P(MovieSinkTest, WhatLiesInFreedMemoryIsNotInTheFile) {
   constexpr int kSide = 64, kTile = 4;
   TestClip clip = MakeFlatClip({.width = kSide, .height = kSide, .num_frames = 9, .frame_rate = 24}, 0, 0, 0);
@@ -167,7 +167,7 @@ TEST_P(MovieSinkTest, ResamplesRatesTheCodecDoesNotTake) {
   EXPECT_GE(movie.sample_rate, 11025);
   const double seconds = static_cast<double>(movie.sound.size()) / movie.sample_rate;
   EXPECT_GE(seconds, 7703.0 / 11000 - 1e-4);
-  EXPECT_LE(seconds, 7703.0 / 11000 + 1024.0 / 11025);  // this libavformat trims whole AAC frames only
+  EXPECT_LE(seconds, 7703.0 / 11000 + 1024.0 / 11025);  // this libavformat trims only whole AAC frames
 }
 
 TEST_P(MovieSinkTest, ALowerCrfIsCloserToTheInput) {
@@ -204,7 +204,7 @@ TEST_P(MovieSinkTest, TwoWritersOfOnePathDoNotMeet) {
   ASSERT_TRUE(first->Begin(clips[0].info).ok());
   ASSERT_TRUE(WriteClip(clips[1], path, {.container = GetParam().container}).ok());
   EXPECT_EQ(ReadFile(path), ReadFile(alone));
-  first.reset();  // a run that ends early takes nothing of the other's along
+  first.reset();  // a run that ends early does not delete the other's file
   EXPECT_EQ(ReadFile(path), ReadFile(alone));
   EXPECT_THAT(PartFiles(path), testing::IsEmpty());
 }
@@ -216,7 +216,7 @@ TEST_P(MovieSinkTest, AnUnwritablePathIsNamed) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("/nonexistent/clip"));
 }
 
-// A write limit of the process stands in for a full disk: the same error path, without a mount.
+// A process's file size limit simulates a full disk: the same error path, without a mount.
 TEST_P(MovieSinkTest, AFileThatCannotGrowIsAnError) {
   TestClip clip = MakeTestClip(kClip);
   const std::string path = TempPath(std::string("limited_") + GetParam().name);
@@ -243,7 +243,7 @@ TEST(Mp4SinkTest, SoundIsAsLongAsThePicture) {
     info.audio_samples = samples;
     TestClip clip = MakeTestClip(info);
     const DecodedMovie movie = DecodeMovie(Write(clip, "exact.mp4", {}));
-    EXPECT_NEAR(movie.audio_seconds * 48000, 34'000, 0.01) << samples;  // as the container states it
+    EXPECT_NEAR(movie.audio_seconds * 48000, 34'000, 0.01) << samples;  // from the container
     EXPECT_EQ(movie.audio_start, 0);
     EXPECT_NEAR(movie.video_seconds, 17 / 24.0, 1e-6);
   }
@@ -264,12 +264,12 @@ TEST(FitSoundTest, WhatDoesNotFitFadesOutAndIsCutOrFollowedBySilence) {
     const std::vector<float> fitted = FitSound(ones.data(), 2, 2000, wanted, 48000);
     ASSERT_EQ(fitted.size(), 2 * wanted);
     for (int64_t i = 0; i < 2 * wanted; ++i) {
-      const int64_t left = kept - 1 - i % wanted;  // samples behind it
+      const int64_t left = kept - 1 - i % wanted;  // number of samples after it
       const double expected = left < 0 ? 0 : left >= 480 ? 1 : 0.5 - 0.5 * std::cos(M_PI * left / 480);
       ASSERT_NEAR(fitted[i], expected, 1e-6) << i;
     }
   }
-  EXPECT_EQ(FitSound(ones.data(), 1, 3, 5, 48000)[0], 0.75f);  // of a sound shorter than its fade
+  EXPECT_EQ(FitSound(ones.data(), 1, 3, 5, 48000)[0], 0.75f);  // for a sound shorter than its fade
 }
 
 TEST(Mp4SinkTest, PutsTheIndexBeforeTheData) {

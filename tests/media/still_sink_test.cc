@@ -35,7 +35,7 @@ T Read(const std::string& bytes, size_t at) {
   return value;
 }
 
-// Members by walking the central directory, as readers do; ZIP64 fields are followed where present.
+// Reads members from the central directory, as readers do; follows ZIP64 fields.
 std::map<std::string, std::string> ReadZip(const std::string& bytes) {
   std::map<std::string, std::string> members;
   const size_t end = bytes.rfind("PK\5\6");
@@ -95,7 +95,7 @@ TEST(PngSinkTest, AFolderGetsTheSameFiles) {
   EXPECT_NE(access((folder + "/000009.png").c_str(), F_OK), 0);
 }
 
-// Whoever makes a film of all pictures in the folder makes it of one clip.
+// All pictures in the folder belong to one clip, so that they can be assembled to a film.
 TEST(PngSinkTest, AFolderHoldsOneClipAndNobodyElsesFiles) {
   const std::string folder = TempPath("again");
   ASSERT_EQ(mkdir(folder.c_str(), 0755), 0);
@@ -132,7 +132,7 @@ TEST(PngSinkTest, AClipThatFailsOnItsWayLeavesOnlyItsOwnFrames) {
   ASSERT_TRUE(WriteClip(older, folder, options).ok());
   PngSink sink(folder, options);
   ASSERT_TRUE(sink.Begin(kClip).ok());
-  EXPECT_EQ(access((folder + "/000008.png").c_str(), F_OK), 0);  // nothing of the new one is there yet
+  EXPECT_EQ(access((folder + "/000008.png").c_str(), F_OK), 0);  // no frame of the new clip exists yet
   ASSERT_TRUE(sink.Frames(0, older.FrameTensor(0, 1)).ok());
   EXPECT_EQ(access((folder + "/000000.png").c_str(), F_OK), 0);
   EXPECT_NE(access((folder + "/000001.png").c_str(), F_OK), 0);

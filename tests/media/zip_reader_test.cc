@@ -29,6 +29,13 @@ TEST(ReadZipTest, GivesBackTheMembersAndNamesAFileThatIsCutOff) {
   const absl::Status status = ReadZip(cut, take);
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(status.message()), HasSubstr(cut));
+  std::string damaged = ReadFile(path);
+  // The signature of "b" is after the header of "a" (30 bytes), its name (1) and its content (3).
+  damaged[34] ^= 1;
+  std::ofstream(cut, std::ios::binary) << damaged;
+  const absl::Status broken = ReadZip(cut, take);
+  EXPECT_EQ(broken.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(broken.message()), HasSubstr("is damaged after \"a\""));
   EXPECT_EQ(ReadZip(directory.File("none.zip"), take).code(), absl::StatusCode::kNotFound);
 }
 

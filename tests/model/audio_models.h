@@ -1,5 +1,5 @@
-// Configurations of the audio decoder and the vocoders, released and of the goldens, and one loaded from a golden's
-// file.
+// Configurations of the audio decoder and the vocoders, for the released models and the goldens, and models loaded from
+// goldens.
 #ifndef KINORA_TESTS_MODEL_AUDIO_MODELS_H_
 #define KINORA_TESTS_MODEL_AUDIO_MODELS_H_
 
@@ -52,7 +52,7 @@ T OrDie(absl::StatusOr<T> value) {
   return *std::move(value);
 }
 
-// The weights of one golden, and what they run on.
+// A golden's weights, and a rig to run them.
 struct GoldenRun {
   explicit GoldenRun(const std::string& name, DType dtype = DType::kF32, const TestedBackend& on = Cpu(),
                      Taps* taps = nullptr)

@@ -1,4 +1,4 @@
-// The audio decoder and the vocoders against the reference's results, and what they refuse.
+// The audio decoder and the vocoders against the reference's results, and the inputs that they reject.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,8 +15,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// The golden's latent is [1, channels, rows, bins]; the decoder reads what the transformer writes, [rows, channels ·
-// bins].
+// Converts the golden's latent [1, channels, rows, bins] to the transformer's output layout that the decoder reads,
+// [rows, channels · bins].
 HostTensor PackLatent(const Tensor& latent) {
   const int64_t channels = latent.dim(1), rows = latent.dim(2), bins = latent.dim(3);
   HostTensor packed(DType::kF32, {rows, channels * bins});
@@ -108,7 +108,7 @@ TEST_P(VocoderOnABackend, EqualsTheReference) {
   const std::string generation = std::get<0>(GetParam());
   const TestedBackend& on = std::get<1>(GetParam());
   const double tolerance = Tolerance(on, DType::kF32);
-  for (const DType dtype : {DType::kF32, DType::kBF16}) {  // float32 whatever the rest of the model is in
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {  // computes in float32 regardless of the model's dtype
     Golden golden("vocoder_" + generation);
     TapCheck taps(golden, tolerance, GoldenLayout::kChannelsFirst);
     GoldenRun run("vocoder_" + generation, dtype, on, &taps.taps());
@@ -164,8 +164,8 @@ TEST_P(VocoderOf, ADryRunNeedsAsMuchMemoryAsARealOne) {
   EXPECT_GT(backend.ops().cost().flops(), 0);
 }
 
-// The same weights with other rates: 160 samples per row do not fill hops of 120, so the low-rate signal is padded with
-// zeros at its end. That may change the end of the waveform, by the reach of all convolutions, and nothing before it.
+// The same weights with other rates. 160 samples per row are not a multiple of the hop of 120, so the low-rate signal
+// is zero-padded at its end. This may change only the end of the waveform, within the reach of all convolutions.
 TEST(Vocoder, PaddingToAWholeHopChangesOnlyTheEnd) {
   GoldenRun run("vocoder_2_3");
   VocoderConfig config = GoldenVocoder("2_3");
@@ -176,7 +176,7 @@ TEST(Vocoder, PaddingToAWholeHopChangesOnlyTheEnd) {
   const int64_t golden_rows = golden_mel.dim(1), bins = golden_mel.dim(2);
   const auto wave = [&](int64_t rows) {
     HostTensor mel = Poisoned({2, rows, bins}), waveform = Poisoned({2, vocoder.Samples(rows)});
-    for (int64_t i = 0; i < 2 * rows * bins; ++i) {  // the golden's rows over and over
+    for (int64_t i = 0; i < 2 * rows * bins; ++i) {  // repeats the golden's rows
       const int64_t c = i / (rows * bins), row = i / bins % rows % golden_rows;
       mel.f32()[i] = golden_mel.data<float>()[(c * golden_rows + row) * bins + i % bins];
     }
@@ -195,7 +195,7 @@ TEST(Vocoder, PaddingToAWholeHopChangesOnlyTheEnd) {
   for (const float sample : padded) ASSERT_LE(std::abs(sample), 1.0f);
 }
 
-// In millions: filters and bases are in the files too, but are buffers, not parameters.
+// Returns millions of parameters. Excludes the filters and bases in the files, which are buffers.
 double Parameters(const WeightLoader& loader) {
   int64_t elements = 0;
   for (const RecordedTensor& tensor : loader.recorded()) {

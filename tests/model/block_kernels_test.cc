@@ -1,5 +1,5 @@
-// How many kernels a block of the transformer is, as the captured graph of a step has them: with the four passes of the
-// default guidance in bfloat16 and the released head sizes. A library's call is one on the simulated device.
+// The number of kernels per transformer block, from the captured graph of a step: bfloat16, the default guidance's four
+// passes and the released head sizes. On the simulated device a library call is one kernel.
 #include <cxxabi.h>
 #include <dlfcn.h>
 #include <elf.h>
@@ -17,8 +17,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/config/config_reader.h"
 #include "engine/model/av_block.h"
-#include "engine/model/config_reader.h"
 #include "engine/ops/cuda/cuda_stream.h"
 #include "tests/simt/control.h"
 #include "tests/simt/library.h"
@@ -29,10 +29,10 @@
 namespace kinora {
 namespace {
 
-// Of the video so many that no pass attends in vain (av_block.cc).
+// Enough video tokens that no unused pass attends (av_block.cc).
 constexpr int64_t kVideoTokens = 520, kAudioTokens = 16, kPromptRows = 24;
 
-// The functions of this program by their offsets in it. Kernels are local to their files, so dladdr cannot name them.
+// The functions of this program by offset. Kernels are local to their files, so dladdr cannot name them.
 std::map<uint64_t, std::string> ReadFunctions() {
   std::ifstream file("/proc/self/exe", std::ios::binary);
   const std::string program((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
@@ -50,7 +50,7 @@ std::map<uint64_t, std::string> ReadFunctions() {
   return functions;
 }
 
-// The signature of a kernel, the name of a library's call, or what else a node is.
+// Returns a kernel's signature, a library call's name, or the kind of another node.
 std::string NameOf(cudaGraphNode_t node) {
   static const std::map<uint64_t, std::string> functions = ReadFunctions();
   if (const char* library = simt::LibraryCall(node)) return library;
@@ -68,7 +68,7 @@ std::string NameOf(cudaGraphNode_t node) {
   return name;
 }
 
-// A block over few tokens, in which everything but the sizes is as in a step of the denoising loop.
+// A block with few tokens; everything but the sizes is as in a step of the denoising loop.
 class BlockRig : public ModelRig {
  public:
   explicit BlockRig(const char* version, int64_t video_tokens = kVideoTokens)
@@ -81,12 +81,12 @@ class BlockRig : public ModelRig {
     if (!config_.cross_attention_adaln) block_.FillPromptCaches(exec, in_);
   }
 
-  // The names of all that one block enqueues. perturbed: it is one of those that STG perturbs.
+  // Returns the names of all nodes that one block enqueues. `perturbed` selects a block that STG perturbs.
   std::vector<std::string> Kernels(bool perturbed) {
     const Passes passes = FourPasses(perturbed);
-    const PerModality<AvStream> streams = Streams();
-    const auto forward = [&] { block_.Forward(exec, passes, {}, &block_, streams.video, streams.audio); };
-    forward();  // what is chosen once is chosen now
+    const PerModality<ModalityState> states = States();
+    const auto forward = [&] { block_.Forward(exec, passes, {}, &block_, states.video, states.audio); };
+    forward();  // one-time choices happen here
     EXPECT_TRUE(ops().stream().Synchronize().ok());
     cudaStream_t const handle = static_cast<CudaStream&>(ops().stream()).handle();
     cudaGraph_t graph = nullptr;
@@ -105,8 +105,8 @@ class BlockRig : public ModelRig {
     return names;
   }
 
-  // What a block makes of the same values each time, and how many kernels it runs: from a graph, whose branches run in
-  // the order that `seed` draws, or without one (0).
+  // Runs the block on fixed inputs and returns its outputs and number of kernels. Uses a graph whose branches run in an
+  // order drawn from `seed`, or no graph if it is 0.
   struct Result {
     std::vector<float> video, audio;
     uint64_t kernels = 0;
@@ -115,8 +115,8 @@ class BlockRig : public ModelRig {
   Result Run(uint64_t seed) {
     const Passes passes = FourPasses(/*perturbed=*/true);
     const ArenaScope scope(arena);
-    const PerModality<AvStream> streams = Streams();
-    const auto forward = [&] { block_.Forward(exec, passes, {}, &block_, streams.video, streams.audio); };
+    const PerModality<ModalityState> states = States();
+    const auto forward = [&] { block_.Forward(exec, passes, {}, &block_, states.video, states.audio); };
     EXPECT_TRUE(ops().stream().Synchronize().ok());
     simt::Seed(seed);
     std::unique_ptr<Graph> graph;
@@ -126,7 +126,7 @@ class BlockRig : public ModelRig {
     if (seed == 0) forward();
     EXPECT_TRUE(ops().stream().Synchronize().ok());
     const uint64_t kernels = simt::Counted().kernels - before;
-    return {Floats(streams.video.x), Floats(streams.audio.x), kernels};
+    return {Floats(states.video.x), Floats(states.audio.x), kernels};
   }
 
  private:
@@ -135,29 +135,29 @@ class BlockRig : public ModelRig {
     if (perturbed) passes.perturbed_blocks = {{0}, {0}};
     return passes;
   }
-  PerModality<AvStream> Streams() {
-    const auto stream = [&](const StreamInputs& in, const ModalityConfig& modality) {
+  PerModality<ModalityState> States() {
+    const auto state = [&](const BlockInputs& in, const ModalityConfig& modality) {
       const Shape shape{4 * in.rows, modality.width()};
-      AvStream s{in, arena.Alloc(exec.dtype, shape), arena.Alloc(exec.dtype, shape)};
+      ModalityState s{in, arena.Alloc(exec.dtype, shape), arena.Alloc(exec.dtype, shape)};
       std::vector<float> values(shape.elements());
       for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(0.37f * static_cast<float>(i % 9973));
       ops().stream().Copy(Upload(values, shape), s.x);
       ops().stream().Copy(s.x, s.normed);
       return s;
     };
-    return {stream(in_.video, config_.video), stream(in_.audio, config_.audio)};
+    return {state(in_.video, config_.video), state(in_.audio, config_.audio)};
   }
   Tensor Filled(DType dtype, const Shape& shape) {
     Tensor t = arena.Alloc(dtype, shape);
     ops().Fill(0.25f, t);
     return t;
   }
-  StreamInputs Inputs(const ModalityConfig& modality, int64_t tokens) {
+  BlockInputs Inputs(const ModalityConfig& modality, int64_t tokens) {
     const auto rope = [&](int64_t width) {
       return Rope{Filled(DType::kF32, {tokens, width / 2}), Filled(DType::kF32, {tokens, width / 2})};
     };
     const int64_t width = modality.width();
-    StreamInputs in{.rows = tokens, .valid_rows = tokens, .tokens = tokens};
+    BlockInputs in{.rows = tokens, .valid_rows = tokens, .tokens = tokens};
     in.rope = rope(width);
     in.cross_rope = rope(config_.audio.width());
     in.context = Filled(exec.dtype, {2 * kPromptRows, modality.context_width});
@@ -172,7 +172,7 @@ class BlockRig : public ModelRig {
   const DrawnCheckpoint drawn_;
   TransformerConfig config_;
   AvBlock block_;
-  PerModality<StreamInputs> in_;
+  PerModality<BlockInputs> in_;
 };
 
 struct Limit {
@@ -186,14 +186,14 @@ TEST_P(BlockKernels, AreFewWithTheFourPassesOfTheDefaultGuidance) {
   const std::vector<std::string> plain = rig.Kernels(false), perturbed = rig.Kernels(true);
   RecordProperty("kernels", static_cast<int>(plain.size()));
   RecordProperty("perturbed", static_cast<int>(perturbed.size()));
-  EXPECT_GT(plain.size(), size_t{30}) << absl::StrJoin(plain, "\n");  // it is a whole block
+  EXPECT_GT(plain.size(), size_t{30}) << absl::StrJoin(plain, "\n");  // a complete block
   EXPECT_LE(plain.size(), GetParam().kernels) << absl::StrJoin(plain, "\n");
   EXPECT_LE(perturbed.size(), GetParam().kernels) << absl::StrJoin(perturbed, "\n");
 }
 
 TEST_P(BlockKernels, WithTheSoundBesideThePictureTheBitsAndTheirNumberAreTheSame) {
   BlockRig rig(GetParam().version, /*video_tokens=*/24);
-  rig.Run(0);  // what is chosen once is chosen now
+  rig.Run(0);  // one-time choices happen here
   const BlockRig::Result alone = rig.Run(0);
   EXPECT_GT(alone.kernels, 30u);
   for (uint64_t seed = 1; seed <= 4; ++seed) EXPECT_TRUE(rig.Run(seed) == alone) << seed;

@@ -28,7 +28,7 @@ Tensor View(std::vector<float>& values, int64_t width) {
   return Tensor(DType::kF32, {static_cast<int64_t>(values.size()) / width, width}, values.data());
 }
 
-// Feature extractor and connectors on the golden's hidden states.
+// Runs feature extractor and connectors on the golden's hidden states.
 absl::StatusOr<Result> RunConnectors(ModelRig& rig, Golden& golden, const ConnectorConfig& config) {
   WeightLoader weights = rig.Open({.paths = {GoldenCheckpoint(golden.metadata("weights"))}});
   KINORA_ASSIGN_OR_RETURN(const FeatureExtractor extractor,
@@ -102,7 +102,7 @@ TEST(Connector, TheGoldenCatchesTheUsualMistakes) {
   EXPECT_GE(error(config), enough);
 }
 
-// Two blocks; of 2.0 with 3 heads.
+// Two blocks; 2.0 has 3 heads.
 TEST(Connector, ContextsAreEqualOnAllRanksOfAnyMeshWithTheBitsOfOneRank) {
   for (const char* generation : {"2_0", "2_3"}) {
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
@@ -133,7 +133,7 @@ TEST(FeatureExtractor, OneProjectionForTwoWidthsIsRefused) {
 
 struct Count {
   ConnectorConfig config;
-  double projections, video, audio;  // millions (docs/model.md "Size and work")
+  double projections, video, audio;  // millions (docs/model.md "Parameters and FLOPs")
 };
 
 TEST(Connector, ReleasedSizesHaveTheirParameters) {

@@ -16,12 +16,12 @@
 namespace kinora {
 namespace {
 
-constexpr int64_t kRows = 37;  // of the golden: longer than its sliding window of 16
+constexpr int64_t kRows = 37;  // the golden's; longer than its sliding window of 16
 const std::vector<int64_t> kLengths = {37, 22};
 
 GemmaConfig GoldenConfig() { return TinyGemma(/*layers=*/4, /*pattern=*/3, /*window=*/16, /*vocabulary=*/320); }
 
-// Ids of the prompts [first, last) of the golden, packed.
+// Returns the packed token ids of the golden's prompts [first, last).
 std::vector<int32_t> PackedIds(Golden& golden, size_t first = 0, size_t last = 2) {
   const Tensor& ids = golden.Get("in.input_ids");
   std::vector<int32_t> packed;
@@ -34,7 +34,7 @@ std::vector<int32_t> PackedIds(Golden& golden, size_t first = 0, size_t last = 2
 
 using States = std::vector<std::vector<float>>;
 
-// The golden's weights as a text encoder's folder, written once and removed at the end.
+// Writes the golden's weights once as a text encoder folder, which is removed at exit.
 std::string GoldenFolder() {
   namespace fs = std::filesystem;
   struct Folder {
@@ -58,7 +58,7 @@ absl::StatusOr<States> RunStates(ModelRig& rig, Golden& golden, const GemmaConfi
   const std::vector<int32_t> ids = PackedIds(golden, first, last);
   const std::vector<int64_t> lengths(kLengths.begin() + static_cast<int64_t>(first),
                                      kLengths.begin() + static_cast<int64_t>(last));
-  States states(gemma.states());  // empty: of another rank
+  States states(gemma.states());  // empty if another rank holds it
   const Tensor seen = rig.arena.Alloc(DType::kF32, {1});
   int64_t next = gemma.held_states().begin;
   gemma.Forward(rig.exec, ids, lengths, seen, [&](int64_t index, const Tensor& hidden) {
@@ -71,7 +71,7 @@ absl::StatusOr<States> RunStates(ModelRig& rig, Golden& golden, const GemmaConfi
   return states;
 }
 
-// Largest error over the states against the golden.
+// Returns the largest error of any state against the golden.
 double WorstError(Golden& golden, States& states) {
   double worst = 0;
   for (size_t i = 0; i < states.size(); ++i) {
@@ -123,7 +123,7 @@ TEST(Gemma, APromptsStatesDoNotDependOnItsNeighbours) {
   }
 }
 
-// Rotation is relative: positions 0 … n - 1 instead of rows - n … rows - 1 change nothing but the rounding.
+// Rotary positions are relative: using 0 … n - 1 instead of rows - n … rows - 1 changes only the rounding.
 TEST(Gemma, TheLengthOfThePaddedRowChangesOnlyRounding) {
   Golden golden("gemma");
   ModelRig rig(Cpu(), DType::kF32);
@@ -131,7 +131,7 @@ TEST(Gemma, TheLengthOfThePaddedRowChangesOnlyRounding) {
   EXPECT_LE(WorstError(golden, states), 1e-4);
 }
 
-// Each of these mistakes must be far above the tolerance, or the golden proves nothing.
+// Each of these mistakes must exceed the tolerance by far; otherwise the golden proves nothing.
 TEST(Gemma, TheGoldenCatchesTheUsualMistakes) {
   Golden golden("gemma");
   std::map<std::string, GemmaConfig> mistakes;
@@ -153,7 +153,7 @@ TEST(Gemma, TheGoldenCatchesTheUsualMistakes) {
   }
 }
 
-// 4 heads, 2 key heads and 4 layers: no number of ranks has to divide any of them.
+// The number of ranks need not divide the 4 heads, 2 key heads or 4 layers.
 TEST(Gemma, EachStateIsOfOneRankOfAnyMeshAndHasTheBitsOfOneRank) {
   for (DType dtype : {DType::kF32, DType::kBF16}) {
     const auto run = [&](const Mesh& mesh) -> absl::StatusOr<States> {
@@ -195,7 +195,7 @@ TEST(Gemma, ARankHoldsNoMoreThanItsShareOfTheReleasedOneAndALayer) {
   }
 }
 
-// 11766 million parameters without the output head, 22.9 TFLOP for 1024 tokens (docs/model.md "Size and work").
+// 11766 million parameters without the output head, 22.9 TFLOP for 1024 tokens (docs/model.md "Parameters and FLOPs").
 TEST(Gemma, TheReleasedSizeHasItsParametersAndFlops) {
   DryBackend backend;
   const auto mesh = Mesh::Single();
@@ -209,7 +209,7 @@ TEST(Gemma, TheReleasedSizeHasItsParametersAndFlops) {
                 [](int64_t, const Tensor&) {});
   EXPECT_NEAR(static_cast<double>(backend.ops().cost().flops()) / 1e12, 22.9, 0.02 * 22.9);
   EXPECT_LT(arena.peak(),
-            1024 * (2 * 3840 + 2 * 15360) * 2 + (64 << 10));  // x, a normed copy, gate and up: no stack of states
+            1024 * (2 * 3840 + 2 * 15360) * 2 + (64 << 10));  // x, a normed copy, gate and up; no stack of states
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 
 #include "engine/base/status_macros.h"
 #include "engine/base/strings.h"
-#include "engine/model/config_reader.h"
+#include "engine/config/config_reader.h"
 #include "engine/ops/dry_backend.h"
 #include "engine/parallel/dry_communicator.h"
 #include "engine/weights/safetensors.h"
@@ -29,14 +29,14 @@ using ::testing::HasSubstr;
 constexpr int64_t kVideoWidth = 64, kAudioWidth = 32;
 constexpr char kTinyModel[] = "models/tiny/ltx-2.3-tiny-dev.safetensors";
 
-// model: a file of the source tree. All tiny models share one text encoder.
+// `model` is a path in the source tree. All tiny models share one text encoder.
 std::shared_ptr<const Checkpoint> OpenTiny(const std::string& model = kTinyModel) {
   const ModelFiles files{.paths = {KINORA_SOURCE_DIR "/" + model},
                          .text_encoder = KINORA_SOURCE_DIR "/models/tiny/gemma"};
   return Checkpoint::Open(files).value();
 }
 
-// `change` may spoil the configuration that the files give.
+// `change` may modify the configuration read from the files.
 absl::StatusOr<std::unique_ptr<TextEncoder>> LoadTiny(
     ModelRig& rig, const TextEncoder::Options& options = {},
     const std::function<void(ModelConfig&)>& change = [](ModelConfig&) {}, const std::string& model = kTinyModel) {
@@ -73,7 +73,7 @@ absl::StatusOr<std::vector<Encoded>> Encode(ModelRig& rig, TextEncoder& encoder,
   return encoded;
 }
 
-// Every `stride`-th row, as the goldens of whole renders keep them.
+// Returns every `stride`-th row, like the goldens of whole renders.
 HostTensor EveryRow(const std::vector<float>& values, int64_t width, int64_t stride) {
   const int64_t rows = (static_cast<int64_t>(values.size()) / width + stride - 1) / stride;
   HostTensor out(DType::kF32, {rows, width});
@@ -131,7 +131,7 @@ TEST(TextEncoder, ARepeatedPromptCostsNothingAndIsTheSame) {
   EXPECT_EQ(encoder->cache().hits(), 2);
   EXPECT_EQ(encoder->cache().misses(), 2);
   EXPECT_EQ(rig.arena.peak() - idle,
-            2 * 1024 * (kVideoWidth + kAudioWidth) * 4);  // the contexts alone: nothing was computed
+            2 * 1024 * (kVideoWidth + kAudioWidth) * 4);  // only the contexts; nothing is computed
   EXPECT_EQ(again[0], first[1]);
   EXPECT_EQ(again[1], first[0]);
 }
@@ -208,7 +208,7 @@ TEST(TextEncoder, AnyMeshEncodesToTheBitsOfOneRank) {
       ModelRig rig(Cpu(), dtype, nullptr, &mesh);
       KINORA_ASSIGN_OR_RETURN(auto encoder, LoadTiny(rig));
       KINORA_ASSIGN_OR_RETURN(auto first, Encode(rig, *encoder, {"a red fox runs", "blurry"}));
-      KINORA_ASSIGN_OR_RETURN(auto second, Encode(rig, *encoder, {"blurry", "a blue fox"}));  // one of them is kept
+      KINORA_ASSIGN_OR_RETURN(auto second, Encode(rig, *encoder, {"blurry", "a blue fox"}));  // one of them is cached
       EXPECT_EQ(encoder->cache().hits(), 1);
       first.insert(first.end(), second.begin(), second.end());
       return first;
@@ -229,7 +229,7 @@ TEST(TextEncoder, AnyMeshEncodesToTheBitsOfOneRank) {
   }
 }
 
-// The values of a tensor of a file, all NaN: whoever reads them says so.
+// Sets all values of a tensor in a file to NaN, so that a loader that reads them fails.
 void Spoil(const std::string& path, const std::string& name) {
   const auto file = SafetensorsFile::Open(path).value();
   const TensorInfo& tensor = *file->Find(name);
@@ -240,7 +240,7 @@ void Spoil(const std::string& path, const std::string& name) {
   bytes << std::string(tensor.bytes, '\xff');
 }
 
-// Which of four ranks, alone and without the others, cannot load the tiny text encoder once `name` is spoilt.
+// Returns which of four ranks, each loading separately, cannot load the tiny text encoder after `name` is spoiled.
 std::vector<int> ReadersOf(const std::string& name) {
   namespace fs = std::filesystem;
   const TemporaryDirectory folder;
@@ -274,7 +274,7 @@ TEST(TextEncoder, EachRankReadsTheLayersThatItHoldsAlone) {
   const std::string blocks = "model.diffusion_model.video_embeddings_connector.transformer_1d_blocks.";
   EXPECT_EQ(ReadersOf(blocks + "0.ff.net.2.weight"), Ranks{0});
   EXPECT_EQ(ReadersOf(blocks + "1.ff.net.2.weight"), Ranks{2});
-  // The states of one row alternate element by element, so who holds some of them reads it whole.
+  // The states of a row are interleaved element by element, so every rank that holds some reads the whole row.
   EXPECT_EQ(ReadersOf("text_embedding_projection.video_aggregate_embed.weight"), (Ranks{0, 1, 2, 3}));
 }
 
@@ -286,7 +286,7 @@ TEST(TextEncoder, ATokenizerOrEncoderOfAnotherModelIsRefused) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("7 states of 64")));
 }
 
-// What a plan sees is what a run takes.
+// The planned memory equals that of a run.
 TEST(TextEncoder, ADryRunMeasuresTheMemoryOfARealOne) {
   ModelRig rig(Cpu(), DType::kBF16);
   const auto encoder = LoadTiny(rig).value();
@@ -307,7 +307,7 @@ TEST(TextEncoder, ADryRunMeasuresTheMemoryOfARealOne) {
   EXPECT_EQ(arena.peak(), rig.arena.peak());
 }
 
-// Projection and blocks over 1024 rows: 3.0 and 6.7 TFLOP per prompt (docs/model.md "Size and work").
+// Projection and blocks over 1024 rows: 3.0 and 6.7 TFLOP per prompt (docs/model.md "Parameters and FLOPs").
 TEST(TextEncoder, ReleasedConnectorsHaveTheirFlops) {
   for (const auto& [config, expected] :
        {std::pair{ReleasedConnector20(), 3.0}, std::pair{ReleasedConnector23(), 6.7}}) {
@@ -324,8 +324,8 @@ TEST(TextEncoder, ReleasedConnectorsHaveTheirFlops) {
       EXPECT_TRUE(encoder->EncodeTokens(exec, {std::vector<int32_t>(tokens, 0)}, {context}).ok());
       return static_cast<double>(backend.ops().cost().flops()) / 1e12;
     };
-    EXPECT_NEAR(flops(1024) - 22.9, expected, 0.35);  // less Gemma's; both figures are rounded
-    EXPECT_LT(flops(256), 0.5 * flops(1024));         // only valid rows
+    EXPECT_NEAR(flops(1024) - 22.9, expected, 0.35);  // without Gemma's; both figures are rounded
+    EXPECT_LT(flops(256), 0.5 * flops(1024));         // only valid rows are computed
   }
 }
 

@@ -1,4 +1,4 @@
-// What the tests of the text side share: configurations of the goldens, and rows without their padding.
+// Shared by tests of the text models: configurations of the goldens, and removal of padding rows.
 #ifndef KINORA_TESTS_MODEL_TEXT_RIG_H_
 #define KINORA_TESTS_MODEL_TEXT_RIG_H_
 
@@ -7,13 +7,14 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
-#include "engine/model/config.h"
+#include "engine/config/model_config.h"
 #include "tests/testing/golden.h"
 #include "tests/testing/model_rig.h"
 
 namespace kinora {
 
-// The golden's weights as a file, written once by whichever rank asks first and removed when the test program ends.
+// Returns a file with the golden's weights. The first rank that calls it writes the file; the test program removes it
+// at exit.
 inline std::string GoldenCheckpoint(const std::string& name) {
   struct Written {
     explicit Written(const std::string& name) : golden(name), path(golden.WriteCheckpoint()) {}
@@ -26,8 +27,8 @@ inline std::string GoldenCheckpoint(const std::string& name) {
   return written.try_emplace(name, name).first->second.path;
 }
 
-// The valid rows, one prompt after the other, of [prompts, rows, width] f32 that is padded on the left; `state`: index
-// on a fourth axis.
+// Returns the valid rows of all prompts in sequence, from a left-padded f32 tensor [prompts, rows, width]. `state` is
+// the index on an optional fourth axis.
 inline HostTensor PackValid(const Tensor& padded, const std::vector<int64_t>& lengths, int64_t state = 0) {
   const int64_t rows = padded.dim(1), width = padded.dim(2), states = padded.shape().rank() == 4 ? padded.dim(3) : 1;
   int64_t tokens = 0;
@@ -43,7 +44,7 @@ inline HostTensor PackValid(const Tensor& padded, const std::vector<int64_t>& le
   return packed;
 }
 
-// Gemma-3 as tests/golden/golden/configs.py has it, with `layers` of which every `pattern`-th is global.
+// Gemma-3 as in tests/golden/golden/configs.py, with `layers` layers, of which every `pattern`-th is global.
 inline GemmaConfig TinyGemma(int64_t layers = 6, int64_t pattern = 6, int64_t window = 64, int64_t vocabulary = 1040) {
   GemmaConfig config{.vocabulary = vocabulary,
                      .width = 64,

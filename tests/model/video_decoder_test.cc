@@ -35,7 +35,7 @@ TEST_P(VideoDecoderGolden, FramesAndEveryStageEqualTheReference) {
   EXPECT_TRUE(Near(rig.Floats(frames), expected.tensor(), rig.tolerance));
   EXPECT_TRUE(taps.Result());
   EXPECT_GE(taps.compared(), 6);
-  EXPECT_EQ(rig.arena.peak(), decoder.ArenaBytes(dtype, shape));  // the dry run said exactly what was needed
+  EXPECT_EQ(rig.arena.peak(), ArenaBytesOf(decoder, dtype, shape));  // the dry run reported exactly the memory needed
 }
 
 INSTANTIATE_TEST_SUITE_P(All, VideoDecoderGolden,
@@ -52,7 +52,7 @@ TEST(VideoDecoder, ReplayingACaptureWithAnotherLatentEqualsEager) {
   const Shape shape = latent.tensor().shape();
   HostTensor input(DType::kF32, shape), eager(DType::kF32, loaded.decoder().OutputShape(shape));
   HostTensor replayed(DType::kF32, eager.tensor().shape());
-  Exec exec = loaded.MakeExec(loaded.decoder().ArenaBytes(DType::kF32, shape));
+  Exec exec = loaded.MakeExec(ArenaBytesOf(loaded.decoder(), DType::kF32, shape));
   loaded.decoder().Forward(exec, latent.tensor(), eager.tensor());
   std::fill_n(input.f32(), input.tensor().elements(), std::numeric_limits<float>::quiet_NaN());
   auto graph = exec.ops.stream().Capture([&] { loaded.decoder().Forward(exec, input.tensor(), replayed.tensor()); });
@@ -62,7 +62,7 @@ TEST(VideoDecoder, ReplayingACaptureWithAnotherLatentEqualsEager) {
   EXPECT_EQ(RelativeError(replayed.tensor(), eager.tensor()), 0);
 }
 
-// A decoder without weights in memory, and the ops that counted them.
+// A decoder without weights in memory, and the backend that counts its cost.
 struct DryDecoder {
   explicit DryDecoder(const VideoDecoderConfig& config)
       : loader(WeightLoader::Dry(*mesh, backend, DType::kBF16)),

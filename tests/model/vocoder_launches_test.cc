@@ -1,5 +1,5 @@
-// How many kernels and copies a stage of the vocoder's generators is, as a captured graph has them. A library's call is
-// one on the simulated device.
+// The number of kernels and copies per stage of the vocoder's generators, from a captured graph. On the simulated
+// device a library call is one kernel.
 #include <gtest/gtest.h>
 
 #include "engine/model/vocoder_generator.h"
@@ -11,7 +11,7 @@ namespace kinora {
 namespace {
 
 size_t NodesOf(CudaStream& stream, absl::FunctionRef<void()> body) {
-  body();  // what is chosen once is chosen now
+  body();  // one-time choices happen here
   EXPECT_THAT(stream.Synchronize(), IsOk());
   cudaGraph_t graph = nullptr;
   EXPECT_EQ(cudaStreamBeginCapture(stream.handle(), cudaStreamCaptureModeThreadLocal), cudaSuccess);
@@ -23,11 +23,12 @@ size_t NodesOf(CudaStream& stream, absl::FunctionRef<void()> body) {
   return count;
 }
 
-// Three blocks of three dilations: 18 activations, each written where the taps of its convolution read it, and 18
-// products; the upsampling is two, each block but the last begins with a copy, and the mean is two sums and a product.
+// Three blocks of three dilations: 18 activations, each written directly in the layout its convolution reads, and 18
+// products. The upsampling takes two, each block but the last starts with a copy, and the mean takes two sums and a
+// product.
 TEST(VocoderLaunches, AStageOfThreeBlocksIsAtMost43) {
   constexpr size_t kStage = 36 + 2 + 2 + 3;
-  constexpr size_t kFirst = 2, kLast = 2, kLimit = 1;  // the convolutions round the stages, and the clamp
+  constexpr size_t kFirst = 2, kLast = 2, kLimit = 1;  // the convolutions around the stages, and the clamp
   GoldenRun run("vocoder_2_3", DType::kF32, Cuda());
   const GeneratorConfig config = GoldenVocoder("2_3").base;
   const Generator generator = OrDie(Generator::Load(run.loader.Under("vocoder").Under("vocoder"), config, "vocoder"));

@@ -1,5 +1,5 @@
-// Every module of a model from one loader: nothing missing, nothing unread, names and parameter counts as the
-// references have.
+// Loads every module of a model from one loader: no tensor is missing or unread, and names and parameter counts equal
+// the references'.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@
 #include "engine/ops/dry_backend.h"
 #include "engine/parallel/dry_communicator.h"
 #include "engine/weights/key_tables.h"
-#include "tests/model/config_files.h"
+#include "tests/config/config_files.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/weights/key_list.h"
 
@@ -31,7 +31,7 @@ using testing::HasSubstr;
 const std::string kTiny = KINORA_SOURCE_DIR "/models/tiny/";
 const std::string kTinyFile = kTiny + "ltx-2.3-tiny-dev.safetensors";
 
-// All that a text-to-video process loads.
+// Loads everything that a text-to-video process loads.
 absl::Status LoadEverything(const WeightLoader& root, const ModelConfig& config, const std::string& tokenizer_model) {
   std::unique_ptr<const Tokenizer> tokenizer;
   if (!tokenizer_model.empty()) {
@@ -48,7 +48,7 @@ absl::Status LoadEverything(const WeightLoader& root, const ModelConfig& config,
 
 struct Release {
   const char* version;
-  std::map<std::string, double> millions;  // docs/model.md "Size and work"; connectors with their projections
+  std::map<std::string, double> millions;  // docs/model.md "Parameters and FLOPs"; connectors include their projections
 };
 class Released : public testing::TestWithParam<Release> {};
 
@@ -107,8 +107,8 @@ class TinyModel : public testing::Test {
   absl::Status Load(const std::string& file, Backend& backend) {
     return Load({.paths = {file}, .text_encoder = kTiny + "gemma"}, DType::kF32, *mesh_, backend);
   }
-  // Copies the tiny file without the tensor `drop`, with a one-element tensor `add`, and with `spoil`'s last element a
-  // NaN.
+  // Copies the tiny file without the tensor `drop`, with a one-element tensor `add`, and with the last element of
+  // `spoil` set to NaN.
   std::string Changed(const std::string& drop, const std::string& add, const std::string& spoil) {
     const auto tiny = *SafetensorsFile::Open(kTinyFile);
     SafetensorsWriter writer;
@@ -151,7 +151,7 @@ TEST_F(TinyModel, LoadsWholeInBothPrecisionsAndOnEveryTensorRank) {
 
 TEST_F(TinyModel, IsRefusedForAMissingAnUnreadOrASpoiltTensor) {
   const std::string missing = "model.diffusion_model.transformer_blocks.1.audio_ff.net.2.bias";
-  DryBackend dry;  // sees it too, without reading
+  DryBackend dry;  // detects it too, without reading values
   for (Backend* backend : {backend_.get(), static_cast<Backend*>(&dry)}) {
     EXPECT_THAT(Load(Changed(missing, "", ""), *backend),
                 StatusIs(StatusCode::kInvalidArgument,
@@ -179,7 +179,7 @@ TEST_F(TinyModel, LoadsWholeFromADiffusersFolderToo) {
   for (const auto& [canonical, entry] : tiny->tensors()) {
     if (ComponentOf(canonical) == "text_encoder" || canonical.starts_with("vae.per_channel_statistics.channel") ||
         canonical.starts_with("vae.per_channel_statistics.mean-of-stds")) {
-      continue;  // diffusers keeps the two statistics that are read
+      continue;  // diffusers has only the two statistics that are read
     }
     const auto [component, key] = DiffusersFromCanonical(canonical);
     data.emplace_back(entry.tensor->bytes, '\0');

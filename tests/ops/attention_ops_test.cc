@@ -47,7 +47,7 @@ struct AttentionCase {
   bool causal = false;
   int64_t window = 0, key_length = -1;
   bool bias = false;
-  int64_t gap = 0;  // columns before those of q, k, v and out in their rows
+  int64_t gap = 0;  // columns before q, k, v and out in their rows
   std::vector<int8_t> sequences = {0, 1, 1};
 };
 void PrintTo(const AttentionCase& c, std::ostream* out) { *out << c.name; }
@@ -65,7 +65,7 @@ AttentionOptions OptionsOf(const AttentionCase& c) {
   return o;
 }
 
-// One query of one head; zeros if it sees no key.
+// Computes one query of one head; zeros if the query sees no key.
 void ReferenceRow(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& o, int64_t d, int64_t b,
                   int64_t i, int h, float* out) {
   const int64_t nq = q.rows() / o.batch, nk = k.rows() / o.kv_batches, row = o.kv_batch[b] * nk;
@@ -100,7 +100,7 @@ HostTensor ReferenceAttention(const Tensor& q, const Tensor& k, const Tensor& v,
   return out;
 }
 
-// Its columns from `gap` on, contiguous.
+// The columns of `whole` from `gap` on, contiguous.
 HostTensor Behind(const HostTensor& whole, int64_t gap) {
   const int64_t width = whole.tensor().width() - gap;
   HostTensor part(DType::kF32, {whole.tensor().rows(), width});
@@ -112,7 +112,7 @@ HostTensor Behind(const HostTensor& whole, int64_t gap) {
 
 class AttentionSizes : public testing::TestWithParam<std::tuple<TestedBackend, AttentionCase>> {};
 
-// In f32, in bf16, and in bf16 with results of f32.
+// In f32, in bf16, and in bf16 with f32 results.
 TEST_P(AttentionSizes, EqualTheDefinition) {
   const AttentionCase& c = std::get<1>(GetParam());
   Device device(std::get<0>(GetParam()));
@@ -260,7 +260,7 @@ TEST_P(Attentions, ChunksOfKeysMergeToTheWhole) {
   EXPECT_TRUE(Near(device.Download(merged).tensor(), device.Download(whole).tensor(), 1e-6));
 }
 
-// The fused op against its definition on the same object.
+// Compares the fused op with its definition on the same backend.
 TEST_P(Attentions, MergedChunksAreGatedByHead) {
   Device device(GetParam());
   for (DType dtype : {DType::kF32, DType::kBF16}) {

@@ -1,4 +1,4 @@
-// The vocoder's ops on every backend against plain loops in double.
+// The vocoder's ops on every backend against plain loops in double precision.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,8 +38,8 @@ struct SnakeCase {
   int64_t rows, width, up_taps, down_taps;
 };
 
-// The definition, step by step as BigVGAN has it: pad, insert zeros, filter, crop; activate; pad, filter, take every
-// second.
+// The definition step by step, as in BigVGAN: pad, insert zeros, filter, crop; activate; pad, filter, take every second
+// value.
 std::vector<double> SnakeByDefinition(const SnakeCase& c, const Floats& x, const Floats& frequency,
                                       const Floats& amplitude, const Floats& up, const Floats& down) {
   const auto at = [](int64_t i, int64_t n) { return std::min(std::max<int64_t>(i, 0), n - 1); };
@@ -93,7 +93,7 @@ TEST_P(AudioOps, SnakeIsPadStretchFilterActivateFilterAndHalve) {
   }
 }
 
-// The fused op is its definition to the bit, on every backend.
+// On every backend the fused op equals its definition bit for bit.
 TEST_P(AudioOps, SnakeThenConvIsASnakeAndAConvolution) {
   struct Case {
     int64_t rows, in, out;
@@ -139,7 +139,7 @@ TEST_P(AudioOps, SnakeIsExactForLargeArguments) {
                        .down = taps},
                       result);
   const Floats out = device_.Floats(result);
-  for (int64_t i = 0; i < 400; ++i) {  // both doubled rows are x, so is their mean
+  for (int64_t i = 0; i < 400; ++i) {  // both doubled rows equal x, and so does their mean
     const float z = x[i] * frequency[i % 4];
     ASSERT_NEAR(out[i], x[i] + std::pow(std::sin(double{z}), 2), 2e-6 * (1 + std::abs(x[i]))) << i << ": " << z;
   }
@@ -197,7 +197,7 @@ TEST_P(AudioOps, MagnitudeJoinsTheTwoHalvesOfARow) {
   const Floats odd = device_.Floats(out);
   EXPECT_TRUE(std::isnan(odd[0]));
   EXPECT_EQ(odd[1], kInfinity);
-  EXPECT_EQ(odd[2], kInfinity);  // its square is beyond float32
+  EXPECT_EQ(odd[2], kInfinity);  // its square overflows float32
 }
 
 TEST_P(AudioOps, SnakeKeepsWhatIsNotANumberUnderItsFilters) {
@@ -232,7 +232,7 @@ TEST_P(AudioOps, RepeatNearestRepeatsAlongEachAxis) {
   EXPECT_EQ(Floats(frames.begin() + 60, frames.begin() + 120), Floats(x.begin(), x.begin() + 60));
 }
 
-// Nothing reads the inputs' memory at capture, and a replay reads what it holds then.
+// Capturing does not read the inputs' memory; each replay reads its current contents.
 TEST_P(AudioOps, AllAreCapturedAndReplayed) {
   const Tensor taps = device_.Upload(Random(12, 8, 0.3f), {12}), channel = device_.Upload(Random(8, 9), {8});
   const AntiAliasedSnake snake{.frequency = channel, .amplitude = channel, .up = taps, .down = taps};
@@ -249,7 +249,7 @@ TEST_P(AudioOps, AllAreCapturedAndReplayed) {
   ASSERT_TRUE(graph.ok());
   for (int seed : {1, 2}) {
     const Floats values = Random(480, seed);
-    device_.ops().stream().CopyFromHost(values.data(), x);  // the graph holds the address
+    device_.ops().stream().CopyFromHost(values.data(), x);  // the graph keeps the address
     (*graph)->Replay();
     const Floats magnitudes = device_.Floats(m), repeated = device_.Floats(r);
     body();

@@ -13,7 +13,7 @@ using testing::HasSubstr;
 
 TEST(Backend, IsOpenedByNameAndTheDefaultIsTheBestThatIsUsable) {
   const absl::StatusOr<std::string> device = DeviceName("cuda", {});
-  const bool simulated = device.ok() && device->find("simulated") == 0;  // which nobody gets without asking
+  const bool simulated = device.ok() && device->find("simulated") == 0;  // used only on request
   const std::string best = device.ok() && !simulated ? "cuda" : "cpu";
   for (const std::string name : {"cpu", ""}) {
     KINORA_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Backend> backend, OpenBackend(name, {.threads = 2}));
@@ -36,7 +36,7 @@ TEST(Backend, WhatThisBuildLacksAndWhatNobodyKnowsNamesTheField) {
   if (absl::IsUnimplemented(DeviceName("cuda", {}).status())) {
     each("cuda", StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("device: cuda: not available in this build")));
   }
-  EXPECT_THAT(TraitsOf("cuda", {}), IsOk());  // clips are planned for devices that are elsewhere
+  EXPECT_THAT(TraitsOf("cuda", {}), IsOk());  // plans may be made for devices of other machines
   EXPECT_THAT(TraitsOf("tpu", {}).status(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("device: tpu")));
   each("tpu", StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("device: tpu: cpu or cuda is needed")));
 }
@@ -48,7 +48,7 @@ TEST(Backend, HostThreadsDoEachTaskOnce) {
   EXPECT_THAT(done, testing::Each(1));
 }
 
-// What a plan reserves beside the device's arena follows from whether the two memories are one.
+// A plan reserves host memory besides the device's arena unless memory is unified.
 TEST(DryBackend, ReservesAHostSideWhereMemoriesAreApart) {
   BackendTraits traits = *TraitsOf("cpu", {});
   for (const bool unified : {true, false}) {

@@ -1,4 +1,5 @@
-// Tiles added up and made bytes, on every backend: bit for bit the definition, whose products are rounded one by one.
+// Blending of tiles and conversion to bytes, on every backend: bit for bit as defined, with each product rounded
+// separately.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +30,7 @@ std::vector<uint32_t> Bits(const Values& values) {
   return bits;
 }
 
-// What no compiler may fuse.
+// A product that the compiler cannot fuse with an addition.
 float Product(float a, float b) {
   volatile float rounded = a * b;
   return rounded;
@@ -57,7 +58,7 @@ class BlendOps : public OpTest {
     Values rgb;
     int32_t bad = 0;
   };
-  // in_place: the floats lie where the sums lay.
+  // in_place: the floats replace the sums.
   Finished Finish(const Shape& shape, const Values& sums, const HostWeights* weights, bool in_place, int32_t bad);
 
   Device device_{GetParam()};
@@ -82,7 +83,7 @@ void BlendOps::Add(const Shape& tile_shape, const Shape& sums_shape, int64_t row
 TEST_P(BlendOps, TilesAreAddedWhereTheyLie) {
   Add({3, 4, 8, 3}, {3, 4, 8, 3}, 0, 0);
   Add({2, 3, 8, 3}, {2, 7, 24, 3}, 4, 16);    // vectors of eight, in larger frames
-  Add({2, 3, 8, 3}, {2, 7, 24, 3}, 2, 5);     // the same where they are not aligned
+  Add({2, 3, 8, 3}, {2, 7, 24, 3}, 2, 5);     // the same, unaligned
   Add({2, 3, 5, 3}, {2, 5, 7, 3}, 1, 2);      // no vectors
   Add({1, 2, 200, 3}, {1, 3, 301, 3}, 1, 8);  // lines of several blocks, sums without vectors
   Add({1, 1, 1, 1}, {1, 1, 1, 1}, 0, 0);
@@ -104,7 +105,7 @@ BlendOps::Finished BlendOps::Finish(const Shape& shape, const Values& sums, cons
   finished.bad = *device_.Download(options.first_bad).tensor().data<int32_t>();
   if (!in_place) {
     EXPECT_EQ(Bits(device_.Floats(on_device)), Bits(sums));
-    Rgb8Options bytes_alone = options;  // what is asked for when nobody looks at the floats
+    Rgb8Options bytes_alone = options;  // without the float output
     bytes_alone.rgb = Tensor();
     const Tensor again = device_.Output(DType::kU8, shape);
     device_.ops().FinishRgb8(on_device, bytes_alone, again);

@@ -1,4 +1,4 @@
-// The times of calls on the simulated device's streams.
+// Durations of calls on the simulated device's streams.
 #include "engine/ops/cuda/call_timer.h"
 
 #include <gmock/gmock.h>
@@ -18,7 +18,7 @@ constexpr int64_t kPlaces = 20;
 class CallTimerTest : public testing::Test {
  protected:
   ~CallTimerTest() override { simt::Restore(); }
-  // A call that does nothing on the device.
+  // A call that enqueues nothing on the device.
   static absl::Status Nothing() { return absl::OkStatus(); }
   CallTimer::Took Hear() {
     return [this](absl::Duration took) { heard_.push_back(took); };
@@ -45,7 +45,7 @@ TEST_F(CallTimerTest, ACallTookAsLongAsTheDeviceWasAtIt) {
   EXPECT_EQ(heard_.size(), 0u) << "before the device was waited for";
   EXPECT_THAT(stream_->Synchronize(), IsOk());
   ASSERT_EQ(heard_.size(), 1u);
-  EXPECT_GE(heard_[0], kWork - absl::Microseconds(10));  // by two clocks
+  EXPECT_GE(heard_[0], kWork - absl::Microseconds(10));  // two different clocks
   EXPECT_LE(heard_[0], absl::Now() - begin + absl::Microseconds(10));
 }
 

@@ -1,5 +1,5 @@
-// Convolutions on every backend, against a definition in double: every padding, stride and dilation, every mixture of
-// types, and extents that a device cuts into runs.
+// Convolutions on every backend, against a definition in double precision: all paddings, strides and dilations, all
+// combinations of types, and sizes that a device splits into runs.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -39,7 +39,7 @@ struct ConvCase {
   DType x_type = DType::kF32, weight_type = DType::kF32, out_type = DType::kF32;
   bool bias = true, add = false;
   Activation activation = Activation::kNone;
-  int64_t gap = 0;  // behind the pixels of x and out
+  int64_t gap = 0;  // after each pixel of x and out
 };
 void PrintTo(const ConvCase& c, std::ostream* out) { *out << c.name; }
 
@@ -55,7 +55,7 @@ int64_t Extent(const ConvAxis& axis, int64_t extent) {
   return (extent + axis.before + axis.after - axis.dilation * (axis.kernel - 1) - 1) / axis.stride + 1;
 }
 
-// The sum under one output's taps.
+// The sum over the taps of one output.
 double Sum(const ConvCase& c, const Tensor& x, const Tensor& matrix, const Shape& y, int64_t position, int64_t o) {
   const int64_t w = position % y[2], h = position / y[2] % y[1], t = position / y[2] / y[1];
   const int64_t taps = c.time.kernel * c.height.kernel * c.width.kernel, in = c.x[3];
@@ -78,7 +78,7 @@ double Activated(Activation activation, double v) {
   return v;
 }
 
-// A tensor of the device, pixels `gap` elements apart; the gaps keep what Output fills in.
+// Uploads a tensor with pixels `gap` elements apart; the gaps keep Output's fill value.
 Tensor Spread(Device& device, const Tensor& host, int64_t gap) {
   if (gap == 0) return device.Upload(host);
   Shape wide{host.dim(0), host.dim(1), host.dim(2), host.dim(3) + gap};
@@ -107,7 +107,7 @@ TEST_P(ConvOps, EqualTheDefinition) {
                      .accumulate = c.add ? Accumulate::kAdd : Accumulate::kNo},
                     y);
   HostTensor expected(DType::kF32, shape);
-  // Products are computed in the weight's type.
+  // The op computes products in the weight's type.
   HostTensor rounded = Random(c.x_type, c.x, 1);
   for (int64_t i = 0; c.weight_type == DType::kBF16 && i < c.x.elements(); ++i) {
     Set(rounded.tensor(), i, static_cast<float>(bf16(static_cast<float>(Value(x.tensor(), i)))));
@@ -134,7 +134,7 @@ constexpr ConvAxis kStride{.kernel = 3, .stride = 2, .before = 1, .after = 1};
 constexpr ConvAxis kStridedCausal{.kernel = 3, .stride = 2, .before = 2, .padding = Padding::kReplicate};
 constexpr ConvAxis kDilated{.kernel = 7, .dilation = 5, .before = 15, .after = 15};
 
-// float32, and what is no fit for tensor cores.
+// Float32 cases, and cases that tensor cores do not support.
 const ConvCase kExact[] = {
     {.name = "Video", .x = {4, 5, 6, 16}, .out = 24, .time = kCausal, .height = kZeros, .width = kReflect},
     {.name = "OddChannels", .x = {3, 4, 5, 7}, .out = 9, .time = kCentred, .height = kReflect, .width = kReflect},
@@ -192,7 +192,7 @@ const ConvCase kExact[] = {
      .add = true},
     {.name = "FloatByBf16ToFloat", .x = {2, 4, 5, 9}, .out = 8, .height = kZeros, .weight_type = kBf16},
     {.name = "PixelsApart", .x = {2, 4, 5, 12}, .out = 8, .time = kCausal, .height = kZeros, .add = true, .gap = 3},
-    // Lines long enough for taps to share tiles of pixels.
+    // Long lines, so that taps share tiles of pixels.
     {.name = "LongLines", .x = {2, 3, 37, 48}, .out = 40, .time = kCausal, .height = kZeros, .width = kReflect},
     {.name = "DeepLines", .x = {1, 2, 20, 1100}, .out = 17, .height = kZeros, .width = kZeros},
     {.name = "LongLinesOfOddChannels",
@@ -214,7 +214,7 @@ ConvCase Bf16(ConvCase c) {
   c.x_type = c.weight_type = c.out_type = kBf16;
   return c;
 }
-// What tensor cores take.
+// Cases that tensor cores support.
 const ConvCase kTensorCores[] = {
     Bf16({.name = "Zeros", .x = {3, 6, 5, 16}, .out = 24, .time = kZeros, .height = kZeros, .width = kZeros}),
     Bf16({.name = "Uneven", .x = {3, 6, 5, 8}, .out = 8, .time = kUneven, .height = kUneven, .width = kUneven}),
@@ -313,8 +313,8 @@ INSTANTIATE_TEST_SUITE_P(TensorCores, ConvOps,
 class LongConvs : public OpTest {};
 INSTANTIATE_TEST_SUITE_P(On, LongConvs, testing::ValuesIn(Backends()), BackendName);
 
-// 70,000 positions of 32 taps by 64 channels are more pixels than a device unfolds at a time. The identity at the last
-// tap makes each output the pixel that it stands on.
+// 70,000 positions of 32 taps by 64 channels are more pixels than a device unfolds at a time. The last tap is the
+// identity, so each output equals the pixel at its position.
 TEST_P(LongConvs, PositionsBeyondOneRunGoOnWhereItEnded) {
   Device device(GetParam());
   const int64_t rows = 70000, in = 64, out = 2, taps = 32;

@@ -1,4 +1,4 @@
-// How the CUDA backend computes attention: which way it takes, and in how many calls.
+// The CUDA backend's choice of attention implementation, and its number of calls.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ class CudaAttention : public testing::Test {
     device_.ops().stream().Copy(wide, out);
     return out;
   }
-  // Kernels and library calls of one attention of 8 queries and 24 keys, heads 16 wide.
+  // Number of kernels and library calls for one attention of 8 queries and 24 keys, with heads of width 16.
   uint64_t Launches(DType dtype, const std::vector<int8_t>& sequences, AttentionOptions o = {}, int64_t gap = 0) {
     o.heads = 2;
     o.batch = static_cast<int>(sequences.size());
@@ -57,7 +57,7 @@ TEST_F(CudaAttention, IsTwoProductsAroundASoftmaxWhereCudnnHasNoEngineOrNoTime) 
 }
 
 TEST_F(CudaAttention, TakesAsManyQueriesAtATimeAsHaveRoom) {
-  // 3,000 · 23,000 logits of four bytes are more than the scratch memory.
+  // 3,000 · 23,000 logits of four bytes exceed the scratch memory.
   const Tensor q = Filled(DType::kF32, {3000, 8}, 1), k = Filled(DType::kF32, {23000, 8}, 2);
   const Tensor all = device_.Output(DType::kF32, {3000, 8}), last = device_.Output(DType::kF32, {500, 8});
   ASSERT_TRUE(device_.ops().stream().Synchronize().ok());

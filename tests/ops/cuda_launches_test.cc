@@ -1,4 +1,4 @@
-// How many kernels the fused ops of the CUDA backend are.
+// The number of kernels that the CUDA backend's fused ops launch.
 #include <gtest/gtest.h>
 
 #include "tests/simt/control.h"
@@ -22,7 +22,7 @@ TEST(CudaLaunches, AGuidedStepIsTwoWithCleanLatentsToo) {
   EXPECT_EQ(simt::Counted().launches, 2u);
 }
 
-// The last convolution of the video decoder: a call of cuDNN, without pixels laid out under taps before it.
+// The last convolution of the video decoder is one cuDNN call, without im2col before it.
 TEST(CudaLaunches, ABf16ConvolutionToFloatIsOne) {
   Device device(Cuda());
   HostTensor x(DType::kBF16, {1, 4, 5, 16}), matrix(DType::kBF16, {48, 9, 16}), bias(DType::kF32, {48});

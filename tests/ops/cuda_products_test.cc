@@ -1,4 +1,4 @@
-// Products by the library that stands for cuBLASLt: batches, tuning and what is kept of it, a library that is missing.
+// Products with the simulated cuBLASLt: batches, tuning and its cache, and a missing library.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ class CudaProducts : public testing::Test {
     EXPECT_THAT(products, IsOk());
     return *std::move(products);
   }
-  // f32 values that follow each other.
+  // Consecutive f32 values.
   Tensor Values(int64_t count, float first = 0.0f) {
     std::vector<float> values(count);
     for (int64_t i = 0; i < count; ++i) values[i] = std::sin(first + 0.7f * static_cast<float>(i));
@@ -60,7 +60,7 @@ class CudaProducts : public testing::Test {
     EXPECT_THAT(stream_->Synchronize(), IsOk());
     return values;
   }
-  // How many kernels it takes.
+  // The number of kernels that the product launches.
   int64_t Launches(Products& products, const Product& product) {
     const auto before = simt::Counted().launches;
     EXPECT_THAT(products.Run(product, workspace_, stream_->handle()), IsOk());
@@ -89,7 +89,7 @@ TEST_F(CudaProducts, BatchesOfEveryOrderEqualTheirDefinition) {
   std::vector<float> sum = before;
   for (int form = 0; form < 4; ++form) {
     const bool a_flipped = (form & 1) != 0, b_flipped = (form & 2) != 0;
-    // The heads of packed rows for d: matrices side by side.
+    // The heads of packed rows for d: adjacent matrices.
     ASSERT_THAT(
         products->Run(
             {.m = kM,
@@ -131,10 +131,10 @@ TEST_F(CudaProducts, TheFirstOfAProblemMeasuresAndTheFileSparesTheNextProcessTha
   EXPECT_EQ(Launches(*products, product), 1);
   EXPECT_THAT(Contents(file), AllOf(HasSubstr("a device cublasLt 130100\t"), HasSubstr("6x8x5*1")));
   EXPECT_EQ(Launches(*Open(file), product), 1);
-  kinora_cublaslt_pretend(130200);  // algorithms of one version mean nothing to another
+  kinora_cublaslt_pretend(130200);  // algorithms of one version are invalid in another
   EXPECT_EQ(Launches(*Open(file), product), 8 * 4 + 1);
   kinora_cublaslt_pretend(130100);
-  EXPECT_EQ(Launches(*Open(file), product), 1);  // and both are kept
+  EXPECT_EQ(Launches(*Open(file), product), 1);  // both versions' algorithms are kept
 }
 
 TEST_F(CudaProducts, NothingIsMeasuredInACaptureOrWhereAProductAdds) {
@@ -196,7 +196,7 @@ TEST_F(CudaProducts, AFailedLaunchIsTheLibrarysAndAllOfItIsGivenBack) {
   EXPECT_EQ(kinora_cublaslt_alive(), before);
 }
 
-// A description that the library refuses would not fail: a kernel of ours would do the rest, one launch more.
+// If the library rejected the description, our own kernel would replace it with one more launch, without an error.
 TEST_F(CudaProducts, BiasAndGeluAreTheLibrarysInEachDtype) {
   constexpr int64_t kRows = 8, kIn = 16, kOut = 24;
   const auto backend = *OpenBackend("cuda", {});
@@ -217,7 +217,7 @@ TEST_F(CudaProducts, BiasAndGeluAreTheLibrarysInEachDtype) {
   }
 }
 
-// Blocks of rows, of which each has its own part of the gate's rows.
+// Blocks of rows; each block uses its own part of the gate's rows.
 TEST_F(CudaProducts, MoreRowsThanTheScratchMemoryHoldsGoInBlocks) {
   constexpr int64_t kRows = 4200, kWidth = 16'384;  // 275 MB of float32
   const auto backend = *OpenBackend("cuda", {});

@@ -1,4 +1,4 @@
-// The CUDA stream and backend on the simulated device: copies, captures, marks, and what goes wrong.
+// The CUDA stream and backend on the simulated device: copies, captures, marks and errors.
 #include "engine/ops/cuda/cuda_stream.h"
 
 #include <gmock/gmock.h>
@@ -54,14 +54,14 @@ class CudaStreamTest : public testing::Test {
 
 TEST_F(CudaStreamTest, CopiesFromTheHostPassThroughAFewPinnedMegabytesInOrder) {
   CudaStream& stream = NewStream();
-  const int64_t count = 3 * CudaStream::kStagingBytes / 4 + 5;  // floats: three times round the ring
+  const int64_t count = 3 * CudaStream::kStagingBytes / 4 + 5;  // floats; fills the staging ring three times
   Tensor t = Alloc(DType::kF32, {count});
   Floats values = Counting(count);
   for (uint64_t seed = 0; seed < 3; ++seed) {
-    simt::Seed(seed, /*random_order=*/seed > 0);  // first on a device that does nothing before it must
+    simt::Seed(seed, /*random_order=*/seed > 0);  // seed 0: a device that does nothing before it must
     stream.CopyFromHost(values.data(), t);
     Floats expected = values;
-    std::fill(values.begin(), values.end(), -1.0f);  // has been read
+    std::fill(values.begin(), values.end(), -1.0f);  // the copy has already read it
     EXPECT_TRUE(Read(stream, t) == expected);
     values = expected;
   }
@@ -102,7 +102,7 @@ TEST_F(CudaStreamTest, CountersPassAsTheyAre) {
   CudaStream& stream = NewStream();
   Tensor from = Alloc(DType::kI32, {4, 6}), to = Alloc(DType::kI32, {4, 3});
   std::vector<int32_t> values(24);
-  std::iota(values.begin(), values.end(), 0x7f800001);  // as floats these are signalling NaNs
+  std::iota(values.begin(), values.end(), 0x7f800001);  // signalling NaNs when seen as floats
   stream.CopyFromHost(values.data(), from);
   stream.Copy(from.Columns(2, 5), to);
   std::vector<int32_t> got(12);
@@ -171,7 +171,7 @@ TEST_F(CudaStreamTest, AMarkIsReachedWhileWorkBehindItIsStillToCome) {
 
 TEST_F(CudaStreamTest, WhatWasEnqueuedBeforeAMarkIsDoneWhenItIsReached) {
   CudaStream& stream = NewStream();
-  simt::Seed(1, /*random_order=*/false);  // nothing is done before it is looked for
+  simt::Seed(1, /*random_order=*/false);  // nothing runs before the host waits for it
   Tensor t = Alloc(DType::kF32, {4});
   KINORA_ASSERT_OK_AND_ASSIGN(const Buffer pinned, AllocatePinned(16, "a test"));
   auto* const got = static_cast<float*>(pinned.data());
@@ -184,8 +184,8 @@ TEST_F(CudaStreamTest, WhatWasEnqueuedBeforeAMarkIsDoneWhenItIsReached) {
   }
 }
 
-// The device runs out of work before the second turn and the third, which the host enqueues once the one before is
-// done; what passes before the first turn, or within one, is not idleness.
+// The device is idle before the second and third turn, because the host enqueues each only after the previous one is
+// done. Time before the first turn or within a turn does not count as idle.
 TEST_F(CudaStreamTest, TheTimeBetweenTwoTurnsIsIdleAndNoOther) {
   CudaStream& stream = NewStream();
   Tensor t = Alloc(DType::kF32, {4});
@@ -202,7 +202,7 @@ TEST_F(CudaStreamTest, TheTimeBetweenTwoTurnsIsIdleAndNoOther) {
   EXPECT_EQ(idle_after_turn(false), twice);
 }
 
-// A cancelled run leaves its turn behind; the mark that takes its place ends no turn that was begun.
+// A cancelled run leaves a turn unfinished. The mark that replaces it ends no turn.
 TEST_F(CudaStreamTest, ATurnThatWasNeverWaitedForIsNotIdlenessLater) {
   CudaStream& stream = NewStream();
   stream.BeginTurn(true);

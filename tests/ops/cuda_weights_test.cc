@@ -1,4 +1,4 @@
-// Weights on the simulated device: how they lie there, and what is left when they cannot be made.
+// Weights on the simulated device: their layout, and what remains after a failed preparation.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,13 +20,13 @@ float Value(int64_t matrix, int64_t row, int64_t column) {
   return static_cast<float>((matrix * 31 + row * 7 + column * 3) % 1013) * 0.37f - 150.0f;
 }
 
-// [count, out, in] of Value in either dtype.
+// [count, out, in] matrices of Value in either dtype.
 struct Source {
   int64_t out, in;
   int count = 1;
   DType dtype = DType::kF32;
-  int64_t add = 0;          // to the number of a matrix
-  int64_t fails_from = -1;  // the first row that cannot be read
+  int64_t add = 0;          // added to a matrix's number
+  int64_t fails_from = -1;  // first row that fails to read
 
   absl::Status Read(int64_t begin, int64_t end, void* rows) const {
     if (fails_from >= 0 && end > fails_from) return absl::DataLossError(absl::StrCat("rows from ", begin));
@@ -109,7 +109,7 @@ TEST_F(CudaWeights, LieRowAfterRowWithZerosBetweenInEveryDtype) {
 
 TEST_F(CudaWeights, RowsAreReadIntoPinnedMemoryThatCopiesHaveLeft) {
   simt::Seed(1, /*random_order=*/false);         // nothing is copied before it must be
-  const Source source{.out = 5000, .in = 1032};  // more runs of rows than threads that read them
+  const Source source{.out = 5000, .in = 1032};  // more runs of rows than reader threads
   const auto weights = Prepare(source, nullptr, DType::kF32);
   ASSERT_THAT(weights, IsOk());
   ExpectMatrix(weights->front(), source, 0);
@@ -140,7 +140,7 @@ TEST_F(CudaWeights, AreRewrittenWhereTheyLie) {
   source.add = 5;
   const auto read = [&](int64_t begin, int64_t end, void* rows) { return source.Read(begin, end, rows); };
   WeightStorage* storage[] = {(*weights)[0].storage().get(), (*weights)[1].storage().get()};
-  simt::Seed(1, /*random_order=*/false);  // nothing is done before it is waited for
+  simt::Seed(1, /*random_order=*/false);  // nothing runs before the host waits for it
   simt::ResetCounts();
   ASSERT_THAT(backend_->ops().RewriteWeights({.out = 40, .in = 13, .count = 2, .read = read}, DType::kBF16, storage),
               IsOk());
@@ -173,7 +173,7 @@ TEST_F(CudaWeights, WithoutMemoryNothingIsLeft) {
   EXPECT_THAT(Prepare(source, &bias, DType::kBF16),
               StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("the rows of weights on their way")));
   EXPECT_EQ(Free(), before);
-  EXPECT_THAT(Prepare(source, &bias, DType::kBF16), IsOk());  // and the next time there is
+  EXPECT_THAT(Prepare(source, &bias, DType::kBF16), IsOk());  // a later attempt succeeds
 }
 
 TEST_F(CudaWeights, AFailedCopyOrLayoutFailsTheWeightAlone) {

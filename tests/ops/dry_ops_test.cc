@@ -36,7 +36,7 @@ TEST(DryOps, AnAccumulatingMatmulReadsItsOutputToo) {
 
 TEST(DryOps, AttentionCountsEveryQueryTimesEveryKeyThatCounts) {
   DryOps ops;
-  // 2 sequences of 10 queries, 4 heads of 16; 12 keys of which 9 count; 2 key heads.
+  // 2 sequences of 10 queries, 4 heads of width 16; 12 keys, of which 9 are used; 2 key heads.
   AttentionOptions options{.heads = 4, .kv_heads = 2, .batch = 2, .kv_batches = 1, .key_length = 9};
   ops.Attention(F32({20, 64}), F32({12, 32}), F32({12, 32}), options, F32({20, 64}));
   EXPECT_EQ(ops.cost().of(OpKind::kAttention).flops, 4 * 20 * 9 * 64);

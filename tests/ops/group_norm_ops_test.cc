@@ -1,5 +1,5 @@
-// Group norms and filters over pictures on every backend, against their formulas in double precision and, fused ones,
-// against their definition on the same backend.
+// Group norms and image filters on every backend, against their formulas in double precision; fused ops also against
+// their definition on the same backend.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,12 +14,12 @@ namespace kinora {
 namespace {
 
 struct Sizes {
-  int64_t samples, rows, width, groups;  // rows of a sample
+  int64_t samples, rows, width, groups;  // rows per sample
 };
 constexpr Sizes kSizes[] = {{1, 1, 8, 1},     {1, 5, 32, 32},    {3, 7, 64, 32}, {2, 130, 24, 3},
                             {1, 4200, 64, 4}, {1, 70, 4096, 32}, {4, 3, 15, 5}};
 
-// What one sample's group comes to.
+// Statistics of one group of one sample.
 struct Moments {
   double mean = 0, variance = 0;
 };
@@ -86,7 +86,7 @@ TEST_P(GroupNormOps, AMeanFarFromNothingCostsNoDigits) {
                                .bias = device.Upload(none.tensor()).Reshape({s.width}),
                                .groups = s.groups};
   device.ops().GroupNorm(y, params, y);                                     // in place
-  EXPECT_TRUE(Near(device.Download(y).tensor(), expected.tensor(), 3e-5));  // of 512 ± 2 in float32
+  EXPECT_TRUE(Near(device.Download(y).tensor(), expected.tensor(), 3e-5));  // values of 512 ± 2 in float32
 }
 
 TEST_P(GroupNormOps, WithSiluAndAResidualTheyAreTheirDefinition) {

@@ -47,7 +47,7 @@ struct Form {
   Activation activation = Activation::kNone;
   Accumulate accumulate = Accumulate::kNo;
   bool bias = false;
-  int64_t period = 1;  // of the gate's rows
+  int64_t period = 1;  // rows after which the gate repeats
 
   std::string Name() const {
     return std::to_string(rows) + "x" + std::to_string(in) + "x" + std::to_string(out) + "+" + std::to_string(before) +
@@ -86,7 +86,7 @@ struct Operands {
   HostTensor x, matrix, bias, residual, table, row;
 };
 
-// The result, and every element beside it.
+// Checks the result and every element beside it.
 void Expect(Device& device, const Form& f) {
   const Operands host(f);
   const Tensor wide_x = device.Upload(host.x.tensor()), wide_out = device.Upload(host.residual.tensor());
@@ -100,7 +100,7 @@ void Expect(Device& device, const Form& f) {
   const HostTensor result = device.Download(wide_out);
   const int64_t width = f.before + f.out + f.after;
   const bool wide = f.result == DType::kF32 && f.weight == DType::kF32;
-  const double rounded_once = f.accumulate == Accumulate::kGated ? 0.003 : 0.012;  // elsewhere biases are bf16 too
+  const double rounded_once = f.accumulate == Accumulate::kGated ? 0.003 : 0.012;  // otherwise biases are bf16 too
   const double tolerance = f.result == DType::kF32 ? (wide ? 3e-6 : 2e-5) : rounded_once;
   for (int64_t r = 0; r < f.rows; ++r) {
     for (int64_t c = 0; c < width; ++c) {
@@ -168,7 +168,7 @@ TEST_P(MatmulForms, OneRowAndRowsFarApart) {
   }
 }
 
-// Tiles of rows, blocks of depth and panels of columns are multiples of 6, 12, 16, 32 or 1,024.
+// Row tiles, depth blocks and column panels are multiples of 6, 12, 16, 32 or 1,024.
 TEST_P(MatmulForms, SizesAroundThoseOfTiles) {
   Device device(GetParam());
   const auto expect = [&](int64_t rows, int64_t in, int64_t out) {
@@ -181,7 +181,8 @@ TEST_P(MatmulForms, SizesAroundThoseOfTiles) {
   for (const int64_t out : {1, 15, 16, 17, 31, 32, 33, 64, 1025}) expect(18, 34, out);
 }
 
-// Memory beside a row's or a column's end holds others' values: infinite ones must not come in as 0 · ∞.
+// Memory beyond the end of a row or column holds other values. If they are infinite, they must not enter the result as
+// 0 · ∞.
 TEST_P(MatmulForms, InfiniteValuesStayInTheirRowsAndColumns) {
   Device device(GetParam());
   const float infinity = std::numeric_limits<float>::infinity();

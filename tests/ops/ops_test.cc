@@ -33,7 +33,7 @@ double At(const Tensor& t, int64_t row, int64_t column) {
   return t.dtype() == DType::kF32 ? t.data<float>()[i] : static_cast<double>(static_cast<float>(t.data<bf16>()[i]));
 }
 
-// What each value is made of: 0 is not -0, and a NaN equals itself.
+// Compares bit patterns: 0 differs from -0, and a NaN equals itself.
 std::vector<uint32_t> Bits(absl::Span<const float> values) {
   std::vector<uint32_t> bits(values.size());
   std::transform(values.begin(), values.end(), bits.begin(), [](float v) { return std::bit_cast<uint32_t>(v); });
@@ -115,7 +115,7 @@ TEST_P(Matmuls, ApplyActivationGateAndResidualInOnePass) {
   EXPECT_TRUE(Near(device.Download(fused).tensor(), device.Download(steps).tensor(), 1e-6));
 }
 
-// One frame of two lines, reflected along the width.
+// One frame of two lines, with reflection padding along the width.
 HostTensor ReferenceLines(const Tensor& x, const Tensor& matrix, int64_t kernel, int64_t out) {
   const int64_t width = x.dim(2), in = x.dim(3), before = kernel / 2;
   HostTensor expected(DType::kF32, {1, 2, width, out});

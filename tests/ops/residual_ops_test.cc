@@ -1,5 +1,5 @@
-// A residual and the norms after it on every backend, against the formulas in double precision and, on the same
-// backend, against their definition op by op.
+// Residual updates followed by norms, on every backend, against the formulas in double precision and against their
+// definition op by op on the same backend.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 using Values = std::vector<float>;
 
-// Values in [-2, 2] that both types hold alike.
+// Values in [-2, 2] that f32 and bf16 represent exactly.
 Values Waves(int64_t count, int salt) {
   Values values(count);
   for (int64_t i = 0; i < count; ++i) {
@@ -46,7 +46,7 @@ Values Wide(const HostTensor& t) {
 constexpr int64_t kRows = 6, kTokens = 2, kSlots = 3;
 enum Slot { kGate, kScale, kShift };
 
-// A residual of kRows rows, a product of the first 4, and two outputs: of the first 4 rows, and of all of them.
+// A residual of kRows rows, a product for its first 4 rows, and two outputs: for the first 4 rows and for all rows.
 struct Case {
   Case(Device& device, DType dtype, int64_t width)
       : values(Waves(kRows * width, 1)),
@@ -101,8 +101,8 @@ TEST_P(ResidualOps, ASumAndItsNormsAreTheirFormulas) {
   }
 }
 
-// Widths that are whole vectors, and one that is not; a weight in float32 and in bfloat16; the second output's type
-// its own.
+// Tests widths of whole vectors and one other; weights in float32 and bfloat16; and a second output of a different
+// type.
 TEST_P(ResidualOps, AProductInAResidualIsItsDefinition) {
   constexpr int64_t kIn = 48;
   for (const int64_t width : {64, 30}) {

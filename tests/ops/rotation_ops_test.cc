@@ -18,7 +18,7 @@ struct Form {
   int64_t rows, heads, head, group;  // group 0: no norm
   int64_t tokens;                    // rows of the tables; 0: no rotation
   bool shared = false;               // tables of half a head
-  bool sums = false;                 // given, of four times the columns
+  bool sums = false;                 // sums are given, for four times the columns
 };
 constexpr Form kForms[] = {
     {"all heads", 6, 4, 64, 256, 3},
@@ -134,7 +134,7 @@ TEST_P(RotationOps, GatheredRowsAreTheTablesTimesTheFactor) {
   }
 }
 
-// The denoising loop's step counter: rows are gathered by what it holds when a graph is replayed.
+// The denoising loop's step counter: replaying a graph gathers rows by its current value.
 TEST_P(RotationOps, CountersGoOnByOneInEveryReplay) {
   Device device(GetParam());
   HostTensor start(DType::kI32, {3});
@@ -158,7 +158,7 @@ TEST_P(RotationOps, TimestepsBecomeCosinesThenSines) {
   const Tensor out = device.Output(DType::kF32, {4, 256});
   device.ops().TimestepEmbedding(device.Upload(t, {4}), out);
   const HostTensor expected = Expected({4, 256}, [&](int64_t r, int64_t c) {
-    const float exponent = -9.210340371976184f * static_cast<float>(c % 128) / 128.0f;  // rounded, as the reference's
+    const float exponent = -9.210340371976184f * static_cast<float>(c % 128) / 128.0f;  // rounded like the reference
     const double angle = t[r] * static_cast<float>(std::exp(static_cast<double>(exponent)));
     return c < 128 ? std::cos(angle) : std::sin(angle);
   });

@@ -1,5 +1,5 @@
-// Norms, modulation and elementwise ops on every backend, against their definitions in double precision: narrow and
-// wide rows, rows that lie apart, and what is not aligned.
+// Norms, modulation and elementwise ops on every backend, against their definitions in double precision: narrow, wide,
+// non-contiguous and unaligned rows.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,7 +18,7 @@ double Gelu(double v) { return 0.5 * v * (1 + std::tanh(0.7978845608028654 * (v 
 class RowOps : public OpTest {};
 INSTANTIATE_TEST_SUITE_P(On, RowOps, testing::ValuesIn(Backends()), BackendName);
 
-// Of 3 rows; 4096 and 2048 are the transformers' widths, 128 a VAE's, 37 nothing's.
+// 4096 and 2048 are the transformers' widths, 128 a VAE's; 37 is arbitrary.
 constexpr int64_t kWidths[] = {37, 128, 2048, 4096, kMaxRowWidth};
 
 TEST_P(RowOps, NormsAreTheirFormulas) {
@@ -135,7 +135,7 @@ TEST_P(RowOps, AGateScalesItsHead) {
   }
 }
 
-// Against the definition on the same object: the same bits.
+// Compares with the definition on the same backend, bit for bit.
 TEST_P(RowOps, GatesTakeReplacedRows) {
   for (const auto& [width, first, rows] : {std::tuple<int64_t, int64_t, int64_t>{48, 2, 3}, {24, 0, 2}, {15, 6, 1}}) {
     for (DType dtype : {DType::kF32, DType::kBF16}) {

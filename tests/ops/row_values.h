@@ -1,4 +1,4 @@
-// Test only: values for tests of ops on rows, and tensors made of definitions in double precision.
+// Test only: values for tests of row-wise ops, and tensors computed from definitions in double precision.
 #ifndef KINORA_TESTS_OPS_ROW_VALUES_H_
 #define KINORA_TESTS_OPS_ROW_VALUES_H_
 
@@ -9,7 +9,7 @@
 
 namespace kinora {
 
-// Values in [-2, 2] that both types hold alike.
+// Values in [-2, 2] that f32 and bf16 represent exactly.
 inline HostTensor Waves(DType dtype, const Shape& shape, int salt) {
   HostTensor t(dtype, shape);
   for (int64_t i = 0; i < shape.elements(); ++i) {
@@ -30,14 +30,14 @@ inline double At(const HostTensor& t, int64_t i) {
 
 inline double Tolerance(DType dtype) { return dtype == DType::kF32 ? 2e-6 : 4e-3; }
 
-// [rows, width] of expected values, f32.
+// Expected values of a [rows, width] tensor, f32.
 inline HostTensor Expected(const Shape& shape, const std::function<double(int64_t row, int64_t column)>& f) {
   HostTensor t(DType::kF32, shape);
   for (int64_t i = 0; i < shape.elements(); ++i) t.f32()[i] = static_cast<float>(f(i / shape[-1], i % shape[-1]));
   return t;
 }
 
-// What `t` holds, as f32.
+// The values of `t` as f32.
 inline HostTensor Floats(const HostTensor& t) {
   return Expected({t.tensor().rows(), t.tensor().width()},
                   [&](int64_t row, int64_t column) { return At(t, row * t.tensor().width() + column); });

@@ -17,7 +17,7 @@ Values Waves(int64_t count, int salt) {
   return values;
 }
 
-// Three passes over a latent of which the middle tokens are half clean and the others all or not at all.
+// Three passes over a latent. Tokens in the middle are half clean; the others are fully clean or not at all.
 struct Case {
   Case(Device& device, int64_t tokens, int64_t channels, bool masked)
       : z(device.Upload(Waves(tokens * channels, 1), {tokens, channels})), sigmas(device.Upload({0.9f, 0.4f}, {2})) {

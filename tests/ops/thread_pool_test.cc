@@ -1,5 +1,5 @@
-// The pool's protocol: who takes part in a run, who waits for whom, who wakes whom. Runs under ThreadSanitizer too, so
-// what tasks write is plain memory wherever the pool's contract says that this is enough.
+// The thread pool's protocol: which threads join a run, wait and wake each other. Also runs under ThreadSanitizer, so
+// tasks write plain memory wherever the pool's contract allows it.
 #include "engine/ops/thread_pool.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@
 namespace kinora {
 namespace {
 
-// The kernel's letter for what a thread of this process does: R runs, S sleeps. 0: it has ended.
+// The kernel's state of a thread of this process: R runs, S sleeps. 0: it has ended.
 char ThreadState(const std::string& id) {
   std::ifstream file("/proc/self/task/" + id + "/stat");
   std::string line;
@@ -39,14 +39,14 @@ std::vector<std::string> ThreadsOfThisProcess() {
   return ids;
 }
 
-// A pool of `threads`, and which of the process's threads are its own.
+// A pool of `threads` threads that identifies its own among the process's threads.
 struct WatchedPool {
   explicit WatchedPool(int threads) : before(ThreadsOfThisProcess()), pool(threads) {
     for (const std::string& id : ThreadsOfThisProcess()) {
       if (std::find(before.begin(), before.end(), id) == before.end()) workers.push_back(id);
     }
   }
-  // Returns once no worker spins any more.
+  // Returns once every worker sleeps.
   void AwaitSleep() const {
     for (const std::string& id : workers) {
       while (ThreadState(id) != 'S') std::this_thread::yield();
@@ -83,8 +83,8 @@ TEST_P(Pools, AThreadHasANumberOfItsOwnAndTakesTasksInOrder) {
   EXPECT_EQ(sum, kTasks * (kTasks - 1) / 2);
 }
 
-// A worker that is still on its way to a run that has closed must neither take part in it nor in the next one with
-// the last one's tasks; with so few tasks most of the workers are late for each run.
+// A worker that arrives after a run has closed must not join it, nor run its tasks in the next run. With so few tasks,
+// most workers are late for each run.
 TEST_P(Pools, RunsFollowEachOtherAtOnce) {
   ThreadPool pool(GetParam());
   for (int run = 0; run < 20000; ++run) {
@@ -116,7 +116,7 @@ TEST_P(Pools, ARunAllocatesNothing) {
   EXPECT_EQ(sum, 11 * 4950);
 }
 
-// As many tasks as threads, each of which waits for all others: they end only if every thread takes one.
+// Each of as many tasks as threads waits for all others, so they end only if every thread takes one.
 TEST_P(Pools, AsManyTasksAsThreadsRunAtTheSameTime) {
   ThreadPool pool(GetParam());
   for (int run = 0; run < 50; ++run) {
@@ -148,7 +148,7 @@ TEST(ThreadPool, ACallerThatSleepsIsWokenByTheLastWorker) {
     bool finished = false;
     pool.Run(2, [&](int64_t, int thread) {
       both.arrive_and_wait();
-      if (thread == 0) return;  // the caller: it has no task left, waits, and goes to sleep
+      if (thread == 0) return;  // the caller has no task left, waits, and goes to sleep
       while (ThreadState(caller) != 'S') std::this_thread::yield();
       finished = true;
     });
@@ -157,7 +157,7 @@ TEST(ThreadPool, ACallerThatSleepsIsWokenByTheLastWorker) {
 }
 
 TEST(ThreadPool, PoolsOfSeveralCallersShareFewProcessors) {
-  // Every caller has a pool of its own, and all of them together want far more processors than there are.
+  // Each caller has its own pool; together they need far more processors than exist.
   std::vector<std::thread> callers;
   callers.reserve(4);
   std::atomic<int> runs{0};

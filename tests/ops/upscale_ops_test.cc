@@ -1,4 +1,4 @@
-// Depth to space and repeated pixels on every backend, bit for bit where nothing is added.
+// Depth-to-space and pixel repetition on every backend, bit for bit if nothing is added.
 #include <gtest/gtest.h>
 
 #include <algorithm>

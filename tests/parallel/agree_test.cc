@@ -19,7 +19,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The meshes of a group that lives on after a run.
+// The meshes of a group that outlives a run.
 class Group {
  public:
   explicit Group(const MeshShape& shape) : meshes_(*MakeThreadMeshes(shape)) {}
@@ -33,7 +33,7 @@ class Group {
       return body(exec);
     });
   }
-  // Whether a collective over all ranks still comes to an end.
+  // Whether a collective over all ranks still completes.
   bool Works() const {
     return Run([](Exec& exec) { return AgreeAmongAll(exec, absl::OkStatus()); }).ok();
   }
@@ -103,7 +103,7 @@ TEST_P(Agree, ACancelOfRankZeroIsTheOutcome) {
   EXPECT_TRUE(group.Works());
 }
 
-// The other ranks wait for it in a collective: they must be woken, and then nothing is left to go on with.
+// The other ranks wait for the failed one in a collective. They must be woken, and the group is then unusable.
 TEST(Agree, AFailureOfOneRankAloneIsNotAgreedAndEndsTheGroup) {
   for (const int failing : {0, 1}) {
     const Group group({.tokens = 2});
@@ -117,7 +117,7 @@ TEST(Agree, AFailureOfOneRankAloneIsNotAgreedAndEndsTheGroup) {
   }
 }
 
-// Both at once: what is agreed must not hide that the group is gone.
+// Both failures at once: an agreed failure must not hide that the group is unusable.
 TEST(Agree, AFailureAloneComesBeforeAnAgreedOne) {
   const Group group({.tokens = 2});
   const absl::Status status = group.Run([&](Exec& exec) -> absl::Status {

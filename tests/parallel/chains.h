@@ -1,4 +1,4 @@
-// Test only: work whose result tells whether streams waited for each other.
+// Test only: work whose result shows whether streams waited for each other.
 #ifndef KINORA_TESTS_PARALLEL_CHAINS_H_
 #define KINORA_TESTS_PARALLEL_CHAINS_H_
 
@@ -6,8 +6,8 @@
 
 namespace kinora {
 
-// Two chains over tensors that go on, each through memory of its own that the other's may not touch, and a sum of both
-// that is what they begin with.
+// Two concurrent chains over x, each with its own temporary memory that the other must not touch. The sum of their
+// results updates x, the input of the next round.
 struct Chains {
   explicit Chains(Exec& exec)
       : x(exec.arena.Alloc(DType::kF32, {24, 64})),
@@ -15,7 +15,7 @@ struct Chains {
         z(exec.arena.Alloc(DType::kF32, x.shape())) {
     exec.ops.Fill(1.0f, x);
   }
-  Tensor x, y, z;  // z: of the branch
+  Tensor x, y, z;  // z: written by the branch
 
   void Link(Exec& exec, const Tensor& to, float factor) const {
     ArenaScope temp(exec.arena);
@@ -25,7 +25,7 @@ struct Chains {
     exec.ops.Add(first, second);
     exec.ops.Scale(second, 1.0f, to);
   }
-  // x becomes x · (1 + 1.5 · (0.5 − 1.5)).
+  // Updates x to x · (1 + 1.5 · (0.5 − 1.5)).
   static constexpr float kRound = -0.5f;
   void Round(Exec& exec) const {
     Concurrently(

@@ -22,11 +22,11 @@ Floats Random(int64_t n, int seed) {
   std::normal_distribution<float> normal;
   Floats values(n);
   for (float& v : values)
-    v = normal(generator) * std::exp(4 * normal(generator));  // many magnitudes: the order of a sum shows
+    v = normal(generator) * std::exp(4 * normal(generator));  // many magnitudes, so that the order of a sum matters
   return values;
 }
 
-// Different in every byte of every rank's.
+// Every byte differs between ranks.
 template <typename T>
 std::vector<T> Counted(int64_t n, int rank) {
   std::vector<T> values(n);
@@ -78,7 +78,7 @@ TEST_P(CommunicatorContract, AllReduceOfBf16AddsInFloatAndRoundsOnce) {
   for (const auto& sum : sums) EXPECT_EQ(Values<uint16_t>(sum), expected);
 }
 
-// Of one element type, with lengths that nothing divides.
+// For one element type, with lengths that are not multiples of anything.
 template <typename T>
 void ExpectMovesWhatItIsGiven(const RanksKind& kind, int ranks) {
   constexpr int64_t kEach = 37;
@@ -145,7 +145,7 @@ TEST_P(CommunicatorContract, GatherToGivesTheRootEveryPartInRankOrderAndTheOther
   }
 }
 
-// More than passes between two ranks at a time, whatever that is.
+// Larger than any chunk that two ranks exchange at a time.
 TEST_P(CommunicatorContract, LargeTensorsComeWhole) {
   constexpr int64_t kElements = 300'007;
   const Results results = Run([&](const ContractRank& rank) -> absl::StatusOr<std::string> {
@@ -191,7 +191,7 @@ TEST_P(CommunicatorContract, CapturedCollectivesReplayOnNewValuesAndCountEachRep
   for (const auto& result : results) EXPECT_TRUE(result.ok()) << result.status();
 }
 
-// Hundreds of calls without a pause, so that a rank that runs ahead of the others would be seen.
+// Hundreds of calls without a pause, to detect a rank that runs ahead of the others.
 TEST_P(CommunicatorContract, ManyCallsInARowKeepApart) {
   constexpr int kCalls = 100;
   const Results results = Run([&](const ContractRank& rank) -> absl::StatusOr<std::string> {
@@ -244,7 +244,7 @@ TEST_P(CommunicatorContract, AbortEndsRanksThatWaitAndAllThatComesLater) {
     const Tensor value = rank.Put(Floats(8, 1.f));
     KINORA_RETURN_IF_ERROR(rank.stream().Synchronize());
     if (rank.group().rank() == 1) {
-      rank.group().Abort();  // instead of coming
+      rank.group().Abort();  // instead of arriving
     } else {
       rank.group().AllReduceSum(value, rank.stream());
       const absl::Status waiting = rank.stream().Synchronize();
@@ -274,7 +274,7 @@ TEST_P(CommunicatorContract, AReplayedCollectiveFailsAfterAnAbortAndTheRestOfThe
   for (const auto& result : results) EXPECT_TRUE(absl::IsAborted(result.status())) << result.status();
 }
 
-// Collectives until one fails: ever more, since some rank must end them.
+// Runs collectives until one fails. There is no limit, since some rank must end them.
 absl::StatusOr<std::string> TrafficWithoutEnd(const ContractRank& rank, const std::function<absl::Status(int)>& each) {
   const Tensor value = rank.Put(Floats(200, 1.f)), all = rank.Reserve(DType::kF32, 200 * rank.group().size());
   for (int call = 0;; ++call) {
@@ -285,7 +285,7 @@ absl::StatusOr<std::string> TrafficWithoutEnd(const ContractRank& rank, const st
   }
 }
 
-// A rank that fails alone: the others end with Aborted, wherever they are.
+// If one rank fails, the others end with Aborted, wherever they are.
 TEST_P(CommunicatorContract, ARankThatFailsInTheMiddleOfTrafficEndsAllOthers) {
   const Results results = Run([&](const ContractRank& rank) {
     return TrafficWithoutEnd(rank, [&](int call) {

@@ -1,5 +1,5 @@
-// What every kind of communicator keeps, whatever its ranks are and whatever moves the bytes. A test program lists
-// communicator_contract.cc among its sources and says how to run ranks of its kind:
+// Tests of the contract that all communicators share, independent of their kind of ranks and transport. A test program
+// compiles communicator_contract.cc and specifies how to run its kind of ranks:
 //   INSTANTIATE_TEST_SUITE_P(Threads, CommunicatorContract,
 //                            testing::Combine(testing::Values(ThreadRanks()), testing::Values(2, 4, 8)), ContractName);
 #ifndef KINORA_TESTS_PARALLEL_COMMUNICATOR_CONTRACT_H_
@@ -19,14 +19,14 @@
 
 namespace kinora {
 
-// A rank's side: its groups, its stream, and memory that its collectives can reach.
+// One rank's groups, stream, and memory that its collectives can access.
 class ContractRank {
  public:
   ContractRank(const Mesh& mesh, Stream& stream, std::function<Tensor(DType dtype, int64_t elements)> reserve)
       : mesh_(mesh), stream_(stream), reserve_(std::move(reserve)) {}
 
   const Mesh& mesh() const { return mesh_; }
-  Communicator& group() const { return mesh_.tokens(); }  // the one that most tests are about
+  Communicator& group() const { return mesh_.tokens(); }  // the group that most tests use
   Stream& stream() const { return stream_; }
   Tensor Reserve(DType dtype, int64_t elements) const { return reserve_(dtype, elements); }
   template <typename T>
@@ -35,7 +35,7 @@ class ContractRank {
     stream_.CopyFromHost(values.data(), x);
     return x;
   }
-  // Waits for the stream: its failure.
+  // Waits for the stream. Returns the values, or the stream's error.
   template <typename T>
   absl::StatusOr<std::vector<T>> Get(const Tensor& x) const {
     std::vector<T> values(x.elements());
@@ -54,13 +54,14 @@ using ContractBody = std::function<absl::StatusOr<std::string>(const ContractRan
 
 struct RanksKind {
   const char* name;
-  bool processes;  // a signal can end one of them
-  // What `body` returned on each rank of a mesh of that shape, in rank order. A rank that fails aborts its groups.
+  bool processes;  // ranks are processes, so a signal can end one
+  // Runs `body` on each rank of a mesh of that shape and returns the results in rank order. A rank that fails aborts
+  // its groups.
   std::function<std::vector<absl::StatusOr<std::string>>(const MeshShape& shape, const ContractBody& body)> run;
 };
 inline void PrintTo(const RanksKind& kind, std::ostream* out) { *out << kind.name; }
 
-// What a body returns.
+// Converts values to the result of a body.
 template <typename T>
 absl::StatusOr<std::string> Bytes(const absl::StatusOr<std::vector<T>>& values) {
   if (!values.ok()) return values.status();

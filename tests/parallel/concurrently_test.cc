@@ -1,4 +1,4 @@
-// Work beside other work on every backend: what it computes, and what it takes of the arena.
+// Concurrent work on every backend: its results and its use of the arena.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ TEST_P(ConcurrentlyTest, WhatFollowsSeesWhatBothWroteAndBothSeeWhatWasBefore) {
   KINORA_ASSERT_OK_AND_ASSIGN(const auto graph, rig.ops().stream().Capture([&] { chains.Run(rig.exec); }));
   graph->Replay();
   EXPECT_THAT(rig.Floats(chains.x), testing::Each(0.0625f));
-  graph->Replay();  // goes on where the first ended
+  graph->Replay();  // continues where the first ended
   chains.Run(rig.exec);
   EXPECT_THAT(rig.Floats(chains.x), testing::Each(0.0625f * 0.0625f * 0.0625f));
 }

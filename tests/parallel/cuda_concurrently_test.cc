@@ -1,4 +1,4 @@
-// The branch of the CUDA backend on the simulated device: any order of streams, and what fails.
+// The CUDA backend's branch on the simulated device: any order of streams, and failures.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

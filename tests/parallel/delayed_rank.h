@@ -1,5 +1,5 @@
-// Two ranks of which one comes late, once in every collective of every group, on a time that the test moves: what each
-// rank is told of its calls is exact, however long anything takes.
+// Two ranks, one of which arrives late in each collective of each group once, on a clock that the test controls. The
+// reported times of calls are therefore exact, regardless of actual durations.
 #ifndef KINORA_TESTS_PARALLEL_DELAYED_RANK_H_
 #define KINORA_TESTS_PARALLEL_DELAYED_RANK_H_
 
@@ -24,7 +24,7 @@ struct CallCounter : CollectiveObserver {
   int64_t calls = 0;
 };
 
-// Made before the ranks, which may be processes.
+// Must be created before the ranks, which may be processes.
 class DelayedRank {
  public:
   static constexpr double kDelaySeconds = 3;
@@ -41,8 +41,9 @@ class DelayedRank {
     for (const int end : began_) close(end);
   }
 
-  // On {.tokens = 2}, before any collective of it: in turn, each collective of each group is the one that rank 1 comes
-  // late to, among all the others. What did not read as it should on this rank: "" or lines that say so.
+  // Requires {.tokens = 2} and must run before any other collective. Runs all collectives of all groups repeatedly; in
+  // each repetition rank 1 is late for another one of them. Returns the deviations that this rank observed, one per
+  // line, or "".
   absl::StatusOr<std::string> Run(const Mesh& mesh) {
     Clock clock(*this);
     Heard heard;
@@ -70,7 +71,7 @@ class DelayedRank {
  private:
   struct Clock : kinora::Clock {
     explicit Clock(DelayedRank& owner) : owner(owner) {}
-    // The first reading after `announces` was set is the beginning of a call: the late rank may move the time.
+    // The first reading after `announces` was set marks the start of a call; then the late rank may advance the time.
     absl::Time Now() const override {
       const absl::Time now = absl::UnixEpoch() + absl::Seconds(owner.seconds_->load());
       if (announces) KINORA_CHECK(write(owner.began_[1], "", 1) == 1);

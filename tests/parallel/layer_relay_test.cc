@@ -42,7 +42,7 @@ TEST(LayerRelay, EveryLayerHasOneRankAndNoRankMoreThanItsShareAndALayer) {
   }
 }
 
-// x = x · 2 + layer, in order; the ranks that hold nothing get the result too.
+// x = x · 2 + layer, in order. Ranks without layers get the result too.
 TEST(LayerRelay, WhatIsCarriedGoesThroughAllLayersInOrderAndEndsEqualOnAllRanks) {
   const std::vector<int64_t> sizes = {4, 1, 1, 1, 1};
   float expected = 1;

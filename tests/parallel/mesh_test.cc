@@ -30,6 +30,13 @@ TEST(MeshShape, SizesThatNoGroupCanHaveAreRefusedByName) {
   EXPECT_TRUE(MakeThreadMeshes({.tensor = 3}).ok());
 }
 
+TEST(MeshShape, AnAxisIsGivenOnce) {
+  EXPECT_EQ(MeshShape::Parse("guidance=2,tokens=2")->ranks(), 4);
+  const absl::Status twice = MeshShape::Parse("tokens=2,tensor=2,tokens=4").status();
+  EXPECT_TRUE(absl::IsInvalidArgument(twice));
+  EXPECT_THAT(std::string(twice.message()), HasSubstr("tokens is given twice"));
+}
+
 TEST(Mesh, TensorRanksVaryFastestThenTokensThenGuidance) {
   const MeshShape shape{.guidance = 2, .tokens = 4, .tensor = 2};
   const auto meshes = MakeThreadMeshes(shape);
@@ -52,7 +59,7 @@ TEST(Mesh, TensorRanksVaryFastestThenTokensThenGuidance) {
   EXPECT_TRUE(absl::IsInvalidArgument(MakeDryMesh(shape, 16).status()));
 }
 
-// Each rank contributes a bit of its own, so the sum over a group says who is in it.
+// Each rank contributes a different bit, so the sum over a group identifies its members.
 TEST(Mesh, EachGroupHoldsTheRanksThatDifferInItsAxisOnly) {
   const auto members = [](Communicator& group, int rank) {
     float bit = static_cast<float>(1 << rank);

@@ -75,8 +75,8 @@ TEST(ThreadCommunicator, ALateRankIsSeenByTheOtherInTheWaitOfThatCollectiveAndIn
   EXPECT_THAT(wrong, Each(""));
 }
 
-// Abort at any moment of a stream of collectives: every rank ends with Aborted, none hangs, none reads memory that
-// another has freed.
+// Aborts at any moment during a stream of collectives: every rank ends with Aborted, none hangs, and none reads memory
+// that another has freed.
 TEST(ThreadCommunicator, AbortInTheMiddleOfTrafficEndsEveryRank) {
   for (int round = 0; round < 20; ++round) {
     std::atomic<int> calls = 0;
@@ -90,7 +90,7 @@ TEST(ThreadCommunicator, AbortInTheMiddleOfTrafficEndsEveryRank) {
         if (absl::Status failed = stream.Synchronize(); !failed.ok()) return failed;
       }
     });
-    EXPECT_TRUE(absl::IsDataLoss(status)) << status;  // the cause, not the Aborted that followed from it
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;  // the cause, not the resulting Aborted
   }
 }
 

@@ -1,4 +1,4 @@
-// The borders of what the rules accept, through the engine: no rule lets pass what cannot be planned or computed.
+// Requests at the limits of the rules, run by the engine: everything the rules accept can be planned and computed.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -12,7 +12,7 @@
 namespace kinora {
 namespace {
 
-// Counts what is not finite.
+// Counts values that are not finite.
 class FiniteSink : public ClipSink, public RunObserver {
  public:
   absl::Status Begin(const ClipInfo&) override { return absl::OkStatus(); }
@@ -66,18 +66,18 @@ TEST_F(AdmittedRequests, AtTheBordersGiveFiniteClips) {
   requests[0].frame_rate = kMinFrameRate;
   requests[1].frame_rate = kMaxFrameRate;
   requests[2].num_frames = 33;
-  requests[2].frame_rate = kMaxFrameRate;  // less sound than one latent of it
+  requests[2].frame_rate = kMaxFrameRate;  // less sound than one latent covers
   requests[3].video_guidance = GuidanceParams{
       .cfg_scale = kMaxGuidanceScale, .stg_scale = -1, .stg_blocks = {0, last, last}, .rescale = 1, .skip_step = 999};
   requests[3].num_inference_steps = 3;
   requests[4].num_inference_steps = 0;
   requests[4].sigmas = {kMinSigma, 0};
   requests[5].num_inference_steps = 0;
-  requests[5].sigmas = {1, 0.99999988, 0};  // neighbours in float32
+  requests[5].sigmas = {1, 0.99999988, 0};  // adjacent in float32
   requests[6].recipe = Recipe::kDistilled;
   requests[6].num_inference_steps = 0;
   requests[6].video_guidance = GuidanceParams{};
-  requests[7].schedule_tokens = -1;  // two tokens, fewer than the schedule begins with
+  requests[7].schedule_tokens = -1;  // two tokens, fewer than the schedule's minimum
   requests[8].prompt = std::string(kMaxPromptBytes, 'a');
   for (size_t i = 0; i < requests.size(); ++i) {
     FiniteSink sink;
@@ -89,7 +89,7 @@ TEST_F(AdmittedRequests, AtTheBordersGiveFiniteClips) {
   }
 }
 
-// Whatever is accepted has a plan, up to the largest sizes.
+// Every accepted request has a plan, up to the largest sizes.
 TEST_F(AdmittedRequests, OfEverySizeCanBePlanned) {
   const ModelDescription model = pipeline_->description();
   const RecipeDescription& recipe = *model.Find(Recipe::kOneStage, "");

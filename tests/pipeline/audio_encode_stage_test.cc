@@ -1,4 +1,4 @@
-// Given sound on its way to the latents that a clip has.
+// Encoding of a given sound to a clip's audio latents.
 #include "engine/pipeline/audio_encode_stage.h"
 
 #include <gmock/gmock.h>
@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "engine/base/status_macros.h"
-#include "engine/model/config_reader.h"
+#include "engine/config/config_reader.h"
 #include "engine/model/resampler.h"
 #include "engine/parallel/dry_run.h"
 #include "tests/testing/model_rig.h"
@@ -21,7 +21,7 @@ using Floats = std::vector<float>;
 
 constexpr int64_t kRate = 48000, kSamples = 20000;
 
-// Both channels of a sound that is nowhere the same.
+// A two-channel sound that never repeats.
 AudioClip Chirp() {
   AudioClip clip{.channels = 2, .samples = kSamples, .sample_rate = kRate, .waveform = Floats(2 * kSamples)};
   for (int64_t i = 0; i < kSamples; ++i) {
@@ -100,7 +100,7 @@ TEST_F(AudioEncodeStageTest, WhatCannotBeEncodedIsRefusedByName) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("500 samples at 16000 Hz are too short")));
   clip.channels = 6;
   EXPECT_THAT(Encode(clip, {.samples = kSamples, .sample_rate = kRate}, 1).status(),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("6 channels; this model hears 2")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("6 channels; this model takes 2")));
 }
 
 TEST_F(AudioEncodeStageTest, ADryRunTakesTheMemoryOfTheRealOne) {

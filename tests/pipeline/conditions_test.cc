@@ -1,4 +1,4 @@
-// What a request shows of its video: whole renders against Lightricks' code, on meshes, and what they cost.
+// Image, clip and retake conditions: whole renders against Lightricks' code, on meshes, and their cost.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,14 +19,14 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 class ConditionedRender : public testing::TestWithParam<std::tuple<const char*, TestedBackend>> {};
-INSTANTIATE_TEST_SUITE_P(Conditions, ConditionedRender,
-                         testing::Combine(testing::Values("pipeline_image", "pipeline_clip", "pipeline_two_stage_image",
-                                                          "pipeline_keyframes", "pipeline_retake", "pipeline_hq_image",
-                                                          "pipeline_x1_5_image", "pipeline_temporal_x2_image"),
-                                          testing::ValuesIn(Backends())),
-                         [](const auto& info) {
-                           return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param).name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Conditions, ConditionedRender,
+    testing::Combine(testing::Values("pipeline_image", "pipeline_clip", "pipeline_two_stage_image",
+                                     "pipeline_keyframes", "pipeline_retake", "pipeline_retake_keep_video",
+                                     "pipeline_retake_keep_audio", "pipeline_hq_image", "pipeline_given_noise",
+                                     "pipeline_x1_5_image", "pipeline_temporal_x2_image"),
+                     testing::ValuesIn(Backends())),
+    [](const auto& info) { return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param).name; });
 
 TEST_P(ConditionedRender, EqualsTheReferenceInFloat32) {
   const auto& [name, on] = GetParam();
@@ -86,7 +86,7 @@ ConditionInput Image(int32_t frame) {
 
 std::vector<std::string> LabelsOf(const RunPlan& plan) {
   std::vector<std::string> labels;
-  for (const StagePlan& stage : plan.stages) labels.push_back(stage.label);
+  for (const StagePlan& stage : plan.stages) labels.emplace_back(stage.stage().name());
   return labels;
 }
 
@@ -101,13 +101,13 @@ TEST(Conditions, AddNoWorkBeyondTheirTokens) {
   const RunPlan appended = plan(guided);
   guided.conditions = {Image(0)};
   const RunPlan replaced = plan(guided);
-  const RunPlan longer = plan(Request(89, rate * 89 / 81));  // as many tokens: a latent frame more, and as much sound
+  const RunPlan longer = plan(Request(89, rate * 89 / 81));  // as many tokens (one more latent frame), as much sound
   EXPECT_THAT(LabelsOf(bare), ElementsAre("encode", "denoise", "decode_video", "decode_audio"));
   EXPECT_THAT(LabelsOf(appended), ElementsAre("encode", "encode_inputs", "denoise", "decode_video", "decode_audio"));
   const auto denoising = [](const RunPlan& p) { return *p.Find("denoise"); };
   EXPECT_EQ(denoising(appended).tokens, denoising(longer).tokens);
   EXPECT_EQ(denoising(replaced).tokens, denoising(bare).tokens);
-  // A noise level of its own for some tokens, and the blend of what a step predicts.
+  // Conditions add separate noise levels for some tokens and the blend of a step's prediction.
   for (const auto& [with, without] : {std::pair(&appended, &longer), {&replaced, &bare}}) {
     const StageCost a = denoising(*with).cost, b = denoising(*without).cost;
     EXPECT_NEAR(a.flops / b.flops, 1, 0.002);
@@ -117,7 +117,7 @@ TEST(Conditions, AddNoWorkBeyondTheirTokens) {
   EXPECT_EQ(appended.Find("decode_video")->cost.flops, bare.Find("decode_video")->cost.flops);
   EXPECT_EQ(appended.Find("encode_inputs")->tokens, 8 * 6);
   EXPECT_GT(appended.Find("encode_inputs")->cost.flops, 0);
-  EXPECT_EQ(appended.stages[appended.audio_stage].label, "denoise");
+  EXPECT_EQ(appended.stages[appended.audio_stage].stage().name(), "denoise");
 }
 
 double EncodingFlops(const GenerationRequest& request, int ranks, int rank) {
@@ -158,7 +158,7 @@ TEST(Conditions, ThatNobodyReadAreRefusedBeforeAnythingIsComputedOfThem) {
 }
 
 TEST(Conditions, NeedAModelWithAnEncoder) {
-  Golden without("pipeline_2_0"), with("pipeline_image");  // its file has none
+  Golden without("pipeline_2_0"), with("pipeline_image");  // the same model file contains no such weights
   GenerationRequest request = RequestOf(without);
   request.conditions = RequestOf(with).conditions;
   EXPECT_THAT(Pipeline::Plan(OptionsOf(without, DType::kBF16), *Mesh::Single(), request).status(),
@@ -171,7 +171,7 @@ TEST(Conditions, NeedAModelWithAnEncoder) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("conditions")));
 }
 
-// As the reference does, whatever their size.
+// As in the reference, regardless of size.
 TEST(Conditions, PicturesAreEncodedWholeAndClipsInTiles) {
   GenerationRequest request{.prompt = "a boat", .width = 1280, .height = 704, .num_frames = 121, .seed = 1};
   request.conditions = {{.media = ConditionInput::Media::kImage, .input_id = "a", .frame = 8}};
@@ -186,7 +186,7 @@ TEST(Conditions, PicturesAreEncodedWholeAndClipsInTiles) {
   EXPECT_EQ(tiles(9), 2);
 }
 
-// Of shorter clips too, which end before the picture's frame.
+// Shorter clips are found too, although they end before the picture's frame.
 TEST(Conditions, OfARequestBeyondTheMemoryAreNoHindranceToTheNearestThatFits) {
   Golden golden("pipeline_image");
   PipelineOptions options = OptionsOf(golden, DType::kBF16);
@@ -204,7 +204,7 @@ TEST(Conditions, OfARequestBeyondTheMemoryAreNoHindranceToTheNearestThatFits) {
 
 using Floats = std::vector<float>;
 
-// The latents of a retake's render; `change` of the golden's request.
+// Returns the latents of the golden's retake, with its request modified by `change`.
 std::map<std::string, Floats> Latents(Golden& golden, const std::function<void(GenerationRequest&)>& change) {
   GenerationRequest request = RequestOf(golden);
   change(request);
@@ -213,7 +213,7 @@ std::map<std::string, Floats> Latents(Golden& golden, const std::function<void(G
   return std::move(clip.values_);
 }
 
-// Of [1, channels, frames, height, width]: which frames are the same in both.
+// Compares [1, channels, frames, height, width] frame by frame.
 std::vector<bool> SameFrames(const Floats& a, int64_t a_frames, const Floats& b, int64_t b_frames) {
   constexpr int64_t kChannels = 16, kCells = 2 * 3;
   std::vector<bool> same;
@@ -232,7 +232,7 @@ TEST(Retake, LeavesTheLatentsOutsideItsWindowAsTheEncoderMadeThem) {
   Golden golden("pipeline_retake");
   const auto kept = Latents(golden, [](auto& r) { r.retake->keep_video = true; });
   const auto anew = Latents(golden, [](auto& r) {
-    r.retake->start_seconds = 0.4;  // frame 9.6 of 17, at 24 a second
+    r.retake->start_seconds = 0.4;  // frame 9.6 of 17, at 24 fps
     r.retake->end_seconds = 0.6;
   });
   EXPECT_THAT(SameFrames(kept.at("video_latent"), 3, anew.at("video_latent"), 3), ElementsAre(true, true, false));
@@ -241,6 +241,28 @@ TEST(Retake, LeavesTheLatentsOutsideItsWindowAsTheEncoderMadeThem) {
   const auto same_seed = Latents(golden, [](auto& r) { r.retake->keep_audio = true; });
   EXPECT_EQ(other_seed.at("audio_latent"), same_seed.at("audio_latent"));
   EXPECT_NE(other_seed.at("video_latent"), same_seed.at("video_latent"));
+}
+
+TEST(Retake, WhatIsKeptTakesNoPassOfItsOwn) {
+  Golden golden("pipeline_retake_keep_audio");
+  const auto passes = [&](const std::function<void(GenerationRequest&)>& change) {
+    GenerationRequest request = RequestOf(golden);
+    change(request);
+    const auto plan = Pipeline::Plan(OptionsOf(golden, DType::kF32), *Mesh::Single(), request);
+    return plan.ok() ? plan->Find("denoise")->passes : PassList{};
+  };
+  EXPECT_THAT(passes([](auto&) {}), ElementsAre(Pass::kUncond, Pass::kCond, Pass::kPerturbed, Pass::kIsolated));
+  EXPECT_THAT(passes([](auto& r) { r.video_guidance = GuidanceParams{.cfg_scale = 3}; }),
+              ElementsAre(Pass::kUncond, Pass::kCond));
+}
+
+// The goldens show that the kept modality is perturbed; this test shows that it can be left unperturbed.
+TEST(Retake, PerturbsWhatIsKeptUnlessItsScaleIsZero) {
+  Golden golden("pipeline_retake_keep_audio");
+  const auto perturbed = Latents(golden, [](auto&) {});
+  EXPECT_EQ(perturbed, Latents(golden, [](auto& r) { r.audio_guidance->stg_scale = 2; }));  // only 0 disables the pass
+  EXPECT_NE(perturbed.at("video_latent"),
+            Latents(golden, [](auto& r) { r.audio_guidance->stg_scale = 0; }).at("video_latent"));
 }
 
 TEST(Retake, AWindowPastTheEndMakesTheClipLonger) {
@@ -257,8 +279,6 @@ TEST(Retake, AWindowPastTheEndMakesTheClipLonger) {
 TEST(Retake, AClipWithoutSoundGetsAWholeNewOne) {
   Golden golden("pipeline_retake");
   const auto made = Latents(golden, [](auto& r) { r.retake->audio = nullptr; });
-  const auto kept = Latents(golden, [](auto& r) { r.retake->audio = nullptr, r.retake->keep_audio = true; });
-  EXPECT_EQ(made.at("audio_latent"), kept.at("audio_latent"));
   EXPECT_NE(made.at("audio_latent"), Latents(golden, [](auto&) {}).at("audio_latent"));
 }
 

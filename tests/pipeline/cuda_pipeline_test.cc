@@ -1,4 +1,4 @@
-// Whole renders on the simulated device: that the host stays out of the loop, and what happens when the device fails.
+// Whole renders on the simulated device: the host stays out of the loop, and device failures are handled.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ class StepObserver : public RunObserver {
  public:
   explicit StepObserver(std::function<absl::Status(int step)> step) : step_(std::move(step)) {}
   absl::Status OnStep(const Progress& progress, const StepLatents*) override {
-    return progress.stage == "denoise" ? step_(progress.step) : absl::OkStatus();
+    return progress.stage.name() == "denoise" ? step_(progress.step) : absl::OkStatus();
   }
 
  private:
@@ -70,7 +70,7 @@ class CudaPipelineTest : public testing::Test {
     EXPECT_EQ(cudaMemGetInfo(&free_bytes, &total), cudaSuccess);
     return static_cast<int64_t>(free_bytes);
   }
-  // What a lost device held is gone until the process ends, as on a real one.
+  // As on a real device, the memory of a lost device is not freed until the process ends.
   static void LeaveFree(int64_t bytes) {
     size_t free_bytes = 0, total = 0;
     ASSERT_EQ(cudaMemGetInfo(&free_bytes, &total), cudaSuccess);
@@ -116,13 +116,13 @@ TEST_F(CudaPipelineTest, BetweenTheFirstStepAndTheLastTheHostOnlyLaunchesGraphs)
     EXPECT_EQ(last.launches, first.launches);
     EXPECT_EQ(first.captures, run == 0 ? 1u : 0u);
     EXPECT_EQ(last.captures, first.captures);
-    // The first report comes when the second step is enqueued.
+    // The first report arrives when the second step is enqueued.
     EXPECT_EQ(last.graph_launches - first.graph_launches, static_cast<uint64_t>(kSteps - 2));
   }
 }
 
-// Tiles are added up and made bytes on the device: beside what a decode is for, a word for each group of frames leaves
-// it, the number of the first frame with a NaN. Nobody waits for the device but for a round of tiles and for the sound.
+// Tiles are blended and converted to bytes on the device. Besides the results, each group of frames only copies one
+// word to the host: the number of the first frame with a NaN. The host only waits for the sound.
 TEST_F(CudaPipelineTest, ADecodeBringsBytesToTheHostAndNothingElse) {
   GenerationRequest request = Request(2);
   request.width = 96;
@@ -138,7 +138,7 @@ TEST_F(CudaPipelineTest, ADecodeBringsBytesToTheHostAndNothingElse) {
   EXPECT_EQ(clip_.rgb8_.size(), 9u * 64 * 96 * 3);
   EXPECT_EQ(all.bytes_to_host - denoised.bytes_to_host,
             clip_.rgb8_.size() + clip_.audio_.size() * sizeof(float) + sizeof(int32_t));
-  EXPECT_EQ(all.synchronizations - denoised.synchronizations, 1u);  // for the sound; a tile's end is looked for
+  EXPECT_EQ(all.synchronizations - denoised.synchronizations, 1u);  // for the sound; ends of tiles are polled
 }
 
 TEST_F(CudaPipelineTest, ACancelStopsWithinTwoStepsAndTheNextRunIsWhole) {
@@ -179,7 +179,7 @@ TEST_F(CudaPipelineTest, AGraphThatCannotBeMadeOrLaunchedEndsTheRunAlone) {
     EXPECT_THAT(Render(Request(3)), StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr(""))) << call;
     EXPECT_THAT(Render(Request(3)), IsOk()) << call;
     pipeline_.reset();
-    ASSERT_THAT(Load(Request(3)), IsOk());  // with no graph kept
+    ASSERT_THAT(Load(Request(3)), IsOk());  // drops captured graphs
   }
 }
 
@@ -203,7 +203,7 @@ TEST_F(CudaPipelineTest, ThePlanIsWhatTheDeviceGives) {
   for (const DType precision : {DType::kF32, DType::kBF16}) {
     PipelineOptions options = Options();
     options.precision = precision;
-    options.text_cache_bytes = 0;  // taken as prompts come
+    options.text_cache_bytes = 0;  // allocated when prompts arrive
     KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan plan, Pipeline::Plan(options, *mesh_, Request(2)));
     options.arena_bytes = plan.arena_bytes;
     options.host_arena_bytes = plan.host_arena_bytes;
@@ -214,7 +214,7 @@ TEST_F(CudaPipelineTest, ThePlanIsWhatTheDeviceGives) {
   }
 }
 
-// As a worker reserves: all of the device but what else is taken of it.
+// Reserves memory as a worker does: all of the device that nothing else uses.
 TEST_F(CudaPipelineTest, WhatIsLeftOfTheDeviceIsReservedAndALargerClipIsToldTheNearestThatFits) {
   PipelineOptions options = Options();
   KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan small, Pipeline::Plan(options, *mesh_, Request(2)));
@@ -263,7 +263,7 @@ TEST_F(CudaPipelineTest, ATextEncoderWithoutRoomIsEvictedAndChangesNoBit) {
   }
 }
 
-// Memory that was never written is NaN here, and order is drawn anew: what depends on either shows.
+// Fresh memory is NaN and the order of work is random, so a dependence on either changes the result.
 TEST_F(CudaPipelineTest, TheOrderOfWorkChangesNoPixel) {
   std::vector<uint8_t> first;
   for (const uint64_t seed : {1, 2, 3}) {

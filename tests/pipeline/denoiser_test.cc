@@ -1,4 +1,4 @@
-// The loop around the transformer: what is kept clean, held and captured.
+// The denoising loop: what it keeps clean, holds and captures.
 #include "engine/pipeline/denoiser.h"
 
 #include <gmock/gmock.h>
@@ -8,8 +8,8 @@
 #include <cstring>
 
 #include "engine/base/status_macros.h"
+#include "engine/config/config_reader.h"
 #include "engine/diffusion/noise.h"
-#include "engine/model/config_reader.h"
 #include "engine/ops/backend.h"
 #include "tests/testing/golden.h"
 #include "tests/testing/status_matchers.h"
@@ -35,7 +35,7 @@ struct Options {
   int steps = 2;
   float clean_scale = 1;
   bool eager = false;
-  enum { kNoise, kMaskedWhole, kFrozen } audio = kNoise;  // the last two: its z is clean
+  enum { kNoise, kMaskedWhole, kFrozen } audio = kNoise;  // the last two: z is clean
 };
 
 class DenoiserTest : public testing::Test {
@@ -48,14 +48,14 @@ class DenoiserTest : public testing::Test {
     KINORA_ASSERT_OK_AND_ASSIGN(transformer_, Transformer::Load(loader.Under("transformer"), config_));
   }
 
-  // Values of the run's noise.
+  // Random values from the run's noise.
   Tensor Random(const Shape& shape) {
     Tensor t = arena_.Alloc(DType::kF32, shape);
     noise_.Fill(absl::MakeSpan(t.data<float>(), static_cast<size_t>(t.elements())));
     return t;
   }
 
-  // From seeded noise to the video's clean latent [tokens, channels].
+  // Denoises seeded noise and returns the video's clean latent [tokens, channels].
   absl::StatusOr<Floats> Run(const Floats& mask, Floats* clean, const Options& options = {}) {
     const ArenaScope scope(arena_);
     noise_ = NoiseSource(7);
@@ -123,7 +123,7 @@ TEST_F(DenoiserTest, TokensOfMaskZeroEndCleanAndTheOthersKnowIt) {
 TEST_F(DenoiserTest, AMaskBetweenMixesPredictionAndCleanLatent) {
   const Floats mask(kVideo, 0.75f);
   Floats clean;
-  // In one step to level 0 the result is mask·x0 + (1 − mask)·clean, and x0 does not depend on `clean`.
+  // A single step to level 0 yields mask·x0 + (1 − mask)·clean, and x0 does not depend on `clean`.
   KINORA_ASSERT_OK_AND_ASSIGN(const Floats one, Run(mask, &clean, {.steps = 1}));
   KINORA_ASSERT_OK_AND_ASSIGN(const Floats other, Run(mask, nullptr, {.steps = 1, .clean_scale = 3}));
   for (size_t i = 0; i < one.size(); ++i) ASSERT_NEAR(other[i] - one[i], 0.25f * 2 * clean[i], 1e-4) << i;

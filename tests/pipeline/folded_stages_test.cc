@@ -1,16 +1,16 @@
-// Stages of a run that want different meshes of the same ranks: the released transformer on shapes alone.
+// Stages of one run that use the ranks as different meshes, with the released transformer on shapes only.
 #include <gtest/gtest.h>
 
 #include <array>
 #include <vector>
 
-#include "engine/model/config_reader.h"
+#include "engine/config/config_reader.h"
 #include "engine/ops/dry_backend.h"
 #include "engine/parallel/dry_communicator.h"
 #include "engine/pipeline/generation.h"
 #include "engine/pipeline/velocity_model.h"
 #include "engine/request/request_rules.h"
-#include "tests/model/config_files.h"
+#include "tests/config/config_files.h"
 #include "tests/testing/status_matchers.h"
 
 namespace kinora {
@@ -57,7 +57,8 @@ struct StageSeen {
   double flops = 0;
 };
 
-// The first steps of the denoising stages of rank 0: one with four passes, then one with one pass of twice the size.
+// Returns the first step of each denoising stage on rank 0: the first stage has four passes, the second one pass of
+// twice the size.
 std::array<StageSeen, 2> TwoStages(const MeshShape& shape) {
   const ModelConfig config = Released();
   const ModelDescription description = Describe(config, {.kind = "dev", .distilled_lora = true});
@@ -84,7 +85,7 @@ std::array<StageSeen, 2> TwoStages(const MeshShape& shape) {
     if (stage.kind != StageKind::kDenoise) return absl::OkStatus();
     const Calls now = CallsOf(*mesh);
     if (step == 1) {
-      seen[stage.label == "denoise_2" ? 1 : 0] = {now - before, backend.ops().cost().flops() - flops};
+      seen[stage.part == 2 ? 1 : 0] = {now - before, backend.ops().cost().flops() - flops};
     }
     before = now;
     flops = backend.ops().cost().flops();
@@ -103,7 +104,7 @@ TEST(FoldedStages, TheSecondOfTwoStagesRunsOnTokensWhereTheFirstRanOnGuidance) {
     EXPECT_EQ(first.calls.tokens, shape.tokens > 1 ? kInBlocks : 0) << shape.ToString();
     EXPECT_EQ(second.calls.guidance, 0) << shape.ToString();
     EXPECT_EQ(second.calls.tokens, kInBlocks) << shape.ToString();
-    // Beside the video's share: the sound, and keys and values of prompt and sound.
+    // The margin is for replicated work: the sound, and keys and values of prompt and sound.
     EXPECT_LT(second.flops, 1.1 * one[1].flops / shape.ranks() + 0.1 * one[1].flops) << shape.ToString();
     EXPECT_LT(first.flops, 1.1 * one[0].flops / shape.ranks() + 0.1 * one[0].flops) << shape.ToString();
   }

@@ -1,5 +1,5 @@
-// Tiles that become frames on every backend, bit for bit what the plan says, whether a device is a group ahead of who
-// takes the frames or not.
+// Blending of tiles into frames on every backend, bit for bit as the plan defines it, whether or not the device runs a
+// group ahead of the consumer.
 #include "engine/pipeline/frame_blender.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ using testing::HasSubstr;
 
 constexpr int64_t kColours = 3;
 
-// What no compiler may fuse.
+// A product that the compiler cannot fuse with an addition.
 float Product(float a, float b) {
   volatile float rounded = a * b;
   return rounded;
@@ -52,7 +52,7 @@ std::vector<TileOfPlan> TilesOf(const TilePlan& plan, size_t t) {
   return tiles;
 }
 
-// The whole clip in 0..1, on the host.
+// The whole clip in 0..1, computed on the host.
 std::vector<float> Definition(const TilePlan& plan) {
   const int64_t height = plan.grid.out_height(), line = plan.grid.out_width() * kColours;
   std::vector<float> clip(plan.time.back().out_end * height * line, 0.0f);
@@ -84,7 +84,7 @@ class FrameBlenderTest : public OpTest {
     std::vector<uint8_t> rgb8;
     std::vector<float> rgb;
   };
-  // change: of the pixels of the first tile of each group, before it is added.
+  // `change` may modify the pixels of each group's first tile before they are added.
   Clip Blend(
       const TilePlan& plan, FrameBlender::Options options,
       absl::FunctionRef<void(size_t t, std::vector<float>& pixels)> change = [](auto&&...) {});
@@ -121,7 +121,7 @@ FrameBlenderTest::Clip FrameBlenderTest::Blend(const TilePlan& plan, FrameBlende
       TileBlend blend{blender.UploadWeights(tile.time->mask, tile.rows->mask, tile.columns->mask, scope),
                       tile.rows->out_begin, tile.columns->out_begin};
       const Tensor masks = blend.weights.frames;
-      for (const auto& [begin, end] : {std::pair<int64_t, int64_t>{0, 3}, {3, pixels.dim(0)}}) {  // as ranks send them
+      for (const auto& [begin, end] : {std::pair<int64_t, int64_t>{0, 3}, {3, pixels.dim(0)}}) {  // as ranks send
         blend.weights.frames = masks.Rows(begin, end);
         blender.Add(pixels.Rows(begin, end), blend, tile.time->out_begin + begin);
       }
@@ -139,7 +139,7 @@ FrameBlenderTest::Clip FrameBlenderTest::Blend(const TilePlan& plan, FrameBlende
 TilePlan Plan(const LatentGrid& grid, const Tiling& tiling) { return *PlanTiles(grid, tiling); }
 
 TEST_P(FrameBlenderTest, FramesAreWhatThePlanSaysAheadOrNot) {
-  // Four groups of 9 and 17 frames in a ring of 17, whose frames and pieces are cut where it ends.
+  // Four groups of 9 and 17 frames in a ring of 17 frames. Frames and parts are split where the ring wraps.
   const TilePlan ramps =
       Plan({.frames = 5, .height = 2, .width = 3}, {.frames = {16, 8}, .height = {64, 0}, .width = {64, 32}});
   const TilePlan divided = Plan({.frames = 3, .height = 5, .width = 2}, {.frames = {16, 8}, .height = {96, 64}});
@@ -162,7 +162,7 @@ TEST_P(FrameBlenderTest, FramesAreWhatThePlanSaysAheadOrNot) {
 TEST_P(FrameBlenderTest, ANanEndsAtItsGroupAndNamesTheFrame) {
   const TilePlan plan = Plan({.frames = 7, .height = 1, .width = 1}, {.frames = {24, 8}});
   ASSERT_EQ(plan.time.size(), 3u);
-  const auto spoil = [&](size_t t, std::vector<float>& pixels) {  // the second frame that group 1 alone holds
+  const auto spoil = [&](size_t t, std::vector<float>& pixels) {  // the second frame that only group 1 contains
     if (t == 1) pixels[(10 - plan.time[1].out_begin) * 32 * 32 * kColours] = std::numeric_limits<float>::quiet_NaN();
   };
   for (const FrameBlender::Options& options : {FrameBlender::Options{.ahead = true, .groups = 2}, {}}) {

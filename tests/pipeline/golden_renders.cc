@@ -25,7 +25,7 @@ std::optional<GuidanceParams> Guidance(const Json& request, const char* name) {
   return params;
 }
 
-// Those that `shown` names.
+// Returns the pixels that `shown` names.
 std::shared_ptr<const PixelClip> Pixels(Golden& golden, const Json& shown) {
   const Tensor& pixels = golden.Get("in." + shown["picture"].get<std::string>());
   const uint8_t* const rgb = pixels.data<uint8_t>();
@@ -59,7 +59,7 @@ double Psnr(const Floats& a, const Tensor& golden, const ClipInfo& info, int64_t
   return -10 * std::log10(squares / static_cast<double>(n) + 1e-30);
 }
 
-// Every `stride`-th row of [rows, width].
+// Returns every `stride`-th row of [rows, width].
 Floats EveryRow(const Floats& values, int64_t width, int64_t stride) {
   Floats kept;
   for (size_t row = 0; row < values.size(); row += stride * width) {
@@ -79,7 +79,18 @@ std::shared_ptr<const AudioClip> SoundOf(Golden& golden, int32_t sample_rate) {
   return clip;
 }
 
-// The file of an upsampler whose weights another golden holds; until the program ends.
+GivenNoise NoiseOf(Golden& golden) {
+  GivenNoise noise;
+  for (const std::string& name : NoiseNames()) {
+    if (!golden.Has(name)) continue;
+    const Tensor& draws = golden.Get(name);
+    noise.draws[name] = {.shape = {draws.shape().dims().begin(), draws.shape().dims().end()},
+                         .values = {draws.data<float>(), draws.data<float>() + draws.elements()}};
+  }
+  return noise;
+}
+
+// Returns the file of an upsampler whose weights are in another golden. The file exists until the program ends.
 std::string UpsamplerOf(const std::string& name) {
   static absl::Mutex mu(absl::kConstInit);
   static std::map<std::string, Golden> goldens;
@@ -146,7 +157,9 @@ GenerationRequest RequestOf(Golden& golden) {
     request.retake = RetakeInput{.clip = Pixels(golden, r["retake"]),
                                  .audio = SoundOf(golden, r["retake"]["sound_rate"]),
                                  .start_seconds = r["retake"]["start_seconds"],
-                                 .end_seconds = r["retake"]["end_seconds"]};
+                                 .end_seconds = r["retake"]["end_seconds"],
+                                 .keep_video = r["retake"].value("keep_video", false),
+                                 .keep_audio = r["retake"].value("keep_audio", false)};
   }
   request.upsampler = r.value("upsampler", "");
   request.audio_only = r.value("audio_only", false);
@@ -158,6 +171,7 @@ GenerationRequest RequestOf(Golden& golden) {
   for (const auto& [id, lora] : loras.items()) {
     request.loras.push_back({.id = id, .strength = lora["strength"]});
   }
+  if (parameters.value("given_noise", false)) request.noise = NoiseOf(golden);
   return request;
 }
 
@@ -182,7 +196,7 @@ PipelineOptions OptionsOf(const Golden& golden, DType precision) {
     (of_time ? options.files.temporal_upsampler : options.files.spatial_upsampler) = UpsamplerOf(name);
   }
   options.files.kind = ModelFiles::Kind::kDev;
-  options.device = "cpu";  // of what RenderOn is not asked
+  options.device = "cpu";  // ignored by RenderOn
   options.precision = precision;
   return options;
 }
@@ -207,7 +221,7 @@ absl::Status RenderOn(const TestedBackend& on, PipelineOptions options, const Me
 }
 
 RenderTolerances FloatTolerances(const TestedBackend& on) {
-  const double step = Tolerance(on, DType::kF32);  // guidance doubles what a step is off by
+  const double step = Tolerance(on, DType::kF32);  // guidance doubles the error of a step
   return {.context = step, .latent = 2 * step, .waveform = 1e-3, .frames = 60.0};
 }
 

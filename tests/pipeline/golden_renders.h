@@ -1,5 +1,5 @@
-// Whole renders of the goldens pipeline_*: the request and the model of each, all that comes out of a run, and how
-// close it must be to the reference.
+// Whole renders of the goldens pipeline_*: each golden's request and model, the outputs of a run, and the tolerances
+// against the reference.
 #ifndef KINORA_TESTS_PIPELINE_GOLDEN_RENDERS_H_
 #define KINORA_TESTS_PIPELINE_GOLDEN_RENDERS_H_
 
@@ -13,7 +13,7 @@
 
 namespace kinora {
 
-// Keeps all that a clip consists of.
+// Records everything that a clip consists of.
 class ClipRecorder : public ClipSink, public RunObserver {
  public:
   explicit ClipRecorder(bool intermediates = true) : intermediates_(intermediates) {}
@@ -37,21 +37,21 @@ class ClipRecorder : public ClipSink, public RunObserver {
 
 GenerationRequest RequestOf(Golden& golden);
 inline GenerationRequest RequestOf(Golden&& golden) { return RequestOf(golden); }
-// Of a golden whose parameters name the model's file.
+// Returns the options for a golden whose parameters name the model's file.
 PipelineOptions OptionsOf(const Golden& golden, DType precision);
-// A text encoder's folder as models/tiny has it, for a model trained with `rows` rows of text.
+// Creates a text encoder folder like that of models/tiny, for a model trained with `rows` rows of text.
 void MakeTextEncoder(const TemporaryDirectory& folder, int64_t rows);
 
-// Plans, loads and renders on a mesh; rank 0 records.
+// Plans, loads and renders on a mesh. Rank 0 records to `sink`.
 absl::Status RenderOn(const TestedBackend& on, PipelineOptions options, const Mesh& mesh,
                       const GenerationRequest& request, ClipRecorder& sink);
 
 struct RenderTolerances {
   double context, latent, waveform;  // ‖a − b‖ / ‖b‖
-  double frames;                     // decibels of the peak signal to the noise
+  double frames;                     // peak signal-to-noise ratio, dB
 };
 RenderTolerances FloatTolerances(const TestedBackend& on);
-// Every output of the golden.
+// Compares every output of the golden.
 void ExpectRender(const ClipRecorder& clip, Golden& golden, const RenderTolerances& tolerances);
 
 }  // namespace kinora

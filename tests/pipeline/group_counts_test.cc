@@ -1,11 +1,11 @@
-// What a rank of a group sends and holds for the released 22B transformer, counted by the code that runs it, on shapes
-// alone: docs/performance.md "Collectives".
+// Communication and memory of one rank of a group for the released 22B transformer, counted by the code itself on
+// shapes only: docs/performance.md "Collectives".
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <vector>
 
-#include "engine/model/released_models.h"
+#include "engine/config/released_models.h"
 #include "engine/ops/dry_backend.h"
 #include "engine/parallel/dry_communicator.h"
 #include "engine/parallel/redistribute.h"
@@ -43,7 +43,7 @@ int64_t AllCalls(const CollectiveCounts& counts) {
   return calls;
 }
 
-// Rank 0 of a group with the transformer alone, without memory.
+// Rank 0 of a group with only the transformer, without memory.
 class DryRank {
  public:
   explicit DryRank(const MeshShape& shape, const BackendTraits& traits = OrDie(TraitsOf("cuda", {})))
@@ -53,7 +53,7 @@ class DryRank {
         weights_(WeightLoader::Dry(*mesh_, backend_, DType::kBF16)),
         transformer_(OrDie(Transformer::Load(weights_.Under("transformer"), config_))) {}
 
-  // A forward pass; perturbed: in these blocks.
+  // Runs a forward pass. `perturbed` lists the perturbed blocks.
   Sent Forward(int64_t video_tokens, const PassList& passes, const std::vector<int>& perturbed = {}) {
     Arena arena = Arena::Dry(), host = Arena::Dry();
     Exec exec{.backend = backend_, .arena = arena, .host = host, .mesh = *mesh_, .dtype = DType::kBF16};
@@ -80,9 +80,7 @@ class DryRank {
   }
 
   const TransformerConfig& config() const { return config_; }
-  int64_t activation_bytes() const {
-    return activation_bytes_;
-  }  // of the last Forward, what it was prepared with included
+  int64_t activation_bytes() const { return activation_bytes_; }  // of the last Forward, including its preparation
   int64_t weight_bytes() { return backend_.ops().weight_bytes() + weights_.tensor_bytes(); }
 
  private:
@@ -109,11 +107,11 @@ TEST(GroupCounts, TokensTakeThreeCollectivesInABlockAndOneBehindTheBlocks) {
         EXPECT_EQ(Calls(sent.tokens, Collective::kAllGather), c.layers + 1);
         EXPECT_EQ(AllCalls(sent.tokens), 3 * c.layers + 1);
         EXPECT_EQ(AllCalls(sent.world) + AllCalls(sent.guidance) + AllCalls(sent.tensor), 0);
-        // Queries, keys and values of this rank's rows there, their attention back.
+        // Sends this rank's rows of queries, keys and values, and receives their attention.
         const int64_t rows = passes * Padded(tokens) / ranks;
         EXPECT_EQ(Bytes(sent.tokens, Collective::kAllToAll),
                   c.layers * (ranks - 1) * (4 * rows * c.video.width() * kBf16) / ranks);
-        // Of each chunk of keys, for each query and head of the sound: the sum, its maximum and its weight.
+        // For each chunk of keys, query and head of the sound: the sum, its maximum and its weight.
         const int64_t chunks =
             kKeyChunks / ranks * passes * kAudioTokens * c.audio.heads * (c.audio.head_dim + 2) * kF32;
         const int64_t velocity = rows * c.video.out_channels * kF32;
@@ -123,7 +121,7 @@ TEST(GroupCounts, TokensTakeThreeCollectivesInABlockAndOneBehindTheBlocks) {
   }
 }
 
-// The perturbed pass lies between passes that attend; its rows are moved along.
+// The perturbed pass lies between passes that attend; its rows are exchanged as well.
 TEST(GroupCounts, ABlockThatIsPerturbedBetweenOtherPassesTakesAsManyCollectivesAsAnyOther) {
   for (const int ranks : {2, 4, 8}) {
     DryRank rank({.tokens = ranks}), other({.tokens = ranks});
@@ -142,8 +140,8 @@ TEST(GroupCounts, TensorTakesEightSumsInABlockAndOneOfSquaresForEachPairOfNorms)
       EXPECT_EQ(Calls(sent.tensor, Collective::kAllReduceSum), (8 + 6) * c.layers);
       EXPECT_EQ(AllCalls(sent.tensor), (8 + 6) * c.layers);
       EXPECT_EQ(AllCalls(sent.world) + AllCalls(sent.guidance) + AllCalls(sent.tokens), 0);
-      // Each stream is updated four times. Norms: of each stream's rows with themselves, with the prompt's, and in both
-      // directions across with the other's.
+      // Each stream is updated four times. The norms are over each stream's own attention, its prompt attention, and
+      // both directions of the cross attention.
       const int64_t video = Padded(tokens), audio = kAudioTokens;
       const int64_t sums = 4 * (video * c.video.width() + audio * c.audio.width()) * kBf16;
       const int64_t squares = (2 * video + 2 * audio + video + audio + 2 * kTextRows + 2 * (video + audio)) * kF32;
@@ -167,7 +165,7 @@ TEST(GroupCounts, GuidanceTakesNothingInTheBlocksAndOneGatherOfBothModalitiesBeh
   }
 }
 
-// Each axis makes the collectives that it makes alone.
+// Each axis makes the same collectives as on its own.
 TEST(GroupCounts, AMixTakesTheSumOfItsAxes) {
   DryRank rank({.guidance = 2, .tokens = 2, .tensor = 2});
   const Sent sent = rank.Forward(7221, kFourPasses, {28});
@@ -190,10 +188,10 @@ TEST(GroupMemory, TwoTensorRanksHoldLittleMoreThanHalfTheTransformerEach) {
   }
 }
 
-// In units of a pass's rows of one activation: rotation tables 1.5 per pass of two, the residual and its norm 2, and
-// beside them on one rank the feed-forward's 4 (or queries, keys, values and their attention: 4), on several ranks what
-// one exchange takes, which cannot be in place: queries, keys and values twice, and their attention here and there: 8.
-// What does not shrink (sound, contexts, tables of the schedule) is what eight tokens take.
+// The unit is one activation of a pass's rows. Rotation tables take 1.5 for two passes, the residual and its norm 2. In
+// addition, one rank needs 4 for the feed-forward (or for queries, keys, values and their attention). Several ranks
+// need 8 for an exchange, which cannot be in place: queries, keys and values twice, and their attention before and
+// after. The replicated part (sound, contexts, tables of the schedule) is the memory for eight tokens.
 TEST(GroupMemory, TokenRanksShareTheVideosActivationsButForTheExchangesBuffers) {
   constexpr double kOne = 1.5 + 2 + 4, kSeveral = 1.5 + 2 + 8;
   for (const int64_t tokens : kVideoTokens) {
@@ -211,8 +209,8 @@ TEST(GroupMemory, TokenRanksShareTheVideosActivationsButForTheExchangesBuffers) 
   }
 }
 
-// What DryModel tells of all ranks: of the text side a rank's whole layers, of the transformer all or the tensor ranks'
-// part.
+// The weights that DryModel reports for all ranks: a rank's whole layers of the text side, and all of the transformer
+// or the tensor ranks' part.
 TEST(GroupMemory, APlanTellsAnEvenShareOfTheTextEncoder) {
   const ModelConfig config = Released();
   const auto plan = [&](const MeshShape& shape, Residence residence, int rank) {
@@ -235,7 +233,7 @@ TEST(GroupMemory, APlanTellsAnEvenShareOfTheTextEncoder) {
   }
 }
 
-// What a step of 40 at 1280 x 768 x 121 and the two-stage run at 768 x 512 x 121 of docs/performance.md take.
+// One of 40 steps at 1280 x 768 x 121, and the two-stage run at 768 x 512 x 121, of docs/performance.md.
 TEST(GroupCounts, OfTheRunsThatOthersPublish) {
   DryRank two({.tokens = 2});
   const Sent step = two.Forward(16 * 40 * 24, kFourPasses, {28});
@@ -252,7 +250,7 @@ TEST(GroupCounts, OfTheRunsThatOthersPublish) {
            static_cast<double>(Bytes(of.tokens, Collective::kAllGather) + Bytes(of.tokens, Collective::kAllToAll) +
                                Bytes(of.tensor, Collective::kAllReduceSum));
   };
-  EXPECT_NEAR(run(40, step), 991.5, 0.1);  // GB that a rank sends
+  EXPECT_NEAR(run(40, step), 991.5, 0.1);  // GB sent by one rank
   EXPECT_NEAR(run(30, half) + run(3, full), 468.7, 0.1);
 }
 

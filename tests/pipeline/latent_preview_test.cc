@@ -1,4 +1,4 @@
-// Pictures of latents without the decoder: how near they are to what it makes, and when a run shows them.
+// Pictures of latents without the decoder: their accuracy, and when a run makes them.
 #include "engine/pipeline/latent_preview.h"
 
 #include <gmock/gmock.h>
@@ -6,7 +6,8 @@
 
 #include <cmath>
 
-#include "engine/model/config_reader.h"
+#include "engine/base/status_macros.h"
+#include "engine/config/config_reader.h"
 #include "engine/model/video_encoder.h"
 #include "tests/model/moving_disc.h"
 #include "tests/pipeline/golden_renders.h"
@@ -18,7 +19,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// The demo model's autoencoder of pictures.
+// The demo model's video encoder and decoder.
 class DemoPictures : public testing::Test {
  protected:
   DemoPictures() {
@@ -49,7 +50,7 @@ TEST_F(DemoPictures, APreviewHasTheColoursOfTheClip) {
   for (int64_t cell = 0; cell < kCells * kCells; ++cell) {
     for (int64_t c = 0; c < 3; ++c) {
       double sum = 0;
-      for (int64_t i = 0; i < 8 * 32 * 32; ++i) {  // of the frames after the first
+      for (int64_t i = 0; i < 8 * 32 * 32; ++i) {  // averages the frames after the first
         const int64_t row = cell / kCells * 32 + i / 32 % 32, column = cell % kCells * 32 + i % 32;
         sum += clip.tensor().data<float>()[(((1 + i / 1024) * kSide + row) * kSide + column) * 3 + c];
       }
@@ -59,7 +60,7 @@ TEST_F(DemoPictures, APreviewHasTheColoursOfTheClip) {
   }
   const double psnr = -10 * std::log10(squares / (3 * kCells * kCells));
   RecordProperty("decibels", std::to_string(psnr));
-  EXPECT_GT(psnr, 19);  // one colour everywhere: 15.2
+  EXPECT_GT(psnr, 19);  // a single colour would score 15.2
 }
 
 TEST_F(DemoPictures, TheFitIsTheSameInEveryCall) {
@@ -75,14 +76,14 @@ TEST_F(DemoPictures, WhatIsSaidAfterADrawEndsTheFit) {
   EXPECT_EQ(draws, 2);
 }
 
-// Of the last step the estimate is the result.
+// After the last step the estimate equals the result.
 class LastStep : public RunObserver {
  public:
   explicit LastStep(LatentToRgb map) : map_(std::move(map)) {}
   bool WantsLatents(int64_t step, int64_t steps) const override { return step == steps; }
   absl::Status OnStep(const Progress& progress, const StepLatents* latents) override {
     if (latents == nullptr) return absl::OkStatus();
-    EXPECT_EQ(progress.step, progress.total_steps);  // no other has them
+    EXPECT_EQ(progress.step, progress.total_steps);  // no other step provides latents
     const LatentGrid& grid = latents->stage.grid;
     const auto estimate = MakePreview(latents->exec, map_, grid, latents->x0.video);
     const auto result = MakePreview(latents->exec, map_, grid, latents->state.video.z);
@@ -94,7 +95,24 @@ class LastStep : public RunObserver {
   bool seen_ = false;
 };
 
-TEST(PreviewObserver, ShowsTheEstimateEverySoManySteps) {
+// Records the estimate of the clean video after every third step.
+class EveryThirdStep : public RunObserver {
+ public:
+  explicit EveryThirdStep(LatentToRgb map) : map_(std::move(map)) {}
+  bool WantsLatents(int64_t step, int64_t /*steps*/) const override { return step % 3 == 0; }
+  absl::Status OnStep(const Progress& progress, const StepLatents* latents) override {
+    if (latents == nullptr) return absl::OkStatus();
+    KINORA_ASSIGN_OR_RETURN(pictures_.emplace_back(),
+                            MakePreview(latents->exec, map_, latents->stage.grid, latents->x0.video));
+    steps_.push_back(progress.step);
+    return absl::OkStatus();
+  }
+  const LatentToRgb map_;
+  std::vector<int> steps_;
+  std::vector<PreviewPicture> pictures_;
+};
+
+TEST(LatentPreview, ShowsTheEstimateOfTheStepsThatAnObserverAsksFor) {
   Golden golden("pipeline_distilled");
   PipelineOptions options = OptionsOf(golden, DType::kF32);
   const GenerationRequest request = RequestOf(golden);
@@ -104,16 +122,11 @@ TEST(PreviewObserver, ShowsTheEstimateEverySoManySteps) {
   KINORA_ASSERT_OK_AND_ASSIGN(const auto pipeline, Pipeline::Load(options, *mesh));
   KINORA_ASSERT_OK_AND_ASSIGN(const LatentToRgb map, pipeline->FitLatentToRgb());
   KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan plan, pipeline->Prepare(request));
-  std::vector<int> steps;
-  std::vector<PreviewPicture> pictures;
-  PreviewObserver observer(map, 3, [&](const Progress& progress, const PreviewPicture& picture) {
-    steps.push_back(progress.step);
-    pictures.push_back(picture);
-    return absl::OkStatus();
-  });
+  EveryThirdStep observer(map);
   ClipRecorder clip(/*intermediates=*/false), again(/*intermediates=*/false);
   ASSERT_THAT(pipeline->Generate(plan, &clip, &observer), IsOk());
-  EXPECT_THAT(steps, ElementsAre(3, 6));
+  const std::vector<PreviewPicture>& pictures = observer.pictures_;
+  EXPECT_THAT(observer.steps_, ElementsAre(3, 6));
   ASSERT_EQ(pictures.size(), 2u);
   EXPECT_EQ(pictures[0].width, request.width / 32);
   EXPECT_EQ(pictures[0].rgb.size(), static_cast<size_t>(request.width / 32 * request.height / 32 * 3));

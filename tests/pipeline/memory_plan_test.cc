@@ -1,11 +1,11 @@
-// What is reserved on a device with memory of its own, and which clips fit it. No device is needed.
+// Memory reserved on a device with separate memory, and the clips that fit. Needs no device.
 #include "engine/pipeline/memory_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "engine/base/status_macros.h"
-#include "engine/model/config_reader.h"
+#include "engine/config/config_reader.h"
 #include "engine/request/request_rules.h"
 #include "tests/testing/status_matchers.h"
 
@@ -33,7 +33,7 @@ absl::StatusOr<RunPlan> PlanOf(const DryModel& model, int32_t width, int32_t hei
   return model.Plan(resolved, nullptr);
 }
 
-// Of a device on which activations get `room` bytes.
+// Reserves memory on a device that has `room` bytes for activations.
 absl::StatusOr<ReservedMemory> ReserveIn(const DryModel& model, int64_t room) {
   KINORA_ASSIGN_OR_RETURN(const RunPlan plan, PlanOf(model, 64, 64, 9));
   const int64_t beside = plan.weight_bytes + plan.workspace_bytes + plan.driver_bytes;
@@ -59,7 +59,7 @@ TEST(MemoryPlan, NoMoreIsReservedThanTheLargestClipTakes) {
   EXPECT_EQ(tokens, 0);
 }
 
-// Sizes between those that were tried, too.
+// Also tests sizes between those that the plan tried.
 TEST(MemoryPlan, WhatFitsTheDeviceFitsTheHost) {
   KINORA_ASSERT_OK_AND_ASSIGN(const DryModel model, TinyOn("cuda"));
   const RecipeDescription& d = *model.description().Find(Recipe::kOneStage, "");
@@ -117,7 +117,7 @@ TEST(MemoryPlan, TheNearestClipThatFitsIsShorterOrWhereNoFrameFitsSmaller) {
   EXPECT_EQ(nearest->num_frames, 9);
   EXPECT_GE(nearest->width, width / 4);
   EXPECT_LT(nearest->width, width);
-  EXPECT_EQ(nearest->height, nearest->width / 2 / d.size_multiple * d.size_multiple);  // its proportions
+  EXPECT_EQ(nearest->height, nearest->width / 2 / d.size_multiple * d.size_multiple);  // the same aspect ratio
   EXPECT_LE(needs(nearest->width, nearest->height, 9).arena_bytes, small.arena_bytes);
   KINORA_ASSERT_OK_AND_ASSIGN(nearest, NearestThatFits(model, {.arena_bytes = 1}, brief.request));
   EXPECT_FALSE(nearest);

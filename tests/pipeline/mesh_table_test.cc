@@ -1,5 +1,5 @@
-// The table of docs/operations.md "Which mesh": prints what the released models take on devices of 80 GB, and holds the
-// page to it.
+// Computes and prints the table of docs/groups.md "Which mesh" (the released models on devices of 80 GB), and checks
+// that the page contains it.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "engine/model/config_reader.h"
+#include "engine/config/config_reader.h"
 #include "engine/parallel/dry_communicator.h"
 #include "engine/pipeline/dry_model.h"
 #include "engine/request/request_rules.h"
-#include "tests/model/config_files.h"
+#include "tests/config/config_files.h"
 #include "tests/testing/status_matchers.h"
 
 namespace kinora {
@@ -53,13 +53,13 @@ std::string RowOf(const std::string& version, const ModelConfig& config, const M
   EXPECT_TRUE(taken.plan.FitsDevice(kDevice)) << version << " " << shape.ToString();
   const auto gb = [](int64_t bytes) { return static_cast<double>(bytes) * 1e-9; };
   return absl::StrFormat("| %s | %d | %s | %.1f | %s | %.1f | %.0f%% | %.0f%% |", version, shape.ranks(),
-                         shape.ranks() == 1 ? "" : shape.ToString(), gb(taken.plan.weight_bytes),
+                         shape.ranks() == 1 ? "–" : shape.ToString(), gb(taken.plan.weight_bytes),
                          taken.plan.TextEncoderResidence(), gb(taken.plan.arena_bytes), 100 * taken.guided / one.guided,
                          100 * taken.distilled / one.distilled);
 }
 
 TEST(MeshTable, ThePageSaysWhatIsComputed) {
-  const std::string page = ReadFile(KINORA_SOURCE_DIR "/docs/operations.md");
+  const std::string page = ReadFile(KINORA_SOURCE_DIR "/docs/groups.md");
   for (const std::string version : {"2.0", "2.3"}) {
     const ModelConfig config = Released(version);
     const Taken one = On(config, {}, Residence::kEvicted);
@@ -77,7 +77,7 @@ TEST(MeshTable, ThePageSaysWhatIsComputed) {
                                    {.tokens = 4, .tensor = 2}}) {
       const std::string row = RowOf(version, config, shape, one);
       std::printf("%s\n", row.c_str());
-      EXPECT_NE(page.find(row + "\n"), std::string::npos) << "docs/operations.md lacks " << row;
+      EXPECT_NE(page.find(row + "\n"), std::string::npos) << "docs/groups.md lacks " << row;
     }
   }
 }

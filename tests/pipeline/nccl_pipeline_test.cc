@@ -1,5 +1,5 @@
-// Whole renders by ranks that are processes on a simulated device each, over NCCL, step graphs included: the bits of
-// one rank.
+// Whole renders by ranks that are processes with one simulated device each, connected by NCCL, including step graphs.
+// The result equals one rank's bit for bit.
 #include <gtest/gtest.h>
 
 #include "engine/base/status_macros.h"
@@ -40,7 +40,7 @@ absl::StatusOr<std::string> Render(const Mesh& mesh, const Wanted& wanted) {
   GenerationRequest request{.prompt = "a red ball", .width = 64, .height = 64, .num_frames = 9};
   request.recipe = wanted.recipe;
   request.seed = 7;
-  request.sigmas = {1, 0.75, 0.5, 0};  // the last two steps replay
+  request.sigmas = {1, 0.75, 0.5, 0};  // the last two steps are replayed
   KINORA_ASSIGN_OR_RETURN(const RunPlan needed, Pipeline::Plan(options, mesh, request));
   options.arena_bytes = needed.arena_bytes;
   options.host_arena_bytes = needed.host_arena_bytes;
@@ -71,11 +71,11 @@ TEST(NcclPipeline, TokenAndGuidanceRanksRenderWhatOneDoes) {
   for (const MeshShape& shape : {MeshShape{.tokens = 2}, MeshShape{.guidance = 2}}) {
     const auto several = RankZerosClip(shape);
     ASSERT_TRUE(several.ok()) << several.status();
-    EXPECT_TRUE(*several == *one) << shape.ToString();  // not printed: it is a clip
+    EXPECT_TRUE(*several == *one) << shape.ToString();  // too large to print
   }
 }
 
-// Of one pass: both ranks take tokens. Each rank fetches the layers that it holds.
+// With one pass, both ranks split tokens. Each rank loads the text layers that it holds.
 TEST(NcclPipeline, GuidanceRanksWithAnEvictedTextEncoderMakeTheDistilledClipOfOneRank) {
   const auto one = RankZerosClip({}, {.recipe = Recipe::kDistilled});
   ASSERT_TRUE(one.ok()) << one.status();

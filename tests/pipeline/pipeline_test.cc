@@ -1,10 +1,11 @@
-// Whole renders against the references, and what the pipeline promises about memory, ranks and cancelling.
+// Whole renders against the references, and the pipeline's guarantees about memory, ranks and cancellation.
 #include "engine/pipeline/pipeline.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <functional>
 
 #include "engine/base/status_macros.h"
 #include "engine/parallel/agree.h"
@@ -17,9 +18,10 @@ namespace kinora {
 namespace {
 
 using testing::HasSubstr;
+using testing::StartsWith;
 using Floats = std::vector<float>;
 
-// What a user of a loaded pipeline does for each request.
+// The calls that a user of a loaded pipeline makes for each request.
 absl::Status Generate(Pipeline& pipeline, const GenerationRequest& request, ClipRecorder& sink) {
   KINORA_ASSIGN_OR_RETURN(const RunPlan plan, pipeline.Prepare(request));
   return pipeline.Generate(plan, &sink, &sink);
@@ -58,7 +60,7 @@ TEST(Pipeline, RendersTheSamePixelsOnGuidanceAndTokenRanks) {
   }
 }
 
-// Two and four guidance ranks, which have nothing to do for one pass, take tokens.
+// With one pass, two and four guidance ranks have nothing to split and split tokens instead.
 TEST(Pipeline, ARenderOfOnePassFoldsGuidanceIntoTokensToTheSamePixels) {
   Golden golden("pipeline_distilled");
   const PipelineOptions options = OptionsOf(golden, DType::kBF16);
@@ -82,7 +84,7 @@ TEST(Pipeline, ARenderOfOnePassFoldsGuidanceIntoTokensToTheSamePixels) {
   }
 }
 
-// Of more tokens than attend in vain for a pass that nobody reads: the passes around the perturbed one attend apart.
+// With this many tokens, the passes around the perturbed one attend separately, so that no unused pass is computed.
 TEST(Pipeline, APerturbedPassBetweenOthersIsTheSameOnTokenRanks) {
   Golden golden("pipeline_one_stage");
   const PipelineOptions options = OptionsOf(golden, DType::kBF16);
@@ -133,7 +135,7 @@ TEST(Pipeline, CancelsAtTheNextStepOnEveryRankAndCanBeUsedAgain) {
     KINORA_ASSIGN_OR_RETURN(const RunPlan plan, pipeline->Prepare(request));
     ProgressObserver canceller([&](const Progress& p) {
       if (asked) ++calls_after_cancel;
-      if (p.stage == "denoise" && p.step == 2) {
+      if (p.stage.name() == "denoise" && p.step == 2) {
         asked = true;
         return absl::CancelledError("by the test");
       }
@@ -148,7 +150,7 @@ TEST(Pipeline, CancelsAtTheNextStepOnEveryRankAndCanBeUsedAgain) {
   EXPECT_EQ(calls_after_cancel, 0);
 }
 
-// Fails where it is told to, as a disk that is full by then.
+// Fails at a given call, as if the disk were full.
 class FullDiskSink : public ClipRecorder {
  public:
   explicit FullDiskSink(std::string at) : ClipRecorder(at == "audio_latent"), at_(std::move(at)) {}
@@ -167,7 +169,7 @@ class FullDiskSink : public ClipRecorder {
   const std::string at_;
 };
 
-// The ranks of a group, each with its pipeline, that live on from run to run.
+// The ranks of a group, each with a pipeline that is used for several runs.
 class LoadedGroup {
  public:
   LoadedGroup(const MeshShape& shape, const PipelineOptions& options, const GenerationRequest& largest)
@@ -220,7 +222,7 @@ TEST(Pipeline, AFailureThatAllRanksLeaveWithIsTheSameForOneRankAndTwoAndBothGoOn
   }
 }
 
-// A rank that has room leaves with the one that has none, whichever that is.
+// If one rank lacks memory, all ranks reject the request, whichever rank it is.
 TEST(Pipeline, OneRankWithoutMemoryForTheRequestRefusesItForAll) {
   Golden golden("pipeline_distilled");
   const GenerationRequest request = RequestOf(golden);
@@ -248,14 +250,10 @@ TEST(Pipeline, ProgressNeverFallsAndNamesEveryStageInOrder) {
   const auto mesh = Mesh::Single();
   const auto pipeline = *Pipeline::Load(options, *mesh);
   std::vector<std::string> stages;
-  double fraction = 0;
   int steps = 0;
   ProgressObserver observer([&](const Progress& p) {
-    if (stages.empty() || stages.back() != p.stage) stages.push_back(p.stage);
-    EXPECT_GE(p.fraction, fraction);
-    EXPECT_LE(p.fraction, 1.0);
-    fraction = p.fraction;
-    if (p.stage == "denoise" && p.step > 0) {
+    if (stages.empty() || stages.back() != p.stage.name()) stages.emplace_back(p.stage.name());
+    if (p.stage.name() == "denoise" && p.step > 0) {
       EXPECT_EQ(p.step, ++steps);
     }
     return absl::OkStatus();
@@ -266,7 +264,7 @@ TEST(Pipeline, ProgressNeverFallsAndNamesEveryStageInOrder) {
   EXPECT_EQ(steps, 5);
 }
 
-// Keeps the video's latents after each step, as a preview would.
+// Records the video's latents after each step, as a preview does.
 class LatentRecorder : public RunObserver {
  public:
   bool WantsLatents(int64_t, int64_t) const override { return true; }
@@ -324,7 +322,7 @@ TEST(Pipeline, AModelOfFewerRowsOfTextIsPlannedAndRunWithThese) {
   Golden golden("pipeline_one_stage");
   PipelineOptions options = OptionsOf(golden, DType::kBF16);
   GenerationRequest request = RequestOf(golden);
-  request.prompt = std::string(3000, 'x') + "  ";  // every row
+  request.prompt = std::string(3000, 'x') + "  ";  // fills all rows
   const auto whole = Pipeline::Plan(options, *Mesh::Single(), request);
   TemporaryDirectory folder;
   MakeTextEncoder(folder, 128);
@@ -358,13 +356,44 @@ TEST(Pipeline, ARequestBeyondTheReservedMemoryIsRefusedWithBothSizes) {
 }
 
 TEST(Pipeline, GivenNoiseOfAnotherShapeIsRefusedByName) {
+  Golden golden("pipeline_given_noise");
+  const PipelineOptions options = OptionsOf(golden, DType::kBF16);
+  for (const std::string& name : NoiseNames()) {
+    GenerationRequest request = RequestOf(golden);
+    HostArray& draw = request.noise.draws.at(name);
+    draw.shape[0] += 1;
+    const absl::Status status = Pipeline::Plan(options, *Mesh::Single(), request).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << name;
+    EXPECT_THAT(std::string(status.message()), StartsWith(name + ": shape [" + std::to_string(draw.shape[0]) + ", "));
+  }
+}
+
+// Supplies every draw by name under another seed, then all but one, which the seed must draw differently.
+TEST(Pipeline, GivenNoiseTakesThePlaceOfTheSeedsDraw) {
+  Golden golden("pipeline_given_noise");
+  const auto latents = [&](uint64_t seed, const std::function<bool(const std::string&)>& given) {
+    GenerationRequest request = RequestOf(golden);
+    request.seed = seed;
+    std::erase_if(request.noise.draws, [&](const auto& draw) { return !given(draw.first); });
+    ClipRecorder clip;
+    EXPECT_TRUE(RenderOn(Cpu(), OptionsOf(golden, DType::kBF16), *Mesh::Single(), request, clip).ok());
+    return std::pair(clip.values_["video_latent"], clip.values_["audio_latent"]);
+  };
+  const auto all = latents(1, [](const auto&) { return true; });
+  EXPECT_EQ(latents(2, [](const auto&) { return true; }), all);
+  for (const std::string& name : NoiseNames()) {
+    EXPECT_NE(latents(1, [&](const auto& other) { return other != name; }), all) << name;
+  }
+}
+
+// The run has no appended tokens, second stage or stochastic sampler.
+TEST(Pipeline, GivenNoiseThatARunDoesNotDrawIsIgnored) {
   Golden golden("pipeline_distilled");
   GenerationRequest request = RequestOf(golden);
-  request.noise.audio = HostArray{{1, 8, 3, 16}, Floats(8 * 3 * 16)};
-  ClipRecorder clip;
-  const absl::Status status = RenderOn(Cpu(), OptionsOf(golden, DType::kBF16), *Mesh::Single(), request, clip);
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("audio_noise: shape [1, 8, 3, 16]"));
+  for (const std::string& name : NoiseNames()) {
+    if (name != "video_noise" && name != "audio_noise") request.noise.draws[name] = HostArray{{1}, Floats(1)};
+  }
+  EXPECT_TRUE(Pipeline::Plan(OptionsOf(golden, DType::kBF16), *Mesh::Single(), request).ok());
 }
 
 }  // namespace

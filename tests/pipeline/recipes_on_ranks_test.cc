@@ -1,5 +1,5 @@
-// Recipes of two stages, HQ among them, on several ranks: between the stages guidance ranks take tokens, and the
-// upsampler runs.
+// Two-stage recipes, including HQ, on several ranks. The second stage splits tokens over guidance ranks; the upsampler
+// runs between the stages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Models with the released head sizes, 128 of video and 64 of audio: what fused kernels are written for, and what the
-// tiny models do not have. Weights are drawn (drawn_checkpoint.h).
+// Models with the released head sizes (video 128, audio 64), for which fused kernels are written and which the tiny
+// models lack. The weights are drawn (drawn_checkpoint.h).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,12 +67,12 @@ TEST_P(ReleasedHeads, AWholeRenderEqualsTheReference) {
   options.precision = dtype();
   ClipRecorder clip;
   ASSERT_THAT(RenderOn(on(), options, *Mesh::Single(), RequestOf(golden), clip), IsOk());
-  // bf16: twice the tolerance of a step, as guidance doubles what it is off by; the vocoder amplifies that again.
+  // bf16: twice the tolerance of a step, because guidance doubles its error; the vocoder amplifies it further.
   const RenderTolerances rounded{.context = 2e-2, .latent = 4e-2, .waveform = 0.1, .frames = 45};
   ExpectRender(clip, golden, dtype() == DType::kF32 ? FloatTolerances(on()) : rounded);
 }
 
-// torch.manual_seed(123); torch.rand(4): what the rule begins with. Then what it makes of it.
+// kUniform starts torch.manual_seed(123); torch.rand(4). The expected values scale it by the kind of tensor.
 TEST(WeightSource, DrawsAsTorchDoesAndScalesByTheKindOfTensor) {
   const auto floats = [](std::string_view name, const Shape& shape) {
     WeightSource source(123);

@@ -1,5 +1,5 @@
-// The released models on shapes alone: the code asks for exactly the tensors that the files hold, with the parameters
-// and the cost that are known of them.
+// The released models on shapes only: the code requests exactly the tensors that the files contain, and parameter
+// counts and costs equal the documented ones.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 #include "engine/ops/dry_backend.h"
 #include "engine/pipeline/velocity_model.h"
 #include "engine/weights/key_tables.h"
-#include "tests/model/config_files.h"
+#include "tests/config/config_files.h"
 #include "tests/weights/key_list.h"
 
 namespace kinora {
@@ -35,7 +35,7 @@ T OrDie(absl::StatusOr<T> value) {
   return *std::move(value);
 }
 
-using Shapes = std::map<std::string, std::string>;  // of tensors, by canonical name
+using Shapes = std::map<std::string, std::string>;  // canonical name -> shape of a tensor
 
 Shapes AskedFor(const ModelConfig& config) {
   DryBackend backend;
@@ -87,7 +87,7 @@ struct DryTransformer {
         weights(WeightLoader::Dry(*mesh, backend, DType::kBF16)),
         transformer(OrDie(Transformer::Load(weights.Under("transformer"), config))) {}
 
-  // Of one forward pass, one guidance pass, 126 audio tokens.
+  // Returns the cost of one forward pass with one guidance pass and 126 audio tokens.
   double TeraFlops(int64_t video_tokens) {
     Arena arena = Arena::Dry();
     Exec exec{.backend = backend, .arena = arena, .host = arena, .mesh = *mesh, .dtype = DType::kBF16};

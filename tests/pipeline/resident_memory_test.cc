@@ -1,4 +1,5 @@
-// What the system says a render took, held to its plan. A program of its own: other tests' memory would count.
+// Compares the system's measurement of a render's memory with its plan. A separate program, because other tests' memory
+// would count.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -10,7 +11,7 @@
 namespace kinora {
 namespace {
 
-// A field of /proc/self/status, in bytes; 0 if it is not there.
+// Returns a field of /proc/self/status in bytes, or 0 if it is missing.
 int64_t StatusBytes(const std::string& field) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -31,8 +32,8 @@ TEST(ResidentMemory, ARenderTakesItsPlanWithinThreePercent) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers keep freed memory";
 #endif
-  // What no plan counts: code that is paged in, staged weights, the model's shapes, the host's copies of latents and
-  // sound. Some 5 MiB for this request, so that it must be large for the percentage to speak of the plan.
+  // Memory outside the plan: code pages, staged weights, the model's shapes, and the host's copies of latents and
+  // sound. It is about 5 MiB for this request, so the plan must be large for a percentage to be meaningful.
   constexpr int64_t kWorthAPercentage = int64_t{400} << 20;
   const std::string models = KINORA_SOURCE_DIR "/models/tiny/";
   PipelineOptions options;
@@ -45,7 +46,7 @@ TEST(ResidentMemory, ARenderTakesItsPlanWithinThreePercent) {
   request.sigmas = {1.0, 0.0};
   KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan plan, Pipeline::Plan(options, *Mesh::Single(), request));
   options.arena_bytes = plan.arena_bytes;
-  std::ofstream("/proc/self/clear_refs") << "5";  // the peak is the present size again
+  std::ofstream("/proc/self/clear_refs") << "5";  // resets the peak to the current size
   const int64_t before = StatusBytes("VmRSS");
   ASSERT_GT(before, 0);
   if (StatusBytes("VmHWM") > before + (1 << 20)) GTEST_SKIP() << "this kernel does not let a process reset its peak";

@@ -1,4 +1,4 @@
-// What a plan says of a run, before it: stages, noise levels, tiles, costs.
+// The contents of a run's plan: stages, noise levels, tiles, costs.
 #include "engine/pipeline/run_plan.h"
 
 #include <gmock/gmock.h>
@@ -39,7 +39,7 @@ TEST(RunPlan, ListsTheStagesInTheirOrderEachWithItsStepsAndTokens) {
   std::vector<std::string> labels;
   std::vector<int64_t> steps, tokens;
   for (const StagePlan& stage : plan.stages) {
-    labels.push_back(stage.label);
+    labels.emplace_back(stage.stage().name());
     steps.push_back(stage.steps);
     tokens.push_back(stage.tokens);
   }

@@ -1,5 +1,5 @@
-// The trace of a whole run, as a viewer reads it: what products say of themselves adds up to what the plan counted,
-// spans lie inside the ones around them, and every track has a name.
+// The trace of a whole run as a viewer reads it: the FLOPs of its products add up to the plan's, spans are nested, and
+// every track has a name.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,11 +31,11 @@ using Events = std::vector<nlohmann::json>;
 
 struct Traced {
   Events events;
-  std::vector<double> flops;  // of each rank's plan
+  std::vector<double> flops;  // per rank, from its plan
 };
 
-// The last of `runs` runs of one loaded pipeline: later ones replay what the first has captured. One run: of several
-// ranks, which begin it together.
+// Traces the last of `runs` runs of one loaded pipeline; later runs replay graphs captured by the first. With several
+// ranks `runs` must be 1, since they start the trace together.
 Traced TraceLastRun(const MeshShape& shape, int runs) {
   const std::string models = std::string(KINORA_SOURCE_DIR) + "/models/tiny/";
   GenerationRequest request{.prompt = "a boat", .width = 64, .height = 64, .num_frames = 9, .frame_rate = 24};
@@ -48,7 +48,7 @@ Traced TraceLastRun(const MeshShape& shape, int runs) {
     options.files.paths = {models + "ltx-2.3-tiny-dev.safetensors"};
     options.files.text_encoder = models + "gemma";
     options.precision = DType::kF32;
-    options.text_cache_bytes = 0;  // every run encodes
+    options.text_cache_bytes = 0;  // every run encodes its prompts
     KINORA_ASSIGN_OR_RETURN(const RunPlan plan, Pipeline::PlanWithin({int64_t{1} << 40, ""}, mesh, request, options));
     KINORA_ASSIGN_OR_RETURN(const auto pipeline, Pipeline::Load(options, mesh));
     traced.flops[mesh.world().rank()] = plan.flops();
@@ -91,7 +91,7 @@ void ExpectWorkOfThePlan(const Traced& traced) {
   }
 }
 
-// Two spans of a lane are apart, or one lies in the other. A nanosecond's rounding is the format's.
+// Two spans of a lane are disjoint or nested, except for the format's rounding of a nanosecond.
 void ExpectSpansNest(const Events& events) {
   using Lane = std::vector<std::pair<int64_t, int64_t>>;  // begin and end, ns
   std::map<int, Lane> lanes;
@@ -128,7 +128,7 @@ void ExpectEveryTrackHasAName(const Events& events) {
     EXPECT_TRUE(processes.contains(event["pid"]) && threads.contains(event["tid"])) << event;
     if (event["ph"] == "X") names.insert(event["name"]);
   }
-  EXPECT_LT(names.size(), 50u);  // kinds, not numbers
+  EXPECT_LT(names.size(), 50u);  // names are categories, without numbers
 }
 
 TEST(RunTrace, AddsUpToThePlanAndNestsInReplaysToo) {

@@ -1,4 +1,4 @@
-// Two processes on one (simulated) device: each sees what the other leaves, and works if it is enough.
+// Two processes on one (simulated) device: each sees the memory that the other leaves free, and works if it is enough.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -46,7 +46,7 @@ PipelineOptions Options() {
   PipelineOptions options{.device = "cuda"};
   options.files.paths = {models + "ltx-2.3-tiny-dev.safetensors"};
   options.files.text_encoder = models + "gemma";
-  options.text_cache_bytes = 0;  // taken as prompts come
+  options.text_cache_bytes = 0;  // allocated when prompts arrive
   return options;
 }
 
@@ -71,7 +71,7 @@ int64_t Free() {
   return static_cast<int64_t>(free_bytes);
 }
 
-// What the second process does; run by the tests below. Ends without giving anything back.
+// Runs as the second process of the tests below. Exits without releasing memory.
 TEST(SecondProcess, DISABLED_LoadsAndRenders) {
   const auto mesh = Mesh::Single();
   auto pipeline = Load(*mesh);

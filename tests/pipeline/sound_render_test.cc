@@ -1,4 +1,4 @@
-// Clips made for a given sound, and sound alone: what is kept, what is computed, and that ranks agree on it.
+// Clips made for a given sound, and sound without video: what is kept and what is computed, and that all meshes agree.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ GenerationRequest Request(Recipe recipe = Recipe::kOneStage) {
   return request;
 }
 
-// 1 s, a tone of another pitch for each channel.
+// One second of sound with a different pitch per channel.
 AudioClip Tones(int64_t channels, float pitch = 440, int32_t rate = 44100) {
   AudioClip clip{.channels = channels, .samples = rate, .sample_rate = rate};
   for (int64_t c = 0; c < channels; ++c) {
@@ -55,7 +55,7 @@ GenerationRequest SoundAlone(Recipe recipe = Recipe::kOneStage) {
 
 std::vector<std::string> Labels(const RunPlan& plan) {
   std::vector<std::string> labels;
-  for (const StagePlan& stage : plan.stages) labels.push_back(stage.label);
+  for (const StagePlan& stage : plan.stages) labels.emplace_back(stage.stage().name());
   return labels;
 }
 
@@ -134,7 +134,7 @@ TEST(SoundRender, ThePlanNamesItsStagesAndPassesOverWhatIsComputed) {
   EXPECT_EQ(given.given_sound.samples, 16538);
   KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan alone, Pipeline::Plan(TinyModel(), *mesh, SoundAlone()));
   EXPECT_THAT(Labels(alone), ElementsAre("encode", "denoise", "decode_audio"));
-  EXPECT_EQ(alone.stages[1].tokens, 2 * 3 * 9);  // two steps of three passes: nothing to be isolated from
+  EXPECT_EQ(alone.stages[1].tokens, 2 * 3 * 9);  // two steps of three passes; no isolated pass without video
   EXPECT_EQ(alone.stages[1].grid.tokens(), 0);
 }
 
@@ -155,7 +155,7 @@ TEST(SoundRender, TheSoundDecidesTheLengthAndAnUnreadOneIsPlannedWithTheDefault)
   GenerationRequest request = WithSound(Request(), Tones(2));
   request.num_frames = 0;
   KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan read, Pipeline::Plan(TinyModel(), *mesh, request));
-  EXPECT_EQ(read.request.num_frames, 17);  // of 24
+  EXPECT_EQ(read.request.num_frames, 17);  // the sound has 24
   EXPECT_EQ(read.given_sound.samples, 31238);
   request.audio = AudioGuide{.input_id = "song"};
   KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan unread, Pipeline::Plan(TinyModel(), *mesh, request));
@@ -178,7 +178,7 @@ TEST(SoundRender, SoundAloneIsAWaveformWithoutFrames) {
   }
 }
 
-// Of the tensors of the single file, those that a sound alone has no use for.
+// Whether a tensor of the single file is not needed for sound without video.
 bool OfThePicture(const std::string& name) {
   if (name.starts_with("vae.") || name.starts_with("text_embedding_projection.video")) return true;
   if (!name.starts_with("model.diffusion_model.")) return false;
@@ -187,7 +187,7 @@ bool OfThePicture(const std::string& name) {
   return name.find("audio") == std::string::npos;
 }
 
-// models/tiny with all values of the picture's weights such that no model that reads them can be loaded.
+// Copies models/tiny with the video's weights set to NaN, so that a model that reads them cannot be loaded.
 std::string WithoutPicture(const TemporaryDirectory& folder, int& spoiled) {
   const std::string from = TinyModel().files.paths[0];
   std::string path = folder.File("sound.safetensors");
@@ -216,15 +216,16 @@ TEST(SoundRender, SoundAloneReadsAndHoldsNothingOfThePicture) {
   options.files.paths = {WithoutPicture(folder, spoiled)};
   EXPECT_GT(spoiled, 200);
   EXPECT_FALSE(RenderOn(Cpu(), options, *mesh, SoundAlone(), alone).ok());
-  options.streams = Streams::kSound;
+  options.modalities = Modalities::kSound;
   ASSERT_THAT(RenderOn(Cpu(), options, *mesh, SoundAlone(), alone), IsOk());
   EXPECT_TRUE(alone.values_["waveform"] == whole.values_["waveform"]);
   KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan plan, Pipeline::Plan(options, *mesh, SoundAlone()));
   EXPECT_LT(plan.weight_bytes, 0.85 * static_cast<double>(both.weight_bytes));
-  EXPECT_EQ(plan.flops(), both.flops());  // nor is anything computed of it where it is loaded
+  EXPECT_EQ(plan.flops(), both.flops());  // video weights are not used in computation even if loaded
   EXPECT_EQ(plan.arena_bytes, both.arena_bytes);
   EXPECT_THAT(Pipeline::Plan(options, *mesh, Request()).status(),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("audio_only: needed: this model makes no video")));
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("audio_only: must be set: this model generates no video")));
 }
 
 TEST(SoundRender, SoundAloneIsTheSameWithoutThePictureInBothGenerationsAndOnRanks) {
@@ -232,9 +233,9 @@ TEST(SoundRender, SoundAloneIsTheSameWithoutThePictureInBothGenerationsAndOnRank
     PipelineOptions options = OptionsOf(Golden(name), DType::kBF16);
     for (const MeshShape& shape : {MeshShape{}, {.tokens = 2}, {.tensor = 2}}) {
       ClipRecorder clips[] = {ClipRecorder(false), ClipRecorder(false)};
-      for (const Streams streams : {Streams::kBoth, Streams::kSound}) {
-        options.streams = streams;
-        ClipRecorder& clip = clips[streams == Streams::kSound ? 1 : 0];
+      for (const Modalities modalities : {Modalities::kBoth, Modalities::kSound}) {
+        options.modalities = modalities;
+        ClipRecorder& clip = clips[modalities == Modalities::kSound ? 1 : 0];
         const absl::Status status =
             RunThreadRanks(shape, [&](const Mesh& mesh) { return RenderOn(Cpu(), options, mesh, SoundAlone(), clip); });
         ASSERT_THAT(status, IsOk()) << name << " on " << shape.ToString();

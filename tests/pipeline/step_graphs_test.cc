@@ -1,4 +1,4 @@
-// Captured steps kept from request to request.
+// Captured steps that are reused between requests.
 #include "engine/pipeline/step_graphs.h"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ PipelineOptions TinyModel() {
   return options;
 }
 
-// Everything that may differ between requests of one shape does: prompt, seed, number of steps, scales, rate.
+// Requests of one shape differ in everything else: prompt, seed, number of steps, scales, frame rate.
 GenerationRequest Request(int width, uint64_t seed, int steps, double scale) {
   GenerationRequest request{.prompt = std::string(seed, 'a'), .width = width, .height = 64, .num_frames = 9};
   request.frame_rate = 24;
@@ -98,7 +98,7 @@ TEST(StepGraphs, RanksCaptureAsOftenAsOneRankDoes) {
 
 TEST(StepGraphs, StepsThatHoldAPredictionAreOtherSteps) {
   GenerationRequest request = Request(64, 1, 4, 2);
-  request.video_guidance->skip_step = 1;  // on steps 1 and 3 the video's prediction is held
+  request.video_guidance->skip_step = 1;  // steps 1 and 3 reuse the video's prediction
   const auto mesh = Mesh::Single();
   KINORA_ASSERT_OK_AND_ASSIGN(const auto pipeline, LoadFor(*mesh, {request}));
   for (int i = 0; i < 2; ++i) ASSERT_THAT(Render(*pipeline, *mesh, request), IsOk());
@@ -124,7 +124,7 @@ TEST(StepGraphs, TheOneUsedLongestAgoGoesFirst) {
     shape.model.tokens.video = tokens;
     for (int i = 0; i < 2; ++i) ASSERT_THAT(graphs.Run(stream, shape, {}, [] {}), IsOk());
   };
-  for (const int64_t tokens : {1, 2, 1, 3}) run_twice(tokens);  // 2 goes
+  for (const int64_t tokens : {1, 2, 1, 3}) run_twice(tokens);  // evicts 2
   EXPECT_EQ(graphs.captures(), 3);
   EXPECT_EQ(graphs.size(), 2u);
   run_twice(1);
@@ -141,7 +141,7 @@ TEST(StepGraphs, AKnownShapeAtOtherAddressesBeginsAnew) {
     ASSERT_THAT(graphs.Run(stream, {}, {address}, [] {}), IsOk());
   }
   EXPECT_EQ(graphs.captures(), 2);
-  EXPECT_EQ(graphs.size(), 1u);  // the stale graph is gone
+  EXPECT_EQ(graphs.size(), 1u);  // the stale graph is dropped
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace kinora {
 namespace {
 
-// Computed with Lightricks' ltx_core 1.2.0: an axis is a list of {cells, outputs, Σ mask, Σ i·mask[i]}.
+// Computed with Lightricks' ltx_core 1.2.0. An axis is a list of {cells, outputs, Σ mask, Σ i·mask[i]}.
 struct ReferenceTile {
   int64_t begin, end, out_begin, out_end;
   double sum, moment;
@@ -60,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(
                       kFrames121,
                       {{0, 14, 0, 448, 416, 86496}, {12, 24, 384, 768, 352, 72864}},
                       {{0, 24, 0, 768, 736, 270656}, {22, 40, 704, 1280, 544, 164928}}},
-        // Five rows: tiles of three overlap by two, so the ramps of the middle one meet and the sums are not 1.
+        // Five rows in tiles of three overlap by two, so the ramps of the middle tile meet and the sums are not 1.
         ReferencePlan{
             {33, 5, 64},
             false,

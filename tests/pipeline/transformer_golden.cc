@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "engine/base/status_macros.h"
-#include "engine/model/config_reader.h"
+#include "engine/config/config_reader.h"
 #include "tests/testing/allocations.h"
 
 namespace kinora {
@@ -13,7 +13,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-// [batch, axes, tokens, 2] starts and ends -> [axes][tokens] middles.
+// Converts [batch, axes, tokens, 2] start and end positions to [axes][tokens] midpoints.
 std::vector<Floats> Middles(const Tensor& bounds) {
   std::vector<Floats> middles(bounds.dim(1));
   const float* p = bounds.data<float>();
@@ -23,7 +23,7 @@ std::vector<Floats> Middles(const Tensor& bounds) {
   return middles;
 }
 
-// The logarithm of a mask in 0..1, [tokens, tokens].
+// Returns the logarithm of a mask in 0..1 as [tokens, tokens].
 Tensor SelfBias(ModelRig& rig, const Tensor& mask) {
   HostTensor bias(DType::kF32, {mask.dim(1), mask.dim(2)});
   for (int64_t i = 0; i < mask.elements(); ++i) {
@@ -50,7 +50,7 @@ VelocityInputs Inputs(ModelRig& rig, const ForwardCase& c) {
   inputs.uncond = context(c.context_rows[0]);
   inputs.cond = context(c.context_rows[1]);
   const float sigma = c.golden.Get("in.sigma").data<float>()[0];
-  video.sigmas = {0.5f * sigma, sigma};  // the step compared is the second
+  video.sigmas = {0.5f * sigma, sigma};  // the golden is the second step
   audio.sigmas = {0.25f, c.audio_sigma < 0 ? sigma : c.audio_sigma};
   audio.mask = c.audio_mask;
   if (c.golden.Has("in.video_mask")) {
@@ -61,7 +61,7 @@ VelocityInputs Inputs(ModelRig& rig, const ForwardCase& c) {
   return inputs;
 }
 
-// What the model may read only while it is prepared.
+// Overwrites inputs that the model may read only during preparation.
 void Spoil(VelocityInputs& inputs) {
   for (ModalityInputs* of : {&inputs.of.video, &inputs.of.audio}) {
     for (auto& axis : of->positions) std::fill(axis.begin(), axis.end(), std::nanf(""));
@@ -74,7 +74,7 @@ void Select(Exec& exec, const VelocityModel& model, const Tensor& step, int32_t 
   model.SelectStep(exec, step);
 }
 
-// The step compared, eager or replayed; returns what the replay allocated.
+// Runs the golden's step, eagerly or by replay. Returns the number of allocations during the replay.
 absl::StatusOr<int64_t> Step(Exec& exec, const VelocityModel& model, const ForwardCase& c, const PerModality<Tensor>& z,
                              const PerModality<Tensor>& v) {
   const Tensor step = exec.arena.Alloc(DType::kI32, {1});
@@ -83,7 +83,7 @@ absl::StatusOr<int64_t> Step(Exec& exec, const VelocityModel& model, const Forwa
     model.Forward(exec, c.use, z, v);
     return 0;
   }
-  // Captured and run once for another noise level and other latents, then replayed for these.
+  // Captures the step, replays it for another noise level and other latents, then replays it for the golden's.
   KINORA_ASSIGN_OR_RETURN(auto graph, exec.ops.stream().Capture([&] { model.Forward(exec, c.use, z, v); }));
   exec.ops.Scale(z.video, 0.5f, z.video);
   exec.ops.Scale(z.audio, -2.0f, z.audio);

@@ -1,4 +1,4 @@
-// A golden's transformer, run as the denoiser runs it: what the tests of whole velocities share.
+// Runs a golden's transformer as the denoiser runs it. Shared by the tests of whole velocities.
 #ifndef KINORA_TESTS_PIPELINE_TRANSFORMER_GOLDEN_H_
 #define KINORA_TESTS_PIPELINE_TRANSFORMER_GOLDEN_H_
 
@@ -14,18 +14,18 @@ namespace kinora {
 struct Velocity {
   std::vector<float> video, audio;
   CollectiveCounts tokens, tensor;
-  int64_t allocations = 0;  // of the step
+  int64_t allocations = 0;  // during the step
   bool operator==(const Velocity& other) const { return video == other.video && audio == other.audio; }
 };
 
-// What one run of a golden's forward pass is given.
+// Inputs of one forward pass of a golden.
 struct ForwardCase {
   Golden& golden;
   PassList passes = {Pass::kCond};
-  std::vector<int> context_rows = {0, 0};  // of the golden's contexts: uncond, cond
+  std::vector<int> context_rows = {0, 0};  // rows of the golden's contexts: uncond, cond
   std::vector<int> video_stg = {}, audio_stg = {};
   DType dtype = DType::kF32;
-  float audio_sigma = -1;  // below 0: as the video's
+  float audio_sigma = -1;  // negative: the video's
   std::vector<float> audio_mask = {};
   bool capture = false;
   PerModality<ModalityUse> use = {};
@@ -36,11 +36,11 @@ struct ForwardCase {
 class TransformerGolden {
  public:
   explicit TransformerGolden(Golden& weights) : TransformerGolden(weights, weights.WriteCheckpoint()) {}
-  // checkpoint: a file of these weights; the golden has `config` and `model_version`.
+  // `checkpoint` is a file with these weights; the golden's metadata has `config` and `model_version`.
   TransformerGolden(const Golden& golden, const std::string& checkpoint);
 
   absl::StatusOr<Velocity> Run(const Mesh& mesh, const ForwardCase& c) const;
-  Velocity Single(const ForwardCase& c) const;  // without other ranks; an error fails the test
+  Velocity Single(const ForwardCase& c) const;  // on one rank; fails the test on an error
   const TransformerConfig& config() const { return config_; }
 
  private:

@@ -1,4 +1,4 @@
-// The transformer against the references, whole and shared out over ranks in every way.
+// The transformer against the references, on one rank and split over ranks in every way.
 #include "engine/pipeline/velocity_model.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ void ExpectGolden(const Velocity& v, Golden& golden, double tolerance = kExact) 
   EXPECT_TRUE(Near(v.audio, golden.Get("out.audio"), tolerance));
 }
 
-// One rank, on every backend.
+// On one rank, with every backend.
 class OnABackend : public testing::TestWithParam<std::tuple<const char*, TestedBackend>> {
  protected:
   std::string Name(const std::string& suffix = "") const {
@@ -69,7 +69,7 @@ TEST_P(OnABackend, FourGuidancePassesInOneBatchEqualTheReference) {
   ForwardCase c{.golden = golden, .passes = kAllPasses, .context_rows = {0, 1}, .video_stg = {1}, .audio_stg = {1}};
   c.on = on();
   ExpectGolden(t.Single(c), golden, tolerance());
-  c.use = {.video = ModalityUse::kUpdated, .audio = ModalityUse::kHeld};  // still gives keys and values
+  c.use = {.video = ModalityUse::kUpdated, .audio = ModalityUse::kHeld};  // still provides keys and values
   EXPECT_TRUE(Near(t.Single(c).video, golden.Get("out.audio_skipped.video"), tolerance()));
   for (const std::string modality : {"video", "audio"}) {
     ForwardCase only{.golden = golden, .passes = {Pass::kPerturbed}, .context_rows = {0, 1}, .on = on()};
@@ -126,7 +126,8 @@ TEST_P(BothGenerations, AReplayedStepAllocatesNothing) {
   }
 }
 
-// The isolated pass attends to no other modality: alone, a modality's velocity is that pass's.
+// The isolated pass does not attend to the other modality, so a modality's velocity without the other equals that
+// pass's.
 TEST_P(BothGenerations, AnAbsentModalityLeavesTheOtherAsItsIsolatedPassHasIt) {
   Golden weights(Name()), golden(Name("_guidance"));
   const TransformerGolden t(weights);
@@ -194,11 +195,11 @@ TEST(Transformer, ABlockMakesThreeCollectivesForTokensAndOnlySumsForTensor) {
   const int64_t layers = t.config().layers;
   for (const Velocity& v : RunRanks<Velocity>({.tokens = 2}, [&](const Mesh& mesh) { return t.Run(mesh, c); })) {
     EXPECT_EQ(calls(v.tokens, Collective::kAllToAll), 2 * layers);
-    EXPECT_EQ(calls(v.tokens, Collective::kAllGather), layers + 1);  // and the output's
+    EXPECT_EQ(calls(v.tokens, Collective::kAllGather), layers + 1);  // and one for the output
     EXPECT_EQ(calls(v.tokens, Collective::kAllReduceSum), 0);
   }
   for (const Velocity& v : RunRanks<Velocity>({.tensor = 2}, [&](const Mesh& mesh) { return t.Run(mesh, c); })) {
-    // Eight sums of outputs a block, and six of squares for the norms over all heads.
+    // Per block: eight sums of outputs, and six sums of squares for norms over all heads.
     EXPECT_EQ(calls(v.tensor, Collective::kAllReduceSum), 14 * layers);
     EXPECT_EQ(calls(v.tensor, Collective::kAllGather), 0);
     EXPECT_EQ(calls(v.tensor, Collective::kAllToAll), 0);

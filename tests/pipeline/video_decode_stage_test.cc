@@ -26,7 +26,7 @@ using testing::HasSubstr;
 
 absl::Status NoProgress(int64_t, int64_t) { return absl::OkStatus(); }
 
-// All that a run emitted.
+// Records everything that a run emits.
 struct Clip {
   std::vector<int64_t> first;
   std::vector<float> rgb;
@@ -43,7 +43,7 @@ struct Clip {
   }
 };
 
-// A latent [F, H, W, C] where stages read it.
+// A latent [F, H, W, C] in device memory.
 class DeviceLatent {
  public:
   DeviceLatent(Backend& backend, const Tensor& host) : memory_(*backend.Allocate(host.bytes(), "a latent")) {
@@ -58,11 +58,11 @@ class DeviceLatent {
 };
 
 struct StageMemory {
-  int64_t device = 0;  // of exec.arena
+  int64_t device = 0;  // in exec.arena
   int64_t host = 0;
 };
 
-// Of a Run on rank 0, which needs most: what a dry run reserves.
+// Returns the memory that a dry run reserves for Run on rank 0, which needs the most.
 absl::StatusOr<StageMemory> MemoryFor(const VideoDecoder& decoder, std::optional<Tiling> tiling, DType dtype,
                                       const Shape& latent, const MeshShape& mesh_shape = {},
                                       const BackendTraits& traits = *TraitsOf("cpu", {})) {
@@ -78,7 +78,7 @@ absl::StatusOr<StageMemory> MemoryFor(const VideoDecoder& decoder, std::optional
   return StageMemory{.device = device.peak(), .host = host.peak()};
 }
 
-// Runs the stage in exactly the memory it asks for. latent: [F, H, W, C], the host's.
+// Runs the stage in exactly the memory that it requests. `latent` is [F, H, W, C] in host memory.
 absl::Status Decode(LoadedVideoDecoder& loaded, std::optional<Tiling> tiling, const Tensor& latent, DType dtype,
                     Clip& clip, bool floats = true) {
   const auto memory = MemoryFor(loaded.decoder(), tiling, dtype, latent.shape(), {}, loaded.backend().traits());
@@ -128,7 +128,8 @@ TEST_P(TiledGolden, BlendedFramesEqualLightricksTiledDecode) {
   EXPECT_TRUE(Near(actual.tensor(), wanted.tensor(), Tolerance(on, c.dtype)));
 }
 
-// On a simulated device a decode takes more than a minute: one of them, and the decoder's own test has the others.
+// A decode on a simulated device takes more than a minute, so only one case runs there. The decoder's own test covers
+// the others.
 std::vector<std::tuple<TiledCase, TestedBackend>> TiledCases() {
   const TiledCase all[] = {{"2_3", {.frames = {24, 8}, .height = {64, 32}, .width = {64, 0}}, DType::kF32},
                            {"2_0", {.frames = {16, 8}, .height = {64, 32}, .width = {96, 64}}, DType::kF32},
@@ -147,7 +148,7 @@ INSTANTIATE_TEST_SUITE_P(All, TiledGolden, testing::ValuesIn(TiledCases()), [](c
   return c.generation + "_" + std::string(DTypeName(c.dtype)) + "_" + std::get<1>(info.param).name;
 });
 
-// A latent [F, H, W, 16] of the golden decoders, reproducible and not zero.
+// A reproducible, non-zero latent [F, H, W, 16] for the golden decoders.
 HostTensor Latent(const Shape& shape) {
   HostTensor latent(DType::kF32, shape);
   for (int64_t i = 0; i < shape.elements(); ++i) latent.f32()[i] = std::sin(0.37f * static_cast<float>(i) + 1);
@@ -184,7 +185,7 @@ TEST(VideoDecodeStage, FramesLeaveInOrderAsSoonAsTheirGroupIsDone) {
     EXPECT_EQ(frames.first, next);
     EXPECT_LE(frames.rgb8.dim(0), VideoDecodeStage::kFramesPerCall);
     EXPECT_FALSE(frames.rgb.defined());
-    EXPECT_EQ(tiles_begun % tiles_a_group, 0);  // no later group was begun before these frames left
+    EXPECT_EQ(tiles_begun % tiles_a_group, 0);  // no later group began before these frames were emitted
     EXPECT_LT(frames.first, plan.ReadyUntil(tiles_begun / tiles_a_group - 1));
     next += frames.rgb8.dim(0);
     return absl::OkStatus();
@@ -213,7 +214,7 @@ TEST(VideoDecodeStage, WhereRampsMeetFramesAreDividedByTheSumOfTheMasks) {
   for (const AxisTile& tile : plan.height) {
     HostTensor z(DType::kF32, {1, 3, 2, 16}), pixels(DType::kF32, {1, 96, 64, 3});
     std::copy_n(latent.tensor().data<float>() + tile.begin * 2 * 16, 3 * 2 * 16, z.f32());
-    Exec exec = loaded.MakeExec(loaded.decoder().ArenaBytes(DType::kF32, z.tensor().shape()));
+    Exec exec = loaded.MakeExec(ArenaBytesOf(loaded.decoder(), DType::kF32, z.tensor().shape()));
     loaded.decoder().Forward(exec, z.tensor(), pixels.tensor());
     for (int64_t y = 0; y < 96; ++y) {
       weight[tile.out_begin + y] += tile.mask[y];
@@ -239,7 +240,8 @@ TEST(VideoDecodeStage, MemoryDoesNotGrowWithTheNumberOfFrames) {
   EXPECT_EQ(memory(32).device, hour.device);
   EXPECT_EQ(memory(32).host, hour.host);
   EXPECT_LT(memory(4).device, hour.device);
-  // And on real memory: two clips, one more than twice as long, in arenas of the same size (Decode checks the peaks).
+  // The same in real memory: two clips, one more than twice as long, in arenas of the same size (Decode checks the
+  // peaks).
   for (int64_t frames : {7, 17}) {
     const HostTensor latent = Latent({frames, 3, 2, 16});
     Clip clip;
@@ -250,7 +252,7 @@ TEST(VideoDecodeStage, MemoryDoesNotGrowWithTheNumberOfFrames) {
   }
 }
 
-// One rank's decoder on a backend of its own, over the golden's checkpoint.
+// One rank's decoder with its own backend, loaded from the golden's checkpoint.
 struct Rank {
   Rank(const TestedBackend& tested, const Mesh& mesh, const std::string& checkpoint, const VideoDecoderConfig& config)
       : backend(*tested.open({})) {
@@ -282,7 +284,7 @@ absl::StatusOr<Clip> DecodeOnRank(const TestedBackend& tested, const Mesh& mesh,
   return clip;
 }
 
-// Ranks that are threads need CPU streams (thread_communicator.h), and on a simulated device a decode takes a minute.
+// Ranks that are threads need CPU streams (thread_communicator.h), and a decode on a simulated device takes a minute.
 std::vector<TestedBackend> BackendsOfThreads() {
   std::vector<TestedBackend> backends = Backends();
   std::erase_if(backends, [](const TestedBackend& on) { return std::string_view(on.name) == "cuda"; });
@@ -292,8 +294,8 @@ std::vector<TestedBackend> BackendsOfThreads() {
 class FramesThatLeave : public OpTest {};
 INSTANTIATE_TEST_SUITE_P(On, FramesThatLeave, testing::ValuesIn(BackendsOfThreads()), BackendName);
 
-// Groups of one tile, the shortest that there are: a device of memory apart is one of them ahead, and sums and frames
-// of two lie beside each other. Who wants floats waits for each.
+// Groups of one tile, the shortest possible. A device with separate memory runs one group ahead, so the sums and frames
+// of two groups exist at once. Requesting floats makes it wait for each group.
 TEST_P(FramesThatLeave, AreTheSameWhetherTheDeviceIsAheadOrNot) {
   LoadedVideoDecoder loaded("2_3", DType::kF32, GetParam());
   const HostTensor latent = Latent({4, 2, 2, 16});
@@ -335,7 +337,8 @@ TEST_P(RanksThatDecode, ShareOutTheTilesWithoutChangingABit) {
   }
 }
 
-// Pixels go to rank 0 alone, which needs its own from nobody; all else that is sent are the words that ranks agree by.
+// Pixels are sent only to rank 0, which already has its own. Otherwise ranks send only the words with which they agree
+// on a status.
 TEST(VideoDecodeStage, ARankSendsItsOwnTilesOnceAndRankZeroNone) {
   Golden golden("video_decoder_2_3");
   const std::string checkpoint = golden.WriteCheckpoint();
@@ -343,7 +346,7 @@ TEST(VideoDecodeStage, ARankSendsItsOwnTilesOnceAndRankZeroNone) {
   const HostTensor latent = Latent({5, 3, 3, 16});  // two groups of four tiles
   LoadedVideoDecoder loaded("2_3");
   const TilePlan plan = *VideoDecodeStage(loaded.decoder()).Plan(latent.tensor().shape(), kSmallTiles);
-  std::vector<int64_t> expected(2, 0);  // bytes of the tiles that are decoded on each rank
+  std::vector<int64_t> expected(2, 0);  // bytes of the tiles that each rank decodes
   for (const AxisTile& time : plan.time) {
     int tile = 0;
     for (const AxisTile& rows : plan.height) {

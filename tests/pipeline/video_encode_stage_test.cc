@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "engine/base/status_macros.h"
-#include "engine/model/config_reader.h"
+#include "engine/config/config_reader.h"
+#include "engine/parallel/dry_run.h"
 #include "tests/testing/model_rig.h"
 #include "tests/testing/ranks.h"
 #include "tests/testing/status_matchers.h"
@@ -29,12 +30,12 @@ TEST(EncoderTiles, AreMaskedByCellsAsTheReferenceMasksThem) {
   EXPECT_THAT(plan.width[0].mask, Pointwise(FloatNear(1e-6f), {1.0f, 2 / 3.0f, 1 / 3.0f}));
   EXPECT_THAT(plan.width[1].mask, Pointwise(FloatNear(1e-6f), {1 / 3.0f, 4 / 9.0f, 1 / 3.0f}));
   EXPECT_THAT(plan.width[2].mask, Pointwise(FloatNear(1e-6f), {1 / 3.0f, 2 / 3.0f, 1.0f}));
-  EXPECT_EQ(plan.width[1].out_begin, 32);  // what it reads
+  EXPECT_EQ(plan.width[1].out_begin, 32);  // the input it reads
   EXPECT_EQ(plan.width[1].out_end, 128);
   EXPECT_EQ(plan.height.size(), 1u);
   ASSERT_EQ(plan.time.size(), 4u);
   EXPECT_THAT(plan.time[0].mask, Pointwise(FloatNear(1e-6f), {1.0f, 2 / 3.0f, 1 / 3.0f}));
-  EXPECT_EQ(plan.time[1].begin, 0);  // a cell earlier
+  EXPECT_EQ(plan.time[1].begin, 0);  // one cell earlier
   EXPECT_THAT(plan.time[1].mask, Pointwise(FloatNear(1e-6f), {0.0f, 1 / 3.0f, 4 / 9.0f, 1 / 3.0f}));
   EXPECT_FALSE(plan.complementary);
 }
@@ -49,12 +50,12 @@ TEST(EncoderTiles, OverlapsThatAreTooShortAreRefusedByTheAxis) {
   tiling.frames.overlap = 8;
   EXPECT_THAT(PlanEncoderTiles(grid, tiling).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("frames overlap by 8, less than the 16")));
-  tiling.frames = {};  // one tile needs none
+  tiling.frames = {};  // a single tile needs no overlap
   EXPECT_THAT(PlanEncoderTiles(grid, tiling).status(), IsOk());
 }
 
 struct LoadedEncoder : ModelRig {
-  // checkpoint: the golden's, which ranks share.
+  // `checkpoint` is the golden's, shared by all ranks.
   LoadedEncoder(const TestedBackend& on, const Golden& golden, std::string checkpoint, const Mesh* mesh = nullptr)
       : ModelRig(on, DType::kF32, /*taps=*/nullptr, mesh) {
     WeightLoader weights = Open({.paths = {std::move(checkpoint)}});
@@ -95,7 +96,7 @@ HostTensor Part(const Tensor& pixels, const AxisTile& t, const AxisTile& h, cons
   return part;
 }
 
-// What VideoEncodeStage asks for.
+// Adapts a tensor to the callback that VideoEncodeStage reads pixels from.
 VideoEncodeStage::Pixels PartsOf(const Tensor& pixels) {
   return [pixels](int64_t frame, const PixelRegion& part, float* out) {
     for (int64_t y = 0; y < part.height; ++y) {
@@ -139,7 +140,11 @@ TEST_P(EncodeStage, TilesAreBlendedByTheirMasks) {
   const int64_t before = rig.arena.peak();
   EXPECT_THAT(stage.Run(rig.exec, {{&plan, PartsOf(pixels.tensor()), latent}}), IsOk());
   EXPECT_TRUE(Near(rig.Floats(latent), expected.tensor(), 2e-6));
-  EXPECT_EQ(std::max(before, stage.ArenaBytes(DType::kF32, plan)), rig.arena.peak());
+  const int64_t dry = DryRunArenaBytes(DType::kF32, [&](Exec& exec) {
+    const Tensor none(DType::kF32, shape, nullptr);
+    EXPECT_THAT(stage.Run(exec, {{.plan = &plan, .pixels = nullptr, .latent = none}}), IsOk());
+  });
+  EXPECT_EQ(std::max(before, dry), rig.arena.peak());
 }
 
 TEST_P(EncodeStage, OneTileIsTheEncodersOwn) {
@@ -156,7 +161,7 @@ TEST_P(EncodeStage, OneTileIsTheEncodersOwn) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("num_frames")));
 }
 
-// The pixels of the golden: its README says the rule.
+// The golden's pixels; its README defines the pattern.
 HostTensor Pattern(const Shape& shape) {
   HostTensor pixels(DType::kF32, shape);
   float* to = pixels.f32();
@@ -187,10 +192,10 @@ TEST_P(EncodeStage, TilesEqualTheReferencesTiledEncode) {
 
 struct Encoded {
   std::vector<float> clip, picture;
-  std::vector<int64_t> done;  // as told to rank 0
+  std::vector<int64_t> done;  // progress reported to rank 0
 };
 
-// A clip of twelve tiles and a picture of one. Rank 0 alone has their pixels.
+// Encodes a clip of twelve tiles and a picture of one. Only rank 0 has their pixels.
 absl::StatusOr<Encoded> EncodeOnRank(const Mesh& mesh, const Golden& golden, const std::string& checkpoint,
                                      int64_t stop_at = -1) {
   LoadedEncoder rig(Cpu(), golden, checkpoint, &mesh);

@@ -1,5 +1,5 @@
-// A whole run on a device whose memory the host cannot touch (walled_backend.h): equal to the CPU's to the bit.
-// Whatever above the backends reads or writes device memory other than by a copy ends this program.
+// A whole run on a device whose memory the host cannot access (walled_backend.h). The result equals the CPU's bit for
+// bit. If code above the backends accesses device memory other than by copies, this program crashes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// All bytes of a clip, and of what the sink sees on the way to it.
+// Records all bytes of a clip and of its intermediate results.
 class Recorder : public ClipSink, public RunObserver {
  public:
   explicit Recorder(bool intermediates) : intermediates_(intermediates) {}
@@ -49,7 +49,7 @@ PipelineOptions TinyOptions(DType precision) {
   return options;
 }
 
-// Guided, so that all passes run; two steps, so that one is captured and replayed; several tiles of time.
+// Guided, to run all passes; two steps, to capture and replay one; several tiles in time.
 GenerationRequest SmallRequest() {
   GenerationRequest request;
   request.prompt = "a red square moves";

@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 
 const std::atomic<bool> kNotCancelled = false;
 
-// A word that all ranks add to; what a rank that waits for another sees.
+// Sums a word over all ranks. Returns the error that a rank gets while it waits for another.
 absl::Status Meet(const Mesh& mesh) {
   float word = 1;
   CpuStream stream;
@@ -56,7 +56,7 @@ TEST(RunProcessRanks, AnAgreedFailureIsRankZeros) {
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("no such clip")));
 }
 
-// A rank that waits for one that never comes to the mesh does not outlive the run.
+// Destroying ForkedRanks ends a rank that waits for a key that nobody publishes.
 TEST(RunProcessRanks, ARankThatDoesNotEndByItselfIsEnded) {
   pid_t waits = 0;
   {

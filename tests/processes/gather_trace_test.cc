@@ -16,7 +16,7 @@
 namespace kinora {
 namespace {
 
-// Rank r has r + 1 spans that are longer than its arena.
+// Rank r has r + 1 spans, which exceed its arena.
 absl::StatusOr<std::string> Trace(int rank, const std::string& key, Rendezvous& rendezvous) {
   const MeshShape shape{.tokens = 3};
   KINORA_ASSIGN_OR_RETURN(const auto links, PeerLinks::Open(rank, {.key = key}, rendezvous));

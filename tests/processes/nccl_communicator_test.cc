@@ -34,7 +34,7 @@ F* Control(const char* name) {
   return reinterpret_cast<F*>(NcclControl(name));
 }
 
-// NCCL before 2.28 has no call for an exchange.
+// NCCL before 2.28 has no all-to-all call.
 TEST(NcclCommunicator, AnOlderLibraryExchangesBySendsAndReceives) {
   const auto body = [](const ContractRank& rank) {
     Floats parts;
@@ -53,7 +53,7 @@ TEST(NcclCommunicator, AnOlderLibraryExchangesBySendsAndReceives) {
 TEST(NcclCommunicator, AMeshEndsWithoutALeftover) {
   const Results results = RunForked(4, [](int rank, Rendezvous& rendezvous) -> absl::StatusOr<std::string> {
     KINORA_ASSIGN_OR_RETURN(const std::unique_ptr<CudaStream> stream, CudaStream::Create());
-    for (const char* name : {"first", "second"}) {  // as one mesh for every way to divide a group
+    for (const char* name : {"first", "second"}) {  // like one mesh for each way to divide a group
       KINORA_ASSIGN_OR_RETURN(auto mesh, MakeNcclMesh({.guidance = 2, .tokens = 2}, rank, rendezvous, {.name = name}));
       const auto alive = Control<int()>("kinora_nccl_alive"), windows = Control<int()>("kinora_nccl_windows");
       EXPECT_EQ(alive(), 3);  // the world and two axes
@@ -73,7 +73,8 @@ TEST(NcclCommunicator, AMeshEndsWithoutALeftover) {
   for (const auto& result : results) EXPECT_TRUE(result.ok()) << result.status();
 }
 
-// By the device, once the rank has waited for them; what of it was waiting for other ranks NCCL does not say.
+// The device measures them once the rank has waited. NCCL does not report how much of that time was waiting for other
+// ranks.
 TEST(NcclCommunicator, CallsAreMeasuredInGraphsAndOutside) {
   struct Heard : CollectiveObserver {
     void OnCollective(const CollectiveCall& call) override {
@@ -120,7 +121,7 @@ TEST(NcclCommunicator, ARankThatNeverComesIsWaitedForAsLongAsIsAllowed) {
 }
 
 TEST(NcclCommunicator, ARankThatCannotComeIsNotWaitedFor) {
-  for (const int without : {0, 1}) {  // rank 0 makes the id
+  for (const int without : {0, 1}) {  // rank 0 creates the id
     const Results results = RunForked(2, [&](int rank, Rendezvous& rendezvous) -> absl::StatusOr<std::string> {
       const char* const library = rank == without ? "libno.so" : nccl::kLibrary;
       return MakeNcclMesh({.tokens = 2}, rank, rendezvous, {.library = library}).status();
@@ -133,7 +134,7 @@ TEST(NcclCommunicator, ARankThatCannotComeIsNotWaitedFor) {
   }
 }
 
-// The watch sees what NCCL says of a communicator while its stream waits, and all ranks end.
+// The watch thread sees a communicator's asynchronous error while its stream waits, and all ranks end.
 TEST(NcclCommunicator, AnAsynchronousErrorOfOneRankEndsAll) {
   const Results results = RunNccl({.tokens = 4}, [](const ContractRank& rank) -> absl::StatusOr<std::string> {
     const Tensor x = rank.Put(Floats(10, 1.f));
@@ -164,8 +165,8 @@ TEST(NcclCommunicator, ACallThatFailsFailsTheStreamAndEndsTheGroup) {
   }
 }
 
-// By a thread that knows nothing of the stream, while the stream's waits in a graph: NCCL ends the communicator only
-// after the graph, so the abort must not wait for it.
+// Aborts from another thread while the stream waits in a graph. NCCL ends the communicator only after the graph, so the
+// abort must not wait for it.
 TEST(NcclCommunicator, AnAbortEndsAGraphThatWaits) {
   const Results results = RunNccl({.tokens = 2}, [](const ContractRank& rank) -> absl::StatusOr<std::string> {
     const Tensor x = rank.Put(Floats(10, 1.f));
@@ -174,7 +175,7 @@ TEST(NcclCommunicator, AnAbortEndsAGraphThatWaits) {
     KINORA_ASSIGN_OR_RETURN(const auto graph, rank.stream().Capture([&] {
       for (int i = 0; i < 3; ++i) rank.group().AllReduceSum(x, rank.stream());
     }));
-    if (rank.group().rank() == 1) {  // never replays, and leaves once it hears of the abort
+    if (rank.group().rank() == 1) {  // never replays, and leaves once it sees the abort
       Tensor y = rank.Put(Floats(1, 1.f));
       absl::Status heard;
       while (heard.ok()) {
@@ -189,7 +190,7 @@ TEST(NcclCommunicator, AnAbortEndsAGraphThatWaits) {
       rank.group().Abort();
     });
     graph->Replay();
-    graph->Replay();  // as a host that is a step ahead
+    graph->Replay();  // like a host that is a step ahead
     const absl::Status status = rank.stream().Synchronize();
     other.join();
     return status;
@@ -223,7 +224,7 @@ TEST(NcclCommunicator, RanksThatBringDifferentLengthsAreToldWhich) {
   }
 }
 
-// Each waits for the next in another group: none of the three pairs disagrees about what it calls.
+// Each rank waits for the next in another group; no two ranks make different calls in one group.
 TEST(NcclCommunicator, GroupsThatAreCalledInDifferentOrdersAreNamed) {
   const Results results =
       RunNccl({.guidance = 2, .tokens = 2}, [](const ContractRank& rank) -> absl::StatusOr<std::string> {
@@ -246,7 +247,7 @@ TEST(NcclCommunicator, MemoryThatIsNotTheDevicesIsRefused) {
     rank.group().AllReduceSum(Tensor(DType::kF32, {4}, host.data()), rank.stream());
     return rank.stream().Synchronize();
   });
-  std::string messages;  // the second may hear of the first
+  std::string messages;  // the second may report the first one's failure
   for (const auto& result : results) messages += std::string(result.status().message());
   EXPECT_THAT(messages, HasSubstr("ncclAllReduce reads outside of an allocation"));
 }

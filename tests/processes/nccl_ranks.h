@@ -1,4 +1,4 @@
-// Ranks that are processes on a simulated device each, and NCCL between them.
+// Ranks that are processes with one simulated device each, connected by the simulated NCCL.
 #ifndef KINORA_TESTS_PROCESSES_NCCL_RANKS_H_
 #define KINORA_TESTS_PROCESSES_NCCL_RANKS_H_
 
@@ -9,7 +9,8 @@ namespace kinora {
 
 RanksKind NcclRanks(NcclGroup::Options options = {});
 
-// A function of tests/simt/nccl/control.h in the library that this process has open; the test fails if it has none.
+// Returns a function of tests/simt/nccl/control.h from the library that this process has loaded. The test fails if it
+// does not have it.
 void* NcclControl(const char* function, const char* library = nccl::kLibrary);
 
 }  // namespace kinora

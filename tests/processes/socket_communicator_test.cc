@@ -36,7 +36,7 @@ Floats Random(int64_t n, uint32_t seed) {
   std::mt19937 generator(seed);
   std::normal_distribution<float> normal;
   Floats values(n);
-  for (float& v : values) v = normal(generator) * std::exp(4 * normal(generator));  // the order of a sum shows
+  for (float& v : values) v = normal(generator) * std::exp(4 * normal(generator));  // the order of a sum matters
   return values;
 }
 
@@ -46,7 +46,7 @@ absl::StatusOr<std::unique_ptr<Mesh>> Join(const MeshShape& shape, int rank, con
   return MakeSocketMesh(shape, rank, *links);
 }
 
-// What the body made on each rank of a mesh of sockets, in rank order; a rank that fails is a test failure.
+// Returns the body's result on each rank of a mesh of sockets, in rank order. The test fails if a rank fails.
 std::vector<std::string> RunSocketRanks(const MeshShape& shape,
                                         const std::function<absl::StatusOr<std::string>(const Mesh&)>& body) {
   const std::string key = DrawGroupKey();
@@ -62,7 +62,7 @@ std::vector<std::string> RunSocketRanks(const MeshShape& shape,
   return made;
 }
 
-// Every collective of every group of the mesh, one after another, with all that came out of them.
+// Runs every collective of every group of the mesh in sequence and returns all results.
 absl::StatusOr<std::string> EveryCollective(const Mesh& mesh) {
   std::string out;
   CpuStream stream;
@@ -137,7 +137,7 @@ TEST(SocketCommunicator, ALateRankIsSeenByTheOtherInTheWaitOfThatCollectiveAndIn
   EXPECT_THAT(RunSocketRanks({.tokens = 2}, [&](const Mesh& mesh) { return delayed.Run(mesh); }), Each(""));
 }
 
-// Collectives until one fails.
+// Runs collectives until one fails.
 absl::StatusOr<std::string> UntilItFails(const Mesh& mesh, int most = 1 << 30) {
   Floats value(5000), all(5000 * mesh.world().size());
   CpuStream stream;
@@ -166,7 +166,7 @@ TEST(SocketCommunicator, ARankThatIsKilledInTheMiddleOfTrafficEndsTheOthers) {
   }
 }
 
-// A stopped rank is waited for, until somebody aborts.
+// Other ranks wait for a stopped rank until the group is aborted.
 TEST(SocketCommunicator, ARankThatStallsIsWaitedForAndAnAbortEndsIt) {
   const std::string key = DrawGroupKey();
   const auto ranks = *ForkedRanks::Start(2, [&](int rank, Rendezvous& rendezvous) -> absl::StatusOr<std::string> {
@@ -177,7 +177,7 @@ TEST(SocketCommunicator, ARankThatStallsIsWaitedForAndAnAbortEndsIt) {
       (void)rendezvous.Await(0, "never", absl::Hours(1));
     }
     (void)rendezvous.Await(1, "stalls", absl::Seconds(60));
-    std::thread abort([&] { mesh->Abort(); });  // before or within the collective
+    std::thread abort([&] { mesh->Abort(); });  // before or during the collective
     absl::StatusOr<std::string> result = UntilItFails(*mesh);
     abort.join();
     return result;
@@ -207,7 +207,7 @@ TEST(SocketCommunicator, RanksThatAskForDifferentThingsAllFailAndOneAtLeastSaysW
   EXPECT_THAT(said, HasSubstr("broadcast"));
 }
 
-// Two meshes over the same processes, used by two threads at once.
+// Two meshes over the same processes, used by two threads concurrently.
 TEST(SocketCommunicator, TwoGroupsAtOnceKeepApart) {
   const std::string keys[] = {DrawGroupKey(), DrawGroupKey()};
   const auto ranks = *ForkedRanks::Start(2, [&](int rank, Rendezvous& rendezvous) -> absl::StatusOr<std::string> {

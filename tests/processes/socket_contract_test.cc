@@ -1,4 +1,4 @@
-// Ranks that are processes and their sockets keep what all communicators do.
+// Runs the communicator contract on ranks that are processes connected by sockets.
 #include <gtest/gtest.h>
 
 #include "engine/processes/peer_links.h"

@@ -63,7 +63,7 @@ TEST(SocketRendezvous, WhoeverReadsReadsForAllThatWait) {
     };
     absl::Status others;
     std::thread other([&] { others = hear("b"); });
-    std::thread looks([&] {  // as a watch does, and is never served
+    std::thread looks([&] {  // like a watch thread; it is never served
       while (!over) EXPECT_FALSE(rendezvous.Await(1, "abort", absl::ZeroDuration()).ok());
     });
     const absl::Status own = hear("a");
@@ -77,7 +77,7 @@ TEST(SocketRendezvous, WhoeverReadsReadsForAllThatWait) {
   EXPECT_THAT(ranks->AwaitResult(0), IsOkAndHolds("all"));
 }
 
-// A look without patience sees what is there.
+// A query with no timeout returns the values that have arrived.
 TEST(SocketRendezvous, ALookSeesWhatHasCome) {
   auto hub = RendezvousHub::Open(2);
   ASSERT_THAT(hub, IsOk());

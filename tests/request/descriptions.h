@@ -1,4 +1,4 @@
-// Descriptions of models for the tests of what a request may be.
+// Model descriptions for tests of the request rules.
 #ifndef KINORA_TESTS_REQUEST_DESCRIPTIONS_H_
 #define KINORA_TESTS_REQUEST_DESCRIPTIONS_H_
 
@@ -13,12 +13,12 @@ namespace kinora {
 struct DescriptionOptions {
   std::string family = "ltx-2.3", kind = "dev";
   int32_t blocks = 48, steps = 30;
-  int32_t width = 768, height = 512, num_frames = 121;  // the defaults
+  int32_t width = 768, height = 512, num_frames = 121;  // defaults
   int32_t max_width = 4096, max_height = 4096, max_frames = 497, min_size = 32;
   int64_t max_tokens = 20'000;
 };
 
-// Of a model whose clips take no time.
+// A model whose clips render instantly.
 inline DescriptionOptions Tiny() {
   return {.blocks = 4,
           .steps = 4,
@@ -31,7 +31,7 @@ inline DescriptionOptions Tiny() {
           .max_tokens = 128};
 }
 
-// ONE_STAGE and DISTILLED, as the pipeline describes every model.
+// Describes ONE_STAGE and DISTILLED, as the pipeline does for every model.
 inline ModelDescription DescribeModel(const DescriptionOptions& o) {
   ModelDescription model{.family = o.family,
                          .kind = o.kind,
@@ -73,7 +73,7 @@ inline ModelDescription DescribeModel(const DescriptionOptions& o) {
   return model;
 }
 
-// What served models look like: both families, both kinds, one that does not say its kind, and a tiny one.
+// Examples of served models: both families, both kinds, one without a kind, and a tiny one.
 inline std::vector<ModelDescription> Descriptions() {
   return {DescribeModel({}), DescribeModel({.kind = "distilled", .max_tokens = 0}),
           DescribeModel({.family = "ltx-2.0", .steps = 40, .min_size = 64}),

@@ -1,5 +1,4 @@
-// Clips made for a given sound, and sounds without a clip: what such requests may be and what stands for an absent
-// field.
+// Clips made for a given sound, and sound without video: the rules and the defaults of such requests.
 #include "engine/request/given_sound.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +16,6 @@ namespace kinora {
 namespace {
 
 using testing::HasSubstr;
-using testing::StrEq;
 
 AudioGuide Sound(double seconds, double start = 0, int32_t rate = 48000) {
   auto clip = std::make_shared<AudioClip>();
@@ -75,7 +73,7 @@ TEST(GivenSound, DecidesHowLongAClipIsAndIsNotGuided) {
                               ResolveRequest(Model({.max_tokens = 1'000'000}), WithSound(Sound(3000))));
   EXPECT_EQ(longest.num_frames, 497);
   KINORA_ASSERT_OK_AND_ASSIGN(const GenerationRequest unread, ResolveRequest(Model(), WithSound({.input_id = "song"})));
-  EXPECT_EQ(unread.num_frames, 0);  // not before it is read
+  EXPECT_EQ(unread.num_frames, 0);  // unknown until it is read
 }
 
 struct Mistake {
@@ -93,7 +91,7 @@ void ExpectRefused(const ModelDescription& model, const GenerationRequest& right
   }
 }
 
-// Until it was read nobody knows how long the clip is, nor what lies within it.
+// Until the sound is read, the clip's length is unknown, and so is which conditions lie inside it.
 TEST(GivenSound, PicturesMayBeShownInAClipOfUnknownLength) {
   ModelDescription model = Model();
   model.parts.video_encoder = true;
@@ -116,31 +114,30 @@ TEST(GivenSound, MistakesNameTheFieldAndTheNearestValue) {
   const double nan = std::nan("");
   const Mistake mistakes[] = {
       {[](auto& r) { r.num_frames = 121; },
-       "num_frames: 121 frames last longer than the given sound: 3 s, heard from 0 on; nearest: 65"},
+       "num_frames: 121 frames last longer than the given sound: 3 s, starting at 0; nearest: 65"},
       {[](auto& r) { r.audio->start_seconds = 4; },
-       "audio.start_seconds: the sound lasts 3 s, and no frame is left after 4; nearest: 2.95833"},
+       "audio.start_seconds: the sound lasts 3 s, which leaves no frame after 4; nearest: 2.95833"},
       {[=](auto& r) { r.audio->start_seconds = nan; }, "audio.start_seconds: must be a finite number"},
       {[](auto& r) { r.audio->start_seconds = -1; }, "audio.start_seconds: must be 0 or more; nearest: 0"},
       {[=](auto& r) { r.frame_rate = nan; }, "frame_rate: must be a finite number"},
       {[](auto& r) { r.frame_rate = -5; }, "frame_rate: -5 is not within 1..240; nearest: 1"},
       {[](auto& r) { r.audio = Sound(0.01); }, "audio: the sound lasts 0.01 s, less than one frame; give a longer one"},
       {[](auto& r) { r.audio_guidance = GuidanceParams{.cfg_scale = 7}; },
-       "audio_guidance: the sound is given and not guided; leave it out or set every term off"},
-      {[](auto& r) { r.retake = RetakeInput{.end_seconds = 1}; }, "audio: not with a retake"},
+       "audio_guidance: a given sound is not guided; omit it or turn every term off"},
+      {[](auto& r) { r.retake = RetakeInput{.end_seconds = 1}; }, "audio: cannot be combined with retake"},
       {[](auto& r) { r.audio = AudioGuide{}; }, "audio: needs a sound; name it in media"},
       {[](auto& r) {
          r.audio = AudioGuide{.audio = std::make_shared<AudioClip>(
                                   AudioClip{.channels = 1, .samples = 3'000'000, .sample_rate = 384'000})};
        },
-       "audio: 384000 samples a second; the clip's file can hold 1000 to 192000"},
-      {[](auto& r) { r.noise.audio.emplace(); }, "audio_noise: the sound is given, and begins from no noise"},
+       "audio: 384000 Hz; the clip's file supports 1000 to 192000"},
   };
   ExpectRefused(Model(), WithSound(Sound(3)), mistakes);
   ModelDescription deaf = Model();
   deaf.parts.audio_encoder = false;
   EXPECT_THAT(ResolveRequest(deaf, WithSound(Sound(3))),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       StrEq("audio: this model was loaded without an audio encoder, which hears it")));
+                       HasSubstr("audio: this model was loaded without the audio encoder")));
 }
 
 GenerationRequest SoundAlone() {
@@ -169,25 +166,24 @@ TEST(SoundAlone, MistakesNameTheFieldAndTheNearestValue) {
   two.upsampler = "x2";
   model.recipes.push_back(two);
   const Mistake mistakes[] = {
-      {[](auto& r) { r.width = 64; }, "width: audio_only: there is no picture; leave it out"},
+      {[](auto& r) { r.width = 64; }, "width: audio_only: there is no picture; omit it"},
       {[](auto& r) { r.height = 64; }, "height: audio_only: there is no picture"},
       {[](auto& r) { r.num_frames = 120; }, "num_frames: 120 is not 1 more than a multiple of 8; nearest: 121"},
       {[](auto& r) { r.num_frames = 4001; }, "num_frames: 4001 is too large; nearest: 497"},
       {[](auto& r) { r.video_guidance = GuidanceParams{.cfg_scale = 3}; }, "video_guidance: audio_only"},
       {[](auto& r) { r.audio_guidance = GuidanceParams{.modality_scale = 3}; },
-       "audio_guidance.modality_scale: audio_only: there is no picture to hear; nearest: 1"},
-      {[](auto& r) { r.schedule_tokens = -1; }, "schedule_tokens: -1 counts tokens of the picture"},
+       "audio_guidance.modality_scale: audio_only: there is no picture to guide the sound; nearest: 1"},
+      {[](auto& r) { r.schedule_tokens = -1; }, "schedule_tokens: -1 means the picture's token count"},
       {[](auto& r) { r.recipe = Recipe::kTwoStage; },
-       "recipe: TWO_STAGE has two stages, and audio_only is made in one; nearest: ONE_STAGE"},
-      {[](auto& r) { r.audio = Sound(30); }, "audio: not with audio_only"},
-      {[](auto& r) { r.retake = RetakeInput{.end_seconds = 1}; }, "retake: not with audio_only"},
+       "recipe: TWO_STAGE has two stages, but audio_only uses one; nearest: ONE_STAGE"},
+      {[](auto& r) { r.audio = Sound(30); }, "audio: cannot be combined with audio_only"},
+      {[](auto& r) { r.retake = RetakeInput{.end_seconds = 1}; }, "retake: cannot be combined with audio_only"},
       {[](auto& r) { r.conditions = {{.media = ConditionInput::Media::kImage}}; }, "conditions: audio_only"},
-      {[](auto& r) { r.noise.video.emplace(); }, "video_noise: audio_only"},
   };
   ExpectRefused(model, SoundAlone(), mistakes);
 }
 
-// What a client could send, without a model and with one.
+// Tests extreme numbers that a client could send, with and without a model.
 TEST(GivenSound, NoNumberMakesTheRulesFail) {
   const double inf = std::numeric_limits<double>::infinity();
   for (const double value : {std::nan(""), inf, -inf, 1e300, -1e300, 0.0, 1e-300}) {

@@ -1,4 +1,4 @@
-// What a request may be: each rule by its field and its nearest valid value, and what stands for an absent one.
+// The request rules: each rule's field and nearest valid value, and the defaults of absent fields.
 #include "engine/request/request_rules.h"
 
 #include <gmock/gmock.h>
@@ -9,12 +9,14 @@
 #include <limits>
 
 #include "engine/request/not_available.h"
+#include "engine/request/request_warnings.h"
 #include "tests/request/descriptions.h"
 #include "tests/testing/status_matchers.h"
 
 namespace kinora {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -26,7 +28,7 @@ struct Mistake {
   const char* says;
 };
 
-// Its last step divides by the logarithm of the last level's ratio to 0.0011, which stands for 0.
+// HQ's last step divides by the logarithm of the ratio of the last level to 0.0011, which replaces 0.
 TEST(RequestRules, HqTakesNoNoiseLevelBelowTheOneThatStandsForNone) {
   GenerationRequest request;
   request.recipe = Recipe::kHq;
@@ -44,7 +46,7 @@ TEST(RequestRules, HqTakesNoNoiseLevelBelowTheOneThatStandsForNone) {
   EXPECT_THAT(told(1e-4), IsEmpty());
 }
 
-// The default request of a dev model with one thing wrong.
+// The default request of a dev model with one invalid field.
 TEST(RequestRules, NameTheFieldAndTheNearestValue) {
   const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
   const Mistake mistakes[] = {
@@ -56,7 +58,7 @@ TEST(RequestRules, NameTheFieldAndTheNearestValue) {
       {[](auto& r) {
          r.video_guidance = GuidanceParams{.stg_scale = 1, .stg_blocks = {28, 77}};
        },
-       "video_guidance.stg_blocks[1]", "77 is no block; this model has 0..47; nearest: 47"},
+       "video_guidance.stg_blocks[1]", "77 is not a block; this model has 0..47; nearest: 47"},
       {[](auto& r) { r.audio_guidance = GuidanceParams{.stg_blocks = {-1}}; }, "audio_guidance.stg_blocks[0]",
        "nearest: 0"},
       {[](auto& r) { r.audio_guidance = GuidanceParams{.stg_blocks = std::vector<int32_t>(1001)}; },
@@ -76,12 +78,12 @@ TEST(RequestRules, NameTheFieldAndTheNearestValue) {
       {[](auto& r) { r.width = r.height = 4096, r.num_frames = 497; }, "num_frames", "nearest at this size: 1 frames"},
       {[](auto& r) { r.num_inference_steps = 1000; }, "num_inference_steps", "nearest: 999"},
       {[](auto& r) { r.recipe = Recipe::kDistilled, r.num_inference_steps = 9; }, "num_inference_steps",
-       "9 with the fixed sigmas of the recipe; nearest: 8"},
+       "9 with the recipe's fixed sigmas; nearest: 8"},
       {[](auto& r) {
          r.sigmas = {1, 0.5, 0}, r.num_inference_steps = 3;
        },
        "num_inference_steps", "nearest: 2"},
-      {[](auto& r) { r.sigmas = {0}; }, "sigmas", "1 values; 2..1000, the last one 0"},
+      {[](auto& r) { r.sigmas = {0}; }, "sigmas", "1 values; must be 2 to 1000, ending in 0"},
       {[](auto& r) { r.sigmas.assign(1001, 0.5); }, "sigmas", "1001 values"},
       {[](auto& r) {
          r.sigmas = {1.5, 0};
@@ -90,7 +92,7 @@ TEST(RequestRules, NameTheFieldAndTheNearestValue) {
       {[](auto& r) {
          r.sigmas = {1, 1, 0};
        },
-       "sigmas[1]", "must be less than the one before"},
+       "sigmas[1]", "must be less than the previous one"},
       {[](auto& r) {
          r.sigmas = {1, 1 - 1e-12, 0};
        },
@@ -100,7 +102,7 @@ TEST(RequestRules, NameTheFieldAndTheNearestValue) {
        },
        "sigmas[0]", "1e-60 is not within 1e-06..1; nearest: 1e-06"},  // 0 in float32
       {[](auto& r) {
-         r.sigmas = {1, 1e-40, 0};  // not 0 in float32, and too small to divide by
+         r.sigmas = {1, 1e-40, 0};  // not 0 in float32, but too small to divide by
        },
        "sigmas[1]", "1e-40 is not within 1e-06..1; nearest: 1e-06"},
       {[](auto& r) {
@@ -110,11 +112,11 @@ TEST(RequestRules, NameTheFieldAndTheNearestValue) {
       {[](auto& r) {
          r.sigmas = {1, -1};
        },
-       "sigmas[1]", "the last one must be 0; nearest: 0"},
+       "sigmas[1]", "must be 0, as the last one; nearest: 0"},
       {[](auto& r) {
          r.sigmas = {1, 0.1};
        },
-       "sigmas[1]", "the last one must be 0; nearest: 0"},
+       "sigmas[1]", "must be 0, as the last one; nearest: 0"},
       {[=](auto& r) {
          r.sigmas = {nan, 0};
        },
@@ -123,8 +125,8 @@ TEST(RequestRules, NameTheFieldAndTheNearestValue) {
       {[](auto& r) { r.recipe = Recipe::kDistilled, r.video_guidance = GuidanceParams{.cfg_scale = 3}; },
        "video_guidance", "the recipe DISTILLED has no guidance"},
       {[](auto& r) { r.prompt = std::string(kMaxPromptBytes + 1, 'a'); }, "prompt", "16385 bytes; at most 16384"},
-      {[](auto& r) { r.prompt = "a\xff"; }, "prompt", "not valid UTF-8 at byte 1"},
-      {[](auto& r) { r.negative_prompt = std::string("a\0b", 3); }, "negative_prompt", "holds a zero byte"},
+      {[](auto& r) { r.prompt = "a\xff"; }, "prompt", "invalid UTF-8 at byte 1"},
+      {[](auto& r) { r.negative_prompt = std::string("a\0b", 3); }, "negative_prompt", "contains a zero byte"},
       {[](auto& r) { r.conditions.assign(65, {}); }, "conditions", "65 of them; at most 64"},
       {[](auto& r) { r.conditions.resize(1); }, "conditions[0]", "needs an image or a clip"},
       {[](auto& r) { r.conditions = {{.frame = -1}}; }, "conditions[0].frame", "-1 is not within 0..120; nearest: 0"},
@@ -138,7 +140,8 @@ TEST(RequestRules, NameTheFieldAndTheNearestValue) {
       {[](auto& r) { r.loras = {{.id = "a", .strength = -101}}; }, "loras[0].strength", "nearest: -100"},
       {[](auto& r) { r.loras = {{.id = "a", .strength_stage2 = 101}}; }, "loras[0].strength_stage2", "nearest: 100"},
       {[](auto& r) { r.loras = {{.id = "a", .strength_stage2 = 1}}; }, "loras[0].strength_stage2", "has one stage"},
-      {[](auto& r) { r.loras = {{.id = "a", .digest = "sha256:ab"}}; }, "loras[0].digest", "64 hexadecimal digits"},
+      {[](auto& r) { r.loras = {{.id = "a", .digest = "sha256:ab"}}; }, "loras[0].digest",
+       "64 lowercase hexadecimal digits"},
       {[](auto& r) { r.loras = {{.id = "a"}}; }, "loras[0].id", "a: this model was loaded without LoRAs"},
       {[](auto& r) { r.retake = RetakeInput{.start_seconds = 2}; }, "retake.end_seconds", "2 or more; nearest: 2"},
       {[](auto& r) { r.audio = AudioGuide{.start_seconds = -1}; }, "audio.start_seconds", "nearest: 0"},
@@ -147,7 +150,7 @@ TEST(RequestRules, NameTheFieldAndTheNearestValue) {
   for (const Mistake& mistake : mistakes) {
     GenerationRequest request;
     mistake.make(request);
-    const Verdict verdict = Judge(Descriptions()[0], request);
+    const Verdict verdict = ValidateRequest(Descriptions()[0], request);
     bool found = false;
     for (const FieldViolation& v : verdict.violations) {
       found |= v.field == mistake.field && v.description.find(mistake.says) != std::string::npos;
@@ -158,12 +161,12 @@ TEST(RequestRules, NameTheFieldAndTheNearestValue) {
   }
 }
 
-// A schedule shifted so far that every noise level is 1 would divide by nothing in the first step.
+// If a schedule is shifted so far that every noise level is 1, the first step would divide by zero.
 TEST(RequestRules, ScheduleTokensThatLeaveNoNoiseLevelAreRefusedAndTheNearestNumberWorks) {
   const ModelDescription model = Descriptions()[0];
   GenerationRequest request;
   request.schedule_tokens = 300'000;
-  const Verdict verdict = Judge(model, request);
+  const Verdict verdict = ValidateRequest(model, request);
   ASSERT_EQ(verdict.violations.size(), 1u);
   EXPECT_EQ(verdict.violations[0].field, "schedule_tokens");
   const std::string words = verdict.violations[0].description;
@@ -185,15 +188,12 @@ TEST(RequestRules, ALoraIsOneOfTheModels) {
   EXPECT_THAT(ResolveRequest(model, request), IsOk());
   request.loras[1].id = "style";
   EXPECT_THAT(ResolveRequest(model, request),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       StrEq("loras[1].id: style is named twice; give it once, with one strength")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("loras[1].id: style is given twice")));
   request.loras.resize(1);
   request.loras[0].id = "stile";
-  EXPECT_THAT(
-      ResolveRequest(model, request),
-      StatusIs(absl::StatusCode::kInvalidArgument,
-               StrEq("loras[0].id: stile is not one of this model's LoRAs, which are ink, style; `kinora models` lists "
-                     "them, and a file in lora_folder adds one")));
+  EXPECT_THAT(ResolveRequest(model, request), StatusIs(absl::StatusCode::kInvalidArgument,
+                                                       HasSubstr("loras[0].id: stile is not one of this model's LoRAs, "
+                                                                 "which are ink, style; `kinora models` lists them")));
 }
 
 TEST(RequestRules, AllThatIsWrongIsSaidAtOnceUpToTwenty) {
@@ -202,10 +202,10 @@ TEST(RequestRules, AllThatIsWrongIsSaidAtOnceUpToTwenty) {
   request.num_frames = 2;
   request.frame_rate = 1000;
   request.video_guidance.emplace(GuidanceParams{.rescale = 2, .skip_step = -1});
-  EXPECT_EQ(Judge(Descriptions()[0], request).violations.size(), 6u);
+  EXPECT_EQ(ValidateRequest(Descriptions()[0], request).violations.size(), 6u);
   request.conditions.resize(64);
   request.loras.resize(64);
-  EXPECT_EQ(Judge(Descriptions()[0], request).violations.size(), kMaxViolations);
+  EXPECT_EQ(ValidateRequest(Descriptions()[0], request).violations.size(), kMaxViolations);
 }
 
 TEST(RequestRules, ASideTooSmallForTheModelNamesTheSmallest) {
@@ -219,11 +219,11 @@ TEST(RequestRules, ASideTooSmallForTheModelNamesTheSmallest) {
 TEST(RequestRules, WhatIsTooLargeIsToldFromWhatIsOffTheGrid) {
   GenerationRequest request;
   request.width = 100;
-  EXPECT_FALSE(Judge(Descriptions()[0], request).too_large);
+  EXPECT_FALSE(ValidateRequest(Descriptions()[0], request).too_large);
   request.width = 8192;
-  EXPECT_TRUE(Judge(Descriptions()[0], request).too_large);
+  EXPECT_TRUE(ValidateRequest(Descriptions()[0], request).too_large);
   request.width = request.height = 2048;
-  EXPECT_TRUE(Judge(Descriptions()[0], request).too_large);
+  EXPECT_TRUE(ValidateRequest(Descriptions()[0], request).too_large);
 }
 
 TEST(RequestRules, DefaultsAreTheRecipes) {
@@ -249,12 +249,12 @@ TEST(RequestRules, AGivenGuidanceIsOffWhereItSaysNothing) {
   EXPECT_THAT(r.video_guidance->stg_blocks, ElementsAre(28));
   EXPECT_EQ(r.video_guidance->cfg_scale, 1);
   EXPECT_THAT(r.audio_guidance->stg_blocks, IsEmpty());
-  EXPECT_FALSE(r.negative_prompt.has_value());  // no term uses one
+  EXPECT_FALSE(r.negative_prompt.has_value());  // no guidance term uses it
 }
 
 TEST(RequestRules, ARecipeIsNeededWhereTheModelsKindIsNotKnown) {
   EXPECT_THAT(ResolveRequest(Descriptions()[3], {}),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("recipe: needed")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("recipe: must be set")));
   GenerationRequest request;
   request.recipe = Recipe::kDistilled;
   EXPECT_THAT(ResolveRequest(Descriptions()[3], request), IsOk());
@@ -268,7 +268,7 @@ TEST(RequestRules, ARecipeThatTheModelLacksOrLacksThePartsForIsRefused) {
   EXPECT_THAT(ResolveRequest(model, request),
               StatusIs(absl::StatusCode::kInvalidArgument,
                        StrEq("recipe: DISTILLED needs the distilled LoRA, which this model was loaded without "
-                             "(--model distilled_lora=FILE, of a frontend --worker-model, gives it)")));
+                             "(--model distilled_lora=FILE, or --worker-model in a frontend, adds it)")));
   model.parts.distilled_lora = true;
   EXPECT_THAT(ResolveRequest(model, request), IsOk());
   model.recipes.pop_back();
@@ -282,7 +282,7 @@ TEST(RequestRules, AModelWithoutSoundMakesNone) {
   GenerationRequest request;
   request.audio_only = true;
   EXPECT_THAT(ResolveRequest(model, request),
-              StatusIs(absl::StatusCode::kInvalidArgument, StrEq("audio_only: this model makes no sound")));
+              StatusIs(absl::StatusCode::kInvalidArgument, StrEq("audio_only: this model generates no sound")));
 }
 
 const auto kPixels = std::make_shared<PixelClip>(PixelClip{.frames = 1});
@@ -312,108 +312,17 @@ TEST(RequestRules, WhatAConditionAppendsCountsAmongTheTokens) {
   request.conditions.push_back(Image(60));
   EXPECT_THAT(ResolveRequest(model, request),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("num_frames: 6912 video tokens, those of conditions among them; at most 6528; "
+                       HasSubstr("num_frames: 6912 video tokens, including those of conditions; at most 6528; "
                                  "nearest at this size: 113 frames")));
-  request.conditions = {{.media = ConditionInput::Media::kClip, .input_id = "a", .frame = 16}};  // up to the end
+  request.conditions = {{.media = ConditionInput::Media::kClip, .input_id = "a", .frame = 16}};  // to the end
   EXPECT_THAT(ResolveRequest(model, request).status(), StatusIs(absl::StatusCode::kInvalidArgument));
   request.conditions[0].pixels = kPixels;
   EXPECT_THAT(ResolveRequest(model, request), IsOk());
 }
 
-// What is wrong with a retake of a clip of so many frames; "": nothing.
-std::string Told(int64_t frames, const std::function<void(GenerationRequest& r, ModelDescription& model)>& change) {
-  ModelDescription model = Descriptions()[0];
-  GenerationRequest request;  // 121 frames, 24 a second
-  request.retake = RetakeInput{.input_id = "a",
-                               .clip = std::make_shared<PixelClip>(PixelClip{.frames = frames}),
-                               .start_seconds = 1,
-                               .end_seconds = 2};
-  change(request, model);
-  const absl::Status status = ResolveRequest(model, request).status();
-  return status.ok() ? "" : std::string(status.message());
-}
-
-TEST(RequestRules, ARetakeLiesWithinItsClipOrMakesAllThatComesAfter) {
-  const auto window = [](double start, double end) {
-    return
-        [=](GenerationRequest& r, ModelDescription&) { r.retake->start_seconds = start, r.retake->end_seconds = end; };
-  };
-  EXPECT_EQ(Told(121, window(1, 2)), "");
-  EXPECT_EQ(Told(500, window(1, 2)), "");
-  EXPECT_THAT(Told(121, window(6, 7)), HasSubstr("retake.start_seconds: 6 is not within 0..5.04167; nearest: 5.04167"));
-  EXPECT_THAT(Told(121, window(1, 1)), HasSubstr("retake.end_seconds: nothing lies between"));
-  EXPECT_EQ(Told(100, window(4, 6)), "");
-  EXPECT_THAT(Told(100, window(4, 5)), HasSubstr("retake.end_seconds: the clip ends at 4.04167 s, and all from there "
-                                                 "to 5.04167 s is new; nearest: 5.04167, or 97 frames"));
-  EXPECT_THAT(Told(100, window(4.5, 6)), HasSubstr("retake.start_seconds: the clip ends at 4.04167 s"));
-  EXPECT_THAT(Told(100, [](auto& r, auto&) { r.retake->keep_video = true; }),
-              HasSubstr("num_frames: 121 frames, and the clip that is kept has 100; nearest: 97"));
-  EXPECT_THAT(Told(100, [](auto& r, auto&) { r.retake->keep_audio = true; }), HasSubstr("nearest: 97"));
-  EXPECT_THAT(Told(0, window(1, 2)), HasSubstr("retake.clip: has no picture"));
-  const auto third = [](GenerationRequest& r, ModelDescription&) {
-    r.frame_rate = 30;
-    r.retake->start_seconds = 3, r.retake->end_seconds = 4.03333;  // of 121 frames, as it is printed
-  };
-  EXPECT_EQ(Told(100, third), "");
-}
-
-TEST(RequestRules, ARetakeIsAtItsClipsRate) {
-  const auto at = [](double of_clip, double asked) {
-    return Told(121, [=](GenerationRequest& r, ModelDescription&) {
-      r.retake->clip = std::make_shared<PixelClip>(PixelClip{.frames = 121, .frame_rate = of_clip});
-      r.frame_rate = asked;
-    });
-  };
-  EXPECT_EQ(at(24, 0), "");  // the default
-  EXPECT_EQ(at(0, 30), "");  // nobody knows
-  EXPECT_EQ(at(24000.0 / 1001, 23.976), "");
-  EXPECT_EQ(at(30, 0), "frame_rate: 24 is not that of the retake's clip; nearest: 30");
-}
-
-TEST(RequestRules, WhatARetakeKeepsIsNotGuided) {
-  GenerationRequest request;
-  request.retake = RetakeInput{.input_id = "a",
-                               .clip = std::make_shared<PixelClip>(PixelClip{.frames = 121}),
-                               .start_seconds = 1,
-                               .end_seconds = 2,
-                               .keep_audio = true};
-  KINORA_ASSERT_OK_AND_ASSIGN(const GenerationRequest effective, ResolveRequest(Descriptions()[0], request));
-  EXPECT_EQ(effective.audio_guidance, GuidanceParams{});
-  EXPECT_TRUE(effective.video_guidance->NeedsUncond());
-  request.audio_guidance = GuidanceParams{.cfg_scale = 7};
-  EXPECT_THAT(
-      ResolveRequest(Descriptions()[0], request),
-      StatusIs(absl::StatusCode::kInvalidArgument, StrEq("audio_guidance: is of what the retake keeps, which is "
-                                                         "not guided; leave it out or set every term off")));
-}
-
-TEST(RequestRules, ARetakeTakesWhatItNeedsAndNothingElse) {
-  const auto told = [](auto change) { return Told(121, change); };
-  EXPECT_THAT(told([](auto& r, auto&) { r.retake->keep_video = r.retake->keep_audio = true; }),
-              HasSubstr("retake.keep_audio: with keep_video nothing is made anew"));
-  EXPECT_THAT(told([](auto& r, auto&) { r.conditions = {Image(0)}; }), HasSubstr("conditions: not with a retake"));
-  EXPECT_THAT(told([](auto&, auto& model) { model.parts.video_encoder = false; }),
-              HasSubstr("retake: this model was loaded without a video encoder"));
-  const auto deaf = [](bool sound) {
-    return [sound](GenerationRequest& r, ModelDescription& model) {
-      model.parts.audio_encoder = false;
-      if (sound) r.retake->audio = std::make_shared<AudioClip>();
-    };
-  };
-  EXPECT_EQ(told(deaf(false)), "");
-  EXPECT_THAT(told(deaf(true)), HasSubstr("retake: this model was loaded without an audio encoder"));
-  EXPECT_THAT(told([](auto& r, auto& model) {
-                r.recipe = Recipe::kTwoStage;
-                model.recipes.push_back(model.recipes[0]);
-                model.recipes.back().recipe = Recipe::kTwoStage;
-                model.recipes.back().upsampler = "x2";
-              }),
-              HasSubstr("recipe: TWO_STAGE has two stages, and a retake is made in one; nearest: ONE_STAGE"));
-}
-
 TEST(RequestRules, WithoutAModelOnlyWhatNoModelTakesIsRefused) {
   GenerationRequest request;
-  request.width = 100;  // a multiple of what some model needs
+  request.width = 100;  // a multiple of what some model requires
   request.video_guidance.emplace(GuidanceParams{.stg_blocks = {1'000'000}});
   EXPECT_THAT(ViolationsForAnyModel(request), IsEmpty());
   request.width = -1;
@@ -431,7 +340,7 @@ TEST(RequestRules, OutputsAreCheckedToo) {
   EXPECT_EQ(NotAvailable(OutputRequest{.preview_every_steps = 2}), "");
 }
 
-// A description may come from a stored message; nothing in it makes the rules divide by zero.
+// A description may come from a stored message; the rules must not divide by zero whatever it contains.
 TEST(RequestRules, AnEmptyDescriptionRefusesEverythingInOrder) {
   EXPECT_FALSE(ResolveRequest({}, {}).ok());
   ModelDescription model{.default_recipe = Recipe::kOneStage, .recipes = {{.recipe = Recipe::kOneStage}}};
@@ -440,7 +349,7 @@ TEST(RequestRules, AnEmptyDescriptionRefusesEverythingInOrder) {
   EXPECT_THAT(ResolveRequest(model, request), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("frame_rate")));
   model.recipes[0].max_tokens = 1;
   EXPECT_THAT(ResolveRequest(model, request), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("video tokens")));
-  request.video_guidance = GuidanceParams{.stg_blocks = {7}};  // of a model without blocks
+  request.video_guidance = GuidanceParams{.stg_blocks = {7}};  // the model has no blocks
   EXPECT_THAT(ResolveRequest(model, request), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("nearest: 0")));
 }
 
@@ -451,6 +360,27 @@ TEST(RequestRules, ASmallestSizeOffTheGridIsTheNextOnIt) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("width: 32 is too small; nearest: 64")));
   request.width = 64;
   EXPECT_THAT(ResolveRequest(model, request), IsOk());
+}
+
+TEST(RequestWarnings, TellOfAFewStepRecipeWithoutDistilledWeights) {
+  const auto warnings = [](ModelDescription model, GenerationRequest request) {
+    model.trained_shapes.clear();
+    return RequestWarnings(model, request);
+  };
+  ModelDescription dev = Descriptions()[0];
+  GenerationRequest request;
+  request.recipe = Recipe::kDistilled;
+  EXPECT_THAT(warnings(dev, request),
+              ElementsAre(AllOf(HasSubstr("DISTILLED takes few steps"), HasSubstr("--model distilled_lora=FILE"),
+                                testing::Not(HasSubstr("unless")))));
+  request.loras = {{.id = "quick"}};
+  EXPECT_THAT(warnings(dev, request), ElementsAre(HasSubstr("unless one of the request's LoRAs distils it")));
+  request.recipe = Recipe::kOneStage;
+  EXPECT_THAT(warnings(dev, request), IsEmpty());
+  request.recipe = Recipe::kDistilled;
+  EXPECT_THAT(warnings(Descriptions()[1], request), IsEmpty());  // distilled
+  dev.parts.distilled_lora = true;
+  EXPECT_THAT(warnings(dev, request), IsEmpty());
 }
 
 TEST(UntrainedShapeWarning, SaysWhatTheModelWasTrainedOnToWhoAsksForAnotherShape) {
@@ -470,7 +400,7 @@ TEST(UntrainedShapeWarning, SaysWhatTheModelWasTrainedOnToWhoAsksForAnotherShape
   request.num_frames = 17;
   EXPECT_NE(UntrainedShapeWarning(model, request), "");
   model.trained_shapes.clear();
-  EXPECT_EQ(UntrainedShapeWarning(model, request), "");  // nothing is known
+  EXPECT_EQ(UntrainedShapeWarning(model, request), "");  // trained shapes are unknown
 }
 
 }  // namespace

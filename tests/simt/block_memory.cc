@@ -10,7 +10,7 @@ namespace kinora::simt {
 namespace {
 
 constexpr size_t kAlignment = 128;
-constexpr int kNaN = 0xff;  // in every byte: a NaN of float and of bf16
+constexpr int kNaN = 0xff;  // byte value; a NaN in float and bf16
 
 }  // namespace
 

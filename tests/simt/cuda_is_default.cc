@@ -1,4 +1,4 @@
-// Linked in the place of engine/ops/cuda/cuda_is_default.cc: nobody gets a simulated device without asking for it.
+// Linked instead of engine/ops/cuda/cuda_is_default.cc: the simulated device is used only on request.
 #include "engine/ops/backend_kinds.h"
 
 namespace kinora {

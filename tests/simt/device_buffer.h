@@ -1,4 +1,4 @@
-// Test only: floats in the simulated device's memory.
+// Test only: an array in the simulated device's memory.
 #ifndef KINORA_TESTS_SIMT_DEVICE_BUFFER_H_
 #define KINORA_TESTS_SIMT_DEVICE_BUFFER_H_
 
@@ -27,7 +27,7 @@ class DeviceArray {
   ~DeviceArray() { cudaFree(data_); }
 
   T* data() const { return data_; }
-  // What it holds once the stream is done.
+  // Waits for the stream and returns the buffer's contents.
   std::vector<T> Read(cudaStream_t stream) const {
     std::vector<T> values(count_);
     EXPECT_EQ(cudaMemcpyAsync(values.data(), data_, count_ * sizeof(T), cudaMemcpyDeviceToHost, stream), cudaSuccess);

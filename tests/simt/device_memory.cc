@@ -14,8 +14,8 @@ namespace kinora::simt {
 namespace {
 
 constexpr size_t kPage = 4096;
-constexpr size_t kAlignment = 256;             // of device memory, as cudaMalloc's
-constexpr size_t kNanBytes = size_t{4} << 20;  // of the file
+constexpr size_t kAlignment = 256;             // like cudaMalloc's
+constexpr size_t kNanBytes = size_t{4} << 20;  // size of the file
 
 size_t RoundUp(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 char* PageOf(const char* p) { return const_cast<char*>(p) - reinterpret_cast<uintptr_t>(p) % kPage; }
@@ -47,7 +47,7 @@ bool DeviceMemory::Inside(const Ranges& ranges, const void* p, size_t bytes) {
   return at + bytes <= begin + size;
 }
 
-// Copies on write, so that an arena of many gigabytes takes what is used of it.
+// Maps copy-on-write pages, so that an arena of many gigabytes occupies only the part that is used.
 void DeviceMemory::FillPages(char* pages, size_t bytes) {
   for (size_t done = 0; done < bytes; done += kNanBytes) {
     const size_t some = std::min(kNanBytes, bytes - done);

@@ -1,10 +1,10 @@
-// Test only: the memory of the simulated device, and the host's pinned memory.
+// Test only: the memory of the simulated device and the host's pinned memory.
 //
-// Every allocation ends less than 256 bytes before a page that nobody may touch, addresses are never used again, fresh
-// memory holds NaN, and AddressSanitizer knows the exact bounds.
+// Every allocation ends less than 256 bytes before an inaccessible page, addresses are never reused, fresh memory holds
+// NaN, and AddressSanitizer knows the exact bounds.
 //
-// The environment may set the device's memory (KINORA_SIMULATED_MEMORY, bytes) and have several processes share it
-// (KINORA_SIMULATED_MEMORY_FILE, the path of a file for that).
+// Environment variables: KINORA_SIMULATED_MEMORY sets the size of the device's memory in bytes;
+// KINORA_SIMULATED_MEMORY_FILE is the path of a file through which several processes share it.
 #ifndef KINORA_TESTS_SIMT_DEVICE_MEMORY_H_
 #define KINORA_TESTS_SIMT_DEVICE_MEMORY_H_
 
@@ -31,13 +31,13 @@ class DeviceMemory {
   cudaError_t AllocatePinned(size_t bytes, void** out);
   cudaError_t FreePinned(void* memory);
 
-  // Whether an address lies in the range that allocations are made in, whether or not there is one.
+  // Returns whether an address lies in the address range of device allocations, allocated or not.
   bool OnDevice(const void* p) const { return p >= base_ && p < base_ + kSpace; }
-  // Whether [p, p + bytes) lies in one allocation of the device, or one that is pinned.
+  // Return whether [p, p + bytes) lies inside one device allocation, or one pinned allocation.
   bool Allocated(const void* p, size_t bytes) const { return Inside(device_, p, bytes); }
   bool Pinned(const void* p, size_t bytes) const { return Inside(pinned_, p, bytes); }
 
-  // While guarded, device memory is open to nobody but between Open and Close.
+  // While guarded, device memory is accessible only between Open and Close.
   void Guard(bool on);
   void Open() { Protect(true); }
   void Close() { Protect(false); }
@@ -53,10 +53,10 @@ class DeviceMemory {
 
   char* base_ = nullptr;
   char* next_ = nullptr;
-  int nan_pages_ = -1;  // a file of NaNs that fresh memory is a private copy of
+  int nan_pages_ = -1;  // a file of NaNs; fresh memory is a private mapping of it
   Ranges device_, pinned_;
   int64_t total_ = int64_t{80} << 30, used_ = 0;
-  std::unique_ptr<SharedUse> shared_;  // null: the device is this process's alone
+  std::unique_ptr<SharedUse> shared_;  // null: this process alone uses the device
   bool guarded_ = false;
 };
 

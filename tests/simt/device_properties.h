@@ -1,4 +1,4 @@
-// Test only: which device is simulated.
+// Test only: properties of the simulated device.
 #ifndef KINORA_TESTS_SIMT_DEVICE_PROPERTIES_H_
 #define KINORA_TESTS_SIMT_DEVICE_PROPERTIES_H_
 

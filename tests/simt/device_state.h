@@ -1,4 +1,4 @@
-// Test only: what all parts of the simulated device share: whether it is lost, its dice, its counters.
+// Test only: state that all parts of the simulated device share: whether it is lost, its random numbers, its counters.
 #ifndef KINORA_TESTS_SIMT_DEVICE_STATE_H_
 #define KINORA_TESTS_SIMT_DEVICE_STATE_H_
 
@@ -9,7 +9,7 @@
 
 namespace kinora::simt {
 
-// One host thread at a time is inside the simulation. Not a mutex: ThreadSanitizer must not learn an order of the
+// Admits one host thread at a time to the simulation. Not a mutex, because ThreadSanitizer would infer an order of the
 // host's threads from it.
 class DeviceLock {
  public:
@@ -17,11 +17,11 @@ class DeviceLock {
   ~DeviceLock();
 };
 
-// The first reason stays. From then on every call answers cudaErrorLaunchFailure, as CUDA's do.
+// Records `why` unless the device is already lost. Afterwards every call returns cudaErrorLaunchFailure, as in CUDA.
 void LoseDevice(const std::string& why);
 bool Lost();
 
-// 0 unless the order is random.
+// Returns 0 unless the order is random.
 uint64_t Random();
 
 Counts& Counters();

@@ -1,5 +1,5 @@
 // Blocks, the order of their threads, and barriers. Compiled without -fsanitize=thread, so that only kernels are
-// watched.
+// instrumented.
 #include "tests/simt/executor.h"
 
 #include <algorithm>
@@ -44,7 +44,8 @@ void Executor::Run(const GridLaunch& launch) {
   launch_ = &launch;
   count_ = static_cast<int>(launch.shape.block.x * launch.shape.block.y * launch.shape.block.z);
   while (threads_.size() < static_cast<size_t>(count_)) threads_.push_back(std::make_unique<Thread>(threads_.size()));
-  // Launches of one stream are ordered, so their fibers may be the same to it; but an early one and the one before it.
+  // ThreadSanitizer may reuse fibers for ordered launches of one stream, but not for an early launch and its
+  // predecessor.
   odd_ ^= launch.shape.early;
   fibers_ = static_cast<const char*>(launch.stream) + (odd_ ? 1 : 0);
   Fiber::BeginLaunch();
@@ -53,7 +54,7 @@ void Executor::Run(const GridLaunch& launch) {
   Release(&launch_tokens_->start);
   const dim3& grid = launch.shape.grid;
   const uint64_t blocks = uint64_t{grid.x} * grid.y * grid.z;
-  const uint64_t turn = Random() % blocks;  // blocks in any order: a rotation, or backwards
+  const uint64_t turn = Random() % blocks;  // blocks in any order: rotated or reversed
   const bool backwards = Random() % 2 != 0;
   for (uint64_t b = 0; b < blocks && !Lost(); ++b) {
     const uint64_t i = ((backwards ? blocks - 1 - b : b) + turn) % blocks;
@@ -145,7 +146,7 @@ void Executor::MakeReady(int thread) {
   ready_.push_back(thread);
 }
 
-// Once all threads that have not returned wait, they must all wait at one line, and none may have returned.
+// Once every thread waits or has returned, all must wait at the same line, and none may have returned.
 void Executor::ReleaseBarrier() {
   if (waiting_ == 0 || waiting_ + left_ < count_) return;
   const Thread& first = **std::find_if(threads_.begin(), threads_.begin() + count_,
@@ -190,7 +191,7 @@ void Executor::WaitForPrevious() {
 void Executor::ExplainDeadlock() {
   std::string why = "deadlock:";
   const Thread* last = nullptr;
-  for (int i = 0; i < count_; ++i) {  // one of each run of threads that do the same
+  for (int i = 0; i < count_; ++i) {  // one thread per run of threads in the same state
     const Thread& t = *threads_[i];
     if (last == nullptr || t.state != last->state || t.meet != last->meet || t.line != last->line) {
       why += (last == nullptr ? " " : "; ") + t.Doing();
@@ -202,7 +203,7 @@ void Executor::ExplainDeadlock() {
 
 void Executor::Fail(const std::string& why) {
   LoseDevice(why + ": " + Current().Doing());
-  Unwatched::Abandon();  // that of the operation that fails
+  Unwatched::Abandon();  // of the failing operation
   Current().fiber.Leave();
 }
 

@@ -1,4 +1,4 @@
-// Test only: runs a launch, block after block, and says what is wrong with it.
+// Test only: runs a launch block by block and reports its errors.
 #ifndef KINORA_TESTS_SIMT_EXECUTOR_H_
 #define KINORA_TESTS_SIMT_EXECUTOR_H_
 
@@ -16,11 +16,11 @@ namespace kinora::simt {
 
 struct GridLaunch {
   LaunchShape shape{};
-  const void* stream = nullptr;  // a name for it, for ThreadSanitizer
+  const void* stream = nullptr;  // identifies the stream to ThreadSanitizer
   const std::function<void()>* kernel = nullptr;
 };
 
-// A thread of the block that runs.
+// A thread of the running block.
 struct Thread {
   enum class State : uint8_t { kReady, kWaiting, kLeft };
   struct Copy {
@@ -40,20 +40,20 @@ struct Thread {
   const char* file = "";
   int line = 0;
   int argument = 0;            // of a shuffle
-  uint64_t value = 0;          // that it brings, then what it gets
-  std::vector<Copy> copies{};  // asynchronous and not made yet, in their order
-  int group = 0;               // of copies, that is being filled
-  bool waited = false;         // for what was enqueued before an early launch
+  uint64_t value = 0;          // its operand, then its result
+  std::vector<Copy> copies{};  // pending asynchronous copies, in order
+  int group = 0;               // copy group being filled
+  bool waited = false;         // for the work before an early launch
 };
 
 class Executor {
  public:
   static Executor& Get();
 
-  // On failure the device is lost (device_state.h), and the rest of the grid does not run.
+  // If the launch fails, the device is lost (device_state.h) and the rest of the grid does not run.
   void Run(const GridLaunch& launch);
 
-  // From within a kernel.
+  // Called by kernels.
   void Barrier(const char* file, int line);
   uint64_t WarpMeet(Meet what, unsigned mask, uint64_t value, int argument, int width, const char* file, int line);
   void* Shared(const void* declaration, size_t bytes);
@@ -64,8 +64,8 @@ class Executor {
   void WaitForPrevious();
 
  private:
-  // What stands for happens-before edges inside a block: of its barriers and of its warps' meetings, two of each in
-  // turn. New for every block, since blocks are not ordered among themselves.
+  // Happens-before tokens within a block: two for its barriers and two for each warp's operations, used alternately.
+  // Every block has new ones, since blocks are not ordered.
   struct Tokens {
     char barrier[2];
     char warp[32][2];
@@ -76,7 +76,7 @@ class Executor {
     int width;
   };
   struct Warp {
-    unsigned left = 0;  // lanes that have returned or never were
+    unsigned left = 0;  // lanes that have returned or do not exist
     unsigned phase = 0;
     std::vector<Meeting> open{};
   };
@@ -86,7 +86,7 @@ class Executor {
   };
 
   Thread& Current() { return *threads_[current_]; }
-  static void Entry();  // of every fiber
+  static void Entry();  // runs on every fiber
   void RunBlock(const uint3& index);
   void BeginBlock(const uint3& index);
   void RunReady();
@@ -94,7 +94,7 @@ class Executor {
   void Leave();
   void ReleaseBarrier();
   void MakeReady(int thread);
-  // Ends the launch from within a kernel.
+  // Ends the launch. Called by kernels.
   [[noreturn]] void Fail(const std::string& why);
   void Join(Warp& warp, const Meeting& wanted);
   void FinishMeeting(int number, size_t meeting);
@@ -102,16 +102,16 @@ class Executor {
   void BeginShared();
 
   const GridLaunch* launch_ = nullptr;
-  const void* fibers_ = nullptr;  // which ones ThreadSanitizer may know from earlier launches
+  const void* fibers_ = nullptr;  // key of the ThreadSanitizer fibers to reuse
   bool odd_ = false;
-  std::vector<std::unique_ptr<Thread>> threads_;  // kept for later blocks
-  int count_ = 0, current_ = 0;                   // threads of a block; the one that runs
-  int waiting_ = 0, left_ = 0;                    // at the barrier; returned
+  std::vector<std::unique_ptr<Thread>> threads_;  // reused for later blocks
+  int count_ = 0, current_ = 0;                   // threads per block; the running thread
+  int waiting_ = 0, left_ = 0;                    // threads at the barrier; threads that have returned
   unsigned barrier_phase_ = 0;
   std::vector<int> ready_;
   Warp warps_[32];
   std::map<const void*, SharedArray> shared_;
-  std::vector<SharedArray> old_shared_;  // of earlier blocks: under ThreadSanitizer their memory is not used twice
+  std::vector<SharedArray> old_shared_;  // of earlier blocks: not reused under ThreadSanitizer
   std::vector<std::unique_ptr<Tokens>> block_tokens_;
   Tokens* tokens_ = nullptr;
   struct {

@@ -1,4 +1,4 @@
-// Kernels with one mistake each; simt_test.cc says what sees it.
+// Kernels with one error each. simt_test.cc lists how each is detected.
 #include "kernels/device/device.h"
 #include "tests/simt/faults.h"
 
@@ -13,7 +13,7 @@ __global__ void NoBarrier(float* x) {  // reverses through shared memory
   x[threadIdx.x] = s[blockDim.x - 1 - threadIdx.x];
 }
 
-__global__ void NoSecondBarrier(float* x) {  // between a read and the next write: right in ascending order
+__global__ void NoSecondBarrier(float* x) {  // between a read and the next write: correct in ascending order
   SHARED_ARRAY(float, s, 1);
   for (int i = 0; i < 2; ++i) {
     if (threadIdx.x == 0) s[0] = static_cast<float>(i + 1);

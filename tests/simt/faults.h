@@ -1,4 +1,4 @@
-// Kernels with one mistake each, and two without.
+// Kernels with one error each, and two correct ones.
 #ifndef KINORA_TESTS_SIMT_FAULTS_H_
 #define KINORA_TESTS_SIMT_FAULTS_H_
 
@@ -29,10 +29,10 @@ enum class Fault : uint8_t {
   kNeverWaits,
   kReadsBeforeItWaits,
 };
-inline constexpr int kFaultElements = 130;  // of x and of y, which begin as 0, 1, 2, …
+inline constexpr int kFaultElements = 130;  // of x and of y; both start as 0, 1, 2, …
 
 cudaError_t LaunchFault(Fault fault, float* x, float* y, cudaStream_t stream);
-// x[i] *= 2 and x[i] += y[i] for i < 64.
+// LaunchDouble computes x[i] *= 2, LaunchAdd x[i] += y[i], for i < 64.
 cudaError_t LaunchDouble(float* x, cudaStream_t stream);
 cudaError_t LaunchAdd(float* x, const float* y, cudaStream_t stream);
 

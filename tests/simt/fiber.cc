@@ -1,4 +1,5 @@
-// Compiled without -fsanitize=thread (KINORA_SIMT_TSAN says that the program has it), so that only kernels are watched.
+// Compiled without -fsanitize=thread (KINORA_SIMT_TSAN is defined if the program uses it): only kernels are
+// instrumented.
 #include "tests/simt/fiber.h"
 
 #include <sanitizer/asan_interface.h>
@@ -30,7 +31,7 @@ void __sanitizer_finish_switch_fiber(void* save, const void** bottom, size_t* si
 #endif
 }
 
-// The registers that a function must keep, and the stack pointer: all that a switch at a call has to exchange.
+// Saves the callee-saved registers and the stack pointer: the whole state that a switch at a call must exchange.
 asm(R"(.text
 .globl kinora_simt_switch
 .type kinora_simt_switch,@function
@@ -75,7 +76,7 @@ struct Scheduler {
 };
 Scheduler scheduler;
 
-// ThreadSanitizer's fibers are dear to make: kept for later launches of their stream.
+// ThreadSanitizer's fibers are expensive to create, so they are reused for later launches of their stream.
 std::map<const void*, std::vector<void*>>& SpareFibers() {
   static auto* const spare = new std::map<const void*, std::vector<void*>>;
   return *spare;
@@ -109,13 +110,13 @@ Fiber::~Fiber() {
 void Fiber::MapStack() {
 #ifdef KINORA_SIMT_TSAN
   free(stack_);
-  stack_ = static_cast<char*>(malloc(kStackBytes));  // a new one every time: nothing is known of new memory
+  stack_ = static_cast<char*>(malloc(kStackBytes));  // new each time: ThreadSanitizer has no history of new memory
 #else
   if (stack_ != nullptr) return;
   char* const base = static_cast<char*>(
       mmap(nullptr, kStackBytes + kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
   if (base == MAP_FAILED) abort();
-  mprotect(base, kPage, PROT_NONE);  // an overflow ends the test
+  mprotect(base, kPage, PROT_NONE);  // an overflow crashes the test
   stack_ = base + kPage;
 #endif
 }
@@ -125,11 +126,11 @@ void Fiber::Begin(void (*entry)(), [[maybe_unused]] const void* stream) {
 #ifdef __SANITIZE_ADDRESS__
   if (top_ != nullptr) __asan_unpoison_memory_region(top_, stack_ + kStackBytes - static_cast<char*>(top_));
 #endif
-  // Staggered, or the tops of all stacks would fall into the same lines of the caches.
+  // Staggered, since otherwise all stack tops would map to the same cache lines.
   const size_t offset = index_ * 576 % (kStackBytes / 8) / 64 * 64;
   void** top = reinterpret_cast<void**>(stack_ + kStackBytes - offset) - 1;
   *--top = reinterpret_cast<void*>(entry);
-  top_ = top - kSavedRegisters;  // whatever they hold
+  top_ = top - kSavedRegisters;  // their initial values do not matter
 #ifdef KINORA_SIMT_TSAN
   tsan_ = TakeFiber(stream);
 #endif
@@ -169,7 +170,7 @@ void Fiber::Switch([[maybe_unused]] bool forever) {
 
 void Fiber::Leave() {
   Switch(true);
-  abort();  // nobody resumes it
+  abort();  // a fiber that has left is never resumed
 }
 
 void Fiber::BeginLaunch() {

@@ -1,5 +1,5 @@
-// Test only: a stack of its own that control enters and leaves, which is what a CUDA thread is here. AddressSanitizer
-// and ThreadSanitizer are told of every switch; to the latter each fiber is a thread.
+// Test only: a coroutine with its own stack, which represents one CUDA thread. Notifies AddressSanitizer and
+// ThreadSanitizer of every switch; ThreadSanitizer sees each fiber as a thread.
 #ifndef KINORA_TESTS_SIMT_FIBER_H_
 #define KINORA_TESTS_SIMT_FIBER_H_
 
@@ -9,24 +9,24 @@ namespace kinora::simt {
 
 class Fiber {
  public:
-  // index: of the thread in its block.
+  // `index` is the thread's index in its block.
   explicit Fiber(size_t index) : index_(index) {}
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
   ~Fiber();
 
-  // The next Resume calls `entry` on an empty stack. entry ends with Leave. stream: launches of one stream are ordered,
-  // so their fibers may be one thread to ThreadSanitizer; those of different streams are not.
+  // The next Resume calls `entry` on an empty stack; `entry` must end with Leave. Launches of one `stream` are ordered,
+  // so ThreadSanitizer may see their fibers as one thread; fibers of different streams are different threads.
   void Begin(void (*entry)(), const void* stream);
-  // From the scheduler's stack; returns once the fiber has paused or left.
+  // Switches from the scheduler's stack to the fiber. Returns once the fiber has paused or left.
   void Resume();
-  // First thing in `entry`.
+  // `entry` must call this first.
   static void Entered();
-  // From the fiber's own stack: back to the scheduler.
+  // Called on the fiber's own stack; both return control to the scheduler.
   void Pause() { Switch(false); }
   [[noreturn]] void Leave();
 
-  // Around all fibers of a launch, on the scheduler's stack.
+  // Called on the scheduler's stack before and after all fibers of a launch.
   static void BeginLaunch();
   static void EndLaunch(const void* stream);
 
@@ -36,16 +36,17 @@ class Fiber {
 
   const size_t index_;
   char* stack_ = nullptr;  // its lowest address
-  void* top_ = nullptr;    // where the saved registers lie
-  void* asan_ = nullptr;   // AddressSanitizer's word for the stack's fakes
-  void* tsan_ = nullptr;   // ThreadSanitizer's for the fiber
+  void* top_ = nullptr;    // address of the saved registers
+  void* asan_ = nullptr;   // AddressSanitizer's handle of the fake stack
+  void* tsan_ = nullptr;   // ThreadSanitizer's handle of the fiber
 };
 
-// ThreadSanitizer's happens-before edges, by an address that stands for them; nothing without it.
+// Happens-before edges for ThreadSanitizer, identified by an address. No-ops without ThreadSanitizer.
 void Acquire(void* token);
 void Release(void* token);
 
-// Runs `body` as a thread of its own to ThreadSanitizer, which acquires nothing and releases nothing by it.
+// During its lifetime ThreadSanitizer sees the code as a separate thread. Creating and destroying it adds no
+// happens-before edges.
 class ForeignThread {
  public:
   ForeignThread();
@@ -56,12 +57,12 @@ class ForeignThread {
   void* own_ = nullptr;
 };
 
-// While it lives ThreadSanitizer looks away: the simulation's own memory.
+// During its lifetime ThreadSanitizer ignores memory accesses. For the simulation's own memory.
 class Unwatched {
  public:
   Unwatched();
   ~Unwatched();
-  // Ends the innermost, whose destructor will not run: its fiber is left for good.
+  // Ends the innermost Unwatched whose destructor will not run because its fiber is abandoned.
   static void Abandon();
 };
 

@@ -1,5 +1,5 @@
-// Packed panels and a tile in registers (Goto & van de Geijn, "Anatomy of high-performance matrix multiplication"), for
-// the instruction sets that the machine has.
+// Packed panels and a register tile (Goto & van de Geijn, "Anatomy of high-performance matrix multiplication"), for the
+// machine's instruction set.
 #include "tests/simt/host_gemm.h"
 
 #include <algorithm>
@@ -11,9 +11,9 @@
 namespace kinora::simt {
 namespace {
 
-constexpr int64_t kDepth = 256, kColumns = 1024, kRows = 96;  // of a block
+constexpr int64_t kDepth = 256, kColumns = 1024, kRows = 96;  // block sizes
 
-// A tile: `rows` x `columns` sums over a packed panel of each matrix, added to what is there.
+// A tile adds `rows` x `columns` products of two packed panels to the existing sums.
 struct Tile {
   int64_t rows, columns;
   void (*add)(const float* a, const float* b, int64_t depth, float* sums, int64_t stride);
@@ -22,7 +22,7 @@ struct Tile {
 using Vector8 = float __attribute__((vector_size(32), aligned(4)));
 using Vector16 = float __attribute__((vector_size(64), aligned(4)));
 
-// A macro, since vectors are lowered for the target of the function that they are written in.
+// A macro, because vector types are lowered for the target of the function in which they appear.
 #define KINORA_TILE(name, isa, Vector, kTileRows)                                             \
   isa void name(const float* a, const float* b, int64_t depth, float* sums, int64_t stride) { \
     constexpr int64_t kLanes = sizeof(Vector) / sizeof(float);                                \
@@ -61,8 +61,8 @@ float At(const HostMatrix& m, int64_t i) {
   return m.bf16 ? FromBf16(static_cast<const uint16_t*>(m.data)[i]) : static_cast<const float*>(m.data)[i];
 }
 
-// Panels of `width` of the `count` items from `first` on, depth by depth; items beyond the last are zeros. `item` and
-// `step` are the distances between items and along the depth.
+// Packs `count` items from `first` on in panels of `width`, depth by depth, padded with zeros. `item` and `step` are
+// the distances between items and along the depth.
 void Pack(const HostMatrix& m, int64_t item, int64_t step, int64_t first, int64_t count, int64_t k, int64_t depth,
           int64_t width, float* to) {
   for (int64_t panel = 0; panel < count; panel += width, to += width * depth) {
@@ -83,7 +83,7 @@ void Pack(const HostMatrix& m, int64_t item, int64_t step, int64_t first, int64_
 
 int64_t RoundUp(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
 
-// Of packed blocks, into rows x columns of sums.
+// Multiplies packed blocks into rows x columns of sums.
 void MultiplyBlock(const Tile& tile, const float* a, const float* b, int64_t rows, int64_t columns, int64_t depth,
                    float* sums, int64_t stride) {
   float edge[12 * 32];

@@ -1,23 +1,23 @@
 #!/usr/bin/env python3
-"""Which build sees which fault of the CUDA backend? Injects the faults of injected_faults.py into the real sources.
+"""Injects the faults of injected_faults.py into the CUDA backend and reports which test build detects each.
 
     python3 tests/simt/inject_faults.py                     # all faults, three builds
     python3 tests/simt/inject_faults.py --build tsan --only barrier-between-rows
-    python3 tests/simt/inject_faults.py --out table         # as docs/cuda-faults.md has it
+    python3 tests/simt/inject_faults.py --out table         # the table of docs/cuda-faults.md
 
-By hand: no change waits for it. Five minutes of two cores behind the builds, which are three of the whole engine. In a
-copy of the working tree (build/faults) every place of the table gets its fault beside the right code, behind a switch
-that the program reads as it starts. So each of the three builds, plain (emulated), ASan with UBSan (emulated-asan) and
-TSan (emulated-tsan), is compiled once, and one fault is on at a time. First every test that the table names runs with
-all faults off and must pass; then each fault is switched on for the tests that should see it. What a build says:
+Run it by hand; CI does not. On two cores it takes five minutes in addition to the builds, which compile the engine
+three times. In a copy of the working tree (build/faults), each fault stands beside the correct code, behind a switch
+that the program reads at startup. Each build, plain (emulated), ASan with UBSan (emulated-asan) and TSan
+(emulated-tsan), is therefore compiled once, and one fault at a time is on. First, every test in the table runs with all
+faults off and must pass. Then each fault is on for the tests that should detect it. Results:
 
-    test       a test's expectation failed                 device   the simulated device named the mistake
-    asan/tsan  the sanitizer reported it                   segv     it ended at an access: beyond an allocation, or of
-               a vector that is not aligned                crash    it ended otherwise: a CHECK, the heap
-    hang       it ran beyond --timeout
-    -          missed                                      n/a      none of its tests runs in this build
+    test       a test's expectation failed                 device   the simulated device reported the mistake
+    asan/tsan  the sanitizer reported it                   segv     a segmentation fault: an access outside an
+               allocation or a misaligned vector           crash    another abnormal end: a CHECK, the heap
+    hang       longer than --timeout
+    -          missed                                      n/a      none of the fault's tests runs in this build
 
-Ends with status 1 if a fault is missed by all builds, unless the table says why.
+Exits with status 1 if all builds miss a fault, unless the table gives the reason.
 """
 
 import argparse
@@ -43,7 +43,7 @@ inline const int injected_fault = [] {
   return number == nullptr ? 0 : std::atoi(number);
 }();
 """
-# The first that matches a failed test's output names what saw it.
+# The first pattern that matches the output of a failed test gives the result.
 SIGNS = [
     ("segv", re.compile(r"Sanitizer: (SEGV)")),
     ("tsan", re.compile(r"WARNING: ThreadSanitizer: ([a-z -]+)")),
@@ -56,12 +56,12 @@ SIGNS = [
 
 
 def switched(source, faults):
-    """A file's source with its faults, by their numbers, beside the right code."""
+    """The source with its faults, given by number, inserted beside the correct code."""
     places = []
     for number, fault in faults.items():
         found = [m.start() for m in re.finditer(re.escape(fault.text), source)]
         if len(found) != fault.of:
-            sys.exit(f"{fault.name}: its text is {len(found)} times in {fault.file}, not {fault.of}")
+            sys.exit(f"{fault.name}: its text occurs {len(found)} times in {fault.file}, not {fault.of}")
         places.append((found[fault.nth - 1], number, fault))
     for at, number, fault in sorted(places, reverse=True, key=lambda place: place[0]):
         on = f"(injected_fault == {number})"
@@ -82,8 +82,8 @@ def write_if_changed(path, text):
 
 
 def prepare_tree():
-    """The working tree's files with all faults, off. Files that stay as they are keep their times, so that a second run
-    compiles what changed."""
+    """Copies the working tree with all faults inserted and off. Unchanged files keep their modification times, so a
+    second run compiles only changes."""
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True,
                             text=True).stdout.split("\n")
     changed = {}
@@ -120,7 +120,7 @@ def binary_of(preset, target):
 
 
 def outcome_of(preset, test, number, timeout):
-    """(None or what saw it, the words that say so)."""
+    """(None or the result, the output that shows it)."""
     target, _, pattern = test.partition(" ")
     environment = dict(os.environ, KINORA_INJECTED_FAULT=str(number),
                        TSAN_OPTIONS="halt_on_error=1", ASAN_OPTIONS="detect_leaks=0",
@@ -135,7 +135,7 @@ def outcome_of(preset, test, number, timeout):
         return "hang", f"{target}: longer than {timeout} s"
     if done.returncode == 0:
         if "[  PASSED  ] 0 tests" in done.stdout:
-            sys.exit(f"{test}: there is no such test")
+            sys.exit(f"{test}: no such test")
         return None, ""
     for sign, words in SIGNS:
         if match := words.search(done.stdout):
@@ -166,7 +166,7 @@ def row_of(fault, results, builds):
 
 
 def report(faults, results, builds):
-    lines = ["| fault | what is wrong | " + " | ".join(builds) + " |", "|---" * (2 + len(builds)) + "|"]
+    lines = ["| fault | description | " + " | ".join(builds) + " |", "|---" * (2 + len(builds)) + "|"]
     family = None
     for fault in faults:
         if fault.family != family:
@@ -177,32 +177,32 @@ def report(faults, results, builds):
     for b in builds:
         run = [results[f.name][b][0] for f in faults if results[f.name][b][0] != "n/a"]
         totals.append(f"**{len(run) - run.count('-')} of {len(run)}**")
-    lines.append("| | **seen** | " + " | ".join(totals) + " |")
+    lines.append("| | **detected** | " + " | ".join(totals) + " |")
     return "\n".join(lines) + "\n"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--only", action="append", help="a fault's name, or the beginning of one; may be repeated")
-    parser.add_argument("--build", action="append", choices=PRESETS, help="default: all three")
-    parser.add_argument("--out", type=Path, help="a Markdown file for the table")
-    parser.add_argument("--timeout", type=int, default=300, help="seconds for one test")
+    parser.add_argument("--only", action="append", help="a fault's name or its prefix; repeatable")
+    parser.add_argument("--build", action="append", choices=PRESETS, help="a build; repeatable; default: all three")
+    parser.add_argument("--out", type=Path, help="a file for the Markdown table")
+    parser.add_argument("--timeout", type=int, default=300, help="seconds per test")
     options = parser.parse_args()
     builds = options.build or list(PRESETS)
     numbers = {f.name: n for n, f in enumerate(FAULTS, 1)}
     faults = [f for f in FAULTS if not options.only or any(f.name.startswith(o) for o in options.only)]
     if not faults:
-        sys.exit("no fault has that name")
+        sys.exit("--only: no fault has that name")
     prepare_tree()
     results = {f.name: {} for f in faults}
     for name in builds:
         tests = sorted({t for f in faults for t in tests_of(name, f)})
-        if tests:  # without a target everything would be built
+        if tests:  # without a target, cmake would build everything
             build(PRESETS[name], sorted({t.partition(" ")[0] for t in tests}))
         for test in tests:
             saw, words = outcome_of(PRESETS[name], test, 0, options.timeout)
             if saw:
-                sys.exit(f"{name}: with all faults off {test} fails: {saw}, {words}")
+                sys.exit(f"{name}: {test} fails with all faults off: {saw}, {words}")
         for fault in faults:
             results[fault.name][name] = seen_by(name, fault, numbers[fault.name], options.timeout)
             print(f"{name:5} {fault.name:38}", *results[fault.name][name], flush=True)
@@ -213,7 +213,7 @@ def main():
     saw = {f.name: {r[0] for r in results[f.name].values()} - {"n/a"} for f in faults}
     missed = [f.name for f in faults if not f.unseen and saw[f.name] == {"-"}]
     if missed:
-        sys.exit("seen by none of these builds: " + ", ".join(missed))
+        sys.exit("missed by all builds: " + ", ".join(missed))
 
 
 if __name__ == "__main__":

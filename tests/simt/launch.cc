@@ -1,4 +1,4 @@
-// Kernel launches: the checks that a device makes, and one that it cannot make.
+// Kernel launches: the checks that a real device makes, and one that it cannot make.
 #include <sys/mman.h>
 
 #include <cstring>
@@ -29,7 +29,7 @@ bool Fits(const LaunchShape& shape) {
 
 }  // namespace
 
-// Two numbers may look like an address: only where programs, heaps and stacks lie, and only what is mapped.
+// Integers may look like an address. Checks only address ranges of programs, heaps and stacks, and only mapped pages.
 void CheckArgument(const void* argument, size_t bytes) {
   const DeviceLock lock;
   const Unwatched unwatched;

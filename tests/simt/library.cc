@@ -19,11 +19,11 @@ void __tsan_write_range(void* begin, unsigned long bytes);
 namespace kinora::simt {
 namespace {
 
-// To the sanitizers, as if the call's own code had done it.
+// Reports an access to the sanitizers as if the call's own code had made it.
 void Tell([[maybe_unused]] char* begin, [[maybe_unused]] int64_t bytes, [[maybe_unused]] bool written) {
 #if defined(__SANITIZE_ADDRESS__)
   if (void* const bad = __asan_region_is_poisoned(begin, bytes); bad != nullptr) {
-    const volatile char touched = *static_cast<volatile char*>(bad);  // its report has the stack
+    const volatile char touched = *static_cast<volatile char*>(bad);  // the report shows the stack
     static_cast<void>(touched);
   }
 #elif defined(KINORA_SIMT_TSAN)
@@ -55,7 +55,7 @@ cudaError_t EnqueueNode(cudaStream_t stream, const char* name, std::vector<Acces
     for (const Access& access : accesses) {
       if (!Hold(name, access)) return;
     }
-    const Unwatched arithmetic;  // on a stack that the host uses again; memcpy is watched whatever calls it
+    const Unwatched arithmetic;  // on a stack that the host reuses; memcpy is always instrumented
     work();
   };
   return Device().Enqueue(stream, std::move(node));

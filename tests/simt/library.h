@@ -1,5 +1,4 @@
-// Test only: how a library that stands for NVIDIA's (cuBLASLt, cuDNN, NCCL) puts its calls on a stream of the simulated
-// device.
+// Test only: puts the calls of a simulated NVIDIA library (cuBLASLt, cuDNN, NCCL) on a stream of the simulated device.
 #ifndef KINORA_TESTS_SIMT_LIBRARY_H_
 #define KINORA_TESTS_SIMT_LIBRARY_H_
 
@@ -11,7 +10,7 @@
 
 namespace kinora::simt {
 
-// `rows` runs of `bytes`, `stride` bytes apart, that a call reads or writes.
+// `rows` ranges of `bytes` bytes, `stride` bytes apart, that a call reads or writes.
 struct Access {
   const void* begin = nullptr;
   int64_t bytes = 0;
@@ -19,17 +18,17 @@ struct Access {
   bool written = false;
 };
 
-// One kernel of that name behind all that the stream holds, or in its capture. When it runs, the accesses are held to
-// the device's allocations and told to AddressSanitizer and ThreadSanitizer, before `work`, which needs no
-// instrumentation: one that leaves its allocation loses the device.
+// Enqueues one kernel with that name on the stream or in its capture. When it runs, it first checks the accesses
+// against the device's allocations and reports them to AddressSanitizer and ThreadSanitizer; an access outside an
+// allocation loses the device. Then it calls `work`, which needs no instrumentation.
 cudaError_t EnqueueLibrary(cudaStream_t stream, const char* name, std::vector<Access> accesses,
                            std::function<void()> work);
-// The same for a call that waits for other processes: it runs when a synchronisation or a query asks for it, never
-// sooner by chance, when its host may still have to do what the others wait for.
+// Like EnqueueLibrary, for a call that waits for other processes. It runs only when a synchronisation or query requires
+// it, never earlier at random: its host may still have to do something that the other processes wait for.
 cudaError_t EnqueueWaiting(cudaStream_t stream, const char* name, std::vector<Access> accesses,
                            std::function<void()> work);
 
-// The name that EnqueueLibrary was given; null: a node of another kind.
+// Returns the name given to EnqueueLibrary, or null for other nodes.
 const char* LibraryCall(cudaGraphNode_t node);
 
 }  // namespace kinora::simt

@@ -1,4 +1,5 @@
-// Test only: what the kernels' language (simt.h) asks of the machine that runs them (executor.h, launch.cc).
+// Test only: the interface between the kernels' language (simt.h) and the machine that runs them (executor.h,
+// launch.cc).
 #ifndef KINORA_TESTS_SIMT_MACHINE_H_
 #define KINORA_TESTS_SIMT_MACHINE_H_
 
@@ -9,10 +10,10 @@
 #include <functional>
 #include <type_traits>
 
-// The caller's place, for messages.
+// The caller's source location, for messages.
 #define SIMT_AT const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
-// What the simulation keeps for itself is not the kernels' memory.
+// Excludes the simulation's own memory from ThreadSanitizer.
 #if defined(__SANITIZE_THREAD__)
 #define SIMT_UNWATCHED __attribute__((no_sanitize("thread"), noinline))
 #else
@@ -25,15 +26,15 @@ struct Place {
   uint3 thread, block;
   dim3 block_dim, grid_dim;
 };
-extern Place* here;  // of the thread that runs
+extern Place* here;  // of the running thread
 SIMT_UNWATCHED inline const Place& Here() { return *here; }
 
-// What a thread waits for others at.
+// Operations at which a thread waits for others.
 enum class Meet : uint8_t { kNothing, kBlock, kWarp, kShuffle, kUp, kDown, kXor, kBallot };
 
 void Barrier(const char* file, int line);
-// Waits for every lane of `mask` to come with the same arguments but value and argument; `width` lanes shuffle among
-// themselves. What a shuffle reads, or the votes.
+// Waits for every lane of `mask` to arrive with the same arguments except value and argument; groups of `width` lanes
+// shuffle among themselves. Returns the value that a shuffle reads, or the votes.
 uint64_t WarpMeet(Meet what, unsigned mask, uint64_t value, int argument, int width, const char* file, int line);
 
 template <typename T>
@@ -46,24 +47,24 @@ T Shuffle(Meet what, unsigned mask, T value, int argument, int width, const char
   return value;
 }
 
-// Of this block, by declaration; null: the dynamic part. Holds NaN until it is written.
+// Returns this block's shared memory for a declaration; null means the dynamic part. Fresh memory holds NaN.
 void* Shared(const void* declaration, size_t bytes);
 
-// Asynchronous copies of 16 bytes. False: to be made now.
+// Defers an asynchronous copy of 16 bytes. Returns false if the caller must copy now.
 bool CopyLater(void* to, const void* from);
 void CommitCopyGroup();
-// The next copy that must be done before all but the last `groups_left` groups are; false: none.
+// Returns the next copy that must finish before at most `groups_left` groups are pending; false if there is none.
 bool NextCopy(int groups_left, void** to, const void** from);
 
 void Fence();
 
-// A launch. The body holds its own arguments; CheckArgument loses the device if one of them is an address of the
-// host's.
+// Starts a launch; `body` holds the kernel's arguments. CheckArgument loses the device if an argument contains a host
+// address.
 void CheckArgument(const void* argument, size_t bytes);
 struct LaunchShape {
   dim3 grid{}, block{};
-  size_t shared = 0;   // dynamic
-  bool early = false;  // its threads may run before what was enqueued before them is done, until they wait for it
+  size_t shared = 0;   // dynamic shared memory, bytes
+  bool early = false;  // its threads may run before earlier work is done, until they wait for it
 };
 cudaError_t Start(const LaunchShape& shape, cudaStream_t stream, const void* kernel, std::function<void()> body);
 void WaitForPrevious();

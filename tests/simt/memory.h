@@ -12,7 +12,7 @@ template <typename T>
 T __ldg(const T* p) {
   return *p;
 }
-// Relaxed, as CUDA's: it orders nothing.
+// Relaxed, like CUDA's: it orders no other accesses.
 template <typename T>
 T atomicAdd(T* to, T by) {
   if constexpr (std::is_integral_v<T>) {

@@ -1,4 +1,4 @@
-// The CUDA runtime's functions about devices, under the toolkit's own prototypes. Compiled without -fsanitize=thread.
+// The CUDA runtime's device functions, under the toolkit's own prototypes. Compiled without -fsanitize=thread.
 #include <cstdio>
 #include <cstring>
 
@@ -9,7 +9,7 @@
 namespace kinora::simt {
 namespace {
 
-// Limits as NVIDIA's programming guide lists them by compute capability; sizes as the data sheets do.
+// Limits by compute capability from NVIDIA's programming guide; sizes from the data sheets.
 struct ModelLimits {
   const char* name;
   int major, minor, multiprocessors, threads_per_multiprocessor;
@@ -92,7 +92,7 @@ cudaError_t cudaSetDevice(int device) {
 }
 
 cudaError_t cudaDriverGetVersion(int* version) {
-  *version = driver.version;  // 0: there is none
+  *version = driver.version;  // 0: no driver
   return cudaSuccess;
 }
 
@@ -126,7 +126,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
       *value = p.minor;
       return cudaSuccess;
     default:
-      return cudaErrorInvalidValue;  // to be added where it is asked for
+      return cudaErrorInvalidValue;  // add an attribute when the engine needs it
   }
 }
 

@@ -1,4 +1,4 @@
-// The CUDA runtime's functions about captures and graphs, under the toolkit's own prototypes. Compiled without
+// The CUDA runtime's capture and graph functions, under the toolkit's own prototypes. Compiled without
 // -fsanitize=thread.
 #include <algorithm>
 #include <set>
@@ -10,7 +10,7 @@ using namespace kinora::simt;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
-// All nodes that `stream`'s end comes after.
+// All nodes on which the end of `stream` depends.
 std::set<const CUgraphNode_st*> Joined(const CUstream_st& stream) {
   std::set<const CUgraphNode_st*> joined;
   std::vector<SimtNode> walk = stream.waits;
@@ -27,7 +27,7 @@ std::set<const CUgraphNode_st*> Joined(const CUstream_st& stream) {
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
   SIMT_CALL();
-  if (mode != cudaStreamCaptureModeThreadLocal) return cudaErrorInvalidValue;  // others disturb other threads
+  if (mode != cudaStreamCaptureModeThreadLocal) return cudaErrorInvalidValue;  // other modes affect other threads
   if (stream->capture != nullptr) return cudaErrorIllegalState;
   ++Counters().captures;
   stream->capture = std::make_shared<SimtCapture>();

@@ -1,4 +1,4 @@
-// The CUDA runtime's functions about memory, under the toolkit's own prototypes. Compiled without -fsanitize=thread.
+// The CUDA runtime's memory functions, under the toolkit's own prototypes. Compiled without -fsanitize=thread.
 #include <cstring>
 #include <utility>
 
@@ -76,7 +76,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   if (stream->capture != nullptr && (pageable_from || pageable_to)) return Device().Refuse(stream);
   if (actual != cudaMemcpyDeviceToDevice && stream->capture == nullptr) CountHostCopy(actual, bytes);
   CUgraphNode_st node{.type = cudaGraphNodeTypeMemcpy};
-  if (pageable_from) {  // CUDA has read it when the call returns
+  if (pageable_from) {  // CUDA has read pageable memory when the call returns
     const auto* const begin = static_cast<const char*>(from);
     node.work = [to, kept = std::vector<char>(begin, begin + bytes)] { std::memcpy(to, kept.data(), kept.size()); };
   } else {

@@ -1,4 +1,4 @@
-// The CUDA runtime's functions about streams and events, under the toolkit's own prototypes. Compiled without
+// The CUDA runtime's stream and event functions, under the toolkit's own prototypes. Compiled without
 // -fsanitize=thread.
 #include <utility>
 
@@ -8,7 +8,7 @@ using namespace kinora::simt;  // NOLINT(google-build-using-namespace)
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   SIMT_CALL();
-  if (flags != cudaStreamNonBlocking) return cudaErrorInvalidValue;  // others wait for the default stream
+  if (flags != cudaStreamNonBlocking) return cudaErrorInvalidValue;  // blocking streams wait for the default stream
   *stream = new CUstream_st;
   return cudaSuccess;
 }

@@ -1,5 +1,5 @@
-// Test only: one simulated device for several processes of this machine. They share a file, and each sees how much of
-// the device's memory the others hold; what a process held that has ended is free again, as a driver sees to it.
+// Test only: lets several processes of this machine share a simulated device. They share a file in which each sees how
+// much device memory the others hold. Memory of processes that have ended is free again, as with a real driver.
 #ifndef KINORA_TESTS_SIMT_SHARED_USE_H_
 #define KINORA_TESTS_SIMT_SHARED_USE_H_
 
@@ -11,12 +11,13 @@ namespace kinora::simt {
 
 class SharedUse {
  public:
-  // path: of the file, made if it is not there. Ends the process if it cannot be had.
+  // `path` is the shared file, created if it does not exist. Ends the process if the file cannot be used.
   explicit SharedUse(const char* path);
 
-  // False, and nothing taken, if all processes together would hold more than `total`. A negative number gives back.
+  // Returns false, without reserving, if all processes together would hold more than `total`. Negative `bytes` release
+  // memory.
   bool Take(int64_t bytes, int64_t total);
-  int64_t Used();  // by all of them
+  int64_t Used();  // by all processes
 
  private:
   struct Slot {
@@ -24,11 +25,11 @@ class SharedUse {
     int64_t bytes = 0;
   };
   static constexpr int kSlots = 16;
-  int64_t Sum();  // without those that have ended
+  int64_t Sum();  // without processes that have ended
   Slot& Own();
 
   int file_ = -1;
-  Slot* slots_ = nullptr;  // in the file
+  Slot* slots_ = nullptr;  // in the shared file
 };
 
 }  // namespace kinora::simt

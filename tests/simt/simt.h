@@ -1,13 +1,13 @@
-// Test only: what CUDA C++ means to a host compiler, so that the kernels' own source runs on a CPU, thread by thread.
-// kernels/device/device.h includes it where nvcc does not compile.
+// Test only: CUDA C++ for a host compiler, so that the kernels' own source runs on a CPU, thread by thread.
+// kernels/device/device.h includes this file unless nvcc compiles.
 //
-// Each thread of a block is a fiber (fiber.h). It runs until it meets others (a barrier, a warp operation) or ends;
-// then another fiber of the block that can go on does, chosen at random from the seed. So no kernel may spin on memory,
-// and whatever a kernel forgets to order happens in some wrong order sooner or later, or is seen by ThreadSanitizer at
-// once. A mistake that would hang a device, or that a device would not notice, ends the launch and loses the device,
-// with a sentence that names threads, files and lines.
+// Each thread of a block is a fiber (fiber.h). It runs until it waits for other threads (a barrier, a warp operation)
+// or ends; then another ready fiber of the block runs, chosen at random from the seed. Kernels must therefore not spin
+// on memory. If a kernel omits an ordering, some seed runs it in a wrong order, and ThreadSanitizer reports it
+// immediately. Errors that would hang a device, or that a device would not detect, end the launch and lose the device
+// with a message that names threads, files and lines.
 //
-// The types and prototypes of the host's side are the toolkit's own headers'; runtime_*.cc define the functions.
+// Host types and prototypes come from the toolkit's own headers; runtime_*.cc define the functions.
 #ifndef KINORA_TESTS_SIMT_SIMT_H_
 #define KINORA_TESTS_SIMT_SIMT_H_
 // NOLINTBEGIN(bugprone-reserved-identifier): CUDA's own names
@@ -31,7 +31,7 @@
 using std::max;
 using std::min;
 
-// A silent local array to a host compiler otherwise.
+// A host compiler would otherwise silently make it a local array.
 #undef __shared__
 #define __shared__ static_assert(false, "use SHARED_ARRAY or DynamicShared");
 #define SHARED_ARRAY(T, name, n)    \
@@ -83,16 +83,16 @@ inline unsigned __float_as_uint(float value) { return std::bit_cast<unsigned>(va
 inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
 inline float __expf(float x) { return std::exp(x); }
 inline float __fmul_rn(float x, float y) { return x * y; }
-inline float __fadd_rn(float x, float y) { return x + y; }  // never fused with what stands around it
+inline float __fadd_rn(float x, float y) { return x + y; }  // never fused with surrounding operations
 inline float __fdividef(float x, float y) { return x / y; }
 // NOLINTEND(bugprone-reserved-identifier)
-// ---- What kernels/device/ptx.h is under nvcc
+// ---- Functions that kernels/device/ptx.h defines under nvcc
 
 template <typename T>
 T* DynamicShared() {
   return static_cast<T*>(kinora::simt::Shared(nullptr, 0));
 }
-// Happens as late as it may, at the wait for its group, or sooner by chance.
+// Runs as late as possible, at the wait for its group, or earlier at random.
 inline void CopyAsync16(void* to, const void* from) {
   if (!kinora::simt::CopyLater(to, from)) *static_cast<uint4*>(to) = *static_cast<const uint4*>(from);
 }

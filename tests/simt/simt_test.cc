@@ -1,5 +1,5 @@
-// What the simulated device sees of kernels and host code that are wrong, and that it sees nothing of those that are
-// right. Three builds of this program see different things: a plain one, AddressSanitizer with UBSan, ThreadSanitizer.
+// Tests that the simulated device detects errors in kernels and host code and accepts correct code. Three builds of
+// this program detect different errors: a plain one, AddressSanitizer with UBSan, and ThreadSanitizer.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ constexpr Build kBuild = Build::kPlain;
 class SimtTest : public testing::Test {
  protected:
   SimtTest() {
-    GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process of its own, so that what was seen before is forgotten
+    GTEST_FLAG_SET(death_test_style, "threadsafe");  // a new process, so that no report is suppressed as already seen
     Seed(1);
     EXPECT_EQ(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), cudaSuccess);
   }
@@ -46,17 +46,17 @@ class SimtTest : public testing::Test {
   cudaStream_t stream_ = nullptr;
 };
 
-// ---- Kernels that are wrong
+// ---- Incorrect kernels
 
 struct Seen {
   Fault fault;
   const char* name;
   const char* message = nullptr;    // of the device, in every build
-  const char* address = nullptr;    // AddressSanitizer's or UBSan's
-  bool race = false;                // ThreadSanitizer reports one
-  bool shows = false;               // in the plain build results are wrong for some of eight seeds
+  const char* address = nullptr;    // AddressSanitizer's or UBSan's message
+  bool race = false;                // ThreadSanitizer reports a race
+  bool shows = false;               // in the plain build, results are wrong for some of eight seeds
   float (*right)(int i) = nullptr;  // x[i], or y[i] if `in_y`
-  int checked = 0;                  // elements
+  int checked = 0;                  // number of elements to compare
   bool in_y = false;
 };
 
@@ -79,7 +79,7 @@ void RunFault(const Seen& seen, cudaStream_t stream, const std::vector<float>& s
   DeviceBuffer x(start, stream), y(start, stream);
   LaunchFault(seen.fault, x.data(), y.data(), stream);
   cudaStreamSynchronize(stream);
-  std::_Exit(0);  // nothing was seen
+  std::_Exit(0);  // nothing was detected
 }
 
 TEST_P(Faults, AreSeen) {
@@ -148,7 +148,7 @@ TEST_F(SimtTest, MessagesNameThreadsAndLines) {
               testing::ContainsRegex("thread [0-9]+ of block .0,0,0. is at __syncthreads .*faults.cu:[0-9]+"));
 }
 
-// ---- Host code that is wrong
+// ---- Incorrect host code
 
 TEST_F(SimtTest, HostMemoryAsAnArgumentIsSeen) {
   std::vector<float> host(64);
@@ -163,7 +163,7 @@ TEST_F(SimtTest, TheHostDiesWhereItTouchesDeviceMemory) {
   cudaStreamSynchronize(stream_);
   GuardDevice(true);
   EXPECT_EXIT(std::_Exit(x.data()[3] > 0 ? 1 : 0), testing::KilledBySignal(SIGSEGV), "");
-  EXPECT_EQ(LaunchDouble(x.data(), stream_), cudaSuccess);  // a kernel may
+  EXPECT_EQ(LaunchDouble(x.data(), stream_), cudaSuccess);  // a kernel may access it
   EXPECT_EQ(x.Read(stream_)[3], 6);
 }
 
@@ -241,7 +241,7 @@ TEST_F(SimtTest, LaunchesThatNoDeviceTakesAreRefused) {
 // ---- Memory
 
 TEST_F(SimtTest, FreshMemoryHoldsNan) {
-  DeviceBuffer x(3 << 20);  // more than a piece of the file of NaNs
+  DeviceBuffer x(3 << 20);  // more than the file of NaNs holds
   const std::vector<float> values = x.Read(stream_);
   for (const size_t i : {size_t{0}, values.size() / 2, values.size() - 1}) EXPECT_TRUE(std::isnan(values[i])) << i;
 }

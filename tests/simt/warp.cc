@@ -1,4 +1,4 @@
-// What the lanes of a warp meet at. Compiled without -fsanitize=thread.
+// Warp operations. Compiled without -fsanitize=thread.
 #include "tests/simt/device_state.h"
 #include "tests/simt/executor.h"
 
@@ -18,7 +18,7 @@ uint64_t Executor::WarpMeet(Meet what, unsigned mask, uint64_t value, int argume
     self.file = file;
     self.line = line;
     Join(warp, {what, mask, 0, width});
-    if (what == Meet::kWarp) Release(token);  // of all of these only __syncwarp orders memory
+    if (what == Meet::kWarp) Release(token);  // only __syncwarp orders memory
     for (size_t i = 0; i < warp.open.size(); ++i) {
       if (warp.open[i].arrived == warp.open[i].mask) FinishMeeting(number, i);
     }
@@ -46,7 +46,7 @@ void Executor::Join(Warp& warp, const Meeting& wanted) {
   Current().state = Thread::State::kWaiting;
 }
 
-// The lane that `lane` reads.
+// Returns the lane that `lane` reads.
 int Executor::Source(const Thread& thread, Meet what, int lane, int width) const {
   const int base = lane & ~(width - 1), by = thread.argument;
   if (what == Meet::kShuffle) return base + (by & (width - 1));

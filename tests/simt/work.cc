@@ -57,7 +57,7 @@ cudaError_t BeginCall(const char* function) {
 void WorkQueue::RunNode(CUgraphNode_st& node, char* token, const std::vector<char*>& after) {
   const ForeignThread own;  // ordered by the tokens alone
   not_waited_for.clear();
-  for (char* before : after) {  // the first is what the host did, or the start of the graph
+  for (char* before : after) {  // the first is the host's token or the start of the graph
     if (node.early && before != after.front()) {
       not_waited_for.push_back(before);
     } else {
@@ -72,7 +72,7 @@ void WorkQueue::RunNode(CUgraphNode_st& node, char* token, const std::vector<cha
   Release(token);
 }
 
-// In any order that its edges allow.
+// Runs the nodes in any order that their edges allow.
 void WorkQueue::RunGraph(const std::vector<SimtNode>& nodes) {
   const Unwatched unwatched;
   std::map<const CUgraphNode_st*, char*> done;
@@ -105,7 +105,7 @@ void WorkQueue::RunOne() {
   for (uint64_t tries = Random() % pending_.size();; ++tries) {
     const size_t i = tries % pending_.size();
     const SimtNode node = pending_[i];
-    std::vector<char*> after = {&node->token};  // what the host did before it enqueued this
+    std::vector<char*> after = {&node->token};  // what the host did before it enqueued this node
     for (const SimtNode& before : node->after) after.push_back(&before->token);
     if (!MayRun(*node)) continue;
     pending_.erase(pending_.begin() + static_cast<int64_t>(i));

@@ -1,6 +1,6 @@
 // Test only: enqueued work, streams, events, captures and graphs of the simulated device.
 //
-// Work is lazy. It runs at a synchronisation, or sooner by chance, in any order that streams, events and graphs allow.
+// Work is lazy: it runs at a synchronisation, or earlier at random, in any order that streams, events and graphs allow.
 #ifndef KINORA_TESTS_SIMT_WORK_H_
 #define KINORA_TESTS_SIMT_WORK_H_
 
@@ -22,13 +22,13 @@ struct CUgraphNode_st {
   std::function<void()> work{};
   std::vector<SimtNode> after{};
   const void* kernel = nullptr;
-  const char* library = nullptr;  // the name of a library's call, which is one kernel here
+  const char* library = nullptr;  // name of a library call, which is one kernel here
   dim3 grid{}, block{};
   const void* stream = nullptr;
   bool early = false;  // LaunchEarly
-  bool waits = false;  // for other processes: does not run by chance
+  bool waits = false;  // for other processes; never runs at random
   bool done = false;
-  char token = 0;          // stands for its end
+  char token = 0;          // identifies its end to ThreadSanitizer
   double finished_at = 0;  // ms
 };
 struct SimtCapture {
@@ -38,9 +38,9 @@ struct SimtCapture {
 };
 struct CUstream_st {
   SimtNode tail{};
-  std::vector<SimtNode> waits{};  // of the next piece of work
+  std::vector<SimtNode> waits{};  // dependencies of the next enqueued work
   std::shared_ptr<SimtCapture> capture{};
-  SimtNode tail_before{};  // the capture
+  SimtNode tail_before{};  // the tail before the capture began
 };
 struct CUevent_st {
   SimtNode at{};
@@ -57,20 +57,20 @@ namespace kinora::simt {
 
 class WorkQueue {
  public:
-  // Behind all that the stream holds, or into its capture.
+  // Appends work to the stream or its capture.
   cudaError_t Enqueue(cudaStream_t stream, CUgraphNode_st work, SimtNode* enqueued = nullptr);
-  // Until it is done.
+  // Runs work until `node` is done.
   cudaError_t Finish(const SimtNode& node);
   cudaError_t FinishAll();
-  // Sooner by chance.
+  // Runs a random amount of pending work.
   void RunSome();
-  // One piece at least, if there is any: for calls by which a host waits.
+  // Runs at least one pending node, if any. For calls with which a host polls.
   void RunAtLeastOne();
   void RunGraph(const std::vector<SimtNode>& nodes);
-  // Breaks the stream's capture.
+  // Invalidates the stream's capture and returns an error.
   cudaError_t Refuse(cudaStream_t stream);
-  // For what may not be called while this thread captures, unless its mode is relaxed: an error then, and its captures
-  // are broken.
+  // For calls that are not allowed while this thread captures unless its mode is relaxed: returns an error then, and
+  // invalidates this thread's captures.
   static cudaError_t RefuseInCapture();
   static cudaStreamCaptureMode& ModeOfThisThread();
   static void BeginCapture(SimtCapture* capture);  // of this thread
@@ -85,10 +85,10 @@ class WorkQueue {
 };
 WorkQueue& Device();
 
-// Of the kernel that runs, if its launch was early: what stands for the ends of all that comes before it.
+// If the running kernel was launched early: the tokens of the work before it. Otherwise empty.
 const std::vector<char*>& NotWaitedFor();
 
-// The first thing in each function: the answer of FailCall, then that of a lost device.
+// Every API function calls this first. Returns the error set by FailCall, or that of a lost device.
 cudaError_t BeginCall(const char* function);
 
 #define SIMT_CALL()                               \

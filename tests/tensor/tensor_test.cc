@@ -1,4 +1,4 @@
-// Views, arenas, and what a capture allows.
+// Tensor views, arenas, and restrictions during a capture.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -43,8 +43,8 @@ TEST(TensorDeathTest, AViewThatDoesNotFitNamesTheShape) {
 }
 
 TEST(Bf16, RoundsToNearestEvenAndKeepsNan) {
-  EXPECT_EQ(static_cast<float>(bf16(1.00390625f)), 1.0f);       // half way, to even
-  EXPECT_EQ(static_cast<float>(bf16(1.01171875f)), 1.015625f);  // half way, to even
+  EXPECT_EQ(static_cast<float>(bf16(1.00390625f)), 1.0f);       // a tie, rounded to even
+  EXPECT_EQ(static_cast<float>(bf16(1.01171875f)), 1.015625f);  // a tie, rounded to even
   EXPECT_TRUE(std::isnan(static_cast<float>(bf16(std::nanf("")))));
   EXPECT_TRUE(std::isinf(static_cast<float>(bf16(3.4e38f))));
 }
@@ -76,7 +76,7 @@ TEST(Arena, WhatFollowsLiesAboveAllThatWasInUse) {
   scope.Alloc(DType::kF32, {256});
   {
     ArenaScope inner(arena);
-    inner.Alloc(DType::kF32, {1024});  // the most
+    inner.Alloc(DType::kF32, {1024});  // the peak
   }
   arena.KeepAllOf([&] {
     ArenaScope first(arena);
@@ -104,7 +104,7 @@ TEST(CpuStream, AGraphReplaysItsWorkOnWhateverTheMemoryHolds) {
   std::vector<float> from = {1, 2}, to = {0, 0};
   const auto graph = stream.Capture([&] { stream.Copy(Of(from, {2}), Of(to, {2})); });
   ASSERT_TRUE(graph.ok());
-  EXPECT_EQ(to[0], 0);  // kept, not done
+  EXPECT_EQ(to[0], 0);  // recorded, not executed
   from = {3, 4};
   (*graph)->Replay();
   EXPECT_EQ(to, from);
@@ -121,7 +121,7 @@ TEST(CpuStream, TouchingTheHostOrSynchronizingInsideACaptureIsAnError) {
   for (const auto& mistake : mistakes) {
     CpuStream stream;
     EXPECT_EQ(stream.Capture([&] { mistake(stream); }).status().code(), absl::StatusCode::kFailedPrecondition);
-    EXPECT_TRUE(stream.Synchronize().ok());  // reported once
+    EXPECT_TRUE(stream.Synchronize().ok());  // errors are reported once
   }
 }
 

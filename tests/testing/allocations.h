@@ -1,4 +1,4 @@
-// Counts calls of operator new. Link allocations.cc into the test binary: it replaces the global operators.
+// Counts calls of operator new. Test binaries must link allocations.cc, which replaces the global operators.
 #ifndef KINORA_TESTS_TESTING_ALLOCATIONS_H_
 #define KINORA_TESTS_TESTING_ALLOCATIONS_H_
 
@@ -6,7 +6,7 @@
 
 namespace kinora {
 
-int64_t AllocationsOfThisThread();  // since it started
+int64_t AllocationsOfThisThread();  // since the thread started
 
 }  // namespace kinora
 

@@ -1,4 +1,4 @@
-// Op tests run on every backend there is:
+// Runs op tests on every available backend:
 //
 //   class Norms : public OpTest {};
 //   TEST_P(Norms, AreWhatTheirFormulaSays) {
@@ -9,8 +9,8 @@
 //   }
 //   INSTANTIATE_TEST_SUITE_P(On, Norms, testing::ValuesIn(Backends()), BackendName);
 //
-// A tensor of a Device is its own buffer between two sentinels; outputs hold NaN until an op has written them. What an
-// op writes beside its output, and what it leaves out, shows.
+// Each tensor of a Device has its own buffer between two sentinels, and outputs hold NaN until an op writes them. Tests
+// therefore detect writes outside an output and elements that were never written.
 #ifndef KINORA_TESTS_TESTING_BACKENDS_H_
 #define KINORA_TESTS_TESTING_BACKENDS_H_
 
@@ -34,16 +34,16 @@ struct TestedBackend {
 
 void PrintTo(const TestedBackend& backend, std::ostream* out);
 
-// The CPU, the CPU behind a wall (walled_backend.h), and CUDA where the build has it, simulated or not.
+// The CPU, the walled CPU (walled_backend.h) and, if the build includes it, CUDA (real or simulated).
 std::vector<TestedBackend> Backends();
 TestedBackend Cpu();
-TestedBackend Cuda();                                         // CHECK-fails where the build has none
-double Tolerance(const TestedBackend& backend, DType dtype);  // golden.h
+TestedBackend Cuda();                                         // CHECK-fails if the build has no CUDA
+double Tolerance(const TestedBackend& backend, DType dtype);  // see golden.h
 std::string BackendName(const testing::TestParamInfo<TestedBackend>& info);
 
 class OpTest : public testing::TestWithParam<TestedBackend> {};
 
-// A backend, and tensors in its memory. The destructor fails the test if anything was written beside them.
+// A backend and tensors in its memory. The destructor fails the test if anything was written outside the tensors.
 class Device {
  public:
   explicit Device(const TestedBackend& backend, int threads = 2);
@@ -56,10 +56,10 @@ class Device {
 
   Tensor Upload(const Tensor& host);  // contiguous
   Tensor Upload(const std::vector<float>& values, const Shape& shape);
-  Tensor Upload(const Tensor& host, DType dtype);  // converted: f32 and bf16
-  // NaN in f32 and bf16.
+  Tensor Upload(const Tensor& host, DType dtype);  // converts; f32 or bf16
+  // f32 and bf16 outputs are filled with NaN.
   Tensor Output(DType dtype, const Shape& shape);
-  // Waits for the ops; an error among them fails the test.
+  // Waits for the ops. Fails the test if one of them failed.
   HostTensor Download(const Tensor& device);
   std::vector<float> Floats(const Tensor& device);  // f32 or bf16
 

@@ -1,4 +1,4 @@
-// The wall of the walled backend stands, and what the fixtures of op tests promise they notice.
+// Tests that the walled backend protects its memory and that the op-test fixtures detect what they promise to.
 #include "tests/testing/backends.h"
 
 #include <gtest/gtest-spi.h>
@@ -53,7 +53,7 @@ TEST_P(EachBackend, UploadsItsMemoryAndNamesWhatItCannotHave) {
   EXPECT_NE(std::string(none.message()).find("the sea"), std::string::npos);
 }
 
-// An op that is running, on a thread of its own, for as long as this lives.
+// An op that runs on its own thread during the object's lifetime.
 class RunningOp {
  public:
   explicit RunningOp(Device& device)
@@ -97,7 +97,7 @@ TEST(WalledBackendDeathTest, AHostThatReadsOrWritesDeviceMemoryDiesAlsoWhileAnOp
   EXPECT_EXIT(touch(false, write), testing::KilledBySignal(SIGSEGV), "");
   EXPECT_EXIT(touch(true, read), testing::KilledBySignal(SIGSEGV), "");
   EXPECT_EXIT(touch(true, write), testing::KilledBySignal(SIGSEGV), "");
-  touch(true, [](const Tensor&) {});  // and nobody else dies
+  touch(true, [](const Tensor&) {});  // all other accesses survive
 }
 
 TEST(WalledBackendDeathTest, AnOpThatIsGivenHostMemoryEndsTheProgram) {

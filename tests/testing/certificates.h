@@ -1,4 +1,4 @@
-// X.509 certificates made on the spot, for tests of TLS.
+// Generates X.509 certificates for TLS tests.
 #ifndef KINORA_TESTS_TESTING_CERTIFICATES_H_
 #define KINORA_TESTS_TESTING_CERTIFICATES_H_
 
@@ -10,11 +10,11 @@
 namespace kinora {
 
 struct CertificateOptions {
-  std::string name = "localhost";  // subject and its alternative name
-  std::string address;             // IP, the other alternative name; empty: none
+  std::string name = "localhost";  // subject and DNS alternative name
+  std::string address;             // IP alternative name; empty for none
   absl::Time begin = absl::Now() - absl::Hours(1), end = absl::Now() + absl::Hours(24);
   int rsa_bits = 0;      // 0: a P-256 key
-  std::string password;  // of the key; empty: not encrypted
+  std::string password;  // of the key; empty for an unencrypted key
 };
 
 struct TestCertificate {

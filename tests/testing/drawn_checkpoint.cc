@@ -25,7 +25,7 @@ Range RangeOf(std::string_view name, const Shape& shape) {
 
 struct Source {
   std::shared_ptr<const SafetensorsFile> file;
-  std::vector<const TensorInfo*> kept;  // what is not drawn
+  std::vector<const TensorInfo*> kept;  // tensors of components that are not drawn
 };
 
 std::string_view KindOf(std::string_view key) { return ComponentOf(*CanonicalFromSingleFile(key)); }
@@ -49,7 +49,7 @@ std::vector<bf16> WeightSource::Draw(std::string_view name, const Shape& shape) 
   std::vector<bf16> values(shape.elements());
   for (bf16& value : values) {
     const float u = static_cast<float>(engine_() & 0xffffffu) * 0x1p-24f;
-    const float scaled = range.width * (2.0f * u - 1.0f);  // exact where a centre is added
+    const float scaled = range.width * (2.0f * u - 1.0f);  // exact if centre is not 0
     value = bf16(range.centre + scaled);
     checksum_ += value.bits * (position_++ % 1021 + 1);
   }

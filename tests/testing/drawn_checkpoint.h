@@ -1,5 +1,5 @@
-// The weights of a golden that does not store them: drawn from its seed, to the bit as tests/golden/golden/drawn.py
-// drew them for the reference, with every other component from the single file that the golden names.
+// Weights for goldens that do not store them: drawn from the golden's seed, bit for bit as tests/golden/golden/drawn.py
+// drew them for the reference. All other components come from the single file that the golden names.
 #ifndef KINORA_TESTS_TESTING_DRAWN_CHECKPOINT_H_
 #define KINORA_TESTS_TESTING_DRAWN_CHECKPOINT_H_
 
@@ -15,13 +15,13 @@
 
 namespace kinora {
 
-// One tensor after the other from one sequence, in the order of their whole names. A value is
-// centre + width · (2u − 1) in float32, rounded to bfloat16; u as torch.rand draws it on the CPU (the low 24 bits of
-// mt19937, which are the same everywhere; a normal deviate is not).
+// Draws all tensors from one random sequence, in the order of their full names. A value is centre + width · (2u − 1)
+// in float32, rounded to bfloat16. u is drawn as torch.rand draws it on the CPU: the low 24 bits of mt19937, which are
+// identical on every platform (normal deviates are not).
 class WeightSource {
  public:
   explicit WeightSource(uint64_t seed) : engine_(static_cast<uint32_t>(seed)) {}
-  // name, shape: whole key and shape of the single file; they decide centre and width.
+  // name and shape are the tensor's full key and shape in the single file; they determine centre and width.
   std::vector<bf16> Draw(std::string_view name, const Shape& shape);
   uint64_t checksum() const { return checksum_; }  // of all values so far: Σ bits · (position mod 1021 + 1)
 
@@ -30,8 +30,8 @@ class WeightSource {
   uint64_t position_ = 0, checksum_ = 0;
 };
 
-// A single file with metadata `config` and `model_version`, in a temporary directory that lives as long as the object.
-// Ends the program, with a message, if the checksum is not the reference's.
+// A single file with metadata `config` and `model_version`, in a temporary directory that the object owns. Ends the
+// program with a message if the checksum differs from the reference's.
 class DrawnCheckpoint {
  public:
   explicit DrawnCheckpoint(const Golden& golden);  // with metadata "drawn"

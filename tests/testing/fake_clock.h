@@ -1,4 +1,4 @@
-// A clock that moves only when a test says so. Threads that wait in AwaitUntil wake when Advance passes their deadline.
+// A clock that moves only when a test advances it. Advance wakes AwaitUntil callers whose deadline it passes.
 #ifndef KINORA_TESTS_TESTING_FAKE_CLOCK_H_
 #define KINORA_TESTS_TESTING_FAKE_CLOCK_H_
 
@@ -23,7 +23,8 @@ class FakeClock : public Clock {
     return now_;
   }
 
-  // Moves time and wakes every waiter whose deadline it passes. Call it without holding a mutex that a waiter waits on.
+  // Advances time and wakes every waiter whose deadline passes. The caller must not hold a mutex that a waiter waits
+  // on.
   void Advance(absl::Duration by) {
     std::set<absl::Mutex*> waiting;
     {
@@ -31,14 +32,14 @@ class FakeClock : public Clock {
       now_ += by;
       for (const auto& waiter : waiters_) waiting.insert(&waiter->mu);
     }
-    // An unlock is what makes absl::Mutex look at its waiters' conditions again.
+    // absl::Mutex re-evaluates its waiters' conditions only on an unlock.
     for (absl::Mutex* mu : waiting) {
       mu->Lock();
       mu->Unlock();
     }
   }
 
-  // `mu` must outlive the clock's use: waiters are remembered for Advance until they leave.
+  // `mu` must outlive the clock's use: Advance may lock it until the waiter has left.
   bool AwaitUntil(absl::Mutex& mu, const absl::Condition& condition,
                   absl::Time deadline) override ABSL_NO_THREAD_SAFETY_ANALYSIS {
     auto self = std::make_shared<Waiter>(Waiter{mu, condition, deadline});
@@ -57,9 +58,9 @@ class FakeClock : public Clock {
     return holds;
   }
 
-  // Blocks until `count` threads wait in AwaitUntil with nothing left to do: threads that a deadline or a condition has
-  // already released, but that have not run yet, do not count. So a test knows that work it caused is done, and that
-  // Advance will be seen. Call it without holding a mutex that a waiter waits on.
+  // Blocks until `count` threads are idle in AwaitUntil. Threads whose deadline has passed or whose condition holds,
+  // but which have not run yet, do not count. Afterwards the work that the test caused is done, and these threads will
+  // see Advance. The caller must not hold a mutex that a waiter waits on.
   void AwaitWaiters(int count) {
     while (true) {
       std::set<std::shared_ptr<Waiter>> waiters;
@@ -83,7 +84,7 @@ class FakeClock : public Clock {
  private:
   struct Waiter {
     absl::Mutex& mu;
-    const absl::Condition& condition;  // alive until the waiter has left
+    const absl::Condition& condition;  // valid until the waiter leaves
     const absl::Time deadline;
     bool left = false;  // guarded by mu
   };
@@ -96,10 +97,10 @@ class FakeClock : public Clock {
   mutable absl::Mutex mu_;
   absl::Time now_ ABSL_GUARDED_BY(mu_);
   std::set<std::shared_ptr<Waiter>> waiters_ ABSL_GUARDED_BY(mu_);
-  int changes_ ABSL_GUARDED_BY(mu_) = 0;  // waiters come and gone
+  int changes_ ABSL_GUARDED_BY(mu_) = 0;  // incremented when a waiter enters or leaves
 };
 
-// Another clock's time, as a date that somebody sets.
+// Another clock plus an offset that Step changes, like a system date that is set by hand.
 class SteppingDate : public Clock {
  public:
   explicit SteppingDate(Clock& clock) : clock_(clock) {}

@@ -5,8 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "kinora/v1/worker.grpc.pb.h"
-#include "server/common/grpc_status.h"
 #include "server/common/timestamps.h"
+#include "server/net/grpc_status.h"
 
 namespace kinora {
 
@@ -25,7 +25,7 @@ class FakeFrontend::Service : public v1::WorkerControl::Service {
     v1::FrontendMessage welcome;
     *welcome.mutable_welcome()->mutable_heartbeat_interval() = ToProto(heartbeat_interval_);
     {
-      absl::MutexLock lock(&mu_);  // who has been welcomed can be sent to and broken
+      absl::MutexLock lock(&mu_);  // once the worker is welcomed, Send and Break work
       stream->Write(welcome);
       context_ = context;
       stream_ = stream;

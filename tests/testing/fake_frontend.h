@@ -1,4 +1,4 @@
-// A frontend that says what a test tells it to, over real Join streams.
+// A frontend that sends the messages a test tells it to send, over real Join streams.
 #ifndef KINORA_TESTS_TESTING_FAKE_FRONTEND_H_
 #define KINORA_TESTS_TESTING_FAKE_FRONTEND_H_
 
@@ -17,16 +17,17 @@ namespace kinora {
 
 class FakeFrontend {
  public:
-  // Answers a Hello with a Welcome, or ends the stream with `refusal`.
+  // Answers a Hello with a Welcome, or ends the stream with `refusal` if that is an error.
   explicit FakeFrontend(absl::Duration heartbeat_interval = absl::Seconds(30), absl::Status refusal = {});
   ~FakeFrontend();
 
   const std::string& address() const { return address_; }
-  // The next message of the worker that is no heartbeat (or is one); CHECK-fails after 30 s of silence.
+  // Returns the next message that is not a heartbeat (Next) or is one (NextHeartbeat). CHECK-fails after 30 s of
+  // silence.
   v1::WorkerMessage Next() { return Take(/*heartbeats=*/false); }
   v1::Heartbeat NextHeartbeat() { return Take(/*heartbeats=*/true).heartbeat(); }
   void Send(const v1::FrontendMessage& message);
-  // Breaks the stream, as a frontend that dies.
+  // Breaks the stream, as if the frontend had died.
   void Break();
 
  private:

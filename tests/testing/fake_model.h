@@ -1,4 +1,4 @@
-// A model whose runs are what a test says they are.
+// A model whose behaviour a test defines.
 #ifndef KINORA_TESTS_TESTING_FAKE_MODEL_H_
 #define KINORA_TESTS_TESTING_FAKE_MODEL_H_
 
@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "server/common/request_conversion.h"
+#include "server/request/request_conversion.h"
 #include "server/worker/model.h"
 
 namespace kinora {
@@ -23,14 +23,16 @@ class FakeModel : public Model {
   absl::StatusOr<PreparedRun> Prepare(const v1::Generation& generation) const override {
     before_prepare();
     if (generation.prompt().empty()) return absl::InvalidArgumentError("prompt: must not be empty");
-    return PreparedRun{.generation = generation, .plan = {}};
+    PreparedRun run{.generation = generation, .plan = {}};
+    run.plan.stages.push_back({.kind = StageKind::kDenoise, .steps = 2});
+    return run;
   }
   absl::StatusOr<PreparedRun> PrepareRun(const v1::Generation& generation, const ReadRequest& read,
                                          const GoOn&) override {
     absl::StatusOr<PreparedRun> run = Prepare(generation);
     absl::StatusOr<GenerationRequest> request = ToGenerationRequest(generation);
     if (!run.ok() || !request.ok() || read == nullptr || request->conditions.empty()) return run;
-    const absl::Status status = read(*request);
+    const absl::Status status = read({}, *request);
     if (!status.ok()) return status;
     run_request(*request);
     run->plan.request = *request;
@@ -49,8 +51,8 @@ class FakeModel : public Model {
     resolved.set_precision("f32");
     return resolved;
   }
-  double ExpectedSeconds(const PreparedRun&, const std::string& stage) const override {
-    return stage == "denoise" ? 12 : 0;
+  double ExpectedSeconds(const PreparedRun&, Stage stage) const override {
+    return stage.kind == StageKind::kDenoise ? 12 : 0;
   }
   absl::Status Generate(const PreparedRun&, ClipSink* sink, RunObserver* observer, v1::Usage& usage) override {
     usage.set_device_seconds(3);
@@ -64,11 +66,10 @@ class FakeModel : public Model {
   void Observe(const v1::RunSpeed&) override {}
   void Remember(const v1::SpeedHistory&) override {}
 
-  // Two steps and a clip of one black frame.
+  // Reports two steps and writes a clip of one black frame.
   static absl::Status Render(ClipSink* sink, Report on_progress) {
     for (int step = 0; step <= 2; ++step) {
-      absl::Status go_on = on_progress(
-          {.stage = "denoise", .step = step, .total_steps = 2, .fraction = 0.4 * step, .remaining_seconds = 1});
+      absl::Status go_on = on_progress({.stage = {StageKind::kDenoise}, .step = step, .total_steps = 2});
       if (!go_on.ok()) return go_on;
     }
     if (sink == nullptr) return absl::OkStatus();
@@ -83,10 +84,10 @@ class FakeModel : public Model {
   }
 
   std::function<absl::Status(ClipSink* sink, Report on_progress)> run = Render;
-  std::function<absl::Status(RunObserver&)> run_observed;  // on the rank that leads, in the place of `run`
+  std::function<absl::Status(RunObserver&)> run_observed;  // replaces `run` on the rank that has an observer
   std::function<void()> before_prepare = [] {};
-  std::function<void(const GenerationRequest&)> run_request = [](const auto&) {};  // as read, of a run with inputs
-  bool fits = true;                                                                // what an estimate says
+  std::function<void(const GenerationRequest&)> run_request = [](const auto&) {};  // called for a run with inputs
+  bool fits = true;                                                                // result of an estimate
 };
 
 }  // namespace kinora

@@ -10,6 +10,7 @@
 #include "kinora/v1/worker.grpc.pb.h"
 #include "server/common/build_version.h"
 #include "server/common/directory_artifact_store.h"
+#include "server/common/stage_conversion.h"
 #include "server/common/status_details.h"
 #include "tests/testing/temporary_directory.h"
 
@@ -29,7 +30,7 @@ FakeWorker::FakeWorker(const std::string& address, const v1::ModelInfo& model, c
     absl::MutexLock lock(&mu_);
     estimate_.set_fits(true);
   }
-  grpc::ChannelArguments own;  // a connection of its own, as a process has
+  grpc::ChannelArguments own;  // does not share a connection, like a separate process
   own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   stream_->stub =
       v1::WorkerControl::NewStub(grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), own));
@@ -79,7 +80,7 @@ void FakeWorker::AnswerEstimate(const v1::EstimateRequest& request) {
   }
   *result.mutable_estimate()->mutable_effective() = request.generation();
   absl::MutexLock lock(&stream_->write_mu);
-  stream_->rpc->Write(message);  // a stream that has ended wants no answer
+  stream_->rpc->Write(message);  // if the stream has ended, nobody needs the answer
 }
 
 void FakeWorker::SetEstimate(const v1::Estimate& estimate) {
@@ -121,7 +122,9 @@ void FakeWorker::SendStage(const v1::Run& run, const std::string& stage, int tot
   v1::StageMark& mark = *message.mutable_stage();
   mark.set_video_id(run.video_id());
   mark.set_attempt(run.attempt());
-  mark.set_stage(stage);
+  const StageRow* const row = FindStage(stage);
+  KINORA_CHECK(row != nullptr) << stage;
+  SetStage(row->stage, mark);
   mark.set_total_steps(total_steps);
   Send(message);
 }
@@ -131,7 +134,9 @@ void FakeWorker::SendStep(const v1::Run& run, const std::string& stage, int step
   v1::StepMark& mark = *message.mutable_step();
   mark.set_video_id(run.video_id());
   mark.set_attempt(run.attempt());
-  mark.set_stage(stage);
+  const StageRow* const row = FindStage(stage);
+  KINORA_CHECK(row != nullptr) << stage;
+  SetStage(row->stage, mark);
   mark.set_step(step);
   mark.set_total_steps(total_steps);
   mark.set_remaining_seconds(-1);

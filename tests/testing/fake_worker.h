@@ -1,4 +1,4 @@
-// A worker of one rank that says what a test tells it to, over a real Join stream.
+// A worker of one rank that sends the messages a test tells it to send, over a real Join stream.
 #ifndef KINORA_TESTS_TESTING_FAKE_WORKER_H_
 #define KINORA_TESTS_TESTING_FAKE_WORKER_H_
 
@@ -18,24 +18,24 @@ namespace kinora {
 
 class FakeWorker {
  public:
-  // Joins at `address`, is welcomed and reports `model` loaded, or, of an empty one, goes on loading. CHECK-fails if
-  // that does not happen.
+  // Joins at `address`, awaits the Welcome and reports `model` as loaded; with an empty `model` it stays in the loading
+  // state. CHECK-fails if it is not welcomed.
   FakeWorker(const std::string& address, const v1::ModelInfo& model, const std::string& incarnation = "one",
              const std::string& group = "0");
-  ~FakeWorker();  // breaks the stream, as a process that dies
+  ~FakeWorker();  // breaks the stream, as if the process had died
 
-  // What estimates are answered with from now on, at once; until then that all fits, in 0 s.
+  // Sets the immediate answer to future estimate requests. The default answer is that everything fits and takes 0 s.
   void SetEstimate(const v1::Estimate& estimate);
   v1::EstimateRequest LastEstimateRequest();
 
-  // The next message of the frontend but for estimates; CHECK-fails after 30 s of silence.
+  // Returns the frontend's next message, other than estimate requests. CHECK-fails after 30 s of silence.
   v1::FrontendMessage Next();
   std::optional<v1::FrontendMessage> NextWithin(absl::Duration patience);
   v1::Run AwaitRun();
 
   void SendStage(const v1::Run& run, const std::string& stage, int total_steps);
   void SendStep(const v1::Run& run, const std::string& stage, int step, int total_steps);
-  // Puts `bytes` as the artifact "video.mp4" and ends the run with it.
+  // Stores `bytes` as the artifact "video.mp4" and ends the run with it.
   void Complete(const v1::Run& run, const std::string& bytes);
   void End(const v1::Run& run, const absl::Status& status);
   void Send(const v1::WorkerMessage& message);

@@ -1,5 +1,5 @@
-// Runs a function on ranks that are forked processes of a test, before it has threads of its own or has touched a
-// device, and hands back what each made.
+// Runs a function on ranks that are forked processes and returns their results. Call it before the test creates threads
+// or uses a device.
 //   const auto results = RunForked(4, [](int rank, Rendezvous& rendezvous) -> absl::StatusOr<std::string> { … });
 #ifndef KINORA_TESTS_TESTING_FORKED_RANKS_H_
 #define KINORA_TESTS_TESTING_FORKED_RANKS_H_
@@ -11,8 +11,8 @@
 
 namespace kinora {
 
-// What each rank's body returned, in rank order; an EXPECT that failed in it makes it fail. A rank that a signal stops
-// is killed. No rank lives longer than eight minutes.
+// Returns each rank's result, in rank order; a rank with a failed EXPECT returns an error. Kills ranks that a signal
+// has stopped, and every rank after eight minutes.
 std::vector<absl::StatusOr<std::string>> RunForked(int ranks, const ForkedRanks::Body& body);
 
 }  // namespace kinora

@@ -1,4 +1,4 @@
-// A file system of a few hundred kilobytes, for tests of what happens when the disk is full.
+// A file system of a few hundred kilobytes, for tests of a full disk.
 #ifndef KINORA_TESTS_TESTING_FULL_DISK_H_
 #define KINORA_TESTS_TESTING_FULL_DISK_H_
 
@@ -20,9 +20,9 @@ namespace kinora {
 
 enum class SmallDiskResult { kPassed, kFailed, kNotPermitted };
 
-// Runs `body` in a child process that sees a tmpfs of `bytes` at `path` (an empty directory). The child has a mount
-// namespace of its own, so nothing is left to clean up. `body` returns what went wrong, or "". Not permitted where the
-// kernel allows no user namespaces. Fork first, then make threads: call it before the test starts any.
+// Runs `body` in a child process that sees a tmpfs of `bytes` at `path` (an empty directory). The child has its own
+// mount namespace, so nothing needs cleaning up. `body` returns an error message, or "" if it succeeds. Returns
+// kNotPermitted if the kernel does not allow user namespaces. Forks: call it before the test creates any thread.
 inline SmallDiskResult OnSmallDisk(const std::string& path, int64_t bytes, const std::function<std::string()>& body) {
   constexpr int kNotPermitted = 77;
   const pid_t child = fork();
@@ -41,7 +41,7 @@ inline SmallDiskResult OnSmallDisk(const std::string& path, int64_t bytes, const
     std::string problem;
     try {
       problem = body();
-    } catch (const std::exception& error) {  // unwinds what the body has made
+    } catch (const std::exception& error) {  // catching it runs the destructors of body's objects
       problem = error.what();
     }
     if (!problem.empty()) std::fprintf(stderr, "on the small disk: %s\n", problem.c_str());

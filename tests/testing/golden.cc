@@ -175,7 +175,7 @@ std::string Golden::WriteCheckpoint() {
 
 namespace {
 
-// The first `tokens` rows of each of `passes`. Empty if the rows do not divide or are fewer.
+// The first `tokens` rows of each pass. Empty if the rows do not divide into passes or a pass has fewer than `tokens`.
 HostTensor WithoutPadding(const Tensor& value, int64_t passes, int64_t tokens) {
   const int64_t padded = value.rows() / passes;
   if (value.rows() % passes != 0 || padded < tokens) return HostTensor(DType::kF32, {0, value.width()});

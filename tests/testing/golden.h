@@ -1,7 +1,6 @@
-// Committed results of the reference implementations (tests/golden/data/*.safetensors; how they were made:
-// tests/golden) and how close to them each backend must come. A case holds weights.* (keys of the single-file layout),
-// in.*, tap.* (intermediate values by the name that model code gives to its taps) and out.*; its metadata has the
-// reference's config.
+// Committed results of the reference implementations (tests/golden/data/*.safetensors, made by tests/golden) and the
+// tolerance of each backend. A case holds weights.* (keys of the single-file layout), in.*, tap.* (intermediate values,
+// named as the model code names its taps) and out.*; its metadata contains the reference's config.
 //
 //   Golden golden("video_decoder_2_0");
 //   TapCheck taps(golden, Tolerance(TestBackend::kCpu, DType::kF32), GoldenLayout::kChannelsFirst);
@@ -26,17 +25,19 @@
 
 namespace kinora {
 
-// The one tolerance table, as ‖a − b‖ / ‖b‖ against the float32 reference; `dtype` is what weights and activations are.
+// The only tolerance table, as ‖a − b‖ / ‖b‖ against the float32 reference. `dtype` is that of weights and
+// activations.
 enum class TestBackend { kCpu, kCuda };
 double Tolerance(TestBackend backend, DType dtype);
 
-// ‖actual − expected‖ / ‖expected‖ over all elements, in double. Shapes may group the same elements differently. f32,
-// bf16 or i32 against the same or f32; a NaN or infinity anywhere gives infinity.
+// ‖actual − expected‖ / ‖expected‖ over all elements, in double. The shapes may differ if the number of
+// elements is equal. `actual` is f32, bf16 or i32; `expected` has the same dtype or f32. Any NaN or infinity makes the
+// result infinite.
 double RelativeError(const Tensor& actual, const Tensor& expected);
 testing::AssertionResult Near(const Tensor& actual, const Tensor& expected, double tolerance);
 testing::AssertionResult Near(const std::vector<float>& actual, const Tensor& expected, double tolerance);
 
-// A tensor in host memory that owns it.
+// A tensor that owns its host memory.
 class HostTensor {
  public:
   HostTensor(DType dtype, const Shape& shape);
@@ -48,13 +49,13 @@ class HostTensor {
   Tensor tensor_;
 };
 
-// [1, C, F, H, W] -> [F, H, W, C]; [1, C, H, W] -> [1, H, W, C]; [N, C, L] -> [1, 1, L, N·C]. f32.
+// Converts an f32 tensor: [1, C, F, H, W] -> [F, H, W, C]; [1, C, H, W] -> [1, H, W, C]; [N, C, L] -> [1, 1, L, N·C].
 HostTensor ToChannelsLast(const Tensor& value);
 
 class Golden {
  public:
-  // name: a file of tests/golden/data without ".safetensors". A missing or damaged file ends the test program with a
-  // message.
+  // `name` is a file in tests/golden/data without ".safetensors". Ends the test program with a message if the file is
+  // missing or damaged.
   explicit Golden(std::string_view name);
   ~Golden();
   Golden(const Golden&) = delete;
@@ -65,13 +66,13 @@ class Golden {
   bool HasMetadata(const std::string& key) const { return file_->metadata().contains(key); }
   bool Has(std::string_view name) const { return file_->Find(name) != nullptr; }
   std::vector<std::string> Names(std::string_view prefix) const;
-  // Floating-point tensors widened to f32, i64 narrowed to i32, others as stored. Valid as long as the Golden.
-  // Thread-safe: ranks share one.
+  // Floating-point tensors are widened to f32, i64 is narrowed to i32, other dtypes are as stored. The result is valid
+  // for the Golden's lifetime. Thread-safe, so ranks can share a Golden.
   const Tensor& Get(std::string_view name);
 
-  // Writes weights.* (those of the case that metadata "weights" names) as a checkpoint in the single-file layout, with
-  // their whole keys, `config` and `model_version`, into the test's temporary folder. Returns its path, for
-  // ModelFiles::paths.
+  // Writes weights.* of the case that metadata "weights" names as a checkpoint in the single-file layout, with full
+  // keys, `config` and `model_version`, into the test's temporary directory. Returns its path for ModelFiles::paths.
+  // The destructor deletes the file.
   std::string WriteCheckpoint();
 
  private:
@@ -81,17 +82,17 @@ class Golden {
   std::string checkpoint_;
 };
 
-// Of the taps, relative to the model's. kPaddedPasses: the model's rows are those of a batch's passes one after the
-// other, each followed by padding that is not compared.
+// Layout of the golden's taps relative to the model's. kPaddedPasses: the model's rows are the passes of a batch in
+// sequence, each followed by padding that is not compared.
 enum class GoldenLayout { kSame, kChannelsFirst, kPaddedPasses };
 
-// Compares every tap that the golden also has, while the model runs.
+// Compares every tap that the golden contains while the model runs.
 class TapCheck {
  public:
   TapCheck(Golden& golden, double tolerance, GoldenLayout layout = GoldenLayout::kSame);
   Taps& taps() { return taps_; }
-  // Fails with the first tap over the tolerance, in the order of the run, and the errors up to it; also if none was
-  // compared.
+  // Fails if no tap was compared or one exceeds the tolerance. Reports the first such tap in execution order and the
+  // errors of those before it.
   testing::AssertionResult Result() const;
   int compared() const { return static_cast<int>(errors_.size()); }
 

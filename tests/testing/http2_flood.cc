@@ -109,7 +109,7 @@ void Http2Flood::Run(const FloodOptions& options) {
 }
 
 int64_t Http2Flood::DropCalls(const std::string& method, int64_t calls, absl::Duration give_up) {
-  // Named once and then by number (RFC 7541 section 6.2.1): 28 bytes per call.
+  // The fields are sent in full once, then by index (RFC 7541 section 6.2.1): 28 bytes per call.
   std::string fields = "\x83\x86";  // :method POST, :scheme http
   for (const auto& [name, value] : {std::pair<std::string, std::string>{":path", method},
                                     {":authority", "localhost"},
@@ -139,7 +139,7 @@ bool Http2Flood::QueueData(const FloodOptions& options) {
     turns_.pop_front();
     Stream& stream = streams_.at(id);
     const int64_t bytes = std::min({stream.window, connection_window_, stream.unsent, kMaxFrame});
-    if (!stream.open || stream.unsent == 0) continue;  // not again
+    if (!stream.open || stream.unsent == 0) continue;  // leaves the rotation
     turns_.push_back(id);
     if (bytes < 5) continue;
     std::string payload(static_cast<size_t>(bytes), 'x');

@@ -1,4 +1,4 @@
-// Anybody's Hello on a worker's socket, to see how the frontend answers.
+// Sends an arbitrary Hello to a worker's socket, to test the frontend's answer.
 #ifndef KINORA_TESTS_TESTING_JOIN_CALL_H_
 #define KINORA_TESTS_TESTING_JOIN_CALL_H_
 
@@ -10,17 +10,17 @@
 
 #include "absl/status/status.h"
 #include "kinora/v1/worker.grpc.pb.h"
-#include "server/common/grpc_status.h"
+#include "server/net/grpc_status.h"
 
 namespace kinora {
 
 struct Caller {
   std::string address;
-  std::string token{};                                              // empty: none is shown
-  std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr;  // null: plain text
+  std::string token{};                                              // empty: not sent
+  std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr;  // null: no TLS
 };
 
-// OK: it was welcomed; then its stream is broken.
+// Returns OK if the frontend sent a Welcome; then breaks the stream.
 inline absl::Status SayHello(const Caller& caller, const v1::Hello& hello) {
   const auto channel =
       grpc::CreateChannel(caller.address, caller.credentials ? caller.credentials : grpc::InsecureChannelCredentials());

@@ -12,7 +12,7 @@ T OrDie(absl::StatusOr<T> value) {
   return *std::move(value);
 }
 
-// A device's fresh memory holds NaN by itself: both that tests know see to it.
+// Unified memory is filled here; fresh memory of both devices with separate memory already holds NaN.
 Arena NanArena(Backend& backend, int64_t bytes) {
   Buffer memory = OrDie(backend.Allocate(bytes, "activations of a test"));
   if (backend.traits().unified_memory) std::memset(memory.data(), 0xff, bytes);

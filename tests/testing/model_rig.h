@@ -1,5 +1,4 @@
-// What it takes to run parts of a model on any of Backends(): an Exec over memory that holds NaN, and what goes in and
-// comes out.
+// Runs parts of a model on any of Backends(): an Exec over memory that holds NaN, with uploads and downloads.
 //
 //   ModelRig rig(GetParam(), DType::kBF16, &taps.taps());
 //   WeightLoader weights = rig.Open({.paths = {golden.WriteCheckpoint()}});
@@ -19,13 +18,13 @@
 namespace kinora {
 
 struct ModelRig : Device {
-  // taps, on_mesh: null (alone), or outlive the rig. arena_bytes: of the device; the host's side has as much where it
-  // is apart.
+  // `taps` and `on_mesh` must outlive the rig; a null mesh means one rank. `arena_bytes` is the size of the device
+  // arena and, if the host's memory is separate, of the host arena.
   ModelRig(const TestedBackend& on, DType dtype, Taps* taps = nullptr, const Mesh* on_mesh = nullptr,
            int64_t arena_bytes = 96 << 20);
   WeightLoader Open(const ModelFiles& files);
 
-  const double tolerance;  // against the float32 reference, for activations of exec.dtype
+  const double tolerance;  // against the float32 reference, with activations of exec.dtype
   const std::unique_ptr<Mesh> alone = Mesh::Single();
   const Mesh& mesh;
   Arena arena;

@@ -1,4 +1,4 @@
-// Runs one function on the ranks of a mesh, in threads, and hands back what each rank made.
+// Runs a function on the ranks of a mesh, one thread each, and returns each rank's result.
 //   for (int ranks : {2, 4}) EXPECT_EQ(RunRanks<Floats>({.tokens = ranks}, forward)[0], RunRanks<Floats>({.tokens = 1},
 //   forward)[0]);
 #ifndef KINORA_TESTS_TESTING_RANKS_H_
@@ -13,7 +13,7 @@
 
 namespace kinora {
 
-// Results in rank order. A rank that fails is a test failure, and ends the other ranks. EXPECT works inside body,
+// Returns results in rank order. If a rank fails, the test fails and the other ranks end. EXPECT works inside `body`,
 // ASSERT does not.
 template <typename T>
 std::vector<T> RunRanks(const MeshShape& shape, const std::function<absl::StatusOr<T>(const Mesh&)>& body) {

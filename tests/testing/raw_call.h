@@ -1,4 +1,4 @@
-// A unary gRPC call of bytes: for services without generated stubs and for messages that no stub would write.
+// A unary gRPC call of raw bytes, for services without generated stubs and for messages that a stub would not write.
 #ifndef KINORA_TESTS_TESTING_RAW_CALL_H_
 #define KINORA_TESTS_TESTING_RAW_CALL_H_
 
@@ -12,7 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "server/common/grpc_status.h"
+#include "server/net/grpc_status.h"
 
 namespace kinora {
 
@@ -41,8 +41,8 @@ inline absl::StatusOr<std::string> RawCall(const std::shared_ptr<grpc::Channel>&
   return out;
 }
 
-// grpc.health.v1.Health/Check of `service`: its status's name, or the error's code. The protocol's messages are one
-// field each: a name, a number (1: SERVING, 2: NOT_SERVING).
+// Calls grpc.health.v1.Health/Check for `service`; returns the name of its status, or the error code. Each protocol
+// message has one field: the request a name, the response a number (1: SERVING, 2: NOT_SERVING).
 inline std::string Health(const std::shared_ptr<grpc::Channel>& channel, const std::string& service) {
   std::string request;
   if (!service.empty()) request = absl::StrCat("\x0a", std::string(1, static_cast<char>(service.size())), service);

@@ -1,4 +1,4 @@
-// A RankLink that remembers what the frontend said to the rank, and a test waits for it.
+// A RankLink that records the frontend's messages to the rank, so that tests can wait for them.
 #ifndef KINORA_TESTS_TESTING_RECORDING_LINK_H_
 #define KINORA_TESTS_TESTING_RECORDING_LINK_H_
 
@@ -23,7 +23,7 @@ class RecordingLink : public RankLink {
     closed_ = status;
   }
 
-  // Takes the next message; the test fails with its deadline, not here, if none comes.
+  // Removes and returns the next message. CHECK-fails after 30 s of silence.
   v1::FrontendMessage Next() {
     const auto any = [this] {
       mu_.AssertHeld();
@@ -44,6 +44,14 @@ class RecordingLink : public RankLink {
     KINORA_CHECK(mu_.AwaitWithTimeout(absl::Condition(&closed), absl::Seconds(30))) << "the link was not closed";
     return *closed_;
   }
+  void ReadOn() override {
+    absl::MutexLock lock(&mu_);
+    ++read_on_;
+  }
+  int read_on() const {
+    absl::MutexLock lock(&mu_);
+    return read_on_;
+  }
   bool closed() const {
     absl::MutexLock lock(&mu_);
     return closed_.has_value();
@@ -57,6 +65,7 @@ class RecordingLink : public RankLink {
   mutable absl::Mutex mu_;
   std::deque<v1::FrontendMessage> messages_ ABSL_GUARDED_BY(mu_);
   std::optional<absl::Status> closed_ ABSL_GUARDED_BY(mu_);
+  int read_on_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace kinora

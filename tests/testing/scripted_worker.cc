@@ -1,17 +1,19 @@
-// A worker process with a scripted model in the engine's place: the real process, protocol, sinks and artifacts, and a
-// model that dies, hangs or fails when the prompt says so. For tests of the frontend; what a model computes is tested
-// elsewhere.
+// A worker process with a scripted model instead of the engine. Process, protocol, sinks and artifacts are real; the
+// model dies, hangs or fails when the prompt says so. For tests of the frontend.
 //
-// Several of them, each told its rank, are a group: they find each other before they are ready, and rank 0 alone
+// Several workers that are given ranks form a group: they find each other before they are ready, and only rank 0
 // renders.
 //
-// An estimate is 1.5 seconds and 100 more for each run that the model was told of. Clips of more than 49 frames do not
-// fit, though the model's description allows 97.
+// An estimate is 1.5 seconds, plus 100 for each run that the model has been told about. Clips of more than 49 frames do
+// not fit, although the model's description allows 97.
 //
-// Words of the prompt: steps=N, gate=FIFO (the first step takes until a test has written to FIFO, tests/e2e/gate.h),
-// crash_at=STEP (killed there; with once=FILE only if FILE is not there yet), hang_at=STEP (never returns),
-// fail_at=STEP (RESOURCE_EXHAUSTED), alone=RANK (that rank fails alone, and the others wait for it until they are told
-// to abort).
+// Words of the prompt:
+//   steps=N
+//   gate=FIFO: the first step lasts until a test writes to FIFO (tests/e2e/gate.h)
+//   crash_at=STEP: the process is killed; with once=FILE only if FILE does not exist yet
+//   hang_at=STEP: never returns
+//   fail_at=STEP: fails with RESOURCE_EXHAUSTED
+//   alone=RANK: only that rank fails; the others wait until they are told to abort
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -30,9 +32,10 @@
 #include "absl/strings/str_split.h"
 #include "absl/synchronization/notification.h"
 #include "engine/base/status_macros.h"
+#include "engine/request/request_warnings.h"
 #include "engine/tensor/tensor.h"
-#include "server/common/model_conversion.h"
-#include "server/common/request_conversion.h"
+#include "server/request/model_conversion.h"
+#include "server/request/request_conversion.h"
 #include "server/worker/worker_process.h"
 #include "tests/request/descriptions.h"
 
@@ -75,8 +78,7 @@ absl::Status ActAt(const Script& script, int step) {
   return absl::OkStatus();
 }
 
-// Until the gate is open, or the run is cancelled: `report` says the step again and again, as a model of many steps
-// does.
+// Waits until the gate opens or the run is cancelled. Calls `report` repeatedly, like a model of many steps.
 absl::Status AwaitGate(const std::string& fifo, const std::function<absl::Status()>& report) {
   constexpr int kReportMs = 10;
   pollfd gate = {.fd = open(fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC), .events = POLLIN, .revents = 0};
@@ -87,7 +89,7 @@ absl::Status AwaitGate(const std::string& fifo, const std::function<absl::Status
   return status;
 }
 
-constexpr int kMostFrames = 49;  // that fit the memory which is reserved; the description allows more
+constexpr int kMostFrames = 49;  // limit of the reserved memory; the description allows more
 
 class ScriptedModel : public Model {
  public:
@@ -118,12 +120,14 @@ class ScriptedModel : public Model {
     return ready;
   }
 
-  // Looks at no input.
+  // Ignores inputs.
   absl::StatusOr<PreparedRun> PrepareRun(const v1::Generation& generation, const ReadRequest&, const GoOn&) override {
     return Prepare(generation);
   }
   absl::StatusOr<PreparedRun> Prepare(const v1::Generation& generation) const override {
-    return PreparedRun{.generation = generation, .plan = {}};
+    PreparedRun run{.generation = generation, .plan = {}};
+    run.plan.stages.push_back({.kind = StageKind::kDenoise});
+    return run;
   }
   v1::Estimate Estimate(const PreparedRun& run) const override {
     v1::Estimate estimate;
@@ -137,12 +141,15 @@ class ScriptedModel : public Model {
     estimate.mutable_nearest()->set_num_frames(kMostFrames);
     return estimate;
   }
-  double ExpectedSeconds(const PreparedRun&, const std::string&) const override { return 0; }
+  double ExpectedSeconds(const PreparedRun&, Stage stage) const override {
+    return stage.kind == StageKind::kDenoise ? 0.009 : 0.001;  // small, so the watchdog's timeout is its minimum
+  }
   v1::Resolved Resolve(const PreparedRun& run) const override {
     v1::Resolved resolved;
     const absl::StatusOr<GenerationRequest> request = ToGenerationRequest(run.generation);
-    const std::string warning = request.ok() ? UntrainedShapeWarning(Description(), *request) : "";
-    if (!warning.empty()) resolved.add_warnings(warning);
+    if (request.ok()) {
+      for (const std::string& warning : RequestWarnings(Description(), *request)) resolved.add_warnings(warning);
+    }
     resolved.set_precision("f32");
     return resolved;
   }
@@ -157,11 +164,7 @@ class ScriptedModel : public Model {
     for (int step = 0; step <= steps; ++step) {
       if (step > 0) KINORA_RETURN_IF_ERROR(ActAt(script, step));
       const auto report = [&] {
-        const Progress progress{.stage = "denoise",
-                                .step = step,
-                                .total_steps = steps,
-                                .fraction = 0.9 * step / steps,
-                                .remaining_seconds = 1};
+        const Progress progress{.stage = {StageKind::kDenoise}, .step = step, .total_steps = steps};
         return step == 0 ? observer->OnStage(progress) : observer->OnStep(progress, nullptr);
       };
       KINORA_RETURN_IF_ERROR(report());
@@ -176,10 +179,10 @@ class ScriptedModel : public Model {
  private:
   absl::Status FailAlone(int failing) {
     if (rank_ == failing) return absl::AbortedError("a rank failed: the device is lost");
-    aborted_.WaitForNotification();  // as in a collective
+    aborted_.WaitForNotification();  // like a rank blocked in a collective
     return absl::AbortedError("the group of ranks was aborted");
   }
-  // Frames whose colour is the seed's, and no sound.
+  // Writes frames whose grey value is the seed, without sound.
   static absl::Status WriteClip(const v1::Generation& g, ClipSink& sink) {
     ClipInfo info;
     info.width = g.width();

@@ -1,4 +1,4 @@
-// A picture whose red rises to the right and whose green rises downwards: tests see where each pixel has gone.
+// A picture whose red increases to the right and whose green increases downwards, so that tests can track each pixel.
 #ifndef KINORA_TESTS_TESTING_SLOPES_H_
 #define KINORA_TESTS_TESTING_SLOPES_H_
 

@@ -1,4 +1,4 @@
-// Runs a program of the build and catches what it says.
+// Runs a program of the build and captures its output.
 #ifndef KINORA_TESTS_TESTING_SUBPROCESS_H_
 #define KINORA_TESTS_TESTING_SUBPROCESS_H_
 
@@ -16,10 +16,10 @@ struct ProcessResult {
 
 class Subprocess {
  public:
-  // arguments[0] is the program's path. Standard output and error go to temporary files. Ends the test program if it
-  // cannot start.
+  // arguments[0] is the program's path. Standard output and error go to temporary files. Ends the test program if the
+  // program cannot start.
   explicit Subprocess(const std::vector<std::string>& arguments);
-  ~Subprocess();  // kills it if it still runs
+  ~Subprocess();  // kills the process if it still runs
   Subprocess(const Subprocess&) = delete;
   Subprocess& operator=(const Subprocess&) = delete;
 

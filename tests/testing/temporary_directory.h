@@ -1,4 +1,4 @@
-// A directory that exists as long as the object, under the test's TMPDIR.
+// A directory under the test's TMPDIR that the object creates and removes.
 #ifndef KINORA_TESTS_TESTING_TEMPORARY_DIRECTORY_H_
 #define KINORA_TESTS_TESTING_TEMPORARY_DIRECTORY_H_
 

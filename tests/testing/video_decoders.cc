@@ -3,8 +3,9 @@
 #include <cstring>
 #include <utility>
 
+#include "engine/parallel/dry_run.h"
 #include "engine/weights/checkpoint.h"
-#include "tests/model/config_files.h"
+#include "tests/config/config_files.h"
 
 namespace kinora {
 namespace {
@@ -25,6 +26,13 @@ VideoDecoderConfig ConfigOf(const Golden& golden) {
   return OrDie(ParseLightricksConfig(golden.metadata("config"), golden.metadata("model_version"))).video_decoder;
 }
 
+int64_t ArenaBytesOf(const VideoDecoder& decoder, DType dtype, const Shape& latent) {
+  return DryRunArenaBytes(dtype, [&](Exec& exec) {
+    decoder.Forward(exec, Tensor(DType::kF32, latent, nullptr),
+                    Tensor(DType::kF32, decoder.OutputShape(latent), nullptr));
+  });
+}
+
 LoadedVideoDecoder::LoadedVideoDecoder(const std::string& generation, DType dtype, const TestedBackend& on)
     : dtype_(dtype), golden_("video_decoder_" + generation), backend_(OrDie(on.open({.threads = 2}))) {
   ModelFiles files;
@@ -39,7 +47,7 @@ Exec LoadedVideoDecoder::MakeExec(int64_t bytes, Taps* taps, Arena* host) {
   KINORA_CHECK(host != nullptr || backend_->traits().unified_memory);
   arena_.reset();
   Buffer memory = OrDie(backend_->Allocate(bytes, "activations of a test"));
-  // NaN in float32 and in bfloat16, which a device's fresh memory holds by itself.
+  // 0xff is NaN in float32 and bfloat16. A device's fresh memory already holds NaN.
   if (backend_->traits().unified_memory) std::memset(memory.data(), 0xff, bytes);
   arena_ = std::make_unique<Arena>(std::move(memory));
   return {.backend = *backend_,

@@ -1,5 +1,4 @@
-// Video decoders for tests: the configurations of the released models and of the goldens, and a golden's decoder loaded
-// from its file.
+// Video decoders for tests: configurations of the released models and of the goldens, and decoders loaded from goldens.
 #ifndef KINORA_TESTS_TESTING_VIDEO_DECODERS_H_
 #define KINORA_TESTS_TESTING_VIDEO_DECODERS_H_
 
@@ -13,8 +12,10 @@ namespace kinora {
 
 VideoDecoderConfig ReleasedVideoDecoder(const std::string& version);  // "2.0", "2.3"
 VideoDecoderConfig ConfigOf(const Golden& golden);
+// Bytes of exec.arena that Forward uses.
+int64_t ArenaBytesOf(const VideoDecoder& decoder, DType dtype, const Shape& latent);
 
-// The golden "video_decoder_<generation>", its decoder, and memory to run in.
+// The golden "video_decoder_<generation>", its decoder, and memory to run it in.
 class LoadedVideoDecoder {
  public:
   explicit LoadedVideoDecoder(const std::string& generation, DType dtype = DType::kF32,
@@ -23,8 +24,8 @@ class LoadedVideoDecoder {
   const VideoDecoder& decoder() const { return *decoder_; }
   Golden& golden() { return golden_; }
   Backend& backend() { return *backend_; }
-  // An Exec over `bytes` of device memory that holds NaN, and a host arena or, where that is possible, the same memory
-  // for both. Valid until the next call.
+  // Returns an Exec over `bytes` of device memory that holds NaN. A null `host` uses the same memory as the host arena,
+  // which requires unified memory. The Exec is valid until the next call.
   Exec MakeExec(int64_t bytes, Taps* taps = nullptr, Arena* host = nullptr);
   Arena& arena() { return *arena_; }
 

@@ -1,4 +1,4 @@
-// Turns a call that answers through a callback into one that returns.
+// Turns an asynchronous call with a callback into a blocking call.
 //   auto video = WaitFor<v1::Video>([&](Done<v1::Video> done) { store.Get(id, std::move(done)); });
 #ifndef KINORA_TESTS_TESTING_WAIT_FOR_H_
 #define KINORA_TESTS_TESTING_WAIT_FOR_H_

@@ -9,7 +9,7 @@
 namespace kinora {
 namespace {
 
-// The stream that the CPU's ops and ranks that are threads enqueue on. Its callers' tensors are closed.
+// The stream on which the CPU's ops and ranks in threads enqueue work. Callers' tensors have closed addresses.
 class WalledStream : public CpuStream {
  public:
   explicit WalledStream(std::shared_ptr<const WalledMemory> memory) : memory_(std::move(memory)) {}
@@ -29,7 +29,7 @@ class WalledStream : public CpuStream {
   const std::shared_ptr<const WalledMemory> memory_;
 };
 
-// The CPU's ops on the open side of every tensor.
+// Runs the CPU's ops on the open addresses of every tensor.
 class WalledOps : public Ops {
  public:
   explicit WalledOps(std::unique_ptr<CpuOps> cpu) : cpu_(std::move(cpu)) {}

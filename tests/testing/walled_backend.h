@@ -1,9 +1,9 @@
-// The CPU as a device whose memory the host cannot touch: what proves that everything above a backend keeps to copies.
+// The CPU as a device whose memory the host cannot access. Proves that code above a backend only uses copies.
 //
-// One file in memory is mapped twice. Tensors carry addresses of the mapping without any access rights, and the backend
-// alone, inside an op, a copy or a collective, shifts them to the open mapping, which nobody else knows. So the wall
-// never opens, whatever thread runs: a host that reads or writes device memory dies at that instruction, also while an
-// op runs. Results are the CPU's to the bit. Fresh memory holds NaN.
+// One file in memory is mapped twice. Tensors hold addresses of a mapping without access rights. Only the backend
+// translates them to the open mapping, inside an op, copy or collective. The protection therefore holds at any time on
+// every thread: a host that reads or writes device memory dies at that instruction, even while an op runs. Results
+// equal the CPU's bit for bit. Fresh memory holds NaN.
 #ifndef KINORA_TESTS_TESTING_WALLED_BACKEND_H_
 #define KINORA_TESTS_TESTING_WALLED_BACKEND_H_
 
@@ -15,7 +15,7 @@
 namespace kinora {
 
 absl::StatusOr<std::unique_ptr<Backend>> OpenWalledBackend(const BackendOptions& options);
-// "walled", with memory apart from the host's.
+// Traits of the backend "walled", whose memory is separate from the host's.
 BackendTraits WalledTraits(const BackendOptions& options);
 
 }  // namespace kinora

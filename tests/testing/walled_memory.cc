@@ -11,7 +11,7 @@
 namespace kinora {
 namespace {
 
-constexpr int64_t kReserved = int64_t{1} << 36;  // addresses; pages are there once they are written
+constexpr int64_t kReserved = int64_t{1} << 36;  // address space; pages are allocated when first written
 constexpr int64_t kPage = 4096;
 
 }  // namespace

@@ -11,20 +11,20 @@
 
 namespace kinora {
 
-// Addresses are handed out once: what is freed gives its pages back and stays closed, so a late use dies too, or reads
+// Addresses are handed out once. Freed memory returns its pages but stays closed, so late uses die as well, or read
 // zeros inside an op. Thread-safe.
 class WalledMemory : public std::enable_shared_from_this<WalledMemory> {
  public:
-  // ResourceExhausted if the mappings cannot be had.
+  // Fails with ResourceExhausted if the mappings cannot be made.
   static absl::StatusOr<std::shared_ptr<WalledMemory>> Create();
   ~WalledMemory();
   WalledMemory(const WalledMemory&) = delete;
   WalledMemory& operator=(const WalledMemory&) = delete;
 
-  // A buffer of closed addresses, filled with NaN.
+  // Returns a buffer of closed addresses, filled with NaN.
   absl::StatusOr<Buffer> Allocate(int64_t bytes, std::string_view what);
-  // The open address of a closed one; null of null. Ends the program for an address that is not of this memory: host
-  // memory that was passed where a device's is needed.
+  // Returns the open address of a closed one; null for null. Ends the program if the address is not in this memory,
+  // i.e. host memory was passed as device memory.
   char* Open(const void* closed) const;
 
  private:

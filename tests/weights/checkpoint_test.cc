@@ -17,7 +17,7 @@ using absl::StatusCode;
 using testing::AllOf;
 using testing::HasSubstr;
 
-// A file of one-byte tensors with these names.
+// Writes a file of one-byte tensors with these names.
 void WriteNames(const std::string& path, const std::vector<std::string>& names,
                 const std::map<std::string, std::string>& metadata = {}) {
   std::filesystem::create_directories(std::filesystem::path(path).parent_path());

@@ -17,7 +17,7 @@ constexpr auto kGoOn = [] { return absl::OkStatus(); };
 
 class FactorCacheTest : public testing::Test {
  protected:
-  // Of one tensor of 64 floats, all `value`.
+  // Returns a file with one tensor of 64 floats, all `value`.
   std::shared_ptr<const SafetensorsFile> File(const std::string& name, float value) {
     std::vector<float> values(64, value);
     const std::string path = folder_.File(name);
@@ -44,7 +44,7 @@ TEST_F(FactorCacheTest, TheFileUsedLongestAgoGoesFirstAndHitsAndMissesAreCounted
   FactorCache cache(2 * a->bytes());
   EXPECT_EQ(First(*Get(cache, a)), 1);
   EXPECT_EQ(First(*Get(cache, b)), 2);
-  EXPECT_EQ(First(*Get(cache, a)), 1);  // b is now the older
+  EXPECT_EQ(First(*Get(cache, a)), 1);  // b is now the least recently used
   EXPECT_EQ(First(*Get(cache, c)), 3);
   EXPECT_EQ(cache.counts().hits, 1);
   EXPECT_EQ(cache.counts().misses, 3);
@@ -100,10 +100,10 @@ TEST_F(FactorCacheTest, ALargeFileIsReadInPiecesAndWhatIsSaidBetweenThemEndsIt) 
   const auto second = [&] { return ++pieces == 2 ? absl::CancelledError("enough") : absl::OkStatus(); };
   EXPECT_THAT(cache.Get(file, true, second).status(), StatusIs(absl::StatusCode::kCancelled, HasSubstr("enough")));
   EXPECT_EQ(cache.counts().bytes, 0);
-  KINORA_ASSERT_OK_AND_ASSIGN(const auto loaded, cache.Get(file, true, second));  // and the next may read it
+  KINORA_ASSERT_OK_AND_ASSIGN(const auto loaded, cache.Get(file, true, second));  // the next run may read it
   EXPECT_EQ(pieces, 5);
   EXPECT_EQ(First(*loaded), 1);
-  EXPECT_EQ(&loaded->tensors(), &file->tensors());  // one header for both
+  EXPECT_EQ(&loaded->tensors(), &file->tensors());  // both share one header
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace kinora {
 namespace {
 
-// The formats' definition in double arithmetic: (−1)^s · 2^(e − bias) · 1.m, or 2^(1 − bias) · 0.m for e = 0.
+// The format's definition in double precision: (−1)^s · 2^(e − bias) · 1.m, or 2^(1 − bias) · 0.m if e = 0.
 double Value(int bits, int exponent_bits, int mantissa_bits) {
   const int bias = (1 << (exponent_bits - 1)) - 1;
   const int mantissa = bits & ((1 << mantissa_bits) - 1);

@@ -1,4 +1,4 @@
-// What the tests of WeightLoader share: a checkpoint of a few tensors, and what a weight holds.
+// Fixture for tests of WeightLoader: a checkpoint of a few tensors, and functions to read back weights.
 #ifndef KINORA_TESTS_WEIGHTS_LOADING_H_
 #define KINORA_TESTS_WEIGHTS_LOADING_H_
 
@@ -18,7 +18,7 @@ namespace kinora {
 
 using Floats = std::vector<float>;
 
-// Small integers: exact in every format, and every element another one.
+// Consecutive integers: exact in every format if small, and all different.
 inline Floats Numbers(int64_t count, float start = 1) {
   Floats values(count);
   for (int64_t i = 0; i < count; ++i) values[i] = start + static_cast<float>((i * 37) % 101) - 50;
@@ -37,7 +37,7 @@ class Loading : public testing::Test {
     bytes_.push_back(std::move(bytes));
     tensors_.emplace_back(name, Tensor(dtype, shape, bytes_.back().data()));
   }
-  // Writes what was added and opens it. All names are the transformer's.
+  // Writes the added tensors to a file and opens it. All names are the transformer's.
   WeightLoader Open(DType precision = DType::kF32) { return Open(*mesh_, precision); }
   WeightLoader Open(const Mesh& mesh, DType precision = DType::kF32) {
     auto named = tensors_;
@@ -49,7 +49,7 @@ class Loading : public testing::Test {
     EXPECT_THAT(loader, IsOk());
     return loader->Under("transformer");
   }
-  // [out, in] and the bias of a linear layer, by what it does to the unit vectors and to zero.
+  // Returns the [out, in] matrix and the bias of a linear layer, found by applying it to the unit vectors and to zero.
   Floats Matrix(const Weight& w, Floats* bias = nullptr) {
     Floats x((w.in() + 1) * w.in(), 0), y((w.in() + 1) * w.out());
     for (int64_t i = 0; i < w.in(); ++i) x[i * w.in() + i] = 1;

@@ -1,4 +1,4 @@
-// Which LoRA files are taken, and what is said of the others.
+// LoRA files that are accepted, and the errors for others.
 #include "engine/weights/lora.h"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ class LoraFiles : public testing::Test {
     model_ = *Checkpoint::Open({.paths = {folder_.File("model.safetensors")}});
   }
 
-  // Every value is 1.
+  // Writes a file in which every value is 1.
   std::string Write(const std::string& file, const std::vector<Named>& tensors,
                     const std::map<std::string, std::string>& metadata = {}) {
     std::vector<std::vector<float>> values;
@@ -50,7 +50,7 @@ class LoraFiles : public testing::Test {
     EXPECT_THAT(WriteSafetensors(folder_.File(file), views, metadata), IsOk());
     return folder_.File(file);
   }
-  // Of a module [out, in] of rank 2.
+  // Returns the tensors of a rank-2 LoRA for a module [out, in].
   static std::vector<Named> Module(const std::string& module, int64_t out, int64_t in) {
     return {{module + ".lora_A.weight", {2, in}}, {module + ".lora_B.weight", {out, 2}}};
   }

@@ -1,4 +1,4 @@
-// What a rank loads of weights that are shared out by vectors or by whole layers.
+// The parts that a rank loads of weights split by vectors or distributed by whole layers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -60,7 +60,7 @@ TEST_F(Loading, WhatAnotherRankHoldsIsCheckedButNotRead) {
   KINORA_ASSERT_OK_AND_ASSIGN(const Parameter norm, elsewhere.LoadTensor("norm", {3}));
   EXPECT_EQ(norm.tensor().raw(), nullptr);
   EXPECT_EQ(elsewhere.tensor_bytes(), 0);
-  EXPECT_THAT(elsewhere.Finish(), IsOk());  // nobody has seen the values, and nobody is told that nothing reads them
+  EXPECT_THAT(elsewhere.Finish(), IsOk());  // this rank neither loads the values nor reports them as unread
   EXPECT_THAT(elsewhere.LoadTensor("gone", {3}), IsOk());
   EXPECT_THAT(elsewhere.LoadWeight({"a"}, {.out = 3, .in = 2, .bias = false}), IsOk());
   EXPECT_THAT(elsewhere.Finish(),

@@ -21,7 +21,7 @@ std::string Bytes(int n) {
   return data;
 }
 
-// A header that must be refused, and what the message must say besides naming the file.
+// A header that must be rejected, and text that the error must contain besides the file's name.
 struct Refused {
   const char* name;
   std::string header;

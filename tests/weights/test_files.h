@@ -1,4 +1,4 @@
-// Files that a test writes itself, in a folder of its own that goes away with it.
+// Files that a test writes, in a temporary folder that is removed afterwards.
 #ifndef KINORA_TESTS_WEIGHTS_TEST_FILES_H_
 #define KINORA_TESTS_WEIGHTS_TEST_FILES_H_
 
@@ -20,7 +20,7 @@ class TempFolder {
   ~TempFolder() { std::filesystem::remove_all(path_); }
 
   std::string File(std::string_view name) const { return (path_ / name).string(); }
-  // Writes `bytes`, creating folders on the way, and returns the path.
+  // Writes `bytes`, creating parent folders, and returns the path.
   std::string Write(std::string_view name, std::string_view bytes) const {
     const std::filesystem::path path = path_ / name;
     std::filesystem::create_directories(path.parent_path());
@@ -32,7 +32,7 @@ class TempFolder {
   std::filesystem::path path_;
 };
 
-// Length, header and data as they lie in a safetensors file.
+// Returns the bytes of a safetensors file: length, header and data.
 inline std::string RawSafetensors(std::string_view header, std::string_view data) {
   std::string file(8, '\0');
   for (int i = 0; i < 8; ++i) file[i] = static_cast<char>(static_cast<uint64_t>(header.size()) >> (8 * i));

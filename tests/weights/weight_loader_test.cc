@@ -77,7 +77,7 @@ TEST_F(Loading, EachTensorRankGetsItsRowsOrColumnsAndTheBiasOnce) {
 
 TEST_F(Loading, TensorsAreRoundedAddedToAndKeepTheirShape) {
   Add("norm", {3}, {0.5f, -1, 2});
-  Add("table", {2, 2}, {1.00390625f, 1, 2, 3});  // the first lies between two bfloat16
+  Add("table", {2, 2}, {1.00390625f, 1, 2, 3});  // the first lies between two bfloat16 values
   WeightLoader loader = Open();
   KINORA_ASSERT_OK_AND_ASSIGN(const Parameter norm, loader.LoadTensor("norm", {3}, {.add = 1}));
   EXPECT_EQ(Values(norm), Floats({1.5f, 0, 3}));
@@ -170,7 +170,7 @@ TEST_F(Loading, ValuesThatAreNotFiniteAreNamedEachOnce) {
                              HasSubstr("f8: holds NaN"), Not(HasSubstr("good"))));
 }
 
-// As the backend stores them.
+// The bytes that the backend stores.
 std::string Stored(const Weight& weight) {
   const CpuWeight& stored = CpuWeight::Of(weight);
   std::string bytes(static_cast<const char*>(stored.panels.data()), stored.panels.bytes());
@@ -179,7 +179,8 @@ std::string Stored(const Weight& weight) {
 }
 
 TEST_F(Loading, ThreadsTheFilesDtypeAndTheLengthOfRunsChangeNoBit) {
-  // Several runs of a MiB each, an odd width, and rows that are no multiple of a panel; every value is a bfloat16.
+  // Several chunks of 1 MiB, an odd width, and a number of rows that is not a multiple of a panel. Every value is a
+  // bfloat16.
   constexpr int64_t kOut = 1111, kIn = 1237;
   const Floats wide = Numbers(kOut * kIn), conv = Numbers(40 * 2111 * 3), bias = Numbers(kOut);
   const auto narrow = [](const Floats& values) {
@@ -227,7 +228,7 @@ TEST_F(Loading, ThreadsTheFilesDtypeAndTheLengthOfRunsChangeNoBit) {
 }
 
 TEST_F(Loading, ColumnsOfLongAndOfShortRowsAreThoseOfTheFile) {
-  for (const int64_t in : {6, 40000}) {  // a rank's part below and above what is worth a read of its own
+  for (const int64_t in : {6, 40000}) {  // below and above the size at which a rank reads only its part
     tensors_.clear();
     const Floats values = Numbers(3 * in);
     Add("a.weight", {3, in}, values);
@@ -287,7 +288,7 @@ TEST_F(Loading, ATruncatedFileEndsTheLoadWithItsName) {
               StatusIs(StatusCode::kDataLoss, HasSubstr("a.weight")));
 }
 
-// The definition of a convolution with stride 1 and zero padding of half the kernel, on [frames, height, width, in].
+// Defines a convolution with stride 1 and zero padding of half the kernel, on [frames, height, width, in].
 Floats NaiveConv(const Floats& w, const Floats& bias, int out, int in, std::array<int, 3> k, const Floats& x,
                  std::array<int, 3> n) {
   Floats y(n[0] * n[1] * n[2] * out);

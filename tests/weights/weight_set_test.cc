@@ -1,4 +1,4 @@
-// A LoRA goes on and comes off in place.
+// Adding and removing a LoRA in place.
 #include "engine/weights/weight_set.h"
 
 #include <gmock/gmock.h>
@@ -51,7 +51,7 @@ class Rewriting : public testing::Test {
     Weight weight;
     std::shared_ptr<WeightSet> set;
   };
-  // q over k, or this rank's part of both.
+  // Loads q stacked on k, or this rank's part of both.
   absl::StatusOr<Loaded> Load(const Mesh& mesh, DType precision, Split split = Split::kNone) {
     KINORA_ASSIGN_OR_RETURN(WeightLoader loader, WeightLoader::Open(checkpoint_, mesh, *backend_, precision));
     Loaded loaded;
@@ -66,7 +66,7 @@ class Rewriting : public testing::Test {
     return std::string(static_cast<const char*>(stored.panels.data()), stored.panels.bytes()) +
            std::string(static_cast<const char*>(stored.bias.data()), stored.bias.bytes());
   }
-  // strength · up · down in a file of its own, as [out, rank] and [rank, in].
+  // Writes strength · up · down to a new file, as [out, rank] and [rank, in].
   LowRankTerm Term(float strength, int64_t out = kOut) {
     Floats up(out * kRank);
     for (size_t i = 0; i < up.size(); ++i) up[i] = up_[i % up_.size()];
@@ -77,7 +77,7 @@ class Rewriting : public testing::Test {
             .down = TensorSource({file.get(), file->Find("down")}, 1),
             .strength = strength};
   }
-  // What the whole matrix of `k` is with strength · up · down on it.
+  // Returns the whole matrix of `k` with strength · up · down added.
   Floats WithDelta(float strength) {
     Floats sum = values_[1];
     for (int64_t o = 0; o < kOut; ++o) {
@@ -133,7 +133,7 @@ TEST_F(Rewriting, ALoraGoesOnAndComesOffAndNoWeightMoves) {
     const auto enough = [&] { return ++rewritten > 0 ? absl::CancelledError("enough") : absl::OkStatus(); };
     EXPECT_THAT(loaded.set->Rewrite({}, ops, enough), StatusIs(absl::StatusCode::kCancelled));
     EXPECT_EQ(rewritten, 1);
-    ASSERT_THAT(loaded.set->Rewrite({}, ops), IsOk());  // which mends it
+    ASSERT_THAT(loaded.set->Rewrite({}, ops), IsOk());  // repairs it
     EXPECT_EQ(Stored(loaded.weight), before);
     EXPECT_EQ(CpuWeight::Of(loaded.weight).panels.data(), address);
     graph->Replay();
@@ -162,7 +162,7 @@ TEST_F(Rewriting, EachRankAddsItsPartOfTheDelta) {
   }
 }
 
-// In sums of whole matrices and of slices of any width, whatever part of a tile is left over.
+// Compares sums over the whole matrix and over slices of any width, including partial tiles.
 TEST_F(Rewriting, ABlockOfADeltaHasTheBitsOfTheWhole) {
   const std::vector<LowRankTerm> terms = {Term(0.3f), Term(-1.7f)};
   KINORA_ASSERT_OK_AND_ASSIGN(const LowRankDelta delta, LowRankDelta::Read(terms));
@@ -179,7 +179,7 @@ TEST_F(Rewriting, ABlockOfADeltaHasTheBitsOfTheWhole) {
   }
 }
 
-// Text layers lie on one rank each: the others know the name, and that its shape fits.
+// A text layer lies on one rank; other ranks only check its name and shape.
 TEST_F(Rewriting, ADeltaForWhatAnotherRankHoldsIsCheckedAndLeftToIt) {
   KINORA_ASSERT_OK_AND_ASSIGN(WeightLoader loader, WeightLoader::Open(checkpoint_, *alone_, *backend_, DType::kF32));
   const WeightLoader inner = loader.Under("transformer");
@@ -217,7 +217,7 @@ TEST_F(Rewriting, ADeltaThatIsNotFiniteIsRefusedAndTheNextCallRestores) {
   const std::string before = Stored(loaded.weight);
   down_[5] = std::numeric_limits<float>::infinity();
   EXPECT_THAT(loaded.set->Rewrite({{"transformer.k.weight", {Term(1)}}}, backend_->ops()),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("k.weight")));
+              StatusIs(absl::StatusCode::kOutOfRange, "transformer.k.weight holds NaN or infinity with its delta"));
   EXPECT_THAT(loaded.set->Rewrite({}, backend_->ops()), IsOk());
   EXPECT_EQ(Stored(loaded.weight), before);
 }

@@ -1,31 +1,33 @@
-"""One job from its request to its end: what to call next, and what each event means. No input or output here, so that the
-client for threads and the one for asyncio follow the same rules."""
+"""One job from its request to its end: which call comes next, and what each event means. Without I/O, so that the threaded
+and the asyncio client follow the same rules."""
 
 from __future__ import annotations
 
 import random
 import time
-from dataclasses import dataclass
+import wave
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional
 
 import grpc
 
-from .errors import JobCancelled, JobFailed, KinoraError, Unreachable, from_rpc, may_pass
+from .errors import JobCancelled, JobFailed, KinoraError, Unreachable, from_rpc, may_pass, with_hint
 from .messages import Artifact, CreateVideoRequest, Video, VideoEvent, WatchVideoRequest
 
+_BESIDE = ("application/json", "image/jpeg")  # the types of the artifacts beside the clip: trace and thumbnail
 _TERMINAL = (Video.COMPLETED, Video.FAILED, Video.CANCELLED)
-# After these a stream is worth opening again, once the job is known.
+# After these a stream is reopened, once the job is known.
 _BROKEN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN,
            grpc.StatusCode.DEADLINE_EXCEEDED)
-# After these a download may go on: ABORTED, nobody took it for a while; RESOURCE_EXHAUSTED, the server has too many.
+# After these a download is resumed. ABORTED: the client read too slowly; RESOURCE_EXHAUSTED: the server has too many.
 _MAY_GO_ON = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.ABORTED,
               grpc.StatusCode.RESOURCE_EXHAUSTED)
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a job is."""
+    """The progress of a job."""
 
     state: str  # "WAITING" (for a server, for its model), "QUEUED", "RUNNING", "FINALIZING", "COMPLETED", "FAILED", "CANCELLED"
     video_id: str = ""
@@ -35,12 +37,13 @@ class Progress:
     total_steps: int = 0
     fraction: float = 0.0  # of the whole job
     remaining_seconds: Optional[float] = None
-    message: str = ""  # why it waits
+    message: str = ""  # why it is waiting
 
 
 @dataclass(frozen=True)
 class Clip:
-    """A job that ended well. path: its file here, None if none was asked for; video: all that the server knows of it."""
+    """A completed job. path: its local file, None if none was requested. video: the server's record of it.
+    seconds: its duration; for a local WAV file the duration of the sound, which may be shorter than the frames."""
 
     id: str
     path: Optional[Path]
@@ -49,10 +52,13 @@ class Clip:
     height: int
     frames: int
     fps: float
-    video: Video
+    video: Video = field(repr=False)  # pages of text
 
     @property
     def seconds(self) -> float:
+        if self.path is not None and self.path.suffix.lower() == ".wav":
+            with wave.open(str(self.path)) as sound:
+                return sound.getnframes() / sound.getframerate()
         return self.frames / self.fps
 
 
@@ -62,23 +68,23 @@ def clip_of(video: Video, path: Optional[Path]) -> Clip:
 
 
 def artifact_of(video: Video, artifact_id: Optional[str] = None) -> Artifact:
-    """The clip's file, or the one of this id."""
+    """The artifact with this id; default: the clip's file."""
     for artifact in video.artifacts:
-        if artifact.id == artifact_id or (artifact_id is None and artifact.media_type != "application/json"):
+        if artifact.id == artifact_id or (artifact_id is None and artifact.media_type not in _BESIDE):
             return artifact
     raise KinoraError(f"job {video.id} has no file {artifact_id or ''}".rstrip())
 
 
 class Retries:
-    """When a download that broke is begun again, from where it broke: pauses grow from a quarter of a second to four, each a little
-    longer or shorter, so that clients that one server has left do not come back together. wait: seconds without a byte."""
+    """When to resume a broken transfer. Pauses grow from a quarter of a second to four, with jitter, so that the clients of one
+    server do not return all at once. wait: how many seconds may pass without a byte."""
 
     def __init__(self, wait: float) -> None:
         self._wait, self._pause, self._received = wait, 0.0, -1
         self._away_since = 0.0
 
     def pause_after(self, error: Any, received: int) -> float:
-        """Seconds before the next attempt; raises if that does not help or was tried for long enough. received: bytes in all."""
+        """Seconds before the next attempt. Raises if retrying cannot help or has taken too long. received: the total of bytes."""
         unreachable = error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
         if error.code() not in _MAY_GO_ON or (unreachable and not may_pass(error)):
             raise from_rpc(error) from error
@@ -93,7 +99,7 @@ class Retries:
 
 
 class Job:
-    """Follows a job. wait: seconds that a server may be away, or have no model yet."""
+    """Follows a job. wait: how many seconds the server may be unreachable or without a model."""
 
     def __init__(self, wait: float, request: Optional[CreateVideoRequest] = None, video_id: str = "", sequence: int = 0) -> None:
         self.id = video_id
@@ -104,13 +110,14 @@ class Job:
         self._pause = 0.0
 
     def next_call(self) -> tuple[str, Any]:
-        """Name of the method and its request. Until the job's id is known that is the same one: its request_id makes it the same job."""
+        """The next method and its request. Until the job's id is known, the same request is sent again: its request_id gives the
+        same job."""
         if not self.id and self._request is not None:
             return "GenerateVideo", self._request
         return "WatchVideo", WatchVideoRequest(id=self.id, after_sequence=self._sequence)
 
     def take(self, event: VideoEvent) -> Optional[Progress]:
-        """None: nothing to tell."""
+        """The progress that an event reports, None if it reports none."""
         self.id = event.video_id
         self._away_since = None
         self._sequence = max(self._sequence, event.sequence)
@@ -118,7 +125,7 @@ class Job:
         if kind == "snapshot":
             self._snapshot_time = event.time.ToNanoseconds()
         elif kind != "terminal" and event.time.ToNanoseconds() < self._snapshot_time:
-            return None  # what the snapshot has already told
+            return None  # already part of the snapshot
         if kind in ("snapshot", "state", "terminal"):
             return self._take_video(getattr(event, kind))
         if kind in ("stage", "step"):
@@ -137,7 +144,8 @@ class Job:
         return Progress(self._state, self.id, self._position, made.stage, made.step, made.total_steps, fraction, remaining)
 
     def broken(self, error: Optional[Any]) -> Progress:
-        """The stream ended (error: with what) before the job did. What is waited for; raises if waiting does not help or was enough."""
+        """Called when the stream ends, with its error, before the job does. Returns what the client waits for; raises if waiting
+        cannot help or has taken too long."""
         code = error.code() if error is not None else grpc.StatusCode.UNAVAILABLE
         if code != grpc.StatusCode.UNAVAILABLE and not (self.id and code in _BROKEN):
             raise from_rpc(error)
@@ -146,7 +154,7 @@ class Job:
         now = time.monotonic()
         if self._away_since is None:
             self._away_since, self._pause = now, 0.125
-        message = error.details() if error is not None else "the stream ended before the job did"
+        message = with_hint(error.details() or "") if error is not None else "the stream ended before the job did"
         if now - self._away_since >= self._wait:
             job = f"job {self.id}: " if self.id else ""
             raise Unreachable(f"{job}waited {self._wait:g} s: {message}")

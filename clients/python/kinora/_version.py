@@ -1,3 +1,3 @@
-"""Of the project, from CMakeLists.txt."""
+"""The version of the project, from CMakeLists.txt."""
 
 __version__ = "0.1.0"

@@ -1,20 +1,21 @@
-"""The client for asyncio: client.py's twin, call for call."""
+"""The asyncio client: the same calls as in client.py."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, AsyncIterator, List, Optional
+from typing import TYPE_CHECKING, Any, AsyncIterator, List, Optional, Union
 
 import grpc
 from google.protobuf.empty_pb2 import Empty
 
 from ._connection import CHANNEL_OPTIONS, Endpoint
 from ._job import Clip, Job, Retries, artifact_of, clip_of
-from ._request import Options, PartFile, make_request, with_request_id
+from ._media import Medium, medium_of
+from ._request import Options, PartFile, build_request, with_request_id
 from .client import OnPreview, OnProgress, Path
 from .errors import KinoraError, from_rpc
 from .messages import (Artifact, CancelVideoRequest, CreateVideoRequest, DeleteVideoRequest, DownloadArtifactRequest, Estimate,
-                       GetVideoRequest, ListVideosRequest, ModelInfo, Video)
+                       GetInputRequest, GetVideoRequest, Input, ListVideosRequest, ModelInfo, Video)
 from .v1 import video_generation_pb2_grpc as services
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 
 class Client:
-    """As kinora.Client; its calls are coroutines, `list` an asynchronous iterator, `progress` and `preview` plain functions."""
+    """Like kinora.Client, but its calls are coroutines and `list` is an asynchronous iterator. `progress` and `preview` are plain
+    functions."""
 
     def __init__(self, server: Optional[str] = None, *, wait: float = 60.0, timeout: float = 30.0, **endpoint: Any) -> None:
         to = Endpoint(server, **endpoint)
@@ -46,7 +48,7 @@ class Client:
                        preview: Optional[OnPreview] = None, **options: Unpack[Options]) -> Clip:
         if preview:
             options.setdefault("preview_every", 1)
-        return await self.run(make_request(prompt, out, **options), out, progress=progress, preview=preview)
+        return await self.run(await self._request(prompt, out, options), out, progress=progress, preview=preview)
 
     async def run(self, request: CreateVideoRequest, out: Optional[Path] = None, *, progress: Optional[OnProgress] = None,
                   preview: Optional[OnPreview] = None) -> Clip:
@@ -59,7 +61,10 @@ class Client:
         return clip_of(video, part.path)
 
     async def create(self, prompt: str, **options: Unpack[Options]) -> Video:
-        return await self._call(self._videos.CreateVideo, make_request(prompt, **options))
+        return await self._call(self._videos.CreateVideo, await self._request(prompt, None, options))
+
+    async def upload(self, media: Union[Path, bytes]) -> Input:
+        return await self._upload(medium_of(media))
 
     async def wait_for(self, video_id: str, *, progress: Optional[OnProgress] = None,
                        preview: Optional[OnPreview] = None) -> Video:
@@ -72,27 +77,55 @@ class Client:
     async def get(self, video_id: str) -> Video:
         return await self._call(self._videos.GetVideo, GetVideoRequest(id=video_id))
 
-    async def list(self, *, states: Any = (), page_size: int = 100) -> AsyncIterator[Video]:
-        request = ListVideosRequest(page_size=page_size, states=states)
+    async def list(self, *, states: Any = (), text: str = "", after_id: str = "", oldest_first: bool = False,
+                   page_size: int = 100) -> AsyncIterator[Video]:
+        request = ListVideosRequest(page_size=page_size, states=states, text=text, after_id=after_id, ascending=oldest_first)
         while True:
             page = await self._call(self._videos.ListVideos, request)
             for video in page.videos:
                 yield video
             if not page.next_page_token:
                 return
-            request.page_token = page.next_page_token
+            request.after_id, request.page_token = "", page.next_page_token
 
     async def cancel(self, video_id: str) -> Video:
         return await self._call(self._videos.CancelVideo, CancelVideoRequest(id=video_id))
 
-    async def delete(self, video_id: str) -> None:
-        await self._call(self._videos.DeleteVideo, DeleteVideoRequest(id=video_id))
+    async def delete(self, video_id: str, *, cancel: bool = False) -> None:
+        await self._call(self._videos.DeleteVideo, DeleteVideoRequest(id=video_id, cancel=cancel))
 
     async def estimate(self, prompt: str, **options: Unpack[Options]) -> Estimate:
-        return await self._call(self._videos.EstimateVideo, make_request(prompt, **options))
+        return await self._call(self._videos.EstimateVideo, await self._request(prompt, None, options))
 
     async def models(self) -> List[ModelInfo]:
         return list((await self._call(self._models.ListModels, Empty())).models)
+
+    async def _request(self, prompt: str, out: Optional[Path], options: Any) -> CreateVideoRequest:
+        request, uploads = build_request(prompt, out, options)
+        for medium in uploads:
+            medium.name_it((await self._upload(medium)).id)
+        return request
+
+    async def _upload(self, medium: Medium) -> Input:
+        await asyncio.to_thread(medium.measure)
+        retries = Retries(self._wait)
+        offset = 0
+        while True:
+            try:
+                offset = await self._received(medium)
+                return await self._videos.UploadInput(medium.requests(offset), metadata=self._metadata)
+            except grpc.RpcError as error:
+                await asyncio.sleep(retries.pause_after(error, offset))
+
+    async def _received(self, medium: Medium) -> int:
+        try:
+            known = await self._videos.GetInput(GetInputRequest(sha256=medium.header.sha256), timeout=self._timeout,
+                                                metadata=self._metadata)
+        except grpc.RpcError as error:
+            if error.code() == grpc.StatusCode.NOT_FOUND:
+                return 0
+            raise
+        return medium.offset_after(known)
 
     async def _call(self, method: Any, request: Any) -> Any:
         try:
@@ -114,7 +147,7 @@ class Client:
                 try:
                     await asyncio.shield(self.cancel(job.id))
                 except KinoraError:
-                    pass  # nobody watches it any more: the server ends it by itself after its grace
+                    pass  # without a watch, the server cancels it after its grace period
             raise
         return job.completed()
 
@@ -153,6 +186,6 @@ class Client:
 async def generate(prompt: str, out: Optional[Path] = None, *, server: Optional[str] = None, token: Optional[str] = None,
                    ca_file: Optional[str] = None, wait: float = 60.0, progress: Optional[OnProgress] = None,
                    preview: Optional[OnPreview] = None, **options: Unpack[Options]) -> Clip:
-    """Client.generate() over a connection of its own."""
+    """Client.generate() with a new connection."""
     async with Client(server, token=token, ca_file=ca_file, wait=wait) as client:
         return await client.generate(prompt, out, progress=progress, preview=preview, **options)

@@ -1,4 +1,4 @@
-"""The client for threads."""
+"""The threaded client."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from google.protobuf.empty_pb2 import Empty
 
 from ._connection import CHANNEL_OPTIONS, Endpoint
 from ._job import Clip, Job, Progress, Retries, artifact_of, clip_of
-from ._request import Options, PartFile, make_request, with_request_id
+from ._media import Medium, medium_of
+from ._request import Options, PartFile, build_request, with_request_id
 from .errors import KinoraError, from_rpc
 from .messages import (Artifact, CancelVideoRequest, CreateVideoRequest, DeleteVideoRequest, DownloadArtifactRequest, Estimate,
-                       GetVideoRequest, ListVideosRequest, ModelInfo, Preview, Video, VideoEvent)
+                       GetInputRequest, GetVideoRequest, Input, ListVideosRequest, ModelInfo, Preview, Video, VideoEvent)
 from .v1 import video_generation_pb2_grpc as services
 
 if TYPE_CHECKING:
@@ -26,9 +27,10 @@ OnPreview = Callable[[Preview], object]
 
 
 class Client:
-    """A connection to one server, for any number of threads. `endpoint` are the arguments of Endpoint.
+    """A connection to one server, usable by any number of threads. `endpoint`: the arguments of Endpoint.
 
-    wait: seconds that a server may be away, or still load its model, before Unreachable; of a download, without a byte. timeout: of calls that are no stream.
+    wait: how many seconds the server may be unreachable or loading its model, or a transfer may stall, before an error.
+    timeout: seconds for calls that are not streams.
     """
 
     def __init__(self, server: Optional[str] = None, *, wait: float = 60.0, timeout: float = 30.0, **endpoint: Any) -> None:
@@ -51,19 +53,21 @@ class Client:
 
     def generate(self, prompt: str, out: Optional[Path] = None, *, progress: Optional[OnProgress] = None,
                  preview: Optional[OnPreview] = None, **options: Unpack[Options]) -> Clip:
-        """Makes a clip, waits for it and puts its file at `out` (its ending picks the container; its folder is made).
+        """Generates a clip, waits for it and writes its file to `out`, whose extension selects the container and whose folder is
+        created.
 
-        progress is called with the latest step (one may be skipped); what it raises, and Ctrl-C, cancel the
-        job. preview is called with a message Preview, a small JPEG of about what the clip will look like.
+        progress is called with the latest step; steps may be skipped. An exception that it raises, and Ctrl-C, cancel the
+        job. preview is called with Preview messages, small JPEGs of approximately what the clip will look like.
+        options: see help(kinora.Options). Files among them (images, audio, retake) are uploaded first.
         Raises Refused, Unreachable, JobFailed, JobCancelled.
         """
         if preview:
             options.setdefault("preview_every", 1)
-        return self.run(make_request(prompt, out, **options), out, progress=progress, preview=preview)
+        return self.run(self._request(prompt, out, options), out, progress=progress, preview=preview)
 
     def run(self, request: CreateVideoRequest, out: Optional[Path] = None, *, progress: Optional[OnProgress] = None,
             preview: Optional[OnPreview] = None) -> Clip:
-        """generate() for a request that says more than its arguments can."""
+        """Like generate(), for a request message."""
         job = Job(self._wait, with_request_id(request))
         if out is None:
             return clip_of(self._follow(job, progress, preview, cancel=True), None)
@@ -73,47 +77,90 @@ class Client:
         return clip_of(video, part.path)
 
     def create(self, prompt: str, **options: Unpack[Options]) -> Video:
-        """Queues a job and leaves it to the server; wait_for() follows it, now or later, from here or elsewhere."""
-        return self._call(self._videos.CreateVideo, make_request(prompt, **options))
+        """Creates a job and returns at once. wait_for() follows it, now or later, from this or another process."""
+        return self._call(self._videos.CreateVideo, self._request(prompt, None, options))
+
+    def upload(self, media: Union[Path, bytes]) -> Input:
+        """Uploads a picture, a clip or a sound from a path or bytes. Content that the server already has is not sent again.
+
+        Pass the result as images, clips, audio or retake, or its `id` in a MediaRef of your own request.
+        """
+        return self._upload(medium_of(media))
 
     def wait_for(self, video_id: str, *, progress: Optional[OnProgress] = None,
                  preview: Optional[OnPreview] = None) -> Video:
-        """Until the job has ended: it as it is then, COMPLETED. Leaving it does not cancel it.
+        """Waits until the job has ended, and returns it, COMPLETED. Interrupting the call does not cancel the job.
 
-        JobFailed, JobCancelled: it ended so. Unreachable: the server stayed away for longer than `wait`; the job goes on.
+        Raises JobFailed or JobCancelled if it ended so, and Unreachable if the server was away for longer than `wait`; the job
+        then continues.
         """
         return self._follow(Job(self._wait, video_id=video_id), progress, preview, cancel=False)
 
     def download(self, video: Video, out: Path, artifact_id: Optional[str] = None) -> None:
-        """The clip's file, or the artifact of this id, checked against its digest."""
+        """Downloads the clip's file, or the artifact with this id, and checks its digest."""
         with PartFile(out) as part:
             self._download(video, artifact_of(video, artifact_id), part)
 
     def get(self, video_id: str) -> Video:
         return self._call(self._videos.GetVideo, GetVideoRequest(id=video_id))
 
-    def list(self, *, states: Any = (), page_size: int = 100) -> Iterator[Video]:
-        """All jobs, the newest first; states: Video.RUNNING, …, empty: any."""
-        request = ListVideosRequest(page_size=page_size, states=states)
+    def list(self, *, states: Any = (), text: str = "", after_id: str = "", oldest_first: bool = False,
+             page_size: int = 100) -> Iterator[Video]:
+        """All jobs, newest first, or with oldest_first the other way round.
+
+        states: only jobs in these, such as [Video.RUNNING]; empty: all. text: only jobs whose prompt contains each of these words.
+        after_id: only jobs that come after this one.
+        """
+        request = ListVideosRequest(page_size=page_size, states=states, text=text, after_id=after_id, ascending=oldest_first)
         while True:
             page = self._call(self._videos.ListVideos, request)
             yield from page.videos
             if not page.next_page_token:
                 return
-            request.page_token = page.next_page_token
+            request.after_id, request.page_token = "", page.next_page_token
 
     def cancel(self, video_id: str) -> Video:
         return self._call(self._videos.CancelVideo, CancelVideoRequest(id=video_id))
 
-    def delete(self, video_id: str) -> None:
-        """Record and files of a job that has ended."""
-        self._call(self._videos.DeleteVideo, DeleteVideoRequest(id=video_id))
+    def delete(self, video_id: str, *, cancel: bool = False) -> None:
+        """Deletes the record and the files of a job that has ended.
+
+        cancel: cancels a job that has not ended, and returns at once; the server deletes it when it has.
+        """
+        self._call(self._videos.DeleteVideo, DeleteVideoRequest(id=video_id, cancel=cancel))
 
     def estimate(self, prompt: str, **options: Unpack[Options]) -> Estimate:
-        return self._call(self._videos.EstimateVideo, make_request(prompt, **options))
+        return self._call(self._videos.EstimateVideo, self._request(prompt, None, options))
 
     def models(self) -> List[ModelInfo]:
         return list(self._call(self._models.ListModels, Empty()).models)
+
+    def _request(self, prompt: str, out: Optional[Path], options: Any) -> CreateVideoRequest:
+        request, uploads = build_request(prompt, out, options)
+        for medium in uploads:
+            medium.name_it(self._upload(medium).id)
+        return request
+
+    def _upload(self, medium: Medium) -> Input:
+        medium.measure()
+        retries = Retries(self._wait)
+        offset = 0
+        while True:
+            try:
+                offset = self._received(medium)
+                return self._videos.UploadInput(medium.requests(offset), metadata=self._metadata)
+            except grpc.RpcError as error:
+                time.sleep(retries.pause_after(error, offset))
+
+    def _received(self, medium: Medium) -> int:
+        """The offset from which the upload can continue: the bytes that the server has."""
+        try:
+            known = self._videos.GetInput(GetInputRequest(sha256=medium.header.sha256), timeout=self._timeout, metadata=self._metadata)
+        except grpc.RpcError as error:
+            if error.code() == grpc.StatusCode.NOT_FOUND:
+                return 0
+            raise
+        return medium.offset_after(known)
 
     def _call(self, method: Any, request: Any) -> Any:
         try:
@@ -135,12 +182,12 @@ class Client:
                 try:
                     self.cancel(job.id)
                 except KinoraError:
-                    pass  # nobody watches it any more: the server ends it by itself after its grace
+                    pass  # without a watch, the server cancels it after its grace period
             raise
         return job.completed()
 
     def _read(self, job: Job, progress: Optional[OnProgress], preview: Optional[OnPreview]) -> Optional[grpc.RpcError]:
-        """Reads one stream to its end: what broke it, None if nothing did."""
+        """Reads one stream to its end, and returns the error that broke it, if any."""
         method, request = job.next_call()
         events = getattr(self._videos, method)(request, metadata=self._metadata)
         try:
@@ -175,6 +222,6 @@ class Client:
 def generate(prompt: str, out: Optional[Path] = None, *, server: Optional[str] = None, token: Optional[str] = None,
              ca_file: Optional[str] = None, wait: float = 60.0, progress: Optional[OnProgress] = None,
              preview: Optional[OnPreview] = None, **options: Unpack[Options]) -> Clip:
-    """Client.generate() over a connection of its own."""
+    """Client.generate() with a new connection."""
     with Client(server, token=token, ca_file=ca_file, wait=wait) as client:
         return client.generate(prompt, out, progress=progress, preview=preview, **options)

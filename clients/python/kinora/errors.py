@@ -1,4 +1,4 @@
-"""What a call can end with instead of a clip."""
+"""The errors of this package."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from .messages import Video
 
 
 class KinoraError(Exception):
-    """Of all errors of this package."""
+    """The base class of all errors of this package."""
 
 
 class Unreachable(KinoraError):
-    """No server answers, or one without a model, for as long as `wait` says."""
+    """The server has been unreachable, or without a model, for `wait` seconds."""
 
 
 class CallError(KinoraError):
-    """The server said no: Refused for what a changed request may mend, else this.
+    """The call failed. The subclass Refused is for calls that the server rejected; others are faults of the server.
 
-    code: "INVALID_ARGUMENT"; reason: "SHAPE_TOO_LARGE", "" if there is none; fields: each wrong field and what it may be;
-    retry_seconds: when to try again, None if that does not help.
+    code: for example "INVALID_ARGUMENT". reason: for example "SHAPE_TOO_LARGE", or "". fields: each invalid field with a
+    description that names valid values. retry_seconds: when to retry; None if retrying does not help.
     """
 
     def __init__(self, code: str, message: str, reason: str = "", fields: Optional[Mapping[str, str]] = None,
@@ -34,11 +34,11 @@ class CallError(KinoraError):
 
 
 class Refused(CallError):
-    """The request is wrong, or the server takes none like it now."""
+    """The server rejected the call: the request is invalid, or the server does not accept it now."""
 
 
 class JobFailed(KinoraError):
-    """The job ended as FAILED; `video.error` says why."""
+    """The job FAILED; `video.error` says why."""
 
     def __init__(self, video: Video) -> None:
         self.video = video
@@ -46,7 +46,7 @@ class JobFailed(KinoraError):
 
 
 class JobCancelled(KinoraError):
-    """Somebody cancelled the job."""
+    """The job was cancelled."""
 
     def __init__(self, video: Video) -> None:
         self.video = video
@@ -54,25 +54,32 @@ class JobCancelled(KinoraError):
 
 
 class DamagedDownload(KinoraError):
-    """What came is not what the job's record says."""
+    """The downloaded data does not match the job's record."""
 
 
 _FAULTS = {"INTERNAL", "UNKNOWN", "DATA_LOSS", "ABORTED", "CANCELLED"}
 
 
 def from_rpc(error: Any) -> KinoraError:
-    """The error that a grpc.RpcError stands for, with what its details say."""
+    """The error for a grpc.RpcError, with its details."""
     code, message = error.code().name, error.details() or ""
     if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
-        return Unreachable(f"{code}: {message}")
+        return Unreachable(f"{code}: {with_hint(message)}")
     found: dict[str, Any] = {"reason": "", "fields": {}, "retry_seconds": None}
     for detail in _details(error):
         _read(detail, found)
     return (CallError if code in _FAULTS else Refused)(code, message, **found)
 
 
+def with_hint(message: str) -> str:
+    """gRPC's message about an unreachable server, with a hint at the likely mistake."""
+    if "last error" in message and ("Socket closed" in message or "Connection reset by peer" in message):
+        return message + "; a server that wants TLS closes connections without it: pass tls=True, or ca_file= with its authority"
+    return message
+
+
 def may_pass(error: Any) -> bool:
-    """Of an UNAVAILABLE: gRPC's own says nothing of why, a server's when to try again, or that this does not help."""
+    """Whether retrying after UNAVAILABLE can help: gRPC's own has no reason; a server's has a retry delay if it can."""
     found: dict[str, Any] = {"reason": "", "retry_seconds": None}
     for detail in _details(error):
         _read(detail, found)

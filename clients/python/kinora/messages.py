@@ -1,3 +1,3 @@
-"""The messages of the API: video_generation.proto of package kinora.v1."""
+"""The messages of the API, from kinora/v1/video_generation.proto."""
 
 from .v1.video_generation_pb2 import *  # noqa: F401,F403

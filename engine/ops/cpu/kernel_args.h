@@ -1,4 +1,4 @@
-// What the kernels of kernels.h take: raw pointers and sizes, with strides in elements.
+// Arguments of the kernels of kernels.h: raw pointers and sizes, with strides in elements.
 #ifndef KINORA_ENGINE_OPS_CPU_KERNEL_ARGS_H_
 #define KINORA_ENGINE_OPS_CPU_KERNEL_ARGS_H_
 
@@ -16,7 +16,7 @@ struct RowsView {
   Type type{};
 };
 
-// See Modulation in op_params.h. Null table: none.
+// See Modulation in op_params.h. Null table: no modulation.
 struct ModulationView {
   const float* table{};
   const float* base{};
@@ -64,50 +64,50 @@ struct ElementwiseArgs {
   int64_t head_width{};            // kGateHeads
 };
 
-// What happens to a finished row of sums. Columns [0, width) of c go to columns [0, width) of out.
+// Processing of finished rows of sums. Columns [0, width) of c go to columns [0, width) of out.
 struct EpilogueArgs {
   const float* c{};
   int64_t c_stride{};
-  const float* bias{};  // at the first column, or null
+  const float* bias{};  // for the first column on, or null
   Act activation{};
   enum Mode : int { kStore, kAdd, kGated } mode{};
   ModulationView gate{};
   int gate_slot{};
-  int64_t gate_column{};  // of the first column
+  int64_t gate_column{};  // the gate's column for the first column
   int64_t first_row{};    // index of row 0 in the gate's rows
   RowsView out{};
   int64_t rows{}, width{};
 };
 
-// The running softmax of one panel of queries against one block of keys. Columns are queries, of which `queries` are
+// The running softmax of one panel of queries against one block of keys. Columns are queries; the first `queries` are
 // computed.
 struct SoftmaxArgs {
-  float* s{};  // [keys, panel_columns]: logits in; out: weights exp2(…), a panel for `multiply`, bf16 pairs of keys if
-               // `type` says so
+  float* s{};  // [keys, panel_columns]. In: logits. Out: weights exp2(…) as a panel for `multiply`, in bf16 pairs of
+               // keys if `type` is kBfloat16
   Type type{};
   int64_t keys{}, queries{};
   float scale{};        // of the logits, positive
   const float* bias{};  // [queries, bias_stride] or null
   int64_t bias_stride{};
-  const int32_t* first_key{};  // [panel_columns]: keys before it and
-  const int32_t* last_key{};   // from it on are ignored (relative to this block; last_key is one past the end); both
-                               // null: all count
+  const int32_t* first_key{};  // [panel_columns]: first key that counts, in this block
+  const int32_t* last_key{};   // [panel_columns]: one past the last one; both null: all keys count
   float* maximum{};            // [panel_columns] running
   float* denominator{};        // [panel_columns] running
   float* sums{};               // [width, panel_columns] running, rescaled where the maximum grows; null: none yet
   int64_t width{};
 };
 
-// A run of depth in units of 32 bits (a float, or a pair of bf16): where it begins in a tile and how deep in a panel.
+// A run of depth in units of 32 bits (a float, or a pair of bf16): its start in a tile (a) and in a panel (b), and its
+// length.
 struct DepthRun {
   int64_t a{}, b{}, units{};
 };
 
-// Products of tiles that several taps share: a tap's rows are the same tile from another lane on.
+// Products with tiles that several taps share: each tap reads the same tile from another lane on.
 struct TapsArgs {
-  const void* tiles{};  // pack_lanes made them
+  const void* tiles{};  // packed by pack_lanes
   int64_t tile_bytes{}, tile_count{};
-  const int64_t* tile_rows{};  // [tile_count] results of each, at most TileShape::rows
+  const int64_t* tile_rows{};  // [tile_count]: results per tile, at most TileShape::rows
   const DepthRun* runs{};
   int64_t run_count{};
   const void* panels{};
@@ -116,15 +116,15 @@ struct TapsArgs {
   int64_t columns{};
   float* c{};  // [sum of tile_rows, columns]
   int64_t c_stride{};
-  bool first{};  // c = instead of c +=
+  bool first{};  // c = rather than c +=
 };
 
-// See PointwiseFunction in op_params.h; the two that need the C library's functions are not here.
+// The kinds of PointwiseFunction (op_params.h) that need no functions of the C library.
 enum class Curve : int { kLeakyRelu, kClamp };
 
 struct SnakeArgs {  // contiguous f32 [rows, width]
   const float* x;
-  float* out;  // elsewhere than x
+  float* out;  // must not overlap x
   int64_t rows, width;
   const float *frequency, *amplitude;  // [width]
   const float *up, *down;              // filters

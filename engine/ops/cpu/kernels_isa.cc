@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kScratch = kMaxRowWidth;
 
-// A vector function on a vector, or on one number.
+// Apply a vector function to a vector, or to one number.
 template <typename F>
 inline Vec Apply(Vec v, F f) {
   return f(v);
@@ -22,7 +22,7 @@ inline float Apply(float x, F f) {
   return f(Splat(x))[0];
 }
 
-// Each uses what stands in those before it.
+// Each file uses definitions of the files before it.
 // clang-format off
 #include "engine/ops/cpu/kernels_matmul.inc"
 #include "engine/ops/cpu/kernels_rows.inc"

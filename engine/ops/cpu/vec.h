@@ -1,5 +1,5 @@
 // Vectors of the instruction set this file is compiled for, through the compiler's vector extension.
-// Included by the kernels_*.cc files only, inside their namespace's translation unit.
+// Included only by kernels_isa.cc, which is compiled once per instruction set.
 #ifndef KINORA_ENGINE_OPS_CPU_VEC_H_
 #define KINORA_ENGINE_OPS_CPU_VEC_H_
 
@@ -31,7 +31,7 @@ inline Vec Load(const float* p) {
   return v;
 }
 inline void Store(Vec v, float* p) { __builtin_memcpy(p, &v, sizeof(v)); }
-inline Vec Splat(float x) { return x - Vec{}; }  // minus: 0 + x is no copy, it turns -0 into 0, and costs an addition
+inline Vec Splat(float x) { return x - Vec{}; }  // minus: 0 + x would turn -0 into 0, and so cost an addition
 inline Vec Max(Vec a, Vec b) { return a > b ? a : b; }
 inline Vec Min(Vec a, Vec b) { return a < b ? a : b; }
 
@@ -83,7 +83,7 @@ inline void StoreBf16(Vec v, uint16_t* p) {
   __builtin_memcpy(p, &h, sizeof(h));
 }
 
-// Lane by lane a bf16 pair: `low` in the low half.
+// Packs a bf16 pair per lane, with `low` in the low half.
 inline UVec PackPairs(Vec low, Vec high) {
 #if defined(__AVX512BF16__)
   const __m512i apart = (__m512i)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low);

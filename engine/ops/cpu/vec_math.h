@@ -1,4 +1,4 @@
-// Exponentials and activations of vectors, by polynomials. Included like vec.h.
+// Exponentials and activations of vectors, by polynomials. Included only where vec.h is.
 #ifndef KINORA_ENGINE_OPS_CPU_VEC_MATH_H_
 #define KINORA_ENGINE_OPS_CPU_VEC_MATH_H_
 

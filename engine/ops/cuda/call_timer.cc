@@ -12,7 +12,7 @@
 
 namespace kinora {
 
-// A page while a graph or a call under way has it.
+// A page that a graph or a call in progress holds.
 struct CallTimer::Site {
   Site(std::weak_ptr<CallTimer> timer, int64_t page, Took took)
       : timer(std::move(timer)), page(page), took(std::move(took)) {}
@@ -25,7 +25,7 @@ struct CallTimer::Site {
   const std::weak_ptr<CallTimer> timer;
   const int64_t page;
   const Took took;
-  uint64_t read = 0;  // of the page's calls, its earlier owners' included
+  uint64_t read = 0;  // number of the page's calls already read, including earlier owners'
   bool has_run = false;
 };
 
@@ -60,7 +60,7 @@ absl::Status CallTimer::Around(CudaStream& stream, absl::FunctionRef<absl::Statu
   KINORA_RETURN_IF_ERROR(CudaStatus(kernels::LaunchEndStamp(stamps, stream.handle()), "a stamp behind a call"));
   stream.Tell(shared_from_this());
   if (stream.capturing()) {
-    stream.AtEachRun([site, timer = shared_from_this()] {});  // the graph keeps them
+    stream.AtEachRun([site, timer = shared_from_this()] {});  // the graph keeps both alive
   } else {
     single_.push_back(site);
   }

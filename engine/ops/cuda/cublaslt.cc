@@ -16,9 +16,9 @@ namespace {
 
 using cublaslt::Status;
 
-constexpr int kCandidates = 8;    // of the library's heuristics, that a measurement chooses from
-constexpr int kTimedRuns = 3;     // of each, after one that is not timed
-constexpr int64_t kAligned = 16;  // bytes; no algorithm gains by more
+constexpr int kCandidates = 8;    // proposals of the library's heuristic, to be measured
+constexpr int kTimedRuns = 3;     // per candidate, after one that is not timed
+constexpr int64_t kAligned = 16;  // bytes; no algorithm gains from more
 constexpr char kElse[] =
     ": install the libraries of CUDA 13 (a toolkit, or the wheel nvidia-cublas) and name their folder in "
     "LD_LIBRARY_PATH, or use the cpu";
@@ -30,7 +30,7 @@ uint32_t AlignmentOf(const void* p) {
   return static_cast<uint32_t>(address & (~address + 1));
 }
 
-// The same product is seen by the library with rows and columns exchanged: its matrices are column after column.
+// CHECK-fails if the product breaks the rules of Product.
 void Check(const Product& p) {
   const DType in = p.a.dtype, out = p.d.dtype;
   KINORA_CHECK(in == p.b.dtype) << DTypeName(in) << " by " << DTypeName(p.b.dtype);
@@ -86,7 +86,8 @@ class Event {
 
 }  // namespace
 
-// The library's descriptors of a problem, and its algorithm.
+// The library's descriptors of a problem, and its algorithm. The library's matrices are column-major, so it sees the
+// product with rows and columns exchanged.
 struct Products::Plan {
   explicit Plan(const cublaslt::Functions& functions) : lt(functions) {}
   Plan(const Plan&) = delete;
@@ -106,7 +107,7 @@ struct Products::Plan {
 
   const cublaslt::Functions& lt;
   cublaslt::MatmulDesc desc = nullptr;
-  cublaslt::MatrixLayout left = nullptr, right = nullptr, result = nullptr;  // b, a and d as columns
+  cublaslt::MatrixLayout left = nullptr, right = nullptr, result = nullptr;  // b, a and d, column-major
   cublaslt::Preference preference = nullptr;
   std::vector<cublaslt::Algorithm> candidates;
   cublaslt::Algorithm algorithm{};
@@ -193,7 +194,7 @@ absl::StatusOr<cublaslt::Functions> OpenCublasLt(const std::string& file) {
   const auto refuse = [&file](const std::string& why) {
     return absl::FailedPreconditionError(absl::StrCat("device: cuda: ", file, " ", why, kElse));
   };
-  // Never closed: CUDA's libraries do not bear that while the process lives.
+  // Never closed: CUDA's libraries do not support that while the process runs.
   void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return refuse(absl::StrCat("cannot be opened (", dlerror(), ")"));
   cublaslt::Functions lt{};
@@ -229,7 +230,7 @@ absl::Status Products::Failed(Status status, const char* what) const {
     case Status::kArchMismatch:
       return absl::UnimplementedError(message);
     default: {
-      const cudaError_t error = cudaGetLastError();  // which may know more
+      const cudaError_t error = cudaGetLastError();  // may be more specific
       return error != cudaSuccess ? CudaStatus(error, message) : absl::InternalError(message);
     }
   }
@@ -239,7 +240,7 @@ absl::StatusOr<std::unique_ptr<Products::Plan>> Products::MakePlan(const Product
                                                                    const Problem& problem) const {
   auto plan = std::make_unique<Plan>(lt_);
   Status status = plan->Describe(problem);
-  if (status == Status::kSuccess && problem.bias) {  // whose alignment matters
+  if (status == Status::kSuccess && problem.bias) {  // its alignment matters
     status = lt_.MatmulDescSetAttribute(plan->desc, cublaslt::DescAttribute::kBiasPointer, &product.bias,
                                         sizeof product.bias);
   }
@@ -296,7 +297,7 @@ Status Products::Multiply(const Plan& plan, const cublaslt::Algorithm& algorithm
                     plan.result, p.d.data, plan.result, &algorithm, workspace.data(), workspace.bytes(), stream);
 }
 
-// The same result each time, so the last run's stands.
+// Every run computes the same result, so the last one's is valid.
 absl::Status Products::Tune(Plan& plan, const Problem& problem, const Product& product, const Buffer& workspace,
                             cudaStream_t stream) {
   const Event begin, end;

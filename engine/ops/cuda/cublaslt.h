@@ -1,4 +1,4 @@
-// Products of matrices on the device by cuBLASLt, which is opened when the backend is.
+// Matrix products on the device by cuBLASLt, which is loaded when the backend is opened.
 //
 //   Product p{.m = rows, .n = out, .k = in,
 //             .a = {x, DType::kBF16, in}, .b = {w, DType::kBF16, in, /*transposed=*/true}, .d = {y, DType::kBF16,
@@ -22,8 +22,8 @@
 
 namespace kinora {
 
-// As dlopen finds `file`. FailedPrecondition: it is missing, incomplete or of another major version; the sentence says
-// what to do.
+// Loads `file`, as dlopen finds it. Fails with FailedPrecondition if it is missing, incomplete or of another major
+// version; the message says what to do.
 absl::StatusOr<cublaslt::Functions> OpenCublasLt(const std::string& file);
 
 // A matrix in device memory, row after row.
@@ -31,19 +31,19 @@ struct Operand {
   void* data = nullptr;
   DType dtype = DType::kF32;
   int64_t stride = 0;        // elements from one row to the next
-  bool transposed = false;   // stored as columns by rows; never of d
-  int64_t batch_stride = 0;  // elements from one matrix of the batch to the next; 0 in a or b: all use the same
+  bool transposed = false;   // stored as [columns, rows]; not for d
+  int64_t batch_stride = 0;  // elements from one matrix of the batch to the next; 0 for a or b: one matrix for all
 };
 
-// d[m, n] = activation(alpha · a[m, k] · b[k, n] + bias) (+ d), for each of the batch. Float32 sums; a and b both f32
-// (true float32, no TF32) with d f32, or both bf16 with d bf16 or f32. No alignment is needed beyond the elements'; 16
-// bytes of addresses, strides and widths make it fast.
+// d[m, n] = activation(alpha · a[m, k] · b[k, n] + bias) (+ d), for each matrix of the batch. Sums are float32. a and
+// b are both f32 (true float32, no TF32) with d f32, or both bf16 with d bf16 or f32. Only the elements' own alignment
+// is required; products are fast if addresses, strides and widths are multiples of 16 bytes.
 struct Product {
   int64_t m = 0, n = 0, k = 0;
   Operand a, b, d;
   int batch = 1;
   float alpha = 1.0f;
-  bool add = false;            // to d; without an activation only
+  bool add = false;            // add to d; not with gelu
   const void* bias = nullptr;  // [n] of d's dtype
   bool gelu = false;           // tanh form, after the bias
 };
@@ -52,20 +52,20 @@ class Products {
  public:
   struct Options {
     std::string library = cublaslt::kLibrary;  // as dlopen finds it
-    std::string tuning_file;                   // "": nothing is measured or kept
-    std::string device;                        // a name for it and its driver, in that file
+    std::string tuning_file;                   // empty: nothing is measured or kept
+    std::string device;                        // name of the device and its driver in tuning_file
   };
-  // On the current device, for workspaces of that size. FailedPrecondition: as OpenCublasLt.
+  // Opens the library on the current device, for workspaces of workspace_bytes. Fails as OpenCublasLt does.
   static absl::StatusOr<std::unique_ptr<Products>> Open(int64_t workspace_bytes, Options options);
   ~Products();
 
-  // Enqueues it. The first time that a problem is met outside of a capture, candidates are timed on the stream (and
-  // waited for) unless it adds to d. Unimplemented: the library has no algorithm for it. CHECK-fails on what Product
-  // does not allow. workspace: what no other stream uses.
+  // Enqueues the product. When a problem first occurs outside a capture, times candidate algorithms on the stream and
+  // waits for them, unless the product adds to d. Fails with Unimplemented if the library has no algorithm for it.
+  // CHECK-fails on a product that the rules of Product do not allow. workspace: memory that no other stream uses.
   absl::Status Run(const Product& product, const Buffer& workspace, cudaStream_t stream);
-  // Whether the library has an algorithm for it; looks at no contents.
+  // Whether the library has an algorithm for the product. Reads no operand's contents.
   bool Supports(const Product& product) { return Candidates(product) > 0; }
-  // How many it proposes, at most eight.
+  // Returns the number of algorithms that the library proposes, at most eight.
   int Candidates(const Product& product);
 
  private:

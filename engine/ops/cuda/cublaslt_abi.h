@@ -1,5 +1,6 @@
 // The part of cuBLASLt's C interface that this engine calls, version 13, so that no build needs the library's header.
-// tests/simt/cublaslt/cublaslt_abi_test.cc holds every value, size and parameter to the real one where it is installed.
+// tests/simt/cublaslt/cublaslt_abi_test.cc compares every value, size and parameter with the real header where it is
+// installed.
 #ifndef KINORA_ENGINE_OPS_CUDA_CUBLASLT_ABI_H_
 #define KINORA_ENGINE_OPS_CUDA_CUBLASLT_ABI_H_
 
@@ -12,7 +13,7 @@
 namespace kinora::cublaslt {
 
 inline constexpr char kLibrary[] = "libcublasLt.so.13";
-inline constexpr size_t kMajorVersion = 13;  // of GetVersion() / 10000
+inline constexpr size_t kMajorVersion = 13;  // GetVersion() / 10000
 
 enum class Status : uint32_t {
   kSuccess = 0,
@@ -27,9 +28,9 @@ enum class Status : uint32_t {
 };
 enum class ComputeType : uint32_t { k32F = 68 };  // float32 products and sums, no TF32
 enum class Operation : int32_t { kNone = 0, kTranspose = 1 };
-// GELU is the tanh form; a bias has as many elements as D has rows and is added before it.
+// GELU is the tanh form; a bias has as many elements as D has rows and is added before GELU.
 enum class Epilogue : uint32_t { kDefault = 1, kBias = 4, kGelu = 32, kGeluBias = 36 };
-// Bits: where partial sums of a split depth are kept. Without any a depth is not split.
+// Bits: where the partial sums of a split depth are kept. Without any, the depth is not split.
 enum ReductionScheme : uint32_t { kInPlace = 1, kInComputeType = 2, kInOutputType = 4 };
 
 enum class DescAttribute : uint32_t {
@@ -46,13 +47,13 @@ enum class LayoutAttribute : uint32_t {
 enum class PreferenceAttribute : uint32_t {
   kMaxWorkspaceBytes = 1,  // uint64
   kReductionSchemes = 3,   // uint32, bits of ReductionScheme
-  kMinAlignmentA = 5,      // uint32, bytes; so are the next
+  kMinAlignmentA = 5,      // uint32, bytes; also the next three
   kMinAlignmentB = 6,
   kMinAlignmentC = 7,
   kMinAlignmentD = 8,
 };
 
-// What the library makes and destroys; column-major matrices.
+// Objects that the library creates and destroys. Matrices are column-major.
 using Handle = struct HandleOpaque*;
 using MatmulDesc = struct MatmulDescOpaque*;
 using MatrixLayout = struct MatrixLayoutOpaque*;
@@ -69,7 +70,7 @@ struct HeuristicResult {
   int32_t reserved[4];
 };
 
-// cublasLtCreate and so on.
+// The library's functions: cublasLtCreate and so on.
 struct Functions {
   Status (*Create)(Handle* handle);
   Status (*Destroy)(Handle handle);

@@ -1,5 +1,5 @@
-// Attention: by cuDNN where it has an engine and pays for its plan, else as two products around a softmax; few queries
-// over many keys in chunks by a kernel of our own.
+// Attention: by cuDNN if it has an engine and the plan pays off, otherwise as two products around a softmax. Attention
+// in chunks, of few queries over many keys, has a kernel of our own.
 #include <algorithm>
 #include <utility>
 
@@ -11,8 +11,8 @@
 namespace kinora {
 namespace {
 
-// A plan costs 0.7 s. Causal attention is the text encoder's, where every prompt has another length: below this many
-// queries the products of one prompt take less than its plan would.
+// Building a plan takes 0.7 s. The text encoder's attention is causal, and every prompt has another length: below this
+// many queries, the products of one prompt take less time than its plan.
 constexpr int64_t kLeastCausalQueries = 2048;
 
 void* At(const Tensor& t, int64_t row) {
@@ -24,7 +24,8 @@ struct BatchRun {
   int first, count, step;
 };
 
-// The longest run from `first` on. Equal keys for all (a step of 0) are a run where queries may be stacked.
+// Returns the longest run from `first` on. Batches with the same keys (a step of 0) form a run only if their queries
+// may be stacked.
 BatchRun RunFrom(const AttentionOptions& o, int first, bool stackable) {
   BatchRun run{.first = first, .count = 1, .step = 0};
   for (int b = first + 1; b < o.batch; ++b) {
@@ -49,10 +50,10 @@ Extents ExtentsOf(const Tensor& q, const Tensor& k, const AttentionOptions& o) {
           .kv_heads = o.kv_heads > 0 ? o.kv_heads : o.heads};
 }
 
-// A window that holds every key before a query is none.
+// Returns 0, no window, if the window covers every key before a query.
 int64_t WindowOf(const AttentionOptions& o, int64_t queries) { return o.causal && o.window < queries ? o.window : 0; }
 
-// One call of cuDNN for a run of batches.
+// The shape of one call of cuDNN for a run of batches.
 CudnnAttention ShapeOf(const BatchRun& run, const Extents& e, const Tensor& q, const Tensor& k, const Tensor& v,
                        const AttentionOptions& o, const Tensor& out) {
   const bool stacked = run.count > 1 && run.step == 0;

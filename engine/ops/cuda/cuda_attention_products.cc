@@ -1,6 +1,6 @@
-// Attention as two products around a softmax, for what cuDNN does not take: float32, mixtures of types, queries that
-// see no key, causal attention of a prompt's length. Logits lie in scratch memory, for as many heads and queries at a
-// time as fit.
+// Attention as two products around a softmax, for cases that do not go to cuDNN: float32, mixtures of types, queries
+// that see no key, causal attention of a prompt's length. The scratch memory holds the logits of as many heads and
+// queries at a time as fit.
 #include <algorithm>
 
 #include "engine/base/status_macros.h"
@@ -15,9 +15,9 @@ namespace {
 
 constexpr int64_t kPadding = 4096;  // between the pieces of scratch memory
 
-// Heads of one width beside each other in rows: [rows, count · width], `stride` elements from one head to the next.
+// Heads of one width, side by side in rows: [rows, count · width], `stride` elements from one head to the next.
 struct Heads {
-  Tensor rows;  // of the first of them
+  Tensor rows;  // of the first head
   int64_t stride;
 };
 
@@ -34,7 +34,7 @@ Operand OperandOf(const Heads& heads, bool transposed = false) {
           .batch_stride = heads.stride};
 }
 
-// As `dtype`: itself, or a copy of its first head.
+// Returns heads in `dtype`: `from` itself, or a converted copy of its first head.
 absl::StatusOr<Heads> Converted(const Heads& from, DType dtype, Scratch& scratch, cudaStream_t stream) {
   if (from.rows.dtype() == dtype) return from;
   const Tensor to = scratch.Take(dtype, from.rows.shape());
@@ -43,7 +43,7 @@ absl::StatusOr<Heads> Converted(const Heads& from, DType dtype, Scratch& scratch
   return Heads{to, 0};
 }
 
-// [heads · rows, keys] with rows of whole vectors.
+// Allocates [heads · rows, keys] with rows of whole vectors.
 Heads Matrices(DType dtype, int64_t heads, int64_t rows, int64_t keys, Scratch& scratch) {
   const int64_t stride = (keys + 7) / 8 * 8;
   const Tensor whole = scratch.Take(dtype, {heads * rows, stride});
@@ -66,7 +66,7 @@ kernels::Softmax SoftmaxOf(const AttentionOptions& o, const Heads& logits, const
           .window = o.causal ? o.window : 0};
 }
 
-// out = weights · v, for each of `batch` heads; one head where the products' type is wider than out's.
+// out = weights · v, for each of `batch` heads; batch must be 1 if the products' type is wider than out's.
 absl::Status MultiplyValues(absl::FunctionRef<absl::Status(const Product&)> run, const Heads& weights, const Heads& v,
                             const Heads& out, int batch, Scratch& scratch, cudaStream_t stream) {
   const bool narrows = weights.rows.dtype() == DType::kF32 && out.rows.dtype() != DType::kF32;
@@ -95,17 +95,17 @@ struct CudaOps::ProductAttention {
     return q.dtype() != dtype() || k.dtype() != dtype() || v.dtype() != dtype() ||
            (dtype() == DType::kF32 && out.dtype() != DType::kF32);
   }
-  // What the products are computed in.
+  // The dtype in which the products are computed.
   DType dtype() const {
     const bool all = q.dtype() == DType::kBF16 && k.dtype() == DType::kBF16 && v.dtype() == DType::kBF16;
     return all ? DType::kBF16 : DType::kF32;
   }
 };
 
-// What is computed at a time.
+// The heads and queries that are computed at a time.
 struct CudaOps::AttentionPart {
   int batch;
-  int64_t kv_head, kv_heads;  // the first one of keys, and how many
+  int64_t kv_head, kv_heads;  // first key head, and number of key heads
   int64_t query, queries;
 };
 
@@ -121,7 +121,7 @@ void CudaOps::AttendByProducts(const Tensor& q, const Tensor& k, const Tensor& v
                            .key_end = KeysThatCount(k, options),
                            .width = q.width() / options.heads,
                            .kv_heads = options.kv_heads > 0 ? options.kv_heads : options.heads};
-  // Of a head's scratch memory: what a query needs, and what its keys and values do when they are converted.
+  // Scratch memory of a head: bytes per query, and its keys and values if they are converted.
   const int64_t logits = (a.key_end + 7) / 8 * 8 * (a.dtype() == DType::kBF16 ? 4 + 2 : 4);
   const int64_t row_bytes = logits + (a.converts() ? 2 * a.width * 4 : 0);
   const int64_t room = scratch_.bytes() - kPadding - (a.converts() ? 2 * a.key_end * a.width * 4 : 0);
@@ -146,7 +146,7 @@ void CudaOps::AttendByProducts(const Tensor& q, const Tensor& k, const Tensor& v
   });
 }
 
-// Queries of heads kv_head · group + member, of which each reads its own head of keys.
+// Computes one query head for each key head of the part: query head kv_head · group + member reads key head kv_head.
 absl::Status CudaOps::AttendPart(const ProductAttention& a, const AttentionPart& part, int64_t member,
                                  cudaStream_t stream) {
   const AttentionOptions& o = a.options;

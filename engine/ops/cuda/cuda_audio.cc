@@ -67,7 +67,7 @@ void CudaOps::Snake(const Tensor& x, const AntiAliasedSnake& snake, Tensor out) 
                    [&](cudaStream_t stream) { return kernels::LaunchSnake(KernelSnake(x, snake, out), stream); });
 }
 
-// Its result is written where the convolution's taps read it, and not once more.
+// The snake kernel writes its result directly where the convolution's taps read it.
 void CudaOps::SnakeThenConv(const Tensor& x, const AntiAliasedSnake& snake, const Weight& w, const ConvAxis& time,
                             Accumulate accumulate, Tensor bent, Tensor out) {
   const bool gathers =

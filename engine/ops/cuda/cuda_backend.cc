@@ -1,4 +1,4 @@
-// Linked where the build has CUDA; no_cuda_backend.cc elsewhere.
+// Linked into builds with CUDA; other builds link no_cuda_backend.cc.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -19,7 +19,7 @@ constexpr int kLeastMajor = 8;  // Ampere: bf16 in tensor cores, cp.async
 
 std::string Version(int version) { return absl::StrCat(version / 1000, ".", version % 1000 / 10); }
 
-// Why this process cannot use a device, in a sentence that says what to do.
+// Returns why this process cannot use a device, and what to do about it.
 absl::Status Unusable(cudaError_t error) {
   constexpr char kElse[] = ", or use the cpu";
   int driver = 0;

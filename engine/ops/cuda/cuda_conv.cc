@@ -1,6 +1,7 @@
-// Convolutions. One tap over every pixel is a linear layer. bf16 with channels that tensor cores take goes to cuDNN,
-// which knows no padding but zeros: frames that other padding touches are copied with it into the scratch memory, and
-// no others. Everything else, and float32 always, is the pixels under the taps as rows, and a product.
+// Convolutions. One tap over every pixel is a linear layer. bf16 convolutions with channel counts that suit tensor
+// cores go to cuDNN, which supports only padding with zeros: frames that other padding touches, and only those, are
+// copied with their padding into the scratch memory. All other convolutions, and all of float32, gather the pixels
+// under the taps as rows of a product.
 #include <algorithm>
 
 #include "absl/container/inlined_vector.h"
@@ -14,7 +15,7 @@
 namespace kinora {
 namespace {
 
-constexpr int64_t kVector = 8;             // elements that cuDNN and the kernels take at a time
+constexpr int64_t kVector = 8;             // elements that cuDNN and the kernels process at a time
 constexpr int64_t kScratchPadding = 1024;  // between the pieces
 
 int64_t RoundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
@@ -23,7 +24,7 @@ bool IsTrivial(const ConvAxis& axis) {
   return axis.kernel == 1 && axis.stride == 1 && axis.before == 0 && axis.after == 0;
 }
 
-// Frames between the first and the last that one output reads.
+// Returns the distance from the first to the last frame that one output reads.
 int64_t Span(const ConvAxis& axis) { return int64_t{axis.dilation} * (axis.kernel - 1); }
 
 bool PadsOtherwise(const ConvAxis& axis) {
@@ -52,7 +53,7 @@ kernels::Im2colAxis KernelAxis(const ConvAxis& axis, int64_t extent, int64_t out
           .edge = KernelEdge(axis.padding)};
 }
 
-// Of an axis whose padding is copied: each position of the padded extent.
+// The axis when padding is copied: one output for each position of the padded extent.
 kernels::Im2colAxis PaddedAxis(const ConvAxis& axis, int64_t extent) {
   return {.extent = extent,
           .outputs = extent + axis.before + axis.after,
@@ -70,8 +71,8 @@ bool SuitsCudnn(const Tensor& x, const Weight& w, const ConvOptions& options, co
          Aligned(x) && Aligned(out);
 }
 
-// Frames [begin, end) of the result, computed from frames [from, from + frames) of x, which may lie before and after
-// it. `copied`: they are copied with their padding, else they lie in x and time is not padded.
+// Frames [begin, end) of the result, computed from frames [from, from + frames) of x, which may begin before x and end
+// after it. copied: the frames are copied with their padding; otherwise they are read from x, without padding in time.
 struct FrameRun {
   int64_t begin, end;
   int64_t from, frames;
@@ -79,7 +80,7 @@ struct FrameRun {
 };
 using FrameRuns = absl::InlinedVector<FrameRun, 8>;
 
-// [begin, end) in equal runs of at most `most` results.
+// Adds [begin, end) in equal runs of at most `most` results.
 void AddCopied(int64_t begin, int64_t end, int64_t most, const ConvAxis& time, FrameRuns& runs) {
   if (begin >= end) return;
   const int64_t count = (end - begin + most - 1) / most, size = (end - begin + count - 1) / count;
@@ -89,8 +90,8 @@ void AddCopied(int64_t begin, int64_t end, int64_t most, const ConvAxis& time, F
   }
 }
 
-// How the frames of a convolution are computed where time or space have padding of another kind than zeros. Empty: not
-// even one fits the scratch memory. Frames that touch no such padding are read where they lie.
+// Divides the frames of a convolution whose padding in time or space is not zeros into runs. Frames that touch no such
+// padding are read in place. Returns no runs if not even one frame fits the scratch memory.
 FrameRuns RunsOf(const ConvAxis& time, int64_t frames, int64_t outputs, bool space, int64_t frame_bytes) {
   FrameRuns runs;
   const int64_t fit = (kScratchBytes - kScratchPadding) / frame_bytes - Span(time) - 1;
@@ -100,7 +101,7 @@ FrameRuns RunsOf(const ConvAxis& time, int64_t frames, int64_t outputs, bool spa
     AddCopied(0, outputs, most, time, runs);
     return runs;
   }
-  // The first result that reads no frame before x, and after it the first that reads one behind it.
+  // front: the first result that reads no frame before x; back: the first one after it that reads a frame past x.
   const int64_t front = std::min<int64_t>(outputs, (time.before + time.stride - 1) / time.stride);
   const int64_t last = frames - 1 - Span(time) + time.before;
   const int64_t back = std::clamp<int64_t>(last < 0 ? 0 : last / time.stride + 1, front, outputs);
@@ -137,7 +138,7 @@ class CudaOps::CudnnConv {
     }
   }
 
-  // False: there is no engine for it.
+  // Returns false if cuDNN has no engine for it, or no frame fits the scratch memory.
   absl::StatusOr<bool> Plan(CudnnPlans& plans) {
     for (const FrameRun& run : runs_) {
       const absl::StatusOr<const CudnnPlan*> plan = plans.For(ShapeOf(run));
@@ -213,9 +214,9 @@ class CudaOps::CudnnConv {
   const Weight& w_;
   const ConvOptions& options_;
   const Tensor& out_;
-  const bool space_;                                // its padding is copied
+  const bool space_;                                // padding of height and width is copied
   bool keep_time_ = false;                          // cuDNN pads time
-  int64_t height_ = x_.dim(1), width_ = x_.dim(2);  // of what cuDNN sees
+  int64_t height_ = x_.dim(1), width_ = x_.dim(2);  // as cuDNN sees them
   FrameRuns runs_;
   absl::InlinedVector<const CudnnPlan*, 8> plans_;
 };
@@ -242,7 +243,8 @@ absl::Status CudaOps::MultiplyColumns(const Weight& w, const MatmulOptions& opti
                                       const Tensor& out) {
   const Weight flat(w.dtype(), w.out(), 1, w.taps() * w.in(), w.has_bias(), w.storage());  // the same rows
   const int64_t stride = RoundUp(flat.in(), kVector), positions = out.rows();
-  const int64_t row_bytes = stride * DTypeSize(w.dtype()) + w.out() * DTypeSize(DType::kF32);  // what a product needs
+  const int64_t row_bytes =
+      stride * DTypeSize(w.dtype()) + w.out() * DTypeSize(DType::kF32);  // bytes per row of a product
   const int64_t most = std::max<int64_t>(1, (kScratchBytes - kScratchPadding) / row_bytes);
   for (int64_t first = 0; first < positions; first += most) {
     const int64_t count = std::min(most, positions - first);

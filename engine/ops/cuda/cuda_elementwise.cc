@@ -1,4 +1,4 @@
-// Elementwise ops: each one launch of the elementwise kernel.
+// Elementwise ops: one launch of the elementwise kernel per op.
 #include "engine/ops/cuda/cuda_ops.h"
 #include "engine/ops/cuda/cuda_views.h"
 #include "engine/ops/op_checks.h"

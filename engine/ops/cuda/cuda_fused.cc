@@ -1,5 +1,5 @@
-// A residual and the norms after it: one launch of the row norm kernel, for a product one per block of rows that fits
-// the scratch memory.
+// Residual updates with the norms after them: one launch of the row norm kernel or, for a product, one per block of
+// rows that fits the scratch memory.
 #include <algorithm>
 
 #include "engine/ops/cuda/cuda_ops.h"
@@ -10,7 +10,7 @@
 namespace kinora {
 namespace {
 
-// The part of an output that lies in rows [begin, …) of its residual; false: none.
+// Sets `output` to the part of `normed` for rows [begin, …) of the residual. Returns false if there is none.
 bool OutputFrom(const NormedOutput& normed, int64_t begin, kernels::ModulatedOutput& output) {
   if (!normed.out.defined() || normed.out.rows() <= begin) return false;
   const ScaleShift& m = normed.modulation;
@@ -22,7 +22,8 @@ bool OutputFrom(const NormedOutput& normed, int64_t begin, kernels::ModulatedOut
   return true;
 }
 
-// What `update` says of the rows [begin, end) of its residual. y: the product of the first of those, or undefined.
+// Returns the kernel's arguments for rows [begin, end) of the residual. y: the product for the first of these rows, or
+// undefined.
 kernels::RowNorm RowsOf(const ResidualUpdate& update, const Tensor& y, int64_t begin, int64_t end) {
   kernels::RowNorm norm{.rows = end - begin,
                         .width = update.x.width(),
@@ -42,7 +43,7 @@ kernels::RowNorm RowsOf(const ResidualUpdate& update, const Tensor& y, int64_t b
   return norm;
 }
 
-// Rows of the residual that something is done with: those of y, and those of the outputs.
+// Returns the number of rows of the residual that y or an output covers.
 int64_t RowsTouched(int64_t y_rows, const ResidualUpdate& update) {
   int64_t rows = y_rows;
   for (const NormedOutput& normed : update.normed) {
@@ -51,7 +52,7 @@ int64_t RowsTouched(int64_t y_rows, const ResidualUpdate& update) {
   return rows;
 }
 
-// The kernel writes both outputs in one type.
+// Whether one kernel can write both outputs: they must have one type.
 bool OneKernelWrites(const NormedOutputs& normed) {
   return !normed[0].out.defined() || !normed[1].out.defined() || normed[0].out.dtype() == normed[1].out.dtype();
 }
@@ -71,7 +72,7 @@ void CudaOps::AddThenNorms(const Tensor& y, const ResidualUpdate& update) {
   });
 }
 
-// The product is rounded to the residual's dtype between the two, as between two layers.
+// The product is rounded to the residual's dtype before it is added, as between two layers.
 void CudaOps::MatmulThenNorms(const Tensor& x, const Weight& w, const ResidualUpdate& update) {
   CheckResidualUpdate(x.rows(), w.out(), update);
   const int64_t rows = RowsTouched(x.rows(), update), row_bytes = w.out() * DTypeSize(update.x.dtype());

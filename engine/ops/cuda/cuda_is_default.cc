@@ -1,4 +1,4 @@
-// Of builds whose devices are real.
+// Linked into builds with real devices; builds with the simulated device link tests/simt/cuda_is_default.cc.
 #include "engine/ops/backend_kinds.h"
 
 namespace kinora {

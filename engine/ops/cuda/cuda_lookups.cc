@@ -1,4 +1,4 @@
-// Lookups: each one launch.
+// Lookups: one launch per op.
 #include "engine/ops/cuda/cuda_ops.h"
 #include "engine/ops/cuda/cuda_views.h"
 #include "engine/ops/op_checks.h"
@@ -6,7 +6,7 @@
 
 namespace kinora {
 
-// An id that the table has not makes its row NaN: a device has no way to stop the process.
+// An id outside the table makes its row NaN, since a kernel cannot stop the process.
 void CudaOps::GatherRows(const Tensor& table, const Tensor& ids, float factor, Tensor out) {
   CheckFloat(table);
   CheckFloat(out);

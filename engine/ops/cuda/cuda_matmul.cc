@@ -1,4 +1,4 @@
-// Linear layers: one product of the library where its epilogue can do the rest; otherwise row blocks that fit the
+// Linear layers: one product of the library if its epilogue can do the rest; otherwise blocks of rows that fit the
 // scratch memory, each a product and a kernel.
 #include <algorithm>
 
@@ -26,7 +26,7 @@ kernels::NormActivation KernelActivation(Activation activation) {
   return kernels::NormActivation::kNone;
 }
 
-// x · wᵀ and no more. x is of the weight's dtype.
+// Returns the product x · wᵀ alone. x must have the weight's dtype.
 Product ProductOf(const Tensor& x, const Weight& w, const Tensor& out) {
   const CudaWeight& stored = CudaWeight::Of(w);
   return {.m = x.rows(),
@@ -42,7 +42,7 @@ const void* BiasFor(const Weight& w, DType out) {
   return w.has_bias() ? (out == DType::kF32 ? stored.bias : stored.bias_bf16).data() : nullptr;
 }
 
-// With bias, activation and sum in the library's epilogue.
+// Returns the product with bias, activation and sum in the library's epilogue.
 Product Fused(const Tensor& x, const Weight& w, const MatmulOptions& options, const Tensor& out) {
   Product product = ProductOf(x, w, out);
   product.bias = BiasFor(w, out.dtype());
@@ -51,14 +51,14 @@ Product Fused(const Tensor& x, const Weight& w, const MatmulOptions& options, co
   return product;
 }
 
-// Whether the library could have an epilogue for it.
+// Whether the library may have an epilogue for these options.
 bool MayFuse(const Weight& w, const MatmulOptions& options, DType out) {
   if (w.dtype() == DType::kF32 && out != DType::kF32) return false;
   if (options.accumulate == Accumulate::kGated || options.activation == Activation::kSilu) return false;
   return options.accumulate == Accumulate::kNo || options.activation == Activation::kNone;
 }
 
-// Rows that share elements, as the frames of a sound do, are no matrix of the library's.
+// Whether rows share elements, like the frames of a sound; the library does not support such matrices.
 bool Overlap(const Tensor& x) { return x.rows() > 1 && x.row_stride() < x.width(); }
 
 }  // namespace
@@ -84,7 +84,7 @@ absl::Status CudaOps::RunMatmul(const Tensor& x, const Weight& w, const MatmulOp
   int64_t block = std::max<int64_t>(1, (scratch_.bytes() - kPadding) / row_bytes);
   const bool gated = options.accumulate == Accumulate::kGated;
   const Tensor& row = options.gate.modulation.row;
-  const int64_t period = gated && row.defined() ? row.elements() : 1;  // of the gate's rows
+  const int64_t period = gated && row.defined() ? row.elements() : 1;  // period of the gate's rows
   if (block > period) block = block / period * period;
   for (int64_t begin = 0, end; begin < x.rows(); begin = end) {
     end = std::min(x.rows(), begin + block);

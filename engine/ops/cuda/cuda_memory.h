@@ -9,18 +9,18 @@
 
 namespace kinora {
 
-// Aligned to 256 bytes; nothing lies behind the end. ResourceExhausted with the size, what is free, and `what` it is
-// for.
+// Allocates device memory, aligned to 256 bytes; nothing past the end is readable. Fails with ResourceExhausted, naming
+// the size, the free memory, and `what` it is for.
 absl::StatusOr<Buffer> AllocateOnDevice(int64_t bytes, std::string_view what);
-// Pinned: the device copies from and to it without a stop in between.
+// Allocates pinned host memory, which the device copies from and to directly. Fails as AllocateOnDevice does.
 absl::StatusOr<Buffer> AllocatePinned(int64_t bytes, std::string_view what);
 
-// Hands out pieces of the scratch memory to one op; all of it is free again for the next one on the stream.
+// Allocates pieces of the scratch memory for one op. The next op on the stream may use all of it again.
 class Scratch {
  public:
   explicit Scratch(const Buffer& memory) : memory_(memory) {}
   int64_t left() const { return memory_.bytes() - used_; }
-  // CHECK-fails beyond left(): an op cuts its work into pieces that fit.
+  // CHECK-fails beyond left(): an op must divide its work into parts that fit.
   Tensor Take(DType dtype, const Shape& shape);
 
  private:

@@ -1,4 +1,4 @@
-// Norms, modulation, gated residuals and rotations: each one launch.
+// Norms, modulation, gated residuals and rotations: one launch per op.
 #include "engine/ops/cuda/cuda_ops.h"
 #include "engine/ops/cuda/cuda_views.h"
 #include "engine/ops/op_checks.h"

@@ -1,5 +1,5 @@
-// The CUDA backend: products by cuBLASLt, attention and convolutions by cuDNN where it has engines for them, everything
-// else by the kernels of this tree. One file for each family of ops.
+// The CUDA backend: cuBLASLt for products, cuDNN for attention and convolutions where it has an engine, the kernels of
+// this tree for everything else. Each family of ops has its own file.
 #ifndef KINORA_ENGINE_OPS_CUDA_CUDA_OPS_H_
 #define KINORA_ENGINE_OPS_CUDA_CUDA_OPS_H_
 
@@ -19,11 +19,12 @@ namespace kinora {
 
 class CudaOps : public Ops {
  public:
-  // On the current device. `pool` reads weights and outlives the ops. ResourceExhausted: no room for the workspaces.
-  // FailedPrecondition: a library is missing, or too old; the message names it and what to do.
+  // Creates ops on the current device. `pool` reads weights and must outlive the ops. Fails with ResourceExhausted if
+  // there is no room for the workspaces, or with FailedPrecondition if a library is missing or too old; the message
+  // names it and says what to do.
   static absl::StatusOr<std::unique_ptr<CudaOps>> Create(ThreadPool& pool, const Products::Options& products);
 
-  // The same on a stream and workspaces of its own; plans and measurements are shared.
+  // Returns ops with their own stream and workspaces that share plans and measurements with these.
   absl::StatusOr<std::unique_ptr<CudaOps>> Branch() const;
 
   CudaStream& stream() override { return *stream_; }
@@ -83,20 +84,20 @@ class CudaOps : public Ops {
   void GuidedEulerStep(const Prediction& prediction, const Tensor& sigmas, Tensor z) override;
 
  private:
-  // How rows of weights come to the device: a piece of pinned memory for each thread of the pool, kept for the next
-  // weight, and as much of the scratch memory where they are not laid out as they are read.
+  // Memory for rows of weights on their way to the device, one for each thread of the pool: pinned memory, kept for the
+  // next weight. Rows that are not stored as they are read also pass through an equal part of the scratch memory.
   struct Staging {
     Staging() = default;
     Staging(const Staging&) = delete;
     Staging& operator=(const Staging&) = delete;
     ~Staging();
     Buffer pinned;
-    cudaEvent_t left = nullptr;  // when what was last copied from it has been read
+    cudaEvent_t left = nullptr;  // recorded after the last copy from `pinned`
   };
 
   CudaOps(std::unique_ptr<CudaStream> stream, ThreadPool& pool) : stream_(std::move(stream)), pool_(pool) {}
   static absl::StatusOr<std::unique_ptr<CudaOps>> WithWorkspaces(ThreadPool& pool);
-  // Whether x · wᵀ + bias is one call of the library, without the scratch memory.
+  // Whether x · wᵀ + bias is one call of the library that needs no scratch memory.
   bool IsOneProduct(const Tensor& x, const Weight& w, const Tensor& out) const;
   absl::Status RunProduct(const Product& product) {
     return products_->Run(product, product_workspace_, stream_->handle());
@@ -106,18 +107,18 @@ class CudaOps : public Ops {
                           const Tensor& out);
   absl::Status AddGated(const Tensor& x, const Weight& w, const MatmulOptions& options, int64_t gate_row,
                         Scratch& scratch, const Tensor& out);
-  // out (=, +=) activation(x · wᵀ + bias): x of w's dtype, not gated; takes [out.rows, w.out] f32 of scratch memory if
-  // the library has no epilogue for it.
+  // out (=, +=) activation(x · wᵀ + bias): x has w's dtype; not gated. Takes [out.rows, w.out] f32 of scratch memory
+  // if the library has no epilogue for it.
   absl::Status Multiply(const Tensor& x, const Weight& w, const MatmulOptions& options, Scratch& scratch,
                         const Tensor& out);
   class CudnnConv;
   absl::Status RunConv(const Tensor& x, const Weight& w, const ConvOptions& options, const Tensor& out);
   absl::Status ConvByProducts(const Tensor& x, const Weight& w, const ConvOptions& options, const Tensor& out);
-  // out (=, +=) activation(columns · wᵀ + bias), as many rows at a time as the scratch memory holds. fill writes rows
-  // [first, first + columns.rows()) of what lies under the taps, [taps · channels] each, of w's dtype.
+  // out (=, +=) activation(columns · wᵀ + bias), as many rows at a time as the scratch memory holds. fill writes
+  // rows [first, first + columns.rows()): the [taps · channels] values under the taps, in w's dtype.
   using FillColumns = absl::FunctionRef<cudaError_t(int64_t first, const Tensor& columns)>;
   absl::Status MultiplyColumns(const Weight& w, const MatmulOptions& options, FillColumns fill, const Tensor& out);
-  // residual: undefined for none.
+  // residual: undefined if there is none.
   void RunGroupNorm(const char* op, const Tensor& x, const GroupNormParams& params, const Tensor& residual, bool silu,
                     const Tensor& out);
   // out: step's x0.
@@ -126,7 +127,8 @@ class CudaOps : public Ops {
   absl::Status LayOut(const WeightRows& rows, int64_t begin, int64_t end, absl::Span<WeightStorage* const> storage,
                       DType dtype, int thread);
 
-  // Whether cuDNN has an engine for it, and has it on the stream.
+  // Enqueues attention by cuDNN. Returns false, and enqueues nothing, if cuDNN has no engine for it or a plan does not
+  // pay.
   bool AttendByCudnn(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
                      const Tensor& out);
   void AttendByProducts(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,

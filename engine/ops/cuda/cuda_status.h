@@ -1,4 +1,4 @@
-// What CUDA's answers mean to the engine.
+// Conversion of CUDA's errors to Status.
 #ifndef KINORA_ENGINE_OPS_CUDA_CUDA_STATUS_H_
 #define KINORA_ENGINE_OPS_CUDA_CUDA_STATUS_H_
 
@@ -10,8 +10,8 @@
 
 namespace kinora {
 
-// OK for cudaSuccess. ResourceExhausted where memory is short, Unavailable where the device is lost and the process
-// must start anew, Internal otherwise; the message: what, then CUDA's own words.
+// Returns OK for cudaSuccess, ResourceExhausted if memory is short, Aborted if the device is lost and the process must
+// restart, and Internal otherwise. The message contains `what` and CUDA's own text.
 absl::Status CudaStatus(cudaError_t error, std::string_view what);
 
 }  // namespace kinora

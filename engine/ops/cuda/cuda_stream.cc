@@ -75,7 +75,7 @@ absl::StatusOr<std::unique_ptr<CudaStream>> CudaStream::Create() {
 }
 
 CudaStream::~CudaStream() {
-  if (stream_ != nullptr) cudaStreamSynchronize(stream_);  // what it answers changes nothing any more
+  if (stream_ != nullptr) cudaStreamSynchronize(stream_);  // errors no longer matter
   if (staging_.memory != nullptr) cudaFreeHost(staging_.memory);
   const auto destroy = [](const auto& events) {
     for (cudaEvent_t event : events) {
@@ -130,7 +130,7 @@ void CudaStream::CopyFromHost(const void* host, Tensor to) {
 cudaError_t CudaStream::CopyStaged(const char* host, char* device, int64_t bytes) {
   constexpr int64_t kHalf = kStagingBytes / 2, kAlignment = 64;
   for (int64_t at = 0; at < bytes;) {
-    if (staging_.used == kHalf) {  // on to the other half, once the copies that left it are done
+    if (staging_.used == kHalf) {  // continue in the other half once the copies from it are done
       if (const cudaError_t error = cudaEventRecord(staging_.left[staging_.half], stream_); error != cudaSuccess)
         return error;
       staging_.half ^= 1;
@@ -169,7 +169,7 @@ absl::StatusOr<std::unique_ptr<Graph>> CudaStream::Capture(std::function<void()>
     Fail(absl::FailedPreconditionError("a capture is already in progress on this stream"));
     return failure_;
   }
-  if (!failure_.ok()) return std::exchange(failure_, absl::OkStatus());  // of earlier work
+  if (!failure_.ok()) return std::exchange(failure_, absl::OkStatus());  // from earlier work
   KINORA_RETURN_IF_ERROR(
       CudaStatus(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "the begin of a capture"));
   capturing_ = true;
@@ -206,7 +206,7 @@ void CudaStream::BeginTurn(bool resumes) {
     Enqueue("BeginTurn", Tensor(), [&](cudaStream_t stream) { return cudaEventRecord(begins_[place], stream); });
 }
 
-// Of the turn that `mark` ended, which is done.
+// Adds the idle time before the turn that `mark` ended, which is done.
 void CudaStream::CountIdleBefore(int64_t mark) {
   if (!std::exchange(resumes_[mark % kMarks], false)) return;
   float milliseconds = 0;
@@ -218,15 +218,15 @@ void CudaStream::CountIdleBefore(int64_t mark) {
 int64_t CudaStream::Mark() {
   Enqueue("Mark", Tensor(),
           [this](cudaStream_t stream) { return cudaEventRecord(marks_[next_mark_ % kMarks], stream); });
-  resumes_[++next_mark_ % kMarks] = false;  // of a turn that was never waited for
+  resumes_[++next_mark_ % kMarks] = false;  // left by a turn that was never waited for
   return next_mark_ - 1;
 }
 
-// By looking, not by cudaEventSynchronize: what is enqueued behind goes on, a thread that waits costs nothing, and a
-// lost device ends the wait.
+// Polls instead of calling cudaEventSynchronize: later work continues, the waiting thread uses no CPU time, and a lost
+// device ends the wait.
 absl::Status CudaStream::WaitFor(int64_t mark) {
   KINORA_CHECK(mark < next_mark_ && mark >= next_mark_ - kMarks) << mark << " of " << next_mark_;
-  constexpr auto kLook = std::chrono::microseconds(50);  // of pieces that take milliseconds
+  constexpr auto kLook = std::chrono::microseconds(50);  // the awaited work takes milliseconds
   while (failure_.ok()) {
     const cudaError_t reached = cudaEventQuery(marks_[mark % kMarks]);
     if (reached == cudaSuccess) {
@@ -260,7 +260,7 @@ void CudaStream::Join(Stream& branch) {
   auto& b = static_cast<CudaStream&>(branch);
   b.capturing_ = false;
   if (absl::Status failure = std::exchange(b.failure_, absl::OkStatus()); !failure.ok()) Fail(std::move(failure));
-  // Behind a failure too: a capture ends only where its branches have joined.
+  // Also after a failure: a capture can end only after its branches have joined.
   Note("Join", Tensor(), ComeAfter(b));
 }
 

@@ -19,11 +19,11 @@
 
 namespace kinora {
 
-// What ends the work of streams from outside, as an abort of the ranks' communicators does: what is enqueued still runs
-// to its end, but what it makes is worth nothing. Thread-safe.
+// Ends the work of streams from outside, for example when the ranks' communicators are aborted. Enqueued work still
+// runs to its end, but its results are invalid. Thread-safe.
 class Interruption {
  public:
-  void Set(absl::Status why);  // not OK; the first stays
+  void Set(absl::Status why);  // why: not OK; the first call wins
   absl::Status status() const;
   bool set() const { return set_.load(std::memory_order_acquire); }
 
@@ -33,7 +33,7 @@ class Interruption {
   std::atomic<bool> set_ = false;
 };
 
-// Is told whenever a wait for a stream has ended well, on the thread that waited: what was enqueued before is done.
+// Notified whenever a wait for a stream succeeds, on the thread that waited: the work that was waited for is done.
 class WaitListener {
  public:
   virtual ~WaitListener() = default;
@@ -42,24 +42,25 @@ class WaitListener {
 
 class CudaStream : public Stream {
  public:
-  // On the current device. ResourceExhausted: no pinned memory for the way from the host (kStagingBytes).
+  // Creates a stream on the current device. Fails with ResourceExhausted if there is no pinned memory for copies from
+  // the host (kStagingBytes).
   static absl::StatusOr<std::unique_ptr<CudaStream>> Create();
   ~CudaStream() override;
 
   cudaStream_t handle() const { return stream_; }
-  // Calls enqueue(handle()), which answers a cudaError_t or a Status, unless something has failed. `op` and the shape
-  // of `x` are in the failure.
+  // Calls enqueue(handle()), which returns a cudaError_t or a Status, unless the stream has failed. The message of a
+  // failure contains `op` and the shape of `x`.
   template <typename F>
   void Enqueue(const char* op, const Tensor& x, F&& enqueue) {
     if (failure_.ok()) Note(op, x, enqueue(stream_));
   }
 
-  // Once `interruption` is set, its status is the failure of what is replayed and waited for on this stream, as long as
-  // it lives.
+  // Makes replays and waits on this stream fail with the status of `interruption` once it is set. `interruption` is
+  // ignored once it no longer exists.
   void Heed(const std::shared_ptr<const Interruption>& interruption);
-  // Tells it from now on, as long as it lives.
+  // Notifies `listener` from now on, while it exists.
   void Tell(const std::shared_ptr<WaitListener>& listener);
-  // Calls `each_run` now, or in a capture whenever it is replayed.
+  // Calls `each_run` now or, in a capture, whenever the graph is replayed.
   template <typename F>
   void AtEachRun(F&& each_run) {
     if (capturing_) {
@@ -92,15 +93,15 @@ class CudaStream : public Stream {
   // Pinned memory that CopyFromHost passes through, used as a ring of two halves.
   struct Staging {
     void* memory = nullptr;
-    std::array<cudaEvent_t, 2> left{};  // when what was last copied from a half has been read
+    std::array<cudaEvent_t, 2> left{};  // recorded after the last copy from each half
     int half = 0;
-    int64_t used = 0;  // of the half
+    int64_t used = 0;  // bytes of the half
   };
 
   CudaStream() = default;
   void Note(const char* op, const Tensor& x, cudaError_t error);
   void Note(const char* op, const Tensor& x, const absl::Status& status);
-  // What is enqueued here from now on comes after all that is on `other`.
+  // Makes work enqueued here from now on run after all work enqueued on `other`.
   cudaError_t ComeAfter(const CudaStream& other);
   void FailIfInterrupted();
   void TellReached();
@@ -109,14 +110,14 @@ class CudaStream : public Stream {
 
   cudaStream_t stream_ = nullptr;
   Staging staging_;
-  std::array<cudaEvent_t, kMarks> marks_{};  // mark n in n % kMarks
+  std::array<cudaEvent_t, kMarks> marks_{};  // mark n is marks_[n % kMarks]
   int64_t next_mark_ = 0;
-  std::array<cudaEvent_t, kMarks> begins_{};  // of the turns that the marks end
-  std::array<bool, kMarks> resumes_{};        // the turn's; false also once it is counted
+  std::array<cudaEvent_t, kMarks> begins_{};  // begin of the turn that each mark ends
+  std::array<bool, kMarks> resumes_{};        // as passed to BeginTurn; false once counted
   double idle_seconds_ = 0;
-  std::array<cudaEvent_t, 1> passed_{};  // where another stream goes on
+  std::array<cudaEvent_t, 1> passed_{};  // recorded here for another stream's ComeAfter
   bool capturing_ = false;
-  std::vector<std::function<void()>> at_each_run_;  // of the capture
+  std::vector<std::function<void()>> at_each_run_;  // of the current capture
   std::vector<std::weak_ptr<const Interruption>> interruptions_;
   std::vector<std::weak_ptr<WaitListener>> listeners_;
   absl::Status failure_;

@@ -1,4 +1,4 @@
-// The CUDA backend's ops that make pixels into blocks of pixels, and blocks into pixels.
+// The CUDA backend's ops that turn pixels into blocks of pixels, and blocks into pixels.
 #include "engine/ops/cuda/cuda_ops.h"
 #include "engine/ops/cuda/cuda_views.h"
 #include "engine/ops/op_checks.h"

@@ -1,4 +1,4 @@
-// Tensors as kernels see them.
+// Conversion of tensors to the kernels' views.
 #ifndef KINORA_ENGINE_OPS_CUDA_CUDA_VIEWS_H_
 #define KINORA_ENGINE_OPS_CUDA_CUDA_VIEWS_H_
 
@@ -15,7 +15,7 @@ inline kernels::Type KernelType(DType dtype) {
 
 inline kernels::Rows View(const Tensor& t) { return {t.raw(), t.row_stride(), KernelType(t.dtype())}; }
 
-// For copies, which keep the bits of whatever has four bytes.
+// For copies, which keep the bits of any four-byte type.
 inline kernels::Rows WordView(const Tensor& t) {
   return t.dtype() == DType::kI32 ? kernels::Rows{t.raw(), t.row_stride(), kernels::Type::kF32} : View(t);
 }

@@ -1,4 +1,4 @@
-// What the CUDA backend keeps of a weight. Internal to the CUDA backend.
+// A weight as the CUDA backend stores it. Internal to the CUDA backend.
 #ifndef KINORA_ENGINE_OPS_CUDA_CUDA_WEIGHT_H_
 #define KINORA_ENGINE_OPS_CUDA_CUDA_WEIGHT_H_
 
@@ -13,7 +13,7 @@ struct CudaWeight : WeightStorage {
   Buffer matrix;       // [out, taps, in], the rows `stride` elements apart, zeros between them
   Buffer bias;         // [out] f32, or empty
   Buffer bias_bf16;    // the same, rounded, for products whose results are bf16; empty in an f32 weight
-  Buffer evicted;      // the matrix in pinned memory; `matrix` is then where it was fetched to last, or empty
+  Buffer evicted;      // the matrix in pinned memory; `matrix` is then the copy fetched last, or empty
   int64_t stride = 0;  // taps · in, rounded up to 16 bytes
 
   static const CudaWeight& Of(const Weight& w) { return static_cast<const CudaWeight&>(*w.storage()); }

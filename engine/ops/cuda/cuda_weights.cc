@@ -1,5 +1,5 @@
-// How weights lie on the device, and their way there: threads of the host read runs of rows into pinned memory; from
-// there they are copied, converted and laid out on the ops' stream.
+// The layout of weights on the device, and their transfer: host threads read runs of rows into pinned memory; the ops'
+// stream copies, converts and lays them out.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -17,9 +17,9 @@
 namespace kinora {
 namespace {
 
-constexpr int64_t kRunBytes = int64_t{4} << 20;  // of rows read at once, but for wider rows
+constexpr int64_t kRunBytes = int64_t{4} << 20;  // bytes of rows read at once; at least one row
 
-// Elements from one row to the next.
+// Returns the number of elements from one row to the next.
 int64_t StrideOf(DType dtype, int64_t width) {
   const int64_t row = width * DTypeSize(dtype);
   return (row + kWeightRowAlignment - 1) / kWeightRowAlignment * kWeightRowAlignment / DTypeSize(dtype);
@@ -33,7 +33,7 @@ CudaOps::Staging::~Staging() {
   if (left != nullptr) cudaEventDestroy(left);
 }
 
-// At least so many bytes for each thread, and the event of each.
+// Reserves at least `bytes` of pinned memory and an event for each thread.
 absl::Status CudaOps::ReserveStaging(int64_t bytes) {
   staging_.resize(pool_.threads());
   for (std::unique_ptr<Staging>& staging : staging_) {
@@ -42,7 +42,7 @@ absl::Status CudaOps::ReserveStaging(int64_t bytes) {
       KINORA_RETURN_IF_ERROR(CudaStatus(cudaEventCreateWithFlags(&staging->left, cudaEventDisableTiming), "an event"));
     }
     if (staging->pinned.data() != nullptr && staging->pinned.bytes() >= bytes) continue;
-    staging->pinned = Buffer();  // first, so that both need not fit
+    staging->pinned = Buffer();  // freed first, so that the old and the new memory need not fit together
     KINORA_ASSIGN_OR_RETURN(staging->pinned,
                             AllocatePinned(std::max(bytes, kRunBytes), "the rows of weights on their way"));
   }
@@ -98,12 +98,12 @@ absl::Status CudaOps::RewriteWeights(const WeightRows& rows, DType dtype, absl::
     failures[run] = LayOut(rows, run * each, std::min(rows.out, (run + 1) * each), storage, dtype, thread);
     if (!failures[run].ok()) failed = true;
   });
-  absl::Status done = stream_->Synchronize();  // in any case: the weights may be freed after a failure
+  absl::Status done = stream_->Synchronize();  // also after a failure: the weights may then be freed
   for (absl::Status& status : failures) KINORA_RETURN_IF_ERROR(std::move(status));
   return done;
 }
 
-// Rows [begin, end) of every matrix, by a thread of the pool.
+// Reads and lays out rows [begin, end) of every matrix. thread: the calling thread's number in the pool.
 absl::Status CudaOps::LayOut(const WeightRows& rows, int64_t begin, int64_t end,
                              absl::Span<WeightStorage* const> storage, DType dtype, int thread) {
   Staging& staging = *staging_[thread];
@@ -129,7 +129,7 @@ absl::Status CudaOps::LayOut(const WeightRows& rows, int64_t begin, int64_t end,
 }
 
 absl::Status CudaOps::EvictWeight(const Weight& w) {
-  if (w.storage() == nullptr) return absl::OkStatus();  // of a model that will be refused
+  if (w.storage() == nullptr) return absl::OkStatus();  // of a model that will be rejected
   auto& weight = static_cast<CudaWeight&>(*w.storage());
   KINORA_CHECK(!w.has_bias() && weight.evicted.data() == nullptr);
   const int64_t bytes = weight.matrix.bytes();

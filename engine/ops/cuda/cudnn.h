@@ -1,6 +1,6 @@
-// The seam behind which cuDNN stands. Two implementations, of which a build links one: cudnn_frontend.cc, NVIDIA's
-// library, where nvcc compiles the kernels; tests/simt/cudnn, definitions on the host, where they run on the simulated
-// device. The definitions refuse what the library refuses (tests/simt/cudnn/refusals.h).
+// The interface to cuDNN. A build links one of two implementations: cudnn_frontend.cc (NVIDIA's library) if nvcc
+// compiles the kernels, or tests/simt/cudnn (definitions on the host) if the kernels run on the simulated device. The
+// latter rejects what the library rejects (tests/simt/cudnn/refusals.h).
 #ifndef KINORA_ENGINE_OPS_CUDA_CUDNN_H_
 #define KINORA_ENGINE_OPS_CUDA_CUDNN_H_
 
@@ -17,25 +17,25 @@
 
 namespace kinora {
 
-// Where the elements of a [batch, heads, rows, width] operand lie: elements from one to the next, multiples of 8; those
-// of a row follow each other.
+// The strides of a [batch, heads, rows, width] operand in elements, multiples of 8. The elements of a row are
+// contiguous.
 struct HeadStrides {
   int64_t batch = 0, head = 0, row = 0;
   friend auto operator<=>(const HeadStrides&, const HeadStrides&) = default;  // NOLINT: a 0, no pointer
 };
 
-// out = softmax(scale · q kᵀ + bias) v, all bf16 but the bias; sums in float32. Operands: q, k, v, out, and bias if
-// there is one.
+// out = softmax(scale · q kᵀ + bias) v, all bf16 except the bias; sums are float32. Operands: q, k, v, out, and bias
+// if there is one.
 struct CudnnAttention {
   int64_t batch = 0, heads = 0, kv_heads = 0;  // query head h reads key head h / (heads / kv_heads)
-  int64_t queries = 0, keys = 0;               // of a sequence: all that count, at least one
+  int64_t queries = 0, keys = 0;               // per sequence; all keys count; at least one
   int64_t head_width = 0;                      // at most kMaxHeadWidth
   HeadStrides q{}, k{}, v{}, out{};
   float scale = 1.0f;
   bool causal = false;      // key position <= query position, both from 0
   int64_t window = 0;       // with causal: query position - key position < window; 0: no window
   bool bias = false;        // [queries, keys] f32, for every batch and head
-  int64_t bias_stride = 0;  // elements from one of its rows to the next
+  int64_t bias_stride = 0;  // elements from one row of the bias to the next
   friend auto operator<=>(const CudnnAttention&, const CudnnAttention&) = default;  // NOLINT: a 0, no pointer
 };
 
@@ -57,34 +57,37 @@ struct CudnnConvolution {
   friend auto operator<=>(const CudnnConvolution&, const CudnnConvolution&) = default;  // NOLINT: a 0, no pointer
 };
 
-// How one shape is computed.
+// A plan for one shape.
 class CudnnPlan {
  public:
   virtual ~CudnnPlan() = default;
   // At most kProductWorkspaceBytes.
   virtual int64_t workspace_bytes() const = 0;
-  // Enqueues it, also into a capture. Operands are device addresses in the order that the shape names, aligned to 16
-  // bytes; so is the workspace. Neither allocates nor waits.
+  // Enqueues the plan, also in a capture. Operands are device addresses in the order that the shape lists; they and the
+  // workspace are aligned to 16 bytes. Does not allocate or wait.
   virtual absl::Status Run(absl::Span<void* const> operands, void* workspace, cudaStream_t stream) const = 0;
 };
 
 class Cudnn {
  public:
   virtual ~Cudnn() = default;
-  // Half a second or more each, once per shape: CudnnPlans keeps them. Unimplemented, with the library's reason: it has
-  // no engine for this shape on this device.
+  // Builds a plan, which takes half a second or more; CudnnPlans does so once per shape. Fails with Unimplemented and
+  // the library's reason if it has no engine for the shape on this device.
   virtual absl::StatusOr<std::unique_ptr<CudnnPlan>> Build(const CudnnAttention& shape) = 0;
   virtual absl::StatusOr<std::unique_ptr<CudnnPlan>> Build(const CudnnConvolution& shape) = 0;
 };
 
-// For the current device. FailedPrecondition: no library, or too old a one; the message names it and what to do.
+// Opens cuDNN for the current device. Fails with FailedPrecondition if the library is missing or too old; the message
+// names it and says what to do.
 absl::StatusOr<std::unique_ptr<Cudnn>> OpenCudnn();
 
-// Plans by shape, each built when its shape first occurs, also inside a capture, and kept. One thread at a time.
+// A cache of plans by shape. A plan is built when its shape first occurs, also in a capture. Used by one thread at a
+// time.
 class CudnnPlans {
  public:
   explicit CudnnPlans(std::unique_ptr<Cudnn> cudnn) : cudnn_(std::move(cudnn)) {}
-  // Valid as long as this is. Unimplemented, now and whenever asked again: the caller has another way.
+  // Returns the plan, which is valid while this object exists. Fails with Unimplemented, every time, if cuDNN has no
+  // engine for the shape; the caller must compute it differently.
   absl::StatusOr<const CudnnPlan*> For(const CudnnAttention& shape) { return Find(shape, attentions_); }
   absl::StatusOr<const CudnnPlan*> For(const CudnnConvolution& shape) { return Find(shape, convolutions_); }
 

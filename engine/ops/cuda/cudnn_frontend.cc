@@ -1,5 +1,5 @@
-// The one file that sees cudnn-frontend, whose headers take half a minute to compile. libcudnn is opened when the
-// backend is, so a program starts, and says what is missing, where it is not installed.
+// The only file that includes cudnn-frontend, whose headers take half a minute to compile. libcudnn is loaded when the
+// backend is opened, so a program without it still starts and can report what is missing.
 #include "engine/ops/cuda/cudnn_frontend.h"
 
 #include <dlfcn.h>
@@ -18,8 +18,8 @@
 
 namespace kinora {
 
-// The front end asks dlopen for a shared CUDA runtime, of 12 and of 13. The program has one already, and must not get a
-// second.
+// The front end loads a shared CUDA runtime, version 12 or 13, with dlopen. The program already has one and must not
+// load a second.
 void* RuntimeOfThisProgram(const char* library, int) {
   return std::strcmp(library, "libcudart.so.13") == 0 ? reinterpret_cast<void*>(&RuntimeOfThisProgram) : nullptr;
 }
@@ -46,7 +46,7 @@ void* RuntimeFunction(void* library, const char* name) {
 #undef dlsym
 
 namespace cudnn_frontend {
-void* cudnn_dlhandle = nullptr;  // NOLINT(misc-definitions-in-headers): which the front end wants of its program
+void* cudnn_dlhandle = nullptr;  // NOLINT(misc-definitions-in-headers): the front end expects its program to define it
 }
 
 namespace kinora {
@@ -54,9 +54,9 @@ namespace {
 
 namespace fe = cudnn_frontend;
 
-constexpr size_t kLeastVersion = 90800;  // plans for devices that are described
+constexpr size_t kLeastVersion = 90800;  // needed for plans for devices that are only described
 
-// Of the front end's answers: an unsupported shape is Unimplemented, all else Internal.
+// Converts the front end's errors: Unimplemented for an unsupported shape, otherwise Internal.
 absl::Status ToStatus(fe::error_t error, const char* what) {
   if (error.is_good()) return absl::OkStatus();
   const std::string message = absl::StrCat("cuDNN: ", what, ": ", error.get_message());
@@ -71,7 +71,8 @@ absl::Status ToStatus(fe::error_t error, const char* what) {
   }
 }
 
-// Engines load their kernels when a plan is built, which a capture of this thread would forbid.
+// Engines load their kernels when a plan is built, which is forbidden during a capture of this thread. This allows it
+// while it exists.
 class OutsideOfCaptures {
  public:
   OutsideOfCaptures() { cudaThreadExchangeStreamCaptureMode(&mode_); }
@@ -86,9 +87,9 @@ class OutsideOfCaptures {
 using TensorPtr = std::shared_ptr<fe::graph::Tensor_attributes>;
 using Dims = std::vector<int64_t>;
 
-// Numbers of operands as the shapes list them; those of a plan's own come behind.
+// Operands are numbered in the shape's order; a plan's own operands start at this number.
 constexpr int64_t kFirstOwn = 16;
-// What lies in the result of a convolution, operand 2, before it is added to: the same memory.
+// The previous contents of a convolution's result (operand 2, the same memory), if it adds to them.
 constexpr int64_t kBefore = 15;
 
 class FrontendPlan : public CudnnPlan {
@@ -147,8 +148,8 @@ TensorPtr Lengths(fe::graph::Graph& graph, const char* name, int64_t uid, int64_
                           .set_data_type(fe::DataType_t::INT32));
 }
 
-// Whether queries and keys must be counted for the library. Left alone, the front end does so itself where queries are
-// not a multiple of 128, by copies from host memory that is gone when a captured graph runs.
+// Whether a plan must pass the numbers of queries and keys itself. If queries are not a multiple of 128, the front end
+// would otherwise copy them from host memory that no longer exists when a captured graph runs.
 bool NeedsLengths(const CudnnAttention& a) { return a.queries % 128 != 0; }
 
 void AddAttention(const CudnnAttention& a, fe::graph::Graph& graph) {
@@ -207,7 +208,7 @@ TensorPtr Filter(fe::graph::Graph& graph, const CudnnConvolution& c) {
                           .set_data_type(fe::DataType_t::BFLOAT16));
 }
 
-// Bias, activation and sum behind a convolution.
+// Adds bias, activation and sum after a convolution.
 TensorPtr Finished(fe::graph::Graph& graph, const CudnnConvolution& c, TensorPtr y, const Dims& out) {
   const auto sum = fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::ADD);
   if (c.bias) {
@@ -225,13 +226,14 @@ TensorPtr Finished(fe::graph::Graph& graph, const CudnnConvolution& c, TensorPtr
     y = graph.pointwise(y, fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::SWISH_FWD));
   }
   if (c.out_dtype == DType::kF32 && c.activation == Activation::kNone && !c.accumulate) {
-    // As the result of a convolution or of its bias float32 is refused; behind any other pointwise operation it is not.
+    // The library rejects float32 as the result of a convolution or of its bias, but not after another pointwise
+    // operation.
     y = graph.pointwise(y, fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::IDENTITY));
   }
   return c.accumulate ? graph.pointwise(y, Pixels(graph, "before", kBefore, out, c.out_stride, c.out_dtype), sum) : y;
 }
 
-// Channels stand second in the library's order of extents, wherever they lie.
+// Channels are second in the library's order of extents, whatever their position in memory.
 void AddConvolution(const CudnnConvolution& c, fe::graph::Graph& graph) {
   const auto extent = [](const ConvAxis& axis, int64_t n) {
     return (n + axis.before + axis.after - int64_t{axis.dilation} * (axis.kernel - 1) - 1) / axis.stride + 1;
@@ -320,7 +322,7 @@ class FrontendCudnn : public Cudnn {
                                           std::move(own_offsets), adds);
   }
 
-  const cudnnHandle_t handle_;  // null: devices are described
+  const cudnnHandle_t handle_;  // null: the device is only described
   const std::shared_ptr<const fe::DeviceProperties> described_;
 };
 

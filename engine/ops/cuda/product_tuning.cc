@@ -18,9 +18,9 @@
 namespace kinora {
 namespace {
 
-constexpr uintmax_t kMaxFileBytes = 8 << 20;  // a file that is longer is not ours
+constexpr uintmax_t kMaxFileBytes = 8 << 20;  // a longer file is not ours
 
-// FNV-1a: a line that was cut off or changed does not have its own.
+// FNV-1a, to detect lines that were cut off or changed.
 std::string Checksum(const std::string& text) {
   uint64_t hash = 0xcbf29ce484222325ull;
   for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3ull;
@@ -90,7 +90,7 @@ void ProductTuning::Keep(const ProductProblem& problem, const cublaslt::Algorith
     if (!out) error = std::make_error_code(std::errc::io_error);
   }
   if (!error) std::filesystem::rename(temporary, file_, error);
-  if (error) std::filesystem::remove(temporary, error);  // what could not be kept is measured again
+  if (error) std::filesystem::remove(temporary, error);  // the next run measures again
 }
 
 }  // namespace kinora

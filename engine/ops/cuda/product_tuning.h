@@ -1,4 +1,4 @@
-// Which of cuBLASLt's algorithms was the fastest for a product, kept in a small text file among runs.
+// The fastest of cuBLASLt's algorithms for each product, kept in a small text file from run to run.
 #ifndef KINORA_ENGINE_OPS_CUDA_PRODUCT_TUNING_H_
 #define KINORA_ENGINE_OPS_CUDA_PRODUCT_TUNING_H_
 
@@ -13,7 +13,7 @@
 
 namespace kinora {
 
-// All of a product that decides about its algorithm. Alignments: bytes, at most 16.
+// The properties of a product that decide which algorithm is the fastest. Alignments are in bytes, at most 16.
 struct ProductProblem {
   int64_t m = 0, n = 0, k = 0, batch = 0;
   int64_t a_stride = 0, b_stride = 0, d_stride = 0, a_batch = 0, b_batch = 0, d_batch = 0;
@@ -25,14 +25,14 @@ struct ProductProblem {
   std::string ToString() const;                                                     // one word
 };
 
-// One line for each problem on each device, driver and version of the library. Lines that are torn or not ours are left
-// out; a file that cannot be read or written costs a measurement in the next run, and nothing else.
+// The file has one line per problem, device, driver and version of the library. Damaged and foreign lines are ignored.
+// If the file cannot be read or written, the next run measures again.
 class ProductTuning {
  public:
-  // `identity`: device, driver and library, without tabs and line ends.
+  // `identity`: device, driver and library, without tabs or newlines.
   ProductTuning(std::string file, std::string identity);
   std::optional<cublaslt::Algorithm> Find(const ProductProblem& problem) const;
-  // Writes the file anew, with what others have added meanwhile, and puts it in place by renaming.
+  // Rewrites the file, including lines that other processes have added meanwhile, and replaces it by renaming.
   void Keep(const ProductProblem& problem, const cublaslt::Algorithm& algorithm);
 
  private:

@@ -8,12 +8,12 @@
 
 namespace kinora {
 
-void CallLog::Refused(const grpc::CallbackServerContext& call, std::string_view method, const absl::Status& status) {
+void CallLog::Rejected(const std::string& peer, std::string_view method, const absl::Status& status) {
   metrics_.CountRefused("", {}, status);
   const auto not_logged = refused_.Admit();
   if (!not_logged.has_value()) return;
   Log(Severity::kWarning, "call_refused",
-      {{"peer", call.peer()},
+      {{"peer", peer},
        {"method", std::string(method)},
        {"code", absl::StatusCodeToString(status.code())},
        {"not_logged", *not_logged}});

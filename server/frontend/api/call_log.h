@@ -1,10 +1,9 @@
-// What the operator learns of calls that failed, beside what the client was told. Each kind of line is written at most
-// once per second; `not_logged` of the next says how many were held back.
+// Logs failed calls for the operator, in addition to the status that the client gets. Each kind of line is written at
+// most once per second; `not_logged` in the next line counts the suppressed ones.
 #ifndef KINORA_SERVER_FRONTEND_API_CALL_LOG_H_
 #define KINORA_SERVER_FRONTEND_API_CALL_LOG_H_
 
-#include <grpcpp/server_context.h>
-
+#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -19,9 +18,9 @@ class CallLog {  // thread-safe
   explicit CallLog(JobMetrics& metrics, Clock& clock = Clock::Steady())
       : metrics_(metrics), refused_(absl::Seconds(1), clock), file_errors_(absl::Seconds(1), clock) {}
 
-  // A call without a valid token: counted, and logged with its peer.
-  void Refused(const grpc::CallbackServerContext& call, std::string_view method, const absl::Status& status);
-  // An error that a call ends with: logged with the whole path if it is of a file, which the client is not told.
+  // Counts a call without a valid token, and logs it with its peer (PeerOf).
+  void Rejected(const std::string& peer, std::string_view method, const absl::Status& status);
+  // Logs the status of a failed call if it is a file error, with the full path, which the client does not see.
   void Failed(std::string_view method, const absl::Status& status);
 
  private:

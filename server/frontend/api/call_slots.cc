@@ -10,7 +10,7 @@ namespace kinora {
 
 absl::Status CallSlots::Full(const char* suffix, int limit) const {
   return WithRetryInfo(
-      absl::ResourceExhaustedError(absl::StrCat("max_", calls_, suffix, ": ", limit, " ", calls_, " are open")),
+      absl::ResourceExhaustedError(absl::StrCat("max_", calls_, suffix, ": ", limit, " ", calls_, " are already open")),
       absl::Seconds(10));
 }
 

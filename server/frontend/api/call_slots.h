@@ -1,5 +1,5 @@
-// How many calls of a kind (downloads, uploads) may be open, in all and of one client. Each holds memory for a chunk or
-// two as long as its client takes or sends nothing.
+// Limits the open calls of one kind (downloads, uploads), in all and per client. Each call holds memory for a chunk or
+// two while its client reads or sends nothing.
 #ifndef KINORA_SERVER_FRONTEND_API_CALL_SLOTS_H_
 #define KINORA_SERVER_FRONTEND_API_CALL_SLOTS_H_
 
@@ -17,7 +17,7 @@ namespace kinora {
 
 class CallSlots {  // thread-safe
  public:
-  class Slot {  // of one call, until it is destroyed
+  class Slot {  // held by one call until destroyed
    public:
     Slot(CallSlots& slots, std::string client) : slots_(slots), client_(std::move(client)) {}
     Slot(const Slot&) = delete;
@@ -29,12 +29,12 @@ class CallSlots {  // thread-safe
     const std::string client_;
   };
 
-  // calls: "downloads", what the limits max_downloads and max_downloads_per_client are about. `count` is told how many
-  // are open, under a lock.
+  // calls: "downloads", the word in the limits max_downloads and max_downloads_per_client. `count` is called with the
+  // number of open calls, under a lock.
   CallSlots(std::string calls, int all, int per_client, std::function<void(int open)> count)
       : calls_(std::move(calls)), all_(all), per_client_(per_client), count_(std::move(count)) {}
 
-  // ResourceExhausted names the limit. The slots outlive what they give.
+  // Fails with ResourceExhausted, naming the limit. The CallSlots must outlive its slots.
   absl::StatusOr<std::unique_ptr<Slot>> Take(const std::string& client) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
@@ -46,7 +46,7 @@ class CallSlots {  // thread-safe
   const std::function<void(int)> count_;
   absl::Mutex mu_;
   int open_ ABSL_GUARDED_BY(mu_) = 0;
-  absl::flat_hash_map<std::string, int> of_client_ ABSL_GUARDED_BY(mu_);  // none is 0
+  absl::flat_hash_map<std::string, int> of_client_ ABSL_GUARDED_BY(mu_);  // no zero entries
 };
 
 }  // namespace kinora

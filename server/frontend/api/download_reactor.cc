@@ -45,7 +45,7 @@ void DownloadReactor::Download(const v1::DownloadArtifactRequest& request, const
 void DownloadReactor::OnVideo(const v1::Video& video, const v1::DownloadArtifactRequest& request) {
   if (video.state() != v1::Video::COMPLETED) {
     return Fail(absl::FailedPreconditionError(absl::StrCat(video.id(), " is ", v1::Video::State_Name(video.state()),
-                                                           "; artifacts are there once it is COMPLETED")));
+                                                           "; its artifacts are available once it is COMPLETED")));
   }
   const auto found =
       std::find_if(video.artifacts().begin(), video.artifacts().end(), [&](const v1::Artifact& artifact) {
@@ -58,7 +58,7 @@ void DownloadReactor::OnVideo(const v1::Video& video, const v1::DownloadArtifact
     return Fail(absl::NotFoundError(absl::StrCat("artifact_id: ", video.id(), " has ", ids)));
   }
   if (request.offset() < 0 || request.offset() > found->bytes()) {
-    return Fail(absl::OutOfRangeError(absl::StrCat("offset: not within 0..", found->bytes())));
+    return Fail(absl::OutOfRangeError(absl::StrCat("offset: must be within 0..", found->bytes())));
   }
   key_ = absl::StrCat(video.id(), "/", video.attempt(), "/", found->id());
   bytes_ = found->bytes();
@@ -72,8 +72,8 @@ void DownloadReactor::OnVideo(const v1::Video& video, const v1::DownloadArtifact
 absl::StatusOr<std::string> DownloadReactor::ReadNext() {
   KINORA_ASSIGN_OR_RETURN(const auto reader, context_.artifacts.Open(key_));
   if (reader->size() != bytes_) {
-    return absl::DataLossError(absl::StrCat(key_, ": the file has ", reader->size(), " bytes, its record says ", bytes_,
-                                            "; delete the job and create it again"));
+    return absl::DataLossError(absl::StrCat(key_, ": the file has ", reader->size(), " bytes, but its record says ",
+                                            bytes_, "; delete the job and create it again"));
   }
   return reader->Read(offset_, kChunkBytes);
 }
@@ -97,8 +97,8 @@ void DownloadReactor::SendNext() {
   }
 }
 
-// Finish would wait behind the chunk that the client does not take, so the call is cancelled, which a client that still
-// listens learns with the status. Not under the lock: gRPC may call OnCancel from within.
+// Finish would wait for the chunk that the client does not accept, so this cancels the call; a client that still
+// listens gets the status. Called without the lock, because gRPC may call OnCancel from within.
 void DownloadReactor::EndIfIdle() {
   const absl::Time now = context_.disk.Now();
   {
@@ -112,13 +112,13 @@ void DownloadReactor::EndIfIdle() {
       return context_.disk.PostAt(end, again);
     }
   }
-  const std::string why = absl::StrCat("download_idle_seconds: nothing was taken for ",
-                                       absl::FormatDuration(context_.download_idle), "; go on from the last offset");
+  const std::string why = absl::StrCat("download_idle_seconds: the client read nothing for ",
+                                       absl::FormatDuration(context_.download_idle), "; resume from the last offset");
   grpc_call_cancel_with_status(call_, GRPC_STATUS_ABORTED, why.c_str(), nullptr);
 }
 
 void DownloadReactor::OnWriteDone(bool ok) {
-  if (!ok) return Fail(absl::CancelledError("the client has gone"));
+  if (!ok) return Fail(absl::CancelledError("the client disconnected"));
   {
     absl::MutexLock lock(&mu_);
     write_began_ = absl::InfiniteFuture();
@@ -126,7 +126,7 @@ void DownloadReactor::OnWriteDone(bool ok) {
   context_.disk.Post([reactor = shared_from_this()] { reactor->SendNext(); });
 }
 
-void DownloadReactor::OnCancel() { Fail(absl::CancelledError("the client has gone")); }
+void DownloadReactor::OnCancel() { Fail(absl::CancelledError("the client disconnected")); }
 
 void DownloadReactor::Fail(const absl::Status& status) {
   absl::MutexLock lock(&mu_);

@@ -1,6 +1,6 @@
-// Sends one artifact in chunks of 256 KiB. Each is read on the disk's loop while nothing is being written, and the file
-// is open no longer than that: a slow client holds a chunk of memory, and neither a thread nor a descriptor. One that
-// does not take a chunk within `download_idle` is told ABORTED; nothing else ends a call whose client takes nothing.
+// Sends one artifact in chunks of 256 KiB. Each chunk is read on the disk loop while no write is pending, and the file
+// is open only for that read: a slow client holds one chunk of memory, but no thread and no descriptor. A client that
+// does not accept a chunk within `download_idle` gets ABORTED; nothing else ends such a call.
 #ifndef KINORA_SERVER_FRONTEND_API_DOWNLOAD_REACTOR_H_
 #define KINORA_SERVER_FRONTEND_API_DOWNLOAD_REACTOR_H_
 
@@ -21,10 +21,11 @@ namespace kinora {
 
 class DownloadReactor : public ReplyStream<v1::ArtifactChunk>, public std::enable_shared_from_this<DownloadReactor> {
  public:
-  // `client` is whose limit on downloads counts. `call`'s gRPC call lives as long as the reactor.
+  // The reactor keeps the gRPC call of `call` alive.
   static std::shared_ptr<DownloadReactor> Make(ServiceContext& context, grpc::CallbackServerContext& call);
   ~DownloadReactor() override;
-  void Download(const v1::DownloadArtifactRequest& request, const std::string& client);  // once
+  // Call once. The download counts against the limit of `client`.
+  void Download(const v1::DownloadArtifactRequest& request, const std::string& client);
 
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
@@ -33,7 +34,7 @@ class DownloadReactor : public ReplyStream<v1::ArtifactChunk>, public std::enabl
  private:
   DownloadReactor(ServiceContext& context, grpc_call* call);
   void OnVideo(const v1::Video& video, const v1::DownloadArtifactRequest& request);
-  void SendNext();  // this and the next run on the disk's loop
+  void SendNext();  // this and EndIfIdle run on the disk loop
   void EndIfIdle();
   absl::StatusOr<std::string> ReadNext();
   void Fail(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu_);
@@ -41,16 +42,16 @@ class DownloadReactor : public ReplyStream<v1::ArtifactChunk>, public std::enabl
   ServiceContext& context_;
   grpc_call* const call_;
   std::shared_ptr<DownloadReactor> self_;  // until OnDone
-  // Set before SendNext runs first, then of the disk's loop.
+  // Set before the first SendNext; then used only on the disk loop.
   std::string key_;
-  int64_t bytes_ = 0;   // as the job's record says
+  int64_t bytes_ = 0;   // as in the job's record
   int64_t offset_ = 0;  // of the next chunk
 
   absl::Mutex mu_;
   std::unique_ptr<CallSlots::Slot> slot_ ABSL_GUARDED_BY(mu_);
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
   bool done_ ABSL_GUARDED_BY(mu_) = false;
-  absl::Time write_began_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();  // of the one in progress
+  absl::Time write_began_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();  // of the pending write
 };
 
 }  // namespace kinora

@@ -8,7 +8,7 @@ namespace kinora {
 
 using grpc::health::v1::HealthCheckResponse;
 
-// One open Watch: tells the latest state, one write at a time. Owned by its call.
+// One open Watch: sends the latest state, one write at a time. Owned by its call.
 class HealthWatch : public ReplyStream<HealthCheckResponse> {
  public:
   HealthWatch(HealthService& service, std::string name) : service_(service), name_(std::move(name)) {}
@@ -30,7 +30,7 @@ class HealthWatch : public ReplyStream<HealthCheckResponse> {
     writing_ = false;
     WriteIfChanged();
   }
-  void OnCancel() override { End(absl::CancelledError("the client has gone")); }
+  void OnCancel() override { End(absl::CancelledError("the client disconnected")); }
   void OnDone() override {
     service_.Forget(this);
     delete this;
@@ -81,7 +81,8 @@ void HealthService::Check(const Request& request, UnaryReply<Reply> reply) {
   absl::MutexLock lock(&mu_);
   const auto found = serving_.find(request.service());
   if (found == serving_.end()) {
-    return reply(absl::NotFoundError("service: none of this name; \"\", kinora.v1.VideoGeneration, kinora.group.<id>"));
+    return reply(
+        absl::NotFoundError("service: none of this name; known: \"\", kinora.v1.VideoGeneration, kinora.group.<id>"));
   }
   Reply state;
   state.set_status(State(found->second));

@@ -1,4 +1,4 @@
-// grpc.health.v1: whether this process, the service and each group serve.
+// grpc.health.v1: reports whether this process, the service and each group serve.
 #ifndef KINORA_SERVER_FRONTEND_API_HEALTH_SERVICE_H_
 #define KINORA_SERVER_FRONTEND_API_HEALTH_SERVICE_H_
 
@@ -18,7 +18,7 @@ class HealthWatch;
 
 class HealthService : public MethodService {  // thread-safe
  public:
-  // Open Watch calls; more are refused with RESOURCE_EXHAUSTED, since they may come from anybody.
+  // Limit on open Watch calls, which need no token; more are rejected with RESOURCE_EXHAUSTED.
   static constexpr int kMaxWatches = 256;
 
   explicit HealthService(const CallAccess& access);
@@ -33,7 +33,7 @@ class HealthService : public MethodService {  // thread-safe
   ReplyStream<Reply>* Watch(grpc::CallbackServerContext&, const Request& request) ABSL_LOCKS_EXCLUDED(mu_);
   void Forget(HealthWatch* watch) ABSL_LOCKS_EXCLUDED(mu_);
 
-  absl::Mutex mu_;  // before a watch's own
+  absl::Mutex mu_;  // acquired before a watch's mutex
   std::map<std::string, bool> serving_ ABSL_GUARDED_BY(mu_);
   std::set<HealthWatch*> watches_ ABSL_GUARDED_BY(mu_);
 };

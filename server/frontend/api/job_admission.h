@@ -1,5 +1,5 @@
-// From a CreateVideoRequest to a job that waits: model, validation, disk, memory, a place in the queue, the store. The
-// same way for CreateVideo and GenerateVideo.
+// Turns a CreateVideoRequest into a waiting job: chooses the model, validates, checks disk, queue capacity, inputs and
+// memory, and stores the job. CreateVideo and GenerateVideo share it.
 #ifndef KINORA_SERVER_FRONTEND_API_JOB_ADMISSION_H_
 #define KINORA_SERVER_FRONTEND_API_JOB_ADMISSION_H_
 
@@ -14,15 +14,16 @@ struct Validated {
   v1::Generation effective;
 };
 
-// `done` runs on a thread of the store.
+// Chooses the model and validates, storing nothing. `done` runs on a thread of the store.
 void Validate(ServiceContext& context, const v1::CreateVideoRequest& request, Done<Validated> done);
-// `tied`: the job is to end with the stream that made it, unless the request says detach.
+// Creates the job. `tied`: it ends with the stream that created it, unless the request sets detach.
 void Admit(ServiceContext& context, const v1::CreateVideoRequest& request, bool tied, Done<Created> done);
 
-// Adds what only this process knows: the place in the queue and the latest step.
+// Adds the fields that are not stored: queue position, waits_for and the latest step.
 void AddLiveFields(const ServiceContext& context, v1::Video& video);
 
-// Stores the cancel of a job and tells the queue and the dispatcher; what CancelVideo and a broken GenerateVideo do.
+// Stores the cancellation of a job and notifies the queue and the dispatcher. Used by CancelVideo and for a broken
+// GenerateVideo.
 void CancelJob(JobStore& store, JobQueue& queue, const std::function<void(const JobId&)>& cancel_run, const JobId& id,
                Done<v1::Video> done);
 

@@ -33,7 +33,7 @@ struct Walk {
     if (std::string problem = TextProblem(text); !problem.empty()) Add(field, std::move(problem));
   }
 
-  // One value: `index` −1 for a field that is not repeated.
+  // Checks one value; `index` is −1 for a field that is not repeated.
   void Value(const Message& message, const FieldDescriptor* field, int index, const std::string& path) {
     const Reflection& reflection = *message.GetReflection();
     switch (field->cpp_type()) {
@@ -47,7 +47,7 @@ struct Walk {
         const int number = index < 0 ? reflection.GetEnumValue(message, field)
                                      : reflection.GetRepeatedEnumValue(message, field, index);
         if (field->enum_type()->FindValueByNumber(number) == nullptr) {
-          Add(path, absl::StrCat(number, " is no number of ", field->enum_type()->name()));
+          Add(path, absl::StrCat(number, " is not a value of ", field->enum_type()->name()));
         }
         return;
       }
@@ -72,7 +72,7 @@ struct Walk {
     const auto& unknown = reflection.GetUnknownFields(message);
     for (int i = 0; i < unknown.field_count(); ++i) {
       Add(absl::StrCat(prefix, "#", unknown.field(i).number()),
-          absl::StrCat("no field of ", message.GetDescriptor()->name(), " that this server knows"));
+          absl::StrCat("not a field of ", message.GetDescriptor()->name(), " that this server knows"));
     }
     std::vector<const FieldDescriptor*> present;
     reflection.ListFields(message, &present);
@@ -89,12 +89,12 @@ struct Walk {
   }
 };
 
-// Looks for text that is not UTF-8 in a message's bytes. False: they are no message.
+// Finds text that is not UTF-8 in a message's bytes. Returns false if they are not a message.
 bool CheckWire(CodedInputStream& in, const google::protobuf::Descriptor* type, const std::string& prefix, int depth,
                FieldViolations& out) {
   constexpr int kMaxDepth = 50;
   if (depth > kMaxDepth) return false;
-  std::map<int, int> seen;  // of repeated fields
+  std::map<int, int> seen;  // elements of repeated fields, by number
   while (const uint32_t tag = in.ReadTag()) {
     const FieldDescriptor* field = type->FindFieldByNumber(WireFormatLite::GetTagFieldNumber(tag));
     const bool delimited = WireFormatLite::GetTagWireType(tag) == WireFormatLite::WIRETYPE_LENGTH_DELIMITED;

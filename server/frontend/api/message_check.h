@@ -1,5 +1,4 @@
-// What no proto field may hold, whatever its meaning: found by reflection, so that a new field is covered the day it is
-// added.
+// Checks that hold for every proto field, whatever its meaning. They use reflection, so new fields are covered at once.
 #ifndef KINORA_SERVER_FRONTEND_API_MESSAGE_CHECK_H_
 #define KINORA_SERVER_FRONTEND_API_MESSAGE_CHECK_H_
 
@@ -11,12 +10,12 @@
 
 namespace kinora {
 
-// Fields that this build does not know, enum numbers without a name, numbers that are not finite, text that is not
-// UTF-8 or holds a zero byte; each with its path ("generation.sigmas[3]"). At most kMaxViolations.
+// Rejects unknown fields, enum numbers without a name, numbers that are not finite, and text that is not UTF-8 or
+// contains a zero byte. Each violation has its path ("generation.sigmas[3]"). Returns at most kMaxViolations.
 FieldViolations CheckMessage(const google::protobuf::Message& message);
 
-// Parses a message that came over the wire. InvalidArgument: bytes that are no message of this type, or text that is
-// not UTF-8, with the field's path; protobuf's own parser says neither.
+// Parses a message from the wire. InvalidArgument: the bytes are not a message of this type, or text is not UTF-8, with
+// the field's path. protobuf's own parser reports neither.
 absl::Status ParseMessage(std::string_view bytes, google::protobuf::Message& message);
 
 }  // namespace kinora

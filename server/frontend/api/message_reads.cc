@@ -47,7 +47,7 @@ void MessageReads::GiveUpLate() {
   }
   for (const GiveUp& give_up : late) {
     give_up(absl::DeadlineExceededError(
-        absl::StrCat("the message has not arrived within ", absl::FormatDuration(limits_.time))));
+        absl::StrCat("the message did not arrive within ", absl::FormatDuration(limits_.time))));
   }
 }
 

@@ -1,6 +1,6 @@
-// Calls whose message is on its way. gRPC 1.51 collects a message of whatever length its sender announces and compares
-// that with max_receive_message_size only once it is there, so memory is bounded by how many calls are at it, and for
-// how long. A message that came with its headers is there at once, however many others are waited for.
+// Bounds the calls that wait for a message. gRPC 1.51 collects a message of any length that its sender announces and
+// compares it with max_receive_message_size only once it is complete, so memory is bounded by the number of waiting
+// calls and by their time. A message that came with its headers is read at once, however many calls wait.
 #ifndef KINORA_SERVER_FRONTEND_API_MESSAGE_READS_H_
 #define KINORA_SERVER_FRONTEND_API_MESSAGE_READS_H_
 
@@ -14,13 +14,13 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "engine/base/clock.h"
-#include "server/common/event_loop.h"
+#include "server/net/event_loop.h"
 
 namespace kinora {
 
 struct MessageReadLimits {
-  int calls;            // at once; one more gives the oldest up with RESOURCE_EXHAUSTED
-  absl::Duration time;  // of each; then it is given up with DEADLINE_EXCEEDED
+  int calls;            // concurrent; one more aborts the oldest with RESOURCE_EXHAUSTED
+  absl::Duration time;  // per call; then the call is aborted with DEADLINE_EXCEEDED
 };
 
 class MessageReads {  // thread-safe
@@ -29,9 +29,10 @@ class MessageReads {  // thread-safe
 
   MessageReads(const MessageReadLimits& limits, Clock& clock) : limits_(limits), loop_(clock) {}
 
-  // A read begins. `give_up` runs at most once, without a lock, and never after End was true.
+  // Registers a read and returns its number. `give_up` runs at most once, without a lock, and never after End returned
+  // true.
   int64_t Begin(GiveUp give_up) ABSL_LOCKS_EXCLUDED(mu_);
-  // It is over, with a message or without. False: it was given up before.
+  // Ends the read, with or without a message. Returns false if it was given up before.
   bool End(int64_t read) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
@@ -43,10 +44,10 @@ class MessageReads {  // thread-safe
 
   const MessageReadLimits limits_;
   absl::Mutex mu_;
-  std::map<int64_t, Read> reads_ ABSL_GUARDED_BY(mu_);  // by age
+  std::map<int64_t, Read> reads_ ABSL_GUARDED_BY(mu_);  // oldest first
   int64_t last_ ABSL_GUARDED_BY(mu_) = 0;
   bool timer_set_ ABSL_GUARDED_BY(mu_) = false;
-  EventLoop loop_;  // its tasks use what stands above
+  EventLoop loop_;  // last: its tasks use the members above
 };
 
 }  // namespace kinora

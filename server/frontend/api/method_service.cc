@@ -13,8 +13,8 @@ void MethodService::Add(const char* name, ServerCall::OnMessage on_message) {
   KINORA_CHECK(service_->FindMethodByName(name) != nullptr) << name;
   const Method& method = methods_.emplace_back(
       Method{.path = absl::StrCat("/", service_->full_name(), "/", name), .on_message = std::move(on_message)});
-  // Registered as the generated code does it, but as a method of two streams of bytes, whatever the descriptor says:
-  // for any other kind gRPC reads the first message before it calls anybody.
+  // Registers the method as generated code does, but as bidirectional streams of bytes, whatever the descriptor says:
+  // for any other kind gRPC reads the first message before it calls the handler.
   using Handler = grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, grpc::ByteBuffer>;
   AddMethod(new grpc::internal::RpcServiceMethod(method.path.c_str(), grpc::internal::RpcMethod::BIDI_STREAMING,
                                                  /*handler=*/nullptr));

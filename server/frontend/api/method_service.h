@@ -1,6 +1,6 @@
-// A gRPC service whose methods run on ServerCalls: the token is checked on the headers, then one message is read and
-// parsed by ParseMessage, so that bad bytes and bad text are INVALID_ARGUMENT with the field (gRPC itself answers
-// UNIMPLEMENTED to what its generated code cannot parse), then the handler runs.
+// A gRPC service whose methods run on ServerCalls. A call checks the token in the headers, reads one message, parses it
+// with ParseMessage and runs the handler. Bad bytes and bad text fail with INVALID_ARGUMENT and the field; gRPC itself
+// would answer UNIMPLEMENTED to bytes that its generated code cannot parse.
 #ifndef KINORA_SERVER_FRONTEND_API_METHOD_SERVICE_H_
 #define KINORA_SERVER_FRONTEND_API_METHOD_SERVICE_H_
 
@@ -22,7 +22,7 @@
 
 namespace kinora {
 
-// What a unary method's handler answers with, once, from any thread. A copy is the same answer.
+// Answers a unary call, once, from any thread. Copies answer the same call.
 template <typename Reply>
 class UnaryReply {
  public:
@@ -34,7 +34,7 @@ class UnaryReply {
   void AddMetadata(const char* key, const char* value) const { call_->context().AddInitialMetadata(key, value); }
 
  private:
-  ServerCall* call_;  // alive until it is answered
+  ServerCall* call_;  // alive until answered
 };
 
 class MethodService : public grpc::Service {
@@ -50,7 +50,7 @@ class MethodService : public grpc::Service {
       (static_cast<Service*>(this)->*handler)(request, UnaryReply<Reply>(call));
     });
   }
-  // The handler makes a stream and returns it; the stream owns itself.
+  // The handler creates and returns a stream, which owns itself.
   template <typename Request, typename Reply, typename Service>
   void Streaming(const char* name,
                  ReplyStream<Reply>* (Service::*handler)(grpc::CallbackServerContext&, const Request&)) {
@@ -60,7 +60,8 @@ class MethodService : public grpc::Service {
       call.Attach((static_cast<Service*>(this)->*handler)(call.context(), request));
     });
   }
-  // The handler makes a stream for the call's first message; it is given this one and all that follow, and owns itself.
+  // The handler creates a stream at the call's first message. The stream owns itself and receives that message and all
+  // later ones.
   template <typename Request, typename Reply, typename Service>
   void ClientStreaming(const char* name,
                        RequestStream<Request, Reply>* (Service::*handler)(grpc::CallbackServerContext&)) {
@@ -78,7 +79,7 @@ class MethodService : public grpc::Service {
   }
   void Add(const char* name, ServerCall::OnMessage on_message);
 
-  // A request that was not one; before its call is answered.
+  // Called for an invalid request before its call is answered.
   virtual void OnBadRequest(const google::protobuf::Message&, const absl::Status&) {}
 
  private:
@@ -90,7 +91,7 @@ class MethodService : public grpc::Service {
   };
   const google::protobuf::ServiceDescriptor* const service_;
   const CallAccess access_;
-  std::deque<Method> methods_;  // their addresses stay
+  std::deque<Method> methods_;  // a deque: addresses are stable
 };
 
 }  // namespace kinora

@@ -58,13 +58,13 @@ ServerReflectionResponse Answer(const ServerReflectionRequest& request, const st
       SetError(absl::StatusCode::kNotFound, "these services are of proto3 and have no extensions", reply);
       break;
     case ServerReflectionRequest::MESSAGE_REQUEST_NOT_SET:
-      SetError(absl::StatusCode::kUnimplemented, "not a request that this server knows", reply);
+      SetError(absl::StatusCode::kUnimplemented, "not a request that this server supports", reply);
       break;
   }
   return reply;
 }
 
-// One conversation: a reply for each message, until the client sends no more. Owned by its call.
+// One stream: a reply for each message, until the client sends no more. Owned by its call.
 class Conversation : public ByteStream {
  public:
   Conversation(ServerCall& call, std::function<ServerReflectionResponse(const ServerReflectionRequest&)> answer)
@@ -76,8 +76,10 @@ class Conversation : public ByteStream {
   }
   void OnEnd() { Finish(absl::OkStatus()); }
 
-  void OnWriteDone(bool ok) override { ok ? call_.ReadNext() : Finish(absl::CancelledError("the client has gone")); }
-  void OnCancel() override {}  // the read or the write in progress fails
+  void OnWriteDone(bool ok) override {
+    ok ? call_.ReadNext() : Finish(absl::CancelledError("the client disconnected"));
+  }
+  void OnCancel() override {}  // the pending read or write fails
   void OnDone() override { delete this; }
 
  private:

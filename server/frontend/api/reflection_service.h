@@ -1,5 +1,5 @@
-// grpc.reflection.v1alpha: the descriptors of the services of one server, for grpcurl and its like. Unlike gRPC's own
-// it asks for the token and takes no thread for each client.
+// grpc.reflection.v1alpha: serves the descriptors of one server's services to grpcurl and similar tools. Unlike gRPC's
+// own service it requires the token and uses no thread per client.
 #ifndef KINORA_SERVER_FRONTEND_API_REFLECTION_SERVICE_H_
 #define KINORA_SERVER_FRONTEND_API_REFLECTION_SERVICE_H_
 
@@ -11,7 +11,7 @@
 
 namespace kinora {
 
-// `services`: their full names.
+// `services`: full names.
 std::unique_ptr<grpc::Service> MakeReflectionService(std::vector<std::string> services, const CallAccess& access);
 
 }  // namespace kinora

@@ -1,5 +1,5 @@
-// The replies of a server-streaming method: what gRPC's ServerWriteReactor is, on a ServerCall. A reactor derives from
-// it and lives until OnDone; what it writes before the call is attached goes out then.
+// The replies of a server-streaming method, as gRPC's ServerWriteReactor, but on a ServerCall. A reactor derives from
+// it and lives until OnDone. Writes before the call is attached are sent when it is.
 #ifndef KINORA_SERVER_FRONTEND_API_REPLY_STREAM_H_
 #define KINORA_SERVER_FRONTEND_API_REPLY_STREAM_H_
 
@@ -31,13 +31,13 @@ class ByteStream {
   virtual ~ByteStream() = default;
   virtual void OnWriteDone(bool ok) = 0;
   virtual void OnCancel() = 0;
-  virtual void OnDone() = 0;  // the last; the call has gone
+  virtual void OnDone() = 0;  // last callback; the call no longer exists
 
  protected:
   void Finish(const absl::Status& status) ABSL_LOCKS_EXCLUDED(attach_mu_);  // once
   void StartWriteBytes(const grpc::ByteBuffer& bytes) ABSL_LOCKS_EXCLUDED(attach_mu_);
   void WriteBytesAndFinish(const grpc::ByteBuffer& bytes) ABSL_LOCKS_EXCLUDED(attach_mu_);
-  void ReadNextMessage(MessageReads& reads) ABSL_LOCKS_EXCLUDED(attach_mu_);  // once the call is attached
+  void ReadNextMessage(MessageReads& reads) ABSL_LOCKS_EXCLUDED(attach_mu_);  // only while attached
 
  private:
   friend class ServerCall;
@@ -52,9 +52,9 @@ class ByteStream {
 template <typename Reply>
 class ReplyStream : public ByteStream {
  protected:
-  // One at a time: OnWriteDone follows. The reply is turned into bytes at once.
+  // One write at a time; OnWriteDone follows. Serializes the reply before it returns.
   void StartWrite(const Reply* reply) { StartWriteBytes(ToByteBuffer(*reply)); }
-  void StartWriteAndFinish(const Reply* reply) { WriteBytesAndFinish(ToByteBuffer(*reply)); }  // OK; the last
+  void StartWriteAndFinish(const Reply* reply) { WriteBytesAndFinish(ToByteBuffer(*reply)); }  // ends with OK
 };
 
 }  // namespace kinora

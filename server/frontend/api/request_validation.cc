@@ -9,18 +9,18 @@
 #include "engine/base/status_macros.h"
 #include "engine/request/not_available.h"
 #include "engine/request/request_rules.h"
-#include "server/common/model_conversion.h"
-#include "server/common/request_conversion.h"
 #include "server/common/status_details.h"
 #include "server/common/timestamps.h"
 #include "server/frontend/api/message_check.h"
+#include "server/request/model_conversion.h"
+#include "server/request/request_conversion.h"
 
 namespace kinora {
 namespace {
 
 void CheckDuration(const char* field, const google::protobuf::Duration& duration, absl::Duration maximum,
                    FieldViolations& out) {
-  // A message that breaks Duration's own rules (mixed signs, a billion nanoseconds) would still add up to something.
+  // FromProto would also accept a message that breaks Duration's rules (mixed signs, a billion nanoseconds).
   const bool whole = duration.nanos() >= 0 && duration.nanos() < 1'000'000'000 && duration.seconds() >= 0;
   const absl::Duration value = FromProto(duration);
   if (!whole || value <= absl::ZeroDuration()) {
@@ -44,7 +44,7 @@ void CheckEnvelope(const v1::CreateVideoRequest& request, const RequestLimits& l
     out.push_back({"labels", absl::StrCat(request.labels_size(), " labels; at most ", limits.max_labels)});
   }
   for (const auto& [key, value] : request.labels()) {
-    if (key.empty()) out.push_back({"labels", "a key is empty"});
+    if (key.empty()) out.push_back({"labels", "contains an empty key"});
     too_long("labels", key.size(), limits.max_label_key_bytes);
     too_long("labels", value.size(), limits.max_label_value_bytes);
   }
@@ -62,7 +62,7 @@ void CheckEnvelope(const v1::CreateVideoRequest& request, const RequestLimits& l
   AddPrefixed("output.", OutputViolations(ToOutputRequest(output)), out);
 }
 
-// The limits that a request was too large for, for an ErrorInfo.
+// The limits of the request's recipe, for an ErrorInfo.
 std::map<std::string, std::string> LargestShape(const ModelDescription& model, const GenerationRequest& effective) {
   const RecipeDescription* recipe = model.Find(effective.recipe, effective.upsampler);
   if (recipe == nullptr) return {};
@@ -72,18 +72,18 @@ std::map<std::string, std::string> LargestShape(const ModelDescription& model, c
           {"max_tokens", absl::StrCat(recipe->max_tokens)}};
 }
 
-// Of those that the model has.
+// Checks the digests of LoRAs that the model has.
 void CheckLoraDigests(const GenerationRequest& asked, const v1::ModelInfo& model, FieldViolations& out) {
   for (size_t i = 0; i < asked.loras.size(); ++i) {
     const LoraInput& lora = asked.loras[i];
     const std::string digest = LoraDigest(model, lora.id);
     if (lora.digest.empty() || digest.empty() || lora.digest == digest) continue;
     out.push_back({absl::StrCat("generation.loras[", i, "].digest"),
-                   absl::StrCat("the file of ", lora.id, " is ", digest, "; leave the digest out to take that")});
+                   absl::StrCat("the file of ", lora.id, " is ", digest, "; omit the digest to accept it")});
   }
 }
 
-// What is meant by their ids from now on, whatever files come later.
+// Pins each LoRA to its present file, whatever file has its id later.
 v1::Generation WithLoraDigests(v1::Generation effective, const v1::ModelInfo& model) {
   for (v1::LoraRef& lora : *effective.mutable_loras()) lora.set_digest(LoraDigest(model, lora.id()));
   return effective;
@@ -103,39 +103,42 @@ absl::StatusOr<v1::ModelInfo> ChooseModel(const std::vector<v1::ModelInfo>& mode
   }
   if (name.empty()) {
     if (models.size() == 1) return models[0];
-    return InvalidField("model", absl::StrCat("needed, since there are several: ", known));
+    return InvalidField("model", absl::StrCat("must be set, since there are several: ", known));
   }
   for (const v1::ModelInfo& model : models) {
     if (model.id() == name) return model;
   }
-  // The client's text is cut: it may be anything up to the size of a message.
+  // Truncated, because the client's text may be as long as a message.
   return WithErrorInfo(absl::FailedPreconditionError(
-                           absl::StrCat("model: \"", name.substr(0, 100), "\" is not loaded here; there is ", known)),
+                           absl::StrCat("model: \"", name.substr(0, 100), "\" is not loaded; loaded: ", known)),
                        "MODEL_NOT_LOADED");
 }
 
 absl::StatusOr<v1::Generation> ValidateRequest(const v1::CreateVideoRequest& request, const v1::ModelInfo& model,
                                                const RequestLimits& limits, uint64_t (*draw_seed)()) {
   FieldViolations violations = CheckMessage(request);
-  if (!violations.empty()) return InvalidFields(violations);  // values that the checks below rely on
+  if (!violations.empty()) return InvalidFields(violations);  // the checks below rely on these values
 
   const absl::StatusOr<ModelDescription> description = ToModelDescription(model);
   if (!description.ok()) {
-    return WithErrorInfo(
-        WithRetryInfo(absl::UnavailableError(absl::StrCat(std::string(description.status().message()),
-                                                          "; it is complete once its worker has started again")),
-                      absl::Seconds(5)),
-        "NO_MODEL");
+    return WithErrorInfo(WithRetryInfo(absl::UnavailableError(absl::StrCat(std::string(description.status().message()),
+                                                                           "; restart its worker to complete it")),
+                                       absl::Seconds(5)),
+                         "NO_MODEL");
   }
   v1::Generation asked = request.generation();
   if (!asked.has_seed()) asked.set_seed(draw_seed());
+  KINORA_RETURN_IF_ERROR(KeepGuidanceDefaults(*description, asked));
   KINORA_ASSIGN_OR_RETURN(const GenerationRequest generation, ToGenerationRequest(asked));
-  const Verdict verdict = Judge(*description, generation);
+  const Verdict verdict = ValidateRequest(*description, generation);
   CheckEnvelope(request, limits, violations);
   AddPrefixed("generation.", verdict.violations, violations);
   CheckLoraDigests(generation, model, violations);
   if (generation.audio_only && request.output().preview_every_steps() > 0) {
-    violations.push_back({"output.preview_every_steps", "audio_only: there is no picture; leave it out"});
+    violations.push_back({"output.preview_every_steps", "audio_only: there is no picture; omit it"});
+  }
+  if (generation.audio_only && request.output().thumbnail()) {
+    violations.push_back({"output.thumbnail", "audio_only: there is no picture; omit it"});
   }
   if (!violations.empty()) {
     if (violations.size() > kMaxViolations) violations.resize(kMaxViolations);

@@ -1,5 +1,5 @@
-// A server that calls itself: what tells a process that serves from one that only runs. After three failures in a row
-// it is not live, so that whoever watches /livez starts it anew; one success makes it live again.
+// Detects a server that runs but does not serve, by calling it regularly. After three failures in a row it is not live,
+// so that a monitor of /livez restarts it; one success makes it live again.
 #ifndef KINORA_SERVER_FRONTEND_API_SELF_CHECK_H_
 #define KINORA_SERVER_FRONTEND_API_SELF_CHECK_H_
 
@@ -15,15 +15,15 @@
 namespace kinora {
 
 constexpr absl::Duration kSelfCheckInterval = absl::Seconds(10);
-constexpr absl::Duration kSelfCheckPatience = absl::Seconds(5);  // for one answer
+constexpr absl::Duration kSelfCheckPatience = absl::Seconds(5);  // limit for one check
 
 class SelfCheck {
  public:
-  // `check` runs on a thread of its own, first after kSelfCheckInterval, and ends within kSelfCheckPatience.
+  // `check` runs on a separate thread, first after kSelfCheckInterval. It must return within kSelfCheckPatience.
   SelfCheck(std::function<absl::Status()> check, Clock& clock);
   ~SelfCheck();
 
-  absl::Status Live() const;  // Unavailable with what the last check said
+  absl::Status Live() const;  // Unavailable with the message of the last check
 
  private:
   void Run();

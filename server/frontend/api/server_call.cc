@@ -5,23 +5,45 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "server/common/grpc_status.h"
+#include "absl/strings/str_cat.h"
+#include "server/common/client_metadata.h"
 #include "server/frontend/api/reply_stream.h"
+#include "server/net/grpc_status.h"
 
 namespace kinora {
 namespace {
 
-std::string_view Authorization(const grpc::CallbackServerContext& call) {  // "": none
-  const auto found = call.client_metadata().find("authorization");
+constexpr size_t kLongestClient = 64;  // an IPv6 address in brackets has at most 41 characters
+
+std::string_view Metadata(const grpc::CallbackServerContext& call, const char* key) {  // "" if absent
+  const auto found = call.client_metadata().find(key);
   if (found == call.client_metadata().end()) return "";
   return std::string_view(found->second.data(), found->second.size());
 }
 
+std::string_view Authorization(const grpc::CallbackServerContext& call) { return Metadata(call, "authorization"); }
+
+// Returns the address that the gateway states, as gRPC writes a peer's, without a port; "" if there is none.
+std::string ToldClient(const grpc::CallbackServerContext& call, const CallAccess& access) {
+  if (!access.from_gateway) return "";
+  const std::string client(Metadata(call, kClientMetadata));
+  if (client.size() > kLongestClient) return "";
+  if (client.empty() || absl::StartsWith(client, "unix")) return client;
+  return absl::StrCat(client.front() == '[' ? "ipv6:" : "ipv4:", client);
+}
+
 }  // namespace
 
-std::string ClientOf(const grpc::CallbackServerContext& call, const TokenSet& tokens) {
-  std::string holder = tokens.Holder(Authorization(call));
+std::string PeerOf(const grpc::CallbackServerContext& call, const CallAccess& access) {
+  std::string client = ToldClient(call, access);
+  return client.empty() ? call.peer() : client;
+}
+
+std::string ClientOf(const grpc::CallbackServerContext& call, const CallAccess& access) {
+  std::string holder = access.tokens->Holder(Authorization(call));
   if (!holder.empty()) return holder;
+  std::string client = ToldClient(call, access);
+  if (!client.empty()) return client;
   const std::string peer = call.peer();  // "ipv4:127.0.0.1:4711"
   return absl::StartsWith(peer, "unix") ? "unix" : peer.substr(0, peer.rfind(':'));
 }
@@ -32,7 +54,7 @@ ServerCall* ServerCall::Start(grpc::CallbackServerContext* context, std::string_
   call->self_ = call;
   const absl::Status status = access.tokens->Check(Authorization(*context));
   if (!status.ok() && access.strangers == nullptr) {
-    access.log->Refused(*context, method, status);
+    access.log->Rejected(PeerOf(*context, access), method, status);
     call->Finish(status);
   } else {
     call->reads_ = status.ok() ? access.reads : access.strangers;
@@ -53,7 +75,7 @@ void ServerCall::ReadNext(MessageReads& reads) {
 
 void ServerCall::OnReadDone(bool ok) {
   if (!reads_->End(read_)) return;
-  if (!ok && context_->IsCancelled()) return Finish(absl::CancelledError("the client has gone"));
+  if (!ok && context_->IsCancelled()) return Finish(absl::CancelledError("the client disconnected"));
   if (!ok) return on_message_(*this, std::nullopt);
   grpc::Slice slice;
   const grpc::Status status = message_.DumpToSingleSlice(&slice);

@@ -1,4 +1,4 @@
-// What the services, the reactors and admission work with.
+// The dependencies of the services, the reactors and admission.
 #ifndef KINORA_SERVER_FRONTEND_API_SERVICE_CONTEXT_H_
 #define KINORA_SERVER_FRONTEND_API_SERVICE_CONTEXT_H_
 
@@ -8,7 +8,6 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "server/common/artifact_store.h"
-#include "server/common/event_loop.h"
 #include "server/frontend/api/call_slots.h"
 #include "server/frontend/api/message_reads.h"
 #include "server/frontend/api/request_validation.h"
@@ -19,11 +18,12 @@
 #include "server/frontend/jobs/job_metrics.h"
 #include "server/frontend/jobs/job_queue.h"
 #include "server/frontend/jobs/job_store.h"
+#include "server/net/event_loop.h"
 
 namespace kinora {
 
-// What the services need. None is owned; all outlive the server that the services are registered with, and the store is
-// flushed in between.
+// None is owned. All must outlive the server that the services are registered with; the store is flushed before they
+// are destroyed.
 struct ServiceContext {
   JobStore& store;
   JobQueue& queue;
@@ -32,22 +32,26 @@ struct ServiceContext {
   Housekeeper& housekeeper;
   JobMetrics& metrics;
   FrontendMetrics& gauges;
-  EventLoop& disk;  // where artifacts are read
+  EventLoop& disk;  // reads artifacts
   CallSlots& downloads;
-  absl::Duration download_idle;  // for a client to take a chunk
+  absl::Duration download_idle;  // limit for a client to accept a chunk
   InputStore& inputs;
   CallSlots& uploads;
-  MessageReads& upload_reads;  // of all messages of an upload but its first
+  MessageReads& upload_reads;  // for all messages of an upload but the first
   RequestLimits limits;
   TokenSet tokens;
-  // ResourceExhausted (DISK_FULL) if a new job's artifact might find no room.
+  // Fails with ResourceExhausted (DISK_FULL) if a new job's artifact might not fit on the disk.
   std::function<absl::Status()> check_disk;
-  // Of the dispatcher: a job whose cancel is stored; what a request would cost; the same of a request that is to become
-  // a job, from what is known of its shape.
+  // Calls of the dispatcher: stop a job whose cancellation is stored; estimate a request; estimate a request that is to
+  // become a job, from estimates of the same shape.
   std::function<void(const JobId&)> cancel_run;
   std::function<void(const std::string& model, const v1::Generation& effective, Done<v1::Estimate>)> estimate;
   std::function<void(const std::string& model, const v1::Generation& effective, Done<v1::Estimate>)> estimate_shape;
-  std::function<Absence()> absence;  // of the worker groups that are not ready
+  std::function<Absence()> absence;  // why no group is ready
+  // Why no group serves the model now; empty if one does.
+  std::function<std::string(const std::string& model)> waits_for;
+  // True if a group listed this LoRA of the model a moment ago: its file may be in the middle of a replacement.
+  std::function<bool(const std::string& model, const std::string& lora)> comes_back;
 };
 
 }  // namespace kinora

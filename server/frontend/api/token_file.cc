@@ -2,18 +2,18 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "engine/base/status_macros.h"
 #include "server/common/regular_file.h"
 #include "server/common/sha256.h"
+#include "server/common/token_text.h"
 
 namespace kinora {
 
 namespace {
 
-// The digest of "Bearer TOKEN"'s token; "": it is not of that form. RFC 9110 section 11.1: a scheme's case says
-// nothing; 11.4: spaces between the two.
+// Returns the digest of TOKEN in "Bearer TOKEN", or "" for another form. The scheme's case is insignificant (RFC 9110
+// section 11.1); spaces may separate the two (11.4).
 std::string Digest(std::string_view authorization) {
   constexpr absl::string_view kScheme = "Bearer ";
   absl::string_view token(authorization.data(), authorization.size());
@@ -29,18 +29,20 @@ absl::StatusOr<TokenSet> TokenSet::Load(const std::string& path) {
   KINORA_ASSIGN_OR_RETURN(const RegularFile file, ReadRegularFile(path));
   if ((file.mode & 0007) != 0) {
     return absl::FailedPreconditionError(
-        absl::StrCat(path, ": everybody on this machine can read the tokens; chmod o= it"));
+        absl::StrCat(path, ": every user of this machine can read the tokens; run chmod o= on it"));
+  }
+  const auto parsed = ParseTokens(file.bytes);
+  if (!parsed.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", std::string(parsed.status().message())));
   }
   TokenSet tokens;
-  for (const absl::string_view line : absl::StrSplit(file.bytes, '\n')) {
-    const absl::string_view token = absl::StripAsciiWhitespace(line);
-    if (token.empty() || token[0] == '#') continue;
+  for (const std::string& token : *parsed) {
     if (token.size() < kShortest) {
       return absl::InvalidArgumentError(absl::StrCat(path, ": a token has fewer than ", kShortest, " characters"));
     }
-    tokens.digests_.insert(Sha256Hex(std::string_view(token.data(), token.size())));
+    tokens.digests_.insert(Sha256Hex(token));
   }
-  if (tokens.digests_.empty()) return absl::InvalidArgumentError(absl::StrCat(path, ": no token in it"));
+  if (tokens.digests_.empty()) return absl::InvalidArgumentError(absl::StrCat(path, ": contains no token"));
   return tokens;
 }
 

@@ -1,4 +1,4 @@
-// Bearer tokens of a file, one per line; empty lines and lines that begin with # are skipped.
+// Bearer tokens from a file, one per line. Empty lines and lines that begin with # are skipped.
 #ifndef KINORA_SERVER_FRONTEND_API_TOKEN_FILE_H_
 #define KINORA_SERVER_FRONTEND_API_TOKEN_FILE_H_
 
@@ -13,16 +13,16 @@ namespace kinora {
 
 class TokenSet {
  public:
-  TokenSet() = default;  // no file: everybody may call
-  // FailedPrecondition: others than owner and group can read the file, or it is no regular file. InvalidArgument: no
-  // token in it, or one of fewer than 16 characters. As ReadRegularFile otherwise.
+  TokenSet() = default;  // no token file: anyone may call
+  // FailedPrecondition: the file is readable by others than owner and group, or is not a regular file. InvalidArgument:
+  // it has no token, or one of fewer than 16 characters. Otherwise fails as ReadRegularFile.
   static absl::StatusOr<TokenSet> Load(const std::string& path);
 
-  // `authorization` is the metadata's value, "Bearer TOKEN". Unauthenticated otherwise; the time it takes says nothing
-  // about the tokens, since only digests are compared.
+  // `authorization` is the value in the metadata, "Bearer TOKEN". Fails with Unauthenticated if it is not a known
+  // token. Only digests are compared, so the time taken reveals nothing about the tokens.
   absl::Status Check(std::string_view authorization) const;
 
-  // What tells the holder of a token that Check let in from the others; "" where everybody may call.
+  // Identifies the holder of a token that Check accepted; "" if anyone may call.
   std::string Holder(std::string_view authorization) const;
 
  private:

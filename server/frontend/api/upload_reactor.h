@@ -1,6 +1,6 @@
-// Takes one input in messages: a header, then its data. Each message is asked for once the one before is written, so a
-// call holds one in memory. A header whose content is stored is answered at once; other inputs when the client has sent
-// all of them and ended its side.
+// Receives one input in messages: a header, then its data. Each message is requested once the previous one is written,
+// so a call holds one in memory. If the header's content is already stored, the call is answered at once; otherwise
+// after the client has sent all data and ended its side.
 #ifndef KINORA_SERVER_FRONTEND_API_UPLOAD_REACTOR_H_
 #define KINORA_SERVER_FRONTEND_API_UPLOAD_REACTOR_H_
 
@@ -17,23 +17,25 @@ namespace kinora {
 class UploadReactor : public RequestStream<v1::UploadInputRequest, v1::Input>,
                       public std::enable_shared_from_this<UploadReactor> {
  public:
-  // `client` is whose limit on uploads counts.
+  // The upload counts against the limit of `client`.
   static std::shared_ptr<UploadReactor> Make(ServiceContext& context, std::string client);
 
   void OnRequest(v1::UploadInputRequest request) override;
   void OnRequestsEnd() override;
   void OnWriteDone(bool) override {}
-  void OnCancel() override {}  // the read that is or comes next ends the call
+  void OnCancel() override {}  // the pending or next read ends the call
   void OnDone() override { self_.reset(); }
 
  private:
   UploadReactor(ServiceContext& context, std::string client) : context_(context), client_(std::move(client)) {}
   void Begin(const v1::UploadInputRequest::Header& header);
+  void Release();  // the input and the slot
+  void Reject(const absl::Status& status);
 
   ServiceContext& context_;
   const std::string client_;
   std::shared_ptr<UploadReactor> self_;  // until OnDone
-  // Of whoever has the turn: this class between a message and the next read, else nobody.
+  // Used only between a message and the next read, hence by one thread at a time.
   std::unique_ptr<CallSlots::Slot> slot_;
   std::unique_ptr<InputStore::Upload> upload_;
 };

@@ -10,6 +10,8 @@
 #include "server/frontend/api/method_service.h"
 #include "server/frontend/api/upload_reactor.h"
 #include "server/frontend/api/watch_reactor.h"
+#include "server/frontend/jobs/prompt_words.h"
+#include "server/request/input_refs.h"
 
 namespace kinora {
 namespace {
@@ -22,7 +24,7 @@ class VideoService : public MethodService {
   VideoService(ServiceContext& context, const CallAccess& access)
       : MethodService(v1::CreateVideoRequest::descriptor()->file()->FindServiceByName("VideoGeneration"), access),
         context_(context),
-        tokens_(*access.tokens) {
+        access_(access) {
     Unary("CreateVideo", &VideoService::Create);
     Streaming("GenerateVideo", &VideoService::Generate);
     Streaming("WatchVideo", &VideoService::Watch);
@@ -37,7 +39,7 @@ class VideoService : public MethodService {
   }
 
  private:
-  // Answers with what the store said.
+  // Replies with the store's answer.
   Done<v1::Video> ReplyTo(UnaryReply<v1::Video> reply) {
     return [this, reply](absl::StatusOr<v1::Video> video) {
       if (video.ok()) AddLiveFields(context_, *video);
@@ -81,7 +83,15 @@ class VideoService : public MethodService {
 
   void List(const v1::ListVideosRequest& request, UnaryReply<v1::ListVideosResponse> reply) {
     if (request.page_size() < 0) return reply(InvalidField("page_size", "must be 0 or more; nearest: 0"));
+    if (!request.after_id().empty() && !request.page_token().empty()) {
+      return reply(InvalidField("after_id", "cannot be combined with page_token; omit one of them"));
+    }
+    absl::StatusOr<std::vector<std::string>> words = SearchWords(request.text());
+    if (!words.ok()) return reply(words.status());
     ListOptions options{.page_token = request.page_token()};
+    options.words = *std::move(words);
+    options.after_id = request.after_id();
+    options.ascending = request.ascending();
     options.page_size = request.page_size() == 0 ? kDefaultPage : std::min(request.page_size(), kMaxPage);
     options.id_prefix = request.id_prefix();
     options.labels = {request.labels().begin(), request.labels().end()};
@@ -103,27 +113,43 @@ class VideoService : public MethodService {
   }
 
   void Delete(const v1::DeleteVideoRequest& request, UnaryReply<google::protobuf::Empty> reply) {
-    context_.store.Delete(request.id(), [this, reply, id = request.id()](const absl::Status& status) {
+    const auto on_hidden = [this, reply, id = request.id()](const absl::Status& status) {
       if (!status.ok()) return reply(status);
       context_.housekeeper.Remove(id, [reply](const absl::Status& removed) {
         removed.ok() ? reply(google::protobuf::Empty()) : reply(removed);
       });
-    });
+    };
+    if (!request.cancel()) return context_.store.Delete(request.id(), on_hidden);
+    context_.store.CancelAndDelete(
+        request.id(), [this, reply, on_hidden, id = request.id()](const absl::StatusOr<bool>& hidden) {
+          if (!hidden.ok()) return reply(hidden.status());
+          context_.queue.Remove(id);
+          context_.cancel_run(id);
+          *hidden ? on_hidden(absl::OkStatus()) : reply(google::protobuf::Empty());  // the housekeeper removes it later
+        });
   }
 
   void Estimate(const v1::CreateVideoRequest& request, UnaryReply<v1::Estimate> reply) {
     Validate(context_, request, [this, reply](absl::StatusOr<Validated> validated) {
       if (!validated.ok()) return reply(validated.status());
-      context_.estimate(validated->request.model(), validated->effective,
-                        [reply, effective = validated->effective](absl::StatusOr<v1::Estimate> estimate) {
-                          if (estimate.ok()) *estimate->mutable_effective() = effective;
-                          reply(estimate);
-                        });
+      // CreateVideo would reject a request with an unusable input, too.
+      const auto refs = InputRefsOf(validated->effective);  // before the request moves into the callback
+      context_.inputs.Require(refs, [this, reply, validated = *std::move(validated)](const absl::Status& status) {
+        status.ok() ? EstimateValid(validated, reply) : reply(status);
+      });
     });
   }
 
+  void EstimateValid(const Validated& validated, const UnaryReply<v1::Estimate>& reply) {
+    context_.estimate(validated.request.model(), validated.effective,
+                      [reply, effective = validated.effective](absl::StatusOr<v1::Estimate> estimate) {
+                        if (estimate.ok()) *estimate->mutable_effective() = effective;
+                        reply(estimate);
+                      });
+  }
+
   RequestStream<v1::UploadInputRequest, v1::Input>* Upload(grpc::CallbackServerContext& call) {
-    return UploadReactor::Make(context_, ClientOf(call, tokens_)).get();
+    return UploadReactor::Make(context_, ClientOf(call, access_)).get();
   }
 
   void FindInput(const v1::GetInputRequest& request, UnaryReply<v1::Input> reply) {
@@ -133,7 +159,7 @@ class VideoService : public MethodService {
   ReplyStream<v1::ArtifactChunk>* Download(grpc::CallbackServerContext& call,
                                            const v1::DownloadArtifactRequest& request) {
     auto reactor = DownloadReactor::Make(context_, call);
-    reactor->Download(request, ClientOf(call, tokens_));
+    reactor->Download(request, ClientOf(call, access_));
     return reactor.get();
   }
 
@@ -142,7 +168,7 @@ class VideoService : public MethodService {
   }
 
   ServiceContext& context_;
-  const TokenSet& tokens_;
+  const CallAccess access_;
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The public API: each method validates, converts, delegates; none blocks a gRPC thread.
+// The services of the public and Admin APIs. Each method validates, converts and delegates; none blocks a gRPC thread.
 #ifndef KINORA_SERVER_FRONTEND_API_VIDEO_SERVICE_H_
 #define KINORA_SERVER_FRONTEND_API_VIDEO_SERVICE_H_
 
@@ -16,7 +16,7 @@ class Service;
 
 namespace kinora {
 
-struct GroupControl {  // of the dispatcher
+struct GroupControl {  // calls of the dispatcher
   std::function<void(Done<std::vector<v1::WorkerGroup>>)> list;
   std::function<void(const std::string&id, Done<v1::WorkerGroup>)> drain, restart;
 };

@@ -11,7 +11,7 @@ namespace kinora {
 
 namespace {
 
-// What ended the job, once more.
+// Recreates the event that ended the job.
 v1::VideoEvent TerminalEvent(const JobHistory& history) {
   v1::VideoEvent event;
   event.set_video_id(history.video.id());
@@ -35,7 +35,7 @@ std::shared_ptr<WatchReactor> WatchReactor::Make(ServiceContext& context, LeftLi
 }
 
 void WatchReactor::Watch(const JobId& id, int64_t after_sequence) {
-  // Subscribed before the history is read, so that nothing falls between the two.
+  // Subscribes before reading the history, so that no event is missed between the two.
   auto subscription = context_.hub.Subscribe(id, [weak = weak_from_this()] {
     if (const auto reactor = weak.lock()) reactor->Pump();
   });
@@ -46,7 +46,7 @@ void WatchReactor::Watch(const JobId& id, int64_t after_sequence) {
     left = done_;
     if (subscription.ok() && !done_) subscription_ = *subscription;
   }
-  if (left) {  // the client went while its job was being created
+  if (left) {  // the client disconnected while its job was being created
     if (subscription.ok()) (*subscription)->Close();
     if (on_left_ != nullptr) on_left_(id);
     return;
@@ -74,12 +74,12 @@ void WatchReactor::OnHistory(absl::StatusOr<JobHistory> history, int64_t after_s
     return Fail(InvalidField(
         "after_sequence", absl::StrCat(after_sequence, " is after the last event; nearest: ", history->last_sequence)));
   }
-  // The client has seen all that there is to see, but perhaps not that it was all.
+  // The client has all events, but may not know that the last one ended the job.
   if (history->events.empty() && IsTerminal(history->video.state())) history->events.push_back(TerminalEvent(*history));
   v1::VideoEvent snapshot;
   snapshot.set_video_id(history->video.id());
-  snapshot.set_sequence(after_sequence);  // what the client has: a stream that breaks here is resumed there
-  // As old as what follows, so that a client can tell what the snapshot has told already.
+  snapshot.set_sequence(after_sequence);  // a stream that breaks here resumes after what the client has
+  // The time of the last stored event, so that a client can tell which events the snapshot includes.
   if (!history->events.empty()) *snapshot.mutable_time() = history->events.back().time();
   *snapshot.mutable_snapshot() = std::move(history->video);
   AddLiveFields(context_, *snapshot.mutable_snapshot());
@@ -130,7 +130,7 @@ void WatchReactor::OnWriteDone(bool ok) {
     writing_ = false;
     if (!ok) {
       terminal_ = false;  // it did not arrive
-      FinishOnce(absl::CancelledError("the client has gone"));
+      FinishOnce(absl::CancelledError("the client disconnected"));
     }
   }
   Pump();
@@ -138,7 +138,7 @@ void WatchReactor::OnWriteDone(bool ok) {
 
 void WatchReactor::OnCancel() {
   absl::MutexLock lock(&mu_);
-  FinishOnce(absl::CancelledError("the client has gone"));
+  FinishOnce(absl::CancelledError("the client disconnected"));
 }
 
 void WatchReactor::FinishOnce(const absl::Status& status) {
@@ -157,7 +157,7 @@ void WatchReactor::OnDone() {
     terminal = terminal_;
     done_ = true;
   }
-  if (subscription != nullptr) subscription->Close();  // without mu_: a wake in progress may be waiting for it
+  if (subscription != nullptr) subscription->Close();  // without mu_, which a running wake may be waiting for
   context_.gauges.watchers.Decrement();
   if (on_left_ != nullptr && !id.empty() && !terminal) on_left_(id);
   self_.reset();

@@ -1,6 +1,6 @@
-// One open event stream. Order: a snapshot; stored events after the sequence asked for; from then on stored events as
-// they come, and the latest step in between; after the terminal event, which comes again if it was the one asked after,
-// the stream ends with OK.
+// One open event stream. It sends a snapshot, the stored events after the requested sequence, then stored events as
+// they come with the latest step in between. After the terminal event, which is repeated if it is the requested
+// sequence, the stream ends with OK.
 #ifndef KINORA_SERVER_FRONTEND_API_WATCH_REACTOR_H_
 #define KINORA_SERVER_FRONTEND_API_WATCH_REACTOR_H_
 
@@ -21,7 +21,7 @@ class WatchReactor : public ReplyStream<v1::VideoEvent>, public std::enable_shar
  public:
   // `on_left`: the stream of this video ended before the job did.
   using LeftListener = std::function<void(const JobId& id)>;
-  // Lives until its stream is done and nobody holds it.
+  // Lives until its stream is done and no other reference is left.
   static std::shared_ptr<WatchReactor> Make(ServiceContext& context, LeftListener on_left = nullptr);
 
   void Watch(const JobId& id, int64_t after_sequence);          // once
@@ -47,8 +47,8 @@ class WatchReactor : public ReplyStream<v1::VideoEvent>, public std::enable_shar
   JobId id_ ABSL_GUARDED_BY(mu_);
   std::shared_ptr<Subscription> subscription_ ABSL_GUARDED_BY(mu_);
   std::deque<v1::VideoEvent> history_ ABSL_GUARDED_BY(mu_);  // snapshot and stored events, before the mailbox's
-  v1::VideoEvent writing_event_;                             // must not change while `writing_`
-  bool ready_ ABSL_GUARDED_BY(mu_) = false;                  // the history is here
+  v1::VideoEvent writing_event_;                             // constant while `writing_`
+  bool ready_ ABSL_GUARDED_BY(mu_) = false;                  // the history has been read
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
   bool done_ ABSL_GUARDED_BY(mu_) = false;      // OnDone has run

@@ -3,20 +3,20 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/file_descriptor.h"
 #include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/uninterrupted.h"
 #include "server/common/artifact_writer.h"
 #include "server/common/file_error.h"
 #include "server/common/sha256.h"
 
 namespace kinora {
 
-// What has come of one artifact. Its end removes what is not committed.
+// The received part of one artifact. Its destructor removes it unless it was committed.
 class ArtifactIntake::Part {
  public:
   static absl::StatusOr<std::unique_ptr<Part>> Begin(DirectoryArtifactStore& store, const std::string& key,
@@ -32,8 +32,7 @@ class ArtifactIntake::Part {
 
   absl::Status Append(const std::string& data) {
     for (size_t done = 0; done < data.size();) {
-      const ssize_t n = write(fd_.get(), data.data() + done, data.size() - done);
-      if (n < 0 && errno == EINTR) continue;
+      const ssize_t n = Uninterrupted([&] { return write(fd_.get(), data.data() + done, data.size() - done); });
       if (n < 0) return writer_.ForClients(FileError(path_, "write"));
       done += static_cast<size_t>(n);
     }
@@ -43,9 +42,11 @@ class ArtifactIntake::Part {
   }
 
   absl::StatusOr<StoredFile> End(const std::string& sha256) {
-    if (digest_.Hex() != sha256) return absl::DataLossError("its digest is not the worker's: other bytes came");
+    if (digest_.Hex() != sha256)
+      return absl::DataLossError("its digest differs from the worker's: it was corrupted in transit");
     KINORA_ASSIGN_OR_RETURN(StoredFile stored, writer_.Commit());
-    if (stored.sha256 != sha256) return absl::DataLossError("its digest is not the worker's: the disk has other bytes");
+    if (stored.sha256 != sha256)
+      return absl::DataLossError("its digest differs from the worker's: it was corrupted on disk");
     return stored;
   }
 
@@ -70,31 +71,45 @@ void ArtifactIntake::Take(const std::string& key, v1::UploadChunk chunk, Done<st
       Log(Severity::kWarning, "artifact_not_taken",
           {{"key", absl::StrCat(key, "/", chunk.name())}, {"why", std::string(taken.status().message())}});
     }
-    if (!taken.ok() || taken->has_value()) parts_[key].erase(chunk.name());
+    const auto run = runs_.find(key);
+    const bool ends = (!taken.ok() || taken->has_value()) && run != runs_.end() && run->second.name == chunk.name();
+    if (ends) run->second.part.reset();
     done(std::move(taken));
   });
 }
 
 void ArtifactIntake::Drop(const std::string& key) {
-  loop_.Post([this, key] { parts_.erase(key); });
+  loop_.Post([this, key] { runs_.erase(key); });
+}
+
+absl::Status ArtifactIntake::Begin(const std::string& key, const std::string& name, Artifacts& run) {
+  if (!run.names.contains(name) && run.names.size() == kMostNames) {
+    return absl::FailedPreconditionError(absl::StrCat("name: a run has at most ", kMostNames, " artifacts"));
+  }
+  KINORA_ASSIGN_OR_RETURN(run.part, Part::Begin(store_, key, name));
+  run.names.insert(name);
+  run.name = name;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::optional<StoredFile>> ArtifactIntake::Write(const std::string& key, const v1::UploadChunk& chunk) {
-  std::unique_ptr<Part>& part = parts_[key][chunk.name()];
-  if (part == nullptr && chunk.offset() == 0) {
-    KINORA_ASSIGN_OR_RETURN(part, Part::Begin(store_, key, chunk.name()));
+  Artifacts& run = runs_[key];
+  std::unique_ptr<Part>& part = run.part;
+  if (part != nullptr && run.name != chunk.name()) {
+    return absl::FailedPreconditionError(absl::StrCat("name: artifact ", run.name, " is not complete yet"));
   }
+  if (part == nullptr && chunk.offset() == 0) KINORA_RETURN_IF_ERROR(Begin(key, chunk.name(), run));
   const int64_t awaited = part == nullptr ? 0 : part->bytes();
   if (chunk.offset() != awaited) {
-    return absl::DataLossError(absl::StrCat("artifact ", chunk.name(), ": bytes from ", chunk.offset(),
-                                            " on came, where those from ", awaited, " on were awaited"));
+    return absl::DataLossError(absl::StrCat("artifact ", chunk.name(), ": received bytes from offset ", chunk.offset(),
+                                            " instead of ", awaited));
   }
   KINORA_RETURN_IF_ERROR(part->Append(chunk.data()));
   if (chunk.sha256().empty()) return std::nullopt;
   absl::StatusOr<StoredFile> stored = part->End(chunk.sha256());
   if (stored.ok()) return *std::move(stored);
   if (!absl::IsDataLoss(stored.status())) return stored.status();
-  store_.Delete(absl::StrCat(key, "/", chunk.name())).IgnoreError();  // should it have been put
+  store_.Delete(absl::StrCat(key, "/", chunk.name())).IgnoreError();  // in case it was committed
   return absl::DataLossError(absl::StrCat("artifact ", chunk.name(), ": ", std::string(stored.status().message())));
 }
 

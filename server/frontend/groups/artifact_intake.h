@@ -1,43 +1,53 @@
-// Artifacts that come over Join streams, from workers that share no directory with this frontend. Pieces go, in order,
-// into a file of their own in the artifact directory; it gets its key once it is whole, has the digest that the worker
-// sent, and is on the disk. Whose pieces may come is the dispatcher's to know.
+// Receives artifacts over Join streams, from workers that share no directory with this frontend. Pieces are appended,
+// in order, to a temporary file in the artifact directory. It gets its key once it is complete, its digest equals the
+// worker's, and it is synced to the disk. The dispatcher decides which pieces are accepted.
 #ifndef KINORA_SERVER_FRONTEND_GROUPS_ARTIFACT_INTAKE_H_
 #define KINORA_SERVER_FRONTEND_GROUPS_ARTIFACT_INTAKE_H_
 
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "engine/base/clock.h"
 #include "kinora/v1/worker.pb.h"
 #include "server/common/directory_artifact_store.h"
-#include "server/common/event_loop.h"
 #include "server/frontend/jobs/job_store.h"
+#include "server/net/event_loop.h"
 
 namespace kinora {
 
 class ArtifactIntake {
  public:
   ArtifactIntake(DirectoryArtifactStore& store, Clock& steady);  // neither is owned
-  ~ArtifactIntake();                                             // removes what is not whole
+  ~ArtifactIntake();                                             // removes incomplete artifacts
 
-  // A file: it was the last piece, and the artifact is durable under "<key>/<name>". None: the piece is taken. An
-  // error, as clients may see it, ends the artifact and removes what there was of it: RESOURCE_EXHAUSTED (DISK_FULL),
-  // DATA_LOSS (a piece is missing, or the digest is another), INVALID_ARGUMENT (a name that is no key). Any thread;
-  // never blocks; `done` runs on a thread of the intake's.
+  // Accepts one piece. `done` gets a file if it was the last piece and the artifact is durable under "<key>/<name>", or
+  // nothing if more must follow. These errors, worded for clients, end the artifact and remove its data:
+  // RESOURCE_EXHAUSTED (DISK_FULL), DATA_LOSS (a piece is missing, or the digest differs), INVALID_ARGUMENT (the name
+  // is not a valid key). FAILED_PRECONDITION changes nothing: another artifact of `key` is incomplete, or `key` has
+  // kMostNames already. Any thread; never blocks; `done` runs on the intake's thread.
   void Take(const std::string& key, v1::UploadChunk chunk, Done<std::optional<StoredFile>> done);
-  // The run of `key` has ended: removes what has come of artifacts that are not whole. Any thread; never blocks.
+  // The run of `key` has ended: removes its incomplete artifact. Any thread; never blocks.
   void Drop(const std::string& key);
+
+  static constexpr size_t kMostNames = 4;  // per key: a clip, its thumbnail, its trace, and one spare
 
  private:
   class Part;
+  struct Artifacts {              // of one run
+    std::set<std::string> names;  // begun so far
+    std::string name;             // of the artifact in `part`
+    std::unique_ptr<Part> part;   // the incomplete artifact, or null
+  };
   absl::StatusOr<std::optional<StoredFile>> Write(const std::string& key, const v1::UploadChunk& chunk);
+  absl::Status Begin(const std::string& key, const std::string& name, Artifacts& run);
 
   DirectoryArtifactStore& store_;
-  std::map<std::string, std::map<std::string, std::unique_ptr<Part>>> parts_;  // by key and name; of the loop's thread
-  EventLoop loop_;  // last: its thread ends before anything else goes
+  std::map<std::string, Artifacts> runs_;  // by key; used only on the loop
+  EventLoop loop_;                         // last: its thread ends before other members are destroyed
 };
 
 }  // namespace kinora

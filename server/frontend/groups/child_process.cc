@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/uninterrupted.h"
 
 extern char** environ;
 
@@ -23,16 +24,16 @@ absl::Status SystemError(std::string_view what, int error) {
   return absl::UnavailableError(absl::StrCat(std::string(what), ": ", std::strerror(error)));
 }
 
-// What the child does before exec, and what it is then.
+// The file actions and attributes for posix_spawn.
 class SpawnPlan {
  public:
-  SpawnPlan(int lifeline, int secret, pid_t process_group) {
+  SpawnPlan(const std::vector<FileDescriptor>& inherited, pid_t process_group) {
     posix_spawn_file_actions_init(&actions_);
     posix_spawn_file_actions_addopen(&actions_, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions_, lifeline, ChildProcess::kLifelineFd);
-    posix_spawn_file_actions_adddup2(&actions_, secret, ChildProcess::kSecretFd);
-    // Whatever a library opened without O_CLOEXEC.
-    posix_spawn_file_actions_addclosefrom_np(&actions_, ChildProcess::kSecretFd + 1);
+    int next = ChildProcess::kLifelineFd;
+    for (const FileDescriptor& one : inherited) posix_spawn_file_actions_adddup2(&actions_, one.get(), next++);
+    // Closes descriptors that a library opened without O_CLOEXEC.
+    posix_spawn_file_actions_addclosefrom_np(&actions_, next);
     posix_spawnattr_init(&attributes_);
     sigset_t none, all;
     sigemptyset(&none);
@@ -58,16 +59,22 @@ struct Pipe {
   FileDescriptor read_end, write_end;
 };
 
-// The read end stays clear of the descriptors that it may become: dup2 onto itself would leave it close-on-exec, and
-// one dup2 must not close the other's source.
 absl::StatusOr<Pipe> MakePipe() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return SystemError("pipe", errno);
-  const FileDescriptor low(ends[0]);
-  FileDescriptor write_end(ends[1]);
-  FileDescriptor read_end(fcntl(low.get(), F_DUPFD_CLOEXEC, ChildProcess::kSecretFd + 1));
-  if (!read_end.ok()) return SystemError("pipe", errno);
-  return Pipe{.read_end = std::move(read_end), .write_end = std::move(write_end)};
+  return Pipe{.read_end = FileDescriptor(ends[0]), .write_end = FileDescriptor(ends[1])};
+}
+
+// Copies what the child inherits to numbers above all those that it gets in the child: dup2 onto itself would leave a
+// descriptor close-on-exec, and one dup2 could close another's source.
+absl::StatusOr<std::vector<FileDescriptor>> AboveTargets(const std::vector<int>& inherited) {
+  const int above = ChildProcess::kLifelineFd + static_cast<int>(inherited.size());
+  std::vector<FileDescriptor> copies;
+  for (const int fd : inherited) {
+    const FileDescriptor& copy = copies.emplace_back(fcntl(fd, F_DUPFD_CLOEXEC, above));
+    if (!copy.ok()) return SystemError("descriptors for a child", errno);
+  }
+  return copies;
 }
 
 std::string DescribeEnd(const siginfo_t& info) {
@@ -79,18 +86,22 @@ std::string DescribeEnd(const siginfo_t& info) {
 
 absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Spawn(const std::string& binary,
                                                                   const std::vector<std::string>& arguments,
-                                                                  const std::string& secret, pid_t process_group) {
+                                                                  const std::string& secret, pid_t process_group,
+                                                                  const std::vector<int>& given) {
   KINORA_ASSIGN_OR_RETURN(Pipe lifeline, MakePipe());
   KINORA_ASSIGN_OR_RETURN(Pipe told, MakePipe());
   if (write(told.write_end.get(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size())) {
     return SystemError("pipe", errno);
   }
-  told.write_end = FileDescriptor();  // the child reads to the end
+  told.write_end = FileDescriptor();  // so that the child reads to the end of file
 
   std::vector<char*> argv = {const_cast<char*>(binary.c_str())};
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
-  const SpawnPlan plan(lifeline.read_end.get(), told.read_end.get(), process_group);
+  std::vector<int> inherited = {lifeline.read_end.get(), told.read_end.get()};
+  inherited.insert(inherited.end(), given.begin(), given.end());
+  KINORA_ASSIGN_OR_RETURN(const std::vector<FileDescriptor> copies, AboveTargets(inherited));
+  const SpawnPlan plan(copies, process_group);
   pid_t pid = 0;
   const int error = posix_spawn(&pid, binary.c_str(), plan.actions(), plan.attributes(), argv.data(), environ);
   if (error != 0) return SystemError(binary, error);
@@ -108,8 +119,7 @@ ChildProcess::~ChildProcess() {
 
 std::string ChildProcess::Wait() {
   siginfo_t info{};
-  while (waitid(P_PID, pid_, &info, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
-  }
+  Uninterrupted([&] { return waitid(P_PID, pid_, &info, WEXITED | WNOWAIT); });
   absl::MutexLock lock(&mu_);
   waitid(P_PID, pid_, &info, WEXITED);
   reaped_ = true;
@@ -122,9 +132,12 @@ void ChildProcess::CloseLifeline() {
   lifeline_ = FileDescriptor();
 }
 
-void ChildProcess::Kill() {
+void ChildProcess::Terminate() { Signal(SIGTERM); }
+void ChildProcess::Kill() { Signal(SIGKILL); }
+
+void ChildProcess::Signal(int signal) {
   absl::MutexLock lock(&mu_);
-  if (!reaped_) kill(pid_, SIGKILL);
+  if (!reaped_) kill(pid_, signal);
 }
 
 }  // namespace kinora

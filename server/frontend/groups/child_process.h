@@ -1,7 +1,7 @@
-// A process that the frontend starts. It inherits the standard streams (its input is empty), the environment, and the
-// read ends of two pipes. One is its lifeline, at whose end of file it is to leave: the kernel ends that pipe however
-// this process ends. The other holds a secret, which nobody else can read as an argument or in the environment. Nothing
-// else is inherited: no socket, lock or database lives on in a child.
+// A process started by the frontend. It inherits the standard streams (with an empty input), the environment, the read
+// ends of two pipes and the descriptors that it is given, but no other socket, lock or database. The first pipe is its
+// lifeline: the child exits at its end of file, which the kernel signals however this process ends. The second delivers
+// a secret, which would be visible to others as an argument or in the environment.
 #ifndef KINORA_SERVER_FRONTEND_GROUPS_CHILD_PROCESS_H_
 #define KINORA_SERVER_FRONTEND_GROUPS_CHILD_PROCESS_H_
 
@@ -20,31 +20,36 @@ namespace kinora {
 
 class ChildProcess {
  public:
-  static constexpr int kLifelineFd = 3, kSecretFd = 4;  // in the child
+  static constexpr int kLifelineFd = 3, kSecretFd = 4, kFirstGivenFd = 5;  // in the child
 
-  // `arguments`: without the program. secret: fits into a pipe, 4096 bytes. process_group: the pid of the child whose
-  // group this one joins; 0: one of its own, so that a Ctrl-C on the frontend's terminal is the frontend's to handle.
+  // `arguments`: without the program. secret: at most 4096 bytes, so that it fits into a pipe. process_group: the pid
+  // of the child whose group to join; 0 creates a new group, so that Ctrl-C on the frontend's terminal signals only the
+  // frontend. given: descriptors of this process, which the child has from kFirstGivenFd on, in their order. Fails with
   // Unavailable, naming the binary.
   static absl::StatusOr<std::unique_ptr<ChildProcess>> Spawn(const std::string& binary,
                                                              const std::vector<std::string>& arguments,
-                                                             const std::string& secret, pid_t process_group = 0);
-  ~ChildProcess();  // kills and waits, if nobody has waited
+                                                             const std::string& secret, pid_t process_group = 0,
+                                                             const std::vector<int>& given = {});
+  ~ChildProcess();  // kills the process and waits, unless Wait has returned
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   pid_t pid() const { return pid_; }
-  // Blocks until the process has ended, and says how: "exit status 1", "killed by signal 9 (Killed)". Once.
+  // Blocks until the process has ended and returns how: "exit status 1", "killed by signal 9 (Killed)". Call it once.
   std::string Wait();
   // The following do nothing once Wait has returned. Any thread.
   void CloseLifeline();
-  void Kill();  // SIGKILL
+  void Terminate();  // SIGTERM
+  void Kill();       // SIGKILL
 
  private:
   ChildProcess(pid_t pid, FileDescriptor lifeline) : pid_(pid), lifeline_(std::move(lifeline)) {}
 
+  void Signal(int signal);
+
   const pid_t pid_;
   absl::Mutex mu_;
-  bool reaped_ ABSL_GUARDED_BY(mu_) = false;  // until then the number cannot become another process's
+  bool reaped_ ABSL_GUARDED_BY(mu_) = false;  // until then the kernel cannot reuse the pid
   FileDescriptor lifeline_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -3,67 +3,31 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
 #include "server/common/metrics.h"
-#include "server/common/model_conversion.h"
 #include "server/common/secret.h"
 #include "server/common/status_details.h"
 #include "server/common/timestamps.h"
 #include "server/frontend/groups/dispatcher_impl.h"
-#include "server/frontend/jobs/job_metrics.h"
 
 namespace kinora {
 namespace {
 
 constexpr absl::Duration kLeaveGrace = absl::Seconds(2);
 constexpr absl::Duration kLongestTick = absl::Seconds(1);
-constexpr absl::Duration kModelRetry = absl::Minutes(1);  // the store could not be written
 
-// Of the gauge.
-constexpr const char* kGroupStates[] = {"joining", "loading", "idle", "busy", "draining", "drained", "lost", "failed"};
+// Labels of the gauge.
+constexpr const char* kGroupStates[] = {"joining",  "loading", "idle", "unfit", "busy",
+                                        "draining", "drained", "lost", "failed"};
 // In the order of LossReason.
 constexpr const char* kLossReasons[] = {"disconnected",  "silent",        "stalled",     "cancel_ignored",
                                         "process_ended", "admin",         "rank_failed", "incomplete",
                                         "left",          "model_conflict"};
 
 absl::Status NoSuchGroup(const std::string& id) {
-  return absl::NotFoundError(absl::StrCat("id: no worker group \"", id, "\" is here"));
-}
-
-// A group that serves other files under the model id of `group`; null: none.
-const WorkerGroup* ServingOtherFiles(const std::map<std::string, std::unique_ptr<WorkerGroup>>& groups,
-                                     const WorkerGroup& group) {
-  const auto digests = [](const v1::ModelInfo& model) {  // LoRAs come and go while groups run, and not at once
-    std::map<std::string, std::string> digests(model.digests().begin(), model.digests().end());
-    std::erase_if(digests, [](const auto& file) { return absl::StartsWith(file.first, kLoraDigest); });
-    return digests;
-  };
-  const v1::ModelInfo& model = group.ready().model();
-  for (const auto& [id, other] : groups) {
-    const v1::ModelInfo& theirs = other->ready().model();
-    if (id != group.id() && theirs.id() == model.id() && digests(theirs) != digests(model)) return other.get();
-  }
-  return nullptr;
-}
-
-// The model of `group`, with the LoRAs of all groups that have it.
-v1::ModelInfo ModelOf(const std::map<std::string, std::unique_ptr<WorkerGroup>>& groups, const WorkerGroup& group) {
-  v1::ModelInfo model = group.ready().model();
-  std::set<std::string> loras(model.loras().begin(), model.loras().end());
-  for (const auto& [id, other] : groups) {
-    const v1::ModelInfo& theirs = other->ready().model();
-    if (theirs.id() != model.id()) continue;
-    for (const std::string& lora : theirs.loras()) {
-      if (!loras.insert(lora).second) continue;
-      const std::string digest = LoraDigest(theirs, lora);
-      if (!digest.empty()) (*model.mutable_digests())[absl::StrCat(kLoraDigest, lora)] = digest;
-    }
-  }
-  model.mutable_loras()->Assign(loras.begin(), loras.end());
-  return model;
+  return absl::NotFoundError(absl::StrCat("id: no worker group \"", id, "\" exists"));
 }
 
 }  // namespace
@@ -117,7 +81,7 @@ void Dispatcher::Drain(absl::Duration grace) {
   impl_->Post([](Impl& self) { self.BeginDrain(); });
   if (!impl_->AwaitNoRuns(grace)) {
     impl_->Post([](Impl& self) { self.ReleaseRuns(); });
-    impl_->AwaitNoRuns(absl::Seconds(5));  // of the store; what it does not take in time is requeued at the next start
+    impl_->AwaitNoRuns(absl::Seconds(5));  // for the store; jobs not requeued in time are requeued at the next start
   }
   impl_->Post([](Impl& self) { self.ShutDownWorkers(absl::ZeroDuration()); });
 }
@@ -154,13 +118,14 @@ void Dispatcher::GiveUp(const std::string& group) {
 }
 
 void Dispatcher::Join(const v1::Hello& hello, std::shared_ptr<RankLink> link, Entrance entrance) {
-  impl_->Post([hello, link = std::move(link), entrance](Impl& self) { self.Join(hello, link, entrance); });
+  impl_->Post([hello, link = std::move(link), entrance](Impl& self) {
+    self.Join(hello, link, entrance);
+    link->ReadOn();
+  });
 }
 
 void Dispatcher::Receive(std::shared_ptr<RankLink> link, v1::WorkerMessage message) {
-  impl_->Post([link = std::move(link), message = std::move(message)](Impl& self) {
-    if (WorkerGroup* group = self.GroupOf(*link)) group->Receive(*link, message, self.attended());
-  });
+  impl_->Post([link = std::move(link), message = std::move(message)](Impl& self) { self.Receive(link, message); });
 }
 
 void Dispatcher::Disconnect(std::shared_ptr<RankLink> link, absl::Status why) {
@@ -173,7 +138,7 @@ void Dispatcher::ProcessEnded(const std::string& group, const std::string& incar
   impl_->Post([group, incarnation, why](Impl& self) { self.ProcessEnded(group, incarnation, why); });
 }
 
-// A pause of this process costs a silent group at most two ticks, a quarter of what it may be silent.
+// With this tick a pause of this process counts as at most two ticks of silence, a quarter of the heartbeat timeout.
 Dispatcher::Impl::Impl(JobStore& store, JobQueue& queue, EventHub& hub, Clocks clocks, FrontendMetrics* metrics,
                        DispatcherOptions options)
     : join_rules_(options.identity),
@@ -185,6 +150,10 @@ Dispatcher::Impl::Impl(JobStore& store, JobQueue& queue, EventHub& hub, Clocks c
       options_(std::move(options)),
       tick_(std::min(kLongestTick, options_.limits.heartbeat_timeout / 8)),
       attended_(clocks.steady, tick_),
+      refusals_(absl::Seconds(1), clocks.steady),
+      model_changes_(absl::Seconds(1), clocks.steady),
+      fitness_changes_(absl::Seconds(1), clocks.steady),
+      outcomes_not_stored_(absl::Minutes(1), clocks.steady),
       loop_(clocks.steady) {
   for (const v1::ModelInfo& model : options_.known_models) away_models_["known: " + model.id()] = model;
   After(options_.limits.join_timeout, [](Impl& self) {
@@ -198,7 +167,7 @@ void Dispatcher::Impl::Await(const std::string& id, int processes) {
   v1::WorkerGroup& absent = lost_groups_[id];
   absent.set_id(id);
   absent.set_state("joining");
-  absent.set_reason(absl::StrCat("awaits all its ranks, ", processes));
+  absent.set_reason(absl::StrCat("waiting for all its ranks, ", processes));
   ExpectRanks(id);
   CheckHealth();
 }
@@ -211,19 +180,19 @@ void Dispatcher::Impl::GiveUp(const std::string& id) {
   away_models_.erase(id);
   const std::string why = group.reason();
   const std::string next =
-      absl::StrCat("a change of its files, `kinora admin restart ", id, "`, or a start with other flags");
-  group.set_reason(absl::StrCat(why, "; it awaits ", next));
-  CheckHealth();  // whoever reads the line below finds the pages saying it, too
+      absl::StrCat("a change of its model files, `kinora admin restart ", id, "`, or a start with other flags");
+  group.set_reason(absl::StrCat(why, "; it waits for ", next));
+  CheckHealth();  // before the log line, so that /readyz agrees with it
   Log(Severity::kError, "group_failed", {{"group", id}, {"why", why}, {"awaits", next}});
   Schedule();
 }
 
-// Says once that no rank of an awaited group has come, or come back.
+// Logs once if no rank of an awaited group joins, or joins again, in time.
 void Dispatcher::Impl::ExpectRanks(const std::string& id) {
   After(options_.limits.join_timeout, [id, last = lost_incarnations_[id]](Impl& self) {
     if (self.groups_.contains(id) || self.lost_incarnations_[id] != last) return;
     const std::string why =
-        absl::StrCat("awaits all its ranks, ", self.join_rules_.awaited().at(id), ": none has joined for ",
+        absl::StrCat("waiting for all its ranks, ", self.join_rules_.awaited().at(id), ": none has joined within ",
                      absl::FormatDuration(self.options_.limits.join_timeout));
     self.lost_groups_[id].set_reason(why);
     self.CheckHealth();
@@ -231,13 +200,17 @@ void Dispatcher::Impl::ExpectRanks(const std::string& id) {
   });
 }
 
-// A rank of an incarnation without a name is of the present one, and where there is none the first of a new one.
+// A rank that names no incarnation joins the present one, or starts a new one if there is none.
 absl::Status Dispatcher::Impl::Admit(const v1::Hello& hello, const std::shared_ptr<RankLink>& link, Entrance entrance) {
   KINORA_RETURN_IF_ERROR(join_rules_.Check(hello, entrance));
   if (draining_) return absl::UnavailableError("the frontend is stopping");
+  if (entrance == Entrance::kJoinPort && !hello.incarnation().empty() && !groups_.contains(hello.group())) {
+    return absl::FailedPreconditionError(
+        "incarnation: unknown; the frontend assigns it, so start the worker without --incarnation");
+  }
   std::unique_ptr<WorkerGroup>& group = groups_[hello.group()];
   if (group != nullptr && !hello.incarnation().empty() && group->incarnation() != hello.incarnation()) {
-    return absl::FailedPreconditionError(absl::StrCat("group ", hello.group(), " is here already"));
+    return absl::FailedPreconditionError(absl::StrCat("group ", hello.group(), " has already joined"));
   }
   if (group == nullptr) {
     group = std::make_unique<WorkerGroup>(hello.group(),
@@ -252,16 +225,20 @@ absl::Status Dispatcher::Impl::Admit(const v1::Hello& hello, const std::shared_p
 
 void Dispatcher::Impl::Join(const v1::Hello& hello, const std::shared_ptr<RankLink>& link, Entrance entrance) {
   const absl::Status status = Admit(hello, link, entrance);
+  const std::optional<int64_t> not_logged = status.ok() ? 0 : refusals_.Admit();
   const WorkerGroup* const group = status.ok() ? groups_.at(hello.group()).get() : nullptr;
-  Log(status.ok() ? Severity::kInfo : Severity::kWarning, status.ok() ? "worker_joined" : "worker_refused",
-      {{"group", hello.group()},
-       {"incarnation", status.ok() ? group->incarnation() : hello.incarnation()},
-       {"rank", hello.rank()},
-       {"pid", hello.pid()},
-       {"address", hello.address()},
-       {"device", hello.device()},
-       {"commit", hello.commit()},
-       {"why", std::string(status.message())}});
+  if (not_logged) {
+    Log(status.ok() ? Severity::kInfo : Severity::kWarning, status.ok() ? "worker_joined" : "worker_refused",
+        {{"group", hello.group()},
+         {"incarnation", status.ok() ? group->incarnation() : hello.incarnation()},
+         {"rank", hello.rank()},
+         {"pid", hello.pid()},
+         {"address", hello.address()},
+         {"device", hello.device()},
+         {"commit", hello.commit()},
+         {"why", std::string(status.message())},
+         {"not_logged", *not_logged}});
+  }
   if (!status.ok()) return link->Close(status);
 
   lost_groups_.erase(hello.group());
@@ -276,6 +253,14 @@ void Dispatcher::Impl::Join(const v1::Hello& hello, const std::shared_ptr<RankLi
   CheckHealth();
 }
 
+void Dispatcher::Impl::Receive(const std::shared_ptr<RankLink>& link, const v1::WorkerMessage& message) {
+  WorkerGroup* const group = GroupOf(*link);
+  if (group != nullptr) group->Receive(*link, message, attended());
+  RunningJob* const run = group == nullptr ? nullptr : RunOf(*group);
+  if (run == nullptr || run->appends <= kMostAppends) return link->ReadOn();
+  run->held.push_back(link);
+}
+
 WorkerGroup* Dispatcher::Impl::GroupOf(const RankLink& link) {
   for (const auto& [id, group] : groups_) {
     if (group->Has(link)) return group.get();
@@ -286,68 +271,15 @@ WorkerGroup* Dispatcher::Impl::GroupOf(const RankLink& link) {
 void Dispatcher::Impl::ProcessEnded(const std::string& id, const std::string& incarnation, const std::string& why) {
   const auto it = groups_.find(id);
   if (it != groups_.end() && it->second->incarnation() == incarnation) {
-    it->second->Lose(LossReason::kProcessEnded, absl::StrCat("its process ended: ", why));
-  } else if (it == groups_.end() && lost_incarnations_[id] != incarnation) {  // it never joined
+    it->second->Lose(LossReason::kProcessEnded, absl::StrCat("its process exited: ", why));
+  } else if (it == groups_.end() && lost_incarnations_[id] != incarnation) {  // it ended before it joined
     CountRestart(LossReason::kProcessEnded);
     v1::WorkerGroup& lost = lost_groups_[id];
     lost.set_id(id);
     lost.set_state("lost");
-    lost.set_reason(absl::StrCat("its process ended: ", why));
+    lost.set_reason(absl::StrCat("its process exited: ", why));
     CheckHealth();
   }
-}
-
-void Dispatcher::Impl::OnReady(WorkerGroup& group) {
-  if (const WorkerGroup* other = ServingOtherFiles(groups_, group); other != nullptr) {
-    return group.Lose(LossReason::kModelConflict,
-                      absl::StrCat("model_id: group ", other->id(), " serves other files as \"",
-                                   group.ready().model().id(), "\"; give one of the two a model_id of its own"));
-  }
-  away_models_.erase(group.id());
-  ForgetShapes();
-  if (metrics_ != nullptr) BeginSeries(*metrics_, group.ready().model());
-  store_.Speeds(group.SpeedPlace(),
-                OnLoop<absl::StatusOr<v1::SpeedHistory>>([id = group.id(), incarnation = group.incarnation()](
-                                                             Impl& self, const absl::StatusOr<v1::SpeedHistory>& past) {
-                  const auto it = self.groups_.find(id);
-                  if (it == self.groups_.end() || it->second->incarnation() != incarnation) return;
-                  if (past.ok() && past->runs_size() > 0) it->second->TellSpeeds(*past);
-                  self.StoreModel(*it->second);
-                }));
-  CheckHealth();
-  Schedule();
-}
-
-void Dispatcher::Impl::OnModelChanged(WorkerGroup& group) {
-  Log(Severity::kInfo, "loras_changed", {{"group", group.id()}, {"loras", group.ready().model().loras_size()}});
-  ForgetShapes();
-  StoreModel(group);
-  Schedule();
-}
-
-// The group is reported as ready then: a request that comes finds its model, and an estimate what runs took.
-void Dispatcher::Impl::StoreModel(const WorkerGroup& group) {
-  store_.PutModel(
-      ModelOf(groups_, group), OnLoop<absl::Status>([id = group.id(), incarnation = group.incarnation(),
-                                                     ready = group.ready()](Impl& self, const absl::Status& status) {
-        const auto here = self.groups_.find(id);
-        if (here == self.groups_.end() || here->second->incarnation() != incarnation) return;  // lost meanwhile
-        const char* const known = self.described_.insert(incarnation).second ? "group_ready" : "model_stored";
-        self.CheckHealth();
-        Log(status.ok() ? Severity::kInfo : Severity::kError, status.ok() ? known : "model_not_stored",
-            {{"group", id},
-             {"model", ready.model().id()},
-             {"precision", ready.precision()},
-             {"load_seconds", ready.load_seconds()},
-             {"why", std::string(status.message())}});
-        if (!self.StoreFails(status)) return;
-        self.After(kModelRetry, [id, incarnation](Impl& impl) {
-          const auto group = impl.groups_.find(id);
-          if (group != impl.groups_.end() && group->second->incarnation() == incarnation) {
-            impl.StoreModel(*group->second);
-          }
-        });
-      }));
 }
 
 void Dispatcher::Impl::CountRestart(LossReason reason) {
@@ -356,11 +288,22 @@ void Dispatcher::Impl::CountRestart(LossReason reason) {
   }
 }
 
+void Dispatcher::Impl::EndLostRun(RunningJob& run, const std::string& why, bool counts) {
+  const Attempt attempt = run.attempt;
+  run.group.clear();
+  if (run.stop == StopReason::kDeadline) {
+    Outcome outcome{.state = v1::Video::FAILED, .error = {}, .artifacts = {}, .usage = {}, .progress = run.progress};
+    outcome.error = ToRpcStatus(absl::DeadlineExceededError("the job's deadline passed while it ran"));
+    return Finish(attempt, outcome);
+  }
+  Requeue(attempt, {.why = why, .lost_group = counts && run.stop != StopReason::kRelease, .progress = run.progress});
+}
+
 void Dispatcher::Impl::OnLost(WorkerGroup& group, LossReason reason, const std::string& why) {
   CountRestart(reason);
   described_.erase(group.incarnation());
   lost_incarnations_[group.id()] = group.incarnation();
-  // While the frontend stops, its groups leave because they were told to.
+  // While the frontend stops, its groups leave as requested.
   const bool left = draining_ || reason == LossReason::kLeft;
   Log(left ? Severity::kInfo : Severity::kWarning, left ? "group_left" : "group_lost",
       {{"group", group.id()}, {"incarnation", group.incarnation()}, {"why", why}});
@@ -369,32 +312,28 @@ void Dispatcher::Impl::OnLost(WorkerGroup& group, LossReason reason, const std::
   if (reason != LossReason::kModelConflict) AwaitBack(group);
   ForgetShapes();
   FailEstimates(group.id(), absl::UnavailableError(absl::StrCat("the worker group was lost: ", why)));
-  if (RunningJob* run = RunOf(group)) {
-    const Attempt attempt = run->attempt;
-    run->group.clear();
-    if (run->stop == StopReason::kDeadline) {
-      Outcome outcome{.state = v1::Video::FAILED, .error = {}, .artifacts = {}, .usage = {}, .progress = run->progress};
-      outcome.error = ToRpcStatus(absl::DeadlineExceededError("the job's deadline passed while it ran"));
-      Finish(attempt, outcome);
-    } else {
-      const bool counts = run->stop != StopReason::kRelease && reason != LossReason::kLeft;
-      Requeue(attempt, {.why = why, .lost_group = counts, .progress = run->progress});
-    }
-  }
-  // A process that ended its stream is leaving, and says why as it goes; the others will not leave by themselves.
+  if (RunningJob* run = RunOf(group)) EndLostRun(*run, why, /*counts=*/!left);
+  // A process that ended its stream is exiting and may log the reason first; other processes will not exit by
+  // themselves.
   const bool leaving =
       reason == LossReason::kDisconnected || reason == LossReason::kRankFailed || reason == LossReason::kLeft;
   const absl::Duration grace = leaving ? kLeaveGrace : absl::ZeroDuration();
   After(grace, [id = group.id(), incarnation = group.incarnation(), why](Impl& self) {
     if (self.loss_listener_) self.loss_listener_(id, incarnation, why);
   });
-  // The group is on the stack of its own method: it goes once that has returned.
+  // Called from a method of the group, so the group is destroyed later, on the loop. A task cannot own it: a loop that
+  // stops destroys new tasks at once.
   const auto it = groups_.find(group.id());
-  loop_.Post([this, dead = std::move(it->second)] { CheckHealth(); });
+  dead_groups_.push_back(std::move(it->second));
   groups_.erase(it);
+  loop_.Post([this] {
+    dead_groups_.clear();
+    CheckHealth();
+  });
 }
 
-// Looks often enough while there are groups for this process to notice that it was stopped itself.
+// While there are groups it runs at least once per tick_, so that attended time excludes times when this process was
+// stopped.
 void Dispatcher::Impl::CheckHealth() {
   const absl::Time now = attended();
   absl::Time next = absl::InfiniteFuture();
@@ -406,12 +345,12 @@ void Dispatcher::Impl::CheckHealth() {
   }
   for (const v1::WorkerGroup& group : ListGroups()) SetGroupState(group.id(), group.state());
   ReportHealth();
-  // Heartbeats move the next time forward: the timer finds out and sets itself again, so one timer is enough.
+  // Heartbeats only move the next time later. A timer that fires early sets a new one, so one timer is enough.
   if (next >= next_health_check_) return;
   next_health_check_ = next;
   After(next - now, [next](Impl& timer) {
-    timer.Post([next](Impl& self) {                 // after the heartbeats that wait already: a timer goes before them
-      if (self.next_health_check_ != next) return;  // an earlier one has taken its place
+    timer.Post([next](Impl& self) {                 // after the heartbeats already queued, which a timer overtakes
+      if (self.next_health_check_ != next) return;  // replaced by an earlier timer
       self.next_health_check_ = absl::InfiniteFuture();
       self.CheckHealth();
     });
@@ -445,12 +384,14 @@ void Dispatcher::Impl::ReportHealth() {
         it != groups_.end() && it->second->serving() && described_.contains(it->second->incarnation()) && !draining_;
     health.groups[group.id()] = ready;
     health.ready |= ready;
+    if (ready) health.models.insert(it->second->ready().model().id());
     if (ready) continue;
     health.loading |= group.state() == "joining" || group.state() == "loading";
     absl::StrAppend(&health.absent, health.absent.empty() ? "" : "; ", "group ", group.id(), " is ", group.state());
     if (!group.reason().empty()) absl::StrAppend(&health.absent, " (", group.reason(), ")");
   }
   health.loading &= !health.ready;
+  health.gone_loras = gone_loras_;
   if (reported_health_ == health) return;
   reported_health_ = health;
   health_listener_(health);

@@ -1,11 +1,10 @@
-// Brings jobs and worker groups together: claims a waiting job for an idle group, follows its run, and writes down how
-// it ended. The one owner of running jobs and of groups: whatever happens to them (a worker's message, a lost process,
-// a cancel, a deadline, a commit of the store) is an event on one loop, handled in order on one thread that never
-// blocks.
+// Assigns jobs to worker groups: claims a waiting job for an idle group, follows its run, and stores the outcome. It
+// alone owns running jobs and groups. Everything that happens to them (a worker's message, a lost process, a cancel, a
+// deadline, a commit of the store) is an event on one loop, handled in order by one thread that never blocks.
 //
 //   group lost (process, heartbeat, watchdog)  → Requeue, counted: the store ends the job at the limit
-//   drain, admin restart, frontend gone,
-//   a rank leaves because it was told to       → Requeue, not counted
+//   drain, a loss during it, admin restart,
+//   frontend ended, a rank told to leave       → Requeue, not counted
 //   cancel                                     → the run ends at its next step → CANCELLED
 //   deadline passed                            → the same → FAILED, DEADLINE_EXCEEDED
 //   run ended with an error                    → FAILED with that error
@@ -17,6 +16,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,78 +40,91 @@ class InputSupply;
 struct FrontendMetrics;
 
 struct DispatcherOptions {
-  std::string owner;  // of leases; the same after a restart on the same state directory: own leases are void then
+  // The owner of leases. Constant across restarts on the same state directory, so that a restarted frontend ignores its
+  // own leases.
+  std::string owner;
   absl::Duration lease = absl::Seconds(30);
-  std::string artifact_directory;  // absolute; told to workers
+  std::string artifact_directory;  // absolute; sent to workers
   GroupLimits limits;              // heartbeats and watchdog
-  BuildIdentity identity;          // of this frontend; what workers must agree with
-  // Of artifacts from ranks that join at the port, which outlives the dispatcher. Null (tests): none come.
+  BuildIdentity identity;          // of this frontend; workers must match it
+  // Receives artifacts from ranks that join at the port. Must outlive the dispatcher. Null (tests): there are none.
   ArtifactIntake* intake = nullptr;
-  InputSupply* inputs = nullptr;  // likewise, of inputs for such ranks
-  // Of groups that joined a frontend before this one: a job may wait for what only they have as after a loss.
+  InputSupply* inputs = nullptr;  // likewise, sends inputs to such ranks
+  // Models of groups that joined an earlier frontend. A job may wait for parts that only they have, as after a loss.
   std::vector<v1::ModelInfo> known_models{};
 };
 
+// Time for a LoRA whose file is being replaced to be listed by its group again.
+constexpr absl::Duration kLoraComesBack = absl::Seconds(10);
+inline std::string LoraOfModel(const std::string& model, const std::string& lora) { return model + "\n" + lora; }
+
 struct GroupsHealth {
   bool ready = false;                  // at least one group takes or runs jobs
-  bool failed = false;                 // there are groups, and none will be ready before an operator does something
-  bool loading = false;                // none does yet, and one joins or loads
-  std::map<std::string, bool> groups;  // ready, for each
-  std::string absent;                  // "group a is joining (awaits rank 1 of 2); …" of those that do not
+  bool failed = false;                 // there are groups, but none will be ready without an operator
+  bool loading = false;                // no group is ready, and one joins or loads
+  std::map<std::string, bool> groups;  // whether each is ready
+  std::set<std::string> models;        // of the ready groups
+  std::string absent;                  // about the others: "group a is joining (waiting for rank 1 of 2); …"
+  // Steady time at which a group stopped listing a LoRA, by LoraOfModel. Kept for at least kLoraComesBack.
+  std::map<std::string, absl::Time> gone_loras;
   bool operator==(const GroupsHealth&) const = default;
 };
 
 class Dispatcher {
  public:
-  // None is owned; all outlive the dispatcher. `metrics` may be null (tests).
+  // None is owned; all must outlive the dispatcher. `metrics` may be null (tests).
   Dispatcher(JobStore& store, JobQueue& queue, EventHub& hub, Clocks clocks, FrontendMetrics* metrics,
              DispatcherOptions options);
-  ~Dispatcher();  // stops; running jobs keep their leases, as after a crash: Drain first
+  ~Dispatcher();  // call Drain first: otherwise running jobs keep their leases, as after a crash
   Dispatcher(const Dispatcher&) = delete;
   Dispatcher& operator=(const Dispatcher&) = delete;
 
-  // A job in JobStore::Unfinished when the frontend starts: queues it, after requeueing (not counted) a run whose owner
-  // is gone. `done` once it is queued or ended.
+  // Takes over a job from JobStore::Unfinished at the start. If its owner is gone, its run is requeued first (not
+  // counted). `done` runs once the job is queued or ended.
   void Recover(const UnfinishedJob& job, Finished done);
 
   // All of the following: any thread, never block; `done` runs on the dispatcher's thread and must not block.
-  void CancelRun(const JobId& id);  // after JobStore::Cancel: told to the group at once instead of with the next lease
+  void CancelRun(const JobId& id);  // after JobStore::Cancel: stops the run now, not at the next renewal
   void Estimate(const std::string& model, const v1::Generation& effective, Done<v1::Estimate> done);
-  // The same for a job that is being created: answered from what is known of requests of this shape, and asked of rank
-  // 0 only once. `effective` of the answer has no prompts. DeadlineExceeded: rank 0 has not answered within 2 s.
+  // The same for a job that is being created: answered from known estimates of this shape; rank 0 is asked only once
+  // per shape. `effective` in the answer has no prompts. DeadlineExceeded: rank 0 has not answered within 2 s.
   void EstimateShape(const std::string& model, const v1::Generation& effective, Done<v1::Estimate> done);
   void ListGroups(Done<std::vector<v1::WorkerGroup>> done);
   void DrainGroup(const std::string& id, Done<v1::WorkerGroup> done);    // NotFound
   void RestartGroup(const std::string& id, Done<v1::WorkerGroup> done);  // NotFound
 
-  // Blocks. Claims no more; gives running jobs `grace` to end, then requeues them (not counted) and tells all workers
-  // to leave. For the main thread after JobQueue::Close.
+  // Claims no more jobs, gives running jobs `grace` to end, requeues the rest (not counted) and tells all workers to
+  // leave. Blocks. Call it from the main thread after JobQueue::Close.
   void Drain(absl::Duration grace);
 
-  // What health reports: runs on the dispatcher's thread, first with the present state, at once when it changes.
+  // Reports health on the dispatcher's thread: the present state first, then every change.
   using HealthListener = std::function<void(const GroupsHealth&)>;
   void SetHealthListener(HealthListener listener);
-  // After an unsupervised loss the ranks' streams are closed and nothing else; a supervisor kills and restarts.
+  // Called when a group is lost, so that a supervisor can kill and restart its processes. For a group without a
+  // supervisor only the ranks' streams are closed.
   using LossListener =
       std::function<void(const std::string& group, const std::string& incarnation, const std::string& why)>;
-  void SetLossListener(LossListener listener);  // whoever listens when a group is lost hears of it
+  void SetLossListener(LossListener listener);  // applies to losses from now on
 
-  // Told of a group that is to be restarted and is not here, whether its processes pause or have not joined: its
-  // supervisor starts them anew. False: it has none.
+  // Called to restart a group that is not here because its processes pause or have not joined: its supervisor starts
+  // them again. Returns false if the group has no supervisor.
   using RestartListener = std::function<bool(const std::string& group)>;
   void SetRestartListener(RestartListener listener);
 
-  // The group is a supervisor's: from now on only who knows `secret` joins, as a rank of `incarnation`. An empty
-  // secret: nobody does. From the supervisor, before it starts the processes, and once before anybody can join.
+  // Marks the group as supervised: from now on only processes with `secret` can join, as ranks of `incarnation`. With
+  // an empty secret none can. A supervisor calls this before it starts the processes; it is also called once before
+  // anyone can join.
   void Supervise(const std::string& group, const std::string& incarnation, const std::string& secret);
-  // The group's supervisor starts it no more until its files change or an operator says so: the group is "failed", with
-  // the reason of its last loss.
+  // The supervisor stops restarting the group until its files change or an operator restarts it. Its state becomes
+  // "failed", with the reason of its last loss.
   void GiveUp(const std::string& group);
-  // Somebody else starts the group, of so many ranks. One that stays away for limits.join_timeout is logged, and until
-  // it is here it is listed and reported as not ready. Before anybody can join.
+  // Expects a group of `processes` ranks that this frontend does not start. If it has not joined within
+  // limits.join_timeout, that is logged; until it joins it is listed and reported as not ready. Call it before anyone
+  // can join.
   void Await(const std::string& group, int processes);
-  // From the Join stream of a rank (join_service.h) and from the supervisor. Who may not join (join_rules.h) is told
-  // so, and harms nobody.
+  // Called by the Join stream of a rank (join_service.h) and by the supervisor. A rank that may not join (join_rules.h)
+  // is rejected without harm to the others. Join and Receive end with RankLink::ReadOn, so that messages of a rank do
+  // not pile up.
   void Join(const v1::Hello& hello, std::shared_ptr<RankLink> link, Entrance entrance = Entrance::kLocalSocket);
   void Receive(std::shared_ptr<RankLink> link, v1::WorkerMessage message);
   void Disconnect(std::shared_ptr<RankLink> link, absl::Status why);
@@ -119,7 +132,7 @@ class Dispatcher {
 
  private:
   class Impl;
-  const std::shared_ptr<Impl> impl_;  // the store's callbacks hold it weakly: they may come after the dispatcher
+  const std::shared_ptr<Impl> impl_;  // the store's callbacks hold weak references: they may outlive the dispatcher
 };
 
 }  // namespace kinora

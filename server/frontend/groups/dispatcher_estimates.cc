@@ -1,4 +1,4 @@
-// Dispatcher: what rank 0 says that requests would cost, for whoever asks and for those who create jobs.
+// Dispatcher: estimates of requests by rank 0, for EstimateVideo and for jobs that are being created.
 #include <algorithm>
 #include <bit>
 #include <utility>
@@ -12,12 +12,12 @@ namespace kinora {
 namespace {
 
 constexpr absl::Duration kEstimateTimeout = absl::Seconds(20);
-constexpr absl::Duration kShapePatience = absl::Seconds(2);  // of a client whose job is being created
-constexpr size_t kMostEstimates = 64;                        // asked of workers and not yet answered
-constexpr size_t kMostShapes = 1000;                         // that are known
+constexpr absl::Duration kShapePatience = absl::Seconds(2);  // for a job that is being created
+constexpr size_t kMostEstimates = 64;                        // pending at workers
+constexpr size_t kMostShapes = 1000;                         // cached
 
-// What a plan depends on: all of the request but its seed and the words of its prompts, of which only the length
-// counts, and that little.
+// The part of a request that a plan depends on: everything but the seed and the prompts, of which only the magnitude of
+// the length counts.
 std::string ShapeKey(const std::string& model, const v1::Generation& effective) {
   v1::Generation shape = effective;
   shape.clear_seed();
@@ -36,12 +36,14 @@ void Dispatcher::Impl::StartEstimate(const std::string& model, const v1::Generat
     return !info.id().empty() && (model.empty() || info.id() == model);
   });
   if (it == groups_.end()) {
-    done(WithRetryInfo(absl::UnavailableError(absl::StrCat("model: no worker group has \"", model, "\" loaded now")),
+    const std::string why = reported_health_ ? reported_health_->absent : "";
+    done(WithRetryInfo(absl::UnavailableError(absl::StrCat("model: no worker group has \"", model, "\" loaded",
+                                                           why.empty() ? "" : ": ", why)),
                        absl::Seconds(5)));
     return;
   }
   if (estimates_.size() >= kMostEstimates) {
-    done(WithRetryInfo(absl::ResourceExhaustedError("too many estimates are asked for at once"), absl::Seconds(1)));
+    done(WithRetryInfo(absl::ResourceExhaustedError("too many concurrent estimates"), absl::Seconds(1)));
     return;
   }
   const int64_t id = ++last_estimate_;
@@ -60,10 +62,10 @@ void Dispatcher::Impl::StartEstimate(const std::string& model, const v1::Generat
 
 void Dispatcher::Impl::OnEstimate(WorkerGroup& group, const v1::EstimateResult& result) {
   const auto it = estimates_.find(result.id());
-  if (it == estimates_.end() || it->second.group != group.id()) return;  // a group speaks for itself alone
+  if (it == estimates_.end() || it->second.group != group.id()) return;  // not this group's estimate
   Done<v1::Estimate> done = std::move(estimates_.extract(it).mapped().done);
   if (result.has_error() && result.error().code() != 0) return done(FromRpcStatus(result.error()));
-  if (!result.has_estimate()) return done(absl::InternalError("the worker's answer holds no estimate"));
+  if (!result.has_estimate()) return done(absl::InternalError("the worker's answer contains no estimate"));
   done(result.estimate());
 }
 
@@ -88,7 +90,7 @@ void Dispatcher::Impl::EstimateShape(const std::string& model, const v1::Generat
     After(kShapePatience, [key, ticket](Impl& self) { self.TireOfShape(key, ticket); });
   } else {
     done(*shape.estimate);
-    if (!shape.stale) return;  // a stale one serves meanwhile: what has changed is how fast runs are
+    if (!shape.stale) return;  // a stale one is returned, too: only run speeds have changed
   }
   if (std::exchange(shape.asked, true)) return;
   StartEstimate(model, effective, [this, key, ticket, epoch = shapes_epoch_](absl::StatusOr<v1::Estimate> estimate) {
@@ -103,7 +105,7 @@ void Dispatcher::Impl::OnShape(const std::string& key, int64_t asker, int64_t ep
   KnownShape& shape = it->second;
   shape.asked = false;
   std::map<int64_t, Done<v1::Estimate>> waiting = std::exchange(shape.waiting, {});
-  if (estimate.ok()) {  // for all requests of the shape
+  if (estimate.ok()) {  // keep only what all requests of the shape share
     estimate->mutable_effective()->clear_prompt();
     estimate->mutable_effective()->clear_negative_prompt();
     estimate->mutable_effective()->clear_seed();
@@ -115,9 +117,10 @@ void Dispatcher::Impl::OnShape(const std::string& key, int64_t asker, int64_t ep
     shapes_.erase(it);
   }
   for (auto& [ticket, done] : waiting) {
-    // What is wrong with one request, as its prompt, says nothing of others, nor to those who made them.
+    // An error in one request, for instance in its prompt, neither applies to other requests nor may be shown to their
+    // clients.
     const bool others_fault = absl::IsInvalidArgument(estimate.status()) && ticket != asker;
-    done(others_fault ? absl::UnavailableError("another request of the shape was refused") : estimate);
+    done(others_fault ? absl::UnavailableError("another request of this shape was rejected") : estimate);
   }
 }
 
@@ -125,7 +128,7 @@ void Dispatcher::Impl::TireOfShape(const std::string& key, int64_t ticket) {
   const auto it = shapes_.find(key);
   if (it == shapes_.end() || !it->second.waiting.contains(ticket)) return;
   Done<v1::Estimate> done = std::move(it->second.waiting.extract(ticket).mapped());
-  done(absl::DeadlineExceededError("the worker did not answer in time"));  // within kEstimateTimeout it serves the next
+  done(absl::DeadlineExceededError("the worker did not answer in time"));  // a later answer serves later requests
 }
 
 void Dispatcher::Impl::ForgetShapes() {

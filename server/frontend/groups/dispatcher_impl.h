@@ -1,4 +1,4 @@
-// The inside of Dispatcher, for dispatcher*.cc alone. On `loop_`, but for the constructor, Stop and AwaitNoRuns.
+// Dispatcher's implementation, for dispatcher*.cc. All but the constructor, Post, Stop and AwaitNoRuns runs on `loop_`.
 #ifndef KINORA_SERVER_FRONTEND_GROUPS_DISPATCHER_IMPL_H_
 #define KINORA_SERVER_FRONTEND_GROUPS_DISPATCHER_IMPL_H_
 
@@ -8,15 +8,17 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "server/common/attended_time.h"
-#include "server/common/event_loop.h"
-#include "server/common/log_throttle.h"
+#include "server/common/log_limit.h"
 #include "server/frontend/groups/dispatcher.h"
 #include "server/frontend/groups/join_rules.h"
+#include "server/frontend/groups/known_shape.h"
 #include "server/frontend/groups/running_job.h"
+#include "server/net/event_loop.h"
 
 namespace kinora {
 
@@ -30,12 +32,13 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
     loop_.Post([this, task = std::move(task)]() mutable { task(*this); });
   }
   void Stop() { loop_.Stop(); }
-  bool AwaitNoRuns(absl::Duration limit);  // blocks; false: some are left
+  bool AwaitNoRuns(absl::Duration limit);  // blocks; false if some are left
 
   // Groups (dispatcher.cc)
   void Await(const std::string& id, int processes);
   void GiveUp(const std::string& id);
   void Join(const v1::Hello& hello, const std::shared_ptr<RankLink>& link, Entrance entrance);
+  void Receive(const std::shared_ptr<RankLink>& link, const v1::WorkerMessage& message);
   WorkerGroup* GroupOf(const RankLink& link);
   void ProcessEnded(const std::string& id, const std::string& incarnation, const std::string& why);
   void StartEstimate(const std::string& model, const v1::Generation& effective, Done<v1::Estimate> done);
@@ -43,12 +46,13 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   std::vector<v1::WorkerGroup> ListGroups();
   absl::StatusOr<v1::WorkerGroup> DrainGroup(const std::string& id);
   absl::StatusOr<v1::WorkerGroup> RestartGroup(const std::string& id);
-  void SetGroupState(const std::string& id, const std::string& state);  // "": none of it has come yet
+  void SetGroupState(const std::string& id, const std::string& state);  // "": no rank has joined yet
   void ReportHealth();
   absl::Time now() const { return clocks_.date.Now(); }
-  absl::Time attended() { return attended_.Now(); }  // what silence and progress of groups are measured by
+  absl::Time attended() { return attended_.Now(); }  // the clock for silence and progress of groups
   void OnReady(WorkerGroup& group) override;
-  void OnModelChanged(WorkerGroup& group) override;
+  void OnFitness(WorkerGroup& group) override;
+  void OnModelChanged(WorkerGroup& group, const v1::ModelInfo& before) override;
   void OnStage(WorkerGroup& group, const v1::StageMark& mark) override;
   void OnStep(WorkerGroup& group, const v1::StepMark& mark) override;
   void OnPreview(WorkerGroup& group, const v1::PreviewMark& mark) override;
@@ -64,26 +68,17 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   void CancelRun(const JobId& id);
   void Schedule();
   void BeginDrain();
-  void ReleaseRuns();  // requeues what runs, not counted
+  void ReleaseRuns();  // requeues running jobs, not counted
   void ShutDownWorkers(absl::Duration grace);
   HealthListener health_listener_;
-  std::optional<GroupsHealth> reported_health_;  // to it
+  std::optional<GroupsHealth> reported_health_;  // the last report
   LossListener loss_listener_;
   RestartListener restart_listener_;
   JoinRules join_rules_;
 
  private:
-  struct PendingEstimate {
-    std::string group;
-    Done<v1::Estimate> done;
-  };
-  struct KnownShape {
-    std::optional<v1::Estimate> estimate{};
-    bool asked = false, stale = false;  // rank 0 has not answered yet; runs have been faster or slower since
-    std::map<int64_t, Done<v1::Estimate>> waiting{};  // for the first answer, by ticket
-  };
-
-  // A callback of the store or a timer: runs `f(Impl&, results…)` on the loop, or never if the dispatcher has gone.
+  // Returns a callback for the store that runs `f(Impl&, results…)` on the loop, or never once the dispatcher is
+  // destroyed.
   template <typename... Results, typename F>
   auto OnLoop(F f) {
     return [weak = weak_from_this(), f = std::move(f)](Results... results) mutable {
@@ -99,7 +94,7 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
     loop_.PostAt(loop_.Now() + delay, [this, f = std::move(f)]() mutable { f(*this); });
   }
   template <typename F>
-  void At(absl::Time date, F f) {  // as far off as it is now, though the date may step
+  void At(absl::Time date, F f) {  // at `date` by the present clock; later steps of the date do not move it
     After(date - now(), std::move(f));
   }
 
@@ -107,13 +102,14 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   void ExpectRanks(const std::string& id);
   void AwaitBack(const WorkerGroup& group);
   void StoreModel(const WorkerGroup& group);
+  void NoteLoras(const v1::ModelInfo& before, const v1::ModelInfo& now);
   void CheckHealth();
   v1::WorkerGroup Describe(const WorkerGroup& group);
   void CountRestart(LossReason reason);
   void OnShape(const std::string& key, int64_t asker, int64_t epoch, absl::StatusOr<v1::Estimate> estimate);
   void TireOfShape(const std::string& key, int64_t ticket);
-  void ForgetShapes();  // the groups are others
-  void AgeShapes();     // a run has told how fast they are
+  void ForgetShapes();  // the groups have changed
+  void AgeShapes();     // a run has reported its speed
   void FailEstimates(const std::string& group, const absl::Status& status);
   RunningJob* RunOf(const WorkerGroup& group);
   RunningJob* Current(const Attempt& attempt);
@@ -125,16 +121,17 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   void ScheduleRenewal(const Attempt& attempt);
   void Renew(const Attempt& attempt);
   void AppendEvent(RunningJob& run, const v1::VideoEvent& event);
-  void Publish(RunningJob& run);  // the step and the preview that are held
+  void Publish(RunningJob& run);  // sends the held step and preview
   void EndRun(RunningJob& run, const v1::RunResult& result);
+  void EndLostRun(RunningJob& run, const std::string& why, bool counts);  // counts: as a lost group
   void Finish(const Attempt& attempt, const Outcome& outcome);
   void Requeue(const Attempt& attempt, const Release& release);
   void Forget(const Attempt& attempt);
   void QueueAgain(QueuedJob job);
   void ExpireQueued();
   void CountRuns();
-  bool StoreFails(const absl::Status& status);  // only now (a full disk, a locked file): to be asked again
-  absl::Duration StoreRetryPause() const;       // later and later while it goes on failing
+  bool StoreFails(const absl::Status& status);  // true for a temporary failure (full disk, locked file): retry
+  absl::Duration StoreRetryPause() const;       // grows while the store keeps failing
 
   JobStore& store_;
   JobQueue& queue_;
@@ -142,27 +139,30 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   const Clocks clocks_;
   FrontendMetrics* const metrics_;
   const DispatcherOptions options_;
-  const absl::Duration tick_;  // between two looks at the health of groups, at most
+  const absl::Duration tick_;  // longest interval between health checks
   AttendedTime attended_;
 
   std::map<std::string, std::unique_ptr<WorkerGroup>> groups_;  // by id; never kLost
-  std::map<std::string, v1::WorkerGroup> lost_groups_;          // by id; what there was, until it joins again
-  std::map<std::string, std::string> lost_incarnations_;        // by id; the last
-  std::map<std::string, v1::ModelInfo> away_models_;            // by id; of lost groups that may come back with it
-  std::map<std::string, std::string> group_states_;             // by id; of the gauge
+  std::vector<std::unique_ptr<WorkerGroup>> dead_groups_;       // lost, until the loop has left their methods
+  std::map<std::string, v1::WorkerGroup> lost_groups_;          // by id; last description, until the group joins again
+  std::map<std::string, std::string> lost_incarnations_;        // by id; the last one lost
+  std::map<std::string, v1::ModelInfo> away_models_;            // by id; models of lost groups that may come back
+  std::map<std::string, std::string> group_states_;             // by id; as set in the gauge
   std::set<std::string> described_;                             // incarnations whose model is stored
+  std::map<std::string, bool> model_writes_;  // by incarnation, while its model is stored: whether it has changed
   absl::Time next_health_check_ = absl::InfiniteFuture();
   std::map<std::string, Claim> claims_;  // by group
   std::map<JobId, RunningJob> runs_;
   std::map<int64_t, PendingEstimate> estimates_;
-  std::map<std::string, KnownShape> shapes_;                        // by what a plan depends on
-  int64_t last_estimate_ = 0, last_ticket_ = 0, shapes_epoch_ = 0;  // epoch: of the groups that answers are from
+  std::map<std::string, KnownShape> shapes_;                        // by ShapeKey
+  int64_t last_estimate_ = 0, last_ticket_ = 0, shapes_epoch_ = 0;  // epoch: counts changes of groups
   absl::Time next_expiry_ = absl::InfiniteFuture(), store_failing_since_ = absl::InfiniteFuture();
-  LogThrottle outcomes_not_stored_;
+  std::map<std::string, absl::Time> gone_loras_;  // GroupsHealth::gone_loras
+  LogLimit refusals_, model_changes_, fitness_changes_, outcomes_not_stored_;
   bool draining_ = false;
   absl::Mutex mu_;
   bool no_runs_ ABSL_GUARDED_BY(mu_) = true;
-  EventLoop loop_;  // last: its thread ends before anything else goes
+  EventLoop loop_;  // last: its thread ends before other members are destroyed
 };
 
 }  // namespace kinora

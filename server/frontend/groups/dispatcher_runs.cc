@@ -1,29 +1,44 @@
-// Dispatcher: the life of a run, from the claim to what the store is told of its end.
+// Dispatcher: a run from its claim until its outcome is stored.
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/logging.h"
-#include "server/common/input_refs.h"
 #include "server/common/metrics.h"
-#include "server/common/model_conversion.h"
+#include "server/common/stage_conversion.h"
 #include "server/common/status_details.h"
 #include "server/common/timestamps.h"
 #include "server/frontend/groups/artifact_intake.h"
 #include "server/frontend/groups/dispatcher_impl.h"
 #include "server/frontend/groups/input_supply.h"
 #include "server/frontend/groups/lora_choice.h"
+#include "server/request/input_refs.h"
+#include "server/request/model_conversion.h"
 
 namespace kinora {
 namespace {
 
 constexpr absl::Duration kShortestStoreRetry = absl::Seconds(1), kLongestStoreRetry = absl::Seconds(30);
 
+void ReadOn(RunningJob& run) {
+  for (const auto& link : std::exchange(run.held, {})) link->ReadOn();
+}
+
+// mark: a StageMark or a StepMark.
+template <typename Mark>
+void SetProgress(const Mark& mark, v1::Progress& progress) {
+  progress.set_stage(std::string(StageOf(mark).name()));
+  progress.set_total_steps(mark.total_steps());
+  progress.set_fraction(mark.fraction());
+  progress.clear_remaining();
+  if (mark.remaining_seconds() >= 0) *progress.mutable_remaining() = ToProto(absl::Seconds(mark.remaining_seconds()));
+}
+
 }  // namespace
 
 bool Dispatcher::Impl::AwaitNoRuns(absl::Duration limit) {
-  // The tasks posted before this call are part of the question.
+  // Waits until the tasks posted before this call have run, too.
   bool reached = false;
   loop_.Post([this, &reached] {
     absl::MutexLock lock(&mu_);
@@ -35,7 +50,7 @@ bool Dispatcher::Impl::AwaitNoRuns(absl::Duration limit) {
   };
   absl::MutexLock lock(&mu_);
   const bool none = clocks_.steady.AwaitUntil(mu_, absl::Condition(&done), clocks_.steady.Now() + limit);
-  mu_.Await(absl::Condition(&reached));  // it is on this stack
+  mu_.Await(absl::Condition(&reached));  // the task refers to this stack frame
   return none;
 }
 
@@ -62,7 +77,7 @@ void Dispatcher::Impl::Recover(const UnfinishedJob& job, Finished done) {
     QueueAgain(queued);
     return done(absl::OkStatus());
   }
-  if (job.attempt.owner != options_.owner && job.lease_expiry > now()) {  // another frontend may still be at it
+  if (job.attempt.owner != options_.owner && job.lease_expiry > now()) {  // another frontend may still run it
     At(job.lease_expiry, [job, done = std::move(done)](Impl& self) mutable { self.Recover(job, std::move(done)); });
     return;
   }
@@ -80,7 +95,7 @@ void Dispatcher::Impl::QueueAgain(QueuedJob job) {
   Schedule();
 }
 
-// What only a lost group has, a job may wait for as long as the group may take to join.
+// A job may wait for LoRAs that only a lost group has until join_timeout.
 void Dispatcher::Impl::AwaitBack(const WorkerGroup& group) {
   if (!group.ready().model().id().empty()) away_models_[group.id()] = group.ready().model();
   After(options_.limits.join_timeout, [id = group.id(), incarnation = group.incarnation()](Impl& self) {
@@ -97,7 +112,7 @@ void Dispatcher::Impl::Schedule() {
   std::vector<const v1::ModelInfo*> models;
   for (const auto& [id, model] : away_models_) models.push_back(&model);
   for (const auto& [id, group] : groups_) {
-    if (group->serving()) models.push_back(&group->ready().model());
+    if (group->serving() || group->state() == WorkerGroup::State::kUnfit) models.push_back(&group->ready().model());
     if (group->state() == WorkerGroup::State::kIdle && !claims_.contains(id)) idle.push_back(group.get());
   }
   std::stable_sort(idle.begin(), idle.end(), [](const WorkerGroup* a, const WorkerGroup* b) {
@@ -115,7 +130,7 @@ void Dispatcher::Impl::Schedule() {
 
 void Dispatcher::Impl::ExpireQueued() {
   for (const QueuedJob& job : queue_.TakeExpired(now())) {
-    const absl::Status error = absl::DeadlineExceededError("scheduling.deadline: it passed before the job was started");
+    const absl::Status error = absl::DeadlineExceededError("scheduling.deadline: passed before the job started");
     store_.FailQueued(job.id, ToRpcStatus(error), OnLoop<absl::StatusOr<v1::Video>>([job](Impl& self, auto video) {
                         if (self.StoreFails(video.status())) {
                           self.After(self.StoreRetryPause(), [job](Impl& impl) { impl.QueueAgain(job); });
@@ -143,7 +158,7 @@ void Dispatcher::Impl::ClaimFor(WorkerGroup& group, QueuedJob job) {
 }
 
 void Dispatcher::Impl::OnClaimed(const std::string& group_id, absl::StatusOr<Claimed> claimed) {
-  if (StoreFails(claimed.status())) {  // the group stays held, so that the queue is not spun through meanwhile
+  if (StoreFails(claimed.status())) {  // keeps the group reserved, so that it does not try one queued job after another
     After(StoreRetryPause(), [group_id](Impl& self) {
       const QueuedJob job = std::move(self.claims_.extract(group_id).mapped().job);
       self.CountRuns();
@@ -169,8 +184,8 @@ void Dispatcher::Impl::OnClaimed(const std::string& group_id, absl::StatusOr<Cla
   const auto group = groups_.find(group_id);
   if (group == groups_.end() || group->second->incarnation() != claim.incarnation ||
       group->second->state() != WorkerGroup::State::kIdle || draining_) {
-    run.group.clear();  // it was lost, drained or replaced between the claim and its answer: nothing ran
-    return Requeue(run.attempt, {.why = "its group left before the run began"});
+    run.group.clear();  // lost, drained or replaced since the claim: nothing ran
+    return Requeue(run.attempt, {.why = "its group left before the run started"});
   }
   StartRun(run, *group->second);
   if (claim.stop != StopReason::kNone) StopRun(run, claim.stop);
@@ -187,7 +202,7 @@ void Dispatcher::Impl::StartRun(RunningJob& run, WorkerGroup& group) {
   message.set_video_id(run.attempt.id);
   message.set_attempt(run.attempt.number);
   *message.mutable_generation() = run.video.effective();
-  for (v1::LoraRef& lora : *message.mutable_generation()->mutable_loras()) {  // so that all ranks take one file
+  for (v1::LoraRef& lora : *message.mutable_generation()->mutable_loras()) {  // so that all ranks use the same file
     if (lora.digest().empty()) lora.set_digest(LoraDigest(group.ready().model(), lora.id()));
   }
   *message.mutable_output() = run.video.output();
@@ -227,16 +242,16 @@ void Dispatcher::Impl::ScheduleRenewal(const Attempt& attempt) {
 
 void Dispatcher::Impl::Renew(const Attempt& attempt) {
   if (Current(attempt) == nullptr) return;
-  store_.Renew(
-      attempt, options_.lease, OnLoop<absl::StatusOr<Lease>>([attempt](Impl& self, absl::StatusOr<Lease> lease) {
-        RunningJob* run = self.Current(attempt);
-        if (run == nullptr) return;
-        if (absl::IsAborted(lease.status()) || absl::IsNotFound(lease.status())) {
-          return self.StopRun(*run, StopReason::kLeaseLost);  // another frontend has taken it, or it was deleted
-        }
-        if (lease.ok() && lease->cancel_requested) self.StopRun(*run, StopReason::kCancel);
-        self.ScheduleRenewal(attempt);
-      }));
+  store_.Renew(attempt, options_.lease,
+               OnLoop<absl::StatusOr<Lease>>([attempt](Impl& self, absl::StatusOr<Lease> lease) {
+                 RunningJob* run = self.Current(attempt);
+                 if (run == nullptr) return;
+                 if (absl::IsAborted(lease.status()) || absl::IsNotFound(lease.status())) {
+                   return self.StopRun(*run, StopReason::kLeaseLost);  // claimed by another frontend, or deleted
+                 }
+                 if (lease.ok() && lease->cancel_requested) self.StopRun(*run, StopReason::kCancel);
+                 self.ScheduleRenewal(attempt);
+               }));
 }
 
 void Dispatcher::Impl::AppendEvent(RunningJob& run, const v1::VideoEvent& event) {
@@ -245,8 +260,9 @@ void Dispatcher::Impl::AppendEvent(RunningJob& run, const v1::VideoEvent& event)
                 OnLoop<absl::Status>([attempt = run.attempt](Impl& self, const absl::Status& status) {
                   RunningJob* running = self.Current(attempt);
                   if (running == nullptr) return;
+                  if (--running->appends <= kMostAppends) ReadOn(*running);
                   if (absl::IsAborted(status)) return self.StopRun(*running, StopReason::kLeaseLost);
-                  if (--running->appends == 0) self.Publish(*running);
+                  if (running->appends == 0) self.Publish(*running);
                 }));
 }
 
@@ -267,12 +283,11 @@ void Dispatcher::Impl::Publish(RunningJob& run) {
 void Dispatcher::Impl::OnStage(WorkerGroup& group, const v1::StageMark& mark) {
   RunningJob* run = RunOf(group);
   if (run == nullptr) return;
-  run->step_held = false;  // of the stage before
-  run->progress.set_stage(mark.stage());
+  run->step_held = false;  // it belongs to the previous stage
+  SetProgress(mark, run->progress);
   run->progress.set_step(0);
-  run->progress.set_total_steps(mark.total_steps());
   v1::VideoEvent event;
-  if (mark.stage() == "finalize") {
+  if (mark.stage() == v1::STAGE_FINALIZE) {
     event.mutable_state()->set_state(v1::Video::FINALIZING);
   } else {
     *event.mutable_stage() = run->progress;
@@ -283,15 +298,8 @@ void Dispatcher::Impl::OnStage(WorkerGroup& group, const v1::StageMark& mark) {
 void Dispatcher::Impl::OnStep(WorkerGroup& group, const v1::StepMark& mark) {
   RunningJob* run = RunOf(group);
   if (run == nullptr) return;
-  run->progress.set_stage(mark.stage());
+  SetProgress(mark, run->progress);
   run->progress.set_step(mark.step());
-  run->progress.set_total_steps(mark.total_steps());
-  run->progress.set_fraction(mark.fraction());
-  if (mark.remaining_seconds() >= 0) {
-    *run->progress.mutable_remaining() = ToProto(absl::Seconds(mark.remaining_seconds()));
-  } else {
-    run->progress.clear_remaining();
-  }
   run->step_held = true;
   Publish(*run);
 }
@@ -315,7 +323,7 @@ void Dispatcher::Impl::OnResolved(WorkerGroup& group, const v1::ResolvedMark& ma
 void Dispatcher::Impl::OnRunEnded(WorkerGroup& group, const v1::RunResult& result) {
   if (RunningJob* run = RunOf(group)) {
     run->group.clear();
-    if (result.has_speed()) {  // without it estimates are the worse, nothing else
+    if (result.has_speed()) {  // only improves estimates, so errors are ignored
       store_.AddSpeed(group.SpeedPlace(), result.speed(), [](const absl::Status&) {});
       AgeShapes();
     }
@@ -327,10 +335,10 @@ void Dispatcher::Impl::OnRunEnded(WorkerGroup& group, const v1::RunResult& resul
 
 void Dispatcher::Impl::OnUpload(WorkerGroup& group, const v1::UploadChunk& chunk) {
   const RunningJob* run = RunOf(group);
-  if (run == nullptr || options_.intake == nullptr) {  // released
-    return group.AnswerUpload(chunk, absl::AbortedError("an artifact of no run of this group's"));
+  if (run == nullptr || options_.intake == nullptr) {  // the run was released
+    return group.AnswerUpload(chunk, absl::AbortedError("the artifact belongs to no run of this group"));
   }
-  v1::UploadChunk place = chunk;  // what the answer repeats
+  v1::UploadChunk place = chunk;  // the fields that the answer repeats
   place.clear_data();
   options_.intake->Take(ArtifactKey(run->attempt), chunk,
                         OnLoop<absl::StatusOr<std::optional<StoredFile>>>(
@@ -347,9 +355,9 @@ void Dispatcher::Impl::OnUpload(WorkerGroup& group, const v1::UploadChunk& chunk
 }
 
 void Dispatcher::Impl::OnFetch(WorkerGroup& group, const v1::InputFetch& fetch) {
-  if (RunOf(group) == nullptr || options_.inputs == nullptr) {  // released
+  if (RunOf(group) == nullptr || options_.inputs == nullptr) {  // the run was released
     v1::InputPiece none = AnswerTo(fetch);
-    *none.mutable_error() = ToRpcStatus(absl::AbortedError("an input of no run of this group's"));
+    *none.mutable_error() = ToRpcStatus(absl::AbortedError("the input belongs to no run of this group"));
     return group.SendPiece(std::move(none));
   }
   options_.inputs->Give(fetch, OnLoop<v1::InputPiece>([id = group.id(), incarnation = group.incarnation()](
@@ -362,7 +370,7 @@ void Dispatcher::Impl::OnFetch(WorkerGroup& group, const v1::InputFetch& fetch) 
 
 namespace {
 
-// What a worker says that it has sent, and what has come.
+// Compares the artifacts that a worker reports with those received.
 absl::Status CheckUploads(const RunningJob& run, const v1::RunResult& result) {
   for (const v1::Artifact& artifact : result.artifacts()) {
     const auto came = run.uploaded.find(artifact.id());
@@ -370,8 +378,8 @@ absl::Status CheckUploads(const RunningJob& run, const v1::RunResult& result) {
         came->second.bytes == artifact.bytes()) {
       continue;
     }
-    return absl::DataLossError(
-        absl::StrCat("artifact ", artifact.id(), ": the worker says that it is done, and it has not come"));
+    return absl::DataLossError(absl::StrCat("artifact ", artifact.id(),
+                                            ": the worker reports it as sent, but the frontend has not received it"));
   }
   return absl::OkStatus();
 }
@@ -401,11 +409,12 @@ void Dispatcher::Impl::EndRun(RunningJob& run, const v1::RunResult& result) {
   } else if (run.stop == StopReason::kDeadline) {
     outcome.state = v1::Video::FAILED;
     outcome.error = ToRpcStatus(absl::DeadlineExceededError(
-        absl::StrCat("scheduling.deadline: it passed at step ", result.step_reached(), " of the run")));
+        absl::StrCat("scheduling.deadline: passed at step ", result.step_reached(), " of the run")));
   } else if (run.stop == StopReason::kLeaseLost) {
     return Forget(run.attempt);
   } else {
-    return Requeue(run.attempt, {.why = "its run was released", .progress = run.progress});
+    const std::string why = run.stop == StopReason::kNone ? std::string(status.message()) : "its run was released";
+    return Requeue(run.attempt, {.why = why, .progress = run.progress});
   }
   Finish(run.attempt, outcome);
 }
@@ -413,9 +422,9 @@ void Dispatcher::Impl::EndRun(RunningJob& run, const v1::RunResult& result) {
 void Dispatcher::Impl::Finish(const Attempt& attempt, const Outcome& outcome) {
   store_.Finish(attempt, outcome, OnLoop<absl::Status>([attempt, outcome](Impl& self, const absl::Status& status) {
                   if (!self.StoreFails(status)) return self.Forget(attempt);
-                  if (const int64_t times = self.outcomes_not_stored_.Count(self.loop_.Now())) {
+                  if (const auto not_logged = self.outcomes_not_stored_.Admit()) {
                     Log(Severity::kError, "outcome_not_stored",
-                        {{"job", attempt.id}, {"why", std::string(status.message())}, {"times", times}});
+                        {{"job", attempt.id}, {"why", std::string(status.message())}, {"times", 1 + *not_logged}});
                   }
                   self.After(self.StoreRetryPause(), [attempt, outcome](Impl& impl) { impl.Finish(attempt, outcome); });
                 }));
@@ -442,9 +451,12 @@ void Dispatcher::Impl::Requeue(const Attempt& attempt, const Release& release) {
 }
 
 void Dispatcher::Impl::Forget(const Attempt& attempt) {
-  const RunningJob* run = Current(attempt);
+  RunningJob* const run = Current(attempt);
   if (run != nullptr && run->uploads && options_.intake != nullptr) options_.intake->Drop(ArtifactKey(attempt));
-  if (run != nullptr) runs_.erase(attempt.id);
+  if (run != nullptr) {
+    ReadOn(*run);
+    runs_.erase(attempt.id);
+  }
   CountRuns();
 }
 
@@ -455,10 +467,10 @@ void Dispatcher::Impl::BeginDrain() {
 
 void Dispatcher::Impl::ReleaseRuns() {
   for (auto& [id, run] : runs_) {
-    if (run.group.empty()) continue;  // the store is being told already
+    if (run.group.empty()) continue;  // its outcome is already being stored
     const auto group = groups_.find(run.group);
     if (group != groups_.end()) group->second->CancelRun(attended());
-    run.group.clear();  // what the run still says is no longer heard
+    run.group.clear();  // later messages about the run are ignored
     Requeue(run.attempt, {.why = "the frontend was stopped", .progress = run.progress});
   }
 }

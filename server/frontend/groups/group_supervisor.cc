@@ -2,14 +2,14 @@
 
 #include <sys/wait.h>
 
-#include <algorithm>
-#include <cerrno>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/growing_pause.h"
 #include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
+#include "engine/base/uninterrupted.h"
 #include "server/common/secret.h"
 
 namespace kinora {
@@ -18,24 +18,23 @@ GroupSupervisor::GroupSupervisor(GroupSupervisorOptions options, Clock& clock, E
     : options_(std::move(options)), clock_(clock), on_end_(std::move(on_end)), thread_([this] { Run(); }) {}
 
 void GroupSupervisor::Run() {
-  absl::Duration pause = options_.shortest_pause;
+  GrowingPause pause(options_.shortest_pause, options_.longest_pause);
   int wrong_ends = 0;
   while (true) {
     const std::string files = options_.files ? options_.files() : "";
     const std::string incarnation = DrawIncarnation();
     const absl::Time born = clock_.Now();
     const std::string why = LiveOnce(incarnation);
-    if (clock_.Now() - born >= options_.good_life) pause = options_.shortest_pause;
+    if (clock_.Now() - born >= options_.good_life) pause.Reset();
     on_end_(options_.group, incarnation, why);
     wrong_ends = absl::EndsWith(why, "exit status 2") ? wrong_ends + 1 : 0;
     if (options_.files && wrong_ends == options_.wrong_ends) {
       if (!AwaitOtherFiles(files)) return;
       wrong_ends = 0;
-      pause = options_.shortest_pause;
+      pause.Reset();
       continue;
     }
-    if (!Pause(pause)) return;
-    pause = std::min(pause * 2, options_.longest_pause);
+    if (!Pause(pause.Next())) return;
   }
 }
 
@@ -53,7 +52,7 @@ std::string GroupSupervisor::LiveOnce(const std::string& incarnation) {
   }
   for (auto& child : ended) {
     const pid_t pid = child->pid();
-    child.reset();  // one that is left of an incarnation that was not complete ends here
+    child.reset();  // kills a process left from an incomplete start
     if (options_.on_process_end) options_.on_process_end(pid);
   }
   Log(stopping ? Severity::kInfo : Severity::kWarning, "worker_ended",
@@ -73,7 +72,7 @@ absl::Status GroupSupervisor::Spawn(const std::string& incarnation, const std::s
     arguments.push_back(absl::StrCat("--rank=", rank));
     arguments.push_back(absl::StrCat("--world-size=", options_.processes));
     arguments.push_back(absl::StrCat("--secret-fd=", ChildProcess::kSecretFd));
-    // All in the process group of rank 0, so that one wait is for any of them.
+    // All ranks are in the process group of rank 0, so that one wait covers them.
     const pid_t process_group = rank == 0 ? 0 : children_[0]->pid();
     KINORA_ASSIGN_OR_RETURN(auto child, ChildProcess::Spawn(options_.binary, arguments, secret, process_group));
     Log(Severity::kInfo, "worker_started",
@@ -84,14 +83,13 @@ absl::Status GroupSupervisor::Spawn(const std::string& incarnation, const std::s
 }
 
 std::string GroupSupervisor::WaitForEnd() {
-  std::vector<ChildProcess*> children;  // which only this thread takes away
+  std::vector<ChildProcess*> children;  // only this thread removes them
   {
     absl::MutexLock lock(&mu_);
     for (const auto& child : children_) children.push_back(child.get());
   }
   siginfo_t first{};
-  while (waitid(P_PGID, children[0]->pid(), &first, WEXITED | WNOWAIT) != 0 && errno == EINTR) {
-  }
+  Uninterrupted([&] { return waitid(P_PGID, children[0]->pid(), &first, WEXITED | WNOWAIT); });
   std::string why;
   for (size_t rank = 0; rank < children.size(); ++rank) {
     if (children[rank]->pid() != first.si_pid) {

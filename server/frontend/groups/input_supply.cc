@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "server/common/input_refs.h"
 #include "server/common/status_details.h"
 #include "server/common/upload_limits.h"
+#include "server/request/input_refs.h"
 
 namespace kinora {
 namespace {

@@ -3,6 +3,7 @@
 #include <grpc/compression.h>
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
 #include <deque>
 #include <optional>
 #include <utility>
@@ -13,18 +14,22 @@
 #include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
 #include "kinora/v1/worker.grpc.pb.h"
-#include "server/common/grpc_listener.h"
-#include "server/common/grpc_status.h"
+#include "server/common/grpc_deadline.h"
 #include "server/common/log_limit.h"
 #include "server/common/metrics.h"
 #include "server/frontend/groups/dispatcher.h"
+#include "server/net/event_loop.h"
+#include "server/net/grpc_listener.h"
+#include "server/net/grpc_status.h"
 
 namespace kinora {
 namespace {
 
-constexpr int kMaxCalls = 4;  // of one connection
+constexpr int kMaxCalls = 4;                           // per connection
+constexpr int kMaxMessageBytes = 2 << 20;              // a piece of an artifact has 1 MiB
+constexpr size_t kMaxMemoryBytes = size_t{256} << 20;  // for all messages in flight
 
-// One rank's stream. It owns itself from the call's begin to OnDone; the dispatcher shares it as a RankLink.
+// One rank's stream. It owns itself until OnDone; the dispatcher shares it as a RankLink.
 class JoinStream final : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::FrontendMessage>,
                          public RankLink,
                          public std::enable_shared_from_this<JoinStream> {
@@ -33,7 +38,16 @@ class JoinStream final : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::F
 
   void Begin() {
     self_ = shared_from_this();
+    StartSendInitialMetadata();  // tells the worker that it was accepted
     StartRead(&incoming_);
+  }
+
+  // Ends the call unless a message has arrived.
+  void GiveUpHello() {
+    if (!hello_over_.exchange(true)) {
+      Close(absl::DeadlineExceededError(
+          absl::StrCat("no Hello message arrived within ", absl::FormatDuration(JoinServer::kHelloTime))));
+    }
   }
 
   void Send(v1::FrontendMessage message) override {
@@ -55,21 +69,24 @@ class JoinStream final : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::F
       dispatcher_.Disconnect(shared_from_this(), absl::OkStatus());
       return Close(absl::OkStatus());
     }
-    if (!joined_) {
-      if (!incoming_.has_hello()) return Close(absl::FailedPreconditionError("the first message must be a Hello"));
-      joined_ = true;
-      dispatcher_.Join(incoming_.hello(), shared_from_this(), entrance_);
-    } else {
-      dispatcher_.Receive(shared_from_this(), std::move(incoming_));
-    }
-    incoming_.Clear();
-    StartRead(&incoming_);
+    v1::WorkerMessage message;
+    message.Swap(&incoming_);  // ReadOn may run before this returns
+    if (joined_) return dispatcher_.Receive(shared_from_this(), std::move(message));
+    if (hello_over_.exchange(true)) return;  // timed out
+    if (!message.has_hello()) return Close(absl::FailedPreconditionError("the first message must be a Hello"));
+    joined_ = true;
+    dispatcher_.Join(message.hello(), shared_from_this(), entrance_);
+  }
+
+  void ReadOn() override {
+    absl::MutexLock lock(&mu_);
+    if (!closing_) StartRead(&incoming_);
   }
 
   void OnWriteDone(bool ok) override {
     absl::MutexLock lock(&mu_);
     outgoing_.pop_front();
-    if (!ok) outgoing_.clear();  // the stream has broken; OnReadDone says so to the dispatcher
+    if (!ok) outgoing_.clear();  // the stream is broken; OnReadDone notifies the dispatcher
     if (!outgoing_.empty()) {
       StartWrite(&outgoing_.front());
     } else if (closing_) {
@@ -90,33 +107,41 @@ class JoinStream final : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::F
   const Entrance entrance_;
   std::shared_ptr<JoinStream> self_;
   v1::WorkerMessage incoming_;
-  bool joined_ = false;  // of the reading thread, one at a time
+  bool joined_ = false;                   // used only in OnReadDone
+  std::atomic<bool> hello_over_ = false;  // the first message has arrived or timed out
   absl::Mutex mu_;
-  std::deque<v1::FrontendMessage> outgoing_ ABSL_GUARDED_BY(mu_);  // the front one is being written
+  std::deque<v1::FrontendMessage> outgoing_ ABSL_GUARDED_BY(mu_);  // the first is being written
   std::optional<grpc::Status> closing_ ABSL_GUARDED_BY(mu_);
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
 };
 
-// Who does not show what is asked for: the call ends at its headers.
-class Refusal final : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::FrontendMessage> {
+// Ends a call without valid credentials at its headers.
+class RejectedJoin final : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::FrontendMessage> {
  public:
-  explicit Refusal(const absl::Status& why) { Finish(ToGrpcStatus(why)); }
+  explicit RejectedJoin(const absl::Status& why) { Finish(ToGrpcStatus(why)); }
   void OnDone() override { delete this; }
 };
 
 class JoinService final : public v1::WorkerControl::CallbackService {
  public:
-  // Both outlive this.
+  // The arguments must outlive the service.
   JoinService(Dispatcher& dispatcher, FrontendMetrics& metrics, const JoinServerOptions& options)
-      : dispatcher_(dispatcher), metrics_(metrics), options_(options) {}
+      : dispatcher_(dispatcher),
+        metrics_(metrics),
+        options_(options),
+        unauthenticated_(absl::Seconds(1), *options.steady),
+        loop_(*options.steady) {}
 
   grpc::ServerBidiReactor<v1::WorkerMessage, v1::FrontendMessage>* Join(grpc::CallbackServerContext* call) override {
     const absl::Status known = Authenticate(*call);
     if (!known.ok()) {
       SayUnauthenticated(*call, known);
-      return new Refusal(known);
+      return new RejectedJoin(known);
     }
     const auto stream = std::make_shared<JoinStream>(dispatcher_, options_.entrance);
+    loop_.PostAt(loop_.Now() + JoinServer::kHelloTime, [weak = std::weak_ptr(stream)] {
+      if (const auto silent = weak.lock()) silent->GiveUpHello();
+    });
     stream->Begin();
     return stream.get();
   }
@@ -124,7 +149,8 @@ class JoinService final : public v1::WorkerControl::CallbackService {
  private:
   absl::Status Authenticate(const grpc::CallbackServerContext& call) const {
     if (options_.wants_certificate && !call.auth_context()->IsPeerAuthenticated()) {
-      return absl::UnauthenticatedError("certificate: show one that the frontend's join_tls.client_ca_file has signed");
+      return absl::UnauthenticatedError(
+          "certificate: must be signed by an authority in the frontend's join_tls.client_ca_file");
     }
     if (!options_.check_token) return absl::OkStatus();
     const auto shown = call.client_metadata().find("authorization");
@@ -144,19 +170,23 @@ class JoinService final : public v1::WorkerControl::CallbackService {
   Dispatcher& dispatcher_;
   FrontendMetrics& metrics_;
   const JoinServerOptions& options_;
-  LogLimit unauthenticated_{absl::Seconds(1), Clock::Steady()};
+  LogLimit unauthenticated_;
+  EventLoop loop_;
 };
 
-// What a stranger may cost. Ranks that fall silent are the dispatcher's, who knows when this process was stopped
-// itself.
+// Limits for strangers. The dispatcher handles silent ranks, because it knows when this process was stopped itself.
 void SetLimits(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxCalls);
-  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10'000);  // a connection that says nothing
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, 60'000);       // or has no call any more
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);  // workers ask each 10 s
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10'000);  // for silent connections
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, 10'000);       // for connections without a call
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5'000);  // workers ping every 10 s
   for (const auto algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
     builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
   }
+  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  grpc::ResourceQuota memory("joins");
+  memory.Resize(kMaxMemoryBytes);
+  builder.SetResourceQuota(memory);
 }
 
 class RunningJoinServer final : public JoinServer {
@@ -165,7 +195,7 @@ class RunningJoinServer final : public JoinServer {
       : options_(std::move(options)), metrics_(metrics), service_(dispatcher, metrics, options_) {}
   ~RunningJoinServer() override {
     if (listener_ != nullptr) listener_->Stop();
-    if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
+    if (server_ != nullptr) server_->Shutdown(GrpcDeadline(absl::ZeroDuration()));
   }
 
   absl::Status Listen() {
@@ -181,7 +211,8 @@ class RunningJoinServer final : public JoinServer {
                      options_.credentials != nullptr ? options_.credentials : grpc::InsecureServerCredentials());
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
-    if (server_ == nullptr) return absl::InternalError(absl::StrCat(options_.field, ": gRPC starts no server"));
+    if (server_ == nullptr)
+      return absl::InternalError(absl::StrCat(options_.field, ": gRPC failed to start the server"));
     listener_->Serve();
     return absl::OkStatus();
   }

@@ -1,7 +1,7 @@
-// The servers that workers join (worker.proto): turn each stream into a RankLink and its messages into calls of the
-// Dispatcher. They listen on addresses of their own and serve nothing else, so that no client of the public API can
-// pose as a worker: a Unix socket for processes of this user, and a port for ranks that are started elsewhere, which
-// show a token or a certificate before anything that they say is read.
+// The servers that workers join (worker.proto). They turn each stream into a RankLink and its messages into calls of
+// the Dispatcher. They listen on separate addresses and serve nothing else, so that no client of the public API can
+// pose as a worker: a Unix socket for processes of this user, and a port for ranks started elsewhere, which must show a
+// token or a certificate before any message is read.
 #ifndef KINORA_SERVER_FRONTEND_GROUPS_JOIN_SERVICE_H_
 #define KINORA_SERVER_FRONTEND_GROUPS_JOIN_SERVICE_H_
 
@@ -14,6 +14,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "engine/base/clock.h"
 #include "server/frontend/groups/join_rules.h"
 
 namespace kinora {
@@ -22,24 +24,26 @@ class Dispatcher;
 struct FrontendMetrics;
 
 struct JoinServerOptions {
-  std::string field;    // of the configuration, for messages
-  std::string address;  // "unix:PATH" (the caller made its directory, mode 0700), "host:port"
+  std::string field;    // field of the configuration, for errors
+  std::string address;  // "unix:PATH" (in a directory that the caller created with mode 0700), "host:port"
   Entrance entrance = Entrance::kLocalSocket;
   bool local_only = true;
   std::shared_ptr<grpc::ServerCredentials> credentials{};  // null: plain text
-  bool wants_certificate = false;                          // one that `credentials` have verified
-  // Of the metadata's "authorization"; empty: nobody is asked.
+  bool wants_certificate = false;                          // verified by `credentials`
+  // Checks the metadata's "authorization"; empty: no token is required.
   std::function<absl::Status(std::string_view)> check_token{};
+  Clock* steady = &Clock::Steady();
 };
 
 class JoinServer {
  public:
-  static constexpr int kMaxConnections = 256;  // one per rank, and a few that are about to go
+  static constexpr int kMaxConnections = 256;                      // one per rank, and a few that are closing
+  static constexpr absl::Duration kHelloTime = absl::Seconds(10);  // from the start of a call to its Hello
 
-  // Errors: those of ListeningSockets::Bind. Neither is owned.
+  // Fails as ListeningSockets::Bind. `dispatcher` and `metrics` must outlive the server.
   static absl::StatusOr<std::unique_ptr<JoinServer>> Start(Dispatcher& dispatcher, FrontendMetrics& metrics,
                                                            JoinServerOptions options);
-  virtual ~JoinServer() = default;  // ends all streams; the dispatcher must still live
+  virtual ~JoinServer() = default;  // ends all streams
   virtual int port() const = 0;     // 0 on a Unix socket
 };
 

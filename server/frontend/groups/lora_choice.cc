@@ -4,13 +4,13 @@
 #include <bit>
 
 #include "absl/strings/str_cat.h"
-#include "server/common/model_conversion.h"
 #include "server/frontend/groups/worker_group.h"
+#include "server/request/model_conversion.h"
 
 namespace kinora {
 namespace {
 
-constexpr char kDistilled[] = "distilled";  // as engine/weights/lora.h names it
+constexpr char kDistilled[] = "distilled";  // its name in engine/weights/lora.h
 
 bool IsOf(const QueuedJob& job, const v1::ModelInfo& model) { return job.model.empty() || model.id() == job.model; }
 

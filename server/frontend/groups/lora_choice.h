@@ -1,5 +1,5 @@
-// Which of several groups a job's LoRAs speak for: one that has the files, and of those one whose weights bear them
-// already, so that nothing is put on.
+// Chooses a group for a job by its LoRAs: a group that has the files, preferably one whose weights have them merged
+// already.
 #ifndef KINORA_SERVER_FRONTEND_GROUPS_LORA_CHOICE_H_
 #define KINORA_SERVER_FRONTEND_GROUPS_LORA_CHOICE_H_
 
@@ -14,18 +14,18 @@ namespace kinora {
 
 class WorkerGroup;
 
-// Equal of sets that are the same weights: those that do something, in their order.
+// A key for the merged weights: the LoRAs with a strength other than 0, in order.
 std::string LoraKey(absl::Span<const v1::LoraRef> loras);
 
-// What the weights bear in the first stage of a job's run.
+// LoraKey of the LoRAs in the first stage of the job's run, including the distilled LoRA of its recipe.
 std::string FirstLoras(const QueuedJob& job, const v1::ModelInfo& model);
 
-// Whether the model has every one of the job's, by its digest where the job has that.
+// Returns whether the model has all LoRAs of the job, by digest where the job specifies one.
 bool HasLoras(const QueuedJob& job, const v1::ModelInfo& model);
 
-// Of `idle`, the longest idle first, the group that is to run the job; null: none. models: of all groups that run jobs
-// or are awaited back: a job whose LoRAs only one of them has waits for its group, and one whose LoRAs none has fails
-// on the first.
+// Returns the group in `idle` that should run the job, or null. idle: longest idle first. models: those of all groups
+// that run jobs or may come back. If only some have the job's LoRAs, the job waits for such a group; if none has, the
+// first group of its model runs it, and it fails there.
 WorkerGroup* GroupFor(const QueuedJob& job, absl::Span<WorkerGroup* const> idle,
                       absl::Span<const v1::ModelInfo* const> models);
 

@@ -1,41 +1,47 @@
-// What the dispatcher knows of a job between its claim and what the store is told of its end.
+// The dispatcher's record of a job, from its claim until its outcome is stored.
 #ifndef KINORA_SERVER_FRONTEND_GROUPS_RUNNING_JOB_H_
 #define KINORA_SERVER_FRONTEND_GROUPS_RUNNING_JOB_H_
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "kinora/v1/video_generation.pb.h"
 #include "server/common/artifact_store.h"
+#include "server/frontend/groups/rank_link.h"
 #include "server/frontend/jobs/job_queue.h"
 #include "server/frontend/jobs/job_store.h"
 
 namespace kinora {
 
-enum class StopReason { kNone, kCancel, kDeadline, kRelease, kLeaseLost };  // why a run is to end before it is done
+enum class StopReason { kNone, kCancel, kDeadline, kRelease, kLeaseLost };  // why a run is stopped early
 
-struct Claim {  // asked of the store; holds the group meanwhile
+constexpr int kMostAppends = 64;  // a run has some ten stages
+
+struct Claim {  // pending in the store; reserves the group
   QueuedJob job;
   std::string incarnation;
-  StopReason stop = StopReason::kNone;  // asked for before there was a run
+  StopReason stop = StopReason::kNone;  // requested before the run started
 };
 
 struct RunningJob {
   Attempt attempt;
   QueuedJob job;
   v1::Video video;
-  std::string group;  // empty: its run has ended and the store is being told
+  std::string group;  // empty: its run has ended and the outcome is being stored
   StopReason stop = StopReason::kNone;
   absl::Time cancel_time;
   v1::Progress progress;
-  int appends = 0;                               // asked of the store and not yet answered
-  bool uploads = false;                          // its artifacts come over the stream
-  std::map<std::string, StoredFile> uploaded{};  // those that are whole, by name
-  bool step_held = false;                // until they are: a step must not be seen before the stage that it belongs to
-  std::optional<v1::Preview> preview{};  // the latest that is held as a step is
+  int appends = 0;                                // pending in the store
+  std::vector<std::shared_ptr<RankLink>> held{};  // to be read on once appends <= kMostAppends
+  bool uploads = false;                           // its artifacts arrive over the Join stream
+  std::map<std::string, StoredFile> uploaded{};   // complete artifacts, by name
+  bool step_held = false;                         // until appends is 0: a step must not be seen before its stage
+  std::optional<v1::Preview> preview{};           // the latest, held like a step
 };
 
 // Run.artifact_key

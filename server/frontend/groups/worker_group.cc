@@ -6,19 +6,22 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
-#include "server/common/model_conversion.h"
 #include "server/common/secret.h"
 #include "server/common/sha256.h"
+#include "server/common/stage_conversion.h"
 #include "server/common/status_details.h"
 #include "server/common/timestamps.h"
 #include "server/common/upload_limits.h"
 #include "server/frontend/groups/input_supply.h"
 #include "server/frontend/groups/lora_choice.h"
+#include "server/request/model_conversion.h"
 
 namespace kinora {
 namespace {
 
-constexpr size_t kMostPublishedBytes = 1 << 20, kMostPreviewBytes = 256 << 10;  // as worker.proto says
+// Limits in worker.proto. A description has at most 256 LoRAs, each with two names of up to 255 bytes and a digest.
+constexpr size_t kMostPublishedBytes = 1 << 20, kMostPreviewBytes = 256 << 10, kMostModelBytes = 256 << 10;
+constexpr size_t kMostUnfitBytes = 500;
 
 const char* StateName(WorkerGroup::State state) {
   switch (state) {
@@ -28,6 +31,8 @@ const char* StateName(WorkerGroup::State state) {
       return "loading";
     case WorkerGroup::State::kIdle:
       return "idle";
+    case WorkerGroup::State::kUnfit:
+      return "unfit";
     case WorkerGroup::State::kBusy:
       return "busy";
     case WorkerGroup::State::kDraining:
@@ -43,7 +48,7 @@ const char* StateName(WorkerGroup::State state) {
 bool IsProgress(v1::WorkerMessage::MessageCase message) {
   return message != v1::WorkerMessage::kHeartbeat && message != v1::WorkerMessage::kEstimateResult &&
          message != v1::WorkerMessage::kModel && message != v1::WorkerMessage::kHello &&
-         message != v1::WorkerMessage::MESSAGE_NOT_SET;  // of a newer version
+         message != v1::WorkerMessage::MESSAGE_NOT_SET;  // from a newer version
 }
 
 bool IsError(const v1::RunResult& result) {
@@ -53,7 +58,7 @@ bool IsCancelled(const v1::RunResult& result) {
   return result.error().code() == static_cast<int>(absl::StatusCode::kCancelled);
 }
 
-// In what two ranks of a group may not differ: "the mesh: tokens=2, tokens=4"; empty: they do not.
+// Returns the first property in which two ranks of a group must agree but differ, with both values; empty if none.
 std::string Difference(const v1::Ready& a, const v1::Ready& b) {
   const auto differ = [](const char* what, const std::string& x, const std::string& y) {
     return absl::StrCat(what, ": \"", x, "\", \"", y, "\"");
@@ -62,7 +67,7 @@ std::string Difference(const v1::Ready& a, const v1::Ready& b) {
   if (a.precision() != b.precision()) return differ("the precision", a.precision(), b.precision());
   if (a.device() != b.device()) return differ("the device", a.device(), b.device());
   if (a.checkpoint() == b.checkpoint()) return "";
-  return "their model files: give every rank the same ones";
+  return "their model files; give every rank the same files";
 }
 
 }  // namespace
@@ -82,13 +87,13 @@ absl::Status WorkerGroup::AddRank(const v1::Hello& hello, std::shared_ptr<RankLi
   }
   if (hello.world_size() != world_size_ || hello.rank() < 0 || hello.rank() >= world_size_) {
     return absl::FailedPreconditionError(absl::StrCat("group ", id_, " has ", world_size_, " ranks; rank ",
-                                                      hello.rank(), " of ", hello.world_size(), " does not fit"));
+                                                      hello.rank(), " of ", hello.world_size(), " does not match"));
   }
   if (!ranks_.empty() && ranks_.begin()->second.hello.commit() != hello.commit()) {
     return absl::FailedPreconditionError(absl::StrCat("commit: rank ", ranks_.begin()->first, " of group ", id_,
-                                                      " is made of ", ranks_.begin()->second.hello.commit(), ", rank ",
-                                                      hello.rank(), " of ", hello.commit(),
-                                                      ": start all ranks of a group from one build"));
+                                                      " is built from ", ranks_.begin()->second.hello.commit(),
+                                                      ", rank ", hello.rank(), " of ", hello.commit(),
+                                                      "; start all ranks of a group from one build"));
   }
   if (ranks_.contains(hello.rank())) {
     return absl::UnavailableError(absl::StrCat("group ", id_, " already has a rank ", hello.rank()));
@@ -125,7 +130,7 @@ void WorkerGroup::Receive(const RankLink& link, const v1::WorkerMessage& message
     case v1::WorkerMessage::kInputFetch:
       return OnInputFetch(rank, message.input_fetch());
     case v1::WorkerMessage::kEstimateResult:
-      if (rank.hello.rank() == 0) listener_.OnEstimate(*this, message.estimate_result());  // which alone is asked
+      if (rank.hello.rank() == 0) listener_.OnEstimate(*this, message.estimate_result());  // only rank 0 is asked
       return;
     case v1::WorkerMessage::kRendezvous:
       return OnRendezvous(rank, message.rendezvous());
@@ -140,43 +145,60 @@ void WorkerGroup::Receive(const RankLink& link, const v1::WorkerMessage& message
     case v1::WorkerMessage::kPreview:
       return OnMark(message);
     default:
-      return;  // a second Hello says nothing new
+      return;  // a second Hello is ignored
   }
 }
 
 void WorkerGroup::OnHeartbeat(Rank& rank, const v1::Heartbeat& heartbeat, absl::Time now) {
   if (heartbeat.phase() == "leaving") {
-    return Lose(LossReason::kLeft, absl::StrCat("rank ", rank.hello.rank(), " was told to leave"));
+    return Lose(LossReason::kLeft, absl::StrCat("rank ", rank.hello.rank(), " was stopped"));
   }
   if (heartbeat.units_done() > rank.units_done) last_progress_ = now;
   rank.units_done = heartbeat.units_done();
+  rank.unfit = heartbeat.unfit().substr(0, kMostUnfitBytes);
+  if ((state_ != State::kIdle && state_ != State::kUnfit) || state_ == Rest()) return;
+  state_ = Rest();
+  idle_since_ = now;
+  listener_.OnFitness(*this);
+}
+
+bool WorkerGroup::LoseIfTooLarge(const Rank& rank, const v1::ModelInfo& model) {
+  const size_t bytes = model.ByteSizeLong();
+  if (bytes <= kMostModelBytes) return false;
+  Lose(LossReason::kRankFailed, absl::StrCat("rank ", rank.hello.rank(), " failed: its model description has ", bytes,
+                                             " bytes; at most ", kMostModelBytes, " are allowed"));
+  return true;
 }
 
 void WorkerGroup::OnRankReady(Rank& rank, const v1::Ready& ready, absl::Time now) {
+  if (LoseIfTooLarge(rank, ready.model())) return;
   rank.ready = true;
   rank.description = ready;
   if (rank.hello.rank() == 0) ready_ = ready;
   for (const auto& [number, other] : ranks_) {
     const std::string difference = other.ready ? Difference(other.description, ready) : "";
     if (difference.empty()) continue;
-    return Lose(LossReason::kModelConflict,
-                absl::StrCat("rank ", number, " and rank ", rank.hello.rank(), " of one group differ in ", difference));
+    return Lose(LossReason::kModelConflict, absl::StrCat("rank ", number, " and rank ", rank.hello.rank(),
+                                                         " of the same group differ in ", difference));
   }
   const bool all = static_cast<int>(ranks_.size()) == world_size_ &&
                    std::all_of(ranks_.begin(), ranks_.end(), [](const auto& entry) { return entry.second.ready; });
   if (!all || state_ != State::kLoading) return;
-  state_ = drain_ ? State::kDrained : State::kIdle;
+  state_ = Rest();
   idle_since_ = now;
   listener_.OnReady(*this);
+  if (state_ == State::kUnfit) listener_.OnFitness(*this);
 }
 
 void WorkerGroup::OnModel(const Rank& rank, const v1::ModelInfo& model) {
   if (rank.hello.rank() != 0 || !rank.ready || model.id() != ready_.model().id()) {
-    return Lose(LossReason::kRankFailed,
-                absl::StrCat("rank ", rank.hello.rank(), " failed: it describes a model that is not its group's"));
+    return Lose(
+        LossReason::kRankFailed,
+        absl::StrCat("rank ", rank.hello.rank(), " failed: it describes a different model than the rest of its group"));
   }
-  *ready_.mutable_model() = model;
-  if (serving() || state_ == State::kDraining || state_ == State::kDrained) listener_.OnModelChanged(*this);
+  if (LoseIfTooLarge(rank, model)) return;
+  const v1::ModelInfo before = std::exchange(*ready_.mutable_model(), model);
+  if (described()) listener_.OnModelChanged(*this, before);
 }
 
 void WorkerGroup::OnRendezvous(const Rank& rank, const v1::Rendezvous& rendezvous) {
@@ -204,11 +226,14 @@ void WorkerGroup::SendPublished(RankLink& link) const {
 }
 
 void WorkerGroup::OnMark(const v1::WorkerMessage& message) {
+  const auto lose = [this] { Lose(LossReason::kRankFailed, "rank 0 failed: it reported an unknown stage"); };
   if (message.has_stage() && IsOfThisRun(message.stage().video_id(), message.stage().attempt())) {
     const v1::StageMark& mark = message.stage();
+    if (StageOf(mark).name().empty()) return lose();
     expected_step_ = absl::Seconds(mark.expected_seconds() / std::max(1, mark.total_steps()));
     listener_.OnStage(*this, mark);
   } else if (message.has_step() && IsOfThisRun(message.step().video_id(), message.step().attempt())) {
+    if (StageOf(message.step()).name().empty()) return lose();
     expected_step_ = std::max(expected_step_, absl::Seconds(message.step().seconds()));
     listener_.OnStep(*this, message.step());
   } else if (message.has_resolved() && IsOfThisRun(message.resolved().video_id(), message.resolved().attempt())) {
@@ -221,17 +246,18 @@ void WorkerGroup::OnMark(const v1::WorkerMessage& message) {
 void WorkerGroup::OnChunk(const Rank& rank, const v1::UploadChunk& chunk) {
   if (rank.hello.rank() != 0) {
     return Lose(LossReason::kRankFailed,
-                absl::StrCat("rank ", rank.hello.rank(), " failed: it sends an artifact, which is rank 0's to do"));
+                absl::StrCat("rank ", rank.hello.rank(), " failed: it sent an artifact, which only rank 0 may do"));
   }
-  if (piece_unanswered_) {  // or a worker could have any number of them wait here
-    return Lose(LossReason::kRankFailed, "rank 0 failed: it sends a piece before the one before it is answered");
+  if (piece_unanswered_) {  // bounds the pieces that a worker can queue here
+    return Lose(LossReason::kRankFailed, "rank 0 failed: it sent a chunk before the previous one was acknowledged");
   }
   if (!uploads_ || !IsOfThisRun(chunk.video_id(), chunk.attempt())) {
-    return AnswerUpload(chunk, absl::AbortedError("an artifact of no run of this group's"));
+    return AnswerUpload(chunk, absl::AbortedError("the artifact belongs to no run of this group"));
   }
   if (chunk.data().size() > kMostUploadBytes) {
-    return AnswerUpload(chunk, absl::InvalidArgumentError(absl::StrCat(
-                                   "data: ", chunk.data().size(), " bytes; at most ", kMostUploadBytes, " are taken")));
+    return AnswerUpload(
+        chunk, absl::InvalidArgumentError(
+                   absl::StrCat("data: ", chunk.data().size(), " bytes; at most ", kMostUploadBytes, " are allowed")));
   }
   piece_unanswered_ = true;
   listener_.OnUpload(*this, chunk);
@@ -250,15 +276,15 @@ void WorkerGroup::AnswerUpload(const v1::UploadChunk& chunk, const absl::Status&
 
 void WorkerGroup::OnInputFetch(const Rank& rank, const v1::InputFetch& fetch) {
   if (rank.hello.rank() != 0 || fetch_unanswered_) {
-    return Lose(LossReason::kRankFailed,
-                absl::StrCat("rank ", rank.hello.rank(), " failed: it asks for an input, ",
-                             fetch_unanswered_ ? "and has no answer to its last question yet" : "which is rank 0's"));
+    return Lose(LossReason::kRankFailed, absl::StrCat("rank ", rank.hello.rank(), " failed: it requested an input, ",
+                                                      fetch_unanswered_ ? "but its previous request is unanswered"
+                                                                        : "which only rank 0 may do"));
   }
   const bool known = uploads_ && IsOfThisRun(fetch.video_id(), fetch.attempt());
   if (!known || !run_->input_paths().contains(fetch.input_id())) {
     v1::InputPiece none = AnswerTo(fetch);
-    *none.mutable_error() = ToRpcStatus(known ? absl::NotFoundError("an input that this run does not name")
-                                              : absl::AbortedError("an input of no run of this group's"));
+    *none.mutable_error() = ToRpcStatus(known ? absl::NotFoundError("the run does not use this input")
+                                              : absl::AbortedError("the input belongs to no run of this group"));
     return SendPiece(std::move(none));
   }
   fetch_unanswered_ = true;
@@ -280,17 +306,18 @@ void WorkerGroup::OnResult(Rank& rank, const v1::RunResult& result, absl::Time n
     if (!other.result) return;
     if (number == 0) whole = *other.result;
   }
-  for (const auto& [number, other] : ranks_) {  // a rank that failed is the cause of the others' CANCELLED
+  for (const auto& [number, other] : ranks_) {  // the failed rank's error explains the others' CANCELLED
     if (IsError(*other.result) && (!IsError(whole) || (IsCancelled(whole) && !IsCancelled(*other.result)))) {
       *whole.mutable_error() = other.result->error();
     }
   }
   for (auto& [number, other] : ranks_) other.result.reset();
   run_.reset();
+  state_ = Rest();
   worn_ = IsError(whole) ? "?" : LoraKey(std::vector<v1::LoraRef>(whole.loras().begin(), whole.loras().end()));
-  state_ = drain_ ? State::kDrained : State::kIdle;
   idle_since_ = now;
   listener_.OnRunEnded(*this, whole);
+  if (state_ == State::kUnfit) listener_.OnFitness(*this);
 }
 
 void WorkerGroup::Disconnect(const RankLink& link, const absl::Status& why) {
@@ -340,7 +367,7 @@ std::string WorkerGroup::SpeedPlace() const {
   const auto& digests = ready_.model().digests();
   std::string model = ready_.model().id();
   for (const auto& [name, digest] : std::map<std::string, std::string>(digests.begin(), digests.end())) {
-    if (absl::StartsWith(name, kLoraDigest)) continue;  // they come and go, and cost what the others do
+    if (absl::StartsWith(name, kLoraDigest)) continue;  // they change often and do not affect the speed
     absl::StrAppend(&model, "\n", name, "=", digest);
   }
   const auto rank = ranks_.find(0);
@@ -350,7 +377,7 @@ std::string WorkerGroup::SpeedPlace() const {
 
 void WorkerGroup::Drain() {
   drain_ = true;
-  if (state_ == State::kIdle) state_ = State::kDrained;
+  if (state_ == State::kIdle || state_ == State::kUnfit) state_ = State::kDrained;
   if (state_ == State::kBusy) state_ = State::kDraining;
 }
 
@@ -365,7 +392,7 @@ void WorkerGroup::Lose(LossReason reason, const std::string& why) {
   state_ = State::kLost;
   why_lost_ = why;
   const absl::Status told = absl::UnavailableError(absl::StrCat("the group is lost: ", why));
-  v1::FrontendMessage abort;  // a rank that waits for another in a collective hears nothing of the stream's end
+  v1::FrontendMessage abort;  // a rank that waits in a collective does not notice the end of its stream
   abort.mutable_abort()->set_why(why);
   for (auto& [number, rank] : ranks_) {
     rank.link->Send(abort);
@@ -386,12 +413,12 @@ absl::Time WorkerGroup::CheckHealth(absl::Time now) {
   for (const auto& [number, rank] : ranks_) {
     const absl::Time limit = rank.last_heartbeat + limits_.heartbeat_timeout;
     if (now >= limit) {
-      return lose(LossReason::kSilent,
-                  absl::StrCat("rank ", number, " was silent for ", absl::FormatDuration(now - rank.last_heartbeat)));
+      return lose(LossReason::kSilent, absl::StrCat("rank ", number, " sent no heartbeat for ",
+                                                    absl::FormatDuration(now - rank.last_heartbeat)));
     }
     next = std::min(next, limit);
   }
-  if (state_ == State::kIdle || state_ == State::kDrained) return next;
+  if (described() && !run_) return next;
   if (state_ == State::kJoining) {
     const absl::Time complete = begun_ + limits_.join_timeout;
     if (now < complete) return std::min(next, complete);
@@ -403,11 +430,11 @@ absl::Time WorkerGroup::CheckHealth(absl::Time now) {
     return lose(LossReason::kStalled,
                 absl::StrCat(StateName(state_), " without progress for ", absl::FormatDuration(now - last_progress_)));
   }
-  // A rank that goes on with steps after a cancel makes progress and yet does not do what it is told.
+  // A rank that continues with steps after a cancel makes progress, so it needs a limit of its own.
   const absl::Time cancelled = cancel_time_ + std::max(limits_.cancel_floor, 10 * expected_step_);
   if (run_ && now >= cancelled) {
     return lose(LossReason::kCancelIgnored,
-                absl::StrCat("still running ", absl::FormatDuration(now - cancel_time_), " after a cancel"));
+                absl::StrCat("still running ", absl::FormatDuration(now - cancel_time_), " after it was cancelled"));
   }
   return std::min({next, stall, run_ ? cancelled : absl::InfiniteFuture()});
 }
@@ -426,10 +453,22 @@ void WorkerGroup::Broadcast(const v1::FrontendMessage& message) {
   for (auto& [number, rank] : ranks_) rank.link->Send(message);
 }
 
+std::string WorkerGroup::Unfit() const {
+  for (const auto& [number, rank] : ranks_) {
+    if (!rank.unfit.empty()) return absl::StrCat("rank ", number, ": ", rank.unfit);
+  }
+  return "";
+}
+
+WorkerGroup::State WorkerGroup::Rest() const {
+  if (drain_) return State::kDrained;
+  return Unfit().empty() ? State::kIdle : State::kUnfit;
+}
+
 std::string WorkerGroup::Missing() const {
   std::string missing;
   for (int rank = 0; rank < world_size_; ++rank) {
-    if (!ranks_.contains(rank)) absl::StrAppend(&missing, missing.empty() ? "awaits rank " : ", ", rank);
+    if (!ranks_.contains(rank)) absl::StrAppend(&missing, missing.empty() ? "waiting for rank " : ", ", rank);
   }
   if (!missing.empty()) absl::StrAppend(&missing, " of ", world_size_);
   return missing;
@@ -441,7 +480,8 @@ v1::WorkerGroup WorkerGroup::Describe(absl::Duration to_date) const {
   group.set_state(StateName(state_));
   group.set_mesh(ready_.mesh());
   group.set_model(ready_.model().id());
-  group.set_reason(state_ == State::kLost ? why_lost_ : Missing());
+  const std::string lack = state_ == State::kJoining ? Missing() : Unfit();
+  group.set_reason(state_ == State::kLost ? why_lost_ : lack);
   if (run_) group.set_video_id(run_->video_id());
   for (const auto& [number, rank] : ranks_) {
     v1::WorkerGroup::Rank* out = group.add_ranks();

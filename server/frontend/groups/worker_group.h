@@ -1,10 +1,11 @@
-// One incarnation of a worker group, as the frontend sees it: its ranks' streams, whether it is alive, and the job it
-// runs. A group lives and dies as a unit: the first rank that disconnects, stays silent or makes no progress loses all
-// of it, and a lost group never comes back; its next incarnation is another object.
+// One incarnation of a worker group as the frontend sees it: its ranks' streams, its health and its present run. A
+// group is lost as a whole: if one rank disconnects, sends no heartbeats or makes no progress, all of it is lost for
+// good. The next incarnation is a new object.
 //
-// Used by one thread, the dispatcher's loop. Time is given to it, so that silence and stalls are tested without
-// waiting: the frontend's attended time (server/common/attended_time.h).
-//   kJoining (ranks are missing) → kLoading → kIdle ⇄ kBusy;  kDraining: finishes its run, then kDrained;  any → kLost
+// Used only on the dispatcher's loop. Callers pass the time, the frontend's attended time
+// (server/common/attended_time.h), so that tests of silence and stalls need not wait.
+//   kJoining (ranks are missing) → kLoading → kIdle ⇄ kBusy; kDraining (a run ends) → kDrained; any → kLost
+//   kIdle ⇄ kUnfit: a rank reports that its machine cannot run anything now
 #ifndef KINORA_SERVER_FRONTEND_GROUPS_WORKER_GROUP_H_
 #define KINORA_SERVER_FRONTEND_GROUPS_WORKER_GROUP_H_
 
@@ -16,31 +17,24 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "kinora/v1/video_generation.pb.h"
 #include "kinora/v1/worker.pb.h"
+#include "server/frontend/groups/rank_link.h"
 
 namespace kinora {
 
-class RankLink {  // the way to one rank; the Join stream's, or a test's
- public:
-  virtual ~RankLink() = default;
-  virtual void Send(v1::FrontendMessage message) = 0;  // never blocks; dropped once the stream has ended
-  virtual void Close(const absl::Status& status) = 0;  // ends the stream with `status`, after what was sent
-};
-
 struct GroupLimits {
   absl::Duration heartbeat_interval = absl::Seconds(2);
-  absl::Duration heartbeat_timeout = absl::Seconds(15);  // of silence of any rank
-  // Without progress (WorkerMessage marks, Heartbeat.units_done) for longer than max(floor, 10 × the expected time of a
-  // step) a group that loads or runs counts as stalled.
+  absl::Duration heartbeat_timeout = absl::Seconds(15);  // longest silence of any rank
+  // A group that loads or runs is stalled if it makes no progress (WorkerMessage marks, Heartbeat.units_done) for
+  // max(floor, 10 × the expected time of a step).
   absl::Duration stall_floor = absl::Seconds(60);
-  absl::Duration cancel_floor = absl::Seconds(60);  // the same after a cancel, for the run to end
-  absl::Duration join_timeout = absl::Minutes(5);   // from the first rank that joins to the last
+  absl::Duration cancel_floor = absl::Seconds(60);  // likewise, from a cancel to the end of the run
+  absl::Duration join_timeout = absl::Minutes(5);   // from the first rank to the last
 };
 
-// As kinora_group_restarts_total counts them.
+// Labels of kinora_group_restarts_total.
 enum class LossReason {
   kDisconnected,
   kSilent,
@@ -50,30 +44,31 @@ enum class LossReason {
   kAdmin,
   kRankFailed,
   kIncomplete,     // ranks did not join in time
-  kLeft,           // a rank was told to leave, and said so
-  kModelConflict,  // another group serves other files under the same model id, or its own ranks do
+  kLeft,           // a rank reported that it was told to leave
+  kModelConflict,  // another group has other files under its model id, or its ranks disagree
 };
 
 class WorkerGroup {
  public:
-  enum class State { kJoining, kLoading, kIdle, kBusy, kDraining, kDrained, kLost };
+  enum class State { kJoining, kLoading, kIdle, kUnfit, kBusy, kDraining, kDrained, kLost };
 
-  class Listener {  // called from within the methods below; may call back
+  class Listener {  // called by the methods below; may call them
    public:
     virtual ~Listener() = default;
-    virtual void OnReady(WorkerGroup& group) = 0;  // described and idle
-    // After OnReady: ready().model() has other LoRAs.
-    virtual void OnModelChanged(WorkerGroup& group) = 0;
+    virtual void OnReady(WorkerGroup& group) = 0;    // described, and idle or unfit
+    virtual void OnFitness(WorkerGroup& group) = 0;  // changed to kUnfit, or back to kIdle
+    // After OnReady: the LoRAs in ready().model() differ from those in `before`.
+    virtual void OnModelChanged(WorkerGroup& group, const v1::ModelInfo& before) = 0;
     virtual void OnStage(WorkerGroup& group, const v1::StageMark& mark) = 0;
     virtual void OnStep(WorkerGroup& group, const v1::StepMark& mark) = 0;
     virtual void OnPreview(WorkerGroup& group, const v1::PreviewMark& mark) = 0;
     virtual void OnResolved(WorkerGroup& group, const v1::ResolvedMark& mark) = 0;
-    // The answers of all ranks: rank 0's, with the error of the first rank that failed rather than was cancelled.
-    // The group is idle or drained again.
+    // All ranks have answered. `result` is rank 0's, with the error of the first failed rank if any, preferring real
+    // failures to CANCELLED. The group is idle, unfit or drained again.
     virtual void OnRunEnded(WorkerGroup& group, const v1::RunResult& result) = 0;
-    // A piece of an artifact of the present run, from rank 0; AnswerUpload follows.
+    // Rank 0 sent a piece of an artifact of the present run; answer with AnswerUpload.
     virtual void OnUpload(WorkerGroup& group, const v1::UploadChunk& chunk) = 0;
-    // Rank 0 wants a piece of an input that the present run names; SendPiece follows.
+    // Rank 0 requests a piece of an input of the present run; answer with SendPiece.
     virtual void OnFetch(WorkerGroup& group, const v1::InputFetch& fetch) = 0;
     virtual void OnEstimate(WorkerGroup& group, const v1::EstimateResult& result) = 0;
     virtual void OnLost(WorkerGroup& group, LossReason reason, const std::string& why) = 0;  // last call
@@ -81,12 +76,12 @@ class WorkerGroup {
 
   WorkerGroup(std::string id, std::string incarnation, int world_size, GroupLimits limits, Listener& listener);
 
-  // A rank arrives. FailedPrecondition: it does not fit this group (rank out of range, another world size, made of
-  // another commit); Unavailable: not now (the rank is here already, or all are). Those that are here are not harmed.
+  // Adds a rank. FailedPrecondition: it does not belong to this group (rank out of range, other world size, other
+  // commit). Unavailable: the rank or the whole group is here already. Errors leave the present ranks unaffected.
   absl::Status AddRank(const v1::Hello& hello, std::shared_ptr<RankLink> link, absl::Time now);
-  // To a rank that has been welcomed: what the others have published so far.
+  // Sends a newly joined rank the values that the others have published so far.
   void SendPublished(RankLink& link) const;
-  // Rank 0, which is here, shares no directory with the frontend: its artifacts come, and inputs go, as pieces.
+  // Rank 0 has joined and shares no directory with the frontend: artifacts and inputs are transferred in pieces.
   void TakeUploads() { uploads_ = true; }
   bool uploads() const { return uploads_; }
   void AnswerUpload(const v1::UploadChunk& chunk, const absl::Status& status);
@@ -95,31 +90,32 @@ class WorkerGroup {
   void Receive(const RankLink& link, const v1::WorkerMessage& message, absl::Time now);
   void Disconnect(const RankLink& link, const absl::Status& why);
 
-  void Start(const v1::Run& run, absl::Time now);  // state kIdle only
-  void CancelRun(absl::Time now);                  // no run: nothing
+  void Start(const v1::Run& run, absl::Time now);  // only in state kIdle
+  void CancelRun(absl::Time now);                  // does nothing without a run
   void Estimate(const v1::EstimateRequest& request);
-  void TellSpeeds(const v1::SpeedHistory& past);  // what runs took at its SpeedPlace before
-  void Drain();                                   // finishes its run, takes no other
+  void TellSpeeds(const v1::SpeedHistory& past);  // sends rank 0 the past run times at SpeedPlace
+  void Drain();                                   // lets its run finish and accepts no other
   void Shutdown(absl::Duration grace);            // asks the processes to leave
-  // Tells the ranks to abort and ends their streams, so that the processes leave.
+  // Tells the ranks to abort and ends their streams, so that the processes exit.
   void Lose(LossReason reason, const std::string& why);
 
-  // Loses the group if a rank is silent or work stands still. Call it again at the time that it returns, or earlier.
+  // Loses the group if a rank is silent or makes no progress. Returns when to check again at the latest.
   absl::Time CheckHealth(absl::Time now);
 
   const std::string& id() const { return id_; }
   const std::string& incarnation() const { return incarnation_; }
-  const std::string& key() const { return key_; }  // what its ranks prove to each other
+  const std::string& key() const { return key_; }  // the secret that its ranks prove to each other
   State state() const { return state_; }
   const v1::Ready& ready() const { return ready_; }      // rank 0's; empty before kIdle
-  absl::Time idle_since() const { return idle_since_; }  // of one that is kIdle
-  const std::string& worn() const { return worn_; }      // LoraKey of what its weights bear, as far as that is known
+  absl::Time idle_since() const { return idle_since_; }  // valid in state kIdle
+  const std::string& worn() const { return worn_; }      // LoraKey of the LoRAs merged into its weights, if known
   bool running() const { return run_.has_value(); }
   bool serving() const { return state_ == State::kIdle || state_ == State::kBusy; }
+  bool described() const { return state_ > State::kLoading && state_ < State::kLost; }  // OnReady has been called
   int ranks() const { return static_cast<int>(ranks_.size()); }
-  std::string Missing() const;                             // "awaits rank 1, 3 of 4"; empty: nobody
-  v1::WorkerGroup Describe(absl::Duration to_date) const;  // to_date: what makes a date of this group's times
-  // What the speed of a run depends on, as the job store keeps it: model, precision, mesh and device. Of a ready group.
+  std::string Missing() const;                             // "waiting for rank 1, 3 of 4"; empty if none is missing
+  v1::WorkerGroup Describe(absl::Duration to_date) const;  // to_date: added to its times to get dates
+  // The job store's key for run speeds: model, precision, mesh and device. Only for a ready group.
   std::string SpeedPlace() const;
 
  private:
@@ -127,7 +123,8 @@ class WorkerGroup {
     std::shared_ptr<RankLink> link;
     v1::Hello hello;
     bool ready = false;
-    v1::Ready description;  // once it is
+    v1::Ready description;  // once ready
+    std::string unfit;      // Heartbeat.unfit, truncated
     absl::Time last_heartbeat;
     int64_t units_done = 0;
     std::optional<v1::RunResult> result;  // of the present run
@@ -136,6 +133,7 @@ class WorkerGroup {
   void OnRankReady(Rank& rank, const v1::Ready& ready, absl::Time now);
   void OnRendezvous(const Rank& rank, const v1::Rendezvous& rendezvous);
   void OnModel(const Rank& rank, const v1::ModelInfo& model);
+  bool LoseIfTooLarge(const Rank& rank, const v1::ModelInfo& model);
   void OnResult(Rank& rank, const v1::RunResult& result, absl::Time now);
   void OnMark(const v1::WorkerMessage& message);
   void OnChunk(const Rank& rank, const v1::UploadChunk& chunk);
@@ -144,6 +142,8 @@ class WorkerGroup {
   void Broadcast(const v1::FrontendMessage& message);
   void SendToRankZero(const v1::FrontendMessage& message);
   absl::Duration StallLimit() const;
+  std::string Unfit() const;  // "rank 0: …"; empty if all can run
+  State Rest() const;         // state of a described group without a run
 
   const std::string id_, incarnation_, key_;
   const int world_size_;
@@ -157,7 +157,7 @@ class WorkerGroup {
   v1::Ready ready_;
   std::optional<v1::Run> run_;
   bool drain_ = false, uploads_ = false;
-  bool piece_unanswered_ = false, fetch_unanswered_ = false;  // OnUpload, OnFetch has been called, its answer not
+  bool piece_unanswered_ = false, fetch_unanswered_ = false;  // OnUpload or OnFetch awaits its answer
   absl::Time cancel_time_ = absl::InfiniteFuture();           // of the present run
   absl::Time last_progress_, idle_since_;
   absl::Duration expected_step_;  // of the present stage

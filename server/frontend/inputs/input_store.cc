@@ -11,8 +11,8 @@
 #include "absl/synchronization/notification.h"
 #include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
-#include "server/common/media_type.h"
 #include "server/common/timestamps.h"
+#include "server/request/media_type.h"
 
 namespace kinora {
 namespace {
@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using Header = v1::UploadInputRequest::Header;
 
-constexpr size_t kMostViolations = 20;  // of one answer: they travel in a status
+constexpr size_t kMostViolations = 20;  // per answer, because they are sent in a status
 
 bool IsSha256(const std::string& text) {
   return text.size() == 64 && std::all_of(text.begin(), text.end(), [](char c) {
@@ -28,7 +28,7 @@ bool IsSha256(const std::string& text) {
          });
 }
 
-constexpr char kNoSha256[] = "must be the SHA-256 of the whole file, 64 digits of 0-9 and a-f";
+constexpr char kNoSha256[] = "must be the SHA-256 of the whole file, as 64 lowercase hexadecimal digits";
 
 FieldViolations CheckHeader(const Header& header, int64_t max_bytes) {
   FieldViolations out;
@@ -55,6 +55,7 @@ InputStore::InputStore(JobStore& records, ArtifactStore& artifacts, std::string 
       parts_(std::move(folder)),
       metrics_(metrics),
       rules_(std::move(rules)),
+      lost_(absl::Minutes(1), clock),
       loop_(clock),
       disk_(clock) {}
 
@@ -85,15 +86,17 @@ absl::StatusOr<std::unique_ptr<InputStore>> InputStore::Open(JobStore& records, 
     const Entry* entry = store->FindEntry(name);
     return entry != nullptr && entry->record.media_type.empty() != whole;
   };
-  const int64_t removed = RemoveOthers(folder, [&](const std::string& name) { return is(name, false); }) +
-                          RemoveOthers(stored_folder, [&](const std::string& name) { return is(name, true); });
+  const auto without_record = [&](bool whole) {
+    return [&is, whole](const std::string& name) { return IsSha256(name) && !is(name, whole); };
+  };
+  const int64_t removed = RemoveFiles(folder, without_record(false)) + RemoveFiles(stored_folder, without_record(true));
   if (removed > 0) Log(Severity::kInfo, "inputs_without_record_removed", {{"files", absl::StrCat(removed)}});
   store->Count();
   store->Post([store = store.get()] { store->Sweep(); });
   return store;
 }
 
-// A process that was killed between the two had the file in its place, and no word of it in the record.
+// Moves complete files back to parts if the process was killed after placing the file but before storing its record.
 void InputStore::RestoreParts(const std::string& stored_folder) {
   for (const auto& [sha256, entry] : entries_) {
     std::error_code error;
@@ -115,9 +118,9 @@ void InputStore::Begin(const Header& header, Done<Begun> done) {
 void InputStore::Start(const Header& header, Done<Begun> done) {
   Entry* entry = FindEntry(header.sha256());
   if (entry != nullptr && entry->busy) {
-    return done(WithRetryInfo(absl::AbortedError("header.sha256: another call uploads this content; try again when it "
-                                                 "has ended"),
-                              absl::Seconds(1)));
+    return done(WithRetryInfo(
+        absl::AbortedError("header.sha256: another call is uploading this content; try again when it has finished"),
+        absl::Seconds(1)));
   }
   absl::StatusOr<bool> whole = false;
   if (entry != nullptr) whole = IsWhole(entry->record);
@@ -141,7 +144,7 @@ void InputStore::Start(const Header& header, Done<Begun> done) {
   record.expiry = PartExpiry();
   entries_[header.sha256()].busy = true;
   coming_ += header.bytes() - header.offset();
-  std::unique_ptr<Upload> upload(new Upload(*this, header));  // releases it, whatever comes
+  std::unique_ptr<Upload> upload(new Upload(*this, header));  // its destructor releases the entry in all cases
   Store(record, [this, upload = std::move(upload), done = std::move(done)](absl::Status stored) mutable {
     if (stored.ok()) stored = parts_.Begin(upload->sha256_, upload->received_);
     if (!stored.ok()) return done(stored);
@@ -155,8 +158,8 @@ absl::Status InputStore::CheckPart(const Header& header, const Entry* entry) {
   if (header.offset() == 0) return absl::OkStatus();
   if (entry != nullptr && entry->record.bytes != header.bytes()) {
     return InvalidField("header.bytes",
-                        absl::StrCat("the upload to go on with has ", entry->record.bytes,
-                                     " bytes; nearest: ", entry->record.bytes, ", or begin at offset 0"));
+                        absl::StrCat("the upload to resume has ", entry->record.bytes,
+                                     " bytes; nearest: ", entry->record.bytes, ", or start over at offset 0"));
   }
   const int64_t received = entry == nullptr ? 0 : parts_.Bytes(header.sha256());
   if (header.offset() <= received) return absl::OkStatus();
@@ -168,10 +171,10 @@ absl::Status InputStore::CheckRoom(const Header& header, int64_t taken_by_it) {
   absl::Status full;
   if (header.bytes() > left) {
     full = absl::ResourceExhaustedError(absl::StrCat("header.bytes: ", header.bytes(),
-                                                     " bytes, and of input_quota_bytes (", rules_.quota, ") ",
+                                                     " bytes, but of input_quota_bytes (", rules_.quota, ") ",
                                                      std::max<int64_t>(0, left), " are left"));
   } else if (entries_.size() >= kMostInputs && FindEntry(header.sha256()) == nullptr) {
-    full = absl::ResourceExhaustedError(absl::StrCat(kMostInputs, " inputs are stored, which is the most"));
+    full = absl::ResourceExhaustedError(absl::StrCat(kMostInputs, " inputs are stored, the maximum"));
   }
   if (full.ok()) return rules_.check_disk(coming_ + header.bytes() - header.offset());
   absl::Time next = absl::InfiniteFuture();
@@ -182,8 +185,8 @@ absl::Status InputStore::CheckRoom(const Header& header, int64_t taken_by_it) {
   return WithErrorInfo(next == absl::InfiniteFuture() ? full : WithRetryInfo(told, wait), "INPUT_QUOTA");
 }
 
-// The quota holds for who comes next at once; whole is what the job store has as whole. Without a record there the
-// entry is as it was before.
+// Updates the entry at once, so that the quota includes it, but sets media_type (complete) only once the record is
+// stored. On failure it restores the previous entry.
 void InputStore::Store(const InputRecord& record, Finished done) {
   Entry& entry = entries_[record.sha256];
   InputRecord before = std::exchange(entry.record, record);
@@ -200,7 +203,7 @@ void InputStore::Store(const InputRecord& record, Finished done) {
                         } else {
                           taken_ += before.bytes - stored.record.bytes;
                           stored.record = before;
-                          stored.record.sha256 = record.sha256;  // of a new one: it has expired, and Release removes it
+                          stored.record.sha256 = record.sha256;  // a new entry has expired, so Release removes it
                         }
                         Count();
                         done(std::move(status));
@@ -227,7 +230,7 @@ absl::Status InputStore::Write(Upload& upload, const std::string& data) {
   return told && upload.media_type_.empty() ? LookAtHead(upload) : absl::OkStatus();
 }
 
-// Its record follows from time to time, so that a start knows about when it came last.
+// Stores the record only from time to time, so that after a restart the expiry is about right.
 void InputStore::KeepPart(Entry& part) {
   part.record.expiry = PartExpiry();
   if (part.record.expiry - part.stored_expiry < kPartTtl / 6) return;
@@ -240,7 +243,7 @@ absl::Status InputStore::LookAtHead(Upload& upload) {
   const std::string_view type = MediaTypeOf(head);
   absl::Status wrong;
   if (type.empty()) {
-    wrong = InvalidField("data", absl::StrCat("is of no type that is taken: ", MediaTypeNames()));
+    wrong = InvalidField("data", absl::StrCat("is not of a supported type: ", MediaTypeNames()));
   } else if (!upload.asked_type_.empty() && upload.asked_type_ != type) {
     wrong = InvalidField("header.media_type", absl::StrCat("the data is ", std::string(type),
                                                            "; nearest: ", std::string(type), ", or empty"));
@@ -268,9 +271,9 @@ void InputStore::Upload::Complete(Done<v1::Input> done) {
 absl::Status InputStore::CheckComplete(Upload& upload) {
   if (upload.received_ < upload.bytes_) {
     return InvalidField("data", absl::StrCat("ends after ", upload.received_, " of the ", upload.bytes_,
-                                             " bytes of header.bytes; go on with header.offset ", upload.received_));
+                                             " bytes of header.bytes; resume with header.offset ", upload.received_));
   }
-  return upload.media_type_.empty() ? LookAtHead(upload) : absl::OkStatus();  // resumed with nothing missing
+  return upload.media_type_.empty() ? LookAtHead(upload) : absl::OkStatus();  // a resumed upload with nothing missing
 }
 
 absl::StatusOr<InputRecord> InputStore::Place(const InputRecord& part) {
@@ -299,7 +302,12 @@ void InputStore::Find(const std::string& sha256, Done<v1::Input> done) {
   Post([this, sha256, done = std::move(done)]() mutable {
     const Entry* entry = FindEntry(sha256);
     if (entry == nullptr || entry->record.expiry <= loop_.Now()) {
-      return done(absl::NotFoundError("sha256: nothing of this content is stored; upload it from offset 0"));
+      return done(absl::NotFoundError("sha256: none of this content is stored; upload it from offset 0"));
+    }
+    if (!entry->record.media_type.empty()) {
+      const absl::StatusOr<bool> whole = IsWhole(entry->record);
+      if (!whole.ok()) return done(whole.status());
+      if (!*whole) return done(absl::NotFoundError("sha256: its file is lost; upload it again from offset 0"));
     }
     done(ToInput(entry->record));
   });
@@ -328,13 +336,13 @@ absl::Status InputStore::CheckRef(const InputRef& ref, FieldViolations& violatio
   const InputRecord& record = entry->record;
   if (record.media_type.empty()) {
     const int64_t received = parts_.Bytes(ref.id);
-    return refuse(absl::StrCat("its upload is not complete: ", received, " of ", record.bytes,
-                               " bytes have come; go on with header.offset ", received));
+    return refuse(absl::StrCat("its upload is incomplete: ", received, " of ", record.bytes,
+                               " bytes have arrived; resume with header.offset ", received));
   }
   KINORA_ASSIGN_OR_RETURN(const bool whole, IsWhole(record));
   if (!whole) return refuse("its file is lost; upload it again (UploadInput)");
   if (!CanBeUsedAs(ref.use, record.media_type)) {
-    return refuse(absl::StrCat("is ", record.media_type, ", and must be ", InputUseName(ref.use)));
+    return refuse(absl::StrCat("is ", record.media_type, ", but must be ", InputUseName(ref.use)));
   }
   entry->named_until = loop_.Now() + kNamedFor;
   return absl::OkStatus();
@@ -349,10 +357,10 @@ void InputStore::Release(const std::string& sha256, int64_t left) {
   coming_ -= left;
   Entry* entry = FindEntry(sha256);
   entry->busy = false;
-  if (entry->record.expiry == absl::InfinitePast()) Remove(sha256);  // discarded; what is only old may be in use: Sweep
+  if (entry->record.expiry == absl::InfinitePast()) Remove(sha256);  // discarded; Sweep handles expired ones
 }
 
-// The record first: files without one are removed at the next start at the latest.
+// Removes the record first; the next start removes files without one.
 void InputStore::Remove(const std::string& sha256) {
   FindEntry(sha256)->busy = true;
   records_.RemoveInput(sha256, [this, sha256](absl::Status status) {
@@ -382,12 +390,12 @@ void InputStore::Sweep() {
   loop_.PostAt(now + rules_.sweep_interval, [this] { Sweep(); });
   if (expired.empty()) return;
   records_.Unfinished([this, expired = std::move(expired)](absl::StatusOr<std::vector<UnfinishedJob>> jobs) mutable {
-    if (!jobs.ok()) return;  // the next sweep asks again
+    if (!jobs.ok()) return;  // the next sweep retries
     Post([this, expired = std::move(expired), jobs = *std::move(jobs)] { RemoveUnused(expired, jobs); });
   });
 }
 
-// What a job needs stays until the next look.
+// An input that a job uses is kept for another two sweep intervals.
 void InputStore::RemoveUnused(const std::vector<std::string>& expired, const std::vector<UnfinishedJob>& jobs) {
   absl::flat_hash_set<std::string> used;
   for (const UnfinishedJob& job : jobs) {
@@ -417,14 +425,19 @@ InputStore::Entry* InputStore::FindEntry(const std::string& sha256) {
   return found == entries_.end() ? nullptr : &found->second;
 }
 
-// Its record says so, and its file is there, at least with its length. A file that cannot be looked at now is not lost.
+// Returns whether the record is complete and its file exists with the right length. Fails if the file cannot be read
+// now.
 absl::StatusOr<bool> InputStore::IsWhole(const InputRecord& record) {
   if (record.media_type.empty()) return false;
   const auto reader = artifacts_.Open(InputKey(record.sha256));
   if (reader.ok() && (*reader)->size() == record.bytes) return true;
   if (!reader.ok() && !absl::IsNotFound(reader.status())) return reader.status();
-  Log(Severity::kError, "input_lost",
-      {{"input", record.sha256}, {"why", reader.ok() ? "another length" : std::string(reader.status().message())}});
+  if (const auto not_logged = lost_.Admit()) {
+    Log(Severity::kError, "input_lost",
+        {{"input", record.sha256},
+         {"why", reader.ok() ? "its length changed" : std::string(reader.status().message())},
+         {"inputs", 1 + *not_logged}});
+  }
   return false;
 }
 

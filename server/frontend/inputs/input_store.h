@@ -1,16 +1,17 @@
-// Inputs: images, clips and sounds that clients upload for their jobs. Each is stored once, by what it holds: its key,
-// and its id, is the sha256 of its bytes, and lies in the artifact store under "inputs/<sha256>". Until it is whole its
-// bytes are a file of that name in a folder of their own; what came before a client, the frontend or the machine went
-// away stays there, to be resumed. Records are in the job store: nothing is an input without one, so a process that is
-// killed at any moment leaves an input whole, or as a part with all that was acknowledged. A machine that loses bytes
-// of a part leaves one that turns out not to have its sha256.
+// Stores inputs: images, clips and sounds that clients upload for their jobs. An input's id is the SHA-256 of its
+// content, so equal content is stored once, under "inputs/<sha256>" in the artifact store. Until it is complete it is a
+// part, a file of that name in a separate folder, and an upload that is interrupted by the client, the frontend or the
+// machine can resume it. Records are in the job store, and nothing is an input without one: if the process is killed at
+// any moment, each input is either complete or a part with all acknowledged data. If the machine loses bytes of a part,
+// its SHA-256 will not match in the end.
 //
-// An input expires; not while a job that names it waits or runs.
+// An input expires, but not while a queued or running job uses it.
 //
-// Thread-safe; no call blocks. `done` runs once, on a thread of the store's own, or at once where a field is wrong.
+// Thread-safe; apart from Open and Stop no call blocks. `done` runs once, on a thread of the store, or at once if a
+// field is invalid.
 //
-// Errors: InvalidArgument (BadRequest with the field), Aborted (somebody else uploads the same content just now;
-// RetryInfo), ResourceExhausted (INPUT_QUOTA, DISK_FULL), NotFound, and those of JobStore and ArtifactStore.
+// Errors: InvalidArgument (BadRequest with the field), Aborted (another call is uploading the same content; RetryInfo),
+// ResourceExhausted (INPUT_QUOTA, DISK_FULL), NotFound, and those of JobStore and ArtifactStore.
 #ifndef KINORA_SERVER_FRONTEND_INPUTS_INPUT_STORE_H_
 #define KINORA_SERVER_FRONTEND_INPUTS_INPUT_STORE_H_
 
@@ -26,33 +27,34 @@
 #include "absl/time/time.h"
 #include "kinora/v1/video_generation.pb.h"
 #include "server/common/artifact_store.h"
-#include "server/common/event_loop.h"
-#include "server/common/input_refs.h"
+#include "server/common/log_limit.h"
 #include "server/common/metrics.h"
 #include "server/common/status_details.h"
 #include "server/frontend/inputs/part_folder.h"
 #include "server/frontend/jobs/job_store.h"
+#include "server/net/event_loop.h"
+#include "server/request/input_refs.h"
 
 namespace kinora {
 
-inline constexpr size_t kMostInputs = 65536;  // each takes some 300 bytes of memory, and a file
-// Of a part, from its last data: it takes room that it may never fill.
+inline constexpr size_t kMostInputs = 65536;  // each takes about 300 bytes of memory, and a file
+// Lifetime of a part after its last data. Short, because a part counts with its full size against the quota.
 inline constexpr absl::Duration kPartTtl = absl::Hours(1);
-// What a request names is kept for so long, in which it becomes a job.
+// Minimum lifetime of an input after Require, during which the request becomes a job.
 inline constexpr absl::Duration kNamedFor = absl::Minutes(10);
 
 struct InputRules {
   int64_t max_bytes = 0;  // of one input
-  int64_t quota = 0;      // of all, those that are not whole with all their bytes
-  absl::Duration ttl;     // from the last upload
+  int64_t quota = 0;      // of all inputs; parts count with their full size
+  absl::Duration ttl;     // of an input, from its last upload
   absl::Duration sweep_interval = absl::Minutes(1);
   std::function<absl::Status(int64_t bytes)> check_disk;
 };
 
 class InputStore {
  public:
-  // One input on its way, from Begin until it is destroyed: nobody else uploads the same content meanwhile. One call at
-  // a time; its owner keeps it until the call's `done`, which may destroy it.
+  // One upload, from Begin until destroyed. It excludes other uploads of the same content. One call at a time; the
+  // owner must keep it until the call's `done`, which may destroy it.
   class Upload {
    public:
     ~Upload() {
@@ -61,10 +63,10 @@ class InputStore {
     Upload(const Upload&) = delete;
     Upload& operator=(const Upload&) = delete;
 
-    // InvalidArgument also as soon as the beginning shows that it is of no type that is taken, or not of the header's.
+    // Fails with InvalidArgument as soon as the data shows a type that is not supported or differs from the header's.
     void Append(std::string data, Finished done);
-    // All bytes have come: durable, with its id, once `done` is told. InvalidArgument: bytes are missing (what came
-    // stays), or have another sha256 (nothing stays).
+    // All data has been appended. The input has its id and is durable when `done` runs. InvalidArgument: data is
+    // missing (the part is kept), or its SHA-256 differs (nothing is kept).
     void Complete(Done<v1::Input> done);
 
    private:
@@ -79,16 +81,16 @@ class InputStore {
     InputStore& store_;
     const std::string sha256_, asked_type_;
     const int64_t bytes_;
-    int64_t received_;        // of the loop, as what follows
-    std::string media_type_;  // empty: too few bytes have come
+    int64_t received_;        // this and media_type_: only on the loop
+    std::string media_type_;  // empty until enough bytes have arrived
   };
   struct Begun {
     v1::Input input;
-    std::unique_ptr<Upload> upload;  // null: the input is stored already, and kept for another ttl
+    std::unique_ptr<Upload> upload;  // null: the input is already stored; its ttl starts again
   };
 
-  // Reads the records, and removes files without one. Blocks. folder: where parts lie; made if it is not there. Not
-  // owned: all but rules; they outlive Stop and a Flush of `records` after it.
+  // Reads the records and removes files without one. Blocks. folder: for parts; created if missing. All reference
+  // arguments must outlive Stop and a Flush of `records` after it.
   static absl::StatusOr<std::unique_ptr<InputStore>> Open(JobStore& records, ArtifactStore& artifacts,
                                                           const std::string& artifact_directory,
                                                           const std::string& folder, Clock& clock,
@@ -99,19 +101,19 @@ class InputStore {
     loop_.Stop();
   }
 
-  // header.offset: 0 begins anew; any other goes on there, with at least so many bytes stored.
+  // header.offset: 0 starts over; otherwise the upload resumes there, and at least so many bytes must be stored.
   void Begin(const v1::UploadInputRequest::Header& header, Done<Begun> done);
-  // A part has no id, and says how much of it is stored.
+  // For a part the result has no id, and `received` is the number of stored bytes.
   void Find(const std::string& sha256, Done<v1::Input> done);
-  // What a request that may become a job names: each is stored, whole and of a type for its use. InvalidArgument with
-  // every field of which that is not so, "generation." in front.
+  // Checks the inputs of a request that may become a job: each must be stored, complete and of a type for its use.
+  // InvalidArgument lists every field that fails, prefixed with "generation.".
   void Require(std::vector<InputRef> refs, Finished done);
 
  private:
   struct Entry {
-    InputRecord record;                               // whole only once that is durable
-    bool busy = false;                                // an upload is open, or it is being removed
-    absl::Time stored_expiry = absl::InfinitePast();  // of a part, in the job store
+    InputRecord record;                               // media_type is set only once the record is durable
+    bool busy = false;                                // being uploaded or removed
+    absl::Time stored_expiry = absl::InfinitePast();  // for a part: expiry in the job store
     absl::Time named_until = absl::InfinitePast();
   };
 
@@ -123,15 +125,15 @@ class InputStore {
   void Start(const v1::UploadInputRequest::Header& header, Done<Begun> done);
   absl::Status CheckPart(const v1::UploadInputRequest::Header& header, const Entry* entry);
   absl::Status CheckRoom(const v1::UploadInputRequest::Header& header, int64_t taken_by_it);
-  void Store(const InputRecord& record, Finished done);  // in the job store, then in entries_
+  void Store(const InputRecord& record, Finished done);  // updates entries_ and the job store
   absl::Status Write(Upload& upload, const std::string& data);
   void KeepPart(Entry& part);
   absl::Status LookAtHead(Upload& upload);
   absl::Status CheckComplete(Upload& upload);
-  // On disk_: what takes long.
+  // Runs on disk_, because it takes long.
   absl::StatusOr<InputRecord> Place(const InputRecord& part);
   void OnPlaced(const absl::StatusOr<InputRecord>& placed, const std::string& sha256, Done<v1::Input> done);
-  void Discard(const std::string& sha256);  // what came is of no use: removed once its upload has gone
+  void Discard(const std::string& sha256);  // marks invalid data for removal when its upload ends
   void Release(const std::string& sha256, int64_t left);
   void Remove(const std::string& sha256);
   void Sweep();
@@ -151,8 +153,9 @@ class InputStore {
   const InputRules rules_;
   absl::flat_hash_map<std::string, Entry> entries_;  // by sha256
   int64_t taken_ = 0;                                // of the quota
-  int64_t coming_ = 0;                               // that open uploads have still to write
-  EventLoop loop_;                                   // its tasks use what stands above
+  int64_t coming_ = 0;                               // bytes that open uploads have still to write
+  LogLimit lost_;                                    // for the log lines about files that are missing or damaged
+  EventLoop loop_;                                   // its tasks use the members above
   EventLoop disk_;                                   // hashes and syncs whole files
 };
 

@@ -8,9 +8,12 @@
 
 #include "absl/time/time.h"
 #include "engine/base/file_descriptor.h"
+#include "engine/base/logging.h"
+#include "engine/base/status_macros.h"
+#include "engine/base/uninterrupted.h"
 #include "server/common/file_error.h"
-#include "server/common/media_type.h"
 #include "server/common/status_details.h"
+#include "server/request/media_type.h"
 
 namespace kinora {
 namespace {
@@ -21,6 +24,15 @@ absl::Status PartError(const std::string& path, const char* verb) {
                                            : status;
 }
 
+// Opens a regular file. O_NONBLOCK, because opening a FIFO would wait for its other end.
+absl::StatusOr<FileDescriptor> OpenPart(const std::string& path, int flags, const char* verb) {
+  FileDescriptor file(open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
+  struct stat info;
+  if (!file.ok() || fstat(file.get(), &info) != 0) return PartError(path, verb);
+  if (S_ISREG(info.st_mode)) return file;
+  return OfFile(path, absl::UnavailableError(absl::StrCat(path, ": cannot ", verb, ": not a regular file")));
+}
+
 }  // namespace
 
 absl::Status PartFolder::Make() const {
@@ -29,18 +41,15 @@ absl::Status PartFolder::Make() const {
 
 absl::Status PartFolder::Begin(const std::string& sha256, int64_t bytes) const {
   const std::string path = PathOf(sha256);
-  const FileDescriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file.ok()) return PartError(path, "create");
+  KINORA_ASSIGN_OR_RETURN(const FileDescriptor file, OpenPart(path, O_WRONLY | O_CREAT, "create"));
   return ftruncate(file.get(), bytes) == 0 ? absl::OkStatus() : PartError(path, "cut");
 }
 
 absl::Status PartFolder::Write(const std::string& sha256, std::string_view data, int64_t& at) const {
   const std::string path = PathOf(sha256);
-  const FileDescriptor file(open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
-  if (!file.ok()) return PartError(path, "open");
+  KINORA_ASSIGN_OR_RETURN(const FileDescriptor file, OpenPart(path, O_WRONLY, "open"));
   while (!data.empty()) {
-    const ssize_t n = pwrite(file.get(), data.data(), data.size(), at);
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = Uninterrupted([&] { return pwrite(file.get(), data.data(), data.size(), at); });
     if (n < 0) return PartError(path, "write");
     data.remove_prefix(n);
     at += n;
@@ -50,9 +59,9 @@ absl::Status PartFolder::Write(const std::string& sha256, std::string_view data,
 
 absl::StatusOr<std::string> PartFolder::Head(const std::string& sha256) const {
   const std::string path = PathOf(sha256);
-  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  KINORA_ASSIGN_OR_RETURN(const FileDescriptor file, OpenPart(path, O_RDONLY, "open"));
   std::string head(kMediaHead, '\0');
-  const ssize_t n = file.ok() ? pread(file.get(), head.data(), head.size(), 0) : -1;
+  const ssize_t n = pread(file.get(), head.data(), head.size(), 0);
   if (n < 0) return PartError(path, "read");
   head.resize(n);
   return head;
@@ -65,14 +74,17 @@ int64_t PartFolder::Bytes(const std::string& sha256) const {
 
 void PartFolder::Remove(const std::string& sha256) const { unlink(PathOf(sha256).c_str()); }
 
-int64_t RemoveOthers(const std::string& folder, const std::function<bool(const std::string& name)>& kept) {
+int64_t RemoveFiles(const std::string& folder, const std::function<bool(const std::string& name)>& chosen) {
   namespace fs = std::filesystem;
   int64_t removed = 0;
   std::error_code error;
+  if (fs::is_symlink(folder, error)) {
+    Log(Severity::kWarning, "link_not_cleared", {{"folder", folder}});
+    return 0;
+  }
   for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (kept(entry.path().filename().string())) continue;
-    std::error_code failed;
-    removed += fs::remove(entry.path(), failed) ? 1 : 0;
+    if (!chosen(entry.path().filename().string())) continue;
+    removed += unlink(entry.path().c_str()) == 0 ? 1 : 0;
   }
   return removed;
 }

@@ -20,11 +20,11 @@ bool DiskReserve::Open() {
 
 absl::Status DiskReserve::Fill() {
   if (whole_) return absl::OkStatus();
-  const std::string name = path_.substr(path_.rfind('/') + 1);  // clients see it
+  const std::string name = path_.substr(path_.rfind('/') + 1);  // without the folder, because clients see it
   struct stat info;
   if (!Open() || fstat(file_.get(), &info) != 0) return FileError(name, "open");
   if (const int error = posix_fallocate(file_.get(), 0, kBytes); error != 0) {
-    (void)!ftruncate(file_.get(), std::min<int64_t>(info.st_size, kBytes));  // what it got belongs to who frees room
+    (void)!ftruncate(file_.get(), std::min<int64_t>(info.st_size, kBytes));  // frees what this call allocated
     errno = error;
     const absl::Status status = FileError(name, "keep room for deletes");
     return absl::IsResourceExhausted(status) ? WithErrorInfo(WithRetryInfo(status, absl::Minutes(1)), "DISK_FULL")

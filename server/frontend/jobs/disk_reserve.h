@@ -1,5 +1,5 @@
-// Room on the disk that nothing takes but what frees room: a file of blocks, given back to the file system piece by
-// piece when that is full, so that jobs can be ended and deleted then. One thread at a time.
+// Disk space reserved for operations that free space. When the file system is full, the blocks of the reserve file are
+// released piece by piece, so that jobs can still be ended and deleted. Use from one thread at a time.
 #ifndef KINORA_SERVER_FRONTEND_JOBS_DISK_RESERVE_H_
 #define KINORA_SERVER_FRONTEND_JOBS_DISK_RESERVE_H_
 
@@ -17,14 +17,14 @@ class DiskReserve {
   static constexpr int64_t kBytes = 4 << 20;
   static constexpr int64_t kPiece = 256 << 10;
 
-  // `path` "": nothing needs a reserve, it is always whole. What an earlier process left of the file is taken over.
+  // `path` "": no reserve is needed, and it counts as full. Takes over the file of an earlier process.
   explicit DiskReserve(std::string path) : path_(std::move(path)), whole_(path_.empty()) {}
 
-  // Makes it whole: mode 0600, all blocks on the disk. At no cost while it is whole. ResourceExhausted (DISK_FULL):
-  // there is no room for that; what there was of it stays.
+  // Allocates the whole file (mode 0600); returns at once if that is done. ResourceExhausted (DISK_FULL): there is no
+  // space; the present blocks are kept.
   absl::Status Fill();
 
-  // Gives a piece back; false: nothing is left of it.
+  // Releases one piece; false if none is left.
   bool Release();
 
  private:

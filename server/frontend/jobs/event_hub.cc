@@ -10,12 +10,12 @@
 namespace kinora {
 namespace {
 
-// A step of an earlier stage or attempt. Steps overtake the commit of their own stage's event and are kept then.
+// Whether the step is of an earlier stage or attempt. A step can overtake the event of its own stage and is then kept.
 bool IsPast(const v1::Progress& step, const v1::VideoEvent& stored) {
   return !stored.has_stage() || stored.stage().stage() != step.stage();
 }
 
-// What was shown of the clip is no longer on its way.
+// Whether the event makes the previews obsolete.
 bool EndsAttempt(const v1::VideoEvent& stored) {
   return stored.has_terminal() || (stored.has_state() && stored.state().state() == v1::Video::QUEUED);
 }
@@ -112,10 +112,10 @@ absl::StatusOr<std::shared_ptr<Subscription>> EventHub::Subscribe(const std::str
   absl::MutexLock lock(&mu_);
   if (count_ >= max_subscriptions_) {
     return WithRetryInfo(
-        absl::ResourceExhaustedError(absl::StrCat("max_watchers: ", max_subscriptions_, " watches are open already")),
+        absl::ResourceExhaustedError(absl::StrCat("max_watchers: ", max_subscriptions_, " watches are already open")),
         absl::Seconds(5));
   }
-  // Not make_shared: the constructor is the hub's alone.
+  // Not make_shared, because the constructor is private.
   std::shared_ptr<Subscription> subscription(new Subscription(*this, video_id, std::move(wake)));
   if (const auto shown = latest_previews_.find(video_id); shown != latest_previews_.end()) {
     absl::MutexLock own(&subscription->mu_);

@@ -1,8 +1,7 @@
-// Hands events to those who watch. A subscription is a mailbox: stored events are kept in order and never lost; of
-// steps and previews only the latest is kept, so a slow reader costs one slot and loses nothing that matters.
-// Thread-safe.
+// Distributes events to watchers. A subscription is a mailbox that keeps all stored events in order, but only the
+// latest step and preview, so a slow reader costs little memory and misses no stored event. Thread-safe.
 //
-// Stored events come from the JobStore's listener (Publish), steps from whoever runs the job (PublishStep).
+// Stored events come from the JobStore's listener (Publish), steps and previews from the dispatcher (PublishStep).
 #ifndef KINORA_SERVER_FRONTEND_JOBS_EVENT_HUB_H_
 #define KINORA_SERVER_FRONTEND_JOBS_EVENT_HUB_H_
 
@@ -26,20 +25,21 @@ namespace kinora {
 
 class EventHub;
 
-// One watcher's mailbox. `wake` runs whenever the mailbox may have something to give; see EventHub::Subscribe.
+// One watcher's mailbox. `wake` runs when the mailbox may have an event; see EventHub::Subscribe.
 class Subscription {
  public:
   ~Subscription();
-  // The next event: stored ones in order, then the latest step, preview or heartbeat. Nothing: wait for `wake`.
+  // Returns the next event: stored ones in order, then the latest step, preview or heartbeat; nullopt if there is none.
   std::optional<v1::VideoEvent> Next();
-  // No `wake` begins after this returns, and none is running unless this is called from inside it. Idempotent.
+  // After it returns no `wake` starts, and none is running unless this was called from inside it. Idempotent.
   void Close();
 
  private:
   friend class EventHub;
   Subscription(EventHub& hub, std::string video_id, std::function<void()> wake);
   void Deliver(const v1::VideoEvent& event);
-  // Leaves a heartbeat if nothing was taken for `interval`; lowers `next` to when it must be asked again.
+  // Adds a heartbeat and returns true if no event was taken for `interval`. Lowers `next` to the time of the next
+  // check.
   bool BeatIfSilent(absl::Time now, absl::Duration interval, absl::Time& next);
   void Wake();
 
@@ -51,7 +51,7 @@ class Subscription {
   std::deque<v1::VideoEvent> stored_ ABSL_GUARDED_BY(mu_);
   std::optional<v1::VideoEvent> step_ ABSL_GUARDED_BY(mu_);
   std::optional<v1::VideoEvent> preview_ ABSL_GUARDED_BY(mu_);
-  bool step_was_last_ ABSL_GUARDED_BY(mu_) = false;  // so that steps which go on coming hold no preview back
+  bool step_was_last_ ABSL_GUARDED_BY(mu_) = false;  // so that a stream of steps does not starve previews
   bool heartbeat_ ABSL_GUARDED_BY(mu_) = false;
   absl::Time last_activity_ ABSL_GUARDED_BY(mu_);
 };
@@ -61,17 +61,18 @@ class EventHub {
   EventHub(Clock& clock, absl::Duration heartbeat_interval, int max_subscriptions);
   ~EventHub();  // every Subscription must be closed
 
-  // ResourceExhausted above max_subscriptions. `wake` runs on the publisher's thread and must not block.
+  // Fails with ResourceExhausted above max_subscriptions. `wake` runs on the publisher's or the heartbeat thread and
+  // must not block.
   absl::StatusOr<std::shared_ptr<Subscription>> Subscribe(const std::string& video_id, std::function<void()> wake);
 
-  void Publish(const v1::VideoEvent& event);  // stored: `sequence` is its own
-  void PublishStep(v1::VideoEvent event);     // step or preview; the hub fills in `time`, the watch `sequence`
+  void Publish(const v1::VideoEvent& event);  // a stored event, with its sequence
+  void PublishStep(v1::VideoEvent event);     // step or preview; the hub sets `time`, the watch `sequence`
 
-  // Fills in `progress` of a running video from its latest step, which no store has.
+  // Sets `progress` of a running video from its latest step, which is not stored.
   void AddLatestStep(v1::Video& video) const;
 
   int subscriptions() const;
-  int subscriptions(const std::string& video_id) const;  // who watches this video
+  int subscriptions(const std::string& video_id) const;  // of this video
 
  private:
   friend class Subscription;
@@ -84,12 +85,12 @@ class EventHub {
   const int max_subscriptions_;
   mutable absl::Mutex mu_;
   struct Entry {
-    Subscription* key;  // still to be told from others while the weak pointer is expiring
+    Subscription* key;  // identifies the entry after the weak pointer has expired
     std::weak_ptr<Subscription> subscription;
   };
   std::unordered_map<std::string, std::vector<Entry>> by_video_ ABSL_GUARDED_BY(mu_);
   std::unordered_map<std::string, v1::Progress> latest_steps_ ABSL_GUARDED_BY(mu_);       // of running videos
-  std::unordered_map<std::string, v1::VideoEvent> latest_previews_ ABSL_GUARDED_BY(mu_);  // the same
+  std::unordered_map<std::string, v1::VideoEvent> latest_previews_ ABSL_GUARDED_BY(mu_);  // likewise
   int count_ ABSL_GUARDED_BY(mu_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   std::thread heartbeats_;

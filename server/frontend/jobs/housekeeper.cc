@@ -3,13 +3,14 @@
 #include <utility>
 
 #include "engine/base/logging.h"
+#include "server/frontend/jobs/job_record.h"
 
 namespace kinora {
 
 Housekeeper::Housekeeper(JobStore& store, ArtifactStore& artifacts, EventHub& hub, Clock& clock,
                          std::function<void(const JobId&)> cancel, const HousekeeperOptions& options)
     : store_(store), artifacts_(artifacts), hub_(hub), cancel_(std::move(cancel)), options_(options), loop_(clock) {
-  loop_.Post([this] { Sweep(); });  // at once: what a crash left
+  loop_.Post([this] { Sweep(); });  // at once, for jobs left by a crash
 }
 
 void Housekeeper::Remove(const JobId& id, Finished done) {
@@ -21,6 +22,16 @@ void Housekeeper::Remove(const JobId& id, Finished done) {
     }
     store_.Purge(id, std::move(done));
   });
+}
+
+void Housekeeper::RemoveAndLog(const JobId& id) {
+  Remove(id, [id](const absl::Status& status) {
+    if (status.ok()) Log(Severity::kInfo, "job_removed", {{"job", id}});
+  });
+}
+
+void Housekeeper::JobEnded(const v1::Video& video) {
+  if (DeletedAtEnd(video)) RemoveAndLog(video.id());
 }
 
 void Housekeeper::ClientLeft(const JobId& id) {
@@ -35,11 +46,7 @@ void Housekeeper::Sweep() {
       Log(Severity::kError, "sweep_failed", {{"why", std::string(ids.status().message())}});
       return;
     }
-    for (const JobId& id : *ids) {
-      Remove(id, [id](const absl::Status& status) {
-        if (status.ok()) Log(Severity::kInfo, "job_removed", {{"job", id}});
-      });
-    }
+    for (const JobId& id : *ids) RemoveAndLog(id);
   });
   loop_.PostAt(loop_.Now() + options_.sweep_interval, [this] { Sweep(); });
 }

@@ -1,5 +1,5 @@
-// What happens to jobs after everybody has turned away: expired and deleted ones lose their artifacts, those whose
-// client went away are cancelled. One thread of its own, on which artifacts are deleted.
+// Cleans up jobs: deletes the artifacts and records of expired and deleted jobs, and cancels jobs whose client
+// disconnected. Artifacts are deleted on the housekeeper's thread.
 #ifndef KINORA_SERVER_FRONTEND_JOBS_HOUSEKEEPER_H_
 #define KINORA_SERVER_FRONTEND_JOBS_HOUSEKEEPER_H_
 
@@ -8,9 +8,9 @@
 #include "absl/time/time.h"
 #include "engine/base/clock.h"
 #include "server/common/artifact_store.h"
-#include "server/common/event_loop.h"
 #include "server/frontend/jobs/event_hub.h"
 #include "server/frontend/jobs/job_store.h"
+#include "server/net/event_loop.h"
 
 namespace kinora {
 
@@ -21,19 +21,22 @@ struct HousekeeperOptions {
 
 class Housekeeper {
  public:
-  // `cancel`: as VideoService's. None is owned; the store must outlive the housekeeper's last call (Flush it).
+  // `cancel`: cancels a job. None is owned; the store must outlive the housekeeper's last call (Flush it).
   Housekeeper(JobStore& store, ArtifactStore& artifacts, EventHub& hub, Clock& clock,
               std::function<void(const JobId&)> cancel, const HousekeeperOptions& options);
   ~Housekeeper() { Stop(); }
   void Stop() { loop_.Stop(); }
 
-  // Deletes the artifacts of a job that the store hides, then its record. After an error the next sweep tries again.
+  // Deletes the artifacts of a hidden job, then its record. After an error the next sweep retries.
   void Remove(const JobId& id, Finished done);
-  // Cancels the job after the grace unless somebody watches it then.
+  // Call for every terminal event: removes a job that was deleted as it ended (JobStore::CancelAndDelete). Any thread.
+  void JobEnded(const v1::Video& video);
+  // Cancels the job after disconnect_grace unless it is being watched then.
   void ClientLeft(const JobId& id);
 
  private:
   void Sweep();
+  void RemoveAndLog(const JobId& id);
 
   JobStore& store_;
   ArtifactStore& artifacts_;

@@ -13,10 +13,13 @@
 
 namespace kinora {
 
-JobCommitter::JobCommitter(std::unique_ptr<JobTables> tables, DiskReserve reserve, Clock& clock, EventListener listener,
+JobCommitter::JobCommitter(std::unique_ptr<JobTables> tables, Files files, Clock& clock, EventListener listener,
                            JobCommitterOptions options)
     : tables_(std::move(tables)),
-      reserve_(std::move(reserve)),
+      reserve_(std::move(files.reserve)),
+      mark_(std::move(files.mark)),
+      last_(std::move(files.last)),
+      marked_(last_.number),
       clock_(clock),
       listener_(std::move(listener)),
       options_(std::move(options)) {
@@ -34,7 +37,8 @@ void JobCommitter::Commit(std::deque<StoreWrite>& batch) {
     }
     status = CommitWithReserve(writes);
     Note(status.ok() ? reserve_.Fill() : status);
-    if (status.ok()) status = CheckState();  // what was written may have gone to a file that nobody finds again
+    if (status.ok()) status = CheckState();  // the writes may have gone to a removed file
+    if (status.ok()) Mark();
   }
   for (StoreWrite& write : batch) {
     if (!status.ok() && write.status.ok()) write.status = status;
@@ -53,7 +57,7 @@ absl::Status JobCommitter::CommitWithReserve(Writes& writes) {
   }
   std::erase_if(writes, [](const StoreWrite* write) { return write->room == Room::kTakes; });
   while (!writes.empty() && absl::IsResourceExhausted(status) && reserve_.Release()) {
-    // What needs no new pages in jobs.db itself leaves the log, which is then written from its beginning.
+    // Moves pages from the log into existing pages of jobs.db, so that the log is written from its beginning.
     (void)tables_->database().Execute("PRAGMA wal_checkpoint(PASSIVE)");
     status = TryCommit(writes);
   }
@@ -63,22 +67,31 @@ absl::Status JobCommitter::CommitWithReserve(Writes& writes) {
 absl::Status JobCommitter::TryCommit(const Writes& writes) {
   if (writes.empty()) return absl::OkStatus();
   Database& database = tables_->database();
+  const int64_t changes = database.changes();
   absl::Status status = ApplyAll(writes);
+  // A commit without changes writes nothing. While the store fails, every commit writes, to find out whether it
+  // recovered.
+  const bool numbered = failing() || database.changes() != changes;
+  if (status.ok() && numbered) status = WriteCommitNumber(database, last_.number + 1);
   if (status.ok()) status = database.Execute("COMMIT");
   if (!status.ok() && database.in_transaction()) (void)database.Execute("ROLLBACK");
+  if (status.ok() && numbered) ++last_.number;
   return status;
+}
+
+// Called after COMMIT and its fsync have returned.
+void JobCommitter::Mark() {
+  if (std::exchange(marked_, last_.number) != last_.number) mark_.Write(last_);
 }
 
 absl::Status JobCommitter::ApplyAll(const Writes& writes) {
   Database& database = tables_->database();
   KINORA_RETURN_IF_ERROR(database.Execute("BEGIN IMMEDIATE"));
-  // A commit that changes nothing writes nothing; while the store fails, each is to find out whether it still does.
-  if (failing()) KINORA_RETURN_IF_ERROR(RewriteSchemaVersion(database));
   for (StoreWrite* write : writes) {
     KINORA_RETURN_IF_ERROR(database.Execute("SAVEPOINT one"));
     write->events.clear();
     write->status = write->apply(*tables_, write->events);
-    // A full disk and its like end the whole transaction, and with it the calls before this one.
+    // Errors such as a full disk roll back the whole transaction, including earlier calls of the batch.
     if (!database.in_transaction()) return write->status;
     if (!write->status.ok()) KINORA_RETURN_IF_ERROR(database.Execute("ROLLBACK TO one"));
     KINORA_RETURN_IF_ERROR(database.Execute("RELEASE one"));
@@ -99,13 +112,13 @@ void JobCommitter::Note(const absl::Status& status) {
     }
     return;
   }
-  const int64_t commits = failures_.Count(now);
-  if (commits == 0) return;
+  const auto not_logged = failures_.Admit();
+  if (!not_logged) return;
   failure_told_ = true;
   Log(Severity::kError, "job_store_commit_failed",
       {{"code", absl::StatusCodeToString(status.code())},
        {"why", std::string(status.message())},
-       {"commits", commits},
+       {"commits", 1 + *not_logged},
        {"seconds", absl::ToInt64Seconds(failing)}});
 }
 
@@ -115,14 +128,13 @@ absl::Status JobCommitter::CheckState() {
     if (!lost_.ok()) return lost_;
     const absl::Status found = options_.watch.Check();
     if (found.ok()) return absl::OkStatus();
-    lost_ =
-        WithErrorInfo(absl::UnavailableError("the files that this server keeps were moved, removed or replaced while "
-                                             "it ran; it takes nothing more until it is restarted"),
-                      "STATE_LOST");
+    lost_ = WithErrorInfo(absl::UnavailableError("the server's state files were moved, removed or replaced while it "
+                                                 "was running; it accepts no more jobs until it is restarted"),
+                          "STATE_LOST");
     Log(Severity::kError, "state_lost",
         {{"why", std::string(found.message())},
-         {"do", absl::StrCat("stop the frontend, put back what was there and start it again; while it runs, deleted "
-                             "files can be copied from /proc/",
+         {"do", absl::StrCat("stop the frontend, restore the files and start it again; while it runs, deleted files "
+                             "can be copied from /proc/",
                              getpid(), "/fd")}});
   }
   if (options_.on_lost) options_.on_lost();
@@ -137,7 +149,7 @@ bool JobCommitter::failing() const {
 absl::Duration JobCommitter::Unwritable() const {
   absl::MutexLock lock(&mu_);
   const absl::Time now = clock_.Now();
-  return now - std::min(failing_since_, now);  // none of a time to come, and of a clock that was set back
+  return now - std::min(failing_since_, now);  // 0 if not failing, or if the clock was set back
 }
 
 }  // namespace kinora

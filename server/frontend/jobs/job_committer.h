@@ -1,10 +1,9 @@
-// The writing side of SqliteJobStore: takes batches of writes to the disk, each batch as one transaction, and answers
-// each of them. Knows what a disk does to a store:
-//   full     what ends or removes jobs has a reserve (disk_reserve.h); everything else is refused with DISK_FULL until
-//   the
-//            reserve is whole again
-//   failing  one line per minute in the log, and the seconds for a gauge
-//   gone     files that were removed, moved or replaced (state_watch.h): nothing is acknowledged any more
+// The writing side of SqliteJobStore: commits batches of writes, each batch in one transaction, and answers each write.
+// It handles three disk problems:
+//   full     writes that end or remove jobs use a reserve (disk_reserve.h); others fail with DISK_FULL until the
+//            reserve is full again
+//   failing  logs one line per minute, and reports the time for a gauge
+//   gone     acknowledges nothing more once files were removed, moved or replaced (state_watch.h)
 #ifndef KINORA_SERVER_FRONTEND_JOBS_JOB_COMMITTER_H_
 #define KINORA_SERVER_FRONTEND_JOBS_JOB_COMMITTER_H_
 
@@ -20,7 +19,8 @@
 #include "absl/time/time.h"
 #include "engine/base/clock.h"
 #include "kinora/v1/video_generation.pb.h"
-#include "server/common/log_throttle.h"
+#include "server/common/log_limit.h"
+#include "server/frontend/jobs/commit_mark.h"
 #include "server/frontend/jobs/disk_reserve.h"
 #include "server/frontend/jobs/job_store.h"
 #include "server/frontend/jobs/job_tables.h"
@@ -33,29 +33,34 @@ enum class Room { kTakes, kFrees };  // kFrees: ends or removes a job, and may u
 struct StoreWrite {
   using Events = std::vector<v1::VideoEvent>;
   Room room = Room::kTakes;
-  absl::AnyInvocable<absl::Status(JobTables&, Events&)>
-      apply;                                      // in a transaction; again after one that was rolled back
-  absl::AnyInvocable<void(absl::Status)> finish;  // the commit's or apply's status
+  // Runs in a transaction; again if that was rolled back.
+  absl::AnyInvocable<absl::Status(JobTables&, Events&)> apply;
+  absl::AnyInvocable<void(absl::Status)> finish;  // with the status of apply or the commit
   Events events{};                                // stored by apply
   absl::Status status{};
 };
 
 struct JobCommitterOptions {
-  StateWatch watch{};               // of all that must stay in its place
-  std::function<void()> on_lost{};  // once, when something did not; on any thread
+  StateWatch watch{};               // files and folders that must stay in place
+  std::function<void()> on_lost{};  // called once when one does not; on any thread
+  int64_t accept_lost_commits = 0;  // FrontendConfig.accept_lost_commits
 };
 
 class JobCommitter {
  public:
-  // `reserve_path` "": none (a store in memory).
-  JobCommitter(std::unique_ptr<JobTables> tables, DiskReserve reserve, Clock& clock, EventListener listener,
+  struct Files {
+    DiskReserve reserve;
+    CommitMarkFile mark;
+    CommitMark last;  // as stored
+  };
+  JobCommitter(std::unique_ptr<JobTables> tables, Files files, Clock& clock, EventListener listener,
                JobCommitterOptions options);
 
   void Commit(std::deque<StoreWrite>& batch);  // blocks; one thread at a time
 
-  // Unavailable (STATE_LOST) from when a file that is watched was found gone or replaced, for good. Thread-safe.
+  // Fails with Unavailable (STATE_LOST), permanently, once a watched file was found missing or replaced. Thread-safe.
   absl::Status CheckState();
-  // How long commits have failed; 0: the last one did not. Thread-safe.
+  // Time for which commits have failed; 0 if the last one succeeded. Thread-safe.
   absl::Duration Unwritable() const;
 
  private:
@@ -64,15 +69,19 @@ class JobCommitter {
   absl::Status CommitWithReserve(Writes& writes);
   absl::Status TryCommit(const Writes& writes);
   absl::Status ApplyAll(const Writes& writes);
-  void Note(const absl::Status& status);  // how a commit went, or what was refused without one
+  void Mark();
+  void Note(const absl::Status& status);  // status of a commit, or of refilling the reserve
   bool failing() const;
 
   const std::unique_ptr<JobTables> tables_;
   DiskReserve reserve_;
+  CommitMarkFile mark_;
+  CommitMark last_;  // last commit
+  int64_t marked_;
   Clock& clock_;
   const EventListener listener_;
   const JobCommitterOptions options_;
-  LogThrottle failures_;
+  LogLimit failures_{absl::Minutes(1), clock_};
   bool failure_told_ = false;
 
   mutable absl::Mutex mu_;

@@ -13,15 +13,15 @@ std::string RecipeLabel(v1::Generation::Recipe recipe) {
   return v1::Generation::Recipe_IsValid(recipe) ? v1::Generation::Recipe_Name(recipe) : "unknown";
 }
 
-constexpr const char* kRefusalReasons[] = {"QUEUE_FULL",       "DRAINING",          "DISK_FULL",
-                                           "SHAPE_TOO_LARGE",  "NOT_AVAILABLE_YET", "NO_MODEL",
-                                           "MODEL_NOT_LOADED", "REQUEST_ID_REUSED", "STATE_LOST"};
-constexpr const char* kOtherReasons[] = {"invalid", "unauthenticated", "other"};  // by the code
+constexpr const char* kRejectReasons[] = {"QUEUE_FULL",       "DRAINING",          "DISK_FULL",
+                                          "SHAPE_TOO_LARGE",  "NOT_AVAILABLE_YET", "NO_MODEL",
+                                          "MODEL_NOT_LOADED", "REQUEST_ID_REUSED", "STATE_LOST"};
+constexpr const char* kOtherReasons[] = {"invalid", "unauthenticated", "other"};  // derived from the code
 
-// Few words, so that the label stays bounded.
-std::string RefusalReason(const absl::Status& status) {
+// A fixed set of values, so that the label is bounded.
+std::string RejectReason(const absl::Status& status) {
   const std::string reason = ErrorReason(status);
-  for (const char* known : kRefusalReasons) {
+  for (const char* known : kRejectReasons) {
     if (reason == known) return absl::AsciiStrToLower(reason);
   }
   switch (status.code()) {
@@ -36,7 +36,7 @@ std::string RefusalReason(const absl::Status& status) {
   }
 }
 
-// A refused request says its recipe, or none.
+// One series per recipe, since a rejected request may have any or none.
 void BeginRefusals(FrontendMetrics& metrics, const std::string& model, std::initializer_list<const char*> codes) {
   for (int recipe = v1::Generation::Recipe_MIN; recipe <= v1::Generation::Recipe_MAX; ++recipe) {
     for (const char* code : codes) {
@@ -51,7 +51,7 @@ void BeginRefusals(FrontendMetrics& metrics, const std::string& model, std::init
 JobMetrics::JobMetrics(FrontendMetrics& metrics) : metrics_(metrics) {
   BeginRefusals(metrics_, "unknown",
                 {"INVALID_ARGUMENT", "FAILED_PRECONDITION", "UNAVAILABLE", "UNIMPLEMENTED", "UNAUTHENTICATED"});
-  for (const char* reason : kRefusalReasons) {
+  for (const char* reason : kRejectReasons) {
     metrics_.admission_rejected_total.Add({{"reason", absl::AsciiStrToLower(reason)}});
   }
   for (const char* reason : kOtherReasons) metrics_.admission_rejected_total.Add({{"reason", reason}});
@@ -105,7 +105,7 @@ void JobMetrics::CountRefused(const std::string& model, const v1::CreateVideoReq
             {"recipe", RecipeLabel(request.generation().recipe())},
             {"code", absl::StatusCodeToString(status.code())}})
       .Increment();
-  metrics_.admission_rejected_total.Add({{"reason", RefusalReason(status)}}).Increment();
+  metrics_.admission_rejected_total.Add({{"reason", RejectReason(status)}}).Increment();
 }
 
 }  // namespace kinora

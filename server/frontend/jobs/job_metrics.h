@@ -1,5 +1,5 @@
-// Counts jobs at their end, from the store's events, so that what is counted is what is stored; and requests that were
-// refused before they became a job.
+// Counts ended jobs, from the store's events so that the counts match the store, and requests rejected before they
+// became a job.
 #ifndef KINORA_SERVER_FRONTEND_JOBS_JOB_METRICS_H_
 #define KINORA_SERVER_FRONTEND_JOBS_JOB_METRICS_H_
 
@@ -15,16 +15,16 @@ class JobMetrics {  // thread-safe
  public:
   explicit JobMetrics(FrontendMetrics& metrics);
   void Observe(const v1::VideoEvent& event);
-  // `model`: "" if the request named none that is known.
+  // `model`: "" if unknown.
   void CountRefused(const std::string& model, const v1::CreateVideoRequest& request, const absl::Status& status);
 
  private:
   FrontendMetrics& metrics_;
 };
 
-// The series of a model that jobs may name from now on, at 0: of each recipe that it has, and
-// of the ends OK, CANCELLED, ABORTED, DEADLINE_EXCEEDED, INTERNAL and RESOURCE_EXHAUSTED; of requests that the server
-// is too full or too broken for; of its queue. Another begins with its first job.
+// Creates the series of a model at 0: per recipe of the model the results OK, CANCELLED, ABORTED, DEADLINE_EXCEEDED,
+// INTERNAL, RESOURCE_EXHAUSTED, DATA_LOSS and UNKNOWN; requests rejected with RESOURCE_EXHAUSTED or UNAVAILABLE; its
+// queue. Other series start with their first job.
 void BeginSeries(FrontendMetrics& metrics, const v1::ModelInfo& model);
 
 }  // namespace kinora

@@ -36,7 +36,7 @@ absl::Status JobQueue::Reserve() {
   }
   if (static_cast<int>(jobs_.size()) + reserved_ >= capacity_) {
     return WithErrorInfo(WithRetryInfo(absl::ResourceExhaustedError(
-                                           absl::StrCat("queue_capacity: ", capacity_, " jobs are waiting already")),
+                                           absl::StrCat("queue_capacity: ", capacity_, " jobs are already waiting")),
                                        absl::Seconds(10)),
                          "QUEUE_FULL", {{"queue_capacity", absl::StrCat(capacity_)}});
   }
@@ -124,7 +124,7 @@ bool JobQueue::closed() const {
 
 void JobQueue::Insert(const QueuedJob& job) {
   const auto [at, inserted] = jobs_.insert(job);
-  if (!inserted) return;  // requeued twice: it waits once
+  if (!inserted) return;  // requeued twice: keep one
   by_id_[job.id] = at;
   if (job.deadline != absl::InfiniteFuture()) deadlines_.emplace(job.deadline, job.id);
   if (on_change_ != nullptr) on_change_(job, 1);

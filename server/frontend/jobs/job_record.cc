@@ -14,7 +14,7 @@
 namespace kinora {
 namespace {
 
-// Stamps the next sequence of the record on `event`.
+// Sets the video id, the record's next sequence and the time of `event`.
 void Stamp(absl::Time now, JobRecord& record, v1::VideoEvent* event) {
   event->set_video_id(record.video.id());
   event->set_sequence(++record.last_sequence);
@@ -26,10 +26,12 @@ void StampState(absl::Time now, JobRecord& record, v1::VideoEvent* event) {
   *event->mutable_state() = record.video;
 }
 
-// A terminal state: times, the end of the lease, the event.
+// Enters a terminal state: sets the times, ends the lease and fills in the event.
 void End(v1::Video::State state, const JobRules& rules, absl::Time now, JobRecord& record, v1::VideoEvent* event) {
   v1::Video& video = record.video;
-  const absl::Duration ttl = video.output().has_ttl() ? FromProto(video.output().ttl()) : rules.default_ttl;
+  const absl::Duration ttl = record.delete_requested    ? absl::ZeroDuration()
+                             : video.output().has_ttl() ? FromProto(video.output().ttl())
+                                                        : rules.default_ttl;
   video.set_state(state);
   *video.mutable_end_time() = ToProto(now);
   *video.mutable_expire_time() = ToProto(now + ttl);
@@ -59,7 +61,7 @@ void CountQueueTime(absl::Time now, JobRecord& record) {
   usage.set_queue_seconds(usage.queue_seconds() + absl::ToDoubleSeconds(now - record.queued_since));
 }
 
-// How far the job came: what the attempt's end says, else the last stored stage.
+// Sets how far the job came: `progress` if set, otherwise the last stored stage.
 void SetReached(const v1::Progress& progress, v1::Video& video) {
   if (!progress.stage().empty()) *video.mutable_progress() = progress;
   video.mutable_progress()->clear_remaining();
@@ -77,6 +79,10 @@ bool IsTerminal(v1::Video::State state) {
   return state == v1::Video::COMPLETED || state == v1::Video::FAILED || state == v1::Video::CANCELLED;
 }
 
+bool DeletedAtEnd(const v1::Video& video) {
+  return IsTerminal(video.state()) && FromProto(video.expire_time()) == FromProto(video.end_time());
+}
+
 Attempt CurrentAttempt(const JobRecord& record) {
   if (record.owner.empty()) return {.id = record.video.id(), .number = 0, .owner = ""};
   return {.id = record.video.id(), .number = record.video.attempt(), .owner = record.owner};
@@ -90,7 +96,7 @@ std::string Fingerprint(const v1::CreateVideoRequest& request) {
   {
     google::protobuf::io::StringOutputStream stream(&bytes);
     google::protobuf::io::CodedOutputStream coded(&stream);
-    coded.SetSerializationDeterministic(true);  // maps in the order of their keys
+    coded.SetSerializationDeterministic(true);  // maps sorted by key
     content.SerializeToCodedStream(&coded);
   }
   return Sha256Hex(bytes);
@@ -205,6 +211,12 @@ absl::Status Cancel(const JobRules& rules, absl::Time now, JobRecord& record, v1
     record.cancel_requested = true;
   }
   return absl::OkStatus();
+}
+
+absl::Status CancelAndDelete(const JobRules& rules, absl::Time now, JobRecord& record, v1::VideoEvent* event) {
+  if (IsTerminal(record.video.state())) return absl::FailedPreconditionError("the job has ended");
+  record.delete_requested = true;
+  return Cancel(rules, now, record, event);
 }
 
 absl::Status FailQueued(const google::rpc::Status& error, const JobRules& rules, absl::Time now, JobRecord& record,

@@ -1,5 +1,5 @@
-// A job as a store keeps it, and the transitions between its states. No disk, no thread: a store loads the record,
-// applies one transition and saves record and event in one transaction, so every store obeys the same rules.
+// A job as stored, and the transitions between its states, without disk or threads. A store loads the record, applies
+// one transition, and saves record and event in one transaction, so every store obeys the same rules.
 //
 //   QUEUED → RUNNING → FINALIZING → COMPLETED | FAILED | CANCELLED
 //      ↖ Requeue ↙          QUEUED → CANCELLED | FAILED (deadline)
@@ -19,33 +19,36 @@
 namespace kinora {
 
 struct JobRules {
-  int max_lost_groups = 2;                           // this many lost groups end a job
-  absl::Duration default_ttl = absl::Hours(7 * 24);  // after its end, where Output.ttl is absent
+  int max_lost_groups = 2;                           // number of lost groups that fails a job
+  absl::Duration default_ttl = absl::Hours(7 * 24);  // after the job's end, if Output.ttl is absent
 };
 
 struct JobRecord {
   v1::Video video;
   v1::Scheduling scheduling;
   bool detach = false;
-  std::string owner;  // of the present attempt; empty: none
+  std::string owner;  // of the present attempt; empty if there is none
   absl::Time lease_expiry = absl::UnixEpoch();
   absl::Time queued_since = absl::UnixEpoch();
   bool cancel_requested = false;
+  bool delete_requested = false;  // and so is the cancellation; the job is deleted when it ends
   int lost_groups = 0;
   int64_t last_sequence = 0;
 };
 
 bool IsTerminal(v1::Video::State state);
+// Whether the job was deleted as it ended: such a job expires at its end.
+bool DeletedAtEnd(const v1::Video& video);
 Attempt CurrentAttempt(const JobRecord& record);
 
-// SHA-256 over the request less request_id and detach: what "the same content" means for a request_id.
+// SHA-256 of the request without request_id and detach. Requests with equal fingerprints have the same content.
 std::string Fingerprint(const v1::CreateVideoRequest& request);
 
 JobRecord NewJob(const JobId& id, const v1::CreateVideoRequest& request, const v1::Generation& effective,
                  double estimated_seconds, absl::Time now, v1::VideoEvent* event);
 
-// Each changes `record` and fills `event` with what is to be stored, or leaves both as they are and returns why (errors
-// of JobStore). Where `event` may stay without a case, nothing is to be stored.
+// Each transition changes `record` and fills in the event to be stored, or leaves both as they are and returns an error
+// of JobStore. If `event` is left without a case, no event is stored.
 absl::Status Claim(std::string_view owner, absl::Duration lease, absl::Time now, JobRecord& record,
                    v1::VideoEvent* event);
 absl::Status Renew(const Attempt& attempt, absl::Duration lease, absl::Time now, JobRecord& record);
@@ -56,7 +59,9 @@ absl::Status Finish(const Attempt& attempt, const Outcome& outcome, const JobRul
 absl::Status Requeue(const Attempt& attempt, const Release& release, const JobRules& rules, absl::Time now,
                      JobRecord& record, v1::VideoEvent* event);
 absl::Status Cancel(const JobRules& rules, absl::Time now, JobRecord& record,
-                    v1::VideoEvent* event);  // may store nothing
+                    v1::VideoEvent* event);  // may store no event
+// Cancels a job that has not ended, and requests its deletion at its end.
+absl::Status CancelAndDelete(const JobRules& rules, absl::Time now, JobRecord& record, v1::VideoEvent* event);
 absl::Status FailQueued(const google::rpc::Status& error, const JobRules& rules, absl::Time now, JobRecord& record,
                         v1::VideoEvent* event);
 

@@ -1,8 +1,8 @@
-// The schema of jobs.db, version by version. Every version since the first has a step to the next one, so a file of any
-// of them is brought to the present version when it is opened, and an empty file by all the steps.
+// The schema of jobs.db. Each version has a step to the next one, so opening a file of any version upgrades it to the
+// present one; an empty file takes all steps.
 //
-// To change the schema: append a step to kSteps (job_schema.cc), never change one that was released; let
-// write_sample_jobs make a file of the new version for tests/server/frontend/data.
+// To change the schema, append a step to kSteps (job_schema.cc), never change a released step, and use
+// write_sample_jobs to create a file of the new version for tests/server/frontend/data.
 #ifndef KINORA_SERVER_FRONTEND_JOBS_JOB_SCHEMA_H_
 #define KINORA_SERVER_FRONTEND_JOBS_JOB_SCHEMA_H_
 
@@ -10,24 +10,28 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "server/frontend/jobs/commit_mark.h"
 #include "server/frontend/jobs/sqlite.h"
 
 namespace kinora {
 
-inline constexpr int64_t kSchemaVersion = 3;
+inline constexpr int64_t kSchemaVersion = 4;
 
-// `database` is the open file `path`, or ":memory:"; it is in WAL mode afterwards. One of an older version is copied
-// first, whole and on the disk, to "<path>.vN" with N its version (a copy of that name is replaced), and then all its
-// steps are one transaction: whatever ends before the commit leaves it as it was, and the next start begins anew.
-// FailedPrecondition: written by another program or a newer version, and untouched. DataLoss: damaged.
-// ResourceExhausted, Unavailable, PermissionDenied: the copy or the steps could not be written. Each says what to do.
+// Upgrades `database`, the open file `path` or ":memory:", and sets WAL mode. A file of an older version N is first
+// copied durably to "<path>.vN", replacing an earlier copy. All steps then run in one transaction: if anything fails
+// before its commit, the file is unchanged and the next start tries again. Each error includes a remedy.
+// FailedPrecondition: written by another program or a newer version (unchanged). DataLoss: damaged. ResourceExhausted,
+// Unavailable, PermissionDenied: the copy or the steps could not be written.
 absl::Status BringSchemaUpToDate(Database& database, const std::string& path);
 
-// Writes the version that the file has once more: a change of nothing that tells whether the file can be written.
-// Inside a transaction.
-absl::Status RewriteSchemaVersion(Database& database);
+// The number of the last commit, in a row that every transaction with changes updates. HasCommitNumber: true from
+// schema 4 to this version.
+absl::StatusOr<bool> HasCommitNumber(Database& database);
+absl::StatusOr<CommitMark> ReadLastCommit(Database& database);
+absl::Status WriteCommitNumber(Database& database, int64_t number);  // durable with the transaction
 
-// Looks through the whole file; while no other connection is open. DataLoss.
+// Checks the whole file. Requires that no other connection is open. Rebuilds and logs an index that disagrees with its
+// table. DataLoss: the file is damaged otherwise.
 absl::Status CheckIntegrity(Database& database);
 
 }  // namespace kinora

@@ -1,13 +1,13 @@
-// Where jobs live. Thread-safe; every call is one transaction: state, event and idempotency key together. Calls return
-// at once and never block on the disk; `done` runs on the store's own threads, after the commit, never on a caller's.
-// It must not block: it may call the store again, finish an RPC or wake another thread.
+// Stores jobs. Thread-safe. Each call is one transaction of state, event and idempotency key together. Calls return at
+// once and never block on the disk; `done` runs after the commit on a thread of the store, never on the caller's. It
+// must not block, but may call the store again, finish an RPC or wake another thread.
 //
-// Every stored event is given to the store's EventListener after the commit and before the call's `done`, in commit
+// The store passes every stored event to its EventListener after the commit and before the call's `done`, in commit
 // order.
 //
-// Errors that any call may have: NotFound (no such job; ErrorInfo EXPIRED if it was swept), Aborted (the attempt is no
-// longer the current one: stop working on it), ResourceExhausted (disk full), Unavailable (the store is closed or its
-// file is locked), DataLoss (its file is damaged).
+// Errors of any call: NotFound (no such job; ErrorInfo EXPIRED if it has expired), Aborted (the attempt is no longer
+// the current one: stop working on it), ResourceExhausted (disk full), Unavailable (the store is closed or its file is
+// locked), DataLoss (its file is damaged).
 #ifndef KINORA_SERVER_FRONTEND_JOBS_JOB_STORE_H_
 #define KINORA_SERVER_FRONTEND_JOBS_JOB_STORE_H_
 
@@ -33,18 +33,18 @@ using Done = absl::AnyInvocable<void(absl::StatusOr<T>)>;
 using Finished = absl::AnyInvocable<void(absl::Status)>;
 using EventListener = std::function<void(const v1::VideoEvent&)>;  // must not block; calls are serialised
 
-struct Attempt {  // a claim on a job: the fence of all that is written about it
+struct Attempt {  // a claim on a job; fences all writes about it
   JobId id;
-  int32_t number = 0;  // only grows, over restarts too; part of the artifact key "<id>/<number>"
+  int32_t number = 0;  // increases, also across restarts; part of the artifact key "<id>/<number>"
   std::string owner;
 };
 struct Created {
   v1::Video video;
-  bool replayed = false;  // this request_id was known, with the same content
+  bool replayed = false;  // the request_id was known, with the same content
 };
 struct Claimed {
   Attempt attempt;
-  v1::Video video;  // RUNNING; `effective` and `output` say what to do
+  v1::Video video;  // RUNNING; `effective` and `output` describe the work
 };
 struct Lease {
   absl::Time expiry;
@@ -52,44 +52,47 @@ struct Lease {
 };
 struct Outcome {
   v1::Video::State state = v1::Video::COMPLETED;  // COMPLETED, FAILED or CANCELLED
-  google::rpc::Status error;                      // of FAILED
+  google::rpc::Status error;                      // if FAILED
   std::vector<v1::Artifact> artifacts;            // durable before Finish is called
   v1::Usage usage;                                // queue_seconds is filled in by the store
-  v1::Progress progress{};                        // how far a run came that was not completed; empty: as stored
+  v1::Progress progress{};                        // progress of a run that was not completed; empty: as stored
 };
 
-struct Release {  // of an attempt that ended without an outcome
+struct Release {  // end of an attempt without an outcome
   std::string why;
-  bool lost_group = false;  // the group died, which counts
-  v1::Progress progress{};  // as Outcome's
+  bool lost_group = false;  // the group was lost, which counts against max_lost_groups
+  v1::Progress progress{};  // as in Outcome
 };
 struct ListOptions {
   int page_size = 0;
-  std::string page_token;                // from JobPage; InvalidArgument if it is not one
+  std::string page_token;                // from a JobPage in the same order; otherwise InvalidArgument
   std::vector<v1::Video::State> states;  // empty: all
   std::string id_prefix{};
-  std::map<std::string, std::string> labels{};  // all of them
+  std::map<std::string, std::string> labels{};  // a video must have all of them
+  std::vector<std::string> words{};  // from SearchWords (prompt_words.h); its prompt must contain all of them
+  JobId after_id{};                  // only videos that come after it; not with page_token
+  bool ascending = false;            // oldest first; otherwise newest first
 };
-struct JobPage {  // newest first; shorter than asked for where the videos are large, or those with the labels rare
+struct JobPage {  // may be shorter than page_size if videos are large or few have the labels and words
   std::vector<v1::Video> videos;
-  std::string next_page_token;  // empty: the last page
+  std::string next_page_token;  // empty on the last page
 };
 struct UnfinishedJob {
   v1::Video video;
   v1::Scheduling scheduling;
-  Attempt attempt;          // of a RUNNING or FINALIZING job; number 0 otherwise
-  absl::Time lease_expiry;  // of the same
-  bool detach = false;      // false: created by GenerateVideo, to be cancelled unless somebody watches it
+  Attempt attempt;          // if RUNNING or FINALIZING; otherwise number 0
+  absl::Time lease_expiry;  // likewise
+  bool detach = false;      // false: created by GenerateVideo, cancelled unless watched
 };
-struct InputRecord {         // content that a client uploads, or has uploaded
-  std::string sha256;        // of all of it; the key
-  int64_t bytes = 0;         // all of it
-  std::string media_type{};  // as found in it; empty: it is not whole yet
+struct InputRecord {         // an input, complete or being uploaded
+  std::string sha256;        // of the whole content; the key
+  int64_t bytes = 0;         // of the whole content
+  std::string media_type{};  // detected in the content; empty while incomplete
   absl::Time expiry = absl::InfinitePast();
 };
 struct JobHistory {
   v1::Video video;
-  std::vector<v1::VideoEvent> events;  // stored, sequence > the one asked for, ascending
+  std::vector<v1::VideoEvent> events;  // stored events after the requested sequence, ascending
   int64_t last_sequence = 0;
 };
 
@@ -97,58 +100,63 @@ class JobStore {
  public:
   virtual ~JobStore() = default;
 
-  // QUEUED, sequence 1, durable once `done` is told. `effective`: seed drawn, every default filled in.
-  // `estimated_seconds`: Video's. A known request_id gives the existing job if the content (the request less request_id
-  // and detach) is the same, else AlreadyExists.
+  // Creates a QUEUED job with sequence 1, durable when `done` runs. `effective`: with seed and every default.
+  // `estimated_seconds`: Video.estimated_seconds. A known request_id returns the existing job if the content (the
+  // request without request_id and detach) is the same, otherwise AlreadyExists.
   virtual void Create(const v1::CreateVideoRequest& request, const v1::Generation& effective, double estimated_seconds,
                       Done<Created> done) = 0;
-  // The job that Create would give back for the request's request_id, or its AlreadyExists; else NotFound.
+  // Returns what Create would for a known request_id (the existing job or AlreadyExists), otherwise NotFound.
   virtual void FindCreated(const v1::CreateVideoRequest& request, Done<Created> done) = 0;
 
   // QUEUED → RUNNING, attempt + 1. FailedPrecondition if the job is not QUEUED (cancelled meanwhile, or claimed).
   virtual void Claim(const JobId& id, std::string_view owner, absl::Duration lease, Done<Claimed> done) = 0;
   virtual void Renew(const Attempt& attempt, absl::Duration lease, Done<Lease> done) = 0;
-  // `event` holds `stage`, or `state` whose state is RUNNING or FINALIZING and whose `resolved`, where set, is kept.
-  // The store fills in video_id, sequence, time and the rest of the Video.
+  // `event` has `stage`, or `state` with state RUNNING or FINALIZING, whose `resolved` is stored if set. The store
+  // fills in video_id, sequence, time and the rest of the Video.
   virtual void Append(const Attempt& attempt, const v1::VideoEvent& event, Finished done) = 0;
   virtual void Finish(const Attempt& attempt, const Outcome& outcome, Finished done) = 0;
-  // The attempt ended without an outcome: RUNNING → QUEUED. The max_lost_groups-th loss of a group ends the job FAILED
-  // with ABORTED, WORKER_GROUP_LOST and `why`. A job whose cancel was requested ends CANCELLED. The Video given to
-  // `done` says which; one that has ended keeps how far it came.
+  // Ends the attempt without an outcome: RUNNING → QUEUED. The max_lost_groups-th lost group fails the job with
+  // ABORTED, WORKER_GROUP_LOST and `why`. A job whose cancellation was requested becomes CANCELLED. The Video passed to
+  // `done` has the new state; a job that has ended keeps its progress.
   virtual void Requeue(const Attempt& attempt, const Release& release, Done<v1::Video> done) = 0;
 
-  // QUEUED: CANCELLED at once. RUNNING: the request is noted (Lease::cancel_requested) and the Video is as it was; the
-  // attempt's owner ends it. Terminal: as it is.
+  // A QUEUED job becomes CANCELLED at once. For a RUNNING job the request is stored (Lease::cancel_requested) and the
+  // Video is unchanged until the attempt's owner ends it. A terminal job is unchanged.
   virtual void Cancel(const JobId& id, Done<v1::Video> done) = 0;
   // QUEUED → FAILED with `error` (a deadline passed). FailedPrecondition if the job is not QUEUED.
   virtual void FailQueued(const JobId& id, const google::rpc::Status& error, Done<v1::Video> done) = 0;
-  // The record is hidden at once; FailedPrecondition unless terminal. Call Purge once its artifacts are gone.
+  // Hides the record at once; FailedPrecondition unless the job is terminal. Call Purge once its artifacts are deleted.
   virtual void Delete(const JobId& id, Finished done) = 0;
+  // Like Cancel, and hides the record as soon as the job is terminal, also after a restart of the store; its terminal
+  // event is DeletedAtEnd (job_record.h). `done` gets whether the record is hidden already.
+  virtual void CancelAndDelete(const JobId& id, Done<bool> done) = 0;
   virtual void Purge(const JobId& id, Finished done) = 0;
 
   virtual void Get(const JobId& id, Done<v1::Video> done) = 0;
-  virtual void List(const ListOptions& options, Done<JobPage> done) = 0;
+  virtual void List(const ListOptions& options, Done<JobPage> done) = 0;  // NotFound, naming after_id: no such job
   virtual void EventsAfter(const JobId& id, int64_t sequence, Done<JobHistory> done) = 0;
   virtual void Unfinished(Done<std::vector<UnfinishedJob>> done) = 0;  // oldest first
-  // Hides jobs whose expire_time has passed and lists all that are hidden and not purged.
+  // Returns those `ids` that belong to no job, hidden or not.
+  virtual void Unknown(std::vector<JobId> ids, Done<std::vector<JobId>> done) = 0;
+  // Hides jobs whose expire_time has passed and returns all hidden jobs that are not purged.
   virtual void SweepExpired(absl::Time now, Done<std::vector<JobId>> done) = 0;
 
-  // Models that groups described, kept so that requests are validated while no group is up.
+  // Models described by groups, stored so that requests can be validated while no group is up.
   virtual void PutModel(const v1::ModelInfo& model, Finished done) = 0;
   virtual void Models(Done<std::vector<v1::ModelInfo>> done) = 0;
 
-  // What runs took, the last kSpeedsKept on each `place` (model, precision, mesh and device) that are not older than
-  // thousands of other runs; oldest first.
+  // Run times, oldest first: the last kSpeedsKept per `place` (model, precision, mesh and device), except those older
+  // than thousands of other runs.
   static constexpr int kSpeedsKept = 50;
   virtual void AddSpeed(const std::string& place, const v1::RunSpeed& run, Finished done) = 0;
   virtual void Speeds(const std::string& place, Done<v1::SpeedHistory> done) = 0;
 
-  // Replaces the one of the same key.
+  // Replaces the record of the same key.
   virtual void PutInput(const InputRecord& input, Finished done) = 0;
-  virtual void RemoveInput(const std::string& sha256, Finished done) = 0;  // none: OK
+  virtual void RemoveInput(const std::string& sha256, Finished done) = 0;  // OK if there is none
   virtual void Inputs(Done<std::vector<InputRecord>> done) = 0;
 
-  // Waits until all calls made before it have run their `done`; for the end of the process and for tests.
+  // Blocks until `done` of all earlier calls has returned; for the end of the process and tests.
   virtual void Flush() = 0;
 };
 

@@ -1,5 +1,5 @@
-// The SQL of the job store: loads and saves records, events, request ids and models. No transitions, no threads; the
-// caller holds a transaction around what belongs together.
+// The SQL of the job store: loads and saves records, events, request ids, models, speeds and inputs. No transitions, no
+// threads; the caller puts related calls into one transaction.
 #ifndef KINORA_SERVER_FRONTEND_JOBS_JOB_TABLES_H_
 #define KINORA_SERVER_FRONTEND_JOBS_JOB_TABLES_H_
 
@@ -15,20 +15,15 @@
 
 namespace kinora {
 
-// What List asks: with an id_prefix of the index on ids, else of the jobs from the newest on. ?1: below this ordinal,
-// ?2: a bit for each state (unfinished: of those before COMPLETED alone), ?3: the prefix, ?4: the first text that is
-// behind all that begin with it, ?5: at most so many.
-const char* ListStatement(bool by_prefix, bool unfinished);
-
 class JobTables {
  public:
-  // Opens `path`, an empty file or a store of this version or an older one (job_schema.h). DataLoss: damaged;
+  // Opens `path`, an empty file or a store of this or an older version (job_schema.h). DataLoss: damaged;
   // FailedPrecondition: written by a newer version.
   static absl::StatusOr<std::unique_ptr<JobTables>> Open(const std::string& path);
 
   Database& database() { return *database_; }
 
-  // NotFound, also for hidden jobs (ErrorInfo EXPIRED after a sweep); DataLoss if the record itself is damaged.
+  // Fails with NotFound, also for hidden jobs (ErrorInfo EXPIRED if it has expired); DataLoss if the record is damaged.
   absl::StatusOr<JobRecord> Load(const JobId& id);
   absl::Status Insert(const JobRecord& record, const std::string& fingerprint);
   absl::Status Update(const JobRecord& record);
@@ -41,22 +36,27 @@ class JobTables {
   };
   absl::StatusOr<std::optional<RequestKey>> FindRequest(const std::string& request_id);
 
-  // A damaged record is shown as a FAILED job with DATA_LOSS.
+  // job_listing.h
   absl::StatusOr<JobPage> List(const ListOptions& options);
-  // Without the damaged ones, which are logged: one of them keeps no other job waiting.
+  // Skips and logs damaged records, so that they do not block other jobs.
   absl::StatusOr<std::vector<JobRecord>> Unfinished();
+
+  // Reads all jobs and models and logs the damaged ones. Such a job can only be hidden.
+  absl::Status LogDamaged();
+  absl::StatusOr<bool> Knows(const JobId& id);  // includes hidden and damaged jobs
 
   absl::Status Hide(const JobId& id);
   absl::Status HideExpired(absl::Time now);
   absl::StatusOr<std::vector<JobId>> Hidden();
-  // Removes the job with its events. An expired one leaves a line, so that its id stays an EXPIRED one for 30 days.
+  // Removes a hidden job with its events. The id of an expired job is kept for 30 days, so that NotFound carries
+  // EXPIRED.
   absl::Status Purge(const JobId& id, absl::Time now);
 
   absl::Status PutModel(const v1::ModelInfo& model);
-  absl::StatusOr<std::vector<v1::ModelInfo>> Models();
+  absl::StatusOr<std::vector<v1::ModelInfo>> Models();  // skips damaged records
 
   absl::Status AddSpeed(const std::string& place, const v1::RunSpeed& run, int64_t kept);
-  absl::StatusOr<v1::SpeedHistory> Speeds(const std::string& place);  // without damaged ones
+  absl::StatusOr<v1::SpeedHistory> Speeds(const std::string& place);  // skips damaged records
 
   absl::Status PutInput(const InputRecord& input);
   absl::Status RemoveInput(const std::string& sha256);
@@ -65,7 +65,8 @@ class JobTables {
  private:
   explicit JobTables(std::unique_ptr<Database> database) : database_(std::move(database)) {}
   absl::Status CheckTables();
-  absl::Status NotFound(const JobId& id);
+  absl::Status Seal(const JobId& id);                              // writes the record's checksum
+  absl::Status NotFound(const JobId& id, const char* field = "");  // field: "NAME: " of a request, or none
 
   std::unique_ptr<Database> database_;
 };

@@ -10,7 +10,7 @@
 namespace kinora {
 namespace {
 
-constexpr double kLeastSeconds = 0.001;  // of a job: none is nothing
+constexpr double kLeastSeconds = 0.001;  // per job, so that none counts as 0
 
 double Median(const std::deque<double>& values) {
   std::vector<double> sorted(values.begin(), values.end());

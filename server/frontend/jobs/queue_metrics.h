@@ -1,5 +1,5 @@
-// kinora_queue_depth and kinora_queue_seconds: how many jobs wait, and how long a group would take for them. What
-// scales worker groups reads the second: it is never 0 while a job waits.
+// kinora_queue_depth and kinora_queue_seconds: how many jobs wait, and how long one group would take to run them.
+// Autoscalers of worker groups read the latter, which is never 0 while a job waits.
 #ifndef KINORA_SERVER_FRONTEND_JOBS_QUEUE_METRICS_H_
 #define KINORA_SERVER_FRONTEND_JOBS_QUEUE_METRICS_H_
 
@@ -18,21 +18,21 @@ namespace kinora {
 
 class QueueMetrics {  // thread-safe
  public:
-  // Of a job that nobody could estimate, where no job of its model has been completed yet.
+  // For a job without an estimate, before any job of its model has completed.
   static constexpr double kUnknownSeconds = 60;
   static constexpr size_t kRunsKept = 20;
 
   explicit QueueMetrics(FrontendMetrics& metrics) : metrics_(metrics) {}
 
-  void Change(const QueuedJob& job, int change);  // JobQueue's listener
-  // Of jobs that ended, oldest first: how long those that were COMPLETED ran. Jobs without an estimate count as the
-  // median of their model's last 20.
+  void Change(const QueuedJob& job, int change);  // as JobQueue's ChangeListener
+  // Records the run time of a COMPLETED job; ignores other states. Call it in order of end time. A job without an
+  // estimate counts as the median of its model's last kRunsKept run times.
   void Observe(const v1::Video& ended);
 
  private:
   struct OfModel {
-    int64_t estimated_milliseconds = 0;  // of the waiting jobs that have an estimate
-    int64_t not_estimated = 0;           // waiting jobs that have none
+    int64_t estimated_milliseconds = 0;  // of waiting jobs with an estimate
+    int64_t not_estimated = 0;           // number of waiting jobs without one
     std::deque<double> runs;             // seconds, oldest first
   };
   void Set(const std::string& model, const OfModel& of) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -8,7 +8,7 @@
 namespace kinora {
 namespace {
 
-void Fill(void* bytes, size_t size) {  // up to 256 bytes are never short once the pool is ready
+void Fill(void* bytes, size_t size) {  // getrandom returns all of up to 256 bytes once the pool is ready
   KINORA_CHECK(getrandom(bytes, size, 0) == static_cast<ssize_t>(size));
 }
 

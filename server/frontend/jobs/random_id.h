@@ -1,4 +1,4 @@
-// Random identifiers and seeds from the kernel: not to be guessed, equal on no two frontends.
+// Random identifiers and seeds from the kernel: unguessable, and unique across frontends.
 #ifndef KINORA_SERVER_FRONTEND_JOBS_RANDOM_ID_H_
 #define KINORA_SERVER_FRONTEND_JOBS_RANDOM_ID_H_
 
@@ -8,7 +8,7 @@
 namespace kinora {
 
 std::string RandomId();  // 32 hexadecimal digits
-uint64_t RandomSeed();   // below 2^32, so that it survives every JSON reader and is short to type
+uint64_t RandomSeed();   // below 2^32: exact in every JSON parser and short to type
 
 }  // namespace kinora
 

@@ -4,14 +4,35 @@
 #include <sqlite3.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/file_descriptor.h"
 #include "server/common/file_error.h"
+#include "server/common/sha256.h"
 #include "server/common/status_details.h"
 
 namespace kinora {
+namespace {
+
+void RecordChecksum(sqlite3_context* context, int count, sqlite3_value** values) {
+  Sha256 sha256;
+  for (int i = 0; i < count; ++i) {
+    const int type = sqlite3_value_type(values[i]);
+    const bool number = type == SQLITE_INTEGER;
+    const int64_t integer = number ? sqlite3_value_int64(values[i]) : 0;
+    const void* bytes = number ? &integer : sqlite3_value_blob(values[i]);  // null for NULL or an empty value
+    const int32_t head[2] = {type, number ? static_cast<int>(sizeof(integer)) : sqlite3_value_bytes(values[i])};
+    sha256.Update({reinterpret_cast<const char*>(head), sizeof(head)});
+    if (bytes != nullptr) sha256.Update({static_cast<const char*>(bytes), static_cast<size_t>(head[1])});
+  }
+  constexpr size_t kDigits = 16;  // hexadecimal, for 8 bytes
+  const std::string digits = sha256.Hex().substr(0, kDigits);
+  sqlite3_result_int64(context, static_cast<int64_t>(std::strtoull(digits.c_str(), nullptr, 16)));
+}
+
+}  // namespace
 
 Statement::Statement(Statement&& other) noexcept
     : database_(other.database_),
@@ -36,7 +57,7 @@ Statement& Statement::Bind(std::string_view text) {
 }
 
 Statement& Statement::BindBlob(std::string_view bytes) {
-  // A null pointer would bind NULL instead of an empty blob.
+  // A null pointer would bind NULL, not an empty blob.
   bind_error_ |= sqlite3_bind_blob(statement_, ++bound_, bytes.empty() ? "" : bytes.data(),
                                    static_cast<int>(bytes.size()), SQLITE_TRANSIENT);
   return *this;
@@ -59,10 +80,10 @@ std::string Statement::Bytes(int column) const {
   return data == nullptr ? std::string() : std::string(data, sqlite3_column_bytes(statement_, column));
 }
 
-absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path) {
-  if (path != ":memory:") {  // SQLite would create it readable by all
-    // Only one that is not there: to close any descriptor of a file is to give up all locks that this process has on
-    // it, those of its other connections too, and the next process to read it would remove their log.
+absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path, AtClose at_close) {
+  if (path != ":memory:") {  // SQLite would create the file readable by all
+    // Opens only a missing file: closing any descriptor of a file releases all POSIX locks of this process on it, also
+    // those of its other connections, and the next process to open the file would then remove their log.
     const FileDescriptor created(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   }
   sqlite3* handle = nullptr;
@@ -71,7 +92,10 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path
   std::unique_ptr<Database> database(new Database(path.substr(path.rfind('/') + 1), handle));
   if (code != SQLITE_OK) return database->Error(code);
   sqlite3_extended_result_codes(handle, 1);
-  sqlite3_busy_timeout(handle, 2000);  // ms; another process is only there by mistake (a shell, a backup)
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, at_close == AtClose::kLeaveLog ? 1 : 0, nullptr);
+  sqlite3_create_function_v2(handle, "record_checksum", -1, SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY,
+                             nullptr, RecordChecksum, nullptr, nullptr, nullptr);
+  sqlite3_busy_timeout(handle, 2000);  // ms; another process uses the file only by mistake (a shell, a backup)
   return database;
 }
 
@@ -96,10 +120,12 @@ absl::StatusOr<Statement> Database::Prepare(const char* sql) {
 
 bool Database::in_transaction() const { return sqlite3_get_autocommit(handle_) == 0; }
 
+int64_t Database::changes() const { return sqlite3_total_changes64(handle_); }
+
 absl::Status Database::Error(int code) const {
-  // The handle's text is of its last call, which need not be the one that `code` is of.
+  // The handle's message belongs to its last call, which may not be the one that returned `code`.
   const bool of_last_call = handle_ != nullptr && (sqlite3_errcode(handle_) & 0xff) == (code & 0xff);
-  // The file that connections share beside a log can be what a full disk has no room for.
+  // On a full disk SQLite may report an I/O error for the shared-memory file beside the log.
   const bool full = (code & 0xff) == SQLITE_IOERR && of_last_call && sqlite3_system_errno(handle_) == ENOSPC;
   if (full) code = SQLITE_FULL;
   const std::string message =
@@ -110,7 +136,8 @@ absl::Status Database::Error(int code) const {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
       return absl::DataLossError(absl::StrCat(
-          message, "; restore the file from a backup, or move it and its -wal and -shm files away to start empty"));
+          message,
+          "; restore the file from a backup, or move it and its -wal, -shm and .commits files away to start empty"));
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
       return absl::UnavailableError(absl::StrCat(message, "; another process holds the file"));

@@ -1,6 +1,9 @@
-// A thin owner of SQLite's handles with errors as Status: ResourceExhausted (disk full), Unavailable (locked by another
-// process, I/O), DataLoss (damaged, or not a database), PermissionDenied (read-only). Each names the file, without its
-// folder: clients see these. One thread at a time uses a Database and its Statements.
+// A thin wrapper of SQLite's handles with errors as Status: ResourceExhausted (disk full), Unavailable (locked by
+// another process, I/O), DataLoss (damaged, or not a database), PermissionDenied (read-only). Each names the file
+// without its folder, because clients see them. One thread at a time may use a Database and its Statements.
+//
+// SQL may call record_checksum(value, ...), which returns the first 8 bytes of the SHA-256 of its arguments, each with
+// its type and length, as an integer.
 #ifndef KINORA_SERVER_FRONTEND_JOBS_SQLITE_H_
 #define KINORA_SERVER_FRONTEND_JOBS_SQLITE_H_
 
@@ -20,7 +23,7 @@ namespace kinora {
 
 class Database;
 
-class Statement {  // bound from 1 in the order of the calls; reset when it leaves scope
+class Statement {  // Bind calls bind parameters 1, 2, …; reset when destroyed
  public:
   ~Statement();
   Statement(const Statement&) = delete;
@@ -30,8 +33,8 @@ class Statement {  // bound from 1 in the order of the calls; reset when it leav
   Statement& Bind(std::string_view text);
   Statement& BindBlob(std::string_view bytes);
 
-  absl::StatusOr<bool> Row();  // true: a row is there to be read
-  absl::Status Run();          // a statement without rows
+  absl::StatusOr<bool> Row();  // true if there is a row to read
+  absl::Status Run();          // runs a statement without rows
 
   int64_t Int(int column) const;
   std::string Bytes(int column) const;  // text or blob
@@ -45,20 +48,26 @@ class Statement {  // bound from 1 in the order of the calls; reset when it leav
   int bind_error_ = 0;
 };
 
+enum class AtClose { kCheckpoint, kLeaveLog };
+
 class Database {
  public:
-  // Creates the file if it is not there (mode 0600). `path` ":memory:" lives as long as the object.
-  static absl::StatusOr<std::unique_ptr<Database>> Open(const std::string& path);
+  // Creates the file if it is missing (mode 0600). `path` ":memory:" lives as long as the object. kLeaveLog: closing
+  // neither checkpoints nor removes the log, even if no other connection is open.
+  static absl::StatusOr<std::unique_ptr<Database>> Open(const std::string& path,
+                                                        AtClose at_close = AtClose::kCheckpoint);
   ~Database();
 
-  absl::Status Execute(const char* sql);               // one or more statements without parameters
-  absl::StatusOr<Statement> Prepare(const char* sql);  // kept and used again; `sql` is a literal; one at a time of each
+  absl::Status Execute(const char* sql);  // one or more statements without parameters
+  // Statements are cached by the pointer `sql`, which must be a literal. One Statement of each `sql` at a time.
+  absl::StatusOr<Statement> Prepare(const char* sql);
   bool in_transaction() const;
-  absl::Status Error(int code) const;  // of the last call
+  int64_t changes() const;             // rows written by this connection so far, including rolled back ones
+  absl::Status Error(int code) const;  // with the message of the last call, if it failed with `code`
 
  private:
   Database(std::string name, sqlite3* handle) : name_(std::move(name)), handle_(handle) {}
-  const std::string name_;  // of the file
+  const std::string name_;  // file name
   sqlite3* const handle_;
   std::unordered_map<const char*, sqlite3_stmt*> prepared_;
 };

@@ -1,5 +1,7 @@
 #include "server/frontend/jobs/sqlite_job_store.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -7,17 +9,28 @@
 #include "engine/base/status_macros.h"
 #include "server/common/status_details.h"
 #include "server/frontend/jobs/job_schema.h"
+#include "server/frontend/jobs/lost_commits.h"
 #include "server/frontend/jobs/random_id.h"
 
 namespace kinora {
 namespace {
 
+constexpr char kInMemory[] = ":memory:";
 constexpr int kReaders = 2;
 constexpr size_t kMaxBatch = 256;  // writes in one commit
 
-absl::StatusOr<std::unique_ptr<JobTables>> OpenWhole(const std::string& path) {
+// Writes nothing before it has checked for lost commits, and never reuses the number of a lost one.
+absl::StatusOr<std::unique_ptr<JobTables>> OpenWhole(const std::string& path, const CommitMarkFile& mark,
+                                                     int64_t accept_lost_commits) {
+  int64_t last = 0;
+  if (path != kInMemory) {
+    KINORA_ASSIGN_OR_RETURN(last, CheckCommits(path, mark.Read(), accept_lost_commits));
+  }
   KINORA_ASSIGN_OR_RETURN(auto tables, JobTables::Open(path));
   KINORA_RETURN_IF_ERROR(CheckIntegrity(tables->database()));
+  KINORA_ASSIGN_OR_RETURN(const CommitMark stored, ReadLastCommit(tables->database()));
+  if (stored.number < last) KINORA_RETURN_IF_ERROR(WriteCommitNumber(tables->database(), last));
+  KINORA_RETURN_IF_ERROR(tables->LogDamaged());
   return tables;
 }
 
@@ -26,23 +39,27 @@ absl::StatusOr<std::unique_ptr<JobTables>> OpenWhole(const std::string& path) {
 absl::StatusOr<std::unique_ptr<SqliteJobStore>> SqliteJobStore::Open(const std::string& path, const JobRules& rules,
                                                                      Clock& clock, EventListener listener,
                                                                      JobCommitterOptions options) {
-  const bool on_disk = path != ":memory:";
+  const bool on_disk = path != kInMemory;
   std::unique_ptr<SqliteJobStore> store(new SqliteJobStore(rules, clock));
-  DiskReserve reserve(on_disk ? absl::StrCat(path, ".reserve") : "");
-  absl::StatusOr<std::unique_ptr<JobTables>> opened = OpenWhole(path);
-  if (absl::IsResourceExhausted(opened.status()) && reserve.Release()) {  // who cannot start cannot delete either
-    while (reserve.Release()) {
+  JobCommitter::Files files{.reserve = DiskReserve(on_disk ? absl::StrCat(path, ".reserve") : ""),
+                            .mark = CommitMarkFile(on_disk ? absl::StrCat(path, ".commits") : "")};
+  const auto open = [&] { return OpenWhole(path, files.mark, options.accept_lost_commits); };
+  absl::StatusOr<std::unique_ptr<JobTables>> opened = open();
+  // On a full disk it starts with the space of the reserve, because only a running frontend can free space.
+  if (absl::IsResourceExhausted(opened.status()) && files.reserve.Release()) {
+    while (files.reserve.Release()) {
     }
-    opened = OpenWhole(path);
+    opened = open();
   }
   KINORA_RETURN_IF_ERROR(opened.status());
+  KINORA_ASSIGN_OR_RETURN(files.last, ReadLastCommit((*opened)->database()));
   for (int i = 0; on_disk && i < kReaders; ++i) {
     KINORA_ASSIGN_OR_RETURN(store->reader_tables_.emplace_back(), JobTables::Open(path));
   }
   for (const char* suffix : {"", "-wal"}) {
     if (on_disk) KINORA_RETURN_IF_ERROR(options.watch.Add(absl::StrCat(path, suffix)));
   }
-  store->committer_ = std::make_unique<JobCommitter>(*std::move(opened), std::move(reserve), clock, std::move(listener),
+  store->committer_ = std::make_unique<JobCommitter>(*std::move(opened), std::move(files), clock, std::move(listener),
                                                      std::move(options));
   store->writer_ = std::thread([self = store.get()] { self->RunWriter(); });
   for (const auto& tables : store->reader_tables_) {
@@ -151,6 +168,7 @@ absl::StatusOr<JobRecord> SqliteJobStore::Change(JobTables& tables, Events& even
     KINORA_RETURN_IF_ERROR(tables.AddEvent(event));
     events.push_back(std::move(event));
   }
+  if (record.delete_requested && IsTerminal(record.video.state())) KINORA_RETURN_IF_ERROR(tables.Hide(id));
   return record;
 }
 
@@ -162,8 +180,8 @@ absl::StatusOr<std::optional<Created>> CreatedBefore(JobTables& tables, const v1
   KINORA_ASSIGN_OR_RETURN(const auto known, tables.FindRequest(request.request_id()));
   if (!known.has_value()) return std::nullopt;
   if (known->fingerprint != fingerprint) {
-    return WithErrorInfo(absl::AlreadyExistsError(
-                             absl::StrCat("request_id: \"", request.request_id(), "\" was used for another request")),
+    return WithErrorInfo(absl::AlreadyExistsError(absl::StrCat("request_id: \"", request.request_id(),
+                                                               "\" was already used for a different request")),
                          "REQUEST_ID_REUSED", {{"video_id", known->id}, {"fingerprint", known->fingerprint}});
   }
   KINORA_ASSIGN_OR_RETURN(JobRecord record, tables.Load(known->id));
@@ -194,7 +212,7 @@ void SqliteJobStore::FindCreated(const v1::CreateVideoRequest& request, Done<Cre
   PostRead<Created>(
       [request](JobTables& tables) -> absl::StatusOr<Created> {
         KINORA_ASSIGN_OR_RETURN(std::optional<Created> known, CreatedBefore(tables, request, Fingerprint(request)));
-        if (!known.has_value()) return absl::NotFoundError("request_id: no job was created by it");
+        if (!known.has_value()) return absl::NotFoundError("request_id: no job was created with it");
         return *std::move(known);
       },
       std::move(done));
@@ -295,18 +313,45 @@ void SqliteJobStore::FailQueued(const JobId& id, const google::rpc::Status& erro
       std::move(done));
 }
 
+namespace {
+
+// Hides the job and returns nullopt if it has ended, or if its record is damaged and can only be deleted. Otherwise
+// returns the record.
+absl::StatusOr<std::optional<JobRecord>> HideUnlessActive(JobTables& tables, const JobId& id) {
+  absl::StatusOr<JobRecord> record = tables.Load(id);
+  if (!record.ok() && !absl::IsDataLoss(record.status())) return record.status();
+  if (record.ok() && !IsTerminal(record->video.state())) return *std::move(record);
+  KINORA_RETURN_IF_ERROR(tables.Hide(id));
+  return std::nullopt;
+}
+
+}  // namespace
+
 void SqliteJobStore::Delete(const JobId& id, Finished done) {
   PostWrite(
       Room::kFrees,
       [id](JobTables& tables, Events&) -> absl::Status {
-        const absl::StatusOr<JobRecord> record = tables.Load(id);
-        if (absl::IsDataLoss(record.status())) return tables.Hide(id);  // nothing else can be done with it
-        KINORA_RETURN_IF_ERROR(record.status());
-        if (!IsTerminal(record->video.state())) {
-          return absl::FailedPreconditionError(
-              absl::StrCat(id, " is ", v1::Video::State_Name(record->video.state()), ": cancel it first"));
-        }
-        return tables.Hide(id);
+        KINORA_ASSIGN_OR_RETURN(const std::optional<JobRecord> active, HideUnlessActive(tables, id));
+        if (!active.has_value()) return absl::OkStatus();
+        return absl::FailedPreconditionError(
+            absl::StrCat(id, " is ", v1::Video::State_Name(active->video.state()), ": cancel it first"));
+      },
+      std::move(done));
+}
+
+void SqliteJobStore::CancelAndDelete(const JobId& id, Done<bool> done) {
+  PostWrite<bool>(
+      Room::kFrees,
+      [this, id](JobTables& tables, Events& events) -> absl::StatusOr<bool> {
+        KINORA_ASSIGN_OR_RETURN(const std::optional<JobRecord> active, HideUnlessActive(tables, id));
+        if (!active.has_value()) return true;
+        if (active->delete_requested) return false;  // nothing to write
+        KINORA_ASSIGN_OR_RETURN(
+            const JobRecord record,
+            Change(tables, events, id, [&](absl::Time now, JobRecord& changed, v1::VideoEvent* event) {
+              return kinora::CancelAndDelete(rules_, now, changed, event);
+            }));
+        return IsTerminal(record.video.state());
       },
       std::move(done));
 }
@@ -354,9 +399,12 @@ void SqliteJobStore::EventsAfter(const JobId& id, int64_t sequence, Done<JobHist
   PostRead<JobHistory>(
       [id, sequence](JobTables& tables) -> absl::StatusOr<JobHistory> {
         JobHistory history;
-        // The record first: events that are committed in between are then in `events` as well, never missing.
+        // Reads the record first, so that events committed in between are extra in `events`, never missing.
         KINORA_ASSIGN_OR_RETURN(JobRecord record, tables.Load(id));
         KINORA_ASSIGN_OR_RETURN(history.events, tables.EventsAfter(id, sequence));
+        if (std::ssize(history.events) < record.last_sequence - std::max<int64_t>(sequence, 0)) {
+          return absl::DataLossError(absl::StrCat("jobs.db: events of job \"", id, "\" are missing; delete the job"));
+        }
         history.video = std::move(record.video);
         history.last_sequence = record.last_sequence;
         return history;
@@ -379,6 +427,19 @@ void SqliteJobStore::Unfinished(Done<std::vector<UnfinishedJob>> done) {
                                  record.owner};
         }
         return jobs;
+      },
+      std::move(done));
+}
+
+void SqliteJobStore::Unknown(std::vector<JobId> ids, Done<std::vector<JobId>> done) {
+  PostRead<std::vector<JobId>>(
+      [ids = std::move(ids)](JobTables& tables) -> absl::StatusOr<std::vector<JobId>> {
+        std::vector<JobId> unknown;
+        for (const JobId& id : ids) {
+          KINORA_ASSIGN_OR_RETURN(const bool known, tables.Knows(id));
+          if (!known) unknown.push_back(id);
+        }
+        return unknown;
       },
       std::move(done));
 }

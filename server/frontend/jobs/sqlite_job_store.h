@@ -1,7 +1,7 @@
-// JobStore in one SQLite file. One writer thread takes all calls that wait and commits them together (group commit: one
-// fsync for all of them); reader threads have connections of their own and see what is committed. A commit that fails
-// fails each call in it. The file belongs to one process: hold the lock of its directory (state_directory.h). What a
-// full, failing or lost disk does to it is in job_committer.h.
+// JobStore in one SQLite file. One writer thread commits all waiting calls together (group commit: one fsync for all of
+// them); reader threads have their own connections and see committed data. A failed commit fails each of its calls. The
+// file belongs to one process, which must hold the lock of its directory (state_directory.h). job_committer.h describes
+// how it handles a full, failing or lost disk.
 #ifndef KINORA_SERVER_FRONTEND_JOBS_SQLITE_JOB_STORE_H_
 #define KINORA_SERVER_FRONTEND_JOBS_SQLITE_JOB_STORE_H_
 
@@ -23,12 +23,13 @@ namespace kinora {
 
 class SqliteJobStore : public JobStore {
  public:
-  // `path` ":memory:" keeps nothing: for --job-store=memory and tests; reads then run on the writer thread. Otherwise
-  // `path` and its log are watched too, and "<path>.reserve" beside it is what deletes use on a full disk.
+  // `path` ":memory:" stores nothing on disk, for --job-store=memory and tests; reads then run on the writer thread.
+  // Otherwise options.watch also watches `path` and its log, "<path>.reserve" is disk space for deletes on a full disk,
+  // and "<path>.commits" has the number of the last commit (commit_mark.h). DataLoss also if commits are missing.
   static absl::StatusOr<std::unique_ptr<SqliteJobStore>> Open(const std::string& path, const JobRules& rules,
                                                               Clock& clock, EventListener listener,
                                                               JobCommitterOptions options = {});
-  ~SqliteJobStore() override;  // runs what waits, then ends
+  ~SqliteJobStore() override;  // finishes pending calls first
 
   void Create(const v1::CreateVideoRequest& request, const v1::Generation& effective, double estimated_seconds,
               Done<Created> done) override;
@@ -41,11 +42,13 @@ class SqliteJobStore : public JobStore {
   void Cancel(const JobId& id, Done<v1::Video> done) override;
   void FailQueued(const JobId& id, const google::rpc::Status& error, Done<v1::Video> done) override;
   void Delete(const JobId& id, Finished done) override;
+  void CancelAndDelete(const JobId& id, Done<bool> done) override;
   void Purge(const JobId& id, Finished done) override;
   void Get(const JobId& id, Done<v1::Video> done) override;
   void List(const ListOptions& options, Done<JobPage> done) override;
   void EventsAfter(const JobId& id, int64_t sequence, Done<JobHistory> done) override;
   void Unfinished(Done<std::vector<UnfinishedJob>> done) override;
+  void Unknown(std::vector<JobId> ids, Done<std::vector<JobId>> done) override;
   void SweepExpired(absl::Time now, Done<std::vector<JobId>> done) override;
   void PutModel(const v1::ModelInfo& model, Finished done) override;
   void Models(Done<std::vector<v1::ModelInfo>> done) override;
@@ -56,7 +59,7 @@ class SqliteJobStore : public JobStore {
   void Inputs(Done<std::vector<InputRecord>> done) override;
   void Flush() override;
 
-  // As JobCommitter's.
+  // As in JobCommitter.
   absl::Status CheckState() { return committer_->CheckState(); }
   absl::Duration Unwritable() const { return committer_->Unwritable(); }
 
@@ -71,7 +74,8 @@ class SqliteJobStore : public JobStore {
   void PostWrite(Room room, absl::AnyInvocable<absl::Status(JobTables&, Events&)> apply, Finished done);
   template <typename T>
   void PostRead(absl::AnyInvocable<absl::StatusOr<T>(JobTables&)> read, Done<T> done);
-  // Loads the job, changes it, saves it with its event.
+  // Loads the job, applies `transition`, and saves the job and its event. Hides a job that has ended and was to be
+  // deleted.
   template <typename Transition>
   absl::StatusOr<JobRecord> Change(JobTables& tables, Events& events, const JobId& id, Transition transition);
 

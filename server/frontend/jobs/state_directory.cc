@@ -17,7 +17,9 @@ namespace {
 constexpr mode_t kOthers = 0077;  // permissions of group and others
 
 std::string Absolute(const std::string& path) {
-  std::string absolute = std::filesystem::absolute(path).lexically_normal().string();
+  std::error_code error;  // if the current directory is gone, later calls report the missing path
+  std::string absolute = std::filesystem::absolute(path, error).lexically_normal().string();
+  if (error) absolute = path;
   if (absolute.size() > 1 && absolute.back() == '/') absolute.pop_back();
   return absolute;
 }
@@ -25,23 +27,24 @@ std::string Absolute(const std::string& path) {
 absl::Status CheckOwner(const std::string& path, const struct stat& info) {
   if (info.st_uid == geteuid()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("state_directory: ", path, " belongs to user ", info.st_uid,
-                                                    ", this process to user ", geteuid(), ": chown it"));
+                                                    ", but this process runs as user ", geteuid(),
+                                                    "; change its owner with chown"));
 }
 
 absl::Status CheckPrivate(const std::string& path, const struct stat& info) {
-  const std::string otherwise = absl::StrCat(", or where that cannot be (a mount point) name a folder inside it, ",
-                                             path, "/kinora, which the frontend makes for itself alone");
+  const std::string otherwise =
+      absl::StrCat(", or if that is impossible (a mount point), use a folder inside it, such as ", path,
+                   "/kinora, which the frontend creates with the right mode");
   if (const absl::Status status = CheckOwner(path, info); !status.ok()) {
     return absl::FailedPreconditionError(absl::StrCat(std::string(status.message()), otherwise));
   }
   if ((info.st_mode & kOthers) == 0) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrFormat("state_directory: %s has mode %04o, and nobody but its user may look into it or write there: "
-                      "chmod 0700 it%s",
-                      path, info.st_mode & 07777, otherwise));
+  return absl::FailedPreconditionError(absl::StrFormat(
+      "state_directory: %s has mode %04o, but other users must have no access; set it with chmod 0700%s", path,
+      info.st_mode & 07777, otherwise));
 }
 
-// A file or folder within a directory that was open once, or that was put back from a backup.
+// For a file or folder created while the directory was open to others, or restored from a backup.
 absl::Status MakePrivate(const std::string& path) {
   struct stat info;
   if (stat(path.c_str(), &info) != 0) return errno == ENOENT ? absl::OkStatus() : FileError(path, "look at");
@@ -59,7 +62,7 @@ absl::StatusOr<StateDirectory> StateDirectory::Lock(const std::string& path) {
   FileDescriptor lock(open(absolute.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!lock.ok()) {
     const absl::Status opened = FileError(absolute, "open state_directory"), judged = Check(absolute);
-    return judged.ok() ? opened : judged;  // who may not open it needs to know why
+    return judged.ok() ? opened : judged;  // explains a permission error
   }
   struct stat info;
   if (fstat(lock.get(), &info) != 0) return FileError(absolute, "look at state_directory");
@@ -67,10 +70,11 @@ absl::StatusOr<StateDirectory> StateDirectory::Lock(const std::string& path) {
   if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return FileError(absolute, "lock state_directory");
     return absl::FailedPreconditionError(
-        absl::StrCat("state_directory: ", absolute, " is in use by another frontend; stop it or choose another"));
+        absl::StrCat("state_directory: ", absolute,
+                     " is in use by another frontend; stop that frontend or choose another directory"));
   }
   StateDirectory state(absolute, std::move(lock));
-  for (const char* name : {"jobs.db", "jobs.db-wal", "jobs.db-shm", "artifacts"}) {
+  for (const char* name : {"jobs.db", "jobs.db-wal", "jobs.db-shm", "jobs.db.commits", "artifacts"}) {
     KINORA_RETURN_IF_ERROR(MakePrivate(state.File(name)));
   }
   return state;

@@ -1,6 +1,5 @@
-// The directory that holds all that a frontend keeps: nobody but its user may look into it or write there. Locked for
-// as long as the object lives: a second frontend on the same directory refuses to start. The lock goes with the
-// process, however it ends.
+// The directory with all persistent state of a frontend, private to its user. It is locked while the object lives, so a
+// second frontend on the same directory fails to start. The kernel releases the lock when the process ends.
 #ifndef KINORA_SERVER_FRONTEND_JOBS_STATE_DIRECTORY_H_
 #define KINORA_SERVER_FRONTEND_JOBS_STATE_DIRECTORY_H_
 
@@ -13,13 +12,13 @@ namespace kinora {
 
 class StateDirectory {
  public:
-  // Creates it (mode 0700) if needed; its parent must be there. What lies in it follows: jobs.db and its companions and
-  // artifacts/ are made 0600 and 0700. FailedPrecondition, each with what to do: another process has it; it, or one of
-  // those, belongs to another user; it has permissions for group or others.
+  // Creates the directory (mode 0700) if needed; its parent must exist. Removes the permissions of group and others
+  // from jobs.db, its companions and artifacts/. FailedPrecondition, with a remedy: another process has locked it, it
+  // or one of these belongs to another user, or the directory has permissions for group or others.
   static absl::StatusOr<StateDirectory> Lock(const std::string& path);
 
-  // What Lock would say of the directory as it is, without making or locking anything. OK too if it is not there and
-  // can be made.
+  // Returns the errors of Lock except a held lock, without creating or locking anything. OK also if the directory does
+  // not exist but can be created.
   static absl::Status Check(const std::string& path);
 
   const std::string& path() const { return path_; }  // absolute

@@ -1,5 +1,5 @@
-// Whether the files and folders that a frontend keeps are still the ones that it opened. A file that was removed, moved
-// or replaced goes on taking what is written to it, and all of that is gone after a restart.
+// Checks that the frontend's files and folders are still the ones that it opened. A process can go on writing to a file
+// that was removed, moved or replaced, but that data is lost at the next start.
 #ifndef KINORA_SERVER_FRONTEND_JOBS_STATE_WATCH_H_
 #define KINORA_SERVER_FRONTEND_JOBS_STATE_WATCH_H_
 
@@ -15,18 +15,18 @@ namespace kinora {
 
 class StateWatch {
  public:
-  // From now on `path` must lead to what it leads to now. Not thread-safe.
+  // Watches that `path` keeps referring to its present file or folder. Not thread-safe.
   absl::Status Add(const std::string& path);
 
-  // Thread-safe; one stat per path. FailedPrecondition, with the path: something else is there, or nothing. Whatever
-  // else keeps the answer from being found out is OK: what is written next will say it.
+  // FailedPrecondition, with the path: it is missing or refers to another file. Other stat errors count as OK; the next
+  // write will report them. One stat per path. Thread-safe.
   absl::Status Check() const;
 
  private:
   struct Watched {
     std::string path;
-    FileDescriptor
-        held;  // O_PATH: no other file gets its number as long as it is open, and no lock goes when it closes
+    // O_PATH: keeps the inode number from being reused, and closing it releases no locks.
+    FileDescriptor held;
     dev_t device;
     ino_t inode;
   };

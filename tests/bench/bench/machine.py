@@ -1,4 +1,4 @@
-"""What the machine is and how busy, and what a process takes of it."""
+"""Description and load of the machine, and a process's use of it."""
 
 import os
 import statistics
@@ -10,7 +10,7 @@ _FLAGS = ("avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16")
 
 
 def description() -> str:
-    """Processor by name and the flags that matter here; no host name."""
+    """Returns the processor's name and its relevant flags, without the host name."""
     text = Path("/proc/cpuinfo").read_text()
     fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
     fields = {k.strip(): v.strip() for k, v in fields.items()}
@@ -24,7 +24,8 @@ def description() -> str:
 
 
 def load() -> float:
-    """Runnable processes over the last minute: above the number of cores used, wall times mean little."""
+    """Returns the runnable processes over the last minute. If it exceeds the number of cores used, wall times are
+    unreliable."""
     return os.getloadavg()[0]
 
 
@@ -33,7 +34,7 @@ def median(values) -> float:
 
 
 class PeakMemory:
-    """Most anonymous memory of a process while this lives, in bytes, looked at every 10 ms."""
+    """Measures the peak of a process's anonymous memory in bytes during its lifetime, sampled every 10 ms."""
 
     def __init__(self, pid: int):
         self.peak, self._status, self._done = 0, Path(f"/proc/{pid}/status"), threading.Event()
@@ -53,18 +54,19 @@ class PeakMemory:
 def anonymous(status: Path = Path("/proc/self/status")) -> int:
     try:
         line = next(line for line in status.read_text().splitlines() if line.startswith("RssAnon"))
-    except (OSError, StopIteration):  # it has ended
+    except (OSError, StopIteration):  # the process has ended
         return 0
     return int(line.split()[1]) * 1024
 
 
 def settle() -> None:
-    """OpenMP's threads spin for milliseconds after their work: whoever runs next must not share a core with them."""
+    """Waits: OpenMP's threads spin for milliseconds after their work and must not share a core with the next
+    measurement."""
     time.sleep(0.05)
 
 
 def timed(run) -> tuple[float, float]:
-    """(wall, processor) seconds of one call."""
+    """Returns (wall, processor) seconds of one call."""
     wall, processor = time.perf_counter(), time.process_time()
     run()
     return time.perf_counter() - wall, time.process_time() - processor

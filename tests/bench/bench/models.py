@@ -1,6 +1,7 @@
 """A mid-size random LTX-2.3 that fits a small machine: one file in Lightricks' layout, loaded by both sides.
 
-Its structure is the released one (block lists, head widths, number of guidance terms); widths and layers are smaller.
+Its structure is that of the released model (block lists, head widths, number of guidance terms); widths and layers are
+smaller.
 """
 
 import copy
@@ -14,16 +15,16 @@ from safetensors import safe_open
 from torch import nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "golden"))
+from bench.programs import MODEL_FILE, UPSAMPLER_FILE  # noqa: E402
 from golden import configs, layouts, redraw, reference, safetensors_file, tiny  # noqa: E402
 
-MODEL_FILE, UPSAMPLER_FILE = "model.safetensors", "upsampler.safetensors"
 # Transformer blocks, heads of 128 (video) and of 64 (audio), base width of the video decoder, Gemma's layers and heads
 # of 256, widest channels of the vocoder.
 SIZES = {
     "tiny": {"layers": 1, "heads": 2, "decoder": 16, "gemma_layers": 2, "gemma_heads": 2, "vocoder": 32},
     "mid": {"layers": 6, "heads": 8, "decoder": 64, "gemma_layers": 12, "gemma_heads": 4, "vocoder": 256},
 }
-_ENCODER_BLOCKS = [  # of the released 2.3
+_ENCODER_BLOCKS = [  # the released 2.3's
     ["res_x", {"num_layers": 4}],
     ["compress_space_res", {"multiplier": 2}],
     ["res_x", {"num_layers": 6}],
@@ -34,7 +35,7 @@ _ENCODER_BLOCKS = [  # of the released 2.3
     ["compress_all_res", {"multiplier": 1}],
     ["res_x", {"num_layers": 2}],
 ]
-_DECODER_BLOCKS = [  # of the released 2.3
+_DECODER_BLOCKS = [  # the released 2.3's
     ["res_x", {"num_layers": 4}],
     ["compress_space", {"multiplier": 2}],
     ["res_x", {"num_layers": 6}],
@@ -48,7 +49,7 @@ _DECODER_BLOCKS = [  # of the released 2.3
 
 
 def config(size: str) -> dict:
-    """{"config", "model_version"} as in the metadata of a single file."""
+    """Returns {"config", "model_version"} as in the metadata of a single file."""
     s = SIZES[size]
     meta = copy.deepcopy(configs.ltx_2_3())
     width, audio_width = 128 * s["heads"], 64 * s["heads"]
@@ -70,7 +71,7 @@ def config(size: str) -> dict:
     }
     vae = {
         "latent_channels": 128,
-        "encoder_base_channels": 128,  # as many as the latent has, which both readers take
+        "encoder_base_channels": 128,  # equal to the latent's, as both readers assume
         "encoder_blocks": _ENCODER_BLOCKS,
         "decoder_base_channels": s["decoder"],
         "decoder_blocks": _DECODER_BLOCKS,
@@ -105,7 +106,7 @@ def _gemma(size: str) -> nn.Module:
 
 
 def upsampler_config(size: str) -> dict:
-    """Of the released x2, at half its width where the decoder has half of its own."""
+    """The released x2 upsampler's, at half width if the decoder has half its width."""
     return {
         "_class_name": "LatentUpsampler",
         "in_channels": 128,
@@ -133,7 +134,7 @@ def _upsampler(size: str) -> nn.Module:
 
 
 def empty(size: str, name: str) -> nn.Module:
-    """A reference module with whatever weights it is born with."""
+    """Returns a reference module with its initial weights."""
     if name == "latent_upsampler":
         return _upsampler(size)
     meta, text = config(size)["config"], gemma_config(size)
@@ -148,7 +149,7 @@ NAMES = ("transformer", "connectors", "video_vae", "audio_vae", "vocoder")
 
 
 def write(size: str, folder: Path) -> None:
-    """folder/model.safetensors and folder/gemma, bfloat16; does nothing if they are there for this configuration."""
+    """Writes folder/model.safetensors and folder/gemma in bfloat16, unless they exist for this configuration."""
     meta, mark = config(size), folder / "written.json"
     wanted = json.dumps([meta, gemma_config(size), upsampler_config(size)])
     if mark.exists() and mark.read_text() == wanted:
@@ -184,7 +185,7 @@ def _write_gemma(size: str, folder: Path) -> None:
 
 
 def load(size: str, folder: Path, name: str, dtype: torch.dtype) -> nn.Module:
-    """The module with the weights of the written files, in memory of its own (not mapped)."""
+    """Returns the module with the written weights in its own memory (not mapped)."""
     module = empty(size, name).to(dtype)
     renamed = layouts.single_file_names(name, {k: k for k in module.state_dict()})
     path = folder / {"gemma": f"gemma/{MODEL_FILE}", "latent_upsampler": UPSAMPLER_FILE}.get(name, MODEL_FILE)
@@ -192,7 +193,7 @@ def load(size: str, folder: Path, name: str, dtype: torch.dtype) -> nn.Module:
         own = module.state_dict()
         for new, old in renamed.items():
             own[old].copy_(f.get_tensor(layouts.PREFIX[name] + new))
-    if name == "latent_upsampler":  # which works on latents as they were before normalisation
+    if name == "latent_upsampler":  # it works on latents before normalisation
         with safe_open(folder / MODEL_FILE, "pt") as f:
             names = (f"vae.per_channel_statistics.{kind}-of-means" for kind in ("mean", "std"))
             module.latent_statistics = tuple(f.get_tensor(n) for n in names)

@@ -1,55 +1,13 @@
-"""One part of the model on both sides: inputs in a file for model_bench, a call of diffusers' module on the same."""
+"""One part of the model on both sides: an input file for model_bench, and a call of diffusers' module on the same
+inputs."""
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from safetensors.torch import load_file
 
-from bench import machine, models
-
-# tokens: frames, height, width
-VIDEO_GRIDS = {"384": (4, 8, 12), "768": (6, 8, 16), "1536": (6, 16, 16), "3072": (12, 16, 16)}
-LATENT = {"tiny": (2, 3, 4), "mid": (3, 8, 8)}
-TEXT_ROWS, PROMPTS, PROMPT_TOKENS = 1024, 2, 256
-
-
-class Ours:
-    """A model_bench that has loaded; `run` is one run."""
-
-    def __init__(self, program: Path, part: str, precision: str, threads: int, inputs: Path, folder: Path):
-        command = [program, part, precision, str(threads), inputs]
-        command += [folder / models.MODEL_FILE, f"text_encoder={folder / 'gemma'}"]
-        if part == "upsampler":
-            command += [f"spatial_upsampler={folder / models.UPSAMPLER_FILE}"]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        ready = self._ask(None).split()
-        self.gflop, self.arena_mib = float(ready[1]), float(ready[2])
-
-    def _ask(self, line: str | None) -> str:
-        if line is not None:
-            self._process.stdin.write(line + "\n")
-            self._process.stdin.flush()
-        answer = self._process.stdout.readline()
-        if not answer:
-            raise SystemExit("model_bench ended; its message is above")
-        return answer
-
-    def run(self) -> tuple[float, float]:
-        wall, processor = self._ask("").split()
-        return float(wall), float(processor)
-
-    def outputs(self, path: Path) -> dict[str, torch.Tensor]:
-        from safetensors.torch import load_file
-
-        self._ask(f"save {path}")
-        found = load_file(path)
-        path.unlink()
-        return found
-
-    def close(self) -> None:
-        self._process.stdin.close()
-        self._process.wait()
+from bench import machine, models, programs
 
 
 def _transformer(model, dtype: torch.dtype, grid: tuple[int, int, int]) -> tuple[dict, Callable[[], dict]]:
@@ -60,8 +18,8 @@ def _transformer(model, dtype: torch.dtype, grid: tuple[int, int, int]) -> tuple
     data = {
         "video": torch.randn(frames * height * width, c.in_channels, generator=gen),
         "audio": torch.randn(audio_tokens, c.audio_in_channels, generator=gen),
-        "video_context": torch.randn(TEXT_ROWS, c.cross_attention_dim, generator=gen),
-        "audio_context": torch.randn(TEXT_ROWS, c.audio_cross_attention_dim, generator=gen),
+        "video_context": torch.randn(programs.TEXT_ROWS, c.cross_attention_dim, generator=gen),
+        "audio_context": torch.randn(programs.TEXT_ROWS, c.audio_cross_attention_dim, generator=gen),
         "sigma": torch.tensor([0.725]),
     }
     video_coords = model.rope.prepare_video_coords(1, frames, height, width, "cpu", fps=24.0).float()
@@ -124,24 +82,25 @@ def _upsampler(model, dtype: torch.dtype, shape: tuple[int, int, int]) -> tuple[
 def _gemma(model, dtype: torch.dtype, shape: tuple[int, int]) -> tuple[dict, Callable[[], dict]]:
     ids = torch.randint(8, 1000, shape, generator=torch.Generator().manual_seed(7))
 
-    def run() -> dict:  # without the output head, as the pipeline's use of it
+    def run() -> dict:  # without the output head, as in the pipeline
         result = model.model(input_ids=ids, attention_mask=torch.ones_like(ids), output_hidden_states=True)
         return {"hidden": result.hidden_states[-1].flatten(0, 1)}
 
     return {"input_ids": ids}, run
 
 
+_MAKERS = {
+    "transformer": _transformer,
+    "video_decoder": _video_decoder,
+    "video_encoder": _video_encoder,
+    "upsampler": _upsampler,
+    "gemma": _gemma,
+}
+
+
 def cases(size: str) -> list[tuple[str, str, Callable, object]]:
-    """(name, part, maker, argument)."""
-    grids = {"12": (2, 2, 3)} if size == "tiny" else VIDEO_GRIDS
-    found = [(f"transformer, {name} video tokens", "transformer", _transformer, grid) for name, grid in grids.items()]
-    latent = LATENT[size]
-    pixels = f"{32 * latent[2]} x {32 * latent[1]} x {8 * (latent[0] - 1) + 1}"
-    found.append((f"video decoder, {pixels}", "video_decoder", _video_decoder, latent))
-    found.append((f"video encoder, {pixels}", "video_encoder", _video_encoder, latent))
-    found.append((f"upsampler, {latent[0]} x {latent[1]} x {latent[2]} cells", "upsampler", _upsampler, latent))
-    found.append((f"Gemma, {PROMPTS} x {PROMPT_TOKENS} tokens", "gemma", _gemma, (PROMPTS, PROMPT_TOKENS)))
-    return found
+    """Returns (name, part, maker, argument) tuples."""
+    return [(name, part, _MAKERS[part], shape) for name, part, shape in programs.cases(size)]
 
 
 MODULE = {
@@ -154,7 +113,7 @@ MODULE = {
 
 
 def difference(ours: dict, theirs: dict) -> float:
-    """Largest relative difference of an output, as norms."""
+    """Returns the largest relative difference of any output, in the L2 norm."""
     found = 0.0
     for name, value in theirs.items():
         value = value.float().reshape(ours[name].shape)
@@ -165,15 +124,18 @@ def difference(ours: dict, theirs: dict) -> float:
 def compare(
     program: Path, folder: Path, part: str, make, argument, module, precision: str, threads: int, runs: int
 ) -> dict:
-    """Medians of `runs` alternating runs after one of each that is not counted."""
+    """Returns medians of `runs` alternating runs, after one uncounted run of each."""
     dtype = torch.float32 if precision == "f32" else torch.bfloat16
     data, run = make(module, dtype, argument)
     inputs = folder / "inputs.safetensors"
     models.safetensors_file.save(data, inputs, {})
-    ours = Ours(program, part, precision, threads, inputs, folder)
+    ours = programs.Ours(program, part, precision, threads, inputs, programs.written(folder))
     ours.run()
     theirs = run()
-    line = {"gflop": ours.gflop, "difference": difference(ours.outputs(folder / "outputs.safetensors"), theirs)}
+    outputs = folder / "outputs.safetensors"
+    ours.save(outputs)
+    line = {"gflop": ours.gflop, "difference": difference(load_file(outputs), theirs)}
+    outputs.unlink()
     del theirs
     times = []
     for _ in range(runs):

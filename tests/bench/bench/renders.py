@@ -1,4 +1,4 @@
-"""Whole renders: kinora-render beside diffusers' pipeline, each in a process of its own, taking turns."""
+"""Whole renders with kinora-render and with diffusers' pipeline, each in a separate process, alternately."""
 
 import json
 import resource
@@ -7,31 +7,13 @@ import sys
 import time
 from pathlib import Path
 
-from bench import machine, models
-
-_TERMS = {"cfg_scale": 3.0, "stg_scale": 1.0, "stg_blocks": [0], "modality_scale": 3.0, "rescale": 0.7}
-REQUEST = {
-    "prompt": "A red fox runs through a snowy forest at dawn, the camera pans left. Soft piano music plays.",
-    "negative_prompt": "blurry, low quality, watermark, subtitles",
-    "frame_rate": 24.0,
-    "seed": "10",
-    "recipe": "ONE_STAGE",
-    "sigmas": [1.0, 0.85, 0.4, 0.0],
-    "video_guidance": _TERMS,
-    "audio_guidance": _TERMS | {"cfg_scale": 7.0},
-}
-SIZES = {"tiny": (64, 64, 9), "mid": (256, 256, 17)}
-
-
-def request(size: str) -> dict:
-    width, height, frames = SIZES[size]
-    return REQUEST | {"width": width, "height": height, "num_frames": frames}
+from bench import machine, models, programs
 
 
 def _ours(program: Path, folder: Path, size: str, precision: str, threads: int) -> dict:
     path, output = folder / "request.json", folder / "clip.mp4"
-    path.write_text(json.dumps(request(size)))
-    command = [program, "--model", folder / models.MODEL_FILE, "--model", f"text_encoder={folder / 'gemma'}"]
+    path.write_text(json.dumps(programs.request(size)))
+    command = [program, *(f"--model={file}" for file in programs.written(folder)[:2])]
     command += ["--request", path, "--output", output, "--precision", precision, "--threads", str(threads), "--json", "--quiet"]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -45,14 +27,14 @@ def _ours(program: Path, folder: Path, size: str, precision: str, threads: int) 
     return {
         "wall": sum(v for k, v in seconds.items() if k not in ("total", "load")),
         "load": seconds["load"],
-        "processor": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,  # with loading
+        "processor": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,  # includes loading
         "peak": peak,
         "stages": seconds,
     }
 
 
 def with_diffusers(folder: Path, size: str, precision: str, threads: int) -> None:
-    """The other process: prints "ready", renders once for every line on stdin, prints what that took."""
+    """The process with diffusers: prints "ready", then renders once per line on stdin and prints the measurements."""
     import torch
     from diffusers import FlowMatchEulerDiscreteScheduler
     from diffusers.pipelines.ltx2.pipeline_ltx2 import LTX2Pipeline
@@ -77,7 +59,7 @@ def with_diffusers(folder: Path, size: str, precision: str, threads: int) -> Non
     )
     pipe.set_progress_bar_config(disable=True)
     print(json.dumps({"load": time.perf_counter() - started, "imports": imports}), flush=True)
-    wanted = request(size)
+    wanted = programs.request(size)
 
     def render() -> None:
         pipe(
@@ -92,7 +74,7 @@ def with_diffusers(folder: Path, size: str, precision: str, threads: int) -> Non
             generator=torch.Generator().manual_seed(int(wanted["seed"])),
             output_type="np",
             return_dict=False,
-            **pipeline_cases._guidance(wanted),
+            **pipeline_cases.guidance(wanted),
         )
 
     for _ in sys.stdin:
@@ -101,7 +83,7 @@ def with_diffusers(folder: Path, size: str, precision: str, threads: int) -> Non
 
 
 def compare(program: Path, folder: Path, size: str, precision: str, threads: int, runs: int) -> dict:
-    """Ours: requests as kinora-render reports them, MP4 included, loading apart. Theirs: calls of the pipeline."""
+    """Compares kinora-render's requests (including MP4, without loading) with calls of diffusers' pipeline."""
     script = Path(__file__).resolve().parents[1] / "compare_diffusers.py"
     command = [sys.executable, script, "--work", folder, "--size", size, "--threads", str(threads)]
     command += ["--serve-diffusers", precision]
@@ -114,7 +96,7 @@ def compare(program: Path, folder: Path, size: str, precision: str, threads: int
         return json.loads(line)
 
     loaded = answer()
-    watch = machine.PeakMemory(process.pid)  # loading is not counted: it is this script's, not diffusers'
+    watch = machine.PeakMemory(process.pid)  # excludes loading, which this script does, not diffusers
     ours, theirs = [], []
     for _ in range(runs):
         ours.append(_ours(program, folder, size, precision, threads))

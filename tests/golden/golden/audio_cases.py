@@ -7,7 +7,7 @@ from golden.case import Case
 
 
 def decode(vae, latent: torch.Tensor) -> dict:
-    """latent: normalised [1, 8, T, 16]; the statistics apply to the packed channels c * 16 + m."""
+    """`latent` is normalised [1, 8, T, 16]; the statistics apply to the packed channels c * 16 + m."""
     packed = latent.transpose(1, 2).flatten(2) * vae.latents_std + vae.latents_mean
     z = packed.unflatten(2, latent.shape[1::2]).transpose(1, 2)
     return {"tap.denormalised": z.contiguous(), "mel": vae.decode(z).sample}

@@ -1,4 +1,4 @@
-"""One golden case: what it holds, how its reference is run, how it is written."""
+"""One golden case: its contents, how to run its reference, and how to write it."""
 
 import dataclasses
 import json
@@ -15,30 +15,30 @@ Tensors = dict[str, torch.Tensor]
 
 @dataclasses.dataclass
 class Case:
-    """run(module, inputs) -> outputs; names that begin with "tap." are written as taps. It leaves everything as it was,
-    so that sensitivity.py can break the module or the inputs and run it again."""
+    """run(module, inputs) returns the outputs; names that start with "tap." are written as taps. It must not change
+    module or inputs, so that sensitivity.py can break them and run it again."""
 
     name: str
     module_name: str  # key of layouts.PREFIX, or "" for a case without weights
     module: nn.Module | None
-    meta: dict  # {"config": ..., "model_version": ...} as in Lightricks' files; {} without weights
+    meta: dict  # {"config", "model_version"} as in Lightricks' files; {} without weights
     inputs: Tensors
     run: Callable[[nn.Module, Tensors], Tensors]
     taps: dict[str, str] = dataclasses.field(default_factory=dict)  # submodule name -> tap name
     parameters: dict = dataclasses.field(default_factory=dict)  # scalars the C++ test needs
     weights_from: str = ""  # name of the case whose file holds the weights
-    mistakes: dict[str, Callable[[], Tensors]] = dataclasses.field(default_factory=dict)  # outputs with that mistake in
+    mistakes: dict[str, Callable[[], Tensors]] = dataclasses.field(default_factory=dict)  # outputs with that mistake
     removed: dict[str, Callable[[], Tensors]] = dataclasses.field(default_factory=dict)  # outputs without that part
     lightricks: bool = False  # the reference is Lightricks' code
     plain: Tensors = dataclasses.field(
         default_factory=dict
     )  # written without "in.", for tools that read the file themselves
-    model_file: tuple[str, Tensors] | None = None  # name and tensors of a whole single file to write beside the case
+    model_file: tuple[str, Tensors] | None = None  # name and tensors of a complete single file, written beside the case
     files: dict[str, tuple[Tensors, dict[str, str]]] = dataclasses.field(
         default_factory=dict
-    )  # other files to write beside the case: tensors and metadata
-    weights: Tensors | None = None  # single-file names; absent: from `module`
-    drawn: dict | None = None  # the weights are not stored: drawn.py's description of how to draw them
+    )  # other files written beside the case: tensors and metadata
+    weights: Tensors | None = None  # single-file names; None: from `module`
+    drawn: dict | None = None  # if the weights are not stored: drawn.py's description of how to draw them
 
     def single_file_weights(self) -> Tensors:
         if self.weights is not None:
@@ -51,7 +51,7 @@ def _first(value):
 
 
 def record(case: Case) -> tuple[Tensors, Tensors]:
-    """(outputs, taps) of the reference."""
+    """Returns (outputs, taps) of the reference."""
     taps, handles, modules = {}, [], dict(case.module.named_modules()) if case.module is not None else {}
     for submodule, tap in case.taps.items():
 

@@ -1,6 +1,6 @@
 """Renders of models/tiny through Lightricks' stages, samplers, denoisers and conditions.
 
-What is shown pictures and clips, HQ, and two stages with the other upsamplers between them.
+They cover image and clip conditions, HQ, and two stages with the other upsamplers.
 """
 
 import contextlib
@@ -20,12 +20,12 @@ _DATA = "tests/golden/data/"
 
 @dataclasses.dataclass
 class _Upscaling:
-    """What stands between two stages."""
+    """The upsampling between two stages."""
 
-    up: int = 2  # sides become up / down times as long
+    up: int = 2  # sides are multiplied by up / down
     down: int = 1
-    time: int = 1  # frames become so many times as many, less those between nothing
-    case: str = ""  # that holds the weights, which those of the two_stage cases do not
+    time: int = 1  # F frames become time * F - (time - 1)
+    case: str = ""  # case that holds the weights, if not one of the two_stage cases
 
 
 _UPSCALINGS = {
@@ -35,8 +35,8 @@ _UPSCALINGS = {
 }
 
 
-def _smooth(seed: int, frames: int, height: int, width: int) -> torch.Tensor:
-    """[frames, height, width, 3] uint8: waves that move, with some grain."""
+def smooth(seed: int, frames: int, height: int, width: int) -> torch.Tensor:
+    """Returns [frames, height, width, 3] uint8: moving waves with some grain."""
     gen = torch.Generator().manual_seed(seed)
     x, y, t = (torch.arange(n).float() for n in (width, height, frames))
     channels = []
@@ -48,14 +48,14 @@ def _smooth(seed: int, frames: int, height: int, width: int) -> torch.Tensor:
     return waves.round().clamp(0, 255).to(torch.uint8)
 
 
-def _tones(samples: int) -> torch.Tensor:
-    """[1, samples] at 16 kHz."""
+def tones(samples: int) -> torch.Tensor:
+    """Returns [1, samples] at 16 kHz."""
     t = torch.arange(samples, dtype=torch.float64)[None] / 16000
     return (0.4 * torch.sin(2 * torch.pi * (300 + 900 * t) * t)).bfloat16().float()
 
 
-class _Models:
-    """What all runs share: the tiny model in Lightricks' modules, and what reads and decodes from diffusers."""
+class Models:
+    """Shared by all runs: the tiny model in Lightricks' modules, and diffusers' encoders and decoders."""
 
     def __init__(self) -> None:
         self.meta = configs.ltx_2_3()
@@ -69,7 +69,7 @@ class _Models:
         return {k: v for k, v in tiny.single_file(self.parts).items() if k.startswith(kept)}
 
     def transformer(self, distilled: float):
-        """With so much of lora-tiny-style fused into it."""
+        """Returns the transformer with lora-tiny-style fused in at this strength."""
         if distilled not in self.transformers:
             module = tiny.modules(self.meta["config"])["transformer"]
             layers = lora_cases.linears(module)
@@ -81,7 +81,7 @@ class _Models:
         return self.transformers[distilled]
 
     def contexts(self, request: dict) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """(video, audio) of the prompt and of the negative prompt."""
+        """Returns (video, audio) contexts of the prompt and of the negative prompt."""
         found = []
         for prompt in (request["prompt"], request.get("negative_prompt", "")):
             embeds, mask, _, _ = self.pipe.encode_prompt(
@@ -109,8 +109,8 @@ class _Models:
 
 
 @dataclasses.dataclass
-class _Shown:
-    """A condition of a request: `picture` names its pixels, [frames, height, width, 3] uint8."""
+class Shown:
+    """A condition of a request. `picture` names its pixels, [frames, height, width, 3] uint8."""
 
     picture: str
     frame: int = 0
@@ -121,15 +121,15 @@ class _Shown:
         return dataclasses.asdict(self)
 
 
-class _Run:
-    """One render; what the mistakes change are its fields."""
+class Run:
+    """One render. The mistakes change its fields."""
 
-    def __init__(self, models: _Models, request: dict, pictures: Tensors, shown: list[_Shown]) -> None:
+    def __init__(self, models: Models, request: dict, pictures: Tensors, shown: list[Shown]) -> None:
         self.models, self.request, self.pictures, self.shown = models, request, pictures, shown
         self.single_frame, self.squashed, self.second_sound, self.deaf = 1, False, False, False
         self.hq, self.upscaling = request["recipe"] == "HQ", _UPSCALINGS[request.get("upsampler", "x2")]
         self.distilled, self.euler, self.seeds = (0.25, 0.5) if self.hq else (0.0, 1.0), not self.hq, (-1, -1)
-        self.time = self.upscaling.time  # frames of the clip for each of the first stage's
+        self.time = self.upscaling.time  # frames of the clip per frame of the first stage
         self.retake = request.get("retake")
         self.window = (self.retake["start_seconds"], self.retake["end_seconds"]) if self.retake else None
 
@@ -166,7 +166,7 @@ class _Run:
         return found
 
     def sound(self) -> torch.Tensor:
-        """The latent of the retake's sound, of one channel for both: zeros where it is shorter than the clip."""
+        """Returns the latent of the retake's mono sound, used for both channels; zeros after the sound's end."""
         from ltx_core.model.audio_vae.ops import AudioProcessor
         from ltx_core.types import Audio
 
@@ -209,6 +209,10 @@ class _Run:
             "stepper": Res2sDiffusionStep(),
             "loop": functools.partial(res2s_audio_video_denoising_loop, **options),
         }
+
+    def noiser(self, height: int, width: int):
+        """Returns the noiser for both stages; the first stage has this size."""
+        return _noiser(self.request, height, width, self.upscaling.time)
 
     def stage(self, stage: int, denoiser, sigmas: list[float], noiser, height: int, width: int, video, audio):
         from ltx_core.model.transformer.model import X0Model
@@ -267,7 +271,7 @@ class _Run:
         height, width = (request[k] * up.down // up.up if two else request[k] for k in ("height", "width"))
         contexts = self.models.contexts(request)
         video_context, audio_context = contexts[0]
-        noiser = _noiser(request, height, width, up.time)
+        noiser = self.noiser(height, width)
         video, audio = self.stage(
             1,
             self.first_denoiser(contexts),
@@ -306,7 +310,7 @@ class _Run:
 
 
 def _latents_of(channels: int):
-    """Stages take latents to have the released models' 128 channels."""
+    """Stages assume that latents have the released models' 128 channels; this changes it."""
     from ltx_core.types import VideoLatentShape
 
     released = VideoLatentShape.from_pixel_shape
@@ -320,8 +324,8 @@ def _in_two_stages(request: dict) -> bool:
 
 
 def _noiser(request: dict, height: int, width: int, time: int):
-    """One generator. The first draws of video and audio are unpacked, as diffusers draws them; appended tokens come
-    behind those of the video's grid."""
+    """Uses one generator. The first draws of video and audio are unpacked, as in diffusers; appended tokens are drawn
+    after those of the video's grid."""
     from ltx_core.components.noisers import GaussianNoiser
 
     class Noiser(GaussianNoiser):
@@ -343,7 +347,7 @@ def _noiser(request: dict, height: int, width: int, time: int):
     return Noiser(torch.Generator().manual_seed(int(request["seed"])))
 
 
-def _case(models: _Models, name: str, request: dict, pictures: Tensors, shown: list[_Shown]) -> Case:
+def case_of(models: Models, name: str, request: dict, pictures: Tensors, shown: list[Shown]) -> Case:
     whole = request | {"conditions": [s.as_json() for s in shown]}
     parameters = {
         "request": whole,
@@ -358,19 +362,19 @@ def _case(models: _Models, name: str, request: dict, pictures: Tensors, shown: l
         else:
             parameters["spatial_upsampler"] = f"{_DATA}upsampler-tiny-x2.safetensors"
         parameters["distilled_lora"] = f"{_DATA}lora-tiny-style.safetensors"
-    run = lambda *_: _Run(models, request, pictures, shown)()  # noqa: E731
+    run = lambda *_: Run(models, request, pictures, shown)()  # noqa: E731
     case = Case(name, "", None, {}, {}, run, {}, parameters, lightricks=True)
     case.plain = {f"in.{k}": v for k, v in pictures.items()}
 
-    def otherwise(change: Callable[[_Run], None]) -> Callable[[], Tensors]:
+    def otherwise(change: Callable[[Run], None]) -> Callable[[], Tensors]:
         def broken() -> Tensors:
-            other = _Run(models, request, pictures, [dataclasses.replace(s) for s in shown])
+            other = Run(models, request, pictures, [dataclasses.replace(s) for s in shown])
             change(other)
             return other()
 
         return broken
 
-    def each(change: Callable[[_Shown], None]) -> Callable[[], Tensors]:
+    def each(change: Callable[[Shown], None]) -> Callable[[], Tensors]:
         return otherwise(lambda run: [change(s) for s in run.shown])
 
     if shown:
@@ -399,7 +403,7 @@ def _case(models: _Models, name: str, request: dict, pictures: Tensors, shown: l
 
 
 def cases() -> list[Case]:
-    models = _Models()
+    models = Models()
     dev = pipeline_cases.one_stage_request() | {"sigmas": [1.0, 0.85, 0.4, 0.0]}
     unguided = {k: v for k, v in dev.items() if k not in ("video_guidance", "audio_guidance", "negative_prompt")}
     short = unguided | {"recipe": "DISTILLED", "num_frames": 17}
@@ -408,50 +412,50 @@ def cases() -> list[Case]:
     for name, terms in (("video_guidance", {"rescale": 0.45}), ("audio_guidance", {"rescale": 1.0})):
         hq[name] = dev[name] | {"stg_scale": 0.0} | terms
     wider = two | {"width": 192, "height": 96, "upsampler": "x1.5"}
-    # As many audio latents of 9 frames at 24 a second as of 17 at 48.
+    # 9 frames at 24 fps have as many audio latents as 17 at 48.
     slower = two | {"width": 96, "num_frames": 17, "frame_rate": 48.0, "upsampler": "temporal_x2"}
-    wide, high = _smooth(1, 1, 50, 90), _smooth(2, 1, 140, 70)
-    both = [_Shown("wide", strength=0.9), _Shown("high", frame=5, strength=0.75)]
+    wide, high = smooth(1, 1, 50, 90), smooth(2, 1, 140, 70)
+    both = [Shown("wide", strength=0.9), Shown("high", frame=5, strength=0.75)]
     return [
-        _case(models, "pipeline_hq", hq, {}, []),
-        _case(models, "pipeline_hq_image", hq, {"wide": wide, "high": high}, both),
-        _case(models, "pipeline_x1_5", wider, {}, []),
-        _case(models, "pipeline_x1_5_image", wider, {"wide": wide}, both[:1]),
-        _case(models, "pipeline_temporal_x2", slower, {}, []),
-        _case(
+        case_of(models, "pipeline_hq", hq, {}, []),
+        case_of(models, "pipeline_hq_image", hq, {"wide": wide, "high": high}, both),
+        case_of(models, "pipeline_x1_5", wider, {}, []),
+        case_of(models, "pipeline_x1_5_image", wider, {"wide": wide}, both[:1]),
+        case_of(models, "pipeline_temporal_x2", slower, {}, []),
+        case_of(
             models,
             "pipeline_temporal_x2_image",
             slower,
             {"wide": wide, "high": high},
-            [both[0], _Shown("high", frame=11, strength=0.75)],
+            [both[0], Shown("high", frame=11, strength=0.75)],
         ),
-        _case(
+        case_of(
             models,
             "pipeline_image",
             dev,
             {"wide": wide, "high": high},
-            [_Shown("wide"), _Shown("high", frame=5, strength=0.75)],
+            [Shown("wide"), Shown("high", frame=5, strength=0.75)],
         ),
-        _case(
+        case_of(
             models,
             "pipeline_clip",
             short,
-            {"start": _smooth(4, 9, 40, 48), "later": _smooth(5, 9, 32, 60)},
-            [_Shown("start", strength=0.8), _Shown("later", frame=8)],
+            {"start": smooth(4, 9, 40, 48), "later": smooth(5, 9, 32, 60)},
+            [Shown("start", strength=0.8), Shown("later", frame=8)],
         ),
-        _case(models, "pipeline_two_stage_image", two, {"wide": wide}, [_Shown("wide", strength=0.9)]),
-        _case(
+        case_of(models, "pipeline_two_stage_image", two, {"wide": wide}, [Shown("wide", strength=0.9)]),
+        case_of(
             models,
             "pipeline_keyframes",
             two,
             {"wide": wide, "high": high},
-            [_Shown("wide", append=True), _Shown("high", frame=8, strength=0.8)],
+            [Shown("wide", append=True), Shown("high", frame=8, strength=0.8)],
         ),
-        _case(
+        case_of(
             models,
             "pipeline_retake",
             short | {"retake": {"picture": "clip", "start_seconds": 0.1, "end_seconds": 0.3, "sound_rate": 16000}},
-            {"clip": _smooth(6, 17, 32, 48), "sound": _tones(9600)},
+            {"clip": smooth(6, 17, 32, 48), "sound": tones(9600)},
             [],
         ),
     ]

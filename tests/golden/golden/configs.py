@@ -1,16 +1,16 @@
-"""Tiny models in the shape of the `config` metadata of Lightricks' single files.
+"""Tiny models in the format of the `config` metadata of Lightricks' single files.
 
 That is {transformer, vae, audio_vae, vocoder, scheduler}.
 
-Every key that the released files have is here (the reference configurators insist on many of them), every width is
-tiny, no two widths that could be confused are equal where that was possible, and every feature of the generation is on.
-The (8, 32, 32) compression of the video VAE and the packed 128 channels of the audio latent are those of the released
-models, because the vocoder's input (2 x 64 mel bins) and the hand-over shapes are fixed by them.
+Every key of the released files exists here (the reference configurators require many of them), every width is tiny,
+widths that could be confused differ where possible, and every feature of the generation is on. The video VAE's (8, 32,
+32) compression and the audio latent's 128 packed channels are those of the released models, because the vocoder's input
+(2 x 64 mel bins) and the shapes between modules are fixed by them.
 """
 
 import copy
 
-GEMMA = {  # text_config of Gemma-3, as google/gemma-3-*-it writes it
+GEMMA = {  # Gemma-3's text_config, as in google/gemma-3-*-it
     "attention_bias": False,
     "attention_dropout": 0.0,
     "attn_logit_softcapping": None,
@@ -38,7 +38,7 @@ GEMMA = {  # text_config of Gemma-3, as google/gemma-3-*-it writes it
 
 
 def gemma_file(text: dict, vision: dict) -> dict:
-    """config.json of a text encoder's folder, as Google publishes Gemma-3's."""
+    """Returns the config.json of a text encoder folder, as Google publishes Gemma-3's."""
     return {
         "architectures": ["Gemma3ForConditionalGeneration"],
         "boi_token_index": 6,
@@ -54,7 +54,7 @@ def gemma_file(text: dict, vision: dict) -> dict:
     }
 
 
-_TRANSFORMER = {  # what 2.0 and 2.3 share
+_TRANSFORMER = {  # shared by 2.0 and 2.3
     "_class_name": "AVTransformer3DModel",
     "_diffusers_version": "0.25.1",
     "activation_fn": "gelu-approximate",
@@ -150,7 +150,7 @@ _VAE = {
     "decoder_base_channels": 4,
 }
 
-# The released files say no more than the first four; the rest is the dev schedule as diffusers writes it.
+# The released files contain only the first four; the rest is the dev schedule as diffusers writes it.
 _SCHEDULER = {
     "_class_name": "RectifiedFlowScheduler",
     "_diffusers_version": "0.25.1",
@@ -177,7 +177,8 @@ _GENERATOR_2_3 = {
 
 
 def ltx_2_3() -> dict:
-    """A tiny LTX-2.3 as {"config", "model_version"}: gated attention, prompt AdaLN, v2 decoder, bandwidth extension."""
+    """Returns a tiny LTX-2.3 as {"config", "model_version"}: gated attention, prompt AdaLN, v2 decoder, bandwidth
+    extension."""
     transformer = dict(
         copy.deepcopy(_TRANSFORMER),
         apply_gated_attention=True,
@@ -255,13 +256,13 @@ def ltx_2_3() -> dict:
 
 
 def ltx_2_0() -> dict:
-    """A tiny LTX-2.0 as {"config", "model_version"}: caption projections, v1 decoder, plain vocoder."""
+    """Returns a tiny LTX-2.0 as {"config", "model_version"}: caption projections, v1 decoder, plain vocoder."""
     transformer = dict(
         copy.deepcopy(_TRANSFORMER),
         caption_channels=48,
         connector_num_attention_heads=3,
         connector_attention_head_dim=16,
-    )  # as in the released file, the width is the text encoder's, in 3 (30) heads
+    )  # as in the released file, the text encoder's width, in 3 (30) heads
     vae = dict(
         copy.deepcopy(_VAE),  # no spatial_padding_mode: encoder zeros, decoder reflect
         encoder_blocks=[
@@ -307,7 +308,7 @@ def ltx_2_0() -> dict:
 
 
 def ltx_2_0_small() -> dict:
-    """A still smaller LTX-2.0 for a whole render: one block, one connector layer, the text encoder of models/tiny."""
+    """Returns a smaller LTX-2.0 for a whole render: one block, one connector layer, the text encoder of models/tiny."""
     meta = ltx_2_0()
     config = meta["config"]
     config["transformer"] |= {

@@ -1,12 +1,13 @@
-"""Noise as torch's CPU generator draws it, and Euler steps. Where the references differ: lightricks_cases.py."""
+"""Noise from torch's CPU generator, and Euler steps. Cases in which the references differ are in
+lightricks_cases.py."""
 
 import torch
 from diffusers import FlowMatchEulerDiscreteScheduler
 
 from golden.case import Case
 
-# torch fills 16 elements at a time by Box-Muller (and redoes the last 16 of an uneven size); below 16 it draws
-# them one by one, and an odd count leaves half a pair for the next draw. The draws of a seed follow each other.
+# torch fills 16 elements at a time by Box-Muller (and redoes the last 16 of an uneven size). Below 16 it draws them one
+# by one, and an odd count leaves half a pair for the next draw. All draws of a seed come from one sequence.
 _DRAWS = ((16, 3, 4, 6), (8, 13, 16), (5,), (3,), (15,), (16,), (17,), (1,), (1, 40), (2, 2), (100,))
 _SEEDS = (0, 10, 42, 4294967295, 2**63 - 1)
 
@@ -24,7 +25,7 @@ def _noise() -> Case:
 
 
 def _euler() -> Case:
-    """The loop with explicit sigmas and prescribed velocities; latents float32 throughout."""
+    """The loop with explicit sigmas and given velocities; latents are float32 throughout."""
     sigmas, gen = [1.0, 0.9, 0.725, 0.421875], torch.Generator().manual_seed(71)
     latent = torch.randn(1, 13, 16, generator=gen)
     velocity = torch.randn(len(sigmas), 1, 13, 16, generator=gen)

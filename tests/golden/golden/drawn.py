@@ -1,12 +1,12 @@
-"""Weights that no file holds: drawn from a seed, to the bit the same here and in tests/testing/drawn_checkpoint.cc.
+"""Weights that no file holds: drawn from a seed, bit for bit the same here and in tests/testing/drawn_checkpoint.cc.
 
-One generator, seeded once. Tensors in the order of their whole single-file names; of each, u = torch.rand of its shape
-(float32: the low 24 bits of a draw of mt19937), and the value is centre + width · (2u - 1) in float32, rounded to
-bfloat16, where
+One generator, seeded once, draws all tensors in the order of their full single-file names. For each, u = torch.rand of
+its shape (float32: the low 24 bits of a draw of mt19937), and the value is centre + width · (2u - 1) in float32,
+rounded to bfloat16, where
 
     ….*_norm.weight   centre 1, width 1/4
     other ….weight    centre 0, width sqrt(3 / inputs): variance 1 / inputs
-    all others        centre 0, width 7/8: biases, tables, registers, of variance 1/4
+    all others        centre 0, width 7/8: biases, tables, registers, with variance 1/4
 """
 
 import math
@@ -26,9 +26,9 @@ def _centre_and_width(name: str, shape: torch.Size) -> tuple[float, float]:
 
 
 def draw(modules: dict[str, torch.nn.Module], seed: int, base: str) -> dict:
-    """Draws every tensor of `modules` (keys of layouts.PREFIX) in place; returns what it takes to draw them again.
+    """Draws every tensor of `modules` (keys of layouts.PREFIX) in place. Returns the data needed to draw them again.
 
-    base: path in the repository of a single file that holds every other component of the model.
+    `base` is the path in the repository of a single file that holds all other components of the model.
     """
     tensors = {}
     for kind, module in modules.items():

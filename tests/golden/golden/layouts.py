@@ -1,16 +1,16 @@
-"""Names of the parameters in the Lightricks single-file layout, from those of the reference modules."""
+"""Parameter names of the Lightricks single-file layout, derived from those of the reference modules."""
 
 import re
 
 import torch
 
-PREFIX = {  # what the single file puts before a module's names
+PREFIX = {  # prefix of a module's names in the single file
     "transformer": "model.diffusion_model.",
-    "connectors": "",  # its parts lie in two places, so its names are whole
+    "connectors": "",  # its parts have two prefixes, so its names are complete
     "video_vae": "vae.",
     "audio_vae": "audio_vae.",
     "vocoder": "vocoder.",
-    "latent_upsampler": "",  # a file of its own
+    "latent_upsampler": "",  # a separate file
     "gemma": "",
 }
 
@@ -64,7 +64,7 @@ _RULES = {  # (pattern, replacement), applied in order
 
 
 def single_file_names(module: str, state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The same tensors under the names of the single file, without PREFIX[module]."""
+    """Returns the same tensors under the names of the single file, without PREFIX[module]."""
     levels = 1 + max((int(m[1]) for k in state if (m := re.match(r"encoder\.down_blocks\.(\d+)", k))), default=0)
     renamed = {}
     for name, tensor in state.items():

@@ -1,4 +1,4 @@
-"""Lightricks' own modules, from a checkout of their repository, for the cases where diffusers and Lightricks differ."""
+"""Lightricks' own modules, from a checkout of their repository, for cases in which diffusers and Lightricks differ."""
 
 import json
 import sys
@@ -20,7 +20,7 @@ def enable(checkout: Path) -> None:
 
 
 def build(component: str, metadata: dict) -> torch.nn.Module:
-    """One module in float32 with uninitialised weights. metadata: {"config": {...}, "model_version": ...}."""
+    """Returns one module in float32 with uninitialised weights. metadata: {"config": {...}, "model_version": ...}."""
     from ltx_core.model.audio_vae import model_configurator as audio
     from ltx_core.model.transformer.model_configurator import LTXModelConfigurator
     from ltx_core.model.video_vae import model_configurator as video
@@ -39,7 +39,7 @@ def build(component: str, metadata: dict) -> torch.nn.Module:
     if component == "transformer" and getattr(module, "caption_projection", None) is not None:
         for name in ("caption_projection", "audio_caption_projection"):
             getattr(module, name).to_empty(device="cpu")
-    if component == "audio_decoder":  # sized by `ch` there, which only fits the released size
+    if component == "audio_decoder":  # sized by `ch` there, which only fits the released model
         d = metadata["config"]["audio_vae"]["model"]["params"]["ddconfig"]
         packed = d["z_channels"] * d["mel_bins"] // 2 ** (len(d["ch_mult"]) - 1)
         for name in ("mean-of-means", "std-of-means"):
@@ -47,7 +47,7 @@ def build(component: str, metadata: dict) -> torch.nn.Module:
     return module.float().eval()
 
 
-_KEYS = {  # component: prefixes in the single file, what replaces them
+_KEYS = {  # component: prefixes in the single file, and their replacements
     "transformer": [("model.diffusion_model.", "")],
     "video_decoder": [("vae.decoder.", ""), ("vae.per_channel_statistics.", "per_channel_statistics.")],
     "video_encoder": [("vae.encoder.", ""), ("vae.per_channel_statistics.", "per_channel_statistics.")],
@@ -59,7 +59,7 @@ _KEYS = {  # component: prefixes in the single file, what replaces them
 
 
 def load(component: str, metadata: dict, tensors: dict[str, torch.Tensor]) -> torch.nn.Module:
-    """`tensors` under the whole names of the single file; strict, but for the statistics that nothing reads."""
+    """Loads `tensors`, named as in the single file. Strict, except for the statistics that nothing reads."""
     module, state = build(component, metadata), {}
     for name, tensor in tensors.items():
         if component == "transformer" and "_embeddings_connector." in name:

@@ -1,4 +1,4 @@
-"""Cases from Lightricks' own code, where it differs from diffusers or does what diffusers does not (spec [≠]).
+"""Cases of Lightricks' own code, where it differs from diffusers or does things that diffusers does not (spec [≠]).
 
 The transformer cases share weights and inputs with transformer_2_3 and transformer_2_0.
 """
@@ -11,7 +11,7 @@ from golden.case import Case
 
 
 def _modality(data: dict, stream: str, rows: int, **changes):
-    """data's tensors as Lightricks' Modality; `rows` rows of the batch."""
+    """Returns data's tensors as Lightricks' Modality, with `rows` rows of the batch."""
     from ltx_core.model.transformer.modality import Modality
 
     latent = data[stream][:1].expand(rows, -1, -1)
@@ -79,7 +79,7 @@ def _as_outputs(result: tuple) -> dict:
 
 
 def _frozen_audio(base: Case, model, name: str) -> Case:
-    """Audio-to-video: the audio modality has sigma 0 and timestep 0 on every token, the video one sigma."""
+    """Audio-to-video: audio has sigma 0 and timestep 0 on every token, video has one sigma."""
     data = {k: v[:1] for k, v in base.inputs.items()}
 
     def run(m, data):
@@ -100,8 +100,8 @@ def _frozen_audio(base: Case, model, name: str) -> Case:
 def _guidance_passes(base: Case, model, name: str) -> Case:
     """One batch [uncond, cond, STG on block 1 of both modalities, modality: no AV cross-attention in any block].
 
-    Further outputs: stg_video_only and stg_audio_only [1, ...] perturb one modality's self-attention in block 0;
-    audio_skipped: the audio stream is not updated (skip_step) but still gives keys and values to the video.
+    Additional outputs: stg_video_only and stg_audio_only [1, ...] perturb one modality's self-attention in block 0.
+    audio_skipped: the audio stream is not updated (skip_step) but still provides keys and values for the video.
     """
     from ltx_core.guidance.perturbations import (
         BatchedPerturbationConfig,
@@ -163,12 +163,12 @@ def _guidance_passes(base: Case, model, name: str) -> Case:
 
 
 def _masked(base: Case, model, name: str) -> Case:
-    """Video self-attention with a mask of values in 0..1: the bias is its logarithm, 0 masks wholly."""
+    """Video self-attention with a mask of values in 0..1. The bias is its logarithm; 0 masks completely."""
     data = {k: v[:1] for k, v in base.inputs.items()}
     tokens = data["video"].shape[1]
     gen = torch.Generator().manual_seed(81)
     mask = torch.rand(1, tokens, tokens, generator=gen)
-    mask[:, :, 40:] = 0.0  # the last five tokens are seen by none but themselves
+    mask[:, :, 40:] = 0.0  # only the last five tokens attend to the last five
     mask[:, 40:, 40:] = 1.0
     mask[:, :20, :20] = 1.0
     data["video_attention_mask"] = mask
@@ -190,7 +190,7 @@ def _masked(base: Case, model, name: str) -> Case:
 
 
 def _tiled(base: Case, name: str, shape: tuple[int, int, int], tiles: dict[str, tuple[int, int]]) -> Case:
-    """Tiled decode with blending; out.frames is every 5th row and column of [1, 3, F, H, W]."""
+    """Tiled decode with blending. out.frames is every 5th row and column of [1, 3, F, H, W]."""
     model = lightricks.load("video_decoder", base.meta, _whole_names(base))
     channels = base.meta["config"]["vae"]["latent_channels"]
     latent = torch.randn(1, channels, *shape, generator=torch.Generator().manual_seed(91))
@@ -234,7 +234,7 @@ def _decode_tiled(model, latent: torch.Tensor, tiles: dict) -> dict:
 
 
 def _pattern(frames: int, height: int, width: int) -> torch.Tensor:
-    """[1, 3, frames, height, width]: pixels that a test can make itself, of eight bits in -1..1."""
+    """Returns [1, 3, frames, height, width]: pixels that a test can compute itself, with eight bits in -1..1."""
     f, y, x = torch.meshgrid(*(torch.arange(n) for n in (frames, height, width)), indexing="ij")
     channels = [(7 * x + 13 * y + 29 * f + 85 * c + x * y // 16 + 3 * x * f // 8) % 256 for c in range(3)]
     return torch.stack(channels)[None].float() / 127.5 - 1
@@ -259,14 +259,14 @@ def _encoded_in_tiles(base: Case, name: str, shape: tuple[int, int, int], tiles:
 
 
 def _schedule() -> Case:
-    """sigmas.TOKENS.STEPS: Lightricks' schedule; its pipelines always use 4096 tokens."""
+    """sigmas.TOKENS.STEPS is Lightricks' schedule; its pipelines always use 4096 tokens."""
     from ltx_core.components.schedulers import LTX2Scheduler
 
     def run(*_):
         found = {}
         for tokens in (1536, 4096, 6144, 15360):
             for steps in (1, 2, 8, 30, 40):
-                if steps > 1:  # the stretch of a single step divides by zero
+                if steps > 1:  # stretching a single step would divide by zero
                     found[f"sigmas.{tokens}.{steps}"] = LTX2Scheduler().execute(steps, default_number_of_tokens=tokens)
         return found
 
@@ -274,7 +274,7 @@ def _schedule() -> Case:
 
 
 def _guidance() -> Case:
-    """out.guided.I for parameters.sets[I] = [cfg, stg, modality, rescale]."""
+    """out.guided.I is the result for parameters.sets[I] = [cfg, stg, modality, rescale]."""
     from ltx_core.components.guiders import MultiModalGuider, MultiModalGuiderParams
 
     sets = [

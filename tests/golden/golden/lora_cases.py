@@ -1,4 +1,4 @@
-"""Renders of models/tiny with LoRAs fused into its weights, in both layouts of names."""
+"""Renders of models/tiny with LoRAs fused into its weights, in both naming layouts."""
 
 import torch
 from torch import nn
@@ -7,11 +7,11 @@ from golden import configs, layouts, pipeline_cases, tiny
 from golden.case import Case, Tensors
 
 SEED = 20260201
-STRENGTHS = {"tiny-style": 0.8, "tiny-detail": -0.5}  # of the files tests/golden/data/lora-ID.safetensors
+STRENGTHS = {"tiny-style": 0.8, "tiny-detail": -0.5}  # for the files tests/golden/data/lora-ID.safetensors
 
 
 def _drawn(modules: dict[str, nn.Linear], rank: int, seed: int) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
-    """Factors (down, up) of each, by the diffusers names that `modules` has. Deltas are about a third of the weights."""
+    """Returns factors (down, up) by the diffusers names in `modules`. Deltas are about a third of the weights."""
     gen, found = torch.Generator().manual_seed(seed), {}
     for name, linear in modules.items():
         down = torch.randn(rank, linear.in_features, generator=gen) / linear.in_features**0.5
@@ -25,12 +25,12 @@ def linears(module: nn.Module) -> dict[str, nn.Linear]:
 
 
 def style(transformer: dict[str, nn.Linear]) -> dict:
-    """The factors of lora-tiny-style, which is on all linear layers of the transformer."""
+    """Returns the factors of lora-tiny-style, which covers all linear layers of the transformer."""
     return _drawn(transformer, 2, SEED)
 
 
 def fuse(layers: dict[str, nn.Linear], factors: dict, strength: float) -> None:
-    """W + strength · up · down in float32."""
+    """Adds strength · up · down to W in float32."""
     for name, (down, up) in factors.items():
         layers[name].weight.data += (strength * up.float()) @ down.float()
 

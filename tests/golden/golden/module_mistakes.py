@@ -1,4 +1,4 @@
-"""Mistakes and removed parts of the text, video and audio cases (see sensitivity.py)."""
+"""Mistakes and removed parts for the text, video and audio cases (see sensitivity.py)."""
 
 import torch
 
@@ -19,7 +19,7 @@ def gemma(case) -> None:
     layers, rope = model.layers, model.rotary_emb
     window = model.config.sliding_window
     for off in (-1, 1):
-        # The bound counts the query itself; the mask is built from the model's config.
+        # The bound includes the query itself. The mask is built from the model's config.
         case.mistakes[f"sliding window off by {off}"] = s.broken(
             case, s.swapped(model.config, "sliding_window", window + off)
         )

@@ -14,7 +14,7 @@ _PROMPT = (
     "birds chirping, wind in the leaves; warm colors, volumetric fog, 35mm film grain — 一只红色的狐狸在雪林中奔跑。 🦊"
 )
 _NEGATIVE = "blurry, low quality, watermark, subtitles"
-SAMPLING = {"frame_stride": 3, "context_row_stride": 17}  # what is kept of frames and contexts
+SAMPLING = {"frame_stride": 3, "context_row_stride": 17}  # subset of frames and contexts that is stored
 
 
 def _check_tiny(parts: dict) -> None:
@@ -40,7 +40,7 @@ def pipeline(parts: dict) -> LTX2Pipeline:
 
 
 def _noise(request: dict) -> dict[str, torch.Tensor]:
-    """video_noise, audio_noise: one generator, video first, in the unpacked layouts."""
+    """Returns video_noise and audio_noise from one generator, video first, in the unpacked layouts."""
     frames, height, width = (request["num_frames"] - 1) // 8 + 1, request["height"] // 32, request["width"] // 32
     gen = torch.Generator().manual_seed(int(request["seed"]))
     channels = configs.ltx_2_3()["config"]["transformer"]["in_channels"]
@@ -134,7 +134,7 @@ def _render(pipe: LTX2Pipeline, parameters: dict, request: dict, noise: dict) ->
 
 
 def render_case(pipe: LTX2Pipeline, name: str, request: dict, model: dict) -> Case:
-    """`model`: parameters that say where the weights are, and how SAMPLING differs."""
+    """`model` contains parameters that locate the weights, and deviations from SAMPLING."""
     noise = _noise(request)
     parameters = {"request": request} | model | {"text_encoder": "models/tiny/gemma"} | SAMPLING | model
     case = Case(name, "", None, {}, {}, lambda *_: _render(pipe, parameters, request, noise), {}, parameters)

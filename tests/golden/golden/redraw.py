@@ -1,8 +1,8 @@
-"""Redraws every parameter of a reference module, so that no mistake hides behind an initialisation of ones and zeros.
+"""Redraws every parameter of a reference module, so that no mistake is hidden by an initialisation with ones and zeros.
 
-Norm weights 1 ± 0.3, biases, tables and registers N(0, 0.5), linear and convolution weights scaled by their fan-in so
-that gates and logits stay O(1). Everything is rounded to bfloat16: the files hold bfloat16 weights, and the float32
-reference runs on exactly those values. Deterministic: one generator a module, parameters in their own order.
+Norm weights are 1 ± 0.3; biases, tables and registers N(0, 0.5); linear and convolution weights are scaled by their
+fan-in so that gates and logits stay O(1). Everything is rounded to bfloat16: the files hold bfloat16 weights, and the
+float32 reference uses exactly those values. Deterministic: one generator per module, parameters in their own order.
 """
 
 import torch
@@ -13,7 +13,7 @@ from golden import reference
 
 def _draw(name: str, shape: torch.Size, owner: nn.Module, gen: torch.Generator, gain: float) -> torch.Tensor:
     normal = torch.randn(shape, generator=gen)
-    if name.endswith(("alpha", "beta")):  # of Snake, as logarithms
+    if name.endswith(("alpha", "beta")):  # Snake's, as logarithms
         return 0.3 * normal
     if "norm" in name.split(".")[-2] if "." in name else False:
         spread = 0.6 * torch.rand(shape, generator=gen) - 0.3
@@ -29,7 +29,7 @@ def _draw(name: str, shape: torch.Size, owner: nn.Module, gen: torch.Generator, 
 
 
 def redraw(module: nn.Module, seed: int, gain: float = 1.0, gains: dict[str, float] | None = None) -> nn.Module:
-    """Redraws in place. `gains` scales tensors whose name ends with a key; returns the module."""
+    """Redraws in place and returns the module. `gains` scales tensors whose name ends with a key."""
     gen = torch.Generator().manual_seed(seed)
     owners = dict(module.named_modules())
     with torch.no_grad():
@@ -44,14 +44,14 @@ def redraw(module: nn.Module, seed: int, gain: float = 1.0, gains: dict[str, flo
                 b.copy_(0.3 * torch.randn(b.shape, generator=gen))
             elif name.endswith("latents_std"):
                 b.copy_(0.7 + 0.6 * torch.rand(b.shape, generator=gen))
-        for tensor in module.state_dict().values():  # not the buffers that no file holds: they are computed in float32
+        for tensor in module.state_dict().values():  # excludes buffers that no file holds; they are computed in float32
             if tensor.dtype == torch.float32:
                 tensor.copy_(tensor.bfloat16().float())
     return module
 
 
 def redraw_vocoder(module: nn.Module, config: dict, seed: int) -> nn.Module:
-    """As redraw; the bandwidth extension's bases are real ones, and the clamps bite, but only a little."""
+    """Like redraw, but the bandwidth extension has its real bases, and the clamps have a small effect."""
     extended = "bwe" in config["vocoder"]
     redraw(module, seed, gains={"conv_out.weight": 0.08 if extended else 0.6, "bwe_generator.conv_out.weight": 0.12})
     if extended:

@@ -1,9 +1,9 @@
-"""The reference modules (diffusers, transformers) built from a `config` in the shape of Lightricks' metadata."""
+"""The reference modules (diffusers, transformers), built from a `config` in the format of Lightricks' metadata."""
 
 import math
 
 import torch
-from diffusers.models.autoencoders.autoencoder_kl_ltx2 import AutoencoderKLLTX2Video
+from diffusers.models.autoencoders.autoencoder_kl_ltx2 import AutoencoderKLLTX2Video, LTX2VideoEncoder3d
 from diffusers.models.autoencoders.autoencoder_kl_ltx2_audio import AutoencoderKLLTX2Audio
 from diffusers.models.transformers.transformer_ltx2 import LTX2VideoTransformer3DModel
 from diffusers.pipelines.ltx2.connectors import LTX2TextConnectors
@@ -40,7 +40,7 @@ def transformer(config: dict) -> LTX2VideoTransformer3DModel:
         cross_attn_timestep_scale_multiplier=int(t["av_ca_timestep_scale_multiplier"]),
         rope_type=t["rope_type"],
         use_prompt_embeddings=not t.get("caption_proj_before_connector", False),
-        perturbed_attn=True,  # Lightricks perturbs any generation; without a perturbation nothing changes
+        perturbed_attn=True,  # Lightricks can perturb any generation; it has no effect without a perturbation
     ).eval()
 
 
@@ -89,13 +89,16 @@ def video_vae(config: dict) -> AutoencoderKLLTX2Video:
         width *= p["multiplier"]
         decoder_widths.append(width)
     padding = v.get("spatial_padding_mode")
-    return AutoencoderKLLTX2Video(
+    encoder = {
+        "block_out_channels": tuple(widths),
+        "down_block_types": ("LTX2VideoDownBlock3D",) * len(down),
+        "layers_per_block": tuple(p["num_layers"] for name, p in v["encoder_blocks"] if name == "res_x"),
+        "spatio_temporal_scaling": (True,) * len(down),
+        "downsample_type": tuple(_STRIDE[name] for name, _ in down),
+        "patch_size": v["patch_size"],
+    }
+    vae = AutoencoderKLLTX2Video(
         latent_channels=v["latent_channels"],
-        block_out_channels=tuple(widths),
-        down_block_types=("LTX2VideoDownBlock3D",) * len(down),
-        layers_per_block=tuple(p["num_layers"] for name, p in v["encoder_blocks"] if name == "res_x"),
-        spatio_temporal_scaling=(True,) * len(down),
-        downsample_type=tuple(_STRIDE[name] for name, _ in down),
         decoder_block_out_channels=tuple(decoder_widths),
         decoder_layers_per_block=tuple(p["num_layers"] for name, p in v["decoder_blocks"] if name == "res_x"),
         decoder_spatio_temporal_scaling=(True,) * len(up),
@@ -103,13 +106,20 @@ def video_vae(config: dict) -> AutoencoderKLLTX2Video:
         upsample_type=tuple(_STRIDE[name] for name, _ in reversed(up)),
         upsample_residual=tuple(p.get("residual", False) for _, p in up),
         upsample_factor=tuple(p["multiplier"] for _, p in up),
-        patch_size=v["patch_size"],
         decoder_causal=False,
         encoder_spatial_padding_mode=padding or "zeros",
         decoder_spatial_padding_mode=padding or "reflect",
         spatial_compression_ratio=32,
         temporal_compression_ratio=8,
-    ).eval()
+        **encoder,
+    )
+    if v["encoder_base_channels"] != v["latent_channels"]:  # the class confuses the two
+        conv_out = vae.encoder.conv_out
+        vae.encoder = LTX2VideoEncoder3d(
+            out_channels=v["encoder_base_channels"], spatial_padding_mode=padding or "zeros", **encoder
+        )
+        vae.encoder.conv_out = conv_out
+    return vae.eval()
 
 
 def audio_vae(config: dict) -> AutoencoderKLLTX2Audio:
@@ -125,7 +135,8 @@ def audio_vae(config: dict) -> AutoencoderKLLTX2Audio:
         mel_bins=d["mel_bins"],
         double_z=d["double_z"],
     ).eval()
-    # The statistics are those of the packed latent; the reference sizes them by `ch`, right only for the released size.
+    # The statistics are those of the packed latent; the reference sizes them by `ch`, which only fits the released
+    # model.
     packed = d["z_channels"] * d["mel_bins"] // 2 ** (len(d["ch_mult"]) - 1)
     vae.latents_mean, vae.latents_std = torch.zeros(packed), torch.ones(packed)
     return vae
@@ -147,7 +158,7 @@ def _generator(g: dict) -> dict:
 
 
 def vocoder(config: dict) -> LTX2Vocoder | LTX2VocoderWithBWE:
-    """2.3: with Lightricks' clamp of the base waveform, which diffusers leaves out."""
+    """For 2.3, with Lightricks' clamp of the base waveform, which diffusers omits."""
     v = config["vocoder"]
     if "bwe" not in v:
         return LTX2Vocoder(**_generator(v)).eval()
@@ -172,9 +183,11 @@ def gemma(text_config: dict, vision_config: dict) -> Gemma3ForConditionalGenerat
 
 
 def stft_bases(n_fft: int, mel_bins: int, sample_rate: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """(forward basis [2·freqs, 1, n_fft], inverse basis of the same shape, mel basis [mel_bins, freqs]), float32.
+    """Returns (forward basis [2·freqs, 1, n_fft], inverse basis with the same shape, mel basis [mel_bins, freqs]),
+    float32.
 
-    DFT rows (real, then imaginary) times a periodic Hann window; the mel bank has Slaney's scale and area norm.
+    The bases are DFT rows (real, then imaginary) times a periodic Hann window; the mel bank has Slaney's scale and area
+    norm.
     """
     n = torch.arange(n_fft, dtype=torch.float64)
     freqs = n_fft // 2 + 1

@@ -1,4 +1,4 @@
-"""Models with the released head sizes, 128 of video and 64 of audio, two heads each; weights drawn (drawn.py).
+"""Models with the released head sizes (video 128, audio 64), two heads each, with drawn weights (drawn.py).
 
 released_heads_*: the four passes of the default guidance through two blocks. pipeline_released_heads_*: whole renders.
 """
@@ -13,7 +13,7 @@ from golden import sensitivity as s
 from golden.case import Case
 
 _GRID = (2, 3, 5)  # latent frames, height, width: 30 tokens
-_TEXT_ROWS = 128  # of the whole renders: model_max_length of the text encoder's folder
+_TEXT_ROWS = 128  # of the whole renders: model_max_length of the text encoder folder
 _HEADS = {
     "num_layers": 2,
     "num_attention_heads": 2,
@@ -32,7 +32,7 @@ _CONNECTOR_HEADS = {
 
 
 def _forward(model, data: dict, stg_blocks: list[int]) -> dict:
-    """Velocities of [uncond, cond, STG, isolated modalities] and, as taps, the streams after block 0."""
+    """Returns velocities of [uncond, cond, STG, isolated modalities] and, as taps, the streams after block 0."""
     outputs, taps = [], {"video": [], "audio": []}
 
     def keep(_module, _args, output):
@@ -68,7 +68,7 @@ def _forward(model, data: dict, stg_blocks: list[int]) -> dict:
 
 
 def _normalised_per_head(norm, heads: int):
-    """The norm's mean square is taken within each head."""
+    """Takes the norm's mean square within each head."""
 
     @contextlib.contextmanager
     def manager() -> Iterator[None]:

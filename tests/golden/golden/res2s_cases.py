@@ -1,16 +1,16 @@
-"""The res_2s loop of Lightricks with prescribed predictions: noise of its own generators, masks, and the rounds."""
+"""Lightricks' res_2s loop with given predictions: noise from its own generators, masks, and the rounds."""
 
 import torch
 
 from golden import sensitivity
 from golden.case import Case, Tensors
 
-# Steps with the hundred rounds (small, above 0.03) and without; a first level like that of the dev schedule.
+# Steps with the hundred rounds (small, above 0.03) and without; the first level is similar to the dev schedule's.
 _SIGMAS = [0.99999982, 0.9, 0.7, 0.3, 0.04, 0.028, 0.0]
 
 
 def _prediction(z: torch.Tensor, target: torch.Tensor, sigma: float) -> torch.Tensor:
-    """A clean latent that depends on all it is given."""
+    """Returns a clean latent that depends on all arguments."""
     return (1 - 0.3 * sigma) * target + 0.2 * torch.tanh(z.float()) + 0.1 * sigma
 
 

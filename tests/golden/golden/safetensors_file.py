@@ -1,4 +1,4 @@
-"""Writes safetensors whose bytes depend on nothing but the contents (the usual writer orders metadata at random)."""
+"""Writes safetensors files whose bytes depend only on their contents (the usual writer orders metadata randomly)."""
 
 import json
 from pathlib import Path
@@ -40,7 +40,7 @@ def save(tensors: dict[str, torch.Tensor], path: Path, metadata: dict[str, str])
 
 
 def replace_metadata(path: Path, metadata: dict[str, str]) -> None:
-    """Of a file that save() wrote; its tensors keep their bytes."""
+    """Replaces the metadata of a file written by save(). The bytes of its tensors do not change."""
     content = path.read_bytes()
     begin = 8 + int.from_bytes(content[:8], "little")
     header = json.loads(content[8:begin]) | {"__metadata__": dict(sorted(metadata.items()))}

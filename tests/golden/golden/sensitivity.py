@@ -1,7 +1,7 @@
-"""Is a case able to see a mistake?
+"""Can a case detect a mistake?
 
-Every known mistake and every removed part must move the outputs by far more than the tolerance with which the C++ tests
-compare, or the case is refused.
+Every known mistake and every removed part must change the outputs by far more than the tolerance of the C++ tests, or
+the case is rejected.
 
 A mistake is a function without arguments that returns the outputs of the broken reference; `broken` makes one.
 """
@@ -40,7 +40,7 @@ def _hook(register, function) -> Iterator[None]:
 
 
 def output_of(module: nn.Module, change: Callable) -> Callable:
-    """change(output) replaces what the module returns."""
+    """change(output) replaces the module's output."""
     return lambda: _hook(module.register_forward_hook, lambda _m, _a, output: change(output))
 
 
@@ -50,12 +50,12 @@ def input_of(module: nn.Module, change: Callable) -> Callable:
 
 
 def removed(module: nn.Module) -> Callable:
-    """The module returns zeros."""
+    """Makes the module return zeros."""
     return output_of(module, torch.zeros_like)
 
 
 def swapped(owner: object, name: str, value) -> Callable:
-    """owner.name is `value` meanwhile."""
+    """Sets owner.name to `value` temporarily."""
 
     @contextlib.contextmanager
     def manager() -> Iterator[None]:
@@ -70,7 +70,7 @@ def swapped(owner: object, name: str, value) -> Callable:
 
 
 def constant(parameter: torch.Tensor, value: float) -> Callable:
-    """Every element of the parameter is `value` meanwhile."""
+    """Sets every element of the parameter to `value` temporarily."""
 
     @contextlib.contextmanager
     def manager() -> Iterator[None]:
@@ -85,7 +85,7 @@ def constant(parameter: torch.Tensor, value: float) -> Callable:
 
 
 def moved(outputs: dict, other: dict) -> float:
-    """The largest relative L2 change of any output (taps do not count)."""
+    """Returns the largest relative L2 change of any output (taps do not count)."""
     changes = [
         float((other[k] - v).norm() / v.norm())
         for k, v in outputs.items()

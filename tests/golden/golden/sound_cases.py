@@ -1,7 +1,8 @@
-"""Renders of models/tiny for a given sound, and of sound alone, through Lightricks' denoising loop and denoisers.
+"""Renders of models/tiny for a given sound, and of sound without video, through Lightricks' denoising loop and
+denoisers.
 
-ltx_pipelines/a2vid_two_stage.py and t2a_one_stage.py, in float32 and with the noise of diffusers' pipelines: the first
-stage's drawn in the latent's own layout, the second's packed, and none for what is given.
+Follows ltx_pipelines/a2vid_two_stage.py and t2a_one_stage.py in float32, with the noise of diffusers' pipelines: the
+first stage's is drawn in the latent's own layout, the second's packed, and none for a given modality.
 """
 
 from collections.abc import Callable
@@ -16,7 +17,7 @@ _UPSAMPLER, _LORA = "upsampler-tiny-x2.safetensors", "lora-tiny-style.safetensor
 
 
 def _sound(samples: int) -> torch.Tensor:
-    """[2, samples]: a rising tone on one side, two steady ones on the other."""
+    """Returns [2, samples]: a rising tone in one channel, two steady ones in the other."""
     t = torch.arange(samples, dtype=torch.float64) / RATE
     left = torch.sin(2 * torch.pi * (200 + 1500 * t) * t)
     right = 0.6 * torch.sin(2 * torch.pi * 330 * t) + 0.4 * torch.sin(2 * torch.pi * 2750 * t)
@@ -24,7 +25,7 @@ def _sound(samples: int) -> torch.Tensor:
 
 
 class _Run:
-    """What a run consists of, and what the mistakes change."""
+    """One run. The mistakes change its fields and methods."""
 
     def __init__(self, request: dict) -> None:
         self.request, self.meta = request, configs.ltx_2_3()
@@ -35,7 +36,7 @@ class _Run:
         self.latents = round(request["num_frames"] / request["frame_rate"] * 25)
 
     def contexts(self) -> tuple[dict, dict]:
-        """Of the prompt and of the negative prompt: {"video", "audio"}."""
+        """Returns {"video", "audio"} for the prompt and for the negative prompt."""
         prompts = [self.request["prompt"], self.request.get("negative_prompt", "")]
         embeds, mask, _, _ = self.pipe.encode_prompt(prompts, do_classifier_free_guidance=False, max_sequence_length=1024)
         video, audio, _ = self.pipe.connectors(embeds, mask, padding_side="left")
@@ -53,12 +54,12 @@ class _Run:
         return X0Model(lightricks.load("transformer", self.meta, tensors))
 
     def heard(self, sound: torch.Tensor) -> torch.Tensor:
-        """The samples that the clip hears, as decode_audio_from_file cuts them."""
+        """Returns the samples for the clip, cut as by decode_audio_from_file."""
         begin = round(self.request["audio"]["start_seconds"] * RATE) + self.sound_shift
         return sound[:, begin : begin + round(self.request["num_frames"] / self.request["frame_rate"] * RATE)]
 
     def encoded(self, heard: torch.Tensor) -> torch.Tensor:
-        """[1, 8, latents, 16], normalised."""
+        """Returns [1, 8, latents, 16], normalised."""
         from ltx_core.model.audio_vae.ops import AudioProcessor
         from ltx_core.types import Audio
 
@@ -70,7 +71,7 @@ class _Run:
         return packed.unflatten(2, (8, 16)).transpose(1, 2)[:, :, : self.latents].contiguous()
 
     def stage(self, transformer, denoiser, sigmas, size, video=None, audio=None):
-        """One DiffusionStage, of video [1, C, F, H, W] and audio [1, 8, T, 16] as they begin; None: absent."""
+        """Runs one DiffusionStage from its initial video [1, C, F, H, W] and audio [1, 8, T, 16]; None: absent."""
         from ltx_core.components.diffusion_steps import EulerDiffusionStep
         from ltx_core.components.patchifiers import AudioPatchifier, VideoLatentPatchifier
         from ltx_core.tools import AudioLatentTools, VideoLatentTools
@@ -248,7 +249,7 @@ def cases() -> list[Case]:
         ),
         _case("pipeline_sound_alone", alone, lambda r, _: _sound_alone(r), {}, {}),
     ]
-    cases[1].removed = {}  # the second stage has no guidance, and leaves little of the first's
+    cases[1].removed = {}  # the second stage has no guidance, and hides most of the first's
     cases[1].mistakes["the second stage hears nothing"] = _second_stage_deaf(two, sound["sound"], stride)
     return cases
 

@@ -1,4 +1,4 @@
-"""Gemma-3 hidden states, the tokenizer's ids, feature extractors with connectors."""
+"""Gemma-3 hidden states, token ids of the tokenizer, and feature extractors with connectors."""
 
 import copy
 import random
@@ -108,7 +108,7 @@ _SNIPPETS = (
 
 
 def lines() -> list[str]:
-    """Generated text of many kinds; nothing of it is stripped, because stripping is the pipeline's business."""
+    """Returns generated text of many kinds. It is not stripped, because the pipeline does that."""
     rng = random.Random(20260102)
     corpus, weights = tokenizer.training_text(600), [w for w, _ in _CHARACTERS]
 

@@ -1,4 +1,4 @@
-"""models/tiny: the modules of the committed random-weight LTX-2.3, built again from their seeds."""
+"""models/tiny: the modules of the committed random-weight LTX-2.3, rebuilt from their seeds."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ VISION = {
 
 
 def modules(config: dict, seed: int = SEED) -> dict[str, torch.nn.Module]:
-    """The five components of the single file with redrawn weights."""
+    """Returns the five components of the single file with redrawn weights."""
     text = configs.GEMMA
     decoder = {"decoder.conv_out.conv.weight": 0.3}
     return {
@@ -37,12 +37,12 @@ def modules(config: dict, seed: int = SEED) -> dict[str, torch.nn.Module]:
 
 
 def single_file(parts: dict[str, torch.nn.Module]) -> dict[str, torch.Tensor]:
-    """The file's tensors, from what modules() returned."""
+    """Returns the file's tensors, given the result of modules()."""
     tensors = {}
     for name, module in parts.items():
         state = layouts.single_file_names(name, module.state_dict())
         tensors |= {layouts.PREFIX[name] + key: value.bfloat16() for key, value in state.items()}
-    stats = "vae.per_channel_statistics."  # statistics that the published files hold and nothing reads
+    stats = "vae.per_channel_statistics."  # statistics that the published files contain and nothing reads
     std = tensors[stats + "std-of-means"]
     tensors[stats + "mean-of-stds"] = std * 0.1
     tensors[stats + "mean-of-stds_over_std-of-means"] = torch.full_like(std, 0.1)

@@ -116,7 +116,7 @@ _SCRIPTS = (
 
 
 def training_text(lines: int = 4000) -> list[str]:
-    """Prompt-like sentences from a seeded grammar; the same on every machine."""
+    """Returns prompt-like sentences from a seeded grammar; identical on every machine."""
     rng = random.Random(20260101)
     text = []
     for i in range(lines):
@@ -133,9 +133,9 @@ def training_text(lines: int = 4000) -> list[str]:
 
 
 def train(text: list[str] | None = None) -> bytes:
-    """The bytes of tokenizer.model: BPE, byte fallback, split digits, identity normalisation, no dummy prefix.
+    """Returns the bytes of tokenizer.model: BPE, byte fallback, split digits, identity normalisation, no dummy prefix.
 
-    text: lines to learn from; default training_text().
+    `text` is the training text; default training_text().
     """
     model = io.BytesIO()
     spm.SentencePieceTrainer.train(
@@ -170,7 +170,7 @@ def train(text: list[str] | None = None) -> bytes:
 
 
 def settings(model: bytes) -> dict:
-    """tokenizer_config.json as published with Gemma-3, for the pieces of `model`."""
+    """Returns tokenizer_config.json as published with Gemma-3, for the pieces of `model`."""
     return {
         "add_bos_token": True,
         "add_eos_token": False,
@@ -189,7 +189,7 @@ def settings(model: bytes) -> dict:
 
 
 def added_tokens(model: bytes) -> dict[str, dict]:
-    """`added_tokens_decoder` of tokenizer_config.json, as published: {id: {content, special, ...}}."""
+    """Returns `added_tokens_decoder` of tokenizer_config.json, as published: {id: {content, special, ...}}."""
     proto = sentencepiece_model_pb2.ModelProto.FromString(model)
     kinds = sentencepiece_model_pb2.ModelProto.SentencePiece
     special = (kinds.CONTROL, kinds.UNKNOWN)

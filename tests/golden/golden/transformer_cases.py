@@ -21,7 +21,7 @@ _SUBLAYERS = (
 
 
 def taps() -> dict[str, str]:
-    """Submodule of the diffusers transformer -> tap: step embeddings, every sublayer of block 0."""
+    """Returns submodule of the diffusers transformer -> tap: step embeddings, every sublayer of block 0."""
     found = {
         "proj_in": "video.patchify",
         "audio_proj_in": "audio.patchify",
@@ -57,7 +57,8 @@ def inputs(t: dict, sigma: float, batch: int, seed: int, fps: float, model, grid
 
 
 def forward(model, data: dict) -> dict:
-    """Velocities; taps: the streams after every block, the RoPE tables [1, heads, tokens, head_dim / 2]."""
+    """Returns velocities and, as taps, the streams after every block and the RoPE tables [1, heads, tokens, head_dim /
+    2]."""
     found, handles = {}, []
     for i, block in enumerate(model.transformer_blocks):
 

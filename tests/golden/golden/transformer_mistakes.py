@@ -1,4 +1,5 @@
-"""The mistakes of docs/model.md "Known mistakes" that a transformer case must catch, and the parts that it must miss when they are gone."""
+"""The mistakes of docs/model.md "Known mistakes" that a transformer case must detect, and the parts whose removal it
+must detect."""
 
 import contextlib
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ _SUBLAYERS = (
 
 
 def _without_causal_fix(case) -> dict:
-    """Positions as if every latent frame spanned eight pixel frames, the first one too."""
+    """Positions as if every latent frame spanned eight pixel frames, including the first."""
     fps = case.parameters["fps"]
     video, audio = case.inputs["video_positions"].clone(), case.inputs["audio_positions"].clone()
     frames, height, width = case.parameters["grid"]
@@ -79,7 +80,7 @@ def _updated_video(block):
 
 
 def attach(case) -> None:
-    """For a case whose module is diffusers' transformer."""
+    """Adds the mistakes to a case whose module is diffusers' transformer."""
     model, blocks = case.module, list(case.module.transformer_blocks)
     attentions = [m for n, m in model.named_modules() if n.endswith(("attn1", "attn2", "_attn"))]
     gates = [model.av_cross_attn_video_a2v_gate, model.av_cross_attn_audio_v2a_gate]

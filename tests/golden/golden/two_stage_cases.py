@@ -1,4 +1,4 @@
-"""Renders of models/tiny in two stages: noise at half the size, an upsampler, and the last noise levels at the whole size."""
+"""Renders of models/tiny in two stages: noise at half size, an upsampler, and the last noise levels at full size."""
 
 import json
 from collections.abc import Callable
@@ -35,7 +35,7 @@ def upsampler() -> LTX2LatentUpsamplerModel:
 
 
 class _Stages:
-    """Both transformers, and what the mistakes change."""
+    """Both transformers, and settings that the mistakes change."""
 
     def __init__(self, request: dict, distilled: tuple[float, float]) -> None:
         self.request, self.distilled = request, distilled
@@ -50,7 +50,7 @@ class _Stages:
         return pipeline_cases.pipeline(self.parts | {"transformer": transformer})
 
     def _run(self, strength: float, generator: torch.Generator, seen: Tensors, **options):
-        """What a stage of the pipeline returns; its normalised latents are in `seen`."""
+        """Runs a stage of the pipeline and returns its result. Stores its normalised latents in `seen`."""
         pipe = self._pipe(strength)
         denormalise_video, denormalise_audio = pipe._denormalize_latents, pipe._denormalize_audio_latents
 

@@ -1,4 +1,4 @@
-"""The latent upsamplers: sides x2 (plain, rational, every frame on its own), sides x1.5, frames x2."""
+"""The latent upsamplers: x2 in space (plain, rational, per frame), x1.5 in space, x2 in time."""
 
 import torch
 from diffusers.pipelines.ltx2.latent_upsampler import LTX2LatentUpsamplerModel
@@ -19,7 +19,7 @@ _CONFIG = {
     "rational_resampler": False,
 }
 _RATIONAL = {"rational_resampler": True}
-_TINY = {  # of so many channels as the latents of models/tiny: seed, shape, changes
+_TINY = {  # with as many channels as the latents of models/tiny: seed, shape, changes
     "upsampler_x1_5": (83, (2, 4, 6), _RATIONAL | {"in_channels": 16, "spatial_scale": 1.5}),
     "upsampler_temporal_x2": (
         84,
@@ -106,7 +106,7 @@ def _case(name: str, seed: int, shape: tuple[int, int, int], **changes) -> Case:
 
 
 def tiny(name: str) -> LTX2LatentUpsamplerModel:
-    """The module of a case that is made for the latents of models/tiny."""
+    """Returns the module of a case for the latents of models/tiny."""
     seed, _, changes = _TINY[name]
     return _model(_CONFIG | changes, seed)
 

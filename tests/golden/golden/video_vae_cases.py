@@ -7,13 +7,14 @@ from golden.case import Case
 
 
 def decode(vae, latent: torch.Tensor) -> dict:
-    """latent: in the transformer's normalised space; the statistics are applied first, as Lightricks' decoder does."""
+    """`latent` is in the transformer's normalised space; the statistics are applied first, as in Lightricks'
+    decoder."""
     z = latent * vae.latents_std.view(1, -1, 1, 1, 1) + vae.latents_mean.view(1, -1, 1, 1, 1)
     return {"tap.denormalised": z, "frames": vae.decode(z).sample}
 
 
 def taps(vae) -> dict[str, str]:
-    """Every stage, numbered as in the single file: decoder.up_blocks.0 is the mid block."""
+    """Returns a tap for every stage, numbered as in the single file: decoder.up_blocks.0 is the mid block."""
     found = {"decoder.conv_in": "conv_in", "decoder.mid_block": "up_blocks.0"}
     for i in range(len(vae.decoder.up_blocks)):
         found[f"decoder.up_blocks.{i}.upsamplers.0"] = f"up_blocks.{2 * i + 1}"
@@ -29,7 +30,7 @@ def _case(name: str, meta: dict, seed: int, shape: tuple[int, int, int]) -> Case
         1, meta["config"]["vae"]["latent_channels"], *shape, generator=torch.Generator().manual_seed(seed + 1)
     )
     all_taps = taps(vae)
-    late = [t for t in all_taps.values() if t.startswith("up_blocks.")][-3:]  # large, and their errors show in `frames`
+    late = [t for t in all_taps.values() if t.startswith("up_blocks.")][-3:]  # large; their errors show in `frames`
     kept = {m: t for m, t in all_taps.items() if t not in late}
     case = Case(
         name,

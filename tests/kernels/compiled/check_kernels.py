@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Holds what nvcc made of one file of kernels against its section of budgets.txt; a sentence per violation.
+"""Checks nvcc's result for one file of kernels against its section of budgets.txt; prints a sentence per violation.
 
     python3 tests/kernels/compiled/check_kernels.py --library build/cuda/kernels/libkinora_kernels.a --file row_norm \\
         --architecture sm_90a --occupancy build/cuda/tests/kernels/compiled/occupancy \\
         --cuobjdump …/cuobjdump --nvdisasm …/nvdisasm [--measure | --markdown | --expect FILE]
 
---measure prints each kernel as a row of budgets.txt would have it, --markdown as docs/performance.md has it; neither
-fails where there is no row. --expect FILE: what must be violated, a pattern per line, and nothing else. Exit status: 0, 1 after a violation, 77 where the disassembler is not installed.
+--measure prints each kernel as a row of budgets.txt, --markdown as a row of docs/performance.md; neither fails if a row
+is missing. --expect FILE contains one pattern per expected violation; there must be no others. Exit status: 0, 1 after a
+violation, 77 if the disassembler is not installed.
 """
 
 import argparse
@@ -26,7 +27,7 @@ COLUMNS = ("threads", "dynamic", "registers", "shared", "blocks", "loads", "stor
 
 @dataclass
 class Budget:
-    """A row of budgets.txt; None where it says '-'."""
+    """A row of budgets.txt; None for '-'."""
 
     pattern: str
     line: int
@@ -59,7 +60,7 @@ def budget_of(kernel: Kernel, budgets: list[Budget]) -> Budget | None:
 
 
 def blocks_of(occupancy: Path, architecture: str, kernels: list[tuple[Kernel, int, int]]) -> list[int]:
-    """Blocks per multiprocessor of kernels with (threads, bytes of dynamic shared memory)."""
+    """Returns blocks per multiprocessor for kernels with (threads, bytes of dynamic shared memory)."""
     number = architecture.removeprefix("sm_").rstrip("af")
     lines = [f"{number} {threads} {k.registers} {k.shared} {dynamic}" for k, threads, dynamic in kernels]
     result = subprocess.run([occupancy], input="\n".join(lines), check=True, capture_output=True, text=True)
@@ -106,7 +107,7 @@ def check(kernels: list[Kernel], budgets: list[Budget], file: str, args: argpars
 
 
 def unlike(found: list[str], patterns: list[str]) -> list[str]:
-    """What was found and not expected, and the reverse."""
+    """Returns findings that were not expected, and expected ones that were not found."""
     matches = [[fnmatch.fnmatchcase(what, f"*{pattern}*") for pattern in patterns] for what in found]
     wrong = [f"not expected: {what}" for what, row in zip(found, matches, strict=True) if not any(row)]
     missed = [i for i in range(len(patterns)) if not any(row[i] for row in matches)]
@@ -114,7 +115,7 @@ def unlike(found: list[str], patterns: list[str]) -> list[str]:
 
 
 def show(kernels: list[Kernel], budgets: list[Budget], file: str, args: argparse.Namespace) -> None:
-    """One line per kernel, by name."""
+    """Prints one line per kernel, ordered by name."""
     shapes = []
     for kernel in sorted(kernels, key=lambda k: k.name):
         budget = budget_of(kernel, budgets)

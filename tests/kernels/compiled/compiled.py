@@ -1,4 +1,5 @@
-"""What nvcc made of kernels: registers, shared memory, local memory and accesses to global memory, from an object file.
+"""Reads nvcc's results for kernels from an object file: registers, shared memory, local memory, accesses to global
+memory.
 
 Needs cuobjdump and nvdisasm of CUDA's toolkit (scripts/install-deps --cuda=nvcc) and c++filt.
 """
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 WIDE_BITS = 128
-# Shared memory that cuobjdump counts from this architecture on where a kernel uses any: the driver's own.
+# From this architecture on, cuobjdump counts the driver's own shared memory for kernels that use any.
 RESERVED_SHARED, RESERVED_SINCE = 1024, 90
 
 
@@ -19,7 +20,7 @@ class Kernel:
     name: str  # without namespaces and parameters; types as f32, bf16; enumerators as their numbers
     registers: int = 0
     shared: int = 0  # bytes, static
-    local: int = 0  # bytes of stack, and loads and stores of local memory: spilled registers, or arrays that have none
+    local: int = 0  # bytes of stack, and accesses to local memory: spilled registers, or arrays without registers
     loads: list[int] = field(default_factory=list)  # bits, one per instruction that reads global memory
     stores: list[int] = field(default_factory=list)
 
@@ -31,7 +32,7 @@ class Kernel:
 
 
 def short_name(demangled: str) -> str:
-    """`void a::(anonymous namespace)::F<float, (a::Kind)2>(a::G)` is F<f32,2>."""
+    """`void a::(anonymous namespace)::F<float, (a::Kind)2>(a::G)` becomes F<f32,2>."""
     name = demangled.removeprefix("void ")
     name = re.sub(r"\((?:\w+::)*\w+\)(-?\d+)", r"\1", name)
     name = re.sub(r"\(anonymous namespace\)::|\b[A-Za-z_]\w*::", "", name)
@@ -50,7 +51,7 @@ class Disassembler:
         return subprocess.run(command, env=self.environment, check=True, capture_output=True, text=True).stdout
 
     def kernels(self, file: Path, architecture: str) -> list[Kernel]:
-        """All of `file` that were compiled for `architecture`, as sm_90a."""
+        """Returns all kernels in `file` that were compiled for `architecture`, e.g. sm_90a."""
         found = self.resources(file, architecture)
         function = None
         for line in self.run(architecture, "--dump-sass", file).splitlines():
@@ -79,7 +80,7 @@ def count(instruction: str, kernel: Kernel) -> None:
     bits = widths[0] if widths else 32
     if operation in ("LDL", "STL"):
         kernel.local += bits // 8
-    elif operation in ("LDG", "LD", "LDGSTS"):  # LD and ST: to memory that the compiler could not tell to be global
+    elif operation in ("LDG", "LD", "LDGSTS"):  # LD and ST: the compiler could not prove that the memory is global
         kernel.loads.append(bits)
     elif operation in ("STG", "ST"):
         kernel.stores.append(bits)

@@ -1,15 +1,15 @@
-// Blocks per multiprocessor, by the toolkit's own rules and without a device. Reads lines of five numbers: architecture
-// (80, 90, …), threads of a block, registers of a thread, bytes of static and of dynamic shared memory; answers each
-// with the number of blocks, 0 if not even one fits.
+// Computes blocks per multiprocessor with the toolkit's own rules, without a device. Reads lines of five numbers:
+// architecture (80, 90, …), threads per block, registers per thread, bytes of static and of dynamic shared memory.
+// Prints the number of blocks for each line, 0 if none fits.
 #include <cuda_occupancy.h>
 
 #include <cstdio>
 
 namespace {
 
-// As NVIDIA's programming guide lists them by compute capability.
+// From NVIDIA's programming guide, by compute capability.
 struct Architecture {
-  int number, threads;                         // of a multiprocessor
+  int number, threads;                         // threads per multiprocessor
   size_t block_shared, multiprocessor_shared;  // KiB
 };
 constexpr Architecture kArchitectures[] = {

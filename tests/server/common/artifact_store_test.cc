@@ -1,6 +1,7 @@
 #include "server/common/artifact_store.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
@@ -27,7 +28,7 @@ TEST(DirectoryArtifactStore, WhatIsPutIsReadBackInPiecesWithItsDigest) {
   WriteFile(temporary, "hello world");
   KINORA_ASSERT_OK_AND_ASSIGN(const StoredFile stored, store->Put("job/1/video.mp4", temporary));
   EXPECT_EQ(stored.bytes, 11);
-  EXPECT_EQ(stored.sha256, "b94d27b9934d3e08a52e52d7da7dabfac484efe37a5380ee9088f7ace2efcde9");  // of sha256sum
+  EXPECT_EQ(stored.sha256, "b94d27b9934d3e08a52e52d7da7dabfac484efe37a5380ee9088f7ace2efcde9");  // from sha256sum
   EXPECT_FALSE(std::filesystem::exists(temporary));
 
   KINORA_ASSERT_OK_AND_ASSIGN(auto reader, store->Open("job/1/video.mp4"));
@@ -61,7 +62,7 @@ TEST(DirectoryArtifactStore, DeleteTakesAllAttemptsOfAJobAndNothingElse) {
   EXPECT_THAT(store->Open("job/1/a"), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(store->Open("job/2/b"), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(store->Open("job2/1/c"), IsOk());
-  EXPECT_THAT(store->Delete("job"), IsOk());  // again
+  EXPECT_THAT(store->Delete("job"), IsOk());  // a second time
 }
 
 TEST(DirectoryArtifactStore, KeysCannotLeaveTheDirectory) {
@@ -86,6 +87,32 @@ TEST(DirectoryArtifactStore, UnfinishedFilesOfACrashAreRemovedAtTheNextStart) {
   WriteFile(temporary, "half");
   EXPECT_THAT(store->RemoveUnfinished(), IsOk());
   EXPECT_FALSE(std::filesystem::exists(temporary));
+}
+
+TEST(DirectoryArtifactStore, AFifoIsNoArtifactAndHoldsNobodyUp) {
+  TemporaryDirectory directory;
+  auto store = OpenStore(directory.File("artifacts"));
+  ASSERT_EQ(mkfifo(directory.File("artifacts/fifo").c_str(), 0600), 0);
+  EXPECT_THAT(store->Open("fifo"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("not a file")));
+  EXPECT_THAT(store->Put("key", directory.File("artifacts/fifo")), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(store->Delete("fifo"), IsOk());
+}
+
+TEST(DirectoryArtifactStore, AStartRemovesNothingThatALinkLeadsToAndNothingOfAnotherForm) {
+  TemporaryDirectory directory, elsewhere;
+  auto store = OpenStore(directory.File("artifacts"));
+  const std::vector<std::string> others = {"notes", "1-notes", "1-2", "a-1-b", "-1-b", "1-2-.hidden"};
+  for (const std::string& name : others) WriteFile(directory.File("artifacts/.tmp/" + name), "mine");
+  EXPECT_THAT(store->RemoveUnfinished(), IsOk());
+  for (const std::string& name : others) EXPECT_EQ(ReadFile(directory.File("artifacts/.tmp/" + name)), "mine");
+
+  std::filesystem::remove_all(directory.File("artifacts/.tmp"));
+  std::filesystem::create_directory_symlink(elsewhere.path(), directory.File("artifacts/.tmp"));
+  const std::string name = absl::StrCat(getpid(), "-0-job_1_video.mp4");
+  WriteFile(elsewhere.File(name), "mine");
+  EXPECT_THAT(store->RemoveUnfinished(), IsOk());
+  EXPECT_THAT(store->RemoveUnfinishedOf(getpid()), IsOk());
+  EXPECT_EQ(ReadFile(elsewhere.File(name)), "mine");
 }
 
 TEST(DirectoryArtifactStore, UnfinishedFilesThatCannotBeListedAreAnError) {

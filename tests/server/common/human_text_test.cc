@@ -26,7 +26,7 @@ TEST(HumanText, SecondsHaveTheUnitsThatPeopleUse) {
 TEST(HumanText, SecondsThatAreNoTimeAreUnknown) {
   EXPECT_EQ(HumanSeconds(-1), "unknown");
   EXPECT_EQ(HumanSeconds(std::numeric_limits<double>::quiet_NaN()), "unknown");
-  EXPECT_EQ(HumanSeconds(std::numeric_limits<double>::infinity()), "11574074074 d");  // does not overflow
+  EXPECT_EQ(HumanSeconds(std::numeric_limits<double>::infinity()), "11574074074 d");  // no overflow
 }
 
 TEST(HumanText, AnAgeIsRoundedDownToOneUnit) {
@@ -35,6 +35,19 @@ TEST(HumanText, AnAgeIsRoundedDownToOneUnit) {
   EXPECT_EQ(HumanAge(119), "1 min");
   EXPECT_EQ(HumanAge(7199), "1 h");
   EXPECT_EQ(HumanAge(66 * 86400 + 5), "66 d");
+}
+
+TEST(HumanText, TheTimeLeftIsRoundedToTheNearestUnit) {
+  EXPECT_EQ(HumanTimeLeft(-3), "0 s");
+  EXPECT_EQ(HumanTimeLeft(41.6), "42 s");
+  EXPECT_EQ(HumanTimeLeft(59.6), "1 min");
+  EXPECT_EQ(HumanTimeLeft(89), "1 min");
+  EXPECT_EQ(HumanTimeLeft(91), "2 min");
+  EXPECT_EQ(HumanTimeLeft(3599), "1 h");
+  EXPECT_EQ(HumanTimeLeft(86399), "1 d");
+  EXPECT_EQ(HumanTimeLeft(7 * 86400 - 2), "7 d");
+  EXPECT_EQ(HumanTimeLeft(6.4 * 86400), "6 d");
+  EXPECT_EQ(HumanTimeLeft(std::numeric_limits<double>::infinity()), "11574074074 d");  // no overflow
 }
 
 TEST(HumanText, BytesAreBinaryUnits) {

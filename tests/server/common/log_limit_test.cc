@@ -18,6 +18,9 @@ TEST(LogLimit, AdmitsOneLinePerIntervalAndCountsTheOthers) {
   EXPECT_EQ(limit.Admit(), 2);
   clock.Advance(absl::Seconds(100));
   EXPECT_EQ(limit.Admit(), 0);
+  clock.Advance(-absl::Hours(1));  // the system date is set back
+  EXPECT_EQ(limit.Admit(), 0);
+  EXPECT_EQ(limit.Admit(), std::nullopt);
 }
 
 }  // namespace

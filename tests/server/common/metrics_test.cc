@@ -22,7 +22,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// The value of one series of a page; -1 if it is not there.
+// Returns the value of a series on a page, or -1 if it is missing.
 double Value(const std::string& page, const std::string& series) {
   for (const absl::string_view line : absl::StrSplit(page, '\n')) {
     const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(line, absl::MaxSplits(' ', 1));
@@ -57,6 +57,7 @@ TEST(Metrics, SayWhatTheProcessUses) {
   EXPECT_EQ(Value(after, "process_threads"), 2);
   EXPECT_GE(Value(after, "process_cpu_seconds_total"), 0.03);
   EXPECT_LT(Value(after, "process_cpu_seconds_total"), 600);
+  EXPECT_EQ(Value(after, "kinora_log_dropped_lines_total"), 0);
 }
 
 TEST(Metrics, SayWhatTheProgramWasBuiltFrom) {

@@ -5,11 +5,33 @@
 
 #include "google/rpc/error_details.pb.h"
 #include "server/common/file_error.h"
-#include "server/common/grpc_status.h"
+#include "server/net/grpc_status.h"
 #include "tests/testing/status_matchers.h"
 
 namespace kinora {
 namespace {
+
+TEST(StatusDetails, ClientsSeeNoDirectories) {
+  const auto shown = [](const char* message) {
+    return std::string(WithoutDirectories(absl::DataLossError(message)).message());
+  };
+  EXPECT_EQ(shown("/srv/models/a.safetensors: read: Input/output error"), "a.safetensors: read: Input/output error");
+  EXPECT_EQ(shown("cannot open '/srv/a' (in /srv/b/c.bin)"), "cannot open 'a' (in c.bin)");
+  EXPECT_EQ(shown("read=/a/b"), "read=b");
+  EXPECT_EQ(shown("/srv/models/: empty"), "models/: empty");
+  for (const char* plain : {"", "/", "//", "a/b/c: 3/4", "https://host/path", "/readyz"}) {
+    EXPECT_EQ(shown(plain), plain);
+  }
+  const absl::Status detailed = WithErrorInfo(absl::InternalError("/a/b"), "BROKEN");
+  EXPECT_EQ(ErrorReason(WithoutDirectories(detailed)), "BROKEN");
+  EXPECT_TRUE(WithoutDirectories(absl::OkStatus()).ok());
+}
+
+TEST(StatusDetails, EachViolationIsALineOfItsOwn) {
+  EXPECT_EQ(ErrorLines("kinora", InvalidFields({{"a", "is b; or c"}, {"d", "is e"}})),
+            "kinora: a: is b; or c\nkinora: d: is e\n");
+  EXPECT_EQ(ErrorLines("kinora", absl::NotFoundError("a file")), "kinora: a file\n");
+}
 
 TEST(StatusDetails, SurviveTheTripOverGrpc) {
   absl::Status status = InvalidFields(
@@ -35,8 +57,7 @@ TEST(StatusDetails, TheWireFormIsGoogleRpcStatus) {
   EXPECT_EQ(retry.retry_delay().nanos(), 500'000'000);
 }
 
-// Where the files of a server lie is no client's business, and that one is missing is no NOT_FOUND of what was asked
-// for.
+// Clients must not learn where a server keeps its files, and a missing file is not a NOT_FOUND of the requested object.
 TEST(StatusDetails, AnErrorWithAFileIsToldWithoutItsFolders) {
   errno = ENOENT;
   const absl::Status missing = FileError("/srv/kinora/artifacts/video.mp4", "open");

@@ -1,15 +1,20 @@
-// kinora-decode as its parent meets it: the program, its sandbox, and files that were made to harm.
+// kinora-decode as its parent process uses it: the program, its sandbox, and malicious files.
 #include "server/decode/decoder_process.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <cstring>
 
 #include "engine/base/file_descriptor.h"
 #include "server/decode/sandbox.h"
 #include "tests/server/decode/decode_fixture.h"
+#include "tests/testing/fake_clock.h"
 #include "tests/testing/status_matchers.h"
 
 namespace kinora {
@@ -31,7 +36,7 @@ absl::StatusOr<Decoded> DecodeThere(const std::string& bytes, DecodeRequest requ
   if (const auto kind = MediaKindOf(MediaTypeOf(bytes)); kind.ok()) request.kind = *kind;
   Decoded out;
   const absl::Status status =
-      DecodeInput({.binary = binary, .timeout = timeout}, "0123", file.get(), request, SinkOf(out, request));
+      DecodeInput({.binary = binary, .timeout = timeout}, "0123", file.get(), request, SinkOf(out));
   if (!status.ok()) return status;
   return out;
 }
@@ -58,7 +63,7 @@ TEST(DecoderProcess, GivesWhatTheDecoderGives) {
 
 TEST(DecoderProcess, TheH264PassRunsInTheSandbox) {
   const std::string bytes = ReadFile(DataPath("camera.png"));
-  const DecodeRequest request{.width = 120, .height = 90, .crf = 33};
+  const DecodeRequest request{.crf = 33};
   KINORA_ASSERT_OK_AND_ASSIGN(const Decoded here, DecodeHere(bytes, request));
   KINORA_ASSERT_OK_AND_ASSIGN(const Decoded there, DecodeThere(bytes, request));
   EXPECT_EQ(there.pictures, here.pictures);
@@ -83,7 +88,7 @@ std::string BigEndian(uint32_t value) {
           static_cast<char>(value)};
 }
 
-// The header of camera.png with other sides, and a sum that is right again.
+// Returns camera.png with other sizes in its header and a correct checksum.
 std::string PngOfSides(uint32_t width, uint32_t height) {
   std::string bytes = ReadFile(DataPath("camera.png"));
   bytes.replace(16, 8, BigEndian(width) + BigEndian(height));
@@ -103,13 +108,13 @@ TEST(DecoderProcess, ImagesLargerThanTheirBytesCostNothing) {
                                       {8193, 8192},
                                       {0x7fffffff, 0x7fffffff},
                                       {0, 5}}) {
-    ExpectRefused(DecodeThere(PngOfSides(width, height), {.width = 64, .height = 64}));
+    ExpectRefused(DecodeThere(PngOfSides(width, height), {}));
   }
   std::string jpeg = ReadFile(DataPath("photo.jpg"));
   const size_t frame = jpeg.find("\xff\xc0");
   ASSERT_NE(frame, std::string::npos);
   jpeg.replace(frame + 5, 4, "\xff\xff\xff\xff");
-  ExpectRefused(DecodeThere(jpeg, {.width = 64, .height = 64}));
+  ExpectRefused(DecodeThere(jpeg, {}));
   getrusage(RUSAGE_CHILDREN, &after);
   EXPECT_LT(after.ru_utime.tv_sec - before.ru_utime.tv_sec, 20);
 }
@@ -131,40 +136,99 @@ const char* const kForbidden[] = {"open",        "create", "socket", "unix socke
 TEST(DecoderProcess, ADecoderThatWasTakenOverCanDoNothing) {
   if (!kSandboxFilters) GTEST_SKIP() << "no filter beside a sanitizer";
   for (const char* what : kForbidden) {
-    EXPECT_THAT(DecodeThere(what, {.width = 8, .height = 8}, KINORA_SANDBOX_PROBE),
-                StatusIs(StatusCode::kInvalidArgument, HasSubstr("wanted what a decoder may not do")))
+    EXPECT_THAT(DecodeThere(what, {}, KINORA_SANDBOX_PROBE),
+                StatusIs(StatusCode::kInvalidArgument, HasSubstr("that decoders may not perform")))
         << what;
   }
-  EXPECT_THAT(DecodeThere("nothing", {.width = 8, .height = 8}, KINORA_SANDBOX_PROBE),
-              StatusIs(StatusCode::kInvalidArgument, HasSubstr("status 42")));  // or the others show nothing
+  EXPECT_THAT(DecodeThere("nothing", {}, KINORA_SANDBOX_PROBE),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("status 42")));  // or the others prove nothing
 }
 
 TEST(DecoderProcess, MemoryIsBounded) {
   if (!kSandboxFilters) GTEST_SKIP() << "a sanitizer maps terabytes";
-  EXPECT_THAT(DecodeThere("memory", {.width = 8, .height = 8}, KINORA_SANDBOX_PROBE),
-              StatusIs(StatusCode::kInvalidArgument, AnyOf(HasSubstr("signal 6"), HasSubstr("may not do"))));
+  EXPECT_THAT(DecodeThere("memory", {}, KINORA_SANDBOX_PROBE),
+              StatusIs(StatusCode::kInvalidArgument, AnyOf(HasSubstr("signal 6"), HasSubstr("may not perform"))));
 }
 
 TEST(DecoderProcess, TimeIsBoundedByTheKernelAndByTheParent) {
-  EXPECT_THAT(DecodeThere("time", {.width = 8, .height = 8}, KINORA_SANDBOX_PROBE),
+  EXPECT_THAT(DecodeThere("time", {}, KINORA_SANDBOX_PROBE),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("too much time")));
-  // It waits for the end of its input, which its parent keeps open.
-  EXPECT_THAT(DecodeThere("x", {.width = 8, .height = 8}, "/usr/bin/tail", absl::Milliseconds(300)),
+  // tail waits for the end of its input, which its parent keeps open.
+  EXPECT_THAT(DecodeThere("x", {}, "/usr/bin/tail", absl::Milliseconds(300)),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("input 0123: not decoded within 300ms")));
 }
 
+TEST(DecoderProcess, ADecoderThatSleepsIsEndedByTheKernel) {
+  EXPECT_THAT(DecodeThere("sleep", {}, KINORA_SANDBOX_PROBE),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("too much time")));
+}
+
+// The child starts a decoder and is killed while it runs; this process then inherits the decoder.
+TEST(DecoderProcess, ADecoderEndsWithTheProcessThatStartedIt) {
+  const TemporaryDirectory directory;
+  WriteFile(directory.File("input"), "sleep long");
+  int started[2];
+  ASSERT_EQ(pipe2(started, O_CLOEXEC), 0);
+  ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+  const pid_t parent = fork();
+  if (parent == 0) {
+    const FileDescriptor file(open(directory.File("input").c_str(), O_RDONLY | O_CLOEXEC));
+    const auto tell = [&] { return write(started[1], "x", 1) == 1 ? absl::OkStatus() : absl::CancelledError(); };
+    Decoded out;
+    DecodeInput({.binary = KINORA_SANDBOX_PROBE, .go_on = tell}, "0123", file.get(), {}, SinkOf(out)).IgnoreError();
+    _exit(0);
+  }
+  char byte;
+  ASSERT_EQ(read(started[0], &byte, 1), 1);  // the decoder sleeps in its sandbox, or soon will
+  kill(parent, SIGKILL);
+  int status = 0;
+  ASSERT_EQ(waitpid(parent, &status, 0), parent);
+  const pid_t decoder = waitpid(-1, &status, 0);
+  ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 0), 0);
+  close(started[0]);
+  close(started[1]);
+  ASSERT_GT(decoder, 0);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(WTERMSIG(status), SIGKILL);
+}
+
+// Decodes with `tail`, which answers nothing, and a clock that advances by `step` at each go_on call.
+absl::Status DecodeWithSteps(absl::Duration timeout, absl::Duration step) {
+  const TemporaryDirectory directory;
+  WriteFile(directory.File("input"), "x");
+  const FileDescriptor file(open(directory.File("input").c_str(), O_RDONLY | O_CLOEXEC));
+  FakeClock clock;
+  Decoded out;
+  const auto go_on = [&] {
+    clock.Advance(step);
+    return absl::OkStatus();
+  };
+  return DecodeInput({.binary = "/usr/bin/tail", .timeout = timeout, .clock = clock, .go_on = go_on}, "0123",
+                     file.get(), {}, SinkOf(out));
+}
+
+TEST(DecoderProcess, TimeGoesByTheClockThatItIsGiven) {
+  EXPECT_THAT(DecodeWithSteps(absl::Seconds(12), absl::Seconds(4)),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("not decoded within 12s")));
+}
+
+TEST(DecoderProcess, AProcessThatWasStoppedBlamesNoFile) {
+  EXPECT_THAT(DecodeWithSteps(absl::Seconds(60), absl::Seconds(90)),
+              StatusIs(StatusCode::kUnavailable, HasSubstr("this process was stopped for 1m30s of the 1m")));
+}
+
 TEST(DecoderProcess, AnswersThatWereNotAskedForAreRefused) {
-  EXPECT_THAT(DecodeThere("x", {.width = 8, .height = 8}, "/usr/bin/yes"),
-              StatusIs(StatusCode::kInvalidArgument, HasSubstr("not asked for")));
-  EXPECT_THAT(DecodeThere("x", {.width = 8, .height = 8}, "/bin/true"),
-              StatusIs(StatusCode::kUnavailable, HasSubstr("does not start here: status 0")));
-  // In the sandbox any end is the file's doing.
-  EXPECT_THAT(DecodeThere("status 2", {.width = 8, .height = 8}, KINORA_SANDBOX_PROBE),
+  EXPECT_THAT(DecodeThere("x", {}, "/usr/bin/yes"),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("unexpected message")));
+  EXPECT_THAT(DecodeThere("x", {}, "/bin/true"),
+              StatusIs(StatusCode::kUnavailable, HasSubstr("failed to start on this machine: status 0")));
+  // In the sandbox, any exit is attributed to the file.
+  EXPECT_THAT(DecodeThere("status 2", {}, KINORA_SANDBOX_PROBE),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("status 2")));
 }
 
 TEST(DecoderProcess, OneThatClosesItsAnswerAndGoesOnIsEndedInTime) {
-  EXPECT_THAT(DecodeThere("close", {.width = 8, .height = 8}, KINORA_SANDBOX_PROBE, absl::Milliseconds(300)),
+  EXPECT_THAT(DecodeThere("close", {}, KINORA_SANDBOX_PROBE, absl::Milliseconds(300)),
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("not decoded within 300ms")));
 }
 
@@ -172,30 +236,15 @@ TEST(DecoderProcess, WhoeverAsksMayHaveEnough) {
   const TemporaryDirectory directory;
   WriteFile(directory.File("input"), "x");
   const FileDescriptor file(open(directory.File("input").c_str(), O_RDONLY | O_CLOEXEC));
-  const DecodeRequest request{.width = 8, .height = 8};
+  const DecodeRequest request{};
   Decoded out;
   EXPECT_THAT(DecodeInput({.binary = "/usr/bin/tail", .go_on = [] { return absl::CancelledError("enough"); }}, "0123",
-                          file.get(), request, SinkOf(out, request)),
+                          file.get(), request, SinkOf(out)),
               StatusIs(StatusCode::kCancelled, "enough"));
 }
 
-TEST(DecoderProcess, GivesPicturesAsTheyAreInTheFile) {
-  for (const char* name : {"camera.png", "clip.mp4"}) {
-    const std::string bytes = ReadFile(DataPath(name));
-    const DecodeRequest sized = WholeRequest(bytes);
-    DecodeRequest as_it_is = sized;
-    as_it_is.width = as_it_is.height = 0;
-    KINORA_ASSERT_OK_AND_ASSIGN(const Decoded floats, DecodeThere(bytes, sized));
-    KINORA_ASSERT_OK_AND_ASSIGN(const Decoded there, DecodeThere(bytes, as_it_is));
-    EXPECT_EQ(there.info.width, floats.info.width);
-    ASSERT_EQ(there.pixels.size(), floats.pictures.size());
-    for (size_t i = 0; i < there.pixels.size(); ++i) EXPECT_EQ(there.pixels[i], Pixels(floats.pictures[i]));
-  }
-}
-
 TEST(DecoderProcess, AProgramThatIsNotThereIsTheServersFault) {
-  EXPECT_THAT(DecodeThere("x", {.width = 8, .height = 8}, "/nowhere/kinora-decode"),
-              StatusIs(StatusCode::kUnavailable));
+  EXPECT_THAT(DecodeThere("x", {}, "/nowhere/kinora-decode"), StatusIs(StatusCode::kUnavailable));
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes data/: pictures, clips and sounds as strangers make them, and what the reference makes of the pictures.
+"""Writes data/: pictures, clips and sounds like those of typical users, and the reference's result for the pictures.
 
-Needs torch, Pillow, PyAV and numpy (written with torch 2.15, Pillow 13.0, PyAV 18.1). The reference's steps are those of
-Lightricks' ltx_pipelines/utils/media_io (decode.py, resize.py), spelled out in `decode`, `pass_through_h264` and `cover`.
-Of NAME.jpg the reference's RGB is NAME.jpg.rgb.png; resized.f32 is cover(camera.png, 40 rows, 56 columns).
+Needs torch, Pillow, PyAV and numpy (written with torch 2.15, Pillow 13.0, PyAV 18.1). The reference's steps are those
+of Lightricks' ltx_pipelines/utils/media_io (decode.py, resize.py), written out in `decode`, `pass_through_h264` and
+`cover`. The reference's RGB for NAME.jpg is NAME.jpg.rgb.png; resized.f32 is cover(camera.png, 40 rows, 56 columns).
 """
 
 import io
@@ -20,7 +20,7 @@ ROTATION = {3: 180, 6: 270, 8: 90}
 
 
 def scene(height: int, width: int, phase: float = 0.0) -> np.ndarray:
-    """Soft light, a few edges, a little grain: what a camera gives."""
+    """Returns a picture like a camera's: soft light, a few edges, a little grain."""
     y, x = np.mgrid[0:height, 0:width].astype(np.float64)
     u, v = x / width, y / height
     red = 120 + 90 * np.sin(3.1 * u + phase) * np.cos(2.3 * v)
@@ -78,7 +78,7 @@ def cover(image: np.ndarray, height: int, width: int) -> np.ndarray:
 
 
 def wide_profile() -> bytes:
-    """An RGB profile other than sRGB: Adobe RGB's primaries as XYZ to D50, gamma 2.2."""
+    """Returns an RGB profile other than sRGB: Adobe RGB's primaries as XYZ to D50, gamma 2.2."""
     import struct
 
     def xyz(x, y, z):
@@ -140,7 +140,7 @@ def write_clip(name: str, codec: str, options: dict[str, str]) -> None:
 
 
 def write_sound(name: str, codec: str, rate: int = 16000) -> None:
-    """Half a second: 440 Hz on the left, 660 Hz on the right, at half the range."""
+    """Writes half a second: 440 Hz on the left, 660 Hz on the right, at half the range."""
     t = np.arange(rate // 2) / rate
     wave = np.stack([np.sin(2 * np.pi * 440 * t), np.sin(2 * np.pi * 660 * t)]) * 0.5
     with av.open(str(DATA / name), "w") as container:

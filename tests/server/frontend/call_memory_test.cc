@@ -1,4 +1,4 @@
-// What a client can make a frontend hold by messages that never end: a process of its own is attacked and measured.
+// Memory that a client can make a frontend hold with unfinished messages, measured in a separate process.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kinora/v1/video_generation.grpc.pb.h"
-#include "server/common/grpc_status.h"
+#include "server/net/grpc_status.h"
 #include "tests/testing/http2_flood.h"
 #include "tests/testing/raw_call.h"
 #include "tests/testing/status_matchers.h"
@@ -51,7 +51,7 @@ class CallMemory : public testing::Test {
     return FromGrpcStatus(v1::VideoGeneration::NewStub(channel_)->ListVideos(&context, {}, &reply));
   }
 
-  // A sanitizer keeps freed memory: then the floods show that nothing breaks, and no more.
+  // Sanitizers keep freed memory; with them the floods only show that nothing breaks.
   static void ExpectLess(int64_t growth, int64_t limit, const char* what) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     EXPECT_LT(growth, limit) << what;
@@ -59,7 +59,7 @@ class CallMemory : public testing::Test {
     (void)growth, (void)limit, (void)what;
   }
 
-  // How far the process grew at most while connections flooded it one after the other; all stay open to the end.
+  // Returns the peak growth of the process while connections flood it in turn. All stay open to the end.
   int64_t Growth(const char* what, const FloodOptions& options, int connections = 2) {
     const int64_t before = ResidentBytes(frontend_->pid());
     std::vector<std::unique_ptr<Http2Flood>> floods;
@@ -72,8 +72,8 @@ class CallMemory : public testing::Test {
     const int64_t growth = PeakResidentBytes(frontend_->pid()) - before;
     std::printf("%s: %d connections, %.0f MB sent; resident %.0f MB before, %.0f MB more at the peak\n", what,
                 connections, sent / 1e6, before / 1e6, growth / 1e6);
-    // Who has a token is served meanwhile. At max_call_memory_bytes gRPC closes connections to have memory back, with
-    // UNAVAILABLE: then the client tries again.
+    // An authorised client is served meanwhile. At max_call_memory_bytes, gRPC closes connections with UNAVAILABLE to
+    // free memory; then the client retries.
     absl::Status served = List();
     for (int i = 0; i < 10 && absl::IsUnavailable(served); ++i) served = List();
     EXPECT_THAT(served, IsOk());
@@ -97,7 +97,7 @@ TEST_F(CallMemory, WithoutATokenNoMessageIsRead) {
   for (const char* method : {kGetVideo, "/kinora.v1.VideoGeneration/UploadInput", kReflection}) {
     ExpectLess(Growth(method, ManyMessages(method)), 64 * kMegabyte, method);
   }
-  // 1500 calls were refused, in seconds; each line but the first says how many stand behind it.
+  // 1500 calls were rejected within seconds. Each line but the first includes the number of calls that it stands for.
   const std::string log = frontend_->ErrSoFar();
   EXPECT_THAT(log, HasSubstr("event=call_refused peer=unix:"));
   EXPECT_THAT(log, HasSubstr("method=/kinora.v1.VideoGeneration/GetVideo code=UNAUTHENTICATED"));
@@ -105,17 +105,17 @@ TEST_F(CallMemory, WithoutATokenNoMessageIsRead) {
   EXPECT_LT(std::count(log.begin(), log.end(), '\n'), 60);
 }
 
-// Health takes no token; what its callers can send in the time that they have is small.
+// Health needs no token. Its callers can send little in the time that they have.
 TEST_F(CallMemory, AHealthCheckThatNeverEndsIsCutOff) {
   Serve(/*with_tokens=*/true);
   const char kCheck[] = "/grpc.health.v1.Health/Check";
   ExpectLess(Growth("health", ManyMessages(kCheck)), 128 * kMegabyte, "250 checks");
   const FloodOptions long_message = {.method = kCheck, .announced_bytes = 0xFFFFFFFF, .sent_bytes = 2000 * kMegabyte};
-  Serve(/*with_tokens=*/true);  // anew, with nothing that was freed
+  Serve(/*with_tokens=*/true);  // a new process, without freed memory
   ExpectLess(Growth("health, one long message", long_message, /*connections=*/1), 512 * kMegabyte, "a long check");
 }
 
-// Who may call can have at most 32 messages on the way, and all messages together max_call_memory_bytes.
+// A client with access can have at most 32 messages in transit; max_call_memory_bytes bounds their total size.
 TEST_F(CallMemory, MessagesOnTheWayAreBoundedInNumberAndInSum) {
   Serve(/*with_tokens=*/false, {"--max-call-memory-bytes=67108864"});
   ExpectLess(Growth("many messages", ManyMessages(kGetVideo)), 192 * kMegabyte, "many messages");
@@ -125,7 +125,7 @@ TEST_F(CallMemory, MessagesOnTheWayAreBoundedInNumberAndInSum) {
   ExpectLess(Growth("one long message", long_message), 192 * kMegabyte, "a long message");
 }
 
-// gRPC writes a line for each call that is compressed, before anybody looks for its token.
+// gRPC logs a line for each compressed call before its token is checked.
 TEST_F(CallMemory, WhatGrpcSaysItselfIsALineInASecond) {
   Serve(/*with_tokens=*/true);
   const auto stub = v1::VideoGeneration::NewStub(channel_);

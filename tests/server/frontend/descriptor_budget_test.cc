@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/common/config.h"
+#include "server/config/config.h"
 #include "tests/testing/status_matchers.h"
 
 namespace kinora {

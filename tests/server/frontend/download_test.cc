@@ -1,7 +1,7 @@
-// Downloads whose clients take nothing: how many there may be, what they hold, how they end.
+// Downloads whose clients read nothing: their number, the resources they hold, and their end.
 #include <gmock/gmock.h>
 
-#include "server/common/grpc_status.h"
+#include "server/net/grpc_status.h"
 #include "tests/server/frontend/frontend_fixture.h"
 
 namespace kinora {
@@ -13,7 +13,7 @@ constexpr int64_t kBytes = 4 << 20;  // far more than a client's window
 
 class DownloadTest : public FrontendTest {
  protected:
-  struct Open {  // a download of which nothing is read
+  struct Open {  // a download from which nothing is read
     std::unique_ptr<grpc::ClientContext> context;
     std::unique_ptr<grpc::ClientReader<v1::ArtifactChunk>> reader;
 
@@ -42,7 +42,7 @@ class DownloadTest : public FrontendTest {
   }
 };
 
-// What was a descriptor each, held for as long as the client pleased: 1,000 of them made the listener deaf.
+// Each download used to hold a descriptor for as long as the client liked; 1,000 of them blocked the listener.
 TEST_F(DownloadTest, OpenOnesAreBoundedInAllAndPerClientAndHoldNoFile) {
   config_.set_max_downloads(4);
   config_.set_max_downloads_per_client(3);
@@ -66,7 +66,7 @@ TEST_F(DownloadTest, OpenOnesAreBoundedInAllAndPerClientAndHoldNoFile) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     files += std::filesystem::read_symlink(entry.path(), gone).string().find("video.mp4") != std::string::npos;
   }
-  EXPECT_LE(files, 1);  // the one that is being read just now
+  EXPECT_LE(files, 1);  // the one being read at this moment
   for (Open& one : open) one.context->TryCancel();
   AwaitOpen(0);
   EXPECT_THAT(Download(id), IsOkAndHolds(testing::SizeIs(kBytes)));

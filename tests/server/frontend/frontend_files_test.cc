@@ -1,4 +1,4 @@
-// A frontend and its files: those that its configuration names, and those that it keeps while it runs.
+// A frontend's files: those named in its configuration, and those that it keeps while it runs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-// All fields that name a file: "tls.key_file", "worker.token_file", …
+// Returns all fields that name a file: "tls.key_file", "worker.token_file", …
 std::vector<std::string> FileFields(const google::protobuf::Descriptor* type, const std::string& prefix = "") {
   std::vector<std::string> fields;
   for (int i = 0; i < type->field_count(); ++i) {
@@ -35,7 +35,7 @@ std::vector<std::string> FileFields(const google::protobuf::Descriptor* type, co
   return fields;
 }
 
-// Set and without effect, each would leave open what its operator thinks is protected.
+// If such a field were ignored, something would be open that the operator believes to be protected.
 TEST(FrontendFiles, EachFieldThatNamesAFileIsReadOrRefused) {
   const std::vector<std::string> fields = FileFields(v1::FrontendConfig::descriptor());
   EXPECT_THAT(fields, testing::IsSupersetOf({"tls.client_ca_file", "token_file", "admin_token_file",
@@ -48,7 +48,7 @@ TEST(FrontendFiles, EachFieldThatNamesAFileIsReadOrRefused) {
     if (status.ok()) status = CheckFrontendFiles(WithDerivedDefaults(config));
     std::vector<std::string> named;
     for (const FieldViolation& violation : Violations(status)) named.push_back(violation.field);
-    const std::string wanted = field == "tls.certificate_file" ? "tls.key_file" : field;  // it needs its key first
+    const std::string wanted = field == "tls.certificate_file" ? "tls.key_file" : field;  // needs the key first
     EXPECT_THAT(named, testing::Contains(wanted)) << status;
   }
 }
@@ -75,7 +75,7 @@ TEST_F(FrontendTest, OnceItsFilesAreGoneItTakesNoJobAndSaysSoToWhoAsksForItsHeal
     EXPECT_EQ(Health(channel_, "kinora.v1.VideoGeneration"), "NOT_SERVING");
     EXPECT_THAT(HttpGet("/readyz"), HasSubstr("restarted"));
     EXPECT_THAT(Get(before.id()), IsOk());
-    // Alive: a restart at once would end what may still be saved.
+    // Reports itself alive: a restart would destroy data that can still be saved.
     EXPECT_EQ(HttpGet("/livez"), "ok\n");
     EXPECT_EQ(Health(channel_, ""), "SERVING");
     frontend_.reset();

@@ -7,9 +7,9 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
-#include "server/common/grpc_status.h"
-#include "server/common/model_conversion.h"
 #include "server/common/sha256.h"
+#include "server/net/grpc_status.h"
+#include "server/request/model_conversion.h"
 #include "tests/request/descriptions.h"
 
 namespace kinora {
@@ -19,6 +19,7 @@ v1::ModelInfo TinyModel() { return ToModelInfo(DescribeModel(Tiny()), "tiny"); }
 FrontendTest::FrontendTest() {
   config_.set_address("127.0.0.1:0");
   config_.set_http_address("127.0.0.1:0");
+  config_.set_web_address("");
   config_.set_state_directory(directory_.File("state"));
   config_.set_min_free_bytes(0);
   config_.set_drain_grace_seconds(0.2);

@@ -1,4 +1,4 @@
-// A whole frontend in this process on a temporary directory, a client of it, and workers that the test plays.
+// A complete frontend in this process with a temporary directory, a client, and workers that the test scripts.
 #ifndef KINORA_TESTS_SERVER_FRONTEND_FRONTEND_FIXTURE_H_
 #define KINORA_TESTS_SERVER_FRONTEND_FRONTEND_FIXTURE_H_
 
@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kinora/v1/video_generation.grpc.pb.h"
-#include "server/common/config.h"
+#include "server/config/config.h"
 #include "server/frontend/frontend.h"
 #include "tests/testing/fake_worker.h"
 #include "tests/testing/status_matchers.h"
@@ -28,7 +28,7 @@ class FrontendTest : public testing::Test {
 
   FrontendTest();
   void Start();    // with config_
-  void Restart();  // drained first
+  void Restart();  // drains first
   std::unique_ptr<FakeWorker> StartWorker(const std::string& incarnation = "one");
 
   v1::CreateVideoRequest Request(const std::string& prompt = "a kite");
@@ -36,17 +36,18 @@ class FrontendTest : public testing::Test {
   absl::StatusOr<v1::Video> Get(const std::string& id);
   absl::StatusOr<v1::Video> Cancel(const std::string& id);
   absl::StatusOr<std::string> Download(const std::string& id, int64_t offset = 0, const std::string& artifact = "");
-  // Uploads `bytes` from the header's offset on, in chunks of `chunk`. A header without a sha256 gets that of `bytes`,
-  // and their number.
+  // Uploads `bytes` from the header's offset on, in chunks of `chunk` bytes. If the header has no sha256, sets it and
+  // the size.
   absl::StatusOr<v1::Input> Upload(const std::string& bytes, v1::UploadInputRequest::Header header = {},
                                    size_t chunk = 64 << 10);
   absl::StatusOr<v1::Input> GetInput(const std::string& sha256);
-  // All events of a watch, to its end; its status must be OK.
+  // Returns all events of a watch. The watch must end with OK.
   std::vector<v1::VideoEvent> WatchAll(const std::string& id, int64_t after = 0);
   v1::Video AwaitEnd(const std::string& id);
-  // Until the job waits after its first attempt: the group that ran it has gone, and another may join in its place.
+  // Waits until the job is queued again after its first attempt. The group that ran it is then gone, and another may
+  // join.
   void AwaitQueuedAgain(const std::string& id);
-  // Every sample of the metrics page, as `name{labels}`.
+  // Returns all samples of the metrics page, keyed by `name{labels}`.
   std::map<std::string, double> Metrics();
   std::string HttpGet(const std::string& path);
 
@@ -54,7 +55,7 @@ class FrontendTest : public testing::Test {
 
   TemporaryDirectory directory_;
   v1::FrontendConfig config_ = DefaultFrontendConfig();
-  Clock* clock_ = nullptr;  // given: stands still until the test moves it
+  Clock* clock_ = nullptr;  // if set: does not move unless the test advances it
   std::string token_;
   std::unique_ptr<Frontend> frontend_;
   std::shared_ptr<grpc::Channel> channel_;

@@ -1,11 +1,11 @@
-// The frontend as a process: what survives a restart, what it counts, who may call it.
+// The frontend as a process: state after a restart, metrics, and authorization.
 #include "server/frontend/frontend.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "server/common/grpc_status.h"
 #include "server/common/status_details.h"
+#include "server/net/grpc_status.h"
 #include "tests/server/frontend/frontend_fixture.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/raw_call.h"
@@ -60,7 +60,7 @@ TEST_F(FrontendTest, AJobWhoseWorkerDiedTwiceIsAbortedAndOneThatDiedOnceComplete
 }
 
 TEST_F(FrontendTest, MetricsCountWhatHappenedAndGaugesReturnToZero) {
-  FakeClock clock;  // independent of the server's stopwatches: what passes is what the test says
+  FakeClock clock;  // the server measures only the time that the test advances
   clock_ = &clock;
   config_.set_worker_heartbeat_timeout_seconds(1000);
   config_.set_worker_step_floor_seconds(1000);
@@ -90,11 +90,11 @@ TEST_F(FrontendTest, MetricsCountWhatHappenedAndGaugesReturnToZero) {
   clock.Advance(absl::Seconds(3));  // the worker's step ends
   worker->End(run, absl::CancelledError(""));
   AwaitEnd(cancelled);
-  worker->Complete(worker->AwaitRun(), "12345");  // the last one, which waited for these three seconds
+  worker->Complete(worker->AwaitRun(), "12345");  // the last run, which waited for these three seconds
   AwaitEnd(last);
 
   do {
-    samples = Metrics();  // a client sees the end of its stream before the server has forgotten it
+    samples = Metrics();  // a client's stream ends before the server releases it
   } while (samples["kinora_watchers"] != 0 || samples["kinora_jobs_running"] != 0);
   const auto requests = [&](const std::string& code, const std::string& model, const std::string& recipe) {
     return samples[absl::StrCat("kinora_requests_total{code=\"", code, "\",model=\"", model, "\",recipe=\"", recipe,
@@ -106,7 +106,7 @@ TEST_F(FrontendTest, MetricsCountWhatHappenedAndGaugesReturnToZero) {
                              "kinora_admission_rejected_total{reason=\"disk_full\"}",
                              "kinora_connections_refused_total{field=\"address\",reason=\"full\"}",
                              "kinora_group_restarts_total{reason=\"stalled\"}"}) {
-    EXPECT_EQ(samples.count(series), 1U) << series;  // nothing of it has happened: there, at 0
+    EXPECT_EQ(samples.count(series), 1U) << series;  // exists with value 0 before anything happened
     EXPECT_EQ(samples[series], 0) << series;
   }
   EXPECT_EQ(requests("CANCELLED", "tiny", "ONE_STAGE"), 2);
@@ -115,7 +115,7 @@ TEST_F(FrontendTest, MetricsCountWhatHappenedAndGaugesReturnToZero) {
   EXPECT_EQ(samples["kinora_artifact_bytes_total"], 20);
   EXPECT_EQ(samples["kinora_device_seconds_total"], 8);
   EXPECT_EQ(samples["kinora_queue_depth{priority=\"0\"}"], 0);
-  EXPECT_EQ(samples["kinora_queue_wait_seconds_count"], 6);  // all that ran
+  EXPECT_EQ(samples["kinora_queue_wait_seconds_count"], 6);  // all jobs that ran
   EXPECT_NEAR(samples["kinora_queue_wait_seconds_sum"], 3, 1e-6);
   EXPECT_EQ(samples["kinora_cancel_latency_seconds_count"], 1);
   EXPECT_NEAR(samples["kinora_cancel_latency_seconds_sum"], 3, 1e-6);
@@ -137,21 +137,46 @@ TEST_F(FrontendTest, HealthTellsLiveFromReady) {
   EXPECT_EQ(watch("/livez"), "ok\n");
 }
 
-// Started again with more files than before, it does not refuse by what it had.
+// A frontend restarted with more files must not reject requests based on its earlier files.
 TEST_F(FrontendTest, WhileTheModelLoadsWhatOnlyItsEarlierPartsRefuseMayBeTriedAgain) {
   Start();
   StartWorker();
   Restart();
   v1::CreateVideoRequest request = Request();
   request.mutable_generation()->add_loras()->set_id("ink");
-  EXPECT_THAT(Create(request), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("ink")));  // no group is in sight
+  EXPECT_THAT(Create(request), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("ink")));  // no group has joined
   const FakeWorker loads(absl::StrCat("unix:", directory_.File("state/worker.sock")), v1::ModelInfo(), "two");
   while (HttpGet("/readyz").find("is loading") == std::string::npos) std::this_thread::yield();
   const absl::Status later = Create(request).status();
-  EXPECT_THAT(later, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("as it was before: ")));
+  EXPECT_THAT(later, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("with its previous configuration: ")));
   EXPECT_EQ(ErrorReason(later), "NO_MODEL");
   request.mutable_generation()->set_width(63);
   EXPECT_THAT(Create(request), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("width")));
+}
+
+TEST_F(FrontendTest, ALoraThatWasListedAMomentAgoMayBeAskedForAgain) {
+  FakeClock clock;
+  clock_ = &clock;
+  Start();
+  auto worker = StartWorker();
+  v1::CreateVideoRequest request = Request();
+  request.mutable_generation()->add_loras()->set_id("ink");
+  EXPECT_THAT(Create(request), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("ink")));
+  v1::WorkerMessage model;
+  *model.mutable_model() = TinyModel();
+  model.mutable_model()->add_loras("ink");
+  worker->Send(model);
+  while (!Create(request).ok()) std::this_thread::yield();
+  model.mutable_model()->clear_loras();  // its file is being replaced
+  worker->Send(model);
+  absl::Status gone;
+  while (gone.ok()) gone = Create(request).status();
+  EXPECT_THAT(gone, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("ink was listed a moment ago")));
+  EXPECT_THAT(ToRpcStatus(gone).DebugString(), HasSubstr("RetryInfo"));
+  clock.Advance(absl::Seconds(10));
+  EXPECT_THAT(Create(request), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("ink")));
+  worker.reset();
+  frontend_.reset();  // before its clock
 }
 
 TEST_F(FrontendTest, AnswersTheHealthProtocolForTheServerTheServiceAndEachGroup) {
@@ -168,7 +193,7 @@ TEST_F(FrontendTest, AnswersTheHealthProtocolForTheServerTheServiceAndEachGroup)
   EXPECT_EQ(Health(channel_, ""), "SERVING");
 }
 
-// What grpcurl asks first: the services (field 7), then the file of one of them (field 4).
+// grpcurl's first requests: the services (field 7), then the file of one of them (field 4).
 TEST_F(FrontendTest, AnswersReflection) {
   Start();
   const char kMethod[] = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
@@ -194,14 +219,14 @@ TEST_F(FrontendTest, AMessageThatIsNoProtobufIsAnErrorAndTheNextCallWorks) {
     }
   }
   EXPECT_THAT(RawCall(channel_, "/kinora.v1.VideoGeneration/CreateVideo", "\x1a\x04\x0a\x02\xff\xfe"),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("generation.prompt: not valid UTF-8")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("generation.prompt: invalid UTF-8")));
   EXPECT_THAT(RawCall(channel_, "/kinora.v1.VideoGeneration/Nothing", ""), StatusIs(absl::StatusCode::kUnimplemented));
   EXPECT_THAT(RawCall(channel_, "/kinora.v1.VideoGeneration/CreateVideo", std::string(5 << 20, 'x')),
               StatusIs(absl::StatusCode::kResourceExhausted));
   EXPECT_THAT(Get("x"), StatusIs(absl::StatusCode::kNotFound));
 }
 
-// gRPC itself answers UNIMPLEMENTED, without a word, to a request that its generated code cannot parse.
+// gRPC itself answers UNIMPLEMENTED, without a message, if its generated code cannot parse a request.
 TEST_F(FrontendTest, TextThatIsNotUtf8IsNamedInEveryMethod) {
   Start();
   const auto worker = StartWorker();
@@ -217,7 +242,7 @@ TEST_F(FrontendTest, TextThatIsNotUtf8IsNamedInEveryMethod) {
                                                {"GetInput", "\x0a\x02\xff\xfe", "sha256"},
                                                {"DownloadArtifact", "\x12\x02\xff\xfe", "artifact_id"}}) {
     EXPECT_THAT(RawCall(channel_, absl::StrCat("/kinora.v1.VideoGeneration/", method), bytes),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(absl::StrCat(field, ": not valid UTF-8"))))
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(absl::StrCat(field, ": invalid UTF-8"))))
         << method;
     EXPECT_THAT(RawCall(channel_, absl::StrCat("/kinora.v1.VideoGeneration/", method), "\xff\xff"),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("the request's bytes are not a")))
@@ -238,7 +263,7 @@ TEST_F(FrontendTest, TextThatIsNotUtf8IsNamedInEveryMethod) {
               StatusIs(absl::StatusCode::kInvalidArgument));
   for (const char* method : {"DrainWorkerGroup", "RestartWorkerGroup"}) {
     EXPECT_THAT(RawCall(admin, absl::StrCat("/kinora.v1.Admin/", method), "\x0a\x02\xff\xfe"),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("id: not valid UTF-8")));
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("id: invalid UTF-8")));
   }
 }
 
@@ -309,7 +334,7 @@ TEST_F(FrontendTest, WithATokenFileEveryMethodNeedsAToken) {
   EXPECT_THAT(Create(Request()), StatusIs(absl::StatusCode::kUnavailable));  // no model yet
 }
 
-// Reflection shows the whole API, on the Admin port too; health says little and is asked by probes.
+// Reflection exposes the whole API, also on the Admin port. Health exposes little and is used by probes.
 TEST_F(FrontendTest, ReflectionNeedsTheTokenOfItsPortAndHealthNone) {
   const char kReflection[] = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
   for (const char* name : {"tokens", "admin_tokens"}) {
@@ -333,7 +358,7 @@ TEST_F(FrontendTest, ReflectionNeedsTheTokenOfItsPortAndHealthNone) {
 TEST_F(FrontendTest, ACallWithoutAMessageOrWithACompressedOneIsAnError) {
   Start();
   grpc::ClientContext context;
-  context.set_compression_algorithm(GRPC_COMPRESS_GZIP);  // four megabytes would hold gigabytes
+  context.set_compression_algorithm(GRPC_COMPRESS_GZIP);  // four megabytes could expand to gigabytes
   v1::Video video;
   EXPECT_THAT(FromGrpcStatus(stub_->CreateVideo(&context, Request(std::string(10'000, 'p')), &video)),
               StatusIs(absl::StatusCode::kUnimplemented));
@@ -359,7 +384,7 @@ TEST_F(FrontendTest, ServesTlsAndRefusesPlainText) {
   config_.mutable_tls()->set_certificate_file(directory_.File("cert"));
   config_.mutable_tls()->set_key_file(directory_.File("key"));
   Start();
-  EXPECT_THAT(Get("x"), StatusIs(absl::StatusCode::kUnavailable));  // the plain client
+  EXPECT_THAT(Get("x"), StatusIs(absl::StatusCode::kUnavailable));  // a client without TLS
   grpc::SslCredentialsOptions options;
   options.pem_root_certs = ReadFile(directory_.File("cert"));
   grpc::ChannelArguments arguments;

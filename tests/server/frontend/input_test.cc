@@ -1,15 +1,16 @@
-// UploadInput and GetInput as a client meets them, and what is left of an upload that ends anyhow.
+// UploadInput and GetInput as a client uses them, and what remains of uploads that end early.
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <optional>
 #include <thread>
 
-#include "server/common/grpc_status.h"
 #include "server/common/sha256.h"
 #include "server/common/status_details.h"
 #include "server/common/timestamps.h"
+#include "server/net/grpc_status.h"
 #include "tests/server/frontend/frontend_fixture.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/subprocess.h"
@@ -23,7 +24,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using Header = v1::UploadInputRequest::Header;
 
-// What a PNG file begins with, then `bytes` that differ from place to place.
+// Returns the start of a PNG file and `bytes` bytes that differ from place to place.
 std::string Picture(size_t bytes, int seed = 1) {
   std::string out = "\x89PNG\r\n\x1a\n";
   for (uint32_t i = 0, x = seed; i < bytes; ++i) {
@@ -43,7 +44,7 @@ Header HeaderOf(const std::string& bytes, int64_t offset = 0) {
 
 class InputTest : public FrontendTest {
  protected:
-  struct Open {  // an upload whose client has not said all
+  struct Open {  // an upload that its client has not finished
     std::unique_ptr<grpc::ClientContext> context;
     std::unique_ptr<v1::Input> input;
     std::unique_ptr<grpc::ClientWriter<v1::UploadInputRequest>> writer;
@@ -68,6 +69,10 @@ class InputTest : public FrontendTest {
       std::this_thread::yield();
     }
   }
+  absl::Status Estimate(const v1::CreateVideoRequest& request) {
+    v1::Estimate estimate;
+    return FromGrpcStatus(stub_->EstimateVideo(Context().get(), request, &estimate));
+  }
   std::string StoredPath(const std::string& bytes) {
     return directory_.File("state/artifacts/inputs/" + Sha256Hex(bytes));
   }
@@ -85,7 +90,7 @@ TEST_F(InputTest, IsStoredOnceByItsContentAndAHeaderIsEnoughFromThenOn) {
   EXPECT_EQ(stored.received(), std::ssize(bytes));
   EXPECT_EQ(ReadFile(StoredPath(bytes)), bytes);
   EXPECT_FALSE(fs::exists(PartPath(bytes)));
-  Open again = Begin(bytes, 0);  // its side stays open
+  Open again = Begin(bytes, 0);  // the client's side stays open
   EXPECT_THAT(FromGrpcStatus(again.writer->Finish()), IsOk());
   EXPECT_EQ(again.input->id(), stored.id());
   EXPECT_THAT(GetInput(Sha256Hex(bytes)), IsOkAndHolds(testing::Property(&v1::Input::id, stored.id())));
@@ -124,12 +129,12 @@ TEST_F(InputTest, AClientThatGoesAwayLeavesWhatItSent) {
   const std::string bytes = Picture(100'000);
   Open open = Begin(bytes, 60'000);
   AwaitReceived(bytes, 60'000);
-  EXPECT_THAT(Upload(bytes), StatusIs(StatusCode::kAborted, HasSubstr("another call uploads this content")));
+  EXPECT_THAT(Upload(bytes), StatusIs(StatusCode::kAborted, HasSubstr("another call is uploading this content")));
   open.context->TryCancel();
   while (Metrics()["kinora_uploads"] != 0) std::this_thread::yield();
   AwaitReceived(bytes, 60'000);
   absl::StatusOr<v1::Input> whole;
-  do {  // the call has ended before its upload has
+  do {  // the call ends before its upload does
     whole = Upload(bytes, HeaderOf(bytes, 60'000));
   } while (absl::IsAborted(whole.status()));
   EXPECT_THAT(whole, IsOk());
@@ -157,15 +162,16 @@ TEST_F(InputTest, TheDataSaysWhatItIs) {
   header.set_media_type("image/jpeg");
   absl::StatusOr<v1::Input> stored;
   do {
-    stored = Upload(jpeg, header);  // what was refused is removed first
+    stored = Upload(jpeg, header);  // removes the rejected data first
   } while (absl::IsAborted(stored.status()));
   ASSERT_THAT(stored, IsOk());
   EXPECT_EQ(stored->media_type(), "image/jpeg");
-  // Refused before all of it has come.
+  // Rejected before all of it has arrived.
   const std::string list = "ffconcat version 1.0\nfile /etc/passwd\n" + std::string(1'000'000, '\n');
   Open open = Begin(list, 8192);
   EXPECT_THAT(FromGrpcStatus(open.writer->Finish()),
-              StatusIs(StatusCode::kInvalidArgument, AllOf(HasSubstr("data: is of no type"), HasSubstr("image/webp"))));
+              StatusIs(StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("data: is not of a supported type"), HasSubstr("image/webp"))));
 }
 
 TEST_F(InputTest, WrongFieldsAreNamed) {
@@ -199,7 +205,7 @@ TEST_F(InputTest, WrongFieldsAreNamed) {
   };
   v1::UploadInputRequest data;
   data.set_data(bytes);
-  EXPECT_THAT(first(data), StatusIs(StatusCode::kInvalidArgument, HasSubstr("header: is needed first")));
+  EXPECT_THAT(first(data), StatusIs(StatusCode::kInvalidArgument, HasSubstr("header: must be sent first")));
   EXPECT_THAT(first({}), StatusIs(StatusCode::kInvalidArgument, HasSubstr("header.sha256")));
 }
 
@@ -256,6 +262,35 @@ TEST_F(InputTest, AnIdleUploadEndsAndLeavesWhatCame) {
   EXPECT_THAT(GetInput(Sha256Hex(bytes)), IsOkAndHolds(testing::Property(&v1::Input::received, 500)));
 }
 
+// Empty chunks would otherwise keep an upload open forever, and occupy its slot.
+TEST_F(InputTest, AnEmptyPieceEndsItsUploadAndLeavesWhatCame) {
+  config_.set_max_uploads(1);
+  Start();
+  const std::string bytes = Picture(1000);
+  Open open = Begin(bytes, 500);
+  v1::UploadInputRequest empty;
+  empty.set_data("");
+  open.writer->Write(empty);
+  EXPECT_THAT(FromGrpcStatus(open.writer->Finish()),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("data: must be 1 byte or more")));
+  EXPECT_THAT(GetInput(Sha256Hex(bytes)), IsOkAndHolds(testing::Property(&v1::Input::received, 500)));
+  while (Metrics()["kinora_uploads"] != 0) std::this_thread::yield();
+  EXPECT_THAT(Upload(bytes, HeaderOf(bytes, 500)), IsOk());
+}
+
+TEST_F(InputTest, UploadsOneAfterAnotherNeedOneSlot) {
+  config_.set_max_uploads(1);
+  Start();
+  for (int i = 0; i < 100; ++i) {
+    const std::string bytes = Picture(1000, i);
+    Header wrong = HeaderOf(bytes);
+    wrong.set_media_type("image/jpeg");
+    EXPECT_THAT(Upload(bytes, wrong), StatusIs(StatusCode::kInvalidArgument));
+    while (absl::IsAborted(Upload(bytes).status())) continue;  // while the rejected data is being removed
+    EXPECT_THAT(Upload(bytes), IsOk());                        // by its header alone
+  }
+}
+
 TEST_F(InputTest, OpenUploadsAreBounded) {
   config_.set_max_uploads(3);
   config_.set_max_uploads_per_client(2);
@@ -275,7 +310,8 @@ TEST_F(InputTest, OpenUploadsAreBounded) {
   token_ = "second-0123456789";
   Open third = Begin(three, 500);
   AwaitReceived(three, 500);
-  EXPECT_THAT(Upload(bytes), StatusIs(StatusCode::kResourceExhausted, HasSubstr("max_uploads: 3 uploads are open")));
+  EXPECT_THAT(Upload(bytes),
+              StatusIs(StatusCode::kResourceExhausted, HasSubstr("max_uploads: 3 uploads are already open")));
   for (Open* open : {&first, &second, &third}) {
     EXPECT_THAT(open->Finish(), StatusIs(StatusCode::kInvalidArgument, HasSubstr("header.offset 500")));
   }
@@ -290,11 +326,51 @@ TEST_F(InputTest, AFileThatSomebodyTookAwayIsUploadedAgain) {
   Start();
   const std::string bytes = Picture(5'000);
   ASSERT_THAT(Upload(bytes), IsOk());
+  EXPECT_THAT(GetInput(Sha256Hex(bytes)), IsOk());
   fs::resize_file(StoredPath(bytes), 10);
+  EXPECT_THAT(GetInput(Sha256Hex(bytes)), StatusIs(StatusCode::kNotFound, HasSubstr("its file is lost")));
   KINORA_ASSERT_OK_AND_ASSIGN(const v1::Input again, Upload(bytes));
   EXPECT_EQ(again.id(), Sha256Hex(bytes));
   EXPECT_EQ(ReadFile(StoredPath(bytes)), bytes);
   EXPECT_EQ(Metrics()["kinora_input_bytes"], bytes.size());
+}
+
+TEST_F(InputTest, AFifoInTheFilesPlaceHoldsUpNobody) {
+  Start();
+  const std::string bytes = Picture(5'000), part = Picture(5'000, 2), other = Picture(5'000, 3);
+  ASSERT_THAT(Upload(bytes), IsOk());
+  fs::remove(StoredPath(bytes));
+  ASSERT_EQ(mkfifo(StoredPath(bytes).c_str(), 0600), 0);
+  ASSERT_EQ(mkfifo(PartPath(part).c_str(), 0600), 0);
+  EXPECT_THAT(GetInput(Sha256Hex(bytes)), StatusIs(StatusCode::kNotFound));
+  EXPECT_THAT(Upload(part), StatusIs(StatusCode::kInternal));
+  EXPECT_THAT(Upload(other), IsOk());
+  EXPECT_THAT(Upload(bytes), IsOk());
+  EXPECT_EQ(ReadFile(StoredPath(bytes)), bytes);
+  Restart();  // a drain ends, too
+}
+
+TEST_F(InputTest, AStartRemovesNothingThatALinkLeadsToAndNothingOfAnotherForm) {
+  Start();
+  const std::string stray(64, 'f');
+  ASSERT_THAT(Upload(Picture(100)), IsOk());
+  frontend_->Drain();
+  frontend_.reset();
+  for (const char* folder : {"state/uploads", "state/artifacts/inputs"}) {
+    WriteFile(directory_.File(absl::StrCat(folder, "/notes")), "mine");
+    fs::create_directory(directory_.File("elsewhere"));
+    WriteFile(directory_.File("elsewhere/" + stray), "mine");
+    Start();
+    EXPECT_EQ(ReadFile(directory_.File(absl::StrCat(folder, "/notes"))), "mine");
+    frontend_->Drain();
+    frontend_.reset();
+    fs::remove_all(directory_.File(folder));
+    fs::create_directory_symlink(directory_.File("elsewhere"), directory_.File(folder));
+    Start();
+    EXPECT_EQ(ReadFile(directory_.File("elsewhere/" + stray)), "mine");
+    frontend_->Drain();
+    frontend_.reset();
+  }
 }
 
 TEST_F(InputTest, FilesWithoutARecordAreRemovedAtTheStart) {
@@ -331,27 +407,29 @@ TEST_F(InputTest, AJobNamesWhatIsStoredAndItsRunSaysWhere) {
   v1::CreateVideoRequest request = Request();
   request.set_request_id("mine");
   request.mutable_generation()->add_conditions()->mutable_image()->set_input_id(id);
-  EXPECT_THAT(Create(request), StatusIs(StatusCode::kInvalidArgument,
-                                        HasSubstr("generation.conditions[0].image.input_id: no input with this id")));
+  for (const absl::Status& refused : {Create(request).status(), Estimate(request)}) {
+    EXPECT_THAT(refused, StatusIs(StatusCode::kInvalidArgument,
+                                  HasSubstr("generation.conditions[0].image.input_id: no input with this id")));
+  }
   Begin(bytes, 100).Finish().IgnoreError();
-  EXPECT_THAT(Create(request), StatusIs(StatusCode::kInvalidArgument, HasSubstr("100 of 5008 bytes have come")));
+  EXPECT_THAT(Create(request), StatusIs(StatusCode::kInvalidArgument, HasSubstr("100 of 5008 bytes have arrived")));
   EXPECT_THAT(Metrics()["kinora_queue_depth{priority=\"0\"}"], 0);
   absl::StatusOr<v1::Input> stored;
   do stored = Upload(bytes);
-  while (absl::IsAborted(stored.status()));  // until the call before has let go of it
+  while (absl::IsAborted(stored.status()));  // until the previous call has released it
   ASSERT_THAT(stored, IsOk());
   KINORA_ASSERT_OK_AND_ASSIGN(const v1::Video video, Create(request));
   const v1::Run run = worker->AwaitRun();
   EXPECT_EQ(run.video_id(), video.id());
   EXPECT_EQ(run.input_paths().at(id), "inputs/" + id);
   fs::remove(StoredPath(bytes));
-  KINORA_ASSERT_OK_AND_ASSIGN(const v1::Video again, Create(request));  // answered as before
+  KINORA_ASSERT_OK_AND_ASSIGN(const v1::Video again, Create(request));  // same answer as before
   EXPECT_EQ(again.id(), video.id());
   request.set_request_id("another");
   EXPECT_THAT(Create(request), StatusIs(StatusCode::kInvalidArgument, HasSubstr("its file is lost")));
 }
 
-// The program itself, killed at whatever moment; what is not whole goes on from where the next process says.
+// Kills the actual program at arbitrary moments. Incomplete uploads resume where the next process says.
 class KilledFrontend : public InputTest {
  protected:
   void Serve() {
@@ -360,7 +438,7 @@ class KilledFrontend : public InputTest {
                                               "--address", address, "--http-address", "", "--min-free-bytes=0"});
     stub_ = v1::VideoGeneration::NewStub(grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), [] {
       grpc::ChannelArguments arguments;
-      arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // no waiting for the process before
+      arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // does not wait for the previous process
       return arguments;
     }()));
     v1::ListVideosResponse reply;
@@ -377,11 +455,11 @@ TEST_F(KilledFrontend, LosesNothingThatItAcknowledgedAndStoresNothingElse) {
   int64_t resumed = 0;
   for (int life = 0; life < 8; ++life) {
     SCOPED_TRACE(life);
-    const bool completes = life >= 5;  // the last ones are killed while they complete, which takes the longer for more
+    const bool completes = life >= 5;  // the last ones are killed on completion, which takes longer for more bytes
     const int64_t bytes_sent = completes ? 40'000'000 : 3'000'000;
     const std::string bytes = Picture(bytes_sent, life + 1);
     Serve();
-    // The later the life, the more of it is received before the end.
+    // The later the life, the more bytes are received before the kill.
     absl::StatusOr<v1::Input> stored;
     std::thread client([&] { stored = Upload(bytes, {}, 100'000); });
     int64_t acknowledged = 0;
@@ -404,7 +482,7 @@ TEST_F(KilledFrontend, LosesNothingThatItAcknowledgedAndStoresNothingElse) {
     kill(process_->pid(), SIGKILL);
     process_->Wait();
   }
-  EXPECT_GT(resumed, 2);  // or this shows nothing
+  EXPECT_GT(resumed, 2);  // otherwise the test proves nothing
 }
 
 }  // namespace

@@ -1,10 +1,11 @@
-// The port that workers from outside join at: who is let in, and that nothing else is served there.
+// The port at which external workers join: who is accepted, and that it serves nothing else.
 #include <gmock/gmock.h>
 
 #include "server/common/build_version.h"
-#include "server/common/grpc_status.h"
+#include "server/net/grpc_status.h"
 #include "tests/server/frontend/frontend_fixture.h"
 #include "tests/testing/certificates.h"
+#include "tests/testing/fake_clock.h"
 #include "tests/testing/join_call.h"
 
 namespace kinora {
@@ -34,7 +35,7 @@ class JoinPort : public FrontendTest {
   Caller As(const std::string& token) const {
     return {.address = absl::StrCat("127.0.0.1:", frontend_->join_port()), .token = token};
   }
-  // Trusts the frontend's certificate; `shown`: of the client, null: none.
+  // Trusts the frontend's certificate. `shown` is the client's certificate, or null for none.
   Caller As(const TestCertificate* shown) const {
     grpc::SslCredentialsOptions options{
         .pem_root_certs = own_.certificate, .pem_private_key = "", .pem_cert_chain = ""};
@@ -73,7 +74,7 @@ TEST_F(JoinPort, LetsInWhoShowsACertificateOfItsAuthority) {
   AskForCertificates();
   Start();
   EXPECT_THAT(SayHello(As(nullptr), Far()),
-              StatusIs(absl::StatusCode::kUnauthenticated, HasSubstr("certificate: show one")));
+              StatusIs(absl::StatusCode::kUnauthenticated, HasSubstr("certificate: must be signed")));
   EXPECT_EQ(Metrics()["kinora_joins_unauthenticated_total"], 1);
   const TestCertificate stranger = MakeCertificate({.name = "a worker"});
   EXPECT_THAT(SayHello(As(&stranger), Far()), StatusIs(absl::StatusCode::kUnavailable));
@@ -89,6 +90,36 @@ TEST_F(JoinPort, WantsBothWhereBothAreConfigured) {
   Caller both = As(&client_);
   both.token = "a token for workers";
   EXPECT_THAT(SayHello(both, Far()), IsOk());
+}
+
+TEST_F(JoinPort, ACallWithoutAHelloEndsAfterTenSeconds) {
+  FakeClock clock;
+  clock_ = &clock;
+  AskForTokens();
+  Start();
+  const auto channel =
+      grpc::CreateChannel(absl::StrCat("127.0.0.1:", frontend_->join_port()), grpc::InsecureChannelCredentials());
+  const auto stub = v1::WorkerControl::NewStub(channel);
+  const auto begin = [&stub](grpc::ClientContext& context) {
+    context.AddMetadata("authorization", "Bearer a token for workers");
+    auto stream = stub->Join(&context);
+    stream->WaitForInitialMetadata();
+    return stream;
+  };
+  grpc::ClientContext silent_context, rank_context;
+  const auto silent = begin(silent_context);
+  const auto rank = begin(rank_context);
+  v1::WorkerMessage hello;
+  *hello.mutable_hello() = Far();
+  v1::FrontendMessage answer;
+  ASSERT_TRUE(rank->Write(hello) && rank->Read(&answer) && answer.has_welcome());
+  clock.Advance(absl::Seconds(10));
+  EXPECT_FALSE(silent->Read(&answer));
+  EXPECT_THAT(FromGrpcStatus(silent->Finish()),
+              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("no Hello message arrived within 10s")));
+  rank_context.TryCancel();
+  rank->Finish();
+  frontend_.reset();  // before the clock
 }
 
 TEST_F(JoinPort, ServesWorkersAloneAndNoOtherPortDoes) {

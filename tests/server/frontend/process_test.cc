@@ -1,4 +1,4 @@
-// kinora-frontend as an operator meets it: the binary, its signals, its exit status, kill -9.
+// kinora-frontend as an operator uses it: the binary, its signals, its exit status, kill -9.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -43,8 +43,9 @@ class FrontendProcess : public testing::Test {
       rlimit files{};
       getrlimit(RLIMIT_NOFILE, &files);
       if (open_files_ > 0) files.rlim_cur = open_files_;
+      if (ignores_hangup_) signal(SIGHUP, SIG_IGN);
       if (umask_ >= 0) umask(static_cast<mode_t>(umask_));
-      alarm(300);  // ends one that hangs
+      alarm(300);  // ends a process that hangs
       if (most_open_files_ > 0) files = {.rlim_cur = most_open_files_, .rlim_max = most_open_files_};
       setrlimit(RLIMIT_NOFILE, &files);
       const rlimit memory{.rlim_cur = address_space_, .rlim_max = address_space_};
@@ -53,19 +54,24 @@ class FrontendProcess : public testing::Test {
       _exit(127);
     }
   }
-  void Serve() {
-    Spawn({"--state-directory", directory_.File("state"), "--address",
-           absl::StrCat("unix:", directory_.File("api.sock")), "--http-address", "", "--min-free-bytes=0",
-           "--drain-grace-seconds=0"});
-    stub_ = v1::VideoGeneration::NewStub(
-        grpc::CreateChannel(absl::StrCat("unix:", directory_.File("api.sock")), grpc::InsecureChannelCredentials()));
+  void Serve(const std::vector<std::string>& flags = {}) {
+    std::vector<std::string> arguments = {"--state-directory",  directory_.File("state"),
+                                          "--address",          absl::StrCat("unix:", directory_.File("api.sock")),
+                                          "--http-address",     "",
+                                          "--min-free-bytes=0", "--drain-grace-seconds=0"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    Spawn(std::move(arguments));
+    grpc::ChannelArguments own_connection;  // not that of the process before, whose end may not have been noticed
+    own_connection.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    stub_ = v1::VideoGeneration::NewStub(grpc::CreateCustomChannel(absl::StrCat("unix:", directory_.File("api.sock")),
+                                                                   grpc::InsecureChannelCredentials(), own_connection));
     v1::ListVideosResponse reply;
     grpc::ClientContext context;
     context.set_wait_for_ready(true);
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
     ASSERT_TRUE(stub_->ListVideos(&context, {}, &reply).ok()) << ReadFile(directory_.File("log"));
   }
-  int End(int with_signal) {  // exit status, or −signal
+  int End(int with_signal) {  // returns the exit status, or −signal
     if (with_signal != 0) kill(pid_, with_signal);
     int status = 0;
     waitpid(std::exchange(pid_, -1), &status, 0);
@@ -108,8 +114,9 @@ class FrontendProcess : public testing::Test {
 
   TemporaryDirectory directory_;
   pid_t pid_ = -1;
-  rlim_t open_files_ = 0;                           // the soft limit that the process starts with; 0: this one's
-  int umask_ = -1;                                  // the same of its umask
+  rlim_t open_files_ = 0;                           // soft limit at the start; 0: this process's
+  bool ignores_hangup_ = false;                     // as with nohup
+  int umask_ = -1;                                  // -1: this process's
   rlim_t most_open_files_ = 0, address_space_ = 0;  // hard limits; 0: this process's
   std::unique_ptr<v1::VideoGeneration::Stub> stub_;
 };
@@ -137,6 +144,32 @@ TEST_F(FrontendProcess, KillNineLosesNoAcceptedJobAndTheNextProcessRunsThem) {
   EXPECT_THAT(ReadFile(directory_.File("log")), testing::Not(HasSubstr("nobody shall log this")));
 }
 
+TEST_F(FrontendProcess, KillNineForgetsNoDeletionOfARunningJob) {
+  Serve();
+  auto worker = Join("one");
+  v1::DeleteVideoRequest request;
+  request.set_id(Create());
+  request.set_cancel(true);
+  EXPECT_EQ(worker->AwaitRun().video_id(), request.id());
+  google::protobuf::Empty nothing;
+  grpc::ClientContext context;
+  EXPECT_TRUE(stub_->DeleteVideo(&context, request, &nothing).ok());
+  EXPECT_EQ(Get(request.id()).state(), v1::Video::RUNNING);
+  EXPECT_EQ(End(SIGKILL), -SIGKILL);
+  worker.reset();
+
+  Serve();
+  grpc::Status status;
+  while (status.ok()) {
+    grpc::ClientContext again;
+    v1::GetVideoRequest get;
+    v1::Video video;
+    get.set_id(request.id());
+    status = stub_->GetVideo(&again, get, &video);
+  }
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
 TEST_F(FrontendProcess, SigtermDrainsAndExitsWithZero) {
   Serve();
   auto worker = Join("one");
@@ -150,7 +183,24 @@ TEST_F(FrontendProcess, SigtermDrainsAndExitsWithZero) {
   EXPECT_EQ(Get(id).attempt(), 1);
 }
 
-// It raises its limit on descriptors, and so can hold max_connections.
+// As when its terminal is closed.
+TEST_F(FrontendProcess, SighupDrainsToo) {
+  Serve();
+  EXPECT_EQ(End(SIGHUP), 0);
+  EXPECT_THAT(ReadFile(directory_.File("log")), HasSubstr("event=drained"));
+}
+
+TEST_F(FrontendProcess, UnderNohupSighupDoesNothing) {
+  ignores_hangup_ = true;
+  Serve();
+  const auto worker = Join("one");
+  ASSERT_EQ(kill(pid_, SIGHUP), 0);
+  Create();
+  EXPECT_EQ(End(SIGTERM), 0);
+  EXPECT_THAT(ReadFile(directory_.File("log")), HasSubstr("event=drained"));
+}
+
+// It raises its descriptor limit so that it can hold max_connections.
 TEST_F(FrontendProcess, ManyConnectionsDoNotExhaustItsDescriptors) {
   open_files_ = 64;
   Serve();
@@ -174,7 +224,7 @@ TEST_F(FrontendProcess, ManyConnectionsDoNotExhaustItsDescriptors) {
   for (const int connection : connections) close(connection);
 }
 
-// gRPC ended the process by an assertion.
+// Previously gRPC ended the process with an assertion.
 TEST_F(FrontendProcess, TooLittleAddressSpaceIsSaidInASentence) {
 #if defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "AddressSanitizer takes terabytes of address space for itself";
@@ -202,12 +252,15 @@ TEST_F(FrontendProcess, ChecksItsConfigurationWithoutStarting) {
   const std::string state = directory_.File("state");
   EXPECT_EQ(Run({"--check-config", "--state-directory", state}), 0);
   EXPECT_FALSE(std::filesystem::exists(state));
+  EXPECT_EQ(Run({"--check-config", "--state-directory="}), 2);
+  EXPECT_EQ(Run({"--state-directory="}), 2);
   EXPECT_EQ(Run({"--check-config", "--address", "0.0.0.0:1"}), 2);
   EXPECT_EQ(Run({"--check-config", "--token-file", directory_.File("none")}), 2);
   EXPECT_EQ(Run({"--check-config", "--worker-model=m", "--worker-binary=/nowhere"}), 2);
   EXPECT_EQ(Run({"--nonsense"}), 2);
-  EXPECT_THAT(ReadFile(directory_.File("log")), testing::AllOf(HasSubstr("address: "), HasSubstr("token_file: "),
-                                                               HasSubstr("worker_binary: "), HasSubstr("--nonsense")));
+  EXPECT_THAT(ReadFile(directory_.File("log")),
+              testing::AllOf(HasSubstr("state_directory: must not be empty"), HasSubstr("address: "),
+                             HasSubstr("token_file: "), HasSubstr("worker_binary: "), HasSubstr("--nonsense")));
 }
 
 TEST_F(FrontendProcess, UnderAnyUmaskWhatItMakesIsItsUsersAlone) {
@@ -254,7 +307,7 @@ TEST_F(FrontendProcess, ChecksThatKeyAndCertificateBelongTogether) {
   EXPECT_EQ(Run(check), 0);
 }
 
-// Each holds up who opens it to read, or never ends.
+// Opening such a file for reading blocks, or reading never ends.
 TEST_F(FrontendProcess, AFifoOrADeviceInPlaceOfAFileHoldsUpNothing) {
   ASSERT_EQ(mkfifo(directory_.File("fifo").c_str(), 0600), 0);
   const TestCertificate pair = MakeCertificate();
@@ -267,6 +320,24 @@ TEST_F(FrontendProcess, AFifoOrADeviceInPlaceOfAFileHoldsUpNothing) {
     EXPECT_EQ(Run({"--tls-certificate-file", directory_.File("cert"), "--tls-key-file", path}), 2);
   }
   EXPECT_THAT(ReadFile(directory_.File("log")), HasSubstr("regular file"));
+}
+
+TEST_F(FrontendProcess, AStoreThatLostCommitsStartsOnlyWithTheFlagThatItsMessageNames) {
+  Serve();
+  const auto worker = Join("one");
+  Create();
+  EXPECT_EQ(End(SIGKILL), -SIGKILL);
+  std::filesystem::remove(directory_.File("state/jobs.db-wal"));
+  EXPECT_EQ(Run({"--state-directory", directory_.File("state"), "--http-address=", "--address",
+                 absl::StrCat("unix:", directory_.File("api.sock"))}),
+            1);
+  const std::string log = ReadFile(directory_.File("log"));
+  const std::string flag = "--accept-lost-commits=";
+  ASSERT_THAT(log, HasSubstr(flag));
+  const size_t at = log.find(flag);
+  Serve({log.substr(at, log.find_first_not_of("0123456789", at + flag.size()) - at)});
+  EXPECT_EQ(End(SIGTERM), 0);
+  Serve();
 }
 
 TEST_F(FrontendProcess, ADamagedJobFileIsNamedAndTheExitStatusIsOne) {

@@ -1,11 +1,11 @@
-// The public API over real gRPC: a whole frontend in this process, workers that the test plays.
+// The public API over real gRPC: a complete frontend in this process, with scripted workers.
 #include <gtest/gtest.h>
 
 #include <thread>
 
-#include "server/common/grpc_status.h"
 #include "server/common/sha256.h"
 #include "server/common/status_details.h"
+#include "server/net/grpc_status.h"
 #include "tests/server/frontend/frontend_fixture.h"
 
 namespace kinora {
@@ -56,7 +56,7 @@ TEST_F(VideoServiceTest, AJobRunsAndItsStreamShowsEachStepUntilTheTerminalEvent)
     worker->SendStep(run, "denoise", step, 4);
     event = next();
     EXPECT_EQ(event.step().step(), step);
-    EXPECT_EQ(event.sequence(), 3);  // a step has none of its own
+    EXPECT_EQ(event.sequence(), 3);  // steps have no sequence of their own
     EXPECT_EQ(Get(run.video_id())->progress().step(), step);
   }
   const std::string bytes(700'000, 'm');  // three chunks
@@ -122,7 +122,7 @@ TEST_F(VideoServiceTest, AResumedWatchGetsASnapshotAndThenWhatItMissed) {
                                                          AllOf(HasSubstr("after_sequence"), HasSubstr("nearest: 5"))));
 }
 
-// A client whose stream broke right before the end cannot know that it has seen the last event.
+// A client whose stream broke just before the end cannot know that it has received the last event.
 TEST_F(VideoServiceTest, AWatchResumedAfterTheLastEventGetsItAgainAndEnds) {
   config_.set_heartbeat_interval_seconds(0.05);
   Start();
@@ -146,7 +146,7 @@ TEST_F(VideoServiceTest, AWatchResumedAfterTheLastEventGetsItAgainAndEnds) {
   const std::string cancelled = Create(Request())->id();
   ASSERT_THAT(Cancel(cancelled), IsOk());
   expect_the_end_again(cancelled, v1::Video::CANCELLED);
-  while (Metrics()["kinora_watchers"] != 0) std::this_thread::yield();  // none is held for good
+  while (Metrics()["kinora_watchers"] != 0) std::this_thread::yield();  // no watch stays open
 }
 
 TEST_F(VideoServiceTest, CancelReachesTheWorkerAndTheQueue) {
@@ -186,7 +186,7 @@ TEST_F(VideoServiceTest, ABrokenGenerateStreamCancelsItsJobUnlessDetachedOrWatch
     return event.video_id();
   };
   const std::string left = generate_and_leave(false), detached = generate_and_leave(true);
-  while (Get(left)->state() == v1::Video::QUEUED) std::this_thread::yield();  // not watched: a watch would keep it
+  while (Get(left)->state() == v1::Video::QUEUED) std::this_thread::yield();  // not a watch, which would keep the job
   EXPECT_EQ(Get(left)->state(), v1::Video::CANCELLED);
   EXPECT_EQ(Get(detached)->state(), v1::Video::QUEUED);
 }
@@ -218,7 +218,7 @@ TEST_F(VideoServiceTest, ErrorsNameTheFieldAndTheNearestValueInTheirDetails) {
   request.GetReflection()->MutableUnknownFields(&request)->AddVarint(77, 1);
   EXPECT_THAT(Create(request), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("#77")));
   EXPECT_THAT(Create(Request("\xff\xfe")),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("generation.prompt: not valid UTF-8")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("generation.prompt: invalid UTF-8")));
 }
 
 TEST_F(VideoServiceTest, ListsPagesDeletesAndForgets) {
@@ -258,6 +258,38 @@ TEST_F(VideoServiceTest, ListsPagesDeletesAndForgets) {
   EXPECT_THAT(FromGrpcStatus(stub_->DeleteVideo(Context().get(), remove, &nothing)),
               StatusIs(absl::StatusCode::kFailedPrecondition));
   EXPECT_THAT(Download(running), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("COMPLETED")));
+}
+
+TEST_F(VideoServiceTest, ListsFromTheOldestOnBehindAVideoAndByWordsOfThePrompt) {
+  Start();
+  StartWorker();
+  std::vector<std::string> ids;
+  for (const char* prompt : {"a red fox", "a kite", "a Fox in snow"}) ids.push_back(Create(Request(prompt))->id());
+  const auto listed = [&](const v1::ListVideosRequest& request) -> absl::StatusOr<std::vector<std::string>> {
+    v1::ListVideosResponse page;
+    const grpc::Status status = stub_->ListVideos(Context().get(), request, &page);
+    if (!status.ok()) return FromGrpcStatus(status);
+    std::vector<std::string> found;
+    for (const v1::Video& video : page.videos()) found.push_back(video.id());
+    return found;
+  };
+  v1::ListVideosRequest request;
+  request.set_ascending(true);
+  EXPECT_THAT(listed(request), IsOkAndHolds(ElementsAre(ids[0], ids[1], ids[2])));
+  request.set_after_id(ids[0]);
+  EXPECT_THAT(listed(request), IsOkAndHolds(ElementsAre(ids[1], ids[2])));
+  request.set_text("FOX a");
+  EXPECT_THAT(listed(request), IsOkAndHolds(ElementsAre(ids[2])));
+  request.set_page_token("after-1");
+  EXPECT_EQ(Violations(listed(request).status()).at(0).field, "after_id");
+  request.clear_page_token();
+  request.set_after_id("nobody");
+  EXPECT_THAT(listed(request), StatusIs(absl::StatusCode::kNotFound, HasSubstr("after_id: no video \"nobody\"")));
+  request.clear_after_id();
+  request.set_text(std::string(1 << 20, 'x'));
+  EXPECT_EQ(Violations(listed(request).status()).at(0).field, "text");
+  request.set_text("\xff");
+  EXPECT_THAT(listed(request), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("text: invalid UTF-8")));
 }
 
 TEST_F(VideoServiceTest, AFullQueueRefusesAndPriorityDecidesWhoIsNext) {

@@ -10,7 +10,7 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
-#include "server/common/config.h"
+#include "server/config/config.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temporary_directory.h"
 
@@ -21,7 +21,7 @@ using testing::HasSubstr;
 
 class WorkerCheckTest : public testing::Test {
  protected:
-  // A frontend whose worker program is this script.
+  // A frontend configuration with this script as the worker program.
   v1::FrontendConfig WithWorker(const std::string& script) {
     const std::string path = directory_.File("worker");
     std::ofstream(path) << "#!/bin/sh\n" << script << "\n";
@@ -45,16 +45,16 @@ TEST_F(WorkerCheckTest, SaysWhatTheWorkerSays) {
   EXPECT_THAT(CheckWorkers(WithWorker("echo kinora-worker: no such file >&2; exit 2")),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("worker: no such file")));
   EXPECT_THAT(CheckWorkers(WithWorker("exit 3")),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("said nothing")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("printed nothing")));
 }
 
-// Files on a server that does not answer hold a worker for as long as it is away.
+// If a file server does not respond, a worker blocks until it does.
 TEST_F(WorkerCheckTest, DoesNotWaitForOneThatHangs) {
   const std::string fifo = Fifo();
   for (const std::string& before : {std::string(), std::string("exec 2>&-; "), std::string("echo looking >&2; ")}) {
     EXPECT_THAT(CheckWorkers(WithWorker(absl::StrCat(before, "read x < ", fifo)), absl::Milliseconds(200)),
-                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has not ended within 200ms")));
-    EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);  // nobody is left behind
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("did not finish within 200ms")));
+    EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);  // no child is left behind
     EXPECT_EQ(errno, ECHILD);
   }
 }
@@ -65,18 +65,18 @@ TEST_F(WorkerCheckTest, DoesNotListenForEverToOneThatNeverStopsTalking) {
 }
 
 TEST_F(WorkerCheckTest, OneWhoseEndIsNotToldIsNotSaidToRun) {
-  const auto before = signal(SIGCHLD, SIG_IGN);  // as whoever started this process may have left it
+  const auto before = signal(SIGCHLD, SIG_IGN);  // as this process's parent may have left it
   EXPECT_THAT(CheckWorkers(WithWorker("exit 0")),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("waiting for its end: No child processes")));
   signal(SIGCHLD, before);
 }
 
-// What it has started keeps its standard error open.
+// The child keeps the worker's standard error open.
 TEST_F(WorkerCheckTest, DoesNotWaitForAChildOfOneThatHasEnded) {
   const std::string fifo = Fifo();
   EXPECT_THAT(CheckWorkers(WithWorker(absl::StrCat("(read x < ", fifo, ") & echo wrong >&2; exit 2"))),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("worker: wrong")));
-  std::ofstream(fifo) << "on\n";  // which ends it
+  std::ofstream(fifo) << "on\n";  // ends the child
 }
 
 }  // namespace

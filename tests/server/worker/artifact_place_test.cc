@@ -1,4 +1,4 @@
-// Where clips are written.
+// The choice of where clips are written.
 #include "server/worker/artifact_place.h"
 
 #include <gmock/gmock.h>
@@ -7,6 +7,7 @@
 
 #include <filesystem>
 
+#include "tests/testing/full_disk.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temporary_directory.h"
 
@@ -59,6 +60,35 @@ TEST_F(ArtifactPlaceTest, APrivateOneIsOfThisRankAndGoesWithIt) {
     EXPECT_FALSE(fs::exists(left));
   }
   EXPECT_FALSE(fs::exists(root));
+}
+
+TEST_F(ArtifactPlaceTest, AScratchDirectoryThatHasGoneIsSaidAndTakenAgainOnceItIsBack) {
+  const std::string scratch = directory_.File("scratch");
+  config_.set_scratch_directory(scratch);
+  KINORA_ASSERT_OK_AND_ASSIGN(const auto place, ArtifactPlace::Open(config_, welcome_));
+  const auto gone = StatusIs(absl::StatusCode::kNotFound, HasSubstr("scratch_directory: " + scratch));
+  EXPECT_THAT(place->Check(), gone);
+  ASSERT_EQ(mkdir(scratch.c_str(), 0700), 0);
+  EXPECT_THAT(place->Check(), IsOk());
+  KINORA_ASSERT_OK_AND_ASSIGN(const std::string file, place->store().TemporaryPath("job/1/video.mp4"));
+  WriteFile(file, "a clip");
+  EXPECT_THAT(place->store().Put("job/1/video.mp4", file), IsOk());
+  EXPECT_EQ(fs::directory_iterator(place->store().root() + "/.tmp"), fs::directory_iterator()) << "a probe is left";
+  fs::remove_all(scratch);
+  EXPECT_THAT(place->Check(), gone);
+}
+
+TEST_F(ArtifactPlaceTest, ADiskWithoutRoomForAClipIsSaid) {
+  const auto result = OnSmallDisk(directory_.path(), 1 << 20, [&]() -> std::string {
+    const auto place = ArtifactPlace::Open(config_, welcome_);
+    if (!place.ok()) return place.status().ToString();
+    const absl::Status status = (*place)->Check();
+    const bool said = absl::IsResourceExhausted(status) &&
+                      status.message().find("bytes are free, but 67108864 are required") != std::string::npos;
+    return said ? "" : status.ToString();
+  });
+  if (result == SmallDiskResult::kNotPermitted) GTEST_SKIP() << "no mount namespaces here";
+  EXPECT_EQ(result, SmallDiskResult::kPassed);
 }
 
 TEST_F(ArtifactPlaceTest, AFolderThatOthersMayEnterIsRefused) {

@@ -35,9 +35,9 @@ TEST(InheritedSecret, APipeOfAnotherLengthOrNoPipeIsRefusedByName) {
     EXPECT_THAT(ReadInheritedSecret(PipeThatHolds(std::string(bytes, 'x'))),
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("secret_fd")));
   }
-  EXPECT_THAT(ReadInheritedSecret(4711), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("4711 is no pipe")));
+  EXPECT_THAT(ReadInheritedSecret(4711), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("4711 is not a pipe")));
   const int file = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  EXPECT_THAT(ReadInheritedSecret(file), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("is no pipe")));
+  EXPECT_THAT(ReadInheritedSecret(file), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("is not a pipe")));
   close(file);
 }
 

@@ -1,4 +1,4 @@
-// An input in pieces, as a frontend would send them.
+// An input that arrives in chunks, as from a frontend.
 #include "server/worker/input_line.h"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ class InputLineTest : public testing::Test {
     EXPECT_EQ(fetch.attempt(), 2);
     v1::InputPiece piece;
     piece.set_video_id(fetch.video_id());
-    piece.set_attempt(fetch.attempt() - 1);  // of an attempt that is over: dropped
+    piece.set_attempt(fetch.attempt() - 1);  // from an earlier attempt: dropped
     piece.set_input_id(fetch.input_id());
     line_.Receive(piece);
     piece.set_attempt(fetch.attempt());
@@ -88,7 +88,7 @@ TEST_F(InputLineTest, WholePiecesAndAnEmptyFileEndToo) {
 
 TEST_F(InputLineTest, PiecesThatDoNotFollowEachOtherAreRefused) {
   skipped_ = 1;
-  EXPECT_THAT(Fetch().status(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("bytes from 1 on came")));
+  EXPECT_THAT(Fetch().status(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("from offset 1 instead of 0")));
 }
 
 TEST_F(InputLineTest, TheFrontendsErrorEndsIt) {

@@ -44,7 +44,8 @@ TEST(JoinClient, NobodyListensIsSaidOncePatienceIsOver) {
               StatusIs(absl::StatusCode::kUnavailable, HasSubstr("/nowhere/worker.sock")));
 }
 
-// The process is stopped for an hour each time that it has looked: what passes then is not the frontend's silence.
+// The process is stopped for an hour after each reading of the clock. This time does not count as the frontend's
+// silence.
 class ClockOfAStoppedProcess : public Clock {
  public:
   absl::Time Now() const override { return absl::UnixEpoch() + absl::Hours(1) * looks_++; }
@@ -59,7 +60,7 @@ TEST(JoinClient, ThePausesOfTheWorkerItselfDoNotUseUpItsPatience) {
   ClockOfAStoppedProcess clock;
   EXPECT_THAT(JoinClient::Join({"unix:/nowhere/worker.sock"}, HelloOf(0), absl::Seconds(1), clock),
               StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_GE(clock.looks(), 4);  // of an hour, 0.4 s count
+  EXPECT_GE(clock.looks(), 4);  // each hour counts as 0.4 s
 }
 
 TEST(JoinClient, BeatsAsOftenAsItIsToldAndHandsOverWhatComes) {

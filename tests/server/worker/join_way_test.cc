@@ -1,4 +1,4 @@
-// How a worker from outside finds its frontend.
+// How an external worker finds its frontend.
 #include "server/worker/join_way.h"
 
 #include <gmock/gmock.h>
@@ -32,7 +32,8 @@ TEST(JoinTargetOf, ReadsOneTokenThatIsPrivate) {
   ASSERT_EQ(chmod(directory.File("token").c_str(), 0600), 0);
   EXPECT_EQ(JoinTargetOf(config)->token, "the token of a worker");
   WriteFile(directory.File("token"), "one\ntwo\n");
-  EXPECT_THAT(JoinTargetOf(config), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("one token on one line")));
+  EXPECT_THAT(JoinTargetOf(config),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("exactly one token, on one line")));
 }
 
 }  // namespace

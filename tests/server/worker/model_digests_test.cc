@@ -21,7 +21,7 @@ using testing::HasSubstr;
 using testing::Pair;
 using testing::UnorderedElementsAre;
 
-// A safetensors file without its data: one tensor of `bytes` bytes.
+// Returns a safetensors file without its data: the header of one tensor of `bytes` bytes.
 std::string HeaderOf(const std::string& tensor, int64_t bytes) {
   const std::string size = std::to_string(bytes);
   std::string header =
@@ -32,7 +32,7 @@ std::string HeaderOf(const std::string& tensor, int64_t bytes) {
   return file + header;
 }
 
-// The tensor has the file's name, because no two files may hold the same one.
+// The tensor is named like the file, because no two files may contain the same tensor.
 std::string WriteModel(const TemporaryDirectory& directory, const std::string& name, std::string_view text) {
   std::string path = directory.File(name);
   std::filesystem::create_directories(std::filesystem::path(path).parent_path());
@@ -46,7 +46,7 @@ TEST(ModelDigests, AFileIsNamedWithTheShaOfAllItsBytes) {
   TemporaryDirectory directory;
   const std::string path = WriteModel(directory, "model.safetensors", "weights");
   ModelDigests digests({.paths = {path}});
-  // By Python's hashlib, over that file's bytes.
+  // Computed with Python's hashlib over the file's bytes.
   KINORA_ASSERT_OK_AND_ASSIGN(const ModelDigests::Map map, digests.Wait());
   EXPECT_THAT(
       map, UnorderedElementsAre(
@@ -113,7 +113,7 @@ TEST(DigestOfFile, IsOfWhatWasThereWhenItWasOpenedAndEndsWhenItIsTold) {
               StatusIs(StatusCode::kInvalidArgument, HasSubstr("not a regular file")));
 }
 
-// Every rank takes them from here, and only rank 0 reads the rest.
+// Every rank uses these LoRA digests; only rank 0 reads the other files.
 TEST(DigestOfHeaders, GivesTheDigestOfEachLoraAsModelDigestsDoes) {
   TemporaryDirectory directory;
   ModelFiles files{.paths = {WriteModel(directory, "model.safetensors", "weights")}};
@@ -144,8 +144,8 @@ TEST(ModelDigests, AFileThatIsNotThereIsNamed) {
   EXPECT_THAT(digests.Wait(), StatusIs(StatusCode::kNotFound, HasSubstr("gone.safetensors")));
 }
 
-// Whatever tells two models apart before their weights are read: names, sizes and shapes of files and tensors, and the
-// text encoder's tokenizer.
+// Covers everything that distinguishes two models before their weights are read: names, sizes and shapes of files and
+// tensors, and the text encoder's tokenizer.
 TEST(DigestOfHeaders, IsEqualForCopiesAndDiffersWithEachHeader) {
   const std::string tiny = std::string(KINORA_SOURCE_DIR) + "/models/tiny/";
   TemporaryDirectory one, two, longer, renamed;
@@ -155,7 +155,7 @@ TEST(DigestOfHeaders, IsEqualForCopiesAndDiffersWithEachHeader) {
     return digest.value_or("");
   };
   const std::string digest = of(WriteModel(one, "model.safetensors", "weights"));
-  EXPECT_EQ(of(WriteModel(two, "model.safetensors", "WEIGHTS")), digest);  // not the weights themselves
+  EXPECT_EQ(of(WriteModel(two, "model.safetensors", "WEIGHTS")), digest);  // excludes the weights
   EXPECT_NE(of(WriteModel(longer, "model.safetensors", "weights of more")), digest);
   EXPECT_NE(of(WriteModel(renamed, "other.safetensors", "weights")), digest);
 
@@ -174,7 +174,7 @@ TEST(DigestOfHeaders, AFileThatIsNotThereIsNamed) {
               StatusIs(StatusCode::kNotFound, HasSubstr("gone.safetensors")));
 }
 
-// A terabyte of nothing: reading it would outlast the test's time.
+// A sparse file of one terabyte: reading it would exceed the test's time.
 TEST(ModelDigests, AnEndBeforeAllIsReadDoesNotWaitForTheRest) {
   constexpr int64_t kBytes = int64_t{1} << 40;
   TemporaryDirectory directory;

@@ -45,9 +45,9 @@ TEST(OutputOptionsTest, SoundAloneIsNotWrittenWhereThereIsNoSound) {
   EXPECT_THAT(ToFileSinkOptions(output, g),
               StatusIs(absl::StatusCode::kInvalidArgument, StartsWith("without_audio: ")));
   for (const Container pictures : {Container::kPngFrames, Container::kPngFolder}) {
-    EXPECT_THAT(
-        ToFileSinkOptions(v1::Output(), g, pictures),
-        StatusIs(absl::StatusCode::kInvalidArgument, StrEq("container: audio_only makes no picture; nearest: WAV")));
+    EXPECT_THAT(ToFileSinkOptions(v1::Output(), g, pictures),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         StrEq("container: audio_only generates no picture; nearest: WAV")));
   }
 }
 
@@ -73,6 +73,16 @@ TEST(OutputOptionsTest, AFileNameThatDisagreesIsRefused) {
               StatusIs(absl::StatusCode::kInvalidArgument, StartsWith("container: PNG_FRAMES")));
   EXPECT_EQ(ToFileSinkOptions(output, Effective(), Container::kPngFolder)->container, Container::kPngFolder);
   EXPECT_EQ(ToFileSinkOptions(v1::Output(), Effective(), Container::kWav)->container, Container::kWav);
+}
+
+TEST(OutputOptionsTest, AThumbnailIsOfAPicture) {
+  v1::Output output;
+  output.set_thumbnail(true);
+  EXPECT_THAT(ToFileSinkOptions(output, Effective()), IsOk());
+  v1::Generation sound = Effective();
+  sound.set_audio_only(true);
+  EXPECT_THAT(ToFileSinkOptions(output, sound),
+              StatusIs(absl::StatusCode::kInvalidArgument, StartsWith("thumbnail: audio_only")));
 }
 
 TEST(OutputOptionsTest, PreviewsAreOfAPicture) {

@@ -1,4 +1,4 @@
-// The engine as the worker's model: what a job asks of it, on the tiny model.
+// The engine as the worker's model, run on the tiny model.
 #include "server/worker/pipeline_model.h"
 
 #include <gmock/gmock.h>
@@ -13,6 +13,7 @@
 
 #include "engine/base/trace.h"
 #include "engine/media/jpeg.h"
+#include "server/common/stage_conversion.h"
 #include "server/worker/join_rendezvous.h"
 #include "server/worker/rank.h"
 #include "tests/testing/status_matchers.h"
@@ -21,7 +22,7 @@
 namespace kinora {
 namespace {
 
-// How often a span of this name is in the trace that StopTrace gives.
+// Returns the number of spans with this name in a trace from StopTrace.
 int64_t SpansNamed(const std::string& trace, const std::string& name) {
   int64_t count = 0;
   const nlohmann::json parsed = nlohmann::json::parse(trace);
@@ -87,8 +88,8 @@ TEST_F(PipelineModelTest, AJobIsPlannedOnceHoweverMuchIsSaidOfIt) {
   double denoise_seconds = 0;
   for (const v1::WorkerMessage& message : sent_) {
     if (!message.has_stage()) continue;
-    stages.push_back(message.stage().stage());
-    if (message.stage().stage() == "denoise") denoise_seconds = message.stage().expected_seconds();
+    stages.emplace_back(StageOf(message.stage()).name());
+    if (stages.back() == "denoise") denoise_seconds = message.stage().expected_seconds();
   }
   EXPECT_THAT(stages, testing::ElementsAre("encode", "denoise", "decode_video", "decode_audio", "finalize"));
   EXPECT_GT(denoise_seconds, 0);
@@ -100,7 +101,7 @@ TEST_F(PipelineModelTest, AJobIsPlannedOnceHoweverMuchIsSaidOfIt) {
   EXPECT_EQ(resolved.stages(0).sigmas_size(), 4);
 }
 
-// Steps of the previews that a run sends, each checked to be a JPEG in the clip's proportions.
+// Returns the steps of the previews that a run sent. Checks that each is a JPEG with the clip's proportions.
 std::vector<int> PreviewSteps(const std::vector<v1::WorkerMessage>& sent) {
   std::vector<int> steps;
   for (const v1::WorkerMessage& message : sent) {
@@ -142,13 +143,13 @@ TEST_F(PipelineModelTest, PreviewsComeAfterEverySoManyStepsOnAnyMesh) {
   }
   ASSERT_EQ(pictures.size(), 4u);
   EXPECT_NE(pictures[0], pictures[1]);
-  EXPECT_TRUE(pictures[0] == pictures[2] && pictures[1] == pictures[3]);  // the same bits on any number of ranks
+  EXPECT_TRUE(pictures[0] == pictures[2] && pictures[1] == pictures[3]);  // bit for bit equal on any number of ranks
 }
 
 TEST_F(PipelineModelTest, WhatPreviewsAreMadeByIsFittedOnceAndAgainWhereItIsDamaged) {
   const std::string cache = directory_.File("cache");
   ASSERT_EQ(setenv("XDG_CACHE_HOME", cache.c_str(), 1), 0);
-  EXPECT_FALSE(std::filesystem::exists(cache));  // nobody has asked for previews
+  EXPECT_FALSE(std::filesystem::exists(cache));  // nobody has requested previews
   ASSERT_THAT(model_->PreparePreviews(&absl::OkStatus), IsOk());
   std::vector<std::string> files;
   for (const auto& file : std::filesystem::directory_iterator(cache + "/kinora/previews")) files.push_back(file.path());
@@ -156,7 +157,7 @@ TEST_F(PipelineModelTest, WhatPreviewsAreMadeByIsFittedOnceAndAgainWhereItIsDama
   const std::string kept = ReadFile(files[0]);
   std::filesystem::remove_all(cache);
   ASSERT_THAT(model_->PreparePreviews(&absl::OkStatus), IsOk());
-  EXPECT_FALSE(std::filesystem::exists(cache));  // this life knows it
+  EXPECT_FALSE(std::filesystem::exists(cache));  // kept in memory
   std::filesystem::create_directories(cache + "/kinora/previews");
   std::ofstream(files[0]) << "damaged";
   KINORA_ASSERT_OK_AND_ASSIGN(const auto next, Load(""));
@@ -208,7 +209,7 @@ prometheus::MetricFamily FamilyNamed(const prometheus::Registry& registry, const
   return {};
 }
 
-// How many collectives of a kind the metrics have heard of, and their bytes.
+// Calls, waits and bytes of a collective in the metrics.
 struct Heard {
   uint64_t calls = 0, waits = 0;
   double bytes = 0;

@@ -1,4 +1,4 @@
-// The loop of a worker process between a frontend and a model, both of which do what a test says.
+// A worker process's loop between a frontend and a model that the test scripts.
 #include "server/worker/rank_loop.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-class EndingRank : public Rank {  // says how the model's run ended and nothing else
+class EndingRank : public Rank {  // reports only how the model's run ended
  public:
   v1::RunResult Run(const RunContext& context, const v1::Run& run) override {
     v1::RunResult result;
@@ -43,7 +43,7 @@ class RankLoopTest : public testing::Test {
     KINORA_CHECK(joined.ok()) << joined.status();
     client_ = *std::move(joined);
     frontend_.Next();  // Hello
-    loop_ = std::make_unique<RankLoop>(RankLines{*client_, rendezvous_, files_, lost_}, metrics_);
+    loop_ = std::make_unique<RankLoop>(RankLines{*client_, rendezvous_, files_, lost_, fitness_}, metrics_);
   }
   ~RankLoopTest() override {
     frontend_.Break();
@@ -76,12 +76,12 @@ class RankLoopTest : public testing::Test {
     message.mutable_cancel()->set_attempt(1);
     frontend_.Send(message);
   }
-  // A run that goes on until it is cancelled, and says when it has begun.
+  // Starts a run that continues until it is cancelled; notifies `begun` when it has started.
   void RunUntilCancelled(absl::Notification& begun) {
     model_.run = [&begun](ClipSink*, FakeModel::Report report) {
       begun.Notify();
       absl::Status status;
-      while (status.ok()) status = report({.stage = "denoise"});
+      while (status.ok()) status = report({.stage = {StageKind::kDenoise}});
       return status;
     };
   }
@@ -95,10 +95,35 @@ class RankLoopTest : public testing::Test {
   FileLines files_{[this](const v1::WorkerMessage& message) { client_->Send(message); }};
   JoinRendezvous rendezvous_{[this](const v1::WorkerMessage& message) { client_->Send(message); }};
   AbortSignal lost_;
+  std::atomic<bool> sound_ = true;
+  Fitness fitness_{[this] { return sound_ ? absl::OkStatus() : absl::UnavailableError("the disk has gone"); }};
   std::unique_ptr<RankLoop> loop_;
   std::thread runner_;
   absl::Status ended_;
 };
+
+// Each heartbeat is sent before the message that would make the frontend send a run.
+TEST_F(RankLoopTest, AnUnfitMachineIsSaidBeforeReadyAndBeforeTheAnswerOfARunUntilItIsSound) {
+  const auto await = [this](const std::string& unfit) {
+    while (frontend_.NextHeartbeat().unfit() != unfit) {
+    }
+  };
+  sound_ = false;
+  Start();
+  EXPECT_THAT(loop_->Readiness(), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("the disk has gone")));
+  await("the disk has gone");
+  sound_ = true;
+  await("");
+  EXPECT_THAT(loop_->Readiness(), IsOk());
+  model_.run = [this](ClipSink*, FakeModel::Report) {
+    sound_ = false;
+    return fitness_.Look();  // as a rank does
+  };
+  SendRun("job");
+  EXPECT_EQ(frontend_.Next().run_result().video_id(), "job");
+  EXPECT_FALSE(fitness_.last().ok());
+  await("the disk has gone");
+}
 
 TEST_F(RankLoopTest, IsReadyAfterTheLoadAndBeatsFromTheBeginning) {
   EXPECT_EQ(frontend_.NextHeartbeat().phase(), "load");
@@ -149,8 +174,8 @@ TEST_F(RankLoopTest, ACancelMayComeBeforeItsRunHasBegun) {
   EXPECT_THAT(AwaitEnd(), IsOk());
 }
 
-// Whatever a frontend asks for while one estimate takes its time, the worker's memory does not grow with it, and each
-// question has one answer.
+// However many estimates a frontend requests while one is in progress, the worker's memory stays bounded, and each
+// request gets one answer.
 TEST_F(RankLoopTest, EstimatesBeyondThoseThatMayWaitAreRefusedAtOnce) {
   absl::Notification begun, go_on;
   model_.before_prepare = [&] {
@@ -232,11 +257,11 @@ TEST_F(RankLoopTest, TheEndOfTheStreamEndsTheRunAndTheLoop) {
   begun.WaitForNotification();
   frontend_.Break();
   EXPECT_FALSE(AwaitEnd().ok());
-  EXPECT_THAT(loop_->Readiness(), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("gone")));
+  EXPECT_THAT(loop_->Readiness(), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("disconnected")));
   EXPECT_FALSE(rendezvous_.Await(1, "address", absl::Seconds(30)).ok());
 }
 
-// A run without an outcome: the frontend hears why before the process leaves, and not as the job's result.
+// A run without an outcome: the frontend learns the reason before the process exits, but not as the job's result.
 TEST_F(RankLoopTest, ARankThatFailsAloneSaysSoAndLeaves) {
   Start();
   model_.run = [](ClipSink*, FakeModel::Report) { return absl::AbortedError("a rank failed: device lost"); };
@@ -248,7 +273,7 @@ TEST_F(RankLoopTest, ARankThatFailsAloneSaysSoAndLeaves) {
   EXPECT_THAT(AwaitEnd(), StatusIs(absl::StatusCode::kAborted, HasSubstr("device lost")));
 }
 
-// Another rank is lost while this one waits for it in a collective: nothing but the abort wakes it.
+// Another rank is lost while this one waits for it in a collective: only the abort wakes it.
 TEST_F(RankLoopTest, AnAbortWakesARunThatWaitsForALostRank) {
   Start();
   absl::Notification begun;
@@ -277,7 +302,7 @@ TEST_F(RankLoopTest, AnAbortDuringTheLoadReachesWhoeverListensThenAndLater) {
   v1::FrontendMessage message;
   message.mutable_abort()->set_why("rank 1 disconnected");
   frontend_.Send(message);
-  EXPECT_FALSE(rendezvous_.Await(1, "address", absl::Seconds(30)).ok());  // it has come
+  EXPECT_FALSE(rendezvous_.Await(1, "address", absl::Seconds(30)).ok());  // the frontend's answer has arrived
   lost.WaitForNotification();
   int calls = 0;
   const AbortSignal::Listener later(lost_, [&calls] { ++calls; });

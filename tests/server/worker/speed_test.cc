@@ -60,7 +60,7 @@ TEST(Speed, RunsOutweighTheWarmUp) {
 
 TEST(Speed, WhatTheFrontendRemembersIsOlderThanWhatWasSeenHere) {
   v1::SpeedHistory past;
-  for (int i = 0; i < 40; ++i) *past.add_runs() = RunOf({Stage("denoise", 1e12, 5)});  // of a slower build
+  for (int i = 0; i < 40; ++i) *past.add_runs() = RunOf({Stage("denoise", 1e12, 5)});  // from a slower build
   Speed remembers, seen_first;
   remembers.Remember(past);
   EXPECT_NEAR(remembers.Seconds(Stage("denoise", 1e12)), 5, 0.1);
@@ -71,11 +71,11 @@ TEST(Speed, WhatTheFrontendRemembersIsOlderThanWhatWasSeenHere) {
 
 TEST(Speed, APlanBecomesItsStagesAndTheFileAtTheEnd) {
   RunPlan plan;
-  plan.stages.push_back({.kind = StageKind::kEncode, .label = "encode", .tokens = 20});
-  plan.stages.push_back({.kind = StageKind::kDenoise, .label = "denoise_1", .tokens = 300});
+  plan.stages.push_back({.kind = StageKind::kEncode, .tokens = 20});
+  plan.stages.push_back({.kind = StageKind::kDenoise, .part = 1, .tokens = 300});
   plan.stages.back().cost = {.flops = 1e9, .bytes = 7, .launches = 40};
-  plan.stages.push_back({.kind = StageKind::kDenoise, .label = "denoise_2", .tokens = 900});
-  plan.stages.push_back({.kind = StageKind::kDecodeVideo, .label = "decode_video", .tokens = 64});
+  plan.stages.push_back({.kind = StageKind::kDenoise, .part = 2, .tokens = 900});
+  plan.stages.push_back({.kind = StageKind::kDecodeVideo, .tokens = 64});
   const v1::RunSpeed run = ToRunSpeed(plan, {{"denoise_1", 1.5}, {"denoise_2", 2.5}, {"finalize", 0.01}});
   ASSERT_THAT(run.stages(), SizeIs(5));
   EXPECT_EQ(run.stages(1).kind(), "denoise");

@@ -9,10 +9,10 @@
 namespace kinora {
 namespace {
 
-// A machine of 200 GFLOP/s, 2 µs a token and 5 µs a launch.
+// A machine with 200 GFLOP/s, 2 µs per token and 5 µs per launch.
 double Truth(const StageSize& s) { return s.flops / 2e11 + s.tokens * 2e-6 + s.launches * 5e-6; }
 
-// Denoising: products grow with the tokens, attention with their square, launches with the steps alone.
+// Denoising: products grow with the tokens, attention with their square, launches only with the steps.
 StageSize Denoising(double tokens, double steps) {
   return {
       .flops = steps * (1e8 + 2e6 * tokens + 300 * tokens * tokens), .tokens = steps * tokens, .launches = steps * 300};
@@ -46,7 +46,7 @@ TEST(StageFit, OneObservationIsScaledByItsFlops) {
   EXPECT_NEAR(fit.Seconds(twice), 2 * Truth(once), 0.02 * Truth(once));
 }
 
-// FLOPs alone would take the small ones' time, all of it launches, for arithmetic: 673 s were said of a clip of 91.
+// Fitting FLOPs alone would count the launch time of small runs as arithmetic: it estimated 673 s instead of 91 s.
 TEST(StageFit, SmallRunsDoNotMakeALargeOneSlow) {
   const StageFit fit({Took(Denoising(8, 2)), Took(Denoising(27, 2)), Took(Denoising(64, 30))});
   EXPECT_LT(Error(fit, Denoising(4096, 30)), 0.15);
@@ -60,7 +60,7 @@ TEST(StageFit, AKindThatHasNoFlopsIsFittedToo) {
 }
 
 TEST(StageFit, NoTimeIsEverNegative) {
-  // Larger and yet quicker, which a straight line would carry on below zero.
+  // A larger run was faster; a straight line through both would become negative.
   const StageFit fit({{.size = Denoising(10, 10), .seconds = 2}, {.size = Denoising(1000, 10), .seconds = 1}});
   for (const double tokens : {1., 1e2, 1e4, 1e6}) EXPECT_GE(fit.Seconds(Denoising(tokens, 1)), 0);
 }
@@ -78,13 +78,13 @@ TEST(StageFit, OneRunThatWasHeldUpOrCutShortMovesTheOthersLittle) {
 TEST(StageFit, HeavierObservationsCountForMore) {
   std::vector<StageObservation> runs;
   runs.reserve(15);
-  for (int i = 0; i < 10; ++i) runs.push_back(Took(Denoising(100 + 50 * i, 10), 3));  // of a slower build
+  for (int i = 0; i < 10; ++i) runs.push_back(Took(Denoising(100 + 50 * i, 10), 3));  // from a slower build
   for (StageObservation& run : runs) run.weight = 0.1;
   for (int i = 0; i < 5; ++i) runs.push_back(Took(Denoising(100 + 100 * i, 10)));
   EXPECT_LT(Error(StageFit(runs), Denoising(400, 10)), 0.1);
 }
 
-// What is asked of estimates: after three runs of mixed sizes, with times that vary by 5%.
+// The accuracy required of estimates: after three runs of mixed sizes, with times that vary by 5%.
 TEST(StageFit, AfterTwoWarmUpsAndThreeRunsMostAreWithinAFewPercent) {
   std::mt19937 random(7);
   std::normal_distribution<double> noise(0, 0.05);

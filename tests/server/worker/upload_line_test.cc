@@ -1,4 +1,4 @@
-// An artifact in pieces, as a frontend would see them.
+// An artifact sent in chunks, as a frontend receives it.
 #include "server/worker/upload_line.h"
 
 #include <gmock/gmock.h>

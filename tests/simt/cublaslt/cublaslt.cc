@@ -1,5 +1,5 @@
-// Test only: a libcublasLt.so.13 for the simulated device, of the real one's C interface. It computes from descriptors
-// alone and refuses what the real one refuses by its documentation (problem.h, and Runnable below).
+// Test only: a libcublasLt.so.13 with the C interface of the real one, for the simulated device. It computes from
+// descriptors alone and rejects what the real library's documentation forbids (problem.h, and Runnable below).
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -27,7 +27,7 @@ constexpr int64_t kRowsAtOnce = 96;
 std::atomic<int> offered = 1, alive = 0;
 std::atomic<size_t> version = 130100;
 
-// What an Algorithm's words say.
+// Contents of an Algorithm's words.
 enum Word : uint8_t { kFingerprint, kNumber, kWorkspace, kAlignmentA, kAlignmentB, kAlignmentC, kAlignmentD };
 
 template <typename T>
@@ -43,7 +43,7 @@ Status End(T* object, Kind kind) {
   if (object == nullptr || object->kind != kind) return Status::kInvalidValue;
   object->kind = Kind::kDead;
   static std::mutex mutex;
-  static auto* const ended = new std::vector<std::unique_ptr<T>>;  // so that a later use of one can be refused
+  static auto* const ended = new std::vector<std::unique_ptr<T>>;  // kept so that later uses are detected
   const std::lock_guard<std::mutex> lock(mutex);
   ended->emplace_back(object);
   --alive;
@@ -127,7 +127,7 @@ float Read(const void* data, cudaDataType type, int64_t i) {
 
 float GeluTanh(float x) { return 0.5f * x * (1.0f + std::tanh(0.7978845608028654f * (x + 0.044715f * x * x * x))); }
 
-// Column `column` of D from its sums.
+// Stores column `column` of D from its sums.
 void StoreColumn(const Call& call, const Problem& problem, const float* sums, int64_t batch, int64_t column) {
   const char* const c =
       call.c + (batch * call.c_layout.batch_stride + column * call.c_layout.ld) * call.c_layout.element();
@@ -145,7 +145,7 @@ void StoreColumn(const Call& call, const Problem& problem, const float* sums, in
   }
 }
 
-// Rows of a product's transpose are columns of D.
+// Computes the transposed product: its rows are columns of D.
 void Compute(const Call& call) {
   const Problem problem{&call.desc, &call.a_layout, &call.b_layout, &call.c_layout, &call.d_layout};
   const MatrixLayoutOpaque &a = call.a_layout, &b = call.b_layout;
@@ -328,7 +328,7 @@ Status cublasLtMatmul(Handle handle, MatmulDesc desc, const void* alpha, const v
 
 }  // extern "C"
 
-// What the engine calls through is what is defined here.
+// Checks that the engine's function types equal the definitions here.
 #define KINORA_SAME(name) static_assert(std::is_same_v<decltype(&cublasLt##name), decltype(Functions::name)>)
 KINORA_SAME(Create);
 KINORA_SAME(Destroy);

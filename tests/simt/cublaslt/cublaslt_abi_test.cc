@@ -1,4 +1,4 @@
-// What the engine says of cuBLASLt's interface (engine/ops/cuda/cublaslt_abi.h) against the library's own header.
+// Compares the engine's declarations of cuBLASLt (engine/ops/cuda/cublaslt_abi.h) with the library's own header.
 #include "engine/ops/cuda/cublaslt_abi.h"
 
 #include <cublasLt.h>
@@ -53,7 +53,7 @@ static_assert(offsetof(HeuristicResult, workspace_bytes) == offsetof(cublasLtMat
 static_assert(offsetof(HeuristicResult, state) == offsetof(cublasLtMatmulHeuristicResult_t, state));
 static_assert(offsetof(HeuristicResult, waves) == offsetof(cublasLtMatmulHeuristicResult_t, wavesCount));
 
-// Whether a parameter or result travels in the same way: an address, a whole number of that size, or nothing.
+// Whether a parameter or result has the same ABI: a pointer, an integer of the same size, or void.
 template <typename Ours, typename Theirs>
 constexpr bool Same() {
   if constexpr (std::is_void_v<Ours> || std::is_void_v<Theirs>) {

@@ -1,4 +1,4 @@
-// The library that stands for cuBLASLt: what it computes from descriptors, and each thing that it refuses.
+// Tests the simulated cuBLASLt: its results and every check that rejects a call.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -43,7 +43,7 @@ namespace {
 
 constexpr int64_t kM = 5, kN = 3, kK = 4;
 
-// A product of 5 x 4 by 4 x 3 columns with everything that a call needs; a test changes one thing.
+// A valid product of 5 x 4 by 4 x 3 matrices; each test changes one thing.
 struct Given {
   ComputeType compute = ComputeType::k32F;
   cudaDataType scale = CUDA_R_32F, a_type = CUDA_R_32F, b_type = CUDA_R_32F, c_type = CUDA_R_32F, d_type = CUDA_R_32F;
@@ -55,7 +55,7 @@ struct Given {
   bool bias = true, with_algorithm = true, live = true;
   uint64_t workspace_allowed = 1 << 20;
   int wanted = 1;
-  // Of the call alone: after an algorithm was found.
+  // Apply to the product only, after the algorithm was chosen.
   size_t workspace_bytes = 1 << 20, workspace_offset = 0, a_offset = 0;
   bool null_a = false, null_d = false, null_c = false, null_alpha = false, d_is_a = false, other_problem = false;
   float beta = 0;
@@ -68,7 +68,7 @@ class CublasLt : public testing::Test {
     kinora_cublaslt_offer(1);
   }
 
-  // The first answer that is not a success: that of the heuristics, or of the product.
+  // Returns the first error of the heuristics or the product, or success.
   Status Run(const Given& g);
   Status Ask(const Given& g, Algorithm* algorithm);
   Status Multiply(const Given& g, const Algorithm& algorithm);
@@ -202,7 +202,7 @@ TEST_F(CublasLt, RefusesAnAlgorithmBeyondItsWorkspaceOrItsAlignment) {
   EXPECT_EQ(Run({.wanted = 2}), Status::kSuccess);
   EXPECT_EQ(Run({.wanted = 2, .workspace_bytes = (1 << 20) - 1}), Status::kInvalidValue);
   EXPECT_EQ(Run({.wanted = 2, .workspace_offset = 8}), Status::kInvalidValue);
-  EXPECT_EQ(Run({.a_offset = 4}), Status::kNotSupported);  // asked for with 256 bytes
+  EXPECT_EQ(Run({.a_offset = 4}), Status::kNotSupported);  // an alignment of 256 bytes was requested
   EXPECT_EQ(Run({.a_offset = 2}), Status::kInvalidValue);
   kinora_cublaslt_offer(0);
   EXPECT_EQ(Run({}), Status::kNotSupported);
@@ -237,7 +237,7 @@ TEST_F(CublasLt, LosesTheDeviceWhereAProductLeavesItsMemory) {
   cublasLtMatrixLayoutCreate(&d_, CUDA_R_32F, kM, kN, kM);
   const float one = 1, zero = 0;
   cublasLtMatmul(handle_, desc_, &one, small.data(), a_, memory_.data(), b_, &zero, result_.data(), d_, result_.data(),
-                 d_, nullptr, nullptr, 0, stream_);  // which knows already if it ran at once
+                 d_, nullptr, nullptr, 0, stream_);  // fails already if the work runs immediately
   EXPECT_NE(cudaStreamSynchronize(stream_), cudaSuccess);
   EXPECT_NE(Failure().find("cublasLtMatmul reads outside of an allocation"), std::string::npos) << Failure();
   Restore();

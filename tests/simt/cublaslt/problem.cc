@@ -14,7 +14,7 @@ bool Sound(const MatrixLayoutOpaque& l) {
          l.batch >= 1;
 }
 
-// Whether the matrices of a batch, which is written, lie apart.
+// Whether the matrices of an output batch do not overlap.
 bool Apart(const MatrixLayoutOpaque& d) {
   if (d.batch == 1) return true;
   const int64_t stride = d.batch_stride < 0 ? -d.batch_stride : d.batch_stride;
@@ -29,7 +29,7 @@ Status SupportedTypes(const Problem& p) {
   const bool floats = p.a->type == CUDA_R_32F && p.d->type == CUDA_R_32F;
   const bool halves = p.a->type == CUDA_R_16BF && (p.d->type == CUDA_R_16BF || p.d->type == CUDA_R_32F);
   if (!floats && !halves) return Status::kNotSupported;
-  // A bias has the type of D in every combination that the documentation lists for these.
+  // The documentation lists only biases with D's type for these combinations.
   if (p.has_bias() && p.desc->bias_type >= 0 && p.desc->bias_type != p.d->type) return Status::kNotSupported;
   return Status::kSuccess;
 }

@@ -1,4 +1,4 @@
-// Test only: the descriptors of the library that stands for cuBLASLt, and what it refuses.
+// Test only: descriptors of the simulated cuBLASLt, and the validation of a product.
 #ifndef KINORA_TESTS_SIMT_CUBLASLT_PROBLEM_H_
 #define KINORA_TESTS_SIMT_CUBLASLT_PROBLEM_H_
 
@@ -8,7 +8,7 @@
 
 namespace kinora::cublaslt {
 
-// Descriptors begin with what they are while they live.
+// The first field of a descriptor; kDead once it is destroyed.
 enum class Kind : uint64_t { kDead = 0, kHandle = 0x11ba51e001, kDesc, kLayout, kPreference };
 
 struct HandleOpaque {
@@ -21,7 +21,7 @@ struct MatmulDescOpaque {
   Operation a = Operation::kNone, b = Operation::kNone;
   Epilogue epilogue = Epilogue::kDefault;
   const void* bias = nullptr;
-  int32_t bias_type = -1;  // that of D
+  int32_t bias_type = -1;  // -1: the type of D
 };
 struct MatrixLayoutOpaque {
   Kind kind = Kind::kLayout;
@@ -50,10 +50,10 @@ struct Problem {
   bool has_gelu() const { return (static_cast<uint32_t>(desc->epilogue) & 32) != 0; }
 };
 
-// kInvalidValue: something is missing or dead, shapes or batches do not fit, a leading dimension is smaller than a
-// column. kNotSupported: no algorithm for these types, this scale or this type of bias.
+// Returns kInvalidValue if a descriptor is missing or dead, shapes or batches do not match, or a leading dimension is
+// smaller than a column. Returns kNotSupported if no algorithm exists for these types, this scale or this bias type.
 Status Validate(const Problem& problem);
-// Equal for what one algorithm may be used for.
+// Equal for problems that can use the same algorithm.
 uint64_t Fingerprint(const Problem& problem);
 
 }  // namespace kinora::cublaslt

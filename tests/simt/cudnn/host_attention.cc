@@ -1,5 +1,5 @@
-// In blocks of queries, which are the lanes of the first product; columns of the values are those of the second.
-// Compiled with -O3 and without sanitizers.
+// Works in blocks of queries. The lanes of the first product are queries; those of the second are columns of the
+// values. Compiled with -O3 and without sanitizers.
 #include "tests/simt/cudnn/host_attention.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ std::vector<float> Widened(const uint16_t* from, int64_t rows, int64_t stride, i
   return to;
 }
 
-// Queries of one head, from `first` on, against all keys.
+// Attention of a block of one head's queries, from `first` on, over all keys.
 class Block {
  public:
   Block(const CudnnAttention& a, const float* bias, int64_t first)
@@ -71,7 +71,7 @@ class Block {
     }
   }
 
-  // Logits become weights. A query that sees no key: 0 / 0, as the library does not say what it gives.
+  // Turns logits into weights. A query that sees no key gets 0 / 0, as the library leaves the result undefined.
   void Soften(int64_t lane) {
     const int64_t query = first_ + lane;
     const auto seen = [&](int64_t j) {

@@ -1,4 +1,4 @@
-// Test only: attention as cuDNN computes it, on the host.
+// Test only: attention on the host with cuDNN's rounding.
 #ifndef KINORA_TESTS_SIMT_CUDNN_HOST_ATTENTION_H_
 #define KINORA_TESTS_SIMT_CUDNN_HOST_ATTENTION_H_
 
@@ -7,8 +7,8 @@
 
 namespace kinora::simt {
 
-// Operands as Cudnn names them, readable by the host. Logits and sums are float32; the weights of the values are
-// rounded to bf16 first, as tensor cores take them.
+// The operands are in the order that Cudnn defines and readable by the host. Logits and sums are float32; attention
+// weights are rounded to bf16 before they multiply the values, as on tensor cores.
 void Attend(const CudnnAttention& shape, absl::Span<void* const> operands);
 
 }  // namespace kinora::simt

@@ -1,5 +1,5 @@
-// A line of the result at a time: the pixels under its taps as rows, and a product. Compiled with -O3 and without
-// sanitizers.
+// Computes one line of the result at a time: gathers the pixels under its taps as rows, then multiplies. Compiled with
+// -O3 and without sanitizers.
 #include "tests/simt/cudnn/host_convolution.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace kinora::simt {
 namespace {
 
-// Of x, or -1 in the padding.
+// Returns the position in x, or -1 in the padding.
 int64_t Source(const ConvAxis& axis, int64_t extent, int64_t output, int64_t tap) {
   const int64_t at = output * axis.stride - axis.before + tap * axis.dilation;
   return at >= 0 && at < extent ? at : -1;

@@ -1,4 +1,4 @@
-// Test only: convolutions as cuDNN computes them, on the host.
+// Test only: convolutions on the host with cuDNN's rounding.
 #ifndef KINORA_TESTS_SIMT_CUDNN_HOST_CONVOLUTION_H_
 #define KINORA_TESTS_SIMT_CUDNN_HOST_CONVOLUTION_H_
 
@@ -7,11 +7,11 @@
 
 namespace kinora::simt {
 
-// Positions of the result along an axis of `extent`.
+// Returns the size of the result along an axis of `extent`.
 int64_t OutputExtent(const ConvAxis& axis, int64_t extent);
 
-// bf16. Operands as Cudnn names them, readable by the host. Sums, bias, activation and what is added to are float32,
-// rounded once.
+// The operands are bf16, in the order that Cudnn defines, and readable by the host. Sums, bias, activation and addition
+// are float32; the result is rounded once.
 void Convolve(const CudnnConvolution& shape, absl::Span<void* const> operands);
 
 }  // namespace kinora::simt

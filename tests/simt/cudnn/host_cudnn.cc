@@ -1,4 +1,4 @@
-// Test only: what stands behind the seam of engine/ops/cuda/cudnn.h on the simulated device.
+// Test only: implements engine/ops/cuda/cudnn.h on the simulated device.
 #include <string>
 #include <vector>
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kBf16 = 2;
 
-// What lies at and behind `data`: [batch, rows] runs of heads · width.
+// Adds the memory at `data`: [batch, rows] ranges of heads · width elements.
 void AddAccesses(const void* data, const HeadStrides& s, int64_t batch, int64_t heads, int64_t rows, int64_t width,
                  bool written, std::vector<simt::Access>& accesses) {
   for (int64_t b = 0; b < batch; ++b) {
@@ -41,7 +41,7 @@ absl::Status CheckAligned(absl::Span<void* const> operands) {
 class AttentionPlan : public CudnnPlan {
  public:
   explicit AttentionPlan(const CudnnAttention& shape) : shape_(shape) {}
-  int64_t workspace_bytes() const override { return 256; }  // as the library's plans of these shapes have
+  int64_t workspace_bytes() const override { return 256; }  // as for the library's plans of these shapes
   absl::Status Run(absl::Span<void* const> operands, void* workspace, cudaStream_t stream) const override {
     KINORA_CHECK_EQ(operands.size(), shape_.bias ? 5u : 4u);
     KINORA_RETURN_IF_ERROR(CheckAligned(operands));

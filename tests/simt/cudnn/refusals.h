@@ -1,5 +1,5 @@
-// Test only: which shapes the definitions of cuDNN refuse, in place of the library. tests/cudnn/cudnn_plans_test.cc
-// holds each answer to that of the library itself, where it is installed.
+// Test only: the shapes that the simulated cuDNN rejects. tests/cudnn/cudnn_plans_test.cc compares each answer with the
+// installed library's.
 #ifndef KINORA_TESTS_SIMT_CUDNN_REFUSALS_H_
 #define KINORA_TESTS_SIMT_CUDNN_REFUSALS_H_
 
@@ -7,7 +7,7 @@
 
 namespace kinora::simt {
 
-// OK, or Unimplemented with the reason. The same on an A100, an L40S, an H100 and a B200.
+// Returns OK, or Unimplemented with the reason. The answers are identical for A100, L40S, H100 and B200.
 absl::Status Supports(const CudnnAttention& shape);
 absl::Status Supports(const CudnnConvolution& shape);
 

@@ -16,13 +16,13 @@ std::mutex break_mutex;
 int break_after = -1;
 nccl::Result break_error = nccl::Result::kSuccess;
 
-// What BreakLater asked of this kernel.
+// Returns the error that BreakLater set for this kernel, if any.
 nccl::Result BreaksNow() {
   const std::lock_guard lock(break_mutex);
   return break_after >= 0 && break_after-- == 0 ? break_error : nccl::Result::kSuccess;
 }
 
-// In rank order, float32, rounded once.
+// Adds in rank order, in float32, and rounds once.
 template <typename T>
 void Sum(const std::vector<const void*>& parts, int64_t count, void* out) {
   for (int64_t i = 0; i < count; ++i) {
@@ -67,8 +67,7 @@ void BreakLater(nccl::Result error, int after) {
   break_after = after;
 }
 
-// Comes before a call's bytes from each rank that sends, so that the one that takes them sees whether both mean the
-// same call.
+// Precedes a call's bytes from each sending rank, so that the receiver can check that both ranks make the same call.
 struct NcclCommunicator::Header {
   uint64_t communicator = 0, call = 0;
   NcclCall::Kind kind = NcclCall::Kind::kAllReduce;
@@ -95,18 +94,18 @@ NcclCommunicator::Header NcclCommunicator::HeaderOf(const NcclCall& call) const 
            .type = call.type,
            .count = call.count,
            .root = call.kind == NcclCall::Kind::kBroadcast ? call.root : -1};
-  if (h.kind == NcclCall::Kind::kReceive) h.kind = NcclCall::Kind::kSend;  // they belong together
+  if (h.kind == NcclCall::Kind::kReceive) h.kind = NcclCall::Kind::kSend;  // both halves of a pair have equal headers
   std::strncpy(h.of, name.c_str(), sizeof h.of - 1);
   return h;
 }
 
-// A header and bytes on their way to or from a peer.
+// A header and data in transit to or from a peer.
 struct NcclCommunicator::Transfer {
-  int peer = 0;  // in the segment
+  int peer = 0;  // rank in the segment
   Header header{};
   char* data = nullptr;
   int64_t bytes = 0;
-  Header came{};  // from the peer
+  Header came{};  // received from the peer
   int64_t done = 0;
 
   int64_t total() const { return static_cast<int64_t>(sizeof(Header)) + bytes; }
@@ -118,7 +117,7 @@ struct NcclCommunicator::Exchange {
 
 namespace {
 
-// The next run of a transfer's bytes.
+// The remaining bytes of a transfer's header, or of its data.
 template <typename Transfer, typename Header>
 std::pair<char*, size_t> Rest(Transfer& t, Header& header) {
   constexpr int64_t kHeader = sizeof(Header);
@@ -126,7 +125,7 @@ std::pair<char*, size_t> Rest(Transfer& t, Header& header) {
   return {t.data + (t.done - kHeader), static_cast<size_t>(t.total() - t.done)};
 }
 
-// Those that are next on their way between two ranks: what comes behind them must wait.
+// The first unfinished transfer of each peer; later ones must wait.
 template <typename Transfer>
 std::vector<Transfer*> Heads(std::vector<Transfer>& all) {
   std::vector<Transfer*> heads;
@@ -147,7 +146,7 @@ void NcclCommunicator::Hang() {
   --NcclKernelsThatWait();
 }
 
-// As many bytes as go; whether some did.
+// Transfers as many bytes as possible. Returns whether any were transferred.
 bool NcclCommunicator::MoveSome(Exchange& exchange, Waiting* waiting) {
   bool moved = false;
   *waiting = {};
@@ -172,7 +171,7 @@ bool NcclCommunicator::MoveSome(Exchange& exchange, Waiting* waiting) {
   return moved;
 }
 
-// False: aborted, or the device is lost.
+// Returns false if it was aborted or the device is lost.
 bool NcclCommunicator::Move(Exchange& exchange) {
   bool waits = false;
   while (true) {
@@ -205,7 +204,7 @@ bool NcclCommunicator::RunCollective(const NcclCall& call) {
   const int64_t bytes = call.bytes();
   auto* const send = static_cast<char*>(const_cast<void*>(call.send));
   auto* const receive = static_cast<char*>(call.receive);
-  std::vector<std::vector<char>> parts(size());  // of a sum
+  std::vector<std::vector<char>> parts(size());  // received terms of a sum
   Exchange exchange;
   for (int r = 0; r < size(); ++r) {
     if (r == rank) continue;
@@ -231,14 +230,14 @@ bool NcclCommunicator::RunCollective(const NcclCall& call) {
   } else if (call.kind == Kind::kAllToAll) {
     std::memcpy(receive + rank * bytes, send + rank * bytes, bytes);
   } else if (call.kind == Kind::kAllGather) {
-    std::memmove(receive + rank * bytes, send, bytes);  // which may be its place
+    std::memmove(receive + rank * bytes, send, bytes);  // may be in place
   } else if (call.root == rank) {
     std::memmove(receive, send, bytes);
   }
   return true;
 }
 
-// All at once; those between the same two ranks in their order.
+// Runs all sends and receives concurrently; those between the same two ranks run in order.
 bool NcclCommunicator::RunSendsAndReceives(const std::vector<NcclCall>& calls) {
   Exchange exchange;
   std::deque<const NcclCall*> to_myself;
@@ -249,7 +248,7 @@ bool NcclCommunicator::RunSendsAndReceives(const std::vector<NcclCall>& calls) {
       continue;
     }
     Header header = HeaderOf(call);
-    header.call = 0;  // others may take part in other calls
+    header.call = 0;  // peers may have made other calls
     auto* const data = static_cast<char*>(sends ? const_cast<void*>(call.send) : call.receive);
     (sends ? exchange.out : exchange.in)
         .push_back({.peer = members[call.root], .header = header, .data = data, .bytes = call.bytes()});
@@ -272,7 +271,7 @@ void NcclCommunicator::Run(const std::vector<NcclCall>& group) {
     Hang();
   }
   if (const std::string why = segment->Broken(); !why.empty()) LoseDevice(why);
-  if (aborted) return;  // as the kernels of NCCL see it, first of all
+  if (aborted) return;  // as NCCL's kernels do, before anything else
   const bool pairs = std::all_of(group.begin(), group.end(), [](const NcclCall& call) {
     return call.kind == NcclCall::Kind::kSend || call.kind == NcclCall::Kind::kReceive;
   });

@@ -1,4 +1,4 @@
-// Test only: a rank's side of one communicator of the simulated NCCL, and what its kernels do.
+// Test only: one rank's side of a communicator of the simulated NCCL, and its kernels.
 #ifndef KINORA_TESTS_SIMT_NCCL_COMMUNICATOR_H_
 #define KINORA_TESTS_SIMT_NCCL_COMMUNICATOR_H_
 
@@ -17,9 +17,9 @@
 
 namespace kinora::simt {
 
-int64_t SizeOf(nccl::DataType type);  // bytes; 0: a type that the engine does not use
+int64_t SizeOf(nccl::DataType type);  // bytes; 0 for types that the engine does not use
 
-// A call of the interface, as it was made.
+// The arguments of a call of the interface.
 struct NcclCall {
   enum class Kind : uint32_t { kAllReduce, kAllGather, kAllToAll, kBroadcast, kSend, kReceive };
   Kind kind = Kind::kAllReduce;
@@ -27,45 +27,45 @@ struct NcclCall {
   void* receive = nullptr;
   int64_t count = 0;
   nccl::DataType type = nccl::DataType::kFloat32;
-  int root = 0;  // or the peer
+  int root = 0;  // of a broadcast; peer of a send or receive
   cudaStream_t stream = nullptr;
 
   const char* name() const;
   int64_t bytes() const { return count * SizeOf(type); }
 };
 
-// Shared by its handle, its kernels that are enqueued, and captures that hold some.
+// Shared by its handle, its enqueued kernels, and the captures that contain them.
 struct NcclCommunicator : std::enable_shared_from_this<NcclCommunicator> {
   std::shared_ptr<Segment> segment;
   std::string name;          // "world", "world/2:0": the third split's colour 0
-  uint64_t id = 0;           // the same on all its ranks
-  std::vector<int> members;  // of the segment's ranks, in this one's order
+  uint64_t id = 0;           // identical on all ranks
+  std::vector<int> members;  // ranks of the segment, in this communicator's order
   int rank = 0;
   bool blocking = true;
 
-  // Of calls, under the library's lock.
+  // Used by calls, under the library's lock.
   enum class State : uint8_t { kReady, kComing, kFinalizing, kFinalized } state = State::kReady;
-  std::function<nccl::Result(NcclCommunicator&)> coming;  // until it answers other than kInProgress
+  std::function<nccl::Result(NcclCommunicator&)> coming;  // polled until it does not return kInProgress
   int splits = 0, made_windows = 0;
   bool used = false;  // a collective was enqueued
 
-  // Of its kernels too.
+  // Also used by kernels.
   std::atomic<bool> aborted = false;
-  std::atomic<uint32_t> error = 0;  // a Result, asynchronous
-  std::atomic<int> captures = 0;    // graphs' nodes that are of it
-  uint64_t calls = 0;               // that ran; of the thread that runs kernels
+  std::atomic<uint32_t> error = 0;  // an asynchronous Result
+  std::atomic<int> captures = 0;    // graph nodes of this communicator
+  uint64_t calls = 0;               // executed so far; used only by the thread that runs kernels
 
   int size() const { return static_cast<int>(members.size()); }
   int me() const { return members[rank]; }
 
-  // Puts one kernel for `calls` on their stream.
+  // Enqueues one kernel for `calls` on their stream.
   cudaError_t Enqueue(std::vector<NcclCall> calls);
 
  private:
   struct Header;
   struct Transfer;
   struct Exchange;
-  struct Waiting {  // of ranks, bit by bit
+  struct Waiting {  // bit masks of ranks
     uint32_t to_hear_from, to_be_read_by;
   };
 
@@ -75,12 +75,12 @@ struct NcclCommunicator : std::enable_shared_from_this<NcclCommunicator> {
   bool Move(Exchange& exchange);
   bool MoveSome(Exchange& exchange, Waiting* waiting);
   Header HeaderOf(const NcclCall& call) const;
-  void Hang();  // as a kernel whose peers do not answer: until an abort
+  void Hang();  // blocks until an abort, like a kernel whose peers do not answer
 };
 
-// How many kernels of this process wait for other ranks now.
+// The number of kernels of this process that are waiting for other ranks.
 std::atomic<int>& NcclKernelsThatWait();
-// Of the kernel that runs `after` others from now: it hangs, and its communicator answers `error`.
+// After `after` more kernels, makes the next one hang and sets its communicator's asynchronous error to `error`.
 void BreakLater(nccl::Result error, int after);
 
 }  // namespace kinora::simt

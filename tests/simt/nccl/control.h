@@ -1,20 +1,20 @@
-// Test only: what a test sets and asks of the library that stands for NCCL, through dlsym on the library that is open.
+// Test only: functions with which tests control the simulated NCCL. Find them with dlsym in the opened library.
 #ifndef KINORA_TESTS_SIMT_NCCL_CONTROL_H_
 #define KINORA_TESTS_SIMT_NCCL_CONTROL_H_
 
 extern "C" {
 
-// The next call of the interface's function `name` ("ncclAllReduce") answers `result`, an ncclResult_t; the `after`
-// calls before it do what they do.
+// Makes a call of the interface's function `name` ("ncclAllReduce") return `result`, an ncclResult_t, after `after`
+// calls that run normally.
 void kinora_nccl_fail(const char* name, int result, int after);
-// The kernel that runs `after` others from now hangs, and ncclCommGetAsyncError answers `result` of its communicator.
+// After `after` more kernels, makes the next one hang; ncclCommGetAsyncError returns `result` for its communicator.
 void kinora_nccl_break(int result, int after);
-// What ncclGetVersion answers [22809].
+// Sets the result of ncclGetVersion [22809].
 void kinora_nccl_pretend(int version);
-// Communicators that are alive, and windows that are registered.
+// Numbers of communicators that have not been destroyed and of registered windows.
 int kinora_nccl_alive();
 int kinora_nccl_windows();
-// Kernels of this process that wait for other ranks now.
+// The number of kernels of this process that are waiting for other ranks.
 int kinora_nccl_waiting();
 }
 

@@ -10,7 +10,7 @@ namespace {
 using nccl::Result;
 using State = NcclCommunicator::State;
 
-// Of this thread.
+// The current group of this thread.
 struct Group {
   int depth = 0;
   std::vector<std::pair<nccl::Comm, std::vector<NcclCall>>> calls;  // by communicator, in order of appearance
@@ -54,7 +54,7 @@ Result FromCuda(const char* call, cudaError_t error) {
   return NcclRefuse(Result::kUnhandledCudaError, std::string(call) + ": " + cudaGetErrorString(error));
 }
 
-// A communicator that does not wait connects its ranks at its first call: it is in progress until then, and nothing is
+// A non-blocking communicator connects its ranks at its first call. Until then the call is in progress and nothing is
 // on the stream.
 Result Launch(NcclLock& lock, NcclCommunicator& c, std::vector<NcclCall> calls) {
   for (const NcclCall& call : calls) {

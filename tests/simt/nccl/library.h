@@ -1,4 +1,4 @@
-// Test only: what the calls of the simulated NCCL's interface share.
+// Test only: state and functions shared by the simulated NCCL's calls.
 #ifndef KINORA_TESTS_SIMT_NCCL_LIBRARY_H_
 #define KINORA_TESTS_SIMT_NCCL_LIBRARY_H_
 
@@ -20,7 +20,7 @@ struct NcclLibrary {
     int after;
   };
 
-  std::mutex mutex;  // of all below, and of what communicators say is under it
+  std::mutex mutex;  // guards the members below, and those of communicators that are marked so
   std::map<nccl::Comm, std::shared_ptr<NcclCommunicator>> communicators;
   std::map<nccl::Window, nccl::Comm> windows;
   std::map<std::string, Failing> failing;
@@ -30,20 +30,21 @@ struct NcclLibrary {
 
 using NcclLock = std::unique_lock<std::mutex>;
 
-// Under the lock: remembers why.
+// Stores `why` as the last error and returns `result`. The caller must hold the lock.
 nccl::Result NcclRefuse(nccl::Result result, const std::string& why);
-// Answers of kinora_nccl_fail.
+// Returns the result injected by kinora_nccl_fail, if any.
 nccl::Result NcclInjected(const char* function);
-// The communicator if it may be called: injected answers, handles that are none, and those that a call is still under
-// way of, are refused.
+// Finds the communicator of a handle. Fails with an injected result, if the handle is invalid, or if an earlier call on
+// the communicator is still in progress.
 nccl::Result NcclFind(const char* function, nccl::Comm comm, std::shared_ptr<NcclCommunicator>* found);
 nccl::Comm NcclHandle(const std::shared_ptr<NcclCommunicator>& communicator);
 uint64_t NcclKey(uint64_t id, const char* what, int64_t number);
-// `work` is done when it answers other than kInProgress: waited for, or the caller asks ncclCommGetAsyncError.
+// Starts `work`, which is done when it does not return kInProgress. A blocking communicator waits for it; otherwise the
+// caller polls with ncclCommGetAsyncError.
 nccl::Result NcclBegin(NcclLock& lock, NcclCommunicator& communicator, NcclCommunicator::State state,
                        std::function<nccl::Result(NcclCommunicator&)> work);
 nccl::Result NcclPoll(NcclCommunicator& communicator);
-// A collective or one half of a pair, in a group or alone.
+// Enqueues a collective, a send or a receive, inside or outside a group.
 nccl::Result NcclEnqueue(nccl::Comm comm, const NcclCall& call);
 
 }  // namespace kinora::simt

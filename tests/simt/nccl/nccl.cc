@@ -1,7 +1,7 @@
-// Test only: a libnccl.so.2 for the simulated device, of the real one's C interface: what NCCL 2.20 has. Ranks are
-// processes with one simulated device each, on one machine (segment.h). It refuses, and names, what the real one's
-// documentation forbids; ranks that call different things lose their devices instead of hanging. An abort is of this
-// process alone, as the real one's, and waits for the graphs that hold the communicator's calls to be destroyed.
+// Test only: a libnccl.so.2 with the C interface of NCCL 2.20, for the simulated device. Ranks are processes on one
+// machine with one simulated device each (segment.h). It rejects, with a reason, what the real library's documentation
+// forbids. Ranks that make different calls lose their devices instead of hanging. As in the real library, an abort
+// affects only this process and waits until the graphs that hold the communicator's calls are destroyed.
 #include <algorithm>
 #include <utility>
 
@@ -15,7 +15,7 @@ namespace {
 using Communicator = std::shared_ptr<NcclCommunicator>;
 using State = NcclCommunicator::State;
 
-// Segments that this process made, until its rank has joined.
+// Segments that this process created and whose rank has not joined yet.
 std::vector<std::pair<std::string, std::shared_ptr<Segment>>>& Made() {
   static auto* const made = new std::vector<std::pair<std::string, std::shared_ptr<Segment>>>;
   return *made;
@@ -44,7 +44,7 @@ Result CheckConfig(const Config* config) {
   return Result::kSuccess;
 }
 
-// All ranks are there, with the same idea of how many they are.
+// Done once all ranks have arrived. The key contains their number, so ranks that disagree about it never meet.
 Result Joined(NcclCommunicator& c) {
   std::vector<Segment::Brought> brought;
   if (!c.segment->Met(c.id, c.rank, c.size(), &brought)) return Result::kInProgress;
@@ -52,13 +52,13 @@ Result Joined(NcclCommunicator& c) {
   return Result::kSuccess;
 }
 
-// The part of `parent` with this rank's colour, once all ranks of the parent have named theirs.
+// Creates the part of `parent` with this rank's colour, once all ranks of the parent have given theirs.
 Result Parted(NcclCommunicator& parent, int number, int color, Comm* part) {
   std::vector<Segment::Brought> brought;
   const uint64_t key = NcclKey(parent.id, "split", number);
   if (!parent.segment->Met(key, parent.rank, parent.size(), &brought)) return Result::kInProgress;
   if (color < 0) return Result::kSuccess;
-  std::vector<std::pair<int64_t, int>> ranks;  // key, rank in the parent
+  std::vector<std::pair<int64_t, int>> ranks;  // (key, rank in the parent)
   for (int r = 0; r < parent.size(); ++r) {
     if (brought[r].first == color) ranks.emplace_back(brought[r].second, r);
   }
@@ -76,7 +76,7 @@ Result Parted(NcclCommunicator& parent, int number, int color, Comm* part) {
   return Result::kSuccess;
 }
 
-// As in NCCL: destroying waits for the graphs that hold calls of the communicator.
+// As in NCCL, destroying waits for the graphs that hold calls of the communicator.
 void WaitForGraphs(NcclLock& lock, const NcclCommunicator& c) {
   while (c.captures > 0) {
     lock.unlock();

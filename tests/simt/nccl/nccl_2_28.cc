@@ -1,4 +1,4 @@
-// Test only: what NCCL has since 2.27 and 2.28. A library without this file stands for an older one.
+// Test only: functions added in NCCL 2.27 and 2.28. A library without this file simulates an older version.
 #include "tests/simt/device_memory.h"
 #include "tests/simt/device_state.h"
 #include "tests/simt/nccl/library.h"
@@ -13,7 +13,7 @@ bool OnDevice(const void* memory, size_t bytes) {
   return DeviceMemory::Get().Allocated(memory, bytes);
 }
 
-// All ranks have registered as much.
+// Done once all ranks have registered; fails if their sizes differ.
 Result Registered(NcclCommunicator& c, int number, Comm comm, Window* window) {
   std::vector<Segment::Brought> brought;
   if (!c.segment->Met(NcclKey(c.id, "window", number), c.rank, c.size(), &brought)) return Result::kInProgress;

@@ -1,4 +1,4 @@
-// What the engine says of NCCL's interface (engine/processes/nccl_abi.h) against the library's own header.
+// Compares the engine's declarations of NCCL (engine/processes/nccl_abi.h) with the library's own header.
 #include "engine/processes/nccl_abi.h"
 
 #include <gtest/gtest.h>
@@ -54,7 +54,7 @@ KINORA_FIELD(nvls_ctas, nvlsCTAs);
 KINORA_FIELD(channels_per_net_peer, nChannelsPerNetPeer);
 KINORA_FIELD(nvlink_centric_sched, nvlinkCentricSched);
 
-// Whether a parameter or result travels in the same way: an address, a whole number of that size, an id, or nothing.
+// Whether a parameter or result has the same ABI: a pointer, an integer of the same size, an id, or void.
 template <typename Ours, typename Theirs>
 constexpr bool Same() {
   if constexpr (std::is_void_v<Ours> || std::is_void_v<Theirs>) {

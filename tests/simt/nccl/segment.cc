@@ -37,7 +37,7 @@ struct Rank {
   std::atomic<uint32_t> hears, sends;
 };
 
-// What the id's bytes are.
+// Contents of a UniqueId.
 struct Way {
   uint64_t magic;
   int process, file;
@@ -47,12 +47,12 @@ struct Way {
 
 struct Shared {
   std::atomic<uint64_t> magic;
-  pthread_mutex_t mutex;  // of what stands up to `meetings`; one who dies with it does not keep it
+  pthread_mutex_t mutex;  // guards the members up to `meetings`; robust: freed if its owner dies
   std::atomic<bool> broken;
   char why[1024];
   Meeting meetings[kMeetings];
   Rank ranks[kMostRanks];
-  Ring rings[kMostRanks][kMostRanks];  // from, to
+  Ring rings[kMostRanks][kMostRanks];  // [from][to]
 };
 
 namespace {
@@ -186,8 +186,8 @@ void Segment::Waits(int rank, uint32_t to_hear_from, uint32_t to_be_read_by) {
 
 void Segment::Moves(int rank) { ++shared_->ranks[rank].moves; }
 
-// A rank that waits to hear from another, which waits too, has sent all it will and nothing of it is on the way. What
-// is read is true at once if none of them got further meanwhile.
+// If a rank waits to hear from another rank that waits too, and nothing is in transit, the other has already sent all
+// it will. The values read are consistent if no rank made progress meanwhile.
 std::string Segment::Circle(int rank) const {
   const auto moves = [this] {
     std::vector<uint64_t> all;
@@ -201,7 +201,7 @@ std::string Segment::Circle(int rank) const {
     return (a.hears >> other & 1) != 0 && (b.hears != 0 || b.sends != 0) && (b.sends >> waiting & 1) == 0 &&
            ring.written == ring.read;
   };
-  // The first of each rank's edges that leads back is enough: depth first.
+  // Depth-first search: the first edge of each rank that leads back is enough.
   std::vector<int> path = {rank};
   std::vector<bool> seen(kMostRanks);
   const std::function<bool()> leads_back = [&] {

@@ -92,10 +92,12 @@ class CreateVideoRequest(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., model: _Optional[str] = ..., generation: _Optional[_Union[Generation, _Mapping]] = ..., output: _Optional[_Union[Output, _Mapping]] = ..., scheduling: _Optional[_Union[Scheduling, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., detach: bool = ...) -> None: ...
 
 class DeleteVideoRequest(_message.Message):
-    __slots__ = ["id"]
+    __slots__ = ["cancel", "id"]
+    CANCEL_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
+    cancel: bool
     id: str
-    def __init__(self, id: _Optional[str] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., cancel: bool = ...) -> None: ...
 
 class DownloadArtifactRequest(_message.Message):
     __slots__ = ["artifact_id", "offset", "video_id"]
@@ -197,20 +199,22 @@ class GetVideoRequest(_message.Message):
     def __init__(self, id: _Optional[str] = ...) -> None: ...
 
 class Guidance(_message.Message):
-    __slots__ = ["cfg_scale", "modality_scale", "rescale", "skip_step", "stg_blocks", "stg_scale"]
+    __slots__ = ["cfg_scale", "keep_defaults", "modality_scale", "rescale", "skip_step", "stg_blocks", "stg_scale"]
     CFG_SCALE_FIELD_NUMBER: _ClassVar[int]
+    KEEP_DEFAULTS_FIELD_NUMBER: _ClassVar[int]
     MODALITY_SCALE_FIELD_NUMBER: _ClassVar[int]
     RESCALE_FIELD_NUMBER: _ClassVar[int]
     SKIP_STEP_FIELD_NUMBER: _ClassVar[int]
     STG_BLOCKS_FIELD_NUMBER: _ClassVar[int]
     STG_SCALE_FIELD_NUMBER: _ClassVar[int]
     cfg_scale: float
+    keep_defaults: bool
     modality_scale: float
     rescale: float
     skip_step: int
     stg_blocks: _containers.RepeatedScalarFieldContainer[int]
     stg_scale: float
-    def __init__(self, cfg_scale: _Optional[float] = ..., stg_scale: _Optional[float] = ..., stg_blocks: _Optional[_Iterable[int]] = ..., modality_scale: _Optional[float] = ..., rescale: _Optional[float] = ..., skip_step: _Optional[int] = ...) -> None: ...
+    def __init__(self, cfg_scale: _Optional[float] = ..., stg_scale: _Optional[float] = ..., stg_blocks: _Optional[_Iterable[int]] = ..., modality_scale: _Optional[float] = ..., rescale: _Optional[float] = ..., skip_step: _Optional[int] = ..., keep_defaults: bool = ...) -> None: ...
 
 class Input(_message.Message):
     __slots__ = ["bytes", "expire_time", "id", "media_type", "received", "sha256"]
@@ -229,13 +233,15 @@ class Input(_message.Message):
     def __init__(self, id: _Optional[str] = ..., media_type: _Optional[str] = ..., bytes: _Optional[int] = ..., sha256: _Optional[str] = ..., expire_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., received: _Optional[int] = ...) -> None: ...
 
 class ListModelsResponse(_message.Message):
-    __slots__ = ["models"]
+    __slots__ = ["default_model", "models"]
+    DEFAULT_MODEL_FIELD_NUMBER: _ClassVar[int]
     MODELS_FIELD_NUMBER: _ClassVar[int]
+    default_model: str
     models: _containers.RepeatedCompositeFieldContainer[ModelInfo]
-    def __init__(self, models: _Optional[_Iterable[_Union[ModelInfo, _Mapping]]] = ...) -> None: ...
+    def __init__(self, models: _Optional[_Iterable[_Union[ModelInfo, _Mapping]]] = ..., default_model: _Optional[str] = ...) -> None: ...
 
 class ListVideosRequest(_message.Message):
-    __slots__ = ["id_prefix", "labels", "page_size", "page_token", "states"]
+    __slots__ = ["after_id", "ascending", "id_prefix", "labels", "page_size", "page_token", "states", "text"]
     class LabelsEntry(_message.Message):
         __slots__ = ["key", "value"]
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -243,17 +249,23 @@ class ListVideosRequest(_message.Message):
         key: str
         value: str
         def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    AFTER_ID_FIELD_NUMBER: _ClassVar[int]
+    ASCENDING_FIELD_NUMBER: _ClassVar[int]
     ID_PREFIX_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     STATES_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    after_id: str
+    ascending: bool
     id_prefix: str
     labels: _containers.ScalarMap[str, str]
     page_size: int
     page_token: str
     states: _containers.RepeatedScalarFieldContainer[Video.State]
-    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., states: _Optional[_Iterable[_Union[Video.State, str]]] = ..., id_prefix: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    text: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., states: _Optional[_Iterable[_Union[Video.State, str]]] = ..., id_prefix: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., after_id: _Optional[str] = ..., ascending: bool = ..., text: _Optional[str] = ...) -> None: ...
 
 class ListVideosResponse(_message.Message):
     __slots__ = ["next_page_token", "videos"]
@@ -398,7 +410,7 @@ class ModelInfo(_message.Message):
     def __init__(self, id: _Optional[str] = ..., family: _Optional[str] = ..., kind: _Optional[str] = ..., recipes: _Optional[_Iterable[_Union[Generation.Recipe, str]]] = ..., defaults: _Optional[_Union[Generation, _Mapping]] = ..., loras: _Optional[_Iterable[str]] = ..., digests: _Optional[_Mapping[str, str]] = ..., limits: _Optional[_Iterable[_Union[ModelInfo.Limits, _Mapping]]] = ..., upsamplers: _Optional[_Iterable[str]] = ..., recipe_defaults: _Optional[_Iterable[_Union[Generation, _Mapping]]] = ..., blocks: _Optional[int] = ..., pixels_per_token: _Optional[int] = ..., frames_per_token: _Optional[int] = ..., modalities: _Optional[_Iterable[_Union[ModelInfo.Modality, str]]] = ..., parts: _Optional[_Union[ModelInfo.Parts, _Mapping]] = ..., schedule: _Optional[_Union[ModelInfo.Schedule, _Mapping]] = ..., trained_shapes: _Optional[_Iterable[_Union[ModelInfo.Shape, _Mapping]]] = ...) -> None: ...
 
 class Output(_message.Message):
-    __slots__ = ["container", "crf", "embed_parameters", "embed_prompt", "preview_every_steps", "trace", "ttl", "without_audio"]
+    __slots__ = ["container", "crf", "embed_parameters", "embed_prompt", "preview_every_steps", "thumbnail", "trace", "ttl", "without_audio"]
     class Container(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = []
     CONTAINER_FIELD_NUMBER: _ClassVar[int]
@@ -409,6 +421,7 @@ class Output(_message.Message):
     MP4: Output.Container
     PNG_FRAMES: Output.Container
     PREVIEW_EVERY_STEPS_FIELD_NUMBER: _ClassVar[int]
+    THUMBNAIL_FIELD_NUMBER: _ClassVar[int]
     TRACE_FIELD_NUMBER: _ClassVar[int]
     TTL_FIELD_NUMBER: _ClassVar[int]
     WAV: Output.Container
@@ -419,10 +432,11 @@ class Output(_message.Message):
     embed_parameters: bool
     embed_prompt: bool
     preview_every_steps: int
+    thumbnail: bool
     trace: bool
     ttl: _duration_pb2.Duration
     without_audio: bool
-    def __init__(self, container: _Optional[_Union[Output.Container, str]] = ..., without_audio: bool = ..., crf: _Optional[int] = ..., embed_parameters: bool = ..., embed_prompt: bool = ..., ttl: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., preview_every_steps: _Optional[int] = ..., trace: bool = ...) -> None: ...
+    def __init__(self, container: _Optional[_Union[Output.Container, str]] = ..., without_audio: bool = ..., crf: _Optional[int] = ..., embed_parameters: bool = ..., embed_prompt: bool = ..., ttl: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., preview_every_steps: _Optional[int] = ..., trace: bool = ..., thumbnail: bool = ...) -> None: ...
 
 class Preview(_message.Message):
     __slots__ = ["image", "media_type", "stage", "step"]
@@ -557,7 +571,7 @@ class Usage(_message.Message):
     def __init__(self, queue_seconds: _Optional[float] = ..., stage_seconds: _Optional[_Mapping[str, float]] = ..., device_seconds: _Optional[float] = ..., peak_device_bytes: _Optional[int] = ..., planned_device_bytes: _Optional[int] = ...) -> None: ...
 
 class Video(_message.Message):
-    __slots__ = ["artifacts", "attempt", "create_time", "effective", "end_time", "error", "estimated_seconds", "expire_time", "id", "labels", "model", "output", "progress", "queue_position", "request_id", "resolved", "start_time", "state", "usage"]
+    __slots__ = ["artifacts", "attempt", "create_time", "effective", "end_time", "error", "estimated_seconds", "expire_time", "id", "labels", "model", "output", "progress", "queue_position", "request_id", "resolved", "start_time", "state", "usage", "waits_for"]
     class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = []
     class LabelsEntry(_message.Message):
@@ -593,6 +607,7 @@ class Video(_message.Message):
     STATE_FIELD_NUMBER: _ClassVar[int]
     STATE_UNSPECIFIED: Video.State
     USAGE_FIELD_NUMBER: _ClassVar[int]
+    WAITS_FOR_FIELD_NUMBER: _ClassVar[int]
     artifacts: _containers.RepeatedCompositeFieldContainer[Artifact]
     attempt: int
     create_time: _timestamp_pb2.Timestamp
@@ -612,7 +627,8 @@ class Video(_message.Message):
     start_time: _timestamp_pb2.Timestamp
     state: Video.State
     usage: Usage
-    def __init__(self, id: _Optional[str] = ..., state: _Optional[_Union[Video.State, str]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., attempt: _Optional[int] = ..., queue_position: _Optional[int] = ..., effective: _Optional[_Union[Generation, _Mapping]] = ..., artifacts: _Optional[_Iterable[_Union[Artifact, _Mapping]]] = ..., error: _Optional[_Union[_status_pb2.Status, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., model: _Optional[str] = ..., request_id: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., create_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., start_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., expire_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., output: _Optional[_Union[Output, _Mapping]] = ..., estimated_seconds: _Optional[float] = ..., resolved: _Optional[_Union[Resolved, _Mapping]] = ...) -> None: ...
+    waits_for: str
+    def __init__(self, id: _Optional[str] = ..., state: _Optional[_Union[Video.State, str]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., attempt: _Optional[int] = ..., queue_position: _Optional[int] = ..., effective: _Optional[_Union[Generation, _Mapping]] = ..., artifacts: _Optional[_Iterable[_Union[Artifact, _Mapping]]] = ..., error: _Optional[_Union[_status_pb2.Status, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., model: _Optional[str] = ..., request_id: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., create_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., start_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., expire_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., output: _Optional[_Union[Output, _Mapping]] = ..., estimated_seconds: _Optional[float] = ..., resolved: _Optional[_Union[Resolved, _Mapping]] = ..., waits_for: _Optional[str] = ...) -> None: ...
 
 class VideoEvent(_message.Message):
     __slots__ = ["heartbeat", "preview", "sequence", "snapshot", "stage", "state", "step", "terminal", "time", "video_id"]

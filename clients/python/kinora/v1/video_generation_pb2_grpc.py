@@ -7,7 +7,8 @@ from kinora.v1 import video_generation_pb2 as kinora_dot_v1_dot_video__generatio
 
 
 class VideoGenerationStub(object):
-    """Missing associated documentation comment in .proto file."""
+    """Creates, watches and manages jobs, and transfers their inputs and artifacts.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -73,77 +74,83 @@ class VideoGenerationStub(object):
 
 
 class VideoGenerationServicer(object):
-    """Missing associated documentation comment in .proto file."""
+    """Creates, watches and manages jobs, and transfers their inputs and artifacts.
+    """
 
     def CreateVideo(self, request, context):
-        """durable once it answers
+        """Creates a job. The job is durable once the call has returned.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GenerateVideo(self, request, context):
-        """create, then watch; see CreateVideoRequest.detach
+        """Creates a job and watches it. See CreateVideoRequest.detach.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def WatchVideo(self, request, context):
-        """never cancels the job
+        """Streams the events of a job until it ends. Ending the call never cancels the job.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetVideo(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Returns the current state of a job.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListVideos(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Lists jobs, newest first unless the request says otherwise.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CancelVideo(self, request, context):
-        """idempotent; a terminal job is returned as it is
+        """Cancels a job. Idempotent: a job that has ended is returned unchanged.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteVideo(self, request, context):
-        """record and artifacts
+        """Deletes the record and the artifacts of a job. Without `cancel`, FAILED_PRECONDITION if the job has not ended.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def EstimateVideo(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Estimates the time and memory of a request without creating a job.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UploadInput(self, request_iterator, context):
-        """a header, then its data, then the end of the client's side. A header whose sha256 is stored is answered at once
+        """Uploads an input: a header, then the data, then the end of the client's side of the stream. If the content is
+        already stored, the server answers after the header.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetInput(self, request, context):
-        """what is stored so far, to resume an upload; NOT_FOUND: nothing
+        """Returns what is stored of an input, for example to resume an upload. NOT_FOUND: nothing is stored.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DownloadArtifact(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Streams an artifact from a given offset.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -214,7 +221,8 @@ def add_VideoGenerationServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class VideoGeneration(object):
-    """Missing associated documentation comment in .proto file."""
+    """Creates, watches and manages jobs, and transfers their inputs and artifacts.
+    """
 
     @staticmethod
     def CreateVideo(request,
@@ -405,7 +413,8 @@ class VideoGeneration(object):
 
 
 class ModelsStub(object):
-    """Missing associated documentation comment in .proto file."""
+    """Describes the models that requests may name.
+    """
 
     def __init__(self, channel):
         """Constructor.
@@ -421,10 +430,12 @@ class ModelsStub(object):
 
 
 class ModelsServicer(object):
-    """Missing associated documentation comment in .proto file."""
+    """Describes the models that requests may name.
+    """
 
     def ListModels(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Lists the models with their limits and defaults.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -445,7 +456,8 @@ def add_ModelsServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Models(object):
-    """Missing associated documentation comment in .proto file."""
+    """Describes the models that requests may name.
+    """
 
     @staticmethod
     def ListModels(request,
@@ -466,7 +478,7 @@ class Models(object):
 
 
 class AdminStub(object):
-    """its own port and credentials
+    """Manages worker groups. Served at an address of its own, with its own credentials.
     """
 
     def __init__(self, channel):
@@ -493,11 +505,12 @@ class AdminStub(object):
 
 
 class AdminServicer(object):
-    """its own port and credentials
+    """Manages worker groups. Served at an address of its own, with its own credentials.
     """
 
     def ListWorkerGroups(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Lists the worker groups and their ranks.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -540,7 +553,7 @@ def add_AdminServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Admin(object):
-    """its own port and credentials
+    """Manages worker groups. Served at an address of its own, with its own credentials.
     """
 
     @staticmethod

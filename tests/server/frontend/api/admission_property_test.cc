@@ -1,5 +1,5 @@
-// Frontend and engine decide alike: what the frontend admits for a described model, the engine's ResolveRequest
-// accepts, and what it refuses is refused there by the same field; 100,000 requests through the messages on both ways.
+// Frontend and engine agree: the engine's ResolveRequest accepts what the frontend admits for a described model, and
+// rejects, for the same field, what the frontend rejects. Tests 100,000 requests, converted to messages and back.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,11 +8,12 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/status_macros.h"
 #include "engine/request/request_rules.h"
-#include "server/common/model_conversion.h"
-#include "server/common/request_conversion.h"
 #include "server/common/status_details.h"
 #include "server/frontend/api/request_validation.h"
+#include "server/request/model_conversion.h"
+#include "server/request/request_conversion.h"
 #include "tests/request/descriptions.h"
 #include "tests/testing/status_matchers.h"
 
@@ -21,7 +22,7 @@ namespace {
 
 constexpr int kRequests = 100'000;
 
-// Requests of a few fields, most of them near what is valid and its borders.
+// Generates requests with a few fields, most of them valid or near a limit.
 class Requests {
  public:
   v1::Generation Next() {
@@ -33,12 +34,12 @@ class Requests {
     for (int flips = Up(3) + 1; flips > 0 && !bytes.empty(); --flips) bytes[Up(bytes.size())] ^= 1 << Up(8);
     v1::Generation damaged;
     if (!damaged.ParseFromString(bytes)) return generation;
-    damaged.DiscardUnknownFields();  // the wire's alone: the engine sees none
+    damaged.DiscardUnknownFields();  // lost in conversion: the engine sees no unknown fields
     return damaged;
   }
 
  private:
-  int Up(size_t end) { return static_cast<int>(random_() % end); }  // 0 .. end − 1
+  int Up(size_t end) { return static_cast<int>(random_() % end); }  // 0 … end − 1
 
   int32_t Int() {
     constexpr int32_t kValues[] = {0,   1,    -1,   2,    8,    9,    25,   31,      32,        33,        64,  96,
@@ -150,7 +151,7 @@ class Requests {
 
 uint64_t Seven() { return 7; }
 
-// What a frontend knows of a model: what came over the wire and lay in its store.
+// Returns a model's description as the frontend has it after transfer and storage.
 v1::ModelInfo Stored(const ModelDescription& model) {
   v1::ModelInfo info;
   EXPECT_TRUE(info.ParseFromString(ToModelInfo(model, "m").SerializeAsString()));
@@ -165,11 +166,12 @@ absl::StatusOr<v1::Generation> AskFrontend(const v1::ModelInfo& model, const v1:
 
 absl::StatusOr<GenerationRequest> AskEngine(const ModelDescription& model, v1::Generation generation) {
   if (!generation.has_seed()) generation.set_seed(Seven());
+  KINORA_RETURN_IF_ERROR(KeepGuidanceDefaults(model, generation));
   absl::StatusOr<GenerationRequest> request = ToGenerationRequest(generation);
   return request.ok() ? ResolveRequest(model, *request) : request;
 }
 
-// What the engine divides by, indexes with and allocates, said again without the rules.
+// Checks everything that the engine divides by, indexes with or allocates, independently of the rules.
 void ExpectSound(const ModelDescription& model, const GenerationRequest& r) {
   const RecipeDescription& d = model.recipes[0];
   EXPECT_TRUE(r.audio_only ? r.width == 0 : r.width % 32 == 0 && r.width >= d.min_size && r.width <= d.max_width);
@@ -214,7 +216,7 @@ TEST(Admission, FrontendAndEngineDecideAlike) {
     ASSERT_EQ(admitted.status().code(), resolved.status().code()) << both;
     for (const FieldViolation& violation : Violations(admitted.status())) {
       const std::string field = violation.field.substr(std::string("generation.").size());
-      // A number without a name has no plain form: the engine hears of nothing else.
+      // An unknown enum number has no plain form, so the engine does not see it.
       if (field != "recipe" && !v1::Generation::Recipe_IsValid(asked.recipe())) continue;
       ASSERT_NE(resolved.status().message().find(field + ": "), absl::string_view::npos) << field << "\n" << both;
     }
@@ -224,18 +226,18 @@ TEST(Admission, FrontendAndEngineDecideAlike) {
     if (!admitted.ok()) continue;
     ExpectSound(models[m], *resolved);
     ASSERT_EQ(admitted->SerializeAsString(), ToGeneration(*resolved).SerializeAsString()) << both;
-    // On the worker, and asked for again, it is what it was.
+    // Resolving the request on the worker, or again, does not change it.
     KINORA_ASSERT_OK_AND_ASSIGN(const GenerationRequest worker, AskEngine(models[m], *admitted));
     ASSERT_TRUE(worker == *resolved) << both;
     KINORA_ASSERT_OK_AND_ASSIGN(const v1::Generation again, AskFrontend(infos[m], *admitted));
     ASSERT_EQ(again.SerializeAsString(), admitted->SerializeAsString()) << both;
   }
-  // Both answers are asked for often.
+  // Both answers are frequent.
   EXPECT_GT(answers[absl::StatusCode::kOk], kRequests / 10);
   EXPECT_GT(answers[absl::StatusCode::kInvalidArgument], kRequests / 10);
 }
 
-// Descriptions that an older build left in the store say too little: nothing is decided by them, and nothing crashes.
+// Descriptions stored by an older build are incomplete: they must not decide anything or cause a crash.
 TEST(Admission, AModelThatAnOlderBuildDescribedIsNotKnownYet) {
   const v1::ModelInfo whole = Stored(Descriptions()[0]);
   const auto cleared = [&](auto clear) {

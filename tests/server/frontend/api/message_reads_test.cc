@@ -40,7 +40,7 @@ TEST(MessageReads, EachHasItsTimeAndOneThatEndedIsLeftAlone) {
   });
   EXPECT_TRUE(reads.End(ended));
   clock.AwaitWaiters(1);
-  clock.Advance(absl::Milliseconds(500));  // the time of the one that ended
+  clock.Advance(absl::Milliseconds(500));  // the time of the read that ended
   clock.AwaitWaiters(1);
   EXPECT_FALSE(given_up.HasBeenNotified());
   clock.Advance(absl::Milliseconds(500));

@@ -5,9 +5,9 @@
 
 #include <limits>
 
-#include "server/common/model_conversion.h"
 #include "server/common/status_details.h"
 #include "server/frontend/api/message_check.h"
+#include "server/request/model_conversion.h"
 #include "tests/request/descriptions.h"
 #include "tests/testing/status_matchers.h"
 
@@ -26,7 +26,7 @@ Message Parse(const std::string& text) {
   return message;
 }
 
-// DISTILLED has defaults of its own.
+// DISTILLED has its own defaults.
 v1::ModelInfo Model() {
   ModelDescription model =
       DescribeModel({.max_width = 1536, .max_height = 1024, .max_frames = 257, .max_tokens = 20'000});
@@ -69,13 +69,33 @@ TEST(ValidateRequest, FillsTheDefaultsOfAnotherRecipeAndLeavesGuidanceOut) {
   EXPECT_FALSE(effective.has_negative_prompt());
 }
 
+TEST(ValidateRequest, AGuidanceThatKeepsTheDefaultsChangesTheTermsItNames) {
+  KINORA_ASSERT_OK_AND_ASSIGN(const v1::Generation defaults, Validate("generation { prompt: 'x' }"));
+  KINORA_ASSERT_OK_AND_ASSIGN(
+      const v1::Generation effective,
+      Validate("generation { prompt: 'x' video_guidance { cfg_scale: 5 stg_blocks: 3 keep_defaults: true } }"));
+  EXPECT_EQ(effective.video_guidance().cfg_scale(), 5);
+  EXPECT_EQ(effective.video_guidance().stg_scale(), defaults.video_guidance().stg_scale());
+  EXPECT_EQ(effective.video_guidance().modality_scale(), defaults.video_guidance().modality_scale());
+  EXPECT_EQ(effective.video_guidance().rescale(), defaults.video_guidance().rescale());
+  EXPECT_THAT(effective.video_guidance().stg_blocks(), testing::ElementsAre(3));
+  EXPECT_FALSE(effective.video_guidance().keep_defaults());
+  EXPECT_EQ(effective.audio_guidance().SerializeAsString(), defaults.audio_guidance().SerializeAsString());
+  // Sound without video: the recipe's default for clips is dropped.
+  KINORA_ASSERT_OK_AND_ASSIGN(
+      const v1::Generation sound,
+      Validate("generation { prompt: 'x' audio_only: true audio_guidance { cfg_scale: 2 keep_defaults: true } }"));
+  EXPECT_EQ(sound.audio_guidance().cfg_scale(), 2);
+  EXPECT_EQ(sound.audio_guidance().modality_scale(), 1);
+}
+
 TEST(ValidateRequest, AGivenGuidanceIsOffWhereItSaysNothing) {
   KINORA_ASSERT_OK_AND_ASSIGN(const v1::Generation effective,
                               Validate("generation { video_guidance { stg_scale: 1 } audio_guidance {} }"));
   EXPECT_EQ(effective.video_guidance().cfg_scale(), 1);
   EXPECT_EQ(effective.video_guidance().modality_scale(), 1);
   EXPECT_EQ(effective.video_guidance().stg_blocks(0), 28);  // the model's
-  EXPECT_FALSE(effective.has_negative_prompt());            // nothing uses one
+  EXPECT_FALSE(effective.has_negative_prompt());            // no guidance term uses it
   KINORA_ASSERT_OK_AND_ASSIGN(const v1::Generation empty, Validate("generation { negative_prompt: '' }"));
   EXPECT_TRUE(empty.has_negative_prompt());
   EXPECT_EQ(empty.negative_prompt(), "");
@@ -128,7 +148,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "nearest: 8"},
         BadCase{"generation { sigmas: 1 sigmas: 0 num_inference_steps: 2 }", "generation.num_inference_steps",
                 "nearest: 1"},
-        BadCase{"generation { sigmas: 0 }", "generation.sigmas", "2..1000"},
+        BadCase{"generation { sigmas: 0 }", "generation.sigmas", "2 to 1000"},
         BadCase{"generation { sigmas: 0.5 sigmas: 0.5 sigmas: 0 }", "generation.sigmas[1]", "less than"},
         BadCase{"generation { sigmas: 1.5 sigmas: 0 }", "generation.sigmas[0]", "1e-06..1"},
         BadCase{"generation { sigmas: 1 sigmas: 0.1 }", "generation.sigmas[1]", "nearest: 0"},
@@ -145,7 +165,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"generation { schedule_tokens: 300000 }", "generation.schedule_tokens", "nearest: "},
         BadCase{"generation { audio_guidance { cfg_scale: nan } }", "generation.audio_guidance.cfg_scale", "finite"},
         BadCase{"generation { video_guidance { stg_blocks: -1 } }", "generation.video_guidance.stg_blocks[0]",
-                "no block"},
+                "not a block"},
         BadCase{"generation { conditions {} }", "generation.conditions[0]", "image"},
         BadCase{"generation { audio {} }", "generation.audio", "needs a sound"},
         BadCase{"generation { audio_only: true width: 64 }", "generation.width", "there is no picture"},
@@ -154,6 +174,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"output { ttl { seconds: 99999999 } }", "output.ttl", "720h"},
         BadCase{"output { preview_every_steps: -1 }", "output.preview_every_steps", "0 or more"},
         BadCase{"generation { audio_only: true } output { preview_every_steps: 1 }", "output.preview_every_steps",
+                "there is no picture"},
+        BadCase{"generation { audio_only: true } output { thumbnail: true }", "output.thumbnail",
                 "there is no picture"},
         BadCase{"scheduling { deadline { seconds: -5 } }", "scheduling.deadline", "greater than 0"},
         BadCase{"scheduling { deadline { nanos: 2000000000 } }", "scheduling.deadline", "greater than 0"},
@@ -164,7 +186,7 @@ TEST(ValidateRequest, ALoraMeansTheFileThatItIsNow) {
   const std::string ink(64, 'a'), other(64, 'b');
   v1::ModelInfo model = Model();
   model.add_loras("ink");
-  model.add_loras("oil");  // of which no digest is known
+  model.add_loras("oil");  // its digest is unknown
   (*model.mutable_digests())["lora/ink"] = "sha256:" + ink;
   const auto validate = [&](const std::string& loras) {
     return ValidateRequest(Parse<v1::CreateVideoRequest>("generation { prompt: 'x' " + loras + " }"), model, {},
@@ -258,7 +280,7 @@ TEST(ValidateRequest, RefusesTextThatIsNotUtf8) {
   (*request.mutable_labels())["team"] = "\xff";
   EXPECT_THAT(Validate(request),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       AllOf(HasSubstr("generation.prompt: not valid UTF-8"), HasSubstr("labels[0].value"))));
+                       AllOf(HasSubstr("generation.prompt: invalid UTF-8"), HasSubstr("labels[0].value"))));
 }
 
 TEST(ChooseModel, TheOnlyOneTheNamedOneOrAnErrorThatListsThem) {
@@ -289,7 +311,7 @@ TEST(ChooseModel, TheDefaultIsThatOfARequestWithoutANameAndIsNeverReplacedByAnot
   EXPECT_EQ(ChooseModel({a, b}, "", "b")->id(), "b");
   EXPECT_EQ(ChooseModel({a, b}, "a", "b")->id(), "a");
   EXPECT_THAT(ChooseModel({a}, "", "b"),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("\"b\" is not loaded here; there is \"a\"")));
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("\"b\" is not loaded; loaded: \"a\"")));
 }
 
 TEST(ParseMessage, TellsBadTextFromBadBytesAndReadsTheRest) {
@@ -300,8 +322,7 @@ TEST(ParseMessage, TellsBadTextFromBadBytesAndReadsTheRest) {
   v1::CreateVideoRequest read;
   EXPECT_THAT(ParseMessage(bytes, read), IsOk());
   EXPECT_EQ(read.SerializeAsString(), bytes);
-  for (size_t size = 1; size < bytes.size();
-       ++size) {  // never a crash; what is cut in the middle of a field is refused
+  for (size_t size = 1; size < bytes.size(); ++size) {  // never crashes; rejects a field that is cut
     (void)ParseMessage(std::string_view(bytes).substr(0, size), read);
   }
   EXPECT_THAT(ParseMessage(bytes.substr(0, bytes.size() - 1), read),
@@ -311,9 +332,9 @@ TEST(ParseMessage, TellsBadTextFromBadBytesAndReadsTheRest) {
   bad.replace(bad.rfind('v'), 1, "\xfe");
   EXPECT_THAT(ParseMessage(bad, read),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       AllOf(HasSubstr("generation.loras[0].id: not valid"), HasSubstr("labels[0].value: not valid"))));
+                       AllOf(HasSubstr("generation.loras[0].id: invalid"), HasSubstr("labels[0].value: invalid"))));
   std::string deep;
-  for (int i = 0; i < 100'000; ++i) deep += "\x1b";  // groups within groups
+  for (int i = 0; i < 100'000; ++i) deep += "\x1b";  // nested groups
   EXPECT_THAT(ParseMessage(deep, read), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 

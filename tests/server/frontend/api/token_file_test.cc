@@ -25,7 +25,7 @@ TEST_F(TokenFile, AcceptsAnyOfItsTokensAndNothingElse) {
   KINORA_ASSERT_OK_AND_ASSIGN(const TokenSet tokens, Load("# team a\n  aaaaaaaaaaaaaaaa \n\nbbbbbbbbbbbbbbbb"));
   EXPECT_THAT(tokens.Check("Bearer aaaaaaaaaaaaaaaa"), IsOk());
   EXPECT_THAT(tokens.Check("Bearer bbbbbbbbbbbbbbbb"), IsOk());
-  EXPECT_THAT(tokens.Check("bearer bbbbbbbbbbbbbbbb"), IsOk());  // a scheme has no case
+  EXPECT_THAT(tokens.Check("bearer bbbbbbbbbbbbbbbb"), IsOk());  // schemes are case-insensitive
   EXPECT_THAT(tokens.Check("BEARER  bbbbbbbbbbbbbbbb"), IsOk());
   for (const char* bad : {"", "aaaaaaaaaaaaaaaa", "Bearer ", "Bearer aaaaaaaaaaaaaaa", "Beareraaaaaaaaaaaaaaaa",
                           "Bearer AAAAAAAAAAAAAAAA", "Bearer # team a", "Basic aaaaaaaaaaaaaaaa"}) {
@@ -39,6 +39,24 @@ TEST_F(TokenFile, RefusesFilesThatAreOpenEmptyMissingOrWeak) {
   EXPECT_THAT(Load("# nothing\n"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no token")));
   EXPECT_THAT(Load("short"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("16")));
   EXPECT_THAT(TokenSet::Load("/nowhere/tokens"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("/nowhere/tokens")));
+}
+
+TEST_F(TokenFile, AByteOrderMarkIsNoPartOfTheFirstToken) {
+  KINORA_ASSERT_OK_AND_ASSIGN(const TokenSet tokens, Load("\xef\xbb\xbf"
+                                                          "aaaaaaaaaaaaaaaa\r\nbbbbbbbbbbbbbbbb\r\n"));
+  EXPECT_THAT(tokens.Check("Bearer aaaaaaaaaaaaaaaa"), IsOk());
+  EXPECT_THAT(tokens.Check("Bearer bbbbbbbbbbbbbbbb"), IsOk());
+}
+
+TEST_F(TokenFile, ATokenThatNoHeaderCanCarryIsRejected) {
+  std::string utf16 = "\xff\xfe";
+  for (const char c : std::string("aaaaaaaaaaaaaaaa\n")) utf16 += {c, '\0'};
+  for (const std::string& text : {utf16,
+                                  std::string("aaaaaaaa\xe2\x80\x8b"
+                                              "aaaaaaaa"),
+                                  std::string("aaaaaaaa\0aaaaaaaa", 17)}) {
+    EXPECT_THAT(Load(text), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("line 1 contains a character")));
+  }
 }
 
 TEST_F(TokenFile, ReadsOnlyRegularFilesOfABoundedSize) {

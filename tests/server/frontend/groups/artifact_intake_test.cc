@@ -1,4 +1,4 @@
-// Artifacts that come in pieces: what becomes of them on the disk, and whose pieces the dispatcher takes.
+// Artifacts that arrive in chunks: their files, and the ranks from which the dispatcher accepts chunks.
 #include "server/frontend/groups/artifact_intake.h"
 
 #include <gmock/gmock.h>
@@ -31,7 +31,7 @@ v1::UploadChunk Piece(int64_t begin, int64_t end, const std::string& whole = kBy
   return chunk;
 }
 
-std::vector<std::string> FilesIn(const std::string& root) {  // unfinished ones too
+std::vector<std::string> FilesIn(const std::string& root) {  // including unfinished ones
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
     if (entry.is_regular_file()) files.push_back(std::filesystem::relative(entry.path(), root));
@@ -72,28 +72,51 @@ TEST_F(IntakeTest, PiecesBecomeAnArtifactOnceItIsWhole) {
 TEST_F(IntakeTest, OtherBytesThanTheDigestsAreNoArtifact) {
   v1::UploadChunk wrong = Piece(0, 30);
   wrong.set_sha256(Sha256Hex("other bytes"));
-  EXPECT_THAT(Take(wrong), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("artifact video.mp4: its digest is not")));
+  EXPECT_THAT(Take(wrong), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("artifact video.mp4: its digest differs")));
   EXPECT_THAT(Files(), IsEmpty());
   EXPECT_TRUE(Take(Piece(0, 30))->has_value()) << "the next try is its own";
 }
 
 TEST_F(IntakeTest, AMissingPieceEndsTheArtifact) {
   EXPECT_THAT(Take(Piece(0, 10)), IsOk());
-  EXPECT_THAT(Take(Piece(20, 30)),
-              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("from 20 on came, where those from 10")));
+  EXPECT_THAT(Take(Piece(20, 30)), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("offset 20 instead of 10")));
   EXPECT_THAT(Files(), IsEmpty());
-  EXPECT_THAT(Take(Piece(10, 30)), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("those from 0 on")));
+  EXPECT_THAT(Take(Piece(10, 30)), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("instead of 0")));
 }
 
 TEST_F(IntakeTest, ARunThatEndsAndAnIntakeThatEndsLeaveNothingUnfinished) {
   EXPECT_THAT(Take(Piece(0, 10)), IsOk());
   intake_->Drop("job/2");
-  EXPECT_THAT(Take(Piece(10, 30)), StatusIs(absl::StatusCode::kDataLoss));  // after which the other has been handled
+  EXPECT_THAT(Take(Piece(10, 30)), StatusIs(absl::StatusCode::kDataLoss));  // by now the other chunk has been handled
   EXPECT_THAT(Files(), IsEmpty());
   EXPECT_THAT(Take(Piece(0, 10)), IsOk());
   EXPECT_EQ(Files().size(), 1u);
   intake_.reset();
   EXPECT_THAT(Files(), IsEmpty());
+}
+
+v1::UploadChunk Named(const std::string& name, v1::UploadChunk chunk) {
+  chunk.set_name(name);
+  return chunk;
+}
+
+TEST_F(IntakeTest, OneArtifactOfARunIsOpenAtATime) {
+  EXPECT_THAT(Take(Piece(0, 10)), IsOk());
+  EXPECT_THAT(Take(Named("trace.json", Piece(0, 10))),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("artifact video.mp4 is not complete yet")));
+  EXPECT_EQ(Files().size(), 1u);
+  EXPECT_TRUE(Take(Piece(10, 30))->has_value()) << "the refusal has harmed it";
+  EXPECT_TRUE(Take(Named("trace.json", Piece(0, 30)))->has_value());
+}
+
+TEST_F(IntakeTest, ARunHasFewArtifacts) {
+  for (size_t i = 0; i < ArtifactIntake::kMostNames; ++i) {
+    EXPECT_THAT(Take(Named(absl::StrCat(i), Piece(0, 30))), IsOk());
+  }
+  EXPECT_THAT(Take(Named("one_more", Piece(0, 30))),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("at most 4 artifacts")));
+  EXPECT_THAT(Take(Named("0", Piece(0, 30))), IsOk());
+  EXPECT_EQ(Files().size(), ArtifactIntake::kMostNames);
 }
 
 TEST_F(IntakeTest, ANameThatLeadsElsewhereIsRefused) {
@@ -122,7 +145,7 @@ TEST(FullDisk, EndsTheArtifactWithItsReasonAndLeavesNothing) {
   EXPECT_EQ(result, SmallDiskResult::kPassed);
 }
 
-// A group of two ranks that came in at the port, and a job that it runs.
+// A group of two ranks that joined through the join port, and a job that it runs.
 class UploadTest : public DispatcherTest {
  protected:
   void SetUp() override {
@@ -243,7 +266,7 @@ TEST_F(UploadTest, ARankThatIsNotTheFirstHasNothingToSend) {
   message.mutable_upload_chunk()->set_video_id(run.video_id());
   message.mutable_upload_chunk()->set_attempt(run.attempt());
   dispatcher_->Receive(ranks_[1], message);
-  EXPECT_THAT(ranks_[0]->Next().abort().why(), HasSubstr("rank 1 failed: it sends an artifact"));
+  EXPECT_THAT(ranks_[0]->Next().abort().why(), HasSubstr("rank 1 failed: it sent an artifact"));
   AwaitState(id, v1::Video::QUEUED, /*times=*/2);
 }
 

@@ -1,4 +1,4 @@
-// The dispatcher with the real store, queue and hub; ranks are links that the test answers for. Time is the test's.
+// The dispatcher with the real store, queue and hub. Ranks are links that the test controls, as is the clock.
 #ifndef KINORA_TESTS_SERVER_FRONTEND_GROUPS_DISPATCHER_FIXTURE_H_
 #define KINORA_TESTS_SERVER_FRONTEND_GROUPS_DISPATCHER_FIXTURE_H_
 
@@ -51,13 +51,13 @@ class DispatcherTest : public testing::Test {
     hello.set_protocol("words");
     return hello;
   }
-  // What a rank is told that may not join.
-  absl::Status Refusal(const v1::Hello& hello) {
+  // Returns the status with which the dispatcher rejects a rank.
+  absl::Status Rejection(const v1::Hello& hello) {
     const auto link = std::make_shared<RecordingLink>();
     dispatcher_->Join(hello, link);
     return link->AwaitClosed();
   }
-  // A rank joins and reports its model loaded.
+  // Joins a rank and reports its model as loaded.
   std::shared_ptr<RecordingLink> JoinGroup(const std::string& incarnation, const std::string& group = "0",
                                            const std::string& model = "tiny") {
     auto link = std::make_shared<RecordingLink>();
@@ -104,7 +104,7 @@ class DispatcherTest : public testing::Test {
     if (seconds > 0) result.mutable_speed()->add_stages()->set_seconds(seconds);
     dispatcher_->Receive(link, message);
   }
-  // Waits until a stored event shows the job in `state`, the n-th time.
+  // Waits until a stored event shows the job in `state` for the n-th time, n = `times`.
   v1::Video AwaitState(const JobId& id, State state, int times = 1) {
     v1::Video found;
     const auto there = [&] {
@@ -123,11 +123,11 @@ class DispatcherTest : public testing::Test {
         << v1::Video::State_Name(state) << " did not come";
     return found;
   }
-  // Returns once the dispatcher has handled all that was posted before.
+  // Also serves as a barrier: returns once the dispatcher has handled everything posted before.
   std::vector<v1::WorkerGroup> Groups() {
     return *WaitFor<std::vector<v1::WorkerGroup>>([&](auto done) { dispatcher_->ListGroups(std::move(done)); });
   }
-  // Time passes in heartbeats of `links`.
+  // Advances the clock while `links` send heartbeats.
   void Pass(absl::Duration duration, const std::vector<std::shared_ptr<RecordingLink>>& links) {
     for (absl::Duration passed; passed < duration; passed += absl::Seconds(1)) {
       clock_.Advance(absl::Seconds(1));
@@ -160,7 +160,7 @@ class DispatcherTest : public testing::Test {
   std::unique_ptr<SqliteJobStore> store_;
   ArtifactIntake* intake_ = nullptr;
   InputSupply* inputs_ = nullptr;
-  std::vector<v1::ModelInfo> known_models_;  // taken by StartDispatcher
+  std::vector<v1::ModelInfo> known_models_;  // used by StartDispatcher
   std::unique_ptr<Dispatcher> dispatcher_;
   int64_t units_ = 0;
 };

@@ -66,18 +66,18 @@ TEST_F(DispatcherTest, StagesAreStoredAndStepsAreNot) {
   v1::WorkerMessage stage, step;
   stage.mutable_stage()->set_video_id(id);
   stage.mutable_stage()->set_attempt(1);
-  stage.mutable_stage()->set_stage("denoise");
+  stage.mutable_stage()->set_stage(v1::STAGE_DENOISE);
   stage.mutable_stage()->set_total_steps(8);
   dispatcher_->Receive(link, stage);
   step.mutable_step()->set_video_id(id);
   step.mutable_step()->set_attempt(1);
-  step.mutable_step()->set_stage("denoise");
+  step.mutable_step()->set_stage(v1::STAGE_DENOISE);
   step.mutable_step()->set_step(3);
   step.mutable_step()->set_fraction(0.25);
   dispatcher_->Receive(link, step);
-  Groups();         // the stage is given to the store,
+  Groups();         // the stage is sent to the store,
   store_->Flush();  // stored,
-  Groups();         // and the step that it held back shown
+  Groups();         // and the step that waited for it is shown
   int stages = 0, steps = 0;
   while (const auto event = (*watch)->Next()) {
     stages += event->has_stage();
@@ -138,7 +138,7 @@ TEST_F(DispatcherTest, ASilentGroupIsLostWhenItsTimeIsUp) {
   Pass(absl::Seconds(16), {});
   EXPECT_THAT(link->AwaitClosed(), StatusIs(absl::StatusCode::kUnavailable));
   AwaitState(id, v1::Video::QUEUED, 2);
-  EXPECT_THAT(Groups()[0].reason(), HasSubstr("silent"));
+  EXPECT_THAT(Groups()[0].reason(), HasSubstr("no heartbeat"));
   EXPECT_THAT(lost, testing::ElementsAre("a"));
   EXPECT_THAT(page_.Text(), HasSubstr("kinora_group_restarts_total{reason=\"silent\"} 1"));
 }
@@ -225,7 +225,7 @@ TEST_F(DispatcherTest, AnAdministratorsRestartDoesNotCount) {
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("\"7\"")));
 }
 
-// As when its host is drained, in the moment between a run's start and the word that the worker leaves.
+// The host is being drained: the worker announces that it leaves just after a run has started.
 TEST_F(DispatcherTest, AWorkerThatWasToldToLeaveDoesNotCount) {
   const JobId id = Submit();
   for (int attempt = 1; attempt <= 4; ++attempt) {
@@ -276,7 +276,24 @@ TEST_F(DispatcherTest, DrainQueuesTheRestAgainUncounted) {
     AwaitState(id, v1::Video::QUEUED, attempt + 1);
     EXPECT_TRUE(link->Next().has_cancel());
     EXPECT_TRUE(link->Next().has_shutdown());
-    StartDispatcher();  // as after the restart; the queue is kept by this test
+    StartDispatcher();  // as after a restart; this test keeps the queue
+    queue_.Remove(id);
+    RecoverAll();
+  }
+}
+
+// SIGTERM reaches frontend and workers at the same time, as with systemd without KillMode=mixed.
+TEST_F(DispatcherTest, AGroupThatIsLostDuringADrainDoesNotCount) {
+  const JobId id = Submit();
+  for (int attempt = 1; attempt <= 3; ++attempt) {
+    const auto link = JoinGroup(absl::StrCat("incarnation ", attempt));
+    EXPECT_EQ(AwaitRun(*link).attempt(), attempt);
+    std::thread drain([&] { dispatcher_->Drain(absl::Seconds(10)); });
+    clock_.AwaitWaiters(3);  // hub, loop and Drain, whose task was posted first
+    dispatcher_->Disconnect(link, absl::OkStatus());
+    AwaitState(id, v1::Video::QUEUED, attempt + 1);
+    drain.join();
+    StartDispatcher();
     queue_.Remove(id);
     RecoverAll();
   }
@@ -286,7 +303,7 @@ TEST_F(DispatcherTest, ARestartedFrontendRunsWhatItsPredecessorLeftRunningUncoun
   const JobId id = Submit();
   for (int attempt = 1; attempt <= 3; ++attempt) {
     EXPECT_EQ(AwaitRun(*JoinGroup(absl::StrCat("incarnation ", attempt))).attempt(), attempt);
-    StartDispatcher();  // the one before leaves its job RUNNING, as after a crash
+    StartDispatcher();  // the previous one leaves its job RUNNING, as in a crash
     RecoverAll();
   }
   const auto link = JoinGroup("last");
@@ -357,11 +374,11 @@ TEST_F(DispatcherTest, HealthFollowsTheGroups) {
     seen.push_back(health.ready);
   });
   const auto link = JoinGroup("a");
-  for (int i = 0; i < 2; ++i) {  // what runs took is read, its model is stored,
+  for (int i = 0; i < 2; ++i) {  // past speeds are read, the model is stored,
     Groups();
     store_->Flush();
   }
-  Groups();  // and the group reported
+  Groups();  // and the group is reported
   dispatcher_->Disconnect(link, absl::OkStatus());
   Groups();
   Groups();
@@ -373,7 +390,7 @@ TEST_F(DispatcherTest, HealthFollowsTheGroups) {
 
 TEST_F(DispatcherTest, ASecondIncarnationIsRefusedWhileTheFirstLives) {
   JoinGroup("a");
-  EXPECT_THAT(Refusal(HelloOf("b")), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(Rejection(HelloOf("b")), StatusIs(absl::StatusCode::kFailedPrecondition));
   EXPECT_EQ(Groups().size(), 1u);
   EXPECT_EQ(Groups()[0].state(), "idle");
 }
@@ -407,36 +424,36 @@ TEST_F(DispatcherTest, AnOutcomeThatCannotBeStoredIsTriedLaterAndLaterAndSaidOnc
   const v1::Run run = AwaitRun(*link);
   Groups();
   store_->Flush();
-  std::filesystem::remove(folder.File("watched"));  // the store takes nothing any more
+  std::filesystem::remove(folder.File("watched"));  // the store accepts no more writes
   testing::internal::CaptureStderr();
   End(link, run, absl::OkStatus());
   for (int second = 0; second < 200; ++second) {
-    Groups();         // the outcome is given to the store,
-    store_->Flush();  // refused,
-    Groups();         // and the refusal heard
+    Groups();         // the outcome is sent to the store,
+    store_->Flush();  // rejected,
+    Groups();         // and the rejection received
     Pass(absl::Seconds(1), {link});
   }
   const std::string log = testing::internal::GetCapturedStderr();
-  std::vector<int> times;  // tries that each line stands for
+  std::vector<int> times;  // number of tries that each line stands for
   for (const absl::string_view line : absl::StrSplit(log, '\n')) {
     if (line.find("event=outcome_not_stored") == absl::string_view::npos) continue;
     times.push_back(std::stoi(std::string(line.substr(line.rfind('=') + 1))));
   }
-  // After 0, 1, 2, 4, 8, 16 and 32 seconds and then every 30, with a line after 0, 62, 122 and 182.
+  // Tries after 0, 1, 2, 4, 8, 16 and 32 seconds, then every 30; log lines after 0, 62, 122 and 182.
   EXPECT_THAT(times, testing::ElementsAre(1, 7, 2, 2)) << log;
 }
 
-// Until then a request for it has no model.
+// Until the model is stored, requests for it have no model.
 TEST_F(DispatcherTest, AModelThatCouldNotBeStoredIsStoredOnceTheStoreCanBeWritten) {
   TemporaryDirectory folder;
   dispatcher_.reset();
   store_ = *SqliteJobStore::Open(folder.File("jobs.db"), {}, clock_, [](const v1::VideoEvent&) {});
   StartDispatcher();
   KINORA_ASSERT_OK_AND_ASSIGN(const auto other, Database::Open(folder.File("jobs.db")));
-  ASSERT_THAT(other->Execute("BEGIN IMMEDIATE"), IsOk());  // as a shell that was left open
+  ASSERT_THAT(other->Execute("BEGIN IMMEDIATE"), IsOk());  // like a shell left open
   const auto link = JoinGroup("a");
   const auto models = [&] {
-    for (int i = 0; i < 2; ++i) {  // what runs took is read, its model is stored,
+    for (int i = 0; i < 2; ++i) {  // past speeds are read, the model is stored,
       Groups();
       store_->Flush();
     }

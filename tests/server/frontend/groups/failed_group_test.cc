@@ -1,4 +1,4 @@
-// A group that its supervisor starts no more.
+// A group that its supervisor no longer restarts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,13 +22,14 @@ TEST_F(DispatcherTest, AGroupWhoseSupervisorGaveUpIsFailedWithItsReasonAndMayBeR
     return WaitFor<v1::WorkerGroup>([&](auto done) { dispatcher_->RestartGroup("0", std::move(done)); });
   };
   dispatcher_->ProcessEnded("0", "a", "exit status 2");
-  EXPECT_THAT(restart(), StatusIs(absl::StatusCode::kNotFound));  // nobody supervises it
+  EXPECT_THAT(restart(), StatusIs(absl::StatusCode::kNotFound));  // not supervised
   dispatcher_->GiveUp("0");
   const v1::WorkerGroup group = Groups().at(0);
   EXPECT_EQ(group.state(), "failed");
-  EXPECT_THAT(group.reason(), HasSubstr("exit status 2; it awaits a change of its files, `kinora admin restart 0`"));
+  EXPECT_THAT(group.reason(),
+              HasSubstr("exit status 2; it waits for a change of its model files, `kinora admin restart 0`"));
   EXPECT_TRUE(health.failed);
-  EXPECT_THAT(health.absent, HasSubstr("group 0 is failed (its process ended: exit status 2;"));
+  EXPECT_THAT(health.absent, HasSubstr("group 0 is failed (its process exited: exit status 2;"));
   dispatcher_->SetRestartListener([&](const std::string& id) {
     restarted.push_back(id);
     return true;
@@ -39,7 +40,7 @@ TEST_F(DispatcherTest, AGroupWhoseSupervisorGaveUpIsFailedWithItsReasonAndMayBeR
   EXPECT_FALSE(health.failed);
 }
 
-// Its processes hang before they join: no stream has ever been there.
+// Its processes hang before they join, so there has never been a stream.
 TEST_F(DispatcherTest, AGroupThatHasNeverJoinedMayBeRestarted) {
   std::vector<std::string> restarted;
   dispatcher_->Supervise("0", "a", "secret");

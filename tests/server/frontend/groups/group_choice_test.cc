@@ -1,4 +1,4 @@
-// Which group takes a job.
+// The choice of the group that gets a job.
 #include <map>
 
 #include "tests/server/frontend/groups/dispatcher_fixture.h"
@@ -26,12 +26,12 @@ TEST_F(GroupChoice, GroupsTakeOnlyJobsOfTheirModelHigherPriorityFirst) {
   EXPECT_EQ(AwaitRun(*JoinGroup("b", "1", "other")).video_id(), not_ours);
 }
 
-// So that none cools down while another works without a pause.
+// So that no group stays unused while another works without a pause.
 TEST_F(GroupChoice, OfIdleGroupsTheOneThatHasBeenSoTheLongestTakesTheJob) {
   std::map<std::string, std::shared_ptr<RecordingLink>> links;
   for (const char* group : {"b", "a"}) {
     links[group] = JoinGroup(group, group);
-    Groups();  // it has been heard
+    Groups();  // its Ready has been handled
     clock_.Advance(absl::Seconds(1));
   }
   for (const char* turn : {"b", "a", "b", "a"}) {
@@ -44,10 +44,10 @@ TEST_F(GroupChoice, OfIdleGroupsTheOneThatHasBeenSoTheLongestTakesTheJob) {
   }
 }
 
-// What a group's weights bear need not be put on.
+// Prefers groups whose weights already have the requested LoRAs.
 class LoraChoice : public DispatcherTest {
  protected:
-  // A group that has each LoRA of `loras`, with a digest that says so.
+  // Joins a group that has `loras`, with their names in their digests.
   std::shared_ptr<RecordingLink> Join(const std::string& group, const std::vector<std::string>& loras) {
     auto link = std::make_shared<RecordingLink>();
     dispatcher_->Join(HelloOf("of " + group, group), link);
@@ -55,7 +55,7 @@ class LoraChoice : public DispatcherTest {
     v1::WorkerMessage ready;
     *ready.mutable_ready()->mutable_model() = Model(loras);
     dispatcher_->Receive(link, ready);
-    Groups();  // it has been heard
+    Groups();  // its Ready has been handled
     clock_.Advance(absl::Seconds(1));
     return link;
   }
@@ -78,7 +78,7 @@ class LoraChoice : public DispatcherTest {
     ref.set_digest("sha256:" + lora);
     return request;
   }
-  // The run has ended well, and the weights bear what it asked for.
+  // Ends the run successfully; the weights then have the LoRAs that it requested, and `besides`.
   void EndWith(const std::shared_ptr<RecordingLink>& link, const v1::Run& run,
                const std::vector<v1::LoraRef>& besides = {}) {
     v1::WorkerMessage message;
@@ -108,7 +108,7 @@ TEST_F(LoraChoice, OfIdleGroupsTheOneWhoseWeightsBearTheJobsLorasTakesItThoughAn
   }
   Submit(With("oil"));
   EndWith(b, AwaitRun(*b));
-  Submit(With("ink", 0.5));  // another strength is another set: the longest idle
+  Submit(With("ink", 0.5));  // another strength is another set; the longest idle group gets it
   EndWith(a, AwaitRun(*a));
 }
 
@@ -118,7 +118,7 @@ TEST_F(LoraChoice, AJobWithoutLorasPrefersWeightsWithoutThemAndTheModelsOwnCount
   EndWith(a, AwaitRun(*a));
   Submit();
   EndWith(b, AwaitRun(*b));
-  Submit();  // a has been idle for longer, and bears ink
+  Submit();  // a has been idle for longer, but has ink
   EndWith(b, AwaitRun(*b));
   v1::LoraRef own;
   own.set_id("distilled");
@@ -146,7 +146,7 @@ TEST_F(LoraChoice, AJobWaitsForAGroupThatHasItsFileAndFailsWhereNoneHasIt) {
   v1::WorkerMessage news;
   *news.mutable_model() = Model({});
   dispatcher_->Receive(b, news);
-  Submit(With("ink", 0.5));  // a run of the longest idle says what is wrong
+  Submit(With("ink", 0.5));  // the longest idle group runs it and reports the error
   EXPECT_EQ(AwaitRun(*a).generation().loras(0).id(), "ink");
 }
 
@@ -163,10 +163,10 @@ TEST_F(LoraChoice, AJobWaitsForTheGroupThatIsAwayWithItsFileButNotForEver) {
 
   dispatcher_->Disconnect(back, absl::OkStatus());
   const JobId tires = Submit(With("ink"));
-  Pass(GroupLimits{}.join_timeout - absl::Seconds(10), {a});  // it was lost twice in a few seconds
+  Pass(GroupLimits{}.join_timeout - absl::Seconds(10), {a});  // it was lost twice within a few seconds
   EXPECT_TRUE(a->empty());
   Pass(absl::Seconds(11), {a});
-  EXPECT_EQ(AwaitRun(*a).video_id(), tires);  // and says what is wrong
+  EXPECT_EQ(AwaitRun(*a).video_id(), tires);  // and reports the error
 }
 
 TEST_F(LoraChoice, AfterAStartAJobWaitsForTheGroupThatHadItsFileBefore) {
@@ -190,7 +190,7 @@ TEST_F(LoraChoice, AfterAStartAJobWaitsForTheGroupThatHadItsFileBefore) {
   EXPECT_EQ(AwaitRun(*again).video_id(), tires);
 }
 
-// So that the ranks take one file, though the job was accepted before anyone knew it.
+// So that all ranks use the same file, even if the job was accepted before its digest was known.
 TEST_F(LoraChoice, ARunNamesTheFileOfEachLora) {
   const auto a = Join("a", {"ink"});
   v1::CreateVideoRequest request = With("ink");
@@ -239,7 +239,7 @@ TEST_F(GroupChoice, TwoModelsOfOneIdAreNotServedAsOne) {
   EXPECT_EQ(groups["first"].state(), "idle");
   EXPECT_EQ(groups["same"].state(), "idle");
   EXPECT_EQ(groups["other"].state(), "lost");
-  EXPECT_THAT(groups["other"].reason(), testing::HasSubstr("serves other files as \"tiny\""));
+  EXPECT_THAT(groups["other"].reason(), testing::HasSubstr("already serves different files as \"tiny\""));
 }
 
 }  // namespace

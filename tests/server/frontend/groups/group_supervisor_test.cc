@@ -1,4 +1,4 @@
-// The supervisor with real processes: small shell scripts in the worker's place.
+// The supervisor with real processes: small shell scripts instead of workers.
 #include "server/frontend/groups/group_supervisor.h"
 
 #include <fcntl.h>
@@ -40,7 +40,7 @@ struct End {
   std::string incarnation, how;
 };
 
-class Ends {  // what the supervisor said of its processes
+class Ends {  // records the ends that the supervisor reports
  public:
   GroupSupervisor::EndListener Listener() {
     return [this](const std::string&, const std::string& incarnation, const std::string& how) {
@@ -66,10 +66,10 @@ class Ends {  // what the supervisor said of its processes
 };
 
 GroupSupervisorOptions Script(const std::string& script) {
-  return {.binary = "/bin/sh", .arguments = {"-c", script, "worker"}};  // what is appended becomes $1, $2
+  return {.binary = "/bin/sh", .arguments = {"-c", script, "worker"}};  // appended arguments become $1, $2
 }
 
-// Reads a line that the script writes to `path`, a FIFO: waits until it is written.
+// Reads a line that the script writes to the FIFO `path`; blocks until it is written.
 std::string ReadLine(const std::string& path) {
   std::ifstream file(path);
   std::string line;
@@ -112,9 +112,9 @@ TEST_F(GroupSupervisorTest, ALongLifeMakesThePauseShortAgain) {
     std::ofstream(fifo_) << "on\n";  // blocks until the script reads
     ends_.Next();
     clock_.AwaitWaiters(1);
-    clock_.Advance(absl::Milliseconds(500 << i));  // the pause as it has grown
+    clock_.Advance(absl::Milliseconds(500 << i));  // the pause after i doublings
   }
-  while (supervisor.pids().empty()) sched_yield();  // it was born
+  while (supervisor.pids().empty()) sched_yield();  // it has started
   clock_.Advance(absl::Minutes(1));
   std::ofstream(fifo_) << "on\n";
   ends_.Next();
@@ -132,7 +132,7 @@ TEST_F(GroupSupervisorTest, ABinaryThatCannotBeStartedIsReportedAndTriedAgain) {
   EXPECT_THAT(ends_.Next().how, HasSubstr("No such file"));
 }
 
-// Exit status 2 is a worker's word for files that are wrong: the same files will not do the next time either.
+// Exit status 2 is a worker's report that files are invalid. The same files will be invalid next time.
 TEST_F(GroupSupervisorTest, GivesUpAfterThreeEndsOverWrongFilesUntilTheyChangeOrItIsToldTo) {
   absl::Mutex mu;
   std::string files = "as they were";
@@ -157,7 +157,7 @@ TEST_F(GroupSupervisorTest, GivesUpAfterThreeEndsOverWrongFilesUntilTheyChangeOr
     EXPECT_EQ(given_up, times);
   };
   await_giving_up(1);
-  for (int i = 0; i < 10; ++i) {  // it looks again and again, and starts nothing
+  for (int i = 0; i < 10; ++i) {  // it checks repeatedly but starts nothing
     clock_.Advance(options.files_pause);
     clock_.AwaitWaiters(1);
     EXPECT_THAT(supervisor.pids(), IsEmpty());
@@ -173,7 +173,7 @@ TEST_F(GroupSupervisorTest, GivesUpAfterThreeEndsOverWrongFilesUntilTheyChangeOr
   await_giving_up(3);
 }
 
-// A worker that hangs before it joins is known to nobody but its supervisor.
+// Only its supervisor knows about a worker that hangs before it joins.
 TEST_F(GroupSupervisorTest, ARestartEndsProcessesThatHangAndStartsThemAtOnce) {
   GroupSupervisor supervisor(Script(absl::StrCat("read x < ", fifo_)), clock_, ends_.Listener());
   while (supervisor.pids().empty()) sched_yield();
@@ -195,12 +195,12 @@ TEST_F(GroupSupervisorTest, OtherEndsBetweenThemAreNoReasonToGiveUp) {
     clock_.AwaitWaiters(1);
     clock_.Advance(absl::Minutes(1));
   }
-  std::ofstream(fifo_) << "1\n";  // the ninth reads it
+  std::ofstream(fifo_) << "1\n";  // read by the ninth process
   ends_.Next();
 }
 
 TEST_F(GroupSupervisorTest, TheWorkerInheritsTheStandardStreamsAndItsTwoPipesOnly) {
-  const int leaked = fcntl(STDERR_FILENO, F_DUPFD, 77);  // as a careless library would leave it: not close-on-exec
+  const int leaked = fcntl(STDERR_FILENO, F_DUPFD, 77);  // not close-on-exec, as a careless library might leave it
   ASSERT_GE(leaked, 77);
   const std::string script = absl::StrCat(
       "ls=''; for f in /proc/$$/fd/*; do ls=\"$ls ${f##*/}\"; done; echo $1 $2 $ls > ", fifo_, "; read x <&3");
@@ -215,7 +215,7 @@ TEST_F(GroupSupervisorTest, TheWorkerInheritsTheStandardStreamsAndItsTwoPipesOnl
   EXPECT_THAT(words, Not(Contains(absl::StrCat(leaked))));
 }
 
-// A secret that only the pipe holds: not the arguments, which everybody may read, nor the environment.
+// Only the pipe may carry the secret, not the arguments, which everybody can read, nor the environment.
 TEST_F(GroupSupervisorTest, EachIncarnationIsToldASecretOfItsOwn) {
   std::map<std::string, std::string> secrets;  // by incarnation
   absl::Mutex mu;
@@ -249,7 +249,7 @@ TEST_F(GroupSupervisorTest, EachIncarnationIsToldASecretOfItsOwn) {
     clock_.AwaitWaiters(1);
     clock_.Advance(absl::Seconds(30));
   }
-  std::ifstream(fifo_).get();  // the fourth finds a reader
+  std::ifstream(fifo_).get();  // provides a reader for the fourth process
 }
 
 TEST_F(GroupSupervisorTest, StopEndsTheWorkerThroughItsLifeline) {
@@ -277,7 +277,7 @@ TEST_F(GroupSupervisorTest, KillHitsOnlyThePresentIncarnation) {
                              clock_, ends_.Listener());
   const std::string incarnation = ReadLine(fifo_).substr(std::string("--incarnation=").size());
   supervisor.Kill("another");
-  EXPECT_EQ(ReadLine(alive), "alive");  // said after that Kill
+  EXPECT_EQ(ReadLine(alive), "alive");  // written after that Kill
   EXPECT_THAT(supervisor.pids(), SizeIs(1));
   supervisor.Kill(incarnation);
   const End end = ends_.Next();
@@ -289,7 +289,7 @@ TEST_F(GroupSupervisorTest, KillHitsOnlyThePresentIncarnation) {
   EXPECT_EQ(ReadLine(alive), "alive");
 }
 
-// A group of three whose ranks write "RANK WORLD_SIZE INCARNATION" and live until their lifelines end.
+// A group of three ranks that write "RANK WORLD_SIZE INCARNATION" and run until their lifelines end.
 class GroupOfThree : public GroupSupervisorTest {
  protected:
   GroupOfThree() : lines_(std::fopen(fifo_.c_str(), "r+e")) { KINORA_CHECK(lines_ != nullptr) << fifo_; }
@@ -299,7 +299,7 @@ class GroupOfThree : public GroupSupervisorTest {
     options.processes = 3;
     return options;
   }
-  // What the ranks of the next incarnation wrote, in rank order.
+  // Returns the lines of the next incarnation's ranks, in rank order.
   std::vector<std::string> AwaitRanks() {
     std::vector<std::string> ranks;
     for (char line[256]; ranks.size() < 3 && std::fgets(line, sizeof(line), lines_) != nullptr;) {
@@ -311,7 +311,7 @@ class GroupOfThree : public GroupSupervisorTest {
   static std::string IncarnationIn(const std::string& line) { return line.substr(line.rfind('=') + 1); }
 
  private:
-  std::FILE* const lines_;  // open for writing too, so that a rank always finds a reader
+  std::FILE* const lines_;  // also open for writing, so that a rank always has a reader
 };
 
 TEST_F(GroupOfThree, RanksShareAnIncarnationAndDifferInTheirRank) {
@@ -326,7 +326,7 @@ TEST_F(GroupOfThree, RanksShareAnIncarnationAndDifferInTheirRank) {
 
 TEST_F(GroupOfThree, TheEndOfAnyRankEndsAllAndOneIncarnationFollows) {
   GroupSupervisor supervisor(Options(), clock_, ends_.Listener());
-  for (const int rank : {1, 0, 2}) {  // the leader of the process group among them
+  for (const int rank : {1, 0, 2}) {  // includes the leader of the process group
     const std::vector<std::string> ranks = AwaitRanks();
     const std::vector<pid_t> pids = supervisor.pids();
     ASSERT_THAT(pids, SizeIs(3));
@@ -355,7 +355,7 @@ TEST_F(GroupOfThree, KillAndStopReachEveryRank) {
 }
 
 TEST(GroupSupervisorDeath, AWorkerDoesNotOutliveAFrontendThatIsKilled) {
-  ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);  // the orphan becomes this process's child, to be waited for
+  ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);  // this process inherits the orphan and waits for it
   int report[2];
   ASSERT_EQ(pipe2(report, O_CLOEXEC), 0);
   const pid_t frontend = fork();

@@ -1,4 +1,4 @@
-// Inputs that workers without the frontend's directory ask for: what is read, and who gets it.
+// Inputs requested by workers without access to the frontend's directory: what is read, and who receives it.
 #include "server/frontend/groups/input_supply.h"
 
 #include <gmock/gmock.h>
@@ -8,9 +8,9 @@
 
 #include "absl/synchronization/notification.h"
 #include "server/common/directory_artifact_store.h"
-#include "server/common/input_refs.h"
 #include "server/common/sha256.h"
 #include "server/common/upload_limits.h"
+#include "server/request/input_refs.h"
 #include "tests/server/frontend/groups/dispatcher_fixture.h"
 #include "tests/testing/temporary_directory.h"
 
@@ -40,7 +40,7 @@ class InputSupplyTest : public DispatcherTest {
     ready.mutable_ready()->mutable_model()->set_id("tiny");
     dispatcher_->Receive(rank_, ready);
   }
-  ~InputSupplyTest() override { dispatcher_.reset(); }  // before what it asks
+  ~InputSupplyTest() override { dispatcher_.reset(); }  // before the supply it uses
 
   v1::Run RunWith(const std::string& input) {
     v1::CreateVideoRequest request;
@@ -66,7 +66,7 @@ class InputSupplyTest : public DispatcherTest {
     EXPECT_EQ(piece.offset(), offset);
     return piece;
   }
-  absl::Status Refusal(const v1::Run& run, const std::string& input, int64_t offset = 0) {
+  absl::Status Rejection(const v1::Run& run, const std::string& input, int64_t offset = 0) {
     const v1::InputPiece piece = Fetch(run, input, offset);
     EXPECT_EQ(piece.data(), "");
     return FromRpcStatus(piece.error());
@@ -93,19 +93,19 @@ TEST_F(InputSupplyTest, GivesAFileInPiecesToTheRunThatNamesIt) {
 TEST_F(InputSupplyTest, NothingElseIsGiven) {
   const std::string input = Sha256Hex(kBytes);
   v1::Run run = RunWith(input);
-  EXPECT_THAT(Refusal(run, Sha256Hex("of another job")),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr("that this run does not name")));
-  EXPECT_THAT(Refusal(run, input, -1), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("offset: -1")));
-  EXPECT_THAT(Refusal(run, input, std::ssize(kBytes) + 1), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(Rejection(run, Sha256Hex("of another job")),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("the run does not use this input")));
+  EXPECT_THAT(Rejection(run, input, -1), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("offset: -1")));
+  EXPECT_THAT(Rejection(run, input, std::ssize(kBytes) + 1), StatusIs(absl::StatusCode::kInvalidArgument));
   run.set_attempt(run.attempt() + 1);
-  EXPECT_THAT(Refusal(run, input), StatusIs(absl::StatusCode::kAborted));
+  EXPECT_THAT(Rejection(run, input), StatusIs(absl::StatusCode::kAborted));
 }
 
 TEST_F(InputSupplyTest, AFileThatIsGoneIsSaidWithoutItsPath) {
   const std::string input = Sha256Hex(kBytes);
   const v1::Run run = RunWith(input);
   std::filesystem::remove_all(files_->root() + "/inputs");
-  const absl::Status status = Refusal(run, input);
+  const absl::Status status = Rejection(run, input);
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kInternal, HasSubstr(input)));
   EXPECT_EQ(status.ToString().find(directory_.File("")), std::string::npos) << status;
 }
@@ -114,12 +114,12 @@ TEST_F(InputSupplyTest, WhoAsksTwiceAtOnceIsLost) {
   const std::string input = Sha256Hex(kBytes);
   const v1::Run run = RunWith(input);
   absl::Notification asked_twice;
-  dispatcher_->ListGroups([&](const auto&) { asked_twice.WaitForNotification(); });  // the loop stands still
+  dispatcher_->ListGroups([&](const auto&) { asked_twice.WaitForNotification(); });  // blocks the loop
   for (int i = 0; i < 2; ++i) dispatcher_->Receive(rank_, Question(run, input, 0));
   asked_twice.Notify();
   std::string lost;
-  while (lost.empty()) lost = rank_->Next().abort().why();  // an answer to the first may come before
-  EXPECT_THAT(lost, HasSubstr("has no answer to its last question yet"));
+  while (lost.empty()) lost = rank_->Next().abort().why();  // an answer to the first may arrive before
+  EXPECT_THAT(lost, HasSubstr("its previous request is unanswered"));
   AwaitState(id_, v1::Video::QUEUED, /*times=*/2);
 }
 

@@ -1,4 +1,4 @@
-// Who may join: the rules alone, and what those that are here notice of others that may not.
+// The rules for joining, and the effect of rejected ranks on those that have joined.
 #include "server/frontend/groups/join_rules.h"
 
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ class JoinTest : public DispatcherTest {
     hello.set_secret(secret);
     return hello;
   }
-  // A rank that may join, and has loaded its model.
+  // A rank that may join and has loaded its model.
   std::shared_ptr<RecordingLink> Join(const v1::Hello& hello) {
     auto link = std::make_shared<RecordingLink>();
     dispatcher_->Join(hello, link);
@@ -53,15 +53,15 @@ TEST_F(JoinTest, AForgedHelloIsRefusedAndHarmsNobody) {
       [&](const std::string&, const std::string& incarnation, const std::string&) { lost.push_back(incarnation); });
   dispatcher_->Supervise("0", "", "");
   const auto denied = StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("secret: group 0 is supervised"));
-  EXPECT_THAT(Refusal(Supervised("", "")), denied);  // before there is anybody to be
+  EXPECT_THAT(Rejection(Supervised("", "")), denied);  // before the group has an incarnation
   dispatcher_->Supervise("0", "a", secret);
   const auto forge = [&] {
-    EXPECT_THAT(Refusal(Supervised("a", "")), denied);
-    EXPECT_THAT(Refusal(Supervised("a", std::string(kSecretBytes, '\0'))), denied);
-    EXPECT_THAT(Refusal(Supervised("b", secret)), denied);  // of the incarnation before
+    EXPECT_THAT(Rejection(Supervised("a", "")), denied);
+    EXPECT_THAT(Rejection(Supervised("a", std::string(kSecretBytes, '\0'))), denied);
+    EXPECT_THAT(Rejection(Supervised("b", secret)), denied);  // the secret belongs to another incarnation
     v1::Hello another_size = Supervised("a", "");
     another_size.set_world_size(7);
-    EXPECT_THAT(Refusal(another_size), denied);
+    EXPECT_THAT(Rejection(another_size), denied);
   };
   forge();
   const auto link = Join(Supervised("a", secret));
@@ -79,7 +79,7 @@ TEST_F(JoinTest, TheNextIncarnationHasASecretOfItsOwn) {
   dispatcher_->Supervise("0", "a", first);
   dispatcher_->Disconnect(Join(Supervised("a", first)), absl::OkStatus());
   dispatcher_->Supervise("0", "b", second);
-  EXPECT_THAT(Refusal(Supervised("b", first)), StatusIs(absl::StatusCode::kPermissionDenied));
+  EXPECT_THAT(Rejection(Supervised("b", first)), StatusIs(absl::StatusCode::kPermissionDenied));
   Join(Supervised("b", second));
 }
 
@@ -88,7 +88,7 @@ TEST_F(JoinTest, AGroupThatNobodySupervisesHasNoSecret) {
   JoinGroup("by hand", "1");
   v1::Hello hello = HelloOf("x", "2");
   hello.set_secret(DrawSecret());
-  EXPECT_THAT(Refusal(hello), StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("supervises no group 2")));
+  EXPECT_THAT(Rejection(hello), StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("does not supervise group 2")));
 }
 
 TEST_F(JoinTest, ARankThatIsTakenIsRefusedWithoutHarmToWhoHoldsIt) {
@@ -112,14 +112,14 @@ TEST_F(JoinTest, AnotherProtocolIsRefusedWithBothAndWhatToDo) {
   v1::Hello hello = HelloOf("a");
   hello.set_protocol("other");
   hello.set_commit("decade");
-  EXPECT_THAT(Refusal(hello),
+  EXPECT_THAT(Rejection(hello),
               StatusIs(absl::StatusCode::kFailedPrecondition,
-                       AllOf(HasSubstr("this frontend's is 776f726473 (commit c0ffee)"),
-                             HasSubstr("the worker's 6f74686572 (commit decade)"), HasSubstr("upgrade the older"))));
-  hello.clear_protocol();  // as workers said before there was one
+                       AllOf(HasSubstr("the frontend uses 776f726473 (commit c0ffee)"),
+                             HasSubstr("the worker 6f74686572 (commit decade)"), HasSubstr("upgrade the older"))));
+  hello.clear_protocol();  // like old workers without a protocol version
   hello.clear_commit();
-  EXPECT_THAT(Refusal(hello),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("the worker's none (commit none)")));
+  EXPECT_THAT(Rejection(hello),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("the worker none (commit none)")));
 }
 
 TEST_F(JoinTest, AGroupOfAnotherCommitJoinsIfNobodySupervisesIt) {
@@ -130,10 +130,10 @@ TEST_F(JoinTest, AGroupOfAnotherCommitJoinsIfNobodySupervisesIt) {
   dispatcher_->Supervise("1", "a", secret);
   hello.set_group("1");
   hello.set_secret(secret);
-  EXPECT_THAT(Refusal(hello),
+  EXPECT_THAT(Rejection(hello),
               StatusIs(absl::StatusCode::kFailedPrecondition,
-                       AllOf(HasSubstr("commit: this frontend is made of c0ffee, the worker that it starts"),
-                             HasSubstr("of decade: install both from one build"))));
+                       AllOf(HasSubstr("commit: this frontend is built from c0ffee, but the worker that it starts"),
+                             HasSubstr("decade; install both from one build"))));
 }
 
 TEST_F(JoinTest, AllRanksOfAGroupAreOfOneCommit) {
@@ -144,8 +144,9 @@ TEST_F(JoinTest, AllRanksOfAGroupAreOfOneCommit) {
   EXPECT_TRUE(first->Next().has_welcome());
   hello.set_rank(1);
   hello.set_commit("decade");
-  EXPECT_THAT(Refusal(hello), StatusIs(absl::StatusCode::kFailedPrecondition,
-                                       HasSubstr("commit: rank 0 of group 0 is made of c0ffee, rank 1 of decade")));
+  EXPECT_THAT(Rejection(hello),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("commit: rank 0 of group 0 is built from c0ffee, rank 1 of decade")));
   EXPECT_FALSE(first->closed());
   hello.set_commit("c0ffee");
   const auto second = std::make_shared<RecordingLink>();
@@ -153,7 +154,7 @@ TEST_F(JoinTest, AllRanksOfAGroupAreOfOneCommit) {
   EXPECT_TRUE(second->Next().has_welcome());
 }
 
-// At the join port, after a token or a certificate.
+// Ranks at the join port that have shown a token or a certificate.
 class OutsideTest : public JoinTest {
  protected:
   OutsideTest() { dispatcher_->Await("far", 2); }
@@ -172,7 +173,7 @@ class OutsideTest : public JoinTest {
 
 TEST_F(OutsideTest, OnlyAGroupThatIsAwaitedMayJoinAtThePort) {
   EXPECT_THAT(Say(HelloOf("", "other"))->AwaitClosed(),
-              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("awaits no group \"other\"")));
+              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("expects no outside group \"other\"")));
   dispatcher_->Supervise("0", "a", DrawSecret());
   EXPECT_THAT(Say(HelloOf("a"))->AwaitClosed(), StatusIs(absl::StatusCode::kPermissionDenied));
   v1::Hello alone = Rank(0);
@@ -200,17 +201,17 @@ TEST_F(OutsideTest, TheFrontendDrawsTheIncarnationThatAllRanksAreToldAndTheNextH
 TEST_F(OutsideTest, AGroupThatStaysAwayIsListedAndNotReady) {
   GroupsHealth health;
   dispatcher_->SetHealthListener([&](const GroupsHealth& now) { health = now; });
-  EXPECT_EQ(Groups()[0].reason(), "awaits all its ranks, 2");
-  EXPECT_EQ(health.absent, "group far is joining (awaits all its ranks, 2)");
+  EXPECT_EQ(Groups()[0].reason(), "waiting for all its ranks, 2");
+  EXPECT_EQ(health.absent, "group far is joining (waiting for all its ranks, 2)");
   const auto first = Say(Rank(1));
   Groups();
-  EXPECT_EQ(health.absent, "group far is joining (awaits rank 0 of 2)");
+  EXPECT_EQ(health.absent, "group far is joining (waiting for rank 0 of 2)");
   Pass(GroupLimits{}.join_timeout + absl::Seconds(2), {first});
   Groups();
-  EXPECT_THAT(health.absent, testing::StartsWith("group far is lost (awaits rank 0 of 2, 5m"));
+  EXPECT_THAT(health.absent, testing::StartsWith("group far is lost (waiting for rank 0 of 2, 5m"));
   Pass(GroupLimits{}.join_timeout + absl::Seconds(2), {});
   Groups();
-  EXPECT_EQ(health.absent, "group far is lost (awaits all its ranks, 2: none has joined for 5m)");
+  EXPECT_EQ(health.absent, "group far is lost (waiting for all its ranks, 2: none has joined within 5m)");
   EXPECT_EQ(health.groups, (std::map<std::string, bool>{{"far", false}}));
 }
 

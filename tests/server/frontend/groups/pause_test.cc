@@ -1,4 +1,4 @@
-// The frontend's process is stopped for a while, or somebody sets the date: no worker is silent for that.
+// If the frontend's process is stopped for a while, or the date is set, workers must not count as silent.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -48,13 +48,13 @@ TEST_F(PauseTest, AWorkerThatIsSilentAfterAPauseIsLost) {
   Groups();
   Pass(absl::Seconds(16), {});
   EXPECT_THAT(link_->AwaitClosed(), StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_THAT(Groups()[0].reason(), HasSubstr("silent"));
+  EXPECT_THAT(Groups()[0].reason(), HasSubstr("no heartbeat"));
 }
 
 TEST_F(PauseTest, AWorkerIsNotStalledByAPauseOfTheFrontend) {
   for (int i = 0; i < 4; ++i) {
     clock_.Advance(absl::Minutes(10));
-    v1::WorkerMessage beat;  // which shows no progress
+    v1::WorkerMessage beat;  // shows no progress
     beat.mutable_heartbeat()->set_units_done(1);
     dispatcher_->Receive(link_, beat);
     Groups();
@@ -65,7 +65,7 @@ TEST_F(PauseTest, AWorkerIsNotStalledByAPauseOfTheFrontend) {
 TEST_F(PauseTest, HeartbeatsThatWaitInTheQueueAreReadBeforeSilenceIsJudged) {
   Pass(absl::Seconds(14), {});
   absl::Notification held, go_on;
-  dispatcher_->ListGroups([&](const auto&) {  // on the dispatcher's thread, which does nothing else meanwhile
+  dispatcher_->ListGroups([&](const auto&) {  // blocks the dispatcher's thread
     held.Notify();
     go_on.WaitForNotification();
   });
@@ -73,7 +73,7 @@ TEST_F(PauseTest, HeartbeatsThatWaitInTheQueueAreReadBeforeSilenceIsJudged) {
   v1::WorkerMessage beat;
   beat.mutable_heartbeat()->set_units_done(1);
   dispatcher_->Receive(link_, beat);
-  clock_.Advance(absl::Milliseconds(1900));  // less than what counts as a pause
+  clock_.Advance(absl::Milliseconds(1900));  // shorter than what counts as a pause
   go_on.Notify();
   Groups();
   ExpectTheFirstAttemptCompletes();

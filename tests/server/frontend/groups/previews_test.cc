@@ -1,4 +1,4 @@
-// Previews between a worker and who watches its job.
+// Previews from a worker to the watchers of its job.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ TEST_F(DispatcherTest, PreviewsFollowTheirStageAndAreNotStored) {
   v1::WorkerMessage stage;
   stage.mutable_stage()->set_video_id(id);
   stage.mutable_stage()->set_attempt(1);
-  stage.mutable_stage()->set_stage("denoise");
+  stage.mutable_stage()->set_stage(v1::STAGE_DENOISE);
   dispatcher_->Receive(link, stage);
   const auto show = [&](int step, int attempt, size_t bytes) {
     v1::WorkerMessage message;
@@ -31,11 +31,11 @@ TEST_F(DispatcherTest, PreviewsFollowTheirStageAndAreNotStored) {
   };
   show(1, 1, 10);
   show(2, 1, 256 << 10);
-  show(3, 1, (256 << 10) + 1);  // larger than any is
-  show(4, 2, 10);               // of no run
-  Groups();                     // the stage is given to the store,
+  show(3, 1, (256 << 10) + 1);  // larger than any real preview
+  show(4, 2, 10);               // belongs to no run
+  Groups();                     // the stage is sent to the store,
   store_->Flush();              // stored,
-  Groups();                     // and the preview that it held back shown
+  Groups();                     // and the preview that waited for it is shown
   std::vector<std::string> seen;
   while (const auto event = watch->Next()) {
     if (event->has_stage()) seen.push_back("stage");

@@ -1,4 +1,4 @@
-// How far a job came is kept, however it ends.
+// The last step that a job reached is kept, however the job ends.
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
@@ -9,17 +9,17 @@ namespace {
 
 class ReachedStepTest : public DispatcherTest {
  protected:
-  // Its run says that it is at step 3 of 8.
+  // Reports step 3 of 8 for the run.
   void ReachStep(const std::shared_ptr<RecordingLink>& link, const v1::Run& run) {
     v1::WorkerMessage message;
     message.mutable_stage()->set_video_id(run.video_id());
     message.mutable_stage()->set_attempt(run.attempt());
-    message.mutable_stage()->set_stage("denoise");
+    message.mutable_stage()->set_stage(v1::STAGE_DENOISE);
     message.mutable_stage()->set_total_steps(8);
     dispatcher_->Receive(link, message);
     message.mutable_step()->set_video_id(run.video_id());
     message.mutable_step()->set_attempt(run.attempt());
-    message.mutable_step()->set_stage("denoise");
+    message.mutable_step()->set_stage(v1::STAGE_DENOISE);
     message.mutable_step()->set_step(3);
     message.mutable_step()->set_total_steps(8);
     message.mutable_step()->set_fraction(0.25);
@@ -39,6 +39,35 @@ class ReachedStepTest : public DispatcherTest {
     EXPECT_FALSE(reached.has_remaining());
   }
 };
+
+TEST_F(ReachedStepTest, TheStartOfAStageSaysHowFarTheRunIs) {
+  const auto link = JoinGroup("a");
+  const JobId id = Submit();
+  AwaitRun(*link);
+  KINORA_ASSERT_OK_AND_ASSIGN(const auto watch, hub_.Subscribe(id, [] {}));
+  v1::WorkerMessage message;
+  v1::StageMark& mark = *message.mutable_stage();
+  mark.set_video_id(id);
+  mark.set_attempt(1);
+  mark.set_stage(v1::STAGE_DENOISE);
+  mark.set_part(2);
+  mark.set_fraction(0.125);
+  mark.set_remaining_seconds(35);
+  dispatcher_->Receive(link, message);
+  Groups();
+  store_->Flush();
+  Groups();
+  int stages = 0;
+  while (const auto event = watch->Next()) {
+    if (!event->has_stage()) continue;
+    ++stages;
+    EXPECT_EQ(event->stage().stage(), "denoise_2");
+    EXPECT_EQ(event->stage().fraction(), 0.125);
+    EXPECT_EQ(event->stage().remaining().seconds(), 35);
+  }
+  EXPECT_EQ(stages, 1);
+  watch->Close();
+}
 
 TEST_F(ReachedStepTest, IsKeptByAJobThatIsCancelledOrFails) {
   const auto link = JoinGroup("a");

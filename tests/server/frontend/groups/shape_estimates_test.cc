@@ -1,4 +1,4 @@
-// What the dispatcher knows of the shapes of requests, for those who create jobs.
+// The dispatcher's cached estimates of request shapes, for clients that create jobs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ class ShapeEstimatesTest : public DispatcherTest {
     });
     return answer;
   }
-  // Of rank 0, to the next question that it is asked.
+  // Answers rank 0's next estimate request.
   void Reply(const std::shared_ptr<RecordingLink>& link, double seconds) {
     const v1::FrontendMessage asked = link->Next();
     ASSERT_TRUE(asked.has_estimate()) << asked.ShortDebugString();
@@ -56,7 +56,7 @@ class ShapeEstimatesTest : public DispatcherTest {
 
 TEST_F(ShapeEstimatesTest, RankZeroIsAskedOncePerShapeWhateverThePromptAndTheSeed) {
   const auto link = JoinGroup("a");
-  const auto first = Ask(Shape(9, "a red kite")), second = Ask(Shape(9, "a car park"));  // while it is being asked
+  const auto first = Ask(Shape(9, "a red kite")), second = Ask(Shape(9, "a car park"));  // while the first is pending
   Reply(link, 3);
   EXPECT_EQ(first->Await()->seconds(), 3);
   EXPECT_EQ(second->Await()->seconds(), 3);
@@ -64,10 +64,10 @@ TEST_F(ShapeEstimatesTest, RankZeroIsAskedOncePerShapeWhateverThePromptAndTheSee
   again.set_seed(77);
   const auto known = Ask(again)->Await();
   EXPECT_EQ(known->seconds(), 3);
-  EXPECT_EQ(known->effective().prompt(), "");  // not another client's
+  EXPECT_EQ(known->effective().prompt(), "");  // must not be another client's
   EXPECT_EQ(known->effective().num_frames(), 9);
   const auto other = Ask(Shape(17));
-  Reply(link, 5);  // the next question is of the other shape
+  Reply(link, 5);  // the next request is for the other shape
   EXPECT_EQ(other->Await()->seconds(), 5);
 }
 
@@ -100,7 +100,7 @@ TEST_F(ShapeEstimatesTest, WhatIsWrongWithOneRequestIsNotSaidToAnother) {
   dispatcher_->Receive(link, message);
   EXPECT_THAT(bad->Await(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a red kite")));
   EXPECT_THAT(good->Await(), StatusIs(absl::StatusCode::kUnavailable, Not(HasSubstr("kite"))));
-  const auto again = Ask(Shape(9, "a car park"));  // nothing of it is kept
+  const auto again = Ask(Shape(9, "a car park"));  // the failure is not cached
   Reply(link, 3);
   EXPECT_EQ(again->Await()->seconds(), 3);
 }
@@ -127,7 +127,7 @@ TEST_F(ShapeEstimatesTest, AfterARunTheOldWordServesUntilTheNewOneComes) {
   End(link, AwaitRun(*link), absl::OkStatus(), /*seconds=*/2);
   AwaitState(id, v1::Video::COMPLETED);
   EXPECT_EQ(Ask(Shape(9))->Await()->seconds(), 3);
-  Reply(link, 2);  // it was asked again
+  Reply(link, 2);  // it was requested again
   EXPECT_EQ(Ask(Shape(9))->Await()->seconds(), 2);
 }
 

@@ -13,7 +13,8 @@ using testing::HasSubstr;
 
 struct Events : WorkerGroup::Listener {
   void OnReady(WorkerGroup&) override { ++ready; }
-  void OnModelChanged(WorkerGroup&) override { ++changes; }
+  void OnFitness(WorkerGroup&) override { ++fitness; }
+  void OnModelChanged(WorkerGroup&, const v1::ModelInfo&) override { ++changes; }
   void OnStage(WorkerGroup&, const v1::StageMark&) override { ++marks; }
   void OnStep(WorkerGroup&, const v1::StepMark&) override { ++marks; }
   void OnPreview(WorkerGroup&, const v1::PreviewMark&) override { ++previews; }
@@ -27,7 +28,7 @@ struct Events : WorkerGroup::Listener {
     reason = r;
     why = w;
   }
-  int ready = 0, changes = 0, marks = 0, estimates = 0, uploads = 0, previews = 0, fetches = 0, lost = 0;
+  int ready = 0, fitness = 0, changes = 0, marks = 0, estimates = 0, uploads = 0, previews = 0, fetches = 0, lost = 0;
   std::vector<v1::RunResult> results;
   LossReason reason = LossReason::kAdmin;
   std::string why;
@@ -35,12 +36,12 @@ struct Events : WorkerGroup::Listener {
 
 class WorkerGroupTest : public testing::Test {
  protected:
-  // A group of `ranks` whose model is loaded.
+  // Starts a group of `ranks` ranks whose model is loaded.
   void Start(int ranks) {
     Join(ranks);
     for (const auto& link : links_) Say(*link, [](v1::WorkerMessage& m) { m.mutable_ready()->set_precision("bf16"); });
   }
-  // One whose ranks load.
+  // Starts a group whose ranks are loading.
   void Join(int ranks) {
     group_ = std::make_unique<WorkerGroup>("0", "first", ranks, limits_, events_);
     for (int rank = 0; rank < ranks; ++rank) {
@@ -73,7 +74,7 @@ class WorkerGroupTest : public testing::Test {
       if (code != absl::StatusCode::kOk) m.mutable_run_result()->mutable_error()->set_code(static_cast<int>(code));
     });
   }
-  // Lets time pass while the ranks beat and report the units done that `units` gives.
+  // Lets time pass; the ranks send heartbeats with the done units that `units` returns.
   void Pass(absl::Duration duration, const std::function<int64_t()>& units) {
     for (const absl::Time end = now_ + duration; now_ < end && events_.lost == 0;) {
       now_ += absl::Seconds(2);
@@ -96,7 +97,7 @@ TEST_F(WorkerGroupTest, IsReadyOnceEveryRankIs) {
   EXPECT_EQ(group_->ranks(), 2);
 }
 
-// Each field in which ranks may not differ, with what the group says of it.
+// Each field in which ranks may not differ, with the group's error.
 TEST_F(WorkerGroupTest, RanksThatDifferAreNoGroupAndWhatDiffersIsNamed) {
   struct Case {
     std::function<void(v1::Ready&)> change;
@@ -150,12 +151,12 @@ TEST_F(WorkerGroupTest, APieceOfAnArtifactComesOnceTheOneBeforeIsAnswered) {
   EXPECT_EQ(events_.lost, 0);
   send();
   EXPECT_EQ(events_.uploads, 2);
-  EXPECT_THAT(events_.why, HasSubstr("before the one before it is answered"));
+  EXPECT_THAT(events_.why, HasSubstr("before the previous one was acknowledged"));
 }
 
 TEST_F(WorkerGroupTest, RanksThatDoNotJoinInTimeAreNamedAndLoseTheGroup) {
   group_ = std::make_unique<WorkerGroup>("0", "first", 4, limits_, events_);
-  EXPECT_EQ(group_->Missing(), "awaits rank 0, 1, 2, 3 of 4");
+  EXPECT_EQ(group_->Missing(), "waiting for rank 0, 1, 2, 3 of 4");
   for (const int rank : {0, 2}) {
     v1::Hello hello;
     hello.set_world_size(4);
@@ -165,11 +166,11 @@ TEST_F(WorkerGroupTest, RanksThatDoNotJoinInTimeAreNamedAndLoseTheGroup) {
   }
   Pass(limits_.join_timeout - absl::Seconds(2), [] { return 0; });
   EXPECT_EQ(events_.lost, 0) << events_.why;
-  EXPECT_EQ(group_->Describe(absl::ZeroDuration()).reason(), "awaits rank 1, 3 of 4");
+  EXPECT_EQ(group_->Describe(absl::ZeroDuration()).reason(), "waiting for rank 1, 3 of 4");
   Pass(absl::Seconds(2), [] { return 0; });
   EXPECT_EQ(events_.lost, 1);
   EXPECT_EQ(events_.reason, LossReason::kIncomplete);
-  EXPECT_EQ(events_.why, "awaits rank 1, 3 of 4, 5m after the first rank joined");
+  EXPECT_EQ(events_.why, "waiting for rank 1, 3 of 4, 5m after the first rank joined");
 }
 
 TEST_F(WorkerGroupTest, SendsARunToEveryRankAndWaitsForAllAnswers) {
@@ -236,7 +237,7 @@ TEST_F(WorkerGroupTest, WhatARankPublishesEveryOtherGetsOnceAndAlsoOneThatJoinsL
   v1::WorkerMessage message;
   message.mutable_rendezvous()->set_key("address");
   message.mutable_rendezvous()->set_value("host:1");
-  message.mutable_rendezvous()->set_rank(7);  // whose it is is not the rank's to say
+  message.mutable_rendezvous()->set_rank(7);  // ignored: the frontend determines the rank
   group.Receive(*links_[1], message, now_);
   join(2);
   for (const int rank : {0, 2}) {
@@ -260,7 +261,7 @@ TEST_F(WorkerGroupTest, AGroupThatPublishesTooMuchIsLost) {
   EXPECT_THAT(events_.why, HasSubstr("published more than 1048576 bytes"));
 }
 
-// The others may wait in a collective for ever: they are told to abort it before their streams end.
+// The others may wait forever in a collective, so they are told to abort before their streams end.
 TEST_F(WorkerGroupTest, ARankThatFailsAloneLosesTheGroupAndAllAreToldToAbort) {
   Start(3);
   Run();
@@ -281,8 +282,8 @@ TEST_F(WorkerGroupTest, ARankThatSaysThatItLeavesLosesTheGroupForThat) {
   group_->Disconnect(*links_[1], absl::OkStatus());
   EXPECT_EQ(events_.lost, 1);
   EXPECT_EQ(events_.reason, LossReason::kLeft);
-  EXPECT_EQ(events_.why, "rank 1 was told to leave");
-  EXPECT_EQ(links_[0]->Next().abort().why(), "rank 1 was told to leave");
+  EXPECT_EQ(events_.why, "rank 1 was stopped");
+  EXPECT_EQ(links_[0]->Next().abort().why(), "rank 1 was stopped");
 }
 
 TEST_F(WorkerGroupTest, ASilentRankLosesTheGroupEvenWhileItIsIdle) {
@@ -294,7 +295,7 @@ TEST_F(WorkerGroupTest, ASilentRankLosesTheGroupEvenWhileItIsIdle) {
   group_->CheckHealth(now_);
   EXPECT_EQ(events_.lost, 1);
   EXPECT_EQ(events_.reason, LossReason::kSilent);
-  EXPECT_THAT(events_.why, HasSubstr("rank 1 was silent"));
+  EXPECT_THAT(events_.why, HasSubstr("rank 1 sent no heartbeat"));
 }
 
 TEST_F(WorkerGroupTest, ARunWithoutProgressIsStalledAfterTheFloor) {
@@ -320,7 +321,7 @@ TEST_F(WorkerGroupTest, NewsOfTheModelAndWhatIsNotKnownAreNoProgress) {
   Run();
   const auto units = [&] {
     Say(*links_[0], [](v1::WorkerMessage& m) { m.mutable_model(); });
-    Say(*links_[0], [](v1::WorkerMessage&) {});  // of a newer version
+    Say(*links_[0], [](v1::WorkerMessage&) {});  // a message of a newer version
     return 0;
   };
   Pass(absl::Seconds(62), units);
@@ -333,6 +334,7 @@ TEST_F(WorkerGroupTest, AStepThatIsExpectedToTakeLongMayTakeTenTimesThat) {
   Say(*links_[0], [](v1::WorkerMessage& m) {
     m.mutable_stage()->set_video_id("job");
     m.mutable_stage()->set_attempt(1);
+    m.mutable_stage()->set_stage(v1::STAGE_DENOISE);
     m.mutable_stage()->set_total_steps(8);
     m.mutable_stage()->set_expected_seconds(160);  // 20 s per step
   });
@@ -340,6 +342,18 @@ TEST_F(WorkerGroupTest, AStepThatIsExpectedToTakeLongMayTakeTenTimesThat) {
   EXPECT_EQ(events_.lost, 0);
   Pass(absl::Seconds(4), [] { return 0; });
   EXPECT_EQ(events_.reason, LossReason::kStalled);
+}
+
+TEST_F(WorkerGroupTest, AStageThatDoesNotExistEndsTheGroup) {
+  Start(1);
+  Run();
+  Say(*links_[0], [](v1::WorkerMessage& m) {
+    m.mutable_step()->set_video_id("job");
+    m.mutable_step()->set_attempt(1);
+    m.mutable_step()->set_stage(v1::STAGE_UPSAMPLE);
+    m.mutable_step()->set_part(2);
+  });
+  EXPECT_EQ(events_.reason, LossReason::kRankFailed);
 }
 
 TEST_F(WorkerGroupTest, AnIdleGroupNeedNotProgress) {
@@ -387,7 +401,7 @@ TEST_F(WorkerGroupTest, RankZeroSaysThatItsModelHasOtherLorasAndNobodyElseDoes) 
   EXPECT_EQ(group_->ready().precision(), "bf16");
   Say(*links_[1], [](v1::WorkerMessage& m) { m.mutable_model()->add_loras("oil"); });
   EXPECT_EQ(events_.lost, 1);
-  EXPECT_THAT(events_.why, HasSubstr("rank 1 failed: it describes a model that is not its group's"));
+  EXPECT_THAT(events_.why, HasSubstr("rank 1 failed: it describes a different model"));
 }
 
 TEST_F(WorkerGroupTest, ARankThatDescribesAnotherModelLosesItsGroup) {

@@ -28,7 +28,7 @@ using Header = v1::UploadInputRequest::Header;
 const std::string kPng = "\x89PNG\r\n\x1a\n" + std::string(1000, 'p');
 const std::string kWav = "RIFFsizeWAVEfmt " + std::string(1000, 's');
 
-// A directory whose Put waits for the test.
+// A directory store whose Put waits for the test.
 class SlowStore : public ArtifactStore {
  public:
   explicit SlowStore(ArtifactStore& store) : store_(store) {}
@@ -109,7 +109,7 @@ class InputStoreTest : public testing::Test {
   absl::Status Require(const v1::Generation& generation) {
     return WaitForStatus([&](Finished done) { store_->Require(InputRefsOf(generation), std::move(done)); });
   }
-  // Until every sweep that is due has removed what it removes.
+  // Waits until every due sweep has finished removing files.
   void Sweep() {
     for (int i = 0; i < 4; ++i) {
       clock_.Advance(rules_.sweep_interval);
@@ -158,11 +158,11 @@ TEST_F(InputStoreTest, EveryFieldThatNamesNoUsableInputIsTold) {
   const absl::Status refused = Require(bad);
   EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
   const std::string told(refused.message());
-  EXPECT_THAT(told, HasSubstr("generation.conditions[0].image.input_id: is audio/wav, and must be an image"));
+  EXPECT_THAT(told, HasSubstr("generation.conditions[0].image.input_id: is audio/wav, but must be an image"));
   EXPECT_THAT(told, HasSubstr("generation.conditions[1].clip.input_id: no input with this id is stored"));
-  EXPECT_THAT(told, AllOf(HasSubstr("generation.retake.clip.input_id: its upload is not complete: 20 of 58 bytes"),
+  EXPECT_THAT(told, AllOf(HasSubstr("generation.retake.clip.input_id: its upload is incomplete: 20 of 58 bytes"),
                           HasSubstr("header.offset 20")));
-  EXPECT_THAT(told, HasSubstr("generation.audio.media.input_id: is image/png, and must be a sound"));
+  EXPECT_THAT(told, HasSubstr("generation.audio.media.input_id: is image/png, but must be a sound"));
   fs::remove(StoredPath(kPng));
   EXPECT_THAT(Require(FirstImage(png)), StatusIs(StatusCode::kInvalidArgument, HasSubstr("its file is lost")));
 }
@@ -181,7 +181,7 @@ TEST_F(InputStoreTest, WhatAJobNamesStaysUntilTheJobHasEnded) {
   EXPECT_THAT(Find(kPng), IsOk());
   EXPECT_THAT(Require(FirstImage(id)), IsOk());
   Close();
-  Open();  // as a frontend that starts again
+  Open();  // as after a frontend restart
   Sweep();
   EXPECT_TRUE(fs::exists(StoredPath(kPng)));
   ASSERT_THAT(WaitFor<v1::Video>([&](auto done) { jobs_->Cancel(created->video.id(), std::move(done)); }).status(),
@@ -208,7 +208,7 @@ TEST_F(InputStoreTest, HasAnIdOnceItsRecordIsDurable) {
   const auto begun = Begin(HeaderOf(kPng));
   ASSERT_THAT(Append(**begun, kPng), IsOk());
   absl::Notification go_on, completed;
-  jobs_->PutModel({}, [&](const absl::Status&) { go_on.WaitForNotification(); });  // what comes after it waits
+  jobs_->PutModel({}, [&](const absl::Status&) { go_on.WaitForNotification(); });  // later operations wait for it
   absl::StatusOr<v1::Input> input;
   (*begun)->upload->Complete([&](absl::StatusOr<v1::Input> told) {
     input = std::move(told);
@@ -285,7 +285,7 @@ TEST_F(InputStoreTest, AFileInItsPlaceWithoutAWordOfItIsAPartThatIsComplete) {
   ASSERT_THAT(Append(**Begin(HeaderOf(kPng)), kPng), IsOk());
   Close();
   fs::create_directory(directory_.File("artifacts/inputs"));
-  fs::rename(uploads, StoredPath(kPng));  // as by a process that is killed before its record
+  fs::rename(uploads, StoredPath(kPng));  // as if the process had been killed before it stored the record
   Open();
   EXPECT_EQ(Find(kPng)->received(), std::ssize(kPng));
   const auto begun = Begin(HeaderOf(kPng, std::ssize(kPng)));

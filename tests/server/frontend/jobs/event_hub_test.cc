@@ -97,7 +97,7 @@ TEST_F(EventHubTest, SilenceIsFilledWithHeartbeats) {
   clock_.AwaitWaiters(1);
   clock_.Advance(absl::Seconds(6));
   hub_.PublishStep(Step("a", 1));
-  ASSERT_TRUE(a->Next().has_value());  // at 6 s, so silence begins here
+  ASSERT_TRUE(a->Next().has_value());  // at 6 s, when the silence begins
   clock_.Advance(absl::Seconds(4));
   clock_.AwaitWaiters(1);
   EXPECT_FALSE(a->Next().has_value());
@@ -167,11 +167,11 @@ TEST_F(EventHubTest, AWatchBeginsWithTheLatestPreviewOfAnAttemptThatRuns) {
     hub_.PublishStep(Preview("a", 3));
     hub_.Publish(State("a", 5, v1::Video::QUEUED));
     EXPECT_TRUE(late->Next()->has_state());
-    EXPECT_FALSE(late->Next().has_value());  // of the attempt that is over
+    EXPECT_FALSE(late->Next().has_value());  // the preview's attempt is over
   }
   EXPECT_FALSE(Subscribe("a")->Next().has_value());
   hub_.PublishStep(Preview("a", 1));
-  hub_.Publish(State("a", 6, v1::Video::RUNNING));  // what was resolved
+  hub_.Publish(State("a", 6, v1::Video::RUNNING));  // the resolved request
   EXPECT_EQ(Subscribe("a")->Next()->preview().step(), 1);
   v1::VideoEvent terminal = State("a", 7, v1::Video::COMPLETED);
   *terminal.mutable_terminal() = v1::Video();

@@ -16,7 +16,10 @@ class HousekeeperTest : public testing::Test {
  protected:
   HousekeeperTest() {
     store_ = *SqliteJobStore::Open(":memory:", {.max_lost_groups = 2, .default_ttl = absl::Hours(1)}, clock_,
-                                   [](const v1::VideoEvent&) {});
+                                   [this](const v1::VideoEvent& event) {
+                                     absl::MutexLock lock(&mu_);
+                                     if (event.has_terminal()) ended_.push_back(event.terminal());
+                                   });
     artifacts_ = *DirectoryArtifactStore::At(directory_.path());
   }
   ~HousekeeperTest() override { store_->Flush(); }
@@ -48,10 +51,11 @@ class HousekeeperTest : public testing::Test {
   FakeClock clock_;
   TemporaryDirectory directory_;
   EventHub hub_{clock_, absl::Hours(1), 10};
-  std::unique_ptr<SqliteJobStore> store_;
-  std::unique_ptr<DirectoryArtifactStore> artifacts_;
   absl::Mutex mu_;
   std::vector<JobId> cancelled_ ABSL_GUARDED_BY(mu_);
+  std::vector<v1::Video> ended_ ABSL_GUARDED_BY(mu_);
+  std::unique_ptr<SqliteJobStore> store_;
+  std::unique_ptr<DirectoryArtifactStore> artifacts_;
   std::unique_ptr<Housekeeper> housekeeper_;
 };
 
@@ -75,6 +79,26 @@ TEST_F(HousekeeperTest, WhatACrashLeftBetweenRecordAndArtifactIsRemovedAtTheStar
   EXPECT_TRUE(Exists(id));
   MakeHousekeeper();
   AwaitGone(id);
+}
+
+TEST_F(HousekeeperTest, AJobDeletedAsItEndedIsRemovedWithoutASweepAndAnyOtherStays) {
+  MakeHousekeeper();
+  clock_.AwaitWaiters(2);  // the hub's heartbeats and the housekeeper, whose first sweep is over
+  const JobId running = Create(), ended = CreateEnded();
+  const auto claimed =
+      WaitFor<Claimed>([&](auto done) { store_->Claim(running, "me", absl::Seconds(30), std::move(done)); });
+  ASSERT_THAT(claimed, IsOk());
+  EXPECT_THAT(WaitFor<bool>([&](auto done) { store_->CancelAndDelete(running, std::move(done)); }),
+              IsOkAndHolds(false));
+  WriteFile(directory_.File("x"), "bytes");
+  ASSERT_THAT(artifacts_->Put(running + "/1/video.mp4", directory_.File("x")), IsOk());
+  ASSERT_THAT(WaitForStatus([&](auto done) { store_->Finish(claimed->attempt, {}, std::move(done)); }), IsOk());
+  store_->Flush();
+  absl::MutexLock lock(&mu_);
+  ASSERT_EQ(ended_.size(), 2u);
+  for (const v1::Video& video : ended_) housekeeper_->JobEnded(video);
+  AwaitGone(running);
+  EXPECT_TRUE(Exists(ended));
 }
 
 TEST_F(HousekeeperTest, AJobWhoseClientLeftIsCancelledAfterTheGraceUnlessWatched) {

@@ -43,7 +43,7 @@ TEST(JobQueue, HigherPriorityFirstThenOlderFirst) {
   EXPECT_THAT(PopAll(queue), ElementsAre("high", "early", "again", "late", "low"));
 }
 
-// By as many orders of coming and going as there are: the place told is the one in which jobs leave.
+// Positions equal the order in which jobs leave the queue, for many orders of insertion and removal.
 TEST(JobQueue, APlaceIsTheNumberOfJobsThatGoBeforeAndOne) {
   std::mt19937 random(1);
   JobQueue queue(1000);
@@ -93,7 +93,7 @@ TEST(JobQueue, IsBoundedCountingPlacesThatAreReserved) {
   queue.Unreserve();
   EXPECT_THAT(queue.Reserve(), IsOk());
   queue.Push(Job("b", 0, 2));
-  queue.Requeue(Job("c", 0, 0));  // what was accepted is never refused
+  queue.Requeue(Job("c", 0, 0));  // accepted jobs are never rejected
   EXPECT_EQ(queue.size(), 3);
 }
 
@@ -127,7 +127,7 @@ TEST(JobQueue, TellsWhatWaitsAndNoMoreOnceAndEachPush) {
   Push(queue, Job("a", 1, 1));
   Push(queue, Job("b", 1, 2));
   Push(queue, Job("c", 0, 3));
-  queue.Requeue(Job("c", 0, 3));  // it waits already
+  queue.Requeue(Job("c", 0, 3));  // it is already queued
   EXPECT_EQ(depth[1], 2);
   EXPECT_EQ(depth[0], 1);
   EXPECT_EQ(pushes, 4);

@@ -1,4 +1,4 @@
-// What a job store does while it runs when the disk is full, cannot be written, or has its files taken away.
+// A running job store when the disk is full, is not writable, or loses its files.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sqlite3.h>
@@ -46,13 +46,13 @@ absl::Status Cancel(JobStore& store, const JobId& id) {
 absl::Status Get(JobStore& store, const JobId& id) {
   return WaitFor<v1::Video>([&](auto done) { store.Get(id, std::move(done)); }).status();
 }
-// As DeleteVideo and what follows it.
+// Like DeleteVideo, including the deferred purge.
 absl::Status Delete(JobStore& store, const JobId& id) {
   const absl::Status hidden = WaitForStatus([&](auto done) { store.Delete(id, std::move(done)); });
   return hidden.ok() ? WaitForStatus([&](auto done) { store.Purge(id, std::move(done)); }) : hidden;
 }
 
-// Takes all the room that the file system of `path` has left.
+// Fills the file system of `path`.
 void FillDisk(const std::string& path) {
   const FileDescriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   KINORA_CHECK(file.ok());
@@ -88,7 +88,7 @@ TEST(JobStoreDisk, OnAFullDiskJobsAreCancelledAndDeletedAndNoneIsMade) {
   });
 }
 
-// A client that repeats itself must not use up what others need.
+// A client that repeats a call must not use up space that others need.
 TEST(JobStoreDisk, CancellingAgainOnAFullDiskTakesNoRoom) {
   TemporaryDirectory disk;
   ExpectOnSmallDisk(disk.path(), [&]() -> std::string {
@@ -119,7 +119,7 @@ TEST(JobStoreDisk, AStoreOnAFullDiskOpensSoThatJobsCanBeDeleted) {
   });
 }
 
-// Lines of the log that name the event, and the sum of a number in them.
+// Returns the number of log lines for the event, and the sum of a numeric field.
 std::pair<int, int64_t> CountLines(const std::string& log, const std::string& event, const std::string& field) {
   std::pair<int, int64_t> counted;
   for (const absl::string_view line : absl::StrSplit(log, '\n')) {
@@ -191,7 +191,7 @@ TEST(JobStoreDisk, OnceItsFilesAreGoneOrReplacedNothingIsAcknowledged) {
     }
     EXPECT_THAT(Delete(*store, before), StatusIs(absl::StatusCode::kUnavailable)) << name;
     EXPECT_THAT(store->CheckState(), StatusIs(absl::StatusCode::kUnavailable)) << name;
-    EXPECT_THAT(Get(*store, before), IsOk()) << name;  // what was there can still be read
+    EXPECT_THAT(Get(*store, before), IsOk()) << name;  // existing jobs can still be read
     EXPECT_EQ(told, 1) << name;
     const std::string log = testing::internal::GetCapturedStderr();
     EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
@@ -199,8 +199,8 @@ TEST(JobStoreDisk, OnceItsFilesAreGoneOrReplacedNothingIsAcknowledged) {
   }
 }
 
-// As `sqlite3 jobs.db ".backup FILE"`, which operators are told to use while the frontend runs: who closes a database
-// last removes its log, and must not take itself for the last.
+// Like `sqlite3 jobs.db ".backup FILE"`, which operators may use while the frontend runs. The last process that closes
+// a database removes its log; the other process must not believe that it is the last.
 TEST(JobStoreDisk, AnotherProcessThatHasReadTheFileLeavesTheLogAlone) {
   TemporaryDirectory directory, crashed;
   int go[2];
@@ -225,7 +225,7 @@ TEST(JobStoreDisk, AnotherProcessThatHasReadTheFileLeavesTheLogAlone) {
   waitpid(reader, &status, 0);
   ASSERT_EQ(status, 0);
   KINORA_ASSERT_OK_AND_ASSIGN(const Created second, Create(*store));
-  // What a crash at this moment would leave.
+  // The state that a crash at this moment would leave.
   for (const char* name : {"jobs.db", "jobs.db-wal"}) {
     ASSERT_TRUE(fs::exists(directory.File(name))) << name;
     fs::copy(directory.File(name), crashed.File(name));

@@ -1,4 +1,4 @@
-// What a job store survives: the end of its process, and files that are damaged, locked, read-only, truncated or on a
+// A job store survives the end of its process, and files that are damaged, locked, read-only, truncated or on a
 // full disk.
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -133,7 +133,7 @@ TEST(JobStoreDurability, AZeroedPageIsDataLossInPlainWords) {
               StatusIs(absl::StatusCode::kDataLoss, HasSubstr("jobs.db: database disk image is malformed")));
 }
 
-// Changes the file as another program could, with the structure intact.
+// Changes the file as another program could, with its structure intact.
 void Sql(const std::string& path, const std::string& sql) {
   sqlite3* handle;
   ASSERT_EQ(sqlite3_open(path.c_str(), &handle), SQLITE_OK);
@@ -186,7 +186,7 @@ TEST(JobStoreDurability, ADamagedRecordKeepsNoOtherJobFromBeingSeenOrRun) {
               StatusIs(absl::StatusCode::kNotFound));
 }
 
-// Counted on, the largest number would wrap.
+// Counting on from the largest number would overflow.
 TEST(JobStoreDurability, ACountThatNoJobReachesIsADamagedRecord) {
   for (const char* column : {"last_sequence", "lost_groups"}) {
     for (const char* count : {"9223372036854775807", "-1"}) {
@@ -225,7 +225,7 @@ TEST(JobStoreDurability, AFileLockedByAnotherProcessIsUnavailable) {
 
 TEST(JobStoreDurability, AReadOnlyFileIsRefusedWithTheReason) {
   if (geteuid() == 0) {
-    // Permissions do not stop root: ask in a child that is somebody else.
+    // Permissions do not restrict root, so a child process with another user id tests this.
     TemporaryDirectory directory;
     ASSERT_EQ(chmod(directory.path().c_str(), 0755), 0);
     { ASSERT_THAT(Open(directory.File("jobs.db")), IsOk()); }

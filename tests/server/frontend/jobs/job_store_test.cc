@@ -85,7 +85,7 @@ class JobStoreTest : public testing::TestWithParam<bool> {
 
   TemporaryDirectory directory_;
   FakeClock clock_;
-  std::vector<v1::VideoEvent> heard_;  // by the listener, on the store's one writer thread; read after a call returned
+  std::vector<v1::VideoEvent> heard_;  // from the listener on the store's writer thread; read after a call has returned
   std::unique_ptr<SqliteJobStore> store_;
 };
 
@@ -223,7 +223,7 @@ TEST_P(JobStoreTest, CancelEndsAQueuedJobAndAsksTheOwnerOfARunningOne) {
   KINORA_ASSERT_OK_AND_ASSIGN(v1::Video video, Cancel(queued));
   EXPECT_EQ(video.state(), v1::Video::CANCELLED);
   EXPECT_THAT(Claim(queued), StatusIs(absl::StatusCode::kFailedPrecondition));
-  KINORA_ASSERT_OK_AND_ASSIGN(video, Cancel(queued));  // again: as it is
+  KINORA_ASSERT_OK_AND_ASSIGN(video, Cancel(queued));  // again: unchanged
   EXPECT_EQ(video.state(), v1::Video::CANCELLED);
 
   const Attempt attempt = ClaimOne(running);
@@ -233,7 +233,7 @@ TEST_P(JobStoreTest, CancelEndsAQueuedJobAndAsksTheOwnerOfARunningOne) {
       const Lease lease, WaitFor<Lease>([&](Done<Lease> done) { store_->Renew(attempt, kLease, std::move(done)); }));
   EXPECT_TRUE(lease.cancel_requested);
   EXPECT_EQ(lease.expiry, clock_.Now() + kLease);
-  KINORA_ASSERT_OK_AND_ASSIGN(video, Requeue(attempt, true));  // its group died: no second run for a cancelled job
+  KINORA_ASSERT_OK_AND_ASSIGN(video, Requeue(attempt, true));  // its group died; a cancelled job does not run again
   EXPECT_EQ(video.state(), v1::Video::CANCELLED);
 }
 
@@ -304,7 +304,7 @@ TEST_P(JobStoreTest, ListsThoseThatHaveAllTheLabelsHoweverRareTheyAre) {
   KINORA_ASSERT_OK_AND_ASSIGN(const Created wanted, Create(request));
   (*request.mutable_labels())["scene"] = "4";
   ASSERT_THAT(Create(request), IsOk());
-  for (int i = 0; i < 1100; ++i) CreateOne();  // more than one page looks through
+  for (int i = 0; i < 1100; ++i) CreateOne();  // more than one page examines
   const auto all = [&](const std::map<std::string, std::string>& labels) {
     std::vector<JobId> seen;
     std::string token;
@@ -344,10 +344,10 @@ TEST_P(JobStoreTest, DeleteHidesAtOnceAndPurgeForgets) {
   EXPECT_THAT(Get(id), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(History(id), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(remove(), StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_THAT(Sweep(), ElementsAre(id));  // its artifacts are still to be removed
+  EXPECT_THAT(Sweep(), ElementsAre(id));  // its artifacts still have to be removed
   EXPECT_THAT(WaitForStatus([&](Finished done) { store_->Purge(id, std::move(done)); }), IsOk());
   EXPECT_THAT(Sweep(), IsEmpty());
-  KINORA_ASSERT_OK_AND_ASSIGN(const Created anew, Create(request));  // the key went with the record
+  KINORA_ASSERT_OK_AND_ASSIGN(const Created anew, Create(request));  // the key was removed with the record
   EXPECT_FALSE(anew.replayed);
 }
 
@@ -363,7 +363,7 @@ TEST_P(JobStoreTest, AnExpiredJobIsNotFoundWithTheReason) {
   EXPECT_THAT(Get(id), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_EQ(ErrorReason(Get(id).status()), "EXPIRED");
   EXPECT_EQ(ErrorReason(Get("never").status()), "");
-  EXPECT_THAT(Get(running), IsOk());  // a job that has not ended never expires
+  EXPECT_THAT(Get(running), IsOk());  // unfinished jobs never expire
 }
 
 TEST_P(JobStoreTest, TheTimeToLiveOfARequestWinsOverTheDefault) {

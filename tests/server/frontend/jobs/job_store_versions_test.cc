@@ -1,5 +1,5 @@
-// Stores that older versions wrote (data/jobs.vN.db, see sample_jobs.h), opened by this one: every job is there and
-// goes on, whatever interrupts the change; and what cannot be opened is left as it was.
+// Stores written by older versions (data/jobs.vN.db, see sample_jobs.h), opened by this one. Every job exists and
+// continues, whatever interrupts the migration. A store that cannot be opened stays unchanged.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sqlite3.h>
@@ -129,7 +129,7 @@ void ExpectUnfinishedAreAsTheyWere(JobStore& store) {
   }
 }
 
-// What a frontend does with them after a start, and that request ids and purged jobs are still known.
+// Makes the calls of a frontend after its start, and checks that request ids and purged jobs are still known.
 void ExpectEverythingGoesOn(JobStore& store, FakeClock& clock) {
   auto jobs = UnfinishedByRequest(store);
   for (const char* name : {"running", "running, to be cancelled", "finalizing"}) {
@@ -194,7 +194,7 @@ INSTANTIATE_TEST_SUITE_P(All, OlderJobStore, testing::Range(int64_t{1}, kSchemaV
                          [](const auto& info) { return absl::StrCat("Version", info.param); });
 
 TEST_P(JobStoreVersions, EveryJobIsThereAndGoesOn) {
-  ASSERT_EQ(VersionOf(path_), version_);  // the file itself, or this shows nothing
+  ASSERT_EQ(VersionOf(path_), version_);  // otherwise the test proves nothing
   const std::string purged = PurgedId(path_);
   ExpectWhole();
   EXPECT_EQ(VersionOf(path_), kSchemaVersion);
@@ -207,8 +207,8 @@ TEST_P(JobStoreVersions, EveryJobIsThereAndGoesOn) {
 TEST_P(JobStoreVersions, WhatAKilledProcessLeftInItsLogIsThereToo) {
   sqlite3* handle = nullptr;
   ASSERT_EQ(sqlite3_open(path_.c_str(), &handle), SQLITE_OK);
-  ASSERT_EQ(sqlite3_exec(handle, "PRAGMA journal_mode = WAL; UPDATE jobs SET owner = 'somebody' WHERE owner != ''",
-                         nullptr, nullptr, nullptr),
+  ASSERT_EQ(sqlite3_exec(handle, "PRAGMA journal_mode = WAL; INSERT INTO expired VALUES ('in the log', 1)", nullptr,
+                         nullptr, nullptr),
             SQLITE_OK);
   TemporaryDirectory killed;
   for (const char* suffix : {"", "-wal"}) fs::copy(path_ + suffix, killed.File(std::string("jobs.db") + suffix));
@@ -217,7 +217,8 @@ TEST_P(JobStoreVersions, WhatAKilledProcessLeftInItsLogIsThereToo) {
   for (const std::string& name : {killed.File("jobs.db"), absl::StrCat(killed.File("jobs.db.v"), version_)}) {
     if (!older() && name != killed.File("jobs.db")) continue;  // no copy is made then
     KINORA_ASSERT_OK_AND_ASSIGN(auto store, Open(name, clock_));
-    EXPECT_EQ(UnfinishedByRequest(*store).at("running").attempt.owner, "somebody") << name;
+    const auto gone = WaitFor<v1::Video>([&](auto done) { store->Get("in the log", std::move(done)); });
+    EXPECT_EQ(ErrorReason(gone.status()), "EXPIRED") << name;
   }
 }
 
@@ -226,7 +227,7 @@ TEST_P(OlderJobStore, TheCopyIsAStoreOfTheVersionBefore) {
   EXPECT_EQ(VersionOf(Copy()), version_);
   EXPECT_EQ(fs::status(Copy()).permissions() & fs::perms::others_all, fs::perms::none);
   EXPECT_FALSE(fs::exists(Copy() + ".part"));
-  fs::rename(Copy(), path_);  // going back is putting it in its place
+  fs::rename(Copy(), path_);  // restoring the copy undoes the migration
   ExpectWhole();
 }
 
@@ -245,7 +246,7 @@ TEST_P(OlderJobStore, OfTwoStartsAtOnceNoneDoesHarm) {
     child = fork();
     if (child != 0) continue;
     const absl::Status status = Open(path_, clock_).status();
-    _exit(status.ok() || absl::IsUnavailable(status) ? 0 : 1);  // a frontend has the folder's lock besides
+    _exit(status.ok() || absl::IsUnavailable(status) ? 0 : 1);  // a frontend also holds the folder's lock
   }
   for (const pid_t child : children) {
     int status = 0;
@@ -255,7 +256,8 @@ TEST_P(OlderJobStore, OfTwoStartsAtOnceNoneDoesHarm) {
   ExpectWhole();
 }
 
-// The hook runs in a child between the copy and the commit of the steps, in each connection that SQLite opens there.
+// The hook runs in a child, between the copy and the commit of the migration, on each connection that SQLite opens
+// there.
 std::string copy_to_wait_for;
 int DieAtTheCommit(void*) {
   if (fs::exists(copy_to_wait_for)) kill(getpid(), SIGKILL);
@@ -285,9 +287,9 @@ TEST_P(OlderJobStore, AProcessKilledBetweenCopyAndCommitLeavesTheOldStore) {
 }
 
 TEST_P(OlderJobStore, AStepThatFailsLeavesTheOldStore) {
-  ASSERT_THAT(Sql(path_, "CREATE TABLE inputs (x)"), IsOk());
+  ASSERT_THAT(Sql(path_, "CREATE TABLE commits (x)"), IsOk());
   const std::string before = ReadFile(path_);
-  EXPECT_THAT(Open(path_, clock_), StatusIs(absl::StatusCode::kInternal, HasSubstr("inputs already exists")));
+  EXPECT_THAT(Open(path_, clock_), StatusIs(absl::StatusCode::kInternal, HasSubstr("commits already exists")));
   EXPECT_EQ(ReadFile(path_), before);
   EXPECT_EQ(VersionOf(path_), version_);
 }
@@ -301,7 +303,7 @@ TEST_P(JobStoreVersions, ADamagedFileIsRefusedBeforeItIsCopied) {
   EXPECT_FALSE(fs::exists(Copy()));
 }
 
-// Starts on a full disk; its files are in `after` then. What was not as it should be, or "".
+// Opens the store on a full disk and copies its files to `after`. Returns an error message, or "".
 std::string StartOnFullDisk(const TemporaryDirectory& disk, const std::string& bytes, int64_t version, Clock& clock,
                             const TemporaryDirectory& after) {
   const std::string path = disk.File("jobs.db"), copy = absl::StrCat(path, ".v", version);
@@ -319,7 +321,7 @@ std::string StartOnFullDisk(const TemporaryDirectory& disk, const std::string& b
 TEST_P(OlderJobStore, AFullDiskLosesNothingAndSaysWhatIsNeeded) {
   const std::string bytes = ReadFile(path_);
   int untouched = 0, done = 0;
-  // From no room at all to enough, by way of a disk that is full in the middle of the copy, and of the steps.
+  // From no free space to enough, including disks that fill up during the copy or during the migration.
   for (int64_t room = 0; room <= 192 << 10; room += 16 << 10) {
     SCOPED_TRACE(room);
     TemporaryDirectory disk, after;
@@ -329,11 +331,11 @@ TEST_P(OlderJobStore, AFullDiskLosesNothingAndSaysWhatIsNeeded) {
     ASSERT_EQ(result, SmallDiskResult::kPassed);
     const std::string outcome = ReadFile(after.File("outcome"));
     if (outcome == "done") ++done;
-    if (outcome.find(absl::StrCat("stays as it is, with schema ", version_)) != std::string::npos) {
+    if (outcome.find(absl::StrCat("keeps schema ", version_)) != std::string::npos) {
       ++untouched;
       EXPECT_EQ(ReadFile(after.File("jobs.db")), bytes);
     }
-    fs::remove(after.File("jobs.db-shm"));  // of a process that has gone
+    fs::remove(after.File("jobs.db-shm"));  // left by a process that has ended
     KINORA_ASSERT_OK_AND_ASSIGN(auto store, Open(after.File("jobs.db"), clock_));
     ExpectEverythingIsThere(*store);
     ExpectEverythingGoesOn(*store, clock_);
@@ -352,10 +354,10 @@ TEST(JobStoreNewerVersion, IsRefusedUntouchedAndTheWayBackIsSaid) {
   EXPECT_THAT(Open(path, clock),
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        AllOf(HasSubstr("jobs.db"), HasSubstr("schema 99"), HasSubstr(absl::StrCat(kSchemaVersion)),
-                             HasSubstr("start that version again"), Not(HasSubstr("copy")))));
+                             HasSubstr("start the newer version again"), Not(HasSubstr("copy")))));
   WriteFile(absl::StrCat(path, ".v", kSchemaVersion), "a copy");
   EXPECT_THAT(Open(path, clock), StatusIs(absl::StatusCode::kFailedPrecondition,
-                                          HasSubstr(absl::StrCat("put jobs.db.v", kSchemaVersion))));
+                                          HasSubstr(absl::StrCat("replace it with jobs.db.v", kSchemaVersion))));
   EXPECT_EQ(ReadFile(path), bytes);
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "server/frontend/jobs/job_listing.h"
 #include "tests/testing/status_matchers.h"
 
 namespace kinora {
@@ -13,10 +14,11 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-// How SQLite says that it would answer a statement.
-std::string PlanOf(Database& database, const std::string& statement) {
-  const std::string explain = absl::StrCat("EXPLAIN QUERY PLAN ", statement);
-  absl::StatusOr<Statement> plan = database.Prepare(explain.c_str());
+// Returns SQLite's query plan for a statement.
+std::string PlanOf(const ListQuery& query) {
+  const auto tables = JobTables::Open(":memory:").value();
+  const std::string explain = absl::StrCat("EXPLAIN QUERY PLAN ", ListStatement(query));
+  absl::StatusOr<Statement> plan = tables->database().Prepare(explain.c_str());
   EXPECT_THAT(plan, IsOk());
   std::string text;
   for (absl::StatusOr<bool> row = plan->Row(); row.ok() && *row; row = plan->Row()) {
@@ -25,25 +27,28 @@ std::string PlanOf(Database& database, const std::string& statement) {
   return text;
 }
 
-// Every command that takes the beginning of an id asks so; a million jobs must not be read for it.
+// Commands that accept the start of an id use this query; it must not read a million jobs.
 TEST(JobTables, TheBeginningOfAnIdIsLookedUpInTheIndex) {
-  KINORA_ASSERT_OK_AND_ASSIGN(const auto tables, JobTables::Open(":memory:"));
-  EXPECT_THAT(
-      PlanOf(tables->database(), ListStatement(/*by_prefix=*/true, /*unfinished=*/false)),
-      AllOf(HasSubstr("SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (id>? AND id<?)"), Not(HasSubstr("SCAN"))));
+  for (const bool ascending : {false, true}) {
+    EXPECT_THAT(
+        PlanOf({.by_prefix = true, .ascending = ascending}),
+        AllOf(HasSubstr("SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (id>? AND id<?)"), Not(HasSubstr("SCAN"))));
+  }
 }
 
-TEST(JobTables, AllJobsAreReadFromTheNewestOnWithoutSortingThem) {
-  KINORA_ASSERT_OK_AND_ASSIGN(const auto tables, JobTables::Open(":memory:"));
-  EXPECT_THAT(PlanOf(tables->database(), ListStatement(/*by_prefix=*/false, /*unfinished=*/false)),
+TEST(JobTables, AllJobsAreReadFromTheNewestOrTheOldestOnWithoutSortingThem) {
+  EXPECT_THAT(PlanOf({}),
               AllOf(HasSubstr("SEARCH jobs USING INTEGER PRIMARY KEY (rowid<?)"), Not(HasSubstr("TEMP B-TREE"))));
+  EXPECT_THAT(PlanOf({.ascending = true}),
+              AllOf(HasSubstr("SEARCH jobs USING INTEGER PRIMARY KEY (rowid>?)"), Not(HasSubstr("TEMP B-TREE"))));
 }
 
-// A page of what waits must not read the million that have ended since.
+// A page of waiting jobs must not read the million that have ended.
 TEST(JobTables, JobsThatHaveNotEndedAreReadFromTheirOwnIndex) {
-  KINORA_ASSERT_OK_AND_ASSIGN(const auto tables, JobTables::Open(":memory:"));
-  EXPECT_THAT(PlanOf(tables->database(), ListStatement(/*by_prefix=*/false, /*unfinished=*/true)),
-              AllOf(HasSubstr("SEARCH jobs USING INDEX jobs_unfinished"), Not(HasSubstr("TEMP B-TREE"))));
+  for (const bool ascending : {false, true}) {
+    EXPECT_THAT(PlanOf({.unfinished = true, .ascending = ascending}),
+                AllOf(HasSubstr("SEARCH jobs USING INDEX jobs_unfinished"), Not(HasSubstr("TEMP B-TREE"))));
+  }
 }
 
 }  // namespace

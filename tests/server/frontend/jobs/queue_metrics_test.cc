@@ -22,7 +22,7 @@ v1::Video Ended(double seconds, v1::Video::State state = v1::Video::COMPLETED) {
   video.set_model("m");
   video.set_state(state);
   *video.mutable_create_time() = ToProto(absl::UnixEpoch());
-  *video.mutable_start_time() = ToProto(absl::UnixEpoch() + absl::Hours(1));  // it waited so long
+  *video.mutable_start_time() = ToProto(absl::UnixEpoch() + absl::Hours(1));  // it waited this long
   *video.mutable_end_time() = ToProto(absl::UnixEpoch() + absl::Hours(1) + absl::Seconds(seconds));
   return video;
 }
@@ -41,7 +41,7 @@ class QueueMetricsTest : public testing::Test {
 TEST_F(QueueMetricsTest, AddUpTheEstimatesOfEachModelAndEndAtZero) {
   queue_.Requeue(Job("a", 12.5));
   queue_.Requeue(Job("b", 30.25, "m", 5));
-  queue_.Requeue(Job("b", 30.25, "m", 5));  // waits once
+  queue_.Requeue(Job("b", 30.25, "m", 5));  // counts as one wait
   queue_.Requeue(Job("c", 7, "n"));
   EXPECT_EQ(Seconds("m"), 42.75);
   EXPECT_EQ(Seconds("n"), 7);

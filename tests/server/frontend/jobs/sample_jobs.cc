@@ -33,7 +33,7 @@ class Maker {
     return Must(WaitFor<Claimed>([&](auto done) { store_.Claim(id, kSampleOwner, kSampleLease, std::move(done)); }))
         .attempt;
   }
-  // Two events: what was resolved, and a stage.
+  // Adds two events: the resolved request and a stage.
   Attempt Run(const JobId& id) {
     Attempt attempt = Claim(id);
     v1::VideoEvent event;

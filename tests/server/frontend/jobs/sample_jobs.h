@@ -1,8 +1,8 @@
-// A job store with jobs in every state that it can hold, made by the store's own calls. The databases in
-// tests/server/frontend/data, one for each version of the schema, hold these; write_sample_jobs made each of them with
-// the code of its version:
+// A job store with jobs in every storable state, made by the store's own calls. The databases in
+// tests/server/frontend/data, one per schema version, contain these jobs. write_sample_jobs made each of them with the
+// code of its version:
 //   build/release/tests/server/frontend/write_sample_jobs tests/server/frontend/data/jobs.vN.db
-// Each job is known by its request_id, which is also its prompt.
+// Each job's request_id identifies it and is also its prompt.
 #ifndef KINORA_TESTS_SERVER_FRONTEND_JOBS_SAMPLE_JOBS_H_
 #define KINORA_TESTS_SERVER_FRONTEND_JOBS_SAMPLE_JOBS_H_
 
@@ -18,23 +18,23 @@ namespace kinora {
 inline constexpr absl::Time kSampleStart = absl::FromUnixSeconds(1'700'000'000);
 inline constexpr absl::Duration kSampleLease = absl::Seconds(30);
 inline constexpr char kSampleOwner[] = "embedded";
-inline constexpr char kPurgedSampleId[] = "purged sample";  // request_id of the job of which only a line is left
+inline constexpr char kPurgedSampleId[] = "purged sample";  // request_id of a job of which only one row is left
 
-inline constexpr char kSamplePlace[] = "sample model, bf16, one rank, cpu";  // of two speeds, from version 2 on
-// From version 3 on there is one input besides, whose sha256 is 64 times "a".
+inline constexpr char kSamplePlace[] = "sample model, bf16, one rank, cpu";  // two speeds, since version 2
+// Since version 3 there is also one input, whose sha256 is 64 times "a".
 
 struct SampleJob {
   std::string request_id;
   v1::Video::State state;
   int attempt = 0;
   int events = 1;                 // stored
-  bool cancel_requested = false;  // of a RUNNING one
+  bool cancel_requested = false;  // for RUNNING jobs
 };
-// Those that a client sees, oldest first.
+// The jobs that a client sees, oldest first.
 const std::vector<SampleJob>& VisibleSampleJobs();
-inline constexpr int kHiddenSampleJobs = 2;  // one deleted, one expired; neither purged yet
+inline constexpr int kHiddenSampleJobs = 2;  // one deleted, one expired; neither is purged yet
 
-// `store` is empty and on `clock`. CHECK-fails if a call of the store does.
+// `store` must be empty and use `clock`. CHECK-fails if a call of the store fails.
 void MakeSampleJobs(JobStore& store, FakeClock& clock);
 
 }  // namespace kinora

@@ -41,7 +41,7 @@ TEST(StateDirectory, OneThatOthersMayUseIsRefusedWithWhatToDo) {
                                    AllOf(HasSubstr(path), HasSubstr("chmod 0700"), HasSubstr(path + "/kinora"))))
           << std::oct << mode;
     }
-    EXPECT_THAT(Lock(path + "/kinora"), IsOk());  // as the message says
+    EXPECT_THAT(Lock(path + "/kinora"), IsOk());  // as the message suggests
   }
   ASSERT_EQ(chmod(path.c_str(), 0700), 0);
   EXPECT_THAT(Lock(path), IsOk());
@@ -60,7 +60,7 @@ TEST(StateDirectory, OneOfAnotherUserIsRefused) {
   }
 }
 
-// What was made under another umask, or put back from a backup.
+// Files that were created under another umask or restored from a backup.
 TEST(StateDirectory, WhatLiesInItFollows) {
   TemporaryDirectory directory;
   WriteFile(directory.File("jobs.db"), "");

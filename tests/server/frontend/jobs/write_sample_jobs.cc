@@ -1,5 +1,5 @@
-// Writes the job store that tests keep of each version of the schema (sample_jobs.h): write_sample_jobs PATH. PATH must
-// not be there: a store of a version that was released is never written again.
+// Writes the job store that the tests keep for each schema version (sample_jobs.h): write_sample_jobs PATH. PATH must
+// not exist: stores of released versions are never rewritten.
 #include <filesystem>
 #include <iostream>
 

@@ -1,0 +1,94 @@
+#include "engine/config/config_reader.h"
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "engine/base/status_macros.h"
+#include "engine/base/strings.h"
+
+namespace kinora {
+namespace {
+
+// Sets values that the metadata omits from tensor shapes. The validation that follows rejects absurd dimensions of
+// damaged files.
+void CompleteFromTensors(const Checkpoint& checkpoint, ModelConfig* model) {
+  const auto shape = [&](std::string_view name) {
+    const Checkpoint::Entry* entry = checkpoint.Find(name);
+    return entry == nullptr ? Shape() : entry->tensor->shape;
+  };
+  ConnectorConfig& c = model->connector;
+  if (model->gemma) {  // like the reference, which ignores caption_channels here
+    c.text_width = model->gemma->width;
+    c.text_states = model->gemma->layers + 1;
+  } else if (const Shape projection = shape(c.per_modality_projections ? "text_projection.video_aggregate_embed.weight"
+                                                                       : "text_projection.aggregate_embed.weight");
+             projection.rank() == 2 && projection[1] % c.text_width == 0) {
+    c.text_states = projection[1] / c.text_width;
+  }
+  for (auto [stream, name] : {std::pair(&c.video, "video"), std::pair(&c.audio, "audio")}) {
+    const Shape registers = shape(Cat("connectors.", name, "_embeddings_connector.learnable_registers"));
+    if (registers.rank() == 2) stream->registers = registers[0];
+  }
+  const auto input_width = [&](GeneratorConfig* generator, std::string_view name) {
+    const Shape first = shape(name);
+    if (first.rank() == 3) generator->in_channels = first[1];
+  };
+  input_width(&model->vocoder.base,
+              model->vocoder.extension ? "vocoder.vocoder.conv_pre.weight" : "vocoder.conv_pre.weight");
+  if (model->vocoder.extension)
+    input_width(&model->vocoder.extension->generator, "vocoder.bwe_generator.conv_pre.weight");
+}
+
+// Marks encoders as unavailable if the configuration has them but the files do not.
+void MissEncoders(const Checkpoint& checkpoint, ModelConfig* model) {
+  const auto miss = [&](std::string_view component, std::string& unavailable) {
+    if (!unavailable.empty() || checkpoint.Find(Cat(component, ".encoder.conv_in.conv.weight")) != nullptr) return;
+    unavailable = Cat(component, ".encoder: the files do not hold it");
+  };
+  miss("vae", model->video_encoder.unavailable);
+  miss("audio_vae", model->audio_encoder.unavailable);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> FamilyOfVersion(std::string_view model_version) {
+  if (model_version.empty()) return std::string();
+  std::vector<int> parts;
+  for (const auto& part : absl::StrSplit(AbslView(model_version), absl::ByAnyChar(".-"))) {
+    int number = 0;
+    if (!absl::SimpleAtoi(part, &number) || number < 0) break;
+    parts.push_back(number);
+  }
+  if (parts.size() < 2) return absl::InvalidArgumentError(Cat("model_version ", model_version, ": not a version"));
+  if (parts[0] == 2 && parts[1] < 3) return std::string("ltx-2.0");
+  if (parts[0] == 2 && parts[1] < 5) return std::string("ltx-2.3");
+  return absl::UnimplementedError(Cat("model_version ", model_version, ": not available yet; LTX-2.0 and LTX-2.3 are"));
+}
+
+absl::StatusOr<ModelConfig> ReadModelConfig(const Checkpoint& checkpoint) {
+  const bool diffusers = checkpoint.component_configs().size() > checkpoint.component_configs().count("text_encoder");
+  if (!diffusers && checkpoint.config().empty()) {
+    return absl::InvalidArgumentError(Cat(checkpoint.paths().front(),
+                                          ": no configuration: neither a `config` in the metadata nor "
+                                          "config.json files"));
+  }
+  if (diffusers && !checkpoint.config().empty()) {
+    return absl::InvalidArgumentError(
+        Cat(checkpoint.paths().front(), ": two configurations: config.json files and metadata"));
+  }
+  KINORA_ASSIGN_OR_RETURN(ModelConfig model,
+                          diffusers ? ParseDiffusersConfigs(checkpoint.component_configs())
+                                    : ParseLightricksConfig(checkpoint.config(), checkpoint.model_version()));
+  if (const auto it = checkpoint.component_configs().find("text_encoder"); it != checkpoint.component_configs().end()) {
+    KINORA_ASSIGN_OR_RETURN(model.gemma, ParseGemmaConfig(it->second));
+  }
+  if (!checkpoint.tokenizer_config().empty()) {
+    KINORA_ASSIGN_OR_RETURN(model.connector.rows, ParsePromptRows(checkpoint.tokenizer_config()));
+  }
+  CompleteFromTensors(checkpoint, &model);
+  MissEncoders(checkpoint, &model);
+  KINORA_RETURN_IF_ERROR(ValidateModelConfig(model));
+  KINORA_RETURN_IF_ERROR(CheckConfigAgainstTensors(model, checkpoint));
+  return model;
+}
+
+}  // namespace kinora

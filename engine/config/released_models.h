@@ -1,0 +1,23 @@
+// Configurations of the released models, for planning without their files: the metadata of the single files
+// (released/*.json) together with their text encoder, Gemma-3-12B.
+#ifndef KINORA_ENGINE_CONFIG_RELEASED_MODELS_H_
+#define KINORA_ENGINE_CONFIG_RELEASED_MODELS_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/config/model_config.h"
+
+namespace kinora {
+
+// Returns "ltx-2-19b" and "ltx-2.3-22b", prefixes of the file names. dev and distilled share a configuration.
+std::vector<std::string> ReleasedModelNames();
+
+// Returns the configuration that ReadModelConfig returns for the files. Fails with NotFound, listing the known names.
+absl::StatusOr<ModelConfig> ReleasedModelConfig(std::string_view name);
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_CONFIG_RELEASED_MODELS_H_

@@ -1,0 +1,35 @@
+#include "server/request/shape_fit.h"
+
+#include <map>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "server/common/status_details.h"
+
+namespace kinora {
+
+absl::Status ShapeTooLarge(const v1::Estimate& estimate) {
+  const v1::Generation& asked = estimate.effective();
+  const v1::Estimate::Shape& nearest = estimate.nearest();
+  const std::string why =
+      absl::StrCat(asked.width(), "x", asked.height(), " with ", asked.num_frames(), " frames does not fit",
+                   estimate.problems().empty() ? "" : ": ", absl::StrJoin(estimate.problems(), "; "));
+  if (!estimate.has_nearest()) {
+    return WithErrorInfo(InvalidField("generation.width", absl::StrCat(why, "; no size fits")), "SHAPE_TOO_LARGE");
+  }
+  FieldViolations violations;
+  if (nearest.num_frames() != asked.num_frames()) {
+    violations.push_back(
+        {"generation.num_frames", absl::StrCat(why, "; nearest at this size: ", nearest.num_frames())});
+  } else {
+    violations.push_back({"generation.width", absl::StrCat(why, "; nearest: ", nearest.width())});
+    violations.push_back({"generation.height", absl::StrCat("nearest: ", nearest.height())});
+  }
+  const std::map<std::string, std::string> shape = {{"nearest_width", absl::StrCat(nearest.width())},
+                                                    {"nearest_height", absl::StrCat(nearest.height())},
+                                                    {"nearest_frames", absl::StrCat(nearest.num_frames())}};
+  return WithErrorInfo(InvalidFields(violations), "SHAPE_TOO_LARGE", shape);
+}
+
+}  // namespace kinora

@@ -1,0 +1,48 @@
+// The progress of a run and its remaining time. All progress that clients see comes from here.
+#ifndef KINORA_SERVER_WORKER_REMAINING_TIME_H_
+#define KINORA_SERVER_WORKER_REMAINING_TIME_H_
+
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/time/time.h"
+#include "engine/base/clock.h"
+#include "engine/pipeline/run_plan.h"
+
+namespace kinora {
+
+struct RunEstimate {
+  double fraction = 0;            // of the whole run, 0..1, never falls
+  double remaining_seconds = -1;  // negative: not yet known
+};
+
+// Weights each stage by its expected seconds, and corrects the remaining time by the run's own pace. Stages outside the
+// plan (reading inputs, putting on LoRAs) do not count towards the pace.
+class RemainingTime {  // one thread
+ public:
+  // expected: returns the expected seconds of a stage of the plan, or of finalizing. If all are 0, stages are weighted
+  // by their operations, and the remaining time is unknown until the run shows its pace.
+  RemainingTime(const RunPlan& plan, absl::FunctionRef<double(Stage)> expected, const Clock& steady);
+
+  // To be called at the start of each stage and after each step, in the order of the run.
+  RunEstimate At(const Progress& progress);
+
+ private:
+  struct Share {
+    Stage stage;
+    double size;  // expected seconds, or operations
+  };
+
+  const Clock& steady_;
+  std::vector<Share> shares_;
+  bool seconds_known_ = false;
+  double total_ = 0;    // of the sizes
+  double elapsed_ = 0;  // seconds spent in planned stages
+  double fraction_ = 0;
+  bool in_plan_ = false;  // whether the time since last_ counts
+  absl::Time last_;
+};
+
+}  // namespace kinora
+
+#endif  // KINORA_SERVER_WORKER_REMAINING_TIME_H_
