@@ -22,6 +22,10 @@ struct Passes {
   int perturbed = -1;                              // index of the STG pass; -1: not on this rank
   PerModality<std::vector<int>> perturbed_blocks;  // blocks whose self-attention returns its values in the STG pass
   int isolated = -1;  // passes from this index on have no cross-modal attention; -1: all have it
+  // Index of the conditional pass, with which the STG pass shares the blocks before the first perturbed one, because it
+  // equals it there; -1: not on this rank, or they share none.
+  int cond = -1;
+  const char* shared_names = nullptr;  // names of the passes other than the STG pass, for traces (TraceText)
 };
 
 // Role of a modality in a forward pass.

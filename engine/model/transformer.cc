@@ -1,5 +1,7 @@
 #include "engine/model/transformer.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/trace.h"
@@ -215,30 +217,106 @@ void Transformer::Leave(Exec& exec, const Modality& layers, const ModalityState&
   exec.ops.Matmul(state.normed, layers.output, {}, velocity);
 }
 
+namespace {
+
+// Returns the number of blocks before the first one that is perturbed in a modality that is updated: up to there the
+// STG pass equals the conditional one. 0: the passes are not on this rank together, or run separately.
+size_t SharedBlocks(const Passes& passes, const PerModality<ModalityUse>& use, size_t layers) {
+  if (passes.perturbed < 0 || passes.cond < 0) return 0;
+  int first = static_cast<int>(layers);
+  const auto lower = [&](ModalityUse modality_use, const std::vector<int>& blocks) {
+    if (modality_use != ModalityUse::kUpdated) return;
+    for (const int block : blocks) first = std::min(first, block);
+  };
+  lower(use.video, passes.perturbed_blocks.video);
+  lower(use.audio, passes.perturbed_blocks.audio);
+  return static_cast<size_t>(first);
+}
+
+Passes WithoutPerturbed(const Passes& passes) {
+  Passes others = passes;
+  --others.count;
+  std::copy(passes.context.begin() + passes.perturbed + 1, passes.context.end(),
+            others.context.begin() + passes.perturbed);
+  if (passes.isolated > passes.perturbed) --others.isolated;
+  others.perturbed = others.cond = -1;
+  return others;
+}
+
+// Returns the rows of the first passes.
+ModalityState First(int passes, const ModalityState& state) {
+  const auto first = [&](const Tensor& t) { return t.defined() ? t.Rows(0, passes * state.in.rows) : t; };
+  return {state.in, first(state.x), first(state.normed)};
+}
+
+// Gives the STG pass its own rows. t: [passes·rows, width]; on entry, its first rows are those of the other passes.
+// Moves the passes after the STG pass up, and copies the conditional pass.
+void SeparatePerturbed(Exec& exec, const Passes& passes, int64_t rows, const Tensor& t) {
+  if (!t.defined()) return;
+  const auto of = [&](int pass) { return t.Rows(pass * rows, (pass + 1) * rows); };
+  for (int pass = passes.count - 1; pass > passes.perturbed; --pass) exec.ops.stream().Copy(of(pass - 1), of(pass));
+  exec.ops.stream().Copy(of(passes.cond), of(passes.perturbed));
+}
+
+// Taps state.x with the rows of all passes, also where it has none of the STG pass.
+void TapPasses(Exec& exec, const std::string& name, const Passes& passes, const ModalityState& state) {
+  const Tensor& x = state.x;
+  const int64_t rows = passes.count * state.in.rows;
+  if (!x.defined() || x.rows() == rows) return Tap(exec, name, x);
+  ArenaScope temp(exec.arena);
+  const Tensor whole = temp.Alloc(x.dtype(), {rows, x.width()});
+  exec.ops.stream().Copy(x, whole.Rows(0, x.rows()));
+  SeparatePerturbed(exec, passes, state.in.rows, whole);
+  Tap(exec, name, whole);
+}
+
+}  // namespace
+
+struct Transformer::BlockRange {
+  size_t begin, end;
+  const Passes& passes;  // that run through these blocks
+};
+
+void Transformer::RunBlocks(Exec& exec, const BlockRange& range, const Passes& whole,
+                            const PerModality<ModalityUse>& use, const ModalityState& video,
+                            const ModalityState& audio) const {
+  for (size_t i = range.begin; i < range.end; ++i) {
+    const InTracePlace place({.block = static_cast<int64_t>(i)});
+    blocks_[i].Forward(exec, range.passes, use, i + 1 < blocks_.size() ? &blocks_[i + 1] : nullptr, video, audio);
+    if (exec.taps != nullptr) {
+      TapPasses(exec, absl::StrCat("block", i, ".video"), whole, video);
+      TapPasses(exec, absl::StrCat("block", i, ".audio"), whole, audio);
+    }
+  }
+}
+
 void Transformer::Forward(Exec& exec, const Passes& passes, const PerModality<ModalityUse>& use,
                           const PerModality<BlockInputs>& in, const PerModality<Tensor>& latent,
                           const PerModality<Tensor>& velocity) const {
   ArenaScope temp(exec.arena);
+  const size_t shared = SharedBlocks(passes, use, blocks_.size());
+  const Passes first = shared > 0 ? WithoutPerturbed(passes) : passes;  // that enter the first block
   const auto enter = [&](const Modality& layers, const ModalityConfig& config, ModalityUse modality_use,
                          const BlockInputs& inputs, const Tensor& z) {
     if (modality_use == ModalityUse::kAbsent) return ModalityState{inputs, Tensor(), Tensor()};
     const Shape shape{passes.count * inputs.rows, config.width()};
     ModalityState entered{inputs, temp.Alloc(exec.dtype, shape), Tensor()};
     if (modality_use == ModalityUse::kUpdated) entered.normed = temp.Alloc(exec.dtype, shape);
-    Enter(exec, layers, passes, z, entered.x);
+    Enter(exec, layers, first, z, entered.x);
     return entered;
   };
   const ModalityState video = enter(video_, config_.video, use.video, in.video, latent.video);
   const ModalityState audio = enter(audio_, config_.audio, use.audio, in.audio, latent.audio);
-  if (!blocks_.empty()) blocks_.front().Enter(exec, video, audio);
-  for (size_t i = 0; i < blocks_.size(); ++i) {
-    const InTracePlace place({.block = static_cast<int64_t>(i)});
-    blocks_[i].Forward(exec, passes, use, i + 1 < blocks_.size() ? &blocks_[i + 1] : nullptr, video, audio);
-    if (exec.taps != nullptr) {
-      Tap(exec, absl::StrCat("block", i, ".video"), video.x);
-      Tap(exec, absl::StrCat("block", i, ".audio"), audio.x);
+  if (!blocks_.empty()) blocks_.front().Enter(exec, First(first.count, video), First(first.count, audio));
+  if (shared > 0) {
+    const InTracePlace place({.passes = passes.shared_names});
+    RunBlocks(exec, {0, shared, first}, passes, use, First(first.count, video), First(first.count, audio));
+    for (const ModalityState* state : {&video, &audio}) {
+      SeparatePerturbed(exec, passes, state->in.rows, state->x);
+      SeparatePerturbed(exec, passes, state->in.rows, state->normed);
     }
   }
+  RunBlocks(exec, {shared, blocks_.size(), passes}, passes, use, video, audio);
   const auto leave = [&](const Modality& layers, ModalityUse modality_use, const ModalityState& state,
                          const Tensor& to) {
     if (modality_use == ModalityUse::kUpdated && to.defined()) Leave(exec, layers, state, to);

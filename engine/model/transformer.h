@@ -47,6 +47,7 @@ class Transformer {
   // exec.arena ends.
   void FillPromptCaches(Exec& exec, PerModality<BlockInputs>& in) const;
 
+  // Computes the blocks before the first perturbed one once for the STG pass and the conditional pass (Passes::cond).
   // latent: [rows, in_channels] f32 or exec.dtype: this rank's tokens, the same for every pass
   // velocity: [passes·rows, out_channels] f32; not written for a modality that is not updated; undefined: not wanted
   void Forward(Exec& exec, const Passes& passes, const PerModality<ModalityUse>& use,
@@ -78,6 +79,10 @@ class Transformer {
                     const std::vector<const ModalitySigmas*>& own, const std::vector<const ModalitySigmas*>& other,
                     int64_t begin, Tensor tables) const;
   void Enter(Exec& exec, const Modality& layers, const Passes& passes, const Tensor& latent, Tensor x) const;
+  struct BlockRange;
+  // whole: all passes of this rank, which taps show, also where the range runs without the STG pass.
+  void RunBlocks(Exec& exec, const BlockRange& range, const Passes& whole, const PerModality<ModalityUse>& use,
+                 const ModalityState& video, const ModalityState& audio) const;
   void Leave(Exec& exec, const Modality& layers, const ModalityState& state, Tensor velocity) const;
 
   const TransformerConfig config_;

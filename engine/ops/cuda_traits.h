@@ -3,6 +3,7 @@
 #ifndef KINORA_ENGINE_OPS_CUDA_TRAITS_H_
 #define KINORA_ENGINE_OPS_CUDA_TRAITS_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "engine/ops/weight.h"
@@ -21,6 +22,13 @@ inline constexpr int64_t kScratchBytes = int64_t{256} << 20;          // for int
 // 3,000 kernels each), and the code of kernels and libraries, which is loaded when it is first called. An allowance,
 // not a measurement.
 inline constexpr int64_t kDriverBytes = int64_t{768} << 20;
+
+// The library with which cuDNN compiles its attention. cuDNN opens it itself.
+inline constexpr char kNvrtcLibrary[] = "libnvrtc.so.13";
+inline constexpr char kCudnnLibrary[] = "libcudnn.so.9";
+// 9.15, in cuDNN's numbering. 9.8 to 9.14 compute wrong bf16 convolutions of large videos, without an error
+// (https://github.com/pytorch/pytorch/issues/163539).
+inline constexpr size_t kLeastCudnnVersion = 91500;
 
 }  // namespace kinora
 

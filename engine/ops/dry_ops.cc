@@ -88,6 +88,7 @@ void DryStream::CopyToHost(const Tensor& from, void*) {
 
 absl::StatusOr<std::unique_ptr<Graph>> DryStream::Capture(std::function<void()> body) {
   if (capturing()) return absl::FailedPreconditionError("a capture is already in progress on this stream");
+  if (!failure_.ok()) return failure_;
   Cost recorded;
   recording_ = &recorded;
   body();

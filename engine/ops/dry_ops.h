@@ -54,6 +54,7 @@ class DryStream : public Stream {
   Tensor HostSide(const Tensor& device, ArenaScope& host) const override;
   absl::StatusOr<std::unique_ptr<Graph>> Capture(std::function<void()> body) override;
   bool capturing() const override { return recording_ != nullptr; }
+  bool failed() const override { return !failure_.ok(); }
   absl::Status Synchronize() override;
   absl::Status WaitFor(int64_t mark) override;
   void Fail(absl::Status status) override;

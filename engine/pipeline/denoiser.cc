@@ -153,15 +153,14 @@ absl::Status Denoise(Exec& exec, const VelocityModel& model, const DenoiseSpec& 
     loop.audio.Step(exec, shape.use.audio);
     exec.ops.Increment(turn);
   };
-  StepGate gate(exec, on_step, /*ahead=*/true);
+  StepGate gate(exec, on_step, /*ahead=*/true, "step", StepGate::Decision::kTravels);
   for (int64_t i = 0; i < steps; ++i) {
     const int64_t held = HeldStep(spec.sampler, i, steps);
     shape.use = UseAt(state, spec.skip, held);
     gate.Begin();
     loop.video.TakeNoise(exec, i, spec.given.video, noise);
     loop.audio.TakeNoise(exec, i, spec.given.audio, noise);
-    if (exec.taps != nullptr) step();
-    if (exec.taps == nullptr) KINORA_RETURN_IF_ERROR(graphs.Run(exec.ops.stream(), shape, addresses, step));
+    exec.taps != nullptr ? step() : graphs.Run(exec.ops.stream(), shape, addresses, step);
     for (const ModalityLoop* m : both) {
       if (i + 1 == steps) m->Finish(exec);
     }

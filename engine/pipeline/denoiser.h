@@ -29,8 +29,8 @@ struct DenoiseSpec {
 
 // Denoises in place. state: noise on entry, clean latents on return. A modality without tokens is absent and must be
 // absent from `model`; a frozen one must have noise levels of 0 there.
-// Calls on_step(i) on rank 0 after the step of evaluation i (sampler.h, 0-based). If it fails, the loop ends on every
-// rank: rank 0 returns its status, the others Cancelled. Captures steps into `graphs` unless exec.taps is set.
+// Calls on_step(i) on rank 0 after the step of evaluation i (sampler.h, 0-based). If it fails, the loop ends (StepGate)
+// on every rank: rank 0 returns its status, the others Cancelled. Captures steps into `graphs` unless exec.taps is set.
 absl::Status Denoise(Exec& exec, const VelocityModel& model, const DenoiseSpec& spec, StepGraphs& graphs,
                      const PerModality<LatentState>& state, absl::FunctionRef<absl::Status(int64_t step)> on_step);
 

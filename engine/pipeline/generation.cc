@@ -382,12 +382,16 @@ absl::Status Generation::RunStage(Exec& exec, const StagePlan& stage, OnStep on_
 absl::Status Generation::Measured(Exec& exec, Stage stage, absl::FunctionRef<absl::Status()> run) {
   const absl::Time begin = Clock::Steady().Now();
   const double waited = exec.mesh.WaitSeconds(), idle = exec.ops.stream().idle_seconds();
+  const GraphMisses missed = graphs_.misses();
   absl::Status status = run();
   const double wait = exec.mesh.WaitSeconds() - waited;
+  GraphMisses misses = graphs_.misses();
+  for (size_t i = 0; i < misses.size(); ++i) misses[i] -= missed[i];
   uses_.push_back({.stage = stage,
                    .seconds = absl::ToDoubleSeconds(Clock::Steady().Now() - begin),
                    .wait_seconds = wait,
-                   .idle_seconds = wait + exec.ops.stream().idle_seconds() - idle});
+                   .idle_seconds = wait + exec.ops.stream().idle_seconds() - idle,
+                   .graph_misses = misses});
   return status;
 }
 

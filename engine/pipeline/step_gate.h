@@ -5,12 +5,14 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "engine/base/trace.h"
 #include "engine/parallel/exec.h"
+#include "engine/pipeline/step_word.h"
 
 namespace kinora {
 
@@ -23,10 +25,11 @@ class StepGate {
   // every rank: rank 0 with its status, the others with Cancelled. ahead: false if the next step must not be enqueued
   // before on_step returns. name: of a step in traces; must outlive the gate.
   using OnStep = absl::FunctionRef<absl::Status(int64_t step)>;
-  StepGate(Exec& exec, OnStep on_step, bool ahead, const char* name = "step")
-      : exec_(exec), on_step_(on_step), name_(name), lead_(ahead && exec.ops.stream().asynchronous() ? 1 : 0) {
-    if (Tracing() && !exec.ops.dry()) last_done_ = TraceNow();
-  }
+  // decision: how the ranks learn whether to go on. kAwaited: every rank waits for rank 0 between two steps, and all
+  // leave after the step that on_step refuses. kTravels, on an asynchronous device: with the steps (StepWord), so that
+  // no host waits. Rank 0 then goes on enqueuing, and all leave one or two steps later; on_step is not called again.
+  enum class Decision : uint8_t { kAwaited, kTravels };
+  StepGate(Exec& exec, OnStep on_step, bool ahead, const char* name = "step", Decision decision = Decision::kAwaited);
 
   // Starts a turn of the stream, to measure the device's idle time between steps. Optional; call it before enqueuing
   // each step.
@@ -40,6 +43,7 @@ class StepGate {
 
  private:
   absl::Status ReportUpTo(int64_t step);
+  absl::Status Report();
 
   Exec& exec_;
   const OnStep on_step_;
@@ -48,6 +52,9 @@ class StepGate {
   int64_t enqueued_ = 0, reported_ = 0;
   absl::Time last_done_ = absl::InfinitePast();  // end of the last reported step, for traces
   std::array<int64_t, Stream::kMarks> marks_{};
+  std::optional<StepWord> word_;  // kTravels, in a mesh of several ranks; on every device, which have one memory plan
+  bool travels_ = false;          // whether decisions do: with word_, on an asynchronous device
+  absl::Status decision_;         // rank 0's, if it travels
 };
 
 }  // namespace kinora

@@ -11,10 +11,11 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "engine/diffusion/sampler.h"
+#include "engine/pipeline/graph_misses.h"
 #include "engine/pipeline/velocity_model.h"
 
 namespace kinora {
@@ -39,21 +40,29 @@ class StepGraphs {  // one per rank; not thread-safe
   // algorithms, making plans) happens outside a capture, where it may wait. The second time it captures `step` as a
   // graph and replays it; later calls replay the graph. addresses: of everything that the step reads and writes; with
   // other addresses than before, it starts over.
-  absl::Status Run(Stream& stream, const StepShape& shape, const std::vector<const void*>& addresses,
-                   const std::function<void()>& step);
+  // A step that cannot be captured is logged, and called directly from then on. If memory is lacking, the least
+  // recently used graphs are dropped first. Failures of the work are the stream's.
+  void Run(Stream& stream, const StepShape& shape, const std::vector<const void*>& addresses,
+           const std::function<void()>& step);
 
-  int64_t captures() const { return captures_; }  // since construction
+  int64_t captures() const { return captures_; }         // since construction
+  const GraphMisses& misses() const { return misses_; }  // steps that were called directly, since construction
   size_t size() const { return recent_.size(); }
 
  private:
   struct Entry {
     StepShape shape;
     std::vector<const void*> addresses;
-    std::unique_ptr<Graph> graph;  // null: the step ran only once
+    std::unique_ptr<Graph> graph{};         // null: the step ran only once, or cannot be captured
+    std::optional<GraphMiss> fails_with{};  // why it cannot be captured
   };
+  void CaptureNewest(Stream& stream, const std::function<void()>& step);
+  bool DropOldestGraph();
+  void RunDirectly(GraphMiss why, const std::function<void()>& step);
   const size_t capacity_;
   std::list<Entry> recent_;  // most recent first
   int64_t captures_ = 0;
+  GraphMisses misses_{};
 };
 
 }  // namespace kinora

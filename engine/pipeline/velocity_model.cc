@@ -73,6 +73,7 @@ absl::StatusOr<VelocityModel> VelocityModel::Prepare(Exec& exec, const Transform
   model.shape_.biased = inputs.of.Map([](const ModalityInputs& m) { return m.self_bias.defined(); });
   model.shape_.perturbed_blocks = inputs.of.Map([](const ModalityInputs& m) { return m.perturbed_blocks; });
   model.shape_.passes = inputs.passes;
+  model.shape_.share_blocks = inputs.share_blocks;
   model.AssignPasses(exec, inputs);
   model.PrepareTokens(exec, inputs.of.video, config.video, /*split=*/true, model.rows_.video, model.in_.video);
   model.PrepareTokens(exec, inputs.of.audio, config.audio, /*split=*/false, model.rows_.audio, model.in_.audio);
@@ -94,10 +95,14 @@ void VelocityModel::AssignPasses(const Exec& exec, const VelocityInputs& inputs)
     if (index >= all && pass == Pass::kPerturbed) pass = Pass::kCond;
     local_list_.push_back(pass);
     if (pass == Pass::kPerturbed) local_.perturbed = i;
+    if (pass == Pass::kCond && shape_.share_blocks) local_.cond = i;
     if (pass == Pass::kIsolated && local_.isolated < 0) local_.isolated = i;
   }
   const auto name = [](std::string* out, Pass pass) { out->append(PassName(pass)); };
   traced_passes_ = TraceText(absl::StrJoin(local_list_, ",", name));
+  PassList shared = local_list_;
+  std::erase(shared, Pass::kPerturbed);
+  local_.shared_names = TraceText(absl::StrJoin(shared, ",", name));
 }
 
 // split: divide the tokens among the ranks of the token group, in whole key chunks.

@@ -28,6 +28,9 @@ struct VelocityInputs {
   PerModality<ModalityInputs> of;
   PassList passes = {Pass::kCond};
   TextContext cond, uncond;  // uncond is read only if `passes` has kUncond
+  // false: computes every block of the STG pass, also those in which it equals the conditional pass. The result is the
+  // same; tests compare the two.
+  bool share_blocks = true;
 };
 
 // Returns the mesh on which a stage with this many passes runs. With one pass, it is the folded mesh with the most
@@ -42,6 +45,7 @@ class VelocityModel {
     PerModality<bool> biased;
     PerModality<std::vector<int>> perturbed_blocks;
     PassList passes;  // of all ranks together
+    bool share_blocks = true;
     bool operator==(const Shape&) const = default;
   };
 

@@ -83,7 +83,7 @@ absl::StatusOr<std::unique_ptr<Graph>> CpuStream::Capture(std::function<void()> 
     Fail(absl::FailedPreconditionError("a capture is already in progress on this stream"));
     return failure_;
   }
-  if (!failure_.ok()) return std::exchange(failure_, absl::OkStatus());  // from earlier work, such as a lost rank
+  if (!failure_.ok()) return failure_;  // from earlier work, such as a lost rank
   Closures closures;
   recording_ = &closures;
   body();

@@ -36,6 +36,7 @@ class CpuStream : public Stream {
   virtual Tensor Reach(const Tensor& device) const { return device; }
   absl::StatusOr<std::unique_ptr<Graph>> Capture(std::function<void()> body) override;
   bool capturing() const override { return recording_ != nullptr; }
+  bool failed() const override { return !failure_.ok(); }
   absl::Status Synchronize() override;
   absl::Status WaitFor(int64_t mark) override;
   void Fail(absl::Status status) override;

@@ -31,6 +31,8 @@ class Stream {
   // memory. `host` has been read when CopyFromHost returns; it has been written when Synchronize returns.
   virtual void CopyFromHost(const void* host, Tensor to) = 0;
   virtual void CopyToHost(const Tensor& from, void* host) = 0;
+  // Like CopyFromHost, but reads `host`, which must be from Backend::AllocateHost, when the work runs.
+  virtual void CopyFromPinned(const void* host, Tensor to) { CopyFromHost(host, to); }
   // Returns memory for the host's copy of a contiguous tensor: from `host` or, where device memory is host memory, the
   // tensor itself, which makes the copies above no-ops. The host may access it until the next op that reads or writes
   // `device`.
@@ -38,8 +40,13 @@ class Stream {
   // Runs `body` and records the work that it enqueues on this stream instead of running it. Fails with
   // FailedPrecondition if body synchronizes or captures. Arena memory that body allocates must stay reserved while the
   // graph is in use.
+  // After a failure of earlier work it records nothing and returns that failure, which Synchronize still reports.
   virtual absl::StatusOr<std::unique_ptr<Graph>> Capture(std::function<void()> body) = 0;
   virtual bool capturing() const = 0;
+  // Whether Capture is of use: false where captures are switched off.
+  virtual bool can_capture() const { return true; }
+  // Whether enqueued work does nothing because earlier work has failed.
+  virtual bool failed() const = 0;
   // Waits for all enqueued work; returns and clears the first failure.
   virtual absl::Status Synchronize() = 0;
   // Whether work may run after the call that enqueued it has returned. Such a device is idle if the host waits for each

@@ -27,8 +27,8 @@ struct LowRankTerm {
 // By canonical name of the tensor, "transformer.transformer_blocks.7.attn1.to_q.weight".
 using WeightDeltas = std::map<std::string, std::vector<LowRankTerm>, std::less<>>;
 
-// The terms of one tensor, with their factors in memory. Sums in float32, term by term in the order of the rank, then
-// adds the sum.
+// The terms of one tensor, with their factors in memory. Sums in float32, term by term in the order of the rank, by the
+// CPU's matrix kernel, then adds the sum.
 class LowRankDelta {
  public:
   // Reads the factors. terms: at least one, all of one shape. Fails with I/O errors or ResourceExhausted.

@@ -6,6 +6,8 @@
 #ifndef KINORA_KERNELS_DEVICE_DEVICE_H_
 #define KINORA_KERNELS_DEVICE_DEVICE_H_
 
+#include "kernels/early_launch.h"
+
 #ifdef __CUDACC__
 
 #include <cuda_bf16.h>
@@ -72,7 +74,7 @@ cudaError_t LaunchEarly(void (*kernel)(P...), dim3 grid, dim3 block, size_t shar
   early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   early.val.programmaticStreamSerializationAllowed = 1;
   config.attrs = &early;
-  config.numAttrs = can ? 1 : 0;
+  config.numAttrs = can && kinora::kernels::early_launch_allowed ? 1 : 0;
   return LaunchWith(config, kernel, static_cast<A&&>(arguments)...);
 }
 

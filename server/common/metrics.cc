@@ -135,6 +135,8 @@ WorkerMetrics::WorkerMetrics(Registry& registry)
                                         "How long a rank waited for slower ranks in a stage of a run")),
       device_idle_ratio(GaugeFamily(registry, "kinora_device_idle_ratio",
                                     "Share of the last run's denoising in which a rank's device was idle")),
+      graph_misses_total(
+          CounterFamily(registry, "kinora_graph_misses_total", "Denoising steps that ran without a graph")),
       peak_bytes(GaugeFamily(registry, "kinora_vram_peak_bytes",
                              "Device memory of the last run: weights, workspaces and peak activations")),
       artifact_upload_seconds(HistogramFamily(registry, "kinora_artifact_upload_seconds", "Time to store an artifact")

@@ -78,8 +78,10 @@ struct WorkerMetrics {
   prometheus::Family<prometheus::Histogram>& rank_skew_seconds;  // stage
   // Share of the last run's denoising in which the rank's device was idle.
   prometheus::Family<prometheus::Gauge>& device_idle_ratio;  // rank
-  prometheus::Family<prometheus::Gauge>& peak_bytes;         // stage
-  prometheus::Histogram& artifact_upload_seconds;            // ArtifactStore::Put
+  // Denoising steps of this process's ranks that ran without a graph. stage; reason: kGraphMissNames.
+  prometheus::Family<prometheus::Counter>& graph_misses_total;
+  prometheus::Family<prometheus::Gauge>& peak_bytes;  // stage
+  prometheus::Histogram& artifact_upload_seconds;     // ArtifactStore::Put
   // Files in lora_folder. state: "listed", "refused", "awaited" (new, or there are too many).
   prometheus::Family<prometheus::Gauge>& lora_files;
   // LoRA swaps: the duration of each, LoRAs found in memory or read from files, and bytes in memory now.

@@ -10,7 +10,9 @@
 #include <sstream>
 #include <string>
 #include <system_error>
+#include <utility>
 
+#include "engine/base/fallbacks.h"
 #include "engine/base/logging.h"
 
 namespace kinora {
@@ -98,6 +100,21 @@ void AddDescriptors(std::vector<MetricFamily>& out) {
   }
 }
 
+// Processes without a CUDA backend have no counts.
+void AddFallbacks(std::vector<MetricFamily>& out) {
+  MetricFamily family{.name = "kinora_cuda_fallbacks_total",
+                      .help = "Calls that cuDNN should compute and slower products did",
+                      .type = MetricType::Counter,
+                      .metric = {}};
+  for (const FallbackCount& each : FallbackCounts()) {
+    prometheus::ClientMetric metric;
+    metric.label = {{"op", each.op}, {"reason", each.reason}};
+    metric.counter.value = static_cast<double>(each.count);
+    family.metric.push_back(std::move(metric));
+  }
+  if (!family.metric.empty()) out.push_back(std::move(family));
+}
+
 }  // namespace
 
 std::vector<MetricFamily> ProcessMetrics() {
@@ -106,6 +123,7 @@ std::vector<MetricFamily> ProcessMetrics() {
   AddDescriptors(out);
   out.push_back(Family("kinora_log_dropped_lines_total", "Log lines dropped because the reader of stderr was too slow",
                        MetricType::Counter, static_cast<double>(DroppedLogLines())));
+  AddFallbacks(out);
   return out;
 }
 

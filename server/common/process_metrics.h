@@ -10,7 +10,8 @@ namespace kinora {
 
 // Reads from /proc/self: process_cpu_seconds_total, process_resident_memory_bytes, process_virtual_memory_bytes,
 // process_start_time_seconds (since 1970), process_threads, process_open_fds, process_max_fds. Omits values that cannot
-// be read. Adds kinora_log_dropped_lines_total (logging.h).
+// be read. Adds kinora_log_dropped_lines_total (logging.h) and, in a process with a CUDA backend,
+// kinora_cuda_fallbacks_total{op,reason} (fallbacks.h).
 std::vector<prometheus::MetricFamily> ProcessMetrics();
 
 }  // namespace kinora

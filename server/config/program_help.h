@@ -14,8 +14,15 @@ struct ProgramHelp {
   const char* name;
   const char* synopsis;  // the arguments
   const char* summary;
-  const char* exit_statuses;  // indented lines
+  const char* exit_statuses;     // indented lines
+  const char* environment = "";  // the same: a variable, two spaces or more, what it does
 };
+
+inline constexpr char kDeviceEnvironment[] =
+    "  KINORA_CUDA_OFF=PART,...   do without parts of the CUDA backend, to find one that is at fault: graphs,\n"
+    "                             early-launch, branch (the second stream), cudnn, tuning (of matrix products)\n"
+    "  KINORA_CUDA_SYNCHRONIZE=1  wait behind each op, so that an error of the device names the op and its shape\n"
+    "  KINORA_MAX_CPU_PATH=PATH   the widest CPU instructions to use: sse2, avx2, avx512_bf16, amx_bf16\n";
 
 inline constexpr ProgramHelp kClientHelp = {
     "kinora", "COMMAND [flags]", "generate video with sound on a Kinora server",
@@ -44,18 +51,21 @@ inline constexpr ProgramHelp kWorkerHelp = {
     "  0   stopped by the frontend or a signal\n"
     "  1   other error\n"
     "  2   the configuration or a model file is invalid\n"
-    "  75  must be restarted by its supervisor or launcher\n"};
+    "  75  must be restarted by its supervisor or launcher\n",
+    kDeviceEnvironment};
 
 inline constexpr ProgramHelp kRenderHelp = {"kinora-render", "--model PATH... --prompt TEXT --output FILE [flags]",
                                             "generate one clip in a single process, without a server",
                                             "  0  success\n"
                                             "  1  other error\n"
-                                            "  2  invalid request, model or flag, or an unavailable feature\n"};
+                                            "  2  invalid request, model or flag, or an unavailable feature\n",
+                                            kDeviceEnvironment};
 
 // Returns the --help text of a program without commands.
 inline std::string HelpText(const ProgramHelp& program, absl::Span<const FlagSpec> flags) {
+  const char* const environment = *program.environment == 0 ? "" : "\nEnvironment:\n";
   return absl::StrCat(program.name, " ", program.synopsis, ": ", program.summary, "\n\n", FormatFlags(flags),
-                      "\nExit status:\n", program.exit_statuses);
+                      environment, program.environment, "\nExit status:\n", program.exit_statuses);
 }
 
 }  // namespace kinora

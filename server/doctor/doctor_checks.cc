@@ -17,6 +17,7 @@
 #include "absl/strings/strip.h"
 #include "engine/base/cpu_path.h"
 #include "engine/base/version.h"
+#include "engine/ops/cuda_traits.h"
 #include "server/common/human_text.h"
 #include "server/common/run_program.h"
 #include "server/config/config.h"
@@ -32,14 +33,6 @@ bool WantsCuda(const Patient& patient) {
   return std::any_of(groups.begin(), groups.end(), [](const auto& group) { return group.worker().device() == "cuda"; });
 }
 
-// Returns why `library` cannot be opened, or "" if it can.
-std::string CannotOpen(const char* library) {
-  void* const handle = dlopen(library, RTLD_LAZY | RTLD_LOCAL);
-  if (handle == nullptr) return dlerror();
-  dlclose(handle);
-  return "";
-}
-
 // Returns the folder in which a worker keeps a clip until it is sent.
 std::string ScratchOf(const v1::WorkerConfig& worker) {
   if (!worker.scratch_directory().empty()) return worker.scratch_directory();
@@ -47,7 +40,34 @@ std::string ScratchOf(const v1::WorkerConfig& worker) {
   return temporary != nullptr && *temporary != '\0' ? temporary : "/tmp";
 }
 
+struct CudaLibrary {
+  const char* name;
+  bool optional;
+  const char* fix;
+};
+constexpr CudaLibrary kCudaLibraries[] = {
+    {"libcuda.so.1", false, "install the NVIDIA driver; start a container with the device (--gpus all)"},
+    {"libcublasLt.so.13", false,
+     "install cuBLAS for CUDA 13 (or the wheel nvidia-cublas) and add its folder to LD_LIBRARY_PATH"},
+    {kCudnnLibrary, false,
+     "install cuDNN 9.15 or later for CUDA 13 (or the wheel nvidia-cudnn-cu13) and add its folder to LD_LIBRARY_PATH"},
+    {kNvrtcLibrary, false,
+     "install NVRTC for CUDA 13 (or the wheel nvidia-cuda-nvrtc), with which cuDNN compiles its attention, and add its "
+     "folder to LD_LIBRARY_PATH"},
+    {"libnccl.so.2", true, "needed for several ranks on devices; install libnccl2 or the wheel nvidia-nccl-cu13"}};
+
 }  // namespace
+
+std::string WhyUnusable(const std::string& library) {
+  void* const handle = dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL);
+  if (handle == nullptr) return dlerror();
+  const auto version = reinterpret_cast<size_t (*)()>(dlsym(handle, "cudnnGetVersion"));
+  const size_t cudnn = version != nullptr ? version() : kLeastCudnnVersion;
+  dlclose(handle);
+  if (cudnn >= kLeastCudnnVersion) return "";
+  return absl::StrCat(library, ": is cuDNN ", cudnn / 10000, ".", cudnn / 100 % 100, ", older than ",
+                      kLeastCudnnVersion / 10000, ".", kLeastCudnnVersion / 100 % 100);
+}
 
 Findings CheckCpu() {
   const CpuPath path = ThisCpuPath();
@@ -192,18 +212,11 @@ Findings CheckCuda(const Patient& patient) {
              "build with nvcc: scripts/install-deps --cuda=nvcc, cmake --preset cuda (docs/cuda.md)"}};
   }
   Findings findings;
-  const std::pair<const char*, const char*> libraries[] = {
-      {"libcuda.so.1", "install the NVIDIA driver; start a container with the device (--gpus all)"},
-      {"libcublasLt.so.13",
-       "install cuBLAS for CUDA 13 (or the wheel nvidia-cublas) and add its folder to LD_LIBRARY_PATH"},
-      {"libcudnn.so.9",
-       "install cuDNN 9 for CUDA 13 (or the wheel nvidia-cudnn-cu13) and add its folder to LD_LIBRARY_PATH"},
-      {"libnccl.so.2", "needed for several ranks on devices; install libnccl2 or the wheel nvidia-nccl-cu13"}};
-  for (const auto& [library, fix] : libraries) {
-    const std::string why = CannotOpen(library);
-    const bool optional = absl::StartsWith(library, "libnccl");
-    findings.push_back(why.empty() ? Finding{State::kOk, "cuda", absl::StrCat(library, " loads"), ""}
-                                   : Finding{wanted && !optional ? State::kFailed : State::kWarning, "cuda", why, fix});
+  for (const CudaLibrary& library : kCudaLibraries) {
+    const std::string why = WhyUnusable(library.name);
+    const State state = wanted && !library.optional ? State::kFailed : State::kWarning;
+    findings.push_back(why.empty() ? Finding{State::kOk, "cuda", absl::StrCat(library.name, " loads"), ""}
+                                   : Finding{state, "cuda", why, library.fix});
   }
   return findings;
 }

@@ -37,6 +37,9 @@ Findings CheckOpenFiles(const Patient& patient);
 // rejected, according to kinora-render --plan.
 Findings CheckMemory(const Patient& patient);
 Findings CheckCuda(const Patient& patient);
+// Returns why the CUDA backend cannot use a shared library, as dlopen finds it, or "" if it can: it does not load, or
+// it is a cuDNN that is too old.
+std::string WhyUnusable(const std::string& library);
 
 }  // namespace kinora
 

@@ -30,10 +30,15 @@ std::string FlagEntries(const std::vector<FlagSpec>& flags) {
   return out;
 }
 
-std::string ExitStatuses(absl::string_view lines) {
-  std::string out = ".SH EXIT STATUS\n";
+// lines: entries of a term and its explanation, which more deeply indented lines continue. No lines: no section.
+std::string Section(absl::string_view title, absl::string_view lines) {
+  std::string out = lines.empty() ? "" : absl::StrCat(".SH ", title, "\n");
   for (absl::string_view line : absl::StrSplit(lines, '\n', absl::SkipWhitespace())) {
     const absl::string_view entry = absl::StripAsciiWhitespace(line);
+    if (absl::StartsWith(line, "     ")) {
+      absl::StrAppend(&out, Escape(entry), "\n");
+      continue;
+    }
     const size_t end = entry.find(' ');
     absl::StrAppend(&out, ".TP\n\\fB", entry.substr(0, end), "\\fR\n",
                     Escape(absl::StripAsciiWhitespace(entry.substr(end))), "\n");
@@ -66,7 +71,8 @@ std::string ManPage(const ProgramManual& manual) {
                   manual.commands.empty()
                       ? ".SH OPTIONS\n"
                       : ".SH GLOBAL OPTIONS\nThese options apply to every command that calls a server.\n",
-                  FlagEntries(manual.flags), ExitStatuses(program.exit_statuses), ".SH SEE ALSO\n");
+                  FlagEntries(manual.flags), Section("ENVIRONMENT", program.environment),
+                  Section("EXIT STATUS", program.exit_statuses), ".SH SEE ALSO\n");
   std::vector<std::string> others;
   for (const char* name : {"kinora", "kinora-frontend", "kinora-render", "kinora-worker"}) {
     if (name != absl::string_view(program.name)) others.push_back(absl::StrCat("\\fB", Escape(name), "\\fR(1)"));

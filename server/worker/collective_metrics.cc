@@ -10,6 +10,10 @@ CollectiveMetrics::CollectiveMetrics(const Mesh& mesh, WorkerMetrics& metrics)
   for (const auto& [stage, name] : kStages) {
     if (stage.kind == StageKind::kReadInputs || stage.kind == StageKind::kFinalize) continue;  // on rank 0 only
     if (!alone_) metrics_.rank_skew_seconds.Add({{"stage", std::string(name)}}, StageBuckets());
+    for (const char* reason : kGraphMissNames) {
+      if (stage.kind != StageKind::kDenoise) break;
+      metrics_.graph_misses_total.Add({{"stage", std::string(name)}, {"reason", reason}});
+    }
   }
   for (int axis = 0; axis < kMeshAxes; ++axis) {
     if (!mesh.Has(static_cast<MeshAxis>(axis))) continue;
@@ -37,6 +41,11 @@ void CollectiveMetrics::OnRun(int rank, absl::Span<const StageUse> stages) {
     const std::string name(stage.stage.name());
     if (!alone_) metrics_.rank_skew_seconds.Add({{"stage", name}}, StageBuckets()).Observe(stage.wait_seconds);
     if (stage.stage.kind != StageKind::kDenoise) continue;
+    for (int i = 0; i < kGraphMisses; ++i) {
+      if (stage.graph_misses[i] == 0) continue;
+      metrics_.graph_misses_total.Add({{"stage", name}, {"reason", kGraphMissNames[i]}})
+          .Increment(static_cast<double>(stage.graph_misses[i]));
+    }
     seconds += stage.seconds;
     idle += stage.idle_seconds;
   }

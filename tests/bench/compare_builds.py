@@ -4,10 +4,11 @@
     cmake --preset release -DKINORA_BENCHMARKS=ON && cmake --build --preset release --target model_bench kinora-render
     python tests/bench/compare_builds.py --before OTHER_TREE/build/release --after build/release --work FOLDER
 
-A row is one part of the model at one size and precision, a whole render, or a load. Its figure is the median of the pairs' ratios
-after / before in processor seconds, which a busy machine disturbs less than wall seconds, with the interval that holds
-the true median with a probability of at least 95% (order statistics, so no distribution is assumed). The last row is
-the ratio of the sums of all medians. FOLDER (1 GB) keeps the model between runs; it is compare_diffusers.py's.
+A row is one part of the model at one size and precision, a whole render, or its denoising alone. Its figure is the median
+of the pairs' ratios after / before in processor seconds, which a busy machine disturbs less than wall seconds, with the
+interval that holds the true median with a probability of at least 95% (order statistics, so no distribution is assumed).
+Denoising is in wall seconds, as kinora-render reports it, of a request that names no stg_blocks, and is not part of the
+last row, the ratio of the sums of all medians. FOLDER (1 GB) keeps the model between runs; it is compare_diffusers.py's.
 Needs torch, diffusers 0.42.1, transformers, safetensors, to write the model. With --size tiny it times models/tiny, which is
 committed, and needs none of them: that checks the tool, its times say nothing.
 """
@@ -27,6 +28,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from bench import inputs as random_inputs  # noqa: E402
 from bench import machine, programs  # noqa: E402
 
+DENOISING = "denoising with the default stg_blocks"
+PARTS = ("transformer", "video_decoder", "gemma", "render", "denoising")
+
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -35,7 +39,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--size", choices=("tiny", "mid"), default="mid", help="tiny checks the tool: no times")
     parser.add_argument("--precision", choices=("f32", "bf16"), action="append", help="default: both")
-    parser.add_argument("--only", action="append", choices=("transformer", "video_decoder", "gemma", "render"))
+    parser.add_argument("--only", action="append", choices=PARTS)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--pairs", type=int, default=15)
     return parser.parse_args()
@@ -55,12 +59,12 @@ def interval(values: list[float]) -> tuple[float, float]:
 class Render:
     """Runs kinora-render anew each time: loading, the request, the file."""
 
-    def __init__(self, program: Path, folder: Path, model: list[str], size: str, precision: str, threads: int):
+    def __init__(self, program: Path, folder: Path, model: list[str], request: dict, precision: str, threads: int):
         path = folder / "request.json"
-        path.write_text(json.dumps(programs.request(size)))
+        path.write_text(json.dumps(request))
         self._command = [program, *(f"--model={file}" for file in model[:2])]
         self._command += ["--request", path, "--output", folder / "clip.mp4", "--precision", precision]
-        self._command += ["--threads", str(threads), "--quiet"]
+        self._command += ["--threads", str(threads), "--json", "--quiet"]
 
     def run(self) -> tuple[float, float]:
         before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
@@ -72,9 +76,18 @@ class Render:
         pass
 
 
+class Denoising(Render):
+    """Runs kinora-render, but counts only the stage that denoises."""
+
+    def run(self) -> tuple[float, float]:
+        summary = json.loads(subprocess.run(self._command, check=True, stdout=subprocess.PIPE).stdout)
+        seconds = summary["seconds"]["denoise"]
+        return seconds, seconds
+
+
 def rows(args, model: list[str], precision: str):
     """Yields (name, function), where the function maps a build folder to an object with run and close."""
-    wanted = set(args.only or ("transformer", "video_decoder", "gemma", "render"))
+    wanted = set(args.only or PARTS)
     config = random_inputs.config(Path(model[0]))
     for name, part, shape in programs.cases(args.size):
         if part not in wanted:
@@ -87,11 +100,15 @@ def rows(args, model: list[str], precision: str):
                 build / "tests/bench/model_bench", part, precision, args.threads, inputs, model
             ),
         )
+
+    def render(build: Path, kind: type[Render], request: dict) -> Render:
+        return kind(build / "bin/kinora-render", args.work, model, request, precision, args.threads)
+
     if "render" in wanted:
-        yield (
-            f"whole render with loading, {precision}",
-            lambda build: Render(build / "bin/kinora-render", args.work, model, args.size, precision, args.threads),
-        )
+        yield f"whole render with loading, {precision}", lambda build: render(build, Render, programs.request(args.size))
+    if "denoising" in wanted:
+        request = programs.with_default_blocks(programs.request(args.size))
+        yield f"{DENOISING}, wall s, {precision}", lambda build: render(build, Denoising, request)
 
 
 def model_files(args) -> list[str]:
@@ -133,10 +150,12 @@ def main() -> None:
             medians = [statistics.median(t) for t in times]
             ratios = [after / before for before, after in zip(*times, strict=True)]
             low, high = interval(ratios)
-            sums = [s + m for s, m in zip(sums, medians, strict=True)]
+            if not name.startswith(DENOISING):
+                sums = [s + m for s, m in zip(sums, medians, strict=True)]
             ratio = statistics.median(ratios)
             print(f"| {name} | {medians[0]:.3f} | {medians[1]:.3f} | {ratio:.3f} | {low:.3f} to {high:.3f} |", flush=True)
-    print(f"| sum of the medians | {sums[0]:.2f} | {sums[1]:.2f} | {sums[1] / sums[0]:.3f} | |")
+    if sums[0] > 0:
+        print(f"| sum of the medians | {sums[0]:.2f} | {sums[1]:.2f} | {sums[1] / sums[0]:.3f} | |")
     print(f"\nLoad at the end: {machine.load():.1f}")
 
 

@@ -81,21 +81,24 @@ std::string HttpLoad::AwaitPort() {
   return rest.substr(0, rest.find_first_not_of("0123456789"));
 }
 
-// One after another: the frontend limits the calls that are being opened.
+// All at once.
 void HttpLoad::OpenWatches(int count, const std::string& job) {
   streams_queue_ = FileDescriptor(epoll_create1(EPOLL_CLOEXEC));
   for (int i = 0; i < count; ++i) {
     const FileDescriptor& socket = streams_.emplace_back(Connect(port_));
-    Send(socket, absl::StrCat("GET /v1/videos/", job, "/events", kHost, "\r\n"));
+    epoll_event readable{.events = EPOLLIN, .data = {.fd = socket.get()}};
+    KINORA_CHECK_EQ(epoll_ctl(streams_queue_.get(), EPOLL_CTL_ADD, socket.get(), &readable), 0);
+  }
+  const std::string request = absl::StrCat("GET /v1/videos/", job, "/events", kHost, "\r\n");
+  for (const FileDescriptor& socket : streams_) Send(socket, request);
+  for (const FileDescriptor& socket : streams_) {
     std::string received;
     char bytes[16384];
     while (!absl::StrContains(received, "event: snapshot")) {
       const ssize_t size = recv(socket.get(), bytes, sizeof(bytes), 0);
-      KINORA_CHECK(size > 0) << "stream " << i << ": " << received;
+      KINORA_CHECK(size > 0) << "after " << watchers_ << " streams: " << received;
       received.append(bytes, static_cast<size_t>(size));
     }
-    epoll_event readable{.events = EPOLLIN, .data = {.fd = socket.get()}};
-    KINORA_CHECK_EQ(epoll_ctl(streams_queue_.get(), EPOLL_CTL_ADD, socket.get(), &readable), 0);
     ++watchers_;
   }
 }

@@ -21,7 +21,8 @@ namespace kinora {
 
 class HttpLoad {
  public:
-  // Starts a gateway in front of the frontend, with limits that allow the load, and opens the streams.
+  // Starts a gateway in front of the frontend, with limits that allow the load, and opens the streams,
+  // all at once.
   HttpLoad(const std::string& frontend, int watchers, const std::string& watched_job);
   ~HttpLoad();
 

@@ -1,8 +1,23 @@
 // Test only: the CUDA driver functions that write an output, for plans built without a device. CMake adds the others,
 // which return 0, by the names in the toolkit's stub.
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 
 static char something[4096];
+
+// The names of the kernels that were looked up since the last call, each followed by a space.
+static char looked_up[1 << 16];
+const char* LookedUpKernels(void) {
+  static char names[sizeof(looked_up)];
+  memcpy(names, looked_up, sizeof(names));
+  looked_up[0] = '\0';
+  return names;
+}
+static void Record(const char* name) {
+  const size_t used = strlen(looked_up);
+  snprintf(looked_up + used, sizeof(looked_up) - used, "%s ", name);
+}
 enum { kNotFound = 500, kNoDriver = 34 };  // kNoDriver: cudaErrorStubLibrary; NVRTC treats it as a stub
 
 int cuInit(void) { return kNoDriver; }
@@ -14,9 +29,13 @@ int cuGetProcAddress(const char* name, void** out) { return (void)name, *out = N
 int cuGetProcAddress_v2(const char* name, void** out) { return (void)name, *out = NULL, kNotFound; }
 int cuCtxGetCurrent(void** out) { return *out = something, 0; }
 int cuModuleLoadData(void** out) { return *out = something, 0; }
-int cuModuleGetFunction(void** out) { return *out = something, 0; }
+int cuModuleGetFunction(void** out, void* module, const char* name) {
+  return (void)module, Record(name), *out = something, 0;
+}
 int cuLibraryLoadData(void** out) { return *out = something, 0; }
-int cuLibraryGetKernel(void** out) { return *out = something, 0; }
+int cuLibraryGetKernel(void** out, void* library, const char* name) {
+  return (void)library, Record(name), *out = something, 0;
+}
 int cuLibraryGetModule(void** out) { return *out = something, 0; }
 int cuLibraryGetKernelCount(unsigned* out) { return *out = 1, 0; }
 int cuLibraryEnumerateKernels(void** out, unsigned count) {

@@ -5,12 +5,11 @@
 #include "engine/base/strings.h"
 #include "engine/ops/cuda/cublaslt.h"
 #include "engine/ops/cuda/cudnn.h"
+#include "engine/ops/cuda_traits.h"
 #include "tests/gpu_check/parts.h"
 
 namespace kinora {
 namespace {
-
-constexpr char kCudnnLibrary[] = "libcudnn.so.9";
 
 // CUDA's numbering: 13000 is 13.0.
 std::string CudaVersion(int version) { return Cat(version / 1000, ".", version % 1000 / 10); }
@@ -51,14 +50,27 @@ void FindCublasLt(Report& report) {
 }
 
 // Reports the library that the backend finds. cuDNN only starts on a device; without one it counts as usable if it can
-// be opened.
+// be opened and is not too old.
 void FindCudnn(const absl::Status& device, Report& report) {
   const absl::Status status = OpenCudnn().status();
   void* const library = dlopen(kCudnnLibrary, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
   void* const function = library == nullptr ? nullptr : dlsym(library, "cudnnGetVersion");
   if (function == nullptr) return AddRow(kCudnnLibrary, "", "", status, report);
   const size_t version = reinterpret_cast<size_t (*)()>(function)();
-  AddRow(kCudnnLibrary, LibraryVersion(version), FileOf(function), device.ok() ? status : absl::OkStatus(), report);
+  const bool counts = device.ok() || version < kLeastCudnnVersion;
+  AddRow(kCudnnLibrary, LibraryVersion(version), FileOf(function), counts ? status : absl::OkStatus(), report);
+}
+
+// Reports the NVRTC that cuDNN finds, which the backend has opened.
+void FindNvrtc(Report& report) {
+  void* const library = dlopen(kNvrtcLibrary, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  void* const function = library == nullptr ? nullptr : dlsym(library, "nvrtcVersion");
+  if (function == nullptr) {
+    return AddRow(kNvrtcLibrary, "", "", absl::NotFoundError(Cat("cuDNN cannot open ", kNvrtcLibrary)), report);
+  }
+  int major = 0, minor = 0;
+  reinterpret_cast<int (*)(int*, int*)>(function)(&major, &minor);
+  AddRow(kNvrtcLibrary, Cat(major, ".", minor), FileOf(function), absl::OkStatus(), report);
 }
 
 }  // namespace
@@ -69,6 +81,7 @@ void CheckLibraries(const Settings& settings, Report& report) {
   FindCublasLt(report);
   if (settings.simulated) return report.Note("cuDNN: definitions on the host, which need no library");
   FindCudnn(device, report);
+  FindNvrtc(report);
 }
 
 }  // namespace kinora

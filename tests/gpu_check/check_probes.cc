@@ -128,6 +128,7 @@ absl::Status ProbeAttention(const AttentionShape& s, const Settings& settings, B
                                          {"keys", s.keys},
                                          {"width", s.width},
                                          {"plan s", build_seconds},
+                                         {"engine", plan.ok() ? (*plan)->engine() : ""},
                                          {"workspace MB", workspace},
                                          {"ms", milliseconds},
                                          {"TFLOP/s", rate},

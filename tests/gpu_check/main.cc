@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/command_line.h"
+#include "engine/base/fallbacks.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/strings.h"
 #include "engine/base/version.h"
@@ -87,6 +88,9 @@ Json RunHere(const Part& part, const Options& options) {
   Report report(part.name, options.json, options.settings.simulated ? 1e6 : part.budget_seconds);
   if (options.settings.simulated) report.Note("SIMULATED DEVICE: times and rates mean nothing");
   part.run(options.settings, report);
+  for (const FallbackCount& each : FallbackCounts()) {
+    if (each.count > 0) report.Note(Cat(each.count, " calls without cuDNN: ", each.op, ", ", each.reason));
+  }
   report.End();
   return report.json();
 }

@@ -160,6 +160,8 @@ std::vector<OpCase> ProductCases() {
     AddConvs(all, "Conv 3x3x3, causal, reflected", {3, 5, 6, 16}, 8,
              {.time = causal, .height = reflected, .width = reflected, .activation = Activation::kSilu}, dtype);
     AddConvs(all, "Conv 1x1, added", {2, 4, 4, 32}, 16, {.accumulate = Accumulate::kAdd}, dtype);
+    AddConvs(all, "Conv 3x3x3, added", {5, 16, 24, 64}, 64,
+             {.time = three, .height = three, .width = three, .accumulate = Accumulate::kAdd}, dtype);
     AddConvs(all, "Conv of a line, dilated, strided", {1, 1, 41, 12}, 10,
              {.width = {.kernel = 7, .stride = 2, .dilation = 3, .before = 9, .after = 9}}, dtype);
   }

@@ -1,6 +1,7 @@
 // The number of kernels that the CUDA backend's fused ops launch.
 #include <gtest/gtest.h>
 
+#include "engine/ops/cuda/cuda_stream.h"
 #include "tests/simt/control.h"
 #include "tests/testing/backends.h"
 
@@ -32,6 +33,31 @@ TEST(CudaLaunches, ABf16ConvolutionToFloatIsOne) {
   simt::ResetCounts();
   device.ops().Conv(in, w, {.height = side, .width = side}, out);
   EXPECT_EQ(simt::Counted().launches, 1u);
+}
+
+// Number of kernels and library calls of a convolution in time, over pictures with 2^27 elements. It is only captured:
+// neither operand has memory.
+size_t CallsOfAConvolution(int64_t frames) {
+  Device device(Cuda());
+  const Weight w = *device.ops().PrepareWeight(HostTensor(DType::kBF16, {8, 3, 8}).tensor(), nullptr, DType::kBF16);
+  void* const nowhere = reinterpret_cast<void*>(uintptr_t{1} << 40);
+  const Tensor x(DType::kBF16, {frames, 4096, 4096, 8}, nowhere), out(DType::kBF16, x.shape(), nowhere);
+  EXPECT_TRUE(device.ops().stream().Synchronize().ok());
+  cudaStream_t const stream = static_cast<CudaStream&>(device.ops().stream()).handle();
+  cudaGraph_t graph = nullptr;
+  EXPECT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+  device.ops().Conv(x, w, {.time = {.kernel = 3, .before = 1, .after = 1}}, out);
+  EXPECT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+  size_t count = 0;
+  EXPECT_EQ(cudaGraphGetNodes(graph, nullptr, &count), cudaSuccess);
+  cudaGraphDestroy(graph);
+  return count;
+}
+
+TEST(CudaLaunches, AConvolutionBeyond32BitsIsSeveralCalls) {
+  EXPECT_EQ(CallsOfAConvolution(15), 1u);
+  EXPECT_EQ(CallsOfAConvolution(16), 2u);  // 2^31 elements
+  EXPECT_EQ(CallsOfAConvolution(40), 4u);  // 13 results of 15 frames
 }
 
 }  // namespace

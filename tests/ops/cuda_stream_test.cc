@@ -154,6 +154,37 @@ TEST_F(CudaStreamTest, TheFirstFailureIsKeptWithOpAndShapeAndNothingRunsBehindIt
   EXPECT_EQ(Read(stream, b), values);
 }
 
+TEST_F(CudaStreamTest, AStreamThatSynchronizesNamesTheOpWhoseWorkFails) {
+  for (const bool synchronizes : {false, true}) {
+    CudaStream& stream = NewStream();
+    stream.SetSynchronizes(synchronizes);
+    Tensor a = Alloc(DType::kF32, {4}), b = Alloc(DType::kF32, {2, 3}), c = Alloc(DType::kF32, {2, 3});
+    stream.CopyFromHost(Counting(4).data(), a);
+    simt::FailCall("cudaStreamSynchronize", cudaErrorIllegalAddress);
+    stream.Copy(b, c);
+    stream.Copy(a, a);
+    EXPECT_THAT(stream.Synchronize(),
+                StatusIs(absl::StatusCode::kAborted, HasSubstr(synchronizes ? "Copy of f32 [2, 3]" : "enqueued work")));
+    simt::Restore();
+  }
+}
+
+TEST_F(CudaStreamTest, ACaptureThatFailsLeavesTheStreamAsItWas) {
+  CudaStream& stream = NewStream();
+  Tensor t = Alloc(DType::kF32, {4});
+  for (const char* call :
+       {"cudaStreamBeginCapture", "cudaStreamEndCapture", "cudaGraphInstantiate", "cudaGraphUpload"}) {
+    simt::FailCall(call, cudaErrorMemoryAllocation);
+    EXPECT_THAT(stream.Capture([&] { stream.Copy(t, t); }), StatusIs(absl::StatusCode::kResourceExhausted)) << call;
+    EXPECT_FALSE(stream.failed());
+    EXPECT_THAT(stream.Capture([&] { stream.Copy(t, t); }), IsOk()) << call;
+  }
+  stream.Fail(absl::AbortedError("earlier work"));
+  EXPECT_THAT(stream.Capture([] {}), StatusIs(absl::StatusCode::kAborted));
+  EXPECT_TRUE(stream.failed()) << "the wait for it reports it";
+  EXPECT_THAT(stream.Synchronize(), StatusIs(absl::StatusCode::kAborted));
+}
+
 TEST_F(CudaStreamTest, AMarkIsReachedWhileWorkBehindItIsStillToCome) {
   CudaStream& stream = NewStream();
   simt::Seed(1);
@@ -236,7 +267,9 @@ TEST_F(CudaStreamTest, AMachineWithoutAUsableDeviceSaysWhatToDo) {
   } machines[] = {
       {cudaErrorNoDevice, 0, "no NVIDIA driver on this machine"},
       {cudaErrorNoDevice, 13000, "no device that CUDA_VISIBLE_DEVICES shows"},
-      {cudaErrorInsufficientDriver, 12040, "the driver knows CUDA 12.4, this build needs 13.0: update the driver"},
+      {cudaErrorInsufficientDriver, 12040,
+       "the driver knows CUDA 12.4, this build needs 13.0: update the driver to 580 or later, or on a data center GPU "
+       "install the forward-compatibility package cuda-compat-13-0"},
   };
   for (const auto& machine : machines) {
     simt::SetDriver(machine.answer, machine.version);

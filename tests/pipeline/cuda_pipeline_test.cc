@@ -2,8 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/ops/cuda_switches.h"
 #include "engine/pipeline/pipeline.h"
 #include "tests/simt/control.h"
 #include "tests/testing/status_matchers.h"
@@ -93,6 +96,23 @@ class CudaPipelineTest : public testing::Test {
     return pipeline_->Generate(plan, &clip_, &observer);
   }
 
+  absl::Status LoadWithout(const char* off, const char* synchronize) {
+    setenv(kCudaOffVariable, off, 1);
+    setenv(kCudaSynchronizeVariable, synchronize, 1);
+    absl::Status status = Load(Request(2));
+    unsetenv(kCudaOffVariable);
+    unsetenv(kCudaSynchronizeVariable);
+    return status;
+  }
+  // Of the last run.
+  GraphMisses Misses() const {
+    GraphMisses misses{};
+    for (const StageUse& use : pipeline_->last_run()) {
+      for (int i = 0; i < kGraphMisses; ++i) misses[i] += use.graph_misses[i];
+    }
+    return misses;
+  }
+
   const std::unique_ptr<Mesh> mesh_ = Mesh::Single();
   std::unique_ptr<Pipeline> pipeline_;
   FrameKeeper clip_;
@@ -172,15 +192,53 @@ TEST_F(CudaPipelineTest, ALaunchThatFailsIsNamedAndTheNextRunIsWhole) {
   EXPECT_THAT(Render(Request(2)), IsOk());
 }
 
-TEST_F(CudaPipelineTest, AGraphThatCannotBeMadeOrLaunchedEndsTheRunAlone) {
+TEST_F(CudaPipelineTest, AStepThatCannotBeCapturedRunsWithoutAGraphAndChangesNoPixel) {
   ASSERT_THAT(Load(Request(3)), IsOk());
-  for (const char* call : {"cudaStreamBeginCapture", "cudaGraphInstantiate", "cudaGraphLaunch"}) {
-    simt::FailCall(call, cudaErrorMemoryAllocation);
-    EXPECT_THAT(Render(Request(3)), StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr(""))) << call;
-    EXPECT_THAT(Render(Request(3)), IsOk()) << call;
-    pipeline_.reset();
+  ASSERT_THAT(Render(Request(3)), IsOk());
+  const std::vector<uint8_t> whole = clip_.rgb8_;
+  const struct {
+    const char* call;
+    cudaError_t error;
+    GraphMisses misses;
+  } cases[] = {{"cudaStreamEndCapture", cudaErrorStreamCaptureInvalidated, {1, 0, 2, 0, 0}},
+               {"cudaGraphInstantiate", cudaErrorMemoryAllocation, {1, 0, 0, 2, 0}}};
+  for (const auto& each : cases) {
     ASSERT_THAT(Load(Request(3)), IsOk());  // drops captured graphs
+    simt::FailCall(each.call, each.error);
+    ASSERT_THAT(Render(Request(3)), IsOk()) << each.call;
+    EXPECT_TRUE(clip_.rgb8_ == whole) << each.call;
+    EXPECT_EQ(pipeline_->captures(), 0) << each.call;
+    EXPECT_EQ(Misses(), each.misses) << each.call;
   }
+}
+
+TEST_F(CudaPipelineTest, AGraphThatCannotBeLaunchedEndsTheRunAlone) {
+  ASSERT_THAT(Load(Request(3)), IsOk());
+  simt::FailCall("cudaGraphLaunch", cudaErrorMemoryAllocation);
+  EXPECT_THAT(Render(Request(3)), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(Render(Request(3)), IsOk());
+}
+
+// Only cuDNN has other sums than what takes its place, so only its absence changes bits.
+TEST_F(CudaPipelineTest, PartsThatCanBeSwitchedOffAreNotNeeded) {
+  ASSERT_THAT(Load(Request(2)), IsOk());
+  ASSERT_THAT(Render(Request(2)), IsOk());
+  const std::vector<uint8_t> whole = clip_.rgb8_;
+  ASSERT_THAT(LoadWithout("graphs,early-launch,branch,tuning", "1"), IsOk());
+  simt::ResetCounts();
+  ASSERT_THAT(Render(Request(2)), IsOk());
+  const simt::Counts counts = simt::Counted();
+  EXPECT_TRUE(clip_.rgb8_ == whole);
+  EXPECT_EQ(Misses(), (GraphMisses{0, 0, 0, 0, 2}));
+  EXPECT_EQ(counts.captures, 0u);
+  EXPECT_GE(counts.synchronizations, counts.launches / 2) << "an op may launch several kernels";
+
+  ASSERT_THAT(LoadWithout("cudnn", ""), IsOk());
+  ASSERT_THAT(Render(Request(2)), IsOk());
+  ASSERT_EQ(clip_.rgb8_.size(), whole.size());
+  double difference = 0;
+  for (size_t i = 0; i < whole.size(); ++i) difference += std::abs(clip_.rgb8_[i] - whole[i]);
+  EXPECT_LT(difference / static_cast<double>(whole.size()), 2) << "of 255";
 }
 
 TEST_F(CudaPipelineTest, AModelThatDoesNotFitIsRefusedAtLoadAndLeavesNothingBehind) {

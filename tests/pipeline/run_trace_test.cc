@@ -131,11 +131,21 @@ void ExpectEveryTrackHasAName(const Events& events) {
   EXPECT_LT(names.size(), 50u);  // names are categories, without numbers
 }
 
+// The model's STG block is block 1, so the STG pass shares block 0 with the conditional pass.
+void ExpectBlocksNameTheirPasses(const Events& events) {
+  for (const auto& event : events) {
+    if (!event.contains("args") || !event["args"].contains("block") || !event["args"].contains("passes")) continue;
+    const bool shared = event["args"]["block"] == 0;
+    EXPECT_EQ(event["args"]["passes"], shared ? "uncond,cond,isolated" : "uncond,cond,perturbed,isolated") << event;
+  }
+}
+
 TEST(RunTrace, AddsUpToThePlanAndNestsInReplaysToo) {
   const Traced traced = TraceLastRun({}, /*runs=*/2);
   ExpectWorkOfThePlan(traced);
   ExpectSpansNest(traced.events);
   ExpectEveryTrackHasAName(traced.events);
+  ExpectBlocksNameTheirPasses(traced.events);
   std::vector<int64_t> steps;
   for (const auto& event : traced.events) {
     if (event["name"] == "step") steps.push_back(event["args"]["step"]);

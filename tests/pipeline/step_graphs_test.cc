@@ -105,12 +105,30 @@ TEST(StepGraphs, StepsThatHoldAPredictionAreOtherSteps) {
   EXPECT_EQ(pipeline->captures(), 2);
 }
 
+// The blocks that the STG pass shares with the conditional pass differ.
+TEST(StepGraphs, StepsThatPerturbOtherBlocksAreOtherSteps) {
+  std::vector<GenerationRequest> requests(3, Request(64, 1, 4, 2));
+  for (size_t i = 0; i < requests.size(); ++i) {
+    requests[i].video_guidance->stg_scale = 1;
+    requests[i].video_guidance->stg_blocks = {i == 1 ? 1 : 0};
+  }
+  const auto mesh = Mesh::Single();
+  KINORA_ASSERT_OK_AND_ASSIGN(const auto pipeline, LoadFor(*mesh, requests));
+  std::vector<Bytes> clips;
+  for (const GenerationRequest& request : requests) {
+    KINORA_ASSERT_OK_AND_ASSIGN(clips.emplace_back(), Render(*pipeline, *mesh, request));
+  }
+  EXPECT_EQ(pipeline->captures(), 2);
+  EXPECT_TRUE(clips[2] == clips[0]);
+  EXPECT_FALSE(clips[1] == clips[0]);
+}
+
 TEST(StepGraphs, AShapesFirstStepRunsAsItIsThenOneIsCapturedThenReplayed) {
   DryStream stream;
   StepGraphs graphs;
   std::vector<bool> captured;
   for (int i = 0; i < 4; ++i) {
-    ASSERT_THAT(graphs.Run(stream, {}, {}, [&] { captured.push_back(stream.capturing()); }), IsOk());
+    graphs.Run(stream, {}, {}, [&] { captured.push_back(stream.capturing()); });
   }
   EXPECT_THAT(captured, ElementsAre(false, true));
   EXPECT_EQ(graphs.captures(), 1);
@@ -122,7 +140,7 @@ TEST(StepGraphs, TheOneUsedLongestAgoGoesFirst) {
   const auto run_twice = [&](int64_t tokens) {
     StepShape shape;
     shape.model.tokens.video = tokens;
-    for (int i = 0; i < 2; ++i) ASSERT_THAT(graphs.Run(stream, shape, {}, [] {}), IsOk());
+    for (int i = 0; i < 2; ++i) graphs.Run(stream, shape, {}, [] {});
   };
   for (const int64_t tokens : {1, 2, 1, 3}) run_twice(tokens);  // evicts 2
   EXPECT_EQ(graphs.captures(), 3);
@@ -138,10 +156,101 @@ TEST(StepGraphs, AKnownShapeAtOtherAddressesBeginsAnew) {
   StepGraphs graphs;
   const int a = 0, b = 0;
   for (const int* address : {&a, &a, &a, &b, &b}) {
-    ASSERT_THAT(graphs.Run(stream, {}, {address}, [] {}), IsOk());
+    graphs.Run(stream, {}, {address}, [] {});
   }
   EXPECT_EQ(graphs.captures(), 2);
   EXPECT_EQ(graphs.size(), 1u);  // the stale graph is dropped
+  EXPECT_THAT(graphs.misses(), ElementsAre(1, 1, 0, 0, 0));
+}
+
+// A stream that holds at most `room` graphs and otherwise fails as told.
+class FullStream : public DryStream {
+ public:
+  absl::StatusOr<std::unique_ptr<Graph>> Capture(std::function<void()> body) override {
+    if (!failure.ok()) return failure;
+    KINORA_ASSIGN_OR_RETURN(std::unique_ptr<Graph> graph, DryStream::Capture(std::move(body)));
+    if (held >= room) return absl::ResourceExhaustedError("no memory for a graph");
+    return std::make_unique<Held>(*this, std::move(graph));
+  }
+  bool can_capture() const override { return captures; }
+
+  int room = 100, held = 0;
+  absl::Status failure;
+  bool captures = true;
+
+ private:
+  class Held : public Graph {
+   public:
+    Held(FullStream& stream, std::unique_ptr<Graph> graph) : stream_(stream), graph_(std::move(graph)) {
+      ++stream_.held;
+    }
+    ~Held() override { --stream_.held; }
+    void Replay() override { graph_->Replay(); }
+
+   private:
+    FullStream& stream_;
+    const std::unique_ptr<Graph> graph_;
+  };
+};
+
+StepShape OfTokens(int64_t tokens) {
+  StepShape shape;
+  shape.model.tokens.video = tokens;
+  return shape;
+}
+
+TEST(StepGraphs, WithoutMemoryTheOldestGraphsGoAndThenStepsRunDirectly) {
+  FullStream stream;
+  stream.room = 2;
+  StepGraphs graphs;
+  const auto run = [&](int64_t tokens) {
+    for (int i = 0; i < 3; ++i) graphs.Run(stream, OfTokens(tokens), {}, [] {});
+  };
+  for (const int64_t tokens : {1, 2, 3}) run(tokens);
+  EXPECT_EQ(graphs.captures(), 3);
+  EXPECT_EQ(stream.held, 2) << "the graph of 1 token was dropped";
+  EXPECT_THAT(graphs.misses(), ElementsAre(3, 0, 0, 0, 0));
+  run(2);  // is still there
+  EXPECT_EQ(graphs.captures(), 3);
+  stream.room = 0;
+  run(4);
+  EXPECT_EQ(stream.held, 0);
+  EXPECT_THAT(graphs.misses(), ElementsAre(4, 0, 0, 2, 0));
+}
+
+TEST(StepGraphs, AStepThatCannotBeCapturedRunsDirectlyAndIsNotTriedAgain) {
+  FullStream stream;
+  stream.failure = absl::InternalError("operation not permitted when stream is capturing");
+  StepGraphs graphs;
+  int runs = 0;
+  for (int i = 0; i < 3; ++i) graphs.Run(stream, {}, {}, [&] { ++runs; });
+  stream.failure = absl::OkStatus();
+  graphs.Run(stream, {}, {}, [&] { ++runs; });
+  EXPECT_EQ(runs, 4);
+  EXPECT_EQ(graphs.captures(), 0);
+  EXPECT_THAT(graphs.misses(), ElementsAre(1, 0, 3, 0, 0));
+  graphs.Run(stream, OfTokens(1), {}, [] {});
+  graphs.Run(stream, OfTokens(1), {}, [] {});
+  EXPECT_EQ(graphs.captures(), 1) << "other shapes are";
+}
+
+TEST(StepGraphs, AFailureOfEarlierWorkIsNotTheStepsOwn) {
+  DryStream stream;
+  StepGraphs graphs;
+  graphs.Run(stream, {}, {}, [] {});
+  stream.Fail(absl::AbortedError("a rank is lost"));
+  graphs.Run(stream, {}, {}, [] {});
+  EXPECT_THAT(stream.Synchronize(), StatusIs(absl::StatusCode::kAborted, testing::HasSubstr("a rank is lost")));
+  graphs.Run(stream, {}, {}, [] {});
+  EXPECT_EQ(graphs.captures(), 1) << "the step is captured when the stream works again";
+}
+
+TEST(StepGraphs, WithoutCapturesEveryStepRunsDirectly) {
+  FullStream stream;
+  stream.captures = false;
+  StepGraphs graphs;
+  for (int i = 0; i < 3; ++i) graphs.Run(stream, {}, {}, [] {});
+  EXPECT_THAT(graphs.misses(), ElementsAre(0, 0, 0, 0, 3));
 }
 
 }  // namespace

@@ -39,6 +39,7 @@ VelocityInputs Inputs(ModelRig& rig, const ForwardCase& c) {
   if (c.use.video != ModalityUse::kAbsent) video.positions = Middles(c.golden.Get("in.video_positions"));
   if (c.use.audio != ModalityUse::kAbsent) audio.positions = Middles(c.golden.Get("in.audio_positions"));
   inputs.passes = c.passes;
+  inputs.share_blocks = c.share_blocks;
   video.perturbed_blocks = c.video_stg;
   audio.perturbed_blocks = c.audio_stg;
   const auto context = [&](int row) {

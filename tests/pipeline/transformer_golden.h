@@ -29,6 +29,7 @@ struct ForwardCase {
   std::vector<float> audio_mask = {};
   bool capture = false;
   PerModality<ModalityUse> use = {};
+  bool share_blocks = true;
   TestedBackend on = Cpu();
   Taps* taps = nullptr;
 };

@@ -23,6 +23,26 @@ std::set<const CUgraphNode_st*> Joined(const CUstream_st& stream) {
   return joined;
 }
 
+cudaError_t EndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  const std::shared_ptr<SimtCapture> capture = stream->capture;
+  *graph = nullptr;
+  if (capture == nullptr) return cudaErrorIllegalState;
+  if (capture->streams[0] != stream) return cudaErrorStreamCaptureUnmatched;
+  WorkQueue::EndCapture(capture.get());
+  const std::set<const CUgraphNode_st*> joined = Joined(*stream);
+  bool whole = true;
+  for (const cudaStream_t other : capture->streams) {
+    whole &= other->tail == nullptr || joined.contains(other->tail.get());
+    other->tail = std::exchange(other->tail_before, nullptr);
+    other->waits.clear();
+    other->capture = nullptr;
+  }
+  if (capture->broken) return cudaErrorStreamCaptureInvalidated;
+  if (!whole) return cudaErrorStreamCaptureUnjoined;
+  *graph = new CUgraph_st{capture->nodes};
+  return cudaSuccess;
+}
+
 }  // namespace
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
@@ -46,29 +66,23 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
-  SIMT_CALL();
-  const std::shared_ptr<SimtCapture> capture = stream->capture;
-  *graph = nullptr;
-  if (capture == nullptr) return cudaErrorIllegalState;
-  if (capture->streams[0] != stream) return cudaErrorStreamCaptureUnmatched;
-  WorkQueue::EndCapture(capture.get());
-  const std::set<const CUgraphNode_st*> joined = Joined(*stream);
-  bool whole = true;
-  for (const cudaStream_t other : capture->streams) {
-    whole &= other->tail == nullptr || joined.contains(other->tail.get());
-    other->tail = std::exchange(other->tail_before, nullptr);
-    other->waits.clear();
-    other->capture = nullptr;
-  }
-  if (capture->broken) return cudaErrorStreamCaptureInvalidated;
-  if (!whole) return cudaErrorStreamCaptureUnjoined;
-  *graph = new CUgraph_st{capture->nodes};
-  return cudaSuccess;
+  const DeviceLock lock;
+  const Unwatched unwatched;
+  const cudaError_t failure = BeginCall(__func__);
+  const cudaError_t ended = EndCapture(stream, graph);  // whatever it returns, the capture is over
+  if (failure == cudaSuccess) return ended;
+  delete std::exchange(*graph, nullptr);
+  return failure;
 }
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long /*flags*/) {
   SIMT_CALL();
   *executable = new CUgraphExec_st{graph->nodes};
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphUpload(cudaGraphExec_t /*executable*/, cudaStream_t /*stream*/) {
+  SIMT_CALL();
   return cudaSuccess;
 }
 

@@ -25,6 +25,7 @@
 #include <tuple>
 #include <type_traits>
 
+#include "kernels/early_launch.h"
 #include "tests/simt/machine.h"
 #include "tests/simt/memory.h"
 
@@ -133,7 +134,8 @@ cudaError_t Launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared, c
 template <typename... P, typename... A>
 cudaError_t LaunchEarly(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared, cudaStream_t stream,
                         A&&... arguments) {
-  return kinora::simt::StartKernel(true, kernel, grid, block, shared, stream, static_cast<A&&>(arguments)...);
+  return kinora::simt::StartKernel(kinora::kernels::early_launch_allowed, kernel, grid, block, shared, stream,
+                                   static_cast<A&&>(arguments)...);
 }
 
 #endif  // KINORA_TESTS_SIMT_SIMT_H_

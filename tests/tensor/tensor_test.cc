@@ -132,9 +132,13 @@ TEST(CpuStream, TheFirstFailureSticksUntilItIsReportedAndStopsTheWorkAfterIt) {
   stream.Fail(absl::InternalError("second"));
   stream.Copy(Of(from, {1}), Of(to, {1}));
   EXPECT_EQ(to[0], 0);
-  EXPECT_EQ(stream.Capture([] {}).status().message(), "first");  // a capture reports it too
+  EXPECT_EQ(stream.Capture([] {}).status().message(), "first");
+  EXPECT_TRUE(stream.failed());
   stream.Copy(Of(from, {1}), Of(to, {1}));
-  EXPECT_TRUE(stream.Synchronize().ok());
+  EXPECT_EQ(to[0], 0);
+  EXPECT_EQ(stream.Synchronize().message(), "first") << "a capture has not taken it";
+  EXPECT_FALSE(stream.failed());
+  stream.Copy(Of(from, {1}), Of(to, {1}));
   EXPECT_EQ(to[0], 1);
 }
 

@@ -1,8 +1,10 @@
 // Attention: by cuDNN if it has an engine and the plan pays off, otherwise as two products around a softmax. Attention
 // in chunks, of few queries over many keys, has a kernel of our own.
 #include <algorithm>
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "engine/ops/cuda/cuda_ops.h"
 #include "engine/ops/cuda/cuda_views.h"
 #include "engine/ops/op_checks.h"
@@ -79,16 +81,33 @@ CudnnAttention ShapeOf(const BatchRun& run, const Extents& e, const Tensor& q, c
           .bias_stride = o.bias.defined() ? o.bias.row_stride() : 0};
 }
 
-bool PaysForAPlan(const Extents& e, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& o,
-                  const Tensor& out) {
+// Whether cuDNN should compute it: bf16, and enough queries for a plan.
+bool IsForCudnn(const Extents& e, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& o,
+                const Tensor& out) {
   for (const Tensor* t : {&q, &k, &v, &out}) {
-    if (t->dtype() != DType::kBF16 || reinterpret_cast<uintptr_t>(t->raw()) % 16 != 0) return false;
+    if (t->dtype() != DType::kBF16) return false;
   }
-  if (o.bias.defined() && reinterpret_cast<uintptr_t>(o.bias.raw()) % 16 != 0) return false;
   if (!o.causal) return true;
   const int64_t window = WindowOf(o, e.queries);
   const bool all_see = window == 0 || e.queries < e.key_end + window;  // the last query still sees the last key
   return e.queries >= kLeastCausalQueries && all_see;
+}
+
+// Whether cuDNN accepts the operands' addresses and strides.
+bool AreAligned(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& o, const Tensor& out) {
+  for (const Tensor* t : {&q, &k, &v, &out, &o.bias}) {
+    if (reinterpret_cast<uintptr_t>(t->raw()) % 16 != 0) return false;
+  }
+  return q.row_stride() % 8 == 0 && k.row_stride() % 8 == 0 && v.row_stride() % 8 == 0 && out.row_stride() % 8 == 0;
+}
+
+Fallback FallbackOf(Fallback::Reason reason, const Extents& e, const AttentionOptions& o, std::string why) {
+  return {.op = Fallback::Op::kAttention,
+          .reason = reason,
+          .shape = absl::StrCat(o.batch, " x ", o.heads, " heads of ", e.head_width, ", ", e.queries, " queries, ",
+                                e.key_end, " keys"),
+          .values = o.batch * o.heads * e.queries * e.key_end,
+          .why = std::move(why)};
 }
 
 }  // namespace
@@ -106,7 +125,13 @@ void CudaOps::Attention(const Tensor& q, const Tensor& k, const Tensor& v, const
 bool CudaOps::AttendByCudnn(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
                             const Tensor& out) {
   const Extents e = ExtentsOf(q, k, options);
-  if (!PaysForAPlan(e, q, k, v, options, out)) return false;
+  if (!IsForCudnn(e, q, k, v, options, out)) return false;
+  const auto fall_back = [&](Fallback::Reason reason, const absl::Status& why) {
+    const absl::Status taken = fallbacks_->Take(FallbackOf(reason, e, options, std::string(why.message())));
+    if (!taken.ok()) stream_->Fail(taken);
+    return !taken.ok();
+  };
+  if (!AreAligned(q, k, v, options, out)) return fall_back(Fallback::Reason::kAlignment, absl::OkStatus());
   struct Call {
     const CudnnPlan* plan;
     BatchRun run;
@@ -115,7 +140,7 @@ bool CudaOps::AttendByCudnn(const Tensor& q, const Tensor& k, const Tensor& v, c
   for (int b = 0; b < options.batch; b += calls.back().run.count) {
     const BatchRun run = RunFrom(options, b, /*stackable=*/!options.causal && !options.bias.defined());
     const absl::StatusOr<const CudnnPlan*> plan = cudnn_->For(ShapeOf(run, e, q, k, v, options, out));
-    if (absl::IsUnimplemented(plan.status())) return false;
+    if (absl::IsUnimplemented(plan.status())) return fall_back(Fallback::Reason::kRefused, plan.status());
     if (!plan.ok()) stream_->Fail(plan.status());
     if (!plan.ok()) return true;
     calls.push_back({*plan, run});

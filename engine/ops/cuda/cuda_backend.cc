@@ -5,12 +5,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/cache_folder.h"
+#include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
 #include "engine/ops/backend_kinds.h"
 #include "engine/ops/cuda/cuda_memory.h"
 #include "engine/ops/cuda/cuda_ops.h"
 #include "engine/ops/cuda/cuda_status.h"
+#include "engine/ops/cuda_switches.h"
 #include "engine/ops/thread_pool.h"
+#include "kernels/early_launch.h"
 
 namespace kinora {
 namespace {
@@ -25,9 +28,11 @@ absl::Status Unusable(cudaError_t error) {
   int driver = 0;
   cudaDriverGetVersion(&driver);
   if (error == cudaErrorInsufficientDriver && driver > 0) {
-    return absl::FailedPreconditionError(absl::StrCat("device: cuda: the driver knows CUDA ", Version(driver),
-                                                      ", this build needs ", Version(CUDART_VERSION),
-                                                      ": update the driver", kElse));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "device: cuda: the driver knows CUDA ", Version(driver), ", this build needs ", Version(CUDART_VERSION),
+        ": update the driver to 580 or later, or on a data center GPU install the forward-compatibility package "
+        "cuda-compat-",
+        CUDART_VERSION / 1000, "-", CUDART_VERSION % 1000 / 10, " and put its folder first in LD_LIBRARY_PATH", kElse));
   }
   if (error == cudaErrorInsufficientDriver || error == cudaErrorNoDevice) {
     return absl::FailedPreconditionError(
@@ -96,16 +101,34 @@ Products::Options ProductOptions(const cudaDeviceProp& properties, const Backend
           .device = absl::StrCat(properties.name, " driver ", Version(driver))};
 }
 
+void LogSwitches(const CudaSwitches& switches) {
+  const auto on = [](bool value) { return value ? "on" : "off"; };
+  Log(Severity::kWarning, "cuda_switches",
+      {{"graphs", on(switches.graphs)},
+       {"early_launch", on(switches.early_launch)},
+       {"branch", on(switches.branch)},
+       {"cudnn", on(switches.cudnn)},
+       {"tuning", on(switches.tuning)},
+       {"synchronize", on(switches.synchronize)}});
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Backend>> OpenCudaBackend(const BackendOptions& options) {
+  KINORA_ASSIGN_OR_RETURN(const CudaSwitches switches, CudaSwitchesFromEnvironment());
+  if (switches != CudaSwitches{}) LogSwitches(switches);
+  kernels::early_launch_allowed = switches.early_launch;
   KINORA_ASSIGN_OR_RETURN(const cudaDeviceProp properties, UsableDevice());
   size_t free_bytes = 0, total = 0;
   KINORA_RETURN_IF_ERROR(CudaStatus(cudaMemGetInfo(&free_bytes, &total), "device: cuda"));
   KINORA_ASSIGN_OR_RETURN(BackendTraits traits, CudaTraits(options));
   auto threads = std::make_unique<ThreadPool>(options.threads);
-  KINORA_ASSIGN_OR_RETURN(std::unique_ptr<CudaOps> ops, CudaOps::Create(*threads, ProductOptions(properties, options)));
-  KINORA_ASSIGN_OR_RETURN(std::unique_ptr<CudaOps> branch, ops->Branch());
+  KINORA_ASSIGN_OR_RETURN(std::unique_ptr<CudaOps> ops,
+                          CudaOps::Create(*threads, ProductOptions(properties, options), switches));
+  std::unique_ptr<CudaOps> branch;
+  if (switches.branch) {
+    KINORA_ASSIGN_OR_RETURN(branch, ops->Branch());
+  }
   return std::make_unique<CudaBackend>(std::move(traits),
                                        MemoryLimit{static_cast<int64_t>(free_bytes), "the device's free memory"},
                                        std::move(threads), std::move(ops), std::move(branch));

@@ -3,9 +3,14 @@
 // copied with their padding into the scratch memory. All other convolutions, and all of float32, gather the pixels
 // under the taps as rows of a product.
 #include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
+#include "engine/ops/cuda/conv_runs.h"
 #include "engine/ops/cuda/cuda_ops.h"
 #include "engine/ops/cuda/cuda_views.h"
 #include "engine/ops/cuda/cuda_weight.h"
@@ -23,9 +28,6 @@ int64_t RoundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 bool IsTrivial(const ConvAxis& axis) {
   return axis.kernel == 1 && axis.stride == 1 && axis.before == 0 && axis.after == 0;
 }
-
-// Returns the distance from the first to the last frame that one output reads.
-int64_t Span(const ConvAxis& axis) { return int64_t{axis.dilation} * (axis.kernel - 1); }
 
 bool PadsOtherwise(const ConvAxis& axis) {
   return axis.padding != Padding::kZeros && (axis.before > 0 || axis.after > 0);
@@ -65,53 +67,10 @@ bool Aligned(const Tensor& t) {
   return reinterpret_cast<uintptr_t>(t.raw()) % 16 == 0 && t.row_stride() % kVector == 0;
 }
 
-bool SuitsCudnn(const Tensor& x, const Weight& w, const ConvOptions& options, const Tensor& out) {
+// Whether cuDNN should compute it: bf16, and channels that suit tensor cores.
+bool IsForCudnn(const Tensor& x, const Weight& w, const ConvOptions& options) {
   if (options.activation == Activation::kGeluTanh) return false;
-  return x.dtype() == DType::kBF16 && w.dtype() == DType::kBF16 && w.in() % kVector == 0 && w.out() % kVector == 0 &&
-         Aligned(x) && Aligned(out);
-}
-
-// Frames [begin, end) of the result, computed from frames [from, from + frames) of x, which may begin before x and end
-// after it. copied: the frames are copied with their padding; otherwise they are read from x, without padding in time.
-struct FrameRun {
-  int64_t begin, end;
-  int64_t from, frames;
-  bool copied;
-};
-using FrameRuns = absl::InlinedVector<FrameRun, 8>;
-
-// Adds [begin, end) in equal runs of at most `most` results.
-void AddCopied(int64_t begin, int64_t end, int64_t most, const ConvAxis& time, FrameRuns& runs) {
-  if (begin >= end) return;
-  const int64_t count = (end - begin + most - 1) / most, size = (end - begin + count - 1) / count;
-  for (int64_t at = begin; at < end; at += size) {
-    const int64_t to = std::min(end, at + size);
-    runs.push_back({at, to, at * time.stride - time.before, (to - at - 1) * time.stride + Span(time) + 1, true});
-  }
-}
-
-// Divides the frames of a convolution whose padding in time or space is not zeros into runs. Frames that touch no such
-// padding are read in place. Returns no runs if not even one frame fits the scratch memory.
-FrameRuns RunsOf(const ConvAxis& time, int64_t frames, int64_t outputs, bool space, int64_t frame_bytes) {
-  FrameRuns runs;
-  const int64_t fit = (kScratchBytes - kScratchPadding) / frame_bytes - Span(time) - 1;
-  if (fit < 0) return runs;
-  const int64_t most = fit / time.stride + 1;
-  if (space) {
-    AddCopied(0, outputs, most, time, runs);
-    return runs;
-  }
-  // front: the first result that reads no frame before x; back: the first one after it that reads a frame past x.
-  const int64_t front = std::min<int64_t>(outputs, (time.before + time.stride - 1) / time.stride);
-  const int64_t last = frames - 1 - Span(time) + time.before;
-  const int64_t back = std::clamp<int64_t>(last < 0 ? 0 : last / time.stride + 1, front, outputs);
-  AddCopied(0, front, most, time, runs);
-  if (front < back) {
-    runs.push_back(
-        {front, back, front * time.stride - time.before, (back - front - 1) * time.stride + Span(time) + 1, false});
-  }
-  AddCopied(back, outputs, most, time, runs);
-  return runs;
+  return x.dtype() == DType::kBF16 && w.dtype() == DType::kBF16 && w.in() % kVector == 0 && w.out() % kVector == 0;
 }
 
 }  // namespace
@@ -130,23 +89,29 @@ class CudaOps::CudnnConv {
       height_ = padded(height_, options.height);
       width_ = padded(width_, options.width);
     }
-    if (!space_ && !PadsOtherwise(options.time)) {
-      runs_ = {{0, out.dim(0), 0, x.dim(0), false}};
-      keep_time_ = true;
-    } else {
-      runs_ = RunsOf(options.time, x.dim(0), out.dim(0), space_, height_ * width_ * x.width() * DTypeSize(x.dtype()));
-    }
+    const CopiedFrames copied = space_                        ? CopiedFrames::kAll
+                                : PadsOtherwise(options.time) ? CopiedFrames::kAtTheEnds
+                                                              : CopiedFrames::kNone;
+    const int64_t pixels = height_ * width_, out_pixels = out.dim(1) * out.dim(2);
+    runs_ = RunsOf(options.time, x.dim(0), out.dim(0), copied,
+                   {.x = kMostConvElements / (pixels * x.row_stride()),
+                    .out = kMostConvElements / (out_pixels * out.row_stride()),
+                    .copied = (kScratchBytes - kScratchPadding) / (pixels * x.width() * DTypeSize(x.dtype()))});
   }
 
-  // Returns false if cuDNN has no engine for it, or no frame fits the scratch memory.
-  absl::StatusOr<bool> Plan(CudnnPlans& plans) {
+  // Returns why cuDNN cannot compute it, or nothing if it can.
+  absl::StatusOr<std::optional<Fallback>> Plan(CudnnPlans& plans) {
+    if (!Aligned(x_) || !Aligned(out_)) return FallbackOf(Fallback::Reason::kAlignment, "");
+    if (runs_.empty()) return FallbackOf(Fallback::Reason::kSize, "");
     for (const FrameRun& run : runs_) {
       const absl::StatusOr<const CudnnPlan*> plan = plans.For(ShapeOf(run));
-      if (absl::IsUnimplemented(plan.status())) return false;
+      if (absl::IsUnimplemented(plan.status())) {
+        return FallbackOf(Fallback::Reason::kRefused, std::string(plan.status().message()));
+      }
       KINORA_RETURN_IF_ERROR(plan.status());
       plans_.push_back(*plan);
     }
-    return !runs_.empty();
+    return std::nullopt;
   }
 
   absl::Status Run(const Buffer& scratch_memory, void* workspace, cudaStream_t stream) const {
@@ -158,16 +123,25 @@ class CudaOps::CudnnConv {
       if (run.copied) {
         x = scratch.Take(x_.dtype(), {run.frames, height_, width_, x_.width()});
         KINORA_RETURN_IF_ERROR(CudaStatus(CopyPadded(run, x, stream), "frames with their padding"));
-      } else if (!keep_time_) {
+      } else {
         x = x_.Rows(run.from, run.from + run.frames);
       }
-      void* const operands[] = {x.raw(), stored.matrix.data(), out_.Rows(run.begin, run.end).raw(), stored.bias.data()};
+      void* const operands[] = {x.raw(), stored.matrix.data(), out_.Rows(run.begin, run.end).raw(),
+                                const_cast<void*>(stored.BiasFor(out_.dtype()))};
       KINORA_RETURN_IF_ERROR(plans_[i]->Run(absl::MakeConstSpan(operands, w_.has_bias() ? 4 : 3), workspace, stream));
     }
     return absl::OkStatus();
   }
 
  private:
+  Fallback FallbackOf(Fallback::Reason reason, std::string why) const {
+    return {.op = Fallback::Op::kConvolution,
+            .reason = reason,
+            .shape = absl::StrCat(x_.shape().ToString(), " to ", out_.shape().ToString(), ", ", w_.taps(), " taps"),
+            .values = out_.rows() * w_.taps() * w_.in(),
+            .why = std::move(why)};
+  }
+
   CudnnConvolution ShapeOf(const FrameRun& run) const {
     CudnnConvolution shape{.dtype = x_.dtype(),
                            .out_dtype = out_.dtype(),
@@ -186,7 +160,8 @@ class CudaOps::CudnnConv {
                            .activation = options_.activation,
                            .accumulate = options_.accumulate == Accumulate::kAdd};
     const auto unpad = [](ConvAxis& axis) { axis.before = axis.after = 0; };
-    if (!keep_time_) unpad(shape.time);
+    shape.time.before = run.before;
+    shape.time.after = run.after;
     if (space_) {
       unpad(shape.height);
       unpad(shape.width);
@@ -215,7 +190,6 @@ class CudaOps::CudnnConv {
   const ConvOptions& options_;
   const Tensor& out_;
   const bool space_;                                // padding of height and width is copied
-  bool keep_time_ = false;                          // cuDNN pads time
   int64_t height_ = x_.dim(1), width_ = x_.dim(2);  // as cuDNN sees them
   FrameRuns runs_;
   absl::InlinedVector<const CudnnPlan*, 8> plans_;
@@ -231,10 +205,11 @@ absl::Status CudaOps::RunConv(const Tensor& x, const Weight& w, const ConvOption
   if (IsTrivial(options.time) && IsTrivial(options.height) && IsTrivial(options.width)) {
     return RunMatmul(x.As2D(), w, {.activation = options.activation, .accumulate = options.accumulate}, out.As2D());
   }
-  if (SuitsCudnn(x, w, options, out)) {
+  if (IsForCudnn(x, w, options)) {
     CudnnConv conv(x, w, options, out);
-    KINORA_ASSIGN_OR_RETURN(const bool planned, conv.Plan(*cudnn_));
-    if (planned) return conv.Run(scratch_, product_workspace_.data(), stream_->handle());
+    KINORA_ASSIGN_OR_RETURN(const std::optional<Fallback> fallback, conv.Plan(*cudnn_));
+    if (!fallback.has_value()) return conv.Run(scratch_, product_workspace_.data(), stream_->handle());
+    KINORA_RETURN_IF_ERROR(fallbacks_->Take(*fallback));
   }
   return ConvByProducts(x, w, options, out);
 }

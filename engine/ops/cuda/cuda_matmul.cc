@@ -37,10 +37,7 @@ Product ProductOf(const Tensor& x, const Weight& w, const Tensor& out) {
           .d = {.data = out.raw(), .dtype = out.dtype(), .stride = out.row_stride()}};
 }
 
-const void* BiasFor(const Weight& w, DType out) {
-  const CudaWeight& stored = CudaWeight::Of(w);
-  return w.has_bias() ? (out == DType::kF32 ? stored.bias : stored.bias_bf16).data() : nullptr;
-}
+const void* BiasFor(const Weight& w, DType out) { return CudaWeight::Of(w).BiasFor(out); }
 
 // Returns the product with bias, activation and sum in the library's epilogue.
 Product Fused(const Tensor& x, const Weight& w, const MatmulOptions& options, const Tensor& out) {

@@ -11,6 +11,8 @@
 #include "engine/ops/cuda/cuda_memory.h"
 #include "engine/ops/cuda/cuda_stream.h"
 #include "engine/ops/cuda/cudnn.h"
+#include "engine/ops/cuda/fallbacks.h"
+#include "engine/ops/cuda_switches.h"
 #include "engine/ops/ops.h"
 #include "engine/ops/thread_pool.h"
 #include "kernels/sampling.h"
@@ -22,7 +24,9 @@ class CudaOps : public Ops {
   // Creates ops on the current device. `pool` reads weights and must outlive the ops. Fails with ResourceExhausted if
   // there is no room for the workspaces, or with FailedPrecondition if a library is missing or too old; the message
   // names it and says what to do.
-  static absl::StatusOr<std::unique_ptr<CudaOps>> Create(ThreadPool& pool, const Products::Options& products);
+  // Switches that are off: cudnn, tuning, graphs, and synchronize apply to these ops and their branches.
+  static absl::StatusOr<std::unique_ptr<CudaOps>> Create(ThreadPool& pool, Products::Options products,
+                                                         const CudaSwitches& switches);
 
   // Returns ops with their own stream and workspaces that share plans and measurements with these.
   absl::StatusOr<std::unique_ptr<CudaOps>> Branch() const;
@@ -96,7 +100,7 @@ class CudaOps : public Ops {
   };
 
   CudaOps(std::unique_ptr<CudaStream> stream, ThreadPool& pool) : stream_(std::move(stream)), pool_(pool) {}
-  static absl::StatusOr<std::unique_ptr<CudaOps>> WithWorkspaces(ThreadPool& pool);
+  static absl::StatusOr<std::unique_ptr<CudaOps>> WithWorkspaces(ThreadPool& pool, const CudaSwitches& switches);
   // Whether x · wᵀ + bias is one call of the library that needs no scratch memory.
   bool IsOneProduct(const Tensor& x, const Weight& w, const Tensor& out) const;
   absl::Status RunProduct(const Product& product) {
@@ -127,8 +131,7 @@ class CudaOps : public Ops {
   absl::Status LayOut(const WeightRows& rows, int64_t begin, int64_t end, absl::Span<WeightStorage* const> storage,
                       DType dtype, int thread);
 
-  // Enqueues attention by cuDNN. Returns false, and enqueues nothing, if cuDNN has no engine for it or a plan does not
-  // pay.
+  // Enqueues attention by cuDNN, or fails the stream. Returns false, and does neither, if products must compute it.
   bool AttendByCudnn(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
                      const Tensor& out);
   void AttendByProducts(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,
@@ -140,9 +143,11 @@ class CudaOps : public Ops {
 
   const std::unique_ptr<CudaStream> stream_;
   ThreadPool& pool_;
+  CudaSwitches switches_;
   int device_ = 0;
   Buffer product_workspace_, scratch_;
   std::shared_ptr<CudnnPlans> cudnn_;
+  std::shared_ptr<Fallbacks> fallbacks_;
   std::shared_ptr<Products> products_;
   std::vector<std::unique_ptr<Staging>> staging_;
 };

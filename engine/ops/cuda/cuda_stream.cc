@@ -100,6 +100,10 @@ void CudaStream::Note(const char* op, const Tensor& x, const absl::Status& statu
   Fail(absl::Status(status.code(), absl::StrCat(op, of, ": ", std::string(status.message()))));
 }
 
+void CudaStream::NoteWork(const char* op, const Tensor& x) {
+  if (failure_.ok()) Note(op, x, cudaStreamSynchronize(stream_));
+}
+
 void CudaStream::Copy(const Tensor& from, Tensor to) {
   KINORA_CHECK(from.elements() == to.elements()) << from.shape().ToString() << " to " << to.shape().ToString();
   if (from.elements() == 0) return;
@@ -150,6 +154,14 @@ cudaError_t CudaStream::CopyStaged(const char* host, char* device, int64_t bytes
   return cudaSuccess;
 }
 
+void CudaStream::CopyFromPinned(const void* host, Tensor to) {
+  KINORA_CHECK(to.contiguous()) << to.shape().ToString();
+  if (capturing_) Fail(absl::FailedPreconditionError("host memory read inside a capture"));
+  Enqueue("CopyFromPinned", to, [&](cudaStream_t stream) {
+    return cudaMemcpyAsync(to.raw(), host, to.bytes(), cudaMemcpyHostToDevice, stream);
+  });
+}
+
 void CudaStream::CopyToHost(const Tensor& from, void* host) {
   KINORA_CHECK(from.contiguous()) << from.shape().ToString();
   if (capturing_) Fail(absl::FailedPreconditionError("host memory written inside a capture"));
@@ -169,7 +181,7 @@ absl::StatusOr<std::unique_ptr<Graph>> CudaStream::Capture(std::function<void()>
     Fail(absl::FailedPreconditionError("a capture is already in progress on this stream"));
     return failure_;
   }
-  if (!failure_.ok()) return std::exchange(failure_, absl::OkStatus());  // from earlier work
+  if (!failure_.ok()) return failure_;  // from earlier work
   KINORA_RETURN_IF_ERROR(
       CudaStatus(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "the begin of a capture"));
   capturing_ = true;
@@ -182,9 +194,13 @@ absl::StatusOr<std::unique_ptr<Graph>> CudaStream::Capture(std::function<void()>
   absl::Status status = std::exchange(failure_, absl::OkStatus());
   if (status.ok()) status = CudaStatus(ended, "the end of a capture");
   if (status.ok()) status = CudaStatus(cudaGraphInstantiate(&executable, graph, 0), "a captured graph");
+  // The first launch would do this, and could then fail for lack of memory.
+  if (status.ok()) status = CudaStatus(cudaGraphUpload(executable, stream_), "a captured graph");
   if (graph != nullptr) cudaGraphDestroy(graph);
-  KINORA_RETURN_IF_ERROR(std::move(status));
-  return std::make_unique<CudaGraph>(*this, executable, std::move(at_each_run));
+  if (status.ok()) return std::make_unique<CudaGraph>(*this, executable, std::move(at_each_run));
+  if (executable != nullptr) cudaGraphExecDestroy(executable);
+  cudaGetLastError();  // clears an error that ends only the capture
+  return status;
 }
 
 absl::Status CudaStream::Synchronize() {

@@ -52,8 +52,15 @@ class CudaStream : public Stream {
   // failure contains `op` and the shape of `x`.
   template <typename F>
   void Enqueue(const char* op, const Tensor& x, F&& enqueue) {
-    if (failure_.ok()) Note(op, x, enqueue(stream_));
+    if (!failure_.ok()) return;
+    Note(op, x, enqueue(stream_));
+    if (synchronizes_ && !capturing_) NoteWork(op, x);
   }
+
+  // SetCaptures(false) makes can_capture() false. SetSynchronizes(true) waits behind each op, so that a failure of its
+  // work names the op and its shape, too.
+  void SetCaptures(bool captures) { can_capture_ = captures; }
+  void SetSynchronizes(bool synchronizes) { synchronizes_ = synchronizes; }
 
   // Makes replays and waits on this stream fail with the status of `interruption` once it is set. `interruption` is
   // ignored once it no longer exists.
@@ -72,10 +79,13 @@ class CudaStream : public Stream {
 
   void Copy(const Tensor& from, Tensor to) override;
   void CopyFromHost(const void* host, Tensor to) override;
+  void CopyFromPinned(const void* host, Tensor to) override;
   void CopyToHost(const Tensor& from, void* host) override;
   Tensor HostSide(const Tensor& device, ArenaScope& host) const override;
   absl::StatusOr<std::unique_ptr<Graph>> Capture(std::function<void()> body) override;
   bool capturing() const override { return capturing_; }
+  bool can_capture() const override { return can_capture_; }
+  bool failed() const override { return !failure_.ok(); }
   absl::Status Synchronize() override;
   bool asynchronous() const override { return true; }
   int64_t Mark() override;
@@ -101,6 +111,7 @@ class CudaStream : public Stream {
   CudaStream() = default;
   void Note(const char* op, const Tensor& x, cudaError_t error);
   void Note(const char* op, const Tensor& x, const absl::Status& status);
+  void NoteWork(const char* op, const Tensor& x);  // waits for it
   // Makes work enqueued here from now on run after all work enqueued on `other`.
   cudaError_t ComeAfter(const CudaStream& other);
   void FailIfInterrupted();
@@ -116,6 +127,7 @@ class CudaStream : public Stream {
   std::array<bool, kMarks> resumes_{};        // as passed to BeginTurn; false once counted
   double idle_seconds_ = 0;
   std::array<cudaEvent_t, 1> passed_{};  // recorded here for another stream's ComeAfter
+  bool can_capture_ = true, synchronizes_ = false;
   bool capturing_ = false;
   std::vector<std::function<void()>> at_each_run_;  // of the current capture
   std::vector<std::weak_ptr<const Interruption>> interruptions_;

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -39,11 +40,11 @@ struct CudnnAttention {
   friend auto operator<=>(const CudnnAttention&, const CudnnAttention&) = default;  // NOLINT: a 0, no pointer
 };
 
-// out (= or +=) activation(conv(x, filter) + bias), x and filter of one type, sums in float32. Operands: x,
-// filter, out, and bias if there is one.
+// out (= or +=) activation(conv(x, filter) + bias), x and filter of one type, sums in float32. If out is bf16 and there
+// is no activation, the previous out is added before the bias. Operands: x, filter, out, and bias if there is one.
 //   x, out: [frames, height, width, channels], positions `x_stride`, `out_stride` elements apart
 //   filter: [out_channels, time.kernel, height.kernel, width.kernel, in_channels], the output channels `filter_stride`
-//   elements apart (CudaWeight::stride); bias: [out_channels] f32
+//   elements apart (CudaWeight::stride); bias: [out_channels] of out_dtype
 struct CudnnConvolution {
   DType dtype = DType::kBF16;                 // of x and filter; or kF32
   DType out_dtype = DType::kBF16;             // or kF32
@@ -63,6 +64,8 @@ class CudnnPlan {
   virtual ~CudnnPlan() = default;
   // At most kProductWorkspaceBytes.
   virtual int64_t workspace_bytes() const = 0;
+  // The library's name for the chosen engine and its settings, for reports: "eng9_k24=7".
+  virtual std::string engine() const = 0;
   // Enqueues the plan, also in a capture. Operands are device addresses in the order that the shape lists; they and the
   // workspace are aligned to 16 bytes. Does not allocate or wait.
   virtual absl::Status Run(absl::Span<void* const> operands, void* workspace, cudaStream_t stream) const = 0;

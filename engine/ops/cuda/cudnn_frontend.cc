@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
-#include "engine/ops/cuda/cuda_memory.h"
-#include "engine/ops/cuda/cuda_status.h"
+#include "engine/ops/cuda_traits.h"
 
 namespace kinora {
 
@@ -54,7 +54,8 @@ namespace {
 
 namespace fe = cudnn_frontend;
 
-constexpr size_t kLeastVersion = 90800;  // needed for plans for devices that are only described
+// Its forward attention needs no lengths for any number of queries, so no plan has memory of its own.
+static_assert(CUDNN_FRONTEND_VERSION >= 11500, "cudnn-frontend 1.15 or later is needed");
 
 // Converts the front end's errors: Unimplemented for an unsupported shape, otherwise Internal.
 absl::Status ToStatus(fe::error_t error, const char* what) {
@@ -87,29 +88,23 @@ class OutsideOfCaptures {
 using TensorPtr = std::shared_ptr<fe::graph::Tensor_attributes>;
 using Dims = std::vector<int64_t>;
 
-// Operands are numbered in the shape's order; a plan's own operands start at this number.
-constexpr int64_t kFirstOwn = 16;
-// The previous contents of a convolution's result (operand 2, the same memory), if it adds to them.
+// Operands are numbered in the shape's order. This is the number of the previous contents of a convolution's result
+// (operand 2, the same memory), if it adds to them.
 constexpr int64_t kBefore = 15;
 
 class FrontendPlan : public CudnnPlan {
  public:
-  FrontendPlan(cudnnHandle_t handle, std::shared_ptr<fe::graph::Graph> graph, int64_t workspace_bytes, Buffer own,
-               std::vector<int64_t> own_offsets, bool adds)
-      : handle_(handle),
-        graph_(std::move(graph)),
-        workspace_bytes_(workspace_bytes),
-        own_(std::move(own)),
-        own_offsets_(std::move(own_offsets)),
-        adds_(adds) {}
+  FrontendPlan(cudnnHandle_t handle, std::shared_ptr<fe::graph::Graph> graph, int64_t workspace_bytes, bool adds)
+      : handle_(handle), graph_(std::move(graph)), workspace_bytes_(workspace_bytes), adds_(adds) {}
 
   int64_t workspace_bytes() const override { return workspace_bytes_; }
+  std::string engine() const override {
+    std::string name;
+    return graph_->get_plan_name(name).is_good() ? name : "";
+  }
   absl::Status Run(absl::Span<void* const> operands, void* workspace, cudaStream_t stream) const override {
     std::unordered_map<int64_t, void*> pointers;
     for (size_t i = 0; i < operands.size(); ++i) pointers[static_cast<int64_t>(i)] = operands[i];
-    for (size_t i = 0; i < own_offsets_.size(); ++i) {
-      pointers[kFirstOwn + static_cast<int64_t>(i)] = static_cast<char*>(own_.data()) + own_offsets_[i];
-    }
     if (adds_) pointers[kBefore] = operands[2];
     try {
       if (fe::detail::set_stream(handle_, stream) != CUDNN_STATUS_SUCCESS) {
@@ -125,8 +120,6 @@ class FrontendPlan : public CudnnPlan {
   const cudnnHandle_t handle_;
   const std::shared_ptr<fe::graph::Graph> graph_;
   const int64_t workspace_bytes_;
-  const Buffer own_;
-  const std::vector<int64_t> own_offsets_;
   const bool adds_;  // to operand 2
 };
 
@@ -138,19 +131,6 @@ TensorPtr Heads(fe::graph::Graph& graph, const char* name, int64_t uid, const Di
                           .set_stride({s.batch, s.head, s.row, 1})
                           .set_data_type(fe::DataType_t::BFLOAT16));
 }
-
-TensorPtr Lengths(fe::graph::Graph& graph, const char* name, int64_t uid, int64_t batch) {
-  return graph.tensor(fe::graph::Tensor_attributes()
-                          .set_name(name)
-                          .set_uid(uid)
-                          .set_dim({batch, 1, 1, 1})
-                          .set_stride({1, 1, 1, 1})
-                          .set_data_type(fe::DataType_t::INT32));
-}
-
-// Whether a plan must pass the numbers of queries and keys itself. If queries are not a multiple of 128, the front end
-// would otherwise copy them from host memory that no longer exists when a captured graph runs.
-bool NeedsLengths(const CudnnAttention& a) { return a.queries % 128 != 0; }
 
 void AddAttention(const CudnnAttention& a, fe::graph::Graph& graph) {
   const TensorPtr q = Heads(graph, "q", 0, {a.batch, a.heads, a.queries, a.head_width}, a.q);
@@ -170,11 +150,6 @@ void AddAttention(const CudnnAttention& a, fe::graph::Graph& graph) {
                          .set_dim({1, 1, a.queries, a.keys})
                          .set_stride({a.queries * a.bias_stride, a.queries * a.bias_stride, a.bias_stride, 1})
                          .set_data_type(fe::DataType_t::FLOAT)));
-  }
-  if (NeedsLengths(a)) {
-    attributes.set_padding_mask(true)
-        .set_seq_len_q(Lengths(graph, "queries", kFirstOwn, a.batch))
-        .set_seq_len_kv(Lengths(graph, "keys", kFirstOwn + 1, a.batch));
   }
   graph.sdpa(q, k, v, attributes)[0]
       ->set_output(true)
@@ -208,9 +183,16 @@ TensorPtr Filter(fe::graph::Graph& graph, const CudnnConvolution& c) {
                           .set_data_type(fe::DataType_t::BFLOAT16));
 }
 
-// Adds bias, activation and sum after a convolution.
+// Adds the previous result, bias and activation after a convolution. cuDNN has Hopper kernels only for a sum before a
+// bias of the result's type; for any other order or type, it compiles an Ampere kernel. It has no Hopper kernel for an
+// activation or a float32 result.
 TensorPtr Finished(fe::graph::Graph& graph, const CudnnConvolution& c, TensorPtr y, const Dims& out) {
   const auto sum = fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::ADD);
+  const auto add_before = [&] {
+    y = graph.pointwise(y, Pixels(graph, "before", kBefore, out, c.out_stride, c.out_dtype), sum);
+  };
+  const bool activates = c.activation == Activation::kSilu, fused = !activates && c.out_dtype == DType::kBF16;
+  if (c.accumulate && fused) add_before();
   if (c.bias) {
     const int64_t n = c.out_channels;
     y = graph.pointwise(y,
@@ -219,18 +201,17 @@ TensorPtr Finished(fe::graph::Graph& graph, const CudnnConvolution& c, TensorPtr
                                          .set_uid(3)
                                          .set_dim({1, n, 1, 1, 1})
                                          .set_stride({n, 1, n, n, n})
-                                         .set_data_type(fe::DataType_t::FLOAT)),
+                                         .set_data_type(TypeOf(c.out_dtype))),
                         sum);
   }
-  if (c.activation == Activation::kSilu) {
-    y = graph.pointwise(y, fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::SWISH_FWD));
-  }
-  if (c.out_dtype == DType::kF32 && c.activation == Activation::kNone && !c.accumulate) {
+  if (activates) y = graph.pointwise(y, fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::SWISH_FWD));
+  if (c.accumulate && !fused) add_before();
+  if (c.out_dtype == DType::kF32 && !activates && !c.accumulate) {
     // The library rejects float32 as the result of a convolution or of its bias, but not after another pointwise
     // operation.
     y = graph.pointwise(y, fe::graph::Pointwise_attributes().set_mode(fe::PointwiseMode_t::IDENTITY));
   }
-  return c.accumulate ? graph.pointwise(y, Pixels(graph, "before", kBefore, out, c.out_stride, c.out_dtype), sum) : y;
+  return y;
 }
 
 // Channels are second in the library's order of extents, whatever their position in memory.
@@ -266,37 +247,19 @@ class FrontendCudnn : public Cudnn {
 
   absl::StatusOr<std::unique_ptr<CudnnPlan>> Build(const CudnnAttention& shape) override {
     const OutsideOfCaptures outside;
-    Buffer lengths;
-    std::vector<int64_t> offsets;
-    if (NeedsLengths(shape) && handle_ != nullptr) {
-      KINORA_ASSIGN_OR_RETURN(lengths, UploadLengths(shape));
-      offsets = {0, shape.batch * static_cast<int64_t>(sizeof(int32_t))};
-    }
-    return BuildGraph([&](fe::graph::Graph& graph) { AddAttention(shape, graph); }, std::move(lengths),
-                      std::move(offsets), /*adds=*/false);
+    return BuildGraph([&](fe::graph::Graph& graph) { AddAttention(shape, graph); }, /*adds=*/false);
   }
 
   absl::StatusOr<std::unique_ptr<CudnnPlan>> Build(const CudnnConvolution& shape) override {
     const OutsideOfCaptures outside;
     if (shape.dtype != DType::kBF16)
       return absl::UnimplementedError("cuDNN: convolutions of float32 are not given to it");
-    return BuildGraph([&](fe::graph::Graph& graph) { AddConvolution(shape, graph); }, Buffer(), {}, shape.accumulate);
+    return BuildGraph([&](fe::graph::Graph& graph) { AddConvolution(shape, graph); }, shape.accumulate);
   }
 
  private:
-  static absl::StatusOr<Buffer> UploadLengths(const CudnnAttention& shape) {
-    std::vector<int32_t> lengths(shape.batch, static_cast<int32_t>(shape.queries));
-    lengths.resize(2 * shape.batch, static_cast<int32_t>(shape.keys));
-    const auto bytes = static_cast<int64_t>(lengths.size() * sizeof(int32_t));
-    KINORA_ASSIGN_OR_RETURN(Buffer buffer, AllocateOnDevice(bytes, "the lengths of an attention plan"));
-    KINORA_RETURN_IF_ERROR(CudaStatus(cudaMemcpy(buffer.data(), lengths.data(), bytes, cudaMemcpyHostToDevice),
-                                      "the lengths of an attention plan"));
-    return buffer;
-  }
-
   template <typename AddNodes>
-  absl::StatusOr<std::unique_ptr<CudnnPlan>> BuildGraph(const AddNodes& add_nodes, Buffer own,
-                                                        std::vector<int64_t> own_offsets, bool adds) const {
+  absl::StatusOr<std::unique_ptr<CudnnPlan>> BuildGraph(const AddNodes& add_nodes, bool adds) const {
     auto graph = std::make_shared<fe::graph::Graph>();
     graph->set_intermediate_data_type(fe::DataType_t::FLOAT).set_compute_data_type(fe::DataType_t::FLOAT);
     if (described_ != nullptr) graph->set_device_properties(described_);
@@ -318,32 +281,53 @@ class FrontendCudnn : public Cudnn {
     if (workspace_bytes > kProductWorkspaceBytes) {
       return absl::UnimplementedError(absl::StrCat("cuDNN: a plan that needs ", workspace_bytes, " bytes"));
     }
-    return std::make_unique<FrontendPlan>(handle_, std::move(graph), workspace_bytes, std::move(own),
-                                          std::move(own_offsets), adds);
+    return std::make_unique<FrontendPlan>(handle_, std::move(graph), workspace_bytes, adds);
   }
 
   const cudnnHandle_t handle_;  // null: the device is only described
   const std::shared_ptr<const fe::DeviceProperties> described_;
 };
 
-constexpr char kWhatToDo[] = ": install nvidia-cudnn-cu13 9.8 or later and let LD_LIBRARY_PATH find it, or use the cpu";
+constexpr char kWhatToDo[] =
+    ": install the wheel nvidia-cudnn-cu13>=9.15 and add its folder to LD_LIBRARY_PATH, or use the cpu";
 
 absl::Status Load(const std::string& library) {
   if (fe::cudnn_dlhandle == nullptr) fe::cudnn_dlhandle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (fe::cudnn_dlhandle == nullptr) {
     return absl::FailedPreconditionError(absl::StrCat("device: cuda: ", dlerror(), kWhatToDo));
   }
-  if (const size_t version = fe::detail::get_backend_version(); version < kLeastVersion) {
+  if (const size_t version = fe::detail::get_backend_version(); version < kLeastCudnnVersion) {
     return absl::FailedPreconditionError(
-        absl::StrCat("device: cuda: ", library, " is cuDNN ", version / 10000, ".", version / 100 % 100, kWhatToDo));
+        absl::StrCat("device: cuda: ", library, " is cuDNN ", version / 10000, ".", version / 100 % 100,
+                     ", and versions before 9.15 compute wrong bf16 convolutions of large videos", kWhatToDo));
   }
   return absl::OkStatus();
+}
+
+// Logs if cuDNN cannot open NVRTC, which it searches where dlopen does and beside its own folder.
+void LookForNvrtc(const std::string& nvrtc) {
+  Dl_info cudnn{};
+  const void* const function = dlsym(fe::cudnn_dlhandle, "cudnnGetVersion");
+  const bool known = function != nullptr && dladdr(function, &cudnn) != 0 && cudnn.dli_fname != nullptr;
+  const std::string file = known ? cudnn.dli_fname : "", folder = file.substr(0, file.rfind('/') + 1);
+  std::string why;
+  for (const char* place : {"", "./", "../../cuda_nvrtc/lib/", "../../cu13/lib/"}) {
+    // It stays open: cuDNN opens it again.
+    const std::string path = absl::StrCat(*place == '\0' ? "" : folder, place, nvrtc);
+    if (dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL) != nullptr) return;
+    if (why.empty()) why = dlerror();
+  }
+  Log(Severity::kWarning, "nvrtc_missing",
+      {{"error", why},
+       {"effect", "cuDNN cannot compile its attention: short sequences take slower products, long ones fail"},
+       {"remedy", "install the wheel nvidia-cuda-nvrtc for CUDA 13 and add its folder to LD_LIBRARY_PATH"}});
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Cudnn>> OpenCudnnFrontend(const CudnnFrontendOptions& options) {
   KINORA_RETURN_IF_ERROR(Load(options.library));
+  LookForNvrtc(options.nvrtc);
   if (!options.device_json.empty()) {
     auto described = std::make_shared<fe::DeviceProperties>();
     KINORA_RETURN_IF_ERROR(

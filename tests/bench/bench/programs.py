@@ -33,6 +33,12 @@ def request(size: str) -> dict:
     return REQUEST | {"width": width, "height": height, "num_frames": frames}
 
 
+def with_default_blocks(request: dict) -> dict:
+    """Returns the request with STG in the model's default block, which is not the first one."""
+    guidance = ("video_guidance", "audio_guidance")
+    return request | {of: {k: v for k, v in request[of].items() if k != "stg_blocks"} for of in guidance}
+
+
 def cases(size: str) -> list[tuple[str, str, tuple[int, ...]]]:
     """Returns (name, part, shape) tuples; shape is frames, height and width of a latent, or Gemma's prompts and
     tokens."""

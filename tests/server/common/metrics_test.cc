@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/synchronization/notification.h"
+#include "engine/base/fallbacks.h"
 #include "engine/base/file_descriptor.h"
 #include "engine/base/version.h"
 #include "server/common/build_version.h"
@@ -58,6 +59,16 @@ TEST(Metrics, SayWhatTheProcessUses) {
   EXPECT_GE(Value(after, "process_cpu_seconds_total"), 0.03);
   EXPECT_LT(Value(after, "process_cpu_seconds_total"), 600);
   EXPECT_EQ(Value(after, "kinora_log_dropped_lines_total"), 0);
+}
+
+TEST(Metrics, CountFallbacksInAProcessWithACudaBackendOnly) {
+  const MetricsPage page;
+  const std::string series = "kinora_cuda_fallbacks_total{op=\"attention\",reason=\"refused\"}";
+  EXPECT_EQ(page.Text().find("kinora_cuda_fallbacks_total"), std::string::npos);
+  CountFallback("attention", "refused", 0);
+  EXPECT_EQ(Value(page.Text(), series), 0);
+  CountFallback("attention", "refused", 2);
+  EXPECT_EQ(Value(page.Text(), series), 2);
 }
 
 TEST(Metrics, SayWhatTheProgramWasBuiltFrom) {

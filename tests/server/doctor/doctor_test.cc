@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "server/client/doctor_command.h"
+#include "server/doctor/doctor_checks.h"
 #include "server/doctor/doctor_report.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temporary_directory.h"
@@ -34,6 +35,13 @@ TEST(DoctorReport, PutsWhatToDoUnderWhatIsWrongAndCounts) {
   EXPECT_EQ(json["failed"], 1);
   EXPECT_EQ(json["checks"][2]["state"], "failed");
   EXPECT_EQ(json["checks"][2]["fix"], "take another");
+}
+
+// The library answers as cuDNN 9.10 does.
+TEST(DoctorCuda, ACudnnThatComputesWrongConvolutionsIsTooOld) {
+  EXPECT_EQ(WhyUnusable(KINORA_OLD_CUDNN), std::string(KINORA_OLD_CUDNN) + ": is cuDNN 9.10, older than 9.15");
+  EXPECT_THAT(WhyUnusable("libcudnn.so.nowhere"), HasSubstr("libcudnn.so.nowhere"));
+  EXPECT_EQ(WhyUnusable("libc.so.6"), "");
 }
 
 class DoctorModel : public testing::Test {

@@ -10,7 +10,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "engine/ops/cuda_switches.h"
 #include "tests/testing/temporary_directory.h"
 
 namespace kinora {
@@ -189,6 +191,15 @@ TEST(Completion, ZshAndFishQuoteWhatHelpSays) {
   EXPECT_THAT(zsh, HasSubstr("the server'\\''s private key"));
   EXPECT_THAT(fish, AllOf(HasSubstr("-x -a 'mp4 webm png_frames wav'"), HasSubstr(" -l output -s o -r -F"),
                           Not(HasSubstr("lifeline"))));
+}
+
+TEST(ManPage, TellsOfEnvironmentVariablesWithAllTheirValues) {
+  for (const char* program : {"kinora-worker", "kinora-render"}) {
+    const std::string page = absl::StrReplaceAll(ManPage(ManualOf(program)), {{"\\-", "-"}});
+    EXPECT_THAT(page, HasSubstr(".SH ENVIRONMENT\n.TP\n\\fBKINORA_CUDA_OFF=")) << program;
+    for (const std::string_view name : CudaSwitchNames()) EXPECT_THAT(page, HasSubstr(std::string(name))) << program;
+  }
+  EXPECT_THAT(ManPage(ManualOf("kinora")), Not(HasSubstr(".SH ENVIRONMENT")));
 }
 
 }  // namespace

@@ -69,6 +69,20 @@ TEST(CollectiveMetrics, ARunIsASampleOfEachStageAndTheIdlenessOfItsDenoising) {
                                  HasSubstr("kinora_device_idle_ratio{rank=\"1\"} 0.25")));
 }
 
+TEST(CollectiveMetrics, StepsWithoutAGraphAreCountedByStageAndReason) {
+  MetricsPage page;
+  WorkerMetrics metrics(page.registry());
+  CollectiveMetrics collectives(*Mesh::Single(), metrics);
+  const std::vector<StageUse> run = {{.stage = {StageKind::kEncode}, .seconds = 1},
+                                     {.stage = {StageKind::kDenoise}, .seconds = 1, .graph_misses = {1, 0, 7, 0, 0}}};
+  collectives.OnRun(0, run);
+  collectives.OnRun(0, run);
+  EXPECT_THAT(page.Text(),
+              AllOf(HasSubstr("kinora_graph_misses_total{reason=\"new_shape\",stage=\"denoise\"} 2\n"),
+                    HasSubstr("kinora_graph_misses_total{reason=\"capture_failed\",stage=\"denoise\"} 14\n"),
+                    HasSubstr("kinora_graph_misses_total{reason=\"out_of_memory\",stage=\"denoise\"} 0\n")));
+}
+
 TEST(CollectiveMetrics, TheSkewOfEveryStageThatRanksShareIsThereAtZero) {
   MetricsPage page;
   WorkerMetrics metrics(page.registry());

@@ -45,7 +45,11 @@ int64_t OutputExtent(const ConvAxis& axis, int64_t extent) {
 
 void Convolve(const CudnnConvolution& c, absl::Span<void* const> operands) {
   const auto* const x = static_cast<const uint16_t*>(operands[0]);
-  const auto* const bias = c.bias ? static_cast<const float*>(operands[3]) : nullptr;
+  const bool narrow = c.out_dtype == DType::kBF16;
+  const auto bias = [&](int64_t o) {
+    return narrow ? FromBf16(static_cast<const uint16_t*>(operands[3])[o]) : static_cast<const float*>(operands[3])[o];
+  };
+  const bool activates = c.activation == Activation::kSilu, sum_first = c.accumulate && narrow && !activates;
   const int64_t frames = OutputExtent(c.time, c.frames), lines = OutputExtent(c.height, c.rows),
                 columns = OutputExtent(c.width, c.columns);
   const int64_t depth = int64_t{1} * c.time.kernel * c.height.kernel * c.width.kernel * c.in_channels;
@@ -57,14 +61,17 @@ void Convolve(const CudnnConvolution& c, absl::Span<void* const> operands) {
              {.data = operands[1], .bf16 = true, .row = 1, .column = c.filter_stride}, sums.data(), c.out_channels);
     for (int64_t i = 0; i < columns * c.out_channels; ++i) {
       const int64_t o = i % c.out_channels, to = (at * columns + i / c.out_channels) * c.out_stride + o;
-      float v = sums[i] + (c.bias ? bias[o] : 0.0f);
-      if (c.activation == Activation::kSilu) v = v / (1.0f + std::exp(-v));
-      if (c.out_dtype == DType::kBF16) {
-        uint16_t& out = static_cast<uint16_t*>(operands[2])[to];
-        out = ToBf16(c.accumulate ? v + FromBf16(out) : v);
+      auto* const bf16_out = static_cast<uint16_t*>(operands[2]) + to;
+      auto* const f32_out = static_cast<float*>(operands[2]) + to;
+      const float before = !c.accumulate ? 0.0f : narrow ? FromBf16(*bf16_out) : *f32_out;
+      float v = sum_first ? sums[i] + before : sums[i];
+      if (c.bias) v += bias(o);
+      if (activates) v = v / (1.0f + std::exp(-v));
+      if (!sum_first) v += before;
+      if (narrow) {
+        *bf16_out = ToBf16(v);
       } else {
-        float& out = static_cast<float*>(operands[2])[to];
-        out = c.accumulate ? v + out : v;
+        *f32_out = v;
       }
     }
   }

@@ -42,6 +42,7 @@ class AttentionPlan : public CudnnPlan {
  public:
   explicit AttentionPlan(const CudnnAttention& shape) : shape_(shape) {}
   int64_t workspace_bytes() const override { return 256; }  // as for the library's plans of these shapes
+  std::string engine() const override { return "definition"; }
   absl::Status Run(absl::Span<void* const> operands, void* workspace, cudaStream_t stream) const override {
     KINORA_CHECK_EQ(operands.size(), shape_.bias ? 5u : 4u);
     KINORA_RETURN_IF_ERROR(CheckAligned(operands));
@@ -68,6 +69,7 @@ class ConvolutionPlan : public CudnnPlan {
  public:
   explicit ConvolutionPlan(const CudnnConvolution& shape) : shape_(shape) {}
   int64_t workspace_bytes() const override { return 0; }
+  std::string engine() const override { return "definition"; }
   absl::Status Run(absl::Span<void* const> operands, void*, cudaStream_t stream) const override {
     const CudnnConvolution& c = shape_;
     KINORA_CHECK_EQ(operands.size(), c.bias ? 4u : 3u);
@@ -84,7 +86,7 @@ class ConvolutionPlan : public CudnnPlan {
         access(operands[1], c.out_channels, taps * c.in_channels, c.filter_stride, c.dtype),
         access(operands[2], positions, c.out_channels, c.out_stride, c.out_dtype)};
     accesses.back().written = true;
-    if (c.bias) accesses.push_back({.begin = operands[3], .bytes = c.out_channels * 4});
+    if (c.bias) accesses.push_back({.begin = operands[3], .bytes = c.out_channels * DTypeSize(c.out_dtype)});
     std::vector<void*> kept(operands.begin(), operands.end());
     return CudaStatus(simt::EnqueueLibrary(stream, "cudnn_convolution", std::move(accesses),
                                            [shape = shape_, kept = std::move(kept)] { simt::Convolve(shape, kept); }),

@@ -10,8 +10,7 @@ absl::Status Supports(const CudnnAttention& a) {
   };
   if (a.head_width % 8 != 0) return refused("heads that are not a multiple of 8 wide");
   if (a.heads % a.kv_heads != 0) return refused("the heads of keys do not divide those of queries");
-  if (a.window > 0 && a.queries > a.keys && a.queries % 128 == 0)
-    return refused("a window with more queries than keys");
+  if (a.window > 0 && a.queries > a.keys) return refused("a window with more queries than keys");
   return absl::OkStatus();
 }
 

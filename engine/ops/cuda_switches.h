@@ -1,0 +1,40 @@
+// Parts of the CUDA backend that can be switched off, to find out which of them is at fault on a device. Results stay
+// the same up to the choice of kernels; speed does not. Part of every build, so that every --help can be tested.
+#ifndef KINORA_ENGINE_OPS_CUDA_SWITCHES_H_
+#define KINORA_ENGINE_OPS_CUDA_SWITCHES_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace kinora {
+
+struct CudaSwitches {
+  bool graphs = true;        // captured steps; off: every step enqueues its kernels
+  bool early_launch = true;  // programmatic dependent launch (kernels/early_launch.h)
+  bool branch = true;        // a second stream, on which the sound is computed beside the video
+  bool cudnn = true;         // off: attention and convolutions by matrix products
+  bool tuning = true;        // measured choice among cuBLASLt's algorithms; off: its first proposal
+  // Waits behind each op, so that an error of the device names the op and the shape that caused it. Without graphs.
+  bool synchronize = false;
+
+  bool operator==(const CudaSwitches&) const = default;
+};
+
+// Names of the environment variables that CudaSwitchesFromEnvironment reads.
+inline constexpr char kCudaOffVariable[] = "KINORA_CUDA_OFF";
+inline constexpr char kCudaSynchronizeVariable[] = "KINORA_CUDA_SYNCHRONIZE";
+
+// off: names separated by commas: graphs, early-launch, branch, cudnn, tuning. synchronize: "", "0" or "1".
+// InvalidArgument: another name or value; the message starts with the variable's name.
+absl::StatusOr<CudaSwitches> ParseCudaSwitches(std::string_view off, std::string_view synchronize);
+absl::StatusOr<CudaSwitches> CudaSwitchesFromEnvironment();
+
+// Every name that `off` may hold.
+std::vector<std::string> CudaSwitchNames();
+
+}  // namespace kinora
+
+#endif  // KINORA_ENGINE_OPS_CUDA_SWITCHES_H_
