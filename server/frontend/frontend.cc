@@ -420,7 +420,7 @@ class EmbeddedFrontend : public Frontend {
                      [this](int open) { metrics_.uploads.Set(open); }};
   // One read per possible upload, so that none is aborted for another.
   MessageReads upload_reads_{{.calls = config_.max_uploads(), .time = absl::Seconds(config_.upload_idle_seconds())},
-                             Clock::Steady()};
+                             clocks_.steady};
   std::unique_ptr<ServiceContext> context_;
   std::unique_ptr<FrontendServer> server_;
   std::unique_ptr<JoinServer> local_join_, join_port_;

@@ -9,9 +9,13 @@ namespace kinora {
 
 class ByteBudget {  // thread-safe
  public:
-  explicit ByteBudget(int64_t bytes) : left_(bytes) {}
+  explicit ByteBudget(int64_t bytes) : bytes_(bytes), left_(bytes) {}
 
-  // A part of the budget that grows, and returns to it with its destruction.
+  int64_t bytes() const { return bytes_; }
+  int64_t left() const { return left_; }            // less for the moment in which a share is refused
+  int64_t taken() const { return bytes_ - left_; }  // by all shares
+
+  // A part of the budget that grows and shrinks, and returns to it with its destruction.
   class Share {
    public:
     explicit Share(ByteBudget& budget) : budget_(budget) {}
@@ -28,6 +32,11 @@ class ByteBudget {  // thread-safe
       taken_ += bytes;
       return true;
     }
+    void Shrink(int64_t bytes) {
+      taken_ -= bytes;
+      budget_.left_ += bytes;
+    }
+    int64_t taken() const { return taken_; }
 
    private:
     ByteBudget& budget_;
@@ -35,6 +44,7 @@ class ByteBudget {  // thread-safe
   };
 
  private:
+  const int64_t bytes_;
   std::atomic<int64_t> left_;
 };
 

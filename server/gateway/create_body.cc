@@ -1,5 +1,6 @@
 #include "server/gateway/create_body.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -12,6 +13,8 @@
 
 namespace kinora {
 namespace {
+
+constexpr int64_t kParsed = 4, kHeld = 2;  // create_body.h: copies of a text while it is parsed, and afterwards
 
 absl::Status TooLarge(std::string_view what, int64_t bytes) {
   return WithErrorInfo(absl::InvalidArgumentError(absl::StrCat(std::string(what), " has more than ", bytes, " bytes")),
@@ -35,7 +38,8 @@ CreateBody::CreateBody(HandlerContext& context, std::shared_ptr<HttpExchange> ex
     : context_(context),
       exchange_(std::move(exchange)),
       memory_(context.body_memory),
-      scratch_(context.scratch_space) {}
+      scratch_(context.scratch_space),
+      text_(context.body_memory) {}
 
 void CreateBody::Read(OnEnd on_end) {
   const absl::Status status = Begin();
@@ -61,27 +65,39 @@ void CreateBody::ReadNext(OnEnd on_end) {
   });
 }
 
-absl::Status CreateBody::Take(std::string_view piece) {
-  if (multipart_) return multipart_->Feed(piece);
-  if (text_.size() + piece.size() > kMaxFieldsBytes) return TooLarge("the body", kMaxFieldsBytes);
-  if (!memory_.Grow(static_cast<int64_t>(piece.size()))) return OthersUseAll("memory for requests");
-  text_.append(piece);
-  return absl::OkStatus();
+absl::Status CreateBody::Take(std::string_view piece) { return multipart_ ? multipart_->Feed(piece) : OnText(piece); }
+
+absl::Status CreateBody::OnText(std::string_view data) {
+  // A body that could never be parsed must not be told to come again.
+  const int64_t most = std::min<int64_t>(kMaxFieldsBytes, context_.body_memory.bytes() / kParsed);
+  text_bytes_ += std::ssize(data);
+  if (text_bytes_ > most) return TooLarge(multipart_ ? "the text of the body" : "the body", most);
+  return text_.Append(data) ? absl::OkStatus() : OthersUseAll("memory for requests");
+}
+
+absl::Status CreateBody::TakeScratch(ByteBudget::Share& memory) const {
+  return memory.Grow((kParsed - kHeld) * text_bytes_) ? absl::OkStatus() : OthersUseAll("memory for requests");
 }
 
 absl::Status CreateBody::Finish() {
+  ByteBudget::Share parser(context_.body_memory);
   if (multipart_) {
     KINORA_RETURN_IF_ERROR(multipart_->Finish());
+    KINORA_RETURN_IF_ERROR(TakeScratch(parser));
     return fields_->Merge();
   }
-  KINORA_ASSIGN_OR_RETURN(fields_, RequestFields::FromJson(text_));
-  text_ = {};
+  // The buffer of the text is there already.
+  const int64_t scratch = (kParsed - kHeld) * text_bytes_ - text_.capacity();
+  if (!memory_.Grow(kHeld * text_bytes_) || !parser.Grow(std::max<int64_t>(0, scratch))) {
+    return OthersUseAll("memory for requests");
+  }
+  KINORA_ASSIGN_OR_RETURN(fields_, RequestFields::FromJson(text_.text()));
+  text_.Clear();
   return absl::OkStatus();
 }
 
 absl::Status CreateBody::OnPart(const PartHeader& header) {
   part_ = header.name;
-  text_.clear();
   file_ = nullptr;
   if (!header.filename) return absl::OkStatus();
   KINORA_RETURN_IF_ERROR(fields_->AddFile(part_));
@@ -96,14 +112,16 @@ absl::Status CreateBody::OnData(std::string_view data) {
     if (!scratch_.Grow(bytes)) return OthersUseAll("space for uploads");
     return file_->Append(data);
   }
-  if (text_.size() + data.size() > kMaxFieldsBytes) return TooLarge(part_, kMaxFieldsBytes);
-  if (!memory_.Grow(bytes)) return OthersUseAll("memory for requests");
-  text_.append(data);
-  return absl::OkStatus();
+  return OnText(data);
 }
 
 absl::Status CreateBody::OnPartEnd() {
-  if (file_ == nullptr) return fields_->AddText(part_, text_);
+  if (file_ == nullptr) {
+    if (!memory_.Grow(kHeld * std::ssize(text_.text()))) return OthersUseAll("memory for requests");
+    KINORA_RETURN_IF_ERROR(fields_->AddText(part_, text_.text()));
+    text_.Clear();
+    return absl::OkStatus();
+  }
   if (file_->size() == 0) return InvalidField(part_, "the file is empty");
   file_->Finish();
   files_[part_] = std::move(file_);

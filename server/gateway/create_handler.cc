@@ -28,7 +28,7 @@ class CreateCall : public std::enable_shared_from_this<CreateCall> {
         request_(request),
         key_(HeaderOr("idempotency-key", "")),
         body_(std::make_shared<CreateBody>(context, request_.exchange)),
-        scratch_(context.scratch_space) {}
+        scratch_(std::in_place, context.scratch_space) {}
 
   void Begin() {
     frontends_ = context_.frontends.InTurn(key_);
@@ -41,7 +41,14 @@ class CreateCall : public std::enable_shared_from_this<CreateCall> {
     return value == nullptr ? std::string(otherwise) : *value;
   }
   FrontendClient& frontend() { return *frontends_[index_]; }
-  void Fail(const absl::Status& status) { request_.exchange->Reply(ErrorReply(status)); }
+  // Frees what the request holds before the client gets the answer and may send its next request.
+  void Reply(HttpReply reply) {
+    body_ = nullptr;
+    fetched_.clear();
+    scratch_.reset();
+    request_.exchange->Reply(std::move(reply));
+  }
+  void Fail(const absl::Status& status) { Reply(ErrorReply(status)); }
 
   void FailOrTryNext(const absl::Status& status) {
     if (!AnotherMayTakeIt(status) || index_ + 1 == frontends_.size()) return Fail(status);
@@ -87,6 +94,8 @@ class CreateCall : public std::enable_shared_from_this<CreateCall> {
     const FieldRules rules = {.ignore_unknown = absl::EqualsIgnoreCase(HeaderOr("x-kinora-ignore-unknown", ""), "true"),
                               .audio_only = kind_ == CreateKind::kAudio,
                               .url_hosts = context_.url_hosts};
+    ByteBudget::Share scratch(context_.body_memory);
+    if (const absl::Status taken = body_->TakeScratch(scratch); !taken.ok()) return Fail(taken);
     absl::StatusOr<CreateFields> fields = ToCreateRequest(body_->fields(), *model, rules);
     if (!fields.ok()) return Fail(fields.status());
     fields_ = *std::move(fields);
@@ -162,7 +171,7 @@ class CreateCall : public std::enable_shared_from_this<CreateCall> {
     if (bytes > context_.max_upload_bytes) {
       return InvalidField(pending.field, absl::StrCat("has more than ", context_.max_upload_bytes, " bytes"));
     }
-    if (!scratch_.Grow(bytes)) return OthersUseAll("space for uploads");
+    if (!scratch_->Grow(bytes)) return OthersUseAll("space for uploads");
     KINORA_ASSIGN_OR_RETURN(std::shared_ptr<SpoolFile> file, SpoolFile::Create(context_.scratch_folder));
     KINORA_RETURN_IF_ERROR(file->Append(pending.value));
     file->Finish();
@@ -188,15 +197,15 @@ class CreateCall : public std::enable_shared_from_this<CreateCall> {
   void Answer(HttpReply reply, bool replayed) {
     if (replayed) reply.fields.push_back({"X-Kinora-Replayed", "true"});
     if (!fields_.ignored.empty()) reply.fields.push_back({"X-Kinora-Ignored", absl::StrJoin(fields_.ignored, ", ")});
-    request_.exchange->Reply(std::move(reply));
+    Reply(std::move(reply));
   }
 
   HandlerContext& context_;
   const CreateKind kind_;
   const RoutedRequest request_;
   const std::string key_;
-  const std::shared_ptr<CreateBody> body_;
-  ByteBudget::Share scratch_;  // of data: URLs
+  std::shared_ptr<CreateBody> body_;          // until the reply
+  std::optional<ByteBudget::Share> scratch_;  // of data: URLs, until the reply
   bool body_read_ = false;
   std::vector<FrontendClient*> frontends_;
   size_t index_ = 0;  // the present one

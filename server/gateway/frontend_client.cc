@@ -2,6 +2,7 @@
 
 #include <grpcpp/generic/generic_stub.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -19,28 +20,33 @@ using grpc::health::v1::HealthCheckResponse;
 
 constexpr size_t kUploadBytes = 256 << 10;                  // of one message
 constexpr absl::Duration kReadyTimeout = absl::Seconds(2);  // probes wait no longer
+constexpr CallQueueLimits kProbes = {.beginning = 4, .waiting = 400, .wait = kReadyTimeout};
 
 // Sends a file message by message. The frontend ends the call early if it has the content already.
 class Upload : public FrontendCall,
                public grpc::ClientWriteReactor<v1::UploadInputRequest>,
                public std::enable_shared_from_this<Upload> {
  public:
-  Upload(std::shared_ptr<void> counted, std::shared_ptr<const SpoolFile> file,
+  // on_end: with OK or the error of the call or of the queue.
+  Upload(std::shared_ptr<void> counted, CallQueue& queue, std::shared_ptr<const SpoolFile> file,
          std::function<void(const grpc::Status&, v1::Input)> on_end)
-      : counted_(std::move(counted)), file_(std::move(file)), on_end_(std::move(on_end)) {}
+      : counted_(std::move(counted)), queue_(queue), file_(std::move(file)), on_end_(std::move(on_end)) {}
 
   void Begin(v1::VideoGeneration::Stub& stub, const std::string& media_type) {
-    self_ = shared_from_this();
-    stub.async()->UploadInput(&context_, &input_, this);
-    auto* header = request_.mutable_header();
-    header->set_media_type(media_type);
-    header->set_bytes(file_->size());
-    header->set_sha256(file_->sha256());
-    StartWrite(&request_);
-    StartCall();
+    turn_ = queue_.Enter([self = shared_from_this(), &stub, media_type](absl::StatusOr<CallQueue::Place> place) {
+      if (!place.ok()) return self->End(ToGrpcStatus(place.status()));
+      self->place_ = *std::move(place);
+      self->Start(stub, media_type);
+    });
   }
-  void Cancel() override { context_.TryCancel(); }
+  void Cancel() override {
+    context_.TryCancel();
+    queue_.Leave(turn_);
+  }
   grpc::ClientContext& context() { return context_; }
+
+  // The frontend sends metadata once it has the header.
+  void OnReadInitialMetadataDone(bool) override { place_.reset(); }
 
   void OnWriteDone(bool ok) override {
     if (!ok) return;  // the call has ended
@@ -57,15 +63,34 @@ class Upload : public FrontendCall,
 
   void OnDone(const grpc::Status& status) override {
     const auto self = std::move(self_);
-    const auto on_end = std::exchange(on_end_, nullptr);  // may hold this call
-    on_end(status, std::move(input_));
+    place_.reset();
+    End(status);
   }
 
  private:
+  void Start(v1::VideoGeneration::Stub& stub, const std::string& media_type) {
+    self_ = shared_from_this();
+    stub.async()->UploadInput(&context_, &input_, this);
+    auto* header = request_.mutable_header();
+    header->set_media_type(media_type);
+    header->set_bytes(file_->size());
+    header->set_sha256(file_->sha256());
+    StartWrite(&request_);
+    StartCall();
+  }
+  void End(const grpc::Status& status) {
+    const auto on_end = std::exchange(on_end_, nullptr);  // may hold this call
+    file_ = nullptr;                                      // its space is free when the caller learns of the end
+    on_end(status, std::move(input_));
+  }
+
   const std::shared_ptr<void> counted_;  // released last
-  const std::shared_ptr<const SpoolFile> file_;
+  CallQueue& queue_;
+  int64_t turn_ = 0;
+  CallQueue::Place place_;
+  std::shared_ptr<const SpoolFile> file_;  // until the end
   std::function<void(const grpc::Status&, v1::Input)> on_end_;
-  std::shared_ptr<Upload> self_;  // until OnDone
+  std::shared_ptr<Upload> self_;  // from its turn until OnDone
   grpc::ClientContext context_;
   v1::UploadInputRequest request_;
   v1::Input input_;
@@ -77,16 +102,23 @@ class Upload : public FrontendCall,
 template <typename Request, typename Reply>
 class FrontendClient::UnaryCall : public FrontendCall {
  public:
-  explicit UnaryCall(std::shared_ptr<void> is_counted) : counted(std::move(is_counted)) {}
-  void Cancel() override { context.TryCancel(); }
+  UnaryCall(std::shared_ptr<void> is_counted, CallQueue& its_queue)
+      : counted(std::move(is_counted)), queue(its_queue) {}
+  void Cancel() override {
+    context.TryCancel();
+    queue.Leave(turn);
+  }
 
   const std::shared_ptr<void> counted;  // released last
+  CallQueue& queue;
+  int64_t turn = 0;
   grpc::ClientContext context;
   Request request;
   Reply reply;
 };
 
-FrontendClient::FrontendClient(std::string address, const StreamConnections::Connect& connect, absl::Duration timeout)
+FrontendClient::FrontendClient(std::string address, const StreamConnections::Connect& connect, absl::Duration timeout,
+                               const CallQueueLimits& limits)
     : address_(std::move(address)),
       channel_(connect()),
       timeout_(timeout),
@@ -94,6 +126,8 @@ FrontendClient::FrontendClient(std::string address, const StreamConnections::Con
       videos_(v1::VideoGeneration::NewStub(channel_)),
       models_(v1::Models::NewStub(channel_)),
       admin_(v1::Admin::NewStub(channel_)),
+      queue_({.beginning = limits.beginning, .waiting = limits.waiting, .wait = std::min(limits.wait, timeout)}),
+      probes_(kProbes),
       streams_(connect) {}
 
 void FrontendClient::Introduce(const Caller& caller, grpc::ClientContext& context) const {
@@ -108,39 +142,53 @@ absl::Status FrontendClient::ToStatus(const grpc::Status& status) const {
   return absl::UnavailableError("the server behind this gateway cannot be reached; try again soon");
 }
 
+template <typename Request, typename Reply, typename Start, typename OnEnd>
+FrontendCallPtr FrontendClient::Begin(const std::shared_ptr<UnaryCall<Request, Reply>>& call, Start start,
+                                      OnEnd on_end) {
+  call->turn = call->queue.Enter([this, call, start, on_end](absl::StatusOr<CallQueue::Place> place) {
+    if (!place.ok()) return on_end(place.status());
+    start([this, call, on_end, place = *std::move(place)](const grpc::Status& status) mutable {
+      place.reset();
+      on_end(status.ok() ? absl::OkStatus() : ToStatus(status));
+    });
+  });
+  return call;
+}
+
 template <typename Service, typename Request, typename Reply>
 FrontendCallPtr FrontendClient::Call(Service* stub,
                                      void (Service::*method)(grpc::ClientContext*, const Request*, Reply*,
                                                              std::function<void(grpc::Status)>),
                                      const Caller& caller, Request request, OnReply<Reply> on_reply) {
-  auto call = std::make_shared<UnaryCall<Request, Reply>>(calls_.Begin());
+  auto call = std::make_shared<UnaryCall<Request, Reply>>(calls_.Begin(), queue_);
   Introduce(caller, call->context);
   call->context.set_deadline(GrpcDeadline(timeout_));
   call->request = std::move(request);
-  (stub->*method)(&call->context, &call->request, &call->reply,
-                  [this, call, on_reply = std::move(on_reply)](const grpc::Status& status) {
-                    if (!status.ok()) return on_reply(ToStatus(status));
-                    on_reply(std::move(call->reply));
-                  });
-  return call;
+  const auto start = [stub, method, call](std::function<void(grpc::Status)> on_status) {
+    (stub->*method)(&call->context, &call->request, &call->reply, std::move(on_status));
+  };
+  return Begin(call, start, [call, on_reply = std::move(on_reply)](const absl::Status& status) {
+    if (!status.ok()) return on_reply(status);
+    on_reply(std::move(call->reply));
+  });
 }
 
 FrontendCallPtr FrontendClient::CreateVideo(const Caller& caller, v1::CreateVideoRequest request,
                                             OnReply<CreatedVideo> on_reply) {
-  auto call = std::make_shared<UnaryCall<v1::CreateVideoRequest, v1::Video>>(calls_.Begin());
+  auto call = std::make_shared<UnaryCall<v1::CreateVideoRequest, v1::Video>>(calls_.Begin(), queue_);
   Introduce(caller, call->context);
   call->context.set_deadline(GrpcDeadline(timeout_));
   call->request = std::move(request);
-  videos_->async()->CreateVideo(&call->context, &call->request, &call->reply,
-                                [this, call, on_reply = std::move(on_reply)](const grpc::Status& status) {
-                                  if (!status.ok()) return on_reply(ToStatus(status));
-                                  const auto& metadata = call->context.GetServerInitialMetadata();
-                                  const auto& trailers = call->context.GetServerTrailingMetadata();
-                                  const bool replayed = metadata.count("x-kinora-replayed") > 0 ||
-                                                        trailers.count("x-kinora-replayed") > 0;
-                                  on_reply(CreatedVideo{std::move(call->reply), replayed});
-                                });
-  return call;
+  const auto start = [this, call](std::function<void(grpc::Status)> on_status) {
+    videos_->async()->CreateVideo(&call->context, &call->request, &call->reply, std::move(on_status));
+  };
+  return Begin(call, start, [call, on_reply = std::move(on_reply)](const absl::Status& status) {
+    if (!status.ok()) return on_reply(status);
+    const auto& metadata = call->context.GetServerInitialMetadata();
+    const auto& trailers = call->context.GetServerTrailingMetadata();
+    const bool replayed = metadata.count("x-kinora-replayed") > 0 || trailers.count("x-kinora-replayed") > 0;
+    on_reply(CreatedVideo{std::move(call->reply), replayed});
+  });
 }
 
 FrontendCallPtr FrontendClient::EstimateVideo(const Caller& caller, v1::CreateVideoRequest request,
@@ -196,27 +244,29 @@ FrontendCallPtr FrontendClient::ListWorkerGroups(const Caller& caller, OnReply<v
 }
 
 FrontendCallPtr FrontendClient::CheckReady(std::function<void(absl::Status)> on_reply) {
-  auto call = std::make_shared<UnaryCall<HealthCheckRequest, HealthCheckResponse>>(calls_.Begin());
+  auto call = std::make_shared<UnaryCall<HealthCheckRequest, HealthCheckResponse>>(calls_.Begin(), probes_);
   call->context.set_deadline(GrpcDeadline(kReadyTimeout));
   call->request.set_service("kinora.v1.VideoGeneration");
-  grpc::TemplatedGenericStub<HealthCheckRequest, HealthCheckResponse> stub(channel_);
-  stub.UnaryCall(&call->context, "/grpc.health.v1.Health/Check", grpc::StubOptions(), &call->request, &call->reply,
-                 [this, call, on_reply = std::move(on_reply)](const grpc::Status& status) {
-                   if (!status.ok()) {
-                     on_reply(absl::UnavailableError(absl::StrCat(address_, ": cannot be reached")));
-                   } else if (call->reply.status() != HealthCheckResponse::SERVING) {
-                     on_reply(absl::UnavailableError(absl::StrCat(address_, ": no worker group takes jobs")));
-                   } else {
-                     on_reply(absl::OkStatus());
-                   }
-                 });
-  return call;
+  const auto start = [this, call](std::function<void(grpc::Status)> on_status) {
+    grpc::TemplatedGenericStub<HealthCheckRequest, HealthCheckResponse> stub(channel_);
+    stub.UnaryCall(&call->context, "/grpc.health.v1.Health/Check", grpc::StubOptions(), &call->request, &call->reply,
+                   std::move(on_status));
+  };
+  return Begin(call, start, [this, call, on_reply = std::move(on_reply)](const absl::Status& status) {
+    if (!status.ok()) {
+      on_reply(absl::UnavailableError(absl::StrCat(address_, ": cannot be reached")));
+    } else if (call->reply.status() != HealthCheckResponse::SERVING) {
+      on_reply(absl::UnavailableError(absl::StrCat(address_, ": no worker group takes jobs")));
+    } else {
+      on_reply(absl::OkStatus());
+    }
+  });
 }
 
 FrontendCallPtr FrontendClient::UploadInput(const Caller& caller, std::shared_ptr<const SpoolFile> file,
                                             const std::string& media_type, OnReply<v1::Input> on_reply) {
   auto upload =
-      std::make_shared<Upload>(calls_.Begin(), std::move(file),
+      std::make_shared<Upload>(calls_.Begin(), queue_, std::move(file),
                                [this, on_reply = std::move(on_reply)](const grpc::Status& status, v1::Input input) {
                                  if (!status.ok()) return on_reply(ToStatus(status));
                                  on_reply(std::move(input));
@@ -237,20 +287,22 @@ FrontendCallPtr FrontendClient::GetInput(const Caller& caller, const std::string
 std::shared_ptr<ReplyReader<v1::VideoEvent>> FrontendClient::WatchVideo(const Caller& caller,
                                                                         const v1::WatchVideoRequest& request) {
   const StreamConnections::Lease lease = streams_.Take();
-  auto reader = std::make_shared<ReplyReader<v1::VideoEvent>>(lease);
+  auto reader = std::make_shared<ReplyReader<v1::VideoEvent>>(lease, queue_);
   Introduce(caller, reader->context());
-  lease->async()->WatchVideo(&reader->context(), &request, reader.get());
-  reader->Begin();
+  reader->Begin([stub = lease.get(), request](grpc::ClientContext& context, auto* reactor) {
+    stub->async()->WatchVideo(&context, &request, reactor);
+  });
   return reader;
 }
 
 std::shared_ptr<ReplyReader<v1::ArtifactChunk>> FrontendClient::DownloadArtifact(
     const Caller& caller, const v1::DownloadArtifactRequest& request) {
   const StreamConnections::Lease lease = streams_.Take();
-  auto reader = std::make_shared<ReplyReader<v1::ArtifactChunk>>(lease);
+  auto reader = std::make_shared<ReplyReader<v1::ArtifactChunk>>(lease, queue_);
   Introduce(caller, reader->context());
-  lease->async()->DownloadArtifact(&reader->context(), &request, reader.get());
-  reader->Begin();
+  reader->Begin([stub = lease.get(), request](grpc::ClientContext& context, auto* reactor) {
+    stub->async()->DownloadArtifact(&context, &request, reactor);
+  });
   return reader;
 }
 

@@ -1,6 +1,7 @@
-// Asynchronous calls to one frontend, on behalf of the clients of the gateway. Every call returns at once; its callback
-// runs once, on a thread of gRPC, and must not block. Statuses carry the frontend's google.rpc details
-// (status_details.h). UnavailableError: the frontend cannot be reached; the message names its address.
+// Asynchronous calls to one frontend, on behalf of the clients of the gateway. Every call returns at once and begins at
+// its turn (call_queue.h); its callback runs once, on a thread of gRPC or of the queue, and must not block. Statuses
+// carry the frontend's google.rpc details (status_details.h). UnavailableError: the frontend cannot be reached, or with
+// RetryInfo: too many calls wait for it.
 #ifndef KINORA_SERVER_GATEWAY_FRONTEND_CLIENT_H_
 #define KINORA_SERVER_GATEWAY_FRONTEND_CLIENT_H_
 
@@ -15,6 +16,7 @@
 #include "absl/time/time.h"
 #include "kinora/v1/video_generation.grpc.pb.h"
 #include "server/gateway/call_count.h"
+#include "server/gateway/call_queue.h"
 #include "server/gateway/reply_reader.h"
 #include "server/gateway/spool_file.h"
 #include "server/gateway/stream_connections.h"
@@ -46,10 +48,13 @@ struct CreatedVideo {
 
 class FrontendClient {
  public:
-  // address: for people. connect: as StreamConnections::Connect. timeout: of each unary call.
-  FrontendClient(std::string address, const StreamConnections::Connect& connect, absl::Duration timeout);
+  // address: for people. connect: as StreamConnections::Connect. timeout: of each unary call, with its wait.
+  FrontendClient(std::string address, const StreamConnections::Connect& connect, absl::Duration timeout,
+                 const CallQueueLimits& limits = {});
 
   const std::string& address() const { return address_; }
+  // Whether there is a connection for unary calls. Begins to make one if there is none.
+  bool IsConnected() const { return channel_->GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY; }
 
   FrontendCallPtr CreateVideo(const Caller& caller, v1::CreateVideoRequest request, OnReply<CreatedVideo> on_reply);
   FrontendCallPtr EstimateVideo(const Caller& caller, v1::CreateVideoRequest request, OnReply<v1::Estimate> on_reply);
@@ -82,6 +87,9 @@ class FrontendClient {
 
   void Introduce(const Caller& caller, grpc::ClientContext& context) const;
   absl::Status ToStatus(const grpc::Status& status) const;
+  // Runs start(on_status) at the call's turn, and on_end(status) at its end.
+  template <typename Request, typename Reply, typename Start, typename OnEnd>
+  FrontendCallPtr Begin(const std::shared_ptr<UnaryCall<Request, Reply>>& call, Start start, OnEnd on_end);
   template <typename Service, typename Request, typename Reply>
   FrontendCallPtr Call(Service* stub,
                        void (Service::*method)(grpc::ClientContext*, const Request*, Reply*,
@@ -95,6 +103,8 @@ class FrontendClient {
   const std::unique_ptr<v1::VideoGeneration::Stub> videos_;
   const std::unique_ptr<v1::Models::Stub> models_;
   const std::unique_ptr<v1::Admin::Stub> admin_;
+  // They outlive the calls. Probes do not wait for other calls: the frontend counts those without a token apart.
+  CallQueue queue_, probes_;
   StreamConnections streams_;
   // Its end awaits the calls: gRPC's own threads end them, and must not be the ones that destroy a channel.
   CallCount calls_;

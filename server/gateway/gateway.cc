@@ -52,9 +52,13 @@ grpc::ChannelArguments Arguments() {
   return arguments;
 }
 
+// The calls to an admin address are few, and count against the limit of the same frontend.
+constexpr CallQueueLimits kAdminLimits = {.beginning = 4, .waiting = 400};
+
 // The addresses are of `flag`. default_port: 0: none.
 absl::StatusOr<Frontends::List> ConnectAll(const GatewayFlags& flags, const char* flag,
-                                           const std::vector<std::string>& addresses, int default_port) {
+                                           const std::vector<std::string>& addresses, int default_port,
+                                           const CallQueueLimits& limits) {
   Frontends::List frontends;
   for (const std::string& text : addresses) {
     const absl::StatusOr<ServerAddress> address = ParseServerAddress(text, default_port);
@@ -65,7 +69,7 @@ absl::StatusOr<Frontends::List> ConnectAll(const GatewayFlags& flags, const char
     const auto connect = [target = address->target, credentials = credentials] {
       return grpc::CreateCustomChannel(target, credentials, Arguments());
     };
-    frontends.push_back(std::make_unique<FrontendClient>(address->target, connect, flags.timeout));
+    frontends.push_back(std::make_unique<FrontendClient>(address->target, connect, flags.timeout, limits));
   }
   return frontends;
 }
@@ -176,6 +180,15 @@ class HttpGateway : public Gateway {
   int port() const override { return server_->port(); }
 
  private:
+  std::string MetricsText() {
+    metrics_.body_memory_bytes.Set(static_cast<double>(body_memory_.taken()));
+    metrics_.scratch_bytes.Set(static_cast<double>(scratch_space_.taken()));
+    for (const auto& frontend : frontends_.all()) {
+      metrics_.frontend_connected.Add({{"frontend", frontend->address()}}).Set(frontend->IsConnected() ? 1 : 0);
+    }
+    return page_.Text();
+  }
+
   const GatewayFlags flags_;
   MetricsPage page_;
   GatewayMetrics metrics_{page_.registry()};
@@ -187,7 +200,7 @@ class HttpGateway : public Gateway {
   HandlerContext context_{.frontends = frontends_,
                           .admins = admins_,
                           .metrics = metrics_,
-                          .metrics_text = [this] { return page_.Text(); },
+                          .metrics_text = [this] { return MetricsText(); },
                           .scratch_folder = flags_.scratch_folder,
                           .max_upload_bytes = flags_.max_upload_bytes,
                           .body_memory = body_memory_,
@@ -200,8 +213,8 @@ class HttpGateway : public Gateway {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Gateway>> Gateway::Start(const GatewayFlags& flags) {
-  KINORA_ASSIGN_OR_RETURN(Frontends::List frontends, ConnectAll(flags, "--frontend", flags.frontends, kApiPort));
-  KINORA_ASSIGN_OR_RETURN(Frontends::List admins, ConnectAll(flags, "--admin", flags.admins, 0));
+  KINORA_ASSIGN_OR_RETURN(Frontends::List frontends, ConnectAll(flags, "--frontend", flags.frontends, kApiPort, {}));
+  KINORA_ASSIGN_OR_RETURN(Frontends::List admins, ConnectAll(flags, "--admin", flags.admins, 0, kAdminLimits));
   KINORA_ASSIGN_OR_RETURN(HttpTls tls, LoadTls(flags));
   KINORA_RETURN_IF_ERROR(CheckScratch(flags.scratch_folder));
   KINORA_ASSIGN_OR_RETURN(std::string link_key, LoadKey(flags.link_key_file));

@@ -30,7 +30,17 @@ GatewayMetrics::GatewayMetrics(prometheus::Registry& registry)
       http_received_body_bytes_total(
           Counter(registry, "kinora_http_received_body_bytes_total", "Bytes of request bodies")),
       http_sent_bytes_total(Counter(registry, "kinora_http_sent_bytes_total", "Bytes of replies")),
-      event_streams(Gauge(registry, "kinora_http_event_streams", "Open streams of events")) {}
+      event_streams(Gauge(registry, "kinora_http_event_streams", "Open streams of events")),
+      body_memory_bytes(Gauge(registry, "kinora_http_body_memory_bytes", "Memory that bodies of open requests hold")),
+      scratch_bytes(Gauge(registry, "kinora_http_scratch_bytes", "Bytes of files that are being uploaded or fetched")),
+      frontend_connected(prometheus::BuildGauge()
+                             .Name("kinora_http_frontend_connected")
+                             .Help("Whether there is a connection to the frontend")
+                             .Register(registry)) {
+  for (const char* reason : {"full", "client_full", "rate", "host", "origin", "malformed", "slow"}) {
+    http_rejected_total.Add({{"reason", reason}});
+  }
+}
 
 void GatewayMetrics::ObserveSeconds(const std::string& route, double seconds) {
   static const prometheus::Histogram::BucketBoundaries kBounds = {0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2,

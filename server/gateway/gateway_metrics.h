@@ -25,7 +25,11 @@ struct GatewayMetrics {
   prometheus::Family<prometheus::Counter>& http_rejected_total;
   prometheus::Counter& http_received_body_bytes_total;
   prometheus::Counter& http_sent_bytes_total;
-  prometheus::Gauge& event_streams;  // open GET /v1/videos/{id}/events
+  prometheus::Gauge& event_streams;      // open GET /v1/videos/{id}/events
+  prometheus::Gauge& body_memory_bytes;  // of --max-body-memory-bytes
+  prometheus::Gauge& scratch_bytes;      // of --max-scratch-bytes
+  // frontend: an address of --frontend. 1 while there is a connection to it, otherwise 0.
+  prometheus::Family<prometheus::Gauge>& frontend_connected;
 };
 
 }  // namespace kinora

@@ -17,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "engine/base/clock.h"
 #include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
@@ -98,9 +99,12 @@ class AsioHttpServer : public HttpServer {
 
   void Stop(absl::Duration grace) override {
     if (std::exchange(stopped_, true)) return;
-    boost::asio::post(strand_, [this] {
+    absl::Notification closed;  // no session begins afterwards, so that each one is told
+    boost::asio::post(strand_, [this, &closed] {
       for (const auto& acceptor : acceptors_) acceptor->Close();
+      closed.Notify();
     });
+    if (!threads_.empty()) closed.WaitForNotification();  // it is empty if Run has failed
     listening_.Close();
     for (const auto& session : Sessions()) session->Drain();
     AwaitNoSession(grace);

@@ -1,6 +1,8 @@
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "server/common/status_details.h"
 #include "server/gateway/handlers.h"
 #include "server/gateway/video_body.h"
@@ -26,6 +28,17 @@ OnReply<v1::Video> ReplyWithVideo(std::shared_ptr<HttpExchange> exchange) {
   };
 }
 
+// names: "queued,running"; "": all. Returns false if one is no state.
+bool ReadStates(const std::string& names, std::vector<v1::Video::State>& states) {
+  if (names.empty()) return true;
+  for (const std::string& name : std::vector<std::string>(absl::StrSplit(names, ','))) {
+    v1::Video::State& state = states.emplace_back();
+    const bool known = v1::Video::State_Parse(absl::AsciiStrToUpper(name), &state);
+    if (!known || state == v1::Video::STATE_UNSPECIFIED || name != absl::AsciiStrToLower(name)) return false;
+  }
+  return true;
+}
+
 absl::StatusOr<VideoListing> ListingOf(const std::map<std::string, std::string>& query) {
   VideoListing listing{.limit = kDefaultLimit};
   FieldViolations wrong;
@@ -35,6 +48,9 @@ absl::StatusOr<VideoListing> ListingOf(const std::map<std::string, std::string>&
     if (name == "order") {
       listing.ascending = value == "asc";
       if (value != "asc" && value != "desc") wrong.push_back({"order", "must be asc or desc"});
+    }
+    if (name == "state" && !ReadStates(value, listing.states)) {
+      wrong.push_back({"state", "must be states of videos, separated by commas, such as queued,running"});
     }
     if (name != "limit") continue;
     const bool valid = absl::SimpleAtoi(value, &listing.limit) && listing.limit >= 1 && listing.limit <= kMaxLimit;

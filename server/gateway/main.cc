@@ -1,4 +1,5 @@
 // kinora-gateway: serves the HTTP API until SIGTERM, SIGINT or SIGHUP, or until the frontend that started it exits.
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -58,6 +59,10 @@ sigset_t BlockSignals() {
   return signals;
 }
 
+// Returns the buffers of large bodies to the system when they are freed. Without a fixed threshold, glibc raises its
+// own with each of them, and keeps the next ones.
+void ReturnLargeBuffers() { mallopt(M_MMAP_THRESHOLD, 256 << 10); }
+
 int Serve(const GatewayFlags& flags) {
   const sigset_t signals = BlockSignals();  // before any thread exists, so that all inherit the mask
   signal(SIGPIPE, SIG_IGN);
@@ -89,6 +94,7 @@ int Serve(const GatewayFlags& flags) {
 
 int Main(const std::vector<std::string>& arguments) {
   ExitWhenOutOfMemory("kinora-gateway");
+  ReturnLargeBuffers();
   const absl::StatusOr<GatewayFlags> flags = ParseGatewayFlags(arguments);
   if (!flags.ok()) return Complain(flags.status());
   if (flags->version) return Print(VersionText("kinora-gateway"));

@@ -1,5 +1,5 @@
 // Reads the replies of a streaming call one at a time, when asked: gRPC's flow control then holds back a frontend whose
-// reader is slow.
+// reader is slow. The call begins at its turn in a CallQueue, and gives up its place at the frontend's first metadata.
 #ifndef KINORA_SERVER_GATEWAY_REPLY_READER_H_
 #define KINORA_SERVER_GATEWAY_REPLY_READER_H_
 
@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "server/gateway/call_queue.h"
 #include "server/net/grpc_status.h"
 
 namespace kinora {
@@ -26,28 +27,39 @@ class ReplyReader : public grpc::ClientReadReactor<Reply>, public std::enable_sh
   // nullopt: the stream has ended with OK.
   using OnNext = std::function<void(absl::StatusOr<std::optional<Reply>>)>;
 
-  // lease: kept until this reader is destroyed.
-  explicit ReplyReader(std::shared_ptr<void> lease) : lease_(std::move(lease)) {}
+  // Gives the call to a stub, with this as its reactor.
+  using Start = std::function<void(grpc::ClientContext& context, ReplyReader* reactor)>;
+
+  // lease: kept until this reader is destroyed, and with it `queue`.
+  ReplyReader(std::shared_ptr<void> lease, CallQueue& queue) : lease_(std::move(lease)), queue_(queue) {}
 
   // The context of the call, before Begin.
   grpc::ClientContext& context() { return context_; }
-  // Call once, after the stub's method got `this` as its reactor.
-  void Begin() {
-    self_ = this->shared_from_this();
-    this->AddHold();  // reads start outside of reactions
-    this->StartCall();
+  // Call once, before Next and Cancel.
+  void Begin(Start start) {
+    turn_ = queue_.Enter(
+        [self = this->shared_from_this(), start = std::move(start)](absl::StatusOr<CallQueue::Place> place) {
+          place.ok() ? self->OnTurn(start, *std::move(place)) : self->OnNoTurn(place.status());
+        });
   }
 
   // Reads one reply. Call again only after on_next has run; after the end or Cancel, never. on_next runs on a thread of
-  // gRPC; after Cancel it may not run.
+  // gRPC or of the queue, or before the return; after Cancel it may not run.
   void Next(OnNext on_next) ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::Status failed;
+    bool read = false;
     {
       absl::MutexLock lock(&mu_);
-      if (released_) return;  // cancelled
-      on_next_ = std::move(on_next);
-      reading_ = true;
+      failed = failed_;
+      if (released_ && failed.ok()) return;  // cancelled
+      if (failed.ok()) {
+        on_next_ = std::move(on_next);
+        reading_ = true;
+        read = begun_;  // otherwise OnTurn reads
+      }
     }
-    this->StartRead(&reply_);
+    if (!failed.ok()) return on_next(failed);
+    if (read) this->StartRead(&reply_);
   }
 
   void Cancel() ABSL_LOCKS_EXCLUDED(mu_) {
@@ -57,10 +69,17 @@ class ReplyReader : public grpc::ClientReadReactor<Reply>, public std::enable_sh
     {
       absl::MutexLock lock(&mu_);
       dropped = std::exchange(on_next_, nullptr);
-      release = !reading_ && !std::exchange(released_, true);
+      if (begun_) {
+        release = !reading_ && !std::exchange(released_, true);
+      } else {
+        released_ = true;
+      }
     }
     if (release) this->RemoveHold();
+    queue_.Leave(turn_);
   }
+
+  void OnReadInitialMetadataDone(bool) override { place_.reset(); }
 
   void OnReadDone(bool ok) override ABSL_LOCKS_EXCLUDED(mu_) {
     OnNext on_next;
@@ -76,6 +95,7 @@ class ReplyReader : public grpc::ClientReadReactor<Reply>, public std::enable_sh
 
   void OnDone(const grpc::Status& status) override ABSL_LOCKS_EXCLUDED(mu_) {
     const auto self = std::move(self_);
+    place_.reset();
     OnNext on_next;
     {
       absl::MutexLock lock(&mu_);
@@ -87,13 +107,46 @@ class ReplyReader : public grpc::ClientReadReactor<Reply>, public std::enable_sh
   }
 
  private:
+  void OnTurn(const Start& start, CallQueue::Place place) ABSL_LOCKS_EXCLUDED(mu_) {
+    place_ = std::move(place);
+    self_ = this->shared_from_this();
+    start(context_, this);
+    this->AddHold();  // reads start outside of reactions
+    this->StartCall();
+    bool read = false, release = false;
+    {
+      absl::MutexLock lock(&mu_);
+      begun_ = true;
+      release = released_;  // cancelled before its turn
+      read = reading_ && !release;
+    }
+    if (release) this->RemoveHold();
+    if (read) this->StartRead(&reply_);
+  }
+
+  void OnNoTurn(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mu_) {
+    OnNext on_next;
+    {
+      absl::MutexLock lock(&mu_);
+      if (std::exchange(released_, true)) return;  // cancelled
+      failed_ = status;
+      on_next = std::exchange(on_next_, nullptr);
+    }
+    if (on_next) on_next(status);
+  }
+
   const std::shared_ptr<void> lease_;
+  CallQueue& queue_;
+  int64_t turn_ = 0;
+  CallQueue::Place place_;
   grpc::ClientContext context_;
-  std::shared_ptr<ReplyReader> self_;  // until OnDone
+  std::shared_ptr<ReplyReader> self_;  // from its turn until OnDone
   Reply reply_;
 
   absl::Mutex mu_;
   OnNext on_next_ ABSL_GUARDED_BY(mu_);
+  absl::Status failed_ ABSL_GUARDED_BY(mu_);  // it got no turn
+  bool begun_ ABSL_GUARDED_BY(mu_) = false;   // the call has
   bool reading_ ABSL_GUARDED_BY(mu_) = false;
   bool released_ ABSL_GUARDED_BY(mu_) = false;  // the hold
 };

@@ -118,7 +118,7 @@ absl::Status RequestFields::Merge() {
   for (const char* name : {"extra_body", "extra_params"}) {
     const auto found = values_->find(name);
     if (found == values_->end()) continue;
-    Json extra = *found;
+    Json extra = std::move(*found);
     values_->erase(name);
     if (extra.is_string()) {
       absl::StatusOr<Json> parsed = ParseFieldJson(extra.get_ref<const std::string&>());

@@ -77,7 +77,7 @@ std::vector<Route> MakeRoutes(HandlerContext& context) {
   };
   std::vector<Route> routes = {
       {"POST", "/v1/videos", {}, create(CreateKind::kVideo)},
-      {"GET", "/v1/videos", {"after", "limit", "order", "text"}, to(ListVideos)},
+      {"GET", "/v1/videos", {"after", "limit", "order", "state", "text"}, to(ListVideos)},
       {"GET", "/v1/videos/{id}", {}, to(GetVideo)},
       {"DELETE", "/v1/videos/{id}", {}, to(DeleteVideo)},
       {"GET", "/v1/videos/{id}/content", {"variant", "output_index", "link"}, to(GetContent)},

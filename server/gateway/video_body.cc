@@ -220,9 +220,13 @@ std::string_view VideoStatus(v1::Video::State state) {
 
 std::string VideoBody(const v1::Video& video) { return ToText(VideoJson(video)); }
 
-std::string PollMilliseconds(const v1::Video& video) {
+bool HasEnded(const v1::Video& video) {
   const std::string_view status = VideoStatus(video.state());
-  if (status == "completed" || status == "failed") return "";
+  return status == "completed" || status == "failed";
+}
+
+std::string PollMilliseconds(const v1::Video& video) {
+  if (HasEnded(video)) return "";
   if (!video.progress().has_remaining()) return absl::StrCat(kPollMilliseconds);
   const int64_t left = absl::ToInt64Milliseconds(FromProto(video.progress().remaining()));
   return absl::StrCat(std::clamp(left, kLeastPollMilliseconds, kMostPollMilliseconds));

@@ -21,6 +21,7 @@ std::string_view VideoStatus(v1::Video::State state);
 // `seconds` is a string. `url` is the path of the clip, once it is complete. `parameters` holds the effective request
 // in the names of fields (create_fields.h).
 std::string VideoBody(const v1::Video& video);
+bool HasEnded(const v1::Video& video);
 // The value of openai-poll-after-ms, which tells OpenAI's client when to ask again; "": the job has ended.
 std::string PollMilliseconds(const v1::Video& video);
 std::string DeletedBody(std::string_view id);

@@ -31,6 +31,7 @@ void VideoWalk::Begin(const std::vector<FrontendClient*>& frontends, FrontendCli
     source.next.set_page_size(listing_.limit + 1);
     source.next.set_ascending(listing_.ascending);
     source.next.set_text(listing_.text);
+    source.next.mutable_states()->Add(listing_.states.begin(), listing_.states.end());
     if (frontend == owner) source.next.set_after_id(listing_.after);
   }
   Run();

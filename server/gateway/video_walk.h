@@ -17,7 +17,8 @@ namespace kinora {
 struct VideoListing {
   std::string after;  // the job before the first; "": from the beginning
   bool ascending = false;
-  std::string text;  // as ListVideosRequest.text
+  std::string text;                      // as ListVideosRequest.text
+  std::vector<v1::Video::State> states;  // as ListVideosRequest.states
   int limit = 20;
 };
 

@@ -48,7 +48,11 @@ absl::Status WatchAndLeave(const GatewayTarget& target, Effort& effort) {
     if (status.ok()) status = target.Create("steps=1").status();
     const FileDescriptor honest = ConnectTo(target.address(), kHonestClient);
     SendAll(honest, Watch(target, job));
-    const std::string events = ReadAll(honest, absl::Milliseconds(500));
+    std::string events;
+    const absl::Time end = Clock::Steady().Now() + kPatience;
+    while (!absl::StrContains(events, "event: snapshot") && Clock::Steady().Now() < end) {
+      events += ReadAll(honest, absl::Milliseconds(100));
+    }
     if (status.ok() && !absl::StrContains(events, "event: snapshot")) {
       status = absl::InternalError(absl::StrCat("a watch beside the others got ", events));
     }

@@ -123,12 +123,14 @@ class Visit(unittest.TestCase):
     """A frontend, a gateway and a browser for the tests of a class."""
 
     flags: Callable[[Path], list[str]] = staticmethod(lambda folder: ["--worker-memory-share=0.1"])
+    gateway_flags: Callable[[Path], list[str]] = staticmethod(lambda folder: [])
 
     @classmethod
     def setUpClass(cls) -> None:
         cls.folder = Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
         cls.frontend = cls.enterClassContext(harness.Frontend(cls.folder, "demo", flags=cls.flags(cls.folder)))
-        cls.port = cls.enterClassContext(Gateway(cls.frontend.address)).port
+        cls.gateway = cls.enterClassContext(Gateway(cls.frontend.address, cls.gateway_flags(cls.folder)))
+        cls.port = cls.gateway.port
         cls.browser = cls.enterClassContext(Browser(f"http://127.0.0.1:{cls.port}"))
 
     def setUp(self) -> None:
@@ -179,6 +181,9 @@ class ThePage(Visit):
         self.assertEqual(browser.js("[clip.videoWidth, clip.videoHeight]"), [128, 128])
         self.assertIn("seed 1", browser.find("#facts").text)
         browser.until(f"document.querySelector('#item-{id} img').naturalWidth > 0")
+        actions = browser.js("[...document.querySelectorAll('#actions button')].map((each) => [each.textContent, each.offsetTop])")
+        self.assertEqual([name for name, _ in actions], ["Download", "New seed", "First frame", "Last frame", "Retake", "Edit", "Link", "Delete"])
+        self.assertEqual(len({top for _, top in actions}), 1, "one line")
         for theme in ("light", "dark"):
             browser.look(1440, 900, theme)
             self.assert_accessible()
@@ -306,6 +311,49 @@ class ThePage(Visit):
         browser.until("document.querySelectorAll('.command pre').length === 3")
         self.assertIn("--steps 2", browser.find(".command pre").text)
 
+    def test_a_failed_job_says_why(self) -> None:
+        browser = self.browser
+        browser.until_ready()
+        file = self.folder / "damaged.png"
+        file.write_bytes(png(128, 128, b"\xe0\x20\x20")[:40] + bytes(64))
+        browser.find("#add-pictures").send_keys(str(file))
+        id = browser.generate("a red circle stays still on a white background", num_inference_steps="4")
+        browser.until("!document.getElementById('failed').hidden")
+        video = self.video(id)
+        self.assertEqual((video["state"], browser.find("#failed-text").text), ("failed", video["error"]["message"]))
+        self.assertEqual(browser.find("#alert").get_attribute("textContent"), f"The clip failed: {video['error']['message']}")
+        browser.until(f"document.querySelector('#item-{id} .meta').textContent.endsWith('✕ failed')")
+        actions = browser.js("[...document.querySelectorAll('#actions button')].map((each) => each.textContent)")
+        self.assertEqual(actions, ["Try again", "Edit", "Link", "Delete"])
+        self.assertFalse(browser.js("document.getElementById('failed').classList.contains('calm')"))
+        for theme in ("light", "dark"):
+            browser.look(1440, 900, theme)
+            self.assert_accessible()
+
+    def test_the_queue_and_the_filter_reach_beyond_the_loaded_rows(self) -> None:
+        browser = self.browser
+
+        def create(**fields: Any) -> str:
+            answer = call(self.port, "POST", "/v1/videos", {"prompt": PROMPT, **fields})
+            self.assertEqual(answer.status, 200, answer.body)
+            self.addCleanup(call, self.port, "POST", f"/v1/videos/{answer.json['id']}/cancel")
+            return answer.json["id"]
+
+        create(**LONG)
+        old = create()
+        call(self.port, "POST", f"/v1/videos/{old}/cancel")
+        waiting = [create() for _ in range(31)]
+        browser.open(f"#/v/{waiting[-1]}")
+        browser.until("document.getElementById('queue').textContent === 'queue 31'")
+        browser.until("document.getElementById('progress-text').textContent.startsWith('Number 31 in the queue')")
+        self.assertEqual(browser.js("document.querySelectorAll('.item').length"), 30)
+        self.assertFalse(browser.js(f"document.getElementById('item-{old}')"))
+        browser.find("#filter").send_keys("cancelled")
+        browser.until(f"document.getElementById('item-{old}')")
+        shown = "[...document.querySelectorAll('.item:not([hidden]) .meta')].map((each) => each.textContent.split(' · ')[1])"
+        self.assertEqual(set(browser.js(shown)), {"cancelled"})
+        self.assertEqual(browser.js("document.getElementById('queue').textContent"), "queue 31")
+
     def test_a_lost_connection_comes_back(self) -> None:
         browser = self.browser
         browser.until_ready()
@@ -355,8 +403,15 @@ class WithTokens(Visit):
     def test_the_token_is_asked_for_and_kept_for_the_tab(self) -> None:
         browser = self.browser
         browser.until("document.getElementById('token-dialog').open")
+        browser.until("document.getElementById('empty').textContent === 'token needed'")
         self.assertEqual(browser.focused(), "token")
         self.assert_every_control_has_a_name()
+        browser.js("(window.rounds = 0, window.real = setTimeout, window.setTimeout = (task, wait) => (rounds += wait === 2000, real(task, wait)))")
+        browser.find("#token-dialog [data-close]").click()
+        browser.js("document.dispatchEvent(new Event('visibilitychange'))")  # it would read the state and the list now
+        browser.until("rounds > 1")
+        self.assertFalse(browser.js("document.getElementById('token-dialog').open"), "it is asked for once")
+        browser.find("#token-open").click()
         browser.press("wrong", "\ue007")
         browser.until("!document.getElementById('token-error').hidden")
         browser.find("#token").clear()
@@ -371,6 +426,44 @@ class WithTokens(Visit):
         browser.driver.refresh()
         browser.until_ready()
         browser.until("!clip.hidden")
+
+
+class WithAdmin(Visit):
+    gateway_flags = staticmethod(lambda folder: [f"--admin=unix:{folder / 'state' / 'admin.sock'}"])
+
+    def test_the_groups_are_shown(self) -> None:
+        browser = self.browser
+        browser.until("document.getElementById('group-text').textContent === 'ready: 1 idle'")
+        id = browser.generate(**LONG)
+        browser.until("document.getElementById('group-text').textContent === 'ready: 1 busy'")
+        [group] = call(self.port, "GET", "/v1/groups").json["data"]
+        self.assertEqual(browser.find("#group").get_attribute("title"), f"group {group['id']}: busy, makes {id}")
+        browser.find("#cancel").click()
+        browser.until("document.getElementById('group-text').textContent === 'ready: 1 idle'")
+
+
+class WithoutAGateway(Visit):
+    def test_a_job_is_followed_across_a_restart_of_the_gateway(self) -> None:
+        browser = self.browser
+        browser.until_ready()
+        id = browser.generate(**LONG)
+        step = "Number(document.getElementById('progress-text').textContent.match(/step (\\d+)/)?.[1] ?? 0)"
+        before = browser.until(step)
+        self.gateway.__exit__()
+        browser.until("document.getElementById('lost-text').textContent.startsWith('The connection is lost. Next try in')")
+        self.assertEqual(browser.find("#group-text").text, "not connected")
+        self.assertTrue(browser.find("#progress-text").is_displayed(), "nothing on the page is lost")
+        self.assertEqual(browser.js("document.getElementById('prompt').value"), PROMPT)
+        self.assert_accessible()
+        self.gateway.__enter__()
+        browser.js("document.getElementById('lost-now').click()")  # or it comes back by itself
+        browser.until("document.getElementById('lost').hidden")
+        browser.until_ready()
+        browser.until(f"{step} > {before}")
+        browser.find("#cancel").click()
+        browser.until("document.getElementById('failed-text').textContent === 'This clip was cancelled.'")
+        self.assertEqual(self.video(id)["state"], "cancelled")
+        browser.driver.get_log("browser")  # has the failed requests
 
 
 if __name__ == "__main__":

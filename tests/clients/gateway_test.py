@@ -20,7 +20,8 @@ import harness
 
 PROMPT = "a red fox in fresh snow"
 SMALL: dict[str, Any] = {"prompt": PROMPT, "size": "64x64", "num_frames": 9, "seed": 7, "num_inference_steps": 2}
-MANY_STEPS = 200  # enough to be interrupted
+MANY_STEPS = 999  # the most: enough to be interrupted on a busy machine, too
+WAIT_SECONDS = 60
 TOKEN = "0123456789abcdef0123456789abcdef"
 
 
@@ -191,11 +192,17 @@ class AgainstAFrontend(unittest.TestCase):
         self.assertEqual((following["data"][0]["id"], following["has_more"]), (ids[0], False))
         up = self.call("GET", f"/v1/videos?order=asc&after={ids[0]}").json
         self.assertEqual([video["id"] for video in up["data"]], ids[1:])
-        for wrong in ("limit=0", "limit=101", "limit=x", "order=up", "nonsense=1", "limit=1&limit=2", "after=%zz"):
+        for id in ids:
+            self.wait(id)
+        completed = self.call("GET", "/v1/videos?state=completed&limit=3&text=&after=").json
+        self.assertEqual([video["id"] for video in completed["data"]], ids[::-1])
+        others = self.call("GET", "/v1/videos?state=queued,running,finalizing,failed,cancelled&limit=100").json["data"]
+        self.assertFalse(set(ids) & {video["id"] for video in others})
+        for wrong in ("limit=0", "limit=101", "limit=x", "order=up", "state=done", "state=queued,", "state=FAILED", "nonsense=1", "limit=1&limit=2", "after=%zz"):
             self.assertEqual(self.call("GET", f"/v1/videos?{wrong}").status, 422, wrong)
         for id in ids:
             self.assertEqual(self.call("DELETE", f"/v1/videos/{id}").json, {"id": id, "object": "video.deleted", "deleted": True})
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + WAIT_SECONDS
         while any(self.call("GET", f"/v1/videos/{id}").status != 404 for id in ids):
             self.assertLess(time.monotonic(), deadline)
 
@@ -248,17 +255,17 @@ class AgainstAFrontend(unittest.TestCase):
         self.assertEqual(estimate.status, 200, estimate.body)
         self.assertEqual(self.call("GET", "/livez").status, 200)
         self.assertEqual(self.call("GET", "/readyz").status, 200)
-        self.assertIn(b'kinora_http_requests_total{code="200",route="/v1/models"}', self.call("GET", "/metrics").body)
+        deadline = time.monotonic() + WAIT_SECONDS  # a request is counted once its reply has been sent
+        while b'kinora_http_requests_total{code="200",route="/v1/models"}' not in (page := self.call("GET", "/metrics").body):
+            self.assertLess(time.monotonic(), deadline, page)
         self.assertEqual(self.call("GET", "/openapi.json").json["openapi"][:3], "3.1")
 
     def test_a_stopping_gateway_ends_streams_and_exits(self) -> None:
         video = self.create(num_inference_steps=MANY_STEPS)
-        with Gateway(self.frontend.address) as gateway:
+        with Gateway(self.frontend.address, ["--drain-grace=1h"]) as gateway:
             stream = events(gateway.port, video["id"])
             self.assertEqual(next(stream)[0], "snapshot")
-            begin = time.monotonic()
-            self.assertEqual(gateway.stop(), 0)
-            self.assertLess(time.monotonic() - begin, 15)
+            self.assertEqual(gateway.stop(), 0)  # long before the grace is over
             self.assertNotIn("terminal", [name for name, _, _ in stream])
         self.call("DELETE", f"/v1/videos/{video['id']}")
 
@@ -403,7 +410,7 @@ class WithTokens(unittest.TestCase):
         self.assertEqual(call(port, "GET", "/v1/groups").status, 401)
         bearer = {"Authorization": f"Bearer {TOKEN}"}
         made = call(port, "POST", "/v1/videos", {**SMALL, "num_inference_steps": MANY_STEPS}, **bearer).json["id"]
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + WAIT_SECONDS
         progress = None
         while progress is None or progress["total_steps"] == 0:  # no job yet, or a stage without steps
             self.assertLess(time.monotonic(), deadline)

@@ -40,10 +40,17 @@ def main(modules: list[str] = [], programs: list[str] = [], folders: list[str] =
     unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
 
 
+RESERVED: list[socket.socket] = []
+
+
 def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    """Returns a port that the system gives to no other process while this one runs: it stays bound, without listening. A server can
+    listen there if it sets SO_REUSEADDR, as Kinora's do; until then, connections are refused."""
+    holder = socket.socket()
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind(("127.0.0.1", 0))
+    RESERVED.append(holder)
+    return holder.getsockname()[1]
 
 
 class Frontend:

@@ -2,6 +2,8 @@
 """Flags, fields, ports, groups and grace periods in deploy/kubernetes must match the programs. The manifests must also
 contain what they promise: who reaches which port, and what a container may do."""
 
+import ipaddress
+import json
 import re
 import subprocess
 import sys
@@ -12,6 +14,7 @@ from pathlib import Path
 import manifests
 import harness
 import pods
+from gateway_test import Gateway, call
 
 SERVED = [name for name in manifests.OVERLAYS if name.startswith("overlays/")]
 FRONTEND = {"app.kubernetes.io/name": "kinora", "app.kubernetes.io/component": "frontend"}
@@ -21,6 +24,8 @@ MONITORING = manifests.MANIFESTS / "components" / "monitoring"
 RULES = {MONITORING / "rules.yaml": ALERTS, MONITORING / "sglang.yaml": PROMETHEUS / "sglang.yaml"}  # the operator's, and their sources
 WORKER = {"app.kubernetes.io/name": "kinora", "app.kubernetes.io/component": "worker"}
 GATEWAY = {"app.kubernetes.io/name": "kinora", "app.kubernetes.io/component": "gateway"}
+GATEWAY_SOURCES = harness.ROOT / "server" / "gateway"
+FOR_OPERATORS = {"/livez", "/readyz", "/metrics"}  # paths of the gateway that the Ingress does not publish
 COMPONENTS = {"frontend": FRONTEND, "worker": WORKER, "gateway": GATEWAY}
 
 
@@ -108,6 +113,21 @@ class Programs(unittest.TestCase):
             args = manifests.of_component(objects, "gateway")["spec"]["containers"][0]["args"]
             self.assertEqual({a.removeprefix("--host=") for a in args if a.startswith("--host=")}, names)
 
+    def test_the_ingress_publishes_the_api_and_the_page(self) -> None:
+        ingress = manifests.get(manifests.render(Path(__file__).parent / "all-components"), "Ingress", "kinora")
+        paths = [(p["path"], p["pathType"]) for rule in ingress["spec"]["rules"] for p in rule["http"]["paths"]]
+        page = set(re.findall(r'"(/[\w.]*)"', (GATEWAY_SOURCES / "page_handler.cc").read_text()))
+        api = set(json.loads((GATEWAY_SOURCES / "openapi.json").read_text())["paths"])
+        self.assertLess(FOR_OPERATORS, api)
+        for path in page | api:
+            published = any(path == of if kind == "Exact" else path == of or path.startswith(f"{of}/") for of, kind in paths)
+            self.assertEqual(published, path not in FOR_OPERATORS, path)
+        with Gateway("127.0.0.1:1") as gateway:  # no frontend is needed for its own files
+            for path in page | {path for path, kind in paths if kind == "Exact"}:
+                self.assertIn(call(gateway.port, "GET", path).status, (200, 204), path)
+            index = call(gateway.port, "GET", "/").body.decode()
+        self.assertLessEqual(set(re.findall(r'(?:href|src)="(/[^"]*)"', index)), {path for path, _ in paths})
+
     def test_a_gateways_uploads_fit_its_scratch_volume(self) -> None:
         most = re.search(r"--max-scratch-bytes.*?default:\s+(\d+)GiB", help_of("kinora-gateway"), re.S)
         for name in SERVED:
@@ -178,6 +198,37 @@ class Promises(unittest.TestCase):
                     self.assertEqual(any(allows(p, to, port, who) for p in policies), reaches)
             for of in COMPONENTS.values():  # pods that no policy selects are open to all
                 self.assertTrue(any(p["podSelector"]["matchLabels"] == of and "Ingress" in p["policyTypes"] for p in policies))
+
+    def test_a_gateway_fetches_urls_only_with_the_component_and_only_from_public_addresses(self) -> None:
+        def egress_of(objects: list[dict]) -> list[dict]:
+            policies = [o["spec"] for o in objects if o["kind"] == "NetworkPolicy" and "Egress" in o["spec"]["policyTypes"]]
+            return [rule for p in policies if p["podSelector"]["matchLabels"] == GATEWAY for rule in p["egress"]]
+
+        for name in SERVED:
+            objects = manifests.overlay(name)
+            self.assertNotIn("--input-url", str(manifests.of_component(objects, "gateway")))
+            self.assertNotIn("ipBlock", str(egress_of(objects)))
+        objects = manifests.render(Path(__file__).parent / "all-components")
+        self.assertIn("--input-url-host=", str(manifests.of_component(objects, "gateway")))
+        [rule] = [rule for rule in egress_of(objects) if "ipBlock" in str(rule)]
+        self.assertEqual(rule["ports"], [{"port": 443}])
+        open4, open6 = (block["ipBlock"] for block in rule["to"])
+        table = re.findall(r"\{0x([0-9a-f]{8}), (\d+)\}", (GATEWAY_SOURCES / "public_address.cc").read_text())
+        self.assertEqual(open4, {"cidr": "0.0.0.0/0", "except": [f"{ipaddress.ip_address(int(first, 16))}/{bits}" for first, bits in table]})
+        closed6 = [ipaddress.ip_network(network) for network in open6["except"]]
+        for address in ("2606:4700::1111", "2001:db8::1", "2001::1", "2001:1ff:ffff::1", "2001:200::1", "2002::1", "3fff:fff::1", "fd00::1", "fe80::1", "::1", "64:ff9b::a00:1"):
+            one = ipaddress.ip_address(address)
+            reached = one in ipaddress.ip_network(open6["cidr"]) and not any(one in network for network in closed6)
+            self.assertEqual(reached, address in ("2606:4700::1111", "2001:200::1"), address)
+
+    def test_gateways_share_a_key_for_links_or_keep_their_clients(self) -> None:
+        for name in SERVED:
+            objects = manifests.overlay(name)
+            with self.subTest(overlay=name):
+                shared = "--link-key-file=" in str(manifests.of_component(objects, "gateway"))
+                affinity = manifests.get(objects, "Service", "kinora-gateway")["spec"].get("sessionAffinity", "None")
+                self.assertEqual(affinity, "None" if shared else "ClientIP")
+                self.assertEqual(shared, name != "overlays/cpu-demo")
 
     def test_prometheus_reads_every_rank_under_the_jobs_that_the_alerts_match(self) -> None:
         prometheus = ("monitoring", {"app.kubernetes.io/name": "prometheus"})

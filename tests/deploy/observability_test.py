@@ -189,6 +189,7 @@ class Observability(unittest.TestCase):
         waiting = cls.kinora("create", "waiting", *cls.SHAPE).strip()
         cls.kinora("cancel", waiting, "--wait")
         cls.kinora("cancel", long, "--wait")
+        call(cls.pages["kinora-gateway"], "GET", "/v1/models")  # so that the time of requests has a rate
         states = [json.loads(line)["state"] for line in cls.kinora("list", "--json").splitlines()]
         assert sorted(states) == ["CANCELLED", "CANCELLED", "COMPLETED", "FAILED"], states
         cls.prometheus.await_scrape()

@@ -55,7 +55,7 @@ class Page(unittest.TestCase):
                             self.assertRegex(done.stdout, r"^[1-9][0-9]* clips an hour\n$")
             made = [o for file in objects.iterdir() for o in yaml.safe_load_all(file.read_text())]
             names = {f"{o['kind'].lower()}/{o['metadata']['name']}" for o in made}
-            self.assertLessEqual({"secret/kinora-tokens", "secret/kinora-tls", "configmap/kinora-models"}, names)
+            self.assertLessEqual({"secret/kinora-tokens", "secret/kinora-tls", "secret/kinora-links", "configmap/kinora-models"}, names)
             images = {c["image"] for _, t in manifests.pod_templates(made) for c in t["spec"]["containers"]}
             self.assertIn("registry.example/kinora-worker-cuda:0.1.0", images)
             self.check_secrets(made)

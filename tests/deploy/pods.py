@@ -32,6 +32,11 @@ def make_tokens() -> dict[str, str]:
     return {"clients": os.urandom(16).hex() + "\n", "workers": os.urandom(16).hex() + "\n"}
 
 
+def make_link_key() -> dict[str, str]:
+    """Returns the Secret kinora-links."""
+    return {"key": os.urandom(32).hex() + "\n"}
+
+
 def model_flags(folder: Path) -> list[str]:
     return [f"--model={next(folder.glob('*-dev.safetensors'))}", f"--model=text_encoder={folder / 'gemma'}", "--model=kind=dev"]
 

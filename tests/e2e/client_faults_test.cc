@@ -178,7 +178,10 @@ class ClientFaults : public testing::Test {
   }
   // Notifies `there` that a call has arrived, and blocks it until the test ends.
   void Hold(absl::Notification& there) {
-    if (!there.HasBeenNotified()) there.Notify();
+    {
+      absl::MutexLock lock(&hold_mu_);  // calls may arrive at the same time
+      if (!there.HasBeenNotified()) there.Notify();
+    }
     released_.WaitForNotification();
   }
   static void Await(absl::Notification& there) { ASSERT_TRUE(there.WaitForNotificationWithTimeout(absl::Minutes(1))); }
@@ -217,6 +220,7 @@ class ClientFaults : public testing::Test {
   TemporaryDirectory directory_;
   const std::string address_ = absl::StrCat("unix:", directory_.File("api.sock"));
   absl::Notification released_;
+  absl::Mutex hold_mu_;
   Service service_;
   std::unique_ptr<grpc::Server> server_;
 };

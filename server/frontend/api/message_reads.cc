@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "server/common/status_details.h"
 
 namespace kinora {
 
@@ -22,8 +23,10 @@ int64_t MessageReads::Begin(GiveUp give_up) {
     if (!std::exchange(timer_set_, true)) loop_.PostAt(deadline, [this] { GiveUpLate(); });
   }
   if (oldest) {
-    oldest(absl::ResourceExhaustedError(
-        absl::StrCat("more than ", limits_.calls, " calls have not sent their message; send it with the headers")));
+    oldest(
+        WithRetryInfo(absl::ResourceExhaustedError(absl::StrCat(
+                          "more than ", limits_.calls, " calls have not sent their message; send it with the headers")),
+                      absl::Seconds(1)));
   }
   return read;
 }

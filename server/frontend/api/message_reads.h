@@ -19,7 +19,7 @@
 namespace kinora {
 
 struct MessageReadLimits {
-  int calls;            // concurrent; one more aborts the oldest with RESOURCE_EXHAUSTED
+  int calls;            // concurrent; one more aborts the oldest with RESOURCE_EXHAUSTED and RetryInfo
   absl::Duration time;  // per call; then the call is aborted with DEADLINE_EXCEEDED
 };
 

@@ -72,6 +72,7 @@ class MethodService : public grpc::Service {
       if (const absl::Status status = Parse(bytes, request); !status.ok()) return call.Finish(status);
       if (stream == nullptr) {
         stream = (static_cast<Service*>(this)->*handler)(call.context());
+        call.StartSendInitialMetadata();  // tells the client that its first message is read
         call.Attach(stream);
       }
       stream->OnRequest(std::move(request));

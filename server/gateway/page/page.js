@@ -1,6 +1,4 @@
-// The page of kinora-gateway: a form, a stage that follows and plays one job, and a history, by /v1 alone. Sections:
-// elements and words, API, connection and group, model and shapes, form, files, estimate and create, stage, player,
-// commands, history, dialogs and keys.
+// The page of kinora-gateway: a form, a stage that follows and plays one job, and a history, by /v1 alone.
 
 // ---- Elements and words ----
 
@@ -88,7 +86,7 @@ const stored = name => JSON.parse(sessionStorage.getItem(name) ?? "{}");
 
 // ---- API ----
 
-let token = sessionStorage.getItem("token") ?? "";
+let token = sessionStorage.getItem("token") ?? "", refused = false;
 
 // An error body of the gateway. status 0: no answer came.
 class ApiError extends Error {
@@ -116,7 +114,10 @@ async function call(method, path, {json, body, headers = {}, signal} = {}) {
   connectionFound();
   if (response.ok) return response;
   const answer = await response.json().catch(() => ({}));
-  if (response.status === 401) askForToken(token !== "");
+  if (response.status === 401) {
+    refused = true;
+    askForToken(token !== "");
+  }
   throw new ApiError(response.status, answer.error);
 }
 
@@ -154,6 +155,7 @@ const connection = {lost: false, tries: 0, seconds: 0, timer: 0, waiting: []};
 function connectionLost() {
   if (connection.lost) return;
   Object.assign(connection, {lost: true, tries: 0});
+  showGroup("bad", "not connected");
   retryLater();
 }
 
@@ -202,13 +204,16 @@ async function readGroups() {
 function showGroup(state, text) {
   $("group").dataset.state = state;
   setText($("group-text"), text);
+  if (!models.length && !stage.id) showMessage(text);
 }
 
 function describeGroups(groups) {
   const words = ({id, state, reason, video_id}) =>
     `group ${id}: ${state}${video_id ? `, makes ${video_id}` : ""}${reason ? `, ${reason}` : ""}`;
   $("group").title = groups.map(words).join("\n");
-  if (models.length) return showGroup("ready", "ready");
+  const states = groups.map(({state}) => state);
+  const counts = [...new Set(states)].map(state => `${states.filter(each => each === state).length} ${state}`);
+  if (models.length) return showGroup("ready", `ready${counts.length ? `: ${counts.join(", ")}` : ""}`);
   const lost = groups.find(({reason}) => reason);
   showGroup(lost ? "bad" : "wait", lost ? `no worker: ${lost.reason}` : groups[0]?.state ?? "loading the model");
 }
@@ -218,20 +223,19 @@ async function refreshState() {
     setModels((await ask("GET", "/v1/models")).data);
     describeGroups(await readGroups());
   } catch (error) {
-    const text = error.status === 401 ? "token needed" : error.status === 0 ? "not connected" : error.message;
-    showGroup("bad", text);
+    if (error.status) showGroup("bad", error.status === 401 ? "token needed" : error.message);
   }
 }
 
 let refreshTimer = 0;
 
 async function refresh() {
-  if (!document.hidden && !connection.lost && !$("token-dialog").open) {
+  if (!document.hidden && !connection.lost && !refused) {
     await refreshState();
-    await refreshList().catch(() => {});
+    await refreshList().then(refreshQueue).catch(() => {});
   }
   clearTimeout(refreshTimer);
-  refreshTimer = setTimeout(refresh, models.length === 0 || activeItems().length ? 2000 : 6000);
+  refreshTimer = setTimeout(refresh, models.length === 0 || busy.length ? 2000 : 6000);
 }
 
 const refreshSoon = later(refresh, 50);
@@ -849,6 +853,7 @@ async function create(request, files = {}) {
     if (form.keep_seed.checked) form.seed.value = video.seed;
     formChanged();
     mergeVideos([video]);
+    refreshSoon();
     say("The clip is queued.");
     location.hash = `#/v/${video.id}`;
   } catch (error) {
@@ -928,6 +933,7 @@ function onEvent({name, data}) {
   mergeVideos([data]);
   const words = {running: "The clip is being made.", completed: "The clip is finished.",
       cancelled: "The clip is cancelled."};
+  if (data.state !== before) refreshSoon();
   if (data.state !== before && words[data.state]) say(words[data.state]);
   if (data.state === "failed") warn(`The clip failed: ${data.error.message}`);
 }
@@ -940,7 +946,7 @@ function showPreview(image) {
   if (thumbnail) Object.assign(thumbnail, {src: image, hidden: false});
 }
 
-// What the frame holds when there is no picture.
+// Instead of a picture.
 function fillFrame(...content) {
   show("empty", true);
   $("empty").replaceChildren(...content);
@@ -1005,7 +1011,7 @@ function showFacts({seed, size, seconds, num_frames, fps, inference_time_s, arti
     warnings}) {
   const clip = artifacts.find(each => each.media_type === media_type);
   $("facts").textContent = [seed !== null && `seed ${seed}`, size?.replace("x", " × "), `${rounded(seconds)} s`,
-    size && `${plural(num_frames, "frame")} at ${fps}`, clip && `made in ${duration(inference_time_s)}`,
+    size && `${plural(num_frames, "frame")} at ${fps} fps`, clip && `made in ${duration(inference_time_s)}`,
     clip && bytes(clip.bytes),
     expires_at && `kept until ${clock(expires_at)}`, ...warnings].filter(Boolean).join(" · ");
 }
@@ -1024,12 +1030,13 @@ function showProgress(progress) {
   if (item?.state === "running") putItem({...item, progress: percent});
 }
 
-function queueText({queue_position, waits_for, created_at}) {
+function queueText({id, created_at}) {
+  const {place, waits_for} = busy.find(each => each.id === id) ?? {};
   if (waits_for) return `Queued: waits for ${waits_for}`;
-  const ahead = activeItems().filter(each => each.created_at < created_at);
+  const ahead = busy.filter(each => each.created_at < created_at);
   const wait = ahead.reduce((sum, each) => sum + each.estimated * (1 - each.progress / 100), 0);
-  const place = queue_position > 1 ? `Number ${queue_position} in the queue` : "Next in the queue";
-  return wait > 1 ? `${place}, starts in about ${duration(wait)}` : place;
+  const text = place > 1 ? `Number ${place} in the queue` : `${place ? "Next i" : "I"}n the queue`;
+  return wait > 1 ? `${text}, starts in about ${duration(wait)}` : text;
 }
 
 function progressText() {
@@ -1044,7 +1051,7 @@ function progressText() {
 function showActions(video) {
   const done = video.state === "completed", moving = done && video.media_type?.startsWith("video/");
   const actions = [
-    done && video.url && ["Download", "down", () => download(video.id, video.file_name)],
+    done && video.media_type && ["Download", "down", () => download(video.id, video.file_name)],
     ended(video) && [done ? "New seed" : "Try again", "again", () => anotherSeed(video)],
     moving && ["First frame", "first", () => useFrame("first"), "Use the first frame for a new clip"],
     moving && ["Last frame", "last", () => useFrame("last"), "Use the last frame for a new clip"],
@@ -1282,20 +1289,22 @@ async function copy(text, what, button) {
 // items: what a row shows, without the rest of the job, so that a thousand of them stay small.
 const list = {items: new Map(), last: "", more: true, loading: false, generation: 0, selected: new Set()};
 
-const active = ({state}) => !ended({state});
-const activeItems = () => [...list.items.values()].filter(active);
+let busy = [];  // the items of all jobs that wait or run
+
 const rowOf = id => $(`item-${id}`);
 const idOf = row => row?.id.slice("item-".length);
 const visibleRows = () => all(".item:not([hidden])");
 
-function itemOf({id, prompt, state, created_at, seconds, progress, file_name, estimated_seconds, artifacts}) {
+function itemOf({id, prompt, state, created_at, seconds, progress, file_name, estimated_seconds, artifacts,
+    queue_position: place, waits_for}) {
   const thumbnail = artifacts.some(({media_type}) => media_type === "image/jpeg");
-  return {id, prompt, state, created_at, seconds, progress, file_name, thumbnail, estimated: estimated_seconds ?? 0};
+  return {id, prompt, state, created_at, seconds, progress, file_name, thumbnail, estimated: estimated_seconds ?? 0,
+    place, waits_for};
 }
 
 function readPage(after) {
-  const text = $("search").value.trim();
-  return ask("GET", `/v1/videos?${new URLSearchParams({limit: 30, ...(after && {after}), ...(text && {text})})}`);
+  const query = {limit: 30, after, text: $("search").value.trim(), state: $("filter").value};
+  return ask("GET", `/v1/videos?${new URLSearchParams(query)}`);
 }
 
 async function loadMore() {
@@ -1331,8 +1340,19 @@ async function refreshList() {
 
 function mergeVideos(videos) {
   for (const video of [...videos].reverse()) putItem(itemOf(video), "prepend");
-  setText($("queue"), `queue ${activeItems().filter(({state}) => state === "queued").length}`);
   showListNote();
+}
+
+// Counts the queue, and updates the rows of jobs that wait, run or have just ended.
+async function refreshQueue() {
+  const {data, has_more: more} = await ask("GET", "/v1/videos?limit=100&state=queued,running,finalizing");
+  busy = data.map(itemOf);
+  setText($("queue"), `queue ${busy.filter(({state}) => state === "queued").length}${more ? "+" : ""}`);
+  const known = new Map(busy.map(item => [item.id, item]));
+  for (const item of [...list.items.values()].filter(each => !ended(each))) {
+    const read = () => ask("GET", `/v1/videos/${item.id}`).then(itemOf, () => item);
+    putItem(known.get(item.id) ?? (more ? item : await read()));
+  }
 }
 
 function resetList() {
@@ -1378,8 +1398,7 @@ function showRow(row, {id, prompt, state, created_at, seconds, progress}) {
   link.ariaLabel = (`${name}, ${state}${state === "running" ? ` ${words}` : ""}, ${clock(created_at)}`);
   link.ariaCurrent = id === stage.id;
   box.ariaLabel = `Select ${name}`;
-  const wanted = $("filter").value, group = active({state}) ? "active" : state === "completed" ? state : "failed";
-  row.hidden = wanted !== "" && wanted !== group;
+  row.hidden = $("filter").value !== "" && !$("filter").value.includes(state);
   if (row.dataset.seen) loadThumbnail(row);
   if (!$("items").querySelector("a[tabindex='0']")) roveTo(visibleRows()[0]);
 }
@@ -1468,7 +1487,7 @@ async function downloadSelected() {
 
 async function deleteVideos(ids) {
   const name = id => `“${(list.items.get(id)?.prompt ?? stage.video?.prompt ?? id).slice(0, 80)}”`;
-  const running = activeItems().some(({id}) => ids.includes(id)) ? " What is running is cancelled." : "";
+  const running = busy.some(({id}) => ids.includes(id)) ? " What is running is cancelled." : "";
   const names = ids.slice(0, 3).map(name).join(", ") + (ids.length > 3 ? " and others" : "");
   const title = `Delete ${ids.length === 1 ? "this clip" : plural(ids.length, "clip")}?`;
   if (!(await confirmDelete(title, `${names} will be gone for good.${running}`))) return;
@@ -1495,6 +1514,7 @@ function askForToken(wrong = false) {
 
 async function useToken(event) {
   event.preventDefault();
+  refused = false;
   token = $("token").value.trim();
   sessionStorage.setItem("token", token);
   try {
@@ -1575,11 +1595,7 @@ function prepareDialogs() {
 
 function prepareHistory() {
   $("search").oninput = later(resetList, 300);
-  $("filter").onchange = () => {
-    list.items.forEach((item, id) => showRow(rowOf(id), item));
-    showListNote();
-    loadMore();
-  };
+  $("filter").onchange = resetList;
   $("download-selected").onclick = downloadSelected;
   $("delete-selected").onclick = () => deleteVideos([...list.selected]);
   $("clear-selected").onclick = () => {

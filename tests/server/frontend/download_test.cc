@@ -3,6 +3,7 @@
 
 #include "server/net/grpc_status.h"
 #include "tests/server/frontend/frontend_fixture.h"
+#include "tests/testing/fake_clock.h"
 
 namespace kinora {
 namespace {
@@ -73,14 +74,17 @@ TEST_F(DownloadTest, OpenOnesAreBoundedInAllAndPerClientAndHoldNoFile) {
 }
 
 TEST_F(DownloadTest, OneOfWhichNothingIsTakenEndsWithAborted) {
-  config_.set_download_idle_seconds(0.3);
+  FakeClock clock;
+  clock_ = &clock;
+  config_.set_download_idle_seconds(1);
   Start();
   const std::string id = MakeClip();
   Open idle = Begin(id);
   AwaitOpen(1);
-  AwaitOpen(0);
+  while (Metrics()["kinora_downloads"] != 0) clock.Advance(absl::Seconds(1));
   EXPECT_THAT(idle.ReadToEnd(), StatusIs(absl::StatusCode::kAborted, HasSubstr("download_idle_seconds")));
   EXPECT_THAT(Download(id), IsOkAndHolds(testing::SizeIs(kBytes)));
+  frontend_.reset();  // before its clock
 }
 
 }  // namespace

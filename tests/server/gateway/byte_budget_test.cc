@@ -14,7 +14,9 @@ TEST(ByteBudgetTest, GivesWhatIsLeftAndNoMore) {
   ByteBudget::Share first(budget), second(budget);
   EXPECT_TRUE(first.Grow(60));
   EXPECT_FALSE(second.Grow(41));
-  EXPECT_TRUE(second.Grow(40)) << "a refusal takes nothing";
+  EXPECT_EQ(budget.taken(), 60) << "a refusal takes nothing";
+  EXPECT_TRUE(second.Grow(40));
+  EXPECT_EQ(budget.taken(), 100);
   EXPECT_FALSE(first.Grow(1));
   EXPECT_TRUE(first.Grow(0));
 }
@@ -26,8 +28,20 @@ TEST(ByteBudgetTest, GetsBackAllThatAShareHasTaken) {
   EXPECT_TRUE(share->Grow(70));
   EXPECT_FALSE(share->Grow(1));
   share.reset();
+  EXPECT_EQ(budget.taken(), 0);
   EXPECT_TRUE(ByteBudget::Share(budget).Grow(100));
   EXPECT_TRUE(ByteBudget::Share(budget).Grow(100));
+}
+
+TEST(ByteBudgetTest, AShareThatShrinksLeavesRoom) {
+  ByteBudget budget(100);
+  ByteBudget::Share share(budget);
+  EXPECT_TRUE(share.Grow(100));
+  share.Shrink(40);
+  EXPECT_EQ(share.taken(), 60);
+  EXPECT_EQ(budget.left(), 40);
+  EXPECT_EQ(budget.bytes(), 100);
+  EXPECT_TRUE(ByteBudget::Share(budget).Grow(40));
 }
 
 TEST(ByteBudgetTest, ThreadsTogetherTakeNoMoreThanThereIs) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "server/common/status_details.h"
@@ -20,6 +21,7 @@ using Json = nlohmann::json;
 using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -42,7 +44,7 @@ class GatewayTest : public testing::Test {
 
   std::string Exchange(const std::string& method, const std::string& path, const std::string& body = "",
                        const std::string& fields = "") {
-    HttpConnection connection(gateway_->port());
+    HttpConnection connection(port());
     const std::string type = body.empty() ? "" : "Content-Type: application/json\r\n";
     connection.Send(absl::StrCat(method, " ", path, " HTTP/1.1\r\nHost: localhost\r\n", type, fields,
                                  "Content-Length: ", body.size(), "\r\n\r\n", body));
@@ -56,6 +58,9 @@ class GatewayTest : public testing::Test {
     const TemporaryDirectory removed;
     return absl::StrCat("unix:", removed.File("api.sock"));
   }
+
+  Gateway& gateway() { return *gateway_; }
+  int port() const { return gateway_->port(); }
 
   TemporaryDirectory scratch_;
   ScriptedFrontend a_{"a"}, b_{"b"};
@@ -92,6 +97,18 @@ TEST_F(GatewayTest, AFrontendThatIsDownIsPassedOver) {
   EXPECT_THAT(Exchange("GET", "/v1/videos/b-1"), StartsWith("HTTP/1.1 200"));
   EXPECT_THAT(Exchange("GET", "/v1/videos/unknown"), StartsWith("HTTP/1.1 503"));
   EXPECT_THAT(Exchange("GET", "/v1/videos"), StartsWith("HTTP/1.1 503")) << "half a list would look complete";
+}
+
+TEST_F(GatewayTest, MetricsSayWhichFrontendIsConnected) {
+  const std::string nobody = NoFrontend();
+  Start({a_.address(), nobody});
+  EXPECT_THAT(Exchange("GET", "/v1/models"), StartsWith("HTTP/1.1 200"));
+  const auto line = [](const std::string& address, int connected) {
+    return HasSubstr(absl::StrCat("\nkinora_http_frontend_connected{frontend=\"", address, "\"} ", connected, "\n"));
+  };
+  const std::string metrics = Exchange("GET", "/metrics");
+  EXPECT_THAT(metrics, AllOf(line(a_.address(), 1), line(nobody, 0)));
+  EXPECT_THAT(metrics, HasSubstr("\nkinora_http_rejected_total{reason=\"full\"} 0\n"));
 }
 
 TEST_F(GatewayTest, ReportsTheLastErrorIfNoFrontendTakesIt) {
@@ -152,6 +169,49 @@ TEST_F(GatewayTest, ABodyIsReadOnlyForSomeoneWithAToken) {
   const std::string reply = Exchange("POST", "/v1/videos", "", "Expect: 100-continue\r\n");
   EXPECT_THAT(reply, AllOf(StartsWith("HTTP/1.1 401"), HasSubstr("WWW-Authenticate: Bearer")));
   EXPECT_THAT(a_.Calls(), Not(Contains("CreateVideo")));
+}
+
+TEST_F(GatewayTest, AReplyLeavesTheSpaceOfItsUploadToTheNextRequest) {
+  GatewayFlags flags = Flags({a_.address()});
+  flags.max_scratch_bytes = 1000;
+  Start(flags);
+  const std::string picture = absl::StrCat("data:image/png,", std::string(1000, 'x'));
+  const std::string body = Json({{"prompt", "a fox"}, {"input_reference", picture}}).dump();
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_THAT(Exchange("POST", "/v1/videos", body), StartsWith("HTTP/1.1 200")) << i;
+  }
+  EXPECT_THAT(a_.Calls(), Contains("UploadInput"));
+}
+
+TEST_F(GatewayTest, AStopEndsTheEventsOfAJobThatGoesOnAndWaitsForTheLastOneOfAJobThatHasEnded) {
+  for (const bool ends : {false, true}) {
+    a_.AddJob("job", 1);
+    Start({a_.address()});
+    HttpConnection events(port());
+    events.Send("GET /v1/videos/job/events HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    ASSERT_TRUE(events.ReadUntil("event: snapshot\n"));
+    if (ends) a_.EndJobQuietly("job");
+    std::thread stop([this] { gateway().Drain(); });
+    const std::string rest = events.ReadAll();
+    EXPECT_EQ(rest.find("event: terminal\n") != std::string::npos, ends) << rest;
+    EXPECT_THAT(rest, EndsWith("\r\n0\r\n\r\n"));
+    events.Close();
+    stop.join();
+  }
+}
+
+// A body needs four times its size while it is parsed.
+TEST_F(GatewayTest, MemoryForBodiesBoundsTheirSizeAndComesBack) {
+  GatewayFlags flags = Flags({a_.address()});
+  flags.max_body_memory_bytes = 8 << 20;
+  Start(flags);
+  const auto body = [](size_t bytes) { return Json({{"prompt", std::string(bytes, 'x')}}).dump(); };
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THAT(Exchange("POST", "/v1/videos", body((2 << 20) - 100)), StartsWith("HTTP/1.1 200")) << i;
+  }
+  EXPECT_THAT(Exchange("POST", "/v1/videos", body(2 << 20)),
+              AllOf(StartsWith("HTTP/1.1 413"), HasSubstr("the body has more than 2097152 bytes")));
+  EXPECT_THAT(Create(), StartsWith("HTTP/1.1 200"));
 }
 
 TEST_F(GatewayTest, EveryErrorOfItsStartNamesTheFlag) {

@@ -46,6 +46,12 @@ class HttpConnection {
     return std::exchange(received_, "");
   }
 
+  // False: the server closes before it has sent `text`.
+  bool ReadUntil(std::string_view text) {
+    while (received_.find(text) == std::string::npos && Receive()) continue;
+    return received_.find(text) != std::string::npos;
+  }
+
   // One reply with a Content-Length, or a head alone (HEAD, 204, 304, 100).
   std::string ReadReply(bool head_alone = false) {
     size_t end;

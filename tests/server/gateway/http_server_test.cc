@@ -6,6 +6,7 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
@@ -269,18 +270,22 @@ TEST_F(HttpServerTest, EndsSlowRequests) {
   EXPECT_THAT(body.ReadAll(), StartsWith("HTTP/1.1 408"));
 }
 
-TEST_F(HttpServerTest, ClosesIdleConnectionsAndThoseThatDoNotRead) {
+TEST_F(HttpServerTest, ClosesIdleConnections) {
   HttpServerOptions options = Options();
-  options.times.idle = options.times.write = absl::Milliseconds(100);
+  options.times.idle = absl::Milliseconds(100);
+  EXPECT_EQ(HttpConnection(Start(std::move(options))).ReadAll(), "");
+}
+
+TEST_F(HttpServerTest, ClosesConnectionsThatDoNotRead) {
+  HttpServerOptions options = Options();
+  options.times.write = absl::Milliseconds(100);
   absl::Notification left;
   other_ = [&left](const std::shared_ptr<HttpExchange>& exchange) {
     exchange->SetOnLeft([&left] { left.Notify(); });
     exchange->Begin({.status = 200}, std::nullopt);
     exchange->Write(std::string(64 << 20, 'x'), [exchange] { exchange->End(); });
   };
-  const int port = Start(std::move(options));
-  EXPECT_EQ(HttpConnection(port).ReadAll(), "");
-  HttpConnection stuck(port, /*receive_buffer=*/4096);
+  HttpConnection stuck(Start(std::move(options)), /*receive_buffer=*/4096);
   stuck.Send("GET /other HTTP/1.1\r\nHost: localhost\r\n\r\n");
   left.WaitForNotification();
 }
@@ -403,6 +408,26 @@ TEST_F(HttpServerTest, DrainsOpenRequestsAndClosesIdleConnections) {
   EXPECT_EQ(idle.ReadAll(), "");
   busy.Close();
   stop.join();
+}
+
+TEST_F(HttpServerTest, AStopReachesConnectionsThatComeAtTheSameTime) {
+  for (int round = 0; round < 20; ++round) {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(Start()));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    std::atomic<int> connected = 0;
+    std::vector<FileDescriptor> connections;  // kept open
+    std::thread client([&] {
+      for (bool more = true; more && connections.size() < 1000; ++connected) {
+        const FileDescriptor& fd = connections.emplace_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        more = connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+      }
+    });
+    while (connected < 10) std::this_thread::yield();
+    server().Stop(absl::InfiniteDuration());  // hangs if a connection is not told
+    client.join();
+  }
 }
 
 }  // namespace

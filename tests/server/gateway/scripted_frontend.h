@@ -20,13 +20,19 @@ class ScriptedFrontend {
   ~ScriptedFrontend();
 
   const std::string& address() const { return address_; }
-  std::unique_ptr<FrontendClient> Connect() const;
+  std::unique_ptr<FrontendClient> Connect(const CallQueueLimits& limits = {}) const;
 
-  void AddJob(const std::string& id, int created_seconds);
+  void AddJob(const std::string& id, int created_seconds);  // QUEUED
+  // The job has completed, but its watches learn of it only once GetVideo has been called.
+  void EndJobQuietly(const std::string& id);
   void SetModel(const std::string& id);                  // the only one; until then "ltx"
   void Reject(const std::string& method, absl::Status);  // calls of this method from now on: "GetVideo", …
-  void SetMostOnPage(int videos);                        // of ListVideos; the first page of each list is empty
-  std::vector<std::string> Calls() const;                // the methods called so far, in order
+  // Leaves calls of this method ("GetVideo", "UploadInput") without an answer until Release. An upload gets metadata
+  // at its first message, as from the real frontend.
+  void Hold(const std::string& method);
+  void Release(const std::string& method);
+  void SetMostOnPage(int videos);          // of ListVideos; the first page of each list is empty
+  std::vector<std::string> Calls() const;  // the methods called so far, in order
 
  private:
   class Service;

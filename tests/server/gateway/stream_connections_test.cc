@@ -41,13 +41,10 @@ TEST(StreamConnectionsTest, ManyWatchesLeaveRoomForOtherCalls) {
   std::vector<Watch> watches;
   for (int i = 0; i < 300; ++i) {
     watches.push_back(client->WatchVideo({}, request));
-    const auto event = WaitFor<std::optional<v1::VideoEvent>>([&](auto done) {
-      watches.back()->Next([&done](absl::StatusOr<std::optional<v1::VideoEvent>> next) { done(std::move(next)); });
-    });
+    const auto event = WaitFor<std::optional<v1::VideoEvent>>([&](auto done) { watches.back()->Next(done); });
     ASSERT_TRUE(event.ok() && event->has_value() && (*event)->has_snapshot()) << i;
   }
-  const auto video =
-      WaitFor<v1::Video>([&](auto done) { client->GetVideo({}, "job", [&done](auto got) { done(std::move(got)); }); });
+  const auto video = WaitFor<v1::Video>([&](auto done) { client->GetVideo({}, "job", done); });
   EXPECT_THAT(video, IsOk());
   for (const Watch& watch : watches) watch->Cancel();
   watches.clear();  // the client's destructor waits until gRPC has let go of them

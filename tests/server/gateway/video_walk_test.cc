@@ -26,10 +26,8 @@ class VideoWalkTest : public testing::Test {
   }
 
   absl::StatusOr<VideoPage> Walk(Frontends& frontends, const VideoListing& listing) {
-    return WaitFor<VideoPage>([&](auto done) {
-      VideoWalk::Start(frontends, {}, std::make_shared<CurrentCall>(), listing,
-                       [&done](absl::StatusOr<VideoPage> page) { done(std::move(page)); });
-    });
+    return WaitFor<VideoPage>(
+        [&](auto done) { VideoWalk::Start(frontends, {}, std::make_shared<CurrentCall>(), listing, done); });
   }
   absl::StatusOr<VideoPage> Walk(const VideoListing& listing) { return Walk(*frontends_, listing); }
 

@@ -21,6 +21,7 @@ TEST(MessageReads, OneTooManyGivesUpTheOldestAtOnce) {
   EXPECT_THAT(why, IsOk());
   const int64_t third = reads.Begin(nobody);
   EXPECT_THAT(why, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("more than 2 calls")));
+  EXPECT_TRUE(why.GetPayload("type.googleapis.com/google.rpc.RetryInfo").has_value());
   EXPECT_FALSE(reads.End(oldest));
   EXPECT_TRUE(reads.End(second));
   EXPECT_FALSE(reads.End(second));
