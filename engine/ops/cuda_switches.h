@@ -1,5 +1,5 @@
 // Parts of the CUDA backend that can be switched off, to find out which of them is at fault on a device. Results stay
-// the same up to the choice of kernels; speed does not. Part of every build, so that every --help can be tested.
+// the same up to the choice of kernels; speed does not. Part of every build, so that tests can compare --help with it.
 #ifndef KINORA_ENGINE_OPS_CUDA_SWITCHES_H_
 #define KINORA_ENGINE_OPS_CUDA_SWITCHES_H_
 

@@ -10,8 +10,8 @@ namespace kinora {
 enum class GraphMiss : uint8_t {
   kNewShape,        // the first step of a shape
   kOtherAddresses,  // the shape is known, but its memory has moved
-  kCaptureFailed,   // this step's or an earlier one's of the shape
-  kOutOfMemory,     // the same for lack of memory, with no other graph left to drop
+  kCaptureFailed,   // a step of this shape could not be captured
+  kOutOfMemory,     // the same, for lack of memory and with no other graph left to drop
   kOff,             // the stream captures nothing
 };
 inline constexpr int kGraphMisses = 5;

@@ -43,7 +43,7 @@ class Stream {
   // After a failure of earlier work it records nothing and returns that failure, which Synchronize still reports.
   virtual absl::StatusOr<std::unique_ptr<Graph>> Capture(std::function<void()> body) = 0;
   virtual bool capturing() const = 0;
-  // Whether Capture is of use: false where captures are switched off.
+  // False if captures are switched off; Capture then still works.
   virtual bool can_capture() const { return true; }
   // Whether enqueued work does nothing because earlier work has failed.
   virtual bool failed() const = 0;

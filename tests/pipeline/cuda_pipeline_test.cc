@@ -104,7 +104,7 @@ class CudaPipelineTest : public testing::Test {
     unsetenv(kCudaSynchronizeVariable);
     return status;
   }
-  // Of the last run.
+  // Returns the steps of the last run, over all its stages, that ran without a graph.
   GraphMisses Misses() const {
     GraphMisses misses{};
     for (const StageUse& use : pipeline_->last_run()) {

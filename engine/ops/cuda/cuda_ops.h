@@ -24,7 +24,7 @@ class CudaOps : public Ops {
   // Creates ops on the current device. `pool` reads weights and must outlive the ops. Fails with ResourceExhausted if
   // there is no room for the workspaces, or with FailedPrecondition if a library is missing or too old; the message
   // names it and says what to do.
-  // Switches that are off: cudnn, tuning, graphs, and synchronize apply to these ops and their branches.
+  // Of the switches, cudnn, tuning, graphs and synchronize apply here; the others are the backend's.
   static absl::StatusOr<std::unique_ptr<CudaOps>> Create(ThreadPool& pool, Products::Options products,
                                                          const CudaSwitches& switches);
 
