@@ -187,8 +187,8 @@ bool OfThePicture(const std::string& name) {
   return name.find("audio") == std::string::npos;
 }
 
-// Copies models/tiny with the video's weights set to NaN, so that a model that reads them cannot be loaded.
-std::string WithoutPicture(const TemporaryDirectory& folder, int& spoiled) {
+// Copies the model with the video's weights set to NaN, so that a model that reads them cannot be loaded.
+std::string WithoutPicture(const TemporaryDirectory& folder, int& spoiled, int64_t& spoiled_bytes) {
   const std::string from = TinyModel().files.paths[0];
   std::string path = folder.File("sound.safetensors");
   std::filesystem::copy_file(from, path);
@@ -201,6 +201,7 @@ std::string WithoutPicture(const TemporaryDirectory& folder, int& spoiled) {
     out.seekp(static_cast<int64_t>(sizeof header + header) + tensor.offset);
     out << std::string(tensor.bytes, '\xff');  // NaN in every format
     ++spoiled;
+    spoiled_bytes += static_cast<int64_t>(tensor.bytes);
   }
   return path;
 }
@@ -213,14 +214,16 @@ TEST(SoundRender, SoundAloneReadsAndHoldsNothingOfThePicture) {
   KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan both, Pipeline::Plan(options, *mesh, SoundAlone()));
   const TemporaryDirectory folder;
   int spoiled = 0;
-  options.files.paths = {WithoutPicture(folder, spoiled)};
+  int64_t spoiled_bytes = 0;
+  options.files.paths = {WithoutPicture(folder, spoiled, spoiled_bytes)};
   EXPECT_GT(spoiled, 200);
   EXPECT_FALSE(RenderOn(Cpu(), options, *mesh, SoundAlone(), alone).ok());
   options.modalities = Modalities::kSound;
   ASSERT_THAT(RenderOn(Cpu(), options, *mesh, SoundAlone(), alone), IsOk());
   EXPECT_TRUE(alone.values_["waveform"] == whole.values_["waveform"]);
   KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan plan, Pipeline::Plan(options, *mesh, SoundAlone()));
-  EXPECT_LT(plan.weight_bytes, 0.85 * static_cast<double>(both.weight_bytes));
+  // Packed weights are padded, by how much depends on the instruction set, so they take at least the file's bytes.
+  EXPECT_GE(both.weight_bytes - plan.weight_bytes, spoiled_bytes);
   EXPECT_EQ(plan.flops(), both.flops());  // video weights are not used in computation even if loaded
   EXPECT_EQ(plan.arena_bytes, both.arena_bytes);
   EXPECT_THAT(Pipeline::Plan(options, *mesh, Request()).status(),
