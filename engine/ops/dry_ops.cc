@@ -65,6 +65,15 @@ class DryGraph : public Graph {
 
 void DryStream::Count(OpKind kind, double flops, int64_t bytes) {
   (recording_ != nullptr ? *recording_ : cost_).Add(kind, flops, bytes);
+  if (listener_ != nullptr) listener_->OnCount(kind, flops, bytes);
+}
+
+void DryStream::Fork(Stream&) {
+  if (listener_ != nullptr) listener_->OnFork();
+}
+
+void DryStream::Join(Stream&) {
+  if (listener_ != nullptr) listener_->OnJoin();
 }
 
 void DryStream::Copy(const Tensor& from, Tensor to) {

@@ -43,6 +43,15 @@ struct Cost {
   OpCost total() const;
 };
 
+// Is told what a DryStream counts, and where its branches begin and end. Captured work is told at the capture.
+class DryListener {
+ public:
+  virtual ~DryListener() = default;
+  virtual void OnCount(OpKind kind, double flops, int64_t bytes) = 0;
+  virtual void OnFork() = 0;
+  virtual void OnJoin() = 0;
+};
+
 // A stream that runs nothing. It counts copies; captured work is counted at each Replay, not at the capture.
 class DryStream : public Stream {
  public:
@@ -57,8 +66,11 @@ class DryStream : public Stream {
   bool failed() const override { return !failure_.ok(); }
   absl::Status Synchronize() override;
   absl::Status WaitFor(int64_t mark) override;
+  void Fork(Stream& branch) override;
+  void Join(Stream& branch) override;
   void Fail(absl::Status status) override;
 
+  void SetListener(DryListener* listener) { listener_ = listener; }  // null: none; it must outlive its use
   void Count(OpKind kind, double flops, int64_t bytes);
   const Cost& cost() const { return cost_; }
   void ResetCost() { cost_ = {}; }
@@ -68,6 +80,7 @@ class DryStream : public Stream {
   const bool unified_memory_;
   Cost cost_;
   Cost* recording_ = nullptr;
+  DryListener* listener_ = nullptr;
   absl::Status failure_;
 };
 
@@ -77,7 +90,7 @@ class DryOps : public Ops {
   explicit DryOps(const WeightLayout& layout = CpuWeightLayout(), bool unified_memory = true)
       : layout_(layout), stream_(unified_memory) {}
 
-  Stream& stream() override { return stream_; }
+  DryStream& stream() override { return stream_; }
   bool dry() const override { return true; }
 
   // Returns the cost of the ops since construction or ResetCost; loading weights is not included.

@@ -15,6 +15,7 @@
 #include <set>
 #include <thread>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
@@ -298,6 +299,10 @@ int Run(const Load& load) {
 }
 
 int Main(const std::vector<std::string>& arguments) {
+  if (absl::c_linear_search(arguments, "--help")) {
+    std::printf("serving_load puts a steady load on a frontend and a gateway.\n\n%s", FormatFlags(kFlags).c_str());
+    return 0;
+  }
   const auto line = CommandLine::Parse(kFlags, arguments);
   if (!line.ok()) {
     std::fprintf(stderr, "serving_load: %s\n", std::string(line.status().message()).c_str());

@@ -238,6 +238,34 @@ TEST(CudnnPlans, OfConvolutionsAreRefusedAsTheirDefinitionsAreAndHaveHopperKerne
   ExpectPlansAsDefined(Convolutions(), without);
 }
 
+// A tile of another size would otherwise wait more than a second for the video decoder's last convolution.
+TEST(CudnnPlans, OfConvolutionsThatAreCompiledAreCompiledOnceForAllShapes) {
+  for (const int version : {900, 800}) {
+    const Library library(version);
+    for (const Activation activation : {Activation::kNone, Activation::kSilu}) {
+      CudnnConvolution shape = Video(41, 128, 192, 128, 48);
+      shape.out_dtype = DType::kF32;
+      shape.activation = activation;
+      const Library::Plan first = library.Build(shape);
+      EXPECT_NE(first.kernels, "") << version;
+      shape.frames = 17, shape.rows = 96, shape.columns = 144;
+      const Library::Plan second = library.Build(shape);
+      EXPECT_EQ(second.kernels, "") << version;
+      EXPECT_EQ(second.engine, first.engine) << version;
+    }
+  }
+}
+
+// Those are loaded in some milliseconds.
+TEST(CudnnPlans, OfTheVideoDecodersOtherConvolutionsCompileNothing) {
+  const Library h100(900);
+  for (const auto& [name, shape] : Convolutions()) {
+    const bool decodes = name == "FirstBlock" || name == "Latent" || name == "Upsample" || name == "Middle" ||
+                         name == "LastBlock" || name == "Added";
+    if (decodes) EXPECT_EQ(h100.Build(shape).kernels, "") << name;
+  }
+}
+
 constexpr char kRemedy[] = "install the wheel nvidia-cudnn-cu13>=9.15";
 
 // Whether the error contains all of these texts.

@@ -124,7 +124,7 @@ void AddAttentions(Products& all, const AttentionCase& c, DType dtype) {
 }
 
 void AddConvs(Products& all, const char* op, const Shape& x_shape, int64_t out_channels, const ConvOptions& options,
-              DType dtype) {
+              DType dtype, DType result) {
   all.Add(op, Cat(x_shape.ToString(), " to ", out_channels), dtype, [=](Workbench& b) {
     const int64_t taps = int64_t{options.time.kernel} * options.height.kernel * options.width.kernel;
     const Tensor x = b.Random(dtype, x_shape);
@@ -132,8 +132,8 @@ void AddConvs(Products& all, const char* op, const Shape& x_shape, int64_t out_c
     const auto extent = [](int64_t n, const ConvAxis& a) {
       return (n + a.before + a.after - int64_t{a.dilation} * (a.kernel - 1) - 1) / a.stride + 1;
     };
-    const Tensor y = b.Random(dtype, {extent(x_shape[0], options.time), extent(x_shape[1], options.height),
-                                      extent(x_shape[2], options.width), out_channels});
+    const Tensor y = b.Random(result, {extent(x_shape[0], options.time), extent(x_shape[1], options.height),
+                                       extent(x_shape[2], options.width), out_channels});
     return PreparedOp{[&b, x, w, options, y] { b.ops().Conv(x, w, options, y); }, y};
   });
 }
@@ -151,19 +151,24 @@ std::vector<OpCase> ProductCases() {
     AddRewrite(all, dtype);
     AddAttentions(all, {.queries = 40, .keys = 64, .width = 128, .heads = 2, .kv_heads = 2}, dtype);
     AddAttentions(all, {.queries = 9, .keys = 200, .width = 64, .heads = 2, .kv_heads = 2, .key_length = 187}, dtype);
+    AddAttentions(all, {.queries = 254, .keys = 510, .width = 64, .heads = 2, .kv_heads = 2}, dtype);
     AddAttentions(all, {.queries = 33, .keys = 24, .width = 8, .heads = 2, .kv_heads = 2, .bias = true}, dtype);
     AddAttentions(all, {.queries = 30, .keys = 30, .width = 256, .heads = 2, .kv_heads = 1, .causal = true}, dtype);
     const ConvAxis three{.kernel = 3, .before = 1, .after = 1};
     const ConvAxis reflected{.kernel = 3, .before = 1, .after = 1, .padding = Padding::kReflect};
     const ConvAxis causal{.kernel = 3, .before = 2, .padding = Padding::kReplicate};
-    AddConvs(all, "Conv 3x3x3, zeros", {3, 5, 6, 16}, 24, {.time = three, .height = three, .width = three}, dtype);
+    AddConvs(all, "Conv 3x3x3, zeros", {3, 5, 6, 16}, 24, {.time = three, .height = three, .width = three}, dtype,
+             dtype);
     AddConvs(all, "Conv 3x3x3, causal, reflected", {3, 5, 6, 16}, 8,
-             {.time = causal, .height = reflected, .width = reflected, .activation = Activation::kSilu}, dtype);
-    AddConvs(all, "Conv 1x1, added", {2, 4, 4, 32}, 16, {.accumulate = Accumulate::kAdd}, dtype);
+             {.time = causal, .height = reflected, .width = reflected, .activation = Activation::kSilu}, dtype, dtype);
+    AddConvs(all, "Conv 1x1, added", {2, 4, 4, 32}, 16, {.accumulate = Accumulate::kAdd}, dtype, dtype);
     AddConvs(all, "Conv 3x3x3, added", {5, 16, 24, 64}, 64,
-             {.time = three, .height = three, .width = three, .accumulate = Accumulate::kAdd}, dtype);
+             {.time = three, .height = three, .width = three, .accumulate = Accumulate::kAdd}, dtype, dtype);
+    // The video decoder's last convolution.
+    AddConvs(all, "Conv 3x3x3, to float32", {5, 16, 24, 128}, 48, {.time = causal, .height = three, .width = three},
+             dtype, DType::kF32);
     AddConvs(all, "Conv of a line, dilated, strided", {1, 1, 41, 12}, 10,
-             {.width = {.kernel = 7, .stride = 2, .dilation = 3, .before = 9, .after = 9}}, dtype);
+             {.width = {.kernel = 7, .stride = 2, .dilation = 3, .before = 9, .after = 9}}, dtype, dtype);
   }
   return std::move(all.cases);
 }

@@ -9,10 +9,12 @@
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -20,6 +22,7 @@
 #include "engine/config/config_reader.h"
 #include "engine/model/av_block.h"
 #include "engine/ops/cuda/cuda_stream.h"
+#include "tests/prediction/launch_list.h"
 #include "tests/simt/control.h"
 #include "tests/simt/library.h"
 #include "tests/testing/drawn_checkpoint.h"
@@ -68,6 +71,65 @@ std::string NameOf(cudaGraphNode_t node) {
   return name;
 }
 
+Passes FourPasses(bool perturbed) {
+  Passes passes{.count = 4, .contexts = 2, .context = {0, 1, 1, 1}, .perturbed = 2, .isolated = 3};
+  if (perturbed) passes.perturbed_blocks = {{0}, {0}};
+  return passes;
+}
+
+// Returns a modality's inputs, each tensor made by `make`.
+BlockInputs InputsOf(const TransformerConfig& config, const ModalityConfig& modality, int64_t tokens,
+                     const std::function<Tensor(DType, const Shape&)>& make) {
+  const auto rope = [&](int64_t width) {
+    return Rope{make(DType::kF32, {tokens, width / 2}), make(DType::kF32, {tokens, width / 2})};
+  };
+  const int64_t width = modality.width();
+  BlockInputs in{.rows = tokens, .valid_rows = tokens, .tokens = tokens};
+  in.rope = rope(width);
+  in.cross_rope = rope(config.audio.width());
+  in.context = make(DType::kBF16, {2 * kPromptRows, modality.context_width});
+  in.tables = {.block = make(DType::kF32, {1, config.modulation_rows(), width}),
+               .prompt = make(DType::kF32, {1, 2, modality.context_width}),
+               .cross = make(DType::kF32, {1, 4, width}),
+               .cross_gate = make(DType::kF32, {1, 1, width})};
+  return in;
+}
+
+// The kind of launch, as LaunchOps names it.
+std::string KindOf(const std::string& name) {
+  const std::pair<const char*, const char*> kinds[] = {
+      {"cublasLtMatmul", "product"}, {"cudnn", "attention"},         {"RowNorm", "row_norm"},
+      {"NormRope", "qk_norm_rope"},  {"Attend", "split_attention"},  {"Merge", "merge_splits"},
+      {"CopyRows", "copy_rows"},     {"Elementwise", "elementwise"}, {"a copy or fill", "copy"}};
+  for (const auto& [part, kind] : kinds) {
+    if (name.find(part) != std::string::npos) return kind;
+  }
+  return name;
+}
+
+// Returns how many launches of each kind LaunchOps lists for a block with the sizes of BlockRig.
+std::map<std::string, int> ListedKinds(const TransformerConfig& config, const Passes& passes) {
+  LaunchBackend backend;
+  Arena arena = Arena::Dry(), host = Arena::Dry();
+  const auto mesh = Mesh::Single();
+  Exec exec{.backend = backend, .arena = arena, .host = host, .mesh = *mesh, .dtype = DType::kBF16};
+  const WeightLoader weights = WeightLoader::Dry(*mesh, backend, DType::kBF16);
+  const AvBlock block = *AvBlock::Load(weights.Under("transformer").Under("transformer_blocks.0"), config, 0);
+  const auto shaped = [](DType dtype, const Shape& shape) { return Tensor(dtype, shape, nullptr); };
+  PerModality<BlockInputs> in = {InputsOf(config, config.video, kVideoTokens, shaped),
+                                 InputsOf(config, config.audio, kAudioTokens, shaped)};
+  if (!config.cross_attention_adaln) block.FillPromptCaches(exec, in);
+  const auto state = [&](const BlockInputs& inputs, const ModalityConfig& modality) {
+    const Tensor x = shaped(DType::kBF16, {4 * inputs.rows, modality.width()});
+    return ModalityState{inputs, x, x};
+  };
+  backend.Clear();
+  block.Forward(exec, passes, {}, &block, state(in.video, config.video), state(in.audio, config.audio));
+  std::map<std::string, int> kinds;
+  for (const Launch& launch : backend.launches()) ++kinds[std::string(launch.kernel)];
+  return kinds;
+}
+
 // A block with few tokens; everything but the sizes is as in a step of the denoising loop.
 class BlockRig : public ModelRig {
  public:
@@ -77,9 +139,13 @@ class BlockRig : public ModelRig {
     config_ = ReadModelConfig(*checkpoint)->transformer;
     WeightLoader weights = Open({.paths = {drawn_.path()}}).Under("transformer").Under("transformer_blocks.0");
     block_ = *AvBlock::Load(weights, config_, 0);
-    in_ = {Inputs(config_.video, video_tokens), Inputs(config_.audio, kAudioTokens)};
+    const auto filled = [this](DType dtype, const Shape& shape) { return Filled(dtype, shape); };
+    in_ = {InputsOf(config_, config_.video, video_tokens, filled),
+           InputsOf(config_, config_.audio, kAudioTokens, filled)};
     if (!config_.cross_attention_adaln) block_.FillPromptCaches(exec, in_);
   }
+
+  const TransformerConfig& config() const { return config_; }
 
   // Returns the names of all nodes that one block enqueues. `perturbed` selects a block that STG perturbs.
   std::vector<std::string> Kernels(bool perturbed) {
@@ -130,11 +196,6 @@ class BlockRig : public ModelRig {
   }
 
  private:
-  static Passes FourPasses(bool perturbed) {
-    Passes passes{.count = 4, .contexts = 2, .context = {0, 1, 1, 1}, .perturbed = 2, .isolated = 3};
-    if (perturbed) passes.perturbed_blocks = {{0}, {0}};
-    return passes;
-  }
   PerModality<ModalityState> States() {
     const auto state = [&](const BlockInputs& in, const ModalityConfig& modality) {
       const Shape shape{4 * in.rows, modality.width()};
@@ -152,22 +213,6 @@ class BlockRig : public ModelRig {
     ops().Fill(0.25f, t);
     return t;
   }
-  BlockInputs Inputs(const ModalityConfig& modality, int64_t tokens) {
-    const auto rope = [&](int64_t width) {
-      return Rope{Filled(DType::kF32, {tokens, width / 2}), Filled(DType::kF32, {tokens, width / 2})};
-    };
-    const int64_t width = modality.width();
-    BlockInputs in{.rows = tokens, .valid_rows = tokens, .tokens = tokens};
-    in.rope = rope(width);
-    in.cross_rope = rope(config_.audio.width());
-    in.context = Filled(exec.dtype, {2 * kPromptRows, modality.context_width});
-    in.tables = {.block = Filled(DType::kF32, {1, config_.modulation_rows(), width}),
-                 .prompt = Filled(DType::kF32, {1, 2, modality.context_width}),
-                 .cross = Filled(DType::kF32, {1, 4, width}),
-                 .cross_gate = Filled(DType::kF32, {1, 1, width})};
-    return in;
-  }
-
   Golden golden_;
   const DrawnCheckpoint drawn_;
   TransformerConfig config_;
@@ -189,6 +234,16 @@ TEST_P(BlockKernels, AreFewWithTheFourPassesOfTheDefaultGuidance) {
   EXPECT_GT(plain.size(), size_t{30}) << absl::StrJoin(plain, "\n");  // a complete block
   EXPECT_LE(plain.size(), GetParam().kernels) << absl::StrJoin(plain, "\n");
   EXPECT_LE(perturbed.size(), GetParam().kernels) << absl::StrJoin(perturbed, "\n");
+}
+
+// So that times predicted from the list (tests/prediction) are those of the launches that are made.
+TEST_P(BlockKernels, AreThoseThatTheListOfLaunchesHas) {
+  BlockRig rig(GetParam().version);
+  for (const bool perturbed : {false, true}) {
+    std::map<std::string, int> captured;
+    for (const std::string& name : rig.Kernels(perturbed)) ++captured[KindOf(name)];
+    EXPECT_EQ(ListedKinds(rig.config(), FourPasses(perturbed)), captured) << "perturbed: " << perturbed;
+  }
 }
 
 TEST_P(BlockKernels, WithTheSoundBesideThePictureTheBitsAndTheirNumberAreTheSame) {

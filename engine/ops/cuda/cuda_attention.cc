@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/ops/attention_runs.h"
 #include "engine/ops/cuda/cuda_ops.h"
 #include "engine/ops/cuda/cuda_views.h"
 #include "engine/ops/op_checks.h"
@@ -19,24 +20,6 @@ constexpr int64_t kLeastCausalQueries = 2048;
 
 void* At(const Tensor& t, int64_t row) {
   return static_cast<char*>(t.raw()) + row * t.row_stride() * DTypeSize(t.dtype());
-}
-
-// Query batches [first, first + count) whose keys lie `step` sequences apart.
-struct BatchRun {
-  int first, count, step;
-};
-
-// Returns the longest run from `first` on. Batches with the same keys (a step of 0) form a run only if their queries
-// may be stacked.
-BatchRun RunFrom(const AttentionOptions& o, int first, bool stackable) {
-  BatchRun run{.first = first, .count = 1, .step = 0};
-  for (int b = first + 1; b < o.batch; ++b) {
-    const int step = o.kv_batch[b] - o.kv_batch[b - 1];
-    if (step < 0 || (step == 0 && !stackable) || (run.count > 1 && step != run.step)) break;
-    run.step = step;
-    ++run.count;
-  }
-  return run;
 }
 
 struct Extents {
@@ -58,7 +41,7 @@ int64_t WindowOf(const AttentionOptions& o, int64_t queries) { return o.causal &
 // The shape of one call of cuDNN for a run of batches.
 CudnnAttention ShapeOf(const BatchRun& run, const Extents& e, const Tensor& q, const Tensor& k, const Tensor& v,
                        const AttentionOptions& o, const Tensor& out) {
-  const bool stacked = run.count > 1 && run.step == 0;
+  const bool stacked = run.stacked();
   const int64_t queries = stacked ? run.count * e.queries : e.queries;
   const auto strides = [&](const Tensor& t, int64_t batch_rows) {
     return HeadStrides{.batch = batch_rows * t.row_stride(), .head = e.head_width, .row = t.row_stride()};
@@ -137,8 +120,7 @@ bool CudaOps::AttendByCudnn(const Tensor& q, const Tensor& k, const Tensor& v, c
     BatchRun run;
   };
   absl::InlinedVector<Call, kMaxBatch> calls;
-  for (int b = 0; b < options.batch; b += calls.back().run.count) {
-    const BatchRun run = RunFrom(options, b, /*stackable=*/!options.causal && !options.bias.defined());
+  for (const BatchRun& run : BatchRuns(options)) {
     const absl::StatusOr<const CudnnPlan*> plan = cudnn_->For(ShapeOf(run, e, q, k, v, options, out));
     if (absl::IsUnimplemented(plan.status())) return fall_back(Fallback::Reason::kRefused, plan.status());
     if (!plan.ok()) stream_->Fail(plan.status());

@@ -214,6 +214,11 @@ TensorPtr Finished(fe::graph::Graph& graph, const CudnnConvolution& c, TensorPtr
   return y;
 }
 
+// Whether cuDNN compiles a kernel for the convolution, which takes more than a second, rather than load one of its own.
+bool IsCompiled(const CudnnConvolution& c) {
+  return c.activation != Activation::kNone || c.out_dtype != DType::kBF16 || (c.accumulate && !c.bias);
+}
+
 // Channels are second in the library's order of extents, whatever their position in memory.
 void AddConvolution(const CudnnConvolution& c, fe::graph::Graph& graph) {
   const auto extent = [](const ConvAxis& axis, int64_t n) {
@@ -254,7 +259,13 @@ class FrontendCudnn : public Cudnn {
     const OutsideOfCaptures outside;
     if (shape.dtype != DType::kBF16)
       return absl::UnimplementedError("cuDNN: convolutions of float32 are not given to it");
-    return BuildGraph([&](fe::graph::Graph& graph) { AddConvolution(shape, graph); }, shape.accumulate);
+    const auto add = [&](fe::graph::Graph& graph) {
+      AddConvolution(shape, graph);
+      if (!IsCompiled(shape)) return;
+      // One kernel then serves all shapes of this form. The kernels that are not compiled take fixed shapes only.
+      graph.set_dynamic_shape_enabled(true).set_kernel_cache(compiled_);
+    };
+    return BuildGraph(add, shape.accumulate);
   }
 
  private:
@@ -286,6 +297,7 @@ class FrontendCudnn : public Cudnn {
 
   const cudnnHandle_t handle_;  // null: the device is only described
   const std::shared_ptr<const fe::DeviceProperties> described_;
+  const std::shared_ptr<fe::KernelCache> compiled_ = std::make_shared<fe::KernelCache>();  // of convolutions
 };
 
 constexpr char kWhatToDo[] =
