@@ -20,6 +20,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "engine/base/memory.h"
+#include "engine/ops/cuda_switches.h"
 #include "engine/ops/ops.h"
 #include "engine/tensor/buffer.h"
 
@@ -29,6 +30,7 @@ struct BackendOptions {
   int threads = 1;  // host threads
   // Folder where a backend keeps measurements of its device. Empty: $XDG_CACHE_HOME/kinora, else ~/.cache/kinora.
   std::string cache_folder{};
+  CudaFlags cuda{};  // other backends ignore them
 };
 
 // Properties of a backend that planning needs, available without its device.

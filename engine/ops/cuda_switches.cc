@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "engine/base/status_macros.h"
 
 namespace kinora {
 namespace {
@@ -26,9 +27,17 @@ std::string_view Environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+absl::StatusOr<bool> SynchronizeOfEnvironment() {
+  const std::string_view value = Environment(kCudaSynchronizeVariable);
+  if (value == "" || value == "0") return false;
+  if (value == "1") return true;
+  return absl::InvalidArgumentError(
+      absl::StrCat(kCudaSynchronizeVariable, ": must be 0 or 1, not \"", std::string(value), "\""));
+}
+
 }  // namespace
 
-absl::StatusOr<CudaSwitches> ParseCudaSwitches(std::string_view off, std::string_view synchronize) {
+absl::StatusOr<CudaSwitches> ParseCudaOff(std::string_view source, std::string_view off) {
   CudaSwitches switches;
   for (const std::string& name : std::vector<std::string>(absl::StrSplit(std::string(off), ',', absl::SkipEmpty()))) {
     bool known = false;
@@ -39,19 +48,17 @@ absl::StatusOr<CudaSwitches> ParseCudaSwitches(std::string_view off, std::string
     }
     if (known) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat(kCudaOffVariable, ": \"", name, "\" is none of ", absl::StrJoin(CudaSwitchNames(), ", ")));
+        absl::StrCat(std::string(source), ": \"", name, "\" is none of ", absl::StrJoin(CudaSwitchNames(), ", ")));
   }
-  if (synchronize != "" && synchronize != "0" && synchronize != "1") {
-    return absl::InvalidArgumentError(
-        absl::StrCat(kCudaSynchronizeVariable, ": must be 0 or 1, not \"", std::string(synchronize), "\""));
-  }
-  switches.synchronize = synchronize == "1";
-  if (switches.synchronize) switches.graphs = false;
   return switches;
 }
 
-absl::StatusOr<CudaSwitches> CudaSwitchesFromEnvironment() {
-  return ParseCudaSwitches(Environment(kCudaOffVariable), Environment(kCudaSynchronizeVariable));
+absl::StatusOr<CudaSwitches> ReadCudaSwitches(const CudaFlags& flags) {
+  KINORA_ASSIGN_OR_RETURN(CudaSwitches switches,
+                          flags.off ? *flags.off : ParseCudaOff(kCudaOffVariable, Environment(kCudaOffVariable)));
+  KINORA_ASSIGN_OR_RETURN(switches.synchronize, flags.synchronize ? *flags.synchronize : SynchronizeOfEnvironment());
+  if (switches.synchronize) switches.graphs = false;
+  return switches;
 }
 
 std::vector<std::string> CudaSwitchNames() {

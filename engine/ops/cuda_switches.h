@@ -3,6 +3,7 @@
 #ifndef KINORA_ENGINE_OPS_CUDA_SWITCHES_H_
 #define KINORA_ENGINE_OPS_CUDA_SWITCHES_H_
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,17 +24,25 @@ struct CudaSwitches {
   bool operator==(const CudaSwitches&) const = default;
 };
 
-// Names of the environment variables that CudaSwitchesFromEnvironment reads.
-inline constexpr char kCudaOffVariable[] = "KINORA_CUDA_OFF";
-inline constexpr char kCudaSynchronizeVariable[] = "KINORA_CUDA_SYNCHRONIZE";
+// Switches as a program's flags set them. Where a flag is not given (nullopt), an environment variable decides.
+struct CudaFlags {
+  std::optional<CudaSwitches> off{};  // from ParseCudaOff
+  std::optional<bool> synchronize{};
+};
 
-// off: names separated by commas: graphs, early-launch, branch, cudnn, tuning. synchronize: "", "0" or "1".
-// InvalidArgument: another name or value; the message starts with the variable's name.
-absl::StatusOr<CudaSwitches> ParseCudaSwitches(std::string_view off, std::string_view synchronize);
-absl::StatusOr<CudaSwitches> CudaSwitchesFromEnvironment();
+// The environment variables.
+inline constexpr char kCudaOffVariable[] = "KINORA_CUDA_OFF";                  // as ParseCudaOff accepts it
+inline constexpr char kCudaSynchronizeVariable[] = "KINORA_CUDA_SYNCHRONIZE";  // "", "0" or "1"
 
 // Every name that `off` may hold.
 std::vector<std::string> CudaSwitchNames();
+
+// off: names separated by commas: graphs, early-launch, branch, cudnn, tuning. Fails with InvalidArgument for another
+// name; the message starts with `source`, the flag or variable, and lists the names.
+absl::StatusOr<CudaSwitches> ParseCudaOff(std::string_view source, std::string_view off);
+
+// Fails with InvalidArgument for a wrong value in the environment; the message starts with the variable's name.
+absl::StatusOr<CudaSwitches> ReadCudaSwitches(const CudaFlags& flags);
 
 }  // namespace kinora
 

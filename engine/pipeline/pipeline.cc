@@ -181,7 +181,8 @@ absl::StatusOr<std::optional<ClipShape>> Pipeline::NearestThatFits(const Generat
 
 absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::Load(const PipelineOptions& options, const Mesh& mesh,
                                                          absl::FunctionRef<void(std::string_view phase)> on_phase) {
-  KINORA_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, OpenBackend(options.device, {.threads = options.threads}));
+  KINORA_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend,
+                          OpenBackend(options.device, {.threads = options.threads, .cuda = options.cuda}));
   return LoadOn(std::move(backend), options, mesh, on_phase);
 }
 

@@ -40,7 +40,8 @@ struct PipelineOptions {
   std::string released{};
   std::string device;  // as in OpenBackend
   Precision precision;
-  int threads = 1;  // of this rank
+  int threads = 1;   // of this rank
+  CudaFlags cuda{};  // as in BackendOptions
   // Memory for activations, reserved at load and never grown. Generate rejects a plan that exceeds it. Untouched pages
   // cost nothing.
   int64_t arena_bytes = 0;
@@ -68,7 +69,7 @@ class Pipeline {
   static absl::StatusOr<std::unique_ptr<Pipeline>> Load(
       const PipelineOptions& options, const Mesh& mesh,
       absl::FunctionRef<void(std::string_view phase)> on_phase = [](std::string_view) {});
-  // Like Load, on a backend that the caller opened. Ignores options.device and options.threads.
+  // Like Load, on a backend that the caller opened. Ignores options.device, options.threads and options.cuda.
   static absl::StatusOr<std::unique_ptr<Pipeline>> LoadOn(
       std::unique_ptr<Backend> backend, const PipelineOptions& options, const Mesh& mesh,
       absl::FunctionRef<void(std::string_view phase)> on_phase = [](std::string_view) {});

@@ -19,9 +19,8 @@ struct ProgramHelp {
 };
 
 inline constexpr char kDeviceEnvironment[] =
-    "  KINORA_CUDA_OFF=PART,...   do without parts of the CUDA backend, to find one that is at fault: graphs,\n"
-    "                             early-launch, branch (the second stream), cudnn, tuning (of matrix products)\n"
-    "  KINORA_CUDA_SYNCHRONIZE=1  wait behind each op, so that an error of the device names the op and its shape\n"
+    "  KINORA_CUDA_OFF=PART,...   as --cuda-off, which overrides it\n"
+    "  KINORA_CUDA_SYNCHRONIZE=1  as --cuda-synchronize, which overrides it\n"
     "  KINORA_MAX_CPU_PATH=PATH   the widest CPU instructions to use: sse2, avx2, avx512_bf16, amx_bf16\n";
 
 inline constexpr ProgramHelp kClientHelp = {

@@ -74,6 +74,12 @@ constexpr FlagSpec kFlags[] = {
      "split the request across ranks, such as tokens=2,guidance=2,tensor=1; ranks are CPU threads without --processes"},
     {"processes", "", "run each rank as a process: connected by sockets on the CPU, or one device each with NCCL"},
     {"threads", "N", "compute threads for all ranks together; default: the number of cores"},
+    {"cuda-off", "PART,...",
+     "do without parts of the CUDA backend, to find one that is at fault: graphs, early-launch, branch (the second "
+     "stream), cudnn, tuning (of matrix products); default: the environment's KINORA_CUDA_OFF"},
+    {"cuda-synchronize", "[=true|false]",
+     "wait behind each op, so that an error of the CUDA device names the op and its shape; without graphs; default: "
+     "the environment's KINORA_CUDA_SYNCHRONIZE"},
     {"trace", "FILE", "write a timeline of each rank's stages, steps and ops in Chrome trace format"},
     {"json", "", "print one line of JSON: seconds, memory, collectives, seed, file"},
     {"quiet", "", "do not show progress"},
@@ -112,6 +118,15 @@ absl::Status TakeDevice(const CommandLine& line, RenderOptions& options) {
   KINORA_ASSIGN_OR_RETURN(const BackendTraits traits, TraitsOf(options.device, {}));
   KINORA_ASSIGN_OR_RETURN(options.precision, Precision::Parse(line.Get("precision").value_or("bf16")));
   return options.precision.CheckOn(traits);
+}
+
+absl::Status TakeCudaFlags(const CommandLine& line, CudaFlags& flags) {
+  if (const auto off = line.Get("cuda-off")) {
+    KINORA_ASSIGN_OR_RETURN(flags.off, ParseCudaOff("cuda-off", *off));
+  }
+  const auto synchronize = line.Get("cuda-synchronize");
+  if (!synchronize || absl::SimpleAtob(*synchronize, &flags.synchronize.emplace())) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("cuda-synchronize: \"", *synchronize, "\" is not true or false"));
 }
 
 // Reports a missing folder before the clip is computed, not after.
@@ -220,6 +235,7 @@ absl::StatusOr<RenderOptions> ParseRenderFlags(absl::Span<const std::string> arg
   options.plan = line.Has("plan");
   KINORA_RETURN_IF_ERROR(TakeModel(line, options));
   KINORA_RETURN_IF_ERROR(OfFlag("", TakeDevice(line, options)));
+  KINORA_RETURN_IF_ERROR(OfFlag("", TakeCudaFlags(line, options.cuda)));
   if (const auto ranks = line.Get("ranks")) {
     KINORA_ASSIGN_OR_RETURN(options.mesh, ParseRanks(*ranks));
   }

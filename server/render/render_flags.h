@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/base/command_line.h"
+#include "engine/ops/cuda_switches.h"
 #include "engine/parallel/mesh.h"
 #include "engine/weights/precision.h"
 #include "kinora/v1/video_generation.pb.h"
@@ -28,6 +29,7 @@ struct RenderOptions {
   std::string preview_path{};
   std::string device{};  // as OpenBackend accepts it
   Precision precision{};
+  CudaFlags cuda{};
   MeshShape mesh{};
   bool processes = false;  // run each rank as a process
   int threads = 0;         // compute threads of all ranks together; 0: the machine's cores

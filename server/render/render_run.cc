@@ -90,6 +90,7 @@ absl::Status Prepare(Job& job) {
   KINORA_ASSIGN_OR_RETURN(job.pipeline.files, ModelFiles::Parse(options.model));
   job.pipeline.device = options.device;
   job.pipeline.precision = options.precision;
+  job.pipeline.cuda = options.cuda;
   const int threads = options.threads != 0 ? options.threads : static_cast<int>(std::thread::hardware_concurrency());
   job.pipeline.threads = std::max(1, threads / options.mesh.ranks());
   // Not before a fork: a device that was queried before does not survive it.
@@ -216,7 +217,8 @@ absl::StatusOr<std::unique_ptr<Pipeline>> LoadPipeline(Job& job, const Mesh& mes
   // Before the device is opened, so that errors in the request are also reported where there is none.
   KINORA_ASSIGN_OR_RETURN(const RunPlan asked, Pipeline::Plan(options, mesh, job.request));
   if (first) KINORA_RETURN_IF_ERROR(NoteWarnings(job, asked.request));
-  KINORA_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, OpenBackend(options.device, {.threads = options.threads}));
+  KINORA_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend,
+                          OpenBackend(options.device, {.threads = options.threads, .cuda = options.cuda}));
   const MemoryLimit limit = backend->usable_memory();
   const int sharers = RanksPerMemory(backend->traits(), mesh);
   const MemoryLimit share{limit.bytes / sharers, limit.by};

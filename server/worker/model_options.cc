@@ -24,6 +24,10 @@ absl::StatusOr<ModelOptions> ReadModelOptions(const v1::WorkerConfig& config) {
   const std::vector<std::string> files(config.model().begin(), config.model().end());
   KINORA_ASSIGN_OR_RETURN(read.pipeline.files, ModelFiles::Parse(files));
   KINORA_ASSIGN_OR_RETURN(read.pipeline.precision, Precision::Parse(config.precision()));
+  if (config.has_cuda_off()) {
+    KINORA_ASSIGN_OR_RETURN(read.pipeline.cuda.off, ParseCudaOff("cuda_off", config.cuda_off()));
+  }
+  if (config.has_cuda_synchronize()) read.pipeline.cuda.synchronize = config.cuda_synchronize();
   const absl::StatusOr<MeshShape> shape = MeshShape::Parse(config.ranks());
   if (!shape.ok()) return absl::InvalidArgumentError(absl::StrCat("ranks: ", std::string(shape.status().message())));
   read.shape = *shape;

@@ -10,7 +10,8 @@
 namespace kinora {
 
 absl::StatusOr<WorkerMemory> PlanWorkerMemory(const ModelRanks& ranks, double memory_share, PipelineOptions& options) {
-  KINORA_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend, OpenBackend(options.device, {.threads = 1}));
+  KINORA_ASSIGN_OR_RETURN(std::unique_ptr<Backend> backend,
+                          OpenBackend(options.device, {.threads = 1, .cuda = options.cuda}));
   MemoryLimit memory = backend->usable_memory();
   KINORA_ASSIGN_OR_RETURN(memory.bytes, ranks.Least("memory", memory.bytes));
   memory.bytes = static_cast<int64_t>(memory_share * static_cast<double>(memory.bytes)) /

@@ -296,5 +296,17 @@ TEST_F(CudaStreamTest, TheBackendGivesMemoryOfBothKindsAndNamesItsDevice) {
   EXPECT_EQ(got, Counting(16));
 }
 
+TEST_F(CudaStreamTest, FlagsOfTheProgramReachTheBackend) {
+  setenv(kCudaOffVariable, "tuning", 1);
+  KINORA_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Backend> whole, OpenBackend("cuda", {}));
+  EXPECT_NE(whole->branch(), nullptr);
+  EXPECT_TRUE(whole->ops().stream().can_capture());
+  const CudaFlags flags{.off = CudaSwitches{.graphs = false, .branch = false}};
+  KINORA_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Backend> less, OpenBackend("cuda", {.cuda = flags}));
+  unsetenv(kCudaOffVariable);
+  EXPECT_EQ(less->branch(), nullptr);
+  EXPECT_FALSE(less->ops().stream().can_capture());
+}
+
 }  // namespace
 }  // namespace kinora

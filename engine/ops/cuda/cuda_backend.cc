@@ -115,7 +115,7 @@ void LogSwitches(const CudaSwitches& switches) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Backend>> OpenCudaBackend(const BackendOptions& options) {
-  KINORA_ASSIGN_OR_RETURN(const CudaSwitches switches, CudaSwitchesFromEnvironment());
+  KINORA_ASSIGN_OR_RETURN(const CudaSwitches switches, ReadCudaSwitches(options.cuda));
   if (switches != CudaSwitches{}) LogSwitches(switches);
   kernels::early_launch_allowed = switches.early_launch;
   KINORA_ASSIGN_OR_RETURN(const cudaDeviceProp properties, UsableDevice());

@@ -79,6 +79,8 @@ TEST(Config, FlagsOfAConfigurationBuildItAgain) {
   config.set_threads(2);
   config.set_frontend("unix:/x/y.sock");
   config.mutable_tls()->set_ca_file("ca.pem");
+  config.set_cuda_off("");  // overrides the environment, unlike an absent one
+  config.set_cuda_synchronize(false);
   v1::WorkerConfig again = DefaultWorkerConfig();
   ASSERT_THAT(ParseConfig(ToFlags(config), again), IsOk());
   again.mutable_tls();
@@ -87,6 +89,16 @@ TEST(Config, FlagsOfAConfigurationBuildItAgain) {
   v1::FrontendConfig frontend = DefaultFrontendConfig(), same = frontend;  // an unset web_address is not an empty one
   ASSERT_THAT(ParseConfig(ToFlags(frontend), same), IsOk());
   EXPECT_FALSE(same.has_web_address());
+}
+
+// A supervisor starts workers with these flags.
+TEST(Config, FlagsOfTheCudaBackendReachTheWorkersThatAFrontendStarts) {
+  v1::FrontendConfig config = DefaultFrontendConfig();
+  EXPECT_THAT(ToFlags(config.worker()), testing::Not(testing::Contains(HasSubstr("--cuda"))));
+  ASSERT_THAT(ParseConfig({"--worker-model=m", "--worker-cuda-off=graphs,branch", "--worker-cuda-synchronize"}, config),
+              IsOk());
+  EXPECT_THAT(ToFlags(GroupsOf(config)[0].worker()),
+              testing::IsSupersetOf({"--cuda-off=graphs,branch", "--cuda-synchronize=true"}));
 }
 
 const FlagSpec* Shown(const google::protobuf::Message& config, const std::string& name) {

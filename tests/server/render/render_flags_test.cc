@@ -68,6 +68,20 @@ TEST(RenderFlagsTest, ReadsEveryOption) {
   EXPECT_EQ(options.generation.video_guidance().cfg_scale(), 3);
 }
 
+TEST(RenderFlagsTest, FlagsOfTheCudaBackendCanTurnOffWhatTheEnvironmentSays) {
+  KINORA_ASSERT_OK_AND_ASSIGN(const RenderOptions none, Parse({"--prompt", "a"}));
+  EXPECT_EQ(none.cuda.off, std::nullopt);
+  EXPECT_EQ(none.cuda.synchronize, std::nullopt);
+  KINORA_ASSERT_OK_AND_ASSIGN(const RenderOptions some,
+                              Parse({"--prompt", "a", "--cuda-off", "tuning,branch", "--cuda-synchronize"}));
+  EXPECT_EQ(some.cuda.off, (CudaSwitches{.branch = false, .tuning = false}));
+  EXPECT_EQ(some.cuda.synchronize, true);
+  KINORA_ASSERT_OK_AND_ASSIGN(const RenderOptions all_on,
+                              Parse({"--prompt", "a", "--cuda-off=", "--cuda-synchronize=false"}));
+  EXPECT_EQ(all_on.cuda.off, CudaSwitches{});
+  EXPECT_EQ(all_on.cuda.synchronize, false);
+}
+
 TEST(RenderFlagsTest, DrawsAnAbsentSeed) {
   KINORA_ASSERT_OK_AND_ASSIGN(const RenderOptions one, Parse({"--prompt", "a"}));
   KINORA_ASSERT_OK_AND_ASSIGN(const RenderOptions two, Parse({"--prompt", "a"}));
@@ -87,6 +101,8 @@ TEST(RenderFlagsTest, MistakesNameTheFlagOrField) {
       {{"--ranks", "tokens=3"}, "--ranks"},
       {{"--ranks", "tokens="}, "--ranks"},
       {{"--threads", "0"}, "--threads"},
+      {{"--cuda-off", "graph"}, "--cuda-off: \"graph\" is none of graphs, early-launch, branch, cudnn, tuning"},
+      {{"--cuda-synchronize=maybe"}, "--cuda-synchronize: \"maybe\" is not true or false"},
       {{"--output", "clip.avi"}, "--output"},
       {{"--output", "/nonexistent/clip.mp4"}, "--output"},
       {{"--dump", "/nonexistent/d.safetensors"}, "--dump"},
