@@ -17,6 +17,8 @@ if(NOT KINORA_CUDA STREQUAL "off")
   endif()
   set(KINORA_CUDA_INCLUDE ${KINORA_CUDA_RUNTIME_INCLUDE} ${KINORA_CUDA_CRT_INCLUDE})
   list(REMOVE_DUPLICATES KINORA_CUDA_INCLUDE)
+  # For ranges in profilers; builds without it have none.
+  find_path(KINORA_NVTX_INCLUDE nvtx3/nvToolsExt.h HINTS ${toolkit} ${wheels}/cuda-nvtx/nvidia/cu13/include)
   # cuDNN's headers and those over them: nvcc builds need both; emulated ones test plans where both are.
   find_path(KINORA_CUDNN_INCLUDE cudnn.h HINTS ${toolkit})
   find_path(KINORA_CUDNN_FRONTEND_INCLUDE cudnn_frontend.h HINTS ${wheels}/cudnn-frontend/include

@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "engine/base/trace.h"
 #include "engine/model/rope.h"
 
 namespace kinora {
@@ -103,7 +102,7 @@ void Connector::Forward(Exec& exec, const Tensor& features, absl::Span<const int
       alone.ops.RmsNorm(x, nullptr, kNormEps, Activation::kNone, normed);
     }
     if (blocks_.empty()) return;
-    const InTracePlace place({.block = i});
+    const InBlock block(alone, i);
     blocks_[i].attention.ForwardSelf(alone, normed, static_cast<int>(lengths.size()), rope, update);
     blocks_[i].feed_forward.Forward(alone, normed, update);
     if (alone.taps != nullptr) Tap(alone, absl::StrCat(name_, ".block", i), x);

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "engine/base/trace.h"
 
 namespace kinora {
 namespace {
@@ -224,7 +223,7 @@ void Gemma::Forward(Exec& exec, absl::Span<const int32_t> ids, absl::Span<const 
     }
     on_state(i, x);
     for (size_t m = 0; m < landing.size(); ++m) alone.ops.FetchWeight(*layers_[i].matrices()[m], landing[m]);
-    const InTracePlace place({.block = i});
+    const InBlock block(alone, i);
     Attend(alone, i, lengths, x);
     FeedForward(alone, i, x);
   });

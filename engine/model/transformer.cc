@@ -281,7 +281,7 @@ void Transformer::RunBlocks(Exec& exec, const BlockRange& range, const Passes& w
                             const PerModality<ModalityUse>& use, const ModalityState& video,
                             const ModalityState& audio) const {
   for (size_t i = range.begin; i < range.end; ++i) {
-    const InTracePlace place({.block = static_cast<int64_t>(i)});
+    const InBlock block(exec, static_cast<int64_t>(i));
     blocks_[i].Forward(exec, range.passes, use, i + 1 < blocks_.size() ? &blocks_[i + 1] : nullptr, video, audio);
     if (exec.taps != nullptr) {
       TapPasses(exec, absl::StrCat("block", i, ".video"), whole, video);

@@ -2,9 +2,12 @@
 #ifndef KINORA_ENGINE_PARALLEL_EXEC_H_
 #define KINORA_ENGINE_PARALLEL_EXEC_H_
 
+#include <cstdint>
 #include <string_view>
 
 #include "absl/functional/function_ref.h"
+#include "engine/base/range_sink.h"
+#include "engine/base/trace.h"
 #include "engine/ops/backend.h"
 #include "engine/parallel/mesh.h"
 #include "engine/parallel/taps.h"
@@ -29,6 +32,26 @@ struct Exec {
 // and before later work. Neither may write memory that the other reads or writes. As a branch, b gets an Exec with its
 // own ops, and its memory does not overlap a's; the memory of both is free on return.
 void Concurrently(Exec& exec, absl::FunctionRef<void(Exec&)> a, absl::FunctionRef<void(Exec&)> b);
+
+// A range for profilers (range_sink.h) around what the thread enqueues while this lives. None if ops are only counted.
+class EnqueueRange {
+ public:
+  EnqueueRange(const Exec& exec, const char* name, int64_t number = -1)
+      : range_(exec.ops.dry() ? nullptr : CurrentRangeSink(), name, number) {}
+
+ private:
+  const HostRange range_;
+};
+
+// What the thread enqueues while this lives belongs to block `number` of a transformer, in traces and for profilers.
+class InBlock {
+ public:
+  InBlock(const Exec& exec, int64_t number) : place_({.block = number}), range_(exec, "block", number) {}
+
+ private:
+  const InTracePlace place_;
+  const EnqueueRange range_;
+};
 
 // Passes `value` to the taps, if there are any.
 inline void Tap(Exec& exec, std::string_view name, const Tensor& value) {

@@ -155,14 +155,16 @@ absl::Status Denoise(Exec& exec, const VelocityModel& model, const DenoiseSpec& 
   };
   StepGate gate(exec, on_step, /*ahead=*/true, "step", StepGate::Decision::kTravels);
   for (int64_t i = 0; i < steps; ++i) {
-    const int64_t held = HeldStep(spec.sampler, i, steps);
-    shape.use = UseAt(state, spec.skip, held);
-    gate.Begin();
-    loop.video.TakeNoise(exec, i, spec.given.video, noise);
-    loop.audio.TakeNoise(exec, i, spec.given.audio, noise);
-    exec.taps != nullptr ? step() : graphs.Run(exec.ops.stream(), shape, addresses, step);
-    for (const ModalityLoop* m : both) {
-      if (i + 1 == steps) m->Finish(exec);
+    {
+      const EnqueueRange range(exec, "step", i + 1);  // without the gate, which may wait
+      shape.use = UseAt(state, spec.skip, HeldStep(spec.sampler, i, steps));
+      gate.Begin();
+      loop.video.TakeNoise(exec, i, spec.given.video, noise);
+      loop.audio.TakeNoise(exec, i, spec.given.audio, noise);
+      exec.taps != nullptr ? step() : graphs.Run(exec.ops.stream(), shape, addresses, step);
+      for (const ModalityLoop* m : both) {
+        if (i + 1 == steps) m->Finish(exec);
+      }
     }
     KINORA_RETURN_IF_ERROR(gate.Pass(/*read=*/!spec.watched.empty() && spec.watched[i]));
   }

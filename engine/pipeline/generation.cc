@@ -350,6 +350,7 @@ absl::Status Generation::DecodeAudio(Exec& exec) {
 absl::Status Generation::RunStage(Exec& exec, const StagePlan& stage, OnStep on_step) {
   std::optional<TraceSpan> span;
   if (!exec.ops.dry()) span.emplace("stage", stage.stage().name().data());
+  const EnqueueRange range(exec, stage.stage().name().data());
   const bool gives = stage.kind == StageKind::kDecodeVideo || stage.kind == StageKind::kDecodeAudio;
   if (gives && !std::exchange(opened_, true)) {
     KINORA_RETURN_IF_ERROR(OnRankZero(exec, [&] { return OpenClip(exec); }));

@@ -142,6 +142,7 @@ TEST(IncludeRules, ForeignLibrariesStayWhereTheyBelong) {
       {std::regex("^absl/"), {"engine/", "server/", "tests/"}},
       {std::regex("^(gtest|gmock)/"), {"tests/"}},
       {std::regex("^tests/"), {"tests/", "kernels/device/device.h"}},  // the simulated device without nvcc
+      {std::regex("^nvtx3/"), {"engine/ops/cuda/nvtx_ranges.cc", "tests/ops/nvtx_ranges_test.cc"}},
       {std::regex("^cudnn"), {"engine/ops/cuda/cudnn_frontend.cc"}},
       {std::regex("^cuda"),
        {"kernels/", "engine/ops/cuda/", "engine/processes/nccl", "tests/simt/", "tests/kernels/", "tests/gpu_check/"}},

@@ -11,6 +11,7 @@
 #include "engine/ops/cuda/cuda_memory.h"
 #include "engine/ops/cuda/cuda_ops.h"
 #include "engine/ops/cuda/cuda_status.h"
+#include "engine/ops/cuda/nvtx_ranges.h"
 #include "engine/ops/cuda_switches.h"
 #include "engine/ops/thread_pool.h"
 #include "kernels/early_launch.h"
@@ -119,6 +120,7 @@ absl::StatusOr<std::unique_ptr<Backend>> OpenCudaBackend(const BackendOptions& o
   if (switches != CudaSwitches{}) LogSwitches(switches);
   kernels::early_launch_allowed = switches.early_launch;
   KINORA_ASSIGN_OR_RETURN(const cudaDeviceProp properties, UsableDevice());
+  SendRangesToNvtx();
   size_t free_bytes = 0, total = 0;
   KINORA_RETURN_IF_ERROR(CudaStatus(cudaMemGetInfo(&free_bytes, &total), "device: cuda"));
   KINORA_ASSIGN_OR_RETURN(BackendTraits traits, CudaTraits(options));
