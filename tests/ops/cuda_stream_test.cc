@@ -32,6 +32,7 @@ class CudaStreamTest : public testing::Test {
     simt::Restore();
     simt::Seed(1);
     simt::SetDriver(cudaSuccess, CUDART_VERSION);
+    simt::SetDevice(simt::Model::kH100, int64_t{80} << 30);
   }
   CudaStream& NewStream() {
     streams_.push_back(*CudaStream::Create());
@@ -279,6 +280,27 @@ TEST_F(CudaStreamTest, AMachineWithoutAUsableDeviceSaysWhatToDo) {
     }
     EXPECT_THAT(OpenBackend("", {}), IsOk());
     EXPECT_THAT(TraitsOf("cuda", {}), IsOk());  // a plan needs no device
+  }
+}
+
+TEST_F(CudaStreamTest, ADeviceWithoutKernelsInThisBuildIsNamedWithThoseThatHaveSome) {
+  for (const auto model : {simt::Model::kA100, simt::Model::kL40S, simt::Model::kB200}) {
+    simt::SetDevice(model, int64_t{80} << 30);
+    EXPECT_THAT(DeviceName("cuda", {}), IsOk());
+  }
+  const std::pair<simt::Model, const char*> without[] = {
+      {simt::Model::kB300,
+       "device: cuda: simulated B300 has compute capability 10.3, this build has kernels for 8.0 to 8.9, 9.0, 10.0, "
+       "12.0: build Kinora with -DKINORA_CUDA_ARCHS=103-real, or use the cpu"},
+      {simt::Model::kGB10,
+       "device: cuda: simulated GB10 has compute capability 12.1, this build has kernels for 8.0 to 8.9, 9.0, 10.0, "
+       "12.0: build Kinora with -DKINORA_CUDA_ARCHS=121-real, or use the cpu"},
+  };
+  for (const auto& [model, says] : without) {
+    simt::SetDevice(model, int64_t{80} << 30);
+    for (const absl::Status& status : {OpenBackend("cuda", {}).status(), DeviceName("cuda", {}).status()}) {
+      EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition, says));
+    }
   }
 }
 

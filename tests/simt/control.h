@@ -39,7 +39,7 @@ Counts Counted();
 void ResetCounts();
 
 // Devices whose different limits affect which kernels are chosen.
-enum class Model : uint8_t { kH100, kA100, kL40S, kB200 };
+enum class Model : uint8_t { kH100, kA100, kL40S, kB200, kB300, kGB10 };
 // Selects the simulated device and its memory size. Must be called before the device is first used. [kH100, 80 GB]
 void SetDevice(Model model, int64_t memory_bytes);
 // Makes cudaGetDeviceCount return `answer`, as on a machine without a usable driver; cudaSuccess restores the default.

@@ -11,6 +11,7 @@
 #include "engine/ops/cuda/cuda_memory.h"
 #include "engine/ops/cuda/cuda_ops.h"
 #include "engine/ops/cuda/cuda_status.h"
+#include "engine/ops/cuda/kernel_images.h"
 #include "engine/ops/cuda/nvtx_ranges.h"
 #include "engine/ops/cuda_switches.h"
 #include "engine/ops/thread_pool.h"
@@ -53,6 +54,12 @@ absl::StatusOr<cudaDeviceProp> UsableDevice() {
     return absl::FailedPreconditionError(absl::StrCat("device: cuda: ", properties.name, " has compute capability ",
                                                       properties.major, ".", properties.minor, ", ", kLeastMajor,
                                                       ".0 is needed (A100, L40S, H100, B200 …): use the cpu"));
+  }
+  if (!HasKernelsFor(properties.major, properties.minor, KINORA_CUDA_ARCHS)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "device: cuda: ", properties.name, " has compute capability ", properties.major, ".", properties.minor,
+        ", this build has kernels for ", CapabilitiesWithKernels(KINORA_CUDA_ARCHS),
+        ": build Kinora with -DKINORA_CUDA_ARCHS=", properties.major, properties.minor, "-real, or use the cpu"));
   }
   return properties;
 }
