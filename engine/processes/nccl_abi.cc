@@ -39,10 +39,10 @@ absl::StatusOr<Functions> Open(const std::string& file) {
   }
   KINORA_FIND(GetUniqueId), KINORA_FIND(GetErrorString), KINORA_FIND(GetLastError);
   KINORA_FIND(CommInitRankConfig), KINORA_FIND(CommSplit), KINORA_FIND(CommFinalize), KINORA_FIND(CommDestroy);
-  KINORA_FIND(CommAbort), KINORA_FIND(CommGetAsyncError), KINORA_FIND(MemAlloc), KINORA_FIND(MemFree);
+  KINORA_FIND(CommAbort), KINORA_FIND(CommGetAsyncError);
   KINORA_FIND(AllReduce), KINORA_FIND(AllGather), KINORA_FIND(Broadcast), KINORA_FIND(Send), KINORA_FIND(Recv);
   KINORA_FIND(GroupStart), KINORA_FIND(GroupEnd);
-  KINORA_LOOK_FOR(CommWindowRegister), KINORA_LOOK_FOR(CommWindowDeregister), KINORA_LOOK_FOR(AlltoAll);
+  KINORA_LOOK_FOR(AlltoAll);
 #undef KINORA_LOOK_FOR
 #undef KINORA_FIND
   if (!missing.empty()) return refuse(absl::StrCat("has no function nccl", missing));

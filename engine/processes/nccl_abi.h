@@ -31,9 +31,6 @@ enum class Result : uint32_t {
 };
 enum class DataType : uint32_t { kInt8 = 0, kUint8 = 1, kInt32 = 2, kInt64 = 4, kFloat32 = 7, kBfloat16 = 9 };
 enum class Reduction : uint32_t { kSum = 0 };
-inline constexpr int kSymmetric = 1;              // for CommWindowRegister: all ranks register, at the same offsets
-inline constexpr size_t kWindowAlignment = 4096;  // bytes, of a window's start
-inline constexpr int kCopyEngines = 2;            // Config::cta_policy: copy engines where possible, no multiprocessors
 inline constexpr int kUnset = INT_MIN;
 
 struct UniqueId {
@@ -54,9 +51,8 @@ struct Config {
   int shrink_share = kUnset, nvls_ctas = kUnset, channels_per_net_peer = kUnset, nvlink_centric_sched = kUnset;
 };
 
-// Handles that the library creates and destroys.
+// A handle that the library creates and destroys.
 using Comm = struct CommOpaque*;
-using Window = struct WindowOpaque*;
 
 // ncclGetVersion and so on. A function added after kLeastVersion is null if the library lacks it.
 struct Functions {
@@ -70,8 +66,6 @@ struct Functions {
   Result (*CommDestroy)(Comm comm);
   Result (*CommAbort)(Comm comm);
   Result (*CommGetAsyncError)(Comm comm, Result* error);
-  Result (*MemAlloc)(void** memory, size_t bytes);
-  Result (*MemFree)(void* memory);
   Result (*AllReduce)(const void* send, void* receive, size_t count, DataType type, Reduction op, Comm comm,
                       cudaStream_t stream);
   Result (*AllGather)(const void* send, void* receive, size_t send_count, DataType type, Comm comm,
@@ -82,9 +76,6 @@ struct Functions {
   Result (*Recv)(void* receive, size_t count, DataType type, int peer, Comm comm, cudaStream_t stream);
   Result (*GroupStart)();
   Result (*GroupEnd)();
-  // Null before 2.27.
-  Result (*CommWindowRegister)(Comm comm, void* memory, size_t bytes, Window* window, int flags);
-  Result (*CommWindowDeregister)(Comm comm, Window window);
   // Null before 2.28.
   Result (*AlltoAll)(const void* send, void* receive, size_t count, DataType type, Comm comm, cudaStream_t stream);
 };

@@ -155,10 +155,4 @@ absl::StatusOr<std::unique_ptr<Mesh>> MakeNcclMesh(const MeshShape& shape, int r
   return mesh;
 }
 
-absl::StatusOr<Buffer> AllocateNcclWindow(const Mesh& mesh, int64_t bytes, std::string_view what) {
-  const auto* const world = dynamic_cast<const NcclCommunicator*>(&mesh.world());
-  if (world == nullptr) return absl::InvalidArgumentError("windows are of meshes over NCCL");
-  return world->group().AllocateWindow(bytes, what);
-}
-
 }  // namespace kinora

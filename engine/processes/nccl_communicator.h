@@ -6,7 +6,7 @@
 #define KINORA_ENGINE_PROCESSES_NCCL_COMMUNICATOR_H_
 
 #include <memory>
-#include <string_view>
+#include <utility>
 
 #include "engine/parallel/mesh.h"
 #include "engine/processes/nccl_group.h"
@@ -17,11 +17,6 @@ namespace kinora {
 // axes' groups. The rendezvous must be thread-safe and outlive the mesh. Fails as NcclGroup::Join.
 absl::StatusOr<std::unique_ptr<Mesh>> MakeNcclMesh(const MeshShape& shape, int rank, Rendezvous& rendezvous,
                                                    NcclGroup::Options options = {});
-
-// Allocates device memory for tensors of `mesh`'s collectives. All ranks call it with the same size at the same time.
-// NCCL then copies between devices without intermediate buffers, by copy engines if a call only copies. Fails with
-// InvalidArgument for a mesh of one rank, with ResourceExhausted if memory is short.
-absl::StatusOr<Buffer> AllocateNcclWindow(const Mesh& mesh, int64_t bytes, std::string_view what);
 
 class NcclCommunicator : public Communicator {
  public:
@@ -38,8 +33,6 @@ class NcclCommunicator : public Communicator {
   void GatherTo(int root, absl::Span<const int64_t> counts, const Tensor& local, Tensor all, Stream& stream) override;
   // Aborts all groups of this rank's mesh, here and on the other ranks.
   void Abort() override { group_->Abort("the group of ranks was aborted"); }
-
-  NcclGroup& group() const { return *group_; }
 
  private:
   template <typename F>

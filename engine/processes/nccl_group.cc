@@ -45,7 +45,6 @@ absl::Status NcclGroup::OpenWorld() {
     nccl::Config config;
     config.blocking = 0;
     config.split_share = 1;
-    if (has_all_to_all()) config.cta_policy = nccl::kCopyEngines;
     nccl::Comm& world = communicators_.emplace_back(nullptr);
     const Result result = nccl_.CommInitRankConfig(&world, size_, id, rank_, &config);
     if (result != Result::kSuccess && result != Result::kInProgress) return Failed(result, "joining the group");
@@ -133,38 +132,6 @@ absl::Status NcclGroup::Call(int communicator, const char* what, Enqueueing enqu
   if (result == Result::kInProgress) status = Settle(communicator, what, options_.patience);
   if (!status.ok()) Abort(std::string(status.message()));
   return status;
-}
-
-absl::StatusOr<Buffer> NcclGroup::AllocateWindow(int64_t bytes, std::string_view what) {
-  const auto whole =
-      (static_cast<size_t>(bytes) + nccl::kWindowAlignment - 1) / nccl::kWindowAlignment * nccl::kWindowAlignment;
-  void* memory = nullptr;
-  {
-    const std::lock_guard lock(mu_);
-    if (interruption_->set()) return interruption_->status();
-    if (const Result result = nccl_.MemAlloc(&memory, whole); result != Result::kSuccess) {
-      const absl::Status failed = Failed(result, absl::StrCat(bytes, " bytes for ", std::string(what)));
-      return absl::ResourceExhaustedError(failed.message());
-    }
-  }
-  const auto windows = std::make_shared<std::vector<nccl::Window>>(communicators_.size());
-  Buffer buffer(memory, bytes, [self = shared_from_this(), windows](void* data) { self->FreeWindow(data, *windows); });
-  for (size_t i = 0; nccl_.CommWindowRegister != nullptr && i < windows->size(); ++i) {
-    KINORA_RETURN_IF_ERROR(Call(static_cast<int>(i), "a window", [&](const nccl::Functions& nccl, nccl::Comm comm) {
-      return nccl.CommWindowRegister(comm, memory, whole, &(*windows)[i], nccl::kSymmetric);
-    }));
-  }
-  return buffer;
-}
-
-void NcclGroup::FreeWindow(void* memory, const std::vector<nccl::Window>& windows) {
-  const std::lock_guard lock(mu_);
-  for (size_t i = 0; i < windows.size(); ++i) {  // aborting a communicator also ends its windows
-    if (windows[i] != nullptr && communicators_[i] != nullptr && !interruption_->set()) {
-      nccl_.CommWindowDeregister(communicators_[i], windows[i]);
-    }
-  }
-  nccl_.MemFree(memory);
 }
 
 void NcclGroup::Abort(const std::string& why) {

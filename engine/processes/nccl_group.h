@@ -19,7 +19,6 @@
 #include <mutex>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
@@ -29,7 +28,7 @@
 
 namespace kinora {
 
-class NcclGroup : public std::enable_shared_from_this<NcclGroup> {
+class NcclGroup {
  public:
   struct Options {
     std::string name = "mesh";  // prefixes this group's keys, "nccl/<name>/…": unique among the process's groups
@@ -55,19 +54,12 @@ class NcclGroup : public std::enable_shared_from_this<NcclGroup> {
   using Enqueueing = absl::FunctionRef<nccl::Result(const nccl::Functions& nccl, nccl::Comm comm)>;
   absl::Status Call(int communicator, const char* what, Enqueueing enqueue);
 
-  // Allocates memory registered with every communicator, so that copies between devices need no intermediate buffers;
-  // ordinary NCCL device memory if the library has no windows. Called by all ranks with the same size. Fails with
-  // ResourceExhausted if memory is short.
-  absl::StatusOr<Buffer> AllocateWindow(int64_t bytes, std::string_view what);
-
   // Makes every collective of the group fail with Aborted, here and, through the rendezvous, on the other ranks.
   // Returns immediately. Thread-safe.
   void Abort(const std::string& why);
   const std::shared_ptr<Interruption>& interruption() const { return interruption_; }
   // Times this rank's calls, which run on the thread that enqueues them and waits for the stream.
   CallTimer& timer() { return *timer_; }
-  // Whether the library has an all-to-all in one call.
-  bool has_all_to_all() const { return nccl_.AlltoAll != nullptr; }
 
  private:
   NcclGroup(int rank, int size, Rendezvous& rendezvous, Options options);
@@ -82,7 +74,6 @@ class NcclGroup : public std::enable_shared_from_this<NcclGroup> {
   void LookAtRanks();
   void AbortCommunicators();
   bool EndInOrder();
-  void FreeWindow(void* memory, const std::vector<nccl::Window>& windows);
 
   nccl::Functions nccl_{};
   const int rank_, size_;

@@ -46,7 +46,7 @@ struct NcclCommunicator : std::enable_shared_from_this<NcclCommunicator> {
   // Used by calls, under the library's lock.
   enum class State : uint8_t { kReady, kComing, kFinalizing, kFinalized } state = State::kReady;
   std::function<nccl::Result(NcclCommunicator&)> coming;  // polled until it does not return kInProgress
-  int splits = 0, made_windows = 0;
+  int splits = 0;
   bool used = false;  // a collective was enqueued
 
   // Also used by kernels.

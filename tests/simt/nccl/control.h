@@ -11,9 +11,8 @@ void kinora_nccl_fail(const char* name, int result, int after);
 void kinora_nccl_break(int result, int after);
 // Sets the result of ncclGetVersion [22809].
 void kinora_nccl_pretend(int version);
-// Numbers of communicators that have not been destroyed and of registered windows.
+// The number of communicators that have not been destroyed.
 int kinora_nccl_alive();
-int kinora_nccl_windows();
 // The number of kernels of this process that are waiting for other ranks.
 int kinora_nccl_waiting();
 }

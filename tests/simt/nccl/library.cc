@@ -211,10 +211,5 @@ int kinora_nccl_alive() {
   return static_cast<int>(NcclLibrary::Get().communicators.size());
 }
 
-int kinora_nccl_windows() {
-  const NcclLock lock(NcclLibrary::Get().mutex);
-  return static_cast<int>(NcclLibrary::Get().windows.size());
-}
-
 int kinora_nccl_waiting() { return NcclKernelsThatWait(); }
 }

@@ -22,7 +22,6 @@ struct NcclLibrary {
 
   std::mutex mutex;  // guards the members below, and those of communicators that are marked so
   std::map<nccl::Comm, std::shared_ptr<NcclCommunicator>> communicators;
-  std::map<nccl::Window, nccl::Comm> windows;
   std::map<std::string, Failing> failing;
   std::string last_error;
   int version = 22809;

@@ -85,11 +85,7 @@ void WaitForGraphs(NcclLock& lock, const NcclCommunicator& c) {
   }
 }
 
-void Forget(Comm comm) {
-  NcclLibrary& library = NcclLibrary::Get();
-  std::erase_if(library.windows, [comm](const auto& window) { return window.second == comm; });
-  library.communicators.erase(comm);
-}
+void Forget(Comm comm) { NcclLibrary::Get().communicators.erase(comm); }
 
 }  // namespace
 
@@ -211,20 +207,6 @@ Result ncclCommGetAsyncError(Comm comm, Result* error) {
   }
   *error = NcclPoll(*found->second);
   return Result::kSuccess;
-}
-
-Result ncclMemAlloc(void** memory, size_t bytes) {
-  const NcclLock lock(NcclLibrary::Get().mutex);
-  if (const Result injected = NcclInjected("ncclMemAlloc"); injected != Result::kSuccess) return injected;
-  const size_t whole = (bytes + kWindowAlignment - 1) / kWindowAlignment * kWindowAlignment;
-  if (const cudaError_t error = cudaMalloc(memory, whole); error != cudaSuccess) {
-    return NcclRefuse(Result::kUnhandledCudaError, std::string("ncclMemAlloc: ") + cudaGetErrorString(error));
-  }
-  return Result::kSuccess;
-}
-
-Result ncclMemFree(void* memory) {
-  return cudaFree(memory) == cudaSuccess ? Result::kSuccess : Result::kUnhandledCudaError;
 }
 
 Result ncclAllReduce(const void* send, void* receive, size_t count, DataType type, Reduction op, Comm comm,

@@ -28,9 +28,6 @@ KINORA_EQUAL(DataType::kInt64, ncclInt64);
 KINORA_EQUAL(DataType::kFloat32, ncclFloat32);
 KINORA_EQUAL(DataType::kBfloat16, ncclBfloat16);
 KINORA_EQUAL(Reduction::kSum, ncclSum);
-KINORA_EQUAL(kSymmetric, NCCL_WIN_COLL_SYMMETRIC);
-static_assert(kWindowAlignment == NCCL_WIN_REQUIRED_ALIGNMENT);
-KINORA_EQUAL(kCopyEngines, NCCL_CTA_POLICY_ZERO);
 KINORA_EQUAL(kUnset, NCCL_CONFIG_UNDEF_INT);
 static_assert(kHeaderVersion == NCCL_VERSION_CODE);
 static_assert(sizeof(UniqueId) == sizeof(ncclUniqueId));
@@ -89,8 +86,6 @@ KINORA_CALL(CommFinalize);
 KINORA_CALL(CommDestroy);
 KINORA_CALL(CommAbort);
 KINORA_CALL(CommGetAsyncError);
-KINORA_CALL(MemAlloc);
-KINORA_CALL(MemFree);
 KINORA_CALL(AllReduce);
 KINORA_CALL(AllGather);
 KINORA_CALL(Broadcast);
@@ -98,8 +93,6 @@ KINORA_CALL(Send);
 KINORA_CALL(Recv);
 KINORA_CALL(GroupStart);
 KINORA_CALL(GroupEnd);
-KINORA_CALL(CommWindowRegister);
-KINORA_CALL(CommWindowDeregister);
 KINORA_CALL(AlltoAll);
 
 TEST(NcclAbi, IsThatOfTheLibrarysHeader) {
