@@ -1,11 +1,15 @@
 #include "engine/diffusion/noise.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
 
 namespace kinora {
 
 namespace {
+
+constexpr size_t kBlock = 16;
 
 // Box-Muller over 16 uniforms in place: value i pairs with value i + 8. Radius and angle are rounded to Real, like
 // torch's; the angle's rounding alone changes a float32 value by 2e-7.
@@ -42,22 +46,28 @@ double NoiseSource::NextNormal() {
 }
 
 template <typename Real>
-void NoiseSource::FillSpan(absl::Span<Real> out) {
-  constexpr size_t kBlock = 16;
+std::function<void()> NoiseSource::TakeSpan(absl::Span<Real> out) {
   if (out.size() < kBlock) {
     for (Real& value : out) value = static_cast<Real>(NextNormal());
-    return;
+    return [] {};
   }
   for (Real& value : out) Uniform(value);
-  for (size_t i = 0; i + kBlock <= out.size(); i += kBlock) FillSixteen(&out[i]);
-  if (out.size() % kBlock != 0) {  // the last 16 values are drawn again, including some that are already final
-    const auto tail = out.last(kBlock);
+  std::array<Real, kBlock> tail{};  // the last 16 values are drawn again, including some that are already final
+  const bool partial = out.size() % kBlock != 0;
+  if (partial) {
     for (Real& value : tail) Uniform(value);
-    FillSixteen(tail.data());
   }
+  return [out, tail, partial] {
+    for (size_t i = 0; i + kBlock <= out.size(); i += kBlock) FillSixteen(&out[i]);
+    if (!partial) return;
+    const auto last = out.last(kBlock);
+    std::copy(tail.begin(), tail.end(), last.begin());
+    FillSixteen(last.data());
+  };
 }
 
-void NoiseSource::Fill(absl::Span<float> out) { FillSpan(out); }
-void NoiseSource::Fill(absl::Span<double> out) { FillSpan(out); }
+void NoiseSource::Fill(absl::Span<float> out) { TakeSpan(out)(); }
+void NoiseSource::Fill(absl::Span<double> out) { TakeSpan(out)(); }
+std::function<void()> NoiseSource::Take(absl::Span<double> out) { return TakeSpan(out); }
 
 }  // namespace kinora

@@ -3,6 +3,7 @@
 #define KINORA_ENGINE_DIFFUSION_NOISE_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <random>
 
@@ -20,6 +21,9 @@ class NoiseSource {
   // Draws out.size() values as torch does for a tensor of that many elements and this dtype.
   void Fill(absl::Span<float> out);
   void Fill(absl::Span<double> out);
+  // Fill in two parts: takes the values' random bits from the generator, and returns a task that computes the values
+  // from them, on any thread. The memory of `out` must outlive the task.
+  std::function<void()> Take(absl::Span<double> out);
 
  private:
   double UniformDouble();       // 53 bits
@@ -27,7 +31,7 @@ class NoiseSource {
   void Uniform(double& value);  // 53 bits
   double NextNormal();
   template <typename Real>
-  void FillSpan(absl::Span<Real> out);
+  std::function<void()> TakeSpan(absl::Span<Real> out);
 
   std::mt19937 engine_;
   std::optional<double> spare_;  // the second of a pair, kept for the next small draw

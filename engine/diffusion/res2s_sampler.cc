@@ -92,33 +92,28 @@ void MixWithClean(Ops& ops, const Prediction& p, Tensor x) {
 
 void Res2sSampler::Reserve(Exec& exec, absl::Span<const float> sigmas, const LatentState& state) {
   const std::vector<Res2sFactors> factors = FactorsOfRes2s(sigmas);
-  evaluations_ = static_cast<int64_t>(factors.size());
+  const auto evaluations = static_cast<int64_t>(factors.size());
   const int64_t channels = state.z.width();
-  factors_ = exec.arena.Alloc(DType::kF32, {RoomForSteps(evaluations_), kSlots * channels});
+  factors_ = exec.arena.Alloc(DType::kF32, {RoomForSteps(evaluations), kSlots * channels});
   current_ = exec.arena.Alloc(DType::kF32, {1, kSlots * channels});
   std::vector<float> table;
-  table.reserve(evaluations_ * kSlots * channels);
+  table.reserve(evaluations * kSlots * channels);
   for (const Res2sFactors& f : factors) {
     const double slots[kSlots] = {f.anchor - 1, 0, f.x0, f.held, f.noise, f.next_anchor - 1, f.next_x0, f.next_z};
     for (const double slot : slots) table.insert(table.end(), channels, static_cast<float>(slot));
   }
-  exec.ops.stream().CopyFromHost(table.data(), factors_.Rows(0, evaluations_));
+  exec.ops.stream().CopyFromHost(table.data(), factors_.Rows(0, evaluations));
   const Tensor z = state.z.Rows(0, state.layout.tokens());
   for (Tensor* kept : {&anchor_, &held_, &noise_}) *kept = exec.arena.Alloc(DType::kF32, z.shape());
   exec.ops.stream().Copy(z, anchor_);
   exec.ops.Fill(0.0f, held_);
-  exec.ops.Fill(0.0f, noise_);
+  noises_ = exec.arena.Alloc(DType::kF32, {RoomForNoise(SamplerKind::kRes2s, evaluations), z.elements()});
+  exec.ops.Fill(0.0f, noises_.Rows(evaluations - 1, evaluations));  // the last evaluation adds no noise
 }
 
 void Res2sSampler::SelectStep(Exec& exec, const Tensor& step) const {
   exec.ops.GatherRows(factors_, step, 1.0f, current_);
-}
-
-void Res2sSampler::TakeNoise(Exec& exec, int64_t evaluation, const GivenStepNoise& given, StepNoise& noise) const {
-  if (evaluation + 1 == evaluations_) return;
-  std::vector<float> drawn(exec.ops.dry() ? 0 : noise_.elements());
-  if (!exec.ops.dry()) noise.Fill(evaluation, given, absl::MakeSpan(drawn));
-  exec.ops.stream().CopyFromHost(drawn.data(), noise_);
+  exec.ops.GatherRows(noises_, step, 1.0f, noise_.Reshape({1, noise_.elements()}));
 }
 
 void Res2sSampler::Step(Exec& exec, const Prediction& prediction, Tensor z) const {

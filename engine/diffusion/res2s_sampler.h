@@ -39,16 +39,16 @@ class Res2sSampler : public Sampler {
  public:
   void Reserve(Exec& exec, absl::Span<const float> sigmas, const LatentState& state) override;
   void SelectStep(Exec& exec, const Tensor& step) const override;
-  void TakeNoise(Exec& exec, int64_t evaluation, const GivenStepNoise& given, StepNoise& noise) const override;
+  Tensor noise() const override { return noises_; }
   void Step(Exec& exec, const Prediction& prediction, Tensor z) const override;
   void StepWithHeld(Exec& exec, const Prediction& prediction, Tensor z) const override;
   void Finish(Exec& exec, const Prediction& prediction, Tensor z) const override;
 
  private:
-  int64_t evaluations_ = 0;
   Tensor factors_;                // [RoomForSteps, slots·channels]
   Tensor current_;                // [1, slots·channels]: a copy of the selected row
-  Tensor anchor_, held_, noise_;  // x̂, x0₁: [tokens, channels]
+  Tensor noises_;                 // [RoomForNoise, tokens·channels]
+  Tensor anchor_, held_, noise_;  // x̂, x0₁ and a copy of the selected row of noises_: [tokens, channels]
 };
 
 }  // namespace kinora

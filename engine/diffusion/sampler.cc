@@ -1,10 +1,5 @@
 #include "engine/diffusion/sampler.h"
 
-#include <algorithm>
-#include <cmath>
-#include <numeric>
-#include <utility>
-
 #include "engine/diffusion/res2s_sampler.h"
 
 namespace kinora {
@@ -18,29 +13,6 @@ int64_t HeldStep(SamplerKind kind, int64_t evaluation, int64_t evaluations) {
   if (kind == SamplerKind::kEuler) return evaluation;
   if (evaluation + 1 == evaluations) return evaluation / 2;
   return evaluation % 2 == 0 ? evaluation / 2 : 0;  // half-way evaluations always need a prediction
-}
-
-void StepNoise::Fill(int64_t evaluation, const GivenStepNoise& given, absl::Span<float> out) {
-  std::vector<double> drawn(out.size());
-  (evaluation % 2 == 0 ? half_way_ : whole_).Fill(absl::MakeSpan(drawn));
-  const auto count = static_cast<double>(drawn.size());
-  for (int twice = 0; twice < 2; ++twice) {  // like the reference: over the tensor, then over its last two dimensions
-    const double mean = std::accumulate(drawn.begin(), drawn.end(), 0.0) / count;
-    double squares = 0;
-    for (const double value : drawn) squares += (value - mean) * (value - mean);
-    const double deviation = std::sqrt(squares / (count - 1));
-    for (double& value : drawn) value = (value - mean) / deviation;
-  }
-  for (size_t i = 0; i < drawn.size(); ++i) out[i] = static_cast<float>(drawn[i]);
-  const GivenStepNoise::Draws& of = evaluation % 2 == 0 ? given.half_way : given.whole;
-  const auto replace = [&](const std::vector<float>& all, bool at_the_end) {
-    if (all.empty()) return;
-    const size_t each = all.size() / given.draws;
-    const auto first = all.begin() + static_cast<int64_t>(evaluation / 2 * each);
-    std::copy(first, first + static_cast<int64_t>(each), at_the_end ? out.end() - each : out.begin());
-  };
-  replace(of.grid, /*at_the_end=*/false);
-  replace(of.appended, /*at_the_end=*/true);
 }
 
 void EulerSampler::Reserve(Exec& exec, absl::Span<const float> sigmas, const LatentState&) {

@@ -9,7 +9,7 @@
 
 #include "absl/types/span.h"
 #include "engine/diffusion/latent_state.h"
-#include "engine/diffusion/noise.h"
+#include "engine/diffusion/step_noise.h"
 #include "engine/parallel/exec.h"
 
 namespace kinora {
@@ -22,42 +22,20 @@ std::vector<float> EvaluationLevels(SamplerKind kind, absl::Span<const float> si
 // Returns the step to which `evaluation` belongs for Guidance.skip_step. 0 if the evaluation always needs a prediction.
 int64_t HeldStep(SamplerKind kind, int64_t evaluation, int64_t evaluations);
 
-// Noise for one modality's sampler in place of its own draws, added without normalisation. Each vector holds the packed
-// tokens of `draws` steps, one after the other; an empty one leaves the sampler's own noise.
-struct GivenStepNoise {
-  struct Draws {
-    std::vector<float> grid, appended;
-  };
-  int64_t draws = 0;
-  Draws half_way, whole;
-};
-
-// Noise that a sampler adds between steps. Its generators have fixed seeds, so it is equal in every stage of every run.
-class StepNoise {
- public:
-  // Draws out [tokens, channels], normalises it to mean 0 and deviation 1 over all elements, then replaces the parts
-  // that are given.
-  void Fill(int64_t evaluation, const GivenStepNoise& given, absl::Span<float> out);
-
- private:
-  // For whole steps and half-way points (ltx_pipelines/utils/samplers.py: noise_seed −1, and 10000 more).
-  NoiseSource whole_{~uint64_t{0}}, half_way_{9999};
-};
-
 // The sampler of one modality in one denoising stage. It works on whole latents, so every rank computes the same bits.
 class Sampler {
  public:
   virtual ~Sampler() = default;
 
   // Allocates the tensors of all evaluations from exec.arena, valid until the caller's scope there ends. Their
-  // addresses are the same for all numbers of steps with the same RoomForSteps. sigmas: steps + 1 levels, the last 0.
-  // state: at the first level.
+  // addresses are the same for all numbers of steps with the same RoomForSteps and RoomForNoise. sigmas: steps + 1
+  // levels, the last 0. state: at the first level.
   virtual void Reserve(Exec& exec, absl::Span<const float> sigmas, const LatentState& state) = 0;
   // Selects the evaluation whose factors Step reads. step: [1] i32 in device memory.
   virtual void SelectStep(Exec& exec, const Tensor& step) const = 0;
-  // Draws the noise of an evaluation on the host; not captured in graphs. Modalities draw in turn from one `noise`.
-  virtual void TakeNoise(Exec& /*exec*/, int64_t /*evaluation*/, const GivenStepNoise& /*given*/,
-                         StepNoise& /*noise*/) const {}
+  // Returns the memory for the noise of all evaluations but the last, which FillStepNoise must fill before the first
+  // step: [RoomForNoise, tokens·channels]. Undefined: the sampler adds none.
+  virtual Tensor noise() const { return {}; }
   // Moves z to the level of the next evaluation. prediction: of z at this evaluation's level; its x0 is written.
   // z: [tokens, channels] f32, in place.
   virtual void Step(Exec& exec, const Prediction& prediction, Tensor z) const = 0;
@@ -71,6 +49,10 @@ std::unique_ptr<Sampler> MakeSampler(SamplerKind kind);
 
 // Number of steps for which a table reserves memory. Rounding up keeps the addresses of later allocations the same.
 constexpr int64_t RoomForSteps(int64_t steps) { return (steps + 31) / 32 * 32; }
+// Number of evaluations for whose noise a sampler reserves memory. A draw is as large as the latent.
+constexpr int64_t RoomForNoise(SamplerKind kind, int64_t evaluations) {
+  return kind == SamplerKind::kRes2s ? (evaluations + 7) / 8 * 8 : 0;
+}
 
 // z += (z − x0)/σ·(σ' − σ).
 class EulerSampler : public Sampler {

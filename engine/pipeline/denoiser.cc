@@ -60,8 +60,8 @@ class ModalityLoop {
     exec.ops.GatherRows(sigmas_, step, 1.0f, predicted_.sigma.Reshape({1, predicted_.sigma.elements()}));
     sampler_->SelectStep(exec, step);
   }
-  void TakeNoise(Exec& exec, int64_t evaluation, const GivenStepNoise& given, StepNoise& noise) const {
-    if (denoised()) sampler_->TakeNoise(exec, evaluation, given, noise);
+  StepNoiseTable Noise(const GivenStepNoise& given) const {
+    return {.rows = denoised() ? sampler_->noise() : Tensor(), .given = &given};
   }
   void Step(Exec& exec, ModalityUse use) const {
     if (!denoised()) return;
@@ -124,6 +124,7 @@ StepShape ShapeOf(const VelocityModel& model, const DenoiseSpec& spec, const Per
   return {.model = model.shape(),
           .sampler = spec.sampler,
           .room_for_steps = RoomForSteps(steps),
+          .room_for_noise = RoomForNoise(spec.sampler, steps),
           .blended = {loop.video.blended(), loop.audio.blended()},
           .frozen = {state.video.frozen, state.audio.frozen}};
 }
@@ -134,11 +135,11 @@ absl::Status Denoise(Exec& exec, const VelocityModel& model, const DenoiseSpec& 
                      const PerModality<LatentState>& state, absl::FunctionRef<absl::Status(int64_t step)> on_step) {
   ArenaScope scope(exec.arena);
   const auto steps = static_cast<int64_t>(EvaluationLevels(spec.sampler, spec.sigmas).size());
-  StepNoise noise;
   PerModality<ModalityLoop> loop;
   const ModalityLoop* const both[] = {&loop.video, &loop.audio};
   loop.video.Reserve(exec, state.video, spec.guidance.video, spec);
   loop.audio.Reserve(exec, state.audio, spec.guidance.audio, spec);
+  FillStepNoise(exec, steps - 1, {loop.video.Noise(spec.given.video), loop.audio.Noise(spec.given.audio)});
   if (spec.x0 != nullptr) *spec.x0 = {loop.video.x0(), loop.audio.x0()};
   const Tensor turn = Upload(exec, DType::kI32, {1}, std::array<int32_t, 1>{}.data());  // step index, on the device
   const PerModality<Tensor> z{state.video.z, state.audio.z}, v{loop.video.v(), loop.audio.v()};
@@ -159,8 +160,6 @@ absl::Status Denoise(Exec& exec, const VelocityModel& model, const DenoiseSpec& 
       const EnqueueRange range(exec, "step", i + 1);  // without the gate, which may wait
       shape.use = UseAt(state, spec.skip, HeldStep(spec.sampler, i, steps));
       gate.Begin();
-      loop.video.TakeNoise(exec, i, spec.given.video, noise);
-      loop.audio.TakeNoise(exec, i, spec.given.audio, noise);
       exec.taps != nullptr ? step() : graphs.Run(exec.ops.stream(), shape, addresses, step);
       for (const ModalityLoop* m : both) {
         if (i + 1 == steps) m->Finish(exec);

@@ -24,7 +24,7 @@ namespace kinora {
 struct StepShape {
   VelocityModel::Shape model;
   SamplerKind sampler = SamplerKind::kEuler;
-  int64_t room_for_steps = 0;
+  int64_t room_for_steps = 0, room_for_noise = 0;
   PerModality<int64_t> blended;  // distinct mask values of the blend with clean latents; 0: no blend
   PerModality<ModalityUse> use;
   PerModality<bool> frozen;

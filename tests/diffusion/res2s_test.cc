@@ -60,7 +60,9 @@ TEST_P(Res2s, EqualsTheReferenceAtEveryEvaluation) {
   const Tensor& expected = golden.Get("out.levels");
   ASSERT_EQ(expected.elements(), static_cast<int64_t>(levels.size()));
   Modality modalities[] = {Start(rig, golden, "video", sigmas), Start(rig, golden, "audio", sigmas)};
-  StepNoise noise;
+  const GivenStepNoise none;
+  FillStepNoise(rig.exec, static_cast<int64_t>(levels.size()) - 1,
+                {{modalities[0].sampler->noise(), &none}, {modalities[1].sampler->noise(), &none}});
   const Tensor turn = rig.Upload(Tensor(DType::kI32, {1}, std::vector<int32_t>{0}.data()));
   for (size_t i = 0; i < levels.size(); ++i) {
     EXPECT_FLOAT_EQ(levels[i], expected.data<float>()[i]);
@@ -69,7 +71,6 @@ TEST_P(Res2s, EqualsTheReferenceAtEveryEvaluation) {
       EXPECT_TRUE(Near(rig.Download(m.state.z).tensor(), Rows(golden.Get("out." + m.name + "_z" + at)), 2e-6)) << at;
       rig.ops().stream().Copy(rig.Upload(Rows(golden.Get("out." + m.name + "_x0" + at))), m.prediction.x0);
       MixWithClean(rig.ops(), m.prediction, m.prediction.x0);
-      m.sampler->TakeNoise(rig.exec, static_cast<int64_t>(i), {}, noise);
       m.sampler->SelectStep(rig.exec, turn);
       m.sampler->StepWithHeld(rig.exec, m.prediction, m.state.z);
     }

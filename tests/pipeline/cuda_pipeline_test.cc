@@ -15,6 +15,7 @@ namespace kinora {
 namespace {
 
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 class FrameKeeper : public ClipSink {
@@ -38,7 +39,7 @@ class StepObserver : public RunObserver {
  public:
   explicit StepObserver(std::function<absl::Status(int step)> step) : step_(std::move(step)) {}
   absl::Status OnStep(const Progress& progress, const StepLatents*) override {
-    return progress.stage.name() == "denoise" ? step_(progress.step) : absl::OkStatus();
+    return progress.stage.name().starts_with("denoise") ? step_(progress.step) : absl::OkStatus();
   }
 
  private:
@@ -79,8 +80,8 @@ class CudaPipelineTest : public testing::Test {
     ASSERT_EQ(cudaMemGetInfo(&free_bytes, &total), cudaSuccess);
     simt::SetDevice(simt::Model::kH100, static_cast<int64_t>(total - free_bytes) + bytes);
   }
-  absl::Status Load(const GenerationRequest& request) {
-    PipelineOptions options = Options();
+  absl::Status Load(const GenerationRequest& request) { return Load(request, Options()); }
+  absl::Status Load(const GenerationRequest& request, PipelineOptions options) {
     KINORA_ASSIGN_OR_RETURN(const RunPlan plan, Pipeline::Plan(options, *mesh_, request));
     options.arena_bytes = plan.arena_bytes;
     options.host_arena_bytes = plan.host_arena_bytes;
@@ -139,6 +140,31 @@ TEST_F(CudaPipelineTest, BetweenTheFirstStepAndTheLastTheHostOnlyLaunchesGraphs)
     // The first report arrives when the second step is enqueued.
     EXPECT_EQ(last.graph_launches - first.graph_launches, static_cast<uint64_t>(kSteps - 2));
   }
+}
+
+// res_2s adds noise after every evaluation but the last. The host draws it.
+TEST_F(CudaPipelineTest, TheNoiseOfHqIsOnTheDeviceBeforeTheFirstStep) {
+  GenerationRequest request = Request(2);
+  request.recipe = Recipe::kHq;
+  request.width = 128;
+  request.video_guidance = request.audio_guidance = GuidanceParams{};
+  const std::string data = std::string(KINORA_SOURCE_DIR) + "/tests/golden/data/";
+  PipelineOptions options = Options();
+  options.files.distilled_lora = data + "lora-tiny-style.safetensors";
+  options.files.spatial_upsampler = data + "upsampler-tiny-x2.safetensors";
+  ASSERT_THAT(Load(request, options), IsOk());
+  simt::Counts first;
+  std::vector<int> steps;
+  const auto on_step = [&](int step) {
+    steps.push_back(step);
+    const simt::Counts now = simt::Counted();
+    if (step == 1) first = now;
+    EXPECT_EQ(now.host_copies, first.host_copies) << step;
+    EXPECT_EQ(now.synchronizations, first.synchronizations) << step;
+    return absl::OkStatus();
+  };
+  ASSERT_THAT(Render(request, on_step), IsOk());
+  EXPECT_THAT(steps, ElementsAre(1, 2, 3, 4, 5, 1, 2, 3, 4, 5, 6, 7));
 }
 
 // Tiles are blended and converted to bytes on the device. Besides the results, each group of frames only copies one
