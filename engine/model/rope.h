@@ -15,6 +15,7 @@ struct RopeShape {
   std::vector<double> max_positions;  // per axis; the encoded fraction is position / max_position
   double theta = 10000.0;
   bool double_precision = false;  // frequencies in float64, rounded once; otherwise in float32
+  bool operator==(const RopeShape&) const = default;
 };
 
 // Fills the columns [begin, end) of a table. Column pad + k·axes + a holds the angle of axis a and frequency k. The

@@ -126,7 +126,8 @@ StepShape ShapeOf(const VelocityModel& model, const DenoiseSpec& spec, const Per
           .room_for_steps = RoomForSteps(steps),
           .room_for_noise = RoomForNoise(spec.sampler, steps),
           .blended = {loop.video.blended(), loop.audio.blended()},
-          .frozen = {state.video.frozen, state.audio.frozen}};
+          .frozen = {state.video.frozen, state.audio.frozen},
+          .kept_ropes = model.kept_ropes()};
 }
 
 }  // namespace

@@ -73,7 +73,8 @@ absl::StatusOr<RunPlan> DryModel::Plan(const GenerationRequest& asked, const Tok
             .dtype = options_.precision.activations};
   std::vector<Cost> begin;
   StepGraphs graphs;
-  KINORA_RETURN_IF_ERROR(Generation(config_, modules_, graphs, plan, nullptr, nullptr)
+  RopeTables ropes;
+  KINORA_RETURN_IF_ERROR(Generation(config_, modules_, graphs, ropes, plan, nullptr, nullptr)
                              .Run(exec, [&](const StagePlan&, int64_t step, const StepLatents*) {
                                if (step == 0) begin.push_back(ops.cost());
                                return absl::OkStatus();

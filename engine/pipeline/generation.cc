@@ -216,7 +216,7 @@ absl::Status Generation::ReportSigmas(const StagePlan& stage) {
 absl::Status Generation::Denoise(Exec& exec, const StagePlan& stage, OnStep on_step) {
   KINORA_RETURN_IF_ERROR(Begin(exec, stage));
   ArenaScope scope(exec.arena);
-  VelocityInputs inputs{.of = {}, .passes = stage.passes, .cond = cond_, .uncond = uncond_};
+  VelocityInputs inputs{.of = {}, .passes = stage.passes, .cond = cond_, .uncond = uncond_, .ropes = &ropes_};
   const auto set = [&](ModalityInputs& in, const LatentState& state, const GuidanceParams& guidance) {
     in.sigmas = EvaluationLevels(stage.sampler, stage.sigmas);
     if (state.frozen) std::fill(in.sigmas.begin(), in.sigmas.end(), 0.0f);

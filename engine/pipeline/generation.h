@@ -13,6 +13,7 @@
 #include "engine/pipeline/clip_sink.h"
 #include "engine/pipeline/modules.h"
 #include "engine/pipeline/noise_draws.h"
+#include "engine/pipeline/rope_tables.h"
 #include "engine/pipeline/run_observer.h"
 #include "engine/pipeline/run_plan.h"
 #include "engine/pipeline/stage_use.h"
@@ -30,11 +31,12 @@ class Generation {
 
   // sink and observer: null on ranks other than 0 and in a dry run. observer: may be null; progress is reported to
   // on_step instead. All arguments must outlive the object.
-  Generation(const ModelConfig& config, const Modules& modules, StepGraphs& graphs, const RunPlan& plan, ClipSink* sink,
-             RunObserver* observer)
+  Generation(const ModelConfig& config, const Modules& modules, StepGraphs& graphs, RopeTables& ropes,
+             const RunPlan& plan, ClipSink* sink, RunObserver* observer)
       : config_(config),
         modules_(modules),
         graphs_(graphs),
+        ropes_(ropes),
         plan_(plan),
         request_(plan.request),
         sink_(sink),
@@ -82,6 +84,7 @@ class Generation {
   const ModelConfig& config_;
   const Modules& modules_;
   StepGraphs& graphs_;
+  RopeTables& ropes_;
   const RunPlan& plan_;
   const GenerationRequest& request_;
   ClipSink* const sink_;

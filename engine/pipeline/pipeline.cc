@@ -129,6 +129,7 @@ struct Pipeline::Parts {
   Modules modules;
   DryModel dry;
   StepGraphs graphs{};
+  RopeTables ropes{};
   std::vector<StageUse> last_run{};
 
   ReservedMemory Reserved() const {
@@ -170,6 +171,7 @@ absl::StatusOr<std::shared_ptr<const Lora>> Pipeline::OpenLora(std::shared_ptr<c
 int64_t Pipeline::peak_arena_bytes() const { return parts_->arena.peak(); }
 const std::vector<StageUse>& Pipeline::last_run() const { return parts_->last_run; }
 int64_t Pipeline::captures() const { return parts_->graphs.captures(); }
+int64_t Pipeline::rope_tables_made() const { return parts_->ropes.made(); }
 
 absl::StatusOr<int64_t> Pipeline::MaxTokens() const { return kinora::MaxTokens(parts_->dry, parts_->Reserved()); }
 absl::StatusOr<int32_t> Pipeline::MostFrames(const GenerationRequest& request) const {
@@ -301,11 +303,13 @@ absl::Status Pipeline::Generate(const RunPlan& plan, ClipSink* sink, RunObserver
   p.arena.ResetPeak();
   KINORA_RETURN_IF_ERROR(
       AgreeAmongAll(exec, p.CheckFits(plan)));  // plans may differ between ranks: rank 0 decodes and needs more memory
-  Generation generation(p.config, p.modules, p.graphs, plan, sink, sink != nullptr ? observer : nullptr);
+  p.ropes.MakeRoom(p.arena, plan.arena_bytes);
+  Generation generation(p.config, p.modules, p.graphs, p.ropes, plan, sink, sink != nullptr ? observer : nullptr);
   absl::Status status = generation.Run(exec, [&](const StagePlan& stage, int64_t step, const StepLatents* latents) {
     return Tell(observer, stage, step, latents);
   });
   p.last_run = generation.uses();
+  if (!status.ok()) p.ropes.Clear();  // the work that fills new tables may have failed
   return status;
 }
 

@@ -119,6 +119,8 @@ class Pipeline {
   const std::vector<StageUse>& last_run() const;
   // Steps captured since Load. A request of a recently used shape adds none.
   int64_t captures() const;
+  // Denoising stages since Load whose rotation tables were computed; those of recent stages are kept (rope_tables.h).
+  int64_t rope_tables_made() const;
 
   // Like Plan, for the loaded model: one dry run of the whole request. Thread-safe, also while Generate runs. Also
   // fails with FailedPrecondition if a LoRA's file is not the one that the request was made for.

@@ -28,6 +28,7 @@ struct StepShape {
   PerModality<int64_t> blended;  // distinct mask values of the blend with clean latents; 0: no blend
   PerModality<ModalityUse> use;
   PerModality<bool> frozen;
+  const void* kept_ropes = nullptr;  // those of VelocityModel
   bool operator==(const StepShape&) const = default;
 };
 

@@ -7,7 +7,6 @@
 #include "absl/strings/str_join.h"
 #include "engine/base/trace.h"
 #include "engine/diffusion/latent_state.h"
-#include "engine/model/rope.h"
 #include "engine/parallel/redistribute.h"
 
 namespace kinora {
@@ -17,26 +16,6 @@ Tensor Upload(Exec& exec, DType dtype, const Shape& shape, const void* host) {
   Tensor t = exec.arena.Alloc(dtype, shape);
   exec.ops.stream().CopyFromHost(host, t);
   return t;
-}
-
-// Returns the rotation table of tokens [begin, end) for this rank's heads. Padding tokens get the last token's
-// position.
-Rope UploadRope(Exec& exec, const RopeShape& shape, const std::vector<std::vector<float>>& positions, int64_t begin,
-                int64_t end) {
-  const Communicator& group = exec.mesh.tensor();
-  const int64_t columns = shape.width / 2 / group.size(), tokens = end - begin;
-  std::vector<float> cos(exec.ops.dry() ? 0 : tokens * columns), sin(cos.size());
-  if (!exec.ops.dry()) {
-    std::vector<std::vector<float>> part(positions.size());
-    for (size_t axis = 0; axis < positions.size(); ++axis) {
-      for (int64_t i = begin; i < end; ++i) {
-        part[axis].push_back(positions[axis][std::min<int64_t>(i, static_cast<int64_t>(positions[axis].size()) - 1)]);
-      }
-    }
-    FillRopeTable(shape, part, group.rank() * columns, (group.rank() + 1) * columns, cos.data(), sin.data());
-  }
-  return {Upload(exec, DType::kF32, {tokens, columns}, cos.data()),
-          Upload(exec, DType::kF32, {tokens, columns}, sin.data())};
 }
 
 ModalitySigmas SigmasAt(float sigma, const DistinctMask& mask) {
@@ -75,8 +54,9 @@ absl::StatusOr<VelocityModel> VelocityModel::Prepare(Exec& exec, const Transform
   model.shape_.passes = inputs.passes;
   model.shape_.share_blocks = inputs.share_blocks;
   model.AssignPasses(exec, inputs);
-  model.PrepareTokens(exec, inputs.of.video, config.video, /*split=*/true, model.rows_.video, model.in_.video);
-  model.PrepareTokens(exec, inputs.of.audio, config.audio, /*split=*/false, model.rows_.audio, model.in_.audio);
+  model.PrepareTokens(exec, inputs.of.video, /*split=*/true, model.rows_.video, model.in_.video);
+  model.PrepareTokens(exec, inputs.of.audio, /*split=*/false, model.rows_.audio, model.in_.audio);
+  model.PrepareRopes(exec, inputs);
   model.PrepareContexts(exec, inputs);
   model.PrepareTables(exec, inputs.of);
   return model;
@@ -106,33 +86,54 @@ void VelocityModel::AssignPasses(const Exec& exec, const VelocityInputs& inputs)
 }
 
 // split: divide the tokens among the ranks of the token group, in whole key chunks.
-void VelocityModel::PrepareTokens(Exec& exec, const ModalityInputs& inputs, const ModalityConfig& modality, bool split,
-                                  int64_t& rows, BlockInputs& in) const {
-  const TransformerConfig& config = transformer_->config();
+void VelocityModel::PrepareTokens(Exec& exec, const ModalityInputs& inputs, bool split, int64_t& rows,
+                                  BlockInputs& in) const {
   const Communicator& group = exec.mesh.tokens();
   in.tokens = rows = in.rows = in.valid_rows = Tokens(inputs);
   in.split = split;
   if (in.tokens == 0) return;
-  int64_t begin = 0;
   if (split) {
     rows = (in.tokens + kKeyChunks - 1) / kKeyChunks * kKeyChunks;
     in.rows = rows / group.size();
-    begin = group.rank() * in.rows;
-    in.valid_rows = std::clamp<int64_t>(in.tokens - begin, 0, in.rows);
+    in.valid_rows = std::clamp<int64_t>(in.tokens - group.rank() * in.rows, 0, in.rows);
   }
-  const auto rope = [&](int64_t width, const std::vector<double>& max_positions,
-                        const std::vector<std::vector<float>>& positions) {
-    return UploadRope(exec, {width, max_positions, config.rope_theta, config.rope_double_precision}, positions, begin,
-                      begin + in.rows);
-  };
-  in.rope = rope(modality.width(), modality.max_positions, inputs.positions);
-  in.cross_rope = rope(config.audio.width(), {std::max(config.video.max_positions[0], config.audio.max_positions[0])},
-                       {inputs.positions[0]});
   if (inputs.self_bias.defined()) {  // padding columns are never keys; padding rows are never read
     in.self_bias = exec.arena.Alloc(DType::kF32, {rows, rows});
     exec.ops.Fill(0.0f, in.self_bias);
     exec.ops.stream().Copy(inputs.self_bias, in.self_bias.Rows(0, in.tokens).Columns(0, in.tokens));
   }
+}
+
+// Sets the tables of this rank's tokens and heads.
+void VelocityModel::PrepareRopes(Exec& exec, const VelocityInputs& inputs) {
+  const TransformerConfig& config = transformer_->config();
+  const Communicator& heads = exec.mesh.tensor();
+  const std::vector<double> longest = {std::max(config.video.max_positions[0], config.audio.max_positions[0])};
+  std::vector<RopeTable> wanted;
+  std::vector<Rope*> places;
+  const auto want = [&](const ModalityInputs& of, const ModalityConfig& modality, BlockInputs& in) {
+    if (in.tokens == 0) return;
+    const int64_t first = in.split ? exec.mesh.tokens().rank() * in.rows : 0;
+    const auto add = [&](int64_t width, const std::vector<double>& max_positions,
+                         std::vector<std::vector<float>> positions, Rope& place) {
+      const int64_t columns = width / 2 / heads.size();
+      wanted.push_back({.shape = {width, max_positions, config.rope_theta, config.rope_double_precision},
+                        .positions = std::move(positions),
+                        .first_token = first,
+                        .tokens = in.rows,
+                        .first_column = heads.rank() * columns,
+                        .columns = columns});
+      places.push_back(&place);
+    };
+    add(modality.width(), modality.max_positions, of.positions, in.rope);
+    add(config.audio.width(), longest, {of.positions[0]}, in.cross_rope);
+  };
+  want(inputs.of.video, config.video, in_.video);
+  want(inputs.of.audio, config.audio, in_.audio);
+  RopeTables unkept;
+  const RopeTables::Stage stage = (inputs.ropes != nullptr ? *inputs.ropes : unkept).Get(exec, std::move(wanted));
+  for (size_t i = 0; i < places.size(); ++i) *places[i] = stage.tables[i];
+  if (stage.kept) kept_ropes_ = stage.tables.front().cos.raw();
 }
 
 void VelocityModel::PrepareContexts(Exec& exec, const VelocityInputs& inputs) {

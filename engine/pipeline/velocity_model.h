@@ -10,6 +10,7 @@
 #include "engine/diffusion/sampler.h"
 #include "engine/model/text_encoder.h"
 #include "engine/model/transformer.h"
+#include "engine/pipeline/rope_tables.h"
 
 namespace kinora {
 
@@ -27,7 +28,8 @@ struct ModalityInputs {
 struct VelocityInputs {
   PerModality<ModalityInputs> of;
   PassList passes = {Pass::kCond};
-  TextContext cond, uncond;  // uncond is read only if `passes` has kUncond
+  TextContext cond, uncond;     // uncond is read only if `passes` has kUncond
+  RopeTables* ropes = nullptr;  // keeps rotation tables beyond the stage; null: nothing does
   // false: computes every block of the STG pass, also those in which it equals the conditional pass. The result is the
   // same; tests compare the two.
   bool share_blocks = true;
@@ -59,6 +61,8 @@ class VelocityModel {
   PerModality<int64_t> rows() const { return rows_; }  // of z; video tokens are padded to whole key chunks
   int passes() const { return static_cast<int>(shape_.passes.size()); }
   const Shape& shape() const { return shape_; }
+  // Returns the address of the rotation tables, or null if they lie in the arena, where `shape` decides their address.
+  const void* kept_ropes() const { return kept_ropes_; }
 
   // Selects the step whose tables Forward reads. step: [1] i32 in device memory.
   void SelectStep(Exec& exec, const Tensor& step) const;
@@ -70,8 +74,8 @@ class VelocityModel {
  private:
   explicit VelocityModel(const Transformer& transformer) : transformer_(&transformer) {}
   void AssignPasses(const Exec& exec, const VelocityInputs& inputs);
-  void PrepareTokens(Exec& exec, const ModalityInputs& inputs, const ModalityConfig& config, bool split, int64_t& rows,
-                     BlockInputs& in) const;
+  void PrepareTokens(Exec& exec, const ModalityInputs& inputs, bool split, int64_t& rows, BlockInputs& in) const;
+  void PrepareRopes(Exec& exec, const VelocityInputs& inputs);
   void PrepareContexts(Exec& exec, const VelocityInputs& inputs);
   void PrepareTables(Exec& exec, const PerModality<ModalityInputs>& inputs);
   void Deliver(Exec& exec, int64_t rank, const Tensor& made, int64_t tokens, const Tensor& whole) const;
@@ -83,6 +87,7 @@ class VelocityModel {
   Shape shape_;
   PerModality<int64_t> rows_;
   PerModality<BlockInputs> in_;
+  const void* kept_ropes_ = nullptr;
   Tensor tables_;   // [RoomForSteps, floats]
   Tensor current_;  // [1, floats]: a copy of the selected row of tables_
 };

@@ -15,7 +15,8 @@ namespace kinora {
 // was too small.
 class Arena {
  public:
-  explicit Arena(Buffer memory) : memory_(std::move(memory)), dry_(memory_.data() == nullptr) {}
+  explicit Arena(Buffer memory)
+      : memory_(std::move(memory)), dry_(memory_.data() == nullptr), capacity_(memory_.bytes()) {}
   // Returns an arena without memory and without a limit, which measures how much a run would need.
   static Arena Dry() { return Arena(Buffer()); }
 
@@ -24,19 +25,27 @@ class Arena {
   // Calls `body`, then keeps its peak usage in use: later allocations overlap no memory that `body` used.
   void KeepAllOf(absl::FunctionRef<void()> body);
 
+  // Ends allocations at `capacity` bytes from now on. The memory behind them is free for contents that outlive scopes.
+  // CHECK-fails if it is in use.
+  void EndAt(int64_t capacity);
+  // Returns memory behind the allocations, at a multiple of 64 bytes from the start. CHECK-fails if it is not there.
+  Tensor Behind(int64_t offset, DType dtype, const Shape& shape) const;
+  int64_t bytes() const { return memory_.bytes(); }  // of allocations and of the memory behind them
+
   bool dry() const { return dry_; }
   int64_t used() const { return used_; }
   // Returns the address of the next allocation; if it is unchanged, so are the addresses of all later allocations. Null
   // if dry.
   const void* Top() const { return dry_ ? nullptr : static_cast<const char*>(memory_.data()) + used_; }
   int64_t peak() const { return peak_; }  // most bytes in use at once since construction or ResetPeak
-  int64_t capacity() const { return memory_.bytes(); }
+  int64_t capacity() const { return capacity_; }  // for allocations
   void ResetPeak() { peak_ = used_; }
 
  private:
   friend class ArenaScope;
   Buffer memory_;
   bool dry_;
+  int64_t capacity_;
   int64_t used_ = 0;
   int64_t peak_ = 0;
 };

@@ -78,6 +78,7 @@ std::array<StageSeen, 2> TwoStages(const MeshShape& shape) {
   Arena arena = Arena::Dry(), host = Arena::Dry();
   Exec exec{.backend = backend, .arena = arena, .host = host, .mesh = *mesh, .dtype = DType::kBF16};
   StepGraphs graphs;
+  RopeTables ropes;
   std::array<StageSeen, 2> seen;
   Calls before;
   double flops = 0;
@@ -91,7 +92,7 @@ std::array<StageSeen, 2> TwoStages(const MeshShape& shape) {
     flops = backend.ops().cost().flops();
     return absl::OkStatus();
   };
-  EXPECT_TRUE(Generation(config, modules, graphs, plan, nullptr, nullptr).Run(exec, on_step).ok());
+  EXPECT_TRUE(Generation(config, modules, graphs, ropes, plan, nullptr, nullptr).Run(exec, on_step).ok());
   return seen;
 }
 

@@ -93,6 +93,25 @@ TEST(ArenaDeathTest, RunningOutIsAMistakeOfThePlan) {
   EXPECT_DEATH(arena.Alloc(DType::kF32, {100}), "too small");
 }
 
+TEST(Arena, MemoryBehindTheAllocationsOutlivesScopes) {
+  Arena arena(*Buffer::Allocate(4096));
+  arena.EndAt(1024);
+  const Tensor behind = arena.Behind(1024, DType::kF32, {768});
+  behind.data<float>()[767] = 7;
+  {
+    ArenaScope scope(arena);
+    const Tensor all = scope.Alloc(DType::kF32, {256});
+    EXPECT_EQ(static_cast<char*>(behind.raw()) - static_cast<char*>(all.raw()), 1024);
+    EXPECT_EQ(arena.used(), arena.capacity());
+    EXPECT_DEATH(scope.Alloc(DType::kF32, {1}), "too small");
+  }
+  EXPECT_EQ(arena.Behind(1024, DType::kF32, {768}).data<float>()[767], 7);
+  EXPECT_DEATH(arena.Behind(960, DType::kF32, {1}), "960");
+  EXPECT_DEATH(arena.Behind(1024, DType::kF32, {769}), "1024");
+  arena.EndAt(4096);
+  EXPECT_EQ(arena.Alloc(DType::kF32, {1024}).bytes(), arena.bytes());
+}
+
 TEST(Arena, ADryOneMeasuresWithoutMemory) {
   Arena arena = Arena::Dry();
   EXPECT_EQ(arena.Alloc(DType::kBF16, {int64_t{1} << 40}).raw(), nullptr);
