@@ -37,7 +37,7 @@ class Arena {
   // Returns the address of the next allocation; if it is unchanged, so are the addresses of all later allocations. Null
   // if dry.
   const void* Top() const { return dry_ ? nullptr : static_cast<const char*>(memory_.data()) + used_; }
-  int64_t peak() const { return peak_; }  // most bytes in use at once since construction or ResetPeak
+  int64_t peak() const { return peak_; }          // most bytes in use at once since construction or ResetPeak
   int64_t capacity() const { return capacity_; }  // for allocations
   void ResetPeak() { peak_ = used_; }
 

@@ -262,7 +262,8 @@ TEST(CudnnPlans, OfTheVideoDecodersOtherConvolutionsCompileNothing) {
   for (const auto& [name, shape] : Convolutions()) {
     const bool decodes = name == "FirstBlock" || name == "Latent" || name == "Upsample" || name == "Middle" ||
                          name == "LastBlock" || name == "Added";
-    if (decodes) EXPECT_EQ(h100.Build(shape).kernels, "") << name;
+    if (!decodes) continue;
+    EXPECT_EQ(h100.Build(shape).kernels, "") << name;
   }
 }
 

@@ -100,7 +100,7 @@ std::string KindOf(const std::string& name) {
   const std::pair<const char*, const char*> kinds[] = {
       {"cublasLtMatmul", "product"}, {"cudnn", "attention"},         {"RowNorm", "row_norm"},
       {"NormRope", "qk_norm_rope"},  {"Attend", "split_attention"},  {"Merge", "merge_splits"},
-      {"CopyRows", "copy_rows"},     {"Elementwise", "elementwise"}, {"a copy or fill", "copy"}};
+      {"CopyRows", "copy"},          {"Elementwise", "elementwise"}, {"a copy or fill", "copy"}};
   for (const auto& [part, kind] : kinds) {
     if (name.find(part) != std::string::npos) return kind;
   }

@@ -103,7 +103,7 @@ void LaunchOps::Matmul(const Tensor& x, const Weight& w, const MatmulOptions& op
   DryOps::Matmul(x, w, options, out);
   unlisted_ = outer;
   if (x.dtype() != w.dtype()) {
-    Add({.kernel = "copy_rows", .bytes = x.bytes() + x.elements() * DTypeSize(w.dtype())});
+    Add({.kernel = "copy", .bytes = x.bytes() + x.elements() * DTypeSize(w.dtype())});
   }
   const bool adds = options.accumulate != Accumulate::kNo;
   if (Fuses(w, options, out.dtype())) return AddProduct(x.rows(), w, (adds ? 2 : 1) * out.bytes());

@@ -14,7 +14,7 @@
 namespace kinora {
 
 struct Launch {
-  // A kernel's file in kernels/, "product" (cuBLASLt), "attention" (cuDNN) or "copy" (of the runtime).
+  // A kernel's file in kernels/, "product" (cuBLASLt), "attention" (cuDNN) or "copy" (the runtime's or copy_rows).
   std::string_view kernel;
   int64_t m = 0, n = 0,
           k = 0;           // of a product, or of the logits of all heads and batches together: queries, keys, width

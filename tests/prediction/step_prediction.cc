@@ -18,16 +18,16 @@ namespace {
 
 Tensor Shaped(DType dtype, int64_t rows, int64_t width) { return Tensor(dtype, {rows, width}, nullptr); }
 
-VelocityInputs InputsOf(const TransformerConfig& config, const StepShape& shape, const std::vector<float>& sigmas) {
+VelocityInputs InputsOf(const TransformerConfig& config, const StepSize& size, const std::vector<float>& sigmas) {
   VelocityInputs inputs;
-  inputs.of.video.positions.assign(3, std::vector<float>(shape.video_tokens, 0.5f));
-  inputs.of.audio.positions.assign(1, std::vector<float>(shape.audio_tokens, 0.5f));
-  inputs.of.video.perturbed_blocks = inputs.of.audio.perturbed_blocks = shape.perturbed_blocks;
+  inputs.of.video.positions.assign(3, std::vector<float>(size.video_tokens, 0.5f));
+  inputs.of.audio.positions.assign(1, std::vector<float>(size.audio_tokens, 0.5f));
+  inputs.of.video.perturbed_blocks = inputs.of.audio.perturbed_blocks = size.perturbed_blocks;
   inputs.of.video.sigmas = inputs.of.audio.sigmas = sigmas;
-  inputs.passes = shape.passes;
+  inputs.passes = size.passes;
   const auto context = [&](const ModalityConfig& modality) {
     const int64_t width = config.caption_projection ? config.caption_channels : modality.context_width;
-    return Shaped(DType::kBF16, shape.prompt_rows, width);
+    return Shaped(DType::kBF16, size.prompt_rows, width);
   };
   inputs.cond = inputs.uncond = {context(config.video), context(config.audio)};
   return inputs;
@@ -108,7 +108,7 @@ std::string_view StepPartName(StepPart part) {
 
 double StepPrediction::total() const { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
 
-absl::StatusOr<std::vector<Launch>> LaunchesOfStep(const TransformerConfig& config, const StepShape& shape) {
+absl::StatusOr<std::vector<Launch>> LaunchesOfStep(const TransformerConfig& config, const StepSize& size) {
   LaunchBackend backend;
   Arena arena = Arena::Dry(), host = Arena::Dry();
   const auto mesh = Mesh::Single();
@@ -117,16 +117,16 @@ absl::StatusOr<std::vector<Launch>> LaunchesOfStep(const TransformerConfig& conf
   KINORA_ASSIGN_OR_RETURN(const auto transformer, Transformer::Load(weights.Under("transformer"), config));
   const std::vector<float> sigmas = {1.0f, 0.5f};
   KINORA_ASSIGN_OR_RETURN(const VelocityModel model,
-                          VelocityModel::Prepare(exec, *transformer, InputsOf(config, shape, sigmas)));
-  PerModality<LatentState> state{StateOf(config.video, shape.video_tokens, model.rows().video),
-                                 StateOf(config.audio, shape.audio_tokens, model.rows().audio)};
-  const bool guided = shape.passes.size() > 1, fully = shape.passes.size() > 2;
+                          VelocityModel::Prepare(exec, *transformer, InputsOf(config, size, sigmas)));
+  PerModality<LatentState> state{StateOf(config.video, size.video_tokens, model.rows().video),
+                                 StateOf(config.audio, size.audio_tokens, model.rows().audio)};
+  const bool guided = size.passes.size() > 1, fully = size.passes.size() > 2;
   const GuidanceScales scales{
       .cfg = guided ? 3.0 : 1.0, .stg = fully ? 1.0 : 0.0, .modality = fully ? 3.0 : 1.0, .rescale = guided ? 0.7 : 0};
   StepGraphs graphs;
   backend.Clear();
   KINORA_RETURN_IF_ERROR(Denoise(exec, model,
-                                 {.passes = shape.passes, .guidance = {scales, scales}, .sigmas = {1.0f, 0.5f, 0.0f}},
+                                 {.passes = size.passes, .guidance = {scales, scales}, .sigmas = {1.0f, 0.5f, 0.0f}},
                                  graphs, state, [](int64_t) { return absl::OkStatus(); }));
   // A step ends by incrementing the index of the next one.
   const auto ends = [](const Launch& launch) { return launch.kernel == "increment"; };

@@ -16,7 +16,7 @@
 
 namespace kinora {
 
-struct StepShape {
+struct StepSize {
   int64_t video_tokens = 0, audio_tokens = 0, prompt_rows = 1024;
   PassList passes = {Pass::kCond};
   std::vector<int> perturbed_blocks = {};  // of both modalities, in the perturbed pass
@@ -24,7 +24,7 @@ struct StepShape {
 
 // Returns the launches of one step of the denoising loop with the Euler sampler, bfloat16, on one device: those that
 // the loop captures into its graph.
-absl::StatusOr<std::vector<Launch>> LaunchesOfStep(const TransformerConfig& config, const StepShape& shape);
+absl::StatusOr<std::vector<Launch>> LaunchesOfStep(const TransformerConfig& config, const StepSize& size);
 
 // Rates of a GPU while it is busy with one kind of work, and its size.
 struct GpuRates {

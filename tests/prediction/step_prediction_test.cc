@@ -45,7 +45,9 @@ TEST(StepPrediction, AStepHasTheWorkOfItsPasses) {
   const double whole = Flop(StepOf(kFour, {0}));
   EXPECT_GT(one, 0.9 * 2 * 14e9 * 6144);  // two operations for each of the video's weights in the blocks and each token
   EXPECT_NEAR(four / whole, (4.0 * 48 - 28) / (4 * 48), 0.02);
-  EXPECT_NEAR(whole / one, 4, 0.1);
+  // The isolated pass has no attention between picture and sound.
+  EXPECT_GT(whole / one, 3.8);
+  EXPECT_LT(whole / one, 4);
 }
 
 TEST(StepPrediction, ABranchCountsWhereItIsLongerAndSplitAttentionAlways) {
