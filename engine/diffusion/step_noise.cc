@@ -54,6 +54,7 @@ void FillStepNoise(Exec& exec, int64_t draws, absl::Span<const StepNoiseTable> t
   StepNoise noise;
   for (int64_t first = 0; first < draws; first += kAtOnce) {
     std::vector<Row> rows;
+    rows.reserve(kAtOnce * tables.size());  // tasks hold addresses of rows' values
     for (int64_t i = first; i < std::min(first + kAtOnce, draws); ++i) {
       for (const StepNoiseTable& table : tables) {
         if (!table.rows.defined()) continue;

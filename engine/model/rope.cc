@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "engine/base/check.h"
+#include "engine/ops/rope_angles.h"
 
 namespace kinora {
 namespace {
@@ -21,27 +22,31 @@ std::vector<float> Frequencies(const RopeShape& shape, int64_t count) {
 
 }  // namespace
 
-void FillRopeTable(const RopeShape& shape, absl::Span<const std::vector<float>> positions, int64_t begin, int64_t end,
-                   float* cos, float* sin) {
-  const int64_t axes = static_cast<int64_t>(positions.size()), half = shape.width / 2, count = half / axes;
-  KINORA_CHECK(axes >= 1 && positions.size() == shape.max_positions.size() && 0 <= begin && begin <= end &&
-               end <= half);
-  const int64_t tokens = static_cast<int64_t>(positions[0].size()), pad = half - count * axes, columns = end - begin;
-  const std::vector<float> frequencies = Frequencies(shape, count);
-  for (int64_t token = 0; token < tokens; ++token) {
-    for (int64_t column = begin; column < end; ++column) {
-      float c = 1.0f, s = 0.0f;
-      if (column >= pad) {
-        const int64_t axis = (column - pad) % axes, k = (column - pad) / axes;
-        const float fraction = positions[axis][token] / static_cast<float>(shape.max_positions[axis]);
-        const float angle = (fraction * 2.0f - 1.0f) * frequencies[k];
-        c = std::cos(angle);
-        s = std::sin(angle);
-      }
-      cos[token * columns + column - begin] = c;
-      sin[token * columns + column - begin] = s;
+RopeFactors FactorsOfRope(const RopeShape& shape, absl::Span<const std::vector<float>> positions) {
+  const int64_t axes = static_cast<int64_t>(positions.size()), half = shape.width / 2;
+  KINORA_CHECK(axes >= 1 && positions.size() == shape.max_positions.size());
+  RopeFactors factors{
+      .fractions = {}, .frequencies = Frequencies(shape, half / axes), .pad = half - half / axes * axes};
+  for (int64_t axis = 0; axis < axes; ++axis) {
+    for (const float position : positions[axis]) {
+      const float fraction = position / static_cast<float>(shape.max_positions[axis]);
+      factors.fractions.push_back(fraction * 2.0f - 1.0f);
     }
   }
+  return factors;
+}
+
+void FillRopeTable(const RopeShape& shape, absl::Span<const std::vector<float>> positions, int64_t begin, int64_t end,
+                   float* cos, float* sin) {
+  RopeFactors factors = FactorsOfRope(shape, positions);
+  KINORA_CHECK(0 <= begin && begin <= end && end <= shape.width / 2);
+  const int64_t axes = static_cast<int64_t>(positions.size()), tokens = static_cast<int64_t>(positions[0].size());
+  const Shape table{tokens, end - begin}, count{static_cast<int64_t>(factors.frequencies.size())};
+  const RopeAngles angles{.fractions = Tensor(DType::kF32, {axes, tokens}, factors.fractions.data()),
+                          .frequencies = Tensor(DType::kF32, count, factors.frequencies.data()),
+                          .pad = factors.pad,
+                          .first_column = begin};
+  FillRopeRows(angles, 0, tokens, Tensor(DType::kF32, table, cos), Tensor(DType::kF32, table, sin));
 }
 
 }  // namespace kinora

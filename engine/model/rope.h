@@ -1,5 +1,4 @@
-// Rotary position tables in the split layout (docs/model.md "Positions"; ltx_core/model/transformer/rope.py). The host
-// computes them once per stage.
+// Rotary position tables in the split layout (docs/model.md "Positions"; ltx_core/model/transformer/rope.py).
 #ifndef KINORA_ENGINE_MODEL_ROPE_H_
 #define KINORA_ENGINE_MODEL_ROPE_H_
 
@@ -18,8 +17,17 @@ struct RopeShape {
   bool operator==(const RopeShape&) const = default;
 };
 
-// Fills the columns [begin, end) of a table. Column pad + k·axes + a holds the angle of axis a and frequency k. The
-// first `pad` columns, which remain when width / 2 is divided by the axes, do not rotate.
+// Factors of the angles, on the host, for Ops::RopeTable.
+struct RopeFactors {
+  std::vector<float> fractions;    // [axes, tokens]: 2·position/maximum − 1
+  std::vector<float> frequencies;  // [width / 2 / axes]
+  int64_t pad = 0;                 // columns that do not rotate
+};
+// positions: [axes][tokens], the middle of each token's interval.
+RopeFactors FactorsOfRope(const RopeShape& shape, absl::Span<const std::vector<float>> positions);
+
+// Fills the columns [begin, end) of a table on the host. Column pad + k·axes + a holds the angle of axis a and
+// frequency k. The first `pad` columns, which remain when width / 2 is divided by the axes, do not rotate.
 //   positions: [axes][tokens], the middle of each token's interval
 //   cos, sin: [tokens, end − begin]
 // Fractions, products and angles are float32. Angles reach 1.6e4 rad, so the reference's rounding is part of the model.

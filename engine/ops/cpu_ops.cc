@@ -6,6 +6,8 @@
 #include "engine/base/status_macros.h"
 #include "engine/ops/cpu_views.h"
 #include "engine/ops/cpu_workspace.h"
+#include "engine/ops/op_checks.h"
+#include "engine/ops/rope_angles.h"
 
 namespace kinora {
 
@@ -231,6 +233,15 @@ void CpuOps::TimestepEmbedding(const Tensor& t, Tensor out) {
         o[half + i] = std::sin(angle);
       }
     }
+  });
+}
+
+void CpuOps::RopeTable(const RopeAngles& angles, Tensor cos, Tensor sin) {
+  CheckRopeTable(angles, cos, sin);
+  constexpr int64_t kBytesAsSlow = 64;  // that a row op moves in the time of a sine and a cosine
+  stream_.Enqueue([this, angles, cos, sin] {
+    ForRows(cos.rows(), cos.width() * kBytesAsSlow,
+            [&](int64_t begin, int64_t end) { FillRopeRows(angles, begin, end, cos, sin); });
   });
 }
 

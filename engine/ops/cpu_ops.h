@@ -55,6 +55,7 @@ class CpuOps : public Ops {
   void GatherRows(const Tensor& table, const Tensor& ids, float factor, Tensor out) override;
   void Increment(Tensor counters) override;
   void TimestepEmbedding(const Tensor& t, Tensor out) override;
+  void RopeTable(const RopeAngles& angles, Tensor cos, Tensor sin) override;
   void Conv(const Tensor& x, const Weight& w, const ConvOptions& options, Tensor out) override;
   void DepthToSpace(const Tensor& x, const DepthToSpaceOptions& options, Tensor out) override;
   void SpaceToDepth(const Tensor& x, const SpaceToDepthOptions& options, Tensor out) override;

@@ -322,6 +322,11 @@ void DryOps::TimestepEmbedding(const Tensor& t, Tensor out) {
   stream_.Count(OpKind::kLookup, 0, t.bytes() + out.bytes());
 }
 
+void DryOps::RopeTable(const RopeAngles& angles, Tensor cos, Tensor sin) {
+  CheckRopeTable(angles, cos, sin);
+  stream_.Count(OpKind::kLookup, 0, angles.fractions.bytes() + angles.frequencies.bytes() + cos.bytes() + sin.bytes());
+}
+
 void DryOps::Conv(const Tensor& x, const Weight& w, const ConvOptions& options, Tensor out) {
   CheckConv(x, w, options, out);
   stream_.Count(OpKind::kConv, WorkOfConv(w, out).flop, x.bytes() + w.bytes() + Written(out, options.accumulate));

@@ -252,6 +252,18 @@ void CheckPointwise(const Tensor& x, const Tensor& out) {
   KINORA_CHECK(x.dtype() == DType::kF32 && out.dtype() == DType::kF32) << DTypeName(x.dtype());
 }
 
+void CheckRopeTable(const RopeAngles& angles, const Tensor& cos, const Tensor& sin) {
+  for (const Tensor& t : {angles.fractions, angles.frequencies, cos, sin}) {
+    KINORA_CHECK(t.dtype() == DType::kF32 && t.contiguous()) << t.shape().ToString();
+  }
+  KINORA_CHECK(angles.fractions.shape().rank() == 2 && cos.shape() == sin.shape() &&
+               cos.rows() == angles.fractions.dim(1))
+      << Names(angles.fractions, cos);
+  const int64_t all = angles.pad + angles.fractions.dim(0) * angles.frequencies.elements();
+  KINORA_CHECK(angles.pad >= 0 && angles.first_column >= 0 && angles.first_column + cos.width() <= all)
+      << angles.first_column << " of " << all << ", " << Names(angles.frequencies, cos);
+}
+
 void CheckSnake(const Tensor& x, const AntiAliasedSnake& snake, const Tensor& out) {
   CheckPointwise(x, out);
   KINORA_CHECK(x.contiguous() && out.contiguous()) << Names(x, out);

@@ -24,6 +24,7 @@ void CheckBlur(const Tensor& x, const Tensor& filter, int stride, const Tensor& 
 void CheckAddTile(const Tensor& tile, const TileBlend& blend, const Tensor& sums);
 void CheckFinishRgb8(const Tensor& sums, const Rgb8Options& options, const Tensor& rgb8);
 void CheckPointwise(const Tensor& x, const Tensor& out);
+void CheckRopeTable(const RopeAngles& angles, const Tensor& cos, const Tensor& sin);
 void CheckSnake(const Tensor& x, const AntiAliasedSnake& snake, const Tensor& out);
 void CheckMagnitude(const Tensor& x, const Tensor& out);
 void CheckGuidance(const Tensor& x0, const Tensor& weights, int cond, const Tensor& out);

@@ -83,6 +83,15 @@ struct Rope {
   // tokens.
   Tensor cos{}, sin{};
 };
+// The angles of a rotation table with columns of several axes. Column c of the table is column C = first_column + c of a
+// wider one; where C = pad + k·axes + a, it turns token t by fractions[a, t]·frequencies[k], rounded to float32. The
+// first `pad` columns do not turn.
+struct RopeAngles {
+  Tensor fractions{};    // [axes, tokens] f32
+  Tensor frequencies{};  // [n] f32
+  int64_t pad = 0;
+  int64_t first_column = 0;
+};
 struct NormRopeParams {
   Tensor weight{};  // [group] f32; undefined: no norm
   float eps = 1e-6f;

@@ -102,6 +102,8 @@ class Ops : public WeightOps {
   virtual void Increment(Tensor counters) = 0;
   // t [rows] f32 -> [rows, n] f32: cos, then sin of t·10000^(−i/(n/2)).
   virtual void TimestepEmbedding(const Tensor& t, Tensor out) = 0;
+  // cos, sin [tokens, columns] f32, contiguous: of `angles`, within 1 ulp.
+  virtual void RopeTable(const RopeAngles& angles, Tensor cos, Tensor sin) = 0;
 
   // ---- Convolutions: activations are [frames, height, width, channels]; 1-D and 2-D convolutions have extents of 1.
 

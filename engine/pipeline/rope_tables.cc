@@ -8,26 +8,41 @@ namespace kinora {
 namespace {
 
 constexpr int64_t kAlignment = 64;
-constexpr int64_t kShareOfArena = 16, kMost = int64_t{1} << 30;
+constexpr int64_t kShareOfArena = 8, kMost = int64_t{2} << 30;
 
 int64_t RoundUp(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 int64_t BytesOfOne(const RopeTable& t) { return RoundUp(t.tokens * t.columns * DTypeSize(DType::kF32)); }
 
-// Fills the table in cos and sin on the device.
-void Fill(Exec& exec, const RopeTable& table, const Rope& rope) {
-  std::vector<float> cos(exec.ops.dry() ? 0 : table.tokens * table.columns), sin(cos.size());
-  if (!exec.ops.dry()) {
-    std::vector<std::vector<float>> part(table.positions.size());
-    for (size_t axis = 0; axis < part.size(); ++axis) {
-      const std::vector<float>& all = table.positions[axis];
-      for (int64_t i = 0; i < table.tokens; ++i) {
-        part[axis].push_back(all[std::min<int64_t>(table.first_token + i, static_cast<int64_t>(all.size()) - 1)]);
-      }
+// Returns the factors of this rank's tokens.
+RopeFactors FactorsOf(const RopeTable& table) {
+  std::vector<std::vector<float>> part(table.positions.size());
+  for (size_t axis = 0; axis < part.size(); ++axis) {
+    const std::vector<float>& all = table.positions[axis];
+    for (int64_t i = 0; i < table.tokens; ++i) {
+      part[axis].push_back(all[std::min<int64_t>(table.first_token + i, static_cast<int64_t>(all.size()) - 1)]);
     }
-    FillRopeTable(table.shape, part, table.first_column, table.first_column + table.columns, cos.data(), sin.data());
   }
-  exec.ops.stream().CopyFromHost(cos.data(), rope.cos);
-  exec.ops.stream().CopyFromHost(sin.data(), rope.sin);
+  return FactorsOfRope(table.shape, part);
+}
+
+// Only the factors are copied; the device computes the table from them.
+void Fill(Exec& exec, const RopeTable& table, const Rope& rope) {
+  const auto axes = static_cast<int64_t>(table.positions.size());
+  const int64_t half = table.shape.width / 2, fractions = axes * table.tokens, frequencies = half / axes;
+  std::vector<float> host;
+  if (!exec.ops.dry()) {
+    RopeFactors factors = FactorsOf(table);
+    host = std::move(factors.fractions);
+    host.insert(host.end(), factors.frequencies.begin(), factors.frequencies.end());
+  }
+  ArenaScope temp(exec.arena);
+  const Tensor all = temp.Alloc(DType::kF32, {fractions + frequencies});
+  exec.ops.stream().CopyFromHost(host.data(), all);
+  exec.ops.RopeTable({.fractions = all.Rows(0, fractions).Reshape({axes, table.tokens}),
+                      .frequencies = all.Rows(fractions, fractions + frequencies),
+                      .pad = half - frequencies * axes,
+                      .first_column = table.first_column},
+                     rope.cos, rope.sin);
 }
 
 std::vector<Rope> Make(Exec& exec, const std::vector<RopeTable>& wanted,

@@ -26,7 +26,7 @@ struct RopeTable {
 // they need no memory of their own: a request that needs theirs gets it. A rank has one. Not thread-safe.
 class RopeTables {
  public:
-  // Call before each run. Lets tables be kept in at most a sixteenth of `arena`, and 1 GiB, that a run of `run_bytes`
+  // Call before each run. Lets tables be kept in at most an eighth of `arena`, and 2 GiB, that a run of `run_bytes`
   // does not need. Drops those that lie elsewhere. Before the first call nothing is kept.
   void MakeRoom(Arena& arena, int64_t run_bytes);
 

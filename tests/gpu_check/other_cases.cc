@@ -59,6 +59,14 @@ void AddLookups(Others& all, DType dtype) {
     const Tensor t = b.Floats({0.0f, 1.0f, 250.5f, 725.0f, 1000.0f}), out = b.Output(DType::kF32, {5, 256});
     return PreparedOp{[&b, t, out] { b.ops().TimestepEmbedding(t, out); }, out};
   });
+  all.Add("RopeTable", {50, 1024}, dtype, [](Workbench& b) {
+    const Tensor both = b.Output(DType::kF32, {2, 50, 1024});
+    const RopeAngles angles{.fractions = b.Random(DType::kF32, {3, 50}),
+                            .frequencies = b.Random(DType::kF32, {341}, /*scale=*/5e3f),
+                            .pad = 1};
+    const Tensor cos = both.Rows(0, 1).Reshape({50, 1024}), sin = both.Rows(1, 2).Reshape({50, 1024});
+    return PreparedOp{[&b, angles, cos, sin] { b.ops().RopeTable(angles, cos, sin); }, both};
+  });
 }
 
 void AddSound(Others& all) {

@@ -1,7 +1,9 @@
 // Rotations, sums of rows and lookups on every backend, against their definitions in double precision.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "tests/ops/row_values.h"
@@ -149,6 +151,39 @@ TEST_P(RotationOps, CountersGoOnByOneInEveryReplay) {
   for (const float first : {0.0f, 10.0f, 20.0f}) {
     (*graph)->Replay();
     EXPECT_EQ(device.Floats(out), (std::vector<float>{first, first + 10, first + 20}));
+  }
+}
+
+// Steps between two float32 values.
+int64_t Ulps(float a, float b) {
+  const auto order = [](float x) {
+    const auto bits = std::bit_cast<int32_t>(x);
+    return int64_t{bits < 0 ? std::numeric_limits<int32_t>::min() - bits : bits};
+  };
+  return std::abs(order(a) - order(b));
+}
+
+TEST_P(RotationOps, TablesAreWithinAnUlpOfTheirAnglesInDoublePrecision) {
+  Device device(GetParam());
+  constexpr int64_t kAxes = 3, kTokens = 7, kCount = 50, kPad = 2, kAll = kPad + kAxes * kCount;
+  std::vector<float> fractions, frequencies;
+  for (int i = 0; i < kAxes * kTokens; ++i) fractions.push_back(-1.0f + 0.21f * static_cast<float>(i));
+  for (int k = 0; k < kCount; ++k) frequencies.push_back(std::pow(1e4f, static_cast<float>(k) / 49.0f) * 1.5707964f);
+  for (const auto& [first, columns] : {std::pair<int64_t, int64_t>{0, kAll}, {kAll / 2, kAll / 2}}) {
+    const Tensor cos = device.Output(DType::kF32, {kTokens, columns}), sin = device.Output(DType::kF32, cos.shape());
+    device.ops().RopeTable({.fractions = device.Upload(fractions, {kAxes, kTokens}),
+                            .frequencies = device.Upload(frequencies, {kCount}),
+                            .pad = kPad,
+                            .first_column = first},
+                           cos, sin);
+    const std::vector<float> cosines = device.Floats(cos), sines = device.Floats(sin);
+    for (int64_t i = 0; i < kTokens * columns; ++i) {
+      const int64_t turned = first + i % columns - kPad;
+      const float angle =
+          turned < 0 ? 0 : fractions[turned % kAxes * kTokens + i / columns] * frequencies[turned / kAxes];
+      ASSERT_LE(Ulps(cosines[i], static_cast<float>(std::cos(static_cast<double>(angle)))), 1) << i;
+      ASSERT_LE(Ulps(sines[i], static_cast<float>(std::sin(static_cast<double>(angle)))), 1) << i;
+    }
   }
 }
 

@@ -108,6 +108,12 @@ class WalledOps : public Ops {
   }
   void Increment(Tensor counters) override { cpu_->Increment(Open(counters)); }
   void TimestepEmbedding(const Tensor& t, Tensor out) override { cpu_->TimestepEmbedding(Open(t), Open(out)); }
+  void RopeTable(const RopeAngles& angles, Tensor cos, Tensor sin) override {
+    RopeAngles open = angles;
+    open.fractions = Open(angles.fractions);
+    open.frequencies = Open(angles.frequencies);
+    cpu_->RopeTable(open, Open(cos), Open(sin));
+  }
   void Conv(const Tensor& x, const Weight& w, const ConvOptions& options, Tensor out) override {
     cpu_->Conv(Open(x), w, options, Open(out));
   }

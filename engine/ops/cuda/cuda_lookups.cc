@@ -1,8 +1,9 @@
-// Lookups: one launch per op.
+// Lookups and rotation tables: one launch per op.
 #include "engine/ops/cuda/cuda_ops.h"
 #include "engine/ops/cuda/cuda_views.h"
 #include "engine/ops/op_checks.h"
 #include "kernels/lookups.h"
+#include "kernels/rope_table.h"
 
 namespace kinora {
 
@@ -31,6 +32,22 @@ void CudaOps::TimestepEmbedding(const Tensor& t, Tensor out) {
   stream_->Enqueue("TimestepEmbedding", out, [&](cudaStream_t handle) {
     return kernels::LaunchTimestepEmbedding(from, to, out.row_stride(), out.rows(), out.width() / 2, handle);
   });
+}
+
+void CudaOps::RopeTable(const RopeAngles& angles, Tensor cos, Tensor sin) {
+  CheckRopeTable(angles, cos, sin);
+  if (cos.elements() == 0) return;
+  const kernels::RopeTable args{.fractions = angles.fractions.data<float>(),
+                                .frequencies = angles.frequencies.data<float>(),
+                                .cos = cos.data<float>(),
+                                .sin = sin.data<float>(),
+                                .tokens = cos.rows(),
+                                .columns = static_cast<int>(cos.width()),
+                                .first = static_cast<int>(angles.first_column),
+                                .pad = static_cast<int>(angles.pad),
+                                .axes = static_cast<int>(angles.fractions.dim(0)),
+                                .count = static_cast<int>(angles.frequencies.elements())};
+  stream_->Enqueue("RopeTable", cos, [&](cudaStream_t handle) { return kernels::LaunchRopeTable(args, handle); });
 }
 
 }  // namespace kinora
