@@ -2,8 +2,8 @@
 //
 // Files appear complete or not at all: sinks write to PATH.XXXX.part, which End renames. An error or an early
 // destruction removes the partial file. The bytes depend only on the frames, the samples, the options and the build:
-// the number of encoder threads is fixed, and no date, host or path is written. A sink has no threads except the
-// encoders'.
+// the number of encoder threads is fixed, and no date, host or path is written. A sink for pictures encodes them in a
+// thread of its own from Begin on (threaded_sink.h), so errors of a call may be those of an earlier one.
 #ifndef KINORA_ENGINE_MEDIA_FILE_SINK_H_
 #define KINORA_ENGINE_MEDIA_FILE_SINK_H_
 

@@ -3,7 +3,8 @@
 //   Begin, then Frames in ascending order without gaps and Audio (each as soon as it is ready, in any relative order),
 //   End.
 // A call may block, which slows the decoder down. The first error ends the request: End is not called, and the sink's
-// destructor removes partial files. Every Tensor is contiguous, in host memory, and valid only during the call.
+// destructor removes partial files. Failure may be called at any time after Begin. Every Tensor is contiguous, in host
+// memory, and valid only during the call.
 #ifndef KINORA_ENGINE_PIPELINE_CLIP_SINK_H_
 #define KINORA_ENGINE_PIPELINE_CLIP_SINK_H_
 
@@ -33,6 +34,9 @@ class ClipSink {
   virtual absl::Status Frames(int64_t first, const Tensor& rgb8) = 0;
   // waveform: float32 [channels, samples], -1..1; the whole clip in one call.
   virtual absl::Status Audio(const Tensor& waveform) = 0;
+  // Returns the first error of work that went on after a call returned. The pipeline asks after every tile, so that a
+  // failed encoder ends the request before the next frames are ready.
+  virtual absl::Status Failure() const { return absl::OkStatus(); }
   // The last call. Returns OK if the clip is complete and its file closed.
   virtual absl::Status End() = 0;
 };

@@ -303,7 +303,9 @@ absl::Status Generation::DecodeVideo(Exec& exec, const StagePlan& stage, OnStep 
     return sink_->Frames(frames.first, frames.rgb8);
   };
   const auto progress = [&](int64_t done, int64_t) {
-    return done == 0 ? absl::OkStatus() : on_step(stage, done, nullptr);
+    if (done == 0) return absl::OkStatus();
+    if (sink_ != nullptr) KINORA_RETURN_IF_ERROR(sink_->Failure());
+    return on_step(stage, done, nullptr);
   };
   return VideoDecodeStage(*modules_.video)
       .Run(exec, plan_.tiles, latent, {.emit = emit, .progress = progress, .floats = inspected()});

@@ -48,6 +48,11 @@ absl::Status TeeSink::Audio(const Tensor& waveform) {
   return absl::OkStatus();
 }
 
+absl::Status TeeSink::Failure() const {
+  for (const auto& sink : sinks_) KINORA_RETURN_IF_ERROR(sink->Failure());
+  return absl::OkStatus();
+}
+
 absl::Status TeeSink::End() {
   for (const auto& sink : sinks_) KINORA_RETURN_IF_ERROR(sink->End());
   return absl::OkStatus();

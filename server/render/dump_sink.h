@@ -52,6 +52,7 @@ class TeeSink : public ClipSink {
   absl::Status Begin(const ClipInfo& info) override;
   absl::Status Frames(int64_t first, const Tensor& rgb8) override;
   absl::Status Audio(const Tensor& waveform) override;
+  absl::Status Failure() const override;
   absl::Status End() override;
 
  private:

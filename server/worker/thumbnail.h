@@ -23,6 +23,7 @@ class ThumbnailSink : public ClipSink {
   absl::Status Begin(const ClipInfo& info) override;
   absl::Status Frames(int64_t first, const Tensor& rgb8) override;
   absl::Status Audio(const Tensor& waveform) override { return clip_.Audio(waveform); }
+  absl::Status Failure() const override { return clip_.Failure(); }
   absl::Status End() override;  // Internal: the middle frame is missing
 
   // The JPEG of frame num_frames / 2, complete after End. Its longer side has at most 256 pixels.

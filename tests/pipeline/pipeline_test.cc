@@ -159,6 +159,7 @@ class FullDiskSink : public ClipRecorder {
     return At("Frames", ClipRecorder::Frames(first, rgb8));
   }
   absl::Status Audio(const Tensor&) override { return At("Audio", absl::OkStatus()); }
+  absl::Status Failure() const override { return At("Failure", absl::OkStatus()); }
   absl::Status End() override { return At("End", absl::OkStatus()); }
   absl::Status Intermediate(std::string_view name, const Tensor&) override { return At(name, absl::OkStatus()); }
 
@@ -208,7 +209,7 @@ TEST(Pipeline, AFailureThatAllRanksLeaveWithIsTheSameForOneRankAndTwoAndBothGoOn
     LoadedGroup group({.tokens = ranks}, options, request);
     ClipRecorder whole(false), again(false), refused(false);
     ASSERT_THAT(group.Generate(request, whole), IsOk());
-    for (const char* at : {"audio_latent", "Begin", "Frames", "Audio", "End"}) {
+    for (const char* at : {"audio_latent", "Begin", "Frames", "Failure", "Audio", "End"}) {
       FullDiskSink sink(at);
       const absl::Status status = group.Generate(request, sink);
       EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("no space left"))) << at;

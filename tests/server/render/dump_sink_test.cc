@@ -76,6 +76,7 @@ struct CountingSink : ClipSink {
   absl::Status Begin(const ClipInfo&) override { return ++calls, absl::OkStatus(); }
   absl::Status Frames(int64_t, const Tensor&) override { return ++calls, absl::OkStatus(); }
   absl::Status Audio(const Tensor&) override { return ++calls, absl::OkStatus(); }
+  absl::Status Failure() const override { return end; }
   absl::Status End() override { return ++calls, end; }
   int& calls;
   absl::Status end;
@@ -101,6 +102,7 @@ TEST(TeeSinkTest, TheFirstErrorIsReturned) {
   tee.Add(std::make_unique<CountingSink>(first, absl::ResourceExhaustedError("disk")));
   tee.Add(std::make_unique<CountingSink>(second));
   EXPECT_EQ(tee.End(), absl::ResourceExhaustedError("disk"));
+  EXPECT_EQ(tee.Failure(), absl::ResourceExhaustedError("disk"));
   EXPECT_EQ(second, 0);
 }
 

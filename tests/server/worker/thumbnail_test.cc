@@ -56,6 +56,7 @@ class NotingSink : public ClipSink {
   absl::Status Begin(const ClipInfo& info) override { return Note(100 * info.num_frames); }
   absl::Status Frames(int64_t first, const Tensor& rgb8) override { return Note(10 * first + rgb8.dim(0)); }
   absl::Status Audio(const Tensor&) override { return Note(-1); }
+  absl::Status Failure() const override { return answer; }
   absl::Status End() override { return Note(-2); }
   std::vector<int64_t> calls;
   absl::Status answer;
@@ -115,6 +116,7 @@ TEST_F(ThumbnailSinkTest, AFailureOfTheClipIsItsOwnAndAMissingFrameIsTold) {
   clip_.answer = absl::ResourceExhaustedError("the disk is full");
   EXPECT_THAT(thumbnail_.Begin(info_), StatusIs(absl::StatusCode::kResourceExhausted));
   EXPECT_THAT(Pass(0, 3), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(thumbnail_.Failure(), StatusIs(absl::StatusCode::kResourceExhausted));
   clip_.answer = absl::OkStatus();
   EXPECT_THAT(thumbnail_.End(), StatusIs(absl::StatusCode::kInternal, HasSubstr("frame 4")));
 }
