@@ -59,7 +59,8 @@ absl::StatusOr<RunPlan> DryModel::Plan(const GenerationRequest& asked, const Tok
   if (tokenizer != nullptr) {
     KINORA_ASSIGN_OR_RETURN(text_tokens, CountTokens(*tokenizer, request));
   }
-  const VideoDecoder* const decoder = modules_.video.has_value() ? &*modules_.video : nullptr;
+  const PlannedDecoder decoder{.decoder = modules_.video.has_value() ? &*modules_.video : nullptr,
+                               .untiled = options_.untiled_decode};
   KINORA_ASSIGN_OR_RETURN(RunPlan plan, PlanStages(config_, description_, decoder, request, text_tokens));
   DryBackend backend(traits());
   const DryOps& ops = backend.ops();

@@ -27,6 +27,7 @@ class DryModel {  // thread-safe
     int64_t text_cache_bytes = 0;
     Residence text_encoder = Residence::kResident;
     Modalities modalities = Modalities::kBoth;
+    bool untiled_decode = false;
   };
   // mesh: of the rank that is modelled. Fails like Modules::Load, or with Unimplemented if `options` evicts the text
   // encoder but the backend cannot evict weights.
@@ -39,6 +40,7 @@ class DryModel {  // thread-safe
 
   const ModelDescription& description() const { return description_; }
   const BackendTraits& traits() const { return options_.traits; }
+  bool untiled_decode() const { return options_.untiled_decode; }
 
  private:
   absl::StatusOr<std::array<int64_t, 2>> CountTokens(const Tokenizer& tokenizer,

@@ -88,7 +88,9 @@ absl::StatusOr<ReservedMemory> PlanMemory(const DryModel& model, const MemoryLim
   KINORA_ASSIGN_OR_RETURN(const RunPlan plan, model.Plan(usual, nullptr));
   const int64_t beside = plan.device_bytes() - plan.arena_bytes;
   if (model.traits().unified_memory) {
-    return ReservedMemory{.arena_bytes = std::max(memory.bytes / 4 * 3 - beside, plan.arena_bytes)};
+    // Without tiles, the default request can need more than the machine has.
+    const int64_t least = model.untiled_decode() ? 0 : plan.arena_bytes;
+    return ReservedMemory{.arena_bytes = std::max(memory.bytes / 4 * 3 - beside, least)};
   }
   const int64_t room = memory.bytes - beside - plan.driver_bytes;
   KINORA_ASSIGN_OR_RETURN(ReservedMemory reserved, OfLargestClips(model, room));

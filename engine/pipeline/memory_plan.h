@@ -25,7 +25,7 @@ struct ReservedMemory {
 // if that is less; and host memory for any clip that fits. Fails with ResourceExhausted, stating the available memory,
 // if not even the smallest clip fits.
 // Unified memory: three quarters of `memory` minus weights and workspaces, but at least the need of the default
-// request. Pages that no request touches cost nothing.
+// request, unless clips are decoded untiled. Pages that no request touches cost nothing.
 absl::StatusOr<ReservedMemory> PlanMemory(const DryModel& model, const MemoryLimit& memory);
 
 // Returns the largest number of video tokens that fit, or 0 if every request within the other limits fits. Considers

@@ -40,7 +40,8 @@ DryModel::Options DryOptions(const PipelineOptions& options, const BackendTraits
           .precision = options.precision,
           .text_cache_bytes = options.text_cache_bytes,
           .text_encoder = options.text_encoder,
-          .modalities = options.modalities};
+          .modalities = options.modalities,
+          .untiled_decode = options.untiled_decode};
 }
 
 // A model without its weights: everything that headers and configuration contain.
@@ -155,7 +156,8 @@ absl::Status Pipeline::Parts::CheckFits(const RunPlan& plan) const {
       " and ", options.host_arena_bytes, " are reserved; ",
       nearest
           ? absl::StrCat("nearest: ", nearest->width, "x", nearest->height, " with ", nearest->num_frames, " frames")
-          : "no size fits"));
+          : "no size fits",
+      plan.untiled_decode ? Cat("; ", kUntiledNeedsMore) : ""));
 }
 
 Pipeline::Pipeline(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}

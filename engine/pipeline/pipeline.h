@@ -57,6 +57,9 @@ struct PipelineOptions {
   bool inputs = true;
   // kSound: the video modules are not loaded, and every request must be for sound only.
   Modalities modalities = Modalities::kBoth;
+  // True: clips are decoded whole (Tiling{}) instead of in the default tiles. Other pixels, fewer operations, more
+  // memory, and no share of the decoder's work for ranks other than 0.
+  bool untiled_decode = false;
 };
 
 // Number of ranks that share one rank's memory: all ranks of the mesh if it is host memory, 1 if it is a device's own.

@@ -182,6 +182,15 @@ void AddGivenSound(RunPlan& plan) {
   ++plan.audio_stage;
 }
 
+absl::Status PlanTilesOf(const PlannedDecoder& decoder, const Shape& latent, RunPlan& plan) {
+  const VideoDecodeStage stage(*decoder.decoder);
+  KINORA_ASSIGN_OR_RETURN(plan.tiles, stage.Plan(latent));
+  plan.untiled_decode = decoder.untiled && plan.tiles.tiles() > 1;
+  if (!plan.untiled_decode) return absl::OkStatus();
+  KINORA_ASSIGN_OR_RETURN(plan.tiles, stage.Plan(latent, Tiling{}));
+  return absl::OkStatus();
+}
+
 void AddDecoding(const LatentGrid& grid, RunPlan& plan) {
   if (plan.denoised.video) {
     plan.stages.push_back(
@@ -218,7 +227,7 @@ std::string RunPlan::TextEncoderResidence() const {
 }
 
 absl::StatusOr<RunPlan> PlanStages(const ModelConfig& config, const ModelDescription& model,
-                                   const VideoDecoder* decoder, const GenerationRequest& request,
+                                   const PlannedDecoder& decoder, const GenerationRequest& request,
                                    const std::array<int64_t, 2>& text_tokens) {
   const LatentScale scale = ScaleOf(config);
   const LatentGrid grid = GridOf(request.num_frames, request.height, request.width, scale);
@@ -227,8 +236,7 @@ absl::StatusOr<RunPlan> PlanStages(const ModelConfig& config, const ModelDescrip
   plan.audio_latents = std::max<int64_t>(1, AudioLatents(request.num_frames, request.frame_rate, scale));
   const int64_t channels = config.transformer.video.in_channels;
   if (plan.denoised.video) {
-    KINORA_ASSIGN_OR_RETURN(plan.tiles,
-                            VideoDecodeStage(*decoder).Plan({grid.frames, grid.height, grid.width, channels}));
+    KINORA_RETURN_IF_ERROR(PlanTilesOf(decoder, {grid.frames, grid.height, grid.width, channels}, plan));
   }
   AddRetake(scale, plan);
   plan.stages.push_back({.kind = StageKind::kEncode});

@@ -72,6 +72,7 @@ struct RunPlan {
   std::vector<StagePlan> stages{};  // in order of execution
   size_t audio_stage = 0;           // index of the denoising stage whose sound is decoded
   TilePlan tiles{};                 // of the video decoder
+  bool untiled_decode = false;      // `tiles` is one tile where the default tiling has more
   int64_t audio_latents = 0;
   PerModality<bool> denoised{true, true};  // a modality that is not denoised is given by the request or absent
   // Kept whole by a retake: encoded into the initial latent, never changed, and decoded.
@@ -97,10 +98,19 @@ struct RunPlan {
   std::string TextEncoderResidence() const;             // for display: "resident", "evicted, 23.53 GB"
 };
 
-// Returns the plan, without the costs, of a request that was resolved for `model`. model: describes `config`. decoder:
-// null if the video modules are not loaded. Fails with InvalidArgument, naming the side, if the decoder cannot pad it.
+// For an error about the memory of a plan with untiled_decode.
+inline constexpr std::string_view kUntiledNeedsMore = "decoding without tiles (--untiled-decode) needs more than tiles";
+
+// The video decoder that a plan is for.
+struct PlannedDecoder {
+  const VideoDecoder* decoder = nullptr;  // null: the video modules are not loaded
+  bool untiled = false;                   // whole clips are decoded at once
+};
+
+// Returns the plan, without the costs, of a request that was resolved for `model`. model: describes `config`. Fails
+// with InvalidArgument, naming the side, if the decoder cannot pad it.
 absl::StatusOr<RunPlan> PlanStages(const ModelConfig& config, const ModelDescription& model,
-                                   const VideoDecoder* decoder, const GenerationRequest& request,
+                                   const PlannedDecoder& decoder, const GenerationRequest& request,
                                    const std::array<int64_t, 2>& text_tokens);
 
 GuidanceScales ScalesOf(const GuidanceParams& guidance);

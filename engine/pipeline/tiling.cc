@@ -148,6 +148,7 @@ int64_t TilePlan::tokens() const {
 }
 
 std::string TilePlan::ToString() const {
+  if (tiles() == 1) return "untiled";
   const auto axis = [](size_t tiles, const AxisTiling& tiling, int64_t extent) {
     return tiles == 1 ? absl::StrCat(extent) : absl::StrCat(tiling.size, "/", tiling.overlap);
   };

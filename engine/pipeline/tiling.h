@@ -48,7 +48,8 @@ struct TilePlan {
 
   int64_t tiles() const { return static_cast<int64_t>(time.size() * height.size() * width.size()); }
   int64_t tokens() const;  // latent cells of all tiles, with overlaps counted once per tile
-  // Size and overlap of the tiles, or the extent of an axis with one tile: "frames=25,height=512/64,width=768/64".
+  // Size and overlap of the tiles, or the extent of an axis with one tile: "frames=25,height=512/64,width=768/64". One
+  // tile: "untiled".
   std::string ToString() const;
   // Once tile `t` of the time axis has been added, frames [time[t].out_begin, ReadyUntil(t)) are final.
   int64_t ReadyUntil(size_t t) const { return t + 1 < time.size() ? time[t + 1].out_begin : time[t].out_end; }

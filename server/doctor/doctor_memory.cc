@@ -28,6 +28,7 @@ std::vector<Row> PlanOf(const Patient& patient, const v1::GroupConfig& group) {
   for (const std::string& model : worker.model()) flags.insert(flags.end(), {"--model", model});
   if (!worker.device().empty()) flags.insert(flags.end(), {"--device", worker.device()});
   if (!worker.ranks().empty()) flags.insert(flags.end(), {"--ranks", worker.ranks()});
+  if (worker.untiled_decode()) flags.emplace_back("--untiled-decode");
   const auto planned = RunProgram(patient.folder + "/kinora-render", flags, kPatience);
   if (!planned.ok() || planned->exit_status != 0) return {};
   const auto json = nlohmann::json::parse(planned->out, nullptr, /*allow_exceptions=*/false);

@@ -80,6 +80,9 @@ constexpr FlagSpec kFlags[] = {
     {"cuda-synchronize", "[=true|false]",
      "wait behind each op, so that an error of the CUDA device names the op and its shape; without graphs; default: "
      "the environment's KINORA_CUDA_SYNCHRONIZE"},
+    {"untiled-decode", "",
+     "decode the picture without tiles: fewer operations, more memory, and other pixels if it would have had several "
+     "tiles"},
     {"trace", "FILE", "write a timeline of each rank's stages, steps and ops in Chrome trace format"},
     {"json", "", "print one line of JSON: seconds, memory, collectives, seed, file"},
     {"quiet", "", "do not show progress"},
@@ -232,6 +235,7 @@ absl::StatusOr<RenderOptions> ParseRenderFlags(absl::Span<const std::string> arg
   if (!line.operands().empty())
     return absl::InvalidArgumentError(line.operands()[0] + ": unexpected argument; see --help");
   options.processes = line.Has("processes");
+  options.untiled_decode = line.Has("untiled-decode");
   options.plan = line.Has("plan");
   KINORA_RETURN_IF_ERROR(TakeModel(line, options));
   KINORA_RETURN_IF_ERROR(OfFlag("", TakeDevice(line, options)));

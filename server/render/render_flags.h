@@ -33,6 +33,7 @@ struct RenderOptions {
   MeshShape mesh{};
   bool processes = false;  // run each rank as a process
   int threads = 0;         // compute threads of all ranks together; 0: the machine's cores
+  bool untiled_decode = false;
   bool json = false;
   bool quiet = false;
   std::string like{};         // a released model's name; only with plan, instead of `model`

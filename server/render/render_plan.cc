@@ -61,6 +61,7 @@ absl::StatusOr<std::vector<PlanRow>> MakePlan(const RenderOptions& options) {
   }
   pipeline.device = options.device;
   pipeline.precision = options.precision;
+  pipeline.untiled_decode = options.untiled_decode;
   if (options.generation.audio_only()) pipeline.modalities = Modalities::kSound;
   const int threads = options.threads != 0 ? options.threads : static_cast<int>(std::thread::hardware_concurrency());
   pipeline.threads = std::max(1, threads / options.mesh.ranks());
@@ -101,7 +102,8 @@ std::string PlanJson(const std::vector<PlanRow>& rows, int64_t device_memory) {
                    {"device_bytes", absl::StrCat(row.plan.device_bytes())},
                    {"text_encoder", row.plan.evicted_bytes > 0 ? "evicted" : "resident"},
                    {"evicted_bytes", absl::StrCat(row.plan.evicted_bytes)},
-                   {"flops", row.plan.flops()}});
+                   {"flops", row.plan.flops()},
+                   {"tiles", row.plan.denoised.video ? row.plan.tiles.ToString() : ""}});
     if (device_memory > 0) {
       out.back()["fits"] = Fits(row, device_memory);
       out.back()["least_device_bytes"] = absl::StrCat(row.least_bytes);

@@ -91,6 +91,7 @@ absl::Status Prepare(Job& job) {
   job.pipeline.device = options.device;
   job.pipeline.precision = options.precision;
   job.pipeline.cuda = options.cuda;
+  job.pipeline.untiled_decode = options.untiled_decode;
   const int threads = options.threads != 0 ? options.threads : static_cast<int>(std::thread::hardware_concurrency());
   job.pipeline.threads = std::max(1, threads / options.mesh.ranks());
   // Not before a fork: a device that was queried before does not survive it.
@@ -202,7 +203,8 @@ absl::Status CheckFits(int ranks, const MemoryLimit& limit, const RunPlan& plan)
   const int64_t needed = ranks * (plan.device_bytes() + plan.driver_bytes);
   const std::string why =
       absl::StrCat("width, height, num_frames: the model and clip need ", needed, " bytes of memory, and ", limit.by,
-                   " leaves ", limit.bytes, "; make the clip smaller or shorter");
+                   " leaves ", limit.bytes, "; make the clip smaller or shorter",
+                   plan.untiled_decode ? absl::StrCat("; ", std::string(kUntiledNeedsMore)) : "");
   return limit.by == "this machine" ? absl::InvalidArgumentError(why) : absl::ResourceExhaustedError(why);
 }
 

@@ -34,6 +34,7 @@ absl::StatusOr<ModelOptions> ReadModelOptions(const v1::WorkerConfig& config) {
   const int threads = config.threads() > 0 ? config.threads() : static_cast<int>(std::thread::hardware_concurrency());
   read.pipeline.lora_cache = std::make_shared<FactorCache>(config.lora_cache_bytes());
   read.pipeline.threads = std::max(1, threads / shape->ranks());
+  read.pipeline.untiled_decode = config.untiled_decode();
   return read;
 }
 

@@ -87,6 +87,7 @@ absl::StatusOr<ModelDigests::Map> PipelineModel::FillReady(const v1::WorkerConfi
   if (shape.ranks() > 1) ready_.set_mesh(shape.ToString());
   ready_.set_precision(options.precision.ToString());
   ready_.set_device(options.device);
+  ready_.set_untiled_decode(options.untiled_decode);
   ModelDigests::Map loras;
   KINORA_ASSIGN_OR_RETURN(*ready_.mutable_checkpoint(), DigestOfHeaders(options.files, &loras));
   return loras;

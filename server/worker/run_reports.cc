@@ -28,6 +28,7 @@ v1::Estimate EstimateRun(const PreparedRun& run, const Speed& speed, const Worke
   check(plan.arena_bytes, reserved.arena_bytes, "activations");
   check(plan.host_arena_bytes, reserved.host_arena_bytes, "host buffers of copies");
   estimate.set_fits(estimate.problems().empty());
+  if (!estimate.fits() && plan.untiled_decode) estimate.add_problems(std::string(kUntiledNeedsMore));
   if (estimate.fits()) return estimate;
   const auto nearest = pipeline.NearestThatFits(plan.request);
   if (nearest.ok() && *nearest) {

@@ -154,7 +154,7 @@ TEST_F(TinyModel, SaysWhatItResolved) {
   EXPECT_NEAR(stage["sigmas"][0].get<double>(), 1, 1e-6);
   EXPECT_EQ(stage["sigmas"][4], 0);
   const auto resolved = nlohmann::json::parse(result.out)["video"]["resolved"];
-  EXPECT_EQ(resolved["tile_plan"], "frames=9,height=64,width=64");
+  EXPECT_EQ(resolved["tile_plan"], "untiled");
   EXPECT_EQ(resolved["digests"].size(), 4u);
   EXPECT_EQ(resolved["digests"], server_.Json({"models"})["digests"]);
 }

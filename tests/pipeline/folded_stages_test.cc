@@ -69,9 +69,9 @@ std::array<StageSeen, 2> TwoStages(const MeshShape& shape) {
   GenerationRequest request{.prompt = "a boat", .width = 768, .height = 512, .num_frames = 121, .frame_rate = 24};
   request.recipe = Recipe::kTwoStage;
   request.sigmas = {1.0, 0.0};
-  const RunPlan plan =
-      PlanStages(config, description, &*modules.video, ResolveRequest(description, request).value(), {1024, 1024})
-          .value();
+  const RunPlan plan = PlanStages(config, description, {.decoder = &*modules.video},
+                                  ResolveRequest(description, request).value(), {1024, 1024})
+                           .value();
   EXPECT_EQ(plan.Find("denoise_1")->passes.size(), 4u);
   EXPECT_EQ(plan.Find("denoise_2")->passes.size(), 1u);
 

@@ -49,7 +49,7 @@ TEST(RunPlan, ListsTheStagesInTheirOrderEachWithItsStepsAndTokens) {
   EXPECT_THAT(tokens, ElementsAre(plan.text_tokens[0] + plan.text_tokens[1], 6 * 4 * (3 * 2 * 3 + audio), 18, audio));
   EXPECT_GT(plan.text_tokens[1], plan.text_tokens[0]);  // the default negative prompt is long
   EXPECT_EQ(plan.audio_stage, 1u);
-  EXPECT_EQ(plan.tiles.ToString(), "frames=17,height=64,width=96");
+  EXPECT_EQ(plan.tiles.ToString(), "untiled");
 }
 
 TEST(RunPlan, ADenoisingStageHoldsAllThatItsStepsNeed) {

@@ -118,7 +118,8 @@ TEST(Tiling, APlanSaysItsTilesAndCountsTheCellsOfOverlapsInEach) {
   }
   EXPECT_EQ(plan->tokens(), cells);
   EXPECT_GT(cells, grid.tokens());
-  EXPECT_EQ(PlanTiles({.frames = 4, .height = 4, .width = 6}, {})->ToString(), "frames=25,height=128,width=192");
+  EXPECT_EQ(PlanTiles(grid, {.width = {768, 64}})->ToString(), "frames=121,height=512,width=768/64");
+  EXPECT_EQ(PlanTiles({.frames = 4, .height = 4, .width = 6}, {})->ToString(), "untiled");
 }
 
 }  // namespace

@@ -44,6 +44,7 @@ TEST(RenderFlagsTest, ReadsEveryOption) {
                                      "--trace",          "t.json",
                                      "--prompt",         "a fox",
                                      "--json",           "--quiet",
+                                     "--untiled-decode",
                                      "--device",         "cpu",
                                      "--precision",      "f32",
                                      "--ranks",          "tokens=2,guidance=4",
@@ -57,6 +58,7 @@ TEST(RenderFlagsTest, ReadsEveryOption) {
   EXPECT_EQ(options.trace_path, "t.json");
   EXPECT_TRUE(options.json);
   EXPECT_TRUE(options.quiet);
+  EXPECT_TRUE(options.untiled_decode);
   EXPECT_EQ(options.precision, DType::kF32);
   EXPECT_EQ(options.mesh.tokens, 2);
   EXPECT_EQ(options.mesh.guidance, 4);
@@ -86,6 +88,7 @@ TEST(RenderFlagsTest, DrawsAnAbsentSeed) {
   KINORA_ASSERT_OK_AND_ASSIGN(const RenderOptions one, Parse({"--prompt", "a"}));
   KINORA_ASSERT_OK_AND_ASSIGN(const RenderOptions two, Parse({"--prompt", "a"}));
   EXPECT_TRUE(one.seed_drawn);
+  EXPECT_FALSE(one.untiled_decode);
   EXPECT_TRUE(one.generation.has_seed());
   EXPECT_NE(one.generation.seed(), two.generation.seed());
 }

@@ -410,6 +410,15 @@ TEST(RenderTest, ThePlanNeedsNoRequestAndIsWhatARunReserves) {
   EXPECT_EQ(small["weight_bytes"], large["weight_bytes"]);
   EXPECT_LT(small["flops"], large["flops"]);
   EXPECT_LT(Number(small["activation_bytes"]), Number(large["activation_bytes"]));
+  const ProcessResult result = RenderCommand(
+      TinyModel() + Arguments{"--plan", "--json", "--size", "64x64", "--frames", "97", "--untiled-decode"});
+  ASSERT_EQ(result.exit_status, 0) << result.err;
+  const auto untiled = nlohmann::json::parse(result.out).at(0);
+  EXPECT_EQ(small["tiles"], "untiled");
+  EXPECT_EQ(large["tiles"], "frames=80/24,height=64,width=64");
+  EXPECT_EQ(untiled["tiles"], "untiled");
+  EXPECT_GT(Number(untiled["activation_bytes"]), Number(large["activation_bytes"]));
+  EXPECT_LT(untiled["flops"], large["flops"]);
 }
 
 // docs/model.md and README.md: bfloat16 weights of 18.99 + 3.17 + 11.77 billion parameters, and the decoders.

@@ -48,8 +48,9 @@ class PipelineModelTest : public testing::Test {
     g.set_seed(7);
   }
 
-  absl::StatusOr<std::unique_ptr<Model>> Load(const std::string& ranks) {
+  absl::StatusOr<std::unique_ptr<Model>> Load(const std::string& ranks, bool untiled_decode = false) {
     v1::WorkerConfig config;
+    config.set_untiled_decode(untiled_decode);
     config.add_model(KINORA_SOURCE_DIR "/models/tiny/ltx-2.3-tiny-dev.safetensors");
     config.add_model("text_encoder=" KINORA_SOURCE_DIR "/models/tiny/gemma");
     config.set_precision("bf16");
@@ -95,10 +96,28 @@ TEST_F(PipelineModelTest, AJobIsPlannedOnceHoweverMuchIsSaidOfIt) {
   EXPECT_GT(denoise_seconds, 0);
   ASSERT_TRUE(sent_[0].has_resolved());
   const v1::Resolved& resolved = sent_[0].resolved().resolved();
-  EXPECT_EQ(resolved.tile_plan(), "frames=9,height=64,width=64");
+  EXPECT_EQ(resolved.tile_plan(), "untiled");
   ASSERT_EQ(resolved.stages_size(), 1);
   EXPECT_EQ(resolved.stages(0).num_frames(), 9);
   EXPECT_EQ(resolved.stages(0).sigmas_size(), 4);
+}
+
+TEST_F(PipelineModelTest, AWorkerThatDecodesWithoutTilesSaysSo) {
+  run_.mutable_generation()->set_num_frames(97);
+  const auto tile_plan = [this] {
+    KINORA_ASSIGN_OR_RETURN(const PreparedRun run, model_->Prepare(run_.generation()));
+    return absl::StatusOr<std::string>(model_->Resolve(run).tile_plan());
+  };
+  EXPECT_THAT(tile_plan(), IsOkAndHolds("frames=80/24,height=64,width=64"));
+  EXPECT_FALSE(model_->Describe().untiled_decode());
+  KINORA_ASSERT_OK_AND_ASSIGN(model_, Load("", /*untiled_decode=*/true));
+  EXPECT_THAT(tile_plan(), IsOkAndHolds("untiled"));
+  EXPECT_TRUE(model_->Describe().untiled_decode());
+  KINORA_ASSERT_OK_AND_ASSIGN(PreparedRun run, model_->Prepare(run_.generation()));
+  run.plan.arena_bytes = std::numeric_limits<int64_t>::max() / 2;
+  const v1::Estimate estimate = model_->Estimate(run);
+  EXPECT_FALSE(estimate.fits());
+  EXPECT_THAT(estimate.problems(), testing::Contains(testing::HasSubstr("--untiled-decode")));
 }
 
 // Returns the steps of the previews that a run sent. Checks that each is a JPEG with the clip's proportions.
