@@ -83,8 +83,8 @@ struct Rope {
   // tokens.
   Tensor cos{}, sin{};
 };
-// The angles of a rotation table with columns of several axes. Column c of the table is column C = first_column + c of a
-// wider one; where C = pad + k·axes + a, it turns token t by fractions[a, t]·frequencies[k], rounded to float32. The
+// The angles of a rotation table with columns of several axes. Column c of the table is column C = first_column + c of
+// a wider one; where C = pad + k·axes + a, it turns token t by fractions[a, t]·frequencies[k], rounded to float32. The
 // first `pad` columns do not turn.
 struct RopeAngles {
   Tensor fractions{};    // [axes, tokens] f32
