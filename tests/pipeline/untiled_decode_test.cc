@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "engine/base/status_macros.h"
 #include "engine/config/config_reader.h"
@@ -17,7 +18,6 @@ namespace kinora {
 namespace {
 
 using testing::HasSubstr;
-using testing::Not;
 
 ModelFiles TinyFiles() {
   const std::string models = KINORA_SOURCE_DIR "/models/tiny/";
@@ -33,7 +33,8 @@ PipelineOptions Tiny(bool untiled) {
 
 // By default, two tiles of its 97 frames.
 GenerationRequest LongClip() {
-  GenerationRequest request{.prompt = "a boat", .width = 64, .height = 64, .num_frames = 97, .seed = 3};
+  GenerationRequest request{
+      .prompt = "a boat", .width = 64, .height = 64, .num_frames = 97, .frame_rate = 60, .seed = 3};
   request.recipe = Recipe::kOneStage;
   request.sigmas = {1.0, 0.5, 0.0};
   return request;
@@ -62,14 +63,21 @@ std::vector<float> DecodeWhole(const std::vector<float>& latent, const Shape& ce
   return frames;
 }
 
+double LargestDifference(const std::vector<float>& a, const std::vector<float>& b) {
+  KINORA_CHECK_EQ(a.size(), b.size());
+  double largest = 0;
+  for (size_t i = 0; i < a.size(); ++i) largest = std::max<double>(largest, std::abs(a[i] - b[i]));
+  return largest;
+}
+
 TEST(UntiledDecode, ItsPixelsAreTheDecodersForTheWholeLatentAndThoseOfTilesAreNot) {
   ClipRecorder untiled = Rendered(true), tiled = Rendered(false);
   ASSERT_EQ(untiled.values_["video_latent"], tiled.values_["video_latent"]);
   const int64_t channels = static_cast<int64_t>(untiled.values_["video_latent"].size()) / (13 * 2 * 2);
   const std::vector<float> whole = DecodeWhole(untiled.values_["video_latent"], {13, 2, 2, channels});
   ASSERT_EQ(whole.size(), 97 * 64 * 64 * 3);
-  EXPECT_THAT(untiled.frames_, testing::Pointwise(testing::FloatNear(1e-6f), whole));
-  EXPECT_THAT(tiled.frames_, Not(testing::Pointwise(testing::FloatNear(1e-3f), whole)));
+  EXPECT_LE(LargestDifference(untiled.frames_, whole), 1e-6);
+  EXPECT_GE(LargestDifference(tiled.frames_, whole), 1e-3);
 }
 
 TEST(UntiledDecode, ThePlanHasOneTileLessWorkAndMoreMemory) {

@@ -37,21 +37,33 @@ TEST(RenderFlagsTest, ReadsTheRequestAndLetsFlagsOverrideIt) {
 }
 
 TEST(RenderFlagsTest, ReadsEveryOption) {
-  KINORA_ASSERT_OK_AND_ASSIGN(const RenderOptions options,
-                              Parse({"--model",          "text_encoder=gemma",
-                                     "--noise",          "n.safetensors",
-                                     "--dump",           "d.safetensors",
-                                     "--trace",          "t.json",
-                                     "--prompt",         "a fox",
-                                     "--json",           "--quiet",
-                                     "--untiled-decode",
-                                     "--device",         "cpu",
-                                     "--precision",      "f32",
-                                     "--ranks",          "tokens=2,guidance=4",
-                                     "--threads",        "3",
-                                     "--output-options", R"({"crf": 30, "embedPrompt": true})",
-                                     "--sigmas",         "1,0.5,0",
-                                     "--video-guidance", R"({"cfgScale": 3})"}));
+  KINORA_ASSERT_OK_AND_ASSIGN(const RenderOptions options, Parse({"--model",
+                                                                  "text_encoder=gemma",
+                                                                  "--noise",
+                                                                  "n.safetensors",
+                                                                  "--dump",
+                                                                  "d.safetensors",
+                                                                  "--trace",
+                                                                  "t.json",
+                                                                  "--prompt",
+                                                                  "a fox",
+                                                                  "--json",
+                                                                  "--quiet",
+                                                                  "--untiled-decode",
+                                                                  "--device",
+                                                                  "cpu",
+                                                                  "--precision",
+                                                                  "f32",
+                                                                  "--ranks",
+                                                                  "tokens=2,guidance=4",
+                                                                  "--threads",
+                                                                  "3",
+                                                                  "--output-options",
+                                                                  R"({"crf": 30, "embedPrompt": true})",
+                                                                  "--sigmas",
+                                                                  "1,0.5,0",
+                                                                  "--video-guidance",
+                                                                  R"({"cfgScale": 3})"}));
   EXPECT_THAT(options.model, testing::ElementsAre("model", "text_encoder=gemma"));
   EXPECT_EQ(options.noise_path, "n.safetensors");
   EXPECT_EQ(options.dump_path, "d.safetensors");

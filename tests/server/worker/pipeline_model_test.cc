@@ -11,6 +11,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "engine/base/status_macros.h"
 #include "engine/base/trace.h"
 #include "engine/media/jpeg.h"
 #include "server/common/stage_conversion.h"
@@ -104,9 +105,9 @@ TEST_F(PipelineModelTest, AJobIsPlannedOnceHoweverMuchIsSaidOfIt) {
 
 TEST_F(PipelineModelTest, AWorkerThatDecodesWithoutTilesSaysSo) {
   run_.mutable_generation()->set_num_frames(97);
-  const auto tile_plan = [this] {
+  const auto tile_plan = [this]() -> absl::StatusOr<std::string> {
     KINORA_ASSIGN_OR_RETURN(const PreparedRun run, model_->Prepare(run_.generation()));
-    return absl::StatusOr<std::string>(model_->Resolve(run).tile_plan());
+    return model_->Resolve(run).tile_plan();
   };
   EXPECT_THAT(tile_plan(), IsOkAndHolds("frames=80/24,height=64,width=64"));
   EXPECT_FALSE(model_->Describe().untiled_decode());
