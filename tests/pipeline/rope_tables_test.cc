@@ -250,7 +250,7 @@ TEST(RopeTablesOfRequests, AreMadeOncePerShapeAndFrameRateAndChangeNoPixel) {
   KINORA_ASSERT_OK_AND_ASSIGN(const auto roomy, Load(*mesh, 4));
   KINORA_ASSERT_OK_AND_ASSIGN(const auto tight, Load(*mesh, 1));
   std::vector<int64_t> made, captures;
-  for (const double rate : {24, 24, 23.5, 24, 23.5}) {
+  for (const double rate : {24.0, 24.0, 23.5, 24.0, 23.5}) {
     KINORA_ASSERT_OK_AND_ASSIGN(const auto clip, Render(*roomy, rate));
     KINORA_ASSERT_OK_AND_ASSIGN(const auto alone, Render(*tight, rate));
     EXPECT_TRUE(clip == alone) << rate;

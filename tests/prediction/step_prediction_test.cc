@@ -33,7 +33,7 @@ double Flop(const std::vector<Launch>& launches) {
 }
 
 TEST(StepPrediction, DocumentsPrintTheTableThatTheProgramComputes) {
-  std::ifstream file(std::string(KINORA_SOURCE_DIR) + "/docs/performance.md");
+  std::ifstream file(KINORA_SOURCE_DIR "/docs/performance.md");
   const std::string page((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   KINORA_ASSERT_OK_AND_ASSIGN(const std::string table, PredictionTables());
   EXPECT_THAT(page, HasSubstr(table)) << "build/release/tests/prediction/predict_steps prints the new table";
