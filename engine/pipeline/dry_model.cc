@@ -19,6 +19,10 @@ StageCost Between(const Cost& begin, const Cost& end) {
           .launches = end.calls() - begin.calls()};
 }
 
+PlannedDecoder DecoderOf(const Modules& modules, bool untiled) {
+  return {.decoder = modules.video.has_value() ? &*modules.video : nullptr, .untiled = untiled};
+}
+
 }  // namespace
 
 absl::StatusOr<DryModel> DryModel::Make(const ModelConfig& config, const ModelDescription& description,
@@ -59,8 +63,7 @@ absl::StatusOr<RunPlan> DryModel::Plan(const GenerationRequest& asked, const Tok
   if (tokenizer != nullptr) {
     KINORA_ASSIGN_OR_RETURN(text_tokens, CountTokens(*tokenizer, request));
   }
-  const PlannedDecoder decoder{.decoder = modules_.video.has_value() ? &*modules_.video : nullptr,
-                               .untiled = options_.untiled_decode};
+  const PlannedDecoder decoder = DecoderOf(modules_, options_.untiled_decode);
   KINORA_ASSIGN_OR_RETURN(RunPlan plan, PlanStages(config_, description_, decoder, request, text_tokens));
   DryBackend backend(traits());
   const DryOps& ops = backend.ops();
