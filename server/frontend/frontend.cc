@@ -48,8 +48,9 @@ namespace {
 
 // The owner of leases. One state directory has one frontend, so the name is valid across restarts.
 constexpr char kOwner[] = "embedded";
-constexpr int kHeartbeatsInTime = 5;                      // heartbeats that a worker should send within the timeout
-constexpr absl::Duration kCutStreams = absl::Seconds(1);  // for open watches to receive the end of their stream
+constexpr int kHeartbeatsInTime = 5;                        // heartbeats that a worker should send within the timeout
+constexpr absl::Duration kLeaveStreams = absl::Seconds(2);  // for ranks of other hosts to hear that they are to leave
+constexpr absl::Duration kCutStreams = absl::Seconds(1);    // for open watches to receive the end of their stream
 
 absl::Status FullDisk(int64_t free_bytes, int64_t needed) {
   return WithErrorInfo(WithRetryInfo(absl::ResourceExhaustedError(absl::StrCat("min_free_bytes: ", free_bytes,
@@ -382,6 +383,7 @@ class EmbeddedFrontend : public Frontend {
     if (gateway_ != nullptr) gateway_->Stop();
     for (std::thread& stop : stops) stop.join();
     local_join_.reset();
+    if (join_port_ != nullptr) join_port_->Shutdown(kLeaveStreams);
     join_port_.reset();
     if (server_ != nullptr) server_->Shutdown(kCutStreams);  // ends every call: context_ is unused afterwards
     pages_.reset();

@@ -193,9 +193,11 @@ class RunningJoinServer final : public JoinServer {
  public:
   RunningJoinServer(Dispatcher& dispatcher, FrontendMetrics& metrics, JoinServerOptions options)
       : options_(std::move(options)), metrics_(metrics), service_(dispatcher, metrics, options_) {}
-  ~RunningJoinServer() override {
+  ~RunningJoinServer() override { RunningJoinServer::Shutdown(absl::ZeroDuration()); }
+
+  void Shutdown(absl::Duration grace) override {
     if (listener_ != nullptr) listener_->Stop();
-    if (server_ != nullptr) server_->Shutdown(GrpcDeadline(absl::ZeroDuration()));
+    if (server_ != nullptr) server_->Shutdown(GrpcDeadline(grace));
   }
 
   absl::Status Listen() {

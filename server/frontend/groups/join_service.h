@@ -44,7 +44,10 @@ class JoinServer {
   static absl::StatusOr<std::unique_ptr<JoinServer>> Start(Dispatcher& dispatcher, FrontendMetrics& metrics,
                                                            JoinServerOptions options);
   virtual ~JoinServer() = default;  // ends all streams
-  virtual int port() const = 0;     // 0 on a Unix socket
+  // Accepts no more ranks, and waits until those that were told to leave have ended their streams; cuts the others
+  // after `grace`. Optional, once.
+  virtual void Shutdown(absl::Duration grace) = 0;
+  virtual int port() const = 0;  // 0 on a Unix socket
 };
 
 }  // namespace kinora
