@@ -39,7 +39,7 @@ LatentState StateOf(const ModalityConfig& modality, int64_t tokens, int64_t rows
 
 int64_t Up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Columns of a product that are computed: few columns take a narrow tile.
+// Counts whole waves of tiles, which are narrow for products with few columns.
 double SecondsOfProduct(const Launch& product, const GpuRates& rates) {
   constexpr int64_t kTileRows = 128, kTileColumns = 256, kNarrow = 64;
   const int64_t columns = product.n <= kNarrow ? kNarrow : kTileColumns;
@@ -71,7 +71,7 @@ StepPart PartOf(const Launch& launch) {
 
 }  // namespace
 
-// Products: the largest power that the board holds over minutes; a cold 8,192³ reaches 798 TFLOP/s (cuBLASLt).
+// Products: less than the 798 TFLOP/s of a cold 8,192³ (cuBLASLt), since the board cannot sustain its clock at 700 W.
 // Self-attention: cuDNN reaches 613 to 675 TFLOP/s (flash-attention, issue 1075). The rest is assumed.
 const std::array<GpuRates, 3> kH100Rates = {{{.product_flops = 780e12,
                                               .self_attention_flops = 660e12,

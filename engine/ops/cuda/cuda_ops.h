@@ -24,7 +24,7 @@ class CudaOps : public Ops {
   // Creates ops on the current device. `pool` reads weights and must outlive the ops. Fails with ResourceExhausted if
   // there is no room for the workspaces, or with FailedPrecondition if a library is missing or too old; the message
   // names it and says what to do.
-  // Of the switches, cudnn, tuning, graphs and synchronize apply here; the others are the backend's.
+  // Applies the switches cudnn, tuning, graphs and synchronize; the backend applies the others.
   static absl::StatusOr<std::unique_ptr<CudaOps>> Create(ThreadPool& pool, Products::Options products,
                                                          const CudaSwitches& switches);
 
