@@ -11,5 +11,6 @@ function(kinora_test name)
   add_test(NAME ${name} COMMAND ${name})
   # For a test that hangs, so that the rest still run. Whole pipelines on the simulated device take minutes, and five
   # times as long on a machine that does other things beside.
-  set_tests_properties(${name} PROPERTIES TIMEOUT 1800)
+  file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 1800 LABELS ${folder})
 endfunction()

@@ -107,7 +107,7 @@ class ScriptedFrontend::Service : public v1::VideoGeneration::CallbackService, p
   ServerUnaryReactor* CreateVideo(CallbackServerContext* context, const v1::CreateVideoRequest* request,
                                   v1::Video* reply) override {
     absl::MutexLock lock(&mu_);
-    return Finish(context, Begin("CreateVideo", [&] {
+    return Finish(context, Begin("CreateVideo", [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
                     const std::string id = absl::StrCat(prefix_, "-", ++created_);
                     Add(id, 1'000'000 + created_).set_model(request->model());
                     *reply = jobs_[id];
@@ -121,7 +121,8 @@ class ScriptedFrontend::Service : public v1::VideoGeneration::CallbackService, p
       if (const auto watch = weak.lock()) watch->End(jobs_[request->id()]);
     }
     ending_.clear();
-    const absl::Status status = Begin("GetVideo", [&] { return Find(request->id(), *reply); });
+    const absl::Status status =
+        Begin("GetVideo", [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return Find(request->id(), *reply); });
     ServerUnaryReactor* const reactor = context->DefaultReactor();
     Answer("GetVideo", [reactor, status] { reactor->Finish(ToGrpcStatus(status)); });
     return reactor;
@@ -136,11 +137,12 @@ class ScriptedFrontend::Service : public v1::VideoGeneration::CallbackService, p
   ServerUnaryReactor* ListVideos(CallbackServerContext* context, const v1::ListVideosRequest* request,
                                  v1::ListVideosResponse* reply) override {
     absl::MutexLock lock(&mu_);
-    return Finish(context, Begin("ListVideos", [&] { return List(*request, *reply); }));
+    return Finish(context,
+                  Begin("ListVideos", [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return List(*request, *reply); }));
   }
   ServerUnaryReactor* ListModels(CallbackServerContext* context, const Empty*, v1::ListModelsResponse* reply) override {
     absl::MutexLock lock(&mu_);
-    return Finish(context, Begin("ListModels", [&] {
+    return Finish(context, Begin("ListModels", [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
                     *reply->add_models() = DevModel();
                     reply->mutable_models(0)->set_id(model_);
                     return absl::OkStatus();

@@ -129,8 +129,9 @@ float GeluTanh(float x) { return 0.5f * x * (1.0f + std::tanh(0.7978845608028654
 
 // Stores column `column` of D from its sums.
 void StoreColumn(const Call& call, const Problem& problem, const float* sums, int64_t batch, int64_t column) {
-  const char* const c =
-      call.c + (batch * call.c_layout.batch_stride + column * call.c_layout.ld) * call.c_layout.element();
+  const char* const c = call.beta == 0 ? nullptr
+                                       : call.c + (batch * call.c_layout.batch_stride + column * call.c_layout.ld) *
+                                                      call.c_layout.element();
   char* const d = call.d + (batch * call.d_layout.batch_stride + column * call.d_layout.ld) * call.d_layout.element();
   for (int64_t i = 0; i < problem.m(); ++i) {
     float v = call.alpha * sums[i];
