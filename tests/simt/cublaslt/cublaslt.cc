@@ -322,8 +322,8 @@ Status cublasLtMatmul(Handle handle, MatmulDesc desc, const void* alpha, const v
     return status;
   }
   std::vector<Access> accesses = AccessesOf(call);
-  const cudaError_t error = kinora::simt::EnqueueLibrary(stream, "cublasLtMatmul", std::move(accesses),
-                                                         [call = std::move(call)] { Compute(call); });
+  const cudaError_t error =
+      kinora::simt::EnqueueLibrary(stream, "cublasLtMatmul", std::move(accesses), [call] { Compute(call); });
   return error == cudaSuccess ? Status::kSuccess : Status::kExecutionFailed;
 }
 
