@@ -80,7 +80,7 @@ TEST_F(RopeTableTest, RefusesWhatIsMissing) {
   float* const m = memory.data();
   const RopeTable good{.fractions = m,
                        .frequencies = m,
-                       .cos = m,
+                       .cos = m + 16,
                        .sin = m + 32,
                        .tokens = 4,
                        .columns = 4,
