@@ -1,11 +1,11 @@
 # What most files of a part of the tree include from elsewhere, parsed once (docs/decisions.md "Measuring and testing"). Files
-# include what they use all the same: the other presets and clang compile them without.
+# include what they use all the same: clang-tidy and the analysis of threads compile them without.
 option(KINORA_PRECOMPILED "Precompile the headers of other projects" OFF)
-# More flags for parts of the tree. A sanitizer's build sets them, so that code whose faults it does not look for, or that need
-# not be fast, compiles in a third of the time.
+# More flags for parts of the tree, those of the server and the tests with KINORA_PRECOMPILED only. The sanitized builds set
+# them: code that need not be fast, or whose faults they do not look for, compiles in a fraction of the time.
 set(KINORA_MODEL_FLAGS "" CACHE STRING "Flags for engine/weights and what lies above it")
-set(KINORA_SERVER_FLAGS "" CACHE STRING "Flags for server/")
-set(KINORA_TEST_FLAGS "" CACHE STRING "Flags for the programs in tests/, but those of tests/kernels and tests/simt")
+set(KINORA_SERVER_FLAGS "" CACHE STRING "Flags for the libraries in server/")
+set(KINORA_TEST_FLAGS "" CACHE STRING "Flags for the programs in tests/, but for tests/bench, fuzz, kernels and simt")
 set(KINORA_GENERATED_FLAGS "" CACHE STRING "Flags for what protoc generates")
 
 if(KINORA_PRECOMPILED)

@@ -129,10 +129,11 @@ float GeluTanh(float x) { return 0.5f * x * (1.0f + std::tanh(0.7978845608028654
 
 // Stores column `column` of D from its sums.
 void StoreColumn(const Call& call, const Problem& problem, const float* sums, int64_t batch, int64_t column) {
-  const char* const c = call.beta == 0 ? nullptr
-                                       : call.c + (batch * call.c_layout.batch_stride + column * call.c_layout.ld) *
-                                                      call.c_layout.element();
-  char* const d = call.d + (batch * call.d_layout.batch_stride + column * call.d_layout.ld) * call.d_layout.element();
+  const auto column_of = [batch, column](auto* matrix, const auto& layout) {
+    return matrix + (batch * layout.batch_stride + column * layout.ld) * layout.element();
+  };
+  const char* const c = call.beta == 0 ? nullptr : column_of(call.c, call.c_layout);  // C may be missing then
+  char* const d = column_of(call.d, call.d_layout);
   for (int64_t i = 0; i < problem.m(); ++i) {
     float v = call.alpha * sums[i];
     if (call.beta != 0) v += call.beta * Read(c, call.c_layout.type, i);
