@@ -34,6 +34,8 @@
 #include "server/frontend/groups/join_service.h"
 #include "server/frontend/groups_view.h"
 #include "server/frontend/inputs/input_store.h"
+#include "server/frontend/inputs/sqlite_input_records.h"
+#include "server/frontend/jobs/sqlite_catalogue_store.h"
 #include "server/frontend/jobs/sqlite_job_store.h"
 #include "server/frontend/jobs/state_directory.h"
 #include "server/frontend/known_models.h"
@@ -75,7 +77,7 @@ class EmbeddedFrontend : public Frontend {
     KINORA_RETURN_IF_ERROR(artifacts_->RemoveUnfinished());
     MakeQueueAndHub();
     KINORA_RETURN_IF_ERROR(OpenStore());
-    KINORA_ASSIGN_OR_RETURN(auto models, BeginWithKnownModels(config_, *store_, metrics_, queue_metrics_));
+    KINORA_ASSIGN_OR_RETURN(auto models, BeginWithKnownModels(config_, *catalogue_, *store_, metrics_, queue_metrics_));
     KINORA_RETURN_IF_ERROR(OpenInputs());
     MakeDispatcher(std::move(models));
     KINORA_RETURN_IF_ERROR(Recover());
@@ -142,6 +144,8 @@ class EmbeddedFrontend : public Frontend {
                                                                std::string(opened.status().message())));
     }
     store_ = *std::move(opened);
+    catalogue_ = std::make_unique<SqliteCatalogueStore>(store_->file());
+    input_records_ = std::make_unique<SqliteInputRecords>(store_->file());
     return LookForArtifactsWithoutJob(*store_, error || size == 0, artifacts_->root(), metrics_);
   }
 
@@ -150,8 +154,8 @@ class EmbeddedFrontend : public Frontend {
     rules.ttl = absl::Seconds(config_.input_ttl_seconds());
     rules.sweep_interval = absl::Seconds(config_.sweep_interval_seconds());
     rules.check_disk = [this](int64_t bytes) { return CheckDisk(bytes); };
-    KINORA_ASSIGN_OR_RETURN(inputs_, InputStore::Open(*store_, *artifacts_, artifacts_->root(), state_.File("uploads"),
-                                                      clock_, metrics_, std::move(rules)));
+    KINORA_ASSIGN_OR_RETURN(inputs_, InputStore::Open(*input_records_, *store_, *artifacts_, artifacts_->root(),
+                                                      state_.File("uploads"), clock_, metrics_, std::move(rules)));
     return absl::OkStatus();
   }
 
@@ -171,7 +175,7 @@ class EmbeddedFrontend : public Frontend {
     options.limits.heartbeat_interval =
         std::min(options.limits.heartbeat_interval, options.limits.heartbeat_timeout / kHeartbeatsInTime);
     options.identity = ThisBuild();
-    dispatcher_ = std::make_unique<Dispatcher>(*store_, *queue_, *hub_, clocks_, &metrics_, options);
+    dispatcher_ = std::make_unique<Dispatcher>(*store_, *catalogue_, *queue_, *hub_, clocks_, &metrics_, options);
     const auto cancel_run = [this](const JobId& id) { dispatcher_->CancelRun(id); };
     housekeeper_ = std::make_unique<Housekeeper>(
         *store_, *artifacts_, *hub_, clock_,
@@ -216,6 +220,7 @@ class EmbeddedFrontend : public Frontend {
   void MakeContext(TokenSet tokens) {
     context_.reset(new ServiceContext{
         .store = *store_,
+        .catalogue = *catalogue_,
         .queue = *queue_,
         .hub = *hub_,
         .artifacts = *artifacts_,
@@ -263,7 +268,7 @@ class EmbeddedFrontend : public Frontend {
 
   // Reports to clients whether a group takes jobs and the state files are in place. Any thread.
   void TellHealth() {
-    const bool kept = store_->CheckState().ok();
+    const bool kept = store_->file().CheckState().ok();
     absl::MutexLock lock(&health_mu_);
     const GroupsHealth health = groups_.Get();
     if (health_server_ != nullptr) health_server_->SetReady(health.ready && kept, health.groups);
@@ -271,13 +276,13 @@ class EmbeddedFrontend : public Frontend {
 
   absl::Status CheckReady() {
     if (draining_) return absl::UnavailableError("draining");
-    KINORA_RETURN_IF_ERROR(store_->CheckState());
+    KINORA_RETURN_IF_ERROR(store_->file().CheckState());
     return groups_.Ready();
   }
 
   // Checks that `more` bytes fit in addition to min_free_bytes.
   absl::Status CheckDisk(int64_t more = 0) {
-    KINORA_RETURN_IF_ERROR(store_->CheckState());
+    KINORA_RETURN_IF_ERROR(store_->file().CheckState());
     const int64_t needed = config_.min_free_bytes() + more;
     KINORA_ASSIGN_OR_RETURN(const int64_t free_bytes, artifacts_->FreeBytes());
     return free_bytes >= needed ? absl::OkStatus() : FullDisk(free_bytes, needed);
@@ -365,7 +370,7 @@ class EmbeddedFrontend : public Frontend {
     options.address = config_.http_address();
     options.local_only = !config_.insecure();
     options.metrics = [this] {
-      metrics_.job_store_unwritable_seconds.Set(absl::ToDoubleSeconds(store_->Unwritable()));
+      metrics_.job_store_unwritable_seconds.Set(absl::ToDoubleSeconds(store_->file().Unwritable()));
       return page_.Text();
     };
     options.live = [this] { return server_->Live(); };  // does not depend on the GPU
@@ -412,6 +417,8 @@ class EmbeddedFrontend : public Frontend {
   std::unique_ptr<EventLoop> disk_;
   std::unique_ptr<InputStore> inputs_;  // declared before store_, whose callbacks may use it
   std::unique_ptr<SqliteJobStore> store_;
+  std::unique_ptr<SqliteCatalogueStore> catalogue_;  // in the file of store_, as are input_records_
+  std::unique_ptr<SqliteInputRecords> input_records_;
   std::unique_ptr<ArtifactIntake> intake_;
   std::unique_ptr<InputSupply> supply_;
   std::unique_ptr<Dispatcher> dispatcher_;

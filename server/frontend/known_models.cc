@@ -80,20 +80,21 @@ absl::StatusOr<std::vector<v1::ModelInfo>> ReadModelDescriptions(const v1::Front
   return models;
 }
 
-absl::StatusOr<std::vector<v1::ModelInfo>> BeginWithKnownModels(const v1::FrontendConfig& config, JobStore& store,
+absl::StatusOr<std::vector<v1::ModelInfo>> BeginWithKnownModels(const v1::FrontendConfig& config,
+                                                                CatalogueStore& catalogue, JobStore& jobs,
                                                                 FrontendMetrics& metrics, QueueMetrics& queue) {
   KINORA_ASSIGN_OR_RETURN(const std::vector<v1::ModelInfo> described, ReadModelDescriptions(config));
   for (const v1::ModelInfo& model : described) {
     const auto put =
-        Answer<absl::Status>([&](auto done) { store.PutModel(model, [done](const absl::Status& s) { done(s); }); });
+        Answer<absl::Status>([&](auto done) { catalogue.PutModel(model, [done](const absl::Status& s) { done(s); }); });
     if (!put.ok()) return absl::Status(put.code(), absl::StrCat(kField, ": ", std::string(put.message())));
     Log(Severity::kInfo, "model_described", {{"model", model.id()}});
   }
   using Models = absl::StatusOr<std::vector<v1::ModelInfo>>;
-  KINORA_ASSIGN_OR_RETURN(auto models, Answer<Models>([&](auto done) { store.Models(done); }));
+  KINORA_ASSIGN_OR_RETURN(auto models, Answer<Models>([&](auto done) { catalogue.Models(done); }));
   for (const v1::ModelInfo& model : models) BeginSeries(metrics, model);
   const ListOptions last{.page_size = kLastJobs, .page_token = "", .states = {v1::Video::COMPLETED}};
-  const auto page = Answer<absl::StatusOr<JobPage>>([&](auto done) { store.List(last, done); });
+  const auto page = Answer<absl::StatusOr<JobPage>>([&](auto done) { jobs.List(last, done); });
   if (!page.ok()) return models;  // only makes the first queue estimates worse
   for (auto video = page->videos.rbegin(); video != page->videos.rend(); ++video) queue.Observe(*video);
   return models;

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "kinora/v1/config.pb.h"
 #include "kinora/v1/video_generation.pb.h"
+#include "server/frontend/jobs/catalogue_store.h"
 #include "server/frontend/jobs/job_store.h"
 #include "server/frontend/jobs/queue_metrics.h"
 
@@ -19,9 +20,10 @@ namespace kinora {
 absl::StatusOr<std::vector<v1::ModelInfo>> ReadModelDescriptions(const v1::FrontendConfig& config);
 
 // Stores the descriptions, replacing what workers reported about these models before; creates the metric series of
-// every model in the store and returns these models; gives `queue` the run times of the last jobs. Blocks; called at
-// the start.
-absl::StatusOr<std::vector<v1::ModelInfo>> BeginWithKnownModels(const v1::FrontendConfig& config, JobStore& store,
+// every model in the catalogue and returns these models; gives `queue` the run times of the last jobs. Blocks; called
+// at the start.
+absl::StatusOr<std::vector<v1::ModelInfo>> BeginWithKnownModels(const v1::FrontendConfig& config,
+                                                                CatalogueStore& catalogue, JobStore& jobs,
                                                                 FrontendMetrics& metrics, QueueMetrics& queue);
 
 }  // namespace kinora

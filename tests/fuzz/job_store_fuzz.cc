@@ -23,10 +23,12 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "engine/base/logging.h"
+#include "server/frontend/jobs/catalogue_tables.h"
 #include "server/frontend/jobs/job_record.h"
 #include "server/frontend/jobs/job_schema.h"
 #include "server/frontend/jobs/job_tables.h"
 #include "server/frontend/jobs/sqlite.h"
+#include "server/frontend/jobs/sqlite_catalogue_store.h"
 #include "server/frontend/jobs/sqlite_job_store.h"
 #include "tests/testing/fake_clock.h"
 
@@ -103,7 +105,7 @@ Base::Base() {
     }
     v1::ModelInfo model;
     model.set_id("m");
-    KINORA_CHECK(tables->PutModel(model).ok());
+    KINORA_CHECK(CatalogueTables(tables->database()).PutModel(model).ok());
     KINORA_CHECK(tables->Hide("job5").ok());
     file = Contents(path);
     log = Contents(path + "-wal");
@@ -275,7 +277,7 @@ void Use(SqliteJobStore& store) {
   store.Flush();
   store.List({.page_size = 2, .page_token = {}, .states = {}}, counted);
   store.Flush();
-  store.Models(counted);
+  SqliteCatalogueStore(store.file()).Models(counted);
   store.Flush();
   KINORA_CHECK(answers == asked + 5) << answers << " of " << asked + 5;
 }

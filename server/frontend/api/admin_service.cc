@@ -20,7 +20,7 @@ class ModelsService : public MethodService {
 
  private:
   void List(const google::protobuf::Empty&, UnaryReply<v1::ListModelsResponse> reply) {
-    context_.store.Models([this, reply](absl::StatusOr<std::vector<v1::ModelInfo>> models) {
+    context_.catalogue.Models([this, reply](absl::StatusOr<std::vector<v1::ModelInfo>> models) {
       if (!models.ok()) return reply(models.status());
       v1::ListModelsResponse listed;
       listed.mutable_models()->Assign(models->begin(), models->end());

@@ -127,7 +127,7 @@ absl::Status ExplainRejection(const v1::CreateVideoRequest& request, v1::ModelIn
 }  // namespace
 
 void Validate(ServiceContext& context, const v1::CreateVideoRequest& request, Done<Validated> done) {
-  context.store.Models(
+  context.catalogue.Models(
       [&context, request = request, done = std::move(done)](absl::StatusOr<std::vector<v1::ModelInfo>> models) mutable {
         if (!models.ok()) return done(models.status());
         const absl::StatusOr<v1::ModelInfo> model =

@@ -13,6 +13,7 @@
 #include "server/frontend/api/request_validation.h"
 #include "server/frontend/api/token_file.h"
 #include "server/frontend/inputs/input_store.h"
+#include "server/frontend/jobs/catalogue_store.h"
 #include "server/frontend/jobs/event_hub.h"
 #include "server/frontend/jobs/housekeeper.h"
 #include "server/frontend/jobs/job_metrics.h"
@@ -26,6 +27,7 @@ namespace kinora {
 // are destroyed.
 struct ServiceContext {
   JobStore& store;
+  CatalogueStore& catalogue;
   JobQueue& queue;
   EventHub& hub;
   ArtifactStore& artifacts;

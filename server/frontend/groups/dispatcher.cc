@@ -32,9 +32,9 @@ absl::Status NoSuchGroup(const std::string& id) {
 
 }  // namespace
 
-Dispatcher::Dispatcher(JobStore& store, JobQueue& queue, EventHub& hub, Clocks clocks, FrontendMetrics* metrics,
-                       DispatcherOptions options)
-    : impl_(std::make_shared<Impl>(store, queue, hub, clocks, metrics, std::move(options))) {
+Dispatcher::Dispatcher(JobStore& store, CatalogueStore& catalogue, JobQueue& queue, EventHub& hub, Clocks clocks,
+                       FrontendMetrics* metrics, DispatcherOptions options)
+    : impl_(std::make_shared<Impl>(store, catalogue, queue, hub, clocks, metrics, std::move(options))) {
   for (const char* reason : kLossReasons) {
     if (metrics != nullptr) metrics->group_restarts_total.Add({{"reason", reason}});
   }
@@ -139,10 +139,11 @@ void Dispatcher::ProcessEnded(const std::string& group, const std::string& incar
 }
 
 // With this tick a pause of this process counts as at most two ticks of silence, a quarter of the heartbeat timeout.
-Dispatcher::Impl::Impl(JobStore& store, JobQueue& queue, EventHub& hub, Clocks clocks, FrontendMetrics* metrics,
-                       DispatcherOptions options)
+Dispatcher::Impl::Impl(JobStore& store, CatalogueStore& catalogue, JobQueue& queue, EventHub& hub, Clocks clocks,
+                       FrontendMetrics* metrics, DispatcherOptions options)
     : join_rules_(options.identity),
       store_(store),
+      catalogue_(catalogue),
       queue_(queue),
       hub_(hub),
       clocks_(clocks),

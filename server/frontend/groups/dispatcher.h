@@ -29,6 +29,7 @@
 #include "server/common/build_version.h"
 #include "server/frontend/groups/join_rules.h"
 #include "server/frontend/groups/worker_group.h"
+#include "server/frontend/jobs/catalogue_store.h"
 #include "server/frontend/jobs/event_hub.h"
 #include "server/frontend/jobs/job_queue.h"
 #include "server/frontend/jobs/job_store.h"
@@ -73,8 +74,8 @@ struct GroupsHealth {
 class Dispatcher {
  public:
   // None is owned; all must outlive the dispatcher. `metrics` may be null (tests).
-  Dispatcher(JobStore& store, JobQueue& queue, EventHub& hub, Clocks clocks, FrontendMetrics* metrics,
-             DispatcherOptions options);
+  Dispatcher(JobStore& store, CatalogueStore& catalogue, JobQueue& queue, EventHub& hub, Clocks clocks,
+             FrontendMetrics* metrics, DispatcherOptions options);
   ~Dispatcher();  // call Drain first: otherwise running jobs keep their leases, as after a crash
   Dispatcher(const Dispatcher&) = delete;
   Dispatcher& operator=(const Dispatcher&) = delete;

@@ -24,8 +24,8 @@ namespace kinora {
 
 class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared_from_this<Dispatcher::Impl> {
  public:
-  Impl(JobStore& store, JobQueue& queue, EventHub& hub, Clocks clocks, FrontendMetrics* metrics,
-       DispatcherOptions options);
+  Impl(JobStore& store, CatalogueStore& catalogue, JobQueue& queue, EventHub& hub, Clocks clocks,
+       FrontendMetrics* metrics, DispatcherOptions options);
 
   template <typename F>
   void Post(F task) {  // F: void(Impl&)
@@ -77,8 +77,7 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   JoinRules join_rules_;
 
  private:
-  // Returns a callback for the store that runs `f(Impl&, results…)` on the loop, or never once the dispatcher is
-  // destroyed.
+  // Returns a callback that runs `f(Impl&, results…)` on the loop, or never once the dispatcher is destroyed.
   template <typename... Results, typename F>
   auto OnLoop(F f) {
     return [weak = weak_from_this(), f = std::move(f)](Results... results) mutable {
@@ -134,6 +133,7 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   absl::Duration StoreRetryPause() const;       // grows while the store keeps failing
 
   JobStore& store_;
+  CatalogueStore& catalogue_;
   JobQueue& queue_;
   EventHub& hub_;
   const Clocks clocks_;

@@ -71,14 +71,15 @@ void Dispatcher::Impl::OnReady(WorkerGroup& group) {
   away_models_.erase(group.id());
   ForgetShapes();
   if (metrics_ != nullptr) BeginSeries(*metrics_, group.ready().model());
-  store_.Speeds(group.SpeedPlace(),
-                OnLoop<absl::StatusOr<v1::SpeedHistory>>([id = group.id(), incarnation = group.incarnation()](
-                                                             Impl& self, const absl::StatusOr<v1::SpeedHistory>& past) {
-                  const auto it = self.groups_.find(id);
-                  if (it == self.groups_.end() || it->second->incarnation() != incarnation) return;
-                  if (past.ok() && past->runs_size() > 0) it->second->TellSpeeds(*past);
-                  self.StoreModel(*it->second);
-                }));
+  catalogue_.Speeds(group.SpeedPlace(), OnLoop<absl::StatusOr<v1::SpeedHistory>>(
+                                            [id = group.id(), incarnation = group.incarnation()](
+                                                Impl& self, const absl::StatusOr<v1::SpeedHistory>& past) {
+                                              const auto it = self.groups_.find(id);
+                                              if (it == self.groups_.end() || it->second->incarnation() != incarnation)
+                                                return;
+                                              if (past.ok() && past->runs_size() > 0) it->second->TellSpeeds(*past);
+                                              self.StoreModel(*it->second);
+                                            }));
   CheckHealth();
   Schedule();
 }
@@ -124,25 +125,25 @@ void Dispatcher::Impl::StoreModel(const WorkerGroup& group) {
     write->second = true;
     return;
   }
-  store_.PutModel(ModelOf(groups_, group),
-                  OnLoop<absl::Status>([id = group.id(), incarnation = group.incarnation(), ready = group.ready()](
-                                           Impl& self, const absl::Status& status) {
-                    const bool changed = self.model_writes_.extract(incarnation).mapped();
-                    const auto here = self.groups_.find(id);
-                    if (here == self.groups_.end() || here->second->incarnation() != incarnation)
-                      return;  // lost meanwhile
-                    const bool is_new = self.described_.insert(incarnation).second;
-                    self.CheckHealth();
-                    SayStored(ready, id, is_new, status);
-                    if (changed) self.StoreModel(*here->second);
-                    if (!self.StoreFails(status)) return;
-                    self.After(kModelRetry, [id, incarnation](Impl& impl) {
-                      const auto group = impl.groups_.find(id);
-                      if (group != impl.groups_.end() && group->second->incarnation() == incarnation) {
-                        impl.StoreModel(*group->second);
-                      }
-                    });
-                  }));
+  catalogue_.PutModel(ModelOf(groups_, group),
+                      OnLoop<absl::Status>([id = group.id(), incarnation = group.incarnation(), ready = group.ready()](
+                                               Impl& self, const absl::Status& status) {
+                        const bool changed = self.model_writes_.extract(incarnation).mapped();
+                        const auto here = self.groups_.find(id);
+                        if (here == self.groups_.end() || here->second->incarnation() != incarnation)
+                          return;  // lost meanwhile
+                        const bool is_new = self.described_.insert(incarnation).second;
+                        self.CheckHealth();
+                        SayStored(ready, id, is_new, status);
+                        if (changed) self.StoreModel(*here->second);
+                        if (!self.StoreFails(status)) return;
+                        self.After(kModelRetry, [id, incarnation](Impl& impl) {
+                          const auto group = impl.groups_.find(id);
+                          if (group != impl.groups_.end() && group->second->incarnation() == incarnation) {
+                            impl.StoreModel(*group->second);
+                          }
+                        });
+                      }));
 }
 
 }  // namespace kinora

@@ -324,7 +324,7 @@ void Dispatcher::Impl::OnRunEnded(WorkerGroup& group, const v1::RunResult& resul
   if (RunningJob* run = RunOf(group)) {
     run->group.clear();
     if (result.has_speed()) {  // only improves estimates, so errors are ignored
-      store_.AddSpeed(group.SpeedPlace(), result.speed(), [](const absl::Status&) {});
+      catalogue_.AddSpeed(group.SpeedPlace(), result.speed(), [](const absl::Status&) {});
       AgeShapes();
     }
     EndRun(*run, result);

@@ -48,9 +48,10 @@ FieldViolations CheckHeader(const Header& header, int64_t max_bytes) {
 
 }  // namespace
 
-InputStore::InputStore(JobStore& records, ArtifactStore& artifacts, std::string folder, Clock& clock,
-                       FrontendMetrics& metrics, InputRules rules)
+InputStore::InputStore(InputRecords& records, JobStore& jobs, ArtifactStore& artifacts, std::string folder,
+                       Clock& clock, FrontendMetrics& metrics, InputRules rules)
     : records_(records),
+      jobs_(jobs),
       artifacts_(artifacts),
       parts_(std::move(folder)),
       metrics_(metrics),
@@ -59,7 +60,8 @@ InputStore::InputStore(JobStore& records, ArtifactStore& artifacts, std::string 
       loop_(clock),
       disk_(clock) {}
 
-absl::StatusOr<std::unique_ptr<InputStore>> InputStore::Open(JobStore& records, ArtifactStore& artifacts,
+absl::StatusOr<std::unique_ptr<InputStore>> InputStore::Open(InputRecords& records, JobStore& jobs,
+                                                             ArtifactStore& artifacts,
                                                              const std::string& artifact_directory,
                                                              const std::string& folder, Clock& clock,
                                                              FrontendMetrics& metrics, InputRules rules) {
@@ -72,7 +74,7 @@ absl::StatusOr<std::unique_ptr<InputStore>> InputStore::Open(JobStore& records, 
   });
   read.WaitForNotification();
   KINORA_RETURN_IF_ERROR(known.status());
-  std::unique_ptr<InputStore> store(new InputStore(records, artifacts, folder, clock, metrics, std::move(rules)));
+  std::unique_ptr<InputStore> store(new InputStore(records, jobs, artifacts, folder, clock, metrics, std::move(rules)));
   for (InputRecord& record : *known) {
     store->taken_ += record.bytes;
     std::string key = record.sha256;
@@ -389,7 +391,7 @@ void InputStore::Sweep() {
   }
   loop_.PostAt(now + rules_.sweep_interval, [this] { Sweep(); });
   if (expired.empty()) return;
-  records_.Unfinished([this, expired = std::move(expired)](absl::StatusOr<std::vector<UnfinishedJob>> jobs) mutable {
+  jobs_.Unfinished([this, expired = std::move(expired)](absl::StatusOr<std::vector<UnfinishedJob>> jobs) mutable {
     if (!jobs.ok()) return;  // the next sweep retries
     Post([this, expired = std::move(expired), jobs = *std::move(jobs)] { RemoveUnused(expired, jobs); });
   });

@@ -1,9 +1,9 @@
 // Stores inputs: images, clips and sounds that clients upload for their jobs. An input's id is the SHA-256 of its
 // content, so equal content is stored once, under "inputs/<sha256>" in the artifact store. Until it is complete it is a
 // part, a file of that name in a separate folder, and an upload that is interrupted by the client, the frontend or the
-// machine can resume it. Records are in the job store, and nothing is an input without one: if the process is killed at
-// any moment, each input is either complete or a part with all acknowledged data. If the machine loses bytes of a part,
-// its SHA-256 will not match in the end.
+// machine can resume it. Its record is in InputRecords, and nothing is an input without one: if the process is killed
+// at any moment, each input is either complete or a part with all acknowledged data. If the machine loses bytes of a
+// part, its SHA-256 will not match in the end.
 //
 // An input expires, but not while a queued or running job uses it.
 //
@@ -11,7 +11,7 @@
 // field is invalid.
 //
 // Errors: InvalidArgument (BadRequest with the field), Aborted (another call is uploading the same content; RetryInfo),
-// ResourceExhausted (INPUT_QUOTA, DISK_FULL), NotFound, and those of JobStore and ArtifactStore.
+// ResourceExhausted (INPUT_QUOTA, DISK_FULL), NotFound, and those of InputRecords, JobStore and ArtifactStore.
 #ifndef KINORA_SERVER_FRONTEND_INPUTS_INPUT_STORE_H_
 #define KINORA_SERVER_FRONTEND_INPUTS_INPUT_STORE_H_
 
@@ -30,6 +30,7 @@
 #include "server/common/log_limit.h"
 #include "server/common/metrics.h"
 #include "server/common/status_details.h"
+#include "server/frontend/inputs/input_records.h"
 #include "server/frontend/inputs/part_folder.h"
 #include "server/frontend/jobs/job_store.h"
 #include "server/net/event_loop.h"
@@ -89,9 +90,10 @@ class InputStore {
     std::unique_ptr<Upload> upload;  // null: the input is already stored; its ttl starts again
   };
 
-  // Reads the records and removes files without one. Blocks. folder: for parts; created if missing. All reference
-  // arguments must outlive Stop and a Flush of `records` after it.
-  static absl::StatusOr<std::unique_ptr<InputStore>> Open(JobStore& records, ArtifactStore& artifacts,
+  // Reads the records and removes files without one. Blocks. folder: for parts; created if missing. jobs: their inputs
+  // do not expire. All reference arguments must outlive Stop and a Flush of `jobs` after it.
+  static absl::StatusOr<std::unique_ptr<InputStore>> Open(InputRecords& records, JobStore& jobs,
+                                                          ArtifactStore& artifacts,
                                                           const std::string& artifact_directory,
                                                           const std::string& folder, Clock& clock,
                                                           FrontendMetrics& metrics, InputRules rules);
@@ -113,19 +115,19 @@ class InputStore {
   struct Entry {
     InputRecord record;                               // media_type is set only once the record is durable
     bool busy = false;                                // being uploaded or removed
-    absl::Time stored_expiry = absl::InfinitePast();  // for a part: expiry in the job store
+    absl::Time stored_expiry = absl::InfinitePast();  // for a part: expiry in the stored record
     absl::Time named_until = absl::InfinitePast();
   };
 
-  InputStore(JobStore& records, ArtifactStore& artifacts, std::string folder, Clock& clock, FrontendMetrics& metrics,
-             InputRules rules);
+  InputStore(InputRecords& records, JobStore& jobs, ArtifactStore& artifacts, std::string folder, Clock& clock,
+             FrontendMetrics& metrics, InputRules rules);
   void Post(EventLoop::Task task) { loop_.Post(std::move(task)); }
 
   // The rest runs on the loop.
   void Start(const v1::UploadInputRequest::Header& header, Done<Begun> done);
   absl::Status CheckPart(const v1::UploadInputRequest::Header& header, const Entry* entry);
   absl::Status CheckRoom(const v1::UploadInputRequest::Header& header, int64_t taken_by_it);
-  void Store(const InputRecord& record, Finished done);  // updates entries_ and the job store
+  void Store(const InputRecord& record, Finished done);  // updates entries_ and the records
   absl::Status Write(Upload& upload, const std::string& data);
   void KeepPart(Entry& part);
   absl::Status LookAtHead(Upload& upload);
@@ -146,7 +148,8 @@ class InputStore {
   absl::Time PartExpiry() const;
   v1::Input ToInput(const InputRecord& record) const;
 
-  JobStore& records_;
+  InputRecords& records_;
+  JobStore& jobs_;
   ArtifactStore& artifacts_;
   const PartFolder parts_;
   FrontendMetrics& metrics_;

@@ -1,4 +1,4 @@
-// The writing side of SqliteJobStore: commits batches of writes, each batch in one transaction, and answers each write.
+// The writing side of SqliteFile: commits batches of writes, each batch in one transaction, and answers each write.
 // It handles three disk problems:
 //   full     writes that end or remove jobs use a reserve (disk_reserve.h); others fail with DISK_FULL until the
 //            reserve is full again

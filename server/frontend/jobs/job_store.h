@@ -1,13 +1,11 @@
-// Stores jobs. Thread-safe. Each call is one transaction of state, event and idempotency key together. Calls return at
-// once and never block on the disk; `done` runs after the commit on a thread of the store, never on the caller's. It
-// must not block, but may call the store again, finish an RPC or wake another thread.
+// Stores jobs and their events. store_call.h says how it is called. Each call is one transaction of state, event and
+// idempotency key together.
 //
 // The store passes every stored event to its EventListener after the commit and before the call's `done`, in commit
 // order.
 //
-// Errors of any call: NotFound (no such job; ErrorInfo EXPIRED if it has expired), Aborted (the attempt is no longer
-// the current one: stop working on it), ResourceExhausted (disk full), Unavailable (the store is closed or its file is
-// locked), DataLoss (its file is damaged).
+// Errors of any call, besides those of store_call.h: NotFound (no such job; ErrorInfo EXPIRED if it has expired),
+// Aborted (the attempt is no longer the current one: stop working on it).
 #ifndef KINORA_SERVER_FRONTEND_JOBS_JOB_STORE_H_
 #define KINORA_SERVER_FRONTEND_JOBS_JOB_STORE_H_
 
@@ -18,19 +16,13 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/functional/any_invocable.h"
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "kinora/v1/video_generation.pb.h"
-#include "kinora/v1/worker.pb.h"
+#include "server/frontend/jobs/store_call.h"
 
 namespace kinora {
 
 using JobId = std::string;
-template <typename T>
-using Done = absl::AnyInvocable<void(absl::StatusOr<T>)>;
-using Finished = absl::AnyInvocable<void(absl::Status)>;
 using EventListener = std::function<void(const v1::VideoEvent&)>;  // must not block; calls are serialised
 
 struct Attempt {  // a claim on a job; fences all writes about it
@@ -84,12 +76,6 @@ struct UnfinishedJob {
   absl::Time lease_expiry;  // likewise
   bool detach = false;      // false: created by GenerateVideo, cancelled unless watched
 };
-struct InputRecord {         // an input, complete or being uploaded
-  std::string sha256;        // of the whole content; the key
-  int64_t bytes = 0;         // of the whole content
-  std::string media_type{};  // detected in the content; empty while incomplete
-  absl::Time expiry = absl::InfinitePast();
-};
 struct JobHistory {
   v1::Video video;
   std::vector<v1::VideoEvent> events;  // stored events after the requested sequence, ascending
@@ -141,22 +127,8 @@ class JobStore {
   // Hides jobs whose expire_time has passed and returns all hidden jobs that are not purged.
   virtual void SweepExpired(absl::Time now, Done<std::vector<JobId>> done) = 0;
 
-  // Models described by groups, stored so that requests can be validated while no group is up.
-  virtual void PutModel(const v1::ModelInfo& model, Finished done) = 0;
-  virtual void Models(Done<std::vector<v1::ModelInfo>> done) = 0;
-
-  // Run times, oldest first: the last kSpeedsKept per `place` (model, precision, mesh and device), except those older
-  // than thousands of other runs.
-  static constexpr int kSpeedsKept = 50;
-  virtual void AddSpeed(const std::string& place, const v1::RunSpeed& run, Finished done) = 0;
-  virtual void Speeds(const std::string& place, Done<v1::SpeedHistory> done) = 0;
-
-  // Replaces the record of the same key.
-  virtual void PutInput(const InputRecord& input, Finished done) = 0;
-  virtual void RemoveInput(const std::string& sha256, Finished done) = 0;  // OK if there is none
-  virtual void Inputs(Done<std::vector<InputRecord>> done) = 0;
-
-  // Blocks until `done` of all earlier calls has returned; for the end of the process and tests.
+  // Blocks until `done` of all earlier calls has returned, including calls to other stores in the same file; for the
+  // end of the process and tests.
   virtual void Flush() = 0;
 };
 

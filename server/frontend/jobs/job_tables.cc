@@ -16,7 +16,6 @@
 namespace kinora {
 namespace {
 
-constexpr int64_t kSpeedsKeptInAll = 5000;
 constexpr int64_t kMostCounted =
     1 << 30;                    // limit of events, attempts and lost groups of a job; more is damage and could overflow
 constexpr int64_t kDelete = 2;  // in cancel_requested
@@ -24,14 +23,6 @@ constexpr absl::Duration kKeepExpiredIds = absl::Hours(24 * 30);
 
 #define KINORA_JOB_COLUMNS \
   "id, video, scheduling, detach, owner, lease_micros, queued_micros, cancel_requested, lost_groups, last_sequence"
-// Parses a row of (bytes, whether the checksum matches).
-template <typename Message>
-absl::StatusOr<Message> Parse(const Statement& row, const char* what) {
-  Message message;
-  if (row.Int(1) != 0 && message.ParseFromString(row.Bytes(0))) return message;
-  return absl::DataLossError(absl::StrCat("jobs.db: a damaged ", what));
-}
-
 absl::StatusOr<std::vector<JobId>> ReadIds(Statement& select) {
   std::vector<JobId> ids;
   while (true) {
@@ -186,7 +177,7 @@ absl::StatusOr<std::vector<v1::VideoEvent>> JobTables::EventsAfter(const JobId& 
   while (true) {
     KINORA_ASSIGN_OR_RETURN(const bool row, select.Row());
     if (!row) return events;
-    KINORA_ASSIGN_OR_RETURN(events.emplace_back(), Parse<v1::VideoEvent>(select, "event"));
+    KINORA_ASSIGN_OR_RETURN(events.emplace_back(), ParseRow<v1::VideoEvent>(select, "event"));
   }
 }
 
@@ -279,91 +270,6 @@ absl::Status JobTables::Purge(const JobId& id, absl::Time now) {
   KINORA_RETURN_IF_ERROR(events.Bind(id).Run());
   KINORA_ASSIGN_OR_RETURN(Statement job, database_->Prepare("DELETE FROM jobs WHERE id = ? AND hidden > 0"));
   return job.Bind(id).Run();
-}
-
-absl::Status JobTables::PutModel(const v1::ModelInfo& model) {
-  KINORA_ASSIGN_OR_RETURN(Statement insert, database_->Prepare("INSERT OR REPLACE INTO models (id, info, checksum) "
-                                                               "VALUES (?1, ?2, record_checksum(?1, ?2))"));
-  return insert.Bind(model.id()).BindBlob(model.SerializeAsString()).Run();
-}
-
-absl::StatusOr<std::vector<v1::ModelInfo>> JobTables::Models() {
-  KINORA_ASSIGN_OR_RETURN(
-      Statement select,
-      database_->Prepare("SELECT info, checksum = record_checksum(id, info) FROM models ORDER BY id"));
-  std::vector<v1::ModelInfo> models;
-  while (true) {
-    KINORA_ASSIGN_OR_RETURN(const bool row, select.Row());
-    if (!row) return models;
-    absl::StatusOr<v1::ModelInfo> model = Parse<v1::ModelInfo>(select, "model");
-    if (model.ok()) models.push_back(*std::move(model));  // a worker or a file will describe a damaged one again
-  }
-}
-
-absl::Status JobTables::AddSpeed(const std::string& place, const v1::RunSpeed& run, int64_t kept) {
-  KINORA_ASSIGN_OR_RETURN(
-      Statement insert,
-      database_->Prepare("INSERT INTO speeds (place, run, checksum) VALUES (?1, ?2, record_checksum(?1, ?2))"));
-  KINORA_RETURN_IF_ERROR(insert.Bind(place).BindBlob(run.SerializeAsString()).Run());
-  KINORA_ASSIGN_OR_RETURN(Statement old,
-                          database_->Prepare("DELETE FROM speeds WHERE place = ?1 AND ordinal <= (SELECT ordinal FROM "
-                                             "speeds WHERE place = ?1 ORDER BY ordinal DESC LIMIT 1 OFFSET ?2)"));
-  KINORA_RETURN_IF_ERROR(old.Bind(place).Bind(kept).Run());
-  // Also removes those of places that are no longer used.
-  KINORA_ASSIGN_OR_RETURN(
-      Statement oldest,
-      database_->Prepare("DELETE FROM speeds WHERE ordinal <= (SELECT max(ordinal) FROM speeds) - ?"));
-  return oldest.Bind(kSpeedsKeptInAll).Run();
-}
-
-absl::StatusOr<v1::SpeedHistory> JobTables::Speeds(const std::string& place) {
-  KINORA_ASSIGN_OR_RETURN(Statement select,
-                          database_->Prepare("SELECT run, checksum = record_checksum(place, run) FROM speeds "
-                                             "WHERE place = ? ORDER BY ordinal"));
-  select.Bind(place);
-  v1::SpeedHistory history;
-  while (true) {
-    KINORA_ASSIGN_OR_RETURN(const bool row, select.Row());
-    if (!row) return history;
-    absl::StatusOr<v1::RunSpeed> run = Parse<v1::RunSpeed>(select, "speed");
-    if (run.ok()) *history.add_runs() = *std::move(run);  // a damaged one only makes estimates worse
-  }
-}
-
-absl::Status JobTables::PutInput(const InputRecord& input) {
-  KINORA_ASSIGN_OR_RETURN(
-      Statement insert,
-      database_->Prepare("INSERT OR REPLACE INTO inputs (sha256, bytes, media_type, expire_micros, checksum) "
-                         "VALUES (?1, ?2, ?3, ?4, record_checksum(?1, ?2, ?3, ?4))"));
-  return insert.Bind(input.sha256)
-      .Bind(input.bytes)
-      .Bind(input.media_type)
-      .Bind(absl::ToUnixMicros(input.expiry))
-      .Run();
-}
-
-absl::Status JobTables::RemoveInput(const std::string& sha256) {
-  KINORA_ASSIGN_OR_RETURN(Statement remove, database_->Prepare("DELETE FROM inputs WHERE sha256 = ?"));
-  return remove.Bind(sha256).Run();
-}
-
-absl::StatusOr<std::vector<InputRecord>> JobTables::Inputs() {
-  KINORA_ASSIGN_OR_RETURN(Statement select,
-                          database_->Prepare("SELECT sha256, bytes, media_type, expire_micros, checksum = "
-                                             "record_checksum(sha256, bytes, media_type, expire_micros) FROM inputs"));
-  std::vector<InputRecord> inputs;
-  while (true) {
-    KINORA_ASSIGN_OR_RETURN(const bool row, select.Row());
-    if (!row) return inputs;
-    if (select.Int(4) == 0) {
-      Log(Severity::kError, "input_damaged", {{"input", select.Bytes(0)}});  // clients will upload it again
-      continue;
-    }
-    inputs.push_back({.sha256 = select.Bytes(0),
-                      .bytes = select.Int(1),
-                      .media_type = select.Bytes(2),
-                      .expiry = absl::FromUnixMicros(select.Int(3))});
-  }
 }
 
 }  // namespace kinora

@@ -1,5 +1,5 @@
-// The SQL of the job store: loads and saves records, events, request ids, models, speeds and inputs. No transitions, no
-// threads; the caller puts related calls into one transaction.
+// The SQL of the job store: loads and saves records, events and request ids. No transitions, no threads; the caller
+// puts related calls into one transaction.
 #ifndef KINORA_SERVER_FRONTEND_JOBS_JOB_TABLES_H_
 #define KINORA_SERVER_FRONTEND_JOBS_JOB_TABLES_H_
 
@@ -51,16 +51,6 @@ class JobTables {
   // Removes a hidden job with its events. The id of an expired job is kept for 30 days, so that NotFound carries
   // EXPIRED.
   absl::Status Purge(const JobId& id, absl::Time now);
-
-  absl::Status PutModel(const v1::ModelInfo& model);
-  absl::StatusOr<std::vector<v1::ModelInfo>> Models();  // skips damaged records
-
-  absl::Status AddSpeed(const std::string& place, const v1::RunSpeed& run, int64_t kept);
-  absl::StatusOr<v1::SpeedHistory> Speeds(const std::string& place);  // skips damaged records
-
-  absl::Status PutInput(const InputRecord& input);
-  absl::Status RemoveInput(const std::string& sha256);
-  absl::StatusOr<std::vector<InputRecord>> Inputs();
 
  private:
   explicit JobTables(std::unique_ptr<Database> database) : database_(std::move(database)) {}

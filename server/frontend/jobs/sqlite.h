@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 
 struct sqlite3;
 struct sqlite3_stmt;
@@ -71,6 +72,14 @@ class Database {
   sqlite3* const handle_;
   std::unordered_map<const char*, sqlite3_stmt*> prepared_;
 };
+
+// Parses a row of (bytes, whether the checksum matches).
+template <typename Message>
+absl::StatusOr<Message> ParseRow(const Statement& row, const char* what) {
+  Message message;
+  if (row.Int(1) != 0 && message.ParseFromString(row.Bytes(0))) return message;
+  return absl::DataLossError(absl::StrCat("jobs.db: a damaged ", what));
+}
 
 }  // namespace kinora
 

@@ -2,159 +2,21 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
 #include "server/common/status_details.h"
-#include "server/frontend/jobs/job_schema.h"
-#include "server/frontend/jobs/lost_commits.h"
 #include "server/frontend/jobs/random_id.h"
 
 namespace kinora {
-namespace {
-
-constexpr char kInMemory[] = ":memory:";
-constexpr int kReaders = 2;
-constexpr size_t kMaxBatch = 256;  // writes in one commit
-
-// Writes nothing before it has checked for lost commits, and never reuses the number of a lost one.
-absl::StatusOr<std::unique_ptr<JobTables>> OpenWhole(const std::string& path, const CommitMarkFile& mark,
-                                                     int64_t accept_lost_commits) {
-  int64_t last = 0;
-  if (path != kInMemory) {
-    KINORA_ASSIGN_OR_RETURN(last, CheckCommits(path, mark.Read(), accept_lost_commits));
-  }
-  KINORA_ASSIGN_OR_RETURN(auto tables, JobTables::Open(path));
-  KINORA_RETURN_IF_ERROR(CheckIntegrity(tables->database()));
-  KINORA_ASSIGN_OR_RETURN(const CommitMark stored, ReadLastCommit(tables->database()));
-  if (stored.number < last) KINORA_RETURN_IF_ERROR(WriteCommitNumber(tables->database(), last));
-  KINORA_RETURN_IF_ERROR(tables->LogDamaged());
-  return tables;
-}
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<SqliteJobStore>> SqliteJobStore::Open(const std::string& path, const JobRules& rules,
                                                                      Clock& clock, EventListener listener,
                                                                      JobCommitterOptions options) {
-  const bool on_disk = path != kInMemory;
-  std::unique_ptr<SqliteJobStore> store(new SqliteJobStore(rules, clock));
-  JobCommitter::Files files{.reserve = DiskReserve(on_disk ? absl::StrCat(path, ".reserve") : ""),
-                            .mark = CommitMarkFile(on_disk ? absl::StrCat(path, ".commits") : "")};
-  const auto open = [&] { return OpenWhole(path, files.mark, options.accept_lost_commits); };
-  absl::StatusOr<std::unique_ptr<JobTables>> opened = open();
-  // On a full disk it starts with the space of the reserve, because only a running frontend can free space.
-  if (absl::IsResourceExhausted(opened.status()) && files.reserve.Release()) {
-    while (files.reserve.Release()) {
-    }
-    opened = open();
-  }
-  KINORA_RETURN_IF_ERROR(opened.status());
-  KINORA_ASSIGN_OR_RETURN(files.last, ReadLastCommit((*opened)->database()));
-  for (int i = 0; on_disk && i < kReaders; ++i) {
-    KINORA_ASSIGN_OR_RETURN(store->reader_tables_.emplace_back(), JobTables::Open(path));
-  }
-  for (const char* suffix : {"", "-wal"}) {
-    if (on_disk) KINORA_RETURN_IF_ERROR(options.watch.Add(absl::StrCat(path, suffix)));
-  }
-  store->committer_ = std::make_unique<JobCommitter>(*std::move(opened), std::move(files), clock, std::move(listener),
-                                                     std::move(options));
-  store->writer_ = std::thread([self = store.get()] { self->RunWriter(); });
-  for (const auto& tables : store->reader_tables_) {
-    store->readers_.emplace_back([self = store.get(), &tables = *tables] { self->RunReader(tables); });
-  }
-  return store;
-}
-
-SqliteJobStore::~SqliteJobStore() {
-  {
-    absl::MutexLock lock(&mu_);
-    stopping_ = true;
-  }
-  if (writer_.joinable()) writer_.join();
-  for (std::thread& reader : readers_) reader.join();
-}
-
-void SqliteJobStore::PostWrite(Room room, absl::AnyInvocable<absl::Status(JobTables&, Events&)> apply, Finished done) {
-  absl::MutexLock lock(&mu_);
-  writes_.push_back({.room = room, .apply = std::move(apply), .finish = std::move(done)});
-  pending_ += 1;
-}
-
-template <typename T>
-void SqliteJobStore::PostWrite(Room room, absl::AnyInvocable<absl::StatusOr<T>(JobTables&, Events&)> apply,
-                               Done<T> done) {
-  auto result = std::make_shared<absl::StatusOr<T>>(absl::UnknownError("not run"));
-  PostWrite(
-      room,
-      [apply = std::move(apply), result](JobTables& tables, Events& events) mutable {
-        *result = apply(tables, events);
-        return result->status();
-      },
-      [done = std::move(done), result](absl::Status status) mutable {
-        if (status.ok()) {
-          done(*std::move(result));
-        } else {
-          done(std::move(status));
-        }
-      });
-}
-
-template <typename T>
-void SqliteJobStore::PostRead(absl::AnyInvocable<absl::StatusOr<T>(JobTables&)> read, Done<T> done) {
-  if (reader_tables_.empty()) {
-    PostWrite<T>(
-        Room::kFrees, [read = std::move(read)](JobTables& tables, Events&) mutable { return read(tables); },
-        std::move(done));
-    return;
-  }
-  absl::MutexLock lock(&mu_);
-  reads_.push_back([read = std::move(read), done = std::move(done)](JobTables& tables) mutable { done(read(tables)); });
-  pending_ += 1;
-}
-
-void SqliteJobStore::RunWriter() {
-  const auto work = [this] {
-    mu_.AssertHeld();
-    return !writes_.empty() || stopping_;
-  };
-  while (true) {
-    std::deque<StoreWrite> batch;
-    {
-      absl::MutexLock lock(&mu_);
-      mu_.Await(absl::Condition(&work));
-      if (writes_.empty()) return;
-      while (!writes_.empty() && batch.size() < kMaxBatch) {
-        batch.push_back(std::move(writes_.front()));
-        writes_.pop_front();
-      }
-    }
-    committer_->Commit(batch);
-    absl::MutexLock lock(&mu_);
-    pending_ -= static_cast<int64_t>(batch.size());
-  }
-}
-
-void SqliteJobStore::RunReader(JobTables& tables) {
-  const auto work = [this] {
-    mu_.AssertHeld();
-    return !reads_.empty() || stopping_;
-  };
-  while (true) {
-    Read read;
-    {
-      absl::MutexLock lock(&mu_);
-      mu_.Await(absl::Condition(&work));
-      if (reads_.empty()) return;
-      read = std::move(reads_.front());
-      reads_.pop_front();
-    }
-    read(tables);
-    absl::MutexLock lock(&mu_);
-    pending_ -= 1;
-  }
+  KINORA_ASSIGN_OR_RETURN(auto file, SqliteFile::Open(path, clock, std::move(listener), std::move(options)));
+  return std::unique_ptr<SqliteJobStore>(new SqliteJobStore(std::move(file), rules, clock));
 }
 
 template <typename Transition>
@@ -192,7 +54,7 @@ absl::StatusOr<std::optional<Created>> CreatedBefore(JobTables& tables, const v1
 
 void SqliteJobStore::Create(const v1::CreateVideoRequest& request, const v1::Generation& effective,
                             double estimated_seconds, Done<Created> done) {
-  PostWrite<Created>(
+  file_->Write<Created>(
       Room::kTakes,
       [this, request, effective, estimated_seconds](JobTables& tables, Events& events) -> absl::StatusOr<Created> {
         const std::string fingerprint = Fingerprint(request);
@@ -209,7 +71,7 @@ void SqliteJobStore::Create(const v1::CreateVideoRequest& request, const v1::Gen
 }
 
 void SqliteJobStore::FindCreated(const v1::CreateVideoRequest& request, Done<Created> done) {
-  PostRead<Created>(
+  file_->Read<Created>(
       [request](JobTables& tables) -> absl::StatusOr<Created> {
         KINORA_ASSIGN_OR_RETURN(std::optional<Created> known, CreatedBefore(tables, request, Fingerprint(request)));
         if (!known.has_value()) return absl::NotFoundError("request_id: no job was created with it");
@@ -219,7 +81,7 @@ void SqliteJobStore::FindCreated(const v1::CreateVideoRequest& request, Done<Cre
 }
 
 void SqliteJobStore::Claim(const JobId& id, std::string_view owner, absl::Duration lease, Done<Claimed> done) {
-  PostWrite<Claimed>(
+  file_->Write<Claimed>(
       Room::kTakes,
       [this, id, owner = std::string(owner), lease](JobTables& tables, Events& events) -> absl::StatusOr<Claimed> {
         KINORA_ASSIGN_OR_RETURN(
@@ -232,7 +94,7 @@ void SqliteJobStore::Claim(const JobId& id, std::string_view owner, absl::Durati
 }
 
 void SqliteJobStore::Renew(const Attempt& attempt, absl::Duration lease, Done<Lease> done) {
-  PostWrite<Lease>(
+  file_->Write<Lease>(
       Room::kTakes,
       [this, attempt, lease](JobTables& tables, Events& events) -> absl::StatusOr<Lease> {
         KINORA_ASSIGN_OR_RETURN(const JobRecord record, Change(tables, events, attempt.id,
@@ -245,7 +107,7 @@ void SqliteJobStore::Renew(const Attempt& attempt, absl::Duration lease, Done<Le
 }
 
 void SqliteJobStore::Append(const Attempt& attempt, const v1::VideoEvent& added, Finished done) {
-  PostWrite(
+  file_->Write(
       Room::kTakes,
       [this, attempt, added](JobTables& tables, Events& events) {
         return Change(tables, events, attempt.id,
@@ -258,7 +120,7 @@ void SqliteJobStore::Append(const Attempt& attempt, const v1::VideoEvent& added,
 }
 
 void SqliteJobStore::Finish(const Attempt& attempt, const Outcome& outcome, Finished done) {
-  PostWrite(
+  file_->Write(
       Room::kFrees,
       [this, attempt, outcome](JobTables& tables, Events& events) {
         return Change(tables, events, attempt.id,
@@ -271,7 +133,7 @@ void SqliteJobStore::Finish(const Attempt& attempt, const Outcome& outcome, Fini
 }
 
 void SqliteJobStore::Requeue(const Attempt& attempt, const Release& release, Done<v1::Video> done) {
-  PostWrite<v1::Video>(
+  file_->Write<v1::Video>(
       Room::kTakes,
       [this, attempt, release](JobTables& tables, Events& events) -> absl::StatusOr<v1::Video> {
         KINORA_ASSIGN_OR_RETURN(
@@ -285,7 +147,7 @@ void SqliteJobStore::Requeue(const Attempt& attempt, const Release& release, Don
 }
 
 void SqliteJobStore::Cancel(const JobId& id, Done<v1::Video> done) {
-  PostWrite<v1::Video>(
+  file_->Write<v1::Video>(
       Room::kFrees,
       [this, id](JobTables& tables, Events& events) -> absl::StatusOr<v1::Video> {
         KINORA_ASSIGN_OR_RETURN(JobRecord present, tables.Load(id));
@@ -301,7 +163,7 @@ void SqliteJobStore::Cancel(const JobId& id, Done<v1::Video> done) {
 }
 
 void SqliteJobStore::FailQueued(const JobId& id, const google::rpc::Status& error, Done<v1::Video> done) {
-  PostWrite<v1::Video>(
+  file_->Write<v1::Video>(
       Room::kFrees,
       [this, id, error](JobTables& tables, Events& events) -> absl::StatusOr<v1::Video> {
         KINORA_ASSIGN_OR_RETURN(
@@ -328,7 +190,7 @@ absl::StatusOr<std::optional<JobRecord>> HideUnlessActive(JobTables& tables, con
 }  // namespace
 
 void SqliteJobStore::Delete(const JobId& id, Finished done) {
-  PostWrite(
+  file_->Write(
       Room::kFrees,
       [id](JobTables& tables, Events&) -> absl::Status {
         KINORA_ASSIGN_OR_RETURN(const std::optional<JobRecord> active, HideUnlessActive(tables, id));
@@ -340,7 +202,7 @@ void SqliteJobStore::Delete(const JobId& id, Finished done) {
 }
 
 void SqliteJobStore::CancelAndDelete(const JobId& id, Done<bool> done) {
-  PostWrite<bool>(
+  file_->Write<bool>(
       Room::kFrees,
       [this, id](JobTables& tables, Events& events) -> absl::StatusOr<bool> {
         KINORA_ASSIGN_OR_RETURN(const std::optional<JobRecord> active, HideUnlessActive(tables, id));
@@ -357,12 +219,12 @@ void SqliteJobStore::CancelAndDelete(const JobId& id, Done<bool> done) {
 }
 
 void SqliteJobStore::Purge(const JobId& id, Finished done) {
-  PostWrite(
+  file_->Write(
       Room::kFrees, [this, id](JobTables& tables, Events&) { return tables.Purge(id, clock_.Now()); }, std::move(done));
 }
 
 void SqliteJobStore::SweepExpired(absl::Time now, Done<std::vector<JobId>> done) {
-  PostWrite<std::vector<JobId>>(
+  file_->Write<std::vector<JobId>>(
       Room::kFrees,
       [now](JobTables& tables, Events&) -> absl::StatusOr<std::vector<JobId>> {
         KINORA_RETURN_IF_ERROR(tables.HideExpired(now));
@@ -371,19 +233,8 @@ void SqliteJobStore::SweepExpired(absl::Time now, Done<std::vector<JobId>> done)
       std::move(done));
 }
 
-void SqliteJobStore::PutModel(const v1::ModelInfo& model, Finished done) {
-  PostWrite(
-      Room::kTakes, [model](JobTables& tables, Events&) { return tables.PutModel(model); }, std::move(done));
-}
-
-void SqliteJobStore::AddSpeed(const std::string& place, const v1::RunSpeed& run, Finished done) {
-  PostWrite(
-      Room::kTakes, [place, run](JobTables& tables, Events&) { return tables.AddSpeed(place, run, kSpeedsKept); },
-      std::move(done));
-}
-
 void SqliteJobStore::Get(const JobId& id, Done<v1::Video> done) {
-  PostRead<v1::Video>(
+  file_->Read<v1::Video>(
       [id](JobTables& tables) -> absl::StatusOr<v1::Video> {
         KINORA_ASSIGN_OR_RETURN(JobRecord record, tables.Load(id));
         return std::move(record.video);
@@ -392,11 +243,11 @@ void SqliteJobStore::Get(const JobId& id, Done<v1::Video> done) {
 }
 
 void SqliteJobStore::List(const ListOptions& options, Done<JobPage> done) {
-  PostRead<JobPage>([options](JobTables& tables) { return tables.List(options); }, std::move(done));
+  file_->Read<JobPage>([options](JobTables& tables) { return tables.List(options); }, std::move(done));
 }
 
 void SqliteJobStore::EventsAfter(const JobId& id, int64_t sequence, Done<JobHistory> done) {
-  PostRead<JobHistory>(
+  file_->Read<JobHistory>(
       [id, sequence](JobTables& tables) -> absl::StatusOr<JobHistory> {
         JobHistory history;
         // Reads the record first, so that events committed in between are extra in `events`, never missing.
@@ -413,7 +264,7 @@ void SqliteJobStore::EventsAfter(const JobId& id, int64_t sequence, Done<JobHist
 }
 
 void SqliteJobStore::Unfinished(Done<std::vector<UnfinishedJob>> done) {
-  PostRead<std::vector<UnfinishedJob>>(
+  file_->Read<std::vector<UnfinishedJob>>(
       [](JobTables& tables) -> absl::StatusOr<std::vector<UnfinishedJob>> {
         KINORA_ASSIGN_OR_RETURN(std::vector<JobRecord> records, tables.Unfinished());
         std::vector<UnfinishedJob> jobs;
@@ -432,7 +283,7 @@ void SqliteJobStore::Unfinished(Done<std::vector<UnfinishedJob>> done) {
 }
 
 void SqliteJobStore::Unknown(std::vector<JobId> ids, Done<std::vector<JobId>> done) {
-  PostRead<std::vector<JobId>>(
+  file_->Read<std::vector<JobId>>(
       [ids = std::move(ids)](JobTables& tables) -> absl::StatusOr<std::vector<JobId>> {
         std::vector<JobId> unknown;
         for (const JobId& id : ids) {
@@ -442,37 +293,6 @@ void SqliteJobStore::Unknown(std::vector<JobId> ids, Done<std::vector<JobId>> do
         return unknown;
       },
       std::move(done));
-}
-
-void SqliteJobStore::Models(Done<std::vector<v1::ModelInfo>> done) {
-  PostRead<std::vector<v1::ModelInfo>>([](JobTables& tables) { return tables.Models(); }, std::move(done));
-}
-
-void SqliteJobStore::Speeds(const std::string& place, Done<v1::SpeedHistory> done) {
-  PostRead<v1::SpeedHistory>([place](JobTables& tables) { return tables.Speeds(place); }, std::move(done));
-}
-
-void SqliteJobStore::PutInput(const InputRecord& input, Finished done) {
-  PostWrite(
-      Room::kTakes, [input](JobTables& tables, Events&) { return tables.PutInput(input); }, std::move(done));
-}
-
-void SqliteJobStore::RemoveInput(const std::string& sha256, Finished done) {
-  PostWrite(
-      Room::kFrees, [sha256](JobTables& tables, Events&) { return tables.RemoveInput(sha256); }, std::move(done));
-}
-
-void SqliteJobStore::Inputs(Done<std::vector<InputRecord>> done) {
-  PostRead<std::vector<InputRecord>>([](JobTables& tables) { return tables.Inputs(); }, std::move(done));
-}
-
-void SqliteJobStore::Flush() {
-  const auto idle = [this] {
-    mu_.AssertHeld();
-    return pending_ == 0;
-  };
-  absl::MutexLock lock(&mu_);
-  mu_.Await(absl::Condition(&idle));
 }
 
 }  // namespace kinora

@@ -1,35 +1,27 @@
-// JobStore in one SQLite file. One writer thread commits all waiting calls together (group commit: one fsync for all of
-// them); reader threads have their own connections and see committed data. A failed commit fails each of its calls. The
-// file belongs to one process, which must hold the lock of its directory (state_directory.h). job_committer.h describes
-// how it handles a full, failing or lost disk.
+// JobStore in a SQLite file (sqlite_file.h), which it opens and owns. Other stores can be in the same file.
 #ifndef KINORA_SERVER_FRONTEND_JOBS_SQLITE_JOB_STORE_H_
 #define KINORA_SERVER_FRONTEND_JOBS_SQLITE_JOB_STORE_H_
 
-#include <deque>
 #include <memory>
 #include <string>
-#include <thread>
+#include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "engine/base/clock.h"
-#include "server/frontend/jobs/job_committer.h"
 #include "server/frontend/jobs/job_record.h"
 #include "server/frontend/jobs/job_store.h"
-#include "server/frontend/jobs/job_tables.h"
+#include "server/frontend/jobs/sqlite_file.h"
 
 namespace kinora {
 
 class SqliteJobStore : public JobStore {
  public:
-  // `path` ":memory:" stores nothing on disk, for --job-store=memory and tests; reads then run on the writer thread.
-  // Otherwise options.watch also watches `path` and its log, "<path>.reserve" is disk space for deletes on a full disk,
-  // and "<path>.commits" has the number of the last commit (commit_mark.h). DataLoss also if commits are missing.
+  // `path` and errors: as in SqliteFile::Open.
   static absl::StatusOr<std::unique_ptr<SqliteJobStore>> Open(const std::string& path, const JobRules& rules,
                                                               Clock& clock, EventListener listener,
                                                               JobCommitterOptions options = {});
-  ~SqliteJobStore() override;  // finishes pending calls first
+
+  SqliteFile& file() { return *file_; }  // destroyed with the store, after pending calls
 
   void Create(const v1::CreateVideoRequest& request, const v1::Generation& effective, double estimated_seconds,
               Done<Created> done) override;
@@ -50,50 +42,22 @@ class SqliteJobStore : public JobStore {
   void Unfinished(Done<std::vector<UnfinishedJob>> done) override;
   void Unknown(std::vector<JobId> ids, Done<std::vector<JobId>> done) override;
   void SweepExpired(absl::Time now, Done<std::vector<JobId>> done) override;
-  void PutModel(const v1::ModelInfo& model, Finished done) override;
-  void Models(Done<std::vector<v1::ModelInfo>> done) override;
-  void AddSpeed(const std::string& place, const v1::RunSpeed& run, Finished done) override;
-  void Speeds(const std::string& place, Done<v1::SpeedHistory> done) override;
-  void PutInput(const InputRecord& input, Finished done) override;
-  void RemoveInput(const std::string& sha256, Finished done) override;
-  void Inputs(Done<std::vector<InputRecord>> done) override;
-  void Flush() override;
-
-  // As in JobCommitter.
-  absl::Status CheckState() { return committer_->CheckState(); }
-  absl::Duration Unwritable() const { return committer_->Unwritable(); }
+  void Flush() override { file_->Flush(); }
 
  private:
-  using Events = StoreWrite::Events;
-  using Read = absl::AnyInvocable<void(JobTables&)>;
+  using Events = SqliteFile::Events;
 
-  SqliteJobStore(const JobRules& rules, Clock& clock) : rules_(rules), clock_(clock) {}
+  SqliteJobStore(std::unique_ptr<SqliteFile> file, const JobRules& rules, Clock& clock)
+      : rules_(rules), clock_(clock), file_(std::move(file)) {}
 
-  template <typename T>
-  void PostWrite(Room room, absl::AnyInvocable<absl::StatusOr<T>(JobTables&, Events&)> apply, Done<T> done);
-  void PostWrite(Room room, absl::AnyInvocable<absl::Status(JobTables&, Events&)> apply, Finished done);
-  template <typename T>
-  void PostRead(absl::AnyInvocable<absl::StatusOr<T>(JobTables&)> read, Done<T> done);
   // Loads the job, applies `transition`, and saves the job and its event. Hides a job that has ended and was to be
   // deleted.
   template <typename Transition>
   absl::StatusOr<JobRecord> Change(JobTables& tables, Events& events, const JobId& id, Transition transition);
 
-  void RunWriter();
-  void RunReader(JobTables& tables);
-
   const JobRules rules_;
   Clock& clock_;
-  std::unique_ptr<JobCommitter> committer_;
-  std::vector<std::unique_ptr<JobTables>> reader_tables_;
-
-  absl::Mutex mu_;
-  std::deque<StoreWrite> writes_ ABSL_GUARDED_BY(mu_);
-  std::deque<Read> reads_ ABSL_GUARDED_BY(mu_);
-  int64_t pending_ ABSL_GUARDED_BY(mu_) = 0;  // calls whose `done` has not returned
-  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
-  std::thread writer_;
-  std::vector<std::thread> readers_;
+  const std::unique_ptr<SqliteFile> file_;
 };
 
 }  // namespace kinora

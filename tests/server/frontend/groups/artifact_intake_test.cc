@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "absl/strings/str_cat.h"
 #include "server/common/sha256.h"
 #include "server/common/upload_limits.h"
 #include "tests/server/frontend/groups/dispatcher_fixture.h"

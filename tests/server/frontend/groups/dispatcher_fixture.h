@@ -5,10 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "absl/strings/str_cat.h"
 #include "server/common/metrics.h"
 #include "server/common/status_details.h"
 #include "server/frontend/groups/dispatcher.h"
+#include "server/frontend/jobs/sqlite_catalogue_store.h"
 #include "server/frontend/jobs/sqlite_job_store.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/recording_link.h"
@@ -33,13 +33,14 @@ class DispatcherTest : public testing::Test {
   }
   void StartDispatcher() {
     dispatcher_.reset();
+    catalogue_ = std::make_unique<SqliteCatalogueStore>(store_->file());
     DispatcherOptions options{.owner = "me", .artifact_directory = "/artifacts"};
     options.identity = {.commit = "c0ffee", .protocol = "words"};
     options.intake = intake_;
     options.inputs = inputs_;
     options.known_models = known_models_;
-    dispatcher_ = std::make_unique<Dispatcher>(*store_, queue_, hub_, Clocks{.date = date_, .steady = clock_},
-                                               &metrics_, options);
+    dispatcher_ = std::make_unique<Dispatcher>(*store_, *catalogue_, queue_, hub_,
+                                               Clocks{.date = date_, .steady = clock_}, &metrics_, options);
   }
 
   static v1::Hello HelloOf(const std::string& incarnation, const std::string& group = "0") {
@@ -87,7 +88,6 @@ class DispatcherTest : public testing::Test {
     queue_.Push(job);
     return created->video.id();
   }
-
   v1::Run AwaitRun(RecordingLink& link) {
     const v1::FrontendMessage message = link.Next();
     EXPECT_TRUE(message.has_run()) << message.ShortDebugString();
@@ -141,9 +141,8 @@ class DispatcherTest : public testing::Test {
   }
   void RecoverAll() {
     const auto jobs = WaitFor<std::vector<UnfinishedJob>>([&](auto done) { store_->Unfinished(std::move(done)); });
-    for (const UnfinishedJob& job : *jobs) {
+    for (const UnfinishedJob& job : *jobs)
       EXPECT_THAT(WaitForStatus([&](Finished done) { dispatcher_->Recover(job, std::move(done)); }), IsOk());
-    }
   }
   void CancelInStore(const JobId& id) {
     ASSERT_THAT(WaitFor<v1::Video>([&](Done<v1::Video> done) { store_->Cancel(id, std::move(done)); }), IsOk());
@@ -158,6 +157,7 @@ class DispatcherTest : public testing::Test {
   absl::Mutex mu_;
   std::vector<v1::VideoEvent> events_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<SqliteJobStore> store_;
+  std::unique_ptr<SqliteCatalogueStore> catalogue_;
   ArtifactIntake* intake_ = nullptr;
   InputSupply* inputs_ = nullptr;
   std::vector<v1::ModelInfo> known_models_;  // used by StartDispatcher

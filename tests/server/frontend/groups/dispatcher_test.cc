@@ -458,7 +458,7 @@ TEST_F(DispatcherTest, AModelThatCouldNotBeStoredIsStoredOnceTheStoreCanBeWritte
       store_->Flush();
     }
     Groups();
-    return WaitFor<std::vector<v1::ModelInfo>>([&](auto done) { store_->Models(std::move(done)); })->size();
+    return WaitFor<std::vector<v1::ModelInfo>>([&](auto done) { catalogue_->Models(std::move(done)); })->size();
   };
   EXPECT_EQ(models(), 0u);
   ASSERT_THAT(other->Execute("ROLLBACK"), IsOk());

@@ -203,7 +203,7 @@ TEST_F(LoraChoice, AModelHasTheLorasOfAllItsGroupsAndNewsOfThemAreStored) {
   Join("a", {"ink"});
   const auto b = Join("b", {"oil"});
   const auto listed = [&] {
-    const auto models = WaitFor<std::vector<v1::ModelInfo>>([&](auto done) { store_->Models(std::move(done)); });
+    const auto models = WaitFor<std::vector<v1::ModelInfo>>([&](auto done) { catalogue_->Models(std::move(done)); });
     if (models->empty()) return std::vector<std::string>();
     return std::vector<std::string>(models->at(0).loras().begin(), models->at(0).loras().end());
   };

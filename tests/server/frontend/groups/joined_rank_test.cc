@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "tests/server/frontend/groups/dispatcher_fixture.h"
 
 namespace kinora {
@@ -91,7 +92,7 @@ TEST_F(DispatcherTest, TheLastOfManyDescriptionsIsStored) {
   const auto models = [this] {
     Groups();
     store_->Flush();
-    return WaitFor<std::vector<v1::ModelInfo>>([this](auto done) { store_->Models(std::move(done)); });
+    return WaitFor<std::vector<v1::ModelInfo>>([this](auto done) { catalogue_->Models(std::move(done)); });
   };
   // A description is sent to the store only after the previous one has been stored.
   absl::StatusOr<std::vector<v1::ModelInfo>> stored = models();

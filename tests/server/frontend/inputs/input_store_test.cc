@@ -9,6 +9,7 @@
 #include "server/common/directory_artifact_store.h"
 #include "server/common/sha256.h"
 #include "server/common/status_details.h"
+#include "server/frontend/inputs/sqlite_input_records.h"
 #include "server/frontend/jobs/sqlite_job_store.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/full_disk.h"
@@ -61,9 +62,10 @@ class InputStoreTest : public testing::Test {
     slow_ = std::make_unique<SlowStore>(*directory_store_);
     if (jobs_ == nullptr) {
       jobs_ = *SqliteJobStore::Open(":memory:", {}, clock_, [](const v1::VideoEvent&) {});
+      records_ = std::make_unique<SqliteInputRecords>(jobs_->file());
     }
-    auto opened = InputStore::Open(*jobs_, *slow_, directory_store_->root(), directory_.File("uploads"), clock_,
-                                   metrics_, rules_);
+    auto opened = InputStore::Open(*records_, *jobs_, *slow_, directory_store_->root(), directory_.File("uploads"),
+                                   clock_, metrics_, rules_);
     ASSERT_THAT(opened, IsOk());
     store_ = *std::move(opened);
   }
@@ -129,6 +131,7 @@ class InputStoreTest : public testing::Test {
   std::unique_ptr<DirectoryArtifactStore> directory_store_;
   std::unique_ptr<SlowStore> slow_;
   std::unique_ptr<SqliteJobStore> jobs_;
+  std::unique_ptr<SqliteInputRecords> records_;
   InputRules rules_;
   std::unique_ptr<InputStore> store_;
   int64_t asked_for_ = 0;
@@ -208,7 +211,7 @@ TEST_F(InputStoreTest, HasAnIdOnceItsRecordIsDurable) {
   const auto begun = Begin(HeaderOf(kPng));
   ASSERT_THAT(Append(**begun, kPng), IsOk());
   absl::Notification go_on, completed;
-  jobs_->PutModel({}, [&](const absl::Status&) { go_on.WaitForNotification(); });  // later operations wait for it
+  jobs_->Purge("nobody", [&](const absl::Status&) { go_on.WaitForNotification(); });  // later operations wait for it
   absl::StatusOr<v1::Input> input;
   (*begun)->upload->Complete([&](absl::StatusOr<v1::Input> told) {
     input = std::move(told);

@@ -6,6 +6,8 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "server/frontend/inputs/sqlite_input_records.h"
+#include "server/frontend/jobs/sqlite_catalogue_store.h"
 #include "server/frontend/jobs/sqlite_job_store.h"
 #include "tests/server/frontend/jobs/sample_jobs.h"
 #include "tests/testing/status_matchers.h"
@@ -38,7 +40,9 @@ class DamagedRecords : public testing::Test {
   }
 
   // Returns everything that a frontend reads from a store, as strings. Omits damaged records.
-  std::set<std::string> All(JobStore& store) {
+  std::set<std::string> All(SqliteJobStore& store) {
+    SqliteCatalogueStore catalogue(store.file());
+    SqliteInputRecords records(store.file());
     std::set<std::string> all;
     const auto page = WaitFor<JobPage>(
         [&](auto done) { store.List({.page_size = 100, .page_token = {}, .states = {}}, std::move(done)); });
@@ -50,15 +54,15 @@ class DamagedRecords : public testing::Test {
       all.insert(absl::StrCat("unfinished ", job.video.SerializeAsString(), job.scheduling.SerializeAsString(),
                               job.attempt.number, job.attempt.owner, absl::FormatTime(job.lease_expiry), job.detach));
     }
-    const auto models = WaitFor<std::vector<v1::ModelInfo>>([&](auto done) { store.Models(std::move(done)); });
+    const auto models = WaitFor<std::vector<v1::ModelInfo>>([&](auto done) { catalogue.Models(std::move(done)); });
     for (const v1::ModelInfo& model : models.ok() ? *models : std::vector<v1::ModelInfo>()) {
       all.insert("model " + model.SerializeAsString());
     }
-    const auto inputs = WaitFor<std::vector<InputRecord>>([&](auto done) { store.Inputs(std::move(done)); });
+    const auto inputs = WaitFor<std::vector<InputRecord>>([&](auto done) { records.Inputs(std::move(done)); });
     for (const InputRecord& input : inputs.ok() ? *inputs : std::vector<InputRecord>()) {
       all.insert(absl::StrCat("input ", input.sha256, input.bytes, input.media_type, absl::FormatTime(input.expiry)));
     }
-    const auto speeds = WaitFor<v1::SpeedHistory>([&](auto done) { store.Speeds(kSamplePlace, std::move(done)); });
+    const auto speeds = WaitFor<v1::SpeedHistory>([&](auto done) { catalogue.Speeds(kSamplePlace, std::move(done)); });
     if (speeds.ok()) {
       for (const v1::RunSpeed& run : speeds->runs()) all.insert("speed " + run.SerializeAsString());
     }

@@ -136,17 +136,17 @@ TEST(JobStoreDisk, AStoreThatCannotBeWrittenSaysSoOncePerMinute) {
   ExpectOnSmallDisk(disk.path(), [&]() -> std::string {
     FakeClock clock;
     auto store = *Open(disk.File("jobs.db"), clock);
-    if (store->Unwritable() != absl::ZeroDuration()) return "it fails before anything was written";
+    if (store->file().Unwritable() != absl::ZeroDuration()) return "it fails before anything was written";
     FillDisk(disk.File("filler"));
     testing::internal::CaptureStderr();
     for (int second = 0; second < 200; ++second) {
       if (Create(*store, 64 << 10).ok()) return "the disk is not full";
       clock.Advance(absl::Seconds(1));
     }
-    if (store->Unwritable() != absl::Seconds(200)) return absl::FormatDuration(store->Unwritable());
+    if (store->file().Unwritable() != absl::Seconds(200)) return absl::FormatDuration(store->file().Unwritable());
     fs::remove(disk.File("filler"));
     if (!Create(*store).ok()) return "room came back and no job is made";
-    if (store->Unwritable() != absl::ZeroDuration()) return "it still fails";
+    if (store->file().Unwritable() != absl::ZeroDuration()) return "it still fails";
     const std::string log = testing::internal::GetCapturedStderr();
     const auto [lines, commits] = CountLines(log, "job_store_commit_failed", "commits");
     if (lines != 4) return absl::StrCat(lines, " lines in 200 s:\n", log);
@@ -181,7 +181,7 @@ TEST(JobStoreDisk, OnceItsFilesAreGoneOrReplacedNothingIsAcknowledged) {
     ASSERT_THAT(options.watch.Add(directory.File("artifacts")), IsOk());
     KINORA_ASSERT_OK_AND_ASSIGN(auto store, Open(directory.File("jobs.db"), Clock::Real(), std::move(options)));
     const JobId before = Create(*store)->video.id();
-    EXPECT_THAT(store->CheckState(), IsOk()) << name;
+    EXPECT_THAT(store->file().CheckState(), IsOk()) << name;
     change(directory);
     testing::internal::CaptureStderr();
     for (int i = 0; i < 3; ++i) {
@@ -190,7 +190,7 @@ TEST(JobStoreDisk, OnceItsFilesAreGoneOrReplacedNothingIsAcknowledged) {
       EXPECT_EQ(ErrorReason(refused), "STATE_LOST") << name;
     }
     EXPECT_THAT(Delete(*store, before), StatusIs(absl::StatusCode::kUnavailable)) << name;
-    EXPECT_THAT(store->CheckState(), StatusIs(absl::StatusCode::kUnavailable)) << name;
+    EXPECT_THAT(store->file().CheckState(), StatusIs(absl::StatusCode::kUnavailable)) << name;
     EXPECT_THAT(Get(*store, before), IsOk()) << name;  // existing jobs can still be read
     EXPECT_EQ(told, 1) << name;
     const std::string log = testing::internal::GetCapturedStderr();

@@ -6,6 +6,7 @@
 
 #include "server/common/status_details.h"
 #include "server/common/timestamps.h"
+#include "server/frontend/jobs/sqlite_catalogue_store.h"
 #include "server/frontend/jobs/sqlite_job_store.h"
 #include "tests/testing/fake_clock.h"
 #include "tests/testing/status_matchers.h"
@@ -31,6 +32,7 @@ class JobStoreTest : public testing::TestWithParam<bool> {
         clock_, [this](const v1::VideoEvent& event) { heard_.push_back(event); });
     KINORA_CHECK(opened.ok()) << opened.status();
     store_ = *std::move(opened);
+    catalogue_ = std::make_unique<SqliteCatalogueStore>(store_->file());
   }
 
   absl::StatusOr<Created> Create(const v1::CreateVideoRequest& request) {
@@ -87,21 +89,22 @@ class JobStoreTest : public testing::TestWithParam<bool> {
   FakeClock clock_;
   std::vector<v1::VideoEvent> heard_;  // from the listener on the store's writer thread; read after a call has returned
   std::unique_ptr<SqliteJobStore> store_;
+  std::unique_ptr<SqliteCatalogueStore> catalogue_;
 };
 
 TEST_P(JobStoreTest, TheLastSpeedsOfEachPlaceAreKeptOldestFirst) {
   const auto speeds = [&](const char* place) {
-    return WaitFor<v1::SpeedHistory>([&](auto done) { store_->Speeds(place, std::move(done)); });
+    return WaitFor<v1::SpeedHistory>([&](auto done) { catalogue_->Speeds(place, std::move(done)); });
   };
   const auto add = [&](const char* place, double seconds) {
     v1::RunSpeed run;
     run.add_stages()->set_seconds(seconds);
-    ASSERT_THAT(WaitForStatus([&](auto done) { store_->AddSpeed(place, run, std::move(done)); }), IsOk());
+    ASSERT_THAT(WaitForStatus([&](auto done) { catalogue_->AddSpeed(place, run, std::move(done)); }), IsOk());
   };
   add("there", -1);
-  for (int i = 0; i < JobStore::kSpeedsKept + 5; ++i) add("here", i);
+  for (int i = 0; i < CatalogueStore::kSpeedsKept + 5; ++i) add("here", i);
   KINORA_ASSERT_OK_AND_ASSIGN(const v1::SpeedHistory here, speeds("here"));
-  ASSERT_THAT(here.runs(), SizeIs(JobStore::kSpeedsKept));
+  ASSERT_THAT(here.runs(), SizeIs(CatalogueStore::kSpeedsKept));
   for (int i = 0; i < here.runs_size(); ++i) EXPECT_EQ(here.runs(i).stages(0).seconds(), i + 5);
   KINORA_ASSERT_OK_AND_ASSIGN(const v1::SpeedHistory there, speeds("there"));
   ASSERT_THAT(there.runs(), SizeIs(1));
@@ -411,10 +414,10 @@ TEST_P(JobStoreTest, KeepsModels) {
   model.set_kind("dev");
   for (const char* kind : {"dev", "distilled"}) {
     model.set_kind(kind);
-    ASSERT_THAT(WaitForStatus([&](Finished done) { store_->PutModel(model, std::move(done)); }), IsOk());
+    ASSERT_THAT(WaitForStatus([&](Finished done) { catalogue_->PutModel(model, std::move(done)); }), IsOk());
   }
-  KINORA_ASSERT_OK_AND_ASSIGN(const auto models,
-                              WaitFor<std::vector<v1::ModelInfo>>([&](auto done) { store_->Models(std::move(done)); }));
+  KINORA_ASSERT_OK_AND_ASSIGN(
+      const auto models, WaitFor<std::vector<v1::ModelInfo>>([&](auto done) { catalogue_->Models(std::move(done)); }));
   ASSERT_THAT(models, SizeIs(1));
   EXPECT_EQ(models[0].kind(), "distilled");
 }

@@ -11,7 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "server/common/status_details.h"
 #include "server/common/timestamps.h"
+#include "server/frontend/inputs/sqlite_input_records.h"
 #include "server/frontend/jobs/job_schema.h"
+#include "server/frontend/jobs/sqlite_catalogue_store.h"
 #include "tests/server/frontend/jobs/sample_jobs.h"
 #include "tests/testing/full_disk.h"
 #include "tests/testing/status_matchers.h"
@@ -70,7 +72,8 @@ std::map<std::string, UnfinishedJob> UnfinishedByRequest(JobStore& store) {
   return by_request;
 }
 
-void ExpectEverythingIsThere(JobStore& store) {
+void ExpectEverythingIsThere(SqliteJobStore& store) {
+  SqliteCatalogueStore catalogue(store.file());
   const auto videos = VideosByRequest(store);
   EXPECT_EQ(videos.size(), VisibleSampleJobs().size());
   for (const SampleJob& job : VisibleSampleJobs()) {
@@ -90,23 +93,25 @@ void ExpectEverythingIsThere(JobStore& store) {
   EXPECT_EQ(videos.at("completed").artifacts(0).bytes(), 123456);
   EXPECT_EQ(videos.at("completed").resolved().precision(), "bf16");
   EXPECT_EQ(ErrorReason(FromRpcStatus(videos.at("failed").error())), "DISK_FULL");
-  KINORA_ASSERT_OK_AND_ASSIGN(const auto models,
-                              WaitFor<std::vector<v1::ModelInfo>>([&](auto done) { store.Models(std::move(done)); }));
+  KINORA_ASSERT_OK_AND_ASSIGN(
+      const auto models, WaitFor<std::vector<v1::ModelInfo>>([&](auto done) { catalogue.Models(std::move(done)); }));
   ASSERT_THAT(models, SizeIs(2));
   EXPECT_EQ(models[1].digests().at("transformer"), "0123456789abcdef");
 }
 
-void ExpectSpeeds(JobStore& store, int runs) {
+void ExpectSpeeds(SqliteJobStore& store, int runs) {
+  SqliteCatalogueStore catalogue(store.file());
   KINORA_ASSERT_OK_AND_ASSIGN(const v1::SpeedHistory history, WaitFor<v1::SpeedHistory>([&](auto done) {
-                                store.Speeds(kSamplePlace, std::move(done));
+                                catalogue.Speeds(kSamplePlace, std::move(done));
                               }));
   ASSERT_THAT(history.runs(), SizeIs(runs));
   for (int i = 0; i < runs; ++i) EXPECT_EQ(history.runs(i).stages(0).seconds(), 1.5 + i);
 }
 
-void ExpectInputs(JobStore& store, size_t count) {
+void ExpectInputs(SqliteJobStore& store, size_t count) {
+  SqliteInputRecords records(store.file());
   KINORA_ASSERT_OK_AND_ASSIGN(const auto inputs,
-                              WaitFor<std::vector<InputRecord>>([&](auto done) { store.Inputs(std::move(done)); }));
+                              WaitFor<std::vector<InputRecord>>([&](auto done) { records.Inputs(std::move(done)); }));
   ASSERT_THAT(inputs, SizeIs(count));
   if (count == 0) return;
   EXPECT_EQ(inputs[0].sha256, std::string(64, 'a'));

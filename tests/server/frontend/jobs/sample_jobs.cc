@@ -3,6 +3,8 @@
 #include "engine/base/check.h"
 #include "server/common/status_details.h"
 #include "server/common/timestamps.h"
+#include "server/frontend/inputs/sqlite_input_records.h"
+#include "server/frontend/jobs/sqlite_catalogue_store.h"
 #include "tests/testing/wait_for.h"
 
 namespace kinora {
@@ -10,7 +12,8 @@ namespace {
 
 class Maker {
  public:
-  Maker(JobStore& store, FakeClock& clock) : store_(store), clock_(clock) {}
+  Maker(SqliteJobStore& store, FakeClock& clock)
+      : store_(store), catalogue_(store.file()), inputs_(store.file()), clock_(clock) {}
 
   JobId Create(const std::string& name, absl::Duration ttl = absl::ZeroDuration()) {
     clock_.Advance(absl::Seconds(1));
@@ -81,22 +84,22 @@ class Maker {
     v1::ModelInfo model;
     model.set_id(id);
     (*model.mutable_digests())["transformer"] = "0123456789abcdef";
-    Must(WaitForStatus([&](auto done) { store_.PutModel(model, std::move(done)); }));
+    Must(WaitForStatus([&](auto done) { catalogue_.PutModel(model, std::move(done)); }));
   }
   void AddSpeed(double seconds) {
     v1::RunSpeed run;
     run.add_stages()->set_kind("denoise");
     run.mutable_stages(0)->set_seconds(seconds);
-    Must(WaitForStatus([&](auto done) { store_.AddSpeed(kSamplePlace, run, std::move(done)); }));
+    Must(WaitForStatus([&](auto done) { catalogue_.AddSpeed(kSamplePlace, run, std::move(done)); }));
   }
 
   void PutInput(const std::string& sha256) {
     const InputRecord input{
         .sha256 = sha256, .bytes = 123, .media_type = "image/png", .expiry = kSampleStart + absl::Hours(24)};
-    Must(WaitForStatus([&](auto done) { store_.PutInput(input, std::move(done)); }));
+    Must(WaitForStatus([&](auto done) { inputs_.PutInput(input, std::move(done)); }));
   }
   void RemoveInput(const std::string& sha256) {
-    Must(WaitForStatus([&](auto done) { store_.RemoveInput(sha256, std::move(done)); }));
+    Must(WaitForStatus([&](auto done) { inputs_.RemoveInput(sha256, std::move(done)); }));
   }
 
  private:
@@ -108,6 +111,8 @@ class Maker {
   }
 
   JobStore& store_;
+  SqliteCatalogueStore catalogue_;
+  SqliteInputRecords inputs_;
   FakeClock& clock_;
 };
 
@@ -160,7 +165,7 @@ const std::vector<SampleJob>& VisibleSampleJobs() {
   return *jobs;
 }
 
-void MakeSampleJobs(JobStore& store, FakeClock& clock) {
+void MakeSampleJobs(SqliteJobStore& store, FakeClock& clock) {
   Maker make(store, clock);
   make.PutModel("sample");
   make.PutModel("another");

@@ -35,7 +35,7 @@ const std::vector<SampleJob>& VisibleSampleJobs();
 inline constexpr int kHiddenSampleJobs = 2;  // one deleted, one expired; neither is purged yet
 
 // `store` must be empty and use `clock`. CHECK-fails if a call of the store fails.
-void MakeSampleJobs(JobStore& store, FakeClock& clock);
+void MakeSampleJobs(SqliteJobStore& store, FakeClock& clock);
 
 }  // namespace kinora
 
