@@ -1,0 +1,153 @@
+// Every store answers random operations as an executable model does (store_model.h), and a store in a file also after
+// it was closed and opened again. To try other seeds than those below, or to repeat a failure:
+//
+//   KINORA_STORE_SEEDS=FIRST+COUNT frontend_jobs_test --gtest_filter='Kinds/RandomOperationsTest.*'
+//   KINORA_STORE_REPLAY=SEED:OPERATION,OPERATION,... (as a failure prints it)
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "engine/base/check.h"
+#include "server/frontend/inputs/sqlite_input_records.h"
+#include "server/frontend/jobs/sqlite_catalogue_store.h"
+#include "server/frontend/jobs/sqlite_job_store.h"
+#include "tests/server/frontend/jobs/store_operations.h"
+#include "tests/testing/temporary_directory.h"
+
+namespace kinora {
+namespace {
+
+constexpr int kOperations = 200;      // per seed
+constexpr uint64_t kLostGroups = 56;  // jobs lose as many groups as they may; few seeds reach that
+
+class SqliteStores : public OpenStores {
+ public:
+  SqliteStores(bool in_file, Clock& clock) : in_file_(in_file), clock_(clock) { Open(); }
+
+  JobStore& jobs() override { return *jobs_; }
+  CatalogueStore& catalogue() override { return *catalogue_; }
+  InputRecords& inputs() override { return *inputs_; }
+  const std::vector<v1::VideoEvent>& heard() override { return heard_; }
+  void Reopen() override {
+    if (!in_file_) return;
+    jobs_.reset();
+    Open();
+  }
+
+ private:
+  void Open() {
+    auto opened = SqliteJobStore::Open(in_file_ ? directory_.File("jobs.db") : ":memory:", kRules, clock_,
+                                       [this](const v1::VideoEvent& event) { heard_.push_back(event); });
+    KINORA_CHECK(opened.ok()) << opened.status();
+    jobs_ = *std::move(opened);
+    catalogue_ = std::make_unique<SqliteCatalogueStore>(jobs_->file());
+    inputs_ = std::make_unique<SqliteInputRecords>(jobs_->file());
+  }
+
+  const bool in_file_;
+  Clock& clock_;
+  TemporaryDirectory directory_;
+  std::vector<v1::VideoEvent> heard_;  // on the store's writer thread; read after a call has returned
+  std::unique_ptr<SqliteJobStore> jobs_;
+  std::unique_ptr<SqliteCatalogueStore> catalogue_;
+  std::unique_ptr<SqliteInputRecords> inputs_;
+};
+
+using Selection = std::vector<int>;  // numbers of operations, ascending
+
+struct Failure {
+  size_t length = 0;  // of the selection, up to the operation that fails; 0: none fails
+  std::string difference;
+};
+
+class RandomOperationsTest : public testing::TestWithParam<bool> {
+ protected:
+  static Failure Run(const std::vector<StoreOperation>& operations, const Selection& selection) {
+    FakeClock clock;
+    SqliteStores stores(GetParam(), clock);
+    StoreComparison comparison(stores, clock);
+    for (size_t i = 0; i < selection.size(); ++i) {
+      std::string difference = comparison.Apply(operations[selection[i]]);
+      const bool last = i + 1 == selection.size();
+      if (difference.empty() && last) difference = comparison.CompareAll();
+      if (!difference.empty()) return {.length = i + 1, .difference = std::move(difference)};
+    }
+    return {};
+  }
+
+  // Leaves out operations, in ever smaller pieces, as long as one still fails.
+  static void Shorten(const std::vector<StoreOperation>& operations, Selection& selection, Failure& failure) {
+    selection.resize(failure.length);
+    for (size_t piece = selection.size() / 2; piece > 0; piece /= 2) {
+      for (size_t begin = 0; begin < selection.size();) {
+        Selection rest(selection.begin(), selection.begin() + begin);
+        rest.insert(rest.end(), selection.begin() + std::min(begin + piece, selection.size()), selection.end());
+        Failure shorter = Run(operations, rest);
+        if (shorter.length == 0) {
+          begin += piece;
+          continue;
+        }
+        selection = std::move(rest);
+        selection.resize(shorter.length);
+        failure = std::move(shorter);
+      }
+    }
+  }
+
+  // Fails the test, with the shortest sequence that fails, if an operation does.
+  static void Try(uint64_t seed, const std::vector<StoreOperation>& operations, Selection selection) {
+    Failure failure = Run(operations, selection);
+    if (failure.length == 0) return;
+    const int first = selection[failure.length - 1];
+    Shorten(operations, selection, failure);
+    std::string steps;
+    for (const int number : selection) absl::StrAppend(&steps, "  ", number, " ", Describe(operations[number]), "\n");
+    ADD_FAILURE() << "seed " << seed << ", operation " << first << "; the shortest sequence that fails:\n"
+                  << steps << failure.difference << "repeat it:\n  KINORA_STORE_REPLAY=" << seed << ":"
+                  << absl::StrJoin(selection, ",") << " build/release/tests/server/frontend/frontend_jobs_test"
+                  << " --gtest_filter=Kinds/RandomOperationsTest.*/" << (GetParam() ? "File" : "Memory");
+  }
+  static void TrySeed(uint64_t seed) {
+    Selection all(kOperations);
+    for (int i = 0; i < kOperations; ++i) all[i] = i;
+    Try(seed, DrawOperations(seed, kOperations), all);
+  }
+
+  static void Replay(const std::string& text) {
+    const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits(':', 1));
+    uint64_t seed = 0;
+    ASSERT_TRUE(parts.size() == 2 && absl::SimpleAtoi(parts[0], &seed)) << "KINORA_STORE_REPLAY=" << text;
+    Selection selection;
+    for (const std::string& number : std::vector<std::string>(absl::StrSplit(parts[1], ','))) {
+      ASSERT_TRUE(absl::SimpleAtoi(number, &selection.emplace_back()) && selection.back() >= 0 &&
+                  selection.back() < kOperations)
+          << "KINORA_STORE_REPLAY=" << text;
+    }
+    Try(seed, DrawOperations(seed, kOperations), selection);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Kinds, RandomOperationsTest, testing::Bool(),
+                         [](const auto& info) { return info.param ? "File" : "Memory"; });
+
+TEST_P(RandomOperationsTest, EveryAnswerAndStateIsTheModels) {
+  if (const char* replay = std::getenv("KINORA_STORE_REPLAY")) return Replay(replay);
+  uint64_t first = 1, count = GetParam() ? 4 : 12;
+  if (const char* seeds = std::getenv("KINORA_STORE_SEEDS")) {
+    const std::vector<std::string> parts = absl::StrSplit(seeds, '+');
+    ASSERT_TRUE(parts.size() == 2 && absl::SimpleAtoi(parts[0], &first) && absl::SimpleAtoi(parts[1], &count))
+        << "KINORA_STORE_SEEDS=" << seeds << ", not FIRST+COUNT";
+  }
+  for (uint64_t seed = first; seed < first + count && !HasFailure(); ++seed) TrySeed(seed);
+  TrySeed(kLostGroups);
+}
+
+}  // namespace
+}  // namespace kinora
