@@ -23,6 +23,10 @@ inline constexpr int64_t kScratchBytes = int64_t{256} << 20;          // for int
 // not a measurement.
 inline constexpr int64_t kDriverBytes = int64_t{768} << 20;
 
+// Memory for plans of cuDNN (engine/ops/cuda/cudnn_plans.h): 256 of them. Nearly all of it is the host's; on the
+// device, plans take kernels' code only, which is part of kDriverBytes.
+inline constexpr int64_t kMostPlanBytes = int64_t{384} << 20;
+
 // The library with which cuDNN compiles its attention. cuDNN opens it itself.
 inline constexpr char kNvrtcLibrary[] = "libnvrtc.so.13";
 inline constexpr char kCudnnLibrary[] = "libcudnn.so.9";

@@ -2,6 +2,7 @@
 // as the simulated cuDNN and chooses kernels for that device. Nothing runs.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <memory>
@@ -173,6 +174,24 @@ class Library {
     absl::Status status;
     std::string engine, kernels;
   };
+  // Returns the bytes that a plan took on the host's heap and those of the images that it loaded, or (0, 0) if it was
+  // refused. The plan is added to `plans`.
+  template <typename Shape>
+  std::pair<int64_t, int64_t> BytesOf(const Shape& shape, std::vector<std::unique_ptr<CudnnPlan>>& plans) const {
+    const auto used = [] {
+      const struct mallinfo2 heap = mallinfo2();
+      return static_cast<int64_t>(heap.uordblks + heap.hblkhd);
+    };
+    const auto loaded = reinterpret_cast<size_t (*)()>(dlsym(driver_, "LoadedBytes"));
+    loaded();
+    const int64_t before = used();
+    absl::StatusOr<std::unique_ptr<CudnnPlan>> plan = cudnn_->Build(shape);
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    if (!plan.ok()) return {0, 0};
+    plans.push_back(*std::move(plan));
+    return {used() - before, static_cast<int64_t>(loaded())};
+  }
+
   template <typename Shape>
   Plan Build(const Shape& shape) const {
     if (cudnn_ == nullptr || driver_ == nullptr) return {.status = absl::InternalError("no library")};
@@ -264,6 +283,29 @@ TEST(CudnnPlans, OfTheVideoDecodersOtherConvolutionsCompileNothing) {
                          name == "LastBlock" || name == "Added";
     if (!decodes) continue;
     EXPECT_EQ(h100.Build(shape).kernels, "") << name;
+  }
+}
+
+// The first plan of each kind also takes what its engine keeps for later ones.
+TEST(CudnnPlans, TakeAboutTheMemoryThatTheySay) {
+  const Library h100(900);
+  std::vector<std::unique_ptr<CudnnPlan>> plans;
+  const auto expect = [&](const auto& shape) {
+    const auto [host, images] = h100.BytesOf(shape, plans);
+    EXPECT_LE(host + images, plans.back()->memory_bytes()) << plans.back()->engine();
+    EXPECT_GE(host + images, plans.back()->memory_bytes() / 4) << plans.back()->engine();
+  };
+  h100.BytesOf(Shape(2, 32, 32, 6144, 6144, 128), plans);
+  for (const int64_t queries : {6528, 15360}) expect(Shape(2, 32, 32, queries, queries, 128));
+  expect(Shape(2, 32, 32, 126, 126, 64));
+  h100.BytesOf(Video(16, 16, 24, 1024, 1024), plans);
+  for (const int64_t frames : {17, 31}) expect(Video(frames, 16, 24, 1024, 1024));
+  CudnnConvolution last = Video(41, 128, 192, 128, 48);
+  last.out_dtype = DType::kF32;
+  h100.BytesOf(last, plans);
+  for (const int64_t frames : {17, 31}) {
+    last.frames = frames;
+    expect(last);
   }
 }
 

@@ -1,5 +1,6 @@
 // Test only: the CUDA driver functions that write an output, for plans built without a device. CMake adds the others,
 // which return 0, by the names in the toolkit's stub.
+#include <elf.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +19,22 @@ static void Record(const char* name) {
   const size_t used = strlen(looked_up);
   snprintf(looked_up + used, sizeof(looked_up) - used, "%s ", name);
 }
+
+// The bytes of the images that were loaded since the last call.
+static size_t loaded;
+size_t LoadedBytes(void) {
+  const size_t bytes = loaded;
+  loaded = 0;
+  return bytes;
+}
+// An ELF file ends with its table of sections or of segments.
+static void Load(const void* image) {
+  Elf64_Ehdr header;
+  memcpy(&header, image, sizeof(header));
+  const size_t sections = header.e_shoff + (size_t)header.e_shnum * header.e_shentsize;
+  const size_t segments = header.e_phoff + (size_t)header.e_phnum * header.e_phentsize;
+  if (memcmp(header.e_ident, ELFMAG, SELFMAG) == 0) loaded += sections > segments ? sections : segments;
+}
 enum { kNotFound = 500, kNoDriver = 34 };  // kNoDriver: cudaErrorStubLibrary; NVRTC treats it as a stub
 
 int cuInit(void) { return kNoDriver; }
@@ -28,11 +45,11 @@ int cuGetErrorString(int error, const char** out) { return (void)error, *out = "
 int cuGetProcAddress(const char* name, void** out) { return (void)name, *out = NULL, kNotFound; }
 int cuGetProcAddress_v2(const char* name, void** out) { return (void)name, *out = NULL, kNotFound; }
 int cuCtxGetCurrent(void** out) { return *out = something, 0; }
-int cuModuleLoadData(void** out) { return *out = something, 0; }
+int cuModuleLoadData(void** out, const void* image) { return Load(image), *out = something, 0; }
 int cuModuleGetFunction(void** out, void* module, const char* name) {
   return (void)module, Record(name), *out = something, 0;
 }
-int cuLibraryLoadData(void** out) { return *out = something, 0; }
+int cuLibraryLoadData(void** out, const void* image) { return Load(image), *out = something, 0; }
 int cuLibraryGetKernel(void** out, void* library, const char* name) {
   return (void)library, Record(name), *out = something, 0;
 }

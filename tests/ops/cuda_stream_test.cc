@@ -170,6 +170,67 @@ TEST_F(CudaStreamTest, AStreamThatSynchronizesNamesTheOpWhoseWorkFails) {
   }
 }
 
+TEST_F(CudaStreamTest, KeepsWhatWorkNeedsUntilAWaitShowsThatItIsDone) {
+  CudaStream& stream = NewStream();
+  std::weak_ptr<int> first, second;
+  const auto keep = [&](std::weak_ptr<int>& seen) {
+    auto object = std::make_shared<int>();
+    seen = object;
+    stream.Keep(std::move(object));
+  };
+  keep(first);
+  const int64_t mark = stream.Mark();
+  keep(second);
+  EXPECT_FALSE(first.expired());
+  EXPECT_THAT(stream.WaitFor(mark), IsOk());
+  EXPECT_TRUE(first.expired());
+  EXPECT_FALSE(second.expired());
+  EXPECT_THAT(stream.Synchronize(), IsOk());
+  EXPECT_TRUE(second.expired());
+}
+
+TEST_F(CudaStreamTest, KeepsWhatAGraphNeedsUntilItIsDestroyedAndItsLastReplayIsDone) {
+  CudaStream &stream = NewStream(), &branch = NewStream();
+  std::weak_ptr<int> here, there;
+  const auto keep = [](CudaStream& on, std::weak_ptr<int>& seen) {
+    auto object = std::make_shared<int>();
+    seen = object;
+    on.Keep(std::move(object));
+  };
+  const auto capture = [&] {
+    return *stream.Capture([&] {
+      keep(stream, here);
+      stream.Fork(branch);
+      keep(branch, there);
+      stream.Join(branch);
+    });
+  };
+  std::unique_ptr<Graph> graph = capture();
+  EXPECT_THAT(stream.Synchronize(), IsOk());
+  EXPECT_FALSE(here.expired() || there.expired());
+  graph = nullptr;  // never replayed
+  EXPECT_TRUE(here.expired() && there.expired());
+  graph = capture();
+  graph->Replay();
+  graph = nullptr;
+  EXPECT_FALSE(here.expired() || there.expired());
+  EXPECT_THAT(stream.Synchronize(), IsOk());
+  EXPECT_TRUE(here.expired() && there.expired());
+}
+
+TEST_F(CudaStreamTest, KeepsNothingForACaptureThatFails) {
+  CudaStream& stream = NewStream();
+  std::weak_ptr<int> seen;
+  const auto body = [&] {
+    auto object = std::make_shared<int>();
+    seen = object;
+    stream.Keep(std::move(object));
+    stream.Fail(absl::AbortedError("a test"));
+  };
+  EXPECT_FALSE(stream.Capture(body).ok());
+  EXPECT_TRUE(seen.expired());
+}
+
 TEST_F(CudaStreamTest, ACaptureThatFailsLeavesTheStreamAsItWas) {
   CudaStream& stream = NewStream();
   Tensor t = Alloc(DType::kF32, {4});

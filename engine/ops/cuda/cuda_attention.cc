@@ -116,12 +116,12 @@ bool CudaOps::AttendByCudnn(const Tensor& q, const Tensor& k, const Tensor& v, c
   };
   if (!AreAligned(q, k, v, options, out)) return fall_back(Fallback::Reason::kAlignment, absl::OkStatus());
   struct Call {
-    const CudnnPlan* plan;
+    CudnnPlans::Plan plan;
     BatchRun run;
   };
   absl::InlinedVector<Call, kMaxBatch> calls;
   for (const BatchRun& run : BatchRuns(options)) {
-    const absl::StatusOr<const CudnnPlan*> plan = cudnn_->For(ShapeOf(run, e, q, k, v, options, out));
+    const absl::StatusOr<CudnnPlans::Plan> plan = cudnn_->For(ShapeOf(run, e, q, k, v, options, out));
     if (absl::IsUnimplemented(plan.status())) return fall_back(Fallback::Reason::kRefused, plan.status());
     if (!plan.ok()) stream_->Fail(plan.status());
     if (!plan.ok()) return true;
@@ -130,7 +130,8 @@ bool CudaOps::AttendByCudnn(const Tensor& q, const Tensor& k, const Tensor& v, c
   for (const auto& [plan, run] : calls) {
     const int64_t query = run.first * e.queries, key = options.kv_batch[run.first] * e.keys;
     void* const operands[] = {At(q, query), At(k, key), At(v, key), At(out, query), options.bias.raw()};
-    stream_->Enqueue("Attention", q, [&, plan = plan](cudaStream_t stream) {
+    stream_->Enqueue("Attention", q, [&, &plan = plan](cudaStream_t stream) {
+      stream_->Keep(plan);
       return plan->Run(absl::MakeConstSpan(operands, options.bias.defined() ? 5 : 4), product_workspace_.data(),
                        stream);
     });

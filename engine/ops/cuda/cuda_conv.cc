@@ -104,7 +104,7 @@ class CudaOps::CudnnConv {
     if (!Aligned(x_) || !Aligned(out_)) return FallbackOf(Fallback::Reason::kAlignment, "");
     if (runs_.empty()) return FallbackOf(Fallback::Reason::kSize, "");
     for (const FrameRun& run : runs_) {
-      const absl::StatusOr<const CudnnPlan*> plan = plans.For(ShapeOf(run));
+      const absl::StatusOr<CudnnPlans::Plan> plan = plans.For(ShapeOf(run));
       if (absl::IsUnimplemented(plan.status())) {
         return FallbackOf(Fallback::Reason::kRefused, std::string(plan.status().message()));
       }
@@ -114,7 +114,8 @@ class CudaOps::CudnnConv {
     return std::nullopt;
   }
 
-  absl::Status Run(const Buffer& scratch_memory, void* workspace, cudaStream_t stream) const {
+  absl::Status Run(const Buffer& scratch_memory, void* workspace, CudaStream& on) const {
+    const cudaStream_t stream = on.handle();
     const CudaWeight& stored = CudaWeight::Of(w_);
     for (size_t i = 0; i < runs_.size(); ++i) {
       const FrameRun& run = runs_[i];
@@ -128,6 +129,7 @@ class CudaOps::CudnnConv {
       }
       void* const operands[] = {x.raw(), stored.matrix.data(), out_.Rows(run.begin, run.end).raw(),
                                 const_cast<void*>(stored.BiasFor(out_.dtype()))};
+      on.Keep(plans_[i]);
       KINORA_RETURN_IF_ERROR(plans_[i]->Run(absl::MakeConstSpan(operands, w_.has_bias() ? 4 : 3), workspace, stream));
     }
     return absl::OkStatus();
@@ -192,7 +194,7 @@ class CudaOps::CudnnConv {
   const bool space_;                                // padding of height and width is copied
   int64_t height_ = x_.dim(1), width_ = x_.dim(2);  // as cuDNN sees them
   FrameRuns runs_;
-  absl::InlinedVector<const CudnnPlan*, 8> plans_;
+  absl::InlinedVector<CudnnPlans::Plan, 8> plans_;
 };
 
 void CudaOps::Conv(const Tensor& x, const Weight& w, const ConvOptions& options, Tensor out) {
@@ -208,7 +210,7 @@ absl::Status CudaOps::RunConv(const Tensor& x, const Weight& w, const ConvOption
   if (IsForCudnn(x, w, options)) {
     CudnnConv conv(x, w, options, out);
     KINORA_ASSIGN_OR_RETURN(const std::optional<Fallback> fallback, conv.Plan(*cudnn_));
-    if (!fallback.has_value()) return conv.Run(scratch_, product_workspace_.data(), stream_->handle());
+    if (!fallback.has_value()) return conv.Run(scratch_, product_workspace_.data(), *stream_);
     KINORA_RETURN_IF_ERROR(fallbacks_->Take(*fallback));
   }
   return ConvByProducts(x, w, options, out);

@@ -46,7 +46,7 @@ absl::StatusOr<std::unique_ptr<CudaOps>> CudaOps::Create(ThreadPool& pool, Produ
   if (switches.cudnn) {
     KINORA_ASSIGN_OR_RETURN(cudnn, OpenCudnn());
   }
-  ops->cudnn_ = std::make_shared<CudnnPlans>(std::move(cudnn));
+  ops->cudnn_ = std::make_shared<CudnnPlans>(std::move(cudnn), kMostPlanBytes);
   ops->fallbacks_ = std::make_shared<Fallbacks>(switches.cudnn ? kMostFallbackValues : kAnyFallback);
   return ops;
 }

@@ -10,7 +10,7 @@
 #include "engine/ops/cuda/cublaslt.h"
 #include "engine/ops/cuda/cuda_memory.h"
 #include "engine/ops/cuda/cuda_stream.h"
-#include "engine/ops/cuda/cudnn.h"
+#include "engine/ops/cuda/cudnn_plans.h"
 #include "engine/ops/cuda/fallbacks.h"
 #include "engine/ops/cuda_switches.h"
 #include "engine/ops/ops.h"

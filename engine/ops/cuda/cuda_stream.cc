@@ -26,13 +26,18 @@ void AddOnce(const std::shared_ptr<T>& one, std::vector<std::weak_ptr<T>>& all) 
 
 class CudaGraph : public Graph {
  public:
-  CudaGraph(CudaStream& stream, cudaGraphExec_t graph, std::vector<std::function<void()>> at_each_run)
-      : stream_(stream), graph_(graph), at_each_run_(std::move(at_each_run)) {}
+  CudaGraph(CudaStream& stream, cudaGraphExec_t graph, std::vector<std::function<void()>> at_each_run,
+            std::set<std::shared_ptr<const void>> needs)
+      : stream_(stream),
+        graph_(graph),
+        at_each_run_(std::move(at_each_run)),
+        needs_(std::make_shared<const std::set<std::shared_ptr<const void>>>(std::move(needs))) {}
   ~CudaGraph() override { cudaGraphExecDestroy(graph_); }
   void Replay() override {
     stream_.FailIfInterrupted();
     stream_.Enqueue("a graph", Tensor(), [this](cudaStream_t stream) {
       for (const auto& call : at_each_run_) call();
+      stream_.Keep(needs_);  // the graph may be destroyed before its work is done
       return cudaGraphLaunch(graph_, stream);
     });
   }
@@ -41,6 +46,7 @@ class CudaGraph : public Graph {
   CudaStream& stream_;
   const cudaGraphExec_t graph_;
   const std::vector<std::function<void()>> at_each_run_;
+  const std::shared_ptr<const std::set<std::shared_ptr<const void>>> needs_;
 };
 
 void Interruption::Set(absl::Status why) {
@@ -188,6 +194,7 @@ absl::StatusOr<std::unique_ptr<Graph>> CudaStream::Capture(std::function<void()>
   body();
   capturing_ = false;
   std::vector<std::function<void()>> at_each_run = std::exchange(at_each_run_, {});
+  std::set<std::shared_ptr<const void>> needs = std::exchange(captured_, {});
   cudaGraph_t graph = nullptr;
   const cudaError_t ended = cudaStreamEndCapture(stream_, &graph);
   cudaGraphExec_t executable = nullptr;
@@ -197,7 +204,7 @@ absl::StatusOr<std::unique_ptr<Graph>> CudaStream::Capture(std::function<void()>
   // The first launch would do this, and could then fail for lack of memory.
   if (status.ok()) status = CudaStatus(cudaGraphUpload(executable, stream_), "a captured graph");
   if (graph != nullptr) cudaGraphDestroy(graph);
-  if (status.ok()) return std::make_unique<CudaGraph>(*this, executable, std::move(at_each_run));
+  if (status.ok()) return std::make_unique<CudaGraph>(*this, executable, std::move(at_each_run), std::move(needs));
   if (executable != nullptr) cudaGraphExecDestroy(executable);
   cudaGetLastError();  // clears an error that ends only the capture
   return status;
@@ -210,6 +217,7 @@ absl::Status CudaStream::Synchronize() {
   }
   const cudaError_t error = cudaStreamSynchronize(stream_);
   if (error != cudaSuccess) Fail(CudaStatus(error, "enqueued work"));
+  if (error == cudaSuccess) kept_.clear();
   FailIfInterrupted();
   TellReached();
   return std::exchange(failure_, absl::OkStatus());
@@ -247,6 +255,7 @@ absl::Status CudaStream::WaitFor(int64_t mark) {
     const cudaError_t reached = cudaEventQuery(marks_[mark % kMarks]);
     if (reached == cudaSuccess) {
       CountIdleBefore(mark);
+      ReleaseUpTo(mark);
       break;
     }
     if (reached != cudaErrorNotReady) {
@@ -265,6 +274,18 @@ cudaError_t CudaStream::ComeAfter(const CudaStream& other) {
   return error != cudaSuccess ? error : cudaStreamWaitEvent(stream_, other.passed_[0], 0);
 }
 
+void CudaStream::Keep(std::shared_ptr<const void> object) {
+  if (capturing_) {
+    captured_.insert(std::move(object));
+  } else {
+    kept_[std::move(object)] = next_mark_;
+  }
+}
+
+void CudaStream::ReleaseUpTo(int64_t mark) {
+  std::erase_if(kept_, [&](const auto& each) { return each.second <= mark; });
+}
+
 void CudaStream::Fork(Stream& branch) {
   auto& b = static_cast<CudaStream&>(branch);
   b.capturing_ = capturing_;
@@ -275,6 +296,8 @@ void CudaStream::Fork(Stream& branch) {
 void CudaStream::Join(Stream& branch) {
   auto& b = static_cast<CudaStream&>(branch);
   b.capturing_ = false;
+  captured_.merge(std::exchange(b.captured_, {}));
+  for (const auto& [object, mark] : std::exchange(b.kept_, {})) Keep(object);
   if (absl::Status failure = std::exchange(b.failure_, absl::OkStatus()); !failure.ok()) Fail(std::move(failure));
   // Also after a failure: a capture can end only after its branches have joined.
   Note("Join", Tensor(), ComeAfter(b));

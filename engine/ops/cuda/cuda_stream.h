@@ -8,8 +8,10 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -77,6 +79,10 @@ class CudaStream : public Stream {
     }
   }
 
+  // Keeps `object`, which work enqueued here needs, until a wait shows that all work enqueued so far is done. In a
+  // capture: while the graph exists, and then until its last replay is done.
+  void Keep(std::shared_ptr<const void> object);
+
   void Copy(const Tensor& from, Tensor to) override;
   void CopyFromHost(const void* host, Tensor to) override;
   void CopyFromPinned(const void* host, Tensor to) override;
@@ -117,6 +123,7 @@ class CudaStream : public Stream {
   void FailIfInterrupted();
   void TellReached();
   void CountIdleBefore(int64_t mark);
+  void ReleaseUpTo(int64_t mark);
   cudaError_t CopyStaged(const char* host, char* device, int64_t bytes);
 
   cudaStream_t stream_ = nullptr;
@@ -129,7 +136,9 @@ class CudaStream : public Stream {
   std::array<cudaEvent_t, 1> passed_{};  // recorded here for another stream's ComeAfter
   bool can_capture_ = true, synchronizes_ = false;
   bool capturing_ = false;
-  std::vector<std::function<void()>> at_each_run_;  // of the current capture
+  std::vector<std::function<void()>> at_each_run_;       // of the current capture
+  std::map<std::shared_ptr<const void>, int64_t> kept_;  // and the mark behind the last work that needs each
+  std::set<std::shared_ptr<const void>> captured_;       // what the current capture needs
   std::vector<std::weak_ptr<const Interruption>> interruptions_;
   std::vector<std::weak_ptr<WaitListener>> listeners_;
   absl::Status failure_;

@@ -8,7 +8,6 @@
 
 #include <compare>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 
@@ -58,12 +57,15 @@ struct CudnnConvolution {
   friend auto operator<=>(const CudnnConvolution&, const CudnnConvolution&) = default;  // NOLINT: a 0, no pointer
 };
 
-// A plan for one shape.
+// A plan for one shape. Destroying it unloads its kernels, so the work that Run enqueued must be done, and graphs that
+// contain it destroyed (CudaStream::Keep).
 class CudnnPlan {
  public:
   virtual ~CudnnPlan() = default;
   // At most kProductWorkspaceBytes.
   virtual int64_t workspace_bytes() const = 0;
+  // Host and device memory that the plan takes besides: an estimate, since cuDNN does not tell.
+  virtual int64_t memory_bytes() const = 0;
   // The library's name for the chosen engine and its settings, for reports: "eng9_k24=7".
   virtual std::string engine() const = 0;
   // Enqueues the plan, also in a capture. Operands are device addresses in the order that the shape lists; they and the
@@ -83,32 +85,6 @@ class Cudnn {
 // Opens cuDNN for the current device. Fails with FailedPrecondition if the library is missing or too old; the message
 // names it and says what to do.
 absl::StatusOr<std::unique_ptr<Cudnn>> OpenCudnn();
-
-// A cache of plans by shape. A plan is built when its shape first occurs, also in a capture. Used by one thread at a
-// time.
-class CudnnPlans {
- public:
-  explicit CudnnPlans(std::unique_ptr<Cudnn> cudnn) : cudnn_(std::move(cudnn)) {}
-  // Returns the plan, which is valid while this object exists. Fails with Unimplemented, every time, if cuDNN has no
-  // engine for the shape; the caller must compute it differently.
-  absl::StatusOr<const CudnnPlan*> For(const CudnnAttention& shape) { return Find(shape, attentions_); }
-  absl::StatusOr<const CudnnPlan*> For(const CudnnConvolution& shape) { return Find(shape, convolutions_); }
-
- private:
-  template <typename Shape>
-  using Map = std::map<Shape, absl::StatusOr<std::unique_ptr<CudnnPlan>>>;
-  template <typename Shape>
-  absl::StatusOr<const CudnnPlan*> Find(const Shape& shape, Map<Shape>& plans) {
-    auto at = plans.find(shape);
-    if (at == plans.end()) at = plans.emplace(shape, cudnn_->Build(shape)).first;
-    if (!at->second.ok()) return at->second.status();
-    return at->second->get();
-  }
-
-  const std::unique_ptr<Cudnn> cudnn_;
-  Map<CudnnAttention> attentions_;
-  Map<CudnnConvolution> convolutions_;
-};
 
 }  // namespace kinora
 

@@ -92,12 +92,40 @@ using Dims = std::vector<int64_t>;
 // (operand 2, the same memory), if it adds to them.
 constexpr int64_t kBefore = 15;
 
+// What a plan takes: an estimate, since cuDNN does not tell. cuDNN 9.19's plans for an H100 were measured to take 0.5
+// to 1.5 MB of the host's heap, and up to 64 KiB for the image of a kernel that cuDNN compiled (cudnn_plans_test).
+constexpr int64_t kPlanBytes = int64_t{3} << 19;
+
+// A handle of the library; null: the device is only described.
+class Handle {
+ public:
+  explicit Handle(cudnnHandle_t handle) : handle_(handle) {}
+  ~Handle() {
+    if (handle_ != nullptr) fe::detail::destroy_handle(handle_);
+  }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  cudnnHandle_t get() const { return handle_; }
+
+ private:
+  const cudnnHandle_t handle_;
+};
+
 class FrontendPlan : public CudnnPlan {
  public:
-  FrontendPlan(cudnnHandle_t handle, std::shared_ptr<fe::graph::Graph> graph, int64_t workspace_bytes, bool adds)
-      : handle_(handle), graph_(std::move(graph)), workspace_bytes_(workspace_bytes), adds_(adds) {}
+  struct Traits {
+    int64_t workspace_bytes = 0;
+    bool adds = false;  // to operand 2
+  };
+  FrontendPlan(std::shared_ptr<const Handle> handle, std::shared_ptr<fe::graph::Graph> graph, const Traits& traits)
+      : handle_(std::move(handle)), graph_(std::move(graph)), traits_(traits) {}
+  ~FrontendPlan() override {
+    const OutsideOfCaptures outside;
+    graph_.reset();
+  }
 
-  int64_t workspace_bytes() const override { return workspace_bytes_; }
+  int64_t workspace_bytes() const override { return traits_.workspace_bytes; }
+  int64_t memory_bytes() const override { return kPlanBytes; }
   std::string engine() const override {
     std::string name;
     return graph_->get_plan_name(name).is_good() ? name : "";
@@ -105,22 +133,21 @@ class FrontendPlan : public CudnnPlan {
   absl::Status Run(absl::Span<void* const> operands, void* workspace, cudaStream_t stream) const override {
     std::unordered_map<int64_t, void*> pointers;
     for (size_t i = 0; i < operands.size(); ++i) pointers[static_cast<int64_t>(i)] = operands[i];
-    if (adds_) pointers[kBefore] = operands[2];
+    if (traits_.adds) pointers[kBefore] = operands[2];
     try {
-      if (fe::detail::set_stream(handle_, stream) != CUDNN_STATUS_SUCCESS) {
+      if (fe::detail::set_stream(handle_->get(), stream) != CUDNN_STATUS_SUCCESS) {
         return absl::InternalError("cuDNN: its stream cannot be set");
       }
-      return ToStatus(graph_->execute(handle_, pointers, workspace), "a plan");
+      return ToStatus(graph_->execute(handle_->get(), pointers, workspace), "a plan");
     } catch (const std::exception& e) {
       return absl::InternalError(absl::StrCat("cuDNN: a plan: ", e.what()));
     }
   }
 
  private:
-  const cudnnHandle_t handle_;
-  const std::shared_ptr<fe::graph::Graph> graph_;
-  const int64_t workspace_bytes_;
-  const bool adds_;  // to operand 2
+  const std::shared_ptr<const Handle> handle_;
+  std::shared_ptr<fe::graph::Graph> graph_;
+  const Traits traits_;
 };
 
 TensorPtr Heads(fe::graph::Graph& graph, const char* name, int64_t uid, const Dims& dims, const HeadStrides& s) {
@@ -245,14 +272,11 @@ void AddConvolution(const CudnnConvolution& c, fe::graph::Graph& graph) {
 class FrontendCudnn : public Cudnn {
  public:
   FrontendCudnn(cudnnHandle_t handle, std::shared_ptr<const fe::DeviceProperties> described)
-      : handle_(handle), described_(std::move(described)) {}
-  ~FrontendCudnn() override {
-    if (handle_ != nullptr) fe::detail::destroy_handle(handle_);
-  }
+      : handle_(std::make_shared<Handle>(handle)), described_(std::move(described)) {}
 
   absl::StatusOr<std::unique_ptr<CudnnPlan>> Build(const CudnnAttention& shape) override {
     const OutsideOfCaptures outside;
-    return BuildGraph([&](fe::graph::Graph& graph) { AddAttention(shape, graph); }, /*adds=*/false);
+    return BuildGraph([&](fe::graph::Graph& graph) { AddAttention(shape, graph); }, {});
   }
 
   absl::StatusOr<std::unique_ptr<CudnnPlan>> Build(const CudnnConvolution& shape) override {
@@ -265,37 +289,37 @@ class FrontendCudnn : public Cudnn {
       // One kernel then serves all shapes of this form. The kernels that are not compiled take fixed shapes only.
       graph.set_dynamic_shape_enabled(true).set_kernel_cache(compiled_);
     };
-    return BuildGraph(add, shape.accumulate);
+    return BuildGraph(add, {.adds = shape.accumulate});
   }
 
  private:
   template <typename AddNodes>
-  absl::StatusOr<std::unique_ptr<CudnnPlan>> BuildGraph(const AddNodes& add_nodes, bool adds) const {
+  absl::StatusOr<std::unique_ptr<CudnnPlan>> BuildGraph(const AddNodes& add_nodes, FrontendPlan::Traits traits) const {
     auto graph = std::make_shared<fe::graph::Graph>();
     graph->set_intermediate_data_type(fe::DataType_t::FLOAT).set_compute_data_type(fe::DataType_t::FLOAT);
     if (described_ != nullptr) graph->set_device_properties(described_);
-    int64_t workspace_bytes = 0;
+    const cudnnHandle_t handle = handle_->get();
     try {
       add_nodes(*graph);
       KINORA_RETURN_IF_ERROR(ToStatus(graph->validate(), "a graph"));
       KINORA_RETURN_IF_ERROR(
-          ToStatus(handle_ != nullptr ? graph->build_operation_graph(handle_) : graph->build_operation_graph(),
+          ToStatus(handle != nullptr ? graph->build_operation_graph(handle) : graph->build_operation_graph(),
                    "an operation graph"));
       KINORA_RETURN_IF_ERROR(ToStatus(graph->create_execution_plans({fe::HeurMode_t::A}), "its heuristic"));
       graph->deselect_workspace_greater_than(kProductWorkspaceBytes);
       KINORA_RETURN_IF_ERROR(ToStatus(graph->check_support(), "its engines"));
       KINORA_RETURN_IF_ERROR(ToStatus(graph->build_plans(), "its plans"));
-      KINORA_RETURN_IF_ERROR(ToStatus(graph->get_workspace_size(workspace_bytes), "a plan's workspace"));
+      KINORA_RETURN_IF_ERROR(ToStatus(graph->get_workspace_size(traits.workspace_bytes), "a plan's workspace"));
     } catch (const std::exception& e) {
       return absl::InternalError(absl::StrCat("cuDNN: ", e.what()));
     }
-    if (workspace_bytes > kProductWorkspaceBytes) {
-      return absl::UnimplementedError(absl::StrCat("cuDNN: a plan that needs ", workspace_bytes, " bytes"));
+    if (traits.workspace_bytes > kProductWorkspaceBytes) {
+      return absl::UnimplementedError(absl::StrCat("cuDNN: a plan that needs ", traits.workspace_bytes, " bytes"));
     }
-    return std::make_unique<FrontendPlan>(handle_, std::move(graph), workspace_bytes, adds);
+    return std::make_unique<FrontendPlan>(handle_, std::move(graph), traits);
   }
 
-  const cudnnHandle_t handle_;  // null: the device is only described
+  const std::shared_ptr<const Handle> handle_;
   const std::shared_ptr<const fe::DeviceProperties> described_;
   const std::shared_ptr<fe::KernelCache> compiled_ = std::make_shared<fe::KernelCache>();  // of convolutions
 };

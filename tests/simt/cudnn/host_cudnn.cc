@@ -1,10 +1,12 @@
 // Test only: implements engine/ops/cuda/cudnn.h on the simulated device.
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "engine/base/status_macros.h"
 #include "engine/ops/cuda/cuda_status.h"
 #include "engine/ops/cuda/cudnn.h"
+#include "engine/ops/cuda_traits.h"
 #include "tests/simt/cudnn/host_attention.h"
 #include "tests/simt/cudnn/host_convolution.h"
 #include "tests/simt/cudnn/refusals.h"
@@ -14,6 +16,7 @@ namespace kinora {
 namespace {
 
 constexpr int64_t kBf16 = 2;
+constexpr int64_t kPlanBytes = kMostPlanBytes / 3;  // few plans are kept, so that all tests drop and rebuild some
 
 // Adds the memory at `data`: [batch, rows] ranges of heads · width elements.
 void AddAccesses(const void* data, const HeadStrides& s, int64_t batch, int64_t heads, int64_t rows, int64_t width,
@@ -29,6 +32,19 @@ void AddAccesses(const void* data, const HeadStrides& s, int64_t batch, int64_t 
   }
 }
 
+// Ends the process when work runs whose plan was destroyed, and its kernels with it.
+class Lifetime {
+ public:
+  auto Check() const {
+    return [alive = std::weak_ptr<const int>(token_)] {
+      KINORA_CHECK(!alive.expired()) << "cuDNN: a plan was destroyed before its work was done";
+    };
+  }
+
+ private:
+  const std::shared_ptr<const int> token_ = std::make_shared<int>();
+};
+
 absl::Status CheckAligned(absl::Span<void* const> operands) {
   for (const void* operand : operands) {
     if (reinterpret_cast<uintptr_t>(operand) % 16 != 0) {
@@ -42,6 +58,7 @@ class AttentionPlan : public CudnnPlan {
  public:
   explicit AttentionPlan(const CudnnAttention& shape) : shape_(shape) {}
   int64_t workspace_bytes() const override { return 256; }  // as for the library's plans of these shapes
+  int64_t memory_bytes() const override { return kPlanBytes; }
   std::string engine() const override { return "definition"; }
   absl::Status Run(absl::Span<void* const> operands, void* workspace, cudaStream_t stream) const override {
     KINORA_CHECK_EQ(operands.size(), shape_.bias ? 5u : 4u);
@@ -57,18 +74,23 @@ class AttentionPlan : public CudnnPlan {
     }
     std::vector<void*> kept(operands.begin(), operands.end());
     return CudaStatus(simt::EnqueueLibrary(stream, "cudnn_attention", std::move(accesses),
-                                           [shape = shape_, kept = std::move(kept)] { simt::Attend(shape, kept); }),
+                                           [shape = shape_, kept = std::move(kept), check = lifetime_.Check()] {
+                                             check();
+                                             simt::Attend(shape, kept);
+                                           }),
                       "cuDNN");
   }
 
  private:
   const CudnnAttention shape_;
+  const Lifetime lifetime_;
 };
 
 class ConvolutionPlan : public CudnnPlan {
  public:
   explicit ConvolutionPlan(const CudnnConvolution& shape) : shape_(shape) {}
   int64_t workspace_bytes() const override { return 0; }
+  int64_t memory_bytes() const override { return kPlanBytes; }
   std::string engine() const override { return "definition"; }
   absl::Status Run(absl::Span<void* const> operands, void*, cudaStream_t stream) const override {
     const CudnnConvolution& c = shape_;
@@ -89,12 +111,16 @@ class ConvolutionPlan : public CudnnPlan {
     if (c.bias) accesses.push_back({.begin = operands[3], .bytes = c.out_channels * DTypeSize(c.out_dtype)});
     std::vector<void*> kept(operands.begin(), operands.end());
     return CudaStatus(simt::EnqueueLibrary(stream, "cudnn_convolution", std::move(accesses),
-                                           [shape = shape_, kept = std::move(kept)] { simt::Convolve(shape, kept); }),
+                                           [shape = shape_, kept = std::move(kept), check = lifetime_.Check()] {
+                                             check();
+                                             simt::Convolve(shape, kept);
+                                           }),
                       "cuDNN");
   }
 
  private:
   const CudnnConvolution shape_;
+  const Lifetime lifetime_;
 };
 
 class HostCudnn : public Cudnn {
