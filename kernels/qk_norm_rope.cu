@@ -1,5 +1,6 @@
 // One block per row, or per few rows that share a row of the tables. Only a row's sums cross threads, so the row stays
 // in registers: a thread holds eight columns of a head's first half and their eight partners in the second.
+#include "kernels/device/blocks.h"
 #include "kernels/device/device.h"
 #include "kernels/device/reduce.h"
 #include "kernels/device/vector_io.h"
@@ -19,25 +20,37 @@ constexpr int64_t kMaxRows = 0x7fffffff;
 __host__ __device__ __forceinline__ int64_t Step(const NormRope& a) {
   return a.cos != nullptr ? a.table_rows : (a.rows + kRowsEach - 1) / kRowsEach;
 }
-__host__ __device__ __forceinline__ int64_t Blocks(const NormRope& a) {
+__host__ __device__ __forceinline__ int64_t ThreadBlocks(const NormRope& a) {
   const int64_t passes = a.rows == 0 ? 0 : (a.rows + Step(a) - 1) / Step(a);
   return (passes + kRowsEach - 1) / kRowsEach * Step(a);
 }
 
-struct Pair {
-  NormRope q, k;
+struct Tensors {
+  NormRope q, k, v;  // v: only with blocks
 };
 
-// The tensor that a block works on, and the block's number in it. Blocks alternate while both tensors have any.
+// The tensor that a block works on, and the block's number in it. Blocks alternate while both q and k have any; then
+// come those of v.
 struct Share {
-  bool second;
+  bool second, third;
   int64_t block;
   __device__ Share(int64_t block_index, int64_t q_blocks, int64_t k_blocks) {
     const int64_t both = min(q_blocks, k_blocks);
+    third = block_index >= q_blocks + k_blocks;
     second = block_index < 2 * both ? block_index % 2 == 1 : k_blocks > q_blocks;
     block = block_index < 2 * both ? block_index / 2 : block_index - both;
+    if (third) block = block_index - q_blocks - k_blocks;
   }
 };
+
+// Returns the tensor of a share. Without blocks there is no third, and nothing is spent on it.
+template <bool kToBlocks>
+__device__ __forceinline__ NormRope Of(const Tensors& all, const Share& share) {
+  if constexpr (kToBlocks) {
+    if (share.third) return all.v;
+  }
+  return share.second ? all.k : all.q;
+}
 
 // Returns the sum over the threads that share a head. lanes: their number, a power of two.
 __device__ __forceinline__ float HeadSum(float v, int lanes) {
@@ -92,17 +105,34 @@ __device__ __forceinline__ void Apply(const NormRope& a, const Shared& s, float 
   }
 }
 
-template <typename T>
-__global__ void __launch_bounds__(kMaxThreads) QkNormRopeVectors(Pair pair) {
-  const Share share(blockIdx.x, Blocks(pair.q), Blocks(pair.k));
-  const NormRope a = share.second ? pair.k : pair.q;
+// Where a thread's columns go: offsets from `row`, the result's.
+template <typename T, bool kToBlocks>
+struct Target {
+  int64_t low, high;
+  __device__ Target(const NormRope& a, const Piece& p) : low(p.low), high(p.high) {
+    if constexpr (kToBlocks) {
+      low = ColumnOffset(a.to, low);
+      high = ColumnOffset(a.to, high);
+    }
+  }
+  __device__ T* Row(const NormRope& a, int64_t row) const {
+    if constexpr (kToBlocks) return static_cast<T*>(a.to.data) + RowOffset(a.to, row);
+    return static_cast<T*>(a.x.data) + row * a.x.stride;
+  }
+};
+
+template <typename T, bool kToBlocks>
+__global__ void __launch_bounds__(kMaxThreads) QkNormRopeVectors(Tensors all) {
+  const Share share(blockIdx.x, ThreadBlocks(all.q), ThreadBlocks(all.k));
+  const NormRope a = Of<kToBlocks>(all, share);
   const int64_t step = Step(a), first = share.block / step * step * kRowsEach + share.block % step;
   const bool whole = a.group == a.width, summed = a.weight != nullptr && a.sums == nullptr;
   const Piece p(a);
   Shared shared;
   if (p.in) shared.Read(a, p, share.block % step);
+  const Target<T, kToBlocks> target(a, p);
   for (int64_t row = first, n = 0; row < a.rows && n < kRowsEach; row += step, ++n) {
-    T* const x = static_cast<T*>(a.x.data) + row * a.x.stride;
+    const T* const x = static_cast<const T*>(a.x.data) + row * a.x.stride;
     float low[kVector], high[kVector], sum = 0;
     if (p.in) {
       Load(x + p.low, low);
@@ -119,8 +149,9 @@ __global__ void __launch_bounds__(kMaxThreads) QkNormRopeVectors(Pair pair) {
     if (!p.in) continue;
     if (a.weight != nullptr && !summed) sum = a.sums[row * (a.width / a.group) + p.low / a.group];
     Apply(a, shared, rsqrtf(sum / static_cast<float>(a.full_group) + a.eps), low, high);
-    Store(x + p.low, low);
-    Store(x + p.high, high);
+    T* const out = target.Row(a, row);
+    Store(out + target.low, low);
+    Store(out + target.high, high);
   }
 }
 
@@ -149,12 +180,19 @@ __device__ __forceinline__ void Factors(const NormRope& a, const T* x, int64_t r
   __syncthreads();
 }
 
-template <typename T>
-__global__ void __launch_bounds__(kElementThreads) QkNormRopeElements(Pair pair) {
-  const Share share(blockIdx.x, pair.q.rows, pair.k.rows);
-  const NormRope a = share.second ? pair.k : pair.q;
+template <typename T, bool kToBlocks>
+__global__ void __launch_bounds__(kElementThreads) QkNormRopeElements(Tensors all) {
+  const Share share(blockIdx.x, all.q.rows, all.k.rows);
+  const NormRope a = Of<kToBlocks>(all, share);
   const int64_t row = share.block;
-  T* const x = static_cast<T*>(a.x.data) + row * a.x.stride;
+  const T* const x = static_cast<const T*>(a.x.data) + row * a.x.stride;
+  const auto put = [&](int64_t i, float v) {
+    if constexpr (kToBlocks) {
+      StoreOne(static_cast<T*>(a.to.data) + RowOffset(a.to, row) + ColumnOffset(a.to, i), v);
+    } else {
+      StoreOne(static_cast<T*>(a.x.data) + row * a.x.stride + i, v);
+    }
+  };
   float* const factors = DynamicShared<float>();
   if (a.weight != nullptr) Factors(a, x, row, factors);
   const auto normed = [&](int64_t i) {
@@ -162,15 +200,15 @@ __global__ void __launch_bounds__(kElementThreads) QkNormRopeElements(Pair pair)
     return a.weight == nullptr ? v : v * factors[i / a.group] * a.weight[i % a.group];
   };
   if (a.cos == nullptr) {
-    for (int64_t i = threadIdx.x; i < a.width; i += blockDim.x) StoreOne(x + i, normed(i));
+    for (int64_t i = threadIdx.x; i < a.width; i += blockDim.x) put(i, normed(i));
     return;
   }
   const int64_t half = a.head_width / 2, table = row % a.table_rows * a.table_width;
   for (int64_t i = threadIdx.x; i < a.width / 2; i += blockDim.x) {
     const int64_t low = i / half * a.head_width + i % half, at = table + (a.table_width == half ? i % half : i);
     const float u = normed(low), v = normed(low + half), c = a.cos[at], s = a.sin[at];
-    StoreOne(x + low, u * c - v * s);
-    StoreOne(x + low + half, v * c + u * s);
+    put(low, u * c - v * s);
+    put(low + half, v * c + u * s);
   }
 }
 
@@ -184,6 +222,12 @@ bool Valid(const NormRope& a) {
   return a.table_rows > 0 && (a.table_width == a.width / 2 || a.table_width == a.head_width / 2);
 }
 
+bool FillsBlocks(const NormRope& a) {
+  const Blocks& b = a.to;
+  if (b.data == nullptr || b.rows <= 0 || b.width <= 0 || b.stride < b.width) return false;
+  return a.rows % b.rows == 0 && b.count * b.width == a.width;
+}
+
 // A tensor that is not rotated has no heads: a head is then a thread's piece, or the group.
 NormRope WithHeads(NormRope a) {
   if (a.weight == nullptr) a.group = a.full_group = a.width;
@@ -192,6 +236,7 @@ NormRope WithHeads(NormRope a) {
 }
 
 bool Vectors(const NormRope& a) {
+  if (!Vectors(Rows{a.to.data, a.to.stride, a.x.type}, a.to.width)) return false;
   if (a.width > kMaxVectorWidth || a.width % kPair != 0 || a.head_width % kPair != 0) return false;
   if (!Vectors(a.x, a.width) || !Aligned(a.weight) || !Aligned(a.cos) || !Aligned(a.sin)) return false;
   if (a.weight == nullptr || a.group == a.width) return true;
@@ -200,37 +245,52 @@ bool Vectors(const NormRope& a) {
   return a.group == a.head_width && lanes <= kWarpLanes && (lanes & (lanes - 1)) == 0;
 }
 
-template <typename T>
-cudaError_t LaunchElements(const Pair& pair, cudaStream_t stream) {
+template <typename T, bool kToBlocks>
+cudaError_t LaunchElements(const Tensors& all, cudaStream_t stream) {
   const auto groups = [](const NormRope& a) { return a.rows == 0 ? 0 : a.width / a.group; };
-  const size_t shared = sizeof(float) * max(groups(pair.q), groups(pair.k));
+  const size_t shared = sizeof(float) * max(groups(all.q), groups(all.k));
   int device = 0, limit = 0;
   if (const cudaError_t error = cudaGetDevice(&device); error != cudaSuccess) return error;
   const cudaError_t error = cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
   if (error != cudaSuccess) return error;
   constexpr size_t kOfBlockSum = kWarpLanes * sizeof(float);
   if (shared + kOfBlockSum > static_cast<size_t>(limit)) return cudaErrorInvalidValue;
-  const dim3 grid(static_cast<unsigned>(pair.q.rows + pair.k.rows));
-  return Launch(QkNormRopeElements<T>, grid, kElementThreads, shared, stream, pair);
+  const dim3 grid(static_cast<unsigned>(all.q.rows + all.k.rows + all.v.rows));
+  return Launch(QkNormRopeElements<T, kToBlocks>, grid, kElementThreads, shared, stream, all);
 }
 
-template <typename T>
-cudaError_t LaunchTyped(const Pair& pair, cudaStream_t stream) {
-  if (!Vectors(pair.q) || (pair.k.rows > 0 && !Vectors(pair.k))) return LaunchElements<T>(pair, stream);
-  const int64_t pieces = max(pair.q.width, pair.k.width) / kPair;
+template <typename T, bool kToBlocks>
+cudaError_t LaunchTyped(const Tensors& all, cudaStream_t stream) {
+  const auto suits = [](const NormRope& a) { return a.rows == 0 || Vectors(a); };
+  if (!suits(all.q) || !suits(all.k) || !suits(all.v)) return LaunchElements<T, kToBlocks>(all, stream);
+  const int64_t pieces = max(max(all.q.width, all.k.width), all.v.width) / kPair;
   const auto threads = static_cast<unsigned>((pieces + kWarpLanes - 1) / kWarpLanes * kWarpLanes);
-  const dim3 grid(static_cast<unsigned>(Blocks(pair.q) + Blocks(pair.k)));
-  return Launch(QkNormRopeVectors<T>, grid, threads, 0, stream, pair);
+  const dim3 grid(static_cast<unsigned>(ThreadBlocks(all.q) + ThreadBlocks(all.k) + ThreadBlocks(all.v)));
+  return Launch(QkNormRopeVectors<T, kToBlocks>, grid, threads, 0, stream, all);
+}
+
+template <bool kToBlocks>
+cudaError_t LaunchAll(const Tensors& all, cudaStream_t stream) {
+  if (all.q.rows + all.k.rows + all.v.rows > kMaxRows) return cudaErrorInvalidValue;
+  return all.q.x.type == Type::kBf16 ? LaunchTyped<bf16, kToBlocks>(all, stream)
+                                     : LaunchTyped<float, kToBlocks>(all, stream);
 }
 
 }  // namespace
 
 cudaError_t LaunchQkNormRope(const NormRope& q, const NormRope& k, cudaStream_t stream) {
   const bool both = k.x.data != nullptr;
-  if (!Valid(q) || (both && (!Valid(k) || k.x.type != q.x.type))) return cudaErrorInvalidValue;
-  const Pair pair{.q = WithHeads(q), .k = both ? WithHeads(k) : NormRope{}};
-  if (pair.q.rows + pair.k.rows > kMaxRows) return cudaErrorInvalidValue;
-  return q.x.type == Type::kBf16 ? LaunchTyped<bf16>(pair, stream) : LaunchTyped<float>(pair, stream);
+  if (!Valid(q) || q.to.data != nullptr) return cudaErrorInvalidValue;
+  if (both && (!Valid(k) || k.to.data != nullptr || k.x.type != q.x.type)) return cudaErrorInvalidValue;
+  return LaunchAll<false>({.q = WithHeads(q), .k = both ? WithHeads(k) : NormRope{}, .v = {}}, stream);
+}
+
+cudaError_t LaunchQkNormRopeToBlocks(const NormRope& q, const NormRope& k, const NormRope& v, cudaStream_t stream) {
+  for (const NormRope* a : {&q, &k, &v}) {
+    if (!Valid(*a) || !FillsBlocks(*a) || a->x.type != q.x.type) return cudaErrorInvalidValue;
+  }
+  if (v.weight != nullptr || v.cos != nullptr) return cudaErrorInvalidValue;
+  return LaunchAll<true>({.q = WithHeads(q), .k = WithHeads(k), .v = WithHeads(v)}, stream);
 }
 
 }  // namespace kinora::kernels

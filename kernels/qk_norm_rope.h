@@ -1,4 +1,4 @@
-// RMS norm and rotation of queries and keys, in place, both tensors in one launch.
+// RMS norm and rotation of queries and keys, both tensors in one launch: in place, or with the values into blocks.
 #ifndef KINORA_KERNELS_QK_NORM_ROPE_H_
 #define KINORA_KERNELS_QK_NORM_ROPE_H_
 
@@ -24,6 +24,7 @@ struct NormRope {
   int64_t table_rows = 0;
   int64_t table_width = 0;  // width / 2, or head_width / 2: shared by all heads
   int64_t head_width = 0;
+  Blocks to{};  // of x's type; must not overlap an x: the result goes there instead of to x. data null: in place
 };
 
 // q and k must have the same type and may differ in all else; k.x.data null: only q. They may be columns of one packed
@@ -42,6 +43,13 @@ struct NormRope {
 // fit the width, tables have no rows, only one of cos and sin is given, types differ, or shared memory cannot hold a
 // float per group.
 cudaError_t LaunchQkNormRope(const NormRope& q, const NormRope& k, cudaStream_t stream);
+
+// The same with a third tensor and with all results in blocks (NormRope::to, the columns of each tensor's own), so that
+// what ranks exchange needs no packing. v: neither weight nor tables: copied. Results have the bits of those in place.
+//
+// Minimum traffic: q, k and v once each way, a table row once. Returns cudaErrorInvalidValue also if blocks do not fill
+// a tensor's rows and width.
+cudaError_t LaunchQkNormRopeToBlocks(const NormRope& q, const NormRope& k, const NormRope& v, cudaStream_t stream);
 
 }  // namespace kinora::kernels
 

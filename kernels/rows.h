@@ -15,6 +15,13 @@ struct Rows {
   Type type = Type::kF32;
 };
 
+// A matrix [sequences·rows, count·width] in blocks: row s·rows + i, columns b·width … are row i of block s·count + b.
+struct Blocks {
+  void* data = nullptr;
+  int64_t stride = 0;  // elements from one row of a block to the next; blocks follow each other without gaps
+  int64_t rows = 0, width = 0, count = 0;
+};
+
 // Whether rows of `width` elements consist of whole vectors of eight elements, aligned to 16 bytes. True for absent
 // rows.
 inline bool Vectors(const Rows& rows, int64_t width) {

@@ -39,34 +39,41 @@ AttentionOptions Attention::options() const {
   return {.heads = heads_, .scale = 1.0f / std::sqrt(static_cast<float>(head_dim_))};
 }
 
+NormRopeParams Attention::NormParams(const Tensor& weight, const Rope& rope) const {
+  return {.weight = weight, .eps = norm_eps_, .group = inner(), .head_width = head_dim_, .rope = rope};
+}
+
 void Attention::Normalize(Exec& exec, Tensor q, const Rope& q_rope, Tensor k, const Rope& k_rope) const {
   absl::InlinedVector<NormedTensor, 2> tensors;
-  const auto add = [&](const Tensor& x, const Tensor& weight, const Rope& rope) {
-    if (!x.defined()) return;
-    tensors.push_back(
-        {x, {.weight = weight, .eps = norm_eps_, .group = x.width(), .head_width = head_dim_, .rope = rope}});
-  };
-  add(q, q_norm_, q_rope);
-  add(k, k_norm_, k_rope);
+  if (q.defined()) tensors.push_back({q, NormParams(q_norm_, q_rope)});
+  if (k.defined()) tensors.push_back({k, NormParams(k_norm_, k_rope)});
   NormAcrossHeads(exec, tensors);
 }
 
+Tensor Attention::NormalizeAndGather(Exec& exec, const Tensor& qkv, const Rope& rope, int batch) const {
+  return NormAndGatherTokens(exec, qkv, NormParams(q_norm_, rope), NormParams(k_norm_, rope), batch);
+}
+
 void Attention::Gate(Exec& exec, const Tensor& x, const Attended& attended) const {
-  if (gate_.out() == 0) {
-    if (attended.chunks.defined()) exec.ops.MergeChunks(attended.chunks, attended.rows);
-    if (attended.values.defined()) {
-      const int64_t first = attended.first_value;
-      exec.ops.stream().Copy(attended.values, attended.rows.Rows(first, first + attended.values.rows()));
-    }
-    return;
-  }
   ArenaScope temp(exec.arena);
-  Tensor logits = temp.Alloc(DType::kF32, {x.rows(), gate_.out()});
-  exec.ops.Matmul(x, gate_, {}, logits);
-  if (attended.chunks.defined()) {
+  const HeadBlocks& parts = attended.parts;
+  Tensor logits;
+  if (gate_.out() > 0) {
+    logits = temp.Alloc(DType::kF32, {x.rows(), gate_.out()});
+    exec.ops.Matmul(x, gate_, {}, logits);
+  }
+  if (parts.blocks.defined()) {
+    exec.ops.JoinBlocksThenGateHeads(parts, logits.defined() ? &logits : nullptr, attended.rows);
+  } else if (!logits.defined()) {
+    if (attended.chunks.defined()) exec.ops.MergeChunks(attended.chunks, attended.rows);
+    if (parts.values.defined()) {
+      const int64_t first = parts.first_value;
+      exec.ops.stream().Copy(parts.values, attended.rows.Rows(first, first + parts.values.rows()));
+    }
+  } else if (attended.chunks.defined()) {
     exec.ops.MergeChunksThenGateHeads(attended.chunks, logits, attended.rows);
-  } else if (attended.values.defined()) {
-    exec.ops.ReplaceRowsThenGateHeads(attended.values, attended.first_value, logits, attended.rows);
+  } else if (parts.values.defined()) {
+    exec.ops.ReplaceRowsThenGateHeads(parts.values, parts.first_value, logits, attended.rows);
   } else {
     exec.ops.GateHeads(logits, attended.rows);
   }

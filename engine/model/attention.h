@@ -25,8 +25,8 @@ struct AttentionShape {
 struct Attended {
   Tensor rows{};    // [rows, inner]; if `chunks` is defined, Finish merges the chunks into it
   Tensor chunks{};  // as in MergeChunks
-  Tensor values{};  // replace `rows` from `first_value` on
-  int64_t first_value = 0;
+  HeadBlocks
+      parts{};  // blocks: from the ranks that computed them; values: replace rows; Finish copies both into `rows`
 };
 
 // Widths below are this rank's: inner = heads·head_dim / tensor ranks.
@@ -50,6 +50,8 @@ class Attention {
   Tensor Part(const Tensor& joined, int index) const { return joined.Columns(index * inner(), (index + 1) * inner()); }
   // Norm and rotation, in place. Skips undefined tensors, and the rotation if a table is undefined.
   void Normalize(Exec& exec, Tensor q, const Rope& q_rope, Tensor k, const Rope& k_rope) const;
+  // Both, and the exchange of tokens for heads (NormAndGatherTokens): qkv [batch·rows, 3·inner] of self-attention.
+  Tensor NormalizeAndGather(Exec& exec, const Tensor& qkv, const Rope& rope, int batch) const;
   // Gates `attended` in place by x [rows, query_width], and adds to_out(attended) to the residual.
   void Finish(Exec& exec, const Tensor& x, const Attended& attended, const ResidualUpdate& update) const;
 
@@ -57,7 +59,8 @@ class Attention {
   void ForwardSelf(Exec& exec, const Tensor& x, int batch, const Rope& rope, const ResidualUpdate& update) const;
 
  private:
-  // Completes attended.rows from chunks or values, and gates it if there are gates.
+  NormRopeParams NormParams(const Tensor& weight, const Rope& rope) const;
+  // Completes attended.rows from chunks or parts, and gates it if there are gates.
   void Gate(Exec& exec, const Tensor& x, const Attended& attended) const;
 
   Weight query_;   // unused in self-attention

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/parallel/redistribute.h"
@@ -71,41 +72,52 @@ void ForEachModality(Exec& exec, const PerModality<bool>& have, absl::FunctionRe
   if (have.audio) audio(exec);
 }
 
-struct Qkv {
-  Tensor q, k, v;
-};
-
 struct PassRange {
   int begin, end;
 };
 
-// Self-attention of the passes in `ranges`, which are ascending. All passes from the first to the last range take part
-// in one exchange between ranks, including those between ranges, which are not read. qkv: overwritten (GatherTokens).
-void AttendPasses(Exec& exec, const Attention& attention, absl::Span<const PassRange> ranges, const BlockInputs& in,
-                  const Qkv& qkv, const Tensor& result) {
-  const int first = ranges.front().begin, passes = ranges.back().end - first;
-  const auto among = [&](const Tensor& t) { return PassRows(t, in.rows, first, first + passes); };
-  Qkv of{among(qkv.q), among(qkv.k), among(qkv.v)};
-  const Tensor local = among(result);
-  Tensor attended = local, gathered;
+// Ranges of passes, ascending.
+using PassRanges = absl::InlinedVector<PassRange, 2>;
+
+// Returns the passes that attend to themselves. In the skipped pass (-1: none) the values replace the result, so only
+// the passes before and after it attend. With few tokens it attends too, but the result is not read. Its unread queries
+// and keys cost less than a second product would.
+PassRanges AttendingPasses(int count, int skipped, int64_t tokens) {
+  if (skipped < 0 || tokens <= kFewTokens) return {{0, count}};
+  PassRanges ranges;
+  if (skipped > 0) ranges.push_back({0, skipped});
+  if (skipped + 1 < count) ranges.push_back({skipped + 1, count});
+  return ranges;
+}
+
+// Self-attention of passes from qkv [passes·rows, 3·width] to result [passes·rows, width], which begin with pass
+// `first`. options: of a single pass.
+void AttendRanges(Exec& exec, const PassRanges& ranges, int first, int64_t rows, AttentionOptions options,
+                  const Tensor& qkv, const Tensor& result) {
+  const int64_t width = result.width();
+  for (const PassRange& range : ranges) {
+    const auto of_range = [&](const Tensor& t) { return PassRows(t, rows, range.begin - first, range.end - first); };
+    const Tensor here = of_range(qkv);
+    BatchOverPasses(range.end - range.begin, options);
+    exec.ops.Attention(here.Columns(0, width), here.Columns(width, 2 * width), here.Columns(2 * width, 3 * width),
+                       options, of_range(result));
+  }
+}
+
+// The same, with norm and rotation, for tokens that ranks share. All passes from the first to the last range take part
+// in one exchange, including those between ranges, which are not read. Returns the result in the memory of qkv.
+HeadBlocks AttendAcrossRanks(Exec& exec, const Attention& attention, const PassRanges& ranges, const BlockInputs& in,
+                             const Tensor& qkv) {
+  const int first = ranges.front().begin, last = ranges.back().end, passes = last - first;
+  const Tensor gathered = attention.NormalizeAndGather(exec, PassRows(qkv, in.rows, first, last), in.rope, passes);
+  ArenaScope temp(exec.arena);
+  Tensor attended = temp.Alloc(exec.dtype, {gathered.rows(), gathered.width() / 3});
   AttentionOptions options = attention.options();
   options.bias = in.self_bias;
-  ArenaScope temp(exec.arena);
-  if (in.split) {
-    gathered = GatherTokens(exec, temp, {of.q, of.k, of.v}, passes);
-    const int64_t width = gathered.width() / 3;
-    of = {gathered.Columns(0, width), gathered.Columns(width, 2 * width), gathered.Columns(2 * width, 3 * width)};
-    attended = GatheredLike(exec, temp, local);
-    options.heads = static_cast<int>(width / attention.head_dim());
-    options.key_length = in.tokens;
-  }
-  const int64_t rows = attended.rows() / passes;
-  for (const PassRange& range : ranges) {
-    const auto part = [&](const Tensor& t) { return PassRows(t, rows, range.begin - first, range.end - first); };
-    BatchOverPasses(range.end - range.begin, options);
-    exec.ops.Attention(part(of.q), part(of.k), part(of.v), options, part(attended));
-  }
-  if (in.split) ScatterTokens(exec, attended, gathered, passes, local);
+  options.heads = static_cast<int>(attended.width() / attention.head_dim());
+  options.key_length = in.tokens;
+  AttendRanges(exec, ranges, first, attended.rows() / passes, options, gathered, attended);
+  return {.blocks = ScatterTokens(exec, attended, gathered, passes), .first_block = first * in.rows};
 }
 
 }  // namespace
@@ -240,28 +252,29 @@ void AvBlock::AttendSelf(Exec& exec, const Layers& layers, const Passes& passes,
   const Attention& attention = layers.self;
   const int64_t rows = state.in.rows, all = passes.count * rows, inner = attention.inner();
   Tensor qkv = temp.Alloc(exec.dtype, {all, 3 * inner});
-  Attended attended{.rows = temp.Alloc(exec.dtype, {all, inner})};
-  const Tensor q = attention.Part(qkv, 0), k = attention.Part(qkv, 1), v = attention.Part(qkv, 2);
   attention.QueriesKeysValues(exec, state.normed, qkv);
-  attention.Normalize(exec, q, state.in.rope, k, state.in.rope);
 
-  // In the perturbed pass the values replace the result, so only the passes before and after it attend. With few tokens
-  // it attends too, but the result is not read. Its unread queries and keys cost less than a second product would.
   const int skipped = perturbed ? passes.perturbed : -1;
-  std::array<PassRange, 2> attending{};
-  size_t ranges = 0;
-  if (skipped < 0 || state.in.tokens <= kFewTokens) {
-    attending[ranges++] = {0, passes.count};
-  } else {
-    if (skipped > 0) attending[ranges++] = {0, skipped};
-    if (skipped + 1 < passes.count) attending[ranges++] = {skipped + 1, passes.count};
-  }
+  const PassRanges ranges = AttendingPasses(passes.count, skipped, state.in.tokens);
+  const bool split = state.in.split && exec.mesh.tokens().size() > 1 && !ranges.empty();
+  Attended attended;
+  Tensor values;
   if (skipped >= 0) {
-    attended.values = Kept(exec, temp, PassRows(v, rows, skipped, skipped + 1));
-    attended.first_value = skipped * rows;
+    values = PassRows(attention.Part(qkv, 2), rows, skipped, skipped + 1);
+    const bool exchanged = split && ranges.front().begin <= skipped && skipped < ranges.back().end;
+    if (exchanged) values = Kept(exec, temp, values);
   }
-  if (ranges > 0) {
-    AttendPasses(exec, attention, absl::MakeConstSpan(attending.data(), ranges), state.in, {q, k, v}, attended.rows);
+  if (split) attended.parts = AttendAcrossRanks(exec, attention, ranges, state.in, qkv);
+  attended.parts.values = values;
+  attended.parts.first_value = skipped * rows;
+  attended.rows = temp.Alloc(exec.dtype, {all, inner});
+  if (!split && !ranges.empty()) {
+    const Tensor q = attention.Part(qkv, 0), k = attention.Part(qkv, 1);
+    attention.Normalize(exec, q, state.in.rope, k, state.in.rope);
+    AttentionOptions options = attention.options();
+    options.bias = state.in.self_bias;
+    options.key_length = state.in.tokens;
+    AttendRanges(exec, ranges, 0, rows, options, qkv, attended.rows);
   }
   const bool modulated = layers.prompt_table.tensor().defined();
   attention.Finish(exec, state.normed, attended,

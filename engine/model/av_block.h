@@ -55,7 +55,7 @@ struct BlockInputs {
   int64_t rows = 0;        // per pass on this rank
   int64_t valid_rows = 0;  // rows that hold tokens of the clip; the others are padding
   int64_t tokens = 0;      // of the whole clip
-  bool split = false;      // the token group's ranks each hold a part of the tokens
+  bool split = false;      // the token group's ranks each hold a part of the tokens; one rank holds all
   Tensor row;              // [rows] i32: table row of each token; undefined: all 0
   Rope rope, cross_rope;   // this rank's rows and heads
   Tensor context;          // [contexts·prompt rows, context width]

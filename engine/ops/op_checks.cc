@@ -136,6 +136,36 @@ void CheckNormRope(const Tensor& x, const NormRopeParams& params, const Tensor* 
   KINORA_CHECK(rope.cos.rows() > 0 && x.rows() % rope.cos.rows() == 0) << Names(rope.cos, x);
 }
 
+void CheckQkvBlocks(const QkvParts& parts, const Tensor& blocks) {
+  const Tensor& v = parts.v;
+  for (const Tensor& part : {parts.q, parts.k}) {
+    CheckSameShape(part, v);
+    KINORA_CHECK(part.dtype() == v.dtype()) << DTypeName(part.dtype());
+  }
+  KINORA_CHECK(blocks.shape().rank() == 4 && blocks.contiguous() && blocks.dtype() == v.dtype()) << Names(blocks, v);
+  KINORA_CHECK(blocks.dim(0) * blocks.dim(2) == v.rows() && blocks.dim(1) * blocks.dim(3) == 3 * v.width() &&
+               blocks.dim(3) % 3 == 0)
+      << Names(blocks, v);
+}
+
+void CheckHeadBlocks(const HeadBlocks& from, const Tensor* logits, const Tensor& x) {
+  const Tensor &blocks = from.blocks, &values = from.values;
+  CheckFloat(x);
+  CheckRowWidth(x);
+  KINORA_CHECK(blocks.shape().rank() == 4 && blocks.contiguous() && blocks.dtype() == x.dtype()) << Names(blocks, x);
+  KINORA_CHECK(blocks.dim(1) * blocks.dim(3) == x.width() && from.first_block >= 0 &&
+               from.first_block + blocks.dim(0) * blocks.dim(2) <= x.rows())
+      << Names(blocks, x);
+  if (values.defined()) {
+    KINORA_CHECK(values.dtype() == x.dtype() && values.width() == x.width() && from.first_value >= 0 &&
+                 from.first_value + values.rows() <= x.rows())
+        << Names(values, x);
+  }
+  if (logits != nullptr) {
+    KINORA_CHECK(logits->rows() == x.rows() && x.width() % logits->width() == 0) << Names(*logits, x);
+  }
+}
+
 int64_t ConvExtent(int64_t extent, const ConvAxis& axis) {
   if (axis.padding == Padding::kReflect) {
     KINORA_CHECK(axis.before < extent && axis.after < extent) << "reflection of an axis of " << extent;

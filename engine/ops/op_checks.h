@@ -16,6 +16,8 @@ void CheckResidualUpdate(int64_t rows, int64_t width, const ResidualUpdate& upda
 void CheckMatmul(const Tensor& x, const Weight& w, const MatmulOptions& options, const Tensor& out);
 void CheckAttention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options);
 void CheckNormRope(const Tensor& x, const NormRopeParams& params, const Tensor* sum_of_squares);
+void CheckQkvBlocks(const QkvParts& parts, const Tensor& blocks);
+void CheckHeadBlocks(const HeadBlocks& from, const Tensor* logits, const Tensor& x);
 void CheckConv(const Tensor& x, const Weight& w, const ConvOptions& options, const Tensor& out);
 void CheckDepthToSpace(const Tensor& x, const DepthToSpaceOptions& options, const Tensor& out);
 void CheckSpaceToDepth(const Tensor& x, const SpaceToDepthOptions& options, const Tensor& out);

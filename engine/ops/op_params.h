@@ -101,6 +101,21 @@ struct NormRopeParams {
   Rope rope{};
 };
 
+// Queries, keys and values [sequences·rows, n·w] that leave for n ranks, w columns for each. q and k may be
+// overwritten.
+struct QkvParts {
+  Tensor q{}, k{}, v{};
+  NormRopeParams q_params{}, k_params{};
+  Tensor q_sums{}, k_sums{};  // sums of squares, as in NormRope; undefined: computed
+};
+// What the ranks of a group sent for this rank's rows of x, n·w columns: x's rows from first_block on.
+struct HeadBlocks {
+  Tensor blocks{};  // [sequences, n, rows, w], contiguous: row s·rows + i, columns b·w … of x are blocks[s, b, i]
+  int64_t first_block = 0;
+  Tensor values{};  // replace x's rows from first_value on, blocks too; undefined: none
+  int64_t first_value = 0;
+};
+
 inline constexpr int kMaxBatch = 8;
 struct AttentionOptions {
   int heads = 0;

@@ -72,6 +72,9 @@ class Ops : public WeightOps {
   virtual void NormRope(Tensor x, const NormRopeParams& params, const Tensor* sum_of_squares) = 0;
   // NormRope of q, then of k.
   virtual void QkNormRope(Tensor q, Tensor k, const NormRopeParams& q_params, const NormRopeParams& k_params);
+  // NormRope of parts.q and parts.k; then blocks[s, b, i] = columns b·w … of row s·rows + i of q, of k and of v, side
+  // by side. blocks: [sequences, n, rows, 3·w], contiguous.
+  virtual void QkNormRopeToBlocks(const QkvParts& parts, Tensor blocks);
   // x[rows, width] -> out[rows, 1] f32: Σ x² of a row.
   virtual void SumOfSquares(const Tensor& x, Tensor out) = 0;
 
@@ -87,6 +90,8 @@ class Ops : public WeightOps {
   virtual void GateHeads(const Tensor& logits, Tensor x) = 0;
   // Copies values, of x's dtype, to x's rows [first, first + values.rows()); then GateHeads.
   virtual void ReplaceRowsThenGateHeads(const Tensor& values, int64_t first, const Tensor& logits, Tensor x);
+  // Copies from.blocks, then from.values to x, which has their dtype; then GateHeads unless logits is null.
+  virtual void JoinBlocksThenGateHeads(const HeadBlocks& from, const Tensor* logits, Tensor x);
   // out = x·factor.
   virtual void Scale(const Tensor& x, float factor, Tensor out) = 0;
   // out = x·scale[width] + shift[width], both f32.

@@ -88,11 +88,12 @@ void CheckAllGather(const Communicator& group, const Tensor& local, const Tensor
   KINORA_CHECK_EQ(all.elements(), group.size() * local.elements());
 }
 
-void CheckAllToAll(const Communicator& group, const Tensor& send, const Tensor& recv) {
+void CheckAllToAll(const Communicator& group, const Tensor& send, const Tensor& recv, int batches) {
   KINORA_CHECK(send.contiguous()) << send.shape().ToString();
   KINORA_CHECK(recv.contiguous() && recv.dtype() == send.dtype() && recv.elements() == send.elements())
       << recv.shape().ToString();
-  KINORA_CHECK(send.elements() % group.size() == 0) << send.shape().ToString() << " among " << group.size();
+  KINORA_CHECK(batches > 0 && send.elements() % (int64_t{batches} * group.size()) == 0)
+      << send.shape().ToString() << " among " << group.size() << ", " << batches << " times";
 }
 
 void CheckBroadcast(const Communicator& group, int root, const Tensor& inout) {

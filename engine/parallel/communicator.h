@@ -72,8 +72,9 @@ class Communicator {
   virtual void AllReduceSum(Tensor inout, Stream& stream) = 0;
   // all: the `local` tensors of all ranks, in rank order.
   virtual void AllGather(const Tensor& local, Tensor all, Stream& stream) = 0;
-  // Sends the i-th of size() equal parts of `send` to rank i; recv gets the parts sent to this rank, in rank order.
-  virtual void AllToAll(const Tensor& send, Tensor recv, Stream& stream) = 0;
+  // For each of `batches` equal runs of `send` and `recv`, in one call: sends the i-th of size() equal parts of the run
+  // to rank i; recv's run gets the parts sent to this rank, in rank order.
+  virtual void AllToAll(const Tensor& send, Tensor recv, int batches, Stream& stream) = 0;
   // Copies `inout` of rank `root` to every rank.
   virtual void Broadcast(int root, Tensor inout, Stream& stream) = 0;
   // Collects every rank's `local` on `root` alone, in rank order. counts: elements per rank, size() numbers, the same
@@ -124,7 +125,7 @@ inline void CopyPart(void* to, const void* from, int64_t bytes) {
 // CHECK-fail unless the arguments of a collective match; for implementations.
 void CheckAllReduceSum(const Tensor& inout);
 void CheckAllGather(const Communicator& group, const Tensor& local, const Tensor& all);
-void CheckAllToAll(const Communicator& group, const Tensor& send, const Tensor& recv);
+void CheckAllToAll(const Communicator& group, const Tensor& send, const Tensor& recv, int batches);
 void CheckBroadcast(const Communicator& group, int root, const Tensor& inout);
 void CheckGatherTo(const Communicator& group, int root, absl::Span<const int64_t> counts, const Tensor& local,
                    const Tensor& all);

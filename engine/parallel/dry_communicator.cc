@@ -14,8 +14,8 @@ void DryCommunicator::AllGather(const Tensor& local, Tensor all, Stream&) {
   Count(Collective::kAllGather, BytesSent(Collective::kAllGather, local.bytes(), size_));
 }
 
-void DryCommunicator::AllToAll(const Tensor& send, Tensor recv, Stream&) {
-  CheckAllToAll(*this, send, recv);
+void DryCommunicator::AllToAll(const Tensor& send, Tensor recv, int batches, Stream&) {
+  CheckAllToAll(*this, send, recv, batches);
   Count(Collective::kAllToAll, BytesSent(Collective::kAllToAll, send.bytes(), size_));
 }
 

@@ -1,92 +1,62 @@
 #include "engine/parallel/redistribute.h"
 
+#include "absl/container/inlined_vector.h"
+
 namespace kinora {
 namespace {
 
-// Whether the parts are adjacent in one tensor, as the columns of one product are.
-bool Adjacent(absl::Span<const Tensor> parts) {
-  // A dry run has no addresses. There, a row stride of all widths together means that the parts share one tensor.
-  if (parts[0].raw() == nullptr) {
-    return parts[0].row_stride() == parts[0].width() * static_cast<int64_t>(parts.size());
+// Sums of squares over all columns of a tensor whose columns span the ranks of tensor().
+Tensor SquaresAcrossHeads(Exec& exec, ArenaScope& temp, absl::Span<const Tensor> tensors) {
+  int64_t rows = 0;
+  for (const Tensor& x : tensors) rows += x.rows();
+  Tensor sums = temp.Alloc(DType::kF32, {rows, 1});
+  int64_t row = 0;
+  for (const Tensor& x : tensors) {
+    exec.ops.SumOfSquares(x, sums.Rows(row, row + x.rows()));
+    row += x.rows();
   }
-  for (size_t i = 1; i < parts.size(); ++i) {
-    const int64_t expected = parts[0].width() * static_cast<int64_t>(i) * DTypeSize(parts[0].dtype());
-    if (parts[i].row_stride() != parts[0].row_stride()) return false;
-    if (static_cast<char*>(parts[i].raw()) != static_cast<char*>(parts[0].raw()) + expected) return false;
-  }
-  return true;
+  exec.mesh.tensor().AllReduceSum(sums, exec.ops.stream());
+  return sums;
 }
 
 }  // namespace
 
+Tensor NormAndGatherTokens(Exec& exec, const Tensor& qkv, const NormRopeParams& q, const NormRopeParams& k, int seq) {
+  Communicator& group = exec.mesh.tokens();
+  const int64_t n = group.size(), rows = qkv.rows() / seq, width = qkv.width() / 3, tensor = exec.mesh.tensor().size();
+  KINORA_CHECK(qkv.contiguous() && width % n == 0) << qkv.shape().ToString() << " over " << n << " ranks";
+  ArenaScope temp(exec.arena);
+  QkvParts parts{.q = qkv.Columns(0, width),
+                 .k = qkv.Columns(width, 2 * width),
+                 .v = qkv.Columns(2 * width, 3 * width),
+                 .q_params = q,
+                 .k_params = k};
+  if (tensor > 1) {
+    const Tensor sums = SquaresAcrossHeads(exec, temp, {parts.q, parts.k});
+    parts.q_sums = sums.Rows(0, qkv.rows());
+    parts.k_sums = sums.Rows(qkv.rows(), 2 * qkv.rows());
+    for (NormRopeParams* const params : {&parts.q_params, &parts.k_params}) params->full_group = params->group * tensor;
+  }
+  Tensor blocks = temp.Alloc(qkv.dtype(), {seq, n, rows, 3 * width / n});
+  exec.ops.QkNormRopeToBlocks(parts, blocks);
+  group.AllToAll(blocks, qkv.Reshape(blocks.shape()), seq, exec.ops.stream());
+  return qkv.Reshape({n * qkv.rows(), 3 * width / n});
+}
+
 Tensor Kept(Exec& exec, ArenaScope& temp, const Tensor& part) {
-  if (exec.mesh.tokens().size() == 1) return part;
   Tensor kept = temp.Alloc(part.dtype(), part.shape());
   exec.ops.stream().Copy(part, kept);
   return kept;
 }
 
-Tensor GatherTokens(Exec& exec, ArenaScope& temp, absl::Span<const Tensor> parts, int seq) {
+Tensor ScatterTokens(Exec& exec, const Tensor& gathered, const Tensor& spent, int seq) {
   Communicator& group = exec.mesh.tokens();
-  Stream& stream = exec.ops.stream();
-  const int64_t n = group.size(), count = static_cast<int64_t>(parts.size());
-  const int64_t all_rows = parts[0].rows(), rows = all_rows / seq, width = parts[0].width();
-  const DType dtype = parts[0].dtype();
-  Tensor joined;  // the parts as one tensor, if adjacent
-  if (Adjacent(parts)) joined = Tensor(dtype, {all_rows, count * width}, parts[0].raw(), parts[0].row_stride());
-  if (n == 1 && joined.defined()) return joined;
-  KINORA_CHECK(width % n == 0) << width << " columns over " << n << " ranks";
-  const int64_t slice = width / n;
-  const Shape by_rank{n * seq, rows, count * slice};
-  const bool reuse = joined.defined() && joined.contiguous();  // nothing reads the parts after packing
-  const Tensor first = seq == 1 && reuse ? joined.Reshape(by_rank) : temp.Alloc(dtype, by_rank);
-  ArenaScope inner(exec.arena);
-  const Tensor second = seq > 1 && reuse ? joined.Reshape(by_rank) : inner.Alloc(dtype, by_rank);
-  const Tensor& send = seq == 1 ? second : first;  // so that the result is in `first`
-  const Tensor& received = seq == 1 ? first : second;
-  for (int64_t rank = 0; rank < n; ++rank) {
-    const Tensor to = send.Rows(rank * seq, (rank + 1) * seq).As2D();
-    for (int64_t p = 0; p < count; ++p) {
-      stream.Copy(parts[p].As2D().Columns(rank * slice, (rank + 1) * slice), to.Columns(p * slice, (p + 1) * slice));
-    }
-  }
-  group.AllToAll(send, received, stream);
-  for (int64_t rank = 0; rank < n && seq > 1; ++rank) {
-    for (int64_t s = 0; s < seq; ++s) {
-      stream.Copy(received.Rows(rank * seq + s, rank * seq + s + 1), first.Rows(s * n + rank, s * n + rank + 1));
-    }
-  }
-  return first.Reshape({n * all_rows, count * slice});
-}
-
-Tensor GatheredLike(Exec& exec, ArenaScope& temp, const Tensor& local) {
-  const int64_t n = exec.mesh.tokens().size();
-  return n == 1 ? local : temp.Alloc(local.dtype(), {local.rows() * n, local.width() / n});
-}
-
-void ScatterTokens(Exec& exec, const Tensor& gathered, const Tensor& spent, int seq, Tensor local) {
-  Communicator& group = exec.mesh.tokens();
-  Stream& stream = exec.ops.stream();
-  const int64_t n = group.size();
-  if (n == 1) return;
-  const int64_t rows = local.rows() / seq, slice = gathered.width(), parts = spent.elements() / local.elements();
-  KINORA_CHECK(parts >= 2) << spent.shape().ToString() << " for two of " << local.shape().ToString();
-  const Tensor scratch = spent.Reshape({parts, local.elements()});
-  Tensor send = gathered.Reshape({seq * n, rows, slice});
-  if (seq > 1) {
-    const Tensor whole = send;
-    send = scratch.Rows(0, 1).Reshape({n * seq, rows, slice});
-    for (int64_t rank = 0; rank < n; ++rank) {
-      for (int64_t s = 0; s < seq; ++s) {
-        stream.Copy(whole.Rows(s * n + rank, s * n + rank + 1), send.Rows(rank * seq + s, rank * seq + s + 1));
-      }
-    }
-  }
-  const Tensor received = scratch.Rows(1, 2).Reshape({n, local.rows(), slice});
-  group.AllToAll(send, received, stream);
-  for (int64_t rank = 0; rank < n; ++rank) {
-    stream.Copy(received.Rows(rank, rank + 1).As2D(), local.As2D().Columns(rank * slice, (rank + 1) * slice));
-  }
+  const int64_t n = group.size(), rows = gathered.rows() / (n * seq), slice = gathered.width();
+  KINORA_CHECK(spent.contiguous() && spent.elements() >= gathered.elements())
+      << spent.shape().ToString() << " for " << gathered.shape().ToString();
+  const Tensor blocks(gathered.dtype(), {seq, n, rows, slice}, spent.raw());
+  group.AllToAll(gathered, blocks, seq, exec.ops.stream());
+  return blocks;
 }
 
 void AllGatherTokens(Exec& exec, const Tensor& local, int seq, Tensor all) {
@@ -146,16 +116,10 @@ void NormAcrossHeads(Exec& exec, absl::Span<const NormedTensor> tensors) {
     return;
   }
   ArenaScope temp(exec.arena);
-  int64_t rows = 0;
-  for (const NormedTensor& t : tensors) rows += t.x.rows();
-  Tensor sums = temp.Alloc(DType::kF32, {rows, 1});
+  absl::InlinedVector<Tensor, 2> x;
+  for (const NormedTensor& t : tensors) x.push_back(t.x);
+  const Tensor sums = SquaresAcrossHeads(exec, temp, x);
   int64_t row = 0;
-  for (const NormedTensor& t : tensors) {
-    exec.ops.SumOfSquares(t.x, sums.Rows(row, row + t.x.rows()));
-    row += t.x.rows();
-  }
-  group.AllReduceSum(sums, exec.ops.stream());
-  row = 0;
   for (const NormedTensor& t : tensors) {
     NormRopeParams params = t.params;
     params.full_group = params.group * group.size();

@@ -8,21 +8,17 @@
 
 namespace kinora {
 
-// Exchanges this rank's tokens of all heads for all tokens of this rank's heads, by one all-to-all over tokens().
-//   parts: each [seq·rows, width] (queries, keys, values) -> [seq·rows·n, parts·width/n], part after part in the
-//   columns.
-// In a group of one, adjacent parts of one tensor are returned as that tensor. Memory comes from `temp`. In a larger
-// group the parts are consumed: the exchange or the result may use their memory.
-Tensor GatherTokens(Exec& exec, ArenaScope& temp, absl::Span<const Tensor> parts, int seq);
-// Returns a part that outlives GatherTokens: itself in a group of one, else a copy in `temp`.
+// Norms of q and k over columns that may span the ranks of tensor(), and their rotation (NormAcrossHeads); then
+// exchanges this rank's tokens of all heads for all tokens of this rank's heads, by one all-to-all over tokens(). The
+// op that rotates writes what is sent, so that nothing is packed or unpacked.
+//   qkv: queries, keys and values, [seq·rows, 3·width], contiguous -> [seq·rows·n, 3·width/n], in the memory of qkv.
+Tensor NormAndGatherTokens(Exec& exec, const Tensor& qkv, const NormRopeParams& q, const NormRopeParams& k, int seq);
+// Returns part of qkv in memory from `temp`, which NormAndGatherTokens does not overwrite.
 Tensor Kept(Exec& exec, ArenaScope& temp, const Tensor& part);
-
-// Returns the tensor for the result of attention on gathered tokens: [seq·rows·n, width/n], or `local` itself in a
-// group of one.
-Tensor GatheredLike(Exec& exec, ArenaScope& temp, const Tensor& local);
-// Reverses GatherTokens, by one all-to-all: gathered [seq·rows·n, width/n] -> local [seq·rows, width]. spent:
-// GatherTokens' result of two parts or more, no longer read: its memory serves the exchange.
-void ScatterTokens(Exec& exec, const Tensor& gathered, const Tensor& spent, int seq, Tensor local);
+// Reverses the exchange, by one all-to-all: gathered [seq·rows·n, width/n], contiguous -> blocks [seq, n, rows,
+// width/n] of [seq·rows, width], which Ops::JoinBlocksThenGateHeads reads. spent: NormAndGatherTokens' result, no
+// longer read: the blocks take its memory.
+Tensor ScatterTokens(Exec& exec, const Tensor& gathered, const Tensor& spent, int seq);
 
 // local [seq·rows, width] of each rank of tokens() -> all [seq·rows·n, width] on every rank.
 void AllGatherTokens(Exec& exec, const Tensor& local, int seq, Tensor all);

@@ -12,7 +12,7 @@ class SingleCommunicator : public Communicator {
   int size() const override { return 1; }
   void AllReduceSum(Tensor, Stream&) override {}
   void AllGather(const Tensor& local, Tensor all, Stream& stream) override { stream.Copy(local, all); }
-  void AllToAll(const Tensor& send, Tensor recv, Stream& stream) override { stream.Copy(send, recv); }
+  void AllToAll(const Tensor& send, Tensor recv, int /*batches*/, Stream& stream) override { stream.Copy(send, recv); }
   void Broadcast(int, Tensor, Stream&) override {}
   void GatherTo(int, absl::Span<const int64_t> counts, const Tensor& local, Tensor all, Stream& stream) override {
     if (counts[0] > 0) stream.Copy(local, all);

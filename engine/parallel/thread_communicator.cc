@@ -140,13 +140,15 @@ void ThreadCommunicator::AllGather(const Tensor& local, Tensor all, Stream& stre
   });
 }
 
-void ThreadCommunicator::AllToAll(const Tensor& send, Tensor recv, Stream& stream) {
-  CheckAllToAll(*this, send, recv);
-  Run(Collective::kAllToAll, send, 0, stream, [this, send, recv = OnCpu(stream).Reach(recv)] {
-    const int64_t part = send.bytes() / size();
-    for (int rank = 0; rank < size(); ++rank) {
-      CopyPart(static_cast<char*>(recv.raw()) + rank * part,
-               static_cast<const char*>(group_->call(rank).data) + rank_ * part, part);
+void ThreadCommunicator::AllToAll(const Tensor& send, Tensor recv, int batches, Stream& stream) {
+  CheckAllToAll(*this, send, recv, batches);
+  Run(Collective::kAllToAll, send, 0, stream, [this, send, batches, recv = OnCpu(stream).Reach(recv)] {
+    const int64_t run = send.bytes() / batches, part = run / size();
+    for (int batch = 0; batch < batches; ++batch) {
+      for (int rank = 0; rank < size(); ++rank) {
+        CopyPart(static_cast<char*>(recv.raw()) + batch * run + rank * part,
+                 static_cast<const char*>(group_->call(rank).data) + batch * run + rank_ * part, part);
+      }
     }
   });
 }

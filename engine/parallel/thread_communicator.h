@@ -60,7 +60,7 @@ class ThreadCommunicator : public Communicator {
   int size() const override { return group_->size(); }
   void AllReduceSum(Tensor inout, Stream& stream) override;
   void AllGather(const Tensor& local, Tensor all, Stream& stream) override;
-  void AllToAll(const Tensor& send, Tensor recv, Stream& stream) override;
+  void AllToAll(const Tensor& send, Tensor recv, int batches, Stream& stream) override;
   void Broadcast(int root, Tensor inout, Stream& stream) override;
   void GatherTo(int root, absl::Span<const int64_t> counts, const Tensor& local, Tensor all, Stream& stream) override;
   void Abort() override { group_->Abort(); }

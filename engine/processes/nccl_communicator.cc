@@ -79,18 +79,28 @@ void NcclCommunicator::AllGather(const Tensor& local, Tensor all, Stream& stream
   });
 }
 
-void NcclCommunicator::AllToAll(const Tensor& send, Tensor recv, Stream& stream) {
-  CheckAllToAll(*this, send, recv);
+void NcclCommunicator::AllToAll(const Tensor& send, Tensor recv, int batches, Stream& stream) {
+  CheckAllToAll(*this, send, recv, batches);
   Run(Collective::kAllToAll, send, false, OnCuda(stream), [&](const auto& nccl, nccl::Comm comm, cudaStream_t s) {
-    const Elements part(send, size());
-    if (nccl.AlltoAll != nullptr) return nccl.AlltoAll(send.raw(), recv.raw(), part.count, part.type, comm, s);
-    return Grouped(nccl, [&] {
+    const Elements part(send, int64_t{batches} * size());
+    const auto run = [&](const char* from, char* to) {
+      if (nccl.AlltoAll != nullptr) return nccl.AlltoAll(from, to, part.count, part.type, comm, s);
       Result result = Result::kSuccess;
       for (int rank = 0; rank < size(); ++rank) {
         const int64_t at = rank * part.bytes;
-        const auto* const from = static_cast<const char*>(send.raw()) + at;
-        result = First(result, nccl.Send(from, part.count, part.type, rank, comm, s));
-        result = First(result, nccl.Recv(static_cast<char*>(recv.raw()) + at, part.count, part.type, rank, comm, s));
+        result = First(result, nccl.Send(from + at, part.count, part.type, rank, comm, s));
+        result = First(result, nccl.Recv(to + at, part.count, part.type, rank, comm, s));
+      }
+      return result;
+    };
+    const auto* const from = static_cast<const char*>(send.raw());
+    auto* const to = static_cast<char*>(recv.raw());
+    if (batches == 1 && nccl.AlltoAll != nullptr) return run(from, to);
+    return Grouped(nccl, [&] {
+      Result result = Result::kSuccess;
+      for (int batch = 0; batch < batches; ++batch) {
+        const int64_t at = batch * size() * part.bytes;
+        result = First(result, run(from + at, to + at));
       }
       return result;
     });

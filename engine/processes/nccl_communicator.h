@@ -28,7 +28,7 @@ class NcclCommunicator : public Communicator {
   int size() const override { return size_; }
   void AllReduceSum(Tensor inout, Stream& stream) override;
   void AllGather(const Tensor& local, Tensor all, Stream& stream) override;
-  void AllToAll(const Tensor& send, Tensor recv, Stream& stream) override;
+  void AllToAll(const Tensor& send, Tensor recv, int batches, Stream& stream) override;
   void Broadcast(int root, Tensor inout, Stream& stream) override;
   void GatherTo(int root, absl::Span<const int64_t> counts, const Tensor& local, Tensor all, Stream& stream) override;
   // Aborts all groups of this rank's mesh, here and on the other ranks.

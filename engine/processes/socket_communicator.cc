@@ -218,17 +218,22 @@ void SocketCommunicator::AllGather(const Tensor& local, Tensor all, Stream& stre
   });
 }
 
-void SocketCommunicator::AllToAll(const Tensor& send, Tensor recv, Stream& stream) {
-  CheckAllToAll(*this, send, recv);
-  Run(Collective::kAllToAll, send, 0, stream, [this, recv = OnCpu(stream).Reach(recv)](const Tensor& input) {
-    const int64_t part = input.bytes() / size();
-    const auto of = [part](const Tensor& x, int rank) { return static_cast<char*>(x.raw()) + rank * part; };
-    for (int peer = 0; peer < size(); ++peer) {
-      Give(peer, of(input, peer), part);
-      Take(peer, of(recv, peer), part);
+void SocketCommunicator::AllToAll(const Tensor& send, Tensor recv, int batches, Stream& stream) {
+  CheckAllToAll(*this, send, recv, batches);
+  Run(Collective::kAllToAll, send, 0, stream, [this, batches, recv = OnCpu(stream).Reach(recv)](const Tensor& input) {
+    const int64_t part = input.bytes() / batches / size();
+    for (int batch = 0; batch < batches; ++batch, ++call_.part) {
+      const auto of = [&](const Tensor& x, int rank) {
+        return static_cast<char*>(x.raw()) + (int64_t{batch} * size() + rank) * part;
+      };
+      for (int peer = 0; peer < size(); ++peer) {
+        Give(peer, of(input, peer), part);
+        Take(peer, of(recv, peer), part);
+      }
+      CopyPart(of(recv, rank_), of(input, rank_), part);
+      KINORA_RETURN_IF_ERROR(Exchange());
     }
-    CopyPart(of(recv, rank_), of(input, rank_), part);
-    return Exchange();
+    return absl::OkStatus();
   });
 }
 

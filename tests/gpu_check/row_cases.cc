@@ -115,6 +115,24 @@ void AddRotations(Rows& rows) {
   });
 }
 
+// What two token ranks exchange.
+void AddBlocks(Rows& rows) {
+  const Shape shape = rows.shape;
+  const DType dtype = rows.dtype;
+  rows.Add("QkNormRopeToBlocks", [=](Workbench& b) {
+    QkvParts parts{.q = b.Random(dtype, shape), .k = b.Random(dtype, shape), .v = b.Random(dtype, shape)};
+    parts.q_params = parts.k_params = DrawNormRope(b, shape, shape[1]);
+    const Tensor blocks = b.Output(dtype, {1, 2, shape[0], 3 * shape[1] / 2});
+    return PreparedOp{[&b, parts, blocks] { b.ops().QkNormRopeToBlocks(parts, blocks); }, blocks};
+  });
+  rows.Add("JoinBlocksThenGateHeads", [=](Workbench& b) {
+    const HeadBlocks from{.blocks = b.Random(dtype, {1, 2, shape[0], shape[1] / 2}),
+                          .values = b.Random(dtype, {1, shape[1]})};
+    const Tensor logits = b.Random(DType::kF32, {shape[0], shape[1] / kHeadWidth}, 0.1f), x = b.Output(dtype, shape);
+    return PreparedOp{[&b, from, logits, x] { b.ops().JoinBlocksThenGateHeads(from, &logits, x); }, x};
+  });
+}
+
 void AddElementwise(Rows& rows) {
   using Run = std::function<void()>;
   for (const Activation activation : {Activation::kSilu, Activation::kGeluTanh}) {
@@ -157,6 +175,7 @@ std::vector<OpCase> RowCases(int64_t rows, int64_t width, DType dtype) {
   AddNorms(all);
   AddResidual(all);
   AddRotations(all);
+  AddBlocks(all);
   AddElementwise(all);
   return std::move(all.cases);
 }

@@ -245,5 +245,28 @@ TEST_F(OnAStream, QkNormRopeRefusesWhatCannotBe) {
   EXPECT_EQ(LaunchQkNormRope(many, {}, stream_), cudaErrorInvalidValue) << "more groups than shared memory holds";
 }
 
+TEST_F(OnAStream, QkNormRopeToBlocksRefusesBlocksThatAreNotFilled) {
+  const DeviceArray<float> memory(Floats(256, 1.0f), stream_), sent(Floats(256, 0.0f), stream_);
+  NormRope good{.rows = 4, .width = 16, .x = {.data = memory.data(), .stride = 48}};
+  good.to = {.data = sent.data(), .stride = 24, .rows = 2, .width = 8, .count = 2};
+  ASSERT_EQ(LaunchQkNormRopeToBlocks(good, good, good, stream_), cudaSuccess);
+  const std::vector<std::pair<const char*, void (*)(NormRope&)>> mistakes = {
+      {"in place", [](NormRope& a) { a.to.data = nullptr; }},
+      {"no rows", [](NormRope& a) { a.to.rows = 0; }},
+      {"a broken sequence", [](NormRope& a) { a.to.rows = 3; }},
+      {"a stride below the width", [](NormRope& a) { a.to.stride = 7; }},
+      {"a rank without columns", [](NormRope& a) { a.to.count = 3; }},
+      {"another type", [](NormRope& a) { a.x.type = Type::kBf16; }},
+  };
+  for (const auto& [what, make] : mistakes) {
+    NormRope bad = good;
+    make(bad);
+    EXPECT_EQ(LaunchQkNormRopeToBlocks(good, bad, good, stream_), cudaErrorInvalidValue) << what;
+    EXPECT_EQ(LaunchQkNormRopeToBlocks(good, good, bad, stream_), cudaErrorInvalidValue) << what;
+  }
+  EXPECT_EQ(LaunchQkNormRope(good, {}, stream_), cudaErrorInvalidValue) << "blocks where there are none";
+  EXPECT_EQ(simt::Failure(), "");
+}
+
 }  // namespace
 }  // namespace kinora::kernels

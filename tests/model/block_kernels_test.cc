@@ -20,8 +20,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/config/config_reader.h"
+#include "engine/config/released_models.h"
 #include "engine/model/av_block.h"
 #include "engine/ops/cuda/cuda_stream.h"
+#include "engine/parallel/dry_communicator.h"
 #include "tests/prediction/launch_list.h"
 #include "tests/simt/control.h"
 #include "tests/simt/library.h"
@@ -77,14 +79,15 @@ Passes FourPasses(bool perturbed) {
   return passes;
 }
 
-// Returns a modality's inputs, each tensor made by `make`.
+// Returns a modality's inputs, each tensor made by `make`, on one of `ranks` that share the tokens.
 BlockInputs InputsOf(const TransformerConfig& config, const ModalityConfig& modality, int64_t tokens,
-                     const std::function<Tensor(DType, const Shape&)>& make) {
+                     const std::function<Tensor(DType, const Shape&)>& make, int ranks = 1) {
+  const int64_t rows = tokens / ranks;
   const auto rope = [&](int64_t width) {
-    return Rope{make(DType::kF32, {tokens, width / 2}), make(DType::kF32, {tokens, width / 2})};
+    return Rope{make(DType::kF32, {rows, width / 2}), make(DType::kF32, {rows, width / 2})};
   };
   const int64_t width = modality.width();
-  BlockInputs in{.rows = tokens, .valid_rows = tokens, .tokens = tokens};
+  BlockInputs in{.rows = rows, .valid_rows = rows, .tokens = tokens, .split = &modality == &config.video};
   in.rope = rope(width);
   in.cross_rope = rope(config.audio.width());
   in.context = make(DType::kBF16, {2 * kPromptRows, modality.context_width});
@@ -97,10 +100,11 @@ BlockInputs InputsOf(const TransformerConfig& config, const ModalityConfig& moda
 
 // The kind of launch, as LaunchOps names it.
 std::string KindOf(const std::string& name) {
-  const std::pair<const char*, const char*> kinds[] = {
-      {"cublasLtMatmul", "product"}, {"cudnn", "attention"},         {"RowNorm", "row_norm"},
-      {"NormRope", "qk_norm_rope"},  {"Attend", "split_attention"},  {"Merge", "merge_splits"},
-      {"CopyRows", "copy"},          {"Elementwise", "elementwise"}, {"a copy or fill", "copy"}};
+  const std::pair<const char*, const char*> kinds[] = {{"cublasLtMatmul", "product"}, {"cudnn", "attention"},
+                                                       {"RowNorm", "row_norm"},       {"NormRope", "qk_norm_rope"},
+                                                       {"Attend", "split_attention"}, {"Merge", "merge_splits"},
+                                                       {"CopyRows", "copy"},          {"Elementwise", "elementwise"},
+                                                       {"a copy or fill", "copy"},    {"JoinHeads", "join_heads"}};
   for (const auto& [part, kind] : kinds) {
     if (name.find(part) != std::string::npos) return kind;
   }
@@ -108,15 +112,14 @@ std::string KindOf(const std::string& name) {
 }
 
 // Returns how many launches of each kind LaunchOps lists for a block with the sizes of BlockRig.
-std::map<std::string, int> ListedKinds(const TransformerConfig& config, const Passes& passes) {
+std::map<std::string, int> ListedKinds(const TransformerConfig& config, const Passes& passes, const Mesh& mesh) {
   LaunchBackend backend;
   Arena arena = Arena::Dry(), host = Arena::Dry();
-  const auto mesh = Mesh::Single();
-  Exec exec{.backend = backend, .arena = arena, .host = host, .mesh = *mesh, .dtype = DType::kBF16};
-  const WeightLoader weights = WeightLoader::Dry(*mesh, backend, DType::kBF16);
+  Exec exec{.backend = backend, .arena = arena, .host = host, .mesh = mesh, .dtype = DType::kBF16};
+  const WeightLoader weights = WeightLoader::Dry(mesh, backend, DType::kBF16);
   const AvBlock block = *AvBlock::Load(weights.Under("transformer").Under("transformer_blocks.0"), config, 0);
   const auto shaped = [](DType dtype, const Shape& shape) { return Tensor(dtype, shape, nullptr); };
-  PerModality<BlockInputs> in = {InputsOf(config, config.video, kVideoTokens, shaped),
+  PerModality<BlockInputs> in = {InputsOf(config, config.video, kVideoTokens, shaped, mesh.tokens().size()),
                                  InputsOf(config, config.audio, kAudioTokens, shaped)};
   if (!config.cross_attention_adaln) block.FillPromptCaches(exec, in);
   const auto state = [&](const BlockInputs& inputs, const ModalityConfig& modality) {
@@ -133,14 +136,17 @@ std::map<std::string, int> ListedKinds(const TransformerConfig& config, const Pa
 // A block with few tokens; everything but the sizes is as in a step of the denoising loop.
 class BlockRig : public ModelRig {
  public:
-  explicit BlockRig(const char* version, int64_t video_tokens = kVideoTokens)
-      : ModelRig(Cuda(), DType::kBF16), golden_(absl::StrCat("released_heads_", version)), drawn_(golden_) {
+  // mesh: null: one rank.
+  explicit BlockRig(const char* version, int64_t video_tokens = kVideoTokens, const Mesh* mesh = nullptr)
+      : ModelRig(Cuda(), DType::kBF16, /*taps=*/nullptr, mesh),
+        golden_(absl::StrCat("released_heads_", version)),
+        drawn_(golden_) {
     const auto checkpoint = *Checkpoint::Open({.paths = {drawn_.path()}});
     config_ = ReadModelConfig(*checkpoint)->transformer;
     WeightLoader weights = Open({.paths = {drawn_.path()}}).Under("transformer").Under("transformer_blocks.0");
     block_ = *AvBlock::Load(weights, config_, 0);
     const auto filled = [this](DType dtype, const Shape& shape) { return Filled(dtype, shape); };
-    in_ = {InputsOf(config_, config_.video, video_tokens, filled),
+    in_ = {InputsOf(config_, config_.video, video_tokens, filled, exec.mesh.tokens().size()),
            InputsOf(config_, config_.audio, kAudioTokens, filled)};
     if (!config_.cross_attention_adaln) block_.FillPromptCaches(exec, in_);
   }
@@ -169,6 +175,13 @@ class BlockRig : public ModelRig {
     cudaGraphDestroy(graph);
     EXPECT_TRUE(ops().stream().Synchronize().ok());
     return names;
+  }
+
+  // The same, counted by kind.
+  std::map<std::string, int> Kinds(bool perturbed) {
+    std::map<std::string, int> kinds;
+    for (const std::string& name : Kernels(perturbed)) ++kinds[KindOf(name)];
+    return kinds;
   }
 
   // Runs the block on fixed inputs and returns its outputs and number of kernels. Uses a graph whose branches run in an
@@ -222,6 +235,7 @@ class BlockRig : public ModelRig {
 
 struct Limit {
   const char* version;
+  const char* released;
   size_t kernels;
 };
 class BlockKernels : public testing::TestWithParam<Limit> {};
@@ -240,9 +254,43 @@ TEST_P(BlockKernels, AreFewWithTheFourPassesOfTheDefaultGuidance) {
 TEST_P(BlockKernels, AreThoseThatTheListOfLaunchesHas) {
   BlockRig rig(GetParam().version);
   for (const bool perturbed : {false, true}) {
-    std::map<std::string, int> captured;
-    for (const std::string& name : rig.Kernels(perturbed)) ++captured[KindOf(name)];
-    EXPECT_EQ(ListedKinds(rig.config(), FourPasses(perturbed)), captured) << "perturbed: " << perturbed;
+    EXPECT_EQ(ListedKinds(rig.config(), FourPasses(perturbed), rig.exec.mesh), rig.Kinds(perturbed))
+        << "perturbed: " << perturbed;
+  }
+}
+
+// The kernels that rotate queries and keys write what ranks exchange, and those that gate heads read it. Without gates
+// a kernel joins the heads; the perturbed pass's values are copied before the exchange takes their place. The ranks'
+// collectives are not among the kernels: the other ranks do not exist.
+std::map<std::string, int> WithTokenRanks(std::map<std::string, int> of_one, bool gated, bool perturbed) {
+  of_one["join_heads"] = 1;
+  if (gated) --of_one["elementwise"];
+  if (gated && perturbed) ++of_one["copy"];
+  return of_one;
+}
+
+TEST_P(BlockKernels, OfTokenRanksPackAndUnpackNothing) {
+  BlockRig one(GetParam().version);
+  const bool gated = one.config().gated_attention;
+  const std::unique_ptr<Mesh> mesh = *MakeDryMesh({.tokens = 2});
+  BlockRig rig(GetParam().version, kVideoTokens, mesh.get());
+  for (const bool perturbed : {false, true}) {
+    const std::map<std::string, int> expected = WithTokenRanks(one.Kinds(perturbed), gated, perturbed);
+    EXPECT_EQ(rig.Kinds(perturbed), expected) << "perturbed: " << perturbed;
+    EXPECT_EQ(ListedKinds(rig.config(), FourPasses(perturbed), *mesh), expected) << "perturbed: " << perturbed;
+  }
+}
+
+TEST_P(BlockKernels, OfMoreTokenRanksAreThoseOfTwo) {
+  const TransformerConfig config = ReleasedModelConfig(GetParam().released)->transformer;
+  for (const bool perturbed : {false, true}) {
+    const Passes passes = FourPasses(perturbed);
+    const std::map<std::string, int> one = ListedKinds(config, passes, *Mesh::Single());
+    for (const int ranks : {2, 4, 8}) {
+      EXPECT_EQ(ListedKinds(config, passes, **MakeDryMesh({.tokens = ranks})),
+                WithTokenRanks(one, config.gated_attention, perturbed))
+          << ranks << " ranks, perturbed: " << perturbed;
+    }
   }
 }
 
@@ -254,7 +302,8 @@ TEST_P(BlockKernels, WithTheSoundBesideThePictureTheBitsAndTheirNumberAreTheSame
   for (uint64_t seed = 1; seed <= 4; ++seed) EXPECT_TRUE(rig.Run(seed) == alone) << seed;
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, BlockKernels, testing::Values(Limit{"2_0", 45}, Limit{"2_3", 57}),
+INSTANTIATE_TEST_SUITE_P(Of, BlockKernels,
+                         testing::Values(Limit{"2_0", "ltx-2-19b", 45}, Limit{"2_3", "ltx-2.3-22b", 57}),
                          [](const auto& info) { return std::string(info.param.version); });
 
 }  // namespace

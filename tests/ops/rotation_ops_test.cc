@@ -103,6 +103,41 @@ TEST_P(RotationOps, QueriesAndKeysAreNormedAndRotatedAsEachAlone) {
   }
 }
 
+// Compares with the definition on the same backend, bit for bit: q and k of one form, and values, of two sequences for
+// two ranks.
+TEST_P(RotationOps, BlocksForRanksHaveTheBitsOfNormAndRotationInPlace) {
+  Device device(GetParam());
+  for (const Form& f : kForms) {
+    if (f.heads % 2 != 0 || f.rows % 2 != 0) continue;
+    for (DType dtype : {DType::kF32, DType::kBF16}) {
+      const Operands q = Draw(f, dtype, 1), k = Draw(f, dtype, 2);
+      const HostTensor v = Waves(dtype, {f.rows, f.heads * f.head}, 3);
+      const Shape shape{2, 2, f.rows / 2, 3 * f.heads * f.head / 2};
+      const Tensor fused = device.Output(dtype, shape), plain = device.Output(dtype, shape);
+      for (const Tensor& blocks : {fused, plain}) {
+        QkvParts parts{.q = device.Upload(q.x.tensor()),
+                       .k = device.Upload(k.x.tensor()),
+                       .v = device.Upload(v.tensor()),
+                       .q_params = q.On(device, f),
+                       .k_params = k.On(device, f)};
+        if (f.sums) {
+          parts.q_sums = device.Upload(q.sums.tensor());
+          parts.k_sums = device.Upload(k.sums.tensor());
+        }
+        if (blocks.raw() == fused.raw()) {
+          device.ops().QkNormRopeToBlocks(parts, blocks);
+        } else {
+          device.ops().Ops::QkNormRopeToBlocks(parts, blocks);
+        }
+      }
+      EXPECT_EQ(device.Floats(fused), device.Floats(plain)) << f.name << " " << DTypeName(dtype);
+      // The values of the second sequence's first row for the second rank are the last third of its block's row.
+      const int64_t half = f.heads * f.head / 2, row = f.rows / 2;
+      EXPECT_EQ(device.Floats(fused)[3 * row * 3 * half + 2 * half], At(v, row * 2 * half + half)) << f.name;
+    }
+  }
+}
+
 TEST_P(RotationOps, SumsOfSquaresAreThoseOfRowsOfViews) {
   Device device(GetParam());
   for (const int64_t width : {37, 256, 4096}) {

@@ -151,6 +151,34 @@ TEST_P(RowOps, GatesTakeReplacedRows) {
   }
 }
 
+// Compares with the definition on the same backend, bit for bit. Two sequences of three rows from two or three ranks.
+TEST_P(RowOps, GatesTakeWhatRanksSentAndReplacedRows) {
+  struct Form {
+    int64_t ranks, width, first_block, first_value, values;  // of each rank's columns
+    bool gated;
+  };
+  for (const Form& f : {Form{2, 24, 0, 0, 0, true}, Form{2, 24, 0, 3, 3, true}, Form{2, 24, 3, 0, 3, true},
+                        Form{3, 15, 1, 2, 4, true}, Form{3, 16, 0, 6, 3, false}}) {
+    for (DType dtype : {DType::kF32, DType::kBF16}) {
+      Device device(GetParam());
+      const int64_t width = f.ranks * f.width;
+      const HostTensor x = Waves(dtype, {9, width}, 1), blocks = Waves(dtype, {2, f.ranks, 3, f.width}, 2);
+      const HostTensor values = Waves(dtype, {std::max<int64_t>(1, f.values), width}, 4);
+      const Tensor logits = device.Upload(Waves(DType::kF32, {9, f.ranks}, 3).tensor());
+      HeadBlocks from{.blocks = device.Upload(blocks.tensor()), .first_block = f.first_block};
+      if (f.values > 0) from.values = device.Upload(values.tensor());
+      from.first_value = f.first_value;
+      const Tensor fused = device.Upload(x.tensor()), plain = device.Upload(x.tensor());
+      device.ops().JoinBlocksThenGateHeads(from, f.gated ? &logits : nullptr, fused);
+      device.ops().Ops::JoinBlocksThenGateHeads(from, f.gated ? &logits : nullptr, plain);
+      EXPECT_EQ(device.Floats(fused), device.Floats(plain)) << f.ranks << " ranks, values from " << f.first_value;
+      if (f.gated) continue;
+      // Row 1 of the second sequence, the first column of the second rank.
+      EXPECT_EQ(device.Floats(fused)[4 * width + f.width], At(blocks, ((f.ranks + 1) * 3 + 1) * f.width));
+    }
+  }
+}
+
 TEST_P(RowOps, NoRowsAreNoWork) {
   Device device(GetParam());
   const Tensor x = device.Output(DType::kBF16, {3, 16}).Rows(1, 1);

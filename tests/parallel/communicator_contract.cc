@@ -88,13 +88,15 @@ void ExpectMovesWhatItIsGiven(const RanksKind& kind, int ranks) {
     const int me = group.rank();
     const Tensor local = rank.Put(Counted<T>(kEach, me)), parts = rank.Put(Counted<T>(all, me));
     const Tensor joined = rank.Put(Counted<T>(all, me)), exchanged = rank.Reserve(DTypeOf<T>::value, all);
+    const Tensor in_batches = rank.Reserve(DTypeOf<T>::value, all);
     const Tensor in_place = rank.Put(Counted<T>(all, me)), from_last = rank.Put(Counted<T>(kEach, me));
     group.AllGather(local, joined, rank.stream());
     group.AllGather(in_place.Rows(kEach * me, kEach * (me + 1)), in_place, rank.stream());
-    group.AllToAll(parts, exchanged, rank.stream());
+    group.AllToAll(parts, exchanged, 1, rank.stream());
+    group.AllToAll(parts, in_batches, kEach, rank.stream());
     group.Broadcast(group.size() - 1, from_last, rank.stream());
     std::string bytes;
-    for (const Tensor& x : {joined, in_place, exchanged, from_last}) {
+    for (const Tensor& x : {joined, in_place, exchanged, in_batches, from_last}) {
       KINORA_ASSIGN_OR_RETURN(const std::string some, Bytes(rank.Get<T>(x)));
       bytes += some;
     }
@@ -108,6 +110,9 @@ void ExpectMovesWhatItIsGiven(const RanksKind& kind, int ranks) {
     for (int r = 0; r < ranks; ++r) append(expected, Counted<T>(kEach, r), 0);
     for (int r = 0; r < ranks; ++r) append(expected, Counted<T>(all, r), kEach * r);
     for (int r = 0; r < ranks; ++r) append(expected, Counted<T>(all, r), kEach * me);
+    for (int batch = 0; batch < kEach; ++batch) {
+      for (int r = 0; r < ranks; ++r) expected.push_back(Counted<T>(all, r)[batch * ranks + me]);
+    }
     append(expected, Counted<T>(kEach, ranks - 1), 0);
     const std::vector<uint8_t> bytes = Values<uint8_t>(results[me]);
     ASSERT_EQ(bytes.size(), expected.size() * sizeof(T)) << me;

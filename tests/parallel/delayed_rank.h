@@ -103,7 +103,7 @@ class DelayedRank {
     CpuStream stream;
     if (op == Collective::kAllReduceSum) group.AllReduceSum(part, stream);
     if (op == Collective::kAllGather) group.AllGather(part, whole, stream);
-    if (op == Collective::kAllToAll) group.AllToAll(part, whole.Rows(0, 6), stream);
+    if (op == Collective::kAllToAll) group.AllToAll(part, whole.Rows(0, 6), 1, stream);
     if (op == Collective::kBroadcast) group.Broadcast(0, part, stream);
     if (op == Collective::kGatherTo) group.GatherTo(0, counts, part, whole, stream);
     return stream.Synchronize();

@@ -134,7 +134,7 @@ TEST(DryCommunicator, CountsWhatThreadsCountAndNeedsNoMemory) {
   const auto use = [](Communicator& group, void* data, void* other, Stream& stream) {
     group.AllReduceSum(Tensor(DType::kBF16, {16, 8}, data), stream);
     group.AllGather(Tensor(DType::kF32, {2, 8}, data), Tensor(DType::kF32, {8, 8}, other), stream);
-    group.AllToAll(Tensor(DType::kF32, {8, 8}, data), Tensor(DType::kF32, {8, 8}, other), stream);
+    group.AllToAll(Tensor(DType::kF32, {8, 8}, data), Tensor(DType::kF32, {8, 8}, other), 1, stream);
     group.Broadcast(1, Tensor(DType::kF32, {8, 8}, data), stream);
     const int64_t counts[] = {3, 3, 3, 3};
     group.GatherTo(1, counts, Tensor(DType::kF32, {3}, data), Tensor(DType::kF32, {12}, other), stream);

@@ -58,7 +58,7 @@ TEST(ThreadCommunicator, NothingIsAllocatedInACall) {
     const int64_t before = AllocationsOfThisThread();
     mesh.tokens().AllReduceSum(View(value), stream);
     mesh.tokens().AllGather(View(value), View(all), stream);
-    mesh.tokens().AllToAll(View(value), View(other), stream);
+    mesh.tokens().AllToAll(View(value), View(other), 1, stream);
     mesh.tokens().Broadcast(0, View(value), stream);
     mesh.tokens().GatherTo(0, counts, View(value), View(all), stream);
     EXPECT_EQ(AllocationsOfThisThread(), before);

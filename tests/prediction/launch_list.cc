@@ -11,7 +11,8 @@ namespace kinora {
 namespace {
 
 constexpr std::string_view kProduct = "product", kAttention = "attention", kRowNorm = "row_norm",
-                           kRotation = "qk_norm_rope", kElementwise = "elementwise", kMerge = "merge_splits";
+                           kRotation = "qk_norm_rope", kElementwise = "elementwise", kMerge = "merge_splits",
+                           kJoin = "join_heads";
 
 int64_t Bytes(const Tensor& t) { return t.defined() ? t.bytes() : 0; }
 int64_t Bytes(const Modulation& m) { return Bytes(m.table) + Bytes(m.base) + Bytes(m.row); }
@@ -28,6 +29,15 @@ int64_t BytesOf(const ResidualUpdate& update, int64_t y_rows, int64_t y_bytes) {
   }
   return (read + y_rows) * row + y_bytes + Bytes(update.gate.modulation) + Bytes(update.normed[0]) +
          Bytes(update.normed[1]);
+}
+
+// Tables that q and k share are read once.
+int64_t BytesOfRotation(const Tensor& q, const Tensor& k, const NormRopeParams& q_params,
+                        const NormRopeParams& k_params) {
+  const auto tables = [](const NormRopeParams& p) { return Bytes(p.rope.cos) + Bytes(p.rope.sin); };
+  const bool shared = q.rows() == k.rows() && tables(q_params) == tables(k_params);
+  return 2 * (q.bytes() + k.bytes()) + Bytes(q_params.weight) + Bytes(k_params.weight) + tables(q_params) +
+         (shared ? 0 : tables(k_params));
 }
 
 // As CudaOps decides: the library's epilogue adds the bias, GELU, or the result that is there.
@@ -193,19 +203,25 @@ void LaunchOps::NormRope(Tensor x, const NormRopeParams& params, const Tensor* s
   As(kRotation, [&] { DryOps::NormRope(x, params, sum_of_squares); });
 }
 
-// Tables that q and k share are read once.
 void LaunchOps::QkNormRope(Tensor q, Tensor k, const NormRopeParams& q_params, const NormRopeParams& k_params) {
-  const auto tables = [](const NormRopeParams& p) { return Bytes(p.rope.cos) + Bytes(p.rope.sin); };
-  const bool shared = q.rows() == k.rows() && tables(q_params) == tables(k_params);
+  AsOne(kRotation, BytesOfRotation(q, k, q_params, k_params), [&] { DryOps::QkNormRope(q, k, q_params, k_params); });
+}
+
+void LaunchOps::QkNormRopeToBlocks(const QkvParts& parts, Tensor blocks) {
   AsOne(kRotation,
-        2 * (q.bytes() + k.bytes()) + Bytes(q_params.weight) + Bytes(k_params.weight) + tables(q_params) +
-            (shared ? 0 : tables(k_params)),
-        [&] { DryOps::QkNormRope(q, k, q_params, k_params); });
+        BytesOfRotation(parts.q, parts.k, parts.q_params, parts.k_params) + Bytes(parts.q_sums) + Bytes(parts.k_sums) +
+            2 * parts.v.bytes(),
+        [&] { DryOps::QkNormRopeToBlocks(parts, blocks); });
 }
 
 void LaunchOps::ReplaceRowsThenGateHeads(const Tensor& values, int64_t first, const Tensor& logits, Tensor x) {
   AsOne(kElementwise, logits.bytes() + 2 * x.bytes(),
         [&] { DryOps::ReplaceRowsThenGateHeads(values, first, logits, x); });
+}
+
+void LaunchOps::JoinBlocksThenGateHeads(const HeadBlocks& from, const Tensor* logits, Tensor x) {
+  AsOne(kJoin, (logits != nullptr ? logits->bytes() : 0) + 2 * x.bytes(),
+        [&] { DryOps::JoinBlocksThenGateHeads(from, logits, x); });
 }
 
 void LaunchOps::Increment(Tensor counters) {

@@ -48,7 +48,9 @@ class LaunchOps : public DryOps, private DryListener {
   void MatmulThenNorms(const Tensor& x, const Weight& w, const ResidualUpdate& update) override;
   void NormRope(Tensor x, const NormRopeParams& params, const Tensor* sum_of_squares) override;
   void QkNormRope(Tensor q, Tensor k, const NormRopeParams& q_params, const NormRopeParams& k_params) override;
+  void QkNormRopeToBlocks(const QkvParts& parts, Tensor blocks) override;
   void ReplaceRowsThenGateHeads(const Tensor& values, int64_t first, const Tensor& logits, Tensor x) override;
+  void JoinBlocksThenGateHeads(const HeadBlocks& from, const Tensor* logits, Tensor x) override;
   void Increment(Tensor counters) override;
   void GuidedEulerStep(const Prediction& prediction, const Tensor& sigmas, Tensor z) override;
 

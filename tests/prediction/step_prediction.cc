@@ -62,6 +62,7 @@ StepPart PartOf(const Launch& launch) {
                                                              {"row_norm", StepPart::kNorms},
                                                              {"qk_norm_rope", StepPart::kNorms},
                                                              {"elementwise", StepPart::kGates},
+                                                             {"join_heads", StepPart::kGates},
                                                              {"merge_splits", StepPart::kGates}};
   if (launch.kernel == "product") return launch.n <= kMostHeads ? StepPart::kGateLogits : StepPart::kProducts;
   if (launch.kernel == "attention") return launch.to_itself ? StepPart::kSelfAttention : StepPart::kOtherAttention;

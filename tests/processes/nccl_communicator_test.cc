@@ -36,17 +36,20 @@ F* Control(const char* name) {
 
 // NCCL before 2.28 has no all-to-all call.
 TEST(NcclCommunicator, AnOlderLibraryExchangesBySendsAndReceives) {
-  const auto body = [](const ContractRank& rank) {
-    Floats parts;
-    for (int to = 0; to < 4; ++to) parts.insert(parts.end(), {rank.group().rank() * 100.f + to, 0.5f});
-    const Tensor send = rank.Put(parts), recv = rank.Reserve(DType::kF32, 8);
-    rank.group().AllToAll(send, recv, rank.stream());
-    return Bytes(rank.Get<float>(recv));
-  };
-  const Results now = RunNccl({.tokens = 4}, body), before = RunNccl({.tokens = 4}, body, {.library = Folder2_20()});
-  for (int rank = 0; rank < 4; ++rank) {
-    EXPECT_EQ(Values<float>(now[rank]), Values<float>(before[rank]));
-    EXPECT_EQ(Values<float>(now[rank])[6], 300.f + rank);
+  for (const int batches : {1, 2}) {
+    const auto body = [batches](const ContractRank& rank) {
+      Floats parts;
+      for (int i = 0; i < 8; ++i) parts.push_back(rank.group().rank() * 100.f + i);
+      const Tensor send = rank.Put(parts), recv = rank.Reserve(DType::kF32, 8);
+      rank.group().AllToAll(send, recv, batches, rank.stream());
+      return Bytes(rank.Get<float>(recv));
+    };
+    const Results now = RunNccl({.tokens = 4}, body), before = RunNccl({.tokens = 4}, body, {.library = Folder2_20()});
+    for (int rank = 0; rank < 4; ++rank) {
+      EXPECT_EQ(Values<float>(now[rank]), Values<float>(before[rank]));
+      // What rank 3 sent this one in its last batch.
+      EXPECT_EQ(Values<float>(now[rank])[7], 300.f + (batches == 1 ? 2 * rank + 1 : 4 + rank));
+    }
   }
 }
 

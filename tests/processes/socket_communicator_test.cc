@@ -74,7 +74,7 @@ absl::StatusOr<std::string> EveryCollective(const Mesh& mesh) {
       Floats x = Random(n, ++seed), all(ranks * n), parts = Random(ranks * n, ++seed), received(ranks * n);
       std::vector<bf16> half(x.begin(), x.end());
       group->AllGather(View(x), View(all), stream);
-      group->AllToAll(View(parts), View(received), stream);
+      group->AllToAll(View(parts), View(received), 1, stream);
       group->AllReduceSum(View(x), stream);
       group->AllReduceSum(Tensor(DType::kBF16, {n}, half.data()), stream);
       Floats word = Random(3, ++seed);

@@ -3,6 +3,7 @@
 #include "engine/ops/cuda/cuda_views.h"
 #include "engine/ops/op_checks.h"
 #include "kernels/elementwise.h"
+#include "kernels/join_heads.h"
 
 namespace kinora {
 namespace {
@@ -69,6 +70,33 @@ void CudaOps::ReplaceRowsThenGateHeads(const Tensor& values, int64_t first, cons
            .first = first,
            .end = first + values.rows()},
           x);
+}
+
+void CudaOps::JoinBlocksThenGateHeads(const HeadBlocks& from, const Tensor* logits, Tensor x) {
+  CheckHeadBlocks(from, logits, x);
+  if (x.elements() == 0) return;
+  const Tensor &blocks = from.blocks, &values = from.values;
+  kernels::JoinHeads args{.rows = x.rows(),
+                          .width = x.width(),
+                          .out = View(x),
+                          .blocks = {.data = blocks.raw(),
+                                     .stride = blocks.dim(3),
+                                     .rows = blocks.dim(2),
+                                     .width = blocks.dim(3),
+                                     .count = blocks.dim(1)},
+                          .first_block = from.first_block,
+                          .block_rows = blocks.dim(0) * blocks.dim(2)};
+  if (values.defined()) {
+    args.values = View(values);
+    args.first_value = from.first_value;
+    args.value_rows = values.rows();
+  }
+  if (logits != nullptr) {
+    args.logits = View(*logits);
+    args.head_width = x.width() / logits->width();
+  }
+  stream_->Enqueue("JoinBlocksThenGateHeads", x,
+                   [&](cudaStream_t handle) { return kernels::LaunchJoinHeads(args, handle); });
 }
 
 void CudaOps::Scale(const Tensor& x, float factor, Tensor out) {

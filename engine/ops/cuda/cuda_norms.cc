@@ -111,4 +111,23 @@ void CudaOps::QkNormRope(Tensor q, Tensor k, const NormRopeParams& q_params, con
                    [&](cudaStream_t handle) { return kernels::LaunchQkNormRope(q_args, k_args, handle); });
 }
 
+void CudaOps::QkNormRopeToBlocks(const QkvParts& parts, Tensor blocks) {
+  CheckQkvBlocks(parts, blocks);
+  if (blocks.elements() == 0) return;
+  const int64_t width = blocks.dim(3) / 3;
+  const Tensor rows = blocks.As2D();
+  int64_t column = 0;
+  const auto next = [&](const Tensor& x, const NormRopeParams& params, const Tensor& sums) {
+    kernels::NormRope a = View(x, params, sums.defined() ? &sums : nullptr);
+    const Tensor to = rows.Columns(column, column + width);
+    a.to = {.data = to.raw(), .stride = to.row_stride(), .rows = blocks.dim(2), .width = width, .count = blocks.dim(1)};
+    column += width;
+    return a;
+  };
+  const kernels::NormRope q = next(parts.q, parts.q_params, parts.q_sums);
+  const kernels::NormRope k = next(parts.k, parts.k_params, parts.k_sums), v = next(parts.v, {}, {});
+  stream_->Enqueue("QkNormRopeToBlocks", parts.q,
+                   [&](cudaStream_t handle) { return kernels::LaunchQkNormRopeToBlocks(q, k, v, handle); });
+}
+
 }  // namespace kinora

@@ -58,12 +58,14 @@ class CudaOps : public Ops {
   void MatmulThenNorms(const Tensor& x, const Weight& w, const ResidualUpdate& update) override;
   void NormRope(Tensor x, const NormRopeParams& params, const Tensor* sum_of_squares) override;
   void QkNormRope(Tensor q, Tensor k, const NormRopeParams& q_params, const NormRopeParams& k_params) override;
+  void QkNormRopeToBlocks(const QkvParts& parts, Tensor blocks) override;
   void SumOfSquares(const Tensor& x, Tensor out) override;
   void Activate(const Tensor& x, Activation activation, Tensor out) override;
   void Add(const Tensor& y, Tensor x) override;
   void GeluTanhMultiply(const Tensor& gate, const Tensor& up, Tensor out) override;
   void GateHeads(const Tensor& logits, Tensor x) override;
   void ReplaceRowsThenGateHeads(const Tensor& values, int64_t first, const Tensor& logits, Tensor x) override;
+  void JoinBlocksThenGateHeads(const HeadBlocks& from, const Tensor* logits, Tensor x) override;
   void Scale(const Tensor& x, float factor, Tensor out) override;
   void Affine(const Tensor& x, const Tensor& scale, const Tensor& shift, Tensor out) override;
   void Fill(float value, Tensor out) override;
