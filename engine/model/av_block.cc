@@ -64,10 +64,13 @@ bool Contains(const std::vector<int>& blocks, int index) {
 
 Tensor PassRows(const Tensor& t, int64_t rows, int begin, int end) { return t.As2D().Rows(begin * rows, end * rows); }
 
-// Runs a part for the modalities that have it. The two do not depend on each other, so they may run concurrently.
+// Runs a part for the modalities that have it. The two do not depend on each other, so they may run concurrently if
+// at most one has collectives: the video's part, or with `sound_gathers` the sound's. Tensor ranks have sums in both.
 void ForEachModality(Exec& exec, const PerModality<bool>& have, absl::FunctionRef<void(Exec&)> video,
-                     absl::FunctionRef<void(Exec&)> audio) {
-  if (have.video && have.audio) return Concurrently(exec, video, audio);
+                     absl::FunctionRef<void(Exec&)> audio, bool sound_gathers = false) {
+  if (have.video && have.audio && exec.mesh.tensor().size() == 1) {
+    return sound_gathers ? Concurrently(exec, audio, video) : Concurrently(exec, video, audio);
+  }
   if (have.video) video(exec);
   if (have.audio) audio(exec);
 }
@@ -243,7 +246,8 @@ void AvBlock::AttendContexts(Exec& exec, const Passes& passes, const PerModality
       },
       [&](Exec& e) {
         AttendOther(e, across, {video_to_audio_, audio_, to_audio, video, /*in_chunks=*/true}, audio);
-      });
+      },
+      /*sound_gathers=*/exec.mesh.tokens().size() > 1);
 }
 
 void AvBlock::AttendSelf(Exec& exec, const Layers& layers, const Passes& passes, bool perturbed,

@@ -7,8 +7,7 @@ void Concurrently(Exec& exec, absl::FunctionRef<void(Exec&)> a, absl::FunctionRe
   Stream& stream = exec.ops.stream();
   // A dry run forks too, so that its plan also holds with a graph. Ops other than the backend's belong to a branch or a
   // bench, which do not fork.
-  const bool forks = ops != nullptr && &exec.ops == &exec.backend.ops() && exec.mesh.world().size() == 1 &&
-                     (stream.capturing() || exec.ops.dry());
+  const bool forks = ops != nullptr && &exec.ops == &exec.backend.ops() && (stream.capturing() || exec.ops.dry());
   if (!forks) {
     a(exec);
     b(exec);

@@ -27,10 +27,11 @@ struct Exec {
   Ops& ops = backend.ops();
 };
 
-// Runs a and b. In a capture, if the backend has a branch, they become parallel branches of the graph. Otherwise, and
-// always in a mesh of several ranks, whose communicators serve one stream, a runs before b. Both run after earlier work
-// and before later work. Neither may write memory that the other reads or writes. As a branch, b gets an Exec with its
-// own ops, and its memory does not overlap a's; the memory of both is free on return.
+// Runs a and b. In a capture, if the backend has a branch, they become parallel branches of the graph. Otherwise a runs
+// before b. Both run after earlier work and before later work. Neither may write memory that the other reads or writes.
+// As a branch, b gets an Exec with its own ops, and its memory does not overlap a's; the memory of both is free on
+// return. b must make no collectives: communicators serve one stream, so that all ranks make the same calls in the same
+// order.
 void Concurrently(Exec& exec, absl::FunctionRef<void(Exec&)> a, absl::FunctionRef<void(Exec&)> b);
 
 // A range for profilers (range_sink.h) around what the thread enqueues while this lives. None if ops are only counted.

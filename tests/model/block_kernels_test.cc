@@ -111,8 +111,8 @@ std::string KindOf(const std::string& name) {
   return name;
 }
 
-// Returns how many launches of each kind LaunchOps lists for a block with the sizes of BlockRig.
-std::map<std::string, int> ListedKinds(const TransformerConfig& config, const Passes& passes, const Mesh& mesh) {
+// Returns the launches that LaunchOps lists for a block with the sizes of BlockRig.
+std::vector<Launch> Listed(const TransformerConfig& config, const Passes& passes, const Mesh& mesh) {
   LaunchBackend backend;
   Arena arena = Arena::Dry(), host = Arena::Dry();
   Exec exec{.backend = backend, .arena = arena, .host = host, .mesh = mesh, .dtype = DType::kBF16};
@@ -128,8 +128,13 @@ std::map<std::string, int> ListedKinds(const TransformerConfig& config, const Pa
   };
   backend.Clear();
   block.Forward(exec, passes, {}, &block, state(in.video, config.video), state(in.audio, config.audio));
+  return backend.launches();
+}
+
+// How many there are of each kind.
+std::map<std::string, int> ListedKinds(const TransformerConfig& config, const Passes& passes, const Mesh& mesh) {
   std::map<std::string, int> kinds;
-  for (const Launch& launch : backend.launches()) ++kinds[std::string(launch.kernel)];
+  for (const Launch& launch : Listed(config, passes, mesh)) ++kinds[std::string(launch.kernel)];
   return kinds;
 }
 
@@ -292,6 +297,26 @@ TEST_P(BlockKernels, OfMoreTokenRanksAreThoseOfTwo) {
           << ranks << " ranks, perturbed: " << perturbed;
     }
   }
+}
+
+// Tensor ranks sum both modalities. With token ranks the sound gathers what the video's keys gave it: then it stays on
+// the ranks' stream, and the video takes the branch.
+TEST_P(BlockKernels, OfRanksRunBesideEachOtherUnlessBothModalitiesHaveCollectives) {
+  const TransformerConfig config = ReleasedModelConfig(GetParam().released)->transformer;
+  const auto on_branch = [&](const MeshShape& shape, std::string_view kernel) {
+    int launches = 0;
+    for (const Launch& launch : Listed(config, FourPasses(false), **MakeDryMesh(shape))) {
+      if (launch.on_branch && (kernel.empty() || launch.kernel == kernel)) ++launches;
+    }
+    return launches;
+  };
+  EXPECT_GT(on_branch({}, ""), 15);
+  EXPECT_EQ(on_branch({.guidance = 2}, ""), on_branch({}, ""));
+  EXPECT_GT(on_branch({.guidance = 2, .tokens = 4}, ""), 15);
+  EXPECT_EQ(on_branch({}, "split_attention"), 1);
+  EXPECT_EQ(on_branch({.tokens = 2}, "split_attention"), 0);
+  EXPECT_EQ(on_branch({.tensor = 2}, ""), 0);
+  EXPECT_EQ(on_branch({.tokens = 2, .tensor = 2}, ""), 0);
 }
 
 TEST_P(BlockKernels, WithTheSoundBesideThePictureTheBitsAndTheirNumberAreTheSame) {

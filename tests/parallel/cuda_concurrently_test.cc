@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/ops/cuda/cuda_stream.h"
 #include "tests/parallel/chains.h"
 #include "tests/simt/control.h"
 #include "tests/testing/status_matchers.h"
@@ -40,6 +41,16 @@ TEST_F(CudaConcurrentlyTest, AnyOrderThatTheGraphAllowsGivesTheSame) {
     graph->Replay();
     EXPECT_THAT(Read(chains.x), testing::Each(0.0625f * 0.0625f)) << seed;
   }
+}
+
+// Otherwise ranks could make their calls in different orders, and replays would not count them.
+TEST_F(CudaConcurrentlyTest, ABranchTakesNoCollectives) {
+  const auto count = [](Exec& e) { static_cast<CudaStream&>(e.ops.stream()).AtEachRun([] {}); };
+  const auto nothing = [](Exec&) {};
+  KINORA_ASSERT_OK_AND_ASSIGN(const auto graph, stream().Capture([&] { Concurrently(exec_, count, nothing); }));
+  EXPECT_DEATH(stream().Capture([&] { Concurrently(exec_, nothing, count); }).IgnoreError(),
+               "a collective, on a branch");
+  EXPECT_THAT(stream().Capture([&] { Concurrently(exec_, count, nothing); }).status(), IsOk());
 }
 
 TEST_F(CudaConcurrentlyTest, AFailureOfEitherSideIsTheCapturesAndTheNextOneIsWhole) {

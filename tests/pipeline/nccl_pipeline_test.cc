@@ -46,10 +46,10 @@ GenerationRequest RequestOf(const Wanted& wanted) {
 
 absl::StatusOr<std::unique_ptr<Pipeline>> LoadFor(const Mesh& mesh, const GenerationRequest& request,
                                                   Residence text_encoder = Residence::kResident) {
-  const std::string models = std::string(KINORA_SOURCE_DIR) + "/models/tiny/";
+  const std::string models = absl::StrCat(KINORA_SOURCE_DIR, "/models/tiny/");
   PipelineOptions options{.device = "cuda", .text_encoder = text_encoder};
-  options.files.paths = {models + "ltx-2.3-tiny-dev.safetensors"};
-  options.files.text_encoder = models + "gemma";
+  options.files.paths = {absl::StrCat(models, "ltx-2.3-tiny-dev.safetensors")};
+  options.files.text_encoder = absl::StrCat(models, "gemma");
   KINORA_ASSIGN_OR_RETURN(const RunPlan needed, Pipeline::Plan(options, mesh, request));
   options.arena_bytes = needed.arena_bytes;
   options.host_arena_bytes = needed.host_arena_bytes;
@@ -98,7 +98,8 @@ std::string RankZerosClip(const MeshShape& shape, const Wanted& wanted = {}) {
 TEST(NcclPipeline, TokenAndGuidanceRanksRenderWhatOneDoes) {
   const std::string one = RankZerosClip({});
   ASSERT_GT(one.size(), 9u * 64 * 64 * 3);
-  for (const MeshShape& shape : {MeshShape{.tokens = 2}, MeshShape{.guidance = 2}}) {
+  for (const MeshShape& shape :
+       {MeshShape{.tokens = 2}, MeshShape{.guidance = 2}, MeshShape{.guidance = 2, .tokens = 2}}) {
     EXPECT_TRUE(RankZerosClip(shape) == one) << shape.ToString();  // too large to print
   }
 }

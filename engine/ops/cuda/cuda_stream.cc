@@ -289,13 +289,14 @@ void CudaStream::ReleaseUpTo(int64_t mark) {
 void CudaStream::Fork(Stream& branch) {
   auto& b = static_cast<CudaStream&>(branch);
   b.capturing_ = capturing_;
+  b.forked_ = true;
   b.failure_ = failure_;  // so that nothing is enqueued outside of the capture
   b.Enqueue("Fork", Tensor(), [&](cudaStream_t) { return b.ComeAfter(*this); });
 }
 
 void CudaStream::Join(Stream& branch) {
   auto& b = static_cast<CudaStream&>(branch);
-  b.capturing_ = false;
+  b.capturing_ = b.forked_ = false;
   captured_.merge(std::exchange(b.captured_, {}));
   for (const auto& [object, mark] : std::exchange(b.kept_, {})) Keep(object);
   if (absl::Status failure = std::exchange(b.failure_, absl::OkStatus()); !failure.ok()) Fail(std::move(failure));

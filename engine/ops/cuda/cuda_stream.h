@@ -69,9 +69,11 @@ class CudaStream : public Stream {
   void Heed(const std::shared_ptr<const Interruption>& interruption);
   // Notifies `listener` from now on, while it exists.
   void Tell(const std::shared_ptr<WaitListener>& listener);
-  // Calls `each_run` now or, in a capture, whenever the graph is replayed.
+  // Calls `each_run` now or, in a capture, whenever the graph is replayed. CHECK-fails on a branch, whose work the
+  // graph's stream does not count.
   template <typename F>
   void AtEachRun(F&& each_run) {
+    KINORA_CHECK(!forked_) << "counted work, such as a collective, on a branch";
     if (capturing_) {
       at_each_run_.push_back(std::forward<F>(each_run));
     } else {
@@ -136,6 +138,7 @@ class CudaStream : public Stream {
   std::array<cudaEvent_t, 1> passed_{};  // recorded here for another stream's ComeAfter
   bool can_capture_ = true, synchronizes_ = false;
   bool capturing_ = false;
+  bool forked_ = false;                                  // a branch, between Fork and Join
   std::vector<std::function<void()>> at_each_run_;       // of the current capture
   std::map<std::shared_ptr<const void>, int64_t> kept_;  // and the mark behind the last work that needs each
   std::set<std::shared_ptr<const void>> captured_;       // what the current capture needs
