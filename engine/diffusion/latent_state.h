@@ -3,6 +3,7 @@
 #define KINORA_ENGINE_DIFFUSION_LATENT_STATE_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "engine/tensor/tensor.h"
@@ -26,6 +27,14 @@ struct LatentState {
   // z is clean and does not change. Its noise level is 0; it still provides keys and values to the other modality.
   bool frozen = false;
 };
+
+// A tensor that carries a denoising loop from one step to the next: [tokens, channels] f32 on the device, equal on
+// every rank.
+struct CarriedTensor {
+  std::string name;  // "video.z", "audio.x0"
+  Tensor value;
+};
+using CarriedTensors = std::vector<CarriedTensor>;
 
 // Distinct values of a mask in order of appearance, and the index of each token's value.
 struct DistinctMask {

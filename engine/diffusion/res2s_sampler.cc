@@ -141,4 +141,8 @@ void Res2sSampler::Finish(Exec& exec, const Prediction& prediction, Tensor z) co
   exec.ops.stream().Copy(prediction.x0, z);
 }
 
+std::vector<std::pair<const char*, Tensor>> Res2sSampler::Carried() const {
+  return {{"anchor", anchor_}, {"held", held_}};
+}
+
 }  // namespace kinora

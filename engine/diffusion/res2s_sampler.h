@@ -43,6 +43,7 @@ class Res2sSampler : public Sampler {
   void Step(Exec& exec, const Prediction& prediction, Tensor z) const override;
   void StepWithHeld(Exec& exec, const Prediction& prediction, Tensor z) const override;
   void Finish(Exec& exec, const Prediction& prediction, Tensor z) const override;
+  std::vector<std::pair<const char*, Tensor>> Carried() const override;
 
  private:
   Tensor factors_;                // [RoomForSteps, slots·channels]

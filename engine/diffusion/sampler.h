@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -43,6 +44,8 @@ class Sampler {
   virtual void StepWithHeld(Exec& exec, const Prediction& prediction, Tensor z) const = 0;
   // Sets z to the result. Call after the last evaluation.
   virtual void Finish(Exec& /*exec*/, const Prediction& /*prediction*/, Tensor /*z*/) const {}
+  // Returns the tensors besides z that an evaluation leaves for later ones, [tokens, channels] f32, with their names.
+  virtual std::vector<std::pair<const char*, Tensor>> Carried() const { return {}; }
 };
 
 std::unique_ptr<Sampler> MakeSampler(SamplerKind kind);

@@ -1,9 +1,9 @@
 #include "engine/pipeline/denoiser.h"
 
-#include <array>
 #include <cmath>
 
 #include "engine/base/status_macros.h"
+#include "engine/base/strings.h"
 #include "engine/pipeline/step_gate.h"
 
 namespace kinora {
@@ -47,6 +47,14 @@ class ModalityLoop {
     ReserveSigmas(exec, state.mask, EvaluationLevels(spec.sampler, spec.sigmas));
     sampler_ = MakeSampler(spec.sampler);
     sampler_->Reserve(exec, spec.sigmas, state);
+  }
+
+  // Adds the tensors that later steps read. skip: as DenoiseSpec::skip.
+  void AddCarried(const char* modality, int skip, CarriedTensors& carried) const {
+    if (!denoised()) return;
+    carried.push_back({Cat(modality, ".z"), z_});
+    if (skip > 0) carried.push_back({Cat(modality, ".x0"), predicted_.x0});
+    for (const auto& [name, value] : sampler_->Carried()) carried.push_back({Cat(modality, ".", name), value});
   }
 
   bool denoised() const { return z_.defined(); }
@@ -95,6 +103,23 @@ class ModalityLoop {
   std::unique_ptr<Sampler> sampler_;
 };
 
+PerModality<ModalityLoop> ReserveLoop(Exec& exec, const DenoiseSpec& spec, const PerModality<LatentState>& state) {
+  PerModality<ModalityLoop> loop;
+  loop.video.Reserve(exec, state.video, spec.guidance.video, spec);
+  loop.audio.Reserve(exec, state.audio, spec.guidance.audio, spec);
+  const auto steps = static_cast<int64_t>(EvaluationLevels(spec.sampler, spec.sigmas).size());
+  FillStepNoise(exec, steps - 1, {loop.video.Noise(spec.given.video), loop.audio.Noise(spec.given.audio)});
+  if (spec.x0 != nullptr) *spec.x0 = {loop.video.x0(), loop.audio.x0()};
+  return loop;
+}
+
+CarriedTensors CarriedBy(const PerModality<ModalityLoop>& loop, const DenoiseSpec& spec) {
+  CarriedTensors carried;
+  loop.video.AddCarried("video", spec.skip.video, carried);
+  loop.audio.AddCarried("audio", spec.skip.audio, carried);
+  return carried;
+}
+
 // Addresses that a step reads and writes.
 std::vector<const void*> Addresses(const PerModality<LatentState>& state, const PerModality<ModalityLoop>& loop,
                                    const Tensor& turn, const Arena& arena) {
@@ -136,13 +161,12 @@ absl::Status Denoise(Exec& exec, const VelocityModel& model, const DenoiseSpec& 
                      const PerModality<LatentState>& state, absl::FunctionRef<absl::Status(int64_t step)> on_step) {
   ArenaScope scope(exec.arena);
   const auto steps = static_cast<int64_t>(EvaluationLevels(spec.sampler, spec.sigmas).size());
-  PerModality<ModalityLoop> loop;
+  const PerModality<ModalityLoop> loop = ReserveLoop(exec, spec, state);
   const ModalityLoop* const both[] = {&loop.video, &loop.audio};
-  loop.video.Reserve(exec, state.video, spec.guidance.video, spec);
-  loop.audio.Reserve(exec, state.audio, spec.guidance.audio, spec);
-  FillStepNoise(exec, steps - 1, {loop.video.Noise(spec.given.video), loop.audio.Noise(spec.given.audio)});
-  if (spec.x0 != nullptr) *spec.x0 = {loop.video.x0(), loop.audio.x0()};
-  const Tensor turn = Upload(exec, DType::kI32, {1}, std::array<int32_t, 1>{}.data());  // step index, on the device
+  const CarriedTensors carried = CarriedBy(loop, spec);
+  if (spec.done > 0) KINORA_RETURN_IF_ERROR(spec.restore(carried));
+  const auto first = static_cast<int32_t>(spec.done);
+  const Tensor turn = Upload(exec, DType::kI32, {1}, &first);  // step index, on the device
   const PerModality<Tensor> z{state.video.z, state.audio.z}, v{loop.video.v(), loop.audio.v()};
   const std::vector<const void*> addresses = Addresses(state, loop, turn, exec.arena);
   StepShape shape = ShapeOf(model, spec, state, loop);
@@ -155,8 +179,9 @@ absl::Status Denoise(Exec& exec, const VelocityModel& model, const DenoiseSpec& 
     loop.audio.Step(exec, shape.use.audio);
     exec.ops.Increment(turn);
   };
-  StepGate gate(exec, on_step, /*ahead=*/true, "step", StepGate::Decision::kTravels);
-  for (int64_t i = 0; i < steps; ++i) {
+  const auto report = [&](int64_t i) { return on_step(spec.done + i); };
+  StepGate gate(exec, report, /*ahead=*/true, "step", StepGate::Decision::kTravels);
+  for (int64_t i = spec.done; i < steps; ++i) {
     {
       const EnqueueRange range(exec, "step", i + 1);  // without the gate, which may wait
       shape.use = UseAt(state, spec.skip, HeldStep(spec.sampler, i, steps));
@@ -166,6 +191,7 @@ absl::Status Denoise(Exec& exec, const VelocityModel& model, const DenoiseSpec& 
         if (i + 1 == steps) m->Finish(exec);
       }
     }
+    if (spec.keep) KINORA_RETURN_IF_ERROR(spec.keep(i, carried));
     KINORA_RETURN_IF_ERROR(gate.Pass(/*read=*/!spec.watched.empty() && spec.watched[i]));
   }
   return gate.Finish();

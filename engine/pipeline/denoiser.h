@@ -2,6 +2,7 @@
 #ifndef KINORA_ENGINE_PIPELINE_DENOISER_H_
 #define KINORA_ENGINE_PIPELINE_DENOISER_H_
 
+#include <functional>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -22,6 +23,12 @@ struct DenoiseSpec {
   PerModality<GivenStepNoise> given{};  // in place of the samplers' own draws
   // Per step: on_step reads its latents, so the next step waits for it. Empty: no step. The same on every rank.
   std::vector<bool> watched;
+  // Evaluations that an earlier loop with equal arguments has done, up to all of them. The loop begins behind them.
+  int64_t done = 0;
+  // Called before the first step if `done` is not 0: sets the tensors to what `keep` saw after step done − 1.
+  std::function<absl::Status(const CarriedTensors&)> restore{};
+  // If not null, called after each step has been enqueued. Reads the tensors with copies on exec.ops.stream().
+  std::function<absl::Status(int64_t step, const CarriedTensors&)> keep{};
   // If not null, set before the first step to the tensors that hold the last predictions of the clean latents.
   // Undefined for a modality that is not denoised.
   PerModality<Tensor>* x0 = nullptr;

@@ -186,7 +186,7 @@ absl::Status Generation::Upsample(Exec& exec, const StagePlan& stage) {
     return state.z.Rows(0, grid.tokens()).Reshape({grid.frames, grid.height, grid.width, state.z.width()});
   };
   const LatentState next = AllocVideo(exec, stage);
-  upsampler.Forward(exec, cells(z_.video, grid_), cells(next, stage.grid));
+  if (!PassesOver(stage)) upsampler.Forward(exec, cells(z_.video, grid_), cells(next, stage.grid));
   z_.video = next;
   grid_ = stage.grid;
   return absl::OkStatus();
@@ -243,11 +243,53 @@ absl::Status Generation::Denoise(Exec& exec, const StagePlan& stage, OnStep on_s
       .skip = stage.guidance.Map([](const GuidanceParams& g) { return static_cast<int>(g.skip_step); }),
       .given = std::move(given),
       .watched = std::move(watched),
+      .done = Resumes(stage) ? start_.step : 0,
+      .restore = [&](const CarriedTensors& carried) { return RestoreValues(exec, from_, WithKeptSound(carried)); },
+      .keep = [&](int64_t step, const CarriedTensors& carried) { return Keep(exec, stage, step, carried); },
       .x0 = &x0};
   return kinora::Denoise(on_mesh, model, spec, graphs_, z_, [&](int64_t step) {
     const StepLatents latents{.exec = exec, .stage = stage, .state = z_, .x0 = x0};
     return on_step(stage, step + 1, spec.watched[step] ? &latents : nullptr);
   });
+}
+
+// Every rank learns where rank 0's resume point lies.
+absl::Status Generation::FindStart(Exec& exec) {
+  const absl::Status fits = from_ == nullptr ? absl::OkStatus() : CheckResumePoint(plan_, *from_);
+  int64_t numbers[] = {from_ == nullptr ? 0 : from_->stage, from_ == nullptr ? 0 : from_->step};
+  KINORA_RETURN_IF_ERROR(ShareFromRankZero(exec, fits, absl::MakeSpan(numbers)));
+  start_ = {.stage = numbers[0], .step = numbers[1]};
+  return absl::OkStatus();
+}
+
+// Whether the resume point lies behind the stage and holds all that it computes.
+bool Generation::PassesOver(const StagePlan& stage) const {
+  const bool held = stage.kind == StageKind::kDenoise || stage.kind == StageKind::kUpsample;
+  return held && start_.step > 0 && IndexOf(stage) < start_.stage;
+}
+
+// Leaves memory and noise as after the stage, but computes no latents: the resume point has what later stages read.
+absl::Status Generation::PassOver(Exec& exec, const StagePlan& stage) {
+  if (stage.kind == StageKind::kUpsample) return Upsample(exec, stage);
+  KINORA_RETURN_IF_ERROR(Begin(exec, stage));
+  KeepSound(exec, stage);
+  return absl::OkStatus();
+}
+
+// Adds the sound that an earlier stage finished, if this stage does not work on it.
+CarriedTensors Generation::WithKeptSound(CarriedTensors carried) const {
+  if (sound_.defined() && sound_.raw() != z_.audio.z.raw()) carried.push_back({"sound", sound_});
+  return carried;
+}
+
+absl::Status Generation::Keep(Exec& exec, const StagePlan& stage, int64_t step, const CarriedTensors& carried) const {
+  const Progress progress{
+      .stage = stage.stage(), .step = static_cast<int32_t>(step + 1), .total_steps = static_cast<int32_t>(stage.steps)};
+  if (observer_ == nullptr || !observer_->WantsResumePoint(progress)) return absl::OkStatus();
+  ResumePoint point{.stage = IndexOf(stage), .step = step + 1};
+  KINORA_RETURN_IF_ERROR(TakeValues(exec, WithKeptSound(carried), point));
+  observer_->OnResumePoint(std::move(point));
+  return absl::OkStatus();
 }
 
 ClipInfo Generation::Info() const {
@@ -413,7 +455,12 @@ absl::Status Generation::PutOnLoras(Exec& exec, const StagePlan& stage, OnStep o
 absl::Status Generation::Run(Exec& exec, OnStep on_step) {
   ArenaScope request(exec.arena);
   const bool told = exec.ops.dry() || exec.mesh.world().rank() == 0;
+  KINORA_RETURN_IF_ERROR(FindStart(exec));
   for (const StagePlan& stage : plan_.stages) {
+    if (PassesOver(stage)) {
+      KINORA_RETURN_IF_ERROR(PassOver(exec, stage));
+      continue;
+    }
     KINORA_RETURN_IF_ERROR(PutOnLoras(exec, stage, on_step));
     KINORA_RETURN_IF_ERROR(AgreeWithRankZero(exec, told ? on_step(stage, 0, nullptr) : absl::OkStatus()));
     KINORA_RETURN_IF_ERROR(Measured(exec, stage.stage(), [&] { return RunStage(exec, stage, on_step); }));

@@ -13,6 +13,7 @@
 #include "engine/pipeline/clip_sink.h"
 #include "engine/pipeline/modules.h"
 #include "engine/pipeline/noise_draws.h"
+#include "engine/pipeline/resume_point.h"
 #include "engine/pipeline/rope_tables.h"
 #include "engine/pipeline/run_observer.h"
 #include "engine/pipeline/run_plan.h"
@@ -29,10 +30,11 @@ class Generation {
   static constexpr int64_t kLorasGoOn = -1;
   using OnStep = absl::FunctionRef<absl::Status(const StagePlan& stage, int64_t step, const StepLatents* latents)>;
 
-  // sink and observer: null on ranks other than 0 and in a dry run. observer: may be null; progress is reported to
-  // on_step instead. All arguments must outlive the object.
+  // sink, observer and from: null on ranks other than 0 and in a dry run. observer: may be null; progress is reported
+  // to on_step instead. from: may be null; else the state that the run continues from. All arguments must outlive the
+  // object.
   Generation(const ModelConfig& config, const Modules& modules, StepGraphs& graphs, RopeTables& ropes,
-             const RunPlan& plan, ClipSink* sink, RunObserver* observer)
+             const RunPlan& plan, ClipSink* sink, RunObserver* observer, const ResumePoint* from = nullptr)
       : config_(config),
         modules_(modules),
         graphs_(graphs),
@@ -41,14 +43,19 @@ class Generation {
         request_(plan.request),
         sink_(sink),
         observer_(observer),
+        from_(from),
         noise_(config, plan) {}
 
-  // Fails with InvalidArgument, naming the tensor, if given noise has another shape than the request needs.
+  // Fails with InvalidArgument, naming the tensor, if given noise or the resume point has another shape than the
+  // request needs.
   absl::Status Run(Exec& exec, OnStep on_step);
   // Times of the stages that have ended, including one that failed.
   const std::vector<StageUse>& uses() const { return uses_; }
 
  private:
+  struct Start {
+    int64_t stage = 0, step = 0;  // as in ResumePoint; step 0: the run begins at its beginning
+  };
   absl::Status Measured(Exec& exec, Stage stage, absl::FunctionRef<absl::Status()> run);
   absl::Status PutOnLoras(Exec& exec, const StagePlan& stage, OnStep on_step);
   absl::Status RunStage(Exec& exec, const StagePlan& stage, OnStep on_step);
@@ -64,6 +71,12 @@ class Generation {
   void Hold(Exec& exec, const StagePlan& stage);
   void KeepSound(Exec& exec, const StagePlan& stage);
   absl::Status Upsample(Exec& exec, const StagePlan& stage);
+  absl::Status FindStart(Exec& exec);
+  bool Resumes(const StagePlan& stage) const { return start_.step > 0 && IndexOf(stage) == start_.stage; }
+  bool PassesOver(const StagePlan& stage) const;
+  absl::Status PassOver(Exec& exec, const StagePlan& stage);
+  CarriedTensors WithKeptSound(CarriedTensors carried) const;
+  absl::Status Keep(Exec& exec, const StagePlan& stage, int64_t step, const CarriedTensors& carried) const;
   absl::StatusOr<std::vector<bool>> WatchedSteps(Exec& exec, int64_t steps) const;
   absl::Status Denoise(Exec& exec, const StagePlan& stage, OnStep on_step);
   absl::Status OpenClip(Exec& exec);
@@ -77,6 +90,7 @@ class Generation {
   absl::Status ReportVideoLatent(Exec& exec);
   Tensor VideoLatent() const;  // [frames, height, width, channels]
   ClipInfo Info() const;
+  int64_t IndexOf(const StagePlan& stage) const { return &stage - plan_.stages.data(); }
   std::vector<float> GivenSound() const;
   bool guided() const { return plan_.guided(); }
   bool inspected() const { return observer_ != nullptr && observer_->WantsIntermediates(); }
@@ -89,6 +103,8 @@ class Generation {
   const GenerationRequest& request_;
   ClipSink* const sink_;
   RunObserver* const observer_;
+  const ResumePoint* const from_;
+  Start start_;
   NoiseDraws noise_;
   TextContext cond_, uncond_;
   PerModality<LatentState> z_;

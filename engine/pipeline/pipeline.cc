@@ -298,7 +298,7 @@ absl::StatusOr<RunPlan> Pipeline::Prepare(const GenerationRequest& request) cons
   return plan;
 }
 
-absl::Status Pipeline::Generate(const RunPlan& plan, ClipSink* sink, RunObserver* observer) {
+absl::Status Pipeline::Generate(const RunPlan& plan, ClipSink* sink, RunObserver* observer, const ResumePoint* from) {
   Parts& p = *parts_;
   KINORA_CHECK((sink != nullptr) == (p.mesh.world().rank() == 0)) << "rank " << p.mesh.world().rank();
   Exec exec = p.MakeExec();
@@ -306,7 +306,9 @@ absl::Status Pipeline::Generate(const RunPlan& plan, ClipSink* sink, RunObserver
   KINORA_RETURN_IF_ERROR(
       AgreeAmongAll(exec, p.CheckFits(plan)));  // plans may differ between ranks: rank 0 decodes and needs more memory
   p.ropes.MakeRoom(p.arena, plan.arena_bytes);
-  Generation generation(p.config, p.modules, p.graphs, p.ropes, plan, sink, sink != nullptr ? observer : nullptr);
+  const bool leads = sink != nullptr;
+  Generation generation(p.config, p.modules, p.graphs, p.ropes, plan, sink, leads ? observer : nullptr,
+                        leads ? from : nullptr);
   absl::Status status = generation.Run(exec, [&](const StagePlan& stage, int64_t step, const StepLatents* latents) {
     return Tell(observer, stage, step, latents);
   });

@@ -23,6 +23,7 @@
 #include "engine/parallel/mesh.h"
 #include "engine/pipeline/clip_sink.h"
 #include "engine/pipeline/latent_preview.h"
+#include "engine/pipeline/resume_point.h"
 #include "engine/pipeline/run_observer.h"
 #include "engine/pipeline/run_plan.h"
 #include "engine/pipeline/stage_use.h"
@@ -130,11 +131,12 @@ class Pipeline {
   absl::StatusOr<RunPlan> Prepare(const GenerationRequest& request) const;
 
   // plan: from Prepare of this pipeline, or of rank 0 of the same mesh, which needs the most memory. sink: null on
-  // ranks other than 0. observer: may be null; called on rank 0 only.
+  // ranks other than 0. observer: may be null; called on rank 0 only. from: null, or on rank 0 the point of an earlier
+  // run of an equal plan, behind which this run begins; InvalidArgument if it cannot be of such a run.
   // Fails with ResourceExhausted if the plan exceeds the reserved memory, or with an error of the observer or sink, at
   // the latest by the next step. All ranks agree on these failures (agree.h): they leave at the same point, and the
   // pipeline stays usable. A pipeline of a single rank stays usable after any error.
-  absl::Status Generate(const RunPlan& plan, ClipSink* sink, RunObserver* observer);
+  absl::Status Generate(const RunPlan& plan, ClipSink* sink, RunObserver* observer, const ResumePoint* from = nullptr);
 
   // Runs FitLatentToRgb (latent_preview.h) in the reserved memory or, if that is too small, in memory of its own. Must
   // not overlap Generate; any rank may call it alone. Fails with FailedPrecondition if the video decoder is not loaded,

@@ -13,6 +13,7 @@
 #include "engine/base/per_modality.h"
 #include "engine/diffusion/latent_state.h"
 #include "engine/parallel/exec.h"
+#include "engine/pipeline/resume_point.h"
 #include "engine/pipeline/run_plan.h"
 
 namespace kinora {
@@ -37,6 +38,11 @@ class RunObserver {
   virtual bool WantsLatents(int64_t /*step*/, int64_t /*steps*/) const { return false; }
   // Called after each step of a stage. latents: null unless WantsLatents returned true.
   virtual absl::Status OnStep(const Progress& /*progress*/, const StepLatents* /*latents*/) { return absl::OkStatus(); }
+  // Returns whether OnResumePoint wants the state after this step of a denoising stage. Called when the step has been
+  // enqueued, which may be before the device has done it.
+  virtual bool WantsResumePoint(const Progress& /*progress*/) { return false; }
+  // The device has nothing to do until this returns.
+  virtual void OnResumePoint(ResumePoint&& /*point*/) {}
   // Called during work that has no steps: after each weight when LoRAs are applied.
   virtual absl::Status OnWork() { return absl::OkStatus(); }
 
