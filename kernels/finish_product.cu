@@ -16,6 +16,15 @@ __device__ __forceinline__ float Activated(NormActivation activation, float v) {
   return v;
 }
 
+template <int kCount>
+__device__ __forceinline__ void Check(const FinishProduct& a, int64_t row, const float (&v)[kCount]) {
+  if (a.bad_row == nullptr) return;
+  bool bad = false;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) bad |= v[i] - v[i] != 0.0f;  // NaN unless v is finite
+  if (bad) atomicMin(a.bad_row, static_cast<int32_t>(row));
+}
+
 template <typename Y, typename Out>
 __global__ void __launch_bounds__(kThreads) FinishVectors(FinishProduct a) {
   const int64_t pieces = a.width / kVector, all = a.rows * pieces, step = int64_t{gridDim.x} * blockDim.x;
@@ -36,6 +45,7 @@ __global__ void __launch_bounds__(kThreads) FinishVectors(FinishProduct a) {
 #pragma unroll
       for (int j = 0; j < kVector; ++j) v[j] += other[j];
     }
+    Check(a, row, v);
     Store(out, v);
   }
 }
@@ -47,8 +57,10 @@ __global__ void __launch_bounds__(kThreads) FinishElements(FinishProduct a) {
     const int64_t row = i / a.width, column = i % a.width;
     Out* const out = static_cast<Out*>(a.out.data) + row * a.out.stride + column;
     const float y = LoadOne(static_cast<const Y*>(a.y.data) + row * a.y.stride + column);
-    const float v = Activated(a.activation, y + (a.bias != nullptr ? a.bias[column] : 0.0f));
-    StoreOne(out, a.add ? LoadOne(out) + v : v);
+    float v[1] = {Activated(a.activation, y + (a.bias != nullptr ? a.bias[column] : 0.0f))};
+    if (a.add) v[0] += LoadOne(out);
+    Check(a, row, v);
+    StoreOne(out, v[0]);
   }
 }
 

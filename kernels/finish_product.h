@@ -9,7 +9,8 @@
 
 namespace kinora::kernels {
 
-// out (=, or with `add` +=) activation(y + bias), rounded once. out may be y.
+// out (=, or with `add` +=) activation(y + bias), rounded once. out may be y. Lowers *bad_row to the first row with a
+// result that is not finite.
 // Minimum traffic: y and out once each, out twice with `add`; the bias is read from the second-level cache.
 struct FinishProduct {
   int64_t rows = 0, width = 0;
@@ -18,6 +19,7 @@ struct FinishProduct {
   NormActivation activation = NormActivation::kNone;
   bool add = false;
   Rows out;
+  int32_t* bad_row = nullptr;  // null: not checked
 };
 
 // Returns cudaErrorInvalidValue if there are no rows or no columns.

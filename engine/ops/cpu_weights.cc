@@ -87,6 +87,7 @@ absl::Status CpuOps::RewriteWeights(absl::Span<const Rewriting> many) {
   int64_t run_bytes = 0;
   for (const Rewriting& one : many) {
     KINORA_CHECK_EQ(static_cast<int>(one.storage.size()), one.rows.count);
+    KINORA_CHECK(one.products.empty()) << "the host adds products to the rows";
     const Runs runs(one.rows, PackedLayout(kernels_, KernelType(one.dtype), one.rows.out, one.rows.taps, one.rows.in));
     run_bytes = std::max(run_bytes, std::min(one.rows.out, runs.rows_each) * runs.row_bytes);
     for (int64_t begin = 0; begin < one.rows.out; begin += runs.rows_each) {

@@ -24,7 +24,10 @@ absl::StatusOr<Weight> WeightOps::PrepareWeight(const Tensor& matrix, const Tens
 }
 
 absl::Status WeightOps::RewriteWeights(absl::Span<const Rewriting> many) {
-  for (const Rewriting& one : many) KINORA_RETURN_IF_ERROR(RewriteWeights(one.rows, one.dtype, one.storage));
+  for (const Rewriting& one : many) {
+    KINORA_CHECK(one.products.empty()) << "this backend adds no products";
+    KINORA_RETURN_IF_ERROR(RewriteWeights(one.rows, one.dtype, one.storage));
+  }
   return absl::OkStatus();
 }
 

@@ -28,12 +28,25 @@ class WeightOps {
   virtual absl::Status RewriteWeights(const WeightRows& rows, DType dtype,
                                       absl::Span<WeightStorage* const> storage) = 0;
 
+  // A low-rank product, factor · up · down, for rows [first, first + up.out) of a matrix. One matrix each, of one
+  // dtype.
+  struct RowsProduct {
+    int64_t first = 0;
+    WeightRows up, down;  // [rows, rank], [rank, in]
+    float factor = 1;
+  };
+
   // The arguments of one RewriteWeights call.
   struct Rewriting {
     WeightRows rows;
     DType dtype = DType::kF32;
     absl::Span<WeightStorage* const> storage;
+    // Added to the rows: sums in float32, rounded once. Requires adds_products(), and one matrix of one tap.
+    absl::Span<const RowsProduct> products = {};
+    int64_t* bad_row = nullptr;  // with products: set to a row that is not finite with them, or else to -1
   };
+  // Whether RewriteWeights adds products. Otherwise rows.read must return rows that include them.
+  virtual bool adds_products() const { return false; }
   // Rewrites several weights, possibly in parallel: a small matrix has too few runs of rows for all threads.
   virtual absl::Status RewriteWeights(absl::Span<const Rewriting> many);
 

@@ -277,7 +277,7 @@ absl::StatusOr<Weight> WeightLoader::LoadWeight(std::initializer_list<std::strin
                    .rows = out,
                    .column = columns == Split::kColumns ? in * mesh_->tensor().rank() : 0,
                    .columns = in};
-  WeightRecipe recipe{.tensors = std::move(weights), .out = all_out, .in = in};
+  WeightRecipe recipe{.tensors = std::move(weights), .out = all_out, .in = in, .part = part};
   recipe.read = [part](absl::Span<const LocatedTensor> from, DType dtype, int64_t begin, int64_t end, void* to) {
     return ReadStackedRows(from, part, dtype, begin, end, to);
   };

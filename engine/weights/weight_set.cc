@@ -27,23 +27,75 @@ void WeightSet::Add(WeightRecipe recipe, std::vector<std::shared_ptr<WeightStora
   entries_.push_back({.recipe = std::move(recipe), .storage = std::move(storage)});
 }
 
+// A product of a LoRA for the rows that a recipe makes of one tensor, as the ops read it.
+class TermRows {
+ public:
+  // first: row of the matrix. part: of the tensor. term must outlive the object, which must not move.
+  TermRows(const LowRankTerm& term, const Block& part, int64_t first)
+      : term_(term), part_(part), first_(first), dtype_(Type(term)) {}
+
+  WeightOps::RowsProduct View() const {
+    const int64_t rank = term_.down.rows();
+    return {.first = first_,
+            .up = {.out = part_.rows, .in = rank, .dtype = dtype_, .read = up_},
+            .down = {.out = rank, .in = part_.columns, .dtype = dtype_, .read = down_},
+            .factor = term_.strength};
+  }
+
+ private:
+  using Read = std::function<absl::Status(int64_t begin, int64_t end, void* to)>;
+  static DType Type(const LowRankTerm& term) {
+    return term.up.dtype() == DType::kBF16 && term.down.dtype() == DType::kBF16 ? DType::kBF16 : DType::kF32;
+  }
+
+  const LowRankTerm& term_;
+  const Block part_;
+  const int64_t first_;
+  const DType dtype_;
+  const Read up_ = [this](int64_t begin, int64_t end, void* to) {
+    const Block rows{.row = part_.row + begin, .rows = end - begin, .columns = term_.up.columns()};
+    return term_.up.Read(rows, dtype_, to);
+  };
+  const Read down_ = [this](int64_t begin, int64_t end, void* to) {
+    const Block rows{.row = begin, .rows = end - begin, .column = part_.column, .columns = part_.columns};
+    return term_.down.Read(rows, dtype_, to);
+  };
+};
+
 // An entry that is being rewritten, with its deltas. It must not move meanwhile.
 struct WeightSet::Rewriting {
   explicit Rewriting(Entry& of) : entry(of), recipe(of.recipe) {}
 
   Entry& entry;
   WeightRecipe recipe;
-  std::list<LowRankDelta> deltas{};
+  std::list<LowRankDelta> deltas{};  // added by the host to what it reads, or else
+  std::list<TermRows> terms{};       // added by the ops
+  std::vector<WeightOps::RowsProduct> products{};
+  int64_t bad_row = -1;
   absl::InlinedVector<WeightStorage*, 4> storage{};
   std::function<absl::Status(int64_t begin, int64_t end, void* to)> read{};
   int64_t elements() const { return recipe.out * recipe.taps * recipe.in * recipe.count; }
+  // Whether a value of this tensor is not finite.
+  bool bad(size_t tensor) const {
+    const bool with_products = bad_row >= 0 && bad_row / recipe.part->rows == static_cast<int64_t>(tensor);
+    return with_products || *recipe.tensors[tensor].not_finite;
+  }
 };
 
-absl::Status WeightSet::Prepare(const WeightDeltas& deltas, Rewriting& one) {
-  for (LocatedTensor& tensor : one.recipe.tensors) {
+// products: whether the ops can add them.
+absl::Status WeightSet::Prepare(const WeightDeltas& deltas, bool products, Rewriting& one) {
+  const std::optional<Block>& part = one.recipe.part;
+  for (size_t i = 0; i < one.recipe.tensors.size(); ++i) {
+    LocatedTensor& tensor = one.recipe.tensors[i];
     tensor.not_finite = std::make_shared<std::atomic<bool>>(false);
     const auto terms = deltas.find(tensor.name);
     if (terms == deltas.end() || terms->second.empty()) continue;
+    if (products && part.has_value()) {
+      for (const LowRankTerm& term : terms->second) {
+        one.products.push_back(one.terms.emplace_back(term, *part, static_cast<int64_t>(i) * part->rows).View());
+      }
+      continue;
+    }
     KINORA_ASSIGN_OR_RETURN(LowRankDelta delta, LowRankDelta::Read(terms->second));
     tensor.delta = &one.deltas.emplace_back(std::move(delta));
   }
@@ -67,15 +119,17 @@ absl::Status WeightSet::RewriteSome(std::deque<Rewriting>& some, Ops& ops,
                                    .dtype = CommonType(recipe.tensors),
                                    .read = one.read},
                           .dtype = recipe.stored,
-                          .storage = one.storage});
+                          .storage = one.storage,
+                          .products = one.products,
+                          .bad_row = &one.bad_row});
   }
   KINORA_RETURN_IF_ERROR(ops.RewriteWeights(rewritings));
   for (const Rewriting& one : some) {
-    for (const LocatedTensor& tensor : one.recipe.tensors) {
-      if (!*tensor.not_finite) continue;
-      return absl::OutOfRangeError(Cat(tensor.name, " holds NaN or infinity with its delta"));
+    for (size_t i = 0; i < one.recipe.tensors.size(); ++i) {
+      if (!one.bad(i)) continue;
+      return absl::OutOfRangeError(Cat(one.recipe.tensors[i].name, " holds NaN or infinity with its delta"));
     }
-    one.entry.changed = !one.deltas.empty();
+    one.entry.changed = !one.deltas.empty() || !one.products.empty();
     KINORA_RETURN_IF_ERROR(on_weight());
   }
   some.clear();
@@ -116,7 +170,7 @@ absl::Status WeightSet::Rewrite(const WeightDeltas& deltas, Ops& ops, absl::Func
   int64_t elements = 0;
   for (size_t i = 0; i < entries_.size(); ++i) {
     if (!wanted[i]) continue;
-    KINORA_RETURN_IF_ERROR(Prepare(deltas, some.emplace_back(entries_[i])));
+    KINORA_RETURN_IF_ERROR(Prepare(deltas, ops.adds_products(), some.emplace_back(entries_[i])));
     elements += some.back().elements();
     if (elements < kAtOnce) continue;
     KINORA_RETURN_IF_ERROR(RewriteSome(some, ops, on_weight));

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +29,8 @@ struct WeightRecipe {
   int count = 1;                      // matrices
   DType stored = DType::kF32;
   Read read;
+  // The part of each tensor, if the one matrix is a stack of such parts, row after row.
+  std::optional<Block> part = {};
 
   // Calls `use` with the rows, in the narrowest dtype that holds all values of the tensors.
   absl::Status WithRows(absl::FunctionRef<absl::Status(const WeightRows& rows)> use) const;
@@ -63,7 +66,7 @@ class WeightSet {
   };
   absl::Status Check(const std::string& name, const std::vector<LowRankTerm>& terms) const;
   struct Rewriting;
-  static absl::Status Prepare(const WeightDeltas& deltas, Rewriting& one);
+  static absl::Status Prepare(const WeightDeltas& deltas, bool products, Rewriting& one);
   absl::Status RewriteSome(std::deque<Rewriting>& some, Ops& ops, absl::FunctionRef<absl::Status()> on_weight) const;
 
   std::shared_ptr<const Checkpoint> checkpoint_;

@@ -67,6 +67,24 @@ TEST(FinishProduct, AddsActivatesAndSumsInEveryForm) {
   }
 }
 
+TEST(FinishProduct, NamesTheFirstRowThatIsNotFinite) {
+  cudaStream_t stream = nullptr;
+  ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+  for (const int64_t width : {72, 41}) {
+    for (const int64_t bad : {-1, 5, 6}) {
+      Floats y(7 * width, 1.5f);
+      if (bad >= 0) y[7 * width - 1] = NAN, y[bad * width + 3] = INFINITY;
+      const Matrix from(y, 7, width, 8, Type::kF32, stream), to(y, 7, width, 8, Type::kBf16, stream);
+      const DeviceArray<int32_t> row(std::vector<int32_t>{7}, stream);
+      ASSERT_EQ(LaunchFinishProduct(
+                    {.rows = 7, .width = width, .y = from.rows(), .out = to.rows(), .bad_row = row.data()}, stream),
+                cudaSuccess);
+      EXPECT_EQ(row.Read(stream)[0], bad >= 0 ? bad : 7);
+    }
+  }
+  cudaStreamDestroy(stream);
+}
+
 TEST(FinishProduct, RefusesNothingToDo) { EXPECT_EQ(LaunchFinishProduct({}, nullptr), cudaErrorInvalidValue); }
 
 }  // namespace

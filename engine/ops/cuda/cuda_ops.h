@@ -34,8 +34,9 @@ class CudaOps : public Ops {
   CudaStream& stream() override { return *stream_; }
 
   absl::StatusOr<std::vector<Weight>> PrepareWeights(const WeightRows& rows, const Tensor* bias, DType dtype) override;
-  using WeightOps::RewriteWeights;
   absl::Status RewriteWeights(const WeightRows& rows, DType dtype, absl::Span<WeightStorage* const> storage) override;
+  absl::Status RewriteWeights(absl::Span<const Rewriting> many) override;
+  bool adds_products() const override { return true; }
   absl::Status EvictWeight(const Weight& w) override;
   void FetchWeight(const Weight& w, const Tensor& memory) override;
   void Matmul(const Tensor& x, const Weight& w, const MatmulOptions& options, Tensor out) override;
@@ -131,8 +132,11 @@ class CudaOps : public Ops {
   // out: step's x0.
   void RunGuidedStep(const char* op, const Tensor& out, kernels::GuidedStep step);
   absl::Status ReserveStaging(int64_t bytes);
-  absl::Status LayOut(const WeightRows& rows, int64_t begin, int64_t end, absl::Span<WeightStorage* const> storage,
-                      DType dtype, int thread);
+  struct Run;
+  absl::Status ReadRows(const WeightRows& rows, int64_t begin, int64_t end, absl::Span<const kernels::Rows> to,
+                        const Tensor& landing);
+  absl::Status LayOut(const WeightRows& rows, const Run& run, absl::Span<const kernels::Rows> to, int thread);
+  class ProductSums;
 
   // Enqueues attention by cuDNN, or fails the stream. Returns false, and does neither, if products must compute it.
   bool AttendByCudnn(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options,

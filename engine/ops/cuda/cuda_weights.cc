@@ -13,6 +13,7 @@
 #include "engine/ops/cuda/cuda_weight.h"
 #include "engine/ops/cuda_traits.h"
 #include "kernels/copy_rows.h"
+#include "kernels/finish_product.h"
 
 namespace kinora {
 namespace {
@@ -26,6 +27,16 @@ int64_t StrideOf(DType dtype, int64_t width) {
 }
 
 int64_t RowBytes(const WeightRows& rows) { return rows.count * rows.taps * rows.in * DTypeSize(rows.dtype); }
+
+// Returns the most bytes that a run of these rows has.
+int64_t MostRunBytes(const WeightRows& rows) {
+  return std::max(RowBytes(rows), std::min(kRunBytes, rows.out * RowBytes(rows)));
+}
+
+absl::Status CheckResident(const CudaWeight& weight) {
+  if (weight.evicted.data() == nullptr) return absl::OkStatus();
+  return absl::UnimplementedError("weights that live in host memory cannot be rewritten: keep them on the device");
+}
 
 }  // namespace
 
@@ -82,50 +93,189 @@ absl::StatusOr<std::vector<Weight>> CudaOps::PrepareWeights(const WeightRows& ro
 
 absl::Status CudaOps::RewriteWeights(const WeightRows& rows, DType dtype, absl::Span<WeightStorage* const> storage) {
   KINORA_CHECK_EQ(static_cast<int>(storage.size()), rows.count);
-  for (const WeightStorage* weight : storage) {
-    if (static_cast<const CudaWeight*>(weight)->evicted.data() == nullptr) continue;
-    return absl::UnimplementedError("weights that live in host memory cannot be rewritten: keep them on the device");
+  absl::InlinedVector<kernels::Rows, 4> to;
+  for (const WeightStorage* kept : storage) {
+    const auto& weight = *static_cast<const CudaWeight*>(kept);
+    KINORA_RETURN_IF_ERROR(CheckResident(weight));
+    to.push_back({weight.matrix.data(), weight.stride, KernelType(dtype)});
   }
-  KINORA_CHECK(rows.dtype == DType::kF32 || rows.dtype == DType::kBF16) << DTypeName(rows.dtype);
-  const int64_t row_bytes = RowBytes(rows);
-  const int64_t each = std::max<int64_t>(1, std::min(kRunBytes, scratch_.bytes() / pool_.threads()) / row_bytes);
-  KINORA_RETURN_IF_ERROR(ReserveStaging(std::min(rows.out, each) * row_bytes));
-  const int64_t runs = (rows.out + each - 1) / each;
-  std::vector<absl::Status> failures(runs);
-  std::atomic<bool> failed = false;  // runs start in order, so none before the first failure is skipped
-  pool_.Run(runs, [&](int64_t run, int thread) {
-    if (failed) return;
-    failures[run] = LayOut(rows, run * each, std::min(rows.out, (run + 1) * each), storage, dtype, thread);
-    if (!failures[run].ok()) failed = true;
-  });
+  KINORA_RETURN_IF_ERROR(ReserveStaging(MostRunBytes(rows)));
+  absl::Status read = ReadRows(rows, 0, rows.out, to, scratch_.View(DType::kU8, {scratch_.bytes()}));
   absl::Status done = stream_->Synchronize();  // also after a failure: the weights may then be freed
-  for (absl::Status& status : failures) KINORA_RETURN_IF_ERROR(std::move(status));
+  KINORA_RETURN_IF_ERROR(std::move(read));
   return done;
 }
 
-// Reads and lays out rows [begin, end) of every matrix. thread: the calling thread's number in the pool.
-absl::Status CudaOps::LayOut(const WeightRows& rows, int64_t begin, int64_t end,
-                             absl::Span<WeightStorage* const> storage, DType dtype, int thread) {
+// Rows that one thread reads at once.
+struct CudaOps::Run {
+  int64_t first = 0;  // row that lies at the beginning of the destination
+  int64_t begin = 0, end = 0;
+  char* landing = nullptr;  // device memory for rows that are not stored as they are read
+};
+
+// Enqueues the copy of rows [begin, end) of every matrix to `to`, where row `begin` comes first. All threads read.
+// landing: scratch memory.
+absl::Status CudaOps::ReadRows(const WeightRows& rows, int64_t begin, int64_t end, absl::Span<const kernels::Rows> to,
+                               const Tensor& landing) {
+  KINORA_CHECK(rows.dtype == DType::kF32 || rows.dtype == DType::kBF16) << DTypeName(rows.dtype);
+  const int64_t landing_each = landing.bytes() / pool_.threads() / 256 * 256;
+  const int64_t each = std::max<int64_t>(1, std::min(kRunBytes, landing_each) / std::max<int64_t>(1, RowBytes(rows)));
+  const int64_t runs = (end - begin + each - 1) / each;
+  std::vector<absl::Status> failures(runs);
+  std::atomic<bool> failed = false;  // runs start in order, so none before the first failure is skipped
+  pool_.Run(runs, [&](int64_t i, int thread) {
+    if (failed) return;
+    const Run run{.first = begin,
+                  .begin = begin + i * each,
+                  .end = std::min(end, begin + (i + 1) * each),
+                  .landing = static_cast<char*>(landing.raw()) + thread * landing_each};
+    failures[i] = LayOut(rows, run, to, thread);
+    if (!failures[i].ok()) failed = true;
+  });
+  for (absl::Status& status : failures) KINORA_RETURN_IF_ERROR(std::move(status));
+  return absl::OkStatus();
+}
+
+// Reads and lays out a run of rows of every matrix. thread: the calling thread's number in the pool.
+absl::Status CudaOps::LayOut(const WeightRows& rows, const Run& run, absl::Span<const kernels::Rows> to, int thread) {
   Staging& staging = *staging_[thread];
-  const int64_t width = rows.taps * rows.in, matrix_bytes = (end - begin) * RowBytes(rows) / rows.count;
+  const int64_t count = run.end - run.begin, width = rows.taps * rows.in;
+  const int64_t matrix_bytes = count * RowBytes(rows) / rows.count;
   cudaStream_t const stream = stream_->handle();
   KINORA_RETURN_IF_ERROR(CudaStatus(cudaSetDevice(device_), "a thread that reads weights"));
   KINORA_RETURN_IF_ERROR(CudaStatus(cudaEventSynchronize(staging.left), "weights on their way"));
-  KINORA_RETURN_IF_ERROR(rows.read(begin, end, staging.pinned.data()));
-  char* const landing = static_cast<char*>(scratch_.data()) + thread * (scratch_.bytes() / pool_.threads() / 256 * 256);
+  KINORA_RETURN_IF_ERROR(rows.read(run.begin, run.end, staging.pinned.data()));
   for (int n = 0; n < rows.count; ++n) {
-    const auto& weight = static_cast<const CudaWeight&>(*storage[n]);
     const char* const from = static_cast<const char*>(staging.pinned.data()) + n * matrix_bytes;
-    char* const to = static_cast<char*>(weight.matrix.data()) + begin * weight.stride * DTypeSize(dtype);
-    const bool as_read = rows.dtype == dtype && weight.stride == width;
-    KINORA_RETURN_IF_ERROR(CudaStatus(
-        cudaMemcpyAsync(as_read ? to : landing, from, matrix_bytes, cudaMemcpyHostToDevice, stream), "a weight"));
-    if (as_read) continue;
-    const kernels::Rows read{landing, width, KernelType(rows.dtype)}, laid_out{to, weight.stride, KernelType(dtype)};
+    kernels::Rows laid_out = to[n];
+    const int64_t element = laid_out.type == kernels::Type::kF32 ? 4 : 2;
+    laid_out.data = static_cast<char*>(laid_out.data) + (run.begin - run.first) * laid_out.stride * element;
+    const bool as_read = KernelType(rows.dtype) == laid_out.type && laid_out.stride == width;
+    void* const next = as_read ? laid_out.data : run.landing;
     KINORA_RETURN_IF_ERROR(
-        CudaStatus(kernels::LaunchCopyRows(read, laid_out, end - begin, width, stream), "a weight's layout"));
+        CudaStatus(cudaMemcpyAsync(next, from, matrix_bytes, cudaMemcpyHostToDevice, stream), "a weight"));
+    if (as_read) continue;
+    const kernels::Rows read{run.landing, width, KernelType(rows.dtype)};
+    KINORA_RETURN_IF_ERROR(
+        CudaStatus(kernels::LaunchCopyRows(read, laid_out, count, width, stream), "a weight's layout"));
   }
   return CudaStatus(cudaEventRecord(staging.left, stream), "weights on their way");
+}
+
+// A matrix that is rewritten with products. As many of its rows as the scratch memory holds are read into float32; each
+// product adds to them there; then they are rounded into the matrix.
+class CudaOps::ProductSums {
+ public:
+  ProductSums(CudaOps& ops, const Rewriting& one);
+  // The rows' sums, complete on return.
+  absl::Status Run();
+
+ private:
+  absl::Status RunBlock(int64_t begin, int64_t end, int32_t* bad_row);
+  absl::Status AddProduct(const RowsProduct& product, int64_t first, const Tensor& sums);
+
+  CudaOps& ops_;
+  const Rewriting& one_;
+  const CudaWeight& weight_;
+  Scratch scratch_;
+  int64_t widest_ = 0, block_ = 0;                // largest rank; rows at once
+  Tensor landing_, sums_, up_, bad_rows_, down_;  // up_ and down_: bytes
+};
+
+CudaOps::ProductSums::ProductSums(CudaOps& ops, const Rewriting& one)
+    : ops_(ops), one_(one), weight_(static_cast<const CudaWeight&>(*one.storage[0])), scratch_(ops.scratch_) {
+  KINORA_CHECK(one.rows.count == 1 && one.rows.taps == 1 && one.storage.size() == 1);
+  constexpr int64_t kFloat = 4, kMargin = 4096;  // between the pieces
+  for (const RowsProduct& product : one.products) {
+    KINORA_CHECK(product.up.in == product.down.out && product.down.in == one.rows.in && product.first >= 0 &&
+                 product.first + product.up.out <= one.rows.out && product.up.dtype == product.down.dtype);
+    widest_ = std::max(widest_, product.up.in);
+  }
+  const int64_t row = (one.rows.in + widest_) * kFloat;
+  block_ = std::clamp<int64_t>(scratch_.left() / 2 / row, 1, std::max<int64_t>(1, one.rows.out));
+  landing_ = scratch_.Take(DType::kU8, {scratch_.left() / 4});
+  sums_ = scratch_.Take(DType::kF32, {block_, one.rows.in});
+  up_ = scratch_.Take(DType::kU8, {block_ * widest_ * kFloat});
+  bad_rows_ = scratch_.Take(DType::kI32, {(one.rows.out + block_ - 1) / block_});
+  down_ = scratch_.Take(DType::kU8, {scratch_.left() - kMargin});
+}
+
+absl::Status CudaOps::ProductSums::Run() {
+  constexpr int kNone = 0x7f;  // each byte of a row that none reaches
+  std::vector<int32_t> bad_rows(bad_rows_.elements());
+  KINORA_RETURN_IF_ERROR(CudaStatus(cudaMemsetAsync(bad_rows_.raw(), kNone, bad_rows_.bytes(), ops_.stream_->handle()),
+                                    "a check of weights"));
+  for (int64_t begin = 0, n = 0; begin < one_.rows.out; begin += block_, ++n) {
+    KINORA_RETURN_IF_ERROR(RunBlock(begin, std::min(one_.rows.out, begin + block_), bad_rows_.data<int32_t>() + n));
+  }
+  ops_.stream_->CopyToHost(bad_rows_, bad_rows.data());
+  KINORA_RETURN_IF_ERROR(ops_.stream_->Synchronize());
+  *one_.bad_row = -1;
+  for (size_t n = bad_rows.size(); n-- > 0;) {
+    if (bad_rows[n] < block_) *one_.bad_row = static_cast<int64_t>(n) * block_ + bad_rows[n];
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CudaOps::ProductSums::RunBlock(int64_t begin, int64_t end, int32_t* bad_row) {
+  const Tensor sums = sums_.Rows(0, end - begin);
+  const kernels::Rows to = View(sums);
+  KINORA_RETURN_IF_ERROR(ops_.ReadRows(one_.rows, begin, end, {&to, 1}, landing_));
+  for (const RowsProduct& product : one_.products) KINORA_RETURN_IF_ERROR(AddProduct(product, begin, sums));
+  char* const matrix = static_cast<char*>(weight_.matrix.data()) + begin * weight_.stride * DTypeSize(one_.dtype);
+  return CudaStatus(kernels::LaunchFinishProduct({.rows = end - begin,
+                                                  .width = one_.rows.in,
+                                                  .y = View(sums),
+                                                  .out = {matrix, weight_.stride, KernelType(one_.dtype)},
+                                                  .bad_row = bad_row},
+                                                 ops_.stream_->handle()),
+                    "a weight with its products");
+}
+
+// sums: of the rows from `first` on.
+absl::Status CudaOps::ProductSums::AddProduct(const RowsProduct& product, int64_t first, const Tensor& sums) {
+  const int64_t begin = std::max(first, product.first);
+  const int64_t end = std::min(first + sums.rows(), product.first + product.up.out);
+  const DType dtype = product.up.dtype;
+  const int64_t rank = product.up.in, in = product.down.in, size = DTypeSize(dtype);
+  if (begin >= end || rank == 0) return absl::OkStatus();
+  const kernels::Rows up{up_.raw(), rank, KernelType(dtype)}, down{down_.raw(), in, KernelType(dtype)};
+  KINORA_RETURN_IF_ERROR(ops_.ReadRows(product.up, begin - product.first, end - product.first, {&up, 1}, landing_));
+  const int64_t most = std::max<int64_t>(1, down_.bytes() / (in * size));
+  for (int64_t depth = 0; depth < rank; depth += most) {
+    const int64_t depth_end = std::min(rank, depth + most);
+    KINORA_RETURN_IF_ERROR(ops_.ReadRows(product.down, depth, depth_end, {&down, 1}, landing_));
+    KINORA_RETURN_IF_ERROR(
+        ops_.RunProduct({.m = end - begin,
+                         .n = in,
+                         .k = depth_end - depth,
+                         .a = {.data = static_cast<char*>(up_.raw()) + depth * size, .dtype = dtype, .stride = rank},
+                         .b = {.data = down_.raw(), .dtype = dtype, .stride = in},
+                         .d = {.data = sums.Rows(begin - first, end - first).raw(), .stride = in},
+                         .alpha = product.factor,
+                         .add = true}));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CudaOps::RewriteWeights(absl::Span<const Rewriting> many) {
+  for (const Rewriting& one : many) {
+    if (one.products.empty()) {
+      KINORA_RETURN_IF_ERROR(RewriteWeights(one.rows, one.dtype, one.storage));
+      continue;
+    }
+    KINORA_RETURN_IF_ERROR(CheckResident(static_cast<const CudaWeight&>(*one.storage[0])));
+    int64_t bytes = MostRunBytes(one.rows);
+    for (const RowsProduct& product : one.products) {
+      bytes = std::max({bytes, MostRunBytes(product.up), MostRunBytes(product.down)});
+    }
+    KINORA_RETURN_IF_ERROR(ReserveStaging(bytes));
+    absl::Status added = ProductSums(*this, one).Run();
+    absl::Status waited = stream_->Synchronize();  // also after a failure, as above
+    KINORA_RETURN_IF_ERROR(std::move(added));
+    KINORA_RETURN_IF_ERROR(std::move(waited));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CudaOps::EvictWeight(const Weight& w) {
