@@ -81,10 +81,11 @@ Passes FourPasses(bool perturbed) {
 
 // Returns a modality's inputs, each tensor made by `make`, on one of `ranks` that share the tokens.
 BlockInputs InputsOf(const TransformerConfig& config, const ModalityConfig& modality, int64_t tokens,
-                     const std::function<Tensor(DType, const Shape&)>& make, int ranks = 1) {
+                     const std::function<Tensor(DType, const Shape&)>& make, int ranks = 1, int tensor_ranks = 1) {
   const int64_t rows = tokens / ranks;
   const auto rope = [&](int64_t width) {
-    return Rope{make(DType::kF32, {rows, width / 2}), make(DType::kF32, {rows, width / 2})};
+    const Shape shape{rows, width / 2 / tensor_ranks};
+    return Rope{make(DType::kF32, shape), make(DType::kF32, shape)};
   };
   const int64_t width = modality.width();
   BlockInputs in{.rows = rows, .valid_rows = rows, .tokens = tokens, .split = &modality == &config.video};
@@ -118,9 +119,11 @@ std::vector<Launch> Listed(const TransformerConfig& config, const Passes& passes
   Exec exec{.backend = backend, .arena = arena, .host = host, .mesh = mesh, .dtype = DType::kBF16};
   const WeightLoader weights = WeightLoader::Dry(mesh, backend, DType::kBF16);
   const AvBlock block = *AvBlock::Load(weights.Under("transformer").Under("transformer_blocks.0"), config, 0);
+  const int tensor_ranks = mesh.tensor().size();
   const auto shaped = [](DType dtype, const Shape& shape) { return Tensor(dtype, shape, nullptr); };
-  PerModality<BlockInputs> in = {InputsOf(config, config.video, kVideoTokens, shaped, mesh.tokens().size()),
-                                 InputsOf(config, config.audio, kAudioTokens, shaped)};
+  PerModality<BlockInputs> in = {
+      InputsOf(config, config.video, kVideoTokens, shaped, mesh.tokens().size(), tensor_ranks),
+      InputsOf(config, config.audio, kAudioTokens, shaped, 1, tensor_ranks)};
   if (!config.cross_attention_adaln) block.FillPromptCaches(exec, in);
   const auto state = [&](const BlockInputs& inputs, const ModalityConfig& modality) {
     const Tensor x = shaped(DType::kBF16, {4 * inputs.rows, modality.width()});
