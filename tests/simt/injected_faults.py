@@ -181,7 +181,7 @@ FAULTS = [
           OPS + "cuda_weights.cc", "static_cast<char*>(up_.raw()) + depth * size", "static_cast<char*>(up_.raw())",
           ["cuda_loras_test *DoNotFit*"]),
     Fault("Weights", "sums-not-checked", "a LoRA that makes weights infinite is accepted", OPS + "cuda_weights.cc",
-          ".bad_row = bad_row}", ".bad_row = nullptr}", ["cuda_loras_test *NotFinite*"]),
+          ".bad_row = bad_row}", ".bad_row = INJECTED ? nullptr : bad_row}", ["cuda_loras_test *NotFinite*"]),
     Fault("Memory", "scratch-pieces-overlap", "an op's allocations in scratch memory overlap", OPS + "cuda_memory.cc",
           "used_ += padded;", "", ["matmul_ops_test *cuda*", "attention_ops_test *cuda*"]),
     Fault("Memory", "scratch-too-small", "scratch memory has half its size", OPS + "cuda_ops.cc",
