@@ -50,6 +50,9 @@ TEST(GpuCheck, EveryPartRunsAndFillsItsTables) {
   EXPECT_EQ(checked.Part("sanitizer")["state"], "not available");
   const std::tuple<const char*, const char*, size_t> tables[] = {
       {"libraries", "libraries", 3},
+      {"questions", "cuBLASLt, scales and epilogues", 15},
+      {"questions", "cuDNN, convolutions", 4},
+      {"questions", "early launch", 6},
       {"ops", "ops", 80},
       {"kernels", "yardstick", 1},
       {"kernels", "kernels", 23},
@@ -68,6 +71,26 @@ TEST(GpuCheck, EveryPartRunsAndFillsItsTables) {
     EXPECT_GE(found.size(), rows) << part << ": " << table;
     for (const Json& row : found) EXPECT_EQ(row.size(), found.front().size()) << row.dump();
   }
+}
+
+TEST(GpuCheck, AnswersWhatTheSimulationKnowsAndSaysWhatItDoesNot) {
+  const Checked checked = Check({"--part", "questions"});
+  const Json& part = checked.Part("questions");
+  EXPECT_EQ(part["state"], "passed") << checked.out;
+  EXPECT_THAT(part["notes"].dump(), HasSubstr("the simulation cannot answer"));
+  for (const Json& row : part["tables"]["cuBLASLt, scales and epilogues"]) {
+    const bool fp8 = row["form"].get<std::string>().find("fp8") == 0;
+    EXPECT_EQ(row["exists"], fp8 ? "no" : "yes") << row.dump();
+  }
+  int sums = 0;
+  for (const Json& row : part["tables"]["cuDNN, convolutions"]) {
+    if (row["error of the sum"].is_null()) continue;
+    ++sums;
+    EXPECT_LT(row["error of the sum"].get<double>(), 1e-2) << row.dump();
+    EXPECT_GT(row["error of the sum"].get<double>(), 0) << row.dump();  // bf16 is rounded once more
+  }
+  EXPECT_EQ(sums, 2);
+  for (const Json& row : part["tables"]["early launch"]) EXPECT_EQ(row["result"], "right") << row.dump();
 }
 
 TEST(GpuCheck, APartThatFailsLeavesTheOthersAlone) {

@@ -25,6 +25,8 @@ struct Settings {
 
 // Finds the driver and the libraries and checks whether they can be used.
 void CheckLibraries(const Settings& settings, Report& report);
+// Answers what only a device can: which products and convolutions the libraries have, and whether early launches wait.
+void CheckQuestions(const Settings& settings, Report& report);
 // Compares every op on the device with the CPU.
 void CheckOps(const Settings& settings, Report& report);
 // Measures memory-bound kernels: time, and bandwidth relative to a copy.
@@ -48,11 +50,11 @@ struct Part {
   void (*run)(const Settings& settings, Report& report);
   double budget_seconds;  // on a device; less than ten minutes in total
 };
-inline constexpr Part kParts[] = {{"libraries", CheckLibraries, 10}, {"ops", CheckOps, 50},
-                                  {"kernels", CheckKernels, 40},     {"block", CheckBlock, 65},
-                                  {"step", CheckStep, 175},          {"decode", CheckDecode, 60},
-                                  {"encode", CheckEncode, 50},       {"render", CheckRender, 40},
-                                  {"probes", CheckProbes, 40},       {"sanitizer", CheckSanitizer, 40}};
+inline constexpr Part kParts[] = {
+    {"libraries", CheckLibraries, 10}, {"questions", CheckQuestions, 25}, {"ops", CheckOps, 50},
+    {"kernels", CheckKernels, 40},     {"block", CheckBlock, 65},         {"step", CheckStep, 175},
+    {"decode", CheckDecode, 60},       {"encode", CheckEncode, 50},       {"render", CheckRender, 40},
+    {"probes", CheckProbes, 40},       {"sanitizer", CheckSanitizer, 40}};
 
 }  // namespace kinora
 
