@@ -59,13 +59,12 @@ absl::StatusOr<RunPlan> DryModel::Plan(const GenerationRequest& asked, const Tok
   if (FramesAreUnknown(asked)) {
     request.num_frames = description_.Find(asked.recipe, asked.upsampler)->defaults.num_frames;
   }
-  std::array<int64_t, 2> text_tokens = {modules_.text->rows(), modules_.text->rows()};
-  if (tokenizer != nullptr) {
-    KINORA_ASSIGN_OR_RETURN(text_tokens, CountTokens(*tokenizer, request));
-  }
+  KINORA_ASSIGN_OR_RETURN(const auto text_tokens, CountTokens(tokenizer, request));
   const PlannedDecoder decoder = DecoderOf(modules_, options_.untiled_decode);
   KINORA_ASSIGN_OR_RETURN(RunPlan plan, PlanStages(config_, description_, decoder, request, text_tokens));
-  DryBackend backend(traits());
+  const std::unique_ptr<ListingBackend> listing = options_.make_listing ? options_.make_listing() : nullptr;
+  DryBackend plain(traits());
+  DryBackend& backend = listing != nullptr ? *listing : plain;
   const DryOps& ops = backend.ops();
   Arena arena = Arena::Dry(), host = Arena::Dry();
   // Each call has its own counting communicators, so that several threads can plan at once.
@@ -91,15 +90,17 @@ absl::StatusOr<RunPlan> DryModel::Plan(const GenerationRequest& asked, const Tok
   plan.workspace_bytes = traits().workspace_bytes + options_.text_cache_bytes;
   plan.evicted_bytes = evicted_bytes_;
   plan.driver_bytes = traits().driver_bytes;
+  if (listing != nullptr) plan.one_time_work = listing->Take();
   return plan;
 }
 
-absl::StatusOr<std::array<int64_t, 2>> DryModel::CountTokens(const Tokenizer& tokenizer,
+absl::StatusOr<std::array<int64_t, 2>> DryModel::CountTokens(const Tokenizer* tokenizer,
                                                              const GenerationRequest& request) const {
   const int64_t rows = modules_.text->rows();
-  KINORA_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt, tokenizer.Encode(StripWhiteSpace(request.prompt), rows));
+  if (tokenizer == nullptr) return std::array{rows, rows};
+  KINORA_ASSIGN_OR_RETURN(const std::vector<int32_t> prompt, tokenizer->Encode(StripWhiteSpace(request.prompt), rows));
   KINORA_ASSIGN_OR_RETURN(const std::vector<int32_t> negative,
-                          tokenizer.Encode(StripWhiteSpace(request.negative_prompt.value_or("")), rows));
+                          tokenizer->Encode(StripWhiteSpace(request.negative_prompt.value_or("")), rows));
   return std::array<int64_t, 2>{static_cast<int64_t>(prompt.size()), static_cast<int64_t>(negative.size())};
 }
 

@@ -5,11 +5,13 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "absl/status/statusor.h"
 #include "engine/config/model_config.h"
 #include "engine/ops/backend.h"
+#include "engine/ops/one_time_work.h"
 #include "engine/parallel/mesh.h"
 #include "engine/pipeline/modules.h"
 #include "engine/pipeline/run_plan.h"
@@ -28,6 +30,7 @@ class DryModel {  // thread-safe
     Residence text_encoder = Residence::kResident;
     Modalities modalities = Modalities::kBoth;
     bool untiled_decode = false;
+    std::function<std::unique_ptr<ListingBackend>()> make_listing{};  // empty: plans list no one-time work
   };
   // mesh: of the rank that is modelled. Fails like Modules::Load, or with Unimplemented if `options` evicts the text
   // encoder but the backend cannot evict weights.
@@ -43,7 +46,8 @@ class DryModel {  // thread-safe
   bool untiled_decode() const { return options_.untiled_decode; }
 
  private:
-  absl::StatusOr<std::array<int64_t, 2>> CountTokens(const Tokenizer& tokenizer,
+  // tokenizer: as in Plan.
+  absl::StatusOr<std::array<int64_t, 2>> CountTokens(const Tokenizer* tokenizer,
                                                      const GenerationRequest& request) const;
 
   ModelConfig config_;

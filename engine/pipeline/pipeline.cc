@@ -53,6 +53,14 @@ struct OpenedModel {
   absl::StatusOr<DryModel> Dry(const PipelineOptions& options, const Mesh& mesh, const BackendTraits& traits) const {
     return DryModel::Make(config, description, mesh, DryOptions(options, traits));
   }
+  // Its plans list the one-time work of `backend`, which must outlive it.
+  absl::StatusOr<DryModel> DryFor(const Backend& backend, const PipelineOptions& options, const Mesh& mesh) const {
+    DryModel::Options dry = DryOptions(options, backend.traits());
+    if (const auto* const ahead = dynamic_cast<const WorksAhead*>(&backend)) {
+      dry.make_listing = [ahead] { return ahead->MakeListing(); };
+    }
+    return DryModel::Make(config, description, mesh, dry);
+  }
 };
 
 absl::StatusOr<std::optional<UpsamplerConfig>> OpenUpsampler(const Checkpoint& checkpoint, const ModelConfig& config,
@@ -204,7 +212,7 @@ absl::StatusOr<std::unique_ptr<Pipeline>> Pipeline::LoadOn(std::unique_ptr<Backe
                                  .modalities = options.modalities,
                                  .rank_zero = mesh.world().rank() == 0};
   KINORA_ASSIGN_OR_RETURN(parts_options.tokenizer, Tokenizer::Load(checkpoint->tokenizer_model()));
-  KINORA_ASSIGN_OR_RETURN(DryModel dry, model.Dry(options, mesh, backend->traits()));
+  KINORA_ASSIGN_OR_RETURN(DryModel dry, model.DryFor(*backend, options, mesh));
   // At least the memory of an agreement, so that all ranks can agree to reject a run that does not fit.
   const int64_t arena_bytes = std::max(options.arena_bytes, kAgreementBytes);
   KINORA_ASSIGN_OR_RETURN(Buffer memory, backend->Allocate(arena_bytes, "activations"));
@@ -298,6 +306,13 @@ absl::StatusOr<RunPlan> Pipeline::Prepare(const GenerationRequest& request) cons
   return plan;
 }
 
+void Pipeline::DoAhead(const RunPlan& plan) {
+  auto* const ahead = dynamic_cast<WorksAhead*>(parts_->backend.get());
+  if (ahead == nullptr || plan.one_time_work == nullptr) return;
+  const TraceSpan span("plan", "do_ahead");
+  ahead->DoAhead(*plan.one_time_work);
+}
+
 absl::Status Pipeline::Generate(const RunPlan& plan, ClipSink* sink, RunObserver* observer, const ResumePoint* from) {
   Parts& p = *parts_;
   KINORA_CHECK((sink != nullptr) == (p.mesh.world().rank() == 0)) << "rank " << p.mesh.world().rank();
@@ -306,6 +321,7 @@ absl::Status Pipeline::Generate(const RunPlan& plan, ClipSink* sink, RunObserver
   KINORA_RETURN_IF_ERROR(
       AgreeAmongAll(exec, p.CheckFits(plan)));  // plans may differ between ranks: rank 0 decodes and needs more memory
   p.ropes.MakeRoom(p.arena, plan.arena_bytes);
+  DoAhead(plan);
   const bool leads = sink != nullptr;
   Generation generation(p.config, p.modules, p.graphs, p.ropes, plan, sink, leads ? observer : nullptr,
                         leads ? from : nullptr);

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -67,6 +68,8 @@ struct StagePlan {
   GuidedStage guided_stage() const { return {.grid = grid, .frame_rate = frame_rate, .time = time}; }
 };
 
+class OneTimeWork;
+
 struct RunPlan {
   GenerationRequest request{};      // as ResolveRequest returns it
   std::vector<StagePlan> stages{};  // in order of execution
@@ -91,6 +94,9 @@ struct RunPlan {
   int64_t driver_bytes = 0;  // to leave free for the driver (BackendTraits)
   int64_t device_bytes() const { return arena_bytes + weight_bytes + workspace_bytes; }
   bool FitsDevice(int64_t bytes) const { return device_bytes() + driver_bytes <= bytes; }
+
+  // What the ops need to have done once for these shapes (Pipeline::DoAhead); null: nothing is known.
+  std::shared_ptr<const OneTimeWork> one_time_work{};
 
   bool guided() const;                                  // some stage reads the negative prompt
   double flops() const;                                 // of all stages

@@ -15,6 +15,7 @@
 #include "tests/simt/cudnn/refusals.h"
 #ifdef KINORA_CUDNN_LIBRARY
 #include "engine/ops/cuda/cudnn_frontend.h"
+#include "engine/ops/cuda/cudnn_plans.h"
 #endif
 
 namespace kinora {
@@ -200,6 +201,7 @@ class Library {
     const auto plan = cudnn_->Build(shape);
     return {plan.status(), plan.ok() ? (*plan)->engine() : "", looked_up()};
   }
+  std::unique_ptr<Cudnn> Release() { return std::move(cudnn_); }
   int version() const { return version_; }
 
  private:
@@ -283,6 +285,29 @@ TEST(CudnnPlans, OfTheVideoDecodersOtherConvolutionsCompileNothing) {
                          name == "LastBlock" || name == "Added";
     if (!decodes) continue;
     EXPECT_EQ(h100.Build(shape).kernels, "") << name;
+  }
+}
+
+// As CudnnPlans builds them: also with plans that share a kernel cache among those that do not.
+TEST(CudnnPlans, AreTheSameIfSeveralThreadsBuildThem) {
+  std::set<CudnnPlans::Shape> shapes;
+  for (const int64_t queries : {126, 2048, 6144}) shapes.insert(Shape(2, 32, 32, queries, queries, 64));
+  for (const int64_t frames : {17, 18, 31}) {
+    shapes.insert(Video(frames, 16, 24, 512, 512));
+    CudnnConvolution last = Video(frames, 128, 192, 128, 48);
+    last.out_dtype = DType::kF32;
+    shapes.insert(last);
+  }
+  const Library alone(900);
+  Library together(900);
+  CudnnPlans plans(together.Release(), kMostPlanBytes);
+  ThreadPool threads(4);
+  plans.Build(shapes, threads);
+  EXPECT_EQ(plans.size(), shapes.size());
+  for (const CudnnPlans::Shape& shape : shapes) {
+    const auto plan = plans.For(shape);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    std::visit([&](const auto& s) { EXPECT_EQ((*plan)->engine(), alone.Build(s).engine); }, shape);
   }
 }
 

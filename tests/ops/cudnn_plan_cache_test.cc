@@ -2,6 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,13 +17,17 @@
 namespace kinora {
 namespace {
 
-constexpr int64_t kEach = 100;
+constexpr int64_t kEach = 1000;  // more than a refusal takes
 
-// Plans that count themselves. Shapes of 0 queries are refused.
+// Plans that count themselves. Shapes of 0 queries are refused. Each build waits until `together` builds have begun.
 class CountingCudnn : public Cudnn {
  public:
   struct Counts {
-    int built = 0, alive = 0;
+    std::atomic<int> built = 0, alive = 0;
+    int together = 1;
+    bool were_together = true;
+    std::mutex mu;
+    std::condition_variable begun;
   };
   explicit CountingCudnn(Counts& counts) : counts_(counts) {}
 
@@ -41,7 +50,12 @@ class CountingCudnn : public Cudnn {
     Counts& counts_;
   };
   absl::StatusOr<std::unique_ptr<CudnnPlan>> Make(int64_t extent) {
+    std::unique_lock lock(counts_.mu);
     ++counts_.built;
+    counts_.begun.notify_all();
+    if (!counts_.begun.wait_for(lock, std::chrono::seconds(20), [&] { return counts_.built >= counts_.together; })) {
+      counts_.were_together = false;
+    }
     if (extent == 0) return absl::UnimplementedError("no engine");
     return std::make_unique<Plan>(counts_);
   }
@@ -111,6 +125,27 @@ TEST_F(CudnnPlanCache, RemembersRefusalsAndCountsThem) {
   EXPECT_GT(plans_.bytes(), 0);
   for (const int64_t queries : {1, 2, 3}) Of(queries);
   EXPECT_EQ(plans_.bytes(), 3 * kEach);
+}
+
+TEST_F(CudnnPlanCache, BuildsWhatIsMissingOnAllThreads) {
+  Of(1);
+  ThreadPool threads(2);
+  counts_.together = 3;
+  plans_.Build({CudnnAttention{.queries = 1}, CudnnAttention{.queries = 2}, CudnnConvolution{}}, threads);
+  EXPECT_TRUE(counts_.were_together);
+  EXPECT_EQ(counts_.built, 3);
+  EXPECT_EQ(BuildsFor(2), 0);
+  EXPECT_THAT(plans_.For(CudnnConvolution{}), StatusIs(absl::StatusCode::kUnimplemented, "no engine"));
+  EXPECT_EQ(counts_.built, 3);
+}
+
+TEST_F(CudnnPlanCache, KeepsItsLimitWhenItBuildsMany) {
+  ThreadPool threads(3);
+  std::set<CudnnPlans::Shape> shapes;
+  for (int64_t queries = 1; queries <= 10; ++queries) shapes.insert(CudnnAttention{.queries = queries});
+  plans_.Build(shapes, threads);
+  EXPECT_EQ(counts_.built, 10);
+  EXPECT_EQ(counts_.alive, 3);
 }
 
 }  // namespace

@@ -7,8 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
 #include "engine/ops/cuda_switches.h"
+#include "engine/ops/cuda_traits.h"
 #include "engine/pipeline/pipeline.h"
 #include "tests/simt/control.h"
+#include "tests/simt/cudnn/control.h"
 #include "tests/testing/status_matchers.h"
 
 namespace kinora {
@@ -59,6 +61,7 @@ class CudaPipelineTest : public testing::Test {
   void SetUp() override { simt::Seed(5); }
   ~CudaPipelineTest() override {
     pipeline_.reset();
+    simt::SetPlanBytes(kMostPlanBytes / 3);
     simt::Restore();
     simt::SetDevice(simt::Model::kH100, int64_t{80} << 30);
   }
@@ -118,6 +121,33 @@ class CudaPipelineTest : public testing::Test {
   std::unique_ptr<Pipeline> pipeline_;
   FrameKeeper clip_;
 };
+
+TEST_F(CudaPipelineTest, BuildsThePlansOfARunBeforeItBegins) {
+  simt::SetPlanBytes(1);  // so that none is dropped
+  PipelineOptions options = Options();
+  options.threads = 2;
+  options.precision = *Precision::Parse("bf16");
+  GenerationRequest request = Request(2);
+  ASSERT_THAT(Load(request, options), IsOk());
+  KINORA_ASSERT_OK_AND_ASSIGN(const RunPlan plan, pipeline_->Prepare(request));
+  const int64_t none = simt::BuiltPlans();
+  pipeline_->DoAhead(plan);
+  const int64_t ahead = simt::BuiltPlans() - none;
+  EXPECT_GT(ahead, 0);
+  ASSERT_THAT(Render(request), IsOk());
+  EXPECT_EQ(simt::BuiltPlans() - none, ahead);  // the list has all that the run needs
+  const std::vector<uint8_t> frames = clip_.rgb8_;
+
+  ASSERT_THAT(Load(request, options), IsOk());
+  RunPlan unlisted = plan;
+  unlisted.one_time_work = nullptr;
+  StepObserver observer([](int) { return absl::OkStatus(); });
+  clip_ = FrameKeeper();
+  const int64_t before = simt::BuiltPlans();
+  ASSERT_THAT(pipeline_->Generate(unlisted, &clip_, &observer), IsOk());
+  EXPECT_EQ(simt::BuiltPlans() - before, ahead);  // and nothing else
+  EXPECT_EQ(clip_.rgb8_, frames);
+}
 
 TEST_F(CudaPipelineTest, BetweenTheFirstStepAndTheLastTheHostOnlyLaunchesGraphs) {
   constexpr int kSteps = 5;

@@ -105,11 +105,11 @@ FAULTS = [
           "kernels/split_attention.cu", "first[c * between + column]", "first[(a.count - 1 - c) * between + column]",
           SPLIT),
     Fault("Attention", "key-length-ignored", "a plan covers all keys instead of the valid ones",
-          OPS + "cuda_attention.cc", ".keys = e.key_end", ".keys = INJECTED ? e.keys : e.key_end", ATTENTION),
+          OPS + "cudnn_calls.cc", ".keys = e.key_end", ".keys = INJECTED ? e.keys : e.key_end", ATTENTION),
     Fault("Attention", "cudnn-batches-by-number", "a call starts at the keys of the batch's own index",
           OPS + "cuda_attention.cc", "options.kv_batch[run.first] * e.keys", "std::min(run.first, 1) * e.keys",
           ATTENTION),
-    Fault("Attention", "scale-forgotten", "a plan omits the scale of the logits", OPS + "cuda_attention.cc",
+    Fault("Attention", "scale-forgotten", "a plan omits the scale of the logits", OPS + "cudnn_calls.cc",
           ".scale = o.scale", ".scale = INJECTED ? 1.0f : o.scale", ATTENTION),
     # ---- Matrix products
     Fault("Matrix products", "leading-dimension", "a weight's rows are assumed to be contiguous", OPS + "cublaslt.cc",

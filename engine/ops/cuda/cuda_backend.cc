@@ -11,9 +11,11 @@
 #include "engine/ops/cuda/cuda_memory.h"
 #include "engine/ops/cuda/cuda_ops.h"
 #include "engine/ops/cuda/cuda_status.h"
+#include "engine/ops/cuda/cudnn_listing.h"
 #include "engine/ops/cuda/kernel_images.h"
 #include "engine/ops/cuda/nvtx_ranges.h"
 #include "engine/ops/cuda_switches.h"
+#include "engine/ops/one_time_work.h"
 #include "engine/ops/thread_pool.h"
 #include "kernels/early_launch.h"
 
@@ -64,7 +66,7 @@ absl::StatusOr<cudaDeviceProp> UsableDevice() {
   return properties;
 }
 
-class CudaBackend : public Backend {
+class CudaBackend : public Backend, public WorksAhead {
  public:
   CudaBackend(BackendTraits traits, MemoryLimit memory, std::unique_ptr<ThreadPool> threads,
               std::unique_ptr<CudaOps> ops, std::unique_ptr<CudaOps> branch)
@@ -93,6 +95,8 @@ class CudaBackend : public Backend {
   void RunOnHost(int64_t tasks, absl::FunctionRef<void(int64_t task)> task) override {
     threads_->Run(tasks, [&](int64_t i, int) { task(i); });
   }
+  std::unique_ptr<ListingBackend> MakeListing() const override { return std::make_unique<CudnnListing>(traits_); }
+  void DoAhead(const OneTimeWork& work) override { ops_->BuildPlans(static_cast<const ListedPlans&>(work).shapes); }
 
  private:
   const BackendTraits traits_;

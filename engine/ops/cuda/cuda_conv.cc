@@ -10,28 +10,19 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/status_macros.h"
-#include "engine/ops/cuda/conv_runs.h"
 #include "engine/ops/cuda/cuda_ops.h"
 #include "engine/ops/cuda/cuda_views.h"
 #include "engine/ops/cuda/cuda_weight.h"
+#include "engine/ops/cuda/cudnn_calls.h"
 #include "engine/ops/op_checks.h"
 #include "kernels/im2col.h"
 
 namespace kinora {
 namespace {
 
-constexpr int64_t kVector = 8;             // elements that cuDNN and the kernels process at a time
-constexpr int64_t kScratchPadding = 1024;  // between the pieces
+constexpr int64_t kVector = 8;  // elements that cuDNN and the kernels process at a time
 
 int64_t RoundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-
-bool IsTrivial(const ConvAxis& axis) {
-  return axis.kernel == 1 && axis.stride == 1 && axis.before == 0 && axis.after == 0;
-}
-
-bool PadsOtherwise(const ConvAxis& axis) {
-  return axis.padding != Padding::kZeros && (axis.before > 0 || axis.after > 0);
-}
 
 kernels::Edge KernelEdge(Padding padding) {
   switch (padding) {
@@ -63,48 +54,20 @@ kernels::Im2colAxis PaddedAxis(const ConvAxis& axis, int64_t extent) {
           .edge = KernelEdge(axis.padding)};
 }
 
-bool Aligned(const Tensor& t) {
-  return reinterpret_cast<uintptr_t>(t.raw()) % 16 == 0 && t.row_stride() % kVector == 0;
-}
-
-// Whether cuDNN should compute it: bf16, and channels that suit tensor cores.
-bool IsForCudnn(const Tensor& x, const Weight& w, const ConvOptions& options) {
-  if (options.activation == Activation::kGeluTanh) return false;
-  return x.dtype() == DType::kBF16 && w.dtype() == DType::kBF16 && w.in() % kVector == 0 && w.out() % kVector == 0;
-}
-
 }  // namespace
 
 // A convolution that cuDNN computes, in one call or in runs of frames.
 class CudaOps::CudnnConv {
  public:
   CudnnConv(const Tensor& x, const Weight& w, const ConvOptions& options, const Tensor& out)
-      : x_(x),
-        w_(w),
-        options_(options),
-        out_(out),
-        space_(PadsOtherwise(options.height) || PadsOtherwise(options.width)) {
-    if (space_) {
-      const auto padded = [](int64_t extent, const ConvAxis& axis) { return extent + axis.before + axis.after; };
-      height_ = padded(height_, options.height);
-      width_ = padded(width_, options.width);
-    }
-    const CopiedFrames copied = space_                        ? CopiedFrames::kAll
-                                : PadsOtherwise(options.time) ? CopiedFrames::kAtTheEnds
-                                                              : CopiedFrames::kNone;
-    const int64_t pixels = height_ * width_, out_pixels = out.dim(1) * out.dim(2);
-    runs_ = RunsOf(options.time, x.dim(0), out.dim(0), copied,
-                   {.x = kMostConvElements / (pixels * x.row_stride()),
-                    .out = kMostConvElements / (out_pixels * out.row_stride()),
-                    .copied = (kScratchBytes - kScratchPadding) / (pixels * x.width() * DTypeSize(x.dtype()))});
-  }
+      : x_(x), w_(w), options_(options), out_(out), calls_(x, w, options, out) {}
 
   // Returns why cuDNN cannot compute it, or nothing if it can.
   absl::StatusOr<std::optional<Fallback>> Plan(CudnnPlans& plans) {
-    if (!Aligned(x_) || !Aligned(out_)) return FallbackOf(Fallback::Reason::kAlignment, "");
-    if (runs_.empty()) return FallbackOf(Fallback::Reason::kSize, "");
-    for (const FrameRun& run : runs_) {
-      const absl::StatusOr<CudnnPlans::Plan> plan = plans.For(ShapeOf(run));
+    if (!calls_.aligned) return FallbackOf(Fallback::Reason::kAlignment, "");
+    if (calls_.runs.empty()) return FallbackOf(Fallback::Reason::kSize, "");
+    for (const FrameRun& run : calls_.runs) {
+      const absl::StatusOr<CudnnPlans::Plan> plan = plans.For(calls_.ShapeOf(run));
       if (absl::IsUnimplemented(plan.status())) {
         return FallbackOf(Fallback::Reason::kRefused, std::string(plan.status().message()));
       }
@@ -117,12 +80,12 @@ class CudaOps::CudnnConv {
   absl::Status Run(const Buffer& scratch_memory, void* workspace, CudaStream& on) const {
     const cudaStream_t stream = on.handle();
     const CudaWeight& stored = CudaWeight::Of(w_);
-    for (size_t i = 0; i < runs_.size(); ++i) {
-      const FrameRun& run = runs_[i];
+    for (size_t i = 0; i < calls_.runs.size(); ++i) {
+      const FrameRun& run = calls_.runs[i];
       Scratch scratch(scratch_memory);
       Tensor x = x_;
       if (run.copied) {
-        x = scratch.Take(x_.dtype(), {run.frames, height_, width_, x_.width()});
+        x = scratch.Take(x_.dtype(), {run.frames, calls_.height, calls_.width, x_.width()});
         KINORA_RETURN_IF_ERROR(CudaStatus(CopyPadded(run, x, stream), "frames with their padding"));
       } else {
         x = x_.Rows(run.from, run.from + run.frames);
@@ -144,34 +107,6 @@ class CudaOps::CudnnConv {
             .why = std::move(why)};
   }
 
-  CudnnConvolution ShapeOf(const FrameRun& run) const {
-    CudnnConvolution shape{.dtype = x_.dtype(),
-                           .out_dtype = out_.dtype(),
-                           .frames = run.frames,
-                           .rows = height_,
-                           .columns = width_,
-                           .in_channels = w_.in(),
-                           .out_channels = w_.out(),
-                           .x_stride = run.copied ? x_.width() : x_.row_stride(),
-                           .filter_stride = CudaWeight::Of(w_).stride,
-                           .out_stride = out_.row_stride(),
-                           .time = options_.time,
-                           .height = options_.height,
-                           .width = options_.width,
-                           .bias = w_.has_bias(),
-                           .activation = options_.activation,
-                           .accumulate = options_.accumulate == Accumulate::kAdd};
-    const auto unpad = [](ConvAxis& axis) { axis.before = axis.after = 0; };
-    shape.time.before = run.before;
-    shape.time.after = run.after;
-    if (space_) {
-      unpad(shape.height);
-      unpad(shape.width);
-    }
-    for (ConvAxis* axis : {&shape.time, &shape.height, &shape.width}) axis->padding = Padding::kZeros;
-    return shape;
-  }
-
   cudaError_t CopyPadded(const FrameRun& run, const Tensor& to, cudaStream_t stream) const {
     const ConvAxis none;
     return kernels::LaunchIm2col({.x = View(x_),
@@ -181,8 +116,8 @@ class CudaOps::CudnnConv {
                                            .outputs = run.frames,
                                            .before = -run.from,
                                            .edge = KernelEdge(options_.time.padding)},
-                                  .height = PaddedAxis(space_ ? options_.height : none, x_.dim(1)),
-                                  .width = PaddedAxis(space_ ? options_.width : none, x_.dim(2)),
+                                  .height = PaddedAxis(calls_.copies_space ? options_.height : none, x_.dim(1)),
+                                  .width = PaddedAxis(calls_.copies_space ? options_.width : none, x_.dim(2)),
                                   .count = to.rows()},
                                  stream);
   }
@@ -191,9 +126,7 @@ class CudaOps::CudnnConv {
   const Weight& w_;
   const ConvOptions& options_;
   const Tensor& out_;
-  const bool space_;                                // padding of height and width is copied
-  int64_t height_ = x_.dim(1), width_ = x_.dim(2);  // as cuDNN sees them
-  FrameRuns runs_;
+  const ConvCalls calls_;
   absl::InlinedVector<CudnnPlans::Plan, 8> plans_;
 };
 
@@ -204,7 +137,7 @@ void CudaOps::Conv(const Tensor& x, const Weight& w, const ConvOptions& options,
 }
 
 absl::Status CudaOps::RunConv(const Tensor& x, const Weight& w, const ConvOptions& options, const Tensor& out) {
-  if (IsTrivial(options.time) && IsTrivial(options.height) && IsTrivial(options.width)) {
+  if (IsOneTap(options)) {
     return RunMatmul(x.As2D(), w, {.activation = options.activation, .accumulate = options.accumulate}, out.As2D());
   }
   if (IsForCudnn(x, w, options)) {

@@ -15,6 +15,8 @@ absl::StatusOr<Buffer> AllocateOnDevice(int64_t bytes, std::string_view what);
 // Allocates pinned host memory, which the device copies from and to directly. Fails as AllocateOnDevice does.
 absl::StatusOr<Buffer> AllocatePinned(int64_t bytes, std::string_view what);
 
+inline constexpr int64_t kScratchPadding = 1024;  // for gaps between pieces of the scratch memory
+
 // Allocates pieces of the scratch memory for one op. The next op on the stream may use all of it again.
 class Scratch {
  public:

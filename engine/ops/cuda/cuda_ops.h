@@ -4,6 +4,7 @@
 #define KINORA_ENGINE_OPS_CUDA_CUDA_OPS_H_
 
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -30,6 +31,9 @@ class CudaOps : public Ops {
 
   // Returns ops with their own stream and workspaces that share plans and measurements with these.
   absl::StatusOr<std::unique_ptr<CudaOps>> Branch() const;
+
+  // Builds plans of cuDNN, on all threads of the pool. Not in a capture.
+  void BuildPlans(const std::set<CudnnPlans::Shape>& shapes) { cudnn_->Build(shapes, pool_); }
 
   CudaStream& stream() override { return *stream_; }
 

@@ -76,8 +76,8 @@ class CudnnPlan {
 class Cudnn {
  public:
   virtual ~Cudnn() = default;
-  // Builds a plan, which takes half a second or more; CudnnPlans does so once per shape. Fails with Unimplemented and
-  // the library's reason if it has no engine for the shape on this device.
+  // Thread-safe. Builds a plan, which takes up to two seconds; CudnnPlans does so once per shape. Fails with
+  // Unimplemented and the library's reason if it has no engine for the shape on this device.
   virtual absl::StatusOr<std::unique_ptr<CudnnPlan>> Build(const CudnnAttention& shape) = 0;
   virtual absl::StatusOr<std::unique_ptr<CudnnPlan>> Build(const CudnnConvolution& shape) = 0;
 };

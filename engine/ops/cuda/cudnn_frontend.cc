@@ -6,14 +6,17 @@
 
 #include <cstring>
 #include <exception>
+#include <mutex>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
+#include "engine/ops/cuda/cuda_status.h"
 #include "engine/ops/cuda_traits.h"
 
 namespace kinora {
@@ -56,6 +59,9 @@ namespace fe = cudnn_frontend;
 
 // Its forward attention needs no lengths for any number of queries, so no plan has memory of its own.
 static_assert(CUDNN_FRONTEND_VERSION >= 11500, "cudnn-frontend 1.15 or later is needed");
+
+constexpr char kWhatToDo[] =
+    ": install the wheel nvidia-cudnn-cu13>=9.15 and add its folder to LD_LIBRARY_PATH, or use the cpu";
 
 // Converts the front end's errors: Unimplemented for an unsupported shape, otherwise Internal.
 absl::Status ToStatus(fe::error_t error, const char* what) {
@@ -269,10 +275,20 @@ void AddConvolution(const CudnnConvolution& c, fe::graph::Graph& graph) {
       .set_data_type(TypeOf(c.out_dtype));
 }
 
+absl::StatusOr<std::shared_ptr<const Handle>> MakeHandle() {
+  cudnnHandle_t handle = nullptr;
+  if (const cudnnStatus_t status = fe::detail::create_handle(&handle); status != CUDNN_STATUS_SUCCESS) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("device: cuda: cuDNN does not start (", fe::detail::get_error_string(status), ")", kWhatToDo));
+  }
+  return std::make_shared<const Handle>(handle);
+}
+
 class FrontendCudnn : public Cudnn {
  public:
-  FrontendCudnn(cudnnHandle_t handle, std::shared_ptr<const fe::DeviceProperties> described)
-      : handle_(std::make_shared<Handle>(handle)), described_(std::move(described)) {}
+  // device: the current one. first: a handle for it.
+  FrontendCudnn(int device, std::shared_ptr<const Handle> first) : device_(device), free_{std::move(first)} {}
+  explicit FrontendCudnn(std::shared_ptr<const fe::DeviceProperties> described) : described_(std::move(described)) {}
 
   absl::StatusOr<std::unique_ptr<CudnnPlan>> Build(const CudnnAttention& shape) override {
     const OutsideOfCaptures outside;
@@ -283,6 +299,8 @@ class FrontendCudnn : public Cudnn {
     const OutsideOfCaptures outside;
     if (shape.dtype != DType::kBF16)
       return absl::UnimplementedError("cuDNN: convolutions of float32 are not given to it");
+    std::unique_lock<std::mutex> alone(compiles_, std::defer_lock);
+    if (IsCompiled(shape)) alone.lock();
     const auto add = [&](fe::graph::Graph& graph) {
       AddConvolution(shape, graph);
       if (!IsCompiled(shape)) return;
@@ -294,11 +312,13 @@ class FrontendCudnn : public Cudnn {
 
  private:
   template <typename AddNodes>
-  absl::StatusOr<std::unique_ptr<CudnnPlan>> BuildGraph(const AddNodes& add_nodes, FrontendPlan::Traits traits) const {
+  absl::StatusOr<std::unique_ptr<CudnnPlan>> BuildGraph(const AddNodes& add_nodes, FrontendPlan::Traits traits) {
+    KINORA_ASSIGN_OR_RETURN(std::shared_ptr<const Handle> own, TakeHandle());
+    const absl::Cleanup give_back = [&] { GiveBack(own); };
+    const cudnnHandle_t handle = own->get();
     auto graph = std::make_shared<fe::graph::Graph>();
     graph->set_intermediate_data_type(fe::DataType_t::FLOAT).set_compute_data_type(fe::DataType_t::FLOAT);
     if (described_ != nullptr) graph->set_device_properties(described_);
-    const cudnnHandle_t handle = handle_->get();
     try {
       add_nodes(*graph);
       KINORA_RETURN_IF_ERROR(ToStatus(graph->validate(), "a graph"));
@@ -316,16 +336,32 @@ class FrontendCudnn : public Cudnn {
     if (traits.workspace_bytes > kProductWorkspaceBytes) {
       return absl::UnimplementedError(absl::StrCat("cuDNN: a plan that needs ", traits.workspace_bytes, " bytes"));
     }
-    return std::make_unique<FrontendPlan>(handle_, std::move(graph), traits);
+    return std::make_unique<FrontendPlan>(own, std::move(graph), traits);
   }
 
-  const std::shared_ptr<const Handle> handle_;
+  // Threads must not share a handle while they build plans, so each takes one of its own. They are kept for later.
+  absl::StatusOr<std::shared_ptr<const Handle>> TakeHandle() {
+    if (described_ != nullptr) return std::make_shared<const Handle>(nullptr);
+    KINORA_RETURN_IF_ERROR(CudaStatus(cudaSetDevice(device_), "a thread that builds plans"));
+    const std::lock_guard lock(mu_);
+    if (free_.empty()) return MakeHandle();
+    std::shared_ptr<const Handle> handle = std::move(free_.back());
+    free_.pop_back();
+    return handle;
+  }
+  void GiveBack(std::shared_ptr<const Handle> handle) {
+    if (described_ != nullptr) return;
+    const std::lock_guard lock(mu_);
+    free_.push_back(std::move(handle));
+  }
+
   const std::shared_ptr<const fe::DeviceProperties> described_;
+  const int device_ = 0;
+  std::mutex mu_;
+  std::vector<std::shared_ptr<const Handle>> free_;
+  std::mutex compiles_;  // held while `compiled_` is used, which is not known to be thread-safe
   const std::shared_ptr<fe::KernelCache> compiled_ = std::make_shared<fe::KernelCache>();  // of convolutions
 };
-
-constexpr char kWhatToDo[] =
-    ": install the wheel nvidia-cudnn-cu13>=9.15 and add its folder to LD_LIBRARY_PATH, or use the cpu";
 
 absl::Status Load(const std::string& library) {
   if (fe::cudnn_dlhandle == nullptr) fe::cudnn_dlhandle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -369,14 +405,12 @@ absl::StatusOr<std::unique_ptr<Cudnn>> OpenCudnnFrontend(const CudnnFrontendOpti
     KINORA_RETURN_IF_ERROR(
         ToStatus(described->deserialize(std::vector<uint8_t>(options.device_json.begin(), options.device_json.end())),
                  "the description of a device"));
-    return std::make_unique<FrontendCudnn>(nullptr, std::move(described));
+    return std::make_unique<FrontendCudnn>(std::move(described));
   }
-  cudnnHandle_t handle = nullptr;
-  if (const cudnnStatus_t status = fe::detail::create_handle(&handle); status != CUDNN_STATUS_SUCCESS) {
-    return absl::FailedPreconditionError(absl::StrCat("device: cuda: ", options.library, " does not start (",
-                                                      fe::detail::get_error_string(status), ")", kWhatToDo));
-  }
-  return std::make_unique<FrontendCudnn>(handle, nullptr);
+  int device = 0;
+  KINORA_RETURN_IF_ERROR(CudaStatus(cudaGetDevice(&device), "the current device"));
+  KINORA_ASSIGN_OR_RETURN(std::shared_ptr<const Handle> handle, MakeHandle());
+  return std::make_unique<FrontendCudnn>(device, std::move(handle));
 }
 
 absl::StatusOr<std::unique_ptr<Cudnn>> OpenCudnn() { return OpenCudnnFrontend({}); }

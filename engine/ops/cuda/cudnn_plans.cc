@@ -1,6 +1,8 @@
 #include "engine/ops/cuda/cudnn_plans.h"
 
+#include <iterator>
 #include <utility>
+#include <vector>
 
 namespace kinora {
 
@@ -9,16 +11,40 @@ absl::StatusOr<CudnnPlans::Plan> CudnnPlans::For(const Shape& shape) {
     recent_.splice(recent_.begin(), recent_, at->second);
     return at->second->plan;
   }
-  Entry entry{.shape = shape, .plan = std::visit([&](const auto& s) { return cudnn_->Build(s); }, shape)};
+  absl::StatusOr<Plan> plan = BuildOne(shape);  // held here, so that it is not dropped
+  Insert(shape, plan);
+  DropUnheld();
+  return plan;
+}
+
+void CudnnPlans::Build(const std::set<Shape>& shapes, ThreadPool& threads) {
+  std::vector<const Shape*> missing;
+  for (const Shape& shape : shapes) {
+    const auto at = by_shape_.find(shape);
+    if (at == by_shape_.end()) {
+      missing.push_back(&shape);
+    } else {
+      recent_.splice(recent_.begin(), recent_, at->second);
+    }
+  }
+  std::vector<absl::StatusOr<Plan>> built(missing.size(), absl::UnknownError("not built"));
+  threads.Run(std::ssize(missing), [&](int64_t i, int) { built[i] = BuildOne(*missing[i]); });
+  for (size_t i = 0; i < missing.size(); ++i) Insert(*missing[i], std::move(built[i]));
+  DropUnheld();
+}
+
+absl::StatusOr<CudnnPlans::Plan> CudnnPlans::BuildOne(const Shape& shape) const {
+  return std::visit([&](const auto& s) -> absl::StatusOr<Plan> { return cudnn_->Build(s); }, shape);
+}
+
+void CudnnPlans::Insert(const Shape& shape, absl::StatusOr<Plan> plan) {
+  Entry entry{.shape = shape, .plan = std::move(plan)};
   // A refusal takes memory too.
   entry.bytes = entry.plan.ok() ? (*entry.plan)->memory_bytes()
                                 : static_cast<int64_t>(sizeof(Entry) + entry.plan.status().message().size());
-  absl::StatusOr<Plan> plan = entry.plan;  // holds it, so that it is not dropped
   bytes_ += entry.bytes;
   recent_.push_front(std::move(entry));
   by_shape_.emplace(shape, recent_.begin());
-  DropUnheld();
-  return plan;
 }
 
 // Dropping a plan that a graph holds would free nothing, and its shape would be built again.

@@ -7,10 +7,12 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <set>
 #include <variant>
 
 #include "absl/status/statusor.h"
 #include "engine/ops/cuda/cudnn.h"
+#include "engine/ops/thread_pool.h"
 
 namespace kinora {
 
@@ -29,6 +31,10 @@ class CudnnPlans {
   // compute it differently.
   absl::StatusOr<Plan> For(const Shape& shape);
 
+  // Builds the plans of these shapes that are missing, on all threads; then as after For. What fails, fails again in
+  // For. Not in a capture.
+  void Build(const std::set<Shape>& shapes, ThreadPool& threads);
+
   int64_t bytes() const { return bytes_; }  // of all plans here, and so of all plans that exist
   size_t size() const { return recent_.size(); }
 
@@ -38,6 +44,8 @@ class CudnnPlans {
     absl::StatusOr<Plan> plan;
     int64_t bytes = 0;
   };
+  absl::StatusOr<Plan> BuildOne(const Shape& shape) const;
+  void Insert(const Shape& shape, absl::StatusOr<Plan> plan);
   void DropUnheld();
 
   const std::unique_ptr<Cudnn> cudnn_;

@@ -1,4 +1,5 @@
 // Test only: implements engine/ops/cuda/cudnn.h on the simulated device.
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "engine/ops/cuda/cuda_status.h"
 #include "engine/ops/cuda/cudnn.h"
 #include "engine/ops/cuda_traits.h"
+#include "tests/simt/cudnn/control.h"
 #include "tests/simt/cudnn/host_attention.h"
 #include "tests/simt/cudnn/host_convolution.h"
 #include "tests/simt/cudnn/refusals.h"
@@ -16,7 +18,8 @@ namespace kinora {
 namespace {
 
 constexpr int64_t kBf16 = 2;
-constexpr int64_t kPlanBytes = kMostPlanBytes / 3;  // few plans are kept, so that all tests drop and rebuild some
+
+std::atomic<int64_t> built_plans = 0, plan_bytes = kMostPlanBytes / 3;
 
 // Adds the memory at `data`: [batch, rows] ranges of heads · width elements.
 void AddAccesses(const void* data, const HeadStrides& s, int64_t batch, int64_t heads, int64_t rows, int64_t width,
@@ -58,7 +61,7 @@ class AttentionPlan : public CudnnPlan {
  public:
   explicit AttentionPlan(const CudnnAttention& shape) : shape_(shape) {}
   int64_t workspace_bytes() const override { return 256; }  // as for the library's plans of these shapes
-  int64_t memory_bytes() const override { return kPlanBytes; }
+  int64_t memory_bytes() const override { return memory_bytes_; }
   std::string engine() const override { return "definition"; }
   absl::Status Run(absl::Span<void* const> operands, void* workspace, cudaStream_t stream) const override {
     KINORA_CHECK_EQ(operands.size(), shape_.bias ? 5u : 4u);
@@ -83,6 +86,7 @@ class AttentionPlan : public CudnnPlan {
 
  private:
   const CudnnAttention shape_;
+  const int64_t memory_bytes_ = plan_bytes;
   const Lifetime lifetime_;
 };
 
@@ -90,7 +94,7 @@ class ConvolutionPlan : public CudnnPlan {
  public:
   explicit ConvolutionPlan(const CudnnConvolution& shape) : shape_(shape) {}
   int64_t workspace_bytes() const override { return 0; }
-  int64_t memory_bytes() const override { return kPlanBytes; }
+  int64_t memory_bytes() const override { return memory_bytes_; }
   std::string engine() const override { return "definition"; }
   absl::Status Run(absl::Span<void* const> operands, void*, cudaStream_t stream) const override {
     const CudnnConvolution& c = shape_;
@@ -120,6 +124,7 @@ class ConvolutionPlan : public CudnnPlan {
 
  private:
   const CudnnConvolution shape_;
+  const int64_t memory_bytes_ = plan_bytes;
   const Lifetime lifetime_;
 };
 
@@ -127,15 +132,20 @@ class HostCudnn : public Cudnn {
  public:
   absl::StatusOr<std::unique_ptr<CudnnPlan>> Build(const CudnnAttention& shape) override {
     KINORA_RETURN_IF_ERROR(simt::Supports(shape));
+    ++built_plans;
     return std::make_unique<AttentionPlan>(shape);
   }
   absl::StatusOr<std::unique_ptr<CudnnPlan>> Build(const CudnnConvolution& shape) override {
     KINORA_RETURN_IF_ERROR(simt::Supports(shape));
+    ++built_plans;
     return std::make_unique<ConvolutionPlan>(shape);
   }
 };
 
 }  // namespace
+
+int64_t simt::BuiltPlans() { return built_plans; }
+void simt::SetPlanBytes(int64_t bytes) { plan_bytes = bytes; }
 
 absl::StatusOr<std::unique_ptr<Cudnn>> OpenCudnn() { return std::make_unique<HostCudnn>(); }
 
