@@ -3,6 +3,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/clock.h"
@@ -63,6 +64,40 @@ absl::StatusOr<v1::RunSpeed> RunOnce(ModelRanks& ranks, const RunPlan& plan, Sta
   return ToRunSpeed(plan, stage_seconds);
 }
 
+// The sizes of requests that name none, and those that the model was trained for. The default recipe comes last, so
+// that its plans are the last to be dropped.
+std::vector<GenerationRequest> UsualRequests(const ModelDescription& model) {
+  std::vector<GenerationRequest> requests;
+  for (const TrainedShape& shape : model.trained_shapes) {
+    GenerationRequest& request = requests.emplace_back();
+    request.recipe = model.default_recipe;
+    request.width = shape.width;
+    request.height = shape.height;
+    request.num_frames = shape.num_frames;
+  }
+  for (const RecipeDescription& recipe : model.recipes) {
+    GenerationRequest& request = requests.emplace_back();
+    request.recipe = recipe.recipe;
+    request.upsampler = recipe.upsampler;
+  }
+  requests.emplace_back().recipe = model.default_recipe;
+  for (GenerationRequest& request : requests) request.prompt = "warm-up";
+  return requests;
+}
+
+// Does what ops do once per shape for the usual requests, where the backend has such work. Those that do not fit or are
+// not accepted are left out.
+void DoAhead(Pipeline& pipeline, const WarmUpOptions& options) {
+  for (const GenerationRequest& request : UsualRequests(options.model)) {
+    if (!ResolveRequest(options.model, request).ok()) continue;
+    const absl::StatusOr<RunPlan> plan = pipeline.Prepare(request);
+    if (!plan.ok() || plan->arena_bytes > options.arena_bytes) continue;
+    if (plan->one_time_work == nullptr) return;
+    options.on_progress();
+    pipeline.DoAhead(*plan);
+  }
+}
+
 }  // namespace
 
 // The first pass pays for cold pages; the second is timed. Then only denoising is timed at larger sizes, where
@@ -71,7 +106,7 @@ absl::StatusOr<v1::RunSpeed> RunOnce(ModelRanks& ranks, const RunPlan& plan, Sta
 // because it takes longer and is easier to predict.
 absl::Status WarmUp(ModelRanks& ranks, const WarmUpOptions& options, Speed& speed) {
   constexpr double kMore = 0.2;  // seconds
-  const Pipeline& pipeline = ranks.pipeline();
+  Pipeline& pipeline = ranks.pipeline();
   KINORA_ASSIGN_OR_RETURN(const RunPlan small, pipeline.Prepare(WarmUpRequest(options.model, 2, 2)));
   KINORA_RETURN_IF_ERROR(RunOnce(ranks, small, StageKind::kDecodeAudio, options.on_progress).status());
   KINORA_ASSIGN_OR_RETURN(const v1::RunSpeed run, RunOnce(ranks, small, StageKind::kDecodeAudio, options.on_progress));
@@ -92,6 +127,7 @@ absl::Status WarmUp(ModelRanks& ranks, const WarmUpOptions& options, Speed& spee
     last = larger.stages(static_cast<int>(plan.audio_stage));
     left -= last.seconds();
   }
+  DoAhead(pipeline, options);
   return absl::OkStatus();
 }
 

@@ -20,8 +20,9 @@ struct WarmUpOptions {
 };
 
 // Runs a smallest clip twice on every rank of the group, then denoises larger ones while that is quick, and records the
-// seconds of their stages in `speed`. Ranks in other processes run the same clips as rank 0, or fail with
-// DeadlineExceeded if rank 0 does not choose the next one in time.
+// seconds of their stages in `speed`. On a device whose ops do work once per shape (Pipeline::DoAhead), then does that
+// of the sizes that are usual: the default of each recipe and those that the model was trained for. Ranks in other
+// processes run the same clips as rank 0, or fail with DeadlineExceeded if rank 0 does not choose the next one in time.
 absl::Status WarmUp(ModelRanks& ranks, const WarmUpOptions& options, Speed& speed);
 
 }  // namespace kinora
