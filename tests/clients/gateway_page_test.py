@@ -321,6 +321,7 @@ class ThePage(Visit):
         browser.until("!document.getElementById('failed').hidden")
         video = self.video(id)
         self.assertEqual((video["state"], browser.find("#failed-text").text), ("failed", video["error"]["message"]))
+        browser.until("document.getElementById('alert').textContent !== ''")
         self.assertEqual(browser.find("#alert").get_attribute("textContent"), f"The clip failed: {video['error']['message']}")
         browser.until(f"document.querySelector('#item-{id} .meta').textContent.endsWith('✕ failed')")
         actions = browser.js("[...document.querySelectorAll('#actions button')].map((each) => each.textContent)")

@@ -146,6 +146,7 @@ TEST_F(LoraChoice, AJobWaitsForAGroupThatHasItsFileAndFailsWhereNoneHasIt) {
   v1::WorkerMessage news;
   *news.mutable_model() = Model({});
   dispatcher_->Receive(b, news);
+  Groups();                  // the news has been handled
   Submit(With("ink", 0.5));  // the longest idle group runs it and reports the error
   EXPECT_EQ(AwaitRun(*a).generation().loras(0).id(), "ink");
 }
