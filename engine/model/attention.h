@@ -25,8 +25,8 @@ struct AttentionShape {
 struct Attended {
   Tensor rows{};    // [rows, inner]; if `chunks` is defined, Finish merges the chunks into it
   Tensor chunks{};  // as in MergeChunks
-  HeadBlocks
-      parts{};  // blocks: from the ranks that computed them; values: replace rows; Finish copies both into `rows`
+  // Blocks from the ranks that computed them, and values in place of some rows. Finish copies both into `rows`.
+  HeadBlocks parts{};
 };
 
 // Widths below are this rank's: inner = heads·head_dim / tensor ranks.

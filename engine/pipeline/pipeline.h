@@ -129,8 +129,8 @@ class Pipeline {
   // Like Plan, for the loaded model: one dry run of the whole request. Thread-safe, also while Generate runs. Also
   // fails with FailedPrecondition if a LoRA's file is not the one that the request was made for.
   absl::StatusOr<RunPlan> Prepare(const GenerationRequest& request) const;
-  // Does what the ops do once for the plan's shapes and is not done yet, on all threads of this rank: CUDA builds plans
-  // of cuDNN. Generate does it too. plan: from Prepare.
+  // Does the one-time work for the plan's shapes (one_time_work.h) that has not been done yet, on all threads of this
+  // rank. Generate does it too. plan: from Prepare.
   void DoAhead(const RunPlan& plan);
 
   // plan: from Prepare of this pipeline, or of rank 0 of the same mesh, which needs the most memory. sink: null on

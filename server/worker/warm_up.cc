@@ -85,8 +85,8 @@ std::vector<GenerationRequest> UsualRequests(const ModelDescription& model) {
   return requests;
 }
 
-// Does what ops do once per shape for the usual requests, where the backend has such work. Those that do not fit or are
-// not accepted are left out.
+// Does the one-time work of the usual requests, if the backend has such work. Leaves out those that do not fit or are
+// not accepted.
 void DoAhead(Pipeline& pipeline, const WarmUpOptions& options) {
   for (const GenerationRequest& request : UsualRequests(options.model)) {
     if (!ResolveRequest(options.model, request).ok()) continue;

@@ -19,10 +19,10 @@ struct WarmUpOptions {
   std::function<void()> on_progress;  // called at the start of each stage and after each step, on rank 0
 };
 
-// Runs a smallest clip twice on every rank of the group, then denoises larger ones while that is quick, and records the
-// seconds of their stages in `speed`. On a device whose ops do work once per shape (Pipeline::DoAhead), then does that
-// of the sizes that are usual: the default of each recipe and those that the model was trained for. Ranks in other
-// processes run the same clips as rank 0, or fail with DeadlineExceeded if rank 0 does not choose the next one in time.
+// Runs a smallest clip twice on every rank of the group, then denoises larger ones while that is quick, and records
+// the seconds of their stages in `speed`. Then does the one-time work (Pipeline::DoAhead) for the usual sizes: each
+// recipe's default and those that the model was trained for. Ranks in other processes run the same clips as rank 0, or
+// fail with DeadlineExceeded if rank 0 does not choose the next one in time.
 absl::Status WarmUp(ModelRanks& ranks, const WarmUpOptions& options, Speed& speed);
 
 }  // namespace kinora

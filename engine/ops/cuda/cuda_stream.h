@@ -140,7 +140,7 @@ class CudaStream : public Stream {
   bool capturing_ = false;
   bool forked_ = false;                                  // a branch, between Fork and Join
   std::vector<std::function<void()>> at_each_run_;       // of the current capture
-  std::map<std::shared_ptr<const void>, int64_t> kept_;  // and the mark behind the last work that needs each
+  std::map<std::shared_ptr<const void>, int64_t> kept_;  // what work needs, and the mark behind the last that does
   std::set<std::shared_ptr<const void>> captured_;       // what the current capture needs
   std::vector<std::weak_ptr<const Interruption>> interruptions_;
   std::vector<std::weak_ptr<WaitListener>> listeners_;
