@@ -35,7 +35,7 @@ class Model {
 
   // Has `changed` called with the model after each change of its LoRAs, on any thread. Null: calls nothing. Once this
   // has returned, the previous listener does not run. The listener also gets the changes since Describe.
-  virtual void SetListener(std::function<void(const v1::ModelInfo&)> /*changed*/) {}
+  virtual void SetListener(const std::function<void(const v1::ModelInfo&)>& /*changed*/) {}
 
   // Plans a request, for the methods below. Does not read the inputs that it names, but assumes the longest that are
   // allowed. Any thread, also during Generate.

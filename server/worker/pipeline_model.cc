@@ -99,9 +99,9 @@ v1::Ready PipelineModel::Describe() const {
   return ready;
 }
 
-void PipelineModel::SetListener(std::function<void(const v1::ModelInfo&)> changed) {
+void PipelineModel::SetListener(const std::function<void(const v1::ModelInfo&)>& changed) {
   if (!ranks_.leads() || changed == nullptr) return loras_->SetListener(nullptr);
-  loras_->SetListener([this, changed = std::move(changed)] { changed(Describe().model()); });
+  loras_->SetListener([this, changed] { changed(Describe().model()); });
 }
 
 absl::StatusOr<PreparedRun> PipelineModel::Prepare(const v1::Generation& generation) const {

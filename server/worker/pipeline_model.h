@@ -35,7 +35,7 @@ class PipelineModel : public Model {
                                                      WorkerMetrics& metrics, const std::function<void()>& on_progress);
 
   v1::Ready Describe() const override;
-  void SetListener(std::function<void(const v1::ModelInfo&)> changed) override;
+  void SetListener(const std::function<void(const v1::ModelInfo&)>& changed) override;
   absl::StatusOr<PreparedRun> Prepare(const v1::Generation& generation) const override;
   absl::StatusOr<PreparedRun> PrepareRun(const v1::Generation& generation, const ReadRequest& read,
                                          const GoOn& go_on) override;

@@ -465,7 +465,7 @@ class Progress(_message.Message):
     def __init__(self, stage: _Optional[str] = ..., step: _Optional[int] = ..., total_steps: _Optional[int] = ..., fraction: _Optional[float] = ..., remaining: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class Resolved(_message.Message):
-    __slots__ = ["build", "condition_crf", "device", "digests", "mesh", "precision", "stages", "tile_plan", "warnings"]
+    __slots__ = ["build", "condition_crf", "device", "digests", "mesh", "not_resumed_because", "precision", "resumed_from_stage", "resumed_from_step", "stages", "tile_plan", "warnings"]
     class DigestsEntry(_message.Message):
         __slots__ = ["key", "value"]
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -493,7 +493,10 @@ class Resolved(_message.Message):
     DEVICE_FIELD_NUMBER: _ClassVar[int]
     DIGESTS_FIELD_NUMBER: _ClassVar[int]
     MESH_FIELD_NUMBER: _ClassVar[int]
+    NOT_RESUMED_BECAUSE_FIELD_NUMBER: _ClassVar[int]
     PRECISION_FIELD_NUMBER: _ClassVar[int]
+    RESUMED_FROM_STAGE_FIELD_NUMBER: _ClassVar[int]
+    RESUMED_FROM_STEP_FIELD_NUMBER: _ClassVar[int]
     STAGES_FIELD_NUMBER: _ClassVar[int]
     TILE_PLAN_FIELD_NUMBER: _ClassVar[int]
     WARNINGS_FIELD_NUMBER: _ClassVar[int]
@@ -502,11 +505,14 @@ class Resolved(_message.Message):
     device: str
     digests: _containers.ScalarMap[str, str]
     mesh: str
+    not_resumed_because: str
     precision: str
+    resumed_from_stage: str
+    resumed_from_step: int
     stages: _containers.RepeatedCompositeFieldContainer[Resolved.Stage]
     tile_plan: str
     warnings: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, stages: _Optional[_Iterable[_Union[Resolved.Stage, _Mapping]]] = ..., tile_plan: _Optional[str] = ..., digests: _Optional[_Mapping[str, str]] = ..., condition_crf: _Optional[_Iterable[int]] = ..., precision: _Optional[str] = ..., mesh: _Optional[str] = ..., build: _Optional[str] = ..., device: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, stages: _Optional[_Iterable[_Union[Resolved.Stage, _Mapping]]] = ..., tile_plan: _Optional[str] = ..., digests: _Optional[_Mapping[str, str]] = ..., condition_crf: _Optional[_Iterable[int]] = ..., precision: _Optional[str] = ..., mesh: _Optional[str] = ..., build: _Optional[str] = ..., device: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ..., resumed_from_step: _Optional[int] = ..., resumed_from_stage: _Optional[str] = ..., not_resumed_because: _Optional[str] = ...) -> None: ...
 
 class Retake(_message.Message):
     __slots__ = ["clip", "end_seconds", "keep_audio", "keep_video", "start_seconds"]
@@ -571,7 +577,7 @@ class Usage(_message.Message):
     def __init__(self, queue_seconds: _Optional[float] = ..., stage_seconds: _Optional[_Mapping[str, float]] = ..., device_seconds: _Optional[float] = ..., peak_device_bytes: _Optional[int] = ..., planned_device_bytes: _Optional[int] = ...) -> None: ...
 
 class Video(_message.Message):
-    __slots__ = ["artifacts", "attempt", "create_time", "effective", "end_time", "error", "estimated_seconds", "expire_time", "id", "labels", "model", "output", "progress", "queue_position", "request_id", "resolved", "start_time", "state", "usage", "waits_for"]
+    __slots__ = ["artifacts", "attempt", "create_time", "effective", "end_time", "error", "estimated_seconds", "expire_time", "id", "labels", "model", "output", "preemptions", "progress", "queue_position", "request_id", "resolved", "resume_point", "start_time", "state", "usage", "waits_for"]
     class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = []
     class LabelsEntry(_message.Message):
@@ -597,11 +603,13 @@ class Video(_message.Message):
     LABELS_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    PREEMPTIONS_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     QUEUED: Video.State
     QUEUE_POSITION_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     RESOLVED_FIELD_NUMBER: _ClassVar[int]
+    RESUME_POINT_FIELD_NUMBER: _ClassVar[int]
     RUNNING: Video.State
     START_TIME_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -620,15 +628,17 @@ class Video(_message.Message):
     labels: _containers.ScalarMap[str, str]
     model: str
     output: Output
+    preemptions: int
     progress: Progress
     queue_position: int
     request_id: str
     resolved: Resolved
+    resume_point: Progress
     start_time: _timestamp_pb2.Timestamp
     state: Video.State
     usage: Usage
     waits_for: str
-    def __init__(self, id: _Optional[str] = ..., state: _Optional[_Union[Video.State, str]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., attempt: _Optional[int] = ..., queue_position: _Optional[int] = ..., effective: _Optional[_Union[Generation, _Mapping]] = ..., artifacts: _Optional[_Iterable[_Union[Artifact, _Mapping]]] = ..., error: _Optional[_Union[_status_pb2.Status, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., model: _Optional[str] = ..., request_id: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., create_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., start_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., expire_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., output: _Optional[_Union[Output, _Mapping]] = ..., estimated_seconds: _Optional[float] = ..., resolved: _Optional[_Union[Resolved, _Mapping]] = ..., waits_for: _Optional[str] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., state: _Optional[_Union[Video.State, str]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., attempt: _Optional[int] = ..., queue_position: _Optional[int] = ..., effective: _Optional[_Union[Generation, _Mapping]] = ..., artifacts: _Optional[_Iterable[_Union[Artifact, _Mapping]]] = ..., error: _Optional[_Union[_status_pb2.Status, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., model: _Optional[str] = ..., request_id: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., create_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., start_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., expire_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., output: _Optional[_Union[Output, _Mapping]] = ..., estimated_seconds: _Optional[float] = ..., resolved: _Optional[_Union[Resolved, _Mapping]] = ..., waits_for: _Optional[str] = ..., resume_point: _Optional[_Union[Progress, _Mapping]] = ..., preemptions: _Optional[int] = ...) -> None: ...
 
 class VideoEvent(_message.Message):
     __slots__ = ["heartbeat", "preview", "sequence", "snapshot", "stage", "state", "step", "terminal", "time", "video_id"]
