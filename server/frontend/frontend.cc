@@ -146,6 +146,7 @@ class EmbeddedFrontend : public Frontend {
     store_ = *std::move(opened);
     catalogue_ = std::make_unique<SqliteCatalogueStore>(store_->file());
     input_records_ = std::make_unique<SqliteInputRecords>(store_->file());
+    events_ = std::make_unique<OwnEvents>(*hub_, *store_);
     return LookForArtifactsWithoutJob(*store_, error || size == 0, artifacts_->root(), metrics_);
   }
 
@@ -223,6 +224,7 @@ class EmbeddedFrontend : public Frontend {
         .catalogue = *catalogue_,
         .queue = *queue_,
         .hub = *hub_,
+        .events = *events_,
         .artifacts = *artifacts_,
         .housekeeper = *housekeeper_,
         .metrics = job_metrics_,
@@ -419,6 +421,7 @@ class EmbeddedFrontend : public Frontend {
   std::unique_ptr<SqliteJobStore> store_;
   std::unique_ptr<SqliteCatalogueStore> catalogue_;  // in the file of store_, as are input_records_
   std::unique_ptr<SqliteInputRecords> input_records_;
+  std::unique_ptr<EventSource> events_;
   std::unique_ptr<ArtifactIntake> intake_;
   std::unique_ptr<InputSupply> supply_;
   std::unique_ptr<Dispatcher> dispatcher_;

@@ -15,6 +15,7 @@
 #include "server/frontend/inputs/input_store.h"
 #include "server/frontend/jobs/catalogue_store.h"
 #include "server/frontend/jobs/event_hub.h"
+#include "server/frontend/jobs/event_source.h"
 #include "server/frontend/jobs/housekeeper.h"
 #include "server/frontend/jobs/job_metrics.h"
 #include "server/frontend/jobs/job_queue.h"
@@ -30,6 +31,7 @@ struct ServiceContext {
   CatalogueStore& catalogue;
   JobQueue& queue;
   EventHub& hub;
+  EventSource& events;
   ArtifactStore& artifacts;
   Housekeeper& housekeeper;
   JobMetrics& metrics;

@@ -1,12 +1,9 @@
-// One open event stream. It sends a snapshot, the stored events after the requested sequence, then stored events as
-// they come with the latest step in between. After the terminal event, which is repeated if it is the requested
-// sequence, the stream ends with OK.
+// One open event stream. It sends the events of a JobWatch (job_watch.h) and ends with OK after the terminal event.
 #ifndef KINORA_SERVER_FRONTEND_API_WATCH_REACTOR_H_
 #define KINORA_SERVER_FRONTEND_API_WATCH_REACTOR_H_
 
 #include <grpcpp/server_context.h>
 
-#include <deque>
 #include <functional>
 #include <memory>
 
@@ -14,6 +11,7 @@
 #include "absl/synchronization/mutex.h"
 #include "server/frontend/api/reply_stream.h"
 #include "server/frontend/api/service_context.h"
+#include "server/frontend/jobs/job_watch.h"
 
 namespace kinora {
 
@@ -34,9 +32,7 @@ class WatchReactor : public ReplyStream<v1::VideoEvent>, public std::enable_shar
 
  private:
   WatchReactor(ServiceContext& context, LeftListener on_left);
-  void OnHistory(absl::StatusOr<JobHistory> history, int64_t after_sequence);
   void Pump() ABSL_LOCKS_EXCLUDED(mu_);
-  bool NextEvent(v1::VideoEvent& event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void FinishOnce(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   ServiceContext& context_;
@@ -45,15 +41,12 @@ class WatchReactor : public ReplyStream<v1::VideoEvent>, public std::enable_shar
 
   absl::Mutex mu_;
   JobId id_ ABSL_GUARDED_BY(mu_);
-  std::shared_ptr<Subscription> subscription_ ABSL_GUARDED_BY(mu_);
-  std::deque<v1::VideoEvent> history_ ABSL_GUARDED_BY(mu_);  // snapshot and stored events, before the mailbox's
-  v1::VideoEvent writing_event_;                             // constant while `writing_`
-  bool ready_ ABSL_GUARDED_BY(mu_) = false;                  // the history has been read
+  std::shared_ptr<JobWatch> watch_ ABSL_GUARDED_BY(mu_);
+  v1::VideoEvent writing_event_;  // constant while `writing_`
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
   bool done_ ABSL_GUARDED_BY(mu_) = false;      // OnDone has run
   bool terminal_ ABSL_GUARDED_BY(mu_) = false;  // the last event was taken
-  int64_t last_sequence_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace kinora
