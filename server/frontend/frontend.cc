@@ -20,7 +20,6 @@
 #include "server/common/build_version.h"
 #include "server/common/directory_artifact_store.h"
 #include "server/common/metrics.h"
-#include "server/common/run_program.h"
 #include "server/common/status_details.h"
 #include "server/config/config.h"
 #include "server/frontend/api/frontend_server.h"
@@ -35,6 +34,7 @@
 #include "server/frontend/groups_view.h"
 #include "server/frontend/inputs/input_store.h"
 #include "server/frontend/inputs/sqlite_input_records.h"
+#include "server/frontend/jobs/job_queue.h"
 #include "server/frontend/jobs/sqlite_catalogue_store.h"
 #include "server/frontend/jobs/sqlite_job_store.h"
 #include "server/frontend/jobs/state_directory.h"
@@ -147,6 +147,7 @@ class EmbeddedFrontend : public Frontend {
     catalogue_ = std::make_unique<SqliteCatalogueStore>(store_->file());
     input_records_ = std::make_unique<SqliteInputRecords>(store_->file());
     events_ = std::make_unique<OwnEvents>(*hub_, *store_);
+    queue_->SetStore(*store_);
     return LookForArtifactsWithoutJob(*store_, error || size == 0, artifacts_->root(), metrics_);
   }
 
@@ -483,18 +484,6 @@ absl::Status CheckFrontendFiles(const v1::FrontendConfig& config) {
   }
   for (FieldViolation& problem : Violations(CheckGatewayBinary(config))) problems.push_back(std::move(problem));
   return problems.empty() ? absl::OkStatus() : InvalidFields(problems);
-}
-
-v1::FrontendConfig WithDerivedDefaults(v1::FrontendConfig config) {
-  namespace fs = std::filesystem;
-  std::error_code error;  // without a state directory there is no default; CheckFrontendConfig reports it
-  const fs::path state = fs::absolute(config.state_directory(), error).lexically_normal();
-  if (config.admin_address().empty() && !config.state_directory().empty() && !error) {
-    config.set_admin_address(absl::StrCat("unix:", (state / "admin.sock").string()));
-  }
-  if (config.worker_binary().empty()) config.set_worker_binary(FolderOfThisProgram() + "/kinora-worker");
-  if (config.gateway_binary().empty()) config.set_gateway_binary(FolderOfThisProgram() + "/kinora-gateway");
-  return config;
 }
 
 }  // namespace kinora

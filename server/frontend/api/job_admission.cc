@@ -166,7 +166,7 @@ void AddLiveFields(const ServiceContext& context, v1::Video& video) {
   context.hub.AddLatestStep(video);
 }
 
-void CancelJob(JobStore& store, JobQueue& queue, const std::function<void(const JobId&)>& cancel_run, const JobId& id,
+void CancelJob(JobStore& store, WorkQueue& queue, const std::function<void(const JobId&)>& cancel_run, const JobId& id,
                Done<v1::Video> done) {
   store.Cancel(id, [&queue, cancel_run, id, done = std::move(done)](absl::StatusOr<v1::Video> video) mutable {
     if (video.ok()) {

@@ -24,7 +24,7 @@ void AddLiveFields(const ServiceContext& context, v1::Video& video);
 
 // Stores the cancellation of a job and notifies the queue and the dispatcher. Used by CancelVideo and for a broken
 // GenerateVideo.
-void CancelJob(JobStore& store, JobQueue& queue, const std::function<void(const JobId&)>& cancel_run, const JobId& id,
+void CancelJob(JobStore& store, WorkQueue& queue, const std::function<void(const JobId&)>& cancel_run, const JobId& id,
                Done<v1::Video> done);
 
 }  // namespace kinora

@@ -18,7 +18,7 @@
 #include "server/frontend/jobs/event_source.h"
 #include "server/frontend/jobs/housekeeper.h"
 #include "server/frontend/jobs/job_metrics.h"
-#include "server/frontend/jobs/job_queue.h"
+#include "server/frontend/jobs/work_queue.h"
 #include "server/frontend/jobs/job_store.h"
 #include "server/net/event_loop.h"
 
@@ -29,7 +29,7 @@ namespace kinora {
 struct ServiceContext {
   JobStore& store;
   CatalogueStore& catalogue;
-  JobQueue& queue;
+  WorkQueue& queue;
   EventHub& hub;
   EventSource& events;
   ArtifactStore& artifacts;

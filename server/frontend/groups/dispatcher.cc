@@ -32,7 +32,7 @@ absl::Status NoSuchGroup(const std::string& id) {
 
 }  // namespace
 
-Dispatcher::Dispatcher(JobStore& store, CatalogueStore& catalogue, JobQueue& queue, EventHub& hub, Clocks clocks,
+Dispatcher::Dispatcher(JobStore& store, CatalogueStore& catalogue, WorkQueue& queue, EventHub& hub, Clocks clocks,
                        FrontendMetrics* metrics, DispatcherOptions options)
     : impl_(std::make_shared<Impl>(store, catalogue, queue, hub, clocks, metrics, std::move(options))) {
   for (const char* reason : kLossReasons) {
@@ -139,7 +139,7 @@ void Dispatcher::ProcessEnded(const std::string& group, const std::string& incar
 }
 
 // With this tick a pause of this process counts as at most two ticks of silence, a quarter of the heartbeat timeout.
-Dispatcher::Impl::Impl(JobStore& store, CatalogueStore& catalogue, JobQueue& queue, EventHub& hub, Clocks clocks,
+Dispatcher::Impl::Impl(JobStore& store, CatalogueStore& catalogue, WorkQueue& queue, EventHub& hub, Clocks clocks,
                        FrontendMetrics* metrics, DispatcherOptions options)
     : join_rules_(options.identity),
       store_(store),

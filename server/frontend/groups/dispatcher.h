@@ -31,8 +31,8 @@
 #include "server/frontend/groups/worker_group.h"
 #include "server/frontend/jobs/catalogue_store.h"
 #include "server/frontend/jobs/event_hub.h"
-#include "server/frontend/jobs/job_queue.h"
 #include "server/frontend/jobs/job_store.h"
+#include "server/frontend/jobs/work_queue.h"
 
 namespace kinora {
 
@@ -74,7 +74,7 @@ struct GroupsHealth {
 class Dispatcher {
  public:
   // None is owned; all must outlive the dispatcher. `metrics` may be null (tests).
-  Dispatcher(JobStore& store, CatalogueStore& catalogue, JobQueue& queue, EventHub& hub, Clocks clocks,
+  Dispatcher(JobStore& store, CatalogueStore& catalogue, WorkQueue& queue, EventHub& hub, Clocks clocks,
              FrontendMetrics* metrics, DispatcherOptions options);
   ~Dispatcher();  // call Drain first: otherwise running jobs keep their leases, as after a crash
   Dispatcher(const Dispatcher&) = delete;
@@ -95,7 +95,7 @@ class Dispatcher {
   void RestartGroup(const std::string& id, Done<v1::WorkerGroup> done);  // NotFound
 
   // Claims no more jobs, gives running jobs `grace` to end, requeues the rest (not counted) and tells all workers to
-  // leave. Blocks. Call it from the main thread after JobQueue::Close.
+  // leave. Blocks. Call it from the main thread after WorkQueue::Close.
   void Drain(absl::Duration grace);
 
   // Reports health on the dispatcher's thread: the present state first, then every change.

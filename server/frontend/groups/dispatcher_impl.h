@@ -24,7 +24,7 @@ namespace kinora {
 
 class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared_from_this<Dispatcher::Impl> {
  public:
-  Impl(JobStore& store, CatalogueStore& catalogue, JobQueue& queue, EventHub& hub, Clocks clocks,
+  Impl(JobStore& store, CatalogueStore& catalogue, WorkQueue& queue, EventHub& hub, Clocks clocks,
        FrontendMetrics* metrics, DispatcherOptions options);
 
   template <typename F>
@@ -113,8 +113,8 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   RunningJob* RunOf(const WorkerGroup& group);
   RunningJob* Current(const Attempt& attempt);
 
-  void ClaimFor(WorkerGroup& group, QueuedJob job);
-  void OnClaimed(const std::string& group, absl::StatusOr<Claimed> claimed);
+  GroupsNow ListIdle();
+  void OnClaimed(absl::StatusOr<std::optional<WorkClaim>> claimed);
   void StartRun(RunningJob& run, WorkerGroup& group);
   void StopRun(RunningJob& run, StopReason why);
   void ScheduleRenewal(const Attempt& attempt);
@@ -134,7 +134,7 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
 
   JobStore& store_;
   CatalogueStore& catalogue_;
-  JobQueue& queue_;
+  WorkQueue& queue_;
   EventHub& hub_;
   const Clocks clocks_;
   FrontendMetrics* const metrics_;
@@ -151,7 +151,7 @@ class Dispatcher::Impl : public WorkerGroup::Listener, public std::enable_shared
   std::set<std::string> described_;                             // incarnations whose model is stored
   std::map<std::string, bool> model_writes_;  // by incarnation, while its model is stored: whether it has changed
   absl::Time next_health_check_ = absl::InfiniteFuture();
-  std::map<std::string, Claim> claims_;  // by group
+  std::optional<PendingClaim> claim_;
   std::map<JobId, RunningJob> runs_;
   std::map<int64_t, PendingEstimate> estimates_;
   std::map<std::string, KnownShape> shapes_;                        // by ShapeKey

@@ -12,7 +12,6 @@
 #include "server/frontend/groups/artifact_intake.h"
 #include "server/frontend/groups/dispatcher_impl.h"
 #include "server/frontend/groups/input_supply.h"
-#include "server/frontend/groups/lora_choice.h"
 #include "server/request/input_refs.h"
 #include "server/request/model_conversion.h"
 
@@ -68,7 +67,7 @@ absl::Duration Dispatcher::Impl::StoreRetryPause() const {
 void Dispatcher::Impl::CountRuns() {
   if (metrics_ != nullptr) metrics_->jobs_running.Set(static_cast<double>(runs_.size()));
   absl::MutexLock lock(&mu_);
-  no_runs_ = runs_.empty() && claims_.empty();
+  no_runs_ = runs_.empty() && !claim_;
 }
 
 void Dispatcher::Impl::Recover(const UnfinishedJob& job, Finished done) {
@@ -105,29 +104,6 @@ void Dispatcher::Impl::AwaitBack(const WorkerGroup& group) {
   });
 }
 
-void Dispatcher::Impl::Schedule() {
-  ExpireQueued();
-  if (draining_) return;
-  std::vector<WorkerGroup*> idle;
-  std::vector<const v1::ModelInfo*> models;
-  for (const auto& [id, model] : away_models_) models.push_back(&model);
-  for (const auto& [id, group] : groups_) {
-    if (group->serving() || group->state() == WorkerGroup::State::kUnfit) models.push_back(&group->ready().model());
-    if (group->state() == WorkerGroup::State::kIdle && !claims_.contains(id)) idle.push_back(group.get());
-  }
-  std::stable_sort(idle.begin(), idle.end(), [](const WorkerGroup* a, const WorkerGroup* b) {
-    return a->idle_since() < b->idle_since();  // the longest first
-  });
-  const auto group_for = [&](const QueuedJob& job) { return GroupFor(job, idle, models); };
-  while (!idle.empty()) {
-    auto job = queue_.Pop([&](const QueuedJob& waiting) { return group_for(waiting) != nullptr; });
-    if (!job) return;
-    WorkerGroup* const group = group_for(*job);
-    std::erase(idle, group);
-    ClaimFor(*group, *std::move(job));
-  }
-}
-
 void Dispatcher::Impl::ExpireQueued() {
   for (const QueuedJob& job : queue_.TakeExpired(now())) {
     const absl::Status error = absl::DeadlineExceededError("scheduling.deadline: passed before the job started");
@@ -145,50 +121,6 @@ void Dispatcher::Impl::ExpireQueued() {
     self.next_expiry_ = absl::InfiniteFuture();
     self.ExpireQueued();
   });
-}
-
-void Dispatcher::Impl::ClaimFor(WorkerGroup& group, QueuedJob job) {
-  const JobId id = job.id;
-  claims_[group.id()] = {.job = std::move(job), .incarnation = group.incarnation()};
-  CountRuns();
-  store_.Claim(id, options_.owner, options_.lease,
-               OnLoop<absl::StatusOr<Claimed>>([group = group.id()](Impl& self, absl::StatusOr<Claimed> claimed) {
-                 self.OnClaimed(group, std::move(claimed));
-               }));
-}
-
-void Dispatcher::Impl::OnClaimed(const std::string& group_id, absl::StatusOr<Claimed> claimed) {
-  if (StoreFails(claimed.status())) {  // keeps the group reserved, so that it does not try one queued job after another
-    After(StoreRetryPause(), [group_id](Impl& self) {
-      const QueuedJob job = std::move(self.claims_.extract(group_id).mapped().job);
-      self.CountRuns();
-      self.QueueAgain(job);
-    });
-    return;
-  }
-  const Claim claim = std::move(claims_.extract(group_id).mapped());
-  if (!claimed.ok()) {  // cancelled or deleted while it waited
-    CountRuns();
-    return Schedule();
-  }
-  RunningJob& run = runs_[claimed->attempt.id];
-  run = {.attempt = claimed->attempt,
-         .job = claim.job,
-         .video = claimed->video,
-         .group = group_id,
-         .stop = StopReason::kNone,
-         .cancel_time = now(),
-         .progress = {}};
-  CountRuns();
-  ScheduleRenewal(run.attempt);
-  const auto group = groups_.find(group_id);
-  if (group == groups_.end() || group->second->incarnation() != claim.incarnation ||
-      group->second->state() != WorkerGroup::State::kIdle || draining_) {
-    run.group.clear();  // lost, drained or replaced since the claim: nothing ran
-    return Requeue(run.attempt, {.why = "its group left before the run started"});
-  }
-  StartRun(run, *group->second);
-  if (claim.stop != StopReason::kNone) StopRun(run, claim.stop);
 }
 
 void Dispatcher::Impl::StartRun(RunningJob& run, WorkerGroup& group) {
@@ -222,9 +154,7 @@ void Dispatcher::Impl::StartRun(RunningJob& run, WorkerGroup& group) {
 
 void Dispatcher::Impl::CancelRun(const JobId& id) {
   if (const auto run = runs_.find(id); run != runs_.end()) return StopRun(run->second, StopReason::kCancel);
-  for (auto& [group, claim] : claims_) {
-    if (claim.job.id == id) claim.stop = StopReason::kCancel;
-  }
+  if (claim_) claim_->cancelled.insert(id);
   if (queue_.Remove(id)) Schedule();  // it was cancelled while it waited
 }
 

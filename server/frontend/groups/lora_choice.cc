@@ -4,7 +4,6 @@
 #include <bit>
 
 #include "absl/strings/str_cat.h"
-#include "server/frontend/groups/worker_group.h"
 #include "server/request/model_conversion.h"
 
 namespace kinora {
@@ -44,17 +43,20 @@ bool HasLoras(const QueuedJob& job, const v1::ModelInfo& model) {
   });
 }
 
-WorkerGroup* GroupFor(const QueuedJob& job, absl::Span<WorkerGroup* const> idle,
-                      absl::Span<const v1::ModelInfo* const> models) {
-  const bool somewhere = std::any_of(models.begin(), models.end(), [&job](const v1::ModelInfo* model) {
-    return IsOf(job, *model) && HasLoras(job, *model);
+bool GroupsNow::HasIdle(const std::string& id, const std::string& incarnation) const {
+  return std::any_of(idle.begin(), idle.end(),
+                     [&](const IdleGroup& group) { return group.id == id && group.incarnation == incarnation; });
+}
+
+const IdleGroup* GroupFor(const QueuedJob& job, const GroupsNow& groups) {
+  const bool somewhere = std::any_of(groups.models.begin(), groups.models.end(), [&job](const v1::ModelInfo& model) {
+    return IsOf(job, model) && HasLoras(job, model);
   });
-  WorkerGroup* chosen = nullptr;
-  for (WorkerGroup* const group : idle) {
-    const v1::ModelInfo& model = group->ready().model();
-    if (!IsOf(job, model) || (somewhere && !HasLoras(job, model))) continue;
-    if (group->worn() == FirstLoras(job, model)) return group;
-    if (chosen == nullptr) chosen = group;
+  const IdleGroup* chosen = nullptr;
+  for (const IdleGroup& group : groups.idle) {
+    if (!IsOf(job, group.model) || (somewhere && !HasLoras(job, group.model))) continue;
+    if (group.worn == FirstLoras(job, group.model)) return &group;
+    if (chosen == nullptr) chosen = &group;
   }
   return chosen;
 }

@@ -8,11 +8,20 @@
 
 #include "absl/types/span.h"
 #include "kinora/v1/video_generation.pb.h"
-#include "server/frontend/jobs/job_queue.h"
+#include "server/frontend/jobs/work_queue.h"
 
 namespace kinora {
 
-class WorkerGroup;
+struct IdleGroup {
+  std::string id, incarnation;
+  v1::ModelInfo model;
+  std::string worn;  // WorkerGroup::worn
+};
+struct GroupsNow {                    // a copy, for any thread
+  std::vector<IdleGroup> idle;        // longest idle first
+  std::vector<v1::ModelInfo> models;  // of all groups that run jobs or may come back
+  bool HasIdle(const std::string& id, const std::string& incarnation) const;
+};
 
 // A key for the merged weights: the LoRAs with a strength other than 0, in order.
 std::string LoraKey(absl::Span<const v1::LoraRef> loras);
@@ -23,11 +32,9 @@ std::string FirstLoras(const QueuedJob& job, const v1::ModelInfo& model);
 // Returns whether the model has all LoRAs of the job, by digest where the job specifies one.
 bool HasLoras(const QueuedJob& job, const v1::ModelInfo& model);
 
-// Returns the group in `idle` that should run the job, or null. idle: longest idle first. models: those of all groups
-// that run jobs or may come back. If only some have the job's LoRAs, the job waits for such a group; if none has, the
-// first group of its model runs it, and it fails there.
-WorkerGroup* GroupFor(const QueuedJob& job, absl::Span<WorkerGroup* const> idle,
-                      absl::Span<const v1::ModelInfo* const> models);
+// Returns the idle group that should run the job, or null. If only some groups have the job's LoRAs, the job waits for
+// such a group; if none has, the first group of its model runs it, and it fails there.
+const IdleGroup* GroupFor(const QueuedJob& job, const GroupsNow& groups);
 
 }  // namespace kinora
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,9 +13,10 @@
 #include "absl/time/time.h"
 #include "kinora/v1/video_generation.pb.h"
 #include "server/common/artifact_store.h"
+#include "server/frontend/groups/lora_choice.h"
 #include "server/frontend/groups/rank_link.h"
-#include "server/frontend/jobs/job_queue.h"
 #include "server/frontend/jobs/job_store.h"
+#include "server/frontend/jobs/work_queue.h"
 
 namespace kinora {
 
@@ -22,10 +24,10 @@ enum class StopReason { kNone, kCancel, kDeadline, kRelease, kLeaseLost };  // w
 
 constexpr int kMostAppends = 64;  // a run has some ten stages
 
-struct Claim {  // pending in the store; reserves the group
-  QueuedJob job;
-  std::string incarnation;
-  StopReason stop = StopReason::kNone;  // requested before the run started
+struct PendingClaim {  // the queue looks for a job
+  std::shared_ptr<const GroupsNow> groups;
+  bool schedule_again = false;  // once it has answered
+  std::set<JobId> cancelled{};  // since then; may include the claimed job
 };
 
 struct RunningJob {

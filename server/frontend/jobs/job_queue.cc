@@ -7,21 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/check.h"
 #include "server/common/status_details.h"
-#include "server/common/timestamps.h"
 
 namespace kinora {
-
-QueuedJob ToQueuedJob(const v1::Video& video, const v1::Scheduling& scheduling) {
-  QueuedJob job{.id = video.id(),
-                .model = video.model(),
-                .priority = scheduling.priority(),
-                .create_time = FromProto(video.create_time()),
-                .estimated_seconds = video.estimated_seconds(),
-                .recipe = video.effective().recipe(),
-                .loras = {video.effective().loras().begin(), video.effective().loras().end()}};
-  if (scheduling.has_deadline()) job.deadline = job.create_time + FromProto(scheduling.deadline());
-  return job;
-}
 
 bool JobQueue::Order::operator()(const QueuedJob& a, const QueuedJob& b) const {
   return std::tuple(-a.priority, a.create_time, a.id) < std::tuple(-b.priority, b.create_time, b.id);
@@ -77,6 +64,32 @@ std::optional<QueuedJob> JobQueue::Pop(absl::FunctionRef<bool(const QueuedJob&)>
   return job;
 }
 
+void JobQueue::ClaimNext(WorkRequest request, Done<std::optional<WorkClaim>> done) {
+  KINORA_CHECK(store_ != nullptr);
+  std::string group;
+  std::optional<QueuedJob> job = Pop([&](const QueuedJob& waiting) {
+    group = request.group_for(waiting);
+    return !group.empty();
+  });
+  if (!job) return done(std::nullopt);
+  const JobId id = job->id;
+  const std::string owner = request.owner;
+  const absl::Duration lease = request.lease;
+  store_->Claim(id, owner, lease,
+                [this, request = std::move(request), done = std::move(done), job = *std::move(job),
+                 group = std::move(group)](absl::StatusOr<Claimed> claimed) mutable {
+                  const absl::Status& status = claimed.status();
+                  if (absl::IsUnavailable(status) || absl::IsResourceExhausted(status)) {
+                    absl::MutexLock lock(&mu_);
+                    Insert(job);
+                  } else if (!status.ok()) {
+                    return ClaimNext(std::move(request), std::move(done));
+                  }
+                  if (!status.ok()) return done(status);
+                  done(WorkClaim{.job = std::move(job), .group = std::move(group), .claimed = *std::move(claimed)});
+                });
+}
+
 bool JobQueue::Remove(const std::string& id) {
   absl::MutexLock lock(&mu_);
   const auto found = by_id_.find(id);
@@ -115,11 +128,6 @@ int JobQueue::size() const {
 void JobQueue::Close() {
   absl::MutexLock lock(&mu_);
   closed_ = true;
-}
-
-bool JobQueue::closed() const {
-  absl::MutexLock lock(&mu_);
-  return closed_;
 }
 
 void JobQueue::Insert(const QueuedJob& job) {

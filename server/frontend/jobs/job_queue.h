@@ -1,6 +1,6 @@
-// The jobs that wait for a group, in the order in which they will run: higher priority first, then older first (a
-// requeued job keeps its age). Held in memory and rebuilt from JobStore::Unfinished when a frontend starts.
-// Thread-safe. All calls take O(log jobs) per job but Pop, which visits each job before the one it takes.
+// WorkQueue in memory, for a store with one frontend: it hears of all jobs from that frontend, which rebuilds it from
+// JobStore::Unfinished at its start. All calls take O(log jobs) per job but Pop and ClaimNext, which visit each job
+// before the one they take.
 #ifndef KINORA_SERVER_FRONTEND_JOBS_JOB_QUEUE_H_
 #define KINORA_SERVER_FRONTEND_JOBS_JOB_QUEUE_H_
 
@@ -19,52 +19,38 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "kinora/v1/video_generation.pb.h"
+#include "server/frontend/jobs/work_queue.h"
 
 namespace kinora {
 
-struct QueuedJob {
-  std::string id;
-  std::string model;
-  int priority = 0;
-  absl::Time create_time;
-  absl::Time queued_time = absl::InfinitePast();  // of a requeued job, to measure its wait
-  absl::Time deadline = absl::InfiniteFuture();   // for the job's end; the dispatcher enforces it for running jobs
-  double estimated_seconds = 0;                   // Video.estimated_seconds; 0 if unknown
-  v1::Generation::Recipe recipe = v1::Generation::RECIPE_UNSPECIFIED;
-  std::vector<v1::LoraRef> loras{};
-};
-
-QueuedJob ToQueuedJob(const v1::Video& video, const v1::Scheduling& scheduling);
-
-class JobQueue {
+class JobQueue : public WorkQueue {
  public:
   // Called with 1 when a job is added and with -1 when it is removed, for the gauges. Runs under the queue's lock and
   // must not call the queue.
   using ChangeListener = std::function<void(const QueuedJob& job, int change)>;
   explicit JobQueue(int capacity, ChangeListener on_change = nullptr);
 
-  // Called after each Push and Requeue, outside the lock, on the caller's thread; must not block. Set it before the
-  // first Push.
-  void SetPushListener(std::function<void()> listener) { on_push_ = std::move(listener); }
+  // The store whose jobs wait here; not owned. Set it before the first ClaimNext, and flush the store before the queue
+  // is destroyed.
+  void SetStore(JobStore& store) { store_ = &store; }
 
-  // Reserves a place for a job that is being created. ResourceExhausted (with RetryInfo) if waiting jobs and
-  // reservations reach `capacity`, Unavailable when closed. Each success must be followed by one Push or one Unreserve.
-  absl::Status Reserve();
-  void Unreserve();
-  void Push(const QueuedJob& job);     // uses a reserved place
-  void Requeue(const QueuedJob& job);  // needs no reservation and works on a closed queue
+  // Passes over jobs that can no longer be claimed (cancelled, deleted or damaged), which leave the queue.
+  void ClaimNext(WorkRequest request, Done<std::optional<WorkClaim>> done) override;
+  // Called after each Push and Requeue, outside the lock, on the caller's thread.
+  void SetPushListener(std::function<void()> listener) override { on_push_ = std::move(listener); }
+  absl::Status Reserve() override;
+  void Unreserve() override;
+  void Push(const QueuedJob& job) override;
+  void Requeue(const QueuedJob& job) override;
+  bool Remove(const std::string& id) override;
+  std::vector<QueuedJob> TakeExpired(absl::Time now) override;
+  absl::Time NextDeadline() const override;
+  int Position(const std::string& id) const override;
+  int size() const override;
+  void Close() override;
 
   // Removes and returns the first job that `runnable` accepts, if any. `runnable` runs under the lock.
   std::optional<QueuedJob> Pop(absl::FunctionRef<bool(const QueuedJob&)> runnable);
-  bool Remove(const std::string& id);                  // false if it is not queued
-  int Position(const std::string& id) const;           // 1: next; 0: not queued
-  std::vector<QueuedJob> TakeExpired(absl::Time now);  // removes and returns jobs whose deadline has passed
-  absl::Time NextDeadline() const;                     // infinite future if none
-  int size() const;
-
-  void Close();  // Reserve fails from now on (drain); Pop still works
-  bool closed() const;
 
  private:
   struct Order {
@@ -80,6 +66,7 @@ class JobQueue {
   const int capacity_;
   const ChangeListener on_change_;
   std::function<void()> on_push_;
+  JobStore* store_ = nullptr;
   mutable absl::Mutex mu_;
   Jobs jobs_ ABSL_GUARDED_BY(mu_);
   std::unordered_map<std::string, Jobs::iterator> by_id_ ABSL_GUARDED_BY(mu_);

@@ -12,7 +12,7 @@
 #include "absl/synchronization/mutex.h"
 #include "kinora/v1/video_generation.pb.h"
 #include "server/common/metrics.h"
-#include "server/frontend/jobs/job_queue.h"
+#include "server/frontend/jobs/work_queue.h"
 
 namespace kinora {
 

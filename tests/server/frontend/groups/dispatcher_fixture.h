@@ -8,6 +8,7 @@
 #include "server/common/metrics.h"
 #include "server/common/status_details.h"
 #include "server/frontend/groups/dispatcher.h"
+#include "server/frontend/jobs/job_queue.h"
 #include "server/frontend/jobs/sqlite_catalogue_store.h"
 #include "server/frontend/jobs/sqlite_job_store.h"
 #include "tests/testing/fake_clock.h"
@@ -33,6 +34,7 @@ class DispatcherTest : public testing::Test {
   }
   void StartDispatcher() {
     dispatcher_.reset();
+    queue_.SetStore(*store_);
     catalogue_ = std::make_unique<SqliteCatalogueStore>(store_->file());
     DispatcherOptions options{.owner = "me", .artifact_directory = "/artifacts"};
     options.identity = {.commit = "c0ffee", .protocol = "words"};
@@ -105,24 +107,7 @@ class DispatcherTest : public testing::Test {
     dispatcher_->Receive(link, message);
   }
   // Waits until a stored event shows the job in `state` for the n-th time, n = `times`.
-  v1::Video AwaitState(const JobId& id, State state, int times = 1) {
-    v1::Video found;
-    const auto there = [&] {
-      mu_.AssertHeld();
-      int count = 0;
-      for (const v1::VideoEvent& event : events_) {
-        const v1::Video& video = event.has_terminal() ? event.terminal() : event.state();
-        if (event.video_id() != id || video.state() != state) continue;
-        found = video;
-        ++count;
-      }
-      return count >= times;
-    };
-    absl::MutexLock lock(&mu_);
-    KINORA_CHECK(mu_.AwaitWithTimeout(absl::Condition(&there), absl::Seconds(30)))
-        << v1::Video::State_Name(state) << " did not come";
-    return found;
-  }
+  v1::Video AwaitState(const JobId& id, State state, int times = 1);
   // Also serves as a barrier: returns once the dispatcher has handled everything posted before.
   std::vector<v1::WorkerGroup> Groups() {
     return *WaitFor<std::vector<v1::WorkerGroup>>([&](auto done) { dispatcher_->ListGroups(std::move(done)); });

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/common/timestamps.h"
+#include "server/frontend/jobs/job_queue.h"
 #include "tests/testing/status_matchers.h"
 
 namespace kinora {
