@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -30,15 +31,28 @@ class ArtifactReader {
   virtual absl::StatusOr<std::string> Read(int64_t offset, int64_t limit) = 0;
 };
 
+// A file on its way into a store; no key names it yet. Its destructor discards it unless it was committed. One call at
+// a time. Errors are worded for clients, without folders; ResourceExhausted has the reason DISK_FULL.
+class StagedArtifact {
+ public:
+  virtual ~StagedArtifact() = default;
+  virtual absl::Status Append(std::string_view data) = 0;
+  // Gives the file its key, whose previous content it replaces, and returns what is stored. Readers never see a partial
+  // file; after OK, the file survives a crash of the machine. Call once.
+  virtual absl::StatusOr<StoredFile> Commit() = 0;
+};
+
 class ArtifactStore {
  public:
   virtual ~ArtifactStore() = default;
-  // Moves or copies `file` into the store and replaces the key's previous content. Readers never see a partial file;
-  // after OK, the file survives a crash of the machine. `file` may be gone afterwards, even after an error.
-  virtual absl::StatusOr<StoredFile> Put(std::string_view key, const std::string& file) = 0;
+  virtual absl::StatusOr<std::unique_ptr<StagedArtifact>> Begin(std::string_view key) = 0;
   virtual absl::StatusOr<std::unique_ptr<ArtifactReader>> Open(std::string_view key) = 0;
   // Deletes `prefix` and all keys under "<prefix>/". OK if there are none.
   virtual absl::Status Delete(std::string_view prefix) = 0;
+  // Returns the first parts of all keys, each once, in any order. May include parts of deleted keys.
+  virtual absl::StatusOr<std::vector<std::string>> FirstParts() = 0;
+  // Fails with ResourceExhausted if `bytes` bytes might not fit now.
+  virtual absl::Status CheckRoom(int64_t bytes) = 0;
 };
 
 // Returns OK if `key` is valid, otherwise InvalidArgument with the reason.

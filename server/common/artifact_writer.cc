@@ -3,9 +3,7 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "engine/base/check.h"
-#include "server/common/status_details.h"
 
 namespace kinora {
 
@@ -30,13 +28,7 @@ absl::StatusOr<StoredFile> ArtifactWriter::Commit() {
 }
 
 absl::Status ArtifactWriter::ForClients(const absl::Status& status) const {
-  const std::string message(status.message());
-  if (status.ok() || message.find(store_.root()) == std::string::npos) return status;
-  std::string told = message;
-  if (!file_.empty()) told = absl::StrReplaceAll(told, {{file_, name_}});
-  told = absl::StrReplaceAll(told, {{store_.root(), "artifacts"}});
-  const absl::Status named(status.code(), told);
-  return absl::IsResourceExhausted(named) ? WithErrorInfo(named, "DISK_FULL", {{"retryable", "true"}}) : named;
+  return store_.ForClients(status, file_, name_);
 }
 
 }  // namespace kinora

@@ -1,5 +1,5 @@
-// Writes one artifact of a run to a temporary path and then stores it under its key. Used by a worker that shares the
-// artifact directory, and by the frontend for uploaded pieces.
+// Writes one artifact of a run to a temporary path of a DirectoryArtifactStore and then stores it under its key,
+// without a copy. For a worker that shares the artifact directory; StagedArtifact (artifact_store.h) is for any store.
 #ifndef KINORA_SERVER_COMMON_ARTIFACT_WRITER_H_
 #define KINORA_SERVER_COMMON_ARTIFACT_WRITER_H_
 
@@ -24,8 +24,7 @@ class ArtifactWriter {
   // Call when the file is complete. After OK it is durable and readable under "<prefix>/<name>".
   absl::StatusOr<StoredFile> Commit();
 
-  // Converts an error of writing the file into one that clients may see: it does not name the server's folders, and a
-  // full disk has the reason DISK_FULL. Returns other errors unchanged. Begin and Commit already convert their errors.
+  // DirectoryArtifactStore::ForClients for an error of writing the file. Begin and Commit already convert their errors.
   absl::Status ForClients(const absl::Status& status) const;
 
  private:

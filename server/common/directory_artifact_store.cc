@@ -17,6 +17,7 @@
 #include "engine/base/uninterrupted.h"
 #include "server/common/file_error.h"
 #include "server/common/sha256.h"
+#include "server/common/status_details.h"
 
 namespace kinora {
 namespace {
@@ -90,6 +91,15 @@ absl::StatusOr<StoredFile> Seal(const std::string& path) {
   return Digest(path, fd.get());
 }
 
+absl::Status WriteAll(const std::string& path, int fd, std::string_view data) {
+  while (!data.empty()) {
+    const ssize_t n = Uninterrupted([&] { return write(fd, data.data(), data.size()); });
+    if (n < 0) return FileError(path, "write");
+    data.remove_prefix(static_cast<size_t>(n));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CopyFile(const std::string& from, const std::string& to) {
   struct stat info;
   KINORA_ASSIGN_OR_RETURN(const FileDescriptor in, OpenRegular(from, 0, &info));
@@ -100,13 +110,37 @@ absl::Status CopyFile(const std::string& from, const std::string& to) {
     const ssize_t n = Uninterrupted([&] { return read(in.get(), buffer.data(), buffer.size()); });
     if (n < 0) return FileError(from, "read");
     if (n == 0) return absl::OkStatus();
-    for (ssize_t done = 0; done < n;) {
-      const ssize_t written = Uninterrupted([&] { return write(out.get(), buffer.data() + done, n - done); });
-      if (written < 0) return FileError(to, "write");
-      done += written;
-    }
+    KINORA_RETURN_IF_ERROR(WriteAll(to, out.get(), std::string_view(buffer.data(), n)));
   }
 }
+
+class StagedFile : public StagedArtifact {
+ public:
+  StagedFile(DirectoryArtifactStore& store, std::string_view key) : key_(key), store_(store) {}
+  ~StagedFile() override {
+    if (!path_.empty()) unlink(path_.c_str());  // no longer there after Commit
+  }
+
+  absl::Status Create() {
+    KINORA_ASSIGN_OR_RETURN(path_, store_.TemporaryPath(key_));
+    fd_ = FileDescriptor(open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    return fd_.ok() ? absl::OkStatus() : ForClients(FileError(path_, "create"));
+  }
+  absl::Status Append(std::string_view data) override { return ForClients(WriteAll(path_, fd_.get(), data)); }
+  absl::StatusOr<StoredFile> Commit() override {
+    absl::StatusOr<StoredFile> stored = store_.Put(key_, path_);
+    if (!stored.ok()) return ForClients(stored.status());
+    return stored;
+  }
+
+ private:
+  absl::Status ForClients(const absl::Status& status) const { return store_.ForClients(status, path_, key_); }
+
+  const std::string key_;
+  DirectoryArtifactStore& store_;
+  std::string path_;
+  FileDescriptor fd_;
+};
 
 class FileReader : public ArtifactReader {
  public:
@@ -209,6 +243,18 @@ absl::StatusOr<StoredFile> DirectoryArtifactStore::Put(std::string_view key, con
   return stored;
 }
 
+absl::StatusOr<std::unique_ptr<StagedArtifact>> DirectoryArtifactStore::Begin(std::string_view key) {
+  auto staged = std::make_unique<StagedFile>(*this, key);
+  KINORA_RETURN_IF_ERROR(staged->Create());
+  return staged;
+}
+
+absl::StatusOr<FileDescriptor> DirectoryArtifactStore::OpenFile(std::string_view key) const {
+  KINORA_RETURN_IF_ERROR(CheckArtifactKey(key));
+  struct stat info;
+  return OpenRegular(absl::StrCat(root_, "/", std::string(key)), O_NOFOLLOW, &info);
+}
+
 absl::StatusOr<std::unique_ptr<ArtifactReader>> DirectoryArtifactStore::Open(std::string_view key) {
   KINORA_RETURN_IF_ERROR(CheckArtifactKey(key));
   std::string path = absl::StrCat(root_, "/", std::string(key));
@@ -224,6 +270,36 @@ absl::Status DirectoryArtifactStore::Delete(std::string_view prefix) {
   fs::remove_all(path, error);
   errno = error.value();
   return error ? FileError(path.string(), "delete") : absl::OkStatus();
+}
+
+absl::Status DirectoryArtifactStore::ForClients(const absl::Status& status, const std::string& file,
+                                                std::string_view key) const {
+  const std::string message(status.message());
+  if (status.ok() || message.find(root_) == std::string::npos) return status;
+  std::string told = message;
+  if (!file.empty()) told = absl::StrReplaceAll(told, {{file, std::string(key.substr(key.rfind('/') + 1))}});
+  told = absl::StrReplaceAll(told, {{root_, "artifacts"}});
+  const absl::Status named(status.code(), told);
+  return absl::IsResourceExhausted(named) ? WithErrorInfo(named, "DISK_FULL", {{"retryable", "true"}}) : named;
+}
+
+absl::StatusOr<std::vector<std::string>> DirectoryArtifactStore::FirstParts() {
+  std::vector<std::string> parts;
+  std::error_code error;
+  for (fs::directory_iterator entry(root_, error), end; !error && entry != end; entry.increment(error)) {
+    std::string name = entry->path().filename().string();
+    if (name.front() != '.') parts.push_back(std::move(name));
+  }
+  errno = error.value();
+  if (error) return FileError(root_, "list");
+  return parts;
+}
+
+absl::Status DirectoryArtifactStore::CheckRoom(int64_t bytes) {
+  KINORA_ASSIGN_OR_RETURN(const int64_t free_bytes, FreeBytes());
+  if (free_bytes >= bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat(free_bytes, " bytes are free for artifacts, but ", bytes, " are required"));
 }
 
 }  // namespace kinora

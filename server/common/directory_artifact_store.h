@@ -1,6 +1,7 @@
 // Artifacts in a directory: <root>/<key>. A file is written elsewhere, synced and renamed into place, and its
 // directories are synced, so after a crash a key is complete or absent. A frontend and its workers may open the same
-// root at the same time.
+// root at the same time: a worker writes its files in place (ArtifactWriter) and reads inputs without a copy
+// (OpenFile).
 #ifndef KINORA_SERVER_COMMON_DIRECTORY_ARTIFACT_STORE_H_
 #define KINORA_SERVER_COMMON_DIRECTORY_ARTIFACT_STORE_H_
 
@@ -9,7 +10,9 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "engine/base/file_descriptor.h"
 #include "server/common/artifact_store.h"
 
 namespace kinora {
@@ -31,9 +34,19 @@ class DirectoryArtifactStore : public ArtifactStore {
   absl::Status RemoveUnfinishedOf(pid_t pid);  // those of an ended process of this machine
   absl::StatusOr<int64_t> FreeBytes() const;   // available to an unprivileged process
 
-  absl::StatusOr<StoredFile> Put(std::string_view key, const std::string& file) override;
+  // Moves or copies `file` into the store, as StagedArtifact::Commit. `file` may be gone afterwards, even after an
+  // error.
+  absl::StatusOr<StoredFile> Put(std::string_view key, const std::string& file);
+  // Converts an error of writing `file`, which is to get `key`, into one that clients may see: it does not name folders
+  // of the server, and a full disk has the reason DISK_FULL. Returns other errors unchanged.
+  absl::Status ForClients(const absl::Status& status, const std::string& file, std::string_view key) const;
+  absl::StatusOr<FileDescriptor> OpenFile(std::string_view key) const;  // for reading; errors as Open
+
+  absl::StatusOr<std::unique_ptr<StagedArtifact>> Begin(std::string_view key) override;
   absl::StatusOr<std::unique_ptr<ArtifactReader>> Open(std::string_view key) override;
   absl::Status Delete(std::string_view prefix) override;
+  absl::StatusOr<std::vector<std::string>> FirstParts() override;
+  absl::Status CheckRoom(int64_t bytes) override;
 
   const std::string& root() const { return root_; }
 

@@ -1,25 +1,21 @@
 #include "server/frontend/artifact_folders.h"
 
-#include <filesystem>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
+#include "server/common/status_details.h"
 #include "server/request/input_refs.h"
 
 namespace kinora {
 
-absl::Status LookForArtifactsWithoutJob(JobStore& store, bool store_is_new, const std::string& artifacts,
+absl::Status LookForArtifactsWithoutJob(JobStore& store, bool store_is_new, ArtifactStore& artifacts,
                                         FrontendMetrics& metrics) {
-  std::vector<JobId> folders;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(artifacts, error), end; !error && entry != end;
-       entry.increment(error)) {
-    std::string name = entry->path().filename().string();
-    if (name.front() != '.' && name != kInputsFolder) folders.push_back(std::move(name));
-  }
+  KINORA_ASSIGN_OR_RETURN(std::vector<JobId> folders, artifacts.FirstParts());
+  std::erase(folders, kInputsFolder);
   absl::StatusOr<std::vector<JobId>> unknown;
   absl::Notification answered;
   store.Unknown(std::move(folders), [&](absl::StatusOr<std::vector<JobId>> ids) {
@@ -33,6 +29,13 @@ absl::Status LookForArtifactsWithoutJob(JobStore& store, bool store_is_new, cons
       {{"artifacts_without_job", static_cast<int64_t>(unknown->size())},
        {"example", unknown->empty() ? "" : unknown->front()}});
   return absl::OkStatus();
+}
+
+absl::Status CheckRoomForArtifacts(ArtifactStore& artifacts, int64_t bytes) {
+  const absl::Status room = artifacts.CheckRoom(bytes);
+  if (!absl::IsResourceExhausted(room)) return room;
+  const absl::Status full(room.code(), absl::StrCat("min_free_bytes: ", std::string(room.message())));
+  return WithErrorInfo(WithRetryInfo(full, absl::Minutes(1)), "DISK_FULL");
 }
 
 }  // namespace kinora

@@ -1,21 +1,25 @@
-// Inspects the artifact folders beside a job store at the start of the frontend. A lost or damaged store leaves folders
-// without a job.
+// The frontend's questions about its artifacts: whether all belong to a job (a lost or damaged job store leaves some
+// without one), and whether there is room for more.
 #ifndef KINORA_SERVER_FRONTEND_ARTIFACT_FOLDERS_H_
 #define KINORA_SERVER_FRONTEND_ARTIFACT_FOLDERS_H_
 
-#include <string>
+#include <cstdint>
 
 #include "absl/status/status.h"
+#include "server/common/artifact_store.h"
 #include "server/common/metrics.h"
 #include "server/frontend/jobs/job_store.h"
 
 namespace kinora {
 
-// Counts the folders in `artifacts`, the root of a DirectoryArtifactStore, that belong to no job in `store`. Logs
+// Counts the first parts of keys in `artifacts` that belong to no job in `store`. Logs
 // `job_store_created` or `job_store_opened` with the count, as a warning if it is not 0, and sets the metric. Removes
 // nothing. Blocks.
-absl::Status LookForArtifactsWithoutJob(JobStore& store, bool store_is_new, const std::string& artifacts,
+absl::Status LookForArtifactsWithoutJob(JobStore& store, bool store_is_new, ArtifactStore& artifacts,
                                         FrontendMetrics& metrics);
+
+// Fails with ResourceExhausted (DISK_FULL), naming min_free_bytes, if fewer than `bytes` bytes are free for artifacts.
+absl::Status CheckRoomForArtifacts(ArtifactStore& artifacts, int64_t bytes);
 
 }  // namespace kinora
 

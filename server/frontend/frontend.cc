@@ -33,6 +33,7 @@
 #include "server/frontend/groups/join_service.h"
 #include "server/frontend/groups_view.h"
 #include "server/frontend/inputs/input_store.h"
+#include "server/frontend/inputs/part_folder.h"
 #include "server/frontend/inputs/sqlite_input_records.h"
 #include "server/frontend/jobs/job_queue.h"
 #include "server/frontend/jobs/sqlite_catalogue_store.h"
@@ -53,14 +54,6 @@ constexpr char kOwner[] = "embedded";
 constexpr int kHeartbeatsInTime = 5;                        // heartbeats that a worker should send within the timeout
 constexpr absl::Duration kLeaveStreams = absl::Seconds(2);  // for ranks of other hosts to hear that they are to leave
 constexpr absl::Duration kCutStreams = absl::Seconds(1);    // for open watches to receive the end of their stream
-
-absl::Status FullDisk(int64_t free_bytes, int64_t needed) {
-  return WithErrorInfo(WithRetryInfo(absl::ResourceExhaustedError(absl::StrCat("min_free_bytes: ", free_bytes,
-                                                                               " bytes are free for artifacts, but ",
-                                                                               needed, " are required")),
-                                     absl::Minutes(1)),
-                       "DISK_FULL");
-}
 
 absl::StatusOr<TokenSet> LoadTokens(const std::string& path) {
   return path.empty() ? absl::StatusOr<TokenSet>(TokenSet()) : TokenSet::Load(path);
@@ -148,7 +141,7 @@ class EmbeddedFrontend : public Frontend {
     input_records_ = std::make_unique<SqliteInputRecords>(store_->file());
     events_ = std::make_unique<OwnEvents>(*hub_, *store_);
     queue_->SetStore(*store_);
-    return LookForArtifactsWithoutJob(*store_, error || size == 0, artifacts_->root(), metrics_);
+    return LookForArtifactsWithoutJob(*store_, error || size == 0, *artifacts_, metrics_);
   }
 
   absl::Status OpenInputs() {
@@ -156,8 +149,9 @@ class EmbeddedFrontend : public Frontend {
     rules.ttl = absl::Seconds(config_.input_ttl_seconds());
     rules.sweep_interval = absl::Seconds(config_.sweep_interval_seconds());
     rules.check_disk = [this](int64_t bytes) { return CheckDisk(bytes); };
-    KINORA_ASSIGN_OR_RETURN(inputs_, InputStore::Open(*input_records_, *store_, *artifacts_, artifacts_->root(),
-                                                      state_.File("uploads"), clock_, metrics_, std::move(rules)));
+    KINORA_ASSIGN_OR_RETURN(parts_, PartFolder::Open(state_.File("uploads"), *artifacts_));
+    KINORA_ASSIGN_OR_RETURN(
+        inputs_, InputStore::Open(*input_records_, *store_, *artifacts_, *parts_, clock_, metrics_, std::move(rules)));
     return absl::OkStatus();
   }
 
@@ -286,9 +280,7 @@ class EmbeddedFrontend : public Frontend {
   // Checks that `more` bytes fit in addition to min_free_bytes.
   absl::Status CheckDisk(int64_t more = 0) {
     KINORA_RETURN_IF_ERROR(store_->file().CheckState());
-    const int64_t needed = config_.min_free_bytes() + more;
-    KINORA_ASSIGN_OR_RETURN(const int64_t free_bytes, artifacts_->FreeBytes());
-    return free_bytes >= needed ? absl::OkStatus() : FullDisk(free_bytes, needed);
+    return CheckRoomForArtifacts(*artifacts_, config_.min_free_bytes() + more);
   }
 
   absl::Status StartGroups() {
@@ -418,6 +410,7 @@ class EmbeddedFrontend : public Frontend {
   std::unique_ptr<EventHub> hub_;
   std::unique_ptr<JobQueue> queue_;
   std::unique_ptr<EventLoop> disk_;
+  std::unique_ptr<PartFolder> parts_;
   std::unique_ptr<InputStore> inputs_;  // declared before store_, whose callbacks may use it
   std::unique_ptr<SqliteJobStore> store_;
   std::unique_ptr<SqliteCatalogueStore> catalogue_;  // in the file of store_, as are input_records_

@@ -61,9 +61,7 @@ class LeadingRank : public Rank {
   explicit LeadingRank(DirectoryArtifactStore& store, FileLines* lines = nullptr, std::string decoder = "")
       : store_(store),
         lines_(lines),
-        inputs_{.folder = store.root(),
-                .line = lines == nullptr ? nullptr : &lines->inputs,
-                .decoder = std::move(decoder)} {}
+        inputs_{.store = store, .line = lines == nullptr ? nullptr : &lines->inputs, .decoder = std::move(decoder)} {}
   v1::RunResult Run(const RunContext& context, const v1::Run& run) override;
 
  private:

@@ -1,15 +1,11 @@
 #include "server/worker/run_inputs.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/file_descriptor.h"
 #include "engine/base/status_macros.h"
 #include "engine/base/uninterrupted.h"
-#include "server/common/artifact_store.h"
-#include "server/common/file_error.h"
 #include "server/common/sha256.h"
 
 namespace kinora {
@@ -42,18 +38,11 @@ absl::Status RunInputs::Read(const v1::Run& run, const InputLimits& limits, cons
     if (path == run.input_paths().end() || !CheckArtifactKey(path->second).ok()) {
       return absl::InternalError(absl::StrCat("input ", id, ": the run does not give its location"));
     }
-    const std::string whole = absl::StrCat(folder, "/", path->second);
-    FileDescriptor file(open(whole.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-    if (!file.ok()) return FileError(whole, "open");
-    struct stat info;
-    if (fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
-      return absl::DataLossError(absl::StrCat("input ", id, ": is not a regular file"));
-    }
-    return file;
+    return store.OpenFile(path->second);
   };
   const auto open_input = [&](const std::string& id) -> absl::StatusOr<FileDescriptor> {
     KINORA_ASSIGN_OR_RETURN(FileDescriptor file,
-                            line != nullptr ? line->Fetch(run, id, folder, go_on) : open_shared(id));
+                            line != nullptr ? line->Fetch(run, id, store.root(), go_on) : open_shared(id));
     KINORA_RETURN_IF_ERROR(CheckDigest(id, file.get(), go_on));
     return file;
   };

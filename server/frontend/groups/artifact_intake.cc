@@ -1,41 +1,23 @@
 #include "server/frontend/groups/artifact_intake.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/base/file_descriptor.h"
 #include "engine/base/logging.h"
 #include "engine/base/status_macros.h"
-#include "engine/base/uninterrupted.h"
-#include "server/common/artifact_writer.h"
-#include "server/common/file_error.h"
 #include "server/common/sha256.h"
 
 namespace kinora {
 
-// The received part of one artifact. Its destructor removes it unless it was committed.
+// The received part of one artifact.
 class ArtifactIntake::Part {
  public:
-  static absl::StatusOr<std::unique_ptr<Part>> Begin(DirectoryArtifactStore& store, const std::string& key,
-                                                     const std::string& name) {
-    auto part = std::unique_ptr<Part>(new Part(store, key));
-    KINORA_ASSIGN_OR_RETURN(part->path_, part->writer_.Begin(name));
-    part->fd_ = FileDescriptor(open(part->path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-    if (!part->fd_.ok()) return part->writer_.ForClients(FileError(part->path_, "create"));
-    return part;
-  }
+  explicit Part(std::unique_ptr<StagedArtifact> staged) : staged_(std::move(staged)) {}
 
   int64_t bytes() const { return bytes_; }
 
   absl::Status Append(const std::string& data) {
-    for (size_t done = 0; done < data.size();) {
-      const ssize_t n = Uninterrupted([&] { return write(fd_.get(), data.data() + done, data.size() - done); });
-      if (n < 0) return writer_.ForClients(FileError(path_, "write"));
-      done += static_cast<size_t>(n);
-    }
+    KINORA_RETURN_IF_ERROR(staged_->Append(data));
     digest_.Update(data);
     bytes_ += static_cast<int64_t>(data.size());
     return absl::OkStatus();
@@ -44,23 +26,19 @@ class ArtifactIntake::Part {
   absl::StatusOr<StoredFile> End(const std::string& sha256) {
     if (digest_.Hex() != sha256)
       return absl::DataLossError("its digest differs from the worker's: it was corrupted in transit");
-    KINORA_ASSIGN_OR_RETURN(StoredFile stored, writer_.Commit());
+    KINORA_ASSIGN_OR_RETURN(StoredFile stored, staged_->Commit());
     if (stored.sha256 != sha256)
       return absl::DataLossError("its digest differs from the worker's: it was corrupted on disk");
     return stored;
   }
 
  private:
-  Part(DirectoryArtifactStore& store, const std::string& key) : writer_(store, key) {}
-
-  ArtifactWriter writer_;
-  std::string path_;
-  FileDescriptor fd_;
+  const std::unique_ptr<StagedArtifact> staged_;
   Sha256 digest_;
   int64_t bytes_ = 0;
 };
 
-ArtifactIntake::ArtifactIntake(DirectoryArtifactStore& store, Clock& steady) : store_(store), loop_(steady) {}
+ArtifactIntake::ArtifactIntake(ArtifactStore& store, Clock& steady) : store_(store), loop_(steady) {}
 
 ArtifactIntake::~ArtifactIntake() { loop_.Stop(); }
 
@@ -86,7 +64,8 @@ absl::Status ArtifactIntake::Begin(const std::string& key, const std::string& na
   if (!run.names.contains(name) && run.names.size() == kMostNames) {
     return absl::FailedPreconditionError(absl::StrCat("name: a run has at most ", kMostNames, " artifacts"));
   }
-  KINORA_ASSIGN_OR_RETURN(run.part, Part::Begin(store_, key, name));
+  KINORA_ASSIGN_OR_RETURN(std::unique_ptr<StagedArtifact> staged, store_.Begin(absl::StrCat(key, "/", name)));
+  run.part = std::make_unique<Part>(std::move(staged));
   run.names.insert(name);
   run.name = name;
   return absl::OkStatus();

@@ -1,6 +1,6 @@
 // Receives artifacts over Join streams, from workers that share no directory with this frontend. Pieces are appended,
-// in order, to a temporary file in the artifact directory. It gets its key once it is complete, its digest equals the
-// worker's, and it is synced to the disk. The dispatcher decides which pieces are accepted.
+// in order, to a staged artifact. It gets its key once it is complete, its digest equals the worker's, and the store
+// has it durably. The dispatcher decides which pieces are accepted.
 #ifndef KINORA_SERVER_FRONTEND_GROUPS_ARTIFACT_INTAKE_H_
 #define KINORA_SERVER_FRONTEND_GROUPS_ARTIFACT_INTAKE_H_
 
@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "engine/base/clock.h"
 #include "kinora/v1/worker.pb.h"
-#include "server/common/directory_artifact_store.h"
+#include "server/common/artifact_store.h"
 #include "server/frontend/jobs/job_store.h"
 #include "server/net/event_loop.h"
 
@@ -21,8 +21,8 @@ namespace kinora {
 
 class ArtifactIntake {
  public:
-  ArtifactIntake(DirectoryArtifactStore& store, Clock& steady);  // neither is owned
-  ~ArtifactIntake();                                             // removes incomplete artifacts
+  ArtifactIntake(ArtifactStore& store, Clock& steady);  // neither is owned
+  ~ArtifactIntake();                                    // removes incomplete artifacts
 
   // Accepts one piece. `done` gets a file if it was the last piece and the artifact is durable under "<key>/<name>", or
   // nothing if more must follow. These errors, worded for clients, end the artifact and remove its data:
@@ -45,7 +45,7 @@ class ArtifactIntake {
   absl::StatusOr<std::optional<StoredFile>> Write(const std::string& key, const v1::UploadChunk& chunk);
   absl::Status Begin(const std::string& key, const std::string& name, Artifacts& run);
 
-  DirectoryArtifactStore& store_;
+  ArtifactStore& store_;
   std::map<std::string, Artifacts> runs_;  // by key; used only on the loop
   EventLoop loop_;                         // last: its thread ends before other members are destroyed
 };

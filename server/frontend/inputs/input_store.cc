@@ -1,12 +1,10 @@
 #include "server/frontend/inputs/input_store.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "engine/base/logging.h"
@@ -17,16 +15,9 @@
 namespace kinora {
 namespace {
 
-namespace fs = std::filesystem;
 using Header = v1::UploadInputRequest::Header;
 
 constexpr size_t kMostViolations = 20;  // per answer, because they are sent in a status
-
-bool IsSha256(const std::string& text) {
-  return text.size() == 64 && std::all_of(text.begin(), text.end(), [](char c) {
-           return absl::ascii_isdigit(static_cast<unsigned char>(c)) || (c >= 'a' && c <= 'f');
-         });
-}
 
 constexpr char kNoSha256[] = "must be the SHA-256 of the whole file, as 64 lowercase hexadecimal digits";
 
@@ -48,12 +39,12 @@ FieldViolations CheckHeader(const Header& header, int64_t max_bytes) {
 
 }  // namespace
 
-InputStore::InputStore(InputRecords& records, JobStore& jobs, ArtifactStore& artifacts, std::string folder,
-                       Clock& clock, FrontendMetrics& metrics, InputRules rules)
+InputStore::InputStore(InputRecords& records, JobStore& jobs, ArtifactStore& artifacts, InputParts& parts, Clock& clock,
+                       FrontendMetrics& metrics, InputRules rules)
     : records_(records),
       jobs_(jobs),
       artifacts_(artifacts),
-      parts_(std::move(folder)),
+      parts_(parts),
       metrics_(metrics),
       rules_(std::move(rules)),
       lost_(absl::Minutes(1), clock),
@@ -61,11 +52,8 @@ InputStore::InputStore(InputRecords& records, JobStore& jobs, ArtifactStore& art
       disk_(clock) {}
 
 absl::StatusOr<std::unique_ptr<InputStore>> InputStore::Open(InputRecords& records, JobStore& jobs,
-                                                             ArtifactStore& artifacts,
-                                                             const std::string& artifact_directory,
-                                                             const std::string& folder, Clock& clock,
+                                                             ArtifactStore& artifacts, InputParts& parts, Clock& clock,
                                                              FrontendMetrics& metrics, InputRules rules) {
-  KINORA_RETURN_IF_ERROR(PartFolder(folder).Make());
   absl::StatusOr<std::vector<InputRecord>> known;
   absl::Notification read;
   records.Inputs([&](absl::StatusOr<std::vector<InputRecord>> found) {
@@ -74,7 +62,9 @@ absl::StatusOr<std::unique_ptr<InputStore>> InputStore::Open(InputRecords& recor
   });
   read.WaitForNotification();
   KINORA_RETURN_IF_ERROR(known.status());
-  std::unique_ptr<InputStore> store(new InputStore(records, jobs, artifacts, folder, clock, metrics, std::move(rules)));
+  std::unique_ptr<InputStore> store(new InputStore(records, jobs, artifacts, parts, clock, metrics, std::move(rules)));
+  const int64_t removed = parts.Reconcile(*known);
+  if (removed > 0) Log(Severity::kInfo, "inputs_without_record_removed", {{"files", absl::StrCat(removed)}});
   for (InputRecord& record : *known) {
     store->taken_ += record.bytes;
     std::string key = record.sha256;
@@ -82,32 +72,9 @@ absl::StatusOr<std::unique_ptr<InputStore>> InputStore::Open(InputRecords& recor
     entry.stored_expiry = record.expiry;
     entry.record = std::move(record);
   }
-  const std::string stored_folder = absl::StrCat(artifact_directory, "/", kInputsFolder);
-  store->RestoreParts(stored_folder);
-  const auto is = [&](const std::string& name, bool whole) {
-    const Entry* entry = store->FindEntry(name);
-    return entry != nullptr && entry->record.media_type.empty() != whole;
-  };
-  const auto without_record = [&](bool whole) {
-    return [&is, whole](const std::string& name) { return IsSha256(name) && !is(name, whole); };
-  };
-  const int64_t removed = RemoveFiles(folder, without_record(false)) + RemoveFiles(stored_folder, without_record(true));
-  if (removed > 0) Log(Severity::kInfo, "inputs_without_record_removed", {{"files", absl::StrCat(removed)}});
   store->Count();
   store->Post([store = store.get()] { store->Sweep(); });
   return store;
-}
-
-// Moves complete files back to parts if the process was killed after placing the file but before storing its record.
-void InputStore::RestoreParts(const std::string& stored_folder) {
-  for (const auto& [sha256, entry] : entries_) {
-    std::error_code error;
-    const fs::path placed = fs::path(stored_folder) / sha256;
-    if (!entry.record.media_type.empty() || fs::exists(parts_.PathOf(sha256), error)) continue;
-    if (fs::file_size(placed, error) != static_cast<uintmax_t>(entry.record.bytes) || error) continue;
-    fs::rename(placed, parts_.PathOf(sha256), error);
-    if (!error) Log(Severity::kInfo, "input_to_be_completed", {{"input", sha256}});
-  }
 }
 
 void InputStore::Begin(const Header& header, Done<Begun> done) {
@@ -279,7 +246,7 @@ absl::Status InputStore::CheckComplete(Upload& upload) {
 }
 
 absl::StatusOr<InputRecord> InputStore::Place(const InputRecord& part) {
-  KINORA_ASSIGN_OR_RETURN(const StoredFile stored, artifacts_.Put(InputKey(part.sha256), parts_.PathOf(part.sha256)));
+  KINORA_ASSIGN_OR_RETURN(const StoredFile stored, parts_.Commit(part.sha256, InputKey(part.sha256)));
   if (stored.sha256 == part.sha256) return part;
   KINORA_RETURN_IF_ERROR(artifacts_.Delete(InputKey(part.sha256)));
   return InvalidField("header.sha256",

@@ -1,9 +1,9 @@
 // Stores inputs: images, clips and sounds that clients upload for their jobs. An input's id is the SHA-256 of its
 // content, so equal content is stored once, under "inputs/<sha256>" in the artifact store. Until it is complete it is a
-// part, a file of that name in a separate folder, and an upload that is interrupted by the client, the frontend or the
-// machine can resume it. Its record is in InputRecords, and nothing is an input without one: if the process is killed
-// at any moment, each input is either complete or a part with all acknowledged data. If the machine loses bytes of a
-// part, its SHA-256 will not match in the end.
+// part (input_parts.h), and an upload that is interrupted by the client, the frontend or the machine can resume it. Its
+// record is in InputRecords, and nothing is an input without one: if the process is killed at any moment, each input is
+// either complete or a part with all acknowledged data. If the machine loses bytes of a part, its SHA-256 will not
+// match in the end.
 //
 // An input expires, but not while a queued or running job uses it.
 //
@@ -30,8 +30,8 @@
 #include "server/common/log_limit.h"
 #include "server/common/metrics.h"
 #include "server/common/status_details.h"
+#include "server/frontend/inputs/input_parts.h"
 #include "server/frontend/inputs/input_records.h"
-#include "server/frontend/inputs/part_folder.h"
 #include "server/frontend/jobs/job_store.h"
 #include "server/net/event_loop.h"
 #include "server/request/input_refs.h"
@@ -90,12 +90,10 @@ class InputStore {
     std::unique_ptr<Upload> upload;  // null: the input is already stored; its ttl starts again
   };
 
-  // Reads the records and removes files without one. Blocks. folder: for parts; created if missing. jobs: their inputs
-  // do not expire. All reference arguments must outlive Stop and a Flush of `jobs` after it.
+  // Reads the records and removes files without one. Blocks. jobs: their inputs do not expire. parts: become artifacts
+  // of `artifacts`. All reference arguments must outlive Stop and a Flush of `jobs` after it.
   static absl::StatusOr<std::unique_ptr<InputStore>> Open(InputRecords& records, JobStore& jobs,
-                                                          ArtifactStore& artifacts,
-                                                          const std::string& artifact_directory,
-                                                          const std::string& folder, Clock& clock,
+                                                          ArtifactStore& artifacts, InputParts& parts, Clock& clock,
                                                           FrontendMetrics& metrics, InputRules rules);
   ~InputStore() { Stop(); }
   void Stop() {
@@ -119,7 +117,7 @@ class InputStore {
     absl::Time named_until = absl::InfinitePast();
   };
 
-  InputStore(InputRecords& records, JobStore& jobs, ArtifactStore& artifacts, std::string folder, Clock& clock,
+  InputStore(InputRecords& records, JobStore& jobs, ArtifactStore& artifacts, InputParts& parts, Clock& clock,
              FrontendMetrics& metrics, InputRules rules);
   void Post(EventLoop::Task task) { loop_.Post(std::move(task)); }
 
@@ -140,7 +138,6 @@ class InputStore {
   void Remove(const std::string& sha256);
   void Sweep();
   void RemoveUnused(const std::vector<std::string>& expired, const std::vector<UnfinishedJob>& jobs);
-  void RestoreParts(const std::string& stored_folder);
   absl::Status CheckRef(const InputRef& ref, FieldViolations& violations);
   void Count();
   Entry* FindEntry(const std::string& sha256);
@@ -151,7 +148,7 @@ class InputStore {
   InputRecords& records_;
   JobStore& jobs_;
   ArtifactStore& artifacts_;
-  const PartFolder parts_;
+  InputParts& parts_;
   FrontendMetrics& metrics_;
   const InputRules rules_;
   absl::flat_hash_map<std::string, Entry> entries_;  // by sha256

@@ -1,40 +1,42 @@
-// The files of incomplete inputs (parts), each named by the expected SHA-256. All calls block on the disk.
-//
-// Errors: ResourceExhausted (DISK_FULL), and those of FileError.
+// InputParts as files of a folder. A complete part becomes an artifact of a DirectoryArtifactStore without a copy if
+// both are on one file system.
 #ifndef KINORA_SERVER_FRONTEND_INPUTS_PART_FOLDER_H_
 #define KINORA_SERVER_FRONTEND_INPUTS_PART_FOLDER_H_
 
-#include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
-#include <string_view>
+#include <utility>
+#include <vector>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
+#include "server/common/directory_artifact_store.h"
+#include "server/frontend/inputs/input_parts.h"
 
 namespace kinora {
 
-class PartFolder {
+class PartFolder : public InputParts {
  public:
-  explicit PartFolder(std::string path) : path_(std::move(path)) {}
+  // Creates the folder if needed. store: not owned.
+  static absl::StatusOr<std::unique_ptr<PartFolder>> Open(std::string path, DirectoryArtifactStore& store);
 
-  absl::Status Make() const;
-  std::string PathOf(const std::string& sha256) const { return path_ + "/" + sha256; }
-  // Creates the file if needed and truncates or extends it to `bytes` bytes.
-  absl::Status Begin(const std::string& sha256, int64_t bytes) const;
-  // Writes `data` at `at` and advances `at` by the bytes written, even on failure.
-  absl::Status Write(const std::string& sha256, std::string_view data, int64_t& at) const;
-  absl::StatusOr<std::string> Head(const std::string& sha256) const;  // the first kMediaHead bytes, or fewer
-  int64_t Bytes(const std::string& sha256) const;                     // 0: no file
-  void Remove(const std::string& sha256) const;
+  absl::Status Begin(const std::string& sha256, int64_t bytes) override;
+  absl::Status Write(const std::string& sha256, std::string_view data, int64_t& at) override;
+  absl::StatusOr<std::string> Head(const std::string& sha256) override;
+  int64_t Bytes(const std::string& sha256) const override;
+  void Remove(const std::string& sha256) override;
+  absl::StatusOr<StoredFile> Commit(const std::string& sha256, const std::string& key) override;
+  // If one of the two folders is a symbolic link, it removes nothing there and logs a warning, since the target may
+  // belong to someone else.
+  int64_t Reconcile(const std::vector<InputRecord>& records) override;
 
  private:
-  const std::string path_;
-};
+  PartFolder(std::string path, DirectoryArtifactStore& store) : path_(std::move(path)), store_(store) {}
+  std::string PathOf(const std::string& sha256) const { return path_ + "/" + sha256; }
+  void Restore(const InputRecord& record, const std::string& stored_folder);
 
-// Removes the files in `folder` whose names `chosen` accepts and returns their number. If `folder` is a symbolic link
-// it only logs a warning, since the target may belong to someone else.
-int64_t RemoveFiles(const std::string& folder, const std::function<bool(const std::string& name)>& chosen);
+  const std::string path_;
+  DirectoryArtifactStore& store_;
+};
 
 }  // namespace kinora
 

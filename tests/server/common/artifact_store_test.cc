@@ -155,5 +155,65 @@ TEST(DirectoryArtifactStore, ARootThatCannotBeWrittenIsNamed) {
   EXPECT_THAT(std::string(store.status().message()), HasSubstr("/proc/kinora"));
 }
 
+TEST(DirectoryArtifactStore, AStagedFileHasItsKeyOnceItIsCommitted) {
+  TemporaryDirectory directory;
+  auto store = OpenStore(directory.File("artifacts"));
+  KINORA_ASSERT_OK_AND_ASSIGN(const auto staged, store->Begin("job/1/video.mp4"));
+  EXPECT_THAT(staged->Append("hello "), IsOk());
+  EXPECT_THAT(staged->Append("world"), IsOk());
+  EXPECT_THAT(store->Open("job/1/video.mp4"), StatusIs(absl::StatusCode::kNotFound));
+  KINORA_ASSERT_OK_AND_ASSIGN(const StoredFile stored, staged->Commit());
+  EXPECT_EQ(stored.bytes, 11);
+  EXPECT_EQ(stored.sha256, "b94d27b9934d3e08a52e52d7da7dabfac484efe37a5380ee9088f7ace2efcde9");  // from sha256sum
+  KINORA_ASSERT_OK_AND_ASSIGN(const auto reader, store->Open("job/1/video.mp4"));
+  EXPECT_THAT(reader->Read(0, 100), IsOkAndHolds(std::string("hello world")));
+  KINORA_ASSERT_OK_AND_ASSIGN(const FileDescriptor file, store->OpenFile("job/1/video.mp4"));
+  char bytes[11];
+  EXPECT_EQ(pread(file.get(), bytes, sizeof(bytes), 0), 11);
+}
+
+TEST(DirectoryArtifactStore, AStagedFileThatIsNotCommittedLeavesNothing) {
+  TemporaryDirectory directory;
+  auto store = OpenStore(directory.File("artifacts"));
+  WriteFile(directory.File("artifacts/old"), "old");
+  {
+    KINORA_ASSERT_OK_AND_ASSIGN(const auto staged, store->Begin("old"));
+    EXPECT_THAT(staged->Append("new"), IsOk());
+  }
+  EXPECT_EQ(ReadFile(directory.File("artifacts/old")), "old");
+  EXPECT_TRUE(std::filesystem::is_empty(directory.File("artifacts/.tmp")));
+  EXPECT_THAT(store->Begin("../old"), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST(DirectoryArtifactStore, ErrorsOfAStagedFileNameNoFolder) {
+  TemporaryDirectory directory;
+  auto store = OpenStore(directory.File("artifacts"));
+  KINORA_ASSERT_OK_AND_ASSIGN(const auto staged, store->Begin("job/1/video.mp4"));
+  WriteFile(directory.File("artifacts/job"), "in the way");
+  const absl::Status status = staged->Commit().status();
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("artifacts/job")));
+  EXPECT_THAT(status.message(), testing::Not(HasSubstr(directory.path())));
+}
+
+TEST(DirectoryArtifactStore, FirstPartsAreThoseOfKeys) {
+  TemporaryDirectory directory;
+  auto store = OpenStore(directory.File("artifacts"));
+  EXPECT_THAT(store->FirstParts(), IsOkAndHolds(testing::IsEmpty()));
+  KINORA_ASSERT_OK_AND_ASSIGN(const auto unfinished, store->Begin("unfinished/1"));
+  for (const char* key : {"job/1/a", "job/2/b", "other"}) {
+    KINORA_ASSERT_OK_AND_ASSIGN(const auto staged, store->Begin(key));
+    ASSERT_THAT(staged->Commit(), IsOk());
+  }
+  EXPECT_THAT(store->FirstParts(), IsOkAndHolds(testing::UnorderedElementsAre("job", "other")));
+}
+
+TEST(DirectoryArtifactStore, TheRoomIsThatOfItsFileSystem) {
+  TemporaryDirectory directory;
+  auto store = OpenStore(directory.File("artifacts"));
+  EXPECT_THAT(store->CheckRoom(1), IsOk());
+  EXPECT_THAT(store->CheckRoom(int64_t{1} << 60),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("but 1152921504606846976 are required")));
+}
+
 }  // namespace
 }  // namespace kinora

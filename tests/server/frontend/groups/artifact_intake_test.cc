@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "server/common/directory_artifact_store.h"
 #include "server/common/sha256.h"
 #include "server/common/upload_limits.h"
 #include "tests/server/frontend/groups/dispatcher_fixture.h"

@@ -9,6 +9,7 @@
 #include "server/common/directory_artifact_store.h"
 #include "server/common/sha256.h"
 #include "server/common/status_details.h"
+#include "server/frontend/inputs/part_folder.h"
 #include "server/frontend/inputs/sqlite_input_records.h"
 #include "server/frontend/jobs/sqlite_job_store.h"
 #include "tests/testing/fake_clock.h"
@@ -29,21 +30,27 @@ using Header = v1::UploadInputRequest::Header;
 const std::string kPng = "\x89PNG\r\n\x1a\n" + std::string(1000, 'p');
 const std::string kWav = "RIFFsizeWAVEfmt " + std::string(1000, 's');
 
-// A directory store whose Put waits for the test.
-class SlowStore : public ArtifactStore {
+// Parts of a folder whose Commit waits for the test.
+class SlowParts : public InputParts {
  public:
-  explicit SlowStore(ArtifactStore& store) : store_(store) {}
-  absl::StatusOr<StoredFile> Put(std::string_view key, const std::string& file) override {
-    if (go_on != nullptr) go_on->WaitForNotification();
-    return store_.Put(key, file);
+  explicit SlowParts(std::unique_ptr<PartFolder> parts) : parts_(std::move(parts)) {}
+  absl::Status Begin(const std::string& sha256, int64_t bytes) override { return parts_->Begin(sha256, bytes); }
+  absl::Status Write(const std::string& sha256, std::string_view data, int64_t& at) override {
+    return parts_->Write(sha256, data, at);
   }
-  absl::StatusOr<std::unique_ptr<ArtifactReader>> Open(std::string_view key) override { return store_.Open(key); }
-  absl::Status Delete(std::string_view prefix) override { return store_.Delete(prefix); }
+  absl::StatusOr<std::string> Head(const std::string& sha256) override { return parts_->Head(sha256); }
+  int64_t Bytes(const std::string& sha256) const override { return parts_->Bytes(sha256); }
+  void Remove(const std::string& sha256) override { parts_->Remove(sha256); }
+  absl::StatusOr<StoredFile> Commit(const std::string& sha256, const std::string& key) override {
+    if (go_on != nullptr) go_on->WaitForNotification();
+    return parts_->Commit(sha256, key);
+  }
+  int64_t Reconcile(const std::vector<InputRecord>& records) override { return parts_->Reconcile(records); }
 
   absl::Notification* go_on = nullptr;
 
  private:
-  ArtifactStore& store_;
+  const std::unique_ptr<PartFolder> parts_;
 };
 
 class InputStoreTest : public testing::Test {
@@ -59,13 +66,12 @@ class InputStoreTest : public testing::Test {
 
   void Open() {
     directory_store_ = *DirectoryArtifactStore::At(directory_.File("artifacts"));
-    slow_ = std::make_unique<SlowStore>(*directory_store_);
+    slow_ = std::make_unique<SlowParts>(*PartFolder::Open(directory_.File("uploads"), *directory_store_));
     if (jobs_ == nullptr) {
       jobs_ = *SqliteJobStore::Open(":memory:", {}, clock_, [](const v1::VideoEvent&) {});
       records_ = std::make_unique<SqliteInputRecords>(jobs_->file());
     }
-    auto opened = InputStore::Open(*records_, *jobs_, *slow_, directory_store_->root(), directory_.File("uploads"),
-                                   clock_, metrics_, rules_);
+    auto opened = InputStore::Open(*records_, *jobs_, *directory_store_, *slow_, clock_, metrics_, rules_);
     ASSERT_THAT(opened, IsOk());
     store_ = *std::move(opened);
   }
@@ -129,7 +135,7 @@ class InputStoreTest : public testing::Test {
   MetricsPage page_;
   FrontendMetrics metrics_{page_.registry()};
   std::unique_ptr<DirectoryArtifactStore> directory_store_;
-  std::unique_ptr<SlowStore> slow_;
+  std::unique_ptr<SlowParts> slow_;
   std::unique_ptr<SqliteJobStore> jobs_;
   std::unique_ptr<SqliteInputRecords> records_;
   InputRules rules_;
@@ -301,7 +307,9 @@ TEST_F(InputStoreTest, AFileInItsPlaceWithoutAWordOfItIsAPartThatIsComplete) {
 TEST(FullInputStore, SaysThatTheDiskIsFull) {
   TemporaryDirectory directory;
   const auto body = [&]() -> std::string {
-    const PartFolder parts(directory.path());
+    const auto artifacts = *DirectoryArtifactStore::At(directory.File("artifacts"));
+    const auto folder = *PartFolder::Open(directory.path(), *artifacts);
+    PartFolder& parts = *folder;
     const std::string sha256(64, 'a');
     int64_t at = 0;
     if (!parts.Begin(sha256, 0).ok()) return "no file";
